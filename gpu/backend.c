@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA backend's table: what driver/ and library/ do with a device, and the kernels of ops/, one list a family. */
+/*
+ * The CUDA backend's function table: the functions of driver/ and library/ that work with a device, and the kernels of
+ * ops/, in one list for each family of operators.
+ */
 #include "gpu/backend.h"
 
 #include "backend/observe.h"
@@ -83,7 +86,7 @@ const struct backend cuda_backend = {
 #else
 
 /*
- * A build without CUDA compiles nothing else of gpu/. The backend has no kernels and finds no device, so that nothing
+ * A build without CUDA compiles only this part of gpu/. Its backend has no kernels and finds no device, so that nothing
  * calls the functions that are left NULL here.
  */
 static const struct kernel no_kernels[] = {{0}};

@@ -55,7 +55,7 @@ static const char *const cudnn_names[] = {"libcudnn.so.9", NULL};
 static const char *const nvml_names[] = {"libnvidia-ml.so.1", NULL};
 static const char *const cupti_names[] = {"libcupti.so.13", "libcupti.so.12", NULL};
 
-/* The libraries: each is opened once, under its lock, and stays open until the program ends. */
+/* NVIDIA's libraries. Each library is opened once, under its lock, and stays open until the program ends. */
 struct library {
 	pthread_mutex_t lock;
 	bool tried, good;
@@ -73,7 +73,8 @@ static struct {
 	char folder_text[MAX_FOLDERS][512];
 	const char *folders[MAX_FOLDERS + 1];
 	int nfolders;
-	int driver; /* CUDA version of the driver, 13000 for 13.0; 0 if there is no driver */
+	/* CUDA version of the driver, for example 13000 for 13.0, or 0 if there is no driver */
+	int driver;
 } opened = {.library = {{.lock = PTHREAD_MUTEX_INITIALIZER},
 			{.lock = PTHREAD_MUTEX_INITIALIZER},
 			{.lock = PTHREAD_MUTEX_INITIALIZER},
@@ -145,7 +146,7 @@ static void find_folders(void)
 
 /* ---- versions ----------------------------------------------------------------------------------- */
 
-/* "9.19.0" of 91900 */
+/* Formats a version, for example 91900 as "9.19.0". */
 static void dotted(char *out, size_t room, size_t version, size_t major, size_t minor)
 {
 	snprintf(out, room, "%zu.%zu.%zu", version / major, version % major / minor, version % minor);
@@ -202,7 +203,7 @@ static bool nvrtc_suits(void *const *table, char *found, size_t room)
 	return major >= 12 && made_for_driver(major * 1000, found, room);
 }
 
-/* cuDNN opens parts of itself later: checks that they lie beside it or where the system looks. */
+/* cuDNN opens its component libraries later. Checks that they lie beside it or in a folder that the system searches. */
 static bool cudnn_parts(const char *path, char *found, size_t room)
 {
 	static const char *const parts[] = {"graph", "engines_precompiled",
@@ -250,7 +251,7 @@ static bool cudnn_suits(void *const *table, char *found, size_t room)
 	return !status;
 }
 
-/* CUPTI belongs to one major version of CUDA; an older driver refuses it. */
+/* CUPTI belongs to one major version of CUDA, and an older driver refuses it. */
 static bool cupti_suits(void *const *table, char *found, size_t room)
 {
 	const struct cupti_api *api = (const void *)table;
@@ -259,18 +260,21 @@ static bool cupti_suits(void *const *table, char *found, size_t room)
 	if (api->p_cuptiGetVersion(&version))
 		return false;
 	snprintf(found, room, "version %u", version);
-	/* versions 18 to 28 belong to CUDA 12; newer ones count as 130000 */
+	/* CUPTI versions 18 to 28 belong to CUDA 12; newer versions are numbers such as 130000 for CUDA 13 */
 	return made_for_driver(version >= 1000 ? (int)(version / 10000 * 1000) : 12000, found, room);
 }
 
-/* NVML's version is "13.580.65": CUDA version and release of its driver. It works with that driver only. */
+/*
+ * NVML's version, for example "13.580.65", consists of the CUDA version and the release of its driver. NVML works only
+ * with the driver of that release.
+ */
 static bool nvml_suits(void *const *table, char *found, size_t room)
 {
 	const struct nvml_api *api = (const void *)table;
 	char text[80] = "";
 
 	if (!api->p_nvmlSystemGetNVMLVersion || api->p_nvmlSystemGetNVMLVersion(text, sizeof(text)))
-		return true; /* its start tells then */
+		return true; /* starting NVML will show whether it works */
 	snprintf(found, room, "%s", text);
 	return made_for_driver((int)strtol(text, NULL, 10) * 1000, found, room);
 }
@@ -283,7 +287,8 @@ struct recipe {
 	void *table;
 	size_t n;
 	bool (*suits)(void *const *table, char *found, size_t room);
-	bool folders; /* may also be in a folder of a CUDA toolkit or of a Python package */
+	/* the library may also be in a folder of a CUDA toolkit or of a Python package */
+	bool folders;
 	const char *expected;
 };
 
@@ -302,7 +307,7 @@ static const struct recipe recipes[LIBRARIES] = {
 		     true, "CUPTI of CUDA 12 or 13, no newer than the driver"},
 };
 
-/* INFER_WITHOUT=cudnn,cublaslt,nvrtc leaves libraries out as if they were missing, for tests. */
+/* The environment variable INFER_WITHOUT=cudnn,cublaslt,nvrtc makes libraries appear to be missing. Tests use it. */
 static bool is_left_out(const char *soname)
 {
 	const char *list = getenv("INFER_WITHOUT");
@@ -336,9 +341,9 @@ static void open_library(struct library *l, const struct recipe *r)
 static bool use_library(int k, struct diag *d);
 
 /*
- * cuDNN opens the run-time compiler (NVRTC) whenever it compiles and closes it afterwards; each time 72 KiB of
- * the compiler's start-up memory leak. A library that is already open is only counted, so opening NVRTC here,
- * once, prevents the leak.
+ * cuDNN opens the run-time compiler (NVRTC) whenever it compiles, and closes it afterwards. Each time, 72 KiB of the
+ * compiler's start-up memory leak. Opening NVRTC here, once, prevents the leak, because opening a library that is already
+ * open only increments its reference count.
  */
 static void keep_compiler_open(const struct cudnn_api *api)
 {
@@ -355,7 +360,10 @@ static void keep_compiler_open(const struct cudnn_api *api)
 	dl_find(&dl, names, &search, NULL, NULL, 0, NULL);
 }
 
-/* Opens library k if it was not tried before. True if it can be used, else false with a finding. */
+/*
+ * Opens library k unless this was tried before. Returns true if the library can be used, otherwise false with a finding
+ * in d.
+ */
 static bool use_library(int k, struct diag *d)
 {
 	struct library *l = &opened.library[k];

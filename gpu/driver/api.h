@@ -2,8 +2,8 @@
 #ifndef GPU_DRIVER_API_H
 #define GPU_DRIVER_API_H
 /*
- * NVIDIA's libraries that the backend calls; each is opened when it is first needed. No other header includes
- * CUDA's. HAVE_CUDNN tells whether the build found cuDNN's headers.
+ * The functions that the backend calls in NVIDIA's libraries. Each library is opened when it is first needed. No other
+ * header includes CUDA's headers. HAVE_CUDNN tells whether the build found cuDNN's headers.
  */
 #include "backend/observe.h"
 #include "base/dl.h"
@@ -50,7 +50,7 @@ int nvmlDeviceGetPowerUsage(nvmlDevice_t, unsigned *milliwatts);
 int nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t, unsigned *milliwatts);
 int nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t, unsigned long long *reasons);
 
-/* CUPTI's functions, for the same reason; gpu/driver/cupti_records.h has its records. */
+/* CUPTI's functions are declared here for the same reason. gpu/driver/cupti_records.h declares its records. */
 struct cupti_subscriber;
 struct cupti_params;
 int cuptiGetVersion(uint32_t *);
@@ -70,7 +70,10 @@ int cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, void **record);
 int cuptiActivityPushExternalCorrelationId(int kind, uint64_t id);
 int cuptiActivityPopExternalCorrelationId(int kind, uint64_t *last);
 
-/* Newer headers map these names to functions that the driver of CUDA 12.0 lacks; its older ones do the same. */
+/*
+ * Newer headers map these names to functions that the driver of CUDA 12.0 lacks. The older functions of that driver do
+ * the same.
+ */
 #undef cuCtxCreate
 #undef cuEventElapsedTime
 CUresult cuCtxCreate_v2(CUcontext *, unsigned, CUdevice);
@@ -98,25 +101,25 @@ struct cupti_api {
 #undef SYM
 
 /*
- * Each opens its library at the first call, from any thread. NULL with a finding (E-LIBRARY) that names what
- * was searched, where, and which version was found and expected. A failure is remembered, not tried again.
+ * Each of these functions opens its library at the first call, from any thread. On failure it returns NULL with a
+ * finding (E-LIBRARY) that names what was searched, where, and which version was found and expected. A failure is
+ * remembered and not tried again.
  */
 const struct cuda_api *cuda_api(struct diag *d);
 const struct cublaslt_api *cublaslt_api(struct diag *d);
 const struct cudnn_api *cudnn_api(struct diag *d);
-const struct cudnn_api *cudnn_alone(struct diag *d); /* a driver is not wanted */
+const struct cudnn_api *cudnn_alone(struct diag *d); /* also works without a driver */
 const struct nvrtc_api *nvrtc_api(struct diag *d);
 const struct nvml_api *nvml_api(struct diag *d);
 const struct cupti_api *cupti_api(struct diag *d);
 
 /*
- * Keeps libraries that cuDNN and others opened themselves open from now on: each time that one of them is
- * closed and opened again it leaks its start-up memory (72 KiB for one C++ library). Called while they are
- * open.
+ * Keeps open the libraries that cuDNN and others have opened themselves. Each time that one of them is closed and
+ * opened again, its start-up memory leaks (72 KiB for one C++ library). Must be called while these libraries are open.
  */
 void libraries_keep(void);
 
-/* What infer doctor reports of each library; returns how many. Strings live in d's arena. */
+/* Fills in what infer doctor reports about each library; returns the number of libraries. Strings live in d's arena. */
 int libraries_probe(struct library_info *out, struct diag *d);
 /*
  * Versions of the libraries opened so far, for cache keys and reports: "CUDA driver CUDA 13.0, cuBLASLt

@@ -5,7 +5,7 @@
 struct captured {
 	CUgraphExec exec;
 	struct device *device;
-	int64_t bytes; /* measured */
+	int64_t bytes; /* measured size of the graph */
 };
 
 struct event *cuda_event_new(struct device *dev, struct diag *d)
@@ -77,14 +77,17 @@ int cuda_capture_begin(struct stream *s, struct diag *d)
 
 	if (err)
 		return err;
-	/* capture this thread's calls only: another thread of the process may allocate memory meanwhile */
+	/*
+	 * In this mode, calls of other threads do not disturb the capture: another thread of the process may allocate
+	 * memory meanwhile.
+	 */
 	CUresult r = s->device->api->p_cuStreamBeginCapture(s->stream,
 							    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 	cuda_leave(s->device, pushed);
 	return r ? cuda_failed(s->device, (int)r, "beginning a CUDA graph", d) : 0;
 }
 
-/* Makes an executable graph. Its size is what the driver's free memory is less afterwards. */
+/* Makes an executable graph from a captured one. Its size is measured as the decrease of the driver's free memory. */
 static CUresult instantiate(struct device *dev, CUstream stream, CUgraph graph, struct captured *c)
 {
 	uint64_t before = gpu_unused(dev);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine's devices, contexts, and the driver's errors as findings. */
+/* The machine's devices and their contexts; turns the driver's errors into findings. */
 #include "gpu/driver/device.h"
 
 #include <pthread.h>
@@ -8,7 +8,7 @@
 
 /* ---- errors ------------------------------------------------------------------------------------- */
 
-/* "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory" */
+/* Returns a text such as "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory". */
 const char *cuda_error_text(const struct cuda_api *api, CUresult r, struct diag *d)
 {
 	const char *name = NULL, *text = NULL;
@@ -18,10 +18,11 @@ const char *cuda_error_text(const struct cuda_api *api, CUresult r, struct diag 
 	return fmt(d, "%s (%d): %s", name ? name : "an unknown error", (int)r, text ? text : "?");
 }
 
-/* After such an error nothing works in the context any more for the rest of this process. */
+/* Returns whether the error is "sticky": after it, nothing works in the context for the rest of this process. */
 static bool is_sticky(CUresult r)
 {
-	enum { CONTAINED = 226, TENSOR_MEMORY_LEAK = 721 }; /* newer than the oldest headers */
+	/* error codes that are newer than the oldest headers we build with */
+	enum { CONTAINED = 226, TENSOR_MEMORY_LEAK = 721 };
 
 	return r == CUDA_ERROR_ILLEGAL_ADDRESS || r == CUDA_ERROR_LAUNCH_TIMEOUT ||
 	       r == CUDA_ERROR_ASSERT ||
@@ -67,8 +68,8 @@ static enum code code_of(CUresult r)
 }
 
 /*
- * The code for an error of the driver; when it refused a handle or context, checks whether that belongs to
- * another context.
+ * Returns the finding's code for an error of the driver. If the driver refused a handle or context, checks whether the
+ * handle belongs to another context.
  */
 static enum code code_for_failure(struct device *dev, CUresult r)
 {
@@ -142,7 +143,7 @@ void cuda_leave(struct device *dev, bool pushed)
 		dev->api->p_cuCtxPopCurrent(&old);
 }
 
-/* 0 if the context still exists as it did when it was opened, else the driver's error. */
+/* Returns 0 if the context still exists as it did when it was opened, otherwise the driver's error. */
 CUresult device_alive(struct device *dev)
 {
 	unsigned flags, version;
@@ -241,7 +242,7 @@ static struct {
 	unsigned begun;
 } init = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Makes the driver load kernels when they are first used, which saves seconds and memory. */
+/* Makes the driver load each kernel when it is first used, which saves seconds and memory. */
 static void load_lazily(void)
 {
 	setenv("CUDA_MODULE_LOADING", "LAZY", 0);
@@ -292,7 +293,7 @@ void cuda_warm_begin(unsigned wanted)
 		     {WARM_CONVOLUTIONS, warm_convolutions}};
 
 	pthread_mutex_lock(&init.lock);
-	load_lazily(); /* must come before the threads start, since they read the environment */
+	load_lazily(); /* changes the environment, so it must run before threads start, which read the environment */
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
 		if (!(wanted & parts[i].bit & ~init.begun) || init.nthreads == MAX_WARM_THREADS)
 			continue;
@@ -316,7 +317,7 @@ static void read_device_facts(const struct cuda_api *api, int k, struct device_f
 	static const struct {
 		CUdevice_attribute what;
 		size_t at;
-		bool wanted; /* nothing is chosen without it */
+		bool wanted; /* a device without this attribute cannot be used */
 	} attributes[] = {
 		{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, offsetof(struct device_facts, major),
 		 true},
@@ -385,7 +386,7 @@ int device_open_context(struct device *dev, struct diag *d)
 		dev->api->p_cuDevicePrimaryCtxGetState(dev->id, &flags, &active);
 		dev->primary_before = active;
 		r = dev->api->p_cuCtxCreate_v2(&dev->context, CU_CTX_SCHED_AUTO, dev->id);
-		if (!r) /* it is current now */
+		if (!r) /* the context is current after its creation */
 			dev->api->p_cuCtxPopCurrent(&top);
 	} else if (!r) {
 		r = dev->api->p_cuDevicePrimaryCtxRetain(&dev->context, dev->id);
@@ -397,7 +398,7 @@ int device_open_context(struct device *dev, struct diag *d)
 		    .actual = cuda_error_text(dev->api, r, d));
 }
 
-/* Releases only our own reference: others may use the primary context, so it is never reset. */
+/* Releases only our own reference to the primary context. It is never reset, because others may use it. */
 void device_close_context(struct device *dev)
 {
 	if (dev->context && dev->own)

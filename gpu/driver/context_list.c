@@ -34,8 +34,8 @@ static void process_name(struct device_process *p)
 static void add_process(struct device_contexts *out, unsigned pid, uint64_t memory)
 {
 	const unsigned most = sizeof(out->process) / sizeof(*out->process);
-	const uint64_t unknown =
-		UINT64_MAX; /* NVML's value when it may not tell, in a container for example */
+	/* NVML reports this value if it may not tell the size, for example in a container */
+	const uint64_t unknown = UINT64_MAX;
 
 	if (memory == unknown)
 		memory = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_DRIVER_CUDA_H
 #define GPU_DRIVER_CUDA_H
-/* What gpu/driver offers to the rest of gpu/, without CUDA's types. */
+/* The functions that gpu/driver offers to the rest of gpu/. They do not use CUDA's types. */
 #include "backend/backend.h"
 #include "backend/observe.h"
 
@@ -15,7 +15,7 @@ struct device_facts {
 	uint64_t memory;
 };
 
-/* Functions of the backend's table that concern a device; struct backend has their contracts. */
+/* Functions of the backend's table that concern a device. struct backend documents them. */
 int cuda_probe(struct device_info *info, int max, struct diag *why);
 struct device *cuda_open(int ordinal, const struct run_config *config, struct diag *d);
 void cuda_close(struct device *dev);
@@ -52,8 +52,8 @@ void cuda_warm_end(void);
 void cuda_describe(const struct device *dev, struct device_description *out, struct arena *a);
 
 /*
- * For the wrappers of libraries (gpu/library/), which include gpu/driver/api.h for CUDA's types. A struct
- * device belongs to one session, so that only one thread at a time uses it and what is attached to it.
+ * For the wrappers of libraries (gpu/library/), which include gpu/driver/api.h for CUDA's types. A struct device
+ * belongs to one session, so that only one thread at a time uses the device and the objects that are attached to it.
  */
 struct device *cuda_device(struct stream *stream);
 void *cuda_stream_handle(const struct stream *stream); /* CUstream (cudaStream_t is the same) */
@@ -61,26 +61,26 @@ const struct device_facts *cuda_facts(const struct device *device);
 const struct run_config *cuda_config(const struct device *device);
 
 /*
- * Make the device's context current and restore the previous one. Every call of a library must stand between
- * the two.
+ * cuda_enter() makes the device's context current, and cuda_leave() restores the previous context. Every call of a
+ * library must stand between the two.
  */
 int cuda_enter(struct device *device, bool *pushed, struct diag *d);
 void cuda_leave(struct device *device, bool pushed);
 
 /*
- * Turns a CUresult other than 0 into a finding (E-CUDA-N) and returns -code. what: the failed action, "a
- * launch".
+ * Turns a CUresult other than 0 into a finding (E-CUDA-N) and returns -code. `what` names the failed action, for
+ * example "a launch".
  */
 int cuda_failed(struct device *device, int result, const char *what, struct diag *d);
 /*
- * The same for a library's status. If a sticky error of the driver is behind it, that error is reported
+ * Does the same for the status of a library. If a sticky error of the driver caused the failure, that error is reported
  * instead.
  */
 int library_failed(struct device *device, const char *what, const char *status, struct diag *d);
 
 /*
- * A pointer that other parts of gpu/ attach to the device, and a function that frees it when the device closes,
- * while its context is current.
+ * Other parts of gpu/ can attach a pointer to the device, with a function that frees it. The function is called when
+ * the device closes, while the device's context is current.
  */
 enum gpu_slot {
 	GPU_CUBLASLT,
@@ -106,46 +106,55 @@ void gpu_slot_set(struct device *device, enum gpu_slot slot, void *p,
 uint64_t gpu_unused(struct device *device);
 void gpu_note_taken(struct device *device, uint64_t before, enum mem_purpose purpose);
 
-/* A kernel of code compiled at run time (a cubin or PTX). The device keeps it loaded. NULL with a finding. */
+/*
+ * Returns a kernel of code that was compiled at run time (a cubin or PTX). The device keeps the code loaded. Returns
+ * NULL with a finding on failure.
+ */
 void *gpu_code(struct device *device, const void *image, const char *kernel, struct diag *d);
-/* The same for n kernels of one image. 0 or -code. */
+/* Does the same for n kernels of one image. Returns 0 or -code. */
 int gpu_codes(struct device *device, const void *image, const char *const *kernels, void **out,
 	      int n, struct diag *d);
 
 /*
- * The launch of one of our own kernels. `fn` is looked up once, while a plan is made. The kernel takes one
- * struct by value.
+ * Launches one of our own kernels. `fn` is looked up once, while a plan is made. The kernel takes one struct by value.
  */
-enum { MAX_GRID_YZ = 65535 }; /* CUDA's limit for y and for z; x may have 2^31 - 1 blocks */
+enum { MAX_GRID_YZ = 65535 }; /* CUDA's limit for y and z, while x may have 2^31 - 1 blocks */
 struct gpu_grid {
 	unsigned x, y, z; /* blocks */
 	unsigned threads; /* of a block */
 	unsigned shared;  /* bytes */
 };
-/* Finds kernel `name` of gpu/kernels/FILE.cu. NULL with a finding. */
+/* Finds kernel `name` of gpu/kernels/FILE.cu. Returns NULL with a finding if there is none. */
 void *gpu_kernel(const struct site *s, const char *file, const char *name, struct diag *d);
 int gpu_launch(const struct call *c, void *fn, struct gpu_grid grid, const void *params, size_t bytes);
-/* Must follow every launch that a library made: with --sync launch it waits for the device. 0 or -code. */
+/*
+ * Must be called after every launch that a library made: with --sync launch it waits for the device. Returns 0 or
+ * -code.
+ */
 int gpu_launched(const struct call *c);
 int gpu_copy(const struct call *c, void *dst, const void *src, size_t bytes); /* on the device */
 
 /*
- * Where a kernel stores the address of its node's struct origin when it finds wrong data, such as an index out
- * of range; the next wait reports it.
+ * Returns the address where a kernel stores the struct origin of its node when it finds invalid data, such as an index
+ * out of range. The next wait for the device reports it.
  */
 uint64_t *gpu_fault(const struct call *c);
 
 /*
- * A grid of blocks of 256 threads for n elements. The number of blocks is bounded, so that kernels must loop.
+ * Returns a grid for n elements with blocks of 256 threads. The number of blocks is bounded, so that kernels must loop
+ * over elements.
  */
 struct gpu_grid gpu_grid(int64_t n);
 
 /*
- * Whether this build has kernels for the device. *ptx: only PTX, which the driver must compile first; that
- * takes seconds.
+ * Returns whether this build has kernels for the device. Sets *ptx if they exist only as PTX, which the driver must
+ * compile first; that takes seconds.
  */
 bool gpu_has_code(const struct device_facts *f, bool *ptx);
-/* Fills in the machine's devices and returns how many, at most max. When there is none, *why says why. */
+/*
+ * Fills in the machine's devices, at most max of them, and returns their number. If there is none, *why gets the
+ * reason.
+ */
 int gpu_devices(struct device_facts *out, int max, struct diag *why);
 
 #endif

@@ -25,20 +25,22 @@ struct activities {
 	const struct cupti_api *api;
 	struct cupti_subscriber *subscriber;
 	char source[32];
-	void *cxx; /* handle of the C++ runtime library, for demangling; NULL: not found */
+	/* handle of the C++ runtime library, which demangles names, or NULL if it was not found */
+	void *cxx;
 	char *(*demangle)(const char *, char *, size_t *, int *);
 	struct arena arena; /* names */
 	struct name *name;
 	size_t nnames, cap_names;
-	struct activity *v; /* until activities_read, the tag of each is CUPTI's correlation number */
+	/* recorded activities; until activities_read(), their tags are CUPTI's correlation numbers */
+	struct activity *v;
 	size_t n, cap;
 	struct label *label;
 	size_t nlabels, cap_labels;
-	int64_t ahead; /* CUPTI's clock minus clock_ns, in nanoseconds */
-	bool lost;     /* some could not be kept */
+	int64_t ahead; /* CUPTI's clock minus clock_ns(), in nanoseconds */
+	bool lost;     /* some records could not be kept */
 };
 
-/* CUPTI's callbacks have no user argument, so that the one reader is global. */
+/* CUPTI's callbacks have no user argument. Therefore the one reader of records is a global variable. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct activities *reader;
 
@@ -55,7 +57,7 @@ static void provide_buffer(uint8_t **buffer, size_t *bytes, size_t *most)
 	*bytes = *buffer ? BUFFER : 0;
 }
 
-/* Makes room for one more element of a growing array; false if memory ran out. */
+/* Makes room for one more element of a growing array. Returns false if memory ran out. */
 static bool room_for(void **v, size_t n, size_t *cap, size_t size)
 {
 	if (n < *cap)
@@ -164,7 +166,7 @@ static void ignore_callback(void)
 {
 }
 
-/* Subscribes to CUPTI, which fails if another tool has: two users would take each other's records. */
+/* Subscribes to CUPTI. CUPTI allows one subscriber only, because two users would take each other's records. */
 static int subscribe(struct activities *a, struct diag *d)
 {
 	char other[NAME_ROOM + 1] = "";
@@ -228,7 +230,10 @@ static void name_source(struct activities *a)
 		snprintf(a->source, sizeof(a->source), "CUPTI %u", v);
 }
 
-/* Kernel names are mangled C++ names. Wherever CUDA's libraries run, the C++ runtime is installed. */
+/*
+ * Finds the C++ runtime library to demangle the names of kernels, which are C++ names. It is installed wherever CUDA's
+ * libraries run.
+ */
 static void find_demangler(struct activities *a)
 {
 	a->cxx = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
@@ -247,8 +252,9 @@ static void activities_close(struct activities *a)
 	reader = NULL;
 	pthread_mutex_unlock(&lock);
 	a->api->p_cuptiUnsubscribe(a->subscriber);
+	/* after this call the driver no longer calls our callbacks */
 	if (a->api->p_cuptiFinalize)
-		a->api->p_cuptiFinalize(); /* after this the driver does not call our callbacks any more */
+		a->api->p_cuptiFinalize();
 	if (a->cxx)
 		dlclose(a->cxx);
 	free(a->v);

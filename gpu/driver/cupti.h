@@ -2,7 +2,7 @@
 #ifndef GPU_DRIVER_CUPTI_H
 #define GPU_DRIVER_CUPTI_H
 /*
- * Kernels, copies and fills of a device as CUPTI records them. CUPTI is opened only when an observer asks for
+ * Records of a device's kernels, copies and fills, made by CUPTI. CUPTI is opened only when an observer asks for
  * records.
  */
 #include "backend/observe.h"

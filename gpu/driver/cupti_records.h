@@ -49,7 +49,7 @@ struct cupti_external {
 	uint64_t id;
 	uint32_t correlation;
 };
-/* Of cuptiSubscribe_v2. */
+/* Parameters of cuptiSubscribe_v2. */
 struct cupti_params {
 	size_t bytes;
 	const char *name;

@@ -48,7 +48,7 @@ void cuda_describe(const struct device *dev, struct device_description *out, str
 	char versions[256], release[96];
 
 	libraries_versions(versions, sizeof(versions));
-	size_t n = strcspn(versions, ","); /* the driver's comes first */
+	size_t n = strcspn(versions, ","); /* the driver's version comes first */
 	*out = (struct device_description){
 		.name = arena_str(a, dev->facts.name),
 		.driver = arena_strn(a, versions, n),
@@ -80,7 +80,8 @@ static void drop_slot(struct device *dev, int i)
 static void drop_slots(struct device *dev)
 {
 	for (int i = GPU_SLOTS;
-	     i-- > 0;) /* in reverse order: plans are freed before the libraries that made them */
+	     /* in reverse order, because plans must be freed before the libraries that made them */
+	     i-- > 0;)
 		drop_slot(dev, i);
 }
 
@@ -99,8 +100,9 @@ void cuda_close(struct device *dev)
 	if (!dev)
 		return;
 	libraries_keep();
+	/* If the context was destroyed, its memory and handles are gone as well and must not be freed. */
 	if (dev->context && !dev->lost && device_alive(dev) == CUDA_ERROR_CONTEXT_IS_DESTROYED)
-		dev->lost = true; /* its memory and handles are gone with it and must not be freed */
+		dev->lost = true;
 	if (dev->context && !cuda_enter(dev, &pushed, NULL)) {
 		if (dev->stream.stream)
 			dev->api->p_cuStreamSynchronize(dev->stream.stream);
@@ -113,7 +115,9 @@ void cuda_close(struct device *dev)
 		stages_free(dev);
 		cuda_leave(dev, pushed);
 	} else {
-		/* the context is lost: the libraries' memory in it cannot be freed, only our own on the host */
+		/*
+		 * The context is lost. Memory of libraries in it cannot be freed; only our own memory on the host can.
+		 */
 		drop_slots(dev);
 		stages_free(dev);
 	}
@@ -142,7 +146,7 @@ static int open_stream(struct device *dev, struct diag *d)
 		r = dev->api->p_cuMemAllocHost((void **)&dev->fault, sizeof(*dev->fault));
 	if (!r)
 		*dev->fault = 0;
-	/* the memory in use is the context's, provided that nothing else uses the device */
+	/* The memory in use is assumed to belong to the context. This holds if nothing else uses the device. */
 	if (!r && !cuda_memory(dev, &unused, &total, NULL) &&
 	    !mem_count(MEM_DEVICE, MEM_CONTEXT).live) {
 		dev->noted[MEM_CONTEXT] = total - unused;

@@ -28,7 +28,7 @@ struct compiled {
 struct stream {
 	CUstream stream;
 	struct device *device;
-	bool borrowed; /* the caller's */
+	bool borrowed; /* the stream belongs to the caller */
 };
 
 struct event {
@@ -37,13 +37,13 @@ struct event {
 };
 
 /*
- * A piece of pinned memory through which data is copied to the device. It is free again once its event has
+ * A piece of pinned memory through which data is copied to the device. The piece is free again once its event has
  * occurred.
  */
 struct stage {
 	void *ptr;
 	CUevent event;
-	size_t used; /* bytes filled and queued; 0: the piece is free */
+	size_t used; /* number of bytes filled and queued, or 0 if the piece is free */
 };
 
 struct device {
@@ -52,7 +52,8 @@ struct device {
 	const struct run_config *config; /* never NULL */
 	CUdevice id;
 	CUcontext context;
-	bool own; /* the context was made for this session; false: the device's primary one */
+	/* true if the context was made for this session, false if it is the device's primary one */
+	bool own;
 	struct stream stream;
 	struct arena arena;
 	struct map functions; /* "file:kernel" to its number */
@@ -63,20 +64,23 @@ struct device {
 	struct compiled *compiled;
 	struct stage stage[STAGES];
 	unsigned next_stage;
-	struct buffer *pinned; /* of cuda_alloc_host */
+	struct buffer *pinned; /* memory allocated by cuda_alloc_host() */
 	uint32_t npinned, cap_pinned;
 	struct {
 		void *p;
 		void (*drop)(struct device *, void *);
 	} slot[GPU_SLOTS];
-	uint64_t *fault; /* pinned: written by kernels */
-	/* Called after each launch: does nothing, or waits with --sync launch. */
+	uint64_t *fault; /* in pinned memory, written by kernels */
+	/* Called after each launch. The function does nothing, or waits for the device with --sync launch. */
 	int (*launched)(struct device *, struct diag *);
-	uint64_t noted[MEM_PURPOSES]; /* by purpose: bytes measured for this device, uncounted when it closes */
-	bool lost; /* a sticky error occurred: nothing works on the device any more */
+	/* bytes measured for this device, for each purpose; subtracted from the counters when the device closes */
+	uint64_t noted[MEM_PURPOSES];
+	bool lost; /* a sticky error has occurred, after which nothing works on the device */
 	bool told_foreign;
-	bool primary_before; /* the primary context was active before the session made its own */
-	uint64_t woken; /* bytes that the primary context took when a library activated it later */
+	/* the primary context was already active when the session made its own context */
+	bool primary_before;
+	/* bytes that the primary context took when a library activated it later */
+	uint64_t woken;
 	int lost_result;
 };
 
@@ -86,12 +90,12 @@ int device_open_context(struct device *dev, struct diag *d);
 void device_close_context(struct device *dev);
 const char *cuda_error_text(const struct cuda_api *api, CUresult r, struct diag *d);
 
-/* device.c: whether CUDA_LAUNCH_BLOCKING asks that every launch waits, as in the CUDA runtime */
+/* device.c: returns whether CUDA_LAUNCH_BLOCKING asks to wait after every launch, as the CUDA runtime would */
 bool launches_block(void);
 
 /* memory.c */
 void stages_free(struct device *dev);
-/* Waits for the stream, then reports wrong data that kernels found. 0 or -code. */
+/* Waits for the stream, then reports invalid data that kernels found. Returns 0 or -code. */
 int device_wait(struct device *dev, struct diag *d);
 
 /* module.c */

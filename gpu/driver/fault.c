@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Faults that only a GPU has, for the fault-injection build (see plan/fault.h). VALUE is the run from which
- * on the step fails, counted on the device, so that a CUDA graph that holds the fault fails in a replay:
+ * Faults that only a GPU has, for the fault-injection build (see plan/fault.h). A fault's VALUE is the number of the
+ * first run in which the step fails. Runs are counted on the device, so that a CUDA graph that contains the fault fails
+ * when it is replayed. The faults are:
  *
- *   illegal-address   the step's stream stores through a null pointer
- *   trap              a kernel ends itself
- *   launch-failure    a launch with more threads a block than there are
- *   out-of-memory     memory that no device has
- *   wrong-handle      a launch on a stream of another context
+ *   illegal-address   a kernel on the step's stream stores through an invalid pointer
+ *   trap              a kernel on the step's stream executes a trap
+ *   launch-failure    a launch has more threads in a block than CUDA allows
+ *   out-of-memory     an allocation is larger than any device's memory
+ *   wrong-handle      a launch uses a stream of another context
  */
 #include "gpu/driver/device.h"
 
@@ -16,8 +17,8 @@
 extern const struct fault_kind gpu_faults[];
 
 /*
- * Kernel `go` counts its runs in *counter. From run number `from` on it stores to address 16 (how 0) or traps
- * (how 1).
+ * Kernel `go` counts its runs in *counter. From run number `from` on, it stores to address 16 if `how` is 0, or traps
+ * if `how` is 1.
  */
 static const char ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n"
 			  ".visible .entry go(.param .align 8 .b8 p[16])\n{\n"
@@ -40,7 +41,7 @@ struct go_params {
 struct planted {
 	void *fn;
 	struct buffer counter;
-	uint32_t runs; /* runs so far, for faults that fail on the host */
+	uint32_t runs; /* number of runs so far, for faults that fail on the host */
 	CUcontext other;
 	CUstream stream; /* of `other` */
 };
@@ -54,7 +55,10 @@ static void drop_planted(struct device *dev, void *p)
 		dev->api->p_cuCtxDestroy(f->other);
 }
 
-/* Makes the fault's state at its first use, which is never inside a recording. */
+/*
+ * Returns the state of the fault, which is created at its first use. The first use is never inside the recording of a
+ * CUDA graph.
+ */
 static struct planted *planted_of(const struct call *c)
 {
 	struct device *dev = c->stream->device;
@@ -93,7 +97,7 @@ static int trap(const struct call *c, int (*kernel)(const struct call *), double
 	return run_then_fault(c, kernel, from, 1);
 }
 
-/* Runs the step's own kernel. *out: the fault's state if this run shall fail, else NULL. */
+/* Runs the step's own kernel. If this run shall fail, sets *out to the state of the fault, otherwise to NULL. */
 static int host_fault(const struct call *c, int (*kernel)(const struct call *), double from,
 		      struct planted **out)
 {

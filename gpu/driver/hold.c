@@ -9,7 +9,7 @@
 struct hold {
 	struct stream *stream;
 	CUfunction kernel;
-	struct buffer over; /* one word of pinned memory: the kernel ends when it is 1 */
+	struct buffer over; /* one word of pinned memory; the kernel ends when the word is 1 */
 };
 
 static struct hold *hold_new(struct device *device, struct stream *stream)
@@ -37,7 +37,7 @@ static void hold_free(struct hold *h)
 {
 	if (!h)
 		return;
-	hold_end(h); /* cuda_free_host waits for the stream */
+	hold_end(h); /* cuda_free_host() waits for the stream */
 	cuda_free_host(h->stream->device, &h->over);
 	free(h);
 }

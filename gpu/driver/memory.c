@@ -124,8 +124,8 @@ static void forget_pinned(struct device *dev, const void *p)
 }
 
 /*
- * Whether p is in pinned memory, which the device reads while the host goes on. Other host memory is copied
- * aside first.
+ * Returns whether p is in pinned memory, which the device reads while the host goes on. Data in other host memory is
+ * first copied to pinned memory.
  */
 static bool is_pinned(const struct device *dev, const void *p)
 {
@@ -175,7 +175,7 @@ void cuda_free_host(struct device *dev, struct buffer *b)
 
 /* ---- copies ------------------------------------------------------------------------------------- */
 
-/* Reports wrong data that a kernel has found, once. 0 or -code. */
+/* Reports invalid data that a kernel has found, once. Returns 0 or -code. */
 static int check_fault(struct device *dev, struct diag *d)
 {
 	uint64_t who = *dev->fault;
@@ -209,7 +209,10 @@ static CUresult make_stage(struct device *dev, struct stage *s)
 	return r;
 }
 
-/* Finds a stage with room for so many bytes: the current one, or the next one once the device has read it. */
+/*
+ * Finds a stage (a piece of pinned memory) with room for `bytes` bytes. This is the current stage, or the next one
+ * after the device has read it.
+ */
 static CUresult take_stage(struct device *dev, size_t bytes, struct stage **out)
 {
 	struct stage *s = &dev->stage[dev->next_stage % STAGES];
@@ -230,9 +233,11 @@ struct move {
 	const char *from;
 	size_t bytes;
 };
-enum {
-	MOVE_BYTES = 1 << 20
-}; /* bytes that one thread copies: more threads than needed take longer to wake than to copy */
+/*
+ * Number of bytes that one thread copies. Smaller pieces would wake more threads, and waking a thread would take longer
+ * than its copy.
+ */
+enum { MOVE_BYTES = 1 << 20 };
 
 static void move_some(void *arg, int64_t begin, int64_t end, int thread)
 {
@@ -243,7 +248,7 @@ static void move_some(void *arg, int64_t begin, int64_t end, int thread)
 	memcpy(m->to + at, m->from + at, (to < m->bytes ? to : m->bytes) - at);
 }
 
-/* Copies with all threads, because one thread alone is slower than the device reads. */
+/* Copies with all threads, because one thread alone copies more slowly than the device reads. */
 static void move_bytes(void *to, const void *from, size_t bytes)
 {
 	struct move m = {to, from, bytes};
@@ -251,7 +256,7 @@ static void move_bytes(void *to, const void *from, size_t bytes)
 	pool_for((int64_t)((bytes + MOVE_BYTES - 1) / MOVE_BYTES), 1, move_some, &m);
 }
 
-/* Copies through pinned memory: the host fills some stages while the device reads others. */
+/* Copies through pinned memory. The host fills some stages (pieces of it) while the device reads others. */
 static CUresult copy_staged(struct device *dev, CUstream stream, CUdeviceptr to, const char *src,
 			    size_t bytes)
 {
@@ -288,7 +293,7 @@ void stages_free(struct device *dev)
 	}
 }
 
-/* Up to this size the driver itself copies plain host memory aside at once. */
+/* Up to this many bytes, the driver itself copies plain host memory to a buffer of its own before its call returns. */
 enum { DIRECT_BYTES = 64 << 10 };
 
 static CUresult queue_bytes(struct device *dev, CUstream stream, void *dst, int dst_device,
@@ -323,7 +328,7 @@ int cuda_queue_copy(struct stream *s, void *dst, int dst_device, const void *src
 	return err;
 }
 
-/* When it returns, the host may change src and read dst. */
+/* After this function returns, the host may change src and read dst. */
 int cuda_copy(struct stream *s, void *dst, int dst_device, const void *src, int src_device,
 	      size_t bytes, struct diag *d)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our kernels: images inside the program or compiled at run time, functions by name, and launches. */
+/*
+ * Our kernels: loads images that are part of the program or compiled at run time, finds functions by name, and launches
+ * them.
+ */
 #include "gpu/driver/device.h"
 #include "gpu/kernels/image.h"
 
@@ -35,7 +38,10 @@ bool gpu_has_code(const struct device_facts *f, bool *ptx)
 	return *ptx;
 }
 
-/* Loads the image of a kernel file: machine code for this device, or else PTX, which the driver compiles. */
+/*
+ * Loads the image of a file of kernels: machine code if there is some for this device, otherwise PTX, which the driver
+ * compiles.
+ */
 static CUresult load_file(struct device *dev, const char *file, CUlibrary *out)
 {
 	bool ptx;
@@ -162,8 +168,8 @@ void modules_free(struct device *dev)
 }
 
 /*
- * Reports a failed launch. If the driver refused the stream's handle, the stream may belong to another context:
- * the finding says so.
+ * Reports a failed launch. If the driver refused the stream's handle, the stream may belong to another context, and the
+ * finding says so.
  */
 static int fail_launch(const struct call *c, CUresult r)
 {
@@ -180,7 +186,7 @@ static int fail_launch(const struct call *c, CUresult r)
 	return cuda_failed(dev, (int)r, "a launch", c->diag);
 }
 
-/* The device's context is already current: sessions enter it before anything runs. */
+/* The device's context is already current, because sessions enter it before anything runs. */
 int gpu_launch(const struct call *c, void *fn, struct gpu_grid g, const void *params, size_t bytes)
 {
 	struct device *dev = c->stream->device;

@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { SM = 1, MEMORY = 2, CORE = 0 }; /* numbers of NVML's clocks and sensors */
+enum { SM = 1, MEMORY = 2, CORE = 0 }; /* NVML's numbers of clocks and sensors */
 
 struct clock_watch {
 	const struct nvml_api *api;
@@ -66,7 +66,7 @@ static void read_limits(struct clock_watch *w)
 	w->limits.watts = milliwatts / 1e3;
 }
 
-/* Waits until the next sample is due. True if the watch shall end. */
+/* Waits until the next sample is due. Returns true if the watch shall end. */
 static bool wait_for_next(struct clock_watch *w)
 {
 	struct timespec until;

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* The compiler's first complaint. */
+/* Returns the first error message of the compiler. */
 static const char *log_of(const struct nvrtc_api *api, nvrtcProgram program, struct arena *a)
 {
 	size_t n = 0;

@@ -5,12 +5,12 @@
 #include "gpu/driver/cuda.h"
 
 /*
- * Compiles a program for the device; returns the cubin in the arena. NULL with *why if there is no compiler or
- * it rejects the source.
+ * Compiles a program for the device; returns the cubin, which lives in the arena. Returns NULL and sets *why if there
+ * is no compiler or it rejects the source.
  */
 const void *nvrtc_program(struct device *device, const char *source, struct arena *a,
 			  const char **why);
-/* The same without a device and its cache, for tests. arch: "sm_90". */
+/* Does the same without a device and its cache, for tests. arch is an architecture such as "sm_90". */
 const void *nvrtc_compile(const char *source, const char *arch, struct arena *a, size_t *n,
 			  const char **why);
 

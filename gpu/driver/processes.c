@@ -9,7 +9,7 @@ enum { MAX_PROCESSES = 128 }; /* of one device */
 /* NVML counts its initializations; this program initializes it once, until process_memory_end. */
 static bool nvml_open;
 
-/* The path of libcupti as our own loader found it; the watched program opens it by this path. */
+/* Returns the path at which our own loader found libcupti. The watched program opens the library by this path. */
 static const char *cupti_path(struct diag *d)
 {
 	const struct cupti_api *api = cupti_api(d);
@@ -39,7 +39,7 @@ static bool add_process_memory(const struct nvml_api *api, nvmlDevice_t device, 
 	return false;
 }
 
-/* NVML, initialized, and the number of its devices; NULL if it cannot be asked. */
+/* Initializes NVML and counts its devices. Returns NULL if NVML cannot be used. */
 static const struct nvml_api *open_nvml(unsigned *devices)
 {
 	const struct nvml_api *api = nvml_api(NULL);

@@ -17,7 +17,7 @@ struct tune {
 	unsigned known, tried, untried;
 	struct event *from, *to;
 	struct buffer memory;
-	bool progress; /* a line on the terminal */
+	bool progress; /* the terminal shows a progress line */
 };
 
 static void drop_tune(struct device *device, void *p)
@@ -121,7 +121,7 @@ void tune_begin(struct device *device, const char *what)
 
 	t->began = clock_ns();
 	t->tried++;
-	/* show progress on a terminal, at most five times a second */
+	/* Show progress on a terminal, at most five times a second. */
 	if (t->began - t->shown > 200000000 && isatty(STDERR_FILENO)) {
 		fprintf(stderr, "\r\033[Ktuning %u: %s", t->tried, what);
 		fflush(stderr);
@@ -149,8 +149,7 @@ bool tune_skipped(struct device *device)
 }
 
 /*
- * Fills memory with small numbers in every type, because the time of a kernel may depend on the values it
- * reads.
+ * Fills memory with small numbers of every type, because the time of a kernel may depend on the values that it reads.
  */
 static void fill_with_small_numbers(struct device *device, void *p, size_t bytes)
 {
@@ -180,7 +179,7 @@ void *tune_memory(struct device *device, size_t bytes)
 struct work {
 	int (*enqueue)(void *arg, struct diag *d);
 	void *arg;
-	struct captured *graph; /* NULL: enqueued each time */
+	struct captured *graph; /* NULL if calls are enqueued one by one */
 };
 
 static int enqueue_all(struct device *device, const struct work *w)
@@ -206,7 +205,7 @@ static double measure_call(struct device *device, struct tune *t, const struct w
 	return (double)ns / 1000 / CALLS_IN_A_ROW;
 }
 
-/* Records the calls as a CUDA graph, so that the host's time is not measured. */
+/* Records the calls as a CUDA graph, so that the measurement does not include the host's time. */
 static void record_calls(struct device *device, struct work *w)
 {
 	struct stream *s = cuda_stream(device);
@@ -234,7 +233,7 @@ double tune_time(struct device *device, int (*enqueue)(void *arg, struct diag *d
 		t->from = cuda_event_new(device, NULL);
 	if (!t->to)
 		t->to = cuda_event_new(device, NULL);
-	/* the first call loads code lazily, which must not happen inside a recording */
+	/* The first call may load code, which must not happen inside a recording. */
 	if (!t->from || !t->to || enqueue(arg, NULL) || cuda_wait(cuda_stream(device), NULL))
 		return -1;
 	record_calls(device, &w);
@@ -244,7 +243,7 @@ double tune_time(struct device *device, int (*enqueue)(void *arg, struct diag *d
 			least = -1;
 			break;
 		}
-		if (i && (least < 0 || us < least)) /* the first measurement is the warm-up */
+		if (i && (least < 0 || us < least)) /* the first measurement serves as warm-up */
 			least = us;
 		if (best > 0 && us > 2 * best) {
 			least = us;

@@ -9,8 +9,8 @@
 #include "gpu/driver/cuda.h"
 
 /*
- * The earlier choice under this key, or NULL. Keys begin with the library's name and version ("cudnn91900 conv
- * ...") and contain everything that the choice depends on, except the device and its driver.
+ * Returns the earlier choice that is stored under the key, or NULL. Keys begin with the library's name and version
+ * ("cudnn91900 conv ...") and contain everything that the choice depends on, except the device and its driver.
  */
 const char *tune_get(struct device *device, const char *key);
 void tune_put(struct device *device, const char *key, const char *value);
@@ -18,36 +18,47 @@ void *tune_blob_get(struct device *device, const char *key, struct arena *a, siz
 void tune_blob_put(struct device *device, const char *key, const void *data, size_t n);
 
 /*
- * The name of a device's folder in the cache, made of what a choice depends on besides versions of libraries; NULL
- * when there is no such device.
+ * Returns the name of a device's folder in the cache. The name contains what a choice depends on, apart from versions
+ * of libraries. Returns NULL if there is no such device.
  */
 const char *tune_folder(int ordinal, struct arena *a);
 
-/* Whether there is time left to try variants; tune_full: also those that take long. */
+/*
+ * tune_may() returns whether there is time left to try variants. tune_full() returns whether variants that take long
+ * shall be tried as well.
+ */
 bool tune_may(struct device *device);
 bool tune_full(const struct device *device);
-/* Must enclose trials: the time between the two counts against the limit. what: shown as progress. */
+/*
+ * Trials must stand between these two calls: the time between them counts against the limit. `what` is shown as
+ * progress.
+ */
 void tune_begin(struct device *device, const char *what);
 void tune_end(struct device *device);
 
 /*
- * Microseconds that one call of enqueue takes, measured over several in a row; negative if a call fails. best:
- * the time to beat, 0 for none; a variant that is far slower is not measured to the end.
+ * Returns the microseconds that one call of enqueue takes, measured over several calls in a row, or a negative number
+ * if a call fails. `best` is the time to beat, or 0 if there is none; a variant that is far slower is not measured to
+ * the end.
  */
 double tune_time(struct device *device, int (*enqueue)(void *arg, struct diag *d), void *arg,
 		 double best);
 
-/* Scratch memory with arbitrary contents, valid until tune_end. NULL if there is none. */
+/*
+ * Returns scratch memory with arbitrary contents, which is valid until tune_end(). Returns NULL if there is no memory.
+ */
 void *tune_memory(struct device *device, size_t bytes);
 
-/* For reports: "41 choices from the cache, 12 tried in 0.42 s, 3 not tried". */
+/* Counts for reports such as "41 choices from the cache, 12 tried in 0.42 s, 3 not tried". */
 struct tune_report {
 	unsigned known, tried, untried;
 	double seconds;
-	const char *folder, *trouble; /* NULL: none */
+	const char *folder, *trouble; /* NULL if there is none */
 };
 void tune_report(const struct device *device, struct tune_report *out);
-/* Counts a choice that was made without trials. True if the reason was lack of time, not --tune off. */
+/*
+ * Counts a choice that was made without trials. Returns true if time had run out, false if --tune off forbids trials.
+ */
 bool tune_skipped(struct device *device);
 
 #endif

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activations behind a product, of several values at once. The most frequent ones are inlined; the others cost a call.
+// Applies the activation that follows a product to several values at once. The most frequent activations are inlined;
+// the others cost a function call.
 #pragma once
 #include "common.cuh"
 
-// V neighbouring channels, which are read and written at once.
+// A pack holds V neighbouring channels, which a thread reads or writes in one access.
 template <typename T, int V> struct alignas(sizeof(T) * V) Pack { T v[V]; };
 
-// For 16-bit types a fast approximation, whose error is far below their rounding; exact for f32.
+// Uses fast approximations for 16-bit types, because their rounding error is far larger than the error of the
+// approximation. The specialization for f32 does not approximate.
 template <typename T> __device__ inline float sigmoid(float v) { return __fdividef(1.f, 1.f + __expf(-v)); }
 template <> __device__ inline float sigmoid<f32>(float v) { return 1.f / (1.f + expf(-v)); }
 
@@ -15,7 +17,7 @@ static __device__ __noinline__ float rare_act(int act, float a, float b, float v
 	return activate<float>(act, a, b, v);
 }
 
-// Applies the activation to N values. It is chosen outside of the loops, so that these stay short.
+// Applies the activation to N values. The activation is selected outside of the loops, so that each loop stays short.
 template <typename T, int N> __device__ inline void act_on(int act, float a, float b, float *v)
 {
 	if (act == GPU_ACT_RELU) {

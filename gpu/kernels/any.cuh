@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements whose type the kernel looks up at run time: one kernel serves all types, for operators that rarely matter for
-// the time of a model.
+// Access to elements whose type the kernel looks up at run time, so that one kernel serves all types. Operators that
+// rarely matter for the run time of a model use this file.
 #pragma once
 #include "common.cuh"
 #include "jobs.h"
@@ -33,7 +33,7 @@ __device__ inline unsigned packed_get(const void *p, int64_t i, int bits)
 	return ((const u8 *)p)[i / per] >> (int)(i % per) * bits & ((1u << bits) - 1);
 }
 
-// Eight codes of `bits` bits each; the first begins at byte b.
+// Returns eight codes of `bits` bits each; the first code begins at byte b.
 __device__ inline u64 codes_at(const u8 *b, int bits)
 {
 	u64 v = 0;
@@ -44,7 +44,7 @@ __device__ inline u64 codes_at(const u8 *b, int bits)
 	return v;
 }
 
-// Mantissa bits and exponent bias of the four 8-bit floating-point formats that have a sign.
+// Return the number of mantissa bits and the exponent bias of the four signed 8-bit floating-point formats.
 __device__ inline int f8_mantissa(int t) { return t == T_F8E4M3FN || t == T_F8E4M3FNUZ ? 3 : 2; }
 __device__ inline int f8_bias(int t) { return t == T_F8E4M3FN ? 7 : t == T_F8E4M3FNUZ ? 8 : t == T_F8E5M2 ? 15 : 16; }
 __device__ inline bool f8_fnuz(int t) { return t == T_F8E4M3FNUZ || t == T_F8E5M2FNUZ; }
@@ -62,7 +62,7 @@ static __device__ __noinline__ float f8_get(int t, u8 b)
 	return b & 0x80 ? -v : v;
 }
 
-// v as a power of two (f8e8m0); mode: GPU_CAST_...
+// Rounds |v| to a power of two, the only values that f8e8m0 can represent. mode is one of GPU_CAST_...
 static __device__ __noinline__ u8 e8m0_put(float v, bool saturate, int mode)
 {
 	if (isnan(v))
@@ -96,7 +96,7 @@ static __device__ __noinline__ u8 f8_put(int t, float v, bool saturate)
 		return fnuz ? 0 : sign;
 	frexpf(a, &e);
 	if (e - 1 < 1 - bias)
-		e = 2 - bias; // a denormal has the spacing of the smallest normal number
+		e = 2 - bias; // subnormal numbers have the spacing of the smallest normal number
 	int code = (e - 2 + bias) * (1 << m) + (int)rintf(ldexpf(a, m + 1 - e));
 	if (code > most)
 		return saturate ? sign | most : over;
@@ -166,7 +166,7 @@ static __device__ __noinline__ int64_t any_int(int t, const void *p, int64_t i)
 	}
 }
 
-// Stores integer v as type t, which must have whole bytes.
+// Stores integer v as type t. Elements of type t must be whole bytes.
 static __device__ __noinline__ void any_put_int(int t, void *p, int64_t i, int64_t v)
 {
 	switch (t) {
@@ -198,7 +198,7 @@ static __device__ __noinline__ void any_put(int t, void *p, int64_t i, double v)
 	}
 }
 
-// Copies element `from` of x to element `to` of y; both have `size` bytes.
+// Copies element `from` of x to element `to` of y; elements of both have `size` bytes.
 __device__ inline void any_copy(int size, void *y, int64_t to, const void *x, int64_t from)
 {
 	switch (size) {
@@ -213,13 +213,13 @@ __device__ inline void any_copy(int size, void *y, int64_t to, const void *x, in
 	}
 }
 
-// Reads and writes element i of the step's operand k.
+// Read and write element i of the step's operand k.
 __device__ inline double in_real(const gpu_io &o, int k, int64_t i) { return any_real(o.it[k], o.in[k], i); }
 __device__ inline int64_t in_int(const gpu_io &o, int k, int64_t i) { return any_int(o.it[k], o.in[k], i); }
 __device__ inline void out_put(const gpu_io &o, int k, int64_t i, double v) { any_put(o.ot[k], o.out[k], i, v); }
 __device__ inline void fault(const gpu_io &o) { *(volatile uint64_t *)o.fault = o.who; }
 
-// Random number i of a seed, in [0, 1): a hash of both, the same as on the CPU.
+// Returns the i-th random number of a seed, in [0, 1). It is a hash of seed and i, the same as on the CPU.
 __device__ inline double hash_unit(u64 seed, u64 i)
 {
 	u64 z = seed * 0xd1342543de82ef95ull + (i + 1) * 0x9e3779b97f4a7c15ull;

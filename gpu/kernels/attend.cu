@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention: strict fp32 on tensor cores, with scores that never leave the registers, and a plain kernel for every
-// type and form.
+// Attention in strict fp32 on tensor cores, whose scores never leave the registers, and a plain kernel for all other
+// types and forms of attention.
 #include "attend.cuh"
 
 __device__ inline float number(int type, const void *x, int64_t i)
@@ -20,7 +20,8 @@ __device__ inline float number(int type, const void *x, int64_t i)
 
 // ---- tensor cores ------------------------------------------------------------------------------
 
-// Splits v into two parts that tf32 holds exactly, so that tensor cores do not round them. A NaN stays in the second.
+// big_part() and rest() split v into two parts that tf32 represents exactly, so that tensor cores do not round them. A
+// NaN stays in the second part.
 __device__ inline u32 big_part(float v)
 {
 	return (__float_as_uint(v) + 0x1000u) & 0xffffe000u;
@@ -30,7 +31,7 @@ __device__ inline u32 rest(float v, u32 big)
 	return __float_as_uint(v - __uint_as_float(big));
 }
 
-// c += a b with each number split into two parts: as precise as fp32.
+// Computes c += a * b. Each factor is split into two tf32 parts, so that the product is as precise as in fp32.
 __device__ inline void product(float *c, const float *a, float b0, float b1)
 {
 	u32 big[4], small[4], h0 = big_part(b0), h1 = big_part(b1);
@@ -43,7 +44,7 @@ __device__ inline void product(float *c, const float *a, float b0, float b1)
 	mma_tf32(c, big, h0, h1);
 }
 
-// Copies ROWS rows of a head, from position `from` on, into shared memory; what lies beyond the tensor becomes 0.
+// Copies ROWS rows of a head, starting at position `from`, into shared memory. Elements beyond the tensor become 0.
 template <int HEAD, int LD, int ROWS>
 __device__ inline void load_rows(f32 *to, const f32 *x, int64_t step, int64_t each, int from, int end, int d, bool vector)
 {
@@ -78,7 +79,7 @@ template <int HEAD, int BN> __device__ inline void flash(const gpu_attend &p)
 	const f32 *k = (const f32 *)p.k + b * p.ks[0] + kh * p.ks[1], *v = (const f32 *)p.v + b * p.vs[0] + kh * p.vs[1];
 	float qf[HEAD / 8][4], out[HEAD / 8][4] = {}, top[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
 
-	// The keys that any query of this block sees, of this warp, and of this thread.
+	// Find the ranges of keys that are visible to any query of this block, of this warp, and of this thread.
 	int last = block0 + blockDim.x / 2 - 1, warp_last = block0 + (threadIdx.x / 32 + 1) * 16 - 1;
 	int begin = (int)range(p, b, block0, keys).first / BN * BN;
 	int stop = (int)range(p, b, last < p.s ? last : p.s - 1, keys).end;
@@ -121,7 +122,8 @@ template <int HEAD, int BN> __device__ inline void flash(const gpu_attend &p)
 				}
 			mask_tile<f32, BN, ANY>(p, s, p.scale, j0, first, end, mask);
 			softmax_tile<BN, HEAD>(s, out, top, sum);
-			// The probabilities stay in their registers. That permutes the keys, which the sum allows.
+			// The probabilities stay in the registers that hold them. This permutes the keys, but a sum
+			// over keys does not depend on their order.
 #pragma unroll
 			for (int i = 0; i < BN / 8; i++) {
 				float a[4] = {s[i][0], s[i][2], s[i][1], s[i][3]};
@@ -132,7 +134,7 @@ template <int HEAD, int BN> __device__ inline void flash(const gpu_attend &p)
 				}
 			}
 		}
-		__syncthreads(); // the next iteration copies into this tile
+		__syncthreads(); // the next iteration overwrites this tile
 	}
 	write_rows<f32, HEAD, ANY>(p, b, h, row, out, sum, 1.0f);
 }
@@ -146,7 +148,7 @@ template <typename C> __device__ inline C rounded_to(int type, C v)
 	return type == T_BF16 ? (C)up(down<bf16>((float)v)) : v;
 }
 
-// Adds to the score of query i and key j what mask and bias say; -infinity if they hide the key.
+// Adds the mask and the bias to the score of query i and key j; returns -infinity if they hide the key.
 template <typename C>
 __device__ inline C masked(const gpu_attend &p, C s, int64_t b, int64_t h, int64_t i, int64_t j)
 {
@@ -162,7 +164,8 @@ __device__ inline C masked(const gpu_attend &p, C s, int64_t b, int64_t h, int64
 	return s;
 }
 
-// A block computes one query after the other. Their scores are in global memory: p.scratch has a row for each block.
+// A block computes one query after the other. The scores are in global memory: each block has a row of p.scratch for
+// them.
 template <typename T> __device__ inline void plain(const gpu_attend &p)
 {
 	typedef typename Wide<T>::type C;
@@ -260,7 +263,7 @@ template <typename T> __device__ inline void rotary(const gpu_rotary &p)
 
 // ---- linear attention --------------------------------------------------------------------------
 
-// A block computes one head of one batch; each thread updates its own columns of the head's state in p.state.
+// A block computes one head of one batch. Each thread updates its own columns of the head's state in p.state.
 template <typename T> __device__ inline void linear_attention(const gpu_linear_attention &p)
 {
 	for (int64_t z = blockIdx.x; z < p.batch * p.kv_heads; z += gridDim.x) {
@@ -321,6 +324,6 @@ OTHERS(f32) OTHERS(f16) OTHERS(bf16)
 	{                                                                                                              \
 		flash<HEAD, BN>(p);                                                                                    \
 	}
-// Head size, then keys in a tile; gpu/ops/sdpa.c computes the size of shared memory from the same numbers.
+// FLASH(head size, keys in a tile). gpu/ops/sdpa.c computes the size of the shared memory from the same numbers.
 FLASH(64, 32)
 FLASH(128, 16)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the attention kernels that use tensor cores: which query sees which keys, masks, the running softmax.
+// Code that the attention kernels on tensor cores share: visible ranges of keys, masks, and the running softmax.
 #pragma once
 #include "common.cuh"
 #include "ptx.cuh"
 
-// PLAIN: there is no mask and no soft cap, and operands can be read 16 bytes at a time. MASKED: the same with a mask of
-// type T, which is added. ANY: every other case.
+// PLAIN: no mask and no soft cap, and operands can be read 16 bytes at a time. MASKED: like PLAIN, but with an additive
+// mask of type T. ANY: all other cases.
 enum Form { PLAIN, MASKED, ANY };
 
-// Keys [first, end) that query i of batch b may see.
+// The keys [first, end) that query i of batch b may see.
 struct Range {
 	int64_t first, end;
 };
@@ -129,7 +129,8 @@ __device__ inline void store_pair(f32 *y, float a, float b) { *(float2 *)y = mak
 __device__ inline void store_pair(f16 *y, float a, float b) { *(__half2 *)y = __floats2half2_rn(a, b); }
 __device__ inline void store_pair(bf16 *y, float a, float b) { *(__nv_bfloat162 *)y = __floats2bfloat162_rn(a, b); }
 
-// Writes a warp's 16 rows: out divided by the rows' sums of exponentials, and times `by`, which undoes out's scaling.
+// Writes a warp's 16 rows: out divided by each row's sum of exponentials and multiplied by `by`, which undoes the
+// scaling of the values.
 template <typename T, int HEAD, Form FORM>
 __device__ inline void write_rows(const gpu_attend &p, int64_t b, int64_t h, const int *row, float out[HEAD / 8][4],
 				  float *sum, float by)

@@ -2,8 +2,8 @@
 // Attention with 16-bit products on tensor cores, for fp16, bf16, and fp32 rounded to a mantissa of 10 bits as tf32 is.
 //
 // fp32 is converted to fp16 tile by tile. Each tile is scaled by a power of two that brings its largest number near
-// the largest fp16 number. Numbers of at least 2^-28 of the largest then keep 11 bits, so nothing overflows and what
-// is lost is too small to matter.
+// the largest fp16 number. Numbers of at least 2^-28 of the largest then keep 11 bits, so nothing overflows, and
+// the bits that are lost are too small to matter.
 #include "attend.cuh"
 
 template <typename T> struct Half { typedef T type; };
@@ -22,8 +22,8 @@ __device__ inline u32 pair(float a, float b, bf16)
 	return *(u32 *)&v;
 }
 
-// The biased fp32 exponent e that numbers up to `most` are scaled for: they are divided by 2^(e - 127 - 14), so that
-// e = 127 + 14 leaves them as they are.
+// Returns the biased fp32 exponent e of the scale for a tile whose largest number is `most`. down_by(e) divides by 2^(e
+// - 127 - 14) and up_by(e) multiplies by it; e = 127 + 14 leaves numbers unchanged.
 __device__ inline int exponent(float most)
 {
 	int e = (int)(__float_as_uint(most) >> 23 & 255);
@@ -36,8 +36,8 @@ __device__ inline float power(int biased)
 __device__ inline float down_by(int e) { return power(127 + 14 + 127 - e); }
 __device__ inline float up_by(int e) { return power(e - 14); }
 
-// A tile of ROWS rows that is being copied: each thread holds its pieces of 16 bytes in registers until the previous
-// tile is used up.
+// A tile of ROWS rows on its way to shared memory. Each thread holds its 16-byte pieces in registers until all threads
+// have used up the previous tile.
 template <typename T, int HEAD, int ROWS> struct Tile {
 	static const int V = 16 / sizeof(T), ACROSS = HEAD / V, PIECES = ROWS * ACROSS / 128;
 	__align__(16) T x[PIECES][V];
@@ -76,7 +76,8 @@ template <typename T, int HEAD, int ROWS> struct Tile {
 	}
 };
 
-// The same for rows with any strides: they are read element by element, and only when they are stored.
+// Like Tile, for rows with any strides. Elements are read one by one, and not before the tile is stored in shared
+// memory.
 template <typename T, int HEAD, int ROWS> struct StridedTile {
 	const T *from;
 	int64_t step, each;
@@ -115,7 +116,7 @@ __device__ inline float2 load_pair(const f32 *x) { return *(const float2 *)x; }
 __device__ inline float2 load_pair(const f16 *x) { return __half22float2(*(const __half2 *)x); }
 __device__ inline float2 load_pair(const bf16 *x) { return __bfloat1622float2(*(const __nv_bfloat162 *)x); }
 
-// Loads 16 queries as the left operand of the products; returns the exponent that they were scaled for.
+// Loads 16 queries as the left operand of the products; returns the exponent e of their scale (see exponent()).
 template <typename T, typename H, int HEAD, Form FORM>
 __device__ inline int load_queries(const gpu_attend &p, const T *q, const int *row, u32 qf[HEAD / 16][4])
 {
@@ -148,7 +149,7 @@ __device__ inline int load_queries(const gpu_attend &p, const T *q, const int *r
 	return e;
 }
 
-// The scores of 16 queries with a tile of keys.
+// Computes the scores of 16 queries with the keys of a tile.
 template <typename H, int HEAD, int BN>
 __device__ inline void score_tile(float s[BN / 8][4], const u32 qf[HEAD / 16][4], const H *ks)
 {
@@ -165,7 +166,8 @@ __device__ inline void score_tile(float s[BN / 8][4], const u32 qf[HEAD / 16][4]
 		}
 }
 
-// out += probabilities times values. The scores' registers are laid out as the left operand of that product needs.
+// Computes out += probabilities * values. The registers of the scores already have the layout that the left operand of
+// this product needs.
 template <typename H, int HEAD, int BN>
 __device__ inline void add_values(float out[HEAD / 8][4], const float s[BN / 8][4], const H *vs)
 {
@@ -187,7 +189,7 @@ __device__ inline void add_values(float out[HEAD / 8][4], const float s[BN / 8][
 	}
 }
 
-// The largest number of a tile of keys and of a tile of values, over all threads of the block.
+// Finds the largest number of a tile of keys and the largest of a tile of values, over all threads of the block.
 struct TileMaxima {
 	float part[2][4];
 
@@ -202,8 +204,8 @@ struct TileMaxima {
 	}
 };
 
-// Returns the exponent for a tile of values whose largest number is `most`. It never falls below the previous one;
-// if it grows, out is rescaled to it.
+// Returns the exponent e of the scale for a tile of values whose largest number is `most`. The exponent never falls
+// below that of the tiles before; if it grows, `out` is rescaled to the new one.
 template <int HEAD> __device__ inline int rescale_values(float out[HEAD / 8][4], float most, int before)
 {
 	int e = exponent(most);
@@ -218,7 +220,7 @@ template <int HEAD> __device__ inline int rescale_values(float out[HEAD / 8][4],
 	return e;
 }
 
-// Stores a tile's keys and values in shared memory, scaled for ek and ev.
+// Stores a tile of keys and a tile of values in shared memory, scaled down by the exponents ek (keys) and ev (values).
 template <typename H, int LD, typename X> __device__ inline void store_tile(H *ks, H *vs, const X &k, const X &v, int ek, int ev)
 {
 	k.template store<H, LD>(ks, down_by(ek));
@@ -226,8 +228,8 @@ template <typename H, int LD, typename X> __device__ inline void store_tile(H *k
 }
 
 /*
- * Four warps, each 16 queries of one head; keys come by tiles of BN through shared memory. Most of attention is
- * PLAIN, or MASKED: these forms have little code, and code that is not there need not be fetched.
+ * A block has four warps, each of which computes 16 queries of one head. Keys pass through shared memory in tiles of
+ * BN. Most attention is PLAIN or MASKED; kernels of their own for these two forms have less code to fetch.
  */
 template <typename T, int HEAD, int BN, Form FORM> __device__ inline void flash(const gpu_attend &p)
 {
@@ -245,7 +247,7 @@ template <typename T, int HEAD, int BN, Form FORM> __device__ inline void flash(
 	float out[HEAD / 8][4] = {}, top[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
 	Tile<T, HEAD, BN> kt, vt;
 
-	// The keys that any query of this block sees, of this warp, and of this thread.
+	// Find the ranges of keys that are visible to any query of this block, of this warp, and of this thread.
 	int last = block0 + 63, warp_last = row0 + 15, last_row = (int)p.s - 1;
 	int begin = (int)range(p, b, block0, keys).first / BN * BN;
 	int stop = (int)range(p, b, last < last_row ? last : last_row, keys).end;
@@ -265,7 +267,8 @@ template <typename T, int HEAD, int BN, Form FORM> __device__ inline void flash(
 #pragma unroll 1
 	for (int j0 = begin; j0 < stop; j0 += BN) {
 		StridedTile<T, HEAD, BN> kl = {k, p.ks[2], p.kd, j0, keys, (int)p.d}, vl = {v, p.vs[2], 1, j0, keys, (int)p.dv};
-		if (SCALED) { // scale by the tile's largest number; the scale of values never falls
+		// the scale of the keys may change with each tile, but that of the values must not shrink
+		if (SCALED) {
 			float km = FORM != ANY ? kt.most() : kl.most(), vm = FORM != ANY ? vt.most() : vl.most();
 			mosts.all(km, vm);
 			ek = exponent(km);

@@ -3,7 +3,7 @@
 #include "any.cuh"
 #include "blocks.h"
 
-// Offset of the scale of element i; *block is the number of its block within the row.
+// Returns the offset of the scale of data element i; sets *block to the number of the element's block within its row.
 __device__ inline int64_t scale_of(const gpu_block_gather &p, int64_t i, int64_t *block)
 {
 	int64_t at = 0;
@@ -24,8 +24,8 @@ __device__ inline int64_t scale_of(const gpu_block_gather &p, int64_t i, int64_t
 	return at;
 }
 
-// The zero point of a block. Rows of packed zero points begin at whole bytes. Without zero points, unsigned data is
-// centered: its zero point is the middle of its range.
+// Returns the zero point of a block. Rows of packed zero points begin at whole bytes. Without zero points, unsigned
+// data has the middle of its range as zero point.
 __device__ inline float zero_of(const gpu_block_gather &p, int64_t at, int64_t block)
 {
 	const u8 *z = (const u8 *)p.io.in[3];
@@ -36,7 +36,8 @@ __device__ inline float zero_of(const gpu_block_gather &p, int64_t at, int64_t b
 	return p.io.it[0] == T_U8 ? (float)(1 << ((p.bits ? p.bits : 8) - 1)) : 0.0f;
 }
 
-// The element of the data that element i of the output copies; -1, and a fault, if its index is beyond the axis.
+// Returns the element of the data that element i of the output copies. Reports a fault and returns -1 if the index is
+// beyond the axis.
 __device__ inline int64_t source_of(const gpu_block_gather &p, int64_t i)
 {
 	const bool small = p.n < INT32_MAX;
@@ -72,7 +73,7 @@ template <typename T> __device__ inline void put_run(const gpu_block_gather &p, 
 		store<T, V>((T *)p.io.out[0] + i + e * V, v + e * V);
 }
 
-// The same for GPU_BLOCK_RUN neighbouring elements at a time, which share a scale.
+// Does the same for GPU_BLOCK_RUN neighbouring elements at a time, which must share a scale.
 extern "C" __global__ void gather_runs(const gpu_block_gather p)
 {
 	const int t = p.io.it[0], bits = p.bits ? p.bits : t == T_U4 || t == T_I4 ? 4 : 8;

@@ -2,7 +2,8 @@
 // Casts from every type to every type.
 #include "any.cuh"
 
-// Rounds to fp32 by rounding to odd: a second rounding to a shorter type then gives the same as a single one.
+// Rounds a double to fp32 with "round to odd". Rounding the result again to a shorter type then gives the same number
+// as a single rounding of the double.
 __device__ inline float to_odd(double v)
 {
 	float f = (float)v;
@@ -14,7 +15,7 @@ __device__ inline float to_odd(double v)
 	return __uint_as_float(u | 1);
 }
 
-// Converts as the CPU does: a number that does not fit gives the least integer.
+// Converts as the CPU does: a number that does not fit gives the least integer of the type.
 __device__ inline int64_t float_to_int(int to, double v)
 {
 	if (to == T_I8 || to == T_U8 || to == T_I16 || to == T_U16 || to == T_I32)
@@ -68,7 +69,7 @@ __device__ inline void cast_one(const gpu_any_cast &p, int64_t i, unsigned *pack
 	}
 }
 
-// A thread writes whole bytes, which may hold several elements.
+// A thread writes whole bytes, because several elements may share a byte.
 extern "C" __global__ void cast_any(const gpu_any_cast p)
 {
 	const int bits = bits_of(p.io.ot[0]), per = bits < 8 ? 8 / bits : 1;

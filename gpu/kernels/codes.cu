@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions from 8-bit codes to 8-bit codes (quantized operators), computed four in a word.
+// Quantized operators whose inputs and output are 8-bit codes. A thread computes four codes, which make one 32-bit
+// word.
 #include "codes.h"
 #include "quant.cuh"
 
@@ -7,7 +8,7 @@ __device__ inline int code_at(int t, const void *p, int64_t i)
 {
 	return !p ? 0 : t == T_I8 ? ((const i8 *)p)[i] : ((const u8 *)p)[i];
 }
-// Clamps v, which includes the zero point, to a code; a NaN becomes the least code.
+// Clamps v, to which the zero point has been added, to the range of the codes. A NaN becomes the least code.
 __device__ inline u32 code_near(float v, float low, float high)
 {
 	v = v >= low ? v : low;

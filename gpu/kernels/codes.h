@@ -6,19 +6,21 @@
 
 enum { GPU_CODES_SIGMOID, GPU_CODES_LEAKY };
 
-struct gpu_codes { /* inputs: X, its scale and zero point, the output's scale and zero point */
+/* inputs: X, its scale, its zero point, the output's scale, the output's zero point */
+struct gpu_codes {
 	struct gpu_io io;
 	int64_t n;
 	int how; /* GPU_CODES_* */
 	float alpha;
 };
 
-struct gpu_code_pairs { /* inputs: A, its scale and zero point; the same of B; the output's scale and zero point */
+/* inputs: A, its scale, its zero point, B, its scale, its zero point, the output's scale, the output's zero point */
+struct gpu_code_pairs {
 	struct gpu_io io;
 	int64_t n;
 	struct gpu_dims d;
 	int64_t step[2][GPU_DIMS];
-	int multiply, flat; /* flat: A, B and the output have one shape */
+	int multiply, flat; /* flat: A, B and the output have the same shape */
 };
 
 #endif

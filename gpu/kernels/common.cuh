@@ -27,7 +27,7 @@ enum {
 #undef DTYPE
 };
 
-// The type that elements of a type are computed in.
+// Wide<T>::type is the type in which elements of type T are computed.
 template <typename T> struct Wide { typedef T type; };
 template <> struct Wide<f16> { typedef float type; };
 template <> struct Wide<bf16> { typedef float type; };
@@ -75,12 +75,12 @@ template <typename T, int V> __device__ inline void store(T *y, const float *fro
 	}
 }
 
-// A loop over 0 to n - 1 that all threads of the grid share.
+// Loops over 0 to n - 1. The threads of the whole grid share the iterations.
 #define EACH(i, n)                                                                                                     \
 	for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x, i##_step = gridDim.x * (int64_t)blockDim.x;   \
 	     i < (n); i += i##_step)
 
-// The offset of element i of the index space in each of K tensors, whose strides are in step.
+// Sets at[k] to the offset of element i of the index space d in tensor k, for K tensors with strides step[k].
 template <int K> __device__ inline void walk(const gpu_dims &d, const int64_t (*step)[GPU_DIMS], int64_t i, int64_t *at)
 {
 	for (int k = 0; k < K; k++)
@@ -108,14 +108,14 @@ __device__ inline int64_t walk1(const gpu_dims &d, const int64_t *step, int64_t 
 	return at;
 }
 
-// The functions of ops/unary.def: softplus(x), fn_GELU(x, a, b) and so on. C is the type that computes.
+// Define the functions of ops/unary.def: softplus(x), fn_GELU(x, a, b) and so on. C is the type in which they compute.
 #define HELPER(name, formula)                                                                                          \
 	template <typename C> __device__ inline C name(C x) { return formula; }
 #define FUNCTION(id, cost, formula)                                                                                    \
 	template <typename C> __device__ inline C fn_##id(C x, C a, C b) { return formula; }
 #include "ops/unary.def"
 
-// An activation that can be fused (gpu_act).
+// Applies an activation that can be fused (gpu_act).
 template <typename C> __device__ inline C activate(int act, C a, C b, C x)
 {
 	switch (act) {
@@ -126,7 +126,7 @@ template <typename C> __device__ inline C activate(int act, C a, C b, C x)
 	}
 }
 
-// Combines v over all threads of a block by f (a sum, a maximum); every thread gets the result.
+// Combines v over all threads of a block with f, for example a sum or a maximum; every thread gets the result.
 template <typename C, typename F> __device__ inline C block_all(C v, F f)
 {
 	__shared__ C part[32];

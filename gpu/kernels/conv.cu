@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Around convolutions of channels-last tensors: layouts, depthwise convolutions, single pixels, epilogues, pooling.
+// Kernels around convolutions of channels-last tensors: changes of layout, depthwise convolutions, images of one pixel,
+// epilogues and pooling.
 #include "act.cuh"
 #include "conv.h"
 
@@ -30,7 +31,8 @@ template <typename T> __device__ inline void pack(const gpu_pack &p)
 	}
 }
 
-// Packs an image of planes (up to four channels) into pixels of four channels. A thread packs L pixels side by side.
+// Packs an image of up to four planes (channels first) into pixels of four channels. A thread packs L neighbouring
+// pixels.
 template <typename T, int L> __device__ inline void pack4(const gpu_pack &p)
 {
 	const int64_t plane = (int64_t)p.out[0] * p.out[1], tiles = plane / L;
@@ -58,8 +60,8 @@ template <typename T, int L> __device__ inline void pack4(const gpu_pack &p)
 	}
 }
 
-// Gathers windows that do not overlap from a channels-last image. A row of a window is then one run of `channels`
-// vectors of 16 bytes.
+// Gathers windows that do not overlap from a channels-last image. A row of a window is then one contiguous run of
+// `channels` vectors of 16 bytes.
 __device__ inline void pack_runs(const gpu_pack &p)
 {
 	EACH(i, p.n)
@@ -76,8 +78,8 @@ __device__ inline void pack_runs(const gpu_pack &p)
 	}
 }
 
-// Gathers windows that do not overlap from planes (channels first) as y[n][p][q][c][r], runs of a window's row. That is
-// the order in which ONNX stores weights, which then need no packing.
+// Gathers windows that do not overlap from an image in planes (channels first). The output is y[n][p][q][c][r], and
+// each element of it is one row of a window. ONNX stores weights in the same order, so that they need no packing.
 template <typename T> __device__ inline void pack_planes(const gpu_pack &p)
 {
 	EACH(i, p.n)
@@ -117,7 +119,7 @@ template <typename T> __device__ inline void flip(const gpu_flip &p)
 
 // ---- depthwise
 
-// Turns weights [channels][window] into [window][channels] of f32.
+// Converts weights [channels][window] to f32 and transposes them to [window][channels].
 template <typename T> __device__ inline void to_float(const gpu_flip &p)
 {
 	EACH(i, p.rows * p.cols)
@@ -157,8 +159,8 @@ template <typename T, int V> __device__ inline void depthwise_start(const gpu_de
 	}
 }
 
-// Square windows of K x K with stride S: a thread computes four channels of W neighbouring outputs of a row. Weights
-// are f32 so that they are converted once instead of for each output.
+// Computes windows of K x K with stride S. A thread computes four channels of W neighbouring outputs of a row. Weights
+// are f32, so that they are converted once instead of for each output.
 template <typename T, int K, int S, int W> __device__ inline void depthwise(const gpu_depthwise &p)
 {
 	enum { V = 4 };
@@ -178,7 +180,7 @@ template <typename T, int K, int S, int W> __device__ inline void depthwise(cons
 			depthwise_start<T, V>(p, c, a[k]);
 		const int w0 = q0 * S - p.win.begin[1];
 		const bool inside = w0 >= 0 && w0 + (W - 1) * S + K <= p.win.in[1];
-		/* few outputs a thread are few threads: then all loads should be under way at once */
+		/* With one output for each thread there are few threads; all loads should then be in flight at once. */
 		constexpr int together = W == 1 ? K : 1;
 #pragma unroll together
 		for (int r = 0; r < K; r++) {
@@ -218,7 +220,7 @@ template <typename T, int K, int S, int W> __device__ inline void depthwise(cons
 	}
 }
 
-// Windows of any shape: a thread computes V channels of one output.
+// Computes windows of any shape. A thread computes V channels of one output.
 template <typename T, int V> __device__ inline void depthwise_any(const gpu_depthwise &p)
 {
 	const int groups = p.channels / V;
@@ -436,7 +438,8 @@ template <typename T> __device__ inline void whole_pool_end(const gpu_whole_pool
 	}
 }
 
-// A block computes STEM_ROWS x STEM_COLS pixels: each thread one pixel in all channels, STEM_N channels at a time.
+// A block computes STEM_ROWS x STEM_COLS pixels. Each thread computes all channels of one pixel, STEM_N channels at a
+// time.
 enum { STEM_TAPS = STEM_IN * 9, STEM_N = 8 };
 template <typename T> __device__ inline void stem(const gpu_stem &p)
 {

@@ -5,8 +5,9 @@
 #include <stdint.h>
 
 /*
- * Gathers windows: y[n][p][q][r][s][c] = x[n, c, p * step + r, q * step + s] for c below `channels`; y has `room`
- * channels, and the rest of them become 0. With a window of one element this changes layouts and pads channels.
+ * Gathers windows: y[n][p][q][r][s][c] = x[n, c, p * step + r, q * step + s] for c below `channels`. Pixels of y have
+ * `room` channels; those from `channels` on become 0. With a window of one element, this changes the layout and pads
+ * the channels.
  */
 struct gpu_pack {
 	const void *x;
@@ -29,16 +30,19 @@ struct gpu_plane {
 };
 
 struct gpu_depthwise {
-	const void *x, *w, *b, *r; /* w: f32 [rows][cols][channels]; b, r may be null */
+	const void *x, *w, *b, *r; /* w: f32 [rows][cols][channels]; b and r may be null */
 	void *y;
-	int64_t n; /* how many pieces of work threads share */
+	int64_t n; /* number of pieces of work, which the threads share */
 	int batch, channels;
 	struct gpu_plane win;
 	int act;
 	float alpha, beta;
 };
 
-/* The first convolution of an image: up to STEM_IN channels in planes, 3 x 3 windows, channels-last output. */
+/*
+ * The first convolution of an image network: 3 x 3 windows, up to STEM_IN input channels in planes (channels first),
+ * and a channels-last output.
+ */
 enum { STEM_ROWS = 4, STEM_COLS = 32, STEM_IN = 4, STEM_OUT = 32, STEM_STEP = 2 };
 struct gpu_stem {
 	const void *x, *w, *b; /* w: f32 [cin][3][3][cout]; b may be null */
@@ -48,7 +52,7 @@ struct gpu_stem {
 	float alpha, beta;
 };
 
-/* Images of one pixel: y[n][k] = act(sum over c of x[n][c] * w[k][c] + b[k] + r[n][k]). */
+/* Convolves images of one pixel: y[n][k] = act(sum over c of x[n][c] * w[k][c] + b[k] + r[n][k]). */
 struct gpu_point {
 	const void *x, *w, *b, *r;
 	void *y;
@@ -57,7 +61,10 @@ struct gpu_point {
 	float alpha, beta;
 };
 
-/* Bias, residual and activation behind a convolution, in place: y = act(y + b[channel] + r). */
+/*
+ * Adds bias and residual to the output of a convolution and applies the activation, in place: y = act(y + b[channel] +
+ * r).
+ */
 struct gpu_tail {
 	const void *b, *r;
 	void *y;
@@ -79,7 +86,8 @@ struct gpu_window_pool {
 
 /*
  * Pools all pixels of an image: y[n][c] is their mean or maximum. `lanes` threads of a block take a vector of channels
- * each; beyond them, threads share the pixels. With several splits, each writes its part, which whole_pool_end combines.
+ * each; if the block has more threads, they share the pixels. With several splits (parts of the pixels), each split
+ * writes its partial result, and whole_pool_end combines them.
  */
 struct gpu_whole_pool {
 	const void *x;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors that are generated: fills, ranges, random numbers.
+// Generates tensors: fills, ranges and random numbers.
 #include "any.cuh"
 
 // Fills memory with a pattern that repeats every 16 bytes.
@@ -49,7 +49,7 @@ extern "C" __global__ void random_numbers(const gpu_make p)
 	}
 }
 
-// Draws class numbers from unnormalized log-probabilities: rows of cols classes, k samples of each row.
+// Draws class numbers from unnormalized log-probabilities. Each of the rows has cols classes and gets k samples.
 extern "C" __global__ void multinomial(const gpu_make p)
 {
 	EACH(i, p.n)

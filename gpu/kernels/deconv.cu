@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transposed, deformable and causal convolutions: a thread computes one output.
+// Transposed, deformable and causal convolutions. A thread computes one output.
 #include "common.cuh"
 #include "deconv.h"
 
-// The input that reaches output o through window element k; -1 if none does.
+// Returns the input element that contributes to output o through window element k, or -1 if there is none.
 __device__ inline int64_t input_reaching(const gpu_deconv &p, int64_t o, int64_t k)
 {
 	int64_t at = 0, step = 1;
@@ -40,8 +40,8 @@ template <typename T> __device__ inline void deconv(const gpu_deconv &p)
 	}
 }
 
-// Along one axis, the first element k of the window that reaches an output, and the input `at` that it does so from.
-// k is beyond the window if no element does.
+// For one output position along one axis: the first element k of the window through which an input reaches the output,
+// and that input's position `at`. k is not below the kernel size if no input reaches the output.
 struct Tap {
 	int k, at;
 };

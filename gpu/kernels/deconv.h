@@ -15,15 +15,18 @@ struct gpu_deconv {
 };
 
 /*
- * The second half of a transposed convolution: y sums the products of input pixels with weights that reach it. They are
- * in columns [planes][cout][window][image] of float32 or float64. Along an axis only every `every`-th element of the
- * window reaches a given output, each from an input `back` before that of the element before.
+ * The second half of a transposed convolution: each element of y sums the products of input pixels and weights that
+ * contribute to it. A matrix product has computed them into columns [planes][cout][window][image] of float32 or
+ * float64. Along an axis, only every `every`-th element of the window reaches a given output, and the input position
+ * decreases by `back` from one of these window elements to the next.
  */
 struct gpu_gather_taps {
 	const void *columns, *b;
 	void *y;
-	int64_t first; /* number, over planes and maps of y, of the map that the first row of columns belongs to */
-	int n, map; /* elements of y; number of the first row's map within its image, which has `maps` */
+	/* output channel of the first row of columns, counted over all planes */
+	int64_t first;
+	/* n: elements of y; map: index of the first row's output channel within its image, which has `maps` channels */
+	int n, map;
 	int image, window;
 	struct gpu_divisor maps, pixels, out[GPU_SPACE], stride[GPU_SPACE];
 	int in[GPU_SPACE], kernel[GPU_SPACE], dilation[GPU_SPACE], begin[GPU_SPACE];
@@ -34,8 +37,8 @@ struct gpu_deform {
 	const void *x, *w, *offset, *b, *mask;
 	void *y;
 	int64_t n;
-	int64_t group, cin, cout,
-		offsets; /* cin, cout: channels of a group; offsets: groups of offsets */
+	/* cin, cout: channels of a group; offsets: number of groups of offsets */
+	int64_t group, cin, cout, offsets;
 	int64_t in[2], out[2], kernel[2], stride[2], dilation[2], begin[2];
 };
 

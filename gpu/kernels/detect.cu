@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NonMaxSuppression. Boxes are sorted by score within each class. Then all pairs of some boxes with the boxes behind
-// them are compared in parallel, which gives a bit for each pair. Last, one block for each class selects boxes by
+// NonMaxSuppression. Boxes are sorted by score within each class. Then each box of a group of boxes is compared with
+// all boxes of lower score, in parallel; each comparison gives one bit. Last, one block for each class selects boxes by
 // falling score, 64 at a time.
 #include "order.cuh"
 
@@ -55,7 +55,7 @@ __device__ inline bool overlaps(const float *a, const float *b, float iou)
 
 static const u32 NONE = 0xffffffffu;
 
-// How many words of the line hold boxes: those without come last.
+// Returns how many 64-box words of the line hold boxes. Entries without a box are sorted to the end.
 __device__ inline int64_t words_with_boxes(const u32 *index, int64_t words)
 {
 	int64_t low = 0, high = words;
@@ -84,7 +84,7 @@ extern "C" __global__ void nms_start(const gpu_nms p)
 	}
 }
 
-// A block compares 64 boxes (one row of the mask each) with 64 boxes behind them.
+// A block compares 64 boxes (a row of the mask each) with 64 boxes of lower score.
 extern "C" __global__ void __launch_bounds__(64) nms_overlap(const gpu_nms p)
 {
 	__shared__ float other[64][5];
@@ -116,8 +116,8 @@ extern "C" __global__ void __launch_bounds__(64) nms_overlap(const gpu_nms p)
 	workspace<u64>(p.io, p.at_mask)[((l - p.line) * p.rows + i - p.first) * p.words + cw] = bits;
 }
 
-// Selects, among the 64 boxes whose bits are set in `in`, those that no selected box before them suppresses. The first
-// warp calls it.
+// Selects, among the 64 boxes whose bits are set in `in`, those that no box selected earlier suppresses. Only the first
+// warp calls this function.
 __device__ inline u64 select_boxes(u64 in, const u64 *mask, int64_t words, int64_t most)
 {
 	int lane = threadIdx.x;
@@ -133,7 +133,7 @@ __device__ inline u64 select_boxes(u64 in, const u64 *mask, int64_t words, int64
 	return kept;
 }
 
-// A block selects boxes of one line, as far as the mask's rows go.
+// A block selects boxes of one line (a class of an image), as far as this launch has rows of the mask.
 extern "C" __global__ void __launch_bounds__(512) nms_keep(const gpu_nms p)
 {
 	__shared__ u64 chosen;
@@ -159,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(512) nms_keep(const gpu_nms p)
 		if (threadIdx.x < 64 && kept >> threadIdx.x & 1)
 			picked[got + __popcll(kept & ((1ull << threadIdx.x) - 1))] = (int32_t)index[w * 64 + threadIdx.x];
 		got += __popcll(kept);
-		// A thread combines the mask rows of eight boxes.
+		// Each thread combines the mask rows of eight boxes into the set of suppressed boxes.
 		int64_t behind = there - w - 1;
 		for (int64_t k = threadIdx.x; k < behind * 8 && got < most; k += blockDim.x) {
 			int64_t c = w + 1 + k % behind;
@@ -178,7 +178,7 @@ extern "C" __global__ void __launch_bounds__(512) nms_keep(const gpu_nms p)
 		workspace<int64_t>(p.io, p.at_count)[l] = got;
 }
 
-// Turns the lines' counts into the places where their results begin.
+// Turns the number of boxes kept in each line into the position at which the line's results begin.
 extern "C" __global__ void nms_places(const gpu_nms p)
 {
 	int64_t *count = workspace<int64_t>(p.io, p.at_count), total = 0;

@@ -2,8 +2,9 @@
 #ifndef GPU_KERNELS_DIVIDE_H
 #define GPU_KERNELS_DIVIDE_H
 /*
- * Division of numbers below 2^31 by a divisor that is known before the launch, as a product and a shift, as a GPU has no
- * instruction for division (Granlund and Montgomery, "Division by Invariant Integers using Multiplication", 1994).
+ * Divides numbers below 2^31 by a divisor that is known before the launch. A GPU has no instruction for integer
+ * division, so the kernel multiplies and shifts instead (Granlund and Montgomery, "Division by Invariant Integers using
+ * Multiplication", 1994).
  */
 #include <stdint.h>
 
@@ -18,7 +19,7 @@ struct gpu_divisor {
 	int shift;
 };
 
-/* by: 1 to 2^31. */
+/* Prepares division by `by`, from 1 to 2^31. */
 static inline struct gpu_divisor gpu_divisor(int64_t by)
 {
 	struct gpu_divisor d = {(uint32_t)by, 0, 31};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise kernels: of one tensor, of two or more tensors that broadcast, and conversions.
+// Elementwise kernels for one tensor, kernels for two or more tensors that broadcast, and conversions of types.
 #include "common.cuh"
 
 template <typename C> __device__ inline C unary_float(int op, const double *q, C x)
@@ -40,7 +40,7 @@ template <typename T> __device__ inline void unary(const gpu_map &p)
 	}
 }
 
-// The bounds are on the device; a null pointer is no bound.
+// The bounds of Clip are in device memory; a null pointer means that there is no bound.
 template <typename T> __device__ inline void clip(const gpu_map &p)
 {
 	const T *x = (const T *)p.x;
@@ -128,7 +128,8 @@ template <typename T> __device__ inline T binary_one(int op, T a, T b)
 	else
 		return binary_int(op, a, b);
 }
-// Whether the operand can be read 16 bytes at a time: along the last dim it is dense, or one element that repeats.
+// Returns whether the operand can be read 16 bytes at a time: it is contiguous along the last dim, or one element
+// repeats there.
 template <typename T> __device__ inline bool can_read_vectors(const gpu_dims &d, const int64_t *step, const void *x)
 {
 	const int V = 16 / sizeof(T), last = d.rank - 1;
@@ -229,7 +230,8 @@ template <typename T> __device__ inline void where(const gpu_where &p)
 	}
 }
 
-// Integers wrap. Floats lose their fraction; one that does not fit gives the least integer, as on the CPU.
+// Converts to a 32-bit integer. Larger integers wrap. Floats lose their fraction; a float that does not fit gives the
+// least integer, as on the CPU.
 template <typename V> __device__ inline i32 as_i32(V v)
 {
 	if constexpr (Is<V>::floating)
@@ -245,7 +247,7 @@ template <typename V> __device__ inline i64 as_i64(V v)
 		return (i64)v;
 }
 
-// Stores v, converted to the type `to`.
+// Converts v to the type `to` and stores it as element i of y.
 template <typename V> __device__ inline void store(int to, void *y, int64_t i, V v)
 {
 	switch (to) {

@@ -2,7 +2,7 @@
 // Scatter with a reduction, OneHot and TensorScatter.
 #include "order.cuh"
 
-// The offset in the data that update i goes to.
+// Returns the offset of the data element that update i is applied to.
 __device__ inline int64_t scatter_target(const gpu_scatter &p, int64_t i, bool *ok)
 {
 	int64_t at = 0, rest = i;
@@ -94,7 +94,7 @@ extern "C" __global__ void one_hot(const gpu_onehot p)
 	}
 }
 
-// Writes element i of the update to its place in the data, which has p.room positions along the axis.
+// Writes element i of the update to its position in the data, which has p.room positions along the axis.
 extern "C" __global__ void tensor_scatter(const gpu_tensor_scatter p)
 {
 	EACH(i, p.n)

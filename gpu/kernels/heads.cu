@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heads, masks and lengths of com.microsoft's attention operators.
+// Kernels that prepare heads, masks and lengths for com.microsoft's attention operators.
 #include "any.cuh"
 #include "heads.h"
 
-// Element e of a new row, with its bias and, if wanted, normalized.
+// Returns element e of a new row with its bias added. If p.norm is set, the row is normalized: `by` is the factor of
+// the row.
 template <typename T> __device__ inline float head_value(const gpu_heads &p, const T *x, int64_t h, float by, int64_t e)
 {
 	float v = up(x[e]) + (p.bias ? up(((const T *)p.bias)[h * p.size + e]) : 0.0f);
@@ -36,7 +37,7 @@ template <typename T> __device__ inline float cached(const gpu_heads &p, int64_t
 	return code_get(p.codes, p.past, i) * code_scale(p.codes, head, p.size, e);
 }
 
-// A thread writes two elements, as they may share a byte.
+// A thread writes two elements, because elements of 4 bits share a byte.
 template <typename T> __device__ inline void heads_keep(const gpu_keep &p)
 {
 	EACH(k, (p.batch * p.heads * p.rows * p.size + 1) / 2)
@@ -62,7 +63,7 @@ template <typename T> __device__ inline void heads_keep(const gpu_keep &p)
 	}
 }
 
-// A block fills one row after the other; all its threads take the same branches.
+// A block fills one row after the other, so that all its threads take the same branches.
 template <typename T> __device__ inline void heads_fill(const gpu_heads &p)
 {
 	const int64_t half = p.turned / 2;
@@ -108,7 +109,7 @@ template <typename T> __device__ inline void heads_fill(const gpu_heads &p)
 	}
 }
 
-// Whether query i of batch b may see key j.
+// Returns whether query i of batch b may see key j.
 __device__ inline bool mask_shows(const gpu_ms_mask &p, int64_t b, int64_t i, int64_t j)
 {
 	const int32_t *m = p.mask;
@@ -129,8 +130,8 @@ template <typename T> __device__ inline void ms_mask(const gpu_ms_mask &p)
 	}
 }
 
-// How many positions a cache of past positions holds after t positions: when it is full, the oldest ones are dropped so
-// that window - 1 stay.
+// Returns how many positions a cache holds after t positions were added. Whenever the cache is full, the oldest
+// positions are dropped, so that window - 1 remain.
 __device__ inline int64_t cached_positions(const gpu_lengths &p, int64_t t)
 {
 	int64_t step = p.past - p.window + 1;
@@ -183,7 +184,7 @@ extern "C" __global__ void flex_scores(const gpu_flex p)
 	}
 }
 
-// Softmax of one row after the other, in place. A row of nothing but -infinity gives NaN.
+// Computes the softmax of one row after the other, in place. A row that contains only -infinity gives NaN.
 extern "C" __global__ void flex_softmax(const gpu_flex p)
 {
 	for (int64_t row = blockIdx.x; row < p.batch * p.heads * p.queries; row += gridDim.x) {

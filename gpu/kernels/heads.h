@@ -6,39 +6,46 @@
 
 /* How a cache is quantized. */
 struct gpu_codes {
-	const float *scale; /* null: the cache is not quantized */
-	int type, bits,
-		each; /* type: the cache's, as ONNX numbers it; each: every channel has its own scale */
+	const float *scale; /* null if the cache is not quantized */
+	/* type: element type of the cache, as ONNX numbers it; each: every channel has its own scale */
+	int type, bits, each;
 };
 /*
- * Heads as the attention reads them, [batch, heads, room, size]: the cached rows, then the new rows (with bias,
- * normalized and rotated if wanted), then zeros.
+ * Builds the heads that the attention reads, [batch, heads, room, size]: the cached rows come first, then the new rows
+ * (with bias, normalized and rotated if wanted), then rows of zeros.
  */
 struct gpu_heads {
 	const void *past, *x, *bias, *norm, *cos, *sin;
 	void *y;
-	const int64_t *position; /* of the new rows; null: first[batch] and on */
-	const int64_t *used;	 /* valid rows of the past by batch; null: all */
-	const int64_t *first;	 /* position of the first new row, by batch */
+	/* position of each new row; if null, the new rows begin at position first[batch] */
+	const int64_t *position;
+	/* number of valid cached rows for each batch; if null, all cached rows are valid */
+	const int64_t *used;
+	const int64_t *first; /* position of the first new row for each batch */
 	int64_t batch, heads, room, size, rows, past_room;
-	int64_t step[3]; /* of x: batch, head, row */
+	int64_t step[3]; /* strides of x: batch, head, row */
 	int64_t turned, cache_rows;
-	struct gpu_codes codes; /* of the past; new rows are rounded as if they had been in the cache */
+	/* quantization of the cached rows; new rows are rounded as if they had been in the cache */
+	struct gpu_codes codes;
 	int interleaved;
 	float epsilon;
 	uint64_t *fault, who;
 };
 
-/* Copies the rows of heads that stay in a cache that is quantized, or that holds a window of positions. */
+/*
+ * Copies the rows of the heads that remain in the new cache, when the cache is quantized or holds a window of
+ * positions.
+ */
 struct gpu_keep {
 	const void *x;
 	void *y;
-	const int64_t *first, *count; /* by batch */
+	/* first row to keep and number of rows to keep, for each batch */
+	const int64_t *first, *count;
 	int64_t batch, heads, room, rows, size;
 	struct gpu_codes codes;
 };
 
-/* Turns mask_index or key_padding_mask into numbers that are added to scores: [batch, rows, keys]. */
+/* Turns mask_index or key_padding_mask into numbers that are added to the scores: [batch, rows, keys]. */
 struct gpu_ms_mask {
 	const int32_t *mask;
 	void *y;
@@ -49,24 +56,28 @@ struct gpu_ms_mask {
 
 /* Computes the lengths of GroupQueryAttention for each batch, and fills a sink with zeros. */
 struct gpu_lengths {
-	const int32_t *last;	       /* seqlens_k */
-	int64_t *valid, *first, *used; /* valid keys; position of query 0; valid rows of the past */
+	const int32_t *last; /* seqlens_k */
+	/* for each batch: number of valid keys, position of query 0, number of valid cached rows */
+	int64_t *valid, *first, *used;
 	int64_t *keep_first, *keep_count;
 	void *zeros;
 	int64_t batch, queries, keys, past, zero_bytes,
-		window; /* window 0: the cache holds all positions */
+		window; /* window: 0 if the cache holds all positions */
 	int prompt;
 	uint64_t *fault, who;
 };
 
-/* Copies rows of scores to rows of another length; hidden (-infinity) and missing scores become 0. */
+/*
+ * Copies rows of `from` scores to rows of `to` scores. Hidden scores (-infinity) and scores that x does not have become
+ * 0.
+ */
 struct gpu_score_rows {
 	const void *x;
 	void *y;
 	int64_t n, from, to;
 };
 
-/* FlexAttention with its scores in memory, in f32, or in f64 for operands of f64. */
+/* FlexAttention, whose scores are stored in memory: in f64 if the operands are f64, otherwise in f32. */
 struct gpu_flex {
 	const void *q, *k, *v;
 	void *score, *y;

@@ -2,7 +2,8 @@
 #ifndef GPU_KERNELS_HOLD_H
 #define GPU_KERNELS_HOLD_H
 struct gpu_hold {
-	volatile unsigned *over; /* flag in the host's memory that ends the wait; NULL: none */
-	unsigned long long ns;	 /* longest wait in nanoseconds */
+	/* flag in host memory that ends the wait, or NULL if only the time ends it */
+	volatile unsigned *over;
+	unsigned long long ns; /* longest wait in nanoseconds */
 };
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exact products of 8-bit integers on tensor cores. The same launch applies scales, zero points and bias to the sums.
+// Exact products of 8-bit integers on tensor cores. The kernels also apply scales, zero points and bias to the sums.
 #include "int8.h"
 #include "ptx.cuh"
 #include "quant.cuh"
@@ -13,7 +13,7 @@ __device__ inline int byte_sum(u32 v, bool is_signed)
 
 // ---- operands ----------------------------------------------------------------------------------
 
-// A warp packs one row; its threads take four elements at a time.
+// A warp packs one row; each of its threads packs four elements at a time.
 extern "C" __global__ void int8_rows(const gpu_int8_pack p)
 {
 	const int lane = threadIdx.x % 32;
@@ -36,9 +36,10 @@ extern "C" __global__ void int8_rows(const gpu_int8_pack p)
 	}
 }
 
-// Transposes tiles of 32 rows by 128 columns: neighbouring threads read neighbouring rows, and write neighbouring
-// columns. If no sums are wanted, the blocks of the grid's y share the columns. L says how to load: begin(z, row), then
-// column(c) by every thread for the columns that follow, then load(c) for each of them.
+// Transposes tiles of 32 rows by 128 columns: neighbouring threads read neighbouring rows and write neighbouring
+// columns. If no row sums are wanted, the blocks along the grid's y axis divide the columns among them. L loads the
+// elements: load.begin(z, row) selects the row, load.columns(c) prepares the 128 columns from c on, and load(c) returns
+// the element in column c.
 template <typename L> __device__ inline void transpose_rows(const gpu_int8_pack &p, L load)
 {
 	__shared__ u8 tile[32][132];
@@ -80,11 +81,11 @@ struct FromRows {
 };
 extern "C" __global__ void int8_turn(const gpu_int8_pack p) { transpose_rows(p, FromRows{p, NULL, NULL}); }
 
-// Loads the windows of a convolution. A column is a channel and a tap; `column` holds their offsets from the place
-// where a pixel's window begins.
+// Loads the windows of a convolution. Each column of the matrix is one element of the window in one channel. `column`
+// holds the offset of each column's element from the place where a pixel's window begins.
 struct FromImage {
 	const gpu_int8_windows &w;
-	int4 *column; // 128 of them: the channel's offset, then the tap's in three dimensions
+	int4 *column; // 128 entries: the offset of the channel, then the offset within the window in three dimensions
 	const u8 *image;
 	int at[3];
 	u8 zero;
@@ -125,7 +126,7 @@ extern "C" __global__ void int8_windows(const gpu_int8_windows w)
 
 // ---- from sums to the output ----------------------------------------------------------------------------
 
-// A scale, zero point or bias, which have fewer types than data.
+// Returns element i of a scale, zero point or bias, which have fewer types than the data.
 __device__ inline float plain_number(int t, const void *p, int64_t i)
 {
 	switch (t) {
@@ -141,10 +142,10 @@ __device__ inline float one_of(const gpu_int8 &p, int slot, int64_t i, int64_t n
 	return slot < 0 || !p.io.in[slot] ? none : plain_number(p.io.it[slot], p.io.in[slot], place_of(p, slot, i, n, b));
 }
 
-// The numbers that belong to a row or to a column of the output.
+// The scales, zero points and sums that belong to a row (Row) or to a column (Column) of the output.
 struct Row {
 	float scale, ys, zero;
-	int a_zero, rest; // rest: k times a_zero, less the sum of row a
+	int a_zero, rest; // rest: k * a_zero minus the sum of this row of a
 };
 struct __align__(16) Column {
 	float scale, bias;
@@ -175,15 +176,15 @@ __device__ inline Column column_of(const gpu_int8 &p, int64_t z, int64_t j)
 	return c;
 }
 
-// Corrects a sum of products for the zero points of both operands. If an operand has no zero point, it is 0 here and
-// the other operand's sums are not needed and are 0, too.
+// Corrects a sum of products for the zero points of both operands. If an operand has no zero point, its zero point here
+// is 0, and so is the other operand's sum, because it is not needed.
 __device__ inline i32 corrected(int sum, const Row &r, const Column &c)
 {
 	return (i32)((u32)sum - (u32)r.a_zero * (u32)c.sum + (u32)c.b_zero * (u32)r.rest);
 }
 
-// Whether the output is fp32 or the sums themselves, with nothing to add, and has an even number of columns: two
-// neighbouring columns can then be written at once.
+// Returns whether two neighbouring outputs can be written in one access. This requires fp32 outputs or the integer sums
+// themselves, no addend, and an even number of columns.
 __device__ inline bool plain(const gpu_int8 &p)
 {
 	const bool adds = p.q.add >= 0 && p.io.in[p.q.add];
@@ -221,7 +222,7 @@ __device__ inline void put(const gpu_int8 &p, int64_t z, int64_t i, int64_t j, i
 	((u8 *)p.io.out[0])[at] = (u8)(int)fminf(fmaxf(rintf(x) + r.zero, low), high);
 }
 
-// Computes the output from sums that a library made; a block takes tiles of 32 rows by 128 columns.
+// Computes the output from sums that a library computed. A block takes tiles of 32 rows by 128 columns.
 extern "C" __global__ void int8_epilogue(const gpu_int8 p)
 {
 	const int64_t across = (p.n + 127) / 128, down = (p.m + 31) / 32;
@@ -260,18 +261,19 @@ template <bool SIGNED> __device__ inline void multiply(int *c, const u32 *a, con
 		mma_u8(c, a, b[0], b[1]);
 }
 
-// Place of a piece in a tile with rows of DEPTH bytes. The pieces of a row are permuted so that eight rows at the same k
-// fall into different banks of shared memory.
+// Returns the offset of a 16-byte piece in a tile whose rows have DEPTH bytes. The pieces of a row are permuted so that
+// eight rows at the same k fall into different banks of shared memory.
 template <int DEPTH> __device__ inline int piece_offset(int row, int piece)
 {
 	return DEPTH == 64 ? row * 64 + (piece ^ (row >> 1 & 3)) * PIECE : row * 128 + (piece ^ (row & 7)) * PIECE;
 }
 
-// The pieces of an operand's tiles that a thread copies: in each tile those at the same rows and columns.
+// The pieces of an operand that a thread copies. They have the same rows and columns in every tile.
 template <int ROWS, int DEPTH, int THREADS> struct Fetch {
 	enum { ALL = ROWS * DEPTH / PIECE, MINE = (ALL + THREADS - 1) / THREADS };
 	const u8 *from[MINE];
-	int to[MINE], first[MINE]; // first: where the piece begins along k; beyond k if this thread has no piece
+	// first: where the piece begins along k; if this thread has no piece, a number beyond any k
+	int to[MINE], first[MINE];
 	__device__ Fetch(const u8 *x, int64_t row0, int64_t rows, int64_t pitch)
 	{
 #pragma unroll
@@ -294,7 +296,10 @@ template <int ROWS, int DEPTH, int THREADS> struct Fetch {
 	}
 };
 
-/* A block makes BM by BN, a warp WM by WN of them, DEPTH of k at a time, of which STAGES are under way. */
+/*
+ * A block computes a tile of BM x BN outputs, and each of its warps WM x WN of them. Each step along k takes DEPTH
+ * elements, and STAGES steps are in flight at a time.
+ */
 template <int BM, int BN, int WM, int WN, int DEPTH, int STAGES, bool SIGNED>
 __device__ inline void int8_product(const gpu_int8 &p)
 {
@@ -305,7 +310,8 @@ __device__ inline void int8_product(const gpu_int8 &p)
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, wm = warp / ACROSS * WM, wn = warp % ACROSS * WN;
 	const unsigned across = (unsigned)((p.n + BN - 1) / BN);
 	const int64_t i0 = (int64_t)(blockIdx.x / across) * BM, j0 = (int64_t)(blockIdx.x % across) * BN;
-	const int depth = (int)(p.lda < p.ldb ? p.lda : p.ldb); // if a is shorter than b, b holds zeros there
+	// if the rows of a are shorter, the rest of b's rows is zeros
+	const int depth = (int)(p.lda < p.ldb ? p.lda : p.ldb);
 	const int steps = (depth + DEPTH - 1) / DEPTH;
 
 	for (int64_t z = blockIdx.y; z < p.batches; z += gridDim.y) {
@@ -322,9 +328,10 @@ __device__ inline void int8_product(const gpu_int8 &p)
 			fetch_b(shared + s * STAGE + BM * DEPTH, s * DEPTH, depth);
 			fetch_end();
 		}
-		// These are needed at the end only; loading them now overlaps with the copies of the first pieces.
+		// The scales and zero points are needed at the end only, but loading them now overlaps with the copies
+		// of the first pieces.
 		for (int e = threadIdx.x; e < BM + BN; e += THREADS) {
-			if (e < BM) // a row beyond the matrix is used like the others, but not written
+			if (e < BM) // rows beyond the matrix are computed, too, but not written
 				rows[e] = i0 + e < p.m ? row_of(p, z, i0 + e) : Row();
 			else if (j0 + e - BM < p.n)
 				cols[e - BM] = column_of(p, z, j0 + e - BM);
@@ -393,7 +400,7 @@ __device__ inline void int8_product(const gpu_int8 &p)
 #define PRODUCT(BM, BN, WM, WN, DEPTH, STAGES)                                                                         \
 	KERNEL(BM, BN, WM, WN, DEPTH, STAGES, u8, false)                                                                   \
 	KERNEL(BM, BN, WM, WN, DEPTH, STAGES, i8, true)
-// The last number is how many stages fit the 48 KiB of shared memory that a block has by default.
+// The last number is how many stages fit into the 48 KiB of shared memory that a block has by default.
 PRODUCT(128, 64, 32, 32, 64, 3)
 PRODUCT(64, 64, 32, 32, 64, 5)
 PRODUCT(32, 64, 16, 32, 128, 3)

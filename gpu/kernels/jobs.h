@@ -2,19 +2,20 @@
 #ifndef GPU_KERNELS_JOBS_H
 #define GPU_KERNELS_JOBS_H
 /*
- * Parameters of kernels that look up element types at run time (any.cuh): first the step's operands, then what the
- * operator needs. Read by C and by CUDA. Members whose names begin with at_ are offsets into the workspace, in bytes.
+ * Parameters of kernels that look up element types at run time (any.cuh). Each struct begins with the step's operands,
+ * followed by the numbers that the operator needs. C and CUDA both read this file. Members whose names begin with at_
+ * are byte offsets into the workspace.
  */
 #include "params.h"
 
 enum { GPU_IN = 10, GPU_OUT = 5 };
 
 struct gpu_io {
-	const void *in[GPU_IN]; /* null: the input is left out */
+	const void *in[GPU_IN]; /* null if the node does not have this input */
 	void *out[GPU_OUT];
 	void *work;
 	uint8_t it[GPU_IN], ot[GPU_OUT]; /* element types as ONNX numbers them */
-	uint64_t *fault, who;		 /* a kernel sets *fault = who if the data are invalid */
+	uint64_t *fault, who;		 /* a kernel sets *fault = who if it finds invalid data */
 };
 
 struct gpu_any_cast {
@@ -25,7 +26,7 @@ struct gpu_any_cast {
 
 struct gpu_fill {
 	struct gpu_io io;
-	int64_t n; /* bytes; need not be a multiple of 16 */
+	int64_t n; /* number of bytes; need not be a multiple of 16 */
 	uint8_t unit[16];
 };
 
@@ -37,11 +38,14 @@ struct gpu_make { /* EyeLike, Range, random numbers */
 	int kind; /* GPU_RANDOM_... */
 };
 
-/* Lines of `padded` (a power of two) sort keys, each with the number of the element that it belongs to. */
+/*
+ * Sorts each of `lines` lines of keys. A line is padded to `padded` keys, a power of two; each key is stored with the
+ * index of the element that it belongs to.
+ */
 struct gpu_sort {
 	int64_t at_key, at_index; /* uint64_t, uint32_t */
 	int64_t lines, n, padded;
-	int64_t width, step; /* of the bitonic merge */
+	int64_t width, step; /* the current step of the bitonic merge */
 };
 
 struct gpu_topk {
@@ -56,32 +60,41 @@ struct gpu_nms {
 	struct gpu_sort sort; /* a line is one class of one batch */
 	int64_t classes, most;
 	int64_t at_corners, at_picked, at_count, at_total; /* float[5], int32_t, int64_t, int64_t */
-	/* Bits of boxes by falling score, 64 in a word: the suppressed boxes; and a row of those that each box suppresses. */
+	/*
+	 * Bit sets of boxes in order of falling score, 64 boxes in a word. at_out: the boxes that are already
+	 * suppressed. at_mask: a matrix whose rows are the boxes that one box suppresses.
+	 */
 	int64_t words, at_out, at_mask;
-	int64_t rows, first; /* rows of the mask in this launch, and the box of the first of them */
-	int64_t group, line; /* lines in this launch, and the first of them */
+	/* rows: number of mask rows in this launch; first: the box that the first of these rows belongs to */
+	int64_t rows, first;
+	/* group: number of lines in this launch; line: the first of these lines */
+	int64_t group, line;
 	int64_t total;
 	int center;
 };
 
-/* Unique, Compress and NonZero: slices along an axis, some of which are kept. */
+/* Unique, Compress and NonZero keep some of the slices along an axis. */
 struct gpu_slices {
 	struct gpu_io io;
 	struct gpu_sort sort; /* sort.n: number of slices */
 	int64_t outer, inner, given;
 	int64_t at_flag, at_place, at_sums, at_total; /* uint32_t, int64_t, int64_t, int64_t */
 	int64_t at_group, at_first, at_size;	      /* int64_t each */
-	int64_t kept;				      /* known after the first launches of a run */
+	/* number of kept slices, known after the first launches of a run */
+	int64_t kept;
 	int rank, size, sorted, by_key;
 	int64_t dim[GPU_DIMS];
 };
-enum { GPU_CHUNK = 2048 }; /* flags that a block counts at a time */
+enum { GPU_CHUNK = 2048 }; /* number of flags that a block counts at a time */
 
-/* Scatter with a reduction: updates are sorted by their target; those of one target keep their order. */
+/*
+ * Scatter with a reduction. Updates are sorted by the element that they are applied to; updates of the same element
+ * keep their order.
+ */
 struct gpu_scatter {
 	struct gpu_io io;
 	struct gpu_sort sort;
-	int64_t run; /* contiguous elements of an update */
+	int64_t run; /* number of contiguous elements in an update */
 	int how, rank, axis, nd, tuple, wide;
 	int64_t xs[GPU_DIMS], xd[GPU_DIMS], id[GPU_DIMS];
 };
@@ -109,14 +122,18 @@ struct gpu_rnn {
 	int now, part;
 };
 
-struct gpu_signal { /* transforms of `length` samples: `taken` exist (the others are 0), `made` results are written */
+/*
+ * Fourier transforms of `length` samples, of which `taken` exist (the others count as 0); `made` results are written.
+ */
+struct gpu_signal {
 	struct gpu_io io;
 	int64_t n, inner, length, taken, made, frames, samples;
 	int parts, gives, inverse, mirror, periodic;
 	double p[3];
 };
 
-struct gpu_grid_job { /* in, out: spatial dims, right-aligned; mode, padding: GPU_GRID_... */
+/* in, out: spatial dims, right-aligned; mode and padding are GPU_GRID_... */
+struct gpu_grid_job {
 	struct gpu_io io;
 	int64_t n, batch, channels;
 	int rank, mode, padding, align;
@@ -126,7 +143,7 @@ struct gpu_grid_job { /* in, out: spatial dims, right-aligned; mode, padding: GP
 struct gpu_roi {
 	struct gpu_io io;
 	int64_t n, batch, channels, height, width, ph, pw, sampling;
-	int half, kind; /* kind: 0 the average, 1 the maximum */
+	int half, kind; /* kind: 0 for the average, 1 for the maximum */
 	double scale;
 };
 
@@ -138,28 +155,33 @@ struct gpu_col2im {
 		stride[GPU_DIMS], dilation[GPU_DIMS];
 };
 
-struct gpu_matrix { /* Det, Inverse: n matrices of size x size; LpNormalization: lines of size */
+/* Det and Inverse: n matrices of size x size. LpNormalization: lines of `size` elements. */
+struct gpu_matrix {
 	struct gpu_io io;
 	int64_t n, size, outer, inner;
 	int p;
 };
 
-/* Channels of `inner` elements: LRN, BatchNormalization in training, GroupNormalization with one scale for each group. */
+/*
+ * Operators on channels of `inner` elements: LRN, BatchNormalization in training, and GroupNormalization with one scale
+ * for each group.
+ */
 struct gpu_channels {
 	struct gpu_io io;
 	int64_t n, batch, channels, inner, window, per_group;
 	double epsilon, momentum, alpha, beta;
 };
 
-/* Pools, convolutions and transposed convolutions over any number of spatial dims, of any type. */
+/* Pools, convolutions and transposed convolutions with any number of spatial dims and any element type. */
 enum { WINDOW_DIMS = 14 };
 struct gpu_window_any {
 	struct gpu_io io;
-	int64_t n, group, cin, cout;		      /* channels of a group */
+	/* cin and cout count the channels of a group */
+	int64_t n, group, cin, cout;
 	int rank, kind, count_pad, column_major, act; /* kind: GPU_POOL_... */
 	int64_t in[WINDOW_DIMS], out[WINDOW_DIMS], kernel[WINDOW_DIMS], stride[WINDOW_DIMS],
 		dilation[WINDOW_DIMS], begin[WINDOW_DIMS], end[WINDOW_DIMS];
-	int64_t image, pixels, window; /* products */
+	int64_t image, pixels, window; /* products of the sizes in `in`, `out` and `kernel` */
 	double p, act_alpha, act_beta;
 };
 
@@ -170,27 +192,32 @@ struct gpu_unpool {
 	int64_t space[GPU_DIMS], y[GPU_DIMS];
 };
 
-struct gpu_mean_variance { /* n outputs of m elements */
+struct gpu_mean_variance { /* n outputs, each computed from m elements */
 	struct gpu_io io;
 	int64_t n, m;
 	struct gpu_dims keep, red;
 	int64_t ks[GPU_DIMS], rs[GPU_DIMS];
 };
 
-/* Rows of n: y = (x + skip + bias - mean) / sqrt(var + eps) * w + b. Each operand may have another type and shape. */
+/*
+ * Normalizes rows of n elements: y = (x + skip + bias - mean) / sqrt(var + eps) * w + b. Each operand may have another
+ * type and shape.
+ */
 struct gpu_norm_any {
 	struct gpu_io io;
 	int64_t rows, n, skip_rows;
-	struct gpu_dims d; /* of x, for w and b that broadcast */
+	struct gpu_dims d; /* shape of x, for w and b that broadcast */
 	int64_t step[2][GPU_DIMS];
-	int skip, bias, w, b, mean, inv, sum; /* numbers of the operands; -1: none */
-	int rms, tables; /* tables: a row is the sum of rows of in[2], in[3] and in[4] */
-	int64_t length, positions,
-		table[3]; /* of sequences; number of position ids; rows of each table */
+	/* indices of the operands, or -1 for an operand that does not exist */
+	int skip, bias, w, b, mean, inv, sum;
+	/* tables: nonzero if a row is the sum of rows of the embedding tables in[2], in[3] and in[4] */
+	int rms, tables;
+	/* length: length of the sequences; positions: number of position ids; table: number of rows of each table */
+	int64_t length, positions, table[3];
 	double epsilon;
 };
 
-/* com.microsoft's GroupNorm: channels first or last, with SiLU behind it if wanted. */
+/* com.microsoft's GroupNorm. Channels come first or last; SiLU follows if `silu` is set. */
 struct gpu_group_any {
 	struct gpu_io io;
 	int64_t batch, channels, pixels, per_group;
@@ -201,7 +228,7 @@ struct gpu_group_any {
 enum { EINSUM_IN = 10, EINSUM_FEW = 3 };
 struct gpu_einsum {
 	struct gpu_io io;
-	int64_t n, m; /* n: outputs; m: products that each sums */
+	int64_t n, m; /* n: number of outputs; m: number of products that each output sums up */
 	int nin;
 	struct gpu_dims keep, sum;
 	int64_t ks[EINSUM_IN][GPU_DIMS], ss[EINSUM_IN][GPU_DIMS];
@@ -209,25 +236,30 @@ struct gpu_einsum {
 
 struct gpu_quant_any {
 	struct gpu_io io;
-	int64_t n, dim, inner, block, blocks; /* block 0: scales per axis; dim 0: one scale */
-	int saturate, precision;	      /* precision: type that x / scale is rounded to */
+	/* block: 0 if there are scales per axis; dim: 0 if there is a single scale */
+	int64_t n, dim, inner, block, blocks;
+	/* precision: the type that x / scale is rounded to */
+	int saturate, precision;
 };
 
 enum { GPU_RANGE_BLOCKS = 1024 };
 struct gpu_dynamic_quant {
 	struct gpu_io io;
 	int64_t n;
-	int parts; /* blocks that search for the range */
+	int parts; /* number of blocks that search for the range */
 };
 
-/* Means over images of 8-bit integers: each line has `pixels` of them. */
+/* Averages lines of `pixels` 8-bit integers; a line is one channel of one image. */
 struct gpu_quant_mean {
 	struct gpu_io io;
-	int64_t lines, pixels,
-		channels; /* channels: of channels-last images; 0 if channels come first */
+	/* channels: number of channels if images are channels-last, or 0 if channels come first */
+	int64_t lines, pixels, channels;
 };
 
-/* Copies rows of `part` 8-bit integers into rows of `row`, converted to another scale and zero point. */
+/*
+ * Converts 8-bit integers to another scale and zero point. Rows of `part` integers are copied into rows of `row`
+ * integers.
+ */
 struct gpu_requantize {
 	const void *x, *x_zero, *y_zero;
 	void *y;
@@ -236,7 +268,7 @@ struct gpu_requantize {
 	int xt, yt; /* element types as ONNX numbers them */
 };
 
-/* The number of each input of a quantized product; -1: there is none. */
+/* The index of each input of a quantized product, or -1 if the node does not have that input. */
 struct gpu_qslots {
 	int a, b, a_zero, b_zero, a_scale, b_scale, y_scale, y_zero, add, bias;
 };
@@ -247,14 +279,18 @@ struct gpu_int_product {
 	struct gpu_dims batch;
 	int64_t bs[2][GPU_DIMS]; /* strides of a and b over the batches */
 	int64_t a_row, a_col, b_row, b_col, add_row, add_col;
-	int64_t count[GPU_IN]; /* elements of each input: 1, one for each row or column, or one for each in all batches */
+	/*
+	 * number of elements of each input: 1, one for each row or column of the output, or one for each row or column
+	 * of each batch
+	 */
+	int64_t count[GPU_IN];
 	float alpha;
 };
 
 struct gpu_int_conv {
 	struct gpu_io io;
 	struct gpu_qslots q;
-	int64_t n, group, cin, cout; /* channels of a group */
+	int64_t n, group, cin, cout; /* cin and cout count the channels of a group */
 	struct gpu_window win;
 	int64_t count[GPU_IN];
 };
@@ -272,7 +308,8 @@ struct gpu_reverse {
 };
 
 enum { GPU_SCALES = 64 };
-struct gpu_image_scale { /* channels first to first + GPU_SCALES - 1: the biases travel in the parameters */
+/* One launch scales channels first to first + GPU_SCALES - 1, because the biases are passed in the parameters. */
+struct gpu_image_scale {
 	struct gpu_io io;
 	int64_t n, inner, channels, first;
 	double scale;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Einsum, determinants, inverses, and normalizations that are rare in models.
+// Einsum, determinants, inverses and less common normalizations.
 #include "any.cuh"
 
-// A warp computes one output: the sum, over the labels that the output lacks, of the operands' products.
+// A warp computes one output. It sums the products of the operands over the labels that the output does not have.
 template <typename C, bool WHOLE, int K> __device__ inline void einsum(const gpu_einsum &p)
 {
 	const int lane = threadIdx.x % 32;
@@ -38,8 +38,8 @@ template <typename C, bool WHOLE, int K> __device__ inline void einsum(const gpu
 	extern "C" __global__ void name##_int(const gpu_einsum p) { einsum<u64, true, K>(p); }
 EINSUM(einsum, EINSUM_FEW) EINSUM(einsum_many, EINSUM_IN)
 
-// A block computes the determinant of one matrix after the other by elimination in its size * size part of the
-// workspace.
+// A block computes the determinant of one matrix after the other by elimination. Each block has size * size elements of
+// the workspace.
 extern "C" __global__ void determinant(const gpu_matrix p)
 {
 	__shared__ int pivot;
@@ -64,7 +64,7 @@ extern "C" __global__ void determinant(const gpu_matrix p)
 			}
 			__syncthreads();
 			const bool none = a[pivot * n + k] == 0;
-			__syncthreads(); // all threads have read `pivot`: rows may now be exchanged
+			__syncthreads(); // all threads have read `pivot`, so that rows may now be exchanged
 			if (none)
 				break;
 			for (int64_t i = k + threadIdx.x; pivot != k && i < n; i += blockDim.x) {
@@ -85,8 +85,8 @@ extern "C" __global__ void determinant(const gpu_matrix p)
 	}
 }
 
-// A block inverts one matrix after the other. The workspace holds the matrix beside the unit matrix, which elimination
-// turns into the inverse.
+// A block inverts one matrix after the other. The workspace holds the matrix and, beside it, the unit matrix, which the
+// elimination turns into the inverse.
 extern "C" __global__ void inverse(const gpu_matrix p)
 {
 	__shared__ int best;
@@ -127,7 +127,7 @@ extern "C" __global__ void inverse(const gpu_matrix p)
 	}
 }
 
-// Element i of the row to be normalized: x with skip and bias added, or a sum of rows of embedding tables.
+// Returns element i of the row to be normalized: x plus skip and bias, or the sum of the rows of the embedding tables.
 __device__ inline double norm_value(const gpu_norm_any &p, int64_t row, int64_t i)
 {
 	double v = 0;
@@ -184,7 +184,7 @@ extern "C" __global__ void norm_any(const gpu_norm_any p)
 	}
 }
 
-// Counts the elements of each sequence that its mask keeps; 0 if there is no mask.
+// Counts the elements that the mask keeps in each sequence. Writes 0 if there is no mask.
 extern "C" __global__ void count_mask(const gpu_norm_any p)
 {
 	EACH(b, p.rows)
@@ -196,7 +196,7 @@ extern "C" __global__ void count_mask(const gpu_norm_any p)
 	}
 }
 
-// BatchNormalization with statistics of another type than x.
+// BatchNormalization whose statistics have another type than x.
 extern "C" __global__ void batch_any(const gpu_channels p)
 {
 	EACH(i, p.n)
@@ -234,7 +234,8 @@ extern "C" __global__ void group_any(const gpu_group_any p)
 	}
 }
 
-// Divides lines of `size` elements, whose elements are `inner` apart, by their norm of order p (1 or 2).
+// Divides lines of `size` elements by their norm of order p (1 or 2). The elements of a line are `inner` elements
+// apart.
 extern "C" __global__ void lp_normal(const gpu_matrix p)
 {
 	for (int64_t l = blockIdx.x; l < p.outer * p.inner; l += gridDim.x) {
@@ -252,7 +253,8 @@ extern "C" __global__ void lp_normal(const gpu_matrix p)
 	}
 }
 
-// Brings the elements over `red` at each index of `keep` to mean 0 and standard deviation 1.
+// Scales and shifts the elements so that those over `red`, for each index of `keep`, have mean 0 and standard deviation
+// 1.
 extern "C" __global__ void mean_variance(const gpu_mean_variance p)
 {
 	for (int64_t o = blockIdx.x; o < p.n; o += gridDim.x) {

@@ -2,8 +2,8 @@
 #ifndef GPU_KERNELS_MODES_H
 #define GPU_KERNELS_MODES_H
 /*
- * What the members `mode`, `kind`, `op` and the like of kernels' parameters mean; read by C and by CUDA. Where they
- * mirror an enum of src/ops, which kernels cannot include, gpu/ops checks with GPU_SAME that the two agree.
+ * Values of the members `mode`, `kind`, `op` and the like in the parameters of kernels. C and CUDA both read this file.
+ * Some enums mirror an enum of src/ops, which kernels cannot include; gpu/ops checks with GPU_SAME that the two agree.
  */
 #define GPU_SAME(gpu, ops) _Static_assert((int)(gpu) == (int)(ops), #gpu " must be " #ops)
 
@@ -19,17 +19,25 @@ enum {
 	GPU_NEAREST_CEIL,
 	GPU_NEAREST_SIMPLE
 };
-/* The modes and paddings of GridSample in ops/resize.h. */
+/* Mirror the modes and paddings of GridSample in ops/resize.h. */
 enum { GPU_GRID_LINEAR, GPU_GRID_NEAREST, GPU_GRID_CUBIC };
 enum { GPU_GRID_ZEROS, GPU_GRID_BORDER, GPU_GRID_REFLECTION };
-/* enum rnn_cell of ops/rnn.h, and how many activations a direction has places for */
+/*
+ * Mirrors enum rnn_cell of ops/rnn.h. GPU_CELL_FUNCTIONS is the number of activations that the parameters hold for each
+ * direction.
+ */
 enum { GPU_CELL_RNN, GPU_CELL_GRU, GPU_CELL_LSTM };
 enum { GPU_CELL_FUNCTIONS = 3 };
 /* enum cast_round of ops/cast.h */
 enum { GPU_CAST_UP, GPU_CAST_DOWN, GPU_CAST_NEAREST };
-/* enum tfidf_mode of ops/text.h: how often a gram occurs, its weight if it does, both multiplied */
+/*
+ * Mirrors enum tfidf_mode of ops/text.h: the number of occurrences of an n-gram, its weight if it occurs, or the
+ * product of both.
+ */
 enum { GPU_TFIDF_TF, GPU_TFIDF_IDF, GPU_TFIDF_TFIDF };
-/* qk_matmul_output_mode of ONNX's Attention: scores, scores after the soft cap, after the masks, probabilities */
+/*
+ * qk_matmul_output_mode of ONNX's Attention: scores, scores after the soft cap, scores after the masks, probabilities
+ */
 enum { GPU_QK_RAW, GPU_QK_CAPPED, GPU_QK_MASKED, GPU_QK_PROBABILITIES };
 
 enum { GPU_POOL_MAX, GPU_POOL_AVERAGE, GPU_POOL_LP };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that only move elements, so that types of one size share a kernel: strided copies, padding, gathering,
-// triangles.
+// Kernels that only move elements: strided copies, padding, gathering, triangles. Types of the same size share a
+// kernel.
 #include "common.cuh"
 
 struct __align__(16) u128 {
@@ -12,7 +12,8 @@ template <typename T> __device__ inline void strided(const gpu_strided &p)
 	EACH(i, p.n) ((T *)p.y)[walk1(p.d, p.ys, i)] = ((const T *)p.x)[walk1(p.d, p.xs, i)];
 }
 
-// The position of the input that output position c of a dimension copies; -1: none, it is filled. mode: GPU_PAD_...
+// Returns the position of the input that output position c of a dimension copies, or -1 if the output is filled with
+// the pad value. mode is one of GPU_PAD_...
 __device__ inline int64_t pad_from(int mode, int64_t c, int64_t dim)
 {
 	if (c >= 0 && c < dim)
@@ -63,7 +64,7 @@ __device__ inline int64_t index_at(const gpu_gather_job &p, int64_t i, int64_t d
 	return v;
 }
 
-// y[outer, count, inner] = x[outer, index[count], inner]
+// Computes y[outer, count, inner] = x[outer, index[count], inner].
 template <typename T> __device__ inline void gather(const gpu_gather_job &p)
 {
 	EACH(i, p.n)
@@ -76,7 +77,8 @@ template <typename T> __device__ inline void gather(const gpu_gather_job &p)
 	}
 }
 
-// The element of x that element i of the indices means: it has i's coordinates except along the axis.
+// Returns the offset of the element of x that element i of the indices selects: it has the coordinates of i, except
+// along the axis.
 __device__ inline int64_t element_along_axis(const gpu_gather_job &p, int64_t i, bool *ok)
 {
 	int64_t v = index_at(p, i, p.xd[p.axis], ok), at = 0, rest = i;
@@ -110,7 +112,8 @@ template <typename T> __device__ inline void scatter_elements(const gpu_gather_j
 	}
 }
 
-// The offset that tuple t of k indices means, in units of the inner slices of x; its batch is t / count.
+// Returns the offset that tuple t of k indices selects, in units of the inner slices of x. The tuple belongs to batch t
+// / count.
 __device__ inline int64_t tuple_at(const gpu_gather_job &p, int64_t t, bool *ok)
 {
 	int64_t at = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with weights of 2, 4 or 8 bits. For few rows they read the packed weights; for many rows the weights are
-// first widened to floats, which a library then multiplies.
+// Products with weights of 2, 4 or 8 bits. For few rows, the kernels read the packed weights. For many rows, they first
+// unpack the weights to floats, which a library then multiplies.
 #include "any.cuh"
 #include "nbits.h"
 
@@ -26,13 +26,13 @@ __device__ inline Block block_of(const gpu_nbits &p, int64_t n, int64_t g)
 	return b;
 }
 
-// The weights of MatMulNBits. ORDERED: the input g_idx names the block of each k.
+// The weights of MatMulNBits. If ORDERED is true, the input g_idx gives the block of each k.
 template <bool ORDERED> struct Packed {
 	const gpu_nbits &p;
 	__device__ Packed(const gpu_nbits &p) : p(p) {}
 
-	// Widens STEP elements from k on, a multiple of STEP. They are all of one block, and a block's bytes are stored in
-	// full even if k ends within it.
+	// Unpacks STEP elements from k on, where k is a multiple of STEP. All of them belong to one block. The bytes of
+	// a block are stored in full even if the row ends within the block.
 	__device__ void widen(int64_t n, int64_t k, float *w) const
 	{
 		const u64 v = codes_at((const u8 *)p.io.in[1] + (n * p.blocks * p.size + k) * p.bits / 8, p.bits);
@@ -71,7 +71,7 @@ template <bool ORDERED> struct Packed {
 // The weights of MatMulBnb4. The first of the two codes in a byte is in its high half.
 template <typename T> struct Bnb4 {
 	const gpu_nbits &p;
-	const float *value; // the number that each code stands for
+	const float *value; // the number that each code represents
 	__device__ Bnb4(const gpu_nbits &p) : p(p)
 	{
 		__shared__ float table[16];
@@ -104,9 +104,10 @@ template <typename T> struct Bnb4 {
 };
 
 const u32 BIT_23 = 0x4b000000; // the float 2^23
-enum { FULL = GPU_NBITS_ALIGN }; // bytes that are read or written at once
+enum { FULL = GPU_NBITS_ALIGN }; // bytes that a thread reads or writes at once
 
-// Reads STEP elements, or `left` if there are fewer. whole: they are aligned pieces of FULL bytes.
+// Reads STEP elements, or `left` elements if there are fewer. If `whole` is true, the elements can be read in aligned
+// pieces of FULL bytes.
 template <typename T> __device__ inline void read_step(const T *a, bool whole, int64_t left, float *x)
 {
 	const int V = FULL / sizeof(T);
@@ -116,7 +117,7 @@ template <typename T> __device__ inline void read_step(const T *a, bool whole, i
 		x[e] = e < left ? up(a[e]) : 0.0f;
 }
 
-// A warp computes one column of ROWS rows of the output.
+// A warp computes one column of the output in ROWS rows.
 template <typename T, typename W> __device__ inline void few_rows(const gpu_nbits &p)
 {
 	const W weights(p);
@@ -150,8 +151,9 @@ template <typename T, typename W> __device__ inline void few_rows(const gpu_nbit
 	}
 }
 
-// Converts STEP codes from b on to floats, less their zero point. A code is put into the low mantissa bits of the float
-// 2^23, where each bit counts 1; subtracting `less`, 2^23 plus the zero point, leaves the number.
+// Converts STEP codes from b on to floats and subtracts their zero point. A code is put into the low mantissa bits of
+// the float 2^23, where the lowest bit has the value 1. Subtracting `less`, which is 2^23 plus the zero point, then
+// leaves the number.
 template <int BITS> __device__ inline void codes_less(const u8 *b, float less, float *w)
 {
 	u32 v[2];
@@ -170,15 +172,15 @@ template <int BITS> __device__ inline void codes_less(const u8 *b, float less, f
 	}
 }
 
-// Where a lane reads in its column of B and in R rows of A, and the sums so far.
+// The addresses from which a lane reads its column of B and R rows of A, and the sums so far.
 template <typename T, int BITS, int R> struct Column {
 	const T *a[R], *scale;
 	const u8 *b, *zero; // zero may be NULL
 	int shift;
 	float sum[R];
 
-	// Adds the products of STEP elements at k; the pointers are `on` elements behind the row's begin. All are of one
-	// block, so its scale is applied once, to their sum.
+	// Adds the products of STEP elements. Position k + on is the first of them; a and b point to position k. All
+	// the elements belong to one block, so that the scale of the block is applied once, to their sum.
 	__device__ void add(int k, int on)
 	{
 		const int g = (k + on) >> shift;
@@ -206,8 +208,8 @@ template <typename T, int BITS, int R> struct Column {
 	}
 };
 
-// A warp computes one column of R rows of the output. Weights have 4 or 8 bits, k is a multiple of STEP, A is aligned to
-// FULL bytes, scales have the type of A, and zero points, if there are any, are packed.
+// A warp computes one column of the output in R rows. Weights have 4 or 8 bits, k is a multiple of STEP, A is aligned
+// to FULL bytes, scales have the type of A, and zero points, if there are any, are packed.
 template <typename T, int BITS, int R> __device__ inline void few_rows_aligned(const gpu_nbits &p)
 {
 	const int lane = threadIdx.x % 32, WARP = 32 * STEP, most = (int)p.k;
@@ -252,8 +254,8 @@ template <typename T, int R> __device__ inline void columns(const gpu_nbits &p)
 		few_rows_aligned<T, 8, R>(p);
 }
 
-// The same for weights that are stored with neighbouring columns side by side: a lane computes one column, and the
-// block's warps share k.
+// Computes the same for weights that are stored with neighbouring columns side by side. A lane computes one column, and
+// the warps of a block divide k among them.
 template <typename T> __device__ inline void few_rows_side_by_side(const gpu_nbits &p)
 {
 	__shared__ float part[SLICES][ROWS][32];
@@ -285,7 +287,7 @@ template <typename T> __device__ inline void few_rows_side_by_side(const gpu_nbi
 	}
 }
 
-// Widens columns first to first + columns - 1 of B into rows of k elements.
+// Unpacks columns `first` to first + columns - 1 of B into rows of k elements.
 template <typename T, typename W> __device__ inline void widen_columns(const gpu_nbits &p)
 {
 	const W weights(p);

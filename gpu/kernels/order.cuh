@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sort keys, a bitonic sort of lines of them, and running counts.
+// Sort keys, a bitonic sort of lines of keys, and running counts.
 #pragma once
 #include "any.cuh"
 
-// An unsigned number that sorts as the element does: NaN is last, and -0 equals 0.
+// Returns an unsigned number that has the same order as the element: NaN comes last, and -0 equals 0.
 __device__ inline u64 key_of(int t, const void *p, int64_t i)
 {
 	if (is_float(t)) {
@@ -17,7 +17,7 @@ __device__ inline u64 key_of(int t, const void *p, int64_t i)
 	return is_signed(t) ? v ^ 1ull << 63 : v;
 }
 
-// Orders a pair of a bitonic sequence; up: the smaller key comes first.
+// Orders a pair of a bitonic sequence. If `up` is true, the smaller key comes first.
 __device__ inline void order_pair(u64 *key, u32 *index, int64_t a, int64_t b, bool up)
 {
 	bool more = key[a] > key[b] || (key[a] == key[b] && index[a] > index[b]);
@@ -33,7 +33,8 @@ __device__ inline void order_pair(u64 *key, u32 *index, int64_t a, int64_t b, bo
 
 enum { TILE = 1024 };
 
-// The steps of a merge of `width` that stay within a tile; `from` is the distance of the first of them.
+// Does the steps of a bitonic merge of `width` keys that stay within a tile. `from` is the distance between the keys
+// that the first of these steps compares.
 __device__ inline void merge_tile(u64 *key, u32 *index, int64_t base, int n, int64_t width, int from)
 {
 	for (int s = from; s; s /= 2) {
@@ -46,7 +47,7 @@ __device__ inline void merge_tile(u64 *key, u32 *index, int64_t base, int n, int
 	__syncthreads();
 }
 
-// Sorts each tile (width 0), or does the last steps of a merge of `width`.
+// Sorts each tile if p.width is 0. Otherwise does the last steps of a merge of p.width keys, which stay within a tile.
 __device__ inline void sort_tiles(const gpu_io &io, const gpu_sort &p)
 {
 	__shared__ u64 key[TILE];
@@ -75,7 +76,7 @@ __device__ inline void sort_tiles(const gpu_io &io, const gpu_sort &p)
 	}
 }
 
-// One step of a merge that is wider than a tile.
+// Does one step of a merge that is wider than a tile.
 __device__ inline void sort_step(const gpu_io &io, const gpu_sort &p)
 {
 	EACH(i, p.lines * (p.padded / 2))
@@ -87,8 +88,7 @@ __device__ inline void sort_step(const gpu_io &io, const gpu_sort &p)
 	}
 }
 
-// A running sum over the block: returns the sum of v over all threads before this one, and sets *all to the sum over
-// all threads.
+// Returns the sum of v over all threads of the block before this one, and sets *all to the sum over all threads.
 __device__ inline int64_t running_sum(int64_t v, int64_t *all)
 {
 	__shared__ int64_t part[32];

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_KERNELS_PARAMS_H
 #define GPU_KERNELS_PARAMS_H
-/* Parameters of kernels: one struct each, passed by value. Read by C and by CUDA. */
+/* Parameters of the kernels. Each kernel takes one of these structs by value. C and CUDA both read this file. */
 #include <stdint.h>
 
 #include "modes.h"
 
 enum { GPU_DIMS = 12, GPU_MANY = 8 };
 
-/* The functions of ops/unary.def, in the order of the CPU's. */
+/* Mirrors the CPU's enum of the functions in ops/unary.def. */
 enum gpu_unary {
 #define FUNCTION(id, cost, formula) U_##id,
 #define BIT_FUNCTION(id, formula)   U_##id,
 #include "ops/unary.def"
 	U_COUNT
 };
-/* enum act of ops/activation.h */
+/* Mirrors enum act of ops/activation.h. */
 enum gpu_act {
 	GPU_ACT_NONE,
 #define ACTIVATION(id, text, op, nparams, alpha, beta) GPU_ACT_##id,
 #define NAMED_ACTIVATION(id, op, nparams, alpha, beta) GPU_ACT_##id,
 #include "ops/unary.def"
 };
-/* enum pw_op of ops/fused.h */
+/* Mirrors enum pw_op of ops/fused.h. */
 enum gpu_instruction {
 #define INSTRUCTION(id) GPU_OP_##id,
 #include "ops/pointwise.def"
@@ -68,7 +68,10 @@ enum gpu_reduce {
 	R_ARGMIN_LAST
 };
 
-/* An index space. Tensors that are walked over it have a stride for each dim, in elements; 0 repeats them. */
+/*
+ * An index space that tensors are walked over. Each tensor has a stride for each dim, in elements; a stride of 0
+ * repeats the tensor along the dim.
+ */
 struct gpu_dims {
 	int rank;
 	int64_t dim[GPU_DIMS];
@@ -78,9 +81,9 @@ struct gpu_map {
 	const void *x;
 	void *y;
 	int64_t n;
-	int op, from, to; /* op: gpu_unary; from, to: types as ONNX numbers them */
+	int op, from, to; /* op: gpu_unary; from, to: element types, as ONNX numbers them */
 	double p[2];
-	const void *lo, *hi; /* bounds of Clip on the device; may be null */
+	const void *lo, *hi; /* bounds of Clip in device memory, or null if there is no bound */
 };
 
 struct gpu_binary_job {
@@ -121,13 +124,13 @@ struct gpu_strided {
 };
 
 struct gpu_pad {
-	const void *x, *value; /* value null: pad with zero */
+	const void *x, *value; /* if value is null, the padding is zero */
 	void *y;
 	int64_t n;
 	int rank, mode; /* GPU_PAD_... */
 	int64_t xd[GPU_DIMS], yd[GPU_DIMS], begin[GPU_DIMS];
-	int64_t low[GPU_DIMS],
-		core[GPU_DIMS]; /* the part of x that negative pads leave: where it begins, its size */
+	/* low: where the part of x begins that negative pads leave over; core: size of that part */
+	int64_t low[GPU_DIMS], core[GPU_DIMS];
 };
 
 struct gpu_gather_job {
@@ -146,24 +149,26 @@ struct gpu_trilu {
 	void *y;
 	int64_t n, rows, cols, k;
 	int upper;
-	const int64_t *at; /* not null: k is on the device, here */
+	const int64_t *at; /* if not null, k is in device memory at this address */
 };
 
 struct gpu_reduce_job {
 	const void *x;
 	void *y;
-	int64_t n, m; /* n: outputs; m: elements that each reduces */
+	int64_t n, m; /* n: number of outputs; m: number of elements that each output reduces */
 	int op;
 	struct gpu_dims keep, red;
 	int64_t ks[GPU_DIMS], rs[GPU_DIMS];
 };
 
-struct gpu_line { /* softmax, running sums: lines of n elements in outer x n x inner */
+/* softmax and running sums: the input is outer x n x inner, and a line is the n elements in its middle dim */
+struct gpu_line {
 	const void *x;
 	void *y;
 	int64_t outer, n, inner;
 	int op, reverse, exclusive;
-	int row_threads; /* threads that share a row, for kernels that hold it in registers */
+	/* number of threads that share a row, in kernels that hold the row in registers */
+	int row_threads;
 };
 
 struct gpu_norm { /* rows of n elements: y = (x - mean) / sqrt(var + eps) * scale + bias */
@@ -193,7 +198,10 @@ struct gpu_gemm {
 	int act;
 };
 
-/* A window over GPU_SPACE axes, right-aligned: with fewer spatial dims the first axes have one element. */
+/*
+ * A window over GPU_SPACE axes. Its numbers are right-aligned: with fewer spatial dims, the first axes have one
+ * element.
+ */
 enum { GPU_SPACE = 3 };
 struct gpu_window {
 	int64_t in[GPU_SPACE], out[GPU_SPACE], kernel[GPU_SPACE], stride[GPU_SPACE],
@@ -237,39 +245,47 @@ struct gpu_pointwise {
 
 /*
  * Attention in all its forms. qs, ks, vs and ys are strides, in elements, over batch, head and position. A score is
- * scale * q k, then soft-capped, then masked. A key is hidden if it is outside of the window, behind `valid`, or if a
- * mask of bool says so.
+ * scale * q * k, then soft-capped, then masked. A key is hidden if it lies outside of the window, if it lies behind the
+ * `valid` keys of its batch, or if a mask of type bool hides it.
  */
 struct gpu_attend {
 	const void *q, *k, *v, *mask, *bias, *sink;
 	void *y, *qk, *scratch;
-	const int64_t *valid; /* valid keys by batch; null: all t */
+	/* number of valid keys of each batch; if null, all t keys are valid */
+	const int64_t *valid;
 	int64_t batch, heads, kv_heads, s, t, d, dv;
 	int64_t qs[3], ks[3], vs[3], ys[3], kd; /* kd: stride between the elements of a key */
-	int64_t ms[4], mask_keys; /* ms: strides of the mask; keys from mask_keys on are hidden */
-	int64_t bs[4];		  /* strides of the bias, which is added like a mask */
-	int64_t offset;		  /* position of query 0 among the keys */
-	int64_t left, right; /* keys that are seen before and behind the query's position; -1: all */
-	int mask_type, bias_type; /* types as ONNX numbers them; 0: no mask, no bias */
-	int behind_valid;  /* the last query is at the last valid key; offset does not count */
-	int last_sees_all; /* the last query sees all keys, whatever `right` says */
+	/* ms: strides of the mask; mask_keys: number of keys that the mask covers, all later keys are hidden */
+	int64_t ms[4], mask_keys;
+	int64_t bs[4];	/* strides of the bias, which is added like a mask */
+	int64_t offset; /* position of query 0 among the keys */
+	/* number of visible keys before and behind the query's position, or -1 for all keys */
+	int64_t left, right;
+	/* types as ONNX numbers them, or 0 if there is no mask or no bias */
+	int mask_type, bias_type;
+	/* the last query is at the position of the last valid key; offset is not used */
+	int behind_valid;
+	int last_sees_all; /* the last query sees all keys, regardless of `right` */
 	int safe;	   /* a query that sees no key gives 0 instead of NaN */
 	int vector;	   /* q, k and v can be read 16 bytes at a time */
 	int qk_mode;	   /* GPU_QK_...: what the output qk holds */
-	int round; /* type, as ONNX numbers it, that scores and probabilities are rounded to; 0: none */
-	float scale, softcap,
-		hidden; /* hidden: added to the score of a key that a mask of bool hides */
+	/* type, as ONNX numbers it, that scores and probabilities are rounded to, or 0 if they are not rounded */
+	int round;
+	/* hidden: number that is added to a score if a mask of type bool hides the key */
+	float scale, softcap, hidden;
 };
 
 struct gpu_rotary {
 	const void *x, *cos, *sin;
 	void *y;
-	const int64_t *position; /* rows of the caches; null: row batch * length + s */
+	/* rows of the cos and sin caches; if null, row batch * length + s is used */
+	const int64_t *position;
 	int64_t batch, length, heads, size, turned, rows;
-	int64_t step[3];	/* strides of x and y: batch, position, head */
-	int64_t position_batch; /* stride of position; 0: it is the same in every batch */
-	int interleaved,
-		counted; /* counted: position holds only that of the first element; the others follow */
+	int64_t step[3]; /* strides of x and y: batch, position, head */
+	/* stride of position over the batches, or 0 if all batches share the positions */
+	int64_t position_batch;
+	/* counted: position holds only the position of the first element; the others follow it */
+	int interleaved, counted;
 	uint64_t *fault, who;
 };
 
@@ -285,7 +301,8 @@ struct gpu_linear_attention {
 struct gpu_quantize {
 	const void *x, *scale, *zero;
 	void *y;
-	int64_t n, outer, dim, inner, block, blocks; /* block 0: scales per axis; dim 0: one scale */
+	/* block: 0 if there are scales per axis; dim: 0 if there is a single scale */
+	int64_t n, outer, dim, inner, block, blocks;
 	int from, to, has_zero;
 };
 

@@ -14,13 +14,13 @@ template <> __device__ inline void multiply<bf16>(float *c, const uint32_t *a, c
 {
 	mma_bf16(c, a, b[0], b[1]);
 }
-// For f32, rounded to tf32.
+// The specialization for f32 multiplies numbers that were rounded to tf32.
 template <> __device__ inline void multiply<f32>(float *c, const uint32_t *a, const uint32_t *b)
 {
 	mma_tf32(c, a, b[0], b[1]);
 }
 
-// Rounds operands that were read from shared memory: f32 to tf32. Other types are multiplied as they are.
+// Rounds operands that were read from shared memory: f32 becomes tf32. Other types are multiplied without rounding.
 template <typename T> __device__ inline void rounded(uint32_t *) {}
 template <> __device__ inline void rounded<f32>(uint32_t *r)
 {
@@ -31,8 +31,8 @@ template <> __device__ inline void rounded<f32>(uint32_t *r)
 
 enum { STAGES = 3, THREADS = 128 };
 
-// A row of a tile has 64 bytes of the operand and 16 unused ones, so that rows begin in different banks of shared memory.
-// UNIT elements are 16 bytes.
+// A row of a tile has 64 bytes of the operand and 16 unused bytes, so that rows begin in different banks of shared
+// memory. UNIT is the number of elements in 16 bytes.
 template <typename T> struct Tile { enum { UNIT = 16 / (int)sizeof(T), DEPTH = 4 * UNIT, ROW = 5 * UNIT }; };
 
 template <typename T, int M, int N> union Room {

@@ -4,8 +4,8 @@
 #include <stdint.h>
 
 /*
- * A convolution with a 1 x 1 window, channels last: y[m][n] = act(sum over k of x[m][k] * w[n][k] + b[n] + r[m][n])
- * for m pixels. n and k, the channels, are multiples of 8.
+ * A channels-last convolution with a 1 x 1 window: y[m][n] = act(sum over k of x[m][k] * w[n][k] + b[n] + r[m][n]) for
+ * m pixels. The numbers of channels, n and k, are multiples of 8.
  */
 struct gpu_pixel {
 	const void *x, *w, *b, *r; /* b, r may be null */

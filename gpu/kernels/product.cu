@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain matrix products, convolutions and pooling for every type. A library is faster in the cases that it accepts.
+// Plain matrix products, convolutions and pooling for every type. In the cases that a library accepts, the library is
+// faster.
 #include "common.cuh"
 
 enum { TILE = 64, DEPTH = 16, EACH_THREAD = 4 };
 
-// Multiplies a tile of A by a tile of B through shared memory: 16 x 16 threads with 4 x 4 results each.
+// Multiplies a tile of A by a tile of B through shared memory. 16 x 16 threads compute 4 x 4 results each.
 template <typename C, typename LoadA, typename LoadB>
 __device__ inline void tile_product(int64_t k, LoadA a_at, LoadB b_at, C acc[EACH_THREAD][EACH_THREAD])
 {
@@ -25,7 +26,7 @@ __device__ inline void tile_product(int64_t k, LoadA a_at, LoadB b_at, C acc[EAC
 	}
 }
 
-// alpha v + beta c of integers with factors that are not integers: the fraction is cut off, as in a cast.
+// Computes alpha * v + beta * c for integers when alpha or beta is no integer. The fraction is cut off, as in a cast.
 template <typename T> __device__ inline T scaled(double alpha, T v, double beta, T c)
 {
 	double r = trunc(alpha * (double)v + beta * (double)c);
@@ -74,7 +75,7 @@ template <typename T> __device__ inline void gemm_tile(const gpu_gemm &p, int64_
 		}
 }
 
-// A grid may have fewer blocks than there are batches and rows of tiles: each block then computes several.
+// A grid may have fewer blocks than there are batches and rows of tiles. Each block then computes several of them.
 template <typename T> __device__ inline void gemm(const gpu_gemm &p)
 {
 	int64_t batches = 1;
@@ -86,8 +87,9 @@ template <typename T> __device__ inline void gemm(const gpu_gemm &p)
 			gemm_tile<T>(p, z, r0);
 }
 
-// Copies p.m rows of p.n elements from a row pitch of p.a_row to one of p.c_row. The target's rows may begin at any
-// address: the kernel still writes 16 bytes at a time, which it shifts together from words of the source.
+// Copies p.m rows of p.n elements. The distance between rows is p.a_row in the source and p.c_row in the target. Rows
+// of the target may begin at any address: the kernel still writes 16 bytes at a time, which it assembles from shifted
+// words of the source.
 template <typename T> __device__ inline void compact(const gpu_gemm &p)
 {
 	const int64_t bytes = p.n * (int64_t)sizeof(T), step = gridDim.x * (int64_t)blockDim.x;
@@ -104,7 +106,8 @@ template <typename T> __device__ inline void compact(const gpu_gemm &p)
 			u32 shift = (u32)(from & 3) * 8, v[5];
 			for (int i = 0; i < 4; i++)
 				v[i] = word[i];
-			v[4] = shift ? *(const u16 *)(word + 4) : 0; // read only 2 bytes: the row may end behind them
+			// reads only 2 bytes, because the row may end behind them
+			v[4] = shift ? *(const u16 *)(word + 4) : 0;
 			for (int i = 0; i < 4; i++)
 				v[i] = __funnelshift_r(v[i], v[i + 1], shift);
 			*(uint4 *)(y + at) = make_uint4(v[0], v[1], v[2], v[3]);
@@ -120,7 +123,8 @@ template <typename T> __device__ inline void compact(const gpu_gemm &p)
 	}
 }
 
-// Adds bias and residual to the product that a library left in y (rows of p.n), then applies the activation.
+// Adds bias and residual to the product that a library has left in y, whose rows have p.n elements, then applies the
+// activation.
 template <typename T> __device__ inline void epilogue(const gpu_gemm &p)
 {
 	typedef typename Wide<T>::type C;
@@ -166,7 +170,8 @@ template <typename T> __device__ inline void conv_end(const gpu_conv_job &p, int
 	((T *)p.y)[at] = down<T>(v);
 }
 
-// Offset in the image of the element that window element k reads for output pixel o; -1 if it is padding.
+// Returns the offset in the image of the element that window element k reads for output pixel o, or -1 if it is
+// padding.
 __device__ inline int64_t window_offset(const gpu_conv_job &p, int64_t o, int64_t k)
 {
 	int64_t at = 0, step = 1;
@@ -182,8 +187,8 @@ __device__ inline int64_t window_offset(const gpu_conv_job &p, int64_t o, int64_
 	return at;
 }
 
-// A convolution as a product: weights [cout, cin * window] times patches [cin * window, pixels]. blockIdx.z counts
-// images and groups.
+// Computes a convolution as a product: weights [cout, cin * window] times patches [cin * window, pixels]. blockIdx.z
+// runs over images and groups.
 template <typename T> __device__ inline void conv(const gpu_conv_job &p)
 {
 	typedef typename Wide<T>::type C;
@@ -216,7 +221,7 @@ template <typename T> __device__ inline void conv(const gpu_conv_job &p)
 		}
 }
 
-// A convolution with one thread for each output: for groups of few channels.
+// Computes a convolution with one thread for each output. This serves groups of few channels.
 template <typename T> __device__ inline void direct(const gpu_conv_job &p)
 {
 	typedef typename Wide<T>::type C;
@@ -244,7 +249,7 @@ template <typename T> __device__ inline void pool(const gpu_pool_job &p)
 		for (int s = GPU_SPACE - 1; s >= 0; s--) {
 			first[s] = rest % p.win.out[s] * p.win.stride[s] - p.win.begin[s];
 			rest /= p.win.out[s];
-			int64_t w = 0; // elements of the window that lie within the padded image
+			int64_t w = 0; // number of window elements that lie within the padded image
 			for (int64_t k = 0; k < p.win.kernel[s]; k++)
 				w += first[s] + k * p.win.dilation[s] < p.win.in[s] + p.end[s];
 			padded *= w;
@@ -284,7 +289,7 @@ template <typename T> __device__ inline void pool(const gpu_pool_job &p)
 	}
 }
 
-// One instruction of a program of infer::Pointwise (gpu_instruction), interpreted.
+// Interprets one instruction (gpu_instruction) of a program of infer::Pointwise.
 template <typename C> __device__ inline C pw_step(int op, C a, C b, const uint8_t *in, const float *consts)
 {
 	switch (op) {

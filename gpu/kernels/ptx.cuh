@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All uses of PTX, for what CUDA C++ cannot express: products on tensor cores, asynchronous copies, clocks.
+// All uses of PTX, for operations that CUDA C++ cannot express: products on tensor cores, asynchronous copies, clocks.
 // test/gpu/emulate has the same functions for the CPU.
 #pragma once
 #include <stdint.h>
@@ -8,7 +8,7 @@
 #include "ptx.h"
 #else
 
-// Shared memory of the size that the launch sets.
+// Declares shared memory whose size is set by the launch.
 #define SHARED_ROOM(T, name) extern __shared__ __align__(16) T name[]
 
 // ---- c += a b by a warp: c has 16 rows, 8 columns ------------------------------------------------
@@ -27,7 +27,7 @@ PTX_MMA(mma_i8, int, "+r", "m16n8k32.row.col.s32.s8.s8.s32")
 PTX_MMA(mma_u8, int, "+r", "m16n8k32.row.col.s32.u8.s8.s32") // a is unsigned, b is signed
 #undef PTX_MMA
 
-// Loads four matrices of 8 rows of 16 bytes from shared memory; each thread gives the address of one row. The second
+// Load four matrices of 8 rows of 16 bytes from shared memory; each thread gives the address of one row. The second
 // function transposes each matrix.
 __device__ inline void matrices(uint32_t *r, const void *row)
 {
@@ -51,9 +51,9 @@ __device__ inline void fetch16(void *to, const void *from, bool there)
 	uint32_t at = (uint32_t)__cvta_generic_to_shared(to);
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(there ? 16 : 0));
 }
-// The copies started since the last call become a group.
+// Makes a group of the copies that were started since the last call.
 __device__ inline void fetch_end() { asm volatile("cp.async.commit_group;"); }
-// Waits until all groups of this thread but the last LEFT have arrived.
+// Waits until all groups of this thread, except the last LEFT groups, have arrived.
 template <int LEFT> __device__ inline void fetch_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT)); }
 __device__ inline void fetch_wait_all() { asm volatile("cp.async.wait_all;"); }
 

@@ -27,12 +27,12 @@ __device__ inline unsigned quantized(const gpu_quant_any &p, int64_t i)
 	}
 	range_of(t, &low, &high);
 	q = rintf(q) + z;
-	q = q >= low ? q : low; // a NaN becomes the least number, too
+	q = q >= low ? q : low; // a NaN also becomes the least number
 	q = q <= high ? q : high;
 	return (unsigned)(int)q;
 }
 
-// A thread writes whole bytes, which may hold several elements.
+// A thread writes whole bytes, because several elements may share a byte.
 extern "C" __global__ void quantize_any(const gpu_quant_any p)
 {
 	const int bits = bits_of(p.io.ot[0]), per = bits < 8 ? 8 / bits : 1;
@@ -76,7 +76,7 @@ __device__ inline float4 four_of(const f32 *x, int64_t i, int64_t n, float none)
 	return v;
 }
 
-// Each block stores the least and the greatest element that it saw; 0 always counts as one.
+// Each block stores the least and the greatest element that it saw, as if it had also seen a 0.
 extern "C" __global__ void dynamic_range(const gpu_dynamic_quant p)
 {
 	float low = 0, high = 0;
@@ -150,7 +150,7 @@ __device__ inline u8 clamped_byte(int t, float v)
 	return (u8)(int)(v <= high ? v : high);
 }
 
-// A warp computes the mean of one line. Inputs: X, x_scale, x_zero, y_scale, y_zero.
+// A warp computes the mean of one line. The inputs are X, x_scale, x_zero, y_scale, y_zero.
 extern "C" __global__ void quant_mean(const gpu_quant_mean p)
 {
 	const int lane = threadIdx.x % 32, t = p.io.it[0];
@@ -188,7 +188,7 @@ extern "C" __global__ void requantize(const gpu_requantize p)
 
 // ---- products ----------------------------------------------------------------------------------
 
-// A product in tiles of 32 by 32. S, the type of the sums, is int32_t, or double for 8-bit floats.
+// Computes a product in tiles of 32 by 32. S is the type of the sums: int32_t, or double for 8-bit floats.
 template <typename S, bool REAL> __device__ inline void int_product(const gpu_int_product &p)
 {
 	__shared__ S a[32][33], b[32][33];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the sums of quantized products to outputs: scales, zero points and types.
+// Turns the sums of quantized products into outputs by applying scales, zero points and types.
 #pragma once
 #include "any.cuh"
 
@@ -10,8 +10,8 @@ __device__ inline void range_of(int t, float *low, float *high)
 	*high = ldexpf(1, is_signed(t) ? bits - 1 : bits) - 1;
 }
 
-// The element of input `slot` that row or column i of n in batch b uses. An input has one element, one for each i, or
-// that many in each batch. number_of gives `none` if the input is left out.
+// Returns the element of input `slot` that belongs to row or column i (of n) in batch b. An input has one element, n
+// elements, or n elements for each batch. number_of() returns `none` if the node does not have the input.
 template <typename P> __device__ inline int64_t place_of(const P &p, int slot, int64_t i, int64_t n, int64_t b)
 {
 	return p.count[slot] == 1 ? 0 : p.count[slot] == n ? i : b * n + i;
@@ -21,7 +21,7 @@ template <typename P> __device__ inline float number_of(const P &p, int slot, in
 	return slot < 0 || !p.io.in[slot] ? none : (float)in_real(p.io, slot, place_of(p, slot, i, n, b));
 }
 
-// Scales the sum and stores it as output 0's type.
+// Scales the sum and stores it with the type of output 0.
 template <typename S>
 __device__ inline void finish(const gpu_io &io, int64_t at, S sum, float scale, float bias, float zero)
 {

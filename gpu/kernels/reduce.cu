@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running sums and products along an axis whose number only the device knows.
+// Running sums and products along an axis whose number is in device memory.
 #include "any.cuh"
 
 extern "C" __global__ void cumulate_any(const gpu_cumulate p)

@@ -14,7 +14,7 @@ template <typename I, typename O, typename C> __device__ inline void pass(const 
 		C sum = 0;
 		for (int k = 0; k < p.taps; k++) {
 			C w = weight[k];
-			/* an infinity with no weight is no part of the sum */
+			/* infinity * 0 would be NaN: elements with weight 0 are left out of the sum */
 			if (k == 0 || w != 0)
 				sum += w * (C)up(x[index[k] * p.inner]);
 		}
@@ -40,7 +40,7 @@ template <typename C> __device__ inline void whole_in(const gpu_resize_whole &p)
 	EACH(i, p.n)((C *)p.y)[i] = (C)any_real(p.type, p.x, i);
 }
 
-// If the fraction is dropped, the number is rounded to float first: 93.9999999 stands for 94.
+// When the fraction is cut off, the number is first rounded to float, because 93.9999999 is meant to be 94.
 template <typename C> __device__ inline void whole_out(const gpu_resize_whole &p)
 {
 	EACH(i, p.n)
@@ -95,8 +95,8 @@ __device__ inline double cubic_weight(double x, double a)
 	return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-// The coordinate in the input that position o of the output reads. Computed in fp32 with each product rounded, as the
-// CPU does.
+// Returns the input coordinate that position o of the output reads. It is computed in fp32 and each product is rounded,
+// as on the CPU.
 __device__ inline double region_place(const gpu_resize_region &p, int64_t o, bool *outside)
 {
 	double r0 = any_real(p.type, p.roi, p.begin), r1 = any_real(p.type, p.roi, p.end);
@@ -110,7 +110,7 @@ __device__ inline double region_place(const gpu_resize_region &p, int64_t o, boo
 	return at;
 }
 
-// A thread computes the taps of one position of the output.
+// A thread computes the taps (input positions and weights) of one position of the output.
 extern "C" __global__ void region_taps(const gpu_resize_region p)
 {
 	EACH(o, p.out)

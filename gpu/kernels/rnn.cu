@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recurrent layers: first the gates' products with the inputs of all time steps, then one step after the other.
+// Recurrent layers. The kernels first compute the products of the gates' weights with the inputs of all time steps,
+// then compute one step after the other.
 #include "any.cuh"
 #include "rnn.h"
 
-// An activation that an attribute names (gpu_act), whether it can be fused or not.
+// Applies an activation that an attribute names (gpu_act), including those that cannot be fused.
 template <typename C> __device__ inline C named_activation(int act, C a, C b, C x)
 {
 	switch (act) {
@@ -32,16 +33,17 @@ template <typename T> struct Layer {
 		const C c = (C)p.clip;
 		return !p.clipped ? v : v > c ? c : v < -c ? -c : v;
 	}
-	__device__ C bias(int k, int64_t j) const // 0: with the inputs; 1: with the state
+	// k is 0 for the bias added with the inputs, 1 for the bias added with the state
+	__device__ C bias(int k, int64_t j) const
 	{
 		return in(3) ? up(in(3)[(2 * dir + k) * wide + j]) : C(0);
 	}
 	__device__ C peep(int k, int64_t j) const { return up(in(7)[(3 * dir + k) * p.hidden + j]); }
-	// Position of sequence b at this step; -1 if the sequence is already over.
+	// Returns the input position of sequence b at this step, or -1 if the sequence has already ended.
 	__device__ int64_t time(int64_t b) const
 	{
 		int64_t len = p.io.in[4] ? ((const i32 *)p.io.in[4])[b] : p.seq;
-		len = len < p.seq ? len : p.seq; // rnn_start has already reported a length beyond seq
+		len = len < p.seq ? len : p.seq; // rnn_start has already reported lengths beyond seq
 		if (p.step >= len)
 			return -1;
 		return p.reverse || dir == 1 ? len - 1 - p.step : p.step;
@@ -57,7 +59,8 @@ template <typename T> struct Layer {
 	}
 };
 
-// xg = X W^T for all steps, in tiles of 32 rows (step and sequence) by 32 gates. blockIdx.z is the direction.
+// Computes xg = X * W^T for all steps, in tiles of 32 rows (pairs of step and sequence) by 32 gates. blockIdx.z is the
+// direction.
 template <typename T> __device__ inline void rnn_inputs(const gpu_rnn &p)
 {
 	typedef typename Wide<T>::type C;
@@ -111,8 +114,8 @@ template <typename T> __device__ inline void rnn_start(const gpu_rnn &p)
 		EACH(i, p.seq * p.dirs * p.batch * p.hidden) ((T *)p.io.out[0])[i] = down<T>(C(0));
 }
 
-// sum[g] = the product of the state with row j of gate first + g of R. The warp's lanes share the work, and all get the
-// sums.
+// Sets sum[g] to the product of the state with the row of R for unit j of gate first + g. The lanes of the warp share
+// the work, and all of them get the sums.
 template <typename T, int G>
 __device__ inline void recurrent_sums(const Layer<T> &l, const typename Wide<T>::type *h, int64_t j, int first,
 			     typename Wide<T>::type *sum)
@@ -156,7 +159,7 @@ template <typename T> __device__ inline void lstm_unit(const Layer<T> &l, int64_
 		if (p.io.in[7] && k != 3 && k != 1)
 			g[k] += l.peep(k, j) * *cell;
 		if (p.io.in[7] && k == 1)
-			continue; // the output gate's peephole uses the new cell, below
+			continue; // the peephole of the output gate uses the new cell, see below
 		g[k] = l.clipped(g[k] + r[k] + l.bias(0, k * n + j) + l.bias(1, k * n + j));
 	}
 	C i = l.act(0, g[0]), f = p.input_forget ? 1 - i : l.act(0, g[2]), c = f * *cell + i * l.act(1, g[3]);
@@ -166,8 +169,8 @@ template <typename T> __device__ inline void lstm_unit(const Layer<T> &l, int64_
 	store_state(l, t, b, j, l.act(2, c) * l.act(0, g[1]));
 }
 
-// A warp computes one hidden unit of one sequence. A GRU takes two launches for a step, part 0 and part 1, as its last
-// gate needs the reset gate of all units.
+// A warp computes one hidden unit of one sequence. A GRU needs two launches for a step (part 0 and part 1), because its
+// last gate uses the reset gates of all units.
 template <typename T, int CELL> __device__ inline void rnn_step(const gpu_rnn &p)
 {
 	typedef typename Wide<T>::type C;
@@ -222,7 +225,8 @@ template <typename T> __device__ inline void rnn_end(const gpu_rnn &p)
 		int64_t j = i % p.hidden, b = i / p.hidden % p.batch;
 		Layer<T> l(p, (int)(i / p.hidden / p.batch));
 		int64_t at = l.state(b, j);
-		const bool empty = p.io.in[4] && ((const i32 *)p.io.in[4])[b] <= 0; // the outputs are then 0, as on the CPU
+		// the outputs of an empty sequence are 0, as on the CPU
+		const bool empty = p.io.in[4] && ((const i32 *)p.io.in[4])[b] <= 0;
 		if (p.io.out[1])
 			((T *)p.io.out[1])[at] = down<T>(empty ? C(0) : l.held(p.at_h[p.now])[b * p.hidden + j]);
 		if (p.io.out[2])
@@ -232,16 +236,17 @@ template <typename T> __device__ inline void rnn_end(const gpu_rnn &p)
 
 // ---- DynamicQuantizeLSTM: inputs and states are quantized to 8 bits before they are multiplied --
 //
-// Codes and weights are signed here: from unsigned ones, and from their zero points, 128 is subtracted. The codes are
-// multiplied without their zero points; the sums of either side then correct the result, which is exact.
+// Codes and weights are signed here: 128 is subtracted from unsigned ones and from their zero points. The products use
+// the codes without their zero points; sums of the codes on either side then correct the result exactly.
 
 enum { Q_UNITS = GPU_QLSTM_UNITS, Q_ROWS = GPU_QLSTM_ROWS, Q_WARPS = 8, Q_WORDS = 128, ONES = 0x01010101 };
 
 struct Range {
 	float scale;
-	int zero; // the zero point, among codes from -128 to 127
+	int zero; // the zero point, as a code from -128 to 127
 };
-// The range of the `parts` pairs (least, greatest) that the blocks of an earlier launch left; all threads get it.
+// Combines the `parts` pairs (least, greatest) that the blocks of an earlier launch stored, and returns the resulting
+// range to all threads.
 __device__ inline Range range_of(const float *part, int64_t parts)
 {
 	float low = 0, high = 0;
@@ -263,7 +268,7 @@ __device__ inline int code_of(float x, Range r)
 	q = q >= 0 ? q : 0;
 	return (int)(q <= 255 ? q : 255) - 128;
 }
-// Stores the least and the greatest number of the block's threads.
+// Stores the least and the greatest number over all threads of the block.
 __device__ inline void store_range(float *part, float low, float high)
 {
 	low = block_all(low, Least());
@@ -274,7 +279,8 @@ __device__ inline void store_range(float *part, float low, float high)
 	}
 }
 
-// The weights W or R: rows of `wide` bytes. Scale and zero point belong to a column, or one of each to all.
+// The weights W or R, in rows of `wide` bytes. Scales and zero points exist for each column, or one of each serves all
+// columns.
 struct Codes {
 	const u8 *w;
 	const float *scales;
@@ -317,8 +323,8 @@ __device__ inline int64_t longest(const gpu_rnn &p)
 	return most < p.seq ? most : p.seq;
 }
 
-// blockIdx.y = 0 finds the range of X over the steps that some sequence has; 1 and above the range of the initial state
-// of a direction.
+// Blocks with blockIdx.y = 0 find the range of X, up to the longest sequence. Blocks with blockIdx.y = 1 + d find the
+// range of the initial state of direction d.
 extern "C" __global__ void qlstm_range(const gpu_qlstm p)
 {
 	const gpu_rnn &n = p.rnn;
@@ -347,7 +353,7 @@ extern "C" __global__ void qlstm_range(const gpu_qlstm p)
 	store_range(workspace<float>(n.io, p.at_part[0]) + 2 * (dir * p.parts + blockIdx.x), low, high);
 }
 
-// Quantizes the rows of X to codes, four in a word. Zeros fill up the last word.
+// Quantizes the rows of X to codes, four in a 32-bit word. Zeros fill up the last word.
 extern "C" __global__ void qlstm_codes(const gpu_qlstm p)
 {
 	const gpu_rnn &n = p.rnn;
@@ -365,7 +371,8 @@ extern "C" __global__ void qlstm_codes(const gpu_qlstm p)
 	}
 }
 
-// X W^T of codes in tiles of 64 rows (step and sequence) by 64 gates. blockIdx.z is the direction.
+// Computes X * W^T from codes, in tiles of 64 rows (pairs of step and sequence) by 64 gates. blockIdx.z is the
+// direction.
 extern "C" __global__ void qlstm_inputs(const gpu_qlstm p)
 {
 	enum { TILE = 64, DEEP = 8 };
@@ -431,7 +438,7 @@ __device__ inline void transpose_bytes(const u32 *r, int *c)
 	c[3] = (int)__byte_perm(d, e, 0x7632);
 }
 
-// Columns col to col + 3 of row k as one word; only the first `there` of them exist.
+// Returns columns col to col + 3 of row k as one word. Only the first `there` of these columns exist.
 __device__ inline u32 four_columns(const Codes &c, int64_t k, int64_t col, int there, bool words)
 {
 	if (words && there == 4)
@@ -443,8 +450,8 @@ __device__ inline u32 four_columns(const Codes &c, int64_t k, int64_t col, int t
 	return v;
 }
 
-// part[warp][row][gate, unit] = each warp's share of the products of R with the states of Q_ROWS sequences from b0 on,
-// for Q_UNITS units from j0 on, with the zero points already subtracted.
+// Computes the products of R with the states of Q_ROWS sequences from b0 on, for Q_UNITS units from j0 on, and
+// subtracts the zero points. Each warp stores its share of the sums in part[warp][row][gate, unit].
 __device__ inline void qlstm_sums(const gpu_qlstm &p, const Codes &c, const float *h, Range range, int64_t j0, int64_t b0,
 				  int (*part)[Q_ROWS][4 * Q_UNITS])
 {
@@ -495,8 +502,8 @@ __device__ inline void qlstm_sums(const gpu_qlstm &p, const Codes &c, const floa
 	}
 }
 
-// One time step: a block computes Q_UNITS units of Q_ROWS sequences. blockIdx.y is the group of sequences, blockIdx.z
-// the direction.
+// Computes one time step. A block computes Q_UNITS units of Q_ROWS sequences. blockIdx.y is the group of sequences,
+// blockIdx.z is the direction.
 extern "C" __global__ void qlstm_step(const gpu_qlstm p)
 {
 	__shared__ int part[Q_WARPS][Q_ROWS][4 * Q_UNITS];

@@ -2,7 +2,7 @@
 // Kernels that work along dimensions: reductions, softmax, normalization, running sums, quantization.
 #include "common.cuh"
 
-// The type that sums of a type are computed in.
+// Sum<T>::type is the type in which elements of type T are summed up.
 template <typename T> struct Sum { typedef int64_t type; };
 template <> struct Sum<f32> { typedef float type; };
 template <> struct Sum<f16> { typedef float type; };
@@ -23,7 +23,7 @@ struct Min {
 	template <typename C> __device__ C operator()(C a, C b) const { return a != a || a < b ? a : b; }
 };
 
-// The least or greatest number of an element type: the result of a reduction over no elements.
+// Returns the least or greatest number of an element type, which is the result of a reduction over no elements.
 template <typename T, typename C> __device__ inline C bound(bool greatest)
 {
 	const int bits = 8 * (int)sizeof(T);
@@ -92,7 +92,7 @@ template <typename T> __device__ inline void reduce(const gpu_reduce_job &p)
 	}
 }
 
-// The position of the greatest or least element; a warp computes one output.
+// Finds the position of the greatest or least element. A warp computes one output.
 template <typename T> __device__ inline void arg(const gpu_reduce_job &p)
 {
 	const bool least = p.op == R_ARGMIN || p.op == R_ARGMIN_LAST, last = p.op >= R_ARGMAX_LAST;
@@ -123,7 +123,7 @@ template <typename T> __device__ inline void arg(const gpu_reduce_job &p)
 	}
 }
 
-// One block computes a line; op: GPU_SOFTMAX, GPU_LOG_SOFTMAX or GPU_HARDMAX.
+// A block computes a line. op is GPU_SOFTMAX, GPU_LOG_SOFTMAX or GPU_HARDMAX.
 template <typename T> __device__ inline void softmax(const gpu_line &p)
 {
 	typedef typename Wide<T>::type C;
@@ -155,7 +155,7 @@ template <typename T> __device__ inline void softmax(const gpu_line &p)
 	}
 }
 
-// Running sums (op 0) or running products (op 1); a thread computes one line.
+// Computes running sums (op 0) or running products (op 1). A thread computes one line.
 template <typename T> __device__ inline void cumulate(const gpu_line &p)
 {
 	typedef typename Wide<T>::type C;
@@ -218,7 +218,7 @@ template <typename T> __device__ inline void norm(const gpu_norm &p)
 
 // ---- rows that fit the registers: read once, written once --------------------------------------
 
-// Combines v over the threads that share a row: a warp, or the whole block.
+// Combines v over the threads that share a row, which are a warp or the whole block.
 template <typename F> __device__ inline float row_all(float v, F f, bool warp)
 {
 	for (int o = 16; o; o >>= 1)
@@ -226,7 +226,7 @@ template <typename F> __device__ inline float row_all(float v, F f, bool warp)
 	if (warp)
 		return v;
 	__shared__ float part[32];
-	__syncthreads(); // `part` may still be read for the previous call
+	__syncthreads(); // threads may still be reading `part` for the previous call
 	if (threadIdx.x % 32 == 0)
 		part[threadIdx.x / 32] = v;
 	__syncthreads();
@@ -257,7 +257,7 @@ template <typename T, int V, int CH> __device__ inline void norm_row(const gpu_n
 	if (r >= p.rows)
 		return;
 	int64_t at = r * p.n;
-	if (CH == 1 && lane * V < n) { // load them together with x, so that the loads overlap
+	if (CH == 1 && lane * V < n) { // loads scale and bias together with x, so that the loads overlap
 		if (p.scale)
 			fetch<T, V>((const T *)p.scale + lane * V, by);
 		if (p.bias)
@@ -383,7 +383,7 @@ template <typename Q> __device__ inline void quantize(const gpu_quantize &p)
 		int64_t k = scale_at(p, i);
 		float x = p.from == T_F32 ? ((const f32 *)p.x)[i] : p.from == T_F16 ? up(((const f16 *)p.x)[i]) : up(((const bf16 *)p.x)[i]);
 		float s = p.from == T_F32 ? ((const f32 *)p.scale)[k] : p.from == T_F16 ? up(((const f16 *)p.scale)[k]) : up(((const bf16 *)p.scale)[k]);
-		float q = x / s; // rounded to the type of the scale, in the next line
+		float q = x / s; // the next line needs the quotient rounded to the type of the scale
 		q = p.from == T_F32 ? q : p.from == T_F16 ? up(down<f16>(q)) : up(down<bf16>(q));
 		float v = rintf(q) + (p.zero ? (float)((const Q *)p.zero)[k] : 0.0f);
 		((Q *)p.y)[i] = (Q)(v < lo ? lo : v > hi ? hi : v);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GridSample, AffineGrid, RoiAlign, MaxRoiPool and Col2Im; and pools and convolutions of any rank and type.
+// GridSample, AffineGrid, RoiAlign, MaxRoiPool and Col2Im; also pools and convolutions of any rank and type.
 #include "any.cuh"
 
 // ---- GridSample --------------------------------------------------------------------------------
@@ -17,7 +17,8 @@ template <typename C> __device__ inline C reflect(C x, C low, C high)
 	return below ? low + r : high - r;
 }
 
-// The element that coordinate i of an axis reads; -1: none, its value is 0. padding: GPU_GRID_...
+// Returns the element that coordinate i of an axis reads, or -1 if it reads the value 0 outside. padding is
+// GPU_GRID_...
 template <typename C> __device__ inline int64_t pixel(int64_t i, int64_t size, int padding, C low, C high)
 {
 	if (i >= 0 && i < size)
@@ -39,7 +40,8 @@ template <typename C> __device__ inline void cubic(C r, C *w)
 	w[3] = ((a * (2 - r) - 5 * a) * (2 - r) + 8 * a) * (2 - r) - 4 * a;
 }
 
-// Finds the elements of one axis that coordinate g (-1 to 1) reads, and their weights; returns how many.
+// Finds the elements of one axis that coordinate g (from -1 to 1) reads, and their weights; returns the number of
+// elements.
 template <typename C>
 __device__ inline int grid_axis(const gpu_grid_job &p, int64_t size, C g, int64_t *index, C *weight)
 {
@@ -48,7 +50,7 @@ __device__ inline int grid_axis(const gpu_grid_job &p, int64_t size, C g, int64_
 	const int n = p.mode == GPU_GRID_NEAREST ? 1 : p.mode == GPU_GRID_LINEAR ? 2 : 4;
 	if (p.mode == GPU_GRID_NEAREST)
 		x = rint(x);
-	if (n < 4 && (x < low || x > high)) { // for cubic, pixel() pads each of the four elements
+	if (n < 4 && (x < low || x > high)) { // for cubic, pixel() applies the padding to each of the four elements
 		if (p.padding == GPU_GRID_BORDER)
 			x = x < 0 ? C(0) : x > (C)(size - 1) ? (C)(size - 1) : x;
 		else if (p.padding == GPU_GRID_REFLECTION)
@@ -80,7 +82,7 @@ template <typename C> __device__ inline void grid_place(const gpu_grid_job &p)
 		int64_t index[3][4] = {{0}}, image = i / outputs;
 		C weight[3][4] = {{1}, {1}, {1}};
 		int n[3] = {1, 1, 1};
-		for (int d = 0; d < p.rank; d++) { // the coordinate of the last axis comes first
+		for (int d = 0; d < p.rank; d++) { // a grid entry holds the coordinate of the last axis first
 			int a = 3 - p.rank + d;
 			n[a] = grid_axis<C>(p, p.in[a], (C)in_real(p.io, 1, i * p.rank + p.rank - 1 - d), index[a],
 					    weight[a]);
@@ -112,7 +114,7 @@ __device__ inline double grid_at(int64_t i, int64_t n, bool align)
 	return (2 * (double)i + 1) / (double)n - 1;
 }
 
-// p.out holds the spatial dims, right-aligned. A thread computes one coordinate.
+// A thread computes one coordinate. p.out holds the spatial dims, right-aligned.
 extern "C" __global__ void affine_grid(const gpu_grid_job p)
 {
 	EACH(i, p.n)
@@ -120,7 +122,7 @@ extern "C" __global__ void affine_grid(const gpu_grid_job p)
 		int64_t rest = i / p.rank;
 		int r = (int)(i % p.rank);
 		double at[3];
-		for (int k = 0; k < p.rank; k++) { // x first
+		for (int k = 0; k < p.rank; k++) { // the coordinate x comes first
 			at[k] = grid_at(rest % p.out[2 - k], p.out[2 - k], p.align);
 			rest /= p.out[2 - k];
 		}
@@ -166,7 +168,8 @@ extern "C" __global__ void max_roi_pool(const gpu_roi p)
 	}
 }
 
-// The two cells that a sample reads along one axis, and their weights; false if the sample lies outside the map.
+// Finds the two cells that a sample reads along one axis, and their weights; returns false if the sample lies outside
+// of the map.
 template <typename C> __device__ inline bool align_axis(C at, int64_t size, int64_t *cell, C *w)
 {
 	if (!(at >= -1 && at <= (C)size))
@@ -235,7 +238,7 @@ extern "C" __global__ void roi_align_f64(const gpu_roi p)
 
 // ---- Col2Im ------------------------------------------------------------------------------------
 
-// Each pixel of the image sums the columns' elements that touch it, in their order.
+// Each pixel of the image sums up the elements of the columns that overlap it, in their order.
 extern "C" __global__ void col2im(const gpu_col2im p)
 {
 	const int t = p.io.ot[0];
@@ -276,7 +279,7 @@ extern "C" __global__ void col2im(const gpu_col2im p)
 	}
 }
 
-// Writes each element to the position that Indices says. The output has been filled with zeros before.
+// Writes each element to the position that the input Indices gives. The output has been filled with zeros before.
 extern "C" __global__ void max_unpool(const gpu_unpool p)
 {
 	EACH(i, p.n)
@@ -295,7 +298,7 @@ extern "C" __global__ void max_unpool(const gpu_unpool p)
 	}
 }
 
-// A block computes one plane: the p-th root of the sum of p-th powers.
+// A block computes one plane: the p-th root of the sum of the p-th powers.
 extern "C" __global__ void global_lp(const gpu_channels p)
 {
 	for (int64_t o = blockIdx.x; o < p.n; o += gridDim.x) {
@@ -310,7 +313,7 @@ extern "C" __global__ void global_lp(const gpu_channels p)
 
 // ---- windows over any number of dims -----------------------------------------------------------
 
-// Offset in the image of the element that window element k reads for output o; -1 if it is padding.
+// Returns the offset in the image of the element that window element k reads for output o, or -1 if it is padding.
 __device__ inline int64_t window_at(const gpu_window_any &p, int64_t o, int64_t k)
 {
 	int64_t at = 0, step = 1;
@@ -326,7 +329,7 @@ __device__ inline int64_t window_at(const gpu_window_any &p, int64_t o, int64_t 
 	return at;
 }
 
-// The same position counted column-major: the first dim varies fastest.
+// Returns the index of the same position when positions are counted with the first dim varying fastest.
 __device__ inline int64_t column_major(const gpu_window_any &p, int64_t at)
 {
 	int64_t place[WINDOW_DIMS], out = 0;
@@ -380,7 +383,7 @@ extern "C" __global__ void pool_any(const gpu_window_any p)
 	}
 }
 
-// Inputs: x, weights, bias, and a residual that is added before the activation.
+// The inputs are x, weights, bias, and a residual that is added before the activation.
 extern "C" __global__ void conv_any(const gpu_window_any p)
 {
 	EACH(i, p.n)
@@ -400,7 +403,8 @@ extern "C" __global__ void conv_any(const gpu_window_any p)
 	}
 }
 
-// A transposed convolution: each output gathers the products that reach it. `in` has the dims of x, `out` those of y.
+// Computes a transposed convolution: each output gathers the products that contribute to it. `in` holds the dims of x,
+// `out` the dims of y.
 extern "C" __global__ void deconv_any(const gpu_window_any p)
 {
 	EACH(i, p.n)

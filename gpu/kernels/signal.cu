@@ -2,7 +2,8 @@
 // Fourier transforms, summed term by term in double precision; window functions; mel weights.
 #include "any.cuh"
 
-// Element k of a line to be transformed. With p.mirror the second half is the conjugate of the first.
+// Returns element k of the line to be transformed. If p.mirror is set, the second half of the line is the conjugate of
+// the first.
 __device__ inline void sample(const gpu_signal &p, int64_t line, int64_t k, double *re, double *im)
 {
 	bool flip = p.mirror && k > p.length / 2;
@@ -48,8 +49,8 @@ extern "C" __global__ void dft(const gpu_signal p)
 	}
 }
 
-// Transforms `frames` frames of `length` samples in each batch into `made` frequencies; the window may be shorter than
-// a frame.
+// Transforms each frame of `length` samples into `made` frequencies. Each batch has `frames` frames. The window may be
+// shorter than a frame.
 extern "C" __global__ void stft(const gpu_signal p)
 {
 	const int lane = threadIdx.x % 32;
@@ -80,7 +81,7 @@ extern "C" __global__ void stft(const gpu_signal p)
 	}
 }
 
-// Element k of the window: p.p[0] - p.p[1] cos(2 pi k / n) + p.p[2] cos(4 pi k / n).
+// Computes element k of the window: p.p[0] - p.p[1] cos(2 pi k / n) + p.p[2] cos(4 pi k / n).
 extern "C" __global__ void signal_window(const gpu_signal p)
 {
 	const double n = (double)(p.periodic ? p.n : p.n - 1);

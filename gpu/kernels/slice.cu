@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReverseSequence, Dropout, powers with an exponent of another type, gated activations, TfIdfVectorizer.
+// ReverseSequence, Dropout, powers whose exponent has another type, gated activations, TfIdfVectorizer.
 #include "any.cuh"
 #include "tfidf.h"
 
-// Reverses the first in[1][b] positions of each sequence b. A position has `run` elements; time_first says whether time
-// or batch is the first dimension.
+// Reverses the first in[1][b] positions of each sequence b. A position has `run` elements. time_first says whether the
+// first dimension is time or batch.
 extern "C" __global__ void reverse_sequence(const gpu_reverse p)
 {
 	const int64_t time = p.time_first ? p.d0 : p.d1;
@@ -49,14 +49,14 @@ __device__ inline i64 whole_power(i64 a, i64 b)
 	return (i64)r;
 }
 
-// Rounds a power to the integer that it should be, if only its last digits differ from it.
+// Rounds a power to the nearest integer if only its last digits differ from that integer.
 __device__ inline double whole_near(double v)
 {
 	double w = rint(v);
 	return fabs(v - w) <= 1e-15 * fabs(w) ? w : v;
 }
 
-// Pow with a base and an exponent of two types; the result has the type of the base.
+// Computes Pow when base and exponent have different types; the result has the type of the base.
 extern "C" __global__ void power_any(const gpu_binary_any p)
 {
 	const int t = p.io.it[0];
@@ -87,7 +87,7 @@ extern "C" __global__ void swiglu(const gpu_binary_any p)
 	}
 }
 
-// Turns rows of 2 d.dim[0] elements into rows of d.dim[0]; in[1] is the bias of a whole input row.
+// Turns rows of 2 * d.dim[0] elements into rows of d.dim[0] elements. in[1] is the bias of a whole input row.
 extern "C" __global__ void split_gelu(const gpu_binary_any p)
 {
 	const int64_t half = p.d.dim[0];
@@ -109,7 +109,8 @@ extern "C" __global__ void image_scale(const gpu_image_scale p)
 	}
 }
 
-// Counts an n-gram in a row, with up to `skips` elements skipped between its elements. Single elements skip nothing.
+// Counts the occurrences of an n-gram in a row. The elements of an occurrence are equally spaced, with 0 to `skips`
+// other elements between neighbours. N-grams of one element skip nothing.
 __device__ inline int64_t count_grams(const gpu_tfidf &p, int64_t row, const gpu_gram &g)
 {
 	int64_t n = g.n, steps = n > 1 ? p.skips + 1 : 1, count = 0;

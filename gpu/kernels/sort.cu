@@ -47,8 +47,8 @@ extern "C" __global__ void flag_chosen(const gpu_slices p)
 	EACH(i, p.sort.n) workspace<u32>(p.io, p.at_flag)[i] = i < p.given && ((const u8 *)p.io.in[1])[i] != 0;
 }
 
-// Three launches find the place of each flagged slice: count the flags of each chunk, turn the counts into running
-// sums, then number the flags within each chunk.
+// Three launches find the position of each flagged slice in the output. They count the flags of each chunk, turn the
+// counts into running sums, and number the flags within each chunk.
 extern "C" __global__ void flags_count(const gpu_slices p)
 {
 	const u32 *flag = workspace<u32>(p.io, p.at_flag);
@@ -140,7 +140,7 @@ __device__ inline int compare_slices(const gpu_slices &p, int64_t a, int64_t b)
 
 extern "C" __global__ void unique_tiles(const gpu_slices p) { sort_tiles(p.io, p.sort); }
 extern "C" __global__ void unique_step(const gpu_slices p) { sort_step(p.io, p.sort); }
-// A step of the bitonic merge in which slices are compared element by element.
+// Does one step of the bitonic merge, in which slices are compared element by element.
 extern "C" __global__ void unique_slice_step(const gpu_slices p)
 {
 	u32 *x = workspace<u32>(p.io, p.sort.at_index);
@@ -167,7 +167,7 @@ extern "C" __global__ void unique_heads(const gpu_slices p)
 		!i || (p.by_key ? key[i] != key[i - 1] : compare_slices(p, x[i - 1], x[i]) != 0);
 }
 
-// Finds where each group of equal slices begins in the sorted list, and the group of each slice.
+// Finds the start of each group of equal slices in the sorted list, and the group of each slice.
 extern "C" __global__ void unique_groups(const gpu_slices p)
 {
 	const u32 *x = workspace<u32>(p.io, p.sort.at_index), *flag = workspace<u32>(p.io, p.at_flag);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_KERNELS_TFIDF_H
 #define GPU_KERNELS_TFIDF_H
-/* Parameters of TfIdfVectorizer for integers. Read by C and by CUDA. */
+/* Parameters of TfIdfVectorizer for integers. C and CUDA both read this file. */
 #include "jobs.h"
 
-/* n-grams, sorted by the output column that they count for: column c has grams first[c] to first[c + 1] - 1. */
+/*
+ * An n-gram. N-grams are sorted by the output column that counts them: column c counts n-grams first[c] to first[c + 1]
+ * - 1.
+ */
 struct gpu_gram {
-	int64_t from; /* where its n elements begin in the pool */
+	int64_t from; /* where the n elements of the n-gram begin in the pool */
 	int32_t n;
 	float weight;
 };

@@ -41,7 +41,7 @@ static int launch_flip(const struct call *c, void *fn, struct gpu_flip job, cons
 	return job.batch && job.rows && job.cols ? gpu_launch(c, fn, g, &job, sizeof(job)) : 0;
 }
 
-/* Reorder steps have no reshape, so the kernel is found here, in each run; that is only a table look-up. */
+/* Reorder steps have no reshape function, so that each run looks up the kernel here; that is only a table look-up. */
 static int reorder_run(const struct call *c)
 {
 	const struct tensor *x = c->in[0];
@@ -92,7 +92,7 @@ enum layout gpu_elementwise_layout(struct site *s, struct step *step)
 	return found;
 }
 
-/* Moves dimension 1, the channels, behind the others: the order of memory. */
+/* Moves dimension 1 (the channels) behind the others, which is the order in memory. */
 static void move_channels_last(const int64_t *from, int rank, int64_t *to)
 {
 	to[0] = from[0];
@@ -126,7 +126,7 @@ bool gpu_broadcast_as(enum layout layout, const struct shape *out, int n,
 
 struct scale_state {
 	void *fn;
-	uint32_t full; /* number of the input that has pixels */
+	uint32_t full; /* index of the input that has pixels */
 	struct gpu_scale job;
 };
 

@@ -2,13 +2,16 @@
 #ifndef GPU_LAUNCH_CHANNELS_LAST_H
 #define GPU_LAUNCH_CHANNELS_LAST_H
 /*
- * Channels-last values on the device. With one channel or one pixel both layouts are the same bytes; such a value counts as
- * row-major, so that no step reorders it needlessly.
+ * Support for channels-last values on the device. A value with one channel or one pixel has the same bytes in both
+ * layouts; it counts as row-major, so that no step reorders it needlessly.
  */
 #include "gpu/kernels/conv.h"
 #include "gpu/launch/util.h"
 
-/* The layout that a kernel which reads or writes channels last declares for a value of this shape. */
+/*
+ * Returns the layout in which a channels-last kernel declares a value of this shape. See above for values with one
+ * channel or one pixel, which are declared row-major.
+ */
 static inline enum layout gpu_channels_last(const struct shape *s)
 {
 	int64_t pixels = 1;
@@ -25,21 +28,24 @@ static inline bool gpu_is_last(const struct site *s, uint32_t i)
 	const struct vinfo *v = site_in(s, i);
 	return v && v->layout == LAYOUT_CHANNELS_LAST;
 }
-/* Strides in elements of a value in a layout: ROW or CHANNELS_LAST. */
+/* Sets the strides, in elements, of a value in layout LAYOUT_ROW or LAYOUT_CHANNELS_LAST. */
 void gpu_layout_strides(const struct shape *s, enum layout layout, int64_t *strides);
-/* Gives the step arrays of layouts for its inputs (want) and outputs (give), all row-major; the caller changes some. */
+/*
+ * Gives the step arrays with the layouts of its inputs (want) and outputs (give). All layouts are row-major at first;
+ * the caller changes some.
+ */
 void gpu_layouts(struct site *s, struct step *step, enum layout **want, enum layout **give);
 
 /*
- * The layout of an elementwise step: channels last if an input of the output's rank is; declares it for the step.
- * gpu_broadcast_as() is gpu_broadcast() for a step of that layout.
+ * gpu_elementwise_layout() chooses and declares the layout of an elementwise step: channels last if an input with the
+ * rank of the output is channels last. gpu_broadcast_as() is gpu_broadcast() for a step of that layout.
  */
 enum { GPU_PW_MAX = 16 };
 enum layout gpu_elementwise_layout(struct site *s, struct step *step);
 bool gpu_broadcast_as(enum layout layout, const struct shape *out, int n,
 		      const struct shape *const *in, struct gpu_dims *d, int64_t (*step)[GPU_DIMS]);
 
-/* Mul of a channels-last value by [N,C,1,1], one number for each image and channel. */
+/* Mul of a channels-last value by a tensor [N,C,1,1], which has one number for each image and channel. */
 bool gpu_scale_accepts(const struct site *s, struct why *w);
 int gpu_scale_reshape(struct site *s, struct step *step, struct diag *d);
 int gpu_scale_run(const struct call *c);

@@ -2,8 +2,9 @@
 #ifndef GPU_LAUNCH_JOB_H
 #define GPU_LAUNCH_JOB_H
 /*
- * Tasks: launches that a step makes one after the other, each with a job (kernels/jobs.h) that begins with struct gpu_io.
- * A reshape function adds the tasks; gpu_tasks_run fills in the operands' addresses and launches them.
+ * Tasks: launches that a step makes one after the other, each with a job (a struct of kernels/jobs.h, which begins with
+ * struct gpu_io). A reshape function adds the tasks; gpu_tasks_run() fills in the operands' addresses and launches the
+ * tasks.
  */
 #include "gpu/kernels/jobs.h"
 #include "gpu/launch/util.h"
@@ -19,7 +20,10 @@ struct gpu_tasks {
 	struct gpu_task *v;
 };
 
-/* Adds a launch of kernel `name` of gpu/kernels/FILE.cu; copies the job. step->state must be NULL or a gpu_tasks. 0 or -code. */
+/*
+ * Adds a launch of kernel `name` of gpu/kernels/FILE.cu and copies the job. step->state must be NULL or a gpu_tasks.
+ * Returns 0 or -code.
+ */
 int gpu_task_add(struct site *s, struct step *step, const char *file, const char *name,
 		 const void *job, size_t bytes, struct gpu_grid grid, struct diag *d);
 #define GPU_TASK(s, step, file, name, job, n, d)                                                   \
@@ -33,10 +37,10 @@ void gpu_io_fill(const struct call *c, struct gpu_io *io);
 /* Launches one task with this run's operands. */
 int gpu_task_launch(const struct call *c, const struct gpu_task *t);
 
-/* Copies bytes from the device to the host; waits for them. */
+/* Copies bytes from the device to the host and waits for the copy. */
 int gpu_fetch(const struct call *c, void *to, const void *from, size_t bytes);
 
-/* Reserves bytes of the workspace; returns their offset, a multiple of 256. */
+/* Reserves `bytes` bytes of the workspace; returns their offset, a multiple of 256. */
 static inline size_t gpu_room(struct step *step, size_t bytes)
 {
 	size_t at = step->workspace;
@@ -44,13 +48,16 @@ static inline size_t gpu_room(struct step *step, size_t bytes)
 	step->workspace = (at + bytes + 255) & ~(size_t)255;
 	return at;
 }
-/* The address of an offset in the workspace, in a run. */
+/* Returns the address of an offset in the workspace, in a run. */
 static inline void *gpu_at(const struct call *c, size_t offset)
 {
 	return (char *)c->workspace + offset;
 }
 
-/* A grid of one block for each of `lines` pieces of work, 65,536 blocks at most: kernels loop over the rest. */
+/*
+ * Returns a grid with one block for each of `lines` pieces of work, but at most 65,536 blocks. Kernels loop over the
+ * remaining pieces.
+ */
 static inline struct gpu_grid gpu_blocks(int64_t lines, unsigned threads)
 {
 	return (struct gpu_grid){(unsigned)(lines < 1	      ? 1
@@ -58,7 +65,7 @@ static inline struct gpu_grid gpu_blocks(int64_t lines, unsigned threads)
 							      : lines),
 				 1, 1, threads, 0};
 }
-/* The smallest power of two that is not less than n. */
+/* Returns the smallest power of two that is not less than n. */
 int64_t gpu_power_of_two(int64_t n);
 
 #endif

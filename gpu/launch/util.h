@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_LAUNCH_UTIL_H
 #define GPU_LAUNCH_UTIL_H
-/* Helpers of all operator families: types and kernels by type, strides, operands' addresses, strided copies. */
+/*
+ * Helpers of all operator families: element types and the kernels for them, strides, addresses of operands, strided
+ * copies.
+ */
 #include "gpu/driver/cuda.h"
 #include "gpu/kernels/params.h"
 
@@ -12,7 +15,7 @@
 /* types that kernels can copy: elements of 1, 2, 4, 8 or 16 bytes */
 #define T_MOVED (T_ALL & ~(T_STRING | T_4BIT | T_F4 | T_2BIT))
 
-/* Element type of input i; of output i. DT_NONE: there is none. */
+/* Return the element type of input i or of output i. If the node does not have it, the result is DT_NONE. */
 enum dtype gpu_type(const struct site *s, uint32_t i);
 enum dtype gpu_out_type(const struct site *s, uint32_t i);
 /* Bytes of an element. */
@@ -20,34 +23,45 @@ static inline int64_t gpu_size(enum dtype t)
 {
 	return (int64_t)dtype_bits(t) / 8;
 }
-/* The kernel PREFIX_TYPE of gpu/kernels/FILE.cu, "PREFIX_f32" for example; bool uses u8's. NULL with a finding. */
+/*
+ * Finds the kernel PREFIX_TYPE of gpu/kernels/FILE.cu, for example "PREFIX_f32". Type bool uses the kernel of u8.
+ * Returns NULL with a finding if there is none.
+ */
 void *gpu_typed(const struct site *s, const char *file, const char *prefix, enum dtype t,
 		struct diag *d);
-/* The kernel PREFIX_SIZE for elements of that many bytes, "PREFIX_4" for example. NULL with a finding. */
+/*
+ * Finds the kernel PREFIX_SIZE for elements of t's size in bytes, for example "PREFIX_4". Returns NULL with a finding
+ * if there is none.
+ */
 void *gpu_sized(const struct site *s, const char *file, const char *prefix, enum dtype t,
 		struct diag *d);
-/* Number of elements; 0 if a dimension is unknown. */
+/* Returns the number of elements, or 0 if a dimension is unknown. */
 int64_t gpu_count(const struct shape *s);
 
 /*
- * Merges neighbouring dims that all nwalk operands traverse contiguously, step[k] being the strides of operand k. False
- * if more than GPU_DIMS dims remain.
+ * Merges neighbouring dims that all nwalk operands traverse contiguously; step[k] holds the strides of operand k.
+ * Returns false if more than GPU_DIMS dims remain.
  */
 bool gpu_collapse(int rank, const int64_t *dim, int nwalk, int64_t (*step)[MAX_RANK],
 		  struct gpu_dims *d, int64_t (*out)[GPU_DIMS]);
-/* Splits x's dims into those not in the mask of axes (keep, *n elements) and those in it (red, *m), with strides. */
+/*
+ * Splits x's dims into dims outside the mask of axes (keep, with *n elements) and dims in the mask (red, with *m
+ * elements), and sets their strides ks and rs.
+ */
 bool gpu_part(const struct shape *x, uint32_t mask, struct gpu_dims *keep, int64_t (*ks)[GPU_DIMS],
 	      int64_t *n, struct gpu_dims *red, int64_t (*rs)[GPU_DIMS], int64_t *m);
-/* Dims and strides of n inputs that broadcast to out; false if more than GPU_DIMS dims remain. */
+/*
+ * Sets the dims and strides of n inputs that broadcast to shape `out`. Returns false if more than GPU_DIMS dims remain.
+ */
 bool gpu_broadcast(const struct shape *out, int n, const struct shape *const *in,
 		   struct gpu_dims *d, int64_t (*step)[GPU_DIMS]);
 struct int_list;
-/* The integers of input i; false if only the run knows them. */
+/* Reads the integers of input i. Returns false if they are known only at run time. */
 bool gpu_list(const struct site *s, uint32_t i, struct int_list *l);
 /* Row-major strides. */
 void gpu_strides(const struct shape *s, int64_t *strides);
 
-/* Address of input i; of output i, in a run. NULL: there is none. */
+/* Return the address of input i or of output i in a run, or NULL if the node does not have it. */
 static inline const void *gpu_data(const struct call *c, uint32_t i)
 {
 	return i < c->step->nin && c->in[i] ? c->in[i]->data : NULL;
@@ -56,7 +70,7 @@ static inline void *gpu_out(const struct call *c, uint32_t i)
 {
 	return i < c->step->nout && c->out[i] ? c->out[i]->data : NULL;
 }
-/* Output `out` may use the memory of input `in`. */
+/* Allows output `out` to use the memory of input `in`. */
 static inline void gpu_inplace(struct step *step, uint8_t out, uint8_t in)
 {
 	if (step->ninplace < MAX_INPLACE) {
@@ -66,13 +80,14 @@ static inline void gpu_inplace(struct step *step, uint8_t out, uint8_t in)
 }
 
 /*
- * The state that a family keeps for a device, created on first use: zeroed, with a struct arena, in which it is allocated,
- * as its first member. drop frees it; NULL: only the arena is to be freed.
+ * Creates the state that an operator family keeps for a device, when it is first used. The state is zeroed; its first
+ * member is a struct arena, in which the state itself is allocated. `drop` frees the state; if `drop` is NULL, only the
+ * arena is freed.
  */
 void *gpu_slot_new(struct device *device, enum gpu_slot slot, size_t bytes,
 		   void (*drop)(struct device *device, void *state));
 
-/* Strided copies from inputs to outputs, one launch for each piece. */
+/* Strided copies from inputs to outputs, with one launch for each piece. */
 struct gpu_piece {
 	uint32_t in, out;
 	int64_t from, to; /* byte offsets in the input and the output */
@@ -83,11 +98,11 @@ struct gpu_moves {
 	int count;
 	struct gpu_piece *piece;
 };
-/* Sets the dims and the strides, in elements, of a piece; false if it has too many dims. */
+/* Sets the dims and the strides, in elements, of a piece. Returns false if there are too many dims. */
 bool gpu_piece(struct gpu_piece *p, int rank, const int64_t *dim, const int64_t *xs,
 	       const int64_t *ys);
 int gpu_moves_run(const struct call *c);
-/* For operators whose output has the bytes of their input, so that mostly nothing is to do. */
+/* For operators whose output has the same bytes as their input, so that usually nothing is to be copied. */
 int gpu_view_reshape(struct site *s, struct step *step, struct diag *d);
 int gpu_view_run(const struct call *c);
 

@@ -54,7 +54,7 @@ const char *gpu_fallback(const struct device *device, size_t i, struct arena *a)
 	return arena_printf(a, "%s (%s): %s: %s", f->node, f->op, f->by, f->why);
 }
 
-/* Adds how many nodes fell back; with `each`, every one and its reason. */
+/* Adds the number of nodes that fell back to a slower kernel. With `each`, adds every such node and its reason. */
 static void add_fallbacks(struct str *b, const struct device *device, bool each)
 {
 	const struct fallbacks *t = gpu_slot(device, GPU_FALLBACKS);

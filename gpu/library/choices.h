@@ -4,12 +4,18 @@
 /* Reports which kernels were chosen for a device's steps, and why some steps do not use cuDNN or cuBLASLt. */
 #include "gpu/launch/util.h"
 
-/* Records that the node of s runs "by our own convolution", for example, because of `why`; once for each node and reason. */
+/*
+ * Records why the node of s does not use a library's kernel: it runs `by` another one, for example "by our own
+ * convolution", because of `why`. A node is recorded once for each reason.
+ */
 void gpu_fell_back(const struct site *s, const char *by, const char *why);
-/* The i-th fallback as "node (operator): by: why", in the arena; NULL: there are fewer. */
+/* Returns the i-th of these records as "node (operator): by: why", in the arena, or NULL if there are fewer. */
 const char *gpu_fallback(const struct device *device, size_t i, struct arena *a);
 
-/* What tuning found, with `each` for every convolution and attention; in the arena; NULL: nothing was chosen. */
+/*
+ * Returns a text about what tuning found, in the arena, or NULL if nothing was chosen. With `each`, the text lists
+ * every convolution and attention.
+ */
 const char *gpu_choices(struct device *device, bool each, struct arena *a);
 
 #endif

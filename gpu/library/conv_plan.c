@@ -15,16 +15,16 @@
 /* ---- the graph -------------------------------------------------------------------------------- */
 
 struct maker {
-	struct dn_graph *g; /* NULL: only the constants are collected */
+	struct dn_graph *g; /* NULL if only the constants are collected */
 	const struct conv_case *c;
 	int64_t uid; /* id of the next virtual tensor */
 	int y;	     /* number of the output tensor */
 	float *consts;
 	int nconst;
-	const char *bad; /* why cuDNN cannot express the graph, or NULL */
+	const char *bad; /* the reason why cuDNN cannot express the graph, or NULL */
 };
 
-/* Adds a tensor [a, b, space...] that is stored with dimension b (channels) last. */
+/* Adds a tensor [a, b, space...] whose dimension b (the channels) is stored last. */
 static int add_tensor(struct maker *m, int64_t uid, enum dtype t, int64_t a, int64_t b,
 		      const int64_t *space, bool is_virtual)
 {
@@ -98,7 +98,10 @@ static int add_unary(struct maker *m, enum dn_op op, int x, const struct dn_arg 
 	return y;
 }
 
-/* Adds min(max(x, a), b); a bound may be infinite. A relu with an upper bound would be one operation, but its engines are slow. */
+/*
+ * Adds the operations of min(max(x, a), b), where a bound may be infinite. cuDNN's relu with an upper bound would be a
+ * single operation, but its engines are slow.
+ */
 static void add_clip(struct maker *m, int x, double a, double b, bool last)
 {
 	bool low = a > -INFINITY, high = b < INFINITY;
@@ -112,7 +115,7 @@ static void add_clip(struct maker *m, int x, double a, double b, bool last)
 		add_unary(m, DN_IDENTITY, x, NULL, last);
 }
 
-/* cuDNN's tanh gives NaN from about 44 on, so x is bounded by 20, from where on tanh is 1 in every type. */
+/* cuDNN's tanh gives NaN for x above about 44. Therefore x is limited to 20, from which on tanh is 1 in every type. */
 static int add_tanh(struct maker *m, int x, bool last)
 {
 	return add_unary(m, DN_TANH, add_binary(m, DN_MIN, x, add_constant(m, 20), false), NULL, last);
@@ -137,7 +140,8 @@ static void add_activation(struct maker *m, int x)
 		x = add_binary(m, DN_ADD, x, add_constant(m, b), false);
 		add_clip(m, x, 0, 1, true);
 		break;
-	case ACT_HARDSWISH: { /* as relu6(x + b/a) * x * a: two operations fewer than the definition */
+	/* as relu6(x + b/a) * x * a, which has two operations fewer than the definition */
+	case ACT_HARDSWISH: {
 		int v = add_binary(m, DN_ADD, x, add_constant(m, b / a), false);
 		v = add_unary(m, DN_RELU, v,
 			      &(struct dn_arg){.upper = 1 / a, .has_upper = true, .has_lower = true},
@@ -159,7 +163,7 @@ static void add_activation(struct maker *m, int x)
 	}
 }
 
-/* Collects the constants that a plan of this form is given in each run, without building the graph. */
+/* Collects the constants that a plan of this form gets in each run, without building the graph. */
 static void conv_consts(const struct conv_case *c, enum conv_form form, float *consts, int *n)
 {
 	struct maker m = {.c = c, .uid = CONV_VIRTUAL, .consts = consts};
@@ -206,7 +210,7 @@ struct dn_graph *conv_graph(struct dn *dn, const struct conv_case *c, enum conv_
 	m.y = add_tensor(&m, CONV_Y, c->type, c->batch, c->cout, space_out(c), false);
 	int v = act || bias || rest || more ? add_virtual(&m) : m.y;
 	add_convolution(&m, v);
-	/* only with the residual before the bias does cuDNN have precompiled engines */
+	/* cuDNN has precompiled engines only for graphs that add the residual before the bias */
 	if (rest)
 		v = add_binary(&m, DN_ADD, v,
 			       add_tensor(&m, CONV_R, c->type, c->batch, c->cout, space_out(c), false),
@@ -214,7 +218,8 @@ struct dn_graph *conv_graph(struct dn *dn, const struct conv_case *c, enum conv_
 	if (bias)
 		v = add_binary(&m, DN_ADD, v, add_tensor(&m, CONV_B, c->type, 1, c->cout, one, false),
 			       !act && !more);
-	if (more) { /* an identity at the end costs nothing and makes cuDNN treat the graph as generic */
+	/* an identity at the end costs nothing and makes cuDNN treat the graph as a generic one */
+	if (more) {
 		int y = m.y;
 		m.y = act ? add_virtual(&m) : v;
 		if (act)
@@ -239,7 +244,7 @@ static int64_t volume(const int64_t *v)
 	return v[0] * v[1] * v[2];
 }
 
-/* Tiles of our kernel: m pixels by n channels a block. */
+/* The tiles of our kernel: a block computes m pixels by n channels. */
 static const struct {
 	int m, n;
 	const char *text;
@@ -283,9 +288,8 @@ static int run_pixel(const struct call *c, const struct conv_plan *p, const stru
 				.act = k->act,
 				.alpha = k->alpha,
 				.beta = k->beta};
-	int m = tiles[p->tile].m, n = tiles[p->tile].n, in = 3 * (m + n) * 80,
-	    out = m * (n + 4) *
-		  4; /* pixel.cu uses the same shared memory for the inputs, then the outputs */
+	/* pixel.cu uses the same shared memory first for the inputs, then for the outputs */
+	int m = tiles[p->tile].m, n = tiles[p->tile].n, in = 3 * (m + n) * 80, out = m * (n + 4) * 4;
 	struct gpu_grid g = {(unsigned)((job.n + n - 1) / n), (unsigned)((job.m + m - 1) / m), 1,
 			     128, (unsigned)(in > out ? in : out)};
 
@@ -297,7 +301,7 @@ size_t conv_plan_workspace(const struct conv_plan *p)
 	return p->plan ? dn_plan_workspace(p->plan) : 0;
 }
 
-/* Elements that a thread of the tail kernel computes. */
+/* Returns the number of elements that a thread of the tail kernel (bias, residual and activation) computes. */
 static int64_t tail_step(const struct conv_case *k)
 {
 	int64_t vector = 16 / gpu_size(k->type);
@@ -372,7 +376,7 @@ static unsigned avoided_notes(const struct conv_case *c)
 	return c->type == DT_F32 ? avoid : avoid | DN_REDUCED_SUM;
 }
 
-/* Whether a form gives the same graph as an earlier one. */
+/* Returns whether a form gives the same graph as a form before it in enum conv_form. */
 static bool is_duplicate(const struct conv_case *c, enum conv_form f)
 {
 	if (c->backward)
@@ -388,7 +392,7 @@ static void add_text(char *out, size_t room, const char *name, const int64_t *v)
 	snprintf(out + n, room - n, " %s%" PRId64 ",%" PRId64 ",%" PRId64, name, v[0], v[1], v[2]);
 }
 
-/* The key of the tuning cache: "cudnn91900 conv f16 ...". */
+/* Writes the key of the tuning cache, for example "cudnn91900 conv f16 ...". */
 static void conv_case_text(const struct conv_case *c, size_t version, char *out, size_t room)
 {
 	int n = snprintf(out, room,
@@ -415,7 +419,7 @@ static void conv_case_text(const struct conv_case *c, size_t version, char *out,
 struct chooser {
 	struct device *device;
 	struct dn *dn;
-	struct conv_plan *p; /* the plan to fill: the best so far */
+	struct conv_plan *p; /* the plan to fill, which holds the best choice so far */
 	char key[512];
 	struct conv_args args; /* operands to time with */
 	size_t room;	       /* bytes of their workspace */
@@ -435,7 +439,10 @@ static void take_plan(struct chooser *ch, struct dn_plan *plan, const struct con
 	ch->p->nconst = from->nconst;
 }
 
-/* Takes the first engine of a form that gives a plan; engines that compile at run time only if `compile`. */
+/*
+ * Takes the first of cuDNN's engines for a form that gives a plan. Engines that are compiled at run time are considered
+ * only if `compile` is true.
+ */
 static bool first_of_form(struct chooser *ch, enum conv_form form, enum dn_list list, bool compile)
 {
 	struct dn_choice choice[MAX_LISTED];
@@ -464,7 +471,7 @@ static bool first_of_form(struct chooser *ch, enum conv_form form, enum dn_list 
 	return plan != NULL;
 }
 
-/* Without timing: takes our kernel if cuDNN could not fuse the activation, or is missing. */
+/* Chooses without timing: takes our kernel if cuDNN is missing or cannot fuse the activation. */
 static bool own_choice(struct chooser *ch)
 {
 	const struct conv_case *k = &ch->p->key;
@@ -479,7 +486,10 @@ static bool own_choice(struct chooser *ch)
 	return true;
 }
 
-/* Without timing: prefers precompiled engines, then cuDNN's list of the best, then the form that fuses most. */
+/*
+ * Chooses without timing: prefers precompiled engines, then engines of cuDNN's list of best ones, then the form that
+ * fuses most operations.
+ */
 static bool first_choice(struct chooser *ch)
 {
 	static const enum conv_form order[] = {CONV_FUSED, CONV_BIAS, CONV_PLAIN};
@@ -514,7 +524,7 @@ static size_t round_to_256(int64_t n, int64_t size)
 	return ((size_t)(n * size) + 255) / 256 * 256;
 }
 
-/* Reserves memory for all operands and a workspace. */
+/* Reserves memory for all operands and a workspace to time with. */
 static bool place_trial_operands(struct chooser *ch)
 {
 	const struct conv_case *k = &ch->p->key;
@@ -546,7 +556,9 @@ static void try_plan(struct chooser *ch, struct conv_plan *t, const char *text)
 	ch->tried++;
 	if (ch->first <= 0)
 		ch->first = us;
-	/* an engine must beat cuDNN's own choice by 3 %, which is more than the noise of the timing */
+	/*
+	 * An engine replaces cuDNN's own choice only if it is 3 % faster, which is more than the noise of the timing.
+	 */
 	bool better = ch->best <= 0 || (us < ch->best && us < 0.97 * ch->first);
 	if (!better)
 		return;
@@ -561,8 +573,8 @@ static void try_form(struct chooser *ch, enum conv_form form, enum dn_list list,
 {
 	struct dn_choice choice[MAX_LISTED];
 	struct conv_plan t = {.form = form, .key = ch->p->key};
-	struct why *why =
-		form == CONV_FUSED ? ch->why : NULL; /* only a refusal of the fused form is reported */
+	/* The reason for a refusal is reported for the fused form only. */
+	struct why *why = form == CONV_FUSED ? ch->why : NULL;
 	struct dn_graph *g = conv_graph(ch->dn, &t.key, form, t.consts, &t.nconst, why);
 	int n = g ? dn_choices(g, list, avoided_notes(&t.key), choice, MAX_LISTED) : 0, most[2];
 
@@ -641,7 +653,7 @@ static bool take_own_from_cache(struct chooser *ch, const char *text, const char
 	return false;
 }
 
-/* Reads "fused e41,2=5 3.10 quick": form, engine, microseconds (0: not timed), level of the search. */
+/* Reads "fused e41,2=5 3.10 quick": form, engine, microseconds (0 if not timed), level of the search. */
 static bool take_from_cache(struct chooser *ch)
 {
 	const char *value = tune_get(ch->device, ch->key);
@@ -653,7 +665,7 @@ static bool take_from_cache(struct chooser *ch)
 	if (!value || sscanf(value, "%15s %239s %*s %7s", form, text, level) != 3)
 		return false;
 	if (tune_full(ch->device) && strcmp(level, "full"))
-		return false; /* a full search may find a faster one */
+		return false; /* a full search may find a faster engine */
 	if (!strcmp(form, form_names[CONV_OWN]))
 		return take_own_from_cache(ch, text, value);
 	for (int f = 0; f < CONV_FORMS; f++)
@@ -680,7 +692,10 @@ static bool take_from_cache(struct chooser *ch)
 	return true;
 }
 
-/* Completes a chosen plan: records why cuDNN did not fuse everything, and finds the kernel for the rest. */
+/*
+ * Completes a chosen plan: records why cuDNN did not fuse all operations, and finds the kernel for the operations left
+ * over.
+ */
 static bool complete_plan(struct device *device, struct conv_plan *p, const struct why *why)
 {
 	bool left = p->form == CONV_BIAS || p->form == CONV_PLAIN;
@@ -711,7 +726,10 @@ static bool choose_plan(struct device *device, struct dn *dn, struct conv_plan *
 	}
 	if (!own_choice(&ch) && !first_choice(&ch))
 		return false;
-	/* caches the untimed choice too, so that later processes do not search again unless --tune asks for it */
+	/*
+	 * Also caches a choice made without timing, so that later processes do not search again unless --tune asks for
+	 * it.
+	 */
 	if (tune_skipped(device))
 		store_choice(&ch, "skipped");
 	return complete_plan(device, p, why);

@@ -8,19 +8,19 @@
 #include <inttypes.h>
 
 /*
- * LT_WORKSPACE: bytes of workspace an algorithm may use; more makes no product faster on current GPUs. LT_ALIGN: alignment
- * of operands; LT_OWN_ALIGN: of the workspace. LT_TRIED: algorithms that are timed.
+ * LT_WORKSPACE: bytes of workspace that an algorithm may use; more makes no product faster on current GPUs. LT_ALIGN:
+ * alignment of operands. LT_OWN_ALIGN: alignment of the workspace. LT_TRIED: number of algorithms that are timed.
  */
 enum { LT_WORKSPACE = 32 << 20, LT_ALIGN = 64, LT_OWN_ALIGN = 256, LT_TRIED = 8 };
 
-/* An algorithm chosen for a product. Kept by the device, because choosing takes longer than most products. */
+/* The algorithm chosen for a product. The device keeps it, because choosing takes longer than most products. */
 struct choice {
 	struct blaslt_job job;
 	bool ok;
 	const char *why;
 	cublasLtMatmulAlgo_t algo;
 	size_t workspace;
-	double us; /* 0: not measured */
+	double us; /* 0 if the product was not timed */
 };
 struct blaslt {
 	struct device *device;
@@ -31,7 +31,10 @@ struct blaslt {
 	uint32_t n, cap;
 };
 
-/* cuBLASLt is column-major and we are row-major: its A is our b and its B our a, all transposed. */
+/*
+ * cuBLASLt is column-major and we are row-major. Therefore cuBLASLt's A is our b, its B is our a, and all matrices are
+ * transposed.
+ */
 struct described {
 	cublasLtMatmulDesc_t desc;
 	cublasLtMatrixLayout_t a, b, r, y;
@@ -86,7 +89,10 @@ static cublasLtEpilogue_t epilogue_of(const struct blaslt_job *j)
 	return j->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/* Describes `rows` rows of `cols` elements, `ld` apart; for column-major cuBLASLt the rows are columns. */
+/*
+ * Describes a matrix of `rows` rows with `cols` elements, `ld` elements apart. For cuBLASLt, which is column-major, our
+ * rows are columns.
+ */
 static cublasStatus_t describe_matrix(const struct cublaslt_api *api, cublasLtMatrixLayout_t *out,
 				      cudaDataType_t t, int64_t rows, int64_t cols, int64_t ld,
 				      int64_t batch, int64_t step)
@@ -110,8 +116,8 @@ static cublasStatus_t describe_operation(const struct cublaslt_api *api, const s
 	cublasOperation_t ta = j->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
 	cublasOperation_t tb = j->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
 	cublasLtEpilogue_t e = epilogue_of(j);
-	const void *some = (const void *)(uintptr_t)
-		LT_ALIGN; /* the heuristic needs a bias pointer, aligned like the later one */
+	/* the heuristic needs a bias pointer that is aligned like the pointer in the run */
+	const void *some = (const void *)(uintptr_t)LT_ALIGN;
 	cudaDataType_t scale = j->type == DT_F64  ? CUDA_R_64F
 			       : j->type == DT_I8 ? CUDA_R_32I
 						  : CUDA_R_32F;
@@ -173,7 +179,7 @@ static cublasStatus_t make_preferences(const struct cublaslt_api *api, uint32_t 
 	return r;
 }
 
-/* Asks cuBLASLt for algorithms, best first; returns how many. */
+/* Asks cuBLASLt for algorithms, best first; returns their number. */
 static int ask_heuristic(const struct blaslt *lt, const struct described *d, uint32_t align,
 			 cublasLtMatmulHeuristicResult_t *found, int most, cublasStatus_t *status)
 {
@@ -239,7 +245,9 @@ static int enqueue_trial(void *arg, struct diag *d)
 		 : 0;
 }
 
-/* Bytes of `batch` matrices, `step` elements apart, of `rows` rows, `ld` elements apart. */
+/*
+ * Returns the bytes of `batch` matrices with `rows` rows each. Matrices are `step` elements apart, rows `ld` elements.
+ */
 static size_t operand_bytes(int64_t rows, int64_t ld, int64_t batch, int64_t step, int64_t size)
 {
 	int64_t n = rows * ld + (batch > 1 ? (batch - 1) * step : 0);
@@ -269,7 +277,10 @@ static bool place_trial_operands(struct trial *t)
 	return true;
 }
 
-/* Index of the fastest of n algorithms. Another than cuBLASLt's first must be 3 % faster, more than the timing's noise. */
+/*
+ * Returns the index of the fastest of n algorithms. To replace cuBLASLt's first choice, an algorithm must be 3 %
+ * faster, which is more than the noise of the timing.
+ */
 static int time_algorithms(const struct blaslt *lt, const struct blaslt_job *j,
 			   const struct described *d, const cublasLtMatmulHeuristicResult_t *found,
 			   int n, double *us)
@@ -313,7 +324,10 @@ static const char *key_of(const struct blaslt *lt, const struct blaslt_job *j, s
 	return text;
 }
 
-/* Reads "3.10 33554432 HEX": microseconds, bytes of workspace, cuBLASLt's own bytes that describe the algorithm. */
+/*
+ * Reads "3.10 33554432 HEX": microseconds, bytes of workspace, and the bytes with which cuBLASLt describes the
+ * algorithm.
+ */
 static bool read_cache(const struct blaslt *lt, const struct described *d, const char *key,
 		       struct choice *c)
 {
@@ -331,7 +345,7 @@ static bool read_cache(const struct blaslt *lt, const struct described *d, const
 			return false;
 		to[i] = (unsigned char)byte;
 	}
-	/* the bytes may be another build's: ask cuBLASLt whether it knows the algorithm */
+	/* The cached bytes may be from another build of cuBLASLt, so ask it whether it knows the algorithm. */
 	return !lt->api->p_cublasLtMatmulAlgoCheck(lt->handle, d->desc, d->a, d->b, d->r, d->y,
 						   &c->algo, &r) &&
 	       !r.state && r.workspaceSize <= LT_WORKSPACE && (c->workspace = r.workspaceSize, true);
@@ -348,7 +362,7 @@ static void write_cache(const struct blaslt *lt, const char *key, const struct c
 	tune_put(lt->device, key, arena_printf(a, "%.2f %zu %s", c->us, c->workspace, hex));
 }
 
-/* Fills algorithm and workspace: from the cache, by timing, or with cuBLASLt's first proposal. */
+/* Sets algorithm and workspace from the cache, by timing, or from cuBLASLt's first proposal. */
 static cublasStatus_t choose_algorithm(const struct blaslt *lt, const struct blaslt_job *j,
 				       struct choice *c)
 {
@@ -417,7 +431,10 @@ static void lt_close(struct device *dev, void *state)
 	arena_free(&a);
 }
 
-/* cuBLASLt's handle of the device, created on first use; the caller has entered the device's context. */
+/*
+ * Returns cuBLASLt's state for the device, created when it is first used. The caller must have entered the device's
+ * context.
+ */
 static struct blaslt *lt_of(struct device *dev, struct diag *d)
 {
 	struct blaslt *lt = gpu_slot(dev, GPU_CUBLASLT);
@@ -446,7 +463,7 @@ static bool sizes_fit(const struct blaslt_job *j)
 	       j->n <= INT32_MAX && j->k <= INT32_MAX && j->batch <= INT32_MAX;
 }
 
-/* Enters the device's context and chooses an algorithm; NULL with the reason. */
+/* Enters the device's context and chooses an algorithm. Returns NULL and sets *why on failure. */
 static struct choice *choose_in_context(const struct site *s, const struct blaslt_job *j,
 					struct blaslt **lt, struct why *why)
 {
@@ -499,7 +516,7 @@ struct blaslt_product *blaslt_product(const struct site *s, const struct blaslt_
 	}
 	struct blaslt_product *p = arena_new(s->plan_arena, struct blaslt_product);
 	*p = (struct blaslt_product){.lt = lt, .job = *j, .algo = c->algo};
-	/* cuBLASLt needs a larger alignment of its workspace than steps have */
+	/* cuBLASLt needs a workspace that is more aligned than the workspaces of steps */
 	*workspace = c->workspace ? c->workspace + LT_OWN_ALIGN : 0;
 	cublasStatus_t r = describe(lt->api, j, &p->d);
 	if (!r)

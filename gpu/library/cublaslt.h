@@ -15,29 +15,38 @@ enum blaslt_act { BLASLT_NONE, BLASLT_RELU, BLASLT_GELU }; /* GELU: the form wit
 
 /* Description of a product. It is compared bytewise: it has no padding, and unused members must be 0. */
 struct blaslt_job {
-	int32_t type; /* enum dtype of a, b, r, bias: f32, f16, bf16, f64; i8 with y and r i32 */
-	int32_t tf32; /* f32 may be rounded to tf32 on its way in */
-	int32_t trans_a, trans_b; /* a is stored as [k,m]; b as [n,k] */
-	int32_t bias, residual;	  /* bias: n elements, added to each row; residual: R is read */
-	int32_t act, align;	  /* align: alignment of all pointers in bytes; 0: 64 */
+	/* enum dtype of a, b, r and bias: f32, f16, bf16 or f64; i8 if y and r are i32 */
+	int32_t type;
+	int32_t tf32; /* f32 operands may be rounded to tf32 before they are multiplied */
+	/* trans_a: a is stored as [k,m]; trans_b: b is stored as [n,k] */
+	int32_t trans_a, trans_b;
+	int32_t bias, residual; /* bias: n elements, added to each row; residual: R is read */
+	/* align: bytes to which all pointers are aligned; 0 stands for 64 */
+	int32_t act, align;
 	int64_t m, n, k;
 	int64_t lda, ldb, ldr, ldy; /* elements from one stored row to the next */
-	/* steps: elements from one batch to the next; 0: all batches share one matrix */
+	/* steps: elements from one batch to the next, or 0 if all batches share one matrix */
 	int64_t batch, step_a, step_b, step_r, step_y;
 	double alpha, beta;
 };
 
-/* Whether cuBLASLt can compute the product; if not, why: it is missing or has no algorithm. */
+/*
+ * Returns whether cuBLASLt can compute the product. If it cannot, *why says whether cuBLASLt is missing or has no
+ * algorithm.
+ */
 bool blaslt_takes(const struct site *s, const struct blaslt_job *j, struct why *why);
 
-/* Microseconds that the product took when its algorithm was chosen; 0: it was not timed. */
+/* Returns the microseconds that the product took when its algorithm was chosen, or 0 if the product was not timed. */
 double blaslt_us(const struct site *s, const struct blaslt_job *j);
 
 struct blaslt_product;
-/* Prepares a product, in the plan's arena. *workspace: bytes that blaslt_run needs. NULL with a finding. */
+/*
+ * Prepares a product in the plan's arena. *workspace gets the number of bytes that blaslt_run() needs. Returns NULL
+ * with a finding on failure.
+ */
 struct blaslt_product *blaslt_product(const struct site *s, const struct blaslt_job *j,
 				      size_t *workspace, struct diag *d);
-void blaslt_drop(struct blaslt_product *p); /* NULL: nothing */
+void blaslt_drop(struct blaslt_product *p); /* does nothing if p is NULL */
 
 struct blaslt_args {
 	const void *a, *b, *bias, *r;

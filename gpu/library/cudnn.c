@@ -13,9 +13,9 @@ typedef cudnnBackendDescriptor_t desc;
 
 struct dn {
 	const struct cudnn_api *api;
-	struct device *device; /* NULL: deviceless */
+	struct device *device; /* NULL without a device */
 	cudnnHandle_t handle;
-	desc properties; /* of the described device, if deviceless */
+	desc properties; /* properties of the described device, if there is no real one */
 	struct arena arena;
 };
 
@@ -24,18 +24,19 @@ enum { MAX_OPS = 32, MAX_DESCS = 512, WORKSPACE_ALIGN = 256 };
 struct dn_graph {
 	struct dn *dn;
 	int users;
-	cudnnStatus_t status; /* the first error; later calls do nothing then */
+	cudnnStatus_t status; /* the first error; once it is set, later calls do nothing */
 	char what[96], text[256];
 	int ntensor, nop, ndesc;
 	desc tensor[DN_TENSORS], op[MAX_OPS], graph;
-	desc all[MAX_DESCS]; /* every descriptor, to destroy them with the graph */
+	desc all[MAX_DESCS]; /* all descriptors, which are destroyed together with the graph */
 };
 
 struct dn_plan {
 	struct dn *dn;
 	desc plan;
 	int64_t workspace;
-	struct dn_graph *graph; /* counts as a user of it; NULL: the plan was loaded from JSON */
+	/* the plan counts as a user of the graph; NULL if the plan was loaded from JSON */
+	struct dn_graph *graph;
 };
 
 /* ---- the library ------------------------------------------------------------------------------ */
@@ -92,7 +93,8 @@ struct dn *dn_of(struct device *device, struct why *why)
 	cudnnStatus_t r = api->p_cudnnCreate(&dn->handle);
 	if (r) {
 		refuse(why, "cuDNN gave no handle: %s", api->p_cudnnGetErrorString(r));
-		dn->handle = NULL; /* later calls see that it failed and do not try again */
+		/* later calls see that the attempt failed and do not try again */
+		dn->handle = NULL;
 	}
 	gpu_note_taken(device, before, MEM_LIBRARIES);
 	cuda_leave(device, pushed);
@@ -432,7 +434,7 @@ void dn_reduction(struct dn_graph *g, enum dn_reduce op, int x, int y)
 	add_op(g, d, "a reduction");
 }
 
-/* Calls of cuDNN that may touch the device are made between enter_device() and leave_device(). */
+/* Calls of cuDNN that may touch the device must stand between enter_device() and leave_device(). */
 static bool enter_device(struct dn *dn, bool *pushed, struct why *why)
 {
 	*pushed = false;
@@ -487,7 +489,7 @@ static unsigned notes_of(const struct cudnn_api *api, desc engine)
 
 	if (api->p_cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
 					    CUDNN_TYPE_NUMERICAL_NOTE, 16, &n, note))
-		return ~0U; /* an engine without notes may do anything */
+		return ~0U; /* an engine that reports no notes may do anything */
 	for (int64_t i = 0; i < n && i < 16; i++)
 		for (size_t k = 0; k < sizeof(known) / sizeof(*known); k++)
 			if (known[k].note == note[i])
@@ -562,7 +564,7 @@ static bool describe_engine(struct dn_graph *g, desc config, struct dn_choice *c
 	return good;
 }
 
-/* Asks cuDNN's heuristics for engine configurations, which the graph owns; returns how many. */
+/* Asks cuDNN's heuristics for engine configurations, which the graph then owns. Returns their number. */
 static int64_t ask_heuristics(struct dn_graph *g, enum dn_list list, desc *config)
 {
 	const struct cudnn_api *api = g->dn->api;
@@ -683,7 +685,7 @@ struct dn_plan *dn_plan_new(struct dn_graph *g, const struct dn_choice *c, struc
 	return p;
 }
 
-/* The engine configuration that a text such as "e41,2=5" names. */
+/* Returns the engine configuration that a text such as "e41,2=5" names. */
 static desc config_of_text(struct dn_graph *g, const char *text)
 {
 	desc knob[MAX_KNOBS], engine = make_desc(g, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
@@ -769,7 +771,10 @@ char *dn_plan_save(const struct dn_plan *p, struct arena *a, size_t *n)
 	return text;
 }
 
-/* Includes room to align the workspace: a step's is less aligned than the driver's memory that engines were timed with. */
+/*
+ * The result includes bytes to align the workspace: the workspace of a step is less aligned than the memory of the
+ * driver with which engines were timed.
+ */
 size_t dn_plan_workspace(const struct dn_plan *p)
 {
 	return p->workspace > 0 ? (size_t)p->workspace + WORKSPACE_ALIGN : 0;
@@ -861,7 +866,7 @@ size_t dn_version(const struct dn *dn)
 	return 0;
 }
 
-/* Nobody can have a struct dn in this build, so none of these is ever called. */
+/* In this build there is no struct dn, so that none of these functions is ever called. */
 struct dn_graph *dn_graph_new(struct dn *dn, struct why *why)
 {
 	(void)dn, (void)why;

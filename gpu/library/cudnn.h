@@ -2,8 +2,9 @@
 #ifndef GPU_LIBRARY_CUDNN_H
 #define GPU_LIBRARY_CUDNN_H
 /*
- * Graphs of operations for cuDNN's backend interface, without cuDNN's types: declare tensors by dims, strides and type, add
- * operations between them, list cuDNN's engines for the whole graph, make a plan from one, run it.
+ * Graphs of operations for cuDNN's backend interface, without cuDNN's types. A caller declares tensors by their dims,
+ * strides and type, adds operations between them, lists cuDNN's engines for the whole graph, makes a plan from one of the
+ * engines, and runs the plan.
  *
  *	g = dn_graph_new(dn, why);
  *	x = dn_tensor(g, &(struct dn_tensor){.uid = 1, ...});  ...
@@ -11,7 +12,7 @@
  *	n = dn_graph_end(g, why) ? dn_choices(g, DN_BEST, avoid, choices, max) : 0;
  *	plan = dn_plan_new(g, &choices[0], why); dn_graph_free(g);	the plan keeps the graph alive
  *
- * The first error while a graph is made is kept, and dn_graph_end reports it.
+ * Calls that build a graph report no errors; dn_graph_end() reports the first one.
  */
 #include "gpu/driver/cuda.h"
 
@@ -21,20 +22,25 @@ struct dn_plan;	 /* an engine prepared for a graph */
 
 enum { DN_DIMS = 8, DN_TENSORS = 32, DN_TEXT = 240 };
 
-/* The library for a device, which owns it; NULL with the reason if it is missing. */
+/* Returns the library for a device; the device owns it. Returns NULL and sets *why if the library is missing. */
 struct dn *dn_of(struct device *device, struct why *why);
-/* The library without a device, for tests: it lists and checks engines for the device that the JSON text describes. */
+/*
+ * Opens the library without a device, for tests. It lists and checks engines for the device that the JSON text
+ * describes.
+ */
 struct dn *dn_deviceless(const char *json, size_t n, struct why *why);
 void dn_deviceless_free(struct dn *dn);
 size_t dn_version(const struct dn *dn); /* 91900 */
 
 struct dn_tensor {
-	int64_t uid; /* names its pointer when the plan runs; unique, also among virtual tensors */
+	/* number under which a run passes the tensor's pointer; unique, also among virtual tensors */
+	int64_t uid;
 	enum dtype type;
 	int rank;
-	int64_t dim[DN_DIMS], stride[DN_DIMS]; /* elements */
-	bool is_virtual;		       /* lives between two operations only */
-	bool by_value;			       /* one number, in host memory */
+	int64_t dim[DN_DIMS], stride[DN_DIMS]; /* strides in elements */
+	/* exists only between two operations of the graph */
+	bool is_virtual;
+	bool by_value; /* one number, in host memory */
 };
 
 struct dn_window { /* cross-correlation; n spatial dims */
@@ -42,7 +48,7 @@ struct dn_window { /* cross-correlation; n spatial dims */
 	int64_t begin[3], end[3], stride[3], dilation[3];
 };
 
-/* DN_IDENTITY to DN_GEN_INDEX take one operand, DN_ADD to DN_OR two, DN_SELECT three. */
+/* The operations from DN_IDENTITY to DN_GEN_INDEX take one operand, from DN_ADD to DN_OR two, and DN_SELECT three. */
 enum dn_op {
 	DN_IDENTITY,
 	DN_ABS,
@@ -53,7 +59,7 @@ enum dn_op {
 	DN_LOG,
 	DN_ERF,
 	DN_RECIPROCAL,
-	DN_RELU, /* lower, upper: bounds; slope: factor below the lower bound */
+	DN_RELU, /* lower, upper: bounds; slope: factor for numbers below the lower bound */
 	DN_TANH,
 	DN_SIGMOID,
 	DN_ELU, /* alpha */
@@ -61,7 +67,7 @@ enum dn_op {
 	DN_GELU_TANH,
 	DN_SOFTPLUS,
 	DN_SWISH,     /* alpha: x * sigmoid(alpha * x) */
-	DN_GEN_INDEX, /* gives each element's index along axis alpha */
+	DN_GEN_INDEX, /* returns the index of each element along axis alpha */
 	DN_ADD,
 	DN_SUB,
 	DN_MUL,
@@ -87,11 +93,12 @@ struct dn_arg {
 enum dn_reduce { DN_REDUCE_SUM, DN_REDUCE_MAX, DN_REDUCE_MIN, DN_REDUCE_MEAN };
 
 struct dn_graph *dn_graph_new(struct dn *dn, struct why *why);
-void dn_graph_free(struct dn_graph *g); /* ends the caller's use; plans may still use it; NULL: nothing */
-/* Returns the tensor's number: 0, 1, ... Operations take these; -1 stands for no tensor. */
+/* Ends the caller's use of the graph, which plans may still use. Does nothing if g is NULL. */
+void dn_graph_free(struct dn_graph *g);
+/* Adds a tensor and returns its number: 0, 1, ... Operations take these numbers; -1 stands for no tensor. */
 int dn_tensor(struct dn_graph *g, const struct dn_tensor *t);
 void dn_conv(struct dn_graph *g, int x, int w, int y, const struct dn_window *window);
-/* The transposed convolution of y with w, giving x: the gradient of dn_conv. */
+/* Adds the transposed convolution of y with w, whose result is x. It is the gradient of dn_conv(). */
 void dn_conv_back(struct dn_graph *g, int x, int w, int y, const struct dn_window *window);
 void dn_pointwise(struct dn_graph *g, enum dn_op op, int x, int b, int t, int y,
 		  const struct dn_arg *arg);
@@ -99,9 +106,9 @@ void dn_matmul(struct dn_graph *g, int a, int b, int c);
 void dn_reduction(struct dn_graph *g, enum dn_reduce op, int x, int y);
 bool dn_graph_end(struct dn_graph *g, struct why *why);
 
-/* Numerical notes of engines, as bits. */
+/* Numerical notes: bits that say how an engine computes. */
 enum {
-	DN_TENSOR_CORE = 1, /* an engine for f32 rounds to tf32 */
+	DN_TENSOR_CORE = 1, /* for f32, the engine rounds to tf32 */
 	DN_DOWN_CONVERT = 2,
 	DN_REDUCED_SUM = 4,
 	DN_FFT = 8,
@@ -111,26 +118,34 @@ enum {
 #define DN_STRICT (DN_TENSOR_CORE | DN_DOWN_CONVERT | DN_REDUCED_SUM)
 
 struct dn_choice {
-	char text[DN_TEXT]; /* "e41,2=5,13=1": engine and knobs */
+	char text[DN_TEXT]; /* engine and its settings ("knobs"), for example "e41,2=5,13=1" */
 	void *config;	    /* owned by the graph */
 	unsigned notes;
 	bool compiled; /* making a plan compiles code, which takes hundreds of milliseconds */
 };
 enum dn_list { DN_BEST, DN_FALLBACK };
-/* Lists the engines that cuDNN proposes, best first, without those that have a note in `avoid`; returns how many. */
+/*
+ * Lists the engines that cuDNN proposes, best first, except those that have a note in `avoid`. Returns the number of
+ * engines.
+ */
 int dn_choices(struct dn_graph *g, enum dn_list list, unsigned avoid, struct dn_choice *out, int max);
 
-/* NULL with the reason. A graph may have several plans; it lives until all of them are gone. */
+/*
+ * Makes a plan. A graph may have several plans and lives until all of them are freed. Returns NULL and sets *why on
+ * failure.
+ */
 struct dn_plan *dn_plan_new(struct dn_graph *g, const struct dn_choice *c, struct why *why);
 struct dn_plan *dn_plan_of_text(struct dn_graph *g, const char *text, struct why *why);
-/* A plan from the JSON of dn_plan_save, also another process's; it needs no graph. */
+/* Loads a plan from JSON that dn_plan_save() wrote, in this or another process. It needs no graph. */
 struct dn_plan *dn_plan_of_json(struct dn *dn, const void *json, size_t n, struct why *why);
-/* The plan as JSON, in the arena; NULL: cuDNN cannot save it. */
+/* Returns the plan as JSON, in the arena, or NULL if cuDNN cannot save the plan. */
 char *dn_plan_save(const struct dn_plan *p, struct arena *a, size_t *n);
 size_t dn_plan_workspace(const struct dn_plan *p);
-void dn_plan_free(struct dn_plan *p); /* NULL: nothing */
+void dn_plan_free(struct dn_plan *p); /* does nothing if p is NULL */
 
-/* Queues the plan on the device's stream; uid, pointer: ids and addresses of n tensors. 0 or -code. */
+/*
+ * Queues the plan on the device's stream. uid and pointer hold the ids and addresses of n tensors. Returns 0 or -code.
+ */
 int dn_plan_run(const struct dn_plan *p, int n, const int64_t *uid, void *const *pointer,
 		void *workspace, struct diag *d);
 

@@ -13,7 +13,7 @@
 enum { UID_Q = 1, UID_K, UID_V, UID_Y, UID_SCALE, UID_MASK, UID_LEAST, UID_VIRTUAL = 100 };
 enum { MAX_HEAD_SIZE = 128, HEAD_STEP = 8, MAX_ENGINES = 4 };
 
-/* Everything a plan depends on; compared bytewise. */
+/* Everything that a plan depends on. Keys are compared bytewise. */
 struct key {
 	int64_t batch, heads, s, t, d, dv;
 	int64_t qs[3], ks[3], vs[3], ys[3], ms[4];
@@ -50,7 +50,7 @@ static struct plans *plans_of(struct device *dev)
 	return gpu_slot_new(dev, GPU_ATTENTION, sizeof(struct plans), plans_drop);
 }
 
-/* Why cuDNN's attention does not support the job; NULL if it does. */
+/* Returns why cuDNN's attention does not support the job, or NULL if it does. */
 static const char *why_unsupported(const struct gpu_attend *j, enum dtype t)
 {
 	bool causal = j->right == 0 && j->offset == 0;
@@ -111,7 +111,7 @@ static int add_heads(struct graph_builder *w, int64_t uid, int64_t length, int64
 	return dn_tensor(w->g, &t);
 }
 
-/* Adds a virtual tensor: scores, or with `rows` one number for each row of scores. */
+/* Adds a virtual tensor for the scores, or, with `rows`, for one number of each row of scores. */
 static int add_virtual(struct graph_builder *w, enum dtype type, bool rows)
 {
 	int64_t t = rows ? 1 : w->k->t;
@@ -172,7 +172,10 @@ static int add_causal_mask(struct graph_builder *w, int scores)
 	return y;
 }
 
-/* Adds the softmax. cuDNN recognizes attention only if the graph has the log-sum-exp as well, which nobody reads. */
+/*
+ * Adds the softmax. cuDNN recognizes attention only if the graph also computes the log-sum-exp, although nothing reads
+ * it.
+ */
 static int add_softmax(struct graph_builder *w, int scores)
 {
 	int most = add_virtual(w, DT_F32, true), less = add_virtual(w, DT_F32, false);
@@ -252,7 +255,10 @@ static void key_text(const struct key *k, size_t version, char *out, size_t n)
 		add_strides_text(at, end, "mask", 4, k->ms);
 }
 
-/* Takes the engine that an earlier process chose: loads its saved plan, or makes one from the engine's name. */
+/*
+ * Takes the engine that an earlier process chose: loads that process's saved plan, or makes a plan from the engine's
+ * name.
+ */
 static bool from_cache(struct device *device, struct dn *dn, struct sdpa *s, const char *key)
 {
 	const char *value = tune_get(device, key);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention, MultiHeadAttention, RotaryEmbedding and LinearAttention as models contain them. infer::Attention, which
- * the optimizer makes, is in sdpa.c; the other operators of com.microsoft are in contrib_attention.c.
+ * Attention, MultiHeadAttention, RotaryEmbedding and LinearAttention as they occur in models. infer::Attention, which
+ * the optimizer makes, is in sdpa.c. com.microsoft's other attention operators are in contrib_attention.c.
  */
 #include "ops/attention.h"
 
@@ -23,15 +23,17 @@ struct joined_copy {
 	int64_t to; /* first element of the destination */
 };
 /*
- * The cached rows and the new ones are copied one behind the other: into the outputs that hold the new cache, or into
- * the workspace if the node does not have those outputs.
+ * The keys (or values) that the kernel reads: the cached rows followed by the new rows. They are copied into the
+ * outputs that hold the new cache, or into the workspace if the node does not have these outputs.
  */
 struct joined {
 	struct joined_copy copy[MAX_COPIES];
 	int n;
 	void *fn;
-	bool key, value;	       /* true: copied together; false: read from the input */
-	size_t key_bytes, value_bytes; /* size in the workspace; 0: in output 1 or 2 */
+	/* true if the cached and the new rows are copied into one tensor, false if the kernel reads the input */
+	bool key, value;
+	/* bytes in the workspace, or 0 if the copy is in output 1 (keys) or 2 (values) */
+	size_t key_bytes, value_bytes;
 };
 
 static bool add_copy(struct joined *k, uint32_t in, bool value, const int64_t *dim,
@@ -47,8 +49,8 @@ static bool add_copy(struct joined *k, uint32_t in, bool value, const int64_t *d
 }
 
 /*
- * Plans the copies that make the keys (or, with `value`, the values): `before` rows of input `past`, then the rows of
- * input `now`. *steps: the strides of `now`; afterwards those of the joined tensor.
+ * Plans the copies that make the keys (or, if `value` is true, the values): `before` rows of input `past`, then the
+ * rows of input `now`. *steps holds the strides of `now`, and on return those of the joined tensor.
  */
 static void plan_join(struct joined *k, const struct gpu_attend *j, uint32_t past, int64_t before,
 		      uint32_t now, int64_t *steps, bool value)
@@ -88,7 +90,7 @@ static const uint32_t NONE = UINT32_MAX; /* no such input */
 struct onnx_attention {
 	struct gpu_attend_plan plan;
 	struct joined joined;
-	uint32_t k, v, mask, valid; /* numbers of the inputs; the queries are input 0 */
+	uint32_t k, v, mask, valid; /* indices of the inputs; the queries are input 0 */
 };
 
 static size_t round_to_256(size_t n)

@@ -93,21 +93,27 @@ static int binary_run(const struct call *c)
 	job.a = gpu_data(c, 0);
 	job.b = gpu_data(c, 1);
 	job.y = gpu_out(c, 0);
-	/* the kernel computes four elements a thread if the strides allow it; else its threads loop */
+	/* The kernel computes four elements in each thread if the strides allow it. Otherwise its threads loop. */
 	int64_t threads = (job.n + 3) / 4;
 	return job.n ? gpu_launch(c, b->fn, gpu_grid(threads), &job, sizeof(job)) : 0;
 }
 
 /* ---- Max, Min, Sum, Mean --------------------------------------------------------------------- */
 
-/* One job a launch of up to GPU_MANY inputs. From the second launch on, the first input is the result so far. */
+/*
+ * Each launch combines up to GPU_MANY inputs. From the second launch on, the first input is the result of the launch
+ * before.
+ */
 struct nary {
 	void *fn;
 	int njobs;
 	struct gpu_nary *job;
 };
 
-/* Fills a launch with the inputs from `first` on; returns how many it takes, or 0 if the broadcast has too many dims. */
+/*
+ * Fills a launch with the inputs from `first` on. Returns the number of inputs that it takes, or 0 if the broadcast has
+ * too many dims.
+ */
 static int fill_nary(const struct site *s, uint32_t first, struct gpu_nary *j, enum layout layout)
 {
 	const struct shape *in[GPU_MANY], *out = &site_out(s, 0)->shape;
@@ -257,7 +263,7 @@ static int swiglu_reshape(struct site *s, struct step *step, struct diag *d)
 	return job.n ? GPU_TASK(s, step, "slice", "swiglu", &job, job.n, d) : 0;
 }
 
-/* BiasSplitGelu: adds the bias to x, then multiplies the first half of each row by the Gelu of the second half. */
+/* BiasSplitGelu adds the bias to x, then multiplies the first half of each row by the Gelu of the second half. */
 static int split_gelu_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	const struct shape *y = &site_out(s, 0)->shape;

@@ -4,7 +4,10 @@
 #include "gpu/kernels/blocks.h"
 #include "ops/quant.h"
 
-/* Sets the strides of the scales, 0 along an axis where one scale serves all; returns their number, -1 on a misfit. */
+/*
+ * Sets the strides of the scales, which are 0 along an axis where one scale serves all elements. Returns the number of
+ * scales, or -1 if the shape of the scales does not fit.
+ */
 static int64_t set_scale_strides(struct gpu_block_gather *j, const struct shape *data,
 				 const struct shape *scale)
 {
@@ -62,7 +65,10 @@ bool gpu_block_gather_accepts(const struct site *s, struct why *w)
 	return bad ? refuse(w, "%s", bad) : true;
 }
 
-/* Whether each run of GPU_BLOCK_RUN elements is contiguous and shares a scale, so that a thread can write whole vectors. */
+/*
+ * Returns whether each run of GPU_BLOCK_RUN elements is contiguous and shares one scale, so that a thread can write
+ * whole vectors.
+ */
 static bool has_runs(const struct site *s, const struct gpu_block_gather *j)
 {
 	enum dtype t = gpu_type(s, 0), y = (enum dtype)site_out(s, 0)->type.dtype;

@@ -7,7 +7,7 @@ GPU_SAME(GPU_CAST_UP, CAST_UP);
 GPU_SAME(GPU_CAST_DOWN, CAST_DOWN);
 GPU_SAME(GPU_CAST_NEAREST, CAST_NEAREST);
 
-/* types between which the kernel of the input's type converts; all others take cast_any */
+/* types between which the kernels for each input type convert; casts with other types use the kernel cast_any */
 #define T_USUAL (T_NUMBERS | T_BOOL)
 #define T_CAST	(T_ALL & ~(T_STRING | T_COMPLEX))
 
@@ -33,7 +33,11 @@ static int usual_reshape(struct site *s, struct step *step, struct diag *d)
 	c->job.to = (int)gpu_out_type(s, 0);
 	c->fn = gpu_typed(s, "elementwise", "cast", gpu_type(s, 0), d);
 	step->state = c;
-	step->unread = 2; /* only the type of CastLike's second input matters, and the plan knows it */
+	/*
+	 * The kernel does not read CastLike's second input: only its type matters, which is known when the plan is
+	 * made.
+	 */
+	step->unread = 2;
 	return c->fn ? 0 : -E_DEVICE;
 }
 
@@ -67,15 +71,15 @@ static int any_reshape(struct site *s, struct step *step, struct diag *d)
 	return job.n ? GPU_TASK(s, step, "cast", "cast_any", &job, job.n, d) : 0;
 }
 
-#define ROWS(name)                                                                                 \
-	{.op = (name),                                                                             \
-	 .types = T_NUMBERS, /* no bool: any byte but 0 is true, which cast_any knows */           \
-	 .flags = K_ANY_LAYOUT,                                                                    \
-	 .accepts = usual_accepts,                                                                 \
-	 .reshape = usual_reshape,                                                                 \
-	 .run = usual_run},                                                                        \
-	{                                                                                          \
-		.op = (name), .types = T_CAST, .accepts = any_accepts, .reshape = any_reshape,     \
-		.run = gpu_tasks_run                                                               \
+#define ROWS(name)                                                                                                         \
+	{.op = (name),                                                                                                     \
+	 .types = T_NUMBERS, /* bool is left out, because any byte other than 0 means true, which only cast_any handles */ \
+	 .flags = K_ANY_LAYOUT,                                                                                            \
+	 .accepts = usual_accepts,                                                                                         \
+	 .reshape = usual_reshape,                                                                                         \
+	 .run = usual_run},                                                                                                \
+	{                                                                                                                  \
+		.op = (name), .types = T_CAST, .accepts = any_accepts, .reshape = any_reshape,                             \
+		.run = gpu_tasks_run                                                                                       \
 	}
 const struct kernel gpu_cast[] = {ROWS("Cast"), ROWS("CastLike"), {0}};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * com.microsoft's attention operators. Queries, keys and values are read in place if possible. Otherwise a kernel copies
- * them: the cached rows first, then the new ones with bias, normalization and rotary embedding. Masks become numbers that
- * are added to the scores. The attention itself is sdpa.c's.
+ * com.microsoft's attention operators. Queries, keys and values are read in place if possible. Otherwise a kernel
+ * copies them: the cached rows first, then the new rows with bias, normalization and rotary embedding. Masks become
+ * numbers that are added to the scores. sdpa.c computes the attention itself.
  */
 #include "gpu/ops/contrib_attention.h"
 
@@ -15,28 +15,31 @@
 
 static const uint32_t NONE = UINT32_MAX; /* no such input or output */
 
-/* How the queries, the keys or the values reach the attention. */
+/* How the attention gets one of its three operands: the queries, the keys or the values. */
 struct part {
 	struct gpu_heads job;
 	uint32_t in, bias, norm, past;
 	size_t start, bias_start, past_start; /* byte offsets in the inputs */
-	bool made;			      /* heads_fill copies them; false: read in place */
-	uint32_t out;			      /* output that gets the copy; NONE: the workspace */
-	size_t out_start, room; /* byte offsets of the copy in that output, in the workspace */
-	uint32_t keep;		/* output of the new cache, which takes some rows of the copy */
-	uint32_t scale;		/* input with the scales of a quantized cache */
+	/* true if the kernel heads_fill makes a copy, false if the attention reads the input in place */
+	bool made;
+	/* output that gets the copy, or NONE if the copy is in the workspace */
+	uint32_t out;
+	/* out_start: byte offset of the copy in that output; room: byte offset in the workspace */
+	size_t out_start, room;
+	uint32_t keep;	/* output for the new cache, which gets some rows of the copy */
+	uint32_t scale; /* input with the scales of a quantized cache */
 };
 struct heads_plan {
 	struct gpu_attend_plan attend;
 	void *fill, *mask_fn, *length_fn, *score_fn, *keep_fn;
 	struct part q, k, v;
-	uint32_t mask, bias, sink; /* inputs */
+	uint32_t mask, bias, sink; /* indices of inputs */
 	uint32_t cos, position, lens;
 	struct gpu_ms_mask shown;
 	size_t mask_room;
 	struct gpu_lengths lengths;
-	size_t numbers_room, zero_room; /* five int64_t a batch: see batch_numbers() */
-	uint32_t qk;			/* output */
+	size_t numbers_room, zero_room; /* five int64_t for each batch, see batch_numbers() */
+	uint32_t qk;			/* index of the output of scores */
 	struct gpu_score_rows scores;
 	size_t qk_room, scratch_room;
 };
@@ -70,7 +73,7 @@ static float ms_scale(float scale, int64_t size)
 
 /* ---- queries, keys and values ----------------------------------------------------------------- */
 
-/* Reads a part from input `in`, element `start` on: `row` elements from one position to the next, `head` between heads. */
+/* Lets a part read input `in` from element `start` on. Positions are `row` elements apart, heads `head` elements. */
 static void read_from(struct part *p, uint32_t in, int64_t rows, int64_t row, int64_t head,
 		      int64_t start, int64_t size)
 {
@@ -92,7 +95,7 @@ static void read_heads_first(struct part *p, uint32_t in, int64_t heads, int64_t
 	p->job.rows = rows;
 }
 
-/* Adds the bias in input `in`, element `start` on, to a part, which must be copied then. */
+/* Adds to a part the bias that begins at element `start` of input `in`. A part with a bias must be copied. */
 static void add_bias(struct part *p, uint32_t in, int64_t start, int64_t size)
 {
 	p->bias = in;
@@ -100,7 +103,7 @@ static void add_bias(struct part *p, uint32_t in, int64_t start, int64_t size)
 	p->made = true;
 }
 
-/* Sizes of the copy of a part: `room` rows of `width` elements a head. */
+/* Sets the sizes of a part's copy: each head has `room` rows of `width` elements. */
 static void size_copy(struct part *p, const struct gpu_attend *j, int64_t heads, int64_t room,
 		      int64_t width)
 {
@@ -111,7 +114,7 @@ static void size_copy(struct part *p, const struct gpu_attend *j, int64_t heads,
 	p->job.size = width;
 }
 
-/* The strides with which the attention reads a part: those of its copy, or of the input. */
+/* Returns the strides with which the attention reads a part: the strides of the part's copy, or of the input. */
 static void get_strides(const struct part *p, int64_t *steps)
 {
 	if (p->made)
@@ -153,7 +156,10 @@ static bool mask_fits(const struct shape *m, const struct gpu_attend *j, bool of
 	}
 }
 
-/* The value added to hidden scores, bounded so that the sum with a score of this type stays finite. */
+/*
+ * Returns the number that is added to hidden scores. It is bounded so that its sum with a score of this type stays
+ * finite.
+ */
 static float bound_filter(float filter, enum dtype t)
 {
 	float limit = t == DT_F16 ? 65504.0F : 1e30F;
@@ -251,7 +257,10 @@ static const char *projected_fill(const struct site *s, struct heads_plan *h)
 
 /* ---- MultiHeadAttention ---------------------------------------------------------------------- */
 
-/* Queries, keys and values are three inputs; or keys and values are packed into one; or all three are. */
+/*
+ * Finds the operands. Queries, keys and values are three inputs, or keys and values are packed into one input, or all
+ * three are packed into one.
+ */
 static const char *multi_head_place(const struct site *s, struct heads_plan *h)
 {
 	const struct vinfo *q = site_in(s, MHA_Q), *k = site_in(s, MHA_K), *v = site_in(s, MHA_V);
@@ -347,8 +356,9 @@ static const char *multi_head_fill(const struct site *s, struct heads_plan *h)
 /* ---- GroupQueryAttention --------------------------------------------------------------------- */
 
 /*
- * The cache of the keys (i 0) or of the values (i 1). A cache that is quantized, has another type or holds a window only
- * cannot be read by the attention: the heads are copied into the workspace, and the new cache is written from there.
+ * Plans the cache of the keys (i = 0) or of the values (i = 1). The attention cannot read a cache that is quantized,
+ * has another type or holds only a window of positions. In these cases the heads are copied into the workspace, and the
+ * new cache is written from there.
  */
 static const char *group_query_cache(const struct site *s, struct heads_plan *h, int i)
 {
@@ -424,7 +434,7 @@ static const char *group_query_place(const struct site *s, struct heads_plan *h)
 	return NULL;
 }
 
-/* The lengths by batch, the sink and the output of the scores. */
+/* Plans the lengths of each batch, the sink and the output of the scores. */
 static void group_query_extras(const struct site *s, struct heads_plan *h, int64_t total)
 {
 	const struct group_query *p = s->node->params;
@@ -496,7 +506,7 @@ static const char *group_query_fill(const struct site *s, struct heads_plan *h)
 	return bad ? bad : set_strides(h);
 }
 
-/* ---- planning and running, for all of them ---------------------------------------------------- */
+/* ---- planning and running all of these operators ---------------------------------------------------- */
 
 static int find_kernels(struct site *s, struct heads_plan *h, enum dtype t, struct diag *d)
 {
@@ -572,7 +582,10 @@ OPERATOR(projected)
 OPERATOR(multi_head)
 OPERATOR(group_query)
 
-/* The k-th array that kernel gqa_lengths writes, one number a batch: 0 valid, 1 first, 2 used, 3 keep_first, 4 keep_count. */
+/*
+ * Returns the k-th array that the kernel gqa_lengths writes, with one number for each batch. k is 0 for valid, 1 for
+ * first, 2 for used, 3 for keep_first, 4 for keep_count.
+ */
 static int64_t *batch_numbers(const struct call *c, const struct heads_plan *h, int k)
 {
 	return (int64_t *)gpu_at(c, h->numbers_room) + k * h->lengths.batch;
@@ -603,7 +616,7 @@ static const void *input_at(const struct call *c, uint32_t in, size_t start)
 	return p ? p + start : NULL;
 }
 
-/* Returns the address of a part on the device; first queues the kernel that makes its copy, if it needs one. */
+/* Returns the address of a part on the device. If the part needs a copy, first queues the kernel that makes it. */
 static const void *run_part(const struct call *c, const struct heads_plan *h, const struct part *p,
 			    int *err)
 {

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_OPS_CONTRIB_ATTENTION_H
 #define GPU_OPS_CONTRIB_ATTENTION_H
-/* Rows of com.microsoft's attention operators: heads are put together first (kernels/heads.cu). */
+/*
+ * Entries of com.microsoft's attention operators for the table of kernels in attention.c. Kernels of kernels/heads.cu
+ * prepare the heads for the attention.
+ */
 #include "gpu/launch/util.h"
 
 bool gpu_projected_accepts(const struct site *s, struct why *w);

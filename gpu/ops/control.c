@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * If, Loop and Scan: the host decides what runs next, the subgraphs ("bodies") run on the device, and the values that one
- * iteration passes to the next stay on the device that made them. Only trip counts and conditions are read back.
+ * If, Loop and Scan. The host decides what runs next, and the subgraphs ("bodies") run on the device. Values that one
+ * iteration passes to the next stay on the device that made them. Only trip counts and conditions are copied to the
+ * host.
  */
 #include "gpu/launch/job.h"
 
@@ -11,12 +12,13 @@ struct grown {
 	struct buffer buffer;
 };
 
-/* Copies a value that outlives an iteration, on the same side (device or host) as the original. */
+/* Holds the copy of a value that outlives an iteration, on the device or on the host, where the original is. */
 struct room {
 	struct grown there; /* on the device */
 	void *here;	    /* on the host */
 	size_t bytes;	    /* of `here` */
-	struct arena arena; /* of strings, sequences and other values that are no plain tensors */
+	/* holds strings, sequences and other values that are no plain tensors */
+	struct arena arena;
 };
 struct heap {
 	void *fn; /* kernel that copies strided elements of the type's size */
@@ -38,7 +40,7 @@ static void grown_free(struct grown *g)
 	g->buffer = (struct buffer){0};
 }
 
-/* Enlarges g to `bytes` or more; its first `keep` bytes are kept. */
+/* Enlarges g to at least `bytes` bytes and keeps the first `keep` bytes of its contents. */
 static int enlarge(const struct call *c, struct grown *g, size_t bytes, size_t keep)
 {
 	struct buffer more = {0};
@@ -83,7 +85,7 @@ static int read_host(const struct call *c, const struct tensor *t, void *to, siz
 
 static void may_lie_anywhere(struct step *step, uint64_t inputs)
 {
-	/* the body's own plan copies the values that it needs on the other side */
+	/* the body's own plan copies these values if it needs them on the other side (host or device) */
 	step->unread = inputs;
 	step->no_capture = true;
 }
@@ -174,7 +176,7 @@ static int heap_give(const struct call *c, uint32_t i, const struct stack *s, co
 		return err;
 	if (a->plain)
 		return gpu_copy(c, c->out[i]->data, from, s->heap.used);
-	/* the scan outputs of a batched Scan are plain, so a->outer is 1 here */
+	/* The scan outputs of a batched Scan have already been copied above (a->plain), so that a->outer is 1 here. */
 	strides_of(&a->inner, to);
 	if (!gpu_piece(&p, a->inner.rank, a->inner.dim, a->from, to))
 		return call_fail(c, E_RANK, NULL, NULL);
@@ -228,7 +230,7 @@ static void cut_free(struct scanned *v)
 
 /* ---- which nodes are accepted ----------------------------------------------------------------- */
 
-/* Whether the kernels can stack and cut such a tensor (or there is none). */
+/* Returns whether the kernels can stack and cut this tensor. A missing tensor counts as true. */
 static bool can_stack(const struct vinfo *v)
 {
 	return !v || (v->type.kind == V_TENSOR && T_BIT(v->type.dtype) & T_MOVED);

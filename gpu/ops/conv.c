@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Convolutions. Our own kernels compute depthwise convolutions, the first convolution of an image network ("stem") and
- * products with a single pixel ("point"); cuDNN computes the others. What cuDNN refuses goes to a plain kernel of ours.
- * Tensors are channels last if the fastest kernel wants them so.
+ * products with a single pixel ("point"); cuDNN computes the others. Convolutions that cuDNN refuses are computed by a
+ * plain kernel of ours. Tensors are channels-last if the fastest kernel wants them so.
  */
 #include "gpu/ops/conv.h"
 
@@ -26,11 +26,11 @@ struct conv_state {
 	struct device *device;
 	void *fn;
 	bool direct;
-	struct gpu_conv_job job; /* geometry of all ways; the job of the plain kernel */
+	struct gpu_conv_job job; /* geometry that all ways use, and the job of the plain kernel */
 	struct gpu_depthwise depthwise;
 	struct gpu_point point;
 	struct gpu_stem stem;
-	/* the weights in the kernel's order: packed once, or in each run if they are no constant */
+	/* the weights in the order that the kernel reads; packed once if they are constant, otherwise in each run */
 	struct gpu_form weight;
 	void *weight_fn;
 	struct gpu_pack weight_pack;
@@ -81,7 +81,7 @@ bool gpu_conv_accepts(const struct site *s, struct why *w)
 
 /* ---- weights in another form ------------------------------------------------------------------ */
 
-/* each: how many elements of y a thread writes */
+/* `each` is the number of elements of y that a thread writes. */
 static int launch_pack(const struct call *c, void *fn, const struct gpu_pack *pack, int each,
 		       const void *x, void *y)
 {
@@ -113,7 +113,10 @@ static int plan_weight(struct site *s, struct step *step, struct conv_state *c, 
 	return gpu_form_take(s, step, 1, form, bytes, pack_weight, c, &c->weight, d);
 }
 
-/* Sets *w to the weights in the kernel's order; queues the packing if they are no constant. 0 or -code. */
+/*
+ * Sets *w to the weights in the order that the kernel reads; queues the packing if they are not constant. Returns 0 or
+ * -code.
+ */
 static int get_weight(const struct call *c, const struct conv_state *s, const void **w)
 {
 	return gpu_form_give(c, 1, pack_weight, s, &s->weight, w);
@@ -140,7 +143,7 @@ static bool is_depthwise(const struct conv_state *c)
 	       fits_int32(c);
 }
 
-/* How many neighbouring outputs of a row one thread computes: the choices that are timed. */
+/* The numbers of neighbouring outputs of a row that one thread may compute. Timing chooses one of them. */
 static const int shares[] = {1, 2, 4, 8};
 enum { SHARES = sizeof(shares) / sizeof(*shares) };
 
@@ -149,7 +152,10 @@ static bool has_share(const struct gpu_depthwise *p, int share)
 	return shares[share] < 8 || (p->win.stride[0] == 1 && p->win.kernel[0] > 3);
 }
 
-/* The kernel for p's window with shares[share] outputs a thread, and p->n for it; NULL: there is none. */
+/*
+ * Finds the kernel for p's window in which a thread computes shares[share] outputs, and sets p->n for it. Returns NULL
+ * if there is none.
+ */
 static void *depthwise_share(const struct site *s, struct gpu_depthwise *p, int share, struct diag *d)
 {
 	int width = shares[share];
@@ -205,7 +211,7 @@ static bool place_trial_operands(const struct site *s, struct gpu_depthwise *p)
 	return true;
 }
 
-/* Index of the fastest share; -1 if none could be timed. */
+/* Returns the index in shares[] of the fastest number of outputs, or -1 if none could be timed. */
 static int try_shares(const struct site *s, const struct gpu_depthwise *p)
 {
 	static const struct step none;
@@ -226,7 +232,10 @@ static int try_shares(const struct site *s, const struct gpu_depthwise *p)
 	return share;
 }
 
-/* Index of the share: from the cache, by timing, or else the largest that leaves every processor enough threads. */
+/*
+ * Returns an index in shares[]: from the cache, by timing, or else the largest number of outputs that leaves every
+ * processor enough threads.
+ */
 static int choose_share(const struct site *s, const struct gpu_depthwise *p)
 {
 	int share = -1;
@@ -312,7 +321,8 @@ static int depthwise_run(const struct call *c, const struct conv_state *s)
 /* ---- stem: the first convolution of an image network -------------------------------------------- */
 
 /*
- * A 3x3 convolution of few channels in fp32: cuDNN would run partly filled tiles. In fp16 cuDNN is faster all the same.
+ * Returns whether the stem kernel computes this 3x3 fp32 convolution of few channels. cuDNN would run partly filled
+ * tiles. In fp16 cuDNN is faster in spite of that.
  */
 static bool is_stem(const struct site *s, const struct conv_state *c)
 {
@@ -409,7 +419,10 @@ static int point_run(const struct call *c, const struct conv_state *s)
 
 /* ---- cuDNN ------------------------------------------------------------------------------------ */
 
-/* Whether windows neither overlap nor leave gaps: each is then one pixel whose channels are the window's elements. */
+/*
+ * Returns whether windows neither overlap nor leave gaps. Each window is then a pixel whose channels are the window's
+ * elements.
+ */
 static bool is_patch(const struct gpu_conv_job *j, const int64_t *end)
 {
 	bool yes = j->window > 1 && j->group == 1 && j->win.in[0] == 1 && j->win.kernel[0] == 1;
@@ -432,7 +445,10 @@ static void fill_case(const struct site *s, const struct conv_state *c, struct c
 	k->residual = site_in(s, 3) != NULL;
 	k->bias = site_in(s, 2) || k->act || k->residual;
 	for (int i = 0; i < GPU_SPACE; i++) {
-		/* padding behind the input; negative: the last inputs are in no window, which is padding 0 */
+		/*
+		 * padding behind the input; a negative number means that no window reads the last inputs, which counts
+		 * as padding 0
+		 */
 		k->end[i] = (w->out[i] - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] +
 			    1 - w->in[i] - w->begin[i];
 		if (k->end[i] < 0)
@@ -441,8 +457,9 @@ static void fill_case(const struct site *s, const struct conv_state *c, struct c
 }
 
 /*
- * Copies non-overlapping windows by runs instead of single elements: 16 bytes at a time if x is channels last, else a
- * row of the window; with such rows the weights keep the model's order. False: runs do not fit.
+ * Prepares to copy non-overlapping windows in runs instead of single elements. If x is channels-last, a run is 16
+ * bytes; otherwise it is a row of the window, and the weights keep the model's order. Returns false if the window
+ * cannot be copied in runs.
  */
 static bool pack_runs(struct conv_state *c, const struct conv_case *k, char *name, size_t room)
 {
@@ -473,8 +490,8 @@ static bool pack_runs(struct conv_state *c, const struct conv_case *k, char *nam
 }
 
 /*
- * Plans the kernel that repacks x for cuDNN: each window into the channels of one pixel (patch), or fewer than four
- * channels padded to four. x may have either layout.
+ * Plans the kernel that repacks x for cuDNN. With `patch`, each window becomes the channels of one pixel; otherwise
+ * pixels of fewer than four channels are padded to four. x may have either layout.
  */
 static int pack_reshape(struct site *s, struct step *step, struct conv_state *c,
 			struct conv_case *k, bool patch, struct diag *d)
@@ -517,7 +534,7 @@ static int pack_reshape(struct site *s, struct step *step, struct conv_state *c,
 	return c->pack_fn ? 0 : -E_DEVICE;
 }
 
-/* Reorders weights from [cout][cin][window] to [cout][window][room]; channels from cin to room are zeros. */
+/* Reorders weights from [cout][cin][window] to [cout][window][room]. Channels from cin to room - 1 become zeros. */
 static int weight_reshape(struct site *s, struct step *step, struct conv_state *c, int64_t room,
 			  struct diag *d)
 {
@@ -540,7 +557,7 @@ static int weight_reshape(struct site *s, struct step *step, struct conv_state *
 	return plan_weight(s, step, c, form, (size_t)(p->n * size), d);
 }
 
-/* 0, -code, or 1 if cuDNN refuses this convolution. */
+/* Returns 0, -code, or 1 if cuDNN refuses this convolution. */
 static int library_reshape(struct site *s, struct step *step, struct conv_state *c, struct why *why,
 			   struct diag *d)
 {
@@ -680,5 +697,6 @@ const struct kernel gpu_conv[] = {{.op = "Conv",
 				   .run = gpu_conv_run,
 				   .drop = gpu_conv_drop},
 				  GPU_DECONV_ROWS,
-				  GPU_CONV_ROWS, /* the slowest kernels, which take every form, come last */
+				  /* the slowest kernels come last; they support every form */
+				  GPU_CONV_ROWS,
 				  {0}};

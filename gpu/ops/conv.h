@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_OPS_CONV_H
 #define GPU_OPS_CONV_H
-/* Conv and infer::Conv, which has an activation and a residual: the latter's row is in fused.c. */
+/*
+ * Kernels for Conv (listed in the table of conv.c) and for infer::Conv (in the table of fused.c), which also has an
+ * activation and a residual.
+ */
 #include "gpu/launch/util.h"
 
 bool gpu_conv_accepts(const struct site *s, struct why *w);

@@ -12,7 +12,7 @@
 
 /* ---- filling --------------------------------------------------------------------------------- */
 
-/* Fills the 16 bytes that the kernel repeats with copies of the element at `unit`. */
+/* Fills the 16-byte pattern that the kernel repeats with copies of the element at `unit`. */
 static void fill_pattern(struct gpu_fill *j, enum dtype t, const void *unit)
 {
 	unsigned bits = dtype_bits(t);
@@ -72,7 +72,7 @@ static int eye_reshape(struct site *s, struct step *step, struct diag *d)
 	struct gpu_make job = {.n = gpu_count(y), .cols = y->dim[1], .k = p->k};
 
 	if (p->k < -y->dim[0] || p->k > y->dim[1])
-		job.k = INT64_MAX; /* the diagonal lies outside of the matrix */
+		job.k = INT64_MAX; /* puts the diagonal outside of the matrix */
 	step->unread = 1;
 	return job.n ? GPU_TASK(s, step, "create", "eye", &job, job.n, d) : 0;
 }
@@ -94,7 +94,7 @@ static bool range_accepts(const struct site *s, struct why *w)
 
 /* ---- random numbers -------------------------------------------------------------------------- */
 
-/* A node without the attribute `seed` draws other numbers in each run. */
+/* State of a node with random numbers. Without the attribute `seed`, the node draws other numbers in each run. */
 struct random_state {
 	struct gpu_tasks *tasks;
 	bool fixed;

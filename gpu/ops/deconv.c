@@ -19,12 +19,16 @@
  */
 
 /*
- * COLUMN_BYTES: columns that are made at a time; large products gain more speed than columns that fit the L2 cache.
- * COLUMN_CHANNELS: with fewer input channels cuDNN is faster. MAX_EXTENT: sums of two such sizes fit 32 bits.
+ * COLUMN_BYTES: size of the columns that are computed at a time; larger products gain more speed than columns that fit
+ * into the L2 cache. COLUMN_CHANNELS: with fewer input channels, cuDNN is faster. MAX_EXTENT: the sum of two sizes up
+ * to this one fits 32 bits.
  */
 enum { COLUMN_BYTES = 128 << 20, COLUMN_CHANNELS = 8, MAX_EXTENT = 1 << 28 };
 
-/* One product makes the columns of `maps` output channels for `planes` planes; a plane is one group of one image. */
+/*
+ * One product computes the columns of `maps` output channels for `planes` planes. A plane is one group of channels of
+ * one image.
+ */
 struct columns {
 	struct blaslt_product *lt;
 	struct gpu_gather_taps job;
@@ -34,11 +38,11 @@ struct columns {
 };
 
 struct transposed_state {
-	struct columns columns; /* lt NULL: this way is not taken */
+	struct columns columns; /* columns.lt is NULL if the step does not compute columns */
 	void *fn;
 	struct gpu_deconv job;
 	struct device *device;
-	struct conv_plan *plan; /* NULL: our own kernel */
+	struct conv_plan *plan; /* NULL if our own kernel is used */
 	struct gpu_form weight;
 	void *weight_fn;
 	struct gpu_pack weight_pack;
@@ -76,7 +80,10 @@ bool gpu_transposed_accepts(const struct site *s, struct why *w)
 	return bad ? refuse(w, "%s", bad) : true;
 }
 
-/* Describes the convolution whose gradient this is to cuDNN; false if no padding gives that convolution, or it is too large. */
+/*
+ * Describes to cuDNN the convolution whose gradient this operator is. Returns false if no padding gives that
+ * convolution, or if it is too large.
+ */
 static bool fill_case(const struct site *s, const struct gpu_deconv *j, struct conv_case *k)
 {
 	const struct gpu_window *w = &j->win;
@@ -107,7 +114,7 @@ static int pack_weight(const struct call *c, void *dst, const void *src, const v
 	return gpu_launch(c, s->weight_fn, gpu_grid(job.n), &job, sizeof(job));
 }
 
-/* Reorders the weights from [cin][cout][window] to [cin][window][cout], as cuDNN reads them. */
+/* Plans to reorder the weights from [cin][cout][window] to [cin][window][cout], the order that cuDNN reads. */
 static int plan_weight(struct site *s, struct step *step, struct transposed_state *c, struct diag *d)
 {
 	const struct gpu_deconv *j = &c->job;
@@ -148,7 +155,7 @@ static int64_t common_divisor(int64_t a, int64_t b)
 	return b ? common_divisor(b, a % b) : a;
 }
 
-/* The largest divisor of n that does not exceed `limit`, or 1. */
+/* Returns the largest divisor of n that does not exceed `limit`, or 1 if there is none. */
 static int64_t largest_divisor(int64_t n, int64_t limit)
 {
 	int64_t d = limit < n ? limit : n;
@@ -158,7 +165,7 @@ static int64_t largest_divisor(int64_t n, int64_t limit)
 	return d < 1 ? 1 : d;
 }
 
-/* False if a size exceeds the kernel's 32-bit numbers. */
+/* Fills the job of the kernel gather_taps. Returns false if a size exceeds the kernel's 32-bit numbers. */
 static bool fill_taps(const struct gpu_deconv *j, struct gpu_gather_taps *t)
 {
 	const struct gpu_window *w = &j->win;
@@ -187,7 +194,10 @@ static bool fill_taps(const struct gpu_deconv *j, struct gpu_gather_taps *t)
 	return true;
 }
 
-/* Chooses what one product computes: several images, or all groups of one image, or some output channels of one group. */
+/*
+ * Chooses what one product computes: the columns of several images, of all groups of one image, or of some output
+ * channels of one group.
+ */
 static void split_columns(const struct gpu_deconv *j, int64_t images, struct columns *c)
 {
 	int64_t plane = j->cout * j->window * j->image * (int64_t)c->size;
@@ -197,7 +207,7 @@ static void split_columns(const struct gpu_deconv *j, int64_t images, struct col
 	c->maps = most ? j->cout : largest_divisor(j->cout, COLUMN_BYTES / (plane / j->cout));
 }
 
-/* The alignment in bytes that the operands of all products have; 0: the usual 64. */
+/* Returns the alignment in bytes that the operands of all products have, or 0 for the usual 64. */
 static int32_t columns_align(const struct gpu_deconv *j, const struct columns *c)
 {
 	uint64_t apart = (uint64_t)(c->planes * j->cin * j->image) * c->size;
@@ -210,7 +220,7 @@ static int32_t columns_align(const struct gpu_deconv *j, const struct columns *c
 	return apart < 64 ? (int32_t)apart : 0;
 }
 
-/* The product W^T * X, [maps * window, cin] by [cin, image]. */
+/* Describes the product W^T * X, [maps * window, cin] by [cin, image]. */
 static struct blaslt_job columns_job(const struct site *s, const struct gpu_deconv *j,
 				     const struct columns *c)
 {
@@ -232,7 +242,10 @@ static struct blaslt_job columns_job(const struct site *s, const struct gpu_deco
 				   .alpha = 1};
 }
 
-/* *is: whether the products are used. -code if cuBLASLt accepted a product but cannot prepare it. */
+/*
+ * Plans the products and sets *is to whether they are used. Returns -code if cuBLASLt accepted a product but cannot
+ * prepare it.
+ */
 static int columns_reshape(struct site *s, struct step *step, struct transposed_state *t, bool *is,
 			   struct diag *d)
 {

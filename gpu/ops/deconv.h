@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_OPS_DECONV_H
 #define GPU_OPS_DECONV_H
-/* ConvTranspose, DeformConv and CausalConvWithState: their rows in gpu_conv[], the table of conv.c. */
+/* Entries of ConvTranspose, DeformConv and CausalConvWithState for gpu_conv[], the table of kernels in conv.c. */
 #include "gpu/launch/util.h"
 
 #define GPU_DECONV_OP(how)                                                                         \

@@ -5,7 +5,10 @@
 
 #include <inttypes.h>
 
-/* Largest number of boxes kept of a class; all n boxes if only the run knows that input. */
+/*
+ * Returns the largest number of boxes kept for a class. If the input with that number is known only at run time, this
+ * is n, the number of all boxes.
+ */
 static int64_t max_boxes(const struct site *s, int64_t n)
 {
 	const struct tensor *t = site_known(s, NMS_MAX);
@@ -26,12 +29,18 @@ static bool nms_accepts(const struct site *s, struct why *w)
 	return true;
 }
 
-/* MASK_BYTES: room for the matrix that tells which boxes overlap, a bit a pair; MAX_ROWS, MIN_ROWS: its rows at a time */
+/*
+ * MASK_BYTES: memory for the matrix that tells which boxes overlap, one bit for each pair of boxes. MAX_ROWS and
+ * MIN_ROWS bound the number of rows that are computed at a time.
+ */
 enum { MASK_BYTES = 64 << 20, MAX_ROWS = 4096, MIN_ROWS = 512 };
-/* The last tasks of the step; OVERLAP and KEEP are launched once for each block of rows of the mask. */
+/* The last tasks of the step. OVERLAP and KEEP are launched once for each block of mask rows. */
 enum { OVERLAP, KEEP, PLACES, WRITE, LAST_TASKS };
 
-/* Reserves the mask: as many rows as fit MASK_BYTES, for all lines (a class of an image each) or for a group of them. */
+/*
+ * Reserves the mask with as many rows as fit into MASK_BYTES. It serves all lines (a line is one class of one image) or
+ * a group of lines.
+ */
 static void nms_room(struct gpu_nms *job, struct step *step, int64_t lines, int64_t n)
 {
 	job->words = (n + 63) / 64;
@@ -85,7 +94,7 @@ static int nms_reshape(struct site *s, struct step *step, struct diag *d)
 	return err;
 }
 
-/* Decides which boxes are kept, as many lines and rows at a time as the mask has room for. */
+/* Decides which boxes are kept, for as many lines and rows at a time as fit into the mask. */
 static int nms_keep(const struct call *c, const struct gpu_task *last, struct gpu_nms *job)
 {
 	int64_t lines = job->sort.lines;

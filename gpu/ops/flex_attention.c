@@ -12,7 +12,7 @@ struct flex {
 	struct gpu_flex job;
 	void *scores, *softmax, *product, *retype;
 	size_t score_room, narrow_room;
-	enum dtype type; /* element type of the subgraphs' input and output */
+	enum dtype type; /* element type of the input and output of the subgraphs */
 };
 
 static enum dtype body_type(const struct flex_attention *p, enum dtype q)
@@ -81,7 +81,10 @@ static int convert_scores(const struct call *c, const struct flex *f, void *to, 
 	return job.n > 0 ? gpu_launch(c, f->retype, gpu_grid(job.n), &job, sizeof(job)) : 0;
 }
 
-/* Runs subgraph k of the node, if k is not negative, on the scores, and converts them to and from its type. */
+/*
+ * Runs subgraph k of the node on the scores; converts the scores to and from the subgraph's type. Does nothing if k is
+ * negative.
+ */
 static int run_body(const struct call *c, const struct flex *f, int k, void *score)
 {
 	const struct gpu_flex *j = &f->job;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_OPS_FLEX_ATTENTION_H
 #define GPU_OPS_FLEX_ATTENTION_H
-/* FlexAttention (ai.onnx.preview): its row is in attention.c. */
+/* The kernel of FlexAttention (ai.onnx.preview), which is listed in the kernel table of attention.c. */
 #include "gpu/launch/util.h"
 
 bool gpu_flex_accepts(const struct site *s, struct why *w);

@@ -64,7 +64,10 @@ static int gather_reshape(struct site *s, struct step *step, struct diag *d)
 	return plan_kernel(s, step, g, "gather", d);
 }
 
-/* Gathers and scatters by an index an element (along an axis) or by index tuples (ND), without a reduction. */
+/*
+ * Accepts gathers and scatters without a reduction, with one index for each element (along an axis) or with index
+ * tuples (ND).
+ */
 static bool indexed_accepts(const struct site *s, struct why *w)
 {
 	const struct scatter_params *q = s->node->params;
@@ -173,7 +176,7 @@ static int reduce_reshape(struct site *s, struct step *step, struct diag *d)
 	return err ? err : GPU_TASK(s, step, "gather", "scatter_apply", &job, n * job.run, d);
 }
 
-/* Copies the data to the output, unless it is in place, then scatters the updates over it. */
+/* Copies the data to the output, unless both share memory, then scatters the updates over the output. */
 static int copy_and_scatter(const struct call *c)
 {
 	int err = 0;

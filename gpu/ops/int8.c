@@ -12,12 +12,13 @@
 #include <inttypes.h>
 
 /*
- * MAX_WINDOW_BYTES: a convolution copies its windows into the rows of a matrix, so many bytes at a time. PIECE: bytes to
- * which rows must be aligned to be read in place. MAX_DEPTH bounds the products that are added up.
+ * MAX_WINDOW_BYTES: a convolution copies its windows into the rows of a matrix, up to this many bytes at a time. PIECE:
+ * operands are read in place only if their rows are aligned to this many bytes. MAX_DEPTH: largest number of products
+ * that are added up.
  */
 enum { MAX_WINDOW_BYTES = 96 << 20, PIECE = 16, MAX_DEPTH = 1 << 29 };
 
-/* Our kernels: each block computes a tile of rows x columns outputs. Largest tile first. */
+/* Our kernels, largest tile first. Each block computes a tile of rows x columns outputs. */
 static const struct tile {
 	const char *name;
 	int rows, columns, threads;
@@ -27,16 +28,22 @@ static const struct tile {
 	     {"32x32", 32, 32, 128}};
 enum { TILES = sizeof(tiles) / sizeof(*tiles), LIBRARY = TILES, WAYS };
 
-/* One of the two operands: read in place, packed once when it is a weight, or packed in each run. */
+/* One of the two operands of a product. It is read in place, packed once if it is a weight, or packed in each run. */
 struct operand {
-	int slot, zero; /* inputs: the operand; its zero point (-1: none), with which windows are padded */
-	bool direct, sums; /* direct: read in place; sums: sums of its rows are needed */
-	bool is_signed;	   /* whether the input's elements are signed */
-	const void *ready; /* address of the packed weights; NULL: not packed once */
+	/*
+	 * slot: the operand's input; zero: the input with its zero point, which also pads windows, or -1 if there is
+	 * none
+	 */
+	int slot, zero;
+	/* direct: the operand is read in place; sums: the sums of its rows are needed */
+	bool direct, sums;
+	bool is_signed; /* whether the input's elements are signed */
+	/* address of the packed weights, or NULL if the operand is not packed once */
+	const void *ready;
 	void *fn;
-	struct gpu_int8_windows job; /* only its `rows` are used unless `windows` */
+	struct gpu_int8_windows job; /* only job.rows is used unless `windows` is set */
 	bool windows;
-	size_t at, at_sum; /* in the workspace */
+	size_t at, at_sum; /* offsets in the workspace */
 };
 struct int8_step {
 	struct gpu_int8 job;
@@ -45,8 +52,9 @@ struct int8_step {
 	void *fn;
 	struct blaslt_product *lt;
 	size_t at_lt, lt_room, at_product;
-	bool behind;   /* cuBLASLt's 32-bit products need our epilogue kernel */
-	int64_t total; /* number of batches, of which job.batches are computed at a time */
+	/* cuBLASLt computes 32-bit sums, and our epilogue kernel must turn them into the output */
+	bool behind;
+	int64_t total; /* number of all batches; job.batches of them are computed at a time */
 };
 
 static int64_t pitch_of(int64_t k)
@@ -54,7 +62,10 @@ static int64_t pitch_of(int64_t k)
 	return (k + GPU_INT8_PITCH - 1) / GPU_INT8_PITCH * GPU_INT8_PITCH;
 }
 
-/* Whether the operand's zero point may differ from `shift`, the value already subtracted from its elements. */
+/*
+ * Returns whether the operand's zero point may differ from `shift`, which has already been subtracted from its
+ * elements.
+ */
 static bool has_zero(const struct site *s, int slot, int shift)
 {
 	const struct vinfo *v = slot < 0 ? NULL : site_in(s, (uint32_t)slot);
@@ -112,7 +123,10 @@ static int pack_weight(const struct call *c, void *dst, const void *src, const v
 	return launch_pack(c, o, &job);
 }
 
-/* Describes the operand as a matrix of `rows` rows for each batch; an operand with no batch strides is packed once. */
+/*
+ * Describes the operand as a matrix of `rows` rows for each batch. An operand that is the same for all batches is
+ * packed once.
+ */
 static void set_rows(struct operand *o, int64_t rows, int64_t cols, int64_t row, int64_t col,
 		     const struct gpu_dims *batch, const int64_t *steps, int64_t batches)
 {
@@ -145,7 +159,10 @@ static bool is_readable_in_place(const struct operand *o)
 	return true;
 }
 
-/* If the product needs signed elements, unsigned ones get 128 subtracted. Returns what was subtracted: 128 or 0. */
+/*
+ * Chooses the form in which the product reads the operand. If it needs signed elements, 128 is subtracted from unsigned
+ * ones. Returns the number that is subtracted: 128 or 0.
+ */
 static int set_form(const struct site *s, struct operand *o, bool wants_signed)
 {
 	struct gpu_int8_pack *p = &o->job.rows;
@@ -158,7 +175,10 @@ static int set_form(const struct site *s, struct operand *o, bool wants_signed)
 	return flips ? 128 : 0;
 }
 
-/* Finds the packing kernel, then packs a weight now or reserves room for an operand that is packed in each run. */
+/*
+ * Finds the packing kernel. Then packs the operand now if it is a weight, or reserves workspace for an operand that is
+ * packed in each run.
+ */
 static int prepare_operand(struct site *s, struct step *step, struct operand *o, struct diag *d)
 {
 	struct gpu_int8_pack *p = &o->job.rows;
@@ -183,7 +203,10 @@ static int prepare_operand(struct site *s, struct step *step, struct operand *o,
 	return 0;
 }
 
-/* Queues the packing of an operand, if it needs one, and gives its address and that of its row sums. *data NULL: in place. */
+/*
+ * Queues the packing of an operand, if it needs packing. Sets *data and *sums to the addresses of the packed operand and
+ * of its row sums; *data becomes NULL if the operand is read in place.
+ */
 static int place_operand(const struct call *c, const struct operand *o, int64_t first,
 			 int64_t batches, const void **data, const int32_t **sums)
 {
@@ -206,7 +229,10 @@ static int place_operand(const struct call *c, const struct operand *o, int64_t 
 	return launch_pack(c, o, &job);
 }
 
-/* Strides between the batches of an operand, and of its sums, as the product reads them; *ld: from row to row. */
+/*
+ * Sets the strides between the batches of an operand and between the batches of its row sums. *ld becomes the distance
+ * between rows.
+ */
 static void set_strides(const struct operand *o, const struct gpu_dims *batch, int64_t *steps,
 			int64_t *sums, int64_t *ld)
 {
@@ -250,12 +276,13 @@ static struct blaslt_job library_job(const struct int8_step *k)
 
 /* ---- choosing between our kernels and cuBLASLt ------------------------------------------------ */
 
-/* A product that is timed on operands of arbitrary contents. */
+/* A product that is timed on operands with arbitrary contents. */
 struct trial {
 	struct int8_step *k;
 	struct gpu_int8 job;
 	struct blaslt_args lt;
-	void *flip; /* kernel that subtracts 128 from A, which cuBLASLt needs and our kernels do not; its time counts */
+	/* kernel that subtracts 128 from A, which only cuBLASLt needs; its time counts as part of cuBLASLt's */
+	void *flip;
 	struct call call;
 };
 
@@ -306,7 +333,7 @@ static size_t round_to_256(int64_t n)
 	return ((size_t)n + 255) & ~(size_t)255;
 }
 
-/* Reserves operands of the product's sizes for a trial, without scales and zero points. */
+/* Reserves memory for operands of the product's sizes for a trial, without scales and zero points. */
 static bool trial_memory(struct device *device, struct trial *t, enum dtype out)
 {
 	const struct gpu_int8 *j = &t->k->job;
@@ -335,7 +362,7 @@ static bool trial_memory(struct device *device, struct trial *t, enum dtype out)
 	return true;
 }
 
-/* The kernel of a tile, or the epilogue after cuBLASLt. */
+/* Returns the kernel of one of our tiles, or the epilogue kernel that runs after cuBLASLt. */
 static void *way_kernel(const struct site *s, const struct int8_step *k, int way, struct diag *d)
 {
 	char name[32];
@@ -345,7 +372,10 @@ static void *way_kernel(const struct site *s, const struct int8_step *k, int way
 	return gpu_kernel(s, "int8", way == LIBRARY ? "int8_epilogue" : name, d);
 }
 
-/* The choice without timing: the largest tile that still gives three quarters of the processors a block. */
+/*
+ * Chooses without timing: takes the largest tile with which at least three quarters of the processors still get a
+ * block.
+ */
 static int guess_way(const struct site *s, const struct gpu_int8 *j)
 {
 	const struct device_facts *f = cuda_facts(s->device);
@@ -362,7 +392,7 @@ static const char *way_key(const struct int8_step *k, enum dtype out, bool libra
 	const struct gpu_int8 *j = &k->job;
 	char versions[128] = "";
 
-	/* a choice that cuBLASLt took part in is void for another version of it */
+	/* If cuBLASLt is a candidate, the key contains its version, because another version may be faster or slower. */
 	if (library)
 		libraries_versions(versions, sizeof(versions));
 	return arena_printf(a, "int8 2 %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %s %d%d%d",
@@ -370,7 +400,7 @@ static const char *way_key(const struct int8_step *k, enum dtype out, bool libra
 			    k->a.sums, k->b.sums);
 }
 
-/* The way that the tuning cache holds ("WAY MICROSECONDS"), or -1. */
+/* Returns the way (a tile, or cuBLASLt) that the tuning cache holds as "WAY MICROSECONDS", or -1 if it holds none. */
 static int known_way(struct device *device, const char *key, bool library)
 {
 	const char *value = tune_get(device, key);
@@ -382,7 +412,10 @@ static int known_way(struct device *device, const char *key, bool library)
 	return way;
 }
 
-/* Microseconds of a way, -1 if it cannot run. `of`: the step with operands in the form the way needs, signed for cuBLASLt. */
+/*
+ * Returns the microseconds that a way takes, or -1 if it cannot run. `of` is the step with operands in the form that
+ * the way needs, which is signed for cuBLASLt.
+ */
 static double time_way(struct site *s, struct int8_step *of, int way, enum dtype out, double best)
 {
 	static const struct step none;
@@ -403,7 +436,10 @@ static double time_way(struct site *s, struct int8_step *of, int way, enum dtype
 	return us;
 }
 
-/* The fastest way. own, lt: the product for our kernels and for cuBLASLt; lt NULL: cuBLASLt does not take it. */
+/*
+ * Returns the fastest way. `own` is the product in the form for our kernels and `lt` that for cuBLASLt; `lt` is NULL if
+ * cuBLASLt does not accept the product.
+ */
 static int choose_way(struct site *s, struct int8_step *own, struct int8_step *lt)
 {
 	enum dtype out = gpu_out_type(s, 0);
@@ -434,7 +470,7 @@ static int choose_way(struct site *s, struct int8_step *own, struct int8_step *l
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
-/* Sets signs, row sums and strides of the operands, for our kernels or for cuBLASLt. */
+/* Sets signs, row sums and strides of the operands, in the form that our kernels or (with `library`) cuBLASLt needs. */
 static void set_forms(const struct site *s, struct int8_step *k, bool library)
 {
 	struct gpu_int8 *j = &k->job;
@@ -443,7 +479,7 @@ static void set_forms(const struct site *s, struct int8_step *k, bool library)
 	j->b_shift = set_form(s, &k->b, true);
 	k->a.sums = has_zero(s, j->q.b_zero, j->b_shift);
 	k->b.sums = has_zero(s, j->q.a_zero, j->a_shift);
-	/* weights that need sums are packed, so that the sums are stored beside them */
+	/* Weights that need row sums are always packed, because the sums are stored beside the packed weights. */
 	if (!k->a.windows && site_is_weight(s, (uint32_t)k->a.slot) && k->a.sums)
 		k->a.direct = false;
 	if (!k->b.windows && site_is_weight(s, (uint32_t)k->b.slot) && k->b.sums)
@@ -454,7 +490,7 @@ static void set_forms(const struct site *s, struct int8_step *k, bool library)
 		    (j->q.add >= 0 && site_in(s, (uint32_t)j->q.add));
 }
 
-/* Prepares the product for cuBLASLt; false if cuBLASLt does not take it. */
+/* Prepares the product for cuBLASLt. Returns false if cuBLASLt does not accept the product. */
 static bool set_library(struct site *s, const struct int8_step *own, struct int8_step *lt)
 {
 	*lt = *own;
@@ -538,7 +574,9 @@ void gpu_int8_drop(struct step *step)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* Whether each scale and zero point of A and y is one number, or one for each of all `rows` rows. */
+/*
+ * Returns whether each scale and zero point of A and y is a single number, or one number for each of all `rows` rows.
+ */
 static bool one_or_each(const struct gpu_int8 *j, int64_t rows)
 {
 	const int slots[] = {j->q.a_scale, j->q.a_zero, j->q.y_scale, j->q.y_zero, j->q.add};
@@ -626,8 +664,9 @@ int gpu_int8_product_reshape(struct site *s, struct step *step, struct diag *d)
 /* ---- convolutions ---------------------------------------------------------------------------- */
 
 /*
- * A convolution as the product weights * windows: rows are output channels and columns are pixels, which is the layout of
- * the output. The image is operand B here but input A of the node, so the slots of both are exchanged.
+ * Describes a convolution as the product weights * windows. Rows are output channels and columns are pixels, as in the
+ * output's layout. The image is operand B here but input A of the node, so that the inputs of the two operands are
+ * exchanged.
  */
 static const char *fill_conv(const struct site *s, struct int8_step *k)
 {

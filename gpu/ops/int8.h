@@ -2,9 +2,10 @@
 #ifndef GPU_OPS_INT8_H
 #define GPU_OPS_INT8_H
 /*
- * Products and convolutions of 8-bit integers on the tensor cores, with exact 32-bit sums. Either a kernel of ours
- * computes, scales and rounds in one launch, or cuBLASLt computes and our epilogue kernel scales: whichever was measured to
- * be faster. Weights are packed once a session. A zero point is accounted for by the row sums of the other operand.
+ * Products and convolutions of 8-bit integers on tensor cores, with exact 32-bit sums. Either a kernel of ours
+ * computes, scales and rounds in one launch, or cuBLASLt computes the sums and our epilogue kernel scales them. The
+ * faster of the two is chosen by measurement. Weights are packed once for each session. Zero points are accounted for
+ * by the row sums of the other operand.
  */
 #include "gpu/launch/job.h"
 

@@ -36,8 +36,8 @@ static bool transpose(const struct site *s, struct gpu_piece *p)
 MAKE(transpose)
 
 /*
- * Transposes with perm 0,2,3,1 of a channels-last input, or 0,3,1,2 into a channels-last output, need no copy: the bytes
- * already have the wanted order.
+ * Transpose with perm 0,2,3,1 from a channels-last input, or with 0,3,1,2 into a channels-last output, needs no copy,
+ * because the bytes already have the wanted order.
  */
 static int transpose_or_view_reshape(struct site *s, struct step *step, struct diag *d)
 {
@@ -80,7 +80,7 @@ static bool expand(const struct site *s, struct gpu_piece *p)
 }
 MAKE(expand)
 
-/* Each dimension becomes two: the repeats, with stride 0 in the input, and the input's own dimension. */
+/* Turns each dimension into two dimensions: the repeats, with stride 0 in the input, and the input's own dimension. */
 static bool tile(const struct site *s, struct gpu_piece *p)
 {
 	const struct shape *x = &site_in(s, 0)->shape, *y = &site_out(s, 0)->shape;
@@ -102,7 +102,10 @@ static bool tile(const struct site *s, struct gpu_piece *p)
 }
 MAKE(tile)
 
-/* DepthToSpace and SpaceToDepth are transposes of six dimensions: the input has `dim`, the output dim[perm]. */
+/*
+ * Plans DepthToSpace or SpaceToDepth as a transpose of six dimensions: the input has the dimensions `dim`, the output
+ * dim[perm].
+ */
 static bool transpose_six(const int64_t *dim, const int *perm, struct gpu_piece *p)
 {
 	struct shape x = {.rank = 6}, y = {.rank = 6};

@@ -13,7 +13,7 @@ struct own_product {
 	struct gpu_gemm job;
 };
 
-/* Fills the job y = act(alpha * op(A) * op(B) + beta * C + R); returns why not, or NULL. */
+/* Fills the job y = act(alpha * op(A) * op(B) + beta * C + R). Returns the reason on failure, otherwise NULL. */
 static const char *fill(const struct site *s, const struct fused_gemm *f, struct gpu_gemm *j)
 {
 	struct fused_matmul m = {.alpha = 1, .transA = f->transA, .transB = f->transB};
@@ -85,7 +85,7 @@ int gpu_product_run(const struct call *c)
 			     (unsigned)((job.m + TILE_SIZE - 1) / TILE_SIZE), (unsigned)batch, 256,
 			     0};
 
-	/* the kernel loops over tiles and batches beyond the limits of a grid */
+	/* The kernel loops over tiles and batches beyond the limits of a grid. */
 	g.y = g.y > MAX_GRID_YZ ? MAX_GRID_YZ : g.y;
 	g.z = batch > MAX_GRID_YZ ? MAX_GRID_YZ : g.z;
 
@@ -99,51 +99,57 @@ int gpu_product_run(const struct call *c)
 
 /* ---- cuBLASLt -------------------------------------------------------------------------------- */
 
-/* Batches that no single stride describes are launched one by one, up to this number. */
+/* Batches that have no common stride are launched one by one, up to this number of launches. */
 enum { MAX_LAUNCHES = 64 };
 
 /*
- * cuBLASLt has only slow kernels for results whose rows do not begin at multiples of 16 bytes, for example 50,257 logits.
- * With many rows, the product runs in "turns": turn t computes the rows t, t + turns, ..., which all have the same
- * misalignment, without the few columns at the left and right ("strips") outside of whole 16-byte pieces. The strips, and
- * products of fewer rows, are computed into the workspace with padded rows ("apart"), and a kernel copies them from there.
+ * cuBLASLt has only slow kernels for results whose rows do not begin at multiples of 16 bytes, for example 50,257
+ * logits. There are two ways around this. "Turns": if there are many rows, turn t computes the rows t, t + turns, ...,
+ * which all have the same misalignment. A turn leaves out the few columns at the left and right ("strips") that lie
+ * outside of whole 16-byte pieces. "Apart": strips, and products of fewer rows, are computed into padded rows of the
+ * workspace, and a kernel copies them to the output.
  */
 enum {
 	WIDE_COLUMNS = 1024,
 	WIDE_ROWS = 16,
-	TURN_ROWS = 256, /* least rows of a turn */
+	TURN_ROWS = 256, /* fewest rows of a turn */
 	APART_BYTES = 256 << 20,
 	ROW_STEP = 128,
 	COLUMN_STEP = 64
 };
 
-/* Which part of a product cuBLASLt computes, and which is left to our epilogue kernel. */
+/* Describes the part of a product that cuBLASLt computes, and the part that is left to our epilogue kernel. */
 struct library_form {
 	struct blaslt_job job;
 	int64_t launches;
-	bool c_is_bias, c_is_matrix,
-		r_is_matrix; /* how cuBLASLt adds C and R; false: the epilogue does */
-	bool behind;	     /* the epilogue kernel has something to do */
+	/* c_is_bias, c_is_matrix, r_is_matrix: how cuBLASLt adds C and R; if false, the epilogue kernel adds them */
+	bool c_is_bias, c_is_matrix, r_is_matrix;
+	bool behind; /* there is work for the epilogue kernel */
 	struct gpu_gemm left;
-	int64_t columns; /* real columns, if the weights are padded to more of them; 0: not padded */
-	int64_t apart; /* rows computed at a time into padded rows of the workspace; 0: straight into y */
-	int64_t turns;		 /* number of turns; 0: not in turns */
-	struct blaslt_job strip; /* with turns: the product of a strip, all rows and few columns */
-	int64_t m, n, lda;	 /* with turns: sizes of the whole product */
+	/* number of real columns if the weights are padded to more columns, or 0 if they are not padded */
+	int64_t columns;
+	/* number of rows computed at a time into padded rows of the workspace, or 0 if the result goes straight to y */
+	int64_t apart;
+	/* number of turns (see above), or 0 if the product does not run in turns */
+	int64_t turns;
+	/* with turns: the product that computes a strip, which has all rows and few columns */
+	struct blaslt_job strip;
+	int64_t m, n, lda; /* with turns: sizes of the whole product */
 };
 struct library_product {
 	struct library_form form;
-	struct blaslt_product *lt, *tail; /* tail: the last, fewer rows of `apart`, or a strip */
+	/* tail: product for the last rows if they are fewer than `apart`, or for a strip */
+	struct blaslt_product *lt, *tail;
 	size_t lt_workspace;
-	const void *b; /* transposed or padded weights; NULL: the input itself */
-	void *fn;      /* epilogue kernel; NULL: none */
+	const void *b; /* transposed or padded weights, or NULL if the input itself is read */
+	void *fn;      /* epilogue kernel, or NULL if none is needed */
 	void *compact;
 	size_t size; /* bytes of an element */
 };
 
 /*
- * Element (i, j) is at i * row + j * col. Sets whether the matrix is stored by columns (trans), and the distance `ld`
- * between stored rows; false if it is stored neither by rows nor by columns.
+ * Element (i, j) of a matrix is at i * row + j * col. Sets *trans if the matrix is stored by columns, and *ld to the
+ * distance between stored rows (or columns). Returns false if the matrix is stored neither by rows nor by columns.
  */
 static bool find_storage(int64_t row, int64_t col, int64_t rows, int64_t cols, int32_t *trans,
 			 int64_t *ld)
@@ -171,7 +177,7 @@ static bool is_one(double v)
 	return v >= 1 && v <= 1;
 }
 
-/* Decides who adds C and R: cuBLASLt can add one bias vector and one matrix, the epilogue adds the rest. */
+/* Decides who adds C and R. cuBLASLt can add one bias vector and one matrix; the epilogue kernel adds the rest. */
 static void share_sums(const struct site *s, const struct gpu_gemm *g, struct library_form *l)
 {
 	bool c = site_in(s, 2) != NULL, r = site_in(s, 3) != NULL, f64 = l->job.type == DT_F64;
@@ -190,8 +196,8 @@ static void share_sums(const struct site *s, const struct gpu_gemm *g, struct li
 }
 
 /*
- * Decides who applies the activation. cuBLASLt's GELU is the tanh approximation; for fp16, bf16 and tf32 its error is
- * below the rounding of the type, so it also serves as the exact GELU there.
+ * Decides who applies the activation. cuBLASLt's GELU is the tanh approximation. For fp16, bf16 and tf32 the error of
+ * this approximation is below the rounding of the type, so that it also serves as the exact GELU.
  */
 static void share_act(const struct site *s, const struct gpu_gemm *g, struct library_form *l)
 {
@@ -258,7 +264,7 @@ static void set_apart(const struct site *s, struct library_form *l)
 	rows = rows < ROW_STEP ? ROW_STEP : rows;
 	l->apart = rows < j->m ? rows : j->m;
 	j->ldy = wide;
-	/* cuBLASLt's best kernels also need a multiple of COLUMN_STEP columns: pad the weights */
+	/* cuBLASLt's best kernels need a multiple of COLUMN_STEP columns, so the weights are padded. */
 	if (!j->trans_b || j->bias || j->ldb != j->k || !site_is_weight(s, 1))
 		return;
 	l->columns = j->n;
@@ -266,8 +272,9 @@ static void set_apart(const struct site *s, struct library_form *l)
 }
 
 /*
- * Each launch has its operands at other addresses, which may be less aligned than those of the first. cuBLASLt chooses an
- * algorithm for the alignment that it is told and does not look at the pointers, so it is told what all launches have.
+ * Each launch has its operands at other addresses, which may be less aligned than the operands of the first launch.
+ * cuBLASLt chooses an algorithm for the alignment that it is told and does not look at the pointers. Therefore it is
+ * told the alignment that the operands of all launches have.
  */
 static void promise_alignment(const struct gpu_gemm *g, struct library_form *l)
 {
@@ -308,7 +315,7 @@ static const char *library_form(const struct site *s, const struct fused_gemm *f
 		return "too many batches without a common stride";
 	if (!find_storage(g.a_row, g.a_col, g.m, g.k, &j->trans_a, &j->lda) ||
 	    !find_storage(g.b_row, g.b_col, g.k, g.n, &j->trans_b, &j->ldb))
-		return "an operand that is find_storage neither by rows nor by columns";
+		return "an operand that is stored neither by rows nor by columns";
 	if (l->launches > 1)
 		promise_alignment(&g, l);
 	share_sums(s, &g, l);
@@ -320,7 +327,10 @@ static const char *library_form(const struct site *s, const struct fused_gemm *f
 	return NULL;
 }
 
-/* The product of `rows` rows if it is computed apart; else of all. */
+/*
+ * Returns the product that one cuBLASLt call computes: `rows` rows if rows are computed into the workspace (l->apart),
+ * otherwise all rows.
+ */
 static struct blaslt_job some_rows(const struct library_form *l, int64_t rows)
 {
 	struct blaslt_job j = l->job;
@@ -361,7 +371,10 @@ static size_t apart_bytes(const struct library_product *p)
 	return ((size_t)(p->form.apart * p->form.job.ldy) * p->size + 255) & ~(size_t)255;
 }
 
-/* Prepares the product of the last, fewer rows or of the strips, and the kernel that copies rows out of the workspace. */
+/*
+ * Prepares the product of the last, fewer rows or of the strips, and the kernel that copies rows from the workspace to
+ * the output.
+ */
 static int plan_apart(struct site *s, struct library_product *p, struct diag *d)
 {
 	int64_t rest = p->form.turns ? p->form.m : p->form.job.m % p->form.apart;
@@ -393,7 +406,7 @@ static int transpose_weights(const struct call *c, void *dst, const void *src, c
 	return gpu_launch(c, t->fn, gpu_grid(p.job.n), &p.job, sizeof(p.job));
 }
 
-/* Pads the weights with copies of their first rows; the columns that these give are never read. */
+/* Pads the weights with copies of their first rows. The output columns that these rows produce are never read. */
 static int pad_weights(const struct call *c, void *dst, const void *src, const void *arg)
 {
 	const struct library_product *p = arg;
@@ -405,7 +418,7 @@ static int pad_weights(const struct call *c, void *dst, const void *src, const v
 	return err ? err : gpu_copy(c, (char *)dst + own, src, rest);
 }
 
-/* Pads the weights, or transposes them if cuBLASLt was measured to be faster with transposed ones. */
+/* Pads the weights, or transposes them if cuBLASLt was measured to be faster with transposed weights. */
 static int plan_weights(struct site *s, struct library_product *p, struct step *step, struct diag *d)
 {
 	struct blaslt_job *j = &p->form.job, now = some_rows(&p->form, p->form.apart), other = now;
@@ -459,7 +472,7 @@ int gpu_library_reshape(struct site *s, const struct fused_gemm *f, struct step 
 	return p->lt && (p->fn || !p->form.behind) ? 0 : -E_LIBRARY;
 }
 
-/* Byte offset of an operand with batch strides `step` in launch i. */
+/* Returns the byte offset, in launch i, of an operand with batch strides `step`. */
 static size_t launch_offset(const struct library_product *p, const int64_t *step, int64_t i)
 {
 	const struct gpu_dims *b = &p->form.left.batch;
@@ -482,7 +495,7 @@ static int run_epilogue(const struct call *c, const struct library_product *p)
 	return gpu_launch(c, p->fn, gpu_grid(job.k), &job, sizeof(job));
 }
 
-/* Copies rows from the workspace into the output; `put` has both addresses, sizes and row strides. */
+/* Copies rows from the workspace into the output; `put` holds both addresses, the sizes and the row strides. */
 static int copy_rows_out(const struct call *c, const struct library_product *p, struct gpu_gemm *put)
 {
 	unsigned across = (unsigned)((put->n * (int64_t)p->size + 4095) / 4096);
@@ -522,7 +535,9 @@ static int run_apart(const struct call *c, const struct library_product *p)
 	return err || !p->fn ? err : run_epilogue(c, p);
 }
 
-/* Computes the columns at the left or right end that no turn covers in every row, and copies them into y. */
+/*
+ * Computes the strip at the left or right end, whose columns the turns cover only in some rows, and copies it into y.
+ */
 static int run_strip(const struct call *c, const struct library_product *p, bool right)
 {
 	const struct library_form *f = &p->form;
@@ -621,7 +636,7 @@ static struct fused_gemm as_fused(const struct site *s)
 	return f;
 }
 
-/* Whether the node transposes only matrices; cuBLASLt cannot transpose batches. */
+/* Returns whether the node leaves batch dimensions in order, because cuBLASLt cannot transpose batches. */
 static bool batches_in_order(const struct site *s, struct why *w)
 {
 	const struct fused_matmul *p = s->node->params;

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_OPS_MATMUL_H
 #define GPU_OPS_MATMUL_H
-/* Matrix products, for MatMul and Gemm (matmul.c) and for infer::Gemm (fused.c), which all become a struct fused_gemm. */
+/*
+ * Matrix products for MatMul and Gemm (matmul.c) and for infer::Gemm (fused.c). All of them become a struct fused_gemm.
+ */
 #include "gpu/launch/util.h"
 #include "ops/fused.h"
 #include "ops/matmul.h"
 
-/* By our own kernel, which supports every type and form. */
+/* Kernels of our own, which support every type and form of product. */
 bool gpu_product_accepts(const struct site *s, const struct fused_gemm *f, struct why *w);
 int gpu_product_reshape(struct site *s, const struct fused_gemm *f, struct step *step, struct diag *d);
 int gpu_product_run(const struct call *c);
 
-/* By cuBLASLt; our epilogue kernel does what cuBLASLt cannot do after the product. */
+/* Products by cuBLASLt. Our epilogue kernel adds what cuBLASLt cannot do after the product. */
 bool gpu_library_accepts(const struct site *s, const struct fused_gemm *f, struct why *w);
 int gpu_library_reshape(struct site *s, const struct fused_gemm *f, struct step *step, struct diag *d);
 int gpu_library_run(const struct call *c);

@@ -7,7 +7,10 @@
 
 /* ---- Einsum ---------------------------------------------------------------------------------- */
 
-/* Sizes of Einsum's labels and each operand's stride along them; a dimension of 1 broadcasts, with stride 0. */
+/*
+ * The sizes of Einsum's labels and the stride of each operand along them. A dimension of size 1 broadcasts and has
+ * stride 0.
+ */
 struct labels {
 	int64_t size[EINSUM_LABELS], step[EINSUM_IN][EINSUM_LABELS];
 	bool kept[EINSUM_LABELS];
@@ -33,7 +36,10 @@ static void measure_labels(const struct site *s, const struct einsum_plan *e, st
 		l->kept[e->out[r]] = true;
 }
 
-/* Dims and operands' strides of a loop over the n labels in `label`; *count: its iterations. False: too many dims. */
+/*
+ * Sets the dims and the operands' strides of a loop over the n labels in `label`, and *count to the number of
+ * iterations. Returns false if there are too many dims.
+ */
 static bool fill_label_loop(const struct einsum_plan *e, const struct labels *l, const int *label,
 			    int n, struct gpu_dims *d, int64_t (*steps)[GPU_DIMS], int64_t *count)
 {
@@ -103,7 +109,7 @@ int gpu_einsum_reshape(struct site *s, struct step *step, struct diag *d)
 
 /* ---- Det ------------------------------------------------------------------------------------- */
 
-enum { MAX_DET_BLOCKS = 256 }; /* bounds the workspace: a matrix a block */
+enum { MAX_DET_BLOCKS = 256 }; /* bounds the workspace, in which each block has a matrix */
 
 bool gpu_det_accepts(const struct site *s, struct why *w)
 {
@@ -140,7 +146,7 @@ int gpu_inverse_reshape(struct site *s, struct step *step, struct diag *d)
 
 /* ---- normalizations -------------------------------------------------------------------------- */
 
-/* Sets the strides of scale and bias; false if they do not broadcast to x. */
+/* Sets the strides of scale and bias. Returns false if they do not broadcast to x. */
 static bool fill_affine(const struct site *s, struct gpu_norm_any *j)
 {
 	const struct shape *x = &site_in(s, 0)->shape, *in[2] = {x, x};
@@ -174,7 +180,10 @@ static int add_norm_any(struct site *s, struct step *step, const struct gpu_norm
 			   : 0;
 }
 
-/* LayerNormalization and RMS forms whose scale, bias or statistics have another type or shape than norm.c takes. */
+/*
+ * Fills the job of LayerNormalization and RMS forms whose scale, bias or statistics have a type or shape that norm.c
+ * does not support.
+ */
 static bool fill_layer_any(const struct site *s, struct gpu_norm_any *j)
 {
 	const struct layer_norm *p = s->node->params;
@@ -213,7 +222,7 @@ int gpu_layer_any_reshape(struct site *s, struct step *step, struct diag *d)
 	return add_norm_any(s, step, &job, d);
 }
 
-/* SkipLayerNormalization with outputs of statistics, or with a skip input that broadcasts over batches. */
+/* Fills the job of SkipLayerNormalization that outputs statistics or whose skip input broadcasts over batches. */
 static bool fill_skip_any(const struct site *s, struct gpu_norm_any *j)
 {
 	const struct epsilon *p = s->node->params;
@@ -256,7 +265,7 @@ int gpu_skip_any_reshape(struct site *s, struct step *step, struct diag *d)
 	return add_norm_any(s, step, &job, d);
 }
 
-/* EmbedLayerNormalization: each row is the sum of one row of each embedding table, then normalized. */
+/* EmbedLayerNormalization adds up one row of each embedding table and normalizes the sum. */
 bool gpu_embed_accepts(const struct site *s, struct why *w)
 {
 	int64_t n = site_in(s, 2)->shape.rank == 2 ? site_in(s, 2)->shape.dim[1] : -1;

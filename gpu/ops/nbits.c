@@ -6,18 +6,20 @@
 #include "ops/quant.h"
 
 /*
- * FEW_ROWS: up to so many rows, a kernel multiplies by the packed weights directly. For more rows the weights are unpacked,
- * UNPACKED_BYTES of them at a time, for cuBLASLt.
+ * FEW_ROWS: up to this number of rows, a kernel multiplies by the packed weights directly. For more rows, the weights
+ * are unpacked for cuBLASLt, UNPACKED_BYTES of them at a time.
  */
 enum { FEW_ROWS = 8, UNPACKED_BYTES = 64 << 20, COLUMN_STEP = 64 };
 
 /*
- * Kernels of each format: `few` multiplies few rows by packed weights, `wide` unpacks weights. With transposed weights,
- * whose columns are contiguous, a thread computes a column instead of a warp.
+ * The kernels of each format of weights: `few` multiplies few rows by packed weights, `wide` unpacks weights. For
+ * transposed weights (bnb4_turned), whose columns are stored side by side, a thread computes a column; otherwise a warp
+ * does.
  */
 static const struct form {
 	const char *few, *wide;
-	int columns, threads; /* that a block of `few` computes and has */
+	/* number of columns that a block of `few` computes, and number of its threads */
+	int columns, threads;
 } packed = {"nbits_few", "nbits_wide", 8, 256},
   ordered = {"nbits_ordered_few", "nbits_ordered_wide", 8, 256},
   bnb4 = {"bnb4_few", "bnb4_wide", 8, 256},
@@ -27,14 +29,15 @@ struct nbits_step {
 	struct gpu_nbits job;
 	const struct form *form;
 	void *fn;
-	void *whole; /* faster kernel for few rows, if the operands are aligned in the run; NULL: none */
-	/* many rows: products of `columns` columns each, and of the remaining ones (tail) */
+	/* faster kernel for few rows if the operands of a run are aligned, or NULL if there is none */
+	void *whole;
+	/* For many rows: lt is the product for `columns` columns, tail the product for the remaining columns. */
 	struct blaslt_product *lt, *tail;
 	size_t at_lt, lt_room, size; /* size: bytes of an element */
-	int64_t columns;	     /* 0: the kernel for few rows */
+	int64_t columns;	     /* 0 if the kernel for few rows is used */
 };
 
-/* Rounded up if size is no power of two. */
+/* Returns the binary logarithm of size, rounded up. */
 static int log2_of(int64_t size)
 {
 	int n = 0;
@@ -124,7 +127,7 @@ static struct blaslt_job product_of(const struct site *s, const struct gpu_nbits
 				   .alpha = 1};
 }
 
-/* Prepares cuBLASLt's products for many rows; false if there are few rows or cuBLASLt refuses. */
+/* Prepares cuBLASLt's products for many rows. Returns false if there are few rows or cuBLASLt refuses the products. */
 static bool set_library(struct site *s, struct nbits_step *k, struct step *step, struct diag *d)
 {
 	struct gpu_nbits *j = &k->job;
@@ -150,7 +153,10 @@ static bool set_library(struct site *s, struct nbits_step *k, struct step *step,
 	return true;
 }
 
-/* Whether the kernels nbits_row and nbits_rows can serve, if the operands are aligned (operands_aligned). */
+/*
+ * Returns whether the kernels nbits_row and nbits_rows support this node. They also need aligned operands, which
+ * operands_aligned() checks in each run.
+ */
 static bool fits_whole_pieces(const struct site *s, const struct nbits_step *k)
 {
 	const struct gpu_nbits *j = &k->job;

@@ -4,17 +4,18 @@
 #include "ops/norm.h"
 #include "gpu/ops/task_rows.h"
 
-enum { MIN_WARP_ROWS = 2048 }; /* fewer rows get a block each, so that more of the device works */
+/* With fewer rows than this, a whole block computes each row instead of a warp, so that more of the device has work. */
+enum { MIN_WARP_ROWS = 2048 };
 
 bool gpu_rows_fit(int64_t rows, int64_t n, enum dtype t, const char *prefix, char name[64],
 		  struct gpu_rows *out)
 {
 	int64_t vector = t == DT_F64 || n % (16 / gpu_size(t)) ? 1 : 16 / gpu_size(t);
-	int64_t pieces = n / vector,
-		each = vector == 1 ? 8 : 32 / vector; /* pieces that a thread can hold in registers */
+	/* number of pieces that a thread can hold in registers */
+	int64_t pieces = n / vector, each = vector == 1 ? 8 : 32 / vector;
 	int64_t threads = (pieces + 31) / 32 * 32;
 
-	/* with enough rows a warp takes a row: warps need no barrier between them */
+	/* With enough rows, a warp computes a row, because the threads of a warp need no barrier between them. */
 	if (pieces <= 32 * each && (rows >= MIN_WARP_ROWS || threads > 512))
 		threads = 32;
 	if (t == DT_F64 || n < 1 || rows < 1 || rows > INT32_MAX || threads > 512 ||
@@ -80,7 +81,7 @@ int gpu_norm_run(const struct call *c)
 	return job.rows > 0 && job.n > 0 ? gpu_launch(c, n->fn, n->grid, &job, sizeof(job)) : 0;
 }
 
-/* LayerNormalization and RMS forms with scale and bias as long as a row; matrix.c has the others. */
+/* Accepts LayerNormalization and RMS forms whose scale and bias are as long as a row. matrix.c supports the others. */
 static bool layer_accepts(const struct site *s, struct why *w)
 {
 	const struct layer_norm *p = s->node->params;

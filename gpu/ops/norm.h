@@ -4,8 +4,9 @@
 #include "gpu/launch/util.h"
 
 /*
- * A normalization of rows. add, add2 (addends to x), scale, bias: numbers of inputs; mean, inv (1 / standard deviation),
- * sum (x + addends): numbers of outputs; -1: none. gpu_norm_set() chooses the kernel for the filled state.
+ * A normalization of rows. add and add2 (addends to x), scale and bias are indices of inputs. mean, inv (1 / standard
+ * deviation) and sum (x + addends) are indices of outputs. An index is -1 if the node has no such input or output.
+ * gpu_norm_set() chooses the kernel once the state is filled.
  */
 struct gpu_norm_state {
 	void *fn;
@@ -17,12 +18,12 @@ int gpu_norm_set(struct site *s, struct step *step, struct gpu_norm_state *n, st
 int gpu_norm_run(const struct call *c);
 
 /*
- * Chooses a kernel that holds a row of n elements in registers: name becomes PREFIX_row_TYPE (16 bytes at a time) or
- * PREFIX_any_row_TYPE. False if the rows are too long for the registers of a block.
+ * Chooses a kernel that holds a row of n elements in registers. `name` becomes PREFIX_row_TYPE, which reads 16 bytes at
+ * a time, or PREFIX_any_row_TYPE. Returns false if the rows are too long for the registers of a block.
  */
 struct gpu_rows {
 	struct gpu_grid grid;
-	int threads; /* of a row */
+	int threads; /* threads that share a row */
 };
 bool gpu_rows_fit(int64_t rows, int64_t n, enum dtype t, const char *prefix, char name[64],
 		  struct gpu_rows *out);

@@ -11,7 +11,9 @@
 
 /* ---- strides of the operands ------------------------------------------------------------------ */
 
-/* The argument of a generated kernel: C compiles these lines, and the generated source contains the same text. */
+/*
+ * The argument of a generated kernel. C compiles these lines, and the generated source contains the same lines as text.
+ */
 #define PW_JOB                                                                                     \
 	const void *in[16];                                                                        \
 	void *out[4];                                                                              \
@@ -25,7 +27,10 @@ struct pw_job {
 #define TEXT(...)  TEXT_(__VA_ARGS__)
 enum { JOB_DIMS = 8 };
 
-/* Dims of the loop and each operand's strides; false if there are too many operands or dimensions. */
+/*
+ * Sets the dims of the loop and the strides of each operand. Returns false if there are too many operands or
+ * dimensions.
+ */
 static bool fill_strides(const struct site *s, enum layout layout, struct gpu_dims *d,
 			 int64_t (*step)[GPU_DIMS])
 {
@@ -108,9 +113,9 @@ int gpu_pointwise_run(const struct call *c)
 /* ---- the generated source --------------------------------------------------------------------- */
 
 /*
- * The start of the generated source, which includes no header: the 16-bit types and their conversions, and the loop. The functions
- * that programs call follow it. A thread computes V elements an iteration; if V > 1, each operand must be contiguous along
- * the last dimension or have one number there.
+ * The start of the generated source, which includes no header. It defines the 16-bit types, their conversions and the
+ * loop; the functions that programs call follow it. A thread computes V elements in each iteration. If V > 1, each
+ * operand must be contiguous along the last dimension or have a single number there.
  */
 static const char prelude[] = "struct pw_job { " TEXT(
 	PW_JOB) " };\n"
@@ -171,7 +176,9 @@ static const char prelude[] = "struct pw_job { " TEXT(
 		"	}\n"
 		"}\n";
 
-/* The functions of ops/unary.def and the instructions of ops/pointwise.def, as text. They follow the prelude. */
+/*
+ * The text of the functions of ops/unary.def and of the instructions of ops/pointwise.def, which follows the prelude.
+ */
 static const char *const functions[] = {
 #define HELPER(name, formula) "template <typename C> D C " #name "(C x) { return " #formula "; }\n",
 #define FUNCTION(id, cost, formula)                                                                \
@@ -182,7 +189,7 @@ static const char *const functions[] = {
 #include "ops/pointwise.def"
 };
 
-/* Adds a literal of exactly this number, which may be infinite or NaN. */
+/* Adds a literal of exactly the number v, which may be infinite or NaN. */
 static void add_number(struct str *b, float v)
 {
 	if (isnan(v))
@@ -193,7 +200,7 @@ static void add_number(struct str *b, float v)
 		str_addf(b, "C(%af)", (double)v);
 }
 
-/* Constant k of the program, or 0 if there is none. */
+/* Adds constant k of the program, or 0 if the program has no such constant. */
 static void add_parameter(struct str *b, const struct fused_pointwise *p, int64_t k)
 {
 	str_add(b, ", ");
@@ -235,7 +242,7 @@ static void add_step(struct str *b, const struct fused_pointwise *p, int i)
 	str_add(b, ";\n");
 }
 
-/* Elements of 16 bytes, which a thread can load at once. */
+/* Returns the number of elements in 16 bytes, which a thread can load at once. */
 static int vector_elements(enum dtype t)
 {
 	return 16 / (int)gpu_size(t);
@@ -265,7 +272,7 @@ static const char *group_text(const struct node *n, enum dtype t, int number, st
 	return str_get(&b);
 }
 
-/* The text after the group's number, which is equal for groups that compute the same. */
+/* Returns the text behind the group's number. This text is equal for groups that compute the same. */
 static const char *body_of(const char *text)
 {
 	return strchr(text, '{');
@@ -315,11 +322,15 @@ const char *gpu_pointwise_source(const struct graph *g, struct arena *a, const c
 
 /* ---- compiled groups -------------------------------------------------------------------------- */
 
-/* The compiled kernels of one graph, owned by the device. */
+/* The compiled kernels of a graph, which the device owns. */
 struct program {
 	const struct graph *graph;
-	const char *why; /* why it could not be compiled, else NULL */
-	void **fn[2]; /* by node id; fn[0]: one element an iteration, fn[1]: vectors; NULL: none */
+	const char *why; /* why the program could not be compiled, or NULL */
+	/*
+	 * fn[0]: kernels that compute one element in each iteration; fn[1]: kernels that compute vectors. Both are
+	 * indexed by node id; an entry is NULL if there is no kernel.
+	 */
+	void **fn[2];
 	struct program *next;
 };
 struct programs {
@@ -391,7 +402,7 @@ bool gpu_pointwise_compiled_accepts(const struct site *s, struct why *w)
 	       refuse(w, "interpreted: the compiled program does not contain the node");
 }
 
-/* Whether v neighbouring elements are contiguous, or one number, in each operand. */
+/* Returns whether each operand, in v neighbouring positions, has contiguous elements or a single number. */
 static bool can_vectorize(const struct pw_job *j, uint32_t nin, int v)
 {
 	int last = j->rank - 1;
@@ -453,7 +464,8 @@ int gpu_pointwise_compiled_run(const struct call *c)
 	}
 	if (!job.n)
 		return 0;
-	if (s->wide && !(low & 15)) /* a view may begin at an unaligned address */
+	/* a view may begin at an address that is not aligned to 16 bytes */
+	if (s->wide && !(low & 15))
 		return gpu_launch(c, s->wide, gpu_grid(job.n / s->vector), &job, sizeof(job));
 	return gpu_launch(c, s->one, gpu_grid(job.n), &job, sizeof(job));
 }

@@ -39,7 +39,10 @@ static bool pool_accepts(const struct site *s, struct why *w)
 	return bad ? refuse(w, "%s", bad) : true;
 }
 
-/* Whether the channels-last kernel has this form: maxima or means of windows of images, without an output of indices. */
+/*
+ * Returns whether the channels-last kernel supports this pooling: maxima or means over windows of images, without an
+ * output of indices.
+ */
 static bool takes_last(const struct site *s, const struct gpu_pool_job *j)
 {
 	return gpu_is_last(s, 0) && T_BIT(gpu_type(s, 0)) & (T_F32 | T_F16 | T_BF16) &&
@@ -119,7 +122,7 @@ static void divide_work(const struct site *s, struct step *step, struct global_s
 		lanes *= 2;
 	p->lanes = lanes;
 	c->blocks = (unsigned)((vectors + lanes - 1) / lanes);
-	/* a thread should add at least about 16 pixels, and each processor get about two blocks */
+	/* Each thread should add at least about 16 pixels, and each processor should get about two blocks. */
 	int64_t by_pixels = p->pixels / (16 * 256 / lanes),
 		room = 2 * (int64_t)cuda_facts(s->device)->processors;
 	int64_t by_processors = room / ((int64_t)c->blocks * (p->batch ? p->batch : 1));

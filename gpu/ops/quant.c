@@ -132,8 +132,11 @@ static int dynamic_reshape(struct site *s, struct step *step, struct diag *d)
 
 	if (ranges.x > GPU_RANGE_BLOCKS)
 		ranges.x = GPU_RANGE_BLOCKS;
-	if (grid.x >
-	    MAX_WRITING_BLOCKS) /* each block first combines the ranges of all blocks, so that more blocks repeat more work */
+	/*
+	 * Each block first combines the ranges that all blocks found, so that with more blocks more of this work is
+	 * repeated.
+	 */
+	if (grid.x > MAX_WRITING_BLOCKS)
 		grid.x = MAX_WRITING_BLOCKS;
 	job.parts = (int)ranges.x;
 	gpu_room(step, GPU_RANGE_BLOCKS * 2 * sizeof(float));
@@ -159,10 +162,14 @@ static int mean_reshape(struct site *s, struct step *step, struct diag *d)
 struct concat_state {
 	void *fn;
 	struct gpu_requantize *job; /* one for each input */
-	int64_t *at;		    /* first element of each input in a row of the output */
+	/* first element of each input's part in a row of the output */
+	int64_t *at;
 };
 
-/* The inputs are Y_scale, Y_zero_point, then for each tensor: the tensor, its scale and its zero point. */
+/*
+ * The inputs are Y_scale and Y_zero_point, followed by three inputs for each tensor: the tensor, its scale and its zero
+ * point.
+ */
 static bool concat_accepts(const struct site *s, struct why *w)
 {
 	for (uint32_t i = 0; i < s->node->nin; i++)
@@ -224,7 +231,10 @@ static const struct {
 	const char *op;
 	struct gpu_qslots q;
 } products[] = {
-	/* inputs: a, b, zero points of a and b, their scales, y's scale and zero point, addend before scaling, addend after */
+	/*
+	 * input indices of: a, b, zero points of a and b, scales of a and b, y's scale, y's zero point, addend before
+	 * scaling, addend after scaling
+	 */
 	{"MatMulInteger", {0, 1, 2, 3, -1, -1, -1, -1, -1, -1}},
 	{"ConvInteger", {0, 1, 2, 3, -1, -1, -1, -1, -1, -1}},
 	{"QLinearMatMul", {0, 3, 2, 5, 1, 4, 6, 7, -1, -1}},
@@ -350,7 +360,7 @@ static int int_conv_reshape(struct site *s, struct step *step, struct diag *d)
 	return job.n ? GPU_TASK(s, step, "quant", "int_conv", &job, job.n, d) : 0;
 }
 
-/* The kernels on tensor cores come first; the plain kernels take what those refuse. */
+/* The kernels on tensor cores come first. The plain kernels compute what the kernels before them refuse. */
 #define INT8(name)                                                                                 \
 	{                                                                                          \
 		.op = (name), .types = T_8BIT, .accepts = gpu_int8_product_accepts,                \
@@ -371,7 +381,10 @@ static int int_conv_reshape(struct site *s, struct step *step, struct diag *d)
 		.op = (name), .types = T_8BIT, .accepts = int_conv_accepts,                        \
 		.reshape = int_conv_reshape, .run = gpu_tasks_run                                  \
 	}
-/* QuantizeLinear and DequantizeLinear: a fast row for the usual types, then one for every type. */
+/*
+ * Two table entries for QuantizeLinear or DequantizeLinear: a fast kernel for the usual types, then a kernel for all
+ * types.
+ */
 #define LINEAR(name, usual)                                                                        \
 	{.op = (name),                                                                             \
 	 .types = (usual),                                                                         \

@@ -4,7 +4,7 @@
 #include "gpu/kernels/codes.h"
 #include "ops/quant.h"
 
-/* Whether every input has one element, but for those whose bit is set in `data`. */
+/* Returns whether every input has one element, apart from the inputs whose bit is set in `data`. */
 static bool single_numbers(const struct site *s, unsigned data)
 {
 	for (uint32_t i = 0; i < s->node->nin; i++)
@@ -47,7 +47,10 @@ bool gpu_codes_accepts(const struct site *s, struct why *w)
 	return single_numbers(s, 1 << 0) || refuse(w, "more than one scale or zero point");
 }
 
-/* Each block computes the table of all 256 results first, so a thread takes 16 elements to keep blocks few. */
+/*
+ * Each block first computes a table of all 256 results. Therefore a thread takes 16 elements, which keeps the number of
+ * blocks low.
+ */
 int gpu_codes_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	bool leaky = s->node->op->variant == QUANT_LEAKY_RELU;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_OPS_QUANTIZED_ELEMENTWISE_H
 #define GPU_OPS_QUANTIZED_ELEMENTWISE_H
-/* com.microsoft::QLinearAdd, QLinearMul, QLinearSigmoid and QLinearLeakyRelu: from 8-bit to 8-bit quantized tensors. */
+/*
+ * com.microsoft::QLinearAdd, QLinearMul, QLinearSigmoid and QLinearLeakyRelu. Their inputs and output are 8-bit
+ * quantized tensors.
+ */
 #include "gpu/launch/job.h"
 
 bool gpu_code_pairs_accepts(const struct site *s, struct why *w);

@@ -20,7 +20,10 @@ struct reduction {
 	struct gpu_reduce_job job;
 };
 
-/* Splits the dims of x into those kept and those reduced, which are the bits of mask; false: too many dims. */
+/*
+ * Splits the dims of x into the dims to keep and the dims to reduce, whose bits are set in mask. Returns false if there
+ * are too many dims.
+ */
 static bool fill_reduction(const struct shape *x, uint32_t mask, struct gpu_reduce_job *j)
 {
 	return gpu_part(x, mask, &j->keep, &j->ks, &j->n, &j->red, &j->rs, &j->m);
@@ -159,7 +162,7 @@ static int cumulate_run(const struct call *c)
 	return lines > 0 && job.n > 0 ? gpu_launch(c, l->fn, gpu_grid(lines), &job, sizeof(job)) : 0;
 }
 
-/* CumSum and CumProd along an axis that only the run knows. */
+/* Accepts CumSum and CumProd along an axis that is known only at run time. */
 static bool anywhere_accepts(const struct site *s, struct why *w)
 {
 	const struct shape *x = &site_in(s, 0)->shape;
@@ -187,7 +190,7 @@ static int anywhere_reshape(struct site *s, struct step *step, struct diag *d)
 		.op = (name), .types = T_NUMBERS, .accepts = anywhere_accepts,                     \
 		.reshape = anywhere_reshape, .run = gpu_tasks_run                                  \
 	}
-/* The types of ONNX: small integers only have ReduceMax and ReduceMin. */
+/* The element types that ONNX allows. 8-bit integers are allowed for ReduceMax and ReduceMin only (T_REDUCED). */
 #define T_CUMULATED (T_FLOATING | T_I32 | T_I64 | T_U32 | T_U64)
 #define T_REDUCED   (T_CUMULATED | T_I8 | T_U8)
 #define ROW(name)                                                                                  \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Resize. The plan contains tables of taps (ops/taps.h): for each output position of an axis, the input positions and their
- * weights. One pass for each axis whose size changes. Floats up to 32 bits and integers up to 16 bits are computed in fp32,
- * the others in fp64, and rounded once. Mode nearest copies elements of any type.
+ * Resize. The plan contains tables of taps (ops/taps.h): the input positions, with their weights, for each output
+ * position of an axis. Each axis whose size changes needs one pass. Floats up to 32 bits and integers up to 16 bits are
+ * computed in fp32, other types in fp64; the results are rounded once. Mode nearest copies elements of any type.
  */
 #include "gpu/kernels/resize.h"
 #include "gpu/launch/channels_last.h"
@@ -18,7 +18,7 @@ GPU_SAME(GPU_NEAREST_CEIL, NEAREST_CEIL);
 GPU_SAME(GPU_NEAREST_SIMPLE, NEAREST_SIMPLE);
 
 struct resize_axis {
-	int64_t in, out; /* sizes; axes are in the order of memory */
+	int64_t in, out; /* sizes of the axis; axes are in the order of memory */
 	struct taps taps;
 	size_t index, weight, outside; /* byte offsets in the tables */
 };
@@ -30,19 +30,19 @@ struct resize_state {
 	struct resize_axis axis[RESIZE_AXES];
 	struct gpu_resize_pass pass[RESIZE_AXES];
 	void *fn[RESIZE_AXES];
-	size_t half[2]; /* workspace offsets of the two buffers between passes */
+	size_t half[2]; /* workspace offsets of the two buffers for results between passes */
 	bool integers, crop, nearest;
 	void *in_fn, *out_fn, *outside_fn;
 	size_t in_at, out_at;
 	struct gpu_resize_whole whole;
 	struct gpu_resize_outside outside;
-	/* for a crop region that only the run knows: a kernel computes the tables in each run */
+	/* Kernel that computes the tables in each run, if the region to crop is known only at run time. */
 	void *region_fn;
 	int nregions;
 	struct gpu_resize_region region[RESIZE_AXES];
 };
 
-/* Whether the region to crop is known only in the run. */
+/* Returns whether the region to crop is known only at run time. */
 static bool region_known_late(const struct site *s)
 {
 	const struct resize *p = s->node->params;
@@ -57,7 +57,7 @@ static bool in_f32(enum dtype t)
 	       (dtype_class(t) != DT_FLOAT && dtype_bits(t) <= 16);
 }
 
-/* Whether input i is given; ONNX treats an empty list as not given. */
+/* Returns whether the node has input i. ONNX treats an empty list as a missing input. */
 static bool is_given(const struct site *s, uint32_t i)
 {
 	const struct vinfo *v = site_in(s, i);
@@ -105,7 +105,9 @@ static double roi_at(const struct site *s, int64_t i, double absent)
 	return roi && i < tensor_count(roi) ? elem_f64(tensor_dtype(roi), roi->data, i) : absent;
 }
 
-/* Position of dimension d in the order of memory, where channels (dimension 1) are last if `last`. */
+/*
+ * Returns the position of dimension d in the order of memory. If `last` is true, the channels (dimension 1) are last.
+ */
 static int memory_axis(int d, int rank, bool last)
 {
 	return !last ? d : d == 0 ? 0 : d == 1 ? rank - 1 : d - 1;
@@ -140,7 +142,10 @@ static bool make_axes(const struct site *s, struct resize_state *c, const struct
 	return true;
 }
 
-/* Sets the offsets of all tables in one buffer and returns its size; writes the tables to `to` unless it is NULL. */
+/*
+ * Sets the offsets of all tables in one buffer and returns the size of the buffer. Writes the tables to `to` unless it
+ * is NULL.
+ */
 static size_t lay_tables(struct resize_state *c, bool narrow, char *to)
 {
 	size_t at = 0;
@@ -197,7 +202,10 @@ static void integer_range(enum dtype t, double *low, double *high)
 	*high = t == DT_BOOL ? 1 : ldexp(1, bits - (is_signed ? 1 : 0)) - 1;
 }
 
-/* Finds the kernel of pass k. The first pass reads and the last writes the tensor's type t; others the computing type. */
+/*
+ * Finds the kernel of pass k. The first pass reads the tensor's type t and the last pass writes it; other passes read
+ * and write the type in which they compute.
+ */
 static int pass_kernel(struct site *s, struct resize_state *c, int k, enum dtype t, struct diag *d)
 {
 	bool narrow = in_f32(t);
@@ -285,7 +293,7 @@ static int find_more_kernels(struct site *s, struct step *step, struct resize_st
 	return good ? 0 : -E_DEVICE;
 }
 
-/* Plans the kernel that computes, in each run, the tables of the axes that change size. */
+/* Plans the kernel that computes, in each run, the tables of the axes whose size changes. */
 static int plan_regions(struct site *s, struct resize_state *c, const struct resize_sizes *r,
 			bool last, struct diag *d)
 {

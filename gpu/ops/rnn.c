@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recurrent layers: one launch a time step, two for a GRU. */
+/* Recurrent layers, with one launch for each time step, or two for a GRU. */
 #include "ops/rnn.h"
 
 #include "gpu/launch/job.h"
@@ -80,7 +80,7 @@ static int add_task(struct site *s, struct step *step, const struct gpu_rnn *j, 
 	return gpu_task_add(s, step, "rnn", name, j, sizeof(*j), grid, d);
 }
 
-/* Adds one task for the time step; rnn_run launches it with the number of each step. */
+/* Adds one task for the time step; rnn_run launches it for each step with the step's number. */
 static int rnn_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	struct gpu_rnn job = {0};
@@ -124,10 +124,13 @@ static int rnn_run(const struct call *c)
 
 /* ---- com.microsoft::DynamicQuantizeLSTM ------------------------------------------------------ */
 
-/* MAX_DEPTH: up to so many products of 8-bit numbers, a sum fits 32 bits. */
+/* MAX_DEPTH: a sum of up to this many products of 8-bit numbers fits 32 bits. */
 enum { SCALES = RNN_P + 1, MAX_DEPTH = 32768 };
 
-/* Whether input i has one scale (or zero point) a direction, or one a column; *many: one a column. */
+/*
+ * Returns whether input i has one scale (or zero point) for each direction or for each column. *many becomes true if it
+ * has one for each column.
+ */
 static bool scales_fit(const struct site *s, uint32_t i, int *many)
 {
 	const struct shape *w = &site_in(s, i < SCALES + 2 ? RNN_W : RNN_R)->shape;
@@ -171,7 +174,10 @@ static void fill_quantized(const struct site *s, struct step *step, struct gpu_q
 						      sizeof(uint32_t));
 }
 
-/* Tasks: start states, ranges of the input, its quantization, its products, one launch a time step, final states. */
+/*
+ * Adds the tasks: start states, ranges of the input, quantization of the input, products of the input, one launch for
+ * each time step, final states.
+ */
 static int qlstm_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	struct gpu_qlstm job = {.rnn = {.cell = CELL_LSTM}};

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GridSample, AffineGrid, RoiAlign, Col2Im and less common pools and convolutions. Their kernels are in kernels/sample.cu. */
+/*
+ * GridSample, AffineGrid, RoiAlign, Col2Im and the less common pools and convolutions. Their kernels are in
+ * kernels/sample.cu.
+ */
 #include "gpu/ops/task_rows.h"
 
 #include "gpu/launch/window.h"

@@ -45,7 +45,7 @@ const char *gpu_attend_refusal(const struct gpu_attend *j)
 		       : NULL;
 }
 
-/* Whether the tensor-core kernels, which keep the scores in registers, have this form of attention. */
+/* Returns whether the kernels on tensor cores, which keep the scores in registers, support this form of attention. */
 static bool fits_tensor_cores(const struct gpu_attend *j, enum dtype t)
 {
 	bool mask = !j->mask_type || j->mask_type == DT_BOOL || j->mask_type == (int)t;
@@ -61,8 +61,8 @@ static bool are_multiples(const int64_t *steps, int64_t by)
 }
 
 /*
- * Warps of a block of the strict fp32 kernel; each warp computes 16 queries. Blocks are smaller when there are few of
- * them, so that more processors of the device have work.
+ * Returns the number of warps in a block of the strict fp32 kernel, in which each warp computes 16 queries. If there
+ * are few blocks, they are made smaller, so that more processors of the device have work.
  */
 static unsigned exact_warps(const struct site *s, const struct gpu_attend *j)
 {
@@ -139,7 +139,7 @@ int gpu_attend_launch(const struct call *c, const struct gpu_attend_plan *p)
 
 struct fused {
 	struct gpu_attend_plan plan;
-	size_t start[3]; /* bytes at which q, k and v begin in their inputs */
+	size_t start[3]; /* byte offsets at which q, k and v begin in their inputs */
 	bool packed;
 };
 
@@ -175,7 +175,7 @@ static void fill_separate(const struct fused_attention *p, const struct shape *q
 	}
 }
 
-/* Whether a mask known before the run leaves each query at least one key. `safe` has no effect then. */
+/* Returns whether a mask that is known before the run leaves each query at least one key. Then `safe` has no effect. */
 static bool leaves_a_key(const struct tensor *t)
 {
 	int64_t n = t ? tensor_count(t) : 0,
@@ -194,7 +194,10 @@ static bool leaves_a_key(const struct tensor *t)
 	return true;
 }
 
-/* Whether a mask known before the run is the causal one: it hides later keys from each query, and nothing else. */
+/*
+ * Returns whether a mask that is known before the run is the causal one, which hides later keys from each query and
+ * nothing else.
+ */
 static bool is_causal(const struct tensor *t, int64_t queries, int64_t keys)
 {
 	int64_t n = t ? tensor_count(t) : 0, rank = t ? t->shape.rank : 0;
@@ -217,8 +220,8 @@ static void fill_mask(const struct site *s, const struct vinfo *mask, struct gpu
 {
 	const struct tensor *known = site_known(s, 3);
 
-	if (j->right < 0 &&
-	    is_causal(known, j->s, j->t)) { /* as a causal attention the kernel skips the later keys */
+	/* if the attention is marked as causal, the kernel skips the later keys */
+	if (j->right < 0 && is_causal(known, j->s, j->t)) {
 		j->right = 0;
 		j->offset = 0;
 		return;

@@ -10,7 +10,7 @@
 
 struct sdpa;
 struct gpu_attend_plan {
-	const struct sdpa *library; /* cuDNN's plan; NULL: our own kernel */
+	const struct sdpa *library; /* cuDNN's plan, or NULL if our own kernel is used */
 	void *fn;
 	struct gpu_grid grid;
 	struct gpu_attend job;
@@ -18,29 +18,30 @@ struct gpu_attend_plan {
 };
 
 /*
- * Strides of batch, head and position, in elements: of [batch, length, heads * size] if merged, with `row` elements
- * from one position to the next, else of [batch, heads, length, size].
+ * Sets the strides of batch, head and position, in elements. A merged tensor is [batch, length, heads * size], with
+ * `row` elements from one position to the next; otherwise the tensor is [batch, heads, length, size].
  */
 void gpu_attend_steps(bool merged, int64_t heads, int64_t length, int64_t size, int64_t row,
 		      int64_t *steps);
 /*
- * Strides of a mask or bias that broadcasts to [batch, heads, queries, keys]; *mask_keys: its last dimension, which may
- * be shorter than `keys`. A mask of rank 4 at most.
+ * Sets the strides of a mask or bias that broadcasts to [batch, heads, queries, keys] and has at most four dimensions.
+ * *mask_keys becomes its last dimension, which may be shorter than `keys`.
  */
 void gpu_attend_mask(const struct shape *s, int64_t keys, int64_t *steps, int64_t *mask_keys);
-/* Why no kernel supports the job; NULL if one does. */
+/* Returns why no kernel supports the job, or NULL if one does. */
 const char *gpu_attend_refusal(const struct gpu_attend *job);
 /*
- * Chooses the kernel for plan->job and sets plan->scratch. t: element type of q, k, v and y. starts: bytes from an
- * aligned address to q, k and v. The job's `sink`, `qk` and `valid` must be gpu_attend_there if the run will set them.
- * 0 or -code.
+ * Chooses the kernel for plan->job and sets plan->scratch. t is the element type of q, k, v and y. starts holds the
+ * distance of q, k and v from an aligned address, in bytes. The job's `sink`, `qk` and `valid` must be gpu_attend_there
+ * if the run will set them. Returns 0 or -code.
  */
 int gpu_attend_set(const struct site *s, struct gpu_attend_plan *plan, enum dtype t,
 		   const size_t starts[3], struct diag *d);
-/* Queues the kernel; plan: a copy whose job has its pointers. 0 or -code. */
+/* Queues the kernel. plan must be a copy of the plan whose job has its pointers filled in. Returns 0 or -code. */
 int gpu_attend_launch(const struct call *c, const struct gpu_attend_plan *plan);
 
-extern const char gpu_attend_there[]; /* placeholder of a pointer that only the run knows */
+/* placeholder for a pointer that is known only at run time */
+extern const char gpu_attend_there[];
 
 /* infer::Attention */
 bool gpu_fused_attention_accepts(const struct site *s, struct why *w);

@@ -5,7 +5,10 @@
 
 #define T_MADE (T_NUMBERS)
 
-/* *out: the integer in input i, or `absent` if the input is not given; false if only the run knows it. */
+/*
+ * Sets *out to the integer in input i, or to `absent` if the node does not have the input. Returns false if the integer
+ * is known only at run time.
+ */
 static bool known_integer(const struct site *s, uint32_t i, int64_t absent, int64_t *out)
 {
 	const struct tensor *t = site_known(s, i);

@@ -54,7 +54,7 @@ static int slice_reshape(struct site *s, struct step *step, struct diag *d)
 	return m->fn ? 0 : -E_DEVICE;
 }
 
-/* Length along the axis of output k of Split, which the model does not use. */
+/* Returns the length, along the axis, of Split's output k if the model does not use that output. */
 static int64_t unused_length(const struct site *s, uint32_t k, int axis)
 {
 	const struct tensor *t = site_known(s, 1);
@@ -154,7 +154,8 @@ static int pad_run(const struct call *c)
 
 struct trilu_state {
 	void *fn;
-	bool reads; /* the kernel reads the diagonal k, which only the run knows */
+	/* the kernel reads the number of the diagonal, k, because it is known only at run time */
+	bool reads;
 	struct gpu_trilu job;
 };
 

@@ -2,23 +2,33 @@
 #ifndef GPU_OPS_SORTED_LINES_H
 #define GPU_OPS_SORTED_LINES_H
 /*
- * Tasks that sort.c, gather.c and detect.c share: a bitonic sort of lines of keys, and the compaction of flagged slices
- * (TopK, NonZero, Unique, Compress, ...), which gives each flagged slice its place by prefix sums.
+ * Tasks that sort.c, gather.c and detect.c share. One is a bitonic sort of lines of keys. The other is the compaction
+ * of flagged slices (for NonZero, Unique, Compress and others): prefix sums give each flagged slice its position in the
+ * output.
  */
 #include "gpu/launch/job.h"
 
-/* Reserves workspace for `lines` lines of n keys with their indices; false if they are too many. */
+/* Reserves workspace for `lines` lines of n keys with their indices. Returns false if there are too many keys. */
 bool gpu_sort_room(struct gpu_sort *s, struct step *step, int64_t lines, int64_t n);
-/* Adds the launches of kernels NAME_tiles and NAME_step of FILE.cu, which sort; `sort` is a member of the job. */
+/*
+ * Adds the launches of the kernels NAME_tiles and NAME_step of FILE.cu, which sort. `sort` must point to a member of
+ * the job.
+ */
 int gpu_sort_add(struct site *s, struct step *step, const char *file, const char *name, void *job,
 		 size_t bytes, struct gpu_sort *sort, struct diag *d);
 
-/* Reserves workspace for the flags of n slices; adds the launches that give each flagged slice its place. */
+/*
+ * gpu_flags_room() reserves workspace for the flags of n slices. gpu_flags_add() adds the launches that give each
+ * flagged slice its position.
+ */
 void gpu_flags_room(struct gpu_slices *p, struct step *step, int64_t n);
 int gpu_flags_add(struct site *s, struct step *step, const struct gpu_slices *p, struct diag *d);
-/* Runs all tasks but the last, which writes the result. *job: that task's job with `kept`, the number of slices. Waits. */
+/*
+ * Runs all tasks except the last one, which writes the result, and waits for them. *job becomes the job of the last
+ * task, with the number of slices in `kept`.
+ */
 int gpu_slices_count(const struct call *c, struct gpu_slices *job);
-/* Launches the last task with this job, once the outputs exist. */
+/* Launches the last task with this job. The outputs must exist. */
 int gpu_slices_write(const struct call *c, struct gpu_slices *job);
 
 #endif

@@ -2,9 +2,9 @@
 #ifndef GPU_OPS_TASK_ROWS_H
 #define GPU_OPS_TASK_ROWS_H
 /*
- * Kernel rows of sample.c and matrix.c for the tables of other families: regions and pools (pool.c), grids (resize.c),
- * Col2Im and convolutions (conv.c), Einsum, Det and Inverse (matmul.c), normalizations (norm.c). All of them have no state
- * but their tasks, which gpu_tasks_run launches.
+ * Entries for the kernel tables of other families whose kernels are in sample.c and matrix.c: regions and pools (for
+ * the table in pool.c), grids (resize.c), Col2Im and convolutions (conv.c), Einsum, Det and Inverse (matmul.c),
+ * normalizations (norm.c). The only state of these kernels is their tasks, which gpu_tasks_run launches.
  */
 #include "gpu/launch/job.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TfIdfVectorizer of integers; operators on strings run on the host. */
+/* TfIdfVectorizer of integers. Operators on strings run on the host. */
 #include "gpu/launch/job.h"
 #include "gpu/kernels/tfidf.h"
 #include "ops/text.h"
@@ -10,7 +10,7 @@ GPU_SAME(GPU_TFIDF_TF, TFIDF_TF);
 GPU_SAME(GPU_TFIDF_IDF, TFIDF_IDF);
 GPU_SAME(GPU_TFIDF_TFIDF, TFIDF_TFIDF);
 
-/* The n-grams of the pool that can be counted, in the pool's order, each with its column of the output. */
+/* The n-grams of the pool that can be counted, in the order of the pool. Each n-gram has its output column. */
 struct grams {
 	struct gpu_gram *v;
 	int64_t *column;
@@ -24,7 +24,7 @@ struct tfidf_state {
 	struct gpu_tfidf job;
 };
 
-/* Whether the pool has an equal n-gram later on, which is the one that counts. */
+/* Returns whether the pool contains an equal n-gram later on. In that case only the last of them is counted. */
 static bool hidden_by_later(const struct map *last, const struct tfidf_params *p, int64_t from,
 			    int64_t n, int64_t id)
 {
@@ -76,7 +76,10 @@ static bool tfidf_accepts(const struct site *s, struct why *w)
 	return bad ? refuse(w, "%s", bad) : true;
 }
 
-/* Makes one buffer: where each column's n-grams begin, the pool, the n-grams by column. NULL: no memory. */
+/*
+ * Makes one buffer that holds the start of each column's n-grams, the pool, and the n-grams sorted by column. Returns
+ * NULL if memory ran out.
+ */
 static char *lay_tables(const struct tfidf_params *p, const struct grams *g, struct gpu_tfidf *j,
 			size_t *bytes)
 {
@@ -99,7 +102,8 @@ static char *lay_tables(const struct tfidf_params *p, const struct grams *g, str
 	for (int64_t c = 0; c < j->columns; c++)
 		begin[c + 1] += begin[c];
 	struct gpu_gram *to = (struct gpu_gram *)(void *)(host + first + pool);
-	for (int64_t k = g->n; k-- > 0;) /* backwards, so that n-grams of a column keep their order */
+	/* backwards, so that the n-grams of a column keep their order */
+	for (int64_t k = g->n; k-- > 0;)
 		to[--begin[g->column[k] + 1]] = g->v[k];
 	for (int64_t c = 0; c < j->columns; c++)
 		begin[c] = begin[c + 1];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Optimizer steps (Adagrad, Adam, Momentum) run on the host: models that are deployed for inference do not have them. */
+/*
+ * Optimizer steps (Adagrad, Adam, Momentum) run on the host, because models that are deployed for inference do not
+ * contain them.
+ */
 #include "backend/backend.h"
 
 const struct kernel gpu_training[] = {{0}};

@@ -73,7 +73,7 @@ static int class_reshape(struct site *s, struct step *step, struct diag *d)
 	return u->fn ? 0 : -E_DEVICE;
 }
 
-/* Dropout that is known not to drop anything, without an output of the mask, is a view. */
+/* Accepts Dropout that is known not to drop anything and has no mask output. It becomes a view of its input. */
 static bool dropout_accepts(const struct site *s, struct why *w)
 {
 	const struct tensor *mode = s->node->nin > 2 ? site_known(s, 2) : NULL;
@@ -84,7 +84,7 @@ static bool dropout_accepts(const struct site *s, struct why *w)
 	return true;
 }
 
-/* Dropout in training mode, or in a mode that only the run knows, or with an output of the mask. */
+/* Dropout in training mode, in a mode that is known only at run time, or with a mask output. */
 struct dropping {
 	void *fn;
 	bool fixed; /* the model gives the seed */
@@ -119,7 +119,7 @@ static int dropping_run(const struct call *c)
 	return job.n ? gpu_launch(c, r->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
 }
 
-/* FastGelu with a bias is among the binary operators. */
+/* Accepts FastGelu without a bias. FastGelu with a bias is a binary operator (binary.c). */
 static bool fast_gelu_accepts(const struct site *s, struct why *w)
 {
 	return !site_in(s, 1) || refuse(w, "a bias");
@@ -136,7 +136,7 @@ static int scaler_reshape(struct site *s, struct step *step, struct diag *d)
 	int err = 0;
 
 	job.scale = (double)p->scale;
-	/* the biases are in the job, GPU_SCALES of them a launch */
+	/* The biases are part of the job, which holds GPU_SCALES of them for each launch. */
 	for (int64_t c = 0; c < channels && job.n && !err; c += GPU_SCALES) {
 		job.first = c;
 		for (int64_t i = 0; i < GPU_SCALES && c + i < p->bias.n; i++)
