@@ -205,8 +205,8 @@ const char *conv_transpose_window(struct window *w, const struct conv_transpose 
 			w->out[i] = same && w->stride[i] == 1 && p->output_padding.n <= 0
 					    ? w->in[i]
 					    : DIM_UNKNOWN;
-			/* the output size is in * stride, or larger if the pads would have to be negative */
 		} else if (same) {
+			/* the output size is in * stride, or larger if the pads would have to be negative */
 			transpose_pads(w, i, full - w->in[i] * w->stride[i],
 				       p->window.auto_pad == PAD_SAME_UPPER);
 			w->out[i] = full - w->begin[i] - w->end[i];

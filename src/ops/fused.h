@@ -71,8 +71,8 @@ struct fused_addnorm {
  *   PW_CONST: a is an index into consts.
  *   PW_NEG to PW_COS take a alone.
  *   PW_ACT: applies the activation b (enum act) to a; consts[c] is alpha, consts[c + 1] is beta.
- * outs[i] is the instruction that computes output i. expr is the program as text for people, "out0 = relu(in0 +
- * in1)".
+ * outs[i] is the instruction that computes output i.
+ * expr is the program as text for people, "out0 = relu(in0 + in1)".
  */
 enum pw_op {
 #define INSTRUCTION(id) PW_##id,

@@ -13,7 +13,7 @@
  * Computes the size of dimension number `hole` of the target, which is -1 there: the product of the input dims
  * divided by the product of the other target dims. Equal symbols of input and target cancel. The bits of `taken` mark
  * input dims that a 0 in the target copies, the bits of `given` mark the target dims that are such copies. *bad is
- * set if the division leaves a remainder.
+ * set if no size fits.
  */
 static int64_t reshape_rest(struct model *m, const struct shape *in, const struct shape *to,
 			    int hole, uint32_t taken, uint32_t given, bool *bad)

@@ -3,20 +3,16 @@
 #define OPS_TAPS_H
 /*
  * Resize axis by axis: each output element along an axis is a weighted sum of n input elements, its taps. All kernels
- * of Resize work from such tables of taps.
+ * of Resize work from tables of taps.
  */
 #include "ops/resize.h"
 
 struct taps {
-	int64_t in, out,
-		/*
-		 * in and out are sizes of the axis; n is the number of taps of each output element, 0 if the axis is
-		 * not resized
-		 */
-		n;
-	int64_t *index; /* [out, n] */
-	double *weight; /* [out, n] */
-	bool *outside;	/* [out]: true if the element has the extrapolation value */
+	int64_t in, out; /* sizes of the axis */
+	int64_t n;	 /* number of taps of each output element; 0 if the axis is not resized */
+	int64_t *index;	 /* [out, n] */
+	double *weight;	 /* [out, n] */
+	bool *outside;	 /* [out]: true if the element has the extrapolation value */
 	/* output elements 2i and 2i + 1 are input element i (mode nearest, scale 2) */
 	bool twice;
 };
