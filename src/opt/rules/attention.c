@@ -137,7 +137,10 @@ static bool huge(struct match *m)
 #define DOT   "s = MatMul(q, k); "
 #define SAFE  "p = Softmax(t) {axis=-1}; y = MatMul(Where(IsNaN(p), 0, p), v)"
 #define PLAIN "y = MatMul(Softmax(t) {axis=-1}, v)"
-/* Two rules: t computed from the scores s by `text`, followed by a plain softmax, or by one that turns NaN into 0. */
+/*
+ * Makes two rules: `text` computes t from the scores s, followed in one rule by a plain softmax, in the other by one
+ * that turns NaN into 0.
+ */
 #define CORE(n, text, to_, guard, sample_)                                                         \
 	{.name = "attention-" n,                                                                   \
 	 .kind = FUSE,                                                                             \

@@ -61,7 +61,7 @@ static bool deconv_shift(struct match *m)
 	return ungrouped(m) && per_channel(m, "o", dim_at(m, "w", 1), match_rank(m, "y"));
 }
 
-/* The other summand has the shape of the convolution's result and is no constant. */
+/* The value r that is added to the convolution's result t has the shape of t and is no constant. */
 static bool residual(struct match *m)
 {
 	if (!fusable(m) || match_const(m, "r"))

@@ -73,8 +73,9 @@ static bool column_scale(struct match *m)
 }
 
 /*
- * The result of a product is transposed to channels first and then added to a convolution's result. Transposing the latter
- * instead lets the product absorb the sum, and the next product of the same kind cancels the Transpose.
+ * The result of a product is transposed to channels first and then added to a convolution's result. Transposing the
+ * convolution's result instead lets the product absorb the sum, and the next product of the same kind cancels the
+ * Transpose.
  */
 static bool channels_residual(struct match *m)
 {
