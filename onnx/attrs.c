@@ -580,7 +580,7 @@ static bool dtype_ok(int type)
 	return type > 0 && type < DT_COUNT && dtype_bits((enum dtype)type);
 }
 
-/* Converts a TypeProto; false if infer cannot represent it, with *t as far as it can. */
+/* Converts a TypeProto to *t. Returns false if infer cannot represent the type; *t then has the part that it can. */
 static bool type_chain(const Onnx__TypeProto *p, struct type *t)
 {
 	const Onnx__TypeProto *elem = NULL;

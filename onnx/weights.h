@@ -20,7 +20,7 @@ struct weights;
 /* Where the functions below put tensors, and what their findings call them. */
 struct weights_to {
 	struct arena *arena;   /* for struct tensor and small data */
-	struct weights *store; /* NULL: all data are copied into the arena */
+	struct weights *store; /* NULL if all data are to be copied into the arena */
 	struct diag *d;
 	const char *what; /* "initializer", "attribute 'value'", ... */
 	bool is_input;	  /* the tensor is an input file: findings are E-INPUT-*, not E-MODEL-* */
@@ -39,7 +39,10 @@ struct weights *weights_open(struct model *m, const char *path, const char *exte
 struct file_map *weights_file(struct weights *w);
 void weights_close(struct model *m);
 
-/* Tells the system that the tensor's pages are not needed soon. It may drop them; they are read from the file again on use. */
+/*
+ * Tells the system that the tensor's pages are not needed soon. The system may drop the pages; they are read from the
+ * file again on use.
+ */
 void weights_drop(struct model *m, const struct tensor *t);
 
 #endif

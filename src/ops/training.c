@@ -45,7 +45,10 @@ static const struct vinfo *info_of(const struct tape *t, uint32_t v)
 	return &t->e->graph->value[v]->info;
 }
 
-/* Sets *out to g, which has the shape of y, summed over the dims along which x was broadcast to y. */
+/*
+ * Sets *out to g, which has the shape of y, summed over the dims along which x was broadcast to y; the sum has the
+ * shape of x.
+ */
 static int unbroadcast(struct tape *t, uint32_t g, uint32_t x, uint32_t y, uint32_t *out)
 {
 	const struct shape *xs = &info_of(t, x)->shape, *ys = &info_of(t, y)->shape;

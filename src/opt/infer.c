@@ -5,10 +5,8 @@
 
 #include <string.h>
 
-enum {
-	KNOWN_BYTES = 64 << 10
-	/* inference evaluates a node only if its inputs together, and its outputs together, have at most this many bytes */
-};
+/* Inference evaluates a node only if its inputs together, and its outputs together, have at most this many bytes. */
+enum { KNOWN_BYTES = 64 << 10 };
 
 static struct vinfo unknown_info(void)
 {

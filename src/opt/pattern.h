@@ -101,8 +101,8 @@ bool match_rule(struct match *m, struct rewriter *w, const struct parsed_rule *r
 int match_build(struct match *m);
 
 /*
- * Parses a text into *out; its names are added to vars and labels. where is the name of the text in messages. Returns
- * 0 or -code.
+ * Parses a text into *out; its names are added to vars and labels. `where` is the name of the text in messages.
+ * Returns 0 or -code.
  */
 int text_parse(const char *text, struct names *vars, struct names *labels, struct arena *a,
 	       const char *where, struct pattern **out, struct diag *d);
