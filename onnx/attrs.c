@@ -526,7 +526,10 @@ int attrs_constant(struct loader *l, struct scope *s, const struct node_view *v,
 
 /* ---- types */
 
-/* As model_symbol, but with a hash map instead of a linear search: a file may name many thousands of symbols. */
+/*
+ * Does what model_symbol does, but with a hash map instead of a linear search: a file may name many thousands of
+ * symbols.
+ */
 static int64_t symbol_number(struct loader *l, const char *name)
 {
 	struct model *m = l->m;

@@ -175,8 +175,9 @@ struct node_view node_view(struct pb_span bytes, uint32_t index);
 /* Loads a body, with `up` the enclosing scope, or the model's graph, with `up` NULL. */
 int load_graph(struct loader *l, struct pb_span bytes, struct scope *up, struct scope **scope);
 /*
- * Load the nodes of a graph or function into s; `number` is the protobuf field that holds them. load_declare enters the names of
- * all outputs first, because a body may use a value of a node that comes later in the file; load_nodes then makes the nodes.
+ * Both load the nodes of a graph or function into s; `number` is the protobuf field that holds them. load_declare
+ * enters the names of all outputs first, because a body may use a value of a node that comes later in the file;
+ * load_nodes then makes the nodes.
  */
 int load_declare(struct loader *l, struct scope *s, struct pb_span bytes, uint32_t number);
 int load_nodes(struct loader *l, struct scope *s, struct pb_span bytes, uint32_t number);

@@ -52,12 +52,11 @@ struct weights {
 	struct file_map file;
 	struct external *externals;
 	struct block *blocks;
-	const char *roots[MAX_ROOTS]; /* folders that external data may lie in, resolved */
+	const char *roots[MAX_ROOTS]; /* folders that external data may lie in, as resolved paths */
 	const char *dir;	      /* the model's folder as given */
 	int nroots;
-	size_t dense,
-		/* bytes of all sparse tensors so far, as dense tensors and as stored in the file */
-		sparse;
+	/* bytes of all sparse tensors so far, as dense tensors and as stored in the file */
+	size_t dense, sparse;
 };
 
 static void add_root(struct weights *w, const char *dir)
@@ -138,7 +137,10 @@ void weights_drop(struct model *m, const struct tensor *t)
 
 /* ---- findings */
 
-/* Adds a finding about this tensor. Any fault of an input file is E-INPUT-FORMAT: it is not the .pb file that its name promises. */
+/*
+ * Adds a finding about this tensor. Any fault of an input file is reported as E-INPUT-FORMAT, because the file is not
+ * the .pb file that its name promises.
+ */
 static int tensor_fail(const struct weights_to *to, enum code code, struct pb_span name,
 		       const char *expected, const char *actual)
 {

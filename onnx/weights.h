@@ -33,7 +33,10 @@ int weights_tensor(const struct weights_to *to, struct pb_span m, struct tensor 
 int weights_sparse(const struct weights_to *to, struct pb_span m, struct tensor **out,
 		   struct pb_span *name);
 
-/* Opens the store of a model that is read from path (NULL: from memory). external_root: a further folder for external data, or NULL. */
+/*
+ * Opens the store of a model that is read from path (NULL if the model is in memory). external_root is a further
+ * folder for external data, or NULL.
+ */
 struct weights *weights_open(struct model *m, const char *path, const char *external_root);
 /* The mapping of the model's own file; it lives as long as the model. */
 struct file_map *weights_file(struct weights *w);

@@ -20,7 +20,7 @@ struct op; /* ops/op.h */
 /* What is known of a value before the run. */
 struct vinfo {
 	struct type type;
-	struct shape shape;	    /* of a tensor; rank -1 unknown */
+	struct shape shape;	    /* of a tensor; rank -1 if unknown */
 	const struct tensor *known; /* its contents, if all are known; otherwise NULL */
 	/*
 	 * Contents of an integer tensor of rank 0 or 1 as far as they are known: `rank` elements, each a number, a
@@ -33,7 +33,7 @@ struct vinfo {
 struct value {
 	uint32_t id;
 	uint32_t producer;	   /* node id; NO_NODE for inputs and initializers */
-	const char *name;	   /* "": the model gives none */
+	const char *name;	   /* "" if the model gives none */
 	const struct tensor *init; /* initializer or folded constant; otherwise NULL */
 	struct vinfo info;	   /* what holds for all input shapes */
 	uint32_t *users;	   /* node ids, one entry per use, captures included */

@@ -16,8 +16,8 @@ enum vkind { V_NONE, V_TENSOR, V_SEQUENCE, V_OPTIONAL, V_MAP };
 
 /* The type of a value. `dtype` is the element type of its tensors, at any level of nesting; for a map it is the type of the map's values. */
 struct type {
-	uint8_t kind;  /* enum vkind; V_NONE: not known */
-	uint8_t dtype; /* enum dtype; DT_NONE: not known */
+	uint8_t kind;  /* enum vkind; V_NONE if not known */
+	uint8_t dtype; /* enum dtype; DT_NONE if not known */
 	uint8_t of;    /* kind of the elements of a sequence or optional */
 	uint8_t of_of; /* kind of the elements of a sequence in an optional */
 	uint8_t key;   /* element type of a map's keys */

@@ -8,7 +8,7 @@
 int infer_same(struct infer *c);
 /* Output 0 has the broadcast shape (numpy rules) of all inputs; its type is bound by the slots. */
 int infer_broadcast(struct infer *c);
-/* As infer_broadcast, but output 0 is of type bool. */
+/* Does what infer_broadcast does, but output 0 is of type bool. */
 int infer_broadcast_bool(struct infer *c);
 /* Output 0 has the shape of input 0 and type t. */
 int infer_same_as(struct infer *c, enum dtype t);

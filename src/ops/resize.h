@@ -23,7 +23,7 @@ enum resize_nearest {
 	NEAREST_PREFER_CEIL,
 	NEAREST_FLOOR,
 	NEAREST_CEIL,
-	NEAREST_SIMPLE /* Resize-10 and Upsample: ceil when the axis shrinks, else floor */
+	NEAREST_SIMPLE /* Resize-10 and Upsample: ceil if the axis shrinks, otherwise floor */
 };
 enum resize_policy { POLICY_STRETCH, POLICY_NOT_LARGER, POLICY_NOT_SMALLER };
 
@@ -41,7 +41,7 @@ struct resize {
 struct resize_sizes {
 	int rank;
 	int64_t out[MAX_RANK];
-	double scale[MAX_RANK]; /* output coordinates are divided by it */
+	double scale[MAX_RANK]; /* output coordinates are divided by the scale */
 	/* position of the axis in roi, scales and sizes; -1 if the axis is not resized */
 	int axis[MAX_RANK];
 	int naxes;

@@ -30,7 +30,7 @@ int rnn_activations_needed(const struct rnn *p, enum rnn_cell c)
 	return functions_of(c) * rnn_directions(p);
 }
 
-/* Name of activation function k, counted through all directions; the cell's default if the model names none. */
+/* The name of activation function k, counted through all directions; the cell's default if the model names none. */
 static const char *function_name(const struct rnn *p, enum rnn_cell c, int k)
 {
 	if (k < p->activations.n)

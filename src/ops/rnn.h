@@ -15,7 +15,7 @@ enum { RNN_PLAIN, RNN_GRU, RNN_LSTM, RNN_QUANTIZED_LSTM }; /* .variant of the ro
 struct rnn {
 	struct texts activations;
 	struct floats activation_alpha, activation_beta;
-	float clip; /* NAN: none */
+	float clip; /* NAN if there is none */
 	int direction;
 	int64_t hidden_size, layout;
 	int64_t input_forget;	     /* LSTM */

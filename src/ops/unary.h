@@ -28,7 +28,7 @@ struct dropout {
 };
 struct image_scaler {
 	float scale;
-	struct floats bias; /* one for each channel; empty: 0 */
+	struct floats bias; /* one for each channel; empty if it is 0 */
 };
 struct bit_cast {
 	int64_t to;

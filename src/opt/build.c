@@ -176,7 +176,7 @@ static bool is_literal(const struct term *t)
 	return t->kind == TERM_NUMBER || t->kind == TERM_LIST || t->kind == TERM_ATTR;
 }
 
-/* The element type if the mask has exactly one, else DT_NONE. */
+/* The element type if the mask has exactly one, otherwise DT_NONE. */
 static enum dtype only_type(uint64_t mask)
 {
 	return mask && !(mask & (mask - 1)) && mask < T_SEQ ? (enum dtype)__builtin_ctzll(mask)

@@ -17,7 +17,7 @@ enum term_kind {
 };
 
 struct attr_text {
-	const char *name; /* NULL: all attributes of label (...c) */
+	const char *name; /* NULL for all attributes of label (...c) */
 	const char *text;
 	int label;
 };
@@ -57,7 +57,8 @@ struct pattern {
 	 */
 	int defined[MAX_NAMES];
 	uint32_t output[MAX_NAMES];
-	bool root[MAX_NAMES]; /* indexed by statement: no other statement uses its outputs */
+	/* indexed by statement: true if no other statement uses its outputs */
+	bool root[MAX_NAMES];
 };
 
 /* The names of values, or of labels, in one rule. */

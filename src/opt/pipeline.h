@@ -15,7 +15,7 @@ extern const struct opt_pass opt_passes[];
 
 /* A line of --explain: a rule that was applied at a node, or why it was not. */
 struct opt_note {
-	const char *rule, *node, *why; /* why NULL: it was applied */
+	const char *rule, *node, *why; /* why is NULL if the rule was applied */
 	struct opt_note *next;
 };
 

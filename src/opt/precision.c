@@ -21,8 +21,9 @@ struct lowering {
 	uint32_t *small;
 	/* indexed by value id: the lowered value converted back to fp32; NO_VALUE if not made yet */
 	uint32_t *large;
-	bool *lowered;	/* indexed by value id: was fp32 and has the smaller type now */
-	bool *captured; /* indexed by value id: a body reads it */
+	/* indexed by value id: whether the value was fp32 and has the smaller type now */
+	bool *lowered;
+	bool *captured; /* indexed by value id: whether a body reads the value */
 	uint32_t n; /* number of values before the pass: only these have entries in the arrays */
 	int changes;
 };

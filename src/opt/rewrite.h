@@ -49,7 +49,7 @@ struct rule {
 	const char *name;
 	enum rule_kind kind;
 	const char *from, *to;
-	bool (*when)(struct match *); /* NULL: always */
+	bool (*when)(struct match *); /* NULL if the rule always applies */
 	bool inexact;		      /* changes rounding: not applied with --optimize basic */
 	/*
 	 * Inputs for the test of the rule (test/unit/rules.c): "x[2,3,8,8] w[4,3,3,3] s=0.5". `v+[4]` has positive
@@ -129,7 +129,7 @@ struct rule_set {
  * or -code.
  */
 int rules_parse(struct rule_set *set, struct arena *a, struct diag *d);
-/* Parse one rule, for tests. */
+/* Parses one rule, for tests. */
 int rule_parse(const struct rule *r, struct arena *a, struct parsed_rule *out, struct diag *d);
 
 /*
