@@ -322,8 +322,8 @@ void onnx_unload(struct model *m)
 	if (!m)
 		return;
 	weights_close(m);
-	struct arena a =
-		m->arena; /* struct model itself is not in its arena, so the arena's head must be copied before it is freed */
+	/* struct model is not in its own arena, so it is freed separately */
+	struct arena a = m->arena;
 	arena_free(&a);
 	mem_free(m);
 }

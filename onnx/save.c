@@ -41,7 +41,7 @@ static void add_name(struct names *x, struct pb_span s)
 	x->v[x->n++] = span_text(x->arena, s);
 }
 
-/* Protobuf: if a singular field occurs several times, its last occurrence counts. */
+/* Returns the last occurrence of a singular field, the one that counts in protobuf. */
 static struct pb_span last_of(struct pb_span m, uint32_t number)
 {
 	struct pb_span s = {0};

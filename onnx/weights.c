@@ -368,7 +368,10 @@ enum {
 	F_UINT64_DATA = 11,
 };
 
-/* Skipped while decoding: numbers are read where they lie, and doc strings and metadata are not used. */
+/*
+ * Fields that pb_decode skips: numbers are read where they lie in the file, and doc strings and metadata are not
+ * used.
+ */
 static const struct pb_lazy lazy[] = {
 	{&onnx__tensor_proto__descriptor, 1u << F_DIMS | 1u << F_FLOATS_DATA | 1u << F_INT32_DATA |
 						  1u << F_STRING_DATA | 1u << F_INT64_DATA |

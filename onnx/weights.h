@@ -17,7 +17,7 @@ enum { UNALIGNED_MIN = 256 * 1024 };
 /* Memory that a loaded model owns besides its arena: mapped files and copied tensors. */
 struct weights;
 
-/* Where the functions below put tensors, and what their findings call them. */
+/* Tells the functions below where to put tensors, and what to call the tensors in findings. */
 struct weights_to {
 	struct arena *arena;   /* for struct tensor and small data */
 	struct weights *store; /* NULL if all data are to be copied into the arena */

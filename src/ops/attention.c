@@ -114,7 +114,8 @@ static int attention_infer(struct infer *c)
 	struct shape score = shape_of_4(hq.batch, hq.n, hq.length, total);
 	if (mask.rank > 0 &&
 	    mask.dim[mask.rank - 1] <
-		    total) /* a mask shorter than the keys hides the keys behind its end */
+		    /* a mask that is shorter than the number of keys hides the keys beyond the mask's end */
+		    total)
 		mask.dim[mask.rank - 1] = total;
 	if (mask.rank >= 0 && shape_known(&score) && shape_known(&mask) &&
 	    (!shape_broadcast(&mask, &score, &r) || !shape_equal(&r, &score)))

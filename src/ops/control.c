@@ -471,7 +471,10 @@ static const struct field map_attrs[] = {
 	OLD(name_, 24, 0), OLD(name_, 23, 0), OLD(name_, 21, 0), OLD(name_, 19, 0),                \
 		OLD(name_, 16, 0)
 
-/* Old versions allow fewer types of values passed to bodies; the slots accept the newest version's types for all. */
+/*
+ * Old versions allow fewer types for values passed to bodies, but the slots accept the newest version's types in all
+ * versions.
+ */
 const struct op ops_control[] = {{.name = "If",
 				  .since = 25,
 				  .in = if_in,

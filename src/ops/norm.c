@@ -191,7 +191,7 @@ static int infer_group_norm(struct infer *c)
 				  fmt(c->diag, "%" PRId64, p->num_groups));
 	for (uint32_t i = 1; i < 3; i++) {
 		struct shape s = infer_shape(c, i);
-		/* opset 18 had one element for each group, newer versions one for each channel */
+		/* in opset 18 this input has one element for each group, in newer versions one for each channel */
 		if (s.rank == 1 && s.dim[0] >= 0 && x.rank > 1 && x.dim[1] >= 0 &&
 		    s.dim[0] != x.dim[1] && s.dim[0] != p->num_groups)
 			return infer_fail(c, E_SHAPE, (int)i, "an element a channel",

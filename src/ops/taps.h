@@ -28,7 +28,7 @@ bool taps_linear(const struct resize *p);
 int64_t taps_count(const struct resize *p, double scale);
 /* Fills index, weight, outside and twice; the caller has set in, out and n and allocated the arrays. */
 void taps_fill(const struct taps_axis *a, struct taps *t);
-/* Whether axis d is resized: it changes size, or scale and crop make it differ. */
+/* Whether axis d is resized: its size changes, or the scale or the crop changes its elements. */
 bool taps_change(const struct resize *p, const struct resize_sizes *r, const struct shape *x, int d);
 /*
  * Computes the order in which axes are resized one after the other; returns their number. Axes that shrink come

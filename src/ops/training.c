@@ -15,8 +15,10 @@ struct tape {
 	uint32_t nvalues, nnodes; /* number of values and nodes before derivative nodes were added */
 	/* indexed by value id: id of the derivative of y with respect to the value, or NO_VALUE */
 	uint32_t *grad;
-	uint32_t *uses; /* for each node id: how many nodes between xs and y use it and have not been handled yet */
-	bool *between; /* for each node id: whether some path from the node to y does not pass through any of xs */
+	/* indexed by node id: number of nodes between xs and y that use the node and have not been handled yet */
+	uint32_t *uses;
+	/* indexed by node id: whether some path from the node to y does not pass through any of xs */
+	bool *between;
 	uint32_t *queue, head, tail;
 };
 

@@ -62,8 +62,8 @@ static void take_declared(struct vinfo *v, const struct vinfo *declared)
 }
 
 /*
- * Gives each unknown dimension a new symbol, so that dims derived from the same one are known to be equal. Not in
- * bodies, where a value may have another size in each iteration.
+ * Gives each unknown dimension a new symbol, so that dims derived from the same one are known to be equal. Dimensions
+ * in bodies get none, because a value may have another size in each iteration.
  */
 static void name_unknown(struct optimizer *o, const struct graph *g, struct vinfo *v)
 {

@@ -28,16 +28,18 @@
  * The values that no statement uses are the pattern's outputs; a pattern may have several.
  *
  * In a replacement (and in an operator's .expand, over the names of its slots in any case):
- *   name		a value of the pattern; its definition earlier in the text
- *   name?		left out where the pattern's is; where the slot must be given, the operator
- *			vanishes and its first argument stands for it
+ *   name		a value of the pattern, or one that the text has defined before
+ *   name?		left out if the pattern's value is left out; if the slot must be given, the
+ *			operator vanishes and its first argument takes its place
  *   0.5		a constant in the type that the slot's type variable has there
- *   [-1, 1...w]	a list of integers; `1...w`: as many ones as fill it up to w's rank
+ *   [-1, 1...w]	a list of integers; `1...w` stands for the ones that fill it up to w's rank
  *   $axis, c.axis	the attribute of the expanded node, of the node labelled c, as a constant
  *   {act=relu}		text as on a command line
- *   {axis=$axis}, {axis=c.axis}, {alpha=1/@s*2}: from an attribute; a product of numbers,
- *			attributes, values @s of constants of one element and dimensions @q[1]
- *   {...c}		first: all attributes that both have by name; later ones win
+ *   {axis=$axis}, {axis=c.axis}	the value of an attribute
+ *   {alpha=1/@s*2}	a product of numbers, attributes, values @s of constants of one element and
+ *			dimensions @q[1]
+ *   {...c}		first in the braces: copies all attributes whose names both operators have;
+ *			attributes behind it win
  * The outputs of the pattern must all be defined. `y = x` makes x take y's place.
  */
 #include "backend/backend.h"
