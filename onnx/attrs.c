@@ -526,7 +526,10 @@ int attrs_constant(struct loader *l, struct scope *s, const struct node_view *v,
 
 /* ---- types */
 
-/* As model_symbol, but with a hash map instead of a linear search: a file may name many thousands of symbols. */
+/*
+ * Does what model_symbol does, but with a hash map instead of a linear search: a file may name many thousands of
+ * symbols.
+ */
 static int64_t symbol_number(struct loader *l, const char *name)
 {
 	struct model *m = l->m;
@@ -580,7 +583,7 @@ static bool dtype_ok(int type)
 	return type > 0 && type < DT_COUNT && dtype_bits((enum dtype)type);
 }
 
-/* Converts a TypeProto; false if infer cannot represent it, with *t as far as it can. */
+/* Converts a TypeProto to *t. Returns false if infer cannot represent the type; *t then has the part that it can. */
 static bool type_chain(const Onnx__TypeProto *p, struct type *t)
 {
 	const Onnx__TypeProto *elem = NULL;

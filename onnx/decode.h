@@ -37,8 +37,8 @@ struct pb_codes {
 };
 
 /*
- * Checks that the bytes are a well-formed message of this kind at every level: wire types, lengths, nesting. Returns 0 or
- * -code; the finding names the field and the offset of the first fault.
+ * Checks that the bytes are a well-formed message of this kind at every level, in wire types, lengths and nesting.
+ * Returns 0 or -code; the finding names the field and the offset of the first fault.
  */
 int pb_check(const ProtobufCMessageDescriptor *desc, struct pb_span file,
 	     const struct pb_codes *codes, struct diag *d);
@@ -63,7 +63,7 @@ struct pb_values {
 struct pb_values pb_values(struct pb_span m, uint32_t number, enum pb_wire wire);
 bool pb_value(struct pb_values *v, uint64_t *out);
 size_t pb_count(struct pb_span m, uint32_t number, enum pb_wire wire);
-/* All elements as one block of the file, if they are of fixed size and stored in one piece; p is NULL if not. */
+/* All elements as one block of the file, if they are of fixed size and stored in one piece; otherwise p is NULL. */
 struct pb_span pb_block(struct pb_span m, uint32_t number, enum pb_wire wire);
 
 /* Fields of a message that pb_decode skips because the functions above read them: bit n stands for field n. */

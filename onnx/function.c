@@ -312,7 +312,7 @@ static int finish_outputs(struct loader *l, struct scope *fs, const uint32_t *ou
 	return 0;
 }
 
-/* "caller/" for the names inside of the function; of a long caller only the end is kept. */
+/* Makes the prefix "caller/" for the names inside of the function; only the end of a long caller's name is kept. */
 static const char *prefix(struct loader *l, const struct scope *s, const struct node_view *v)
 {
 	const char *title = node_title(&l->scratch, s, v);

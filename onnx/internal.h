@@ -67,7 +67,7 @@ struct opsets {
 struct function {
 	struct pb_span bytes, name;
 	struct opsets opsets;
-	uint64_t cost; /* cost of everything it expands to; 0: not counted yet */
+	uint64_t cost; /* cost of everything that the function expands to; 0 if not counted yet */
 	bool counting;
 };
 
@@ -82,7 +82,7 @@ struct env {
 	size_t n;
 };
 
-/* A body uses a value of the enclosing graph: value `outer` there is value `inner` in the body. */
+/* A value of the enclosing graph that a body uses: it is value `outer` in that graph and value `inner` in the body. */
 struct capture {
 	uint32_t outer, inner;
 };
@@ -90,8 +90,10 @@ struct capture {
 /* The names that nodes of one graph, body or function can refer to. */
 struct scope {
 	struct graph *g;
-	struct map names; /* name to value id; NO_VALUE: the name exists but stands for an omitted operand */
-	struct scope *up; /* scope of the enclosing graph; NULL: a model's graph or a function, which see no other names */
+	/* maps a name to a value id, or to NO_VALUE if the name stands for an omitted operand */
+	struct map names;
+	/* scope of the enclosing graph; NULL for a model's graph or a function, which see no names from outside */
+	struct scope *up;
 	struct opsets opsets;
 	const struct env *env; /* in a function: the attributes of the call */
 	const char *prefix;    /* put before names: "caller/" in a function, "" elsewhere */
@@ -115,9 +117,13 @@ struct loader {
 	struct map function_of; /* domain, name, overload */
 	struct map symbol_of;	/* dim_param to number */
 	struct weights *store;
-	unsigned calls;	      /* function calls that are being expanded, one inside another */
-	uint64_t expanded;    /* cost so far */
-	struct map tensor_of; /* in functions: address of a tensor in the file to its index in `tensors`, so that calls share it */
+	unsigned calls;	   /* function calls that are being expanded, one inside another */
+	uint64_t expanded; /* cost so far */
+	/*
+	 * for tensors in functions: maps a tensor's address in the file to its index in `tensors`, so that calls
+	 * share the tensor
+	 */
+	struct map tensor_of;
 	struct tensor **tensors;
 	uint32_t ntensors, cap_tensors;
 	size_t faults; /* faults that `collect` has reported and skipped */
@@ -151,14 +157,17 @@ static inline const char *span_text(struct arena *a, struct pb_span s)
 	return arena_strn(a, (const char *)s.p, s.n);
 }
 /* load.c */
-/* The text for a message; long texts are cut. */
+/* Returns the span as text for a message; long texts are cut. */
 const char *span_show(struct loader *l, struct pb_span s);
 /* Returns 0 if `collect` lets the load go on after the fault rc, otherwise rc. */
 int load_excuse(struct loader *l, int rc);
 /* Reads a tensor of the file. Calls of one function share the tensors that its body holds. */
 int load_tensor(struct loader *l, struct pb_span m, bool sparse, const char *what,
 		struct tensor **out, struct pb_span *name);
-/* Reads the imported opsets of a model or function (field `number`). E-MODEL-VERSION if one is newer than this build knows. */
+/*
+ * Reads the imported opsets of a model or function (field `number`). Fails with E-MODEL-VERSION if one is newer than
+ * this build knows.
+ */
 int load_opsets(struct loader *l, struct pb_span bytes, uint32_t number, struct opsets *out);
 
 /* nodes.c */
@@ -166,8 +175,9 @@ struct node_view node_view(struct pb_span bytes, uint32_t index);
 /* Loads a body, with `up` the enclosing scope, or the model's graph, with `up` NULL. */
 int load_graph(struct loader *l, struct pb_span bytes, struct scope *up, struct scope **scope);
 /*
- * Load the nodes of a graph or function into s; `number` is the protobuf field that holds them. load_declare enters the names of
- * all outputs first, because a body may use a value of a node that comes later in the file; load_nodes then makes the nodes.
+ * Both load the nodes of a graph or function into s; `number` is the protobuf field that holds them. load_declare
+ * enters the names of all outputs first, because a body may use a value of a node that comes later in the file;
+ * load_nodes then makes the nodes.
  */
 int load_declare(struct loader *l, struct scope *s, struct pb_span bytes, uint32_t number);
 int load_nodes(struct loader *l, struct scope *s, struct pb_span bytes, uint32_t number);

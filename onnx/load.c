@@ -254,7 +254,7 @@ static struct model *model_new(const char *path, struct diag *d)
 	return m;
 }
 
-/* Name this file in every finding that the load has added. */
+/* Adds the name of this file to every finding that the load has added. */
 static void name_model_in_findings(struct diag *d, const struct finding *before, const char *path)
 {
 	if (!d || !path)
@@ -265,7 +265,7 @@ static void name_model_in_findings(struct diag *d, const struct finding *before,
 }
 
 /*
- * Tell the system how the mapped file will be read. The loader jumps from field to field, so pages around the ones
+ * Tells the system how the mapped file will be read. The loader jumps from field to field, so pages around the ones
  * it touches must not be read ahead; afterwards weights are read from front to back.
  */
 static void expect_sequential_reads(const struct file_map *f, bool on)
@@ -322,8 +322,8 @@ void onnx_unload(struct model *m)
 	if (!m)
 		return;
 	weights_close(m);
-	struct arena a =
-		m->arena; /* struct model itself is not in its arena, so the arena's head must be copied before it is freed */
+	/* struct model is not in its own arena, so it is freed separately */
+	struct arena a = m->arena;
 	arena_free(&a);
 	mem_free(m);
 }

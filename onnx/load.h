@@ -6,7 +6,8 @@
 #include "ir/graph.h"
 
 struct load_options {
-	const char *external_root; /* besides the model's own folder, external data may lie in this one; or NULL */
+	/* a further folder in which external data may lie, besides the model's own; or NULL */
+	const char *external_root;
 	/*
 	 * The user's words for inputs, "NAME=..." or "NAME:...". A graph input that also has an initializer has a default
 	 * value: it is loaded as an input if one of these words names it, and as a constant if none does.
@@ -22,7 +23,10 @@ struct load_options {
  * must not be run. options may be NULL.
  */
 struct model *onnx_load(const char *path, const struct load_options *options, struct diag *d);
-/* The same from n bytes of memory, which must outlive the model. External data are looked for under external_root only. */
+/*
+ * Does the same from n bytes of memory, which must outlive the model. External data are searched under external_root
+ * only.
+ */
 struct model *onnx_load_bytes(const void *bytes, size_t n, const struct load_options *options,
 			      struct diag *d);
 void onnx_unload(struct model *m);

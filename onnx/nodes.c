@@ -133,7 +133,7 @@ static int add_initializers(struct loader *l, struct scope *s, struct pb_span by
 	return 0;
 }
 
-/* Of a ValueInfoProto only name and type are used: doc strings and metadata are not decoded. */
+/* Only the name and type of a ValueInfoProto are used: doc strings and metadata are not decoded. */
 static const struct pb_lazy value_info_lazy[] = {
 	{&onnx__value_info_proto__descriptor, 1u << 3 | 1u << 4},
 	{NULL, 0},
@@ -156,7 +156,10 @@ static int read_value_info(struct loader *l, struct arena *a, struct pb_span m,
 	return check_name(l, *name);
 }
 
-/* Whether the user gives a value for this input, that is, one of the words begins with its name and '=' or ':'. */
+/*
+ * Whether the user gives a value for this input, that is, whether one of the user's words begins with the input's
+ * name and '=' or ':'.
+ */
 static bool is_given(const struct loader *l, struct pb_span name)
 {
 	for (uint32_t k = 0; k < l->options->ngiven; k++)
@@ -416,7 +419,7 @@ static int node_inputs(struct loader *l, struct scope *s, const struct node_view
 	return 0;
 }
 
-/* Ids of the node's outputs, whose names load_declare has entered. */
+/* Looks up the ids of the node's outputs; load_declare has entered their names. */
 static void node_outputs(const struct scope *s, const struct node_view *v, uint32_t *out,
 			 uint32_t *nout)
 {
@@ -493,7 +496,7 @@ static int check_outputs(struct loader *l, struct graph *g, const struct op *op,
 	return 0;
 }
 
-/* Version of the domain that the function or the model imports; 0 if neither does. */
+/* Version of the domain that the function or the model imports; 0 if neither imports the domain. */
 static int64_t scope_version(const struct loader *l, const struct scope *s, struct pb_span domain)
 {
 	const struct opsets *lists[] = {&s->opsets, &l->opsets};
@@ -505,7 +508,10 @@ static int64_t scope_version(const struct loader *l, const struct scope *s, stru
 	return !domain.n && l->m->ir_version < 3 ? 1 : 0;
 }
 
-/* Newest version of a domain. Some domains have grown a version that changed no operator we have a row for; those are listed here. */
+/*
+ * Newest version of a domain. Some domains have got a newer version that changed no operator we have a row for; the
+ * function lists such versions.
+ */
 static int64_t newest_version(const char *domain)
 {
 	static const struct opset known[] = {{"ai.onnx.ml", 5},
@@ -542,7 +548,7 @@ static int find_row(struct loader *l, const struct scope *s, const struct node_v
 	return 0;
 }
 
-/* Lists, once each, the outer values that the bodies capture: they become inputs of the control-flow node. */
+/* Lists the outer values that the bodies capture, each value once: they become inputs of the control-flow node. */
 static uint32_t *gather_captures(struct loader *l, struct arena *tmp, const struct bodies *b,
 				 uint32_t *ncap)
 {

@@ -17,7 +17,7 @@ struct onnx_file {
 	struct file_map map;
 	struct pb_span model, graph;
 	struct pb_span *bytes; /* of the nodes */
-	bool *named;	       /* per node: whether the file names it */
+	bool *named;	       /* indexed by node: whether the file gives the node a name */
 	struct onnx_node *node;
 	uint32_t nnodes;
 	const char **output;
@@ -41,7 +41,7 @@ static void add_name(struct names *x, struct pb_span s)
 	x->v[x->n++] = span_text(x->arena, s);
 }
 
-/* Protobuf: if a singular field occurs several times, its last occurrence counts. */
+/* Returns the last occurrence of a singular field, the one that counts in protobuf. */
 static struct pb_span last_of(struct pb_span m, uint32_t number)
 {
 	struct pb_span s = {0};
@@ -51,7 +51,7 @@ static struct pb_span last_of(struct pb_span m, uint32_t number)
 	return s;
 }
 
-/* Names that a body defines. A name of the body itself or of an enclosing one is not captured from outside. */
+/* Names that a body defines. A name that the body itself or an enclosing body defines is not captured from outside. */
 struct inner {
 	struct map names;
 	const struct inner *up;

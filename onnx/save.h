@@ -11,9 +11,11 @@
 
 /* A node of the file's graph. */
 struct onnx_node {
-	const char *title; /* the node's name, or OP_K if it has none, as the loader calls it */
+	/* the node's name, or operator and number, as "Relu_3", if it has none; the loader uses the same */
+	const char *title;
 	const char *op;
-	const char *const *in; /* includes the names that its bodies capture; "": omitted */
+	/* includes the names that the node's bodies capture; "" stands for an omitted input */
+	const char *const *in;
 	const char *const *out;
 	uint32_t nin, nout;
 	bool constant; /* a Constant */
@@ -31,7 +33,8 @@ const char *onnx_file_output(const struct onnx_file *f, uint32_t i);
 /* An input, output or constant of a part. */
 struct onnx_border {
 	const char *name;
-	const struct tensor *t; /* type and shape, and for a constant its data; NULL or kind V_NONE: not known */
+	/* type and shape, and the data of a constant; NULL or a tensor of kind V_NONE if not known */
+	const struct tensor *t;
 };
 struct onnx_part {
 	const uint32_t *node; /* numbers, ascending */
@@ -39,7 +42,10 @@ struct onnx_part {
 	const struct onnx_border *in, *constant, *out;
 	uint32_t nin, nconstant, nout;
 };
-/* Writes the part to path, whole or not at all. E-OUTPUT; E-SIZE if it exceeds the 2 GiB that protobuf allows. */
+/*
+ * Writes the part to path, whole or not at all. Fails with E-OUTPUT, or with E-SIZE if the part exceeds the 2 GiB
+ * that protobuf allows.
+ */
 int onnx_save_part(const struct onnx_file *f, const struct onnx_part *part, const char *path,
 		   struct diag *d);
 

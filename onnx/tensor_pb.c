@@ -41,7 +41,10 @@ static struct type element_type(struct type t)
 	return (struct type){.kind = t.of, .of = t.of_of, .dtype = t.dtype, .key = t.key};
 }
 
-/* Type of a sequence or optional that holds x. An empty one (x NULL) has the expected element type: the file does not say it. */
+/*
+ * Type of a sequence or optional that holds x. An empty one (x is NULL) gets the element type that the caller
+ * expects, because the file does not store the type.
+ */
 static struct type holder_type(enum vkind kind, const struct tensor *x, struct type expect)
 {
 	if (!x)
@@ -57,7 +60,7 @@ static struct type holder_type(enum vkind kind, const struct tensor *x, struct t
 			     .key = x->type.key};
 }
 
-/* Value of a singular numeric field, or 0: if it occurs several times, the last one counts. */
+/* Value of a singular numeric field, or 0 if it is absent. If the field occurs several times, the last one counts. */
 static uint64_t number(struct pb_span m, uint32_t field)
 {
 	struct pb_values v = pb_values(m, field, PB_VARINT);

@@ -12,11 +12,11 @@ struct tensor *tensor_pb_read(const char *path, struct type expect, struct arena
 struct tensor *tensor_pb_parse(const void *bytes, size_t n, struct type expect, struct arena *a,
 			       struct diag *d);
 /*
- * Reads type and shape of a TensorProto and points *head to its raw_data, if it has any. Nothing is copied, and the size of the
- * data is not checked against the shape. 0 or -code.
+ * Reads type and shape of a TensorProto and points *head to its raw_data, if it has any. Nothing is copied, and the
+ * size of the data is not checked against the shape. Returns 0 or -code.
  */
 int tensor_pb_head(const void *bytes, size_t n, struct tensor *head, struct diag *d);
-/* Writes the value to path, whole or not at all; name may be NULL. 0 or -code (E-OUTPUT). */
+/* Writes the value to path, whole or not at all; name may be NULL. Returns 0 or -code (E-OUTPUT). */
 int tensor_pb_write(const char *path, const struct tensor *t, const char *name, struct diag *d);
 
 #endif

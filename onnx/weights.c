@@ -52,11 +52,11 @@ struct weights {
 	struct file_map file;
 	struct external *externals;
 	struct block *blocks;
-	const char *roots[MAX_ROOTS]; /* folders that external data may lie in, resolved */
+	const char *roots[MAX_ROOTS]; /* folders that external data may lie in, as resolved paths */
 	const char *dir;	      /* the model's folder as given */
 	int nroots;
-	size_t dense,
-		sparse; /* bytes of all sparse tensors so far: as dense tensors, and in the file */
+	/* bytes of all sparse tensors so far, as dense tensors and as stored in the file */
+	size_t dense, sparse;
 };
 
 static void add_root(struct weights *w, const char *dir)
@@ -137,7 +137,10 @@ void weights_drop(struct model *m, const struct tensor *t)
 
 /* ---- findings */
 
-/* Adds a finding about this tensor. Any fault of an input file is E-INPUT-FORMAT: it is not the .pb file that its name promises. */
+/*
+ * Adds a finding about this tensor. Any fault of an input file is reported as E-INPUT-FORMAT, because the file is not
+ * the .pb file that its name promises.
+ */
 static int tensor_fail(const struct weights_to *to, enum code code, struct pb_span name,
 		       const char *expected, const char *actual)
 {
@@ -176,7 +179,7 @@ static size_t alignment(enum dtype t)
 	return size > 8 ? 8 : size ? size : 1;
 }
 
-/* Makes the tensor use its data in the mapped file, or a copy if they are not aligned for its type. */
+/* Makes the tensor use its data in the mapped file, or a copy of the data if they are not aligned for its type. */
 static int place(const struct weights_to *to, struct tensor *t, const uint8_t *p)
 {
 	bool aligned = (uintptr_t)p % alignment(tensor_dtype(t)) == 0;
@@ -193,7 +196,10 @@ static int place(const struct weights_to *to, struct tensor *t, const uint8_t *p
 	return 0;
 }
 
-/* Kernels expect 0 or 1 for a bool, but a file may hold any byte: copies the data with 1 for every non-zero byte if it must. */
+/*
+ * Kernels expect 0 or 1 for a bool, but a file may hold any byte. If the tensor has other bytes, replaces its data by
+ * a copy with 1 for every non-zero byte.
+ */
 static int normal_bools(const struct weights_to *to, struct tensor *t)
 {
 	const uint8_t *p = t->data;
@@ -362,7 +368,10 @@ enum {
 	F_UINT64_DATA = 11,
 };
 
-/* Skipped while decoding: numbers are read where they lie, and doc strings and metadata are not used. */
+/*
+ * Fields that pb_decode skips: numbers are read where they lie in the file, and doc strings and metadata are not
+ * used.
+ */
 static const struct pb_lazy lazy[] = {
 	{&onnx__tensor_proto__descriptor, 1u << F_DIMS | 1u << F_FLOATS_DATA | 1u << F_INT32_DATA |
 						  1u << F_STRING_DATA | 1u << F_INT64_DATA |
@@ -416,7 +425,7 @@ static int read_strings(const struct weights_to *to, struct pb_span m, struct te
 	return 0;
 }
 
-/* int32_data holds each element of a 4-bit or 2-bit type in a number of its own: packs them, low bits first. */
+/* Packs the elements of a 4-bit or 2-bit type, low bits first: int32_data holds each element in a number of its own. */
 static void pack_small(struct pb_span m, unsigned bits, uint8_t *out)
 {
 	struct pb_values v = pb_values(m, F_INT32_DATA, PB_VARINT);

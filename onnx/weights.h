@@ -17,10 +17,10 @@ enum { UNALIGNED_MIN = 256 * 1024 };
 /* Memory that a loaded model owns besides its arena: mapped files and copied tensors. */
 struct weights;
 
-/* Where the functions below put tensors, and what their findings call them. */
+/* Tells the functions below where to put tensors, and what to call the tensors in findings. */
 struct weights_to {
 	struct arena *arena;   /* for struct tensor and small data */
-	struct weights *store; /* NULL: all data are copied into the arena */
+	struct weights *store; /* NULL if all data are to be copied into the arena */
 	struct diag *d;
 	const char *what; /* "initializer", "attribute 'value'", ... */
 	bool is_input;	  /* the tensor is an input file: findings are E-INPUT-*, not E-MODEL-* */
@@ -33,13 +33,19 @@ int weights_tensor(const struct weights_to *to, struct pb_span m, struct tensor 
 int weights_sparse(const struct weights_to *to, struct pb_span m, struct tensor **out,
 		   struct pb_span *name);
 
-/* Opens the store of a model that is read from path (NULL: from memory). external_root: a further folder for external data, or NULL. */
+/*
+ * Opens the store of a model that is read from path (NULL if the model is in memory). external_root is a further
+ * folder for external data, or NULL.
+ */
 struct weights *weights_open(struct model *m, const char *path, const char *external_root);
 /* The mapping of the model's own file; it lives as long as the model. */
 struct file_map *weights_file(struct weights *w);
 void weights_close(struct model *m);
 
-/* Tells the system that the tensor's pages are not needed soon. It may drop them; they are read from the file again on use. */
+/*
+ * Tells the system that the tensor's pages are not needed soon. The system may drop the pages; they are read from the
+ * file again on use.
+ */
 void weights_drop(struct model *m, const struct tensor *t);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef IR_COMPARE_H
 #define IR_COMPARE_H
-/* How far a value is from its reference: by the rule of ONNX's test runner, and by the usual metrics. */
+/* Measures how far a value is from its reference, by the rule of ONNX's test runner and by the usual metrics. */
 #include "ir/tensor.h"
 
 struct tolerance {
@@ -9,20 +9,22 @@ struct tolerance {
 };
 
 struct difference {
-	bool same_type, same_shape; /* of all tensors, elements of sequences included */
-	int64_t count;		    /* elements compared */
-	int64_t beyond; /* elements over the tolerance, NaN on one side only, or unequal strings */
-	int64_t first;	/* index of the first of these; -1: there is none */
+	/* true if this holds for all tensors, elements of sequences included */
+	bool same_type, same_shape;
+	int64_t count; /* elements compared */
+	/* number of elements over the tolerance, with NaN on one side only, or with unequal strings */
+	int64_t beyond;
+	int64_t first;		  /* index of the first such element; -1 if there is none */
 	double got, want;	  /* its values */
 	double max_abs, max_want; /* largest |got - want|; largest finite |want| */
-	int64_t worst; /* index of the largest difference of finite numbers; -1: they are equal */
+	int64_t worst; /* index of the largest difference of finite numbers; -1 if all are equal */
 	double worst_got, worst_want;
 	double dot, norm_got, norm_want, norm_diff; /* sums of products and squares */
 };
 
 /*
- * True if types and shapes agree and |got - want| <= atol + rtol * |want| for each element. NaN equals NaN, an infinity
- * the same infinity; strings must be equal. For bf16, rtol is at least 2^-6.
+ * True if types and shapes agree and |got - want| <= atol + rtol * |want| for each element. NaN equals NaN, and an
+ * infinity equals the same infinity; strings must be equal. For bf16, rtol is at least 2^-6.
  */
 bool compare_tensors(const struct tensor *got, const struct tensor *want, struct tolerance t,
 		     struct difference *d);

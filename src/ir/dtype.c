@@ -70,7 +70,7 @@ float f16_to_f32(uint16_t h)
 		u = sign | 0x7f800000u | (mag & 0x3ff) << 13;
 	} else if (mag >= 0x400) {
 		u = sign | ((mag << 13) + 0x38000000u);
-	} else { /* zero, denormal: mag * 2^-24 is exact */
+	} else { /* zero or denormal: the product mag * 2^-24 is exact */
 		f = (float)mag * 0x1p-24f;
 		return sign ? -f : f;
 	}
@@ -136,7 +136,7 @@ float f8_to_f32(enum dtype t, uint8_t b)
 	return b & 0x80 ? -v : v;
 }
 
-/* E8M0 represents powers of two only; rounds up, the default of ONNX's Cast (round_mode "up"). */
+/* E8M0 represents powers of two only. Other values are rounded up, the default of ONNX's Cast (round_mode "up"). */
 static uint8_t f32_to_e8m0(float v)
 {
 	int e;
@@ -173,7 +173,7 @@ uint8_t f32_to_f8(enum dtype t, float v, bool saturate)
 	if (a == 0)
 		return f.fnuz ? 0 : sign;
 	if (e - 1 < 1 - f.bias)
-		e = 2 - f.bias; /* denormal: the spacing of the smallest normal */
+		e = 2 - f.bias; /* denormals have the spacing of the smallest normal number */
 	/* round to a multiple of the format's spacing; consecutive values have consecutive codes, so the code follows from q */
 	float q = nearbyintf(ldexpf(a, f.mantissa + 1 - e));
 	int code = (e - 2 + f.bias) * (1 << f.mantissa) + (int)q;
@@ -191,7 +191,7 @@ static float f4_to_f32(uint8_t n)
 	return n & 8 ? -values[n & 7] : values[n & 7];
 }
 
-/* Values beyond the range become the largest, 6 or -6. */
+/* Values beyond the range become the largest number of their sign, 6 or -6. */
 static uint8_t f32_to_f4(float v)
 {
 	static const float limits[7] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5};
@@ -199,7 +199,7 @@ static uint8_t f32_to_f4(float v)
 	float a = fabsf(v);
 
 	if (isnan(v))
-		return 8; /* the type has no NaN; ml_dtypes, ONNX's reference, makes it -0 */
+		return 8; /* the type has no NaN; ml_dtypes, ONNX's reference, turns NaN into -0 */
 	for (uint8_t i = 0; i < 7; i++) /* ties go to the even code */
 		if (a > limits[i] || (a == limits[i] && (i & 1)))
 			code = (uint8_t)(i + 1);

@@ -18,11 +18,15 @@ enum dtype {
 enum dtype_class { DT_FLOAT, DT_INT, DT_UINT, DT_COMPLEX, DT_OTHER };
 
 const char *dtype_name(enum dtype t); /* "f32"; "?" for an unknown number */
-unsigned dtype_bits(enum dtype t);    /* of one element; 0 for an unknown number */
+unsigned dtype_bits(enum dtype t);    /* bits of one element; 0 if t is no known type */
 enum dtype_class dtype_class(enum dtype t);
-enum dtype dtype_parse(const char *name); /* "f32", "float" or "float32"; DT_NONE: unknown name */
+/* accepts "f32", "float" or "float32"; DT_NONE if the name is unknown */
+enum dtype dtype_parse(const char *name);
 
-/* Bytes that `count` elements take; types of less than a byte are packed. False on overflow. */
+/*
+ * Sets *bytes to the memory that `count` elements take; types of less than a byte are packed. Returns false on
+ * overflow.
+ */
 bool dtype_bytes(enum dtype t, int64_t count, size_t *bytes);
 
 /* Type masks: one bit per dtype, and bits for sequences, optionals and maps. */
@@ -62,7 +66,7 @@ bool dtype_bytes(enum dtype t, int64_t count, size_t *bytes);
 	(T_NUMERIC_BF | T_BOOL | T_STRING | T_COMPLEX | T_F8 | T_F8E8M0 | T_4BIT | T_F4 | T_2BIT)
 /* every tensor type of opsets below 13 */
 #define T_ALL_OLD (T_NUMERIC | T_BOOL | T_STRING | T_COMPLEX)
-/* every tensor type as of the opset */
+/* every tensor type as of opset 13, 19, ... */
 #define T_ALL_13 (T_ALL_OLD | T_BF16)
 #define T_ALL_19 (T_ALL_13 | T_F8)
 #define T_ALL_21 (T_ALL_19 | T_4BIT)
@@ -91,18 +95,23 @@ static inline uint16_t f32_to_bf16(float f)
 				  0x40); /* a NaN must not become an infinity when its low bits are cut */
 	return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
-/* t: one of the five float8 types. saturate: overflow becomes the largest finite value. */
+/* t is one of the five float8 types. With `saturate`, overflow becomes the largest finite value. */
 float f8_to_f32(enum dtype t, uint8_t bits);
 uint8_t f32_to_f8(enum dtype t, float f, bool saturate);
 
-/* Element i of the data as a double or an int64, in which integers are exact; data of small types is packed. No strings. */
+/*
+ * Returns element i of the data as a double, or as an int64, which represents every integer exactly. Types smaller
+ * than a byte are packed; strings are not supported.
+ */
 double elem_f64(enum dtype t, const void *data, int64_t i);
 int64_t elem_i64(enum dtype t, const void *data, int64_t i);
 /* Sets element i: floats are rounded half to even, integers wrap around. */
 void elem_set_f64(enum dtype t, void *data, int64_t i, double v);
 void elem_set_i64(enum dtype t, void *data, int64_t i, int64_t v);
 
-/* Convert n elements from index `first` on, for kernels that compute in fp32. t: F16, BF16, F32, F64, F8* or F4. */
+/*
+ * Convert n elements from index `first` on, for kernels that compute in fp32. t is F16, BF16, F32, F64, F8* or F4.
+ */
 void to_f32(enum dtype t, const void *src, int64_t first, int64_t n, float *dst);
 void from_f32(enum dtype t, const float *src, int64_t n, void *dst, int64_t first);
 

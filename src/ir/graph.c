@@ -97,7 +97,8 @@ struct node *graph_add_node(struct graph *g, const struct op *op, void *params, 
 
 void node_set_in(struct graph *g, struct node *n, uint32_t i, uint32_t v)
 {
-	if (i >= n->nin) { /* make room before the captures; inputs between the last and i are omitted ones */
+	/* make room before the captures; the inputs between the last one and i count as omitted */
+	if (i >= n->nin) {
 		uint32_t *in = arena_new_n(g->arena, uint32_t, i + 1 + n->ncap);
 		memcpy(in, n->in, n->nin * sizeof(*in));
 		for (uint32_t k = n->nin; k <= i; k++)
@@ -162,7 +163,10 @@ void graph_remove_node(struct graph *g, struct node *n)
 	n->dead = true;
 }
 
-/* Fails with the names of a few nodes that the sort could not place. waits: by node id, inputs not yet made. */
+/*
+ * Fails with the names of a few nodes that the sort could not place. waits is indexed by node id and counts the
+ * inputs of a node that are not yet computed.
+ */
 static int report_cycle(struct graph *g, const uint32_t *waits, struct diag *d)
 {
 	const char *names = "";
@@ -281,7 +285,7 @@ int64_t model_new_dim(struct model *m)
 struct dim_times {
 	int64_t dim, base, factor;
 };
-enum { MAX_MULTIPLES = 256 }; /* a bound, as the list is searched linearly */
+enum { MAX_MULTIPLES = 256 }; /* the list is bounded because it is searched linearly */
 
 int64_t dim_parts(const struct model *m, int64_t dim, int64_t *base)
 {

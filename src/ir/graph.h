@@ -2,8 +2,8 @@
 #ifndef IR_GRAPH_H
 #define IR_GRAPH_H
 /*
- * A model: values and nodes that refer to each other by ids. The graph is valid for all input shapes; what a
- * plan knows of the values for one set of shapes is in the plan's own array of vinfo, indexed by value id.
+ * A model: values and nodes that refer to each other by ids. The graph is valid for all input shapes; what a plan
+ * knows about the values for one set of shapes is in the plan's own array of vinfo, indexed by value id.
  *
  * Everything lives in the graph's arena. Nodes and values never move; a removed node stays, marked dead.
  */
@@ -20,11 +20,11 @@ struct op; /* ops/op.h */
 /* What is known of a value before the run. */
 struct vinfo {
 	struct type type;
-	struct shape shape;	    /* of a tensor; rank -1 unknown */
+	struct shape shape;	    /* of a tensor; rank -1 if unknown */
 	const struct tensor *known; /* its contents, if all are known; otherwise NULL */
 	/*
 	 * Contents of an integer tensor of rank 0 or 1 as far as they are known: `rank` elements, each a number, a
-	 * symbol or DIM_UNKNOWN. NULL: nothing is known.
+	 * symbol or DIM_UNKNOWN. NULL if nothing is known.
 	 */
 	const struct shape *ints;
 	enum layout layout;
@@ -33,7 +33,7 @@ struct vinfo {
 struct value {
 	uint32_t id;
 	uint32_t producer;	   /* node id; NO_NODE for inputs and initializers */
-	const char *name;	   /* "": the model gives none */
+	const char *name;	   /* "" if the model gives none */
 	const struct tensor *init; /* initializer or folded constant; otherwise NULL */
 	struct vinfo info;	   /* what holds for all input shapes */
 	uint32_t *users;	   /* node ids, one entry per use, captures included */
@@ -43,21 +43,23 @@ struct value {
 
 /* Where a node came from; it is kept when rewrites replace the node. */
 struct origin {
-	const char *name; /* the node's name in the file; OP_K if it has none */
-	const char *op;	  /* the operator in the file, with its domain unless that is ai.onnx */
-	int since;	  /* the operator's version that the imported opset selects; 0: unknown */
+	/* the node's name in the file; operator and number, as "Relu_3", if it has none */
+	const char *name;
+	const char *op; /* the operator in the file, with its domain unless that is ai.onnx */
+	int since;	/* the operator's version that the imported opset selects; 0 if unknown */
 	const struct origin *const *fused; /* the nodes that were fused into this one */
 	uint32_t nfused;
 };
 
 struct node {
 	uint32_t id;
-	const struct op *op; /* NULL: this build does not know the operator */
+	const struct op *op; /* NULL if this build does not know the operator */
 	void *params;	     /* op->params_size bytes */
-	uint32_t *in;	     /* nin formal inputs, then ncap captures of the bodies */
+	/* nin formal inputs, then ncap captures: values that the bodies read from this graph */
+	uint32_t *in;
 	uint32_t *out;
 	uint32_t nin, ncap, nout;
-	struct graph **sub; /* bodies: of If then and else, of Loop and Scan the body */
+	struct graph **sub; /* bodies: "then" and "else" of an If, the one body of a Loop or Scan */
 	uint32_t nsub;
 	const struct origin *origin;
 	const char *type, *domain; /* as in the file; domain "" for ai.onnx */
@@ -70,9 +72,12 @@ struct graph {
 	struct value **value;
 	struct node **node;
 	uint32_t nvalues, nnodes, cap_values, cap_nodes;
-	uint32_t *in, *out; /* value ids; of a body: nin formal inputs, then ncap captures */
+	uint32_t *in, *out; /* value ids; a body has nin formal inputs, then ncap captures */
 	uint32_t nin, ncap, nout;
-	/* of a body: its capture j is the owning node's capture capture[j], node->in[node->nin + capture[j]] */
+	/*
+	 * In a body only: capture j of the body is capture number capture[j] of the owning node, that is,
+	 * node->in[node->nin + capture[j]].
+	 */
 	uint32_t *capture;
 	const char **out_name; /* outputs keep their names when rewrites replace their values */
 	uint32_t *order;       /* live nodes in topological order, set by graph_sort */
@@ -105,10 +110,11 @@ struct model {
 	uint32_t ntimes;
 	struct graph *graph;
 	size_t file_bytes;     /* of the model file */
-	size_t external_bytes; /* of its external data that are mapped */
-	size_t dropped_bytes; /* of mapped weights whose pages were released after kernels had packed them */
+	size_t external_bytes; /* number of bytes of external data that are mapped */
+	/* number of bytes of mapped weights whose pages were released after kernels had packed them */
+	size_t dropped_bytes;
 	size_t nfunctions;   /* model-local functions (they are inlined) */
-	uint32_t file_nodes; /* of the main graph in the file, before any rewrite */
+	uint32_t file_nodes; /* number of nodes of the main graph in the file, before any rewrite */
 	void *maps;	     /* belongs to onnx/weights.c; released by onnx_unload */
 };
 
@@ -123,28 +129,35 @@ struct value *graph_add_const(struct graph *g, const char *name, const struct te
 struct node *graph_add_node(struct graph *g, const struct op *op, void *params, const uint32_t *in,
 			    uint32_t nin, const uint32_t *out, uint32_t nout,
 			    const struct origin *origin);
-/* Changes input i; i may be beyond the last, then inputs between are NO_VALUE. v may be NO_VALUE. Captures stay. */
+/*
+ * Changes input i. If i is beyond the last input, the inputs between become NO_VALUE. v may be NO_VALUE. Captures
+ * stay.
+ */
 void node_set_in(struct graph *g, struct node *n, uint32_t i, uint32_t v);
 /* Replaces all inputs of the node by these. Captures stay. */
 void node_set_ins(struct graph *g, struct node *n, const uint32_t *in, uint32_t nin);
 /* Replaces every use of `old`, graph outputs included, by a use of `with`. */
 void graph_replace(struct graph *g, uint32_t old, uint32_t with);
 void graph_remove_node(struct graph *g, struct node *n);
-/* Sets g->order: a topological order, by node id where that is free. E-MODEL-CYCLE names nodes of a cycle. */
+/*
+ * Sets g->order to a topological order, in which nodes that could go in any order are sorted by id. A graph with a
+ * cycle is the error E-MODEL-CYCLE, which names nodes of the cycle.
+ */
 int graph_sort(struct graph *g, struct diag *d);
-/* The number of the symbol of this name, which is added if it is new. */
+/* Returns the number of the symbol with this name, which is added if it is new. */
 uint32_t model_symbol(struct model *m, const char *name);
-/* A new symbol without a name in the model: "?1", "?2", ... */
+/* Makes a new symbol that has no name in the model; it is shown as "?1", "?2", ... */
 int64_t model_new_dim(struct model *m);
 /*
- * dim_times: the dimension that is `factor` times the symbol `sym`; DIM_UNKNOWN if m is NULL or has too many of them.
- * dim_parts is its inverse: *base is the symbol of which dim is a multiple, and the result the factor. For a size, *base
- * is 0 and the result the size; for any other dimension, *base is dim and the result 1.
+ * dim_times returns the dimension that is `factor` times the symbol `sym`; DIM_UNKNOWN if m is NULL or has too many
+ * such multiples. dim_parts is the inverse: if dim is a multiple of a symbol, *base is that symbol and the result
+ * is the factor. For a size, *base is 0 and the result is the size; for any other dimension, *base is dim and the
+ * result is 1.
  */
 int64_t dim_times(struct model *m, int64_t sym, int64_t factor);
 int64_t dim_parts(const struct model *m, int64_t dim, int64_t *base);
 const struct origin *origin_new(struct arena *a, const char *name, const char *op, int since);
-/* The origin of a node into which n others were fused; origins that are themselves fused are flattened. */
+/* Makes the origin of a node into which n others were fused; origins that are themselves fused are flattened. */
 const struct origin *origin_fused(struct arena *a, const char *op, const struct origin *const *of,
 				  uint32_t n);
 

@@ -22,7 +22,7 @@ static inline bool dim_is_sym(int64_t n)
 }
 
 struct shape {
-	int32_t rank; /* -1: not even the rank is known */
+	int32_t rank; /* -1 if not even the rank is known */
 	int64_t dim[MAX_RANK];
 };
 
@@ -38,7 +38,7 @@ static inline bool shape_known(const struct shape *s)
 bool shape_equal(const struct shape *a, const struct shape *b);
 /* Number of elements; 1 for a scalar; -1 if a dimension is unknown or the number exceeds INT64_MAX. */
 int64_t shape_count(const struct shape *s);
-/* Product of the dimensions from `from` to `to` - 1; -1 as for shape_count. */
+/* Product of the dimensions from `from` to `to` - 1; -1 in the cases in which shape_count returns -1. */
 int64_t shape_span(const struct shape *s, int from, int to);
 struct shape shape_of(int rank, const int64_t *dims);
 /*
@@ -52,7 +52,10 @@ void shape_strides(const struct shape *s, int64_t *strides);
 void shape_broadcast_strides(const struct shape *s, const struct shape *as, int64_t *strides);
 /* Converts an axis from -rank..rank-1 to 0..rank-1; -1 if it is out of range. */
 int axis_of(int64_t axis, int rank);
-/* "[1,3,224,224]", "[batch,128]" with names (NULL: "?"), "[?]", "[...]" for unknown rank. */
+/*
+ * Returns the shape as text: "[1,3,224,224]"; "[batch,128]" with names from symbols ("?" if that is NULL); "[?]"
+ * for an unknown dimension; "[...]" for an unknown rank.
+ */
 const char *shape_str(struct arena *a, const struct shape *s, const char *const *symbols);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef IR_TENSOR_H
 #define IR_TENSOR_H
 /*
- * A value of a graph, while a model runs or known before: a tensor, or a host
+ * A value of a graph, computed by a run or known before the run: a tensor, or a host
  * value made of tensors (sequence, optional, map).
  *
  * Data are row-major and dense unless `layout` says otherwise; types of less than
@@ -16,8 +16,8 @@ enum vkind { V_NONE, V_TENSOR, V_SEQUENCE, V_OPTIONAL, V_MAP };
 
 /* The type of a value. `dtype` is the element type of its tensors, at any level of nesting; for a map it is the type of the map's values. */
 struct type {
-	uint8_t kind;  /* enum vkind; V_NONE: not known */
-	uint8_t dtype; /* enum dtype; DT_NONE: not known */
+	uint8_t kind;  /* enum vkind; V_NONE if not known */
+	uint8_t dtype; /* enum dtype; DT_NONE if not known */
 	uint8_t of;    /* kind of the elements of a sequence or optional */
 	uint8_t of_of; /* kind of the elements of a sequence in an optional */
 	uint8_t key;   /* element type of a map's keys */
@@ -38,18 +38,20 @@ struct str_ref {
 struct tensor {
 	struct type type;
 	enum layout layout;
-	struct shape shape; /* of a V_TENSOR: without unknown dimensions; otherwise unused */
-	void *data; /* NULL: no memory yet; it may be read-only, as initializers are mapped from the file */
+	struct shape shape; /* shape of a V_TENSOR, without unknown dimensions; otherwise unused */
+	/* NULL until memory is assigned; may be read-only, because initializers are mapped from the file */
+	void *data;
 	size_t bytes; /* of data */
 	char *blob;   /* text of a string tensor */
 	size_t blob_bytes;
-	struct tensor **items; /* sequence, optional (0 or 1): elements; map: keys, values */
+	/* the elements of a sequence or optional (0 or 1); of a map, the two tensors keys and values */
+	struct tensor **items;
 	size_t nitems;
-	struct arena *arena; /* owns items and dynamic data; NULL: they are borrowed */
-	int device;	     /* 0: host memory; n: memory of device n - 1 */
+	struct arena *arena; /* owns items and dynamic data; NULL if they are borrowed */
+	int device;	     /* 0 for host memory, n for the memory of device n - 1 */
 };
 
-/* Types of attributes: several tensors (F_TENSORS), a type with its shape (F_TYPE). */
+/* The structs of two kinds of attributes: several tensors (F_TENSORS), and a type with its shape (F_TYPE). */
 struct tensors {
 	const struct tensor *const *v;
 	int64_t n;
@@ -70,17 +72,20 @@ static inline struct type type_tensor(enum dtype t)
 bool type_equal(struct type a, struct type b);
 /* Whether the mask (T_*) allows the type. Every mask allows an unknown type. */
 bool type_in(struct type t, uint64_t mask);
-/* "f32", "seq(f32)", "optional(seq(f32))", "map(i64,f32)". */
+/* Returns the type as text: "f32", "seq(f32)", "optional(seq(f32))", "map(i64,f32)". */
 const char *type_str(struct arena *a, struct type t);
 
 int64_t tensor_count(const struct tensor *t); /* elements */
-/* Bytes that a tensor of this type, shape and layout takes; false on overflow or unknown dims. */
+/*
+ * Sets *bytes to the memory that a tensor of this type, shape and layout takes; returns false on overflow or
+ * unknown dims.
+ */
 bool tensor_bytes(enum dtype t, const struct shape *s, enum layout layout, size_t *bytes);
 
-/* A tensor in the arena with zeroed data, meant for small tensors. NULL if its size overflows. */
+/* Makes a tensor in the arena with zeroed data; meant for small tensors. Returns NULL if the size overflows. */
 struct tensor *tensor_new(struct arena *a, enum dtype t, const struct shape *s);
 struct tensor *tensor_i64(struct arena *a, int rank, const int64_t *values, int64_t n); /* rank 0 or 1 */
-/* A string tensor from as many strings as the shape has elements; they need not end with a NUL. */
+/* Makes a string tensor from as many strings as the shape has elements; they need not end with a NUL. */
 struct tensor *tensor_strings(struct arena *a, const struct shape *s, const char *const *text,
 			      const size_t *length);
 static inline const char *tensor_string(const struct tensor *t, int64_t i, size_t *length)

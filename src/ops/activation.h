@@ -3,7 +3,10 @@
 #define OPS_ACTIVATION_H
 /* Activations: the functions of unary.def that other operators apply to their results. */
 
-/* First those that can be fused, whose formulas are in unary.def; then those that attributes alone can name. */
+/*
+ * The activations that can be fused come first; their formulas are in unary.def. Those that only attributes can name
+ * follow.
+ */
 enum act {
 	ACT_NONE,
 #define ACTIVATION(id, text, op, nparams, alpha, beta) ACT_##id,
@@ -13,14 +16,16 @@ enum act {
 };
 
 struct activation {
-	const char *text;   /* what rules and programs call it; NULL: it is never fused */
-	const char *op;	    /* operator, and name in attributes; NULL: neither */
+	/* name in rewrite rules and in programs of infer::Pointwise; NULL if it is never fused */
+	const char *text;
+	/* name of the operator, and name in attributes; NULL if there is neither */
+	const char *op;
 	int nparams;	    /* how many of alpha and beta an attribute's list gives: 0 to 2 */
-	double alpha, beta; /* if neither the operator nor a list gives them */
+	double alpha, beta; /* the values if neither the operator nor a list gives them */
 };
 extern const struct activation activations[ACT_COUNT];
 
-/* "none|relu|...": the choices of an attribute `act`, numbered as enum act. */
+/* The choices "none|relu|..." of an attribute `act`, numbered as enum act. */
 extern const char act_choices[];
 
 /* The activation of this name in attributes, without regard to case; ACT_NONE if there is none. */

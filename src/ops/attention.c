@@ -50,7 +50,7 @@ struct heads {
 	int64_t batch, n, length, size;
 };
 
-/* Read the dimensions from a shape of rank 4, or of rank 3 with n heads side by side; false if the rank is unknown. */
+/* Reads the dimensions from a shape of rank 4, or of rank 3 with n heads side by side; false if the rank is unknown. */
 static bool heads_of(const struct shape *s, int64_t n, struct heads *h)
 {
 	if (s->rank == 4) {
@@ -114,7 +114,8 @@ static int attention_infer(struct infer *c)
 	struct shape score = shape_of_4(hq.batch, hq.n, hq.length, total);
 	if (mask.rank > 0 &&
 	    mask.dim[mask.rank - 1] <
-		    total) /* a mask shorter than the keys hides the keys behind its end */
+		    /* a mask that is shorter than the number of keys hides the keys beyond the mask's end */
+		    total)
 		mask.dim[mask.rank - 1] = total;
 	if (mask.rank >= 0 && shape_known(&score) && shape_known(&mask) &&
 	    (!shape_broadcast(&mask, &score, &r) || !shape_equal(&r, &score)))
@@ -295,8 +296,8 @@ static int rotary23_infer(struct infer *c)
 /* ---- com.microsoft ---------------------------------------------------------------------------- */
 
 /*
- * Shapes of output and present, for com.microsoft::Attention and for infer::ProjectedAttention. columns: the sizes of
- * q, k and v of all heads together; past_at: the number of the input past.
+ * Shapes of output and present, for com.microsoft::Attention and for infer::ProjectedAttention. columns is the sum of
+ * the sizes of q, k and v over all heads; past_at is the number of the input `past`.
  */
 static int ms_attention_shapes(struct infer *c, int64_t columns, uint32_t past_at)
 {

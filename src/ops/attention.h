@@ -6,12 +6,12 @@
 /* Attention (ai.onnx) */
 struct attention {
 	int64_t is_causal, q_num_heads, kv_num_heads, qk_matmul_output_mode, softmax_precision;
-	int64_t left_window_size, right_window_size; /* -1: no bound */
-	float scale, softcap; /* scale NAN: the default, 1 / sqrt(head size) */
+	int64_t left_window_size, right_window_size; /* -1 if there is no bound */
+	float scale, softcap; /* a scale of NAN stands for the default, 1 / sqrt(head size) */
 };
 enum { ATT_Q, ATT_K, ATT_V, ATT_MASK, ATT_PAST_K, ATT_PAST_V, ATT_NONPAD };
 
-/* ai.onnx.preview::FlexAttention; score_mod and prob_mod are indices of bodies in node->sub, -1: none */
+/* ai.onnx.preview::FlexAttention; score_mod and prob_mod are indices of bodies in node->sub, or -1 if there is none */
 struct flex_attention {
 	float scale;
 	int score_mod, prob_mod;

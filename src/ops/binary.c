@@ -71,7 +71,7 @@ static const struct field broadcast_1_attrs[] = {
 	CONSUMED(struct old_broadcast),
 	{0}};
 
-/* Insert an Unsqueeze before input i, of rank `rank`, that appends n dimensions of size 1. */
+/* Inserts an Unsqueeze that appends n dimensions of size 1 to input i, which has rank `rank`. */
 static void append_ones(struct edit *e, uint32_t i, int rank, int n)
 {
 	int64_t axes[MAX_RANK];
@@ -109,7 +109,10 @@ static int upgrade_broadcast(struct edit *e)
 	return 0;
 }
 
-/* Below opset 7 a slope of rank 1 had an element for each channel: append ones so that it broadcasts so today. */
+/*
+ * Below opset 7 a slope of rank 1 had an element for each channel. Dimensions of size 1 are appended, so that it
+ * still broadcasts this way.
+ */
 static int upgrade_prelu(struct edit *e)
 {
 	int rx = edit_rank(e, 0), rs = edit_rank(e, 1);
@@ -119,7 +122,10 @@ static int upgrade_prelu(struct edit *e)
 		return 0;
 	const struct shape *x = &node_in(e->graph, e->node, 0)->info.shape;
 	const struct shape *s = &node_in(e->graph, e->node, 1)->info.shape;
-	/* ONNX's test cases of these opsets have slopes that fit the last dimension instead: these broadcast as today */
+	/*
+	 * ONNX's test cases of these opsets have slopes that fit the last dimension instead; such a slope broadcasts
+	 * without a change
+	 */
 	if (s->dim[0] > 1 && x->dim[1] >= 0 && x->dim[1] != s->dim[0])
 		return 0;
 	append_ones(e, 1, 1, rx - 2);

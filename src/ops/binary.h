@@ -3,10 +3,12 @@
 #define OPS_BINARY_H
 #include "base/field.h"
 
-enum { MANY_PLAIN, MANY_MEAN }; /* .variant of Max, Min and Sum, and of Mean */
+/* the .variant of Max, Min and Sum is MANY_PLAIN, that of Mean is MANY_MEAN */
+enum { MANY_PLAIN, MANY_MEAN };
 
 struct mod {
-	int64_t fmod; /* 0: the result has the sign of the divisor; 1: of the dividend */
+	/* 0 if the result has the sign of the divisor, 1 if it has the sign of the dividend */
+	int64_t fmod;
 };
 struct bit_shift {
 	int direction; /* 0 LEFT, 1 RIGHT */

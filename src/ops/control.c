@@ -7,7 +7,7 @@
 
 #include <inttypes.h>
 
-/* Reduce a to what holds for both a and b: dims or ranks that differ become unknown. True if a changed. */
+/* Reduces *a to what holds for both *a and *b: dims or ranks that differ become unknown. Returns true if *a changed. */
 static bool merge_info(struct vinfo *a, const struct vinfo *b)
 {
 	bool changed = false;
@@ -113,7 +113,7 @@ static int if_infer(struct infer *c)
 /* ---- loops ------------------------------------------------------------------------------------------ */
 
 /*
- * Infer body k again and again until its n carried values (inputs from `at` on, outputs from `oat` on) keep type and
+ * Infers body k again and again until its n carried values (inputs from `at` on, outputs from `oat` on) keep type and
  * shape. Dims that change become unknown, so the repetition ends.
  */
 static int infer_until_stable(struct infer *c, uint32_t k, struct vinfo *in, uint32_t at,
@@ -130,7 +130,10 @@ static int infer_until_stable(struct infer *c, uint32_t k, struct vinfo *in, uin
 	return 0;
 }
 
-/* Formal input i of the body with one element: the shape that the file declares if it has one element, else a scalar. */
+/*
+ * Type and shape of formal input i of the body, a tensor of one element: the shape that the file declares if that has
+ * one element, otherwise a scalar.
+ */
 static struct vinfo formal_of_one(const struct graph *g, uint32_t i, enum dtype t)
 {
 	const struct shape *s = &g->value[g->in[i]]->info.shape;
@@ -141,7 +144,7 @@ static struct vinfo formal_of_one(const struct graph *g, uint32_t i, enum dtype 
 	return v;
 }
 
-/* Number of iterations if it is certain, else DIM_UNKNOWN: the trip count is known and the condition stays true. */
+/* Number of iterations if the trip count is known and the condition certainly stays true; otherwise DIM_UNKNOWN. */
 static int64_t loop_turns(const struct infer *c, const struct vinfo *cond_out)
 {
 	const struct vinfo *m = infer_in(c, 0), *cond = infer_in(c, 1);
@@ -233,7 +236,10 @@ static int check_scan_lists(const struct infer *c, const struct scan_params *p, 
 	return 0;
 }
 
-/* One slice of scanned input i: its shape without the axis. *turns, the number of iterations, is unified with the axis. */
+/*
+ * Sets *v to one slice of scanned input i: the input's shape without the axis. *turns, the number of iterations, is
+ * unified with the size of the axis.
+ */
 static int scan_slice(const struct infer *c, uint32_t i, int64_t axis, struct vinfo *v, int64_t *turns)
 {
 	*v = without_elements(infer_in(c, i));
@@ -292,7 +298,10 @@ static int scan_infer(struct infer *c)
 
 /* ---- Scan of opset 8 ---------------------------------------------------------------------------------------- */
 
-/* One slice of input i: its shape without dim 0 (the batch) and, if it is scanned, without dim 1 (the sequence). */
+/*
+ * Sets *v to one slice of input i: the input's shape without dim 0 (the batch) and, if the input is scanned, without
+ * dim 1 (the sequence).
+ */
 static int batched_slice(const struct infer *c, uint32_t i, bool scanned, struct vinfo *v,
 			 int64_t *batch, int64_t *turns)
 {
@@ -462,7 +471,10 @@ static const struct field map_attrs[] = {
 	OLD(name_, 24, 0), OLD(name_, 23, 0), OLD(name_, 21, 0), OLD(name_, 19, 0),                \
 		OLD(name_, 16, 0)
 
-/* Old versions allow fewer types of values passed to bodies; the slots accept the newest version's types for all. */
+/*
+ * Old versions allow fewer types for values passed to bodies, but the slots accept the newest version's types in all
+ * versions.
+ */
 const struct op ops_control[] = {{.name = "If",
 				  .since = 25,
 				  .in = if_in,

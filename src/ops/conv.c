@@ -17,7 +17,7 @@ static int shape_fail(const struct infer *c, int slot, const char *expected, con
 	return infer_fail(c, E_SHAPE, slot, expected, dims_text(c, actual));
 }
 
-/* a * b; DIM_UNKNOWN if either is no known size, or on overflow. */
+/* Returns a * b, or DIM_UNKNOWN if either is not a known size or the product overflows. */
 static int64_t mul_dims(int64_t a, int64_t b)
 {
 	int64_t r;
@@ -25,7 +25,7 @@ static int64_t mul_dims(int64_t a, int64_t b)
 	return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &r) ? DIM_UNKNOWN : r;
 }
 
-/* Whether the kernel is larger than the padded input along an axis: window_set() leaves an output size of 0 then. */
+/* Whether the kernel is larger than the padded input along an axis; window_set() has then set an output size of 0. */
 static bool too_small(const struct window *w)
 {
 	for (int i = 0; i < w->n; i++)
@@ -34,7 +34,10 @@ static bool too_small(const struct window *w)
 	return false;
 }
 
-/* Check X [N, C, ...] against weights [M, C/group, ...] and the bias [M] (input number `bias`; 0: none). */
+/*
+ * Checks X [N, C, ...] against weights [M, C/group, ...] and the bias [M], which is input number `bias` (0 if there
+ * is none).
+ */
 static int check_channels(const struct infer *c, int64_t group, const struct shape *x,
 			  const struct shape *w, int bias)
 {
@@ -202,7 +205,8 @@ const char *conv_transpose_window(struct window *w, const struct conv_transpose 
 			w->out[i] = same && w->stride[i] == 1 && p->output_padding.n <= 0
 					    ? w->in[i]
 					    : DIM_UNKNOWN;
-		} else if (same) { /* the output is in * stride, or larger where the pads would have to be negative */
+		} else if (same) {
+			/* the output size is in * stride, or larger if the pads would have to be negative */
 			transpose_pads(w, i, full - w->in[i] * w->stride[i],
 				       p->window.auto_pad == PAD_SAME_UPPER);
 			w->out[i] = full - w->begin[i] - w->end[i];

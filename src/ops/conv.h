@@ -39,8 +39,9 @@ struct col2im {
 };
 
 /*
- * Fill the window of a ConvTranspose: w->in are the sizes of X, w->out those of the output, begin and end what
- * is cut off the full output. x, weight: shapes. Returns NULL, or what is wrong (text in d's arena).
+ * Fills the window of a ConvTranspose: w->in has the sizes of X, w->out the sizes of the output, begin and end the
+ * number of elements cut off the full output at either side. x and weight are shapes. Returns NULL, or a text in d's
+ * arena that says what is wrong.
  */
 const char *conv_transpose_window(struct window *w, const struct conv_transpose *p,
 				  const struct shape *x, const struct shape *weight, struct diag *d);

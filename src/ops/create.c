@@ -35,7 +35,10 @@ static const struct field cos_attrs[] = {FIELD(struct constant_of_shape, value, 
 					       "one element: what fills the output"),
 					 {0}};
 
-/* The shape that the elements of integer input i give; dims or rank unknown if the elements are. */
+/*
+ * Sets *out to the shape that the elements of integer input i give. Dims or rank are unknown if the elements are
+ * unknown.
+ */
 static int shape_from(struct infer *c, uint32_t i, struct shape *out)
 {
 	struct int_list l;
@@ -252,7 +255,7 @@ static int like_type(struct infer *c, int64_t dtype, uint64_t mask)
 {
 	int64_t t = dtype == INT_ABSENT ? (int64_t)infer_dtype(c, 0) : dtype;
 
-	/* 0 stands for an input whose type is not known yet; as an attribute it names no type */
+	/* an input whose type is not known yet has type 0, which is no error; an attribute of 0 names no type */
 	if ((t || dtype != INT_ABSENT) && !is_type(t, mask))
 		return bad_dtype(c, t);
 	return infer_same_as(c, (enum dtype)t);

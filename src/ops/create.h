@@ -7,7 +7,7 @@ struct tensor;
 
 enum { FILL_WITH_TENSOR, FILL_WITH_FLOAT }; /* .variant of ConstantOfShape and ConstantFill */
 struct constant_of_shape {
-	const struct tensor *value; /* tensor of one element; NULL: an f32 zero */
+	const struct tensor *value; /* tensor of one element; NULL stands for an f32 zero */
 };
 struct constant_fill {
 	int64_t dtype, input_as_shape;
@@ -15,7 +15,8 @@ struct constant_fill {
 	struct ints shape, extra_shape;
 };
 struct eye_like {
-	int64_t dtype, k; /* dtype INT_ABSENT: the input's type; k: number of the diagonal */
+	/* dtype INT_ABSENT stands for the input's type; k is the number of the diagonal */
+	int64_t dtype, k;
 };
 struct range_params {
 	int64_t stash_type;

@@ -4,7 +4,7 @@
 #include "ops/op.h"
 
 struct nms {
-	int64_t center_point_box; /* 0: corners; 1: centre and size */
+	int64_t center_point_box; /* boxes are given by 0 corners, 1 centre and size */
 };
 enum { NMS_BOXES, NMS_SCORES, NMS_MAX, NMS_IOU, NMS_SCORE };
 

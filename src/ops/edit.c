@@ -99,7 +99,7 @@ static void set_float(const struct op *op, void *params, const char *attr, float
 		*(float *)(void *)((char *)params + f->off) = v;
 }
 
-/* Set inputs 1 and 2 of Clip node n to the bounds that are finite. */
+/* Sets inputs 1 and 2 of Clip node n to those bounds that are finite. */
 static void set_clip_bounds(struct edit *e, struct node *n, float low, float high)
 {
 	struct edit behind = *e;

@@ -116,7 +116,7 @@ static void swap_last(struct shape *s)
 	s->dim[s->rank - 2] = t;
 }
 
-/* Shape of a times b, of rank 1 or more each, after transA and transB were applied. */
+/* Sets *y to the shape of the product of a and b, each of rank 1 or more, after transA and transB were applied. */
 static int product_shape(const struct infer *c, struct shape a, struct shape b, struct shape *y)
 {
 	bool vec_a = a.rank == 1, vec_b = b.rank == 1;

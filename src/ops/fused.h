@@ -8,19 +8,19 @@
 #include "ops/activation.h"
 #include "ops/op.h"
 
-/* "SAME_UPPER" pads more at the end, "SAME_LOWER" at the begin; "NOTSET" takes pads. */
+/* "SAME_UPPER" pads more at the end, "SAME_LOWER" at the begin; "NOTSET" uses the attribute pads. */
 enum fused_pad { FUSED_NOTSET, FUSED_SAME_UPPER, FUSED_SAME_LOWER, FUSED_VALID };
 
 /*
  * infer::Conv(X, W, B?, R?) -> Y: Y = act(Conv(X, W) + B + R).
  * X [N,C,spatial...], W [M,C/group,kernel...], B [M], R has the shape of Y.
- * The first fields are ONNX Conv's, of the same meaning: absent lists have n = -1.
+ * The first fields are those of ONNX's Conv and mean the same; absent lists have n = -1.
  */
 struct fused_conv {
 	int auto_pad; /* enum fused_pad */
 	struct ints dilations, kernel_shape, pads, strides;
 	int64_t group;
-	int act; /* enum act: act(v) is applied to the result */
+	int act; /* the activation (enum act) that is applied to the result */
 	float act_alpha, act_beta;
 };
 
@@ -32,20 +32,21 @@ struct fused_conv {
 struct fused_gemm {
 	float alpha, beta;
 	int64_t transA, transB;
-	int act; /* enum act: act(v) is applied to the result */
+	int act; /* the activation (enum act) that is applied to the result */
 	float act_alpha, act_beta;
 };
 
 /*
  * infer::Attention(Q, K?, V?, mask?) -> Y: Y = softmax(scale * Q K^T + mask) V per head.
  * Q, K, V: each of rank 3 [B,S,H*D] (heads side by side) or of rank 4 [B,H,S,D].
- * K and V left out: Q is packed, rank 3 [B,S,3*H*D], all of q, then k, then v.
- * kv_heads below num_heads: query head h uses kv head h / (num_heads / kv_heads).
- * mask broadcasts to [B,H,S,T]; of type T it is added; of type bool, false is -infinity.
- * A row of which nothing is left (all -infinity) gives NaN, or 0 with `safe`.
- * causal: query i sees keys j <= i + (T - S) only if causal = 2, j <= i if causal = 1.
- * k_transposed: K is [B,H,D,T] (rank 4 only).
- * Y: rank 3 [B,S,H*Dv] where `merged`, else rank 4 [B,H,S,Dv].
+ * If K and V are left out, Q is packed: rank 3 [B,S,3*H*D], first all of q, then k, then v.
+ * If kv_heads is below num_heads, query head h uses kv head h / (num_heads / kv_heads).
+ * mask broadcasts to [B,H,S,T]. A mask of type T is added to the scores; in a bool mask, false
+ * hides the key (-infinity).
+ * A query whose keys are all hidden gives NaN, or 0 with `safe`.
+ * causal = 1 lets query i see only keys j <= i, causal = 2 only keys j <= i + (T - S).
+ * With k_transposed, K is [B,H,D,T] (rank 4 only).
+ * Y has rank 3 [B,S,H*Dv] if `merged`, otherwise rank 4 [B,H,S,Dv].
  */
 struct fused_attention {
 	int64_t num_heads, kv_heads; /* kv_heads 0: num_heads */
@@ -64,13 +65,14 @@ struct fused_addnorm {
 /*
  * infer::Pointwise(in...) -> out...: a program in single-assignment form over inputs that
  * broadcast; every output has the broadcast shape of all inputs and the type of the inputs.
- * Computed in fp32 (fp64 for f64). code: four numbers an instruction {op, a, b, c}; a, b, c are
- * numbers of earlier instructions, except
- *   PW_INPUT: a says which input.
- *   PW_CONST: a says which of consts.
+ * Computed in fp32 (fp64 for f64). code has four numbers for each instruction, {op, a, b, c}; a, b, c are numbers of
+ * earlier instructions, except
+ *   PW_INPUT: a is the number of the input.
+ *   PW_CONST: a is an index into consts.
  *   PW_NEG to PW_COS take a alone.
- *   PW_ACT: the activation b (enum act) of a; c says which of consts is alpha, the next one is beta.
- * outs: the instruction whose value output i is. expr: the same for people, "out0 = relu(in0 + in1)".
+ *   PW_ACT: applies the activation b (enum act) to a; consts[c] is alpha, consts[c + 1] is beta.
+ * outs[i] is the instruction that computes output i.
+ * expr is the program as text for people, "out0 = relu(in0 + in1)".
  */
 enum pw_op {
 #define INSTRUCTION(id) PW_##id,

@@ -10,8 +10,9 @@ struct gather_nd_params {
 	int64_t batch_dims;
 };
 enum scatter_reduction { SCATTER_NONE, SCATTER_ADD, SCATTER_MUL, SCATTER_MAX, SCATTER_MIN };
-enum { SCATTER_ALONG_AXIS, SCATTER_TUPLES }; /* .variant of the rows: how indices point */
-struct scatter_params {			     /* ScatterElements, Scatter, ScatterND (no axis) */
+/* the .variant of a row says what an index addresses */
+enum { SCATTER_ALONG_AXIS, SCATTER_TUPLES };
+struct scatter_params { /* ScatterElements, Scatter, ScatterND (no axis) */
 	int64_t axis;
 	int reduction; /* enum scatter_reduction */
 };

@@ -72,7 +72,7 @@ void infer_set_ints(struct infer *c, uint32_t i, const struct shape *ints)
 		v->ints = arena_dup(c->arena, ints, sizeof(*ints));
 }
 
-/* Text such as "input 1 'B'", with the name from the row; slot below 0: NULL */
+/* Text such as "input 1 'B'", with the name from the row; NULL if slot is negative */
 static const char *slot_name(const struct infer *c, int slot)
 {
 	const struct slot *s = c->node->op ? op_resolved(c->node->op).in : NULL;

@@ -8,26 +8,32 @@
 int infer_same(struct infer *c);
 /* Output 0 has the broadcast shape (numpy rules) of all inputs; its type is bound by the slots. */
 int infer_broadcast(struct infer *c);
-/* As infer_broadcast, but output 0 is of type bool. */
+/* Does what infer_broadcast does, but output 0 is of type bool. */
 int infer_broadcast_bool(struct infer *c);
 /* Output 0 has the shape of input 0 and type t. */
 int infer_same_as(struct infer *c, enum dtype t);
 /*
- * Resolve a possibly negative axis against the rank of input i: *out is 0..rank-1, or -1 if the rank is unknown.
+ * Resolves a possibly negative axis against the rank of input i: *out is 0..rank-1, or -1 if the rank is unknown.
  * Returns 0, or -code with a finding.
  */
 int infer_axis(const struct infer *c, uint32_t i, int64_t axis, int *out);
 /* Shape of input i; SHAPE_UNKNOWN if it is left out. */
 struct shape infer_shape(const struct infer *c, uint32_t i);
 enum dtype infer_dtype(const struct infer *c, uint32_t i);
-/* Two dims that must be equal: *out is the one that is known. E-SHAPE, reported at slot, if both are known and differ. */
+/*
+ * Sets *out to whichever is known of two dims that must be equal. If both are known and differ, that is the error
+ * E-SHAPE, reported at slot.
+ */
 int infer_unify(const struct infer *c, int slot, int64_t a, int64_t b, int64_t *out);
-/* Output shape of Gather: x with dimension `axis` replaced by the dims of i. -E_RANK if that exceeds MAX_RANK. */
+/*
+ * Output shape of Gather: x with dimension `axis` replaced by the dims of i. Returns -E_RANK if the result's rank
+ * exceeds MAX_RANK.
+ */
 int infer_gathered(const struct infer *c, const struct shape *x, int axis, const struct shape *i,
 		   struct shape *out);
 /*
- * Output size of a convolution or pooling along one spatial dimension; begin, end: pads; ceil: ceil_mode.
- * DIM_UNKNOWN if `in` is unknown; 0 or less if the kernel does not fit, which the caller reports.
+ * Output size of a convolution or pooling along one spatial dimension; begin and end are pads, ceil is ceil_mode.
+ * Returns DIM_UNKNOWN if `in` is unknown; 0 or less if the kernel does not fit, which the caller reports.
  */
 int64_t conv_dim(int64_t in, int64_t kernel, int64_t stride, int64_t dilation, int64_t begin,
 		 int64_t end, bool ceil);
@@ -48,7 +54,7 @@ int64_t conv_dim(int64_t in, int64_t kernel, int64_t stride, int64_t dilation, i
 
 /* ---- rows of the tables ---- */
 
-/* Row of an old version that differs from the row above it in its types only. */
+/* The row of an old version that differs from the row above it in its types only. */
 #define OLD(name_, since_, types_)                                                                 \
 	{                                                                                          \
 		.name = (name_), .since = (since_), .types = (types_)                              \

@@ -10,9 +10,10 @@
 /* ---- Reshape ---------------------------------------------------------------------------------- */
 
 /*
- * The size of the dimension that is -1 in the target (number `hole`): the quotient of the products of input dims and
- * of the other target dims. Equal symbols of input and target cancel. Bits of `taken`: input dims that a 0 in the
- * target copies; bits of `given`: the target dims that are such copies. *bad: the input does not divide.
+ * Computes the size of dimension number `hole` of the target, which is -1 there: the product of the input dims
+ * divided by the product of the other target dims. Equal symbols of input and target cancel. The bits of `taken` mark
+ * input dims that a 0 in the target copies, the bits of `given` mark the target dims that are such copies. *bad is
+ * set if no size fits.
  */
 static int64_t reshape_rest(struct model *m, const struct shape *in, const struct shape *to,
 			    int hole, uint32_t taken, uint32_t given, bool *bad)
@@ -68,7 +69,10 @@ static int reshape_fail(const struct infer *c, const struct shape *in, const str
 			  c->diag ? shape_str(&c->diag->arena, &to, NULL) : "");
 }
 
-/* Output shape from the target list: 0 copies a dim of the input, -1 is computed. */
+/*
+ * Computes the output shape from the target list, in which 0 copies a dim of the input and -1 stands for a dim to
+ * compute.
+ */
 static int reshape_target(struct infer *c, const struct shape *in, const struct int_list *l,
 			  struct shape *out)
 {
@@ -147,7 +151,7 @@ static int reshape1_upgrade(struct edit *e)
 	return 0;
 }
 
-/* The old version had none of the newest attributes, whose defaults are the old meaning. */
+/* The old version lacks the newest attributes; with their defaults the newest version means the same. */
 static int upgrade_defaults(struct edit *e)
 {
 	edit_params(e);
@@ -368,7 +372,7 @@ static int tile1_upgrade(struct edit *e)
 	return 0;
 }
 
-/* Record the concatenated elements if all inputs are integer lists whose elements are known. */
+/* Records the concatenated elements if all inputs are integer lists whose elements are known. */
 static void concat_ints(struct infer *c)
 {
 	struct int_list all = {.exact = true}, l;
@@ -386,7 +390,7 @@ static void concat_ints(struct infer *c)
 		}
 		all.exact &= l.exact;
 	}
-	all.exact = false; /* an element -1 may be a value, which reads as unknown: so the list is not exact */
+	all.exact = false; /* the value -1 reads as an unknown element, so the list is not exact */
 	infer_give_ints(c, 0, &all);
 }
 
@@ -607,7 +611,7 @@ static const struct slot expand_dims_out[] = {{.name = "Y", .tvar = "T", .types 
 /* Rows of opsets 21 to 24, which differ in their types only. */
 #define OLD_24_TO_21(name_)                                                                        \
 	OLD(name_, 24, T_ALL_24), OLD(name_, 23, T_ALL_23), OLD(name_, 21, T_ALL_21)
-/* Old versions without attributes, whose meaning the defaults of the newest attributes have. */
+/* Old versions without attributes; the newest version means the same if its attributes have their defaults. */
 #define BARE_OLD(name_, since_, in_, out_, types_)                                                 \
 	{                                                                                          \
 		.name = (name_), .since = (since_), .in = (in_), .out = (out_), .types = (types_), \

@@ -7,7 +7,7 @@ enum reduction_kind { LOSS_NONE, LOSS_SUM, LOSS_MEAN };
 
 struct loss {
 	int reduction;	      /* enum reduction_kind */
-	int64_t ignore_index; /* INT_ABSENT: none */
+	int64_t ignore_index; /* INT_ABSENT if there is none */
 };
 
 #endif

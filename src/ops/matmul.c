@@ -195,7 +195,7 @@ struct term {
 	bool ellipsis;
 };
 
-/* Read a term up to ',', '-' or the end and move *text there; spaces are ignored. NULL, or what is wrong. */
+/* Reads a term up to ',', '-' or the end and moves *text there; spaces are ignored. Returns NULL, or what is wrong. */
 static const char *read_term(const char **text, struct term *t)
 {
 	const char *s = *text;
@@ -220,8 +220,9 @@ static const char *read_term(const char **text, struct term *t)
 }
 
 struct labels {
-	int8_t of[128];	 /* indexed by letter; -1 */
-	int count, dots; /* dots: dims of the longest ellipsis, which have the labels 0..dots-1 */
+	int8_t of[128]; /* indexed by letter; -1 */
+	/* dots: number of dims of the longest ellipsis; they have the labels 0..dots-1 */
+	int count, dots;
 };
 
 static int8_t label_of(struct labels *l, char letter)
@@ -233,7 +234,7 @@ static int8_t label_of(struct labels *l, char letter)
 	return *at;
 }
 
-/* Write the labels of a term, whose ellipsis stands for `dots` dims, to `to`; returns their number. */
+/* Writes the labels of a term to `to` and returns their number; the term's ellipsis stands for `dots` dims. */
 static int label_term(const struct term *t, struct labels *l, int dots, int8_t *to)
 {
 	int n = 0, seen = 0;

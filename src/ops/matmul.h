@@ -3,7 +3,7 @@
 #define OPS_MATMUL_H
 #include "ops/op.h"
 
-/* .variant of the rows: which params struct the node has. */
+/* The .variant of a row says which params struct the node has. */
 enum { PRODUCT_MATMUL, PRODUCT_GEMM, PRODUCT_FUSED_MATMUL, PRODUCT_TRANSPOSE_MATMUL };
 
 struct gemm_params {
@@ -30,8 +30,8 @@ struct einsum {
 };
 
 /*
- * A matrix product [m, k] x [k, n], repeated over nbatch batch dims, with all strides in elements (0: broadcast).
- * A vector counts as a matrix of one row or column; the output lacks that dimension.
+ * A matrix product [m, k] x [k, n], repeated over nbatch batch dims, with all strides in elements (0 along a
+ * dimension that is broadcast). A vector counts as a matrix of one row or column; the output lacks that dimension.
  */
 struct matmul_shape {
 	struct shape out; /* shape of the node's output */
@@ -40,13 +40,16 @@ struct matmul_shape {
 	int64_t m, n, k;
 	int64_t a_row, a_col, b_row, b_col;
 };
-/* False if a and b do not fit. If dims are unknown, only out, m, n and k of *s are valid. f may be NULL: plain MatMul. */
+/*
+ * Fills *s; returns false if a and b do not fit. If dims are unknown, only out, m, n and k of *s are valid. f is NULL
+ * for a plain MatMul.
+ */
 bool matmul_shape(const struct shape *a, const struct shape *b, const struct fused_matmul *f,
 		  struct matmul_shape *s);
 
 /*
- * A parsed Einsum equation over operands of known rank. Each letter is a label, a number below nlabels; so is each
- * dim of an ellipsis, where dims of several operands are aligned at the end, as in broadcasting.
+ * A parsed Einsum equation over operands of known rank. Each letter has a label, a number below nlabels. Each dim of
+ * an ellipsis has a label, too; the ellipses of several operands are aligned at the end, as in broadcasting.
  */
 enum { EINSUM_LABELS = 64, EINSUM_OPERANDS = 32 };
 struct einsum_plan {
@@ -55,7 +58,10 @@ struct einsum_plan {
 	int8_t label[EINSUM_OPERANDS][MAX_RANK]; /* label of each dim of each operand */
 	int8_t out[MAX_RANK];
 };
-/* Fill *p from the equation and the ranks of the operands; NULL, or what is wrong (text in the arena of d). */
+/*
+ * Fills *p from the equation and the ranks of the operands. Returns NULL, or a text in the arena of d that says what
+ * is wrong.
+ */
 const char *einsum_parse(const char *equation, int noperands, const int *rank,
 			 struct einsum_plan *p, struct diag *d);
 

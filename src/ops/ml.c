@@ -198,7 +198,7 @@ static int linear_classifier_infer(struct infer *c)
 	int64_t labels = strings ? p->classlabels_strings.n : size_of(p->classlabels_ints.n);
 	int64_t n = size_of(p->intercepts.n);
 
-	if (!n) /* intercepts are optional: one of 0 for each label */
+	if (!n) /* intercepts are optional; without them, each label has an intercept of 0 */
 		n = labels;
 	int err = require(c, n > 0 && size_of(p->coefficients.n) % n == 0 && (n == 1 || labels >= n),
 			  "coefficients and labels for each intercept");

@@ -71,7 +71,8 @@ struct svm_params { /* classifier and regressor */
 	int kernel_type, post_transform;
 	int64_t n_supports, one_class;
 };
-struct tree_params { /* TreeEnsembleClassifier, TreeEnsembleRegressor: their attributes class_X and target_X are the members leaf_X */
+/* for TreeEnsembleClassifier and TreeEnsembleRegressor; the members leaf_X hold the attributes class_X and target_X */
+struct tree_params {
 	struct ints nodes_treeids, nodes_nodeids, nodes_featureids, nodes_truenodeids,
 		nodes_falsenodeids;
 	struct ints nodes_missing_value_tracks_true, leaf_treeids, leaf_nodeids, leaf_ids,

@@ -117,7 +117,7 @@ static int upgrade_batch_norm(struct edit *e)
 	return 0;
 }
 
-/* Check that input i is a vector with one element for each channel of X. */
+/* Checks that input i is a vector with one element for each channel of X. */
 static int check_channels(const struct infer *c, uint32_t i, int64_t channels)
 {
 	struct shape s = infer_shape(c, i);
@@ -191,7 +191,7 @@ static int infer_group_norm(struct infer *c)
 				  fmt(c->diag, "%" PRId64, p->num_groups));
 	for (uint32_t i = 1; i < 3; i++) {
 		struct shape s = infer_shape(c, i);
-		/* opset 18 had one element for each group, newer versions one for each channel */
+		/* in opset 18 this input has one element for each group, in newer versions one for each channel */
 		if (s.rank == 1 && s.dim[0] >= 0 && x.rank > 1 && x.dim[1] >= 0 &&
 		    s.dim[0] != x.dim[1] && s.dim[0] != p->num_groups)
 			return infer_fail(c, E_SHAPE, (int)i, "an element a channel",
@@ -316,8 +316,8 @@ static int infer_embed(struct infer *c)
 }
 
 /*
- * QEmbedLayerNormalization: embeddings from quantized tables. It becomes the LayerNormalization of the sum of table rows,
- * which are gathered first and dequantized then, so that no whole table is dequantized.
+ * QEmbedLayerNormalization: embeddings from quantized tables. It becomes the LayerNormalization of the sum of table
+ * rows. The rows are gathered before they are dequantized, so that no whole table is dequantized.
  */
 static const struct slot qembed_in[] = {SLOT("input_ids", "T1", T_I32),
 					SLOT_OPT("segment_ids", "T1", T_I32),
@@ -353,7 +353,7 @@ enum {
 	QE_ZEROS = QE_SCALES + 5
 };
 
-/* Dequantize v with scale and zero point number k: 0 word, 1 position, 2 segment, 3 gamma, 4 beta. */
+/* Dequantizes v with scale and zero point number k, where 0 is word, 1 position, 2 segment, 3 gamma and 4 beta. */
 static uint32_t qembed_dequantize(struct edit *e, uint32_t v, int k)
 {
 	const uint32_t *in = e->node->in;
@@ -379,7 +379,7 @@ static uint32_t dim_of_ids(struct edit *e, int64_t k)
 	return v;
 }
 
-/* The second output, if it is wanted: the number of ones in each sequence's mask. */
+/* Computes the second output if it is used: the number of ones in the mask of each sequence. */
 static void qembed_mask(struct edit *e)
 {
 	uint32_t mask = e->node->nin > QE_MASK ? e->node->in[QE_MASK] : NO_VALUE;
@@ -583,7 +583,7 @@ const struct op ops_norm[] = {
 	 .since = 17,
 	 .reduced = REDUCED_COMPUTES,
 	 LAYER_NORM(ln_in, ln_out)},
-	/* ONNX Runtime defined these two in ONNX's domain before ONNX had LayerNormalization */
+	/* ONNX Runtime defined the next two operators in ONNX's domain before ONNX had LayerNormalization */
 	OLD("LayerNormalization", 1, T_FB),
 	{.name = "SimplifiedLayerNormalization",
 	 .since = 1,

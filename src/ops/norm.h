@@ -3,7 +3,10 @@
 #define OPS_NORM_H
 #include "base/field.h"
 
-/* .variant of the rows: without NORM_RMS the mean is subtracted; NORM_GROUPED shares statistics among groups of channels. */
+/*
+ * The .variant of a row: NORM_MEAN and NORM_GROUPED subtract the mean, NORM_RMS does not; NORM_GROUPED shares
+ * statistics among groups of channels.
+ */
 enum { NORM_MEAN, NORM_RMS, NORM_GROUPED };
 
 struct batch_norm {

@@ -24,11 +24,13 @@
 
 struct slot {
 	const char *name;
-	const char *tvar; /* type variable: slots of the same one must have equal types; NULL: `types` alone decides */
+	/* type variable: slots with the same one must have equal types; NULL if `types` alone decides */
+	const char *tvar;
 	uint64_t types; /* T_* */
 	bool optional;
-	bool variadic; /* last slot only: stands for one or more values (if optional: none or more) */
-	bool heterogeneous; /* variadic: the values may differ in type */
+	/* allowed for the last slot only: it stands for one or more values, or for any number if it is optional */
+	bool variadic;
+	bool heterogeneous; /* the values of a variadic slot may differ in type */
 };
 
 /*
@@ -65,44 +67,51 @@ struct edit;
 
 struct op {
 	const char *name;
-	const char *domain; /* NULL: ai.onnx; "ai.onnx.ml", "com.microsoft", "infer", ... */
+	/* NULL stands for ai.onnx; "ai.onnx.ml", "com.microsoft", "infer", ... */
+	const char *domain;
 	int since;
 	const struct slot *in, *out; /* end with a NULL name */
 	const struct field *attrs;
 	size_t params_size;
-	uint64_t types; /* not 0: replaces the types of all slots whose tvar is "T" */
+	uint64_t types; /* if not 0, replaces the types of all slots whose tvar is "T" */
 	int (*infer)(struct infer *);
 	int (*upgrade)(struct edit *);
 	const char *expand; /* text that replaces the node, over slot names and $attributes; syntax in opt/rewrite.h */
-	/* Whether this node expands; NULL: every node does. Nodes that do not expand need a kernel. */
+	/* Whether this node expands; if NULL, every node does. Nodes that do not expand need a kernel. */
 	bool (*expand_when)(const struct graph *, const struct node *);
 	unsigned flags; /* OP_* */
 	/*
-	 * Which of several operators this is that share kernel functions (CumSum and CumProd, say): an enum in the
-	 * family's header names the values. Kernels ask for it instead of comparing names.
+	 * Tells operators apart that share kernel functions, such as CumSum and CumProd; an enum in the family's
+	 * header names the values. Kernels look at the variant instead of comparing names.
 	 */
 	int variant;
 	enum op_reduced reduced;
 	/*
-	 * Bit i: input i takes the smaller type although its type variable is not that of output 0 (X of
+	 * Bit i is set if input i takes the smaller type although its type variable is not that of output 0 (X of
 	 * RMSNormalization, the mask of infer::Attention). Inputs with the type variable of output 0 take it anyway.
 	 */
 	uint32_t reduced_in;
-	/* Number of multiply-adds of the node, for --cost; NULL: 0. All shapes are known when it is called. */
+	/*
+	 * Number of multiply-adds of the node, for --cost; NULL stands for 0. All shapes are known when macs is
+	 * called.
+	 */
 	int64_t (*macs)(const struct infer *);
 };
 
 /* ---- the registry --------------------------------------------------------------------------- */
 
-/* The row with the greatest `since` that is at most version; NULL: none. domain: "" or "ai.onnx" is ONNX's own. */
+/*
+ * Returns the row with the greatest `since` that is at most version, or NULL if there is none. The domain "" or
+ * "ai.onnx" is ONNX's own.
+ */
 const struct op *op_find(const char *domain, const char *name, int64_t version);
-/* The newest row, whose meaning is the one that runs; NULL: no such operator. */
+/* Returns the newest row, whose meaning is the one that runs; NULL if there is no such operator. */
 const struct op *op_newest(const char *domain, const char *name);
-/* The newest row by qualified name, "Softmax" or "com.microsoft::Gelu"; NULL: none. */
+/* Returns the newest row of a qualified name such as "Softmax" or "com.microsoft::Gelu"; NULL if there is none. */
 const struct op *op_named(const char *qualified);
 /* Qualified name, "Softmax" or "infer::Conv"; lives as long as the program. */
 const char *op_qualified(const struct op *op);
-/* OP_* of the operator: the flags of its newest row, whatever version `op` is. */
+/* The OP_* flags of the operator's newest row, whatever version `op` is. */
 unsigned op_flags(const struct op *op);
 /* Whether kernels of the operator may allocate their outputs; all others need every size before they run. */
 static inline bool op_allocates(const struct op *op)
@@ -116,11 +125,11 @@ uint32_t op_ids(void);
 bool op_domain_known(const char *domain);
 /* Newest version of the domain that this build supports. */
 int64_t op_domain_version(const char *domain);
-/* Call f(row, arg) for all rows, family by family, until it returns non-zero, which is returned. */
+/* Calls f(row, arg) for all rows, family by family, until f returns non-zero, and returns what f returned last. */
 int op_each(int (*f)(const struct op *, void *), void *arg);
 /* A copy of the row in which slots, attributes and functions that it lacks are inherited from newer rows. */
 struct op op_resolved(const struct op *row);
-/* Check all tables; -code and a finding if one is malformed. For the tests. */
+/* Checks all tables, for the tests; returns -code with a finding if one is malformed. */
 int op_selfcheck(struct diag *d);
 
 /* ---- shape inference ------------------------------------------------------------------------ */
@@ -137,13 +146,15 @@ int op_selfcheck(struct diag *d);
 struct infer {
 	const struct graph *graph;
 	const struct node *node;
-	struct vinfo *info;  /* indexed by value id */
-	struct arena *arena; /* for values that become known, which live as long as its owner */
+	struct vinfo *info; /* indexed by value id */
+	/* arena for values that become known; they live as long as its owner */
+	struct arena *arena;
 	struct diag *diag;
 	bool concrete;
-	uint64_t wanted;     /* bit i: the value of input i was asked for and is not known */
+	/* bit i is set if the value of input i was asked for and is not known */
+	uint64_t wanted;
 	struct model *model; /* makes new dimension symbols; NULL when concrete */
-	/* Infer body k of the node: given its formal inputs `in`, fill its outputs `out`. */
+	/* Infers body k of the node: fills the body's outputs `out` from its formal inputs `in`. */
 	int (*body)(struct infer *, uint32_t k, const struct vinfo *in, struct vinfo *out);
 	void *body_ctx;
 };
@@ -155,27 +166,34 @@ static inline const void *infer_params(const struct infer *c)
 {
 	return c->node->params;
 }
-/* The value of input i; NULL if it is left out, or not known, which is noted in `wanted`. */
+/*
+ * Returns the value of input i; NULL if the input is left out, or if its value is not known, which is then noted in
+ * `wanted`.
+ */
 const struct tensor *infer_value(struct infer *c, uint32_t i);
 /*
- * The elements of input i as integers: rank is their number, dims are the elements, which may be symbols. False if they
- * are not known, which is noted in `wanted`, or if there are more than MAX_RANK.
+ * Reads the elements of input i as integers: out->rank is their number, out->dim has the elements, which may be
+ * symbols. Returns false if there are more than MAX_RANK, or if they are not known, which is then noted in `wanted`.
  */
 bool infer_ints(struct infer *c, uint32_t i, struct shape *out);
-/* Set type and shape of output i; nothing happens if it is left out. */
+/* Sets type and shape of output i; nothing happens if the output is left out. */
 void infer_set(struct infer *c, uint32_t i, enum dtype t, const struct shape *s);
-/* Record the elements of integer output i: ints->rank of them, in ints->dim, symbols included. */
+/* Records the elements of integer output i: ints->dim has ints->rank elements, symbols included. */
 void infer_set_ints(struct infer *c, uint32_t i, const struct shape *ints);
-/* FAIL for the node of c; slot: the input that is wrong, reported as "input 1 'B'", or -1. Returns -code. */
+/*
+ * Adds a finding about the node of c and returns -code. slot is the input that is wrong, reported as "input 1 'B'",
+ * or -1.
+ */
 int infer_fail(const struct infer *c, enum code code, int slot, const char *expected,
 	       const char *actual);
 
 /*
- * What precedes every shape function: check the numbers of inputs and outputs, check input types against the slots,
- * and set the type of outputs whose type variable an input binds. Called by infer_node (src/opt) and eval_node.
+ * Does what precedes every shape function: checks the numbers of inputs and outputs, checks input types against the
+ * slots, and sets the type of outputs whose type variable an input binds. Called by infer_node (src/opt) and
+ * eval_node.
  */
 int infer_types(struct infer *c);
-/* The slot of input or output i; a variadic last slot repeats. NULL: there are fewer. */
+/* The slot of input or output i; a variadic last slot repeats. NULL if there are fewer slots. */
 const struct slot *slot_at(const struct slot *slots, uint32_t i);
 
 /* ---- upgrades -------------------------------------------------------------------------------- */
@@ -191,31 +209,32 @@ struct edit {
 	const struct op *old; /* the row of the opset that the model imports */
 	struct diag *diag;
 };
-/* Give the node params of the newest row, set to their defaults, and return them; the old params stay valid. */
+/* Gives the node params of the newest row, set to their defaults, and returns them; the old params stay valid. */
 void *edit_params(struct edit *e);
-/* Set input i to a new constant: n int64s of rank 1, or a scalar of type t. */
+/* Sets input i to a new constant: n int64s of rank 1, or a scalar of type t. */
 void edit_const_ints(struct edit *e, uint32_t i, const int64_t *v, int64_t n);
 void edit_const_scalar(struct edit *e, uint32_t i, double v, enum dtype t);
-/* Type and rank of input i as inferred so far; DT_NONE and -1: unknown. */
+/* Type and rank of input i as inferred so far; DT_NONE and -1 if unknown. */
 enum dtype edit_dtype(const struct edit *e, uint32_t i);
 int edit_rank(const struct edit *e, uint32_t i);
-/* Turn the node into another operator (newest row) with default params, which are returned. */
+/* Turns the node into another operator (newest row) with default params, which are returned. */
 void *edit_become(struct edit *e, const char *qualified);
 /*
- * Add a node before e->node. Returns the id of its single output, a new value; *params (unless NULL) gets its params,
- * set to their defaults.
+ * Adds a node before e->node. Returns the id of the new node's single output, a new value. If params is not NULL,
+ * *params is set to the new node's params, which have their defaults.
  */
 uint32_t edit_before(struct edit *e, const char *qualified, const uint32_t *in, uint32_t nin,
 		     void **params);
 /*
- * Add a node after e->node that takes over its output k: e->node writes a new value instead, which is input 0 of the
- * new node; the inputs `extra` follow. *params (unless NULL) gets its params, set to their defaults.
+ * Adds a node after e->node that takes over output k of e->node: e->node writes a new value instead, which is input 0
+ * of the new node; the inputs `extra` follow. If params is not NULL, *params is set to the new node's params, which
+ * have their defaults.
  */
 struct node *edit_after(struct edit *e, uint32_t k, const char *qualified, const uint32_t *extra,
 			uint32_t nextra, void **params);
 /*
- * Add a node for the activation `name` after output k, for the fused operators of com.microsoft. alpha, beta: its
- * parameters, NAN: the default. Nothing is added if the name is NULL or empty.
+ * Adds a node for the activation `name` after output k, for the fused operators of com.microsoft. alpha and beta are
+ * the activation's parameters; NAN stands for the default. Adds nothing if the name is NULL or empty.
  */
 int edit_activation(struct edit *e, uint32_t k, const char *name, float alpha, float beta);
 int edit_fail(const struct edit *e, enum code code, const char *expected, const char *actual);

@@ -3,7 +3,7 @@
 #define OPS_POOL_H
 #include "ops/window.h"
 
-/* .variant of the rows; those from POOL_GLOBAL_MAX on pool a whole image. */
+/* The .variant of a row; the variants from POOL_GLOBAL_MAX on pool a whole image. */
 enum pool_variant {
 	POOL_MAX,
 	POOL_AVERAGE,
@@ -18,9 +18,10 @@ struct pool {
 	struct window_attrs window;
 	int64_t ceil_mode;
 	int64_t count_include_pad; /* AveragePool */
-	int64_t storage_order;	   /* MaxPool: 1: the output Indices counts in column-major order */
+	int64_t storage_order;	   /* 1 if MaxPool's output Indices counts in column-major order */
 	int64_t p;		   /* LpPool */
-	float old_p;		   /* p of LpPool-1, a float that need not be whole; 0: use p */
+	/* p of LpPool-1, a float that need not be whole; 0 if the member p has the value */
+	float old_p;
 };
 
 struct global_lp {
@@ -45,7 +46,10 @@ struct roi_align {
 	float spatial_scale;
 };
 
-/* Fill *y with the output shape of MaxUnpool by kernel, strides and pads; x->rank >= 2. NULL, or what is wrong. */
+/*
+ * Sets *y to the output shape of MaxUnpool that follows from kernel, strides and pads; x->rank must be at least 2.
+ * Returns NULL, or a text that says what is wrong.
+ */
 const char *max_unpool_shape(const struct max_unpool *p, const struct shape *x, struct shape *y,
 			     struct diag *d);
 

@@ -53,7 +53,7 @@ const char *granularity_set(struct granularity *g, const struct shape *x, const 
 	return n == g->dim ? NULL : "scale must have one element for each along the axis";
 }
 
-/* Check the shapes of scale (input 1) and zero point (input 2) against x (input 0). */
+/* Checks the shapes of scale (input 1) and zero point (input 2) against x (input 0). */
 static int quantize_shapes(struct infer *c)
 {
 	const struct quantize_params *p = infer_params(c);
@@ -326,7 +326,7 @@ static int qconcat_infer(struct infer *c)
 	return err ? err : over ? infer_fail(c, E_SIZE, -1, NULL, NULL) : 0;
 }
 
-/* A op B, with a scalar scale and zero point for A, for B and for the result. */
+/* Infers the result of A op B, with a scalar scale and zero point for A, for B and for the result. */
 static int qbinary_infer(struct infer *c)
 {
 	struct shape a = infer_shape(c, 0), b = infer_shape(c, 3), y;
@@ -392,7 +392,7 @@ static int block_gather_infer(struct infer *c)
 /* ---- upgrades of com.microsoft's ---------------------------------------------------------------------------------- */
 
 /*
- * Set input i, the zero point of the output, if it is left out and the input is int8: the expansion into
+ * Sets input i, the zero point of the output, if it is left out and the data are int8; without it, the expansion into
  * QuantizeLinear would make the output uint8.
  */
 static void fill_zero_point(struct edit *e, uint32_t i)
@@ -432,7 +432,10 @@ static int qpool_upgrade(struct edit *e)
 	return upgrade_channels_last(e, &((struct qpool_params *)e->node->params)->channels_last);
 }
 
-/* Below opset 13 Softmax normalized over all dims from axis on together: flatten to rank 2, softmax, reshape back. */
+/*
+ * Below opset 13 Softmax normalized over all dims from axis on together. The upgrade flattens X to rank 2, applies a
+ * softmax and reshapes the result back.
+ */
 static int qsoftmax_upgrade(struct edit *e)
 {
 	struct qsoftmax_params *p = e->node->params;
@@ -837,7 +840,10 @@ const struct op ops_quant[] = {
 	 ATTRS(qglobal_attrs, struct qglobal_params),
 	 .infer = qglobal_infer,
 	 .upgrade = qunary_upgrade},
-	/* dequantized with a scale of 1, whole numbers are averaged exactly, so that ties round as in integer arithmetic */
+	/*
+	 * the data are dequantized with a scale of 1: whole numbers are averaged exactly, so that ties round as in
+	 * integer arithmetic
+	 */
 	{.name = "QLinearAveragePool",
 	 MICROSOFT,
 	 .in = qunary_in,

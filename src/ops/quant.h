@@ -3,13 +3,13 @@
 #define OPS_QUANT_H
 #include "ops/window.h"
 
-/* .variant of the rows; operators that no other resembles are QUANT_PLAIN. */
+/* The .variant of a row; an operator that shares its functions with no other is QUANT_PLAIN. */
 enum {
 	QUANT_PLAIN,
 	QUANT_UP,	  /* DequantizeLinear, against QuantizeLinear */
 	QUANT_MULTIPLY,	  /* QLinearMul, against QLinearAdd */
 	QUANT_LEAKY_RELU, /* QLinearLeakyRelu, against QLinearSigmoid */
-	QUANT_GEMM,	  /* QGemm, against the other products of quantized matrices */
+	QUANT_GEMM,	  /* QGemm, in contrast to the other products of quantized matrices */
 	QUANT_BNB	  /* MatMulBnb4, against MatMulNBits */
 };
 
@@ -30,7 +30,7 @@ struct matmul_nbits_params {
 struct bnb_params { /* MatMulBnb4 */
 	int64_t K, N, block_size, quant_type, transB, training_mode;
 };
-/* Values of the 16 codes, by quant_type: 0 FP4, 1 NF4. */
+/* Values of the 16 codes of each quant_type, which is 0 for FP4 and 1 for NF4. */
 extern const float bnb_values[2][16];
 struct qconcat_params {
 	int64_t axis;
@@ -59,13 +59,16 @@ struct block_gather_params { /* GatherBlockQuantized */
 /* Shape of the data in elements: uint8 data (type t) holds several elements of `bits` bits in a byte. */
 struct shape block_gather_data(const struct shape *x, enum dtype t, int64_t bits);
 
-/* How scales are distributed over x: one, one for each index of an axis, or one for each block along an axis. */
+/*
+ * How scales are distributed over x: a single scale, a scale for each index of an axis, or a scale for each block
+ * along an axis.
+ */
 struct granularity {
 	enum { QUANT_TENSOR, QUANT_AXIS, QUANT_BLOCK } kind;
-	int64_t outer, dim, inner; /* elements before, along and behind the axis */
+	int64_t outer, dim, inner; /* numbers of elements before, along and behind the axis */
 	int64_t block, blocks;
 };
-/* Fill *g; the shapes of x and scale must be known. NULL, or what is wrong. */
+/* Fills *g; the shapes of x and scale must be known. Returns NULL, or a text that says what is wrong. */
 const char *granularity_set(struct granularity *g, const struct shape *x, const struct shape *scale,
 			    int64_t axis, int64_t block_size);
 

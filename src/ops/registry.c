@@ -158,7 +158,11 @@ int64_t op_domain_version(const char *domain)
 	int64_t newest = 0;
 
 	if (!*domain || !strcmp(domain, "ai.onnx"))
-		return 28; /* the newest opset that the tables were checked against; few operators change in each, so no row need have it */
+		/*
+		 * the newest opset that the tables were checked against; an opset changes few operators, so perhaps
+		 * no row has its number
+		 */
+		return 28;
 	for (int f = 0; f < NFAMILIES; f++)
 		for (const struct op *op = families[f]; op->name; op++)
 			if (!strcmp(domain_of(op), domain) && op->since > newest)
@@ -183,7 +187,7 @@ struct op op_resolved(const struct op *row)
 	const struct entry *e = entry_of(row);
 	struct op r = *row;
 
-	/* what a row leaves out it inherits from the nearest newer row that has it */
+	/* a row inherits what it leaves out from the nearest newer row that has it */
 	for (const struct op *p = row; p >= e->first && !r.upgrade && (!r.in || !r.infer); p--) {
 		if (!r.in)
 			r.in = p->in;

@@ -23,7 +23,7 @@ enum resize_nearest {
 	NEAREST_PREFER_CEIL,
 	NEAREST_FLOOR,
 	NEAREST_CEIL,
-	NEAREST_SIMPLE /* Resize-10 and Upsample: ceil when the axis shrinks, else floor */
+	NEAREST_SIMPLE /* Resize-10 and Upsample: ceil if the axis shrinks, otherwise floor */
 };
 enum resize_policy { POLICY_STRETCH, POLICY_NOT_LARGER, POLICY_NOT_SMALLER };
 
@@ -41,11 +41,15 @@ struct resize {
 struct resize_sizes {
 	int rank;
 	int64_t out[MAX_RANK];
-	double scale[MAX_RANK]; /* output coordinates are divided by it */
-	int axis[MAX_RANK]; /* position of the axis in roi, scales and sizes; -1: it is not resized */
+	double scale[MAX_RANK]; /* output coordinates are divided by the scale */
+	/* position of the axis in roi, scales and sizes; -1 if the axis is not resized */
+	int axis[MAX_RANK];
 	int naxes;
 };
-/* Fill *r. Of scales and sizes one is given, the other NULL or without elements. NULL, or what is wrong. */
+/*
+ * Fills *r. Either scales or sizes is given; the other is NULL or has no elements. Returns NULL, or a text that says
+ * what is wrong.
+ */
 const char *resize_sizes(const struct resize *p, const struct shape *x, const struct tensor *scales,
 			 const struct tensor *sizes, struct resize_sizes *r, struct diag *d);
 

@@ -30,7 +30,7 @@ int rnn_activations_needed(const struct rnn *p, enum rnn_cell c)
 	return functions_of(c) * rnn_directions(p);
 }
 
-/* Name of function k over all directions: the cell's default if the model names none. */
+/* The name of activation function k, counted through all directions; the cell's default if the model names none. */
 static const char *function_name(const struct rnn *p, enum rnn_cell c, int k)
 {
 	if (k < p->activations.n)
@@ -67,7 +67,10 @@ static const char *dims(const struct infer *c, const struct shape *s)
 	return c->diag ? shape_str(&c->diag->arena, s, NULL) : "";
 }
 
-/* Check that input i has these dims (below 0: any); it may be left out or of unknown rank. */
+/*
+ * Checks that input i has these dims, where a negative one stands for any size. The input may be left out or of
+ * unknown rank.
+ */
 static int expect_dims(const struct infer *c, uint32_t i, int rank, const int64_t *want)
 {
 	struct shape s = infer_shape(c, i), w = shape_of(rank, want);

@@ -15,7 +15,7 @@ enum { RNN_PLAIN, RNN_GRU, RNN_LSTM, RNN_QUANTIZED_LSTM }; /* .variant of the ro
 struct rnn {
 	struct texts activations;
 	struct floats activation_alpha, activation_beta;
-	float clip; /* NAN: none */
+	float clip; /* NAN if there is none */
 	int direction;
 	int64_t hidden_size, layout;
 	int64_t input_forget;	     /* LSTM */
@@ -26,7 +26,7 @@ struct rnn {
 enum rnn_cell { CELL_RNN, CELL_GRU, CELL_LSTM };
 /* Of RNN, GRU, LSTM and DynamicQuantizeLSTM. */
 enum rnn_cell rnn_cell(const struct node *n);
-/* Gates of a cell, each with hidden_size rows of W and R: 1, 3 or 4. */
+/* Number of gates of a cell: 1, 3 or 4. Each gate has hidden_size rows of W and R. */
 int rnn_gates(enum rnn_cell c);
 
 enum { RNN_X, RNN_W, RNN_R, RNN_B, RNN_LENS, RNN_H0, RNN_C0, RNN_P };
@@ -44,8 +44,9 @@ struct rnn_activation {
 	float alpha, beta;
 };
 /*
- * The activations of the cell, RNN_FUNCTIONS places a direction. Lists of alphas and betas go to the functions that have
- * such parameters, in order. NULL, or the name of an activation that is unknown; p->activations must be long enough.
+ * Fills in the activations of the cell, RNN_FUNCTIONS entries for each direction. The lists of alphas and betas go in
+ * order to the functions that have such parameters. p->activations must be long enough. Returns NULL, or the name of
+ * an unknown activation.
  */
 const char *rnn_activations(const struct rnn *p, enum rnn_cell c,
 			    struct rnn_activation act[2 * RNN_FUNCTIONS]);

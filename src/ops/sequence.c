@@ -28,7 +28,7 @@ static void set_type(struct infer *c, uint32_t i, struct type t)
 	o->shape = SHAPE_UNKNOWN;
 }
 
-/* Check that input i is a sequence, if its kind is known. */
+/* Checks that input i is a sequence, if its kind is known. */
 static int check_is_sequence(const struct infer *c, uint32_t i)
 {
 	const struct vinfo *v = infer_in(c, i);
@@ -67,7 +67,7 @@ static int at_infer(struct infer *c)
 	return err;
 }
 
-/* SequenceErase, and the start of SequenceInsert: the output has the type of the sequence. */
+/* Infers SequenceErase, and is the first step for SequenceInsert: the output has the type of the sequence. */
 static int same_sequence_infer(struct infer *c)
 {
 	const struct vinfo *v = infer_in(c, 0);

@@ -6,7 +6,7 @@
 struct type_attr;
 
 struct sequence_empty_params {
-	int64_t dtype; /* ONNX's number of the type; INT_ABSENT: float */
+	int64_t dtype; /* ONNX's number of the type; INT_ABSENT stands for float */
 };
 struct concat_from_sequence_params {
 	int64_t axis, new_axis;

@@ -29,8 +29,8 @@ struct slice_spec {
 	int64_t from[MAX_RANK], step[MAX_RANK], len[MAX_RANK];
 };
 /*
- * Fill *out from the inputs of Slice (axes, steps: NULL if left out) and the shape of its data, which must be known.
- * Returns NULL, or a text that says what is wrong.
+ * Fills *out from the inputs of Slice (axes and steps are NULL if left out) and the shape of its data, which must be
+ * known. Returns NULL, or a text that says what is wrong.
  */
 const char *slice_spec(const struct shape *x, const struct int_list *starts,
 		       const struct int_list *ends, const struct int_list *axes,
@@ -39,7 +39,10 @@ const char *slice_spec(const struct shape *x, const struct int_list *starts,
 /* Size of output k when dim is split in n outputs of equal size, the last one smaller; -1 if that is impossible. */
 int64_t split_part(int64_t dim, int64_t n, int64_t k);
 
-/* Padding before and behind each dimension, from pads and axes (NULL: all); false if they do not fit the rank. */
+/*
+ * Computes the padding before and behind each dimension from pads and axes (NULL stands for all axes); returns false
+ * if they do not fit the rank.
+ */
 bool pad_spec(int rank, const struct int_list *pads, const struct int_list *axes, int64_t *begin,
 	      int64_t *end);
 

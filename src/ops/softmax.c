@@ -12,7 +12,10 @@ static const struct field attrs[] = {
 static const struct field old_attrs[] = {
 	FIELD(struct softmax, axis, F_INT, "1", "first of the dimensions that are taken as one"), {0}};
 
-/* Below opset 13 all dims from axis on were normalized together: flatten to rank 2, softmax, reshape back. */
+/*
+ * Below opset 13 all dims from axis on were normalized together. The upgrade flattens the input to rank 2, applies a
+ * softmax and reshapes the result back.
+ */
 static int upgrade_flat(struct edit *e)
 {
 	int64_t axis = ((const struct softmax *)e->node->params)->axis;

@@ -3,7 +3,10 @@
 #define OPS_SUPPORTED_H
 #include "ir/graph.h"
 
-/* Report all operators of the model, bodies included, that this build has no row for, in one finding. 0 or -code. */
+/*
+ * Reports all operators of the model, bodies included, that this build has no row for, in one finding. Returns 0 or
+ * -code.
+ */
 int ops_supported(const struct model *m, struct diag *d);
 
 #endif

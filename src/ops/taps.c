@@ -4,8 +4,8 @@
 #include <math.h>
 
 /*
- * Coordinate in the input of output element o; *outside is set if tf_crop_and_resize puts it outside. Computed in fp32, as
- * ONNX does: with a scale of 0.6, say, a coordinate is halfway between two elements only in fp32 rounding.
+ * Coordinate of output element o in the input; *outside is set if tf_crop_and_resize puts it outside. Computed in
+ * fp32, as ONNX does: with a scale of 0.6, say, a coordinate is halfway between two elements only in fp32 rounding.
  */
 static double coordinate(const struct taps_axis *a, int64_t o, bool *outside)
 {

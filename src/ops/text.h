@@ -11,8 +11,8 @@ struct string_normalizer_params {
 	struct texts stopwords;
 };
 struct string_split_params {
-	const char *delimiter; /* NULL or "": split at whitespace */
-	int64_t maxsplit;      /* INT_ABSENT: no limit */
+	const char *delimiter; /* NULL or "" to split at whitespace */
+	int64_t maxsplit;      /* INT_ABSENT if there is no limit */
 };
 struct regex_params {
 	const char *pattern;

@@ -13,9 +13,12 @@
 struct tape {
 	struct edit *e;
 	uint32_t nvalues, nnodes; /* number of values and nodes before derivative nodes were added */
-	uint32_t *grad; /* indexed by value id: id of the derivative of y by it, or NO_VALUE */
-	uint32_t *uses; /* for each node id: how many nodes between xs and y use it and have not been handled yet */
-	bool *between; /* for each node id: whether some path from the node to y does not pass through any of xs */
+	/* indexed by value id: id of the derivative of y with respect to the value, or NO_VALUE */
+	uint32_t *grad;
+	/* indexed by node id: number of nodes between xs and y that use the node and have not been handled yet */
+	uint32_t *uses;
+	/* indexed by node id: whether some path from the node to y does not pass through any of xs */
+	bool *between;
 	uint32_t *queue, head, tail;
 };
 
@@ -44,7 +47,10 @@ static const struct vinfo *info_of(const struct tape *t, uint32_t v)
 	return &t->e->graph->value[v]->info;
 }
 
-/* *out: g, of the shape of y, summed over the dims along which x was broadcast to y, so that it has the shape of x. */
+/*
+ * Sets *out to g, which has the shape of y, summed over the dims along which x was broadcast to y; the sum has the
+ * shape of x.
+ */
 static int unbroadcast(struct tape *t, uint32_t g, uint32_t x, uint32_t y, uint32_t *out)
 {
 	const struct shape *xs = &info_of(t, x)->shape, *ys = &info_of(t, y)->shape;
@@ -66,7 +72,7 @@ static int unbroadcast(struct tape *t, uint32_t g, uint32_t x, uint32_t y, uint3
 	return 0;
 }
 
-/* Add g, of the shape of the output of n, to the derivative by input i of n. */
+/* Adds g, which has the shape of n's output, to the derivative of y with respect to input i of n. */
 static int add_gradient(struct tape *t, const struct node *n, uint32_t i, uint32_t g)
 {
 	uint32_t x = n->in[i];
@@ -90,7 +96,10 @@ static uint32_t transpose_last_two(struct tape *t, uint32_t v)
 	return out;
 }
 
-/* Add g to the derivative by input 0 of a node that transposes or reshapes: g goes the way back. */
+/*
+ * Adds g to the derivative with respect to input 0 of a node that transposes or reshapes; g is first moved back to
+ * the input's shape.
+ */
 static int add_moved_gradient(struct tape *t, const struct node *n, uint32_t g)
 {
 	uint32_t x = n->in[0];
@@ -115,7 +124,7 @@ static int add_moved_gradient(struct tape *t, const struct node *n, uint32_t g)
 	return 0;
 }
 
-/* The derivative dy/dx of an elementwise function y = op(x); NO_VALUE: not known. */
+/* The derivative dy/dx of an elementwise function y = op(x); NO_VALUE if it is not known. */
 static uint32_t elementwise_derivative(struct tape *t, const char *op, uint32_t x, uint32_t y)
 {
 	enum dtype type = (enum dtype)info_of(t, x)->type.dtype;
@@ -145,7 +154,7 @@ static uint32_t elementwise_derivative(struct tape *t, const char *op, uint32_t 
 	return NO_VALUE;
 }
 
-/* Propagate g to input i of a node with two inputs. */
+/* Propagates g to input i of a node with two inputs. */
 static int derive_binary(struct tape *t, const struct node *n, uint32_t i, uint32_t g)
 {
 	const char *op = n->op->name;
@@ -205,7 +214,10 @@ static uint32_t producer(const struct tape *t, uint32_t v)
 	return p < t->nnodes ? p : NO_NODE;
 }
 
-/* Find the nodes that y depends on, without going through xs (set in stop); count how often each is used by these. */
+/*
+ * Finds the nodes that y depends on, without going past the values xs, which stop marks; counts how many of these
+ * nodes use each of them.
+ */
 static void find_nodes_between(struct tape *t, uint32_t y, const bool *stop)
 {
 	uint32_t first = stop[y] ? NO_NODE : producer(t, y);
@@ -230,7 +242,7 @@ static void find_nodes_between(struct tape *t, uint32_t y, const bool *stop)
 	}
 }
 
-/* wanted: nodes that depend on one of xs; the others need no derivative. */
+/* Sets wanted for the nodes that depend on one of xs; all other nodes need no derivative. */
 static void find_wanted(const struct tape *t, const bool *stop, bool *wanted)
 {
 	for (bool again = true; again;) {
@@ -283,7 +295,10 @@ static uint32_t value_named(const struct graph *g, const char *name, size_t n)
 	return NO_VALUE;
 }
 
-/* Make the outputs of the Gradient node the derivatives: x - x, zeros, when y does not depend on x. */
+/*
+ * Replaces the outputs of the Gradient node by the derivatives. If y does not depend on x, the derivative is x - x,
+ * which is all zeros.
+ */
 static void replace_outputs(struct tape *t, const uint32_t *xs, uint32_t nxs)
 {
 	struct node *n = t->e->node;

@@ -38,7 +38,10 @@ static int check_counts(const struct infer *c, const struct op *op)
 	bool many_in = false, many_out = false;
 
 	for (const struct slot *s = op->in; s->name; s++) {
-		/* only an operand of its own can be left out: of a variadic slot every operand must be there */
+		/*
+		 * only the operand of a slot that takes a single one can be left out; every operand of a variadic
+		 * slot must be given
+		 */
 		uint32_t last = s->variadic && n->nin > most_in ? n->nin - 1 : most_in;
 		for (uint32_t i = most_in; i <= last; i++) {
 			bool missing = i >= n->nin || n->in[i] == NO_VALUE;

@@ -28,15 +28,16 @@ struct dropout {
 };
 struct image_scaler {
 	float scale;
-	struct floats bias; /* one for each channel; empty: 0 */
+	struct floats bias; /* one for each channel; empty if it is 0 */
 };
 struct bit_cast {
 	int64_t to;
 };
 
-/* What a node of one of unary.def's operators, or of their relatives of com.microsoft, computes. */
+/* The function that a node computes, if its operator is one of unary.def or a relative of these in com.microsoft. */
 struct unary_function {
-	int number;	 /* of its row: VF_... of the CPU's tables, U_... of the CUDA kernels */
+	/* number of the function's row: VF_... in the CPU's tables, U_... in the CUDA kernels */
+	int number;
 	double param[2]; /* a and b of its formula */
 };
 struct unary_function unary_function(const struct node *n);

@@ -23,7 +23,7 @@ uint32_t edit_ints(struct edit *e, const int64_t *v, int64_t n)
 	return graph_add_const(e->graph, "", tensor_i64(e->graph->arena, 1, v, n))->id;
 }
 
-/* Set perm to move the channels from the last dimension to dimension 1 (to_first), or back. */
+/* Sets perm to move the channels from the last dimension to dimension 1 (to_first), or back. */
 static void channels_perm(struct transpose_params *p, int rank, bool to_first, struct arena *a)
 {
 	int64_t *perm = arena_new_n(a, int64_t, (size_t)rank);

@@ -11,14 +11,14 @@ struct no_params {
 extern const struct field upgrade_consumed_attrs[];
 #define CONSUMED(type_) FIELD(type_, consumed_inputs, F_INTS, NULL, "no longer meaningful")
 
-/* An .upgrade: the old params struct begins with the members of the newest one, which are copied. */
+/* An .upgrade for an old params struct that begins with the members of the newest one; these are copied. */
 int upgrade_prefix(struct edit *e);
 /*
- * For a node whose attribute says that channels are last: put a Transpose before input 0 and after output 0, so that the
- * node itself has the channels in dimension 1. The rank of input 0 must be known.
+ * For a node whose attribute says that channels are last: puts a Transpose before input 0 and after output 0, so that
+ * the node itself has the channels in dimension 1. The rank of input 0 must be known.
  */
 int edit_channels_first(struct edit *e);
-/* Add a constant of n int64s of rank 1; returns the id of the value. */
+/* Adds a constant of n int64s of rank 1; returns the id of the value. */
 uint32_t edit_ints(struct edit *e, const int64_t *v, int64_t n);
 
 #endif

@@ -44,12 +44,16 @@ struct window {
 };
 
 /*
- * Fill *w for input x [N, C, spatial...]. Without kernel_shape the dims of weight from 2 on are the kernel size; weight
- * NULL: kernel_shape is required. ceil: ceil_mode. Returns NULL, or what was expected (text in the arena of d).
+ * Fills *w for input x [N, C, spatial...]. Without kernel_shape the dims of weight from 2 on are the kernel size; if
+ * weight is NULL, kernel_shape is required. ceil is ceil_mode. Returns NULL, or a text in the arena of d that says
+ * what was expected.
  */
 const char *window_set(struct window *w, const struct window_attrs *a, const struct shape *x,
 		       const struct shape *weight, bool ceil, struct diag *d);
-/* The part of window_set that needs no input: checked attributes with defaults. Leaves in, out and automatic pads unset. */
+/*
+ * Does the part of window_set that needs no input: checks the attributes and fills in defaults. Leaves in, out and
+ * automatic pads unset.
+ */
 const char *window_lists(struct window *w, const struct window_attrs *a, int n,
 			 const struct shape *weight, struct diag *d);
 

@@ -35,7 +35,7 @@ static enum dtype dtype_of(const struct build *b, uint32_t id)
 	return (enum dtype)b->g->value[id]->info.type.dtype;
 }
 
-/* Dimension k (negative: counted from the end) of the value of var; -1 if it is not known. */
+/* Dimension k of the value of var, counted from the end if k is negative; -1 if it is not known. */
 static int64_t dim_of(const struct build *b, int var, int64_t k)
 {
 	uint32_t id = b->bound[var] ? b->value[var] : NO_VALUE;
@@ -92,7 +92,7 @@ static bool dim_number(const struct build *b, const char *name, size_t n, const 
 	return *v >= 0;
 }
 
-/* Value of one factor, which is a number, "@s", "@q[1]", "$axis" or "c.axis"; *p moves behind it. */
+/* Computes one factor, which is a number, "@s", "@q[1]", "$axis" or "c.axis", and moves *p behind it. */
 static bool factor(const struct build *b, const char **p, double *v)
 {
 	char *end;
@@ -124,7 +124,7 @@ static bool factor(const struct build *b, const char **p, double *v)
 	return true;
 }
 
-/* Value of a text of factors joined by * and /, such as "1/@s*2"; false if one is not known. */
+/* Computes a text of factors joined by * and /, such as "1/@s*2"; returns false if a factor is not known. */
 static bool product(const struct build *b, const char *p, double *v)
 {
 	double w;
@@ -176,7 +176,7 @@ static bool is_literal(const struct term *t)
 	return t->kind == TERM_NUMBER || t->kind == TERM_LIST || t->kind == TERM_ATTR;
 }
 
-/* The element type if the mask has exactly one, else DT_NONE. */
+/* The element type if the mask has exactly one, otherwise DT_NONE. */
 static enum dtype only_type(uint64_t mask)
 {
 	return mask && !(mask & (mask - 1)) && mask < T_SEQ ? (enum dtype)__builtin_ctzll(mask)
@@ -312,7 +312,7 @@ static int build_term(struct build *b, const struct term *t, uint32_t *out)
 	return is_literal(t) ? literal(b, t, DT_NONE, out) : 0;
 }
 
-/* Element type of the value that is replaced: literals have it if no other input tells their type. */
+/* Element type of the value that is replaced. Literals take this type if no other input tells their type. */
 static enum dtype result_type(const struct build *b)
 {
 	const struct node *n = b->m->self ? b->m->self : b->m->matched[0];
@@ -337,7 +337,10 @@ static int build_args(struct build *b, const struct term *t, uint32_t *in)
 	return r;
 }
 
-/* Whether the operator is dropped because a required input was left out; *instead: its first given input, which replaces it. */
+/*
+ * Whether the operator is dropped because a required input was left out; *instead is then its first given input,
+ * which replaces the operator's result.
+ */
 static bool is_dropped(const struct term *t, const uint32_t *in, uint32_t *instead)
 {
 	const struct slot *slots = op_resolved(t->ops[0]).in;
@@ -445,7 +448,7 @@ static void replace(struct build *b, uint32_t old, uint32_t new)
 	if (n->producer != NO_NODE && n->producer >= b->first) {
 		struct vinfo better = n->info;
 		n->name = o->name;
-		/* keep dims that were known of the old value and are not of the new one */
+		/* keep dims that are known for the old value but not for the new one */
 		for (int i = 0; i < better.shape.rank && better.shape.rank == o->info.shape.rank; i++)
 			if (better.shape.dim[i] == DIM_UNKNOWN)
 				n->info.shape.dim[i] = o->info.shape.dim[i];
@@ -478,7 +481,10 @@ static void remove_matched(struct build *b)
 	}
 }
 
-/* Check that the replacement defines all outputs of the pattern with fitting type and shape; put: replace them. */
+/*
+ * Checks that the replacement defines all outputs of the pattern with fitting type and shape; with `put`, also
+ * replaces the old values by them.
+ */
 static int check_outputs(struct build *b, bool put)
 {
 	const struct pattern *p = b->m->rule->from;
@@ -589,7 +595,7 @@ static void enter_slots(struct names *vars, const struct slot *slots)
 }
 
 /*
- * Replace the outputs of n by the values that the expansion defines under the names of the output slots. If an input
+ * Replaces the outputs of n by the values that the expansion defines under the names of the output slots. If an input
  * has the same name, the definition that comes last in the text counts.
  */
 static int take_outputs(struct build *b, struct node *n, const struct slot *slots,
@@ -605,7 +611,10 @@ static int take_outputs(struct build *b, struct node *n, const struct slot *slot
 		uint32_t new = b->value[k];
 		const char *why = why_not_replaceable(b, n->out[i], new);
 		if (why && b->g->value[n->out[i]]->is_output && b->g->value[new]->producer < b->first) {
-			/* the new value existed before: an output of the graph needs a node that produces it */
+			/*
+			 * the new value existed before the expansion, but an output of the graph needs a node of its
+			 * own that produces it
+			 */
 			struct term id = {
 				.kind = TERM_OP, .ops = {op_named("Identity")}, .nops = 1, .nargs = 1};
 			uint32_t from = new;

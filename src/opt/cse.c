@@ -11,7 +11,7 @@
  */
 enum { CONST_BYTES = 4096 };
 
-/* Hash table of ids with chains: head by bucket, next by entry. An entry is id + 1; 0 ends a chain. */
+/* Hash table of ids with chains: head is indexed by bucket, next by entry. An entry is id + 1; 0 ends a chain. */
 struct table {
 	uint32_t *head, *next;
 	uint32_t mask;
@@ -82,7 +82,10 @@ static bool same_node(const struct node *a, const struct node *b)
 	       params_same(a->op, a->params, b->params);
 }
 
-/* Replace the outputs of b by those of a; false if they cannot be, because b's is an output of the graph. */
+/*
+ * Replaces the outputs of b by those of a and removes b; returns false if an output of b must stay as an output of
+ * the graph.
+ */
 static bool merge(struct graph *g, struct node *a, struct node *b)
 {
 	for (uint32_t i = 0; i < a->nout; i++) {

@@ -6,7 +6,9 @@ static bool unused(const struct value *v)
 	return !v->nusers && !v->is_output;
 }
 
-/* Leave out unused outputs, if the operator allows outputs to be left out: kernels then save their computation. */
+/*
+ * Drops unused outputs of the node if its operator allows outputs to be left out: kernels then need not compute them.
+ */
 static int drop_outputs(struct graph *g, struct node *n)
 {
 	int changes = 0;

@@ -15,7 +15,8 @@ enum { FOLD_BYTES = 4 << 20, FOLD_GROWTH = 4 };
 struct folding {
 	struct optimizer *o;
 	struct graph *g;
-	struct temporary **of; /* indexed by value id: the result that holds it; NULL: not made here */
+	/* indexed by value id: the result that holds the value; NULL if folding did not make the value */
+	struct temporary **of;
 	bool all;
 };
 
@@ -68,8 +69,8 @@ static bool outputs_known(const struct graph *g, const struct node *n)
 }
 
 /*
- * Give the output of a view (Reshape, ...) of a constant the bytes of that constant under another shape. No copy: weights
- * may be mapped from the model file.
+ * Gives the output of a view (Reshape, ...) of a constant the bytes of that constant under another shape. They are
+ * not copied, because weights may be mapped from the model file.
  */
 static bool fold_view(struct folding *f, const struct node *n)
 {
@@ -92,7 +93,7 @@ static bool fold_view(struct folding *f, const struct node *n)
 	return true;
 }
 
-/* Evaluate the node; its outputs share a new struct temporary. False if it cannot be evaluated. */
+/* Evaluates the node; its outputs share a new struct temporary. Returns false if the node cannot be evaluated. */
 static bool evaluate_node(struct folding *f, const struct node *n)
 {
 	struct arena *scratch = &f->o->scratch;
@@ -121,7 +122,7 @@ static bool evaluate_node(struct folding *f, const struct node *n)
 	return true;
 }
 
-/* Make the outputs known if possible and allowed; whether they are. */
+/* Makes the outputs known if that is possible and allowed; returns whether they are known. */
 static bool evaluate(struct folding *f, struct node *n)
 {
 	struct graph *g = f->g;
@@ -135,7 +136,7 @@ static bool evaluate(struct folding *f, struct node *n)
 	return evaluate_node(f, n) && outputs_known(g, n);
 }
 
-/* Free the memory of value `id` if nothing uses it any more and none of the outputs that share it. */
+/* Frees the memory of value `id` if nothing uses the value any more, nor any other output that shares the memory. */
 static void release_result(struct folding *f, uint32_t id)
 {
 	struct temporary *t = f->of[id];
@@ -150,7 +151,7 @@ static void release_result(struct folding *f, uint32_t id)
 		arena_free(&t->arena);
 }
 
-/* Make the known outputs of the node constants of the graph and remove the node. */
+/* Makes the known outputs of the node constants of the graph and removes the node. */
 static void replace_by_constants(struct folding *f, struct node *n)
 {
 	for (uint32_t k = 0; k < n->nout; k++) {
@@ -164,7 +165,7 @@ static void replace_by_constants(struct folding *f, struct node *n)
 			release_result(f, n->in[k]);
 }
 
-/* Products for which a rule of rules/matmul.c makes a Transpose before input 1 an attribute. */
+/* Whether op is a product for which a rule of rules/matmul.c turns a Transpose before input 1 into an attribute. */
 static bool takes_transposed_weight(const struct op *op)
 {
 	return op &&

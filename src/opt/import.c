@@ -47,7 +47,7 @@ void opt_set_const(struct optimizer *o, struct graph *g, struct value *v, const 
 	x->info[v->id] = v->info;
 }
 
-/* Fill what inference left unknown in v from the type and shape that the file declares. */
+/* Fills what inference left unknown in v from the type and shape that the file declares. */
 static void take_declared(struct vinfo *v, const struct vinfo *declared)
 {
 	if (v->type.kind == V_NONE)
@@ -62,8 +62,8 @@ static void take_declared(struct vinfo *v, const struct vinfo *declared)
 }
 
 /*
- * Give each unknown dimension a new symbol, so that dims derived from the same one are known to be equal. Not in bodies,
- * where a value may have another size in each iteration.
+ * Gives each unknown dimension a new symbol, so that dims derived from the same one are known to be equal. Dimensions
+ * in bodies get none, because a value may have another size in each iteration.
  */
 static void name_unknown(struct optimizer *o, const struct graph *g, struct vinfo *v)
 {
@@ -215,7 +215,7 @@ int opt_trim_captures(struct optimizer *o, struct graph *g, struct node *n)
 
 /* ---- import ---------------------------------------------------------------------------------- */
 
-/* Set type and rank of a formal input of a body; its dims and elements may change from one iteration to the next. */
+/* Sets type and rank of a formal input of a body; its dims and elements may change from one iteration to the next. */
 static void set_formal(struct value *v, const struct vinfo *in)
 {
 	struct vinfo f = *in;
@@ -233,7 +233,7 @@ static bool may_skip_bodies(const struct node *n)
 	return op_flags(n->op) & OP_BRANCHES;
 }
 
-/* Called before body k is inferred: import it, since its formal inputs are known by now. */
+/* Called before body k is inferred: imports the body, since its formal inputs are known by now. */
 static int prepare_body(struct infer *c, uint32_t k, const struct vinfo *in, void *arg)
 {
 	struct optimizer *o = arg;
@@ -292,7 +292,7 @@ static bool inputs_done(const struct graph *g, const struct node *n, const bool 
 	return true;
 }
 
-/* Infer the node and the nodes that its upgrade added (ids from `first` on), each after the nodes it reads from. */
+/* Infers the node and the nodes that its upgrade added (ids from `first` on), each after the nodes it reads from. */
 static int infer_around(struct optimizer *o, struct graph *g, struct node *n, uint32_t first)
 {
 	uint32_t count = g->nnodes - first + 1, left = count;
@@ -337,7 +337,10 @@ static struct graph *taken_branch(const struct graph *g, const struct node *n)
 	return n->sub[k];
 }
 
-/* New values of g for the values of body s, which is inlined into it: ids of g by value id of s. */
+/*
+ * Makes values in g for the values of body s, which is inlined into g. Returns their ids in g, indexed by value id in
+ * s.
+ */
 static uint32_t *map_values(struct optimizer *o, struct graph *g, const struct node *n,
 			    const struct graph *s)
 {
@@ -383,8 +386,8 @@ static struct node *copy_node(struct optimizer *o, struct graph *g, const struct
 }
 
 /*
- * Replace output k of the If by value `with`. An output of the graph must be produced by a node and be one output only, so
- * it gets an Identity if `with` is not.
+ * Replaces output k of the If by value `with`. A value can be an output of the graph only if a node produces it and
+ * if it is not already another output; otherwise an Identity copies `with`.
  */
 static void replace_if_output(struct graph *g, const struct node *n, uint32_t k, uint32_t with)
 {
@@ -402,7 +405,7 @@ static void replace_if_output(struct graph *g, const struct node *n, uint32_t k,
 	graph_replace(g, n->out[k], with);
 }
 
-/* Copy all nodes of branch s into g before importing the first, which may be an If that is inlined in turn. */
+/* Copies all nodes of branch s into g before importing the first, which may be an If that is inlined in turn. */
 static int inline_branch(struct optimizer *o, struct graph *g, struct node *n, struct graph *s)
 {
 	int r = graph_sort(s, o->diag);

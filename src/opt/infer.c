@@ -5,16 +5,15 @@
 
 #include <string.h>
 
-enum {
-	KNOWN_BYTES = 64 << 10
-}; /* limit for all inputs, and for all outputs, of a node that inference evaluates */
+/* Inference evaluates a node only if its inputs together, and its outputs together, have at most this many bytes. */
+enum { KNOWN_BYTES = 64 << 10 };
 
 static struct vinfo unknown_info(void)
 {
 	return (struct vinfo){.shape = SHAPE_UNKNOWN};
 }
 
-/* Reset info[0..nvalues) and enter type, shape and elements of the constants. */
+/* Resets info[0..nvalues) and enters type, shape and elements of the constants. */
 static void infer_constants(const struct graph *g, struct vinfo *info)
 {
 	for (uint32_t i = 0; i < g->nvalues; i++) {
@@ -35,7 +34,7 @@ static bool small(const struct vinfo *v, size_t *sum)
 	if (v->type.kind != V_TENSOR || v->type.dtype == DT_STRING)
 		return false;
 	if (!shape_known(&v->shape))
-		return true; /* no larger than its inputs, which are small */
+		return true; /* the output is no larger than the inputs, which are small */
 	return tensor_bytes((enum dtype)v->type.dtype, &v->shape, LAYOUT_ROW, &bytes) &&
 	       size_add(*sum, bytes, sum) && *sum <= KNOWN_BYTES;
 }
@@ -172,7 +171,10 @@ static bool all_known(const struct infer *c)
 	return true;
 }
 
-/* Infer all nodes of g. may_fail: a branch that may never run; outputs of nodes that do not fit stay unknown. */
+/*
+ * Infers all nodes of g. may_fail says that g is a branch that may never run: outputs of nodes whose inputs do not
+ * fit then stay unknown.
+ */
 static int run_graph(struct infer *c, const struct graph *g, bool concrete, bool may_fail)
 {
 	for (uint32_t i = 0; i < g->norder; i++) {
@@ -188,7 +190,7 @@ static int run_graph(struct infer *c, const struct graph *g, bool concrete, bool
 	return 0;
 }
 
-/* Type and shape of formal input v: those of `in`, or what the file declares. */
+/* Type and shape of formal input v: those of `in`, or those that the file declares if `in` does not tell. */
 static struct vinfo formal_info(const struct value *v, const struct vinfo *in)
 {
 	struct vinfo f = in ? *in : v->info;

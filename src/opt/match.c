@@ -22,7 +22,10 @@ static uint32_t choose(struct match *m, uint32_t of)
 	return 0;
 }
 
-/* Change the last choice that has an alternative left and forget those after it; false if none has. */
+/*
+ * Changes the last choice that has an alternative left and forgets the choices after it; returns false if no choice
+ * has one.
+ */
 static bool next_choice(struct match *m)
 {
 	m->nchoices = m->at;
@@ -50,7 +53,10 @@ enum {
 	CONSTANT_NODES = 64
 }; /* limit of nodes to look at; constants are folded between passes, so chains of them are short */
 
-/* Whether a value is a constant or computed from constants only, which a later pass folds. *left: nodes still to look at. */
+/*
+ * Whether a value is a constant or computed from constants only, which a later pass folds. *left is the number of
+ * nodes that may still be looked at.
+ */
 static bool made_of_constants(const struct match *m, uint32_t id, int *left)
 {
 	const struct value *v = value_of(m, id);
@@ -270,7 +276,7 @@ static bool match_statement(struct match *m, int k, struct node *n)
 	return true;
 }
 
-/* Match statement k, a further root of the pattern: a node that uses a value which is bound already. */
+/* Matches statement k, a further root of the pattern: a node that uses a value which is bound already. */
 static bool match_further_root(struct match *m, int k)
 {
 	const struct term *t = m->rule->from->statements[k].expr;

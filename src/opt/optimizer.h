@@ -6,14 +6,18 @@
 #include "opt/pipeline.h"
 #include "opt/rewrite.h"
 
-/* Types, shapes and values known of one graph during optimization, by value id; a copy of value->info. */
+/*
+ * What is known of the values of one graph during optimization (type, shape, elements), indexed by value id; copies
+ * of value->info.
+ */
 struct graph_info {
 	const struct graph *graph;
 	struct vinfo *info;
 	uint32_t n, cap; /* entries in use, and allocated */
 	struct infer c;
 	bool imported;
-	bool tolerant; /* a branch that may never run: errors are ignored, and outputs stay unknown */
+	/* true for a branch that may never run: errors are ignored, and outputs stay unknown */
+	bool tolerant;
 	struct graph_info *next;
 };
 
@@ -30,15 +34,15 @@ struct optimizer {
 };
 
 struct graph_info *opt_info(struct optimizer *o, const struct graph *g);
-/* Infer one node and update value->info of its outputs and the graph_info. 0 or -code. */
+/* Infers one node and updates value->info of its outputs and the graph_info. Returns 0 or -code. */
 int opt_infer_node(struct optimizer *o, struct graph *g, struct node *n);
-/* Make v a constant of the graph with the elements of t. */
+/* Makes v a constant of the graph with the elements of t. */
 void opt_set_const(struct optimizer *o, struct graph *g, struct value *v, const struct tensor *t);
-/* Remove from the bodies of n the captures that became constants or that nothing uses any more. 0 or -code. */
+/* Removes from the bodies of n the captures that became constants or that nothing uses any more. Returns 0 or -code. */
 int opt_trim_captures(struct optimizer *o, struct graph *g, struct node *n);
-/* Copy what is known of the captured values into the bodies of n. */
+/* Copies what is known of the captured values into the bodies of n. */
 void opt_sync_captures(struct optimizer *o, struct graph *g, struct node *n);
-/* Argument of a rewriter over g that infers each new node. */
+/* The argument of a rewriter's callback `made`, which infers each new node of g. */
 struct made {
 	struct optimizer *o;
 	struct graph *g;

@@ -4,22 +4,22 @@
 /* Attributes of operators by name: compare, copy, read and set params structs through their field tables. */
 #include "ops/op.h"
 
-/* New params struct of the row, set to the defaults. */
+/* Makes a params struct of the row, set to the defaults. */
 void *params_new(const struct op *op, struct arena *a);
 const struct field *params_field(const struct op *op, const char *name);
 /* Whether two params structs of the same operator are equal. */
 bool params_same(const struct op *op, const void *a, const void *b);
 uint64_t params_hash(const struct op *op, const void *p, uint64_t seed);
-/* Copy field `from` of src to field `to` of obj; false if the types do not fit. */
+/* Copies field `from` of src to field `to` of obj; returns false if the types do not fit. */
 bool params_copy_field(const struct field *to, void *obj, const struct field *from, const void *src,
 		       struct arena *a);
-/* Copy all attributes that both operators have by name and that are present in src. */
+/* Copies all attributes whose names both operators have and that are present in src. */
 void params_copy(const struct op *to, void *obj, const struct op *from, const void *src,
 		 struct arena *a);
-/* Read a numeric attribute (bool, int, float, double, number of an enum's choice); false if absent. */
+/* Reads a numeric attribute (bool, int, float, double, number of an enum's choice); returns false if it is absent. */
 bool params_number(const struct field *f, const void *obj, double *v);
 bool params_set_number(const struct field *f, void *obj, double v);
-/* Set an attribute from text; lists are written with or without brackets. False if the text does not fit. */
+/* Sets an attribute from text; lists are written with or without brackets. Returns false if the text does not fit. */
 bool params_set(const struct field *f, void *obj, const char *text, struct arena *a);
 
 #endif

@@ -12,11 +12,12 @@ enum term_kind {
 	TERM_NUMBER, /* number */
 	TERM_LIST,   /* list; fill_var */
 	TERM_ABSENT, /* _ */
-	TERM_ATTR    /* attribute attr of the node with this label; NO_VAR: of the expanded node */
+	/* attribute attr of the node with this label, or of the expanded node if the label is NO_VAR */
+	TERM_ATTR
 };
 
 struct attr_text {
-	const char *name; /* NULL: all attributes of label (...c) */
+	const char *name; /* NULL for all attributes of label (...c) */
 	const char *text;
 	int label;
 };
@@ -34,8 +35,10 @@ struct term {
 	int nattrs;
 	double number;
 	int64_t list[MAX_LIST];
-	int nlist, fill_at, fill_var; /* position of `1...w` and the variable w; fill_at < 0: none */
-	int list_var[MAX_LIST]; /* list[i] numbers a dimension of this value; NO_VAR: list[i] is the element */
+	/* position of `1...w` and the variable w; fill_at is negative if there is no `1...w` */
+	int nlist, fill_at, fill_var;
+	/* list[i] is the number of a dimension of this value; if NO_VAR, list[i] is the element itself */
+	int list_var[MAX_LIST];
 	const char *attr;
 };
 
@@ -48,10 +51,14 @@ struct statement {
 struct pattern {
 	struct statement *statements;
 	int n;
-	/* patterns only: the statement that defines each variable (NO_VAR: none), and which of its outputs it is */
+	/*
+	 * In patterns only: the statement that defines each variable, NO_VAR if none does, and which output of the
+	 * statement the variable is.
+	 */
 	int defined[MAX_NAMES];
 	uint32_t output[MAX_NAMES];
-	bool root[MAX_NAMES]; /* indexed by statement: no other statement uses its outputs */
+	/* indexed by statement: true if no other statement uses its outputs */
+	bool root[MAX_NAMES];
 };
 
 /* The names of values, or of labels, in one rule. */
@@ -86,20 +93,23 @@ struct match {
 
 /* Whether a value is computed from constants only, so that folding will make it one. Uses m->w only. */
 bool will_be_constant(const struct match *m, uint32_t id);
-/* Match the rule's pattern against the graph, with n as the node of its last statement; then ask the guard. */
+/* Matches the rule's pattern against the graph, with n as the node of its last statement; then asks the guard. */
 bool match_rule(struct match *m, struct rewriter *w, const struct parsed_rule *r, struct node *n);
 /*
- * Put the replacement into the graph: 1 if done. 0 if it cannot be built or would change type or shape of a value, with
- * the reason in m->why; the graph is then unchanged. -code on errors.
+ * Puts the replacement into the graph and returns 1. Returns 0 and leaves the graph unchanged if the replacement
+ * cannot be built or would change type or shape of a value; m->why is then the reason. Returns -code on errors.
  */
 int match_build(struct match *m);
 
-/* Parse a text into *out; its names are added to vars and labels. where: name of the text in messages. 0 or -code. */
+/*
+ * Parses a text into *out; its names are added to vars and labels. `where` is the name of the text in messages.
+ * Returns 0 or -code.
+ */
 int text_parse(const char *text, struct names *vars, struct names *labels, struct arena *a,
 	       const char *where, struct pattern **out, struct diag *d);
 /*
- * Add the nodes of a text to the graph. value (MAX_NAMES entries): ids of the values named in vars; those of the names
- * that the text defines are added. 0 or -code.
+ * Adds the nodes of a text to the graph. value (MAX_NAMES entries) holds the ids of the values named in vars; the ids
+ * of the values that the text defines are added to it. Returns 0 or -code.
  */
 int text_build(struct rewriter *w, const char *text, struct names *vars, uint32_t *value);
 int names_find(const struct names *n, const char *name, size_t length);

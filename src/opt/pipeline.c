@@ -52,7 +52,7 @@ int pass_fuse(struct optimizer *o, struct graph *g)
 	return apply_rules(o, g, FUSE);
 }
 
-/* Run one pass over a graph and then over its bodies, except import, which imports bodies itself. */
+/* Runs one pass over a graph and then over its bodies, except for the import pass, which imports bodies itself. */
 static int run_pass(struct optimizer *o, const struct opt_pass *p, struct graph *g)
 {
 	int changes = p->run(o, g), r;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuse groups of elementwise nodes into infer::Pointwise, which reads and writes memory once. A group grows from its last
- * node towards the inputs, over values that only the group uses and that have the shape of the result: a smaller value
- * would be computed again for each repetition.
+ * Fuses groups of elementwise nodes into infer::Pointwise, which reads and writes memory once. A group grows from its
+ * last node towards the inputs, over values that only the group uses and that have the shape of the result: a smaller
+ * value would be computed again for each repetition.
  */
 #include "base/str.h"
 #include "opt/optimizer.h"
@@ -14,9 +14,9 @@
 
 /* The instruction for an operator. */
 struct form {
-	const char *op; /* NULL: no operator becomes this instruction by its name alone */
+	const char *op; /* NULL if no operator becomes this instruction by its name alone */
 	enum pw_op code;
-	int inputs; /* number of inputs: 1 or 2; 0: two or more */
+	int inputs; /* number of inputs, 1 or 2; 0 stands for two or more */
 	enum act act;
 };
 
@@ -189,7 +189,7 @@ static int64_t constant(struct group *x, float v)
 	return x->nconsts++;
 }
 
-/* Add alpha and beta as adjacent constants; returns the index of the first. */
+/* Adds alpha and beta as adjacent constants; returns the index of the first. */
 static int64_t constants(struct group *x, float alpha, float beta)
 {
 	if (x->nconsts + 2 > 2 * PW_MAX_CODE) {
@@ -255,7 +255,7 @@ static int64_t activation(struct group *x, const struct node *n, const struct fo
 	return emit_instruction(x, PW_ACT, a, act, constants(x, alpha, beta));
 }
 
-/* Pow; constant exponents 2 and 3 become multiplications. */
+/* Adds the instructions of a Pow; constant exponents 2 and 3 become multiplications. */
 static int64_t power(struct group *x, const struct node *n)
 {
 	const struct value *e = node_in(x->g, n, 1);
@@ -310,7 +310,7 @@ static void write_expr(struct group *x)
 
 /* ---- the group ------------------------------------------------------------------------------- */
 
-/* Sort the nodes of the group in the order of the graph, so that each follows the nodes it reads from. */
+/* Sorts the nodes of the group in the order of the graph, so that each follows the nodes it reads from. */
 static void order_group(struct group *x, const uint32_t *place)
 {
 	for (uint32_t i = 1; i < x->n; i++) {

@@ -17,10 +17,13 @@ struct lowering {
 	struct optimizer *o;
 	struct graph *g;
 	enum dtype type;
-	uint32_t *small; /* indexed by value id: the fp32 value converted to the smaller type; NO_VALUE: not made yet */
-	uint32_t *large; /* indexed by value id: the lowered value converted back to fp32; NO_VALUE: not made yet */
-	bool *lowered;	/* indexed by value id: was fp32 and has the smaller type now */
-	bool *captured; /* indexed by value id: a body reads it */
+	/* indexed by value id: the fp32 value converted to the smaller type; NO_VALUE if not made yet */
+	uint32_t *small;
+	/* indexed by value id: the lowered value converted back to fp32; NO_VALUE if not made yet */
+	uint32_t *large;
+	/* indexed by value id: whether the value was fp32 and has the smaller type now */
+	bool *lowered;
+	bool *captured; /* indexed by value id: whether a body reads the value */
 	uint32_t n; /* number of values before the pass: only these have entries in the arrays */
 	int changes;
 };
@@ -135,7 +138,7 @@ static const struct tensor *convert_constant(struct lowering *l, const struct te
 	return y;
 }
 
-/* Add a Cast of v to type t; the id of its output, or NO_VALUE on failure. */
+/* Adds a Cast of v to type t; returns the id of its output, or NO_VALUE on failure. */
 static uint32_t add_cast(struct lowering *l, struct value *v, enum dtype t)
 {
 	const struct op *op = op_named("Cast");
@@ -151,7 +154,7 @@ static uint32_t add_cast(struct lowering *l, struct value *v, enum dtype t)
 	return opt_infer_node(l->o, l->g, n) ? NO_VALUE : y->id;
 }
 
-/* The id of v in the smaller type, converted when it is not yet; NO_VALUE on failure. */
+/* Returns the id of v in the smaller type and converts v if that is not done yet; NO_VALUE on failure. */
 static uint32_t value_in_small(struct lowering *l, struct value *v)
 {
 	if (v->id >= l->n || l->lowered[v->id])
@@ -168,7 +171,7 @@ static uint32_t value_in_small(struct lowering *l, struct value *v)
 	return l->small[v->id];
 }
 
-/* The id of v in fp32, with a Cast when v was lowered; NO_VALUE on failure. */
+/* Returns the id of v in fp32, behind a Cast if v was lowered to the smaller type; NO_VALUE on failure. */
 static uint32_t value_in_fp32(struct lowering *l, struct value *v)
 {
 	if (v->id >= l->n || !l->lowered[v->id])
@@ -210,7 +213,7 @@ static int lower_node(struct lowering *l, struct node *n)
 	return err;
 }
 
-/* Give a node that stays fp32 its lowered inputs back in fp32. */
+/* Replaces the lowered inputs of a node that stays fp32 by fp32 versions of them. */
 static int keep_node(struct lowering *l, struct node *n)
 {
 	for (uint32_t i = 0; i < n->nin; i++) {
@@ -225,7 +228,7 @@ static int keep_node(struct lowering *l, struct node *n)
 	return 0;
 }
 
-/* Cast the outputs of the graph back to fp32. */
+/* Casts the lowered outputs of the graph back to fp32. */
 static int keep_outputs(struct lowering *l)
 {
 	struct graph *g = l->g;

@@ -13,7 +13,10 @@ static void mark_uses(const struct pattern *p, const struct term *t, bool *used)
 		mark_uses(p, t->args[i], used);
 }
 
-/* Note for each variable the statement that defines it, and which statements are roots: those that no other uses. */
+/*
+ * Records for each variable the statement that defines it, and which statements are roots, that is, not used by any
+ * other statement.
+ */
 static void index_pattern(struct pattern *p)
 {
 	bool used[MAX_NAMES] = {0};
@@ -78,7 +81,7 @@ int rules_parse(struct rule_set *set, struct arena *a, struct diag *d)
 
 /* ---- the engine ------------------------------------------------------------------------------ */
 
-/* Try one rule at one node: 1 if it was applied, 0 if not, or -code. */
+/* Tries one rule at one node. Returns 1 if the rule was applied, 0 if not, or -code. */
 static int apply(struct rewriter *w, struct match *m, const struct parsed_rule *r, struct node *n)
 {
 	int fired = 0;
@@ -146,7 +149,7 @@ static int visit(struct rewriter *w, struct match *m, const struct rule_set *set
 	return 0;
 }
 
-/* Remove nodes without used outputs: they would count as users of their inputs, so that patterns would not match. */
+/* Removes nodes without used outputs: they would count as users of their inputs, so that patterns would not match. */
 static void remove_useless(struct graph *g)
 {
 	for (uint32_t i = g->norder; i-- > 0;) {

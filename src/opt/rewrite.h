@@ -25,19 +25,21 @@
  *   name defined by an earlier statement: that operator's output (several uses, one node)
  *   an output `_`	not wanted: has no uses
  * Otherwise an inner value has no uses outside the match. Commutative operators match both ways.
- * What no statement uses are the pattern's outputs; a pattern may have several.
+ * The values that no statement uses are the pattern's outputs; a pattern may have several.
  *
  * In a replacement (and in an operator's .expand, over the names of its slots in any case):
- *   name		a value of the pattern; its definition earlier in the text
- *   name?		left out where the pattern's is; where the slot must be given, the operator
- *			vanishes and its first argument stands for it
+ *   name		a value of the pattern, or one that the text has defined before
+ *   name?		left out if the pattern's value is left out; if the slot must be given, the
+ *			operator vanishes and its first argument takes its place
  *   0.5		a constant in the type that the slot's type variable has there
- *   [-1, 1...w]	a list of integers; `1...w`: as many ones as fill it up to w's rank
+ *   [-1, 1...w]	a list of integers; `1...w` stands for the ones that fill it up to w's rank
  *   $axis, c.axis	the attribute of the expanded node, of the node labelled c, as a constant
  *   {act=relu}		text as on a command line
- *   {axis=$axis}, {axis=c.axis}, {alpha=1/@s*2}: from an attribute; a product of numbers,
- *			attributes, values @s of constants of one element and dimensions @q[1]
- *   {...c}		first: all attributes that both have by name; later ones win
+ *   {axis=$axis}, {axis=c.axis}	the value of an attribute
+ *   {alpha=1/@s*2}	a product of numbers, attributes, values @s of constants of one element and
+ *			dimensions @q[1]
+ *   {...c}		first in the braces: copies all attributes whose names both operators have;
+ *			attributes behind it win
  * The outputs of the pattern must all be defined. `y = x` makes x take y's place.
  */
 #include "backend/backend.h"
@@ -49,18 +51,22 @@ struct rule {
 	const char *name;
 	enum rule_kind kind;
 	const char *from, *to;
-	bool (*when)(struct match *); /* NULL: always */
+	bool (*when)(struct match *); /* NULL if the rule always applies */
 	bool inexact;		      /* changes rounding: not applied with --optimize basic */
 	/*
-	 * Inputs for the test of the rule (test/unit/rules.c): "x[2,3,8,8] w[4,3,3,3] s=0.5". `v+[4]`: positive values; `=`:
-	 * the elements themselves. All names that the pattern does not define must be there, optional ones too.
+	 * Inputs for the test of the rule (test/unit/rules.c): "x[2,3,8,8] w[4,3,3,3] s=0.5". `v+[4]` has positive
+	 * values; `=` gives the elements themselves. All names that the pattern does not define must be listed,
+	 * optional ones too.
 	 */
 	const char *sample;
-	/* Sets attributes of the last statement's node that text cannot express, after those that the text sets; NULL: none. */
+	/*
+	 * Sets attributes of the last statement's node that text cannot express, after those that the text sets; NULL
+	 * if there are none.
+	 */
 	void (*adjust)(const struct match *, void *params, struct arena *);
 };
 
-/* All rule tables, src/opt/rules/NAME.c each; a table ends with a NULL name. */
+/* All rule tables. The table NAME is in src/opt/rules/NAME.c and ends with a NULL name. */
 #define RULE_TABLES(T) T(algebra) T(conv) T(norm) T(activation) T(matmul) T(attention) T(quant)
 #define T(name)	       extern const struct rule rules_##name[];
 RULE_TABLES(T)
@@ -71,13 +77,13 @@ RULE_TABLES(T)
 const struct graph *match_graph(const struct match *m);
 /* The value bound to a name of the pattern; NULL if it was left out. */
 const struct value *match_value(const struct match *m, const char *name);
-/* Its shape, rank and type; rank -1 and DT_NONE if it is left out or not known. */
+/* The shape, rank and type of that value; rank -1 and DT_NONE if the value is left out or they are not known. */
 struct shape match_shape(const struct match *m, const char *name);
 int match_rank(const struct match *m, const char *name);
 enum dtype match_dtype(const struct match *m, const char *name);
 /* The elements of a constant; NULL if it is not one, or only after folding. */
 const struct tensor *match_const(const struct match *m, const char *name);
-/* The single element of a constant; false if it is no constant of one element. */
+/* Sets *v to the single element of a constant; returns false if the value is no constant of one element. */
 bool match_number(const struct match *m, const char *name, double *v);
 /* A numeric attribute of the node with this label; def if the attribute or the label is absent. */
 double match_attr(const struct match *m, const char *label, const char *attr, double def);
@@ -104,9 +110,12 @@ struct rewriter {
 	struct graph *graph;
 	struct arena *arena; /* arena of the graph, for params and names of new nodes */
 	struct diag *diag;
-	/* Called for each new node, in order, to infer value->info of its outputs. 0 or -code. */
+	/* Called for each new node, in order, to infer value->info of its outputs. Returns 0 or -code. */
 	int (*made)(void *arg, struct node *n);
-	/* Called for each rule that was applied (why NULL) or that its guard refused; may be NULL. */
+	/*
+	 * Called for each rule that was applied (why is NULL) or that its guard refused (why is the reason); may be
+	 * NULL.
+	 */
 	void (*told)(void *arg, const struct rule *r, const struct node *n, const char *why);
 	void *arg;
 	bool gpu; /* the graph will run on a GPU */
@@ -117,18 +126,22 @@ struct rule_set {
 	struct parsed_rule *rules;
 	uint32_t n;
 };
-/* Parse all rules. A rule with an operator that this build lacks is an error, or with d NULL left out. 0 or -code. */
+/*
+ * Parses all rules. A rule with an operator that this build lacks is an error, or is left out if d is NULL. Returns 0
+ * or -code.
+ */
 int rules_parse(struct rule_set *set, struct arena *a, struct diag *d);
-/* Parse one rule, for tests. */
+/* Parses one rule, for tests. */
 int rule_parse(const struct rule *r, struct arena *a, struct parsed_rule *out, struct diag *d);
 
 /*
- * Apply the rules of the set to the graph until none matches: those of kind SIMPLIFY, or with most = FUSE both kinds.
- * exact: no inexact rules. counts (may be NULL) is increased by rule. Returns the number of applications, or -code.
+ * Applies the rules of the set to the graph until none matches: the rules of kind SIMPLIFY or, if most is FUSE, of
+ * both kinds. With `exact`, inexact rules are left out. counts (may be NULL) has a counter for each rule. Returns the
+ * number of applications, or -code.
  */
 int rewrite_graph(struct rewriter *w, const struct rule_set *set, enum rule_kind most, bool exact,
 		  uint32_t *counts);
-/* Replace the node by the nodes of its operator's .expand. Returns -code on errors. */
+/* Replaces the node by the nodes of its operator's .expand. Returns -code on errors. */
 int rewrite_expand(struct rewriter *w, struct node *n);
 
 #endif

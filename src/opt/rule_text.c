@@ -62,7 +62,7 @@ static bool accept(struct parser *s, const char *what)
 	return true;
 }
 
-/* Length of the identifier at p, 0: none; dots: it may contain dots. */
+/* Length of the identifier at p, or 0 if there is none. With `dots`, it may contain dots. */
 static size_t identifier_length(const char *p, bool dots)
 {
 	size_t n = 0;
@@ -76,7 +76,7 @@ static size_t identifier_length(const char *p, bool dots)
 
 /* ---- attributes in braces -------------------------------------------------------------------- */
 
-/* Read text up to a ',' or '}' outside of brackets; blanks around it are dropped. */
+/* Reads text up to a ',' or '}' outside of brackets; blanks around the text are dropped. */
 static const char *attr_value(struct parser *s)
 {
 	const char *start;
@@ -138,7 +138,7 @@ static int parse_attrs(struct parser *s, struct term *t)
 
 static int parse_term(struct parser *s, struct term **out);
 
-/* Read a name that occurred before in the text. */
+/* Reads a name that must have occurred before in the text. */
 static int known_name(struct parser *s, int *var)
 {
 	size_t n = identifier_length(s->p, false);
@@ -202,7 +202,7 @@ static int parse_args(struct parser *s, struct term *t)
 	return accept(s, "{") ? parse_attrs(s, t) : 0;
 }
 
-/* Length of the operator name at p, "Op" or "domain::Op"; 0: none. */
+/* Length of the operator name at p, "Op" or "domain::Op"; 0 if there is none. */
 static size_t op_name(const char *p)
 {
 	size_t n = identifier_length(p, true);

@@ -3,7 +3,7 @@
 #include "ops/layout.h"
 #include "opt/rules/guards.h"
 
-/* y has the type of x, and certainly the shape of x. */
+/* True if y has the type of x, and certainly the shape of x. */
 static bool same(struct match *m)
 {
 	if (match_dtype(m, "x") != match_dtype(m, "y") || !match_dtype(m, "x"))
@@ -34,7 +34,10 @@ static bool whole_slice(struct match *m)
 	return steps_are_one(m, "st") ? same(m) : match_why(m, "its steps are not known to be 1");
 }
 
-/* The target of the second Reshape copies no dim of its input (no 0), so the first Reshape does not matter. */
+/*
+ * True if the target of the second Reshape copies no dim of its input (has no 0), so that the first Reshape does not
+ * matter.
+ */
 static bool plain_target(struct match *m)
 {
 	const struct tensor *t = match_const(m, "s");
@@ -78,7 +81,7 @@ static void compose_perms(const struct match *m, void *params, struct arena *a)
 	p->perm = (struct ints){perm, first.n};
 }
 
-/* Both summands are transposed in the same way, so the sum may be transposed instead. */
+/* True if both summands are transposed in the same way, so that the sum may be transposed instead. */
 static bool same_perms(struct match *m)
 {
 	struct ints a = match_ints(m, "a", "perm"), b = match_ints(m, "b", "perm");
@@ -123,7 +126,7 @@ static bool broadcasts_anyway(struct match *m)
 	return match_same_shape(m, "x", "y") || match_why(m, "the shapes may differ");
 }
 
-/* The mean is over all spatial axes, which stay with size 1: GlobalAveragePool. */
+/* True if the mean is over all spatial axes, which stay with size 1, as in GlobalAveragePool. */
 static bool spatial_mean(struct match *m)
 {
 	const struct tensor *t = match_const(m, "axes");

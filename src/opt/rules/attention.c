@@ -7,7 +7,7 @@
 
 enum { JOINED_BYTES = 1 << 20 };
 
-/* The number of heads is known, q, k and v have rank 4, and the mask does not enlarge the scores. */
+/* True if the number of heads is known, q, k and v have rank 4, and the mask does not enlarge the scores. */
 static bool core(struct match *m)
 {
 	struct shape s = match_shape(m, "s"), t = match_shape(m, "t");
@@ -39,7 +39,7 @@ static bool scalar(struct match *m)
 	return match_number(m, "s", &v);
 }
 
-/* h [B,S,H,D] is x [B,S,H*D] split into `count` heads. */
+/* True if h [B,S,H,D] is x [B,S,H*D] split into `count` heads. */
 static bool heads(struct match *m, const char *x, const char *h, double count)
 {
 	if (match_rank(m, x) != 3 || match_rank(m, h) != 4 ||
@@ -69,7 +69,7 @@ static bool split_v(struct match *m)
 	return heads(m, "v", "h", count_heads(m));
 }
 
-/* y [B,S,H*D] is h [B,S,H,D] with the heads merged. */
+/* True if y [B,S,H*D] is h [B,S,H,D] with the heads merged. */
 static bool merged(struct match *m)
 {
 	struct shape h = match_shape(m, "h"), y = match_shape(m, "y");
@@ -80,7 +80,10 @@ static bool merged(struct match *m)
 	return h.dim[2] > 0 && h.dim[3] > 0 && y.dim[2] == h.dim[2] * h.dim[3];
 }
 
-/* y [B*S,H*D] is h [B,S,H,D] with the heads merged, and batch and sequence merged too: a Reshape remains. */
+/*
+ * True if y [B*S,H*D] is h [B,S,H,D] with the heads merged, and batch and sequence merged too; a Reshape then
+ * remains.
+ */
 static bool merged_rows(struct match *m)
 {
 	struct shape h = match_shape(m, "h"), y = match_shape(m, "y");
@@ -89,7 +92,7 @@ static bool merged_rows(struct match *m)
 	       y.dim[1] == h.dim[2] * h.dim[3];
 }
 
-/* x [B,S,3*H*D] is reshaped to f [B,S,3,H,D] and split into q, k and v of [B,H,S,D] each. */
+/* True if x [B,S,3*H*D] is reshaped to f [B,S,3,H,D] and split into q, k and v of [B,H,S,D] each. */
 static bool packed(struct match *m)
 {
 	struct shape x = match_shape(m, "x"), f = match_shape(m, "f");
@@ -101,7 +104,7 @@ static bool packed(struct match *m)
 	       x.dim[2] == 3 * f.dim[3] * f.dim[4] && match_attr(m, "a", "kv_heads", 0) == 0;
 }
 
-/* q, k and v are the three equal parts of x along its last axis. */
+/* True if q, k and v are the three equal parts of x along its last axis. */
 static bool thirds(struct match *m)
 {
 	int64_t n = dim_at(m, "x", 2);
@@ -111,7 +114,7 @@ static bool thirds(struct match *m)
 	       match_attr(m, "a", "kv_heads", 0) == 0;
 }
 
-/* k is transposed by way of rank 3: [B,H,T,D] -> [B*H,T,D] -> [B*H,D,T] -> [B,H,D,T]. */
+/* True if k is transposed by way of rank 3: [B,H,T,D] -> [B*H,T,D] -> [B*H,D,T] -> [B,H,D,T]. */
 static bool through_rank3(struct match *m)
 {
 	struct shape x = match_shape(m, "x"), f = match_shape(m, "f"), y = match_shape(m, "y");
@@ -123,7 +126,10 @@ static bool through_rank3(struct match *m)
 	       dims_equal(f.dim[1], x.dim[2]) && dims_equal(f.dim[2], x.dim[3]);
 }
 
-/* With n below -1e9, Where(mask, scores, n) equals scores + Where(mask, 0, n): the softmax is 0 there in fp32. */
+/*
+ * True if n is below -1e9: Where(mask, scores, n) then acts like scores + Where(mask, 0, n), because in fp32 both make
+ * the softmax 0 where mask is false.
+ */
 static bool huge(struct match *m)
 {
 	double v;
@@ -137,7 +143,10 @@ static bool huge(struct match *m)
 #define DOT   "s = MatMul(q, k); "
 #define SAFE  "p = Softmax(t) {axis=-1}; y = MatMul(Where(IsNaN(p), 0, p), v)"
 #define PLAIN "y = MatMul(Softmax(t) {axis=-1}, v)"
-/* Two rules: t computed from the scores s by `text`, followed by a plain softmax, or by one that turns NaN into 0. */
+/*
+ * Makes two rules: `text` computes t from the scores s, followed in one rule by a plain softmax, in the other by one
+ * that turns NaN into 0.
+ */
 #define CORE(n, text, to_, guard, sample_)                                                         \
 	{.name = "attention-" n,                                                                   \
 	 .kind = FUSE,                                                                             \

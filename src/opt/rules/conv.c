@@ -8,7 +8,10 @@ static bool fusable(struct match *m)
 	return is_fusable(m, "x") || match_why(m, "the type is not fp32, fp16 or bf16");
 }
 
-/* Constant o has one element for each of the channels, in the dimension that broadcasts to dimension 1 of the result. */
+/*
+ * True if constant o has one element for each of the channels, in the dimension that broadcasts to dimension 1 of the
+ * result.
+ */
 static bool per_channel(const struct match *m, const char *o, int64_t channels, int rank)
 {
 	const struct tensor *t = match_const(m, o);
@@ -43,7 +46,10 @@ static bool scalar_shift(struct match *m)
 	return fusable(m) && match_number(m, "o", &v);
 }
 
-/* A constant added before the convolution can go into the bias, but not if the input is padded: pads are not shifted. */
+/*
+ * True if a constant added before the convolution can go into the bias: the input must not be padded, as pads are not
+ * shifted.
+ */
 static bool shift_before(struct match *m)
 {
 	return scalar_shift(m) &&
@@ -61,7 +67,7 @@ static bool deconv_shift(struct match *m)
 	return ungrouped(m) && per_channel(m, "o", dim_at(m, "w", 1), match_rank(m, "y"));
 }
 
-/* The other summand has the shape of the convolution's result and is no constant. */
+/* True if the value r that is added to the convolution's result t has the shape of t and is no constant. */
 static bool residual(struct match *m)
 {
 	if (!fusable(m) || match_const(m, "r"))
@@ -77,7 +83,10 @@ static bool bounds(struct match *m)
 	       (!match_value(m, "hi") || match_number(m, "hi", &v));
 }
 
-/* The Pad before the convolution adds zeros around spatial dims only, so that it can become the convolution's pads. */
+/*
+ * True if the Pad before the convolution adds zeros around spatial dims only and can thus become the convolution's
+ * pads.
+ */
 static bool zero_pads(struct match *m)
 {
 	const struct tensor *t = match_const(m, "p");

@@ -16,7 +16,7 @@ static inline bool is_float(const struct match *m, const char *name)
 	return is_fusable(m, name) || match_dtype(m, name) == DT_F64;
 }
 
-/* Dimension i (negative: counted from the end): a size, a symbol, or DIM_UNKNOWN. */
+/* Dimension i, counted from the end if i is negative: a size, a symbol, or DIM_UNKNOWN. */
 static inline int64_t dim_at(const struct match *m, const char *name, int i)
 {
 	struct shape s = match_shape(m, name);

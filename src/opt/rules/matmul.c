@@ -7,7 +7,7 @@ static bool fusable(struct match *m)
 	return is_fusable(m, "a") || match_why(m, "the type is not fp32, fp16 or bf16");
 }
 
-/* The right operand b is a matrix, which the patterns with this guard require to be constant. */
+/* True if the right operand b is a matrix; the patterns with this guard require b to be constant. */
 static bool weight(struct match *m)
 {
 	return fusable(m) && match_rank(m, "b") == 2 && match_rank(m, "a") >= 2;
@@ -18,7 +18,7 @@ static bool matrix(struct match *m)
 	return fusable(m) && match_rank(m, "b") == 2 && match_rank(m, "a") >= 2;
 }
 
-/* c is a constant bias: one element for each column of t, perhaps with leading dims of 1. */
+/* True if c is a constant bias: one element for each column of t, perhaps with leading dims of 1. */
 static bool bias(struct match *m)
 {
 	const struct tensor *t = match_const(m, "c");
@@ -38,7 +38,10 @@ static bool residual(struct match *m)
 	return match_same_shape(m, "r", "t") || match_why(m, "the summands differ in shape");
 }
 
-/* In Reshape(Gemm(Reshape(a))) the Reshapes only merge and split the leading dims, which Gemm accepts as they are. */
+/*
+ * True if the Reshapes in Reshape(Gemm(Reshape(a))) only merge and split the leading dims, which infer::Gemm accepts
+ * unmerged.
+ */
 static bool rows_only(struct match *m)
 {
 	struct shape a = match_shape(m, "a"), y = match_shape(m, "y"), t = match_shape(m, "t");
@@ -61,7 +64,9 @@ static bool bounds(struct match *m)
 	return fusable(m) && match_number(m, "lo", &v) && match_number(m, "hi", &v);
 }
 
-/* s [N,1,1] scales the transposed product by column of b [K,N], so that it can be folded into b and the bias. */
+/*
+ * True if s [N,1,1] has one factor for each column of b [K,N], so that the scaling can be folded into b and the bias.
+ */
 static bool column_scale(struct match *m)
 {
 	struct shape s = match_shape(m, "s");
@@ -73,8 +78,9 @@ static bool column_scale(struct match *m)
 }
 
 /*
- * The result of a product is transposed to channels first and then added to a convolution's result. Transposing the latter
- * instead lets the product absorb the sum, and the next product of the same kind cancels the Transpose.
+ * The result of a product is transposed to channels first and then added to a convolution's result. Transposing the
+ * convolution's result instead lets the product absorb the sum, and the next product of the same kind cancels the
+ * Transpose.
  */
 static bool channels_residual(struct match *m)
 {

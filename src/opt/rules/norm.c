@@ -2,7 +2,7 @@
 /* Rules that recognize normalizations written as arithmetic, and that turn constant ones into a scale and a shift. */
 #include "opt/rules/guards.h"
 
-/* The constant `axes` is the last axis of x alone. */
+/* True if the constant `axes` is the last axis of x alone. */
 static bool last_axis(struct match *m, const char *axes)
 {
 	const struct tensor *t = match_const(m, axes);
@@ -44,7 +44,7 @@ static bool rms_norm(struct match *m)
 	       match_rank(m, "s") == 1;
 }
 
-/* For a BatchNormalization that no convolution absorbed: with constant statistics it is a scale and a shift. */
+/* True for a BatchNormalization that no convolution absorbed; with constant statistics it is a scale and a shift. */
 static bool alone(struct match *m)
 {
 	return is_fusable(m, "x") && match_rank(m, "x") >= 2 && !match_value(m, "x")->is_output;

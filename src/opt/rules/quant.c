@@ -2,7 +2,7 @@
 /* Rules for products of 8-bit integers as quantization tools write them: scaling the sums is fused into the product. */
 #include "opt/rules/guards.h"
 
-/* a has one scale and zero point; b has one, or one for each column. */
+/* True if a has a single scale and zero point, and b has a single one or one for each column. */
 static bool scaled(struct match *m)
 {
 	const struct tensor *sb = match_const(m, "sb");
