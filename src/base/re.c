@@ -277,7 +277,7 @@ static int hex_digit(char c)
 							: -1;
 }
 
-/* Parse the digits after "\x". */
+/* Parses the digits after "\x". */
 static bool hex_escape(struct parser *s, uint32_t *c)
 {
 	*c = 0;
