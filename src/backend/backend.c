@@ -94,7 +94,10 @@ enum {
 };
 #undef FAMILY
 
-/* The kernels of every operator in the order in which they are tried. Made once for each backend. */
+/*
+ * Lists, for each operator, its kernels in the order in which they are tried. Each backend has one
+ * such index.
+ */
 struct kernel_index {
 	const struct backend *backend;
 	struct arena arena;
@@ -118,7 +121,11 @@ static void fill_index(struct kernel_index *x, const struct backend *b)
 	for (int f = 0; f < NFAMILIES; f++) {
 		for (const struct kernel *k = b->families[f]; k->op; k++) {
 			const struct op *op = op_named(k->op);
-			if (op) { /* test/unit/kernels.c fails on a kernel whose operator does not exist */
+			/*
+			 * skip kernels of unknown operators: test/unit/kernels.c fails if there are
+			 * any
+			 */
+			if (op) {
 				x->first[op_id(op) + 2]++;
 				total++;
 			}

@@ -2,7 +2,8 @@
 #ifndef BACKEND_BACKEND_H
 #define BACKEND_BACKEND_H
 /*
- * A backend runs models on one kind of device: a const table with its functions for devices and memory, and its kernels.
+ * A backend runs models on one kind of device. It is a const table with functions for devices and
+ * memory, and with kernels.
  *
  * The functions of a kernel, in the order in which they are called:
  *   accepts   whether the kernel can run a node with these types and shapes, and why not
@@ -22,7 +23,7 @@ struct captured; /* recorded launches that can be run again by one call */
 struct backend;
 struct step;
 
-/* Why a kernel refused a node. The text lives in the caller's arena. */
+/* The reason why a kernel refused a node. The text lives in the caller's arena. */
 struct why {
 	struct arena *arena; /* NULL: nobody wants to know */
 	const char *text;
@@ -30,20 +31,25 @@ struct why {
 /* return REFUSE(why, "group %d", g); */
 bool refuse(struct why *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-struct store; /* packed weights of a session: backend/weight_store.h */
+struct store; /* packed weights of a session, see backend/weight_store.h */
 
-/* The body of a control-flow node (If, Loop, Scan), ready to run; made by src/plan. */
+/*
+ * The body of a control-flow node (If, Loop, Scan), ready to run. The planner (src/plan) creates
+ * it.
+ */
 struct body;
 struct body_ops {
 	/*
-	 * Runs the body. in: the body's formal inputs; values that it captures from outside are already bound.
-	 * out: the outputs, valid until the next run of this body. 0 or -code.
+	 * Runs the body. `in` holds the body's formal inputs; values that the body captures from
+	 * outer graphs are already bound. `out` receives the outputs, which are valid until the
+	 * next run of this body. Returns 0 or -code.
 	 */
 	int (*run)(struct body *b, const struct tensor *const *in, uint32_t nin,
 		   const struct tensor **out, uint32_t nout, struct diag *d);
 	/*
-	 * Asks the body to write output i of its next run to the caller's memory, so that a value that a loop
-	 * carries need not be copied. The output's data pointer tells whether the body did so.
+	 * Asks the body to write output i of its next run to the caller's memory, so that a value
+	 * that the loop carries to its next turn need not be copied. The output's data pointer
+	 * tells whether the body did so.
 	 */
 	void (*place)(struct body *b, uint32_t i, void *data, size_t bytes);
 };
@@ -53,8 +59,8 @@ struct body {
 };
 
 /*
- * Everything that a kernel may use in accepts, create and reshape. It does not exist any more when the kernel
- * runs.
+ * Everything that a kernel may use in its functions accepts, create and reshape. The site no longer
+ * exists when the kernel runs.
  */
 struct site {
 	const struct graph *graph;
@@ -63,8 +69,8 @@ struct site {
 	struct device *device;
 	const struct run_config *config;
 	struct store *store;
-	struct arena *node_arena; /* lives as long as the session */
-	struct arena *plan_arena; /* lives as long as the plan */
+	struct arena *node_arena; /* an arena that lives as long as the session */
+	struct arena *plan_arena; /* an arena that lives as long as the plan */
 	void *state;		  /* what create left, for reshape */
 };
 const struct vinfo *site_in(const struct site *s, uint32_t i);	/* NULL: left out */
@@ -73,46 +79,64 @@ static inline const void *site_params(const struct site *s)
 {
 	return s->node->params;
 }
-/* The value of input i if it is known before the run (an initializer, for example), else NULL. */
+/* Returns the value of input i if it is known before the run (as an initializer is), else NULL. */
 const struct tensor *site_known(const struct site *s, uint32_t i);
 /*
- * Whether input i is an initializer, whose value does not change with the shapes: only such a value may be
- * packed in the store.
+ * Returns true if input i is an initializer. Only initializers may be packed in the store, because
+ * their values do not change with the shapes.
  */
 bool site_is_weight(const struct site *s, uint32_t i);
 
 enum kernel_flags {
-	K_REFERENCE = 1,  /* plain code for every type; faster kernels are compared with it */
-	K_ANY_LAYOUT = 2, /* elementwise: takes inputs in any dense layout that all of them share */
-	K_HOST = 4,	  /* in a GPU backend: runs on the host and needs its inputs there */
-	K_NO_CAPTURE = 8, /* its run waits for the device or touches host memory: no CUDA graph can hold it */
+	K_REFERENCE = 1, /* plain code for every type, with which tests compare faster kernels */
+	/* an elementwise kernel: accepts inputs in any dense layout that all of them share */
+	K_ANY_LAYOUT = 2,
+	/* a kernel of a GPU backend that runs on the host and needs its inputs in host memory */
+	K_HOST = 4,
+	/*
+	 * run waits for the device or touches host memory, so a CUDA graph cannot hold the kernel
+	 */
+	K_NO_CAPTURE = 8,
 };
 
 enum { MAX_INPLACE = 4 };
 
 /*
- * One launch. The kernel's reshape fills the members marked with <, lowering (src/plan) the others. Operands
- * are the node's inputs (formal ones, then captures) and outputs.
+ * One launch of a kernel in a plan. The kernel's reshape fills the members marked with <, and the
+ * planner (src/plan) fills the others. Operands are the node's inputs (formal inputs, then values
+ * captured from outer graphs) and outputs.
  */
 struct step {
 	const struct kernel *kernel;
 	const struct node *node;
 	const void *params;
 	void *node_state; /* what create left */
-	void *state;	  /* < private to the kernel; in plan_arena, or released by drop */
-	size_t workspace; /* < bytes of scratch memory that run needs */
-	const enum layout *want; /* < by input: the layout that run needs; NULL: all LAYOUT_ROW (or K_ANY_LAYOUT) */
+	void *state;	  /* < private data of the kernel, in plan_arena or released by drop */
+	size_t workspace; /* < bytes of scratch memory that the kernel's run needs */
+	/*
+	 * < for each input, the layout that run needs; NULL if all are LAYOUT_ROW (or the kernel
+	 * has K_ANY_LAYOUT)
+	 */
+	const enum layout *want;
 	const enum layout *give; /* < per output; NULL: LAYOUT_ROW */
 	struct {
 		uint8_t out, in;
 	} inplace[MAX_INPLACE]; /* < `out` may use the memory of `in` if nothing reads `in` later and the sizes agree */
 	uint8_t ninplace; /* < */
 	bool nop;	  /* < nothing to run: every output is a view of input 0 */
-	uint64_t unread; /* < bit i (i < 64): run does not read input i, since it is packed or part of state */
-	bool dynamic;	 /* some output's shape is known only after the run: call_alloc */
-	bool no_capture; /* < like K_NO_CAPTURE, for this step alone */
+	/*
+	 * < bit i (i < 64) is set if run does not read input i, since its data are packed or part
+	 * of state
+	 */
+	uint64_t unread;
+	/*
+	 * the shape of some output is known only when the kernel runs, which then allocates it with
+	 * call_alloc
+	 */
+	bool dynamic;
+	bool no_capture; /* < has the meaning of K_NO_CAPTURE, for this step alone */
 	uint32_t nin, nout;
-	struct body **body; /* bodies of a control-flow node, by index of the subgraph */
+	struct body **body; /* bodies of a control-flow node, indexed like the node's subgraphs */
 	const struct origin *from;
 };
 
@@ -121,7 +145,7 @@ struct call {
 	const struct step *step;
 	const struct tensor *const *in;
 	struct tensor *const *out;
-	void *workspace; /* step->workspace bytes, 64-byte aligned */
+	void *workspace; /* scratch memory of step->workspace bytes, 64-byte aligned */
 	struct stream *stream;
 	struct diag *diag;
 	void *owner; /* the executor's */
@@ -134,18 +158,18 @@ static inline const void *call_params(const struct call *c)
 	return c->step->params;
 }
 /*
- * In a dynamic step: sets shape and dtype of output i and allocates it; out[i]->data is valid afterwards.
- * String outputs use call_strings instead.
+ * Sets shape and dtype of output i in a dynamic step, and allocates its memory. Afterwards
+ * out[i]->data is valid. String outputs use call_strings instead.
  */
 int call_alloc(const struct call *c, uint32_t i, enum dtype t, const struct shape *s);
 /*
- * The arena for the contents of output i (a string tensor or host value). It is emptied before the step runs
- * again.
+ * Returns the arena for the contents of output i (a string tensor or host value). The arena is
+ * emptied before the step runs again.
  */
 struct arena *call_values(const struct call *c, uint32_t i);
 /*
- * Makes output i a string tensor with copies of these texts. In a step that is not dynamic the shape must be
- * the planned one.
+ * Makes output i a string tensor of shape s with copies of the texts. In a step that is not dynamic
+ * the shape must be the planned one.
  */
 int call_strings(const struct call *c, uint32_t i, const struct shape *s, const char *const *text,
 		 const size_t *length);
@@ -156,27 +180,35 @@ int call_fail(const struct call *c, enum code code, const char *expected, const 
 
 struct kernel {
 	const char *op; /* "Softmax", "com.microsoft::Gelu", "infer::Conv" */
-	uint64_t types; /* types that it takes, of input 0 (of output 0 if there is no input): T_*; 0: any */
+	/*
+	 * bits T_* of the types that the kernel accepts for input 0 (for output 0 if there is no
+	 * input); 0 if any
+	 */
+	uint64_t types;
 	unsigned flags;					    /* K_* */
 	bool (*accepts)(const struct site *, struct why *); /* NULL: always */
 	int (*create)(struct site *, struct diag *);	    /* NULL: none; leaves site->state */
 	int (*reshape)(struct site *, struct step *, struct diag *); /* NULL: none */
 	int (*run)(const struct call *);
-	void (*drop)(struct step *);	/* releases step->state; NULL: nothing to release */
-	void (*drop_node)(void *state); /* releases what create left; NULL: nothing to release */
+	void (*drop)(struct step *); /* releases step->state; NULL if there is nothing to release */
+	/* releases the state that create made; NULL if there is nothing to release */
+	void (*drop_node)(void *state);
 };
 
 struct device_info {
 	char name[128];
 	int ordinal;
 	uint64_t memory; /* bytes */
-	/* For infer doctor; NULL or 0 on the CPU. */
+	/* The following members are shown by infer doctor; on the CPU they are NULL or 0. */
 	const char *kernels; /* whether this build has kernels for the device: "kernels", "no kernels" */
 	int compute_major, compute_minor;
 	int multiprocessors;
 };
 
-/* What a model will want soon, so that it can be started while something else goes on. */
+/*
+ * Parts of a device's software that a model will need soon, so that they can be started in the
+ * background.
+ */
 enum warm_part { WARM_DRIVER = 1, WARM_PRODUCTS = 2, WARM_CONVOLUTIONS = 4 };
 
 /* Tables of backend/observe.h. */
@@ -191,7 +223,7 @@ struct library_info;
 struct buffer {
 	void *ptr;
 	size_t bytes;
-	enum mem_purpose purpose; /* as passed to alloc; for the backend's own use */
+	enum mem_purpose purpose; /* purpose as passed to alloc; for the backend's own use */
 };
 
 #ifdef FAULTS
@@ -200,18 +232,20 @@ struct fault_kind {
 	const char *name;
 	double def; /* value where none is given */
 	int (*run)(const struct call *, int (*kernel)(const struct call *), double value);
-	bool launches; /* the fault is only launches on the stream, so that a CUDA graph may hold it */
+	/* the fault consists only of launches on the stream, so that a CUDA graph may hold it */
+	bool launches;
 };
 #endif
 
 struct backend {
 	const char *name; /* "cpu", "cuda" */
 #ifdef FAULTS
-	const struct fault_kind *faults; /* ends with a row without name; NULL: none */
+	/* table that ends with a row without name, or NULL if there are none */
+	const struct fault_kind *faults;
 #endif
 	/*
-	 * Fills in the devices that can be used and returns how many, at most max. When there is none, which is
-	 * no error, *why says why.
+	 * Fills in the devices that can be used and returns their number, at most max. If there is
+	 * no device, which is no error, *why gets the reason.
 	 */
 	int (*probe)(struct device_info *, int max, struct diag *why);
 	struct device *(*open)(int ordinal, const struct run_config *, struct diag *);
@@ -219,80 +253,102 @@ struct backend {
 	int (*alloc)(struct device *, size_t bytes, enum mem_purpose, struct buffer *, struct diag *);
 	void (*free)(struct device *, struct buffer *);
 	/*
-	 * Copies between host and device memory: dst_device and src_device tell which of the two each pointer
-	 * is. When it returns, the host may change src and read dst.
+	 * Copies between host and device memory: dst_device and src_device are nonzero for pointers
+	 * to device memory. When the function returns, the host may change src and read dst.
 	 */
 	int (*copy)(struct stream *, void *dst, int dst_device, const void *src, int src_device,
 		    size_t bytes, struct diag *);
-	/* one table a family, in the order of families.def */
+	/* one table for each family of operators, in the order of families.def */
 	const struct kernel *const *families;
 	/* The kernel of Reorder steps: converts input 0 to the layout of output 0. */
 	const struct kernel *reorder;
 	int (*wait)(struct stream *, struct diag *);
-	/* Describes the device and its libraries for records. Strings live in the arena. */
+	/*
+	 * Describes the device and its libraries for records of measurements. Strings live in the
+	 * arena.
+	 */
 	void (*describe)(const struct device *, struct device_description *out, struct arena *);
 
 	/* The rest may be NULL. */
 
-	/* The stream in which a session queues its work; without the function it has none. */
+	/*
+	 * Returns the stream in which a session queues its work. NULL if the backend has no
+	 * streams.
+	 */
 	struct stream *(*stream)(struct device *);
-	/* Queues on the caller's stream from now on; it must be of the device's context (E-CTX-STREAM). */
+	/*
+	 * Queues work on the caller's stream from now on. The stream must belong to the device's
+	 * context (E-CTX-STREAM).
+	 */
 	int (*use_stream)(struct device *, void *handle, struct diag *);
 
 	/* Applies environment variables of the device's driver (CUDA_LAUNCH_BLOCKING) to the configuration. */
 	void (*configure)(struct run_config *);
 	/*
-	 * Starts the driver and opens libraries (WARM_*) on threads of their own, each once a process, without taking
-	 * memory of a device. warm_end waits for them.
+	 * Starts the driver and opens libraries (WARM_*), each once per process and on a thread of
+	 * its own, without taking device memory. warm_end waits for these threads.
 	 */
 	void (*warm_begin)(unsigned parts);
 	void (*warm_end)(void);
 
 	/*
-	 * How the kernels of the device were chosen, in words; `each`: a line for every choice, too. NULL: nothing was
-	 * chosen. fallback gives the i-th node that runs by a plainer kernel than the one meant for it, with the
-	 * reason; NULL after the last. Both in the arena.
+	 * choices describes how the kernels of the device were chosen, with `each` also in one line
+	 * for every choice; it returns NULL if nothing was chosen. fallback describes the i-th node
+	 * that runs by a slower kernel than the one meant for its operator, with the reason; it
+	 * returns NULL after the last such node. Both texts are in the arena.
 	 */
 	const char *(*choices)(struct device *, bool each, struct arena *);
 	const char *(*fallback)(const struct device *, size_t i, struct arena *);
 	/*
-	 * The folder of the device's results in the tuning cache (backend/tuning_cache.h), named by what the results
-	 * depend on; NULL when there is no such device. Opens no device.
+	 * Returns the name of the device's folder in the tuning cache (backend/tuning_cache.h),
+	 * made of the properties on which the results depend, or NULL if there is no such device.
+	 * Opens no device.
 	 */
 	const char *(*cache_folder)(int ordinal, struct arena *);
-	/* Versions of the driver and of the libraries opened so far, one text for keys of the tuning cache. */
+	/*
+	 * Writes the versions of the driver and of the libraries opened so far as one text, for
+	 * keys of the tuning cache.
+	 */
 	void (*versions)(char *out, size_t bytes);
-	/* Opens every library and reports it; returns how many, at most MAX_LIBRARIES. Strings live in d's arena. */
+	/*
+	 * Opens every library that the backend may use, and describes each in out. Returns their
+	 * number, at most MAX_LIBRARIES. Strings live in d's arena.
+	 */
 	int (*libraries)(struct library_info *out, struct diag *d);
 
 	const struct activity_ops *activities;
 	const struct hold_ops *hold;
 	const struct clock_ops *clocks;
 	const struct process_ops *processes;
-	/* Which contexts there are on the device. Strings live in d's arena. */
+	/* Describes the contexts that exist on the device. Strings live in d's arena. */
 	int (*contexts)(struct device *, struct device_contexts *out, struct diag *d);
 
 	/*
-	 * Called around each entry of a session: enter makes the device usable from the calling thread, leave
-	 * restores what the thread had before. Both report errors of the caller, such as a destroyed context.
+	 * Called at the begin and end of each public session function: enter makes the device's
+	 * context current on the calling thread, leave restores the context that was current
+	 * before. Both report errors of the caller, such as a destroyed context.
 	 */
 	int (*enter)(struct device *, struct diag *);
 	int (*leave)(struct device *, struct diag *);
 
-	/* Pinned host memory: the device copies from and to it without the host's help. */
+	/*
+	 * Allocates pinned host memory, which the device can read and write without the host's
+	 * help.
+	 */
 	int (*alloc_host)(struct device *, size_t bytes, enum mem_purpose, struct buffer *,
 			  struct diag *);
 	void (*free_host)(struct device *, struct buffer *);
 	/*
-	 * Queues a copy and returns at once. Host memory must be from alloc_host; both sides must stay
-	 * unchanged until the next wait.
+	 * Queues a copy and returns at once. Host memory must come from alloc_host. Source and
+	 * destination must stay unchanged until the next wait.
 	 */
 	int (*queue_copy)(struct stream *, void *dst, int dst_device, const void *src,
 			  int src_device, size_t bytes, struct diag *);
 
 	/*
-	 * Points in a stream's time. elapsed waits for the second and gives nanoseconds. event_clock names this way of
-	 * measuring in records: "CUDA events".
+	 * Events mark points in a stream's time. elapsed waits for the second event and gives the
+	 * nanoseconds between the two. event_clock names this clock in records of measurements:
+	 * "CUDA events".
 	 */
 	const char *event_clock;
 	struct event *(*event_new)(struct device *, struct diag *);
@@ -300,31 +356,39 @@ struct backend {
 	int (*mark)(struct stream *, struct event *, struct diag *);
 	int (*elapsed)(struct event *from, struct event *to, uint64_t *ns, struct diag *);
 
-	/* Free and total bytes of the device's memory by the driver's count, which includes other processes. */
+	/*
+	 * Gives the free and total bytes of the device's memory as the driver counts them, other
+	 * processes included.
+	 */
 	int (*memory)(struct device *, uint64_t *unused, uint64_t *total, struct diag *);
 
 	/*
-	 * Work queued on the stream between begin and end is recorded instead of run; launch runs all of it
-	 * again, at the same addresses. end finishes the recording in any case, and leaves *out NULL on
-	 * failure.
+	 * Work that is queued on the stream between capture_begin and capture_end is recorded
+	 * instead of run. launch runs all recorded work again, at the same addresses. capture_end
+	 * finishes the recording in any case, and leaves *out NULL on failure.
 	 */
 	int (*capture_begin)(struct stream *, struct diag *);
 	int (*capture_end)(struct stream *, struct captured **out, struct diag *);
 	int (*capture_launch)(struct captured *, struct stream *, struct diag *);
 	void (*capture_drop)(struct captured *);
 
-	/* Reports an error of queued work that has occurred by now, without waiting. */
+	/* Reports an error of queued work if one has occurred by now. Does not wait. */
 	int (*check)(struct stream *, struct diag *);
-	/* Whether an earlier error made the device unusable for the rest of this process. */
+	/*
+	 * Returns true if an earlier error made the device unusable for the rest of this process.
+	 */
 	bool (*lost)(const struct device *);
 };
 
-/* Kernel number k of those for the operator, in the order in which they are tried; NULL after the last. */
+/*
+ * Returns the operator's kernel number k, in the order in which kernels are tried, or NULL after
+ * the last one.
+ */
 const struct kernel *backend_kernel(const struct backend *b, const struct op *op, unsigned k);
 
 /*
- * The first kernel, from number `from` on, that takes the site's node with its types and shapes; NULL when all
- * refuse, with the last refusal in *why.
+ * Returns the first kernel, from number `from` on, that accepts the site's node with its types and
+ * shapes. If all kernels refuse, returns NULL and stores the last refusal in *why.
  */
 const struct kernel *backend_choose(const struct backend *b, const struct site *s, unsigned from,
 				    struct why *why);

@@ -21,17 +21,28 @@ struct run_config {
 	int sync;	    /* enum sync_mode */
 	int context;	    /* enum context_choice */
 	int cuda_graph;	    /* enum cuda_graph */
-	int optimize; /* enum optimize. none: only what is needed to run; basic: exact rewrites; full: all */
+	/*
+	 * enum optimize. none: only rewrites that are needed to run; basic: exact rewrites too;
+	 * full: all rewrites
+	 */
+	int optimize;
 	int64_t threads;      /* 0: one a core */
-	bool memory_plan;     /* off: each value has memory of its own */
-	bool arena;	      /* off: memory is not kept from one plan to the next */
+	bool memory_plan;     /* false: each value has memory of its own */
+	bool arena;	      /* false: memory is not kept from one plan to the next */
 	int64_t memory_limit; /* bytes; 0: none */
 	const char *external_root;
-	/* texts of --input and --random: an initializer that they name counts as an input */
+	/*
+	 * texts of --input and --random; an initializer that one of them names counts as an input
+	 */
 	struct texts given[2];
-	int tune;	   /* enum tuning */
-	const char *cache; /* the user's word for the cache's folder; NULL or "": the default; "off": none */
-	bool gpu; /* the model will probably run on a GPU; rewrites ask before a device is open */
+	int tune; /* enum tuning */
+	/*
+	 * folder of the tuning cache as given by the user; NULL or "" for the default; "off" for no
+	 * cache
+	 */
+	const char *cache;
+	/* the model will probably run on a GPU; rewrites read this before a device is open */
+	bool gpu;
 };
 
 #endif

@@ -5,7 +5,10 @@
 
 #include <string.h>
 
-/* One evaluation: a graph of one node with its value infos and tensors, all in the arena `work`. */
+/*
+ * The evaluation of one node: a graph of one node with its value infos and tensors, all in the
+ * arena `work`.
+ */
 struct eval {
 	const struct backend *cpu;
 	struct arena work;
@@ -35,7 +38,10 @@ static struct arena *eval_values(const struct call *c, uint32_t i)
 	return ((struct eval *)c->owner)->result;
 }
 
-/* Copies the node into a new graph whose values are its inputs, then its outputs. */
+/*
+ * Copies the node into a new graph. The values of that graph are the node's inputs, followed by its
+ * outputs.
+ */
 static void make_graph(struct eval *e, const struct graph *g, const struct node *n,
 		       const struct tensor *const *in)
 {
@@ -156,7 +162,10 @@ int eval_node(const struct backend *cpu, const struct graph *g, const struct nod
 			       .config = &config,
 			       .node_arena = &e.work,
 			       .plan_arena = &e.work};
-	/* prefer the reference kernel: packing weights does not pay for a single run */
+	/*
+	 * prefer the reference kernel, which packs no weights: packing does not pay off in a single
+	 * run
+	 */
 	const struct kernel *k = NULL;
 	for (unsigned i = 0; !err; i++) {
 		const struct kernel *next = backend_kernel(cpu, n->op, i);

@@ -4,9 +4,10 @@
 #include "backend/backend.h"
 
 /*
- * Runs one node now on the host, for constant folding, shape arithmetic and tests of rewrites. in: a tensor for each
- * input of the node, NULL where it is left out. out: the outputs, made in the arena. Uses the reference kernel of
- * `cpu` when there is one that takes the node. 0 or -code; -E_OP_UNSUPPORTED when no kernel takes it.
+ * Runs one node now on the host, for constant folding, shape arithmetic and tests of rewrites. in:
+ * a tensor for each input of the node, NULL for an input that is left out. out: receives the
+ * outputs, which are made in the arena. Prefers a reference kernel of `cpu` if one accepts the
+ * node. Returns 0 or -code; the code is E_OP_UNSUPPORTED if no kernel accepts the node.
  */
 int eval_node(const struct backend *cpu, const struct graph *g, const struct node *n,
 	      const struct tensor *const *in, struct tensor **out, struct arena *a, struct diag *d);

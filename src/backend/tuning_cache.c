@@ -20,7 +20,11 @@ static const char text_head[] = "infer choices 1\n", blob_head[] = "infer blob 1
 
 struct entry {
 	const char *key, *value;
-	bool used; /* used or added by this process: written at the end of the file */
+	/*
+	 * used or added by this process; such entries are written last, and are dropped last if the
+	 * file is too large
+	 */
+	bool used;
 };
 
 struct cache {
@@ -62,7 +66,9 @@ static struct entry *add_entry(struct cache *c, const char *key, size_t nkey, co
 	return &c->entry[k];
 }
 
-/* Ignores lines that are not "key, tab, value", and a last line without a newline. */
+/*
+ * Parses the lines "key, tab, value". Ignores all other lines, and a last line without a newline.
+ */
 static void read_text(struct cache *c, const char *path)
 {
 	struct file_map m;
@@ -140,7 +146,10 @@ static const char *blob_path(struct cache *c, const char *key, struct arena *a)
 	return arena_printf(a, "%s/blobs/%016" PRIx64, c->folder, hash_bytes(key, strlen(key), 0));
 }
 
-/* A blob's file: "infer blob 1\n", the key, "\n", size and checksum in hexadecimal, "\n", the data. */
+/*
+ * Checks the content of a blob's file and returns a copy of the data. The file holds "infer blob
+ * 1\n", the key, "\n", size and checksum in hexadecimal, "\n", the data.
+ */
 static void *check_blob(const struct file_map *m, const char *key, struct arena *a, size_t *n)
 {
 	const char *p = (const char *)m->data;
@@ -213,7 +222,7 @@ static int oldest_first(const void *a, const void *b)
 	return x->used.tv_nsec < y->used.tv_nsec ? -1 : x->used.tv_nsec > y->used.tv_nsec;
 }
 
-/* The blobs in a folder: only files with names that this cache makes. */
+/* Lists the blobs in a folder: only files whose names have the form that this cache writes. */
 static struct blob *list_blobs(const char *folder, struct arena *a, size_t *n)
 {
 	const char *path = path_join(a, folder, "blobs");
@@ -266,8 +275,8 @@ static size_t line_bytes(const struct entry *e)
 }
 
 /*
- * Writes entries that this process did not use first. If the file would be too large, the first ones are
- * dropped.
+ * Writes the text file. Entries that this process did not use come first, because the first entries
+ * are dropped if the file would be too large.
  */
 static int write_text(const struct cache *c, struct diag *d)
 {
@@ -299,7 +308,10 @@ static int write_text(const struct cache *c, struct diag *d)
 	return file_commit(f, d);
 }
 
-/* Another process may have written since this one read: keeps its entries beside ours. */
+/*
+ * Merges our entries with the file's, because another process may have written entries since this
+ * process read the file.
+ */
 static int merge_and_write(struct cache *c, struct diag *d)
 {
 	struct cache *now;
@@ -427,7 +439,7 @@ static int clear_folder(void *arg, const struct cache_folder *f)
 		remove_file(c, arena_printf(a, "%s/blobs/%s", f->path, b[i].name));
 	remove_file(c, path_join(a, f->path, "choices.txt"));
 	remove_file(c, path_join(a, f->path, "lock"));
-	/* rmdir fails, as it should, if the user put files of their own there */
+	/* rmdir() fails, as it should, if the user has put files into the folder */
 	(void)rmdir(path_join(a, f->path, "blobs"));
 	(void)rmdir(f->path);
 	return 0;

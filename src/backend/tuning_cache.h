@@ -15,38 +15,46 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { CACHE_MAX_TEXT = 1 << 20, CACHE_MAX_BLOBS = 256 << 20 }; /* bytes in a device's folder */
+/* most bytes in a device's folder: of choices.txt, and of all blobs together */
+enum { CACHE_MAX_TEXT = 1 << 20, CACHE_MAX_BLOBS = 256 << 20 };
 
 /*
- * The cache's folder in the arena: `option` if it is given, else one below the user's cache folder. NULL if the
- * option is "off" or the user has no cache folder.
+ * Returns the path of the cache's folder, in the arena: `option` if it is given, else a folder
+ * below the user's cache folder. Returns NULL if the option is "off" or the user has no cache
+ * folder.
  */
 const char *cache_root(const char *option, struct arena *a);
 
 struct cache;
 /*
- * Never returns NULL. root NULL: keeps results for this process only. device: any text, which becomes the name
- * of a folder.
+ * Opens the results of one device. Never returns NULL. If root is NULL, results are kept for this
+ * process only. `device` may be any text; it is converted to the name of a folder.
  */
 struct cache *cache_open(const char *root, const char *device);
 const char *cache_get(struct cache *c, const char *key); /* NULL: not known */
 void cache_put(struct cache *c, const char *key, const char *value);
-/* A copy of the blob in the arena and its size; NULL if it is not in the cache. */
+/*
+ * Returns a copy of the blob in the arena and sets *n to its size. Returns NULL if the blob is not
+ * in the cache.
+ */
 void *cache_blob_get(struct cache *c, const char *key, struct arena *a, size_t *n);
 void cache_blob_put(struct cache *c, const char *key, const void *data, size_t n);
-/* Why the cache cannot be written; NULL if it can. */
+/* Returns the reason why the cache cannot be written, or NULL if it can be written. */
 const char *cache_trouble(const struct cache *c);
-/* Writes new results to disk and frees the cache. 0 or -code. */
+/* Writes new results to disk and frees the cache. Returns 0 or -code. */
 int cache_close(struct cache *c, struct diag *d);
 
-/* Calls tell() for the folder of each device. */
+/* One device's folder in the cache, as reported to the function tell() of the caller. */
 struct cache_folder {
 	const char *device, *path;
 	size_t choices, blobs;
 	unsigned long long bytes;
 };
 int cache_each(const char *root, int (*tell)(void *arg, const struct cache_folder *), void *arg);
-/* Removes all files that the cache made under root and no others; returns their number and size. */
+/*
+ * Removes all files that the cache wrote under root, and no others. Sets *files to their number and
+ * *bytes to their total size.
+ */
 int cache_clear(const char *root, unsigned long long *bytes, size_t *files, struct diag *d);
 
 #endif

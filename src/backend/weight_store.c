@@ -13,18 +13,21 @@
 struct packed {
 	void *data;
 	size_t bytes;
-	bool alone; /* from mem_alloc; false: part of the region */
+	bool alone; /* the block comes from mem_alloc(); false if it is part of the region */
 };
 
 enum { HUGE = 2 << 20 };
 
 /*
- * Address space in which all packed weights lie side by side in huge pages: with small pages, page faults are a
- * fifth of the time to load. The system provides memory when it is first written.
+ * Address space in which all packed weights lie side by side in huge pages: with small pages, page
+ * faults take a fifth of the loading time. The system provides a page when it is first written.
  */
 struct region {
 	char *base;
-	size_t used, size; /* size 0: not reserved yet; base NULL: the system refused */
+	/*
+	 * size is 0 if nothing is reserved yet; base is NULL if the system refused the reservation
+	 */
+	size_t used, size;
 };
 
 struct store {
@@ -67,7 +70,10 @@ void store_free(struct store *s)
 	arena_free(&a);
 }
 
-/* Reserves address space of the size of the machine's memory, since reserved addresses take no memory. */
+/*
+ * Reserves as much address space as the machine has memory. Reserved addresses take no memory until
+ * they are used.
+ */
 static void region_open(struct region *r)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -77,7 +83,10 @@ static void region_open(struct region *r)
 	if (p == MAP_FAILED)
 		return;
 	r->base = p;
-	/* leave small pages up to the first boundary of 2 MiB, so that a small model takes no huge page */
+	/*
+	 * keep small pages up to the next boundary of 2 MiB, so that a small model takes no huge
+	 * page
+	 */
 	uintptr_t huge = ((uintptr_t)p + 2 * HUGE - 1) / HUGE * HUGE, end = (uintptr_t)p + r->size;
 	if (huge < end)
 		madvise((void *)huge, end - huge, MADV_HUGEPAGE);

@@ -16,7 +16,10 @@ struct arena_chunk {
 /* Chunks double in size. The first fits into one page together with its own header and that of mem_alloc(). */
 enum { FIRST_CHUNK = 4096 - 64 - 32, LARGEST_CHUNK = 1 << 20 };
 
-/* For tests: INFER_FAIL_ALLOC=n makes the n-th chunk of the process fail. */
+/*
+ * Used by tests: the environment variable INFER_FAIL_ALLOC=n makes the n-th chunk allocation of the
+ * process fail.
+ */
 static int refuse_for_test(void)
 {
 	static long left = -1;

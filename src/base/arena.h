@@ -2,9 +2,9 @@
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 /*
- * A chunked bump allocator for many small objects that are freed together. There is one arena per product
- * (graph, plan, diagnostics). It is for metadata only: the bytes of tensors come from mem_alloc(), whose failure
- * is an ordinary error.
+ * A chunked bump allocator for many small objects that are freed together. Each large object
+ * (graph, plan, diagnostics) has an arena of its own. Arenas hold only metadata: the bytes of
+ * tensors come from mem_alloc(), whose failure is an ordinary error.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,13 +17,19 @@ struct arena {
 };
 
 /*
- * Cleared memory, 16-byte aligned, owned by the arena. Never NULL: if the system refuses memory for
- * metadata, the program ends with E-MEMORY and exit status 3.
+ * Returns zeroed, 16-byte aligned memory that the arena owns. Never returns NULL: if the system
+ * refuses memory for metadata, the program ends with E-MEMORY and exit status 3.
  */
 void *arena_alloc(struct arena *a, size_t bytes);
-/* An array of count elements of `size` bytes. An overflow ends the program like a refusal. */
+/*
+ * Returns an array of count elements of `size` bytes. If the product overflows, the program ends,
+ * as it does when the system refuses memory.
+ */
 void *arena_array(struct arena *a, size_t count, size_t size);
-/* A copy of old[0..count) with room for newcount elements; `old` stays in the arena until arena_free(). */
+/*
+ * Returns a copy of old[0..count) with room for newcount elements. The old array stays in the arena
+ * until arena_free().
+ */
 void *arena_grow(struct arena *a, const void *old, size_t count, size_t newcount, size_t size);
 void *arena_dup(struct arena *a, const void *src, size_t bytes);
 char *arena_str(struct arena *a, const char *s); /* NULL gives NULL */
@@ -35,11 +41,11 @@ char *arena_vprintf(struct arena *a, const char *fmt, va_list ap)
 #define arena_new(a, type)	    ((type *)arena_alloc((a), sizeof(type)))
 #define arena_new_n(a, type, count) ((type *)arena_array((a), (count), sizeof(type)))
 
-/* Free all memory of the arena, which is empty afterwards and may be used again. */
+/* Frees all memory of the arena. The arena is empty afterwards and may be used again. */
 void arena_free(struct arena *a);
-/* Move all memory of `from` to `to`, without copying; `from` is empty afterwards. */
+/* Moves all memory of `from` to `to` without copying. `from` is empty afterwards. */
 void arena_take(struct arena *to, struct arena *from);
-/* Bytes that the arena has allocated from the system, used or not. */
+/* Returns the bytes that the arena has allocated from the system, whether used or not. */
 size_t arena_bytes(const struct arena *a);
 
 #endif

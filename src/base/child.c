@@ -14,12 +14,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Milliseconds between two looks at whether a child has ended, when there is a deadline. */
+/* Milliseconds between two checks whether the child has ended, if there is a deadline. */
 enum { LOOK_MS = 2 };
 
 /* ---- in the child ---------------------------------------------------------------------------- */
 
-/* Have the kernel kill this child when its parent ends. false: the parent has ended already. */
+/*
+ * Asks the kernel to kill this child when its parent ends. Returns false if the parent has ended
+ * already.
+ */
 static bool end_with_parent(pid_t parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -57,7 +60,7 @@ bool child_fork(struct child *c, size_t limit, void (*run)(void *arg, FILE *out)
 	*c = (struct child){.fd = -1, .limit = limit};
 	if (pipe2(fd, O_CLOEXEC))
 		return false;
-	fflush(NULL); /* the child would write buffered text a second time */
+	fflush(NULL); /* otherwise the child would write the buffered text a second time */
 	pid_t parent = getpid();
 	c->pid = fork();
 	if (c->pid == 0) {
@@ -80,12 +83,15 @@ bool child_exec(struct child *c, const char *const *argv, bool keep_stdin, const
 
 	*c = (struct child){.fd = -1, .limit = limit};
 	if (variable) {
-		/* only the end that the child writes to outlives execv() */
+		/* only the pipe end that the child writes to stays open across execv() */
 		if (pipe(fd))
 			return false;
 		fcntl(fd[0], F_SETFD, FD_CLOEXEC);
 		snprintf(number, sizeof(number), "%d", fd[1]);
-		/* set here and not in the child: setenv() may need a lock that another thread held at the fork */
+		/*
+		 * The variable is set in the parent because setenv() in the child may need a lock
+		 * that another thread held during fork().
+		 */
 		setenv(variable, number, 1);
 	}
 	pid_t parent = getpid();
@@ -111,7 +117,10 @@ static void close_pipe(struct child *c)
 	c->fd = -1;
 }
 
-/* Read once from the pipe, whose end of file, an error and the limit close it. */
+/*
+ * Reads from the pipe once. Closes the pipe at end of file, after an error, or when the limit is
+ * reached.
+ */
 static void read_text(struct child *c)
 {
 	if (c->n == c->room) {

@@ -12,40 +12,49 @@
 #include <sys/types.h>
 
 struct child {
-	char *text; /* what the child has written so far, and a NUL; may be NULL when n is 0 */
+	char *text; /* what the child has written so far, NUL-terminated; may be NULL if n is 0 */
 	size_t n;   /* bytes of it */
 	/* After child_wait(): */
-	int signal;	/* that ended the child; 0: it ended by itself */
-	int status;	/* its exit status when signal is 0 */
-	bool timed_out; /* child_wait() killed it at the deadline; signal and status are 0 */
+	int signal; /* signal that ended the child; 0 if the child exited by itself */
+	int status; /* exit status of the child if signal is 0 */
+	/* child_wait() killed the child at the deadline; signal and status are then 0 */
+	bool timed_out;
 	/* private */
 	pid_t pid;
-	int fd; /* the pipe's end that is read; -1: at the end of what the child writes */
+	int fd; /* read end of the pipe; -1 once the child has closed its end */
 	size_t room, limit;
 };
 
 /*
- * Fork, and run `run` in the child with a stream into the pipe; the child then exits with status 0, or 1
- * when its text could not be written. It ignores SIGINT, which a terminal sends to the parent as well:
- * the parent decides what an interrupt means. Of the child's text at most `limit` bytes are read; a child
- * that writes more finds the pipe closed. false: no pipe or no process could be made.
+ * Forks and calls `run` in the child with a stream that writes into the pipe. The child then exits
+ * with status 0, or 1 if its text could not be written. The child ignores SIGINT, which a terminal
+ * sends to the parent as well: the parent decides what an interrupt means. At most `limit` bytes of
+ * the child's text are read; a child that writes more finds the pipe closed. Returns false if the
+ * pipe or the process could not be created.
  */
 bool child_fork(struct child *c, size_t limit, void (*run)(void *arg, FILE *out), void *arg);
 
 /*
- * Start this program (/proc/self/exe) with argv, its standard output and error going to /dev/null, its
- * input too unless keep_stdin. With `variable` the child gets a pipe of at most `limit` bytes, as in
- * child_fork(), and finds the number of the pipe's descriptor in that environment variable. false: no pipe
- * or no process could be made; a program that cannot be executed ends with status 127.
+ * Starts this program (/proc/self/exe) with argv. Its standard output and error go to /dev/null,
+ * and its standard input comes from there unless keep_stdin is set. If `variable` is not NULL, the
+ * child gets a pipe of which at most `limit` bytes are read, as in child_fork(), and the
+ * environment variable of that name holds the number of the pipe's descriptor. Returns false if the
+ * pipe or the process could not be created. If the program cannot be executed, the child exits with
+ * status 127.
  */
 bool child_exec(struct child *c, const char *const *argv, bool keep_stdin, const char *variable,
 		size_t limit);
 
-/* Wait up to `ms` milliseconds for text from the child. false: there will be no more. */
+/*
+ * Waits up to `ms` milliseconds for text from the child. Returns false if no more text will come.
+ */
 bool child_read(struct child *c, int ms);
-/* Read the rest of the text and wait until the child ends; kill it after `seconds` (INFINITY: never). */
+/*
+ * Reads the rest of the text and waits until the child ends. Kills the child after `seconds`
+ * (INFINITY waits forever).
+ */
 void child_wait(struct child *c, double seconds);
-/* Free the text; after child_wait(), or when the child was not started. */
+/* Frees the text. Call it after child_wait(), or if the child was not started. */
 void child_free(struct child *c);
 
 #endif

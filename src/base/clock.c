@@ -6,9 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { START_FIELD = 22 }; /* of /proc/self/stat: start time in ticks since boot */
+/* number of the field in /proc/self/stat with the start time, in ticks since boot */
+enum { START_FIELD = 22 };
 
-/* Ticks from the boot of the machine to the start of the process; 0: /proc cannot be read. */
+/*
+ * Returns the ticks from the machine's boot to the start of the process, or 0 if /proc cannot be
+ * read.
+ */
 static unsigned long long start_ticks(void)
 {
 	char text[1024];
@@ -40,7 +44,10 @@ uint64_t clock_since_exec(void)
 				 ticks % (unsigned long)hz * (1000000000u / (unsigned long)hz);
 		since = t > start ? t - start : 0;
 	}
-	/* The start is known to a tick of 10 ms only: assume its middle. The CPU time used is a lower bound of the result. */
+	/*
+	 * The kernel reports the start time in whole ticks of 10 ms, so assume the middle of the
+	 * tick. The process has run for at least the CPU time that it has used.
+	 */
 	if (hz > 0) {
 		uint64_t half = 500000000u / (unsigned long)hz;
 		since = since > half ? since - half : 0;

@@ -4,14 +4,14 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Nanoseconds of the monotonic clock, from an arbitrary start. */
+/* Returns the monotonic clock's time in nanoseconds since an arbitrary start. */
 static inline uint64_t clock_ns(void)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
-/* Nanoseconds since the process was started by exec (/proc/self/stat). */
+/* Returns the nanoseconds since exec started the process, from /proc/self/stat. */
 uint64_t clock_since_exec(void);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where a cure is shown: codes.def explains it. */
+/* Where the cure of a finding is shown; codes.def explains both values. */
 enum shown { MANUAL, HINT };
 
 static const struct {
@@ -70,7 +70,10 @@ int code_exit(enum code code)
 	return codes[code].exit;
 }
 
-/* Copy a finding with all its texts, because it outlives the model that they may belong to. */
+/*
+ * Copies a finding with all its texts, because the texts may belong to a model that is freed before
+ * the finding.
+ */
 static struct finding *copy_finding(struct arena *a, const struct finding *f)
 {
 	struct finding *copy = arena_dup(a, f, sizeof(*f));
@@ -173,7 +176,10 @@ static void print_where(const struct finding *f, FILE *s)
 {
 	if (f->model && (!f->message || strncmp(f->message, f->model, strlen(f->model)) != 0))
 		fprintf(s, "%s: ", f->model);
-	/* A finding about an output with rows tells the node in its rows, so only the output is printed here. */
+	/*
+	 * If a finding about an output has rows, its rows name the node, so only the output is
+	 * printed here.
+	 */
 	if (f->slot && f->nrows && strncmp(f->slot, "output '", 8) == 0)
 		fprintf(s, "%s: ", f->slot);
 	else if (f->node && f->op)
@@ -218,7 +224,10 @@ static void print_text(const struct finding *f, FILE *s)
 		fprintf(s, "  hint: %s\n", hint);
 }
 
-/* Copy a finding with its texts made safe to print (tame.h): a name must not even contain a newline. */
+/*
+ * Copies a finding and makes its texts safe to print (see tame.h): a name must not even contain a
+ * newline.
+ */
 static struct finding tame_finding(const struct finding *f, struct arena *a)
 {
 	struct finding t = *f;

@@ -3,8 +3,8 @@
 #define BASE_DIAG_H
 /*
  * Diagnostics. A function that can fail takes a `struct diag *` as its last argument, returns 0 or -code, and adds
- * at most one error: the callee says what went wrong, and a caller may only add where (diag_where). `check` goes on
- * after an error and collects all findings.
+ * at most one error: the callee says what went wrong, and a caller may only add the model, node and
+ * operator (diag_where). `check` goes on after an error and collects all findings.
  *
  *   return FAIL(d, E_SHAPE, .node = name, .slot = "B",
  *               .expected = fmt(d, "dim 0 = %" PRId64, k), .actual = fmt(d, ...));
@@ -34,7 +34,8 @@ struct diag_row {
 struct finding {
 	enum code code;
 	enum severity severity;
-	const char *model, *node, *op, *slot; /* where in the model; each may be NULL */
+	/* the place in the model; each of the four may be NULL */
+	const char *model, *node, *op, *slot;
 	const char *message;		      /* NULL: the code's title */
 	const char *expected, *actual, *hint; /* hint NULL: the code's */
 	const struct diag_row *rows; /* optional table shown instead of expected/actual/hint */
@@ -50,7 +51,10 @@ struct diag {
 	size_t errors, warnings;
 };
 
-/* Add a copy of *f, with its texts. Returns -f->code. d may be NULL if only the code is wanted. */
+/*
+ * Adds a copy of *f and its texts to d. Returns -f->code. d may be NULL if the caller only wants
+ * the code.
+ */
 int diag_add(struct diag *d, const struct finding *f);
 #define FAIL(d, code_, ...)                                                                        \
 	diag_add((d), &(struct finding){.code = (code_),                                           \
@@ -71,30 +75,53 @@ int diag_add(struct diag *d, const struct finding *f);
 					       .line = __LINE__,                                   \
 					       __VA_ARGS__}))
 
-/* A finding in d with the same code, severity, place and texts; NULL: none. */
+/*
+ * Returns the finding in d with the same code, severity, place and texts as f, or NULL if there is
+ * none.
+ */
 struct finding *diag_find(const struct diag *d, const struct finding *f);
 
-/* Format a string in the diag's arena. With d NULL it returns "", because the finding is not kept. */
+/*
+ * Formats a string in the diag's arena. Returns "" if d is NULL, because the finding is then not
+ * kept.
+ */
 const char *fmt(struct diag *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Set the place of the newest finding; fields that it has already stay. */
+/*
+ * Sets the place (model, node, operator) of the newest finding. Fields that the finding already has
+ * stay unchanged.
+ */
 void diag_where(struct diag *d, const char *model, const char *node, const char *op);
 
-/* "E-INPUT-BYTES"; in a static buffer per code and severity. */
+/*
+ * Returns the id of a finding, such as "E-INPUT-BYTES", in a static buffer for each code and
+ * severity.
+ */
 const char *code_id(enum code code, enum severity severity);
 const char *severity_word(enum severity severity); /* "note", "warning", "error" */
 const char *code_title(enum code code);
 const char *code_cure(enum code code); /* NULL only for E_OK */
-const char *code_hint(enum code code); /* the cure, if it is printed under findings; else NULL */
-const char *finding_hint(const struct finding *f); /* its own hint, else that of its code, else "" */
-int code_exit(enum code code);			   /* exit status of an error of this code */
+/* cure of the code, or NULL if it is shown only in the manual */
+const char *code_hint(enum code code);
+/* hint of the finding, else the hint of its code, else "" */
+const char *finding_hint(const struct finding *f);
+int code_exit(enum code code); /* exit status of an error of this code */
 
-/* Exit status of the program: the lowest among the errors; 0 without errors. */
+/*
+ * Returns the exit status of the program: the lowest exit status among the errors, or 0 if there
+ * are no errors.
+ */
 int diag_exit(const struct diag *d);
 
-/* Human form on stream: `error[E-SHAPE]: /fc1/MatMul (MatMul) input B: expected ..., got ...`. */
+/*
+ * Prints a finding for people: `error[E-SHAPE]: /fc1/MatMul (MatMul) input B: expected ..., got
+ * ...`.
+ */
 void finding_print(const struct finding *f, FILE *stream, bool color);
-/* The same with a given id, for findings of a saved report, whose ids this program may not know. */
+/*
+ * Prints like finding_print(), but with the given id. Used for findings of a saved report, whose
+ * ids this program may not know.
+ */
 void finding_print_as(const char *id, const struct finding *f, FILE *stream, bool color);
 void diag_print(const struct diag *d, FILE *stream, bool color);
 void diag_free(struct diag *d);

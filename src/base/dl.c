@@ -9,7 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Append a place to lib->tried; an entry that does not fit completely is left out. */
+/*
+ * Appends a searched place and the reason of its failure to lib->tried. Leaves out an entry that
+ * does not fit completely.
+ */
 static void note_place(struct dl *lib, const char *what, const char *why)
 {
 	size_t used = strlen(lib->tried), room = sizeof(lib->tried) - used;
@@ -29,16 +32,22 @@ static void remember_path(struct dl *lib, const char *name, void *symbol)
 	snprintf(lib->path, sizeof(lib->path), "%s", name);
 }
 
-/* The library to open, the symbols it must have, and the table that gets their addresses. */
+/*
+ * The library to open, the symbols to look up in it, and the table that receives their addresses.
+ */
 struct wanted {
 	struct dl *lib;
-	const struct dl_search *search; /* NULL: every version can be used */
+	/* further folders and conditions; NULL if every version of the library can be used */
+	const struct dl_search *search;
 	const struct dl_symbol *symbols;
 	void **table;
 	size_t n;
 };
 
-/* Fill the table. false, with an entry in `tried`: a required symbol is missing. */
+/*
+ * Fills the table with the addresses of the symbols. If a required symbol is missing, adds an entry
+ * to `tried` and returns false.
+ */
 static bool fill_table(const struct wanted *w, const char *name, void *handle, void **first)
 {
 	for (size_t i = 0; i < w->n; i++) {
@@ -64,7 +73,10 @@ static bool suits(const struct wanted *w)
 	return false;
 }
 
-/* Open one file and fill the table. false: the file is missing, lacks a symbol, or is refused by search->suits. */
+/*
+ * Opens one file and fills the table. Returns false if the file is missing, lacks a symbol, or is
+ * refused by search->suits.
+ */
 static bool try_file(const struct wanted *w, const char *name)
 {
 	void *first = NULL, *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -104,7 +116,7 @@ static bool try_folder(const struct wanted *want, const char *folder, size_t len
 	return try_file(want, path);
 }
 
-/* Try each soname in each folder that matches one of the patterns. */
+/* Tries each soname in each folder that matches one of the patterns. */
 static bool try_patterns(const struct wanted *w, const char *const *sonames)
 {
 	bool found = false;

@@ -16,12 +16,14 @@ struct dl_symbol {
 };
 struct dl {
 	void *handle;
-	char path[512];	  /* of the opened file */
-	char tried[2048]; /* the places that were searched, and why each failed; for messages */
+	char path[512]; /* of the opened file */
+	/* places that were searched, each with the reason why it failed, for messages */
+	char tried[2048];
 };
 /*
- * Open the first of sonames (NULL ends the list) that is found and has all required symbols, and set table[i] to the
- * address of symbols[i] (NULL: not required and missing). E-LIBRARY.
+ * Opens the first of the sonames (NULL ends the list) that is found and has all required symbols.
+ * Sets table[i] to the address of symbols[i], or to NULL if that symbol is optional and missing.
+ * Fails with E-LIBRARY.
  */
 int dl_open(struct dl *lib, const char *const *sonames, const struct dl_symbol *symbols,
 	    void **table, size_t n, struct diag *d);
@@ -29,13 +31,14 @@ int dl_open(struct dl *lib, const char *const *sonames, const struct dl_symbol *
 struct dl_search {
 	const char *const *folders; /* glob(7) patterns of further folders, searched last; NULL ends the list */
 	/*
-	 * Called with the functions of an opened library. Returns false if the library cannot be used, and writes
-	 * what it is ("version 8.9") into `found` for the message; the search then goes on.
+	 * Called with the functions of an opened library. If the library cannot be used, writes its
+	 * version ("version 8.9") into `found` for the message and returns false; the search then
+	 * goes on.
 	 */
 	bool (*suits)(void *const *table, char *found, size_t room);
-	const char *expected; /* for the message: the versions that can be used */
+	const char *expected; /* versions that can be used, for the message */
 };
-/* dl_open() with further folders and conditions. */
+/* Works like dl_open(), with the further folders and conditions of `search`. */
 int dl_find(struct dl *lib, const char *const *sonames, const struct dl_search *search,
 	    const struct dl_symbol *symbols, void **table, size_t n, struct diag *d);
 

@@ -33,7 +33,7 @@ static int choice_find(const char *choices, const char *text)
 	return -1;
 }
 
-/* Choice k of "a|b|c", copied to the arena; NULL: there are fewer. */
+/* Returns choice k of "a|b|c", copied to the arena, or NULL if there are fewer choices. */
 static const char *field_choice(const char *choices, int k, struct arena *a)
 {
 	for (const char *c = choices; c && k >= 0; c = choice_next(c), k--)
@@ -71,7 +71,7 @@ static const struct unit durations[] = {
 	{"m", 60}, {"min", 60}, {"h", 3600},  {NULL, 0},
 };
 
-/* strtod() would skip white space at the beginning, which we refuse. */
+/* Checks the first character, because strtod() would skip leading white space, which we refuse. */
 static bool starts_number(const char *text)
 {
 	return *text && !isspace((unsigned char)*text);
@@ -132,7 +132,8 @@ static bool parse_size(const char *text, int64_t *v)
 {
 	double n;
 
-	if (parse_int(text, v)) /* without a unit: exact, not through a double */
+	/* a size without a unit is parsed as an integer, since a double would round it */
+	if (parse_int(text, v))
 		return *v >= 0;
 	if (!parse_unit(text, sizes, &n) || n >= 0x1p63)
 		return false;
@@ -168,7 +169,7 @@ static int64_t count_items(const char *text)
 	return n;
 }
 
-/* Copy the next item of a list; *text moves to the text after its comma. */
+/* Copies the next item of a comma-separated list and advances *text behind the item's comma. */
 static char *next_item(const char **text, struct arena *a)
 {
 	size_t n = strcspn(*text, ",");
@@ -340,7 +341,10 @@ const char *field_takes(const struct field *f, struct arena *a)
 	return takes_number(f, what[f->type] ? what[f->type] : "a value of the model", a);
 }
 
-/* Parse "1,2,4" for a field that may have several values: all are kept as text, and the field is set to the first. */
+/*
+ * Parses a list such as "1,2,4" for a field that accepts several values: keeps all values as text,
+ * and sets the field to the first one.
+ */
 static bool set_axis(const struct field *f, void *obj, const char *text, struct arena *a)
 {
 	struct texts *list = (struct texts *)(void *)((char *)obj + f->axis), all;

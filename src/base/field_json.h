@@ -2,16 +2,20 @@
 #ifndef BASE_FIELD_JSON_H
 #define BASE_FIELD_JSON_H
 /*
- * The members of a struct as members of a JSON object: a table of fields names each once, for writing and
- * for reading. The table may hold F_BOOL, F_INT, F_DOUBLE and F_STRING; other types are left out.
+ * Writes the members of a struct as members of a JSON object, and reads them back, by one table of
+ * fields. Only fields of the types F_BOOL, F_INT, F_DOUBLE and F_STRING are written and read; other
+ * fields are left out.
  */
 #include "base/field.h"
 #include "base/json_read.h"
 #include "base/json_write.h"
 
-/* Into the open object. A string that is NULL is written as null. */
+/* Writes the fields into the open object. A string that is NULL is written as null. */
 void field_write_json(const struct field *table, const void *obj, struct json *j);
-/* From the object v. A member that v lacks, or holds in another type, gets its field's default. */
+/*
+ * Reads the fields from the object v. If v lacks a member, or if the member has another type, the
+ * field gets its default.
+ */
 void field_read_json(const struct field *table, void *obj, const struct jvalue *v, struct arena *a);
 
 #endif

@@ -22,7 +22,7 @@ static int file_fail(const char *path, const char *what, enum code code, struct 
 
 enum { FIRST_READ = 1 << 20 };
 
-/* The default limit for streams: half of the RAM. */
+/* Returns the default limit for the bytes that are read from a stream: half of the RAM. */
 static size_t most_memory(void)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -36,7 +36,10 @@ static int refuse_endless(const char *path, const char *what, size_t n, enum cod
 		    .expected = "a file that ends", .actual = fmt(d, "%s after %zu bytes", what, n));
 }
 
-/* Whether it is a character device other than a terminal: /dev/null is empty, and /dev/zero never ends. */
+/*
+ * Returns true for a character device other than a terminal: /dev/null is empty, and /dev/zero
+ * never ends.
+ */
 static bool is_endless(int fd)
 {
 	struct stat st;
@@ -45,8 +48,9 @@ static bool is_endless(int fd)
 }
 
 /*
- * Grow a mapping, or make it. Unlike a heap block, its pages take memory only once they are filled and are moved
- * without a copy. store: descriptor of the memfd that is mapped; -1: the mapping is anonymous.
+ * Creates or grows a mapping. Unlike a heap block, a mapping takes memory only for pages that have
+ * been written, and it moves without a copy. store: descriptor of the memfd to map, or -1 for an
+ * anonymous mapping.
  */
 static unsigned char *grow_map(int store, unsigned char *p, size_t old, size_t size)
 {
@@ -111,8 +115,9 @@ static int read_all(int fd, int store, const char *path, size_t most, struct fil
 }
 
 /*
- * Read a stream to its end. Standard input is then replaced by an unnamed file (memfd) with the same content, at
- * its beginning, so that a process that repeats the run can read it once more.
+ * Reads a stream to its end. Standard input is then replaced by an unnamed file (memfd) with the
+ * same content, at its beginning, so that a child process that repeats the run can read the content
+ * again.
  */
 static int read_stream(int fd, const char *path, size_t most, struct file_map *m, enum code code,
 		       struct diag *d)
@@ -183,8 +188,12 @@ void file_unmap(struct file_map *m)
 struct file_out {
 	FILE *stream;
 	char *path; /* as given */
-	char *real; /* path with symbolic links resolved; NULL: a device, pipe or stdout, written in place */
-	char *temp; /* name until file_commit(); NULL: none yet (O_TMPFILE) */
+	/*
+	 * path with symbolic links resolved; NULL for a device, pipe or stdout, which are written
+	 * directly
+	 */
+	char *real;
+	char *temp; /* name until file_commit(); NULL while the file has no name (O_TMPFILE) */
 	enum code code;
 	int error; /* the first errno */
 };
@@ -207,7 +216,10 @@ static void out_free(struct file_out *f)
 	mem_free(f);
 }
 
-/* Find an unused temporary name beside the file: call `use` with new names until it does not fail with EEXIST. */
+/*
+ * Finds an unused temporary name in the folder of the file: calls `use` with new names until it no
+ * longer fails with EEXIST.
+ */
 static int try_temp_names(struct file_out *f, int (*use)(struct file_out *, int fd), int fd)
 {
 	const char *base = path_base(f->real);
@@ -244,8 +256,8 @@ static int link_temp(struct file_out *f, int fd)
 }
 
 /*
- * Open the file that is written. An unnamed file (O_TMPFILE) disappears if the program is killed; file systems without
- * them get a temporary name.
+ * Opens the file to write. An unnamed file (O_TMPFILE) disappears if the program is killed. On file
+ * systems that do not support unnamed files, the file gets a temporary name.
  */
 static int open_beside(struct file_out *f)
 {
@@ -274,7 +286,9 @@ static int open_output(struct file_out *f)
 		errno = EISDIR;
 		return -1;
 	}
-	/* A device or a pipe is written directly: there is nothing to rename. */
+	/*
+	 * A device or a pipe is written directly, because it cannot be replaced by renaming a file.
+	 */
 	if (there && !S_ISREG(st.st_mode))
 		return open(f->path, O_WRONLY | O_CLOEXEC);
 	if (there && access(f->path, W_OK) != 0)
@@ -327,7 +341,10 @@ void file_write(struct file_out *f, const void *p, size_t n)
 		f->error = errno ? errno : EIO;
 }
 
-/* Flush the file to disk, give it its temporary name if it has none, and close it. Sets f->error. */
+/*
+ * Flushes the file to disk, gives it a temporary name if it has none, and closes it. Sets f->error
+ * on failure.
+ */
 static void flush_and_close(struct file_out *f)
 {
 	if (fflush(f->stream) != 0 && !f->error)

@@ -20,10 +20,16 @@ uint64_t hash_bytes(const void *p, size_t n, uint64_t seed)
 	return h;
 }
 
-/* The slot of the key, or the free slot in which to put it. cap is a power of two; some slots are always free. */
+/*
+ * Returns the slot of the key, or the free slot for a new key. The search ends, because some slots
+ * are always free. The capacity is a power of two.
+ */
 static struct map_slot *find_slot(const struct map *m, const char *key, size_t n, uint64_t hash)
 {
-	/* The high bits of FNV are mixed better than the low ones, which select the slot. */
+	/*
+	 * FNV mixes its high bits better than its low bits. The low bits select the slot, so the
+	 * high bits are mixed into them.
+	 */
 	size_t i = (size_t)(hash ^ hash >> 32);
 
 	for (;; i++) {

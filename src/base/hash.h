@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
-/* A map from byte strings to 32-bit numbers, in an arena; and the hash behind it (FNV-1a, 64 bits). */
+/*
+ * A map from byte strings to 32-bit numbers, in an arena; and the hash function that the map uses
+ * (FNV-1a, 64 bits).
+ */
 #include "base/arena.h"
 
 #include <stdbool.h>
 
 uint64_t hash_bytes(const void *p, size_t n,
-		    uint64_t seed); /* seed 0: FNV's offset basis; or the hash of the bytes before */
+		    /*
+		     * seed: 0 to start (FNV's offset basis), or the hash of the preceding bytes to
+		     * continue
+		     */
+		    uint64_t seed);
 
 struct map_slot;
 struct map {
@@ -15,9 +22,12 @@ struct map {
 	struct map_slot *slots;
 	size_t used, cap;
 };
-/* The number of the key, or -1. Keys may hold NULs; they are borrowed, not copied. */
+/*
+ * Returns the number of the key, or -1 if the map lacks the key. Keys may contain NULs. The map
+ * borrows the keys and does not copy them.
+ */
 int64_t map_get(const struct map *m, const char *key, size_t n);
-/* Set the number of a key. Returns true if the key is new. */
+/* Sets the number of a key. Returns true if the key is new. */
 bool map_set(struct map *m, const char *key, size_t n, uint32_t number);
 
 #endif

@@ -32,7 +32,10 @@ bool json_take(struct json_scan *s, char c)
 	return true;
 }
 
-/* The value of four hexadecimal digits; -1: they are none. */
+/*
+ * Returns the value of the next four characters as hexadecimal digits, or -1 if they are not
+ * hexadecimal digits.
+ */
 static int parse_unit(const struct json_scan *s)
 {
 	int v = 0;
@@ -51,7 +54,10 @@ static int parse_unit(const struct json_scan *s)
 	return v;
 }
 
-/* The code point after "\u", for which characters beyond U+FFFF need a second unit; -1: wrong. */
+/*
+ * Reads the code point after "\u". Characters above U+FFFF are written as two such units (a
+ * surrogate pair). Returns -1 if the escape is invalid.
+ */
 static int32_t read_unicode(struct json_scan *s)
 {
 	int high = parse_unit(s);
@@ -70,10 +76,13 @@ static int32_t read_unicode(struct json_scan *s)
 		}
 		s->p -= 2;
 	}
-	return 0xfffd; /* half of a pair is no character */
+	return 0xfffd; /* an unpaired surrogate is not a character, so U+FFFD replaces it */
 }
 
-/* What follows a backslash, as UTF-8 at `to`; its bytes, 4 at most; 0: wrong. */
+/*
+ * Reads the escape after a backslash and writes its character as UTF-8 to `to`. Returns the number
+ * of bytes, at most 4, or 0 if the escape is invalid.
+ */
 static size_t read_escape(struct json_scan *s, char *to)
 {
 	static const char letters[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
@@ -88,7 +97,10 @@ static size_t read_escape(struct json_scan *s, char *to)
 	return point < 0 ? 0 : utf8_put((uint32_t)point, to);
 }
 
-/* Copy a string whose closing quote is at `close`, with its escapes replaced: these only make it shorter. */
+/*
+ * Copies a string whose closing quote is at `close`, and replaces its escapes. The copy is never
+ * longer than the original, because the character of an escape is shorter than the escape.
+ */
 static bool copy_unescaped(struct json_scan *s, const char *close, const char **text, size_t *n)
 {
 	struct json_scan inner = {.p = s->p, .end = close};
@@ -146,7 +158,7 @@ static bool take_word(struct json_scan *s, const char *word)
 	return true;
 }
 
-/* A string after its opening quote; NULL: wrong. */
+/* Reads the rest of a string, after its opening quote. Returns NULL if the string is invalid. */
 static const char *read_string(struct json_scan *s)
 {
 	const char *text;
@@ -172,7 +184,7 @@ static bool read_number(struct json_scan *s, struct jvalue *v)
 	return true;
 }
 
-/* Members of an object, elements of an array. */
+/* Reads the members of an object or the elements of an array. */
 static bool read_members(struct json_scan *s, struct jvalue *v, char close, int depth)
 {
 	const struct jvalue **link = &v->first;

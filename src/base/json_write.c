@@ -41,7 +41,8 @@ static void write_text(const struct json *j, const char *text, size_t n)
 		else if (s[i] < 0x20 || s[i] == 0x7f || s[i] == '"' || s[i] == '\\')
 			write_escaped(j->stream, s[i]);
 		else if (s[i] == 0xc2 && s[i + 1] < 0xa0)
-			write_escaped(j->stream, s[i + 1]); /* C1 control: terminals may execute it */
+			/* a C1 control character: terminals may execute it */
+			write_escaped(j->stream, s[i + 1]);
 		else
 			fwrite(s + i, 1, len, j->stream);
 		i += len ? len : 1;
@@ -49,7 +50,7 @@ static void write_text(const struct json *j, const char *text, size_t n)
 	fputc('"', j->stream);
 }
 
-/* Write what precedes a value: comma, new line or blank, key. */
+/* Writes the text that precedes a value: comma, newline or blank, and key. */
 static void write_prefix(struct json *j, const char *key, bool container)
 {
 	if (j->comma)

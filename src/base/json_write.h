@@ -13,21 +13,22 @@
 struct json {
 	FILE *stream;
 	int depth;
-	bool comma;  /* the open object or array has a member already */
-	bool nested; /* the last value written was an object or array */
+	bool comma;  /* true if the open object or array already has a member */
+	bool nested; /* true if the last value written was an object or array */
 };
 void json_begin(struct json *j, FILE *stream);
-void json_object(struct json *j, const char *key); /* key NULL inside arrays and at the top */
+/* key: NULL inside arrays and at the top level */
+void json_object(struct json *j, const char *key);
 void json_array(struct json *j, const char *key);
 void json_end(struct json *j, char close); /* '}' or ']' */
 void json_string(struct json *j, const char *key,
-		 const char *value); /* NULL: null; invalid UTF-8 is replaced */
+		 const char *value); /* NULL is written as null; invalid UTF-8 is replaced */
 void json_string_n(struct json *j, const char *key, const char *value, size_t n);
 void json_int(struct json *j, const char *key, int64_t value);
 void json_uint(struct json *j, const char *key, uint64_t value);
 void json_number(struct json *j, const char *key, double value);
 void json_float(struct json *j, const char *key,
-		float value); /* with the fewest digits that read back as the same float */
+		float value); /* written with the fewest digits that read back as the same float */
 void json_bool(struct json *j, const char *key, bool value);
 void json_null(struct json *j, const char *key);
 void json_finish(struct json *j); /* closing newline */

@@ -7,7 +7,7 @@
 
 enum {
 	HEAD_BYTES = 64
-}; /* before each block, for its size and purpose; keeps the alignment of 64 */
+}; /* bytes before each block, which hold its size and purpose and keep the 64-byte alignment */
 
 struct head {
 	size_t bytes;
@@ -35,7 +35,7 @@ void *mem_alloc(size_t bytes, enum mem_purpose purpose)
 {
 	size_t whole;
 
-	/* aligned_alloc wants a multiple of the alignment */
+	/* aligned_alloc() requires a size that is a multiple of the alignment */
 	if (!size_add(bytes, HEAD_BYTES + 63, &whole))
 		return NULL;
 	whole &= ~(size_t)63;

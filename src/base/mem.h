@@ -2,8 +2,9 @@
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
 /*
- * Counted memory. Each block that the program allocates has a purpose and a kind with a counter. A memory report
- * is a sum over these counters, and tests use them to prove that an inference allocates nothing.
+ * Counted memory. Each block has a purpose and a kind of memory, and each pair of these has
+ * counters. A memory report sums these counters, and tests use them to prove that an inference
+ * allocates nothing.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,11 +15,15 @@ enum mem_purpose {
 	MEM_WEIGHTS,	 /* initializers and their packed copies */
 	MEM_ACTIVATIONS, /* values between steps */
 	MEM_WORKSPACE,	 /* scratch of a step */
-	MEM_STAGING,	 /* inputs and outputs on their way */
+	MEM_STAGING,	 /* inputs and outputs while they are copied between host and device */
 	MEM_CONTEXT,	 /* device contexts, handles, thread stacks */
 	MEM_CODE,	 /* compiled kernels */
-	MEM_LIBRARIES, /* device memory that cuDNN and other libraries take; measured, not counted */
-	MEM_GRAPHS,    /* CUDA graphs; measured, not counted */
+	/*
+	 * device memory that cuDNN and other libraries allocate; measured, because we cannot count
+	 * their calls
+	 */
+	MEM_LIBRARIES,
+	MEM_GRAPHS, /* CUDA graphs; measured, not counted */
 	MEM_PURPOSES
 };
 
@@ -30,21 +35,24 @@ struct mem_count {
 	uint64_t peak;	/* most bytes at once */
 };
 
-/* 64-byte aligned, not cleared; NULL: the system refuses. */
+/* Returns a 64-byte aligned block that is not cleared, or NULL if the system refuses memory. */
 void *mem_alloc(size_t bytes, enum mem_purpose purpose);
-/* The same, cleared. */
+/* Works like mem_alloc(), but clears the block. */
 void *mem_zalloc(size_t bytes, enum mem_purpose purpose);
 void mem_free(void *p);
 
-/* Count bytes that another allocator has given, or, if negative, that were returned to it (device memory). */
+/*
+ * Counts bytes that another allocator, such as the one for device memory, has allocated. A negative
+ * number counts bytes that it has freed.
+ */
 void mem_note(enum mem_kind kind, enum mem_purpose purpose, int64_t bytes);
 
 struct mem_count mem_count(enum mem_kind kind, enum mem_purpose purpose);
-/* Sum of the calls over all purposes of host memory. */
+/* Returns the number of allocations of host memory, summed over all purposes. */
 uint64_t mem_calls(void);
 const char *mem_purpose_name(enum mem_purpose purpose);
 
-/* Arithmetic on sizes; false: the result overflows. */
+/* Multiplies or adds sizes. Returns false if the result overflows. */
 static inline bool size_mul(size_t a, size_t b, size_t *out)
 {
 	return !__builtin_mul_overflow(a, b, out);

@@ -5,8 +5,8 @@
  * A team is the caller and workers 1..n-1. Each worker waits for its own ticket and claims its part of the job when
  * it sees the ticket. When the caller has done its own part, it claims and does the parts that no worker has begun
  * (because the worker still sleeps, or its core is busy), and waits for the others. This is safe for jobs with
- * barriers: the caller has passed all barriers of its own part, and takes the worker's place at those of the part
- * that it claimed.
+ * barriers: the caller has passed all barriers of its own part, and then takes the worker's place
+ * at the barriers of the part that it claimed.
  *
  * Each thread has a spin limit: it spins up to that time and then sleeps on a futex. The limit doubles after a wait
  * that was shorter than SPIN_MAX, and halves after a longer one. So a busy machine gets its cores back, and an idle
@@ -36,13 +36,15 @@ enum {
 	CACHE_LINE = 64,       /* bytes */
 	SPIN_MAX = 250 * 1000, /* ns */
 	SPIN_MIN = 2 * 1000,
-	SPINS_PER_CLOCK = 16,  /* pause instructions between two readings of the clock */
-	PIECES_PER_THREAD = 4, /* of pool_for(): threads that are faster do more pieces */
+	/* pause instructions between two readings of the clock while a thread spins */
+	SPINS_PER_CLOCK = 16,
+	/* pieces of a pool_for() loop per thread, so that faster threads do more pieces */
+	PIECES_PER_THREAD = 4,
 	STACK_BYTES = 2 << 20,
 	MAX_NEST = 8,
 };
 
-/* A futex word that threads wait for, and the number of those that sleep. */
+/* A futex word whose change threads wait for, and the number of threads that sleep on it. */
 struct flag {
 	_Alignas(CACHE_LINE) _Atomic uint32_t value;
 	_Atomic uint32_t sleepers;
@@ -62,12 +64,14 @@ struct job {
 };
 
 static struct {
-	pthread_mutex_t lock;		   /* held by the thread whose job runs */
-	struct worker worker[MAX_THREADS]; /* [0] is the caller's, unused */
-	int started;			   /* workers 1..started exist */
-	_Atomic int threads;		   /* 0: not set yet */
+	pthread_mutex_t lock; /* held by the thread whose job runs */
+	/* indexed by thread number; entry 0, the caller's, is unused */
+	struct worker worker[MAX_THREADS];
+	int started;	     /* workers 1..started exist */
+	_Atomic int threads; /* 0: not set yet */
 	struct job job;
-	struct flag pending;	  /* parts of the job that are not done, without the caller's own */
+	/* parts of the job that are not done yet, the caller's own part not counted */
+	struct flag pending;
 	struct flag barrier;	  /* its value is the phase */
 	_Atomic uint32_t arrived; /* threads in the barrier */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -75,7 +79,10 @@ static struct {
 /* A thread's place in a team. Only the outermost team has several threads; teams inside it have one. */
 struct team_state {
 	int thread, threads;
-	/* The static OpenMP loop that runs, and how many chunks of it this thread has taken. */
+	/*
+	 * The current OpenMP loop with a static schedule, and how many of its chunks this thread
+	 * has taken.
+	 */
 	int64_t turn;
 	int64_t begin, end, step, chunk;
 };
@@ -90,7 +97,7 @@ static _Thread_local struct {
 	struct region region;
 	int depth;    /* number of nested teams that the thread is in */
 	bool holds;   /* whether it holds pool.lock */
-	int64_t spin; /* its spin limit in ns; 0: not set yet */
+	int64_t spin; /* spin limit of this thread in ns; 0 if not set yet */
 } self = {.alone = {.threads = 1}};
 
 /* ---- waiting -------------------------------------------------------------------------------- */
@@ -125,7 +132,7 @@ static bool spin_while(struct flag *f, uint32_t value, uint64_t start, int64_t b
 	}
 }
 
-/* Returns when the flag's value is no longer `value`. */
+/* Waits until the flag's value differs from `value`. */
 static void flag_wait(struct flag *f, uint32_t value)
 {
 	if (atomic_load_explicit(&f->value, memory_order_acquire) != value)
@@ -171,7 +178,10 @@ static void team_leave(void)
 	self.depth--;
 }
 
-/* Claim the worker's part of job number `ticket`. false: somebody else has claimed it. */
+/*
+ * Claims the worker's part of job number `ticket`. Returns false if another thread has already
+ * claimed it.
+ */
 static bool claim(struct worker *w, uint32_t ticket)
 {
 	uint32_t before = ticket - 1;
@@ -194,7 +204,11 @@ static void *worker_main(void *arg)
 		seen = atomic_load(&w->ticket.value);
 		if (!claim(w, seen))
 			continue;
-		struct job job = pool.job; /* does not change before this part is done */
+		/*
+		 * pool.job does not change before this part is done, so it can be copied without a
+		 * lock
+		 */
+		struct job job = pool.job;
 		team_enter(thread, job.threads);
 		job.fn(job.arg, thread);
 		team_leave();
@@ -203,7 +217,10 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-/* Start workers for a team of `threads`. Returns the size of the team that is possible. */
+/*
+ * Starts workers for a team of `threads` threads. Returns the size of the team, which is smaller if
+ * a thread could not be created.
+ */
 static int start_workers(int threads)
 {
 	if (pool.started + 1 >= threads)
@@ -228,7 +245,10 @@ static int start_workers(int threads)
 	return pool.started + 1 < threads ? pool.started + 1 : threads;
 }
 
-/* Lock the pool and start the workers of a team; the caller then does the part of thread 0. Returns the team's size. */
+/*
+ * Locks the pool and starts the workers of a team. The caller must then do the part of thread 0.
+ * Returns the team's size.
+ */
 static int team_start(void (*fn)(void *, int), void *arg, int threads)
 {
 	pthread_mutex_lock(&pool.lock);
@@ -244,7 +264,7 @@ static int team_start(void (*fn)(void *, int), void *arg, int threads)
 	return threads;
 }
 
-/* In the caller: do the parts that no worker has begun. */
+/* Called by the thread that started the job: does the parts that no worker has begun. */
 static void do_unclaimed(void)
 {
 	struct job job = pool.job;
@@ -558,7 +578,11 @@ int omp_get_thread_num(void)
 int omp_in_parallel(void)
 {
 	if (self.depth)
-		return 1; /* inside pool_for() too: code that it calls must not lock the pool again */
+		/*
+		 * a single thread inside pool_for() too, because code that runs in a piece must not
+		 * lock the pool again
+		 */
+		return 1;
 	return pass_to_libgomp() ? libgomp.in_parallel() : 0;
 }
 

@@ -9,20 +9,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Called for the piece begin..end-1 of a loop over 0..n-1; thread is 0..pool_threads()-1. */
+/*
+ * The function that runs the piece begin..end-1 of a loop over 0..n-1. `thread` is from 0 to
+ * pool_threads()-1.
+ */
 typedef void pool_fn(void *arg, int64_t begin, int64_t end, int thread);
 
 /*
- * Set the number of threads, including the caller; 0: one per core of the affinity mask. Call it before the first
- * plan is made, because plans allocate scratch memory for each thread.
+ * Sets the number of threads, including the caller; 0 means one thread per core of the affinity
+ * mask. Call this function before the first plan is made, because plans allocate scratch memory for
+ * each thread.
  */
 void pool_set_threads(int threads);
 int pool_threads(void);
 
 /*
- * Split 0..n-1 into pieces of at least `grain` and run them on the pool; returns when all are done. It runs in the
- * calling thread alone if n <= grain, if there is one thread, or inside another pool_for(). Only the first call
- * allocates memory, for the threads.
+ * Splits 0..n-1 into pieces of at least `grain` iterations, runs the pieces on the pool, and
+ * returns when all are done. The loop runs in the calling thread alone if n <= grain, if there is
+ * only one thread, or inside another pool_for(). Only the first call allocates memory, for the
+ * threads.
  */
 void pool_for(int64_t n, int64_t grain, pool_fn *fn, void *arg);
 

@@ -71,7 +71,7 @@ uint64_t proc_rss(int pid)
 	return rss;
 }
 
-/* Sum, for each key, the values of the lines `KEY: N kB` of a file in /proc. */
+/* For each key, sums the values of the lines `KEY: N kB` of a file in /proc/PID. */
 static bool sum_lines(int pid, const char *file, const char *const *keys, uint64_t *sums)
 {
 	char path[64], line[256];
@@ -139,13 +139,16 @@ bool proc_faults(int pid, struct proc_faults *f)
 	if (file)
 		fclose(file);
 	text[n] = '\0';
-	/* Start after the name, which is in parentheses and may contain blanks and parentheses. Field 10 is minflt, 12 majflt. */
+	/*
+	 * Start after the program's name, which is in parentheses and may contain blanks and
+	 * parentheses. Field 10 is minflt (minor page faults), field 12 majflt (major ones).
+	 */
 	const char *end = strrchr(text, ')');
 	return end && sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %" SCNu64 " %*u %" SCNu64,
 			     &f->minor, &f->major) == 2;
 }
 
-/* Read a schedstat file: "TIME_ON_CORE TIME_WAITED SLICES". */
+/* Each schedstat file holds "TIME_ON_CORE TIME_WAITED SLICES", with times in nanoseconds. */
 uint64_t proc_waited(void)
 {
 	DIR *dir = opendir("/proc/self/task");
@@ -170,7 +173,7 @@ uint64_t proc_waited(void)
 
 enum { MOST_THREADS = 256 };
 
-static const uint64_t WAKE_NS = 5000; /* that a wake-up takes when the core is free */
+static const uint64_t WAKE_NS = 5000; /* nanoseconds that a wake-up takes on a free core */
 
 struct thread_wait {
 	int fd;

@@ -1,51 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_PROC_H
 #define BASE_PROC_H
-/* Memory, page faults and waiting times of a process, from /proc. The pid 0 is this process. */
+/*
+ * Memory, page faults and waiting times of a process, from /proc. The pid 0 stands for this
+ * process.
+ */
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 struct proc_memory {
-	uint64_t rss;	  /* resident bytes */
-	uint64_t peak;	  /* most resident bytes so far */
-	uint64_t private; /* resident bytes that no other process shares, and those swapped out */
+	uint64_t rss;  /* resident bytes */
+	uint64_t peak; /* most resident bytes so far */
+	/* resident bytes that no other process shares, plus bytes that are swapped out */
+	uint64_t private;
 };
 /*
- * Read smaps_rollup, which takes 0.1 ms and more because it walks the page tables: call it between phases, not for
- * each iteration. If that file is missing, `private` is the resident memory that statm does not report as shared.
- * false: the system tells nothing.
+ * Reads smaps_rollup, which takes 0.1 ms or more because the kernel walks the page tables: call
+ * this function between phases, not for each iteration. If the file is missing, `private` is the
+ * resident memory that statm does not report as shared. Returns false if neither file can be read.
  */
 bool proc_memory(int pid, struct proc_memory *m);
 
-/* Bytes that can still be allocated without swapping (MemAvailable); 0: unknown. */
+/*
+ * Returns the bytes that can still be allocated without swapping (MemAvailable), or 0 if unknown.
+ */
 uint64_t proc_available(void);
 
-/* Resident bytes from statm, in some microseconds; 0: unknown. */
+/* Returns the resident bytes from statm, or 0 if unknown. Takes a few microseconds. */
 uint64_t proc_rss(int pid);
 
 /*
- * To sample a process often, proc_open() opens its statm once (-1: it cannot be opened; the caller closes it), and
- * proc_sample() reads resident and unshared bytes from it. false: the process has ended.
+ * Sample the memory of a process often. proc_open() opens the statm file of the process once and
+ * returns its descriptor, which the caller closes, or -1 if the file cannot be opened.
+ * proc_sample() reads the resident and the unshared bytes from that descriptor; it returns false if
+ * the process has ended.
  */
 int proc_open(int pid);
 bool proc_sample(int fd, uint64_t *rss, uint64_t *unshared);
 
 /*
- * Nanoseconds that the living threads of this process were ready to run but waited for a core, because other threads
- * or programs had it. 0: unknown.
+ * Returns the nanoseconds for which the living threads of this process were ready to run but waited
+ * for a core, because other threads or programs used it. Returns 0 if unknown.
  */
 uint64_t proc_waited(void);
 
 /*
- * The same for sampling often, for the threads that exist when it is made: their files stay open, so that a reading
- * takes about a microsecond a thread. The kernel adds a wait when it ends. Even on a free core a wake-up takes some
- * time, so the first 5 us of each wait are not counted. NULL: unknown.
+ * Samples the same waiting times often, for the threads that exist when proc_waits_new() is called:
+ * their files stay open, so that a reading takes about a microsecond per thread. The kernel counts
+ * a wait when the wait ends. Even on a free core a wake-up takes some time, so the first 5 us of
+ * each wait are not counted. A null pointer means that the waiting times are unknown.
  */
 struct proc_waits;
 struct proc_waits *proc_waits_new(void);
 void proc_waits_free(struct proc_waits *w);
-/* Nanoseconds since the last call that the calling thread (which made w) waited, and the sum of all other threads. */
+/*
+ * Sets *own to the nanoseconds that the calling thread, which must have created w, waited since the
+ * last call, and *others to the sum for all other threads.
+ */
 void proc_waits_read(struct proc_waits *w, uint64_t *own, uint64_t *others);
 
 struct proc_faults {

@@ -31,8 +31,8 @@ struct set {
 };
 struct inst {
 	enum opcode op;
-	int x, y;	/* next instruction; of RE_SPLIT, the other branch */
-	struct set set; /* of RE_SET: ranges that are sorted and do not touch */
+	int x, y;	/* x: next instruction; y: second branch of an RE_SPLIT */
+	struct set set; /* for RE_SET: character ranges that are sorted and do not touch */
 };
 struct re {
 	struct inst *prog;
@@ -51,7 +51,7 @@ static void set_add(struct arena *a, struct set *s, uint32_t low, uint32_t high)
 	s->v[s->n++] = (struct range){low, high};
 }
 
-/* Sort the ranges, and join those that overlap or touch. */
+/* Sorts the ranges of a set, and joins ranges that overlap or touch. */
 static void set_tidy(struct set *s)
 {
 	int n = 0;
@@ -96,7 +96,10 @@ static void set_join(struct arena *a, struct set *s, const struct set *t)
 		set_add(a, s, t->v[i].low, t->v[i].high);
 }
 
-/* Add the other case of each letter, for ASCII, Latin-1, Greek and Cyrillic, where the cases are 32 apart. */
+/*
+ * Adds the other case of each letter of ASCII, Latin-1, Greek and Cyrillic, whose upper and lower
+ * cases are 32 apart.
+ */
 static void set_fold(struct arena *a, struct set *s)
 {
 	static const struct range upper[] = {
@@ -137,8 +140,9 @@ static bool set_has(const struct set *s, uint32_t c)
 /* ---- the parser: straight to instructions ------------------------------------------------------------- */
 
 /*
- * A fragment of the program. Its open ends, the x and y that do not lead to an instruction yet, form a list that is
- * linked through these very members: an end is the number 2 * instruction, plus 1 for y; -1 ends the list.
+ * A fragment of the compiled program. Its open ends are the members x and y of instructions whose
+ * successor is not known yet. They form a linked list: each open member holds the number of the
+ * next open end, which is 2 * instruction, plus 1 for y; -1 ends the list.
  */
 struct frag {
 	int start, ends;
@@ -237,7 +241,10 @@ static struct frag emit_empty(struct parser *s)
 
 static struct frag parse_alternatives(struct parser *s);
 
-/* Add Perl's class d, w or s, or with a capital its complement. false: another letter. */
+/*
+ * Adds Perl's class d, w or s to a set, or the complement of the class if the letter is a capital.
+ * Returns false for any other letter.
+ */
 static bool perl_class(struct parser *s, char letter, struct set *out)
 {
 	struct set c = {0};
@@ -270,7 +277,7 @@ static int hex_digit(char c)
 							: -1;
 }
 
-/* Parse the digits after "\x". */
+/* Parses the digits after "\x". */
 static bool hex_escape(struct parser *s, uint32_t *c)
 {
 	*c = 0;
@@ -287,7 +294,10 @@ static bool hex_escape(struct parser *s, uint32_t *c)
 	return true;
 }
 
-/* Parse an escape that stands for one character; p is after the backslash. false: it stands for none. */
+/*
+ * Parses an escape that stands for one character; p is after the backslash. Returns false if the
+ * escape does not stand for a character.
+ */
 static bool char_escape(struct parser *s, uint32_t *c)
 {
 	static const char letters[] = "aftnrv", values[] = "\a\f\t\n\r\v";
@@ -334,7 +344,7 @@ static const struct {
 	     {"word", "09AZ__az"},
 	     {"xdigit", "09AFaf"}};
 
-/* Parse "[:alpha:]" at p. false: there is no such class. */
+/* Parses a class such as "[:alpha:]" at p. Returns false if there is no class of this name. */
 static bool posix_class(struct parser *s, struct set *out)
 {
 	const char *p = s->p + 2;
@@ -358,7 +368,7 @@ static bool posix_class(struct parser *s, struct set *out)
 	return false;
 }
 
-/* Parse one character of a class, perhaps an escape. */
+/* Parses one character inside a class, which may be an escape. */
 static bool class_char(struct parser *s, uint32_t *c)
 {
 	size_t n;
@@ -414,7 +424,10 @@ static struct frag parse_class(struct parser *s)
 	return f;
 }
 
-/* Parse the flags of "(?flags)" or "(?flags:...)". true: the second form, whose group follows. */
+/*
+ * Parses the flags of "(?flags)" or "(?flags:...)". Returns true for the second form, whose group
+ * follows.
+ */
 static bool parse_flags(struct parser *s)
 {
 	bool on = true;
@@ -488,7 +501,7 @@ static struct frag parse_quote(struct parser *s)
 	return f;
 }
 
-/* Parse an escape outside a class; p is after the backslash. */
+/* Parses an escape outside a class; p is after the backslash. */
 static struct frag parse_escape(struct parser *s)
 {
 	struct set set = {0};
@@ -547,7 +560,7 @@ static struct frag parse_atom(struct parser *s)
 	return emit_set(s, &set);
 }
 
-/* Parse "{n}", "{n,}" or "{n,m}" at p. false: the brace is an ordinary character. */
+/* Parses "{n}", "{n,}" or "{n,m}" at p. Returns false if the brace is an ordinary character. */
 static bool parse_counts(struct parser *s, int *low, int *high)
 {
 	const char *p = s->p + 1;
@@ -584,7 +597,7 @@ static struct frag emit_repeat(struct parser *s, struct frag a, char how)
 	return (struct frag){how == '+' ? a.start : i, 2 * i + 1};
 }
 
-/* Emit an atom once more by parsing its text again: fragments cannot be copied. */
+/* Emits an atom once more. Parses its text again, because fragments cannot be copied. */
 static struct frag parse_again(struct parser *s, const char *from, const char *to)
 {
 	struct parser saved = *s;
@@ -630,7 +643,11 @@ static struct frag parse_repeats(struct parser *s)
 			break;
 		}
 		if (s->p < s->end && *s->p == '?')
-			s->p++; /* lazy: matches the same whole strings */
+			/*
+			 * a lazy quantifier is treated like a greedy one, since both match the same
+			 * whole strings
+			 */
+			s->p++;
 		done = true;
 		if (s->p < s->end && (*s->p == '*' || *s->p == '+' || *s->p == '?'))
 			return refuse(s, "a repeat of a repeat");
@@ -683,9 +700,13 @@ const struct re *re_compile(const char *pattern, size_t n, struct arena *a, stru
 /* ---- matching ------------------------------------------------------------------------------------------ */
 
 struct threads {
-	int *list; /* instructions RE_SET and RE_MATCH that the threads are at */
+	int *list; /* the instructions (RE_SET or RE_MATCH) at which the threads are */
 	int n;
-	int *seen; /* for each instruction the last step that reached it, so that none is listed twice */
+	/*
+	 * for each instruction, the last step that reached it, so that no instruction is listed
+	 * twice
+	 */
+	int *seen;
 };
 
 struct matcher {
@@ -726,7 +747,10 @@ static bool assertion_holds(const struct matcher *m, enum opcode op, const char 
 	return true;
 }
 
-/* Add the instructions that are reached from i without reading a character, at the position p. */
+/*
+ * Adds threads for all instructions that instruction i reaches at text position p without reading a
+ * character.
+ */
 static void add_threads(struct matcher *m, struct threads *t, int i, const char *p)
 {
 	int n = 0;
@@ -759,7 +783,10 @@ bool re_full_match(const struct re *re, const char *text, size_t n, void *scratc
 	m.next.list = room + size;
 	m.now.seen = room + 2 * size;
 	m.next.seen = room + 3 * size;
-	m.stack = room + 4 * size; /* room for each instruction twice, from both branches of a split */
+	/*
+	 * the stack has room for each instruction twice, since both branches of a split may push it
+	 */
+	m.stack = room + 4 * size;
 	memset(m.now.seen, 0, 2 * (size_t)size * sizeof(int));
 	add_threads(&m, &m.now, re->start, p);
 	while (p < m.end && m.now.n) {

@@ -9,9 +9,15 @@
 #include "base/diag.h"
 
 struct re;
-/* Compile n bytes of pattern into the arena. NULL, with E-OP-ATTRIBUTE: its syntax is wrong or not supported. */
+/*
+ * Compiles a pattern of n bytes into the arena. Returns NULL, with E-OP-ATTRIBUTE, if the pattern's
+ * syntax is wrong or not supported.
+ */
 const struct re *re_compile(const char *pattern, size_t n, struct arena *a, struct diag *d);
-/* Bytes of scratch memory that re_full_match() needs; aligned for int. */
+/*
+ * Returns the bytes of scratch memory that re_full_match() needs. The memory must be aligned for
+ * int.
+ */
 size_t re_scratch(const struct re *re);
 /* Whether the whole text matches. */
 bool re_full_match(const struct re *re, const char *text, size_t n, void *scratch);

@@ -8,15 +8,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Initialize with zeros. The owner frees v with free(). */
+/* An empty array is all zeros. The owner frees v with free(). */
 struct samples {
 	double *v;
 	size_t n, cap;
 };
 
-/* Append x. false: no memory, and nothing is appended. */
+/* Appends x. Returns false, without a change, if there is no memory. */
 bool samples_push(struct samples *s, double x);
-/* A copy in the arena; never NULL. */
+/* Returns a copy of the numbers in the arena; never NULL. */
 const double *samples_kept(struct arena *a, const struct samples *s);
 
 #endif

@@ -7,7 +7,10 @@
 
 #include <sys/random.h>
 
-/* A new seed at each call. A clock with coarse steps could return the same value twice, so it is only the fallback. */
+/*
+ * Returns a new seed at each call, from the system's random numbers. The clock is only the
+ * fallback, because a clock with coarse steps could return the same value twice.
+ */
 static inline uint64_t seed_new(void)
 {
 	uint64_t seed;

@@ -7,9 +7,12 @@
 
 enum { MAX_TREND_POINTS = 512, MAX_DRAWN = 4096 };
 
-/* Standard deviation of a normal distribution over its median absolute deviation. */
+/* Ratio of a normal distribution's standard deviation to its median absolute deviation. */
 static const double SIGMA_PER_MAD = 1.4826;
-/* An outlier is further than this many mad from the median; hyperfine uses the same limit. */
+/*
+ * An outlier is further from the median than this many times the mad (stats.h); hyperfine uses the
+ * same limit.
+ */
 static const double OUTLIER_MADS = 10.0;
 
 static int compare_doubles(const void *a, const void *b)
@@ -69,7 +72,10 @@ static void fill_mean_and_deviation(const double *v, size_t n, struct stats *s)
 
 static bool is_outlier(double v, const struct stats *s)
 {
-	/* at least 1 % of the median, so that a constant series only has outliers beyond a tenth of it */
+	/*
+	 * The unit is at least 1 % of the median, so that in a nearly constant series only values
+	 * that differ from the median by more than a tenth are outliers.
+	 */
 	double unit = fmax(s->mad, fabs(s->median) * 0.01);
 
 	return fabs(v - s->median) > OUTLIER_MADS * unit;
@@ -121,7 +127,7 @@ void stats_resample(size_t *index, size_t count, size_t n, size_t block, uint64_
 	}
 }
 
-/* Memory for one resampling of a series. */
+/* Buffers for one bootstrap resampling of a series. */
 struct resample {
 	size_t *index;
 	double *value;
@@ -145,7 +151,7 @@ static size_t smaller(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* The quantile of one resampling of v. */
+/* Returns the quantile of one bootstrap resampling of v. */
 static double resampled_quantile(const double *v, size_t n, const struct bootstrap *how,
 				 struct resample *r, uint64_t *state)
 {
@@ -160,7 +166,7 @@ static double resampled_quantile(const double *v, size_t n, const struct bootstr
 	return stats_quantile(r->value, count, how->quantile);
 }
 
-/* The percentile interval of the estimates that the rounds of a bootstrap gave. */
+/* Computes the percentile confidence interval from the estimates of all bootstrap rounds. */
 static void set_bounds(double *estimate, int rounds, double level, struct interval *i)
 {
 	sort_ascending(estimate, (size_t)rounds);
@@ -216,7 +222,7 @@ struct points {
 	size_t n;
 };
 
-/* At most MAX_TREND_POINTS points: the medians of windows of equal length. */
+/* Reduces a series to at most MAX_TREND_POINTS points: the medians of windows of equal length. */
 static void reduce_to_medians(const double *x, const double *y, size_t n, struct points *p)
 {
 	p->n = n < MAX_TREND_POINTS ? n : MAX_TREND_POINTS;
@@ -227,7 +233,10 @@ static void reduce_to_medians(const double *x, const double *y, size_t n, struct
 	}
 }
 
-/* Variance of Kendall's S (pairs that rise less pairs that fall) without a trend, corrected for ties. */
+/*
+ * Returns the variance that Kendall's S (rising pairs minus falling pairs) has if there is no
+ * trend, corrected for ties.
+ */
 static double kendall_variance(const struct points *p)
 {
 	double *y = stats_sorted(p->y, p->n), n = (double)p->n;
@@ -243,7 +252,10 @@ static double kendall_variance(const struct points *p)
 	return sum / 18;
 }
 
-/* Quantile of the standard normal distribution, by bisection: slow, but needed once a trend only. */
+/*
+ * Returns a quantile of the standard normal distribution. Bisection is slow, but each trend needs
+ * only one quantile.
+ */
 static double normal_quantile(double p)
 {
 	double low = -10, high = 10;
@@ -258,7 +270,10 @@ static double normal_quantile(double p)
 	return (low + high) / 2;
 }
 
-/* Fills the ascending slopes of all pairs of points and Kendall's S; returns the number of slopes. */
+/*
+ * Computes the slopes of all pairs of points, in ascending order, and Kendall's S. Returns the
+ * number of slopes.
+ */
 static size_t pair_slopes(const struct points *p, double *slope, double *s_statistic)
 {
 	size_t k = 0;

@@ -133,7 +133,7 @@ bool str_starts(const char *s, const char *prefix)
 
 enum {
 	MAX_COMPARED = 64
-}; /* characters of a name that are compared: enough to recognize a typing error */
+}; /* most characters of a name that are compared, which is enough to recognize a typing error */
 
 static unsigned least(unsigned a, unsigned b)
 {
@@ -176,7 +176,10 @@ const char *str_nearest(const char *meant, const char *const *names, size_t n)
 		if (!names[i])
 			continue;
 		far = str_distance(meant, names[i]);
-		/* Count an abbreviated name, or one with something appended, as nearer than its distance. */
+		/*
+		 * A name that was abbreviated, or that has text appended, counts as nearer than its
+		 * edit distance.
+		 */
 		if (len >= 2 && str_starts(names[i], meant))
 			far = least(far, 1);
 		else if (len >= 2 && str_starts(meant, names[i]))

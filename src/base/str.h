@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A string that grows in an arena; s is always NUL-terminated once anything was added. */
+/* A string that grows in an arena. Once text has been added, s is always NUL-terminated. */
 struct str {
 	struct arena *arena;
 	char *s;
@@ -23,13 +23,20 @@ const char *str_many(struct arena *a, uint64_t n, const char *what); /* "1 node"
 const char *str_bytes(struct arena *a, int64_t n);		     /* "435.6 MiB", "12 bytes" */
 const char *str_seconds(struct arena *a, double s);		     /* "12.3 ms", "4.56 s" */
 const char *str_span(struct arena *a, double s); /* "40 s", "12 min", "3.5 hours", "9 days" */
-const char *str_float(struct arena *a, float v); /* the fewest digits that read back as the same value */
+/* formats v with the fewest digits that read back as the same value */
+const char *str_float(struct arena *a, float v);
 const char *str_double(struct arena *a, double v); /* the same; "nan", "inf" */
 bool str_starts(const char *s, const char *prefix);
 
-/* Edit distance: insertions, deletions, substitutions and swaps of neighbours. */
+/*
+ * Returns the edit distance: the number of insertions, deletions, substitutions and swaps of
+ * neighbours.
+ */
 unsigned str_distance(const char *a, const char *b);
-/* The name with the smallest distance to `meant`; NULL: all differ in more than a third. Entries may be NULL. */
+/*
+ * Returns the name with the smallest edit distance to `meant`, or NULL if every name differs in
+ * more than a third of its characters. Entries of names may be NULL.
+ */
 const char *str_nearest(const char *meant, const char *const *names, size_t n);
 
 #endif

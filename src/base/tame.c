@@ -8,7 +8,10 @@
 #include <string.h>
 #include <sys/types.h>
 
-/* Number of bytes at s that may be shown unchanged; 0: the first byte must be escaped. */
+/*
+ * Returns the number of bytes at s that may be shown unchanged, or 0 if the first byte must be
+ * escaped.
+ */
 static size_t harmless_bytes(const unsigned char *s, size_t n, bool lines)
 {
 	size_t length = utf8_length(s, n);
@@ -16,7 +19,7 @@ static size_t harmless_bytes(const unsigned char *s, size_t n, bool lines)
 	if (length == 1)
 		return (s[0] >= ' ' && s[0] != 0x7f) || (lines && (s[0] == '\n' || s[0] == '\t'));
 	if (length == 2 && s[0] == 0xc2 && s[1] < 0xa0)
-		return 0; /* C1 controls: U+009B alone begins an escape sequence */
+		return 0; /* refuse C1 control characters: U+009B alone begins an escape sequence */
 	return length;
 }
 

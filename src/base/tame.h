@@ -11,11 +11,17 @@
 
 struct arena;
 
-/* Write the text, with escapes for all control characters except newlines and tabs. */
+/* Writes the text, with escapes for all control characters except newlines and tabs. */
 void tame_write(const char *text, size_t n, FILE *to);
-/* A stream that writes to `to` like tame_write(), line by line; fclose() writes the rest. NULL: no memory. */
+/*
+ * Returns a stream that writes to `to` like tame_write(), line by line; fclose() writes the rest.
+ * Returns NULL if there is no memory.
+ */
 FILE *tame_open(FILE *to);
-/* The same for a part of a line, so newlines and tabs become numbers too. Returns `text` itself if it needs no escape. */
+/*
+ * Escapes a text that is printed within a line, so newlines and tabs become numbers too. Returns
+ * `text` itself if nothing needs an escape.
+ */
 const char *tame_word(struct arena *a, const char *text);
 
 #endif

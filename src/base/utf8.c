@@ -4,7 +4,8 @@
 size_t utf8_length(const unsigned char *s, size_t n)
 {
 	static const struct {
-		unsigned char first, last, low, high; /* ranges of the first byte and of the second */
+		/* range of the first byte (first to last) and of the second byte (low to high) */
+		unsigned char first, last, low, high;
 		size_t length;
 	} forms[] = {
 		{0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},

@@ -6,19 +6,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Number of bytes of the character at s; 0 if s does not begin with a well-formed character. n > 0: how many bytes of s can be read. */
+/*
+ * Returns the number of bytes of the character at s, or 0 if s does not begin with a well-formed
+ * character. n is the number of bytes of s that can be read, at least 1.
+ */
 size_t utf8_length(const unsigned char *s, size_t n);
 
 /*
- * The code point at p, of which at least one byte can be read; *n: its bytes. A byte that begins no
- * well-formed character stands for itself: its value, and *n is 1.
+ * Returns the code point at p and sets *n to its number of bytes. At least one byte at p must be
+ * readable. If no well-formed character begins at p, returns the value of the byte itself and sets
+ * *n to 1.
  */
 uint32_t utf8_get(const char *p, const char *end, size_t *n);
 
-/* Write a code point up to U+10FFFF. Returns the number of bytes, at most 4. */
+/* Writes a code point up to U+10FFFF as UTF-8. Returns the number of bytes, at most 4. */
 size_t utf8_put(uint32_t c, char *out);
 
-/* Whether the byte is the second or a later one of a character. */
+/* Returns true if the byte is a continuation byte, that is, not the first byte of a character. */
 static inline bool utf8_continues(char c)
 {
 	return ((unsigned char)c & 0xc0) == 0x80;

@@ -18,7 +18,7 @@ struct reader {
 	void *obj;
 	yaml_seen *seen;
 	void *ctx;
-	struct map keys; /* keys read so far, with their lines */
+	struct map keys; /* keys read so far, with their line numbers */
 	struct arena *arena;
 	struct diag *diag;
 };
@@ -49,7 +49,7 @@ static int next_event(struct reader *r)
 	return 0;
 }
 
-/* A copy of the current event's scalar; NULL: it contains a NUL. */
+/* Returns a copy of the current event's scalar, or NULL if the scalar contains a NUL. */
 static const char *copy_scalar(struct reader *r)
 {
 	const char *s = (const char *)r->event.data.scalar.value;
@@ -58,7 +58,7 @@ static const char *copy_scalar(struct reader *r)
 	return memchr(s, '\0', n) ? NULL : arena_strn(r->arena, s, n);
 }
 
-/* Whether the value is empty or null: the line then counts as absent. */
+/* Returns true if the value is empty or null. The line then counts as absent. */
 static bool is_null(const struct reader *r)
 {
 	const char *s = (const char *)r->event.data.scalar.value;
@@ -93,7 +93,10 @@ static int refuse_non_scalar(struct reader *r, const struct field *f)
 					     : NULL);
 }
 
-/* Read `key: [a, b]`. A repeatable option is set once for each item; for other lists the items are joined by commas. */
+/*
+ * Reads `key: [a, b]`. A repeatable option is set once for each item. For other options the items
+ * are joined by commas.
+ */
 static int read_sequence(struct reader *r, const struct field *f)
 {
 	unsigned line = event_line(r);
@@ -121,7 +124,7 @@ static int read_sequence(struct reader *r, const struct field *f)
 	return repeat ? 0 : set_value(r, f, str_get(&joined), line);
 }
 
-/* Read `key: {name: value}`: each pair sets the repeatable option to "name=value". */
+/* Reads `key: {name: value}`: each pair sets the repeatable option to "name=value". */
 static int read_mapping(struct reader *r, const struct field *f)
 {
 	if (f->type != F_LIST)
@@ -175,7 +178,7 @@ static int refuse_unknown_key(struct reader *r, const char *key)
 				 : "the keys are the names of the long options");
 }
 
-/* Read a key, which is the current event, and its value. */
+/* Reads a key, which is the current event, and the value after it. */
 static int read_pair(struct reader *r)
 {
 	const char *key = copy_scalar(r);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decode pictures with the system's libraries. No other file includes their headers. If a header was missing at
- * build time, pictures of that format are refused with a message that says so.
+ * Decodes pictures with the system's libraries. Only this file includes the libraries' headers. If
+ * a header was missing at build time, pictures of that format are refused with a message that says
+ * so.
  */
 #include "image/image.h"
 
@@ -110,8 +111,9 @@ int image_room(const struct image_job *job)
 }
 
 /*
- * LIBRARY(name, list) makes from a list of functions the type `union name` and the function open_name(). The union
- * has the functions as typed members and, in the same order, as the table that dl_open() fills.
+ * LIBRARY(name, list) defines the type `union name` and the function open_name() from a list of
+ * functions. The union has the functions as typed members and, in the same order, as an array of
+ * pointers that dl_open() fills.
  */
 #define FUNCTION(f) __typeof__(f) *f;
 #define SYMBOL(f)   {#f, true},
@@ -165,8 +167,8 @@ struct png_job {
 };
 
 /*
- * The job that this thread decodes. libpng's callbacks get only libpng's handle, and our data in it could only be read
- * through functions of the library.
+ * The picture that this thread decodes. libpng's callbacks get only libpng's handle, from which our
+ * data could be read only by calling a function of the library.
  */
 static _Thread_local struct png_job *png_now;
 
@@ -218,7 +220,10 @@ static int png_steps(struct png_job *p)
 	p->f.png_set_read_fn(p->png, NULL, png_input);
 	p->f.png_read_info(p->png, p->info);
 	p->f.png_get_IHDR(p->png, p->info, &w, &h, &depth, &color, NULL, NULL, NULL);
-	/* Expand palettes to RGB, samples of 1, 2 and 4 bits to 8, and a transparent color to alpha. */
+	/*
+	 * Expand palettes to RGB, samples of 1, 2 and 4 bits to 8 bits, and a transparent color to
+	 * an alpha channel.
+	 */
 	p->f.png_set_expand(p->png);
 	if (depth == 16 && *(const unsigned char *)&one)
 		p->f.png_set_swap(p->png);
@@ -310,7 +315,10 @@ static void jpeg_nothing(j_decompress_ptr c)
 	(void)c;
 }
 
-/* libjpeg asks for more data. The buffer had the whole file from the start, so the file is cut short. */
+/*
+ * Called when libjpeg needs more data. The buffer has held the whole file from the start, so the
+ * file must be truncated.
+ */
 static boolean jpeg_more(j_decompress_ptr c)
 {
 	struct jpeg_job *p = c->client_data;
@@ -347,7 +355,9 @@ static void jpeg_connect(struct jpeg_job *p)
 	p->c.src = &p->source;
 }
 
-/* Convert a row of CMYK to RGB. Files that Adobe's programs write have all four inks inverted. */
+/*
+ * Converts a row of CMYK pixels to RGB. In files from Adobe's programs all four inks are inverted.
+ */
 static void cmyk_row(unsigned char *to, const unsigned char *from, int64_t n, bool adobe)
 {
 	for (int64_t x = 0; x < n; x++, from += 4, to += 3)
@@ -391,7 +401,10 @@ static int jpeg_steps(struct jpeg_job *p)
 	if (rc || p->job->head)
 		return rc;
 	unsigned char *line = NULL;
-	if (inks) /* from libjpeg's own pool, so that an error in the middle frees it */
+	/*
+	 * allocate the line from libjpeg's own pool, so that the line is also freed after an error
+	 */
+	if (inks)
 		line = p->c.mem->alloc_large((j_common_ptr)&p->c, JPOOL_IMAGE, (size_t)im->width * 4);
 	return jpeg_rows(p, line);
 }
@@ -577,7 +590,7 @@ static int decode_tiff(const struct image_job *job)
 
 	if (rc)
 		return rc;
-	/* libtiff would print messages to stderr. */
+	/* Otherwise libtiff would print its messages to stderr. */
 	f.TIFFSetErrorHandler(NULL);
 	f.TIFFSetWarningHandler(NULL);
 	TIFF *t = f.TIFFClientOpen("picture", "rm", &file, tiff_read, tiff_write, tiff_seek,

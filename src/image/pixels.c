@@ -46,7 +46,10 @@ static void apply_arithmetic(float *v, int64_t n, const struct arithmetic *m, in
 		v[i] = (v[i] * scale - mean) / std;
 }
 
-/* Store floats as elements of any type. For integers they are rounded and clamped to the range; NaN becomes 0. */
+/*
+ * Stores floats as elements of any type. For integer types the floats are rounded and clamped to
+ * the type's range; NaN becomes 0.
+ */
 static void store_row(enum dtype t, float *v, int64_t n, void *dst, int64_t first)
 {
 	bool is_signed = dtype_class(t) == DT_INT;
@@ -63,7 +66,10 @@ static void store_row(enum dtype t, float *v, int64_t n, void *dst, int64_t firs
 	from_f32(t, v, n, dst, first);
 }
 
-/* Convert elements without arithmetic. Integers do not pass through doubles, so 64-bit values stay exact. */
+/*
+ * Converts elements without arithmetic. Integers do not pass through doubles, so 64-bit values stay
+ * exact.
+ */
 static void copy_elements(enum dtype from, const void *src, enum dtype to, void *dst, int64_t count)
 {
 	bool whole = dtype_class(from) == DT_INT || dtype_class(from) == DT_UINT;
@@ -100,10 +106,13 @@ void elements_convert(enum dtype from, const void *src, enum dtype to, void *dst
 
 /* ---- pictures */
 
-/* For each output column (or row) the two source columns between which it lies, and the weight of the second. */
+/*
+ * For each output column (or row), the two source columns (or rows) between which it lies, and the
+ * weight of the second one.
+ */
 struct axis_map {
-	int64_t inner,
-		from; /* number of output columns that the picture covers inside a letterbox, and the first */
+	/* number of output columns that the picture covers inside a letterbox, and the first */
+	int64_t inner, from;
 	int64_t *left, *right;
 	float *part;
 };
@@ -116,7 +125,7 @@ struct converter {
 	struct axis_map x, y;
 	float *row[2],
 		*mixed;	 /* two source rows and their interpolation: w * c values, channels last */
-	int64_t held[2]; /* numbers of the rows in row[]; -1: none */
+	int64_t held[2]; /* numbers of the source rows in row[]; -1 if row[] is empty */
 	float *out;	 /* one output row */
 	float *plane;	 /* one channel of a row */
 };
@@ -176,7 +185,7 @@ static bool allocate_buffers(struct converter *k, struct arena *a)
 	return k->row[0] && k->row[1] && k->mixed && k->out && k->plane;
 }
 
-/* Load row y of picture n as floats, channels last. */
+/* Loads row y of picture n as floats, channels last. */
 static void load_row(const struct converter *k, int64_t n, int64_t y, float *row)
 {
 	const struct pixels *s = k->src;
@@ -202,7 +211,10 @@ static const float *source_row(struct converter *k, int64_t n, int64_t y)
 	return k->row[slot];
 }
 
-/* Interpolate (bilinear) row y of the resized picture into k->out; it still has the channels of the source. */
+/*
+ * Computes row y of the resized picture by bilinear interpolation, into k->out. The row still has
+ * the channels of the source.
+ */
 static void resample_row(struct converter *k, int64_t n, int64_t y)
 {
 	const struct pixels *s = k->src;
@@ -228,13 +240,16 @@ static void resample_row(struct converter *k, int64_t n, int64_t y)
 	}
 }
 
-/* Reorder the channels of one pixel. `from` and `to` may overlap, because the pixel is copied first. */
+/*
+ * Reorders the channels of one pixel. `from` and `to` may overlap, because the pixel is copied
+ * first.
+ */
 static void reorder_pixel(enum channel_order order, const float *from, int64_t c, float *to)
 {
 	float v[4];
 
 	memcpy(v, from, (size_t)c * sizeof(float));
-	if (c <= 2) /* gray: red, green and blue are equal */
+	if (c <= 2) /* the source is gray, so red, green and blue are equal */
 		v[1] = v[2] = v[0];
 	if (order == ORDER_GRAY) {
 		to[0] = c <= 2 ? v[0] : 0.299f * v[0] + 0.587f * v[1] + 0.114f * v[2];
@@ -251,7 +266,10 @@ static void reorder(struct converter *k)
 
 	if (k->order == ORDER_NONE)
 		return;
-	/* In place: if pixels grow, begin with the last one, so that none is overwritten before it is read. */
+	/*
+	 * The row is converted in place. If pixels get more channels, begin with the last pixel, so
+	 * that no pixel is overwritten before it is read.
+	 */
 	if (c2 > c)
 		for (int64_t x = w - 1; x >= 0; x--)
 			reorder_pixel(k->order, k->out + x * c, c, k->out + x * c2);
@@ -303,7 +321,10 @@ static bool exact_in_float(enum dtype t)
 	return dtype_bits(t) <= (dtype_class(t) == DT_FLOAT ? 32 : 16);
 }
 
-/* Only change the order of the axes; exact also for types that a float cannot hold. */
+/*
+ * Changes only the order of the axes. Unlike the conversion through floats, this is exact for all
+ * types.
+ */
 static void permute_axes(const struct pixels *s, const struct pixels *t)
 {
 	bool whole = dtype_class(s->dtype) == DT_INT || dtype_class(s->dtype) == DT_UINT;

@@ -2,8 +2,8 @@
 #ifndef IMAGE_PIXELS_H
 #define IMAGE_PIXELS_H
 /*
- * Convert pictures, and arrays of pictures, to the elements of a tensor: order of the axes, size, order of the
- * channels, arithmetic, element type.
+ * Converts pictures and batches of pictures to the elements of a tensor: changes the order of axes,
+ * the size, the order of channels, the values by arithmetic, and the element type.
  */
 #include "base/diag.h"
 #include "ir/dtype.h"
@@ -17,7 +17,10 @@ static inline bool axes_last(enum axes a) /* channels last */
 }
 
 enum { MAX_MEANS = 16 };
-/* (v * scale - mean) / std, with one mean and std for all channels or one for each. */
+/*
+ * The arithmetic (v * scale - mean) / std, with one mean and std for all channels or one for each
+ * channel.
+ */
 struct arithmetic {
 	bool given;
 	double scale;
@@ -27,13 +30,20 @@ struct arithmetic {
 
 struct resize {
 	bool given, letterbox;
-	int64_t width, height; /* 0: chosen so that the aspect ratio stays */
-	double pad;	       /* value of the border of a letterbox, before arithmetic */
+	/* wanted size; 0 for a side that is chosen so that the aspect ratio stays the same */
+	int64_t width, height;
+	double pad; /* value of the letterbox's border pixels, before arithmetic */
 };
-/* Size of the result for a picture of width x height. false: the picture is empty, or the result exceeds 2^31. */
+/*
+ * Computes the size of the result for a picture of width x height. Returns false if the picture is
+ * empty or if the result exceeds 2^31.
+ */
 bool resize_to(const struct resize *r, int64_t width, int64_t height, int64_t *w2, int64_t *h2);
 
-/* Number of channels after reordering c channels; -1: that is not possible. */
+/*
+ * Returns the number of channels after reordering c channels, or -1 if such channels cannot be
+ * reordered in this way.
+ */
 int64_t order_channels(enum channel_order order, int64_t c);
 
 struct pixels {
@@ -42,13 +52,17 @@ struct pixels {
 	int64_t n, c, h, w;
 	void *data;
 };
-/* Convert src to dst, whose sizes must be those of resize_to() and order_channels(); dst->data exists. E-MEMORY. */
+/*
+ * Converts src to dst. The sizes of dst must come from resize_to() and order_channels(), and
+ * dst->data must be allocated. Fails with E-MEMORY.
+ */
 int pixels_convert(const struct pixels *src, const struct pixels *dst, const struct resize *resize,
 		   enum channel_order order, const struct arithmetic *math, struct diag *d);
 
 /*
- * Convert `count` elements without changing their order. For arithmetic by channel, each channel is a run of `channel`
- * elements, and after `channels` runs the first channel follows again.
+ * Converts `count` elements without changing their order. If mean and std differ between channels,
+ * each channel has `channel` consecutive elements, and after `channels` channels the first channel
+ * follows again.
  */
 void elements_convert(enum dtype from, const void *src, enum dtype to, void *dst, int64_t count,
 		      const struct arithmetic *math, int64_t channel, int64_t channels);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read BMP and PNM, and write PNG. */
+/* Reads BMP and PNM files, and writes PNG files. */
 #include "image/plain.h"
 
 #include "base/mem.h"
@@ -21,9 +21,9 @@ static uint32_t le32(const unsigned char *p)
 
 struct bmp {
 	uint32_t offset, header, bpp, compression;
-	uint32_t mask[4]; /* red, green, blue, alpha of 16 and 32 bits a pixel */
+	uint32_t mask[4]; /* bit masks of red, green, blue and alpha in pixels of 16 and 32 bits */
 	const unsigned char *palette;
-	uint32_t colors, entry; /* palette entries and bytes of one */
+	uint32_t colors, entry; /* number of palette entries, and bytes of one entry */
 	bool top_down;
 	size_t stride;
 };
@@ -102,7 +102,7 @@ static int bmp_head(const struct image_job *job, struct bmp *b)
 	return 0;
 }
 
-/* The field of v that the mask selects, scaled to 8 bits. */
+/* Returns the bits of v that the mask selects, scaled to 8 bits. */
 static unsigned char bmp_field(uint32_t v, uint32_t mask)
 {
 	if (!mask)
@@ -147,7 +147,7 @@ int image_bmp(const struct image_job *job)
 		return rc;
 	const struct image *im = job->im;
 	b.stride = ((size_t)im->width * b.bpp + 31) / 32 * 4;
-	/* Some programs leave out the padding of the last row. */
+	/* Do not require the padding of the last row, because some programs leave it out. */
 	size_t last = ((size_t)im->width * b.bpp + 7) / 8;
 	if (b.offset > job->size || job->size - b.offset < b.stride * ((size_t)im->height - 1) + last)
 		return image_fail(job, "is cut short", NULL);
@@ -180,7 +180,7 @@ static void pnm_space(struct scan *s)
 	}
 }
 
-/* Read a number of at most `digits` digits; -1: there is none. */
+/* Reads a number of at most `digits` digits. Returns -1 if there is none. */
 static int64_t pnm_number(struct scan *s, int digits)
 {
 	int64_t v = 0;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef IMAGE_PLAIN_H
 #define IMAGE_PLAIN_H
-/* The picture formats that need no library; internal to this folder. */
+/*
+ * Readers and writers of picture formats that need no library. This header is internal to its
+ * folder.
+ */
 #include "image/image.h"
 
 /* One picture to decode. */
@@ -14,9 +17,9 @@ struct image_job {
 	struct diag *d;
 };
 
-/* Report "this PNG <what>". Returns -job->code. */
+/* Adds the finding "this PNG <what>". Returns -job->code. */
 int image_fail(const struct image_job *job, const char *what, const char *hint);
-/* Check the sizes in the head and, unless only the head is wanted, allocate the pixels. */
+/* Checks the sizes in the head, and allocates the pixels unless only the head is wanted. */
 int image_room(const struct image_job *job);
 
 int image_bmp(const struct image_job *job);

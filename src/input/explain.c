@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Explain why a file does not fit an input, and find the --input keys with which it would. Each guess is tried
- * with input_fit(), which judges real inputs too. If several element types would fit, a look at the file's
- * bytes decides between them.
+ * Explains why a file does not fit an input, and finds --input keys with which the file would fit.
+ * Each guess is tried with input_fit(), which also judges the real inputs. If several element types
+ * would fit, the file's bytes decide between them.
  */
 #include "base/str.h"
 #include "input/internal.h"
@@ -15,24 +15,27 @@
 struct guesser {
 	const struct mismatch *m;
 	struct arena *a;
-	const struct item *item; /* usually the source's; another one if a raw file turns out to be an .npy or a picture */
-	struct input_keys keys; /* the user's keys and those guessed so far */
+	/*
+	 * the source's item, or another one if a raw file turns out to be an .npy file or a picture
+	 */
+	const struct item *item;
+	struct input_keys keys; /* the user's keys and the keys guessed so far */
 	struct str added;	/* the guessed keys as text, for the hint */
 	const char *reads,
-		*note; /* how the file reads with these keys: "u8 [224,224,3]", "an HWC image" */
+		*note; /* meaning of the file with these keys: "u8 [224,224,3]", "an HWC image" */
 	struct fit fit;
 };
 
 /* ---- guessing from the bytes */
 
-enum { MAX_SAMPLES = 4096 }; /* elements that are looked at, spread over the file */
+enum { MAX_SAMPLES = 4096 }; /* most elements that are examined, spread over the file */
 
 static bool typical_float(double v, double least, double most)
 {
 	return v == 0 || (isfinite(v) && fabs(v) >= least && fabs(v) <= most);
 }
 
-/* A score from 0 to 1: how plausible the bytes are as elements of this type. */
+/* Returns a score from 0 to 1: how plausible the bytes are as elements of this type. */
 static double looks_like(enum dtype t, const unsigned char *p, size_t bytes)
 {
 	size_t size = dtype_bits(t) / 8, n = size ? bytes / size : 0, step = n / MAX_SAMPLES + 1;
@@ -81,7 +84,10 @@ static double looks_like(enum dtype t, const unsigned char *p, size_t bytes)
 	return part * (t == DT_U8 ? 0.9 : t == DT_BOOL && part == 1 ? 0.95 : 0.8);
 }
 
-/* Mean difference between horizontally neighbouring elements of a channel, with channels last or first. */
+/*
+ * Returns the mean difference between horizontally neighbouring elements of the same channel, for
+ * channels last or first.
+ */
 static double roughness(enum dtype t, const unsigned char *p, int64_t h, int64_t w, int64_t c,
 			bool last)
 {
@@ -104,7 +110,10 @@ static double roughness(enum dtype t, const unsigned char *p, int64_t h, int64_t
 	return seen ? sum / (double)seen : 0;
 }
 
-/* Whether channels-last is the likelier order: neighbours in a picture differ little if the axes are read rightly. */
+/*
+ * Returns true if channels last is the likelier order: with the right order of axes, neighbouring
+ * pixels differ little.
+ */
 static bool looks_hwc(enum dtype t, const unsigned char *p, int64_t h, int64_t w, int64_t c)
 {
 	return p && dtype_bits(t) >= 8 &&
@@ -159,7 +168,10 @@ static bool is_float(enum dtype t)
 	return dtype_class(t) == DT_FLOAT;
 }
 
-/* Propose scale=1/255 if u8 pixels become floats: most models take pixels from 0 to 1, and the hint shows the key. */
+/*
+ * Proposes scale=1/255 if u8 pixels become floats, because most models expect values from 0 to 1.
+ * The hint shows the key.
+ */
 static void scale_pixels(struct guesser *g, enum dtype t)
 {
 	enum axes axes;
@@ -178,7 +190,10 @@ static const char *layout_word(enum axes a, bool batch, bool *known)
 	return batch ? "an NCHW image" : "a CHW image without batch axis";
 }
 
-/* Guess the order of axes (`layout`), then the order of channels too; with `resize`, the picture has another size. */
+/*
+ * Guesses the order of axes (`layout`), and if necessary the order of channels. With `resize`, the
+ * picture may have another size than the input.
+ */
 static bool guess_layout(struct guesser *g, const char *layout, bool resize)
 {
 	const struct {
@@ -217,7 +232,10 @@ static bool guess_layout(struct guesser *g, const char *layout, bool resize)
 	return false;
 }
 
-/* Guess a shape for the same elements: axes of size 1 added or dropped; with `anything`, the model's own shape. */
+/*
+ * Guesses another shape for the same elements: axes of size 1 are added or dropped, or, with
+ * `anything`, the model's shape is tried.
+ */
 static bool guess_shape(struct guesser *g, bool anything)
 {
 	const struct shape *have = &g->item->shape, *want = &g->m->want->shape;
@@ -292,7 +310,7 @@ static bool guess_type_and_shape(struct guesser *g)
 	return false;
 }
 
-/* Guess for a file that states its type and shape. */
+/* Guesses keys for a file that states its type and shape. */
 static bool guess_typed(struct guesser *g)
 {
 	bool ok = guess_type_and_shape(g);
@@ -302,7 +320,10 @@ static bool guess_typed(struct guesser *g)
 	return ok;
 }
 
-/* Guess that a raw file holds RGBA or gray pixels for a model that takes RGB. A raw file then needs shape=, too. */
+/*
+ * Guesses that a raw file holds RGBA or gray pixels for a model that takes RGB. The raw file then
+ * needs the key shape=, too.
+ */
 static bool guess_channels(struct guesser *g, enum dtype t)
 {
 	static const int64_t channels[] = {4, 1};
@@ -351,8 +372,8 @@ static bool guess_pixels(struct guesser *g, enum dtype t)
 }
 
 /*
- * The score of looks_like() if the file holds a whole number of items of the wanted batch, though not all of them; else
- * 0. Another type must look better than that to be proposed.
+ * Returns the score of looks_like() for the wanted type if the file holds a whole number of batch
+ * items, else 0. Another type is proposed only if its score is higher.
  */
 static double score_of_batch_items(const struct guesser *g)
 {
@@ -368,7 +389,10 @@ static double score_of_batch_items(const struct guesser *g)
 	return looks_like(w->dtype, g->item->data, g->item->bytes);
 }
 
-/* Guess for a raw file: of the types with which its size fits, the one that its bytes resemble most. */
+/*
+ * Guesses the type of a raw file: among the types with which the file's size fits, the one whose
+ * elements look most plausible.
+ */
 static bool guess_raw(struct guesser *g)
 {
 	static const enum dtype types[] = {DT_F32, DT_U8,  DT_F64, DT_F16, DT_I64, DT_I32, DT_BF16,
@@ -444,7 +468,7 @@ static bool guess_other_kind(struct guesser *g, struct item *npy)
 
 /* ---- explanations that need no guess */
 
-/* Describe a raw file only by how its size differs from the expected one. */
+/* Describes a raw file only by the difference between its size and the expected size. */
 static void describe_size(struct guesser *g, size_t expect)
 {
 	const struct shape *s = &g->m->want->shape;
@@ -465,7 +489,10 @@ static void describe_size(struct guesser *g, size_t expect)
 					str_count(g->a, (int64_t)(have - expect)));
 }
 
-/* Bytes of the wanted tensor with its free dimension set to 1; 0: there is not exactly one free dimension. */
+/*
+ * Returns the bytes of the wanted tensor with its free dimension set to 1, or 0 unless exactly one
+ * dimension is free.
+ */
 static size_t bytes_of_one(const struct guesser *g)
 {
 	struct shape s = g->m->want->shape;
@@ -520,7 +547,7 @@ static void describe_file(struct guesser *g)
 		g->reads = f->why;
 }
 
-/* The options that bind all free dimensions, each once: "--dim batch=N --dim h=N". */
+/* Returns the options that bind all free dimensions, each named once: "--dim batch=N --dim h=N". */
 static const char *dim_options(const struct guesser *g)
 {
 	const struct want *w = g->m->want;
@@ -542,7 +569,10 @@ static const char *dim_options(const struct guesser *g)
 	return arena_printf(g->a, "%s (all of them, or all but one)", str_get(&b));
 }
 
-/* The name of the first free dimension, as --dim takes it, followed by `tail`: "batch=0". */
+/*
+ * Returns the name of the first free dimension in the form that --dim accepts, followed by `tail`:
+ * "batch=0".
+ */
 static const char *free_dim_option(const struct guesser *g, const char *tail)
 {
 	const struct want *w = g->m->want;
@@ -618,7 +648,8 @@ struct row {
 };
 
 /*
- * What the model wants: "f32 [batch,3,4]", its elements and bytes. With one free dimension these are multiples of it:
+ * Describes the tensor that the model expects: type and shape ("f32 [batch,3,4]"), number of
+ * elements, and bytes. If one dimension is free, the numbers are given as multiples of its size:
  * "batch x 12 elements".
  */
 static struct row want_row(struct guesser *g)
@@ -684,7 +715,10 @@ static struct row have_row(struct guesser *g)
 	return r;
 }
 
-/* Length of a text without " (...)" at its end, so that two rows align on their numbers. */
+/*
+ * Returns the length of a text without " (...)" at its end, so that the numbers of two rows can be
+ * aligned.
+ */
 static int number_width(const char *s)
 {
 	const char *paren = strstr(s, " (");
@@ -692,7 +726,10 @@ static int number_width(const char *s)
 	return (int)(paren ? (size_t)(paren - s) : strlen(s));
 }
 
-/* A row as one text, its columns padded to the width of both rows, so that the two stand aligned below each other. */
+/*
+ * Returns a row as one text. Each column is padded to the wider of both rows, so that the two rows
+ * are aligned.
+ */
 static const char *align_columns(struct arena *a, const struct row *r, const struct row *other)
 {
 	struct str b = {.arena = a};
@@ -712,7 +749,10 @@ static const char *align_columns(struct arena *a, const struct row *r, const str
 	return str_get(&b);
 }
 
-/* A wrong rank that a guessed layout would mend is reported as a wrong layout. */
+/*
+ * Returns the code to report. A wrong rank is reported as a wrong layout if a guessed layout
+ * corrects the rank.
+ */
 static enum code final_code(const struct guesser *g, bool guessed)
 {
 	enum code code = g->m->fit->code;

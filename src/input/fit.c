@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decide whether a file's content fits an input of the model, and plan the conversion. Only types, shapes and
- * sizes count, never the elements. explain.c judges the keys that it proposes with the same function, so a
- * proposal is known to work.
+ * Decides whether a file's content fits an input of the model, and plans the conversion. Only
+ * types, shapes and sizes count, never the elements. explain.c checks the keys that it proposes
+ * with the same function, so every proposal is known to work.
  */
 #include "input/internal.h"
 
@@ -20,7 +20,10 @@ static bool is_number(enum dtype t)
 	return t != DT_STRING && t != DT_NONE;
 }
 
-/* Compare a shape with the wanted one. Two dimensions with the same symbol must have the same size. */
+/*
+ * Compares a shape with the wanted shape. Two dimensions with the same symbol must have the same
+ * size.
+ */
 static enum code compare_shapes(const struct shape *want, const struct shape *have)
 {
 	if (want->rank < 0)
@@ -38,7 +41,10 @@ static enum code compare_shapes(const struct shape *want, const struct shape *ha
 	return E_OK;
 }
 
-/* Complete the wanted shape: compute the size of its only free dimension (*derived; -1: none is free) from the count. */
+/*
+ * Completes the wanted shape: computes the size of its only free dimension from the number of
+ * elements. Sets *derived to that dimension, or to -1 if no dimension is free.
+ */
 static enum code derive_free_dim(const struct shape *want, int64_t count, struct shape *out,
 				 int *derived, const char **why)
 {
@@ -65,7 +71,8 @@ static enum code derive_free_dim(const struct shape *want, int64_t count, struct
 	}
 	if (free < 0)
 		return shape_count(want) == count ? E_OK : E_INPUT_BYTES;
-	if (count == 0) { /* a free dimension could be 0, but a file that is empty by mistake is likelier */
+	/* a size of 0 would fit, but it is more likely that the file is empty by mistake */
+	if (count == 0) {
 		*why = "an empty file";
 		return E_INPUT_BYTES;
 	}
@@ -92,7 +99,9 @@ static void axes_shape(enum axes a, int64_t n, int64_t c, int64_t h, int64_t w, 
 	*s = shape_of(rank, rank == 4 ? dims : dims + 1);
 }
 
-/* Take n, c, h and w from a shape of rank 2 (one channel), 3 or 4. */
+/*
+ * Sets n, c, h and w (batch, channels, height, width) from a shape of rank 2 (one channel), 3 or 4.
+ */
 static bool split_axes(const struct shape *s, enum axes a, struct pixels *p)
 {
 	const int64_t *d = s->dim + (s->rank == 4);
@@ -138,7 +147,10 @@ bool want_image(const struct want *w, enum axes *axes, int64_t *channels, int64_
 
 /* ---- conversion as pixels */
 
-/* Derive the shape of a file that does not state it: the wanted shape with its axes in the order of layout=. */
+/*
+ * Derives the shape of a file that does not state one: the wanted shape with its axes in the order
+ * of layout=.
+ */
 static enum code derive_pixel_shape(const struct want *w, const struct input_keys *k, struct fit *f)
 {
 	enum code first = E_INPUT_BYTES;
@@ -199,7 +211,7 @@ static enum code choose_target_axes(const struct want *w, const struct item *it,
 			s = shape_of(rank, rank == 2 ? (int64_t[]){t->h, t->w}
 						     : (int64_t[]){t->n, t->h, t->w});
 		enum code code = compare_shapes(&w->shape, &s);
-		/* If no order fits, the message shows the likelier one. */
+		/* If no order of axes fits, the message shows the more likely order. */
 		if (code == E_OK || best == E_INPUT_RANK ||
 		    (want_image(w, &guess, &c, &h, &w2) && axes_last(guess) == last)) {
 			best = code;
@@ -245,7 +257,10 @@ static enum code fit_pixels(const struct want *w, const struct item *it, const s
 
 /* ---- conversion element by element */
 
-/* Whether two shapes have the same sizes in any order, as an NHWC and an NCHW picture have. */
+/*
+ * Returns true if two shapes have the same sizes in any order, like the shapes of a picture in NHWC
+ * and NCHW.
+ */
 static bool same_sizes(const struct shape *a, const struct shape *b)
 {
 	bool used[MAX_RANK] = {false};
@@ -263,7 +278,10 @@ static bool same_sizes(const struct shape *a, const struct shape *b)
 	return true;
 }
 
-/* For mean and std by channel without layout=: find the axis that has as many elements as they have numbers. */
+/*
+ * Finds the channel axis if mean or std has a number for each channel and no layout= was given: the
+ * axis whose size is the number of these numbers.
+ */
 static bool find_channels(const struct input_keys *k, struct fit *f)
 {
 	int64_t n = k->math.nmean > k->math.nstd ? k->math.nmean : k->math.nstd;
@@ -333,7 +351,10 @@ static enum code fit_type(const struct want *w, const struct item *it, const str
 	return asked ? E_OK : refuse(f, E_INPUT_TYPE, NULL);
 }
 
-/* Elements that the file holds; -1: its bytes are not a whole number of elements. */
+/*
+ * Returns the number of elements in the file, or -1 if its bytes are not a whole number of
+ * elements.
+ */
 static int64_t count_elements(const struct item *it, enum dtype t)
 {
 	unsigned bits = dtype_bits(t);
@@ -347,7 +368,10 @@ static int64_t count_elements(const struct item *it, enum dtype t)
 	return it->bytes * 8 % bits ? -1 : (int64_t)(it->bytes * 8 / bits);
 }
 
-/* Whether a raw file has exactly the bytes of this shape. Types below 8 bits may leave bits of the last byte unused. */
+/*
+ * Returns true if a raw file has exactly the bytes of this shape. Types below 8 bits may leave bits
+ * of the last byte unused.
+ */
 static bool raw_holds(const struct item *it, enum dtype t, const struct shape *s)
 {
 	size_t bytes;

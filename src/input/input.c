@@ -37,7 +37,10 @@ static const char *symbol_name(const struct input_set *s, int64_t dim)
 	return dim_is_sym(dim) ? s->model->symbols[DIM_SYM_ID(dim)] : NULL;
 }
 
-/* The dimension's name in the model, "batch"; or "x.0", input and position, if the model gives it none. */
+/*
+ * Returns the dimension's name in the model, such as "batch", or input and position ("x.0") if the
+ * model gives no name.
+ */
 static const char *dim_name(struct input_set *s, const struct input *in, int i)
 {
 	const char *name = symbol_name(s, in->value->info.shape.dim[i]);
@@ -45,7 +48,7 @@ static const char *dim_name(struct input_set *s, const struct input *in, int i)
 	return name && *name != '?' ? name : arena_printf(&s->arena, "%s.%d", in->info.name, i);
 }
 
-/* Replace a symbolic dimension by its size in the shapes of all inputs. */
+/* Replaces a symbolic dimension by its size in the shapes of all inputs. */
 static void substitute_symbol(struct input_set *s, int64_t dim)
 {
 	for (uint32_t k = 0; k < s->n; k++)
@@ -54,7 +57,10 @@ static void substitute_symbol(struct input_set *s, int64_t dim)
 				s->in[k].shape.dim[i] = s->symbol[DIM_SYM_ID(dim)].size;
 }
 
-/* Bind dimension i of an input to a size; `by` says what gave it. false: the dimension already has another size. */
+/*
+ * Binds dimension i of an input to a size; `by` names the origin of the size for messages. Returns
+ * false if the dimension already has another size.
+ */
 static bool bind_dim_size(struct input_set *s, struct input *in, int i, int64_t size, const char *by)
 {
 	int64_t dim = in->shape.dim[i];
@@ -70,7 +76,10 @@ static bool bind_dim_size(struct input_set *s, struct input *in, int i, int64_t 
 	return true;
 }
 
-/* What bound dimension i, for messages; NULL: nothing did, or the model itself fixes it. */
+/*
+ * Returns the origin of the size to which dimension i is bound, for messages. Returns NULL if the
+ * dimension is free or if the model itself fixes its size.
+ */
 static const char *bound_by(const struct input_set *s, const struct input *in, int i)
 {
 	int64_t dim = in->value->info.shape.rank < 0 ? 0 : in->value->info.shape.dim[i];
@@ -78,7 +87,9 @@ static const char *bound_by(const struct input_set *s, const struct input *in, i
 	return dim_is_sym(dim) ? s->symbol[DIM_SYM_ID(dim)].by : NULL;
 }
 
-/* The option as messages repeat it: "--dim batch=4", or "x.yaml:7: dim batch=4". */
+/*
+ * Returns the option in the form that messages show: "--dim batch=4", or "x.yaml:7: dim batch=4".
+ */
 static const char *option_text(struct input_set *s, const char *name, const char *text)
 {
 	const struct input_request *r = s->request;
@@ -98,7 +109,10 @@ static int parse_size(const char *text, int64_t *v, const char *option, struct d
 	return 0;
 }
 
-/* Names of all free dimensions, each once, as --dim accepts them; *n of them. */
+/*
+ * Returns the names of all free dimensions, each once, in the form that --dim accepts. Sets *n to
+ * their number.
+ */
 static const char **dim_names(struct input_set *s, size_t *n)
 {
 	size_t room = s->model->nsymbols;
@@ -121,7 +135,10 @@ static const char **dim_names(struct input_set *s, size_t *n)
 	return names;
 }
 
-/* Position of the dimension that is meant by its name ("batch") or position ("0"); -1: there is none. */
+/*
+ * Returns the position of the dimension that the text names ("batch") or counts ("0"), or -1 if
+ * there is none.
+ */
 static int find_dim(const struct input_set *s, const struct input *in, const char *name)
 {
 	const struct shape *shape = &in->value->info.shape;
@@ -145,7 +162,7 @@ static int report_unknown_dim(struct input_set *s, const char *option, const cha
 
 	if (dot && !near)
 		near = str_nearest(dot + 1, names, n);
-	if (dot) /* INPUT.NAME with a misspelt input */
+	if (dot) /* the text is INPUT.NAME, perhaps with a misspelt name of the input */
 		input = str_nearest(arena_strn(&s->arena, name, (size_t)(dot - name)), s->names, s->n);
 	for (uint32_t k = 0; input && k < s->n; k++)
 		if (s->names[k] == input && find_dim(s, &s->in[k], dot + 1) >= 0)
@@ -248,9 +265,10 @@ static struct source *new_source(struct input_set *s, const char *file)
 }
 
 /*
- * Upper limit on the bytes that are read from a pipe, beyond which it is taken for endless: 256 MiB for a large picture
- * or other overhead, and 64 characters of text per element of all inputs. 0, no limit: a free dimension leaves the
- * number of elements open.
+ * Returns an upper limit on the bytes that are read from a pipe; a longer stream is considered
+ * endless. The limit is 256 MiB, for a large picture or other overhead, plus 64 characters of text
+ * per element of all inputs. Returns 0 for no limit if a free dimension leaves the number of
+ * elements open.
  */
 static size_t max_pipe_bytes(const struct input_set *s)
 {
@@ -301,8 +319,8 @@ static enum io_kind kind_of(const struct source *x)
 }
 
 /*
- * Assign the members of an .npz archive to the inputs that have their names. numpy.savez() calls unnamed arrays arr_0,
- * arr_1, ...: these are taken by position.
+ * Assigns the members of an .npz archive to the inputs that have the members' names. numpy.savez()
+ * calls unnamed arrays arr_0, arr_1, ...: arr_K is assigned to input K.
  */
 static int assign_archive_members(struct input_set *s, struct source *x, struct diag *d)
 {
@@ -348,7 +366,10 @@ static int assign_file(struct input_set *s, const char *text, struct diag *d)
 				 : "the model has no inputs");
 }
 
-/* File of input i in a --data-set folder: input_K.pb as in ONNX's test cases, or input_K.npy if only that exists. */
+/*
+ * Returns the file of input i in a --data-set folder: input_K.pb as in ONNX's test cases, or
+ * input_K.npy if only that file exists.
+ */
 static struct source *data_set_source(struct input_set *s, uint32_t i)
 {
 	const char *dir = s->request->data_set;
@@ -411,7 +432,10 @@ static int assign_random(struct input_set *s, struct diag *d)
 	return 0;
 }
 
-/* If a configuration file gave the text, put its name and line into the newest finding. */
+/*
+ * If the text came from a configuration file, adds the file's name and the line to the newest
+ * finding.
+ */
 static void add_config_line(struct input_set *s, const char *text, struct diag *d)
 {
 	const struct input_request *r = s->request;
@@ -458,8 +482,8 @@ static struct want want_of(const struct input *in)
 }
 
 /*
- * If the file does not fit because of the size that something else gave to a symbolic dimension, enter that size and
- * what gave it.
+ * If the file does not fit because an option or another input has bound a symbolic dimension to
+ * another size, adds that size and its origin to the mismatch.
  */
 static void explain_by_binding(struct input_set *s, const struct input *in, struct mismatch *m,
 			       struct diag *d)
@@ -506,7 +530,10 @@ static const char *source_text(struct input_set *s, const struct input *in)
 	return str_get(&b);
 }
 
-/* Bind free dimensions to the file's sizes. A size that was computed from the length of a raw file is reported. */
+/*
+ * Binds free dimensions to the file's sizes. Reports a size that was computed from the length of a
+ * raw file.
+ */
 static void bind_dims_of_file(struct input_set *s, struct input *in, struct diag *d)
 {
 	const char *by =
@@ -527,7 +554,10 @@ static void bind_dims_of_file(struct input_set *s, struct input *in, struct diag
 	in->info.shape = in->shape;
 }
 
-/* Refuse an empty file, and a known file format (a PDF, an archive) that would be read as bare elements. */
+/*
+ * Refuses an empty file, and files of foreign formats (a PDF, an archive) that would otherwise be
+ * read as raw elements.
+ */
 static int refuse_foreign_file(const struct input *in, const struct source *x, struct diag *d)
 {
 	enum io_kind kind = x->member ? IO_NPZ : kind_of(x);
@@ -621,7 +651,10 @@ static int plan_random(struct input_set *s, struct input *in, struct diag *d)
 	return 0;
 }
 
-/* Whether the file states its shape: such files are planned first, and bind dimensions for raw files and text. */
+/*
+ * Returns true if the file states its shape. Such files are planned first, because their sizes bind
+ * dimensions for raw files and text.
+ */
 static bool states_shape(const struct input *in)
 {
 	enum io_kind k = kind_of(in->source);
@@ -631,8 +664,9 @@ static bool states_shape(const struct input *in)
 }
 
 /*
- * Plans the inputs in three passes: files that state their shape, other files, random values. rc: result of the earlier
- * steps. After an error files are still checked, so that each fault is reported, but no random values are planned.
+ * Plans the inputs in three passes: files that state their shape, other files, random values. rc:
+ * result of the earlier steps. After an error, files are still checked, so that every fault is
+ * reported, but random values are not planned.
  */
 static int plan_all(struct input_set *s, int rc, struct diag *d)
 {
@@ -731,7 +765,10 @@ void input_free(struct input_set *s)
 
 /* ---- standard input */
 
-/* Whether an --input text reads standard input: "-", "NAME=-" or "NAME:-", each perhaps followed by ",KEY=VALUE". */
+/*
+ * Returns true if an --input text reads standard input: "-", "NAME=-" or "NAME:-", each perhaps
+ * followed by ",KEY=VALUE".
+ */
 static bool reads_stdin(const char *text)
 {
 	for (const char *p = strchr(text, '-'); p; p = strchr(p + 1, '-'))

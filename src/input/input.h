@@ -17,25 +17,29 @@ struct input_request {
 	struct texts random;  /* [NAME=]LO..HI */
 	struct texts shape;   /* NAME=1x3x224x224 */
 	struct texts dim;     /* NAME=N, INPUT.NAME=N */
-	const char *data_set; /* folder with input_K.pb; or NULL */
+	const char *data_set; /* folder with files input_K.pb, or NULL */
 	int64_t seed;
-	bool strict; /* a free dimension that nothing binds is an error; otherwise it becomes 1 */
 	/*
-	 * Tells, for messages, where a text of these lists was given ("x.yaml:7: dim"). It may be NULL or return NULL:
-	 * the text then came from the command line, and messages say "--dim".
+	 * a free dimension that nothing binds is an error; if not strict, the dimension becomes 1
+	 */
+	bool strict;
+	/*
+	 * Returns the origin of a text of these lists, for messages ("x.yaml:7: dim"). If the
+	 * function is NULL or returns NULL, the text came from the command line, and messages say
+	 * "--dim".
 	 */
 	const char *(*origin)(const void *options, const char *name, const char *text);
 	const void *options;
 };
 
-/* One input of the model, by position. */
+/* The description of one input of the model. */
 struct input_info {
 	const char *name;
 	struct type type;
 	struct shape shape; /* of a tensor, once planned */
 	const char *source; /* "line.png: RGB 240 x 41, resized to 281 x 48"; "random -1..1, seed 0" */
 	const struct tensor *tensor; /* once read */
-	bool made_up;		     /* random values, not the user's */
+	bool made_up;		     /* true if the values are random and not from a file */
 };
 
 struct input_set;
@@ -47,7 +51,7 @@ uint32_t input_count(const struct input_set *s);
 const struct input_info *input_info(const struct input_set *s, uint32_t i);
 void input_free(struct input_set *s);
 
-/* Whether one of these texts of --input is standard input. */
+/* Returns true if one of these texts of --input reads standard input. */
 bool input_from_stdin(const struct texts *input);
 /*
  * Call this before starting several processes that each read standard input. A pipe can be read only once: if the
@@ -57,8 +61,9 @@ bool input_from_stdin(const struct texts *input);
 void input_keep_stdin(const char *model, const struct input_request *r);
 
 /*
- * Bind --dim and --shape only, and return the shapes of all inputs, for commands that need no data (inspect).
- * Dimensions that these options do not name stay free. shapes: room for one shape per graph input.
+ * Applies only --dim and --shape, and returns the resulting shapes of all inputs, for commands that
+ * need no data (inspect). Dimensions that these options do not name stay free. `shapes` has room
+ * for one shape per graph input.
  */
 int input_shapes(const struct model *m, const struct input_request *r, struct shape *shapes,
 		 struct diag *d);

@@ -2,8 +2,8 @@
 #ifndef INPUT_INTERNAL_H
 #define INPUT_INTERNAL_H
 /*
- * The one internal header of this folder, in the order of the units below: what a unit declares here is used by the
- * others of the folder and by nobody else. Callers outside include input/input.h.
+ * The internal header of this folder: declarations of each .c file that only the other files of
+ * this folder use. Code outside of the folder includes input/input.h.
  */
 #include "image/image.h"
 #include "input/input.h"
@@ -27,74 +27,102 @@ struct input_keys {
 
 struct input_spec {
 	const char *text; /* as given */
-	const char *name; /* of the model's input; NULL: not given */
+	const char *name; /* name of the model's input; NULL if not given */
 	const char *file;
-	const char *file_as_given; /* with the input's name and the separator before it, for messages */
-	const char *keys_text;	   /* "dtype=u8,layout=hwc" or "" */
+	/* the text including the input's name and the separator after that name, for messages */
+	const char *file_as_given;
+	const char *keys_text; /* "dtype=u8,layout=hwc" or "" */
 	struct input_keys keys;
 };
-/* Parse "[NAME=]FILE[,KEY=VALUE...]"; names: the n inputs of the model. E-INPUT-NAME, E-INPUT-KEY. */
+/*
+ * Parses "[NAME=]FILE[,KEY=VALUE...]"; `names` are the n inputs of the model. Fails with
+ * E-INPUT-NAME or E-INPUT-KEY.
+ */
 int spec_parse(const char *text, const char *const *names, size_t n, struct input_spec *s,
 	       struct arena *a, struct diag *d);
 /*
- * Index of the longest of the names with which text begins, if one of the characters `after` follows it; rest gets
- * the text after that character. -1: none of the names.
+ * Returns the index of the longest name with which the text begins and after which one of the
+ * characters `after` follows. Sets *rest to the text behind that character. Returns -1 if the text
+ * begins with none of the names.
  */
 int spec_name(const char *text, const char *after, const char *const *names, size_t n,
 	      const char **rest);
-/* Set one KEY=VALUE. Hints build their proposed keys with it, too, so that each proposal is sure to parse. */
+/*
+ * Sets one key to a value. Hints set the keys that they propose with this function too, so that
+ * every proposal can be parsed.
+ */
 int keys_set(struct input_keys *k, const char *key, const char *value, struct diag *d);
-/* Parse "1x3x224x224"; "" and "scalar" have rank 0. false: the text is no shape. */
+/*
+ * Parses a shape such as "1x3x224x224"; "" and "scalar" have rank 0. Returns false if the text is
+ * no shape.
+ */
 bool parse_shape(const char *text, struct shape *s);
-/* Parse "LO..HI" with LO not above HI. false: the text is no range. */
+/* Parses "LO..HI" with LO not above HI. Returns false if the text is no range. */
 bool parse_range(const char *text, double *lo, double *hi);
 const char *shape_key(struct arena *a, const struct shape *s);		      /* "1x3x224x224" */
 const char *input_names(struct arena *a, const char *const *names, size_t n); /* "'a', 'b' and 'c'" */
 
 /* ---- fit.c: compare what a file holds with what the model wants */
 
-/* What the model wants for one input. */
+/* The tensor that the model expects for one input. */
 struct want {
 	const char *name;
 	enum dtype dtype;
 	struct shape shape; /* bound dimensions are sizes, free ones negative */
 };
 
-/* What a file holds, according to its head. */
+/* The content of a file according to its head (its format's header). */
 struct item {
 	enum io_kind kind;
-	enum dtype dtype;	   /* DT_NONE: the file does not say */
-	struct shape shape;	   /* rank -1: the file does not say; of a picture [h,w,c] */
-	int64_t count;		   /* elements of a text or JSON file; -1 for other kinds */
-	const unsigned char *data; /* elements in the mapped file; NULL: packed, or of a picture */
-	size_t bytes;		   /* of elements that the file really has */
-	size_t need;   /* bytes of elements that the head promises; of raw files equal to bytes */
+	enum dtype dtype; /* DT_NONE if the file does not state its type */
+	/* [h,w,c] for a picture; rank -1 if the file does not state its shape */
+	struct shape shape;
+	int64_t count; /* number of elements in a text or JSON file; -1 for other kinds of file */
+	/* the elements in the mapped file; NULL if they are compressed or belong to a picture */
+	const unsigned char *data;
+	size_t bytes; /* bytes of elements that the file really has */
+	size_t need;  /* bytes of elements that the head promises; equal to `bytes` for raw files */
 	size_t header; /* bytes before the elements */
 	bool fortran, big_endian;
-	bool void_type; /* type 'V', as numpy saves bf16 and the like: taken for the model's type */
-	const char *descr;   /* numpy's name of a type that ONNX does not have; or NULL */
+	/*
+	 * numpy's void type 'V', as which bf16 and similar types are saved; read as the model's
+	 * type
+	 */
+	bool void_type;
+	const char *descr; /* numpy's name of the type if ONNX does not have that type; else NULL */
 	const char *picture; /* "PNG, RGBA" */
 };
 
-/* The steps that turn an item into the wanted tensor; or the reason why none do. */
+/* The conversion of an item into the wanted tensor, or the reason why the item does not fit. */
 struct fit {
 	enum code code;		/* E_OK: it fits */
 	const char *why;	/* literal; may be NULL */
 	struct shape shape;	/* of the tensor */
-	enum dtype from;	/* type of the file's elements */
+	enum dtype from;	/* element type of the file */
 	struct shape file;	/* the file's shape, as read */
 	bool pixels;		/* converted by pixels_convert() */
 	bool convert;		/* converted by elements_convert() */
 	struct pixels src, dst; /* for pixels_convert(): sizes and axes, without data */
-	/* For elements_convert() with mean and std by channel: elements in a row of one channel, number of channels. */
+	/*
+	 * For elements_convert() with a mean and std for each channel: number of consecutive
+	 * elements of one channel, and number of channels.
+	 */
 	int64_t channel, channels;
-	int64_t count; /* elements that the file holds; -1: not a whole number */
-	int derived;   /* dimension whose size was computed from the count of elements; -1: none */
+	/* number of elements in the file; -1 if its bytes are not a whole number of elements */
+	int64_t count;
+	/* dimension whose size was computed from the number of elements; -1 if there is none */
+	int derived;
 };
-/* Returns f->code. Looks at sizes and types only, never at elements. */
+/*
+ * Decides whether an item fits, and plans its conversion in *f. Returns f->code. Examines only
+ * sizes and types, never elements.
+ */
 enum code input_fit(const struct want *w, const struct item *it, const struct input_keys *k,
 		    struct fit *f);
-/* Whether the input seems to take pictures: rank 3 or 4, with 1, 3 or 4 channels before height and width or last. */
+/*
+ * Returns true if the input seems to take pictures: its rank is 3 or 4, and it has 1, 3 or 4
+ * channels, either before height and width or as last axis.
+ */
 bool want_image(const struct want *w, enum axes *axes, int64_t *channels, int64_t *h, int64_t *w2);
 
 /* ---- open.c: read the head of a file */
@@ -103,16 +131,21 @@ struct source {
 	struct input_spec spec;
 	struct file_map map;
 	struct item item;
-	const struct zip_entry *member; /* of an .npz archive; NULL: the file is none, or not looked at yet */
+	/*
+	 * the member of an .npz archive; NULL if the file is no archive or its head was not read
+	 * yet
+	 */
+	const struct zip_entry *member;
 	struct text_head text;
 };
 /*
- * Fill s->item (and s->member, s->text) from the head of the mapped file, read as `kind`. `what` names the file in
- * messages; input and type are the name and type of the model's input. E-INPUT-FORMAT, E-INPUT-NAME.
+ * Fills s->item (and s->member, s->text) from the head of the mapped file, read as `kind`. `what`
+ * names the file in messages; `input` and `type` are the name and type of the model's input. Fails
+ * with E-INPUT-FORMAT or E-INPUT-NAME.
  */
 int source_head(struct source *s, enum io_kind kind, const char *what, const char *input,
 		struct type type, struct arena *a, struct diag *d);
-/* The same for the head of an .npy file of `total` bytes, of which the first n are at p. */
+/* Fills *it from the head of an .npy file of `total` bytes, of which the first n bytes are at p. */
 int item_npy(const unsigned char *p, size_t n, size_t total, const char *what, struct item *it,
 	     struct arena *a, struct diag *d);
 
@@ -123,16 +156,18 @@ enum how { FROM_NOWHERE, FROM_FILE, FROM_RANDOM };
 struct input {
 	struct input_info info;
 	const struct value *value;
-	struct shape shape; /* declared by the model; dimensions that are bound have their sizes */
+	/* shape that the model declares, in which bound dimensions are replaced by their sizes */
+	struct shape shape;
 	enum how how;
 	struct source *source;
 	struct fit fit;
 	struct range range;
 	struct tensor tensor;
-	void *owned; /* the tensor's data if they do not lie in the mapped file; from mem_alloc */
+	/* the tensor's data, from mem_alloc(), if they do not lie in the mapped file */
+	void *owned;
 };
 
-/* The size of a symbolic dimension, and what gave it that size. */
+/* The size of a symbolic dimension, and the origin of that size. */
 struct bound {
 	int64_t size;	/* -1: still free */
 	const char *by; /* "--dim batch=4", "input 'x' (x.npy)" */
@@ -163,11 +198,15 @@ struct mismatch {
 	const struct want *want;
 	const struct source *source;
 	const struct fit *fit;
-	const char *because; /* size of a dimension, and what gave it: "4, by --dim batch=4"; or NULL */
+	/* size of a bound dimension and its origin, "4, by --dim batch=4"; or NULL */
+	const char *because;
 	const char *because_label; /* the dimension's name */
-	bool named; /* the model has several inputs, so the hint must name this one */
+	bool named; /* the model has several inputs, so the hint must name this input */
 };
-/* Add the finding. Returns -m->fit->code or a more specific code, negated. */
+/*
+ * Adds a finding that explains the mismatch. Returns -m->fit->code, or a more specific code,
+ * negated.
+ */
 int input_explain(const struct mismatch *m, struct diag *d);
 
 #endif

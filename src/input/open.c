@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read the heads of input files: type, shape, and where the elements lie. */
+/* Reads the heads of input files: element type, shape, and the place of the elements. */
 #include "base/mem.h"
 #include "base/str.h"
 #include "input/internal.h"
@@ -8,7 +8,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Bytes that are unpacked of a deflated .npy member to read its head. Version 1 heads have at most 64 KiB. */
+/*
+ * Number of bytes to inflate from a compressed .npy member in order to read its head. Heads of
+ * version 1 have at most 64 KiB.
+ */
 enum { MAX_NPY_HEAD = 64 * 1024 + 16 };
 
 int item_npy(const unsigned char *p, size_t n, size_t total, const char *what, struct item *it,

@@ -26,7 +26,7 @@ static uint64_t start_state(int64_t seed, const char *name)
 	return next_random(&s);
 }
 
-/* A number from 0 up to, but not including, 1. */
+/* Returns a random number from 0 up to, but not including, 1. */
 static double random_unit(uint64_t *state)
 {
 	return (double)(next_random(state) >> 11) * 0x1p-53;
@@ -37,7 +37,7 @@ static bool is_integer(enum dtype t)
 	return dtype_class(t) == DT_INT || dtype_class(t) == DT_UINT;
 }
 
-/* Whether the name contains the word, in upper or lower case. */
+/* Returns true if the name contains the word, in upper or lower case. */
 static bool name_contains(const char *name, const char *word)
 {
 	size_t n = strlen(word);
@@ -53,8 +53,9 @@ static bool name_contains(const char *name, const char *word)
 }
 
 /*
- * Rows of the smallest table that a Gather indexes with the value, also after up to `depth` Casts, Reshapes and
- * Identities; 0: no Gather does.
+ * Returns the number of rows of the smallest table that a Gather node indexes with the value,
+ * directly or after up to `depth` Cast, Reshape and Identity nodes. Returns 0 if there is no such
+ * Gather.
  */
 static int64_t table_rows(const struct graph *g, const struct value *v, int depth)
 {

@@ -14,19 +14,21 @@ enum range_kind {
 
 struct range {
 	double lo, hi;
-	bool named; /* the user gave the range for this input by name: it is not adapted */
+	/* the user gave a range for this input by name, so random_choose() does not change it */
+	bool named;
 	enum range_kind kind;
 };
 /*
- * Choose plausible integers for ids, masks and positions, by how the graph uses the input (a Gather tells the number of
- * ids) or else by its name: integers at random would be outside of most tables.
+ * Chooses plausible ranges for integer inputs such as ids, masks and positions, by the nodes that
+ * read the input (the table of a Gather limits the ids) or else by the input's name. Arbitrary
+ * integers would lie outside of most tables.
  */
 void random_choose(struct range *r, const struct graph *g, const struct value *v);
-/* What the values are, for people: "random -1..1, seed 0". */
+/* Describes the random values for people: "random -1..1, seed 0". */
 const char *random_text(const struct range *r, int64_t seed, enum dtype t, struct arena *a);
-/* Fill the tensor, whose memory exists; not for strings. */
+/* Fills a tensor of any type except strings. Its memory must be allocated already. */
 void random_fill(const struct range *r, int64_t seed, const char *name, struct tensor *t);
-/* A tensor of random words, in the arena; NULL: no memory. */
+/* Returns a tensor of random words, in the arena, or NULL if there is no memory. */
 struct tensor *random_strings(const struct range *r, int64_t seed, const char *name,
 			      const struct shape *s, struct arena *a);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Make the tensors of planned inputs. */
+/* Makes the tensors of planned inputs. */
 #include "base/mem.h"
 #include "base/str.h"
 #include "input/internal.h"
@@ -19,7 +19,7 @@ static int no_memory(const struct input *in, struct diag *d)
 				   dtype_name(tensor_dtype(&in->tensor)), shape));
 }
 
-/* Allocate memory for the tensor of an input, owned by the input. */
+/* Allocates memory for the tensor of an input. The input owns the memory. */
 static int allocate_tensor(struct input *in, struct diag *d)
 {
 	size_t bytes;
@@ -34,7 +34,10 @@ static int allocate_tensor(struct input *in, struct diag *d)
 	return 0;
 }
 
-/* Make the tensor from elements at p: in place if they need no conversion and are aligned, else a converted copy. */
+/*
+ * Makes the tensor from the elements at p. If the elements are aligned and need no conversion, the
+ * tensor refers to them; otherwise it gets a converted copy.
+ */
 static int use_elements(struct input *in, const unsigned char *p, struct diag *d)
 {
 	const struct fit *f = &in->fit;
@@ -44,8 +47,8 @@ static int use_elements(struct input *in, const unsigned char *p, struct diag *d
 		return FAIL(d, E_SIZE, .slot = fmt(d, "input '%s'", in->info.name));
 	bool aligned = !size || (uintptr_t)p % (size > 8 ? 8 : size) == 0;
 	if (!f->convert && !f->pixels && aligned) {
-		in->tensor.data =
-			(void *)(uintptr_t)p; /* in the mapped file: inputs are never written to */
+		/* cast away const: the data lie in the mapped file, but inputs are never written to */
+		in->tensor.data = (void *)(uintptr_t)p;
 		in->tensor.bytes = bytes;
 		return 0;
 	}
@@ -97,7 +100,10 @@ static int read_image(struct input *in, struct diag *d)
 	return rc;
 }
 
-/* Make the tensor from an .npy file or from a member of an .npz archive, which is inflated first if necessary. */
+/*
+ * Makes the tensor from an .npy file or from a member of an .npz archive, which is inflated first
+ * if necessary.
+ */
 static int read_numpy(struct input_set *s, struct input *in, struct diag *d)
 {
 	const struct source *x = in->source;

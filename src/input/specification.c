@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parse the value of --input, [NAME=]FILE[,KEY=VALUE...], and texts of the same notation. */
+/*
+ * Parses the value of --input, [NAME=]FILE[,KEY=VALUE...], and its parts, such as shapes and
+ * ranges.
+ */
 #include "base/str.h"
 #include "input/internal.h"
 
@@ -28,7 +31,10 @@ static bool parse_number(const char *s, size_t n, double *v)
 	return !*end && isfinite(*v);
 }
 
-/* Parse "0.485/0.456/0.406". Returns how many numbers there are; 0: the text is no such list. */
+/*
+ * Parses a list of numbers such as "0.485/0.456/0.406". Returns their number, or 0 if the text is
+ * no such list.
+ */
 static int parse_numbers(const char *s, double *v)
 {
 	int n = 0;
@@ -44,7 +50,7 @@ static int parse_numbers(const char *s, double *v)
 	}
 }
 
-/* Parse a number or a fraction such as "1/255". */
+/* Parses a number or a fraction such as "1/255". */
 static bool parse_fraction(const char *s, double *v)
 {
 	double over = 1;
@@ -236,8 +242,8 @@ static bool is_word(const char *s, size_t n)
 }
 
 /*
- * The comma of the last ",KEY=VALUE" with a known key; NULL: there is none. The value of shape= may contain commas,
- * so parts of digits only are skipped.
+ * Returns the comma of the last ",KEY=VALUE" with a known key, or NULL if there is none. The value
+ * of shape= may contain commas, so parts that consist only of digits are skipped.
  */
 static char *last_key(char *text)
 {
@@ -257,7 +263,10 @@ static char *last_key(char *text)
 	return NULL;
 }
 
-/* Refuse a misspelt key: the end of the file name looks like ",KEY=VALUE", and no file has that name. */
+/*
+ * Refuses a misspelt key: the end of the file name looks like ",KEY=VALUE", and no file has that
+ * name.
+ */
 static int refuse_unknown_key(const char *file, struct diag *d)
 {
 	const char *comma = strrchr(file, ','), *eq = comma ? strchr(comma, '=') : NULL;
@@ -275,7 +284,7 @@ static int refuse_unknown_key(const char *file, struct diag *d)
 	return rc;
 }
 
-/* Refuse NAME=FILE if the model has no input NAME, unless a file is called "NAME=FILE". */
+/* Refuses NAME=FILE if the model has no input NAME, unless a file is called "NAME=FILE". */
 static int refuse_unknown_name(const char *file, const char *const *names, size_t n, struct diag *d)
 {
 	size_t len = strcspn(file, "=");
@@ -316,7 +325,10 @@ int spec_parse(const char *text, const char *const *names, size_t n, struct inpu
 	}
 	s->file_as_given = work;
 	s->file = work;
-	/* keys points to the first key. last_key() found the commas, which are NULs now up to the end of the text. */
+	/*
+	 * Parse the keys, the first of which is at `keys`. Their commas, found by last_key(), have
+	 * been replaced by NULs.
+	 */
 	for (const char *end = work + strlen(text); keys && keys < end; keys += strlen(keys) + 1) {
 		char *value = strchr(keys, '=');
 		*value = '\0';

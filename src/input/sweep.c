@@ -37,7 +37,10 @@ static bool add_size(struct sweep_dim *dim, int64_t v, struct arena *a)
 	return ++dim->n <= SWEEP_MAX_POINTS;
 }
 
-/* Parse "1", "1..16" or "5..100:5" and add its sizes. Returns what is wrong, or NULL. */
+/*
+ * Parses "1", "1..16" or "5..100:5" and adds its sizes to the dimension. Returns a description of
+ * the error, or NULL.
+ */
 static const char *parse_part(const char **s, struct sweep_dim *dim, struct arena *a)
 {
 	int64_t from, to, step = 1;

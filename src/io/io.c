@@ -43,7 +43,8 @@ static const struct {
 const struct io_foreign *io_foreign(const void *bytes, size_t n)
 {
 	static const struct {
-		const char *magic, *at8; /* at8: text at offset 8; NULL: any */
+		/* at8: text at offset 8, or NULL if any text may be there */
+		const char *magic, *at8;
 		struct io_foreign is;
 	} known[] = {
 		{"GIF8", NULL, {"a GIF picture", "convert it to PNG"}},
@@ -82,7 +83,7 @@ const struct io_foreign *io_foreign(const void *bytes, size_t n)
 	return NULL;
 }
 
-/* The format according to the content alone; -1: not recognized. */
+/* Returns the format according to the content alone, or -1 if the content is not recognized. */
 static int kind_by_content(const unsigned char *p, size_t n)
 {
 	if (n >= 6 && !memcmp(p, "\x93NUMPY", 6))
@@ -92,7 +93,10 @@ static int kind_by_content(const unsigned char *p, size_t n)
 	return image_kind(p, n) != IMAGE_NONE ? IO_IMAGE : -1;
 }
 
-/* The format of standard input, which has no extension: text if there are only printable characters, else raw. */
+/*
+ * Returns the format of standard input, which has no extension: text if all characters are
+ * printable, else raw.
+ */
 static enum io_kind kind_of_nameless(const unsigned char *p, size_t n)
 {
 	size_t look = n < 4096 ? n : 4096, first = 0;
@@ -114,7 +118,10 @@ enum io_kind io_kind_of(const char *path, const void *p, size_t n)
 
 	for (size_t i = 0; i < sizeof(extensions) / sizeof(*extensions); i++)
 		if (!strcasecmp(ext, extensions[i].ext)) {
-			/* Believe .bin, .txt and .json even if the content looks different: planning the input reports that. */
+			/*
+			 * Trust the extensions .bin, .txt and .json even if the content looks
+			 * different. The error is reported when the input is planned.
+			 */
 			enum io_kind k = extensions[i].kind;
 			return found >= 0 && k != IO_RAW && k != IO_TEXT && k != IO_JSON
 				       ? (enum io_kind)found

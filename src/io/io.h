@@ -2,8 +2,9 @@
 #ifndef IO_IO_H
 #define IO_IO_H
 /*
- * Read tensors from files and write them: recognize the format, read the head, read the elements. Heads are read
- * separately, so that a caller can refuse a file that does not fit before it allocates memory for its elements.
+ * Reads tensors from files and writes them to files. Reading has three steps: recognize the format,
+ * read the head (the format's header), read the elements. The head is read separately, so that a
+ * caller can refuse a file that does not fit before allocating memory for its elements.
  */
 #include "base/file.h"
 #include "ir/tensor.h"
@@ -14,17 +15,20 @@ enum io_kind {
 	IO_NPZ,
 	IO_PB, /* TensorProto, SequenceProto or OptionalProto */
 	IO_IMAGE,
-	IO_TEXT, /* numbers, or a string a line */
+	IO_TEXT, /* numbers, or one string per line */
 	IO_JSON, /* nested arrays, or {"dtype", "shape", "data"} */
 	IO_KINDS
 };
 const char *io_kind_name(enum io_kind k); /* "an .npy file" */
-/* The format with the name "npy", "raw", ...; -1: there is none. */
+/* Returns the format with the name "npy", "raw", ..., or -1 if there is no such format. */
 int io_kind_parse(const char *name);
-/* The format of a file, by the n bytes of its content and by its extension. */
+/* Returns the format of a file, judged by the n bytes of its content and by its extension. */
 enum io_kind io_kind_of(const char *path, const void *p, size_t n);
 
-/* A file format that we cannot read, recognized by its first bytes, so that it is not taken for bare elements. */
+/*
+ * A file format that we cannot read. It is recognized by its first bytes, so that such a file is
+ * not read as raw elements.
+ */
 struct io_foreign {
 	const char *what; /* "a GIF picture" */
 	const char *cure; /* "convert it to PNG" */
@@ -34,18 +38,28 @@ const struct io_foreign *io_foreign(const void *p, size_t n); /* NULL: none of t
 /* ---- .npy */
 
 struct npy {
-	enum dtype dtype; /* DT_NONE: a type that ONNX does not have, or numpy's void type of `size` bytes */
+	/* DT_NONE for a type that ONNX does not have, or for numpy's void type of `size` bytes */
+	enum dtype dtype;
 	struct shape shape;
-	bool fortran, big_endian; /* false if they make no difference, as with one axis or one byte */
-	char kind;		  /* numpy's letter: 'f', 'U', 'V', 'O', ... */
-	size_t size;		  /* bytes of an element */
-	size_t bytes;		  /* of all elements */
-	size_t data;		  /* offset of the first element */
+	/*
+	 * false if the order makes no difference, as with a single axis or with one-byte elements
+	 */
+	bool fortran, big_endian;
+	char kind;    /* numpy's letter for the kind of type: 'f', 'U', 'V', 'O', ... */
+	size_t size;  /* bytes of an element */
+	size_t bytes; /* of all elements */
+	size_t data;  /* offset of the first element */
 	char descr[32];
 };
-/* Read the head of an .npy file or member from its first n bytes, which must include all of the head. E-INPUT-FORMAT. */
+/*
+ * Reads the head of an .npy file or member from its first n bytes, which must include the complete
+ * head. Fails with E-INPUT-FORMAT.
+ */
 int npy_head(const void *p, size_t n, const char *what, struct npy *out, struct diag *d);
-/* Make a string tensor from elements of numpy's types 'U' and 'S'. NULL: no memory. */
+/*
+ * Makes a string tensor from elements of numpy's types 'U' and 'S'. Returns NULL if there is no
+ * memory.
+ */
 struct tensor *npy_strings(const struct npy *h, const unsigned char *p, struct arena *a);
 
 /* ---- .npz: a zip archive of .npy members */
@@ -54,21 +68,27 @@ struct zip_entry {
 	const char *name; /* without ".npy" */
 	bool deflated;
 	uint32_t crc;
-	uint64_t packed, size;	   /* bytes in the archive, and unpacked */
+	uint64_t packed, size;	   /* packed: bytes in the archive; size: bytes after unpacking */
 	const unsigned char *data; /* packed bytes */
 };
 struct zip {
 	struct zip_entry *entry;
 	size_t n;
 };
-/* Read the directory of an archive of n bytes at p, which must stay while the entries are used. E-INPUT-FORMAT. */
+/*
+ * Reads the directory of an archive of n bytes at p. The bytes must stay in memory while the
+ * entries are used. Fails with E-INPUT-FORMAT.
+ */
 int zip_open(const void *p, size_t n, const char *what, struct arena *a, struct zip *z,
 	     struct diag *d);
-/* Copy, or inflate, the first n bytes of a member. Returns how many there were. */
+/*
+ * Copies or inflates the first n bytes of a member. Returns the number of bytes, which is smaller
+ * if the member is shorter.
+ */
 size_t zip_peek(const struct zip_entry *e, void *to, size_t n);
 /*
- * Copy, or inflate, all e->size bytes of a member to `to` (which may be e->data of a stored member: nothing is copied
- * then) and compare the checksum. E-INPUT-FORMAT.
+ * Copies or inflates all e->size bytes of a member to `to`, and compares the checksum. For a stored
+ * (uncompressed) member, `to` may be e->data; then nothing is copied. Fails with E-INPUT-FORMAT.
  */
 int zip_read(const struct zip_entry *e, void *to, struct diag *d);
 
@@ -76,14 +96,20 @@ int zip_read(const struct zip_entry *e, void *to, struct diag *d);
 
 struct text_head {
 	int64_t count;
-	struct shape shape; /* of JSON; rank -1: plain text has none */
-	enum dtype dtype;   /* from the member "dtype" of a JSON object, else DT_NONE */
+	struct shape shape; /* shape of JSON data; rank -1 for plain text, which has no shape */
+	enum dtype dtype;   /* type from the member "dtype" of a JSON object, else DT_NONE */
 	bool strings;	    /* the elements are strings */
 };
-/* Count the elements and check that each fits the wanted type (DT_STRING or numbers). E-INPUT-FORMAT, with its line. */
+/*
+ * Counts the elements and checks that each fits the wanted type (DT_STRING or a numeric type).
+ * Fails with E-INPUT-FORMAT, which names the line of the first wrong element.
+ */
 int text_scan(enum io_kind kind, const char *p, size_t n, const char *what, enum dtype want,
 	      struct text_head *h, struct diag *d);
-/* Read the elements that text_scan() has counted, into a tensor of shape s in the arena. NULL: no memory. */
+/*
+ * Reads the elements that text_scan() has counted into a tensor of shape s in the arena. Returns
+ * NULL if there is no memory.
+ */
 struct tensor *text_read(enum io_kind kind, const char *p, size_t n, enum dtype want,
 			 const struct shape *s, struct arena *a);
 
@@ -93,22 +119,31 @@ enum io_format { IO_SAVE_NPY, IO_SAVE_NPZ, IO_SAVE_PB, IO_SAVE_BIN, IO_SAVE_JSON
 
 struct io_output {
 	const char *name;
-	const struct tensor *tensor; /* NULL or V_NONE: an optional without a value */
+	/* the tensor; NULL or V_NONE for an optional without a value */
+	const struct tensor *tensor;
 };
-/* Check that files can be created in the folder, which is created if it is missing. E-OUTPUT. */
+/*
+ * Checks that files can be created in the folder, which is created if it is missing. Fails with
+ * E-OUTPUT.
+ */
 int io_probe_folder(const char *dir, struct diag *d);
 /*
- * Write n outputs to files in dir; each file is written completely or not at all. paths[i] gets the file of output i,
- * in the arena; NULL: it was empty. E-OUTPUT, and a note for each type that the format lacks and that was widened.
+ * Writes n outputs to files in dir; each file is written completely or not at all. paths[i] gets
+ * the path of output i's file, in the arena, or NULL if the output was an empty optional. Fails
+ * with E-OUTPUT. Adds a note for each output whose type the format lacks and which was therefore
+ * written as a wider type.
  */
 int io_save(const char *dir, enum io_format format, const struct io_output *out, size_t n,
 	    const char **paths, struct arena *a, struct diag *d);
 struct json;
-/* Write element i of a tensor into the open array; a complex number as two numbers. */
+/* Writes element i of a tensor into the open array. A complex number is written as two numbers. */
 void io_json_element(struct json *j, const struct tensor *t, int64_t i);
-/* Write the member "shape" into the open object. */
+/* Writes the member "shape" into the open object. */
 void io_json_shape(struct json *j, const struct shape *s);
-/* A file name for an output: characters that are special to file systems or shells become '_'. */
+/*
+ * Makes a file name from an output's name: characters that are special to file systems or shells
+ * become '_'.
+ */
 const char *io_file_name(struct arena *a, const char *name);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read numpy's formats: the heads of .npy files, and .npz files, which are zip archives of .npy members. */
+/*
+ * Reads numpy's formats: the heads of .npy files, and .npz files, which are zip archives of .npy
+ * members.
+ */
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "io/io.h"
@@ -42,7 +45,10 @@ static bool take_word(struct dict *s, const char *w)
 	return true;
 }
 
-/* Read a string in single or double quotes, without escapes; a longer one than `room` is cut. */
+/*
+ * Reads a string in single or double quotes, without escapes. A string that does not fit into
+ * `room` bytes is cut.
+ */
 static bool take_string(struct dict *s, char *to, size_t room)
 {
 	size_t n = 0;
@@ -263,7 +269,7 @@ static int refuse_zip(const struct zip_reader *r, const char *why)
 		    .message = fmt(r->d, "%s is no valid .npz archive: %s", r->what, why));
 }
 
-/* Find the directory: its offset and its number of entries. */
+/* Finds the archive's directory: its offset and its number of entries. */
 static int zip_end(const struct zip_reader *r, uint64_t *at, uint64_t *count)
 {
 	size_t back = r->n < 22 + 65535 ? r->n : 22 + 65535;
@@ -287,7 +293,10 @@ static int zip_end(const struct zip_reader *r, uint64_t *at, uint64_t *count)
 	return refuse_zip(r, "it has no directory; it is cut short or no archive");
 }
 
-/* Sizes and offsets that do not fit into 32 bits are in an extra field, in the order of `wide`. */
+/*
+ * Reads sizes and offsets that do not fit into 32 bits. They are in an extra field of the entry, in
+ * the order of the array `wide`.
+ */
 static void zip64_extra(const unsigned char *x, size_t n, struct zip_entry *e, uint64_t *offset)
 {
 	while (n >= 4) {
@@ -309,7 +318,7 @@ static void zip64_extra(const unsigned char *x, size_t n, struct zip_entry *e, u
 	}
 }
 
-/* Read the directory entry at *at, which then points to the next one. */
+/* Reads the directory entry at offset *at, and advances *at to the next entry. */
 static int zip_member(const struct zip_reader *r, uint64_t *at, struct arena *a, struct zip_entry *e)
 {
 	if (r->n < 46 || *at > r->n - 46 || le32(r->p + *at) != 0x02014b50)
@@ -358,7 +367,10 @@ int zip_open(const void *p, size_t n, const char *what, struct arena *a, struct 
 	return rc;
 }
 
-/* Inflate up to n bytes. Returns how many there were; *ended: the stream ends with them. */
+/*
+ * Inflates up to n bytes. Returns the number of bytes. Sets *ended if the compressed stream ends
+ * with these bytes.
+ */
 static size_t inflate_some(const struct zip_entry *e, void *to, size_t n, bool *ended)
 {
 	z_stream s = {0};
@@ -381,8 +393,11 @@ static size_t inflate_some(const struct zip_entry *e, void *to, size_t n, bool *
 		if (a == s.avail_in && b == s.avail_out)
 			break;
 	}
-	if (rc == Z_OK &&
-	    !out) { /* the end mark may be unread; a spare byte of output shows data beyond n bytes */
+	/*
+	 * The end mark may not have been read yet. Room for one more byte shows whether data follow
+	 * after the n bytes.
+	 */
+	if (rc == Z_OK && !out) {
 		unsigned char spare;
 		s.avail_in = in < 1u << 30 ? (uInt)in : 1u << 30;
 		s.next_out = &spare;

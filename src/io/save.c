@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Write outputs to files. */
+/* Writes outputs to files. */
 #include "base/hash.h"
 #include "base/json_write.h"
 #include "base/mem.h"
@@ -16,7 +16,10 @@
 #include <string.h>
 #include <zlib.h>
 
-/* Bytes of an output's name that are used: file names have at most 255, and a number and an extension follow. */
+/*
+ * Most bytes of an output's name that a file name contains. File names have at most 255 bytes, and
+ * a number and an extension follow the output's name.
+ */
 enum { MAX_NAME_BYTES = 200 };
 
 const char *io_file_name(struct arena *a, const char *name)
@@ -48,7 +51,10 @@ int io_probe_folder(const char *dir, struct diag *d)
 
 /* ---- .npy */
 
-/* numpy's name of the type; NULL: it has none, and *as is a type that can hold all its values. */
+/*
+ * Returns numpy's name of the type. If numpy lacks the type, returns NULL and sets *as to a type
+ * that can hold all its values.
+ */
 static const char *numpy_type(enum dtype t, enum dtype *as)
 {
 	static const struct {
@@ -68,7 +74,10 @@ static const char *numpy_type(enum dtype t, enum dtype *as)
 	return NULL;
 }
 
-/* Convert strings to numpy's type 'U': UTF-32, all as wide as the longest, which has *chars characters. */
+/*
+ * Converts strings to numpy's type 'U': UTF-32, with every string padded to the longest, which has
+ * *chars characters.
+ */
 static struct tensor *utf32_strings(const struct tensor *t, struct arena *a, size_t *chars)
 {
 	int64_t n = tensor_count(t);
@@ -125,7 +134,7 @@ static const char *npy_dict(struct arena *a, const char *type, const struct shap
 	return head;
 }
 
-/* Make the content of an .npy file: head and data. out->owned must be freed with mem_free(). */
+/* Makes the content of an .npy file: head and data. The caller frees out->owned with mem_free(). */
 static int npy_make(const struct tensor *t, const char *name, struct arena *a,
 		    struct npy_image *out, struct diag *d)
 {
@@ -176,14 +185,18 @@ static void add_le(struct str *b, uint64_t v, int bytes)
 	str_add_n(b, c, (size_t)bytes);
 }
 
-/* The fields that local and central headers have in common. The 32-bit sizes are marked as being in the extra field. */
+/*
+ * Writes the fields that local and central headers have in common. The 32-bit sizes get the value
+ * that refers to the zip64 extra field.
+ */
 static void zip_fields(struct str *b, uint32_t crc, size_t name)
 {
 	add_le(b, 45, 2);    /* version that knows zip64 */
 	add_le(b, 0x800, 2); /* names are UTF-8 */
 	add_le(b, 0, 2);     /* stored */
 	add_le(b, 0, 2);
-	add_le(b, 0x21, 2); /* 1 January 1980: the same outputs make the same file */
+	/* the date 1 January 1980, so that the same outputs always give the same file */
+	add_le(b, 0x21, 2);
 	add_le(b, crc, 4);
 	add_le(b, 0xffffffff, 4);
 	add_le(b, 0xffffffff, 4);
@@ -197,7 +210,11 @@ static void zip_add(struct zip_writer *z, const char *name, const struct npy_ima
 	uLong crc = crc32_z(0, (const Bytef *)m->head, m->head_bytes);
 	size_t len = strlen(name);
 
-	if (m->bytes) /* the data of a tensor without elements are NULL, at which zlib begins anew */
+	/*
+	 * a tensor without elements has no data, and crc32_z() with a NULL pointer would restart the
+	 * checksum
+	 */
+	if (m->bytes)
 		crc = crc32_z(crc, m->data, m->bytes);
 	add_le(&b, 0x04034b50, 4);
 	zip_fields(&b, (uint32_t)crc, len);
@@ -337,7 +354,10 @@ static int json_file(struct file_out *f, const struct tensor *t, struct arena *a
 
 /* ---- .png */
 
-/* Channels, height and width if the tensor can be written as a picture; *last: channels are the last axis. */
+/*
+ * Returns true if the tensor can be written as a picture, and sets channels, height and width.
+ * *last is set if channels are the last axis.
+ */
 static bool picture_size(const struct tensor *t, int64_t *c, int64_t *h, int64_t *w, bool *last)
 {
 	int64_t d[3];
@@ -360,8 +380,8 @@ static bool picture_size(const struct tensor *t, int64_t *c, int64_t *h, int64_t
 }
 
 /*
- * Choose a linear map of the values to 0..255: u8 stays; values from 0 to 1 are multiplied by 255; others are stretched
- * so that the smallest becomes 0 and the largest 255.
+ * Chooses a linear map of the values to 0..255: u8 stays; values from 0 to 1 are multiplied by 255;
+ * others are stretched so that the smallest becomes 0 and the largest 255.
  */
 static void choose_levels(const struct tensor *t, double *add, double *times)
 {
@@ -467,7 +487,10 @@ static int write_file(const char *path, enum io_format format, const struct tens
 	return rc;
 }
 
-/* One tensor of a sequence, map or optional. Most formats hold one tensor a file, so each part gets its own file. */
+/*
+ * One tensor of a sequence, map or optional. Most formats hold one tensor per file, so each tensor
+ * gets its own file.
+ */
 struct part {
 	const char *name;
 	const struct tensor *t;
@@ -506,7 +529,10 @@ static void add_parts(const struct tensor *t, const char *name, struct part *to,
 	}
 }
 
-/* A path in dir that no other output of this run has: a number is appended if the name is taken. */
+/*
+ * Returns a path in dir that no other output of this run has. Appends a number if the name is
+ * already taken.
+ */
 static const char *unique_path(struct map *taken, const char *dir, const char *name,
 			       const char *ending, struct arena *a)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Read tensors from text: numbers separated by blanks or commas, strings one a line, or JSON. The same functions
- * make two passes over the text: the first counts and checks the elements, the second stores them.
+ * Reads tensors from text: numbers separated by blanks or commas, one string per line, or JSON. The
+ * same functions make two passes over the text: the first counts and checks the elements, the
+ * second stores them.
  */
 #include "base/json_read.h"
 #include "io/io.h"
@@ -13,22 +14,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Characters that a number may have; no person or program writes longer ones. */
+/* Most characters that a number may have. No person or program writes longer numbers. */
 enum { MAX_NUMBER_CHARS = 400 };
 
 struct walk {
-	struct json_scan s; /* what is left of the text, plain text too */
+	struct json_scan s; /* the text that is still to be read; used for plain text too */
 	const char *start;
 	enum dtype want;
 	struct text_head *head;
-	/* second pass: the tensor of numbers, or the strings */
+	/* set in the second pass: the tensor of numbers, or the strings */
 	struct tensor *to;
 	const char **text;
 	size_t *length;
 	/* JSON */
-	struct shape dims;    /* sizes of the nested arrays; -1: none of that depth has ended yet */
-	int64_t at[MAX_RANK]; /* elements so far of the open array of each depth */
-	int flat;	      /* depth at which the scalars are; -1: none read yet */
+	/*
+	 * length of the arrays at each depth of nesting; -1 until the first array of that depth has
+	 * ended
+	 */
+	struct shape dims;
+	int64_t at[MAX_RANK]; /* number of elements read so far in the open array of each depth */
+	int flat; /* depth at which the scalars are; -1 before the first scalar is read */
 };
 
 static bool is_float(enum dtype t)
@@ -36,7 +41,7 @@ static bool is_float(enum dtype t)
 	return dtype_class(t) == DT_FLOAT || dtype_class(t) == DT_COMPLEX;
 }
 
-/* Numbers per element: a complex number is written as two. */
+/* Returns how many numbers an element has in the text: a complex number is written as two. */
 static int64_t parts_of(enum dtype t)
 {
 	return dtype_class(t) == DT_COMPLEX ? 2 : 1;
@@ -47,7 +52,7 @@ static enum dtype part_type(enum dtype t)
 	return t == DT_C64 ? DT_F32 : t == DT_C128 ? DT_F64 : t;
 }
 
-/* Whether an integer, as sign and magnitude, fits into a type of at most 64 bits. */
+/* Returns true if an integer, given as sign and magnitude, fits into a type of at most 64 bits. */
 static bool in_range(enum dtype t, bool negative, uint64_t magnitude)
 {
 	unsigned bits = t == DT_BOOL ? 1 : dtype_bits(t);
@@ -68,7 +73,8 @@ static bool read_int(struct walk *w, const char *s, int64_t i)
 
 	errno = 0;
 	uint64_t v = strtoull(s + (negative || *s == '+'), &end, 10);
-	if (*end == '.' || *end == 'e' || *end == 'E') { /* 3.0 and 1e3 are integers too */
+	/* also accept integers that are written as 3.0 or 1e3 */
+	if (*end == '.' || *end == 'e' || *end == 'E') {
 		double f = strtod(s, &end);
 		if (*end || f != nearbyint(f) || fabs(f) >= 0x1p53)
 			return json_fail(&w->s, "the model takes integers, and this is none");
@@ -83,7 +89,7 @@ static bool read_int(struct walk *w, const char *s, int64_t i)
 	return true;
 }
 
-/* Check, and in the second pass store, number i, whose text has n bytes. */
+/* Checks number i, whose text has n bytes at p. In the second pass, also stores its value. */
 static bool read_number(struct walk *w, const char *p, size_t n, int64_t i)
 {
 	char s[MAX_NUMBER_CHARS + 1], *end;
@@ -193,7 +199,7 @@ static bool json_scalar(struct walk *w, int depth)
 	return true;
 }
 
-/* End the array at `depth`: all arrays of a depth must have the same length. */
+/* Ends the open array at `depth`, and checks that all arrays of a depth have the same length. */
 static bool json_close(struct walk *w, int depth)
 {
 	if (w->dims.rank <= depth) {
@@ -207,7 +213,7 @@ static bool json_close(struct walk *w, int depth)
 	return true;
 }
 
-/* Read nested arrays, without recursion: at[] counts the elements of the open ones. */
+/* Reads nested arrays without recursion: at[] counts the elements of the open arrays. */
 static bool json_value(struct walk *w)
 {
 	int depth = 0;
@@ -224,7 +230,7 @@ static bool json_value(struct walk *w)
 		} else if (!json_scalar(w, depth)) {
 			return false;
 		}
-		/* a value has ended: count it, and close what closes */
+		/* count the value that has just ended, and close all arrays that end after it */
 		for (;;) {
 			if (!depth)
 				return true;
@@ -260,7 +266,10 @@ static bool json_shape(struct walk *w, struct shape *s)
 	return true;
 }
 
-/* Read a member of {"dtype": "f32", "shape": [2,3], "data": [...]}; other members must be strings and are skipped. */
+/*
+ * Reads a member of {"dtype": "f32", "shape": [2,3], "data": [...]}; other members must be strings
+ * and are skipped.
+ */
 static bool json_member(struct walk *w, struct shape *shape, bool *data)
 {
 	const char *key, *s;
@@ -308,7 +317,10 @@ static bool walk_json(struct walk *w)
 	if (w->s.p < w->s.end)
 		return json_fail(&w->s, "something stands behind the end");
 	w->head->shape = w->dims;
-	/* With "shape" the two numbers of a complex element may follow each other; else they form a dimension. */
+	/*
+	 * If the member "shape" is given, the two numbers of a complex element may simply follow
+	 * each other. Otherwise they form the last dimension.
+	 */
 	if (parts_of(w->want) > 1 && shape.rank < 0) {
 		int last = w->dims.rank - 1;
 		if (last < 0 || w->dims.dim[last] != 2)

@@ -25,8 +25,8 @@
 const char *const precision_names[PRECISIONS + 1] = {"fp32", "tf32", "fp16", "bf16", "auto"};
 
 /*
- * Warm-up takes at most WARM_RUNS runs or WARM_NS. Then runs are measured until RUN_NS have passed or there are
- * MAX_RUNS, but at least MIN_RUNS.
+ * Warm-up takes at most WARM_RUNS runs or WARM_NS nanoseconds. Then runs are measured until RUN_NS
+ * nanoseconds have passed or MAX_RUNS runs were made, but at least MIN_RUNS runs.
  */
 enum { WARM_RUNS = 3, MAX_RUNS = 30, MIN_RUNS = 3 };
 static const uint64_t WARM_NS = 300000000, RUN_NS = 500000000;
@@ -91,7 +91,10 @@ static const char *describe_failure(struct attempt *x, const struct diag *d)
 	return arena_str(x->arena, f->message ? f->message : code_title(f->code));
 }
 
-/* Median time of a run in seconds, or 0 if a run fails. out receives the outputs of the last run. */
+/*
+ * Returns the median time of a run in seconds, or 0 if a run fails. `out` receives the outputs of
+ * the last run.
+ */
 static double measure_run(struct session *s, const struct tensor *const *in,
 			  const struct tensor **out, struct diag *d)
 {
@@ -152,8 +155,8 @@ static void keep_outputs(struct attempt *x, const struct session *s, const struc
 }
 
 /*
- * Whether every output of floating-point type is all zeros or not finite. Outputs of other types are not
- * compared.
+ * Returns true if all elements of all floating-point outputs are 0 or not finite. Outputs of other
+ * types are not compared.
  */
 static bool all_zero(const struct attempt *x)
 {
@@ -170,8 +173,8 @@ static bool all_zero(const struct attempt *x)
 }
 
 /*
- * Tries one precision. False if that is fp32 and it does not run: then there is nothing to compare the others
- * with.
+ * Tries one precision. Returns false if the precision is fp32 and the model does not run: the other
+ * precisions then cannot be compared.
  */
 static bool try_precision(struct attempt *x, struct precision_trial *t)
 {
@@ -230,8 +233,8 @@ static void try_precisions(struct attempt *x, struct precision_choice *c)
 /* ---- what is known --------------------------------------------------------------------------- */
 
 /*
- * Where a choice is kept: the cache's folder stands for device and driver, the key for everything else that
- * matters.
+ * The place of a choice in the tuning cache. The cache's folder identifies device and driver; the
+ * key identifies everything else on which the choice depends.
  */
 struct place {
 	struct cache *cache;
@@ -293,7 +296,8 @@ static const char *cache_key(struct attempt *x, const struct model *m, const str
 	uint64_t hash = hash_model(x->path, m);
 	char versions[256] = "";
 
-	backends_warm_end(); /* only libraries that are already open have a known version */
+	/* wait until the libraries are open, because only open libraries have a known version */
+	backends_warm_end();
 	if (x->backend->versions)
 		x->backend->versions(versions, sizeof(versions));
 	str_addf(&s, "precision 1 %s %016" PRIx64 " %d %d %d", versions, hash, c->optimize,
@@ -363,8 +367,8 @@ enum { LIBRARIES_USED = WARM_DRIVER | WARM_PRODUCTS | WARM_CONVOLUTIONS };
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 /*
- * The backend of the accelerator that a session would take, and the folder of its device in the tuning cache; NULL
- * when the session would run on the host.
+ * Finds the backend of the accelerator that a session would use, and the folder of its device in
+ * the tuning cache. Returns NULL if the session would run on the host.
  */
 static const struct backend *find_accelerator(const struct run_config *c, struct arena *a,
 					      const char **folder)
@@ -512,7 +516,11 @@ struct precision_choice precision_auto(const char *path, const struct run_config
 	off_t at = lseek(STDIN_FILENO, 0, SEEK_CUR);
 	if (!child_fork(&child, MAX_TRIALS_BYTES, try_and_write, &task))
 		return c;
-	if (warm) /* the libraries that a session here will need load while the child tries */
+	/*
+	 * while the child tries the precisions, load the libraries that a session in this process
+	 * will need
+	 */
+	if (warm)
 		backends_warm_begin(config->device, LIBRARIES_USED);
 	child_wait(&child, INFINITY);
 	const struct jvalue *v =
@@ -525,7 +533,11 @@ struct precision_choice precision_auto(const char *path, const struct run_config
 	else
 		c.why = "the process that tried the others ended early";
 	child_free(&child);
-	if (at >= 0) /* the child has read inputs from it, and this process reads them again */
+	/*
+	 * the child has read inputs from standard input; rewind it, because this process reads them
+	 * again
+	 */
+	if (at >= 0)
 		(void)lseek(STDIN_FILENO, at, SEEK_SET);
 	return c;
 }

@@ -21,37 +21,42 @@ extern const char *const precision_names[PRECISIONS + 1]; /* enum precision */
 struct precision_trial {
 	int precision;
 	bool fits;
-	double seconds;	    /* median time of a run; 0: not measured */
+	double seconds;	    /* median time of a run; 0 if not measured */
 	double error;	    /* the largest of all outputs */
 	const char *output; /* whose it is; NULL: none */
-	const char *why;    /* why it does not fit; NULL if it fits */
+	const char *why;    /* reason why the precision does not fit; NULL if it fits */
 };
 struct precision_choice {
 	int taken;  /* enum precision */
 	bool known; /* found in the cache */
 	bool doubtful; /* fp32's outputs are useless for comparison, so that fp32 is taken, with a warning */
-	const char *why;   /* why nothing was chosen or compared; NULL if the trials say it */
+	/* reason why nothing was chosen or compared; NULL if the trials contain the reasons */
+	const char *why;
 	const char *label; /* of several: whose; NULL */
 	size_t n;
 	struct precision_trial trial[PRECISIONS];
 };
 
 /*
- * Makes the choice in a child process, so that the trials leave nothing behind in this one. This process must
- * not use a device or threads yet. If the model cannot run at all, fp32 is returned, and the session that is
- * opened next reports the error. warm: begin to open the GPU's libraries in this process meanwhile; false if
- * the caller will fork again.
+ * Makes the choice in a child process, so that the trials leave nothing behind in this one. This
+ * process must not use a device or threads yet. If the model cannot run at all, fp32 is returned,
+ * and the session that is opened next reports the error. If `warm` is set, this process begins to
+ * open the GPU's libraries meanwhile; it must be false if the caller will fork again.
  */
 struct precision_choice precision_auto(const char *path, const struct run_config *config,
 				       const struct input_request *request, bool warm,
 				       struct arena *a);
 
 /*
- * Decides which trial to take: fills `fits`, `why` and `taken`. zeros: all outputs of fp32 are 0 or not finite.
+ * Decides which trial to take, and fills `fits`, `why` and `taken`. `zeros` is true if all outputs
+ * of fp32 are 0 or not finite.
  */
 void precision_judge(struct precision_choice *c, bool zeros);
 
-/* Write the choice as members of the JSON object that is open, and read it back. */
+/*
+ * Write the choice as members of the JSON object that is open, and read it back from such an
+ * object.
+ */
 void precision_write(const struct precision_choice *c, struct json *j);
 struct precision_choice precision_read(const struct jvalue *v, struct arena *a);
 

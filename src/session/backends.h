@@ -2,8 +2,9 @@
 #ifndef SESSION_BACKENDS_H
 #define SESSION_BACKENDS_H
 /*
- * The backends of this build. backends.def and backends.c alone name them; everything else above src/cpu and gpu/
- * works on this table, by the functions that struct backend has or leaves NULL.
+ * The table of the backends of this build. Only backends.def and backends.c name single backends.
+ * All other code outside of src/cpu and gpu/ uses this table and the functions in struct backend,
+ * which are NULL if a backend lacks them.
  */
 #include "backend/backend.h"
 
@@ -22,17 +23,24 @@ static inline const struct backend *host_backend(void)
 }
 
 /*
- * The backend that a device's name asks for, and the number of its device: "cpu", "cuda" (number 0), "cuda:1" (at
- * most four digits). NULL for any other text, `auto` among it. ordinal may be NULL.
+ * Returns the backend for a device's name, and stores the number of the device in *ordinal: "cpu",
+ * "cuda" (number 0), "cuda:1" (at most four digits). Returns NULL for any other text, including
+ * `auto`. ordinal may be NULL.
  */
 const struct backend *backend_named(const char *device, int *ordinal);
-/* What a user may write for a device, in the arena: "cpu, cuda or cuda:N". */
+/* Returns the device names that a user may write, in the arena: "cpu, cuda or cuda:N". */
 const char *backend_words(struct arena *a);
 
-/* Whether some accelerator has a device; opens none. When not, `why` gets the reasons. */
+/*
+ * Returns true if any accelerator has a device. Opens no device. If there is none, `why` gets the
+ * reasons.
+ */
 bool accelerator_found(struct diag *why);
 
-/* warm_begin and warm_end of all accelerators that `device` (NULL: auto) may mean. */
+/*
+ * Call warm_begin() and warm_end() of all accelerators that `device` may mean. NULL stands for
+ * auto.
+ */
 void backends_warm_begin(const char *device, unsigned parts);
 void backends_warm_end(void);
 

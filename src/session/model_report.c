@@ -160,7 +160,10 @@ struct cost report_cost(const struct graph *g, const struct node *n, struct vinf
 	struct infer c = {.graph = g, .node = n, .info = info, .arena = a};
 	struct cost r = {.known = true};
 	int64_t elements = 0;
-	/* An operator that reads part of its data, such as an embedding, reads as many bytes as it writes. */
+	/*
+	 * An operator that reads only part of its data input, such as an embedding, reads as many
+	 * bytes as it writes.
+	 */
 	bool part = n->op && n->nout && op_flags(n->op) & OP_READS_PART;
 
 	for (uint32_t i = 0; i < n->nin; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef SESSION_MODEL_REPORT_H
 #define SESSION_MODEL_REPORT_H
-/* Reports on a model that need neither a run nor a device: operators, weights, cost. */
+/* Reports on a model's operators, weights and cost, which need neither a run nor a device. */
 #include "backend/backend.h"
 #include "ir/graph.h"
 #include "session/backends.h"
@@ -11,16 +11,21 @@ struct op_count {
 	int since; /* opset version in which the operator got the meaning that the model uses; 0: unknown operator */
 	uint32_t count;
 	/*
-	 * By backend: whether this build has a kernel for the operator, or on the host an expansion. Types and
-	 * attributes may still keep a single node off an accelerator.
+	 * For each backend, true if this build has a kernel for the operator. On the host, an
+	 * expansion into other operators counts too. A single node may still be refused by an
+	 * accelerator because of its types or attributes.
 	 */
 	bool on[BACKENDS];
 };
 /*
- * The graph's operators, bodies of control flow included, the most frequent first. An array of *n in the arena.
+ * Returns the operators of the graph and of its control-flow bodies, the most frequent first, as an
+ * array of *n elements in the arena.
  */
 struct op_count *report_ops(const struct graph *g, struct arena *a, size_t *n);
-/* The names of backends that run the operator: "cpu, cuda", or "no device". In the arena. */
+/*
+ * Returns the names of the backends that run the operator, in the arena: "cpu, cuda", or "no
+ * device".
+ */
 const char *report_devices(const struct op_count *op, struct arena *a);
 
 struct weight_sum {
@@ -28,29 +33,33 @@ struct weight_sum {
 	uint64_t tensors, elements, bytes;
 };
 /*
- * Sums the initializers by dtype, bodies of control flow included. sums has DT_COUNT elements, indexed by
- * dtype; element 0 sums all of them.
+ * Sums the initializers of each dtype, including those of control-flow bodies. sums has DT_COUNT
+ * elements, indexed by dtype; element 0 sums all of them.
  */
 void report_weights(const struct graph *g, struct weight_sum *sums);
 
 struct statistics {
 	int64_t count, zeros, nans, infs;
-	double min, max, mean, std; /* of the finite elements; NAN if there are none */
+	double min, max, mean, std; /* statistics of the finite elements; NAN if there are none */
 };
-/* Statistics of any tensor but one of strings. */
+/* Computes the statistics of a tensor of any type except strings. */
 struct statistics report_statistics(const struct tensor *t);
 
 struct cost {
-	int64_t macs; /* multiply-adds, for operators made of them (products, convolutions); else 0 */
-	int64_t flops; /* 2 * macs, or one for each output element */
+	/* number of multiply-adds of matrix products and convolutions; 0 for other operators */
+	int64_t macs;
+	int64_t flops; /* 2 * macs, or one operation for each output element if macs is 0 */
 	int64_t bytes; /* inputs, weights and outputs, each counted once */
-	bool known;    /* false: some shape is not known, and the numbers are 0 */
+	bool known;    /* false if some shape is not known; the numbers are then 0 */
 };
-/* What one run of the node costs. info: by value id, with shapes as far as they are known. */
+/*
+ * Returns the cost of one run of the node. `info` is indexed by value id and has all shapes that
+ * are known.
+ */
 struct cost report_cost(const struct graph *g, const struct node *n, struct vinfo *info,
 			struct arena *a);
 
-/* Calls f(graph, node, arg) for each node of the graph and of all bodies below it. */
+/* Calls f(graph, node, arg) for each node of the graph and of all control-flow bodies inside it. */
 void report_each(const struct graph *g,
 		 void (*f)(const struct graph *, const struct node *, void *), void *arg);
 

@@ -24,7 +24,11 @@ struct session {
 	struct instance *instance;
 	struct session_times times;
 	const char *why;
-	int64_t *bound; /* for each symbol: its size in the inputs of the current call, -1 if not known yet */
+	/*
+	 * for each symbolic dimension: its size in the inputs of the current call, -1 if not known
+	 * yet
+	 */
+	int64_t *bound;
 	uint32_t nbound;
 	struct uploaded *uploaded;
 };
@@ -48,7 +52,9 @@ static void add_warm_parts(const struct graph *g, const struct node *n, void *ar
 		*what |= WARM_PRODUCTS;
 }
 
-/* Which parts (WARM_*) the model's operators are likely to use. */
+/*
+ * Returns the parts of the device's software (WARM_*) that the model's operators are likely to use.
+ */
 static unsigned warm_parts_of(const struct model *m)
 {
 	unsigned what = 0;
@@ -62,7 +68,9 @@ static bool is_auto(const char *device)
 	return !device || !strcmp(device, "auto");
 }
 
-/* Whether the user asked for an accelerator, or `auto` will find one. Opens no device. */
+/*
+ * Returns true if the user asked for an accelerator, or if `auto` will find one. Opens no device.
+ */
 static bool expects_accelerator(const struct run_config *c)
 {
 	struct diag why = {0};
@@ -88,7 +96,8 @@ struct session *session_open(const char *path, const struct run_config *config, 
 		if (backends[i]->configure)
 			backends[i]->configure(&s->config);
 	/*
-	 * overlap the driver's start with reading the model, and the opening of libraries with reading inputs
+	 * start the driver while the model is read; the libraries are opened below, while the
+	 * caller reads inputs
 	 */
 	backends_warm_begin(config->device, WARM_DRIVER);
 	if (config->threads > 0)
@@ -177,7 +186,10 @@ static int open_accelerator(struct session *s, const struct backend *b, int ordi
 	return 0;
 }
 
-/* Why `auto` could not use an accelerator, in a few words that live as long as the session. */
+/*
+ * Returns the reason why `auto` could not use an accelerator, as a short text that lives as long as
+ * the session.
+ */
 static const char *describe_refusal(struct session *s, const struct diag *why)
 {
 	const struct finding *f = why->first;
@@ -186,7 +198,7 @@ static const char *describe_refusal(struct session *s, const struct diag *why)
 	return arena_printf(&s->arena, "no usable GPU: %s", what);
 }
 
-/* The first accelerator that opens, else the host. */
+/* Opens the first accelerator that can be opened, or else uses the host. */
 static void choose_automatically(struct session *s)
 {
 	s->why = NULL;
@@ -200,7 +212,7 @@ static void choose_automatically(struct session *s)
 		s->why = "auto found it";
 }
 
-/* A device that the user named is never replaced by another one. */
+/* Opens the device that the user named. A named device is never replaced by another one. */
 static int choose_device(struct session *s, const char *name, struct diag *d)
 {
 	int ordinal = 0;
@@ -217,7 +229,10 @@ static int choose_device(struct session *s, const char *name, struct diag *d)
 	return b == host_backend() ? 0 : open_accelerator(s, b, ordinal, d);
 }
 
-/* TF32 is a mode of NVIDIA's tensor cores; the CPU has no such arithmetic. */
+/*
+ * Refuses TF32 on the CPU: TF32 is a mode of NVIDIA's tensor cores, and the CPU has no such
+ * arithmetic.
+ */
 static int check_precision(const struct session *s, struct diag *d)
 {
 	if (s->config.precision != PRECISION_TF32 || s->runtime.backend != s->runtime.cpu)
@@ -262,8 +277,8 @@ static int start_device(struct session *s, struct diag *d)
 }
 
 /*
- * A dimension that the model gives a name must have the same size in all inputs. bound: that size by symbol,
- * -1: not seen yet.
+ * Checks that a symbolic dimension has the same size in all inputs. `bound` is indexed by symbol
+ * and holds the size, or -1 if the symbol has not been seen yet.
  */
 static int check_dims(const struct session *s, const struct value *v, const struct tensor *t,
 		      int64_t *bound, struct diag *d)
@@ -329,7 +344,10 @@ static int check_and_start(struct session *s, const struct tensor *const *in, st
 	return err ? err : start_device(s, d);
 }
 
-/* Makes the device's context current for the time of a call; leave_device() restores the caller's. */
+/*
+ * Makes the device's context current for the duration of a call. leave_device() restores the
+ * caller's context.
+ */
 static int enter_device(struct session *s, struct diag *d)
 {
 	const struct backend *b = s->runtime.backend;

@@ -15,74 +15,80 @@ struct session;
 struct session_times {	   /* nanoseconds */
 	uint64_t load;	   /* file to graph */
 	uint64_t optimize; /* generic passes */
-	uint64_t open;	   /* device, at the first prepare or run */
-	uint64_t plan;	   /* the newest plan: shapes, kernels, packed weights, memory */
-	uint64_t run;	   /* the newest run, plan left out */
+	uint64_t open;	   /* time to open the device, at the first prepare or run */
+	uint64_t plan; /* time to make the newest plan: shapes, kernels, packed weights, memory */
+	uint64_t run;  /* time of the newest run, without making its plan */
 };
 
 /*
- * Loads and optimizes the model. No device is opened and no memory for tensors is taken before the first
- * prepare or run, so that the caller can check inputs in between. NULL with findings in d on failure.
+ * Loads and optimizes the model. No device is opened and no memory for tensors is taken before the
+ * first prepare or run, so that the caller can check inputs in between. On failure, returns NULL
+ * and adds findings to d.
  */
 struct session *session_open(const char *path, const struct run_config *config, struct diag *d);
 void session_close(struct session *s);
 
 /*
- * The model after the optimizations that do not depend on the device. The order of its graph's `in` and `out`
- * is that of the arguments of session_run.
+ * Returns the model after the optimizations that do not depend on the device. The inputs and
+ * outputs of session_run() have the order of its graph's `in` and `out`.
  */
 const struct model *session_model(const struct session *s);
 const char *session_device(const struct session *s);	 /* "cpu" */
 const char *session_device_why(const struct session *s); /* "no CUDA driver: ..." */
 
 /*
- * Makes the plan for inputs of these types and shapes. Their contents matter only where a shape depends on
- * them.
+ * Makes the plan for inputs of these types and shapes. The inputs' contents matter only if a shape
+ * depends on them.
  */
 int session_prepare(struct session *s, const struct tensor *const *in,
 		    struct segment_report *report, struct diag *d);
 /*
- * Runs the model once. in: a tensor for each of the graph's inputs, in order; the caller owns them; they are in
- * host memory or from session_upload. out: pointers to the outputs, valid until the next run or close. Every
- * tensor is checked against the model's declared types and shapes first (E-INPUT-*).
+ * Runs the model once. in: one tensor for each of the graph's inputs, in order. The caller owns
+ * these tensors, which are in host memory or come from session_upload(). out: receives pointers to
+ * the outputs, which are valid until the next run or close. Every tensor is checked against the
+ * model's declared types and shapes first (E-INPUT-*).
  */
 int session_run(struct session *s, const struct tensor *const *in, const struct tensor **out,
 		struct diag *d);
 void session_observe(struct session *s, struct observer *o); /* NULL ends it */
 
 /*
- * Tensors in the memory of the session's device (on the CPU: host memory). session_upload copies a tensor there
- * for use as an input; the copy lives as long as the session; NULL with a finding. After
- * session_outputs_stay(true) outputs stay in device memory, which their `device` member tells. The host can
- * read tensors in device memory only by session_fetch.
+ * Functions for tensors in the memory of the session's device, which is host memory on the CPU.
+ * session_upload copies a tensor to the device for use as an input. The copy lives as long as the
+ * session; on failure the function returns NULL and adds a finding. After
+ * session_outputs_stay(true), outputs stay in device memory, as their `device` member shows. The
+ * host can read tensors in device memory only by session_fetch.
  */
 const struct tensor *session_upload(struct session *s, const struct tensor *t, struct diag *d);
 int session_outputs_stay(struct session *s, bool stay, struct diag *d);
 int session_fetch(struct session *s, void *to, const struct tensor *t, struct diag *d); /* t->bytes */
 
 /*
- * Bytes of the device's memory that all its users together take, by the driver's count; 0 before a device is
- * open, and on the CPU.
+ * Returns the bytes of device memory that all processes together use, as the driver counts them.
+ * Returns 0 before a device is open, and on the CPU.
  */
 uint64_t session_device_used(struct session *s);
 /*
- * On a GPU: uses the caller's stream (CUstream) in place of the session's own. It must belong to the session's
- * context (E-CTX-STREAM) and exist until the session is closed or another stream replaces it. Opens the device,
- * and waits for work that is already queued.
+ * Uses the caller's stream (a CUstream) on a GPU instead of the session's own stream. It must
+ * belong to the session's context (E-CTX-STREAM) and exist until the session is closed or another
+ * stream replaces it. Opens the device, and waits for work that is already queued.
  */
 int session_use_stream(struct session *s, void *stream, struct diag *d);
 struct session_times session_times(const struct session *s);
 /*
- * How the device's kernels were chosen: "41 choices known, 12 tried in 0.42 s"; with `each`, also one line for
- * every choice. NULL if nothing was chosen.
+ * Describes how the device's kernels were chosen: "41 choices known, 12 tried in 0.42 s"; with
+ * `each`, also in one line for every choice. Returns NULL if nothing was chosen.
  */
 const char *session_choices(const struct session *s, bool each, struct arena *a);
 /*
- * The i-th node that runs by a slower kernel than the one meant for its operator, with the reason; NULL after
- * the last.
+ * Describes the i-th node that runs by a slower kernel than the one meant for its operator, with
+ * the reason. Returns NULL after the last such node.
  */
 const char *session_fallback(const struct session *s, size_t i, struct arena *a);
-/* The session's backend, device and stream, for observers that read the device's clock and memory. */
+/*
+ * Returns the session's backend, device and stream, for observers that read the device's clock and
+ * memory.
+ */
 struct runtime *session_runtime(struct session *s);
 
 #endif
