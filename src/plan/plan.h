@@ -62,7 +62,7 @@ struct segment_report {
 	size_t slab_bytes; /* activations and workspace together, on the session's device */
 	/* activations and workspace of the steps on the host, in a session with a device */
 	size_t host_bytes;
-	size_t value_bytes; /* sum of the sizes of all values: the memory needed if none were reused */
+	size_t value_bytes; /* sum of the sizes of all values: the memory needed if no memory were reused */
 	size_t workspace;    /* the largest workspace of a step */
 	uint32_t first, end; /* positions in the graph's order */
 	bool whole;	     /* the segment is the whole graph */
