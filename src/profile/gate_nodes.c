@@ -135,7 +135,7 @@ static double low_pace(const struct comparison *c, enum side side)
 
 /*
  * Returns by how much, as a ratio, the nodes that grew beyond the pace make a run longer, and sets *pace_ratio to
- * that of the observed runs. A node that did not grow by the limit counts as unchanged: if other nodes were made
+ * the pace ratio of the observed runs. A node that did not grow by the limit counts as unchanged: if other nodes were made
  * faster, the pace is lower, but this node is not slower.
  */
 static double nodes_ratio(struct comparison *c, double *pace_ratio)
