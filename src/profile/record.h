@@ -52,7 +52,7 @@ struct record_node {
 	double calls;	   /* per run */
 	const double *time; /* seconds in each observed run, without the nodes of its bodies */
 	size_t n;
-	/* mean over the faster half of the observed runs; these means add up to that of the run */
+	/* mean over the faster half of the observed runs; the means of all nodes add up to the run's mean */
 	double typical;
 	double low;			    /* tenth percentile */
 	double share;			    /* typical as a share of record.observed */
