@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A child that runs longer is killed and counts as one that did not crash: it may only be slow. */
+/* A child that runs longer is killed and counts as a child that did not crash, because it may only be slow. */
 enum { MAX_CHILD_SECONDS = 300 };
 
 struct alive {
@@ -29,7 +29,9 @@ struct alive {
 
 /* ---- child process ---------------------------------------------------------------------------- */
 
-/* Runs `infer run MODEL --data-set DATA [-o OUT]`. The signal that killed it; 0 if none did. */
+/*
+ * Runs `infer run MODEL --data-set DATA [-o OUT]` in a child process. Returns the signal that killed the child, or 0.
+ */
 static int run_in_child(struct alive *a, const char *model, const char *data, const char *out)
 {
 	static const char *const levels[] = {"none", "basic", "full"};
@@ -100,7 +102,7 @@ static bool prefix_crashes(struct alive *a, uint32_t n)
 	return dies;
 }
 
-/* Position of the first node that a prefix must contain to crash. The whole file is known to crash. */
+/* Returns the position of the first node that a prefix must contain to crash. The whole file is known to crash. */
 static uint32_t find_crashing_node(struct alive *a)
 {
 	uint32_t fine = 0, dies = onnx_file_nodes(a->extractor.file);
@@ -117,8 +119,8 @@ static uint32_t find_crashing_node(struct alive *a)
 }
 
 /*
- * Adds the inputs of the crashing node to a->extractor: a child runs only the nodes before it and writes their outputs
- * to files. False if that run failed.
+ * Adds the inputs of the crashing node to a->extractor: a child runs only the nodes before it and writes their
+ * outputs to files. Returns false if that run failed.
  */
 static bool capture_inputs(struct alive *a, uint32_t node)
 {

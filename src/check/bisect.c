@@ -20,18 +20,19 @@
 enum {
 	MAX_CANDIDATES = 24,  /* nodes of a part */
 	MAX_PREDECESSORS = 8, /* nodes added before those that the finding names */
-	LEAK_RUNS = 200,      /* of a part, to see whether it leaks */
-	BITS_RUNS = 20,	      /* of a part, to see whether its outputs differ from run to run */
+	LEAK_RUNS = 200,      /* runs of a part, to see whether it leaks */
+	BITS_RUNS = 20, /* runs of a part, to see whether its outputs differ from run to run */
 };
 
 struct bisect;
-/* Whether a part, run alone on its inputs, shows what the finding says. */
+/* Tells whether a part of the model, run alone on its inputs, shows the fault that the finding reports. */
 typedef bool shows(struct bisect *b, const struct submodel *x);
 
 struct bisect {
 	struct check_context *c;
 	struct extractor extractor;
-	struct run_config reference; /* its run provides the part's inputs and its expected outputs */
+	/* a run with this configuration provides the part's inputs and expected outputs */
+	struct run_config reference;
 	const struct finding *finding;
 	shows *shows;
 	struct pair sides; /* the two configurations of --compare; nothing has been run */
@@ -42,7 +43,10 @@ struct bisect {
 
 /* ---- running a part by itself ------------------------------------------------------------------ */
 
-/* A context for checks of the part. Its findings go to d, so that the user's report does not show them. */
+/*
+ * Returns a context for checks of the part. Findings of these checks go to d, so that the user's report does not show
+ * them.
+ */
 static struct check_context make_part_context(struct bisect *b, const struct submodel *x,
 					      struct diag *d)
 {
@@ -57,7 +61,10 @@ static struct check_context make_part_context(struct bisect *b, const struct sub
 	return c;
 }
 
-/* Runs of a part: `runs` of them, fewer if `look`, which sees the outputs of each, returns true. */
+/*
+ * Describes repeated runs of a part. There are `runs` runs, or fewer if `look`, which sees the outputs of each run,
+ * returns true.
+ */
 struct trial {
 	uint32_t runs;
 	uint32_t run; /* number of the current run, from 0 */
@@ -247,7 +254,7 @@ static bool shows_failure(struct bisect *b, const struct submodel *x)
 
 /* ---- choosing the finding ---------------------------------------------------------------------- */
 
-/* Findings whose node can be searched for; the first that occurs is taken. */
+/* Findings whose node can be searched for. The first finding of this list that occurs is taken. */
 static const struct {
 	enum code code;
 	shows *shows;
@@ -318,7 +325,7 @@ static const struct origin *find_origin(const struct graph *g, const char *name)
 	return NULL;
 }
 
-/* For a node in a body: the node of graph g whose body it is. NULL if no body has a node of this name. */
+/* Finds the node of graph g that has, in one of its bodies, a node of this name. Returns NULL if there is none. */
 static const struct node *find_node_with_body(const struct graph *g, const char *name)
 {
 	for (uint32_t i = 0; i < g->nnodes; i++)
@@ -365,7 +372,10 @@ static bool try_nodes(struct bisect *b, const uint32_t *node, uint32_t n)
 	return found;
 }
 
-/* Tries all contiguous sequences of candidates, the shortest first. True if one shows the finding: it is in node[]. */
+/*
+ * Tries all contiguous sequences of candidates, the shortest first. Returns true if a sequence shows the finding;
+ * node[] then has this sequence.
+ */
 static bool try_contiguous(struct bisect *b, uint32_t *node, uint32_t *n)
 {
 	for (uint32_t length = 1; length <= b->n; length++) {
@@ -380,7 +390,10 @@ static bool try_contiguous(struct bisect *b, uint32_t *node, uint32_t *n)
 	return false;
 }
 
-/* Position of the last node that is no candidate and makes an input of one; -1: there is none. */
+/*
+ * Returns the position of the last node that is no candidate and makes an input of a candidate, or -1 if there is
+ * none.
+ */
 static int64_t producer_before(struct bisect *b)
 {
 	int64_t best = -1;
@@ -401,8 +414,8 @@ static int64_t producer_before(struct bisect *b)
 }
 
 /*
- * Finds the smallest part that shows the finding. If no sequence of candidates does, adds the node before them, one at
- * a time: some faults need a predecessor, such as a kernel that reads what the last one left in memory.
+ * Finds the smallest part that shows the finding. If no sequence of candidates does, adds the node before them, one
+ * at a time: some faults need a predecessor, such as a kernel that reads memory that the last kernel has left behind.
  */
 static bool find_smallest_part(struct bisect *b, uint32_t *node, uint32_t *n)
 {
@@ -424,7 +437,7 @@ static bool find_smallest_part(struct bisect *b, uint32_t *node, uint32_t *n)
 		return false;
 	for (int i = 0; i < count && !found; i++) {
 		add_candidate(b, more[i]);
-		/* all candidates together show the finding: perhaps fewer of them are enough */
+		/* if all candidates together show the finding, perhaps fewer of them are enough */
 		found = try_nodes(b, b->node, b->n) && try_contiguous(b, node, n);
 	}
 	return found;
@@ -432,7 +445,7 @@ static bool find_smallest_part(struct bisect *b, uint32_t *node, uint32_t *n)
 
 /* ---- reporting --------------------------------------------------------------------------------- */
 
-/* Writes the part's expected outputs: those of the reference configuration. */
+/* Writes the outputs of the reference configuration as the part's expected outputs. */
 static int write_outputs(struct bisect *b, const struct submodel *x)
 {
 	struct run_config config = b->reference;
@@ -501,7 +514,7 @@ static int report_part(struct bisect *b, const uint32_t *node, uint32_t n)
 
 static void remove_part(const char *dir)
 {
-	/* removes only names that submodel_write creates: model.onnx, test_data_set_0/input_K.pb */
+	/* removes only files that submodel_write creates: model.onnx and test_data_set_0/input_K.pb */
 	struct arena a = {0};
 	const char *data = path_join(&a, dir, "test_data_set_0");
 

@@ -198,14 +198,17 @@ void check_merge(struct diag *to, const struct diag *from)
 	}
 }
 
-/* Whether two findings say the same of different things. */
+/* Whether two findings report the same fault of different nodes, values or files. */
 static bool same_complaint(const struct finding *a, const struct finding *b)
 {
 	return a->code == b->code && a->slot && b->slot && a->expected && b->expected && a->actual &&
 	       b->actual && !strcmp(a->expected, b->expected) && !strcmp(a->actual, b->actual);
 }
 
-/* Adds the findings to `to`; consecutive equal ones become one: a missing weight file is one fault, not one per weight. */
+/*
+ * Adds the findings to `to`. Consecutive equal findings become one: a missing weight file is one fault, not one fault
+ * per weight.
+ */
 static void merge_grouped(struct diag *to, const struct diag *from)
 {
 	const struct finding *next;
@@ -279,7 +282,10 @@ static bool is_available(const struct check_context *c, enum check_need need)
 	return false;
 }
 
-/* Opens the file, session, inputs and outputs in this order, as far as the check needs. Each is tried once only. */
+/*
+ * Opens the file, session, inputs and outputs in this order, as far as the check needs them. Opening each of them is
+ * tried only once.
+ */
 static bool open_up_to(struct check_context *c, enum check_need need)
 {
 	static void (*const open[])(struct check_context *) = {NULL, open_file, open_session,

@@ -5,9 +5,9 @@
  * `infer check`: looks for faults of a model, its inputs, its numbers, its memory and its device.
  *
  * A check is one file in src/check/ with one `const struct check`, and one line in src/check/checks.def, which lists
- * the checks in the order in which they run. For each check the driver (check_run) asks whether it applies, opens what
- * it needs, runs it, and keeps the line that it said for the report. Faults go into the diag as findings with an id of
- * base/codes.def; the findings alone decide the exit status.
+ * the checks in the order in which they run. For each check the driver (check_run) asks whether it applies, opens
+ * what it needs, runs it, and keeps for the report the line that the check passed to check_say. Faults go into the
+ * diag as findings with an id of base/codes.def; the findings alone decide the exit status.
  */
 #include "base/diag.h"
 #include "base/json_write.h"
@@ -21,17 +21,20 @@ enum check_metric { METRIC_MAXABS, METRIC_COSINE, METRIC_L2 };
 /* What the user asked for. A member of struct options, filled by the rows of cmd/options/table.c. */
 struct check_options {
 	bool all;
-	/* the model, the input and one run are always checked; these ask for more, `all` for everything */
+	/*
+	 * The model, the input and one run are always checked. These members request further checks, and `all`
+	 * requests every check.
+	 */
 	bool nan, zero, layout, leak, recreate, contexts, bisect;
 	struct texts expect; /* [NAME=]FILE */
 	double rtol, atol;
 	int metric;	     /* enum check_metric */
-	const char *compare; /* "cpu,cuda", "fp32,tf32", ...; NULL: not requested */
+	const char *compare; /* "cpu,cuda", "fp32,tf32", ...; NULL if not requested */
 	int64_t determinism; /* number of runs; 0: not requested */
 	int64_t runs;	     /* of --leak; 0: the default number */
 	struct texts sweep;  /* --shapes-sweep batch=1..16, NAME.dim=5..100:5 */
-	const char *html;    /* file for the report as an HTML page; NULL: none */
-	const char *save;    /* folder for the part of the model that --bisect finds; NULL: none */
+	const char *html;    /* file for the report as an HTML page, or NULL */
+	const char *save;    /* folder for the part of the model that --bisect finds, or NULL */
 };
 
 struct check_context;
@@ -47,29 +50,36 @@ enum check_need {
 	NEED_OUTPUTS, /* c->out as well: one run succeeded */
 };
 
-/* How long a check may take, for the progress bar; in rising order. */
+/* How long a check may take, in rising order. The progress bar uses this. */
 enum check_cost { COST_HEAD, COST_READ, COST_RUN, COST_RUNS, COST_LONG };
 
 struct check {
-	const char *name; /* as the report and JSON show it: "file", "leak" */
-	const char *what; /* what it looks at, for the report: "memory from run to run" */
+	const char *name; /* name of the check in the report and in JSON, such as "file", "leak" */
+	const char *what; /* what the check looks at, for the report, such as "memory from run to run" */
 	enum check_need need;
 	enum check_cost cost;
 	/*
-	 * Validates the check's options before anything is opened. 0, or -code with a finding if they make no sense.
-	 * NULL: there is nothing to validate.
+	 * Validates the check's options before anything is opened. Returns 0, or -code with a finding if the options
+	 * make no sense. May be NULL.
 	 */
 	int (*asked)(struct check_context *);
 	/*
-	 * Whether the check is to run. False with *why NULL: nobody requested it, and the report does not mention it.
-	 * False with a reason: the report says that it was skipped, and why. NULL: it always runs.
+	 * Tells whether the check is to run. If it returns false and leaves *why NULL, nobody requested the check,
+	 * and the report does not mention it. If it returns false with a reason in *why, the report says that the
+	 * check was skipped, and why. A check whose `applies` is NULL always runs.
 	 */
 	bool (*applies)(const struct check_context *, const char **why);
-	/* 0, or -code if it could not do its work (a finding says why). It is 0 when the check finds a fault. */
+	/*
+	 * Runs the check. Returns 0, also when the check finds a fault, or -code if the check could not do its work
+	 * (a finding says why).
+	 */
 	int (*run)(struct check_context *);
-	/* Writes the check's own members into its JSON object, from result->data; NULL: it has none. */
+	/*
+	 * Writes the check's own members into its JSON object, from result->data. NULL if the check has no such
+	 * members.
+	 */
 	void (*write)(const struct check_result *, struct json *);
-	/* Adds the check's own part to the HTML page, from result->data; NULL: it has none. */
+	/* Adds the check's own part to the HTML page, from result->data. NULL if the check has no such part. */
 	void (*page)(const struct check_result *, struct page *);
 };
 
@@ -82,7 +92,8 @@ enum check_state { CHECK_PASSED, CHECK_FOUND, CHECK_SKIPPED, CHECK_BROKEN };
 struct check_result {
 	const struct check *check;
 	enum check_state state;
-	const char *said; /* the result in a few words, "148 nodes, 12 operators", or why the check was skipped */
+	/* the result in a few words, such as "148 nodes, 12 operators", or why the check was skipped */
+	const char *said;
 	size_t errors, warnings, notes;
 	uint64_t ns;
 	void *data; /* c->data as `run` left it, for `write` and `page`; in the context's arena */
@@ -90,11 +101,14 @@ struct check_result {
 
 /* Callbacks that report progress; cmd/ draws it. Each may be NULL. */
 struct check_progress {
-	/* the check has done `done` of `total` steps; total 0: not known */
+	/* reports that the check has done `done` of `total` steps; total is 0 if not known */
 	void (*step)(void *arg, const struct check *, uint64_t done, uint64_t total);
-	/* the node that runs now, for the message of a time-out; NULL: none. It is called before every step: be quick. */
+	/*
+	 * Reports the node that runs now, or NULL, for the message of a time-out. It is called before every step, so
+	 * it must be quick.
+	 */
 	void (*at)(void *arg, const char *node, const char *op);
-	/* a check has ended: c has the results and findings so far */
+	/* reports that a check has ended; c has the results and findings so far */
 	void (*ended)(void *arg, const struct check_context *c);
 	void *arg;
 };
@@ -108,17 +122,17 @@ struct check_context {
 	struct diag *d;
 	struct arena arena; /* lives as long as the context */
 
-	struct model *file; /* as it was read, nothing rewritten; faulty parts of it are missing */
+	struct model *file; /* the model as it was read, without any rewriting; faulty parts are missing */
 	struct model *imported; /* see check_imported */
 	size_t file_errors;	/* errors found while reading */
 	struct session *session;
 	struct input_set *inputs;
 	const struct tensor *const *in;
 	const char *no_inputs; /* why there are no inputs, if that is neither the model's nor the user's fault */
-	const struct tensor **out; /* outputs of the first run, by position; copies in the arena */
+	const struct tensor **out; /* copies of the first run's outputs, in the arena, indexed by position */
 	uint32_t nout;
 	enum check_need opened; /* the last of the needs that the driver has tried to provide */
-	bool dies; /* a run crashed a child process: the driver does not try one in this process */
+	bool dies; /* a run crashed a child process, so the driver does not run the model in this process */
 	const struct check *current;
 	const char *said;
 	void *data;
@@ -128,39 +142,49 @@ struct check_context {
 };
 
 /*
- * Runs all checks that apply. Fill path, config, options, request, progress and d before; call check_end to release the
- * rest. The findings are in c->d. 0, or -code with nothing checked if the options make no sense.
+ * Runs all checks that apply. Fill path, config, options, request, progress and d before the call; check_end releases
+ * everything else afterwards. The findings are in c->d. Returns 0, or -code with nothing checked if the options make
+ * no sense.
  */
 int check_run(struct check_context *c);
 void check_end(struct check_context *c);
 
 /* ---- services for checks */
 
-/* Sets the check's line in the report; the last call wins. */
+/* Sets the line of the running check in the report. The last call wins. */
 void check_say(struct check_context *c, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void check_step(const struct check_context *c, uint64_t done, uint64_t total);
 
-/* Opens another session of the model, e.g. for another device; config must outlive it. NULL with a finding. */
+/*
+ * Opens another session of the model, for example for another device. config must outlive the session. Returns NULL
+ * with a finding on error.
+ */
 struct session *check_open(struct check_context *c, const struct run_config *config);
 /* Like session_run, and tells progress.at which node runs. observer, which may be NULL, is called at each step, too. */
 int check_session_run(struct check_context *c, struct session *s, const struct tensor *const *in,
 		      const struct tensor **out, struct observer *observer);
 
 /*
- * The model with operators upgraded to their newest versions and shapes inferred, but not optimized. It is made by the
- * first call. NULL if that fails.
+ * The model with operators upgraded to their newest versions and shapes inferred, but not optimized. The first call
+ * makes it. Returns NULL if that fails.
  */
 const struct model *check_imported(struct check_context *c);
 void check_imported_end(struct check_context *c); /* frees it */
-/* Attributes by name, of a node of any operator version; false or NULL if the operator has no such attribute. */
+/*
+ * Reads an attribute by name, of a node of any operator version. Returns false or NULL if the operator has no such
+ * attribute.
+ */
 bool check_number(const struct node *n, const char *name, double *v);
 const struct ints *check_ints(const struct node *n, const char *name);
-/* The value of input i if it is an initializer or a constant; otherwise NULL. */
+/* Returns the value of input i if it is an initializer or a constant, otherwise NULL. */
 const struct tensor *check_const(const struct graph *g, const struct node *n, uint32_t i);
-bool check_is(const struct node *n, const char *op); /* whether it is this operator of ai.onnx */
+bool check_is(const struct node *n, const char *op); /* whether the node's operator is `op` of ai.onnx */
 
-/* The names in a finding about several nodes or values: "'a', 'b', 'c', 'd' and 4 more". Set arena first. */
+/*
+ * Collects the names in a finding about several nodes or values, such as "'a', 'b', 'c', 'd' and 4 more". Set `arena`
+ * first.
+ */
 struct check_names {
 	struct arena *arena;
 	const char *text;
@@ -169,9 +193,12 @@ struct check_names {
 void check_name_add(struct check_names *x, const char *name);
 const char *check_name_list(const struct check_names *x);
 
-/* Adds the findings of `from` that `to` does not have yet: a second load or run repeats those of the first. */
+/* Adds the findings of `from` that `to` does not have yet: a second load or run repeats the findings of the first. */
 void check_merge(struct diag *to, const struct diag *from);
-/* 0, or -E_TOLERANCE with a finding if --rtol is 1 or more: an output of zeros would pass every comparison. */
+/*
+ * Returns 0, or -E_TOLERANCE with a finding if --rtol is 1 or more, as an output of zeros would then pass every
+ * comparison.
+ */
 int check_rtol(struct check_context *c);
 /* Whether c->d has a finding of this id, so that a check does not report the same fault again. */
 bool check_found(const struct check_context *c, enum code code);

@@ -21,7 +21,7 @@ struct verdict {
 	struct pair_node *jump; /* first node that is over the limit even with the reference's inputs */
 	struct pair_node *worst; /* node that adds the largest error itself */
 	size_t jumps;		 /* number of nodes such as `jump` */
-	bool outputs;		 /* some output of the model is over the limit */
+	bool outputs;		 /* at least one output of the model is over the limit */
 	double most;		 /* largest rel of the model's outputs */
 };
 
@@ -197,10 +197,10 @@ static void report_zero_output(struct check_context *c, struct verdict *v)
 
 /* ---- the check -------------------------------------------------------------------------------- */
 
-/* A node's line in the JSON report: copies, as the sessions are closed before it is written. */
+/* A node's line in the JSON report. It has copies, as the sessions are closed before the report is written. */
 struct node_result {
 	const char *node, *op;
-	double own, local; /* rel of pair_node.own and .local; local NAN: not known */
+	double own, local; /* `rel` of pair_node.own and of pair_node.local; `local` is NAN if not known */
 };
 struct comparison {
 	const char *ref, *got, *verdict;
@@ -266,7 +266,7 @@ static int run_compare(struct check_context *c)
 	if (err)
 		return err;
 	v->limit = pair_sides_limit(c, p);
-	/* if one side is configured as the open session is, use that session instead of opening another */
+	/* if one side has the open session's configuration, use that session instead of opening another */
 	if (session_has_config(c, &p->got.config)) {
 		p->got.session = c->session;
 		p->got.borrowed = true;

@@ -10,7 +10,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { MAX_KEPT_BYTES = 256 << 20 }; /* of the reference's values; later ones are not compared */
+/* limit for kept values of the reference; values made after that are not compared */
+enum { MAX_KEPT_BYTES = 256 << 20 };
 
 struct body_run {
 	struct observer observer;
@@ -18,12 +19,13 @@ struct body_run {
 	const struct runtime *rt;
 	const struct graph *g;
 	struct arena arena;
-	struct map count; /* value's name: how often this side has made it so far */
+	struct map count; /* maps a value's name to how often this side has made the value so far */
 	struct map of;	  /* key of next_key: index in value[] */
 	struct value_copy *value;
 	uint32_t n, cap;
 	size_t bytes;
-	bool comparing; /* the second side runs: compare its values with those kept of the first */
+	/* set while the second side runs: compare its values with the values kept of the first side */
+	bool comparing;
 	double limit;
 	struct body_difference *found;
 };
@@ -33,7 +35,7 @@ static void ignore_begin(struct observer *o, const struct step *s, const struct 
 	(void)o, (void)s, (void)call;
 }
 
-/* The graph that has the node: g or one of the bodies below it; NULL: none. */
+/* Returns the graph that has the node, which is g or one of the bodies below g, or NULL. */
 static const struct graph *find_graph(const struct graph *g, const struct node *n)
 {
 	const struct graph *found = n->id < g->nnodes && g->node[n->id] == n ? g : NULL;
@@ -44,7 +46,10 @@ static const struct graph *find_graph(const struct graph *g, const struct node *
 	return found;
 }
 
-/* "NAME#TIME": a value of a body is made once in each execution of the body, and TIME counts these, per side. */
+/*
+ * Returns a key "NAME#TIME". A value of a body is made once in each execution of the body, and TIME counts the
+ * executions of this side.
+ */
 static const char *next_key(struct body_run *x, const char *name, uint32_t *time)
 {
 	const char *own = arena_str(&x->arena, name);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CHECK_COMPARE_BODIES_H
 #define CHECK_COMPARE_BODIES_H
-/* The comparison of a pair, inside the bodies of If, Loop and Scan. */
+/* Compares two sessions (struct pair) inside the bodies of If, Loop and Scan. */
 #include "check/distance.h"
 #include "check/pair.h"
 
 struct body_difference {
-	const char *node, *op; /* in the diag's arena; NULL: no node of a body differs */
-	uint32_t time;	       /* in which execution of the body it differed, from 1 */
+	const char *node,
+		*op; /* name and operator in the diag's arena; NULL if no node of a body differs */
+	uint32_t time; /* number of the execution of the body in which the node differed, from 1 */
 	struct distance distance;
 };
 /*

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUDA contexts: which one the session uses, the state of the primary one, and which other processes use the GPU. */
+/*
+ * --contexts: reports which CUDA context the session uses, the state of the primary context, and which other
+ * processes use the GPU.
+ */
 #include "check/check.h"
 #include "backend/observe.h"
 #include "session/backends.h"
@@ -8,7 +11,7 @@
 
 static bool has_gpu(const struct check_context *c)
 {
-	/* no backend is chosen before the device is opened */
+	/* before the device is opened, no backend has been chosen */
 	const struct backend *b = c->session ? session_runtime(c->session)->backend : NULL;
 
 	return b && b->contexts;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Compares declared types and shapes with those that shape inference finds. Also reports sizes that exporters fix by
- * accident: a batch of 1 although the input's is free, a Reshape to the sizes of the example input.
+ * accident: a batch of 1 although the input's batch is free, or a Reshape to the sizes of the example input.
  */
 #include "check/check.h"
 #include "base/hash.h"
@@ -64,7 +64,10 @@ static void compare_value(struct shapes *x, const struct value *compare_declared
 		    compare_declared->info.type.kind != inferred->info.type.kind;
 	const struct finding f = {
 		.code = E_MODEL_DECLARED,
-		/* callers rely on the outputs, runtimes on element types; shapes of other values are hints */
+		/*
+		 * callers rely on the declared outputs, and runtimes on declared element types; shapes of other
+		 * values are only hints
+		 */
 		.severity = output || type ? SEV_ERROR : SEV_WARNING,
 		.node = n ? check_node(n) : NULL,
 		.op = n ? n->origin->op : NULL,
@@ -122,7 +125,10 @@ static bool has_dim(const struct shape *s, int64_t dim)
 	return false;
 }
 
-/* Index of the input's first free dimension that the output does not have; -1: the output has all. */
+/*
+ * Returns the index of the input's first free dimension that the output does not have, or -1 if the output has them
+ * all.
+ */
 static int lost_free_dim(const struct shape *in, const struct shape *out)
 {
 	for (int i = 0; i < in->rank; i++)

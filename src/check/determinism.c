@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --determinism N: checks that N runs on the same input give the same bits; if not, finds the first node that differs. */
+/*
+ * --determinism N: checks that N runs on the same input give the same bits. If they do not, finds the first node that
+ * differs.
+ */
 #include "base/hash.h"
 #include "check/check.h"
 #include "check/step_value.h"
@@ -9,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A run's values as hashes: keeping the values themselves of two runs could take too much memory. */
+/* The hashes of a run's values. Keeping the values themselves of two runs could take too much memory. */
 struct value_hashes {
 	struct observer observer;
 	const struct runtime *rt;
@@ -56,7 +59,7 @@ static int hash_run(struct check_context *c, struct value_hashes *x, const struc
 	return err ? err : x->err;
 }
 
-/* The first node with different outputs: all nodes before it agree, so its inputs do, too. NULL: none differs. */
+/* Returns the first node with different outputs, or NULL. All nodes before it agree, and so do its inputs. */
 static const struct node *first_difference(const struct value_hashes *a, const struct value_hashes *b)
 {
 	for (uint32_t p = 0; p < a->g->norder; p++) {
@@ -68,7 +71,7 @@ static const struct node *first_difference(const struct value_hashes *a, const s
 	return NULL;
 }
 
-/* Repeats observed runs until one differs from the first; *node is the first node that does, or NULL. */
+/* Repeats observed runs until one differs from the first; *node becomes the first node that differs, or NULL. */
 static int find_nondeterministic_node(struct check_context *c, const struct tensor **out,
 				      const struct node **node)
 {
@@ -86,11 +89,11 @@ static int find_nondeterministic_node(struct check_context *c, const struct tens
 
 /* How far apart the values of one output are in several runs. */
 struct spread {
-	int64_t runs;	  /* number of runs that differ from the first */
-	double most;	  /* largest difference of an element */
-	double largest;	  /* largest absolute value in the first run */
-	int64_t at;	  /* index of the element with the largest difference */
-	double got, want; /* its values: in that run, in the first run */
+	int64_t runs;	/* number of runs that differ from the first */
+	double most;	/* largest difference of an element */
+	double largest; /* largest absolute value in the first run */
+	int64_t at;	/* index of the element with the largest difference */
+	double got, want; /* values of that element in the run with this difference and in the first run */
 };
 
 static void add_run(const struct tensor *got, const struct tensor *first, struct spread *s)

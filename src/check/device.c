@@ -6,7 +6,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Adds the operators of steps on the host to x, each once, in the order of the run; counts the steps. */
+/*
+ * Adds the operators of the steps that run on the host to x, each operator once, in the order of the run. Counts
+ * these steps in *steps.
+ */
 static void list_host_operators(struct check_names *x, const struct segment_report *r, uint32_t *steps)
 {
 	for (uint32_t i = 0; i < r->nsteps; i++) {

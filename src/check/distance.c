@@ -107,7 +107,10 @@ struct distance distance_of(const struct tensor *got, const struct tensor *want)
 
 bool distance_over(const struct distance *d, enum dtype t, double limit)
 {
-	/* what one rounding of the short type can add, with a margin; the share of wrong elements for integers */
+	/*
+	 * for floats, the error that one rounding of the short type can add, with a margin; for integers, the share
+	 * of wrong elements
+	 */
 	double least = t == DT_BF16		  ? 3e-2
 		       : t == DT_F16		  ? 4e-3
 		       : T_BIT(t) & (T_F8 | T_F4) ? 0.25

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CHECK_DISTANCE_H
 #define CHECK_DISTANCE_H
-/* How far one value is from its reference, when both come from runs of the same model. */
+/* The distance of a value from its reference, when both come from runs of the same model. */
 #include "base/diag.h"
 #include "ir/tensor.h"
 
 struct distance {
-	bool known; /* false: values of this type cannot be compared, or nobody has compared them yet */
+	bool known; /* false if values of this type cannot be compared, or have not been compared yet */
 	bool fits;     /* types and shapes agree */
 	bool exact;    /* equal to the bit */
-	bool zero;     /* the value is all 0, its reference is not */
+	bool zero;     /* all elements of the value are 0, but not all of the reference */
 	int64_t count; /* elements */
 	int64_t wrong; /* elements that are NaN or infinite on one side only */
-	int64_t at; /* index of the first `wrong` element, else of the largest difference; -1: none */
+	int64_t at; /* index of the first `wrong` element, otherwise of the largest difference; -1 if none */
 	double got, want; /* that element's value and reference */
 	double max_abs;	  /* largest absolute difference */
 	double max_want;  /* largest absolute value of the reference */
 	double rel; /* floats: max_abs / max_want; integers: share of the elements that differ */
 };
-/* Both tensors must be row-major and in host memory; their types may differ. */
+/* Returns the distance of got from want. Both must be row-major and in host memory; their types may differ. */
 struct distance distance_of(const struct tensor *got, const struct tensor *want);
-/* Whether the distance exceeds the limit. t: element type of the value; a short type raises the limit. */
+/* Whether the distance exceeds the limit. t is the element type of the value; a short type raises the limit. */
 bool distance_over(const struct distance *d, enum dtype t, double limit);
-/* "max diff 0.5 of 8 (0.062), at element 3: 7.5 for 8"; the text lives as long as d. */
+/* Returns a text such as "max diff 0.5 of 8 (0.062), at element 3: 7.5 for 8", which lives as long as d. */
 const char *distance_say(struct diag *d, const struct distance *x);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds parts of the graph that depend on constants only. They cost time at every load, and in runtimes that do not fold
- * constants at every run.
+ * Finds parts of the graph that depend on constants only. Such parts cost time at every load or, in runtimes that do
+ * not fold constants, at every run.
  */
 #include "check/check.h"
 

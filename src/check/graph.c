@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults of a graph that loads: unused inputs, weights and nodes, nodes without effect, training mode, names. */
+/*
+ * Finds faults of a graph that loads: unused inputs, weights and nodes, nodes without effect, training mode, and bad
+ * names.
+ */
 #include "check/check.h"
 #include "base/hash.h"
 #include "base/str.h"
@@ -11,7 +14,7 @@
 struct graph_check {
 	struct check_context *c;
 	struct arena a;
-	struct map used; /* tensors of initializers that something reads, by address */
+	struct map used; /* tensors of the initializers that something reads, keyed by address */
 	struct check_names identity, dim;
 	size_t chains;
 };
@@ -19,8 +22,8 @@ struct graph_check {
 /* ---- unused values and nodes */
 
 /*
- * Collects the initializers that this graph and its bodies use. They are known by their tensor's address: a body that
- * uses an initializer of the outer graph has a constant of its own with the same tensor.
+ * Collects the initializers that this graph and its bodies use. An initializer is identified by its tensor's address,
+ * because a body that uses an initializer of the outer graph has a constant of its own with the same tensor.
  */
 static void mark_used(struct graph_check *w, const struct graph *g)
 {
@@ -143,7 +146,7 @@ static void report_unnamed_dims(struct graph_check *w, const struct graph *g)
 
 /* ---- nodes without effect */
 
-/* The node that makes input 0, if n is the only reader of that value; otherwise NULL. */
+/* Returns the node that makes input 0 of n if n is the only reader of that input, otherwise NULL. */
 static const struct node *only_predecessor(const struct graph *g, const struct node *n)
 {
 	const struct value *v = node_in(g, n, 0);
@@ -153,7 +156,10 @@ static const struct node *only_predecessor(const struct graph *g, const struct n
 	return g->node[v->producer];
 }
 
-/* Whether Transpose with permutation b undoes Transpose with permutation a. NULL: the default, which reverses all axes. */
+/*
+ * Whether Transpose with permutation b undoes Transpose with permutation a. NULL stands for the default, which
+ * reverses all axes.
+ */
 static bool permutations_cancel(const struct ints *a, const struct ints *b)
 {
 	int64_t n = a ? a->n : b ? b->n : -1;
@@ -193,7 +199,10 @@ static enum dtype cast_to(const struct node *n)
 	return check_is(n, "Cast") && check_number(n, "to", &v) ? (enum dtype)v : DT_NONE;
 }
 
-/* Number of bits of an integer that a value of the type can hold exactly; for floats the size of the mantissa. */
+/*
+ * Returns how many bits an integer may have so that a value of the type can hold it exactly. For floats this is the
+ * size of the mantissa.
+ */
 static unsigned exact_bits(enum dtype t)
 {
 	switch (t) {
@@ -216,7 +225,10 @@ static void check_casts(struct graph_check *w, const struct graph *g, const stru
 		return;
 	const struct value *v = node_in(g, p, 0);
 	enum dtype from = v->info.type.dtype ? (enum dtype)v->info.type.dtype : to;
-	/* the type in between has fewer bits than both the first and the last: the Casts lose what both could hold */
+	/*
+	 * the type in between has fewer bits than the first and the last type, so the Casts lose bits that both of
+	 * these can hold
+	 */
 	bool loses = exact_bits(mid) < exact_bits(from) && exact_bits(mid) < exact_bits(to);
 	loses |= dtype_class(from) == DT_FLOAT && dtype_class(mid) != DT_FLOAT;
 	const char *text =
@@ -302,7 +314,7 @@ static int run_graph(struct check_context *c)
 		return 0;
 	w.used.arena = &w.a;
 	w.identity.arena = &w.a;
-	/* if parts of the file could not be read, what only they use would seem unused */
+	/* if parts of the file could not be read, things that only these parts use would seem unused */
 	if (!c->file_errors) {
 		report_unused_weights(&w, g);
 		report_unused_inputs(&w, g);

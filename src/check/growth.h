@@ -7,12 +7,18 @@
 enum growth { GROWTH_NONE, GROWTH_FLAT, GROWTH_LEAK };
 
 enum {
-	GROWTH_LEAST = 30, /* minimum number of readings: fewer cannot show a trend */
-	/* values of `noise` for growth_judge, in bytes */
-	GROWTH_NOISE = 512 * 1024, /* of a process's memory: the kernel updates its page counts in batches per thread */
-	/* of malloc while plans are made and freed: it caches freed blocks and counts them as used */
+	GROWTH_LEAST = 30, /* minimum number of readings; fewer readings cannot show a trend */
+	/* The constants below are values of `noise` for growth_judge, in bytes. */
+	/* noise of a process's memory, whose page counts the kernel updates in batches per thread */
+	GROWTH_NOISE = 512 * 1024,
+	/*
+	 * noise of malloc while plans are made and freed, because malloc caches freed blocks and counts them as used
+	 */
 	GROWTH_HEAP = 32 * 1024,
-	/* of malloc while sessions are opened and closed: a GPU's driver keeps some memory of all closed ones together */
+	/*
+	 * noise of malloc while sessions are opened and closed, because a GPU's driver keeps some memory in total for
+	 * all closed sessions
+	 */
 	GROWTH_DRIVER = 64 * 1024,
 };
 
@@ -25,8 +31,8 @@ struct series {
 };
 
 /*
- * Fills verdict, trend and grown from v and n. noise: bytes by which readings vary by themselves; 0: exact counters, for
- * which even a trend of one byte per run is a leak.
+ * Fills verdict, trend and grown from v and n. noise is the number of bytes by which readings vary by themselves. It
+ * is 0 for exact counters, for which even a trend of one byte per run is a leak.
  */
 void growth_judge(struct series *s, double noise);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Warns about input values that fit the model's types and shapes but are probably a mistake: pixels from 0 to 255 for a
- * model that expects scaled ones, values that are not finite, ids beyond their table. Values that do not fit were
- * refused when the inputs were opened (E-INPUT-*).
+ * Warns about input values that fit the model's types and shapes but are probably a mistake: pixels from 0 to 255 for
+ * a model that expects scaled pixels, values that are not finite, ids beyond the rows of their table. Values that do
+ * not fit were already refused when the inputs were opened (E-INPUT-*).
  */
 #include "check/check.h"
 #include "session/model_report.h"
@@ -10,7 +10,10 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* The first node that computes with the input, past nodes that only move or convert it; NULL: none, or several readers. */
+/*
+ * Returns the first node that computes with the input, skipping nodes that only move or convert it. Returns NULL if
+ * there is none, or if the value has several readers.
+ */
 static const struct node *first_computing_node(const struct graph *g, const struct value *v)
 {
 	for (int depth = 0; depth < 8 && v && v->nusers == 1; depth++) {

@@ -16,8 +16,8 @@
 
 enum { MIN_SIDE = 8, VARIANTS = 4 };
 /*
- * Mean difference of neighbours in the model's order over that in the other order. From WARNING_RATIO on the axes are
- * reported, from ERROR_RATIO on as an error.
+ * The ratio of the mean difference of neighbours in the model's order of axes to that in the other order. From
+ * WARNING_RATIO on, a wrong order of axes is reported as a warning, from ERROR_RATIO on as an error.
  */
 #define ERROR_RATIO   1.6
 #define WARNING_RATIO 1.25
@@ -34,13 +34,17 @@ struct picture {
 
 struct smoothness {
 	double model,
-		other; /* mean absolute difference of neighbours, in the model's order and in the other */
+		/* mean absolute difference of neighbours in the model's order of axes and in the other order */
+		other;
 	double size; /* mean absolute difference from the mean of all elements */
 };
 
 struct confidence {
 	bool known;
-	/* means over the rows of classes: the best class's probability; the entropy, 1 if all classes are equally likely */
+	/*
+	 * means over all rows of classes: `top` is the best class's probability, `entropy` is 1 if all classes are
+	 * equally likely
+	 */
 	double top, entropy;
 };
 
@@ -64,13 +68,16 @@ static bool as_picture(const struct tensor *t, struct picture *p)
 	return (p->c == 3 || p->c == 4) && p->h >= MIN_SIDE && p->w >= MIN_SIDE && p->n > 0;
 }
 
-/* Index of channel c of pixel (h, w) in one picture, with channels last or first. */
+/* Returns the index of channel c of pixel (h, w) in one picture, with channels last or first. */
 static int64_t element_offset(const struct picture *p, bool last, int64_t c, int64_t h, int64_t w)
 {
 	return last ? (h * p->w + w) * p->c + c : (c * p->h + h) * p->w + w;
 }
 
-/* Mean absolute difference between a pixel and its neighbours to the right and below, read channels last or first. */
+/*
+ * Returns the mean absolute difference between a pixel and its neighbours to the right and below, when the picture is
+ * read with channels last or first.
+ */
 static double mean_step(const struct picture *p, bool last)
 {
 	enum dtype t = tensor_dtype(p->t);
@@ -110,7 +117,9 @@ static struct smoothness measure_smoothness(const struct picture *p)
 
 /* ---- variants --------------------------------------------------------------------------------- */
 
-/* A copy of the picture with its axes reordered, or its channels reversed, as if the given order were the wrong one. */
+/*
+ * Returns a copy of the picture with its axes reordered, or its channels reversed, as if the given order were wrong.
+ */
 static struct tensor *make_variant(struct check_context *c, const struct picture *p, bool axes,
 				   bool reversed)
 {
@@ -134,7 +143,10 @@ static struct tensor *make_variant(struct check_context *c, const struct picture
 	return x;
 }
 
-/* Adds one row of k classes to the confidence; scores that are no probabilities are turned into such by softmax. */
+/*
+ * Adds one row of k classes to the confidence; scores that are no probabilities are turned into probabilities by
+ * softmax.
+ */
 static void add_class_row(struct confidence *a, const struct tensor *t, int64_t first, int64_t step,
 			  int64_t k)
 {
@@ -160,7 +172,10 @@ static void add_class_row(struct confidence *a, const struct tensor *t, int64_t 
 	a->entropy += entropy / log((double)k);
 }
 
-/* The confidence of an output of one class: each element is a probability, or a score that a sigmoid turns into one. */
+/*
+ * Measures the confidence of an output of one class. Each element is a probability, or a score that a sigmoid turns
+ * into a probability.
+ */
 static void measure_probability_map(struct confidence *a, const struct tensor *t)
 {
 	int64_t n = tensor_count(t);
@@ -175,7 +190,7 @@ static void measure_probability_map(struct confidence *a, const struct tensor *t
 	}
 }
 
-/* How confident the model is, judged by its first floating-point output of more than one element. */
+/* Returns how confident the model is, judged by its first floating-point output of more than one element. */
 static struct confidence measure_confidence(const struct tensor *const *out, uint32_t n)
 {
 	struct confidence a = {0};
@@ -227,7 +242,7 @@ static int run_variants(struct check_context *c, const struct picture *p, struct
 
 enum { MAX_ROWS = 12 };
 
-/* "0.45 +- 0.2, ...": mean and standard deviation of each channel of the first picture. */
+/* Returns mean and standard deviation of each channel of the first picture as text, such as "0.45 +- 0.2, ...". */
 static const char *channel_means(struct check_context *c, const struct picture *p)
 {
 	const char *text = "";
@@ -248,7 +263,10 @@ static const char *channel_means(struct check_context *c, const struct picture *
 	return text;
 }
 
-/* Norms of the weights of the first convolution on the input's way, by input channel; NULL: there is none. */
+/*
+ * Returns, as text, the norm of the weights of each input channel of the first convolution that the input reaches, or
+ * NULL if there is none.
+ */
 static const char *conv_channel_weights(struct check_context *c, const struct picture *p)
 {
 	const struct graph *g = c->file->graph;
@@ -347,7 +365,7 @@ static void report_layout(struct check_context *c, const struct picture *p,
 	diag_add(c->d, &f);
 }
 
-/* Warns if the model is clearly more confident with reversed channels. True if it does. */
+/* Warns if the model is clearly more confident with reversed channels. Returns true if it is. */
 static bool report_channel_order(struct check_context *c, const struct picture *p,
 				 const struct smoothness *s, const struct confidence *a)
 {
@@ -377,7 +395,7 @@ static int check_picture(struct check_context *c, const struct picture *p)
 
 	if (err)
 		return err;
-	/* noise: neighbours differ as much as any two elements */
+	/* the input is noise if neighbours differ as much as any two elements */
 	bool noise = s.size == 0 || (s.model > 1.1 * s.size && s.other > 1.1 * s.size);
 	if (!noise && s.model > WARNING_RATIO * s.other)
 		report_layout(c, p, &s, a);

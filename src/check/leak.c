@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --leak: checks whether memory keeps growing from run to run. After each run it reads several counters, from exact to
- * rough: infer's own, malloc's, the process's private memory, and the device's memory in use. growth.c judges the
- * series. If memory leaks, further runs are observed step by step to find the node that allocates it.
+ * --leak: checks whether memory keeps growing from run to run. After each run the check reads several counters, from
+ * exact to rough: infer's own, malloc's, the process's private memory, and the device's memory in use. growth.c
+ * judges the series. If memory leaks, further runs are observed step by step to find the node that allocates it.
  */
 #include "check/growth.h"
 #include "check/prepare_inputs.h"
@@ -24,11 +24,11 @@
 enum {
 	DEFAULT_RUNS = 500, /* without --runs */
 	MIN_RUNS = 60,	    /* fewer cannot show a trend */
-	MAX_SECONDS = 60,   /* without --runs: stop after this time, if MIN_RUNS have been made */
-	OBSERVED_RUNS = 60, /* observed step by step to find the leaking node */
+	MAX_SECONDS = 60, /* without --runs, stop after this time if MIN_RUNS runs have been made */
+	OBSERVED_RUNS = 60, /* runs that are observed step by step to find the leaking node */
 	MAX_SESSIONS = 60,  /* opened by --recreate */
 };
-/* Growth beyond these many bytes is a warning even if it stops: more than an arena should take. */
+/* Growth beyond this many bytes is a warning even if it stops, as no arena should take more. */
 static const double host_limit = 5.0 * (1 << 20), device_limit = 200.0 * (1 << 20);
 
 /* ---- memory readings */
@@ -37,7 +37,7 @@ static const double host_limit = 5.0 * (1 << 20), device_limit = 200.0 * (1 << 2
 enum { OWN, MALLOC, PRIVATE, OWN_DEVICE, DEVICE, SERIES };
 static const struct {
 	const char *name, *about;
-	bool device; /* memory of the device, not of the host */
+	bool device; /* the counter is of the device's memory, not the host's */
 	bool rough;  /* readings vary by themselves, see GROWTH_NOISE */
 } kinds[SERIES] = {
 	{"counted", "host memory that infer counts", false, false},
@@ -47,7 +47,7 @@ static const struct {
 	{"device", "memory in use on the device", true, true},
 };
 
-/* The step that leaks; node NULL: not found. */
+/* The step that leaks. Its node is NULL if it was not found. */
 struct culprit {
 	const char *node, *op, *kernel;
 	double bytes;	  /* per run */
@@ -59,7 +59,7 @@ struct leak {
 	size_t runs;
 	size_t per_point; /* runs between two readings */
 	double seconds;	  /* per run */
-	double left[2];	  /* bytes that are free: of the host, of the device */
+	double left[2];	  /* bytes that are free on the host and on the device */
 	enum growth verdict;
 	struct culprit culprit;
 	int statm; /* open /proc/self/statm; -1: not available */
@@ -81,7 +81,10 @@ static double malloc_bytes(void)
 	return (double)m.uordblks + (double)m.hblkhd;
 }
 
-/* Bytes of the session's device that are in use and free, by all programs; false if it has no device or it does not tell. */
+/*
+ * Gets the bytes of the device's memory that all programs use and that are free. Returns false if the session has no
+ * device, or if the device does not tell.
+ */
 static bool device_memory(struct session *s, double *used, double *unused)
 {
 	const struct runtime *rt = s ? session_runtime(s) : NULL;
@@ -119,7 +122,7 @@ static void take_readings(struct leak *x, struct session *s)
 
 /* ---- finding the step that leaks */
 
-/* Bytes that a step has allocated and not freed, summed over the observed runs. */
+/* The bytes that a step has allocated and not freed, summed over the observed runs. */
 struct step_bytes {
 	const struct step *step;
 	double bytes[3]; /* counted, malloc, device */
@@ -188,14 +191,17 @@ static void find_leaking_step(struct check_context *c, struct leak *x)
 	double most = 0;
 	bool quiet = true;
 
-	/* the first run adds the steps to the list, which itself takes memory: its counts are discarded */
+	/*
+	 * the first run adds the steps to the list, which itself takes memory, so the counts of this run are
+	 * discarded
+	 */
 	check_session_run(c, c->session, c->in, out, &w.observer);
 	for (struct step_bytes *t = w.all; t; t = t->next)
 		memset(t->bytes, 0, sizeof(t->bytes));
 	for (int i = 0; i < OBSERVED_RUNS && quiet; i++)
 		quiet = !check_session_run(c, c->session, c->in, out, &w.observer);
 	for (const struct step_bytes *t = w.all; t; t = t->next) {
-		/* bytes that infer counts come from malloc, too: take the larger, not the sum */
+		/* malloc's count includes the bytes that infer counts, so take the larger of the two, not the sum */
 		double sum = fmax(t->bytes[0], t->bytes[1]) + t->bytes[2];
 		if (sum <= most)
 			continue;
@@ -276,7 +282,7 @@ static int run_sweep(struct check_context *c, struct leak *x, size_t n, const st
 	return rc;
 }
 
-/* Opens a session, runs it once and closes it, n times: shows what a closed session leaves behind. */
+/* Opens a session, runs it once and closes it, n times, to show the memory that a closed session leaves behind. */
 static int run_new_sessions(struct check_context *c, struct leak *x, size_t n)
 {
 	const struct tensor **out =
@@ -310,7 +316,7 @@ static const char *bytes_text(double v, struct diag *d)
 	return fmt(d, "%.0f bytes", v);
 }
 
-/* When the free memory will be used up, if `slope` bytes leak in each run. */
+/* Returns a text that says when the free memory will be used up if `slope` bytes leak in each run. */
 static const char *exhaustion_text(const struct leak *x, double slope, bool device, struct diag *d)
 {
 	double runs = x->left[device] / slope;
@@ -321,7 +327,7 @@ static const char *exhaustion_text(const struct leak *x, double slope, bool devi
 		   str_span(&d->arena, runs * x->seconds), bytes_text(x->left[device], d));
 }
 
-/* how: "run" or "session", the unit that leaks. */
+/* Reports a leak. `how` is the unit that leaks, "run" or "session". */
 static void report_leak(struct check_context *c, const struct leak *x, int which, const char *how)
 {
 	const struct series *s = &x->of[which];
@@ -363,9 +369,10 @@ static void report_plateau(struct check_context *c, const struct series *s, int 
 }
 
 /*
- * By how many bytes the readings of a series vary by themselves. Only malloc's need a case distinction: a GPU's driver
- * keeps a few bytes of each session that was closed, while from run to run the count is exact; and when shapes change,
- * plans are made and freed, of which malloc keeps blocks. runs: the series is of runs, not of sessions.
+ * Returns by how many bytes the readings of a series vary by themselves. Only malloc's readings need a case
+ * distinction. From run to run they are exact, but a GPU's driver keeps a few bytes of each closed session, and when
+ * shapes change, malloc keeps blocks of plans that were freed. `runs` is true if the series has a reading per run,
+ * not per session.
  */
 static double noise_bytes(const struct check_context *c, int which, bool runs)
 {
@@ -380,7 +387,10 @@ static double noise_bytes(const struct check_context *c, int which, bool runs)
 	return c->options->sweep.n ? GROWTH_HEAP : 0;
 }
 
-/* Judges all series and reports one: the most exact that leaks, else the one that grew most before it became flat. */
+/*
+ * Judges all series and reports one of them: the most exact series that leaks, or if none leaks the series that grew
+ * most before it became flat.
+ */
 static void judge_and_report(struct check_context *c, struct leak *x, const char *how, bool steps)
 {
 	int leaking = -1, flat = -1;

@@ -6,12 +6,18 @@
 
 #include <stdio.h>
 
-/* info: the types and shapes to show, by value id; NULL: those in the graph, which hold for all input shapes. */
+/*
+ * info has the types and shapes to show, indexed by value id. If it is NULL, the types and shapes of the graph are
+ * shown, which hold for all input shapes.
+ */
 void dump_graph(FILE *f, const struct graph *g, const struct vinfo *info);
 void dump_dot(FILE *f, const struct graph *g);
-/* "y: f32 [1,3]"; a value without a name is shown as "%ID". Lives in the arena. */
+/* Returns a text such as "y: f32 [1,3]", in the arena. A value without a name is shown as "%ID". */
 const char *dump_value(struct arena *a, const struct graph *g, uint32_t v, const struct vinfo *info);
-/* The attributes that differ from their defaults, " {axis=1, group=32}", or "". Lives in the arena. */
+/*
+ * Returns the attributes that differ from their defaults, such as " {axis=1, group=32}", or "". The text lives in the
+ * arena.
+ */
 const char *dump_params(struct arena *a, const struct node *n);
 
 #endif

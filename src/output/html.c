@@ -94,7 +94,10 @@ void page_begin(struct page *p, struct arena *a, const char *title, const char *
 		add_element(&p->html, "<p class=\"sub\">", subtitle, "</p>\n");
 }
 
-/* Facts and tiles have an enclosing element each: closes that of the last part and opens that of part `want`. */
+/*
+ * Facts have one enclosing element, and tiles another. Closes the element of the last part and opens the element of
+ * part `want`.
+ */
 static void switch_part(struct page *p, int want)
 {
 	static const char *const open[] = {"", "<dl>", "<div class=\"tiles\">", ""};
@@ -228,7 +231,7 @@ enum { WIDTH = 1000, LEFT = 84, RIGHT = 16, TOP = 14, BOTTOM = 44, HEIGHT = 280 
 
 struct axis {
 	double low, high; /* range of the values */
-	double from, to;  /* where low and high are on the page */
+	double from, to;  /* positions of low and high on the page */
 	double step;	  /* between ticks, in the values' unit */
 	double scale;	  /* labels show the value divided by scale */
 	const char *unit;
@@ -257,7 +260,9 @@ static void choose_unit(struct axis *x, enum page_unit unit, double largest)
 	}
 }
 
-/* Chooses about `ticks` ticks at round numbers, and widens the range to the ticks around low and high. */
+/*
+ * Places about `ticks` tick marks at round numbers, and widens the axis to the tick marks that enclose low and high.
+ */
 static void make_axis(struct axis *x, double low, double high, enum page_unit unit, int ticks)
 {
 	if (!(high > low)) {
@@ -361,7 +366,10 @@ struct bins {
 	size_t count[MAX_BINS], n, beyond;
 };
 
-/* Bins of Freedman and Diaconis' width. Values far to the right are only counted, so that they do not squeeze the rest. */
+/*
+ * Sorts the values into bins of the width of Freedman and Diaconis. Values far to the right are only counted, so that
+ * they do not squeeze the other bins.
+ */
 static void fill_bins(struct bins *b, const double *sorted, size_t n, enum page_unit unit)
 {
 	double spread = stats_quantile(sorted, n, 0.75) - stats_quantile(sorted, n, 0.25);
@@ -532,7 +540,10 @@ static void pen_to(struct pen *pen, const struct page_series *s, double x, doubl
 	pen->last_y = py;
 }
 
-/* Draws the series; if it has too many points, the lowest and the highest of each group of consecutive points. */
+/*
+ * Draws the series. If it has too many points, only the lowest and the highest of each group of consecutive points
+ * are drawn.
+ */
 static void draw_series(struct pen *pen, const struct page_series *s)
 {
 	size_t runs = s->n > MAX_POINTS ? MAX_POINTS / 2 : s->n;
@@ -563,7 +574,7 @@ static void add_legend(struct page *p, const struct page_plot *plot)
 	str_add(&p->html, "</p>\n");
 }
 
-/* A series of few points gets a dot for each, which shows its numbers as a tooltip. */
+/* Draws a dot for each point of a series with few points. The dot shows the point's numbers as a tooltip. */
 static void draw_dots(struct page *p, const struct pen *pen, const struct page_series *s, size_t color)
 {
 	for (size_t i = 0; i < s->n && s->n <= 64 && !s->dots; i++)

@@ -32,19 +32,22 @@ void page_tile(struct page *p, const char *name, const char *value, const char *
 void page_section(struct page *p, const char *title, const char *text); /* text: NULL */
 void page_text(struct page *p, const char *text);
 void page_pre(struct page *p, const char *text); /* preformatted text in a monospaced font */
-/* A sentence in the color of its severity, SEV_NOTE without color; page_good: one that says that nothing is wrong. */
+/*
+ * page_note adds a sentence in the color of its severity, or without color for SEV_NOTE. page_good adds a sentence
+ * that says that nothing is wrong.
+ */
 void page_note(struct page *p, enum severity s, const char *text);
 void page_good(struct page *p, const char *text);
 
 /*
- * Begins a table, which readers can sort by clicking a column's head. heads: one per column. align: one letter per
- * column: l left, t left and may wrap, r right, m monospaced, s a share (see page_share); it must live until
- * page_table_end.
+ * Begins a table, which readers can sort by clicking a column's head. heads has one text per column. align has one
+ * letter per column: l left, t left and may wrap, r right, m monospaced, s a share (see page_share). Both must live
+ * until page_table_end.
  */
 void page_table(struct page *p, const char *const *heads, const char *align);
-/* The next cell of the row; after the last column the next row starts. */
+/* Adds the next cell of the row. After the last column the next row starts. */
 void page_cell(struct page *p, const char *text);
-/* A cell that shows text and is sorted by value. */
+/* Adds a cell that shows `text` and is sorted by `value`. */
 void page_number(struct page *p, double value, const char *text);
 void page_share(struct page *p, double share); /* from 0 to 1, shown in percent with a bar */
 void page_table_end(struct page *p);
@@ -65,7 +68,8 @@ void page_bars(struct page *p, const char *title, const struct page_bar *bar, si
 
 struct page_series {
 	const char *name;
-	const double *x, *y; /* x NULL: 0, 1, 2, ...; a y that is NaN or infinite leaves a gap */
+	const double *x,
+		*y; /* if x is NULL, it is 0, 1, 2, ...; a y that is NaN or infinite leaves a gap */
 	size_t n;
 	bool dots;  /* draw points without a line */
 	bool steps; /* draw a step function: each value holds until the next */
@@ -81,9 +85,9 @@ struct page_plot {
 };
 void page_plot(struct page *p, const struct page_plot *plot);
 
-/* Ends the page. Its complete text, in the arena. */
+/* Ends the page and returns its complete text, in the arena. */
 const char *page_end(struct page *p);
-/* Ends the page and writes it to a file, completely or not at all. E-OUTPUT. */
+/* Ends the page and writes it to a file, completely or not at all. Fails with E-OUTPUT. */
 int page_save(struct page *p, const char *path, struct diag *d);
 
 #endif

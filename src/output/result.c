@@ -103,7 +103,7 @@ static bool view_as_steps(const struct tensor *t, struct steps *s)
 		return false;
 	*s = (struct steps){
 		.t = t, .batch = r == 3 ? dim[0] : 1, .steps = dim[r - 2], .classes = dim[r - 1]};
-	/* some speech models have [steps, 1, classes]: only the first axis is longer than 1 */
+	/* some speech models have outputs of shape [steps, 1, classes], of which the first axis is the steps */
 	if (r == 3 && dim[1] == 1 && dim[0] > 1) {
 		s->time_first = true;
 		s->batch = dim[1];
@@ -241,7 +241,10 @@ struct scored {
 	int64_t index;
 };
 
-/* Order of ranking: largest value first, NaN last, equal values by index. */
+/*
+ * Compares two elements for the ranking, which has the largest value first, NaN last, and equal values in the order
+ * of their indices.
+ */
 static int best_first(const void *a, const void *b)
 {
 	const struct scored *x = a, *y = b;
@@ -435,7 +438,7 @@ void print_outputs(const struct output *out, size_t n, int64_t limit, FILE *stre
 		print_value(out[i].name, out[i].tensor, limit, stream);
 }
 
-/* "[0,3]": the indices of a row along all axes except the last. */
+/* Returns the indices of a row along all axes except the last, such as "[0,3]". */
 static const char *row_indices(const struct tensor *t, int64_t row, struct arena *a)
 {
 	struct shape at = t->shape;

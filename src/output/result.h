@@ -8,8 +8,8 @@
 
 struct output {
 	const char *name;
-	const struct tensor *tensor; /* NULL or V_NONE: an optional without a value */
-	const char *path;	     /* the file to which it was written; NULL: none */
+	const struct tensor *tensor; /* NULL or of kind V_NONE if this is an optional without a value */
+	const char *path;	     /* the file to which the output was written, or NULL */
 };
 
 /* ---- labels: names of classes */
@@ -18,13 +18,19 @@ struct labels {
 	const char **v;
 	size_t n;
 };
-/* spec: a file with one label per line, or "meta:KEY" for such text in the model's metadata. E-LABELS. */
+/*
+ * Loads labels. spec names a file with one label per line, or is "meta:KEY" for such a text in the model's metadata.
+ * Fails with E-LABELS.
+ */
 int labels_load(const char *spec, const struct model *m, struct labels *out, struct arena *a,
 		struct diag *d);
 
 /* ---- decoding text (connectionist temporal classification, CTC) */
 
-/* Parses "ctc" or "ctc:blank=N"; *blank: the class that stands for no character, 0 by default. False if it is neither. */
+/*
+ * Parses "ctc" or "ctc:blank=N"; *blank becomes the class that stands for no character, 0 by default. Returns false
+ * for any other text.
+ */
 bool decode_parse(const char *spec, int64_t *blank);
 /* The texts that an output spells, one per batch element. */
 struct decoded {
@@ -33,8 +39,9 @@ struct decoded {
 	size_t n;
 };
 /*
- * Decodes the first output of shape [batch, steps, classes] or [steps, classes] whose number of classes fits the labels;
- * without labels, text has the numbers of the classes, separated by spaces. E-LABELS if no output fits.
+ * Decodes the first output of shape [batch, steps, classes] or [steps, classes] whose number of classes fits the
+ * labels. Without labels, `text` has the numbers of the classes, separated by spaces. Fails with E-LABELS if no
+ * output fits.
  */
 int decode_ctc(const struct output *out, size_t n, int64_t blank, const struct labels *labels,
 	       struct decoded *to, struct arena *a, struct diag *d);
@@ -48,8 +55,9 @@ struct ranked {
 	const double *value;
 };
 /*
- * Ranks every output of numbers whose last axis has at least 2 elements; with labels, those whose last axis has as many
- * elements as there are labels. lists: room for n; *used of them are filled. E-LABELS if no output can be ranked.
+ * Ranks every output of numbers whose last axis has at least 2 elements or, with labels, as many elements as there
+ * are labels. `lists` has room for n rankings, of which the first *used are filled. Fails with E-LABELS if no output
+ * can be ranked.
  */
 int rank_outputs(const struct output *out, size_t n, int64_t k, const struct labels *labels,
 		 struct ranked *lists, size_t *used, struct arena *a, struct diag *d);
@@ -62,14 +70,14 @@ struct wanted {
 	const struct labels *labels;
 };
 /*
- * Whether the graph's outputs, as far as their shapes are known, can be ranked or decoded. E-LABELS now instead of from
- * rank_outputs or decode_ctc after a long run.
+ * Checks that the graph's outputs, as far as their shapes are known, can be ranked or decoded. This reports E-LABELS
+ * before a long run instead of after it, by rank_outputs or decode_ctc.
  */
 int results_check(const struct graph *g, const struct wanted *w, struct diag *d);
 
 /* ---- writing to a stream or as JSON */
 
-/* limit: how many values of each tensor are shown; 0: all. */
+/* limit is the number of values shown of each tensor, or 0 for all values. */
 void print_outputs(const struct output *out, size_t n, int64_t limit, FILE *stream);
 void print_ranked(const struct ranked *r, const struct labels *labels, FILE *stream);
 void json_values(struct json *j, const char *key, const struct tensor *t, int64_t limit);

@@ -41,7 +41,7 @@ static bool has_numbers(const struct tensor *t)
 	return t && t->type.kind == V_TENSOR && tensor_dtype(t) != DT_STRING && tensor_count(t) > 0;
 }
 
-/* "min -1, max 1, mean 0.25, 3 NaN"; "" for a value without numbers. */
+/* Returns a text such as "min -1, max 1, mean 0.25, 3 NaN", or "" for a value without numbers. */
 static const char *describe_numbers(const struct tensor *t, struct arena *a)
 {
 	struct str b = {.arena = a};
@@ -108,7 +108,7 @@ static uint64_t load_time(const struct summary *s)
 	return s->times.load + s->times.optimize;
 }
 
-/* Bytes of device memory that infer itself has counted, to show beside the driver's number. */
+/* Returns the bytes of device memory that infer itself has counted, which are shown beside the driver's number. */
 static uint64_t counted_on_device(void)
 {
 	uint64_t sum = 0;
@@ -283,7 +283,7 @@ static void json_memory(const struct summary *s, struct json *j)
 		json_end(j, '}');
 	}
 	if (s->device[AFTER_PREPARE]) {
-		json_object(j, "device_in_use"); /* by all programs, according to the driver */
+		json_object(j, "device_in_use"); /* memory that all programs use, according to the driver */
 		json_uint(j, "prepare", s->device[AFTER_PREPARE]);
 		json_uint(j, "first_run", s->device[AFTER_RUN]);
 		json_end(j, '}');

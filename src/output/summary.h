@@ -21,17 +21,19 @@ struct summary {
 	size_t noutputs;
 	const char *path; /* of the model, as given */
 	struct rss rss[MOMENTS];
-	uint64_t device[MOMENTS]; /* bytes of the device in use according to its driver; 0: not asked */
+	/* bytes of the device's memory in use according to its driver, 0 if the driver was not asked */
+	uint64_t device[MOMENTS];
 	struct session_times times;
 	uint64_t first_run; /* nanoseconds, without planning */
-	uint64_t prepare;   /* nanoseconds: device, shapes, kernels, packed weights, memory plan */
-	uint64_t total;	    /* nanoseconds since exec */
-	bool verbose;	    /* also list every choice of a kernel */
+	/* nanoseconds to open the device, infer shapes, choose kernels, pack weights and plan memory */
+	uint64_t prepare;
+	uint64_t total; /* nanoseconds since exec */
+	bool verbose;	/* also list every choice of a kernel */
 };
 
 /*
- * Nanoseconds since exec. The system knows the time of exec to 10 ms only, so it is at least the time since `start`, a
- * value of clock_ns.
+ * Returns the nanoseconds since exec started this program. The system knows the time of exec to 10 ms only, so the
+ * result is at least the time since `start`, a value of clock_ns.
  */
 uint64_t summary_total(uint64_t start);
 void summary_print(const struct summary *s, FILE *stream);

@@ -8,12 +8,18 @@
 struct again {
 	const struct tensor *const *in;
 	struct tensor *const *out;
-	/* of a dynamic step: allocate its outputs, and give the arena for their host values; `owner` is theirs */
+	/*
+	 * For a dynamic step: alloc allocates its outputs, values returns the arena for their host values. Both find
+	 * their own data in `owner`.
+	 */
 	void *owner;
 	int (*alloc)(const struct call *, uint32_t out, enum dtype t, const struct shape *s);
 	struct arena *(*values)(const struct call *, uint32_t out);
 };
-/* For observers, after the step of call c has ended: runs it again with the call's workspace. 0 or -code. */
+/*
+ * For observers, after the step of call c has ended: runs the step again with the call's workspace. Returns 0 or
+ * -code.
+ */
 int step_again(const struct call *c, const struct again *with, struct diag *d);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Memory of an output whose size is known only during the run; kept for the next run. */
+/* The memory of an output whose size is known only during the run. It is kept for the next run. */
 struct moving {
 	struct buffer buffer;
 	struct arena values; /* blobs and items */
@@ -135,7 +135,7 @@ int copy_run(const struct call *c)
 				 out->bytes, c->diag);
 }
 
-/* Queues the copy; it is done when the stream has been waited for at the segment's end. */
+/* Queues the copy, which is complete when the segment's end has waited for the stream. */
 int queue_run(const struct call *c)
 {
 	struct binding *b = c->owner;
@@ -146,7 +146,7 @@ int queue_run(const struct call *c)
 					     in->device, out->bytes, c->diag);
 }
 
-/* Sets the pointers into the slab of all tensors and workspaces. */
+/* Makes the pointers of all tensors and workspaces point into the slab, the memory of the segment. */
 static void set_pointers(struct binding *b, const struct slab *slab)
 {
 	struct segment *s = b->s;
@@ -190,7 +190,9 @@ static void make_call(struct binding *b, uint32_t k)
 				    .values = moving_values};
 }
 
-/* Finds the slots that share the bytes of output k of the graph; none if that output cannot be moved. */
+/*
+ * Finds the slots that share the bytes of output k of the graph. The list stays empty if that output cannot be moved.
+ */
 static void find_movable(struct binding *b, uint32_t k)
 {
 	const struct segment *s = b->s;
@@ -339,8 +341,8 @@ static bool device_is_lost(const struct runtime *rt)
 }
 
 /*
- * Names step k in the finding. Not if the device was lost and nothing waits for each step (SYNC_ASYNC): then any of the
- * steps queued before may have failed.
+ * Names step k in the finding, unless the device was lost and nothing waits for each step (SYNC_ASYNC): any of the
+ * steps queued before may then have failed.
  */
 static int name_failed_step(struct binding *b, uint32_t k, int err, struct diag *d)
 {
@@ -371,7 +373,10 @@ static int exec_plain(struct binding *b, struct diag *d)
 	return steps_run(b, 0, b->s->nsteps, d);
 }
 
-/* --sync node and launch: waits for each step of the device, so that an error belongs to the step that caused it. */
+/*
+ * Runs the steps for --sync node and --sync launch: waits for each step on the device, so that an error belongs to
+ * the step that caused it.
+ */
 static int exec_waiting(struct binding *b, struct diag *d)
 {
 	const struct runtime *rt = b->x->rt;
@@ -408,7 +413,7 @@ static int exec_observed(struct binding *b, struct diag *d)
 	return 0;
 }
 
-/* How to run the steps; depends on the session only. */
+/* Chooses the function that runs the steps. The choice depends on the session only. */
 static int (*choose_exec(const struct runtime *rt))(struct binding *, struct diag *)
 {
 	if (rt->observer)
@@ -452,7 +457,7 @@ static void copy_piece(void *arg, int64_t begin, int64_t end, int thread)
 	memcpy(p->to + begin, p->from + begin, (size_t)(end - begin));
 }
 
-/* Copies staged inputs to their fixed address in the slab; the other inputs are used at the address that they have. */
+/* Copies each staged input to its fixed address in the slab; the other inputs are read where they lie. */
 static int bind_inputs(struct instance *x, struct segment *s, struct slab *slab, struct diag *d)
 {
 	struct binding *b = s->binding;
@@ -475,7 +480,10 @@ static int bind_inputs(struct instance *x, struct segment *s, struct slab *slab,
 	return 0;
 }
 
-/* Lets the body's outputs be written to the memory that the caller gave for them, the others to the slab. */
+/*
+ * Makes the steps write each output of the body to the memory that the caller gave for it. An output without such
+ * memory stays in the slab.
+ */
 static void place_results(struct binding *b, const struct slab *slab)
 {
 	const struct instance *x = b->x;

@@ -4,9 +4,9 @@
 /* Gives a planned segment memory and runs its steps. */
 #include "plan/segment.h"
 
-/* A result in the host's slab, with all slots that share its bytes: they can be moved together. */
+/* A result in the host's slab, with all slots that share its bytes: these slots can be moved together. */
 struct movable {
-	uint32_t *slot, n; /* n 0: this output cannot be moved */
+	uint32_t *slot, n; /* n is 0 if this output cannot be moved */
 	size_t bytes, offset;
 };
 
@@ -32,11 +32,11 @@ struct binding {
  */
 int segment_bind(struct instance *x, struct segment *s, struct diag *d);
 void binding_free(struct binding *b);
-/* Runs a bound segment: reads x->live, and puts the segment's results there. 0 or -code. */
+/* Runs a bound segment, which reads its inputs from x->live and stores its results there. Returns 0 or -code. */
 int segment_run(struct instance *x, struct segment *s, struct diag *d);
-/* Runs steps first to end - 1 of the binding. 0 or -code. */
+/* Runs the steps from `first` to end - 1 of the binding. Returns 0 or -code. */
 int steps_run(struct binding *b, uint32_t first, uint32_t end, struct diag *d);
-/* Gives the bodies of the call's node their captures, which are inputs of the call. */
+/* Passes their captures, which are inputs of the call, to the bodies of the call's node. */
 void bind_captures(const struct call *c);
 
 /* Frees those slabs of a position that are larger than its cached plans need. */
@@ -45,8 +45,9 @@ void slab_fit(struct instance *x, uint32_t position);
 void slab_drop(struct instance *x, uint32_t position);
 
 /* `run` functions of the steps that the planner itself inserts. */
-int view_run(const struct call *c);  /* the outputs have the bytes of input 0 */
-int copy_run(const struct call *c);  /* between host and device; done when it returns */
-int queue_run(const struct call *c); /* the same, done once the stream has been waited for */
+int view_run(const struct call *c); /* the outputs have the bytes of input 0 */
+int copy_run(const struct call *c); /* copies between host and device; the copy is complete when it returns */
+/* queues the same copy, which is complete once someone has waited for the stream */
+int queue_run(const struct call *c);
 
 #endif

@@ -38,26 +38,27 @@ struct kind {
 	double def; /* the value if the user gives none */
 	/* runs before the kernel */
 	int (*before)(struct fault *, const struct call *);
-	/* runs instead of the kernel, and calls it */
+	/* runs in place of the kernel, and calls the kernel itself */
 	int (*around)(struct fault *, const struct call *, int (*kernel)(const struct call *));
 	/* changes an output, which is in host memory */
 	int (*output)(struct fault *, const struct call *, struct tensor *);
 };
 
-/* A fault of INFER_FAULT; lives as long as the session. */
+/* One fault that INFER_FAULT asks for. It lives as long as the session. */
 struct fault_spec {
 	const char *node, *where;
 	const struct kind *kind;
-	const struct fault_kind *own; /* a kind of the backend's; then kind is NULL */
+	const struct fault_kind *own; /* the backend's own kind of fault, in which case `kind` is NULL */
 	double value;
 	bool applies; /* `where` matches this session */
 	bool planted; /* at least one step has the fault */
 	uint64_t runs;
-	void **held; /* leaked blocks as a linked list: they stay reachable, so that leak checkers do not report them */
+	/* linked list of the leaked blocks, which stay reachable so that leak checkers do not report them */
+	void **held;
 	struct fault_spec *next;
 };
 
-/* A fault planted in a step; a step may have several. */
+/* A fault planted in a step. A step may have several faults. */
 struct fault {
 	struct fault_spec *spec;
 	struct runtime *rt;
@@ -273,14 +274,14 @@ static int write_channels_last(struct fault *f, const struct call *c, struct ten
 	return 0;
 }
 
-/* A copy of the first run's output; held in fault_spec.held. */
+/* A copy of the first run's output, kept in fault_spec.held. */
 struct first_output {
 	void *next;
 	size_t n;
 	unsigned char data[];
 };
 
-/* Returns in all runs what the session's first run has made, whatever the inputs are. */
+/* Replaces the output of each later run by that of the session's first run, whatever the inputs are. */
 static int return_first_output(struct fault *f, const struct call *c, struct tensor *t)
 {
 	struct first_output *m = (void *)f->spec->held;
@@ -322,7 +323,7 @@ static const struct kind kinds[] = {
 
 /* ---- running -------------------------------------------------------------------------------- */
 
-/* Applies the fault's `output` to an output; one on a device is fetched, changed and copied back. */
+/* Calls the fault's `output` function for an output. An output on a device is fetched, changed and copied back. */
 static int change_output(struct fault *f, const struct call *c, struct tensor *t)
 {
 	const struct backend *b = f->rt->backend;
@@ -449,7 +450,7 @@ static int parse_fault(struct runtime *rt, char *text, bool (*is_backend)(const 
 	if (at && !is_backend(at) && !is_known_where(at))
 		return FAIL(d, E_OPTION, .message = fmt(d, "INFER_FAULT: unknown '@%s'", at));
 	s->applies = where_matches(rt, at);
-	/* an unknown kind may be one of another device's backend: its session checks it */
+	/* an unknown kind may belong to the backend of another device, whose session checks it */
 	if (!find_kind(rt, s, kind) && s->applies)
 		return FAIL(d, E_OPTION, .message = fmt(d, "INFER_FAULT: unknown kind '%s'", kind));
 	char *end = NULL;

@@ -20,11 +20,11 @@
 
 #ifdef FAULTS
 /*
- * Parses INFER_FAULT for a session whose backend is open. E-OPTION if it is wrong. is_backend tells whether there is a
- * backend of that name.
+ * Parses INFER_FAULT for a session whose backend is open. Fails with E-OPTION if it is wrong. is_backend tells
+ * whether there is a backend of that name.
  */
 int faults_open(struct runtime *rt, bool (*is_backend)(const char *name), struct diag *d);
-/* Warns on stderr about faults whose node had no step, and frees what they leaked. */
+/* Warns on stderr about each fault whose node had no step, and frees the memory that the faults leaked. */
 void faults_close(struct runtime *rt);
 /* Wraps the step of the node at position `at` of the order if INFER_FAULT names it. */
 int fault_plant(struct instance *x, struct segment *s, struct step_plan *p, uint32_t at,

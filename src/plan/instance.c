@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { CACHED_PLANS = 8 }; /* most plans kept for one position of the graph */
+enum { CACHED_PLANS = 8 }; /* maximum number of plans kept for one position of the graph */
 
 struct instance *instance_new(const struct graph *g, struct runtime *rt)
 {
@@ -179,7 +179,10 @@ int instance_run(struct instance *x, const struct tensor *const *in, const struc
 	return 0;
 }
 
-/* Bytes of values and workspace in use while step k runs, in the slab of the host or device on which it runs. */
+/*
+ * The number of bytes of values and workspace that are in use while step k runs, in the slab of the host or device on
+ * which the step runs.
+ */
 static size_t live_bytes(const struct segment *s, uint32_t k)
 {
 	size_t sum = s->steps[k].step.workspace;

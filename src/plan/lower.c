@@ -19,12 +19,15 @@ struct lower {
 	struct segment *s;
 	const struct graph *g;
 	struct vinfo *info; /* indexed by value id */
-	uint32_t *slot_of; /* indexed by value id: the slot in which the value was made, or NO_VALUE */
-	uint32_t *last_use; /* indexed by value id: last position that reads it; UINT32_MAX for graph outputs */
-	uint32_t *slot_last; /* indexed by slot: last position that reads its bytes, through views as well */
-	bool *inside;	/* indexed by value id: made by a step of this segment */
-	uint32_t at;	/* position in the order of the node that is being lowered */
-	bool finishing; /* after the last node: values copied to the host now are for the caller */
+	uint32_t *slot_of; /* indexed by value id: the slot in which a step made the value, or NO_VALUE */
+	/* indexed by value id: last position that reads the value; UINT32_MAX for graph outputs */
+	uint32_t *last_use;
+	/* indexed by slot: last position that reads the slot's bytes, be it through a view */
+	uint32_t *slot_last;
+	bool *inside; /* indexed by value id: whether a step of this segment makes the value */
+	uint32_t at;  /* position in the order of the node that is being lowered */
+	/* set after the last node: values copied to the host from now on are for the caller */
+	bool finishing;
 	struct diag *diag;
 };
 
@@ -63,7 +66,7 @@ static struct step_plan *add_step(struct lower *l)
 	return &s->steps[s->nsteps++];
 }
 
-/* The slot of value v; a value that the segment does not make gets its slot at its first use. */
+/* Returns the slot of value v. A value that the segment does not make gets its slot at its first use. */
 static uint32_t read_slot(struct lower *l, uint32_t v)
 {
 	if (v == NO_VALUE || l->slot_of[v] != NO_VALUE)
@@ -79,7 +82,9 @@ static uint32_t read_slot(struct lower *l, uint32_t v)
 	return slot;
 }
 
-/* Records what the plan assumes of value v: its type, shape and device, and if `contents` is set what it contains. */
+/*
+ * Records what the plan assumes of value v: its type, shape and device, and also its contents if `contents` is set.
+ */
 static void add_condition(struct lower *l, uint32_t v, bool contents)
 {
 	struct segment *s = l->s;
@@ -139,7 +144,10 @@ static void find_last_uses(struct lower *l)
 		l->last_use[g->out[i]] = UINT32_MAX;
 }
 
-/* Whether a node can be lowered now, or the segment must end before it, as its shapes depend on data not made yet. */
+/*
+ * Tells whether a node can be lowered now, or the segment must end before the node because the node's shapes depend
+ * on data not made yet.
+ */
 enum verdict { GO, CUT_BEFORE, FAILED };
 
 static bool outputs_known(const struct lower *l, const struct node *n)
@@ -157,8 +165,9 @@ static bool outputs_known(const struct lower *l, const struct node *n)
 }
 
 /*
- * Makes the contents of the wanted inputs (bit i: input i) known to inference and a condition of the plan; *any: there
- * was one. False if this segment itself makes one of them, so that its contents are not known before it runs.
+ * Makes the contents of the wanted inputs (bit i stands for input i) known to shape inference and a condition of the
+ * plan; *any is set if there was a wanted input. Returns false if this segment itself makes one of these inputs,
+ * whose contents are then not known before the segment runs.
  */
 static bool use_contents(struct lower *l, const struct node *n, uint64_t wanted, bool *any)
 {
@@ -170,7 +179,10 @@ static bool use_contents(struct lower *l, const struct node *n, uint64_t wanted,
 			return false;
 		if (!l->x->live[v])
 			continue;
-		/* a value on the device is fetched, which waits for the steps that make it; they are in earlier segments */
+		/*
+		 * fetching a value from the device waits for the steps that make the value, all of them in earlier
+		 * segments
+		 */
 		add_condition(l, v, true);
 		for (uint32_t k = 0; k < l->s->nconditions; k++)
 			if (l->s->conditions[k].value == v)
@@ -232,7 +244,7 @@ static struct node_state *find_state(struct instance *x, const struct node *n, c
 	return NULL;
 }
 
-/* Calls the kernel's `create` once per node and session, and sets site->state to the state that it has made. */
+/* Calls the kernel's `create` once per node and session, and sets site->state to the state that `create` has made. */
 static int create_state(struct lower *l, struct site *site, const struct kernel *k)
 {
 	struct instance *x = l->x;
@@ -297,7 +309,7 @@ static struct body **make_bodies(struct instance *x, const struct node *n, int d
 
 /* ---- layouts -------------------------------------------------------------------------------- */
 
-/* Adds a step that copies a slot's value to a new slot, described by desc: another layout, or another device. */
+/* Adds a step that copies a slot's value to a new slot, whose layout or device, given by desc, is another. */
 static struct step_plan *add_moving_step(struct lower *l, uint32_t slot, const struct tensor *desc)
 {
 	struct segment *s = l->s;
@@ -315,7 +327,10 @@ static struct step_plan *add_moving_step(struct lower *l, uint32_t slot, const s
 	return p;
 }
 
-/* The slot that has the value in this layout: the given one, a copy made before, or the output of a new Reorder step. */
+/*
+ * Returns a slot that has the value in this layout: the given slot, a copy made before, or the output of a new
+ * Reorder step.
+ */
 static uint32_t reorder_to_layout(struct lower *l, uint32_t slot, enum layout layout)
 {
 	struct segment *s = l->s;
@@ -369,11 +384,15 @@ static int move_to_device(struct lower *l, uint32_t *slot, int device)
 	desc.data = NULL;
 	struct step_plan *p = add_moving_step(l, *slot, &desc);
 	p->copy = true;
-	/* a step's kernel is asked for its flags: this one has suitable ones, and no state to be freed */
+	/*
+	 * code that looks at a step needs a kernel with flags: this kernel has suitable ones, and no state to be
+	 * freed
+	 */
 	p->step.kernel = l->x->rt->backend->reorder;
 	/*
-	 * A copy may be queued only if nothing overwrites the host's bytes before the segment's end: results for the caller,
-	 * and staged inputs. In other slots the next value would not wait for the device.
+	 * A copy may be queued only if nothing overwrites the host's bytes before the segment's end. This holds for
+	 * results for the caller and for staged inputs; in any other slot the host could write the next value before
+	 * the device has made the copy.
 	 */
 	p->queued = can_pin(l->x->rt) && !p->step.dynamic &&
 		    (device == HOST ? l->finishing : s->slots[s->slots[*slot].root].staged);
@@ -384,7 +403,10 @@ static int move_to_device(struct lower *l, uint32_t *slot, int device)
 	return 0;
 }
 
-/* Whether the channels fill all blocks of the layout: an elementwise kernel would compute with the padding as well. */
+/*
+ * Whether the channels fill all blocks of the layout. If they do not, an elementwise kernel would compute with the
+ * padding as well.
+ */
 static bool fills_blocks(const struct tensor *t)
 {
 	int64_t block = t->layout == LAYOUT_BLOCK8 ? 8 : t->layout == LAYOUT_BLOCK16 ? 16 : 1;
@@ -392,8 +414,8 @@ static bool fills_blocks(const struct tensor *t)
 }
 
 /*
- * The layout in which an elementwise step runs: that of its inputs, if each has the output's shape or is a scalar;
- * otherwise row-major.
+ * Returns the layout in which an elementwise step runs: the layout of its inputs if each of them has the output's
+ * shape or is a scalar, otherwise row-major.
  */
 static enum layout common_layout(const struct lower *l, const struct node *n, const uint32_t *slots)
 {
@@ -430,7 +452,7 @@ static bool shares_root(const struct lower *l, const struct step_plan *p, uint32
 	return false;
 }
 
-/* The slot of an input whose memory output `o` may overwrite, or NO_VALUE. */
+/* Returns the slot of an input whose memory output `o` may overwrite, or NO_VALUE. */
 static uint32_t inplace_input(const struct lower *l, const struct step_plan *p, uint32_t o,
 			      size_t bytes)
 {
@@ -453,7 +475,7 @@ static uint32_t inplace_input(const struct lower *l, const struct step_plan *p, 
 	return NO_VALUE;
 }
 
-/* Lets `slot` have the bytes of slot `of`, which must then live as long as both. */
+/* Makes `slot` share the bytes of slot `of`, whose lifetime then covers the lifetimes of both. */
 static void alias_slot(struct lower *l, uint32_t slot, uint32_t of)
 {
 	struct segment *s = l->s;
@@ -465,7 +487,10 @@ static void alias_slot(struct lower *l, uint32_t slot, uint32_t of)
 		l->slot_last[root] = l->slot_last[slot];
 }
 
-/* Whether the slot's bytes have a planned address: a view of them needs no step, other views are set in each run. */
+/*
+ * Whether the slot's bytes have a planned address. A view of such bytes needs no step; the pointer of any other view
+ * is set in each run.
+ */
 static bool has_planned_address(const struct segment *s, uint32_t slot)
 {
 	const struct slot_plan *root = &s->slots[s->slots[slot].root];
@@ -517,7 +542,10 @@ static int make_outputs(struct lower *l, const struct node *n, struct step_plan 
 	return 0;
 }
 
-/* Chooses a kernel of the session's device, or of the host for nodes that the device does not support. NULL: none. */
+/*
+ * Chooses a kernel of the session's device, or of the host if the device does not support the node. Returns NULL if
+ * there is none.
+ */
 static const struct kernel *choose_kernel(struct lower *l, struct site *site, int *device,
 					  struct why *why)
 {
@@ -536,10 +564,16 @@ static const struct kernel *choose_kernel(struct lower *l, struct site *site, in
 	return backend_choose(rt->cpu, site, 0, why);
 }
 
-/* Larger captured weights are uploaded: they are no shapes or counts, which bodies read on the host. */
+/*
+ * Captured weights of more bytes are uploaded to the device, as they are hardly shapes or counts, which bodies read
+ * on the host.
+ */
 enum { MAX_HOST_CAPTURE_BYTES = 4096 };
 
-/* Moves each input to the layout and the device in which the step reads it. */
+/*
+ * Replaces each input that the step cannot read in place by a copy in the layout and on the device that the step
+ * needs.
+ */
 static int move_inputs(struct lower *l, const struct node *n, struct step_plan *p, enum layout common)
 {
 	struct segment *s = l->s;
@@ -553,14 +587,19 @@ static int move_inputs(struct lower *l, const struct node *n, struct step_plan *
 		enum layout wanted = p->step.want ? p->step.want[i]
 				     : full	  ? common
 						  : s->slots[in[i]].desc.layout;
-		/* captures stay where they are, as the bodies' own plans move them if necessary; but weights would be moved in
-		 * each execution of the body, so they are moved here */
+		/*
+		 * Captures stay where they are, as the bodies' own plans move them if necessary. Captured weights,
+		 * however, are moved here, because a body would move them in each of its executions.
+		 */
 		const struct slot_plan *slot = &s->slots[in[i]];
 		bool weight = i >= n->nin && p->device == DEVICE && slot->place == PLACE_CONST &&
 			      slot->desc.bytes > MAX_HOST_CAPTURE_BYTES &&
 			      l->g->value[slot->value]->init != NULL &&
 			      slot->desc.type.dtype != DT_STRING;
-		/* a view has its input's bytes, so it stays on their device, unless it requires a layout */
+		/*
+		 * a view shares its input's bytes, so it stays on the input's device unless the view requires a
+		 * layout
+		 */
 		bool moves = has_device(l->x->rt) && (!p->step.nop || p->step.give) &&
 			     (weight || (!unread && i < n->nin));
 		/* if the value moves between host and device, its layout is changed while it is on the device */
@@ -575,7 +614,10 @@ static int move_inputs(struct lower *l, const struct node *n, struct step_plan *
 	return 0;
 }
 
-/* Makes the node's outputs views of input 0. True if the node needs no step, as the input's address is planned. */
+/*
+ * Makes the node's outputs views of input 0. Returns true if the node needs no step because the input's address is
+ * planned.
+ */
 static bool make_view(struct lower *l, const struct node *n, struct step_plan *p)
 {
 	struct segment *s = l->s;
@@ -660,7 +702,10 @@ static int lower_node(struct lower *l, const struct node *n)
 	return err;
 }
 
-/* Ends the segment: values that the rest of the graph reads become row-major results, the graph's outputs on the host. */
+/*
+ * Ends the segment: values that the rest of the graph reads become row-major results, and the graph's outputs are
+ * copied to the host.
+ */
 static int finish_segment(struct lower *l)
 {
 	struct segment *s = l->s;
@@ -735,7 +780,7 @@ static int lower_all(struct lower *l)
 	return finish_segment(l);
 }
 
-/* The plan is valid for the types and shapes of all values that it reads from outside. */
+/* Makes the types and shapes of all values that the segment reads from outside conditions of the plan. */
 static void add_conditions(struct lower *l)
 {
 	for (uint32_t i = 0; i < l->g->nvalues; i++)

@@ -16,7 +16,10 @@ struct block {
 	int device;
 	uint32_t born, dies;
 	size_t *where; /* receives the offset */
-	uint32_t index; /* the slot, or nslots + the step of a workspace: gives equal blocks a stable order */
+	/*
+	 * number of the slot, or nslots + the step's number for a workspace; keeps the order of equal blocks stable
+	 */
+	uint32_t index;
 };
 
 enum { SLAB_ALIGNMENT = 64 };
@@ -42,7 +45,9 @@ static bool lives_overlap(const struct block *a, const struct block *b)
 	return a->device == b->device && a->born <= b->dies && b->born <= a->dies;
 }
 
-/* The lowest offset at which b overlaps no block that lives at the same time. placed[] is sorted by offset. */
+/*
+ * Returns the lowest offset at which b overlaps no block that lives at the same time. placed[] is sorted by offset.
+ */
 static size_t lowest_gap(struct block *const *placed, uint32_t n, const struct block *b)
 {
 	size_t at = 0;
@@ -80,7 +85,7 @@ static void place_blocks(struct block *blocks, uint32_t n, bool reuse, size_t *t
 	arena_free(&scratch);
 }
 
-/* The slot that has the bytes of a view must live as long as the view. */
+/* Extends the life of each slot whose bytes views share until the last of these views has been used. */
 static void extend_lives_of_roots(struct segment *s)
 {
 	for (uint32_t i = s->nslots; i-- > 0;) {
@@ -129,7 +134,10 @@ static int fail_over_limit(const struct segment *s, const struct run_config *con
 		    .hint = segment_largest(s, d));
 }
 
-/* Compares the memory of the session's device with --memory-limit. On a GPU it includes the weights uploaded so far. */
+/*
+ * Compares the memory of the session's device with --memory-limit. On a GPU this memory includes the weights uploaded
+ * so far.
+ */
 static int check_limit(const struct segment *s, const struct runtime *rt, struct diag *d)
 {
 	int64_t limit = rt->config->memory_limit;

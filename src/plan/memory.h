@@ -5,11 +5,11 @@
 #include "plan/segment.h"
 
 /*
- * Fills the slots' and workspaces' offsets, slab_bytes, value_bytes and workspace from the slots' lifetimes.
- * E-MEMORY-LIMIT if the result exceeds --memory-limit.
+ * Fills the slots' and workspaces' offsets, slab_bytes, value_bytes and workspace from the slots' lifetimes. Fails
+ * with E-MEMORY-LIMIT if the result exceeds --memory-limit.
  */
 int segment_memory(struct segment *s, const struct runtime *rt, struct diag *d);
-/* "the largest values: ..." names the three values that take most memory, for messages. */
+/* Returns a text for messages, "the largest values: ...", with the three values that take most memory. */
 const char *segment_largest(const struct segment *s, struct diag *d);
 
 #endif

@@ -27,15 +27,16 @@ struct observer {
 /* What a session and all its instances share. */
 struct runtime {
 	const struct backend *backend; /* where nodes run; those that it does not support run on the host */
-	const struct backend *cpu; /* of the host; the same as `backend` in a session without a device */
+	const struct backend *cpu; /* the host's backend; equals `backend` in a session without a device */
 	struct device *device;	 /* of backend */
 	struct device *host;	 /* of cpu */
 	struct stream *stream;	 /* of device; NULL on the host */
-	struct uploads *uploads; /* initializers copied to the device; upload.c's */
+	struct uploads *uploads; /* initializers copied to the device; managed by upload.c */
 	const struct run_config *config;
 	struct store *store;
 	struct observer *observer; /* NULL: plain runs */
-	bool outputs_stay; /* on the device that makes them; otherwise they are copied to the host */
+	/* outputs stay on the device that makes them; otherwise they are copied to the host */
+	bool outputs_stay;
 #ifdef FAULTS
 	struct fault_spec *faults; /* fault.c's */
 #endif
@@ -49,16 +50,19 @@ struct step_report {
 	const char *kernel; /* "reorder", "reference" or the operator's fast kernel: see kernel flags */
 	bool reference, dynamic, nop, reorder, copy;
 	bool host; /* runs on the host although the session has a device */
-	uint32_t graph; /* number of the CUDA graph that replays it, from 1; 0: it is launched by itself */
+	/* number of the CUDA graph that replays the step, from 1; 0 if the step is launched by itself */
+	uint32_t graph;
 	size_t out_bytes, workspace;
-	size_t live; /* planned bytes in use while it runs, in the slab of the host or device on which it runs */
+	/* planned bytes in use while the step runs, in the slab of the host or device on which it runs */
+	size_t live;
 };
 struct segment_report {
 	uint32_t nsteps;
 	const struct step_report *steps;
-	size_t slab_bytes;   /* activations and workspace together, on the session's device */
-	size_t host_bytes;   /* the same for steps on the host of a session with a device */
-	size_t value_bytes;  /* sum of all values: what they would take without reuse of memory */
+	size_t slab_bytes; /* activations and workspace together, on the session's device */
+	/* activations and workspace of the steps on the host, in a session with a device */
+	size_t host_bytes;
+	size_t value_bytes; /* sum of the sizes of all values: the memory needed if no memory were reused */
 	size_t workspace;    /* the largest workspace of a step */
 	uint32_t first, end; /* positions in the graph's order */
 	bool whole;	     /* the segment is the whole graph */
@@ -73,9 +77,9 @@ void instance_free(struct instance *x);
 void instance_forget(struct instance *x);
 
 /*
- * Runs the graph. in: one tensor per graph input, captures included, on the host or the device; borrowed.
- * out[k] points to the k-th output, valid until the next run or instance_free. Plans for these shapes are
- * made if they are not cached. 0 or -code.
+ * Runs the graph. `in` has one borrowed tensor per graph input, captures included, on the host or the device. out[k]
+ * points to the k-th output, valid until the next run or instance_free. Plans for these shapes are made if they are
+ * not cached. Returns 0 or -code.
  */
 int instance_run(struct instance *x, const struct tensor *const *in, const struct tensor **out,
 		 struct diag *d);
@@ -84,7 +88,10 @@ int instance_run(struct instance *x, const struct tensor *const *in, const struc
 int instance_prepare(struct instance *x, const struct tensor *const *in,
 		     struct segment_report *report, struct diag *d);
 
-/* Frees the memory of values, of its bodies too. Outputs become invalid; the next run allocates it again. */
+/*
+ * Frees the memory of the values of the instance and of its bodies. Outputs become invalid; the next run allocates
+ * the memory again.
+ */
 void instance_release(struct instance *x);
 
 uint64_t instance_plans(const struct instance *x); /* plans made so far */

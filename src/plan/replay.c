@@ -10,17 +10,18 @@
 #include <string.h>
 
 enum {
-	MIN_STEPS = 2,	 /* shorter ranges are always launched step by step */
-	MAX_DROPPED = 4, /* a range whose addresses changed more often is not recorded any more */
+	MIN_STEPS = 2, /* shorter ranges are always launched step by step */
+	/* a range whose addresses have changed more often than this is not recorded any more */
+	MAX_DROPPED = 4,
 };
 
 /* A range's recording, and the addresses for which it is valid. */
 struct replay {
 	struct captured *captured;
-	const void **at;  /* addresses of range.moving in the last run */
+	const void **at;  /* addresses that the slots in range.moving had in the last run */
 	uint32_t runs;	  /* so far with these addresses */
 	uint32_t dropped; /* recordings dropped because addresses changed */
-	bool refused;	  /* not recorded any more: its steps are launched one by one */
+	bool refused; /* the range is not recorded any more, and its steps are launched one by one */
 };
 
 /* ---- planning ----------------------------------------------------------------------------------- */
@@ -141,7 +142,7 @@ static void give_up_recording(const struct binding *b, const struct range *r, st
 	     .actual = f && f->actual ? fmt(d, "%s", f->actual) : NULL);
 }
 
-/* Records the range, which does not run its steps, and then launches the recording. */
+/* Records the steps of the range, which does not yet run them, and then launches the recording. */
 static int record(struct binding *b, const struct range *r, struct replay *p, struct diag *d)
 {
 	const struct runtime *rt = b->x->rt;

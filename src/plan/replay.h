@@ -4,14 +4,14 @@
 /* Records steps that only launch kernels as CUDA graphs, and replays them in later runs. */
 #include "plan/exec.h"
 
-/* Fills s->ranges: which steps can be recorded together. */
+/* Fills s->ranges, which tell the steps that can be recorded together. */
 void segment_ranges(struct segment *s, const struct runtime *rt);
 
-/* Makes room for the binding's recordings; nothing is recorded yet. */
+/* Allocates an empty list for the binding's recordings; nothing is recorded yet. */
 void replays_new(struct binding *b);
-/* Frees the recordings: they hold addresses of the binding's old memory. */
+/* Frees the recordings, as these hold addresses of memory that the binding no longer uses. */
 void replays_drop(struct binding *b);
-/* Runs all steps of the binding, replaying the ranges that have been recorded. 0 or -code. */
+/* Runs all steps of the binding, replaying the ranges that have been recorded. Returns 0 or -code. */
 int steps_replay(struct binding *b, struct diag *d);
 
 #endif

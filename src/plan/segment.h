@@ -14,48 +14,57 @@ enum place {
 	PLACE_CONST,	/* initializer, or a value known when the plan was made */
 	PLACE_EXTERNAL, /* an input of the graph, or made by an earlier segment */
 	PLACE_SLAB,	/* at an offset of the slab */
-	PLACE_VIEW,	/* has the bytes of another slot, whose address is planned */
-	PLACE_RUN, /* known only during the run: outputs whose size depends on data, views of external values */
+	PLACE_VIEW,	/* shares the bytes of another slot, whose address is planned */
+	/* address known only during the run: outputs whose size depends on data, and views of external values */
+	PLACE_RUN,
 };
 
 /* One tensor of a segment: a value in one layout. Steps name slots, not values. */
 struct slot_plan {
 	uint32_t value;
-	struct tensor desc; /* type, shape, layout, bytes; data of constants */
+	struct tensor desc; /* type, shape, layout and bytes; of a constant also the data */
 	enum place place;
-	uint32_t root; /* PLACE_VIEW: the slot that has the bytes; otherwise the slot itself */
+	uint32_t root; /* for PLACE_VIEW the slot that owns the bytes; otherwise the slot itself */
 	size_t offset; /* PLACE_SLAB */
 	uint32_t born,
-		dies; /* first and last step that uses the slot; dies == nsteps: used after the last step */
+		/* first and last step that use the slot; `dies` is nsteps if it is used after the last step */
+		dies;
 	bool keep; /* outlives the segment */
-	bool staged; /* PLACE_EXTERNAL: each run copies it to `offset` of the host's slab, which is pinned */
+	/* only for PLACE_EXTERNAL: each run copies the value to `offset` in the host's pinned slab */
+	bool staged;
 };
 /* desc.device of a slot says where its bytes are. Each of the two places has a slab of its own. */
 enum { HOST = 0, DEVICE = 1, PLACES = 2 };
 
 struct step_plan {
-	struct step step;   /* the first member: a step's address is that of its step_plan */
+	struct step step; /* must stay first: the address of a step is also the address of its step_plan */
 	uint32_t *in, *out; /* slots, or NO_VALUE */
 	size_t workspace_offset;
-	int device; /* HOST or DEVICE: where the step runs */
+	int device; /* the place where the step runs: HOST or DEVICE */
 	bool reorder, copy;
-	bool queued; /* of a copy: nobody reads the result on the host before the segment's end */
+	/* the step is a copy that may be queued: nobody reads it on the host before the segment's end */
+	bool queued;
 	int (*run)(const struct call *);
 #ifdef FAULTS
-	struct fault *fault; /* not NULL: a fault is planted; `run` is fault.c's and must not be captured */
+	/* if not NULL, a fault is planted, and `run` is a function of fault.c, which must not be captured */
+	struct fault *fault;
 #endif
 };
 
-/* What the plan assumes of one of its inputs; checked before the plan is used again. */
+/* What the plan assumes of one of its inputs. This is checked before the plan is used again. */
 struct condition {
 	uint32_t value;
 	struct type type;
 	struct shape shape;
 	int device;
-	const struct tensor *contents; /* not NULL: the plan depends on the input's contents, which must equal these */
+	/* if not NULL, the plan depends on the input's contents, which must equal these */
+	const struct tensor *contents;
 };
 
-/* Consecutive steps. If `graph` is set, all of them only launch: they can be recorded and replayed as a CUDA graph. */
+/*
+ * A range of consecutive steps. If `graph` is set, all of them only launch kernels, and can be recorded and replayed
+ * as a CUDA graph.
+ */
 struct range {
 	uint32_t first, end;
 	bool graph;
@@ -77,9 +86,9 @@ struct segment {
 	struct range *ranges;
 	uint32_t nranges;
 	size_t slab_bytes[PLACES], value_bytes, workspace;
-	bool waits;  /* has steps on the device and results on the host */
+	bool waits;  /* some steps run on the device and some results are on the host */
 	bool stages; /* some slot is staged */
-	uint64_t used; /* instance's clock at the last use: the plan used longest ago is evicted first */
+	uint64_t used; /* instance.clock at the last use: the plan used longest ago is evicted first */
 	struct binding *binding;
 	struct segment *next;
 };
@@ -93,7 +102,7 @@ struct node_state {
 
 /* A body (If, Loop, Scan) with its captures, as kernels see it. */
 struct plan_body {
-	struct body body; /* the first member: a body's address is that of its plan_body */
+	struct body body; /* must stay first: the address of a body is also the address of its plan_body */
 	struct instance *instance;
 	const struct tensor **in; /* formal inputs, then captures */
 	uint32_t nformal;
@@ -106,7 +115,7 @@ struct slab {
 	bool pending; /* the device may still be reading the inputs that were staged here */
 };
 
-/* Memory of the caller's for an output of a body. */
+/* Memory that the caller provides for an output of a body. */
 struct placed {
 	void *data;
 	size_t bytes;
@@ -121,10 +130,19 @@ struct instance {
 	struct segment **segments;  /* indexed by first position: cached plans, newest first */
 	struct slab *slabs;	    /* indexed by first position */
 	const struct tensor **live; /* indexed by value id: the value's tensor in the current run */
-	struct placed *placed; /* of a body, by output: where this run must put it; data NULL: anywhere */
-	bool body; /* of a control-flow node: runs many times per run, so nothing in it may wait for the device */
-	bool inner; /* a body that a step on the device runs: its results stay where they are made */
-	uint64_t clock; /* counts uses of plans, see segment.used */
+	/*
+	 * for a body, indexed by output: memory to which this run must write the output; its data is NULL if there is
+	 * none
+	 */
+	struct placed *placed;
+	/*
+	 * the graph is the body of a control-flow node. It may run many times per run of the model, so nothing in it
+	 * may wait for the device.
+	 */
+	bool body;
+	/* the graph is a body that a step on the device runs, so its results stay where they are made */
+	bool inner;
+	uint64_t clock; /* counts the uses of plans, see segment.used */
 	uint64_t plans; /* plans made so far */
 };
 

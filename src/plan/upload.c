@@ -13,12 +13,12 @@ enum {
 /* Initializers on the device. Small ones share blocks. */
 struct uploads {
 	struct arena arena;
-	struct map by_data; /* address and size on the host: index in items[] */
-	char **items;	    /* addresses on the device */
+	struct map by_data; /* maps an initializer's address and size on the host to its index in items[] */
+	char **items; /* addresses on the device */
 	uint32_t n, cap;
 	struct buffer *blocks;
 	uint32_t nblocks, cap_blocks;
-	size_t used, room; /* of the newest shared block: bytes taken, bytes in all */
+	size_t used, room; /* bytes taken and total bytes of the newest shared block */
 	char *shared;
 	size_t bytes; /* of all blocks */
 };
@@ -86,7 +86,7 @@ int upload(struct runtime *rt, const struct tensor *t, struct tensor *on_device,
 
 	if (k < 0) {
 		int err = find_room(rt, u, t->bytes, &room, d);
-		/* only queued: the copy proceeds while the plan is made */
+		/* the copy is only queued, and proceeds while the plan is made */
 		if (!err)
 			err = rt->backend->copy(rt->stream, room, DEVICE, t->data, HOST, t->bytes, d);
 		if (err)

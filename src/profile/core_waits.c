@@ -9,15 +9,19 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* Meetings after a disturbance: as many as a worker of base/pool.c needs to grow its patience from least to most. */
+/*
+ * Number of meetings of all threads after a disturbed run. After so many, a worker of base/pool.c that waits with the
+ * least patience has grown it to the most.
+ */
 enum { MEETINGS = 8, MAX_PIN_ATTEMPTS = 10 };
 
 static const uint64_t MAX_MEETING_TIME = 10000000; /* ns that threads wait for one another */
 
 struct core_waits {
 	struct proc_waits *waits;
-	uint64_t others_before; /* ns of waits of other threads that became known between the last run and this one */
-	bool disturbed; /* the last run was; true before the first */
+	/* the other threads' waits, in ns, that became known between the last run and this one */
+	uint64_t others_before;
+	bool disturbed; /* the last run was disturbed; true before the first run */
 };
 
 /* ---- meetings of all threads of the pool */
@@ -26,7 +30,7 @@ struct meeting {
 	_Atomic int arrived;
 	int threads;
 	uint64_t end;  /* of clock_ns: nobody waits any longer */
-	int (*core)[]; /* the core to pin each thread to; NULL: do not pin */
+	int (*core)[]; /* the core to pin each thread to, or NULL to pin none */
 };
 
 static void pin_to_core(int core)
@@ -38,7 +42,10 @@ static void pin_to_core(int core)
 	(void)sched_setaffinity(0, sizeof(set), &set);
 }
 
-/* There is one piece of work a thread: who has taken a piece waits here for the others, and so cannot take a second. */
+/*
+ * There is one piece of work for each thread. A thread that has taken a piece waits here for the other threads, and
+ * so cannot take a second piece.
+ */
 static void attend_meeting(void *arg, int64_t begin, int64_t end, int thread)
 {
 	struct meeting *m = arg;
@@ -50,7 +57,7 @@ static void attend_meeting(void *arg, int64_t begin, int64_t end, int thread)
 		;
 }
 
-/* False if the threads did not all meet within MAX_MEETING_TIME. */
+/* Holds so many meetings. Returns false if the threads did not all meet within MAX_MEETING_TIME. */
 static bool hold_meetings(struct meeting *m, int times)
 {
 	m->threads = pool_threads();

@@ -9,12 +9,13 @@
 #include <string.h>
 
 enum { MAX_DEPTH = 64, MAX_MISSES = 3, CALIBRATION_MARKS = 16 };
-/* At most so long the device is held; so much longer than the last run took to queue. */
+/* The device is held for at most MAX_HOLD, and for SPARE_HOLD longer than the last run took to queue. */
 static const uint64_t MAX_HOLD = 50000000, SPARE_HOLD = 200000; /* ns */
 static const uint64_t SPIN = 20000, MAX_LAUNCH = 5000;		/* ns */
-static const uint64_t HOLD_TAG = UINT64_MAX; /* of launches that hold the device, not of a step */
+/* tag of the launches that hold the device, which belong to no step */
+static const uint64_t HOLD_TAG = UINT64_MAX;
 
-/* A step on the device; its time is known when the stream has passed both events. */
+/* A step on the device. Its time is known once the stream has passed its two events. */
 struct pending {
 	uint64_t tag;
 	size_t from, to; /* events */
@@ -28,10 +29,11 @@ struct device_times {
 	size_t nmarks, used;
 	struct pending *pending;
 	size_t npending, cap_pending;
-	size_t open[MAX_DEPTH]; /* marks at the begin of the steps that are running */
+	size_t open[MAX_DEPTH]; /* indices of the marks at the begin of the steps that are running */
 	int depth;
-	uint64_t start, last; /* clock_ns on the host: begin of the run, end of the last step */
-	uint64_t empty;	      /* ns between two events with nothing in between */
+	uint64_t start,
+		last; /* host's clock_ns at the begin of the run and at the end of the last step */
+	uint64_t empty; /* ns between two events with nothing in between */
 	uint64_t launch; /* ns that a kernel launch between two events adds, besides the kernel's own time */
 	int err;
 	struct diag *diag;
@@ -39,12 +41,13 @@ struct device_times {
 	struct diag why; /* why CUPTI is not used */
 	bool tried;
 	bool copied; /* the last work given to the device was a copy */
-	/* holding the stream until the host has queued a run */
+	/* The members below are for holding the stream until the host has queued a run. */
 	struct hold *hold; /* NULL: never */
 	bool holding;
 	int misses;
-	size_t steps, expected; /* top-level steps of this run so far, and of the run before */
-	uint64_t queueing;	/* ns that the run before took to queue */
+	size_t steps,
+		expected;  /* number of top-level steps of this run so far, and of the run before */
+	uint64_t queueing; /* ns that it took to queue the run before */
 	uint64_t until,
 		over; /* clock_ns: when a hold ends by itself; when it was ended, 0: not before `until` */
 };
@@ -123,7 +126,7 @@ static void release(struct device_times *t)
 	t->over = now < t->until ? now : 0;
 }
 
-/* Queues marks while the device is held: with a kernel of SPIN ns between them, or with nothing. */
+/* Queues marks while the device is held, with a kernel of SPIN ns between two marks or with nothing between them. */
 static void queue_marks(struct device_times *t, bool kernels)
 {
 	t->used = 0;

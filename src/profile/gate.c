@@ -8,14 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A side is busy with fewer than MIN_UNDISTURBED runs, or with fewer than one in UNDISTURBED_ONE_IN undisturbed. */
+/*
+ * A side's machine counts as busy if fewer than MIN_UNDISTURBED of its runs, or less than one run in
+ * UNDISTURBED_ONE_IN, were undisturbed.
+ */
 enum { MIN_UNDISTURBED = 10, UNDISTURBED_ONE_IN = 10, MIN_OBSERVED = 10 };
 
-/* The exchange workload alone varies by a factor of two; beyond this factor the cores were moved. */
+/* The exchange workload varies by a factor of two on its own. Beyond this factor the cores were moved. */
 static const double CORES_MOVED_RATIO = 2.5;
 /* The samples of a reference workload are few; their lowest fiftieth is steadier than their tenth percentile. */
 static const double REFERENCE_QUANTILE = 0.02;
-/* Bytes: resident memory differs by as much between equal processes; the model's own by a quarter of it. */
+/*
+ * In bytes. Resident memory differs by as much between equal processes, the model's own memory by a quarter of this.
+ */
 static const double MEMORY_NOISE = 1 << 20;
 
 static const struct bootstrap latency_bootstrap = {
@@ -55,8 +60,8 @@ struct series {
 };
 
 /*
- * The runs that were undisturbed and began at least `settle` seconds after the last disturbed one. All runs if `waited`
- * is NULL: the system did not count how long threads waited.
+ * Returns the runs that were undisturbed and began at least `settle` seconds after the last disturbed run. Returns
+ * all runs if `waited` is NULL, that is, if the system did not count how long threads waited.
  */
 static struct series undisturbed_runs(const double *time, const double *waited, size_t n, double settle)
 {
@@ -100,7 +105,10 @@ static void side_free(struct side *s)
 
 /* ---- latency */
 
-/* How much longer a reference workload takes now; NAN if too few of its samples were undisturbed. */
+/*
+ * Returns how much longer a reference workload takes now, as a ratio, or NAN if too few of its samples were
+ * undisturbed.
+ */
 static double reference_ratio(const struct side *before, const struct side *now, int kind)
 {
 	const struct series *x = &before->reference[kind], *y = &now->reference[kind];
@@ -112,11 +120,11 @@ static double reference_ratio(const struct side *before, const struct side *now,
 }
 
 /*
- * The part of the latency's ratio that the machine may have caused. The upper end is the geometric mean of what the
- * reference workloads became slower by, the lower end the ratio of the one that became fastest, at most 1. A ratio
- * between these ends is the machine's as a whole; of any other it is the nearer end. So the workloads, which need
- * not agree, can excuse a slower model but never accuse one. The exchange workload varies far more than any model, and
- * does not count here.
+ * Returns the part of the latency's ratio that the machine may have caused. The reference workloads give a range: its
+ * upper end is the geometric mean of their ratios, its lower end the smallest of their ratios, at most 1. A latency
+ * ratio within the range is attributed to the machine completely; of a ratio outside of the range, the machine's part
+ * is the nearer end. So the workloads, which need not agree, can excuse a slower model but never accuse one. The
+ * exchange workload varies far more than any model, and does not count here.
  */
 static double machine_ratio(const struct side *before, const struct side *now, double ratio,
 			    double *fastest)
@@ -140,7 +148,7 @@ static double machine_ratio(const struct side *before, const struct side *now, d
 static void compare_latency(const struct side *before, const struct side *now, double limit,
 			    struct gate_verdict *v)
 {
-	/* NAN, if not known, is neither above nor below any limit */
+	/* if the ratio is not known, it is NAN, which is neither above nor below any limit */
 	double exchange = reference_ratio(before, now, RECORD_REFERENCES - 1);
 
 	v->undisturbed_before = before->runs.n;
@@ -162,15 +170,18 @@ static void compare_latency(const struct side *before, const struct side *now, d
 	v->slower = v->adjusted.low > 1 + limit;
 	v->undecided = !v->slower && gate_may_exceed(&v->adjusted, limit);
 	if (v->slower && exchange > CORES_MOVED_RATIO) {
-		/* the cores were moved apart, which slows all nodes: only one that stands out is evidence */
+		/*
+		 * the cores were moved apart, which slows all nodes, so that only a node that stands out is evidence
+		 */
 		v->slower = false;
 		v->undecided = true;
 	}
 }
 
 /*
- * Step 3, on a busy machine: only what no disturbance explains is slower, namely if nearly every run now takes longer than
- * nearly every run of the baseline. More runs of the same kind would tell no more, so the result is never undecided.
+ * Step 3, for a busy machine. The model is called slower only if no disturbance explains it, namely if nearly every
+ * run now takes longer than nearly every run of the baseline. More runs of the same kind would tell no more, so the
+ * result is never undecided.
  */
 static void compare_busy(const struct record *before, const struct record *now, double limit,
 			 struct gate_verdict *v)
@@ -192,8 +203,8 @@ static void compare_busy(const struct record *before, const struct record *now, 
 }
 
 /*
- * Step 4. The observed runs are a second measurement of the same model: what makes it slower slows them, too. If they do
- * not confirm an alarm, memory or cores were placed unfavourably for a while, and more samples have to decide.
+ * Step 4. The observed runs are a second measurement of the same model, and a slower model slows them, too. If they
+ * do not confirm an alarm, memory or cores were placed unfavourably for a while, and more samples have to decide.
  */
 static void confirm_by_observed_runs(const struct record *before, const struct record *now,
 				     double limit, struct gate_verdict *v)
@@ -211,7 +222,7 @@ static void confirm_by_observed_runs(const struct record *before, const struct r
 
 /* ---- memory */
 
-/* noise: bytes of growth that are no finding whatever the limits are */
+/* Adds a row about memory. Growth of up to `noise` bytes is no finding whatever the limits are. */
 static void add_memory(struct gate_verdict *v, const char *what, double before, double now,
 		       double noise, const struct gate_limits *l)
 {
@@ -228,7 +239,10 @@ static void add_memory(struct gate_verdict *v, const char *what, double before, 
 	v->bigger |= m->bigger;
 }
 
-/* Bytes held at the end, less those held at the process's start: a process that compares has read the baseline by then. */
+/*
+ * Returns the bytes held at the end minus the bytes held at the process's start. The latter include the baseline,
+ * which a process that compares has read by then.
+ */
 static double bytes_added(const struct record *r, int kind, int purpose)
 {
 	return fmax(r->phase[r->nphases - 1].live[kind][purpose] - r->phase[0].live[kind][purpose], 0);
@@ -247,7 +261,8 @@ static void compare_memory(const struct record *before, const struct record *now
 	const struct record_phase *is = &now->phase[now->nphases - 1];
 	for (int k = 0; k < RECORD_KINDS; k++)
 		for (int i = 0; i < RECORD_PURPOSES; i++)
-			if (i != MEM_STAGING) /* holds the reference workloads' buffers as well */
+			/* staging memory is left out, as it includes the reference workloads' buffers */
+			if (i != MEM_STAGING)
 				add_memory(v,
 					   arena_printf(a, "%s, %s",
 							mem_purpose_name((enum mem_purpose)i),

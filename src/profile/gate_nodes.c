@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gate's comparison of nodes: which became slower than the machine explains, and what that adds to the latency. All
- * nodes of a run share the machine at that moment, so that a node that grew more than the others of the same runs
- * is slower itself, even on a busy machine. Steps 5 and 6 of docs/gate.md.
+ * The gate's comparison of nodes finds the nodes that became slower than the machine explains, and how much they add
+ * to the latency. All nodes of a run share the machine at that moment, so that a node that grew more than the others
+ * of the same runs is slower itself, even on a busy machine. Steps 5 and 6 of docs/gate.md.
  */
 #include "profile/gate.h"
 
@@ -14,10 +14,13 @@ enum { ROUNDS = 200, MAX_NODES = 64 };
 
 static const double LOW_QUANTILE = 0.1, LEVEL = 0.95;
 static const double CLOCK_STEP =
-	1e-9; /* seconds; a shorter time counts as this, since times are divided */
+	1e-9; /* seconds; a shorter time counts as this one, since times are used as divisors */
 /* The machine may have become faster by this factor although no reference workload did. */
 static const double UNSEEN_SPEEDUP = 0.9;
-/* Shares of the observed run: a node that grew by less is not named, one that takes less is not compared. */
+/*
+ * Shares of the observed run. A node that grew by less than the first is not named, a node that takes less than the
+ * second is not compared.
+ */
 static const double MIN_GROWTH_SHARE = 0.01, MIN_NODE_SHARE = 0.0025;
 /* Nodes are named by this limit if the latency has none. */
 static const double DEFAULT_LIMIT = 0.05;
@@ -36,16 +39,16 @@ struct comparison {
 	struct pair node[MAX_NODES];
 	size_t n;
 	double limit;
-	double ratio; /* of the plain runs' latency; 0: not known, the machine was busy */
+	double ratio; /* ratio of the plain runs' latency, 0 if not known because the machine was busy */
 	double min_pace_ratio;
 	double *pace[SIDES];   /* of each observed run, above 0 */
 	size_t *sample[SIDES]; /* the runs that a round of the bootstrap drew */
-	double *buffer;	       /* of as many numbers as the side with more runs has */
+	double *buffer;	       /* has room for one number per run of the side with more runs */
 };
 
 /*
- * The same node in another record. A kernel may have changed since, so it does not count; except for copies, because a fused
- * node may have one to the device and one to the host under the same name.
+ * Finds the same node in another record. Its kernel may have changed since, and is not compared, except for copies: a
+ * fused node may have one copy to the device and one to the host, both of the same name.
  */
 static const struct record_node *node_named(const struct record *r, const struct record_node *n)
 {
@@ -70,7 +73,7 @@ static int by_growth(const void *a, const void *b)
 	return (p > q) - (p < q);
 }
 
-/* The median of the nodes' growth, weighted by their typical times. Sorts the nodes. */
+/* Returns the median of the nodes' growth, weighted by their typical times. Sorts the nodes by growth. */
 static double weighted_median_growth(struct pair *node, size_t n)
 {
 	double total = 0, sum = 0;
@@ -86,7 +89,7 @@ static double weighted_median_growth(struct pair *node, size_t n)
 	return 1;
 }
 
-/* A node's time in a run, which may be divided by. */
+/* Returns a node's time in a run, made large enough to be a divisor. */
 static double node_time(const double *time, size_t run)
 {
 	return fmax(time[run], CLOCK_STEP);
@@ -112,7 +115,7 @@ static void fill_paces(struct comparison *c)
 
 /* ---- the nodes ratio */
 
-/* Of the runs drawn: the median of a node's time over the pace of the run. */
+/* Returns, over the runs drawn, the median of the node's time divided by the pace of the run. */
 static double relative_time(const struct comparison *c, const struct pair *p, enum side side)
 {
 	for (size_t i = 0; i < c->runs[side]; i++) {
@@ -122,7 +125,7 @@ static double relative_time(const struct comparison *c, const struct pair *p, en
 	return stats_quantile_of(c->buffer, c->runs[side], 0.5);
 }
 
-/* Of the runs drawn: the pace when others left the machine alone. */
+/* Returns, over the runs drawn, the pace when other programs left the machine alone. */
 static double low_pace(const struct comparison *c, enum side side)
 {
 	for (size_t i = 0; i < c->runs[side]; i++)
@@ -131,8 +134,9 @@ static double low_pace(const struct comparison *c, enum side side)
 }
 
 /*
- * How much longer a run takes by the nodes that grew beyond the pace, and the pace ratio of the observed runs. A node that did not
- * grow by the limit counts as unchanged: if others were made faster, the pace is lower, but that node is not slower.
+ * Returns by how much, as a ratio, the nodes that grew beyond the pace make a run longer, and sets *pace_ratio to
+ * the pace ratio of the observed runs. A node that did not grow by the limit counts as unchanged: if other nodes were made
+ * faster, the pace is lower, but this node is not slower.
  */
 static double nodes_ratio(struct comparison *c, double *pace_ratio)
 {
@@ -144,7 +148,7 @@ static double nodes_ratio(struct comparison *c, double *pace_ratio)
 			relative[side][k] = relative_time(c, &c->node[k], (enum side)side);
 			sum[side] += relative[side][k];
 		}
-	/* the pace ratio that explains the plain runs: the observed runs are few and may have had another one */
+	/* the pace ratio that explains the plain runs; the few observed runs may have had another pace ratio */
 	double plain = c->ratio > 0 ? c->ratio * sum[BEFORE] / sum[NOW] : observed;
 	double raise = fmax(plain, c->min_pace_ratio) / plain;
 	for (size_t k = 0; k < c->n; k++) {
@@ -188,7 +192,7 @@ static int by_typical_descending(const void *a, const void *b)
 	return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* The nodes that take most of the time, if both sides have them and timed them in each observed run. */
+/* Selects the nodes that take most of the time, if both sides have them and timed them in each observed run. */
 static void select_nodes(const struct record *before, const struct record *now, struct comparison *c)
 {
 	const struct record_node **sorted = calloc(now->nnodes + 1, sizeof(*sorted));
@@ -232,13 +236,15 @@ static struct gate_node copy_names(const struct record_node *n, struct arena *a)
 				  .fused = arena_str(a, n->fused)};
 }
 
-/* Tenth percentile of a node's times; 0 only if there is no such node, however short its times are. */
+/*
+ * Returns the tenth percentile of a node's times. It is 0 only if there is no such node, however short its times are.
+ */
 static double low_time(const struct record_node *n)
 {
 	return n && n->n ? fmax(stats_quantile_of(n->time, n->n, LOW_QUANTILE), CLOCK_STEP) : 0;
 }
 
-/* The nodes of the current measurement, the one that grew most first; returns their number. */
+/* Lists the nodes of the current measurement, beginning with the node that grew most. Returns their number. */
 static size_t list_current(const struct record *before, const struct record *now, double limit,
 			   double pace_ratio, struct gate_node *to, struct arena *a)
 {
@@ -259,7 +265,7 @@ static size_t list_current(const struct record *before, const struct record *now
 	return count;
 }
 
-/* The nodes that only the baseline has, the one that took most time first; returns their number. */
+/* Lists the nodes that only the baseline has, beginning with the node that took most time. Returns their number. */
 static size_t list_removed(const struct record *before, const struct record *now,
 			   struct gate_node *to, struct arena *a)
 {
@@ -297,9 +303,9 @@ static void fill_named_nodes(const struct record *before, const struct record *n
 /* ---- the comparison */
 
 /*
- * A lower bound of the pace ratio, without which nodes would seem slower because others were made faster. It is 1 unless
- * a reference workload became faster. If the model as a whole is slower, the machine may be faster than they tell, and a slower
- * node would hide behind that.
+ * Returns a lower bound of the pace ratio. Without a bound, nodes would seem slower if other nodes were made faster.
+ * The bound is 1 unless a reference workload became faster. If the model as a whole is slower, the bound is lowered,
+ * because the machine may be faster than the workloads tell, which would hide a slower node.
  */
 static double min_pace_ratio(const struct gate_verdict *v)
 {

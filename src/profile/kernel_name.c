@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Of "type<a> ns::kernel<b>(c)" where "ns::kernel" begins, and its length. */
+/* Returns where "ns::kernel" begins in "type<a> ns::kernel<b>(c)", and sets *n to its length. */
 static const char *plain_name(const char *s, size_t *n)
 {
 	static const char anonymous[] = "(anonymous namespace)";

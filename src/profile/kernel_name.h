@@ -4,9 +4,9 @@
 #include "base/arena.h"
 
 /*
- * The function's name in a demangled C++ signature, without return type, arguments and template arguments, in the
- * arena: "ns::gemm" of "void ns::gemm<float, 3>(args)". CUTLASS launches every kernel through a wrapper template;
- * the name is then that of the wrapped kernel.
+ * Returns the function's name in a demangled C++ signature, without return type, arguments and template arguments:
+ * "ns::gemm" for "void ns::gemm<float, 3>(args)". The name lives in the arena. CUTLASS launches every kernel through
+ * a wrapper template; the name is then that of the wrapped kernel.
  */
 const char *kernel_short_name(const char *name, struct arena *a);
 

@@ -87,7 +87,10 @@ void timeline_phase(struct timeline *t, const struct runtime *rt, const char *na
 	push_sample(t, clock_ns(), -1, p->rss, p->private, p->device_used);
 }
 
-/* When to sample next what was sampled since `began`: sampling may take a hundredth of the time at most. */
+/*
+ * Returns when to take the next sample of a number whose last sample took from `began` until now, so that sampling
+ * takes at most a hundredth of the time.
+ */
 static uint64_t next_time(uint64_t began, uint64_t step)
 {
 	uint64_t now = clock_ns(), least = 100 * (now - began);
@@ -95,7 +98,10 @@ static uint64_t next_time(uint64_t began, uint64_t step)
 	return now + (step > least ? step : least);
 }
 
-/* Device memory in use; the driver answers slowly, and is asked more rarely. */
+/*
+ * Returns the device memory in use. The driver answers slowly, and is therefore asked more rarely than once per
+ * sample.
+ */
 static double sampled_device_used(struct timeline *t, const struct runtime *rt, uint64_t now)
 {
 	if (now >= t->next_driver) {
@@ -107,8 +113,8 @@ static double sampled_device_used(struct timeline *t, const struct runtime *rt, 
 }
 
 /*
- * Private memory that statm does not count: pages of files that no other process maps. Slow to find out and nearly constant, hence asked
- * for more rarely.
+ * Returns the private memory that statm does not count: pages of files that no other process maps. This number is
+ * slow to get and nearly constant, so it is read more rarely than once per sample.
  */
 static double private_files(struct timeline *t, uint64_t now)
 {

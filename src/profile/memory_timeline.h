@@ -28,13 +28,13 @@ struct timeline {
 
 void timeline_begin(struct timeline *t, uint64_t start);
 /*
- * Records the end of a phase that took ns, and adds a sample, however recent the last one is. rt: the runtime whose
- * device is asked as well; NULL: there is none yet.
+ * Records the end of a phase that took `ns` nanoseconds, and adds a sample, however recent the last sample is. rt is
+ * the runtime whose device memory is read as well, or NULL if there is none yet.
  */
 void timeline_phase(struct timeline *t, const struct runtime *rt, const char *name, uint64_t ns);
 /*
- * Adds a sample unless the last one is too recent; always: in any case. Call it between runs, never during a run that
- * is measured. run: as in struct record_timeline.
+ * Adds a sample unless the last sample is too recent, or in any case if `always` is set. Call it between runs, never
+ * during a run that is measured. `run` is as in struct record_timeline.
  */
 void timeline_sample(struct timeline *t, const struct runtime *rt, uint64_t now, double run,
 		     bool always);

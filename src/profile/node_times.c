@@ -19,13 +19,14 @@ enum { MAX_DEPTH = 32, ROW_CACHE_SIZE = 1 << 12, MAX_EVENTS = 100000 };
 /* A device kernel that a row launches. */
 struct launch {
 	const char *theirs,
-		*name; /* theirs: the reader's pointer, by which it is found again; name: our copy */
+		/* theirs: the pointer that the reader uses for the name, for lookups; name: our copy */
+		*name;
 	uint64_t count, ns; /* of all runs that are kept */
 };
 
-/* A row of the result: a node, or a copy or reorder of its data. */
+/* A row of the result stands for a node, or for a copy or reorder of the node's data. */
 struct row {
-	const struct step *step; /* the last one that ran; a new plan has new steps */
+	const struct step *step; /* the step of the row that ran last; a new plan has new steps */
 	const struct origin *from;
 	const struct node *node;
 	const struct kernel *kernel;
@@ -43,10 +44,10 @@ struct row {
 	size_t nlaunches;
 };
 
-/* A step that is running; steps of a body run inside that of the control flow node. */
+/* A step that is running. Steps of a body run inside the step of the control flow node. */
 struct frame {
 	struct row *row;
-	uint64_t start, inside; /* inside: ns that the steps inside of it took */
+	uint64_t start, inside; /* inside: ns that the steps of its bodies took */
 	uint64_t rss;
 };
 
@@ -64,10 +65,12 @@ struct node_times {
 	double *total;		     /* indexed by run */
 	struct device_times *device; /* NULL: everything runs on the host */
 	const char *timed_by, *timed_why;
-	struct node_event group; /* the step whose device work is being read; name NULL: none */
+	/* event of the step whose device work is being read; its name is NULL if there is none */
+	struct node_event group;
 	double held, in_bytes, out_bytes; /* sums over the runs that are kept */
-	int statm;			  /* /proc/self/statm; -1: memory is not watched */
-	bool keep, active; /* keep: for a trace; active: between node_times_begin and node_times_end */
+	int statm; /* open /proc/self/statm, or -1 if memory is not watched */
+	/* keep: keep events for a trace; active: node_times_begin was called, node_times_end not yet */
+	bool keep, active;
 	struct node_event *event;
 	size_t nevents, cap_events, kept; /* kept: number before the current run */
 };
@@ -84,7 +87,10 @@ static bool is_reorder(const struct step *s)
 	return ((const struct step_plan *)(const void *)s)->reorder;
 }
 
-/* Whether a copy goes to the device: a fused node that is a model's first and last has copies both ways. */
+/*
+ * Whether a copy goes to the device. This must be known because a fused node that is both the model's first and last
+ * node has copies both ways.
+ */
 static bool copies_to_device(const struct step *s, const struct call *c)
 {
 	return is_copy(s) && s->nin && c->in[0] && !c->in[0]->device;
@@ -126,7 +132,7 @@ static void set_value_info(struct vinfo *info, const uint32_t *ids, uint32_t n,
 			info[ids[i]] = (struct vinfo){.type = t[i]->type, .shape = t[i]->shape};
 }
 
-/* FLOPs and bytes moved, for the shapes of this run. */
+/* Sets the row's FLOPs and bytes moved, for the shapes of this run. */
 static void set_work(struct node_times *n, struct row *r, const struct call *c)
 {
 	const struct node *node = c->step->node;
@@ -204,7 +210,10 @@ static struct row *new_row(struct node_times *n, const struct step *s, uint32_t 
 	return r;
 }
 
-/* The row of a step: found quickly by the step's address, or, since a new plan has new steps for the same nodes, by what it runs. */
+/*
+ * Finds the row of a step. The step's address finds it quickly; if a new plan has made new steps for the same nodes,
+ * the row is found by what the step runs.
+ */
 static struct row *find_row(struct node_times *n, const struct step *s, bool in)
 {
 	size_t at = ((uintptr_t)s >> 6) * 0x9e3779b1u % ROW_CACHE_SIZE;
@@ -316,7 +325,10 @@ static void end_step(struct observer *o, const struct step *s, const struct call
 		uint64_t rss = resident_bytes(n);
 		r->grown += rss > f->rss ? (double)(rss - f->rss) : 0;
 	}
-	/* includes the time of observing, so that observing a body is not counted as time of its control flow node */
+	/*
+	 * this time includes the observation itself, so that observing a body does not count as time of the control
+	 * flow node
+	 */
 	if (n->depth)
 		n->stack[n->depth - 1].inside += clock_ns() - f->start;
 }
@@ -410,7 +422,7 @@ static void end_step_event(struct node_times *n)
 	n->group.name = NULL;
 }
 
-/* Consecutive device work of one step becomes one event of the trace, from the first begin to the last end. */
+/* Merges consecutive device work of one step into one event of the trace, from the first begin to the last end. */
 static void extend_step_event(struct node_times *n, const struct row *r, const struct device_time *t)
 {
 	if (n->group.name && (!r || n->group.name != r->name || n->group.op != r->op))
@@ -469,7 +481,10 @@ static void on_device_time(void *arg, const struct device_time *t)
 	keep_device_event(n, r, t);
 }
 
-/* Reads what the device did; returns the ns at the begin of the run for which it was held until all was queued. */
+/*
+ * Reads what the device did. Returns for how many ns, at the begin of the run, the device was held until all work was
+ * queued.
+ */
 static uint64_t read_device(struct node_times *n, uint64_t start, uint64_t end, struct diag *d,
 			    int *err)
 {
@@ -529,7 +544,7 @@ int node_times_end(struct node_times *n, uint64_t start, uint64_t ns, struct dia
 
 /* ---- results */
 
-/* Planned memory in use while a row runs. */
+/* Returns the planned memory that is in use while a row's step runs. */
 static double planned_live_bytes(const struct segment_report *plan, const struct row *r)
 {
 	for (uint32_t i = 0; plan && i < plan->nsteps; i++)
@@ -538,7 +553,10 @@ static double planned_live_bytes(const struct segment_report *plan, const struct
 	return 0;
 }
 
-/* Mean of v over the runs that are no slower than the median run. The same runs for all nodes, so that their means add up to that of the runs. */
+/*
+ * Returns the mean of v over the runs that are no slower than the median run. These are the same runs for all nodes,
+ * so that the nodes' means add up to the mean of the runs.
+ */
 static double faster_half_mean(const struct node_times *n, const double *v)
 {
 	double limit = stats_quantile_of(n->total, n->run, 0.5), sum = 0;

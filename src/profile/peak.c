@@ -24,7 +24,10 @@ enum {
 	MAX_REPEATS = 40
 };
 
-/* ns for repetitions on the host: other programs disturb them there, so that the best of many is nearer to the peak */
+/*
+ * ns for repetitions on the host. Other programs disturb the repetitions there, so that the best of many is nearer to
+ * the peak.
+ */
 static const uint64_t MAX_TIME = 150000000;
 
 static bool repeat_again(int done, uint64_t begin, bool device)

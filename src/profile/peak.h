@@ -7,7 +7,7 @@
 struct peak {
 	double flops, bytes; /* per second; 0: could not be measured */
 };
-/* Takes about a third of a second. rt: of a session that has run. */
+/* Measures the peak rates, which takes about a third of a second. rt is the runtime of a session that has run. */
 struct peak peak_measure(const struct runtime *rt);
 
 #endif

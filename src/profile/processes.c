@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measure in child processes, so that one measurement's memory and libraries cannot disturb the next. A
- * child sends its findings and its record back through a pipe, as JSON.
+ * Measures in child processes, so that one measurement's memory and libraries cannot disturb the next. A child sends
+ * its findings and its record back through a pipe, as JSON.
  */
 #include "profile/profile.h"
 
@@ -21,7 +21,10 @@ enum { POLL_MS = 100, MAX_RECORD_BYTES = 1 << 30 };
 struct progress {
 	_Atomic bool stop;   /* set by the parent: the child shall end its measurement */
 	_Atomic double done; /* set by the child: the part that is done, 0 to 1 */
-	/* Set by the child: the step it is at. A constant of the program, whose address is the same in both. */
+	/*
+	 * Set by the child: the name of its current step. The text is a constant of the program, whose address is the
+	 * same in parent and child.
+	 */
 	const char *_Atomic step;
 };
 
@@ -74,7 +77,7 @@ struct task {
 	struct progress *progress;
 };
 
-/* In the child: measure, and write findings and record as one JSON object. */
+/* Runs in the child: measures, and writes findings and record as one JSON object. */
 static void measure_and_write(void *arg, FILE *out)
 {
 	const struct task *t = arg;
@@ -97,8 +100,8 @@ static void measure_and_write(void *arg, FILE *out)
 /* ---- the parent */
 
 /*
- * Read the child's text to its end, and report its progress as the part `share` after `base` of the whole
- * measurement. After the caller asks to stop, the child is still read: it writes what it has measured.
+ * Reads the child's text to its end, and reports the child's progress as `base` plus `share` times the part that is
+ * done. After the caller asks to stop, the child is still read: it writes what it has measured.
  */
 static void follow_child(const struct profile_job *job, struct progress *progress,
 			 struct child *child, double base, double share)
@@ -113,7 +116,7 @@ static void follow_child(const struct profile_job *job, struct progress *progres
 	}
 }
 
-/* Add a finding that the child wrote, unless an earlier child has already reported the same one. */
+/* Adds a finding that the child wrote, unless an earlier child has already reported the same one. */
 static void add_child_finding(const struct jvalue *v, struct arena *a, struct diag *d)
 {
 	const struct jvalue *rows = jget(v, "rows");
@@ -171,7 +174,7 @@ static struct record *run_child(const struct profile_job *job, struct progress *
 	return r;
 }
 
-/* Measure once in a child process; its progress is the part `share` after `base` of the whole. */
+/* Measures once in a child process, whose progress is reported as `base` plus `share` times the part that is done. */
 static struct record *measure_in_child(const struct profile_job *job, double base, double share,
 				       struct diag *d)
 {
@@ -185,7 +188,8 @@ static struct record *measure_in_child(const struct profile_job *job, double bas
 	}
 	struct record *r = run_child(job, progress, base, share, d);
 	munmap(progress, sizeof(*progress));
-	if (at >= 0) /* the child has read inputs from it, and the next child will read them again */
+	/* the child has read inputs from standard input, and the next child will read them again */
+	if (at >= 0)
 		(void)lseek(STDIN_FILENO, at, SEEK_SET);
 	return r;
 }
@@ -197,7 +201,10 @@ struct record *profile_apart(const struct profile_job *job, struct diag *d)
 
 /* ---- rounds */
 
-/* count may be a member of r[0], which `to` is: it is written last. */
+/*
+ * Joins the arrays that get returns for the n records. `to` is r[0], and *count may be one of its members, so *count
+ * is written last.
+ */
 static const double *joined(struct record *to, const struct record *const *r, size_t n,
 			    const double *(*get)(const struct record *, size_t *), size_t *count)
 {
@@ -272,7 +279,10 @@ static const double *get_observed(const struct record *r, size_t *n)
 	return r->observed_time;
 }
 
-/* Nodes are matched by name, operator and place; each process may have chosen another kernel. */
+/*
+ * Finds the same node in record r by its name, operator and place. Its kernel may be another, as each process chooses
+ * kernels anew.
+ */
 static const struct record_node *same_node(const struct record *r, const struct record_node *n,
 					   size_t near)
 {
@@ -303,7 +313,7 @@ static void join_nodes(struct record *to, const struct record *const *r, size_t 
 	to->node = node;
 }
 
-/* Keeps the smallest memory of each phase: what a process needs at least. */
+/* Keeps the smallest memory of each phase, which is the least that a process needs. */
 static void keep_least_phases(struct record *to, const struct record *r)
 {
 	struct record_phase *p = arena_dup(&to->arena, to->phase, (to->nphases + 1) * sizeof(*p));
@@ -326,7 +336,7 @@ static void join_references(struct record *to, const struct record *const *r, si
 	size_t all = 0, delays[RECORD_REFERENCES];
 
 	for (int k = 0; k < RECORD_REFERENCES;
-	     k++) { /* before to->nreference changes, which the getters read */
+	     k++) { /* runs before to->nreference, which the getters read, changes */
 		time[k] = joined(to, r, n, get[k][0], &all);
 		delay[k] = joined(to, r, n, get[k][1], &delays[k]);
 	}
@@ -370,7 +380,7 @@ struct record *profile_rounds(const struct profile_job *job, size_t n, struct di
 	size_t got = 0;
 
 	one.duration = job->duration / (double)n;
-	/* each process warms up, and has a first run before that */
+	/* each process has a first run, and then warms up */
 	one.warm_time = job->warm_time / (double)n;
 	one.iterations = job->iterations ? (job->iterations + (int64_t)n - 1) / (int64_t)n : 0;
 	while (r && got < n) {
@@ -393,7 +403,7 @@ struct record *profile_rounds(const struct profile_job *job, size_t n, struct di
 	return to;
 }
 
-/* The rounds of the first record, then those of the second. */
+/* Appends the rounds of the second record to those of the first. */
 struct record *record_joined(struct record *a, struct record *b)
 {
 	const struct record *both[2] = {a, b};

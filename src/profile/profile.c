@@ -36,7 +36,7 @@ enum {
 	COPY_RUNS = 20	     /* observed runs that measure copies to and from the device */
 };
 
-/* On a busy machine a loop goes on for up to so many times its duration, until enough runs were undisturbed. */
+/* On a busy machine a loop goes on for up to PATIENCE times its duration, until enough runs were undisturbed. */
 static const double PATIENCE = 4;
 
 static const uint64_t REFERENCE_INTERVAL =
@@ -45,7 +45,7 @@ static const uint64_t POLL_INTERVAL = 20000000; /* ns between two calls of the j
 
 static const uint64_t CLOCK_INTERVAL = 200000000; /* ns between two samples of the device's clocks */
 
-/* A session and its samples; several lanes run side by side, each in a thread. */
+/* A lane is a session with its samples. Several lanes run side by side, each in a thread. */
 struct lane {
 	struct bench *b;
 	struct session *session;
@@ -53,7 +53,7 @@ struct lane {
 	struct samples time, start, delay;
 	struct diag diag;
 	int rc;
-	bool first; /* also reports progress, samples memory, and runs the reference workloads */
+	bool first; /* this lane also reports progress, samples memory, and runs the reference workloads */
 };
 
 _Static_assert((int)RECORD_REFERENCES == (int)REFERENCE_KINDS,
@@ -81,10 +81,11 @@ struct bench {
 	_Atomic bool stop;
 	bool stopped;
 	/* of the loop that is running */
-	uint64_t begin, end; /* clock_ns; end: when the duration is over, 0: no duration */
-	size_t most;	     /* runs of each lane; 0: by duration */
-	double base, share;  /* progress before this point, and the part of it that the point is */
-	double loop;	     /* the loop's part of the point's progress; observing is the rest */
+	/* clock_ns at which the loop began, and at which its duration is over (0 without a duration) */
+	uint64_t begin, end;
+	size_t most;	    /* runs of each lane, 0 if the duration decides */
+	double base, share; /* progress before this point, and the point's share of the progress */
+	double loop; /* the loop's share of the point's progress; observed runs are the rest */
 };
 
 static struct runtime *runtime_of(const struct bench *b)
@@ -135,7 +136,10 @@ static int run_once(struct lane *l, uint64_t *start, uint64_t *ns)
 	return rc;
 }
 
-/* Waits of `missed` seconds that ended when a run began, at `begin`, are added to the earlier runs that they fell into. */
+/*
+ * Adds waits of `missed` seconds, which ended at `begin` when a run began, to the earlier runs during which they
+ * happened.
+ */
 static void assign_missed_waits(struct lane *l, double begin, double missed)
 {
 	for (size_t k = missed > 0 ? l->time.n : 0; k-- > 0;) {
@@ -164,7 +168,10 @@ static int time_reference_work(struct bench *b)
 	return run_once(&b->lane[0], &start, &ns);
 }
 
-/* Progress of a loop that may take PATIENCE times as long until there is enough of something; `enough` is the share reached. */
+/*
+ * Returns the progress of a loop that may take PATIENCE times its duration to collect enough samples; `enough` is the
+ * share of samples collected.
+ */
 static double extended_progress(double by_time, double enough)
 {
 	return fmin(by_time, fmax(enough, by_time / PATIENCE));
@@ -186,14 +193,17 @@ static bool loop_over(const struct bench *b, const struct lane *l, uint64_t now)
 	if (b->most && l->time.n >= b->most)
 		return true;
 	if (!b->most && l->time.n >= MAX_RUNS / b->nlanes)
-		return true; /* runs of about a microsecond: as many as are kept */
+		return true; /* the runs take about a microsecond each, and no more of them can be kept */
 	if (b->waits && l->first && b->nundisturbed < MIN_UNDISTURBED_RUNS &&
 	    now < b->begin + 4 * (b->end - b->begin))
-		return false; /* a busy machine: until enough runs can be compared */
+		return false; /* the machine is busy: go on until enough runs can be compared */
 	return b->end && now >= b->end && (l->time.n >= MIN_RUNS || b->most);
 }
 
-/* The reference workloads may take half of the time at most, even if reading /proc is slow. */
+/*
+ * Returns when to run the reference workloads next. They may take half of the time at most, even if reading /proc is
+ * slow.
+ */
 static uint64_t next_reference_time(uint64_t began)
 {
 	uint64_t now = clock_ns(), took = now - began;
@@ -232,7 +242,7 @@ static void measure_lane(struct lane *l)
 			break;
 		}
 		if (l->first) {
-			/* the first and the last sample tell how much memory the runs added */
+			/* always take the first and the last sample, which tell how much memory the runs added */
 			bool always = l->time.n == 1 || loop_over(b, l, now);
 			timeline_sample(&b->timeline, runtime_of(b), now, (double)l->time.n, always);
 			report_progress(b, now, b->loop * loop_progress(b, l, now), "measure");
@@ -260,14 +270,19 @@ static void measure_lanes(struct bench *b)
 			break;
 		}
 	measure_lane(&b->lane[0]);
-	/* the other lanes end by their own count, or together with the first when the duration is over */
+	/*
+	 * the other lanes end by their own number of runs, or together with the first lane when the duration is over
+	 */
 	if (!b->most)
 		atomic_store(&b->stop, true);
 	for (size_t i = 1; i < started; i++)
 		pthread_join(thread[i], NULL);
 }
 
-/* Moves the lanes' findings to the job's diag: each once, although every run repeats it, and only the first error that ended a lane. */
+/*
+ * Moves the lanes' findings to the job's diag. A finding that every run repeats is moved once, and only the first
+ * error that ended a lane is moved.
+ */
 static int collect_findings(struct bench *b)
 {
 	int rc = 0;
@@ -346,7 +361,7 @@ static int warm_up(struct bench *b)
 	return 0;
 }
 
-/* Opens the other sessions if several run side by side, and runs each once. */
+/* Opens the other sessions if several run side by side, and runs each of them once. */
 static int open_lanes(struct bench *b)
 {
 	uint64_t start, ns, begin = clock_ns();
@@ -497,13 +512,16 @@ static void merge_samples(struct bench *b, struct record_point *p)
 	}
 	p->time = time;
 	p->start = start;
-	if (b->waits) /* one lane, so the samples are in the same order */
+	if (b->waits) /* there is only one lane, so its samples are in the same order */
 		p->delay = arena_dup(&b->r->arena, b->lane[0].delay.v, n * sizeof(double));
 	p->n = n;
 	p->span = b->nlanes > 1 && n ? last - start[0] : sum;
 }
 
-/* The size of the first input's first dimension if the model leaves it free (a batch); otherwise 1. */
+/*
+ * Returns the size of the first input's first dimension if the model leaves that dimension free (a batch), otherwise
+ * 1.
+ */
 static double items_per_run(const struct bench *b)
 {
 	const struct graph *g = session_model(b->lane[0].session)->graph;
@@ -515,7 +533,7 @@ static double items_per_run(const struct bench *b)
 	return in->shape.rank > 0 ? (double)in->shape.dim[0] : 1;
 }
 
-/* One observed run, which for a gate is only kept if it was undisturbed; any: keep it in any case. */
+/* Makes one observed run. For a gate, the run is only kept if it was undisturbed or if `any` is set. */
 static int observe_once(struct bench *b, struct node_times *n, bool any, bool *kept, uint64_t *end)
 {
 	struct lane *l = &b->lane[0];
@@ -534,13 +552,13 @@ static int observe_once(struct bench *b, struct node_times *n, bool any, bool *k
 	return l->rc = *kept ? node_times_end(n, start, ns, b->d) : node_times_skip(n, b->d);
 }
 
-/* Seconds that observing may take, on a busy machine PATIENCE times as many. */
+/* Returns the seconds that observed runs may take. On a busy machine they may take PATIENCE times as long. */
 static double max_observing_time(const struct profile_job *job)
 {
 	return job->duration > 0 ? job->duration / 2 : 3;
 }
 
-/* Runs in which each step is timed. The first one makes plans and rows, which takes time, and is not kept. */
+/* Makes runs in which each step is timed. The first run makes plans and rows, which takes time, and is not kept. */
 static int observe_runs(struct bench *b, struct node_times *n, int64_t runs)
 {
 	struct lane *l = &b->lane[0];
@@ -557,7 +575,8 @@ static int observe_runs(struct bench *b, struct node_times *n, int64_t runs)
 		double passed = (double)(now - begin) * 1e-9;
 		if (passed > most && k >= (b->waits ? MIN_UNDISTURBED_RUNS : MIN_RUNS))
 			break;
-		late = passed > PATIENCE * most; /* a busy machine: now keep disturbed runs, too */
+		/* the machine is busy: from now on keep disturbed runs, too */
+		late = passed > PATIENCE * most;
 		if (late && k >= MIN_RUNS)
 			break;
 		l->rc = observe_once(b, n, !b->waits || late, &kept, &now);
@@ -606,7 +625,7 @@ static int observe_point(struct bench *b, struct record_point *p)
 	return rc;
 }
 
-/* The shortest, because a single run may have been held up. */
+/* Returns the time of the shortest run, because a single run may have been held up. */
 static double shortest_run(const struct lane *l)
 {
 	double least = INFINITY;
@@ -639,7 +658,7 @@ static int measure_work(struct bench *b)
 	return l->rc ? collect_findings(b) : 0;
 }
 
-/* The loop's share of the point's time, as far as can be told before; the rest is observing. */
+/* Estimates the loop's share of the point's time. The rest of the time goes to observed runs. */
 static double loop_share(const struct bench *b, const struct record_point *p)
 {
 	const struct profile_job *job = b->job;
@@ -650,7 +669,7 @@ static double loop_share(const struct bench *b, const struct record_point *p)
 	return b->nodes && !b->point && loop > 0 ? loop / (loop + observing) : 1;
 }
 
-/* Called when the pool has its threads, and the session its device. */
+/* Prepares what only a gate needs. Called once the pool has its threads and the session its device. */
 static void prepare_for_gate(struct bench *b)
 {
 	if (b->nlanes == 1)
@@ -699,7 +718,7 @@ static int measure_point(struct bench *b)
 
 /* ---- the whole measurement */
 
-/* Inputs of the first point: "x f32 [1,3,224,224], mask bool [1,128]". */
+/* Returns the inputs of the first point as text, such as "x f32 [1,3,224,224], mask bool [1,128]". */
 static const char *inputs_text(struct bench *b)
 {
 	struct str s = {.arena = &b->r->arena};
@@ -713,7 +732,7 @@ static const char *inputs_text(struct bench *b)
 	return str_get(&s);
 }
 
-/* The option that an input's setting comes from; the sizes of a sweep's point come from --shapes-sweep. */
+/* Returns the option that an input's setting comes from. The sizes of a sweep's point come from --shapes-sweep. */
 static const char *sweep_origin(const void *request, const char *name, const char *text)
 {
 	const struct input_request *r = request;
@@ -737,7 +756,9 @@ static int plan_inputs(struct bench *b)
 			r->dim = sweep_point(s, k, &b->job->request->dim, &b->scratch);
 		}
 		b->inputs[k] = input_plan(m, r, k ? NULL : b->d);
-		/* warnings of later points would repeat those of the first; their errors must be reported */
+		/*
+		 * warnings of later points would repeat those of the first point, but their errors must be reported
+		 */
 		if (!b->inputs[k] && k)
 			b->inputs[k] = input_plan(m, r, b->d);
 		if (!b->inputs[k])
@@ -785,7 +806,7 @@ static void keep_series(struct bench *b)
 	}
 }
 
-/* Lowers and raises the range of core clocks seen so far by the current ones, if the system knows them. */
+/* Extends the range of core clocks seen so far by the current clocks, if the system knows them. */
 static void read_core_clocks(struct record *r)
 {
 	for (int core = 0; core < 256; core++) {
@@ -805,8 +826,8 @@ static void read_core_clocks(struct record *r)
 }
 
 /*
- * Hashes the model's file. It is read piece by piece: if it were mapped as a whole, it would be the process's peak of memory. Of external
- * data only the size is part of the hash.
+ * Hashes the model's file. The file is read piece by piece: if it were mapped as a whole, it would cause the
+ * process's peak of memory. Of external data only the size is part of the hash.
  */
 static int hash_model(struct bench *b)
 {

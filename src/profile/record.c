@@ -124,7 +124,7 @@ static const struct field record_fields[] = {
 	{0},
 };
 
-/* Arrays of numbers of one length. An optional one is NULL when it is not known. */
+/* A set of arrays of numbers, all of one length. An optional array is NULL when it is not known. */
 struct series {
 	const char *name;
 	size_t off; /* of a const double * */
@@ -311,8 +311,8 @@ static const double *read_numbers(struct record *r, const struct jvalue *v, cons
 }
 
 /*
- * Returns the common length: a file may have been edited, so it is that of the shortest array that is not
- * optional. An optional array of another length is left out.
+ * Reads the arrays of the table and returns their common length. As a file may have been edited, this is the length
+ * of the shortest array that is not optional. An optional array of another length is left out.
  */
 static size_t read_series(struct record *r, const struct series *table, void *obj,
 			  const struct jvalue *v)
@@ -347,7 +347,7 @@ static void read_phase(struct record *r, const struct jvalue *v, struct record_p
 						mem_purpose_name((enum mem_purpose)i), 0);
 }
 
-/* Read an array member whose elements are objects, each with the function `one`. */
+/* Reads an array member whose elements are objects. The function `one` reads each element. */
 #define READ_ALL(r, v, key, type_, one, list_, count_)                                             \
 	do {                                                                                       \
 		const struct jvalue *all_ = jget(v, key);                                          \
@@ -364,12 +364,14 @@ static void read_kernel(struct record *r, const struct jvalue *v, struct record_
 	field_read_json(kernel_fields, k, v, &r->arena);
 }
 
-enum { MAX_DEPTH = 64 }; /* of bodies of control flow: names are indented by it */
+enum {
+	MAX_DEPTH = 64
+}; /* maximum nesting of bodies of control flow, by which names are indented */
 
 static void read_node(struct record *r, const struct jvalue *v, struct record_node *n)
 {
 	field_read_json(node_fields, n, v, &r->arena);
-	if (n->depth < 0 || n->depth > MAX_DEPTH) /* only in a file that was edited */
+	if (n->depth < 0 || n->depth > MAX_DEPTH) /* possible only in a file that was edited */
 		n->depth = 0;
 	n->n = read_series(r, node_series, n, v);
 	READ_ALL(r, v, "kernels", struct record_kernel, read_kernel, n->launch, n->nlaunches);

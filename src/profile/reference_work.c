@@ -22,7 +22,7 @@ struct reference_work {
 	uint64_t *data;
 	double sink[MAX_SINKS]; /* results are stored so that the compiler keeps the work */
 	enum reference_kind kind;
-	bool write; /* in this turn of an exchange; false: read */
+	bool write; /* write in this turn of an exchange; if false, read */
 };
 
 struct reference_work *reference_work_new(void)
@@ -51,9 +51,9 @@ void reference_work_free(struct reference_work *w)
 typedef float floats __attribute__((vector_size(32), aligned(32)));
 
 /*
- * Independent multiplications and additions that keep the vector units busy, on a panel in the core's own cache, as a matrix
- * product does. Dependent operations would leave units idle, and so not notice another program on the core's other
- * hardware thread or in its cache.
+ * Makes independent multiplications and additions that keep the vector units busy, on a panel in the core's own
+ * cache, as a matrix product does. Dependent operations would leave units idle, and so would not notice another
+ * program on the core's other hardware thread or in its cache.
  */
 static double multiply_and_add(const floats *panel, size_t n)
 {
@@ -85,7 +85,10 @@ static double sum_words(const uint64_t *p, size_t n)
 	return (double)(a + b + c + d);
 }
 
-/* In one turn a thread writes its own data, in the next it reads its neighbour's; the time tells how far apart the cores are. */
+/*
+ * Lets each thread write its own data in one turn and read its neighbour's data in the next. The time tells how far
+ * apart the cores are.
+ */
 static double exchange_words(struct reference_work *w, size_t thread, size_t threads)
 {
 	size_t words = EXCHANGE_BYTES / sizeof(uint64_t);

@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Track of an event, as thread number of the trace. */
+/* Thread numbers of the trace, each of which is a track of events. */
 enum { HOST_THREAD = 1, DEVICE_THREAD, KERNEL_THREAD, COPY_THREAD };
 
 static const struct {
 	const char *name; /* of the event's category */
-	int thread;	  /* 0: HOST_THREAD or DEVICE_THREAD, as the event says */
+	int thread; /* thread number, or 0 for HOST_THREAD or DEVICE_THREAD as the event says */
 } kinds[] = {[EVENT_RUN] = {"run", 0},
 	     [EVENT_STEP] = {"node", 0},
 	     [EVENT_COPY] = {"copy", 0},
@@ -42,7 +42,10 @@ static void write_name(struct json *j, const char *what, const char *name, int p
 	json_end(j, '}');
 }
 
-/* Arguments of work on the device: the node that launched it, and the kernel's full name or the bytes copied. */
+/*
+ * Writes the arguments of work on the device: the node that launched the work, and the kernel's full name or the
+ * bytes copied.
+ */
 static void write_work_args(struct json *j, const struct node_event *e)
 {
 	json_object(j, "args");
