@@ -199,7 +199,7 @@ static bool match_node(struct match *m, const struct term *t, struct node *n, bo
 		swap = choose(m, 2) == 1;
 	for (uint32_t i = 0; i < t->nargs; i++) {
 		const struct term *a = t->args[swap && i < 2 ? 1 - i : i];
-		if (i >= n->nin) { /* the node leaves this input out at its end */
+		if (i >= n->nin) { /* the node has fewer inputs, so this one is left out */
 			if (!left_out(m, a))
 				return false;
 		} else if (!match_term(m, a, n, i)) {
