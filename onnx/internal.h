@@ -52,9 +52,8 @@ enum {
 enum {
 	CALL_DEPTH = 64,     /* how deep model-local functions may call one another */
 	EXPANDED_NODE = 256, /* cost of one node that a function expands to, in addition to its bytes */
-	EXPANDED_BASE =
-		/* limit of the cost of all expanded functions together, to which 8 times the file's size is added */
-	64 << 20,
+	/* limit of the cost of all expanded functions together, to which 8 times the file's size is added */
+	EXPANDED_BASE = 64 << 20,
 	TITLE = 256, /* longest caller's name that is put before the names of an expanded function */
 	COLLECT_MAX = 200, /* `collect` stops after this many findings */
 };

@@ -51,18 +51,18 @@ enum op_flags {
 	OP_CONVOLUTION = 256,
 	/* a matrix product: cuBLASLt is opened in advance on a GPU, because it may run the operator */
 	OP_PRODUCT = 512,
-	OP_READS_PART =
-		1024, /* reads only those elements of input 0 that it gives to output 0 (Gather, Slice) */
-	OP_RUN_SHAPES =
-		/* the kernel finds out the sizes of its outputs and allocates the outputs (NonZero, Unique) */
-	4096,
+	/* reads only those elements of input 0 that it copies to output 0 (Gather, Slice) */
+	OP_READS_PART = 1024,
+	/* the kernel finds out the sizes of its outputs and allocates the outputs (NonZero, Unique) */
+	OP_RUN_SHAPES = 4096,
 	OP_BRANCHES = 2048 /* runs one of its bodies; errors in the others do not matter (If) */
 };
 
 /* What --precision fp16 and bf16 do with the operator in an fp32 graph (opt/precision.c). */
 enum op_reduced {
 	REDUCED_NEVER, /* stays fp32, because rounding its inputs could spoil the result */
-	REDUCED_COMPUTES, /* computes in the smaller type as well as in fp32: products, norms, activations, short sums */
+	/* computes as well in the smaller type as in fp32: products, norms, activations, short sums */
+	REDUCED_COMPUTES,
 	/* moves elements without changing them: takes the smaller type if its input has the smaller type */
 	REDUCED_MOVES
 };

@@ -49,9 +49,8 @@ static const struct tensor *constant_of(const struct match *m, uint32_t id)
 	return !v ? NULL : v->init ? v->init : v->info.known;
 }
 
-enum {
-	CONSTANT_NODES = 64
-}; /* limit of nodes to look at; constants are folded between passes, so chains of them are short */
+/* Limit of nodes to look at. Constants are folded between passes, so chains of constant nodes are short. */
+enum { CONSTANT_NODES = 64 };
 
 /*
  * Whether a value is a constant or computed from constants only, which a later pass folds. *left is the number of
