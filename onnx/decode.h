@@ -45,7 +45,10 @@ int pb_check(const ProtobufCMessageDescriptor *desc, struct pb_span file,
 
 /* Takes the next field off `rest`; false at the end or if the bytes are malformed. */
 bool pb_next(struct pb_span *rest, struct pb_field *f);
-/* Takes the next bytes field of this number off `rest`, skipping others: for (r = m; pb_each(&r, 5, &s);) */
+/*
+ * Takes the next bytes field of this number off `rest` and skips all other fields. Use:
+ *   for (r = m; pb_each(&r, 5, &s);)
+ */
 bool pb_each(struct pb_span *rest, uint32_t number, struct pb_span *bytes);
 /* How often the field occurs in the message. */
 size_t pb_occurs(struct pb_span m, uint32_t number);

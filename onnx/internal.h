@@ -52,9 +52,10 @@ enum {
 enum {
 	CALL_DEPTH = 64,     /* how deep model-local functions may call one another */
 	EXPANDED_NODE = 256, /* cost of one node that a function expands to, in addition to its bytes */
-	EXPANDED_BASE =
-		64 << 20, /* all expanded functions together may cost this much plus 8 times the file's size */
-	TITLE = 256, /* longest caller's name that is put before the names of an expanded function */
+	/* limit of the cost of all expanded functions together, to which 8 times the file's size is added */
+	EXPANDED_BASE = 64 << 20,
+	/* maximal length of the caller's name that is put before the names of an expanded function */
+	TITLE = 256,
 	COLLECT_MAX = 200, /* `collect` stops after this many findings */
 };
 
@@ -187,8 +188,8 @@ const char *node_title(struct arena *a, const struct scope *s, const struct node
 
 /* attrs.c */
 /*
- * Decodes an attribute into the arena a. If it refers to an attribute of the enclosing function, the value of the call is
- * taken; out->attr is NULL if the call does not give one.
+ * Decodes an attribute into the arena a. If the attribute refers to one of the enclosing function, uses the value
+ * that the function call gives; out->attr is NULL if the call gives none.
  */
 int attr_read(struct loader *l, struct scope *s, struct arena *a, struct pb_span bytes,
 	      struct env_attr *out);

@@ -8,9 +8,8 @@
 
 #include <inttypes.h>
 
-enum {
-	IR_INITIALIZERS = 4
-}; /* since this IR version an initializer need not also be listed as an input */
+/* Since this IR version an initializer need not also be listed as an input. */
+enum { IR_INITIALIZERS = 4 };
 
 struct onnx_file {
 	struct arena arena;

@@ -2,8 +2,9 @@
 #ifndef ONNX_TENSOR_PB_H
 #define ONNX_TENSOR_PB_H
 /*
- * Reads and writes values in ONNX's .pb files. Such a file is one message: a TensorProto, SequenceProto, OptionalProto or
- * MapProto. The file does not say which; it follows from the type of the input or output that the value is for.
+ * Reads and writes values in ONNX's .pb files. Such a file is one message: a TensorProto, SequenceProto,
+ * OptionalProto or MapProto. The file does not say which of these it holds; that follows from the type of the input
+ * or output that the value is for.
  */
 #include "ir/tensor.h"
 

@@ -446,7 +446,8 @@ static void read_numbers(struct pb_span m, const struct typed *f, enum dtype t, 
 	uint64_t x;
 
 	if (!size)
-		size = 1; /* types smaller than a byte are already packed: each number holds one byte */
+		/* elements smaller than a byte are already packed into numbers of one byte each */
+		size = 1;
 	for (; pb_value(&v, &x); out += size) {
 		if (t == DT_BOOL)
 			x = x != 0;

@@ -23,7 +23,8 @@ struct weights_to {
 	struct weights *store; /* NULL if all data are to be copied into the arena */
 	struct diag *d;
 	const char *what; /* "initializer", "attribute 'value'", ... */
-	bool is_input;	  /* the tensor is an input file: findings are E-INPUT-*, not E-MODEL-* */
+	/* true if the tensor is an input file: findings are E-INPUT-*, not E-MODEL-* */
+	bool is_input;
 };
 
 /* Reads a TensorProto. *name, if name is not NULL, is set to the tensor's name in the file. */

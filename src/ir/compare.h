@@ -9,7 +9,7 @@ struct tolerance {
 };
 
 struct difference {
-	/* true if this holds for all tensors, elements of sequences included */
+	/* true if all tensors, elements of sequences included, have the expected type or shape */
 	bool same_type, same_shape;
 	int64_t count; /* elements compared */
 	/* number of elements over the tolerance, with NaN on one side only, or with unequal strings */

@@ -59,7 +59,8 @@ struct node {
 	uint32_t *in;
 	uint32_t *out;
 	uint32_t nin, ncap, nout;
-	struct graph **sub; /* bodies: "then" and "else" of an If, the one body of a Loop or Scan */
+	/* bodies: "then_branch" and "else_branch" of an If, the one body of a Loop or Scan */
+	struct graph **sub;
 	uint32_t nsub;
 	const struct origin *origin;
 	const char *type, *domain; /* as in the file; domain "" for ai.onnx */

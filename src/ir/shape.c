@@ -57,8 +57,8 @@ static bool broadcast_dim(int64_t a, int64_t b, int64_t *out)
 		*out = b;
 	else if (a >= 0 && b >= 0)
 		return false;
-	else if (a >= 0 ||
-		 b >= 0) /* one is a size other than 1, the other a symbol, which will have to be 1 or that size */
+	else if (a >= 0 || b >= 0)
+		/* one is a size other than 1, the other is not known and will have to be 1 or that size */
 		*out = a >= 0 ? a : b;
 	else
 		*out = DIM_UNKNOWN;

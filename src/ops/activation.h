@@ -18,7 +18,7 @@ enum act {
 struct activation {
 	/* name in rewrite rules and in programs of infer::Pointwise; NULL if it is never fused */
 	const char *text;
-	/* name of the operator, and name in attributes; NULL if there is neither */
+	/* name of the operator, which attributes use, too; NULL if there is neither */
 	const char *op;
 	int nparams;	    /* how many of alpha and beta an attribute's list gives: 0 to 2 */
 	double alpha, beta; /* the values if neither the operator nor a list gives them */

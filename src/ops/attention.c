@@ -112,10 +112,8 @@ static int attention_infer(struct infer *c)
 	if (infer_in(c, ATT_PAST_K))
 		total = past.rank == 4 ? add_dims(hk.length, past.dim[2]) : DIM_UNKNOWN;
 	struct shape score = shape_of_4(hq.batch, hq.n, hq.length, total);
-	if (mask.rank > 0 &&
-	    mask.dim[mask.rank - 1] <
-		    /* a mask that is shorter than the number of keys hides the keys beyond the mask's end */
-		    total)
+	/* a mask that is shorter than the number of keys hides the keys beyond the mask's end */
+	if (mask.rank > 0 && mask.dim[mask.rank - 1] < total)
 		mask.dim[mask.rank - 1] = total;
 	if (mask.rank >= 0 && shape_known(&score) && shape_known(&mask) &&
 	    (!shape_broadcast(&mask, &score, &r) || !shape_equal(&r, &score)))

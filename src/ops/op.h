@@ -41,25 +41,30 @@ enum op_flags {
 	OP_COMMUTATIVE = 1, /* the two inputs may be swapped: rules match both orders */
 	OP_RANDOM = 2,	    /* not deterministic: never folded, never shared */
 	OP_VIEW = 4,	    /* output 0 has the bytes of input 0 (Reshape, Squeeze, Identity) */
-	OP_ELEMENTWISE = 8, /* output element i depends on inputs' elements at i (broadcast) only */
-	OP_CONTROL = 16,    /* has bodies */
+	/* output element i depends only on the elements at i of the broadcast inputs */
+	OP_ELEMENTWISE = 8,
+	OP_CONTROL = 16,     /* has bodies */
 	OP_HOST_VALUES = 32, /* works on strings, sequences, optionals or maps: runs on the host only */
 	OP_INTERNAL = 64,      /* created by the optimizer; a model file may not use it */
 	OP_OPTIONAL_OUT = 128, /* outputs may be left out (NO_VALUE): kernels skip these */
-	OP_CONVOLUTION = 256, /* a convolution: on a GPU cuDNN may run it, and is opened in advance */
-	OP_PRODUCT = 512, /* a matrix product: on a GPU cuBLASLt may run it, and is opened in advance */
-	OP_READS_PART =
-		1024, /* reads only those elements of input 0 that it gives to output 0 (Gather, Slice) */
-	OP_RUN_SHAPES =
-		4096, /* the kernel finds out the sizes of its outputs and allocates them (NonZero, Unique) */
+	/* a convolution: cuDNN is opened in advance on a GPU, because it may run the operator */
+	OP_CONVOLUTION = 256,
+	/* a matrix product: cuBLASLt is opened in advance on a GPU, because it may run the operator */
+	OP_PRODUCT = 512,
+	/* reads only those elements of input 0 that it copies to output 0 (Gather, Slice) */
+	OP_READS_PART = 1024,
+	/* the kernel finds out the sizes of its outputs and allocates the outputs (NonZero, Unique) */
+	OP_RUN_SHAPES = 4096,
 	OP_BRANCHES = 2048 /* runs one of its bodies; errors in the others do not matter (If) */
 };
 
 /* What --precision fp16 and bf16 do with the operator in an fp32 graph (opt/precision.c). */
 enum op_reduced {
 	REDUCED_NEVER, /* stays fp32, because rounding its inputs could spoil the result */
-	REDUCED_COMPUTES, /* computes in the smaller type as well as in fp32: products, norms, activations, short sums */
-	REDUCED_MOVES /* moves elements without changing them: takes the smaller type when its input has it */
+	/* computes as well in the smaller type as in fp32: products, norms, activations, short sums */
+	REDUCED_COMPUTES,
+	/* moves elements without changing them: takes the smaller type if its input has the smaller type */
+	REDUCED_MOVES
 };
 
 struct infer;
@@ -76,7 +81,8 @@ struct op {
 	uint64_t types; /* if not 0, replaces the types of all slots whose tvar is "T" */
 	int (*infer)(struct infer *);
 	int (*upgrade)(struct edit *);
-	const char *expand; /* text that replaces the node, over slot names and $attributes; syntax in opt/rewrite.h */
+	/* text that replaces the node, written with slot names and $attributes; the syntax is in opt/rewrite.h */
+	const char *expand;
 	/* Whether this node expands; if NULL, every node does. Nodes that do not expand need a kernel. */
 	bool (*expand_when)(const struct graph *, const struct node *);
 	unsigned flags; /* OP_* */

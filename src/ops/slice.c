@@ -160,9 +160,8 @@ static int slice_infer(struct infer *c)
 	struct shape x = infer_shape(c, 0), out = unknown_dims(x.rank);
 	struct int_list l[4];
 	bool has_axes = infer_in(c, 3), has_steps = infer_in(c, 4);
-	bool starts = infer_list(c, 1, &l[0]),
-	     /* read the ends even if the starts are unknown, so that both are noted as wanted */
-		ends = infer_list(c, 2, &l[1]);
+	/* read the ends even if the starts are unknown, so that both are noted as wanted */
+	bool starts = infer_list(c, 1, &l[0]), ends = infer_list(c, 2, &l[1]);
 	bool bounds = starts && ends;
 	bool axes = !has_axes || infer_exact(c, 3, &l[2]);
 	bool steps = !has_steps || infer_list(c, 4, &l[3]);

@@ -9,7 +9,7 @@
 
 /* ---- Gradient ------------------------------------------------------------------------------------------ */
 
-/* State of reverse-mode differentiation of y by xs, walking back from y. */
+/* State of the reverse-mode differentiation of value y with respect to the values xs, which walks back from y. */
 struct tape {
 	struct edit *e;
 	uint32_t nvalues, nnodes; /* number of values and nodes before derivative nodes were added */
@@ -154,7 +154,7 @@ static uint32_t elementwise_derivative(struct tape *t, const char *op, uint32_t 
 	return NO_VALUE;
 }
 
-/* Propagates g to input i of a node with two inputs. */
+/* Propagates g, the derivative with respect to n's output, to input i of n, which has two inputs. */
 static int derive_binary(struct tape *t, const struct node *n, uint32_t i, uint32_t g)
 {
 	const char *op = n->op->name;

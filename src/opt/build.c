@@ -421,7 +421,10 @@ static int build_statements(struct build *b)
 
 /* ---- putting it in place --------------------------------------------------------------------- */
 
-/* Why value `new` cannot replace `old`: a different type or shape, as far as known; NULL if it can. */
+/*
+ * Returns why value `new` cannot replace `old`, namely a different type or shape as far as these are known; NULL if
+ * it can.
+ */
 static const char *why_not_replaceable(const struct build *b, uint32_t old, uint32_t new)
 {
 	const struct value *o = b->g->value[old], *n = b->g->value[new];

@@ -49,9 +49,8 @@ static const struct tensor *constant_of(const struct match *m, uint32_t id)
 	return !v ? NULL : v->init ? v->init : v->info.known;
 }
 
-enum {
-	CONSTANT_NODES = 64
-}; /* limit of nodes to look at; constants are folded between passes, so chains of them are short */
+/* Limit of nodes to look at. Constants are folded between passes, so chains of constant nodes are short. */
+enum { CONSTANT_NODES = 64 };
 
 /*
  * Whether a value is a constant or computed from constants only, which a later pass folds. *left is the number of
@@ -199,7 +198,7 @@ static bool match_node(struct match *m, const struct term *t, struct node *n, bo
 		swap = choose(m, 2) == 1;
 	for (uint32_t i = 0; i < t->nargs; i++) {
 		const struct term *a = t->args[swap && i < 2 ? 1 - i : i];
-		if (i >= n->nin) { /* the node leaves this input out at its end */
+		if (i >= n->nin) { /* the node has fewer inputs, so this one is left out */
 			if (!left_out(m, a))
 				return false;
 		} else if (!match_term(m, a, n, i)) {

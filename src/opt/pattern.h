@@ -28,7 +28,8 @@ struct term {
 	bool optional, constant; /* name?, #name */
 	const struct op *ops[MAX_ALTERNATIVES];
 	int nops, label;
-	bool open; /* written with !: its output may have uses outside the match */
+	/* the operator is written with a "!": its output may have uses outside the match */
+	bool open;
 	struct term *args[16];
 	uint32_t nargs;
 	struct attr_text *attrs;

@@ -370,9 +370,8 @@ int pass_pointwise(struct optimizer *o, struct graph *g)
 	int changes = 0, r = graph_sort(g, o->diag);
 	uint32_t nodes = g->nnodes, n = g->norder;
 	const uint32_t *order = g->order;
-	bool *taken = arena_new_n(
-		&o->scratch, bool,
-		2 * (size_t)nodes + 1); /* room for the new nodes: each replaces at least two */
+	/* has room for the new nodes, each of which replaces at least two */
+	bool *taken = arena_new_n(&o->scratch, bool, 2 * (size_t)nodes + 1);
 	uint32_t *place = arena_new_n(&o->scratch, uint32_t, nodes + 1);
 
 	x->o = o;
