@@ -46,11 +46,14 @@ void inspect_print_support(struct options *o, const struct diag *d);
 /* Writes infer-operators(7) in roff: each operator with its versions, types and devices. */
 void operators_page(FILE *f);
 
-/* True if the extension is .npy, .npz or .pb. */
+/* Returns true if the path is that of a tensor file: its extension is .npy, .npz or .pb. */
 bool inspect_is_tensor(const char *path);
 int inspect_tensor(struct options *o, const char *path, struct diag *d);
 
-/* A report is a document that a command wrote with --json; recognized by the extension .json. */
+/*
+ * Returns true if the path is that of a saved report, a document that a command wrote with --json,
+ * which is recognized by the extension .json.
+ */
 bool inspect_is_report(const char *path);
 int inspect_report(struct options *o, const char *path, struct diag *d);
 

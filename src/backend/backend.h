@@ -71,10 +71,11 @@ struct site {
 	struct store *store;
 	struct arena *node_arena; /* an arena that lives as long as the session */
 	struct arena *plan_arena; /* an arena that lives as long as the plan */
-	void *state;		  /* what create left, for reshape */
+	void *state;		  /* state that create made, for use by reshape */
 };
-const struct vinfo *site_in(const struct site *s, uint32_t i);	/* NULL: left out */
-const struct vinfo *site_out(const struct site *s, uint32_t i); /* NULL: left out */
+/* Return the description of input or output i, or NULL if the node leaves that operand out. */
+const struct vinfo *site_in(const struct site *s, uint32_t i);
+const struct vinfo *site_out(const struct site *s, uint32_t i);
 static inline const void *site_params(const struct site *s)
 {
 	return s->node->params;
@@ -110,7 +111,7 @@ struct step {
 	const struct kernel *kernel;
 	const struct node *node;
 	const void *params;
-	void *node_state; /* what create left */
+	void *node_state; /* state that create made */
 	void *state;	  /* < private data of the kernel, in plan_arena or released by drop */
 	size_t workspace; /* < bytes of scratch memory that the kernel's run needs */
 	/*
@@ -187,7 +188,8 @@ struct kernel {
 	uint64_t types;
 	unsigned flags;					    /* K_* */
 	bool (*accepts)(const struct site *, struct why *); /* NULL: always */
-	int (*create)(struct site *, struct diag *);	    /* NULL: none; leaves site->state */
+	/* makes site->state; NULL if the kernel needs no state */
+	int (*create)(struct site *, struct diag *);
 	int (*reshape)(struct site *, struct step *, struct diag *); /* NULL: none */
 	int (*run)(const struct call *);
 	void (*drop)(struct step *); /* releases step->state; NULL if there is nothing to release */

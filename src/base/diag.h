@@ -36,8 +36,8 @@ struct finding {
 	enum severity severity;
 	/* the place in the model; each of the four may be NULL */
 	const char *model, *node, *op, *slot;
-	const char *message;		      /* NULL: the code's title */
-	const char *expected, *actual, *hint; /* hint NULL: the code's */
+	const char *message;		      /* NULL stands for the code's title */
+	const char *expected, *actual, *hint; /* a NULL hint stands for the code's cure */
 	const struct diag_row *rows; /* optional table shown instead of expected/actual/hint */
 	size_t nrows;
 	const char *file; /* place in our source */

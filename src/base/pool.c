@@ -68,7 +68,7 @@ static struct {
 	/* indexed by thread number; entry 0, the caller's, is unused */
 	struct worker worker[MAX_THREADS];
 	int started;	     /* workers 1..started exist */
-	_Atomic int threads; /* 0: not set yet */
+	_Atomic int threads; /* number of threads; 0 if not set yet */
 	struct job job;
 	/* parts of the job that are not done yet, the caller's own part not counted */
 	struct flag pending;
@@ -96,7 +96,7 @@ static _Thread_local struct {
 	struct team_state team[MAX_NEST];
 	struct region region;
 	int depth;    /* number of nested teams that the thread is in */
-	bool holds;   /* whether it holds pool.lock */
+	bool holds;   /* true if this thread holds pool.lock */
 	int64_t spin; /* spin limit of this thread in ns; 0 if not set yet */
 } self = {.alone = {.threads = 1}};
 

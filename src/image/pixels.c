@@ -124,7 +124,11 @@ struct converter {
 	const struct arithmetic *math;
 	struct axis_map x, y;
 	float *row[2],
-		*mixed;	 /* two source rows and their interpolation: w * c values, channels last */
+		/*
+		 * row[]: two source rows; mixed: their interpolation; each has w * c values,
+		 * channels last
+		 */
+		*mixed;
 	int64_t held[2]; /* numbers of the source rows in row[]; -1 if row[] is empty */
 	float *out;	 /* one output row */
 	float *plane;	 /* one channel of a row */

@@ -20,8 +20,8 @@ struct input_keys {
 	enum channel_order order;
 	struct resize resize;
 	struct arithmetic math;
-	struct shape shape; /* rank -1: not given */
-	int format;	    /* enum io_kind; -1: not given */
+	struct shape shape; /* rank is -1 if not given */
+	int format;	    /* an enum io_kind, or -1 if not given */
 };
 #define NO_KEYS ((struct input_keys){.shape.rank = -1, .format = -1, .math.scale = 1})
 
@@ -95,7 +95,7 @@ struct item {
 
 /* The conversion of an item into the wanted tensor, or the reason why the item does not fit. */
 struct fit {
-	enum code code;		/* E_OK: it fits */
+	enum code code;		/* E_OK if the item fits */
 	const char *why;	/* literal; may be NULL */
 	struct shape shape;	/* of the tensor */
 	enum dtype from;	/* element type of the file */
