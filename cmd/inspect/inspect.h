@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CMD_INSPECT_INSPECT_H
 #define CMD_INSPECT_INSPECT_H
-/* What `infer inspect` found out about a model, for its printers: text, JSON and HTML. */
+/*
+ * The information that `infer inspect` has collected about a model, for the functions that print it
+ * as text, JSON or HTML.
+ */
 #include "opt/pipeline.h"
 #include "cmd/options/options.h"
 #include "cmd/output/output.h"
@@ -34,7 +37,7 @@ struct inspection {
 };
 
 void inspect_print_text(const struct inspection *x, FILE *f);
-/* Writes the page of --html. E-OUTPUT. */
+/* Writes the HTML page of --html. Fails with E-OUTPUT. */
 int inspect_page(const struct inspection *x, const char *path, struct diag *d);
 /* Shows what the optimizer did, for --passes and --explain. */
 void inspect_print_passes(const struct inspection *x, FILE *f);

@@ -77,7 +77,8 @@ struct options {
 	const char *trace;
 	struct texts exports;
 	const char *save_baseline, *baseline;
-	const char *fail_above, *fail_above_memory; /* "5%", "1MiB"; NULL: not given */
+	/* texts such as "5%" and "1MiB"; NULL if not given */
+	const char *fail_above, *fail_above_memory;
 	bool force;
 	const char *compare_device;
 	int64_t sessions, streams;

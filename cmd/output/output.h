@@ -33,7 +33,10 @@ void json_document_begin(struct json *j, FILE *stream, struct options *o, const 
 /* Writes a finding as an element of the open array. */
 void json_finding(struct json *j, const struct finding *f);
 
-/* Tests that a file can be written, before its content is known: creates the file and removes it again. E-OUTPUT. */
+/*
+ * Tests that a file can be written, before its content is known: creates the file and removes it
+ * again. Fails with E-OUTPUT.
+ */
 int output_probe(const char *path, struct diag *d);
 
 /* Adds a finding with its rows, expected and actual values and cure to an HTML page. */

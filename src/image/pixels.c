@@ -111,7 +111,10 @@ void elements_convert(enum dtype from, const void *src, enum dtype to, void *dst
  * weight of the second one.
  */
 struct axis_map {
-	/* number of output columns that the picture covers inside a letterbox, and the first */
+	/*
+	 * number of output columns (or rows) that the picture covers inside a letterbox, and the
+	 * first of them
+	 */
 	int64_t inner, from;
 	int64_t *left, *right;
 	float *part;

@@ -31,8 +31,8 @@ const char *const precision_names[PRECISIONS + 1] = {"fp32", "tf32", "fp16", "bf
 enum { WARM_RUNS = 3, MAX_RUNS = 30, MIN_RUNS = 3 };
 static const uint64_t WARM_NS = 300000000, RUN_NS = 500000000;
 /*
- * A lower precision is taken only if it needs less than this share of the best time so far: two measurements of
- * one precision differ by a few percent.
+ * A lower precision is taken only if it needs less than this share of the best time so far, because
+ * two measurements of the same precision differ by a few percent.
  */
 static const double MAX_TIME_RATIO = 0.97;
 
@@ -54,7 +54,7 @@ void precision_judge(struct precision_choice *c, bool zeros)
 			else if (!(t->error <= PRECISION_LIMIT))
 				t->why = "over the limit";
 			else if (!(t->error >
-				   0)) /* an equal result means that the backend computed in fp32 after all */
+				   0)) /* the backend has ignored the precision and computed in fp32 */
 				t->why = "the same numbers as fp32: it changes nothing";
 		}
 		t->fits = !t->why && t->seconds > 0;

@@ -29,7 +29,8 @@ struct precision_trial {
 struct precision_choice {
 	int taken;  /* enum precision */
 	bool known; /* found in the cache */
-	bool doubtful; /* fp32's outputs are useless for comparison, so that fp32 is taken, with a warning */
+	/* fp32's outputs are useless for comparison, so fp32 is taken with a warning */
+	bool doubtful;
 	/* reason why nothing was chosen or compared; NULL if the trials contain the reasons */
 	const char *why;
 	const char *label; /* name of the job if a command runs several jobs; else NULL */
