@@ -53,6 +53,7 @@ void precision_judge(struct precision_choice *c, bool zeros)
 				t->why = "nothing to compare with";
 			else if (!(t->error <= PRECISION_LIMIT))
 				t->why = "over the limit";
+			/* An error of 0 means that the backend computed in fp32 after all. */
 			else if (!(t->error >
 				   0)) /* the backend has ignored the precision and computed in fp32 */
 				t->why = "the same numbers as fp32: it changes nothing";
