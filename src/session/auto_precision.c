@@ -54,8 +54,7 @@ void precision_judge(struct precision_choice *c, bool zeros)
 			else if (!(t->error <= PRECISION_LIMIT))
 				t->why = "over the limit";
 			/* An error of 0 means that the backend computed in fp32 after all. */
-			else if (!(t->error >
-				   0)) /* the backend has ignored the precision and computed in fp32 */
+			else if (!(t->error > 0))
 				t->why = "the same numbers as fp32: it changes nothing";
 		}
 		t->fits = !t->why && t->seconds > 0;
