@@ -15,7 +15,8 @@ struct health {
 	struct found_devices {
 		struct device_info info[MAX_DEVICES];
 		int n;
-		struct diag why; /* why there is none, and the strings of libraries */
+		/* reasons why there is no device; also owns the strings about libraries */
+		struct diag why;
 	} devices[BACKENDS];
 	struct library_info libraries[BACKENDS * MAX_LIBRARIES + HOST_LIBRARIES];
 	int nlibraries;

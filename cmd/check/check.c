@@ -20,7 +20,8 @@ struct view {
 	struct input_request request;
 	uint64_t start;
 	struct progress progress;
-	char *text, *findings; /* report and findings so far, for the watchdog */
+	/* report and findings so far, which the watchdog writes if the command is interrupted */
+	char *text, *findings;
 };
 
 /* ---- while the checks run */

@@ -10,7 +10,7 @@ void report_print(const struct check_context *c, FILE *f, bool color);
 /* Prints the last line: number of findings, time since `start` (of clock_ns()), exit status. */
 void report_end(const struct check_context *c, uint64_t start, FILE *f);
 void report_json(const struct check_context *c, struct options *o);
-/* Writes the report as one HTML page. E-OUTPUT. */
+/* Writes the report as one HTML page. Fails with E-OUTPUT. */
 int report_page(const struct check_context *c, const char *path, struct diag *d);
 
 #endif

@@ -59,7 +59,10 @@ static void gather_nodes(struct inspection *x)
 	}
 }
 
-/* A tensor of zeros with the input's type and shape, free dimensions set to 1, for planning memory. NULL: the shape is not known or too large. */
+/*
+ * Makes a tensor of zeros with the input's type and shape, free dimensions set to 1, for planning
+ * memory. Returns NULL if the shape is unknown or too large.
+ */
 static struct tensor *blank_input(struct inspection *x, const struct value *v, struct diag *d)
 {
 	struct tensor *t = arena_new(&x->arena, struct tensor);
@@ -108,7 +111,10 @@ static int plan_memory(struct inspection *x, struct session *s, struct diag *d)
 	return err;
 }
 
-/* With --passes and --explain, the optimizer must run as it would before a run. */
+/*
+ * Returns true for --passes and --explain, which require that the optimizer runs as it does before
+ * a run of the model.
+ */
 static bool shows_passes(const struct inspection *x)
 {
 	return x->o->passes || x->o->explain;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CMD_INSPECT_INSPECT_H
 #define CMD_INSPECT_INSPECT_H
-/* What `infer inspect` found out about a model, for its printers: text, JSON and HTML. */
+/*
+ * The information that `infer inspect` has collected about a model, for the functions that print it
+ * as text, JSON or HTML.
+ */
 #include "opt/pipeline.h"
 #include "cmd/options/options.h"
 #include "cmd/output/output.h"
@@ -34,7 +37,7 @@ struct inspection {
 };
 
 void inspect_print_text(const struct inspection *x, FILE *f);
-/* Writes the page of --html. E-OUTPUT. */
+/* Writes the HTML page of --html. Fails with E-OUTPUT. */
 int inspect_page(const struct inspection *x, const char *path, struct diag *d);
 /* Shows what the optimizer did, for --passes and --explain. */
 void inspect_print_passes(const struct inspection *x, FILE *f);
@@ -46,11 +49,14 @@ void inspect_print_support(struct options *o, const struct diag *d);
 /* Writes infer-operators(7) in roff: each operator with its versions, types and devices. */
 void operators_page(FILE *f);
 
-/* True if the extension is .npy, .npz or .pb. */
+/* Returns true if the path is that of a tensor file: its extension is .npy, .npz or .pb. */
 bool inspect_is_tensor(const char *path);
 int inspect_tensor(struct options *o, const char *path, struct diag *d);
 
-/* A report is a document that a command wrote with --json; recognized by the extension .json. */
+/*
+ * Returns true if the path is that of a saved report, a document that a command wrote with --json,
+ * which is recognized by the extension .json.
+ */
 bool inspect_is_report(const char *path);
 int inspect_report(struct options *o, const char *path, struct diag *d);
 

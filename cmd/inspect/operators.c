@@ -7,7 +7,10 @@
 
 #include <string.h>
 
-/* The types that the first input accepts; for an operator without inputs, the types of its output. */
+/*
+ * Returns the types that the first input accepts, or the types of the output if the operator has no
+ * inputs.
+ */
 static const char *op_types(struct arena *a, const struct op *row)
 {
 	struct op r = op_resolved(row);
@@ -39,7 +42,10 @@ static const char *op_device(const struct op *row)
 	return newest->expand || newest->upgrade ? "cpu (expands)" : "none";
 }
 
-/* The devices of this build. The manual uses op_device() instead, so that it does not depend on the build having CUDA. */
+/*
+ * Returns the devices of this build that run the operator. The manual uses op_device() instead, so
+ * that its text is the same for builds with and without CUDA.
+ */
 static const char *op_devices(const struct op *row, struct arena *a)
 {
 	const char *text = op_device(row);

@@ -34,8 +34,8 @@ static void print_passes(const struct opt_report *r, struct arena *a, FILE *f)
 /* One attempt to apply a rewrite rule at a node. */
 struct attempt {
 	uint32_t rule;		/* index in the report */
-	const char *node, *why; /* why NULL: the rewrite was made */
-	size_t at;		/* position in the order of the notes */
+	const char *node, *why; /* why: reason for the refusal; NULL if the rewrite was made */
+	size_t at; /* position among all attempts, in the order in which the optimizer made them */
 };
 
 static int by_attempt(const void *a, const void *b)

@@ -23,7 +23,10 @@ struct tensor_list {
 	struct tensor_facts *first, **end;
 };
 
-/* Guesses the position of the channel axis: pictures have 1, 3 or 4 channels. NULL: the sizes do not tell. */
+/*
+ * Guesses the position of the channel axis: pictures have 1, 3 or 4 channels. Returns NULL if the
+ * sizes do not show it.
+ */
 static const char *likely_layout(const struct shape *s)
 {
 	int r = s->rank;

@@ -13,35 +13,42 @@ struct command {
 	const char *synopsis; /* the text after "infer NAME" */
 	/* Returns 0, or -code with the cause in the diag. Data go to stdout, messages to stderr. */
 	int (*run)(struct options *, struct diag *);
-	unsigned bit;		  /* CMD_* */
-	size_t least, most;	  /* number of operands */
-	const char *operand_kind; /* for the completions; as metavar_kind of struct field */
-	const char *about;	  /* the manual's DESCRIPTION; an empty line ends a paragraph */
+	unsigned bit;	    /* CMD_* */
+	size_t least, most; /* number of operands */
+	/* kind of the operand for the shell completions, as in metavar_kind of struct field */
+	const char *operand_kind;
+	const char *about; /* the manual's DESCRIPTION; an empty line ends a paragraph */
 	const struct example *examples; /* the last one has a NULL line */
 };
 
 /* All subcommands that users see, in the order of the manual; the last one has a NULL name. */
 extern const struct command commands[];
-/* NULL if there is no such subcommand. */
+/* Returns the subcommand of this name, or NULL if there is none. */
 const struct command *command_find(const char *name);
 
 #define COMMAND(bit, name, ...) int cmd_##name(struct options *o, struct diag *d);
 #include "cmd/options/commands.def"
 #undef COMMAND
 
-/* Hidden: `infer __gen KIND [DIR]`, `infer __complete [-0] inputs|dims MODEL`. argv[0] is the word after "__gen" or "__complete". */
+/*
+ * Hidden subcommands: `infer __gen KIND [DIR]`, `infer __complete [-0] inputs|dims MODEL`. argv[0]
+ * is the word after "__gen" or "__complete".
+ */
 int cmd_gen(int argc, char *const *argv, struct diag *d);
 int cmd_complete(int argc, char *const *argv, struct diag *d);
 
 /* Writes a sample configuration file in which every option is commented out. */
 void sample_config(FILE *stream);
-/* Writes the manual page of a subcommand in roff; c NULL: infer(1). */
+/* Writes the manual page of a subcommand in roff, or of infer(1) if c is NULL. */
 void manual_page(const struct command *c, FILE *stream);
 
-/* Prints `infer COMMAND --help`; c NULL: `infer --help`. */
+/* Prints the text of `infer COMMAND --help`, or of `infer --help` if c is NULL. */
 void help_print(const struct command *c, FILE *stream);
 
-/* Writes the completion script for a shell ("bash", "zsh", "fish"); false for any other shell. */
+/*
+ * Writes the completion script for a shell ("bash", "zsh", "fish"); returns false for any other
+ * shell.
+ */
 bool shell_script(const char *shell, FILE *stream);
 
 #endif

@@ -6,7 +6,10 @@
 
 #include <string.h>
 
-/* The possible values of an option, separated by '|'; NULL if they are not a fixed set of words. */
+/*
+ * Returns the possible values of an option, separated by '|', or NULL if they are not a fixed set
+ * of words.
+ */
 static const char *value_words(const struct field *f)
 {
 	if (f->type == F_ENUM)

@@ -229,7 +229,7 @@ static void write_diagnostics(FILE *f)
 	arena_free(&a);
 }
 
-/* A section of infer-check(1): every finding with its cause and its cure, grouped by exit status. */
+/* Writes a section of infer-check(1) that lists every finding with its cause and its cure, grouped by exit status. */
 static void write_findings(FILE *f)
 {
 	struct arena a = {0};

@@ -22,7 +22,10 @@ bool option_optional(const struct field *f)
 	return f->arg && f->implied;
 }
 
-/* ---- the command line: options are collected in order here, and applied after the file and the environment */
+/*
+ * ---- the command line, whose options are collected in order, and applied after the file and the
+ * environment
+ */
 
 struct given {
 	const struct field *field;
@@ -105,7 +108,9 @@ static bool is_number(const char *s)
 	return s && isdigit((unsigned char)*s) && s[strspn(s, "0123456789")] == '\0';
 }
 
-/* True for the full name of an option, such as "--dim", which no option takes as its value. */
+/*
+ * Returns true for the full name of an option, such as "--dim", which no option takes as its value.
+ */
 static bool is_option(const struct parser *p, const char *word)
 {
 	const struct field *f = str_starts(word, "--") ? field_find(options_table, word + 2) : NULL;
@@ -287,7 +292,10 @@ static int apply_given(struct options *o, const struct given *all, size_t k, str
 			record_item_origin(o, f, g->where);
 		return rc;
 	}
-	/* A counting flag (-v). The first one on the command line replaces the count of the file. */
+	/*
+	 * This is a counting flag (-v). Its first use on the command line replaces the count from
+	 * the configuration file.
+	 */
 	int64_t *count = (int64_t *)(void *)member;
 	*count = first ? 1 : *count + 1;
 	return 0;

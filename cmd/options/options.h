@@ -24,7 +24,7 @@ enum {
 #include "cmd/options/commands.def"
 #undef COMMAND
 	CMD_ALL = (1 << COMMAND_COUNT) - 1,
-	CMD_RUNS = CMD_RUN | CMD_PROFILE | CMD_CHECK, /* the commands that run a model */
+	CMD_RUNS = CMD_RUN | CMD_PROFILE | CMD_CHECK, /* bits of the commands that run a model */
 };
 
 /* Bit of struct field.flags: a configuration file may not set this option. */
@@ -55,10 +55,11 @@ struct options {
 	bool strict; /* free dimensions must be bound */
 
 	/* outputs */
-	const char *save;   /* output folder; NULL: do not write */
-	int save_format;    /* enum save_format */
-	int64_t print;	    /* print the first N values of each output; 0: all; INT_ABSENT: none */
-	int64_t top;	    /* print the K largest along the last axis; 0: none */
+	const char *save; /* folder for the outputs; NULL if they are not written */
+	int save_format;  /* enum save_format */
+	/* number of values to print of each output; 0 for all, INT_ABSENT for none */
+	int64_t print;
+	int64_t top;	    /* number of largest values to print along the last axis; 0 for none */
 	const char *decode; /* "ctc" or "ctc:blank=N"; NULL */
 	const char *labels; /* FILE or "meta:KEY"; NULL */
 
@@ -67,7 +68,7 @@ struct options {
 	int stage; /* enum stage */
 
 	/* profile */
-	int64_t iterations; /* INT_ABSENT: until the duration has passed */
+	int64_t iterations; /* number of runs; INT_ABSENT to run until the duration has passed */
 	double duration;    /* seconds; NAN: not given */
 	const char *warmup; /* "10" runs or "200ms" */
 	struct floats percentile;
@@ -76,30 +77,32 @@ struct options {
 	const char *trace;
 	struct texts exports;
 	const char *save_baseline, *baseline;
-	const char *fail_above, *fail_above_memory; /* "5%", "1MiB"; NULL: not given */
+	/* texts such as "5%" and "1MiB"; NULL if not given */
+	const char *fail_above, *fail_above_memory;
 	bool force;
 	const char *compare_device;
 	int64_t sessions, streams;
-	/* lists of values if an option was given several: the axes of a comparison */
+	/* the values to compare of options for which the user gave a list of values */
 	struct texts threads_axis, sessions_axis, streams_axis, plan_axis, arena_axis,
 		optimize_axis, precision_axis, graph_axis;
 
 	struct texts sweep;	    /* DIM=A..B[:STEP] */
-	const char *html;	    /* file for the HTML report; NULL: none */
+	const char *html;	    /* file for the HTML report; NULL for no report */
 	struct check_options check; /* cmd_check copies sweep, html and save into it */
 
 	/* check -- COMMAND */
 	struct {
-		int64_t pid;	    /* INT_ABSENT: none */
-		double interval;    /* seconds; NAN: none */
-		int errors;	    /* enum report_errors */
-		int heap;	    /* enum watch_heap */
-		int64_t error_exit; /* INT_ABSENT: the status of the lowest class */
+		int64_t pid;	 /* INT_ABSENT: none */
+		double interval; /* seconds; NAN: none */
+		int errors;	 /* enum report_errors */
+		int heap;	 /* enum watch_heap */
+		/* exit status after errors; INT_ABSENT for the lowest status among the errors */
+		int64_t error_exit;
 		const char *suppressions;
 		const char *suppress_all; /* file for --write-suppressions */
 	} watch;
 
-	bool no_blame; /* do not look for the failed node: see blame.h */
+	bool no_blame; /* do not repeat a failed run to find the node that failed (see blame.h) */
 
 	/* every command */
 	bool help, version, quiet, json;
@@ -112,12 +115,17 @@ struct options {
 	struct precision_choice *chosen; /* what --precision auto chose, one entry for each job */
 	size_t nchosen;
 	const struct command *command;
-	const char **origin; /* for each row of the table: "--device", "INFER_DEVICE", "x.yaml:7"; NULL: default */
+	/*
+	 * for each row of the table, where its value comes from: "--device", "INFER_DEVICE",
+	 * "x.yaml:7"; NULL for a default
+	 */
+	const char **origin;
 	struct given_item *item; /* every text of a list option with its origin; the latest first */
 	struct arena arena;
 	int status; /* exit status of the program of check -- COMMAND, used if there are no errors */
-	bool status_stands; /* use status even if there are errors: the program could not be started */
-	bool document;	    /* the JSON document has been written: see output.h */
+	/* use `status` even if there are errors, because the program could not be started */
+	bool status_stands;
+	bool document; /* the JSON document has been written: see output.h */
 };
 
 extern const struct field options_table[];
@@ -130,22 +138,32 @@ int options_parse(struct options *o, const struct command *c, int argc, char *co
 		  struct diag *d);
 void options_free(struct options *o);
 
-/* Where the option's value comes from, for messages: "--dim", "INFER_SEED", "x.yaml:7"; "default" if nobody gave it. */
+/*
+ * Returns where the option's value comes from, for messages: "--dim", "INFER_SEED", "x.yaml:7", or
+ * "default" if the user gave none.
+ */
 const char *options_origin(const struct options *o, const char *name);
-/* Where one text of a list option comes from, as the beginning of a message: "--dim", "x.yaml:7: dim"; NULL if nobody gave it. o: struct options. */
+/*
+ * Returns where one text of a list option comes from, as the beginning of a message: "--dim",
+ * "x.yaml:7: dim". Returns NULL if the user did not give this text. o points to a struct options.
+ */
 const char *options_item_origin(const void *o, const char *name, const char *text);
-/* The request for inputs that the options describe. It points into o, which must outlive it. */
+/*
+ * Returns the request for inputs that the options describe. The request points into o, which must
+ * outlive it.
+ */
 struct input_request options_request(const struct options *o);
 /*
- * Call with the result rc of using the option's value; returns rc. On failure, if a configuration file gave the
- * value and the last finding has no location, the finding gets the file and line.
+ * Call this function with the result rc of an operation that used the option's value; it returns
+ * rc. If rc is an error, a configuration file gave the value and the last finding has no location,
+ * the finding gets the file and line.
  */
 int options_blame(const struct options *o, const char *name, int rc, struct diag *d);
 /* Reports `ORIGIN: message` for a value that turned out wrong after parsing. */
 int options_fail(const struct options *o, const char *name, const char *message, const char *hint,
 		 struct diag *d);
 
-/* True if the argument of the option may be left out. */
+/* Returns true if the argument of the option may be left out. */
 bool option_optional(const struct field *f);
 
 #endif

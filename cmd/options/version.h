@@ -3,6 +3,6 @@
 #define CMD_OPTIONS_VERSION_H
 
 #define INFER_VERSION "0.1.0"
-#define INFER_DATE    "2026-11-21" /* of the version, for the manual */
+#define INFER_DATE    "2026-11-21" /* date of the version, for the manual */
 
 #endif

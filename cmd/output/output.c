@@ -40,7 +40,7 @@ bool output_color(const struct options *o, FILE *stream)
 	return isatty(fileno(stream));
 }
 
-/* The processor's name from /proc/cpuinfo; "" if there is none. */
+/* Reads the processor's name from /proc/cpuinfo, or "" if the file names none. */
 static void cpu_name(char *name, size_t size)
 {
 	char line[256];
@@ -58,7 +58,10 @@ static void cpu_name(char *name, size_t size)
 		fclose(f);
 }
 
-/* The precision of the run; NULL if the command runs no model, or compares several precisions. */
+/*
+ * Returns the precision of the run, or NULL if the command runs no model or compares several
+ * precisions.
+ */
 static const char *precision_name(const struct options *o)
 {
 	bool runs = o->command && (o->command->bit & CMD_RUNS) && !o->after_dashes;
@@ -191,7 +194,10 @@ void page_finding(struct page *p, const struct finding *f, struct arena *a)
 		page_pre(p, rows);
 }
 
-/* True for standard output and for pipes: opening one for a test and closing it again would look like the end of the data. */
+/*
+ * Returns true for standard output and for pipes: opening one for a test and closing it again would
+ * look like the end of the data.
+ */
 static bool is_pipe(const char *path)
 {
 	struct stat st;

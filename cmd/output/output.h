@@ -6,36 +6,44 @@
 #include "cmd/options/options.h"
 
 /*
- * A listing for people, in which names from a model cannot send control sequences to the terminal (see base/tame.h).
- * Print whole lines to the stream that listing_begin() returns; listing_end() flushes them to `to`.
+ * Print a listing for people, in which names from a model cannot send control sequences to the
+ * terminal (see base/tame.h). Print whole lines to the stream that listing_begin() returns;
+ * listing_end() flushes them to `to`.
  */
 FILE *listing_begin(FILE *to);
 void listing_end(FILE *f, FILE *to);
 
-/* Whether to color the output to this stream: --color, NO_COLOR, and whether it is a terminal. */
+/*
+ * Returns true if output to this stream is colored, which depends on --color, on NO_COLOR, and on
+ * whether the stream is a terminal.
+ */
 bool output_color(const struct options *o, FILE *stream);
 
 /*
- * The JSON document of a command on stdout. Finish the work first, because the document begins with ok and exit_code:
+ * Functions that write the JSON document of a command to stdout. Finish the work first, because the
+ * document begins with ok and exit_code:
  *   json_envelope_begin(&j, o, d); ... members of the command ...; json_envelope_end(&j, d);
  * A command that fails earlier writes nothing; main() then writes a document that holds only the findings.
  */
 void json_envelope_begin(struct json *j, struct options *o, const struct diag *d);
 void json_envelope_end(struct json *j, const struct diag *d);
-/* Begins the same document in a file. Does not count as the document on stdout. */
+/* Begins the same document in a file. This document does not count as the document on stdout. */
 void json_document_begin(struct json *j, FILE *stream, struct options *o, const struct diag *d);
 
 /* Writes a finding as an element of the open array. */
 void json_finding(struct json *j, const struct finding *f);
 
-/* Tests that a file can be written, before its content is known: creates the file and removes it again. E-OUTPUT. */
+/*
+ * Tests that a file can be written, before its content is known: creates the file and removes it
+ * again. Fails with E-OUTPUT.
+ */
 int output_probe(const char *path, struct diag *d);
 
 /* Adds a finding with its rows, expected and actual values and cure to an HTML page. */
 struct page;
 void page_finding(struct page *p, const struct finding *f, struct arena *a);
 
-/* Prints the findings on stderr; with --quiet only the errors. */
+/* Prints the findings on stderr; with --quiet, prints only the errors. */
 void output_findings(const struct options *o, const struct diag *d);
 
 #endif

@@ -17,7 +17,11 @@ struct progress {
 };
 
 void progress_begin(struct progress *p, const struct options *o);
-/* done: fraction of the work, 0..1, never decreasing; what: a few words on the current step. Cheap: one clock read. */
+/*
+ * Updates the bar. `done` is the finished fraction of the work, from 0 to 1, and must never
+ * decrease; `what` describes the current step in a few words. A call usually costs only one reading
+ * of the clock.
+ */
 void progress_at(struct progress *p, double done, const char *what);
 void progress_clear(struct progress *p);
 

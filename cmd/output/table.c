@@ -33,7 +33,10 @@ void table_text(struct table *t, const char *text)
 	table_number(t, NAN, text);
 }
 
-/* Number of terminal columns of a UTF-8 string: continuation bytes take none. */
+/*
+ * Returns the number of terminal columns of a UTF-8 string, that is, its bytes without continuation
+ * bytes.
+ */
 static int text_width(const char *s)
 {
 	int n = 0;

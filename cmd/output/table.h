@@ -11,7 +11,7 @@ struct table {
 	size_t columns, rows, cap, at;
 	struct table_cell {
 		const char *text;
-		double value; /* sort key of the cell on a page; NAN: sort by text */
+		double value; /* sort key of the cell on an HTML page; NAN to sort by the text */
 	} * cell;
 };
 

@@ -22,8 +22,10 @@ struct farewell {
 };
 static struct farewell farewells[7];
 static volatile sig_atomic_t document_wanted; /* --json, and none has begun */
-static volatile sig_atomic_t soft, caught; /* watchdog_soft() was called; number of the caught signal */
-static volatile sig_atomic_t grace_seconds = 5; /* for a command to end by itself after --timeout */
+/* soft: watchdog_soft() was called; caught: number of the caught signal, or 0 */
+static volatile sig_atomic_t soft, caught;
+/* seconds that a command has to end by itself after --timeout */
+static volatile sig_atomic_t grace_seconds = 5;
 static const char *volatile at_node, *volatile at_op;
 static const char *volatile gathered_text, *volatile gathered_findings;
 

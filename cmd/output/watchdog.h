@@ -9,7 +9,10 @@
 
 #include <stdbool.h>
 
-/* seconds: the time limit, 0 for none. command: name of the subcommand for the document. */
+/*
+ * Starts the watchdog. `seconds` is the time limit, 0 for none. `command` is the name of the
+ * subcommand for the JSON document.
+ */
 void watchdog_start(const char *command, double seconds, bool json);
 /*
  * For a command that can report partial results: from now on, the first interrupt or timeout does not end the program
@@ -17,17 +20,27 @@ void watchdog_start(const char *command, double seconds, bool json);
  * ended five seconds after the timeout (or a fifth of --timeout, if that is longer).
  */
 void watchdog_soft(void);
-/* The deferred signal: E_INTERRUPTED or E_TIMEOUT; E_OK if there was none. */
+/* Returns the deferred signal as E_INTERRUPTED or E_TIMEOUT, or E_OK if there was none. */
 enum code watchdog_caught(void);
-/* Also reports a crash as a failure of the running node (exit status 3). For commands that look for faults. */
+/*
+ * Makes the watchdog also report a crash, as a failure of the running node (exit status 3). Used by
+ * commands that look for faults.
+ */
 void watchdog_crash(const char *command);
-/* Call when a document on stdout has begun: a signal then writes no second one. */
+/*
+ * Call this function when a JSON document on stdout has begun, so that a signal does not write a
+ * second document.
+ */
 void watchdog_document_begun(void);
-/* Sets the running node, which the message names; NULL: none. The texts must stay valid until the next call. */
+/*
+ * Sets the running node for the watchdog's message, or NULL if no node runs. The texts must stay
+ * valid until the next call.
+ */
 void watchdog_at(const char *node, const char *op);
 /*
- * Sets partial results to write when a signal ends the program: text for stdout, or, with --json, findings (objects
- * of the document's array, each followed by a comma). Both must stay valid until the next call; NULL: none.
+ * Sets partial results to write when a signal ends the program: text for stdout, or, with --json,
+ * findings (objects of the document's array, each followed by a comma). Both texts must stay valid
+ * until the next call; NULL stands for no text.
  */
 void watchdog_gathered(const char *text, const char *findings);
 

@@ -13,7 +13,7 @@
 static const char fd_variable[] = "INFER_BLAME_FD";
 enum { MAX_RESULT_BYTES = 4096, REPEAT_LIMIT_SECONDS = 300 };
 
-/* True if the command ran a model, perhaps on a GPU, and --no-blame was not given. */
+/* Returns true if the command ran a model, perhaps on a GPU, and --no-blame was not given. */
 static bool may_blame(const struct options *o)
 {
 	return (o->command->bit & CMD_RUNS) && !o->no_blame && !o->after_dashes &&
@@ -77,7 +77,10 @@ static struct finding *find_unattributed_error(struct diag *d)
 	return NULL;
 }
 
-/* Repeats the command in a child process and reads its result. False if the child could not be started. */
+/*
+ * Repeats the command in a child process and reads its result. Returns false if the child could not
+ * be started.
+ */
 static bool repeat_command(char **argv, struct child *child)
 {
 	lseek(STDIN_FILENO, 0, SEEK_SET);
@@ -87,7 +90,10 @@ static bool repeat_command(char **argv, struct child *child)
 	return true;
 }
 
-/* Enter what the repetition found, which are four strings with their terminating NULs. */
+/*
+ * Adds the result of the repetition to the finding: id, node, operator and actual value, as four
+ * strings with terminating NULs.
+ */
 static void name_node(struct finding *f, const char *text, size_t n, struct diag *d)
 {
 	const char *part[4] = {0};
@@ -112,7 +118,7 @@ static void name_node(struct finding *f, const char *text, size_t n, struct diag
 		f->hint =
 			fmt(d, "the repetition failed with %s: %s", part[0], part[3] ? part[3] : "");
 	else
-		f->hint = ""; /* the old hint was about finding the node */
+		f->hint = ""; /* the old hint explained how to find the node, which is now known */
 	f->message = fmt(d, "%s, found by re-running with --sync launch",
 			 f->message ? f->message : code_title(f->code));
 }

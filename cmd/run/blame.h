@@ -8,8 +8,14 @@
  */
 #include "cmd/options/options.h"
 
-/* Call before the command runs. In the repeating process it changes o so that the command only looks for the node. */
+/*
+ * Call this function before the command runs. In the process that repeats the run, it changes o so
+ * that the command only looks for the node.
+ */
 void blame_begin(struct options *o);
-/* Call after the command ran. Repeats it if a finding lacks its node; in the repeating process it sends the result. */
+/*
+ * Call this function after the command ran. If a finding lacks its node, it repeats the command; in
+ * the process that repeats the run, it sends the result to the parent.
+ */
 void blame_end(const struct options *o, char **argv, struct diag *d);
 #endif

@@ -130,7 +130,10 @@ size_t known_suppress(struct known_list *k, struct diag *d)
 
 /* ---- writing lines for the findings */
 
-/* Length of the unit after a number, which may change together with the number (MiB, GiB); 0: no unit. */
+/*
+ * Returns the length of the unit (MiB, GiB) after a number, because the unit may change together
+ * with the number. Returns 0 if there is no unit.
+ */
 static size_t unit_length(const char *s)
 {
 	static const char *const units[] = {" bytes", " KiB", " MiB", " GiB", " TiB"};
@@ -141,7 +144,10 @@ static size_t unit_length(const char *s)
 	return 0;
 }
 
-/* Length of the text at s that changes from run to run (a number, an address, a list); 0: none begins here. */
+/*
+ * Returns the length of the text at s that changes from run to run (a number, an address, a list),
+ * or 0 if no such text begins at s.
+ */
 static size_t varying_length(const char *s, char before)
 {
 	if (str_starts(s, ", first of "))
@@ -155,7 +161,7 @@ static size_t varying_length(const char *s, char before)
 	return n + unit_length(s + n);
 }
 
-/* A pattern that matches this text and the text of the same finding in later runs. */
+/* Makes a pattern that matches this text and the text of the same finding in later runs. */
 static const char *make_pattern(struct arena *a, const char *text)
 {
 	char *out = arena_alloc(a, 2 * strlen(text) + 2), *to = out;
@@ -174,12 +180,12 @@ static const char *make_pattern(struct arena *a, const char *text)
 		before = *s;
 	}
 	if (to == out || to[-1] != '*')
-		*to++ = '*'; /* for the count that may follow */
+		*to++ = '*'; /* this * also matches a count that may follow */
 	*to = '\0';
 	return out;
 }
 
-/* The line of the finding that best identifies the caller and the call. */
+/* Returns the line of the finding that best identifies the caller and the call. */
 static const char *most_specific_line(const struct finding *f)
 {
 	static const char *const labels[] = {"call", "failed", "at", "by"};

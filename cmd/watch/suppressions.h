@@ -6,7 +6,7 @@
 
 /* A line of the file: ID [PATTERN]; both may contain the wildcards * and ?. */
 struct known {
-	const char *id, *pattern; /* pattern NULL: every finding of the id */
+	const char *id, *pattern; /* a NULL pattern matches every finding with this id */
 	int line;
 	bool used;
 };
@@ -20,7 +20,10 @@ struct known_list {
 int known_read(struct known_list *k, const char *path, struct arena *a, struct diag *d);
 /* Removes the known findings from d; returns their number. */
 size_t known_suppress(struct known_list *k, struct diag *d);
-/* Writes a line for each finding in d except notes, with * in place of what changes from run to run. E_OUTPUT. */
+/*
+ * Writes a line for each finding in d except notes, with * in place of the parts that change from
+ * run to run. Fails with E_OUTPUT.
+ */
 int known_write(const char *path, struct diag *d);
 
 #endif

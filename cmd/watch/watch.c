@@ -20,7 +20,7 @@
 
 enum {
 	SIGNAL_STATUS = 128
-}; /* exit status of a program that a signal ended: this plus the signal */
+}; /* base of the exit status of a program that a signal ended; the signal's number is added */
 
 /* The state that the reports need. */
 struct view {
@@ -31,7 +31,7 @@ struct view {
 
 /* ---- the report */
 
-/* The findings to look for; --contexts and --leak restrict them. */
+/* Returns the kinds of findings to look for, which --contexts and --leak restrict. */
 static struct watch_options wanted_findings(const struct options *o)
 {
 	bool some = o->check.contexts || o->check.leak;
@@ -51,14 +51,17 @@ static double seconds_of(const struct watch_process *p)
 	return fmax(p->ledger.seconds, p->to - p->from);
 }
 
-/* True if the process ended normally: it reported its end, or called _exit(). */
+/* Returns true if the process ended normally: it reported its end, or called _exit(). */
 static bool ended_normally(const struct watch_process *p)
 {
 	return p->ledger.ended ||
 	       (p->shared && __atomic_load_n(&p->shared->exited, __ATOMIC_RELAXED));
 }
 
-/* How the process ended, as the rest of a line; over: the program that infer started has ended. */
+/*
+ * Describes how the process ended, as the rest of a line. `over` is set if the program that infer
+ * started has ended.
+ */
 static const char *end_text(const struct watch *w, const struct watch_process *p, bool over,
 			    struct arena *a)
 {
@@ -368,7 +371,10 @@ static int exit_status_of(int wait_status)
 					: WEXITSTATUS(wait_status);
 }
 
-/* Size of the smallest malloc block to track: smaller blocks are many, and are rarely copied to a GPU. 0: none. */
+/*
+ * Returns the size of the smallest malloc block to track, or 0 to track none. Smaller blocks are
+ * too many, and are rarely copied to a GPU.
+ */
 static size_t min_tracked_block(int which)
 {
 	static const size_t least[] = {

@@ -25,7 +25,7 @@ struct step;
 
 /* The reason why a kernel refused a node. The text lives in the caller's arena. */
 struct why {
-	struct arena *arena; /* NULL: nobody wants to know */
+	struct arena *arena; /* arena for the text; NULL if the caller does not want the reason */
 	const char *text;
 };
 /* return REFUSE(why, "group %d", g); */
@@ -71,10 +71,11 @@ struct site {
 	struct store *store;
 	struct arena *node_arena; /* an arena that lives as long as the session */
 	struct arena *plan_arena; /* an arena that lives as long as the plan */
-	void *state;		  /* what create left, for reshape */
+	void *state;		  /* state that create made, for use by reshape */
 };
-const struct vinfo *site_in(const struct site *s, uint32_t i);	/* NULL: left out */
-const struct vinfo *site_out(const struct site *s, uint32_t i); /* NULL: left out */
+/* Return the description of input or output i, or NULL if the node leaves that operand out. */
+const struct vinfo *site_in(const struct site *s, uint32_t i);
+const struct vinfo *site_out(const struct site *s, uint32_t i);
 static inline const void *site_params(const struct site *s)
 {
 	return s->node->params;
@@ -110,7 +111,7 @@ struct step {
 	const struct kernel *kernel;
 	const struct node *node;
 	const void *params;
-	void *node_state; /* what create left */
+	void *node_state; /* state that create made */
 	void *state;	  /* < private data of the kernel, in plan_arena or released by drop */
 	size_t workspace; /* < bytes of scratch memory that the kernel's run needs */
 	/*
@@ -118,12 +119,13 @@ struct step {
 	 * has K_ANY_LAYOUT)
 	 */
 	const enum layout *want;
-	const enum layout *give; /* < per output; NULL: LAYOUT_ROW */
+	/* < for each output, the layout that run writes; NULL if all are LAYOUT_ROW */
+	const enum layout *give;
 	struct {
 		uint8_t out, in;
 	} inplace[MAX_INPLACE]; /* < `out` may use the memory of `in` if nothing reads `in` later and the sizes agree */
 	uint8_t ninplace; /* < */
-	bool nop;	  /* < nothing to run: every output is a view of input 0 */
+	bool nop;	  /* < there is nothing to run, because every output is a view of input 0 */
 	/*
 	 * < bit i (i < 64) is set if run does not read input i, since its data are packed or part
 	 * of state
@@ -187,7 +189,8 @@ struct kernel {
 	uint64_t types;
 	unsigned flags;					    /* K_* */
 	bool (*accepts)(const struct site *, struct why *); /* NULL: always */
-	int (*create)(struct site *, struct diag *);	    /* NULL: none; leaves site->state */
+	/* makes site->state; NULL if the kernel needs no state */
+	int (*create)(struct site *, struct diag *);
 	int (*reshape)(struct site *, struct step *, struct diag *); /* NULL: none */
 	int (*run)(const struct call *);
 	void (*drop)(struct step *); /* releases step->state; NULL if there is nothing to release */
@@ -200,7 +203,8 @@ struct device_info {
 	int ordinal;
 	uint64_t memory; /* bytes */
 	/* The following members are shown by infer doctor; on the CPU they are NULL or 0. */
-	const char *kernels; /* whether this build has kernels for the device: "kernels", "no kernels" */
+	/* says whether this build has kernels for the device: "kernels" or "no kernels" */
+	const char *kernels;
 	int compute_major, compute_minor;
 	int multiprocessors;
 };
@@ -227,7 +231,10 @@ struct buffer {
 };
 
 #ifdef FAULTS
-/* A fault that only this backend has and the fault-injection build can plant; see plan/fault.h. */
+/*
+ * A fault of this backend only that the fault-injection build can inject into a run; see
+ * plan/fault.h.
+ */
 struct fault_kind {
 	const char *name;
 	double def; /* value where none is given */
@@ -260,7 +267,10 @@ struct backend {
 		    size_t bytes, struct diag *);
 	/* one table for each family of operators, in the order of families.def */
 	const struct kernel *const *families;
-	/* The kernel of Reorder steps: converts input 0 to the layout of output 0. */
+	/*
+	 * The kernel that plans use to change layouts (Reorder steps): converts input 0 to the
+	 * layout of output 0.
+	 */
 	const struct kernel *reorder;
 	int (*wait)(struct stream *, struct diag *);
 	/*

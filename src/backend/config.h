@@ -26,7 +26,7 @@ struct run_config {
 	 * full: all rewrites
 	 */
 	int optimize;
-	int64_t threads;      /* 0: one a core */
+	int64_t threads;      /* number of threads; 0 for one per core */
 	bool memory_plan;     /* false: each value has memory of its own */
 	bool arena;	      /* false: memory is not kept from one plan to the next */
 	int64_t memory_limit; /* bytes; 0: none */

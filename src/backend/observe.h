@@ -30,7 +30,7 @@ struct device_description {
 /* A library that the backend opens while the program runs, for infer doctor. */
 struct library_info {
 	const char *name, *use;
-	const char *without; /* what the user loses when the library is missing */
+	const char *without; /* what does not work if the library is missing */
 	bool found;
 	char path[512], version[64];
 	/* if the library is missing, the names and places that were searched; else NULL */
@@ -51,7 +51,7 @@ struct activity {
 	uint64_t start, end; /* in nanoseconds of clock_ns */
 	uint64_t tag; /* the tag that push had set when the work was queued; 0 if there was none */
 	const char *name; /* name of a kernel; NULL for copies and fills */
-	uint64_t bytes;	  /* of a copy or fill */
+	uint64_t bytes;	  /* size of a copy or fill */
 	enum activity_kind kind;
 };
 
@@ -89,8 +89,9 @@ struct activity_ops {
  */
 struct hold;
 struct hold_ops {
-	struct hold *(*create)(struct device *device, struct stream *stream); /* NULL: not possible here */
-	void (*destroy)(struct hold *h);				      /* NULL is fine */
+	/* returns NULL if the backend cannot hold a stream */
+	struct hold *(*create)(struct device *device, struct stream *stream);
+	void (*destroy)(struct hold *h); /* NULL is fine */
 	/*
 	 * Work that is queued after begin waits until end is called, but for `ns` nanoseconds at
 	 * most. Returns 0 or -code.
@@ -166,7 +167,8 @@ struct device_contexts {
 	/* context that was current on the calling thread before the session's; NULL if none was */
 	const void *current;
 	bool primary_active; /* something in this process holds the device's primary context */
-	uint64_t woken; /* bytes of device memory taken when a library activated the primary context */
+	/* bytes of device memory that were taken when a library activated the primary context */
+	uint64_t woken;
 	unsigned primary_flags;
 	/* how a thread waits for the device, according to the primary context's flags */
 	const char *schedule;

@@ -29,7 +29,7 @@ struct entry {
 
 struct cache {
 	struct arena arena;
-	const char *folder; /* NULL: in memory only */
+	const char *folder; /* folder of the device; NULL if results are kept in memory only */
 	struct map by_key;
 	struct entry *entry;
 	uint32_t n, cap;
@@ -182,7 +182,8 @@ void *cache_blob_get(struct cache *c, const char *key, struct arena *a, size_t *
 	void *data = check_blob(&m, key, a, n);
 	file_unmap(&m);
 	if (data)
-		(void)utimensat(AT_FDCWD, path, NULL, 0); /* used: the last to go */
+		/* mark the blob as used now, because the oldest blobs are removed first */
+		(void)utimensat(AT_FDCWD, path, NULL, 0);
 	return data;
 }
 

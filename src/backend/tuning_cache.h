@@ -31,7 +31,8 @@ struct cache;
  * process only. `device` may be any text; it is converted to the name of a folder.
  */
 struct cache *cache_open(const char *root, const char *device);
-const char *cache_get(struct cache *c, const char *key); /* NULL: not known */
+/* returns NULL if the cache lacks the key */
+const char *cache_get(struct cache *c, const char *key);
 void cache_put(struct cache *c, const char *key, const char *value);
 /*
  * Returns a copy of the blob in the arena and sets *n to its size. Returns NULL if the blob is not

@@ -13,7 +13,10 @@ struct arena_chunk {
 	char data[] __attribute__((aligned(16)));
 };
 
-/* Chunks double in size. The first fits into one page together with its own header and that of mem_alloc(). */
+/*
+ * Chunks double in size. The first chunk fits into one page together with its own header and the
+ * header of mem_alloc().
+ */
 enum { FIRST_CHUNK = 4096 - 64 - 32, LARGEST_CHUNK = 1 << 20 };
 
 /*
@@ -150,7 +153,11 @@ void arena_take(struct arena *to, struct arena *from)
 
 	while (last && last->next)
 		last = last->next;
-	if (last && to->chunks) { /* insert after the newest chunk, from which `to` allocates */
+	/*
+	 * insert the chunks after the newest chunk of `to`, because `to` allocates from its newest
+	 * chunk
+	 */
+	if (last && to->chunks) {
 		last->next = to->chunks->next;
 		to->chunks->next = from->chunks;
 	} else if (last) {

@@ -13,7 +13,7 @@
 struct arena_chunk;
 struct arena {
 	struct arena_chunk *chunks; /* newest first */
-	size_t used, size;	    /* of the newest chunk */
+	size_t used, size;	    /* bytes of the newest chunk: taken, and in all */
 };
 
 /*

@@ -24,7 +24,10 @@ static unsigned long long start_ticks(void)
 	if (n <= 0)
 		return 0;
 	text[n] = '\0';
-	/* The second field is the program's name, which may hold spaces and parentheses. */
+	/*
+	 * Start behind the second field, the program's name in parentheses, since the name may
+	 * contain spaces and parentheses.
+	 */
 	const char *p = strrchr(text, ')');
 	for (int field = 2; p && field < START_FIELD; field++)
 		p = strchr(p + 1, ' ');

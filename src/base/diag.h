@@ -26,7 +26,7 @@ enum code {
 
 enum severity { SEV_NOTE, SEV_WARNING, SEV_ERROR };
 
-/* One line of the table under a message: `  model expects  f32 [1,3,640,640]`. */
+/* One row of the table that is printed under a message: `  model expects  f32 [1,3,640,640]`. */
 struct diag_row {
 	const char *label, *text;
 };
@@ -36,9 +36,10 @@ struct finding {
 	enum severity severity;
 	/* the place in the model; each of the four may be NULL */
 	const char *model, *node, *op, *slot;
-	const char *message;		      /* NULL: the code's title */
-	const char *expected, *actual, *hint; /* hint NULL: the code's */
-	const struct diag_row *rows; /* optional table shown instead of expected/actual/hint */
+	const char *message;		      /* NULL stands for the code's title */
+	const char *expected, *actual, *hint; /* a NULL hint stands for the code's cure */
+	/* optional table, which is shown instead of expected, actual and hint */
+	const struct diag_row *rows;
 	size_t nrows;
 	const char *file; /* place in our source */
 	int line;

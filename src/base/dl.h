@@ -16,7 +16,7 @@ struct dl_symbol {
 };
 struct dl {
 	void *handle;
-	char path[512]; /* of the opened file */
+	char path[512]; /* path of the opened library */
 	/* places that were searched, each with the reason why it failed, for messages */
 	char tried[2048];
 };

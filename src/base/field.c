@@ -71,7 +71,7 @@ static const struct unit durations[] = {
 	{"m", 60}, {"min", 60}, {"h", 3600},  {NULL, 0},
 };
 
-/* Checks the first character, because strtod() would skip leading white space, which we refuse. */
+/* Refuses an empty text and leading white space, which strtod() would skip. */
 static bool starts_number(const char *text)
 {
 	return *text && !isspace((unsigned char)*text);

@@ -8,8 +8,9 @@
 #include <stdint.h>
 
 /*
- * The bytes of a file, read-only. Regular files are mapped. Pipes and "-", standard input, are read into memory;
- * afterwards standard input is a file with the same content, so that another process can read it again.
+ * The bytes of a file, read-only. Regular files are mapped. Pipes and standard input ("-") are read
+ * into memory. Afterwards standard input is replaced by a file with the same content, so that
+ * another process can read it again.
  */
 struct file_map {
 	const unsigned char *data;

@@ -68,7 +68,7 @@ static struct {
 	/* indexed by thread number; entry 0, the caller's, is unused */
 	struct worker worker[MAX_THREADS];
 	int started;	     /* workers 1..started exist */
-	_Atomic int threads; /* 0: not set yet */
+	_Atomic int threads; /* number of threads; 0 if not set yet */
 	struct job job;
 	/* parts of the job that are not done yet, the caller's own part not counted */
 	struct flag pending;
@@ -76,7 +76,10 @@ static struct {
 	_Atomic uint32_t arrived; /* threads in the barrier */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* A thread's place in a team. Only the outermost team has several threads; teams inside it have one. */
+/*
+ * A thread's place in a team. Teams can nest: the outermost team may have several threads, and
+ * teams inside it have one thread.
+ */
 struct team_state {
 	int thread, threads;
 	/*
@@ -96,7 +99,7 @@ static _Thread_local struct {
 	struct team_state team[MAX_NEST];
 	struct region region;
 	int depth;    /* number of nested teams that the thread is in */
-	bool holds;   /* whether it holds pool.lock */
+	bool holds;   /* true if this thread holds pool.lock */
 	int64_t spin; /* spin limit of this thread in ns; 0 if not set yet */
 } self = {.alone = {.threads = 1}};
 
@@ -228,8 +231,8 @@ static int start_workers(int threads)
 	sigset_t all, old;
 	pthread_attr_t attr;
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all,
-			&old); /* workers inherit the mask, so other threads handle signals */
+	/* Block all signals: workers inherit the mask, so that only other threads handle signals. */
+	pthread_sigmask(SIG_SETMASK, &all, &old);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
@@ -377,8 +380,9 @@ void pool_for(int64_t n, int64_t grain, pool_fn *fn, void *arg)
 /* ---- the OpenMP runtime of libdnnl ----------------------------------------------------------- */
 
 /*
- * The program exports these functions, so that the dynamic linker binds libdnnl's calls to them and not to libgomp.
- * With INFER_OPENMP=system they pass each call on to libgomp, which is loaded because libdnnl depends on it.
+ * The program exports these functions, so that the dynamic linker binds libdnnl's calls to them and
+ * not to libgomp. With INFER_OPENMP=system these functions pass each call on to libgomp, which is
+ * loaded because libdnnl depends on it.
  */
 #define EXPORT __attribute__((visibility("default"), used))
 

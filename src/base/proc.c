@@ -169,7 +169,7 @@ uint64_t proc_waited(void)
 	return sum;
 }
 
-/* ---- sampling the waits of each thread */
+/* ---- sampling how long each thread waited for a core */
 
 enum { MOST_THREADS = 256 };
 

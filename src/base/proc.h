@@ -62,8 +62,8 @@ void proc_waits_read(struct proc_waits *w, uint64_t *own, uint64_t *others);
 
 struct proc_faults {
 	uint64_t minor, major;	     /* page faults */
-	uint64_t voluntary, forced;  /* context switches; of this process only */
-	uint64_t user_ns, system_ns; /* processor time; of this process only */
+	uint64_t voluntary, forced;  /* context switches, only known for this process */
+	uint64_t user_ns, system_ns; /* processor time, only known for this process */
 };
 bool proc_faults(int pid, struct proc_faults *f);
 

@@ -467,7 +467,11 @@ static struct frag parse_group(struct parser *s)
 		} else if (*s->p == '=' || *s->p == '!') {
 			return refuse(s, "a look-ahead");
 		} else if (!parse_flags(s)) {
-			return emit_empty(s); /* "(?flags)" applies to the rest of the enclosing group */
+			/*
+			 * the flags of "(?flags)" apply to the rest of the enclosing group, so emit
+			 * nothing
+			 */
+			return emit_empty(s);
 		}
 	}
 	if (++s->depth > MAX_NEST)

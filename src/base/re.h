@@ -19,7 +19,7 @@ const struct re *re_compile(const char *pattern, size_t n, struct arena *a, stru
  * int.
  */
 size_t re_scratch(const struct re *re);
-/* Whether the whole text matches. */
+/* Returns true if the whole text matches. */
 bool re_full_match(const struct re *re, const char *text, size_t n, void *scratch);
 
 #endif

@@ -49,7 +49,7 @@ size_t stats_outlier(const double *v, size_t n, const struct stats *s, size_t fr
  */
 struct bootstrap {
 	double quantile; /* the statistic, 0..1 */
-	double level;	 /* of the interval: 0.95 */
+	double level;	 /* confidence level of the interval, such as 0.95 */
 	int rounds;	 /* how often the series are resampled */
 	/*
 	 * samples per block; 1 if samples are independent; 0 for stats_block_length() of the number

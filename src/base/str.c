@@ -9,7 +9,7 @@
 
 void str_add_n(struct str *b, const char *s, size_t n)
 {
-	if (b->cap - b->n <= n) { /* the NUL needs one more byte */
+	if (b->cap - b->n <= n) { /* the terminating NUL needs one more byte */
 		size_t cap = b->cap ? b->cap : 64;
 		while (cap - b->n <= n && cap <= SIZE_MAX / 4)
 			cap *= 2;

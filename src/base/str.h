@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_STR_H
 #define BASE_STR_H
-/* Text: a growing buffer, numbers formatted for people, and the name in a list that is nearest to a misspelt one. */
+/*
+ * Functions for text: a growing buffer, formatting of numbers for people, and a search for the name
+ * that is nearest to a misspelt one.
+ */
 #include "base/arena.h"
 
 #include <stdbool.h>

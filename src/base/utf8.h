@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
-/* UTF-8 (RFC 3629): overlong forms, surrogates and numbers above U+10FFFF are not well formed. */
+/*
+ * Reads and writes UTF-8 (RFC 3629). Overlong forms, surrogates and numbers above U+10FFFF are not
+ * well formed.
+ */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

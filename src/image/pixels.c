@@ -111,7 +111,10 @@ void elements_convert(enum dtype from, const void *src, enum dtype to, void *dst
  * weight of the second one.
  */
 struct axis_map {
-	/* number of output columns that the picture covers inside a letterbox, and the first */
+	/*
+	 * number of output columns (or rows) that the picture covers inside a letterbox, and the
+	 * first of them
+	 */
 	int64_t inner, from;
 	int64_t *left, *right;
 	float *part;
@@ -124,7 +127,11 @@ struct converter {
 	const struct arithmetic *math;
 	struct axis_map x, y;
 	float *row[2],
-		*mixed;	 /* two source rows and their interpolation: w * c values, channels last */
+		/*
+		 * row[]: two source rows; mixed: their interpolation; each has w * c values,
+		 * channels last
+		 */
+		*mixed;
 	int64_t held[2]; /* numbers of the source rows in row[]; -1 if row[] is empty */
 	float *out;	 /* one output row */
 	float *plane;	 /* one channel of a row */

@@ -245,7 +245,10 @@ static bool guess_shape(struct guesser *g, bool anything)
 
 	if (have->rank < 0 || want->rank < 0 || g->keys.shape.rank >= 0)
 		return false;
-	/* Walk both shapes. Skip an axis of size 1 that only the file has; insert one that only the model has. */
+	/*
+	 * Walk through both shapes. Skip axes of size 1 that only the file has, and insert axes of
+	 * size 1 that only the model has.
+	 */
 	for (int i = 0; i < want->rank && !anything; i++) {
 		int left_want = want->rank - i, left_have = have->rank - k;
 		while (left_have > left_want && k < have->rank && have->dim[k] == 1) {

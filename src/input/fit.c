@@ -167,7 +167,10 @@ static enum code derive_pixel_shape(const struct want *w, const struct input_key
 		int derived;
 		enum axes target = last ? AXES_NHWC : AXES_NCHW;
 		split_axes(&w->shape, target, &p);
-		/* If only the last axis has 1, 3 or 4 channels, the model takes channels last. */
+		/*
+		 * If only the size of the last axis can be a number of channels (1, 3 or 4), the
+		 * model takes channels last.
+		 */
 		if (last == 0 && is_channel_count(w->shape.dim[w->shape.rank - 1]) &&
 		    !is_channel_count(w->shape.dim[w->shape.rank - 3]))
 			continue;

@@ -36,7 +36,7 @@ struct input_request {
 struct input_info {
 	const char *name;
 	struct type type;
-	struct shape shape; /* of a tensor, once planned */
+	struct shape shape; /* shape of a tensor, valid once the inputs are planned */
 	const char *source; /* "line.png: RGB 240 x 41, resized to 281 x 48"; "random -1..1, seed 0" */
 	const struct tensor *tensor; /* once read */
 	bool made_up;		     /* true if the values are random and not from a file */

@@ -20,8 +20,8 @@ struct input_keys {
 	enum channel_order order;
 	struct resize resize;
 	struct arithmetic math;
-	struct shape shape; /* rank -1: not given */
-	int format;	    /* enum io_kind; -1: not given */
+	struct shape shape; /* rank is -1 if not given */
+	int format;	    /* an enum io_kind, or -1 if not given */
 };
 #define NO_KEYS ((struct input_keys){.shape.rank = -1, .format = -1, .math.scale = 1})
 
@@ -68,7 +68,7 @@ const char *input_names(struct arena *a, const char *const *names, size_t n); /*
 struct want {
 	const char *name;
 	enum dtype dtype;
-	struct shape shape; /* bound dimensions are sizes, free ones negative */
+	struct shape shape; /* bound dimensions are sizes; free dimensions are negative numbers */
 };
 
 /* The content of a file according to its head (its format's header). */
@@ -95,14 +95,14 @@ struct item {
 
 /* The conversion of an item into the wanted tensor, or the reason why the item does not fit. */
 struct fit {
-	enum code code;		/* E_OK: it fits */
-	const char *why;	/* literal; may be NULL */
+	enum code code;		/* E_OK if the item fits */
+	const char *why;	/* reason as a string literal; may be NULL */
 	struct shape shape;	/* of the tensor */
 	enum dtype from;	/* element type of the file */
 	struct shape file;	/* the file's shape, as read */
 	bool pixels;		/* converted by pixels_convert() */
 	bool convert;		/* converted by elements_convert() */
-	struct pixels src, dst; /* for pixels_convert(): sizes and axes, without data */
+	struct pixels src, dst; /* arguments for pixels_convert(): sizes and axes, without data */
 	/*
 	 * For elements_convert() with a mean and std for each channel: number of consecutive
 	 * elements of one channel, and number of channels.

@@ -139,7 +139,8 @@ void random_fill(const struct range *r, int64_t seed, const char *name, struct t
 	int parts = dtype_class(type) == DT_COMPLEX ? 2 : 1;
 
 	if (t->bytes)
-		memset(t->data, 0, t->bytes); /* packed types may not use all bits of the last byte */
+		/* clear all bytes, because packed types may not use all bits of the last byte */
+		memset(t->data, 0, t->bytes);
 	if (parts == 2)
 		type = type == DT_C64 ? DT_F32 : DT_F64;
 	for (int64_t i = 0; i < n * parts; i++) {

@@ -6,7 +6,7 @@
 
 enum range_kind {
 	RANGE_UNIFORM,
-	RANGE_IDS,   /* indices into a table of hi + 1 rows */
+	RANGE_IDS,   /* random indices into a table of hi + 1 rows */
 	RANGE_ONES,  /* a mask that hides nothing */
 	RANGE_ZERO,  /* token types */
 	RANGE_COUNT, /* positions: 0, 1, 2, ... along the last axis */

@@ -33,7 +33,8 @@ struct io_foreign {
 	const char *what; /* "a GIF picture" */
 	const char *cure; /* "convert it to PNG" */
 };
-const struct io_foreign *io_foreign(const void *p, size_t n); /* NULL: none of them */
+/* returns NULL if the format is not a known foreign one */
+const struct io_foreign *io_foreign(const void *p, size_t n);
 
 /* ---- .npy */
 
@@ -47,7 +48,7 @@ struct npy {
 	bool fortran, big_endian;
 	char kind;    /* numpy's letter for the kind of type: 'f', 'U', 'V', 'O', ... */
 	size_t size;  /* bytes of an element */
-	size_t bytes; /* of all elements */
+	size_t bytes; /* bytes of all elements */
 	size_t data;  /* offset of the first element */
 	char descr[32];
 };

@@ -31,8 +31,8 @@ const char *const precision_names[PRECISIONS + 1] = {"fp32", "tf32", "fp16", "bf
 enum { WARM_RUNS = 3, MAX_RUNS = 30, MIN_RUNS = 3 };
 static const uint64_t WARM_NS = 300000000, RUN_NS = 500000000;
 /*
- * A lower precision is taken only if it needs less than this share of the best time so far: two measurements of
- * one precision differ by a few percent.
+ * A lower precision is taken only if it needs less than this share of the best time so far, because
+ * two measurements of the same precision differ by a few percent.
  */
 static const double MAX_TIME_RATIO = 0.97;
 
@@ -53,8 +53,8 @@ void precision_judge(struct precision_choice *c, bool zeros)
 				t->why = "nothing to compare with";
 			else if (!(t->error <= PRECISION_LIMIT))
 				t->why = "over the limit";
-			else if (!(t->error >
-				   0)) /* an equal result means that the backend computed in fp32 after all */
+			/* An error of 0 means that the backend computed in fp32 after all. */
+			else if (!(t->error > 0))
 				t->why = "the same numbers as fp32: it changes nothing";
 		}
 		t->fits = !t->why && t->seconds > 0;

@@ -22,17 +22,18 @@ struct precision_trial {
 	int precision;
 	bool fits;
 	double seconds;	    /* median time of a run; 0 if not measured */
-	double error;	    /* the largest of all outputs */
-	const char *output; /* whose it is; NULL: none */
+	double error;	    /* largest error of all outputs */
+	const char *output; /* name of the output with the largest error; NULL if there is none */
 	const char *why;    /* reason why the precision does not fit; NULL if it fits */
 };
 struct precision_choice {
 	int taken;  /* enum precision */
 	bool known; /* found in the cache */
-	bool doubtful; /* fp32's outputs are useless for comparison, so that fp32 is taken, with a warning */
+	/* fp32's outputs are useless for comparison, so fp32 is taken with a warning */
+	bool doubtful;
 	/* reason why nothing was chosen or compared; NULL if the trials contain the reasons */
 	const char *why;
-	const char *label; /* of several: whose; NULL */
+	const char *label; /* name of the job if a command runs several jobs; else NULL */
 	size_t n;
 	struct precision_trial trial[PRECISIONS];
 };

@@ -8,7 +8,11 @@
 
 struct op_count {
 	const char *name; /* qualified */
-	int since; /* opset version in which the operator got the meaning that the model uses; 0: unknown operator */
+	/*
+	 * opset version that introduced the version of the operator that the model uses; 0 for an
+	 * unknown operator
+	 */
+	int since;
 	uint32_t count;
 	/*
 	 * For each backend, true if this build has a kernel for the operator. On the host, an

@@ -334,7 +334,7 @@ static int check_and_start(struct session *s, const struct tensor *const *in, st
 {
 	uint32_t n = s->model->nsymbols;
 
-	if (n > s->nbound) { /* once: a run allocates nothing */
+	if (n > s->nbound) { /* allocate the array only once, because a run must not allocate */
 		s->bound = arena_new_n(&s->arena, int64_t, n);
 		s->nbound = n;
 	}
