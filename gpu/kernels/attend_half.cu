@@ -76,8 +76,8 @@ template <typename T, int HEAD, int ROWS> struct Tile {
 	}
 };
 
-// Like Tile, for rows with any strides. Elements are read one by one, and not before the tile is stored in shared
-// memory.
+// A tile (see Tile) whose rows may have any strides. Its elements are read one by one, and not before the tile is
+// stored in shared memory.
 template <typename T, int HEAD, int ROWS> struct StridedTile {
 	const T *from;
 	int64_t step, each;

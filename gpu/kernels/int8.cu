@@ -331,7 +331,7 @@ __device__ inline void int8_product(const gpu_int8 &p)
 		// The scales and zero points are needed at the end only, but loading them now overlaps with the copies
 		// of the first pieces.
 		for (int e = threadIdx.x; e < BM + BN; e += THREADS) {
-			if (e < BM) // rows beyond the matrix are computed, too, but not written
+			if (e < BM) // rows beyond the matrix are computed like the others, but not written
 				rows[e] = i0 + e < p.m ? row_of(p, z, i0 + e) : Row();
 			else if (j0 + e - BM < p.n)
 				cols[e - BM] = column_of(p, z, j0 + e - BM);
