@@ -279,8 +279,8 @@ __device__ inline void store_range(float *part, float low, float high)
 	}
 }
 
-// The weights W or R, in rows of `wide` bytes. Scales and zero points exist for each column, or one of each serves all
-// columns.
+// The weights W or R, in rows of `wide` bytes. There is a scale (and a zero point) for each column, or a single one for
+// all columns.
 struct Codes {
 	const u8 *w;
 	const float *scales;
