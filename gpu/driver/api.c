@@ -251,7 +251,10 @@ static bool cudnn_suits(void *const *table, char *found, size_t room)
 	return !status;
 }
 
-/* CUPTI belongs to one major version of CUDA, and an older driver refuses it. */
+/*
+ * A CUPTI library belongs to one major version of CUDA, and the driver of an older version refuses it. Returns whether
+ * this one suits the driver.
+ */
 static bool cupti_suits(void *const *table, char *found, size_t room)
 {
 	const struct cupti_api *api = (const void *)table;

@@ -50,7 +50,10 @@ int nvmlDeviceGetPowerUsage(nvmlDevice_t, unsigned *milliwatts);
 int nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t, unsigned *milliwatts);
 int nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t, unsigned long long *reasons);
 
-/* CUPTI's functions are declared here for the same reason. gpu/driver/cupti_records.h declares its records. */
+/*
+ * CUPTI's functions are declared here, so that the build does not need its headers. gpu/driver/cupti_records.h declares
+ * its records.
+ */
 struct cupti_subscriber;
 struct cupti_params;
 int cuptiGetVersion(uint32_t *);
@@ -101,9 +104,9 @@ struct cupti_api {
 #undef SYM
 
 /*
- * Each of these functions opens its library at the first call, from any thread. On failure it returns NULL with a
- * finding (E-LIBRARY) that names what was searched, where, and which version was found and expected. A failure is
- * remembered and not tried again.
+ * Return the functions of a library. The library is opened at the first call, from any thread. On failure the result is
+ * NULL, with a finding (E-LIBRARY) that names what was searched, where, and which version was found and expected. A
+ * failure is remembered and not tried again.
  */
 const struct cuda_api *cuda_api(struct diag *d);
 const struct cublaslt_api *cublaslt_api(struct diag *d);

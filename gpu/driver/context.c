@@ -209,7 +209,7 @@ int cuda_use_stream(struct device *dev, void *handle, struct diag *d)
 	if (err)
 		return err;
 	CUresult r = dev->api->p_cuStreamGetCtx(handle, &of);
-	/* work that is queued on the old stream must be done before the new one continues */
+	/* work that is queued on the old stream must be finished before work on the new stream starts */
 	if (!r && of == dev->context)
 		err = device_wait(dev, d);
 	if (!r && !err && of == dev->context && !dev->stream.borrowed)

@@ -73,8 +73,8 @@ void cuda_leave(struct device *device, bool pushed);
  */
 int cuda_failed(struct device *device, int result, const char *what, struct diag *d);
 /*
- * Does the same for the status of a library. If a sticky error of the driver caused the failure, that error is reported
- * instead.
+ * Turns the status of a library into a finding and returns -code. If a sticky error of the driver caused the failure,
+ * that error is reported instead. (After a sticky error, nothing works in the context any more.)
  */
 int library_failed(struct device *device, const char *what, const char *status, struct diag *d);
 
@@ -111,7 +111,7 @@ void gpu_note_taken(struct device *device, uint64_t before, enum mem_purpose pur
  * NULL with a finding on failure.
  */
 void *gpu_code(struct device *device, const void *image, const char *kernel, struct diag *d);
-/* Does the same for n kernels of one image. Returns 0 or -code. */
+/* Returns n kernels of one image of code that was compiled at run time, in `out`. Returns 0 or -code. */
 int gpu_codes(struct device *device, const void *image, const char *const *kernels, void **out,
 	      int n, struct diag *d);
 

@@ -10,7 +10,7 @@
  */
 const void *nvrtc_program(struct device *device, const char *source, struct arena *a,
 			  const char **why);
-/* Does the same without a device and its cache, for tests. arch is an architecture such as "sm_90". */
+/* Compiles a program for `arch`, for example "sm_90", without a device and its cache. Tests use this function. */
 const void *nvrtc_compile(const char *source, const char *arch, struct arena *a, size_t *n,
 			  const char **why);
 

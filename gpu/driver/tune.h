@@ -30,8 +30,8 @@ const char *tune_folder(int ordinal, struct arena *a);
 bool tune_may(struct device *device);
 bool tune_full(const struct device *device);
 /*
- * Trials must stand between these two calls: the time between them counts against the limit. `what` is shown as
- * progress.
+ * Trials of variants must stand between tune_begin() and tune_end(): the time between the two calls counts against the
+ * limit of --tune. `what` is shown as progress.
  */
 void tune_begin(struct device *device, const char *what);
 void tune_end(struct device *device);

@@ -122,8 +122,7 @@ template <int HEAD, int BN> __device__ inline void flash(const gpu_attend &p)
 				}
 			mask_tile<f32, BN, ANY>(p, s, p.scale, j0, first, end, mask);
 			softmax_tile<BN, HEAD>(s, out, top, sum);
-			// The probabilities stay in the registers that hold them. This permutes the keys, but a sum
-			// over keys does not depend on their order.
+			// The probabilities keep their registers. This permutes the keys, but does not change a sum over keys.
 #pragma unroll
 			for (int i = 0; i < BN / 8; i++) {
 				float a[4] = {s[i][0], s[i][2], s[i][1], s[i][3]};

@@ -76,8 +76,8 @@ template <typename T, int HEAD, int ROWS> struct Tile {
 	}
 };
 
-// Like Tile, for rows with any strides. Elements are read one by one, and not before the tile is stored in shared
-// memory.
+// A tile (see Tile) whose rows may have any strides. Its elements are read one by one, and not before the tile is
+// stored in shared memory.
 template <typename T, int HEAD, int ROWS> struct StridedTile {
 	const T *from;
 	int64_t step, each;
@@ -267,8 +267,7 @@ template <typename T, int HEAD, int BN, Form FORM> __device__ inline void flash(
 #pragma unroll 1
 	for (int j0 = begin; j0 < stop; j0 += BN) {
 		StridedTile<T, HEAD, BN> kl = {k, p.ks[2], p.kd, j0, keys, (int)p.d}, vl = {v, p.vs[2], 1, j0, keys, (int)p.dv};
-		// the scale of the keys may change with each tile, but that of the values must not shrink
-		if (SCALED) {
+		if (SCALED) { // each tile of keys has its own scale, but the scale of the values must not fall from tile to tile
 			float km = FORM != ANY ? kt.most() : kl.most(), vm = FORM != ANY ? vt.most() : vl.most();
 			mosts.all(km, vm);
 			ek = exponent(km);

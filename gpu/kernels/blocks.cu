@@ -73,7 +73,7 @@ template <typename T> __device__ inline void put_run(const gpu_block_gather &p, 
 		store<T, V>((T *)p.io.out[0] + i + e * V, v + e * V);
 }
 
-// Does the same for GPU_BLOCK_RUN neighbouring elements at a time, which must share a scale.
+// Gathers and dequantizes GPU_BLOCK_RUN neighbouring elements at a time, which must share a scale.
 extern "C" __global__ void gather_runs(const gpu_block_gather p)
 {
 	const int t = p.io.it[0], bits = p.bits ? p.bits : t == T_U4 || t == T_I4 ? 4 : 8;

@@ -23,7 +23,7 @@ struct gpu_deconv {
 struct gpu_gather_taps {
 	const void *columns, *b;
 	void *y;
-	/* output channel of the first row of columns, counted over all planes */
+	/* output channel, counted over all planes, to which the first row of columns belongs */
 	int64_t first;
 	/* n: elements of y; map: index of the first row's output channel within its image, which has `maps` channels */
 	int n, map;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_KERNELS_HEADS_H
 #define GPU_KERNELS_HEADS_H
-/* Parameters of the kernels of heads.cu, which com.microsoft's attention operators run around the attention itself. */
+/*
+ * Parameters of the kernels of heads.cu, which com.microsoft's attention operators run before and after the attention
+ * itself.
+ */
 #include <stdint.h>
 
 /* How a cache is quantized. */

@@ -310,8 +310,7 @@ __device__ inline void int8_product(const gpu_int8 &p)
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, wm = warp / ACROSS * WM, wn = warp % ACROSS * WN;
 	const unsigned across = (unsigned)((p.n + BN - 1) / BN);
 	const int64_t i0 = (int64_t)(blockIdx.x / across) * BM, j0 = (int64_t)(blockIdx.x % across) * BN;
-	// if the rows of a are shorter, the rest of b's rows is zeros
-	const int depth = (int)(p.lda < p.ldb ? p.lda : p.ldb);
+	const int depth = (int)(p.lda < p.ldb ? p.lda : p.ldb); // if rows of a are shorter, the rest of b's rows is zeros
 	const int steps = (depth + DEPTH - 1) / DEPTH;
 
 	for (int64_t z = blockIdx.y; z < p.batches; z += gridDim.y) {
@@ -328,10 +327,9 @@ __device__ inline void int8_product(const gpu_int8 &p)
 			fetch_b(shared + s * STAGE + BM * DEPTH, s * DEPTH, depth);
 			fetch_end();
 		}
-		// The scales and zero points are needed at the end only, but loading them now overlaps with the copies
-		// of the first pieces.
+		// The scales are needed at the end only, but loading them now overlaps with the first copies.
 		for (int e = threadIdx.x; e < BM + BN; e += THREADS) {
-			if (e < BM) // rows beyond the matrix are computed, too, but not written
+			if (e < BM) // rows beyond the matrix are computed like the others, but not written
 				rows[e] = i0 + e < p.m ? row_of(p, z, i0 + e) : Row();
 			else if (j0 + e - BM < p.n)
 				cols[e - BM] = column_of(p, z, j0 + e - BM);

@@ -24,7 +24,10 @@ struct gpu_int8_pack {
 	int is_signed; /* the packed numbers are signed */
 };
 
-/* Packs the windows of a convolution in the same way: y[image][pixel][channel, tap]. Padding becomes the zero point. */
+/*
+ * Packs the windows of a convolution into rows: y[image][pixel][channel, tap], where a tap is an element of the window.
+ * Padding becomes the zero point.
+ */
 struct gpu_int8_windows {
 	/* rows.rows: pixels of an image; rows.cols: channels * window elements */
 	struct gpu_int8_pack rows;

@@ -80,7 +80,7 @@ struct gpu_slices {
 	int64_t outer, inner, given;
 	int64_t at_flag, at_place, at_sums, at_total; /* uint32_t, int64_t, int64_t, int64_t */
 	int64_t at_group, at_first, at_size;	      /* int64_t each */
-	/* number of kept slices, known after the first launches of a run */
+	/* number of slices to keep, which the host reads after the first launches of a run */
 	int64_t kept;
 	int rank, size, sorted, by_key;
 	int64_t dim[GPU_DIMS];
@@ -236,7 +236,10 @@ struct gpu_einsum {
 
 struct gpu_quant_any {
 	struct gpu_io io;
-	/* block: 0 if there are scales per axis; dim: 0 if there is a single scale */
+	/*
+	 * dim: size of the axis, or 0 if there is a single scale; block: elements of the axis that share a scale, or 0
+	 * if each position of the axis has one
+	 */
 	int64_t n, dim, inner, block, blocks;
 	/* precision: the type that x / scale is rounded to */
 	int saturate, precision;

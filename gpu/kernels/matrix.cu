@@ -85,7 +85,7 @@ extern "C" __global__ void determinant(const gpu_matrix p)
 	}
 }
 
-// A block inverts one matrix after the other. The workspace holds the matrix and, beside it, the unit matrix, which the
+// A block inverts one matrix after the other. The workspace holds the matrix and, beside it, the identity matrix, which the
 // elimination turns into the inverse.
 extern "C" __global__ void inverse(const gpu_matrix p)
 {

@@ -254,8 +254,8 @@ template <typename T, int R> __device__ inline void columns(const gpu_nbits &p)
 		few_rows_aligned<T, 8, R>(p);
 }
 
-// Computes the same for weights that are stored with neighbouring columns side by side. A lane computes one column, and
-// the warps of a block divide k among them.
+// Multiplies few rows by weights that are stored with neighbouring columns side by side. A lane computes one column,
+// and the warps of a block divide k among them.
 template <typename T> __device__ inline void few_rows_side_by_side(const gpu_nbits &p)
 {
 	__shared__ float part[SLICES][ROWS][32];

@@ -301,7 +301,10 @@ struct gpu_linear_attention {
 struct gpu_quantize {
 	const void *x, *scale, *zero;
 	void *y;
-	/* block: 0 if there are scales per axis; dim: 0 if there is a single scale */
+	/*
+	 * dim: size of the axis, or 0 if there is a single scale; block: elements of the axis that share a scale, or 0
+	 * if each position of the axis has one
+	 */
 	int64_t n, outer, dim, inner, block, blocks;
 	int from, to, has_zero;
 };

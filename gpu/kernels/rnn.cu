@@ -159,7 +159,7 @@ template <typename T> __device__ inline void lstm_unit(const Layer<T> &l, int64_
 		if (p.io.in[7] && k != 3 && k != 1)
 			g[k] += l.peep(k, j) * *cell;
 		if (p.io.in[7] && k == 1)
-			continue; // the peephole of the output gate uses the new cell, see below
+			continue; // the output gate is completed below, because its peephole uses the new cell
 		g[k] = l.clipped(g[k] + r[k] + l.bias(0, k * n + j) + l.bias(1, k * n + j));
 	}
 	C i = l.act(0, g[0]), f = p.input_forget ? 1 - i : l.act(0, g[2]), c = f * *cell + i * l.act(1, g[3]);
@@ -279,8 +279,8 @@ __device__ inline void store_range(float *part, float low, float high)
 	}
 }
 
-// The weights W or R, in rows of `wide` bytes. Scales and zero points exist for each column, or one of each serves all
-// columns.
+// The weights W or R, in rows of `wide` bytes. There is a scale (and a zero point) for each column, or a single one for
+// all columns.
 struct Codes {
 	const u8 *w;
 	const float *scales;

@@ -185,7 +185,8 @@ extern "C" __global__ void unique_groups(const gpu_slices p)
 	}
 }
 
-// Flags the first slice of each group. If Unique does not sort, groups are numbered in the order of these flags.
+// Flags the first slice of each group of equal slices. If Unique does not sort, groups are numbered in the order of
+// these flags.
 extern "C" __global__ void unique_firsts(const gpu_slices p)
 {
 	EACH(i, p.sort.n)

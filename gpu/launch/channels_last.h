@@ -9,8 +9,8 @@
 #include "gpu/launch/util.h"
 
 /*
- * Returns the layout in which a channels-last kernel declares a value of this shape. See above for values with one
- * channel or one pixel, which are declared row-major.
+ * Returns the layout in which a kernel that reads or writes channels last declares a value of this shape. This is row-
+ * major if the value has one channel or one pixel, because both layouts are then the same bytes.
  */
 static inline enum layout gpu_channels_last(const struct shape *s)
 {

@@ -18,8 +18,8 @@ static inline int64_t gpu_volume(const int64_t *v)
 const char *gpu_window_axes(const struct shape *x);
 void gpu_window_take(struct gpu_window *g, const struct window *w);
 /*
- * Does what window_set() does, for the kernels. Returns the reason on failure, otherwise NULL. `end` gets the padding
- * behind the input and may be NULL.
+ * Sets the window of the kernels from the attributes and shapes. Returns the reason on failure, otherwise NULL. `end`
+ * gets the padding behind the input and may be NULL.
  */
 const char *gpu_window_set(struct gpu_window *g, const struct window_attrs *a, const struct shape *x,
 			   const struct shape *weight, bool ceil, int64_t *end);

@@ -9,7 +9,10 @@
  * convolution", because of `why`. A node is recorded once for each reason.
  */
 void gpu_fell_back(const struct site *s, const char *by, const char *why);
-/* Returns the i-th of these records as "node (operator): by: why", in the arena, or NULL if there are fewer. */
+/*
+ * Returns the i-th record of gpu_fell_back() as "node (operator): by: why", in the arena, or NULL if there are fewer
+ * records.
+ */
 const char *gpu_fallback(const struct device *device, size_t i, struct arena *a);
 
 /*

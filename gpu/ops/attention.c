@@ -30,7 +30,10 @@ struct joined {
 	struct joined_copy copy[MAX_COPIES];
 	int n;
 	void *fn;
-	/* true if the cached and the new rows are copied into one tensor, false if the kernel reads the input */
+	/*
+	 * key, value: true if the cached and the new rows are copied into one tensor, false if the kernel reads the
+	 * input
+	 */
 	bool key, value;
 	/* bytes in the workspace, or 0 if the copy is in output 1 (keys) or 2 (values) */
 	size_t key_bytes, value_bytes;

@@ -24,7 +24,7 @@ struct tfidf_state {
 	struct gpu_tfidf job;
 };
 
-/* Returns whether the pool contains an equal n-gram later on. In that case only the last of them is counted. */
+/* Returns whether the pool contains an equal n-gram after this one. Of equal n-grams, only the last is counted. */
 static bool hidden_by_later(const struct map *last, const struct tfidf_params *p, int64_t from,
 			    int64_t n, int64_t id)
 {
