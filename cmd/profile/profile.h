@@ -79,9 +79,8 @@ const char *growth_sentence(const struct record *r, struct arena *a);
 /* Returns the label of a record among several, such as "threads=2 batch=1", or "" if there is only one. */
 const char *record_label(const struct record *r, struct arena *a);
 const char *work_sentence(const struct profile *p, const struct record *r, struct arena *a);
-const char *clock_sentence(const struct record *r,
-			   /* returns a sentence about a GPU's clocks, or NULL if there are none */
-			   struct arena *a);
+/* Returns a sentence about a GPU's clocks, or NULL if there are none. */
+const char *clock_sentence(const struct record *r, struct arena *a);
 
 /* ---- export.c */
 /* Whether a trace or a baseline, and not the report, goes to standard output. */
