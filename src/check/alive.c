@@ -15,7 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A child that runs longer is killed and counts as a child that did not crash, because it may only be slow. */
+/*
+ * A child that runs longer than this is killed and counts as a child that did not crash, because it may only be slow.
+ */
 enum { MAX_CHILD_SECONDS = 300 };
 
 struct alive {

@@ -26,7 +26,7 @@ struct series {
 	double *v;
 	size_t n;
 	enum growth verdict;
-	struct trend trend; /* of the later part, in bytes per reading */
+	struct trend trend; /* trend of the later readings, in bytes per reading */
 	double grown;	    /* bytes from the first reading to the last */
 };
 

@@ -35,9 +35,8 @@ struct trace {
 struct first_defects {
 	const struct node *nan, *inf, *denormal, *fp16, *zero;
 	uint32_t nan_value, inf_value, denormal_value, fp16_value, zero_value;
-	int64_t denormals,
-		/* number of floating-point elements of all nodes: denormal elements, and all elements */
-		numbers;
+	/* number of floating-point elements of all nodes: denormal elements, and all elements */
+	int64_t denormals, numbers;
 	double largest; /* largest absolute value of all nodes */
 };
 

@@ -34,7 +34,7 @@ struct runner {
 	struct pair_side *side;
 	const struct runtime *rt;
 	const struct graph *g;
-	uint32_t *position; /* indexed by node id: its position in the order */
+	uint32_t *position; /* indexed by node id: the node's position in the order */
 	uint32_t *other; /* indexed by value id: the other side's value of this name, or NO_VALUE */
 	uint32_t next;	 /* position in the order; all nodes before this position have run */
 	bool done;

@@ -29,7 +29,8 @@ struct input_set *generate_inputs(struct check_context *c, const struct texts *d
 	r->data_set = NULL;
 	if (dims) {
 		r->dim = *dims;
-		r->seed++; /* with the same seed a larger batch would begin with the values of the smaller one */
+		/* with the same seed, a larger batch would begin with the values of the smaller batch */
+		r->seed++;
 		r->shape = (struct texts){NULL, 0};
 	}
 	struct input_set *s = input_plan(m, r, d);

@@ -26,7 +26,8 @@ struct observer {
 
 /* What a session and all its instances share. */
 struct runtime {
-	const struct backend *backend; /* where nodes run; those that it does not support run on the host */
+	/* backend on which nodes run; nodes that it does not support run on the host */
+	const struct backend *backend;
 	const struct backend *cpu; /* the host's backend; equals `backend` in a session without a device */
 	struct device *device;	 /* of backend */
 	struct device *host;	 /* of cpu */

@@ -26,9 +26,8 @@ struct slot_plan {
 	enum place place;
 	uint32_t root; /* for PLACE_VIEW the slot that owns the bytes; otherwise the slot itself */
 	size_t offset; /* PLACE_SLAB */
-	uint32_t born,
-		/* first and last step that use the slot; `dies` is nsteps if it is used after the last step */
-		dies;
+	/* first and last step that use the slot; `dies` is nsteps if it is used after the last step */
+	uint32_t born, dies;
 	bool keep; /* outlives the segment */
 	/* only for PLACE_EXTERNAL: each run copies the value to `offset` in the host's pinned slab */
 	bool staged;

@@ -49,7 +49,11 @@ struct device_times {
 		expected;  /* number of top-level steps of this run so far, and of the run before */
 	uint64_t queueing; /* ns that it took to queue the run before */
 	uint64_t until,
-		over; /* clock_ns: when a hold ends by itself; when it was ended, 0: not before `until` */
+		/*
+		 * clock_ns when a hold ends by itself (until) and when it was ended (over); `over` is 0 if nobody
+		 * ended it before `until`
+		 */
+		over;
 };
 
 /* ---- marks in the stream */

@@ -18,9 +18,8 @@ enum { MAX_DEPTH = 32, ROW_CACHE_SIZE = 1 << 12, MAX_EVENTS = 100000 };
 
 /* A device kernel that a row launches. */
 struct launch {
-	const char *theirs,
-		/* theirs: the pointer that the reader uses for the name, for lookups; name: our copy */
-		*name;
+	/* theirs: the pointer that the reader uses for the name, for lookups; name: our copy */
+	const char *theirs, *name;
 	uint64_t count, ns; /* of all runs that are kept */
 };
 

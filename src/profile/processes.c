@@ -101,7 +101,8 @@ static void measure_and_write(void *arg, FILE *out)
 
 /*
  * Reads the child's text to its end, and reports the child's progress as `base` plus `share` times the part that is
- * done. After the caller asks to stop, the child is still read: it writes what it has measured.
+ * done. The child is still read after the caller asks to stop, because it then writes the samples that it has
+ * measured.
  */
 static void follow_child(const struct profile_job *job, struct progress *progress,
 			 struct child *child, double base, double share)
