@@ -48,12 +48,8 @@ struct device_times {
 	size_t steps,
 		expected;  /* number of top-level steps of this run so far, and of the run before */
 	uint64_t queueing; /* ns that it took to queue the run before */
-	uint64_t until,
-		/*
-		 * clock_ns when a hold ends by itself (until) and when it was ended (over); `over` is 0 if nobody
-		 * ended it before `until`
-		 */
-		over;
+	uint64_t until;	   /* clock_ns at which a hold ends by itself */
+	uint64_t over; /* clock_ns at which the hold was ended; 0 if nobody ended it before `until` */
 };
 
 /* ---- marks in the stream */
