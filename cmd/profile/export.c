@@ -241,7 +241,10 @@ static void csv_runs(const struct record *r, const struct record_point *q, FILE 
 		if (q->start)
 			fprintf(f, "%.9f", q->start[n]);
 		fprintf(f, ",%.9g", q->time[n]);
-		/* sessions side by side: runs end in another order than they begin, so search the timeline from its begin */
+		/*
+		 * if sessions run side by side, runs end in another order than they begin, so search the timeline
+		 * from its begin
+		 */
 		at = r->id.sessions > 1 ? 0 : at;
 		double run = r->id.sessions > 1 ? 0 : (double)n + 1;
 		csv_memory(r, q->start ? q->start[n] + q->time[n] : INFINITY, run, &at, f);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report of `infer profile` as text, and the tables that every form of it shares. */
+/* Prints the report of `infer profile` as text, and makes the tables that all forms of the report share. */
 #include "cmd/profile/profile.h"
 
 #include "base/str.h"

@@ -251,7 +251,7 @@ static int run_alive(struct check_context *c)
 	if (a.signal) {
 		err = report_crash(&a);
 		extractor_close(&a.extractor);
-		/* a run in this process would crash as well */
+		/* the driver must not run the model in this process, which would crash as well */
 		c->dies = true;
 		c->in = NULL;
 		c->opened = NEED_OUTPUTS;

@@ -41,7 +41,7 @@ struct check_context;
 struct check_result;
 struct page;
 
-/* What a check needs; if the driver cannot provide it, the check is skipped and the report says why. */
+/* What a check needs. If the driver cannot provide this, the check is skipped and the report says why. */
 enum check_need {
 	NEED_NOTHING,
 	NEED_FILE,    /* c->file */

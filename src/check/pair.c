@@ -79,7 +79,7 @@ static void pass_turn(struct pair_work *w, enum turn to)
 	pthread_mutex_unlock(&w->lock);
 }
 
-/* Lets the other side run until it passes the turn back. */
+/* Passes the turn to the other side, and waits until the other side passes it back. */
 static void pass_turn_and_wait(struct pair_work *w, enum turn to, enum turn mine)
 {
 	pthread_mutex_lock(&w->lock);
@@ -174,8 +174,8 @@ static void release_last_uses(struct pair_work *w, const struct node *n, uint32_
 }
 
 /*
- * Observer of the reference: stores the step's outputs, and those of the nodes without a step before it. Passes the
- * turn to the tested session when the wanted position has been reached.
+ * Observes the reference: stores the outputs of the step, and of the nodes before the step that have no step of their
+ * own. Passes the turn to the tested session when the wanted position has been reached.
  */
 static void after_reference_step(struct observer *o, const struct step *s, const struct call *call)
 {
@@ -781,7 +781,10 @@ static int run_both(struct pair_work *w)
 	struct runner *mine = side_in_this_thread(w->p) == TURN_GOT ? &w->got : &w->ref;
 	struct runner *theirs = mine == &w->got ? &w->ref : &w->got;
 
-	/* the tested session leads and lets the reference run as far as it needs; at last the reference runs to its end */
+	/*
+	 * The tested session leads and lets the reference run as far as the comparison needs. At last the reference
+	 * runs to its end.
+	 */
 	if (mine == &w->ref)
 		pass_turn_and_wait(w, TURN_GOT, TURN_REF);
 	if (!mine->done) {

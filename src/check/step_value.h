@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CHECK_STEP_VALUE_H
 #define CHECK_STEP_VALUE_H
-/* The values that a step reads and writes, fetched into host memory, and statistics of their numbers. */
+/* Fetches the values that a step reads and writes into host memory, and computes statistics of their numbers. */
 #include "plan/plan.h"
 
 /* A row-major tensor in host memory; it may borrow its bytes from the step. */

@@ -25,7 +25,8 @@ struct extractor {
 
 /* A part of the model that has been written. */
 struct submodel {
-	const char *dir, *model, *data; /* paths: the folder, the model, the folder of its inputs */
+	/* paths of the folder, of the model and of the folder with the model's inputs */
+	const char *dir, *model, *data;
 	uint32_t nnodes, nin, nout;
 	const struct tensor **in; /* tensors of the inputs, in their order; owned by the extractor */
 	const char **out;	  /* names, by position */

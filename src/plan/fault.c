@@ -350,7 +350,7 @@ static int change_output(struct fault *f, const struct call *c, struct tensor *t
 
 static int run_with_faults(const struct call *c)
 {
-	/* a step is the first member of its step_plan */
+	/* this cast is valid because a step is the first member of its step_plan */
 	struct fault *first = ((const struct step_plan *)(const void *)c->step)->fault;
 	bool ran = false;
 	int err = 0;
@@ -430,7 +430,7 @@ static bool is_known_where(const char *where)
 	return false;
 }
 
-/* Parses NODE:KIND[=VALUE][@WHERE]. The last colon separates NODE, as node names may contain colons themselves. */
+/* Parses NODE:KIND[=VALUE][@WHERE]. The last colon ends NODE, because node names may contain colons themselves. */
 static int parse_fault(struct runtime *rt, char *text, bool (*is_backend)(const char *name),
 		       struct diag *d)
 {

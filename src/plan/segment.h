@@ -11,7 +11,7 @@
 
 /* Where a slot's bytes come from. */
 enum place {
-	PLACE_CONST,	/* initializer, or a value known when the plan was made */
+	PLACE_CONST,	/* an initializer, or a value that was known when the plan was made */
 	PLACE_EXTERNAL, /* an input of the graph, or made by an earlier segment */
 	PLACE_SLAB,	/* at an offset of the slab */
 	PLACE_VIEW,	/* shares the bytes of another slot, whose address is planned */
@@ -19,7 +19,7 @@ enum place {
 	PLACE_RUN,
 };
 
-/* One tensor of a segment: a value in one layout. Steps name slots, not values. */
+/* A slot is one tensor of a segment: a value in one layout. Steps refer to slots, not to values. */
 struct slot_plan {
 	uint32_t value;
 	struct tensor desc; /* type, shape, layout and bytes; of a constant also the data */

@@ -279,7 +279,10 @@ void device_times_leave(struct device_times *t, uint64_t tag, bool device)
 		release(t);
 }
 
-/* Ends a hold that the run did not end. A run that waits for the device halfway only goes on when the hold times out: after MAX_MISSES of them, runs are not held any more. */
+/*
+ * Ends a hold that the run did not end. A run that waits for the device halfway only goes on when the hold times out.
+ * After MAX_MISSES such runs, runs are not held any more.
+ */
 static void end_hold(struct device_times *t)
 {
 	if (t->holding && !t->over) {

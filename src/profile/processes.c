@@ -19,8 +19,8 @@ enum { POLL_MS = 100, MAX_RECORD_BYTES = 1 << 30 };
 
 /* Memory that parent and child share while the child measures. */
 struct progress {
-	_Atomic bool stop;   /* set by the parent: the child shall end its measurement */
-	_Atomic double done; /* set by the child: the part that is done, 0 to 1 */
+	_Atomic bool stop; /* set by the parent: the child shall end its measurement */
+	_Atomic double done; /* set by the child: the part of the measurement that is done, from 0 to 1 */
 	/*
 	 * Set by the child: the name of its current step. The text is a constant of the program, whose address is the
 	 * same in parent and child.

@@ -33,7 +33,7 @@ enum {
 	MAX_RUNS = 500000,	   /* kept, of all lanes */
 	MAX_LANES = 256,
 	REFERENCE_SHOTS = 4, /* number of times that each reference workload is measured in a row */
-	COPY_RUNS = 20	     /* observed runs that measure copies to and from the device */
+	COPY_RUNS = 20 /* number of observed runs that measure copies to and from the device */
 };
 
 /* On a busy machine a loop goes on for up to PATIENCE times its duration, until enough runs were undisturbed. */
