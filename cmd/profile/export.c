@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that `infer profile` writes and reads: reports, baselines. */
+/* The files that `infer profile` writes and reads: reports and baselines. */
 #include "cmd/profile/profile.h"
 
 #include "base/file.h"
@@ -110,7 +110,7 @@ static void write_verdict(struct profile *p, struct json *j)
 	json_end(j, '}');
 }
 
-/* Only a summary: the complete finding is among the findings. */
+/* Writes only a summary of each failure, because the complete finding is among the findings. */
 static void write_failed(struct profile *p, struct json *j)
 {
 	json_array(j, "failed");
@@ -195,7 +195,7 @@ static void csv_identity(const struct record *r, const struct record_point *q, F
 	fprintf(f, "%" PRId64 ",%" PRId64 ",", r->id.threads, r->id.sessions);
 }
 
-/* A line for a point that could not be measured. */
+/* Writes a line for a point that could not be measured. */
 static void csv_failed(const struct profile *p, const struct profile_failure *of, FILE *f)
 {
 	const struct identity *id = &p->record[0]->id;
@@ -212,9 +212,10 @@ static void csv_failed(const struct profile *p, const struct profile_failure *of
 }
 
 /*
- * Memory cells of a run: the sample of the timeline that was taken right after the run, if there is one. at: position in the
- * timeline, which advances with the runs. run: the run's number in the timeline, 0 if there are several sessions; it
- * tells apart runs that end at the same time by a coarse clock.
+ * Writes the memory cells of a run, from the sample of the timeline that was taken right after the run, if there is
+ * one. *at is the position in the timeline, and advances with the runs. `run` is the run's number in the timeline, or
+ * 0 if there are several sessions. The number distinguishes runs that a coarse clock shows as ending at the same
+ * time.
  */
 static void csv_memory(const struct record *r, double end, double run, size_t *at, FILE *f)
 {
@@ -240,7 +241,10 @@ static void csv_runs(const struct record *r, const struct record_point *q, FILE 
 		if (q->start)
 			fprintf(f, "%.9f", q->start[n]);
 		fprintf(f, ",%.9g", q->time[n]);
-		/* sessions side by side: runs end in another order than they begin, so search the timeline from its begin */
+		/*
+		 * if sessions run side by side, runs end in another order than they begin, so search the timeline
+		 * from its begin
+		 */
 		at = r->id.sessions > 1 ? 0 : at;
 		double run = r->id.sessions > 1 ? 0 : (double)n + 1;
 		csv_memory(r, q->start ? q->start[n] + q->time[n] : INFINITY, run, &at, f);
@@ -294,7 +298,7 @@ static void markdown_line(const char *text, FILE *f)
 	fputs("\n\n", f);
 }
 
-/* The model and what it was measured on. */
+/* Writes the model and the machine on which it was measured. */
 static void markdown_head(const struct profile *p, const struct record *r, struct arena *a, FILE *f)
 {
 	const struct identity *id = &r->id;

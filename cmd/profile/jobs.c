@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns options into measurements: axes, sweeps, limits. What cannot be measured is refused here, before the first run. */
+/*
+ * Turns options into measurements, with their axes, sweeps and limits. Options that cannot be measured are refused
+ * here, before the first run.
+ */
 #include "cmd/profile/profile.h"
 
 #include "base/str.h"
@@ -17,7 +20,7 @@ enum { MAX_JOBS = 256, OBSERVED_RUNS = 200, GATE_OBSERVED_RUNS = 40 };
 
 struct axis {
 	const char *name;  /* of the option */
-	struct texts list; /* n 0: the option's own value */
+	struct texts list; /* values to compare; if n is 0, the option's own value is used */
 	const struct field *field;
 };
 

@@ -167,7 +167,7 @@ static void add_memory(const struct record *r, struct page *page, struct arena *
 		table_page(&table, page);
 }
 
-/* The dimension with most sizes becomes the x axis. */
+/* Returns the dimension with the most sizes, which becomes the x axis. */
 static size_t widest_dim(const struct profile *p)
 {
 	size_t best = 0;
@@ -240,7 +240,7 @@ static struct page_series curve_series(const struct profile *p, const struct cur
 	return (struct page_series){.name = c->name, .x = at, .y = y, .n = n};
 }
 
-/* Latency over one dimension, a line for each record and for each combination of the other dimensions. */
+/* Plots latency over one dimension, with a line for each record and for each combination of the other dimensions. */
 static void add_sweep_curves(struct profile *p, struct page *page, struct arena *a)
 {
 	enum { MAX_CURVES = 12 };
@@ -298,7 +298,7 @@ static void add_verdict(struct profile *p, struct page *page, struct arena *a)
 	table_page(&t, page);
 }
 
-/* At most MAX_WARNINGS warnings, since each point of a sweep may have some. */
+/* Shows at most MAX_WARNINGS warnings, because each point of a sweep may have some. */
 static void add_findings(struct profile *p, struct page *page, struct arena *a)
 {
 	size_t n = 0;

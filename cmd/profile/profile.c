@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* infer profile: measurements, warnings about them, the verdict against a baseline. */
+/* Runs `infer profile`: makes the measurements, warns about them, and gives the verdict against a baseline. */
 #include "cmd/profile/profile.h"
 
 #include "base/str.h"
@@ -16,7 +16,7 @@
 
 enum { PROCESSES = 5, MAX_MEASUREMENTS = 4 };
 
-/* Seconds: smaller differences come from the clock's resolution or a single cache miss. */
+/* In seconds. Smaller differences come from the clock's resolution or a single cache miss. */
 static const double NEGLIGIBLE_TIME = 2e-6;
 
 static bool on_poll(void *arg, double done, const char *what)
@@ -29,7 +29,7 @@ static bool on_poll(void *arg, double done, const char *what)
 
 /* ---- measuring */
 
-/* The number of processes that share the runs; each gets at least ten. */
+/* Returns the number of processes that share the runs. Each process gets at least ten runs. */
 static size_t processes_for(const struct profile_job *job)
 {
 	if (job->iterations && job->iterations < 10 * PROCESSES)
@@ -37,7 +37,7 @@ static size_t processes_for(const struct profile_job *job)
 	return PROCESSES;
 }
 
-/* Adds a job's findings; what several jobs report is added once. */
+/* Adds a job's findings. A finding that several jobs report is added once. */
 static void add_findings(struct profile *p, const struct profile_job *job, const struct record *r,
 			 const struct diag *own)
 {
@@ -57,7 +57,7 @@ static void add_findings(struct profile *p, const struct profile_job *job, const
 			job->label, r ? arena_str(&p->arena, r->failed) : "", error};
 }
 
-/* NULL, or a record that ends early, with an error in the diag. */
+/* Measures job k. On error, returns NULL or a record that ends early, with the error in the diag. */
 static struct record *measure(struct profile *p, size_t k)
 {
 	struct profile_job *job = &p->job[k];
@@ -75,7 +75,10 @@ static struct record *measure(struct profile *p, size_t k)
 	return r;
 }
 
-/* A saved baseline is compared with many times, and so measured twice as long. */
+/*
+ * Measures a baseline. It is measured twice as long as other records, because many later measurements are compared
+ * with it.
+ */
 static struct record *measure_baseline(struct profile *p)
 {
 	struct record *r = measure(p, 0), *more;
@@ -250,7 +253,10 @@ static void warn_of_streams(struct profile *p)
 
 /* ---- the verdict */
 
-/* Only with --force: otherwise a baseline that differs ended the command before the first run. */
+/*
+ * Warns of differences between the two measurements. There are differences only with --force: otherwise a baseline
+ * that differs ends the command before the first run.
+ */
 static void warn_of_differences(struct profile *p)
 {
 	const char *differs = gate_differs(&p->baseline->id, &p->record[0]->id, &p->d->arena);
@@ -261,9 +267,9 @@ static void warn_of_differences(struct profile *p)
 }
 
 /*
- * Whether to measure once more; all samples are then compared together. An alarm has to be confirmed once, an undecided
- * result may be decided by more samples, and an alarm without a node that stands out is measured as often as
- * possible, because it may still be the machine. measurements: so far.
+ * Whether to measure once more; all samples are then compared together. An alarm has to be confirmed once, more
+ * samples may decide an undecided result, and an alarm without a node that stands out is measured as often as
+ * possible, because the machine may still be the cause. `measurements` is the number made so far.
  */
 static bool measure_again(const struct profile *p, int measurements)
 {
@@ -376,7 +382,7 @@ static int judge(struct profile *p)
 
 /* ---- the command */
 
-/* Decides what --precision auto means, by the last point of a sweep, before anything is measured. */
+/* Decides which precision --precision auto selects, by the last point of a sweep, before anything is measured. */
 static void settle_precision(struct profile *p)
 {
 	struct input_request last = p->request;

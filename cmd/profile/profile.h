@@ -11,8 +11,8 @@
 
 /* A set of settings, or a point of a sweep, that could not be measured. */
 struct profile_failure {
-	const char *label, *point; /* of the settings and of the point; "" */
-	struct finding *finding;   /* in the diag; several failures may share it */
+	const char *label, *point; /* label of the settings and of the point, or "" */
+	struct finding *finding;   /* the error, in the diag; several failures may share it */
 };
 
 struct profile {
@@ -23,13 +23,13 @@ struct profile {
 	struct sweep sweep;
 	struct profile_job *job; /* one for each combination of the compared settings */
 	size_t njobs;
-	struct record **record; /* of the jobs that could be measured */
+	struct record **record; /* results of the jobs that could be measured */
 	size_t nrecords;
 	struct profile_failure *failed;
 	size_t nfailed;
 	struct record *baseline; /* NULL: none */
 	struct gate_limits limits;
-	bool gate;		     /* a limit is given: a model that is slower or bigger fails */
+	bool gate; /* a limit is given, so that a slower or bigger model makes the command fail */
 	struct gate_verdict verdict; /* if compared */
 	bool compared;
 	struct progress progress;
@@ -40,21 +40,26 @@ struct profile {
 int profile_plan(struct profile *p);
 
 /* ---- text.c */
-/* Latency as it is reported: without copies to and from the device if --transfers excludes them. */
+/*
+ * Returns the latency to report, which does not include copies to and from the device if --transfers excludes them.
+ */
 double profile_latency(const struct profile *p, const struct record_point *q, double seconds);
 /* "12.3 kruns/s" */
 const char *profile_rate(struct arena *a, double n, const char *unit);
 double profile_runs_a_second(const struct record_point *q);
 /* Whether one set of settings and shapes was asked for, and measured. */
 bool profile_single(const struct profile *p);
-/* "threads=1 batch=64, threads=2 batch=64 and 2 more": all n failures with the finding of p->failed[i]. NULL if an earlier one has it. */
+/*
+ * Returns labels such as "threads=1 batch=64, threads=2 batch=64 and 2 more" of all n failures that share the finding
+ * of p->failed[i]. Returns NULL if an earlier failure has the same finding.
+ */
 const char *failure_labels(const struct profile *p, size_t i, size_t *n, struct arena *a);
 /* "E-MEMORY: the system refused memory" */
 const char *failure_sentence(const struct profile_failure *f, struct arena *a);
 const char *profile_head(const struct profile *p, const struct record *r, struct arena *a);
-/* terminal: f is one, so small plots are drawn. */
+/* Prints the report. `terminal` says that f is a terminal, for which small plots are drawn. */
 void profile_print(struct profile *p, bool terminal, FILE *f);
-/* Tables of all records, or of one. */
+/* The tables below show all records, or one record. */
 void table_latency(struct profile *p, struct table *t, struct arena *a);
 /* brief: cut long names. */
 void table_nodes(struct profile *p, const struct record *r, bool brief, struct table *t,
@@ -63,24 +68,24 @@ void table_memory(const struct record *r, struct table *t, struct arena *a);
 void table_phases(const struct record *r, struct table *t, struct arena *a);
 void table_gate(const struct profile *p, struct table *t, struct arena *a);
 void table_gate_memory(const struct profile *p, struct table *t, struct arena *a);
-/* The verdict in a few words: "Slower", "No regression", ... */
+/* Returns the verdict in a few words, such as "Slower" or "No regression". */
 const char *gate_word(const struct profile *p);
-/* The latencies of both sides, their ratio and the machine's part of it, in one sentence. */
+/* Returns a sentence with the latencies of both sides, their ratio and the machine's part of the ratio. */
 const char *gate_sentence(const struct profile *p, struct arena *a);
 /* Peak memory and what caused it. */
 const char *peak_sentence(const struct record *r, struct arena *a);
-/* Memory that the runs added; NULL if not known. */
+/* Returns a sentence about the memory that the runs added, or NULL if not known. */
 const char *growth_sentence(const struct record *r, struct arena *a);
-/* Which of several settings and points: "threads=2 batch=1"; "" if there is one. */
+/* Returns the label of a record among several, such as "threads=2 batch=1", or "" if there is only one. */
 const char *record_label(const struct record *r, struct arena *a);
 const char *work_sentence(const struct profile *p, const struct record *r, struct arena *a);
-const char *clock_sentence(const struct record *r,
-			   struct arena *a); /* clocks of a GPU; NULL if there are none */
+/* Returns a sentence about a GPU's clocks, or NULL if there are none. */
+const char *clock_sentence(const struct record *r, struct arena *a);
 
 /* ---- export.c */
 /* Whether a trace or a baseline, and not the report, goes to standard output. */
 bool export_takes_stdout(const struct options *o);
-/* Checks that the files can be written: E-OUTPUT, E-OPTION. */
+/* Checks that the files can be written. Fails with E-OUTPUT or E-OPTION. */
 int export_check(struct profile *p);
 int export_all(struct profile *p);
 void profile_document(struct profile *p, struct json *j);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report of `infer profile` as text, and the tables that every form of it shares. */
+/* Prints the report of `infer profile` as text, and makes the tables that all forms of the report share. */
 #include "cmd/profile/profile.h"
 
 #include "base/str.h"
@@ -208,7 +208,10 @@ static void add_device_peak(const struct record *r, struct str *b, struct arena 
 			 bytes(a, device), bytes(a, raised), r->phase[by].name);
 }
 
-/* The peak of resident memory, the phase that raised it most, and the node at which planned memory is fullest. */
+/*
+ * Returns a sentence with the peak of resident memory, the phase that raised it most, and the node at which planned
+ * memory is fullest.
+ */
 const char *peak_sentence(const struct record *r, struct arena *a)
 {
 	struct str b = {.arena = a};
@@ -260,7 +263,10 @@ const char *growth_sentence(const struct record *r, struct arena *a)
 		}
 	if (n < 2)
 		return NULL;
-	/* the samples themselves: begin, duration and wait of each run, and seven numbers of each sample of the timeline */
+	/*
+	 * size of the samples themselves: begin, duration and wait of each run, and seven numbers of each sample of
+	 * the timeline
+	 */
 	double samples = (t->run[last] - t->run[first]) * 3 * sizeof(double) * (double)r->id.sessions +
 			 (double)(last - first) * 7 * sizeof(double);
 	str_addf(&b, "runs %.0f to %.0f: ", t->run[first], t->run[last]);
@@ -353,7 +359,10 @@ static const char *cut_beginning(const char *name, size_t most, struct arena *a)
 	return arena_printf(a, "\xe2\x80\xa6%s", name);
 }
 
-/* The node's name and those of the nodes fused into it; brief: only the last part of the first three. */
+/*
+ * Returns the names of the node and of the nodes fused into it. If `brief` is set, only the last parts of the first
+ * three names are shown.
+ */
 static const char *node_label(const struct record_node *n, bool brief, struct arena *a)
 {
 	struct str b = {.arena = a};
@@ -377,7 +386,7 @@ static const char *node_label(const struct record_node *n, bool brief, struct ar
 	return str_get(&b);
 }
 
-/* Cuts the middle of a long kernel name: its beginning says the kind of kernel, its end the variant. */
+/* Cuts the middle of a long kernel name: the beginning tells the kind of kernel, the end tells the variant. */
 static const char *cut_middle(const char *name, size_t most, struct arena *a)
 {
 	size_t n = strlen(name), head = most * 2 / 3;
@@ -387,7 +396,10 @@ static const char *cut_middle(const char *name, size_t most, struct arena *a)
 	return arena_printf(a, "%.*s\xe2\x80\xa6%s", (int)head, name, name + n - (most - head));
 }
 
-/* The kernel that takes longest of those that a node launches, and the number of other launches; without CUPTI, the kind of our kernel. */
+/*
+ * Returns the kernel that takes the most time among those that a node launches, and the number of other launches.
+ * Without CUPTI, returns the kind of our kernel.
+ */
 static const char *kernel_label(const struct record_node *n, bool brief, struct arena *a)
 {
 	const struct record_kernel *most = n->launch;
@@ -502,7 +514,7 @@ static void failed_rows(const struct profile *p, struct table *t, struct arena *
 	}
 }
 
-/* A line for each point of each record, and for each point that could not be measured. */
+/* Makes a table with a line for each point of each record, and for each point that could not be measured. */
 void table_latency(struct profile *p, struct table *t, struct arena *a)
 {
 	const struct floats *want = &p->o->percentile;
@@ -634,7 +646,7 @@ const char *gate_sentence(const struct profile *p, struct arena *a)
 
 /* ---- on a terminal */
 
-/* The histogram of the runs in one line: eight heights of a block. */
+/* Draws the histogram of the runs in one line, with block characters of eight heights. */
 static void spark_histogram(const double *v, size_t n, struct str *to)
 {
 	enum { BINS = 40 };
@@ -655,7 +667,7 @@ static void spark_histogram(const double *v, size_t n, struct str *to)
 	}
 }
 
-/* The course of a series in one line. */
+/* Draws the course of a series in one line. */
 static void spark_line(const double *v, size_t n, struct str *to)
 {
 	enum { CELLS = 40 };
@@ -820,7 +832,7 @@ static void print_gate(struct profile *p, FILE *f)
 	arena_free(&a);
 }
 
-/* "x f32 [1,3,224,224], random values" */
+/* Prints the inputs, such as "x f32 [1,3,224,224], random values". */
 static void print_inputs(const struct profile *p, FILE *f)
 {
 	const struct options *o = p->o;

@@ -15,7 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A child that runs longer is killed and counts as a child that did not crash, because it may only be slow. */
+/*
+ * A child that runs longer than this is killed and counts as a child that did not crash, because it may only be slow.
+ */
 enum { MAX_CHILD_SECONDS = 300 };
 
 struct alive {
@@ -249,7 +251,7 @@ static int run_alive(struct check_context *c)
 	if (a.signal) {
 		err = report_crash(&a);
 		extractor_close(&a.extractor);
-		/* a run in this process would crash as well */
+		/* the driver must not run the model in this process, which would crash as well */
 		c->dies = true;
 		c->in = NULL;
 		c->opened = NEED_OUTPUTS;

@@ -35,7 +35,7 @@ struct bisect {
 	struct run_config reference;
 	const struct finding *finding;
 	shows *shows;
-	struct pair sides; /* the two configurations of --compare; nothing has been run */
+	struct pair sides; /* the two configurations of --compare, with neither session run yet */
 	uint32_t node[MAX_CANDIDATES], n; /* candidates, ascending */
 	const char *tmp;		  /* folder into which the tried parts are written */
 	uint32_t tries;
@@ -215,8 +215,8 @@ static size_t bytes_held(void)
 }
 
 /*
- * Bytes in use after half, three quarters and all of the runs. The first half fills caches; a leak must show in both
- * quarters after it.
+ * The number of bytes in use after half, three quarters and all of the runs. The first half fills caches; a leak must
+ * show in both quarters after it.
  */
 struct leak_samples {
 	size_t first, middle, last;

@@ -41,7 +41,7 @@ struct check_context;
 struct check_result;
 struct page;
 
-/* What a check needs; if the driver cannot provide it, the check is skipped and the report says why. */
+/* What a check needs. If the driver cannot provide this, the check is skipped and the report says why. */
 enum check_need {
 	NEED_NOTHING,
 	NEED_FILE,    /* c->file */
@@ -75,11 +75,14 @@ struct check {
 	 */
 	int (*run)(struct check_context *);
 	/*
-	 * Writes the check's own members into its JSON object, from result->data. NULL if the check has no such
-	 * members.
+	 * Writes the check's own members into its JSON object, from result->data. This pointer is NULL if the check
+	 * has no such members.
 	 */
 	void (*write)(const struct check_result *, struct json *);
-	/* Adds the check's own part to the HTML page, from result->data. NULL if the check has no such part. */
+	/*
+	 * Adds the check's own part to the HTML page, from result->data. This pointer is NULL if the check has no
+	 * such part.
+	 */
 	void (*page)(const struct check_result *, struct page *);
 };
 
@@ -161,13 +164,16 @@ void check_step(const struct check_context *c, uint64_t done, uint64_t total);
  * with a finding on error.
  */
 struct session *check_open(struct check_context *c, const struct run_config *config);
-/* Like session_run, and tells progress.at which node runs. observer, which may be NULL, is called at each step, too. */
+/*
+ * Does the same as session_run, and tells progress.at which node runs. It also calls the observer, which may be NULL,
+ * at each step.
+ */
 int check_session_run(struct check_context *c, struct session *s, const struct tensor *const *in,
 		      const struct tensor **out, struct observer *observer);
 
 /*
- * The model with operators upgraded to their newest versions and shapes inferred, but not optimized. The first call
- * makes it. Returns NULL if that fails.
+ * Returns the model with operators upgraded to their newest versions and shapes inferred, but not optimized. The
+ * first call makes it. Returns NULL if that fails.
  */
 const struct model *check_imported(struct check_context *c);
 void check_imported_end(struct check_context *c); /* frees it */

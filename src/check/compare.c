@@ -18,7 +18,8 @@ struct verdict {
 	struct pair pair;
 	double limit;
 	struct pair_node *first; /* first node whose output is over the limit */
-	struct pair_node *jump; /* first node that is over the limit even with the reference's inputs */
+	/* first node whose output is over the limit even with the reference's inputs */
+	struct pair_node *jump;
 	struct pair_node *worst; /* node that adds the largest error itself */
 	size_t jumps;		 /* number of nodes such as `jump` */
 	bool outputs;		 /* at least one output of the model is over the limit */
@@ -41,7 +42,10 @@ static void find_divergence(struct verdict *v)
 		     local = exceeds_limit(v, &n->local, n->dtype);
 		if (own && !v->first)
 			v->first = n;
-		/* a node that could not be repeated on the reference's inputs is to blame if its own inputs agree */
+		/*
+		 * a node that could not be repeated on the reference's inputs is to blame if its own inputs agree
+		 * with the reference's
+		 */
 		if (!n->local.known && own && n->inputs <= v->limit)
 			local = true;
 		if (local) {

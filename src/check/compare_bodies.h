@@ -13,7 +13,7 @@ struct body_difference {
 };
 /*
  * Runs both sides of the pair again, one after the other, and finds the first node of a body whose output differs by
- * more than `limit` (see distance_over). False when there is none, or when a run failed.
+ * more than `limit` (see distance_over). Returns false if there is none, or if a run failed.
  */
 bool compare_bodies(struct check_context *c, const struct pair *p, const struct tensor *const *in,
 		    double limit, struct body_difference *found);

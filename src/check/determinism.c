@@ -87,7 +87,7 @@ static int find_nondeterministic_node(struct check_context *c, const struct tens
 	return err;
 }
 
-/* How far apart the values of one output are in several runs. */
+/* Tells how far apart the values of one output are in several runs. */
 struct spread {
 	int64_t runs;	/* number of runs that differ from the first */
 	double most;	/* largest difference of an element */

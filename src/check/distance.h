@@ -11,12 +11,12 @@ struct distance {
 	bool exact;    /* equal to the bit */
 	bool zero;     /* all elements of the value are 0, but not all of the reference */
 	int64_t count; /* elements */
-	int64_t wrong; /* elements that are NaN or infinite on one side only */
+	int64_t wrong; /* number of elements that are NaN or infinite on one side only */
 	int64_t at; /* index of the first `wrong` element, otherwise of the largest difference; -1 if none */
 	double got, want; /* that element's value and reference */
 	double max_abs;	  /* largest absolute difference */
 	double max_want;  /* largest absolute value of the reference */
-	double rel; /* floats: max_abs / max_want; integers: share of the elements that differ */
+	double rel; /* for floats max_abs / max_want, for integers the share of elements that differ */
 };
 /* Returns the distance of got from want. Both must be row-major and in host memory; their types may differ. */
 struct distance distance_of(const struct tensor *got, const struct tensor *want);

@@ -30,7 +30,9 @@ static int run_fold(struct check_context *c)
 			if (n->out[k] != NO_VALUE)
 				constant[n->out[k]] = true;
 	}
-	/* name the last node of each constant part: its output is read by a node that is not constant */
+	/*
+	 * name the last node of each constant part, which is the node whose output a node outside of the part reads
+	 */
 	for (uint32_t i = 0; i < g->norder; i++) {
 		const struct node *n = g->node[g->order[i]];
 		const struct value *v = n->nin && n->nout ? node_out(g, n, 0) : NULL;

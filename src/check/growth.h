@@ -8,7 +8,7 @@ enum growth { GROWTH_NONE, GROWTH_FLAT, GROWTH_LEAK };
 
 enum {
 	GROWTH_LEAST = 30, /* minimum number of readings; fewer readings cannot show a trend */
-	/* The constants below are values of `noise` for growth_judge, in bytes. */
+	/* GROWTH_NOISE, GROWTH_HEAP and GROWTH_DRIVER below are values of `noise` for growth_judge, in bytes. */
 	/* noise of a process's memory, whose page counts the kernel updates in batches per thread */
 	GROWTH_NOISE = 512 * 1024,
 	/*
@@ -26,7 +26,7 @@ struct series {
 	double *v;
 	size_t n;
 	enum growth verdict;
-	struct trend trend; /* of the later part, in bytes per reading */
+	struct trend trend; /* trend of the later readings, in bytes per reading */
 	double grown;	    /* bytes from the first reading to the last */
 };
 

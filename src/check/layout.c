@@ -33,9 +33,8 @@ struct picture {
 };
 
 struct smoothness {
-	double model,
-		/* mean absolute difference of neighbours in the model's order of axes and in the other order */
-		other;
+	/* mean absolute difference of neighbours in the model's order of axes and in the other order */
+	double model, other;
 	double size; /* mean absolute difference from the mean of all elements */
 };
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks the model file itself: the versions in its header, unused domains, its size. Opening it reports faults in it. */
+/*
+ * Checks the model file itself: the versions in its header, unused domains, its size. Damage inside the file is
+ * reported when it is opened.
+ */
 #include "check/check.h"
 #include "base/str.h"
 #include "session/model_report.h"
@@ -7,7 +10,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The IR version that was released with an opset of ai.onnx (table "Released Versions" of ONNX's docs/Versioning.md). */
+/*
+ * Returns the IR version that was released with an opset of ai.onnx (table "Released Versions" of ONNX's
+ * docs/Versioning.md).
+ */
 static int64_t ir_of_opset(int64_t opset)
 {
 	static const struct {
@@ -65,7 +71,10 @@ static void mark_used_domain(const struct graph *g, const struct node *n, void *
 		x->used[i] |= !strcmp(x->m->opsets[i].domain, n->domain ? n->domain : "");
 }
 
-/* Notes imported domains without nodes. Models with functions are skipped: these are inlined, their nodes' domains gone. */
+/*
+ * Reports imported domains without nodes as notes. Models with functions are skipped, because functions are inlined,
+ * after which the domains of their nodes seem unused.
+ */
 static void report_unused_domains(struct check_context *c)
 {
 	struct domains x = {c->file, arena_new_n(&c->arena, bool, c->file->nopsets + 1)};
@@ -81,7 +90,10 @@ static void report_unused_domains(struct check_context *c)
 			     .hint = "remove the opset_import entry");
 }
 
-/* protobuf cannot read messages of 2 GiB and more: larger models must keep their weights in external files. */
+/*
+ * Warns of a file near the limit of protobuf, which cannot read messages of 2 GiB and more. Larger models must keep
+ * their weights in external files.
+ */
 static void report_file_size(struct check_context *c)
 {
 	const uint64_t limit = UINT64_C(2) << 30;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checks the numbers of one run: outputs must be finite and not all zero. --nan also checks the values between the
- * nodes for NaN, infinities, denormal numbers and the range of fp16; --zero whether the outputs depend on the input.
+ * nodes for NaN, infinities, denormal numbers and the range of fp16; --zero checks whether the outputs depend on the
+ * input.
  */
 #include "base/hash.h"
 #include "base/str.h"
@@ -23,17 +24,20 @@ struct trace {
 	struct value_stats *stats; /* indexed by value id */
 	uint64_t *hash;		   /* indexed by value id */
 	bool *seen;		   /* indexed by value id */
-	const struct step *body;   /* first step inside a body that makes NaN */
+	const struct step *body;   /* first step inside the body of a node that makes NaN */
 	int err;
 };
 
-/* The first node of each defect in the order of the run, NULL if there is none, and the output that shows it. */
+/*
+ * The first node with each defect in the order of the run, or NULL, and the output of this node that shows the
+ * defect.
+ */
 struct first_defects {
 	const struct node *nan, *inf, *denormal, *fp16, *zero;
 	uint32_t nan_value, inf_value, denormal_value, fp16_value, zero_value;
-	int64_t denormals,
-		numbers; /* floating-point elements of all nodes: denormal ones, and in all */
-	double largest;	 /* largest absolute value of all nodes */
+	/* number of floating-point elements of all nodes: denormal elements, and all elements */
+	int64_t denormals, numbers;
+	double largest; /* largest absolute value of all nodes */
 };
 
 struct numbers {
@@ -105,8 +109,8 @@ static int trace_run(struct check_context *c, struct trace *t, const struct tens
 }
 
 /*
- * The value whose record holds the numbers of v: v itself, or the value of which it is a view, as views have no step.
- * NO_VALUE: no step has made it.
+ * Returns the value whose record holds the numbers of v: v itself, or the value of which v is a view, as views have
+ * no step. Returns NO_VALUE if no step has made the value.
  */
 static uint32_t value_with_numbers(struct trace *t, uint32_t v)
 {
@@ -124,7 +128,7 @@ static uint32_t value_with_numbers(struct trace *t, uint32_t v)
 	return NO_VALUE;
 }
 
-/* Whether a value's statistics show a defect. */
+/* Tells whether a value's statistics show a defect. */
 typedef bool defect(const struct value_stats *);
 static bool has_nan(const struct value_stats *s)
 {
@@ -140,8 +144,8 @@ static bool all_zero(const struct value_stats *s)
 }
 
 /*
- * Whether an input of the node already has the defect. Weights count for infinities only, which are common in masks;
- * weights that are NaN or all 0 are a fault of the node that reads them.
+ * Whether an input of the node already has the defect. Weights count only if the defect is infinities, which are
+ * common in masks. If weights are NaN or all 0, the node that reads them is reported.
  */
 static bool is_inherited(struct trace *t, const struct node *n, defect *test)
 {
@@ -218,7 +222,7 @@ static const char *value_name(const struct graph *g, uint32_t v)
 	return *g->value[v]->name ? g->value[v]->name : "without a name";
 }
 
-/* What commonly causes NaN and infinities in this operator; NULL if no cause is known. */
+/* Returns what commonly causes NaN and infinities in this operator, or NULL if no cause is known. */
 static const char *likely_cause(struct trace *t, const struct node *n, uint32_t out)
 {
 	static const struct {
@@ -257,7 +261,7 @@ static const char *likely_cause(struct trace *t, const struct node *n, uint32_t 
 
 enum { MAX_ROWS = 16 };
 
-/* Adds rows about the node's inputs, its output `out` and the likely cause. The number of rows. */
+/* Adds rows about the node's inputs, its output `out` and the likely cause. Returns the number of rows. */
 static size_t add_node_rows(struct trace *t, const struct node *n, uint32_t out, struct diag_row *rows)
 {
 	struct diag *d = t->c->d;
@@ -289,7 +293,7 @@ static const char *output_slot(struct check_context *c, uint32_t k, const struct
 		   shape_str(&c->d->arena, &t->shape, NULL));
 }
 
-/* Describes the first of the model's inputs that has the defect itself; NULL: none has. */
+/* Describes the first of the model's inputs that has the defect itself. Returns NULL if none has. */
 static const char *defective_input(struct check_context *c, defect *test)
 {
 	const struct graph *g = session_model(c->session)->graph;
@@ -442,7 +446,10 @@ static int check_intermediate_values(struct check_context *c, struct numbers *x)
 
 /* ---- --zero: another input -------------------------------------------------------------------- */
 
-/* The tensor with its elements in reverse order, floats also times 0.75. NULL if that does not change it. */
+/*
+ * Returns a copy of the tensor with its elements in reverse order, and floats also multiplied by 0.75. Returns NULL
+ * if that does not change the tensor.
+ */
 static struct tensor *other_input(struct check_context *c, const struct tensor *t)
 {
 	if (t->type.kind != V_TENSOR || !(T_BIT(tensor_dtype(t)) & (T_NUMERIC_BF)))
@@ -460,7 +467,9 @@ static struct tensor *other_input(struct check_context *c, const struct tensor *
 	return x->bytes && memcmp(x->data, t->data, x->bytes) ? x : NULL;
 }
 
-/* The first node with an input that differs between the two runs and an output, *value, that does not. */
+/*
+ * Returns the first node with an input that differs between the two runs and an output, *value, that does not differ.
+ */
 static const struct node *find_independent_node(struct trace *a, struct trace *b, uint32_t *value)
 {
 	for (uint32_t p = 0; p < a->g->norder; p++) {
@@ -485,7 +494,10 @@ static const struct node *find_independent_node(struct trace *a, struct trace *b
 	return NULL;
 }
 
-/* blind: number of outputs that do not depend on the input; looked: number of outputs compared. */
+/*
+ * Reports outputs that do not depend on the input. `blind` is the number of such outputs, `looked` the number of
+ * outputs compared.
+ */
 static int report_independent(struct check_context *c, struct numbers *x, struct trace *other,
 			      uint32_t blind, uint32_t looked)
 {

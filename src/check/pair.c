@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two sessions run in threads of their own, as a CUDA context belongs to the thread that opened it, but never at the
- * same time. The tested session (`got`) leads: after each of its steps it lets the reference run until that has made
- * the value to compare with.
+ * The two sessions run in threads of their own, as a CUDA context belongs to the thread that opened it, but never at
+ * the same time. The tested session (`got`) leads: after each step, the tested session lets the reference run until
+ * the reference has made the value to compare with.
  */
 #include "check/pair.h"
 
@@ -17,12 +17,12 @@
 #include <string.h>
 
 /*
- * A value to compare with: the reference's own, or, if the reference has no such value, what the tested session's kernel
- * makes of the reference's inputs.
+ * A value to compare with. It is the reference's own value or, if the reference has no such value, the one that the
+ * tested session's kernel makes of the reference's inputs.
  */
 struct ref_value {
 	struct value_copy v;
-	uint32_t uses; /* entries of pair_work.refs that point here */
+	uint32_t uses; /* number of entries of pair_work.refs that point here */
 };
 
 enum turn { TURN_GOT, TURN_REF, TURN_OVER };
@@ -34,9 +34,9 @@ struct runner {
 	struct pair_side *side;
 	const struct runtime *rt;
 	const struct graph *g;
-	uint32_t *position; /* indexed by node id: its position in the order */
+	uint32_t *position; /* indexed by node id: the node's position in the order */
 	uint32_t *other; /* indexed by value id: the other side's value of this name, or NO_VALUE */
-	uint32_t next;	 /* the nodes before this position have run */
+	uint32_t next;	 /* position in the order; all nodes before this position have run */
 	bool done;
 	int err;
 };
@@ -58,8 +58,8 @@ struct pair_work {
 	bool *exact;	/* the tested session's value equals the reference's to the bit */
 	double *rel;	/* relative distance of the tested session's value from the reference's */
 	struct distance *distance; /* the same with all details */
-	uint32_t since;		   /* nodes since the last one whose output the reference has */
-	bool again; /* a step is being repeated: steps of its bodies are not compared */
+	uint32_t since; /* number of nodes since the last node whose output the reference also has */
+	bool again; /* set while a step is repeated, so that steps of its bodies are not compared */
 	size_t cap; /* of pair.nodes */
 };
 
@@ -79,7 +79,7 @@ static void pass_turn(struct pair_work *w, enum turn to)
 	pthread_mutex_unlock(&w->lock);
 }
 
-/* Lets the other side run until it passes the turn back. */
+/* Passes the turn to the other side, and waits until the other side passes it back. */
 static void pass_turn_and_wait(struct pair_work *w, enum turn to, enum turn mine)
 {
 	pthread_mutex_lock(&w->lock);
@@ -128,7 +128,9 @@ static void share_ref(struct pair_work *w, uint32_t to, uint32_t from)
 	w->rel[to] = w->rel[from];
 }
 
-/* A node that one plan has turned into a view, but whose row-major bytes differ from its input's (a Transpose): run it. */
+/*
+ * Runs a node that one plan has turned into a view, but whose row-major bytes differ from its input's (a Transpose).
+ */
 static void evaluate_ref(struct pair_work *w, const struct node *n, uint32_t to, uint32_t from)
 {
 	const struct graph *g = w->got.g;
@@ -172,8 +174,8 @@ static void release_last_uses(struct pair_work *w, const struct node *n, uint32_
 }
 
 /*
- * Observer of the reference: stores the step's outputs, and those of the nodes without a step before it. When the
- * wanted position has been reached, the tested session goes on.
+ * Observes the reference: stores the outputs of the step, and of the nodes before the step that have no step of their
+ * own. Passes the turn to the tested session when the wanted position has been reached.
  */
 static void after_reference_step(struct observer *o, const struct step *s, const struct call *call)
 {
@@ -224,11 +226,12 @@ struct repetition {
 	const struct call *call;
 	const struct tensor **in;
 	struct tensor **out;
-	struct tensor *inputs, *outputs; /* the tensors that in and out point to */
+	struct tensor *inputs, *outputs; /* the tensors to which the elements of in and out point */
 	void **host;			 /* host memory to be freed */
 	struct buffer *buffers;		 /* device memory to be freed */
 	uint32_t nhost, nbuffers;
-	struct arena arena; /* of the lists above, and of host values (strings, sequences) that the step makes */
+	/* holds the lists above, and host values (strings, sequences) that the step makes */
+	struct arena arena;
 };
 
 static void *alloc_host(struct repetition *r, size_t bytes)
@@ -260,7 +263,7 @@ static struct arena *output_arena(const struct call *c, uint32_t i)
 	return &r->arena;
 }
 
-/* Converts to the element type of `to`: plans of another precision have operands of another type. */
+/* Converts a tensor to the element type of `to`, because a plan of another precision has operands of another type. */
 static bool convert_type(struct repetition *r, const struct tensor *from, struct tensor *to)
 {
 	int64_t n = tensor_count(from);
@@ -300,7 +303,10 @@ static bool copy_to_device(struct repetition *r, struct tensor *t, int device)
 	       !rt->backend->wait(r->call->stream, NULL);
 }
 
-/* Makes *x the reference's value in the type, layout and place of the step's own operand. False if that is impossible. */
+/*
+ * Makes *x the reference's value in the type, layout and place of the step's own operand. Returns false if that is
+ * impossible.
+ */
 static bool match_operand(struct repetition *r, const struct tensor *ref, const struct tensor *own,
 			  struct tensor *x)
 {
@@ -332,8 +338,8 @@ static bool match_operand(struct repetition *r, const struct tensor *ref, const 
 }
 
 /*
- * Whether the step has written an output in place, over this input: its contents are lost and the step cannot be
- * repeated. On a GPU this also happens to the device's copy of a model input.
+ * Whether the step has written an output in place, over this input. The input's contents are then lost and the step
+ * cannot be repeated. On a GPU this also happens to the device's copy of a model input.
  */
 static bool is_overwritten(const struct call *call, const struct tensor *own)
 {
@@ -344,8 +350,8 @@ static bool is_overwritten(const struct call *call, const struct tensor *own)
 }
 
 /*
- * Sets the repeated step's inputs to the reference's values; those that the reference does not keep stay the step's own.
- * *fed: at least one differs from the step's own. False if the step cannot be repeated.
+ * Sets the repeated step's inputs to the reference's values; inputs that the reference does not keep stay the step's
+ * own. *fed is set if at least one input differs from the step's own. Returns false if the step cannot be repeated.
  */
 static bool set_inputs(struct repetition *r, bool *fed)
 {
@@ -429,7 +435,10 @@ static void repeat_end(struct repetition *r)
 	arena_free(&a);
 }
 
-/* SAME_INPUTS: the step's own inputs equal the reference's, so that its outputs are those of a repetition. */
+/*
+ * SAME_INPUTS means that the step's own inputs equal the reference's, so that a repetition would make the same
+ * outputs.
+ */
 enum repeated { SAME_INPUTS, REPEATED, NOT_REPEATED };
 
 /* Repeats the step on the reference's inputs if these differ from its own. */
@@ -464,7 +473,10 @@ static struct pair_node *add_node(struct pair_work *w, const struct node *n)
 	return &p->nodes[p->n++];
 }
 
-/* A number that orders distances: -1 for unknown ones, infinity for values that differ in type, shape or finiteness. */
+/*
+ * Returns a number that orders distances: -1 for unknown distances, infinity for values that differ in type, shape or
+ * finiteness.
+ */
 static double distance_rank(const struct distance *d)
 {
 	return !d->known ? -1 : !d->fits || d->wrong ? INFINITY : d->rel;
@@ -480,7 +492,10 @@ static double largest_input_error(const struct pair_work *w, const struct node *
 	return most;
 }
 
-/* Overwrites the output of a node that draws random numbers with the reference's: otherwise all later nodes differ. */
+/*
+ * Overwrites the output of a node that draws random numbers with the reference's output, because otherwise all later
+ * nodes would differ.
+ */
 static void adopt_reference(struct pair_work *w, const struct call *call, uint32_t i,
 			    const struct ref_value *r)
 {
@@ -497,8 +512,8 @@ static void adopt_reference(struct pair_work *w, const struct call *call, uint32
 }
 
 /*
- * Records how far output `id` is from the reference's value: own, as the step made it, and other, as the repeated step
- * made it from the reference's inputs.
+ * Records how far output `id` is from the reference's value. `own` is the output as the step made it, `other` the
+ * output as the repeated step made it from the reference's inputs.
  */
 static void record_distances(struct pair_work *w, const struct node *n, uint32_t id,
 			     const struct tensor *own, const struct tensor *other,
@@ -540,7 +555,9 @@ static int compare_output(struct pair_work *w, const struct call *call, struct r
 	if (!err && w->refs[id]) {
 		record_distances(w, n, id, &own.t, &other.t, how, entry);
 	} else if (!err && how != NOT_REPEATED) {
-		/* the reference has no such value: use what this kernel makes of the reference's inputs instead */
+		/*
+		 * if the reference has no such value, use the output that this kernel makes of the reference's inputs
+		 */
 		struct value_copy keep;
 		const struct tensor *t = how == REPEATED ? r->out[i] : call->out[i];
 		err = value_fetch(w->got.rt, call, t, true, &keep, w->c->d);
@@ -648,7 +665,7 @@ static int open_side(struct pair_work *w, struct pair_side *s)
 	return w->c->d->last ? -(int)w->c->d->last->code : -E_INTERNAL;
 }
 
-/* Builds the tables that are indexed by node and value ids, once both sessions are open. */
+/* Builds the tables that are indexed by node and value ids. Both sessions must be open. */
 static void index_side(struct runner *r, struct pair_work *w, struct pair_side *side)
 {
 	struct arena *a = &w->c->arena;
@@ -720,13 +737,16 @@ static void prepare_comparison(struct pair_work *w)
 	w->got.observer = (struct observer){.begin = announce_step, .end = after_tested_step};
 }
 
-/* The side that runs in the second thread: a session that the caller has opened must stay in this thread. */
+/* Returns the side that runs in the second thread. A session that the caller has opened must stay in this thread. */
 static enum turn side_in_second_thread(const struct pair *p)
 {
 	return p->ref.borrowed ? TURN_GOT : TURN_REF;
 }
 
-/* Second thread: opens its session, and when it gets the turn again, runs it, and when it gets it again, closes it. */
+/*
+ * The second thread opens its session in its first turn, runs the session in the next turns, and closes it in the
+ * last turn.
+ */
 static void *second_thread(void *arg)
 {
 	struct pair_work *w = arg;
@@ -761,7 +781,10 @@ static int run_both(struct pair_work *w)
 	struct runner *mine = side_in_this_thread(w->p) == TURN_GOT ? &w->got : &w->ref;
 	struct runner *theirs = mine == &w->got ? &w->ref : &w->got;
 
-	/* the tested session leads and lets the reference run as far as it needs; at last the reference runs to its end */
+	/*
+	 * The tested session leads and lets the reference run as far as the comparison needs. At last the reference
+	 * runs to its end.
+	 */
 	if (mine == &w->ref)
 		pass_turn_and_wait(w, TURN_GOT, TURN_REF);
 	if (!mine->done) {
@@ -774,7 +797,9 @@ static int run_both(struct pair_work *w)
 	return w->got.err ? w->got.err : w->ref.err;
 }
 
-/* Finds the distance of each model output; that of a view is the distance of the value whose bytes it has. */
+/*
+ * Finds the distance of each model output. The distance of a view is that of the value whose bytes the view shares.
+ */
 static void gather_outputs(struct pair_work *w)
 {
 	struct pair *p = w->p;

@@ -21,8 +21,8 @@ static bool word_is(const char *word, size_t n, const char *what)
 }
 
 /*
- * Reads one of the words that a side consists of ("cuda", "cuda:1", "fp16", "none", "noplan") and sets it in *to. The
- * length of the text it has read; 0 if the text starts with no such word.
+ * Reads one of the words that a side consists of ("cuda", "cuda:1", "fp16", "none", "noplan") and sets it in *to.
+ * Returns the length of the word, or 0 if the text starts with no such word.
  */
 static size_t parse_word(struct check_context *c, const char *s, size_t n, struct run_config *to)
 {

@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CHECK_PAIR_SIDES_H
 #define CHECK_PAIR_SIDES_H
-/* The value of --compare: which two ways of running the model are compared, and how far apart they may be. */
+/*
+ * Parses the value of --compare, which names the two ways of running the model that are compared, and decides how far
+ * apart their results may be.
+ */
 #include "check/pair.h"
 
 /*
- * Reads "cpu,cuda:fp16" and sets the names and configurations of both sides. Words change the run's own
- * configuration; with one side only, the other is the run as configured. E-OPTION for an unknown word and for two
- * equal sides.
+ * Reads "cpu,cuda:fp16" and sets the names and configurations of both sides. Each word changes one setting of the
+ * run's own configuration. If the text has only one side, the other side is the run as configured. Fails with
+ * E-OPTION for an unknown word and for two equal sides.
  */
 int pair_sides_parse(struct check_context *c, const char *text, struct pair *p);
 
 /*
- * The value of --compare. Without it, --all compares with the CPU, or on the CPU with the unoptimized run; NULL when
- * nothing is to be compared.
+ * Returns the value of --compare. Without this option, --all compares with the CPU or, on the CPU, with the
+ * unoptimized run. Returns NULL if nothing is to be compared.
  */
 const char *pair_sides_text(const struct check_context *c);
 
 /*
- * The largest relative difference that is still accepted: --rtol, or more when one side computes in a precision
- * (tf32, fp16, bf16) that cannot keep to it.
+ * Returns the largest relative difference that is still accepted: --rtol, or more if one side computes in a precision
+ * (tf32, fp16, bf16) that cannot achieve --rtol.
  */
 double pair_sides_limit(const struct check_context *c, const struct pair *p);
 

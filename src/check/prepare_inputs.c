@@ -4,7 +4,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A copy of the request in which inputs that the user does not give are generated, from 0 to 1 unless --random says more. */
+/*
+ * Returns a copy of the request in which inputs that the user does not give are generated, with values from 0 to 1
+ * unless --random sets another range.
+ */
 static struct input_request *request_generated(struct check_context *c,
 					       const struct input_request *from)
 {
@@ -26,7 +29,8 @@ struct input_set *generate_inputs(struct check_context *c, const struct texts *d
 	r->data_set = NULL;
 	if (dims) {
 		r->dim = *dims;
-		r->seed++; /* with the same seed a larger batch would begin with the values of the smaller one */
+		/* with the same seed, a larger batch would begin with the values of the smaller batch */
+		r->seed++;
 		r->shape = (struct texts){NULL, 0};
 	}
 	struct input_set *s = input_plan(m, r, d);
@@ -40,8 +44,9 @@ struct input_set *generate_inputs(struct check_context *c, const struct texts *d
 /* ---- guessing sizes of free dimensions when all inputs are generated */
 
 /*
- * The request's --dim texts, and "x.2=64" for each free dimension after the first of an input, except one that has the
- * same symbol as the first (the batch). first_only: for the first input that has such dimensions, not for all.
+ * Returns the request's --dim texts and adds a text such as "x.2=64" for each free dimension after the first of an
+ * input, except a dimension with the same symbol as the first (the batch). If first_only is set, only the first input
+ * that has such dimensions gets texts.
  */
 static struct texts guess_dims(struct check_context *c, const struct model *m, int64_t size,
 			       bool first_only)
@@ -70,7 +75,10 @@ static struct texts guess_dims(struct check_context *c, const struct model *m, i
 	return (struct texts){v, dims.n};
 }
 
-/* Reads the inputs of the request and plans a run for them, which checks their shapes. NULL with findings in d. */
+/*
+ * Reads the inputs of the request and plans a run for them, which checks the inputs' shapes. Returns NULL with
+ * findings in d on error.
+ */
 static struct input_set *try_inputs(struct check_context *c, const struct input_request *r,
 				    struct diag *d)
 {
@@ -85,9 +93,9 @@ static struct input_set *try_inputs(struct check_context *c, const struct input_
 }
 
 /*
- * Free dimensions are 1 by default, which is too small for some convolutions and windows. Tries common sizes in rising
- * order until the model's shapes fit. If out is not NULL, a run must succeed as well, and out gets its outputs. NULL if
- * no size works.
+ * Free dimensions are 1 by default, which is too small for some convolutions and windows. Tries common sizes in
+ * rising order until the model's shapes fit. If out is not NULL, a run must succeed as well, and `out` gets its
+ * outputs. Returns NULL if no size works.
  */
 static struct input_set *guess_inputs(struct check_context *c, const struct input_request *base,
 				      const struct tensor **out)
@@ -118,7 +126,10 @@ static bool all_generated(const struct check_context *c)
 	return !c->request->input.n && !c->request->data_set && !c->request->strict;
 }
 
-/* Replaces the warnings about each guessed dimension by one note: a user who gives no input does not depend on sizes. */
+/*
+ * Replaces the warnings about each guessed dimension by one note: a user who gives no inputs does not rely on their
+ * sizes.
+ */
 static void report_guessed_dims(struct check_context *c, struct diag *d)
 {
 	struct check_names names = {&c->arena, NULL, 0};

@@ -23,7 +23,7 @@ struct reference {
 struct references {
 	struct reference *v;
 	uint32_t n;
-	struct input_set *files; /* the files that --expect names, opened as if they were inputs */
+	struct input_set *files; /* the files that --expect names, opened by the code that opens inputs */
 };
 
 /* ---- reading ---------------------------------------------------------------------------------- */
@@ -49,7 +49,10 @@ static int read_data_set(struct check_context *c, struct references *r)
 	return 0;
 }
 
-/* Number of the output whose name, followed by '=' or ':', starts the text; the longest if several do. -1: none. */
+/*
+ * Returns the number of the output whose name, followed by '=' or ':', starts the text. If several names do, the
+ * longest one counts. Returns -1 if none does.
+ */
 static int64_t named_output(const struct graph *g, const char *text)
 {
 	int64_t best = -1;
@@ -75,7 +78,10 @@ static const char *output_names(struct check_context *c, const struct graph *g)
 	return str_get(&b);
 }
 
-/* A model whose inputs are the outputs with references: the code that opens inputs then reads the references. */
+/*
+ * Makes a model whose inputs are the outputs that have references, so that the code that opens inputs can read the
+ * references.
+ */
 static struct model *outputs_as_inputs(struct check_context *c, struct references *r)
 {
 	const struct graph *g = session_model(c->session)->graph;
@@ -96,7 +102,10 @@ static struct model *outputs_as_inputs(struct check_context *c, struct reference
 	return m;
 }
 
-/* Reads the files of --expect as the inputs of m. Findings about them are reworded: they are references, not inputs. */
+/*
+ * Reads the files of --expect as the inputs of m. Findings about these files are reworded, because the files are
+ * references, not inputs.
+ */
 static int read_as_inputs(struct check_context *c, struct references *r, struct model *m)
 {
 	const struct input_request request = {.input = c->options->expect, .strict = true};
@@ -168,7 +177,10 @@ static bool is_within_tolerance(const struct check_options *o, const struct diff
 	}
 }
 
-/* Fails if the tolerance is so wide that an output of zeros would pass for this reference: it would accept any fault. */
+/*
+ * Fails if the tolerance is so wide that an output of zeros would pass for this reference, because such a tolerance
+ * would accept any fault.
+ */
 static int check_tolerance(struct check_context *c, const struct reference *r)
 {
 	const struct check_options *o = c->options;
@@ -230,7 +242,7 @@ static bool is_permutation(const struct tensor *got, const struct tensor *want,
 	return same;
 }
 
-/* A likely cause of the difference, judged by its pattern; NULL: the pattern is not known. */
+/* Returns a likely cause of the difference, judged by its pattern, or NULL if the pattern is not known. */
 static const char *likely_cause(struct check_context *c, const struct tensor *got,
 				const struct tensor *want, const struct difference *f,
 				const struct tolerance *t)

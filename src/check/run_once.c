@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reports the first run, which the driver has made because this check needs outputs: if it failed, the check is skipped
- * and the driver has reported the node. The values of the outputs are checked in numbers.c.
+ * Reports the first run, which the driver has made because this check needs outputs: if it failed, the check is
+ * skipped and the driver has reported the node. numbers.c checks the values of the outputs.
  */
 #include "check/check.h"
 

@@ -36,7 +36,7 @@ static bool draws_random_numbers(const struct graph *g)
 	return false;
 }
 
-/* Runs the session and copies its outputs; NULL if the run failed. */
+/* Runs the session and returns copies of its outputs, or NULL if the run failed. */
 static const struct tensor **run_and_copy(struct check_context *c, struct session *s,
 					  const struct input_set *in, struct arena *a)
 {
@@ -60,7 +60,7 @@ static const struct tensor **run_fresh_session(struct check_context *c, const st
 	return out;
 }
 
-/* Names in *f the first node whose output differs from a fresh session's although its inputs agree. */
+/* Names in *f the first node whose output differs from that in a fresh session although the node's inputs agree. */
 static void name_differing_node(struct check_context *c, const struct input_set *in, struct finding *f)
 {
 	struct diag quiet = {0}, *all = c->d;
@@ -118,7 +118,10 @@ static bool same_shapes(const struct input_set *a, const struct input_set *b)
 	return true;
 }
 
-/* A fresh session's outputs for these inputs; NULL, without a finding, if the model does not accept their shapes. */
+/*
+ * Returns a fresh session's outputs for these inputs, or NULL, without a finding, if the model does not accept the
+ * inputs' shapes.
+ */
 static const struct tensor **run_if_accepted(struct check_context *c, const struct input_set *in,
 					     struct arena *a)
 {
@@ -131,7 +134,10 @@ static const struct tensor **run_if_accepted(struct check_context *c, const stru
 	return out;
 }
 
-/* Inputs of another size that the model accepts, and in *want a fresh session's outputs for them; NULL: none found. */
+/*
+ * Returns inputs of another size that the model accepts, and sets *want to a fresh session's outputs for them.
+ * Returns NULL if it finds none.
+ */
 static struct input_set *find_other_size(struct check_context *c, const struct trial_sizes *w,
 					 const char **label, const struct tensor ***want,
 					 struct arena *a)

@@ -18,7 +18,10 @@ static int fail_copy(struct diag *d, size_t bytes)
 		    .message = fmt(d, "no memory for a copy of %zu bytes of a value", bytes));
 }
 
-/* Gets the bytes into host memory in the layout that they have; borrows them if they are there and keep is not set. */
+/*
+ * Gets the tensor's bytes into host memory without changing their layout. Borrows bytes that are already there unless
+ * `keep` is set.
+ */
 static int fetch_bytes(const struct runtime *rt, const struct call *c, const struct tensor *t,
 		       bool keep, struct value_copy *v, struct diag *d)
 {
@@ -38,7 +41,7 @@ static int fetch_bytes(const struct runtime *rt, const struct call *c, const str
 	return err ? err : rt->backend->wait(c->stream, d);
 }
 
-/* Reorders the copy to row-major, into a new block. */
+/* Reorders the copy to row-major, in a new block of memory. */
 static int reorder_to_rows(const struct runtime *rt, struct value_copy *v, struct diag *d)
 {
 	struct tensor row = v->t;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CHECK_STEP_VALUE_H
 #define CHECK_STEP_VALUE_H
-/* The values that a step reads and writes, fetched into host memory, and statistics of their numbers. */
+/* Fetches the values that a step reads and writes into host memory, and computes statistics of their numbers. */
 #include "plan/plan.h"
 
 /* A row-major tensor in host memory; it may borrow its bytes from the step. */
@@ -12,9 +12,9 @@ struct value_copy {
 };
 
 /*
- * Makes *v a copy of tensor t, an operand of call c in a session with runtime rt: fetched from the device and reordered
- * to row-major if necessary. keep: the copy has bytes of its own, so that it outlives the step; otherwise it may borrow
- * them. 0 or -code; free it with value_free.
+ * Makes *v a copy of tensor t, an operand of call c in a session with runtime rt. The copy is fetched from the device
+ * and reordered to row-major if necessary. If `keep` is set, the copy has bytes of its own and outlives the step;
+ * otherwise it may borrow the step's bytes. Returns 0 or -code. Free the copy with value_free.
  */
 int value_fetch(const struct runtime *rt, const struct call *c, const struct tensor *t, bool keep,
 		struct value_copy *v, struct diag *d);
@@ -31,12 +31,12 @@ static inline bool step_of(const struct graph *g, const struct step *s)
 struct value_stats {
 	bool number; /* has elements that are numbers */
 	int64_t count, nan, inf, denormal, zero;
-	double min, max; /* of the finite elements; NAN if there are none */
-	bool constant;	 /* there are at least two elements, and all are equal */
+	double min, max; /* smallest and largest finite element; NAN if there are no finite elements */
+	bool constant; /* there are at least two elements, and all are equal */
 };
-/* t must be row-major and in host memory. */
+/* Computes the statistics of tensor t, which must be row-major and in host memory. */
 struct value_stats value_stats(const struct tensor *t);
-/* "min -3.1, max 12.8, 3 NaN of 40" */
+/* Returns a text such as "min -3.1, max 12.8, 3 NaN of 40". */
 const char *value_say(struct diag *d, const struct value_stats *s);
 
 #endif

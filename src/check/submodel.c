@@ -129,7 +129,9 @@ static void want_node(struct extractor *p, const struct onnx_node *n)
 			want_value(p, n->out[i]);
 }
 
-/* Captures what is known without a run: the model's inputs, and values that are constant after loading. */
+/*
+ * Captures the values that are known without a run: the model's inputs, and values that are constant after loading.
+ */
 static void capture_known(struct capture *x, const struct tensor *const *in)
 {
 	const struct call none = {0};
@@ -158,7 +160,7 @@ int extractor_run(struct extractor *p, const struct run_config *config, const ui
 	struct capture x = {.observer = {.begin = capture_in, .end = capture_out}, .p = p, .g = g};
 	int err = session_prepare(s, c->in, NULL, c->d);
 	x.rt = session_runtime(s);
-	/* a run that fails still gives the values made until then, so its findings are dropped */
+	/* a run that fails has still made the values up to its failure, so its findings are dropped */
 	struct diag quiet = {0};
 	int failed = 0;
 	if (!err) {
@@ -244,8 +246,8 @@ static int64_t maker_of_value(const struct extractor *p, const char *name)
 }
 
 /*
- * Collects the values that the nodes read and do not make. Values that are constant in the model stay constants of the
- * part: they may be shapes, which operators need to know before a run.
+ * Collects the values that the nodes read and do not make. Values that are constant in the model stay constants of
+ * the part, because they may be shapes, which operators need to know before a run.
  */
 static int gather_inputs(struct extractor *p, const uint32_t *node, uint32_t n,
 			 struct border_list *in, struct border_list *constant)
@@ -272,7 +274,7 @@ static int gather_inputs(struct extractor *p, const uint32_t *node, uint32_t n,
 	return 0;
 }
 
-/* Whether something outside of the part reads the value, or nothing at all does: then it is an output of the part. */
+/* Whether the value is an output of the part: a node outside of the part reads it, or no node at all does. */
 static bool used_outside(const struct extractor *p, const uint32_t *node, uint32_t n, const char *name)
 {
 	bool inside = false;

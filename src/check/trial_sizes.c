@@ -5,8 +5,8 @@
 #include <string.h>
 
 struct free_dim {
-	const char *name; /* as --dim takes it: "batch", "x.2" */
-	int64_t now;	  /* its size in the first run; 0: not known */
+	const char *name; /* name as the option --dim takes it, such as "batch" or "x.2" */
+	int64_t now;	  /* the dimension's size in the first run; 0 if not known */
 };
 
 /* Whether the sweep names the dimension by its name or as INPUT.AXIS; a sweep without dimensions names all. */
@@ -18,7 +18,9 @@ static bool sweep_names(const struct sweep *w, const char *name, const char *pla
 	return !w->ndims;
 }
 
-/* The names of all free dimensions, each once. *first becomes the first of them that the sweep names. */
+/*
+ * Returns the names of all free dimensions, each once. *first becomes the first free dimension that the sweep names.
+ */
 static const char *list_free_dims(struct check_context *c, const struct sweep *w,
 				  struct free_dim *first)
 {
@@ -58,8 +60,8 @@ static int fail_unknown_dim(struct check_context *c, const struct trial_sizes *s
 }
 
 /*
- * Sizes to try for one dimension: twice, one more than and half the current size; 32 more, 64 and 224 for models whose
- * strides or patches must divide the size.
+ * Adds the sizes to try for one dimension: twice the current size, the size plus 1, half the size, and, for models
+ * whose strides or patches must divide the size, 64, 224, and the current size plus 32.
  */
 static void add_common_sizes(struct check_context *c, struct trial_sizes *s, const struct free_dim *f)
 {
@@ -75,7 +77,7 @@ static void add_common_sizes(struct check_context *c, struct trial_sizes *s, con
 		struct text last = {.s = arena_printf(&c->arena, "%s=%" PRId64, f->name, tries[i])};
 		last.n = strlen(last.s);
 		size_t used = 0;
-		/* it replaces what the request says about the same dimension */
+		/* this text replaces the request's texts about the same dimension */
 		for (int64_t k = 0; k < n; k++)
 			if (strncmp(c->request->dim.v[k].s, f->name, strlen(f->name)) != 0 ||
 			    c->request->dim.v[k].s[strlen(f->name)] != '=')

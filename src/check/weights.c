@@ -14,16 +14,17 @@
 struct weight_check {
 	struct check_context *c;
 	struct arena a;
-	struct map seen; /* checked tensors, by address: bodies use those of the outer graph, too */
+	/* checked tensors, keyed by address, because bodies also use tensors of the outer graph */
+	struct map seen;
 	struct check_names wide;	/* weights in f64 */
 	struct check_names tiny;	/* weights with denormal elements */
 	const struct node *tiny_reader; /* reads the first of them */
 	int64_t tiny_count;
-	/* some weight has 1 % of denormal elements or more: a wrong scale, as training leaves only a few */
+	/* some weight has 1 % of denormal elements or more, a sign of a wrong scale, as training leaves only a few */
 	bool tiny_many;
 	uint64_t wide_bytes, bytes;
 	size_t tensors;
-	size_t scales, ones; /* scales of activations: all, and those that are exactly 1 */
+	size_t scales, ones; /* number of scales of activations: all, and those that are exactly 1 */
 };
 
 struct odd_elements {
@@ -51,7 +52,7 @@ static void count_any(const struct tensor *t, struct odd_elements *o)
 	}
 }
 
-/* The first node that reads the value, to name in a finding; NULL: none. */
+/* Returns the first node that reads the value, so that a finding can name the node. Returns NULL if there is none. */
 static const struct node *first_reader(const struct graph *g, const struct value *v)
 {
 	return v->nusers ? g->node[v->users[0]] : NULL;
@@ -132,7 +133,7 @@ static bool is_scale(const char *slot)
 	return n > 6 && !strcasecmp(slot + n - 6, "_scale");
 }
 
-/* Whether the node dequantizes weights: a scale of 0 then makes a channel of zeros, which may be intended. */
+/* Whether the node dequantizes weights. If so, a scale of 0 makes a channel of zeros, which may be intended. */
 static bool dequantizes_weights(const struct graph *g, const struct node *n)
 {
 	return check_is(n, "DequantizeLinear") && check_const(g, n, 0);

@@ -47,7 +47,7 @@ static const char style[] =
 	".legend{font-size:13px;color:var(--dim);margin:0 4px 6px}.legend i{display:inline-block;width:10px;"
 	"height:10px;border-radius:3px;margin:0 5px 0 14px}.legend i:first-child{margin-left:0}\n";
 
-/* A click on a column's head sorts the table by that column; another click reverses the order. */
+/* In the page, a click on a column's head sorts the table by that column; another click reverses the order. */
 static const char script[] =
 	"document.querySelectorAll('th').forEach(h=>h.onclick=()=>{const t=h.closest('table'),"
 	"k=h.cellIndex,b=t.tBodies[0],d=h.dataset.d=h.dataset.d==='1'?'-1':'1';"

@@ -69,10 +69,11 @@ void page_bars(struct page *p, const char *title, const struct page_bar *bar, si
 struct page_series {
 	const char *name;
 	const double *x,
-		*y; /* if x is NULL, it is 0, 1, 2, ...; a y that is NaN or infinite leaves a gap */
+		/* if x is NULL, the points are at 0, 1, 2, ...; a y that is NaN or infinite leaves a gap */
+		*y;
 	size_t n;
 	bool dots;  /* draw points without a line */
-	bool steps; /* draw a step function: each value holds until the next */
+	bool steps; /* draw a step function, in which each value holds until the next point */
 };
 struct page_plot {
 	const char *title, *x_label, *y_label;

@@ -5,7 +5,7 @@
 
 int step_again(const struct call *c, const struct again *with, struct diag *d)
 {
-	/* a step is the first member of its step_plan */
+	/* this cast is valid because a step is the first member of its step_plan */
 	const struct step_plan *p = (const struct step_plan *)(const void *)c->step;
 	struct call again = *c;
 

@@ -17,8 +17,8 @@ struct again {
 	struct arena *(*values)(const struct call *, uint32_t out);
 };
 /*
- * For observers, after the step of call c has ended: runs the step again with the call's workspace. Returns 0 or
- * -code.
+ * Runs the step of call c again with the call's workspace. Observers may call this after the step has ended. Returns
+ * 0 or -code.
  */
 int step_again(const struct call *c, const struct again *with, struct diag *d);
 

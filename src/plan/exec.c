@@ -13,7 +13,7 @@ struct moving {
 	struct arena values; /* blobs and items */
 };
 
-/* The `alloc` of a call: gives output i memory for a tensor of this type and shape. */
+/* Implements `alloc` of a call: gives output i memory for a tensor of this type and shape. */
 static int moving_alloc(const struct call *c, uint32_t i, enum dtype t, const struct shape *s)
 {
 	struct binding *b = c->owner;
@@ -55,7 +55,9 @@ static struct arena *moving_values(const struct call *c, uint32_t i)
 	return &b->moving[c->out[i] - b->tensors].values;
 }
 
-/* Before a dynamic step: frees the strings and items of the last run, and resets the shapes that it has set. */
+/*
+ * Call before a dynamic step. Frees the strings and items that the last run made, and resets the shapes that it set.
+ */
 static void clear_dynamic_outputs(const struct call *c)
 {
 	struct binding *b = c->owner;
@@ -70,7 +72,7 @@ static void clear_dynamic_outputs(const struct call *c)
 	}
 }
 
-/* After a dynamic step: fails if the kernel has left a dimension of an output unknown. */
+/* Call after a dynamic step. Fails if the kernel has left a dimension of an output unknown. */
 static int check_output_shapes(const struct call *c)
 {
 	for (uint32_t i = 0; c->step->dynamic && i < c->step->nout; i++)
@@ -274,7 +276,7 @@ static void slab_free(struct instance *x, struct slab *slab, int device)
 	slab->pending = false; /* the backend's free waits for the device */
 }
 
-/* Bytes that the largest cached plan of the position needs. */
+/* Returns the number of bytes that the largest cached plan of the position needs. */
 static size_t slab_need(const struct instance *x, uint32_t position, int device)
 {
 	size_t most = 0;
@@ -427,7 +429,10 @@ static int (*choose_exec(const struct runtime *rt))(struct binding *, struct dia
 	return exec_plain;
 }
 
-/* A lost device that only a wait notices may be the fault of any queued step: the hint says which steps were queued. */
+/*
+ * If only a wait notices that the device was lost, any queued step may be at fault. Adds a hint that names the queued
+ * steps.
+ */
 static int hint_lost_steps(const struct binding *b, int err, struct diag *d)
 {
 	const struct segment *s = b->s;

@@ -10,7 +10,7 @@ struct movable {
 	size_t bytes, offset;
 };
 
-/* A segment's pointers: tensors, calls, and the slabs in which they lie. */
+/* The pointers of a segment: to its tensors, its calls, and the slabs in which the tensors lie. */
 struct binding {
 	struct arena arena;
 	struct instance *x;

@@ -29,7 +29,9 @@ int faults_open(struct runtime *rt, bool (*is_backend)(const char *name), struct
 #include <string.h>
 #include <unistd.h>
 
-enum { GROW_RUNS = 50 }; /* runs after which `grow` leaks no more, like an arena that is full */
+enum {
+	GROW_RUNS = 50
+}; /* number of runs after which `grow` stops leaking, like an arena that is full */
 
 struct fault_spec;
 /* A kind of fault. Each of the three functions may be NULL. */
@@ -167,7 +169,7 @@ static int fail_with_e_run(struct fault *f, const struct call *c)
 	return call_fail(c, E_RUN, "a step that runs", "a planted failure");
 }
 
-/* Number of elements in memory, including the padding of blocked layouts. */
+/* Returns the number of elements in memory, including the padding of blocked layouts. */
 static int64_t stored_elements(const struct tensor *t)
 {
 	unsigned bits = dtype_bits(tensor_dtype(t));
@@ -239,7 +241,7 @@ static int perturb_reproducibly(struct fault *f, const struct call *c, struct te
 static int perturb_randomly(struct fault *f, const struct call *c, struct tensor *t)
 {
 	(void)c;
-	/* two runs may read the same time if the clock is coarse: the number of the run tells them apart */
+	/* two runs may read the same time if the clock is coarse, so the number of the run is added */
 	perturb_elements(f, t, mix_bits(clock_ns() ^ (uint64_t)getpid() << 32) + f->spec->runs);
 	return 0;
 }
@@ -348,7 +350,7 @@ static int change_output(struct fault *f, const struct call *c, struct tensor *t
 
 static int run_with_faults(const struct call *c)
 {
-	/* a step is the first member of its step_plan */
+	/* this cast is valid because a step is the first member of its step_plan */
 	struct fault *first = ((const struct step_plan *)(const void *)c->step)->fault;
 	bool ran = false;
 	int err = 0;
@@ -428,7 +430,7 @@ static bool is_known_where(const char *where)
 	return false;
 }
 
-/* Parses NODE:KIND[=VALUE][@WHERE]. The last colon separates NODE, as node names may contain colons themselves. */
+/* Parses NODE:KIND[=VALUE][@WHERE]. The last colon ends NODE, because node names may contain colons themselves. */
 static int parse_fault(struct runtime *rt, char *text, bool (*is_backend)(const char *name),
 		       struct diag *d)
 {

@@ -29,7 +29,7 @@ void faults_close(struct runtime *rt);
 /* Wraps the step of the node at position `at` of the order if INFER_FAULT names it. */
 int fault_plant(struct instance *x, struct segment *s, struct step_plan *p, uint32_t at,
 		struct diag *d);
-/* Whether the step may be part of a CUDA graph: it has no fault, or one that only launches. */
+/* Whether the step may be part of a CUDA graph, because it has no fault or only a fault that launches kernels. */
 bool fault_replays(const struct step_plan *p);
 #else
 static inline bool fault_replays(const struct step_plan *p)

@@ -67,7 +67,7 @@ static bool same_contents(const struct instance *x, const struct tensor *t, cons
 	return same;
 }
 
-/* Whether the plan's conditions hold for the values of this run. */
+/* Whether the conditions of the segment's plan hold for the values of this run. */
 static bool segment_fits(const struct instance *x, const struct segment *s)
 {
 	for (uint32_t i = 0; i < s->nconditions; i++) {

@@ -356,7 +356,10 @@ static uint32_t reorder_to_layout(struct lower *l, uint32_t slot, enum layout la
 	return *p->out;
 }
 
-/* Changes *slot to one that has the value on this device: the same, a copy made before, or the output of a new Copy step. */
+/*
+ * Replaces *slot by a slot that has the value on this device: the same slot, a copy made before, or the output of a
+ * new Copy step.
+ */
 static int move_to_device(struct lower *l, uint32_t *slot, int device)
 {
 	struct segment *s = l->s;

@@ -46,7 +46,8 @@ static bool lives_overlap(const struct block *a, const struct block *b)
 }
 
 /*
- * Returns the lowest offset at which b overlaps no block that lives at the same time. placed[] is sorted by offset.
+ * Returns the lowest offset at which b overlaps no block that lives at the same time. The array placed[] is sorted by
+ * offset.
  */
 static size_t lowest_gap(struct block *const *placed, uint32_t n, const struct block *b)
 {

@@ -26,7 +26,8 @@ struct observer {
 
 /* What a session and all its instances share. */
 struct runtime {
-	const struct backend *backend; /* where nodes run; those that it does not support run on the host */
+	/* backend on which nodes run; nodes that it does not support run on the host */
+	const struct backend *backend;
 	const struct backend *cpu; /* the host's backend; equals `backend` in a session without a device */
 	struct device *device;	 /* of backend */
 	struct device *host;	 /* of cpu */
@@ -46,10 +47,11 @@ struct runtime {
 /* A planned step, for reports. */
 struct step_report {
 	const struct origin *from;
-	const char *op;	    /* operator that runs, qualified */
-	const char *kernel; /* "reorder", "reference" or the operator's fast kernel: see kernel flags */
+	const char *op; /* operator that runs, qualified */
+	/* name of the kernel: "reorder", "reference" or the operator's fast kernel; see kernel flags */
+	const char *kernel;
 	bool reference, dynamic, nop, reorder, copy;
-	bool host; /* runs on the host although the session has a device */
+	bool host; /* the step runs on the host although the session has a device */
 	/* number of the CUDA graph that replays the step, from 1; 0 if the step is launched by itself */
 	uint32_t graph;
 	size_t out_bytes, workspace;

@@ -11,7 +11,7 @@
 
 /* Where a slot's bytes come from. */
 enum place {
-	PLACE_CONST,	/* initializer, or a value known when the plan was made */
+	PLACE_CONST,	/* an initializer, or a value that was known when the plan was made */
 	PLACE_EXTERNAL, /* an input of the graph, or made by an earlier segment */
 	PLACE_SLAB,	/* at an offset of the slab */
 	PLACE_VIEW,	/* shares the bytes of another slot, whose address is planned */
@@ -19,16 +19,15 @@ enum place {
 	PLACE_RUN,
 };
 
-/* One tensor of a segment: a value in one layout. Steps name slots, not values. */
+/* A slot is one tensor of a segment: a value in one layout. Steps refer to slots, not to values. */
 struct slot_plan {
 	uint32_t value;
 	struct tensor desc; /* type, shape, layout and bytes; of a constant also the data */
 	enum place place;
 	uint32_t root; /* for PLACE_VIEW the slot that owns the bytes; otherwise the slot itself */
 	size_t offset; /* PLACE_SLAB */
-	uint32_t born,
-		/* first and last step that use the slot; `dies` is nsteps if it is used after the last step */
-		dies;
+	/* first and last step that use the slot; `dies` is nsteps if it is used after the last step */
+	uint32_t born, dies;
 	bool keep; /* outlives the segment */
 	/* only for PLACE_EXTERNAL: each run copies the value to `offset` in the host's pinned slab */
 	bool staged;

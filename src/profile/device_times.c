@@ -48,8 +48,8 @@ struct device_times {
 	size_t steps,
 		expected;  /* number of top-level steps of this run so far, and of the run before */
 	uint64_t queueing; /* ns that it took to queue the run before */
-	uint64_t until,
-		over; /* clock_ns: when a hold ends by itself; when it was ended, 0: not before `until` */
+	uint64_t until;	   /* clock_ns at which a hold ends by itself */
+	uint64_t over; /* clock_ns at which the hold was ended; 0 if nobody ended it before `until` */
 };
 
 /* ---- marks in the stream */
@@ -279,7 +279,10 @@ void device_times_leave(struct device_times *t, uint64_t tag, bool device)
 		release(t);
 }
 
-/* Ends a hold that the run did not end. A run that waits for the device halfway only goes on when the hold times out: after MAX_MISSES of them, runs are not held any more. */
+/*
+ * Ends a hold that the run did not end. A run that waits for the device halfway only goes on when the hold times out.
+ * After MAX_MISSES such runs, runs are not held any more.
+ */
 static void end_hold(struct device_times *t)
 {
 	if (t->holding && !t->over) {

@@ -11,7 +11,7 @@
 
 struct device_times;
 
-/* Returns NULL if there is no device, or if its backend has no events. */
+/* Creates the timer of a session's device. Returns NULL if there is no device, or if its backend has no events. */
 struct device_times *device_times_new(const struct runtime *rt);
 void device_times_free(struct device_times *t);
 /* Starts or stops the use of CUPTI. Calibrates the events if CUPTI is not used. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of this process and of its device: at the end of each phase of a profile, and as samples over time. */
+/*
+ * Records the memory of this process and of its device at the end of each phase of a profile, and as samples over
+ * time.
+ */
 #ifndef PROFILE_MEMORY_TIMELINE_H
 #define PROFILE_MEMORY_TIMELINE_H
 

@@ -18,9 +18,8 @@ enum { MAX_DEPTH = 32, ROW_CACHE_SIZE = 1 << 12, MAX_EVENTS = 100000 };
 
 /* A device kernel that a row launches. */
 struct launch {
-	const char *theirs,
-		/* theirs: the pointer that the reader uses for the name, for lookups; name: our copy */
-		*name;
+	/* theirs: the pointer that the reader uses for the name, for lookups; name: our copy */
+	const char *theirs, *name;
 	uint64_t count, ns; /* of all runs that are kept */
 };
 
@@ -449,7 +448,10 @@ static void keep_device_event(struct node_times *n, const struct row *r, const s
 	extend_step_event(n, r, t);
 	if (!n->keep)
 		return;
-	/* kernels may overlap, but events of one track must not: the event begins when the kernel before has ended */
+	/*
+	 * kernels may overlap, but events of one track must not, so the event begins when the previous kernel has
+	 * ended
+	 */
 	struct node_event e = {.start = t->start + t->ns - t->alone,
 			       .ns = t->alone,
 			       .name = a->name ? kernel_short_name(a->name, &n->arena)

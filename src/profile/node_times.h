@@ -49,7 +49,7 @@ void node_times_record(const struct node_times *n, const struct segment_report *
  * are.
  */
 void node_times_copies(const struct node_times *n, double *in, double *out);
-/* Fills only the FLOPs and bytes of a run. */
+/* Fills only the record's FLOPs and bytes of a run. */
 void node_times_work(const struct node_times *n, struct record *r);
 
 /* Events of a trace; times are nanoseconds of clock_ns. */

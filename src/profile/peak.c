@@ -11,9 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sides of the square matrices, bytes of the copies, and how often both are repeated. */
+/*
+ * The sides of the square matrices, the bytes of the copies, and the number of times that products and copies are
+ * repeated.
+ */
 enum {
-	/* enough work for few threads, and so short that some products are undisturbed on a busy machine */
+	/*
+	 * large enough to keep a few threads busy, and so small that some products are undisturbed on a busy machine
+	 */
 	SMALL_SIDE = 512,
 	MAX_THREADS_OF_SMALL_SIDE = 8,
 	HOST_SIDE = 1024,

@@ -5,7 +5,7 @@
 #include "plan/plan.h"
 
 struct peak {
-	double flops, bytes; /* per second; 0: could not be measured */
+	double flops, bytes; /* peak rates per second; 0 if they could not be measured */
 };
 /* Measures the peak rates, which takes about a third of a second. rt is the runtime of a session that has run. */
 struct peak peak_measure(const struct runtime *rt);

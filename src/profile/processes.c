@@ -19,8 +19,8 @@ enum { POLL_MS = 100, MAX_RECORD_BYTES = 1 << 30 };
 
 /* Memory that parent and child share while the child measures. */
 struct progress {
-	_Atomic bool stop;   /* set by the parent: the child shall end its measurement */
-	_Atomic double done; /* set by the child: the part that is done, 0 to 1 */
+	_Atomic bool stop; /* set by the parent: the child shall end its measurement */
+	_Atomic double done; /* set by the child: the part of the measurement that is done, from 0 to 1 */
 	/*
 	 * Set by the child: the name of its current step. The text is a constant of the program, whose address is the
 	 * same in parent and child.
@@ -101,7 +101,8 @@ static void measure_and_write(void *arg, FILE *out)
 
 /*
  * Reads the child's text to its end, and reports the child's progress as `base` plus `share` times the part that is
- * done. After the caller asks to stop, the child is still read: it writes what it has measured.
+ * done. The child is still read after the caller asks to stop, because it then writes the samples that it has
+ * measured.
  */
 static void follow_child(const struct profile_job *job, struct progress *progress,
 			 struct child *child, double base, double share)

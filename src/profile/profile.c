@@ -32,8 +32,8 @@ enum {
 	MIN_UNDISTURBED_RUNS = 12, /* for a gate; see PATIENCE */
 	MAX_RUNS = 500000,	   /* kept, of all lanes */
 	MAX_LANES = 256,
-	REFERENCE_SHOTS = 4, /* times that each reference workload is measured in a row */
-	COPY_RUNS = 20	     /* observed runs that measure copies to and from the device */
+	REFERENCE_SHOTS = 4, /* number of times that each reference workload is measured in a row */
+	COPY_RUNS = 20 /* number of observed runs that measure copies to and from the device */
 };
 
 /* On a busy machine a loop goes on for up to PATIENCE times its duration, until enough runs were undisturbed. */
@@ -117,7 +117,7 @@ static bool report_progress(struct bench *b, uint64_t now, double done, const ch
 
 /* ---- runs */
 
-/* At least 1 ns even if the clock has not moved, so that rates stay finite. */
+/* Returns the ns since `start`, and at least 1 even if the clock has not moved, so that rates stay finite. */
 static uint64_t elapsed_since(uint64_t start)
 {
 	uint64_t ns = clock_ns() - start;
@@ -601,7 +601,10 @@ static int observe(struct bench *b, struct node_times *n, int64_t runs)
 	return rc;
 }
 
-/* Nodes are observed at the first point of a sweep only. Copies depend on the sizes, and are measured at each point. */
+/*
+ * Makes the observed runs of a point. Nodes are observed only at the first point of a sweep, but copies depend on the
+ * sizes, and are measured at each point.
+ */
 static int observe_point(struct bench *b, struct record_point *p)
 {
 	int rc = 0;

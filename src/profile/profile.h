@@ -17,7 +17,7 @@ struct profile_job {
 	const struct input_request *request;
 	const struct sweep *sweep; /* a sweep without points means one point, with the sizes of the request */
 	int64_t iterations; /* 0: by duration */
-	double duration;    /* seconds for each point; 0: by iterations */
+	double duration;    /* seconds for each point; 0 if `iterations` decides */
 	int64_t warm_runs;
 	double warm_time; /* seconds */
 	int64_t sessions; /* side by side */

@@ -48,7 +48,7 @@ struct record_kernel {
 struct record_node {
 	const char *name, *op, *kernel, *place;
 	const char *fused; /* names of the nodes that were fused into it, such as "a, b"; or NULL */
-	int64_t depth;	   /* nesting in bodies of control flow; 0: none */
+	int64_t depth;	   /* nesting depth in bodies of control flow; 0 if not in a body */
 	double calls;	   /* per run */
 	const double *time; /* seconds in each observed run, without the nodes of its bodies */
 	size_t n;
@@ -67,8 +67,8 @@ struct record_node {
 struct record_point {
 	const char *label;  /* "batch=4"; "" without a sweep */
 	const double *size; /* indexed by dimension of the sweep */
-	double prepare,
-		first; /* seconds of planning for a new shape, and of the first run with this shape */
+	/* seconds of planning for a new shape, and of the first run with this shape */
+	double prepare, first;
 	/* duration and start of each run; `start` counts from the begin of the measurement */
 	const double *time, *start;
 	const double *delay; /* for each run the seconds that threads waited for a core; NULL if not known */
@@ -126,7 +126,7 @@ struct record {
 	/* seconds for which the device was held until a run was queued; these are not part of the observed run */
 	double held;
 	double peak_flops, peak_bytes; /* measured peak rates per second; 0 if not measured */
-	double flops, bytes;	       /* of a run, as far as known */
+	double flops, bytes;	       /* work of a run, as far as known */
 	struct record_timeline timeline;
 	struct record_clocks clocks;
 	/* samples of each reference workload, in seconds; indexed by enum reference_kind */

@@ -20,9 +20,9 @@ enum {
 struct reference_work {
 	size_t words; /* of data of each thread */
 	uint64_t *data;
-	double sink[MAX_SINKS]; /* results are stored so that the compiler keeps the work */
+	double sink[MAX_SINKS]; /* results are stored here so that the compiler does not remove the work */
 	enum reference_kind kind;
-	bool write; /* write in this turn of an exchange; if false, read */
+	bool write; /* threads write in this turn of an exchange; if false, they read */
 };
 
 struct reference_work *reference_work_new(void)
