@@ -17,8 +17,8 @@ struct arg_job {
 };
 
 /*
- * Whether b replaces a as the extremum. As in numpy, NaN ranks before every number. If `last`, the last of several
- * equal elements wins.
+ * Returns whether value b replaces value a as the extremum. As in numpy, NaN ranks before every number. If `last`, the
+ * last of several equal elements wins.
  */
 static inline bool replaces_best(double a, double b, bool min, bool last)
 {

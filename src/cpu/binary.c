@@ -66,8 +66,8 @@ static double floor_mod(double a, double b)
 	return (r < 0) != (b < 0) ? r + b : r;
 }
 /*
- * fmodf with a single division in double. The result is exact if the quotient is below 2^28: its product with a 24-bit
- * float then fits into the 53 bits of a double.
+ * Computes fmodf with a single division in double. The result is exact if the quotient is below 2^28, because the
+ * product of the quotient and a 24-bit float then fits into the 53 bits of a double.
  */
 static inline float quick_fmodf(float a, float b)
 {

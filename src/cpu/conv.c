@@ -253,8 +253,8 @@ struct col2im_job {
 };
 
 /*
- * Col2Im for the planes begin..end-1: adds each element of the column matrix to the image element from which im2col
- * would have read it.
+ * Computes Col2Im for the planes begin..end-1: adds each element of the column matrix to the image element from which
+ * im2col would have copied that matrix element.
  */
 #define COL2IM(name, T)                                                                             \
 	static void name(void *arg, int64_t begin, int64_t end, int thread)                         \

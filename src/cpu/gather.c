@@ -47,7 +47,7 @@ struct gather_job {
 	const void *index;
 	bool wide;
 	int64_t n, count; /* size of the axis; number of indices */
-	size_t run;	  /* bytes of the dims after the axis, which one index selects */
+	size_t run;	  /* number of adjacent bytes that one index selects */
 };
 
 #define GATHER_LOOP(type)                                                                          \

@@ -223,7 +223,10 @@ static int batch_norm_run(const struct call *c)
 
 /* ---- InstanceNormalization, GroupNormalization ----------------------------------------------- */
 
-/* Normalization over groups: each group is `per` channels of `inner` elements, dense in memory. */
+/*
+ * Arguments of a normalization over groups. A group is `per` channels of `inner` elements, dense in
+ * memory.
+ */
 struct group_job {
 	enum dtype t;
 	const void *x;

@@ -330,7 +330,8 @@ struct block_gather {
 	int64_t bits; /* bits of an element if uint8 data packs several per byte, otherwise 0 */
 	/* number of elements before, along and after the gathered axis; number of indices */
 	int64_t rows, dim, inner, picked;
-	int64_t qdim, blocks, block;  /* quantized axis: size, number of blocks, block size */
+	/* size of the quantized axis; number and size of its blocks */
+	int64_t qdim, blocks, block;
 	struct shape data;	      /* shape of the data when unpacked */
 	int64_t scale_step[MAX_RANK]; /* strides of the scales; 0 along broadcast dimensions */
 	int qaxis;

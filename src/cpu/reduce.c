@@ -781,7 +781,7 @@ static int axes_mask(const struct call *c, uint32_t *mask)
 	return 0;
 }
 
-/* Reduction of an empty tensor: every output is the start value of its reduction. */
+/* Reduces an empty tensor: sets every output to the start value of the reduction. */
 static void reduce_empty(struct plan *p, int64_t outputs)
 {
 	p->count = 0;

@@ -197,7 +197,10 @@ static void integers_to_real(void *arg, int64_t begin, int64_t end, int thread)
 			((double *)w->real)[i] = elem_f64(d, w->t->data, i);
 }
 
-/* The elements of t as f32 or f64 (see in_f32). An f32 or f64 tensor is used without a copy. */
+/*
+ * Returns the elements of t as f32 or f64 (see in_f32). An f32 or f64 tensor is used without a
+ * copy.
+ */
 static const void *real_in(struct scratch *s, const struct tensor *t)
 {
 	enum dtype d = tensor_dtype(t);

@@ -26,8 +26,8 @@ struct rows {
 	struct tensor *mean, *inverse, *sum; /* NULL: not wanted */
 	float *scratch;
 	/*
-	 * EmbedLayerNormalization: each row is the sum of one row of each of `tables` tables. gather
-	 * sets *table to the k-th table and returns the index of its row.
+	 * EmbedLayerNormalization: each row is the sum of one row of each of `tables` tables. gather sets *table to
+	 * the k-th table and returns the index of the row to add from that table.
 	 */
 	int64_t (*gather)(const struct rows *r, int64_t row, int k, const struct tensor **table);
 	const struct call *call;

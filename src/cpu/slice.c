@@ -327,7 +327,7 @@ static void pad_piece(void *arg, int64_t begin, int64_t end, int thread)
 	const struct pad *p = j->p;
 	int last = p->rank - 1;
 	size_t unit = (size_t)p->unit * j->size;
-	/* output indices lo..hi-1 of a row are copies of consecutive inputs */
+	/* elements lo..hi-1 of an output row are copies of consecutive input elements */
 	int64_t lo = greater(p->begin[last] + p->low[last], 0), hi = lo + greater(p->core[last], 0);
 
 	(void)thread;
