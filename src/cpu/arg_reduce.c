@@ -17,8 +17,8 @@ struct arg_job {
 };
 
 /*
- * Whether b replaces a as the extremum. As in numpy, NaN ranks before every number. last: of equal elements the last
- * one wins.
+ * Returns whether value b replaces value a as the extremum. As in numpy, NaN ranks before every number. If `last`, the
+ * last of several equal elements wins.
  */
 static inline bool replaces_best(double a, double b, bool min, bool last)
 {
@@ -95,8 +95,8 @@ static int64_t arg_row_f32(const struct arg_job *j, const float *x, int64_t n)
 }
 
 /*
- * The tensor is seen as [outer, n, inner], with n along the axis. Finds, for outer index o, the row of the extremum of
- * each of the `inner` columns; for the types that compute in fp32.
+ * Views the tensor as [outer, n, inner], with n along the axis. For outer index o, finds the row index of the extremum
+ * of each of the `inner` columns. Serves the types that are computed in fp32.
  */
 static void arg_columns(const struct arg_job *j, int64_t o)
 {
@@ -127,7 +127,7 @@ static void arg_columns(const struct arg_job *j, int64_t o)
 typedef float v4f __attribute__((vector_size(16)));
 typedef int32_t v4i __attribute__((vector_size(16)));
 
-enum { ARG_WIDTH = 256, ARG_LANES = 4 }; /* columns of a task, and of a vector */
+enum { ARG_WIDTH = 256, ARG_LANES = 4 }; /* number of columns of a task, and of a SIMD vector */
 
 /*
  * Writes to y the row index of the extremum of each of w fp32 columns; the first column begins at x. w must be a

@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-/* Sets the sizes in `a` from the shapes of Q, K, V and past_key (NULL: the node has no past). */
+/* Sets the sizes in `a` from the shapes of Q, K, V and past_key (NULL if the node has no past). */
 static void set_sizes(const struct attention *p, const struct shape *q, const struct shape *k,
 		      const struct shape *v, const struct shape *past, struct heads *a)
 {
@@ -63,8 +63,8 @@ static const void *convert_mask(enum gemm_type real, const struct tensor *mask, 
 }
 
 /*
- * Reads nonpad_kv_seqlen, the number of valid keys of each batch. Without past_key the queries belong to the last of
- * these keys, so the position of query 0 is (valid keys - queries).
+ * Reads nonpad_kv_seqlen, the number of valid keys of each batch. Without past_key, the queries stand at the positions
+ * of the last valid keys, so query 0 has the position (valid keys - queries).
  */
 static int set_valid_keys(const struct call *c, const struct tensor *pad, struct heads *a,
 			  struct scratch *s)
@@ -86,7 +86,8 @@ static int set_valid_keys(const struct call *c, const struct tensor *pad, struct
 
 /*
  * Sets the views of Q, K, V and Y. If the node has a past or returns the present, the new keys and values are appended
- * to the past first; *key and *value are then the result (present_key and present_value), otherwise NULL.
+ * to the past first; *key and *value then point to the result (present_key and present_value). Otherwise both are
+ * NULL.
  */
 static void set_operands(const struct call *c, struct heads *a, void **key, void **value,
 			 struct scratch *s)

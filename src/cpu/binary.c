@@ -66,14 +66,14 @@ static double floor_mod(double a, double b)
 	return (r < 0) != (b < 0) ? r + b : r;
 }
 /*
- * fmodf with a single division in double. The result is exact if the quotient is below 2^28: its product with a 24-bit
- * float then fits into the 53 bits of a double.
+ * Computes fmodf with a single division in double. The result is exact if the quotient is below 2^28, because the
+ * product of the quotient and a 24-bit float then fits into the 53 bits of a double.
  */
 static inline float quick_fmodf(float a, float b)
 {
 	double x = (double)fabsf(a), y = (double)fabsf(b), q = x / y;
 
-	if (!(q < 0x1p28) || isinf(b)) /* the quotient is too large or NaN, or 0 * infinity would follow */
+	if (!(q < 0x1p28) || isinf(b)) /* q is too large or NaN, or q * y would be 0 * infinity */
 		return fmodf(a, b);
 	double r = x - (double)(int64_t)q * y;
 	r = r < 0 ? r + y : r; /* r is negative if the division rounded q up to an integer */
@@ -126,10 +126,10 @@ BIN(bias_gelu_tanh_f64, double, double, double, function_f64[VF_GELU_TANH](a + b
 	[DT_I8] = f##_i8, [DT_I16] = f##_i16, [DT_I32] = f##_i32, [DT_I64] = f##_i64,              \
 	[DT_U8] = f##_u8, [DT_U16] = f##_u16, [DT_U32] = f##_u32, [DT_U64] = f##_u64
 
-/* How an operator computes: with a row of the SIMD table, or with a loop of this file for each type. */
+/* Tells how an operator is computed: with a row of the SIMD table, or with a loop of this file for each type. */
 struct how {
 	const char *op;
-	int bin;	 /* row of the SIMD table (enum vbin); -1: none */
+	int bin;	 /* row of the SIMD table (enum vbin), or -1 if there is none */
 	bool swap;	 /* the operands are exchanged */
 	bool gives_bool; /* the output type is bool */
 	bool heavy;	 /* an element costs about as much as exp */
@@ -201,7 +201,7 @@ static const struct how *find_op_loops(const struct node *n)
 struct binary {
 	const struct how *how;
 	simd_bin *loop;	       /* computes in type `with` */
-	enum dtype ta, tb, to; /* of the inputs and the output */
+	enum dtype ta, tb, to; /* types of the two inputs and the output */
 	enum dtype with;
 	int64_t grain;
 };
@@ -236,7 +236,10 @@ static void convert_elements(enum dtype t, const void *src, int64_t n, enum dtyp
 	}
 }
 
-/* Computes n elements when an operand is not of the compute type: converts each block, runs the loop, converts back. */
+/*
+ * Computes n elements if an operand does not have the compute type: converts each block to that type, runs the loop
+ * and converts the result to the output type.
+ */
 static void binary_loop_converted(const struct binary *b, const void *pa, const void *pb, void *y,
 				  int64_t n)
 {
@@ -320,7 +323,9 @@ static bool has_no_strings(const struct site *s, struct why *w)
 
 /* ---- Pow: mixed types, small integer exponents ----------------------------------------------- */
 
-/* An integer base with a float exponent, for which there is no loop: computes each element in double. */
+/*
+ * Raises an integer base to a float exponent. There is no loop for these types, so each element is computed in double.
+ */
 static void pow_mixed(void *arg, const void *const *in, void *out, int64_t n)
 {
 	const struct binary *b = arg;
@@ -329,7 +334,7 @@ static void pow_mixed(void *arg, const void *const *in, void *out, int64_t n)
 		elem_set_f64(b->ta, out, i, pow(elem_f64(b->ta, in[0], i), elem_f64(b->tb, in[1], i)));
 }
 
-/* x raised to a constant exponent of 2, 3 or -1 */
+/* Arguments of pow_piece, which raises x to a constant exponent of 2, 3 or -1. */
 struct pow_job {
 	const struct binary *b;
 	simd_map *map;
@@ -389,7 +394,10 @@ static int many_reshape(struct site *s, struct step *step, struct diag *d)
 	b->ta = b->tb = b->to = site_type(s, 0);
 	choose_loop(b);
 	step->state = b;
-	/* For narrow float types the intermediate result stays in fp32, in the workspace, so that it is rounded only once. */
+	/*
+	 * For narrow float types the intermediate result stays in fp32, in the workspace, so that the result is
+	 * rounded only once.
+	 */
 	if (b->with != b->ta && y) {
 		size_t bytes;
 		if (!tensor_bytes(DT_F32, &y->shape, LAYOUT_BLOCK16, &bytes))
@@ -479,7 +487,7 @@ static bool where_strings_accepts(const struct site *s, struct why *w)
 	return site_type(s, 1) == DT_STRING || refuse(w, "no strings");
 }
 
-/* Offset of the element that output element k reads in an operand with these broadcast strides. */
+/* Returns the offset of the element that output element k reads in an operand with these broadcast strides. */
 static int64_t broadcast_index(const struct shape *out, const int64_t *strides, int64_t k)
 {
 	int64_t off = 0;

@@ -167,7 +167,7 @@ static bool is_narrow_float(enum dtype t)
 	return computes_in_f32(t);
 }
 
-/* Converts through fp32, a block at a time. Each type must be a narrow float or have loops from and to fp32. */
+/* Converts through fp32, a block at a time. Both types must be narrow floats or have loops from and to fp32. */
 static void cast_through_f32(const struct how *h, const void *x, void *y, int64_t begin, int64_t end)
 {
 	float f[BLOCK];
@@ -295,7 +295,7 @@ static bool involves_no_strings(const struct site *s, struct why *w)
 
 enum { MAX_NUMBER_TEXT = 48 };
 
-/* The number that results when the text is parsed and rounded to type t. */
+/* Returns the number that results when the text is parsed and rounded to type t. */
 static double parse_as_type(enum dtype t, const char *text)
 {
 	uint64_t bits = 0;

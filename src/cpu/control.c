@@ -5,20 +5,23 @@
  */
 #include "cpu/math/move.h"
 
-/* Memory of a held value (struct held in backend/turns.inc). */
+/* Memory of a held value, which outlives an iteration of the body (struct held in backend/turns.inc). */
 struct room {
 	void *data;
 	size_t bytes;
 	struct arena arena; /* used instead of data for strings, sequences, ... */
 };
-/* Stacked elements, stored unpacked (cpu/math/move.h): packed types take a byte per element, strings a struct text. */
+/*
+ * Elements of an output that is stacked over the iterations. They are stored unpacked (cpu/math/move.h): an element of
+ * a packed type takes a byte, a string takes a struct text.
+ */
 struct heap {
 	char *data;
 	size_t used, room;
 	struct arena text;
 };
 struct cut {
-	bool packed; /* elements of less than a byte; `copy` has them one per byte */
+	bool packed; /* the elements are smaller than a byte; `copy` holds one per byte */
 	struct strided view;
 	char *copy; /* all elements of the input, with the scanned axis in front */
 };
@@ -212,7 +215,10 @@ static int cut_start(const struct call *c, struct scanned *v, const struct tenso
 		strided_copy(&k->view, x->data, k->copy, dtype_bits(t) / 8);
 		return 0;
 	}
-	/* Unpack the elements into the second half of `copy`, then move the axis to the front into the first half. */
+	/*
+	 * Unpack the elements into the second half of `copy`, then copy them to the first half with the scanned axis
+	 * in front.
+	 */
 	unsigned bits = dtype_bits(t), per = 8 / bits;
 	char *wide = k->copy + n;
 	for (int64_t i = 0; i < n; i++)

@@ -20,8 +20,8 @@
 #include <string.h>
 
 /*
- * The inverse of window_at, for ConvTranspose: the index, over the first n axes, of the output to which kernel element
- * `tap` carries input o. Returns false if that output is cropped by the padding.
+ * The inverse of window_at, for ConvTranspose. Sets *row to the index, over the first n axes, of the output element to
+ * which kernel element `tap` maps input element o. Returns false if the padding crops that output element.
  */
 static bool transpose_window_at(const struct window *w, int n, const int64_t *o, const int64_t *tap,
 				int64_t *row)
@@ -38,7 +38,10 @@ static bool transpose_window_at(const struct window *w, int n, const int64_t *o,
 	return true;
 }
 
-/* How many output maps ConvTranspose computes at once, so that their matrix has at most about 256 Ki elements. */
+/*
+ * Returns the number of output maps that ConvTranspose computes at once, chosen so that their matrix has at most about
+ * 256 Ki elements.
+ */
 static int64_t transpose_maps_at_once(int64_t kernel, int64_t inputs, int64_t maps)
 {
 	int64_t one = kernel * inputs, n = one > 0 ? (1 << 18) / one : maps;
@@ -54,7 +57,10 @@ static size_t transpose_scratch(enum gemm_type t, int64_t kernel, int64_t inputs
 	return scratch_size(gemm_scratch_one(t)) + scratch_size(col * (t == GEMM_F32 ? 4 : 8));
 }
 
-/* The parameters of infer::Conv, which hold its activation; NULL for the ONNX operators, which have none. */
+/*
+ * Returns the parameters of infer::Conv, which hold its activation, or NULL for the ONNX operators, which have no
+ * activation.
+ */
 static const struct fused_conv *fused_conv_of(const struct node *n)
 {
 	return n->op->domain && !strcmp(n->op->domain, "infer") ? n->params : NULL;
@@ -88,7 +94,10 @@ struct causal {
 	bool silu;
 };
 
-/* Element i of a row: the first (kernel - 1) elements are the past state, or 0 without one; the others are the input. */
+/*
+ * Returns element i of a row. The first (kernel - 1) elements are the past state, or 0 if there is no past state; the
+ * following elements are the input.
+ */
 static float causal_at(const struct causal *c, int64_t row, int64_t i)
 {
 	int64_t state = c->kernel - 1;
@@ -244,8 +253,8 @@ struct col2im_job {
 };
 
 /*
- * Col2Im for the planes begin..end-1: adds each element of the column matrix to the image element from which im2col
- * would have read it.
+ * Computes Col2Im for the planes begin..end-1: adds each element of the column matrix to the image element from which
+ * im2col would have copied that matrix element.
  */
 #define COL2IM(name, T)                                                                             \
 	static void name(void *arg, int64_t begin, int64_t end, int thread)                         \

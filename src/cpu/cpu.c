@@ -24,7 +24,7 @@ static const struct kernel *const families[] = {
 #undef FAMILY
 };
 
-/* Writes the processor's model name, as Linux reports it in /proc/cpuinfo. */
+/* Writes the processor's model name, as Linux reports it in /proc/cpuinfo, to `out`. */
 static void read_cpu_name(char *out, size_t room)
 {
 	char line[256];
@@ -70,7 +70,11 @@ static void cpu_describe(const struct device *device, struct device_description 
 
 static struct device *cpu_open(int ordinal, const struct run_config *config, struct diag *d)
 {
-	static struct device host; /* has no state: only its address is used, as the handle of the host */
+	/*
+	 * The host has no state. Only the address of this struct is used, as the handle of the
+	 * host.
+	 */
+	static struct device host;
 	if (ordinal != 0) {
 		FAIL(d, E_DEVICE, .expected = "cpu", .actual = fmt(d, "cpu:%d", ordinal));
 		return NULL;

@@ -103,8 +103,8 @@ struct range_job {
 };
 
 /*
- * Integer range, in unsigned arithmetic so that it wraps. Even and odd elements are two independent sums, which run in
- * parallel; with four such sums gcc 12 generates wrong vector code.
+ * Computes an integer range, in unsigned arithmetic so that overflow wraps. Even and odd elements are two independent
+ * sums, which run in parallel; with four such sums gcc 12 generates wrong vector code.
  */
 #define RANGE(name, uint)                                                                          \
 	static void name(const struct range_job *j, int64_t begin, int64_t end)                    \
@@ -219,7 +219,7 @@ static int bernoulli_run(const struct call *c)
 	return 0;
 }
 
-/* Multinomial: draws class indices; the input holds the unnormalized log-probabilities of the classes. */
+/* Multinomial draws class indices. The input holds the unnormalized log-probabilities of the classes. */
 static int multinomial_run(const struct call *c)
 {
 	const struct multinomial *p = call_params(c);

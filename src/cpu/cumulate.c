@@ -15,9 +15,9 @@ struct cum_job {
 };
 
 /*
- * Cumulative sum or product for outer index o of a tensor seen as [outer, n, inner], with n along the axis. If inner
- * is 1 the running value stays in a register; otherwise each output row of `inner` elements is computed from the row
- * before. U is the type of the arithmetic: unsigned for integers, so that they wrap.
+ * Computes the cumulative sum or product for outer index o of a tensor seen as [outer, n, inner], with n along the
+ * axis. If inner is 1 the running value stays in a register; otherwise each output row of `inner` elements is computed
+ * from the row before. U is the type of the arithmetic: unsigned for integers, so that they wrap.
  */
 #define CUM(t, T, U)                                                                               \
 	static void cum_##t(const struct cum_job *j, int64_t o)                                    \
@@ -50,7 +50,7 @@ CUM(u32, uint32_t, uint32_t)
 CUM(i64, int64_t, uint64_t)
 CUM(u64, uint64_t, uint64_t)
 
-/* For narrow float types: the running value stays in fp32, so that each output is rounded only once. */
+/* Serves narrow float types. The running value stays in fp32, so that each output is rounded only once. */
 static void cum_narrow(const struct cum_job *j, int64_t o)
 {
 	int64_t n = j->s.n, inner = j->s.inner;

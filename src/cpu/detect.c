@@ -8,14 +8,18 @@
 
 #include <string.h>
 
-/* Each class of each batch is handled separately: a heap returns its boxes in order of falling score. */
+/*
+ * Arguments of NonMaxSuppression. Each class of each batch is handled separately: a heap returns
+ * the boxes of the class in order of falling score.
+ */
 struct nms_job {
 	const float *boxes, *scores;
-	int64_t classes, n, most; /* n: boxes; most: picked boxes per class at most */
+	/* n is the number of boxes, most the limit of picked boxes per class */
+	int64_t classes, n, most;
 	float iou, score;
 	bool center, filter;
 	int32_t *picked; /* [batches * classes, most] */
-	int64_t *count;	 /* picked boxes of each batch and class */
+	int64_t *count;	 /* number of picked boxes of each batch and class */
 	int32_t *heaps;	 /* [threads, n] */
 	float *corners;	 /* [batches, n, 5]: y0, x0, y1, x1, area */
 };

@@ -31,7 +31,8 @@ struct product {
 	bool f64;
 	struct shape y; /* batch dims, rows, columns */
 	int64_t m, n, k, batches;
-	int64_t a_step[MAX_RANK], b_step[MAX_RANK]; /* strides over the batch dims, in matrices */
+	/* strides of A and B over the batch dims, in matrices */
+	int64_t a_step[MAX_RANK], b_step[MAX_RANK];
 	int64_t c_step[MAX_RANK]; /* strides of C over the dims of y, in elements */
 	const void *a, *b, *c, *r;
 	void *out;
@@ -57,8 +58,8 @@ static void set_product_sizes(struct product *p, struct shape a, struct shape b)
 }
 
 /*
- * Sets C's strides over the dims of p->y. C broadcasts to the node's output Y, which lacks the dim of 1 that a vector
- * operand has in p->y, so that dim gets stride 0.
+ * Sets C's strides over the dims of p->y. A vector operand has a dim of size 1 in p->y, but not in the node's output
+ * Y. C is broadcast to Y, so this dim gets stride 0.
  */
 static void set_addend_strides(struct product *p, const struct tensor *c, const struct tensor *a,
 			       const struct tensor *b)
@@ -165,7 +166,10 @@ static int gemm_any_run(const struct call *c)
 
 /* ---- infer::Attention ------------------------------------------------------------------------ */
 
-/* Strides of a tensor [B,S,H*D], whose rows have `columns` elements (3*H*D if Q, K and V are packed), or [B,H,S,D]. */
+/*
+ * Returns the strides of a tensor with shape [B,S,H*D] or [B,H,S,D]. With the first shape, a row has `columns`
+ * elements, which is 3*H*D if Q, K and V are packed.
+ */
 static struct attend_view head_strides(const struct shape *s, int64_t size, int64_t columns)
 {
 	if (s->rank == 3)
@@ -175,7 +179,10 @@ static struct attend_view head_strides(const struct shape *s, int64_t size, int6
 				    .row = s->dim[3]};
 }
 
-/* Sets sizes and strides; attention_run sets the data pointers. x: shapes of the inputs, NULL for absent inputs. */
+/*
+ * Sets sizes and strides; attention_run sets the data pointers. x holds the shapes of the inputs, with NULL for absent
+ * inputs.
+ */
 static void set_attend_sizes(struct attend *a, const struct fused_attention *p,
 			     const struct shape *const *x, const struct shape *y)
 {
@@ -301,8 +308,8 @@ static int addnorm_reshape(struct site *site, struct step *step, struct diag *d)
 	(void)d;
 	step->workspace = wide_workspace(site);
 	/*
-	 * Each row is read before it is written, so an output may use an input's memory: Y that of X, S that of R,
-	 * so that the second output never overwrites what the first one reads.
+	 * Each row is read before it is written, so an output may use the memory of an input: Y the memory of X, and S
+	 * the memory of R. The two outputs use different inputs, so that S never overwrites what Y is computed from.
 	 */
 	allow_inplace(step, 0, 0);
 	allow_inplace(step, 1, 1);

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdatomic.h>
 
-/* Index i of an array of int64 (if wide) or int32. */
+/* Returns element i of an index array, which has type int64 if `wide`, otherwise int32. */
 static inline int64_t index_at(const void *p, bool wide, int64_t i)
 {
 	return wide ? ((const int64_t *)p)[i] : ((const int32_t *)p)[i];
@@ -47,7 +47,7 @@ struct gather_job {
 	const void *index;
 	bool wide;
 	int64_t n, count; /* size of the axis; number of indices */
-	size_t run;	  /* bytes that one index selects: the dims after the axis */
+	size_t run;	  /* number of adjacent bytes that one index selects */
 };
 
 #define GATHER_LOOP(type)                                                                          \
@@ -126,7 +126,7 @@ struct along {
 	int rank, axis;
 	int64_t n;				 /* size of the data along the axis */
 	int64_t dim[MAX_RANK], stride[MAX_RANK]; /* dims of the index tensor; strides of the data */
-	int64_t rows, last; /* the index tensor as `rows` rows of `last` indices */
+	int64_t rows, last; /* the index tensor has `rows` rows of `last` indices */
 	bool wide;
 };
 
@@ -153,8 +153,8 @@ static int along_reshape(struct site *s, struct step *st, struct diag *d)
 }
 
 /*
- * Offset in the data that the coordinates of row r of the index tensor give. The coordinate along the axis is left out,
- * because the indices replace it.
+ * Returns the offset in the data that corresponds to the coordinates of row r of the index tensor. The coordinate
+ * along the axis is left out, because the indices replace that coordinate.
  */
 static int64_t along_row_offset(const struct along *a, int64_t r)
 {
@@ -198,8 +198,8 @@ static void gather_along(void *arg, int64_t begin, int64_t end, int thread)
 	struct along_job *j = arg;
 	const struct along *a = j->a;
 	/*
-	 * Index i at position k of a row selects element base + i * step + k * hop. If the axis is the last dim, the
-	 * position does not matter, so hop is 0.
+	 * In each row, the index i at position k selects data element base + i * step + k * hop. If the axis is the
+	 * last dim, i replaces the position, so hop is 0.
 	 */
 	int64_t step = a->stride[a->axis], hop = a->axis == a->rank - 1 ? 0 : 1;
 
@@ -256,7 +256,10 @@ static int gather_elements_run(const struct call *c)
 
 /* ---- reductions of scatter ----------------------------------------------------------------------------- */
 
-/* The helpers of reduce_any, which computes a[i] = reduce(a[i], b[k]). how: one of SCATTER_ADD to SCATTER_MIN. */
+/*
+ * reduce_f64 and reduce_i64 are helpers of reduce_any, which computes a[i] = reduce(a[i], b[k]). `how` is one of
+ * SCATTER_ADD to SCATTER_MIN.
+ */
 static double reduce_f64(int how, double a, double b)
 {
 	if (how == SCATTER_ADD)
@@ -318,7 +321,7 @@ static void reduce_any(enum dtype t, int how, void *a, int64_t i, const void *b,
 	}
 }
 
-/* Reduces the n elements of a from index i on with those of b from index k on. */
+/* Reduces n elements of a, from index i on, with n elements of b, from index k on. */
 static void reduce_span(enum dtype t, int how, void *a, int64_t i, const void *b, int64_t k, int64_t n)
 {
 	if (t == DT_F32 && how == SCATTER_ADD) {
@@ -353,7 +356,8 @@ struct scatter_job {
 	struct along_job j;
 	enum dtype type;
 	int how;
-	int64_t group; /* rows that may write to one element: a task handles all of them, in order */
+	/* number of rows that may write to the same element; one task handles these rows in order */
+	int64_t group;
 };
 
 static void scatter_row(struct scatter_job *s, int64_t r)
@@ -431,8 +435,8 @@ static int scatter_elements_core(struct mover *m)
 }
 
 /*
- * Reductions of types of less than a byte. move_run would unpack the elements to raw bits, which cannot be reduced;
- * this works on the packed data instead, element by element.
+ * Handles reductions of types of less than a byte. move_run would unpack the elements to raw bits, which cannot be
+ * reduced, so this function works on the packed data, element by element.
  */
 static int scatter_elements_packed(const struct call *c)
 {
@@ -477,10 +481,11 @@ static int scatter_elements_reshape(struct site *s, struct step *st, struct diag
 
 /* How the index tuples of GatherND and ScatterND select runs of contiguous elements of the data. */
 struct tuples {
-	int64_t q, count;	/* indices of a tuple; number of tuples */
-	int64_t run, per_batch; /* elements of a run; tuples of a batch */
+	int64_t q, count;	/* number of indices of a tuple; number of tuples */
+	int64_t run, per_batch; /* number of elements of a run; number of tuples of a batch */
 	int64_t batch_stride;
-	int64_t dim[MAX_RANK], stride[MAX_RANK]; /* of the data, for each index of a tuple */
+	/* sizes and strides of the data dims that the indices of a tuple select */
+	int64_t dim[MAX_RANK], stride[MAX_RANK];
 };
 
 static void tuples_set(struct tuples *t, const struct shape *x, const struct shape *i, int batch)
@@ -520,7 +525,10 @@ static int scatter_nd_reshape(struct site *s, struct step *st, struct diag *d)
 	return 0;
 }
 
-/* Offset of the run that tuple k selects, or -1 if one of its indices is out of range; *which is then its position. */
+/*
+ * Returns the offset of the run that tuple k selects. If an index of the tuple is out of range, returns -1 and sets
+ * *which to the position of that index.
+ */
 static int64_t tuple_offset(const struct tuples *t, const int64_t *index, int64_t k, int64_t *which)
 {
 	int64_t at = t->per_batch ? k / t->per_batch * t->batch_stride : 0;
@@ -622,7 +630,7 @@ static int scatter_nd_core(struct mover *m)
 	return 0;
 }
 
-/* Reductions of types of less than a byte: see scatter_elements_packed. */
+/* Handles reductions of types of less than a byte, as scatter_elements_packed does. */
 static int scatter_nd_packed(const struct call *c)
 {
 	const struct scatter_params *p = call_params(c);

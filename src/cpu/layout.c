@@ -169,14 +169,17 @@ static int space_to_depth_reshape(struct site *s, struct step *st, struct diag *
 
 /* ---- Tile ----------------------------------------------------------------------------------------- */
 
-/* The output dims as pairs of repeat count and size. A dim that is not repeated is joined with the dim before it. */
+/*
+ * Describes each output dim as a pair of a repeat count (rep) and an input size (n). A dim that is not repeated is
+ * merged with the dim before it.
+ */
 struct tile {
-	int lead; /* outer dims for which the strided view has no room */
+	int lead; /* number of outer dims for which the strided view has no room */
 	int64_t rep[MAX_RANK], n[MAX_RANK], in[MAX_RANK], out[MAX_RANK];
 	struct strided view;
 };
 
-enum { MAX_TILE_PAIRS = MAX_RANK / 2 }; /* pairs for which a strided view has room */
+enum { MAX_TILE_PAIRS = MAX_RANK / 2 }; /* number of pairs for which a strided view has room */
 
 static int tile_reshape(struct site *s, struct step *st, struct diag *d)
 {
@@ -253,8 +256,9 @@ static int tile_run(const struct call *c)
 /* ---- Concat ----------------------------------------------------------------------------------------- */
 
 struct concat {
-	int64_t outer, row; /* rows, and elements of an output row */
-	int64_t *part;	    /* by input: the elements that it adds to an output row */
+	int64_t outer, row; /* number of output rows; number of elements of an output row */
+	/* for each input, the number of elements that it adds to an output row */
+	int64_t *part;
 };
 
 static int concat_reshape(struct site *s, struct step *st, struct diag *d)
@@ -302,8 +306,8 @@ static void concat_band(const struct concat_job *j, int64_t begin, int64_t end)
 static void concat_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct concat_job *j = arg;
-	int64_t band =
-		move_grain(j->v->row * (int64_t)j->m->size); /* small enough to stay in the cache */
+	/* number of rows that together fit the cache */
+	int64_t band = move_grain(j->v->row * (int64_t)j->m->size);
 
 	(void)thread;
 	for (int64_t k = begin; k < end; k += band)

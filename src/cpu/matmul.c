@@ -591,8 +591,8 @@ static struct operand contract(struct einsum_job *j, const struct operand *a,
 }
 
 /*
- * Labels of operand k with the strides of its dimensions. If a label occurs twice (a diagonal), its
- * strides add up, so that one index moves along both dimensions.
+ * Returns the labels of operand k with the strides of its dimensions. If a label occurs twice (a
+ * diagonal), its strides add up, so that one index moves along both dimensions.
  */
 static struct operand operand_of(const struct einsum_job *j, int k, const struct shape *s,
 				 const void *data)
@@ -623,7 +623,10 @@ static struct operand operand_of(const struct einsum_job *j, int k, const struct
 	return o;
 }
 
-/* Returns the elements of t in the type of the computation: integers as u64, floats by wide_in. */
+/*
+ * Returns the elements of t in the type of the computation: integers are converted to u64, floats
+ * are converted by wide_in.
+ */
 static const void *convert_operand(struct einsum_job *j, const struct tensor *t, struct scratch *s)
 {
 	if (j->type != GEMM_U64)

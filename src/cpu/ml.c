@@ -255,13 +255,13 @@ static int feature_run(const struct call *c)
 /* ---- lookups: LabelEncoder, CategoryMapper, OneHotEncoder ------------------------------------------------------ */
 
 struct lookup {
-	struct map map;	 /* from the bytes of a key to its position */
+	struct map map;	 /* maps the bytes of a key to the position of the key */
 	enum dtype type; /* of the keys */
 };
 
 /*
- * Bytes of element i for use as a key: equal elements have equal bytes. Numbers are written to buf,
- * which holds 8 bytes; a string is returned in place.
+ * Returns the bytes of element i for use as a key; equal elements have equal bytes. The bytes of a
+ * number are written to buf, which holds 8 bytes; a string is returned without a copy.
  */
 static const char *key_bytes(const struct tensor *x, int64_t i, char *buf, size_t *n)
 {
@@ -309,7 +309,8 @@ static struct tensor *list_tensor(struct arena *a, enum dtype t, int64_t n, cons
 
 /*
  * Returns the list that the attributes contain as a tensor. If several lists may be present, `t`
- * selects the element type; with DT_NONE the first list counts. NULL: there is no such list.
+ * selects the element type; with DT_NONE the first list counts. Returns NULL if there is no such
+ * list.
  */
 static struct tensor *attribute_list(struct arena *a, enum dtype t, const struct texts *s,
 				     const struct ints *i, const struct floats *f)
@@ -325,7 +326,7 @@ static struct tensor *attribute_list(struct arena *a, enum dtype t, const struct
 
 struct encoder {
 	struct lookup keys;
-	const struct tensor *values; /* value of each key, by its position */
+	const struct tensor *values; /* the value of each key, at the position of the key */
 	const struct tensor *other;  /* one value, for keys that are not found */
 };
 

@@ -28,7 +28,7 @@ struct channel_job {
 	const void *x;
 	void *y;
 	int64_t channels, inner;
-	const float *mean, *scale, *shift; /* per channel: y = (x - mean) * scale + shift */
+	const float *mean, *scale, *shift; /* one per channel: y = (x - mean) * scale + shift */
 	const double *dmean, *dscale, *dshift;
 };
 
@@ -97,7 +97,7 @@ static void normalize_elements(void *arg, int64_t begin, int64_t end, int thread
 	}
 }
 
-/* Computes the mean and the variance of every channel of x in double. */
+/* Arguments for computing the mean and the variance of every channel of x in double. */
 struct stats_job {
 	enum dtype t;
 	const void *x;
@@ -159,7 +159,10 @@ static int batch_norm_reshape(struct site *s, struct step *step, struct diag *d)
 
 	if (!((const struct batch_norm *)s->node->params)->training_mode)
 		allow_inplace(step, 0, 0);
-	/* five doubles and three floats per channel are 13 floats; 16 leaves some spare */
+	/*
+	 * Five doubles and three floats per channel need the room of 13 floats; 16 leaves some
+	 * spare.
+	 */
 	return norm_workspace(s, step, d, 16 * c, 0);
 }
 
@@ -220,7 +223,10 @@ static int batch_norm_run(const struct call *c)
 
 /* ---- InstanceNormalization, GroupNormalization ----------------------------------------------- */
 
-/* Normalization over groups: each group is `per` channels of `inner` elements, dense in memory. */
+/*
+ * Arguments of a normalization over groups. A group is `per` channels of `inner` elements, dense in
+ * memory.
+ */
 struct group_job {
 	enum dtype t;
 	const void *x;
@@ -326,7 +332,7 @@ static int group_norm_run(const struct call *c)
 	return run_groups(c, &j, channels_of(s));
 }
 
-/* com.microsoft::GroupNorm with channels last; a task is one group of one image. */
+/* Arguments of com.microsoft::GroupNorm with channels last; a task is one group of one image. */
 struct nhwc_job {
 	const struct call *c;
 	int64_t pixels, channels, groups;

@@ -28,21 +28,23 @@ enum op_kind {
 	OP_MAP,	   /* applies a unary function of simd.h */
 	OP_BIN,	   /* applies a binary function of simd.h */
 	OP_POW,	   /* raises register a to the power of register b */
-	OP_ROWS,   /* register a * input mul + input add; both inputs are constant along a row */
+	/* computes register a * input mul + input add; both inputs are constant along a row */
+	OP_ROWS,
 };
 enum { NO_INPUT = 255 };
 struct op_code {
 	enum op_kind kind;
 	uint8_t fun;	   /* enum vfun, enum vbin */
-	uint8_t dst, a, b; /* registers; for OP_SPREAD a is the number of an input */
-	uint8_t mul, add;  /* inputs of OP_ROWS, or NO_INPUT */
+	uint8_t dst, a, b; /* registers, but `a` of OP_SPREAD is the number of an input */
+	uint8_t mul, add;  /* numbers of the inputs of OP_ROWS, or NO_INPUT */
 	bool minus;	   /* subtract input `add` instead of adding it */
 	float p[2];
 };
 
 /* Strides of an operand along the output's dimensions, which are sorted in memory order. */
 struct operand_walk {
-	bool whole; /* lies in memory like the output: element i meets output element i */
+	/* the operand lies in memory like the output: element i is used for output element i */
+	bool whole;
 	int64_t step[MAX_RANK];
 };
 
@@ -54,7 +56,8 @@ struct pointwise {
 	enum dtype dtype;
 	int ncode, nreg;
 	struct op_code code[2 * PW_MAX_CODE];
-	uint8_t direct[PW_MAX_CODE + PW_MAX_IN]; /* k + 1: the register is input k itself; 0: it is scratch */
+	/* k + 1 if the register is input k itself, 0 if it is scratch memory */
+	uint8_t direct[PW_MAX_CODE + PW_MAX_IN];
 	uint8_t out_reg[PW_MAX_OUT];
 	bool ends_out; /* whether the last instruction writes directly to the only output */
 };
@@ -96,7 +99,10 @@ static bool read_once(const struct pointwise *p, int at, int by, uint8_t r)
 	return reads == 1;
 }
 
-/* The last instruction before i that writes register r; -1 if r is an input that is read in place. */
+/*
+ * Returns the last instruction before i that writes register r, or -1 if r is an input that is read
+ * in place.
+ */
 static int find_writer(const struct pointwise *p, int i, uint8_t r)
 {
 	while (--i >= 0 && p->code[i].dst != r)
@@ -112,7 +118,7 @@ static void drop_code(struct pointwise *p, int i)
 
 /*
  * Turns instruction i into OP_ROWS if one of its operands is constant along rows, and removes the
- * instruction that expanded that operand. Returns whether it did.
+ * instruction that expanded that operand. Returns whether the instruction was turned into OP_ROWS.
  */
 static bool convert_to_rows(struct pointwise *p, int i)
 {
@@ -138,7 +144,10 @@ static bool convert_to_rows(struct pointwise *p, int i)
 	return false;
 }
 
-/* Merges an OP_ROWS that multiplies and the following OP_ROWS that adds; returns whether it did. */
+/*
+ * Merges an OP_ROWS that multiplies with the following OP_ROWS that adds. Returns whether two
+ * instructions were merged.
+ */
 static bool merge_rows(struct pointwise *p, int i)
 {
 	struct op_code *o = &p->code[i];
@@ -237,8 +246,8 @@ static struct op_code *emit_code(struct assign *s, enum op_kind kind, int fun, u
 }
 
 /*
- * The register of value i. A constant gets a register only here, when an instruction reads it that
- * could not take it as a parameter.
+ * Returns the register of value i. A constant gets a register only here, when it is read by an
+ * instruction that could not take it as a parameter.
  */
 static uint8_t reg_of(struct assign *s, int64_t i)
 {
@@ -360,8 +369,9 @@ static void compile_program(struct assign *s)
 /* ---- shapes and layouts ---------------------------------------------------------------------- */
 
 /*
- * The layout in which the step runs: the first layout other than row-major that an input of the
- * full shape has. Row-major if there is none, or if the channels do not fill whole blocks.
+ * Returns the layout in which the step runs: the first layout other than row-major that an input of
+ * the full shape has. The step runs in row-major layout if there is no such input, or if the
+ * channels do not fill whole blocks.
  */
 static enum layout choose_layout(const struct site *s)
 {
@@ -379,9 +389,9 @@ static enum layout choose_layout(const struct site *s)
 }
 
 /*
- * Writes the dimensions of output y in the order of layout l in memory to `dim`, and the strides
- * `in` of an operand, given in the order of y's dimensions, to `step` in the same order. Returns the
- * number of dimensions.
+ * Writes the dimensions of output y to `dim`, in the order in which layout l stores them. Writes
+ * the strides `in` of an operand, which are in the order of y's dimensions, to `step` in the order
+ * of `dim`. Returns the number of dimensions.
  */
 static int memory_order(enum layout l, const struct shape *y, const int64_t *in, int64_t *dim,
 			int64_t *step)
@@ -408,7 +418,10 @@ static int memory_order(enum layout l, const struct shape *y, const int64_t *in,
 	return rank;
 }
 
-/* Drops dimensions of size 1, and merges neighbours that have one common stride in every operand. */
+/*
+ * Drops dimensions of size 1, and merges neighbouring dimensions that every operand can walk with
+ * one stride.
+ */
 static void merge_dims(struct pointwise *p)
 {
 	int k = -1;
@@ -518,7 +531,7 @@ struct pointwise_job {
 	const struct call *call;
 };
 
-/* Writes the n elements of input k that meet output elements first..first+n-1 to dst, as fp32. */
+/* Writes the n elements of input k that output elements first..first+n-1 use to dst, as fp32. */
 static void expand_input(const struct pointwise_job *j, int k, int64_t first, int64_t n, float *dst)
 {
 	const struct pointwise *p = j->p;
@@ -559,7 +572,7 @@ static void expand_input(const struct pointwise_job *j, int k, int64_t first, in
 	}
 }
 
-/* The element of input k that meets the output element at position pos. */
+/* Returns the element of input k that the output element at position pos uses. */
 static float row_number(const struct pointwise_job *j, int k, const int64_t *pos)
 {
 	const struct operand_walk *w = &j->p->in[k];

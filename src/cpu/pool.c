@@ -10,7 +10,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Number of input elements in the window of output o along axis d; with `pads`, padding counts too. */
+/*
+ * Returns the number of input elements in the window of output o along axis d; with `pads`, padding
+ * elements count too.
+ */
 static int64_t window_count(const struct window *w, int d, int64_t o, bool pads)
 {
 	int64_t at = o * w->stride[d] - w->begin[d], step = w->dilation[d];
@@ -195,9 +198,9 @@ static int64_t unpool_4_byte_elements(int64_t n, int64_t count, const int64_t *r
 }
 
 /*
- * The indices refer to a tensor whose shape follows from kernel, strides and pads. The attribute
- * output_shape may ask for a larger output; that tensor is then the output's corner at index 0. If
- * output_shape is smaller in any dimension, the indices refer to the output itself.
+ * The indices refer to a tensor whose shape follows from kernel, strides and pads. If the attribute
+ * output_shape asks for a larger output, this tensor is the corner of the output that begins at
+ * index 0. If output_shape is smaller in any dimension, the indices refer to the output itself.
  */
 static int unpool_run(const struct call *c)
 {

@@ -17,8 +17,8 @@ enum { CHUNK = 1024 };
 /* ---- QuantizeLinear, DequantizeLinear ---------------------------------------------------------------------- */
 
 /*
- * x cut into rows, the units of work. All elements of a row share one scale, or element i of the row
- * has scale number `scale` + i (row_at says which).
+ * The tensor x, cut into rows, which are the units of work. Either all elements of a row share one
+ * scale, or each element has its own scale; row_at tells which.
  */
 struct rows {
 	struct granularity g;
@@ -27,8 +27,9 @@ struct rows {
 };
 
 /*
- * Row r: its offset *at in x, its number of elements *n, the index *scale of its first scale and the
- * step between the scales of neighbouring elements: 0 if the row shares one scale, else 1.
+ * Sets *at to the offset of row r in x, *n to its number of elements, *scale to the index of its
+ * first scale, and *step to 0 if all elements share that scale, or to 1 if the scale index grows by
+ * 1 from element to element.
  */
 static inline void row_at(const struct rows *v, int64_t r, int64_t *at, int64_t *n, int64_t *scale,
 			  int64_t *step)
@@ -96,8 +97,8 @@ struct quant_job {
 static int64_t rows_per_task(const struct quant_job *j)
 {
 	/*
-	 * Neighbouring rows of packed elements may share a byte, so that two threads would race:
-	 * one thread writes all rows.
+	 * Neighbouring rows of packed elements may share a byte, so that two threads would race.
+	 * Therefore one thread writes all rows.
 	 */
 	if (dtype_bits(tensor_dtype(j->y)) < 8)
 		return INT64_MAX;
@@ -111,7 +112,10 @@ static float round_to_precision(enum dtype t, float v)
 			      : v;
 }
 
-/* Quantizes n elements (at most CHUNK) from offset `at`; element i has scale number scale + i * step. */
+/*
+ * Quantizes n elements (at most CHUNK) from offset `at`. Element i has the scale with index scale +
+ * i * step.
+ */
 static void quantize_elements(const struct quant_job *j, int64_t at, int64_t n, int64_t scale,
 			      int64_t step)
 {
@@ -323,10 +327,11 @@ static int dynamic_run(const struct call *c)
 /* ---- GatherBlockQuantized ------------------------------------------------------------------------------------------------ */
 
 struct block_gather {
-	int64_t bits; /* bits of an element if uint8 data packs several per byte; 0: not packed */
-	/* elements before, along and after the gathered axis; number of indices */
+	int64_t bits; /* bits of an element if uint8 data packs several per byte, otherwise 0 */
+	/* number of elements before, along and after the gathered axis; number of indices */
 	int64_t rows, dim, inner, picked;
-	int64_t qdim, blocks, block;  /* quantized axis: size, number of blocks, block size */
+	/* size of the quantized axis; number and size of its blocks */
+	int64_t qdim, blocks, block;
 	struct shape data;	      /* shape of the data when unpacked */
 	int64_t scale_step[MAX_RANK]; /* strides of the scales; 0 along broadcast dimensions */
 	int qaxis;

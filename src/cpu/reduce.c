@@ -17,10 +17,10 @@
 
 enum kind { A_SUM, A_ABS, A_SQUARE, A_PROD, A_MAX, A_MIN, A_EXP };
 enum {
-	MAX_COLUMNS = 512, /* most outputs of one task if the last dimension is kept */
+	MAX_COLUMNS = 512, /* maximum number of outputs of one task if the last dimension is kept */
 	FLUSH_ROWS = 128, /* rows summed in fp32 before the sum is added to the double accumulator */
-	MAX_PARTS = 4096, /* most partial results that the workspace holds */
-	MAX_SPLIT = 64,	  /* most tasks after splitting the reduced range */
+	MAX_PARTS = 4096, /* maximum number of partial results that the workspace holds */
+	MAX_SPLIT = 64,	  /* maximum number of tasks after splitting the reduced range */
 	SMALL_ROW = 48,	  /* rows of at most this many elements are summed by a plain loop */
 };
 
@@ -54,7 +54,8 @@ struct plan {
 	const struct loops *loops;
 	const struct simd *simd;
 	enum dtype t;
-	enum kind kind; /* reduction of this phase: A_EXP first finds the maximum with A_MAX */
+	/* reduction of the current phase; a first phase of A_EXP uses A_MAX to find the maximum */
+	enum kind kind;
 	const void *x;
 	void *y;
 	int nk, nr; /* number of kept and of reduced dimensions */
@@ -66,9 +67,10 @@ struct plan {
 	int64_t outputs;			 /* number of output elements */
 	int64_t count;				 /* input elements per output */
 	int64_t splits, blocks, columns;
-	bool small;	 /* every output reduces one dense row of at most SMALL_ROW fp32 elements */
-	union acc *part; /* partial results [splits, outputs]; NULL: write outputs directly */
-	const double *max; /* A_EXP with splits: the maximum of each output */
+	bool small; /* every output reduces one dense row of at most SMALL_ROW fp32 elements */
+	/* partial results [splits, outputs], or NULL if outputs are written directly */
+	union acc *part;
+	const double *max; /* the maximum of each output, for A_EXP with splits; otherwise NULL */
 };
 
 /*
@@ -107,7 +109,10 @@ static const float *load_f32(const struct plan *p, int64_t off, int64_t n, float
 	return buf;
 }
 
-/* Multiplies in independent lanes: in a single chain, each product would wait for the last one. */
+/*
+ * Multiplies in independent lanes, because in a single chain each multiplication would wait for the
+ * one before.
+ */
 static float product_f32(const float *x, int64_t n)
 {
 	enum { LANES = 32 };
@@ -155,8 +160,8 @@ static void f32_run(const struct plan *p, int64_t off, int64_t n, double max, un
 }
 
 /*
- * The terms that a row contributes to its accumulators: the elements themselves, or |x|, x^2 or
- * exp(x - max), which are written to buf.
+ * Returns the terms that the elements x of a row contribute to the accumulators: either x itself,
+ * or |x|, x^2 or exp(x - max), which are written to buf.
  */
 static const float *row_terms(const struct plan *p, const float *x, int64_t n, const float *max,
 			      float *buf)
@@ -302,7 +307,7 @@ INT_LOOPS(u32, uint32_t)
 INT_LOOPS(i64, int64_t)
 INT_LOOPS(u64, uint64_t)
 
-/* All other types, and exponentials of integers: element by element, in double. */
+/* Reduces all other types, and exponentials of integers, element by element in double. */
 static void any_run(const struct plan *p, int64_t off, int64_t n, double max, union acc *a)
 {
 	for (int64_t i = 0; i < n; i++)
@@ -383,7 +388,10 @@ static int64_t product_of(const int64_t *dim, int n)
 	return r;
 }
 
-/* The maximum to subtract in exp(x - max): 0 instead of an infinite one, as inf - inf is NaN. */
+/*
+ * Returns the maximum to subtract in exp(x - max). An infinite maximum is replaced by 0, because
+ * inf - inf is NaN.
+ */
 static double finite_max(double max)
 {
 	return isinf(max) ? 0 : max;
@@ -436,7 +444,10 @@ static void keep_or_store(const struct plan *p, int64_t o, int64_t split, union 
 		store_result(p, o, a, max);
 }
 
-/* Cuts the range 0..whole-1 into p->splits parts; returns the part of `split` as *from..*to-1. */
+/*
+ * Cuts the range 0..whole-1 into p->splits parts, and sets *from and *to so that *from..*to-1 is
+ * part number `split`.
+ */
 static void split_range(const struct plan *p, int64_t split, int64_t whole, int64_t *from, int64_t *to)
 {
 	*from = whole * split / p->splits;
@@ -444,8 +455,8 @@ static void split_range(const struct plan *p, int64_t split, int64_t whole, int6
 }
 
 /*
- * Reduces all runs of one output into *a. The last reduced dimension is a run; the other reduced
- * dimensions count the runs.
+ * Reduces part number `split` of the runs of one output into *a. A run consists of the elements
+ * along the last reduced dimension; the other reduced dimensions number the runs.
  */
 static void reduce_runs(const struct plan *p, int64_t base, int64_t split, double max, union acc *a)
 {
@@ -502,9 +513,9 @@ static void combine_rows(const struct plan *p, union acc *a, const union acc *b,
 }
 
 /*
- * Reduces rows of n columns, starting at offset base, into a[0..n). If the rows are dense and short,
- * `fold` of them are handled as one long row, and its parts are combined at the end: loops over
- * short rows are slow.
+ * Reduces rows of n columns, starting at offset base, into a[0..n). Because loops over short rows
+ * are slow, `fold` short dense rows at a time are handled as one long row, and the parts of the
+ * long row are combined at the end.
  */
 static void reduce_rows(const struct plan *p, int64_t base, int64_t n, int64_t split,
 			const double *max, union acc *a)
@@ -566,8 +577,8 @@ static void compute_output_block(const struct plan *p, int64_t task, int64_t spl
 }
 
 /*
- * Reduces short dense fp32 rows, each in a chain of its own. The chains are independent, so the
- * processor works on several rows at once.
+ * Reduces short dense fp32 rows one by one. The computations of different rows do not depend on
+ * each other, so the processor works on several rows at once.
  */
 #define SMALL_ROWS(START, STEP)                                                                    \
 	for (int64_t o = begin; o < end; o++) {                                                    \
@@ -703,7 +714,7 @@ static void divide_work(struct plan *p)
 	}
 	/*
 	 * The number of splits depends on sizes only, so that every machine that splits adds in the
-	 * same order. The number of threads only decides whether to split 16 tasks or more.
+	 * same order. The number of threads only decides whether work of 16 or more tasks is split.
 	 */
 	if (p->outputs * p->count < 2 * GRAIN || tasks >= (want > 16 ? want : 16))
 		return;
@@ -770,7 +781,7 @@ static int axes_mask(const struct call *c, uint32_t *mask)
 	return 0;
 }
 
-/* Reduction of an empty tensor: every output is the start value of its reduction. */
+/* Reduces an empty tensor: sets every output to the start value of the reduction. */
 static void reduce_empty(struct plan *p, int64_t outputs)
 {
 	p->count = 0;

@@ -83,7 +83,8 @@ static int reorder_run(const struct call *c)
 	if (stored_channels(&to) != to.c)
 		memset(y->data, 0, y->bytes);
 	int64_t whole = chunk ? from.c / chunk : 0, tail = chunk ? from.c % chunk : 0;
-	if (a > 1 && b > 1) /* the chunks have no constant stride in both layouts: copy one by one */
+	/* the chunks do not have a constant stride in both layouts, so copy them one by one */
+	if (a > 1 && b > 1)
 		for (int64_t k = 0; k < whole; k++)
 			copy_chunks(&from, &to, k * chunk, 1, chunk, x->data, y->data, size);
 	else if (whole)
@@ -97,7 +98,10 @@ const struct kernel cpu_reorder = {.op = "Reorder", .run = reorder_run};
 
 /* ---- transposes that move no data ------------------------------------------------------------- */
 
-/* Whether perm moves the channels to the end, as NCHW to NHWC (`last`), or back to dimension 1. */
+/*
+ * Returns whether perm moves the channels to the end, as from NCHW to NHWC, if `last` is set;
+ * otherwise whether perm moves the channels from the end to dimension 1.
+ */
 static bool channels_move(const struct transpose_params *p, int rank, bool last)
 {
 	if (p->perm.n != rank || rank < 3 || rank > 5 || p->perm.v[0] != 0)

@@ -2,8 +2,9 @@
 /*
  * Resize is separable: for each axis that changes, a table lists the taps (input elements and their
  * weights) of each output index, and one pass per axis applies the table. Floats are computed in
- * fp32 (f64 in f64), integers in fp32 if it holds them exactly, else in f64. Results are rounded once,
- * antialiased integers after every pass. Nearest copies elements of any type.
+ * fp32 (f64 in f64). Integers are computed in fp32 if fp32 holds them exactly, otherwise in f64.
+ * Results are rounded once, but antialiased integers are rounded after every pass. The mode nearest
+ * copies elements, so it serves every type.
  */
 #include "ops/resize.h"
 #include "ops/taps.h"
@@ -20,7 +21,7 @@ struct resize_job {
 	int order[MAX_RANK]; /* the axes that change, in the order of their passes */
 	int64_t in[MAX_RANK], out[MAX_RANK];
 	struct taps taps[MAX_RANK];
-	bool whole; /* round to integers in low..high after every pass */
+	bool whole; /* every pass rounds its results to integers in low..high */
 	double low, high;
 };
 
@@ -36,8 +37,9 @@ static int64_t product_of_sizes(const int64_t *size, int from, int to)
 /* ---- taps ------------------------------------------------------------------------------------- */
 
 /*
- * Bytes of the taps of an axis. Planning knows the sizes but not always the scale, so this takes a
- * scale slightly below the ratio of the sizes: a lower scale needs at least as many taps.
+ * Returns the bytes of the taps of an axis. Planning knows the sizes but not always the scale. The
+ * function assumes a scale slightly below the ratio of the sizes, because a lower scale needs at
+ * least as many taps.
  */
 static size_t taps_bytes(const struct resize *p, int64_t in, int64_t out)
 {
@@ -57,7 +59,10 @@ static bool passes_round(const struct resize *p, enum dtype t)
 	return p->antialias && dtype_class(t) != DT_FLOAT;
 }
 
-/* Sets order and changed from rank, in, out and the taps' n (0: the axis does not change). */
+/*
+ * Sets j->order and j->changed from rank, in, out and taps[].n, which is 0 if the axis does not
+ * change.
+ */
 static void set_order(struct resize_job *j, bool fixed)
 {
 	bool changed[MAX_RANK];
@@ -127,7 +132,10 @@ static int64_t largest_intermediate(const struct shape *x, const struct shape *y
 	return most;
 }
 
-/* Most taps of one output element: cubic has 4 along each of 4 axes, linear 2 along each of 8. */
+/*
+ * Maximum number of taps of one output element: cubic interpolation has 4 taps along each of 4
+ * axes, linear interpolation 2 taps along each of 8 axes.
+ */
 enum { GRID_TAPS = 256 };
 
 /* Arguments of GridSample. Exactly one of grid32 and grid64 is not NULL. */
@@ -189,7 +197,10 @@ static void integers_to_real(void *arg, int64_t begin, int64_t end, int thread)
 			((double *)w->real)[i] = elem_f64(d, w->t->data, i);
 }
 
-/* The elements of t as f32 or f64 (see in_f32). An f32 or f64 tensor is used without a copy. */
+/*
+ * Returns the elements of t as f32 or f64 (see in_f32). An f32 or f64 tensor is used without a
+ * copy.
+ */
 static const void *real_in(struct scratch *s, const struct tensor *t)
 {
 	enum dtype d = tensor_dtype(t);
@@ -203,7 +214,10 @@ static const void *real_in(struct scratch *s, const struct tensor *t)
 	return w.real;
 }
 
-/* Where to write the results for t as f32 or f64; real_done then converts them. */
+/*
+ * Returns the memory to which the results for t are written as f32 or f64; real_done then converts
+ * the results to the type of t.
+ */
 static void *real_out(struct scratch *s, const struct tensor *t)
 {
 	enum dtype d = tensor_dtype(t);
@@ -225,7 +239,8 @@ static void integer_range(enum dtype d, double *low, double *high)
 static void store_clamped_integer(enum dtype d, void *data, int64_t i, double v, double low,
 				  double high)
 {
-	if (!(v < high)) /* stored as an integer: no double equals 2^63 - 1 or 2^64 - 1 */
+	/* store the limit as an integer, because no double equals 2^63 - 1 or 2^64 - 1 */
+	if (!(v < high))
 		elem_set_i64(d, data, i,
 			     d == DT_U64   ? -1
 			     : d == DT_I64 ? INT64_MAX
@@ -285,7 +300,7 @@ struct nearest_job {
 	const struct resize_job *j;
 	const char *x;
 	char *y;
-	int axes; /* leading axes to walk; the axes after them are copied as a block */
+	int axes; /* number of leading axes to walk; the axes after them are copied as a block */
 	int64_t block;
 	size_t size;
 };
@@ -310,8 +325,8 @@ static void gather_32(const uint32_t *from, const struct taps *t, uint32_t *to)
 }
 
 /*
- * Fills output lines along the last walked axis. If a line has the same input line as the one before,
- * the previous output line is copied.
+ * Fills output lines along the last walked axis. If a line reads the same input line as the
+ * previous output line, that output line is copied.
  */
 static void nearest_part(void *arg, int64_t begin, int64_t end, int thread)
 {
@@ -613,7 +628,10 @@ static int affine_run(const struct call *c)
 
 /* ---- ImageDecoder ----------------------------------------------------------------------------- */
 
-/* Channel c (0..2: red, green, blue) of pixel i in 8 bits. A gray image has the same value in all. */
+/*
+ * Returns channel c of pixel i as 8 bits; c is 0 for red, 1 for green and 2 for blue. A gray image
+ * has the same value in all three channels.
+ */
 static unsigned pixel_channel(const struct image *im, int64_t i, int c)
 {
 	int64_t at = i * im->channels + (im->channels < 3 ? 0 : c);

@@ -19,20 +19,32 @@ struct rnn_size {
 	enum rnn_cell cell;
 	int gates;
 	int64_t seq, batch, input, hidden;
-	/* DynamicQuantizeLSTM: W and R dequantized, in the layout of LSTM; NULL for other operators */
+	/*
+	 * W and R of DynamicQuantizeLSTM, dequantized and in the layout of LSTM. Both are NULL for
+	 * other operators.
+	 */
 	const float *w, *r;
 };
 
-/* State of a planned step: constant weights that were packed once for the session, or NULL. */
+/*
+ * State of a planned step. w and r are constant weights that were packed once for the session; each
+ * is NULL if it was not packed.
+ */
 struct rnn_plan {
 	const char *w, *r; /* the packed directions, one after the other */
 	bool quantized;
 };
 
-/* Smallest batch for which R is packed, and smallest number of rows (batch * steps of X) for W. */
+/*
+ * R is packed if the batch has at least PACK_BATCH sequences, and W if X has at least PACK_ROWS
+ * rows (batch * time steps).
+ */
 enum { PACK_BATCH = 4, PACK_ROWS = 8 };
 
-/* Bytes for the first part of a packed R (see pack_recurrent), enough for all gates. */
+/*
+ * Returns the bytes reserved for the first part of a packed R (see pack_recurrent), which are
+ * enough for all gates.
+ */
 static size_t pack_first(enum gemm_type t, int gates, int64_t hidden)
 {
 	return scratch_size(gemm_packed_bytes(t, gates * hidden, hidden));
@@ -43,15 +55,18 @@ static size_t pack_input(enum gemm_type t, const struct rnn_size *z)
 	return scratch_size(gemm_packed_bytes(t, z->gates * z->hidden, z->input));
 }
 
-/* Whether a step needs two products by R: the last gate of this GRU multiplies the reset state. */
+/*
+ * Returns whether a time step needs two products with R, because the last gate of such a GRU
+ * multiplies R by the reset state.
+ */
 static bool needs_split_product(const struct rnn_size *z, const struct rnn *p)
 {
 	return z->cell == CELL_GRU && !p->linear_before_reset;
 }
 
 /*
- * Packs R of one direction: all gates together or, with split, the first two gates and then the last
- * one, which belongs to a product of its own.
+ * Packs R of one direction. If `split` is set, the first two gates and the last gate are packed
+ * separately, because they belong to two products; otherwise all gates are packed together.
  */
 static void pack_recurrent(enum gemm_type t, int gates, int64_t n, bool split, const void *r, void *to)
 {
@@ -84,7 +99,7 @@ static void quantize_dequantize(const float *x, int64_t n, float *y)
 	}
 }
 
-/* RNN_CODES: whether the type has DynamicQuantizeLSTM. */
+/* RNN_CODES tells rnn.inc whether DynamicQuantizeLSTM supports the type. */
 #define RNN_CODES 1
 #define REAL	  float
 #define GEMM	  GEMM_F32
@@ -172,8 +187,9 @@ static int pack_w(void *dst, const struct tensor *t, void *arg)
 }
 
 /*
- * Weight i, packed once per session; `bytes` is the size of one packed direction. NULL if the weight is
- * not constant or not of type k->t; also NULL, with *err set, if memory is short.
+ * Returns weight i, packed once per session; `bytes` is the size of one packed direction. Returns
+ * NULL if the weight is not constant or does not have type k->t, and also, with *err set, if memory
+ * is short.
  */
 static const char *packed_weight(struct site *s, uint32_t i, const struct rnn_pack *k, size_t bytes,
 				 struct diag *d, int *err)
@@ -278,7 +294,10 @@ static int rnn_run(const struct call *c)
 
 /* ---- com.microsoft::DynamicQuantizeLSTM: inputs and states are quantized before each product ------ */
 
-/* Quantized weight w, [directions, k, 4 * hidden], as floats of shape [directions, 4 * hidden, k]. */
+/*
+ * Returns weight w, which is quantized and has shape [directions, k, 4 * hidden], as floats of
+ * shape [directions, 4 * hidden, k].
+ */
 static const float *dequantize_weight(const struct call *c, uint32_t w, uint32_t scale,
 				      struct scratch *s)
 {

@@ -14,7 +14,8 @@
 /* y = normalize(x + skip + bias) * w + b, for each row of n elements. */
 struct rows {
 	enum dtype t, ty;
-	const void *x, *skip, *bias; /* skip_rows rows of skip, one row of bias; NULL: none */
+	/* skip has skip_rows rows, bias has one row; either may be NULL */
+	const void *x, *skip, *bias;
 	int64_t skip_rows;
 	const float *w, *b;
 	const double *dw, *db; /* w and b when t is f64 */
@@ -25,8 +26,8 @@ struct rows {
 	struct tensor *mean, *inverse, *sum; /* NULL: not wanted */
 	float *scratch;
 	/*
-	 * EmbedLayerNormalization: each row is the sum of one row of each of `tables` tables. gather
-	 * sets *table to the k-th table and returns the index of its row.
+	 * EmbedLayerNormalization: each row is the sum of one row of each of `tables` tables. gather sets *table to
+	 * the k-th table and returns the index of the row to add from that table.
 	 */
 	int64_t (*gather)(const struct rows *r, int64_t row, int k, const struct tensor **table);
 	const struct call *call;
@@ -44,7 +45,10 @@ static void add_row(enum dtype t, const void *src, int64_t off, int64_t n, float
 	}
 }
 
-/* The row to normalize in fp32: x itself if it is fp32 and nothing is added, else computed in buf. */
+/*
+ * Returns the row to normalize in fp32: a row of x itself if x is fp32 and nothing is added, otherwise a row computed
+ * in buf.
+ */
 static const float *row_to_normalize(const struct rows *r, int64_t row, float *buf)
 {
 	int64_t n = r->n;
@@ -138,7 +142,9 @@ static void normalize_piece(void *arg, int64_t begin, int64_t end, int thread)
 	}
 }
 
-/* A scale or bias in the type of the computation: t's own data if t has that type, else copied to `to`. */
+/*
+ * Returns a scale or bias in the type of the computation: t's own data if t has that type, otherwise a copy in `to`.
+ */
 static const void *row_params(const struct tensor *t, enum dtype with, int64_t n, void *to)
 {
 	if (!t)
@@ -197,12 +203,12 @@ int layer_norm_reshape(struct site *s, struct step *step, struct diag *d)
 
 	if (site_type(s, 0) == site_out_type(s, 0))
 		allow_inplace(step, 0, 0);
-	/* the second 4 n floats are for a scale and a bias that are broadcast to a row */
+	/* 4 n floats are for normalize_rows, the other 4 n for a scale and a bias broadcast to a row */
 	return norm_workspace(s, step, d, n > INT64_MAX / 64 ? -1 : 8 * n, n);
 }
 
 /*
- * Scale or bias t as one row of n elements: t itself, or *copy, which is broadcast into `room`. If t
+ * Returns scale or bias t as one row of n elements: t itself, or *copy, whose data is broadcast into `room`. If t
  * differs from row to row, t is returned unchanged.
  */
 static const struct tensor *broadcast_to_row(const struct call *c, const struct tensor *t, int axis,
@@ -239,8 +245,8 @@ static const struct tensor *broadcast_to_row(const struct call *c, const struct 
 }
 
 /*
- * Multiplies the normalized y by w and adds b (both may be NULL), broadcast to the shape of y. This is
- * for a scale or bias that differs from row to row, which normalize_rows cannot apply.
+ * Multiplies the normalized y by w and adds b (both may be NULL), broadcast to the shape of y. This function serves a
+ * scale or bias that differs from row to row, which normalize_rows cannot apply.
  */
 static int apply_affine(const struct call *c, const struct tensor *w, const struct tensor *b)
 {
@@ -350,8 +356,8 @@ int skip_norm_run(const struct call *c)
 /* ---- EmbedLayerNormalization ----------------------------------------------------------------- */
 
 /*
- * The row of table k (0: words, 1: positions, 2: segments) that is added for an output row. Sets *table
- * to the table, or to NULL if there are no segments.
+ * Returns the row of table k that is added for an output row; k is 0 for words, 1 for positions and 2 for segments.
+ * Sets *table to the table, or to NULL if there are no segments.
  */
 static int64_t embed_row(const struct rows *r, int64_t row, int k, const struct tensor **table)
 {
@@ -381,7 +387,7 @@ int embed_norm_reshape(struct site *s, struct step *step, struct diag *d)
 	return norm_workspace(s, step, d, n > INT64_MAX / 64 ? -1 : 4 * n, n);
 }
 
-/* Writes output mask_index: the number of unmasked tokens of each sequence; 0 without a mask. */
+/* Writes the output mask_index, which is the number of unmasked tokens of each sequence, or 0 if there is no mask. */
 static void write_mask_index(const struct call *c)
 {
 	struct tensor *y = optional_out(c, 1);

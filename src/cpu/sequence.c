@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sequences and optionals. A sequence made from tensors owns copies of them. A sequence made from
- * another sequence points to the items of the other one, which stay valid until the next run.
+ * another sequence points to the items of that other sequence, which stay valid until the next run.
  */
 #include "ops/sequence.h"
 
@@ -40,8 +40,8 @@ static int empty_run(const struct call *c)
 }
 
 /*
- * Sets *out to the position, 0 to n - 1, that input i gives; `missing` if the node leaves the input
- * out. Returns an error if the position is not in the sequence.
+ * Sets *out to the position, 0 to n - 1, that input i gives, or to `missing` if the node leaves the
+ * input out. Returns an error if the position is not in the sequence.
  */
 static int read_position(const struct call *c, uint32_t i, int64_t n, int64_t missing, int64_t *out)
 {
@@ -200,7 +200,7 @@ struct parts {
 	int axis;
 	bool squeeze;
 	size_t n;
-	int64_t even; /* size of all parts but the last; 0: the sizes are in `sizes` */
+	int64_t even; /* size of all parts but the last; 0 if `sizes` holds the sizes */
 	const struct tensor *sizes;
 };
 

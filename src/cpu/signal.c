@@ -16,7 +16,7 @@ static int64_t integer_or_default(const struct tensor *t, int64_t absent)
 	return t && tensor_count(t) ? elem_i64(tensor_dtype(t), t->data, 0) : absent;
 }
 
-/* Element i of x: complex if parts is 2, real if it is 1. */
+/* Returns element i of x, which is complex if parts is 2 and real if parts is 1. */
 static struct complex64 load_complex(enum dtype t, const void *x, int64_t i, int64_t parts)
 {
 	return (struct complex64){elem_f64(t, x, i * parts),
@@ -83,7 +83,10 @@ static size_t line_bytes(int64_t n)
 	return scratch_size((size_t)n * sizeof(struct complex64)) + scratch_size(fft_work_bytes(n));
 }
 
-/* The greatest transform length whose output has `out` elements; a one-sided output has n / 2 + 1. */
+/*
+ * Returns an upper bound of the length n of a transform whose output has `out` elements; a
+ * one-sided output has n / 2 + 1 elements.
+ */
 static int64_t longest_transform(int64_t out, bool onesided)
 {
 	int64_t n = onesided ? 2 * out : out;
@@ -98,7 +101,8 @@ static int dft_reshape(struct site *site, struct step *step, struct diag *d)
 	int64_t most = 1;
 
 	(void)d;
-	for (int i = 0; i < y->rank - 1; i++) /* the axis may be known only in the run: allow for any */
+	/* the axis may be known only in the run, so allow for any axis */
+	for (int i = 0; i < y->rank - 1; i++)
 		most = y->dim[i] > most ? y->dim[i] : most;
 	most = longest_transform(most, p->onesided && !p->inverse);
 	step->workspace =

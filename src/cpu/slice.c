@@ -99,7 +99,11 @@ static int crop_reshape(struct site *s, struct step *st, struct diag *d)
 
 struct split {
 	int64_t outer, row;
-	int64_t *from, *part; /* per output: where its part of a row begins, and elements of the part */
+	/*
+	 * For each output: the offset of its part in an input row, and the number of elements of
+	 * the part.
+	 */
+	int64_t *from, *part;
 };
 
 static int split_reshape(struct site *s, struct step *st, struct diag *d)
@@ -198,8 +202,9 @@ static int split_run(const struct call *c)
 /* ---- Pad, CenterCropPad ---------------------------------------------------------------------------- */
 
 /*
- * Trailing dimensions without pads are merged: the arrays below count units of `unit` elements. A row
- * runs along the last dimension that has pads. At least one dimension is left; a scalar counts as [1].
+ * Trailing dimensions without pads are merged into units of `unit` elements, and the arrays below
+ * count these units. A row runs along the last dimension that has pads. A scalar counts as a tensor
+ * of shape [1], so that there is at least one dimension.
  */
 struct pad {
 	int mode, rank;
@@ -209,7 +214,10 @@ struct pad {
 	int64_t low[MAX_RANK], core[MAX_RANK];
 };
 
-/* The input index for output index o of dimension i; -1 if the output gets the constant. */
+/*
+ * Returns the input index for output index o of dimension i, or -1 if the output element is the pad
+ * constant.
+ */
 static int64_t pad_source(const struct pad *p, int i, int64_t o)
 {
 	int64_t k = o - p->begin[i], n = p->core[i], period;
@@ -319,7 +327,7 @@ static void pad_piece(void *arg, int64_t begin, int64_t end, int thread)
 	const struct pad *p = j->p;
 	int last = p->rank - 1;
 	size_t unit = (size_t)p->unit * j->size;
-	/* output indices lo..hi-1 of a row are copies of consecutive inputs */
+	/* elements lo..hi-1 of an output row are copies of consecutive input elements */
 	int64_t lo = greater(p->begin[last] + p->low[last], 0), hi = lo + greater(p->core[last], 0);
 
 	(void)thread;
@@ -392,7 +400,10 @@ static void trilu_piece(void *arg, int64_t begin, int64_t end, int thread)
 
 	(void)thread;
 	for (int64_t r = begin; r < end; r++) {
-		/* In row i the upper triangle has columns from i + k on, the lower one columns up to i + k. */
+		/*
+		 * In row i the upper triangle has the columns from i + k on, the lower triangle has
+		 * the columns up to i + k.
+		 */
 		int64_t i = r % j->rows, cut;
 		if (__builtin_add_overflow(i, j->k, &cut))
 			cut = j->k < 0 ? 0 : j->cols;
@@ -446,7 +457,7 @@ static int trilu_run(const struct call *c)
 struct reverse_job {
 	const char *x;
 	char *y;
-	size_t bytes; /* of all elements at one batch and time index */
+	size_t bytes; /* bytes of all elements at one batch and time index */
 	int64_t d0, d1;
 	bool time_first;
 	const int64_t *lens;

@@ -11,9 +11,11 @@
 enum kind { SOFTMAX, LOG_SOFTMAX, HARDMAX };
 enum {
 	MAX_STACK_ROW = 4096,	/* longest row that is converted in a buffer on the stack */
-	COLUMNS_PER_TASK = 256, /* adjacent columns when the dimension is not the last */
-	MIN_COLUMNS = 16,	/* with fewer columns, each is copied to a dense row first */
-	MAX_SHORT_ROW = 64,	/* rows too short for SIMD one by one are processed together */
+	COLUMNS_PER_TASK = 256, /* number of columns of a task if the dimension is not the last */
+	/* if there are fewer columns, each is copied to a dense row first */
+	MIN_COLUMNS = 16,
+	/* rows of at most this length are too short for SIMD one by one: process many at once */
+	MAX_SHORT_ROW = 64,
 };
 
 struct job {
@@ -22,7 +24,7 @@ struct job {
 	const void *x;
 	void *y;
 	struct axis_split s;
-	int64_t blocks; /* of COLUMNS_PER_TASK columns, for each outer index */
+	int64_t blocks; /* number of blocks of COLUMNS_PER_TASK columns, for each outer index */
 	float *scratch; /* one row per thread */
 };
 

@@ -50,14 +50,17 @@ static inline bool before(struct item a, struct item b)
 	return a.key > b.key || (a.key == b.key && a.index < b.index);
 }
 
-/* Moves v[i] down a heap of n items whose top is the last in the order, until the heap is in order. */
+/*
+ * Moves v[i] down the heap v of n items until v is a valid heap again. The top of the heap is the
+ * item that comes last in the sort order.
+ */
 static void sift_down(struct item *v, int64_t n, int64_t i)
 {
 	struct item x = v[i];
 
 	for (int64_t k = 2 * i + 1; k < n; k = 2 * i + 1) {
 		if (k + 1 < n && before(v[k], v[k + 1]))
-			k++; /* the child that comes later in the order moves up */
+			k++; /* the child that comes later in the sort order moves up */
 		if (!before(x, v[k]))
 			break;
 		v[i] = v[k];
@@ -72,7 +75,7 @@ static void heap_make(struct item *v, int64_t n)
 		sift_down(v, n, i);
 }
 
-/* Turns a heap, whose top is the last in the order, into a sorted list. */
+/* Turns a heap, whose top is the item that comes last in the sort order, into a sorted list. */
 static void heap_sort(struct item *v, int64_t n)
 {
 	while (n-- > 1) {
@@ -95,8 +98,9 @@ static struct item median(struct item a, struct item b, struct item c)
 }
 
 /*
- * Moves the first k items of the order to [0, k) and, with `all`, also sorts them, by partitioning.
- * Heap sort takes over if pivots are so bad that many partitions are not enough.
+ * Partitions v until its first k items are the k items that come first in the sort order. With
+ * `all`, also sorts these items. Heap sort takes over if pivots are so bad that many partitions are
+ * not enough.
  */
 static void sort_items(struct item *v, int64_t n, int64_t k, bool all)
 {
@@ -121,7 +125,10 @@ static void sort_items(struct item *v, int64_t n, int64_t k, bool all)
 			v[i] = v[j];
 			v[j] = t;
 		}
-		/* items [0, i) do not come after the pivot, items [i, n) not before it */
+		/*
+		 * Now no item in [0, i) comes after the pivot, and no item in [i, n) comes before
+		 * the pivot.
+		 */
 		if (all && i < k) {
 			sort_items(v, i, i, true);
 			v += i;
@@ -152,7 +159,7 @@ struct topk {
 	int64_t n, k, inner, lanes;
 	bool largest, sorted;
 	int64_t room;  /* items in each thread's scratch */
-	int64_t parts; /* parts that each lane is cut into, if lanes are few and long; else 0 */
+	int64_t parts; /* number of parts of each lane if lanes are few and long, otherwise 0 */
 };
 
 static int topk_reshape(struct site *s, struct step *st, struct diag *d)
@@ -192,7 +199,10 @@ struct topk_job {
 	int64_t lane; /* the lane that the threads process in parts */
 };
 
-/* The item of element i of a lane; smaller elements come first if !largest. */
+/*
+ * Returns the item (key and index) of element i of a lane. If `largest` is false, the key is
+ * inverted, so that smaller elements come first.
+ */
 static inline struct item lane_item(const struct topk_job *j, int64_t base, int64_t i)
 {
 	enum dtype t = tensor_dtype(j->x);
@@ -209,8 +219,8 @@ typedef float v4f __attribute__((vector_size(16)));
 typedef int32_t v4i __attribute__((vector_size(16)));
 
 /*
- * Whether any of 16 floats may come before `top`, the last of the k items in the heap. Always true for
- * a NaN, because NaNs compare only by their keys.
+ * Returns whether any of 16 floats may come before `top`, the value of the last of the k items in
+ * the heap. The result is true if a float is NaN, because NaNs can be compared only by their keys.
  */
 static inline bool may_enter(const float *x, float top, bool largest)
 {
@@ -225,7 +235,10 @@ static inline bool may_enter(const float *x, float top, bool largest)
 	return w[0] | w[1];
 }
 
-/* Defines skip_T: index of the first of elements i..to-1 that comes before `top`; `to` if none does. */
+/*
+ * Defines skip_T, which returns the index of the first of elements i..to-1 that comes before `top`,
+ * or `to` if there is none.
+ */
 #define DEFINE_SKIP(T)                                                                             \
 	static int64_t skip_##T(const T *x, int64_t i, int64_t to, T top, bool largest)            \
 	{                                                                                          \
@@ -241,8 +254,9 @@ DEFINE_SKIP(int32_t)
 DEFINE_SKIP(int64_t)
 
 /*
- * Skips elements that cannot enter the heap: returns an index from i on such that no element between
- * comes before element `last`, the last item of the heap. For most types it is i itself.
+ * Skips elements that cannot enter the heap. Returns an index from i on such that no skipped
+ * element comes before element `last`, the last item of the heap. For most types, no element is
+ * skipped.
  */
 static int64_t next_entry(const struct topk_job *j, int64_t base, int64_t i, int64_t to, int64_t last)
 {
@@ -267,19 +281,23 @@ static int64_t next_entry(const struct topk_job *j, int64_t base, int64_t i, int
 	return i;
 }
 
-/* Compares elements from..to-1 of the lane with the k items in the heap v and keeps the first k of all. */
+/*
+ * Compares elements from..to-1 of the lane with the k items in the heap v and keeps in v the k
+ * items of both that come first.
+ */
 static void heap_scan(const struct topk_job *j, int64_t base, struct item *v, int64_t from, int64_t to)
 {
 	const struct topk *t = j->t;
-	int64_t block =
-		tensor_dtype(j->x) == DT_F32 ? 16 : 1; /* number that next_entry tests together */
+	/* number of elements that next_entry tests together */
+	int64_t block = tensor_dtype(j->x) == DT_F32 ? 16 : 1;
 	struct item last = v[0];
 
 	for (int64_t i = from; i < to;) {
 		i = next_entry(j, base, i, to, last.index);
 		for (int64_t stop = i + block < to ? i + block : to; i < stop; i++) {
 			struct item e = lane_item(j, base, i);
-			if (e.key <= last.key) /* an equal element has a higher index, so it comes later */
+			/* an element with the same key has a higher index, so it comes later */
+			if (e.key <= last.key)
 				continue;
 			v[0] = e;
 			sift_down(v, t->k, 0);
@@ -611,7 +629,7 @@ static int unique_core(struct mover *m)
 
 	if (!all)
 		return call_fail(c, E_MEMORY, NULL, NULL);
-	g.scratch = all; /* at the start, because items need its alignment */
+	g.scratch = all; /* at the start of `all`, because struct item needs that alignment */
 	g.order = all + 2 * s.n;
 	g.first = all + 3 * s.n;
 	g.total = all + 4 * s.n;

@@ -19,7 +19,7 @@ struct normalizer {
 	struct map stop; /* the stop words, in lower case unless case counts */
 };
 
-/* The string t in upper or lower case. Without a locale only ASCII letters change. */
+/* Returns the string t in upper or lower case. Without a locale only ASCII letters change. */
 static struct text change_case(struct arena *a, locale_t locale, struct text t, enum case_change how)
 {
 	if (how == CASE_NONE)
@@ -168,7 +168,7 @@ static int regex_run(const struct call *c)
 
 /* ---- StringSplit -------------------------------------------------------------------------------------- */
 
-/* Length in bytes of the Unicode white space character at p; 0 if there is none. */
+/* Returns the length in bytes of the Unicode white space character at p, or 0 if there is none. */
 static size_t space_at(const char *p, const char *end)
 {
 	size_t n;
@@ -200,7 +200,7 @@ static void add_piece(struct pieces *s, const char *from, const char *to)
 	s->v[s->n++] = (struct text){from, (size_t)(to - from)};
 }
 
-/* Splits t at runs of white space, at most `limit` times; the rest becomes the last piece. */
+/* Splits t at runs of white space, at most `limit` times; the rest of t becomes the last piece. */
 static void split_at_spaces(struct pieces *s, struct text t, int64_t limit)
 {
 	const char *p = t.s, *end = t.s + t.n;
@@ -305,7 +305,7 @@ static int split_run(const struct call *c)
 /* ---- TfIdfVectorizer -------------------------------------------------------------------------------------- */
 
 struct tfidf {
-	struct map grams; /* the number of each n-gram, by its key: see append_to_key */
+	struct map grams; /* maps the key of each n-gram (see append_to_key) to its number */
 	size_t room;	  /* bytes of the longest key of integers */
 };
 
@@ -440,7 +440,10 @@ static int tfidf_run(const struct call *c)
 	for (int64_t r = 0; r < rows; r++, y += columns) {
 		for (int64_t step = 1; step <= p->max_skip_count + 1 && step <= (len ? len : 1);
 		     step++) {
-			/* unigrams have nothing to skip: count them only with step 1 */
+			/*
+			 * A unigram has no elements to skip, so unigrams are counted only with step
+			 * 1.
+			 */
 			int64_t n = p->min_gram_length > 1 || step == 1 ? p->min_gram_length : 2;
 			for (; n <= longest; n++)
 				for (int64_t i = 0; i + step * (n - 1) < len; i++)

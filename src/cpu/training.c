@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Optimizers. The inputs are the learning rate R and the update count T, then all parameters X, all
- * their gradients G, and the states, all of one kind after the other. The outputs are the new X and
- * the new states.
+ * Optimizers. The inputs are the learning rate R and the update count T, then all parameters X, the
+ * gradients G of all parameters, and the states: first all states of one kind, then all states of
+ * the next kind. The outputs are the new X and the new states.
  */
 #include "ops/training.h"
 

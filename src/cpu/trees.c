@@ -11,15 +11,18 @@ enum mode { LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, LEAF };
 
 struct tree_node {
 	double value;
-	int64_t feature, yes, no; /* yes, no: indices of the children */
-	/* a leaf: index of its first weight, or -1; a MEMBER branch: its members in forest.member */
+	int64_t feature, yes, no; /* yes and no are the indices of the children */
+	/*
+	 * In a leaf, `first` is the index of its first weight, or -1. In a MEMBER branch, `first`
+	 * and `count` are the range of its members in forest.member.
+	 */
 	int64_t first, count;
 	uint8_t mode;
 	bool nan_yes; /* NaN goes to `yes` */
 };
 
 struct weight {
-	int64_t target, next; /* next: next weight of the same leaf, or -1 */
+	int64_t target, next; /* next is the index of the next weight of the same leaf, or -1 */
 	double value;
 };
 
@@ -33,8 +36,8 @@ struct forest {
 	int64_t nbase;
 	enum tree_aggregate aggregate;
 	enum post_transform post;
-	bool binary;	   /* two labels, but weights for only one of them */
-	bool second;	   /* binary: the weights are for the second label */
+	bool binary;	   /* there are two labels, but weights for only one of them */
+	bool second;	   /* if `binary`, the weights are for the second label */
 	bool all_positive; /* no weight is negative */
 };
 
@@ -46,7 +49,10 @@ static int fail_attribute(const struct site *s, struct diag *d, const char *expe
 	return site_fail(s, d, E_OP_ATTRIBUTE, expected, NULL);
 }
 
-/* Element i of an attribute: of tensor t if the model gives the attribute as a tensor, else of list f. */
+/*
+ * Returns element i of an attribute: of tensor t if the model gives the attribute as a tensor,
+ * otherwise of list f.
+ */
 static double attribute_element(const struct tensor *t, const struct floats *f, int64_t i)
 {
 	return t ? elem_f64(tensor_dtype(t), t->data, i) : (double)f->v[i];
@@ -148,7 +154,10 @@ static int read_weights(struct site *s, struct diag *d, const struct tree_params
 		return fail_attribute(s, d, "weights, their ids, trees and nodes of one length");
 	f->weight = arena_new_n(s->node_arena, struct weight, (size_t)n);
 	f->all_positive = true;
-	/* From the last weight on: each becomes the first of its leaf's list, so lists end up in order. */
+	/*
+	 * Goes from the last weight to the first and puts each weight at the head of its leaf's
+	 * list, so that the lists end up in order.
+	 */
 	for (int64_t i = n - 1; i >= 0; i--) {
 		int64_t at = find_node(m, p->leaf_treeids.v[i], p->leaf_nodeids.v[i]);
 		if (at < 0)
@@ -216,7 +225,10 @@ int tree_classifier_create(struct site *s, struct diag *d)
 
 /* ---- TreeEnsemble: the node array holds the interior nodes, then the leaves -------------------------------- */
 
-/* Node index of child i, which is a leaf or an interior node; -1 if its id is out of range. */
+/*
+ * Returns the node index of child i, which is a leaf or an interior node, or -1 if the id of the
+ * child is out of range.
+ */
 static int64_t child_index(const struct ints *leaf, const struct ints *id, int64_t i, int64_t nodes,
 			   int64_t leaves)
 {
@@ -326,7 +338,10 @@ static bool condition_holds(const struct forest *f, const struct tree_node *n, d
 	return false;
 }
 
-/* The leaf that the row of x at offset `at` reaches in one tree; NULL if the branches form a cycle. */
+/*
+ * Returns the leaf that the row of x at offset `at` reaches in one tree, or NULL if the branches
+ * form a cycle.
+ */
 static const struct tree_node *descend(const struct forest *f, int64_t root, const struct tensor *x,
 				       int64_t at)
 {
@@ -437,8 +452,8 @@ int tree_regressor_run(const struct call *c)
 			m.score[t] = v;
 		}
 		/*
-		 * Without a transform the double score is stored, as a float would lose digits. A
-		 * single target gets no transform but probit.
+		 * Without a transform the double score is stored, as a float would lose digits.
+		 * With a single target, probit is the only transform that is applied.
 		 */
 		if (f->post == POST_PROBIT || (f->post != POST_NONE && f->targets > 1)) {
 			post_apply(f->post, m.out, f->targets);
@@ -468,7 +483,10 @@ static int64_t classify_row(const struct forest *f, double *score, float *out)
 	int64_t n = f->targets;
 
 	if (f->binary) {
-		/* all weights are for one class; their sum is the score of the second class, whatever the id */
+		/*
+		 * All weights are for one class. Their sum is the score of the second class,
+		 * whichever class they name.
+		 */
 		double s = score[0] + score[1];
 		s += f->nbase == 2 ? f->base[1] : f->nbase == 1 ? f->base[0] : 0;
 		float one = (float)s; /* a float, because as doubles 0.3f + 0.2f would exceed 0.5 */

@@ -14,13 +14,16 @@ int tree_regressor_run(const struct call *c); /* also runs TreeEnsemble */
 /* Applies the post-transform to the n scores of one row, in place. */
 void post_apply(enum post_transform how, float *v, int64_t n);
 /*
- * Turns the score s of a binary classifier into the scores of both classes: logistic gives
- * logistic(-s) and logistic(s); the other transforms give 1 - s and s, or -s and s if the weights have mixed signs (mixed).
+ * Turns the score s of a binary classifier into the scores of both classes: logistic gives logistic(-s) and
+ * logistic(s); the other transforms give 1 - s and s, or -s and s if `mixed`, that is, if the weights have mixed
+ * signs.
  */
 void post_pair(enum post_transform how, float score, bool mixed, float *out);
-/* The number of rows of X and of features per row. X with one dimension is one row. */
+/*
+ * Sets *rows to the number of rows of X and *width to the number of features per row. X with one dimension is one row.
+ */
 void ml_rows(const struct tensor *x, int64_t *rows, int64_t *width);
-/* Index of the highest of n scores; the first one if several are equal. */
+/* Returns the index of the highest of n scores, or the first such index if several scores are equal. */
 int64_t ml_best(const float *v, int64_t n);
 /* Writes the labels of n class indices to output 0, if the node has this output. */
 int ml_labels(const struct call *c, const struct texts *strings, const struct ints *ints,

@@ -111,7 +111,7 @@ struct clip_job {
 	_Alignas(8) char lo[8], hi[8];
 };
 
-/* Writes the greatest (high) or least value of type t to out. */
+/* Writes the greatest value of type t to out if `high` is set, otherwise the least value. */
 static void type_limit(enum dtype t, bool high, void *out)
 {
 	if (dtype_class(t) == DT_FLOAT)
@@ -159,7 +159,7 @@ static void clip_piece(void *arg, int64_t begin, int64_t end, int thread)
 	}
 }
 
-/* For operators whose output 0 may overwrite input 0. */
+/* Plans operators whose output 0 may overwrite input 0. */
 static int inplace_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	(void)s;
