@@ -140,8 +140,8 @@ static void round_new_rows(const struct codes *q, const struct heads *a, const i
 
 /*
  * Returns how many positions a sliding-window cache holds once the sequence has `t` positions. When the cache
- * overflows, the oldest capacity - local_window_size + 1 positions are dropped at once, so that the cache holds one
- * more than the local_window_size - 1 positions that remain.
+ * overflows, the oldest capacity - local_window_size + 1 positions are dropped at once, so that local_window_size
+ * positions remain.
  */
 static int64_t positions_kept(const struct group_query *p, int64_t capacity, int64_t t)
 {
