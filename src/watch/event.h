@@ -47,9 +47,15 @@ struct event {
 	int npairs;
 };
 
-/* Parses a line (without its newline); the strings are allocated in the arena. False if it is not a valid event. */
+/*
+ * Parses a line (without its newline); the strings are allocated in the arena. Returns false if the line is not a
+ * valid event.
+ */
 bool event_parse(const char *line, size_t n, struct arena *a, struct event *e);
-/* The value of the k-th pair with this key, from 0; NULL if there is none. */
+/*
+ * Returns the value of the pair number k, counted from 0, among those with this key, or NULL if there is no such
+ * pair.
+ */
 const char *event_text(const struct event *e, const char *key, int k);
 int64_t event_number(const struct event *e, const char *key); /* 0 if the key is missing */
 uint64_t event_handle(const struct event *e, const char *key);
