@@ -52,10 +52,7 @@ struct event {
  * valid event.
  */
 bool event_parse(const char *line, size_t n, struct arena *a, struct event *e);
-/*
- * Returns the value of the pair number k, counted from 0, among those with this key, or NULL if there is no such
- * pair.
- */
+/* Returns the value of the k-th pair (counted from 0) that has this key, or NULL if there is no such pair. */
 const char *event_text(const struct event *e, const char *key, int k);
 int64_t event_number(const struct event *e, const char *key); /* 0 if the key is missing */
 uint64_t event_handle(const struct event *e, const char *key);

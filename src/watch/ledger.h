@@ -81,7 +81,8 @@ const char *ledger_by(const struct ledger *l, struct arena *a, const char *by);
 
 /*
  * If the library that `by` names has an allocator that caches memory, as PyTorch's in libtorch_cuda.so does, returns
- * the name of the allocator and the setting that switches the cache off. Returns NULL if no such allocator is known.
+ * a text that names the allocator and the setting that avoids or limits the cache. Returns NULL if no such allocator
+ * is known.
  */
 const char *ledger_cache(const char *by);
 

@@ -164,7 +164,7 @@ static const unsigned char event_at[] = {
 	AT(cuIpcGetEventHandle, event),
 };
 
-/* The device address that a copy or a fill writes. */
+/* The member that holds the device address that a copy or a fill writes. */
 static const unsigned char target_at[] = {
 	AT(cuMemsetD8Async, dstDevice),
 	AT(cuMemsetD8Async_ptsz, dstDevice),
