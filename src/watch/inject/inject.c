@@ -213,10 +213,7 @@ void inject_listen_closely(void)
 		enable_runtime(true);
 }
 
-/*
- * Enables the callbacks of the driver calls that `which` selects, if contexts are watched. Does nothing if *done is
- * true already.
- */
+/* If contexts are watched: enable the callbacks of further driver calls. Does nothing if *done is true already. */
 static void enable_driver_calls(bool (*which)(CUpti_CallbackId), bool *done)
 {
 	if (!(listened & WATCH_CONTEXTS) || !__atomic_load_n(&listening, __ATOMIC_ACQUIRE) ||
