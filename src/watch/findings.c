@@ -276,7 +276,10 @@ static void report_dead(struct reporter *t, const struct event *e)
 			t->l->pid, e->thread));
 }
 
-/* Several contexts on one device are only a note: they cost memory, and their objects may be mixed up in one call. */
+/*
+ * Reports several contexts on one device. This is only a note: contexts cost memory, and objects of different
+ * contexts may be mixed up in one call.
+ */
 static void report_several(struct reporter *t)
 {
 	size_t most = 0;

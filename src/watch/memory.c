@@ -19,7 +19,10 @@
 
 /* Resident memory varies as pages and libraries are loaded; only the counters of allocations are exact. */
 const double watch_host_noise = 1 << 20;
-/* Growth that has ended is reported only from this size on, because every program takes some memory while it starts. */
+/*
+ * Growth that has ended is reported only if it is at least this large, because every program takes some memory while
+ * it starts.
+ */
 static const double min_plateau_bytes = 5 << 20;
 
 static const char *rate_text(struct diag *d, const struct series_verdict *v)

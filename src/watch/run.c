@@ -210,7 +210,10 @@ static void open_new_files(struct watch *w)
 	w->more = more;
 }
 
-/* Returns whether a newer program runs in this process, which is then known by the same pid with a greater k. */
+/*
+ * Returns whether a newer program runs in this process, that is, whether another entry has the same pid and a greater
+ * k.
+ */
 static bool is_replaced(const struct watch *w, const struct watch_process *p)
 {
 	for (size_t i = 0; i < w->nprocesses; i++)

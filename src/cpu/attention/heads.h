@@ -72,7 +72,10 @@ void heads_append(const struct heads *a, const void *past, int64_t past_rows, st
 		  int64_t rows, int64_t size, void *to);
 /* Sets the strides of m for a mask of shape s that broadcasts, aligned right, to [batch, heads, queries, keys]. */
 void heads_mask_steps(const struct shape *s, int64_t keys, struct heads_mask *m);
-/* Sets the output to y of shape [batch, queries, heads * vsize]: the results of all heads side by side. */
+/*
+ * Sets the output of `a` to y, a tensor of shape [batch, queries, heads * vsize] that holds the results of all heads
+ * side by side.
+ */
 void heads_merged_result(struct heads *a, void *y);
 
 /* Softmax of each row. */

@@ -16,7 +16,8 @@ struct rotation {
 	/* cache row of each position of each batch; NULL if the row is computed from `start` */
 	const int64_t *position;
 	int64_t position_batch, position_row; /* strides of `position` */
-	int64_t start; /* if position is NULL: the cache row is start + s if counted, otherwise b * length + s */
+	/* used if position is NULL: the cache row is then start + s if counted is set, otherwise b * length + s */
+	int64_t start;
 	bool interleaved, counted;
 	const int64_t *starts; /* NULL, or one start per batch, which replaces `start` */
 };

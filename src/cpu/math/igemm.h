@@ -16,8 +16,8 @@ enum { IGEMM_NR = 16, IGEMM_GROUP = 4, IGEMM_MC = 64, IGEMM_FLIP = 128 };
 
 struct igemm {
 	int64_t m, n, k;
-	const uint8_t *a;      /* rows of igemm_depth(k) bytes, padded with zeros */
-	bool a_signed;	       /* true: A is signed and B unsigned; false: the reverse */
+	const uint8_t *a; /* rows of igemm_depth(k) bytes, padded with zeros */
+	bool a_signed; /* true if A is signed and B unsigned, false if A is unsigned and B signed */
 	const int32_t *a_zero; /* zero point of each row of A; NULL if all are 0 */
 	const int32_t *b_zero; /* zero points of B's columns; NULL if all are 0 */
 	int b_zero_step; /* 1 if each column has its own zero point, 0 if all columns share one */
@@ -58,7 +58,7 @@ void igemm_run(const struct igemm *g, void *scratch);
  */
 void igemm_run_alone(const struct igemm *g, void *scratch, int thread);
 
-/* ---- loops for several instruction sets, from igemm.simd.c ---- */
+/* ---- inner loops, compiled in igemm.simd.c for several instruction sets ---- */
 
 /* Operands of one block: m rows of A, and `panels` adjacent panels of B that have 4 * k4 rows each. */
 struct igemm_block {

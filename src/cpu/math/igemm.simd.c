@@ -452,9 +452,9 @@ static void dequantize_i8(const int8_t *x, float *y, int64_t n, float scale, int
 }
 
 /*
- * Sums and products of quantized 8-bit values, computed on unsigned bytes. Signed operands are
- * converted by an XOR of each byte with j->flip (128), which their zero points already include; the
- * result is converted back in the same way.
+ * Kernels for sums and products of quantized 8-bit values, which compute on unsigned bytes. Signed operands are
+ * converted by an XOR of each byte with j->flip (128), which their zero points already include; the result is
+ * converted back in the same way.
  */
 #if SIMD_LEVEL >= 4
 #define WIDE(x)	    _mm512_cvtepu8_epi32(_mm_xor_si128(x, flip))

@@ -404,8 +404,9 @@ static inline void tile8x2(const uint16_t *a, int64_t as, uint16_t *b, int64_t b
 }
 
 /*
- * Transposes a tile of 8 x 8 bytes. Interleaving the bytes of two rows gives one row of 8 elements of two
- * bytes; interleaving those again gives elements of four bytes, then of eight, which are the result's rows.
+ * Transposes a tile of 8 x 8 bytes. Interleaving the bytes of two rows gives one row of 8 elements of two bytes;
+ * interleaving such rows again gives elements of four bytes, and then elements of eight bytes, which are the result's
+ * rows.
  */
 static inline void tile8x1(const uint8_t *a, int64_t as, uint8_t *b, int64_t bs)
 {

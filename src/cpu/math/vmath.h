@@ -297,8 +297,8 @@ static inline vf v_pow2(vi n)
 }
 
 /*
- * Argument reduction for exp: returns r with x = r + *n * ln 2, *n an integer and |r| <= ln 2 / 2. x must be
- * in -150..150. ln 2 is subtracted in two parts to keep the digits that one fp32 constant would lose.
+ * Reduces the argument of exp: returns r with x = r + *n * ln 2, *n an integer and |r| <= ln 2 / 2. x must be in
+ * -150..150. ln 2 is subtracted in two parts to keep the digits that one fp32 constant would lose.
  */
 static inline vf v_exp_reduce(vf x, vf *n)
 {

@@ -312,7 +312,7 @@ static int pack_weights_now(const struct packing *p, const float *src, void *dst
 	return reorder_now(p, src, dst);
 }
 
-/* Callback of store_get: writes t to dst in the layout p->to, as fp32 and multiplied by p->scale. */
+/* Writes t to dst in the layout p->to, as fp32 and multiplied by p->scale. This is the callback of store_get. */
 static int pack_weights(void *dst, const struct tensor *t, void *arg)
 {
 	const struct packing *p = arg;
@@ -417,7 +417,10 @@ int build_eltwise(struct build *b, struct made *m, dnnl_alg_kind_t alg, float al
 	return 0;
 }
 
-/* oneDNN's algorithms. An activation without one is refused, so that another kernel runs the node. */
+/*
+ * Maps an activation to oneDNN's algorithm. An activation that has no algorithm is refused, so that another kernel
+ * runs the node.
+ */
 static const dnnl_alg_kind_t algorithms[ACT_COUNT] = {
 	[ACT_RELU] = dnnl_eltwise_relu,
 	[ACT_CLIP] = dnnl_eltwise_clip,

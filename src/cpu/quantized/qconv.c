@@ -461,7 +461,10 @@ static void groups_piece(void *arg, int64_t begin, int64_t end, int thread)
 		run_group(arg, g, true, thread);
 }
 
-/* Depthwise convolution of one channel with one feature: a weighted sum of the taps' rows, without a product. */
+/*
+ * Runs the depthwise convolution of one channel with one feature, as a weighted sum of the rows that the taps read,
+ * without a matrix product.
+ */
 static void run_channel(const struct groups_job *a, int64_t channel)
 {
 	const struct int_conv *v = a->j->v;

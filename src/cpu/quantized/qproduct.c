@@ -104,7 +104,8 @@ struct product {
 	struct matmul_shape s;
 	uint32_t a, b, za, zb; /* indices of the inputs: operands and zero points */
 	size_t scratch; /* bytes of igemm's scratch in the workspace; the buffers of struct product_room follow */
-	const uint8_t *packed; /* if B is constant, its panels and then its column sums; otherwise NULL */
+	/* if B is constant, the packed panels of B and then the column sums of B; otherwise NULL */
+	const uint8_t *packed;
 };
 
 struct product_job {

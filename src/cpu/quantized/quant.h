@@ -58,9 +58,9 @@ static inline int32_t zero_of(const struct tensor *z, int64_t i, int64_t n, int6
 }
 
 /*
- * igemm multiplies signed bytes of one operand by unsigned bytes of the other. flip_to returns the mask for XOR
- * that makes codes of type t signed or unsigned: 0, or 128, which shifts them by 128. zero_move returns the
- * shift that the zero points then need.
+ * igemm multiplies signed bytes of one operand by unsigned bytes of the other. flip_to returns the mask for XOR that
+ * makes codes of type t signed or unsigned. The mask is 0 if the codes need no change, otherwise 128, which shifts
+ * the codes by 128. zero_move returns the shift that the zero points then need.
  */
 static inline uint8_t flip_to(bool want_signed, enum dtype t)
 {

@@ -99,7 +99,7 @@ static void record_array(const void *handle, const CUDA_ARRAY3D_DESCRIPTOR *a, u
 	uint64_t w = a->Width, h = a->Height, d = a->Depth, bytes = 0;
 
 	if (a->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
-		return; /* this array has no memory until the program maps some into it */
+		return; /* this array has no memory until the program maps memory into it */
 	for (unsigned k = 0; k < levels && k < 32; k++) {
 		bytes += w * (h ? h : 1) * (d ? d : 1) * a->NumChannels * format_bytes(a->Format);
 		w = w > 1 ? w / 2 : 1;
@@ -425,7 +425,7 @@ static const CUpti_CallbackId frequent_calls[] = {
 	RUN_ID(__cudaLaunchKernel_ptsz_v13000),
 #endif
 };
-/* Further calls of the CUDA runtime, less frequent, that can fail before they reach the driver. */
+/* Calls of the CUDA runtime that are less frequent and can fail before they reach the driver. */
 static const CUpti_CallbackId rare_calls[] = {
 	RUN_ID(cudaLaunchCooperativeKernel_v9000),
 	RUN_ID(cudaGraphInstantiate_v10000),

@@ -219,9 +219,9 @@ static bool is_pending(int result)
 }
 
 /*
- * A call to cudaGetLastError returned the pending error. A library that asks right after its own failed call handles
- * the error properly. But if another library asks, or if work was launched in between, then the library that asks
- * takes the old error for an error of its own, and this is reported once.
+ * Handles a call to cudaGetLastError that returned the pending error. A library that asks right after its own failed
+ * call handles the error properly. But if another library asks, or if work was launched in between, then the library
+ * that asks takes the old error for an error of its own, and this is reported once.
  */
 static void report_late_error(const CUpti_CallbackData *c, int result)
 {

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <time.h>
 
-/* ---- spin locks: held for few instructions, and never while the holder waits for something else */
+/* ---- spin locks, which are held for few instructions and never while the holder waits for anything */
 
 static inline bool lock_try(int *lock)
 {
@@ -25,7 +25,7 @@ static inline bool lock_try(int *lock)
 
 static inline void lock_take(int *lock)
 {
-	/* sleep after a while: a holder of lower priority may never run while the others only yield */
+	/* sleep after a while: if waiting threads only yield, a lock holder of lower priority may never run */
 	static const struct timespec moment = {0, 20000};
 
 	for (int turns = 0; !lock_try(lock); turns++) {
@@ -101,8 +101,8 @@ bool table_new(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t c
 /* Like table_put, for objects of the watched program: records that do not fit are counted for the report. */
 bool table_must(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t c);
 /*
- * Copies the record of the key to *e. Returns false if the table has no such record. table_take() also removes it
- * from the table.
+ * Copies the record of the key to *e. Returns false if the table has no such record. table_take() also removes the
+ * record from the table.
  */
 bool table_get(struct table *t, uint64_t key, struct entry *e);
 bool table_take(struct table *t, uint64_t key, struct entry *e);
@@ -308,7 +308,7 @@ static inline const void *pointer_of(uint64_t h)
 }
 uint64_t thread_id(void);
 uint64_t hash_mix(uint64_t h, uint64_t v);
-/* Returns a permanent copy of the first MAX_TEXT bytes of the text; "" if there is no room. */
+/* text_keep() returns a permanent copy of the first MAX_TEXT bytes of the text, or "" if there is no room. */
 enum { MAX_TEXT = 1000 };
 const char *text_keep(const char *text);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /*
- * Map each live allocation, by its address or the handle of an array, to its bytes (field a), its index in
+ * Map the address of each live allocation, or the handle of an array, to its bytes (field a), its index in
  * watch_shared.site (field b), and in field c its enum watch_kind, REGISTERED_FLAG, and the context handle shifted by
  * CONTEXT_SHIFT.
  */

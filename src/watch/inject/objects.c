@@ -8,8 +8,9 @@
 #include <string.h>
 
 /*
- * For each kind of object: maps the handle of a live object to its context (field a) and, for a function, to its name
- * (field b, a text). Functions of a CUDA library (cuLibrary...) are not here, because they belong to no context.
+ * One table for each kind of object, which maps the handle of a live object to its context (field a) and, for a
+ * function, to its name (field b, a text). Functions of a CUDA library (cuLibrary...) are not here, because they
+ * belong to no context.
  */
 static struct table owned[OBJECTS];
 static struct table dead; /* the objects of destroyed contexts, with the same fields as in `owned` */
@@ -141,7 +142,10 @@ static void add_cost(struct line *l)
 	before.known = false;
 }
 
-/* A call created or retained a context: record its device and kind, and write an event with its cost. */
+/*
+ * Records the device and kind of a context that a call created or retained, and writes an event with the cost of the
+ * context.
+ */
 static void record_context_kind(CUcontext context, bool primary, int device, const char *call)
 {
 	struct line l;

@@ -170,7 +170,8 @@ static bool change_begin(struct change *c, int signal, bool block)
 		c->blocked = pthread_sigmask(SIG_BLOCK, &all, &c->mask) == 0;
 	}
 	if (mine && __atomic_load_n(&changer, __ATOMIC_RELAXED) == this_thread())
-		mine = false; /* we are in a handler that interrupted an unblocked change of this thread */
+		/* this runs in a signal handler that interrupted a change which this same thread is making */
+		mine = false;
 	while (mine && !change_try())
 		sched_yield();
 	c->own = load_wanted(c->index);
@@ -306,7 +307,10 @@ static size_t signal_stack_left(const void *context)
  */
 enum { BYTES_FOR_STACK = 12 << 10, BYTES_FOR_ADDRESS = 6 << 10, BYTES_FOR_LINE = 4 << 10 };
 
-/* A crash may have damaged the stack, so that walking it faults again. The handler of that second fault jumps here. */
+/*
+ * Where the handler of a second fault jumps to. A crash may have damaged the stack, so that walking the stack faults
+ * again.
+ */
 static sigjmp_buf walk_escape;
 static pid_t walker;		   /* id of the thread that is walking its stack; 0 if none */
 static size_t kernel_frame = 4096; /* bytes that the kernel needs to call a handler */
