@@ -3,7 +3,10 @@
 
 #include <string.h>
 
-/* The driver's and the runtime's name of each error. Copied here because the ledger does not use CUDA's headers. */
+/*
+ * The name of each error in the driver and in the runtime. The names are copied here because the ledger does not use
+ * CUDA's headers.
+ */
 static const struct {
 	int number;
 	const char *driver, *runtime;

@@ -6,7 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Name of the error that `call` returned: the runtime's name if call begins with "cuda", else the driver's. NULL: unknown. */
+/*
+ * Returns the name of the error that `call` returned: the runtime's name if call begins with "cuda", otherwise the
+ * driver's name. Returns NULL if the number is unknown.
+ */
 const char *error_name(const char *call, int64_t number);
 
 #endif

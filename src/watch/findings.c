@@ -79,7 +79,10 @@ const char *ledger_by(const struct ledger *l, struct arena *a, const char *by)
 	return arena_printf(a, "%.*s(%s%s", (int)(place - by), by, function, rest ? rest : ")");
 }
 
-/* Copies a caller's text into the diag's arena, with function names resolved: the event's strings are freed with the ledger. */
+/*
+ * Copies a caller's text into the diag's arena, with function names resolved. The copy is needed because the event's
+ * strings are freed with the ledger.
+ */
 static const char *resolve(struct reporter *t, const char *s)
 {
 	return ledger_by(t->l, &t->d->arena, s);
@@ -170,7 +173,10 @@ static const char *call_text(struct reporter *t, const struct ledger_failure *f)
 		   first_of(t, f->number, f->count));
 }
 
-/* Adds a row for each buffer that the failed call of this event would have written, up to MAX_BUFFERS_SHOWN in all. */
+/*
+ * Adds a row for each buffer that the failed call of this event would have written, up to MAX_BUFFERS_SHOWN rows in
+ * all.
+ */
 static void add_buffers_of(struct reporter *t, const struct event *e, size_t *told)
 {
 	enum { MAX_BUFFERS_SHOWN = 6 };
@@ -270,7 +276,10 @@ static void report_dead(struct reporter *t, const struct event *e)
 			t->l->pid, e->thread));
 }
 
-/* Several contexts on one device are only a note: they cost memory, and their objects may be mixed up in one call. */
+/*
+ * Reports several contexts on one device. This is only a note: contexts cost memory, and objects of different
+ * contexts may be mixed up in one call.
+ */
 static void report_several(struct reporter *t)
 {
 	size_t most = 0;
@@ -317,8 +326,9 @@ static void list_contexts(struct reporter *t)
 /* ---- failed calls */
 
 /*
- * Whether a failure is expected in a correct program: the answer to a query (does a symbol exist, is a feature
- * supported), or to a request that is fulfilled already (peer access, host registration). Callers handle these.
+ * Returns whether a failure is expected in a correct program. Such a failure answers a query (does a symbol exist, is
+ * a feature supported) or a request that is fulfilled already (peer access, host registration), and callers handle
+ * it.
  */
 static bool fails_by_design(const struct ledger_failure *f)
 {
@@ -421,7 +431,10 @@ static void add_captures(struct reporter *t)
 		add_row(t, "", fmt(t->d, "and %zu more", n - MAX_ROWS_SHOWN));
 }
 
-/* Hint for the most frequent cause of an error; if we have none, the hint of its code, which may be NULL. */
+/*
+ * Returns a hint for the most frequent cause of an error. If we have no such hint, returns the hint of the error's
+ * code, which may be NULL.
+ */
 static const char *hint_for(int64_t result)
 {
 	static const struct {
@@ -506,7 +519,10 @@ static void report_failure(struct reporter *t, const struct ledger_failure *f)
 			t->l->pid, f->event.thread));
 }
 
-/* Whether failure i only repeats an earlier asynchronous error, which every later call in the context returns. */
+/*
+ * Returns whether failure i only repeats an earlier asynchronous error, which every later call in the context
+ * returns.
+ */
 static bool repeats_earlier_error(const struct reporter *t, size_t i)
 {
 	const struct ledger_failure *f = &t->l->failure[i];
@@ -519,7 +535,7 @@ static bool repeats_earlier_error(const struct reporter *t, size_t i)
 	return false;
 }
 
-/* Whether report_dead reports this failure already, as the use of a destroyed context. */
+/* Returns whether report_dead already reports this failure as the use of a destroyed context. */
 static bool reported_as_dead(const struct reporter *t, const struct ledger_failure *f)
 {
 	const char *call = event_text(&f->event, "call", 0), *other;
@@ -545,7 +561,10 @@ static void report_failures(struct reporter *t)
 	}
 }
 
-/* The runtime stores an error until some call asks for it; that call may have nothing to do with the error. */
+/*
+ * Reports an error that was returned late. The runtime stores an error until some call asks for it, and that call may
+ * have nothing to do with the error.
+ */
 static void report_late(struct reporter *t, const struct event *e)
 {
 	const char *kernel = event_text(e, "kernel", 0);
@@ -625,7 +644,9 @@ static void report_copy(struct reporter *t, const struct event *e)
 			t->l->pid, e->thread));
 }
 
-/* Whether e is the newest fault outside of device memory; the program must have survived all earlier ones. */
+/*
+ * Returns whether e is the newest fault outside of device memory. The program must have survived all earlier faults.
+ */
 static bool is_last_strange(const struct ledger *l, const struct event *e)
 {
 	for (const struct event *o = e + 1; o < l->other_event + l->nothers; o++)
@@ -663,7 +684,10 @@ static void report_fault(struct reporter *t, const struct event *e)
 			t->l->pid, e->thread));
 }
 
-/* Only a warning, because some libraries try CUDA and go on without it. Reports all children in one finding, at the first. */
+/*
+ * Reports, as one finding at the first such event, all forked children that used CUDA. This is only a warning,
+ * because some libraries try CUDA and go on without it.
+ */
 static void report_forked(struct reporter *t, const struct event *e)
 {
 	int64_t result = event_number(e, "result");

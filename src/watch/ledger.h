@@ -10,11 +10,14 @@
 
 struct ledger_context {
 	uint64_t handle;
-	bool primary, known; /* known: a call told whether the context is primary */
-	int device;	     /* -1: unknown */
-	int64_t cost;	     /* bytes of device memory; 0: unknown */
-	bool cost_of_all; /* cost is the change in the use of all devices, other processes included */
-	double born, gone; /* seconds; gone < 0: the context still exists */
+	/* known: `primary` is valid, because a call showed whether the context is primary */
+	bool primary, known;
+	int device;   /* -1: unknown */
+	int64_t cost; /* bytes of device memory; 0: unknown */
+	/* cost is how much the memory in use on all devices grew, other processes included */
+	bool cost_of_all;
+	double born,
+		gone; /* creation and destruction, in seconds; gone < 0 if the context still exists */
 	long thread;
 	const char *by, *call, *gone_by;
 };
@@ -22,7 +25,7 @@ struct ledger_stream {
 	uint64_t handle, context;
 	const char *by;
 };
-/* Failed calls of one kind: how many there were, and the event of the first one, which the finding shows. */
+/* Failed calls of one kind: their number in the log, and the event of the first call, which the finding shows. */
 struct ledger_failure {
 	int64_t number, result, count;
 	struct event event;
@@ -32,9 +35,11 @@ struct ledger {
 	struct arena arena;
 	int pid;
 	const char *program;
-	int64_t cupti, subscribed; /* CUPTI's version; result of our subscription, 0: success */
+	int64_t cupti,
+		subscribed; /* CUPTI's version; result of our subscription to CUPTI, 0 for success */
 	const char *why, *other;
-	const uint32_t *counts; /* counts[number]: how often that failure occurred so far; NULL: unknown */
+	/* counts[number] is how often failure `number` occurred so far; counts is NULL if this is unknown */
+	const uint32_t *counts;
 	bool started, ended;
 	double seconds; /* of the newest event */
 	struct ledger_context *context;
@@ -48,7 +53,9 @@ struct ledger {
 	size_t nothers, cap_others;
 };
 
-/* How often failure `number` occurred: the shared counter if it is larger than `logged`, the count in the log. */
+/*
+ * Returns how often failure `number` occurred: the larger of the shared counter and `logged`, the count in the log.
+ */
 int64_t ledger_count(const struct ledger *l, int64_t number, int64_t logged);
 void ledger_line(struct ledger *l, const char *line, size_t n);
 void ledger_free(struct ledger *l);
@@ -60,7 +67,8 @@ struct ledger_options {
 	bool verbose;  /* report every context and its users */
 	bool contexts; /* report uses of one context's objects in another context */
 	bool calls;    /* report errors, invalid copies and faults */
-	bool sync_launch; /* launches were synchronous: an error was raised by the very call that returned it */
+	/* kernel launches were synchronous, so the call that returned an error also caused it */
+	bool sync_launch;
 };
 /* Adds the findings to d; their strings are copied to d's arena. */
 void ledger_findings(const struct ledger *l, const struct ledger_options *o, struct diag *d);
@@ -72,8 +80,9 @@ void ledger_findings(const struct ledger *l, const struct ledger_options *o, str
 const char *ledger_by(const struct ledger *l, struct arena *a, const char *by);
 
 /*
- * Which allocator caches memory in the library that `by` names, as PyTorch's does in libtorch_cuda.so, and the
- * setting that switches the cache off; NULL if none is known.
+ * If the library that `by` names has an allocator that caches memory, as PyTorch's in libtorch_cuda.so does, returns
+ * a text that names the allocator and the setting that avoids or limits the cache. Returns NULL if no such allocator
+ * is known.
  */
 const char *ledger_cache(const char *by);
 

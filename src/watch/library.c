@@ -23,7 +23,7 @@ size_t watch_library(const unsigned char **data)
 #endif
 
 /*
- * ---- CUDA, as seen from outside of the watched program
+ * ---- questions to CUDA that this process asks, outside of the watched program
  *
  * Only CUDA programs can be watched, since the injected library (inject/) intercepts CUDA's functions. This process
  * itself asks the driver only a few questions, through the backend that has process_ops.

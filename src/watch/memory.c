@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Findings about memory that grows, with the callers that allocated it; and sampling a running process from outside. */
+/*
+ * Makes findings about memory that grows, with the callers that allocated it, and samples a running process from
+ * outside.
+ */
 #include "base/clock.h"
 #include "base/proc.h"
 #include "base/str.h"
@@ -16,7 +19,10 @@
 
 /* Resident memory varies as pages and libraries are loaded; only the counters of allocations are exact. */
 const double watch_host_noise = 1 << 20;
-/* Growth that has ended is reported only from this size on, because every program takes some memory while it starts. */
+/*
+ * Growth that has ended is reported only if it is at least this large, because every program takes some memory while
+ * it starts.
+ */
 static const double min_plateau_bytes = 5 << 20;
 
 static const char *rate_text(struct diag *d, const struct series_verdict *v)
@@ -26,7 +32,10 @@ static const char *rate_text(struct diag *d, const struct series_verdict *v)
 		   str_bytes(&d->arena, (int64_t)v->high), v->from, v->to);
 }
 
-/* When memory will be exhausted at this rate of growth. Pinned and host memory both come from the host's RAM. */
+/*
+ * Returns a text that says when memory will be exhausted at this rate of growth. Pinned and host memory both come
+ * from the host's RAM.
+ */
 static const char *exhaustion_text(struct diag *d, const struct series_verdict *v, int kind)
 {
 	uint64_t left = kind == WATCH_DEVICE ? watch_gpu_left() : proc_available();
@@ -44,7 +53,10 @@ static const char *try_text(int kind)
 	return "a heap profiler of the language (heaptrack, tracemalloc) tells whose it is: -- COMMAND sees CUDA's alone";
 }
 
-/* Sets out[] to the up to three callers whose allocations of this kind grew most, in descending order; returns their number. */
+/*
+ * Sets out[] to at most three callers, those whose allocations of this kind grew most, in descending order. Returns
+ * the number of callers.
+ */
 static size_t top_growing_callers(const struct watch_process *p, uint32_t kind,
 				  const struct watch_caller *out[3])
 {
@@ -134,7 +146,7 @@ void watch_findings(const struct watch *w, const struct watch_options *o, struct
 
 /* ---- sampling a running process from outside */
 
-/* Set by the signal handler: the user wants to end the watch, or wants a report (SIGUSR1). */
+/* Flags that the signal handler sets when the user wants to end the watch, or wants a report (SIGUSR1). */
 static volatile sig_atomic_t stop_requested, report_requested;
 
 static void on_stop(int signal)
@@ -145,7 +157,10 @@ static void on_stop(int signal)
 		stop_requested = 1;
 }
 
-/* Returns the value of the line `name` in /proc/PID/status, or "" if there is none; it is stored in `line`. */
+/*
+ * Returns the value of the line `name` in /proc/PID/status, which is stored in `line`, or "" if there is no such
+ * line.
+ */
 static const char *proc_status_value(int pid, const char *name, char *line, size_t room)
 {
 	char path[64];

@@ -26,7 +26,7 @@
 
 /*
  * Returns the folder for temporary files as an absolute path, because programs change their working directory. Falls
- * back to /tmp if TMPDIR has a character that separates names in LD_PRELOAD, or $, which the loader expands.
+ * back to /tmp if TMPDIR contains a character that separates names in LD_PRELOAD, or a $, which the loader expands.
  */
 static const char *folder_root(char *room)
 {
@@ -161,7 +161,8 @@ static void map_shared(struct watch_process *p, int dir, const char *name)
 	close(fd);
 	if (p->shared && __atomic_load_n(&p->shared->magic, __ATOMIC_ACQUIRE) != WATCH_MAGIC) {
 		munmap(p->shared, sizeof(*p->shared));
-		p->shared = NULL; /* not initialized yet: the next sample tries again */
+		/* the process has not initialized the file yet: the next sample tries again */
+		p->shared = NULL;
 	}
 	if (p->shared)
 		p->ledger.counts = p->shared->failed;
@@ -209,7 +210,10 @@ static void open_new_files(struct watch *w)
 	w->more = more;
 }
 
-/* Whether a newer program runs in this process (the same pid with a greater k). */
+/*
+ * Returns whether a newer program runs in this process, that is, whether another entry has the same pid and a greater
+ * k.
+ */
 static bool is_replaced(const struct watch *w, const struct watch_process *p)
 {
 	for (size_t i = 0; i < w->nprocesses; i++)
@@ -304,7 +308,7 @@ static void sample_processes(struct watch *w)
 
 /* ---- the program */
 
-/* Appends ":b" to the value of an environment variable, or sets it to b if it is empty or missing. */
+/* Appends ":b" to the value of an environment variable, or sets the variable to b if it is empty or missing. */
 static void append_to_variable(const char *variable, const char *b)
 {
 	const char *a = getenv(variable);
@@ -326,10 +330,16 @@ static void set_environment(const struct watch *w, const char *library, const ch
 		snprintf(heap, sizeof(heap), "%zu", w->heap);
 		setenv(WATCH_HEAP_VARIABLE, heap, 1);
 		append_to_variable("LD_PRELOAD", library); /* after the user's own libraries */
-		/* AddressSanitizer refuses to start if another library is loaded before it, unless this check is off. */
+		/*
+		 * AddressSanitizer refuses to start if another library is loaded before AddressSanitizer, unless this
+		 * check is off.
+		 */
 		append_to_variable("ASAN_OPTIONS", "verify_asan_link_order=0");
 	}
-	/* Keep a library that the user injects: ours loads it first. One of another watch around this one is replaced. */
+	/*
+	 * Keep a library that the user injects: our library loads it first. But if the variable names the library of
+	 * another watch, which runs around this one, replace it.
+	 */
 	const char *other = getenv("CUDA_INJECTION64_PATH");
 	if (other && *other && !strstr(other, "/" LIBRARY))
 		setenv(WATCH_NEXT_VARIABLE, other, 1);
@@ -345,13 +355,16 @@ static void set_environment(const struct watch *w, const char *library, const ch
 		unsetenv(w->own);
 }
 
-/* The signals that watch_run waits for, and the mask and SIGCHLD action before it, which the program gets back. */
+/*
+ * The signals that watch_run waits for, and the signal mask and SIGCHLD action from before watch_run, with which the
+ * program is started.
+ */
 struct signals {
 	sigset_t waited, mask;
 	struct sigaction child;
 };
 
-/* In the child: executes the program. If that fails, writes errno to the pipe `report`. */
+/* Executes the program in the child process. If exec fails, writes errno to the pipe `report`. */
 static void exec_program(const struct watch *w, const struct signals *s, int report,
 			 const char *library, const char *cupti)
 {
@@ -396,7 +409,10 @@ static int start_program(const struct watch *w, const struct signals *s, const c
 		    .message = fmt(d, "'%s' cannot be run: %s", w->argv[0], strerror(err)));
 }
 
-/* Seconds until the next sample: short at first, when contexts are created and arenas fill, then longer. */
+/*
+ * Returns the seconds until the next sample. The pause is short at first, when contexts are created and arenas fill,
+ * and then becomes longer.
+ */
 static double sample_pause(double seconds)
 {
 	double p = seconds / 200;
@@ -406,7 +422,10 @@ static double sample_pause(double seconds)
 
 static void forward_signal(const siginfo_t *info, pid_t child)
 {
-	/* The terminal sends Ctrl-C to the whole process group, so the program has got it already. */
+	/*
+	 * The terminal sends the signal of Ctrl-C to the whole process group, so the program has got the signal
+	 * already.
+	 */
 	if (info->si_code == SI_KERNEL)
 		return;
 	if (info->si_code == SI_QUEUE)
@@ -427,7 +446,10 @@ static void stop_self(void)
 	sigprocmask(SIG_BLOCK, &stop, NULL);
 }
 
-/* Appends the descendants of process `of`, if the kernel lists them, to pid[], which has n entries; returns the new n. */
+/*
+ * Appends the descendants of process `of`, if the kernel lists them, to pid[], which has n entries. Returns the new
+ * number of entries.
+ */
 static size_t add_descendants(pid_t *pid, size_t n, size_t most, pid_t of)
 {
 	char path[64], text[4096], *at = text, *end;
@@ -508,7 +530,10 @@ static void follow(struct watch *w, pid_t child, const sigset_t *waited)
 
 static void block_signals(struct signals *s)
 {
-	/* Not waited for: our own faults, and the signals of a terminal to processes in its background. */
+	/*
+	 * Signals that watch_run does not wait for: faults of this process, and the signals that a terminal sends to
+	 * background processes.
+	 */
 	static const int kept[] = {SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP,
 				   SIGSYS,  SIGABRT, SIGPIPE, SIGTTIN, SIGTTOU};
 	/* If our parent left SIGCHLD ignored, waitpid would not return the child's status. */
@@ -521,7 +546,10 @@ static void block_signals(struct signals *s)
 	sigaction(SIGCHLD, &plain, &s->child);
 }
 
-/* Discards signals that arrived while the program ended: they were meant for it and must not interrupt the report. */
+/*
+ * Discards signals that arrived while the program ended. They were meant for the program and must not interrupt the
+ * report.
+ */
 static void unblock_signals(const struct signals *s)
 {
 	static const struct itimerval none;

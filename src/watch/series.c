@@ -12,7 +12,8 @@
  */
 enum { MIN_SAMPLES = 16, MIN_CALLS = 64, MIN_CALLS_NOISY = 200 };
 static const double min_seconds = 1;
-static const double significance = 0.001; /* probability of calling a stable series a leak */
+static const double significance =
+	0.001; /* accepted probability that a stable series is called a leak */
 
 static void drop_every_second(struct series *s)
 {
@@ -71,8 +72,8 @@ static size_t judged_from(const struct series *s, double least)
 }
 
 /*
- * Whether the value rises in every quarter. An allocator grows in a few large steps with constant memory between
- * them, and one late step alone is no leak.
+ * Returns whether the value rises in every quarter of the series. An allocator grows in a few large steps with
+ * constant memory between the steps, and one late step alone is no leak.
  */
 static bool rises_throughout(const double *y, size_t n)
 {
@@ -83,8 +84,8 @@ static bool rises_throughout(const double *y, size_t n)
 }
 
 /*
- * Returns the end of the judged part, after 98 % of the calls: a program frees its memory when it ends, and that
- * must not hide a leak.
+ * Returns the end of the judged part, after 98 % of the calls. The end is left out because a program frees its memory
+ * when it ends, and that must not hide a leak.
  */
 static size_t judged_to(const struct series *s, size_t from)
 {
@@ -99,8 +100,8 @@ static size_t judged_to(const struct series *s, size_t from)
 }
 
 /*
- * Whether the value has stayed constant since sample `last`, at which the calls ended, for at least as_long
- * seconds. Its growth then ended with the program's loading phase.
+ * Returns whether the value stayed constant for at least as_long seconds after sample `last`, at which the calls
+ * ended. If so, the growth ended with the program's loading phase.
  */
 static bool stays_constant_after(const struct series *s, size_t last, double as_long)
 {

@@ -5,10 +5,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Capacity of a series. When it is full, every second sample is dropped and new ones are taken half as often. */
+/*
+ * Capacity of a series. When a series is full, every second sample is dropped and new samples are taken half as
+ * often.
+ */
 enum { SERIES_MOST = 1024 };
 struct series {
-	double *x, *y, *work; /* for each sample: seconds, value, calls that the program made so far */
+	/* for each sample: time in seconds, value, and number of calls that the program has made so far */
+	double *x, *y, *work;
 	size_t n;
 	unsigned stride, skipped;
 	double first, last, peak; /* values, including samples that were dropped */
@@ -27,10 +31,11 @@ struct series_verdict {
 };
 /*
  * Judges only the later half of the work (of the time if calls are not counted), because starting up takes time and
- * memory but few calls. A significant rise there, in each of its quarters, is a leak, however small. If the rise ended
- * before that half, an arena was filled (VERDICT_FLAT). The same holds if the value stopped rising when the calls
- * stopped, and stayed constant for as long again: the program has loaded the data it needs. The test is the Theil-Sen
- * slope with Kendall's test (stats.h). `noise` is the smallest rise that counts; 0 for exact counters.
+ * memory but few calls. A significant rise in that half, in each of its quarters, is a leak, however small. If the
+ * rise ended before that half, the memory filled an arena and is no leak (VERDICT_FLAT). The same holds if the value
+ * stopped rising when the calls stopped, and stayed constant for as long again: the program has loaded the data it
+ * needs. The test is the Theil-Sen slope with Kendall's test (stats.h). `noise` is the smallest rise that counts, and
+ * is 0 for exact counters.
  */
 struct series_verdict series_judge(const struct series *s, double noise);
 

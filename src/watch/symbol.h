@@ -6,7 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Writes "function+0x12" for an offset in the file to text; false if the symbol table has no function there. */
+/*
+ * Writes "function+0x12" for an offset in the file to text. Returns false if the symbol table has no function at this
+ * offset.
+ */
 bool symbol_name(const char *path, uint64_t offset, char *text, size_t room);
 
 #endif

@@ -23,7 +23,7 @@ static void set_sizes(const struct shape *q, const struct shape *k, const struct
 	a->vsize = v->dim[3];
 }
 
-/* The element type of the inputs and outputs of score_mod and prob_mod. */
+/* Returns the element type of the inputs and outputs of score_mod and prob_mod. */
 static enum dtype body_type(const struct flex_attention *p, enum dtype q)
 {
 	if (p->softmax_precision > 0 && p->softmax_precision < DT_COUNT)
@@ -57,8 +57,8 @@ int flex_attention_reshape(struct site *site, struct step *step, struct diag *d)
 }
 
 /*
- * Replaces the scores by the output of subgraph k (k < 0: keeps the scores). narrow: buffer for the scores
- * in the subgraph's type if that is not the type of `score`.
+ * Replaces the scores by the output of subgraph k, or keeps them if k < 0. narrow is a buffer for the scores in the
+ * subgraph's type, used if `score` has another type.
  */
 static int run_body(const struct call *c, int k, enum dtype t, const struct heads *a, void *score,
 		    void *narrow)
@@ -87,7 +87,7 @@ static int run_body(const struct call *c, int k, enum dtype t, const struct head
 	return 0;
 }
 
-/* One matrix product per head: probabilities * V if of_values is set, otherwise scale * Q K^T. */
+/* Computes one matrix product per head: probabilities * V if of_values is set, otherwise scale * Q K^T. */
 static void run_products(const struct heads *a, bool of_values, void *score, void *scratch)
 {
 	int64_t elem = (int64_t)heads_real_size(a->real), group = a->heads / a->kv_heads;

@@ -26,8 +26,8 @@ static void set_sizes(const struct group_query *p, const struct shape *q, bool p
 }
 
 /*
- * Number of key rows that the attention reads: the capacity of the cache, or for a sliding window the rows of the
- * past cache plus the new rows.
+ * Returns how many rows of keys the attention reads: the capacity of the cache or, with a sliding window, the rows of
+ * the past cache plus the new rows.
  */
 static int64_t rows_read(const struct group_query *p, const struct shape *present,
 			 const struct shape *past, int64_t queries, int64_t total)
@@ -72,7 +72,7 @@ struct codes {
 	enum dtype t;
 	int bits;
 	const float *scale; /* NULL: the cache is not quantized */
-	bool each;	    /* one scale per head and channel, not one for all */
+	bool each; /* true if each head and channel has its own scale, false if all share one */
 };
 
 static float code_scale(const struct codes *q, int64_t head, int64_t size, int64_t i)
@@ -123,8 +123,8 @@ static const float *dequantize_past(const struct codes *q, const struct heads *a
 }
 
 /*
- * Quantizes and dequantizes the new rows, so that this step reads the same values as later steps, which read
- * them from the quantized cache. used: rows of the past, per batch.
+ * Quantizes and dequantizes the new rows, so that this step reads the same values as later steps, which read them
+ * from the quantized cache. used[b] is how many rows of the past batch b has.
  */
 static void round_new_rows(const struct codes *q, const struct heads *a, const int64_t *used, float *x)
 {
@@ -139,8 +139,9 @@ static void round_new_rows(const struct codes *q, const struct heads *a, const i
 }
 
 /*
- * How many positions a sliding-window cache holds after `t` positions. When the cache overflows, the oldest
- * capacity - local_window_size + 1 positions are dropped at once, which leaves local_window_size of them.
+ * Returns how many positions a sliding-window cache holds once the sequence has `t` positions. When the cache
+ * overflows, the oldest capacity - local_window_size + 1 positions are dropped at once, so that local_window_size
+ * positions remain.
  */
 static int64_t positions_kept(const struct group_query *p, int64_t capacity, int64_t t)
 {
@@ -178,7 +179,7 @@ static void write_present(const struct codes *q, const struct heads *a, const fl
 		}
 }
 
-/* Copies the heads that x views into the dense buffer t->y; applies RMS norm to each if `norm` is not NULL. */
+/* Copies the heads that x views into the dense buffer t->y. Applies RMS norm to each head if `norm` is not NULL. */
 static void copy_heads(const struct rotation *t, const struct attend_view *x, const float *norm,
 		       float epsilon)
 {
@@ -197,9 +198,9 @@ static void copy_heads(const struct rotation *t, const struct attend_view *x, co
 }
 
 /*
- * Copies the queries or keys that x views to `to`, normalises and rotates them as the node's attributes say,
- * and lets x view the copy. norm: index of the input that holds the norm's weights. starts: position of each
- * batch's first row.
+ * Copies the queries or keys that x views to `to`, normalises and rotates them as the node's attributes say, and lets
+ * x view the copy. norm is the index of the input that holds the norm's weights. starts[b] is the position of batch
+ * b's first row.
  */
 static int prepare_operand(const struct call *c, const struct heads *a, struct attend_view *x,
 			   int64_t heads, uint32_t norm, const int64_t *starts, float *to,
@@ -264,9 +265,9 @@ static void append_new(const struct heads *a, const float *past, int64_t past_ro
 }
 
 /*
- * Reads seqlens_k. valid[b]: number of keys that batch b may see; starts[b]: position of its first query;
- * used[b]: rows of its past cache in use. In the first prompt (as many queries as positions in total) a batch
- * may have fewer valid keys than queries: the rows beyond are padding.
+ * Reads seqlens_k. Sets valid[b] to the number of keys that batch b may see, starts[b] to the position of the batch's
+ * first query, and used[b] to the number of rows in use in the batch's past cache. In the first prompt (as many
+ * queries as positions in total) a batch may have fewer valid keys than queries; the further queries are padding.
  */
 static int read_lengths(const struct call *c, const struct heads *a, int64_t total,
 			int64_t past_room, int64_t *valid, int64_t *starts, int64_t *used)
@@ -292,7 +293,7 @@ static int read_lengths(const struct call *c, const struct heads *a, int64_t tot
 	return 0;
 }
 
-/* Sets the views of q, k and v: three inputs, or one input that holds them side by side (packed). */
+/* Sets the views of q, k and v, which are three inputs or, if `packed` is set, side by side in one input. */
 static void set_views(const struct call *c, bool packed, struct heads *a, struct scratch *s)
 {
 	const float *q = wide_in(s, c->in[GQA_Q]);
@@ -347,8 +348,9 @@ static void join_cache(const struct call *c, const struct codes *q, struct heads
 }
 
 /*
- * attention_bias has a column for each position since the start of the sequence. A sliding-window cache holds
- * only the last ones (used != starts), so the columns of its positions are copied.
+ * Adds attention_bias to the masks of `a`. attention_bias has a column for each position since the start of the
+ * sequence. A sliding-window cache holds only the last positions (used != starts), so the columns of those positions
+ * are copied to a mask of their own.
  */
 static void add_bias(const struct call *c, struct heads *a, const int64_t *starts,
 		     const int64_t *used, struct scratch *s)
@@ -375,7 +377,10 @@ static void add_bias(const struct call *c, struct heads *a, const int64_t *start
 		.data = to, .step = {n, a->queries * a->keys, a->keys, 1}, .keys = a->keys};
 }
 
-/* Writes output_qk: masked scores (-inf) become 0; a row has one score for each position of the sequence. */
+/*
+ * Writes the output output_qk, whose rows have one score for each position of the sequence. Masked scores (-inf)
+ * become 0.
+ */
 static void write_scores(const struct heads *a, const float *qk, struct tensor *y)
 {
 	int64_t total = y->shape.dim[3];
@@ -425,8 +430,8 @@ static int prepare_queries_and_keys(const struct call *c, struct heads *a, const
 }
 
 /*
- * The attention sink, one extra score per head that takes part in the softmax: given as an input, 0 for
- * smooth_softmax, or NULL if there is none.
+ * Returns the attention sink, one extra score per head that takes part in the softmax. The scores come from an input,
+ * or are 0 for smooth_softmax. Returns NULL if the node has no sink.
  */
 static const float *sink_of(const struct call *c, const struct heads *a, struct scratch *s)
 {
@@ -437,7 +442,10 @@ static const float *sink_of(const struct call *c, const struct heads *a, struct 
 	return given || p->smooth_softmax != 1 ? given : memset(scratch_take(s, bytes), 0, bytes);
 }
 
-/* Rounds the caches to the outputs if their type is not fp32; fp32 caches were built in the outputs already. */
+/*
+ * Rounds the fp32 caches to the outputs if those have another type. Caches for fp32 outputs were built in the outputs
+ * already.
+ */
 static void round_caches(const struct call *c, const float *key, const float *value)
 {
 	if (optional_out(c, 1))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The threads share the work by head and block of queries. For a block, one matrix product computes the scores
- * of all keys; each row of scores is masked and softmaxed; a second product multiplies them with the values.
+ * The threads share the work by head and block of queries. For a block, one matrix product computes the scores of all
+ * keys; each row of scores is masked, and softmax turns it into probabilities; a second product multiplies the
+ * probabilities by the values.
  */
 #include "cpu/attention/heads.h"
 
@@ -14,8 +15,10 @@
 #include <string.h>
 
 enum {
-	BLOCK_SCORES = 96 << 10, /* scores of a block, about, so that they stay in a core's cache */
-	MIN_BLOCK_ROWS = 12,	 /* least queries of a block: gemm works on strips of 12 rows */
+	/* approximate number of scores of a block, so small that they stay in a core's cache */
+	BLOCK_SCORES = 96 << 10,
+	/* smallest number of queries of a block, because gemm works on strips of 12 rows */
+	MIN_BLOCK_ROWS = 12,
 };
 
 enum gemm_type heads_real(enum dtype t)
@@ -38,7 +41,7 @@ float heads_ms_scale(float scale, int64_t size)
 	return heads_scale(scale == 0 ? NAN : scale, size);
 }
 
-/* Keys first..end-1 that query i of batch b may see. */
+/* Sets *first and *end so that query i of batch b may see the keys first..end-1. */
 static void visible_keys(const struct heads *a, int64_t b, int64_t i, int64_t *first, int64_t *end)
 {
 	int64_t p = i + (a->offsets ? a->offsets[b] : a->offset);
@@ -51,7 +54,7 @@ static void visible_keys(const struct heads *a, int64_t b, int64_t i, int64_t *f
 		*end = p + 1;
 }
 
-/* Offset of the mask's row for query i, in elements. */
+/* Returns the offset of the mask's row for query i of batch b and head h, in elements. */
 static int64_t mask_start(const struct heads_mask *m, int64_t b, int64_t h, int64_t i)
 {
 	return b * m->step[0] + h * m->step[1] + i * m->step[2];
@@ -115,7 +118,7 @@ static int64_t block_rows(int64_t queries, int64_t keys)
 	return lesser(queries, greater(MIN_BLOCK_ROWS, BLOCK_SCORES / greater(1, keys)));
 }
 
-/* Scratch bytes of one thread: gemm's scratch, then the scores of a block. */
+/* Returns the size of one thread's scratch: gemm's scratch, then the scores of a block. */
 static size_t thread_scratch(enum gemm_type real, int64_t queries, int64_t keys)
 {
 	return scratch_size(gemm_scratch_one(real)) +
@@ -130,7 +133,10 @@ size_t heads_scratch(enum gemm_type real, int64_t queries, int64_t keys)
 	return thread_scratch(real, queries, keys) * (size_t)pool_threads();
 }
 
-/* Computes the block of queries from i0 on; bh = batch * heads + head. */
+/*
+ * Computes the output of the block of queries that begins at query i0, for the head with index bh = batch * heads +
+ * head.
+ */
 static void run_block(const struct heads *a, int64_t bh, int64_t i0, char *scratch)
 {
 	size_t elem = heads_real_size(a->real);
@@ -172,7 +178,10 @@ static void run_block(const struct heads *a, int64_t bh, int64_t i0, char *scrat
 	gemm_one(a->real, &m, scratch);
 }
 
-/* Work items count over batch, head and block of queries, the block fastest. */
+/*
+ * Computes the work items begin to end - 1. There is one item for each batch, head and block of queries, numbered in
+ * row-major order.
+ */
 static void run_blocks(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct heads *a = arg;

@@ -12,14 +12,20 @@
 
 enum { HEADS_MASKS = 2 };
 
-/* A mask that broadcasts to [batch, heads, queries, keys]; step: its strides in elements, 0 to repeat. */
+/*
+ * A mask that broadcasts to [batch, heads, queries, keys]. step holds the mask's strides in elements; a stride of 0
+ * repeats the mask along that dimension.
+ */
 struct heads_mask {
 	const void *data; /* NULL: no mask */
 	int64_t step[4];
 	int64_t keys; /* number of keys that the mask covers; further keys are hidden */
 };
 
-/* The stage whose scores are copied to `qk`: after the product, the soft cap, the masks or the softmax. */
+/*
+ * The stage of the computation after which the scores are copied to `qk`: the product, the soft cap, the masks or the
+ * softmax.
+ */
 enum heads_scores { HEADS_PRODUCT, HEADS_CAPPED, HEADS_MASKED, HEADS_PROBABILITIES };
 
 struct heads {
@@ -34,27 +40,28 @@ struct heads {
 	bool causal;
 	bool last_sees_all; /* `causal` does not restrict the last query */
 	int64_t left,
-		right;	/* how many keys before and after its position a query sees; -1: no bound */
-	int64_t offset; /* position of query 0 among the keys */
+		/* how many keys before and after its own position a query sees; -1 if there is no bound */
+		right;
+	int64_t offset;		/* position of query 0 among the keys */
 	const int64_t *offsets; /* one offset per batch, used instead of `offset` if not NULL */
-	const int64_t *valid;	/* number of valid keys per batch; NULL: all */
+	const int64_t *valid; /* number of valid keys for each batch; NULL if all keys are valid */
 
 	struct heads_mask mask[HEADS_MASKS]; /* added to the scores */
-	struct heads_mask hide;		     /* mask of bytes; 0 hides the key */
+	struct heads_mask hide;		     /* mask of bytes, in which 0 hides the key */
 	float hidden;	  /* added to the score of a hidden key; -INFINITY excludes the key */
 	const void *sink; /* one extra score per head that only adds to the softmax's sum; or NULL */
-	enum dtype round; /* not 0: scores and probabilities are rounded to this type */
+	enum dtype round; /* if not 0, the type that scores and probabilities are rounded to */
 
 	void *qk; /* [batch, heads, queries, keys] or NULL */
 	enum heads_scores scores;
 	void *scratch; /* heads_scratch bytes */
 };
 
-/* Bytes of scratch that heads_run needs for all threads together. */
+/* Returns the bytes of scratch that heads_run needs for all threads together. */
 size_t heads_scratch(enum gemm_type real, int64_t queries, int64_t keys);
 void heads_run(struct heads *a);
 
-/* View of a dense tensor [batch, heads, rows, size], or [batch, rows, heads * size] if merged is set. */
+/* Returns the view of a dense tensor [batch, heads, rows, size], or [batch, rows, heads * size] if merged is set. */
 struct attend_view heads_view(const void *data, int64_t heads, int64_t rows, int64_t size,
 			      bool merged);
 /*
@@ -65,7 +72,10 @@ void heads_append(const struct heads *a, const void *past, int64_t past_rows, st
 		  int64_t rows, int64_t size, void *to);
 /* Sets the strides of m for a mask of shape s that broadcasts, aligned right, to [batch, heads, queries, keys]. */
 void heads_mask_steps(const struct shape *s, int64_t keys, struct heads_mask *m);
-/* Sets the output to y of shape [batch, queries, heads * vsize]: the results of all heads side by side. */
+/*
+ * Sets the output of `a` to y, a tensor of shape [batch, queries, heads * vsize] that holds the results of all heads
+ * side by side.
+ */
 void heads_merged_result(struct heads *a, void *y);
 
 /* Softmax of each row. */
@@ -73,9 +83,9 @@ void heads_softmax(enum gemm_type real, void *scores, int64_t rows, int64_t keys
 
 enum gemm_type heads_real(enum dtype t);
 size_t heads_real_size(enum gemm_type real);
-/* The given scale, or 1 / sqrt(size of a head) if `scale` is NAN. */
+/* Returns `scale`, or 1 / sqrt(size of a head) if `scale` is NAN. */
 float heads_scale(float scale, int64_t size);
-/* The same for com.microsoft's operators, where a scale of 0 means that none is given. */
+/* Does the same as heads_scale for com.microsoft's operators, where a scale of 0 means that no scale is given. */
 float heads_ms_scale(float scale, int64_t size);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CPU_ATTENTION_KERNELS_H
 #define CPU_ATTENTION_KERNELS_H
-/* Kernels that the table cpu_attention[] in attention.c refers to, by the file that implements them. */
+/* Kernels that the table cpu_attention[] in attention.c refers to, grouped by the file that implements them. */
 #include "backend/backend.h"
 
 /* flex_attention.c: FlexAttention (ai.onnx.preview) */

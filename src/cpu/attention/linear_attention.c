@@ -13,8 +13,9 @@
 struct linear {
 	const struct linear_attention *p;
 	int64_t batch, length, size, vsize;
-	int64_t decay_size; /* elements of decay per head and position; 0: the node has no decay */
-	int64_t beta_heads; /* heads of beta: 1 for all, or kv_num_heads; 0: the node has no beta */
+	int64_t decay_size; /* number of decay elements per head and position; 0 if the node has no decay */
+	/* number of beta's heads: 1 (shared by all heads) or kv_num_heads; 0 if the node has no beta */
+	int64_t beta_heads;
 	const float *q, *k, *v, *decay, *beta;
 	float *state, *y;
 	float scale;
@@ -22,8 +23,8 @@ struct linear {
 };
 
 /*
- * Advances one head of one batch by position t: updates the state s with the key and value, then computes the
- * output of each query head that shares this key head. read: scratch of vsize elements.
+ * Advances one head of one batch by position t: updates the state s with the key and value, then computes the output
+ * of each query head that shares this key head. `read` is scratch memory for vsize elements.
  */
 static void head_step(const struct linear *l, int64_t b, int64_t h, int64_t t, float *s, float *read)
 {

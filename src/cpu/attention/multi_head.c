@@ -7,9 +7,10 @@
 #include "ops/attention.h"
 
 /*
- * Whether mask_index or key_padding_mask lets query i of batch b see key j. The mask has one of these shapes:
- * [B]: number of valid keys; [2B]: end, then start of the valid keys; [3B+2]: its first B elements are the
- * numbers of valid keys; [B, keys]; [B, queries, keys]; [B, 1, max, max]: rows and columns are positions.
+ * Returns whether mask_index or key_padding_mask lets query i of batch b see key j. A mask of shape [B] holds the
+ * number of valid keys of each batch, [2B] the ends and then the starts of the valid keys, and [3B+2] the numbers of
+ * valid keys in the first B elements. Masks of shape [B, keys], [B, queries, keys] and [B, 1, max, max] have an
+ * element per key; in the last one rows and columns are positions.
  */
 static bool mask_allows(const struct tensor *mask, const struct heads *a, int64_t b, int64_t i,
 			int64_t j)
@@ -25,7 +26,10 @@ static bool mask_allows(const struct tensor *mask, const struct heads *a, int64_
 	}
 }
 
-/* Writes the numbers that the mask adds to the scores as [batch, rows, keys]; rows: queries or 1. */
+/*
+ * Writes the numbers that the mask adds to the scores, as [batch, rows, keys]. rows is the number of queries, or 1 if
+ * all queries have the same mask.
+ */
 static void fill_mask(const struct tensor *mask, const struct heads *a, int64_t rows, float *to)
 {
 	for (int64_t b = 0; b < a->batch; b++)
@@ -70,8 +74,9 @@ static void add_masks(struct heads *a, const struct tensor *mask, const struct t
 /* ---- com.microsoft::Attention ----------------------------------------------------------------- */
 
 /*
- * Attention expands to a product of its input and weights and infer::ProjectedAttention. These are the inputs
- * of the latter; the first is that product: q, k and v side by side.
+ * com.microsoft::Attention is replaced by two nodes: the product of its input and weights, and
+ * infer::ProjectedAttention. These are the inputs of infer::ProjectedAttention; the first one is the product, which
+ * holds q, k and v side by side.
  */
 enum { PRO_QKV, PRO_MASK, PRO_PAST, PRO_BIAS };
 
@@ -162,7 +167,7 @@ bool projected_attention_accepts(const struct site *s, struct why *why)
 /* How the inputs hold query, key and value: packed together or apart, and in which order of dimensions. */
 struct form {
 	bool packed_qkv, packed_kv, heads_first; /* heads_first: key and value are [B, H, T, D] */
-	int64_t rows;				 /* rows of key and value, without the past */
+	int64_t rows; /* number of rows of key and value, without the past */
 };
 
 static void multi_head_sizes(const struct multi_head *p, const struct shape *q,
@@ -201,7 +206,10 @@ int multi_head_reshape(struct site *site, struct step *step, struct diag *d)
 	return 0;
 }
 
-/* Copies the heads that x views as [batch, heads, rows, size], adds the bias [heads, size], returns the view. */
+/*
+ * Copies the heads that x views to a dense tensor [batch, heads, rows, size], adds the bias [heads, size], and
+ * returns the view of the copy.
+ */
 static struct attend_view copy_with_bias(const struct heads *a, const struct attend_view *x,
 					 const float *bias, int64_t rows, int64_t size,
 					 struct scratch *s)

@@ -76,7 +76,7 @@ static int rotary_common(const struct call *c, uint32_t cos_at, uint32_t positio
 		t.length = x->shape.dim[2];
 		t.size = hidden;
 	} else {
-		/* without num_heads the width of the cos cache gives the size of a head */
+		/* without num_heads, the width of the cos cache determines the size of a head */
 		t.size = n > 0 ? hidden / n : p->rotary_embedding_dim > 0 ? 0 : 2 * half;
 		t.heads = n > 0 ? n : t.size > 0 ? hidden / t.size : 0;
 		t.length = x->shape.dim[1];

@@ -10,19 +10,27 @@ struct rotation {
 	const float *x;
 	float *y;
 	int64_t batches, length, heads, size,
-		turned; /* elements of a head; how many of them are rotated */
+		turned; /* number of elements of a head; number of elements that are rotated */
 	int64_t batch, row, head;
-	const float *cos, *sin;	 /* caches with rows of turned / 2 elements */
-	const int64_t *position; /* cache row of position s of batch b; NULL: see `counted` */
+	const float *cos, *sin; /* caches with rows of turned / 2 elements */
+	/* cache row of each position of each batch; NULL if the row is computed from `start` */
+	const int64_t *position;
 	int64_t position_batch, position_row; /* strides of `position` */
-	int64_t start; /* if position is NULL: the cache row is start + s if counted, otherwise b * length + s */
+	/* used if position is NULL: the cache row is then start + s if counted is set, otherwise b * length + s */
+	int64_t start;
 	bool interleaved, counted;
 	const int64_t *starts; /* NULL, or one start per batch, which replaces `start` */
 };
 
-/* Writes the rotated x to y, which may be x. grain: least positions that are worth a thread. */
+/*
+ * Writes the rotated x to y, which may be the same memory as x. grain is the smallest number of positions that are
+ * worth a thread.
+ */
 void rotary_turn(struct rotation *t, int64_t grain);
-/* Whether all cache rows that rotary_turn will read are below `rows`; positions come from the model's inputs. */
+/*
+ * Returns whether all cache rows that rotary_turn will read are below `rows`. This must be checked because positions
+ * come from the model's inputs.
+ */
 bool rotary_fits(const struct rotation *t, int64_t rows);
 
 #endif

@@ -8,10 +8,13 @@
 #include <math.h>
 #include <string.h>
 
-/* Scores of a block, about: so many stay in a core's cache. A block has at least MIN_BLOCK_ROWS queries. */
+/*
+ * A block of queries has about BLOCK_SCORES scores, few enough to stay in a core's cache, but at least MIN_BLOCK_ROWS
+ * queries.
+ */
 enum { BLOCK_SCORES = 96 << 10, MIN_BLOCK_ROWS = 12 };
 
-/* Number of keys that query i sees, before any mask. */
+/* Returns how many keys query i sees if there is no mask. */
 static int64_t keys_seen(const struct attend *a, int64_t i)
 {
 	int64_t n = a->causal == 0   ? a->keys

@@ -16,13 +16,15 @@ struct attend {
 	bool f64; /* all data are double; otherwise float */
 	int64_t batch, heads, kv_heads, queries, keys, size, vsize;
 	struct attend_view q, k, v, y;
-	/* 0: each row of k is a key; 1: k is transposed, [size, keys], and k.row is the stride along size */
+	/*
+	 * 0 if each row of k is a key; 1 if k is transposed to [size, keys], and then k.row is the stride along size
+	 */
 	int64_t k_col;
 	float scale;
-	/* 0: each query sees all keys; 1: query i sees keys 0..i; 2: query i sees keys 0..i + keys - queries */
+	/* 0 if each query sees all keys; 1 if query i sees keys 0..i; 2 if query i sees keys 0..i + keys - queries */
 	int causal;
-	bool safe; /* the result of a query that sees no key is 0; otherwise NaN */
-	/* numbers that are added to the scores, or bytes (mask_bool) of which 0 hides a key */
+	bool safe; /* the result of a query that sees no key is 0 if `safe` is set, otherwise NaN */
+	/* numbers that are added to the scores or, if mask_bool is set, bytes in which 0 hides a key */
 	const void *mask;
 	bool mask_bool;
 	int64_t mask_step[4]; /* strides of batch, head, query and key in elements */

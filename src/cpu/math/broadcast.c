@@ -10,7 +10,10 @@ enum {
 	SHORT_RUN = 128,    /* inner runs shorter than this are gathered into a buffer */
 };
 
-/* Whether dimensions i and i + 1 can be merged into one: each operand walks through both with a single stride. */
+/*
+ * Returns whether dimensions i and i + 1 can be merged into one, because every operand can walk through both with a
+ * single stride.
+ */
 static bool can_merge(const struct bcast *b, int i)
 {
 	for (int k = 0; k < b->nin; k++)
@@ -62,7 +65,10 @@ void bcast_make(struct bcast *b, const struct shape *out, const struct shape *co
 	merge_dims(b);
 }
 
-/* The dimensions in memory order, padded with leading 1s to `rank`; channels-last moves C to the end. */
+/*
+ * Returns the dimensions in memory order, padded with leading 1s to `rank`. In a channels-last layout the channels
+ * come last.
+ */
 static struct shape memory_dims(const struct shape *s, int rank, enum layout layout)
 {
 	struct shape r = {.rank = rank};
@@ -216,8 +222,8 @@ static void gather(const struct bcast *b, int k, const void *src, const int64_t 
 }
 
 /*
- * For long inner runs: the loop gets each run directly from the operand. An operand that has stride 0 along
- * the run is first repeated into a buffer, once for each run.
+ * Runs the loop on long inner runs. The loop reads each run directly from the operand; an operand that has stride 0
+ * along the run is first repeated into a buffer, once for each run.
  */
 static void run_long(const struct bcast_job *j, int64_t begin, int64_t end)
 {
@@ -253,7 +259,10 @@ static void run_long(const struct bcast_job *j, int64_t begin, int64_t end)
 	}
 }
 
-/* Whether operand k depends only on the last dimension, so that it repeats with that period in the output. */
+/*
+ * Returns whether operand k depends only on the last dimension, so that its elements repeat in the output with a
+ * period of that dimension's size.
+ */
 static bool periodic(const struct bcast *b, int k)
 {
 	for (int i = 0; i < b->rank - 1; i++)
@@ -262,7 +271,10 @@ static bool periodic(const struct bcast *b, int k)
 	return b->step[k][b->rank - 1] == 1;
 }
 
-/* For short inner runs: operands with fewer elements than the output are gathered into buffers that span several runs. */
+/*
+ * Runs the loop on short inner runs. Operands with fewer elements than the output are gathered into buffers that span
+ * several runs.
+ */
 static void run_short(const struct bcast_job *j, int64_t begin, int64_t end)
 {
 	const struct bcast *b = j->b;

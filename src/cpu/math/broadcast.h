@@ -18,14 +18,18 @@ struct bcast {
 	int64_t n;			   /* elements of the output */
 	int64_t dim[MAX_RANK];		   /* of the output, after merging */
 	int64_t step[BCAST_MAX][MAX_RANK]; /* strides of each operand, in elements */
-	int64_t size[BCAST_MAX + 1]; /* bytes of an element of each input; size[BCAST_MAX]: of the output */
+	/* bytes of an element of each input; size[BCAST_MAX] is for the output */
+	int64_t size[BCAST_MAX + 1];
 	bool whole[BCAST_MAX]; /* the operand has as many elements as the output */
 };
 
-/* Each shape in[k] must broadcast to out. Ranks up to MAX_RANK; elements of 1, 2, 4, 8 or 16 bytes. */
+/*
+ * Sets up *b. Each shape in[k] must broadcast to out, ranks must be at most MAX_RANK, and elements must have 1, 2, 4,
+ * 8 or 16 bytes.
+ */
 void bcast_make(struct bcast *b, const struct shape *out, const struct shape *const *in, int nin,
 		const int64_t *in_size, int64_t out_size);
-/* The same for tensors, in the memory order of their common layout. False if their layouts differ. */
+/* Sets up *b for tensors, in the memory order of their common layout. Returns false if their layouts differ. */
 bool bcast_tensors(struct bcast *b, const struct tensor *out, const struct tensor *const *in, int nin);
 /* Runs the loop over all elements of the output, in parallel, in pieces of at least `grain` elements. */
 void bcast_run(const struct bcast *b, const void *const *in, void *out, int64_t grain,

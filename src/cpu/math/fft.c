@@ -36,8 +36,8 @@ size_t fft_work_bytes(int64_t n)
 }
 
 /*
- * Radix-2 FFT (Cooley-Tukey) in place and without scaling; m is a power of two and turn[k] = exp(-2 pi i k / m).
- * The first loop puts x into bit-reversed order, the second one runs the butterflies.
+ * Runs a radix-2 FFT (Cooley-Tukey) in place and without scaling. m is a power of two and turn[k] = exp(-2 pi i k /
+ * m). The first loop puts x into bit-reversed order, the second one runs the butterflies.
  */
 static void fft_radix2(struct complex64 *x, int64_t m, const struct complex64 *turn, bool inverse)
 {

@@ -15,17 +15,23 @@ struct complex64 {
 
 struct fft {
 	int64_t n; /* length of the transform */
-	int64_t m; /* length of the radix-2 transforms: n, or a power of two of at least 2 n */
+	/*
+	 * length of the radix-2 transforms: n if n is a power of two, otherwise a power of two that is at least 2 n
+	 */
+	int64_t m;
 	struct complex64 *turn;	  /* m / 2 roots of unity */
 	struct complex64 *chirp;  /* n elements; NULL if n is a power of two */
 	struct complex64 *filter; /* m elements: the transform of the conjugate chirp */
 };
 
-/* Bytes of the tables, and of one thread's work buffer, for any transform of length n or less. */
+/*
+ * Return the bytes of the tables, and the bytes of one thread's work buffer, that suffice for any transform of length
+ * n or less.
+ */
 size_t fft_table_bytes(int64_t n);
 size_t fft_work_bytes(int64_t n);
 void fft_init(struct fft *f, int64_t n, bool inverse, void *tables);
-/* Transforms x[0..n) in place; `work` has fft_work_bytes(n) bytes. The inverse divides by n. */
+/* Transforms x[0..n) in place; `work` has fft_work_bytes(n) bytes. The inverse transform also divides by n. */
 void fft_run(const struct fft *f, bool inverse, struct complex64 *x, void *work);
 
 #endif

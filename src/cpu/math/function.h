@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CPU_MATH_FUNCTION_H
 #define CPU_MATH_FUNCTION_H
-/* The functions of ops/unary.def for double (for float see simd()->map), and activations of dense arrays. */
+/* The functions of ops/unary.def for double (simd()->map has them for float), and activations of dense arrays. */
 #include "cpu/math/simd.h"
 #include "ops/activation.h"
 
@@ -10,7 +10,10 @@ extern double (*const function_f64[VF_COUNT])(double x, double a, double b);
 /* Indexed by enum vfun: true if the function is expensive, so that a thread gets GRAIN_HEAVY elements, not GRAIN. */
 extern const bool function_heavy[VF_COUNT];
 
-/* The function of an activation (not ACT_NONE); its parameters a and b are the activation's alpha and beta. */
+/*
+ * Returns the function that computes an activation other than ACT_NONE. The function's parameters a and b are the
+ * activation's alpha and beta.
+ */
 enum vfun act_function(int act);
 /* Apply the activation to n elements in place. */
 void act_f32(int act, float alpha, float beta, float *y, int64_t n);

@@ -81,7 +81,7 @@ static void multiply_parts(void *arg, int64_t begin, int64_t end, int thread)
 	}
 }
 
-/* a / b, rounded up to a multiple of unit. */
+/* Returns a / b, rounded up to a multiple of unit. */
 static int64_t part_size(int64_t a, int64_t b, int64_t unit)
 {
 	int64_t x = (a + b - 1) / b;

@@ -24,12 +24,15 @@ struct gemm {
 	int64_t c_row;
 	double alpha, beta; /* for integers alpha is 1, and beta is 0 or 1 */
 	/*
-	 * If not NULL, B is not in memory: row() computes the elements (k, n .. n+count-1) of B and writes
-	 * them to dst. Several threads call it at the same time.
+	 * If `row` is not NULL, B is not in memory, and row() computes the elements (k, n .. n+count-1) of B and
+	 * writes them to dst. Several threads call it at the same time.
 	 */
 	void (*row)(const void *arg, int64_t k, int64_t n, int64_t count, void *dst);
 	const void *arg;
-	/* If not NULL: B as packed by gemm_pack, for several products with one B. b must be set too: products with m < 4 read it. */
+	/*
+	 * B as packed by gemm_pack, for several products with one B; or NULL. b must be set too, because products
+	 * with m < 4 read the unpacked B.
+	 */
 	const void *packed;
 };
 
@@ -37,7 +40,7 @@ struct gemm {
 size_t gemm_packed_bytes(enum gemm_type t, int64_t n, int64_t k);
 void gemm_pack(enum gemm_type t, const struct gemm *g, void *to);
 
-/* Bytes of scratch for one thread, and for all threads of the pool. */
+/* Return the bytes of scratch for one thread (gemm_scratch_one) and for all threads of the pool (gemm_scratch). */
 size_t gemm_scratch_one(enum gemm_type t);
 size_t gemm_scratch(enum gemm_type t);
 /* gemm_one runs on the calling thread with gemm_scratch_one bytes, gemm_run on the pool with gemm_scratch bytes. */

@@ -22,8 +22,8 @@ const struct igemm_kernels *igemm_kernels(void)
 }
 
 /*
- * One thread's scratch: the panels of a group, the int32 sums of IGEMM_MC rows, the sums of B's columns, and
- * the zero points of B's columns.
+ * Returns the bytes of one thread's scratch, which holds the panels of a group, the int32 sums of IGEMM_MC rows, the
+ * sums of B's columns, and the zero points of B's columns.
  */
 static size_t thread_scratch_bytes(int64_t k)
 {

@@ -16,12 +16,13 @@ enum { IGEMM_NR = 16, IGEMM_GROUP = 4, IGEMM_MC = 64, IGEMM_FLIP = 128 };
 
 struct igemm {
 	int64_t m, n, k;
-	const uint8_t *a;      /* rows of igemm_depth(k) bytes, padded with zeros */
-	bool a_signed;	       /* true: A is signed and B unsigned; false: the reverse */
-	const int32_t *a_zero; /* zero point of each row of A; NULL: all 0 */
-	const int32_t *b_zero; /* zero points of B's columns; NULL: all 0 */
-	int b_zero_step;       /* 1: one zero point for each column, 0: one for all */
-	const int32_t *a_rest; /* needed if b_zero is set: for each row of A, its sum minus k * a_zero */
+	const uint8_t *a; /* rows of igemm_depth(k) bytes, padded with zeros */
+	bool a_signed; /* true if A is signed and B unsigned, false if A is unsigned and B signed */
+	const int32_t *a_zero; /* zero point of each row of A; NULL if all are 0 */
+	const int32_t *b_zero; /* zero points of B's columns; NULL if all are 0 */
+	int b_zero_step; /* 1 if each column has its own zero point, 0 if all columns share one */
+	/* needed if b_zero is set: for each row of A, the sum of the row minus k * a_zero */
+	const int32_t *a_rest;
 	/*
 	 * A panel holds up to IGEMM_NR columns of B in groups of four along k:
 	 * panel[k / 4][IGEMM_NR][4], padded with zeros. `packed` has all panels of B; if it is NULL,
@@ -30,7 +31,10 @@ struct igemm {
 	const uint8_t *packed;
 	const int32_t *packed_sums; /* needed if packed and a_zero are set: sum of each column of B */
 	void (*pack)(const void *arg, int64_t n, int64_t count, uint8_t *panel);
-	/* Receives the sums of rows m..m+rows-1 and columns n..n+cols-1; sums[r * ld + c]. */
+	/*
+	 * Receives the sums of rows m..m+rows-1 and columns n..n+cols-1. sums[r * ld + c] belongs to row m + r and
+	 * column n + c.
+	 */
 	void (*store)(const void *arg, int64_t m, int64_t rows, int64_t n, int64_t cols,
 		      const int32_t *sums, int64_t ld);
 	const void *arg;
@@ -45,13 +49,16 @@ static inline size_t igemm_panel(int64_t k)
 {
 	return (size_t)igemm_depth(k) * IGEMM_NR;
 }
-/* Bytes of scratch for all threads together. */
+/* Returns the bytes of scratch for all threads together. */
 size_t igemm_scratch(int64_t k);
 void igemm_run(const struct igemm *g, void *scratch);
-/* igemm_run on the calling thread alone, in the part of the scratch that belongs to thread number `thread`. */
+/*
+ * Does the work of igemm_run on the calling thread alone, in the part of the scratch that belongs to thread number
+ * `thread`.
+ */
 void igemm_run_alone(const struct igemm *g, void *scratch, int thread);
 
-/* ---- loops for several instruction sets, from igemm.simd.c ---- */
+/* ---- inner loops, compiled in igemm.simd.c for several instruction sets ---- */
 
 /* Operands of one block: m rows of A, and `panels` adjacent panels of B that have 4 * k4 rows each. */
 struct igemm_block {
@@ -67,9 +74,9 @@ struct igemm_rows {
 	int64_t row;
 };
 /*
- * Parameters of add8 and multiply8, which compute on quantized values. For add8, the scales are the
- * operand's scale divided by the result's; multiply8 uses only a_scale, the product of both operands'
- * scales divided by the result's. `zero` is the zero point of the result.
+ * Parameters of add8 and multiply8, which compute on quantized values. For add8, each scale is the operand's scale
+ * divided by the result's scale. multiply8 uses only a_scale, which is the product of both operands' scales divided
+ * by the result's scale. `zero` is the zero point of the result.
  */
 struct igemm_codes {
 	float a_scale, b_scale, zero;
@@ -79,7 +86,7 @@ struct igemm_codes {
 
 struct igemm_kernels {
 	void (*panels)(const struct igemm_block *g);
-	/* writes `count` columns of k rows as a panel; each byte is XORed with flip */
+	/* writes `count` columns of b, each of k rows, as a panel, with each byte XORed with flip */
 	void (*pack)(const struct igemm_rows *b, int64_t k, int64_t count, uint8_t flip,
 		     uint8_t *panel);
 	void (*column_sums)(const uint8_t *panel, int64_t k4, bool is_signed, int32_t *sum);
@@ -113,9 +120,9 @@ struct igemm_kernels {
 	/* sum of x[i] ^ flip */
 	int64_t (*sum_bytes)(const uint8_t *x, int64_t n, uint8_t flip);
 	/*
-	 * Dot product of a with 4-bit weights, w having `blob` bytes (a multiple of 8) for each block: sum
-	 * over blocks b of scale[b] * sum of a * (nibble - zero). In each block, a must be reordered: first
-	 * the elements that belong to the low nibbles of the bytes, then those of the high nibbles.
+	 * Dot product of a with 4-bit weights, where w has `blob` bytes (a multiple of 8) for each block. The result
+	 * is the sum over blocks b of scale[b] * (sum of a * (nibble - zero)). In each block of a, the elements for
+	 * the low nibbles of the bytes must come first, and the elements for the high nibbles after them.
 	 */
 	float (*nibbles)(const float *a, const uint8_t *w, float zero, const float *scale,
 			 int64_t blocks, int64_t blob);

@@ -58,8 +58,8 @@ enum { QUAD = 4 * IGEMM_NR }; /* bytes of a panel for four values of k */
 enum { VECS = IGEMM_NR / LANES };
 
 /*
- * Number of panels that are multiplied by the same rows of A at once, limited by the number of vector
- * registers: PANELS_AT_ONCE for a strip of ROWS rows, MAX_PANELS for a single row.
+ * Number of panels that are multiplied by the same rows of A at once. The number of vector registers limits it:
+ * PANELS_AT_ONCE is for a strip of ROWS rows, MAX_PANELS for a single row.
  */
 enum { PANELS_AT_ONCE = LANES == 16 ? 2 : 1, MAX_PANELS = 4 };
 
@@ -229,7 +229,8 @@ static void pack(const struct igemm_rows *b, int64_t k, int64_t count, uint8_t f
 			r[j] = row_of(b, i + j);
 		interleave_rows(r, flip, out);
 	}
-	for (; i < k; i += 4, out += QUAD) { /* fill with flip, which interleave_rows turns into 0 */
+	/* rows beyond k are filled with flip, which interleave_rows turns into 0 */
+	for (; i < k; i += 4, out += QUAD) {
 		memset(part, flip, sizeof(part));
 		for (int j = 0; j < 4; j++) {
 			r[j] = part[j];
@@ -265,7 +266,7 @@ static void add_rows(const struct igemm_rows *b, const int8_t *w, int32_t zero, 
 			v[e] = _mm512_set1_epi32(start);
 		for (int64_t j = 0; j < k; j++) {
 			const uint8_t *x = row_of(b, j) + i;
-			/* madd sums two 16-bit products in each lane; the upper one is 0 here */
+			/* madd sums two 16-bit products in each lane; the upper product is 0 here */
 			__m512i y = _mm512_set1_epi32((w[j] - zero) & 0xffff);
 			for (int e = 0; e < 4; e++) {
 				__m128i c =
@@ -319,7 +320,7 @@ static int32_t row_sum(const uint8_t *a, int64_t n, bool is_signed)
 	return sum;
 }
 
-/* c -= za * column + rest * zb, modulo 2^32 */
+/* Subtracts za * column[i] + rest * zb[i] from each c[i], modulo 2^32. */
 static void correct(int32_t *c, int64_t n, int32_t za, const int32_t *column, int32_t rest,
 		    const int32_t *zb)
 {
@@ -451,9 +452,9 @@ static void dequantize_i8(const int8_t *x, float *y, int64_t n, float scale, int
 }
 
 /*
- * Sums and products of quantized 8-bit values, computed on unsigned bytes. Signed operands are
- * converted by an XOR of each byte with j->flip (128), which their zero points already include; the
- * result is converted back in the same way.
+ * Kernels for sums and products of quantized 8-bit values, which compute on unsigned bytes. Signed operands are
+ * converted by an XOR of each byte with j->flip (128), which their zero points already include; the result is
+ * converted back in the same way.
  */
 #if SIMD_LEVEL >= 4
 #define WIDE(x)	    _mm512_cvtepu8_epi32(_mm_xor_si128(x, flip))
@@ -602,7 +603,7 @@ static void widen_nibbles(const uint8_t *w, int64_t n, float zero, float scale, 
 		y[i] = table[w[i / 2] >> (i & 1) * 4 & 15];
 }
 
-/* Eight bytes at a time, so that each eight need only one load and one store. */
+/* Looks up eight bytes at a time, so that eight bytes need only one load of x and one store to y. */
 static void look_up_plain(const uint8_t *x, uint8_t *y, int64_t n, const uint8_t *table)
 {
 	int64_t i = 0;

@@ -65,8 +65,8 @@ MAP(SQUARE, x *x)
 MAP(CUBE, x *x *x)
 
 /*
- * sin (add 0), cos (1) or tan (2). The vector versions reduce x by multiples of pi/2, which loses digits beyond
- * 8192: if any lane is larger or NaN, the C library computes all lanes.
+ * Returns sin(x) if add is 0, cos(x) if it is 1, tan(x) if it is 2. The vector versions reduce x by multiples of
+ * pi/2, which loses digits beyond 8192: if any lane is larger or NaN, the C library computes all lanes.
  */
 static inline vf sin_cos_tan(vf x, int add)
 {
@@ -124,7 +124,10 @@ static void is_inf(const float *x, uint8_t *y, int64_t n, bool neg, bool pos)
 			y[i] = (R)(expr);                                                          \
 		}                                                                                  \
 	}
-/* U is an unsigned type at least as wide as T: its arithmetic wraps, where T's could overflow (undefined in C). */
+/*
+ * U is an unsigned type at least as wide as T. The loops compute in U, whose arithmetic wraps, because an overflow of
+ * T is undefined in C.
+ */
 #define BIN_INT(t, T, U)                                                                           \
 	BIN(add_##t, T, T, (U)((U)a + (U)b))                                                       \
 	BIN(sub_##t, T, T, (U)((U)a - (U)b))                                                       \
@@ -200,7 +203,7 @@ BIN_BITS(u16, uint16_t)
 BIN_BITS(u32, uint32_t)
 BIN_BITS(u64, uint64_t)
 
-/* Integer division by way of double, which is exact for up to 32 bits and vectorizes; x / 0 gives 0. */
+/* Divides integers by way of double, which is exact for up to 32 bits and can be vectorized. x / 0 gives 0. */
 #define BIN_DIV(t, T) BIN(div_##t, T, T, (int64_t)((double)a / (double)(b ? b : 1)) * (b != 0))
 BIN_DIV(i8, int8_t)
 BIN_DIV(u8, uint8_t)
@@ -211,7 +214,7 @@ BIN_DIV(u32, uint32_t)
 
 /* ---- one integer ----------------------------------------------------------------------------- */
 
-/* T is the element type, U its unsigned counterpart, whose arithmetic wraps. */
+/* T is the element type. U is its unsigned counterpart, used because its arithmetic wraps. */
 #define INT_MAP(name, T, U, expr)                                                                  \
 	static void name(const void *px, void *py, int64_t n)                                      \
 	{                                                                                          \

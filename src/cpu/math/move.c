@@ -283,12 +283,15 @@ struct job {
 	const char *in;
 	char *out;
 	size_t size;
-	int dims;      /* leading dims that the pool walks over */
-	int64_t block; /* tile job: elements of the tiled dimension a piece takes */
+	int dims;      /* number of leading dims that are divided among the threads */
+	int64_t block; /* for a transposition: how many elements of the tiled dimension a piece covers */
 	int64_t blocks;
 };
 
-/* Index (at) and offsets (in, out) of iteration k over the first `dims` dimensions, leaving out dimension `skip`. */
+/*
+ * Sets the index `at` and the offsets *in and *out of iteration k over the first `dims` dimensions, leaving out
+ * dimension `skip`.
+ */
 static void offsets_of(const struct strided *s, int dims, int skip, int64_t k, int64_t *at,
 		       int64_t *in, int64_t *out)
 {
@@ -327,7 +330,7 @@ static void rows_piece(void *arg, int64_t begin, int64_t end, int thread)
 	}
 }
 
-/* A piece of a copy that has only one dimension. */
+/* Copies a piece, the elements begin to end - 1, of a copy that has only one dimension. */
 static void row_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct job *j = arg;
@@ -401,8 +404,9 @@ static inline void tile8x2(const uint16_t *a, int64_t as, uint16_t *b, int64_t b
 }
 
 /*
- * Transposes a tile of 8 x 8 bytes. Interleaving the bytes of two rows gives one row of 8 elements of two
- * bytes; interleaving those again gives elements of four bytes, then of eight, which are the result's rows.
+ * Transposes a tile of 8 x 8 bytes. Interleaving the bytes of two rows gives one row of 8 elements of two bytes;
+ * interleaving such rows again gives elements of four bytes, and then elements of eight bytes, which are the result's
+ * rows.
  */
 static inline void tile8x1(const uint8_t *a, int64_t as, uint8_t *b, int64_t bs)
 {
@@ -489,8 +493,8 @@ static void transpose_block(const void *src, void *dst, int64_t nx, int64_t ny, 
 enum { TILE_X = 64, TILE_Y = 32 };
 
 /*
- * The pieces of a transposition are blocks of TILE_X elements along the tiled dimension, times all combinations
- * of the dimensions other than the tiled and the last one.
+ * Transposes the pieces begin to end - 1. There is one piece for each block of TILE_X elements along the tiled
+ * dimension and each combination of indices of the dimensions other than the tiled and the last one.
  */
 static void tile_piece(void *arg, int64_t begin, int64_t end, int thread)
 {

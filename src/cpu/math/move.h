@@ -10,47 +10,61 @@
 
 struct mover {
 	const struct call *call;
-	size_t size;	     /* bytes of an element */
-	void **in;	     /* for each input its spread copy; NULL: use the tensor's data */
-	void **out;	     /* for each output its spread buffer; NULL: use the tensor's data */
+	size_t size; /* bytes of an element */
+	void **in;   /* for each input its spread copy, or NULL if the tensor's own data serve */
+	void **out;  /* for each output its spread buffer, or NULL if the tensor's own data serve */
 	struct shape *shape; /* for each output: the shape of its spread buffer */
 };
 
-/* Spreads the inputs that have the type of input `like`, if necessary, runs core, and packs the outputs. */
+/*
+ * Spreads the inputs that have the type of input `like` if that type requires it, runs core, and packs the outputs.
+ */
 int move_run(const struct call *c, uint32_t like, int (*core)(struct mover *));
 const void *move_in(const struct mover *m, uint32_t i);
-/* Returns the memory that core writes output i of shape s to; allocates it if the step is dynamic. NULL: failed. */
+/*
+ * Returns the memory that core writes output i of shape s to, or NULL after a failure. Allocates the output if the
+ * step is dynamic.
+ */
 void *move_out(struct mover *m, uint32_t i, const struct shape *s);
 /*
- * Returns a copy of the tensor's elements in spread form: strings as struct text, types of less than 8
- * bits as a byte each, others unchanged. The caller frees it with mem_free. NULL: out of memory.
+ * Returns a copy of the tensor's elements in spread form: strings as struct text, types of less than 8 bits as a byte
+ * each, others unchanged. The caller frees the copy with mem_free. Returns NULL if memory is exhausted.
  */
 void *move_spread(const struct tensor *t);
-/* Bytes of a spread element of type t. */
+/* Returns the bytes of a spread element of type t. */
 size_t move_size(enum dtype t);
 /* Allocates output i and fills it from spread elements; types that are not spread are copied. */
 int move_pack(const struct call *c, uint32_t i, enum dtype t, const struct shape *s, const void *data);
-/* Makes a tensor in the arena from spread elements; NULL if its size overflows. */
+/* Makes a tensor in the arena from spread elements. Returns NULL if the size overflows. */
 struct tensor *move_tensor(struct arena *a, enum dtype t, const struct shape *s, const void *data);
 /* Allocates output i with call_alloc if the step is dynamic; the outputs of other steps have memory already. */
 int out_ready(const struct call *c, uint32_t i, enum dtype t, const struct shape *s);
 
-/* A copy between two strided views with equal dimensions. Strides are in elements, may be negative, and 0 repeats. */
+/*
+ * A copy between two strided views with equal dimensions. Strides are in elements and may be negative; a stride of 0
+ * repeats an element.
+ */
 struct strided {
 	int rank;
 	int64_t n[MAX_RANK], in[MAX_RANK], out[MAX_RANK];
 	int64_t total; /* elements; 0: nothing to do */
-	int tile; /* for a transposition: the dimension that is dense in the input (the last one is dense in the output); else -1 */
+	/*
+	 * for a transposition: the dimension that is contiguous in the input (the last dimension is contiguous in the
+	 * output); otherwise -1
+	 */
+	int tile;
 };
-/* Sets up s; drops dimensions of size 1 and merges adjacent ones that are contiguous in both views. */
+/* Sets up s. Drops dimensions of size 1, and merges adjacent dimensions that are contiguous in both views. */
 void strided_set(struct strided *s, int rank, const int64_t *n, const int64_t *in, const int64_t *out);
-/* `in` and `out` point at the elements with index 0; size is the bytes of an element. */
+/* Copies s. `in` and `out` point at the elements with index 0; size is the number of bytes of an element. */
 void strided_copy(const struct strided *s, const void *in, void *out, size_t size);
 
-/* Row-major strides. Dimensions of size 1 get one as well, unlike in shape_strides. */
+/* Sets row-major strides. Dimensions of size 1 get a stride as well, unlike in shape_strides. */
 void dense_strides(const struct shape *s, int64_t *strides);
 
-/* memcpy; the common small sizes are constants, so that the compiler inlines them. */
+/*
+ * Does the same as memcpy. The common small sizes are passed as constants, so that the compiler inlines those copies.
+ */
 static inline void copy_run(void *dst, const void *src, size_t bytes)
 {
 	if (bytes == 4)
@@ -70,20 +84,23 @@ static inline void copy_run(void *dst, const void *src, size_t bytes)
 /* Writes n copies of the one element at src to dst. */
 void fill_run(void *dst, const void *src, int64_t n, size_t size);
 
-/* Least number of bytes that are worth handing to a thread. */
+/* The smallest number of bytes whose move is worth handing to a thread. */
 enum { MOVE_GRAIN = 1 << 16 };
-/* Number of iterations, each of which moves `bytes` bytes, that are worth handing to a thread. */
+/* Returns how many iterations are worth handing to a thread if each of them moves `bytes` bytes. */
 static inline int64_t move_grain(int64_t bytes)
 {
 	return bytes >= MOVE_GRAIN ? 1 : MOVE_GRAIN / (bytes > 0 ? bytes : 1);
 }
-/* memcpy on all threads of the pool. */
+/* Does the same as memcpy, on all threads of the pool. */
 void move_bytes(void *dst, const void *src, size_t bytes);
 
-/* Gets the integers of input i when a kernel is prepared; false if its values are not known yet. */
+/*
+ * Gets the integers of input i while a kernel is being prepared. Returns false if the input's values are not known
+ * yet.
+ */
 struct int_list;
 bool site_list(const struct site *s, uint32_t i, struct int_list *out);
-/* FAIL with the name and operator of the site's node. */
+/* Reports an error of the given code with the name and operator of the site's node, and returns -code. */
 int site_fail(const struct site *s, struct diag *d, enum code code, const char *expected,
 	      const char *actual);
 

@@ -24,14 +24,17 @@ static inline double rng_unit(uint64_t seed, uint64_t i)
 {
 	return (double)(rng_bits(seed, i) >> 11) * 0x1p-53;
 }
-/* normal with mean 0 and standard deviation 1 (Box-Muller) */
+/* Returns number i of a normal distribution with mean 0 and standard deviation 1 (Box-Muller). */
 static inline double rng_normal(uint64_t seed, uint64_t i)
 {
 	double u = rng_unit(seed, 2 * i), v = rng_unit(seed, 2 * i + 1);
 
 	return sqrt(-2 * log(1 - u)) * cos(6.283185307179586 * v);
 }
-/* The seed given by the float attribute `seed`: its bits, or a new seed each time if it is absent (NaN). */
+/*
+ * Returns the seed for the float attribute `seed`: the bits of the float, or a new seed at each call if the attribute
+ * is absent (NaN).
+ */
 static inline uint64_t rng_seed_float(float seed)
 {
 	uint32_t bits;

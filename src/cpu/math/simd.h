@@ -8,7 +8,7 @@
  */
 #include "ir/dtype.h"
 
-/* The functions of ops/unary.def on fp32. p points at the parameters a and b; NULL if the function has none. */
+/* The functions of ops/unary.def on fp32. p points at the parameters a and b, or is NULL if the function has none. */
 enum vfun {
 #define FUNCTION(id, cost, formula) VF_##id,
 #include "ops/unary.def"
@@ -16,12 +16,12 @@ enum vfun {
 };
 typedef void simd_map(const float *x, float *y, int64_t n, const float *p);
 
-/* Functions of two arrays of the same type; the last three return bool. */
+/* Functions of two arrays of the same type. The last three functions return bool. */
 enum vbin {
 	VB_ADD,
 	VB_SUB,
 	VB_MUL,
-	VB_DIV, /* floats, and integers of up to 32 bits, for which x / 0 = 0 */
+	VB_DIV, /* for floats, and for integers of up to 32 bits, where x / 0 = 0 */
 	VB_MAX, /* NaN if either operand is NaN */
 	VB_MIN,
 	VB_AND, /* integers, bool */
@@ -35,7 +35,7 @@ enum vbin {
 };
 typedef void simd_bin(const void *a, const void *b, void *y, int64_t n);
 
-/* Functions of one integer. Their table has NULL for types that lack a function; bool has only VI_NOT. */
+/* Functions of one integer. The table `ints` has NULL for a type that lacks the function; bool has only VI_NOT. */
 enum vint { VI_ABS, VI_NEG, VI_SIGN, VI_RELU, VI_NOT, VI_COUNT };
 typedef void simd_int(const void *x, void *y, int64_t n);
 
@@ -78,7 +78,10 @@ struct simd {
 
 const struct simd *simd(void);
 
-/* Convert n elements of a floating-point type, from index `first` on, to and from fp32; fp16 and bf16 use SIMD loops. */
+/*
+ * Convert n elements of a floating-point type, from index `first` of that type's array on, to and from fp32. fp16 and
+ * bf16 use SIMD loops.
+ */
 void simd_to_f32(enum dtype t, const void *src, int64_t first, int64_t n, float *dst);
 void simd_from_f32(enum dtype t, const float *src, int64_t n, void *dst, int64_t first);
 

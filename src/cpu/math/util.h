@@ -18,18 +18,22 @@
 #endif
 
 enum {
-	GRAIN = 32 << 10,      /* least number of elements worth a thread, for cheap functions */
-	GRAIN_HEAVY = 4 << 10, /* the same for expensive functions such as exp */
-	BLOCK = 1024,	       /* elements converted at once */
+	GRAIN = 32 << 10, /* smallest number of elements that is worth a thread, for cheap functions */
+	/* smallest number of elements that is worth a thread, for expensive functions such as exp */
+	GRAIN_HEAVY = 4 << 10,
+	BLOCK = 1024, /* elements converted at once */
 };
 
-/* Bytes of one element of a type of at least eight bits. */
+/* Returns the bytes of one element of a type of at least eight bits. */
 static inline int64_t elem_size(enum dtype t)
 {
 	return (int64_t)dtype_bits(t) / 8;
 }
 
-/* Elements in memory, including padding: blocked layouts pad the channels to whole blocks. */
+/*
+ * Returns how many elements t occupies in memory, including padding: blocked layouts pad the channels to whole
+ * blocks.
+ */
 static inline int64_t physical_count(const struct tensor *t)
 {
 	size_t bytes;
@@ -59,19 +63,19 @@ static inline int64_t greater(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-/* Input i of the step's node; NULL if it is omitted. */
+/* Returns input i of the step's node, or NULL if the input is omitted. */
 static inline const struct tensor *optional_in(const struct call *c, uint32_t i)
 {
 	return i < c->step->node->nin ? c->in[i] : NULL;
 }
 
-/* Output i; NULL if it is omitted. */
+/* Returns output i of the step's node, or NULL if the output is omitted. */
 static inline struct tensor *optional_out(const struct call *c, uint32_t i)
 {
 	return i < c->step->nout ? c->out[i] : NULL;
 }
 
-/* Type of input i of the site's node (site_out_type: of output i); DT_NONE if it is omitted. */
+/* Returns the type of input i of the site's node (site_out_type: of output i), or DT_NONE if the node omits it. */
 static inline enum dtype site_type(const struct site *s, uint32_t i)
 {
 	const struct vinfo *v = site_in(s, i);
@@ -83,26 +87,26 @@ static inline enum dtype site_out_type(const struct site *s, uint32_t i)
 	return v ? (enum dtype)v->type.dtype : DT_NONE;
 }
 
-/* Shape of input i of the site's node; NULL if it is omitted. */
+/* Returns the shape of input i of the site's node, or NULL if the input is omitted. */
 static inline const struct shape *site_shape(const struct site *s, uint32_t i)
 {
 	const struct vinfo *v = site_in(s, i);
 	return v ? &v->shape : NULL;
 }
 
-/* Whether kernels compute on this type in fp32 and round only the result. */
+/* Returns whether kernels compute on this type in fp32 and round only the result. */
 static inline bool computes_in_f32(enum dtype t)
 {
 	return t == DT_F16 || t == DT_BF16 || (T_BIT(t) & (T_F8 | T_F8E8M0 | T_F4));
 }
 
-/* Number of rows of `row` elements each that make up a piece of about `grain` elements; at least 1. */
+/* Returns how many rows of `row` elements each make up a piece of about `grain` elements; at least 1. */
 static inline int64_t rows_grain(int64_t grain, int64_t row)
 {
 	return row >= grain ? 1 : grain / (row > 0 ? row : 1);
 }
 
-/* Let output `out` take input `in`'s memory. */
+/* Allows the plan to give output `out` the memory of input `in`. */
 static inline void allow_inplace(struct step *step, uint8_t out, uint8_t in)
 {
 	if (step->ninplace < MAX_INPLACE) {
@@ -111,7 +115,10 @@ static inline void allow_inplace(struct step *step, uint8_t out, uint8_t in)
 	}
 }
 
-/* The elements of a shape divided at one axis: outer * n * inner, n being the size of the axis. */
+/*
+ * A shape divided at one axis into outer * n * inner elements: n is the size of the axis, outer the product of the
+ * sizes before it, inner the product of the sizes after it.
+ */
 struct axis_split {
 	int64_t outer, n, inner;
 };

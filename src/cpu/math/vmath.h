@@ -70,7 +70,7 @@ static inline void v_store(float *p, vf v)
 #endif
 
 #if SIMD_LEVEL >= 2
-/* v_min and v_max return b if either argument is NaN. */
+/* v_min and v_max return the second argument, b, if either argument is NaN. */
 static inline vf v_min(vf a, vf b)
 {
 	return (vf)MM(min_ps)(RAW(a), RAW(b));
@@ -240,7 +240,7 @@ static inline vf v_ceil(vf a)
 }
 #endif
 
-/* Load n < VW elements, with the lanes of `fill` after them; store only the first n < VW lanes. */
+/* Loading n < VW elements fills the remaining lanes from `fill`; storing writes only the first n < VW lanes. */
 #if SIMD_LEVEL == 4
 static inline vf v_load_part(const float *p, int64_t n, vf fill)
 {
@@ -290,15 +290,15 @@ static inline vf v_copysign(vf mag, vf sign)
 	vi s = v_seti(INT32_MIN);
 	return (vf)(((vi)mag & ~s) | ((vi)sign & s));
 }
-/* 2^n for n in -126..127, by setting the exponent bits */
+/* Returns 2^n for n in -126..127, by setting the exponent bits. */
 static inline vf v_pow2(vi n)
 {
 	return (vf)(((vu)n + 127u) << 23);
 }
 
 /*
- * Argument reduction for exp: returns r with x = r + *n * ln 2, *n an integer and |r| <= ln 2 / 2. x must be
- * in -150..150. ln 2 is subtracted in two parts to keep the digits that one fp32 constant would lose.
+ * Reduces the argument of exp: returns r with x = r + *n * ln 2, *n an integer and |r| <= ln 2 / 2. x must be in
+ * -150..150. ln 2 is subtracted in two parts to keep the digits that one fp32 constant would lose.
  */
 static inline vf v_exp_reduce(vf x, vf *n)
 {
@@ -324,7 +324,8 @@ static inline vf v_exp(vf x)
 #if SIMD_LEVEL == 4
 	return _mm512_scalef_ps(p, n);
 #else
-	vi i = v_toi(n), half = i >> 1; /* 2^n in two factors, since n may exceed fp32's exponents */
+	/* multiply by 2^n in two factors, since n may exceed fp32's exponents */
+	vi i = v_toi(n), half = i >> 1;
 	return p * v_pow2(half) * v_pow2(i - half);
 #endif
 }
@@ -339,7 +340,7 @@ static inline vf v_expm1_neg(vf x)
 	return v_sel(v_isnan(x), x, t);
 }
 
-/* log(x) + e0 * ln 2 for a positive normal x. */
+/* Returns log(x) + e0 * ln 2 for a positive normal x. */
 static inline vf v_log_normal(vf x, vf e0)
 {
 	vu i = (vu)x;
@@ -367,7 +368,7 @@ static inline vf v_log(vf x)
 	r = v_sel(v_lt(x, v_set(0)), v_set(NAN), r);
 	return v_sel(v_isnan(x), x, r);
 }
-/* log(1 + x) for x in 0..1; the second term corrects the rounding of 1 + x */
+/* Returns log(1 + x) for x in 0..1. The second term corrects the rounding of 1 + x. */
 static inline vf v_log1p_unit(vf x)
 {
 	vf u = v_set(1.0f) + x;
@@ -378,7 +379,10 @@ static inline vf v_sigmoid(vf x)
 {
 	return v_set(1.0f) / (v_set(1.0f) + v_exp(-x));
 }
-/* x times a ratio of polynomials in x^2; beyond |x| = 9.02 the result rounds to 1 in fp32. */
+/*
+ * Computes tanh(x) as x times a ratio of two polynomials in x^2. Beyond |x| = 9.02 the result rounds to 1 or -1 in
+ * fp32.
+ */
 static inline vf v_tanh(vf x)
 {
 	vf c = v_copysign(v_min(v_set(9.02f), v_abs(x)), x), s = c * c;
@@ -399,7 +403,7 @@ static inline vf v_softplus(vf x)
 	return v_max(v_set(0), x) + v_log1p_unit(v_exp(-v_abs(x)));
 }
 
-/* erfc(t) for t >= 0.92, computed as exp of a polynomial */
+/* Returns erfc(t) for t >= 0.92, computed as exp of a polynomial. */
 static inline vf v_erfc_big(vf t)
 {
 	t = v_min(v_set(10.0f), t);
@@ -432,8 +436,8 @@ static inline vf v_erf(vf x)
 	return v_sel(v_lt(a, v_set(0.9375f)), v_erf_small(x), v_copysign(big, x));
 }
 /*
- * x * Phi(x), Phi being the normal distribution function. For negative x, erfc keeps the relative accuracy that
- * 1 - erf would lose by cancellation.
+ * Returns x * Phi(x), where Phi is the normal distribution function. For negative x, erfc keeps the relative accuracy
+ * that 1 - erf would lose by cancellation.
  */
 static inline vf v_gelu(vf x)
 {
@@ -449,7 +453,7 @@ static inline vf v_gelu_tanh(vf x)
 	vf u = x * v_fma(x * x, v_set(0.0356774081f), v_set(0.797884561f));
 	return x * v_sigmoid(u + u);
 }
-/* x tanh(log(1 + e^x)), computed as x n / (n + 2) with n = e^x (e^x + 2) */
+/* Returns x tanh(log(1 + e^x)), computed as x n / (n + 2) with n = e^x (e^x + 2). */
 static inline vf v_mish(vf x)
 {
 	vf e = v_exp(v_min(v_set(30.0f), x)), n = e * (e + v_set(2.0f));
@@ -462,7 +466,7 @@ static inline vf v_swish(vf x, vf alpha)
 	return x * v_sigmoid(alpha * x);
 }
 
-/* sin(x) if add is 0, cos(x) if add is 1; for |x| <= 8192 */
+/* Returns sin(x) if add is 0 and cos(x) if add is 1, for |x| <= 8192. */
 static inline vf v_sincos(vf x, int add)
 {
 	vf n = v_rint(x * v_set(0.636619772f));
@@ -535,7 +539,10 @@ static inline vf v_atan(vf x)
 	return v_copysign(v_sel(big, v_set(1.57079633f) - p, p), x);
 }
 
-/* e^a / 2 as a square, because e^a alone would overflow for some a whose result is finite. */
+/*
+ * Returns e^a / 2, computed as the square of e^(a/2) divided by 2, because e^a alone overflows for some a for which
+ * e^a / 2 is finite.
+ */
 static inline vf v_half_exp(vf a)
 {
 	vf h = v_exp(a * v_set(0.5f));
@@ -580,7 +587,7 @@ static inline vf v_atanh(vf x)
 	return v_copysign(v_set(0.5f) * v_log1p((a + a) / (v_set(1.0f) - a)), x);
 }
 
-/* Sum and maximum of all lanes; v_hmax requires that no lane is NaN. */
+/* v_hsum returns the sum of all lanes, v_hmax the maximum, which requires that no lane is NaN. */
 #if SIMD_LEVEL == 4
 static inline float v_hsum(vf v)
 {

@@ -26,7 +26,7 @@ static inline size_t scratch_size(size_t bytes)
 	return (bytes + 63) & ~(size_t)63;
 }
 
-/* Takes the next bytes of the workspace, aligned to 64 bytes and not cleared. */
+/* Takes the next `bytes` bytes of the workspace, aligned to 64 bytes and not cleared. */
 static inline void *scratch_take(struct scratch *s, size_t bytes)
 {
 	void *p = s->at;
@@ -35,24 +35,30 @@ static inline void *scratch_take(struct scratch *s, size_t bytes)
 	return p;
 }
 
-/* Whether kernels compute on this type directly, without conversion. */
+/* Returns whether kernels compute on this type directly, without conversion. */
 static inline bool wide_as_is(enum dtype t)
 {
 	return t == DT_F32 || t == DT_F64;
 }
 
-/* Workspace bytes for an operand's conversion; 0 if it is not converted (f32, f64, or no float type). */
+/*
+ * Returns the workspace bytes for an operand's conversion, or 0 if the operand is not converted (f32, f64, or no
+ * float type).
+ */
 size_t wide_bytes(enum dtype t, const struct shape *s);
-/* Workspace bytes for the conversion of all inputs and outputs of the node. */
+/* Returns the workspace bytes for the conversion of all inputs and outputs of the node. */
 size_t wide_workspace(const struct site *site);
-/* Returns t's elements as f32 (as f64 if t is f64), converted if necessary; NULL if t is NULL. */
+/* Returns t's elements as f32 (as f64 if t is f64), converted if necessary. Returns NULL if t is NULL. */
 const void *wide_in(struct scratch *s, const struct tensor *t);
-/* Returns the memory to write the elements of t to, as f32 (or f64); NULL if t is NULL. */
+/*
+ * Returns the memory that the kernel writes the elements of t to, as f32 (as f64 if t is f64). Returns NULL if t is
+ * NULL.
+ */
 void *wide_out(struct scratch *s, const struct tensor *t);
-/* Converts the elements that wide_out's memory `from` now has to t's type and stores them in t. */
+/* Converts the elements in `from`, the memory that wide_out returned, to t's type and stores them in t. */
 void wide_done(const struct tensor *t, const void *from);
 
-/* A kernel's `reshape` function if the kernel needs no workspace but for these conversions. */
+/* Serves as the `reshape` function of a kernel that needs a workspace only for these conversions. */
 int wide_reshape(struct site *site, struct step *step, struct diag *d);
 
 #endif

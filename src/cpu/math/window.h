@@ -24,8 +24,8 @@ static inline void window_next(int64_t *at, const int64_t *size, int n)
 }
 
 /*
- * Sets *place to the row-major index, over the first n axes, of the input element that output o reads for the
- * kernel element `tap`. False if that is padding.
+ * Sets *place to the row-major index, over the first n axes, of the input element that output o reads for the kernel
+ * element `tap`. Returns false if the kernel element reads padding.
  */
 static inline bool window_at(const struct window *w, int n, const int64_t *o, const int64_t *tap,
 			     int64_t *place)

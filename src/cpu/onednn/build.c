@@ -182,8 +182,8 @@ bool md_layout_find(const_dnnl_memory_desc_t md, const struct shape *s, enum lay
 }
 
 /*
- * Describes md as text for a key of the weight store: two descriptors get the same text if they place the
- * elements alike.
+ * Describes md as text for a key of the weight store. Two descriptors get the same text if they place the elements
+ * alike.
  */
 static const char *md_text(struct arena *a, const_dnnl_memory_desc_t md, const char *use)
 {
@@ -210,7 +210,7 @@ static const char *md_text(struct arena *a, const_dnnl_memory_desc_t md, const c
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-/* Number of fp32 elements of the value in layout l, including the padding of blocks. */
+/* Returns how many fp32 elements the value occupies in layout l, including the padding of blocks. */
 static int64_t stored_elements(const struct vinfo *v, enum layout l)
 {
 	size_t bytes = 0;
@@ -268,7 +268,7 @@ static int reorder_now(const struct packing *p, const void *src, void *dst)
 	return s ? onednn_failed(p->d, s, "packing weights") : 0;
 }
 
-/* Describes the two layouts for pack_f32; false if they are not of a kind that it supports. */
+/* Describes the two layouts for pack_f32. Returns false if pack_f32 does not support layouts of this kind. */
 static bool describe_packing(const struct packing *p, struct pack *out)
 {
 	const dnnl_dims_t *dims = NULL, *from = NULL, *to = NULL, *padded = NULL, *blks = NULL,
@@ -312,7 +312,7 @@ static int pack_weights_now(const struct packing *p, const float *src, void *dst
 	return reorder_now(p, src, dst);
 }
 
-/* Callback of store_get: writes t to dst in the layout p->to, as fp32 and multiplied by p->scale. */
+/* Writes t to dst in the layout p->to, as fp32 and multiplied by p->scale. This is the callback of store_get. */
 static int pack_weights(void *dst, const struct tensor *t, void *arg)
 {
 	const struct packing *p = arg;
@@ -330,7 +330,10 @@ static int pack_weights(void *dst, const struct tensor *t, void *arg)
 	return r;
 }
 
-/* The key contains both layouts: one initializer may be used as it is and also transposed. */
+/*
+ * Returns the key of packed weights in the weight store. The key contains both layouts, because one initializer may
+ * be used as it is and also transposed.
+ */
 static const char *weights_key(struct arena *a, const_dnnl_memory_desc_t from,
 			       const_dnnl_memory_desc_t to, float scale)
 {
@@ -414,7 +417,10 @@ int build_eltwise(struct build *b, struct made *m, dnnl_alg_kind_t alg, float al
 	return 0;
 }
 
-/* oneDNN's algorithms. An activation without one is refused, so that another kernel runs the node. */
+/*
+ * Maps an activation to oneDNN's algorithm. An activation that has no algorithm is refused, so that another kernel
+ * runs the node.
+ */
 static const dnnl_alg_kind_t algorithms[ACT_COUNT] = {
 	[ACT_RELU] = dnnl_eltwise_relu,
 	[ACT_CLIP] = dnnl_eltwise_clip,

@@ -23,7 +23,10 @@ extern struct onednn_api onednn_api;
 extern dnnl_engine_t onednn_engine;
 extern dnnl_stream_t onednn_stream;
 
-/* Reports status s of a oneDNN call as a diag and returns our error code; what: the text of the failed call. */
+/*
+ * Reports status s of a oneDNN call as a diag and returns our error code. `what` is the source text of the failed
+ * call.
+ */
 int onednn_failed(struct diag *d, dnnl_status_t s, const char *what);
 
 #define TRY(d, call)                                                                               \
@@ -70,7 +73,7 @@ struct action {
 	dnnl_primitive_t primitive;
 	enum dtype dtype;
 	int64_t count;
-	/* DO_EXPAND: shape of the target, strides of the source in elements */
+	/* only for DO_EXPAND: shape of the target, and strides of the source in elements */
 	int rank;
 	int64_t dim[MAX_RANK], stride[MAX_RANK];
 };
@@ -119,9 +122,12 @@ dnnl_memory_desc_t md_vector(struct made *m, dnnl_dim_t n);
 /* Dense, row-major. */
 dnnl_memory_desc_t md_row(struct made *m, int n, const dnnl_dim_t *dims);
 dnnl_format_tag_t md_layout_tag(enum layout l, int rank);
-/* Whether layouts a and b place the elements of a tensor of shape s at the same offsets. */
+/* Returns whether layouts a and b place the elements of a tensor of shape s at the same offsets. */
 bool md_layouts_same(const struct shape *s, enum layout a, enum layout b);
-/* Sets *out to the enum layout with the same memory order as md, which oneDNN chose; false if there is none. */
+/*
+ * Sets *out to the enum layout that has the same memory order as md, a descriptor that oneDNN chose. Returns false if
+ * enum layout has no such layout.
+ */
 bool md_layout_find(const_dnnl_memory_desc_t md, const struct shape *s, enum layout *out);
 static inline const_dnnl_memory_desc_t pd_md(const_dnnl_primitive_desc_t pd, dnnl_query_t what)
 {
@@ -130,12 +136,16 @@ static inline const_dnnl_memory_desc_t pd_md(const_dnnl_primitive_desc_t pd, dnn
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-/* Input i as fp32 in its layout l; fp16 and bf16 are widened to fp32 at each run. */
+/*
+ * Returns where primitives find input i as fp32 in layout l, which the input has. An fp16 or bf16 input is widened to
+ * fp32 at each run.
+ */
 struct at build_operand_in(struct build *b, uint32_t i, enum layout l);
 struct at build_operand(struct build *b, uint32_t i);
 /*
- * Input i, whose elements have the layout `from`, converted to the layout `to`: a constant weight once into the
- * session's weight store, any other input at each run. scale: factor of the elements, must be 1 for other inputs.
+ * Sets *out to where primitives find input i after its conversion from the layout `from` to the layout `to`. A
+ * constant weight is converted once, into the session's weight store, and its elements are multiplied by scale; any
+ * other input is converted at each run, and scale must be 1.
  */
 int build_weights(struct build *b, uint32_t i, const_dnnl_memory_desc_t from,
 		  const_dnnl_memory_desc_t to, float scale, struct at *out);
@@ -146,8 +156,8 @@ int build_weights(struct build *b, uint32_t i, const_dnnl_memory_desc_t from,
 struct at build_result(struct build *b, enum layout l);
 void build_result_end(struct build *b, enum layout l, struct at at);
 /*
- * Copies input i into the result's buffer `to`, so that the primitive adds to it. Lets the plan give input and
- * output the same memory, which makes the copy unnecessary.
+ * Copies input i into the result's buffer `to`, so that the primitive adds its result to that input. Lets the plan
+ * give input and output the same memory, which makes the copy unnecessary.
  */
 void build_residual(struct build *b, uint32_t i, enum layout l, struct at to);
 int build_eltwise(struct build *b, struct made *m, dnnl_alg_kind_t alg, float alpha, float beta);
@@ -158,16 +168,19 @@ int build_attributes(struct build *b, struct made *m);
 /* ---- checks of the accepts functions ---------------------------------------------------------- */
 
 bool onednn_empty(const struct shape *s);
-/* Whether oneDNN has this activation (enum act). */
+/* Returns whether oneDNN has this activation (enum act). */
 bool onednn_activation_accepts(int act, struct why *w);
 /* Refuses tensors of more than 2^31 - 1 elements: some of oneDNN's generated code has 32-bit indices. */
 bool onednn_sizes_accept(const struct site *s, struct why *w);
-/* Checks that convolution, deconvolution and pooling share: rank 3 to 5, no empty tensor, sizes in 32 bits. */
+/*
+ * Makes the checks that convolution, deconvolution and pooling share: the rank is 3 to 5, no tensor is empty, and
+ * sizes fit in 32 bits.
+ */
 bool onednn_spatial_accept(const struct site *s, struct why *w);
 /* Refuses negative pads, which oneDNN does not support. */
 bool onednn_pads_accept(const struct ints *pads, struct why *w);
 bool onednn_nothing_to_do(const struct site *s);
-/* Whether all element counts are small enough that sizes in bytes can be computed without overflow. */
+/* Returns whether all element counts are small enough that sizes in bytes can be computed without overflow. */
 bool onednn_counts_fit(const struct site *s);
 
 #endif

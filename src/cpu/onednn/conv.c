@@ -17,8 +17,10 @@ struct conv_step {
 	int act;
 	float alpha, beta;
 	bool transposed;
-	uint32_t bias, sum; /* indices of inputs; UINT32_MAX: no such input */
-	/* arguments of oneDNN: dims and strides of its tensors, strides, dilations and pads of the window */
+	uint32_t bias, sum; /* indices of inputs; UINT32_MAX if there is no such input */
+	/*
+	 * arguments of oneDNN's functions: dims and strides of the tensors; strides, dilations and pads of the window
+	 */
 	int rank;
 	dnnl_dims_t src, dst, weights, weight_strides, strides, dilates, begin, end;
 };
@@ -125,7 +127,7 @@ static int conv_layouts(struct build *b, struct made *m, const struct conv_step 
 	if (md_layout_find(pd_md(m->pd, dnnl_query_src_md), x, src) &&
 	    md_layout_find(pd_md(m->pd, dnnl_query_dst_md), y, dst) && !is_reference(m->pd))
 		return 0;
-	/* enum layout lacks the layout that oneDNN chose, or oneDNN chose slow reference code: try common layouts */
+	/* oneDNN chose a layout that enum layout lacks, or slow reference code: try common layouts instead */
 	static const enum layout others[] = {LAYOUT_CHANNELS_LAST, LAYOUT_ROW};
 	for (size_t i = 0; i < 2; i++) {
 		*src = *dst = others[i];
@@ -261,7 +263,7 @@ bool onednn_deconv_accepts(const struct site *s, struct why *w)
 	const struct conv_transpose *p = site_params(s);
 	if (!onednn_spatial_accept(s, w) || !onednn_pads_accept(&p->window.pads, w))
 		return false;
-	/* these attributes make the output larger than the formula of oneDNN allows */
+	/* an output_padding makes the output larger than the size that oneDNN computes and accepts */
 	for (int64_t i = 0; i < p->output_padding.n; i++)
 		if (p->output_padding.v[i])
 			return refuse(w, "output_padding");

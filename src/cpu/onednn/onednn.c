@@ -29,7 +29,7 @@ enum { NSYMBOLS = sizeof(symbols) / sizeof(symbols[0]) };
 struct onednn_api onednn_api;
 dnnl_engine_t onednn_engine;
 dnnl_stream_t onednn_stream;
-static const char *missing; /* why libdnnl cannot be used; NULL: it can */
+static const char *missing; /* why libdnnl cannot be used; NULL if it can be used */
 static char about[512];
 
 static void library_open(void)
@@ -130,7 +130,7 @@ static void convert_piece(void *arg, int64_t begin, int64_t end, int thread)
 		simd_from_f32(v->dtype, (const float *)v->from + begin, end - begin, v->to, begin);
 }
 
-/* Broadcasts the strided source to the dense target. */
+/* Broadcasts the strided source `from` to the dense target `to`. */
 static void broadcast_copy(const struct action *a, const float *from, float *to)
 {
 	int64_t pos[MAX_RANK] = {0}, inner = a->dim[a->rank - 1], step = a->stride[a->rank - 1];

@@ -18,9 +18,12 @@
 	.accepts = onednn_##what##_accepts, .reshape = onednn_##what##_reshape, .run = onednn_run, \
 	.drop = onednn_drop
 
-/* Whether libdnnl can be used on this machine; if not, *w says why. */
+/* Returns whether libdnnl can be used on this machine; if not, *w says why. */
 bool onednn_usable(struct why *w);
-/* Version and path of libdnnl, such as "oneDNN 3.2.0 (libdnnl.so.3)", or why it cannot be used. */
+/*
+ * Returns the version and path of libdnnl, such as "oneDNN 3.2.0 (libdnnl.so.3)", or the reason why libdnnl cannot be
+ * used.
+ */
 const char *onednn_about(void);
 
 bool onednn_conv_accepts(const struct site *s, struct why *w); /* Conv */

@@ -27,7 +27,7 @@ struct pack_job {
 	const struct column *column;
 };
 
-/* The part of an element's target offset that index i of dimension d contributes. */
+/* Returns the part of an element's target offset that index i of dimension d contributes. */
 static int64_t target_offset(const struct pack *p, int d, int64_t i)
 {
 	int64_t at = 0, step = 1;
@@ -41,7 +41,7 @@ static int64_t target_offset(const struct pack *p, int d, int64_t i)
 	return at + i * p->to[d];
 }
 
-/* The dimension whose consecutive indices are adjacent in the target, or -1 if there is none. */
+/* Returns the dimension whose consecutive indices are adjacent in the target, or -1 if there is no such dimension. */
 static int inner_dim(const struct pack *p)
 {
 	if (p->blocks)
@@ -53,8 +53,8 @@ static int inner_dim(const struct pack *p)
 }
 
 /*
- * Number of inner indices that are copied at once. It divides the innermost block, so that the tile is
- * contiguous in the target.
+ * Returns how many indices of the inner dimension are copied at once. This number divides the innermost block, so
+ * that the tile is contiguous in the target.
  */
 static int64_t tile_size(const struct pack *p, int inner)
 {
@@ -109,7 +109,10 @@ static void copy_tile(const struct pack_job *j, int64_t tile, int64_t first, int
 	}
 }
 
-/* Piece i copies tile i % tiles of the part i / tiles of the columns. */
+/*
+ * Copies the pieces begin to end - 1. The columns are divided into parts; piece i copies tile i % tiles of all
+ * columns in part i / tiles.
+ */
 static void copy_pieces(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct pack_job *j = arg;

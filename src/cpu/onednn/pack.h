@@ -20,15 +20,19 @@ enum { PACK_MAX = 6, PACK_BLOCKS = 8 };
 struct pack {
 	int rank;
 	int64_t dim[PACK_MAX], from[PACK_MAX]; /* sizes and strides of the source */
-	int64_t to[PACK_MAX]; /* strides of the target in elements; of a blocked dimension, between blocks */
+	/* strides of the target in elements; for a blocked dimension, the distance between blocks */
+	int64_t to[PACK_MAX];
 	int blocks;
 	int64_t block[PACK_BLOCKS];
 	int block_dim[PACK_BLOCKS];
-	bool padded;  /* the target has more elements than the source; the others become zero */
+	bool padded; /* the target has more elements than the source; the additional elements become zero */
 	size_t bytes; /* of the target */
 };
 
-/* False, with nothing written, if the target has no inner dimension or memory cannot be allocated. */
+/*
+ * Copies src to dst. Returns false, with nothing written, if no dimension of the target has adjacent elements or
+ * memory cannot be allocated.
+ */
 bool pack_f32(const struct pack *p, const float *src, float *dst);
 
 #endif

@@ -15,7 +15,7 @@ static bool is_global(const struct site *s)
 	return s->node->op->variant >= POOL_GLOBAL_MAX;
 }
 
-/* Sets the window of a MaxPool or AveragePool; that of a global pool covers the complete image. */
+/* Sets the window of a MaxPool or AveragePool. The window of a global pool covers the complete image. */
 static const char *pool_window(const struct site *s, struct window *w, struct diag *d)
 {
 	const struct shape *x = &site_in(s, 0)->shape;

@@ -16,7 +16,7 @@ struct product {
 	bool trans_a, trans_b;
 	int act;
 	float act_alpha, act_beta;
-	uint8_t c, r; /* indices of the inputs C and residual; NO_INPUT: no such input */
+	uint8_t c, r; /* indices of the inputs C and residual; NO_INPUT if there is no such input */
 	/* dims and strides for oneDNN: batch dims, then rows and columns; a batch dim of 1 is broadcast */
 	int rank;
 	dnnl_dims_t a, a_step, b, b_step, y;
@@ -50,7 +50,10 @@ static void product_batch(struct product *p, const struct shape *a, const struct
 	}
 }
 
-/* Strides of a dense operand whose last two dims are rows and columns, stored transposed if `transposed`. */
+/*
+ * Sets the strides of a dense operand whose last two dims are rows and columns, or columns and rows in memory if
+ * `transposed` is set.
+ */
 static void product_steps(int rank, const dnnl_dim_t *dim, bool transposed, dnnl_dim_t *step)
 {
 	int64_t rows = dim[rank - 2], cols = dim[rank - 1], at = rows * cols;
@@ -179,7 +182,11 @@ static int product_operands(struct build *b, struct made *m, struct product *p, 
 	r = r ? r : build_argument(b, act, DNNL_ARG_WEIGHTS, pd_md(m->pd, dnnl_query_weights_md), w);
 	if (!r && c == C_BIAS)
 		r = build_argument(b, act, DNNL_ARG_BIAS, bias_md, bias);
-	if (!r && sum.place != AT_NONE) /* index of the residual's post-op: before it come alpha's, unless alpha is 1, and C's sum */
+	/*
+	 * the residual's post-op has index 1, after the post-op that adds C, or index 2 if a post-op for alpha comes
+	 * first
+	 */
+	if (!r && sum.place != AT_NONE)
 		r = build_argument(b, act,
 				   DNNL_ARG_ATTR_MULTIPLE_POST_OP(p->alpha != 1 ? 2 : 1) |
 					   DNNL_ARG_SRC_1,

@@ -10,11 +10,15 @@
 #include "cpu/math/wide.h"
 #include "ops/quant.h"
 
-/* Up to MAX_DIRECT_ROWS rows of A need no GEMM; for more, B is widened WIDEN_COLUMNS columns at a time. */
+/*
+ * If A has at most MAX_DIRECT_ROWS rows, they are multiplied without a GEMM. If it has more, WIDEN_COLUMNS columns of
+ * B at a time are widened to fp32 and multiplied by a GEMM.
+ */
 enum { MAX_DIRECT_ROWS = 4, WIDEN_COLUMNS = 256 };
 
 struct nbits {
-	int64_t rows, blocks, blob; /* rows of A; blocks of a column of B; bytes of a block */
+	/* number of rows of A; number of blocks in a column of B; number of bytes in a block */
+	int64_t rows, blocks, blob;
 	bool direct; /* few rows, 4 bits, no g_idx: multiply by the 4-bit weights without widening them to fp32 */
 	size_t sums, columns, narrow,
 		gemm; /* offsets in the workspace; the output of split_rows is at offset 0 */
@@ -24,9 +28,10 @@ struct nbits_job {
 	const struct call *c;
 	const struct matmul_nbits_params *p;
 	const struct nbits *v;
-	const float *a, *sums; /* A in fp32; if direct: the output of split_rows */
-	float *columns; /* widened columns of B; if direct: scales and zero points for each thread */
-	int64_t first;	/* index of the first widened column */
+	const float *a,
+		*sums; /* A in fp32 if `direct` is not set; otherwise both outputs of split_rows */
+	float *columns; /* widened columns of B; if `direct` is set, each thread's scales and zero points */
+	int64_t first; /* index of the first widened column */
 };
 
 static const char *sizes_fit(const struct site *s, const struct matmul_nbits_params *p,
@@ -80,7 +85,7 @@ static inline int packed_at(const uint8_t *p, int64_t i, int64_t bits)
 	return p[i / per] >> (i % per * bits) & ((1 << bits) - 1);
 }
 
-/* The zero point if the node has no input zero_points: the middle of the range of codes. */
+/* Returns the zero point that applies if the node has no input zero_points: the middle of the range of codes. */
 static float default_zero(const struct nbits_job *j)
 {
 	return (float)(1 << (j->p->bits - 1));
@@ -101,8 +106,9 @@ static float zero_of_block(const struct nbits_job *j, int64_t n, int64_t block)
 /* ---- few rows ---------------------------------------------------------------------------------- */
 
 /*
- * Splits each block of A into its even elements, then its odd ones: the order of the low and high nibbles of
- * the weights. Also sums each block, for the correction by zero points.
+ * Writes each block of A to `to` with the elements of even index first and those of odd index after them, because
+ * even elements meet the low nibbles of the weights and odd elements the high nibbles. Also stores the sum of each
+ * block in `sums`, for the correction by zero points.
  */
 static void split_rows(const struct nbits_job *j, const float *a, float *to, float *sums)
 {
@@ -151,7 +157,10 @@ static void direct_piece(void *arg, int64_t begin, int64_t end, int thread)
 	}
 }
 
-/* ---- many rows: columns in fp32, some at a time -------------------------------------------------- */
+/*
+ * ---- many rows of A: dequantizes some columns of B at a time, for a GEMM in fp32
+ * --------------------------------------------------
+ */
 
 /* Dequantizes column n of B to fp32. */
 static void widen_column(const struct nbits_job *j, int64_t n, float *b)
@@ -285,8 +294,8 @@ struct bnb_job {
 };
 
 /*
- * Dequantizes `count` elements of row k of B from column n on. The first of the two codes of a byte is in its
- * high half.
+ * Dequantizes `count` elements of row k of B from column n on. A byte holds two codes; the first code is in the high
+ * half.
  */
 static void bnb_row(const void *arg, int64_t k, int64_t n, int64_t count, void *dst)
 {

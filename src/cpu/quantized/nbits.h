@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CPU_QUANTIZED_NBITS_H
 #define CPU_QUANTIZED_NBITS_H
-/* com.microsoft's MatMulNBits and MatMulBnb4: products with weights of 2, 4 or 8 bits; each block has a scale. */
+/*
+ * com.microsoft's MatMulNBits and MatMulBnb4: matrix products with weights of 2, 4 or 8 bits, in which each block of
+ * weights has its own scale.
+ */
 #include "backend/backend.h"
 
 int nbits_reshape(struct site *s, struct step *st, struct diag *d);

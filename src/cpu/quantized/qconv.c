@@ -13,24 +13,26 @@
 struct int_conv {
 	struct window w;
 	int64_t n, channels, group,
-		features;	/* images; channels per group; groups; features per group */
-	int64_t k;		/* length of a dot product: channels per group times taps */
-	int64_t pixels, inputs; /* elements of a channel of the output and of the input */
+		/* number of images, channels per group, groups, and features (output channels) per group */
+		features;
+	int64_t k; /* length of a dot product: channels per group times taps (elements of the kernel) */
+	int64_t pixels, inputs; /* number of elements in a channel of the output and of the input */
 	size_t scratch, padded; /* bytes of igemm's scratch; bytes of an image with its pads */
 	uint32_t x, wt, zx, zw; /* indices of the inputs: x, weights and their zero points */
 	/*
-	 * even: the padded image is split into parts. A part holds the elements whose coordinates leave the
-	 * same remainders when divided by the strides. Each tap of the kernel then reads one part, at a
-	 * constant offset from the output element's position, also for strides above 1. The product has a
-	 * column for each position of a part up to the last output. Positions at the end of a part's rows
-	 * are not outputs, and are left out when results are stored.
-	 * Not even (negative pads, or an image too large for 32-bit offsets): taps are looked up per pixel.
+	 * If `even` is set, the padded image is split into parts. A part holds the elements whose coordinates leave
+	 * the same remainders when divided by the strides. Each tap of the kernel then reads one part, at a constant
+	 * offset from the output element's position, also for strides above 1. The product has a column for each
+	 * position of a part up to the last output. Positions at the end of a part's rows are not outputs, and are
+	 * left out when results are stored. `even` is not set if pads are negative or the image is too large for
+	 * 32-bit offsets; then the element that a tap reads is looked up for each pixel.
 	 */
 	bool even;
-	int64_t columns, plane; /* columns of the product; elements of a part */
+	int64_t columns, plane; /* number of columns of the product; number of elements in a part */
 	int64_t part[MAX_RANK]; /* size of a part in each dimension */
-	int64_t parts;		/* per channel: the product of the strides */
-	int32_t *offset;	/* if even: offset of the element that each k reads, for output 0 */
+	int64_t parts;		/* number of parts of a channel: the product of the strides */
+	/* if `even` is set: for each index k of the dot product, the offset of the element read for output 0 */
+	int32_t *offset;
 };
 
 struct conv_job {
@@ -43,7 +45,7 @@ struct conv_job {
 	int64_t y_first, m_first;
 };
 
-/* Offset that a tap reads in the parts of a channel, for output 0. */
+/* Returns the offset, in the parts of a channel, of the element that a tap reads for output 0. */
 static int64_t tap_offset(const struct int_conv *v, int64_t tap)
 {
 	const struct window *w = &v->w;
@@ -61,8 +63,8 @@ static int64_t tap_offset(const struct int_conv *v, int64_t tap)
 }
 
 /*
- * Computes the size of the parts of the padded image and the offset of each tap in them; false if the image
- * cannot be split into parts.
+ * Computes the size of the parts of the padded image and the offset that each tap reads in the parts. Returns false
+ * if the image cannot be split into parts.
  */
 static bool set_parts(struct int_conv *v, struct site *s)
 {
@@ -73,7 +75,10 @@ static bool set_parts(struct int_conv *v, struct site *s)
 	for (int d = 0; d < w->n; d++) {
 		if (w->begin[d] < 0 || w->end[d] < 0 || w->out[d] < 1)
 			return false;
-		/* input at the end that no window reaches, since the output size is rounded down, is not copied */
+		/*
+		 * this size leaves out elements at the end that no window reaches because the output size is rounded
+		 * down
+		 */
 		v->part[d] = w->out[d] + (w->kernel[d] - 1) * w->dilation[d] / w->stride[d];
 		if (v->part[d] > INT32_MAX / v->plane || w->stride[d] > INT32_MAX / v->parts)
 			return false;
@@ -124,15 +129,15 @@ static int reshape_conv(struct site *s, struct step *st, struct diag *d, uint32_
 	return 0;
 }
 
-enum { MAX_TAPS = 32 }; /* taps whose runs are computed at once */
+enum { MAX_TAPS = 32 }; /* number of taps whose runs (struct run) are computed at once */
 
 /*
- * For each tap, the input elements that it reads for the output pixels of a panel, as runs of adjacent elements
- * and pixels. Pixels between the runs read padding.
+ * A run: adjacent input elements that one tap reads for adjacent output pixels of a panel. struct taps holds the runs
+ * of each tap; at pixels between the runs the tap reads padding.
  */
 struct run {
 	int32_t from;  /* offset of the first element in the channel */
-	int16_t to, n; /* first pixel in the panel; number of pixels */
+	int16_t to, n; /* index of the first pixel in the panel; number of pixels */
 };
 struct taps {
 	int64_t n;
@@ -150,7 +155,9 @@ static void add_tap(struct taps *t, int64_t tap, int64_t from, int64_t to)
 		t->run[tap][t->runs[tap]++] = (struct run){(int32_t)from, (int16_t)to, 1};
 }
 
-/* Adds what taps e0 to e0 + t->n - 1 read for a pixel, which is column i of the panel. */
+/*
+ * Adds to the runs in t the elements that taps e0 to e0 + t->n - 1 read for `pixel`, which is column i of the panel.
+ */
 static void add_taps_of_pixel(const struct window *w, int64_t e0, int64_t pixel, int64_t i,
 			      struct taps *t)
 {
@@ -193,8 +200,8 @@ static void read_tap(const uint8_t *x, const struct taps *t, int64_t tap, uint8_
 }
 
 /*
- * Packs a panel if the runs of all taps of the kernel are known: gathers the bytes in the order of k and packs
- * ROWS rows of them at once.
+ * Packs a panel when t holds the runs of all taps of the kernel. Gathers the bytes in the order of k, and packs ROWS
+ * rows of bytes at once.
  */
 static void pack_channels(const struct conv_job *j, const struct taps *t, int64_t count, uint8_t *panel)
 {
@@ -256,7 +263,7 @@ static void pack_pixels(const void *arg, int64_t n0, int64_t count, uint8_t *pan
 }
 
 /*
- * Sets *pixel to the output element of column n. Returns how many columns from n on are adjacent outputs; 0 if
+ * Sets *pixel to the output element of column n. Returns how many columns from n on are adjacent outputs, or 0 if
  * column n is not an output.
  */
 static int64_t column_run(const struct int_conv *v, int64_t n, int64_t *pixel)
@@ -357,7 +364,8 @@ static void pad_part(const struct int_conv *v, const int64_t *rem, const uint8_t
 	int64_t at[MAX_RANK] = {0}, stride = w->stride[last], width = v->part[last];
 	int64_t first =
 		rem[last] -
-		w->begin[last]; /* coordinate in the image of a line's first element; negative in the padding */
+		/* the image coordinate of a line's first element; negative if that element is padding */
+		w->begin[last];
 	int64_t i = first < 0 ? (-first + stride - 1) / stride : 0;
 	int64_t end = w->in[last] > first ? (w->in[last] - first + stride - 1) / stride : 0;
 
@@ -419,7 +427,7 @@ static const uint8_t *padded_image(const struct int_conv *v, const uint8_t *x, u
 	return room;
 }
 
-/* What the threads that compute the groups of one image share. */
+/* The data that the threads share while they compute the groups of one image. */
 struct groups_job {
 	const struct conv_job *j;
 	const struct igemm *g;
@@ -453,7 +461,10 @@ static void groups_piece(void *arg, int64_t begin, int64_t end, int thread)
 		run_group(arg, g, true, thread);
 }
 
-/* Depthwise convolution of one channel with one feature: a weighted sum of the taps' rows, without a product. */
+/*
+ * Runs the depthwise convolution of one channel with one feature, as a weighted sum of the rows that the taps read,
+ * without a matrix product.
+ */
 static void run_channel(const struct groups_job *a, int64_t channel)
 {
 	const struct int_conv *v = a->j->v;

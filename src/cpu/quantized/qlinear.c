@@ -14,8 +14,9 @@
 struct qconcat_job {
 	const uint8_t *x;
 	uint8_t *y;
-	int64_t part, row; /* number of elements from the axis to the last dimension, of x and of y */
-	const uint8_t *table; /* y's code for each code of x; NULL: the same code */
+	int64_t part,
+		row; /* number of elements that the dimensions from the axis on have, in x and in y */
+	const uint8_t *table; /* maps each code of x to the code of y; NULL if the codes are the same */
 };
 
 /* Copies elements begin to end - 1 of x into y. */
@@ -36,7 +37,10 @@ static void qconcat_piece(void *arg, int64_t begin, int64_t end, int thread)
 	}
 }
 
-/* Computes y's code for each of the 256 codes of x; false if x and y have the same type, scale and zero point. */
+/*
+ * Computes the table that maps each of the 256 codes of x to the code of y. Returns false if none is needed, because
+ * x and y have the same type, scale and zero point.
+ */
 static bool requantize_table(const struct tensor *x, const struct tensor *xs,
 			     const struct tensor *xz, const struct call *c, uint8_t *table)
 {

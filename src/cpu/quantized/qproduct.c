@@ -13,7 +13,7 @@
 
 /* ---- converting integer sums to the output type ---------------------------------------------------------------- */
 
-/* The factor that the sum of row m, column n is multiplied by: the scales of a and b over that of y. */
+/* Returns the factor for the sum of row m, column n: the scales of a and b multiplied, divided by the scale of y. */
 static float factor_of(const struct finish *f, int64_t m, int64_t n)
 {
 	float as = f->alpha * scale_of(f->ascale, m, f->rows, f->first_row);
@@ -45,7 +45,9 @@ void finish_prepare(struct finish *f, float *room)
 		room[i] = factor_of(f, rows ? i : 0, columns ? i : 0);
 }
 
-enum { FINISH_COLUMNS = 64 }; /* sums that are converted at once, in buffers on the stack */
+enum {
+	FINISH_COLUMNS = 64
+}; /* number of sums that are converted at once, in buffers on the stack */
 
 static void finish_chunk(const struct finish *f, int64_t m, int64_t n0, int64_t cols,
 			 const int32_t *sums, void *out, int64_t at)
@@ -102,7 +104,8 @@ struct product {
 	struct matmul_shape s;
 	uint32_t a, b, za, zb; /* indices of the inputs: operands and zero points */
 	size_t scratch; /* bytes of igemm's scratch in the workspace; the buffers of struct product_room follow */
-	const uint8_t *packed; /* if B is constant, its panels and then its column sums; otherwise NULL */
+	/* if B is constant, the packed panels of B and then the column sums of B; otherwise NULL */
+	const uint8_t *packed;
 };
 
 struct product_job {
@@ -241,7 +244,7 @@ static int pack_all(void *dst, const struct tensor *t, void *arg)
 	return 0;
 }
 
-/* Packs B into the weight store if B is constant, so that each session packs it once. */
+/* Packs B into the weight store if B is constant, so that each session packs B only once. */
 static int pack_weights(struct site *s, struct step *st, struct diag *d, struct product *p)
 {
 	const struct tensor *b = site_known(s, p->b);
@@ -340,7 +343,7 @@ static void product_batch(const struct call *c, struct product_job *j, const uin
 	igemm_run(&g, c->workspace);
 }
 
-/* Computes the products of all batches; f converts the integer sums to the output type. */
+/* Computes the products of all batches, and converts the integer sums to the output type as f says. */
 static int product_run(const struct call *c, const struct finish *f)
 {
 	const struct product *p = c->step->state;
@@ -420,7 +423,7 @@ int qlinear_matmul_run(const struct call *c)
 					       .yzero = c->in[7]});
 }
 
-/* QLinearMatMul for any 8-bit type, 8-bit floats included: computes element by element. */
+/* Runs QLinearMatMul for any 8-bit type, 8-bit floats included, by computing element by element. */
 int qlinear_reference_run(const struct call *c)
 {
 	const struct product *p = c->step->state;

@@ -8,9 +8,10 @@
 #include "backend/backend.h"
 
 /*
- * How an integer sum becomes an element of the output. int32: the sum itself. Float: sum * factor + bias.
- * Quantized: sum * factor, rounded, plus the zero point, clamped. The factor is alpha * ascale * bscale, divided
- * by yscale if there is one. A scale is one number, or one per row (ascale, yscale) or per column (bscale).
+ * How an integer sum becomes an element of the output. An int32 output gets the sum itself. A float output gets sum *
+ * factor + bias. A quantized output gets sum * factor, rounded, plus the zero point, clamped. The factor is alpha *
+ * ascale * bscale, divided by yscale if that is not NULL. A scale tensor holds one number, or one per row (ascale,
+ * yscale) or per column (bscale).
  */
 struct finish {
 	enum dtype type; /* type of the output */
@@ -20,9 +21,11 @@ struct finish {
 	float alpha;
 	bool by_row;	    /* bscale has one number per row, not per column (convolutions) */
 	int64_t rows, cols; /* size of a batch's matrix */
-	/* index of the batch's first row and column in scales that have entries for the rows of all batches */
+	/*
+	 * index of the batch's first row (column) in a scale that has one entry for each row (column) of all batches
+	 */
 	int64_t first_row, first_col;
-	/* set by finish_prepare: factors of the rows or of the columns; NULL if they depend on both */
+	/* set by finish_prepare: the factor of each row or of each column; NULL if factors depend on both */
 	const float *factor;
 	int64_t factor_row, factor_col; /* strides of factor: 0 or 1 */
 };
@@ -32,14 +35,18 @@ void finish_prepare(struct finish *f, float *room);
 void finish_row(const struct finish *f, int64_t m, int64_t n0, int64_t cols, const int32_t *sums,
 		void *out, int64_t at);
 
-/* code_rows copies m rows of k bytes as igemm reads them: dense and padded with zeros to igemm_depth(k) bytes. */
+/*
+ * Arguments of code_rows, which copies m rows of k bytes to the form that igemm reads: dense, each row padded with
+ * zeros to igemm_depth(k) bytes.
+ */
 struct code_job {
 	uint8_t *to;
-	int32_t *sum; /* set to the sum of each row, unless NULL */
+	int32_t *sum; /* receives the sum of each row; may be NULL */
 	const uint8_t *from;
-	int64_t k, row, col; /* elements of a row; strides of `from` */
-	uint8_t flip;	     /* mask for XOR of each byte, from flip_to */
-	bool is_signed;	     /* the copied bytes are signed */
+	/* number of elements in a row; strides of `from` between rows and between columns */
+	int64_t k, row, col;
+	uint8_t flip;	/* mask that each byte is XORed with; see flip_to */
+	bool is_signed; /* the copied bytes are signed */
 };
 void code_rows(struct code_job *j, int64_t m);
 
@@ -53,7 +60,7 @@ struct product_room {
 	float *factor;
 };
 struct product_room product_room(char *at, int64_t m, int64_t n, int64_t k);
-/* Sets *bytes to the size of the workspace, igemm's scratch included; false if it overflows. */
+/* Sets *bytes to the size of the workspace, igemm's scratch included. Returns false if the size overflows. */
 bool product_bytes(int64_t m, int64_t n, int64_t k, size_t scratch, size_t *bytes);
 /*
  * Sets each to[i] to the zero point of row or column i of n (`first`: number of the first) plus `move`. Returns whether

@@ -35,8 +35,8 @@ static inline float scale_at(const struct tensor *t, int64_t i)
 }
 
 /*
- * The scale of row or column i of n. t holds one scale for all, one for each of the n, or one for each row of all
- * batches; in the last case those of this batch start at batch_first.
+ * Returns the scale of row or column i of n. t holds one scale for all rows, one for each of the n rows, or one for
+ * each row of all batches. In the last case the scales of this batch start at index batch_first.
  */
 static inline float scale_of(const struct tensor *t, int64_t i, int64_t n, int64_t batch_first)
 {
@@ -47,7 +47,7 @@ static inline float scale_of(const struct tensor *t, int64_t i, int64_t n, int64
 	return scale_at(t, count == n ? i : batch_first + i);
 }
 
-/* The zero point of row or column i of n, with the same forms of z as in scale_of; 0 if z is NULL. */
+/* Returns the zero point of row or column i of n, or 0 if z is NULL. z has the same forms as t in scale_of. */
 static inline int32_t zero_of(const struct tensor *z, int64_t i, int64_t n, int64_t first)
 {
 	if (!z)
@@ -58,9 +58,9 @@ static inline int32_t zero_of(const struct tensor *z, int64_t i, int64_t n, int6
 }
 
 /*
- * igemm multiplies signed bytes of one operand by unsigned bytes of the other. flip_to returns the mask for XOR
- * that makes codes of type t signed or unsigned: 0, or 128, which shifts them by 128. zero_move returns the
- * shift that the zero points then need.
+ * igemm multiplies signed bytes of one operand by unsigned bytes of the other. flip_to returns the mask for XOR that
+ * makes codes of type t signed or unsigned. The mask is 0 if the codes need no change, otherwise 128, which shifts
+ * the codes by 128. zero_move returns the shift that the zero points then need.
  */
 static inline uint8_t flip_to(bool want_signed, enum dtype t)
 {

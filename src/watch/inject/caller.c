@@ -20,7 +20,7 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* True for the driver, CUPTI and this library: they are on every stack, so they do not tell callers apart. */
+/* Returns true for the driver, CUPTI and this library, which are on every stack and so do not tell callers apart. */
 static bool is_internal_library(const char *name, const void *base, const void *own)
 {
 	static const char *const internal[] = {"libcuda.so", "libcupti.so", "libcudadebugger",
@@ -35,8 +35,8 @@ static bool is_internal_library(const char *name, const void *base, const void *
 }
 
 /*
- * Write the path of a library that a "by" text names. The watcher opens that file to look up functions that the
- * library does not export.
+ * Writes an event with the path of a library that a "by" text names. The watcher opens the library's file to look up
+ * functions that the library does not export.
  */
 static void write_module(const Dl_info *at, struct line *l)
 {
@@ -53,7 +53,7 @@ static void write_module(const Dl_info *at, struct line *l)
 	line_end(l);
 }
 
-/* Write the path of each library once. */
+/* Writes that event only once for each library. */
 static void write_module_once(const Dl_info *at)
 {
 	static struct table written = {.most = 1024};
@@ -66,8 +66,8 @@ static void write_module_once(const Dl_info *at)
 }
 
 /*
- * Append the name of the function that holds the frame, or its offset in the library if the function is not
- * exported. `now` is the line to use in a signal handler, NULL elsewhere.
+ * Appends the name of the function that holds the frame, or the frame's offset in the library if the function is not
+ * exported. `now` is the line to use in a signal handler, and NULL elsewhere.
  */
 static void add_function(char *text, size_t room, const Dl_info *at, const void *frame,
 			 struct line *now)
@@ -90,7 +90,7 @@ static void add_function(char *text, size_t room, const Dl_info *at, const void 
 }
 
 /*
- * Write "lib1(function+0x12) < lib2 < lib3" for the frames, innermost first. In a signal handler `now` is a static
+ * Writes "lib1(function+0x12) < lib2 < lib3" for the frames, innermost first. In a signal handler `now` is a static
  * line to write events with, because the handler's stack may be too small for one; elsewhere it is NULL.
  */
 static void format_frames(void *const *frame, int n, char *text, size_t room, struct line *now)
@@ -143,7 +143,7 @@ const char *caller_name(char *text, size_t room)
 	return text;
 }
 
-/* For signal handlers, which call the functions below from one thread at a time. */
+/* The line for events of signal handlers, which call the functions below from one thread at a time. */
 static struct line now_line;
 
 const char *caller_name_now(char *text, size_t room)
@@ -171,7 +171,7 @@ size_t caller_library(const char *by, const char **name)
 		p += strspn(p, " <");
 		n = strcspn(p, " (");
 		*name = p;
-		/* skip the function name, if there is one, to reach the next library */
+		/* skip the function name, if the text has one, to reach the next library */
 		const char *next = strstr(p, " < ");
 		if (strncmp(p, "libcudart", 9) != 0 || !next)
 			return n;

@@ -18,7 +18,7 @@ uint64_t hash_mix(uint64_t h, uint64_t v)
 
 uint64_t thread_id(void)
 {
-	static __thread uint64_t id; /* cached: one system call for each thread */
+	static __thread uint64_t id; /* cached, so that each thread makes only one system call */
 
 	if (!id)
 		id = (uint64_t)syscall(SYS_gettid);
@@ -27,7 +27,8 @@ uint64_t thread_id(void)
 
 const char *text_keep(const char *text)
 {
-	static struct table texts = {.most = 1 << 15}; /* maps the hash of a text to its copy (a) */
+	/* maps the hash of a text to a copy of the text (field a) */
+	static struct table texts = {.most = 1 << 15};
 	uint64_t h = 7;
 	struct entry e;
 
@@ -39,13 +40,15 @@ const char *text_keep(const char *text)
 	if (copy && table_new(&texts, h | 1, handle_of(copy), 0, 0))
 		return copy;
 	free(copy);
-	return table_get(&texts, h | 1, &e) ? pointer_of(e.a)
-					    : ""; /* another thread was first, or the table is full */
+	return table_get(&texts, h | 1, &e)
+		       ? pointer_of(e.a)
+		       /* another thread stored the text first, or the table is full */
+		       : "";
 }
 
 /* ---- memory */
 
-/* Maps the handle of a memory pool to its enum watch_kind (a), unless the pool holds device memory. */
+/* Maps the handle of a memory pool to its enum watch_kind (field a). Pools of device memory are not in this table. */
 static struct table pools;
 
 static void enter_free(CUpti_CallbackId id, const CUpti_CallbackData *c)
@@ -73,8 +76,8 @@ static void enter_free(CUpti_CallbackId id, const CUpti_CallbackData *c)
 }
 
 /*
- * Bytes of one channel of an array element. Formats that are not listed count as one byte, which is inexact for
- * compressed formats (less than a byte) and for video formats (two planes).
+ * Returns the bytes of one channel of an array element. Formats that are not listed count as one byte, which is
+ * inexact for compressed formats (less than a byte) and for video formats (two planes).
  */
 static uint64_t format_bytes(CUarray_format format)
 {
@@ -89,14 +92,14 @@ static uint64_t format_bytes(CUarray_format format)
 	}
 }
 
-/* Record an array of `levels` mipmap levels; each level has half the width, height and depth of the one before. */
+/* Records an array of `levels` mipmap levels; each level has half the width, height and depth of the one before. */
 static void record_array(const void *handle, const CUDA_ARRAY3D_DESCRIPTOR *a, unsigned levels,
 			 CUcontext context)
 {
 	uint64_t w = a->Width, h = a->Height, d = a->Depth, bytes = 0;
 
 	if (a->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
-		return; /* this array has no memory until the program maps some into it */
+		return; /* this array has no memory until the program maps memory into it */
 	for (unsigned k = 0; k < levels && k < 32; k++) {
 		bytes += w * (h ? h : 1) * (d ? d : 1) * a->NumChannels * format_bytes(a->Format);
 		w = w > 1 ? w / 2 : 1;
@@ -422,7 +425,7 @@ static const CUpti_CallbackId frequent_calls[] = {
 	RUN_ID(__cudaLaunchKernel_ptsz_v13000),
 #endif
 };
-/* Other calls of the CUDA runtime that can fail before they reach the driver. */
+/* Calls of the CUDA runtime that are less frequent and can fail before they reach the driver. */
 static const CUpti_CallbackId rare_calls[] = {
 	RUN_ID(cudaLaunchCooperativeKernel_v9000),
 	RUN_ID(cudaGraphInstantiate_v10000),
@@ -496,10 +499,10 @@ static const CUpti_CallbackId rare_calls[] = {
 };
 
 /*
- * We listen to the runtime calls that return the last error, and to those that can fail before they reach the driver;
- * all others we see as driver calls. The frequent ones are enabled only after the first failure, because until then
- * there is no error that they could return late. The price: if one of them is the first call that fails, and it fails
- * before it reaches the driver, we do not see it.
+ * We listen to the runtime calls that return the last error, and to the runtime calls that can fail before they reach
+ * the driver; all other runtime calls we see as driver calls. Frequent runtime calls are enabled only after the first
+ * failure, because until then there is no error that they could return late. The price: if a frequent call is the
+ * first call that fails, and it fails before it reaches the driver, we do not see the failure.
  */
 bool calls_wanted_runtime(CUpti_CallbackId id, unsigned what, bool failed)
 {

@@ -7,13 +7,16 @@
 
 /*
  * A bad copy in a loop would be reported again and again. So we write one event for each combination of call, caller
- * and kind of error, and events for this many combinations; repetitions are only counted.
+ * and kind of error, for at most MAX_REPORTED combinations. Repetitions are only counted.
  */
 enum { MAX_REPORTED = 64 };
 static unsigned reported;
-static struct table kinds; /* maps a hash of call, caller and kind of error to the failure number (a) */
+static struct table kinds; /* maps a hash of call, caller and kind of error to the failure number (field a) */
 
-/* Returns a number for a new combination; 0 if it was reported before or the limit of reports is reached. */
+/*
+ * Returns a failure number for a new combination of call, caller and kind of error, or 0 if the combination was
+ * reported before or the limit of reports is reached.
+ */
 static uint64_t number_new_kind(const CUpti_CallbackData *c, const char *by, bool block)
 {
 	struct entry e;
@@ -32,15 +35,15 @@ static uint64_t number_new_kind(const CUpti_CallbackData *c, const char *by, boo
 }
 
 /*
- * The host memory of a copy: `depth` planes, each `plane` bytes after the one before; in a plane `height` rows, each
- * `pitch` bytes after the one before; in a row `width` bytes. The first byte is at `base`.
+ * The host memory of a copy: it has `depth` planes of `height` rows of `width` bytes. Planes begin at a distance of
+ * `plane` bytes, and rows at a distance of `pitch` bytes. The first byte is at `base`.
  */
 struct range {
 	const char *base;
 	size_t width, height, depth, pitch, plane;
 	bool write;	    /* true if the copy writes this range, false if it reads it */
 	bool unified;	    /* base is a unified address, so it may be on the device */
-	CUdeviceptr device; /* the other side of the copy; 0 if that is an array */
+	CUdeviceptr device; /* device address of the copy's other side; 0 if the other side is an array */
 };
 
 static bool size_product(size_t a, size_t b, size_t *product)
@@ -48,7 +51,10 @@ static bool size_product(size_t a, size_t b, size_t *product)
 	return !__builtin_mul_overflow(a, b, product);
 }
 
-/* Bytes from the first to the last byte of the range; false if the sum overflows. */
+/*
+ * Sets *bytes to the distance from the first byte of the range to the end of its last row. Returns false if the sum
+ * overflows.
+ */
 static bool span_of(const struct range *r, size_t *bytes)
 {
 	size_t rows, planes;
@@ -99,8 +105,8 @@ static void write_copy_event(const CUpti_CallbackData *c, const struct range *r,
 }
 
 /*
- * Describes the first row that cannot be copied. NULL if every row can: then only the gaps between the rows are not
- * accessible, and the copy does not touch those.
+ * Describes the first row that cannot be copied. Returns NULL if every row can be copied: then only the gaps between
+ * the rows are not accessible, and the copy does not touch the gaps.
  */
 static const char *describe_bad_row(const struct range *r, char *text, size_t room)
 {
@@ -122,8 +128,8 @@ static const char *describe_bad_row(const struct range *r, char *text, size_t ro
 }
 
 /*
- * True if the range starts inside a malloc block or a pinned allocation and extends past its end. start, bytes and
- * what describe that block.
+ * Returns true if the range starts inside a malloc block or a pinned allocation and extends past the end of this
+ * block. Sets *start, *bytes and *what to describe the block.
  */
 static bool leaves_host_block(const struct range *r, size_t span, const char **start, size_t *bytes,
 			      const char **what)
@@ -151,7 +157,7 @@ static void check_range(const CUpti_CallbackData *c, const struct range *r)
 	if (!r->width || !r->height || !r->depth || !r->base || !span_of(r, &span))
 		return;
 	if (r->unified && !host_readable(r->base, 1))
-		return; /* probably a device address: we cannot tell it from a bad host address */
+		return; /* probably a device address, which we cannot tell from a bad host address */
 	if (host_fault(r->base, span, r->write, why, sizeof(why)) &&
 	    (r->height * r->depth == 1 || describe_bad_row(r, why, sizeof(why)))) {
 		write_copy_event(c, r, span, why, NULL, 0);
@@ -232,7 +238,7 @@ static bool enter_batch(CUpti_CallbackId id, const CUpti_CallbackData *c)
 
 /* ---- copies with a pitch */
 
-/* Check the host side (source or destination) of a 3-D copy, if it is on the host. */
+/* Checks the host side (source or destination) of a 3-D copy, if it is on the host. */
 static void check_side(const CUpti_CallbackData *c, const CUDA_MEMCPY3D *m, bool write)
 {
 	CUmemorytype type = write ? m->dstMemoryType : m->srcMemoryType;
@@ -311,8 +317,8 @@ static const CUDA_MEMCPY3D *params_3d(CUpti_CallbackId id, const CUpti_CallbackD
 }
 
 /*
- * Convert a peer copy (between devices or contexts) to a plain 3-D copy. Its devices and contexts are dropped, because we
- * only check a side that is host memory.
+ * Converts a peer copy (between devices or contexts) to a plain 3-D copy. The devices and contexts of m are dropped,
+ * because we only check a side that is host memory.
  */
 static CUDA_MEMCPY3D copy_3d_of_peers(const CUDA_MEMCPY3D_PEER *m)
 {
@@ -372,7 +378,10 @@ static void check_operand(const CUpti_CallbackData *c, const CUDA_MEMCPY3D_BATCH
 	const CUmemcpy3DOperand *side = write ? &op->dst : &op->src,
 				*other = write ? &op->src : &op->dst;
 
-	/* Only copies between pointers are in bytes; if an array takes part, sizes are in elements of that array. */
+	/*
+	 * The sizes of a copy between pointers are in bytes. If an array takes part, sizes are in elements of that
+	 * array.
+	 */
 	if (side->type != CU_MEMCPY_OPERAND_TYPE_POINTER ||
 	    other->type != CU_MEMCPY_OPERAND_TYPE_POINTER)
 		return;

@@ -44,7 +44,7 @@ static void open_nvml(void)
 
 static void add_device(unsigned i, struct cost *c)
 {
-	/* static because it is large; the lock in cost_now() admits one thread at a time */
+	/* static because the array is large for a stack; the lock in cost_now() admits one thread at a time */
 	static struct nvml_process process[MAX_PROCESSES];
 	struct nvml_memory m;
 	device_handle d;

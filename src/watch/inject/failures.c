@@ -10,23 +10,28 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct table kernels; /* maps a function to its name (a) and its first caller (b), both texts */
+/* maps a function to its name (field a) and its first caller (field b), both texts */
+static struct table kernels;
 /*
- * Maps a stream, or context | 1 for the default streams of a context, to its last launch: function (a), time in ns (b),
- * context (c).
+ * Maps a stream, or context | 1 for the default streams of a context, to its last launch: function (field a), time in
+ * ns (field b), context (field c).
  */
 static struct table last;
-static struct table failures; /* maps a hash of the kind of failure to its number (a) and count (c) */
+/* maps a hash of the kind of failure to the failure number (field a) and count (field c) */
+static struct table failures;
 static uint64_t next_failure;
 
-/* Look up the buffers of this many failures of one kind only: each lookup searches all allocations. */
+/*
+ * The buffers are looked up for at most this many failures of one kind, because each lookup searches all allocations.
+ */
 enum { MAX_BUFFER_LOOKUPS = 32 };
 
 /* ---- launches */
 
 /*
- * False if the entry is about another kernel than `symbol`: the driver may reuse a handle after a module was unloaded.
- * text_keep() cuts long names, and returns "" when its table is full, so an empty name matches any kernel.
+ * Returns false if the entry is about another kernel than `symbol`, because the driver may reuse a handle after a
+ * module was unloaded. text_keep() cuts long names, and returns "" when its table is full, so an empty name matches
+ * any kernel.
  */
 static bool is_same_kernel(const struct entry *e, const char *symbol)
 {
@@ -35,7 +40,7 @@ static bool is_same_kernel(const struct entry *e, const char *symbol)
 	return !symbol || !*name || strncmp(name, symbol, MAX_TEXT) == 0;
 }
 
-/* Look up the caller only at the first launch of a kernel: walking the stack at every launch would cost too much. */
+/* Looks up the caller only at the first launch of a kernel: walking the stack at every launch would cost too much. */
 static void remember_kernel(const struct operands *o, const CUpti_CallbackData *c)
 {
 	char by[WATCH_BY];
@@ -75,7 +80,9 @@ static void write_last_launch(const struct entry *e, void *arg)
 	line_end(&l);
 }
 
-/* Asynchronous errors: a kernel raised them earlier, and whichever call comes next returns them. */
+/*
+ * Returns true for an asynchronous error, which a kernel raised earlier and which whichever call comes next returns.
+ */
 static bool is_sticky(CUresult r)
 {
 	return r == CUDA_ERROR_ILLEGAL_ADDRESS || r == CUDA_ERROR_LAUNCH_FAILED ||
@@ -102,7 +109,7 @@ static void add_buffer(struct line *l, uint64_t number, uint64_t value, int *tol
 }
 
 /*
- * Add buffers from arguments that are packed in one block (CU_LAUNCH_PARAM_BUFFER_POINTER). The layout is unknown, so
+ * Adds buffers from arguments that are packed in one block (CU_LAUNCH_PARAM_BUFFER_POINTER). The layout is unknown, so
  * each aligned word may be a pointer.
  */
 static void add_packed(struct line *l, uint64_t number, void **extra, int *told)
@@ -129,8 +136,8 @@ static void add_packed(struct line *l, uint64_t number, void **extra, int *told)
 }
 
 /*
- * Add buffers from the array of argument addresses. Its length is unknown: stop at the first entry that is not a
- * readable address, and after 16.
+ * Adds buffers from the array of argument addresses. The length of the array is unknown, so stop at the first entry
+ * that is not a readable address, and after 16 entries.
  */
 static void add_arguments(struct line *l, uint64_t number, void **arguments, int *told)
 {
@@ -155,7 +162,7 @@ static int add_buffers(struct line *l, uint64_t number, const struct operands *o
 	return told;
 }
 
-/* A failure that was reported has happened again: report further buffers that it left unwritten. */
+/* Reports the further buffers that are left unwritten when a failure that was reported before happens again. */
 static void report_unwritten(uint64_t number, const struct operands *o)
 {
 	struct line l;
@@ -168,7 +175,10 @@ static void report_unwritten(uint64_t number, const struct operands *o)
 
 /* ---- errors that the CUDA runtime keeps until cudaGetLastError returns them */
 
-/* The newest failed call of this thread whose error the runtime may still return, and the launches since then. */
+/*
+ * The newest failed call of this thread whose error the runtime may still return, and the number of launches since
+ * that call.
+ */
 static __thread struct {
 	int error;
 	bool of_driver; /* error is a CUresult; the runtime may return it under another number */
@@ -195,7 +205,10 @@ static void remember_error(const CUpti_CallbackData *c, int result, bool of_driv
 	caller_name(pending.by, sizeof(pending.by));
 }
 
-/* True if the runtime may return the pending error as `result`: most numbers are equal, some are more specific. */
+/*
+ * Returns true if the runtime may return the pending error as `result`. For most errors the numbers are equal; for
+ * some the runtime has a more specific number.
+ */
 static bool is_pending(int result)
 {
 	return result == pending.error ||
@@ -206,9 +219,9 @@ static bool is_pending(int result)
 }
 
 /*
- * A call to cudaGetLastError returned the pending error. A library that asks right after its own failed call handles
- * the error properly. But if another library asks, or if work was launched in between, then the one that asks takes
- * the old error for an error of its own: report that once.
+ * Handles a call to cudaGetLastError that returned the pending error. A library that asks right after its own failed
+ * call handles the error properly. But if another library asks, or if work was launched in between, then the library
+ * that asks takes the old error for an error of its own, and this is reported once.
  */
 static void report_late_error(const CUpti_CallbackData *c, int result)
 {
@@ -304,14 +317,14 @@ uint64_t failures_number(void)
 	return number;
 }
 
-/* Count in the shared memory, where the watcher can read the number even after the program crashed. */
+/* Counts the failure in the shared memory, where the watcher can read the count even after the program crashed. */
 void failures_count(uint64_t number)
 {
 	if (number < WATCH_FAILURES)
 		__atomic_fetch_add(&record_shared()->failed[number], 1, __ATOMIC_RELAXED);
 }
 
-/* If a failure of this kind was reported before, count it and return true. */
+/* Returns true, and counts the failure, if a failure of this kind was reported before. */
 static bool count_repeat(uint64_t key, const struct operands *o)
 {
 	struct entry e;
@@ -340,7 +353,8 @@ void failures_call(CUpti_CallbackId id, const CUpti_CallbackData *c, CUresult re
 		return;
 	uint64_t number = failures_number();
 	if (!table_new(&failures, key, number, 0, 1)) {
-		count_repeat(key, &o); /* another thread reported it just now, or the table is full */
+		/* another thread reported this failure just now, or the table is full */
+		count_repeat(key, &o);
 		return;
 	}
 	line_begin(&l, "fail");

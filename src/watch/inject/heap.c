@@ -22,7 +22,7 @@
  * address it is enough to look up three keys in each class.
  */
 struct heap_block {
-	uint64_t key; /* 0: free slot; REMOVED: the block was removed */
+	uint64_t key; /* 0 if the slot is free; REMOVED if its block was removed */
 	const char *start;
 	size_t bytes; /* the size that the program asked for */
 };
@@ -39,7 +39,10 @@ static struct shard {
 	size_t cap, used, live; /* live: slots with a block; used: these and the slots marked REMOVED */
 	int lock;
 } shard[SHARDS];
-/* Blocks of at least this size are recorded. Atomic: threads may run before heap_start() sets it. */
+/*
+ * Blocks of at least this size are recorded. Accessed atomically, because threads may run before heap_start() sets
+ * the value.
+ */
 static size_t min_recorded = SIZE_MAX;
 
 static size_t min_recorded_bytes(void)
@@ -64,7 +67,7 @@ static uint64_t hash_key(uint64_t key)
 	return h ^ h >> 32;
 }
 
-/* The slot with the key, or the free slot where it belongs; NULL if the shard has no slots yet. */
+/* Returns the slot with the key, or the free slot where the key belongs, or NULL if the shard has no slots yet. */
 static struct heap_block *find_slot(const struct shard *s, uint64_t key)
 {
 	if (!s->cap)
@@ -97,8 +100,8 @@ static bool resize(struct shard *s, size_t cap)
 }
 
 /*
- * Make room for one more block: grow, or rebuild the shard without its removed slots. A shard of maximum size accepts
- * blocks only up to 3/8 of its slots. If it were fuller, almost every new block would cause a rebuild.
+ * Makes room for one more block: grows the shard, or rebuilds it without its removed slots. A shard of maximum size
+ * accepts blocks only up to 3/8 of its slots, because in a fuller shard almost every new block would cause a rebuild.
  */
 static bool make_room(struct shard *s)
 {
@@ -127,7 +130,7 @@ static void index_block(const char *start, size_t bytes, size_t usable)
 	lock_give(&s->lock);
 }
 
-/* Remove a block from the index. Returns its size; 0 if the index does not have it. */
+/* Removes a block from the index. Returns the size of the block, or 0 if the index does not have the block. */
 static size_t unindex_block(const char *start, size_t usable)
 {
 	unsigned k = class_of(usable);
@@ -235,8 +238,8 @@ static void *record_block(void *p, size_t bytes)
 }
 
 /*
- * Call this before a block is freed: after that another thread may get the same address. Returns the size of the block
- * if it was recorded, else 0.
+ * Call this before a block is freed, because afterwards another thread may get the same address. Returns the size of
+ * the block if the block was recorded, otherwise 0.
  */
 static size_t forget_block(void *p)
 {
@@ -324,7 +327,10 @@ void *memalign(size_t align, size_t n)
 	return find_next_malloc() ? record_block(next.memalign(align, n), n) : NULL;
 }
 
-/* A program that asks for the usable size may use all of it: record the block again with that size. */
+/*
+ * A program that asks for the usable size of a block may use all of these bytes, so the block is recorded again with
+ * this size.
+ */
 size_t malloc_usable_size(void *p)
 {
 	if (!p || is_early(p) || !find_next_malloc())
@@ -338,8 +344,8 @@ size_t malloc_usable_size(void *p)
 /* ---- start, fork and lookup */
 
 /*
- * Hold the locks of all shards during fork(). Otherwise the child could inherit a lock held by a thread that it does
- * not have, and wait for it forever.
+ * Takes the locks of all shards before fork(). Otherwise the child could inherit a lock held by a thread that does
+ * not exist in the child, and wait for this lock forever.
  */
 static void before_fork(void)
 {
@@ -379,7 +385,7 @@ bool heap_find(const void *p, const char **start, size_t *bytes)
 				continue;
 			/*
 			 * The block may have been freed by a call that did not come through us. Then its memory may
-			 * be unmapped, or be part of another block: check the size that malloc gives.
+			 * be unmapped, or be part of another block: so check the size that malloc gives.
 			 */
 			void *block = (void *)(uintptr_t)*start;
 			if (host_readable(*start - 16, 16) && class_of(next.usable(block) | 1) == k)

@@ -7,7 +7,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The first page of the range that is not mapped; NULL if all pages are. mincore() fails if a page is not mapped. */
+/*
+ * Returns the first page of the range that is not mapped, or NULL if all pages are mapped. mincore() fails if a page
+ * is not mapped.
+ */
 static const char *first_unmapped_page(const char *from, const char *end, size_t page)
 {
 	enum { MAX_PAGES = 4096 };
@@ -65,7 +68,10 @@ static void remember_good(uintptr_t from, uintptr_t end, bool write)
 	lock_give(&good_lock);
 }
 
-/* The first address of the range that cannot be read (or written, if `write`); `end` if there is none. */
+/*
+ * Returns the first address of the range that cannot be read (written if `write` is set), or `end` if there is no
+ * such address.
+ */
 static uintptr_t first_forbidden(uintptr_t from, uintptr_t end, bool write)
 {
 	FILE *f = fopen("/proc/self/maps", "re");

@@ -21,7 +21,9 @@
 #define MEMBER(f) __typeof__(&f) p_##f;
 static struct {
 	CUPTI_FUNCTIONS(MEMBER)
-	/* older versions of CUPTI lack this one; it returns the name of a tool that is subscribed already */
+	/*
+	 * older versions of CUPTI lack cuptiSubscribe_v2, which returns the name of a tool that is subscribed already
+	 */
 	__typeof__(&cuptiSubscribe_v2) p_cuptiSubscribe_v2;
 } cupti;
 #undef MEMBER
@@ -30,7 +32,10 @@ static struct {
 static CUpti_SubscriberHandle subscriber;
 static bool listening;
 
-/* Open the CUPTI that the program has loaded already; if it has none, the one that `infer` found. */
+/*
+ * Opens the CUPTI that the program has loaded already or, if the program has loaded none, the CUPTI that `infer`
+ * found.
+ */
 static void *open_cupti(void)
 {
 	static const char *const names[] = {"libcupti.so.13", "libcupti.so.12", NULL};
@@ -78,7 +83,7 @@ static void on_resource(CUpti_CallbackId id, const CUpti_ResourceData *r)
 			       id == CUPTI_CBID_RESOURCE_STREAM_CREATED);
 }
 
-/* True in a child of fork(): CUDA does not work there, but the child may go on without CUDA. */
+/* True in a child of fork(). CUDA does not work in the child, but the child may go on without CUDA. */
 static bool forked;
 
 bool inject_forked(void)
@@ -93,8 +98,8 @@ static void after_fork_in_child(void)
 }
 
 /*
- * True for calls that start or do work on a device. Calls that only clean up fail in a forked child too, but that is
- * harmless and not worth a report.
+ * Returns true for calls that start or do work on a device. Calls that only clean up fail in a forked child too, but
+ * that is harmless and not worth a report.
  */
 static bool is_device_work(const char *call)
 {
@@ -112,8 +117,8 @@ static bool is_device_work(const char *call)
 }
 
 /*
- * Report the first CUDA call that fails in a forked child, in the log of its parent. Takes no lock: a thread that the
- * child does not have may hold it.
+ * Reports the first CUDA call that fails in a forked child, in the log of its parent. Takes no lock, because the lock
+ * may be held by a thread that does not exist in the child.
  */
 static void report_forked_call(const CUpti_CallbackData *c)
 {
@@ -275,8 +280,9 @@ __attribute__((constructor)) static void find_next_exit(void)
 }
 
 /*
- * Note the regular end in the shared memory, then exit. This may run in a signal handler on a very small stack, so it only
- * stores a flag. In a child of vfork(), which shares our memory, the process id differs and nothing is stored.
+ * Records the regular end in the shared memory, then exits. This may run in a signal handler on a very small stack,
+ * so it only stores a flag. In a child of vfork(), which shares our memory, the process id differs and nothing is
+ * stored.
  */
 static _Noreturn void exit_process(int status)
 {
@@ -317,8 +323,8 @@ static void yield_cupti(void)
 }
 
 /*
- * The function of that name in libcupti itself. The functions below replace those of libcupti only if this library was
- * loaded before the program (LD_PRELOAD).
+ * Returns the function of that name in libcupti itself. The functions below replace those of libcupti only if this
+ * library was loaded before the program (LD_PRELOAD).
  */
 static void *find_in_cupti(const char *name)
 {
@@ -350,8 +356,8 @@ EXPORT CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle *s, CUpti_CallbackFu
 /* ---- start of the library */
 
 /*
- * Start the tool that the user had named in CUDA_INJECTION64_PATH before us, as the driver would have done. Returns
- * the name of its file; "" if there is none.
+ * Starts the tool that the user had named in CUDA_INJECTION64_PATH before us, as the driver would have done. Returns
+ * the name of the tool's file, or "" if there is no such tool.
  */
 static const char *start_other_tool(void)
 {

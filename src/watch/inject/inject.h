@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <time.h>
 
-/* ---- spin locks: held for few instructions, and never while the holder waits for something else */
+/* ---- spin locks, which are held for few instructions and never while the holder waits for anything */
 
 static inline bool lock_try(int *lock)
 {
@@ -25,7 +25,7 @@ static inline bool lock_try(int *lock)
 
 static inline void lock_take(int *lock)
 {
-	/* sleep after a while: a holder of lower priority may never run while the others only yield */
+	/* sleep after a while: if waiting threads only yield, a lock holder of lower priority may never run */
 	static const struct timespec moment = {0, 20000};
 
 	for (int turns = 0; !lock_try(lock); turns++) {
@@ -46,7 +46,7 @@ static inline void lock_give(int *lock)
 bool record_open(const char *dir);
 void record_close(void);
 struct watch_shared *record_shared(void);
-/* Call this in a child of fork(): closes the log and unshares the counters, which are those of the parent. */
+/* Call this in a child of fork(). Closes the parent's log and stops sharing the parent's counters. */
 void record_forked(void);
 
 /* One event: line_begin, then its values, then line_end, which writes the line at once. Long lines are cut. */
@@ -74,7 +74,10 @@ const char *caller_name_now(char *text, size_t room);
 const char *caller_name_place(const void *place, char *text, size_t room);
 /* Finds the first library in such a text that is not the CUDA runtime (libcudart). Returns the length of its name. */
 size_t caller_library(const char *by, const char **name);
-/* True if one library is responsible for both calls: the library of one call is on the stack of the other. */
+/*
+ * Returns true if one library is responsible for both calls, that is, if the library of one call is on the stack of
+ * the other call.
+ */
 bool caller_same(const char *by, const char *other);
 
 /* ---- table.c: a map from handles to records, bounded, with its own lock */
@@ -84,19 +87,26 @@ struct table {
 		uint64_t key;	  /* 0: free */
 		uint64_t a, b, c; /* their meaning differs from table to table */
 	} * entry;
-	size_t cap, used, most; /* most: bound of cap, a power of two; 0 means 1 << 17 */
+	/* number of slots, number of records, and bound of cap (a power of two; 0 means 1 << 17) */
+	size_t cap, used, most;
 	int lock;
 };
-/* Stores a record, replacing one of the same key. False if the table is full. */
+/* Stores a record, and replaces a record of the same key. Returns false if the table is full. */
 bool table_put(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t c);
-/* Stores a record only if the key is new; else returns false. If several threads try at once, one of them gets true. */
+/*
+ * Stores a record only if the key is new; otherwise returns false. If several threads try at once, only one of the
+ * calls returns true.
+ */
 bool table_new(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t c);
 /* Like table_put, for objects of the watched program: records that do not fit are counted for the report. */
 bool table_must(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t c);
-/* Copies the record of the key to *e; false if there is none. table_take() also removes it from the table. */
+/*
+ * Copies the record of the key to *e. Returns false if the table has no such record. table_take() also removes the
+ * record from the table.
+ */
 bool table_get(struct table *t, uint64_t key, struct entry *e);
 bool table_take(struct table *t, uint64_t key, struct entry *e);
-/* Adds to the field c of a record, and copies the result to *e. False if the key has no record. */
+/* Adds to the field c of a record, and copies the result to *e. Returns false if the key has no record. */
 bool table_add(struct table *t, uint64_t key, uint64_t c, struct entry *e);
 size_t table_used(struct table *t);
 /*
@@ -104,9 +114,12 @@ size_t table_used(struct table *t);
  * if another thread holds the lock.
  */
 bool table_find(struct table *t, uint64_t address, struct entry *e, bool wait);
-/* Calls see() for all entries, with the lock held: see() must not use this table. */
+/* Calls see() for all entries, with the lock held, so see() must not use this table. */
 void table_each(struct table *t, void (*see)(const struct entry *, void *arg), void *arg);
-/* Calls take(), without the lock, for each entry for which of(entry, whose) is true; take() must remove the entry. */
+/*
+ * Calls take() for each entry for which of(entry, whose) is true. The lock is not held during take(), which must
+ * remove the entry.
+ */
 void table_clear(struct table *t, bool (*of)(const struct entry *e, uint64_t whose), uint64_t whose,
 		 void (*take)(struct table *t, uint64_t key, uint64_t whose));
 
@@ -141,32 +154,38 @@ bool memory_pinned(uint64_t address, struct block *b); /* host memory only */
 
 /* ---- heap.c: malloc blocks, known only if this library was loaded before the program (LD_PRELOAD) */
 
-/* Finds the recorded malloc block that contains the address; false if there is none. */
+/* Finds the recorded malloc block that contains the address. Returns false if there is no such block. */
 bool heap_find(const void *p, const char **start, size_t *bytes);
 
 /* ---- host.c: host memory */
 
-/* Writes to `text` why the host cannot read (or write) the bytes at p, and returns it. NULL if the host can. */
+/*
+ * Writes to `text` why the host cannot read (or write) the bytes at p, and returns `text`. Returns NULL if the host
+ * can access the bytes.
+ */
 const char *host_fault(const void *p, size_t bytes, bool write, char *text, size_t room);
-/* True if the host can read the whole range; false if p is NULL. */
+/* Returns true if the host can read the whole range, and false if p is NULL. */
 bool host_readable(const void *p, size_t bytes);
 
 /* ---- signals.c: segmentation faults */
 
-/* From now on faults are reported, and then handled as they would have been without this library. */
+/* Starts the reports of faults. After the report, a fault is handled as it would have been without this library. */
 void signals_watch(void);
 
 /* ---- cost.c: the device memory that a context takes */
 
-/* Device memory in use, from NVML: `devices` is the sum of all devices, `process` the part of this process if `own`. */
+/*
+ * Device memory in use, from NVML: `devices` is the sum over all devices, and `process` is the part of this process,
+ * which is valid if `own` is true.
+ */
 struct cost {
 	bool known, own;
 	uint64_t process, devices;
 };
 struct cost cost_now(void);
 /*
- * Writes how much the memory in use grew, in bytes, and to *own whether that is the memory of this process alone (else
- * of all devices). False if the growth is unknown or not above 0.
+ * Sets *bytes to the growth of the memory in use, and *own to true if this is the growth of this process alone, false
+ * if it is the growth of all devices. Returns false if the growth is unknown or not above 0.
  */
 bool cost_between(const struct cost *before, const struct cost *after, int64_t *bytes, bool *own);
 
@@ -179,10 +198,11 @@ struct operands {
 	CUfunction function;
 	CUevent event;
 	void **arguments, **extra; /* of a launch */
-	CUdeviceptr target; /* of a copy or a fill: the device address that it writes; else 0 */
+	CUdeviceptr target; /* the device address that a copy or a fill writes; 0 for other calls */
 };
-bool operands_launches(CUpti_CallbackId id); /* it launches a kernel or a graph */
-bool operands_some(CUpti_CallbackId id);     /* it has a stream, an event or a function */
+bool operands_launches(CUpti_CallbackId id); /* true if the call launches a kernel or a graph */
+/* true if the call has a stream, an event or a function among its parameters */
+bool operands_some(CUpti_CallbackId id);
 bool operands_launch(CUpti_CallbackId id, const CUpti_CallbackData *c, struct operands *o);
 void operands_of(CUpti_CallbackId id, const CUpti_CallbackData *c, struct operands *o);
 
@@ -193,22 +213,25 @@ enum object { OBJECT_STREAM, OBJECT_EVENT, OBJECT_MODULE, OBJECT_FUNCTION, OBJEC
 void objects_context(CUcontext context, bool created);
 void objects_stream(CUcontext context, CUstream stream, bool created);
 void objects_enter(CUpti_CallbackId id, const CUpti_CallbackData *c);
-/* Call this after a successful call. False if the call does not concern these objects. */
+/* Call this after a successful CUDA call. Returns false if the CUDA call does not concern these objects. */
 bool objects_exit(CUpti_CallbackId id, const CUpti_CallbackData *c);
-/* The context that owns the object; 0 if it is unknown or the object has none. */
+/* Returns the context that owns the object, or 0 if the owner is unknown or the object belongs to no context. */
 uint64_t objects_owner(enum object what, const void *handle);
 /*
- * The context that owns a function; 0 as above, and if the function recorded under this handle has another name than
- * `symbol` (the name from CUPTI, or NULL if there is none).
+ * Returns the context that owns a function, or 0 as objects_owner() does. Also returns 0 if the function recorded
+ * under this handle has another name than `symbol` (the name from CUPTI, or NULL if there is none).
  */
 uint64_t objects_function_owner(const void *function, const char *symbol);
 uint64_t objects_stream_owner(CUstream s, const CUpti_CallbackData *c);
-bool objects_special(const void *stream); /* a default stream (NULL, legacy, per-thread): it belongs to the current context */
-/* Reports the use of a handle of a destroyed context. To be called before the driver runs, since it may crash. */
+/* true for a default stream (NULL, legacy, per-thread), which belongs to the current context */
+bool objects_special(const void *stream);
+/*
+ * Reports the use of a handle of a destroyed context. Call this before the driver runs, since the driver may crash.
+ */
 void objects_tell_dead(CUpti_CallbackId id, const CUpti_CallbackData *c);
 /* Reports all open stream captures. Call this after an error that broke a capture. */
 void objects_tell_captures(void);
-/* True if this is the first call with these three values; used to write an event only once. */
+/* Returns true if this is the first call with these three values. Used to write an event only once. */
 bool objects_first_time(uint64_t a, uint64_t b, uint64_t c);
 
 /* ---- failures.c: calls that failed, and which library received the error */
@@ -219,30 +242,34 @@ void failures_call(CUpti_CallbackId id, const CUpti_CallbackData *c, CUresult re
 /* Call this when a call of the CUDA runtime returns; result is its cudaError_t. */
 void failures_runtime(CUpti_CallbackId id, const CUpti_CallbackData *c, int result);
 void failures_finish(void); /* writes how often each failure happened */
-/* Returns the number of a new kind of failure and counts it once; failures_count() counts a repetition. */
+/* Returns a number for a new kind of failure, and counts the failure once. failures_count() counts a repetition. */
 uint64_t failures_number(void);
 void failures_count(uint64_t number);
 
 /* ---- copies.c: checks of the host memory of a copy, before it runs */
 
 void copies_enter(CUpti_CallbackId id, const CUpti_CallbackData *c);
-/* The device address that a 2-D or 3-D copy writes; 0 for other calls. */
+/* Returns the device address that a 2-D or 3-D copy writes, or 0 for other calls. */
 CUdeviceptr copies_target(CUpti_CallbackId id, const CUpti_CallbackData *c);
 
 /* ---- inject.c */
 
 /*
- * True in a child of fork(). CUDA does not work there, and our locks must not be taken: threads that the child does not
- * have may hold them.
+ * Returns true in a child of fork(). In the child CUDA does not work, and our locks must not be taken, because
+ * threads that do not exist in the child may hold them.
  */
 bool inject_forked(void);
-/* True once exit() has begun. From then on, uses of destroyed contexts are part of normal cleanup, not faults. */
+/*
+ * Returns true once exit() has begun. From then on, uses of destroyed contexts are part of normal cleanup, not
+ * faults.
+ */
 bool inject_ending(void);
 /* Call this after a failure: enables callbacks for the frequent runtime calls, which may return the error later. */
 void inject_listen_closely(void);
 /*
- * Enable more callbacks. contexts_meet: when a second context exists, those for calls that can mix objects of two
- * contexts. context_gone: when a context was destroyed, those for all calls that can use its objects.
+ * Enable more callbacks. inject_contexts_meet() is for the time when a second context exists: it enables callbacks
+ * for calls that can mix objects of two contexts. inject_context_gone() is for the time when a context was destroyed:
+ * it enables callbacks for all calls that can use the context's objects.
  */
 void inject_contexts_meet(void);
 void inject_context_gone(void);
@@ -252,16 +279,22 @@ void inject_context_gone(void);
 void calls_enter(CUpti_CallbackId id, const CUpti_CallbackData *c);
 void calls_exit(CUpti_CallbackId id, const CUpti_CallbackData *c, CUresult result);
 void calls_listen(unsigned what); /* sum of enum watch_what; set before the first callback */
-/* True if we listen to this call of the driver. */
+/* Returns true if we listen to this call of the driver. */
 bool calls_wanted(CUpti_CallbackId id, unsigned what);
-/* True if we listen to this call of the driver when the program has several contexts. */
+/* Returns true if we listen to this call of the driver when the program has several contexts. */
 bool calls_cross(CUpti_CallbackId id);
-/* True if we listen to this call of the CUDA runtime: from the start, or (failed) only after a first failure. */
+/*
+ * Returns true if we listen to this call of the CUDA runtime: from the start if `failed` is false, or only after a
+ * first failure if `failed` is true.
+ */
 bool calls_wanted_runtime(CUpti_CallbackId id, unsigned what, bool failed);
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
 #define EXPORT	 __attribute__((visibility("default")))
-/* Paste f directly, without another macro between: cuda.h defines some names as macros for newer versions. */
+/*
+ * f must be pasted directly, not passed on to another macro, because cuda.h defines some call names as macros for
+ * newer versions.
+ */
 #define ID(f)	  CUPTI_DRIVER_TRACE_CBID_##f
 #define PARAMS(f) const f##_params *p = c->functionParams
 /* Tables and events hold handles and addresses as numbers. */
@@ -275,7 +308,7 @@ static inline const void *pointer_of(uint64_t h)
 }
 uint64_t thread_id(void);
 uint64_t hash_mix(uint64_t h, uint64_t v);
-/* Returns a permanent copy of the first MAX_TEXT bytes of the text; "" if there is no room. */
+/* text_keep() returns a permanent copy of the first MAX_TEXT bytes of the text, or "" if there is no room. */
 enum { MAX_TEXT = 1000 };
 const char *text_keep(const char *text);
 

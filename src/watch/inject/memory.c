@@ -5,19 +5,24 @@
 #include <string.h>
 
 /*
- * Map each live allocation, by its address or the handle of an array, to its bytes (a), its index in watch_shared.site
- * (b), and in c its enum watch_kind, REGISTERED_FLAG, and the context handle shifted by CONTEXT_SHIFT.
+ * Map the address of each live allocation, or the handle of an array, to its bytes (field a), its index in
+ * watch_shared.site (field b), and in field c its enum watch_kind, REGISTERED_FLAG, and the context handle shifted by
+ * CONTEXT_SHIFT.
  */
 static struct table live = {.most = 1 << 20}, pinned, arrays;
 enum { KIND_MASK = 7, REGISTERED_FLAG = 8, CONTEXT_SHIFT = 4 };
 /*
- * Maps the handle of an allocation of cuMemCreate to its bytes (a), its site (b), and in c its kind, the number of
- * references to the handle (in units of ONE_REFERENCE) and the number of its mappings (in units of ONE_MAPPING).
+ * Maps the handle of an allocation of cuMemCreate to its bytes (field a), its site (field b), and in field c its
+ * kind, the number of references to the handle (in units of ONE_REFERENCE) and the number of its mappings (in units
+ * of ONE_MAPPING).
  */
 static struct table created;
 #define ONE_REFERENCE (UINT64_C(1) << CONTEXT_SHIFT)
 #define ONE_MAPPING   (UINT64_C(1) << 32)
-/* Maps the address of a mapping to its bytes (a), its site and its kind << MAPPED_KIND_SHIFT (b), and its handle (c). */
+/*
+ * Maps the address of a mapping to its bytes (field a), its site and its kind << MAPPED_KIND_SHIFT (field b), and the
+ * handle of the mapped memory (field c).
+ */
 static struct table mapped;
 enum { MAPPED_KIND_SHIFT = 16 };
 static int sites_lock;
@@ -176,7 +181,7 @@ static void collect_in_range(const struct entry *e, void *arg)
 		u->address[u->n++] = e->key;
 }
 
-/* Remove all mappings that begin in the range. */
+/* Removes all mappings that begin in the range. */
 void memory_unmapped(uint64_t address, uint64_t bytes)
 {
 	struct unmapping u;

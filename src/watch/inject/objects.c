@@ -8,13 +8,18 @@
 #include <string.h>
 
 /*
- * For each kind of object: maps the handle of a live object to its context (a), and for a function to its name (b, a
- * text). Functions of a CUDA library (cuLibrary...) are not here, because they belong to no context.
+ * One table for each kind of object, which maps the handle of a live object to its context (field a) and, for a
+ * function, to its name (field b, a text). Functions of a CUDA library (cuLibrary...) are not here, because they
+ * belong to no context.
  */
 static struct table owned[OBJECTS];
 static struct table dead; /* the objects of destroyed contexts, with the same fields as in `owned` */
-static struct table contexts; /* maps a context to 1 if it is primary (a), and to its device + 1 (b) */
-/* Maps stream + 1 to its open capture: mode (a), thread (b), and the libraries that began it (c, a text). */
+/* maps a context to 1 if it is primary (field a) and to the number of its device + 1 (field b) */
+static struct table contexts;
+/*
+ * Maps stream + 1 to its open capture: mode (field a), thread (field b), and the libraries that began the capture
+ * (field c, a text).
+ */
 static struct table captures;
 static struct table seen; /* hashes that objects_first_time() has seen */
 static uint64_t ndead;
@@ -41,7 +46,10 @@ static bool is_of_context(const struct entry *e, uint64_t context)
 	return e->a == context;
 }
 
-/* Remember an object of a destroyed context, because a later use of the handle crashes or fails. */
+/*
+ * Remembers an object of a destroyed context, so that a later use of its handle, which crashes or fails, can be
+ * explained.
+ */
 static void move_to_dead(struct table *t, uint64_t key, uint64_t context)
 {
 	struct entry e;
@@ -97,12 +105,13 @@ void objects_stream(CUcontext context, CUstream stream, bool created)
 	line_end(&l);
 }
 
-/* Device memory in use before the current call, which creates a context; not known for other calls. */
+/* Device memory that was in use before the current call if that call creates a context; unknown for other calls. */
 static __thread struct cost before;
 
 /* A search for the primary context of a device among the contexts that we have seen. */
 struct primary {
-	uint64_t device, context; /* device: its index + 1, as in `contexts` */
+	/* `device` is the number of the device + 1, as in `contexts`; `context` is the result */
+	uint64_t device, context;
 };
 static void match_primary(const struct entry *e, void *arg)
 {
@@ -133,11 +142,14 @@ static void add_cost(struct line *l)
 	before.known = false;
 }
 
-/* A call created or retained a context: record its device and kind, and write an event with its cost. */
+/*
+ * Records the device and kind of a context that a call created or retained, and writes an event with the cost of the
+ * context.
+ */
 static void record_context_kind(CUcontext context, bool primary, int device, const char *call)
 {
 	struct line l;
-	/* the cost was measured, which is only done for a new context; its handle may be an old one */
+	/* the cost is measured only for a new context; the handle does not show this, because handles are reused */
 	bool is_new = before.known;
 
 	table_must(&contexts, handle_of(context), primary, (uint64_t)device + 1, 0);
@@ -155,7 +167,7 @@ static void record_context_kind(CUcontext context, bool primary, int device, con
 	line_end(&l);
 }
 
-/* Write an event once for each thread, call and context, because these calls are frequent. */
+/* Writes an event once for each thread, call and context, because these calls are frequent. */
 static void report_context_use(CUcontext context, const char *call, uint64_t id)
 {
 	struct line l;
@@ -177,9 +189,9 @@ uint64_t objects_owner(enum object what, const void *handle)
 }
 
 /*
- * True if the handle of a recorded function now belongs to a function of another name. The driver reuses handles, and
- * we get no callback when it loads a kernel of a CUDA library. The symbol from CUPTI may be demangled, so we only test
- * whether the recorded (mangled) name contains the last identifier of the symbol.
+ * Returns true if the handle of a recorded function now belongs to a function of another name. The driver reuses
+ * handles, and we get no callback when it loads a kernel of a CUDA library. The symbol from CUPTI may be demangled,
+ * so we only test whether the recorded (mangled) name contains the last identifier of the symbol.
  */
 static bool has_other_name(const struct entry *e, const char *symbol)
 {

@@ -7,7 +7,8 @@
 /*
  * ---- streams, events and targets
  *
- * By callback id: offset of the member in the parameter struct of the call, plus one; 0 if the call has no such member.
+ * The tables are indexed by callback id. An entry is the offset of the member in the call's parameter struct, plus
+ * one, or 0 if the call has no such member.
  */
 
 #define AT(f, member) [CUPTI_DRIVER_TRACE_CBID_##f] = offsetof(f##_params, member) + 1
@@ -164,7 +165,7 @@ static const unsigned char event_at[] = {
 	AT(cuIpcGetEventHandle, event),
 };
 
-/* The device address that a copy or a fill writes. */
+/* The member that holds the device address that a copy or a fill writes. */
 static const unsigned char target_at[] = {
 	AT(cuMemsetD8Async, dstDevice),
 	AT(cuMemsetD8Async_ptsz, dstDevice),

@@ -17,7 +17,10 @@
 /* The two files of this process, opened once when the driver loads this library. */
 static struct {
 	int log;
-	/* identity of the log file: the program may close descriptor `log` and get its number for another file */
+	/*
+	 * identity of the log file, needed because the program may close descriptor `log` and get the same number for
+	 * another file
+	 */
 	dev_t device;
 	ino_t inode;
 	char path[4096];
@@ -31,7 +34,10 @@ static struct {
  */
 enum { MAX_LOG_BYTES = 4 << 20 };
 
-/* Move our file descriptor to a high number: programs expect the low numbers to be free and close what is open there. */
+/*
+ * Moves our file descriptor to a high number: programs expect the low numbers to be free, and close any descriptor
+ * that has one of them.
+ */
 static int move_fd_up(int fd)
 {
 	struct rlimit limit;
@@ -62,7 +68,7 @@ static int create_file(const char *dir, const char *what, int k, char *path, siz
 	return open(path, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
 }
 
-/* Create both files with the same K (see shared.h): K is above 0 if an earlier program of this process id left files. */
+/* Creates both files with the same K (see shared.h): K is above 0 if an earlier program of this process id left files. */
 static bool create_files(const char *dir, int *mem)
 {
 	char path[sizeof(recorder.path)];
@@ -118,7 +124,10 @@ static bool is_log(int fd)
 	       st.st_ino == recorder.inode;
 }
 
-/* The descriptor of the log, opened again if the program has closed it; -1 if that fails. */
+/*
+ * Returns the descriptor of the log. If the program has closed the log, opens it again; returns -1 if the log cannot
+ * be opened.
+ */
 static int open_log(void)
 {
 	int had = __atomic_load_n(&recorder.log, __ATOMIC_RELAXED), fd = had;

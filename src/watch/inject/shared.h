@@ -18,10 +18,10 @@
 #define WATCH_DIR_VARIABLE   "INFER_WATCH_DIR"	 /* where the two files go */
 #define WATCH_CUPTI_VARIABLE "INFER_WATCH_CUPTI" /* path of libcupti */
 #define WATCH_WHAT_VARIABLE  "INFER_WATCH_WHAT"	 /* sum of enum watch_what, decimal */
-/* the library that CUDA_INJECTION64_PATH named before; ours loads it first */
+/* the library that CUDA_INJECTION64_PATH named before us; our library loads it first */
 #define WATCH_NEXT_VARIABLE "INFER_WATCH_NEXT"
-#define WATCH_HEAP_VARIABLE                                                                        \
-	"INFER_WATCH_HEAP" /* smallest malloc block that is recorded, in bytes; unset: none is */
+/* smallest malloc block that is recorded, in bytes; if unset, no block is recorded */
+#define WATCH_HEAP_VARIABLE "INFER_WATCH_HEAP"
 
 /* Which CUDA calls get a callback. Each callback costs the watched program time. */
 enum watch_what {
@@ -37,7 +37,10 @@ enum watch_kind { WATCH_DEVICE, WATCH_PINNED, WATCH_MANAGED, WATCH_KINDS };
 enum { WATCH_SITES = 512, WATCH_BY = 240, WATCH_FAILURES = 1024 };
 #define WATCH_MAGIC UINT64_C(0x33686374617769)
 
-/* Sums over the allocations of one kind by one caller. made: all allocations so far; live: those not yet freed. */
+/*
+ * Sums over the allocations of one kind by one caller. `made` counts all allocations so far; `live` and `live_bytes`
+ * count the allocations that are not yet freed.
+ */
 struct watch_site {
 	uint64_t live_bytes, live, made;
 	uint32_t kind; /* enum watch_kind */
@@ -52,7 +55,7 @@ struct watch_shared {
 	uint64_t forgotten;			    /* objects that did not fit in the tables */
 	uint64_t unsaid;			    /* events that were not written to the log */
 	uint64_t exited; /* 1 after _exit(), by which children of fork() often end */
-	uint32_t failed[WATCH_FAILURES]; /* by failure number: how often it happened */
+	uint32_t failed[WATCH_FAILURES]; /* indexed by failure number: how often the failure happened */
 	struct watch_site site[WATCH_SITES];
 };
 

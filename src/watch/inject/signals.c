@@ -81,7 +81,9 @@ static struct sigaction load_wanted(int i)
 			own.word[k] = __atomic_load_n(&wanted[i].kept[n % KEPT_ACTIONS].word[k],
 						      __ATOMIC_RELAXED);
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		/* retry if writers have come round the ring to this slot meanwhile */
+		/*
+		 * retry if other threads have stored so many newer actions that they may have overwritten this slot
+		 */
 	} while (__atomic_load_n(&wanted[i].newest, __ATOMIC_RELAXED) - n >= KEPT_ACTIONS - 1);
 	return own.action;
 }
@@ -105,8 +107,8 @@ static bool is_owner(void)
 static void on_fault(int signal, siginfo_t *info, void *context);
 
 /*
- * Put our handler in place of the program's action. An ignored signal stays ignored, because programs started by exec()
- * inherit that.
+ * Puts our handler in place of the program's action. An ignored signal stays ignored, because programs started by
+ * exec() inherit that a signal is ignored.
  */
 static void install_handler(int signal, const struct sigaction *own)
 {
@@ -127,7 +129,7 @@ static void install_handler(int signal, const struct sigaction *own)
 
 struct change {
 	int signal, index;
-	bool blocked, stood; /* stood: our handler was installed in place of `own` */
+	bool blocked, stood; /* `stood` is true if our handler was installed in place of `own` */
 	sigset_t mask;
 	struct sigaction own;
 };
@@ -140,7 +142,7 @@ static bool change_try(void)
 					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-/* If our handler is installed, give the kernel the program's action again and return true. */
+/* If our handler is installed, gives the kernel the program's action again and returns true. */
 static bool restore_wanted(int signal, int i)
 {
 	struct sigaction now, own = load_wanted(i);
@@ -150,9 +152,9 @@ static bool restore_wanted(int signal, int i)
 }
 
 /*
- * Call this before the program changes an action. False if our handler must not be installed afterwards. With `block`
- * all signals are blocked until change_end(), so that no handler runs during the change; sigset() passes false because
- * it changes the mask itself.
+ * Call this before the program changes an action. Returns false if our handler must not be installed afterwards. If
+ * `block` is true, all signals are blocked until change_end(), so that no handler runs during the change; our
+ * sigset() passes false, because sigset() changes the mask itself.
  */
 static bool change_begin(struct change *c, int signal, bool block)
 {
@@ -168,7 +170,8 @@ static bool change_begin(struct change *c, int signal, bool block)
 		c->blocked = pthread_sigmask(SIG_BLOCK, &all, &c->mask) == 0;
 	}
 	if (mine && __atomic_load_n(&changer, __ATOMIC_RELAXED) == this_thread())
-		mine = false; /* we are in a handler that interrupted an unblocked change of this thread */
+		/* this runs in a signal handler that interrupted a change which this same thread is making */
+		mine = false;
 	while (mine && !change_try())
 		sched_yield();
 	c->own = load_wanted(c->index);
@@ -217,7 +220,7 @@ static int change_action(int signal, const struct sigaction *act, struct sigacti
 	int rc = real_sigaction(signal, &asked, old ? &had : NULL);
 	change_end(&c, mine);
 	if (!rc && old)
-		/* return `own` if we restored it: libc added a flag then, which `had` shows */
+		/* if we restored `own`, return `own`: libc then added a flag, which `had` contains */
 		*old = c.stood ? c.own : had;
 	return rc;
 }
@@ -287,7 +290,10 @@ static uint64_t faulting_pc(const void *context)
 #endif
 }
 
-/* Bytes left on the alternate signal stack; SIZE_MAX on the normal stack of a thread, which is large enough. */
+/*
+ * Returns the bytes left on the alternate signal stack, or SIZE_MAX on the normal stack of a thread, which is large
+ * enough.
+ */
 static size_t signal_stack_left(const void *context)
 {
 	const stack_t *s = &((const ucontext_t *)context)->uc_stack;
@@ -296,12 +302,17 @@ static size_t signal_stack_left(const void *context)
 	return !(s->ss_flags & SS_DISABLE) && here - from < s->ss_size ? here - from : SIZE_MAX;
 }
 
-/* Bytes of stack that it takes to walk the whole stack, to name one address, and to write a line without a name. */
+/*
+ * How many bytes of stack we need to walk the whole stack, to name one address, and to write a line without a name.
+ */
 enum { BYTES_FOR_STACK = 12 << 10, BYTES_FOR_ADDRESS = 6 << 10, BYTES_FOR_LINE = 4 << 10 };
 
-/* A crash may have damaged the stack, so that walking it faults again. The handler of that second fault jumps here. */
+/*
+ * Where the handler of a second fault jumps to. A crash may have damaged the stack, so that walking the stack faults
+ * again.
+ */
 static sigjmp_buf walk_escape;
-static pid_t walker;		   /* the thread that walks its stack; 0: none */
+static pid_t walker;		   /* id of the thread that is walking its stack; 0 if none */
 static size_t kernel_frame = 4096; /* bytes that the kernel needs to call a handler */
 
 static void escape_walk(void)
@@ -312,7 +323,10 @@ static void escape_walk(void)
 		siglongjmp(walk_escape, 1);
 }
 
-/* Walk the stack to name the caller. If that faults, name only the function of the faulting instruction. */
+/*
+ * Walks the stack to name the caller. If the walk itself faults, names only the function of the instruction that
+ * faulted first.
+ */
 static void name_caller_guarded(uint64_t place, char *text, size_t size)
 {
 	sigset_t faults, had;
@@ -341,10 +355,10 @@ static void name_caller_within(size_t room, uint64_t place, char *text, size_t s
 }
 
 /*
- * True if the fault is to be reported. A program may survive its faults and have many, so each pair of code address and
- * allocation is reported once; repetitions are only counted, and the number of reports is bounded. Faults outside of
- * device memory (b is NULL) are normal in runtimes such as those of Java and Go, which handle them: few are reported.
- * In a program without a handler such a fault is always reported, because it ends the program.
+ * Returns true if the fault is to be reported. A program may survive its faults and have many, so each pair of code
+ * address and allocation is reported once; repetitions are only counted, and the number of reports is bounded. Faults
+ * outside of device memory (b is NULL) are normal in runtimes such as those of Java and Go, which handle them, so
+ * only few are reported. In a program without a handler such a fault is always reported, because it ends the program.
  */
 static bool is_reportable(uint64_t place, const struct block *b, bool handled, uint64_t *number)
 {
@@ -376,7 +390,10 @@ struct how {
 	bool handled; /* the program has a handler */
 };
 
-/* Write the event of a fault, in one thread at a time: the data is static because a handler's stack may be small. */
+/*
+ * Writes the event of a fault. Only one thread at a time may do this, because the data is static, since a handler's
+ * stack may be small.
+ */
 static void report_fault(int signal, const siginfo_t *info, const void *context, struct how how)
 {
 	static int telling;
@@ -410,8 +427,9 @@ static void report_fault(int signal, const siginfo_t *info, const void *context,
 }
 
 /*
- * The program's handler was for one signal only (SA_RESETHAND), and the kernel removed ours with it when it called us.
- * Now the default is the program's action, and our handler is installed again in front of it.
+ * Installs our handler again after the kernel removed it. If the program's handler is for one delivery only
+ * (SA_RESETHAND), the kernel resets the action to the default when it calls our handler. From then on the program's
+ * action is the default, and our handler is installed in front of the default.
  */
 static bool rearm_after_reset(int signal, int i, struct sigaction own)
 {
@@ -424,22 +442,28 @@ static bool rearm_after_reset(int signal, int i, struct sigaction own)
 	return true;
 }
 
-/* Let the default action happen, as it would have without us; `again`: the faulting instruction will run again. */
+/*
+ * Lets the default action happen, as it would have without us. `again` is true if the faulting instruction will run
+ * again.
+ */
 static void do_default(int signal, siginfo_t *info, const struct sigaction *own, bool again)
 {
 	real_sigaction(signal, own, NULL);
-	/* a signal that was sent does not come again by itself: send it again, to arrive when this handler returns */
+	/*
+	 * a signal that a process sent does not come again by itself, so send it again, to arrive when this handler
+	 * returns
+	 */
 	if (!again && syscall(SYS_rt_tgsigqueueinfo, getpid(), this_thread(), signal, info))
 		raise(signal);
 }
 
-/* Report a fault. Returns the program's handler; NULL if there is none, and then nothing is left to do. */
+/* Reports a fault. Returns the program's handler, or NULL if there is none; then nothing is left to do. */
 __attribute__((noinline)) static void (*handle_fault(int signal, siginfo_t *info,
 						     void *context))(int, siginfo_t *, void *)
 {
 	int i = signal_index(signal), error = errno;
 	struct sigaction own = load_wanted(i);
-	/* sent by kill(), or a memory error that no access has hit yet */
+	/* true if kill() sent the signal, or if it tells of a memory error that no access has hit yet */
 	bool sent = info->si_code <= 0 || (signal == SIGBUS && info->si_code == BUS_MCEERR_AO);
 	bool mine = is_owner(), handled = own.sa_handler != SIG_DFL && own.sa_handler != SIG_IGN;
 
@@ -457,7 +481,7 @@ __attribute__((noinline)) static void (*handle_fault(int signal, siginfo_t *info
 	return handled ? own.sa_sigaction : NULL;
 }
 
-/* The call at the end is a tail call: nothing of ours is on the stack when the program's handler runs. */
+/* The call at the end is a tail call, so that no stack frame of ours exists when the program's handler runs. */
 static void on_fault(int signal, siginfo_t *info, void *context)
 {
 	void (*own)(int, siginfo_t *, void *) = handle_fault(signal, info, context);
@@ -474,7 +498,8 @@ void signals_watch(void)
 	long least = sysconf(_SC_MINSIGSTKSZ);
 	kernel_frame = least > 0 ? (size_t)least : 0;
 #endif
-	caller_name_now(warm, sizeof(warm)); /* backtrace() loads the unwinder at its first call: not in a handler */
+	/* call backtrace() once now: its first call loads the unwinder, which must not happen in a handler */
+	caller_name_now(warm, sizeof(warm));
 	__atomic_store_n(&owner, getpid(), __ATOMIC_RELEASE);
 	for (size_t i = 0; i < COUNT(signals); i++)
 		change_end(&c, change_begin(&c, signals[i], true));

@@ -30,7 +30,8 @@ static bool make_room(struct table *t)
 		return true;
 	if (cap > (t->most ? t->most : MAX_SLOTS))
 		return 4 * (t->used + 1) <=
-		       3 * t->cap; /* at the bound: new entries are refused when 3/4 are used */
+		       /* the table has its maximum size: refuse new entries when 3/4 of the slots are used */
+		       3 * t->cap;
 	bigger.entry = calloc(cap, sizeof(*bigger.entry));
 	if (!bigger.entry)
 		return t->used + 1 < t->cap;
@@ -90,7 +91,7 @@ bool table_get(struct table *t, uint64_t key, struct entry *e)
 	return has;
 }
 
-/* Remove the entry in slot i. Entries behind it move up, because a lookup stops at the first free slot. */
+/* Removes the entry in slot i. Entries behind it move up, because a lookup stops at the first free slot. */
 static void remove_slot(struct table *t, size_t i)
 {
 	size_t mask = t->cap - 1, hole = i;
