@@ -29,7 +29,10 @@ enum { UNALIGNED_FINE = 0 };
 #endif
 
 enum { MAX_ARENA_BYTES = 4096 }; /* data of at most this many bytes are copied into the arena */
-/* All sparse tensors together may become DENSE_BASE bytes plus DENSE_TIMES their size in the file: a small file cannot fill memory. */
+/*
+ * Limit of the memory of all sparse tensors together, once they are stored as dense tensors: DENSE_BASE bytes plus
+ * DENSE_TIMES their size in the file. It keeps a small file from filling the memory.
+ */
 enum { DENSE_BASE = 32 << 20, DENSE_TIMES = 64 };
 
 /* ---- the store */

@@ -116,7 +116,10 @@ static int measure_all(struct profile *p)
 
 /* ---- what could not be measured */
 
-/* Adds the labels of the settings to a finding, unless it concerns all of them. */
+/*
+ * Adds to the finding of each failure the labels of the jobs that failed with it, such as "threads=2 batch=64",
+ * unless all jobs failed with it.
+ */
 static void name_failed_jobs(struct profile *p)
 {
 	for (size_t i = 0; i < p->nfailed; i++) {

@@ -70,7 +70,10 @@ void table_gate(const struct profile *p, struct table *t, struct arena *a);
 void table_gate_memory(const struct profile *p, struct table *t, struct arena *a);
 /* Returns the verdict in a few words, such as "Slower" or "No regression". */
 const char *gate_word(const struct profile *p);
-/* Returns a sentence with the latencies of both sides, their ratio and the machine's part of the ratio. */
+/*
+ * Returns a sentence with the latencies of the baseline and of now and, unless the machine was busy, their ratio
+ * and, if it differs from 1, the factor by which the machine itself became slower or faster.
+ */
 const char *gate_sentence(const struct profile *p, struct arena *a);
 /* Peak memory and what caused it. */
 const char *peak_sentence(const struct record *r, struct arena *a);

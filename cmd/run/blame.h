@@ -9,8 +9,8 @@
 #include "cmd/options/options.h"
 
 /*
- * Call this function before the command runs. In the process that repeats the run, it changes o so
- * that the command only looks for the node.
+ * Call this function before the command runs. In the process that repeats the run, it changes o so that the GPU is
+ * waited for after each launch, which shows the node that fails, and so that no files are written.
  */
 void blame_begin(struct options *o);
 /*

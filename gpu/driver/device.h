@@ -90,7 +90,10 @@ int device_open_context(struct device *dev, struct diag *d);
 void device_close_context(struct device *dev);
 const char *cuda_error_text(const struct cuda_api *api, CUresult r, struct diag *d);
 
-/* device.c: returns whether CUDA_LAUNCH_BLOCKING asks to wait after every launch, as the CUDA runtime would */
+/*
+ * device.c. Returns whether the environment variable CUDA_LAUNCH_BLOCKING is set to anything but 0: the user wants
+ * a wait after every launch.
+ */
 bool launches_block(void);
 
 /* memory.c */

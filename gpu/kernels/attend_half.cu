@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention with 16-bit products on tensor cores, for fp16, bf16, and fp32 rounded to a mantissa of 10 bits as tf32 is.
 //
-// fp32 is converted to fp16 tile by tile. Each tile is scaled by a power of two that brings its largest number near
-// the largest fp16 number. Numbers of at least 2^-28 of the largest then keep 11 bits, so nothing overflows, and
-// the bits that are lost are too small to matter.
+// fp32 is converted to fp16 tile by tile. Each tile is scaled by a power of two that brings its largest number to
+// between 2^14 and 2^15. Nothing overflows then, because the largest fp16 number is 65504. Numbers of at least 2^-28
+// times the tile's largest keep 11 bits; smaller numbers lose bits, which are too small to matter.
 #include "attend.cuh"
 
 template <typename T> struct Half { typedef T type; };

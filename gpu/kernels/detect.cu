@@ -133,7 +133,8 @@ __device__ inline u64 select_boxes(u64 in, const u64 *mask, int64_t words, int64
 	return kept;
 }
 
-// A block selects boxes of one line (a class of an image), as far as this launch has rows of the mask.
+// A block selects the boxes to keep of one line (a class of an image). Each launch considers the p.rows boxes from
+// number p.first on (in the order of their scores), for which nms_overlap has just computed the rows of the mask.
 extern "C" __global__ void __launch_bounds__(512) nms_keep(const gpu_nms p)
 {
 	__shared__ u64 chosen;

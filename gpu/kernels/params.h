@@ -129,7 +129,10 @@ struct gpu_pad {
 	int64_t n;
 	int rank, mode; /* GPU_PAD_... */
 	int64_t xd[GPU_DIMS], yd[GPU_DIMS], begin[GPU_DIMS];
-	/* low: where the part of x begins that negative pads leave over; core: size of that part */
+	/*
+	 * Negative pads cut elements off x: low is the index of the first element of x that remains on each axis,
+	 * core is the number of elements that remain.
+	 */
 	int64_t low[GPU_DIMS], core[GPU_DIMS];
 };
 

@@ -111,8 +111,8 @@ struct nary {
 };
 
 /*
- * Fills a launch with the inputs from `first` on. Returns the number of inputs that it takes, or 0 if the broadcast has
- * too many dims.
+ * Fills a launch with the node's inputs from `first` on; if `first` is not 0, the result of the launch before
+ * comes first. Returns the number of operands, that result included, or 0 if the broadcast has too many dims.
  */
 static int fill_nary(const struct site *s, uint32_t first, struct gpu_nary *j, enum layout layout)
 {

@@ -22,7 +22,10 @@ struct part {
 	size_t start, bias_start, past_start; /* byte offsets in the inputs */
 	/* true if the kernel heads_fill makes a copy, false if the attention reads the input in place */
 	bool made;
-	/* output that gets the copy, or NONE if the copy is in the workspace */
+	/*
+	 * index of the node's output into which heads_fill writes its copy of the operand; NONE if it writes the
+	 * copy to the workspace
+	 */
 	uint32_t out;
 	/* out_start: byte offset of the copy in that output; room: byte offset in the workspace */
 	size_t out_start, room;

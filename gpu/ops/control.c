@@ -85,7 +85,10 @@ static int read_host(const struct call *c, const struct tensor *t, void *to, siz
 
 static void may_lie_anywhere(struct step *step, uint64_t inputs)
 {
-	/* the body's own plan copies these values if it needs them on the other side (host or device) */
+	/*
+	 * these inputs need not be moved between host and device for this step, because the body's own plan copies
+	 * them if it needs them on the other side
+	 */
 	step->unread = inputs;
 	step->no_capture = true;
 }

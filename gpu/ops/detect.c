@@ -38,8 +38,9 @@ enum { MASK_BYTES = 64 << 20, MAX_ROWS = 4096, MIN_ROWS = 512 };
 enum { OVERLAP, KEEP, PLACES, WRITE, LAST_TASKS };
 
 /*
- * Reserves the mask with as many rows as fit into MASK_BYTES. It serves all lines (a line is one class of one image) or
- * a group of lines.
+ * Reserves memory for the mask, and decides how much is computed at a time: job->rows rows for each of job->group
+ * lines (a line is one class of one image). Together they fit into MASK_BYTES, except that there are at least 64
+ * rows of one line, or all rows if there are fewer.
  */
 static void nms_room(struct gpu_nms *job, struct step *step, int64_t lines, int64_t n)
 {

@@ -373,9 +373,9 @@ struct backend {
 	int (*memory)(struct device *, uint64_t *unused, uint64_t *total, struct diag *);
 
 	/*
-	 * Work that is queued on the stream between capture_begin and capture_end is recorded
-	 * instead of run. launch runs all recorded work again, at the same addresses. capture_end
-	 * finishes the recording in any case, and leaves *out NULL on failure.
+	 * Work that is queued on the stream between capture_begin and capture_end is recorded instead of run. Each
+	 * call of capture_launch runs all recorded work, with the addresses that were recorded. capture_end finishes
+	 * the recording in any case, and leaves *out NULL on failure.
 	 */
 	int (*capture_begin)(struct stream *, struct diag *);
 	int (*capture_end)(struct stream *, struct captured **out, struct diag *);

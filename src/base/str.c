@@ -177,8 +177,8 @@ const char *str_nearest(const char *meant, const char *const *names, size_t n)
 			continue;
 		far = str_distance(meant, names[i]);
 		/*
-		 * A name that was abbreviated, or that has text appended, counts as nearer than its
-		 * edit distance.
+		 * A name that begins with `meant`, or with which `meant` begins, counts as at most 1 or 2 edits
+		 * away.
 		 */
 		if (len >= 2 && str_starts(names[i], meant))
 			far = least(far, 1);

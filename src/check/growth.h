@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CHECK_GROWTH_H
 #define CHECK_GROWTH_H
-/* Decides whether a series of memory readings, one per run, shows nothing, an arena that fills up, or a leak. */
+/*
+ * Decides whether a series of memory readings, one per run, shows no growth, growth that ends (such as an arena
+ * that fills up), or a leak.
+ */
 #include "base/stats.h"
 
 enum growth { GROWTH_NONE, GROWTH_FLAT, GROWTH_LEAK };

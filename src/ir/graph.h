@@ -23,7 +23,8 @@ struct vinfo {
 	struct shape shape;	    /* of a tensor; rank -1 if unknown */
 	const struct tensor *known; /* its contents, if all are known; otherwise NULL */
 	/*
-	 * Contents of an integer tensor of rank 0 or 1 as far as they are known: `rank` elements, each a number, a
+	 * Contents of an integer tensor with at most one dimension, as far as they are known. They are kept in a
+	 * struct shape: ints->rank is the number of elements, and ints->dim[i] is element i, which is a number, a
 	 * symbol or DIM_UNKNOWN. NULL if nothing is known.
 	 */
 	const struct shape *ints;

@@ -53,7 +53,11 @@ static const void *at(const struct field *f, const void *obj)
 
 static bool same_list(const struct field *f, const void *a, const void *b)
 {
-	const struct ints *x = a, *y = b; /* struct floats and struct texts have the same members */
+	/*
+	 * a and b may also be struct floats or struct texts, which have the same layout: a pointer v and the
+	 * number n
+	 */
+	const struct ints *x = a, *y = b;
 	size_t size = f->type == F_INTS ? sizeof(int64_t) : sizeof(float);
 
 	if (x->n != y->n)

@@ -193,7 +193,9 @@ static void make_call(struct binding *b, uint32_t k)
 }
 
 /*
- * Finds the slots that share the bytes of output k of the graph. The list stays empty if that output cannot be moved.
+ * Fills b->movable[k] with the slots that share the bytes of output k of the graph, so that place_results() can
+ * let them point to memory that the caller gives for this output instead of to the slab. There are no slots if the
+ * output does not lie in the slab, or is copied there at the start of each run.
  */
 static void find_movable(struct binding *b, uint32_t k)
 {

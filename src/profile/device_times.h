@@ -14,7 +14,10 @@ struct device_times;
 /* Creates the timer of a session's device. Returns NULL if there is no device, or if its backend has no events. */
 struct device_times *device_times_new(const struct runtime *rt);
 void device_times_free(struct device_times *t);
-/* Starts or stops the use of CUPTI. Calibrates the events if CUPTI is not used. */
+/*
+ * Starts the use of CUPTI if `on` is set, otherwise stops it. If it is to start but is not available, events are
+ * used instead, and this call calibrates them.
+ */
 void device_times_trace(struct device_times *t, bool on);
 const char *device_times_source(const struct device_times *t);
 const char *device_times_why(const struct device_times *t); /* why CUPTI is not used; NULL if it is */

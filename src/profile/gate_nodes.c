@@ -31,7 +31,11 @@ enum side { BEFORE, NOW, SIDES };
 struct pair {
 	const double *time[SIDES]; /* of each observed run */
 	double typical;		   /* tenth percentile before */
-	double run_time; /* time in the run whose pace is computed; its growth is run_time / typical */
+	/*
+	 * The node's time in one run. run_time / typical is the node's growth in that run; the median growth of
+	 * all nodes, weighted by their typical times, is the run's pace.
+	 */
+	double run_time;
 };
 
 struct comparison {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules that recognize attention which exporters write as single nodes. First softmax(q k^T) v on heads of rank 4 becomes
- * infer::Attention; then scales, transposes, and the splitting and merging of heads are absorbed into it.
+ * Rules that recognize attention that exporters write as several nodes (MatMul, Softmax, MatMul, ...). First
+ * softmax(q k^T) v on heads of rank 4 becomes infer::Attention; then scales, transposes, and the splitting and
+ * merging of heads are absorbed into it.
  */
 #include "opt/rules/guards.h"
 
