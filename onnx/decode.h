@@ -81,7 +81,10 @@ struct pb_decoder {
 	size_t left;		    /* bytes that may still be taken from the arena */
 	unsigned depth;
 };
-/* A decoder for small messages. It may take memory in proportion to the n bytes of input, so that no file is a bomb. */
+/*
+ * A decoder for small messages. It takes at most 2 * n bytes + 1 MiB from the arena, where n is the size of the
+ * input, so that a small malicious file cannot make it take much memory.
+ */
 struct pb_decoder pb_decoder(struct arena *a, const struct pb_lazy *lazy, size_t n);
 /* Decodes the message into protobuf-c's struct, in the arena; NULL if it is malformed or needs too much memory. */
 void *pb_decode(struct pb_decoder *c, const ProtobufCMessageDescriptor *desc, struct pb_span m);

@@ -131,8 +131,8 @@ size_t known_suppress(struct known_list *k, struct diag *d)
 /* ---- writing lines for the findings */
 
 /*
- * Returns the length of the unit (MiB, GiB) after a number, because the unit may change together
- * with the number. Returns 0 if there is no unit.
+ * Returns the length of the unit (" bytes", " MiB") that begins at s, or 0 if there is none. The unit is replaced
+ * by * together with the number before it, because it may differ in another run too.
  */
 static size_t unit_length(const char *s)
 {

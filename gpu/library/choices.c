@@ -54,7 +54,10 @@ const char *gpu_fallback(const struct device *device, size_t i, struct arena *a)
 	return arena_printf(a, "%s (%s): %s: %s", f->node, f->op, f->by, f->why);
 }
 
-/* Adds the number of nodes that fell back to a slower kernel. With `each`, adds every such node and its reason. */
+/*
+ * Appends to the text b how many nodes use another kernel than the library's. With `each`, also lists these nodes,
+ * each with its kernel and the reason.
+ */
 static void add_fallbacks(struct str *b, const struct device *device, bool each)
 {
 	const struct fallbacks *t = gpu_slot(device, GPU_FALLBACKS);

@@ -203,8 +203,9 @@ static void integer_range(enum dtype t, double *low, double *high)
 }
 
 /*
- * Finds the kernel of pass k. The first pass reads the tensor's type t and the last pass writes it; other passes read
- * and write the type in which they compute.
+ * Finds the kernel of pass k. For nearest it depends only on t. Otherwise passes read and write the type in which
+ * they compute, except that for floats the first pass reads the tensor's type t and the last pass writes it
+ * (integers are converted by kernels of their own).
  */
 static int pass_kernel(struct site *s, struct resize_state *c, int k, enum dtype t, struct diag *d)
 {

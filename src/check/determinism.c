@@ -71,7 +71,10 @@ static const struct node *first_difference(const struct value_hashes *a, const s
 	return NULL;
 }
 
-/* Repeats observed runs until one differs from the first; *node becomes the first node that differs, or NULL. */
+/*
+ * Repeats runs whose values are hashed node by node, until one differs from the first or there were determinism +
+ * 20 runs. *node becomes the first node whose outputs differ, or NULL if no run differed.
+ */
 static int find_nondeterministic_node(struct check_context *c, const struct tensor **out,
 				      const struct node **node)
 {

@@ -19,8 +19,8 @@ enum {
 	 */
 	GROWTH_HEAP = 32 * 1024,
 	/*
-	 * noise of malloc while sessions are opened and closed, because a GPU's driver keeps some memory in total for
-	 * all closed sessions
+	 * noise of malloc's readings while sessions on a GPU are opened and closed: the driver keeps a few bytes
+	 * of each closed session
 	 */
 	GROWTH_DRIVER = 64 * 1024,
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decides whether a file's content fits an input of the model, and plans the conversion. Only
- * types, shapes and sizes count, never the elements. explain.c checks the keys that it proposes
- * with the same function, so every proposal is known to work.
+ * types, shapes and sizes count, never the elements. explain.c tries the --input keys that it proposes
+ * with the same function, input_fit(), so every proposal is known to fit.
  */
 #include "input/internal.h"
 

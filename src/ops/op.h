@@ -153,7 +153,7 @@ struct infer {
 	const struct graph *graph;
 	const struct node *node;
 	struct vinfo *info; /* indexed by value id */
-	/* arena for values that become known; they live as long as its owner */
+	/* arena in which inference allocates the values that become known; they are valid as long as the arena */
 	struct arena *arena;
 	struct diag *diag;
 	bool concrete;

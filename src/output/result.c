@@ -286,7 +286,10 @@ static bool can_rank(const struct output *out, const struct labels *labels, int6
 	return has_classes(out->tensor, classes) && (!labels->n || (int64_t)labels->n == *classes);
 }
 
-/* Whether some output can be ranked with these labels. */
+/*
+ * Returns 0 if some output can be ranked with these labels, or if there are neither outputs nor labels. Otherwise adds a
+ * finding and returns -E_LABELS.
+ */
 static int check_rankable(const struct output *out, size_t n, const struct labels *labels,
 			  struct diag *d)
 {

@@ -345,8 +345,8 @@ static bool device_is_lost(const struct runtime *rt)
 }
 
 /*
- * Names step k in the finding, unless the device was lost and nothing waits for each step (SYNC_ASYNC): any of the
- * steps queued before may then have failed.
+ * Names step k in the finding. It does not if the device was lost and steps are not waited for one by one
+ * (SYNC_ASYNC), because then any step queued earlier may be the one that failed.
  */
 static int name_failed_step(struct binding *b, uint32_t k, int err, struct diag *d)
 {

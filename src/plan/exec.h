@@ -4,9 +4,12 @@
 /* Gives a planned segment memory and runs its steps. */
 #include "plan/segment.h"
 
-/* A result in the host's slab, with all slots that share its bytes: these slots can be moved together. */
+/*
+ * An output of a body that lies in the host's slab, and all slots that share its bytes. If the caller gives memory
+ * for the output, the tensors of these slots point there instead of into the slab.
+ */
 struct movable {
-	uint32_t *slot, n; /* n is 0 if this output cannot be moved */
+	uint32_t *slot, n; /* n is 0 if this output must stay where it is */
 	size_t bytes, offset;
 };
 
@@ -47,7 +50,10 @@ void slab_drop(struct instance *x, uint32_t position);
 /* `run` functions of the steps that the planner itself inserts. */
 int view_run(const struct call *c); /* the outputs have the bytes of input 0 */
 int copy_run(const struct call *c); /* copies between host and device; the copy is complete when it returns */
-/* queues the same copy, which is complete once someone has waited for the stream */
+/*
+ * like copy_run, but only queues the copy on the stream; it is complete when the segment's end has waited for the
+ * stream
+ */
 int queue_run(const struct call *c);
 
 #endif

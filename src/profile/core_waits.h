@@ -5,9 +5,9 @@
  * Measures how long threads waited for a core during a run. The kernel counts for each thread how long it could have
  * run but had no core; a run without such waits had all the cores it needed, whatever other programs did.
  *
- * A thread of the pool that has lost its core sleeps, is woken too late to take part in the next small pieces of work,
- * and goes on sleeping: runs in which all threads work become rare. Therefore all threads are brought together before
- * the next measured run.
+ * A thread of the pool that has lost its core falls asleep. It is then woken too late for the next small piece of work
+ * and falls asleep again, so that few later runs use all threads. Therefore, after a disturbed run, all threads of the
+ * pool are made to meet before the next run.
  */
 #include <stdbool.h>
 #include <stddef.h>

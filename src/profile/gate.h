@@ -91,8 +91,9 @@ struct gate_verdict gate_compare(const struct record *before, const struct recor
 				 const struct gate_limits *limits, struct arena *a);
 
 /*
- * Does the part of gate_compare that is about nodes, after the plain runs have been compared. Fills v->nodes_ratio
- * and v->node, and updates v->slower and v->undecided. limit may be NAN.
+ * Does the part of gate_compare that is about nodes, after the latencies of the plain runs (in which nodes are not timed)
+ * have been compared. Fills v->nodes_ratio and v->node, and updates v->slower and v->undecided. limit is NAN if latency
+ * is not compared.
  */
 void gate_compare_nodes(const struct record *before, const struct record *now, double limit,
 			struct gate_verdict *v, struct arena *a);

@@ -404,7 +404,10 @@ struct record *profile_rounds(const struct profile_job *job, size_t n, struct di
 	return to;
 }
 
-/* Appends the rounds of the second record to those of the first. */
+/*
+ * Joins the measurements of b to those of a, and appends b's rounds (number of runs from each process) to a's.
+ * Frees b and returns a.
+ */
 struct record *record_joined(struct record *a, struct record *b)
 {
 	const struct record *both[2] = {a, b};

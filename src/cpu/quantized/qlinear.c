@@ -15,7 +15,7 @@ struct qconcat_job {
 	const uint8_t *x;
 	uint8_t *y;
 	int64_t part,
-		row; /* number of elements that the dimensions from the axis on have, in x and in y */
+		row; /* product of the dimensions from the axis on: part is that of x, row that of y */
 	const uint8_t *table; /* maps each code of x to the code of y; NULL if the codes are the same */
 };
 

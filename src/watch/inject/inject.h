@@ -184,8 +184,9 @@ struct cost {
 };
 struct cost cost_now(void);
 /*
- * Sets *bytes to the growth of the memory in use, and *own to true if this is the growth of this process alone, false
- * if it is the growth of all devices. Returns false if the growth is unknown or not above 0.
+ * Sets *bytes to the growth of the device memory in use. *own tells whose memory it is: true, that of this process
+ * alone; false, that of all processes on all devices, because the part of this process is not known. Returns false
+ * if the growth is unknown or not above 0.
  */
 bool cost_between(const struct cost *before, const struct cost *after, int64_t *bytes, bool *own);
 

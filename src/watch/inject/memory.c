@@ -20,8 +20,8 @@ static struct table created;
 #define ONE_REFERENCE (UINT64_C(1) << CONTEXT_SHIFT)
 #define ONE_MAPPING   (UINT64_C(1) << 32)
 /*
- * Maps the address of a mapping to its bytes (field a), its site and its kind << MAPPED_KIND_SHIFT (field b), and the
- * handle of the mapped memory (field c).
+ * For each mapped address (cuMemMap): a is the number of bytes; b is site | kind << MAPPED_KIND_SHIFT, where the site is
+ * an index into the callers in watch_shared; c is the handle of the mapped memory.
  */
 static struct table mapped;
 enum { MAPPED_KIND_SHIFT = 16 };

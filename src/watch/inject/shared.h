@@ -18,7 +18,10 @@
 #define WATCH_DIR_VARIABLE   "INFER_WATCH_DIR"	 /* where the two files go */
 #define WATCH_CUPTI_VARIABLE "INFER_WATCH_CUPTI" /* path of libcupti */
 #define WATCH_WHAT_VARIABLE  "INFER_WATCH_WHAT"	 /* sum of enum watch_what, decimal */
-/* the library that CUDA_INJECTION64_PATH named before us; our library loads it first */
+/*
+ * the library that CUDA_INJECTION64_PATH named before watch replaced it by our library; our library loads and
+ * starts it before it starts itself
+ */
 #define WATCH_NEXT_VARIABLE "INFER_WATCH_NEXT"
 /* smallest malloc block that is recorded, in bytes; if unset, no block is recorded */
 #define WATCH_HEAP_VARIABLE "INFER_WATCH_HEAP"
