@@ -202,7 +202,7 @@ endif
 GPU_FATBIN := $(GPU_CU:gpu/kernels/%.cu=$(BUILD)/gpu/%.fatbin) \
 	$(if $(GPU_PTX),$(GPU_CU:gpu/kernels/%.cu=$(BUILD)/gpu/ptx/%.fatbin))
 NVCC = $(CUDA)/bin/nvcc -std=c++17 -O3 -fatbin --compress-mode=size -diag-suppress 186 -Igpu/kernels -Isrc
-GPU_HDR := $(filter-out %/image.h,$(wildcard gpu/kernels/*.h gpu/kernels/*.cuh)) src/ir/dtypes.def src/ops/unary.def src/ops/pointwise.def
+GPU_HDR := $(filter-out %/image.h,$(wildcard gpu/kernels/*.h gpu/kernels/*.cuh)) src/ir/element_types.def src/ops/unary.def src/ops/pointwise.def
 $(BUILD)/gpu/%.fatbin: gpu/kernels/%.cu $(GPU_HDR) $(BUILD)/gpu/archs
 	@mkdir -p $(@D)
 	$(call say,NVCC,$(NVCC) $(foreach a,$(GPU_ARCHS),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) -o $@ $<)

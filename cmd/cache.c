@@ -2,7 +2,7 @@
 /* infer cache: lists or clears the tuning results on disk. */
 #include "base/json_write.h"
 #include "base/str.h"
-#include "cmd/options/command.h"
+#include "cmd/options/subcommand.h"
 #include "backend/tuning_cache.h"
 #include "cmd/output/output.h"
 

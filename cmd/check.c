@@ -2,7 +2,7 @@
 /* infer check: checks a model, or watches another program (check -- COMMAND, check --pid PID). */
 #include "cmd/check/check.h"
 
-#include "cmd/options/command.h"
+#include "cmd/options/subcommand.h"
 #include "cmd/watch/watch.h"
 
 int cmd_check(struct options *o, struct diag *d)

@@ -3,7 +3,7 @@
 #include "backend/observe.h"
 #include "base/dl.h"
 #include "base/json_write.h"
-#include "cmd/options/command.h"
+#include "cmd/options/subcommand.h"
 #include "cmd/output/output.h"
 #include "session/backends.h"
 

@@ -2,7 +2,7 @@
 /* `infer __gen KIND [DIR]`: generates manual pages, completion scripts or a sample configuration from the tables. */
 #include "base/file.h"
 #include "cmd/inspect/inspect.h"
-#include "cmd/options/command.h"
+#include "cmd/options/subcommand.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* infer: runs ONNX models and finds what is wrong with them. */
 #include "base/str.h"
 #include "cmd/run/blame.h"
-#include "cmd/options/command.h"
+#include "cmd/options/subcommand.h"
 #include "cmd/output/output.h"
 #include "cmd/options/version.h"
 #include "cmd/output/watchdog.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `infer __complete [-0] inputs|dims MODEL`: prints names for the shell completions, one per line. */
 #include "base/hash.h"
-#include "cmd/options/command.h"
+#include "cmd/options/subcommand.h"
 #include "onnx/load.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "check/check.h"
-#include "cmd/options/command.h"
+#include "cmd/options/subcommand.h"
 #include "cmd/check/report.h"
 #include "cmd/output/output.h"
 #include "cmd/output/auto_precision.h"

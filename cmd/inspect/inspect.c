@@ -3,7 +3,7 @@
 #include "cmd/inspect/inspect.h"
 
 #include "base/tame.h"
-#include "cmd/options/command.h"
+#include "cmd/options/subcommand.h"
 #include "output/graph_text.h"
 #include "input/input.h"
 #include "onnx/load.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists the operators of this build for `infer inspect --ops` and infer-operators(7), from the tables of operators and kernels. */
-#include "cmd/options/command.h"
+#include "cmd/options/subcommand.h"
 #include "cmd/inspect/inspect.h"
 #include "cmd/options/version.h"
 #include "session/backends.h"

@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/json_read.h"
 #include "base/tame.h"
-#include "cmd/options/command.h"
+#include "cmd/options/subcommand.h"
 #include "cmd/inspect/inspect.h"
 #include "cmd/output/table.h"
 

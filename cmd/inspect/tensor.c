@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* infer inspect TENSOR: shows what a .npy, .npz or .pb file contains. */
-#include "cmd/options/command.h"
+#include "cmd/options/subcommand.h"
 #include "cmd/inspect/inspect.h"
 #include "io/io.h"
 #include "onnx/tensor_pb.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmd/options/command.h"
+#include "cmd/options/subcommand.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Generates the completion scripts for bash, zsh and fish from the tables of commands and options. */
 #include "base/str.h"
-#include "cmd/options/command.h"
+#include "cmd/options/subcommand.h"
 #include "cmd/options/options.h"
 
 #include <string.h>

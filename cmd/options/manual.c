@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Generates the manual pages and the sample configuration from the tables of commands, options and codes. */
 #include "base/str.h"
-#include "cmd/options/command.h"
+#include "cmd/options/subcommand.h"
 #include "cmd/options/options.h"
 #include "cmd/options/version.h"
 

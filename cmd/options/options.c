@@ -4,7 +4,7 @@
 
 #include "base/str.h"
 #include "base/yaml.h"
-#include "cmd/options/command.h"
+#include "cmd/options/subcommand.h"
 #include "session/backends.h"
 
 #include <ctype.h>

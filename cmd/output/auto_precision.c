@@ -2,7 +2,7 @@
 #include "cmd/output/auto_precision.h"
 
 #include "base/str.h"
-#include "cmd/options/command.h"
+#include "cmd/options/subcommand.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "base/tame.h"
-#include "cmd/options/command.h"
+#include "cmd/options/subcommand.h"
 #include "output/html.h"
 #include "cmd/output/auto_precision.h"
 #include "cmd/options/version.h"

@@ -3,7 +3,7 @@
 #include "cmd/profile/profile.h"
 
 #include "base/str.h"
-#include "cmd/options/command.h"
+#include "cmd/options/subcommand.h"
 #include "backend/observe.h"
 #include "cmd/output/auto_precision.h"
 #include "cmd/output/watchdog.h"

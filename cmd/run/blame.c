@@ -2,7 +2,7 @@
 #include "cmd/run/blame.h"
 
 #include "base/child.h"
-#include "cmd/options/command.h"
+#include "cmd/options/subcommand.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* infer run: reads the inputs, runs the model once, and prints or saves the outputs. */
 #include "base/clock.h"
 #include "base/file.h"
-#include "cmd/options/command.h"
+#include "cmd/options/subcommand.h"
 #include "io/io.h"
 #include "cmd/output/output.h"
 #include "cmd/output/auto_precision.h"

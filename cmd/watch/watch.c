@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
-#include "cmd/options/command.h"
+#include "cmd/options/subcommand.h"
 #include "watch/library.h"
 #include "watch/watch.h"
 #include "cmd/output/output.h"

@@ -23,7 +23,7 @@ typedef uint64_t u64;
 // Element types as ONNX numbers them.
 enum {
 #define DTYPE(name, text, number, bits, kind, other) T_##name = number,
-#include "ir/dtypes.def"
+#include "ir/element_types.def"
 #undef DTYPE
 };
 

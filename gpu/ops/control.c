@@ -69,7 +69,7 @@ static bool is_plain(const struct tensor *t)
 	return t->type.kind == V_TENSOR && t->type.dtype != DT_STRING;
 }
 
-static int give(const struct call *c, uint32_t i, const struct tensor *t)
+static int store_value(const struct call *c, uint32_t i, const struct tensor *t)
 {
 	if (!is_plain(t))
 		return call_copy(c, i, t);

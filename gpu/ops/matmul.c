@@ -14,7 +14,7 @@ struct own_product {
 };
 
 /* Fills the job y = act(alpha * op(A) * op(B) + beta * C + R). Returns the reason on failure, otherwise NULL. */
-static const char *fill(const struct site *s, const struct fused_gemm *f, struct gpu_gemm *j)
+static const char *fill_gemm_job(const struct site *s, const struct fused_gemm *f, struct gpu_gemm *j)
 {
 	struct fused_matmul m = {.alpha = 1, .transA = f->transA, .transB = f->transB};
 	const struct shape *y = &site_out(s, 0)->shape;
@@ -61,7 +61,7 @@ static int64_t batches(const struct gpu_gemm *j)
 bool gpu_product_accepts(const struct site *s, const struct fused_gemm *f, struct why *w)
 {
 	struct gpu_gemm j = {0};
-	const char *bad = fill(s, f, &j);
+	const char *bad = fill_gemm_job(s, f, &j);
 
 	return bad ? refuse(w, "%s", bad) : true;
 }
@@ -70,7 +70,7 @@ int gpu_product_reshape(struct site *s, const struct fused_gemm *f, struct step 
 {
 	struct own_product *p = arena_new(s->plan_arena, struct own_product);
 
-	fill(s, f, &p->job);
+	fill_gemm_job(s, f, &p->job);
 	p->fn = gpu_typed(s, "product", "gemm", gpu_type(s, 0), d);
 	step->state = p;
 	return p->fn ? 0 : -E_DEVICE;
@@ -293,7 +293,7 @@ static const char *library_form(const struct site *s, const struct fused_gemm *f
 				struct library_form *l)
 {
 	struct gpu_gemm g = {0};
-	const char *bad = fill(s, f, &g);
+	const char *bad = fill_gemm_job(s, f, &g);
 	struct blaslt_job *j = &l->job;
 	int last = g.batch.rank - 1;
 

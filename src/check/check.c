@@ -15,12 +15,12 @@
 #include <string.h>
 
 #define CHECK(name) extern const struct check check_##name;
-#include "check/checks.def"
+#include "check/order.def"
 #undef CHECK
 
 const struct check *const checks[] = {
 #define CHECK(name) &check_##name,
-#include "check/checks.def"
+#include "check/order.def"
 #undef CHECK
 	NULL};
 

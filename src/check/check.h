@@ -4,7 +4,7 @@
 /*
  * `infer check`: looks for faults of a model, its inputs, its numbers, its memory and its device.
  *
- * A check is one file in src/check/ with one `const struct check`, and one line in src/check/checks.def, which lists
+ * A check is one file in src/check/ with one `const struct check`, and one line in src/check/order.def, which lists
  * the checks in the order in which they run. For each check the driver (check_run) asks whether it applies, opens
  * what it needs, runs it, and keeps for the report the line that the check passed to check_say. Faults go into the
  * diag as findings with an id of base/codes.def; the findings alone decide the exit status.

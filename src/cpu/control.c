@@ -81,7 +81,7 @@ static int read_host(const struct call *c, const struct tensor *t, void *to, siz
 	return 0;
 }
 
-static int give(const struct call *c, uint32_t i, const struct tensor *t)
+static int store_value(const struct call *c, uint32_t i, const struct tensor *t)
 {
 	return call_copy(c, i, t);
 }

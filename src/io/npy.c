@@ -25,7 +25,7 @@ static void skip_blanks(struct dict *s)
 		s->p++;
 }
 
-static bool take(struct dict *s, char c)
+static bool accept_char(struct dict *s, char c)
 {
 	skip_blanks(s);
 	if (s->p >= s->end || *s->p != c)
@@ -70,9 +70,9 @@ static bool take_string(struct dict *s, char *to, size_t room)
 static bool take_shape(struct dict *s, struct shape *shape)
 {
 	shape->rank = 0;
-	if (!take(s, '('))
+	if (!accept_char(s, '('))
 		return false;
-	while (!take(s, ')')) {
+	while (!accept_char(s, ')')) {
 		int64_t v = 0;
 		skip_blanks(s);
 		if (s->p >= s->end || *s->p < '0' || *s->p > '9' || shape->rank == MAX_RANK)
@@ -83,7 +83,7 @@ static bool take_shape(struct dict *s, struct shape *shape)
 				return false;
 		take_word(s, "L");
 		shape->dim[shape->rank++] = v;
-		if (!take(s, ',') && !(s->p < s->end && *s->p == ')'))
+		if (!accept_char(s, ',') && !(s->p < s->end && *s->p == ')'))
 			return false;
 	}
 	return true;
@@ -93,7 +93,7 @@ static bool take_entry(struct dict *s, struct npy *h)
 {
 	char key[24];
 
-	if (!take_string(s, key, sizeof(key)) || !take(s, ':'))
+	if (!take_string(s, key, sizeof(key)) || !accept_char(s, ':'))
 		return false;
 	if (!strcmp(key, "descr")) {
 		s->seen_descr = true;
@@ -156,12 +156,12 @@ static int npy_dict(struct dict s, const char *what, struct npy *h, struct diag 
 
 	while (length && (text[length - 1] == ' ' || text[length - 1] == '\n'))
 		length--;
-	bool ok = take(&s, '{');
+	bool ok = accept_char(&s, '{');
 
-	while (ok && !take(&s, '}')) {
+	while (ok && !accept_char(&s, '}')) {
 		ok = take_entry(&s, h);
-		if (!take(&s, ',')) {
-			ok = ok && take(&s, '}');
+		if (!accept_char(&s, ',')) {
+			ok = ok && accept_char(&s, '}');
 			break;
 		}
 	}

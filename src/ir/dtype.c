@@ -9,7 +9,7 @@ static const struct {
 	enum dtype_class cls;
 } table[DT_COUNT] = {
 #define DTYPE(NAME, text, number, bits, cls, other) [number] = {text, other, bits, cls},
-#include "ir/dtypes.def"
+#include "ir/element_types.def"
 #undef DTYPE
 };
 

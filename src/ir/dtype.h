@@ -10,7 +10,7 @@
 enum dtype {
 	DT_NONE = 0,
 #define DTYPE(NAME, text, number, bits, cls, other) DT_##NAME = number,
-#include "ir/dtypes.def"
+#include "ir/element_types.def"
 #undef DTYPE
 	DT_COUNT
 };

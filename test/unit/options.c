@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/options/options.h"
 
-#include "cmd/options/command.h"
+#include "cmd/options/subcommand.h"
 #include "unit.h"
 
 #include <ctype.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CMD_OPTIONS_COMMAND_H
-#define CMD_OPTIONS_COMMAND_H
+#ifndef CMD_OPTIONS_SUBCOMMAND_H
+#define CMD_OPTIONS_SUBCOMMAND_H
 /* The subcommands. To add one: a row in commands.def, and a file with its function cmd_NAME(). */
 #include "cmd/options/options.h"
 
