@@ -424,11 +424,11 @@ static void report_stopped(struct profile *p)
 	if (why == E_TIMEOUT)
 		FAIL(p->d, why,
 		     .message = fmt(p->d,
-				    "not done within the %g s of --timeout; what was gathered "
-				    "is told",
+				    "not done within the %g s of --timeout; what was measured "
+				    "so far is reported",
 				    p->o->timeout));
 	else if (why != E_OK)
-		FAIL(p->d, why, .message = "interrupted; what was gathered is told");
+		FAIL(p->d, why, .message = "interrupted; what was measured so far is reported");
 }
 
 static void print_report(struct profile *p)

@@ -117,7 +117,7 @@ static bool copy_unescaped(struct json_scan *s, const char *close, const char **
 		size_t k = read_escape(&inner, to + *n);
 		if (!k) {
 			s->p = inner.p;
-			return json_fail(s, "this escape is none of JSON's");
+			return json_fail(s, "JSON has no such escape");
 		}
 		*n += k;
 	}

@@ -637,7 +637,7 @@ static int plan_random(struct input_set *s, struct input *in, struct diag *d)
 {
 	if (in->info.type.kind != V_TENSOR)
 		return FAIL(d, E_INPUT_MISSING, .slot = fmt(d, "input '%s'", in->info.name),
-			    .message = fmt(d, "values of type %s are not made up",
+			    .message = fmt(d, "random values of type %s are not supported",
 					   type_str(&s->arena, in->info.type)),
 			    .hint = "give it as a .pb file");
 	int rc = bind_free_dims_to_one(s, in, d);

@@ -111,11 +111,11 @@ const char *random_text(const struct range *r, int64_t seed, enum dtype t, struc
 					  : "random integers";
 
 	if (r->kind == RANGE_ONES)
-		return "made up: all ones (a mask)";
+		return "generated: all ones (a mask)";
 	if (r->kind == RANGE_ZERO)
-		return "made up: all zeros (token types)";
+		return "generated: all zeros (token types)";
 	if (r->kind == RANGE_COUNT)
-		return "made up: 0, 1, 2, ... (positions)";
+		return "generated: 0, 1, 2, ... (positions)";
 	if (t == DT_STRING || (t == DT_BOOL && !r->named))
 		return arena_printf(a, "%s, seed %" PRId64, what, seed);
 	return arena_printf(a, "%s %g..%g%s, seed %" PRId64, is_integer(t) ? what : "random", r->lo,

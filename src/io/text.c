@@ -77,7 +77,8 @@ static bool read_int(struct walk *w, const char *s, int64_t i)
 	if (*end == '.' || *end == 'e' || *end == 'E') {
 		double f = strtod(s, &end);
 		if (*end || f != nearbyint(f) || fabs(f) >= 0x1p53)
-			return json_fail(&w->s, "the model takes integers, and this is none");
+			return json_fail(&w->s,
+					 "the model takes integers, and this is not an integer");
 		v = (uint64_t)fabs(f);
 	}
 	if (errno || *end || !isdigit((unsigned char)s[negative || *s == '+']))
@@ -192,7 +193,7 @@ static bool json_scalar(struct walk *w, int depth)
 			w->s.p++;
 		if (w->want == DT_STRING || !read_number(w, from, (size_t)(w->s.p - from), i)) {
 			w->s.p = from;
-			return json_fail(&w->s, "the model takes strings, and this is none");
+			return json_fail(&w->s, "the model takes strings, and this is not a string");
 		}
 	}
 	w->head->count++;

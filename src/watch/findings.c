@@ -571,7 +571,7 @@ static void report_late(struct reporter *t, const struct event *e)
 	int64_t launches = event_number(e, "launches"), result = event_number(e, "result");
 
 	add_row(t, "failed",
-		fmt(t->d, "%s%s = %s by %s, %.3f ms before; nobody asked for its error there",
+		fmt(t->d, "%s%s = %s by %s, %.3f ms before; its error was not checked there",
 		    resolve(t, event_text(e, "origin_call", 0)),
 		    kernel ? fmt(t->d, "('%s')", kernel) : "",
 		    result_text(t, event_text(e, "origin_call", 0),

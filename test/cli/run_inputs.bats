@@ -143,7 +143,7 @@ sums=$'sum f32 [2,4]\n1 2 3 4\n5 6 7 8\ndiff f32 [2,4]\n-1 0 1 2\n3 4 5 6'
 @test "--random gives the same values for the same seed, and sensible integers for ids and masks" {
 	run -0 "$INFER" run ids.onnx --random 0..1 --dim batch=2 --dim seq=5
 	[[ $output = *"input_ids i64 [2,5]"*"random integers 0..6 (ids), seed 0"* ]]
-	[[ $output = *"attention_mask i64 [2,5]"*"made up: all ones (a mask)"* ]]
+	[[ $output = *"attention_mask i64 [2,5]"*"generated: all ones (a mask)"* ]]
 	a=$("$INFER" run two.onnx --random -1..1 --seed 7 --dim n=3 --print 2>/dev/null)
 	b=$("$INFER" run two.onnx --random -1..1 --seed 7 --dim n=3 --print 2>/dev/null)
 	c=$("$INFER" run two.onnx --random -1..1 --seed 8 --dim n=3 --print 2>/dev/null)
