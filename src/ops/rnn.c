@@ -53,7 +53,7 @@ const char *rnn_activations(const struct rnn *p, enum rnn_cell c,
 		if (kind == ACT_NONE && *name)
 			return name;
 		act[k / each * RNN_FUNCTIONS + k % each] = (struct rnn_activation){
-			.act = kind,
+			.act = (int)kind,
 			.alpha = row->nparams > 0 && a < alphas->n ? alphas->v[a++] : (float)row->alpha,
 			.beta = row->nparams > 1 && b < betas->n ? betas->v[b++] : (float)row->beta};
 	}

@@ -308,7 +308,7 @@ struct unary_function unary_function(const struct node *n)
 
 	while (k + 1 < sizeof(rows) / sizeof(*rows) && strcmp(rows[k].op, n->op->name) != 0)
 		k++;
-	struct unary_function u = {.number = rows[k].f};
+	struct unary_function u = {.number = (int)rows[k].f};
 	for (int i = 0; i < rows[k].nparams; i++)
 		u.param[i] = (double)params[i];
 	if (u.number == FN_HARDSWISH) {
