@@ -21,7 +21,11 @@
  *                 `call` returned the error of origin_call, made ns nanoseconds earlier, which the program had not
  *                 checked; launches: number of successful launches between the two calls
  *   capture       stream, mode, thread, by     after a broken capture: each capture that was open
- *   dead          call, what, handle, context, by     a handle whose context was destroyed is about to be used
+ *   dead          call, what, handle, context, [allocation, bytes, owner], by
+ *                 a handle or address whose context was destroyed is about to be used; owner: who had made the allocation
+ *   lost          context, allocations, bytes, owner, by
+ *                 a context was destroyed by another library than `owner`, which still had memory in it
+ *   orphan        call, context, by            a library that had lost memory works on, and this is its first call
  *   forked        child, call, result          a child process forked after CUDA was initialized uses CUDA
  *   copy          [number], call, to_host, host, [device], bytes, [width, height, depth, pitch], [block, block_bytes],
  *                 [allocation, allocation_bytes, owner], why, by

@@ -265,15 +265,63 @@ static void report_dead(struct reporter *t, const struct event *e)
 	add_row(t, "call",
 		fmt(t->d, "%s at %.2f s by %s", resolve(t, event_text(e, "call", 0)), e->seconds,
 		    resolve(t, event_text(e, "by", 0))));
-	add_row(t, "so", "the driver fails with an error, or the program crashes inside the driver");
+	uint64_t start = event_handle(e, "allocation");
+	if (start)
+		add_row(t, "address",
+			fmt(t->d, "0x%" PRIx64 " = 0x%" PRIx64 " + %" PRIu64 " of %s, allocated by %s",
+			    event_handle(e, "handle"), start, event_handle(e, "handle") - start,
+			    str_bytes(&t->d->arena, event_number(e, "bytes")),
+			    resolve(t, event_text(e, "owner", 0))));
+	add_row(t, "so",
+		start ? "the memory was freed with its context: the call fails, or uses what lies there now"
+		      : "the driver fails with an error, or the program crashes inside the driver");
 	add_row(t, "try",
 		"destroy what belongs to a context before the context, and let one library own it");
+	const char *what = resolve(t, event_text(e, "what", 0));
 	add_finding(t, SEV_ERROR, E_CTX_DESTROYED,
-		    fmt(t->d, "%s of a destroyed context is used (pid %d, thread %ld)",
-			strcmp(resolve(t, event_text(e, "what", 0)), "event") == 0
-				? "an event"
-				: fmt(t->d, "a %s", resolve(t, event_text(e, "what", 0))),
-			t->l->pid, e->thread));
+		    fmt(t->d, "%s %s of a destroyed context is used (pid %d, thread %ld)",
+			strchr("ae", *what) ? "an" : "a", what, t->l->pid, e->thread));
+}
+
+/* Returns the newest event before e that says which memory was lost with this context, or NULL. */
+static const struct event *loss_before(const struct ledger *l, const struct event *e)
+{
+	const struct event *found = NULL;
+
+	for (const struct event *o = l->other_event; o < e; o++)
+		if (strcmp(o->kind, "lost") == 0 &&
+		    event_handle(o, "context") == event_handle(e, "context"))
+			found = o;
+	return found;
+}
+
+/* Reports a library that works on although another library has destroyed or reset the context that held its memory. */
+static void report_orphan(struct reporter *t, const struct event *e)
+{
+	const struct event *loss = loss_before(t->l, e);
+
+	if (!loss)
+		return;
+	add_row(t, "context", context_text(t, event_handle(e, "context")));
+	add_row(t, "lost",
+		fmt(t->d, "%" PRId64 " allocation%s, %s, made by %s", event_number(loss, "allocations"),
+		    event_number(loss, "allocations") == 1 ? "" : "s",
+		    str_bytes(&t->d->arena, event_number(loss, "bytes")),
+		    resolve(t, event_text(loss, "owner", 0))));
+	add_row(t, "ended",
+		fmt(t->d, "at %.2f s by %s", loss->seconds, resolve(t, event_text(loss, "by", 0))));
+	add_row(t, "call",
+		fmt(t->d, "%s at %.2f s by %s", resolve(t, event_text(e, "call", 0)), e->seconds,
+		    resolve(t, event_text(e, "by", 0))));
+	add_row(t, "so",
+		"its tensors point to memory that was freed: results are garbage, often without an error");
+	add_row(t, "try",
+		fmt(t->d, "do not reset the device or close its context in %s while others use it; end the process instead",
+		    first_library(t, event_text(loss, "by", 0))));
+	add_finding(t, SEV_ERROR, E_CTX_DESTROYED,
+		    fmt(t->d, "%s works on after %s destroyed the context with its memory (pid %d, thread %ld)",
+			first_library(t, event_text(loss, "owner", 0)),
+			first_library(t, event_text(loss, "by", 0)), t->l->pid, e->thread));
 }
 
 /*
@@ -722,6 +770,8 @@ static void report_others(struct reporter *t)
 		const struct event *e = &t->l->other_event[i];
 		if (strcmp(e->kind, "dead") == 0 && t->o->contexts)
 			report_dead(t, e);
+		else if (strcmp(e->kind, "orphan") == 0 && t->o->contexts)
+			report_orphan(t, e);
 		else if (strcmp(e->kind, "copy") == 0 && t->o->calls)
 			report_copy(t, e);
 		else if (strcmp(e->kind, "fault") == 0)

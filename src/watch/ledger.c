@@ -136,6 +136,8 @@ void ledger_line(struct ledger *l, const char *line, size_t n)
 		{"module", on_other},
 		{"capture", on_other},
 		{"dead", on_other},
+		{"lost", on_other},
+		{"orphan", on_other},
 		{"copy", on_other},
 		{"fault", on_other},
 		{"context-use", on_other},

@@ -48,7 +48,7 @@ struct ledger {
 	size_t nstreams, cap_streams;
 	struct ledger_failure *failure;
 	size_t nfailures, cap_failures;
-	/* in log order, the events of kind last, late, unwritten, capture, dead, copy, fault, forked, yield, module, context-use */
+	/* in log order, the events of kind last, late, unwritten, capture, dead, lost, orphan, copy, fault, forked, yield, module, context-use */
 	struct event *other_event;
 	size_t nothers, cap_others;
 };

@@ -124,6 +124,46 @@ static void report_series(const struct watch_process *p, int pid, const struct s
 			    .nrows = n});
 }
 
+/*
+ * A loop that keeps each of its blocks shows as growth only if it runs for long enough to be sampled. In a shorter
+ * program the counters of the call sites show it: one site made many blocks of one size until the end, and all of them
+ * are still held. A program that loads a model makes blocks of many sizes, and works after that.
+ */
+enum { MIN_KEPT_BLOCKS = 64 };
+static const uint64_t min_kept_bytes = 1 << 20;
+static const double made_until = 0.9; /* part of the program's calls after which the newest block was made */
+
+static bool keeps_its_blocks(const struct watch_site *site, uint64_t calls)
+{
+	uint64_t made = __atomic_load_n(&site->made, __ATOMIC_RELAXED),
+		 live = __atomic_load_n(&site->live, __ATOMIC_RELAXED),
+		 each = __atomic_load_n(&site->each, __ATOMIC_RELAXED);
+
+	return made >= MIN_KEPT_BLOCKS && live == made && each != WATCH_SIZES_DIFFER &&
+	       live * each >= min_kept_bytes && !ledger_cache(site->by) &&
+	       (double)site->last_call >= made_until * (double)calls &&
+	       (double)site->first_call < (1 - made_until) * (double)calls + MIN_KEPT_BLOCKS;
+}
+
+static void report_kept_blocks(const struct watch_process *p, int pid, const struct watch_site *site,
+			       const char *what, struct diag *d)
+{
+	const char *each = str_bytes(&d->arena, (int64_t)site->each);
+	const struct diag_row row[] = {
+		{"by", ledger_by(&p->ledger, &d->arena, site->by)},
+		{"so", "the program ended too soon to tell whether the growth would have gone on"},
+		{"try", try_text((int)site->kind)},
+	};
+
+	diag_add(d, &(struct finding){
+			    .code = E_LEAK,
+			    .severity = SEV_WARNING,
+			    .message = fmt(d, "%llu blocks of %s of %s were made one after another in process %d, and none was freed",
+					   (unsigned long long)site->made, each, what, pid),
+			    .rows = arena_dup(&d->arena, row, sizeof(row)),
+			    .nrows = sizeof(row) / sizeof(*row)});
+}
+
 void watch_memory_findings(const struct watch_process *p, int pid, struct diag *d)
 {
 	static const char *const names[WATCH_KINDS] = {"device memory", "pinned memory",
@@ -131,6 +171,12 @@ void watch_memory_findings(const struct watch_process *p, int pid, struct diag *
 
 	for (int k = 0; k < WATCH_KINDS; k++)
 		report_series(p, pid, &p->kind[k], names[k], k, 0, d);
+	for (size_t i = 0; p->shared && i < p->ncallers; i++) {
+		const struct watch_site *site = p->caller[i].site;
+		if (series_judge(&p->kind[site->kind], 0).kind == VERDICT_SHORT &&
+		    keeps_its_blocks(site, p->shared->calls))
+			report_kept_blocks(p, pid, site, names[site->kind], d);
+	}
 	report_series(p, pid, &p->host, "private memory of the host", -1, watch_host_noise, d);
 }
 

@@ -118,6 +118,11 @@ setup_file() {
 	watched 7 "error[E-CTX-FOREIGN]: an event of context A" -- ./faults event k
 	watched 7 "error[E-CTX-DESTROYED]: an event of a destroyed context" -- ./faults destroyed k
 	watched 7 "error[E-CTX-DESTROYED]" -- ./faults reset k
+	watched 7 "error[E-CTX-DESTROYED]: an allocation of a destroyed context" -- ./faults lost k
+	watched 7 "error[E-CTX-DESTROYED]: a module of a destroyed context" -- ./faults module k
+	watched 7 "error[E-CTX-DESTROYED]: a stream of a destroyed context" -- ./faults stream k
+	watched 0 "warning[W-LEAK]: 300 blocks of 1.0 MiB of device memory" -- ./faults grows k
+	watched 0 "was forked from" -- ./faults forked k
 	watched 8 "error[E-CUDA-700]: cuCtxSynchronize failed with CUDA_ERROR_ILLEGAL_ADDRESS (700), which an earlier launch raised" -- ./faults illegal k
 	watched 8 "cuLaunchKernel failed with CUDA_ERROR_ILLEGAL_ADDRESS (700), raised by this very call" --sync launch -- ./faults illegal k
 	[[ $stderr == *"cuLaunchKernel('fill') = CUDA_ERROR_ILLEGAL_ADDRESS (700) at "*" by faults("* && $stderr != *"launched last"* ]]
@@ -144,6 +149,15 @@ setup_file() {
 	[[ $stderr != *E-COPY-HOST* ]]
 }
 
+@test "A library that works on after another one reset its device is named, with the memory that it lost" {
+	needs_fake
+	watched 7 "error[E-CTX-DESTROYED]: libsecond.so works on after libfirst.so destroyed the context with its memory" -- ./late orphan k
+	[[ $stderr == *"1 allocation, 1.0 MiB, made by libsecond.so(second_keeps+"* ]]
+	[[ $stderr == *"cuMemset"*" by libsecond.so(second_goes_on+"* ]]
+	watched 0 "" -- ./late orphan-ok k
+	[[ $stderr != *"error["* ]]
+}
+
 @test "An error that a later call returned is reported with both calls" {
 	needs_fake
 	watched 8 "error[E-CUDA-LATE]" -- ./late late k
@@ -160,7 +174,7 @@ setup_file() {
 
 @test "Correct programs cause no findings" {
 	needs_fake
-	for twin in foreign event destroyed reset illegal badvalue unwritten shorthost pitch volume heap pinned batch devptr \
+	for twin in foreign event destroyed reset lost module stream grows forked illegal badvalue unwritten shorthost pitch volume heap pinned batch devptr \
 		capture many child; do
 		watched 0 "" -- ./faults $twin-ok k
 		[[ $stderr != *"error["* && $stderr != *"did not end in order"* ]] || { echo "$twin: $stderr"; return 1; }

@@ -280,6 +280,84 @@ static int reset(int ok)
 	return 0;
 }
 
+/* Somebody resets the device under another's memory, which is then read back. */
+static int lost(int ok)
+{
+	CUdeviceptr p;
+	int value = 1;
+
+	MUST(cuMemAlloc(&p, 1 << 20));
+	MUST(cuMemsetD8(p, 0, 1 << 20));
+	if (ok)
+		MUST(cuMemFree(p));
+	MUST(cuDevicePrimaryCtxReset(device));
+	MUST(cuCtxSetCurrent(primary));
+	if (ok)
+		MUST(cuMemAlloc(&p, 1 << 20));
+	cuMemcpyDtoH(&value, p + 4096, sizeof(value));
+	return 0;
+}
+
+/* A module is asked for a function after its context is gone. */
+static int module(int ok)
+{
+	CUcontext mine = own_context();
+	CUmodule m;
+	CUfunction f;
+
+	MUST(cuModuleLoad(&m, image));
+	if (ok)
+		MUST(cuModuleGetFunction(&f, m, "fill"));
+	MUST(cuCtxDestroy(mine));
+	MUST(cuCtxSetCurrent(primary));
+	if (!ok)
+		cuModuleGetFunction(&f, m, "fill");
+	return 0;
+}
+
+static int stream(int ok)
+{
+	CUcontext mine = own_context();
+	CUstream s;
+
+	MUST(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	if (ok)
+		MUST(cuStreamSynchronize(s));
+	MUST(cuCtxDestroy(mine));
+	MUST(cuCtxSetCurrent(primary));
+	if (!ok)
+		cuStreamSynchronize(s);
+	return 0;
+}
+
+/* A quick loop that keeps each of its blocks; the sound one loads blocks of several sizes, then works. */
+static int grows(int ok)
+{
+	CUfunction f = function("fill");
+	CUdeviceptr p;
+
+	for (size_t i = 0; i < 300; i++)
+		MUST(cuMemAlloc(&p, ok ? (i % 7 + 1) << 18 : 1 << 20));
+	for (int i = 0; ok && i < 100; i++)
+		launch(f, NULL, p, 32);
+	return 0;
+}
+
+/* A child that was forked after CUDA had begun uses it. */
+static int forked(int ok)
+{
+	CUdeviceptr p;
+	pid_t pid = fork();
+
+	if (!pid) {
+		if (!ok)
+			cuMemAlloc(&p, 1 << 20);
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+	return 0;
+}
+
 /* Streams, events and memory that come and go: COUNT times. */
 static int many(int ok)
 {
@@ -428,6 +506,11 @@ int main(int argc, char **argv)
 		{"event", event},
 		{"destroyed", destroyed},
 		{"reset", reset},
+		{"lost", lost},
+		{"module", module},
+		{"stream", stream},
+		{"grows", grows},
+		{"forked", forked},
 		{"illegal", illegal},
 		{"badvalue", badvalue},
 		{"unwritten", unwritten},

@@ -15,7 +15,10 @@ int first_fails(void);
 int first_fails_and_looks(void);
 int first_launches(const char *image, CUdeviceptr p);
 int first_launches_wide(const char *image, CUdeviceptr p, int threads);
+int first_resets(void);
 int second_works(int n);
+int second_keeps(void);
+int second_goes_on(void);
 int second_waits(void);
 
 #if PART == 1
@@ -55,7 +58,23 @@ int first_launches_wide(const char *image, CUdeviceptr p, int threads)
 	cudaLaunchKernel((const void *)kernel, grid, block, arguments, 0, NULL);
 	return 0;
 }
+int first_resets(void)
+{
+	return (int)cuDevicePrimaryCtxReset(0);
+}
 #elif PART == 2
+static void *kept;
+
+int second_keeps(void)
+{
+	return (int)cudaMalloc(&kept, 1 << 20);
+}
+
+int second_goes_on(void)
+{
+	return (int)cudaMemset(kept, 0, 1 << 20);
+}
+
 int second_works(int n)
 {
 	void *p;
@@ -111,6 +130,15 @@ int main(int argc, char **argv)
 	} else if (strcmp(argv[1], "late-ok") == 0) {
 		first_fails_and_looks();
 		printf("second: %d\n", second_works(3));
+	} else if (strcmp(argv[1], "orphan") == 0) {
+		/* one library resets the device under another's memory */
+		second_keeps();
+		first_resets();
+		printf("second: %d\n", second_goes_on());
+	} else if (strcmp(argv[1], "orphan-ok") == 0) {
+		second_keeps();
+		printf("second: %d\n", second_goes_on());
+		first_resets();
 	} else if (strcmp(argv[1], "same") == 0) {
 		/* one program alone: a launch that goes well stands between the fault and the question */
 		cudaSetDevice(4000);

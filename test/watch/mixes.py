@@ -87,6 +87,40 @@ def destroyed(sound):
         d.cuEventQuery(mine)
 
 
+def reset(sound):
+    """cuda-bindings resets the device while torch has tensors there; torch goes on. Sound: as the last thing."""
+    import torch
+
+    d, ok, device, make = driver()
+    x = torch.ones(1 << 20, device="cuda")
+    torch.cuda.synchronize()
+    try:
+        if not sound:
+            ok(d.cuDevicePrimaryCtxReset(device))
+        print("sum", float((x * 2).sum()))
+    except RuntimeError as error:
+        print(str(error).splitlines()[0])
+    if sound:
+        ok(d.cuDevicePrimaryCtxReset(device))
+
+
+def forked(sound):
+    """A child forked after torch has used CUDA; it uses the driver by itself, or only ends."""
+    import os
+
+    import torch
+
+    torch.zeros(1, device="cuda")
+    child = os.fork()
+    if child == 0:
+        if not sound:
+            from cuda.bindings import driver as d
+
+            d.cuMemAlloc(1 << 20)
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
 def illegal(sound):
     """An index out of range: torch's kernel asserts, a later call is told."""
     import torch

@@ -44,6 +44,11 @@ expect 7 E-CTX-FOREIGN foreign "$F" foreign "$K"
 expect 7 E-CTX-FOREIGN event "$F" event "$K"
 expect 7 E-CTX-DESTROYED destroyed "$F" destroyed "$K"
 expect 7 E-CTX-DESTROYED reset "$F" reset "$K"
+expect 7 'an allocation of a destroyed context' lost "$F" lost "$K"
+expect 7 'a module of a destroyed context' module "$F" module "$K"
+expect 7 'a stream of a destroyed context' stream "$F" stream "$K"
+expect 0 '300 blocks of 1.0 MiB of device memory' grows "$F" grows "$K"
+expect 0 'was forked from' forked "$F" forked "$K"
 expect 8 E-CUDA-700 illegal "$F" illegal "$K"
 OPTIONS='--sync launch' expect 8 E-CUDA-700 illegal-launch "$F" illegal "$K"
 expect 8 E-CUDA-1 badvalue "$F" badvalue "$K"
@@ -58,11 +63,13 @@ expect 1 E-HOST-DEVPTR devptr "$F" devptr "$K"
 expect 6 E-LEAK leak "$F" leak "$K"
 expect 7 E-CTX-CAPTURE capture "$F" capture "$K"
 expect 8 E-CUDA-LATE late "$L" late "$K"
+expect 7 "libsecond.so works on after libfirst.so destroyed the context" orphan "$L" orphan "$K"
+expect 0 - orphan-ok "$L" orphan-ok "$K"
 expect 8 'after 1 launches that went well' late-same "$L" same "$K"
 expect 8 'reported  cudaGetLastError at .*libsecond.so' late-wide "$L" wide "$K"
 expect 8 'a kernel of libfirst.so' late-sticky "$L" sticky "$K"
-for twin in foreign event destroyed reset illegal badvalue unwritten shorthost pitch volume heap pinned batch devptr leak \
-	capture many child; do
+for twin in foreign event destroyed reset lost module stream grows forked illegal badvalue unwritten shorthost pitch volume \
+	heap pinned batch devptr leak capture many child; do
 	expect 0 - "$twin-ok" "$F" "$twin-ok" "$K"
 done
 expect 0 - late-ok "$L" late-ok "$K"
@@ -136,6 +143,8 @@ if [ -z "${NO_PYTHON:-}" ] && "$PYTHON" -c 'import torch, cuda.bindings' 2>/dev/
 	expect 7 E-CTX-FOREIGN py-foreign "$PYTHON" mixes.py foreign
 	expect 7 E-CTX-FOREIGN py-event "$PYTHON" mixes.py event
 	expect 7 E-CTX-DESTROYED py-destroyed "$PYTHON" mixes.py destroyed
+	expect 7 'works on after' py-reset "$PYTHON" mixes.py reset
+	expect 0 'was forked from' py-forked "$PYTHON" mixes.py forked
 	expect 8 E-CUDA-710 py-illegal "$PYTHON" mixes.py illegal
 	expect 8 E-CUDA-1 py-badvalue "$PYTHON" mixes.py badvalue
 	expect 1 '4000 of its 5000 bytes' py-heap "$PYTHON" mixes.py heap
@@ -148,7 +157,7 @@ if [ -z "${NO_PYTHON:-}" ] && "$PYTHON" -c 'import torch, cuda.bindings' 2>/dev/
 	expect 6 E-LEAK py-hostleak "$PYTHON" mixes.py hostleak
 	expect 0 N-CTX-STATE py-contexts "$PYTHON" mixes.py contexts
 	expect 0 W-WATCH-BUSY py-profiler "$PYTHON" mixes.py profiler
-	for twin in foreign event destroyed illegal badvalue heap pitch shorthost devptr capture late leak hostleak train cupy \
+	for twin in foreign event destroyed reset forked illegal badvalue heap pitch shorthost devptr capture late leak hostleak train cupy \
 		multiprocess library graphs convolutions; do
 		expect 0 - "py-$twin-ok" "$PYTHON" mixes.py "$twin-ok"
 	done

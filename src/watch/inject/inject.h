@@ -123,6 +123,8 @@ void table_each(struct table *t, void (*see)(const struct entry *, void *arg), v
 void table_clear(struct table *t, bool (*of)(const struct entry *e, uint64_t whose), uint64_t whose,
 		 void (*take)(struct table *t, uint64_t key, uint64_t whose));
 
+struct operands;
+
 /* ---- memory.c: allocations */
 
 struct block {
@@ -151,6 +153,23 @@ void memory_array_gone(uint64_t handle);
 /* Finds the allocation that contains an address. In a signal handler `wait` must be false. */
 bool memory_find(uint64_t address, bool wait, struct block *b);
 bool memory_pinned(uint64_t address, struct block *b); /* host memory only */
+
+/* ---- lost.c: memory that was still allocated when its context was destroyed */
+
+/* Remembers an allocation of a context that is about to be destroyed. `by` is permanent. */
+void lost_add(uint64_t context, const struct block *b);
+/*
+ * Call this when the allocations of a destroyed context were added. Writes an event if another library than the caller
+ * has lost memory, and watches from then on for that library's next work.
+ */
+void lost_context(uint64_t context);
+/* Forgets what was lost in this range, because the driver has given the addresses to a new allocation. */
+void lost_reused(uint64_t address, uint64_t bytes);
+/*
+ * Reports a call that is about to use lost memory, or that a library which lost memory makes as if nothing had
+ * happened.
+ */
+void lost_tell(const CUpti_CallbackData *c, const struct operands *o);
 
 /* ---- heap.c: malloc blocks, known only if this library was loaded before the program (LD_PRELOAD) */
 
@@ -198,11 +217,13 @@ struct operands {
 	bool has_stream;
 	CUfunction function;
 	CUevent event;
+	CUmodule module;
 	void **arguments, **extra; /* of a launch */
-	CUdeviceptr target; /* the device address that a copy or a fill writes; 0 for other calls */
+	/* the device addresses that a copy or a fill reads and writes; 0 if there is none */
+	CUdeviceptr source, target;
 };
 bool operands_launches(CUpti_CallbackId id); /* true if the call launches a kernel or a graph */
-/* true if the call has a stream, an event or a function among its parameters */
+/* true if the call has a stream, an event, a function, a module or the address of a copy among its parameters */
 bool operands_some(CUpti_CallbackId id);
 bool operands_launch(CUpti_CallbackId id, const CUpti_CallbackData *c, struct operands *o);
 void operands_of(CUpti_CallbackId id, const CUpti_CallbackData *c, struct operands *o);

@@ -48,6 +48,21 @@ static uint32_t site_of(enum watch_kind kind)
 	return i < WATCH_SITES ? i : WATCH_SITES - 1;
 }
 
+/* Notes what tells a loop that keeps its blocks from a program that loads: equal sizes, made until the end. */
+static void note_size_and_time(struct watch_site *w, uint64_t bytes)
+{
+	uint64_t none = 0, calls = __atomic_load_n(&record_shared()->calls, __ATOMIC_RELAXED);
+
+	if (!__atomic_compare_exchange_n(&w->each, &none, bytes, false, __ATOMIC_RELAXED,
+					 __ATOMIC_RELAXED) &&
+	    none != bytes)
+		__atomic_store_n(&w->each, WATCH_SIZES_DIFFER, __ATOMIC_RELAXED);
+	none = 0;
+	__atomic_compare_exchange_n(&w->first_call, &none, calls, false, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
+	__atomic_store_n(&w->last_call, calls, __ATOMIC_RELAXED);
+}
+
 static void count_allocation(enum watch_kind kind, uint32_t site, uint64_t bytes, bool made)
 {
 	struct watch_shared *s = record_shared();
@@ -60,6 +75,7 @@ static void count_allocation(enum watch_kind kind, uint32_t site, uint64_t bytes
 	if (!made)
 		return;
 	__atomic_fetch_add(&w->made, 1, __ATOMIC_RELAXED);
+	note_size_and_time(w, bytes);
 	uint64_t peak = __atomic_load_n(&s->peak[kind], __ATOMIC_RELAXED);
 	while (now > peak && !__atomic_compare_exchange_n(&s->peak[kind], &peak, now, true,
 							  __ATOMIC_RELAXED, __ATOMIC_RELAXED))
@@ -87,6 +103,7 @@ static bool remove_allocation(struct table *t, uint64_t key)
 
 void memory_made(enum watch_kind kind, uint64_t address, uint64_t bytes, CUcontext context)
 {
+	lost_reused(address, bytes);
 	add_allocation(kind == WATCH_PINNED ? &pinned : &live, kind,
 		       handle_of(context) << CONTEXT_SHIFT, address, bytes);
 }
@@ -102,14 +119,25 @@ void memory_gone(uint64_t address)
 		remove_allocation(&pinned, address);
 }
 
+static struct block block_of(const struct entry *e, uint64_t site, enum watch_kind kind)
+{
+	return (struct block){
+		.start = e->key, .bytes = e->a, .kind = kind, .by = record_shared()->site[site].by};
+}
+
 static bool is_of_context(const struct entry *e, uint64_t context)
 {
 	return e->c >> CONTEXT_SHIFT == context;
 }
 
-static void remove_with_context(struct table *t, uint64_t key, uint64_t context)
+static void lose_with_context(struct table *t, uint64_t key, uint64_t context)
 {
-	(void)context;
+	struct entry e;
+
+	if (t != &arrays && table_get(t, key, &e)) {
+		struct block b = block_of(&e, e.b, (enum watch_kind)(e.c & KIND_MASK));
+		lost_add(context, &b);
+	}
 	remove_allocation(t, key);
 }
 
@@ -118,7 +146,7 @@ void memory_context_gone(uint64_t context)
 	struct table *const tables[] = {&live, &pinned, &arrays};
 
 	for (size_t i = 0; i < COUNT(tables); i++)
-		table_clear(tables[i], is_of_context, context, remove_with_context);
+		table_clear(tables[i], is_of_context, context, lose_with_context);
 }
 
 void memory_array_made(uint64_t handle, uint64_t bytes, CUcontext context)
@@ -203,12 +231,6 @@ void memory_unmapped(uint64_t address, uint64_t bytes)
 }
 
 /* ---- by address */
-
-static struct block block_of(const struct entry *e, uint64_t site, enum watch_kind kind)
-{
-	return (struct block){
-		.start = e->key, .bytes = e->a, .kind = kind, .by = record_shared()->site[site].by};
-}
 
 static bool find_in_table(struct table *t, uint64_t address, bool wait, struct block *b)
 {

@@ -65,6 +65,7 @@ static void context_destroyed(uint64_t context)
 	for (size_t i = 0; i < OBJECTS; i++)
 		table_clear(&owned[i], is_of_context, context, move_to_dead);
 	memory_context_gone(context);
+	lost_context(context);
 	table_take(&contexts, context, &e);
 	__atomic_fetch_add(&ndead, 1, __ATOMIC_RELAXED);
 	inject_context_gone();
@@ -234,7 +235,7 @@ uint64_t objects_stream_owner(CUstream s, const CUpti_CallbackData *c)
 
 void objects_tell_dead(CUpti_CallbackId id, const CUpti_CallbackData *c)
 {
-	static const char *const names[] = {"stream", "event", "function"};
+	static const char *const names[] = {"stream", "event", "function", "module"};
 	struct operands o;
 	struct entry e;
 	struct line l;
@@ -243,7 +244,8 @@ void objects_tell_dead(CUpti_CallbackId id, const CUpti_CallbackData *c)
 	if (!__atomic_load_n(&ndead, __ATOMIC_RELAXED) || inject_ending())
 		return;
 	operands_of(id, c, &o);
-	const void *const handles[] = {o.has_stream ? o.stream : NULL, o.event, o.function};
+	lost_tell(c, &o);
+	const void *const handles[] = {o.has_stream ? o.stream : NULL, o.event, o.function, o.module};
 	while (i < COUNT(handles) &&
 	       (!table_get(&dead, handle_of(handles[i]), &e) || has_other_name(&e, c->symbolName)))
 		i++;

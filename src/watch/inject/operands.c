@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Extracts the stream, the function, the event and the written device address from the parameters of a driver call. */
+/*
+ * Extracts the stream, the function, the event, the module and the device addresses from the parameters of a driver call.
+ */
 #include "watch/inject/inject.h"
 
 #include <stddef.h>
@@ -165,6 +167,34 @@ static const unsigned char event_at[] = {
 	AT(cuIpcGetEventHandle, event),
 };
 
+static const unsigned char module_at[] = {
+	AT(cuModuleGetFunction, hmod),	     AT(cuModuleGetGlobal, hmod),
+	AT(cuModuleGetGlobal_v2, hmod),	     AT(cuModuleGetFunctionCount, mod),
+	AT(cuModuleEnumerateFunctions, mod),
+};
+
+/* The member that holds the device address that a copy reads. */
+static const unsigned char source_at[] = {
+	AT(cuMemcpyDtoHAsync_v2, srcDevice),
+	AT(cuMemcpyDtoHAsync_v2_ptsz, srcDevice),
+	AT(cuMemcpyDtoDAsync_v2, srcDevice),
+	AT(cuMemcpyDtoDAsync_v2_ptsz, srcDevice),
+	AT(cuMemcpyPeerAsync, srcDevice),
+	AT(cuMemcpyPeerAsync_ptsz, srcDevice),
+	AT(cuMemcpyDtoH_v2, srcDevice),
+	AT(cuMemcpyDtoH_v2_ptds, srcDevice),
+	AT(cuMemcpyDtoD_v2, srcDevice),
+	AT(cuMemcpyDtoD_v2_ptds, srcDevice),
+	AT(cuMemcpyDtoA_v2, srcDevice),
+	AT(cuMemcpyDtoA_v2_ptds, srcDevice),
+	AT(cuMemcpyPeer, srcDevice),
+	AT(cuMemcpyPeer_ptds, srcDevice),
+	AT(cuMemcpy, src),
+	AT(cuMemcpy_ptds, src),
+	AT(cuMemcpyAsync, src),
+	AT(cuMemcpyAsync_ptsz, src),
+};
+
 /* The member that holds the device address that a copy or a fill writes. */
 static const unsigned char target_at[] = {
 	AT(cuMemsetD8Async, dstDevice),
@@ -279,7 +309,8 @@ bool operands_launch(CUpti_CallbackId id, const CUpti_CallbackData *c, struct op
 bool operands_some(CUpti_CallbackId id)
 {
 	return operands_launches(id) || (id < COUNT(stream_at) && stream_at[id]) ||
-	       (id < COUNT(event_at) && event_at[id]);
+	       (id < COUNT(event_at) && event_at[id]) || (id < COUNT(module_at) && module_at[id]) ||
+	       (id < COUNT(source_at) && source_at[id]) || (id < COUNT(target_at) && target_at[id]);
 }
 
 void operands_of(CUpti_CallbackId id, const CUpti_CallbackData *c, struct operands *o)
@@ -289,6 +320,8 @@ void operands_of(CUpti_CallbackId id, const CUpti_CallbackData *c, struct operan
 	o->has_stream = id < COUNT(stream_at) && stream_at[id];
 	o->stream = (CUstream)(uintptr_t)read_member(stream_at, COUNT(stream_at), id, c);
 	o->event = (CUevent)(uintptr_t)read_member(event_at, COUNT(event_at), id, c);
+	o->module = (CUmodule)(uintptr_t)read_member(module_at, COUNT(module_at), id, c);
+	o->source = handle_of(read_member(source_at, COUNT(source_at), id, c));
 	if (id == ID(cuGraphUpload) || id == ID(cuGraphUpload_ptsz)) {
 		PARAMS(cuGraphUpload);
 		o->function = (CUfunction)(void *)p->hGraph;

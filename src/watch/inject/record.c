@@ -181,7 +181,8 @@ static void append(struct line *l, const char *s, size_t n)
 static bool is_vital(const char *kind)
 {
 	static const char *const vital[] = {"start", "fail", "repeats",	     "late",  "copy",
-					    "fault", "end",  "context-gone", "yield", "forked"};
+					    "fault", "end",  "context-gone", "yield", "forked",
+					    "dead",  "lost",  "orphan"};
 
 	for (size_t i = 0; i < sizeof(vital) / sizeof(*vital); i++)
 		if (strcmp(kind, vital[i]) == 0)

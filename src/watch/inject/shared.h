@@ -38,7 +38,8 @@ enum watch_what {
 enum watch_kind { WATCH_DEVICE, WATCH_PINNED, WATCH_MANAGED, WATCH_KINDS };
 
 enum { WATCH_SITES = 512, WATCH_BY = 240, WATCH_FAILURES = 1024 };
-#define WATCH_MAGIC UINT64_C(0x33686374617769)
+#define WATCH_MAGIC	   UINT64_C(0x34686374617769)
+#define WATCH_SIZES_DIFFER UINT64_MAX
 
 /*
  * Sums over the allocations of one kind by one caller. `made` counts all allocations so far; `live` and `live_bytes`
@@ -46,6 +47,8 @@ enum { WATCH_SITES = 512, WATCH_BY = 240, WATCH_FAILURES = 1024 };
  */
 struct watch_site {
 	uint64_t live_bytes, live, made;
+	uint64_t each; /* bytes of each allocation so far, or WATCH_SIZES_DIFFER */
+	uint64_t first_call, last_call; /* watch_shared.calls at the first and at the newest allocation */
 	uint32_t kind; /* enum watch_kind */
 	char by[WATCH_BY];
 };
