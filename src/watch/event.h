@@ -26,7 +26,7 @@
  *   lost          context, allocations, bytes, owner, by
  *                 a context was destroyed by another library than `owner`, which still had memory in it
  *   orphan        call, context, by            a library that had lost memory works on, and this is its first call
- *   forked        child, call, result          a child process forked after CUDA was initialized uses CUDA
+ *   forked        child, call, result, [by]    a child process forked after CUDA was initialized uses CUDA
  *   copy          [number], call, to_host, host, [device], bytes, [width, height, depth, pitch], [block, block_bytes],
  *                 [allocation, allocation_bytes, owner], why, by
  *                 a copy whose host range is not valid memory; bytes: length of that range; allocation: the device

@@ -88,11 +88,16 @@ static const char *resolve(struct reporter *t, const char *s)
 	return ledger_by(t->l, &t->d->arena, s);
 }
 
-/* Returns only the first library's name, such as libx.so of "libx.so(function+0x1) < liby.so". */
+/*
+ * Returns only the name of the first library that is not the CUDA runtime, such as libx.so of
+ * "libcudart.so.13(+0x3) < libx.so(function+0x1) < liby.so".
+ */
 static const char *first_library(struct reporter *t, const char *by)
 {
-	const char *text = resolve(t, by);
+	const char *text = resolve(t, by), *next;
 
+	if (str_starts(text, "libcudart") && (next = strstr(text, " < ")))
+		text = next + 3;
 	return by && *by ? fmt(t->d, "%.*s", (int)strcspn(text, " ("), text) : text;
 }
 
@@ -750,8 +755,10 @@ static void report_forked(struct reporter *t, const struct event *e)
 	}
 
 	add_row(t, "call",
-		fmt(t->d, "%s = %s in process %" PRId64 "%s", resolve(t, event_text(e, "call", 0)),
+		fmt(t->d, "%s = %s in process %" PRId64 "%s%s%s", resolve(t, event_text(e, "call", 0)),
 		    result_text(t, event_text(e, "call", 0), result), event_number(e, "child"),
+		    event_text(e, "by", 0) ? " by " : "",
+		    event_text(e, "by", 0) ? resolve(t, event_text(e, "by", 0)) : "",
 		    children > 1 ? fmt(t->d, ", first of %zu", children) : ""));
 	add_row(t, "so",
 		"CUDA does not work in a child of fork() once its parent has begun to use it");

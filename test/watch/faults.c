@@ -291,6 +291,7 @@ static int lost(int ok)
 	if (ok)
 		MUST(cuMemFree(p));
 	MUST(cuDevicePrimaryCtxReset(device));
+	MUST(cuDevicePrimaryCtxRetain(&primary, device));
 	MUST(cuCtxSetCurrent(primary));
 	if (ok)
 		MUST(cuMemAlloc(&p, 1 << 20));

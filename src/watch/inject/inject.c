@@ -3,7 +3,6 @@
 #include "watch/inject/inject.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,68 +82,15 @@ static void on_resource(CUpti_CallbackId id, const CUpti_ResourceData *r)
 			       id == CUPTI_CBID_RESOURCE_STREAM_CREATED);
 }
 
-/* True in a child of fork(). CUDA does not work in the child, but the child may go on without CUDA. */
-static bool forked;
-
-bool inject_forked(void)
-{
-	return forked;
-}
-
-static void after_fork_in_child(void)
-{
-	forked = true;
-	record_forked();
-}
-
-/*
- * Returns true for calls that start or do work on a device. Calls that only clean up fail in a forked child too, but
- * that is harmless and not worth a report.
- */
-static bool is_device_work(const char *call)
-{
-	static const char *const calls[] = {
-		"cuInit",	 "cuCtxCreate",	   "cuDevicePrimaryCtxRetain",
-		"cuMemAlloc",	 "cuMemHost",	   "cuMemCreate",
-		"cuMemcpy",	 "cuMemset",	   "cuLaunch",
-		"cuGraphLaunch", "cuStreamCreate", "cuModuleLoad",
-		"cuLibraryLoad"};
-
-	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
-		if (strncmp(call, calls[i], strlen(calls[i])) == 0)
-			return true;
-	return false;
-}
-
-/*
- * Reports the first CUDA call that fails in a forked child, in the log of its parent. Takes no lock, because the lock
- * may be held by a thread that does not exist in the child.
- */
-static void report_forked_call(const CUpti_CallbackData *c)
-{
-	static bool reported;
-	struct line l;
-	int result = *(const int *)c->functionReturnValue;
-
-	if (!result || result == CUDA_ERROR_NOT_READY || !is_device_work(c->functionName) ||
-	    __atomic_exchange_n(&reported, true, __ATOMIC_RELAXED))
-		return;
-	line_begin(&l, "forked");
-	line_number(&l, "child", getpid());
-	line_text(&l, "call", c->functionName);
-	line_number(&l, "result", result);
-	line_end(&l);
-}
-
 static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId id,
 				 const void *data)
 {
 	const CUpti_CallbackData *c = data;
 
 	(void)user;
-	if (forked) {
+	if (inject_forked()) {
 		if (domain == CUPTI_CB_DOMAIN_DRIVER_API && c->callbackSite == CUPTI_API_EXIT)
-			report_forked_call(c);
+			forked_call(c);
 		return;
 	}
 	if (domain == CUPTI_CB_DOMAIN_RESOURCE)
@@ -263,7 +209,7 @@ bool inject_ending(void)
 
 static void finish_at_exit(void)
 {
-	if (forked)
+	if (inject_forked())
 		return;
 	__atomic_store_n(&ending, true, __ATOMIC_RELAXED);
 	failures_finish();
@@ -313,7 +259,7 @@ static void yield_cupti(void)
 	char by[WATCH_BY];
 	struct line l;
 
-	if (forked || !__atomic_exchange_n(&listening, false, __ATOMIC_ACQ_REL))
+	if (inject_forked() || !__atomic_exchange_n(&listening, false, __ATOMIC_ACQ_REL))
 		return;
 	line_begin(&l, "yield");
 	line_text(&l, "by", caller_name(by, sizeof(by)));
@@ -403,7 +349,7 @@ int InitializeInjection(void)
 		__atomic_store_n(&listening, true, __ATOMIC_RELEASE);
 		enable_callbacks(subscriber, wanted);
 	}
-	pthread_atfork(NULL, NULL, after_fork_in_child);
+	forked_watch();
 	atexit(finish_at_exit);
 	return 1;
 }

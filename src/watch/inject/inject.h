@@ -274,13 +274,20 @@ void copies_enter(CUpti_CallbackId id, const CUpti_CallbackData *c);
 /* Returns the device address that a 2-D or 3-D copy writes, or 0 for other calls. */
 CUdeviceptr copies_target(CUpti_CallbackId id, const CUpti_CallbackData *c);
 
-/* ---- inject.c */
+/* ---- forked.c: CUDA in a child of fork() */
 
+/* Call this once, when the driver starts: watches for children that use CUDA. */
+void forked_watch(void);
 /*
  * Returns true in a child of fork(). In the child CUDA does not work, and our locks must not be taken, because
  * threads that do not exist in the child may hold them.
  */
 bool inject_forked(void);
+/* Call this in a forked child when a call of the driver returns. */
+void forked_call(const CUpti_CallbackData *c);
+
+/* ---- inject.c */
+
 /*
  * Returns true once exit() has begun. From then on, uses of destroyed contexts are part of normal cleanup, not
  * faults.
