@@ -2,6 +2,7 @@
 /* infer: runs ONNX models and finds what is wrong with them. */
 #include "base/str.h"
 #include "cmd/run/blame.h"
+#include "cmd/options/foreign.h"
 #include "cmd/options/subcommand.h"
 #include "cmd/output/output.h"
 #include "cmd/options/version.h"
@@ -10,6 +11,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool equals_either(const char *word, const char *a, const char *b)
 {
@@ -19,7 +21,8 @@ static bool equals_either(const char *word, const char *a, const char *b)
 static int unknown_command(const char *name, struct diag *d)
 {
 	static const char *const plain[] = {"--version", "--help"};
-	const char *near = *name == '-'		      ? str_nearest(name, plain, 2)
+	const char *near = !strcmp(name, "-V")	      ? plain[0]
+			   : *name == '-'	      ? str_nearest(name, plain, 2)
 			   : !strcmp(name, "version") ? plain[0]
 						      : NULL;
 
@@ -32,6 +35,12 @@ static int unknown_command(const char *name, struct diag *d)
 		return FAIL(d, E_USAGE,
 			    .message = fmt(d, "option '%s' comes before the subcommand", name),
 			    .hint = "infer COMMAND [OPTION]...; see infer --help");
+	if (access(name, F_OK) == 0)
+		return FAIL(d, E_USAGE, .message = fmt(d, "'%s' is a file, and no subcommand", name),
+			    .hint = fmt(d, "infer run %s runs it, infer inspect %s shows what it wants as inputs", name, name));
+	const char *foreign = foreign_hint(name, strlen(name));
+	if (foreign)
+		return FAIL(d, E_OPTION, .message = fmt(d, "unknown subcommand '%s'", name), .hint = foreign);
 	for (const struct command *c = commands; c->name; c++) {
 		const char *pair[2] = {near, c->name};
 		const char *now = str_nearest(name, pair, 2);

@@ -4,12 +4,14 @@
 
 #include "base/str.h"
 #include "base/yaml.h"
+#include "cmd/options/foreign.h"
 #include "cmd/options/subcommand.h"
 #include "session/backends.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 static bool takes_argument(const struct field *f)
@@ -44,12 +46,13 @@ struct parser {
 	struct diag *diag;
 };
 
+/* Two dashes precede `name`. */
 static int unknown_option(const struct parser *p, const char *name, size_t n)
 {
 	struct diag *d = p->diag;
-	char *word = arena_strn(&p->o->arena, name, n);
+	const char *word = arena_strn(&p->o->arena, name, n);
 	const struct field *elsewhere = field_find(options_table, word);
-	const char *near = NULL;
+	const char *near = NULL, *other = foreign_hint(name - 2, n + 2);
 
 	if (elsewhere) {
 		struct str s = {.arena = &p->o->arena};
@@ -59,7 +62,8 @@ static int unknown_option(const struct parser *p, const char *name, size_t n)
 		return FAIL(d, E_OPTION,
 			    .message = fmt(d, "'infer %s' has no option --%s", p->o->command->name,
 					   word),
-			    .hint = fmt(d, "it belongs to %s", str_get(&s)));
+			    .hint = other ? fmt(d, "it belongs to %s; %s", str_get(&s), other)
+					  : fmt(d, "it belongs to %s", str_get(&s)));
 	}
 	for (const struct field *f = options_table; f->name; f++) {
 		const char *pair[2] = {near, f->cmds & p->o->command->bit ? f->name : NULL};
@@ -67,11 +71,12 @@ static int unknown_option(const struct parser *p, const char *name, size_t n)
 		near = now ? now : near;
 	}
 	return FAIL(d, E_OPTION, .message = fmt(d, "unknown option '--%s'", word),
-		    .hint = near ? fmt(d, "did you mean '--%s'?", near)
-				 : fmt(d, "see infer %s --help", p->o->command->name));
+		    .hint = other  ? other
+			    : near ? fmt(d, "did you mean '--%s'?", near)
+				   : fmt(d, "see infer %s --help", p->o->command->name));
 }
 
-/* Finds the option of this name, or the only option that starts with it. */
+/* Finds the option of this name, or the only option that starts with it. Two dashes precede `name`. */
 static int find_long(const struct parser *p, const char *name, size_t n, const struct field **out)
 {
 	const struct field *match = NULL, *other = NULL;
@@ -89,7 +94,8 @@ static int find_long(const struct parser *p, const char *name, size_t n, const s
 		else
 			match = f;
 	}
-	if (!match || n == 0)
+	/* another tool's word may happen to be an abbreviation: --shapes is not meant as --shapes-sweep */
+	if (!match || n == 0 || foreign_hint(name - 2, n + 2))
 		return unknown_option(p, name, n);
 	if (other)
 		return FAIL(d, E_OPTION, .message = fmt(d, "'--%.*s' is ambiguous", (int)n, name),
@@ -157,17 +163,37 @@ static int parse_long(struct parser *p, const char *word)
 			     arena_printf(&p->o->arena, "--%s", f->name));
 }
 
+/*
+ * Refuses the words of another tool, such as "-niter" or "-t=4": they would pass as letters of ours. word begins with the
+ * dash. A word of one letter is another tool's only if the subcommand has no such option.
+ */
+static int refuse_foreign(const struct parser *p, const char *word)
+{
+	size_t n = strcspn(word, "=");
+	const char *hint = n > 2 ? foreign_hint(word, n) : NULL;
+	struct diag *d = p->diag;
+
+	return hint ? FAIL(d, E_OPTION, .message = fmt(d, "unknown option '%.*s'", (int)n, word), .hint = hint) : 0;
+}
+
 static int parse_short(struct parser *p, const char *word)
 {
 	struct diag *d = p->diag;
+	int rc = refuse_foreign(p, word - 1);
+
+	if (rc)
+		return rc;
 
 	for (; *word; word++) {
 		const struct field *f = options_table;
 		while (f->name && !(f->sh == *word && f->cmds & p->o->command->bit))
 			f++;
-		if (!f->name)
+		if (!f->name) {
+			const char *hint = foreign_hint((const char[]){'-', *word}, 2);
 			return FAIL(d, E_OPTION, .message = fmt(d, "unknown option '-%c'", *word),
-				    .hint = fmt(d, "see infer %s --help", p->o->command->name));
+				    .hint = hint ? hint
+						 : fmt(d, "see infer %s --help", p->o->command->name));
+		}
 		const char *where = arena_printf(&p->o->arena, "-%c", *word);
 		if (takes_argument(f))
 			return take_argument(p, f, word[1] ? word + 1 : NULL, where);
@@ -332,8 +358,13 @@ static int check_device(const struct options *o, struct diag *d)
 		names[1 + i] = backends[i]->name;
 	if (!strcmp(name, "auto") || backend_named(name, NULL))
 		return 0;
-	near = str_starts(name, "gpu") ? backends[FIRST_ACCELERATOR]->name
-				       : str_nearest(name, names, 1 + BACKENDS);
+	const char *accelerator = backends[FIRST_ACCELERATOR]->name;
+	if (is_number(name)) /* as trtexec and torch number them */
+		near = fmt(d, "%s:%s", accelerator, name);
+	else if (!strncasecmp(name, "gpu", 3) || !strncasecmp(name, accelerator, strlen(accelerator)))
+		near = accelerator;
+	else
+		near = !strcasecmp(name, "cpu") ? "cpu" : str_nearest(name, names, 1 + BACKENDS);
 	return options_fail(o, "device", fmt(d, "unknown device '%s'", name),
 			    near ? fmt(d, "did you mean '%s'?", near)
 				 : fmt(d, "use auto, %s", backend_words(&d->arena)),
@@ -353,6 +384,24 @@ static int check_axes(const struct options *o, struct diag *d)
 	return 0;
 }
 
+/* Whether the operand after the model is the file of an input: "infer run MODEL FILE" stands for --input FILE. */
+static bool second_is_input(const struct options *o)
+{
+	return o->command->bit & CMD_RUNS && !o->after_dashes && o->noperands == 2 &&
+	       access(o->operand[1], F_OK) == 0;
+}
+
+static void take_second_as_input(struct options *o)
+{
+	struct text *all = arena_new_n(&o->arena, struct text, (size_t)o->input.n + 1);
+
+	for (int i = 0; i < (int)o->input.n; i++)
+		all[i] = o->input.v[i];
+	all[o->input.n].s = o->operand[1];
+	o->input = (struct texts){all, o->input.n + 1};
+	o->noperands = 1;
+}
+
 static int check_operands(const struct options *o, struct diag *d)
 {
 	const struct command *c = o->command;
@@ -363,7 +412,9 @@ static int check_operands(const struct options *o, struct diag *d)
 	if (o->noperands > c->most && !(o->after_dashes && c->bit == CMD_CHECK))
 		return FAIL(d, E_USAGE,
 			    .message = fmt(d, "unexpected operand '%s'", o->operand[c->most]),
-			    .hint = fmt(d, "infer %s %s", c->name, c->synopsis));
+			    .hint = c->bit & CMD_RUNS && o->noperands == 2
+					    ? "a file after the model is its input, but there is no such file"
+					    : fmt(d, "infer %s %s", c->name, c->synopsis));
 	return 0;
 }
 
@@ -391,6 +442,8 @@ static int apply_all(struct parser *p)
 		rc = check_axes(o, p->diag);
 	if (!rc && o->command->bit & CMD_RUNS)
 		rc = check_device(o, p->diag);
+	if (!rc && second_is_input(o))
+		take_second_as_input(o);
 	if (!rc)
 		rc = check_stdin(o, p->diag);
 	o->config.given[0] = o->input;

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- JSON */
 
@@ -500,6 +501,8 @@ int baseline_read(struct profile *p)
 	struct file_map m;
 	struct arena a = {0};
 	int rc = file_map(p->o->baseline, &m, E_BASELINE_FILE, p->d);
+	if (rc && access(p->o->baseline, F_OK) != 0 && p->d->last)
+		p->d->last->hint = fmt(p->d, "save one first: --save-baseline %s", p->o->baseline);
 
 	if (rc)
 		return rc;

@@ -32,15 +32,15 @@ static bool parse_number(const char *s, size_t n, double *v)
 }
 
 /*
- * Parses a list of numbers such as "0.485/0.456/0.406". Returns their number, or 0 if the text is
- * no such list.
+ * Parses a list of numbers such as "0.485/0.456/0.406", or with commas. Returns their number, or 0 if the text is no
+ * such list.
  */
 static int parse_numbers(const char *s, double *v)
 {
 	int n = 0;
 
 	for (;; s++) {
-		size_t len = strcspn(s, "/");
+		size_t len = strcspn(s, "/,");
 		if (n == MAX_MEANS || !parse_number(s, len, &v[n]))
 			return 0;
 		n++;
@@ -242,8 +242,8 @@ static bool is_word(const char *s, size_t n)
 }
 
 /*
- * Returns the comma of the last ",KEY=VALUE" with a known key, or NULL if there is none. The value
- * of shape= may contain commas, so parts that consist only of digits are skipped.
+ * Returns the comma of the last ",KEY=VALUE" with a known key, or NULL if there is none. The values of shape=, mean= and
+ * std= may contain commas, so parts that look like numbers are skipped.
  */
 static char *last_key(char *text)
 {
@@ -257,7 +257,7 @@ static char *last_key(char *text)
 			p[1 + n] = '=';
 			return known ? p : NULL;
 		}
-		if (strspn(p + 1, "0123456789,") != n)
+		if (strspn(p + 1, "0123456789.eE+-,") != n)
 			return NULL;
 	}
 	return NULL;
@@ -282,6 +282,25 @@ static int refuse_unknown_key(const char *file, struct diag *d)
 	int rc = keys_set(&k, arena_strn(&a, comma + 1, (size_t)(eq - comma - 1)), eq + 1, d);
 	arena_free(&a);
 	return rc;
+}
+
+/* Refuses ",KEY=VALUE,JUNK": what follows the last comma is no key, although a known key stands before it. */
+static int refuse_junk_after_keys(const char *file, struct diag *d)
+{
+	const char *junk = strrchr(file, ',');
+	size_t eq = strcspn(file, "=");
+	const char *key = file + eq;
+
+	while (key > file && *key != ',')
+		key--;
+	if (!junk || !file[eq] || strchr(junk, '=') || key == file || access(file, F_OK) == 0)
+		return 0;
+	const char *name = fmt(d, "%.*s", (int)(file + eq - key - 1), key + 1);
+	if (!key_takes(name))
+		return 0;
+	return FAIL(d, E_INPUT_KEY, .message = fmt(d, "'%s' is not KEY=VALUE", junk + 1),
+		    .expected = "[NAME=]FILE[,KEY=VALUE]...", .actual = fmt(d, "'%s'", file),
+		    .hint = "keys are dtype, layout, order, resize, pad, mean, std, scale, shape and format");
 }
 
 /* Refuses NAME=FILE if the model has no input NAME, unless a file is called "NAME=FILE". */
@@ -345,5 +364,7 @@ int spec_parse(const char *text, const char *const *names, size_t n, struct inpu
 	if (!*s->file)
 		return FAIL(d, E_INPUT_OPEN, .message = fmt(d, "'%s' names no file", text));
 	int rc = refuse_unknown_key(s->file, d);
+	if (!rc)
+		rc = refuse_junk_after_keys(s->file, d);
 	return rc || s->name ? rc : refuse_unknown_name(work, names, n, d);
 }

@@ -189,6 +189,37 @@ static void commands_have_a_page(void)
 	CHECK_INT(bits, CMD_ALL);
 }
 
+/* What is written instead of another tool's word must exist. */
+static void hints_about_other_tools_name_what_exists(void)
+{
+	static const char *const hints[] = {
+#define FOREIGN(words, hint) hint,
+#include "cmd/options/foreign.def"
+#undef FOREIGN
+	};
+	char word[64];
+
+	for (size_t i = 0; i < sizeof(hints) / sizeof(*hints); i++) {
+		int named = 0;
+		for (const char *p = hints[i]; (p = strstr(p, "--")); p++) {
+			if (sscanf(p, "--%63[a-z-]", word) != 1)
+				continue; /* "check -- COMMAND" */
+			named++;
+			if (!field_find(options_table, word))
+				printf("# no option --%s\n", word);
+			CHECK(field_find(options_table, word) != NULL);
+		}
+		for (const char *p = hints[i]; (p = strstr(p, "infer ")); p++) {
+			if (sscanf(p, "infer %63[a-z]", word) != 1)
+				continue;
+			bool sentence = !strcmp(word, "has") || !strcmp(word, "runs") || !strcmp(word, "ends");
+			CHECK(sentence || command_find(word) != NULL);
+			named += !sentence;
+		}
+		CHECK(named > 0 || strstr(hints[i], " -") || strstr(hints[i], "man infer"));
+	}
+}
+
 int main(void)
 {
 	static const char *const variables[] = {
@@ -208,6 +239,7 @@ int main(void)
 	UNIT(help_needs_nothing_else);
 	UNIT(precedence);
 	UNIT(commands_have_a_page);
+	UNIT(hints_about_other_tools_name_what_exists);
 	options_free(&o);
 	diag_free(&d);
 	return unit_end();

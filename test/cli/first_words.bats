@@ -1,0 +1,120 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# What somebody types who does not know infer yet, or knows another tool: each answer names what to write.
+
+setup() {
+	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
+	cd "$BATS_TEST_DIRNAME/../data/run" || return 1
+	unset "${!INFER_@}" 2>/dev/null || true
+}
+
+# answers HINT WORD...: exit status 2, and the hint
+answers() {
+	local hint=$1
+	shift
+	run "$INFER" "$@"
+	[ "$status" -eq 2 ] && [[ $output == *"hint: "*"$hint"* ]] || {
+		echo "infer $*: status $status, expected 2 and: $hint"
+		echo "$output"
+		return 1
+	}
+}
+
+@test "A file after the model is its input" {
+	run "$INFER" run pic.onnx rgb.png -q --print 3
+	[ "$status" -eq 0 ]
+	given=$output
+	run "$INFER" run pic.onnx --input rgb.png -q --print 3
+	[ "$output" = "$given" ]
+	answers "a file after the model is its input, but there is no such file" run pic.onnx nothere.png
+	answers "infer run MODEL [FILE] [OPTION]..." run pic.onnx rgb.png rgb.jpg
+}
+
+@test "mean and std may be separated by commas" {
+	run "$INFER" run pic.onnx --input rgb.png,mean=0.5/0.25/0.125,std=1/2/4,dtype=u8 -q --print 0
+	[ "$status" -eq 0 ]
+	slashes=$output
+	run "$INFER" run pic.onnx --input rgb.png,mean=0.5,0.25,0.125,std=1,2,4,dtype=u8 -q --print 0
+	[ "$status" -eq 0 ] && [ "$output" = "$slashes" ]
+	run "$INFER" run pic.onnx --input rgb.png,mean=0.5,quick -q
+	[ "$status" -ne 0 ] && [[ $output == *"'quick' is not KEY=VALUE"* ]]
+}
+
+@test "A model in place of the subcommand" {
+	answers "infer run pic.onnx runs it, infer inspect pic.onnx shows what it wants as inputs" pic.onnx
+	answers "infer profile MODEL" benchmark pic.onnx
+	answers "infer run MODEL" predict pic.onnx
+	answers "infer check MODEL" validate pic.onnx
+	answers "infer inspect MODEL" show pic.onnx
+	answers "--version" -V
+}
+
+@test "A missing baseline can be saved, not forced" {
+	run "$INFER" profile pic.onnx --baseline nothere.json
+	[ "$status" -eq 2 ]
+	[[ $output == *"--save-baseline nothere.json"* && $output != *"--force"* ]]
+}
+
+@test "Devices as other tools name them" {
+	answers "did you mean 'cuda:0'?" run pic.onnx --device=0
+	answers "did you mean 'cpu'?" run pic.onnx -d CPU
+	answers "did you mean 'cuda'?" run pic.onnx -d GPU
+	answers "did you mean 'cuda'?" run pic.onnx -d gpu:0
+	answers "-d cuda" run pic.onnx --gpu
+	answers "-d cpu or -d cuda:N" run pic.onnx --providers CUDAExecutionProvider
+}
+
+@test "Options of trtexec" {
+	answers "infer profile MODEL" profile --onnx=pic.onnx
+	answers "--shape NAME=" profile pic.onnx --shapes=x:1x3x8x8
+	answers "--shape NAME=" profile pic.onnx --minShapes=x:1x3x8x8
+	answers "--warmup" profile pic.onnx --warmUp=200
+	answers "--precision fp16" profile pic.onnx --fp16
+	answers "--precision fp16" profile pic.onnx --best
+	answers "--input [NAME=]FILE" profile pic.onnx --loadInputs=x:f
+	answers "--export FILE" profile pic.onnx --exportTimes=f
+	answers "--nodes" profile pic.onnx --dumpProfile
+	answers "--cuda-graph off" profile pic.onnx --useCudaGraph
+	answers "--transfers exclude" profile pic.onnx --noDataTransfers
+	answers "--cache DIR" profile pic.onnx --saveEngine=f
+	answers "-n COUNT" profile pic.onnx --avgRuns=10
+	answers "--streams N" profile pic.onnx --infStreams=2
+}
+
+@test "Options of polygraphy" {
+	answers "-d cpu" run pic.onnx --trt
+	answers "--shape NAME=" run pic.onnx --input-shapes x:[1,3,8,8]
+	answers "--random LO..HI" run pic.onnx --val-range [0,1]
+	answers "-o DIR" run pic.onnx --save-outputs f
+	answers "--expect FILE" check pic.onnx --load-outputs f
+	answers "--rtol" check pic.onnx --check-error-stats max
+	answers "--nodes" inspect pic.onnx --show layers
+}
+
+@test "Options of benchmark_app" {
+	answers "infer profile MODEL" profile -m pic.onnx
+	answers "-n COUNT" profile pic.onnx -niter 100
+	answers "--sessions N" profile pic.onnx -nireq 4
+	answers "--streams N" profile pic.onnx -nstreams 2
+	answers "-t N" profile pic.onnx -nthreads 4
+	answers "--sessions N" profile pic.onnx -hint throughput
+	answers "--dim NAME=N" profile pic.onnx -b 4
+	answers "--shape NAME=" profile pic.onnx -shape [1,3,8,8]
+	answers "--nodes" profile pic.onnx -pc
+	answers "--precision" profile pic.onnx -infer_precision f16
+}
+
+@test "Options of onnxruntime_perf_test and hyperfine" {
+	answers "-d cpu or -d cuda:N" profile pic.onnx -e cuda
+	answers "-n COUNT" profile pic.onnx -r 100
+	answers "-t N" profile pic.onnx -x 4
+	answers "--sessions N" profile pic.onnx -c 2
+	answers "--trace FILE" profile pic.onnx -p f
+	answers "--optimize none|basic|full" profile pic.onnx -o 99
+	answers "--dim NAME=N" profile pic.onnx -f batch:4
+	answers "-n COUNT" profile pic.onnx --runs 5
+	answers "--warmup" profile pic.onnx -w 3
+	answers "--export FILE" profile pic.onnx --export-json f
+	answers "--export FILE" profile pic.onnx --export-markdown f
+	answers "-n COUNT" profile pic.onnx --min-runs 3
+}
