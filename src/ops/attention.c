@@ -446,106 +446,104 @@ static int gqa_infer(struct infer *c)
 #define F   T_FLOATS_BF
 #define NF  (T_F32 | T_F16 | T_BF16)
 #define U   (T_NUMERIC_BF | T_BOOL)
-#define OPT true, 0, 0
-#define REQ 0, 0, 0
-static const struct slot attention_in[] = {{"Q", "T", F, REQ},
-					   {"K", "T", F, REQ},
-					   {"V", "T2", F, REQ},
-					   {"attn_mask", "U", U, OPT},
-					   {"past_key", "T", F, OPT},
-					   {"past_value", "T2", F, OPT},
-					   {"nonpad_kv_seqlen", NULL, T_I64, OPT},
+static const struct slot attention_in[] = {SLOT("Q", "T", F),
+					   SLOT("K", "T", F),
+					   SLOT("V", "T2", F),
+					   SLOT_OPT("attn_mask", "U", U),
+					   SLOT_OPT("past_key", "T", F),
+					   SLOT_OPT("past_value", "T2", F),
+					   SLOT_OPT("nonpad_kv_seqlen", NULL, T_I64),
 					   SLOT_END};
-static const struct slot attention23_in[] = {{"Q", "T", F, REQ},
-					     {"K", "T", F, REQ},
-					     {"V", "T2", F, REQ},
-					     {"attn_mask", "U", U, OPT},
-					     {"past_key", "T", F, OPT},
-					     {"past_value", "T2", F, OPT},
+static const struct slot attention23_in[] = {SLOT("Q", "T", F),
+					     SLOT("K", "T", F),
+					     SLOT("V", "T2", F),
+					     SLOT_OPT("attn_mask", "U", U),
+					     SLOT_OPT("past_key", "T", F),
+					     SLOT_OPT("past_value", "T2", F),
 					     SLOT_END};
-static const struct slot attention_out[] = {{"Y", "T", F, REQ},
-					    {"present_key", "T", F, OPT},
-					    {"present_value", "T2", F, OPT},
-					    {"qk_matmul_output", "T", F, OPT},
+static const struct slot attention_out[] = {SLOT("Y", "T", F),
+					    SLOT_OPT("present_key", "T", F),
+					    SLOT_OPT("present_value", "T2", F),
+					    SLOT_OPT("qk_matmul_output", "T", F),
 					    SLOT_END};
 static const struct slot flex_in[] = {
-	{"Q", "T1", F, REQ}, {"K", "T1", F, REQ}, {"V", "T1", F, REQ}, SLOT_END};
-static const struct slot flex_out[] = {{"Y", "T1", F, REQ}, SLOT_END};
-static const struct slot linear_in[] = {{"query", "T", NF, REQ},
-					{"key", "T", NF, REQ},
-					{"value", "T", NF, REQ},
-					{"past_state", "S", NF, OPT},
-					{"decay", "T", NF, OPT},
-					{"beta", "T", NF, OPT},
+	SLOT("Q", "T1", F), SLOT("K", "T1", F), SLOT("V", "T1", F), SLOT_END};
+static const struct slot flex_out[] = {SLOT("Y", "T1", F), SLOT_END};
+static const struct slot linear_in[] = {SLOT("query", "T", NF),
+					SLOT("key", "T", NF),
+					SLOT("value", "T", NF),
+					SLOT_OPT("past_state", "S", NF),
+					SLOT_OPT("decay", "T", NF),
+					SLOT_OPT("beta", "T", NF),
 					SLOT_END};
 static const struct slot linear_out[] = {
-	{"output", "T", NF, REQ}, {"present_state", "S", NF, OPT}, SLOT_END};
-static const struct slot rotary_in[] = {{"X", "T", NF, REQ},
-					{"cos_cache", "T", NF, REQ},
-					{"sin_cache", "T", NF, REQ},
-					{"position_ids", NULL, T_I64, OPT},
+	SLOT("output", "T", NF), SLOT_OPT("present_state", "S", NF), SLOT_END};
+static const struct slot rotary_in[] = {SLOT("X", "T", NF),
+					SLOT("cos_cache", "T", NF),
+					SLOT("sin_cache", "T", NF),
+					SLOT_OPT("position_ids", NULL, T_I64),
 					SLOT_END};
-static const struct slot rotary_out[] = {{"Y", "T", NF, REQ}, SLOT_END};
-static const struct slot ms_rotary_in[] = {{"input", "T", NF, REQ},
-					   {"position_ids", NULL, T_I64, REQ},
-					   {"cos_cache", "T", NF, REQ},
-					   {"sin_cache", "T", NF, REQ},
+static const struct slot rotary_out[] = {SLOT("Y", "T", NF), SLOT_END};
+static const struct slot ms_rotary_in[] = {SLOT("input", "T", NF),
+					   SLOT("position_ids", NULL, T_I64),
+					   SLOT("cos_cache", "T", NF),
+					   SLOT("sin_cache", "T", NF),
 					   SLOT_END};
-static const struct slot ms_rotary_out[] = {{"output", "T", NF, REQ}, SLOT_END};
-static const struct slot ms_attention_in[] = {{"input", "T", NF, REQ},
-					      {"weights", "T", NF, REQ},
-					      {"bias", "T", NF, OPT},
-					      {"mask_index", NULL, T_I32, OPT},
-					      {"past", "T", NF, OPT},
-					      {"attention_bias", "T", NF, OPT},
-					      {"past_sequence_length", NULL, T_I32, OPT},
+static const struct slot ms_rotary_out[] = {SLOT("output", "T", NF), SLOT_END};
+static const struct slot ms_attention_in[] = {SLOT("input", "T", NF),
+					      SLOT("weights", "T", NF),
+					      SLOT_OPT("bias", "T", NF),
+					      SLOT_OPT("mask_index", NULL, T_I32),
+					      SLOT_OPT("past", "T", NF),
+					      SLOT_OPT("attention_bias", "T", NF),
+					      SLOT_OPT("past_sequence_length", NULL, T_I32),
 					      SLOT_END};
 static const struct slot ms_attention_out[] = {
-	{"output", "T", NF, REQ}, {"present", "T", NF, OPT}, SLOT_END};
+	SLOT("output", "T", NF), SLOT_OPT("present", "T", NF), SLOT_END};
 /* infer::ProjectedAttention: com.microsoft::Attention after its projection; qkv is [batch, length, sizes of q, k and v]. */
-static const struct slot projected_in[] = {{"qkv", "T", NF, REQ},
-					   {"mask_index", NULL, T_I32, OPT},
-					   {"past", "T", NF, OPT},
-					   {"attention_bias", "T", NF, OPT},
+static const struct slot projected_in[] = {SLOT("qkv", "T", NF),
+					   SLOT_OPT("mask_index", NULL, T_I32),
+					   SLOT_OPT("past", "T", NF),
+					   SLOT_OPT("attention_bias", "T", NF),
 					   SLOT_END};
-static const struct slot mha_in[] = {{"query", "T", NF, REQ},
-				     {"key", "T", NF, OPT},
-				     {"value", "T", NF, OPT},
-				     {"bias", "T", NF, OPT},
-				     {"key_padding_mask", NULL, T_I32, OPT},
-				     {"attention_bias", "T", NF, OPT},
-				     {"past_key", "T", NF, OPT},
-				     {"past_value", "T", NF, OPT},
-				     {"past_sequence_length", NULL, T_I32, OPT},
-				     {"cache_indirection", NULL, T_I32, OPT},
+static const struct slot mha_in[] = {SLOT("query", "T", NF),
+				     SLOT_OPT("key", "T", NF),
+				     SLOT_OPT("value", "T", NF),
+				     SLOT_OPT("bias", "T", NF),
+				     SLOT_OPT("key_padding_mask", NULL, T_I32),
+				     SLOT_OPT("attention_bias", "T", NF),
+				     SLOT_OPT("past_key", "T", NF),
+				     SLOT_OPT("past_value", "T", NF),
+				     SLOT_OPT("past_sequence_length", NULL, T_I32),
+				     SLOT_OPT("cache_indirection", NULL, T_I32),
 				     SLOT_END};
-static const struct slot mha_out[] = {{"output", "T", NF, REQ},
-				      {"present_key", "T", NF, OPT},
-				      {"present_value", "T", NF, OPT},
-				      {"qk", "QK", NF, OPT},
+static const struct slot mha_out[] = {SLOT("output", "T", NF),
+				      SLOT_OPT("present_key", "T", NF),
+				      SLOT_OPT("present_value", "T", NF),
+				      SLOT_OPT("qk", "QK", NF),
 				      SLOT_END};
 #define CACHE (NF | T_U8 | T_I8 | T_BIT(DT_F8E4M3FN))
-static const struct slot gqa_in[] = {{"query", "T", NF, REQ},
-				     {"key", "T", NF, OPT},
-				     {"value", "T", NF, OPT},
-				     {"past_key", "T_CACHE", CACHE, OPT},
-				     {"past_value", "T_CACHE", CACHE, OPT},
-				     {"seqlens_k", NULL, T_I32, REQ},
-				     {"total_sequence_length", NULL, T_I32, REQ},
-				     {"cos_cache", "T", NF, OPT},
-				     {"sin_cache", "T", NF, OPT},
-				     {"position_ids", NULL, T_I64, OPT},
-				     {"attention_bias", "T", NF, OPT},
-				     {"head_sink", "T", NF, OPT},
-				     {"k_scale", NULL, T_F32, OPT},
-				     {"v_scale", NULL, T_F32, OPT},
-				     {"q_norm_weight", "T", NF, OPT},
-				     {"k_norm_weight", "T", NF, OPT},
+static const struct slot gqa_in[] = {SLOT("query", "T", NF),
+				     SLOT_OPT("key", "T", NF),
+				     SLOT_OPT("value", "T", NF),
+				     SLOT_OPT("past_key", "T_CACHE", CACHE),
+				     SLOT_OPT("past_value", "T_CACHE", CACHE),
+				     SLOT("seqlens_k", NULL, T_I32),
+				     SLOT("total_sequence_length", NULL, T_I32),
+				     SLOT_OPT("cos_cache", "T", NF),
+				     SLOT_OPT("sin_cache", "T", NF),
+				     SLOT_OPT("position_ids", NULL, T_I64),
+				     SLOT_OPT("attention_bias", "T", NF),
+				     SLOT_OPT("head_sink", "T", NF),
+				     SLOT_OPT("k_scale", NULL, T_F32),
+				     SLOT_OPT("v_scale", NULL, T_F32),
+				     SLOT_OPT("q_norm_weight", "T", NF),
+				     SLOT_OPT("k_norm_weight", "T", NF),
 				     SLOT_END};
-static const struct slot gqa_out[] = {{"output", "T", NF, REQ},
-				      {"present_key", "T_CACHE", CACHE, OPT},
-				      {"present_value", "T_CACHE", CACHE, OPT},
-				      {"output_qk", "T", NF, OPT},
+static const struct slot gqa_out[] = {SLOT("output", "T", NF),
+				      SLOT_OPT("present_key", "T_CACHE", CACHE),
+				      SLOT_OPT("present_value", "T_CACHE", CACHE),
+				      SLOT_OPT("output_qk", "T", NF),
 				      SLOT_END};
 
 #define ATT24_FIELDS                                                                               \

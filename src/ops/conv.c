@@ -357,34 +357,34 @@ static int col2im_infer(struct infer *c)
 
 /* ---- rows ------------------------------------------------------------------------------------- */
 
-static const struct slot conv_in[] = {{"X", "T", T_FLOATS_BF, 0, 0, 0},
-				      {"W", "T", T_FLOATS_BF, 0, 0, 0},
-				      {"B", "T", T_FLOATS_BF, true, 0, 0},
+static const struct slot conv_in[] = {SLOT("X", "T", T_FLOATS_BF),
+				      SLOT("W", "T", T_FLOATS_BF),
+				      SLOT_OPT("B", "T", T_FLOATS_BF),
 				      SLOT_END};
-static const struct slot ms_conv_in[] = {{"X", "T", T_FLOATS, 0, 0, 0},
-					 {"W", "T", T_FLOATS, 0, 0, 0},
-					 {"B", "T", T_FLOATS, true, 0, 0},
-					 {"Z", "T", T_FLOATS, true, 0, 0},
+static const struct slot ms_conv_in[] = {SLOT("X", "T", T_FLOATS),
+					 SLOT("W", "T", T_FLOATS),
+					 SLOT_OPT("B", "T", T_FLOATS),
+					 SLOT_OPT("Z", "T", T_FLOATS),
 					 SLOT_END};
-static const struct slot conv_out[] = {{"Y", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
+static const struct slot conv_out[] = {SLOT("Y", "T", T_FLOATS_BF), SLOT_END};
 static const struct slot deform_in[] = {
-	{"X", "T", T_FLOATS_BF, 0, 0, 0},	{"W", "T", T_FLOATS_BF, 0, 0, 0},
-	{"offset", "T", T_FLOATS_BF, 0, 0, 0},	{"B", "T", T_FLOATS_BF, true, 0, 0},
-	{"mask", "T", T_FLOATS_BF, true, 0, 0}, SLOT_END};
+	SLOT("X", "T", T_FLOATS_BF),	SLOT("W", "T", T_FLOATS_BF),
+	SLOT("offset", "T", T_FLOATS_BF),	SLOT_OPT("B", "T", T_FLOATS_BF),
+	SLOT_OPT("mask", "T", T_FLOATS_BF), SLOT_END};
 #define T_CAUSAL (T_F32 | T_F16 | T_BF16)
-static const struct slot causal_in[] = {{"input", "T", T_CAUSAL, 0, 0, 0},
-					{"weight", "T", T_CAUSAL, 0, 0, 0},
-					{"bias", "T", T_CAUSAL, true, 0, 0},
-					{"past_state", "T", T_CAUSAL, true, 0, 0},
+static const struct slot causal_in[] = {SLOT("input", "T", T_CAUSAL),
+					SLOT("weight", "T", T_CAUSAL),
+					SLOT_OPT("bias", "T", T_CAUSAL),
+					SLOT_OPT("past_state", "T", T_CAUSAL),
 					SLOT_END};
 static const struct slot causal_out[] = {
-	{"output", "T", T_CAUSAL, 0, 0, 0}, {"present_state", "T", T_CAUSAL, true, 0, 0}, SLOT_END};
+	SLOT("output", "T", T_CAUSAL), SLOT_OPT("present_state", "T", T_CAUSAL), SLOT_END};
 #define T_COL2IM (T_ALL_OLD | T_BF16)
-static const struct slot col2im_in[] = {{"input", "T", T_COL2IM, 0, 0, 0},
-					{"image_shape", NULL, T_I64, 0, 0, 0},
-					{"block_shape", NULL, T_I64, 0, 0, 0},
+static const struct slot col2im_in[] = {SLOT("input", "T", T_COL2IM),
+					SLOT("image_shape", NULL, T_I64),
+					SLOT("block_shape", NULL, T_I64),
 					SLOT_END};
-static const struct slot col2im_out[] = {{"output", "T", T_COL2IM, 0, 0, 0}, SLOT_END};
+static const struct slot col2im_out[] = {SLOT("output", "T", T_COL2IM), SLOT_END};
 
 static const struct field conv_attrs[] = {
 	WINDOW_FIELDS(struct conv),

@@ -24,13 +24,13 @@ static int nms_infer(struct infer *c)
 	return 0;
 }
 
-static const struct slot nms_in[] = {{"boxes", NULL, T_F32, 0, 0, 0},
-				     {"scores", NULL, T_F32, 0, 0, 0},
-				     {"max_output_boxes_per_class", NULL, T_I64, true, 0, 0},
-				     {"iou_threshold", NULL, T_F32, true, 0, 0},
-				     {"score_threshold", NULL, T_F32, true, 0, 0},
+static const struct slot nms_in[] = {SLOT("boxes", NULL, T_F32),
+				     SLOT("scores", NULL, T_F32),
+				     SLOT_OPT("max_output_boxes_per_class", NULL, T_I64),
+				     SLOT_OPT("iou_threshold", NULL, T_F32),
+				     SLOT_OPT("score_threshold", NULL, T_F32),
 				     SLOT_END};
-static const struct slot nms_out[] = {{"selected_indices", NULL, T_I64, 0, 0, 0}, SLOT_END};
+static const struct slot nms_out[] = {SLOT("selected_indices", NULL, T_I64), SLOT_END};
 static const struct field nms_attrs[] = {
 	FIELD(struct nms, center_point_box, F_INT, "0", "1: boxes are centre and size"), {0}};
 

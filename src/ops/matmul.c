@@ -410,18 +410,18 @@ static int det_infer(struct infer *c)
 #define T_MATMUL_OLD (T_FLOATS | T_U32 | T_U64 | T_I32 | T_I64)
 #define T_MATMUL     (T_MATMUL_OLD | T_BF16)
 static const struct slot matmul_in[] = {
-	{"A", "T", T_MATMUL, 0, 0, 0}, {"B", "T", T_MATMUL, 0, 0, 0}, SLOT_END};
-static const struct slot matmul_out[] = {{"Y", "T", T_MATMUL, 0, 0, 0}, SLOT_END};
-static const struct slot gemm_in[] = {{"A", "T", T_MATMUL, 0, 0, 0},
-				      {"B", "T", T_MATMUL, 0, 0, 0},
-				      {"C", "T", T_MATMUL, true, 0, 0},
+	SLOT("A", "T", T_MATMUL), SLOT("B", "T", T_MATMUL), SLOT_END};
+static const struct slot matmul_out[] = {SLOT("Y", "T", T_MATMUL), SLOT_END};
+static const struct slot gemm_in[] = {SLOT("A", "T", T_MATMUL),
+				      SLOT("B", "T", T_MATMUL),
+				      SLOT_OPT("C", "T", T_MATMUL),
 				      SLOT_END};
-static const struct slot gemm9_in[] = {{"A", "T", T_MATMUL_OLD, 0, 0, 0},
-				       {"B", "T", T_MATMUL_OLD, 0, 0, 0},
-				       {"C", "T", T_MATMUL_OLD, 0, 0, 0},
+static const struct slot gemm9_in[] = {SLOT("A", "T", T_MATMUL_OLD),
+				       SLOT("B", "T", T_MATMUL_OLD),
+				       SLOT("C", "T", T_MATMUL_OLD),
 				       SLOT_END};
-static const struct slot einsum_in[] = {{"Inputs", "T", T_NUMERIC_BF, 0, true, 0}, SLOT_END};
-static const struct slot einsum_out[] = {{"Output", "T", T_NUMERIC_BF, 0, 0, 0}, SLOT_END};
+static const struct slot einsum_in[] = {SLOT("Inputs", "T", T_NUMERIC_BF, .variadic = true), SLOT_END};
+static const struct slot einsum_out[] = {SLOT("Output", "T", T_NUMERIC_BF), SLOT_END};
 static int inverse_infer(struct infer *c)
 {
 	int err = det_infer(c);
@@ -429,8 +429,8 @@ static int inverse_infer(struct infer *c)
 	return err ? err : infer_same(c);
 }
 
-static const struct slot det_in[] = {{"X", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
-static const struct slot det_out[] = {{"Y", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
+static const struct slot det_in[] = {SLOT("X", "T", T_FLOATS_BF), SLOT_END};
+static const struct slot det_out[] = {SLOT("Y", "T", T_FLOATS_BF), SLOT_END};
 
 #define GEMM_FIELDS(type_, prefix)                                                                 \
 	{.name = "alpha",                                                                          \

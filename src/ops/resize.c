@@ -272,29 +272,29 @@ static int decoder_infer(struct infer *c)
 /* ---- rows ------------------------------------------------------------------------------------- */
 
 #define T_RESIZE (T_ALL_OLD | T_BF16)
-static const struct slot resize_in[] = {{"X", "T", T_RESIZE, 0, 0, 0},
-					{"roi", "T2", T_FLOATS, true, 0, 0},
-					{"scales", NULL, T_F32, true, 0, 0},
-					{"sizes", NULL, T_I64, true, 0, 0},
+static const struct slot resize_in[] = {SLOT("X", "T", T_RESIZE),
+					SLOT_OPT("roi", "T2", T_FLOATS),
+					SLOT_OPT("scales", NULL, T_F32),
+					SLOT_OPT("sizes", NULL, T_I64),
 					SLOT_END};
-static const struct slot resize11_in[] = {{"X", "T", T_ALL_OLD, 0, 0, 0},
-					  {"roi", "T2", T_FLOATS, true, 0, 0},
-					  {"scales", NULL, T_F32, true, 0, 0},
-					  {"sizes", NULL, T_I64, true, 0, 0},
+static const struct slot resize11_in[] = {SLOT("X", "T", T_ALL_OLD),
+					  SLOT_OPT("roi", "T2", T_FLOATS),
+					  SLOT_OPT("scales", NULL, T_F32),
+					  SLOT_OPT("sizes", NULL, T_I64),
 					  SLOT_END};
 static const struct slot resize10_in[] = {
-	{"X", "T", T_ALL_OLD, 0, 0, 0}, {"scales", NULL, T_F32, 0, 0, 0}, SLOT_END};
-static const struct slot upsample7_in[] = {{"X", "T", T_ALL_OLD, 0, 0, 0}, SLOT_END};
-static const struct slot resize_out[] = {{"Y", "T", T_RESIZE, 0, 0, 0}, SLOT_END};
+	SLOT("X", "T", T_ALL_OLD), SLOT("scales", NULL, T_F32), SLOT_END};
+static const struct slot upsample7_in[] = {SLOT("X", "T", T_ALL_OLD), SLOT_END};
+static const struct slot resize_out[] = {SLOT("Y", "T", T_RESIZE), SLOT_END};
 static const struct slot grid_in[] = {
-	{"X", "T", T_RESIZE, 0, 0, 0}, {"grid", "T2", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
+	SLOT("X", "T", T_RESIZE), SLOT("grid", "T2", T_FLOATS_BF), SLOT_END};
 static const struct slot grid20_in[] = {
-	{"X", "T", T_ALL_OLD, 0, 0, 0}, {"grid", "T2", T_FLOATS, 0, 0, 0}, SLOT_END};
+	SLOT("X", "T", T_ALL_OLD), SLOT("grid", "T2", T_FLOATS), SLOT_END};
 static const struct slot affine_in[] = {
-	{"theta", "T", T_FLOATS_BF, 0, 0, 0}, {"size", NULL, T_I64, 0, 0, 0}, SLOT_END};
-static const struct slot affine_out[] = {{"grid", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
-static const struct slot decoder_in[] = {{"encoded_stream", NULL, T_U8, 0, 0, 0}, SLOT_END};
-static const struct slot decoder_out[] = {{"image", NULL, T_U8, 0, 0, 0}, SLOT_END};
+	SLOT("theta", "T", T_FLOATS_BF), SLOT("size", NULL, T_I64), SLOT_END};
+static const struct slot affine_out[] = {SLOT("grid", "T", T_FLOATS_BF), SLOT_END};
+static const struct slot decoder_in[] = {SLOT("encoded_stream", NULL, T_U8), SLOT_END};
+static const struct slot decoder_out[] = {SLOT("image", NULL, T_U8), SLOT_END};
 
 #define RESIZE_MODE                                                                                \
 	FIELD_ENUM(struct resize, mode, "nearest", "nearest|linear|cubic|bilinear",                \
