@@ -137,15 +137,13 @@ static int upgrade_prelu(struct edit *e)
 /* The slope broadcasts to X, but X does not broadcast to the slope. */
 static int infer_prelu(struct infer *c)
 {
-	struct shape x = infer_shape(c, 0), y;
-	int err = infer_broadcast(c);
+	struct shape x = infer_shape(c, 0), s = infer_shape(c, 1);
 
-	if (err || !infer_out(c, 0))
-		return err;
-	y = infer_out(c, 0)->shape;
-	if (shape_known(&x) && shape_known(&y) && !shape_equal(&x, &y))
-		return infer_fail(c, E_SHAPE, 1, "a slope that broadcasts to X",
-				  shape_str(&c->diag->arena, &y, NULL));
+	if (!shape_broadcasts_to(&s, &x))
+		return infer_fail(c, E_SHAPE, 1,
+				  fmt(c->diag, "a slope that broadcasts to %s",
+				      shape_str(&c->diag->arena, &x, NULL)),
+				  shape_str(&c->diag->arena, &s, NULL));
 	return infer_same(c);
 }
 

@@ -302,21 +302,36 @@ static int check_input_dims(struct dims *d, uint32_t i, const struct slot *slot)
 			  : -(int)E_SHAPE;
 }
 
+/*
+ * Looks at the inputs that are constants, or at the others. Constants bind the variables first, because what the file fixes is
+ * more likely to be right than what a caller feeds: a picture whose channels lie last is to blame, not the weights.
+ */
+static int check_inputs(struct dims *d, bool constants)
+{
+	const struct slot *s = d->op->in;
+	int err = 0;
+
+	for (uint32_t i = 0; !err && s->name && i < d->c->node->nin; i++) {
+		const struct vinfo *v = infer_in(d->c, i);
+
+		if (v && s->dims && constants == (v->known != NULL))
+			err = check_input_dims(d, i, s);
+		s += !s->variadic;
+	}
+	return err;
+}
+
 int infer_dims(const struct infer *c, const struct op *op)
 {
 	struct dims d = {.c = c, .op = op, .bound.rest.rank = -1};
-	int err = 0;
+	int err = check_inputs(&d, true);
 
-	for (int look = 0; !err && look < 2; look++) {
-		if (look && !d.deferred)
-			break;
-		const struct slot *s = op->in;
-		for (uint32_t i = 0; !err && s->name && i < c->node->nin; i++) {
-			if (s->dims)
-				err = check_input_dims(&d, i, s);
-			s += !s->variadic;
-		}
-	}
+	if (!err)
+		err = check_inputs(&d, false);
+	if (!err && d.deferred)
+		err = check_inputs(&d, true);
+	if (!err && d.deferred)
+		err = check_inputs(&d, false);
 	return err;
 }
 

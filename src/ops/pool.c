@@ -184,23 +184,21 @@ static int roi_align_upgrade(struct edit *e)
 
 #define T_MAXPOOL (T_FLOATS_BF | T_I8 | T_U8)
 static const struct slot max_in[] = {SLOT("X", "T", T_MAXPOOL), SLOT_END};
-static const struct slot max_out[] = {
-	SLOT("Y", "T", T_MAXPOOL), SLOT_OPT("Indices", NULL, T_I64), SLOT_END};
+static const struct slot max_out[] = {SLOT("Y", "T", T_MAXPOOL), SLOT_OPT("Indices", NULL, T_I64),
+				      SLOT_END};
 static const struct slot nhwc_in[] = {SLOT("x", "T", T_I8 | T_U8), SLOT_END};
 static const struct slot nhwc_out[] = {SLOT("y", "T", T_I8 | T_U8), SLOT_END};
 static const struct slot one_in[] = {SLOT("X", "T", T_FLOATS_BF), SLOT_END};
 static const struct slot one_out[] = {SLOT("Y", "T", T_FLOATS_BF), SLOT_END};
-static const struct slot unpool_in[] = {SLOT("X", "T", T_FLOATS_BF),
-					SLOT("I", NULL, T_I64),
-					SLOT_OPT("output_shape", NULL, T_I64),
-					SLOT_END};
+static const struct slot unpool_in[] = {SLOT("X", "T", T_FLOATS_BF, .dims = "..."),
+					SLOT("I", NULL, T_I64, .dims = "..."),
+					SLOT_OPT("output_shape", NULL, T_I64, .dims = "_"), SLOT_END};
 static const struct slot unpool_out[] = {SLOT("output", "T", T_FLOATS_BF), SLOT_END};
-static const struct slot max_roi_in[] = {
-	SLOT("X", "T", T_FLOATS_BF), SLOT("rois", "T", T_FLOATS_BF), SLOT_END};
-static const struct slot roi_align_in[] = {SLOT("X", "T", T_FLOATS_BF),
-					   SLOT("rois", "T", T_FLOATS_BF),
-					   SLOT("batch_indices", NULL, T_I64),
-					   SLOT_END};
+static const struct slot max_roi_in[] = {SLOT("X", "T", T_FLOATS_BF, .dims = "_ _ _ _"),
+					 SLOT("rois", "T", T_FLOATS_BF, .dims = "_ 5"), SLOT_END};
+static const struct slot roi_align_in[] = {SLOT("X", "T", T_FLOATS_BF, .dims = "_ _ _ _"),
+					   SLOT("rois", "T", T_FLOATS_BF, .dims = "R 4"),
+					   SLOT("batch_indices", NULL, T_I64, .dims = "R"), SLOT_END};
 
 #define POOL_FIELDS                                                                                \
 	WINDOW_FIELDS(struct pool),                                                                \

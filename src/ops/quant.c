@@ -485,89 +485,98 @@ static const struct slot dynamic_out[] = {{.name = "y", .types = T_U8},
 					  {.name = "y_zero_point", .types = T_U8},
 					  SLOT_END};
 static const struct slot matmul_integer_in[] = {
-	{.name = "A", .tvar = "T1", .types = T_Q8},
-	{.name = "B", .tvar = "T2", .types = T_Q8},
-	{.name = "a_zero_point", .tvar = "T1", .types = T_Q8, .optional = true},
-	{.name = "b_zero_point", .tvar = "T2", .types = T_Q8, .optional = true},
+	{.name = "A", .tvar = "T1", .types = T_Q8, .dims = "K | _... M K"},
+	{.name = "B", .tvar = "T2", .types = T_Q8, .dims = "K | _... K N"},
+	{.name = "a_zero_point",
+	 .tvar = "T1",
+	 .types = T_Q8,
+	 .optional = true,
+	 .dims = "() | 1 | M | _... M 1"},
+	{.name = "b_zero_point",
+	 .tvar = "T2",
+	 .types = T_Q8,
+	 .optional = true,
+	 .dims = "() | 1 | N | _... 1 N"},
 	SLOT_END};
 static const struct slot i32_out[] = {{.name = "y", .types = T_I32}, SLOT_END};
 static const struct slot conv_integer_in[] = {
-	{.name = "x", .tvar = "T1", .types = T_Q8},
-	{.name = "w", .tvar = "T2", .types = T_Q8},
-	{.name = "x_zero_point", .tvar = "T1", .types = T_Q8, .optional = true},
-	{.name = "w_zero_point", .tvar = "T2", .types = T_Q8, .optional = true},
+	{.name = "x", .tvar = "T1", .types = T_Q8, .dims = "N $group*C _ _..."},
+	{.name = "w", .tvar = "T2", .types = T_Q8, .dims = "M C _ _..."},
+	{.name = "x_zero_point", .tvar = "T1", .types = T_Q8, .optional = true, .dims = "() | 1"},
+	{.name = "w_zero_point", .tvar = "T2", .types = T_Q8, .optional = true, .dims = "() | 1 | M"},
 	SLOT_END};
-static const struct slot qlinear_conv_in[] = {{.name = "x", .tvar = "T1", .types = T_Q8},
-					      {.name = "x_scale", .types = T_F32},
-					      {.name = "x_zero_point", .tvar = "T1", .types = T_Q8},
-					      {.name = "w", .tvar = "T2", .types = T_Q8},
-					      {.name = "w_scale", .types = T_F32},
-					      {.name = "w_zero_point", .tvar = "T2", .types = T_Q8},
-					      {.name = "y_scale", .types = T_F32},
-					      {.name = "y_zero_point", .tvar = "T3", .types = T_Q8},
-					      {.name = "B", .types = T_I32, .optional = true},
-					      SLOT_END};
+static const struct slot qlinear_conv_in[] = {
+	{.name = "x", .tvar = "T1", .types = T_Q8},
+	{.name = "x_scale", .types = T_F32, .dims = "() | 1"},
+	{.name = "x_zero_point", .tvar = "T1", .types = T_Q8, .dims = "() | 1"},
+	{.name = "w", .tvar = "T2", .types = T_Q8, .dims = "M _ _ _..."},
+	{.name = "w_scale", .types = T_F32, .dims = "() | 1 | M"},
+	{.name = "w_zero_point", .tvar = "T2", .types = T_Q8, .dims = "() | 1 | M"},
+	{.name = "y_scale", .types = T_F32, .dims = "() | 1"},
+	{.name = "y_zero_point", .tvar = "T3", .types = T_Q8, .dims = "() | 1"},
+	{.name = "B", .types = T_I32, .optional = true, .dims = "M"},
+	SLOT_END};
 static const struct slot q8_out[] = {{.name = "y", .tvar = "T3", .types = T_Q8}, SLOT_END};
 static const struct slot qlinear_matmul_in[] = {
-	{.name = "a", .tvar = "T1", .types = T_Q19},
-	{.name = "a_scale", .tvar = "TS", .types = T_WIDE},
-	{.name = "a_zero_point", .tvar = "T1", .types = T_Q19},
-	{.name = "b", .tvar = "T2", .types = T_Q19},
-	{.name = "b_scale", .tvar = "TS", .types = T_WIDE},
-	{.name = "b_zero_point", .tvar = "T2", .types = T_Q19},
-	{.name = "y_scale", .tvar = "TS", .types = T_WIDE},
-	{.name = "y_zero_point", .tvar = "T3", .types = T_Q19},
+	{.name = "a", .tvar = "T1", .types = T_Q19, .dims = "K | _... M K"},
+	{.name = "a_scale", .tvar = "TS", .types = T_WIDE, .dims = "() | 1 | M | _... M 1"},
+	{.name = "a_zero_point", .tvar = "T1", .types = T_Q19, .dims = "() | 1 | M | _... M 1"},
+	{.name = "b", .tvar = "T2", .types = T_Q19, .dims = "K | _... K N"},
+	{.name = "b_scale", .tvar = "TS", .types = T_WIDE, .dims = "() | 1 | N | _... 1 N"},
+	{.name = "b_zero_point", .tvar = "T2", .types = T_Q19, .dims = "() | 1 | N | _... 1 N"},
+	{.name = "y_scale", .tvar = "TS", .types = T_WIDE, .dims = "() | 1"},
+	{.name = "y_zero_point", .tvar = "T3", .types = T_Q19, .dims = "() | 1"},
 	SLOT_END};
 static const struct slot qlinear_matmul10_in[] = {
-	{.name = "a", .tvar = "T1", .types = T_Q8},
-	{.name = "a_scale", .types = T_F32},
-	{.name = "a_zero_point", .tvar = "T1", .types = T_Q8},
-	{.name = "b", .tvar = "T2", .types = T_Q8},
-	{.name = "b_scale", .types = T_F32},
-	{.name = "b_zero_point", .tvar = "T2", .types = T_Q8},
-	{.name = "y_scale", .types = T_F32},
-	{.name = "y_zero_point", .tvar = "T3", .types = T_Q8},
+	{.name = "a", .tvar = "T1", .types = T_Q8, .dims = "K | _... M K"},
+	{.name = "a_scale", .types = T_F32, .dims = "() | 1 | M | _... M 1"},
+	{.name = "a_zero_point", .tvar = "T1", .types = T_Q8, .dims = "() | 1 | M | _... M 1"},
+	{.name = "b", .tvar = "T2", .types = T_Q8, .dims = "K | _... K N"},
+	{.name = "b_scale", .types = T_F32, .dims = "() | 1 | N | _... 1 N"},
+	{.name = "b_zero_point", .tvar = "T2", .types = T_Q8, .dims = "() | 1 | N | _... 1 N"},
+	{.name = "y_scale", .types = T_F32, .dims = "() | 1"},
+	{.name = "y_zero_point", .tvar = "T3", .types = T_Q8, .dims = "() | 1"},
 	SLOT_END};
 static const struct slot qlinear_matmul_out[] = {{.name = "y", .tvar = "T3", .types = T_Q19},
 						 SLOT_END};
 
 /* com.microsoft */
 static const struct slot to_float_in[] = {
-	{.name = "A", .tvar = "T1", .types = T_Q8},
-	{.name = "B", .tvar = "T2", .types = T_Q8},
-	{.name = "a_scale", .tvar = "T3", .types = T_F32},
-	{.name = "b_scale", .tvar = "T3", .types = T_F32},
-	{.name = "a_zero_point", .tvar = "T1", .types = T_Q8, .optional = true},
-	{.name = "b_zero_point", .tvar = "T2", .types = T_Q8, .optional = true},
-	{.name = "bias", .tvar = "T3", .types = T_F32, .optional = true},
+	{.name = "A", .tvar = "T1", .types = T_Q8, .dims = "K | _... M K"},
+	{.name = "B", .tvar = "T2", .types = T_Q8, .dims = "K | _... K N"},
+	{.name = "a_scale", .tvar = "T3", .types = T_F32, .dims = "() | 1"},
+	{.name = "b_scale", .tvar = "T3", .types = T_F32, .dims = "() | 1 | N"},
+	{.name = "a_zero_point", .tvar = "T1", .types = T_Q8, .optional = true, .dims = "() | 1"},
+	{.name = "b_zero_point", .tvar = "T2", .types = T_Q8, .optional = true, .dims = "() | 1 | N"},
+	{.name = "bias", .tvar = "T3", .types = T_F32, .optional = true, .dims = "N"},
 	SLOT_END};
 static const struct slot float_out[] = {{.name = "Y", .types = T_F32}, SLOT_END};
 static const struct slot dynamic_matmul_in[] = {
-	{.name = "A", .types = T_F32},
-	{.name = "B", .tvar = "T2", .types = T_Q8},
-	{.name = "b_scale", .types = T_F32},
-	{.name = "b_zero_point", .tvar = "T2", .types = T_Q8, .optional = true},
-	{.name = "bias", .types = T_F32, .optional = true},
+	{.name = "A", .types = T_F32, .dims = "K | _... M K"},
+	{.name = "B", .tvar = "T2", .types = T_Q8, .dims = "K | _... K N"},
+	{.name = "b_scale", .types = T_F32, .dims = "() | 1 | N"},
+	{.name = "b_zero_point", .tvar = "T2", .types = T_Q8, .optional = true, .dims = "() | 1 | N"},
+	{.name = "bias", .types = T_F32, .optional = true, .dims = "N"},
 	SLOT_END};
 static const struct slot qgemm_in[] = {
-	{.name = "A", .tvar = "TA", .types = T_Q8},
-	{.name = "a_scale", .types = T_F32},
-	{.name = "a_zero_point", .tvar = "TA", .types = T_Q8, .optional = true},
-	{.name = "B", .tvar = "TB", .types = T_Q8},
+	{.name = "A", .tvar = "TA", .types = T_Q8, .dims = "_ _"},
+	{.name = "a_scale", .types = T_F32, .dims = "() | 1"},
+	{.name = "a_zero_point", .tvar = "TA", .types = T_Q8, .optional = true, .dims = "() | 1"},
+	{.name = "B", .tvar = "TB", .types = T_Q8, .dims = "_ _"},
 	{.name = "b_scale", .types = T_F32},
 	{.name = "b_zero_point", .tvar = "TB", .types = T_Q8, .optional = true},
 	{.name = "C", .types = T_I32, .optional = true},
-	{.name = "y_scale", .types = T_F32, .optional = true},
-	{.name = "y_zero_point", .types = T_Q8, .optional = true},
+	{.name = "y_scale", .types = T_F32, .optional = true, .dims = "() | 1"},
+	{.name = "y_zero_point", .types = T_Q8, .optional = true, .dims = "() | 1"},
 	SLOT_END};
 static const struct slot qgemm_out[] = {{.name = "Y", .types = T_Q8 | T_F32}, SLOT_END};
 static const struct slot nbits_in[] = {
-	{.name = "A", .tvar = "T1", .types = T_WIDE},
+	{.name = "A", .tvar = "T1", .types = T_WIDE, .dims = "_... $K"},
 	{.name = "B", .types = T_U8},
 	{.name = "scales", .types = T_WIDE},
 	{.name = "zero_points", .types = T_U8 | T_WIDE, .optional = true},
 	{.name = "g_idx", .types = T_I32, .optional = true},
-	{.name = "bias", .tvar = "T1", .types = T_WIDE, .optional = true},
+	{.name = "bias", .tvar = "T1", .types = T_WIDE, .optional = true, .dims = "$N"},
 	SLOT_END};
 static const struct slot nbits_out[] = {{.name = "Y", .tvar = "T1", .types = T_WIDE}, SLOT_END};
 static const struct slot bnb_in[] = {{.name = "A", .tvar = "T1", .types = T_WIDE},
@@ -584,33 +593,34 @@ static const struct field bnb_attrs[] = {
 	{0}};
 static const struct slot qbinary_in[] = {
 	{.name = "A", .tvar = "T", .types = T_Q8},
-	{.name = "A_scale", .types = T_F32},
-	{.name = "A_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
+	{.name = "A_scale", .types = T_F32, .dims = "() | 1"},
+	{.name = "A_zero_point", .tvar = "T", .types = T_Q8, .optional = true, .dims = "() | 1"},
 	{.name = "B", .tvar = "T", .types = T_Q8},
-	{.name = "B_scale", .types = T_F32},
-	{.name = "B_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
-	{.name = "C_scale", .types = T_F32},
-	{.name = "C_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
+	{.name = "B_scale", .types = T_F32, .dims = "() | 1"},
+	{.name = "B_zero_point", .tvar = "T", .types = T_Q8, .optional = true, .dims = "() | 1"},
+	{.name = "C_scale", .types = T_F32, .dims = "() | 1"},
+	{.name = "C_zero_point", .tvar = "T", .types = T_Q8, .optional = true, .dims = "() | 1"},
 	SLOT_END};
 static const struct slot qbinary_out[] = {{.name = "C", .tvar = "T", .types = T_Q8}, SLOT_END};
 static const struct slot qunary_in[] = {
 	{.name = "X", .tvar = "T", .types = T_Q8},
-	{.name = "X_scale", .types = T_F32},
-	{.name = "X_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
-	{.name = "Y_scale", .types = T_F32},
-	{.name = "Y_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
+	{.name = "X_scale", .types = T_F32, .dims = "() | 1"},
+	{.name = "X_zero_point", .tvar = "T", .types = T_Q8, .optional = true, .dims = "() | 1"},
+	{.name = "Y_scale", .types = T_F32, .dims = "() | 1"},
+	{.name = "Y_zero_point", .tvar = "T", .types = T_Q8, .optional = true, .dims = "() | 1"},
 	SLOT_END};
 static const struct slot qunary_out[] = {{.name = "Y", .tvar = "T", .types = T_Q8}, SLOT_END};
-static const struct slot qwhere_in[] = {{.name = "condition", .types = T_BOOL},
-					{.name = "X", .tvar = "T", .types = T_Q8},
-					{.name = "x_scale", .types = T_F32},
-					{.name = "x_zero_point", .tvar = "T", .types = T_Q8},
-					{.name = "Y", .tvar = "T", .types = T_Q8},
-					{.name = "y_scale", .types = T_F32},
-					{.name = "y_zero_point", .tvar = "T", .types = T_Q8},
-					{.name = "z_scale", .types = T_F32},
-					{.name = "z_zero_point", .tvar = "T", .types = T_Q8},
-					SLOT_END};
+static const struct slot qwhere_in[] = {
+	{.name = "condition", .types = T_BOOL},
+	{.name = "X", .tvar = "T", .types = T_Q8},
+	{.name = "x_scale", .types = T_F32, .dims = "() | 1"},
+	{.name = "x_zero_point", .tvar = "T", .types = T_Q8, .dims = "() | 1"},
+	{.name = "Y", .tvar = "T", .types = T_Q8},
+	{.name = "y_scale", .types = T_F32, .dims = "() | 1"},
+	{.name = "y_zero_point", .tvar = "T", .types = T_Q8, .dims = "() | 1"},
+	{.name = "z_scale", .types = T_F32, .dims = "() | 1"},
+	{.name = "z_zero_point", .tvar = "T", .types = T_Q8, .dims = "() | 1"},
+	SLOT_END};
 static const struct slot qwhere_out[] = {{.name = "Z", .tvar = "T", .types = T_Q8}, SLOT_END};
 #define T_BLOCK (T_U8 | T_4BIT | T_F8 | T_F4)
 static const struct slot block_gather_in[] = {
@@ -633,15 +643,15 @@ static const struct slot qconcat_in[] = {
 	{.name = "inputs", .types = T_Q8 | T_F32, .variadic = true, .heterogeneous = true},
 	SLOT_END};
 static const struct slot qattention_in[] = {
-	{.name = "input", .tvar = "T1", .types = T_Q8},
-	{.name = "weight", .tvar = "T2", .types = T_Q8},
-	{.name = "bias", .types = T_F32},
-	{.name = "input_scale", .types = T_F32},
-	{.name = "weight_scale", .types = T_F32},
+	{.name = "input", .tvar = "T1", .types = T_Q8, .dims = "B S I"},
+	{.name = "weight", .tvar = "T2", .types = T_Q8, .dims = "I W"},
+	{.name = "bias", .types = T_F32, .dims = "W"},
+	{.name = "input_scale", .types = T_F32, .dims = "() | 1"},
+	{.name = "weight_scale", .types = T_F32, .dims = "() | 1 | W"},
 	{.name = "mask_index", .types = T_I32, .optional = true},
-	{.name = "input_zero_point", .tvar = "T1", .types = T_Q8, .optional = true},
-	{.name = "weight_zero_point", .tvar = "T2", .types = T_Q8, .optional = true},
-	{.name = "past", .types = T_F32, .optional = true},
+	{.name = "input_zero_point", .tvar = "T1", .types = T_Q8, .optional = true, .dims = "() | 1"},
+	{.name = "weight_zero_point", .tvar = "T2", .types = T_Q8, .optional = true, .dims = "() | 1 | W"},
+	{.name = "past", .types = T_F32, .optional = true, .dims = "2 B $num_heads P E"},
 	SLOT_END};
 static const struct slot qattention_out[] = {{.name = "output", .types = T_F32},
 					     {.name = "present", .types = T_F32, .optional = true},

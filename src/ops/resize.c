@@ -273,27 +273,25 @@ static int decoder_infer(struct infer *c)
 
 #define T_RESIZE (T_ALL_OLD | T_BF16)
 static const struct slot resize_in[] = {SLOT("X", "T", T_RESIZE),
-					SLOT_OPT("roi", "T2", T_FLOATS),
-					SLOT_OPT("scales", NULL, T_F32),
-					SLOT_OPT("sizes", NULL, T_I64),
-					SLOT_END};
+					SLOT_OPT("roi", "T2", T_FLOATS, .dims = "_"),
+					SLOT_OPT("scales", NULL, T_F32, .dims = "_"),
+					SLOT_OPT("sizes", NULL, T_I64, .dims = "_"), SLOT_END};
 static const struct slot resize11_in[] = {SLOT("X", "T", T_ALL_OLD),
-					  SLOT_OPT("roi", "T2", T_FLOATS),
-					  SLOT_OPT("scales", NULL, T_F32),
-					  SLOT_OPT("sizes", NULL, T_I64),
-					  SLOT_END};
-static const struct slot resize10_in[] = {
-	SLOT("X", "T", T_ALL_OLD), SLOT("scales", NULL, T_F32), SLOT_END};
+					  SLOT_OPT("roi", "T2", T_FLOATS, .dims = "_"),
+					  SLOT_OPT("scales", NULL, T_F32, .dims = "_"),
+					  SLOT_OPT("sizes", NULL, T_I64, .dims = "_"), SLOT_END};
+static const struct slot resize10_in[] = {SLOT("X", "T", T_ALL_OLD),
+					  SLOT("scales", NULL, T_F32, .dims = "_"), SLOT_END};
 static const struct slot upsample7_in[] = {SLOT("X", "T", T_ALL_OLD), SLOT_END};
 static const struct slot resize_out[] = {SLOT("Y", "T", T_RESIZE), SLOT_END};
-static const struct slot grid_in[] = {
-	SLOT("X", "T", T_RESIZE), SLOT("grid", "T2", T_FLOATS_BF), SLOT_END};
-static const struct slot grid20_in[] = {
-	SLOT("X", "T", T_ALL_OLD), SLOT("grid", "T2", T_FLOATS), SLOT_END};
-static const struct slot affine_in[] = {
-	SLOT("theta", "T", T_FLOATS_BF), SLOT("size", NULL, T_I64), SLOT_END};
+static const struct slot grid_in[] = {SLOT("X", "T", T_RESIZE), SLOT("grid", "T2", T_FLOATS_BF),
+				      SLOT_END};
+static const struct slot grid20_in[] = {SLOT("X", "T", T_ALL_OLD), SLOT("grid", "T2", T_FLOATS),
+					SLOT_END};
+static const struct slot affine_in[] = {SLOT("theta", "T", T_FLOATS_BF, .dims = "N 2 3 | N 3 4"),
+					SLOT("size", NULL, T_I64, .dims = "4 | 5"), SLOT_END};
 static const struct slot affine_out[] = {SLOT("grid", "T", T_FLOATS_BF), SLOT_END};
-static const struct slot decoder_in[] = {SLOT("encoded_stream", NULL, T_U8), SLOT_END};
+static const struct slot decoder_in[] = {SLOT("encoded_stream", NULL, T_U8, .dims = "_"), SLOT_END};
 static const struct slot decoder_out[] = {SLOT("image", NULL, T_U8), SLOT_END};
 
 #define RESIZE_MODE                                                                                \

@@ -202,8 +202,8 @@ static const struct slot lstm_in[] = {SLOT("X", "T", F),
 				      SLOT_OPT("initial_c", "T", F),
 				      SLOT_OPT("P", "T", F),
 				      SLOT_END};
-static const struct slot lstm_out[] = {
-	SLOT_OPT("Y", "T", F), SLOT_OPT("Y_h", "T", F), SLOT_OPT("Y_c", "T", F), SLOT_END};
+static const struct slot lstm_out[] = {SLOT_OPT("Y", "T", F), SLOT_OPT("Y_h", "T", F),
+				       SLOT_OPT("Y_c", "T", F), SLOT_END};
 
 #define Q8 (T_U8 | T_I8)
 static const struct slot quantized_in[] = {SLOT("X", NULL, T_F32),
@@ -219,10 +219,8 @@ static const struct slot quantized_in[] = {SLOT("X", NULL, T_F32),
 					   SLOT("R_scale", NULL, T_F32),
 					   SLOT("R_zero_point", "T2", Q8),
 					   SLOT_END};
-static const struct slot quantized_out[] = {SLOT_OPT("Y", NULL, T_F32),
-					    SLOT_OPT("Y_h", NULL, T_F32),
-					    SLOT_OPT("Y_c", NULL, T_F32),
-					    SLOT_END};
+static const struct slot quantized_out[] = {SLOT_OPT("Y", NULL, T_F32), SLOT_OPT("Y_h", NULL, T_F32),
+					    SLOT_OPT("Y_c", NULL, T_F32), SLOT_END};
 
 #define RNN_FIELDS                                                                                   \
 	FIELD(struct rnn, activations, F_STRINGS, NULL, "activation functions of each direction"),   \

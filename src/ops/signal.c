@@ -161,24 +161,23 @@ static int mel_infer(struct infer *c)
 
 #define T_SIZE (T_I32 | T_I64)
 static const struct slot dft_in[] = {SLOT("input", "T", T_FLOATS_BF),
-				     SLOT_OPT("dft_length", "T2", T_SIZE),
-				     SLOT_OPT("axis", NULL, T_I64),
-				     SLOT_END};
-static const struct slot dft17_in[] = {
-	SLOT("input", "T", T_FLOATS_BF), SLOT_OPT("dft_length", "T2", T_SIZE), SLOT_END};
+				     SLOT_OPT("dft_length", "T2", T_SIZE, .dims = "() | 1"),
+				     SLOT_OPT("axis", NULL, T_I64, .dims = "() | 1"), SLOT_END};
+static const struct slot dft17_in[] = {SLOT("input", "T", T_FLOATS_BF),
+				       SLOT_OPT("dft_length", "T2", T_SIZE, .dims = "() | 1"),
+				       SLOT_END};
 static const struct slot dft_out[] = {SLOT("output", "T", T_FLOATS_BF), SLOT_END};
-static const struct slot stft_in[] = {SLOT("signal", "T", T_FLOATS_BF),
-				      SLOT("frame_step", "T2", T_SIZE),
-				      SLOT_OPT("window", "T", T_FLOATS_BF),
-				      SLOT_OPT("frame_length", "T2", T_SIZE),
-				      SLOT_END};
-static const struct slot window_in[] = {SLOT("size", "T1", T_SIZE), SLOT_END};
+static const struct slot stft_in[] = {
+	SLOT("signal", "T", T_FLOATS_BF), SLOT("frame_step", "T2", T_SIZE, .dims = "() | 1"),
+	SLOT_OPT("window", "T", T_FLOATS_BF, .dims = "_"),
+	SLOT_OPT("frame_length", "T2", T_SIZE, .dims = "() | 1"), SLOT_END};
+static const struct slot window_in[] = {SLOT("size", "T1", T_SIZE, .dims = "() | 1"), SLOT_END};
 static const struct slot window_out[] = {SLOT("output", NULL, T_NUMERIC_BF), SLOT_END};
-static const struct slot mel_in[] = {SLOT("num_mel_bins", "T1", T_SIZE),
-				     SLOT("dft_length", "T1", T_SIZE),
-				     SLOT("sample_rate", "T1", T_SIZE),
-				     SLOT("lower_edge_hertz", "T2", T_FLOATS_BF),
-				     SLOT("upper_edge_hertz", "T2", T_FLOATS_BF),
+static const struct slot mel_in[] = {SLOT("num_mel_bins", "T1", T_SIZE, .dims = "() | 1"),
+				     SLOT("dft_length", "T1", T_SIZE, .dims = "() | 1"),
+				     SLOT("sample_rate", "T1", T_SIZE, .dims = "() | 1"),
+				     SLOT("lower_edge_hertz", "T2", T_FLOATS_BF, .dims = "() | 1"),
+				     SLOT("upper_edge_hertz", "T2", T_FLOATS_BF, .dims = "() | 1"),
 				     SLOT_END};
 
 #define DFT_FIELDS                                                                                 \
