@@ -291,7 +291,7 @@ static int ms_rotary_infer(struct infer *c)
 static int rotary_infer(struct infer *c)
 {
 	const struct rotary *p = infer_params(c);
-	struct shape x = infer_shape(c, 0), cos = infer_shape(c, 1);
+	struct shape x = infer_shape(c, 0), cos = infer_shape(c, 1), sin = infer_shape(c, 2);
 	int rank = infer_in(c, 3) ? 2 : 3;
 
 	if (x.rank == 3 && p->num_heads < 1)
@@ -302,6 +302,8 @@ static int rotary_infer(struct infer *c)
 			infer_in(c, 3) ? "rank 2, a row a position, since there are position_ids"
 				       : "rank 3, a row a batch and position, without position_ids",
 			&cos);
+	if (cos.rank >= 0 && sin.rank >= 0 && sin.rank != cos.rank)
+		return shape_fail(c, 2, fmt(c->diag, "cos_cache's rank of %d", cos.rank), &sin);
 	return rotary_infer_at(c, 1);
 }
 
@@ -605,7 +607,7 @@ static const struct slot projected_in[] = {
 static const struct slot mha_in[] = {
 	SLOT("query", "T", NF, .dims = "B S $num_heads*E | B S $num_heads 3 E"),
 	SLOT_OPT("key", "T", NF, .dims = "B L $num_heads*E | B $num_heads L E | B L $num_heads 2 E"),
-	SLOT_OPT("value", "T", NF, .dims = "B L $num_heads*V | B $num_heads L V", .with = "key"),
+	SLOT_OPT("value", "T", NF, .dims = "B L $num_heads*V | B $num_heads L E", .with = "key"),
 	SLOT_OPT("bias", "T", NF, .dims = "_"),
 	SLOT_OPT("key_padding_mask", NULL, T_I32),
 	SLOT_OPT("attention_bias", "T", NF, .dims = "B? $num_heads? S _"),

@@ -208,7 +208,7 @@ static int check_row_operand(const struct infer *c, uint32_t i, const struct sha
 	struct shape s = infer_shape(c, i);
 	int64_t row = axis < 0 ? DIM_UNKNOWN : shape_span(x, axis, x->rank);
 
-	if (!infer_in(c, i) || shape_broadcasts_to(&s, x) || (row >= 0 && shape_count(&s) == row))
+	if (shape_broadcasts_to(&s, x) || (row >= 0 && shape_count(&s) == row))
 		return 0;
 	return infer_fail(
 		c, E_SHAPE, (int)i,
@@ -306,25 +306,26 @@ static int infer_embed(struct infer *c)
  * QEmbedLayerNormalization: embeddings from quantized tables. It becomes the LayerNormalization of the sum of table
  * rows. The rows are gathered before they are dequantized, so that no whole table is dequantized.
  */
-static const struct slot qembed_in[] = {SLOT("input_ids", "T1", T_I32),
-					SLOT_OPT("segment_ids", "T1", T_I32),
-					SLOT("word_embedding_quant", "T2", T_U8 | T_I8),
-					SLOT("position_embedding_quant", "T2", T_U8 | T_I8),
-					SLOT_OPT("segment_embedding", "T2", T_U8 | T_I8),
-					SLOT("gamma_quant", "T2", T_U8 | T_I8),
-					SLOT("beta_quant", "T2", T_U8 | T_I8),
-					SLOT_OPT("mask", "T1", T_I32),
-					SLOT("word_embedding_scale", "T", T_F32),
-					SLOT("position_embedding_scale", "T", T_F32),
-					SLOT_OPT("segment_embedding_scale", "T", T_F32),
-					SLOT("gamma_scale", "T", T_F32),
-					SLOT("beta_scale", "T", T_F32),
-					SLOT("word_embedding_zero_point", "T2", T_U8 | T_I8),
-					SLOT("position_embedding_zero_point", "T2", T_U8 | T_I8),
-					SLOT_OPT("segment_embedding_zero_point", "T2", T_U8 | T_I8),
-					SLOT("gamma_zero_point", "T2", T_U8 | T_I8),
-					SLOT("beta_zero_point", "T2", T_U8 | T_I8),
-					SLOT_END};
+static const struct slot qembed_in[] = {
+	SLOT("input_ids", "T1", T_I32, .dims = "B S"),
+	SLOT_OPT("segment_ids", "T1", T_I32, .dims = "B S"),
+	SLOT("word_embedding_quant", "T2", T_U8 | T_I8, .dims = "_ C"),
+	SLOT("position_embedding_quant", "T2", T_U8 | T_I8, .dims = "_ C"),
+	SLOT_OPT("segment_embedding", "T2", T_U8 | T_I8, .dims = "_ C"),
+	SLOT("gamma_quant", "T2", T_U8 | T_I8, .dims = "C"),
+	SLOT("beta_quant", "T2", T_U8 | T_I8, .dims = "C"),
+	SLOT_OPT("mask", "T1", T_I32, .dims = "B S"),
+	SLOT("word_embedding_scale", "T", T_F32, .dims = "() | 1"),
+	SLOT("position_embedding_scale", "T", T_F32, .dims = "() | 1"),
+	SLOT_OPT("segment_embedding_scale", "T", T_F32, .dims = "() | 1"),
+	SLOT("gamma_scale", "T", T_F32, .dims = "() | 1"),
+	SLOT("beta_scale", "T", T_F32, .dims = "() | 1"),
+	SLOT("word_embedding_zero_point", "T2", T_U8 | T_I8, .dims = "() | 1"),
+	SLOT("position_embedding_zero_point", "T2", T_U8 | T_I8, .dims = "() | 1"),
+	SLOT_OPT("segment_embedding_zero_point", "T2", T_U8 | T_I8, .dims = "() | 1"),
+	SLOT("gamma_zero_point", "T2", T_U8 | T_I8, .dims = "() | 1"),
+	SLOT("beta_zero_point", "T2", T_U8 | T_I8, .dims = "() | 1"),
+	SLOT_END};
 static const struct slot qembed_out[] = {SLOT("layernorm_out", "T", T_F32),
 					 SLOT_OPT("mask_index_out", "T1", T_I32), SLOT_END};
 enum {

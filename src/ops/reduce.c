@@ -17,8 +17,9 @@ static const struct slot reduce_in[] = {SLOT("data", "T", T_RED),
 static const struct slot reduce_1_in[] = {SLOT("data", "T", T_RED), SLOT_END};
 static const struct slot reduce_out[] = {SLOT("reduced", "T", T_RED), SLOT_END};
 static const struct slot arg_out[] = {SLOT("reduced", NULL, T_I64), SLOT_END};
-static const struct slot cumulate_in[] = {
-	SLOT("x", "T", T_RED), SLOT("axis", NULL, T_I32 | T_I64, .dims = "() | 1"), SLOT_END};
+static const struct slot cumulate_in[] = {SLOT("x", "T", T_RED, .dims = "_ _..."),
+					  SLOT("axis", NULL, T_I32 | T_I64, .dims = "() | 1"),
+					  SLOT_END};
 static const struct slot cumulate_out[] = {SLOT("y", "T", T_RED), SLOT_END};
 
 static const struct field reduce_attrs[] = {

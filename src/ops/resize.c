@@ -115,6 +115,22 @@ static bool absent(const struct infer *c, uint32_t i)
 	       (v->known && tensor_count(v->known) == 0);
 }
 
+/* The region of interest counts in one mode only, which cannot do without it: a start and an end for each axis. */
+static int check_roi(const struct infer *c, const struct shape *x)
+{
+	const struct resize *p = infer_params(c);
+	struct shape roi = infer_shape(c, 1);
+	int64_t axes = p->axes.n >= 0 ? p->axes.n : x->rank;
+
+	if (p->coordinate_transformation_mode != COORD_TF_CROP_AND_RESIZE)
+		return 0;
+	if (!infer_in(c, 1))
+		return infer_fail(c, E_OP_INPUTS, 1, "a region for tf_crop_and_resize", "none");
+	if (axes < 0 || roi.rank != 1 || roi.dim[0] < 0 || roi.dim[0] == 2 * axes)
+		return 0;
+	return infer_fail(c, E_SHAPE, 1, fmt(c->diag, "[%" PRId64 "]", 2 * axes), dims(c, &roi));
+}
+
 static int resize_infer(struct infer *c)
 {
 	const struct resize *p = infer_params(c);
@@ -123,7 +139,10 @@ static int resize_infer(struct infer *c)
 	const struct tensor *scales = has_scales ? infer_value(c, 2) : NULL;
 	const struct tensor *sizes = has_sizes && !has_scales ? infer_value(c, 3) : NULL;
 	struct resize_sizes r;
+	int err = check_roi(c, &x);
 
+	if (err)
+		return err;
 	if (has_scales && has_sizes && c->concrete)
 		return infer_fail(c, E_OP_INPUTS, -1, "either scales or sizes", "both");
 	if (!has_scales && !has_sizes && x.rank > 0)
@@ -277,7 +296,7 @@ static const struct slot resize_in[] = {SLOT("X", "T", T_RESIZE),
 					SLOT_OPT("scales", NULL, T_F32, .dims = "_"),
 					SLOT_OPT("sizes", NULL, T_I64, .dims = "_"), SLOT_END};
 static const struct slot resize11_in[] = {SLOT("X", "T", T_ALL_OLD),
-					  SLOT_OPT("roi", "T2", T_FLOATS, .dims = "_"),
+					  SLOT("roi", "T2", T_FLOATS, .dims = "_"),
 					  SLOT_OPT("scales", NULL, T_F32, .dims = "_"),
 					  SLOT_OPT("sizes", NULL, T_I64, .dims = "_"), SLOT_END};
 static const struct slot resize10_in[] = {SLOT("X", "T", T_ALL_OLD),

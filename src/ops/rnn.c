@@ -207,17 +207,17 @@ static const struct slot lstm_out[] = {SLOT_OPT("Y", "T", F), SLOT_OPT("Y_h", "T
 
 #define Q8 (T_U8 | T_I8)
 static const struct slot quantized_in[] = {SLOT("X", NULL, T_F32),
-					   SLOT("W", "T2", Q8),
-					   SLOT("R", "T2", Q8),
+					   SLOT("W", "T2", Q8, .dims = "D _ W"),
+					   SLOT("R", "T2", Q8, .dims = "D _ W"),
 					   SLOT_OPT("B", NULL, T_F32),
 					   SLOT_OPT("sequence_lens", NULL, T_I32),
 					   SLOT_OPT("initial_h", NULL, T_F32),
 					   SLOT_OPT("initial_c", NULL, T_F32),
 					   SLOT_OPT("P", NULL, T_F32),
-					   SLOT("W_scale", NULL, T_F32),
-					   SLOT("W_zero_point", "T2", Q8),
-					   SLOT("R_scale", NULL, T_F32),
-					   SLOT("R_zero_point", "T2", Q8),
+					   SLOT("W_scale", NULL, T_F32, .dims = "D | D W"),
+					   SLOT("W_zero_point", "T2", Q8, .dims = "D | D W"),
+					   SLOT("R_scale", NULL, T_F32, .dims = "D | D W"),
+					   SLOT("R_zero_point", "T2", Q8, .dims = "D | D W"),
 					   SLOT_END};
 static const struct slot quantized_out[] = {SLOT_OPT("Y", NULL, T_F32), SLOT_OPT("Y_h", NULL, T_F32),
 					    SLOT_OPT("Y_c", NULL, T_F32), SLOT_END};
