@@ -83,6 +83,21 @@ bool shape_broadcast(const struct shape *a, const struct shape *b, struct shape 
 	return true;
 }
 
+bool shape_broadcasts_to(const struct shape *s, const struct shape *to)
+{
+	if (s->rank < 0 || to->rank < 0)
+		return true;
+	if (s->rank > to->rank)
+		return false;
+	for (int i = 0; i < s->rank; i++) {
+		int64_t n = s->dim[i], m = to->dim[to->rank - s->rank + i];
+
+		if (n >= 0 && n != 1 && m >= 0 && n != m)
+			return false;
+	}
+	return true;
+}
+
 void shape_strides(const struct shape *s, int64_t *strides)
 {
 	int64_t step = 1;

@@ -46,6 +46,8 @@ struct shape shape_of(int rank, const int64_t *dims);
  * for every size, otherwise unknown. False if the shapes cannot be broadcast.
  */
 bool shape_broadcast(const struct shape *a, const struct shape *b, struct shape *out);
+/* Whether s can be broadcast to the shape `to`, which stays as it is. Dimensions that are not known contradict nothing. */
+bool shape_broadcasts_to(const struct shape *s, const struct shape *to);
 /* Row-major strides in elements; 0 for a dimension of size 1, so that it can be broadcast. */
 void shape_strides(const struct shape *s, int64_t *strides);
 /* Strides in elements for reading s as if it were broadcast to the shape `as`: 0 along the dimensions that repeat. */

@@ -63,22 +63,27 @@ static bool heads_of(const struct shape *s, int64_t n, struct heads *h)
 	return s->rank == 3;
 }
 
+/* Whether operands of rank 3 have the attribute that says how many heads lie side by side. */
 static int check_attention_heads(const struct infer *c, const struct attention *p)
 {
-	for (int i = 0; i < 3; i++) {
-		struct shape s = infer_shape(c, (uint32_t)i);
-		int64_t n = i == ATT_Q ? p->q_num_heads : p->kv_num_heads;
-		if (s.rank >= 0 && s.rank != 3 && s.rank != 4)
-			return shape_fail(c, i, "rank 3 or 4", &s);
-		if (s.rank == 3 && n < 1)
+	for (uint32_t i = 0; i < 3; i++)
+		if (infer_shape(c, i).rank == 3 && (i == ATT_Q ? p->q_num_heads : p->kv_num_heads) < 1)
 			return infer_fail(c, E_OP_ATTRIBUTE, -1,
 					  "q_num_heads and kv_num_heads for inputs of rank 3",
 					  "none");
-		if (s.rank == 3 && s.dim[2] >= 0 && s.dim[2] % n)
-			return shape_fail(
-				c, i, fmt(c->diag, "a size that %" PRId64 " heads divide", n), &s);
-	}
 	return 0;
+}
+
+/* Checks input i, which is added to scores of this shape, or hides some of them. */
+static int check_mask(const struct infer *c, uint32_t i, const struct shape *score)
+{
+	struct shape s = infer_shape(c, i);
+
+	return shape_broadcasts_to(&s, score)
+		       ? 0
+		       : shape_fail(c, (int)i,
+				    fmt(c->diag, "a shape that broadcasts to %s", dims_text(c, score)),
+				    &s);
 }
 
 static int attention_infer(struct infer *c)
@@ -96,14 +101,7 @@ static int attention_infer(struct infer *c)
 	bool known = heads_of(&q, p->q_num_heads, &hq);
 	heads_of(&k, p->kv_num_heads, &hk);
 	heads_of(&v, p->kv_num_heads, &hv);
-	if (!infer_in(c, ATT_PAST_K) != !infer_in(c, ATT_PAST_V))
-		return infer_fail(c, E_OP_INPUTS, -1, "past_key and past_value together",
-				  "one of them");
-	if ((rc = infer_unify(c, ATT_K, hq.size, hk.size, &n)) ||
-	    (rc = infer_unify(c, ATT_V, hk.n, hv.n, &n)) ||
-	    (rc = infer_unify(c, ATT_V, hk.length, hv.length, &n)) ||
-	    (rc = infer_unify(c, ATT_K, hq.batch, hk.batch, &n)) ||
-	    (rc = infer_unify(c, ATT_V, hq.batch, hv.batch, &n)))
+	if (past.rank == 4 && (rc = infer_unify(c, ATT_PAST_K, hk.n, past.dim[1], &n)))
 		return rc;
 	if (hq.n >= 0 && hk.n >= 0 && (hk.n == 0 || hq.n % hk.n))
 		return infer_fail(c, E_SHAPE, ATT_K, fmt(c->diag, "heads that divide %" PRId64, hq.n),
@@ -158,25 +156,11 @@ static int flex_infer(struct infer *c)
 	const struct flex_attention *p = infer_params(c);
 	struct shape q = infer_shape(c, 0), k = infer_shape(c, 1), v = infer_shape(c, 2), y;
 	enum dtype t = infer_dtype(c, 0);
-	int64_t n;
 	int rc;
 
-	for (uint32_t i = 0; i < 3; i++) {
-		struct shape s = infer_shape(c, i);
-		if (s.rank >= 0 && s.rank != 4)
-			return shape_fail(c, (int)i, "rank 4", &s);
-	}
-	if (q.rank == 4 && k.rank == 4 && v.rank == 4) {
-		if ((rc = infer_unify(c, 1, q.dim[0], k.dim[0], &n)) ||
-		    (rc = infer_unify(c, 2, q.dim[0], v.dim[0], &n)) ||
-		    (rc = infer_unify(c, 1, q.dim[3], k.dim[3], &n)) ||
-		    (rc = infer_unify(c, 2, k.dim[1], v.dim[1], &n)) ||
-		    (rc = infer_unify(c, 2, k.dim[2], v.dim[2], &n)))
-			return rc;
-		if (q.dim[1] >= 0 && k.dim[1] >= 0 && (k.dim[1] == 0 || q.dim[1] % k.dim[1]))
-			return shape_fail(c, 1,
-					  fmt(c->diag, "heads that divide %" PRId64, q.dim[1]), &k);
-	}
+	if (q.rank == 4 && k.rank == 4 && q.dim[1] >= 0 && k.dim[1] >= 0 &&
+	    (k.dim[1] == 0 || q.dim[1] % k.dim[1]))
+		return shape_fail(c, 1, fmt(c->diag, "heads that divide %" PRId64, q.dim[1]), &k);
 	struct vinfo score = {.type = type_tensor(t == DT_F64 ? DT_F64 : DT_F32),
 			      .shape = SHAPE_UNKNOWN},
 		     out;
@@ -224,8 +208,7 @@ static int64_t flex_macs(const struct infer *c)
 static int linear_infer(struct infer *c)
 {
 	const struct linear_attention *p = infer_params(c);
-	struct shape q = infer_shape(c, LIN_Q), v = infer_shape(c, LIN_V),
-		     s = infer_shape(c, LIN_PAST), y = q;
+	struct shape q = infer_shape(c, LIN_Q), v = infer_shape(c, LIN_V), y = q;
 	bool gated = p->update_rule == RULE_GATED || p->update_rule == RULE_GATED_DELTA;
 	bool delta = p->update_rule == RULE_DELTA || p->update_rule == RULE_GATED_DELTA;
 	int64_t hk = p->kv_num_heads, hq = p->q_num_heads;
@@ -233,19 +216,11 @@ static int linear_infer(struct infer *c)
 	if (hk < 1 || hq < 1 || hq % hk)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "q_num_heads a multiple of kv_num_heads",
 				  fmt(c->diag, "%" PRId64 " and %" PRId64, hq, hk));
-	for (uint32_t i = 0; i < 3; i++) {
-		struct shape x = infer_shape(c, i);
-		if (x.rank >= 0 && (x.rank != 3 || (x.dim[2] >= 0 && x.dim[2] % (i ? hk : hq))))
-			return shape_fail(c, (int)i,
-					  "rank 3 and a last dimension that the heads divide", &x);
-	}
 	if (gated != (infer_in(c, LIN_DECAY) != NULL) || delta != (infer_in(c, LIN_BETA) != NULL))
 		return infer_fail(c, E_OP_INPUTS, -1, "decay and beta as update_rule has them", NULL);
 	struct shape state = shape_of_4(q.rank == 3 ? q.dim[0] : DIM_UNKNOWN, hk,
 					q.rank == 3 ? div_dim(q.dim[2], hq) : DIM_UNKNOWN,
 					v.rank == 3 ? div_dim(v.dim[2], hk) : DIM_UNKNOWN);
-	if (shape_known(&s) && shape_known(&state) && !shape_equal(&s, &state))
-		return shape_fail(c, LIN_PAST, dims_text(c, &state), &s);
 	if (y.rank == 3)
 		y.dim[2] = mul_dims(state.dim[3], hq);
 	infer_set(c, 0, infer_dtype(c, LIN_Q), &y);
@@ -268,27 +243,68 @@ static int64_t linear_macs(const struct infer *c)
 
 /* ---- RotaryEmbedding -------------------------------------------------------------------------- */
 
-static int rotary_infer(struct infer *c)
+/*
+ * Checks the caches of cosines and sines, whose rows have an element for each pair of elements that turns. Without num_heads
+ * and rotary_embedding_dim, com.microsoft's operator takes the size of a head from them.
+ */
+static int rotary_infer_at(struct infer *c, uint32_t cos_at)
 {
 	const struct rotary *p = infer_params(c);
-	struct shape x = infer_shape(c, 0);
+	struct shape x = infer_shape(c, 0), cos = infer_shape(c, cos_at);
+	int64_t columns = cos.rank > 0 ? cos.dim[cos.rank - 1] : DIM_UNKNOWN, size = DIM_UNKNOWN;
 
-	if (x.rank >= 0 && x.rank != 3 && x.rank != 4)
-		return shape_fail(c, 0, "rank 3 or 4", &x);
 	if (p->rotary_embedding_dim < 0 || p->num_heads < 0)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "numbers of at least 0", NULL);
+	if (x.rank == 4)
+		size = x.dim[3];
+	else if (x.rank == 3 && p->num_heads > 0)
+		size = div_dim(x.dim[2], p->num_heads);
+	else if (x.rank == 3 && p->rotary_embedding_dim > 0)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  "num_heads for rotary_embedding_dim and an input of rank 3",
+				  "none");
+	int64_t turned = p->rotary_embedding_dim > 0 ? p->rotary_embedding_dim : size;
+	if (size >= 0 && turned > size)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  fmt(c->diag, "rotary_embedding_dim of at most %" PRId64, size),
+				  fmt(c->diag, "%" PRId64, turned));
+	if (turned >= 0 && columns >= 0 && (turned % 2 || columns != turned / 2))
+		return shape_fail(c, (int)cos_at,
+				  fmt(c->diag, "a last dimension of half of %" PRId64, turned), &cos);
+	if (turned < 0 && x.rank == 3 && x.dim[2] >= 0 && columns >= 0 &&
+	    (!columns || x.dim[2] % columns || x.dim[2] / columns % 2))
+		return shape_fail(c, (int)cos_at,
+				  fmt(c->diag,
+				      "a last dimension of which %" PRId64
+				      " is a multiple of the double",
+				      x.dim[2]),
+				  &cos);
 	infer_set(c, 0, infer_dtype(c, 0), &x);
 	return 0;
 }
 
-static int rotary23_infer(struct infer *c)
+static int ms_rotary_infer(struct infer *c)
+{
+	return rotary_infer_at(c, 2);
+}
+
+static int rotary_infer(struct infer *c)
 {
 	const struct rotary *p = infer_params(c);
-	struct shape x = infer_shape(c, 0);
+	struct shape x = infer_shape(c, 0), cos = infer_shape(c, 1), sin = infer_shape(c, 2);
+	int rank = infer_in(c, 3) ? 2 : 3;
 
 	if (x.rank == 3 && p->num_heads < 1)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "num_heads for an input of rank 3", "none");
-	return rotary_infer(c);
+	if (cos.rank >= 0 && cos.rank != rank)
+		return shape_fail(
+			c, 1,
+			infer_in(c, 3) ? "rank 2, a row a position, since there are position_ids"
+				       : "rank 3, a row a batch and position, without position_ids",
+			&cos);
+	if (cos.rank >= 0 && sin.rank >= 0 && sin.rank != cos.rank)
+		return shape_fail(c, 2, fmt(c->diag, "cos_cache's rank of %d", cos.rank), &sin);
+	return rotary_infer_at(c, 1);
 }
 
 /* ---- com.microsoft ---------------------------------------------------------------------------- */
@@ -303,8 +319,6 @@ static int ms_attention_shapes(struct infer *c, int64_t columns, uint32_t past_a
 	struct shape x = infer_shape(c, 0), y = x, s = infer_shape(c, past_at);
 	int64_t v = div_dim(columns, 3);
 
-	if (x.rank >= 0 && x.rank != 3)
-		return shape_fail(c, 0, "rank 3", &x);
 	if (p->num_heads < 1)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "num_heads of at least 1", NULL);
 	if (p->qkv_hidden_sizes.n == 3) {
@@ -314,7 +328,7 @@ static int ms_attention_shapes(struct infer *c, int64_t columns, uint32_t past_a
 		    z[2] % p->num_heads || (columns >= 0 && columns != z[0] + z[1] + z[2]))
 			return infer_fail(c, E_OP_ATTRIBUTE, -1,
 					  "qkv_hidden_sizes that fit the weights", NULL);
-	} else if (columns >= 0 && columns % (3 * p->num_heads)) {
+	} else if (columns >= 0 && (columns % 3 || columns / 3 % p->num_heads || !columns)) {
 		return infer_fail(c, E_SHAPE, -1, "columns for q, k and v of every head",
 				  fmt(c->diag, "%" PRId64, columns));
 	}
@@ -325,22 +339,26 @@ static int ms_attention_shapes(struct infer *c, int64_t columns, uint32_t past_a
 		5, (int64_t[]){2, x.rank == 3 ? x.dim[0] : DIM_UNKNOWN, p->num_heads,
 			       x.rank == 3 ? x.dim[1] : DIM_UNKNOWN, div_dim(v, p->num_heads)});
 	if (infer_in(c, past_at)) {
-		if (s.rank >= 0 && s.rank != 5)
-			return shape_fail(c, (int)past_at, "rank 5", &s);
-		int64_t past = s.rank == 5 ? s.dim[3] : DIM_UNKNOWN;
+		int64_t past = s.rank == 5 ? s.dim[3] : DIM_UNKNOWN, same;
+		/* keys and values share the tensor, so that their heads must have one size */
+		int err = s.rank == 5 ? infer_unify(c, (int)past_at, present.dim[4], s.dim[4], &same)
+				      : 0;
+		if (!err && p->qkv_hidden_sizes.n == 3)
+			err = infer_unify(c, (int)past_at, p->qkv_hidden_sizes.v[0], v, &same);
+		if (err)
+			return err;
 		present.dim[3] = p->past_present_share_buffer ? past : add_dims(past, present.dim[3]);
 	}
 	infer_set(c, 1, infer_dtype(c, 0), &present);
-	return 0;
+	struct shape score = shape_of_4(present.dim[1], p->num_heads,
+					x.rank == 3 ? x.dim[1] : DIM_UNKNOWN, present.dim[3]);
+	return check_mask(c, past_at + 1, &score);
 }
 
 static int ms_attention_infer(struct infer *c)
 {
-	struct shape x = infer_shape(c, MSA_X), w = infer_shape(c, MSA_W);
+	struct shape w = infer_shape(c, MSA_W);
 
-	if (w.rank >= 0 &&
-	    (w.rank != 2 || (x.rank == 3 && x.dim[2] >= 0 && w.dim[0] >= 0 && w.dim[0] != x.dim[2])))
-		return shape_fail(c, MSA_W, "[input size, sizes of q, k and v]", &w);
 	return ms_attention_shapes(c, w.rank == 2 ? w.dim[1] : DIM_UNKNOWN, MSA_PAST);
 }
 
@@ -351,78 +369,156 @@ static int projected_infer(struct infer *c)
 	return ms_attention_shapes(c, x.rank == 3 ? x.dim[2] : DIM_UNKNOWN, 2);
 }
 
-/* com.microsoft::MultiHeadAttention: q, k and v may be packed in one input, and key and value may have rank 3, 4 or 5. */
-static int mha_infer(struct infer *c)
+/* Sizes of a MultiHeadAttention: of the query, of all keys with those of the past, and of a head. */
+struct mha_sizes {
+	int64_t batch, length, keys, size, vsize;
+};
+
+/* Checks which of query, key and value are given: they may be packed in one input, or key and value in one. */
+static int check_mha_operands(const struct infer *c)
+{
+	struct shape q = infer_shape(c, MHA_Q), k = infer_shape(c, MHA_K), v = infer_shape(c, MHA_V);
+	bool packed = k.rank == 5;
+
+	if (q.rank == 5 && infer_in(c, MHA_K))
+		return infer_fail(c, E_OP_INPUTS, MHA_K, "none, since query holds it", "a tensor");
+	if (q.rank == 3 && !infer_in(c, MHA_K))
+		return infer_fail(c, E_OP_INPUTS, MHA_K, "a key, since query has rank 3", "none");
+	if (k.rank >= 0 && packed != !infer_in(c, MHA_V))
+		return infer_fail(c, E_OP_INPUTS, MHA_V,
+				  packed ? "none, since key holds it" : "a value beside the key",
+				  packed ? "a tensor" : "none");
+	if (k.rank >= 0 && v.rank >= 0 && v.rank != k.rank)
+		return shape_fail(c, MHA_V, fmt(c->diag, "key's rank of %d", k.rank), &v);
+	return 0;
+}
+
+static void mha_read_sizes(const struct infer *c, struct mha_sizes *z)
 {
 	const struct multi_head *p = infer_params(c);
 	struct shape q = infer_shape(c, MHA_Q), k = infer_shape(c, MHA_K),
-		     v = infer_shape(c, MHA_V), y;
-	struct shape past = infer_shape(c, MHA_PAST_K);
-	int64_t batch, length, keys, size, vsize, n = p->num_heads;
+		     v = infer_shape(c, MHA_V), past = infer_shape(c, MHA_PAST_K);
 
-	if (n < 1)
-		return infer_fail(c, E_OP_ATTRIBUTE, -1, "num_heads of at least 1", NULL);
-	if (q.rank < 0) {
-		y = SHAPE_UNKNOWN;
-		infer_set(c, 0, infer_dtype(c, MHA_Q), &y);
-		infer_set(c, 1, infer_dtype(c, MHA_Q), &y);
-		infer_set(c, 2, infer_dtype(c, MHA_Q), &y);
-		infer_set(c, 3, infer_dtype(c, MHA_Q), &y);
-		return 0;
+	*z = (struct mha_sizes){DIM_UNKNOWN, DIM_UNKNOWN, DIM_UNKNOWN, DIM_UNKNOWN, DIM_UNKNOWN};
+	if (q.rank >= 0) {
+		z->batch = q.dim[0];
+		z->length = z->keys = q.dim[1];
+		z->size = z->vsize = q.rank == 5 ? q.dim[4] : div_dim(q.dim[2], p->num_heads);
 	}
-	if (q.rank != 3 && q.rank != 5)
-		return shape_fail(c, MHA_Q, "rank 3, or 5 with q, k and v in one", &q);
-	batch = q.dim[0];
-	length = q.dim[1];
-	size = q.rank == 5 ? q.dim[4] : div_dim(q.dim[2], n);
-	keys = length;
-	vsize = size;
-	if (infer_in(c, MHA_K)) {
-		if (k.rank >= 0 && k.rank != 3 && k.rank != 4 && k.rank != 5)
-			return shape_fail(c, MHA_K, "rank 3, 4 or 5", &k);
-		keys = k.rank == 4 ? k.dim[2] : k.rank >= 3 ? k.dim[1] : DIM_UNKNOWN;
-		if (infer_in(c, MHA_V))
-			vsize = v.rank == 4   ? v.dim[3]
-				: v.rank == 3 ? div_dim(v.dim[2], n)
-					      : DIM_UNKNOWN;
-	}
-	if (infer_in(c, MHA_PAST_K) && !infer_in(c, MHA_PAST_LEN))
-		keys = past.rank == 4 ? add_dims(keys, past.dim[2]) : DIM_UNKNOWN;
-	else if (infer_in(c, MHA_PAST_K))
-		keys = past.rank == 4 ? past.dim[2] : DIM_UNKNOWN;
-	y = shape_of(3, (int64_t[]){batch, length, mul_dims(vsize, n)});
-	infer_set(c, 0, infer_dtype(c, MHA_Q), &y);
-	y = shape_of_4(batch, n, keys, size);
-	infer_set(c, 1, infer_dtype(c, MHA_Q), &y);
-	y = shape_of_4(batch, n, keys, vsize);
-	infer_set(c, 2, infer_dtype(c, MHA_Q), &y);
-	y = shape_of_4(batch, n, length, keys);
-	infer_set(c, 3, infer_dtype(c, MHA_Q), &y);
+	if (infer_in(c, MHA_K))
+		z->keys = k.rank == 4 ? k.dim[2] : k.rank >= 3 ? k.dim[1] : DIM_UNKNOWN;
+	if (infer_in(c, MHA_V))
+		z->vsize = v.rank == 4	 ? v.dim[3]
+			   : v.rank == 3 ? div_dim(v.dim[2], p->num_heads)
+					 : DIM_UNKNOWN;
+	if (!infer_in(c, MHA_PAST_K))
+		return;
+	int64_t room = past.rank == 4 ? past.dim[2] : DIM_UNKNOWN;
+	z->keys = infer_in(c, MHA_PAST_LEN) ? room : add_dims(z->keys, room);
+}
+
+static int mha_infer(struct infer *c)
+{
+	const struct multi_head *p = infer_params(c);
+	struct shape bias = infer_shape(c, MHA_BIAS), y;
+	struct mha_sizes z;
+	int64_t n = p->num_heads;
+	enum dtype t = infer_dtype(c, MHA_Q);
+	int err = n < 1 ? infer_fail(c, E_OP_ATTRIBUTE, -1, "num_heads of at least 1", NULL)
+			: check_mha_operands(c);
+
+	if (err)
+		return err;
+	mha_read_sizes(c, &z);
+	if (z.size == 0)
+		return infer_fail(c, E_SHAPE, MHA_Q, "heads of at least one element", "none");
+	int64_t all = mul_dims(add_dims(mul_dims(z.size, 2), z.vsize), n);
+	if (bias.rank == 1 && bias.dim[0] >= 0 && all >= 0 && bias.dim[0] != all)
+		return shape_fail(c, MHA_BIAS, fmt(c->diag, "[%" PRId64 "]", all), &bias);
+	y = shape_of(3, (int64_t[]){z.batch, z.length, mul_dims(z.vsize, n)});
+	infer_set(c, 0, t, &y);
+	y = shape_of_4(z.batch, n, z.keys, z.size);
+	infer_set(c, 1, t, &y);
+	y = shape_of_4(z.batch, n, z.keys, z.vsize);
+	infer_set(c, 2, t, &y);
+	y = shape_of_4(z.batch, n, z.length, z.keys);
+	infer_set(c, 3, t, &y);
+	return check_mask(c, MHA_ATT_BIAS, &y);
+}
+
+/* Size of a head, from the query alone or from query, key and value in one. */
+static int gqa_head_size(const struct infer *c, int64_t *size)
+{
+	const struct group_query *p = infer_params(c);
+	struct shape q = infer_shape(c, GQA_Q), k = infer_shape(c, GQA_K);
+	int64_t heads = infer_in(c, GQA_K) ? p->num_heads : p->num_heads + 2 * p->kv_num_heads;
+	int64_t wide = q.rank == 3 ? q.dim[2] : DIM_UNKNOWN;
+
+	*size = div_dim(wide, heads);
+	if (wide >= 0 && (wide == 0 || wide % heads))
+		return shape_fail(c, GQA_Q,
+				  fmt(c->diag, "a last dimension for %" PRId64 " heads", heads), &q);
+	if (k.rank == 3 && k.dim[2] >= 0 && *size >= 0 && k.dim[2] != mul_dims(*size, p->kv_num_heads))
+		return shape_fail(
+			c, GQA_K,
+			fmt(c->diag, "%" PRId64 " heads of %" PRId64, p->kv_num_heads, *size), &k);
+	return 0;
+}
+
+static int check_gqa_past(const struct infer *c, int64_t size)
+{
+	const struct group_query *p = infer_params(c);
+	struct shape past = infer_shape(c, GQA_PAST_K), norm = infer_shape(c, GQA_Q_NORM);
+	int64_t same;
+	int err = 0;
+
+	if (p->sliding_window_cache &&
+	    (p->local_window_size < 1 || !infer_in(c, GQA_PAST_K) ||
+	     (past.rank == 4 && past.dim[2] >= 0 && past.dim[2] < p->local_window_size)))
+		return infer_fail(c, E_OP_ATTRIBUTE, GQA_PAST_K,
+				  "a cache of at least local_window_size", NULL);
+	/* two codes of 4 bits lie in a byte */
+	bool halves = infer_dtype(c, GQA_PAST_K) == DT_U8 && p->kv_cache_bit_width == 4;
+	if (past.rank == 4)
+		err = infer_unify(c, GQA_PAST_K, halves ? div_dim(size, 2) : size, past.dim[3], &same);
+	if (!err && norm.rank == 1)
+		err = infer_unify(c, GQA_Q_NORM, size, norm.dim[0], &same);
+	return err;
+}
+
+/* Reads total_sequence_length, the most keys that a batch sees. It may be unknown still. */
+static int gqa_total(struct infer *c, int64_t length, int64_t *total)
+{
+	struct shape ints;
+
+	*total = DIM_UNKNOWN;
+	if (infer_ints(c, GQA_TOTAL, &ints) && ints.rank == 1 && !dim_is_sym(ints.dim[0]))
+		*total = ints.dim[0];
+	if (infer_in(c, GQA_TOTAL)->known && *total < (length > 0 ? length : 1))
+		return infer_fail(c, E_VALUE, GQA_TOTAL,
+				  fmt(c->diag, "at least %" PRId64, length > 0 ? length : 1),
+				  fmt(c->diag, "%" PRId64, *total));
 	return 0;
 }
 
 static int gqa_infer(struct infer *c)
 {
 	const struct group_query *p = infer_params(c);
-	struct shape q = infer_shape(c, GQA_Q), past = infer_shape(c, GQA_PAST_K), ints, y;
-	int64_t n = p->num_heads, kv = p->kv_num_heads, size, length, batch, total = DIM_UNKNOWN;
+	struct shape q = infer_shape(c, GQA_Q), past = infer_shape(c, GQA_PAST_K), y;
+	int64_t n = p->num_heads, kv = p->kv_num_heads, size, total;
+	int64_t batch = q.rank == 3 ? q.dim[0] : DIM_UNKNOWN;
+	int64_t length = q.rank == 3 ? q.dim[1] : DIM_UNKNOWN;
+	int err = 0;
 
-	if (n < 1 || kv < 1 || n % kv)
+	if (n < 1 || kv < 1 || n > INT32_MAX || n % kv)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "num_heads a multiple of kv_num_heads", NULL);
-	if (q.rank >= 0 && q.rank != 3)
-		return shape_fail(c, GQA_Q, "rank 3", &q);
-	if (p->sliding_window_cache &&
-	    (p->local_window_size < 1 || !infer_in(c, GQA_PAST_K) ||
-	     (past.rank == 4 && past.dim[2] >= 0 && past.dim[2] < p->local_window_size)))
-		return infer_fail(c, E_OP_ATTRIBUTE, GQA_PAST_K,
-				  "a cache of at least local_window_size", NULL);
-	batch = q.rank == 3 ? q.dim[0] : DIM_UNKNOWN;
-	length = q.rank == 3 ? q.dim[1] : DIM_UNKNOWN;
-	size = q.rank == 3 ? div_dim(q.dim[2], infer_in(c, GQA_K) ? n : n + 2 * kv) : DIM_UNKNOWN;
-	y = shape_of(3, (int64_t[]){batch, length, mul_dims(size, n)});
+	if ((err = gqa_head_size(c, &size)) || (err = check_gqa_past(c, size)) ||
+	    (err = gqa_total(c, length, &total)))
+		return err;
+	/* the plan's sizes follow from total_sequence_length, even if no output's does: ask for it */
+	bool wait = c->concrete && total < 0;
+	y = shape_of(3, (int64_t[]){batch, wait ? DIM_UNKNOWN : length, mul_dims(size, n)});
 	infer_set(c, 0, infer_dtype(c, GQA_Q), &y);
-	if (infer_ints(c, GQA_TOTAL, &ints) && ints.rank == 1 && ints.dim[0] >= 0)
-		total = ints.dim[0];
 	int64_t room = total;
 	if (infer_in(c, GQA_PAST_K)) {
 		int64_t have = past.rank == 4 ? past.dim[2] : DIM_UNKNOWN;
@@ -443,110 +539,108 @@ static int gqa_infer(struct infer *c)
 
 /* ---- rows ------------------------------------------------------------------------------------- */
 
-#define F   T_FLOATS_BF
-#define NF  (T_F32 | T_F16 | T_BF16)
-#define U   (T_NUMERIC_BF | T_BOOL)
-#define OPT true, 0, 0
-#define REQ 0, 0, 0
-static const struct slot attention_in[] = {{"Q", "T", F, REQ},
-					   {"K", "T", F, REQ},
-					   {"V", "T2", F, REQ},
-					   {"attn_mask", "U", U, OPT},
-					   {"past_key", "T", F, OPT},
-					   {"past_value", "T2", F, OPT},
-					   {"nonpad_kv_seqlen", NULL, T_I64, OPT},
-					   SLOT_END};
-static const struct slot attention23_in[] = {{"Q", "T", F, REQ},
-					     {"K", "T", F, REQ},
-					     {"V", "T2", F, REQ},
-					     {"attn_mask", "U", U, OPT},
-					     {"past_key", "T", F, OPT},
-					     {"past_value", "T2", F, OPT},
-					     SLOT_END};
-static const struct slot attention_out[] = {{"Y", "T", F, REQ},
-					    {"present_key", "T", F, OPT},
-					    {"present_value", "T2", F, OPT},
-					    {"qk_matmul_output", "T", F, OPT},
-					    SLOT_END};
-static const struct slot flex_in[] = {
-	{"Q", "T1", F, REQ}, {"K", "T1", F, REQ}, {"V", "T1", F, REQ}, SLOT_END};
-static const struct slot flex_out[] = {{"Y", "T1", F, REQ}, SLOT_END};
-static const struct slot linear_in[] = {{"query", "T", NF, REQ},
-					{"key", "T", NF, REQ},
-					{"value", "T", NF, REQ},
-					{"past_state", "S", NF, OPT},
-					{"decay", "T", NF, OPT},
-					{"beta", "T", NF, OPT},
+#define F  T_FLOATS_BF
+#define NF (T_F32 | T_F16 | T_BF16)
+#define U  (T_NUMERIC_BF | T_BOOL)
+static const struct slot attention_in[] = {
+	SLOT("Q", "T", F, .dims = "B S $q_num_heads*E | B H S E"),
+	SLOT("K", "T", F, .dims = "B L $kv_num_heads*E | B KV L E"),
+	SLOT("V", "T2", F, .dims = "B L $kv_num_heads*V | B KV L V"),
+	SLOT_OPT("attn_mask", "U", U),
+	SLOT_OPT("past_key", "T", F, .dims = "B KV P E", .with = "past_value"),
+	SLOT_OPT("past_value", "T2", F, .dims = "B KV P V", .with = "past_key"),
+	SLOT_OPT("nonpad_kv_seqlen", NULL, T_I64, .dims = "B"),
+	SLOT_END};
+static const struct slot attention23_in[] = {
+	SLOT("Q", "T", F, .dims = "B S $q_num_heads*E | B H S E"),
+	SLOT("K", "T", F, .dims = "B L $kv_num_heads*E | B KV L E"),
+	SLOT("V", "T2", F, .dims = "B L $kv_num_heads*V | B KV L V"),
+	SLOT_OPT("attn_mask", "U", U),
+	SLOT_OPT("past_key", "T", F, .dims = "B KV P E", .with = "past_value"),
+	SLOT_OPT("past_value", "T2", F, .dims = "B KV P V", .with = "past_key"),
+	SLOT_END};
+static const struct slot attention_out[] = {SLOT("Y", "T", F), SLOT_OPT("present_key", "T", F),
+					    SLOT_OPT("present_value", "T2", F),
+					    SLOT_OPT("qk_matmul_output", "T", F), SLOT_END};
+static const struct slot flex_in[] = {SLOT("Q", "T1", F, .dims = "B H S E"),
+				      SLOT("K", "T1", F, .dims = "B KV L E"),
+				      SLOT("V", "T1", F, .dims = "B KV L V"), SLOT_END};
+static const struct slot flex_out[] = {SLOT("Y", "T1", F), SLOT_END};
+static const struct slot linear_in[] = {
+	SLOT("query", "T", NF, .dims = "B S $q_num_heads*E"),
+	SLOT("key", "T", NF, .dims = "B S $kv_num_heads*E"),
+	SLOT("value", "T", NF, .dims = "B S $kv_num_heads*V"),
+	SLOT_OPT("past_state", "S", NF, .dims = "B $kv_num_heads E V"),
+	SLOT_OPT("decay", "T", NF, .dims = "B S $kv_num_heads | B S $kv_num_heads*E"),
+	SLOT_OPT("beta", "T", NF, .dims = "B S 1 | B S $kv_num_heads"),
+	SLOT_END};
+static const struct slot linear_out[] = {SLOT("output", "T", NF),
+					 SLOT_OPT("present_state", "S", NF), SLOT_END};
+static const struct slot rotary_in[] = {SLOT("X", "T", NF, .dims = "B S $num_heads*E | B _ S _"),
+					SLOT("cos_cache", "T", NF, .dims = "P D | B S D"),
+					SLOT("sin_cache", "T", NF, .dims = "P D | B S D"),
+					SLOT_OPT("position_ids", NULL, T_I64, .dims = "B S"),
 					SLOT_END};
-static const struct slot linear_out[] = {
-	{"output", "T", NF, REQ}, {"present_state", "S", NF, OPT}, SLOT_END};
-static const struct slot rotary_in[] = {{"X", "T", NF, REQ},
-					{"cos_cache", "T", NF, REQ},
-					{"sin_cache", "T", NF, REQ},
-					{"position_ids", NULL, T_I64, OPT},
-					SLOT_END};
-static const struct slot rotary_out[] = {{"Y", "T", NF, REQ}, SLOT_END};
-static const struct slot ms_rotary_in[] = {{"input", "T", NF, REQ},
-					   {"position_ids", NULL, T_I64, REQ},
-					   {"cos_cache", "T", NF, REQ},
-					   {"sin_cache", "T", NF, REQ},
-					   SLOT_END};
-static const struct slot ms_rotary_out[] = {{"output", "T", NF, REQ}, SLOT_END};
-static const struct slot ms_attention_in[] = {{"input", "T", NF, REQ},
-					      {"weights", "T", NF, REQ},
-					      {"bias", "T", NF, OPT},
-					      {"mask_index", NULL, T_I32, OPT},
-					      {"past", "T", NF, OPT},
-					      {"attention_bias", "T", NF, OPT},
-					      {"past_sequence_length", NULL, T_I32, OPT},
-					      SLOT_END};
-static const struct slot ms_attention_out[] = {
-	{"output", "T", NF, REQ}, {"present", "T", NF, OPT}, SLOT_END};
+static const struct slot rotary_out[] = {SLOT("Y", "T", NF), SLOT_END};
+static const struct slot ms_rotary_in[] = {
+	SLOT("input", "T", NF, .dims = "B S $num_heads*E | B _ S _"),
+	SLOT("position_ids", NULL, T_I64, .dims = "1 | () | B S"),
+	SLOT("cos_cache", "T", NF, .dims = "P D"), SLOT("sin_cache", "T", NF, .dims = "P D"),
+	SLOT_END};
+static const struct slot ms_rotary_out[] = {SLOT("output", "T", NF), SLOT_END};
+static const struct slot ms_attention_in[] = {
+	SLOT("input", "T", NF, .dims = "B S I"),
+	SLOT("weights", "T", NF, .dims = "I W"),
+	SLOT_OPT("bias", "T", NF, .dims = "W"),
+	SLOT_OPT("mask_index", NULL, T_I32),
+	SLOT_OPT("past", "T", NF, .dims = "2 B $num_heads P E"),
+	SLOT_OPT("attention_bias", "T", NF, .dims = "B? $num_heads? S _"),
+	SLOT_OPT("past_sequence_length", NULL, T_I32, .dims = "() | 1"),
+	SLOT_END};
+static const struct slot ms_attention_out[] = {SLOT("output", "T", NF),
+					       SLOT_OPT("present", "T", NF), SLOT_END};
 /* infer::ProjectedAttention: com.microsoft::Attention after its projection; qkv is [batch, length, sizes of q, k and v]. */
-static const struct slot projected_in[] = {{"qkv", "T", NF, REQ},
-					   {"mask_index", NULL, T_I32, OPT},
-					   {"past", "T", NF, OPT},
-					   {"attention_bias", "T", NF, OPT},
-					   SLOT_END};
-static const struct slot mha_in[] = {{"query", "T", NF, REQ},
-				     {"key", "T", NF, OPT},
-				     {"value", "T", NF, OPT},
-				     {"bias", "T", NF, OPT},
-				     {"key_padding_mask", NULL, T_I32, OPT},
-				     {"attention_bias", "T", NF, OPT},
-				     {"past_key", "T", NF, OPT},
-				     {"past_value", "T", NF, OPT},
-				     {"past_sequence_length", NULL, T_I32, OPT},
-				     {"cache_indirection", NULL, T_I32, OPT},
-				     SLOT_END};
-static const struct slot mha_out[] = {{"output", "T", NF, REQ},
-				      {"present_key", "T", NF, OPT},
-				      {"present_value", "T", NF, OPT},
-				      {"qk", "QK", NF, OPT},
+static const struct slot projected_in[] = {
+	SLOT("qkv", "T", NF, .dims = "B S _"), SLOT_OPT("mask_index", NULL, T_I32),
+	SLOT_OPT("past", "T", NF, .dims = "2 B $num_heads P E"),
+	SLOT_OPT("attention_bias", "T", NF, .dims = "B? $num_heads? S _"), SLOT_END};
+static const struct slot mha_in[] = {
+	SLOT("query", "T", NF, .dims = "B S $num_heads*E | B S $num_heads 3 E"),
+	SLOT_OPT("key", "T", NF, .dims = "B L $num_heads*E | B $num_heads L E | B L $num_heads 2 E"),
+	SLOT_OPT("value", "T", NF, .dims = "B L $num_heads*V | B $num_heads L E", .with = "key"),
+	SLOT_OPT("bias", "T", NF, .dims = "_"),
+	SLOT_OPT("key_padding_mask", NULL, T_I32),
+	SLOT_OPT("attention_bias", "T", NF, .dims = "B? $num_heads? S _"),
+	SLOT_OPT("past_key", "T", NF, .dims = "B $num_heads P E", .with = "past_value"),
+	SLOT_OPT("past_value", "T", NF, .dims = "B $num_heads P V", .with = "past_key"),
+	SLOT_OPT("past_sequence_length", NULL, T_I32, .dims = "() | 1"),
+	SLOT_OPT("cache_indirection", NULL, T_I32, .dims = "B _ _"),
+	SLOT_END};
+static const struct slot mha_out[] = {SLOT("output", "T", NF), SLOT_OPT("present_key", "T", NF),
+				      SLOT_OPT("present_value", "T", NF), SLOT_OPT("qk", "QK", NF),
 				      SLOT_END};
 #define CACHE (NF | T_U8 | T_I8 | T_BIT(DT_F8E4M3FN))
-static const struct slot gqa_in[] = {{"query", "T", NF, REQ},
-				     {"key", "T", NF, OPT},
-				     {"value", "T", NF, OPT},
-				     {"past_key", "T_CACHE", CACHE, OPT},
-				     {"past_value", "T_CACHE", CACHE, OPT},
-				     {"seqlens_k", NULL, T_I32, REQ},
-				     {"total_sequence_length", NULL, T_I32, REQ},
-				     {"cos_cache", "T", NF, OPT},
-				     {"sin_cache", "T", NF, OPT},
-				     {"position_ids", NULL, T_I64, OPT},
-				     {"attention_bias", "T", NF, OPT},
-				     {"head_sink", "T", NF, OPT},
-				     {"k_scale", NULL, T_F32, OPT},
-				     {"v_scale", NULL, T_F32, OPT},
-				     {"q_norm_weight", "T", NF, OPT},
-				     {"k_norm_weight", "T", NF, OPT},
-				     SLOT_END};
-static const struct slot gqa_out[] = {{"output", "T", NF, REQ},
-				      {"present_key", "T_CACHE", CACHE, OPT},
-				      {"present_value", "T_CACHE", CACHE, OPT},
-				      {"output_qk", "T", NF, OPT},
-				      SLOT_END};
+static const struct slot gqa_in[] = {
+	SLOT("query", "T", NF, .dims = "B S _"),
+	SLOT_OPT("key", "T", NF, .dims = "B S $kv_num_heads*E", .with = "value"),
+	SLOT_OPT("value", "T", NF, .dims = "B S $kv_num_heads*E", .with = "key"),
+	SLOT_OPT("past_key", "T_CACHE", CACHE, .dims = "B $kv_num_heads P C", .with = "past_value"),
+	SLOT_OPT("past_value", "T_CACHE", CACHE, .dims = "B $kv_num_heads P C", .with = "past_key"),
+	SLOT("seqlens_k", NULL, T_I32, .dims = "B | B 1"),
+	SLOT("total_sequence_length", NULL, T_I32, .dims = "() | 1"),
+	SLOT_OPT("cos_cache", "T", NF, .dims = "M R", .with = "sin_cache"),
+	SLOT_OPT("sin_cache", "T", NF, .dims = "M R", .with = "cos_cache"),
+	SLOT_OPT("position_ids", NULL, T_I64, .dims = "B S"),
+	SLOT_OPT("attention_bias", "T", NF, .dims = "B? $num_heads? S _"),
+	SLOT_OPT("head_sink", "T", NF, .dims = "$num_heads"),
+	SLOT_OPT("k_scale", NULL, T_F32),
+	SLOT_OPT("v_scale", NULL, T_F32),
+	SLOT_OPT("q_norm_weight", "T", NF, .dims = "E"),
+	SLOT_OPT("k_norm_weight", "T", NF, .dims = "E"),
+	SLOT_END};
+static const struct slot gqa_out[] = {
+	SLOT("output", "T", NF), SLOT_OPT("present_key", "T_CACHE", CACHE),
+	SLOT_OPT("present_value", "T_CACHE", CACHE), SLOT_OPT("output_qk", "T", NF), SLOT_END};
 
 #define ATT24_FIELDS                                                                               \
 	FIELD(struct attention, is_causal, F_INT, "0", "1: a query sees no later keys"),           \
@@ -663,7 +757,7 @@ const struct op ops_attention[] = {
 	 .in = rotary_in,
 	 .out = rotary_out,
 	 ATTRS(rotary_attrs, struct rotary),
-	 .infer = rotary23_infer},
+	 .infer = rotary_infer},
 
 	{.name = "RotaryEmbedding",
 	 MICROSOFT,
@@ -671,7 +765,7 @@ const struct op ops_attention[] = {
 	 .in = ms_rotary_in,
 	 .out = ms_rotary_out,
 	 ATTRS(ms_rotary_attrs, struct rotary),
-	 .infer = rotary_infer},
+	 .infer = ms_rotary_infer},
 	{.name = "Attention",
 	 MICROSOFT,
 	 .in = ms_attention_in,

@@ -22,6 +22,10 @@ static const struct slot pow_13_in[] = {SLOT("X", "T", T_FLOATS_BF | T_I32 | T_I
 static const struct slot pow_7_in[] = {SLOT("X", "T", T_FLOATS), SLOT("Y", "T", T_FLOATS), SLOT_END};
 static const struct slot data[] = {
 	{.name = "data_0", .tvar = "T", .types = T_NUMERIC_BF, .variadic = true}, SLOT_END};
+/* below opset 8 nothing was broadcast */
+static const struct slot same[] = {
+	{.name = "data_0", .tvar = "T", .types = T_NUMERIC_BF, .variadic = true, .dims = "..."},
+	SLOT_END};
 static const struct slot many_out[] = {SLOT("result", "T", T_NUMERIC_BF), SLOT_END};
 static const struct slot prelu_in[] = {SLOT("X", "T", T_FLOATS_BF | T_WIDE),
 				       SLOT("slope", "T", T_FLOATS_BF | T_WIDE), SLOT_END};
@@ -137,15 +141,13 @@ static int upgrade_prelu(struct edit *e)
 /* The slope broadcasts to X, but X does not broadcast to the slope. */
 static int infer_prelu(struct infer *c)
 {
-	struct shape x = infer_shape(c, 0), y;
-	int err = infer_broadcast(c);
+	struct shape x = infer_shape(c, 0), s = infer_shape(c, 1);
 
-	if (err || !infer_out(c, 0))
-		return err;
-	y = infer_out(c, 0)->shape;
-	if (shape_known(&x) && shape_known(&y) && !shape_equal(&x, &y))
-		return infer_fail(c, E_SHAPE, 1, "a slope that broadcasts to X",
-				  shape_str(&c->diag->arena, &y, NULL));
+	if (!shape_broadcasts_to(&s, &x))
+		return infer_fail(c, E_SHAPE, 1,
+				  fmt(c->diag, "a slope that broadcasts to %s",
+				      shape_str(&c->diag->arena, &x, NULL)),
+				  shape_str(&c->diag->arena, &s, NULL));
 	return infer_same(c);
 }
 
@@ -212,9 +214,9 @@ static int infer_bias_split_gelu(struct infer *c)
 		.reduced = (reduced_)                                                              \
 	}
 #define MANY_OLD(name_)                                                                            \
-	OLD(name_, 8, T_FLOATS), OLD(name_, 6, T_FLOATS),                                          \
+	OLD(name_, 8, T_FLOATS), {.name = (name_), .since = 6, .in = same, .types = T_FLOATS},     \
 	{                                                                                          \
-		.name = (name_), .since = 1, .in = data, .out = many_out, .types = T_FLOATS,       \
+		.name = (name_), .since = 1, .in = same, .out = many_out, .types = T_FLOATS,       \
 		ATTRS(upgrade_consumed_attrs, struct no_params), .upgrade = upgrade_prefix         \
 	}
 #define BITWISE(name_)                                                                             \

@@ -34,49 +34,23 @@ static bool too_small(const struct window *w)
 	return false;
 }
 
-/*
- * Checks X [N, C, ...] against weights [M, C/group, ...] and the bias [M], which is input number `bias` (0 if there
- * is none).
- */
-static int check_channels(const struct infer *c, int64_t group, const struct shape *x,
-			  const struct shape *w, int bias)
+static int check_group(const struct infer *c, int64_t group)
 {
-	struct shape b = bias > 0 ? infer_shape(c, (uint32_t)bias) : SHAPE_UNKNOWN;
-
-	if (group < 1)
-		return infer_fail(c, E_OP_ATTRIBUTE, -1, "group of at least 1",
-				  fmt(c->diag, "%" PRId64, group));
-	if (w->rank >= 0 && w->rank < 3)
-		return shape_fail(c, 1, "weights of rank 3 or more", w);
-	if (x->rank >= 3 && w->rank >= 0) {
-		int64_t want = mul_dims(w->dim[1], group);
-		if (want >= 0 && x->dim[1] >= 0 && x->dim[1] != want)
-			return shape_fail(
-				c, 0, fmt(c->diag, "%" PRId64 " channels in dimension 1", want), x);
-	}
-	if (w->rank >= 0 && w->dim[0] >= 0 && w->dim[0] % group)
-		return shape_fail(
-			c, 1, fmt(c->diag, "dimension 0 to be a multiple of group %" PRId64, group),
-			w);
-	if (b.rank >= 0 && (b.rank != 1 || (w->rank >= 0 && w->dim[0] >= 0 && b.dim[0] >= 0 &&
-					    b.dim[0] != w->dim[0])))
-		return shape_fail(c, bias,
-				  fmt(c->diag, "one number for each of the outputs' channels"), &b);
-	return 0;
+	return group > 0 ? 0
+			 : infer_fail(c, E_OP_ATTRIBUTE, -1, "group of at least 1",
+				      fmt(c->diag, "%" PRId64, group));
 }
 
-static int window_infer(struct infer *c, const struct window_attrs *a, int64_t group, int bias)
+static int window_infer(struct infer *c, const struct window_attrs *a, int64_t group)
 {
 	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1), y;
 	struct window win;
-	int rc = check_channels(c, group, &x, &w, bias);
+	int rc = check_group(c, group);
 
 	if (rc)
 		return rc;
 	y = SHAPE_UNKNOWN;
 	if (x.rank >= 0) {
-		if (x.rank < 3)
-			return shape_fail(c, 0, "rank 3 or more", &x);
 		const char *bad = window_set(&win, a, &x, &w, false, c->diag);
 		if (bad)
 			return infer_fail(c, E_OP_ATTRIBUTE, -1, bad, NULL);
@@ -96,14 +70,14 @@ static int conv_infer(struct infer *c)
 {
 	const struct conv *p = infer_params(c);
 
-	return window_infer(c, &p->window, p->group, 2);
+	return window_infer(c, &p->window, p->group);
 }
 
 static int ms_conv_infer(struct infer *c)
 {
 	const struct ms_conv *p = infer_params(c);
 
-	return window_infer(c, &p->window, p->group, 2);
+	return window_infer(c, &p->window, p->group);
 }
 
 /* com.microsoft::FusedConv becomes infer::Conv, which adds Z, followed by a node for the activation. */
@@ -129,12 +103,10 @@ static int deform_infer(struct infer *c)
 	struct shape x = infer_shape(c, 0), y;
 	int rc;
 
-	if (x.rank >= 0 && x.rank != 4)
-		return shape_fail(c, 0, "rank 4", &x);
 	if (p->offset_group < 1 || (x.rank == 4 && x.dim[1] >= 0 && x.dim[1] % p->offset_group))
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "an offset_group that divides the channels",
 				  fmt(c->diag, "%" PRId64, p->offset_group));
-	rc = window_infer(c, &p->window, p->group, 3);
+	rc = window_infer(c, &p->window, p->group);
 	if (rc || x.rank < 0)
 		return rc;
 	y = infer_out(c, 0) ? infer_out(c, 0)->shape : SHAPE_UNKNOWN;
@@ -222,26 +194,14 @@ const char *conv_transpose_window(struct window *w, const struct conv_transpose 
 static int transpose_infer(struct infer *c)
 {
 	const struct conv_transpose *p = infer_params(c);
-	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1), b = infer_shape(c, 2),
-		     y = SHAPE_UNKNOWN;
+	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1), y = SHAPE_UNKNOWN;
 	struct window win;
 	int64_t m = w.rank >= 2 ? mul_dims(w.dim[1], p->group) : DIM_UNKNOWN;
 
-	if (p->group < 1)
-		return infer_fail(c, E_OP_ATTRIBUTE, -1, "group of at least 1",
-				  fmt(c->diag, "%" PRId64, p->group));
-	if (x.rank >= 0 && x.rank < 3)
-		return shape_fail(c, 0, "rank 3 or more", &x);
-	if (w.rank >= 0 && w.rank < 3)
-		return shape_fail(c, 1, "weights of rank 3 or more", &w);
-	if (x.rank >= 0 && w.rank >= 0 && x.dim[1] >= 0 && w.dim[0] >= 0 && x.dim[1] != w.dim[0])
-		return shape_fail(c, 0,
-				  fmt(c->diag, "%" PRId64 " channels in dimension 1", w.dim[0]), &x);
-	if (x.rank >= 0 && x.dim[1] >= 0 && x.dim[1] % p->group)
-		return shape_fail(
-			c, 0, fmt(c->diag, "channels that group %" PRId64 " divides", p->group), &x);
-	if (b.rank >= 0 && (b.rank != 1 || (m >= 0 && b.dim[0] >= 0 && b.dim[0] != m)))
-		return shape_fail(c, 2, "one number for each of the output's channels", &b);
+	int rc = check_group(c, p->group);
+
+	if (rc)
+		return rc;
 	if (x.rank >= 0) {
 		const char *bad = conv_transpose_window(&win, p, &x, &w, c->diag);
 		if (bad)
@@ -267,27 +227,18 @@ static int64_t transpose_macs(const struct infer *c)
 
 static int causal_infer(struct infer *c)
 {
-	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1), b = infer_shape(c, 2),
-		     s = infer_shape(c, 3);
+	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1), s = infer_shape(c, 3);
 	struct shape state = {.rank = 3, .dim = {DIM_UNKNOWN, DIM_UNKNOWN, DIM_UNKNOWN}};
 
-	if (x.rank >= 0 && x.rank != 3)
-		return shape_fail(c, 0, "rank 3", &x);
-	if (w.rank >= 0 && (w.rank != 3 || (w.dim[1] >= 0 && w.dim[1] != 1) || w.dim[2] == 0))
-		return shape_fail(c, 1, "[channels, 1, k]", &w);
-	if (x.rank == 3 && w.rank == 3 && x.dim[1] >= 0 && w.dim[0] >= 0 && x.dim[1] != w.dim[0])
-		return shape_fail(c, 1, fmt(c->diag, "%" PRId64 " channels", x.dim[1]), &w);
-	if (b.rank >= 0 &&
-	    (b.rank != 1 || (x.rank == 3 && x.dim[1] >= 0 && b.dim[0] >= 0 && b.dim[0] != x.dim[1])))
-		return shape_fail(c, 2, "one number a channel", &b);
+	if (w.rank == 3 && w.dim[2] == 0)
+		return shape_fail(c, 1, "a kernel of 1 or more", &w);
 	if (x.rank == 3) {
 		state.dim[0] = x.dim[0];
 		state.dim[1] = x.dim[1];
 	}
 	if (w.rank == 3 && w.dim[2] > 0)
 		state.dim[2] = w.dim[2] - 1;
-	if (s.rank >= 0 &&
-	    (s.rank != 3 || (shape_known(&s) && shape_known(&state) && !shape_equal(&s, &state))))
+	if (shape_known(&s) && shape_known(&state) && !shape_equal(&s, &state))
 		return shape_fail(c, 3, dims_text(c, &state), &s);
 	infer_set(c, 0, infer_dtype(c, 0), &x);
 	infer_set(c, 1, infer_dtype(c, 0), &state);
@@ -311,8 +262,6 @@ static int col2im_infer(struct infer *c)
 	int64_t positions = 1;
 	bool have = infer_ints(c, 1, &image), have_block = infer_ints(c, 2, &block);
 
-	if (x.rank >= 0 && x.rank != 3)
-		return shape_fail(c, 0, "rank 3", &x);
 	if (!have || image.rank > MAX_RANK - 2) {
 		struct shape is = infer_shape(c, 1);
 		if (is.rank == 1 && is.dim[0] >= 0 && is.dim[0] <= MAX_RANK - 2) {
@@ -357,34 +306,37 @@ static int col2im_infer(struct infer *c)
 
 /* ---- rows ------------------------------------------------------------------------------------- */
 
-static const struct slot conv_in[] = {{"X", "T", T_FLOATS_BF, 0, 0, 0},
-				      {"W", "T", T_FLOATS_BF, 0, 0, 0},
-				      {"B", "T", T_FLOATS_BF, true, 0, 0},
-				      SLOT_END};
-static const struct slot ms_conv_in[] = {{"X", "T", T_FLOATS, 0, 0, 0},
-					 {"W", "T", T_FLOATS, 0, 0, 0},
-					 {"B", "T", T_FLOATS, true, 0, 0},
-					 {"Z", "T", T_FLOATS, true, 0, 0},
-					 SLOT_END};
-static const struct slot conv_out[] = {{"Y", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
-static const struct slot deform_in[] = {
-	{"X", "T", T_FLOATS_BF, 0, 0, 0},	{"W", "T", T_FLOATS_BF, 0, 0, 0},
-	{"offset", "T", T_FLOATS_BF, 0, 0, 0},	{"B", "T", T_FLOATS_BF, true, 0, 0},
-	{"mask", "T", T_FLOATS_BF, true, 0, 0}, SLOT_END};
+static const struct slot conv_in[] = {SLOT("X", "T", T_FLOATS_BF, .dims = "N $group*C _ _..."),
+				      SLOT("W", "T", T_FLOATS_BF, .dims = "$group*M C _ _..."),
+				      SLOT_OPT("B", "T", T_FLOATS_BF, .dims = "$group*M"), SLOT_END};
+static const struct slot transpose_in[] = {SLOT("X", "T", T_FLOATS_BF, .dims = "N $group*C _ _..."),
+					   SLOT("W", "T", T_FLOATS_BF, .dims = "$group*C M _ _..."),
+					   SLOT_OPT("B", "T", T_FLOATS_BF, .dims = "$group*M"),
+					   SLOT_END};
+static const struct slot ms_conv_in[] = {SLOT("X", "T", T_FLOATS, .dims = "N $group*C _ _..."),
+					 SLOT("W", "T", T_FLOATS, .dims = "$group*M C _ _..."),
+					 SLOT_OPT("B", "T", T_FLOATS, .dims = "$group*M"),
+					 SLOT_OPT("Z", "T", T_FLOATS), SLOT_END};
+static const struct slot conv_out[] = {SLOT("Y", "T", T_FLOATS_BF), SLOT_END};
+static const struct slot deform_in[] = {SLOT("X", "T", T_FLOATS_BF, .dims = "N $group*C _ _"),
+					SLOT("W", "T", T_FLOATS_BF, .dims = "$group*M C _ _"),
+					SLOT("offset", "T", T_FLOATS_BF, .dims = "N _ _ _"),
+					SLOT_OPT("B", "T", T_FLOATS_BF, .dims = "$group*M"),
+					SLOT_OPT("mask", "T", T_FLOATS_BF, .dims = "N _ _ _"),
+					SLOT_END};
 #define T_CAUSAL (T_F32 | T_F16 | T_BF16)
-static const struct slot causal_in[] = {{"input", "T", T_CAUSAL, 0, 0, 0},
-					{"weight", "T", T_CAUSAL, 0, 0, 0},
-					{"bias", "T", T_CAUSAL, true, 0, 0},
-					{"past_state", "T", T_CAUSAL, true, 0, 0},
+static const struct slot causal_in[] = {SLOT("input", "T", T_CAUSAL, .dims = "N C _"),
+					SLOT("weight", "T", T_CAUSAL, .dims = "C 1 K"),
+					SLOT_OPT("bias", "T", T_CAUSAL, .dims = "C"),
+					SLOT_OPT("past_state", "T", T_CAUSAL, .dims = "N C _"),
 					SLOT_END};
-static const struct slot causal_out[] = {
-	{"output", "T", T_CAUSAL, 0, 0, 0}, {"present_state", "T", T_CAUSAL, true, 0, 0}, SLOT_END};
+static const struct slot causal_out[] = {SLOT("output", "T", T_CAUSAL),
+					 SLOT_OPT("present_state", "T", T_CAUSAL), SLOT_END};
 #define T_COL2IM (T_ALL_OLD | T_BF16)
-static const struct slot col2im_in[] = {{"input", "T", T_COL2IM, 0, 0, 0},
-					{"image_shape", NULL, T_I64, 0, 0, 0},
-					{"block_shape", NULL, T_I64, 0, 0, 0},
-					SLOT_END};
-static const struct slot col2im_out[] = {{"output", "T", T_COL2IM, 0, 0, 0}, SLOT_END};
+static const struct slot col2im_in[] = {SLOT("input", "T", T_COL2IM, .dims = "_ _ _"),
+					SLOT("image_shape", NULL, T_I64, .dims = "R"),
+					SLOT("block_shape", NULL, T_I64, .dims = "R"), SLOT_END};
+static const struct slot col2im_out[] = {SLOT("output", "T", T_COL2IM), SLOT_END};
 
 static const struct field conv_attrs[] = {
 	WINDOW_FIELDS(struct conv),
@@ -436,7 +388,7 @@ const struct op ops_conv[] = {{.name = "Conv",
 			      {.name = "ConvTranspose",
 			       .since = 22,
 			       .reduced = REDUCED_COMPUTES,
-			       .in = conv_in,
+			       .in = transpose_in,
 			       .out = conv_out,
 			       ATTRS(transpose_attrs, struct conv_transpose),
 			       .infer = transpose_infer,

@@ -29,7 +29,7 @@ static int bad_dim(const struct infer *c, int slot, int64_t dim)
 /* ---- ConstantOfShape, ConstantFill ----------------------------------------------------------- */
 
 #define T_OLD_CONST (T_NUMERIC | T_BOOL)
-static const struct slot cos_in[] = {SLOT("input", NULL, T_I64), SLOT_END};
+static const struct slot cos_in[] = {SLOT("input", NULL, T_I64, .dims = "_"), SLOT_END};
 static const struct slot cos_out[] = {SLOT("output", NULL, T_ALL & ~(T_STRING | T_COMPLEX)), SLOT_END};
 static const struct field cos_attrs[] = {FIELD(struct constant_of_shape, value, F_TENSOR, NULL,
 					       "one element: what fills the output"),
@@ -125,7 +125,7 @@ static int infer_constant_fill(struct infer *c)
 /* ---- EyeLike, Range -------------------------------------------------------------------------- */
 
 #define T_EYE (T_NUMERIC_BF | T_BOOL)
-static const struct slot eye_in[] = {SLOT("input", "T", T_EYE), SLOT_END};
+static const struct slot eye_in[] = {SLOT("input", "T", T_EYE, .dims = "_ _"), SLOT_END};
 static const struct slot eye_out[] = {SLOT("output", NULL, T_EYE), SLOT_END};
 static const struct field eye_attrs[] = {
 	FIELD(struct eye_like, dtype, F_INT, NULL, "element type; absent: the input's"),
@@ -147,9 +147,10 @@ static int infer_eye(struct infer *c)
 }
 
 #define T_RANGE (T_F32 | T_F64 | T_I16 | T_I32 | T_I64)
-static const struct slot range_in[] = {SLOT("start", "T", T_RANGE | T_F16 | T_BF16),
-				       SLOT("limit", "T", T_RANGE | T_F16 | T_BF16),
-				       SLOT("delta", "T", T_RANGE | T_F16 | T_BF16), SLOT_END};
+static const struct slot range_in[] = {
+	SLOT("start", "T", T_RANGE | T_F16 | T_BF16, .dims = "() | 1"),
+	SLOT("limit", "T", T_RANGE | T_F16 | T_BF16, .dims = "() | 1"),
+	SLOT("delta", "T", T_RANGE | T_F16 | T_BF16, .dims = "() | 1"), SLOT_END};
 static const struct slot range_out[] = {SLOT("output", "T", T_RANGE | T_F16 | T_BF16), SLOT_END};
 static const struct field range_attrs[] = {
 	FIELD(struct range_params, stash_type, F_INT, "1", "type that narrow floats compute in"), {0}};

@@ -5,32 +5,20 @@
 
 static int nms_infer(struct infer *c)
 {
-	struct shape b = infer_shape(c, NMS_BOXES), s = infer_shape(c, NMS_SCORES);
 	struct shape y = shape_of(2, (int64_t[]){DIM_UNKNOWN, 3});
-	int64_t n;
-	int rc;
 
-	if (b.rank >= 0 && (b.rank != 3 || (b.dim[2] >= 0 && b.dim[2] != 4)))
-		return infer_fail(c, E_SHAPE, NMS_BOXES, "[batches, boxes, 4]",
-				  c->diag ? shape_str(&c->diag->arena, &b, NULL) : "");
-	if (s.rank >= 0 && s.rank != 3)
-		return infer_fail(c, E_SHAPE, NMS_SCORES, "[batches, classes, boxes]",
-				  c->diag ? shape_str(&c->diag->arena, &s, NULL) : "");
-	if (b.rank == 3 && s.rank == 3 &&
-	    ((rc = infer_unify(c, NMS_SCORES, b.dim[0], s.dim[0], &n)) ||
-	     (rc = infer_unify(c, NMS_SCORES, b.dim[1], s.dim[2], &n))))
-		return rc;
 	infer_set(c, 0, DT_I64, &y);
 	return 0;
 }
 
-static const struct slot nms_in[] = {{"boxes", NULL, T_F32, 0, 0, 0},
-				     {"scores", NULL, T_F32, 0, 0, 0},
-				     {"max_output_boxes_per_class", NULL, T_I64, true, 0, 0},
-				     {"iou_threshold", NULL, T_F32, true, 0, 0},
-				     {"score_threshold", NULL, T_F32, true, 0, 0},
-				     SLOT_END};
-static const struct slot nms_out[] = {{"selected_indices", NULL, T_I64, 0, 0, 0}, SLOT_END};
+static const struct slot nms_in[] = {
+	SLOT("boxes", NULL, T_F32, .dims = "B N 4"),
+	SLOT("scores", NULL, T_F32, .dims = "B _ N"),
+	SLOT_OPT("max_output_boxes_per_class", NULL, T_I64, .dims = "() | 1"),
+	SLOT_OPT("iou_threshold", NULL, T_F32, .dims = "() | 1"),
+	SLOT_OPT("score_threshold", NULL, T_F32, .dims = "() | 1"),
+	SLOT_END};
+static const struct slot nms_out[] = {SLOT("selected_indices", NULL, T_I64), SLOT_END};
 static const struct field nms_attrs[] = {
 	FIELD(struct nms, center_point_box, F_INT, "0", "1: boxes are centre and size"), {0}};
 

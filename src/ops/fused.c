@@ -19,7 +19,25 @@ static const struct slot out_y[] = {SLOT_X("Y"), SLOT_END};
 
 /* ---- Conv ------------------------------------------------------------------------------------ */
 
-static const struct slot in_conv[] = {SLOT_X("X"), SLOT_X("W"), SLOT_O("B"), SLOT_O("R"), SLOT_END};
+/* Checks input i, which is added to y. */
+static int check_summand(const struct infer *c, uint32_t i, const struct shape *y)
+{
+	struct shape s = infer_shape(c, i);
+
+	if (shape_broadcasts_to(&s, y))
+		return 0;
+	return infer_fail(
+		c, E_SHAPE, (int)i,
+		fmt(c->diag, "a shape that broadcasts to %s", shape_str(&c->diag->arena, y, NULL)),
+		shape_str(&c->diag->arena, &s, NULL));
+}
+
+static const struct slot in_conv[] = {
+	{.name = "X", .tvar = "T", .types = T_FUSED, .dims = "N $group*C _ _..."},
+	{.name = "W", .tvar = "T", .types = T_FUSED, .dims = "$group*M C _ _..."},
+	{.name = "B", .tvar = "T", .types = T_FUSED, .optional = true, .dims = "$group*M"},
+	SLOT_O("R"),
+	SLOT_END};
 
 static const struct field attrs_conv[] = {
 	FIELD_ENUM(struct fused_conv, auto_pad, "NOTSET", "NOTSET|SAME_UPPER|SAME_LOWER|VALID",
@@ -67,8 +85,8 @@ static int infer_conv(struct infer *c)
 		infer_set(c, 0, infer_dtype(c, 0), &SHAPE_UNKNOWN);
 		return 0;
 	}
-	if (x.rank < 3 || w.rank != x.rank)
-		return infer_fail(c, E_SHAPE, 1, "W of the rank of X, at least 3",
+	if (w.rank != x.rank)
+		return infer_fail(c, E_SHAPE, 1, "W of the rank of X",
 				  fmt(c->diag, "rank %d and %d", x.rank, w.rank));
 	y.dim[1] = w.dim[0];
 	for (int i = 0; i < x.rank - 2; i++) {
@@ -80,7 +98,7 @@ static int infer_conv(struct infer *c)
 		y.dim[i + 2] = n;
 	}
 	infer_set(c, 0, infer_dtype(c, 0), &y);
-	return 0;
+	return check_summand(c, 3, &y);
 }
 
 static int64_t macs_conv(const struct infer *c)
@@ -157,6 +175,10 @@ static int infer_gemm(struct infer *c)
 		if (p->transB)
 			swap_last(&b);
 		r = product_shape(c, a, b, &y);
+		if (!r)
+			r = check_summand(c, 2, &y);
+		if (!r)
+			r = check_summand(c, 3, &y);
 		if (r)
 			return r;
 	}

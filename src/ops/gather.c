@@ -211,12 +211,9 @@ static int gather_nd_old(struct edit *e)
 static int one_hot_infer(struct infer *c)
 {
 	const struct one_hot_params *p = infer_params(c);
-	struct shape i = infer_shape(c, 0), out = SHAPE_UNKNOWN, v = infer_shape(c, 2);
+	struct shape i = infer_shape(c, 0), out = SHAPE_UNKNOWN;
 	struct int_list depth;
 
-	if (v.rank >= 0 && (v.rank != 1 || (v.dim[0] >= 0 && v.dim[0] != 2)))
-		return infer_fail(c, E_SHAPE, 2, "shape [2]",
-				  c->diag ? shape_str(&c->diag->arena, &v, NULL) : "");
 	if (i.rank >= 0) {
 		int a = axis_of(p->axis, i.rank + 1);
 		if (i.rank + 1 > MAX_RANK)
@@ -323,12 +320,13 @@ static const struct slot scatter_nd_in[] = {{.name = "data", .tvar = "T", .types
 					    SLOT_END};
 static const struct slot output_out[] = {{.name = "output", .tvar = "T", .types = T_ALL}, SLOT_END};
 /* The type variable is "T" because .types of the row replaces the types of T: old versions allow fewer. */
-static const struct slot one_hot_in[] = {{.name = "indices", .tvar = "T1", .types = T_NUMERIC},
-					 {.name = "depth", .tvar = "T2", .types = T_NUMERIC},
-					 {.name = "values", .tvar = "T", .types = T_ALL},
-					 SLOT_END};
+static const struct slot one_hot_in[] = {
+	{.name = "indices", .tvar = "T1", .types = T_NUMERIC, .dims = "_ _..."},
+	{.name = "depth", .tvar = "T2", .types = T_NUMERIC, .dims = "() | 1"},
+	{.name = "values", .tvar = "T", .types = T_ALL, .dims = "2"},
+	SLOT_END};
 static const struct slot compress_in[] = {{.name = "input", .tvar = "T", .types = T_ALL},
-					  {.name = "condition", .types = T_BOOL},
+					  {.name = "condition", .types = T_BOOL, .dims = "_"},
 					  SLOT_END};
 static const struct slot tensor_scatter_in[] = {
 	{.name = "past_cache", .tvar = "T", .types = T_ALL},

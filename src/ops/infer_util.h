@@ -38,14 +38,17 @@ int infer_gathered(const struct infer *c, const struct shape *x, int axis, const
 int64_t conv_dim(int64_t in, int64_t kernel, int64_t stride, int64_t dilation, int64_t begin,
 		 int64_t end, bool ceil);
 
-/* Entries of a slot table (`.in`, `.out`), with the types of the newest version. The table ends with SLOT_END. */
-#define SLOT(name_, tvar_, types_)                                                                 \
+/*
+ * Entries of a slot table (`.in`, `.out`), with the types of the newest version; other members may follow the types:
+ * SLOT("B", "T", T_FLOATS, .dims = "M"). The table ends with SLOT_END.
+ */
+#define SLOT(name_, tvar_, ...)                                                                    \
 	{                                                                                          \
-		.name = (name_), .tvar = (tvar_), .types = (types_)                                \
+		.name = (name_), .tvar = (tvar_), .types = __VA_ARGS__                             \
 	}
-#define SLOT_OPT(name_, tvar_, types_)                                                             \
+#define SLOT_OPT(name_, tvar_, ...)                                                                \
 	{                                                                                          \
-		.name = (name_), .tvar = (tvar_), .types = (types_), .optional = true              \
+		.name = (name_), .tvar = (tvar_), .optional = true, .types = __VA_ARGS__           \
 	}
 #define SLOT_END                                                                                   \
 	{                                                                                          \

@@ -24,6 +24,11 @@ bool list_of_info(const struct vinfo *v, struct int_list *out)
 		return false;
 	if (v->known)
 		return list_of(v->known, out);
+	if (v->shape.rank == 1 && !v->shape.dim[0]) { /* the elements of an empty list are known */
+		out->n = 0;
+		out->exact = true;
+		return true;
+	}
 	if (!v->ints || v->ints->rank < 0)
 		return false;
 	out->n = v->ints->rank;

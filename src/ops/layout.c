@@ -538,22 +538,26 @@ static int space_to_depth_infer(struct infer *c)
 static const struct slot data_in[] = {{.name = "data", .tvar = "T", .types = T_ALL}, SLOT_END};
 static const struct slot input_in[] = {{.name = "input", .tvar = "T", .types = T_ALL}, SLOT_END};
 static const struct slot output_out[] = {{.name = "output", .tvar = "T", .types = T_ALL}, SLOT_END};
-static const struct slot reshape_in[] = {
-	{.name = "data", .tvar = "T", .types = T_ALL}, {.name = "shape", .types = T_I64}, SLOT_END};
-static const struct slot expand_in[] = {
-	{.name = "input", .tvar = "T", .types = T_ALL}, {.name = "shape", .types = T_I64}, SLOT_END};
+static const struct slot reshape_in[] = {{.name = "data", .tvar = "T", .types = T_ALL},
+					 {.name = "shape", .types = T_I64, .dims = "_"},
+					 SLOT_END};
+static const struct slot expand_in[] = {{.name = "input", .tvar = "T", .types = T_ALL},
+					{.name = "shape", .types = T_I64, .dims = "_"},
+					SLOT_END};
 static const struct slot tile_in[] = {{.name = "input", .tvar = "T", .types = T_ALL},
-				      {.name = "repeats", .types = T_I64},
+				      {.name = "repeats", .types = T_I64, .dims = "_"},
 				      SLOT_END};
 static const struct slot tile1_in[] = {{.name = "input", .tvar = "T", .types = T_FLOATS},
-				       {.name = "tiles", .types = T_FLOATS | T_INTS},
-				       {.name = "axis", .types = T_FLOATS | T_INTS},
+				       {.name = "tiles", .types = T_FLOATS | T_INTS, .dims = "() | 1"},
+				       {.name = "axis", .types = T_FLOATS | T_INTS, .dims = "() | 1"},
 				       SLOT_END};
-static const struct slot squeeze_in[] = {{.name = "data", .tvar = "T", .types = T_ALL},
-					 {.name = "axes", .types = T_I64, .optional = true},
-					 SLOT_END};
-static const struct slot unsqueeze_in[] = {
-	{.name = "data", .tvar = "T", .types = T_ALL}, {.name = "axes", .types = T_I64}, SLOT_END};
+static const struct slot squeeze_in[] = {
+	{.name = "data", .tvar = "T", .types = T_ALL},
+	{.name = "axes", .types = T_I64, .optional = true, .dims = "_"},
+	SLOT_END};
+static const struct slot unsqueeze_in[] = {{.name = "data", .tvar = "T", .types = T_ALL},
+					   {.name = "axes", .types = T_I64, .dims = "() | _"},
+					   SLOT_END};
 static const struct slot concat_in[] = {
 	{.name = "inputs", .tvar = "T", .types = T_ALL, .variadic = true}, SLOT_END};
 static const struct slot i64_out[] = {{.name = "shape", .types = T_I64}, SLOT_END};

@@ -4,13 +4,13 @@
 
 #include "ops/infer_util.h"
 
-static const struct slot nll_in[] = {SLOT("input", "T", T_FLOATS_BF),
-				     SLOT("target", "Tind", T_I32 | T_I64),
-				     SLOT_OPT("weight", "T", T_FLOATS_BF), SLOT_END};
+static const struct slot nll_in[] = {SLOT("input", "T", T_FLOATS_BF, .dims = "N C ..."),
+				     SLOT("target", "Tind", T_I32 | T_I64, .dims = "N ..."),
+				     SLOT_OPT("weight", "T", T_FLOATS_BF, .dims = "C"), SLOT_END};
 static const struct slot nll_out[] = {SLOT("loss", "T", T_FLOATS_BF), SLOT_END};
-static const struct slot sce_in[] = {SLOT("scores", "T", T_FLOATS_BF),
-				     SLOT("labels", "Tind", T_I32 | T_I64),
-				     SLOT_OPT("weights", "T", T_FLOATS_BF), SLOT_END};
+static const struct slot sce_in[] = {SLOT("scores", "T", T_FLOATS_BF, .dims = "N C ..."),
+				     SLOT("labels", "Tind", T_I32 | T_I64, .dims = "N ..."),
+				     SLOT_OPT("weights", "T", T_FLOATS_BF, .dims = "C"), SLOT_END};
 static const struct slot sce_out[] = {SLOT("output", "T", T_FLOATS_BF),
 				      SLOT_OPT("log_prob", "T", T_FLOATS_BF), SLOT_END};
 static const struct field attrs[] = {
@@ -23,20 +23,7 @@ static int infer_loss(struct infer *c)
 {
 	const struct loss *p = infer_params(c);
 	struct shape x = infer_shape(c, 0), t = infer_shape(c, 1), y = {0};
-	int64_t same;
 
-	if (x.rank >= 0 && x.rank < 2)
-		return infer_fail(c, E_SHAPE, 0, "rank 2 and more", fmt(c->diag, "rank %d", x.rank));
-	if (x.rank >= 0 && t.rank >= 0) {
-		if (t.rank != x.rank - 1)
-			return infer_fail(c, E_SHAPE, 1, fmt(c->diag, "rank %d", x.rank - 1),
-					  fmt(c->diag, "rank %d", t.rank));
-		for (int i = 0; i < t.rank; i++) {
-			int err = infer_unify(c, 1, x.dim[i ? i + 1 : 0], t.dim[i], &same);
-			if (err)
-				return err;
-		}
-	}
 	if (p->reduction == LOSS_NONE)
 		y = t;
 	infer_set(c, 0, infer_dtype(c, 0), &y);

@@ -153,14 +153,10 @@ static int gemm_infer(struct infer *c)
 	const struct gemm_params *p =
 		infer_params(c); /* struct fused_gemm_params begins with struct gemm_params */
 	struct shape a = infer_shape(c, 0), b = infer_shape(c, 1), s = infer_shape(c, 2),
-		     y = {.rank = 2}, r;
+		     y = {.rank = 2};
 	int64_t k;
 	int rc;
 
-	if (a.rank >= 0 && a.rank != 2)
-		return infer_fail(c, E_SHAPE, 0, "rank 2", dims_text(c, &a));
-	if (b.rank >= 0 && b.rank != 2)
-		return infer_fail(c, E_SHAPE, 1, "rank 2", dims_text(c, &b));
 	y.dim[0] = a.rank == 2 ? a.dim[p->transA ? 1 : 0] : DIM_UNKNOWN;
 	y.dim[1] = b.rank == 2 ? b.dim[p->transB ? 0 : 1] : DIM_UNKNOWN;
 	if (a.rank == 2 && b.rank == 2) {
@@ -168,8 +164,7 @@ static int gemm_infer(struct infer *c)
 		if (rc)
 			return rc;
 	}
-	if (s.rank >= 0 && shape_known(&s) && shape_known(&y) &&
-	    (s.rank > 2 || !shape_broadcast(&s, &y, &r) || !shape_equal(&r, &y)))
+	if (!shape_broadcasts_to(&s, &y))
 		return infer_fail(c, E_SHAPE, 2,
 				  fmt(c->diag, "a shape that broadcasts to %s", dims_text(c, &y)),
 				  dims_text(c, &s));
@@ -409,19 +404,16 @@ static int det_infer(struct infer *c)
 
 #define T_MATMUL_OLD (T_FLOATS | T_U32 | T_U64 | T_I32 | T_I64)
 #define T_MATMUL     (T_MATMUL_OLD | T_BF16)
-static const struct slot matmul_in[] = {
-	{"A", "T", T_MATMUL, 0, 0, 0}, {"B", "T", T_MATMUL, 0, 0, 0}, SLOT_END};
-static const struct slot matmul_out[] = {{"Y", "T", T_MATMUL, 0, 0, 0}, SLOT_END};
-static const struct slot gemm_in[] = {{"A", "T", T_MATMUL, 0, 0, 0},
-				      {"B", "T", T_MATMUL, 0, 0, 0},
-				      {"C", "T", T_MATMUL, true, 0, 0},
-				      SLOT_END};
-static const struct slot gemm9_in[] = {{"A", "T", T_MATMUL_OLD, 0, 0, 0},
-				       {"B", "T", T_MATMUL_OLD, 0, 0, 0},
-				       {"C", "T", T_MATMUL_OLD, 0, 0, 0},
-				       SLOT_END};
-static const struct slot einsum_in[] = {{"Inputs", "T", T_NUMERIC_BF, 0, true, 0}, SLOT_END};
-static const struct slot einsum_out[] = {{"Output", "T", T_NUMERIC_BF, 0, 0, 0}, SLOT_END};
+static const struct slot matmul_in[] = {SLOT("A", "T", T_MATMUL), SLOT("B", "T", T_MATMUL), SLOT_END};
+static const struct slot matmul_out[] = {SLOT("Y", "T", T_MATMUL), SLOT_END};
+static const struct slot gemm_in[] = {SLOT("A", "T", T_MATMUL, .dims = "_ _"),
+				      SLOT("B", "T", T_MATMUL, .dims = "_ _"),
+				      SLOT_OPT("C", "T", T_MATMUL), SLOT_END};
+static const struct slot gemm9_in[] = {SLOT("A", "T", T_MATMUL_OLD, .dims = "_ _"),
+				       SLOT("B", "T", T_MATMUL_OLD, .dims = "_ _"),
+				       SLOT("C", "T", T_MATMUL_OLD), SLOT_END};
+static const struct slot einsum_in[] = {SLOT("Inputs", "T", T_NUMERIC_BF, .variadic = true), SLOT_END};
+static const struct slot einsum_out[] = {SLOT("Output", "T", T_NUMERIC_BF), SLOT_END};
 static int inverse_infer(struct infer *c)
 {
 	int err = det_infer(c);
@@ -429,8 +421,8 @@ static int inverse_infer(struct infer *c)
 	return err ? err : infer_same(c);
 }
 
-static const struct slot det_in[] = {{"X", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
-static const struct slot det_out[] = {{"Y", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
+static const struct slot det_in[] = {SLOT("X", "T", T_FLOATS_BF), SLOT_END};
+static const struct slot det_out[] = {SLOT("Y", "T", T_FLOATS_BF), SLOT_END};
 
 #define GEMM_FIELDS(type_, prefix)                                                                 \
 	{.name = "alpha",                                                                          \

@@ -125,6 +125,9 @@ static int feature_infer(struct infer *c)
 			s.rank < 0 ? DIM_UNKNOWN : dim_product(&s, s.rank < 2 ? 0 : 1, s.rank);
 		if (p->inputdimensions.n > i)
 			width = p->inputdimensions.v[i];
+		if (p->inputdimensions.n > i && width < 0)
+			return infer_fail(c, E_OP_ATTRIBUTE, -1, "inputdimensions of at least 0",
+					  fmt(c->diag, "%" PRId64, width));
 		int err = infer_unify(c, (int)i, rows, n, &rows);
 		if (err)
 			return err;
@@ -406,7 +409,8 @@ static const struct slot classifier_out[] = {{.name = "Y", .types = T_STRING | T
 					     {.name = "Z", .types = T_F32, .optional = true},
 					     SLOT_END};
 static const struct slot one_hot_in[] = {{.name = "X", .types = T_NUM | T_STRING}, SLOT_END};
-static const struct slot ensemble_in[] = {{.name = "X", .tvar = "T", .types = T_FLOATS}, SLOT_END};
+static const struct slot ensemble_in[] = {
+	{.name = "X", .tvar = "T", .types = T_FLOATS, .dims = "_ _"}, SLOT_END};
 static const struct slot ensemble_out[] = {{.name = "Y", .tvar = "T", .types = T_FLOATS}, SLOT_END};
 static const struct slot zip_in[] = {{.name = "X", .types = T_F32}, SLOT_END};
 static const struct slot zip_out[] = {{.name = "Z", .types = T_SEQ | T_F32}, SLOT_END};

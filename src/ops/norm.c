@@ -14,14 +14,18 @@
 
 /* ---- BatchNormalization ---------------------------------------------------------------------- */
 
-static const struct slot bn_in[] = {SLOT("X", "T", T_FB),	   SLOT("scale", "T1", T_FB),
-				    SLOT("B", "T1", T_FB),	   SLOT("input_mean", "T2", T_FB),
-				    SLOT("input_var", "T2", T_FB), SLOT_END};
+static const struct slot bn_in[] = {
+	SLOT("X", "T", T_FB, .dims = "_ | _ C _..."), SLOT("scale", "T1", T_FB, .dims = "C"),
+	SLOT("B", "T1", T_FB, .dims = "C"),	      SLOT("input_mean", "T2", T_FB, .dims = "C"),
+	SLOT("input_var", "T2", T_FB, .dims = "C"),   SLOT_END};
 static const struct slot bn_out[] = {SLOT("Y", "T", T_FB), SLOT_OPT("running_mean", "T2", T_FB),
 				     SLOT_OPT("running_var", "T2", T_FB), SLOT_END};
-static const struct slot bn_14_in[] = {SLOT("X", "T", T_FB),	     SLOT("scale", "T", T_FB),
-				       SLOT("B", "T", T_FB),	     SLOT("input_mean", "U", T_FB),
-				       SLOT("input_var", "U", T_FB), SLOT_END};
+static const struct slot bn_14_in[] = {SLOT("X", "T", T_FB, .dims = "_ | _ C _..."),
+				       SLOT("scale", "T", T_FB, .dims = "C"),
+				       SLOT("B", "T", T_FB, .dims = "C"),
+				       SLOT("input_mean", "U", T_FB, .dims = "C"),
+				       SLOT("input_var", "U", T_FB, .dims = "C"),
+				       SLOT_END};
 static const struct slot bn_14_out[] = {SLOT("Y", "T", T_FB), SLOT_OPT("running_mean", "U", T_FB),
 					SLOT_OPT("running_var", "U", T_FB), SLOT_END};
 static const struct slot bn_9_in[] = {SLOT("X", "T", T_FLOATS),	  SLOT("scale", "T", T_FLOATS),
@@ -117,30 +121,14 @@ static int upgrade_batch_norm(struct edit *e)
 	return 0;
 }
 
-/* Checks that input i is a vector with one element for each channel of X. */
-static int check_channels(const struct infer *c, uint32_t i, int64_t channels)
-{
-	struct shape s = infer_shape(c, i);
-	int64_t same;
-
-	if (!infer_in(c, i) || s.rank < 0)
-		return 0;
-	if (s.rank != 1)
-		return infer_fail(c, E_SHAPE, (int)i, "rank 1", fmt(c->diag, "rank %d", s.rank));
-	return infer_unify(c, (int)i, channels, s.dim[0], &same);
-}
-
 static int infer_batch_norm(struct infer *c)
 {
 	const struct batch_norm *p = infer_params(c);
 	struct shape x = infer_shape(c, 0), m = infer_shape(c, 3);
-	int64_t channels = x.rank == 1 ? 1 : x.rank > 1 ? x.dim[1] : DIM_UNKNOWN;
-	int err = 0;
 
-	for (uint32_t i = 1; !err && i < 5; i++)
-		err = check_channels(c, i, channels);
-	if (err)
-		return err;
+	if (x.rank == 1 && m.rank == 1 && m.dim[0] >= 0 && m.dim[0] != 1)
+		return infer_fail(c, E_SHAPE, 3, "[1], since X has rank 1",
+				  fmt(c->diag, "[%" PRId64 "]", m.dim[0]));
 	infer_set(c, 0, infer_dtype(c, 0), &x);
 	if (!p->training_mode && (infer_out(c, 1) || infer_out(c, 2)))
 		return infer_fail(c, E_OP_INPUTS, -1, "one output without training_mode", "more");
@@ -151,8 +139,13 @@ static int infer_batch_norm(struct infer *c)
 
 /* ---- InstanceNormalization, GroupNormalization ----------------------------------------------- */
 
-static const struct slot in_in[] = {SLOT("input", "T", T_FB), SLOT("scale", "T", T_FB),
-				    SLOT("B", "T", T_FB), SLOT_END};
+static const struct slot in_in[] = {SLOT("input", "T", T_FB, .dims = "_ C _..."),
+				    SLOT("scale", "T", T_FB, .dims = "C"),
+				    SLOT("B", "T", T_FB, .dims = "C"), SLOT_END};
+/* in opset 18 scale and bias have one element for each group, in newer versions one for each channel */
+static const struct slot gn_in[] = {SLOT("X", "T", T_FB, .dims = "_ C _..."),
+				    SLOT("scale", "T", T_FB, .dims = "$num_groups | C"),
+				    SLOT("bias", "T", T_FB, .dims = "$num_groups | C"), SLOT_END};
 static const struct slot in_out[] = {SLOT("output", "T", T_FB), SLOT_END};
 static const struct field in_attrs[] = {EPSILON(struct epsilon), {0}};
 struct in_1 {
@@ -160,18 +153,6 @@ struct in_1 {
 	struct ints consumed_inputs;
 };
 static const struct field in_1_attrs[] = {EPSILON(struct in_1), CONSUMED(struct in_1), {0}};
-
-static int infer_instance_norm(struct infer *c)
-{
-	struct shape x = infer_shape(c, 0);
-	int err = 0;
-
-	if (x.rank >= 0 && x.rank < 2)
-		return infer_fail(c, E_SHAPE, 0, "rank 2 and more", fmt(c->diag, "rank %d", x.rank));
-	for (uint32_t i = 1; !err && i < 3; i++)
-		err = check_channels(c, i, x.rank > 1 ? x.dim[1] : DIM_UNKNOWN);
-	return err ? err : infer_same(c);
-}
 
 static const struct field gn_attrs[] = {
 	EPSILON(struct group_norm),
@@ -184,24 +165,14 @@ static int infer_group_norm(struct infer *c)
 	const struct group_norm *p = infer_params(c);
 	struct shape x = infer_shape(c, 0);
 
-	if (x.rank >= 0 && x.rank < 2)
-		return infer_fail(c, E_SHAPE, 0, "rank 2 and more", fmt(c->diag, "rank %d", x.rank));
 	if (p->num_groups < 1 || (x.rank > 1 && x.dim[1] >= 0 && x.dim[1] % p->num_groups))
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "num_groups that divides the channels",
 				  fmt(c->diag, "%" PRId64, p->num_groups));
-	for (uint32_t i = 1; i < 3; i++) {
-		struct shape s = infer_shape(c, i);
-		/* in opset 18 this input has one element for each group, in newer versions one for each channel */
-		if (s.rank == 1 && s.dim[0] >= 0 && x.rank > 1 && x.dim[1] >= 0 &&
-		    s.dim[0] != x.dim[1] && s.dim[0] != p->num_groups)
-			return infer_fail(c, E_SHAPE, (int)i, "an element a channel",
-					  fmt(c->diag, "%" PRId64, s.dim[0]));
-	}
 	return infer_same(c);
 }
 
-static const struct slot ms_gn_in[] = {SLOT("X", "T", T_FB), SLOT("gamma", "M", T_FB),
-				       SLOT("beta", "M", T_FB), SLOT_END};
+static const struct slot ms_gn_in[] = {SLOT("X", "T", T_FB), SLOT("gamma", "M", T_FB, .dims = "C"),
+				       SLOT("beta", "M", T_FB, .dims = "C"), SLOT_END};
 static const struct slot ms_gn_out[] = {SLOT("Y", "T", T_FB), SLOT_END};
 static const struct field ms_gn_attrs[] = {
 	EPSILON(struct ms_group_norm),
@@ -228,6 +199,23 @@ static const struct field ln_attrs[] = {
 	FIELD(struct layer_norm, stash_type, F_INT, "1", "type of the statistics"),
 	{0}};
 
+/*
+ * Checks a scale or bias of rows that begin at the axis: it is broadcast to X, or has as many elements as a row, in whatever
+ * shape.
+ */
+static int check_row_operand(const struct infer *c, uint32_t i, const struct shape *x, int axis)
+{
+	struct shape s = infer_shape(c, i);
+	int64_t row = axis < 0 ? DIM_UNKNOWN : shape_span(x, axis, x->rank);
+
+	if (shape_broadcasts_to(&s, x) || (row >= 0 && shape_count(&s) == row))
+		return 0;
+	return infer_fail(
+		c, E_SHAPE, (int)i,
+		fmt(c->diag, "a shape that broadcasts to %s", shape_str(&c->diag->arena, x, NULL)),
+		shape_str(&c->diag->arena, &s, NULL));
+}
+
 static int infer_layer_norm(struct infer *c)
 {
 	const struct layer_norm *p = infer_params(c);
@@ -236,6 +224,8 @@ static int infer_layer_norm(struct infer *c)
 	const struct vinfo *y = infer_out(c, 0);
 	int axis, err = infer_axis(c, 0, p->axis, &axis);
 
+	for (uint32_t i = 1; !err && i < c->node->nin; i++)
+		err = check_row_operand(c, i, &x, axis);
 	if (err)
 		return err;
 	for (int i = axis < 0 ? 0 : axis; i < m.rank; i++)
@@ -248,12 +238,13 @@ static int infer_layer_norm(struct infer *c)
 	return 0;
 }
 
-static const struct slot skip_in[] = {SLOT("input", "T", T_FB),	   SLOT("skip", "T", T_FB),
-				      SLOT("gamma", "T", T_FB),	   SLOT_OPT("beta", "T", T_FB),
-				      SLOT_OPT("bias", "T", T_FB), SLOT_END};
-static const struct slot skip_simple_in[] = {SLOT("input", "T", T_FB), SLOT("skip", "T", T_FB),
-					     SLOT("gamma", "T", T_FB), SLOT_OPT("bias", "T", T_FB),
-					     SLOT_END};
+static const struct slot skip_in[] = {
+	SLOT("input", "T", T_FB, .dims = "_... C"), SLOT("skip", "T", T_FB),
+	SLOT("gamma", "T", T_FB, .dims = "C"),	    SLOT_OPT("beta", "T", T_FB, .dims = "C"),
+	SLOT_OPT("bias", "T", T_FB, .dims = "C"),   SLOT_END};
+static const struct slot skip_simple_in[] = {
+	SLOT("input", "T", T_FB, .dims = "_... C"), SLOT("skip", "T", T_FB),
+	SLOT("gamma", "T", T_FB, .dims = "C"), SLOT_OPT("bias", "T", T_FB, .dims = "C"), SLOT_END};
 static const struct slot skip_out[] = {SLOT("output", "T", T_FB),
 				       SLOT_OPT("mean", NULL, T_F32 | T_F64),
 				       SLOT_OPT("inv_std_var", NULL, T_F32 | T_F64),
@@ -274,15 +265,15 @@ static int infer_skip(struct infer *c)
 	return 0;
 }
 
-static const struct slot embed_in[] = {SLOT("input_ids", "T1", T_I32),
-				       SLOT_OPT("segment_ids", "T1", T_I32),
-				       SLOT("word_embedding", "T", T_FB),
-				       SLOT("position_embedding", "T", T_FB),
-				       SLOT_OPT("segment_embedding", "T", T_FB),
-				       SLOT("gamma", "T", T_FB),
-				       SLOT("beta", "T", T_FB),
-				       SLOT_OPT("mask", "T1", T_I32),
-				       SLOT_OPT("position_ids", "T1", T_I32),
+static const struct slot embed_in[] = {SLOT("input_ids", "T1", T_I32, .dims = "B S"),
+				       SLOT_OPT("segment_ids", "T1", T_I32, .dims = "B S"),
+				       SLOT("word_embedding", "T", T_FB, .dims = "_ C"),
+				       SLOT("position_embedding", "T", T_FB, .dims = "_ C"),
+				       SLOT_OPT("segment_embedding", "T", T_FB, .dims = "_ C"),
+				       SLOT("gamma", "T", T_FB, .dims = "C"),
+				       SLOT("beta", "T", T_FB, .dims = "C"),
+				       SLOT_OPT("mask", "T1", T_I32, .dims = "B S"),
+				       SLOT_OPT("position_ids", "T1", T_I32, .dims = "B? S"),
 				       SLOT_END};
 static const struct slot embed_out[] = {SLOT("output", "T", T_FB),
 					SLOT_OPT("mask_index", NULL, T_I32),
@@ -297,10 +288,6 @@ static int infer_embed(struct infer *c)
 	struct shape ids = infer_shape(c, 0), w = infer_shape(c, 2);
 	struct shape y = {.rank = 3, .dim = {DIM_UNKNOWN, DIM_UNKNOWN, DIM_UNKNOWN}}, m = {.rank = 1};
 
-	if (ids.rank >= 0 && ids.rank != 2)
-		return infer_fail(c, E_SHAPE, 0, "rank 2", fmt(c->diag, "rank %d", ids.rank));
-	if (w.rank >= 0 && w.rank != 2)
-		return infer_fail(c, E_SHAPE, 2, "rank 2", fmt(c->diag, "rank %d", w.rank));
 	if (ids.rank == 2) {
 		y.dim[0] = ids.dim[0];
 		y.dim[1] = ids.dim[1];
@@ -319,25 +306,26 @@ static int infer_embed(struct infer *c)
  * QEmbedLayerNormalization: embeddings from quantized tables. It becomes the LayerNormalization of the sum of table
  * rows. The rows are gathered before they are dequantized, so that no whole table is dequantized.
  */
-static const struct slot qembed_in[] = {SLOT("input_ids", "T1", T_I32),
-					SLOT_OPT("segment_ids", "T1", T_I32),
-					SLOT("word_embedding_quant", "T2", T_U8 | T_I8),
-					SLOT("position_embedding_quant", "T2", T_U8 | T_I8),
-					SLOT_OPT("segment_embedding", "T2", T_U8 | T_I8),
-					SLOT("gamma_quant", "T2", T_U8 | T_I8),
-					SLOT("beta_quant", "T2", T_U8 | T_I8),
-					SLOT_OPT("mask", "T1", T_I32),
-					SLOT("word_embedding_scale", "T", T_F32),
-					SLOT("position_embedding_scale", "T", T_F32),
-					SLOT_OPT("segment_embedding_scale", "T", T_F32),
-					SLOT("gamma_scale", "T", T_F32),
-					SLOT("beta_scale", "T", T_F32),
-					SLOT("word_embedding_zero_point", "T2", T_U8 | T_I8),
-					SLOT("position_embedding_zero_point", "T2", T_U8 | T_I8),
-					SLOT_OPT("segment_embedding_zero_point", "T2", T_U8 | T_I8),
-					SLOT("gamma_zero_point", "T2", T_U8 | T_I8),
-					SLOT("beta_zero_point", "T2", T_U8 | T_I8),
-					SLOT_END};
+static const struct slot qembed_in[] = {
+	SLOT("input_ids", "T1", T_I32, .dims = "B S"),
+	SLOT_OPT("segment_ids", "T1", T_I32, .dims = "B S"),
+	SLOT("word_embedding_quant", "T2", T_U8 | T_I8, .dims = "_ C"),
+	SLOT("position_embedding_quant", "T2", T_U8 | T_I8, .dims = "_ C"),
+	SLOT_OPT("segment_embedding", "T2", T_U8 | T_I8, .dims = "_ C"),
+	SLOT("gamma_quant", "T2", T_U8 | T_I8, .dims = "C"),
+	SLOT("beta_quant", "T2", T_U8 | T_I8, .dims = "C"),
+	SLOT_OPT("mask", "T1", T_I32, .dims = "B S"),
+	SLOT("word_embedding_scale", "T", T_F32, .dims = "() | 1"),
+	SLOT("position_embedding_scale", "T", T_F32, .dims = "() | 1"),
+	SLOT_OPT("segment_embedding_scale", "T", T_F32, .dims = "() | 1"),
+	SLOT("gamma_scale", "T", T_F32, .dims = "() | 1"),
+	SLOT("beta_scale", "T", T_F32, .dims = "() | 1"),
+	SLOT("word_embedding_zero_point", "T2", T_U8 | T_I8, .dims = "() | 1"),
+	SLOT("position_embedding_zero_point", "T2", T_U8 | T_I8, .dims = "() | 1"),
+	SLOT_OPT("segment_embedding_zero_point", "T2", T_U8 | T_I8, .dims = "() | 1"),
+	SLOT("gamma_zero_point", "T2", T_U8 | T_I8, .dims = "() | 1"),
+	SLOT("beta_zero_point", "T2", T_U8 | T_I8, .dims = "() | 1"),
+	SLOT_END};
 static const struct slot qembed_out[] = {SLOT("layernorm_out", "T", T_F32),
 					 SLOT_OPT("mask_index_out", "T1", T_I32), SLOT_END};
 enum {
@@ -560,7 +548,7 @@ const struct op ops_norm[] = {
 	 .out = in_out,
 	 .types = T_FB,
 	 ATTRS(in_attrs, struct epsilon),
-	 .infer = infer_instance_norm},
+	 .infer = infer_same},
 	OLD("InstanceNormalization", 6, T_FLOATS),
 	{.name = "InstanceNormalization",
 	 .since = 1,
@@ -573,7 +561,7 @@ const struct op ops_norm[] = {
 	 .since = 21,
 	 .variant = NORM_GROUPED,
 	 .reduced = REDUCED_COMPUTES,
-	 .in = in_in,
+	 .in = gn_in,
 	 .out = in_out,
 	 .types = T_FB,
 	 ATTRS(gn_attrs, struct group_norm),

@@ -31,7 +31,28 @@ struct slot {
 	/* allowed for the last slot only: it stands for one or more values, or for any number if it is optional */
 	bool variadic;
 	bool heterogeneous; /* the values of a variadic slot may differ in type */
+	const char *dims;   /* of an input: the shapes that it may have; NULL if the row does not say */
+	/* of an optional input: name of the input that must be given with this one; NULL if there is none */
+	const char *with;
 };
+
+/*
+ * The text of `.dims` lists the dimensions, with spaces between; where an operand may have different ranks or sizes,
+ * alternatives with '|' between, of which the first that fits counts:
+ *
+ *   C          a variable: the same size in all inputs of the node that name it
+ *   4          this size
+ *   $group     the attribute's value; any size if that is 0 or less
+ *   2*$group*C a product of the three
+ *   C?         C, or 1 because the operand is broadcast
+ *   _          any size
+ *   ...        any number of dimensions, the same in all inputs of the node that have it
+ *   _...       any number of dimensions of any size
+ *   ()         none: a scalar
+ *
+ * What is not known yet contradicts nothing. An alternative must not bind variables of a size that another alternative of
+ * the same rank may have: "1 | C" is right where C is bound before.
+ */
 
 /*
  * Facts about an operator. Code that wants to know one of them asks for the flag (op_flags), and
@@ -194,11 +215,15 @@ int infer_fail(const struct infer *c, enum code code, int slot, const char *expe
 	       const char *actual);
 
 /*
- * Does what precedes every shape function: checks the numbers of inputs and outputs, checks input types against the
- * slots, and sets the type of outputs whose type variable an input binds. Called by infer_node (src/opt) and
+ * Does what precedes every shape function: checks the numbers of inputs and outputs, checks input types and shapes against
+ * the slots, and sets the type of outputs whose type variable an input binds. Called by infer_node (src/opt) and
  * eval_node.
  */
 int infer_types(struct infer *c);
+/* A part of infer_types: checks the shapes of all inputs against the `.dims` of the resolved row. */
+int infer_dims(const struct infer *c, const struct op *op);
+/* Whether a text of `.dims` is well formed and names attributes that the resolved row has. */
+bool dims_valid(const struct op *op, const char *dims);
 /* The slot of input or output i; a variadic last slot repeats. NULL if there are fewer slots. */
 const struct slot *slot_at(const struct slot *slots, uint32_t i);
 

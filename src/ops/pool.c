@@ -183,24 +183,22 @@ static int roi_align_upgrade(struct edit *e)
 /* ---- rows ------------------------------------------------------------------------------------- */
 
 #define T_MAXPOOL (T_FLOATS_BF | T_I8 | T_U8)
-static const struct slot max_in[] = {{"X", "T", T_MAXPOOL, 0, 0, 0}, SLOT_END};
-static const struct slot max_out[] = {
-	{"Y", "T", T_MAXPOOL, 0, 0, 0}, {"Indices", NULL, T_I64, true, 0, 0}, SLOT_END};
-static const struct slot nhwc_in[] = {{"x", "T", T_I8 | T_U8, 0, 0, 0}, SLOT_END};
-static const struct slot nhwc_out[] = {{"y", "T", T_I8 | T_U8, 0, 0, 0}, SLOT_END};
-static const struct slot one_in[] = {{"X", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
-static const struct slot one_out[] = {{"Y", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
-static const struct slot unpool_in[] = {{"X", "T", T_FLOATS_BF, 0, 0, 0},
-					{"I", NULL, T_I64, 0, 0, 0},
-					{"output_shape", NULL, T_I64, true, 0, 0},
-					SLOT_END};
-static const struct slot unpool_out[] = {{"output", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
-static const struct slot max_roi_in[] = {
-	{"X", "T", T_FLOATS_BF, 0, 0, 0}, {"rois", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
-static const struct slot roi_align_in[] = {{"X", "T", T_FLOATS_BF, 0, 0, 0},
-					   {"rois", "T", T_FLOATS_BF, 0, 0, 0},
-					   {"batch_indices", NULL, T_I64, 0, 0, 0},
-					   SLOT_END};
+static const struct slot max_in[] = {SLOT("X", "T", T_MAXPOOL), SLOT_END};
+static const struct slot max_out[] = {SLOT("Y", "T", T_MAXPOOL), SLOT_OPT("Indices", NULL, T_I64),
+				      SLOT_END};
+static const struct slot nhwc_in[] = {SLOT("x", "T", T_I8 | T_U8), SLOT_END};
+static const struct slot nhwc_out[] = {SLOT("y", "T", T_I8 | T_U8), SLOT_END};
+static const struct slot one_in[] = {SLOT("X", "T", T_FLOATS_BF), SLOT_END};
+static const struct slot one_out[] = {SLOT("Y", "T", T_FLOATS_BF), SLOT_END};
+static const struct slot unpool_in[] = {SLOT("X", "T", T_FLOATS_BF, .dims = "..."),
+					SLOT("I", NULL, T_I64, .dims = "..."),
+					SLOT_OPT("output_shape", NULL, T_I64, .dims = "_"), SLOT_END};
+static const struct slot unpool_out[] = {SLOT("output", "T", T_FLOATS_BF), SLOT_END};
+static const struct slot max_roi_in[] = {SLOT("X", "T", T_FLOATS_BF, .dims = "_ _ _ _"),
+					 SLOT("rois", "T", T_FLOATS_BF, .dims = "_ 5"), SLOT_END};
+static const struct slot roi_align_in[] = {SLOT("X", "T", T_FLOATS_BF, .dims = "_ _ _ _"),
+					   SLOT("rois", "T", T_FLOATS_BF, .dims = "R 4"),
+					   SLOT("batch_indices", NULL, T_I64, .dims = "R"), SLOT_END};
 
 #define POOL_FIELDS                                                                                \
 	WINDOW_FIELDS(struct pool),                                                                \

@@ -53,11 +53,23 @@ const char *granularity_set(struct granularity *g, const struct shape *x, const 
 	return n == g->dim ? NULL : "scale must have one element for each along the axis";
 }
 
+/* Checks that a zero point has as many elements as its scale. */
+static int check_pair(const struct infer *c, uint32_t scale, uint32_t zero)
+{
+	struct shape s = infer_shape(c, scale), z = infer_shape(c, zero);
+
+	if (!shape_known(&s) || !shape_known(&z) || shape_count(&s) == shape_count(&z))
+		return 0;
+	return infer_fail(c, E_SHAPE, (int)zero,
+			  fmt(c->diag, "the scale's shape, %s", shape_str(&c->diag->arena, &s, NULL)),
+			  shape_str(&c->diag->arena, &z, NULL));
+}
+
 /* Checks the shapes of scale (input 1) and zero point (input 2) against x (input 0). */
 static int quantize_shapes(struct infer *c)
 {
 	const struct quantize_params *p = infer_params(c);
-	struct shape x = infer_shape(c, 0), s = infer_shape(c, 1), z = infer_shape(c, 2);
+	struct shape x = infer_shape(c, 0), s = infer_shape(c, 1);
 	struct granularity g;
 
 	if (shape_known(&x) && shape_known(&s)) {
@@ -66,10 +78,7 @@ static int quantize_shapes(struct infer *c)
 			return infer_fail(c, E_SHAPE, 1, bad,
 					  c->diag ? shape_str(&c->diag->arena, &s, NULL) : "");
 	}
-	if (shape_known(&s) && shape_known(&z) && shape_count(&s) != shape_count(&z))
-		return infer_fail(c, E_SHAPE, 2, "the scale's shape",
-				  c->diag ? shape_str(&c->diag->arena, &z, NULL) : "");
-	return 0;
+	return check_pair(c, 1, 2);
 }
 
 static int quantize_infer(struct infer *c)
@@ -149,7 +158,11 @@ static int matmul_to_float_infer(struct infer *c)
 
 static int qlinear_matmul_infer(struct infer *c)
 {
-	return product_shape(c, 0, 3, infer_dtype(c, 7));
+	int err = check_pair(c, 1, 2);
+
+	if (!err)
+		err = check_pair(c, 4, 5);
+	return err ? err : product_shape(c, 0, 3, infer_dtype(c, 7));
 }
 
 static int64_t product_macs(const struct infer *c, uint32_t ia, uint32_t ib)
@@ -184,8 +197,6 @@ static int qgemm_infer(struct infer *c)
 	if (a.rank < 0 || b.rank < 0) {
 		out = SHAPE_UNKNOWN;
 	} else {
-		if (a.rank != 2 || b.rank != 2)
-			return infer_fail(c, E_SHAPE, a.rank != 2 ? 0 : 3, "rank 2", "another");
 		int err = infer_unify(c, 3, a.dim[!p->transA], b.dim[p->transB != 0], &k);
 		if (err)
 			return err;
@@ -469,14 +480,21 @@ static int qsoftmax_upgrade(struct edit *e)
 
 static const struct slot quantize_in[] = {
 	{.name = "x", .tvar = "T1", .types = T_WIDE | T_I32 | T_F64},
-	{.name = "y_scale", .tvar = "T2", .types = T_WIDE | T_I32 | T_F8E8M0 | T_F64},
-	{.name = "y_zero_point", .tvar = "T", .types = T_Q25, .optional = true},
+	{.name = "y_scale",
+	 .tvar = "T2",
+	 .types = T_WIDE | T_I32 | T_F8E8M0 | T_F64,
+	 .dims = "() | 1 | ..."},
+	{.name = "y_zero_point", .tvar = "T", .types = T_Q25, .optional = true, .dims = "() | 1 | ..."},
 	SLOT_END};
 static const struct slot quantize_out[] = {{.name = "y", .tvar = "T", .types = T_Q25}, SLOT_END};
 static const struct slot dequantize_in[] = {
 	{.name = "x", .tvar = "T", .types = T_Q25 | T_I32},
-	{.name = "x_scale", .tvar = "T2", .types = T_WIDE | T_F8E8M0},
-	{.name = "x_zero_point", .tvar = "T", .types = T_Q25 | T_I32, .optional = true},
+	{.name = "x_scale", .tvar = "T2", .types = T_WIDE | T_F8E8M0, .dims = "() | 1 | ..."},
+	{.name = "x_zero_point",
+	 .tvar = "T",
+	 .types = T_Q25 | T_I32,
+	 .optional = true,
+	 .dims = "() | 1 | ..."},
 	SLOT_END};
 static const struct slot dequantize_out[] = {{.name = "y", .types = T_WIDE}, SLOT_END};
 static const struct slot dynamic_in[] = {{.name = "x", .types = T_F32}, SLOT_END};
@@ -485,89 +503,98 @@ static const struct slot dynamic_out[] = {{.name = "y", .types = T_U8},
 					  {.name = "y_zero_point", .types = T_U8},
 					  SLOT_END};
 static const struct slot matmul_integer_in[] = {
-	{.name = "A", .tvar = "T1", .types = T_Q8},
-	{.name = "B", .tvar = "T2", .types = T_Q8},
-	{.name = "a_zero_point", .tvar = "T1", .types = T_Q8, .optional = true},
-	{.name = "b_zero_point", .tvar = "T2", .types = T_Q8, .optional = true},
+	{.name = "A", .tvar = "T1", .types = T_Q8, .dims = "K | _... M K"},
+	{.name = "B", .tvar = "T2", .types = T_Q8, .dims = "K | _... K N"},
+	{.name = "a_zero_point",
+	 .tvar = "T1",
+	 .types = T_Q8,
+	 .optional = true,
+	 .dims = "() | 1 | M | _... M 1"},
+	{.name = "b_zero_point",
+	 .tvar = "T2",
+	 .types = T_Q8,
+	 .optional = true,
+	 .dims = "() | 1 | N | _... 1 N"},
 	SLOT_END};
 static const struct slot i32_out[] = {{.name = "y", .types = T_I32}, SLOT_END};
 static const struct slot conv_integer_in[] = {
-	{.name = "x", .tvar = "T1", .types = T_Q8},
-	{.name = "w", .tvar = "T2", .types = T_Q8},
-	{.name = "x_zero_point", .tvar = "T1", .types = T_Q8, .optional = true},
-	{.name = "w_zero_point", .tvar = "T2", .types = T_Q8, .optional = true},
+	{.name = "x", .tvar = "T1", .types = T_Q8, .dims = "N $group*C _ _..."},
+	{.name = "w", .tvar = "T2", .types = T_Q8, .dims = "M C _ _..."},
+	{.name = "x_zero_point", .tvar = "T1", .types = T_Q8, .optional = true, .dims = "() | 1"},
+	{.name = "w_zero_point", .tvar = "T2", .types = T_Q8, .optional = true, .dims = "() | 1 | M"},
 	SLOT_END};
-static const struct slot qlinear_conv_in[] = {{.name = "x", .tvar = "T1", .types = T_Q8},
-					      {.name = "x_scale", .types = T_F32},
-					      {.name = "x_zero_point", .tvar = "T1", .types = T_Q8},
-					      {.name = "w", .tvar = "T2", .types = T_Q8},
-					      {.name = "w_scale", .types = T_F32},
-					      {.name = "w_zero_point", .tvar = "T2", .types = T_Q8},
-					      {.name = "y_scale", .types = T_F32},
-					      {.name = "y_zero_point", .tvar = "T3", .types = T_Q8},
-					      {.name = "B", .types = T_I32, .optional = true},
-					      SLOT_END};
+static const struct slot qlinear_conv_in[] = {
+	{.name = "x", .tvar = "T1", .types = T_Q8},
+	{.name = "x_scale", .types = T_F32, .dims = "() | 1"},
+	{.name = "x_zero_point", .tvar = "T1", .types = T_Q8, .dims = "() | 1"},
+	{.name = "w", .tvar = "T2", .types = T_Q8, .dims = "M _ _ _..."},
+	{.name = "w_scale", .types = T_F32, .dims = "() | 1 | M"},
+	{.name = "w_zero_point", .tvar = "T2", .types = T_Q8, .dims = "() | 1 | M"},
+	{.name = "y_scale", .types = T_F32, .dims = "() | 1"},
+	{.name = "y_zero_point", .tvar = "T3", .types = T_Q8, .dims = "() | 1"},
+	{.name = "B", .types = T_I32, .optional = true, .dims = "M"},
+	SLOT_END};
 static const struct slot q8_out[] = {{.name = "y", .tvar = "T3", .types = T_Q8}, SLOT_END};
 static const struct slot qlinear_matmul_in[] = {
-	{.name = "a", .tvar = "T1", .types = T_Q19},
-	{.name = "a_scale", .tvar = "TS", .types = T_WIDE},
-	{.name = "a_zero_point", .tvar = "T1", .types = T_Q19},
-	{.name = "b", .tvar = "T2", .types = T_Q19},
-	{.name = "b_scale", .tvar = "TS", .types = T_WIDE},
-	{.name = "b_zero_point", .tvar = "T2", .types = T_Q19},
-	{.name = "y_scale", .tvar = "TS", .types = T_WIDE},
-	{.name = "y_zero_point", .tvar = "T3", .types = T_Q19},
+	{.name = "a", .tvar = "T1", .types = T_Q19, .dims = "K | _... M K"},
+	{.name = "a_scale", .tvar = "TS", .types = T_WIDE, .dims = "() | 1 | M | _... M 1"},
+	{.name = "a_zero_point", .tvar = "T1", .types = T_Q19, .dims = "() | 1 | M | _... M 1"},
+	{.name = "b", .tvar = "T2", .types = T_Q19, .dims = "K | _... K N"},
+	{.name = "b_scale", .tvar = "TS", .types = T_WIDE, .dims = "() | 1 | N | _... 1 N"},
+	{.name = "b_zero_point", .tvar = "T2", .types = T_Q19, .dims = "() | 1 | N | _... 1 N"},
+	{.name = "y_scale", .tvar = "TS", .types = T_WIDE, .dims = "() | 1"},
+	{.name = "y_zero_point", .tvar = "T3", .types = T_Q19, .dims = "() | 1"},
 	SLOT_END};
 static const struct slot qlinear_matmul10_in[] = {
-	{.name = "a", .tvar = "T1", .types = T_Q8},
-	{.name = "a_scale", .types = T_F32},
-	{.name = "a_zero_point", .tvar = "T1", .types = T_Q8},
-	{.name = "b", .tvar = "T2", .types = T_Q8},
-	{.name = "b_scale", .types = T_F32},
-	{.name = "b_zero_point", .tvar = "T2", .types = T_Q8},
-	{.name = "y_scale", .types = T_F32},
-	{.name = "y_zero_point", .tvar = "T3", .types = T_Q8},
+	{.name = "a", .tvar = "T1", .types = T_Q8, .dims = "K | _... M K"},
+	{.name = "a_scale", .types = T_F32, .dims = "() | 1 | M | _... M 1"},
+	{.name = "a_zero_point", .tvar = "T1", .types = T_Q8, .dims = "() | 1 | M | _... M 1"},
+	{.name = "b", .tvar = "T2", .types = T_Q8, .dims = "K | _... K N"},
+	{.name = "b_scale", .types = T_F32, .dims = "() | 1 | N | _... 1 N"},
+	{.name = "b_zero_point", .tvar = "T2", .types = T_Q8, .dims = "() | 1 | N | _... 1 N"},
+	{.name = "y_scale", .types = T_F32, .dims = "() | 1"},
+	{.name = "y_zero_point", .tvar = "T3", .types = T_Q8, .dims = "() | 1"},
 	SLOT_END};
 static const struct slot qlinear_matmul_out[] = {{.name = "y", .tvar = "T3", .types = T_Q19},
 						 SLOT_END};
 
 /* com.microsoft */
 static const struct slot to_float_in[] = {
-	{.name = "A", .tvar = "T1", .types = T_Q8},
-	{.name = "B", .tvar = "T2", .types = T_Q8},
-	{.name = "a_scale", .tvar = "T3", .types = T_F32},
-	{.name = "b_scale", .tvar = "T3", .types = T_F32},
-	{.name = "a_zero_point", .tvar = "T1", .types = T_Q8, .optional = true},
-	{.name = "b_zero_point", .tvar = "T2", .types = T_Q8, .optional = true},
-	{.name = "bias", .tvar = "T3", .types = T_F32, .optional = true},
+	{.name = "A", .tvar = "T1", .types = T_Q8, .dims = "K | _... M K"},
+	{.name = "B", .tvar = "T2", .types = T_Q8, .dims = "K | _... K N"},
+	{.name = "a_scale", .tvar = "T3", .types = T_F32, .dims = "() | 1"},
+	{.name = "b_scale", .tvar = "T3", .types = T_F32, .dims = "() | 1 | N"},
+	{.name = "a_zero_point", .tvar = "T1", .types = T_Q8, .optional = true, .dims = "() | 1"},
+	{.name = "b_zero_point", .tvar = "T2", .types = T_Q8, .optional = true, .dims = "() | 1 | N"},
+	{.name = "bias", .tvar = "T3", .types = T_F32, .optional = true, .dims = "N"},
 	SLOT_END};
 static const struct slot float_out[] = {{.name = "Y", .types = T_F32}, SLOT_END};
 static const struct slot dynamic_matmul_in[] = {
-	{.name = "A", .types = T_F32},
-	{.name = "B", .tvar = "T2", .types = T_Q8},
-	{.name = "b_scale", .types = T_F32},
-	{.name = "b_zero_point", .tvar = "T2", .types = T_Q8, .optional = true},
-	{.name = "bias", .types = T_F32, .optional = true},
+	{.name = "A", .types = T_F32, .dims = "K | _... M K"},
+	{.name = "B", .tvar = "T2", .types = T_Q8, .dims = "K | _... K N"},
+	{.name = "b_scale", .types = T_F32, .dims = "() | 1 | N"},
+	{.name = "b_zero_point", .tvar = "T2", .types = T_Q8, .optional = true, .dims = "() | 1 | N"},
+	{.name = "bias", .types = T_F32, .optional = true, .dims = "N"},
 	SLOT_END};
 static const struct slot qgemm_in[] = {
-	{.name = "A", .tvar = "TA", .types = T_Q8},
-	{.name = "a_scale", .types = T_F32},
-	{.name = "a_zero_point", .tvar = "TA", .types = T_Q8, .optional = true},
-	{.name = "B", .tvar = "TB", .types = T_Q8},
+	{.name = "A", .tvar = "TA", .types = T_Q8, .dims = "_ _"},
+	{.name = "a_scale", .types = T_F32, .dims = "() | 1"},
+	{.name = "a_zero_point", .tvar = "TA", .types = T_Q8, .optional = true, .dims = "() | 1"},
+	{.name = "B", .tvar = "TB", .types = T_Q8, .dims = "_ _"},
 	{.name = "b_scale", .types = T_F32},
 	{.name = "b_zero_point", .tvar = "TB", .types = T_Q8, .optional = true},
 	{.name = "C", .types = T_I32, .optional = true},
-	{.name = "y_scale", .types = T_F32, .optional = true},
-	{.name = "y_zero_point", .types = T_Q8, .optional = true},
+	{.name = "y_scale", .types = T_F32, .optional = true, .dims = "() | 1"},
+	{.name = "y_zero_point", .types = T_Q8, .optional = true, .dims = "() | 1"},
 	SLOT_END};
 static const struct slot qgemm_out[] = {{.name = "Y", .types = T_Q8 | T_F32}, SLOT_END};
 static const struct slot nbits_in[] = {
-	{.name = "A", .tvar = "T1", .types = T_WIDE},
-	{.name = "B", .types = T_U8},
-	{.name = "scales", .types = T_WIDE},
-	{.name = "zero_points", .types = T_U8 | T_WIDE, .optional = true},
-	{.name = "g_idx", .types = T_I32, .optional = true},
-	{.name = "bias", .tvar = "T1", .types = T_WIDE, .optional = true},
+	{.name = "A", .tvar = "T1", .types = T_WIDE, .dims = "_... $K"},
+	{.name = "B", .types = T_U8, .dims = "$N _ _"},
+	{.name = "scales", .types = T_WIDE, .dims = "_ | $N _"},
+	{.name = "zero_points", .types = T_U8 | T_WIDE, .optional = true, .dims = "_ | $N _"},
+	{.name = "g_idx", .types = T_I32, .optional = true, .dims = "_"},
+	{.name = "bias", .tvar = "T1", .types = T_WIDE, .optional = true, .dims = "$N"},
 	SLOT_END};
 static const struct slot nbits_out[] = {{.name = "Y", .tvar = "T1", .types = T_WIDE}, SLOT_END};
 static const struct slot bnb_in[] = {{.name = "A", .tvar = "T1", .types = T_WIDE},
@@ -584,33 +611,34 @@ static const struct field bnb_attrs[] = {
 	{0}};
 static const struct slot qbinary_in[] = {
 	{.name = "A", .tvar = "T", .types = T_Q8},
-	{.name = "A_scale", .types = T_F32},
-	{.name = "A_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
+	{.name = "A_scale", .types = T_F32, .dims = "()"},
+	{.name = "A_zero_point", .tvar = "T", .types = T_Q8, .optional = true, .dims = "()"},
 	{.name = "B", .tvar = "T", .types = T_Q8},
-	{.name = "B_scale", .types = T_F32},
-	{.name = "B_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
-	{.name = "C_scale", .types = T_F32},
-	{.name = "C_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
+	{.name = "B_scale", .types = T_F32, .dims = "()"},
+	{.name = "B_zero_point", .tvar = "T", .types = T_Q8, .optional = true, .dims = "()"},
+	{.name = "C_scale", .types = T_F32, .dims = "()"},
+	{.name = "C_zero_point", .tvar = "T", .types = T_Q8, .optional = true, .dims = "()"},
 	SLOT_END};
 static const struct slot qbinary_out[] = {{.name = "C", .tvar = "T", .types = T_Q8}, SLOT_END};
 static const struct slot qunary_in[] = {
 	{.name = "X", .tvar = "T", .types = T_Q8},
-	{.name = "X_scale", .types = T_F32},
-	{.name = "X_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
-	{.name = "Y_scale", .types = T_F32},
-	{.name = "Y_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
+	{.name = "X_scale", .types = T_F32, .dims = "()"},
+	{.name = "X_zero_point", .tvar = "T", .types = T_Q8, .optional = true, .dims = "()"},
+	{.name = "Y_scale", .types = T_F32, .dims = "()"},
+	{.name = "Y_zero_point", .tvar = "T", .types = T_Q8, .optional = true, .dims = "()"},
 	SLOT_END};
 static const struct slot qunary_out[] = {{.name = "Y", .tvar = "T", .types = T_Q8}, SLOT_END};
-static const struct slot qwhere_in[] = {{.name = "condition", .types = T_BOOL},
-					{.name = "X", .tvar = "T", .types = T_Q8},
-					{.name = "x_scale", .types = T_F32},
-					{.name = "x_zero_point", .tvar = "T", .types = T_Q8},
-					{.name = "Y", .tvar = "T", .types = T_Q8},
-					{.name = "y_scale", .types = T_F32},
-					{.name = "y_zero_point", .tvar = "T", .types = T_Q8},
-					{.name = "z_scale", .types = T_F32},
-					{.name = "z_zero_point", .tvar = "T", .types = T_Q8},
-					SLOT_END};
+static const struct slot qwhere_in[] = {
+	{.name = "condition", .types = T_BOOL},
+	{.name = "X", .tvar = "T", .types = T_Q8},
+	{.name = "x_scale", .types = T_F32, .dims = "()"},
+	{.name = "x_zero_point", .tvar = "T", .types = T_Q8, .dims = "()"},
+	{.name = "Y", .tvar = "T", .types = T_Q8},
+	{.name = "y_scale", .types = T_F32, .dims = "()"},
+	{.name = "y_zero_point", .tvar = "T", .types = T_Q8, .dims = "()"},
+	{.name = "z_scale", .types = T_F32, .dims = "()"},
+	{.name = "z_zero_point", .tvar = "T", .types = T_Q8, .dims = "()"},
+	SLOT_END};
 static const struct slot qwhere_out[] = {{.name = "Z", .tvar = "T", .types = T_Q8}, SLOT_END};
 #define T_BLOCK (T_U8 | T_4BIT | T_F8 | T_F4)
 static const struct slot block_gather_in[] = {
@@ -633,15 +661,15 @@ static const struct slot qconcat_in[] = {
 	{.name = "inputs", .types = T_Q8 | T_F32, .variadic = true, .heterogeneous = true},
 	SLOT_END};
 static const struct slot qattention_in[] = {
-	{.name = "input", .tvar = "T1", .types = T_Q8},
-	{.name = "weight", .tvar = "T2", .types = T_Q8},
-	{.name = "bias", .types = T_F32},
-	{.name = "input_scale", .types = T_F32},
-	{.name = "weight_scale", .types = T_F32},
+	{.name = "input", .tvar = "T1", .types = T_Q8, .dims = "B S I"},
+	{.name = "weight", .tvar = "T2", .types = T_Q8, .dims = "I W"},
+	{.name = "bias", .types = T_F32, .dims = "W"},
+	{.name = "input_scale", .types = T_F32, .dims = "() | 1"},
+	{.name = "weight_scale", .types = T_F32, .dims = "() | 1 | W"},
 	{.name = "mask_index", .types = T_I32, .optional = true},
-	{.name = "input_zero_point", .tvar = "T1", .types = T_Q8, .optional = true},
-	{.name = "weight_zero_point", .tvar = "T2", .types = T_Q8, .optional = true},
-	{.name = "past", .types = T_F32, .optional = true},
+	{.name = "input_zero_point", .tvar = "T1", .types = T_Q8, .optional = true, .dims = "() | 1"},
+	{.name = "weight_zero_point", .tvar = "T2", .types = T_Q8, .optional = true, .dims = "() | 1 | W"},
+	{.name = "past", .types = T_F32, .optional = true, .dims = "2 B $num_heads P E"},
 	SLOT_END};
 static const struct slot qattention_out[] = {{.name = "output", .types = T_F32},
 					     {.name = "present", .types = T_F32, .optional = true},

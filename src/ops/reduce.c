@@ -12,12 +12,13 @@
 #define T_MAX_12 (T_RED_1 | T_I8 | T_U8)
 #define T_MAX_13 (T_RED | T_I8 | T_U8)
 
-static const struct slot reduce_in[] = {SLOT("data", "T", T_RED), SLOT_OPT("axes", NULL, T_I64),
-					SLOT_END};
+static const struct slot reduce_in[] = {SLOT("data", "T", T_RED),
+					SLOT_OPT("axes", NULL, T_I64, .dims = "_"), SLOT_END};
 static const struct slot reduce_1_in[] = {SLOT("data", "T", T_RED), SLOT_END};
 static const struct slot reduce_out[] = {SLOT("reduced", "T", T_RED), SLOT_END};
 static const struct slot arg_out[] = {SLOT("reduced", NULL, T_I64), SLOT_END};
-static const struct slot cumulate_in[] = {SLOT("x", "T", T_RED), SLOT("axis", NULL, T_I32 | T_I64),
+static const struct slot cumulate_in[] = {SLOT("x", "T", T_RED, .dims = "_ _..."),
+					  SLOT("axis", NULL, T_I32 | T_I64, .dims = "() | 1"),
 					  SLOT_END};
 static const struct slot cumulate_out[] = {SLOT("y", "T", T_RED), SLOT_END};
 

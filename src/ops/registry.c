@@ -225,6 +225,10 @@ static int check_row(const struct op *op, void *arg)
 			    .message = "a newest row without shape function");
 	if (op != e->first && (op - 1)->since <= op->since)
 		return FAIL(d, E_INTERNAL, .op = op->name, .message = "versions are not newest first");
+	for (const struct slot *i = r.in; i->name; i++)
+		if (i->dims && !dims_valid(&r, i->dims))
+			return FAIL(d, E_INTERNAL, .op = op->name, .slot = i->name,
+				    .message = "a text of dims that is not well formed");
 	for (const struct field *f = r.attrs; f && f->name; f++)
 		if (f->off >= r.params_size)
 			return FAIL(d, E_INTERNAL, .op = op->name, .slot = f->name,

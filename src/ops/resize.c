@@ -115,6 +115,22 @@ static bool absent(const struct infer *c, uint32_t i)
 	       (v->known && tensor_count(v->known) == 0);
 }
 
+/* The region of interest counts in one mode only, which cannot do without it: a start and an end for each axis. */
+static int check_roi(const struct infer *c, const struct shape *x)
+{
+	const struct resize *p = infer_params(c);
+	struct shape roi = infer_shape(c, 1);
+	int64_t axes = p->axes.n >= 0 ? p->axes.n : x->rank;
+
+	if (p->coordinate_transformation_mode != COORD_TF_CROP_AND_RESIZE)
+		return 0;
+	if (!infer_in(c, 1))
+		return infer_fail(c, E_OP_INPUTS, 1, "a region for tf_crop_and_resize", "none");
+	if (axes < 0 || roi.rank != 1 || roi.dim[0] < 0 || roi.dim[0] == 2 * axes)
+		return 0;
+	return infer_fail(c, E_SHAPE, 1, fmt(c->diag, "[%" PRId64 "]", 2 * axes), dims(c, &roi));
+}
+
 static int resize_infer(struct infer *c)
 {
 	const struct resize *p = infer_params(c);
@@ -123,7 +139,10 @@ static int resize_infer(struct infer *c)
 	const struct tensor *scales = has_scales ? infer_value(c, 2) : NULL;
 	const struct tensor *sizes = has_sizes && !has_scales ? infer_value(c, 3) : NULL;
 	struct resize_sizes r;
+	int err = check_roi(c, &x);
 
+	if (err)
+		return err;
 	if (has_scales && has_sizes && c->concrete)
 		return infer_fail(c, E_OP_INPUTS, -1, "either scales or sizes", "both");
 	if (!has_scales && !has_sizes && x.rank > 0)
@@ -272,29 +291,27 @@ static int decoder_infer(struct infer *c)
 /* ---- rows ------------------------------------------------------------------------------------- */
 
 #define T_RESIZE (T_ALL_OLD | T_BF16)
-static const struct slot resize_in[] = {{"X", "T", T_RESIZE, 0, 0, 0},
-					{"roi", "T2", T_FLOATS, true, 0, 0},
-					{"scales", NULL, T_F32, true, 0, 0},
-					{"sizes", NULL, T_I64, true, 0, 0},
+static const struct slot resize_in[] = {SLOT("X", "T", T_RESIZE),
+					SLOT_OPT("roi", "T2", T_FLOATS, .dims = "_"),
+					SLOT_OPT("scales", NULL, T_F32, .dims = "_"),
+					SLOT_OPT("sizes", NULL, T_I64, .dims = "_"), SLOT_END};
+static const struct slot resize11_in[] = {SLOT("X", "T", T_ALL_OLD),
+					  SLOT("roi", "T2", T_FLOATS, .dims = "_"),
+					  SLOT_OPT("scales", NULL, T_F32, .dims = "_"),
+					  SLOT_OPT("sizes", NULL, T_I64, .dims = "_"), SLOT_END};
+static const struct slot resize10_in[] = {SLOT("X", "T", T_ALL_OLD),
+					  SLOT("scales", NULL, T_F32, .dims = "_"), SLOT_END};
+static const struct slot upsample7_in[] = {SLOT("X", "T", T_ALL_OLD), SLOT_END};
+static const struct slot resize_out[] = {SLOT("Y", "T", T_RESIZE), SLOT_END};
+static const struct slot grid_in[] = {SLOT("X", "T", T_RESIZE), SLOT("grid", "T2", T_FLOATS_BF),
+				      SLOT_END};
+static const struct slot grid20_in[] = {SLOT("X", "T", T_ALL_OLD), SLOT("grid", "T2", T_FLOATS),
 					SLOT_END};
-static const struct slot resize11_in[] = {{"X", "T", T_ALL_OLD, 0, 0, 0},
-					  {"roi", "T2", T_FLOATS, true, 0, 0},
-					  {"scales", NULL, T_F32, true, 0, 0},
-					  {"sizes", NULL, T_I64, true, 0, 0},
-					  SLOT_END};
-static const struct slot resize10_in[] = {
-	{"X", "T", T_ALL_OLD, 0, 0, 0}, {"scales", NULL, T_F32, 0, 0, 0}, SLOT_END};
-static const struct slot upsample7_in[] = {{"X", "T", T_ALL_OLD, 0, 0, 0}, SLOT_END};
-static const struct slot resize_out[] = {{"Y", "T", T_RESIZE, 0, 0, 0}, SLOT_END};
-static const struct slot grid_in[] = {
-	{"X", "T", T_RESIZE, 0, 0, 0}, {"grid", "T2", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
-static const struct slot grid20_in[] = {
-	{"X", "T", T_ALL_OLD, 0, 0, 0}, {"grid", "T2", T_FLOATS, 0, 0, 0}, SLOT_END};
-static const struct slot affine_in[] = {
-	{"theta", "T", T_FLOATS_BF, 0, 0, 0}, {"size", NULL, T_I64, 0, 0, 0}, SLOT_END};
-static const struct slot affine_out[] = {{"grid", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
-static const struct slot decoder_in[] = {{"encoded_stream", NULL, T_U8, 0, 0, 0}, SLOT_END};
-static const struct slot decoder_out[] = {{"image", NULL, T_U8, 0, 0, 0}, SLOT_END};
+static const struct slot affine_in[] = {SLOT("theta", "T", T_FLOATS_BF, .dims = "N 2 3 | N 3 4"),
+					SLOT("size", NULL, T_I64, .dims = "4 | 5"), SLOT_END};
+static const struct slot affine_out[] = {SLOT("grid", "T", T_FLOATS_BF), SLOT_END};
+static const struct slot decoder_in[] = {SLOT("encoded_stream", NULL, T_U8, .dims = "_"), SLOT_END};
+static const struct slot decoder_out[] = {SLOT("image", NULL, T_U8), SLOT_END};
 
 #define RESIZE_MODE                                                                                \
 	FIELD_ENUM(struct resize, mode, "nearest", "nearest|linear|cubic|bilinear",                \

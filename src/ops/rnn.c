@@ -185,44 +185,42 @@ static int64_t rnn_macs(const struct infer *c)
 }
 
 #define F T_FLOATS_BF
-static const struct slot rnn_in[] = {{"X", "T", F, 0, 0, 0},
-				     {"W", "T", F, 0, 0, 0},
-				     {"R", "T", F, 0, 0, 0},
-				     {"B", "T", F, true, 0, 0},
-				     {"sequence_lens", NULL, T_I32, true, 0, 0},
-				     {"initial_h", "T", F, true, 0, 0},
+static const struct slot rnn_in[] = {SLOT("X", "T", F),
+				     SLOT("W", "T", F),
+				     SLOT("R", "T", F),
+				     SLOT_OPT("B", "T", F),
+				     SLOT_OPT("sequence_lens", NULL, T_I32),
+				     SLOT_OPT("initial_h", "T", F),
 				     SLOT_END};
-static const struct slot rnn_out[] = {{"Y", "T", F, true, 0, 0}, {"Y_h", "T", F, true, 0, 0}, SLOT_END};
-static const struct slot lstm_in[] = {{"X", "T", F, 0, 0, 0},
-				      {"W", "T", F, 0, 0, 0},
-				      {"R", "T", F, 0, 0, 0},
-				      {"B", "T", F, true, 0, 0},
-				      {"sequence_lens", NULL, T_I32, true, 0, 0},
-				      {"initial_h", "T", F, true, 0, 0},
-				      {"initial_c", "T", F, true, 0, 0},
-				      {"P", "T", F, true, 0, 0},
+static const struct slot rnn_out[] = {SLOT_OPT("Y", "T", F), SLOT_OPT("Y_h", "T", F), SLOT_END};
+static const struct slot lstm_in[] = {SLOT("X", "T", F),
+				      SLOT("W", "T", F),
+				      SLOT("R", "T", F),
+				      SLOT_OPT("B", "T", F),
+				      SLOT_OPT("sequence_lens", NULL, T_I32),
+				      SLOT_OPT("initial_h", "T", F),
+				      SLOT_OPT("initial_c", "T", F),
+				      SLOT_OPT("P", "T", F),
 				      SLOT_END};
-static const struct slot lstm_out[] = {
-	{"Y", "T", F, true, 0, 0}, {"Y_h", "T", F, true, 0, 0}, {"Y_c", "T", F, true, 0, 0}, SLOT_END};
+static const struct slot lstm_out[] = {SLOT_OPT("Y", "T", F), SLOT_OPT("Y_h", "T", F),
+				       SLOT_OPT("Y_c", "T", F), SLOT_END};
 
 #define Q8 (T_U8 | T_I8)
-static const struct slot quantized_in[] = {{"X", NULL, T_F32, 0, 0, 0},
-					   {"W", "T2", Q8, 0, 0, 0},
-					   {"R", "T2", Q8, 0, 0, 0},
-					   {"B", NULL, T_F32, true, 0, 0},
-					   {"sequence_lens", NULL, T_I32, true, 0, 0},
-					   {"initial_h", NULL, T_F32, true, 0, 0},
-					   {"initial_c", NULL, T_F32, true, 0, 0},
-					   {"P", NULL, T_F32, true, 0, 0},
-					   {"W_scale", NULL, T_F32, 0, 0, 0},
-					   {"W_zero_point", "T2", Q8, 0, 0, 0},
-					   {"R_scale", NULL, T_F32, 0, 0, 0},
-					   {"R_zero_point", "T2", Q8, 0, 0, 0},
+static const struct slot quantized_in[] = {SLOT("X", NULL, T_F32),
+					   SLOT("W", "T2", Q8, .dims = "D _ W"),
+					   SLOT("R", "T2", Q8, .dims = "D _ W"),
+					   SLOT_OPT("B", NULL, T_F32),
+					   SLOT_OPT("sequence_lens", NULL, T_I32),
+					   SLOT_OPT("initial_h", NULL, T_F32),
+					   SLOT_OPT("initial_c", NULL, T_F32),
+					   SLOT_OPT("P", NULL, T_F32),
+					   SLOT("W_scale", NULL, T_F32, .dims = "D | D W"),
+					   SLOT("W_zero_point", "T2", Q8, .dims = "D | D W"),
+					   SLOT("R_scale", NULL, T_F32, .dims = "D | D W"),
+					   SLOT("R_zero_point", "T2", Q8, .dims = "D | D W"),
 					   SLOT_END};
-static const struct slot quantized_out[] = {{"Y", NULL, T_F32, true, 0, 0},
-					    {"Y_h", NULL, T_F32, true, 0, 0},
-					    {"Y_c", NULL, T_F32, true, 0, 0},
-					    SLOT_END};
+static const struct slot quantized_out[] = {SLOT_OPT("Y", NULL, T_F32), SLOT_OPT("Y_h", NULL, T_F32),
+					    SLOT_OPT("Y_c", NULL, T_F32), SLOT_END};
 
 #define RNN_FIELDS                                                                                   \
 	FIELD(struct rnn, activations, F_STRINGS, NULL, "activation functions of each direction"),   \

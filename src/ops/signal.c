@@ -44,6 +44,12 @@ static int dft_infer(struct infer *c)
 	if (x.rank < 2 || (x.dim[x.rank - 1] >= 0 && x.dim[x.rank - 1] != 1 && x.dim[x.rank - 1] != 2))
 		return infer_fail(c, E_SHAPE, DFT_X,
 				  "rank 2 or more and a last dimension of 1 or 2", dims(c, &x));
+	/* half of the frequencies says all of a real signal only; their inverse starts from complex numbers */
+	if (p->onesided && x.dim[x.rank - 1] == (p->inverse ? 1 : 2))
+		return infer_fail(c, E_SHAPE, DFT_X,
+				  fmt(c->diag, "a last dimension of %d, since onesided is 1",
+				      p->inverse ? 2 : 1),
+				  dims(c, &x));
 	if (at)
 		axis = elem_i64(tensor_dtype(at), at->data, 0);
 	a = axis_of(axis, x.rank);
@@ -160,25 +166,24 @@ static int mel_infer(struct infer *c)
 /* ---- rows ------------------------------------------------------------------------------------- */
 
 #define T_SIZE (T_I32 | T_I64)
-static const struct slot dft_in[] = {{"input", "T", T_FLOATS_BF, 0, 0, 0},
-				     {"dft_length", "T2", T_SIZE, true, 0, 0},
-				     {"axis", NULL, T_I64, true, 0, 0},
-				     SLOT_END};
-static const struct slot dft17_in[] = {
-	{"input", "T", T_FLOATS_BF, 0, 0, 0}, {"dft_length", "T2", T_SIZE, true, 0, 0}, SLOT_END};
-static const struct slot dft_out[] = {{"output", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
-static const struct slot stft_in[] = {{"signal", "T", T_FLOATS_BF, 0, 0, 0},
-				      {"frame_step", "T2", T_SIZE, 0, 0, 0},
-				      {"window", "T", T_FLOATS_BF, true, 0, 0},
-				      {"frame_length", "T2", T_SIZE, true, 0, 0},
-				      SLOT_END};
-static const struct slot window_in[] = {{"size", "T1", T_SIZE, 0, 0, 0}, SLOT_END};
-static const struct slot window_out[] = {{"output", NULL, T_NUMERIC_BF, 0, 0, 0}, SLOT_END};
-static const struct slot mel_in[] = {{"num_mel_bins", "T1", T_SIZE, 0, 0, 0},
-				     {"dft_length", "T1", T_SIZE, 0, 0, 0},
-				     {"sample_rate", "T1", T_SIZE, 0, 0, 0},
-				     {"lower_edge_hertz", "T2", T_FLOATS_BF, 0, 0, 0},
-				     {"upper_edge_hertz", "T2", T_FLOATS_BF, 0, 0, 0},
+static const struct slot dft_in[] = {SLOT("input", "T", T_FLOATS_BF),
+				     SLOT_OPT("dft_length", "T2", T_SIZE, .dims = "() | 1"),
+				     SLOT_OPT("axis", NULL, T_I64, .dims = "() | 1"), SLOT_END};
+static const struct slot dft17_in[] = {SLOT("input", "T", T_FLOATS_BF),
+				       SLOT_OPT("dft_length", "T2", T_SIZE, .dims = "() | 1"),
+				       SLOT_END};
+static const struct slot dft_out[] = {SLOT("output", "T", T_FLOATS_BF), SLOT_END};
+static const struct slot stft_in[] = {
+	SLOT("signal", "T", T_FLOATS_BF), SLOT("frame_step", "T2", T_SIZE, .dims = "() | 1"),
+	SLOT_OPT("window", "T", T_FLOATS_BF, .dims = "_"),
+	SLOT_OPT("frame_length", "T2", T_SIZE, .dims = "() | 1"), SLOT_END};
+static const struct slot window_in[] = {SLOT("size", "T1", T_SIZE, .dims = "()"), SLOT_END};
+static const struct slot window_out[] = {SLOT("output", NULL, T_NUMERIC_BF), SLOT_END};
+static const struct slot mel_in[] = {SLOT("num_mel_bins", "T1", T_SIZE, .dims = "() | 1"),
+				     SLOT("dft_length", "T1", T_SIZE, .dims = "() | 1"),
+				     SLOT("sample_rate", "T1", T_SIZE, .dims = "() | 1"),
+				     SLOT("lower_edge_hertz", "T2", T_FLOATS_BF, .dims = "() | 1"),
+				     SLOT("upper_edge_hertz", "T2", T_FLOATS_BF, .dims = "() | 1"),
 				     SLOT_END};
 
 #define DFT_FIELDS                                                                                 \

@@ -537,47 +537,49 @@ static const struct slot outputs_out[] = {
 #define T_INDEX (T_I32 | T_I64)
 static const struct slot slice_in[] = {
 	{.name = "data", .tvar = "T", .types = T_ALL},
-	{.name = "starts", .tvar = "Tind", .types = T_INDEX},
-	{.name = "ends", .tvar = "Tind", .types = T_INDEX},
-	{.name = "axes", .tvar = "Tind", .types = T_INDEX, .optional = true},
-	{.name = "steps", .tvar = "Tind", .types = T_INDEX, .optional = true},
+	{.name = "starts", .tvar = "Tind", .types = T_INDEX, .dims = "N"},
+	{.name = "ends", .tvar = "Tind", .types = T_INDEX, .dims = "N"},
+	{.name = "axes", .tvar = "Tind", .types = T_INDEX, .optional = true, .dims = "N"},
+	{.name = "steps", .tvar = "Tind", .types = T_INDEX, .optional = true, .dims = "N"},
 	SLOT_END};
 static const struct slot dynamic_slice_in[] = {
 	{.name = "data", .tvar = "T", .types = T_ALL},
-	{.name = "starts", .tvar = "Tind", .types = T_INDEX},
-	{.name = "ends", .tvar = "Tind", .types = T_INDEX},
-	{.name = "axes", .tvar = "Tind", .types = T_INDEX, .optional = true},
+	{.name = "starts", .tvar = "Tind", .types = T_INDEX, .dims = "N"},
+	{.name = "ends", .tvar = "Tind", .types = T_INDEX, .dims = "N"},
+	{.name = "axes", .tvar = "Tind", .types = T_INDEX, .optional = true, .dims = "N"},
 	SLOT_END};
 static const struct slot split_in[] = {{.name = "input", .tvar = "T", .types = T_ALL},
-				       {.name = "split", .types = T_I64, .optional = true},
+				       {.name = "split", .types = T_I64, .optional = true, .dims = "_"},
 				       SLOT_END};
 static const struct slot split1_in[] = {
 	{.name = "input", .tvar = "T", .types = T_FLOATS},
-	{.name = "split", .tvar = "T", .types = T_FLOATS, .optional = true},
+	{.name = "split", .tvar = "T", .types = T_FLOATS, .optional = true, .dims = "_"},
 	SLOT_END};
 static const struct slot pad_in[] = {
 	{.name = "data", .tvar = "T", .types = T_ALL},
-	{.name = "pads", .types = T_I64},
-	{.name = "constant_value", .tvar = "T", .types = T_ALL, .optional = true},
-	{.name = "axes", .types = T_INDEX, .optional = true},
+	{.name = "pads", .types = T_I64, .dims = "_"},
+	{.name = "constant_value", .tvar = "T", .types = T_ALL, .optional = true, .dims = "() | 1"},
+	{.name = "axes", .types = T_INDEX, .optional = true, .dims = "_"},
 	SLOT_END};
 static const struct slot pad13_in[] = {
 	{.name = "data", .tvar = "T", .types = T_ALL},
-	{.name = "pads", .types = T_I64},
-	{.name = "constant_value", .tvar = "T", .types = T_ALL, .optional = true},
+	{.name = "pads", .types = T_I64, .dims = "_"},
+	{.name = "constant_value", .tvar = "T", .types = T_ALL, .optional = true, .dims = "() | 1"},
 	SLOT_END};
-static const struct slot trilu_in[] = {{.name = "input", .tvar = "T", .types = T_ALL},
-				       {.name = "k", .types = T_I64, .optional = true},
-				       SLOT_END};
-static const struct slot ms_trilu_in[] = {{.name = "X", .tvar = "T", .types = T_ALL_13},
-					  {.name = "k", .types = T_I64, .optional = true},
-					  SLOT_END};
+static const struct slot trilu_in[] = {
+	{.name = "input", .tvar = "T", .types = T_ALL},
+	{.name = "k", .types = T_I64, .optional = true, .dims = "() | 1"},
+	SLOT_END};
+static const struct slot ms_trilu_in[] = {
+	{.name = "X", .tvar = "T", .types = T_ALL_13},
+	{.name = "k", .types = T_I64, .optional = true, .dims = "() | 1"},
+	SLOT_END};
 static const struct slot ms_trilu_out[] = {{.name = "Y", .tvar = "T", .types = T_ALL_13}, SLOT_END};
 static const struct slot reverse_in[] = {{.name = "input", .tvar = "T", .types = T_ALL},
-					 {.name = "sequence_lens", .types = T_I64},
+					 {.name = "sequence_lens", .types = T_I64, .dims = "_"},
 					 SLOT_END};
 static const struct slot center_in[] = {{.name = "input_data", .tvar = "T", .types = T_ALL},
-					{.name = "shape", .types = T_INDEX},
+					{.name = "shape", .types = T_INDEX, .dims = "_"},
 					SLOT_END};
 
 static const struct field slice1_attrs[] = {

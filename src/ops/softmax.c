@@ -5,6 +5,8 @@
 #include "ops/infer_util.h"
 #include "ops/layout.h"
 
+#include <inttypes.h>
+
 static const struct slot in[] = {SLOT("input", "T", T_FLOATS_BF), SLOT_END};
 static const struct slot out[] = {SLOT("output", "T", T_FLOATS_BF), SLOT_END};
 static const struct field attrs[] = {
@@ -24,6 +26,9 @@ static int upgrade_flat(struct edit *e)
 	struct softmax *now = edit_params(e);
 	void *params;
 
+	if (rank > 0 && axis_of(axis, rank) < 0)
+		return edit_fail(e, E_OP_ATTRIBUTE, fmt(e->diag, "axis within rank %d", rank),
+				 fmt(e->diag, "%" PRId64, axis));
 	now->axis = -1;
 	if (rank > 0 && (axis == rank - 1 || axis == -1))
 		return 0;

@@ -98,8 +98,9 @@ static int non_zero_infer(struct infer *c)
 
 /* ---- the rows ------------------------------------------------------------------------------------- */
 
-static const struct slot topk_in[] = {
-	{.name = "X", .tvar = "T", .types = T_NUMERIC_BF}, {.name = "K", .types = T_I64}, SLOT_END};
+static const struct slot topk_in[] = {{.name = "X", .tvar = "T", .types = T_NUMERIC_BF},
+				      {.name = "K", .types = T_I64, .dims = "1"},
+				      SLOT_END};
 static const struct slot topk1_in[] = {{.name = "X", .tvar = "T", .types = T_FLOATS}, SLOT_END};
 static const struct slot topk_out[] = {
 	{.name = "Values", .tvar = "T", .types = T_NUMERIC_BF, .optional = true},

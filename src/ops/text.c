@@ -85,7 +85,8 @@ static const struct slot z_out[] = {{.name = "Z", .tvar = "T", .types = T_STRING
 static const struct slot split_out[] = {
 	{.name = "Y", .types = T_STRING}, {.name = "Z", .types = T_I64, .optional = true}, SLOT_END};
 static const struct slot bool_out[] = {{.name = "Y", .types = T_BOOL}, SLOT_END};
-static const struct slot tfidf_in[] = {{.name = "X", .types = T_STRING | T_I32 | T_I64}, SLOT_END};
+static const struct slot tfidf_in[] = {
+	{.name = "X", .types = T_STRING | T_I32 | T_I64, .dims = "_ | _ _"}, SLOT_END};
 static const struct slot float_out[] = {{.name = "Y", .types = T_F32}, SLOT_END};
 
 static const struct field normalizer_attrs[] = {

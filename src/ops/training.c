@@ -402,8 +402,8 @@ static int adam_infer(struct infer *c)
 
 #define T_FLOAT (T_F32 | T_F64)
 static const struct slot update_in[] = {
-	{.name = "R", .types = T_FLOAT},
-	{.name = "T", .types = T_I64},
+	{.name = "R", .types = T_FLOAT, .dims = "() | 1"},
+	{.name = "T", .types = T_I64, .dims = "() | 1"},
 	{.name = "inputs", .types = T_FLOAT, .variadic = true, .heterogeneous = true},
 	SLOT_END};
 static const struct slot update_out[] = {

@@ -31,39 +31,60 @@ static struct type *bound_type(struct binding *b, const char *tvar)
 	return NULL;
 }
 
+/* Number of slots; *variadic is set if the last one is variadic. */
+static uint32_t count_slots(const struct slot *slots, bool *variadic)
+{
+	uint32_t n = 0;
+
+	*variadic = false;
+	for (const struct slot *s = slots; s->name; s++, n++)
+		*variadic |= s->variadic;
+	return n;
+}
+
+/* Whether input i, which belongs to slot number `at`, may be left out: every operand of a variadic slot must be given. */
+static bool may_be_absent(const struct node *n, const struct slot *s, uint32_t at)
+{
+	return s->optional && (!s->variadic || n->nin <= at);
+}
+
+static bool given(const struct node *n, uint32_t i)
+{
+	return i < n->nin && n->in[i] != NO_VALUE;
+}
+
+static int check_with(const struct infer *c, const struct op *op, uint32_t i, const struct slot *s)
+{
+	for (uint32_t k = 0; s->with && given(c->node, i) && op->in[k].name; k++)
+		if (!strcmp(op->in[k].name, s->with) && !given(c->node, k))
+			return infer_fail(c, E_OP_INPUTS, (int)k,
+					  fmt(c->diag, "'%s' together with '%s'", s->with, s->name),
+					  fmt(c->diag, "'%s' alone", s->name));
+	return 0;
+}
+
 static int check_counts(const struct infer *c, const struct op *op)
 {
 	const struct node *n = c->node;
-	uint32_t most_in = 0, most_out = 0;
-	bool many_in = false, many_out = false;
+	bool many_in, many_out;
+	uint32_t slots = count_slots(op->in, &many_in), outs = count_slots(op->out, &many_out);
+	int err = 0;
 
-	for (const struct slot *s = op->in; s->name; s++) {
-		/*
-		 * only the operand of a slot that takes a single one can be left out; every operand of a variadic
-		 * slot must be given
-		 */
-		uint32_t last = s->variadic && n->nin > most_in ? n->nin - 1 : most_in;
-		for (uint32_t i = most_in; i <= last; i++) {
-			bool missing = i >= n->nin || n->in[i] == NO_VALUE;
-			bool may = s->optional && (!s->variadic || n->nin <= most_in);
-			if (missing && !may)
-				return infer_fail(c, E_OP_INPUTS, -1,
-						  fmt(c->diag, "input %u '%s'", i, s->name), "none");
-		}
-		many_in |= s->variadic;
-		most_in++;
-	}
-	for (const struct slot *s = op->out; s->name; s++) {
-		many_out |= s->variadic;
-		most_out++;
-	}
-	if (n->nin > most_in && !many_in)
-		return infer_fail(c, E_OP_INPUTS, -1, fmt(c->diag, "at most %u inputs", most_in),
+	if (n->nin > slots && !many_in)
+		return infer_fail(c, E_OP_INPUTS, -1, fmt(c->diag, "at most %u inputs", slots),
 				  fmt(c->diag, "%u", n->nin));
-	if (n->nout > most_out && !many_out)
-		return infer_fail(c, E_OP_INPUTS, -1, fmt(c->diag, "at most %u outputs", most_out),
+	if (n->nout > outs && !many_out)
+		return infer_fail(c, E_OP_INPUTS, -1, fmt(c->diag, "at most %u outputs", outs),
 				  fmt(c->diag, "%u", n->nout));
-	return 0;
+	for (uint32_t i = 0; !err && (i < slots || i < n->nin); i++) {
+		const struct slot *s = slot_at(op->in, i);
+		if (!given(n, i) && !may_be_absent(n, s, i < slots ? i : slots - 1))
+			err = infer_fail(c, E_OP_INPUTS, -1,
+					 fmt(c->diag, "input %u '%s'", i, s->name), "none");
+		if (!err)
+			err = check_with(c, op, i, s);
+	}
+	return err;
 }
 
 static bool types_agree(struct type a, struct type b)
@@ -109,6 +130,8 @@ int infer_types(struct infer *c)
 
 	for (uint32_t i = 0; !err && i < c->node->nin; i++)
 		err = check_input(c, &op, i, &b);
+	if (!err)
+		err = infer_dims(c, &op);
 	for (uint32_t i = 0; !err && i < c->node->nout; i++) {
 		struct vinfo *v = infer_out(c, i);
 		const struct slot *s = slot_at(op.out, i);

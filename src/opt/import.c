@@ -251,6 +251,27 @@ static int prepare_body(struct infer *c, uint32_t k, const struct vinfo *in, voi
 	return r < 0 ? r : 0;
 }
 
+/*
+ * Checks the node against the row of its own version: an upgrade counts on the operands that this version has, and may turn
+ * the node into others that take more.
+ */
+static int check_old(struct optimizer *o, struct graph *g, const struct node *n)
+{
+	struct graph_info *x = opt_info(o, g);
+	struct diag quiet = {0};
+	int r;
+
+	x->c.node = n;
+	x->c.diag = &quiet;
+	r = infer_types(&x->c);
+	diag_free(&quiet);
+	/* shapes that do not fit are no error in a branch that may never run */
+	if (!r || (x->tolerant && r == -(int)E_SHAPE))
+		return 0;
+	x->c.diag = o->diag;
+	return infer_types(&x->c);
+}
+
 static int upgrade(struct optimizer *o, struct graph *g, struct node *n)
 {
 	struct op old;
@@ -264,7 +285,9 @@ static int upgrade(struct optimizer *o, struct graph *g, struct node *n)
 			return done;
 		}
 		struct edit e = {.graph = g, .node = n, .old = before, .diag = o->diag};
-		r = old.upgrade(&e);
+		r = check_old(o, g, n);
+		if (!r)
+			r = old.upgrade(&e);
 		if (r) {
 			diag_where(o->diag, NULL, n->origin->name, n->origin->op);
 			return r;

@@ -7,6 +7,13 @@ static bool fusable(struct match *m)
 	return is_fusable(m, "a") || match_why(m, "the type is not fp32, fp16 or bf16");
 }
 
+/* True if a Gemm's operands are matrices for certain: infer::Gemm takes stacks of matrices as well, and would not refuse them. */
+static bool matrices(struct match *m)
+{
+	return fusable(m) && ((match_rank(m, "a") == 2 && match_rank(m, "b") == 2) ||
+			      match_why(m, "the ranks are not known"));
+}
+
 /* True if the right operand b is a matrix; the patterns with this guard require b to be constant. */
 static bool weight(struct match *m)
 {
@@ -99,7 +106,7 @@ static bool channels_residual(struct match *m)
 #define GEMM "infer::Gemm(a, b, c?, r?) {act=none}"
 #define TO   "infer::Gemm(a, b, c, r) {...g, "
 const struct rule rules_matmul[] = {
-	{"gemm", FUSE, "y = g: Gemm(a, b, c?)", "y = infer::Gemm(a, b, c) {...g}", fusable,
+	{"gemm", FUSE, "y = g: Gemm(a, b, c?)", "y = infer::Gemm(a, b, c) {...g}", matrices,
 	 .sample = "a[3,4] b[4,5] c[5]"},
 	{"matmul-weight", FUSE, "y = MatMul(a, #b)", "y = infer::Gemm(a, b)", weight, .sample = S},
 	{"matmul-transposed", FUSE, "y = MatMul(a, Transpose(#b) {perm=[1,0]})",
