@@ -165,7 +165,7 @@ class Tester:
             s = schema(op[0], op[1], version)
             if s is None:
                 continue
-            c = Context(rng, opset, s, g.values)
+            c = Context(rng, opset, s, g.values, special=o.special)
             try:
                 if op[1] in ("If", "Loop", "Scan") and not g.values:
                     first = c.fresh(c.choice(["float", "int64"]), c.dims(0, 3, False))
@@ -209,7 +209,7 @@ class Tester:
             self.why_refused[name] = str(e)
             self.orphan(g, made, name)
             return
-        if made.notes.get("_finite") and any(v.tensor and v.type in FLOATS and v.data.size and not np.abs(v.data.astype(np.float64)).max() < 1e4 for v in values):
+        if made.notes.get("_finite") and not self.o.special and any(v.tensor and v.type in FLOATS and v.data.size and not np.abs(v.data.astype(np.float64)).max() < 1e4 for v in values):
             return  # rounding decides
         made.outputs, made.who = values, who
         for v in values:
@@ -269,11 +269,15 @@ class Tester:
             return
         self.count["graphs"] += 1
         self.count["nodes"] += len(g.made)
-        bad = self.check(g, g.made, self.leaves(g, g.made, rng))
+        leaves = self.leaves(g, g.made, rng)
+        self.count["values"] += sum(v.data.size for v in leaves if v.tensor)
+        bad = self.check(g, g.made, leaves)
+        if bad is None and self.o.special:
+            bad = self.check(g, g.made, leaves, self.plain)
         if bad is None:
             self.count["same"] += 1
             return
-        self.blame(g, bad, f"--seed {seed} --only {index}")
+        self.blame(g, bad, f"--seed {seed} --only {index}" + " --special" * self.o.special)
 
     def write(self, seed, index):
         """The graph as a conformance case without outputs, for a machine without an oracle."""
@@ -538,6 +542,8 @@ def arguments():
     p.add_argument("--work", help="where the folder of temporary files is made, if not in TMPDIR or /tmp")
     p.add_argument("--keep", default="build/random")
     p.add_argument("--write", help="run nothing: write the graphs into this folder as cases for `conformance/run DIR -d DEVICE -c`")
+    p.add_argument("--special", action="store_true", help="draw NaN, infinities, -0, denormals, the largest and smallest numbers; "
+                   "compare --optimize none as well")
     p.add_argument("--tap", action="store_true")
     p.add_argument("-v", "--verbose", action="store_true")
     o = p.parse_args()
