@@ -20,11 +20,9 @@ __device__ inline int64_t float_to_int(int to, double v)
 {
 	if (to == T_I8 || to == T_U8 || to == T_I16 || to == T_U16 || to == T_I32)
 		return v > -2147483649.0 && v < 2147483648.0 ? (int64_t)v : (int64_t)INT32_MIN;
-	if (to == T_U64 && v >= 9223372036854775808.0)
-		return (int64_t)(u64)v;
-	if (to == T_U4 || to == T_I4 || to == T_U2 || to == T_I2)
-		return to_integer(v);
-	return v > -9223372036854775809.0 && v < 9223372036854775808.0 ? (int64_t)v : INT64_MIN;
+	if (to == T_I64 || to == T_U32)
+		return v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? (int64_t)v : INT64_MIN;
+	return to_integer(v);
 }
 
 __device__ inline unsigned narrow_code(const gpu_any_cast &p, int to, float f)
