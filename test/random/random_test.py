@@ -37,7 +37,7 @@ import elementwise  # noqa: F401
 import network  # noqa: F401
 import shaping  # noqa: F401
 from compare import differ
-from graph import Context, FLOATS, Skip, Value, from_pb, make_model, make_node, schema, to_pb
+from graph import Context, FLOATS, INTS, Skip, Value, from_pb, make_model, make_node, schema, to_pb
 from oracle import Oracle, Refused
 from recipe import RECIPES
 
@@ -496,17 +496,34 @@ class Explained:
     def holds(self, made, g, word, text, agrees):
         from onnx import helper
         for m in made:
-            if f"{m.schema.domain}::{m.schema.name}" != self.name or (self.oracle != "any" and getattr(m, "who", "") != self.oracle):
+            if self.name not in ("*", f"{m.schema.domain}::{m.schema.name}") or (self.oracle != "any" and getattr(m, "who", "") != self.oracle):
                 continue
             slots = {f.name: v for f, v in zip(m.schema.inputs, by_slot(m))}
             names = dict(a={x.name: helper.get_attribute_value(x) for x in m.node.attribute}, x=slots, opset=g.opset, since=m.schema.since, word=word, text=text, agrees=agrees,
-                         np=np, set=set, max=max, min=min, y=[v.data for v in m.outputs], any=any, all=all, len=len, float=float, object=object, FLOATS=FLOATS)
+                         np=np, set=set, max=max, min=min, y=[v.data for v in m.outputs], any=any, all=all, len=len, float=float, object=object, FLOATS=FLOATS,
+                         special=any(is_special(v) for v in slots.values()), odd=lambda v: v is not None and not finite(v))
             try:
                 if eval(self.condition, {"__builtins__": {}}, names):  # pylint: disable=eval-used
                     return True
             except Exception:  # pylint: disable=broad-except
                 continue
         return False
+
+
+def finite(v):
+    with np.errstate(all="ignore"):
+        return not v.tensor or v.data.dtype.kind in "OUS" or bool(np.isfinite(v.data.astype(np.complex128 if v.data.dtype.kind == "c" else np.float64)).all())
+
+
+def is_special(v):
+    """Whether a tensor holds NaN, an infinity, or a number near to the ends of its type."""
+    if v is None or not v.tensor or not v.data.size or v.type in ("string", "bool"):
+        return False
+    if not finite(v):
+        return True
+    if v.type in FLOATS:
+        return bool((np.abs(v.data.astype(np.float64)) > float(np.asarray(np.finfo(np.float32).max if v.type == "bfloat16" else np.finfo(v.data.dtype).max)) / 64).any())
+    return v.type in INTS and bool((np.abs(v.data.astype(np.float64)) > float(np.iinfo(v.data.dtype).max) / 4).any())
 
 
 def by_slot(m):
