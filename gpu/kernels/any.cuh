@@ -135,6 +135,34 @@ static __device__ __noinline__ double any_real(int t, const void *p, int64_t i)
 	}
 }
 
+// Converts a real number for integer type t as whole_number() of the CPU does: a type of up to 32 bits takes the low bits of
+// an int32 (uint32 of an int64). NaN and what is out of range of that become its least number.
+__device__ inline int64_t to_integer(int t, double v)
+{
+	if (t == T_U64 && v >= 9223372036854775808.0 && v < 18446744073709551616.0)
+		return (int64_t)(u64)v;
+	if (t == T_U64 || t == T_I64 || t == T_U32)
+		return v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? (int64_t)v : INT64_MIN;
+	return v > -2147483649.0 && v < 2147483648.0 ? (int64_t)v : (int64_t)INT32_MIN;
+}
+
+static __device__ __noinline__ int64_t any_int(int t, const void *p, int64_t i);
+
+static __device__ __noinline__ double any_real(int t, const void *p, int64_t i)
+{
+	switch (t) {
+	case T_F32: return ((const f32 *)p)[i];
+	case T_F64: return ((const f64 *)p)[i];
+	case T_F16: return up(((const f16 *)p)[i]);
+	case T_BF16: return up(((const bf16 *)p)[i]);
+	case T_F8E4M3FN: case T_F8E4M3FNUZ: case T_F8E5M2: case T_F8E5M2FNUZ: case T_F8E8M0:
+		return f8_get(t, ((const u8 *)p)[i]);
+	case T_F4E2M1: return f4_get(packed_get(p, i, 4));
+	case T_U64: return (double)((const u64 *)p)[i];
+	default: return (double)any_int(t, p, i);
+	}
+}
+
 // Converts a real number to an integer as C does on x86: a number that does not fit gives the least integer.
 __device__ inline int64_t to_integer(double v)
 {
@@ -158,10 +186,10 @@ static __device__ __noinline__ int64_t any_int(int t, const void *p, int64_t i)
 	case T_I4: return (int64_t)(packed_get(p, i, 4) ^ 8) - 8;
 	case T_U2: return packed_get(p, i, 2);
 	case T_I2: return (int64_t)(packed_get(p, i, 2) ^ 2) - 2;
-	case T_F32: return to_integer(((const f32 *)p)[i]);
-	case T_F64: return to_integer(((const f64 *)p)[i]);
-	case T_F16: return to_integer(up(((const f16 *)p)[i]));
-	case T_BF16: return to_integer(up(((const bf16 *)p)[i]));
+	case T_F32: return to_integer(T_I64, ((const f32 *)p)[i]);
+	case T_F64: return to_integer(T_I64, ((const f64 *)p)[i]);
+	case T_F16: return to_integer(T_I64, up(((const f16 *)p)[i]));
+	case T_BF16: return to_integer(T_I64, up(((const bf16 *)p)[i]));
 	default: return 0;
 	}
 }
@@ -194,7 +222,7 @@ static __device__ __noinline__ void any_put(int t, void *p, int64_t i, double v)
 		break;
 	case T_F8E8M0: ((u8 *)p)[i] = e8m0_put((float)v, true, 0); break;
 	case T_BOOL: ((u8 *)p)[i] = v != 0; break;
-	default: any_put_int(t, p, i, to_integer(v)); break;
+	default: any_put_int(t, p, i, to_integer(t, v)); break;
 	}
 }
 

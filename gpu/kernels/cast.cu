@@ -15,18 +15,6 @@ __device__ inline float to_odd(double v)
 	return __uint_as_float(u | 1);
 }
 
-// Converts as the CPU does: a number that does not fit gives the least integer of the type.
-__device__ inline int64_t float_to_int(int to, double v)
-{
-	if (to == T_I8 || to == T_U8 || to == T_I16 || to == T_U16 || to == T_I32)
-		return v > -2147483649.0 && v < 2147483648.0 ? (int64_t)v : (int64_t)INT32_MIN;
-	if (to == T_U64 && v >= 9223372036854775808.0)
-		return (int64_t)(u64)v;
-	if (to == T_U4 || to == T_I4 || to == T_U2 || to == T_I2)
-		return to_integer(v);
-	return v > -9223372036854775809.0 && v < 9223372036854775808.0 ? (int64_t)v : INT64_MIN;
-}
-
 __device__ inline unsigned narrow_code(const gpu_any_cast &p, int to, float f)
 {
 	if (to == T_F4E2M1)
@@ -61,7 +49,7 @@ __device__ inline void cast_one(const gpu_any_cast &p, int64_t i, unsigned *pack
 		((u8 *)y)[i] = real ? v != 0 : n != 0;
 	} else {
 		if (real)
-			n = float_to_int(to, v);
+			n = to_integer(to, v);
 		if (bits_of(to) < 8)
 			*packed |= ((unsigned)n & ((1u << bits_of(to)) - 1)) << shift;
 		else

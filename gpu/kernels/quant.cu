@@ -84,8 +84,10 @@ extern "C" __global__ void dynamic_range(const gpu_dynamic_quant p)
 	EACH(i, (p.n + 3) / 4)
 	{
 		const float4 v = four_of((const f32 *)p.io.in[0], i, p.n, 0);
-		low = fminf(low, fminf(fminf(v.x, v.y), fminf(v.z, v.w)));
-		high = fmaxf(high, fmaxf(fmaxf(v.x, v.y), fmaxf(v.z, v.w)));
+		const Least least;
+		const Greatest greatest;
+		low = least(low, least(least(v.x, v.y), least(v.z, v.w)));
+		high = greatest(high, greatest(greatest(v.x, v.y), greatest(v.z, v.w)));
 	}
 	low = block_all(low, Least());
 	high = block_all(high, Greatest());
@@ -108,8 +110,8 @@ extern "C" __global__ void dynamic_write(const gpu_dynamic_quant p)
 	const float *part = (const float *)p.io.work;
 	float low = 0, high = 0;
 	for (int i = threadIdx.x; i < p.parts; i += blockDim.x) {
-		low = fminf(low, part[2 * i]);
-		high = fmaxf(high, part[2 * i + 1]);
+		low = Least()(low, part[2 * i]);
+		high = Greatest()(high, part[2 * i + 1]);
 	}
 	low = block_all(low, Least());
 	high = block_all(high, Greatest());

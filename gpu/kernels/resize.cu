@@ -15,7 +15,7 @@ template <typename I, typename O, typename C> __device__ inline void pass(const 
 		for (int k = 0; k < p.taps; k++) {
 			C w = weight[k];
 			/* infinity * 0 would be NaN: elements with weight 0 are left out of the sum */
-			if (k == 0 || w != 0)
+			if (w != 0)
 				sum += w * (C)up(x[index[k] * p.inner]);
 		}
 		if (p.whole) {

@@ -251,8 +251,8 @@ __device__ inline Range range_of(const float *part, int64_t parts)
 {
 	float low = 0, high = 0;
 	for (int64_t i = threadIdx.x; i < parts; i += blockDim.x) {
-		low = fminf(low, part[2 * i]);
-		high = fmaxf(high, part[2 * i + 1]);
+		low = Least()(low, part[2 * i]);
+		high = Greatest()(high, part[2 * i + 1]);
 	}
 	low = block_all(low, Least());
 	high = block_all(high, Greatest());
@@ -338,8 +338,8 @@ extern "C" __global__ void qlstm_range(const gpu_qlstm p)
 		const int64_t count = longest(n) * n.batch * n.input;
 		for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < count; i += blocks * blockDim.x) {
 			const float v = ((const float *)n.io.in[0])[i];
-			low = fminf(low, v);
-			high = fmaxf(high, v);
+			low = Least()(low, v);
+			high = Greatest()(high, v);
 		}
 		store_range(workspace<float>(n.io, p.at_x_part) + 2 * blockIdx.x, low, high);
 		return;
@@ -347,8 +347,8 @@ extern "C" __global__ void qlstm_range(const gpu_qlstm p)
 	const int64_t count = n.batch * n.hidden;
 	const float *h0 = (const float *)n.io.in[5];
 	for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; h0 && i < count; i += blocks * blockDim.x) {
-		low = fminf(low, h0[dir * count + i]);
-		high = fmaxf(high, h0[dir * count + i]);
+		low = Least()(low, h0[dir * count + i]);
+		high = Greatest()(high, h0[dir * count + i]);
 	}
 	store_range(workspace<float>(n.io, p.at_part[0]) + 2 * (dir * p.parts + blockIdx.x), low, high);
 }
@@ -535,7 +535,7 @@ extern "C" __global__ void qlstm_step(const gpu_qlstm p)
 		}
 		store_range(workspace<float>(r.io, p.at_part[!r.now]) +
 				    2 * (blockIdx.z * p.parts + tile * gridDim.x + blockIdx.x),
-			    fminf(0, state), fmaxf(0, state));
+			    Least()(0.0f, state), Greatest()(0.0f, state));
 	}
 }
 

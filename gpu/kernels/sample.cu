@@ -162,7 +162,7 @@ extern "C" __global__ void max_roi_pool(const gpu_roi p)
 		for (int64_t y = ys; y < ye; y++)
 			for (int64_t x = xs; x < xe; x++) {
 				double v = in_real(p.io, 0, ((b * p.channels + c) * p.height + y) * p.width + x);
-				top = v > top ? v : top;
+				top = Greatest()(top, v);
 			}
 		out_put(p.io, 0, i, top);
 	}

@@ -69,7 +69,7 @@ extern "C" __global__ void power_any(const gpu_binary_any p)
 			if (is_float(t))
 				out_put(p.io, 0, i, v);
 			else
-				any_put_int(t, p.io.out[0], i, to_integer(whole_near(v)));
+				any_put_int(t, p.io.out[0], i, to_integer(t, whole_near(v)));
 		} else {
 			any_put_int(t, p.io.out[0], i, whole_power(in_int(p.io, 0, at[0]), in_int(p.io, 1, at[1])));
 		}

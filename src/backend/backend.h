@@ -137,10 +137,18 @@ struct step {
 	 */
 	bool dynamic;
 	bool no_capture; /* < has the meaning of K_NO_CAPTURE, for this step alone */
+	/* run must not compute anything in a way for which it has returned RUN_AGAIN */
+	bool careful;
 	uint32_t nin, nout;
 	struct body **body; /* bodies of a control-flow node, indexed like the node's subgraphs */
 	const struct origin *from;
 };
+
+/*
+ * What run may return beside 0 and -code: the values that it met need another way of computing, and it has already
+ * overwritten an input. The segment is then run once more from its start, with `careful` set in all its steps.
+ */
+enum { RUN_AGAIN = 1 };
 
 /* The arguments of run. in[i] and out[i] are NULL for operands that the node leaves out. */
 struct call {

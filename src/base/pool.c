@@ -20,6 +20,7 @@
 #include "base/mem.h"
 
 #include <dlfcn.h>
+#include <fenv.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -42,6 +43,7 @@ enum {
 	PIECES_PER_THREAD = 4,
 	STACK_BYTES = 2 << 20,
 	MAX_NEST = 8,
+	WATCHED = FE_INVALID | FE_OVERFLOW,
 };
 
 /* A futex word whose change threads wait for, and the number of threads that sleep on it. */
@@ -74,6 +76,7 @@ static struct {
 	struct flag pending;
 	struct flag barrier;	  /* its value is the phase */
 	_Atomic uint32_t arrived; /* threads in the barrier */
+	_Atomic int raised;	  /* floating-point exceptions in the parts that workers did */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /*
@@ -197,6 +200,16 @@ static void part_done(void)
 		flag_wake(&pool.pending, 1);
 }
 
+/* Moves the thread's floating-point exceptions to pool.raised. They are sticky: a thread keeps them until it clears them. */
+static void hand_over_exceptions(void)
+{
+	int raised = fetestexcept(WATCHED);
+	if (raised) {
+		atomic_fetch_or_explicit(&pool.raised, raised, memory_order_relaxed);
+		feclearexcept(raised);
+	}
+}
+
 static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
@@ -215,6 +228,7 @@ static void *worker_main(void *arg)
 		team_enter(thread, job.threads);
 		job.fn(job.arg, thread);
 		team_leave();
+		hand_over_exceptions();
 		part_done();
 	}
 	return NULL;
@@ -375,6 +389,18 @@ void pool_for(int64_t n, int64_t grain, pool_fn *fn, void *arg)
 	team_start(loop_run, &l, threads);
 	loop_run(&l, 0);
 	team_end();
+}
+
+void pool_clear_exceptions(void)
+{
+	atomic_store_explicit(&pool.raised, 0, memory_order_relaxed);
+	if (fetestexcept(WATCHED)) /* clearing is much slower than testing */
+		feclearexcept(WATCHED);
+}
+
+int pool_exceptions(void)
+{
+	return fetestexcept(WATCHED) | atomic_load_explicit(&pool.raised, memory_order_relaxed);
 }
 
 /* ---- the OpenMP runtime of libdnnl ----------------------------------------------------------- */

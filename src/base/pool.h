@@ -31,4 +31,12 @@ int pool_threads(void);
  */
 void pool_for(int64_t n, int64_t grain, pool_fn *fn, void *arg);
 
+/*
+ * The floating-point exceptions that were raised since pool_clear_exceptions(), in the calling thread or in a part of a
+ * job that another thread did: FE_INVALID, FE_OVERFLOW (fenv.h) or both. With INFER_OPENMP=system the
+ * exceptions in libgomp's threads are not seen.
+ */
+void pool_clear_exceptions(void);
+int pool_exceptions(void);
+
 #endif

@@ -35,19 +35,36 @@ typedef void cast_loop(const void *x, void *y, int64_t n);
 	}
 /*
  * Floats are truncated toward zero. Small integer types are converted through a wider one, so that a value out of
- * range keeps the low bits of the wider integer, as C compilers do.
+ * range keeps the low bits of the wider integer. NaN and what is out of the wider one's range become its least number.
+ * docs/special-values.md promises this; a plain cast of such a value would be undefined in C.
  */
+#define DEFINE_WHOLE(f, F)                                                                         \
+	static inline int32_t whole32_##f(F v)                                                     \
+	{                                                                                          \
+		return v > (F)INT32_MIN - 1 && v < -(F)INT32_MIN ? (int32_t)v : INT32_MIN;         \
+	}                                                                                          \
+	static inline int64_t whole64_##f(F v)                                                     \
+	{                                                                                          \
+		return v >= (F)INT64_MIN && v < -(F)INT64_MIN ? (int64_t)v : INT64_MIN;            \
+	}                                                                                          \
+	static inline uint64_t natural64_##f(F v)                                                  \
+	{                                                                                          \
+		return v >= -(F)INT64_MIN && v < -2 * (F)INT64_MIN ? (uint64_t)v                   \
+								   : (uint64_t)whole64_##f(v);     \
+	}
+DEFINE_WHOLE(f32, float)
+DEFINE_WHOLE(f64, double)
 #define FROM_FLOAT(f, F)                                                                           \
 	LOOP_CAST(f##_f32, F, float, v)                                                            \
 	LOOP_CAST(f##_f64, F, double, v)                                                           \
-	LOOP_CAST(f##_i8, F, int8_t, (int32_t)v)                                                   \
-	LOOP_CAST(f##_u8, F, uint8_t, (int32_t)v)                                                  \
-	LOOP_CAST(f##_i16, F, int16_t, (int32_t)v)                                                 \
-	LOOP_CAST(f##_u16, F, uint16_t, (int32_t)v)                                                \
-	LOOP_CAST(f##_i32, F, int32_t, (int32_t)v)                                                 \
-	LOOP_CAST(f##_u32, F, uint32_t, (int64_t)v)                                                \
-	LOOP_CAST(f##_i64, F, int64_t, (int64_t)v)                                                 \
-	LOOP_CAST(f##_u64, F, uint64_t, v < 0 ? (uint64_t)(int64_t)v : (uint64_t)v)
+	LOOP_CAST(f##_i8, F, int8_t, whole32_##f(v))                                               \
+	LOOP_CAST(f##_u8, F, uint8_t, whole32_##f(v))                                              \
+	LOOP_CAST(f##_i16, F, int16_t, whole32_##f(v))                                             \
+	LOOP_CAST(f##_u16, F, uint16_t, whole32_##f(v))                                            \
+	LOOP_CAST(f##_i32, F, int32_t, whole32_##f(v))                                             \
+	LOOP_CAST(f##_u32, F, uint32_t, whole64_##f(v))                                            \
+	LOOP_CAST(f##_i64, F, int64_t, whole64_##f(v))                                             \
+	LOOP_CAST(f##_u64, F, uint64_t, natural64_##f(v))
 #define FROM_INT(f, F)                                                                             \
 	LOOP_CAST(f##_f32, F, float, v)                                                            \
 	LOOP_CAST(f##_f64, F, double, v)                                                           \

@@ -2,7 +2,9 @@
 #include "ops/ml.h"
 
 #include "base/hash.h"
+#include "cpu/math/util.h"
 #include "cpu/math/move.h"
+#include "cpu/math/util.h"
 #include "cpu/trees.h"
 
 #include <inttypes.h>
@@ -183,7 +185,7 @@ static void normalize_row(int norm, float *y, int64_t n)
 	float by = norm == NORM_MAX ? -INFINITY : 0;
 
 	for (int64_t i = 0; i < n; i++)
-		by = norm == NORM_MAX  ? fmaxf(by, y[i])
+		by = norm == NORM_MAX  ? greatest_f32(by, y[i])
 		     : norm == NORM_L1 ? by + fabsf(y[i])
 				       : by + y[i] * y[i];
 	if (by == 0)

@@ -235,6 +235,108 @@ static int unpool_run(const struct call *c)
 	return 0;
 }
 
+/* ---- MaxPool and GlobalMaxPool of channels that lie side by side ------------------------------------------------------- */
+
+/*
+ * oneDNN's max pooling drops NaN, and gives the lowest finite number where a window holds only -infinity. In layouts whose
+ * innermost elements are channels, our own loop over them is as fast.
+ */
+struct channels {
+	struct window w;
+	int64_t inner, kernel, inputs, outputs, planes; /* inner channels make a plane */
+	enum layout layout;
+	const float *x;
+	float *y;
+};
+
+static bool is_global_max(const struct site *s)
+{
+	return s->node->op->variant == POOL_GLOBAL_MAX;
+}
+
+static bool channels_accept(const struct site *s, struct why *w)
+{
+	const struct shape *x = &site_in(s, 0)->shape;
+
+	if (site_in(s, 0)->layout == LAYOUT_ROW)
+		return refuse(w, "channels that lie apart");
+	for (int i = 0; i < x->rank; i++)
+		if (x->dim[i] == 0)
+			return refuse(w, "input 0 is empty");
+	return !site_out(s, 1) || refuse(w, "indices are wanted");
+}
+
+static int channels_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct shape *x = &site_in(s, 0)->shape, *y = &site_out(s, 0)->shape;
+	const struct pool *p = site_params(s);
+	struct channels *c = arena_new(s->plan_arena, struct channels);
+	enum layout *want = arena_new_n(s->plan_arena, enum layout, 1);
+	enum layout *give = arena_new_n(s->plan_arena, enum layout, s->node->nout);
+	const char *wrong = NULL;
+
+	c->layout = site_in(s, 0)->layout;
+	if (is_global_max(s))
+		window_whole(&c->w, x);
+	else
+		wrong = window_set(&c->w, &p->window, x, NULL, p->ceil_mode != 0, d);
+	if (wrong)
+		return FAIL(d, E_SHAPE, .expected = wrong);
+	c->inner = c->layout == LAYOUT_CHANNELS_LAST ? x->dim[1]
+		   : c->layout == LAYOUT_BLOCK8	     ? 8
+						     : 16;
+	c->planes = x->dim[0] * ((x->dim[1] + c->inner - 1) / c->inner);
+	c->kernel = window_size(&c->w);
+	c->inputs = window_inputs(&c->w);
+	c->outputs = window_outputs(&c->w);
+	want[0] = c->layout;
+	/* a single output of whole blocks of channels lies as in a row-major tensor */
+	give[0] = shape_span(y, 2, y->rank) == 1 && x->dim[1] % c->inner == 0 ? LAYOUT_ROW : c->layout;
+	step->want = want;
+	step->give = give;
+	step->state = c;
+	return 0;
+}
+
+static void max_of_channels(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct channels *c = arg;
+	const struct simd *v = simd();
+	int64_t o[MAX_RANK];
+
+	(void)thread;
+	window_split(begin % c->outputs, c->w.out, c->w.n, o);
+	for (int64_t i = begin; i < end; i++, window_next(o, c->w.out, c->w.n)) {
+		const float *x = c->x + i / c->outputs * c->inputs * c->inner;
+		float *y = c->y + i * c->inner;
+		int64_t tap[MAX_RANK] = {0}, at;
+		bool first = true;
+		for (int64_t k = 0; k < c->kernel; k++, window_next(tap, c->w.kernel, c->w.n)) {
+			if (!window_at(&c->w, c->w.n, o, tap, &at))
+				continue;
+			if (first)
+				memcpy(y, x + at * c->inner, (size_t)c->inner * sizeof(*y));
+			else
+				v->bin[VB_MAX][DT_F32](x + at * c->inner, y, y, c->inner);
+			first = false;
+		}
+		for (int64_t k = 0; first && k < c->inner; k++)
+			y[k] = -INFINITY;
+	}
+}
+
+static int channels_run(const struct call *call)
+{
+	struct channels c = *(const struct channels *)call->step->state;
+
+	c.x = call->in[0]->data;
+	c.y = call->out[0]->data;
+	pool_for(c.planes * c.outputs, 8192 / (c.kernel * c.inner) + 1, max_of_channels, &c);
+	return 0;
+}
+
+#define CHANNELS .accepts = channels_accept, .reshape = channels_reshape, .run = channels_run
+
 /* These kernels read each plane as one contiguous run, so they need a row-major layout. */
 static bool row_major(const struct site *s, struct why *w)
 {
@@ -250,11 +352,11 @@ static bool row_major(const struct site *s, struct why *w)
 #define FAST (T_F32 | T_F16 | T_BF16)
 
 const struct kernel cpu_pool[] = {
-	{"MaxPool", FAST, ONEDNN(pool)},
+	{"MaxPool", T_F32, CHANNELS},
 	{"AveragePool", FAST, ONEDNN(pool)},
 	{"GlobalMaxPool", T_F32, 0, row_major, NULL, wide_reshape, global_max_run, NULL, NULL},
 	{"GlobalAveragePool", T_F32, 0, row_major, NULL, wide_reshape, global_average_run, NULL, NULL},
-	{"GlobalMaxPool", FAST, ONEDNN(pool)},
+	{"GlobalMaxPool", T_F32, CHANNELS},
 	{"GlobalAveragePool", FAST, ONEDNN(pool)},
 	ROW("MaxPool", T_FLOATS_BF | T_I8 | T_U8, max_run),
 	ROW("AveragePool", T_FLOATS_BF, average_run),

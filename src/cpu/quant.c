@@ -285,8 +285,8 @@ static void find_range(void *arg, int64_t begin, int64_t end, int thread)
 	float low = simd()->min(j->x + begin, end - begin),
 	      high = simd()->max(j->x + begin, end - begin);
 
-	j->low[thread & 63] = fminf(j->low[thread & 63], low);
-	j->high[thread & 63] = fmaxf(j->high[thread & 63], high);
+	j->low[thread & 63] = least_f32(j->low[thread & 63], low);
+	j->high[thread & 63] = greatest_f32(j->high[thread & 63], high);
 }
 
 static void quantize_dynamic(void *arg, int64_t begin, int64_t end, int thread)
@@ -309,8 +309,8 @@ static int dynamic_run(const struct call *c)
 	else
 		pool_for(n, 1 << 15, find_range, &j);
 	for (int i = 0; i < 64; i++) {
-		low = fminf(low, j.low[i]);
-		high = fmaxf(high, j.high[i]);
+		low = least_f32(low, j.low[i]);
+		high = greatest_f32(high, j.high[i]);
 	}
 	j.scale = low == high ? 1 : (high - low) / 255.0f;
 	float zero = rintf(0 - low / j.scale);

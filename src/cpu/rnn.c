@@ -87,8 +87,8 @@ static void quantize_dequantize(const float *x, int64_t n, float *y)
 	float low = 0, high = 0;
 
 	for (int64_t i = 0; i < n; i++) {
-		low = fminf(low, x[i]);
-		high = fmaxf(high, x[i]);
+		low = least_f32(low, x[i]);
+		high = greatest_f32(high, x[i]);
 	}
 	float scale = low == high ? 1 : (high - low) / 255.0f;
 	float zero = rintf(0 - low / scale);

@@ -288,17 +288,18 @@ void elem_set_i64(enum dtype t, void *data, int64_t i, int64_t v)
 }
 
 /*
- * Converts a double to an integer without the undefined behaviour of a plain cast. From 2^63 to 2^64 the bits are those of
- * the unsigned integer; NaN and other values out of range become INT64_MIN.
+ * Converts a double for integer type t without the undefined behaviour of a plain cast, as Cast does: a type of up to 32
+ * bits takes the low bits of an int32 (uint32 of an int64). NaN and what is out of range of that become its least number.
  */
-static int64_t wrap_f64(double v)
+static int64_t whole_number(enum dtype t, double v)
 {
-	if (!(v > -0x1p63 && v < 0x1p63)) {
-		if (v >= 0x1p63 && v < 0x1p64)
-			return (int64_t)(uint64_t)v;
-		return INT64_MIN;
-	}
-	return (int64_t)v;
+	bool wide = t == DT_U32 || t == DT_I64 || t == DT_U64;
+
+	if (t == DT_U64 && v >= 0x1p63 && v < 0x1p64)
+		return (int64_t)(uint64_t)v;
+	if (wide)
+		return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN;
+	return v > -0x1p31 - 1 && v < 0x1p31 ? (int64_t)v : INT32_MIN;
 }
 
 void elem_set_f64(enum dtype t, void *data, int64_t i, double v)
@@ -323,7 +324,7 @@ void elem_set_f64(enum dtype t, void *data, int64_t i, double v)
 		((double *)data)[2 * i + 1] = 0;
 		break;
 	case DT_BOOL: ((uint8_t *)data)[i] = v != 0; break;
-	default: elem_set_i64(t, data, i, wrap_f64(v)); break;
+	default: elem_set_i64(t, data, i, whole_number(t, v)); break;
 	}
 }
 

@@ -117,6 +117,15 @@ static int64_t product(const int64_t *v, int n)
 	return shape_count(&s);
 }
 
+void window_whole(struct window *w, const struct shape *x)
+{
+	*w = (struct window){.n = x->rank - 2};
+	for (int i = 0; i < w->n; i++) {
+		w->in[i] = w->kernel[i] = x->dim[i + 2];
+		w->stride[i] = w->dilation[i] = w->out[i] = 1;
+	}
+}
+
 int64_t window_size(const struct window *w)
 {
 	return product(w->kernel, w->n);

@@ -57,6 +57,9 @@ const char *window_set(struct window *w, const struct window_attrs *a, const str
 const char *window_lists(struct window *w, const struct window_attrs *a, int n,
 			 const struct shape *weight, struct diag *d);
 
+/* Sets the window that covers all spatial axes of x [N, C, spatial...], as that of the global poolings. */
+void window_whole(struct window *w, const struct shape *x);
+
 /* Products over the spatial axes; -1 on overflow. */
 int64_t window_size(const struct window *w);   /* of kernel */
 int64_t window_inputs(const struct window *w); /* of in */

@@ -353,7 +353,7 @@ static int name_failed_step(struct binding *b, uint32_t k, int err, struct diag 
 	const struct runtime *rt = b->x->rt;
 	const struct origin *o = b->s->steps[k].step.from;
 
-	if (o && !(rt->config->sync == SYNC_ASYNC && device_is_lost(rt)))
+	if (err != RUN_AGAIN && o && !(rt->config->sync == SYNC_ASYNC && device_is_lost(rt)))
 		diag_where(d, NULL, o->name, o->op);
 	return err;
 }
@@ -506,18 +506,36 @@ static void place_results(struct binding *b, const struct slab *slab)
 	}
 }
 
-int segment_run(struct instance *x, struct segment *s, struct diag *d)
+static int run_steps(struct instance *x, struct segment *s, struct slab *slab, struct diag *d)
 {
-	struct slab *slab = &x->slabs[s->first];
-	struct binding *b = s->binding;
 	int err = bind_inputs(x, s, slab, d);
 
 	if (err)
 		return err;
-	if (b->movable)
-		place_results(b, slab);
-	err = choose_exec(x->rt)(b, d);
+	if (s->binding->movable)
+		place_results(s->binding, slab);
+	err = choose_exec(x->rt)(s->binding, d);
 	slab->pending = s->stages;
+	return err;
+}
+
+/* The steps stay careful: what one input has led to, the next probably leads to as well. */
+static void make_careful(struct segment *s)
+{
+	for (uint32_t i = 0; i < s->nsteps; i++)
+		s->steps[i].step.careful = true;
+}
+
+int segment_run(struct instance *x, struct segment *s, struct diag *d)
+{
+	struct slab *slab = &x->slabs[s->first];
+	struct binding *b = s->binding;
+	int err = run_steps(x, s, slab, d);
+
+	if (err == RUN_AGAIN) {
+		make_careful(s);
+		err = run_steps(x, s, slab, d);
+	}
 	if (!err && s->waits) {
 		err = x->rt->backend->wait(x->rt->stream, d);
 		slab->pending = false;

@@ -34,6 +34,19 @@ SMALL = FLOAT8 + ("uint4", "int4", "float4e2m1", "uint2", "int2")
 COMPLEX = ("complex64", "complex128")
 WEIGHT = {"float": 10, "int64": 3, "float16": 2, "double": 2, "int32": 2, "int8": 2, "uint8": 2}
 
+
+def numbers(*of):
+    return [float(x) for x in of]
+
+
+def extremes(t):
+    """Smallest and largest magnitudes of a float type, denormal ones included."""
+    i = ml_dtypes.finfo(NUMPY[t])
+    return numbers(i.smallest_subnormal, -i.smallest_subnormal, i.smallest_normal, -i.smallest_normal / 2, i.max, i.min, i.max / 2)
+
+
+NOT_NUMBERS = numbers("nan", "inf", "-inf", "-0.0", 0)
+
 WORDS = ["", "a", "A", "b", "Bc", "hello world", "The", "the", "1.5", "-3", "\u00e9t\u00e9", "\u4e2d\u6587", "x y  z", "NaN", "42"]
 
 
@@ -231,8 +244,9 @@ class Skip(Exception):
 class Context:
     """What a recipe sees: random choices, the graph's values so far, the schema of the operator's version."""
 
-    def __init__(self, rng, opset, s, values, reuse=0.6):
+    def __init__(self, rng, opset, s, values, reuse=0.6, special=False):
         self.rng, self.opset, self.schema, self.values, self.reuse = rng, opset, s, values, reuse
+        self.special = special
         self.bound = {}
 
     # choices
@@ -300,8 +314,22 @@ class Context:
         if t in COMPLEX:
             return np.asarray(rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(NUMPY[t])
         if is_float(t):
-            return np.asarray(self.floats(t, shape, kind)).astype(NUMPY[t])
-        return np.asarray(self.ints(t, shape, kind)).astype(NUMPY[t])
+            a = np.asarray(self.floats(t, shape, kind))
+            with np.errstate(all="ignore"):
+                return np.asarray(self.sprinkle(a, NOT_NUMBERS + extremes(t) * (kind == "special"))).astype(NUMPY[t])
+        a = np.asarray(self.ints(t, shape, kind)).astype(NUMPY[t])
+        i = ml_dtypes.iinfo(NUMPY[t])
+        return self.sprinkle(a, [int(i.min), int(i.max), int(i.max) - 1, 0]) if kind in ("normal", "special") else a
+
+    def sprinkle(self, a, what):
+        """With --special, some elements of most tensors become one of `what`."""
+        if not self.special or not a.size or self.flag(0.3):
+            return a
+        a, share = np.array(a), self.choice([0.03, 0.1, 0.3])
+        for i in np.ndindex(a.shape):
+            if self.rng.random() < share:
+                a[i] = what[int(self.rng.integers(len(what)))]
+        return a
 
     def floats(self, t, shape, kind):
         rng = self.rng
@@ -340,7 +368,7 @@ class Context:
         a = v.data
         if not v.tensor or v.volatile:
             return False
-        if v.type in ("string", "bool") or v.type in COMPLEX or a.size == 0:
+        if v.type in ("string", "bool") or v.type in COMPLEX or a.size == 0 or self.special:
             return True
         with np.errstate(all="ignore"):
             f = a.astype(np.float64)

@@ -37,7 +37,7 @@ import elementwise  # noqa: F401
 import network  # noqa: F401
 import shaping  # noqa: F401
 from compare import differ
-from graph import Context, FLOATS, Skip, Value, from_pb, make_model, make_node, schema, to_pb
+from graph import Context, FLOATS, INTS, Skip, Value, from_pb, make_model, make_node, schema, to_pb
 from oracle import Oracle, Refused
 from recipe import RECIPES
 
@@ -165,7 +165,7 @@ class Tester:
             s = schema(op[0], op[1], version)
             if s is None:
                 continue
-            c = Context(rng, opset, s, g.values)
+            c = Context(rng, opset, s, g.values, special=o.special)
             try:
                 if op[1] in ("If", "Loop", "Scan") and not g.values:
                     first = c.fresh(c.choice(["float", "int64"]), c.dims(0, 3, False))
@@ -209,7 +209,7 @@ class Tester:
             self.why_refused[name] = str(e)
             self.orphan(g, made, name)
             return
-        if made.notes.get("_finite") and any(v.tensor and v.type in FLOATS and v.data.size and not np.abs(v.data.astype(np.float64)).max() < 1e4 for v in values):
+        if made.notes.get("_finite") and not self.o.special and any(v.tensor and v.type in FLOATS and v.data.size and not np.abs(v.data.astype(np.float64)).max() < 1e4 for v in values):
             return  # rounding decides
         made.outputs, made.who = values, who
         for v in values:
@@ -269,11 +269,15 @@ class Tester:
             return
         self.count["graphs"] += 1
         self.count["nodes"] += len(g.made)
-        bad = self.check(g, g.made, self.leaves(g, g.made, rng))
+        leaves = self.leaves(g, g.made, rng)
+        self.count["values"] += sum(v.data.size for v in leaves if v.tensor)
+        bad = self.check(g, g.made, leaves)
+        if bad is None and self.o.special:
+            bad = self.check(g, g.made, leaves, self.plain)
         if bad is None:
             self.count["same"] += 1
             return
-        self.blame(g, bad, f"--seed {seed} --only {index}")
+        self.blame(g, bad, f"--seed {seed} --only {index}" + " --special" * self.o.special)
 
     def write(self, seed, index):
         """The graph as a conformance case without outputs, for a machine without an oracle."""
@@ -492,17 +496,34 @@ class Explained:
     def holds(self, made, g, word, text, agrees):
         from onnx import helper
         for m in made:
-            if f"{m.schema.domain}::{m.schema.name}" != self.name or (self.oracle != "any" and getattr(m, "who", "") != self.oracle):
+            if self.name not in ("*", f"{m.schema.domain}::{m.schema.name}") or (self.oracle != "any" and getattr(m, "who", "") != self.oracle):
                 continue
             slots = {f.name: v for f, v in zip(m.schema.inputs, by_slot(m))}
             names = dict(a={x.name: helper.get_attribute_value(x) for x in m.node.attribute}, x=slots, opset=g.opset, since=m.schema.since, word=word, text=text, agrees=agrees,
-                         np=np, set=set, max=max, min=min, y=[v.data for v in m.outputs], any=any, all=all, len=len, float=float, object=object, FLOATS=FLOATS)
+                         np=np, set=set, max=max, min=min, y=[v.data for v in m.outputs], any=any, all=all, len=len, float=float, object=object, FLOATS=FLOATS,
+                         special=any(is_special(v) for v in slots.values()), odd=lambda v: v is not None and not finite(v))
             try:
                 if eval(self.condition, {"__builtins__": {}}, names):  # pylint: disable=eval-used
                     return True
             except Exception:  # pylint: disable=broad-except
                 continue
         return False
+
+
+def finite(v):
+    with np.errstate(all="ignore"):
+        return not v.tensor or v.data.dtype.kind in "OUS" or bool(np.isfinite(v.data.astype(np.complex128 if v.data.dtype.kind == "c" else np.float64)).all())
+
+
+def is_special(v):
+    """Whether a tensor holds NaN, an infinity, or a number near to the ends of its type."""
+    if v is None or not v.tensor or not v.data.size or v.type in ("string", "bool"):
+        return False
+    if not finite(v):
+        return True
+    if v.type in FLOATS:
+        return bool((np.abs(v.data.astype(np.float64)) > float(np.asarray(np.finfo(np.float32).max if v.type == "bfloat16" else np.finfo(v.data.dtype).max)) / 64).any())
+    return v.type in INTS and bool((np.abs(v.data.astype(np.float64)) > float(np.iinfo(v.data.dtype).max) / 4).any())
 
 
 def by_slot(m):
@@ -538,6 +559,8 @@ def arguments():
     p.add_argument("--work", help="where the folder of temporary files is made, if not in TMPDIR or /tmp")
     p.add_argument("--keep", default="build/random")
     p.add_argument("--write", help="run nothing: write the graphs into this folder as cases for `conformance/run DIR -d DEVICE -c`")
+    p.add_argument("--special", action="store_true", help="draw NaN, infinities, -0, denormals, the largest and smallest numbers; "
+                   "compare --optimize none as well")
     p.add_argument("--tap", action="store_true")
     p.add_argument("-v", "--verbose", action="store_true")
     o = p.parse_args()

@@ -26,7 +26,7 @@ static int64_t keys_seen(const struct attend *a, int64_t i)
 static void softmax_f32(float *x, int64_t n, bool safe)
 {
 	float max = simd()->max(x, n), sum;
-	if (safe && max == -INFINITY) {
+	if (safe && !isfinite(max)) {
 		memset(x, 0, (size_t)n * sizeof(*x));
 		return;
 	}
@@ -40,9 +40,9 @@ static void softmax_f64(double *x, int64_t n, bool safe)
 	for (int64_t i = 0; i < n; i++)
 		max = x[i] > max || isnan(x[i]) ? x[i] : max;
 	for (int64_t i = 0; i < n; i++)
-		sum += x[i] = safe && max == -INFINITY ? 0 : exp(x[i] - max);
+		sum += x[i] = safe && !isfinite(max) ? 0 : exp(x[i] - max);
 	for (int64_t i = 0; i < n; i++)
-		x[i] = safe && max == -INFINITY ? 0 : x[i] / sum;
+		x[i] = safe && !isfinite(max) ? 0 : x[i] / sum;
 }
 
 #define TEMPLATE "cpu/attention/sdpa.inc"

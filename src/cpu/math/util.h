@@ -5,6 +5,7 @@
 #include "backend/backend.h"
 #include "base/pool.h"
 
+#include <math.h>
 #include <inttypes.h>
 
 /*
@@ -52,6 +53,16 @@ static inline const void *at(const void *p, int64_t bytes)
 static inline void *at_mut(void *p, int64_t bytes)
 {
 	return (char *)p + bytes;
+}
+
+/* Return the lesser and the greater of two numbers, or NaN if one of them is NaN (which fminf and fmaxf drop). */
+static inline float least_f32(float a, float b)
+{
+	return a < b || isnan(a) ? a : b;
+}
+static inline float greatest_f32(float a, float b)
+{
+	return a > b || isnan(a) ? a : b;
 }
 
 static inline int64_t lesser(int64_t a, int64_t b)

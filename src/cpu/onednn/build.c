@@ -9,6 +9,7 @@
 #include "cpu/math/simd.h"
 #include "ops/fused.h"
 
+#include <fenv.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -58,10 +59,9 @@ int build_argument(struct build *b, struct action *a, int which, const_dnnl_memo
 	return 0;
 }
 
-int build_primitive(struct build *b, const_dnnl_primitive_desc_t pd, struct action **out)
+/* Reserves the scratchpad of the primitive that pd describes and makes it an argument of the action. */
+static int build_scratchpad(struct build *b, const_dnnl_primitive_desc_t pd, struct action *a)
 {
-	struct action *a = *out = build_action(b, DO_PRIMITIVE);
-	TRY(b->d, dnnl_primitive_create(&a->primitive, pd));
 	const_dnnl_memory_desc_t md = pd_md(pd, dnnl_query_scratchpad_md);
 	size_t bytes = md ? onednn_api.dnnl_memory_desc_get_size(md) : 0;
 	if (!bytes)
@@ -69,6 +69,13 @@ int build_primitive(struct build *b, const_dnnl_primitive_desc_t pd, struct acti
 	if (bytes > b->p->scratch)
 		b->p->scratch = aligned(bytes);
 	return build_argument(b, a, DNNL_ARG_SCRATCHPAD, md, (struct at){.place = AT_SCRATCH});
+}
+
+int build_primitive(struct build *b, const_dnnl_primitive_desc_t pd, struct action **out)
+{
+	struct action *a = *out = build_action(b, DO_PRIMITIVE);
+	TRY(b->d, dnnl_primitive_create(&a->primitive, pd));
+	return build_scratchpad(b, pd, a);
 }
 
 static void build_convert(struct build *b, enum action_kind kind, enum dtype t, int64_t count,
@@ -210,8 +217,7 @@ static const char *md_text(struct arena *a, const_dnnl_memory_desc_t md, const c
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-/* Returns how many fp32 elements the value occupies in layout l, including the padding of blocks. */
-static int64_t stored_elements(const struct vinfo *v, enum layout l)
+int64_t build_elements(const struct vinfo *v, enum layout l)
 {
 	size_t bytes = 0;
 	tensor_bytes(DT_F32, &v->shape, l, &bytes);
@@ -223,7 +229,7 @@ struct at build_operand_in(struct build *b, uint32_t i, enum layout l)
 	const struct vinfo *v = site_in(b->s, i);
 	if (v->type.dtype == DT_F32)
 		return IN(i);
-	int64_t count = stored_elements(v, l);
+	int64_t count = build_elements(v, l);
 	struct at to = build_work(b, f32_bytes(count));
 	build_convert(b, DO_WIDEN, (enum dtype)v->type.dtype, count, IN(i), to);
 	return to;
@@ -382,14 +388,14 @@ int build_weights(struct build *b, uint32_t i, const_dnnl_memory_desc_t from,
 struct at build_result(struct build *b, enum layout l)
 {
 	const struct vinfo *v = site_out(b->s, 0);
-	return v->type.dtype == DT_F32 ? OUT0 : build_work(b, f32_bytes(stored_elements(v, l)));
+	return v->type.dtype == DT_F32 ? OUT0 : build_work(b, f32_bytes(build_elements(v, l)));
 }
 
 void build_result_end(struct build *b, enum layout l, struct at at)
 {
 	const struct vinfo *v = site_out(b->s, 0);
 	if (v->type.dtype != DT_F32)
-		build_convert(b, DO_NARROW, (enum dtype)v->type.dtype, stored_elements(v, l), at,
+		build_convert(b, DO_NARROW, (enum dtype)v->type.dtype, build_elements(v, l), at,
 			      OUT0);
 }
 
@@ -397,14 +403,14 @@ void build_residual(struct build *b, uint32_t i, enum layout l, struct at to)
 {
 	const struct vinfo *v = site_in(b->s, i);
 	if (v->type.dtype != DT_F32) {
-		build_convert(b, DO_WIDEN, (enum dtype)v->type.dtype, stored_elements(v, l), IN(i),
+		build_convert(b, DO_WIDEN, (enum dtype)v->type.dtype, build_elements(v, l), IN(i),
 			      to);
 		return;
 	}
 	struct action *a = build_action(b, DO_COPY);
 	a->at[0] = IN(i);
 	a->at[1] = to;
-	a->count = (int64_t)f32_bytes(stored_elements(v, l));
+	a->count = (int64_t)f32_bytes(build_elements(v, l));
 	b->step->inplace[b->step->ninplace].out = 0;
 	b->step->inplace[b->step->ninplace++].in = (uint8_t)i;
 }
@@ -443,15 +449,51 @@ bool onednn_activation_accepts(int act, struct why *w)
 	       refuse(w, "oneDNN has no activation %s", activations[act].text);
 }
 
+/*
+ * Returns the floating-point exceptions that are raised whenever oneDNN's code for the activation gets a number for
+ * which its result is wrong; 0 if there is no such number.
+ */
+static int activation_exceptions(int act)
+{
+	/*
+	 * The code for these clamps by MAXPS and MINPS, which drop a NaN and raise FE_INVALID. That for GELU (with AVX-512)
+	 * multiplies infinity by 0, and overflows above half of the largest number.
+	 */
+	static const int raised[ACT_COUNT] = {
+		[ACT_RELU] = FE_INVALID,
+		[ACT_CLIP] = FE_INVALID,
+		[ACT_HARDSIGMOID] = FE_INVALID,
+		[ACT_GELU] = FE_INVALID | FE_OVERFLOW,
+	};
+	return raised[act];
+}
+
 int build_activation(struct build *b, struct made *m, int act, float alpha, float beta)
 {
 	if (act == ACT_NONE)
 		return 0;
+	b->p->apart.exceptions = activation_exceptions(act);
+	b->p->apart.act = act;
+	b->p->apart.alpha = alpha;
+	b->p->apart.beta = beta;
 	if (act == ACT_RELU)
 		alpha = beta = 0;
 	if (act == ACT_SOFTPLUS)
 		alpha = 1;
 	return build_eltwise(b, m, algorithms[act], alpha, beta);
+}
+
+int build_apart(struct build *b, struct made *plain, const struct action *fused, struct at y,
+		int64_t count, struct action **out)
+{
+	struct apart *x = &b->p->apart;
+	b->p->fused = fused;
+	x->desc = plain->pd;
+	plain->pd = NULL;
+	x->y = y;
+	x->count = count;
+	*out = &x->action;
+	return build_scratchpad(b, x->desc, &x->action);
 }
 
 int build_attributes(struct build *b, struct made *m)

@@ -77,10 +77,27 @@ struct action {
 	int rank;
 	int64_t dim[MAX_RANK], stride[MAX_RANK];
 };
+/*
+ * What replaces the last primitive of a program if numbers come that its fused activation does not keep: the same
+ * primitive without the activation, and then the activation as a loop of our own.
+ */
+struct apart {
+	int exceptions; /* those of fenv.h that such numbers raise; 0 if the activation keeps all numbers */
+	bool now;	/* the program has met such numbers */
+	dnnl_primitive_desc_t desc;
+	struct action action; /* its primitive is created when it is needed first */
+	int act;
+	float alpha, beta;
+	struct at y;
+	int64_t count;
+};
+
 struct program {
 	uint32_t n;
 	struct action action[MAX_ACTIONS];
 	size_t work, scratch;
+	const struct action *fused; /* the action that `apart` can replace */
+	struct apart apart;
 };
 
 /* State of a reshape function while it builds a program. */
@@ -149,6 +166,8 @@ struct at build_operand(struct build *b, uint32_t i);
  */
 int build_weights(struct build *b, uint32_t i, const_dnnl_memory_desc_t from,
 		  const_dnnl_memory_desc_t to, float scale, struct at *out);
+/* Returns how many fp32 elements the value occupies in layout l, including the padding of blocks. */
+int64_t build_elements(const struct vinfo *v, enum layout l);
 /*
  * Where the primitives write their result, always as fp32: the output itself, or a work buffer if the output is fp16
  * or bf16. Call build_result_end after adding the primitives: it rounds a work buffer's elements into the output.
@@ -162,6 +181,12 @@ void build_result_end(struct build *b, enum layout l, struct at at);
 void build_residual(struct build *b, uint32_t i, enum layout l, struct at to);
 int build_eltwise(struct build *b, struct made *m, dnnl_alg_kind_t alg, float alpha, float beta);
 int build_activation(struct build *b, struct made *m, int act, float alpha, float beta);
+/*
+ * Prepares program->apart for the action `fused`. plain->pd, which is taken over, describes the primitive without
+ * activation; y has count elements. The caller adds the arguments to *out.
+ */
+int build_apart(struct build *b, struct made *plain, const struct action *fused, struct at y,
+		int64_t count, struct action **out);
 /* Creates m->attr with the post-ops m->ops and a scratchpad that we allocate. */
 int build_attributes(struct build *b, struct made *m);
 

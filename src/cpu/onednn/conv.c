@@ -78,13 +78,11 @@ static void conv_dims(const struct site *s, struct conv_step *c)
 	conv_weights(c, &site_in(s, 1)->shape);
 }
 
-/* Lets oneDNN choose an implementation for input and output in the layout `tag`, which may be `any`. */
-static int conv_choose(struct build *b, struct made *m, const struct conv_step *c,
-		       dnnl_format_tag_t tag)
+/* Lets oneDNN choose an implementation for these descriptors, with the attributes of m. */
+static int conv_describe(struct build *b, struct made *m, const struct conv_step *c,
+			 const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t w,
+			 const_dnnl_memory_desc_t dst)
 {
-	dnnl_memory_desc_t src = md_tag(m, c->rank, c->src, tag),
-			   dst = md_tag(m, c->rank, c->dst, tag);
-	dnnl_memory_desc_t w = md_tag(m, c->rank + (c->group > 1), c->weights, dnnl_format_tag_any);
 	dnnl_memory_desc_t bias = NULL;
 	dnnl_dims_t strides, dilates, begin, end;
 	if (c->bias != UINT32_MAX)
@@ -107,6 +105,17 @@ static int conv_choose(struct build *b, struct made *m, const struct conv_step *
 			    &m->pd, onednn_engine, dnnl_forward_inference, dnnl_convolution_direct,
 			    src, w, bias, dst, strides, dilates, begin, end, m->attr));
 	return 0;
+}
+
+/* Lets oneDNN choose an implementation for input and output in the layout `tag`, which may be `any`. */
+static int conv_choose(struct build *b, struct made *m, const struct conv_step *c,
+		       dnnl_format_tag_t tag)
+{
+	dnnl_memory_desc_t src = md_tag(m, c->rank, c->src, tag),
+			   dst = md_tag(m, c->rank, c->dst, tag);
+	return conv_describe(
+		b, m, c, src,
+		md_tag(m, c->rank + (c->group > 1), c->weights, dnnl_format_tag_any), dst);
 }
 
 static bool is_reference(const_dnnl_primitive_desc_t pd)
@@ -152,31 +161,71 @@ static void conv_declare(struct build *b, const struct conv_step *c, enum layout
 	b->step->give = give;
 }
 
+struct conv_places {
+	struct at x, w, bias, y;
+};
+
+static int conv_arguments(struct build *b, struct made *m, const struct conv_step *c,
+			  const_dnnl_primitive_desc_t pd, const struct conv_places *at,
+			  struct action *a)
+{
+	int r = build_argument(b, a, DNNL_ARG_SRC, pd_md(pd, dnnl_query_src_md), at->x);
+	r = r ? r : build_argument(b, a, DNNL_ARG_WEIGHTS, pd_md(pd, dnnl_query_weights_md), at->w);
+	if (!r && c->bias != UINT32_MAX)
+		r = build_argument(b, a, DNNL_ARG_BIAS, md_vector(m, c->dst[1]), at->bias);
+	return r ? r : build_argument(b, a, DNNL_ARG_DST, pd_md(pd, dnnl_query_dst_md), at->y);
+}
+
+static int conv_attributes(struct build *b, struct made *m, const struct conv_step *c, int act)
+{
+	int r = 0;
+	if (onednn_api.dnnl_post_ops_create(&m->ops))
+		return onednn_failed(b->d, dnnl_out_of_memory, "dnnl_post_ops_create");
+	if (c->sum != UINT32_MAX && onednn_api.dnnl_post_ops_append_sum(m->ops, 1, 0, dnnl_f32))
+		r = onednn_failed(b->d, dnnl_invalid_arguments, "dnnl_post_ops_append_sum");
+	r = r ? r : build_activation(b, m, act, c->alpha, c->beta);
+	return r ? r : build_attributes(b, m);
+}
+
+/* Prepares the same convolution without its activation. */
+static int conv_apart(struct build *b, struct made *fused, const struct conv_step *c,
+		      const struct conv_places *at, enum layout dst, const struct action *a)
+{
+	struct made m = {0};
+	struct action *apart;
+	int r = conv_attributes(b, &m, c, ACT_NONE);
+	r = r ? r
+	      : conv_describe(b, &m, c, pd_md(fused->pd, dnnl_query_src_md),
+			      pd_md(fused->pd, dnnl_query_weights_md),
+			      pd_md(fused->pd, dnnl_query_dst_md));
+	r = r ? r
+	      : build_apart(b, &m, a, at->y, build_elements(site_out(b->s, 0), dst), &apart);
+	r = r ? r : conv_arguments(b, &m, c, b->p->apart.desc, at, apart);
+	made_free(&m);
+	return r;
+}
+
 static int conv_operands(struct build *b, struct made *m, const struct conv_step *c,
 			 enum layout src, enum layout dst)
 {
-	struct at x, w, bias = {0}, y;
+	struct conv_places at = {0};
 	struct action *a;
 	dnnl_memory_desc_t given =
 		md_strides(m, c->rank + (c->group > 1), c->weights, c->weight_strides);
-	int r = build_weights(b, 1, given, pd_md(m->pd, dnnl_query_weights_md), 1, &w);
+	int r = build_weights(b, 1, given, pd_md(m->pd, dnnl_query_weights_md), 1, &at.w);
 	if (r)
 		return r;
-	x = build_operand_in(b, 0, src);
+	at.x = build_operand_in(b, 0, src);
 	if (c->bias != UINT32_MAX)
-		bias = build_operand(b, c->bias);
-	y = build_result(b, dst);
+		at.bias = build_operand(b, c->bias);
+	at.y = build_result(b, dst);
 	if (c->sum != UINT32_MAX)
-		build_residual(b, c->sum, dst, y);
+		build_residual(b, c->sum, dst, at.y);
 	r = build_primitive(b, m->pd, &a);
-	r = r ? r : build_argument(b, a, DNNL_ARG_SRC, pd_md(m->pd, dnnl_query_src_md), x);
-	r = r ? r : build_argument(b, a, DNNL_ARG_WEIGHTS, pd_md(m->pd, dnnl_query_weights_md), w);
-	if (!r && c->bias != UINT32_MAX) {
-		dnnl_memory_desc_t md = md_vector(m, c->dst[1]);
-		r = build_argument(b, a, DNNL_ARG_BIAS, md, bias);
-	}
-	r = r ? r : build_argument(b, a, DNNL_ARG_DST, pd_md(m->pd, dnnl_query_dst_md), y);
-	build_result_end(b, dst, y);
+	r = r ? r : conv_arguments(b, m, c, m->pd, &at, a);
+	if (!r && b->p->apart.exceptions)
+		r = conv_apart(b, m, c, &at, dst, a);
+	build_result_end(b, dst, at.y);
 	return r;
 }
 
@@ -184,14 +233,8 @@ static int conv_build(struct build *b, struct conv_step *c)
 {
 	struct made m = {0};
 	enum layout src, dst;
-	int r = 0;
 	conv_dims(b->s, c);
-	if (onednn_api.dnnl_post_ops_create(&m.ops))
-		return onednn_failed(b->d, dnnl_out_of_memory, "dnnl_post_ops_create");
-	if (c->sum != UINT32_MAX && onednn_api.dnnl_post_ops_append_sum(m.ops, 1, 0, dnnl_f32))
-		r = onednn_failed(b->d, dnnl_invalid_arguments, "dnnl_post_ops_append_sum");
-	r = r ? r : build_activation(b, &m, c->act, c->alpha, c->beta);
-	r = r ? r : build_attributes(b, &m);
+	int r = conv_attributes(b, &m, c, c->act);
 	r = r ? r : conv_layouts(b, &m, c, &src, &dst);
 	if (!r) {
 		conv_declare(b, c, src, dst);

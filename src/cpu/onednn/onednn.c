@@ -11,6 +11,7 @@
 
 #include "base/dl.h"
 #include "base/pool.h"
+#include "cpu/math/function.h"
 #include "cpu/onednn/build.h"
 #include "cpu/math/simd.h"
 
@@ -161,13 +162,60 @@ static int run_primitive(const struct call *c, const struct program *p, const st
 	return s == dnnl_success ? 0 : onednn_failed(c->diag, s, "dnnl_primitive_execute");
 }
 
-int onednn_run(const struct call *c)
+struct activation_loop {
+	const struct apart *apart;
+	float *y;
+};
+
+static void activate_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
-	const struct program *p = c->step->state;
+	const struct activation_loop *v = arg;
+	(void)thread;
+	act_f32(v->apart->act, v->apart->alpha, v->apart->beta, v->y + begin, end - begin);
+}
+
+/* Runs the primitive without its activation, and then the activation. */
+static int run_apart(const struct call *c, struct program *p)
+{
+	struct apart *x = &p->apart;
+	if (!x->action.primitive) {
+		dnnl_status_t s = onednn_api.dnnl_primitive_create(&x->action.primitive, x->desc);
+		if (s != dnnl_success)
+			return onednn_failed(c->diag, s, "dnnl_primitive_create");
+	}
+	int r = run_primitive(c, p, &x->action);
+	if (!r)
+		pool_for(x->count, 16384, activate_piece,
+			 &(struct activation_loop){x, address(c, p, &x->y)});
+	return r;
+}
+
+/* Runs the primitive with its activation. Returns RUN_AGAIN if the activation may have lost a NaN or an infinity. */
+static int run_fused(const struct call *c, const struct program *p)
+{
+	pool_clear_exceptions();
+	int r = run_primitive(c, p, p->fused);
+	return r || !(pool_exceptions() & p->apart.exceptions) ? r : RUN_AGAIN;
+}
+
+/* Whether the program adds to an input in place, so that it cannot simply run once more. */
+static bool in_place(const struct call *c, const struct program *p)
+{
+	for (uint32_t i = 0; i < p->n; i++)
+		if (p->action[i].kind == DO_COPY && address(c, p, &p->action[i].at[0]) ==
+							    address(c, p, &p->action[i].at[1]))
+			return true;
+	return false;
+}
+
+static int run_program(const struct call *c, struct program *p, bool apart)
+{
 	for (uint32_t i = 0; i < p->n; i++) {
 		const struct action *a = &p->action[i];
 		if (a->kind == DO_PRIMITIVE) {
-			int r = run_primitive(c, p, a);
+			int r = a != p->fused ? run_primitive(c, p, a)
+				: apart	      ? run_apart(c, p)
+					      : run_fused(c, p);
 			if (r)
 				return r;
 			continue;
@@ -187,19 +235,36 @@ int onednn_run(const struct call *c)
 	return 0;
 }
 
+int onednn_run(const struct call *c)
+{
+	struct program *p = c->step->state;
+	int r = run_program(c, p, p->apart.now || c->step->careful);
+	if (r != RUN_AGAIN)
+		return r;
+	p->apart.now = true; /* what one run has met, the next probably meets as well */
+	return in_place(c, p) ? RUN_AGAIN : run_program(c, p, true);
+}
+
+static void action_drop(struct action *a)
+{
+	for (uint32_t k = 0; k < a->n; k++)
+		if (a->arg[k].memory)
+			onednn_api.dnnl_memory_destroy(a->arg[k].memory);
+	if (a->primitive)
+		onednn_api.dnnl_primitive_destroy(a->primitive);
+}
+
 void onednn_drop(struct step *step)
 {
 	struct program *p = step->state;
-	for (uint32_t i = 0; p && i < p->n; i++) {
-		struct action *a = &p->action[i];
-		for (uint32_t k = 0; k < a->n; k++)
-			if (a->arg[k].memory)
-				onednn_api.dnnl_memory_destroy(a->arg[k].memory);
-		if (a->primitive)
-			onednn_api.dnnl_primitive_destroy(a->primitive);
-	}
-	if (p)
-		p->n = 0;
+	if (!p)
+		return;
+	for (uint32_t i = 0; i < p->n; i++)
+		action_drop(&p->action[i]);
+	action_drop(&p->apart.action);
+	if (p->apart.desc)
+		onednn_api.dnnl_primitive_desc_destroy(p->apart.desc);
+	memset(p, 0, sizeof(*p));
 }
 
 #else /* HAVE_DNNL */

@@ -12,21 +12,17 @@
 
 static bool is_global(const struct site *s)
 {
-	return s->node->op->variant >= POOL_GLOBAL_MAX;
+	return s->node->op->variant == POOL_GLOBAL_AVERAGE;
 }
 
-/* Sets the window of a MaxPool or AveragePool. The window of a global pool covers the complete image. */
+/* Sets the window of an AveragePool or GlobalAveragePool. */
 static const char *pool_window(const struct site *s, struct window *w, struct diag *d)
 {
 	const struct shape *x = &site_in(s, 0)->shape;
 	const struct pool *p = site_params(s);
 	if (!is_global(s))
 		return window_set(w, &p->window, x, NULL, p->ceil_mode != 0, d);
-	*w = (struct window){.n = x->rank - 2};
-	for (int i = 0; i < w->n; i++) {
-		w->in[i] = w->kernel[i] = x->dim[i + 2];
-		w->stride[i] = w->dilation[i] = w->out[i] = 1;
-	}
+	window_whole(w, x);
 	return NULL;
 }
 
@@ -36,13 +32,11 @@ bool onednn_pool_accepts(const struct site *s, struct why *w)
 	struct window win;
 	if (!onednn_spatial_accept(s, w))
 		return false;
-	if (site_out(s, 1))
-		return refuse(w, "indices are wanted");
 	if (is_global(s))
 		return true;
 	if (!onednn_pads_accept(&p->window.pads, w))
 		return false;
-	if (p->ceil_mode && s->node->op->variant == POOL_AVERAGE)
+	if (p->ceil_mode)
 		return refuse(w, "an average with ceil_mode");
 	if (pool_window(s, &win, NULL))
 		return refuse(w, "a window that does not fit");
@@ -65,9 +59,7 @@ static int pool_choose(struct build *b, struct made *m, const struct window *w, 
 	const struct pool *p = site_params(s);
 	dnnl_dims_t src, dst, stride, kernel, dilate, begin, end;
 	dnnl_alg_kind_t alg = dnnl_pooling_avg_exclude_padding;
-	if (s->node->op->variant == POOL_MAX || s->node->op->variant == POOL_GLOBAL_MAX)
-		alg = dnnl_pooling_max;
-	else if (!is_global(s) && p->count_include_pad)
+	if (!is_global(s) && p->count_include_pad)
 		alg = dnnl_pooling_avg_include_padding;
 	for (int i = 0; i < x->rank; i++) {
 		src[i] = x->dim[i];

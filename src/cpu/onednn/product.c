@@ -122,7 +122,8 @@ static void addend_expand(struct build *b, const struct product *p, struct at to
 	shape_broadcast_strides(&c->shape, &as, a->stride);
 }
 
-static int product_ops(struct build *b, struct made *m, const struct product *p, enum addend c)
+static int product_ops(struct build *b, struct made *m, const struct product *p, enum addend c,
+		       int act)
 {
 	if (onednn_api.dnnl_post_ops_create(&m->ops))
 		return onednn_failed(b->d, dnnl_out_of_memory, "dnnl_post_ops_create");
@@ -138,18 +139,16 @@ static int product_ops(struct build *b, struct made *m, const struct product *p,
 		    dnnl_post_ops_append_binary(m->ops, dnnl_binary_add, md_row(m, p->rank, p->y)));
 	else if (p->r != NO_INPUT)
 		TRY(b->d, dnnl_post_ops_append_sum(m->ops, 1, 0, dnnl_f32));
-	r = build_activation(b, m, p->act, p->act_alpha, p->act_beta);
+	r = build_activation(b, m, act, p->act_alpha, p->act_beta);
 	return r ? r : build_attributes(b, m);
 }
 
-static int product_choose(struct build *b, struct made *m, struct product *p, enum addend c,
-			  dnnl_memory_desc_t *bias)
+/* Lets oneDNN choose an implementation for weights like w, with the attributes of m. */
+static int product_describe(struct build *b, struct made *m, const struct product *p, enum addend c,
+			    const_dnnl_memory_desc_t w, dnnl_memory_desc_t *bias)
 {
 	dnnl_dims_t dims;
-	bool packed = site_is_weight(b->s, 1) && b->s->store;
 	dnnl_memory_desc_t a = md_strides(m, p->rank, p->a, p->a_step), y = md_row(m, p->rank, p->y);
-	dnnl_memory_desc_t w = packed ? md_tag(m, p->rank, p->b, dnnl_format_tag_any)
-				      : md_strides(m, p->rank, p->b, p->b_step);
 	for (int i = 0; i < p->rank; i++)
 		dims[i] = i == p->rank - 1 ? p->y[i] : 1;
 	*bias = c == C_BIAS ? md_row(m, p->rank, dims) : NULL;
@@ -157,42 +156,83 @@ static int product_choose(struct build *b, struct made *m, struct product *p, en
 	return 0;
 }
 
-static int product_operands(struct build *b, struct made *m, struct product *p, enum addend c,
-			    const_dnnl_memory_desc_t bias_md)
+static int product_choose(struct build *b, struct made *m, const struct product *p, enum addend c,
+			  dnnl_memory_desc_t *bias)
 {
-	struct at a, w, bias = {0}, y, sum = {0};
-	struct action *act;
-	const_dnnl_memory_desc_t given = md_strides(m, p->rank, p->b, p->b_step);
-	int r = build_weights(b, 1, given, pd_md(m->pd, dnnl_query_weights_md), 1, &w);
-	if (r)
-		return r;
-	a = build_operand(b, 0);
-	if (c == C_BIAS)
-		bias = build_operand(b, p->c);
-	y = build_result(b, LAYOUT_ROW);
-	if (c == C_SUM) {
-		addend_expand(b, p, y);
-		if (p->r != NO_INPUT)
-			sum = build_operand(b, p->r);
-	} else if (p->r != NO_INPUT) {
-		build_residual(b, p->r, LAYOUT_ROW, y);
-	}
-	r = build_primitive(b, m->pd, &act);
-	r = r ? r : build_argument(b, act, DNNL_ARG_SRC, pd_md(m->pd, dnnl_query_src_md), a);
-	r = r ? r : build_argument(b, act, DNNL_ARG_WEIGHTS, pd_md(m->pd, dnnl_query_weights_md), w);
+	bool packed = site_is_weight(b->s, 1) && b->s->store;
+	return product_describe(b, m, p, c,
+				packed ? md_tag(m, p->rank, p->b, dnnl_format_tag_any)
+				       : md_strides(m, p->rank, p->b, p->b_step),
+				bias);
+}
+
+struct product_places {
+	struct at a, w, bias, y, sum;
+};
+
+static int product_arguments(struct build *b, struct made *m, const struct product *p, enum addend c,
+			     const_dnnl_primitive_desc_t pd, const_dnnl_memory_desc_t bias_md,
+			     const struct product_places *at, struct action *act)
+{
+	int r = build_argument(b, act, DNNL_ARG_SRC, pd_md(pd, dnnl_query_src_md), at->a);
+	r = r ? r : build_argument(b, act, DNNL_ARG_WEIGHTS, pd_md(pd, dnnl_query_weights_md), at->w);
 	if (!r && c == C_BIAS)
-		r = build_argument(b, act, DNNL_ARG_BIAS, bias_md, bias);
+		r = build_argument(b, act, DNNL_ARG_BIAS, bias_md, at->bias);
 	/*
 	 * the residual's post-op has index 1, after the post-op that adds C, or index 2 if a post-op for alpha comes
 	 * first
 	 */
-	if (!r && sum.place != AT_NONE)
+	if (!r && at->sum.place != AT_NONE)
 		r = build_argument(b, act,
 				   DNNL_ARG_ATTR_MULTIPLE_POST_OP(p->alpha != 1 ? 2 : 1) |
 					   DNNL_ARG_SRC_1,
-				   md_row(m, p->rank, p->y), sum);
-	r = r ? r : build_argument(b, act, DNNL_ARG_DST, pd_md(m->pd, dnnl_query_dst_md), y);
-	build_result_end(b, LAYOUT_ROW, y);
+				   md_row(m, p->rank, p->y), at->sum);
+	return r ? r : build_argument(b, act, DNNL_ARG_DST, pd_md(pd, dnnl_query_dst_md), at->y);
+}
+
+/* Prepares the same product without its activation. */
+static int product_apart(struct build *b, struct made *fused, const struct product *p, enum addend c,
+			 const struct product_places *at, const struct action *act)
+{
+	struct made m = {0};
+	struct action *apart;
+	dnnl_memory_desc_t bias;
+	int r = product_ops(b, &m, p, c, ACT_NONE);
+	r = r ? r
+	      : product_describe(b, &m, p, c, pd_md(fused->pd, dnnl_query_weights_md), &bias);
+	r = r ? r
+	      : build_apart(b, &m, act, at->y, build_elements(site_out(b->s, 0), LAYOUT_ROW),
+			    &apart);
+	r = r ? r : product_arguments(b, &m, p, c, b->p->apart.desc, bias, at, apart);
+	made_free(&m);
+	return r;
+}
+
+static int product_operands(struct build *b, struct made *m, const struct product *p, enum addend c,
+			    const_dnnl_memory_desc_t bias_md)
+{
+	struct product_places at = {0};
+	struct action *act;
+	const_dnnl_memory_desc_t given = md_strides(m, p->rank, p->b, p->b_step);
+	int r = build_weights(b, 1, given, pd_md(m->pd, dnnl_query_weights_md), 1, &at.w);
+	if (r)
+		return r;
+	at.a = build_operand(b, 0);
+	if (c == C_BIAS)
+		at.bias = build_operand(b, p->c);
+	at.y = build_result(b, LAYOUT_ROW);
+	if (c == C_SUM) {
+		addend_expand(b, p, at.y);
+		if (p->r != NO_INPUT)
+			at.sum = build_operand(b, p->r);
+	} else if (p->r != NO_INPUT) {
+		build_residual(b, p->r, LAYOUT_ROW, at.y);
+	}
+	r = build_primitive(b, m->pd, &act);
+	r = r ? r : product_arguments(b, m, p, c, m->pd, bias_md, &at, act);
+	if (!r && b->p->apart.exceptions)
+		r = product_apart(b, m, p, c, &at, act);
+	build_result_end(b, LAYOUT_ROW, at.y);
 	return r;
 }
 
@@ -210,7 +250,7 @@ static int product_build(struct site *s, struct step *step, struct product *p, s
 	if (p->rank > DNNL_MAX_NDIMS)
 		return FAIL(d, E_RANK, .actual = fmt(d, "%d dimensions", p->rank));
 	enum addend c = addend_kind(&b, p);
-	int r = product_ops(&b, &m, p, c);
+	int r = product_ops(&b, &m, p, c, p->act);
 	r = r ? r : product_choose(&b, &m, p, c, &bias);
 	r = r ? r : product_operands(&b, &m, p, c, bias);
 	made_free(&m);

@@ -3,6 +3,8 @@
 #include "ops/layout.h"
 #include "opt/rules/guards.h"
 
+#include <math.h>
+
 /* True if y has the type of x, and certainly the shape of x. */
 static bool same(struct match *m)
 {
@@ -121,6 +123,68 @@ static bool floats_one_number(struct match *m)
 	       match_why(m, "the two constants would broadcast");
 }
 
+/* The least magnitude in a constant: 0 if an element is 0. */
+static double least(const struct match *m, const char *name)
+{
+	const struct tensor *t = match_const(m, name);
+	double few = (double)INFINITY;
+
+	for (int64_t i = 0; i < tensor_count(t); i++)
+		few = fmin(few, fabs(elem_f64(tensor_dtype(t), t->data, i)));
+	return few;
+}
+
+/* The type's least number that has all its digits. */
+static double least_normal(const struct match *m, const char *name)
+{
+	enum dtype t = match_dtype(m, name);
+	return t == DT_F16 ? 0x1p-14 : t == DT_F64 ? 0x1p-1022 : 0x1p-126;
+}
+
+static bool joined_product(struct match *m)
+{
+	return floats_one_number(m) && products_fit(m, "a", "b") &&
+	       (least(m, "a") * least(m, "b") >= least_normal(m, "x") ||
+		match_why(m, "the product of the constants would be too small"));
+}
+
+static bool joined_sum(struct match *m)
+{
+	return floats_one_number(m) && sums_fit(m, "a", "b");
+}
+
+static bool joined_quotient(struct match *m)
+{
+	return floats_one_number(m) &&
+	       ((largest(m, "b") / least(m, "a") <= largest_finite(m, "x") &&
+		 least(m, "b") / largest(m, "a") >= least_normal(m, "x")) ||
+		match_why(m, "the quotient of the constants would be too large or too small"));
+}
+
+/* True if x + z is x for each x: -0 + 0 is 0. */
+static bool adds_nothing(struct match *m)
+{
+	double v;
+
+	if (!match_number(m, "z", &v) || v != 0)
+		return false;
+	if (is_float(m, "x") && !signbit(v))
+		return match_why(m, "it makes 0 of -0");
+	return same(m);
+}
+
+/* The same for x - z. */
+static bool takes_nothing(struct match *m)
+{
+	double v;
+
+	if (!match_number(m, "z", &v) || v != 0)
+		return false;
+	if (is_float(m, "x") && signbit(v))
+		return match_why(m, "it makes 0 of -0");
+	return same(m);
+}
+
 static bool broadcasts_anyway(struct match *m)
 {
 	return match_same_shape(m, "x", "y") || match_why(m, "the shapes may differ");
@@ -187,18 +251,18 @@ const struct rule rules_algebra[] = {
 	 .adjust = compose_perms},
 	{"transpose-none", SIMPLIFY, "y = t: Transpose(x)", "y = x", identity_perm,
 	 .sample = "x[2,3]; y = Transpose(x) {perm=[0,1]}"},
-	{"add-zero", SIMPLIFY, "y = Add(x, 0)", "y = x", same, .sample = "x[2,3]"},
-	{"sub-zero", SIMPLIFY, "y = Sub(x, 0)", "y = x", same, .sample = "x[2,3]"},
+	{"add-zero", SIMPLIFY, "y = Add(x, #z)", "y = x", adds_nothing, .sample = "x[2,3] z=-0.0"},
+	{"sub-zero", SIMPLIFY, "y = Sub(x, #z)", "y = x", takes_nothing, .sample = "x[2,3] z=0"},
 	{"mul-one", SIMPLIFY, "y = Mul(x, 1)", "y = x", same, .sample = "x[2,3]"},
 	{"div-one", SIMPLIFY, "y = Div(x, 1)", "y = x", same, .sample = "x[2,3]"},
 	{"pow-one", SIMPLIFY, "y = Pow(x, 1)", "y = x", same, .sample = "x+[2,3]"},
 	{"add-transposes", FUSE, "y = Add(a: Transpose(t), b: !Transpose(u))",
 	 "y = Transpose(Add(t, u)) {...a}", same_perms, .sample = "t[2,3] u[2,3]"},
-	{"mul-mul", FUSE, "y = Mul(Mul(x, #a), #b)", "y = Mul(x, Mul(a, b))", floats_one_number,
+	{"mul-mul", FUSE, "y = Mul(Mul(x, #a), #b)", "y = Mul(x, Mul(a, b))", joined_product,
 	 true, .sample = "x[2,3] a[3] b=0.5"},
-	{"add-add", FUSE, "y = Add(Add(x, #a), #b)", "y = Add(x, Add(a, b))", floats_one_number,
+	{"add-add", FUSE, "y = Add(Add(x, #a), #b)", "y = Add(x, Add(a, b))", joined_sum,
 	 true, .sample = "x[2,3] a[3] b=0.5"},
-	{"div-mul", FUSE, "y = Mul(Div(x, #a), #b)", "y = Mul(x, Div(b, a))", floats_one_number,
+	{"div-mul", FUSE, "y = Mul(Div(x, #a), #b)", "y = Mul(x, Div(b, a))", joined_quotient,
 	 true, .sample = "x[2,3] a+[3] b=0.5"},
 	EXPANDED(Add),
 	EXPANDED(Sub),

@@ -26,24 +26,44 @@ static bool per_channel(const struct match *m, const char *o, int64_t channels, 
 
 static bool channel_scale(struct match *m)
 {
-	return fusable(m) && per_channel(m, "s", dim_at(m, "w", 0), match_rank(m, "y"));
+	return fusable(m) && per_channel(m, "s", dim_at(m, "w", 0), match_rank(m, "y")) &&
+	       products_fit(m, "w", "s") && products_fit(m, "b", "s");
 }
 
 static bool channel_shift(struct match *m)
 {
-	return fusable(m) && per_channel(m, "o", dim_at(m, "w", 0), match_rank(m, "y"));
+	return fusable(m) && per_channel(m, "o", dim_at(m, "w", 0), match_rank(m, "y")) &&
+	       sums_fit(m, "o", "b");
 }
 
 static bool scalar_scale(struct match *m)
 {
 	double v;
-	return fusable(m) && match_number(m, "s", &v);
+	return fusable(m) && match_number(m, "s", &v) && products_fit(m, "w", "s") &&
+	       products_fit(m, "b", "s");
+}
+
+/* For a scale before the convolution, whose bias is not scaled. */
+static bool scale_before(struct match *m)
+{
+	double v;
+	return fusable(m) && match_number(m, "s", &v) && products_fit(m, "w", "s");
 }
 
 static bool scalar_shift(struct match *m)
 {
 	double v;
-	return fusable(m) && match_number(m, "o", &v);
+	return fusable(m) && match_number(m, "o", &v) && sums_fit(m, "o", "b");
+}
+
+/* True if the sum of a channel's weights times o, added to the bias, is finite. */
+static bool shift_fits(struct match *m)
+{
+	const struct tensor *w = match_const(m, "w");
+	double n = (double)(tensor_count(w) / (dim_at(m, "w", 0) ? dim_at(m, "w", 0) : 1));
+
+	return n * largest(m, "w") * largest(m, "o") + largest(m, "b") <= largest_finite(m, "w") ||
+	       match_why(m, "the shifted bias would be no finite number");
 }
 
 /*
@@ -52,14 +72,25 @@ static bool scalar_shift(struct match *m)
  */
 static bool shift_before(struct match *m)
 {
-	return scalar_shift(m) &&
+	double v;
+	return fusable(m) && match_number(m, "o", &v) && shift_fits(m) &&
 	       (match_attr(m, "c", "auto_pad", 0) == 0 || match_attr(m, "c", "auto_pad", 0) == 3) &&
 	       all_zero(match_ints(m, "c", "pads"));
+}
+
+static bool normalized(struct match *m)
+{
+	return fusable(m) && normalization_fits(m, "w", "b");
 }
 
 static bool ungrouped(struct match *m)
 {
 	return is_float(m, "x") && match_attr(m, "c", "group", 1) == 1;
+}
+
+static bool deconv_normalized(struct match *m)
+{
+	return ungrouped(m) && normalization_fits(m, "w", "b");
 }
 
 static bool deconv_shift(struct match *m)
@@ -98,6 +129,8 @@ static bool zero_pads(struct match *m)
 		return false;
 	if (match_value(m, "v") && (!match_number(m, "v", &v) || v != 0))
 		return match_why(m, "the padding is not known to be zero");
+	if (!(largest(m, "w") <= largest_finite(m, "w")))
+		return match_why(m, "0 times a weight is not known to be 0");
 	for (int i = 0; i < 2 * rank; i++) {
 		int64_t n = elem_i64(tensor_dtype(t), t->data, i);
 		if (n < 0 || (n && i % rank < 2))
@@ -135,22 +168,22 @@ const struct rule rules_conv[] = {
 	 "y, _, _ = n: BatchNormalization(c: infer::Conv(x, #w, #b) {act=none}, #s, #o, #m, #v) {training_mode=0}",
 	 "k = Div(s, Sqrt(Add(v, n.epsilon))); y = infer::Conv(x, Mul(w, Reshape(k, [-1, 1...w])), "
 	 "Add(Mul(Sub(b, m), k), o)) {...c}",
-	 fusable, true, .sample = XB " s[8] o[8] m[8] v+[8]"},
+	 normalized, true, .sample = XB " s[8] o[8] m[8] v+[8]"},
 	{"conv-batchnorm-nobias", FUSE,
 	 "y, _, _ = n: BatchNormalization(c: infer::Conv(x, #w) {act=none}, #s, #o, #m, #v) {training_mode=0}",
 	 "k = Div(s, Sqrt(Add(v, n.epsilon))); y = infer::Conv(x, Mul(w, Reshape(k, [-1, 1...w])), "
 	 "Sub(o, Mul(m, k))) {...c}",
-	 fusable, true, .sample = X " s[8] o[8] m[8] v+[8]"},
+	 normalized, true, .sample = X " s[8] o[8] m[8] v+[8]"},
 	{"deconv-batchnorm", FUSE,
 	 "y, _, _ = n: BatchNormalization(c: ConvTranspose(x, #w, #b), #s, #o, #m, #v) {training_mode=0}",
 	 "k = Div(s, Sqrt(Add(v, n.epsilon))); y = ConvTranspose(x, Mul(w, Reshape(k, [1, -1, 1...w])), "
 	 "Add(Mul(Sub(b, m), k), o)) {...c}",
-	 ungrouped, true, .sample = "x[2,4,6,6] w[4,8,3,3] b[8] s[8] o[8] m[8] v+[8]"},
+	 deconv_normalized, true, .sample = "x[2,4,6,6] w[4,8,3,3] b[8] s[8] o[8] m[8] v+[8]"},
 	{"deconv-batchnorm-nobias", FUSE,
 	 "y, _, _ = n: BatchNormalization(c: ConvTranspose(x, #w), #s, #o, #m, #v) {training_mode=0}",
 	 "k = Div(s, Sqrt(Add(v, n.epsilon))); y = ConvTranspose(x, Mul(w, Reshape(k, [1, -1, 1...w])), "
 	 "Sub(o, Mul(m, k))) {...c}",
-	 ungrouped, true, .sample = "x[2,4,6,6] w[4,8,3,3] s[8] o[8] m[8] v+[8]"},
+	 deconv_normalized, true, .sample = "x[2,4,6,6] w[4,8,3,3] s[8] o[8] m[8] v+[8]"},
 	{"deconv-add", FUSE, "y = Add(c: ConvTranspose(x, #w), #o)",
 	 "y = ConvTranspose(x, w, Reshape(o, [-1])) {...c}", deconv_shift,
 	 .sample = "x[2,4,6,6] w[4,8,3,3] o[8,1,1]"},
@@ -174,11 +207,11 @@ const struct rule rules_conv[] = {
 	{"conv-add-scalar-bias", FUSE, "y = Add(c: infer::Conv(x, #w, #b) {act=none}, #o)",
 	 "y = infer::Conv(x, w, Add(b, o)) {...c}", scalar_shift, true, .sample = XB " o=0.7"},
 	{"mul-conv", FUSE, "y = c: infer::Conv(Mul(x, #s), #w, b?, r?)",
-	 "y = infer::Conv(x, Mul(w, s), b, r) {...c}", scalar_scale, true, .sample = XR " s=0.7"},
+	 "y = infer::Conv(x, Mul(w, s), b, r) {...c}", scale_before, true, .sample = XR " s=0.7"},
 	{"add-conv", FUSE, "y = c: infer::Conv(Add(x, #o), #w, #b, r?)",
 	 "y = infer::Conv(x, w, Add(b, Mul(Reshape(ReduceSum(Reshape(w, [0, -1]), [1]), [-1]), o)), r) {...c}",
 	 shift_before, true, .sample = XR " o=0.7"},
-	{"pad-conv", FUSE, "y = c: infer::Conv(Pad(x, #p, v?) {mode=constant}, w, b?, r?)",
+	{"pad-conv", FUSE, "y = c: infer::Conv(Pad(x, #p, v?) {mode=constant}, #w, b?, r?)",
 	 "y = infer::Conv(x, w, b, r) {...c}", zero_pads,
 	 .sample = "x[2,4,3,4] w[8,4,3,3] p=[0,0,1,0,0,0,2,2] v=0 b[8] r[2,8,4,4]",
 	 .adjust = add_pads},

@@ -32,6 +32,38 @@ static inline bool dims_equal(int64_t a, int64_t b)
 	return a == b && a != DIM_UNKNOWN;
 }
 
+/*
+ * Returns the largest magnitude in a constant, 0 if the value does not exist, and infinity if an element is NaN or infinite
+ * or the value is not constant.
+ */
+double largest(const struct match *m, const char *name);
+/* The largest finite number of the value's type. */
+double largest_finite(const struct match *m, const char *name);
+
+/*
+ * True if no element of constant a times one of constant b is out of range. Only then may a * b replace both: x * a * b may
+ * be finite although a * b is infinite, and infinity * 0 is NaN.
+ */
+static inline bool products_fit(struct match *m, const char *a, const char *b)
+{
+	return largest(m, a) * largest(m, b) <= largest_finite(m, a) ||
+	       match_why(m, "a product of the constants would be no finite number");
+}
+
+/* The same for sums. */
+static inline bool sums_fit(struct match *m, const char *a, const char *b)
+{
+	return largest(m, a) + largest(m, b) <= largest_finite(m, a) ||
+	       match_why(m, "a sum of the constants would be no finite number");
+}
+
+/*
+ * True if a BatchNormalization with these constants (scale, shift, mean, variance) may become x * k + (shift - mean * k): if
+ * k = scale / sqrt(variance + epsilon) and the products with k, also those of the weights w and the bias b, are finite.
+ * w and b may be NULL.
+ */
+bool normalization_fits(struct match *m, const char *w, const char *b);
+
 static inline bool all_zero(struct ints l)
 {
 	for (int64_t i = 0; i < l.n; i++)

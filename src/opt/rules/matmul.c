@@ -81,7 +81,7 @@ static bool column_scale(struct match *m)
 
 	return fusable(m) && match_rank(m, "b") == 2 && match_attr(m, "g", "transB", 0) == 0 &&
 	       s.rank == 3 && s.dim[1] == 1 && s.dim[2] == 1 && s.dim[0] == n &&
-	       match_rank(m, "c") == 1;
+	       match_rank(m, "c") == 1 && products_fit(m, "b", "s") && products_fit(m, "c", "s");
 }
 
 /*

@@ -47,7 +47,8 @@ static bool rms_norm(struct match *m)
 /* True for a BatchNormalization that no convolution absorbed; with constant statistics it is a scale and a shift. */
 static bool alone(struct match *m)
 {
-	return is_fusable(m, "x") && match_rank(m, "x") >= 2 && !match_value(m, "x")->is_output;
+	return is_fusable(m, "x") && match_rank(m, "x") >= 2 && !match_value(m, "x")->is_output &&
+	       normalization_fits(m, NULL, NULL);
 }
 
 #define MEAN	    "u = ReduceMean(x, #a) {keepdims=1}; d = Sub(x, u); "
