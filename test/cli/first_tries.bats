@@ -17,6 +17,12 @@ setup_file() {
 		node Relu r x -> z
 		npy minus.npy f32 4 -1 -2 -3 0
 		npy plus.npy f32 4 1 2 3 4
+
+		case blue-first
+		meta Image.BitmapPixelFormat Bgr8
+		input x f32 1,3,h,w
+		output y f32 1,3,h,w
+		node Tanh t x -> y
 	END
 	"$BATS_FILE_TMPDIR/make" "$BATS_FILE_TMPDIR/tries" "$BATS_FILE_TMPDIR/cases"
 }
@@ -38,4 +44,16 @@ setup() {
 		run -0 --separate-stderr "$INFER" $command "$S/log/model.onnx" --input "$S/log/plus.npy"
 		[[ $stderr != *"W-OUT-"* ]]
 	done
+}
+
+@test "check compares the order of channels with the model's metadata and with the means that are subtracted" {
+	photo=$BATS_TEST_DIRNAME/../data/run/rgb.png model=$S/blue-first/model.onnx
+	run -0 --separate-stderr "$INFER" check "$model" --input "$photo,scale=1/255"
+	[[ $stderr == *"warning[W-INPUT-ORDER]: input 'x'"*Bgr8*"order=bgr"* ]]
+	run -0 --separate-stderr "$INFER" check "$model" --input "$photo,scale=1/255,order=bgr"
+	[[ $stderr != *W-INPUT* ]]
+	run -0 --separate-stderr "$INFER" check "$model" --input "$photo,order=bgr,mean=123.675/116.28/103.53,std=58/57/57"
+	[[ $stderr == *"warning[W-INPUT-ORDER]: input 'x'"*ImageNet* ]]
+	run -0 --separate-stderr "$INFER" check "$model" --input "$photo,order=bgr,mean=103.53/116.28/123.675,std=57/57/58"
+	[[ $stderr != *W-INPUT* ]]
 }
