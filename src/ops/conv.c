@@ -35,6 +35,31 @@ static bool too_small(const struct window *w)
 }
 
 /*
+ * Reports that X has another number of channels than `want`, which follows from the weights and the group. A group other
+ * than 1 that contradicts two sizes which agree with one another is what is wrong; otherwise it is the size of X.
+ */
+static int channels_fail(const struct infer *c, int64_t group, const struct shape *x,
+			 const struct shape *w, int64_t want)
+{
+	int64_t each = w->dim[1], fits = each > 0 && x->dim[1] % each == 0 ? x->dim[1] / each : 0;
+
+	if (group > 1 && fits > 0 && w->dim[0] >= 0 && w->dim[0] % fits == 0)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  fmt(c->diag,
+				      "group %" PRId64 ", as %" PRId64 " input channels and weights for %" PRId64
+				      " of them say",
+				      fits, x->dim[1], each),
+				  fmt(c->diag, "group %" PRId64, group));
+	return shape_fail(c, 0,
+			  group > 1 ? fmt(c->diag,
+					  "%" PRId64 " channels in dimension 1 (group %" PRId64 " x %" PRId64
+					  " of W)",
+					  want, group, each)
+				    : fmt(c->diag, "%" PRId64 " channels in dimension 1", want),
+			  x);
+}
+
+/*
  * Checks X [N, C, ...] against weights [M, C/group, ...] and the bias [M], which is input number `bias` (0 if there
  * is none).
  */
@@ -48,16 +73,16 @@ static int check_channels(const struct infer *c, int64_t group, const struct sha
 				  fmt(c->diag, "%" PRId64, group));
 	if (w->rank >= 0 && w->rank < 3)
 		return shape_fail(c, 1, "weights of rank 3 or more", w);
+	if (w->rank >= 0 && w->dim[0] >= 0 && w->dim[0] % group)
+		return infer_fail(c, E_OP_ATTRIBUTE, 1,
+				  fmt(c->diag, "a group that divides the %" PRId64 " output channels of W",
+				      w->dim[0]),
+				  fmt(c->diag, "group %" PRId64, group));
 	if (x->rank >= 3 && w->rank >= 0) {
 		int64_t want = mul_dims(w->dim[1], group);
 		if (want >= 0 && x->dim[1] >= 0 && x->dim[1] != want)
-			return shape_fail(
-				c, 0, fmt(c->diag, "%" PRId64 " channels in dimension 1", want), x);
+			return channels_fail(c, group, x, w, want);
 	}
-	if (w->rank >= 0 && w->dim[0] >= 0 && w->dim[0] % group)
-		return shape_fail(
-			c, 1, fmt(c->diag, "dimension 0 to be a multiple of group %" PRId64, group),
-			w);
 	if (b.rank >= 0 && (b.rank != 1 || (w->rank >= 0 && w->dim[0] >= 0 && b.dim[0] >= 0 &&
 					    b.dim[0] != w->dim[0])))
 		return shape_fail(c, bias,
@@ -238,8 +263,9 @@ static int transpose_infer(struct infer *c)
 		return shape_fail(c, 0,
 				  fmt(c->diag, "%" PRId64 " channels in dimension 1", w.dim[0]), &x);
 	if (x.rank >= 0 && x.dim[1] >= 0 && x.dim[1] % p->group)
-		return shape_fail(
-			c, 0, fmt(c->diag, "channels that group %" PRId64 " divides", p->group), &x);
+		return infer_fail(c, E_OP_ATTRIBUTE, 0,
+				  fmt(c->diag, "a group that divides the %" PRId64 " input channels", x.dim[1]),
+				  fmt(c->diag, "group %" PRId64, p->group));
 	if (b.rank >= 0 && (b.rank != 1 || (m >= 0 && b.dim[0] >= 0 && b.dim[0] != m)))
 		return shape_fail(c, 2, "one number for each of the output's channels", &b);
 	if (x.rank >= 0) {
