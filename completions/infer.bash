@@ -16,7 +16,7 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		operand='file'
 		;;
 	profile)
-		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --top --nodes --iterations --duration --warmup --percentile --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --top --nodes --iterations --duration --warmup --percentile --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --fail-unknown --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='file'
 		;;
 	check)

@@ -190,6 +190,7 @@ static const struct {
 	{"7", "CUDA contexts conflict."},
 	{"8", "A device, its driver or a library cannot be used."},
 	{"9", "The model is slower or needs more memory than the baseline."},
+	{"10", "With --fail-unknown: the comparison with the baseline decided nothing."},
 	{"124", "The time limit of --timeout was reached."},
 	{"125", "With check -- COMMAND: infer could not watch the command."},
 	{"126", "With check -- COMMAND: the command was found, but cannot be run."},

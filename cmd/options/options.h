@@ -79,7 +79,7 @@ struct options {
 	const char *save_baseline, *baseline;
 	/* texts such as "5%" and "1MiB"; NULL if not given */
 	const char *fail_above, *fail_above_memory;
-	bool force;
+	bool fail_unknown, force;
 	const char *compare_device;
 	int64_t sessions, streams;
 	/* the values to compare of options for which the user gave a list of values */

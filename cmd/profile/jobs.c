@@ -150,6 +150,10 @@ static int parse_limits(struct profile *p)
 		return options_fail(o, o->fail_above ? "fail-above" : "fail-above-memory",
 				    "a limit needs a baseline to compare with",
 				    "add --baseline FILE", p->d);
+	if (o->fail_unknown && !o->fail_above)
+		return options_fail(o, "fail-unknown",
+				    "there is no limit that a slower model could exceed",
+				    "add --fail-above P%", p->d);
 	if (o->fail_above && !gate_parse(o->fail_above, false, &p->limits))
 		return options_fail(o, "fail-above",
 				    fmt(p->d, "'%s' is not a percentage", o->fail_above),

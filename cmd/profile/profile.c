@@ -361,6 +361,33 @@ static void report_bigger(struct profile *p)
 	     .rows = row, .nrows = n);
 }
 
+/* Reports a comparison that decided nothing: as an error with --fail-unknown, else as a warning. */
+static int report_unknown(struct profile *p)
+{
+	const struct gate_verdict *v = &p->verdict;
+	struct finding f = {.code = p->o->fail_unknown ? E_BASELINE_UNKNOWN : E_UNSTEADY,
+			    .severity = p->o->fail_unknown ? SEV_ERROR : SEV_WARNING,
+			    .file = __FILE__,
+			    .line = __LINE__};
+
+	if (v->busy) {
+		f.message =
+			isnan(v->nodes_ratio.value)
+				? "the machine is too busy to say whether the model became slower"
+				: "the machine is too busy to say whether the whole model became slower; "
+				  "no node did more than the others";
+		f.hint = "fewer than ten runs were undisturbed: measure longer, or where less else runs";
+	} else {
+		f.message = fmt(p->d,
+				"it is not known whether the model became slower by more than the allowed "
+				"%.4g %%: repeated measurements do not agree on it",
+				p->limits.latency * 100);
+		f.hint = "measure longer with --duration, or raise the limit";
+	}
+	int rc = diag_add(p->d, &f);
+	return p->o->fail_unknown ? rc : 0;
+}
+
 static int judge(struct profile *p)
 {
 	if (!p->baseline || !p->nrecords || !p->record[0]->npoints || p->record[0]->point[0].n < 2)
@@ -369,18 +396,12 @@ static int judge(struct profile *p)
 	int rc = compare_with_baseline(p);
 	if (rc || !p->gate || watchdog_caught() != E_OK)
 		return rc;
-	if (p->verdict.busy && !p->verdict.slower && !isnan(p->limits.latency))
-		WARN(p->d, E_UNSTEADY,
-		     .message = isnan(p->verdict.nodes_ratio.value)
-					? "the machine is too busy to say whether the model became slower"
-					: "the machine is too busy to say whether the whole model became slower; "
-					  "no node did more than the others",
-		     .hint = "fewer than ten runs were undisturbed: measure longer, or where less else runs");
+	rc = gate_unknown(p) ? report_unknown(p) : 0;
 	if (p->verdict.slower)
 		report_slower(p);
 	if (p->verdict.bigger)
 		report_bigger(p);
-	return p->verdict.slower || p->verdict.bigger ? -E_BASELINE : 0;
+	return p->verdict.slower || p->verdict.bigger ? -E_BASELINE : rc;
 }
 
 /* ---- the command */
@@ -478,7 +499,7 @@ int cmd_profile(struct options *o, struct diag *d)
 		warn_of_noise(p);
 		warn_of_streams(p);
 		rc = judge(p);
-		if (!rc || rc == -E_BASELINE) {
+		if (!rc || rc == -E_BASELINE || rc == -E_BASELINE_UNKNOWN) {
 			int saved = watchdog_caught() == E_OK ? export_baseline(p) : 0;
 			rc = report(p, rc ? rc : saved);
 		}

@@ -68,6 +68,8 @@ void table_memory(const struct record *r, struct table *t, struct arena *a);
 void table_phases(const struct record *r, struct table *t, struct arena *a);
 void table_gate(const struct profile *p, struct table *t, struct arena *a);
 void table_gate_memory(const struct profile *p, struct table *t, struct arena *a);
+/* Whether latency has a limit, and the measurements cannot tell whether the model exceeds it. */
+bool gate_unknown(const struct profile *p);
 /* Returns the verdict in a few words, such as "Slower" or "No regression". */
 const char *gate_word(const struct profile *p);
 /*

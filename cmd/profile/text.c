@@ -611,15 +611,23 @@ void table_gate_memory(const struct profile *p, struct table *t, struct arena *a
 	}
 }
 
+bool gate_unknown(const struct profile *p)
+{
+	const struct gate_verdict *v = &p->verdict;
+
+	return !isnan(p->limits.latency) && !v->slower && (v->busy || v->undecided);
+}
+
 const char *gate_word(const struct profile *p)
 {
 	const struct gate_verdict *v = &p->verdict;
 
-	return v->slower			      ? "Slower"
-	       : v->bigger			      ? "Bigger"
-	       : !p->gate			      ? "Compared, without a limit"
-	       : v->busy && !isnan(p->limits.latency) ? "Not known: the machine is too busy"
-						      : "No regression";
+	return v->slower	  ? "Slower"
+	       : v->bigger	  ? "Bigger"
+	       : !p->gate	  ? "Compared, without a limit"
+	       : !gate_unknown(p) ? "No regression"
+	       : v->busy	  ? "Not known: the machine is too busy"
+				  : "Not known: the measurements do not agree";
 }
 
 const char *gate_sentence(const struct profile *p, struct arena *a)

@@ -7,6 +7,7 @@
 #include "cmd/output/output.h"
 #include "cmd/output/auto_precision.h"
 #include "output/summary.h"
+#include "session/odd_outputs.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -108,6 +109,7 @@ static int execute_model(struct run *r)
 	record_memory(r, AFTER_RUN);
 	if (rc)
 		return rc;
+	warn_of_odd_outputs(r->session, out, r->d);
 	r->noutputs = g->nout;
 	r->outputs = arena_new_n(&r->arena, struct output, g->nout + 1);
 	for (uint32_t i = 0; i < g->nout; i++)

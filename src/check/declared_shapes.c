@@ -182,6 +182,39 @@ static void check_reshape_target(struct shapes *x, const struct graph *g, const 
 				    target_text(t, d), name, type_and_shape(x, &in->info, x->model)));
 }
 
+/*
+ * Reports an initial state of a recurrent layer whose batch is a fixed size, while that of the layer's input is free: the
+ * layer then runs with this one batch only, as ONNX does not broadcast states.
+ */
+static void check_initial_states(struct shapes *x, const struct graph *g, const struct node *n)
+{
+	enum { X = 0, INITIAL_H = 5, INITIAL_C = 6 };
+	const struct value *in = node_in(g, n, X);
+	struct diag *d = x->c->d;
+	double layout = 0;
+
+	if (!check_is(n, "LSTM") && !check_is(n, "GRU") && !check_is(n, "RNN"))
+		return;
+	check_number(n, "layout", &layout);
+	int at = layout != 0 ? 0 : 1;
+	if (!in || in->info.shape.rank != 3 || in->info.shape.dim[at] >= 0)
+		return;
+	for (uint32_t i = INITIAL_H; i <= INITIAL_C; i++) {
+		const struct value *state = node_in(g, n, i);
+		const struct shape *s = state ? &state->info.shape : NULL;
+		if (!s || s->rank != 3 || s->dim[at] < 0)
+			continue;
+		WARN(d, E_MODEL_BATCH, .node = check_node(n), .op = n->origin->op,
+		     .message = fmt(d,
+				    "its %s %s fixes the batch at %" PRId64
+				    ", which is free in its input %s",
+				    i == INITIAL_H ? "initial_h" : "initial_c",
+				    type_and_shape(x, &state->info, x->model), s->dim[at],
+				    type_and_shape(x, &in->info, x->model)),
+		     .hint = "leave the state out if it is zero, or make it with Shape and Expand from the input's batch");
+	}
+}
+
 /* Reports outputs that are declared with a batch of 1 although every input has the same free batch dimension. */
 static void check_output_batch(struct shapes *x)
 {
@@ -218,8 +251,10 @@ static int run_shape(struct check_context *c)
 	if (!g)
 		return 0;
 	compare_declared(&x);
-	for (uint32_t i = 0; i < g->norder; i++)
+	for (uint32_t i = 0; i < g->norder; i++) {
 		check_reshape_target(&x, g, g->node[g->order[i]]);
+		check_initial_states(&x, g, g->node[g->order[i]]);
+	}
 	check_output_batch(&x);
 	const char *shapes = str_many(&x.a, x.compared, "declared shape");
 	check_say(c, "%s agree%s with inference or say%s nothing", shapes,

@@ -104,6 +104,34 @@ static void report_dead_nodes(struct graph_check *w, const struct graph *g)
 						   names.n, check_name_list(&names)));
 }
 
+/* ---- the order of the nodes */
+
+/*
+ * Reports the first node in the file that comes before a node whose output it reads. ONNX demands a topological order;
+ * like ONNX Runtime, infer sorts the nodes, so that the model runs here.
+ */
+static void report_order(struct graph_check *w, const struct graph *g)
+{
+	struct diag *d = w->c->d;
+	bool told = false;
+
+	for (uint32_t i = 0; i < g->nnodes; i++) {
+		const struct node *n = g->node[i];
+		for (uint32_t k = 0; !n->dead && !told && k < n->nin + n->ncap; k++) {
+			const struct value *v = n->in[k] == NO_VALUE ? NULL : g->value[n->in[k]];
+			if (!v || v->producer == NO_NODE || v->producer <= i)
+				continue;
+			WARN(d, E_MODEL_ORDER, .node = check_node(n), .op = n->origin->op,
+			     .message = fmt(d, "it reads '%s', but stands in the file before %s '%s', which makes it",
+					    v->name, g->node[v->producer]->type,
+					    check_node(g->node[v->producer])));
+			told = true;
+		}
+		for (uint32_t k = 0; !n->dead && k < n->nsub; k++)
+			report_order(w, n->sub[k]);
+	}
+}
+
 /* ---- names */
 
 static void report_duplicate_names(struct graph_check *w, const struct graph *g)
@@ -320,6 +348,9 @@ static int run_graph(struct check_context *c)
 		report_unused_inputs(&w, g);
 		report_dead_nodes(&w, g);
 	}
+	/* the nodes of functions are inlined where they are called */
+	if (!c->file->nfunctions)
+		report_order(&w, g);
 	report_duplicate_names(&w, g);
 	report_unnamed_dims(&w, g);
 	report_each(g, check_node_alone, &w);

@@ -5,6 +5,7 @@
  */
 #include "check/check.h"
 #include "base/str.h"
+#include "ops/op.h"
 #include "session/model_report.h"
 
 #include <inttypes.h>
@@ -55,6 +56,43 @@ static void report_opsets(struct check_context *c)
 					    o->version, ir_of_opset(o->version), m->ir_version),
 			     .hint = fmt(d, "model.ir_version = %" PRId64, ir_of_opset(o->version)));
 	}
+}
+
+struct removed {
+	const struct op *op; /* the operator's newest row; NULL without any */
+	const struct node *first;
+	size_t n;
+};
+
+static void find_removed(const struct graph *g, const struct node *n, void *arg)
+{
+	struct removed *x = arg;
+	const struct op *op = n->type ? op_newest(n->domain, n->type) : NULL;
+
+	(void)g;
+	if (!op || !op->removed || n->version < op->removed || (x->op && x->op != op))
+		return;
+	x->op = op;
+	if (!x->n++)
+		x->first = n;
+}
+
+/* Operators that are not in the imported opset any more run here, but ONNX's checker and ONNX Runtime refuse them. */
+static void report_removed_operators(struct check_context *c)
+{
+	struct removed x = {NULL, NULL, 0};
+	struct diag *d = c->d;
+
+	report_each(c->file->graph, find_removed, &x);
+	if (x.op)
+		WARN(d, E_MODEL_OPSET, .node = check_node(x.first), .op = x.first->type,
+		     .message = fmt(d,
+				    "opset %d has no %s any more, and the model imports opset %d: ONNX Runtime "
+				    "refuses such a model%s",
+				    x.op->removed, x.op->name, x.first->version,
+				    x.n > 1 ? fmt(d, " (%zu nodes)", x.n) : ""),
+		     .hint = fmt(d, "replace it by %s, or import opset %d", x.op->successor,
+				 x.op->removed - 1));
 }
 
 struct domains {
@@ -119,6 +157,7 @@ static int run_read(struct check_context *c)
 		return 0;
 	report_opsets(c);
 	report_unused_domains(c);
+	report_removed_operators(c);
 	report_file_size(c);
 	report_weights(m->graph, sums);
 	check_say(c, "IR %" PRId64 ", %s, %s of %s", m->ir_version,

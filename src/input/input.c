@@ -607,6 +607,10 @@ static int plan_file(struct input_set *s, struct input *in, struct diag *d)
 	}
 	bind_dims_of_file(s, in, d);
 	in->info.source = source_text(s, in);
+	in->info.bare = x->item.kind == IO_RAW && !in->fit.pixels && !in->fit.convert;
+	in->info.picture = x->item.kind == IO_IMAGE;
+	in->info.bgr = x->spec.keys.order == ORDER_BGR;
+	in->info.mean = x->spec.keys.math.nmean == 3 ? x->spec.keys.math.mean : NULL;
 	return 0;
 }
 

@@ -40,6 +40,11 @@ struct input_info {
 	const char *source; /* "line.png: RGB 240 x 41, resized to 281 x 48"; "random -1..1, seed 0" */
 	const struct tensor *tensor; /* once read */
 	bool made_up;		     /* true if the values are random and not from a file */
+	/* true for the unconverted elements of a file that states neither their type nor their shape */
+	bool bare;
+	bool bgr;	    /* the user asked for the order blue, green, red */
+	bool picture;	    /* decoded from a picture file */
+	const double *mean; /* what the user has subtracted from each channel; NULL if not 3 numbers */
 };
 
 struct input_set;

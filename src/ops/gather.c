@@ -434,6 +434,8 @@ const struct op ops_gather[] = {{.name = "Gather",
 				/* the name of ScatterElements before opset 11; now deprecated */
 				{.name = "Scatter",
 				 .since = 9,
+				 .removed = 11,
+				 .successor = "ScatterElements",
 				 .in = scatter_in,
 				 .out = output_out,
 				 .types = T_ALL_OLD,

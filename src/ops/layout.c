@@ -246,6 +246,16 @@ static int axes_upgrade(struct edit *e)
 	return 0;
 }
 
+/* A list as text, such as "[0,2,1]". */
+static const char *ints_text(const struct infer *c, const struct ints *v)
+{
+	struct shape s = {.rank = v->n < MAX_RANK ? (int)v->n : MAX_RANK};
+
+	for (int i = 0; i < s.rank; i++)
+		s.dim[i] = v->v[i];
+	return c->diag ? shape_str(&c->diag->arena, &s, NULL) : "";
+}
+
 static int transpose_infer(struct infer *c)
 {
 	const struct transpose_params *p = infer_params(c);
@@ -268,9 +278,13 @@ static int transpose_infer(struct infer *c)
 		perm.n = in.rank;
 		for (int i = 0; i < in.rank; i++)
 			perm.v[i] = p->perm.v[i];
-		int err = infer_axes(c, -1, in.rank, &perm, &mask);
-		if (err)
-			return err;
+		struct infer quiet = *c;
+		quiet.diag = NULL;
+		if (infer_axes(&quiet, -1, in.rank, &perm, &mask))
+			return infer_fail(c, E_OP_ATTRIBUTE, -1,
+					  fmt(c->diag, "a perm with each axis from 0 to %d once",
+					      in.rank - 1),
+					  fmt(c->diag, "perm %s", ints_text(c, &p->perm)));
 		for (int i = 0; i < in.rank; i++)
 			out.dim[i] = in.dim[perm.v[i]];
 	}

@@ -112,6 +112,12 @@ struct op {
 	 * header names the values. Kernels look at the variant instead of comparing names.
 	 */
 	int variant;
+	/*
+	 * In the newest row of an operator that ONNX has removed: the version of its domain without it, and the name
+	 * of the operator that took its place. Models with a later opset still run here.
+	 */
+	int removed;
+	const char *successor;
 	enum op_reduced reduced;
 	/*
 	 * Bit i is set if input i takes the smaller type although its type variable is not that of output 0 (X of
@@ -134,6 +140,8 @@ struct op {
 const struct op *op_find(const char *domain, const char *name, int64_t version);
 /* Returns the newest row, whose meaning is the one that runs; NULL if there is no such operator. */
 const struct op *op_newest(const char *domain, const char *name);
+/* Returns the oldest row, whose `since` is the version that the operator came with; NULL if there is no such operator. */
+const struct op *op_oldest(const char *domain, const char *name);
 /* Returns the newest row of a qualified name such as "Softmax" or "com.microsoft::Gelu"; NULL if there is none. */
 const struct op *op_named(const char *qualified);
 /* Qualified name, "Softmax" or "infer::Conv"; lives as long as the program. */

@@ -114,6 +114,12 @@ const struct op *op_newest(const char *domain, const char *name)
 	return e ? e->first : NULL;
 }
 
+const struct op *op_oldest(const char *domain, const char *name)
+{
+	const struct entry *e = entry_find(domain, name);
+	return e ? e->first + e->rows - 1 : NULL;
+}
+
 const struct op *op_named(const char *qualified)
 {
 	const struct entry *e = entry_named(qualified);

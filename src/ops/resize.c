@@ -390,6 +390,8 @@ const struct op ops_resize[] = {
 
 	{.name = "Upsample",
 	 .since = 9,
+	 .removed = 10,
+	 .successor = "Resize",
 	 .in = resize10_in,
 	 .out = resize_out,
 	 .types = T_ALL_OLD,

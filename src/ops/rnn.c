@@ -83,6 +83,31 @@ static int expect_dims(const struct infer *c, uint32_t i, int rank, const int64_
 	return bad ? infer_fail(c, E_SHAPE, (int)i, dims(c, &w), dims(c, &s)) : 0;
 }
 
+/*
+ * Compares hidden_size and direction with W [directions, gates * hidden, input] and R [directions, gates * hidden, hidden].
+ * If both weights agree with one another and not with the attribute, the attribute is what is wrong.
+ */
+static int check_attributes(const struct infer *c, const struct rnn *p, const struct shape *w,
+			    const struct shape *r, int gates)
+{
+	int64_t n = rnn_directions(p);
+
+	if (w->rank != 3 || r->rank != 3 || w->dim[0] < 0 || w->dim[1] < 0 || r->dim[2] < 0)
+		return 0;
+	if (p->hidden_size > 0 && r->dim[2] != p->hidden_size && w->dim[1] == gates * r->dim[2])
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  fmt(c->diag, "hidden_size %" PRId64 ", as W %s and R %s have", r->dim[2],
+				      dims(c, w), dims(c, r)),
+				  fmt(c->diag, "hidden_size %" PRId64, p->hidden_size));
+	if (w->dim[0] != n && w->dim[0] == r->dim[0])
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  fmt(c->diag, "a direction for W %s and R %s, whose first dimension counts them",
+				      dims(c, w), dims(c, r)),
+				  n == 2 ? "direction bidirectional, which is 2"
+					 : "direction forward or reverse, which is 1");
+	return 0;
+}
+
 static int rnn_common(struct infer *c, int gates)
 {
 	const struct rnn *p = infer_params(c);
@@ -105,6 +130,9 @@ static int rnn_common(struct infer *c, int gates)
 		hidden = r.dim[2];
 	if (hidden < 0 && w.rank == 3 && w.dim[1] >= 0)
 		hidden = w.dim[1] / gates;
+	rc = check_attributes(c, p, &w, &r, gates);
+	if (rc)
+		return rc;
 	wide = hidden >= 0 && hidden < INT64_C(1) << 40 ? gates * hidden : DIM_UNKNOWN;
 	int64_t both = wide < 0 ? DIM_UNKNOWN : 2 * wide, peep = wide < 0 ? DIM_UNKNOWN : 3 * hidden;
 	const int64_t state[3] = {last ? batch : n, last ? n : batch, hidden};

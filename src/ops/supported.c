@@ -56,20 +56,57 @@ static void find_unsupported(struct groups *s, const struct graph *g)
 	}
 }
 
-/* Why the operator has no row: its domain is unknown, or it is known at later versions only; "" if neither. */
+/* Returns the version that the operator came with if the model imports an earlier one, otherwise 0. */
+static int version_needed(const struct node *n)
+{
+	const struct op *oldest = op_oldest(n->domain, n->type);
+
+	return !oldest || (oldest->flags & OP_INTERNAL) || oldest->since <= n->version ? 0
+										       : oldest->since;
+}
+
+/* Why the operator has no row: its domain is unknown, or the model imports an opset without it; "" if neither. */
 static const char *unsupported_reason(struct diag *d, const struct node *n)
 {
-	const struct op *newest = op_newest(n->domain, n->type);
+	int since = version_needed(n);
 
-	if (!newest || (newest->flags & OP_INTERNAL))
-		return op_domain_known(n->domain) ? "" : " (unknown domain)";
-	return fmt(d, " (known at version %d, but not before)", newest->since);
+	if (since)
+		return fmt(d, " (came with opset %d of %s, and the model imports %d)", since,
+			   *n->domain ? n->domain : "ai.onnx", n->version);
+	return op_domain_known(n->domain) ? "" : " (unknown domain)";
+}
+
+/* Domains of the nodes that ONNX Runtime makes for the machine on which it optimizes a model. */
+static bool is_of_one_machine(const struct node *n)
+{
+	return !strcmp(n->domain, "com.microsoft.nchwc") || !strcmp(n->domain, "com.ms.internal.nhwc");
+}
+
+/* A cure for the operators that have no row, or NULL for that of the code. */
+static const char *unsupported_cure(struct diag *d, const struct groups *s)
+{
+	const struct node *newest = NULL;
+	bool all_late = s->n > 0;
+
+	for (uint32_t i = 0; i < s->n; i++) {
+		const struct node *n = s->v[i].node;
+		if (is_of_one_machine(n))
+			return "ONNX Runtime has optimized this model for one kind of CPU and saved the result, which "
+			       "only it can run: take the original model, or save it at a lower optimization level";
+		all_late &= version_needed(n) > 0;
+		if (!newest || version_needed(n) > version_needed(newest))
+			newest = n;
+	}
+	if (!all_late)
+		return NULL;
+	return fmt(d, "export for opset %d of %s, or a later one, and let opset_import say so",
+		   version_needed(newest), *newest->domain ? newest->domain : "ai.onnx");
 }
 
 int ops_supported(const struct model *m, struct diag *d)
 {
 	struct groups s = {0};
-	struct diag_row rows[GROUPS_SHOWN + 1];
+	struct diag_row rows[GROUPS_SHOWN + 2];
 	size_t n = 0;
 	int rc = 0;
 
@@ -89,6 +126,9 @@ int ops_supported(const struct model *m, struct diag *d)
 		rows[n] = (struct diag_row){"...", fmt(d, "and %zu more", s.n - n)};
 		n++;
 	}
+	const char *cure = n ? unsupported_cure(d, &s) : NULL;
+	if (cure)
+		rows[n++] = (struct diag_row){"try", cure};
 	if (n)
 		rc = FAIL(d, E_OP_UNSUPPORTED, .model = d ? arena_str(&d->arena, m->path) : NULL,
 			  .message = fmt(d,

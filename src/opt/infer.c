@@ -2,6 +2,7 @@
 #include "opt/infer.h"
 
 #include "backend/evaluate.h"
+#include "opt/params.h"
 
 #include <string.h>
 
@@ -127,6 +128,30 @@ static int check_sizes(struct infer *c)
 	return 0;
 }
 
+/*
+ * If shapes do not match and a Transpose makes one of them, names that Transpose and its perm in the finding: a wrong
+ * perm shows only at the next node that compares sizes.
+ */
+static void name_transpose(const struct infer *c)
+{
+	struct finding *f = c->diag ? c->diag->last : NULL;
+
+	for (uint32_t i = 0; f && f->code == E_SHAPE && !f->hint && i < c->node->nin; i++) {
+		const struct value *v = node_in(c->graph, c->node, i);
+		const struct node *n =
+			v && v->producer != NO_NODE ? c->graph->node[v->producer] : NULL;
+		const struct field *perm = n && n->op && n->params ? params_field(n->op, "perm") : NULL;
+		const struct ints *p =
+			perm ? (const void *)((const char *)n->params + perm->off) : NULL;
+		struct shape s = {.rank = p && p->n > 0 && p->n <= MAX_RANK ? (int)p->n : 0};
+		for (int k = 0; k < s.rank; k++)
+			s.dim[k] = p->v[k];
+		if (s.rank)
+			f->hint = fmt(c->diag, "input %u is made by '%s' (%s) with perm %s: is this perm right?", i,
+				      n->origin->name, n->op->name, shape_str(&c->diag->arena, &s, NULL));
+	}
+}
+
 int infer_node(struct infer *c)
 {
 	const struct node *n = c->node;
@@ -151,6 +176,7 @@ int infer_node(struct infer *c)
 		r = check_sizes(c);
 	if (r) {
 		diag_where(c->diag, NULL, n->origin->name, n->origin->op);
+		name_transpose(c);
 		return r;
 	}
 	take_ints(c);

@@ -13,6 +13,7 @@
 #include "profile/peak.h"
 #include "profile/reference_work.h"
 #include "session/model_report.h"
+#include "session/odd_outputs.h"
 #include "base/samples.h"
 #include "base/stats.h"
 #include "profile/memory_timeline.h"
@@ -473,8 +474,10 @@ static int prepare_and_run_first(struct bench *b, struct record_point *p)
 	if (l->rc)
 		return rc ? rc : collect_findings(b);
 	p->first = (double)ns * 1e-9;
-	if (!b->point)
+	if (!b->point) {
 		end_phase(b, "first run", ns);
+		warn_of_odd_outputs(l->session, l->out, b->d);
+	}
 	return 0;
 }
 

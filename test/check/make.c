@@ -6,11 +6,11 @@
  * A corpus is text; a case begins with "case NAME" and goes on to the next:
  *
  *   for A B C                   the case is made once for each word, "%" stands for it
- *   expect ID[@WORD] ...        findings that must be there, WORD in their line; "sound": no error
+ *   expect ID[@WORD] ...        findings that must be there, WORD in their line; "sound": no error; "quiet": no warning
  *   exit N                      0 where it is not said
  *   args WORD...                of infer check; "DIR" stands for the case's folder
  *   fault SPEC                  the fault-injection build with INFER_FAULT=SPEC
- *   ir N / opset N / import DOMAIN N
+ *   ir N / opset N / import DOMAIN N / meta KEY VALUE
  *   input|output|value NAME TYPE DIMS        DIMS: 1,3,batch,? or - for a scalar
  *   init NAME TYPE DIMS DATA    DATA: V V V | fill V | ramp A B | rand SEED, then any number of: at I V
  *   short NAME TYPE DIMS N      an initializer with N bytes of data
@@ -29,7 +29,7 @@
 enum { WORDS = 512, LINES = 256 };
 
 struct build {
-	struct w nodes, inits, inputs, outputs, values, imports;
+	struct w nodes, inits, inputs, outputs, values, imports; /* imports: and metadata */
 	int ir, opset;
 	const char *text;
 	int cut;
@@ -348,6 +348,15 @@ static void import(struct build *b, char **word)
 	w_msg(&b->imports, 8, o);
 }
 
+static void metadata(struct build *b, char **word)
+{
+	struct w o = {0};
+
+	w_str(&o, 1, word[1]);
+	w_str(&o, 2, word[2]);
+	w_msg(&b->imports, 14, o);
+}
+
 static void line(struct build *b, char **word, int n, const char *whole)
 {
 	const char *k = word[0];
@@ -378,6 +387,8 @@ static void line(struct build *b, char **word, int n, const char *whole)
 		b->opset = atoi(word[1]);
 	else if (!strcmp(k, "import") && n == 3)
 		import(b, word);
+	else if (!strcmp(k, "meta") && n == 3)
+		metadata(b, word);
 	else if (!strcmp(k, "cut") && n == 2)
 		b->cut = atoi(word[1]);
 	else if (!strcmp(k, "text"))

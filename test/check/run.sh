@@ -44,7 +44,9 @@ judge() {
 	why='' kind=found
 	join_findings
 	for word in "${expect[@]}"; do
-		if [ "$word" = sound ]; then
+		if [ "$word" = quiet ]; then
+			grep -q '^warning\[' "$work/out" && why='a warning is said'
+		elif [ "$word" = sound ]; then
 			kind=clean
 			grep -q '^error\[' "$work/out" && why='an error is said'
 		elif ! matches "$word"; then

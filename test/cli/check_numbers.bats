@@ -55,7 +55,7 @@ part_shows() { # N SPEC ID OPTION...
 }
 
 @test "NaN in the input is attributed to the input" {
-	run -5 --separate-stderr "$INFER" check "$cases/nan-input/model.onnx" --input x="$cases/nan-input/x.npy"
+	run -4 --separate-stderr "$INFER" check "$cases/nan-input/model.onnx" --input x="$cases/nan-input/x.npy"
 	[[ $stderr == *"has NaN, and so has an input"* && $stderr == *"input 'x'"*"1 NaN of 12"* ]]
 }
 

@@ -281,6 +281,26 @@ d = json.loads(sys.argv[1])
 assert d["exit_code"] == 9 and d["baseline"]["slower"] and d["findings"][-1]["id"] == "E-BASELINE"' "$output"
 }
 
+# A baseline all of whose runs had to wait for a core says nothing about the latency.
+@test "A gate that does not know passes with a warning, and with --fail-unknown exits with 10" {
+	need_python
+	run -0 "$INFER" profile work.onnx --dim n=32 -n 20 --save-baseline "$out/b.json"
+	python3 - "$out/b.json" <<'PY'
+import json, sys
+d = json.load(open(sys.argv[1]))
+p = d["records"][0]["points"][0]
+p["delay"] = [10 * x for x in p["samples"]]
+json.dump(d, open(sys.argv[1], "w"))
+PY
+	gate=(profile work.onnx --dim n=32 -n 20 --baseline "$out/b.json")
+	run -0 --separate-stderr "$INFER" "${gate[@]}" --fail-above 100000%
+	[[ $stderr == *"warning[W-UNSTEADY]"*"too busy"* ]]
+	run -10 --separate-stderr "$INFER" "${gate[@]}" --fail-above 100000% --fail-unknown
+	[[ $stderr == *"error[E-BASELINE-UNKNOWN]"*"too busy"* && $output == *"Not known: the machine is too busy"* ]]
+	run -2 --separate-stderr "$INFER" "${gate[@]}" --fail-unknown
+	[[ $stderr == *"--fail-unknown"*"--fail-above"* ]]
+}
+
 @test "A model that needs more memory exits with 9 by --fail-above-memory" {
 	need_python
 	run -0 "$INFER" profile work.onnx --dim n=32 -n 20 --save-baseline "$out/b.json"

@@ -482,6 +482,11 @@ static void gate_is_worded(void)
 	CHECK_STR(gate_word(&p), "No regression");
 	p.verdict.busy = true;
 	CHECK_STR(gate_word(&p), "Not known: the machine is too busy");
+	p.verdict.busy = false;
+	p.verdict.undecided = true;
+	CHECK_STR(gate_word(&p), "Not known: the measurements do not agree");
+	CHECK(gate_unknown(&p));
+	p.verdict.busy = true;
 	p.limits.latency = NAN; /* memory can be compared on a busy machine */
 	CHECK_STR(gate_word(&p), "No regression");
 	p.gate = false;

@@ -1,0 +1,59 @@
+#!/usr/bin/env bats
+# What people try first, and what they must be told then: an output that is not what they want, a size that nobody gave, a
+# weight file that is missing. The models come from test/check/make.c.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+	: "${INFER:=$PWD/build/bin/infer}"
+	export INFER
+	"${CC:-cc}" -O1 -o "$BATS_FILE_TMPDIR/make" "$BATS_TEST_DIRNAME/../check/make.c" -lm
+	cat >"$BATS_FILE_TMPDIR/tries" <<-'END'
+		case log
+		input x f32 4
+		output y f32 4
+		output z f32 4
+		node Log l x -> y
+		node Relu r x -> z
+		npy minus.npy f32 4 -1 -2 -3 0
+		npy plus.npy f32 4 1 2 3 4
+
+		case blue-first
+		meta Image.BitmapPixelFormat Bgr8
+		input x f32 1,3,h,w
+		output y f32 1,3,h,w
+		node Tanh t x -> y
+	END
+	"$BATS_FILE_TMPDIR/make" "$BATS_FILE_TMPDIR/tries" "$BATS_FILE_TMPDIR/cases"
+}
+
+setup() {
+	S=$BATS_FILE_TMPDIR/cases
+}
+
+@test "run and profile warn once of outputs that are not finite or all zero" {
+	run -0 --separate-stderr "$INFER" run "$S/log/model.onnx" --input "$S/log/minus.npy"
+	[[ $stderr == *"warning[W-OUT-NAN]: output 'y' f32 [4]: 3 NaN and 1 infinite of 4 elements"* ]]
+	[[ $stderr == *"warning[W-OUT-ZERO]: output 'z' f32 [4]: all 4 elements are 0"* ]]
+	[[ $stderr == *"infer check"* ]]
+	run -0 --separate-stderr "$INFER" profile "$S/log/model.onnx" --input "$S/log/minus.npy" -n 20
+	[ "$(grep -c 'W-OUT-NAN' <<<"$stderr")" = 1 ]
+	[ "$(grep -c 'W-OUT-ZERO' <<<"$stderr")" = 1 ]
+	for command in run "profile -n 5"; do
+		# shellcheck disable=SC2086
+		run -0 --separate-stderr "$INFER" $command "$S/log/model.onnx" --input "$S/log/plus.npy"
+		[[ $stderr != *"W-OUT-"* ]]
+	done
+}
+
+@test "check compares the order of channels with the model's metadata and with the means that are subtracted" {
+	photo=$BATS_TEST_DIRNAME/../data/run/rgb.png model=$S/blue-first/model.onnx
+	run -0 --separate-stderr "$INFER" check "$model" --input "$photo,scale=1/255"
+	[[ $stderr == *"warning[W-INPUT-ORDER]: input 'x'"*Bgr8*"order=bgr"* ]]
+	run -0 --separate-stderr "$INFER" check "$model" --input "$photo,scale=1/255,order=bgr"
+	[[ $stderr != *W-INPUT* ]]
+	run -0 --separate-stderr "$INFER" check "$model" --input "$photo,order=bgr,mean=123.675/116.28/103.53,std=58/57/57"
+	[[ $stderr == *"warning[W-INPUT-ORDER]: input 'x'"*ImageNet* ]]
+	run -0 --separate-stderr "$INFER" check "$model" --input "$photo,order=bgr,mean=103.53/116.28/123.675,std=57/57/58"
+	[[ $stderr != *W-INPUT* ]]
+}
