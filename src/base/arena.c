@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/arena.h"
 
+#include "base/asan.h"
 #include "base/mem.h"
 
 #include <stdio.h>
@@ -18,6 +19,9 @@ struct arena_chunk {
  * header of mem_alloc().
  */
 enum { FIRST_CHUNK = 4096 - 64 - 32, LARGEST_CHUNK = 1 << 20 };
+
+/* Bytes after each block that AddressSanitizer watches. */
+enum { REDZONE = WITH_ASAN ? 16 : 0 };
 
 /*
  * Used by tests: the environment variable INFER_FAIL_ALLOC=n makes the n-th chunk allocation of the
@@ -58,17 +62,19 @@ static void add_chunk(struct arena *a, size_t bytes)
 	a->chunks = c;
 	a->size = size;
 	a->used = 0;
+	asan_poison(c->data, size);
 }
 
 void *arena_alloc(struct arena *a, size_t bytes)
 {
 	if (bytes > SIZE_MAX / 2)
 		out_of_memory(bytes);
-	bytes = (bytes + 15) & ~(size_t)15;
-	if (!a->chunks || a->size - a->used < bytes)
-		add_chunk(a, bytes);
+	size_t taken = ((bytes + 15) & ~(size_t)15) + REDZONE;
+	if (!a->chunks || a->size - a->used < taken)
+		add_chunk(a, taken);
 	void *p = a->chunks->data + a->used;
-	a->used += bytes;
+	a->used += taken;
+	asan_unpoison(p, bytes);
 	return memset(p, 0, bytes);
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/mem.h"
 
+#include "base/asan.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +46,9 @@ void *mem_alloc(size_t bytes, enum mem_purpose purpose)
 		return NULL;
 	*(struct head *)(void *)p = (struct head){bytes, purpose};
 	mem_note(MEM_HOST, purpose, (int64_t)bytes);
+	/* the head, and what rounding the size up has added, belong to nobody */
+	asan_poison(p, whole);
+	asan_unpoison(p + HEAD_BYTES, bytes);
 	return p + HEAD_BYTES;
 }
 
@@ -62,6 +67,7 @@ void mem_free(void *p)
 		return;
 	char *block = (char *)p - HEAD_BYTES;
 	struct head *h = (struct head *)(void *)block;
+	asan_unpoison(block, HEAD_BYTES);
 	mem_note(MEM_HOST, h->purpose, -(int64_t)h->bytes);
 	free(block);
 }

@@ -3,6 +3,7 @@
 
 #include "base/pool.h"
 #include "plan/memory.h"
+#include "plan/redzone.h"
 #include "plan/replay.h"
 
 #include <string.h>
@@ -363,7 +364,9 @@ int steps_run(struct binding *b, uint32_t first, uint32_t end, struct diag *d)
 	for (uint32_t i = first; i < end; i++) {
 		struct call *c = &b->calls[i];
 		prepare_call(c, d);
+		redzone_enter_step(b, i);
 		int err = b->s->steps[i].run(c);
+		redzone_leave_step(b, i);
 		if (!err)
 			err = check_output_shapes(c);
 		if (err)
@@ -404,11 +407,13 @@ static int exec_observed(struct binding *b, struct diag *d)
 	for (uint32_t i = 0; i < b->s->nsteps; i++) {
 		struct call *c = &b->calls[i];
 		prepare_call(c, d);
+		redzone_enter_step(b, i);
 		o->begin(o, c->step, c);
 		int err = b->s->steps[i].run(c);
 		if (!err && waits && b->s->steps[i].device == DEVICE)
 			err = rt->backend->wait(rt->stream, d);
 		o->end(o, c->step, c);
+		redzone_leave_step(b, i);
 		if (!err)
 			err = check_output_shapes(c);
 		if (err)
@@ -498,6 +503,8 @@ static void place_results(struct binding *b, const struct slab *slab)
 	for (uint32_t k = 0; k < x->graph->nout; k++) {
 		const struct movable *m = &b->movable[k];
 		const struct placed *to = &x->placed[k];
+		if (!m->n) /* and perhaps no slab */
+			continue;
 		void *data = (char *)slab->buffer[HOST].ptr + m->offset;
 		if (to->data && to->bytes >= m->bytes)
 			data = to->data;
@@ -508,6 +515,7 @@ static void place_results(struct binding *b, const struct slab *slab)
 
 static int run_steps(struct instance *x, struct segment *s, struct slab *slab, struct diag *d)
 {
+	redzone_begin(s->binding);
 	int err = bind_inputs(x, s, slab, d);
 
 	if (err)

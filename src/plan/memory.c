@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/memory.h"
 
+#include "base/asan.h"
 #include "plan/upload.h"
 
 #include <inttypes.h>
@@ -22,11 +23,12 @@ struct block {
 	uint32_t index;
 };
 
-enum { SLAB_ALIGNMENT = 64 };
+enum { SLAB_ALIGNMENT = 64, REDZONE = WITH_ASAN ? 64 : 0 };
 
-static size_t round_to_alignment(size_t n)
+/* The bytes that a block of n bytes takes in the slab. AddressSanitizer watches the gap behind it (redzone.h). */
+static size_t bytes_in_slab(size_t n)
 {
-	return (n + SLAB_ALIGNMENT - 1) & ~(size_t)(SLAB_ALIGNMENT - 1);
+	return ((n + SLAB_ALIGNMENT - 1) & ~(size_t)(SLAB_ALIGNMENT - 1)) + REDZONE;
 }
 
 static int larger_first(const void *a, const void *b)
@@ -162,7 +164,7 @@ int segment_memory(struct segment *s, const struct runtime *rt, struct diag *d)
 			continue;
 		if (!p->staged)
 			s->value_bytes += p->desc.bytes;
-		blocks[n++] = (struct block){.bytes = round_to_alignment(p->desc.bytes),
+		blocks[n++] = (struct block){.bytes = bytes_in_slab(p->desc.bytes),
 					     .device = p->desc.device,
 					     .born = p->staged ? 0 : p->born,
 					     .dies = p->keep || p->staged ? s->nsteps : p->dies,
@@ -175,7 +177,7 @@ int segment_memory(struct segment *s, const struct runtime *rt, struct diag *d)
 			continue;
 		if (bytes > s->workspace)
 			s->workspace = bytes;
-		blocks[n++] = (struct block){.bytes = round_to_alignment(bytes),
+		blocks[n++] = (struct block){.bytes = bytes_in_slab(bytes),
 					     .device = s->steps[i].device,
 					     .born = i,
 					     .dies = i,

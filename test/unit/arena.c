@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/arena.h"
 
+#include "base/asan.h"
 #include "base/mem.h"
 #include "unit.h"
 
@@ -45,6 +46,21 @@ static void everything_is_given_back(void)
 	CHECK(mem_count(MEM_HOST, MEM_MODEL).live > before);
 	arena_free(&a);
 	CHECK_INT(mem_count(MEM_HOST, MEM_MODEL).live, before);
+}
+
+/* In a build with AddressSanitizer: behind each block, though the next block of the arena or the heap follows. */
+static void bytes_between_blocks_are_watched(void)
+{
+	struct arena a = {0};
+	char *p = arena_alloc(&a, 20), *q = arena_alloc(&a, 16), *m = mem_alloc(20, MEM_MODEL);
+
+	CHECK(!asan_is_poisoned(p + 19) && !asan_is_poisoned(q) && m && !asan_is_poisoned(m + 19));
+	CHECK_INT(asan_is_poisoned(p + 20), WITH_ASAN);
+	CHECK_INT(asan_is_poisoned(q - 1), WITH_ASAN);
+	CHECK_INT(asan_is_poisoned(m - 1), WITH_ASAN);
+	CHECK_INT(asan_is_poisoned(m + 20), WITH_ASAN);
+	mem_free(m);
+	arena_free(&a);
 }
 
 static void text_is_copied(void)
@@ -117,6 +133,7 @@ int main(void)
 	UNIT(blocks_are_cleared_and_aligned);
 	UNIT(one_block_may_be_large);
 	UNIT(everything_is_given_back);
+	UNIT(bytes_between_blocks_are_watched);
 	UNIT(text_is_copied);
 	UNIT(arrays_grow);
 	UNIT(refusal_ends_with_3);
