@@ -30,6 +30,12 @@ struct dims {
 	const struct op *op;
 	struct sizes bound;
 	bool deferred; /* a product of two unbound variables was skipped, so that another look may tell more */
+	/* the attribute that counts as a variable, to find out whether another value of it would fit; NULL if none does */
+	const struct field *freed;
+	bool quiet; /* only the result counts: make no finding */
+	/* an attribute that does not divide the dimension of size `undivided_size`, where a term says that it does; or NULL */
+	const struct field *undivided;
+	int64_t undivided_size;
 };
 
 static bool part_is(struct part p, const char *word)
@@ -76,7 +82,7 @@ static int64_t attribute_size(const struct dims *d, struct part factor)
 	const struct field *f = attribute_of(d->op, (struct part){factor.s + 1, factor.n - 1});
 	int64_t v;
 
-	if (!f || !d->c->node->params)
+	if (!f || !d->c->node->params || f == d->freed)
 		return DIM_UNKNOWN;
 	memcpy(&v, (const char *)d->c->node->params + f->off, sizeof(v));
 	return v > 0 ? v : DIM_UNKNOWN;
@@ -106,7 +112,7 @@ static int64_t factor_size(const struct dims *d, struct part factor)
 
 	if (isdigit((unsigned char)*factor.s))
 		return number_of(factor);
-	if (*factor.s == '$')
+	if (*factor.s == '$' && !(d->freed && attribute_of(d->op, (struct part){factor.s + 1, factor.n - 1}) == d->freed))
 		return attribute_size(d, factor);
 	k = variable_at(&d->bound, factor);
 	return k < 0 ? DIM_UNKNOWN : d->bound.size[k];
@@ -137,6 +143,15 @@ static bool term_product(struct dims *d, struct part term, int64_t *product, str
 	return true;
 }
 
+/* The attribute of a term such as "$group*C"; NULL if its first factor is none. */
+static const struct field *first_attribute(const struct op *op, struct part term)
+{
+	struct part factor = next_part(&term, '*');
+
+	return factor.n && *factor.s == '$' ? attribute_of(op, (struct part){factor.s + 1, factor.n - 1})
+					    : NULL;
+}
+
 /* Whether a dimension can be what the term says; binds the variable that it tells. */
 static bool dim_fits(struct dims *d, struct part term, int64_t dim)
 {
@@ -151,9 +166,13 @@ static bool dim_fits(struct dims *d, struct part term, int64_t dim)
 		return true;
 	if (!open.n)
 		return dim == product;
-	if (!product || dim % product)
+	if (!product || dim % product) {
+		d->undivided = first_attribute(d->op, term);
+		d->undivided_size = dim;
 		return false;
-	if (*open.s != '$' && d->bound.n < MAX_VARIABLES) {
+	}
+	bool variable = *open.s != '$' || (d->freed && part_is((struct part){open.s + 1, open.n - 1}, d->freed->name));
+	if (variable && d->bound.n < MAX_VARIABLES) {
 		d->bound.name[d->bound.n] = open;
 		d->bound.size[d->bound.n++] = dim / product;
 	}
@@ -297,7 +316,7 @@ static int check_input_dims(struct dims *d, uint32_t i, const struct slot *slot)
 			return 0;
 		d->bound = before;
 	}
-	return d->c->diag ? infer_fail(d->c, E_SHAPE, (int)i, expected_text(d, slot->dims),
+	return d->c->diag && !d->quiet ? infer_fail(d->c, E_SHAPE, (int)i, expected_text(d, slot->dims),
 				       shape_str(&d->c->diag->arena, &v->shape, NULL))
 			  : -(int)E_SHAPE;
 }
@@ -321,18 +340,67 @@ static int check_inputs(struct dims *d, bool constants)
 	return err;
 }
 
-int infer_dims(const struct infer *c, const struct op *op)
+static int check_all(struct dims *d)
 {
-	struct dims d = {.c = c, .op = op, .bound.rest.rank = -1};
-	int err = check_inputs(&d, true);
+	int err = check_inputs(d, true);
 
 	if (!err)
-		err = check_inputs(&d, false);
-	if (!err && d.deferred)
-		err = check_inputs(&d, true);
-	if (!err && d.deferred)
-		err = check_inputs(&d, false);
+		err = check_inputs(d, false);
+	if (!err && d->deferred)
+		err = check_inputs(d, true);
+	if (!err && d->deferred)
+		err = check_inputs(d, false);
 	return err;
+}
+
+/*
+ * If the shapes agree with one another and only an attribute, such as a group or a number of heads, contradicts them, the
+ * attribute is what is wrong. Returns 0 if no attribute is to blame. An attribute that is 1 or absent is never blamed: there the
+ * sizes are the more likely mistake.
+ */
+static int blame_attribute(const struct infer *c, const struct op *op)
+{
+	for (const struct field *f = op->attrs; f && f->name; f++) {
+		struct dims with = {.c = c, .op = op, .bound.rest.rank = -1, .quiet = true},
+			    without = with;
+		char term[64];
+		struct part name = {term, (size_t)snprintf(term, sizeof(term), "$%s", f->name)};
+
+		if (f->type != F_INT || name.n >= sizeof(term))
+			continue;
+		int64_t now = attribute_size(&with, name);
+		without.freed = f;
+		if (now <= 1 || check_all(&without))
+			continue;
+		int k = variable_at(&without.bound, name);
+		if (k >= 0)
+			return infer_fail(c, E_OP_ATTRIBUTE, -1,
+					  fmt(c->diag, "%s %" PRId64 ", as the shapes of the inputs say",
+					      f->name, without.bound.size[k]),
+					  fmt(c->diag, "%s %" PRId64, f->name, now));
+	}
+	return 0;
+}
+
+int infer_dims(const struct infer *c, const struct op *op)
+{
+	struct dims d = {.c = c, .op = op, .bound.rest.rank = -1, .quiet = true};
+	int err = check_all(&d);
+
+	if (!err || !c->diag)
+		return err;
+	int blamed = blame_attribute(c, op);
+	if (blamed)
+		return blamed;
+	if (d.undivided) {
+		const char *name = d.undivided->name;
+		struct part term = {fmt(c->diag, "$%s", name), strlen(name) + 1};
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  fmt(c->diag, "a %s that divides %" PRId64, name, d.undivided_size),
+				  fmt(c->diag, "%s %" PRId64, name, attribute_size(&d, term)));
+	}
+	d = (struct dims){.c = c, .op = op, .bound.rest.rank = -1};
+	return check_all(&d);
 }
 
 /* ---- are the texts well formed? -------------------------------------------------------------- */
