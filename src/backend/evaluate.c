@@ -94,8 +94,7 @@ static int make_outputs(struct eval *e, const struct kernel *k, struct diag *d)
 				  : arena_new(e->result, struct tensor);
 		if (!dense && v->type.kind == V_TENSOR && v->type.dtype != DT_STRING &&
 		    !op_allocates(e->node.op))
-			return FAIL(d, E_SHAPE, .node = e->node.origin->name, .op = e->node.origin->op,
-				    .expected = "operands from which the output's size follows");
+			return op_fail_unknown_size(d, &e->node, NULL, &v->shape);
 		if (!e->out[i])
 			return FAIL(d, E_SIZE, .node = e->node.origin->name, .op = e->node.origin->op);
 		e->step.dynamic |= !dense;

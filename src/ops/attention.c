@@ -309,12 +309,60 @@ static int rotary_infer(struct infer *c)
 
 /* ---- com.microsoft ---------------------------------------------------------------------------- */
 
+/* Sizes of the scores that com.microsoft's attention computes; rows are the keys without those of the past. */
+struct score_sizes {
+	int64_t batch, heads, length, rows, keys;
+};
+
+static bool dim_is(int64_t dim, int64_t size)
+{
+	return dim < 0 || size < 0 || dim == size;
+}
+
+/*
+ * Checks input i, which says which keys count: [B], the ends; [2B], the ends and the starts; [3B+2] as well if `sums` is set;
+ * [B, keys], [B, queries, keys] or [B, 1, M, M] with M positions. Where `sums` is set, [B, rows] does not speak of the past.
+ */
+static int check_key_mask(const struct infer *c, uint32_t i, const struct score_sizes *z, bool sums)
+{
+	struct shape s = infer_shape(c, i);
+	const int64_t *d = s.dim;
+	bool fits = true;
+
+	switch (s.rank) {
+	case -1: break;
+	case 1:
+		fits = z->batch < 0 || dim_is(d[0], z->batch) || dim_is(d[0], mul_dims(2, z->batch)) ||
+		       (sums && dim_is(d[0], add_dims(2, mul_dims(3, z->batch))));
+		break;
+	case 2:
+		fits = dim_is(d[0], z->batch) &&
+		       (dim_is(d[1], z->keys) || (sums && dim_is(d[1], z->rows)));
+		break;
+	case 3:
+		fits = dim_is(d[0], z->batch) && dim_is(d[1], z->length) && dim_is(d[2], z->keys);
+		break;
+	case 4:
+		fits = dim_is(d[0], z->batch) && dim_is(d[1], 1) && dim_is(d[2], d[3]) &&
+		       (d[3] < 0 || d[3] >= z->keys);
+		break;
+	default: fits = false;
+	}
+	struct shape want = shape_of_4(z->batch, z->heads, z->length, z->keys);
+	return fits ? 0
+		    : shape_fail(c, (int)i,
+				 fmt(c->diag, "a mask of keys for scores of %s", dims_text(c, &want)),
+				 &s);
+}
+
 /*
  * Shapes of output and present, for com.microsoft::Attention and for infer::ProjectedAttention. columns is the sum of
  * the sizes of q, k and v over all heads; past_at is the number of the input `past`.
  */
 static int ms_attention_shapes(struct infer *c, int64_t columns, uint32_t past_at)
 {
+	int err = 0;
+
 	const struct ms_attention *p = infer_params(c);
 	struct shape x = infer_shape(c, 0), y = x, s = infer_shape(c, past_at);
 	int64_t v = div_dim(columns, 3);
@@ -341,8 +389,8 @@ static int ms_attention_shapes(struct infer *c, int64_t columns, uint32_t past_a
 	if (infer_in(c, past_at)) {
 		int64_t past = s.rank == 5 ? s.dim[3] : DIM_UNKNOWN, same;
 		/* keys and values share the tensor, so that their heads must have one size */
-		int err = s.rank == 5 ? infer_unify(c, (int)past_at, present.dim[4], s.dim[4], &same)
-				      : 0;
+		if (s.rank == 5)
+			err = infer_unify(c, (int)past_at, present.dim[4], s.dim[4], &same);
 		if (!err && p->qkv_hidden_sizes.n == 3)
 			err = infer_unify(c, (int)past_at, p->qkv_hidden_sizes.v[0], v, &same);
 		if (err)
@@ -352,7 +400,9 @@ static int ms_attention_shapes(struct infer *c, int64_t columns, uint32_t past_a
 	infer_set(c, 1, infer_dtype(c, 0), &present);
 	struct shape score = shape_of_4(present.dim[1], p->num_heads,
 					x.rank == 3 ? x.dim[1] : DIM_UNKNOWN, present.dim[3]);
-	return check_mask(c, past_at + 1, &score);
+	struct score_sizes z = {score.dim[0], score.dim[1], score.dim[2], score.dim[2], score.dim[3]};
+	err = check_key_mask(c, past_at - 1, &z, false);
+	return err ? err : check_mask(c, past_at + 1, &score);
 }
 
 static int ms_attention_infer(struct infer *c)
@@ -369,9 +419,9 @@ static int projected_infer(struct infer *c)
 	return ms_attention_shapes(c, x.rank == 3 ? x.dim[2] : DIM_UNKNOWN, 2);
 }
 
-/* Sizes of a MultiHeadAttention: of the query, of all keys with those of the past, and of a head. */
+/* Sizes of a MultiHeadAttention: of the query, of keys without and with those of the past, and of a head. */
 struct mha_sizes {
-	int64_t batch, length, keys, size, vsize;
+	int64_t batch, length, rows, keys, size, vsize;
 };
 
 /* Checks which of query, key and value are given: they may be packed in one input, or key and value in one. */
@@ -399,7 +449,8 @@ static void mha_read_sizes(const struct infer *c, struct mha_sizes *z)
 	struct shape q = infer_shape(c, MHA_Q), k = infer_shape(c, MHA_K),
 		     v = infer_shape(c, MHA_V), past = infer_shape(c, MHA_PAST_K);
 
-	*z = (struct mha_sizes){DIM_UNKNOWN, DIM_UNKNOWN, DIM_UNKNOWN, DIM_UNKNOWN, DIM_UNKNOWN};
+	*z = (struct mha_sizes){DIM_UNKNOWN, DIM_UNKNOWN, DIM_UNKNOWN,
+				DIM_UNKNOWN, DIM_UNKNOWN, DIM_UNKNOWN};
 	if (q.rank >= 0) {
 		z->batch = q.dim[0];
 		z->length = z->keys = q.dim[1];
@@ -411,6 +462,7 @@ static void mha_read_sizes(const struct infer *c, struct mha_sizes *z)
 		z->vsize = v.rank == 4	 ? v.dim[3]
 			   : v.rank == 3 ? div_dim(v.dim[2], p->num_heads)
 					 : DIM_UNKNOWN;
+	z->rows = z->keys;
 	if (!infer_in(c, MHA_PAST_K))
 		return;
 	int64_t room = past.rank == 4 ? past.dim[2] : DIM_UNKNOWN;
@@ -443,7 +495,9 @@ static int mha_infer(struct infer *c)
 	infer_set(c, 2, t, &y);
 	y = shape_of_4(z.batch, n, z.length, z.keys);
 	infer_set(c, 3, t, &y);
-	return check_mask(c, MHA_ATT_BIAS, &y);
+	struct score_sizes scores = {z.batch, n, z.length, z.rows, z.keys};
+	err = check_key_mask(c, MHA_PADDING, &scores, true);
+	return err ? err : check_mask(c, MHA_ATT_BIAS, &y);
 }
 
 /* Size of a head, from the query alone or from query, key and value in one. */
@@ -534,6 +588,9 @@ static int gqa_infer(struct infer *c)
 	infer_set(c, 2, cache, &y);
 	y = shape_of_4(batch, n, length, total);
 	infer_set(c, 3, infer_dtype(c, GQA_Q), &y);
+	struct shape bias = infer_shape(c, GQA_BIAS);
+	if (bias.rank == 4 && !dim_is(bias.dim[3], total))
+		return shape_fail(c, GQA_BIAS, fmt(c->diag, "%" PRId64 " columns", total), &bias);
 	return 0;
 }
 

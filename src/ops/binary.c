@@ -39,12 +39,13 @@ static const struct slot where_out[] = {SLOT("output", "T", T_ALL_OLD | T_BF16),
 static const struct slot swiglu_in[] = {SLOT("A", "T", T_FLOATS_BF), SLOT("B", "T", T_FLOATS_BF),
 					SLOT_END};
 static const struct slot swiglu_out[] = {SLOT("Y", "T", T_FLOATS_BF), SLOT_END};
-static const struct slot ms_bias_in[] = {SLOT("A", "T", T_FLOATS_BF), SLOT("B", "T", T_FLOATS_BF),
-					 SLOT_END};
-static const struct slot ms_fast_in[] = {SLOT("X", "T", T_FLOATS_BF),
-					 SLOT_OPT("bias", "T", T_FLOATS_BF), SLOT_END};
-static const struct slot ms_add_in[] = {SLOT("X", "T", T_FLOATS_BF), SLOT("bias", "T", T_FLOATS_BF),
-					SLOT("skip", "T", T_FLOATS_BF), SLOT_END};
+static const struct slot ms_bias_in[] = {SLOT("A", "T", T_FLOATS_BF, .dims = "_... C"),
+					 SLOT("B", "T", T_FLOATS_BF, .dims = "C"), SLOT_END};
+static const struct slot ms_fast_in[] = {SLOT("X", "T", T_FLOATS_BF, .dims = "_... C"),
+					 SLOT_OPT("bias", "T", T_FLOATS_BF, .dims = "C"), SLOT_END};
+static const struct slot ms_add_in[] = {SLOT("X", "T", T_FLOATS_BF, .dims = "N S C"),
+					SLOT("bias", "T", T_FLOATS_BF, .dims = "C"),
+					SLOT("skip", "T", T_FLOATS_BF, .dims = "N S C"), SLOT_END};
 
 static const struct field mod_attrs[] = {
 	FIELD(struct mod, fmod, F_INT, "0", "1: the result has the dividend's sign, as C's fmod"),

@@ -321,7 +321,7 @@ static const struct slot scatter_nd_in[] = {{.name = "data", .tvar = "T", .types
 static const struct slot output_out[] = {{.name = "output", .tvar = "T", .types = T_ALL}, SLOT_END};
 /* The type variable is "T" because .types of the row replaces the types of T: old versions allow fewer. */
 static const struct slot one_hot_in[] = {
-	{.name = "indices", .tvar = "T1", .types = T_NUMERIC, .dims = "_ _..."},
+	{.name = "indices", .tvar = "T1", .types = T_NUMERIC},
 	{.name = "depth", .tvar = "T2", .types = T_NUMERIC, .dims = "() | 1"},
 	{.name = "values", .tvar = "T", .types = T_ALL, .dims = "2"},
 	SLOT_END};

@@ -265,16 +265,17 @@ static int infer_skip(struct infer *c)
 	return 0;
 }
 
-static const struct slot embed_in[] = {SLOT("input_ids", "T1", T_I32, .dims = "B S"),
-				       SLOT_OPT("segment_ids", "T1", T_I32, .dims = "B S"),
-				       SLOT("word_embedding", "T", T_FB, .dims = "_ C"),
-				       SLOT("position_embedding", "T", T_FB, .dims = "_ C"),
-				       SLOT_OPT("segment_embedding", "T", T_FB, .dims = "_ C"),
-				       SLOT("gamma", "T", T_FB, .dims = "C"),
-				       SLOT("beta", "T", T_FB, .dims = "C"),
-				       SLOT_OPT("mask", "T1", T_I32, .dims = "B S"),
-				       SLOT_OPT("position_ids", "T1", T_I32, .dims = "B? S"),
-				       SLOT_END};
+static const struct slot embed_in[] = {
+	SLOT("input_ids", "T1", T_I32, .dims = "B S"),
+	SLOT_OPT("segment_ids", "T1", T_I32, .dims = "B S", .with = "segment_embedding"),
+	SLOT("word_embedding", "T", T_FB, .dims = "_ C"),
+	SLOT("position_embedding", "T", T_FB, .dims = "_ C"),
+	SLOT_OPT("segment_embedding", "T", T_FB, .dims = "_ C"),
+	SLOT("gamma", "T", T_FB, .dims = "C"),
+	SLOT("beta", "T", T_FB, .dims = "C"),
+	SLOT_OPT("mask", "T1", T_I32, .dims = "B S"),
+	SLOT_OPT("position_ids", "T1", T_I32, .dims = "B? S"),
+	SLOT_END};
 static const struct slot embed_out[] = {SLOT("output", "T", T_FB),
 					SLOT_OPT("mask_index", NULL, T_I32),
 					SLOT_OPT("embedding_sum", "T", T_FB), SLOT_END};
@@ -308,10 +309,11 @@ static int infer_embed(struct infer *c)
  */
 static const struct slot qembed_in[] = {
 	SLOT("input_ids", "T1", T_I32, .dims = "B S"),
-	SLOT_OPT("segment_ids", "T1", T_I32, .dims = "B S"),
+	SLOT_OPT("segment_ids", "T1", T_I32, .dims = "B S", .with = "segment_embedding"),
 	SLOT("word_embedding_quant", "T2", T_U8 | T_I8, .dims = "_ C"),
 	SLOT("position_embedding_quant", "T2", T_U8 | T_I8, .dims = "_ C"),
-	SLOT_OPT("segment_embedding", "T2", T_U8 | T_I8, .dims = "_ C"),
+	SLOT_OPT("segment_embedding", "T2", T_U8 | T_I8, .dims = "_ C",
+		 .with = "segment_embedding_scale"),
 	SLOT("gamma_quant", "T2", T_U8 | T_I8, .dims = "C"),
 	SLOT("beta_quant", "T2", T_U8 | T_I8, .dims = "C"),
 	SLOT_OPT("mask", "T1", T_I32, .dims = "B S"),

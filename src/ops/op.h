@@ -31,7 +31,7 @@ struct slot {
 	/* allowed for the last slot only: it stands for one or more values, or for any number if it is optional */
 	bool variadic;
 	bool heterogeneous; /* the values of a variadic slot may differ in type */
-	const char *dims;   /* of an input: the shapes that it may have; NULL if the row does not say */
+	const char *dims; /* of an input: the shapes that it may have; NULL if the row does not say */
 	/* of an optional input: name of the input that must be given with this one; NULL if there is none */
 	const char *with;
 };
@@ -153,6 +153,12 @@ static inline bool op_allocates(const struct op *op)
 {
 	return op_flags(op) & (OP_RUN_SHAPES | OP_HOST_VALUES | OP_CONTROL);
 }
+/*
+ * Refuses a node, with -code, since the shape of its output `slot` does not follow from its operands although its kernel
+ * does not allocate outputs (op_allocates). `shape` is what is known of it.
+ */
+int op_fail_unknown_size(struct diag *d, const struct node *n, const char *slot,
+			 const struct shape *shape);
 /* Number of the operator, below op_ids(); the same for all its versions. */
 uint32_t op_id(const struct op *op);
 uint32_t op_ids(void);

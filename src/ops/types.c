@@ -122,6 +122,14 @@ static int check_input(const struct infer *c, const struct op *op, uint32_t i, s
 	return 0;
 }
 
+int op_fail_unknown_size(struct diag *d, const struct node *n, const char *slot,
+			 const struct shape *shape)
+{
+	return FAIL(d, E_SHAPE, .node = n->origin->name, .op = n->origin->op, .slot = slot,
+		    .expected = "operands from which the output's size follows",
+		    .actual = shape_str(&d->arena, shape, NULL));
+}
+
 int infer_types(struct infer *c)
 {
 	struct op op = op_resolved(c->node->op);

@@ -528,10 +528,8 @@ static int make_outputs(struct lower *l, const struct node *n, struct step_plan 
 				    .expected = "an output whose bytes can be counted",
 				    .actual = shape_str(&l->diag->arena, &desc.shape, NULL));
 		if (plain && !fixed && !p->step.nop && !op_allocates(n->op))
-			return FAIL(l->diag, E_SHAPE, .node = n->origin->name, .op = n->origin->op,
-				    .slot = l->x->graph->value[v]->name,
-				    .expected = "operands from which the output's size follows",
-				    .actual = shape_str(&l->diag->arena, &info->shape, NULL));
+			return op_fail_unknown_size(l->diag, n, l->x->graph->value[v]->name,
+						    &info->shape);
 		info->layout = desc.layout;
 		p->step.dynamic |= !fixed && !p->step.nop;
 		uint32_t slot = add_slot(l, v, &desc, fixed && !p->step.nop ? PLACE_SLAB : PLACE_RUN);

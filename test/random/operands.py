@@ -5,8 +5,8 @@ Operands that do not fit: of each ONNX case, one operand is made one element lon
 dimension more or fewer, or is left out. Lists the mutants that the program accepts although every oracle which runs the
 case itself refuses them, and those that crash it or never end.
 
-A mutant is run twice: with the shapes of its inputs declared, so that it can be refused while it is loaded, and with
-inputs of unknown shape, so that it is refused when the plan is made.
+A mutant is run three times: with the sizes of its inputs declared, so that it can be refused while it is loaded, with free
+dimensions, and with inputs of unknown rank, so that it must be refused when the plan is made.
 """
 
 import argparse
@@ -104,7 +104,7 @@ def mutants(case):
 
 
 def make_model(case, tensors, left_out, declare, constant=()):
-    """The mutant as a model. What is in `constant` becomes an initializer."""
+    """The mutant as a model that declares "sizes", "ranks" or "nothing". What is in `constant` becomes an initializer."""
     model = onnx.ModelProto()
     model.CopyFrom(case.model)
     g = model.graph
@@ -116,9 +116,11 @@ def make_model(case, tensors, left_out, declare, constant=()):
     for v in inputs:
         if v.name in tensors:
             v.type.tensor_type.ClearField("shape")
-            if declare or v.name in initializers:
+            if declare != "nothing" or v.name in initializers:
                 for n in tensors[v.name].shape:
-                    v.type.tensor_type.shape.dim.add().dim_value = n
+                    dim = v.type.tensor_type.shape.dim.add()
+                    if declare == "sizes" or v.name in initializers:
+                        dim.dim_value = n
                 v.type.tensor_type.shape.SetInParent()
         g.input.append(v)
     for name in [*initializers, *constant]:
@@ -148,7 +150,7 @@ def ort_accepts(case, tensors, left_out):
     if case.fixed:
         return False  # such cases are for the reference alone
     constant = [v.name for v in fed(case.model) if tensors[v.name].dtype not in FED]
-    model = make_model(case, tensors, left_out, True, [c for c in constant if c not in left_out])
+    model = make_model(case, tensors, left_out, "sizes", [c for c in constant if c not in left_out])
     o = ort.SessionOptions()
     o.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     o.intra_op_num_threads = o.inter_op_num_threads = 1
@@ -175,7 +177,7 @@ def value_of(data, kind):
 
 def reference_accepts(case, tensors, left_out):
     from onnx.reference import ReferenceEvaluator
-    model = make_model(case, tensors, left_out, True)
+    model = make_model(case, tensors, left_out, "sizes")
     shape_inference.infer_shapes(model, strict_mode=True)
     feeds = {v.name: tensors[v.name] if v.name in tensors else value_of(case.fixed[v.name], v.type.WhichOneof("value"))
              for v in fed(model)}
@@ -252,9 +254,9 @@ class Program:
         return self.process.stdout.readline().strip()
 
 
-def run_both_ways(program, scratch, case, tensors, left_out):
+def run_all_ways(program, scratch, case, tensors, left_out):
     answers = []
-    for declare in (True, False):
+    for declare in ("sizes", "ranks", "nothing"):
         with tempfile.TemporaryDirectory(dir=scratch) as t:
             folder = os.path.join(t, "m")
             write_mutant(folder, case, tensors, left_out, declare)
@@ -312,14 +314,14 @@ def main():
         if case.name not in able:
             able[case.name] = memory.ask(f"{case.name}\t-", lambda: ",".join(
                 j.name for j in judges if j.accepts(case, case.tensors, ())))
-            if any(not a.startswith("ok") for a in run_both_ways(program, scratch, case, case.tensors, ())):
+            if any(not a.startswith("ok") for a in run_all_ways(program, scratch, case, case.tensors, ())):
                 able[case.name] = ""  # what the program does not run as it is says nothing
         can = [j for j in judges if j.name in able[case.name].split(",")]
         if not can:
             continue
         accepted = memory.ask(f"{case.name}\t{what}", lambda: ",".join(
             j.name for j in can if j.accepts(case, tensors, left_out)))
-        answers = run_both_ways(program, scratch, case, tensors, left_out)
+        answers = run_all_ways(program, scratch, case, tensors, left_out)
         verdict = verdict_of(answers)
         tally["mutants"] += 1
         tally["refused by the oracles"] += not accepted
