@@ -46,14 +46,14 @@ static int channels_fail(const struct infer *c, int64_t group, const struct shap
 	if (group > 1 && fits > 0 && w->dim[0] >= 0 && w->dim[0] % fits == 0)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1,
 				  fmt(c->diag,
-				      "group %" PRId64 ", as %" PRId64 " input channels and weights for %" PRId64
-				      " of them say",
+				      "group %" PRId64 ", as %" PRId64
+				      " input channels and weights for %" PRId64 " of them say",
 				      fits, x->dim[1], each),
 				  fmt(c->diag, "group %" PRId64, group));
 	return shape_fail(c, 0,
 			  group > 1 ? fmt(c->diag,
-					  "%" PRId64 " channels in dimension 1 (group %" PRId64 " x %" PRId64
-					  " of W)",
+					  "%" PRId64 " channels in dimension 1 (group %" PRId64
+					  " x %" PRId64 " of W)",
 					  want, group, each)
 				    : fmt(c->diag, "%" PRId64 " channels in dimension 1", want),
 			  x);
@@ -75,7 +75,8 @@ static int check_channels(const struct infer *c, int64_t group, const struct sha
 		return shape_fail(c, 1, "weights of rank 3 or more", w);
 	if (w->rank >= 0 && w->dim[0] >= 0 && w->dim[0] % group)
 		return infer_fail(c, E_OP_ATTRIBUTE, 1,
-				  fmt(c->diag, "a group that divides the %" PRId64 " output channels of W",
+				  fmt(c->diag,
+				      "a group that divides the %" PRId64 " output channels of W",
 				      w->dim[0]),
 				  fmt(c->diag, "group %" PRId64, group));
 	if (x->rank >= 3 && w->rank >= 0) {
@@ -264,7 +265,8 @@ static int transpose_infer(struct infer *c)
 				  fmt(c->diag, "%" PRId64 " channels in dimension 1", w.dim[0]), &x);
 	if (x.rank >= 0 && x.dim[1] >= 0 && x.dim[1] % p->group)
 		return infer_fail(c, E_OP_ATTRIBUTE, 0,
-				  fmt(c->diag, "a group that divides the %" PRId64 " input channels", x.dim[1]),
+				  fmt(c->diag, "a group that divides the %" PRId64 " input channels",
+				      x.dim[1]),
 				  fmt(c->diag, "group %" PRId64, p->group));
 	if (b.rank >= 0 && (b.rank != 1 || (m >= 0 && b.dim[0] >= 0 && b.dim[0] != m)))
 		return shape_fail(c, 2, "one number for each of the output's channels", &b);

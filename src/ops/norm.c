@@ -192,9 +192,10 @@ static int infer_group_norm(struct infer *c)
 	for (uint32_t i = 1; i < 3; i++) {
 		struct shape s = infer_shape(c, i);
 		if (s.rank == 1 && s.dim[0] > 0 && s.dim[0] % p->num_groups)
-			return infer_fail(c, E_OP_ATTRIBUTE, (int)i, "num_groups that divides its elements",
-					  fmt(c->diag, "num_groups %" PRId64 " for %" PRId64, p->num_groups,
-					      s.dim[0]));
+			return infer_fail(c, E_OP_ATTRIBUTE, (int)i,
+					  "num_groups that divides its elements",
+					  fmt(c->diag, "num_groups %" PRId64 " for %" PRId64,
+					      p->num_groups, s.dim[0]));
 		/* in opset 18 this input has one element for each group, in newer versions one for each channel */
 		if (s.rank == 1 && s.dim[0] >= 0 && x.rank > 1 && x.dim[1] >= 0 &&
 		    s.dim[0] != x.dim[1] && s.dim[0] != p->num_groups)
