@@ -15,6 +15,8 @@ struct load_options {
 	const struct texts *given;
 	uint32_t ngiven;
 	bool collect; /* report each faulty node and weight and go on, instead of ending at the first */
+	/* go on, as with `collect`, after external data that cannot be read, and after nothing else */
+	bool without_data;
 };
 
 /*

@@ -48,6 +48,13 @@ static void set_const(struct value *v, const struct tensor *t)
 	v->info.known = t;
 }
 
+static void set_missing(struct value *v, const struct tensor *t)
+{
+	v->missing = t;
+	v->info.type = t->type;
+	v->info.shape = t->shape;
+}
+
 /*
  * A body uses value `outer` of the enclosing graph. It gets a value of its own: a constant if the outer value is one,
  * otherwise a capture, which becomes an extra input of the control-flow node.
@@ -121,12 +128,14 @@ static int add_initializers(struct loader *l, struct scope *s, struct pb_span by
 				  .actual = "none");
 		if (!rc && own_name(s, name) >= 0)
 			rc = name_fail(l, name, "one initializer of this name", "a second one");
-		rc = load_excuse(l, rc);
-		if (rc)
-			return rc;
+		int fatal = load_excuse(l, rc);
+		if (fatal)
+			return fatal;
 		if (name.n && own_name(s, name) < 0) {
 			struct value *v = new_value(l, s, name);
-			if (t)
+			if (t && rc == -E_WEIGHT_EXTERNAL)
+				set_missing(v, t);
+			else if (t)
 				set_const(v, t);
 		}
 	}

@@ -603,6 +603,8 @@ int weights_tensor(const struct weights_to *to, struct pb_span m, struct tensor 
 			rc = read_data(to, p, m, own, t);
 	}
 	arena_free(&scratch);
+	if (rc == -E_WEIGHT_EXTERNAL) /* the caller may go on with type and shape alone */
+		*out = t;
 	if (rc)
 		return rc;
 	if (!t->data) /* an empty tensor still gets an address, because kernels may compute with it */

@@ -131,9 +131,15 @@ static int gather_model(struct inspection *x, struct session **plan, struct diag
 	if (stage == STAGE_GRAPH || (stage == STAGE_NONE && !shows_passes(x)))
 		config.optimize = OPTIMIZE_NONE;
 	x->report.explain = x->o->explain;
-	/* a shape that cannot be inferred is reported in d, but the rest of the model is shown nevertheless */
+	/*
+	 * A shape that cannot be inferred is reported in d, but the rest of the model is shown nevertheless. If data are
+	 * missing, what depends on them is no fault of its own.
+	 */
+	struct diag quiet = {0};
 	if (!err && stage != STAGE_FILE)
-		(void)opt_run_report(x->model, host_backend(), &config, &x->report, d);
+		(void)opt_run_report(x->model, host_backend(), &config, &x->report,
+				     x->weights[0].missing ? &quiet : d);
+	diag_free(&quiet);
 	if (!err && (x->o->nodes || x->o->cost || x->o->json || x->o->html))
 		gather_nodes(x);
 	if (!err && (x->o->memory || stage == STAGE_PLAN)) {
@@ -174,10 +180,13 @@ static void print_listing(const struct inspection *x)
 
 static int inspect_model(struct inspection *x, struct diag *d)
 {
-	struct load_options load = {.external_root = x->o->config.external_root};
+	struct load_options load = {.external_root = x->o->config.external_root, .without_data = true};
 	struct session *plan = NULL;
+	struct diag faults = {0};
 
-	x->model = onnx_load(x->path, &load, d);
+	x->model = onnx_load(x->path, &load, &faults);
+	diag_add_grouped(d, &faults);
+	diag_free(&faults);
 	if (!x->model)
 		return -(int)(d->last ? d->last->code : E_MODEL_FORMAT);
 	int err = gather_model(x, &plan, d);

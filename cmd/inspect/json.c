@@ -72,6 +72,7 @@ static void write_parameters(const struct inspection *x, struct json *j)
 	json_int(j, "count", (int64_t)x->weights[0].elements);
 	json_int(j, "initializers", (int64_t)x->weights[0].tensors);
 	json_int(j, "bytes", (int64_t)x->weights[0].bytes);
+	json_int(j, "missing", (int64_t)x->weights[0].missing);
 	json_object(j, "by_type");
 	for (int t = 1; t < DT_COUNT; t++)
 		if (x->weights[t].tensors)
@@ -132,7 +133,8 @@ static void write_weights(const struct inspection *x, struct json *j)
 
 	json_array(j, "weights");
 	for (uint32_t i = 0; i < g->nvalues; i++) {
-		const struct tensor *t = g->value[i]->init;
+		const struct value *v = g->value[i];
+		const struct tensor *t = v->init ? v->init : v->missing;
 		if (!t || t->type.kind != V_TENSOR || !*g->value[i]->name)
 			continue;
 		json_object(j, NULL);
@@ -140,7 +142,8 @@ static void write_weights(const struct inspection *x, struct json *j)
 		json_string(j, "type", dtype_name(tensor_dtype(t)));
 		io_json_shape(j, &t->shape);
 		json_int(j, "bytes", (int64_t)t->bytes);
-		if (tensor_dtype(t) != DT_STRING) {
+		json_bool(j, "missing", v->missing != NULL);
+		if (!v->missing && tensor_dtype(t) != DT_STRING) {
 			struct statistics s = report_statistics(t);
 			json_number(j, "min", s.min);
 			json_number(j, "max", s.max);

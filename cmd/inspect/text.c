@@ -98,6 +98,9 @@ static void print_parameters(const struct inspection *x, struct arena *a, FILE *
 			human_count(a, (double)s->elements), human_bytes(a, s->bytes));
 		sep = ",";
 	}
+	if (all->missing)
+		fprintf(f, "; the data of %" PRIu64 " %s missing", all->missing,
+			all->missing > 1 ? "are" : "is");
 	fputc('\n', f);
 }
 
@@ -159,12 +162,15 @@ static void print_weights(const struct inspection *x, struct arena *a, FILE *f)
 	fprintf(f, "weights\n  %-40s %-8s %-20s %12s %11s %11s %11s %11s\n", "name", "type",
 		"shape", "bytes", "min", "max", "mean", "std");
 	for (uint32_t i = 0; i < g->nvalues; i++) {
-		const struct tensor *t = g->value[i]->init;
+		const struct value *v = g->value[i];
+		const struct tensor *t = v->init ? v->init : v->missing;
 		if (!t || t->type.kind != V_TENSOR || !*g->value[i]->name)
 			continue;
 		fprintf(f, "  %-40s %-8s %-20s %12zu", tame_word(a, g->value[i]->name),
 			dtype_name(tensor_dtype(t)), shape_str(a, &t->shape, NULL), t->bytes);
-		if (tensor_dtype(t) != DT_STRING) {
+		if (v->missing) {
+			fputs("  missing", f);
+		} else if (tensor_dtype(t) != DT_STRING) {
 			struct statistics s = report_statistics(t);
 			fprintf(f, " %11.4g %11.4g %11.4g %11.4g", s.min, s.max, s.mean, s.std);
 			if (s.nans || s.infs)

@@ -127,6 +127,28 @@ static bool same_finding(const struct finding *a, const struct finding *b)
 	return same;
 }
 
+/* Whether two findings report the same fault of different nodes, values or files. */
+static bool same_complaint(const struct finding *a, const struct finding *b)
+{
+	return a->code == b->code && a->slot && b->slot && a->expected && b->expected && a->actual &&
+	       b->actual && !strcmp(a->expected, b->expected) && !strcmp(a->actual, b->actual);
+}
+
+void diag_add_grouped(struct diag *to, const struct diag *from)
+{
+	const struct finding *next;
+
+	for (const struct finding *f = from->first; f; f = next) {
+		size_t more = 0;
+		for (next = f->next; next && same_complaint(f, next); next = next->next)
+			more++;
+		struct finding one = *f;
+		if (more)
+			one.slot = fmt(to, "%s and %zu more like it", f->slot, more);
+		diag_add(to, &one);
+	}
+}
+
 struct finding *diag_find(const struct diag *d, const struct finding *f)
 {
 	struct finding *k = d->first;

@@ -77,6 +77,12 @@ int diag_add(struct diag *d, const struct finding *f);
 					       __VA_ARGS__}))
 
 /*
+ * Adds the findings of `from` to `to`. Consecutive findings that differ only in their slot become one: a missing file of
+ * weights is one fault, not one fault a weight.
+ */
+void diag_add_grouped(struct diag *to, const struct diag *from);
+
+/*
  * Returns the finding in d with the same code, severity, place and texts as f, or NULL if there is
  * none.
  */

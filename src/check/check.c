@@ -198,32 +198,6 @@ void check_merge(struct diag *to, const struct diag *from)
 	}
 }
 
-/* Whether two findings report the same fault of different nodes, values or files. */
-static bool same_complaint(const struct finding *a, const struct finding *b)
-{
-	return a->code == b->code && a->slot && b->slot && a->expected && b->expected && a->actual &&
-	       b->actual && !strcmp(a->expected, b->expected) && !strcmp(a->actual, b->actual);
-}
-
-/*
- * Adds the findings to `to`. Consecutive equal findings become one: a missing weight file is one fault, not one fault
- * per weight.
- */
-static void merge_grouped(struct diag *to, const struct diag *from)
-{
-	const struct finding *next;
-
-	for (const struct finding *f = from->first; f; f = next) {
-		size_t more = 0;
-		for (next = f->next; next && same_complaint(f, next); next = next->next)
-			more++;
-		struct finding one = *f;
-		if (more)
-			one.slot = fmt(to, "%s and %zu more like it", f->slot, more);
-		diag_add(to, &one);
-	}
-}
-
 static void open_file(struct check_context *c)
 {
 	const struct load_options load = {.external_root = c->config->external_root, .collect = true};
@@ -233,7 +207,7 @@ static void open_file(struct check_context *c)
 	if (c->file)
 		(void)ops_supported(c->file, &d);
 	c->file_errors = d.errors;
-	merge_grouped(c->d, &d);
+	diag_add_grouped(c->d, &d);
 	diag_free(&d);
 }
 

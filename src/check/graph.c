@@ -122,9 +122,10 @@ static void report_order(struct graph_check *w, const struct graph *g)
 			if (!v || v->producer == NO_NODE || v->producer <= i)
 				continue;
 			WARN(d, E_MODEL_ORDER, .node = check_node(n), .op = n->origin->op,
-			     .message = fmt(d, "it reads '%s', but stands in the file before %s '%s', which makes it",
-					    v->name, g->node[v->producer]->type,
-					    check_node(g->node[v->producer])));
+			     .message = fmt(
+				     d, "it reads '%s', but stands in the file before %s '%s', which makes it",
+				     v->name, g->node[v->producer]->type,
+				     check_node(g->node[v->producer])));
 			told = true;
 		}
 		for (uint32_t k = 0; !n->dead && k < n->nsub; k++)

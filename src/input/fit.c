@@ -391,15 +391,19 @@ enum code input_fit(const struct want *w, const struct item *it, const struct in
 		.shape = SHAPE_UNKNOWN, .file = it->shape, .derived = -1, .channel = 1, .channels = 1};
 	enum code type = fit_type(w, it, k, f);
 	f->count = count_elements(it, f->from);
-	if (it->fortran)
+	if (it->fortran && it->dtype == DT_STRING)
 		return refuse(f, E_INPUT_FORMAT,
-			      "its elements are in Fortran order (column by column)");
+			      "its strings are in Fortran order (column by column)");
 	if (it->big_endian)
 		return refuse(f, E_INPUT_FORMAT, "its elements are big-endian");
 	if (it->descr && !it->void_type)
 		return refuse(f, E_INPUT_TYPE, "its elements are of a type that ONNX has not");
 	if (it->need > it->bytes)
 		return refuse(f, E_INPUT_BYTES, "it is cut short");
+	size_t bytes;
+	if (it->void_type && f->from &&
+	    (!tensor_bytes(f->from, &it->shape, LAYOUT_ROW, &bytes) || bytes != it->need))
+		return refuse(f, E_INPUT_TYPE, "its elements are of another size");
 	if (type == E_INPUT_KEY)
 		return type;
 	if (raw && k->shape.rank < 0 && w->dtype != DT_STRING && dtype_bits(f->from) < 8 &&

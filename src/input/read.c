@@ -77,6 +77,40 @@ static int use_elements(struct input *in, const unsigned char *p, struct diag *d
 	return rc;
 }
 
+/* Copies elements of `size` bytes from Fortran order, in which the first index changes fastest, to row-major order. */
+static void copy_by_rows(const struct shape *s, size_t size, const unsigned char *from,
+			 unsigned char *to)
+{
+	int64_t index[MAX_RANK] = {0}, n = shape_count(s);
+
+	for (int64_t i = 0; i < n; i++) {
+		int64_t at = 0;
+		for (int k = s->rank - 1; k >= 0; k--)
+			at = at * s->dim[k] + index[k];
+		memcpy(to + (size_t)i * size, from + (size_t)at * size, size);
+		for (int k = s->rank - 1; k >= 0 && ++index[k] == s->dim[k]; k--)
+			index[k] = 0;
+	}
+}
+
+/* Makes the tensor from elements in Fortran order, by the shape that the file states. */
+static int use_fortran_elements(struct input *in, const unsigned char *p, struct diag *d)
+{
+	const struct item *it = &in->source->item;
+	unsigned char *rows = mem_alloc(it->need, MEM_STAGING);
+	int rc = rows ? 0 : no_memory(in, d);
+
+	if (!rc) {
+		copy_by_rows(&it->shape, dtype_bits(in->fit.from) / 8, p, rows);
+		rc = use_elements(in, rows, d);
+	}
+	if (!rc && in->tensor.data == rows)
+		in->owned = rows;
+	else
+		mem_free(rows);
+	return rc;
+}
+
 static int read_image(struct input *in, struct diag *d)
 {
 	const struct file_map *m = &in->source->map;
@@ -130,7 +164,8 @@ static int read_numpy(struct input_set *s, struct input *in, struct diag *d)
 			in->tensor.shape = in->shape;
 		}
 	} else if (!rc) {
-		rc = use_elements(in, p + x->item.header, d);
+		rc = x->item.fortran ? use_fortran_elements(in, p + x->item.header, d)
+				     : use_elements(in, p + x->item.header, d);
 	}
 	bool borrowed = unpacked && !rc && !in->owned && in->fit.from != DT_STRING;
 	if (borrowed)

@@ -36,8 +36,10 @@ struct value {
 	uint32_t producer;	   /* node id; NO_NODE for inputs and initializers */
 	const char *name;	   /* "" if the model gives none */
 	const struct tensor *init; /* initializer or folded constant; otherwise NULL */
-	struct vinfo info;	   /* what holds for all input shapes */
-	uint32_t *users;	   /* node ids, one entry per use, captures included */
+	/* type, shape and size of an initializer whose external data cannot be read; it has no `init` then */
+	const struct tensor *missing;
+	struct vinfo info; /* what holds for all input shapes */
+	uint32_t *users;   /* node ids, one entry per use, captures included */
 	uint32_t nusers, cap;
 	bool is_input, is_output;
 };

@@ -96,15 +96,16 @@ static int check_attributes(const struct infer *c, const struct rnn *p, const st
 		return 0;
 	if (p->hidden_size > 0 && r->dim[2] != p->hidden_size && w->dim[1] == gates * r->dim[2])
 		return infer_fail(c, E_OP_ATTRIBUTE, -1,
-				  fmt(c->diag, "hidden_size %" PRId64 ", as W %s and R %s have", r->dim[2],
-				      dims(c, w), dims(c, r)),
+				  fmt(c->diag, "hidden_size %" PRId64 ", as W %s and R %s have",
+				      r->dim[2], dims(c, w), dims(c, r)),
 				  fmt(c->diag, "hidden_size %" PRId64, p->hidden_size));
 	if (w->dim[0] != n && w->dim[0] == r->dim[0])
-		return infer_fail(c, E_OP_ATTRIBUTE, -1,
-				  fmt(c->diag, "a direction for W %s and R %s, whose first dimension counts them",
-				      dims(c, w), dims(c, r)),
-				  n == 2 ? "direction bidirectional, which is 2"
-					 : "direction forward or reverse, which is 1");
+		return infer_fail(
+			c, E_OP_ATTRIBUTE, -1,
+			fmt(c->diag, "a direction for W %s and R %s, whose first dimension counts them",
+			    dims(c, w), dims(c, r)),
+			n == 2 ? "direction bidirectional, which is 2"
+			       : "direction forward or reverse, which is 1");
 	return 0;
 }
 

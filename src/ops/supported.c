@@ -61,8 +61,9 @@ static int version_needed(const struct node *n)
 {
 	const struct op *oldest = op_oldest(n->domain, n->type);
 
-	return !oldest || (oldest->flags & OP_INTERNAL) || oldest->since <= n->version ? 0
-										       : oldest->since;
+	return !oldest || (oldest->flags & OP_INTERNAL) || oldest->since <= n->version
+		       ? 0
+		       : oldest->since;
 }
 
 /* Why the operator has no row: its domain is unknown, or the model imports an opset without it; "" if neither. */
@@ -79,7 +80,8 @@ static const char *unsupported_reason(struct diag *d, const struct node *n)
 /* Domains of the nodes that ONNX Runtime makes for the machine on which it optimizes a model. */
 static bool is_of_one_machine(const struct node *n)
 {
-	return !strcmp(n->domain, "com.microsoft.nchwc") || !strcmp(n->domain, "com.ms.internal.nhwc");
+	return !strcmp(n->domain, "com.microsoft.nchwc") ||
+	       !strcmp(n->domain, "com.ms.internal.nhwc");
 }
 
 /* A cure for the operators that have no row, or NULL for that of the code. */

@@ -140,15 +140,18 @@ static void name_transpose(const struct infer *c)
 		const struct value *v = node_in(c->graph, c->node, i);
 		const struct node *n =
 			v && v->producer != NO_NODE ? c->graph->node[v->producer] : NULL;
-		const struct field *perm = n && n->op && n->params ? params_field(n->op, "perm") : NULL;
+		const struct field *perm =
+			n && n->op && n->params ? params_field(n->op, "perm") : NULL;
 		const struct ints *p =
 			perm ? (const void *)((const char *)n->params + perm->off) : NULL;
 		struct shape s = {.rank = p && p->n > 0 && p->n <= MAX_RANK ? (int)p->n : 0};
 		for (int k = 0; k < s.rank; k++)
 			s.dim[k] = p->v[k];
 		if (s.rank)
-			f->hint = fmt(c->diag, "input %u is made by '%s' (%s) with perm %s: is this perm right?", i,
-				      n->origin->name, n->op->name, shape_str(&c->diag->arena, &s, NULL));
+			f->hint = fmt(
+				c->diag,
+				"input %u is made by '%s' (%s) with perm %s: is this perm right?", i,
+				n->origin->name, n->op->name, shape_str(&c->diag->arena, &s, NULL));
 	}
 }
 

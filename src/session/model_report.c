@@ -86,9 +86,11 @@ struct op_count *report_ops(const struct graph *g, struct arena *a, size_t *n)
 static void add_weights(const struct graph *g, struct weight_sum *sums)
 {
 	for (uint32_t i = 0; i < g->nvalues; i++) {
-		const struct tensor *t = g->value[i]->init;
+		const struct value *v = g->value[i];
+		const struct tensor *t = v->init ? v->init : v->missing;
 		if (!t || t->type.kind != V_TENSOR)
 			continue;
+		sums[DT_NONE].missing += v->missing != NULL;
 		enum dtype types[] = {DT_NONE, tensor_dtype(t)};
 		for (int k = 0; k < 2; k++) {
 			struct weight_sum *s = &sums[types[k]];

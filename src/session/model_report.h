@@ -35,6 +35,7 @@ const char *report_devices(const struct op_count *op, struct arena *a);
 struct weight_sum {
 	enum dtype dtype;
 	uint64_t tensors, elements, bytes;
+	uint64_t missing; /* in element 0: tensors whose external data cannot be read */
 };
 /*
  * Sums the initializers of each dtype, including those of control-flow bodies. sums has DT_COUNT

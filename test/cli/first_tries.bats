@@ -18,6 +18,19 @@ setup_file() {
 		npy minus.npy f32 4 -1 -2 -3 0
 		npy plus.npy f32 4 1 2 3 4
 
+		case tanh
+		input x f32 3,4
+		output y f32 3,4
+		node Tanh t x -> y
+
+		case weights-elsewhere
+		input x f32 n,4
+		output y f32 n,5
+		external w f32 4,5 gone.bin
+		init b f32 5 rand 1
+		node MatMul product x,w -> h
+		node Add sum h,b -> y
+
 		case blue-first
 		meta Image.BitmapPixelFormat Bgr8
 		input x f32 1,3,h,w
@@ -25,6 +38,10 @@ setup_file() {
 		node Tanh t x -> y
 	END
 	"$BATS_FILE_TMPDIR/make" "$BATS_FILE_TMPDIR/tries" "$BATS_FILE_TMPDIR/cases"
+}
+
+need_numpy() {
+	python3 -c 'import numpy' 2>/dev/null || skip "python3 has no numpy"
 }
 
 setup() {
@@ -56,4 +73,30 @@ setup() {
 	[[ $stderr == *"warning[W-INPUT-ORDER]: input 'x'"*ImageNet* ]]
 	run -0 --separate-stderr "$INFER" check "$model" --input "$photo,order=bgr,mean=103.53/116.28/123.675,std=57/57/58"
 	[[ $stderr != *W-INPUT* ]]
+}
+
+@test "A reference in Fortran order is read, and elements of another size are not" {
+	need_numpy
+	python3 - "$BATS_TEST_TMPDIR" <<'PY'
+import numpy as np, sys
+x = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
+np.save(sys.argv[1] + "/x.npy", x)
+np.save(sys.argv[1] + "/y.npy", np.asfortranarray(np.tanh(x)))
+np.save(sys.argv[1] + "/bytes.npy", np.zeros((3, 4), "V1"))
+PY
+	cd "$BATS_TEST_TMPDIR" || return 1
+	run -0 "$INFER" check "$S/tanh/model.onnx" --input x.npy --expect y.npy
+	[[ $output == *"reference    ok"* ]]
+	run -4 "$INFER" run "$S/tanh/model.onnx" --input bytes.npy
+	[[ $output == *"E-INPUT-TYPE"* ]]
+}
+
+@test "inspect shows a model whose external data are missing, and says so" {
+	run -3 --separate-stderr "$INFER" inspect "$S/weights-elsewhere/model.onnx" --nodes
+	[[ $stderr == *"error[E-WEIGHT-EXTERNAL]"*"gone.bin"* ]]
+	[[ $output == *"inputs      x  f32 [n,4]"* && $output == *"MatMul-13"* && $output == *"sum"* ]]
+	run -3 --separate-stderr "$INFER" inspect "$S/weights-elsewhere/model.onnx" --weights
+	[[ $output == *"w "*"[4,5]"*"missing"* ]]
+	run -3 --separate-stderr "$INFER" inspect "$S/weights-elsewhere/model.onnx" --json
+	[[ $output == *'"id": "E-WEIGHT-EXTERNAL"'* && $output == *'"name": "w"'* ]]
 }

@@ -105,6 +105,7 @@ prints() { # WANTED MODEL OPTION...: stdout, whatever stderr says
 	gives rgb.f32 pic.onnx --input nhwc.npy,layout=nhwc
 	gives rgb.f32 pic.onnx --input hwc.npy,dtype=u8,layout=hwc
 	gives rgb.f32 pic.onnx --input chw.npy,shape=1x3x16x24
+	gives rgb.f32 pic.onnx --input fortran.npy
 	gives rgb.f32 pic.onnx --input npy.bin,format=npy
 }
 
