@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/diag.h"
 
+#include "base/hash.h"
 #include "base/tame.h"
 
 #include <stdlib.h>
@@ -93,6 +94,36 @@ static struct finding *copy_finding(struct arena *a, const struct finding *f)
 	return copy;
 }
 
+/* Other members of a finding may change after it was added. */
+static size_t bucket_of(const struct diag *d, const struct finding *f)
+{
+	uint64_t hash = hash_bytes(&f->code, sizeof(f->code), 0);
+
+	if (f->message)
+		hash = hash_bytes(f->message, strlen(f->message), hash);
+	return (size_t)(hash ^ hash >> 32) & (d->buckets - 1);
+}
+
+static void index_finding(struct diag *d, struct finding *f)
+{
+	struct finding **b = &d->bucket[bucket_of(d, f)];
+
+	f->next_alike = *b;
+	*b = f;
+}
+
+static void add_to_index(struct diag *d, struct finding *f)
+{
+	if (d->count++ < d->buckets) {
+		index_finding(d, f);
+		return;
+	}
+	d->buckets = d->buckets ? 2 * d->buckets : 8;
+	d->bucket = arena_new_n(&d->arena, struct finding *, d->buckets);
+	for (struct finding *k = d->first; k; k = k->next)
+		index_finding(d, k);
+}
+
 int diag_add(struct diag *d, const struct finding *f)
 {
 	if (!d)
@@ -103,6 +134,7 @@ int diag_add(struct diag *d, const struct finding *f)
 	else
 		d->first = copy;
 	d->last = copy;
+	add_to_index(d, copy);
 	d->errors += f->severity == SEV_ERROR;
 	d->warnings += f->severity == SEV_WARNING;
 	return -(int)f->code;
@@ -151,11 +183,13 @@ void diag_add_grouped(struct diag *to, const struct diag *from)
 
 struct finding *diag_find(const struct diag *d, const struct finding *f)
 {
-	struct finding *k = d->first;
+	struct finding *k = d->buckets ? d->bucket[bucket_of(d, f)] : NULL, *found = NULL;
 
-	while (k && !same_finding(k, f))
-		k = k->next;
-	return k;
+	/* the bucket has the newest finding first */
+	for (; k; k = k->next_alike)
+		if (same_finding(k, f))
+			found = k;
+	return found;
 }
 
 const char *fmt(struct diag *d, const char *format, ...)

@@ -43,13 +43,16 @@ struct finding {
 	size_t nrows;
 	const char *file; /* place in our source */
 	int line;
-	struct finding *next;
+	struct finding *next, *next_alike; /* next_alike: in the same bucket of diag.bucket */
 };
 
 struct diag {
 	struct arena arena;
 	struct finding *first, *last;
 	size_t errors, warnings;
+	/* hash table of the findings by code and message, for diag_find() */
+	struct finding **bucket;
+	size_t buckets, count;
 };
 
 /*

@@ -51,10 +51,11 @@ static const char *dim_name(struct input_set *s, const struct input *in, int i)
 /* Replaces a symbolic dimension by its size in the shapes of all inputs. */
 static void substitute_symbol(struct input_set *s, int64_t dim)
 {
-	for (uint32_t k = 0; k < s->n; k++)
-		for (int i = 0; i < s->in[k].shape.rank; i++)
-			if (s->in[k].shape.dim[i] == dim)
-				s->in[k].shape.dim[i] = s->symbol[DIM_SYM_ID(dim)].size;
+	const struct bound *b = &s->symbol[DIM_SYM_ID(dim)];
+
+	for (const struct place *p = b->places; p; p = p->next)
+		if (s->in[p->input].shape.dim[p->axis] == dim)
+			s->in[p->input].shape.dim[p->axis] = b->size;
 }
 
 /*
@@ -71,7 +72,9 @@ static bool bind_dim_size(struct input_set *s, struct input *in, int i, int64_t 
 		in->shape.dim[i] = size;
 		return true;
 	}
-	s->symbol[DIM_SYM_ID(dim)] = (struct bound){size, by};
+	struct bound *b = &s->symbol[DIM_SYM_ID(dim)];
+	b->size = size;
+	b->by = by;
 	substitute_symbol(s, dim);
 	return true;
 }
@@ -687,6 +690,21 @@ static int plan_all(struct input_set *s, int rc, struct diag *d)
 	return rc;
 }
 
+/* Enters the symbolic dimensions of input k in the lists of their symbols. */
+static void note_symbols(struct input_set *s, uint32_t k)
+{
+	const struct shape *shape = &s->in[k].shape;
+
+	for (int i = 0; i < shape->rank; i++) {
+		if (!dim_is_sym(shape->dim[i]))
+			continue;
+		struct bound *b = &s->symbol[DIM_SYM_ID(shape->dim[i])];
+		struct place *p = arena_new(&s->arena, struct place);
+		*p = (struct place){k, i, b->places};
+		b->places = p;
+	}
+}
+
 static struct input_set *new_set(const struct model *m, const struct input_request *r)
 {
 	struct arena a = {0};
@@ -711,6 +729,7 @@ static struct input_set *new_set(const struct model *m, const struct input_reque
 		in->info = (struct input_info){
 			.name = v->name, .type = v->info.type, .shape = v->info.shape};
 		s->names[i] = v->name;
+		note_symbols(s, i);
 	}
 	return s;
 }

@@ -171,6 +171,14 @@ struct input {
 struct bound {
 	int64_t size;	/* -1: still free */
 	const char *by; /* "--dim batch=4", "input 'x' (x.npy)" */
+	struct place *places;
+};
+
+/* A dimension of an input that has a certain symbol; one of the list of all that have it. */
+struct place {
+	uint32_t input;
+	int axis;
+	struct place *next;
 };
 
 struct input_set {

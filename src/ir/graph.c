@@ -55,17 +55,34 @@ static void add_use(struct graph *g, uint32_t v, uint32_t node)
 	x->users[x->nusers++] = node;
 }
 
-static void drop_use(struct graph *g, uint32_t v, uint32_t node)
+/*
+ * Returns the index of x in a[0..n-1], or n. The search goes outwards from the index `near`: passes drop uses and
+ * replace inputs in the order of the nodes or against it, so that the next one is beside the last one. A search from
+ * the first entry would make the work quadratic in the users of a value.
+ */
+static uint32_t find_near(const uint32_t *a, uint32_t n, uint32_t near, uint32_t x)
+{
+	uint32_t up = near < n ? near : n, down = up;
+
+	while (up < n || down) {
+		if (up < n && a[up++] == x)
+			return up - 1;
+		if (down && a[--down] == x)
+			return down;
+	}
+	return n;
+}
+
+void graph_drop_use(struct graph *g, uint32_t v, uint32_t node)
 {
 	if (v == NO_VALUE)
 		return;
 	struct value *x = g->value[v];
-	for (uint32_t i = 0; i < x->nusers; i++) {
-		if (x->users[i] == node) {
-			x->users[i] = x->users[--x->nusers];
-			return;
-		}
-	}
+	uint32_t i = find_near(x->users, x->nusers, x->near_user, node);
+	if (i == x->nusers)
+		return;
+	x->users[i] = x->users[--x->nusers];
+	x->near_user = i < x->nusers || !i ? i : i - 1;
 }
 
 struct node *graph_add_node(struct graph *g, const struct op *op, void *params, const uint32_t *in,
@@ -108,7 +125,7 @@ void node_set_in(struct graph *g, struct node *n, uint32_t i, uint32_t v)
 		n->in = in;
 		n->nin = i + 1;
 	}
-	drop_use(g, n->in[i], n->id);
+	graph_drop_use(g, n->in[i], n->id);
 	n->in[i] = v;
 	add_use(g, v, n->id);
 }
@@ -118,7 +135,7 @@ void node_set_ins(struct graph *g, struct node *n, const uint32_t *in, uint32_t 
 	uint32_t *all = arena_new_n(g->arena, uint32_t, nin + n->ncap);
 
 	for (uint32_t i = 0; i < n->nin; i++)
-		drop_use(g, n->in[i], n->id);
+		graph_drop_use(g, n->in[i], n->id);
 	if (nin)
 		memcpy(all, in, nin * sizeof(*in));
 	if (n->ncap)
@@ -135,13 +152,13 @@ void graph_replace(struct graph *g, uint32_t old, uint32_t with)
 
 	for (uint32_t k = 0; k < o->nusers; k++) {
 		struct node *n = g->node[o->users[k]];
-		for (uint32_t i = 0; i < n->nin + n->ncap; i++) {
-			if (n->in[i] != old)
-				continue;
-			n->in[i] = with;
-			add_use(g, with, n->id);
-			break; /* users has one entry per use, so each entry replaces one input */
-		}
+		/* users has one entry per use, so each entry replaces one input */
+		uint32_t i = find_near(n->in, n->nin + n->ncap, n->near_in, old);
+		if (i == n->nin + n->ncap)
+			continue;
+		n->in[i] = with;
+		n->near_in = i;
+		add_use(g, with, n->id);
 	}
 	o->nusers = 0;
 	for (uint32_t i = 0; i < g->nout; i++) {
@@ -156,7 +173,7 @@ void graph_replace(struct graph *g, uint32_t old, uint32_t with)
 void graph_remove_node(struct graph *g, struct node *n)
 {
 	for (uint32_t i = 0; i < n->nin + n->ncap; i++)
-		drop_use(g, n->in[i], n->id);
+		graph_drop_use(g, n->in[i], n->id);
 	for (uint32_t i = 0; i < n->nout; i++)
 		if (n->out[i] != NO_VALUE && g->value[n->out[i]]->producer == n->id)
 			g->value[n->out[i]]->producer = NO_NODE;

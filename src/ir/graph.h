@@ -41,6 +41,7 @@ struct value {
 	struct vinfo info; /* what holds for all input shapes */
 	uint32_t *users;   /* node ids, one entry per use, captures included */
 	uint32_t nusers, cap;
+	uint32_t near_user; /* index in users near which the next user to be dropped is looked for */
 	bool is_input, is_output;
 };
 
@@ -68,6 +69,7 @@ struct node {
 	const struct origin *origin;
 	const char *type, *domain; /* as in the file; domain "" for ai.onnx */
 	int version;		   /* imported opset version of the domain */
+	uint32_t near_in;	   /* index in `in` near which the next input to be replaced is looked for */
 	bool dead;
 };
 
@@ -138,6 +140,8 @@ struct node *graph_add_node(struct graph *g, const struct op *op, void *params, 
  * stay.
  */
 void node_set_in(struct graph *g, struct node *n, uint32_t i, uint32_t v);
+/* Removes one entry of the node from the users of v, which may be NO_VALUE. */
+void graph_drop_use(struct graph *g, uint32_t v, uint32_t node);
 /* Replaces all inputs of the node by these. Captures stay. */
 void node_set_ins(struct graph *g, struct node *n, const uint32_t *in, uint32_t nin);
 /* Replaces every use of `old`, graph outputs included, by a use of `with`. */

@@ -9,19 +9,37 @@ enum { MAX_UPGRADES = 16 };
 
 /* ---- what is known of a graph's values ------------------------------------------------------- */
 
+static struct graph_info *add_graph(struct optimizer *o, const struct graph *g)
+{
+	struct graph_info *x = arena_new(&o->scratch, struct graph_info);
+
+	if (o->ngraphs == o->cap_graphs) {
+		o->cap_graphs = o->cap_graphs ? 2 * o->cap_graphs : 8;
+		o->graphs = arena_grow(&o->scratch, o->graphs, o->ngraphs, o->cap_graphs,
+				       sizeof(struct graph_info *));
+	}
+	x->graph = g;
+	infer_begin(&x->c, g, NULL, g->arena, false, o->model, o->cpu, o->diag);
+	o->graph_number.arena = &o->scratch;
+	map_set(&o->graph_number, (const char *)&x->graph, sizeof(x->graph), o->ngraphs);
+	return o->graphs[o->ngraphs++] = x;
+}
+
+static struct graph_info *find_graph(struct optimizer *o, const struct graph *g)
+{
+	int64_t at = -1;
+
+	if (o->recent && o->recent->graph == g)
+		return o->recent;
+	if (o->ngraphs)
+		at = map_get(&o->graph_number, (const char *)&g, sizeof(g));
+	return o->recent = at < 0 ? add_graph(o, g) : o->graphs[at];
+}
+
 struct graph_info *opt_info(struct optimizer *o, const struct graph *g)
 {
-	struct graph_info *x = o->graphs;
+	struct graph_info *x = find_graph(o, g);
 
-	while (x && x->graph != g)
-		x = x->next;
-	if (!x) {
-		x = arena_new(&o->scratch, struct graph_info);
-		x->graph = g;
-		x->next = o->graphs;
-		o->graphs = x;
-		infer_begin(&x->c, g, NULL, g->arena, false, o->model, o->cpu, o->diag);
-	}
 	if (g->nvalues > x->cap) {
 		x->cap = 2 * g->nvalues;
 		x->info = arena_grow(&o->scratch, x->info, x->n, x->cap, sizeof(*x->info));
@@ -158,16 +176,6 @@ void opt_sync_captures(struct optimizer *o, struct graph *g, struct node *n)
 	}
 }
 
-static void drop_use(struct value *v, uint32_t node)
-{
-	for (uint32_t i = 0; i < v->nusers; i++) {
-		if (v->users[i] == node) {
-			v->users[i] = v->users[--v->nusers];
-			return;
-		}
-	}
-}
-
 /* Whether body s still uses its captured value v. A captured value that became a constant is not needed. */
 static bool capture_needed(const struct graph *s, const struct value *v)
 {
@@ -203,7 +211,7 @@ int opt_trim_captures(struct optimizer *o, struct graph *g, struct node *n)
 		if (keep)
 			n->in[n->nin + kept++] = id;
 		else
-			drop_use(g->value[id], n->id);
+			graph_drop_use(g, id, n->id);
 	}
 	dropped = n->ncap - kept;
 	n->ncap = kept;

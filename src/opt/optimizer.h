@@ -2,6 +2,7 @@
 #ifndef OPT_OPTIMIZER_H
 #define OPT_OPTIMIZER_H
 /* State and functions that the passes share. Private to src/opt. */
+#include "base/hash.h"
 #include "opt/infer.h"
 #include "opt/pipeline.h"
 #include "opt/rewrite.h"
@@ -18,7 +19,6 @@ struct graph_info {
 	bool imported;
 	/* true for a branch that may never run: errors are ignored, and outputs stay unknown */
 	bool tolerant;
-	struct graph_info *next;
 };
 
 struct optimizer {
@@ -28,7 +28,13 @@ struct optimizer {
 	struct opt_report *report;
 	struct diag *diag;
 	struct arena scratch;
-	struct graph_info *graphs;
+	/*
+	 * A model may have thousands of bodies, so their infos are found by the address of the graph; `recent` is the
+	 * info that was asked for last.
+	 */
+	struct graph_info **graphs, *recent;
+	uint32_t ngraphs, cap_graphs;
+	struct map graph_number;
 	struct rule_set rules;
 	uint32_t *fired; /* indexed by rule */
 };

@@ -193,30 +193,54 @@ static void make_call(struct binding *b, uint32_t k)
 				    .values = moving_values};
 }
 
+/* Sets m to the slots from `slot` on in the chain; next[i] is the next slot that shares the bytes of slot i. */
+static void set_movable(struct binding *b, struct movable *m, uint32_t slot, const uint32_t *next)
+{
+	const struct segment *s = b->s;
+	uint32_t n = 0;
+
+	for (uint32_t i = slot; i != NO_VALUE; i = next[i])
+		n++;
+	m->slot = arena_new_n(&b->arena, uint32_t, n + 1);
+	m->offset = s->slots[s->slots[slot].root].offset;
+	for (uint32_t i = slot; i != NO_VALUE; i = next[i]) {
+		m->slot[m->n++] = i;
+		m->bytes = s->slots[i].desc.bytes > m->bytes ? s->slots[i].desc.bytes : m->bytes;
+	}
+}
+
 /*
  * Fills b->movable[k] with the slots that share the bytes of output k of the graph, so that place_results() can
  * let them point to memory that the caller gives for this output instead of to the slab. There are no slots if the
  * output does not lie in the slab, or is copied there at the start of each run.
  */
-static void find_movable(struct binding *b, uint32_t k)
+static void find_movables(struct binding *b)
 {
 	const struct segment *s = b->s;
-	const struct slot_plan *root = NULL;
-	struct movable *m = &b->movable[k];
+	const struct graph *g = b->x->graph;
+	struct arena scratch = {0};
+	/* first[r]: the first slot with the bytes of slot r; next[i]: the next one after slot i */
+	uint32_t *first = arena_new_n(&scratch, uint32_t, s->nslots + 1);
+	uint32_t *next = arena_new_n(&scratch, uint32_t, s->nslots + 1);
+	uint32_t *root_of = arena_new_n(&scratch, uint32_t, g->nvalues + 1); /* by value id */
 
-	for (uint32_t i = 0; i < s->nresults && !root; i++)
-		if (s->slots[s->results[i]].value == b->x->graph->out[k])
-			root = &s->slots[s->slots[s->results[i]].root];
-	if (!root || root->place != PLACE_SLAB || root->staged)
-		return;
-	m->slot = arena_new_n(&b->arena, uint32_t, s->nslots);
-	m->offset = root->offset;
-	for (uint32_t i = 0; i < s->nslots; i++) {
-		if (&s->slots[s->slots[i].root] != root)
-			continue;
-		m->slot[m->n++] = i;
-		m->bytes = s->slots[i].desc.bytes > m->bytes ? s->slots[i].desc.bytes : m->bytes;
+	for (uint32_t i = 0; i < s->nslots; i++)
+		first[i] = NO_VALUE;
+	for (uint32_t i = 0; i < g->nvalues; i++)
+		root_of[i] = NO_VALUE;
+	for (uint32_t i = s->nslots; i-- > 0;) {
+		next[i] = first[s->slots[i].root];
+		first[s->slots[i].root] = i;
 	}
+	for (uint32_t i = s->nresults; i-- > 0;)
+		root_of[s->slots[s->results[i]].value] = s->slots[s->results[i]].root;
+	b->movable = arena_new_n(&b->arena, struct movable, g->nout + 1);
+	for (uint32_t k = 0; k < g->nout; k++) {
+		uint32_t root = root_of[g->out[k]];
+		if (root != NO_VALUE && s->slots[root].place == PLACE_SLAB && !s->slots[root].staged)
+			set_movable(b, &b->movable[k], first[root], next);
+	}
+	arena_free(&scratch);
 }
 
 static struct binding *binding_new(struct instance *x, struct segment *s)
@@ -238,11 +262,8 @@ static struct binding *binding_new(struct instance *x, struct segment *s)
 	}
 	for (uint32_t i = 0; i < s->nsteps; i++)
 		make_call(b, i);
-	if (x->placed && !has_device(x->rt)) {
-		b->movable = arena_new_n(&b->arena, struct movable, x->graph->nout + 1);
-		for (uint32_t k = 0; k < x->graph->nout; k++)
-			find_movable(b, k);
-	}
+	if (x->placed && !has_device(x->rt))
+		find_movables(b);
 	replays_new(b);
 	return b;
 }

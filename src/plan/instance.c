@@ -180,18 +180,31 @@ int instance_run(struct instance *x, const struct tensor *const *in, const struc
 }
 
 /*
- * The number of bytes of values and workspace that are in use while step k runs, in the slab of the host or device on
- * which the step runs.
+ * Sets steps[k].live to the number of bytes of values and workspace that are in use while step k runs, in the slab of
+ * the host or device on which the step runs.
  */
-static size_t live_bytes(const struct segment *s, uint32_t k)
+static void set_live_bytes(const struct segment *s, struct step_report *steps)
 {
-	size_t sum = s->steps[k].step.workspace;
+	struct arena scratch = {0};
+	/* change[d][k]: bytes that begin to live on d at step k, minus those that ended before it; modulo 2^64 */
+	size_t *change[PLACES], live[PLACES] = {0};
 
-	for (uint32_t i = 0; i < s->nslots; i++)
-		if (s->slots[i].place == PLACE_SLAB && s->slots[i].desc.device == s->steps[k].device &&
-		    s->slots[i].born <= k && s->slots[i].dies >= k)
-			sum += s->slots[i].desc.bytes;
-	return sum;
+	for (int d = 0; d < PLACES; d++)
+		change[d] = arena_new_n(&scratch, size_t, (size_t)s->nsteps + 2);
+	for (uint32_t i = 0; i < s->nslots; i++) {
+		const struct slot_plan *p = &s->slots[i];
+		if (p->place != PLACE_SLAB || p->dies < p->born)
+			continue;
+		change[p->desc.device][p->born] += p->desc.bytes;
+		change[p->desc.device][p->dies < s->nsteps ? p->dies + 1 : s->nsteps + 1] -=
+			p->desc.bytes;
+	}
+	for (uint32_t k = 0; k < s->nsteps; k++) {
+		for (int d = 0; d < PLACES; d++)
+			live[d] += change[d][k];
+		steps[k].live = live[s->steps[k].device] + s->steps[k].step.workspace;
+	}
+	arena_free(&scratch);
 }
 
 static void report_segment(const struct runtime *rt, const struct segment *s, const struct graph *g,
@@ -225,12 +238,12 @@ static void report_segment(const struct runtime *rt, const struct segment *s, co
 			.reorder = p->reorder,
 			.copy = p->copy,
 			.host = has_device(rt) && p->device == HOST && !p->copy && p->run != view_run,
-			.workspace = p->step.workspace,
-			.live = live_bytes(s, i)};
+			.workspace = p->step.workspace};
 		for (uint32_t k = 0; k < p->step.nout; k++)
 			if (p->out[k] != NO_VALUE)
 				steps[i].out_bytes += s->slots[p->out[k]].desc.bytes;
 	}
+	set_live_bytes(s, steps);
 	for (uint32_t i = 0, number = 0; i < s->nranges; i++) {
 		number += s->ranges[i].graph;
 		for (uint32_t k = s->ranges[i].first; k < s->ranges[i].end; k++)

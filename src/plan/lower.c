@@ -20,6 +20,8 @@ struct lower {
 	const struct graph *g;
 	struct vinfo *info; /* indexed by value id */
 	uint32_t *slot_of; /* indexed by value id: the slot in which a step made the value, or NO_VALUE */
+	uint32_t *newest_slot;	/* indexed by value id: the slot that was added last for the value, or NO_VALUE */
+	uint32_t *condition_of; /* indexed by value id: the segment's condition on the value, or NO_VALUE */
 	/* indexed by value id: last position that reads the value; UINT32_MAX for graph outputs */
 	uint32_t *last_use;
 	/* indexed by slot: last position that reads the slot's bytes, be it through a view */
@@ -46,11 +48,13 @@ static uint32_t add_slot(struct lower *l, uint32_t value, const struct tensor *d
 	*p = (struct slot_plan){.value = value,
 				.desc = *desc,
 				.place = place,
+				.sibling = l->newest_slot[value],
 				.root = s->nslots,
 				.offset = NO_OFFSET,
 				.born = s->nsteps,
 				.dies = s->nsteps};
 	l->slot_last[s->nslots] = l->last_use[value];
+	l->newest_slot[value] = s->nslots;
 	return s->nslots++;
 }
 
@@ -89,21 +93,19 @@ static void add_condition(struct lower *l, uint32_t v, bool contents)
 {
 	struct segment *s = l->s;
 	const struct tensor *t = l->x->live[v];
-	struct condition *c = NULL;
+	struct condition *c;
 
-	for (uint32_t i = 0; i < s->nconditions && !c; i++)
-		if (s->conditions[i].value == v)
-			c = &s->conditions[i];
-	if (!c) {
+	if (l->condition_of[v] == NO_VALUE) {
 		if (s->nconditions == s->cap_conditions) {
 			s->cap_conditions = s->cap_conditions ? 2 * s->cap_conditions : 8;
 			s->conditions = arena_grow(&s->arena, s->conditions, s->nconditions,
 						   s->cap_conditions, sizeof(*s->conditions));
 		}
-		c = &s->conditions[s->nconditions++];
-		*c = (struct condition){
+		l->condition_of[v] = s->nconditions;
+		s->conditions[s->nconditions++] = (struct condition){
 			.value = v, .type = t->type, .shape = t->shape, .device = t->device};
 	}
+	c = &s->conditions[l->condition_of[v]];
 	if (contents && !c->contents) {
 		const struct tensor *host = on_host(l->x->rt, t, &s->arena, l->diag);
 		c->contents = host && host == t ? tensor_copy(&s->arena, t) : host;
@@ -118,7 +120,7 @@ static void start_infos(struct lower *l)
 	for (uint32_t i = 0; i < g->nvalues; i++) {
 		struct vinfo *v = &l->info[i];
 		const struct tensor *t = g->value[i]->init ? g->value[i]->init : l->x->live[i];
-		l->slot_of[i] = NO_VALUE;
+		l->slot_of[i] = l->newest_slot[i] = l->condition_of[i] = NO_VALUE;
 		v->type = g->value[i]->info.type;
 		v->shape = SHAPE_UNKNOWN;
 		if (!t)
@@ -184,9 +186,7 @@ static bool use_contents(struct lower *l, const struct node *n, uint64_t wanted,
 		 * segments
 		 */
 		add_condition(l, v, true);
-		for (uint32_t k = 0; k < l->s->nconditions; k++)
-			if (l->s->conditions[k].value == v)
-				l->info[v].known = l->s->conditions[k].contents;
+		l->info[v].known = l->s->conditions[l->condition_of[v]].contents;
 		*any = true;
 	}
 	return true;
@@ -327,6 +327,20 @@ static struct step_plan *add_moving_step(struct lower *l, uint32_t slot, const s
 	return p;
 }
 
+/* Returns the slot that has the same value as `slot` in this layout and on this device, or NO_VALUE. */
+static uint32_t find_copy(const struct lower *l, uint32_t slot, enum layout layout, int device)
+{
+	const struct segment *s = l->s;
+	uint32_t found = NO_VALUE;
+
+	/* the oldest of them, which is the last in the chain */
+	for (uint32_t i = l->newest_slot[s->slots[slot].value]; i != NO_VALUE;
+	     i = s->slots[i].sibling)
+		if (s->slots[i].desc.layout == layout && s->slots[i].desc.device == device)
+			found = i;
+	return found;
+}
+
 /*
  * Returns a slot that has the value in this layout: the given slot, a copy made before, or the output of a new
  * Reorder step.
@@ -334,14 +348,13 @@ static struct step_plan *add_moving_step(struct lower *l, uint32_t slot, const s
 static uint32_t reorder_to_layout(struct lower *l, uint32_t slot, enum layout layout)
 {
 	struct segment *s = l->s;
-	uint32_t value = s->slots[slot].value;
+	uint32_t copy;
 
 	if (s->slots[slot].desc.layout == layout)
 		return slot;
-	for (uint32_t i = 0; i < s->nslots; i++)
-		if (s->slots[i].value == value && s->slots[i].desc.layout == layout &&
-		    s->slots[i].desc.device == s->slots[slot].desc.device)
-			return i;
+	copy = find_copy(l, slot, layout, s->slots[slot].desc.device);
+	if (copy != NO_VALUE)
+		return copy;
 	struct tensor desc = s->slots[slot].desc;
 	desc.layout = layout;
 	desc.data = NULL;
@@ -367,12 +380,10 @@ static int move_to_device(struct lower *l, uint32_t *slot, int device)
 
 	if (desc.device == device)
 		return 0;
-	for (uint32_t i = 0; i < s->nslots; i++) {
-		if (s->slots[i].value == s->slots[*slot].value &&
-		    s->slots[i].desc.device == device && s->slots[i].desc.layout == desc.layout) {
-			*slot = i;
-			return 0;
-		}
+	uint32_t there_already = find_copy(l, *slot, desc.layout, device);
+	if (there_already != NO_VALUE) {
+		*slot = there_already;
+		return 0;
 	}
 	/* initializers are uploaded once per session; other constants hold for these shapes only, so the plan copies them */
 	if (device == DEVICE && s->slots[*slot].place == PLACE_CONST &&
@@ -801,6 +812,8 @@ int segment_plan(struct instance *x, uint32_t first, struct segment **out, struc
 	s->first = first;
 	l.info = arena_new_n(&a, struct vinfo, g->nvalues + 1);
 	l.slot_of = arena_new_n(&a, uint32_t, g->nvalues + 1);
+	l.newest_slot = arena_new_n(&a, uint32_t, g->nvalues + 1);
+	l.condition_of = arena_new_n(&a, uint32_t, g->nvalues + 1);
 	l.last_use = arena_new_n(&a, uint32_t, g->nvalues + 1);
 	l.inside = arena_new_n(&a, bool, g->nvalues + 1);
 	start_infos(&l);

@@ -10,8 +10,11 @@
 /*
  * Assigns offsets of the slab to blocks by their lifetimes: the largest block first, each at the lowest offset where it
  * overlaps no block that lives at the same time ("greedy by size", Pisarchyk & Lee 2020, arXiv:2001.03288). Workspaces
- * are blocks that live for one step.
+ * are blocks that live for one step. That takes time quadratic in the number of blocks, so it is done for the largest
+ * MAX_FITTED blocks; the others, which are small beside these, share memory in classes of about the same size.
  */
+enum { MAX_FITTED = 4096 };
+
 struct block {
 	size_t bytes, offset;
 	int device;
@@ -67,25 +70,105 @@ static size_t lowest_gap(struct block *const *placed, uint32_t n, const struct b
 	return at;
 }
 
-static void place_blocks(struct block *blocks, uint32_t n, bool reuse, size_t *total)
+static void set_offset(struct block *b, size_t offset, size_t *total)
+{
+	b->offset = *b->where = offset;
+	if (offset + b->bytes > total[b->device])
+		total[b->device] = offset + b->bytes;
+}
+
+/* Gives each of the blocks, which are sorted by size, the lowest offset that is free while the block lives. */
+static void fit_blocks(struct block *blocks, uint32_t n, size_t *total)
 {
 	struct arena scratch = {0};
 	struct block **placed = arena_new_n(&scratch, struct block *, n + 1);
 
-	if (reuse)
-		qsort(blocks, n, sizeof(*blocks), larger_first);
 	for (uint32_t k = 0; k < n; k++) {
 		struct block *b = &blocks[k];
-		b->offset = reuse ? lowest_gap(placed, k, b) : total[b->device];
+		set_offset(b, lowest_gap(placed, k, b), total);
 		uint32_t i = k;
 		for (; i && placed[i - 1]->offset > b->offset; i--)
 			placed[i] = placed[i - 1];
 		placed[i] = b;
-		if (b->offset + b->bytes > total[b->device])
-			total[b->device] = b->offset + b->bytes;
-		*b->where = b->offset;
 	}
 	arena_free(&scratch);
+}
+
+/* The range of sizes to which a block belongs: each power of two has four, so at most a fifth of a place is unused. */
+enum { SIZE_CLASSES = 4 * 64 };
+
+static unsigned size_class(size_t bytes, size_t *place)
+{
+	bytes = bytes < SLAB_ALIGNMENT ? SLAB_ALIGNMENT : bytes;
+	unsigned power = 63 - (unsigned)__builtin_clzll(bytes);
+	size_t quarter = (size_t)1 << (power - 2), quarters = (bytes + quarter - 1) / quarter;
+
+	*place = round_to_alignment(quarters * quarter);
+	return 4 * power + (unsigned)quarters - 4;
+}
+
+static int born_first(const void *a, const void *b)
+{
+	const struct block *x = a, *y = b;
+
+	if (x->born != y->born)
+		return x->born < y->born ? -1 : 1;
+	return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/*
+ * Gives the blocks places behind the blocks placed so far. A block takes the place of a block of its class that is
+ * dead, or a new one.
+ */
+static void pool_blocks(struct block *blocks, uint32_t n, uint32_t nsteps, size_t *total)
+{
+	struct arena scratch = {0};
+	/* lists of numbers of blocks + 1: those that die at a step, and those whose places are free */
+	uint32_t *dying = arena_new_n(&scratch, uint32_t, (size_t)nsteps + 1);
+	uint32_t *next = arena_new_n(&scratch, uint32_t, n + 1);
+	uint32_t(*unused)[SIZE_CLASSES] = arena_array(&scratch, PLACES, sizeof(*unused));
+	uint32_t step = 0;
+	size_t place;
+
+	qsort(blocks, n, sizeof(*blocks), born_first);
+	for (uint32_t k = 0; k < n; k++) {
+		struct block *b = &blocks[k];
+		for (; step < b->born; step++) {
+			for (uint32_t i = dying[step], after; i; i = after) {
+				const struct block *dead = &blocks[i - 1];
+				uint32_t *list = &unused[dead->device][size_class(dead->bytes, &place)];
+				after = next[i - 1];
+				next[i - 1] = *list;
+				*list = i;
+			}
+		}
+		uint32_t *list = &unused[b->device][size_class(b->bytes, &place)];
+		if (*list) {
+			uint32_t i = *list - 1;
+			*list = next[i];
+			set_offset(b, blocks[i].offset, total);
+		} else {
+			set_offset(b, total[b->device], total);
+			total[b->device] = b->offset + place;
+		}
+		next[k] = dying[b->dies];
+		dying[b->dies] = k + 1;
+	}
+	arena_free(&scratch);
+}
+
+static void place_blocks(struct block *blocks, uint32_t n, uint32_t nsteps, bool reuse, size_t *total)
+{
+	uint32_t fitted = n < MAX_FITTED ? n : MAX_FITTED;
+
+	if (!reuse) {
+		for (uint32_t k = 0; k < n; k++)
+			set_offset(&blocks[k], total[blocks[k].device], total);
+		return;
+	}
+	qsort(blocks, n, sizeof(*blocks), larger_first);
+	fit_blocks(blocks, fitted, total);
+	pool_blocks(blocks + fitted, n - fitted, nsteps, total);
 }
 
 /* Extends the life of each slot whose bytes views share until the last of these views has been used. */
@@ -184,7 +267,7 @@ int segment_memory(struct segment *s, const struct runtime *rt, struct diag *d)
 					     .where = &s->steps[i].workspace_offset,
 					     .index = s->nslots + i};
 	}
-	place_blocks(blocks, n, rt->config->memory_plan, s->slab_bytes);
+	place_blocks(blocks, n, s->nsteps, rt->config->memory_plan, s->slab_bytes);
 	arena_free(&scratch);
 	return check_limit(s, rt, d);
 }

@@ -24,6 +24,7 @@ struct slot_plan {
 	uint32_t value;
 	struct tensor desc; /* type, shape, layout and bytes; of a constant also the data */
 	enum place place;
+	uint32_t sibling; /* the slot added before for the same value, in another layout or place; or NO_VALUE */
 	uint32_t root; /* for PLACE_VIEW the slot that owns the bytes; otherwise the slot itself */
 	size_t offset; /* PLACE_SLAB */
 	/* first and last step that use the slot; `dies` is nsteps if it is used after the last step */

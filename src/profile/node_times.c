@@ -5,7 +5,8 @@
 #include "base/proc.h"
 #include "base/str.h"
 #include "profile/device_times.h"
-#include "plan/segment.h"
+#include "base/hash.h"
+#include "plan/exec.h"
 #include "profile/kernel_name.h"
 #include "session/model_report.h"
 #include "base/stats.h"
@@ -23,15 +24,21 @@ struct launch {
 	uint64_t count, ns; /* of all runs that are kept */
 };
 
-/* A row of the result stands for a node, or for a copy or reorder of the node's data. */
-struct row {
-	const struct step *step; /* the step of the row that ran last; a new plan has new steps */
+/* What makes two executions of steps belong to one row. Kept without padding, because it is a key of a map. */
+struct row_key {
 	const struct origin *from;
 	const struct node *node;
 	const struct kernel *kernel;
 	uint32_t parent; /* row; NO_VALUE: none */
+	uint16_t moves, to_device;
+};
+
+/* A row of the result stands for a node, or for a copy or reorder of the node's data. */
+struct row {
+	const struct step *step; /* the step of the row that ran last; a new plan has new steps */
+	struct row_key key;
 	int depth;
-	bool device, moves, to_device;
+	bool device;
 	const char *name, *op, *kernel_name, *fused;
 	double flops, bytes, out_bytes, workspace, grown;
 	uint64_t ns, calls; /* of the current run */
@@ -56,7 +63,10 @@ struct node_times {
 	const struct runtime *rt;
 	struct arena arena;
 	struct row **row;
-	uint32_t nrows;
+	uint32_t nrows, cap_rows;
+	struct map row_number; /* by row_key */
+	struct vinfo *info;    /* scratch of set_work(), indexed by value id */
+	uint32_t cap_info;
 	struct row *slot[ROW_CACHE_SIZE]; /* indexed by step */
 	struct frame stack[MAX_DEPTH];
 	int depth, too_deep;
@@ -95,10 +105,15 @@ static bool copies_to_device(const struct step *s, const struct call *c)
 	return is_copy(s) && s->nin && c->in[0] && !c->in[0]->device;
 }
 
-static bool is_row_of(const struct row *r, const struct step *s, uint32_t parent, bool in)
+/* The key of the row to which the step belongs while it runs inside the step of row `parent`. */
+static struct row_key key_of(const struct step *s, uint32_t parent, bool in)
 {
-	return r->from == s->from && r->node == s->node && r->kernel == s->kernel &&
-	       r->parent == parent && r->moves == (is_copy(s) || is_reorder(s)) && r->to_device == in;
+	return (struct row_key){.from = s->from,
+				.node = s->node,
+				.kernel = s->kernel,
+				.parent = parent,
+				.moves = is_copy(s) || is_reorder(s),
+				.to_device = in};
 }
 
 static const char *fused_names(struct node_times *n, const struct origin *o)
@@ -110,43 +125,35 @@ static const char *fused_names(struct node_times *n, const struct origin *o)
 	return b.n ? str_get(&b) : NULL;
 }
 
-static const struct graph *graph_with_node(const struct graph *g, const struct node *node)
+static void set_value_info(struct vinfo *info, const struct graph *g, const uint32_t *ids,
+			   uint32_t n, const struct tensor *const *t)
 {
-	if (node->id < g->nnodes && g->node[node->id] == node)
-		return g;
-	for (uint32_t i = 0; i < g->nnodes; i++)
-		for (uint32_t k = 0; g->node[i] && k < g->node[i]->nsub; k++) {
-			const struct graph *found = graph_with_node(g->node[i]->sub[k], node);
-			if (found)
-				return found;
-		}
-	return NULL;
-}
-
-static void set_value_info(struct vinfo *info, const uint32_t *ids, uint32_t n,
-			   const struct tensor *const *t)
-{
-	for (uint32_t i = 0; i < n; i++)
-		if (ids[i] != NO_VALUE && t[i])
+	for (uint32_t i = 0; i < n; i++) {
+		if (ids[i] == NO_VALUE)
+			continue;
+		info[ids[i]] = g->value[ids[i]]->info;
+		if (t[i])
 			info[ids[i]] = (struct vinfo){.type = t[i]->type, .shape = t[i]->shape};
+	}
 }
 
 /* Sets the row's FLOPs and bytes moved, for the shapes of this run. */
 static void set_work(struct node_times *n, struct row *r, const struct call *c)
 {
 	const struct node *node = c->step->node;
-	const struct graph *g = graph_with_node(session_model(n->session)->graph, node);
+	const struct graph *g = ((const struct binding *)c->owner)->x->graph;
 
 	r->flops = r->bytes = 0;
-	if (!g || r->moves || node->nsub)
+	if (r->key.moves || node->nsub)
 		return;
 	struct arena a = {0};
-	struct vinfo *info = arena_new_n(&a, struct vinfo, g->nvalues + 1);
-	for (uint32_t i = 0; i < g->nvalues; i++)
-		info[i] = g->value[i]->info;
-	set_value_info(info, node->in, node->nin, c->in);
-	set_value_info(info, node->out, node->nout, (const struct tensor *const *)c->out);
-	struct cost k = report_cost(g, node, info, &a);
+	if (n->cap_info < g->nvalues) {
+		n->cap_info = g->nvalues;
+		n->info = arena_new_n(&n->arena, struct vinfo, n->cap_info);
+	}
+	set_value_info(n->info, g, node->in, node->nin, c->in);
+	set_value_info(n->info, g, node->out, node->nout, (const struct tensor *const *)c->out);
+	struct cost k = report_cost(g, node, n->info, &a);
 	if (k.known) {
 		r->flops = (double)k.flops;
 		r->bytes = (double)k.bytes;
@@ -165,7 +172,7 @@ static void set_sizes(struct node_times *n, struct row *r, const struct call *c)
 		r->flops = r->bytes = r->out_bytes = 0;
 	else
 		set_work(n, r, c);
-	if (r->moves)
+	if (r->key.moves)
 		r->bytes = 2 * r->out_bytes;
 }
 
@@ -185,12 +192,8 @@ static struct row *new_row(struct node_times *n, const struct step *s, uint32_t 
 	const char *name = s->from ? s->from->name : "?";
 	const char *inside = parent == NO_VALUE ? NULL : n->row[parent]->name;
 
-	r->from = s->from;
-	r->node = s->node;
-	r->kernel = s->kernel;
-	r->parent = parent;
+	r->key = key_of(s, parent, in);
 	r->depth = n->depth;
-	r->moves = is_copy(s) || is_reorder(s);
 	r->device =
 		has_device(n->rt) && ((const struct step_plan *)(const void *)s)->device == DEVICE;
 	r->name = inside ? arena_printf(&n->arena, "%s / %s", inside, name) : name;
@@ -199,11 +202,15 @@ static struct row *new_row(struct node_times *n, const struct step *s, uint32_t 
 		: s->node->op	? op_qualified(s->node->op)
 				: "?";
 	r->op = arena_str(&n->arena, r->op);
-	r->to_device = in;
 	r->kernel_name = kernel_name(s, in);
 	r->fused = fused_names(n, s->from);
 	r->time = arena_new_n(&n->arena, double, n->runs + 1);
-	n->row = arena_grow(&n->arena, n->row, n->nrows, n->nrows + 1, sizeof(struct row *));
+	if (n->nrows == n->cap_rows) {
+		n->cap_rows = n->cap_rows ? 2 * n->cap_rows : 64;
+		n->row = arena_grow(&n->arena, n->row, n->nrows, n->cap_rows, sizeof(struct row *));
+	}
+	n->row_number.arena = &n->arena;
+	map_set(&n->row_number, (const char *)&r->key, sizeof(r->key), n->nrows);
 	n->row[n->nrows++] = r;
 	r->tag = n->nrows;
 	return r;
@@ -217,19 +224,13 @@ static struct row *find_row(struct node_times *n, const struct step *s, bool in)
 {
 	size_t at = ((uintptr_t)s >> 6) * 0x9e3779b1u % ROW_CACHE_SIZE;
 	struct row *above = n->depth ? n->stack[n->depth - 1].row : NULL, *r = n->slot[at];
-	uint32_t parent = NO_VALUE;
+	uint32_t parent = above ? (uint32_t)above->tag - 1 : NO_VALUE;
+	struct row_key key = key_of(s, parent, in);
 
-	for (uint32_t i = 0; above && i < n->nrows; i++)
-		if (n->row[i] == above)
-			parent = i;
-	if (r && r->step == s && is_row_of(r, s, parent, in))
+	if (r && r->step == s && !memcmp(&r->key, &key, sizeof(key)))
 		return r;
-	r = NULL;
-	for (uint32_t i = 0; i < n->nrows && !r; i++)
-		if (is_row_of(n->row[i], s, parent, in))
-			r = n->row[i];
-	if (!r)
-		r = new_row(n, s, parent, in);
+	int64_t at_row = map_get(&n->row_number, (const char *)&key, sizeof(key));
+	r = at_row < 0 ? new_row(n, s, parent, in) : n->row[at_row];
 	r->step = s;
 	n->slot[at] = r;
 	return r;
@@ -256,7 +257,7 @@ static struct node_event row_event(const struct row *r, uint64_t start, uint64_t
 				   .name = r->name,
 				   .op = r->op,
 				   .kernel = r->kernel_name,
-				   .kind = r->moves && !strcmp(r->op, "Copy") ? EVENT_COPY : EVENT_STEP,
+				   .kind = r->key.moves && !strcmp(r->op, "Copy") ? EVENT_COPY : EVENT_STEP,
 				   .device = device,
 				   .depth = r->depth + 1,
 				   .bytes = r->out_bytes};
@@ -546,12 +547,37 @@ int node_times_end(struct node_times *n, uint64_t start, uint64_t ns, struct dia
 
 /* ---- results */
 
-/* Returns the planned memory that is in use while a row's step runs. */
-static double planned_live_bytes(const struct segment_report *plan, const struct row *r)
+/* The steps of a plan by their origin: `first` has the number of the first one, next[i] the one after i, or NO_VALUE. */
+struct planned {
+	const struct segment_report *plan;
+	struct map first;
+	uint32_t *next;
+};
+
+static struct planned index_plan(const struct segment_report *plan, struct arena *a)
 {
-	for (uint32_t i = 0; plan && i < plan->nsteps; i++)
-		if (plan->steps[i].from == r->from && !strcmp(plan->steps[i].op, r->op))
-			return (double)plan->steps[i].live;
+	struct planned p = {.plan = plan, .first = {.arena = a}};
+
+	if (!plan)
+		return p;
+	p.next = arena_new_n(a, uint32_t, plan->nsteps + 1);
+	for (uint32_t i = plan->nsteps; i-- > 0;) {
+		const char *key = (const char *)&plan->steps[i].from;
+		int64_t after = map_get(&p.first, key, sizeof(plan->steps[i].from));
+		p.next[i] = after < 0 ? NO_VALUE : (uint32_t)after;
+		map_set(&p.first, key, sizeof(plan->steps[i].from), i);
+	}
+	return p;
+}
+
+/* Returns the planned memory that is in use while a row's step runs. */
+static double planned_live_bytes(const struct planned *p, const struct row *r)
+{
+	int64_t first = map_get(&p->first, (const char *)&r->key.from, sizeof(r->key.from));
+
+	for (uint32_t i = first < 0 ? NO_VALUE : (uint32_t)first; i != NO_VALUE; i = p->next[i])
+		if (!strcmp(p->plan->steps[i].op, r->op))
+			return (double)p->plan->steps[i].live;
 	return 0;
 }
 
@@ -582,7 +608,7 @@ void node_times_copies(const struct node_times *n, double *in, double *out)
 	*in = *out = 0;
 	for (uint32_t i = 0; i < n->nrows; i++)
 		if (!strcmp(n->row[i]->op, "Copy"))
-			*(n->row[i]->to_device ? in : out) += faster_half_mean(n, n->row[i]->time);
+			*(n->row[i]->key.to_device ? in : out) += faster_half_mean(n, n->row[i]->time);
 }
 
 void node_times_work(const struct node_times *n, struct record *r)
@@ -595,7 +621,7 @@ void node_times_work(const struct node_times *n, struct record *r)
 }
 
 static void fill_record_node(const struct node_times *n, const struct row *r,
-			     const struct segment_report *plan, struct record *to,
+			     const struct planned *plan, struct record *to,
 			     struct record_node *out)
 {
 	struct arena *a = &to->arena;
@@ -631,8 +657,12 @@ void node_times_record(const struct node_times *n, const struct segment_report *
 {
 	struct record_node *to = arena_new_n(&r->arena, struct record_node, n->nrows + 1);
 
+	struct arena scratch = {0};
+	struct planned planned = index_plan(plan, &scratch);
+
 	for (uint32_t i = 0; i < n->nrows; i++)
-		fill_record_node(n, n->row[i], plan, r, &to[i]);
+		fill_record_node(n, n->row[i], &planned, r, &to[i]);
+	arena_free(&scratch);
 	node_times_work(n, r);
 	r->node = to;
 	r->nnodes = n->nrows;
