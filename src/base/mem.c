@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/mem.h"
 
+#include "base/diag.h"
+
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
 	HEAD_BYTES = 64
@@ -64,6 +68,25 @@ void mem_free(void *p)
 	struct head *h = (struct head *)(void *)block;
 	mem_note(MEM_HOST, h->purpose, -(int64_t)h->bytes);
 	free(block);
+}
+
+static void (*_Atomic say_refusal)(size_t bytes);
+
+void mem_on_refusal(void (*say)(size_t bytes))
+{
+	atomic_store(&say_refusal, say);
+}
+
+void mem_refused(size_t bytes)
+{
+	void (*say)(size_t) = atomic_load(&say_refusal);
+
+	if (say)
+		say(bytes);
+	else
+		fprintf(stderr, "error[E-MEMORY]: the system refused %zu bytes of memory\n", bytes);
+	/* not exit(): this thread may hold locks that the library's last functions wait for */
+	_exit(code_exit(E_MEMORY));
 }
 
 struct mem_count mem_count(enum mem_kind kind, enum mem_purpose purpose)
