@@ -106,8 +106,12 @@ else
 CFLAGS ?= -O2 -g
 HARDEN := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3
 endif
-HARDEN += -fstack-protector-strong -fPIE
-HARDEN_LD += -pie -Wl,-z,relro,-z,now
+# Of these, each that the compiler knows for its target: it must take them without a warning.
+accepted = $(shell $(CC) -Werror $(1) -x c -c -o /dev/null /dev/null 2>/dev/null && echo '$(1)')
+BRANCHES := $(call accepted,-fcf-protection=full)
+HARDEN += -fstack-protector-strong $(call accepted,-fstack-clash-protection) $(BRANCHES) -fPIE
+# The linker marks a program for shadow stacks and branch tracking only if all of its objects are; these two insist, with a warning.
+HARDEN_LD += -pie -Wl,-z,relro,-z,now $(if $(BRANCHES),-Wl$(comma)-z$(comma)ibt$(comma)-z$(comma)shstk)
 
 PKG_CFLAGS := $(patsubst -I%,-isystem%,$(shell pkg-config --cflags $(PACKAGES) 2>/dev/null))
 FLAGS_C = -std=gnu17 -D_GNU_SOURCE -ffp-contract=off -fvisibility=hidden -fno-common $(HARDEN) $(SANITIZE_FLAGS) \
@@ -290,7 +294,7 @@ emulate-checked: $(EMULATE)/checked.so $(EMULATE)/libcuda.so.1 $(EMULATE)/faults
 WATCH_LIB := $(if $(wildcard $(CUDA)/include/cupti.h),$(BUILD)/lib/libinfer-watch.so)
 $(BUILD)/lib/libinfer-watch.so: $(wildcard src/watch/inject/*.[ch])
 	@mkdir -p $(@D)
-	$(call say,CC,$(CC) -shared -fPIC -O2 $(WARN) -std=gnu17 -D_GNU_SOURCE -fvisibility=hidden -fno-common -Isrc -I. $(CUDA_CFLAGS) \
+	$(call say,CC,$(CC) -shared -fPIC -O2 $(BRANCHES) $(WARN) -std=gnu17 -D_GNU_SOURCE -fvisibility=hidden -fno-common -Isrc -I. $(CUDA_CFLAGS) \
 		-Wl$(comma)-z$(comma)defs -Wl$(comma)-z$(comma)nodelete -o $@ $(filter %.c,$^))
 ifneq ($(WATCH_LIB),)
 $(OBJ)/src/watch/library.o: KERNEL_OPT = -DWATCH_LIBRARY='"$(WATCH_LIB)"'

@@ -83,7 +83,7 @@ static void run_command(struct options *o, char **argv, struct diag *d)
 		printf("infer %s\n", INFER_VERSION);
 		o->document = true;
 	} else {
-		watchdog_start(o->command->name, o->timeout, o->json);
+		watchdog_start(o->timeout, o->json);
 		blame_begin(o);
 		int rc = o->command->run(o, d);
 		if (rc && !d->errors)
@@ -96,12 +96,15 @@ static int run_subcommand(const struct command *c, int argc, char **argv)
 {
 	struct diag d = {0};
 	struct options o;
+	bool json = false;
 
+	for (int i = 0; i < argc; i++)
+		json |= equals_either(argv[i], "--json", NULL);
+	watchdog_begin(c->name, json);
 	if (options_parse(&o, c, argc, argv, &d) == 0)
 		run_command(&o, argv - 2, &d);
 	else
-		for (int i = 0; i < argc; i++)
-			o.json |= equals_either(argv[i], "--json", NULL);
+		o.json |= json;
 	print_findings(&o, &d);
 	int status = diag_exit(&d);
 	if (!status || o.status_stands)

@@ -6,12 +6,12 @@
 #include "onnx.pb-c.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -56,6 +56,7 @@ struct weights {
 	struct external *externals;
 	struct block *blocks;
 	const char *roots[MAX_ROOTS]; /* folders that external data may lie in, as resolved paths */
+	int root_fd[MAX_ROOTS];
 	const char *dir;	      /* the model's folder as given */
 	int nroots;
 	/* bytes of all sparse tensors so far, as dense tensors and as stored in the file */
@@ -66,11 +67,15 @@ static void add_root(struct weights *w, const char *dir)
 {
 	char *real = dir ? realpath(dir, NULL) : NULL;
 	bool there = !real;
+	int fd;
 
 	for (int i = 0; real && i < w->nroots; i++)
 		there |= !strcmp(w->roots[i], real);
-	if (!there && w->nroots < MAX_ROOTS)
+	if (!there && w->nroots < MAX_ROOTS &&
+	    (fd = open(real, O_PATH | O_DIRECTORY | O_CLOEXEC)) >= 0) {
+		w->root_fd[w->nroots] = fd;
 		w->roots[w->nroots++] = arena_str(&w->model->arena, real);
+	}
 	free(real);
 }
 
@@ -108,6 +113,8 @@ void weights_close(struct model *m)
 	for (struct external *e = w->externals; e; e = e->next)
 		file_unmap(&e->map);
 	file_unmap(&w->file);
+	for (int i = 0; i < w->nroots; i++)
+		close(w->root_fd[i]);
 	m->maps = NULL;
 }
 
@@ -223,14 +230,18 @@ static int normal_bools(const struct weights_to *to, struct tensor *t)
 
 /* ---- external data */
 
-static bool inside(const struct weights *w, const char *real)
+/* Returns the folder that a resolved path lies in, and sets *rest to the path from there; -1 if it lies in none. */
+static int root_of(const struct weights *w, const char *real, const char **rest)
 {
 	for (int i = 0; i < w->nroots; i++) {
 		size_t n = strlen(w->roots[i]);
-		if (!strncmp(real, w->roots[i], n) && (real[n] == '/' || w->roots[i][n - 1] == '/'))
-			return true;
+		n -= w->roots[i][n - 1] == '/';
+		if (!strncmp(real, w->roots[i], n) && real[n] == '/') {
+			*rest = real + n + 1;
+			return i;
+		}
 	}
-	return false;
+	return -1;
 }
 
 static bool climbs(const char *location)
@@ -245,7 +256,7 @@ static bool climbs(const char *location)
 
 /* Resolves the path of external data and refuses one outside of the allowed folders, also through a symbolic link. */
 static int resolve(const struct weights_to *to, struct pb_span name, const char *location,
-		   const char **path)
+		   const char **path, int *root, const char **rest)
 {
 	struct weights *w = to->store;
 	struct diag *d = to->d;
@@ -267,7 +278,8 @@ static int resolve(const struct weights_to *to, struct pb_span name, const char 
 		}
 		*path = arena_str(to->arena, real);
 		free(real);
-		if (inside(w, *path))
+		*root = root_of(w, *path, rest);
+		if (*root >= 0)
 			return 0;
 		return tensor_fail(to, E_WEIGHT_PATH, name, "a path in the model's folder",
 				   fmt(d, "'%s', which leads to %s", location, *path));
@@ -280,9 +292,8 @@ static int map_external(const struct weights_to *to, struct pb_span name, const 
 			const struct file_map **map)
 {
 	struct weights *w = to->store;
-	const char *path = NULL;
-	struct stat st;
-	int rc = resolve(to, name, location, &path);
+	const char *path = NULL, *rest = NULL;
+	int root = -1, rc = resolve(to, name, location, &path, &root, &rest);
 
 	if (rc)
 		return rc;
@@ -292,11 +303,12 @@ static int map_external(const struct weights_to *to, struct pb_span name, const 
 			return 0;
 		}
 	}
-	if (stat(path, &st) || !S_ISREG(st.st_mode))
-		return tensor_fail(to, E_WEIGHT_EXTERNAL, name, fmt(to->d, "the file '%s'", location),
-				   "something that is no regular file");
+	/*
+	 * The path has been resolved, but another program may have changed it since then: it is opened
+	 * without following any link, from the folder as we opened it.
+	 */
 	struct external *e = arena_new(&w->model->arena, struct external);
-	rc = file_map(path, &e->map, E_WEIGHT_EXTERNAL, to->d);
+	rc = file_map_beneath(w->root_fd[root], rest, path, &e->map, E_WEIGHT_EXTERNAL, to->d);
 	if (rc)
 		return rc;
 	e->path = path;

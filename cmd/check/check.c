@@ -152,7 +152,7 @@ int check_model(struct options *o, struct diag *d)
 		return -E_OUTPUT;
 	init_view(&v, d);
 	resolve_precision(&v);
-	watchdog_crash(o->command->name);
+	watchdog_crash();
 	int rc = check_run(&v.c);
 	progress_clear(&v.progress);
 	if (!rc)

@@ -175,7 +175,7 @@ static void print_listing(const struct inspection *x)
 		inspect_print_passes(x, f);
 	else
 		inspect_print_text(x, f);
-	listing_end(f, stdout);
+	listing_end(f);
 }
 
 static int inspect_model(struct inspection *x, struct diag *d)

@@ -243,7 +243,7 @@ static int show_report(struct options *o, const char *path, const struct jvalue 
 	}
 	FILE *f = listing_begin(stdout);
 	print_report(v, path, f);
-	listing_end(f, stdout);
+	listing_end(f);
 	return 0;
 }
 

@@ -188,7 +188,7 @@ static void print_all(const char *path, const struct tensor_facts *first, struct
 		fprintf(f, "%s  contains no array\n", path_base(path));
 	for (const struct tensor_facts *t = first; t; t = t->next)
 		print_tensor(t, a, f);
-	listing_end(f, stdout);
+	listing_end(f);
 }
 
 int inspect_tensor(struct options *o, const char *path, struct diag *d)

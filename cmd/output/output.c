@@ -2,6 +2,7 @@
 #include "cmd/output/output.h"
 
 #include "base/file.h"
+#include "base/mem.h"
 #include "base/tame.h"
 #include "cmd/options/subcommand.h"
 #include "output/html.h"
@@ -12,6 +13,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -20,13 +22,15 @@ FILE *listing_begin(FILE *to)
 {
 	FILE *f = tame_open(to);
 
-	return f ? f : to;
+	if (!f)
+		mem_refused(0);
+	return f;
 }
 
-void listing_end(FILE *f, FILE *to)
+void listing_end(FILE *f)
 {
-	if (f != to)
-		fclose(f);
+	if (fclose(f) != 0) /* errors of the stream behind it are that stream's */
+		mem_refused(0);
 }
 
 bool output_color(const struct options *o, FILE *stream)
@@ -105,9 +109,15 @@ void json_document_begin(struct json *j, FILE *stream, struct options *o, const 
 
 void json_envelope_begin(struct json *j, struct options *o, const struct diag *d)
 {
-	watchdog_document_begun(); /* a signal must not write a second document after this one has begun */
+	int fd = memfd_create("infer-document", MFD_CLOEXEC);
+	FILE *whole = fd < 0 ? stdout : fdopen(fd, "w+");
+
+	if (!whole)
+		mem_refused(0);
+	if (whole == stdout)
+		watchdog_document_begun();
 	o->document = true;
-	json_document_begin(j, stdout, o, d);
+	json_document_begin(j, whole, o, d);
 }
 
 /* Writes a member of the open object, unless text is NULL. */
@@ -149,7 +159,7 @@ void json_finding(struct json *j, const struct finding *f)
 	json_end(j, '}');
 }
 
-void json_envelope_end(struct json *j, const struct diag *d)
+void json_document_end(struct json *j, const struct diag *d)
 {
 	json_array(j, "findings");
 	for (const struct finding *f = d->first; f; f = f->next)
@@ -157,6 +167,28 @@ void json_envelope_end(struct json *j, const struct diag *d)
 	json_end(j, ']');
 	json_end(j, '}');
 	json_finish(j);
+}
+
+/* Copies a finished document to stdout, and closes the stream. */
+static void write_whole(FILE *document)
+{
+	char piece[1 << 14];
+	size_t n;
+
+	if (fflush(document) != 0 || ferror(document))
+		mem_refused(0);
+	rewind(document);
+	watchdog_document_begun(); /* a signal must not write a second document after this one has begun */
+	while ((n = fread(piece, 1, sizeof(piece), document)) > 0)
+		fwrite(piece, 1, n, stdout);
+	fclose(document);
+}
+
+void json_envelope_end(struct json *j, const struct diag *d)
+{
+	json_document_end(j, d);
+	if (j->stream != stdout)
+		write_whole(j->stream);
 }
 
 void output_findings(const struct options *o, const struct diag *d)

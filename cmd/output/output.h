@@ -8,10 +8,10 @@
 /*
  * Print a listing for people, in which names from a model cannot send control sequences to the
  * terminal (see base/tame.h). Print whole lines to the stream that listing_begin() returns;
- * listing_end() flushes them to `to`.
+ * listing_end() writes the rest of them to `to`, and closes the stream.
  */
 FILE *listing_begin(FILE *to);
-void listing_end(FILE *f, FILE *to);
+void listing_end(FILE *f);
 
 /*
  * Returns true if output to this stream is colored, which depends on --color, on NO_COLOR, and on
@@ -22,13 +22,15 @@ bool output_color(const struct options *o, FILE *stream);
 /*
  * Functions that write the JSON document of a command to stdout. Finish the work first, because the
  * document begins with ok and exit_code:
+ * It is kept in memory until its end, so that stdout has all of it or another one that tells why there is none:
  *   json_envelope_begin(&j, o, d); ... members of the command ...; json_envelope_end(&j, d);
  * A command that fails earlier writes nothing; main() then writes a document that holds only the findings.
  */
 void json_envelope_begin(struct json *j, struct options *o, const struct diag *d);
 void json_envelope_end(struct json *j, const struct diag *d);
-/* Begins the same document in a file. This document does not count as the document on stdout. */
+/* Write the same document to a file. This document does not count as the document on stdout. */
 void json_document_begin(struct json *j, FILE *stream, struct options *o, const struct diag *d);
+void json_document_end(struct json *j, const struct diag *d);
 
 /* Writes a finding as an element of the open array. */
 void json_finding(struct json *j, const struct finding *f);

@@ -3,6 +3,10 @@
 
 #include "base/asan.h"
 #include "base/diag.h"
+#include "base/file.h"
+#include "base/json_write.h"
+#include "base/mem.h"
+#include "base/tame.h"
 
 #include <math.h>
 #include <signal.h>
@@ -20,7 +24,15 @@ struct farewell {
 	char id[32], text[160];
 	char head[256], finding[256]; /* parts of the JSON document */
 };
-static struct farewell farewells[7];
+enum { INTERRUPT, TIMEOUT, CRASHES, NCRASHES = 5, NFAREWELLS = CRASHES + NCRASHES };
+static struct farewell farewells[NFAREWELLS];
+/* A mapped file may be truncated by another program: a farewell for each code of file_map() and one for models. */
+static const enum code truncated_codes[] = {E_MODEL_TRUNCATED, E_INPUT_OPEN,	E_LABELS,
+					    E_CONFIG,	       E_BASELINE_FILE, E_CACHE};
+enum { NTRUNCATED = sizeof(truncated_codes) / sizeof(*truncated_codes) };
+static struct farewell truncated[NTRUNCATED], refused;
+static const char *subcommand; /* its name, for the documents */
+static pid_t owner;	       /* the process that writes; a forked child only ends */
 static volatile sig_atomic_t document_wanted; /* --json, and none has begun */
 /* soft: watchdog_soft() was called; caught: number of the caught signal, or 0 */
 static volatile sig_atomic_t soft, caught;
@@ -42,14 +54,27 @@ static void write_text(int fd, const char *text)
 	}
 }
 
-/* Writes a name inside a JSON string. Characters that would need an escape become question marks. */
+/* Writes a name from a model, with escapes for what could command the terminal or hide in the text. */
+static void write_name(int fd, const char *text)
+{
+	char shown[TAMED_BYTES];
+	const char *end = text + strlen(text);
+
+	while (text < end) {
+		text += tame_char(text, (size_t)(end - text), false, shown);
+		write_text(fd, shown);
+	}
+}
+
+/* Writes a name inside a JSON string. */
 static void write_json_name(int fd, const char *text)
 {
-	char one[2] = "";
+	char escaped[JSON_ESCAPED_BYTES];
+	const char *end = text + strlen(text);
 
-	for (; *text; text++) {
-		*one = *text == '"' || *text == '\\' || (unsigned char)*text < ' ' ? '?' : *text;
-		write_text(fd, one);
+	while (text < end) {
+		text += json_escape(text, (size_t)(end - text), escaped);
+		write_text(fd, escaped);
 	}
 }
 
@@ -62,9 +87,9 @@ static void write_message(const struct farewell *f)
 	write_text(STDERR_FILENO, "]: ");
 	if (node) {
 		write_text(STDERR_FILENO, "node '");
-		write_text(STDERR_FILENO, node);
+		write_name(STDERR_FILENO, node);
 		write_text(STDERR_FILENO, "' (");
-		write_text(STDERR_FILENO, op ? op : "?");
+		write_name(STDERR_FILENO, op ? op : "?");
 		write_text(STDERR_FILENO, "): ");
 	}
 	write_text(STDERR_FILENO, f->text);
@@ -105,44 +130,86 @@ static bool defer_to_command(int number)
 	return true;
 }
 
-static void on_signal(int number)
+static _Noreturn void say_farewell(const struct farewell *f)
 {
-	if (defer_to_command(number))
-		return;
-	for (size_t i = 0; i < sizeof(farewells) / sizeof(*farewells); i++) {
-		const struct farewell *f = &farewells[i];
-		const char *text = gathered_text;
-		if (f->signal != number)
-			continue;
-		if (text && !document_wanted)
-			write_text(STDOUT_FILENO, text);
-		write_message(f);
-		if (document_wanted)
-			write_document(f);
+	const char *text = gathered_text;
+
+	if (getpid() != owner)
 		_exit(f->status);
-	}
+	if (text && !document_wanted)
+		write_text(STDOUT_FILENO, text);
+	write_message(f);
+	if (document_wanted)
+		write_document(f);
+	_exit(f->status);
 }
 
-static void prepare_farewell(struct farewell *f, int number, enum code code, const char *command,
-			     const char *text)
+/* Finds the farewell for an access to a mapped file beyond its present end; NULL if no file is mapped there. */
+static const struct farewell *find_truncated(const void *address)
 {
-	struct sigaction action = {.sa_handler = on_signal}, old;
+	enum code code = file_mapped_at(address);
 
-	f->signal = number;
+	for (size_t i = 0; i < NTRUNCATED; i++)
+		if (code == truncated_codes[i])
+			return &truncated[i];
+	return code == E_OK ? NULL : &truncated[0];
+}
+
+static void on_signal(int number, siginfo_t *info, void *context)
+{
+	const struct farewell *f = number == SIGBUS ? find_truncated(info->si_addr) : NULL;
+
+	(void)context;
+	if (f)
+		say_farewell(f);
+	if (defer_to_command(number))
+		return;
+	for (size_t i = 0; i < NFAREWELLS; i++)
+		if (farewells[i].signal == number)
+			say_farewell(&farewells[i]);
+	/* a bus error that has no farewell: the access is repeated and ends the program */
+	signal(number, SIG_DFL);
+}
+
+static void say_refusal(size_t bytes)
+{
+	struct farewell f = refused;
+
+	if (bytes)
+		snprintf(f.text, sizeof(f.text), "the system refused %zu bytes of memory", bytes);
+	say_farewell(&f);
+}
+
+static void prepare_texts(struct farewell *f, enum code code, const char *text)
+{
 	f->status = code_exit(code);
 	snprintf(f->id, sizeof(f->id), "%s", code_id(code, SEV_ERROR));
 	snprintf(f->text, sizeof(f->text), "%s", text);
 	snprintf(f->head, sizeof(f->head),
 		 "{\n  \"schema\": \"infer/1\",\n  \"command\": \"%s\",\n  \"ok\": false,\n"
 		 "  \"exit_code\": %d,\n  \"env\": {},\n  \"findings\": [\n",
-		 command, f->status);
+		 subcommand, f->status);
 	snprintf(f->finding, sizeof(f->finding),
 		 "    {\n      \"id\": \"%s\",\n      \"severity\": \"error\",\n      \"message\": \"%s\"",
 		 f->id, text);
+}
+
+static void catch_signal(int number)
+{
+	/* Faults are handled on a stack of their own: the thread's may be what overflowed. */
+	struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK}, old;
+
 	/* Shells start background jobs with SIGINT ignored; keep it ignored. */
 	if (sigaction(number, NULL, &old) == 0 && old.sa_handler == SIG_IGN && number == SIGINT)
 		return;
 	sigaction(number, &action, NULL);
+}
+
+static void prepare_farewell(struct farewell *f, int number, enum code code, const char *text)
+{
+	prepare_texts(f, code, text);
+	f->signal = number;
+	catch_signal(number);
 }
 
 static void set_timer(double seconds)
@@ -157,19 +224,40 @@ static void set_timer(double seconds)
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-void watchdog_start(const char *command, double seconds, bool json)
+/* A write to a closed pipe fails with EPIPE, and is reported like a full disk, if its signal has a handler. */
+static void on_closed_pipe(int number)
+{
+	(void)number;
+}
+
+void watchdog_begin(const char *command, bool json)
+{
+	/* Unlike an ignored signal, one with a handler is not inherited by a program that `check` watches. */
+	const struct sigaction closed_pipe = {.sa_handler = on_closed_pipe, .sa_flags = SA_RESTART};
+
+	subcommand = command;
+	owner = getpid();
+	document_wanted = json;
+	sigaction(SIGPIPE, &closed_pipe, NULL);
+	prepare_texts(&refused, E_MEMORY, code_title(E_MEMORY));
+	mem_on_refusal(say_refusal);
+}
+
+void watchdog_start(double seconds, bool json)
 {
 	char text[96];
 
 	document_wanted = json;
-	prepare_farewell(&farewells[0], SIGINT, E_INTERRUPTED, command, code_title(E_INTERRUPTED));
-	prepare_farewell(&farewells[1], SIGBUS, E_MODEL_TRUNCATED, command,
-			 "a file was truncated while it was being read");
+	prepare_farewell(&farewells[INTERRUPT], SIGINT, E_INTERRUPTED, code_title(E_INTERRUPTED));
+	for (size_t i = 0; i < NTRUNCATED; i++)
+		prepare_texts(&truncated[i], truncated_codes[i],
+			      "a file was truncated while it was being read");
+	catch_signal(SIGBUS);
 	if (!(seconds > 0))
 		return;
 	grace_seconds = (sig_atomic_t)fmax(5, fmin(seconds, 1e9) / 5);
 	snprintf(text, sizeof(text), "not done within the %g s of --timeout", seconds);
-	prepare_farewell(&farewells[2], SIGALRM, E_TIMEOUT, command, text);
+	prepare_farewell(&farewells[TIMEOUT], SIGALRM, E_TIMEOUT, text);
 	set_timer(seconds);
 }
 
@@ -200,7 +288,7 @@ enum code watchdog_caught(void)
 	return caught == SIGINT ? E_INTERRUPTED : caught == SIGALRM ? E_TIMEOUT : E_OK;
 }
 
-void watchdog_crash(const char *command)
+void watchdog_crash(void)
 {
 	static const struct {
 		int number;
@@ -208,13 +296,18 @@ void watchdog_crash(const char *command)
 	} crashes[] = {{SIGSEGV, "the program crashed: invalid memory access"},
 		       {SIGFPE, "the program crashed: arithmetic error"},
 		       {SIGILL, "the program crashed: illegal instruction"},
+		       {SIGBUS, "the program crashed: invalid memory access"},
 		       {SIGABRT, "the program aborted"}};
+	static char stack[1 << 16];
+	const stack_t apart = {.ss_sp = stack, .ss_size = sizeof(stack)};
+
+	_Static_assert(sizeof(crashes) / sizeof(*crashes) == NCRASHES, "each has a farewell");
 
 #if !WITH_ASAN /* AddressSanitizer reports crashes in more detail */
-	for (size_t i = 0; i < sizeof(crashes) / sizeof(*crashes); i++)
-		prepare_farewell(&farewells[3 + i], crashes[i].number, E_RUN, command,
-				 crashes[i].text);
+	sigaltstack(&apart, NULL);
+	for (size_t i = 0; i < NCRASHES; i++)
+		prepare_farewell(&farewells[CRASHES + i], crashes[i].number, E_RUN, crashes[i].text);
 #else
-	(void)command, (void)crashes;
+	(void)apart, (void)crashes;
 #endif
 }

@@ -3,17 +3,20 @@
 #define CMD_OUTPUT_WATCHDOG_H
 /*
  * Ends the program with a message and, with --json, a document: when the time of --timeout has passed (exit status
- * 124), when it is interrupted (130), and when a file is truncated while it is mapped (3).
+ * 124), when it is interrupted (130), when a file is truncated while it is mapped (3, or 4 for an input), and when the
+ * system refuses memory (3).
  */
 #include "base/diag.h"
 
 #include <stdbool.h>
 
 /*
- * Starts the watchdog. `seconds` is the time limit, 0 for none. `command` is the name of the
- * subcommand for the JSON document.
+ * Call this function first: from now on a refusal of memory is reported, with a document if `json`
+ * is true, and a closed pipe is an error of the write. `command` is the subcommand's name for the document.
  */
-void watchdog_start(const char *command, double seconds, bool json);
+void watchdog_begin(const char *command, bool json);
+/* Starts the watchdog. `seconds` is the time limit, 0 for none. */
+void watchdog_start(double seconds, bool json);
 /*
  * For a command that can report partial results: from now on, the first interrupt or timeout does not end the program
  * but is returned by watchdog_caught(). A second interrupt ends the program at once, and so does a command that has not
@@ -26,10 +29,10 @@ enum code watchdog_caught(void);
  * Makes the watchdog also report a crash, as a failure of the running node (exit status 3). Used by
  * commands that look for faults.
  */
-void watchdog_crash(const char *command);
+void watchdog_crash(void);
 /*
- * Call this function when a JSON document on stdout has begun, so that a signal does not write a
- * second document.
+ * Call this function when a JSON document begins to be written to stdout, so that a signal does not
+ * write a second document.
  */
 void watchdog_document_begun(void);
 /*

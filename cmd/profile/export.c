@@ -162,7 +162,7 @@ static void write_json(struct profile *p, FILE *f)
 
 	json_document_begin(&j, f, p->o, p->d);
 	write_members(p, &j);
-	json_envelope_end(&j, p->d);
+	json_document_end(&j, p->d);
 }
 
 /* ---- CSV: one line per run */

@@ -457,7 +457,7 @@ static void print_report(struct profile *p)
 	FILE *to = export_takes_stdout(p->o) ? stderr : stdout, *f = listing_begin(to);
 
 	profile_print(p, isatty(fileno(to)), f);
-	listing_end(f, to);
+	listing_end(f);
 }
 
 static int report(struct profile *p, int rc)

@@ -183,14 +183,14 @@ static void write_document(struct run *r)
 	json_envelope_end(&j, r->d);
 }
 
-/* Prints decoded text unchanged, because it is data; only on a terminal are control characters escaped. */
+/* Decoded text is made of labels, which may come from the model, so it is tamed; the document of --json has it as it is. */
 static void print_decoded(const struct run *r)
 {
-	FILE *f = isatty(STDOUT_FILENO) ? listing_begin(stdout) : stdout;
+	FILE *f = listing_begin(stdout);
 
 	for (size_t i = 0; i < r->decoded.n; i++)
 		fprintf(f, "%s\n", r->decoded.text[i]);
-	listing_end(f, stdout);
+	listing_end(f);
 }
 
 static void print_results(struct run *r)
@@ -198,14 +198,14 @@ static void print_results(struct run *r)
 	if (!r->o->quiet) {
 		FILE *f = listing_begin(stderr);
 		summary_print(&r->summary, f);
-		listing_end(f, stderr);
+		listing_end(f);
 	}
 	FILE *f = listing_begin(stdout);
 	if (r->o->print != INT_ABSENT)
 		print_outputs(r->outputs, r->noutputs, r->o->print, f);
 	for (size_t i = 0; i < r->nranked; i++)
 		print_ranked(&r->ranked[i], &r->labels, f);
-	listing_end(f, stdout);
+	listing_end(f);
 	print_decoded(r);
 }
 

@@ -40,12 +40,6 @@ static int refuse_for_test(void)
 	return left > 0 && --left == 0;
 }
 
-static _Noreturn void out_of_memory(size_t bytes)
-{
-	fprintf(stderr, "error[E-MEMORY]: the system refused %zu bytes of memory\n", bytes);
-	exit(3);
-}
-
 static void add_chunk(struct arena *a, size_t bytes)
 {
 	size_t size = a->chunks ? a->size * 2 : FIRST_CHUNK;
@@ -56,7 +50,7 @@ static void add_chunk(struct arena *a, size_t bytes)
 		size = bytes;
 	struct arena_chunk *c = refuse_for_test() ? NULL : mem_alloc(sizeof(*c) + size, MEM_MODEL);
 	if (!c)
-		out_of_memory(size);
+		mem_refused(size);
 	c->size = size;
 	c->next = a->chunks;
 	a->chunks = c;
@@ -68,7 +62,7 @@ static void add_chunk(struct arena *a, size_t bytes)
 void *arena_alloc(struct arena *a, size_t bytes)
 {
 	if (bytes > SIZE_MAX / 2)
-		out_of_memory(bytes);
+		mem_refused(bytes);
 	size_t taken = ((bytes + 15) & ~(size_t)15) + REDZONE;
 	if (!a->chunks || a->size - a->used < taken)
 		add_chunk(a, taken);
@@ -83,7 +77,7 @@ void *arena_array(struct arena *a, size_t count, size_t size)
 	size_t bytes;
 
 	if (!size_mul(count, size, &bytes))
-		out_of_memory(SIZE_MAX);
+		mem_refused(SIZE_MAX);
 	return arena_alloc(a, bytes);
 }
 

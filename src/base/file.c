@@ -5,10 +5,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <poll.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 static int file_fail(const char *path, const char *what, enum code code, struct diag *d)
@@ -16,6 +22,11 @@ static int file_fail(const char *path, const char *what, enum code code, struct 
 	int err = errno;
 
 	return FAIL(d, code, .message = fmt(d, "%s: %s: %s", path, what, strerror(err)));
+}
+
+static int file_fail_text(const char *path, const char *text, enum code code, struct diag *d)
+{
+	return FAIL(d, code, .message = fmt(d, "%s: %s", path, text));
 }
 
 /* ---- reading */
@@ -34,6 +45,106 @@ static int refuse_endless(const char *path, const char *what, size_t n, enum cod
 {
 	return FAIL(d, code, .message = fmt(d, "%s does not end", path),
 		    .expected = "a file that ends", .actual = fmt(d, "%s after %zu bytes", what, n));
+}
+
+/* ---- where files are mapped, for a signal handler */
+
+/* Any thread may map a file, and a handler looks in the middle of that: a row counts only while its size is set. */
+enum { MAX_KNOWN = 256 };
+static struct known {
+	_Atomic(uintptr_t) start;
+	_Atomic size_t size;
+	_Atomic int code;
+} known[MAX_KNOWN];
+
+static void know_mapping(const struct file_map *m, enum code code)
+{
+	for (size_t i = 0; i < MAX_KNOWN; i++) {
+		uintptr_t none = 0;
+		if (!atomic_compare_exchange_strong(&known[i].start, &none, (uintptr_t)m->data))
+			continue;
+		atomic_store(&known[i].code, (int)code);
+		atomic_store(&known[i].size, m->size);
+		return;
+	}
+}
+
+static void forget_mapping(const struct file_map *m)
+{
+	for (size_t i = 0; i < MAX_KNOWN; i++) {
+		if (atomic_load(&known[i].start) != (uintptr_t)m->data)
+			continue;
+		atomic_store(&known[i].size, 0);
+		atomic_store(&known[i].start, 0);
+		return;
+	}
+}
+
+enum code file_mapped_at(const void *address)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	for (size_t i = 0; i < MAX_KNOWN; i++) {
+		size_t size = atomic_load(&known[i].size);
+		uintptr_t start = atomic_load(&known[i].start);
+		/* the last page counts as a whole: vector code may read behind the file's end */
+		if (size && (uintptr_t)address - start < (size + page - 1) / page * page)
+			return (enum code)atomic_load(&known[i].code);
+	}
+	return E_OK;
+}
+
+/* ---- streams */
+
+/* How long we wait for another program to open the other end of a pipe that has a name. */
+enum { PARTNER_MS = 1000, LOOK_MS = 5 };
+
+/* Returns true for a pipe in a folder. Unlike the pipes of a shell it may have nobody at its other end yet. */
+static bool is_named_pipe(int fd)
+{
+	enum { PIPEFS = 0x50495045 };
+	struct stat st;
+	struct statfs fs;
+
+	return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) && fstatfs(fd, &fs) == 0 &&
+	       fs.f_type != PIPEFS;
+}
+
+/*
+ * Reads the next bytes of a stream. A stream without O_NONBLOCK waits in read(). With it, pipes and
+ * standard input wait here, a pipe with a name only until `patience` (in milliseconds) is used up
+ * while no program has it open to write; then errno is ENXIO.
+ */
+static ssize_t read_some(int fd, void *p, size_t n, int *patience)
+{
+	struct stat st;
+
+	for (;;) {
+		struct pollfd ready = {.fd = fd, .events = POLLIN};
+		ssize_t got = read(fd, p, n);
+		if (got > 0)
+			*patience = 0;
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0 && errno == EAGAIN &&
+		    (fd == STDIN_FILENO || (fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode)))) {
+			*patience = 0;
+			poll(&ready, 1, -1);
+			continue;
+		}
+		if (got != 0 || !*patience)
+			return got;
+		/* the end: the pipe's last writer has gone, or none has come */
+		if (poll(&ready, 1, LOOK_MS) > 0 && (ready.revents & POLLHUP)) {
+			*patience = 0;
+			continue;
+		}
+		*patience -= *patience < LOOK_MS ? *patience : LOOK_MS;
+		if (!*patience) {
+			errno = ENXIO;
+			return -1;
+		}
+	}
 }
 
 /*
@@ -70,6 +181,7 @@ static int read_all(int fd, int store, const char *path, size_t most, struct fil
 	unsigned char *p = NULL;
 	size_t cap = 0, n = 0;
 	bool endless = is_endless(fd);
+	int patience = is_named_pipe(fd) ? PARTNER_MS : 0;
 
 	most = most ? most : most_memory();
 	for (;;) {
@@ -91,11 +203,11 @@ static int read_all(int fd, int store, const char *path, size_t most, struct fil
 			p = q;
 			cap = bigger;
 		}
-		ssize_t got = read(fd, p + n, cap - n);
-		if (got < 0 && errno == EINTR)
-			continue;
+		ssize_t got = read_some(fd, p + n, cap - n, &patience);
 		if (got < 0) {
-			int rc = file_fail(path, "cannot read", code, d);
+			int rc = errno == ENXIO	   ? file_fail_text(path, "no program writes to this pipe", code, d)
+				 : errno == EAGAIN ? file_fail_text(path, "a device that has nothing to read", code, d)
+						   : file_fail(path, "cannot read", code, d);
 			munmap(p, cap);
 			return rc;
 		}
@@ -151,6 +263,7 @@ static int map_fd(int fd, const char *path, size_t most, struct file_map *m, enu
 	if (p == MAP_FAILED)
 		return file_fail(path, "cannot map", code, d);
 	*m = (struct file_map){.data = p, .size = (size_t)st.st_size, .mapped = true};
+	know_mapping(m, code);
 	return 0;
 }
 
@@ -166,7 +279,7 @@ int file_map_most(const char *path, size_t most, struct file_map *m, enum code c
 		return read_stream(STDIN_FILENO, "standard input", most, m, code, d);
 	if (!*path)
 		return FAIL(d, code, .message = "an empty name is no file");
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return file_fail(path, "cannot open", code, d);
 	int rc = map_fd(fd, path, most, m, code, d);
@@ -174,8 +287,80 @@ int file_map_most(const char *path, size_t most, struct file_map *m, enum code c
 	return rc;
 }
 
+/* Opens a path part by part, for kernels without openat2(). */
+static int open_parts(int dir, const char *path, int flags)
+{
+	char part[NAME_MAX + 1];
+	int at = dir, fd = -1;
+
+	for (;;) {
+		size_t n = strcspn(path, "/");
+		bool last = !path[n + strspn(path + n, "/")];
+		if (n > NAME_MAX) {
+			errno = ENAMETOOLONG;
+			break;
+		}
+		snprintf(part, sizeof(part), "%.*s", (int)n, path);
+		if (!strcmp(part, "..")) {
+			errno = EXDEV;
+			break;
+		}
+		fd = openat(at, part, last ? flags | O_NOFOLLOW : O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (at != dir)
+			close(at);
+		if (fd < 0 || last)
+			return fd;
+		at = fd;
+		path += n + strspn(path + n, "/");
+	}
+	if (at != dir)
+		close(at);
+	return -1;
+}
+
+static int open_beneath(int dir, const char *path)
+{
+	enum { TRIES = 16 };
+	struct open_how how = {
+		.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+	};
+	long fd = -1;
+
+	for (int i = 0; i < TRIES; i++) {
+		fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
+		if (fd >= 0 || errno != EAGAIN) /* EAGAIN: something was renamed meanwhile */
+			break;
+	}
+	/* EPERM: filters of system calls that are older than this one refuse it so */
+	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+		return open_parts(dir, path, (int)how.flags);
+	return (int)fd;
+}
+
+int file_map_beneath(int dir, const char *path, const char *shown, struct file_map *m,
+		     enum code code, struct diag *d)
+{
+	struct stat st;
+	int fd = open_beneath(dir, path), rc;
+
+	*m = (struct file_map){0};
+	if (fd < 0)
+		return file_fail(shown, "cannot open", code, d);
+	if (fstat(fd, &st) != 0)
+		rc = file_fail(shown, "cannot read", code, d);
+	else if (!S_ISREG(st.st_mode))
+		rc = file_fail_text(shown, "no regular file", code, d);
+	else
+		rc = map_fd(fd, shown, 0, m, code, d);
+	close(fd);
+	return rc;
+}
+
 void file_unmap(struct file_map *m)
 {
+	if (m->mapped)
+		forget_mapping(m);
 	if (m->size)
 		munmap((void *)(uintptr_t)m->data, m->size);
 	if (m->size && !m->mapped)
@@ -275,6 +460,21 @@ static int open_beside(struct file_out *f)
 	return fd;
 }
 
+/* Opens a device or a pipe. One that has a name is refused if no program opens it to read within a second. */
+static int open_stream(const char *path)
+{
+	int patience = PARTNER_MS, fd;
+
+	while ((fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) < 0 && errno == ENXIO &&
+	       patience > 0) {
+		usleep(LOOK_MS * 1000);
+		patience -= LOOK_MS;
+	}
+	if (fd >= 0)
+		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+	return fd;
+}
+
 static int open_output(struct file_out *f)
 {
 	struct stat st;
@@ -290,7 +490,7 @@ static int open_output(struct file_out *f)
 	 * A device or a pipe is written directly, because it cannot be replaced by renaming a file.
 	 */
 	if (there && !S_ISREG(st.st_mode))
-		return open(f->path, O_WRONLY | O_CLOEXEC);
+		return open_stream(f->path);
 	if (there && access(f->path, W_OK) != 0)
 		return -1;
 	char *real = there ? realpath(f->path, NULL) : NULL;

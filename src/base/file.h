@@ -9,7 +9,8 @@
 
 /*
  * The bytes of a file, read-only. Regular files are mapped. Pipes and standard input ("-") are read
- * into memory. Afterwards standard input is replaced by a file with the same content, so that
+ * into memory. A pipe that has a name is refused if no program opens it to write within a second,
+ * and a device that has nothing to read at once is refused, too: a name must not make us wait. Afterwards standard input is replaced by a file with the same content, so that
  * another process can read it again.
  */
 struct file_map {
@@ -28,7 +29,19 @@ int file_map(const char *path, struct file_map *m, enum code code, struct diag *
  * 0 stands for half of the RAM.
  */
 int file_map_most(const char *path, size_t most, struct file_map *m, enum code code, struct diag *d);
+/*
+ * Maps the regular file `path`, which is relative to the folder of descriptor `dir`. No part of the
+ * path may be "..", and none a symbolic link: another program may put one there at any time, to have
+ * us read a file outside of the folder. `shown`: the path for messages.
+ */
+int file_map_beneath(int dir, const char *path, const char *shown, struct file_map *m,
+		     enum code code, struct diag *d);
 void file_unmap(struct file_map *m);
+/*
+ * Returns the code that the file at this address was mapped with, or E_OK if none is mapped there.
+ * For a handler of SIGBUS, which the kernel sends if a mapped file has become shorter.
+ */
+enum code file_mapped_at(const void *address);
 
 /*
  * A file that is being written in the folder of `path`, without a name or with a temporary one,

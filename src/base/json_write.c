@@ -18,34 +18,51 @@ static void new_line(const struct json *j)
 	fprintf(j->stream, "\n%*s", j->depth * 2, "");
 }
 
-static void write_escaped(FILE *f, unsigned char c)
+static char *put_unit(char *to, uint32_t unit)
+{
+	*to++ = '\\';
+	*to++ = 'u';
+	for (int shift = 12; shift >= 0; shift -= 4)
+		*to++ = "0123456789abcdef"[unit >> shift & 15];
+	return to;
+}
+
+size_t json_escape(const char *text, size_t n, char out[JSON_ESCAPED_BYTES])
 {
 	static const char plain[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
-	const char *p = c ? strchr(plain, c) : NULL;
+	size_t length = utf8_length((const unsigned char *)text, n);
+	const char *p = *text ? strchr(plain, *text) : NULL;
+	char *end = out;
 
-	if (p)
-		fprintf(f, "\\%c", letters[p - plain]);
-	else
-		fprintf(f, "\\u%04x", c);
+	if (!length) {
+		strcpy(out, "\xef\xbf\xbd"); /* U+FFFD */
+		return 1;
+	}
+	uint32_t c = utf8_get(text, text + n, &length);
+	if (p) {
+		*end++ = '\\';
+		*end++ = letters[p - plain];
+	} else if (c < 0x20 || (c >= 0x7f && c < 0xa0) || (utf8_is_hidden(c) && c <= 0xffff)) {
+		end = put_unit(end, c);
+	} else if (utf8_is_hidden(c)) {
+		end = put_unit(end, 0xd7c0 + (c >> 10)); /* a surrogate pair */
+		end = put_unit(end, 0xdc00 + (c & 0x3ff));
+	} else {
+		memcpy(end, text, length);
+		end += length;
+	}
+	*end = '\0';
+	return length;
 }
 
 static void write_text(const struct json *j, const char *text, size_t n)
 {
-	const unsigned char *s = (const unsigned char *)text;
+	char out[JSON_ESCAPED_BYTES];
 
 	fputc('"', j->stream);
 	for (size_t i = 0; i < n;) {
-		size_t len = utf8_length(s + i, n - i);
-		if (!len)
-			fputs("\xef\xbf\xbd", j->stream); /* U+FFFD */
-		else if (s[i] < 0x20 || s[i] == 0x7f || s[i] == '"' || s[i] == '\\')
-			write_escaped(j->stream, s[i]);
-		else if (s[i] == 0xc2 && s[i + 1] < 0xa0)
-			/* a C1 control character: terminals may execute it */
-			write_escaped(j->stream, s[i + 1]);
-		else
-			fwrite(s + i, 1, len, j->stream);
-		i += len ? len : 1;
+		i += json_escape(text + i, n - i, out);
+		fputs(out, j->stream);
 	}
 	fputc('"', j->stream);
 }

@@ -10,6 +10,15 @@
 #include <stdint.h>
 #include <stdio.h>
 
+enum { JSON_ESCAPED_BYTES = 16 };
+/*
+ * Encodes the first character of a text of n bytes, at least 1, for a JSON string: returns how many
+ * bytes the character has, and sets `out` to its text. Control characters and characters that
+ * cannot be seen or that change the order of others are escaped, because a document may be shown on
+ * a terminal; invalid UTF-8 becomes U+FFFD. A signal handler may call it.
+ */
+size_t json_escape(const char *text, size_t n, char out[JSON_ESCAPED_BYTES]);
+
 struct json {
 	FILE *stream;
 	int depth;

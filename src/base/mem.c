@@ -2,10 +2,13 @@
 #include "base/mem.h"
 
 #include "base/asan.h"
+#include "base/diag.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
 	HEAD_BYTES = 64
@@ -70,6 +73,25 @@ void mem_free(void *p)
 	asan_unpoison(block, HEAD_BYTES);
 	mem_note(MEM_HOST, h->purpose, -(int64_t)h->bytes);
 	free(block);
+}
+
+static void (*_Atomic say_refusal)(size_t bytes);
+
+void mem_on_refusal(void (*say)(size_t bytes))
+{
+	atomic_store(&say_refusal, say);
+}
+
+void mem_refused(size_t bytes)
+{
+	void (*say)(size_t) = atomic_load(&say_refusal);
+
+	if (say)
+		say(bytes);
+	else
+		fprintf(stderr, "error[E-MEMORY]: the system refused %zu bytes of memory\n", bytes);
+	/* not exit(): this thread may hold locks that the library's last functions wait for */
+	_exit(code_exit(E_MEMORY));
 }
 
 struct mem_count mem_count(enum mem_kind kind, enum mem_purpose purpose)

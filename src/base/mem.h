@@ -48,6 +48,12 @@ void mem_free(void *p);
 void mem_note(enum mem_kind kind, enum mem_purpose purpose, int64_t bytes);
 
 struct mem_count mem_count(enum mem_kind kind, enum mem_purpose purpose);
+/*
+ * Ends the program with E-MEMORY because the system refused so many bytes, for callers that have no
+ * way to return an error. `say` of mem_on_refusal() reports it, if set; it must not allocate.
+ */
+_Noreturn void mem_refused(size_t bytes);
+void mem_on_refusal(void (*say)(size_t bytes));
 /* Returns the number of allocations of host memory, summed over all purposes. */
 uint64_t mem_calls(void);
 const char *mem_purpose_name(enum mem_purpose purpose);

@@ -242,11 +242,18 @@ static int start_workers(int threads)
 {
 	if (pool.started + 1 >= threads)
 		return threads;
-	sigset_t all, old;
+	/*
+	 * Workers inherit this mask, so that only other threads handle asynchronous signals. A fault is
+	 * for the thread that causes it: if the signal were blocked there, the kernel would kill the
+	 * program without calling the handler.
+	 */
+	static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+	sigset_t blocked, old;
 	pthread_attr_t attr;
-	sigfillset(&all);
-	/* Block all signals: workers inherit the mask, so that only other threads handle signals. */
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	sigfillset(&blocked);
+	for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++)
+		sigdelset(&blocked, faults[i]);
+	pthread_sigmask(SIG_SETMASK, &blocked, &old);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);

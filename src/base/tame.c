@@ -9,55 +9,85 @@
 #include <sys/types.h>
 
 /*
- * Returns the number of bytes at s that may be shown unchanged, or 0 if the first byte must be
+ * Returns the number of bytes at s that may be shown unchanged, or 0 if the first character must be
  * escaped.
  */
-static size_t harmless_bytes(const unsigned char *s, size_t n, bool lines)
+static size_t harmless_bytes(const char *text, size_t n, bool lines)
 {
-	size_t length = utf8_length(s, n);
+	const unsigned char *s = (const unsigned char *)text;
+	size_t length = utf8_length(s, n), same;
 
 	if (length == 1)
 		return (s[0] >= ' ' && s[0] != 0x7f) || (lines && (s[0] == '\n' || s[0] == '\t'));
 	if (length == 2 && s[0] == 0xc2 && s[1] < 0xa0)
 		return 0; /* refuse C1 control characters: U+009B alone begins an escape sequence */
+	return length && utf8_is_hidden(utf8_get(text, text + n, &same)) ? 0 : length;
+}
+
+/* Writes a number as hexadecimal digits. snprintf() must not be called in a signal handler. */
+static char *put_hex(char *to, uint32_t number, int digits)
+{
+	while (digits-- > 0)
+		*to++ = "0123456789abcdef"[number >> digits * 4 & 15];
+	return to;
+}
+
+size_t tame_char(const char *text, size_t n, bool lines, char shown[TAMED_BYTES])
+{
+	size_t length = harmless_bytes(text, n, lines);
+	char *end = shown;
+
+	if (length) {
+		memcpy(shown, text, length);
+		shown[length] = '\0';
+		return length;
+	}
+	uint32_t c = utf8_get(text, text + n, &length);
+	*end++ = '\\';
+	if (length == 1 || c < 0xa0) {
+		*end++ = 'x';
+		end = put_hex(end, (unsigned char)*text, 2);
+		length = 1;
+	} else {
+		*end++ = c > 0xffff ? 'U' : 'u';
+		end = put_hex(end, c, c > 0xffff ? 8 : 4);
+	}
+	*end = '\0';
 	return length;
 }
 
 void tame_write(const char *text, size_t n, FILE *to)
 {
-	const unsigned char *s = (const unsigned char *)text;
+	char shown[TAMED_BYTES];
 	size_t from = 0, i = 0;
 
 	while (i < n) {
-		size_t k = harmless_bytes(s + i, n - i, true);
+		size_t k = harmless_bytes(text + i, n - i, true);
 		if (k) {
 			i += k;
 			continue;
 		}
-		fwrite(s + from, 1, i - from, to);
-		fprintf(to, "\\x%02x", s[i]);
-		from = ++i;
+		fwrite(text + from, 1, i - from, to);
+		i += tame_char(text + i, n - i, true, shown);
+		fputs(shown, to);
+		from = i;
 	}
-	fwrite(s + from, 1, n - from, to);
+	fwrite(text + from, 1, n - from, to);
 }
 
 const char *tame_word(struct arena *a, const char *text)
 {
-	const unsigned char *s = (const unsigned char *)text;
 	size_t n = strlen(text), i = 0;
 	struct str out = {.arena = a};
+	char shown[TAMED_BYTES];
 
-	for (size_t k; i < n && (k = harmless_bytes(s + i, n - i, false)); i += k)
+	for (size_t k; i < n && (k = harmless_bytes(text + i, n - i, false)); i += k)
 		;
 	if (i == n)
 		return text;
 	for (i = 0; i < n;) {
-		size_t k = harmless_bytes(s + i, n - i, false);
-		if (k)
-			str_add_n(&out, text + i, k);
-		else
-			str_addf(&out, "\\x%02x", s[i]);
-		i += k ? k : 1;
+		i += tame_char(text + i, n - i, false, shown);
+		str_add(&out, shown);
 	}
 	return str_get(&out);
 }
@@ -72,7 +102,8 @@ struct tame {
 
 static void write_held(struct tame *t)
 {
-	fflush(t->held);
+	if (fflush(t->held) != 0)
+		return;
 	tame_write(t->text, t->size, t->to);
 	rewind(t->held);
 }
@@ -87,7 +118,7 @@ static ssize_t tame_take(void *cookie, const char *text, size_t n)
 	if (whole)
 		write_held(t);
 	fwrite(text + whole, 1, n - whole, t->held);
-	return (ssize_t)n;
+	return ferror(t->held) ? 0 : (ssize_t)n;
 }
 
 static int tame_close(void *cookie)
@@ -95,10 +126,12 @@ static int tame_close(void *cookie)
 	struct tame *t = cookie;
 
 	write_held(t);
-	fclose(t->held);
+	bool whole = !ferror(t->held);
+	if (fclose(t->held) != 0)
+		whole = false;
 	free(t->text);
 	free(t);
-	return 0;
+	return whole ? 0 : -1;
 }
 
 FILE *tame_open(FILE *to)

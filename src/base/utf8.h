@@ -25,6 +25,14 @@ uint32_t utf8_get(const char *p, const char *end, size_t *n);
 /* Writes a code point up to U+10FFFF as UTF-8. Returns the number of bytes, at most 4. */
 size_t utf8_put(uint32_t c, char *out);
 
+/*
+ * Returns true for a code point that a reader cannot see or that changes the order in which its
+ * neighbours are shown: bidirectional controls, zero width characters, separators of lines and
+ * paragraphs, tags and all others that Unicode calls ignorable. A name that contains one looks like
+ * another name.
+ */
+bool utf8_is_hidden(uint32_t c);
+
 /* Returns true if the byte is a continuation byte, that is, not the first byte of a character. */
 static inline bool utf8_continues(char c)
 {

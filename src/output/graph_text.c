@@ -116,13 +116,16 @@ void dump_graph(FILE *f, const struct graph *g, const struct vinfo *info)
 
 static void dot_string(FILE *f, const char *s)
 {
+	struct arena a = {0};
+
 	fputc('"', f);
-	for (; *s; s++) {
+	for (s = tame_word(&a, s); *s; s++) {
 		if (*s == '"' || *s == '\\')
 			fputc('\\', f);
-		fputc((unsigned char)*s < ' ' ? ' ' : *s, f);
+		fputc(*s, f);
 	}
 	fputc('"', f);
+	arena_free(&a);
 }
 
 static void dot_edges(FILE *f, const struct graph *g, const struct node *n, struct arena *a)

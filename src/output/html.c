@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/stats.h"
+#include "base/tame.h"
 #include "base/utf8.h"
 
 #include <math.h>
@@ -58,19 +59,17 @@ static const char script[] =
 
 static void add_escaped(struct str *h, const char *text)
 {
-	for (const char *s = text ? text : ""; *s; s++) {
+	const char *s = text ? text : "", *end = s + strlen(s);
+	char shown[TAMED_BYTES];
+
+	while (s < end) {
 		const char *as = *s == '<'   ? "&lt;"
 				 : *s == '>' ? "&gt;"
 				 : *s == '&' ? "&amp;"
 				 : *s == '"' ? "&quot;"
 					     : NULL;
-		unsigned char c = (unsigned char)*s;
-		if (as)
-			str_add(h, as);
-		else if ((c < ' ' && c != '\n' && c != '\t') || c == 0x7f)
-			str_addf(h, "\\x%02x", c); /* HTML does not allow control characters */
-		else
-			str_add_n(h, s, 1);
+		s += tame_char(s, (size_t)(end - s), true, shown);
+		str_add(h, as ? as : shown);
 	}
 }
 

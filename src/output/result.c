@@ -360,19 +360,16 @@ int results_check(const struct graph *g, const struct wanted *w, struct diag *d)
 static void print_string(const char *s, size_t n, FILE *stream)
 {
 	static const char from[] = "\n\t\r\"\\", into[] = "ntr\"\\";
+	char shown[TAMED_BYTES];
 
 	fputc('"', stream);
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n;) {
 		const char *k = s[i] ? strchr(from, s[i]) : NULL;
-		unsigned char next = i + 1 < n ? (unsigned char)s[i + 1] : 0;
+		i += tame_char(s + i, n - i, false, shown);
 		if (k)
 			fprintf(stream, "\\%c", into[k - from]);
-		else if ((unsigned char)s[i] < ' ' || s[i] == 0x7f)
-			fprintf(stream, "\\u%04x", (unsigned)s[i]);
-		else if ((unsigned char)s[i] == 0xc2 && next >= 0x80 && next < 0xa0)
-			fprintf(stream, "\\u%04x", (unsigned)(unsigned char)s[++i]); /* C1 */
 		else
-			fputc(s[i], stream);
+			fputs(shown, stream);
 	}
 	fputc('"', stream);
 }
@@ -424,11 +421,11 @@ static void print_value(const char *name, const struct tensor *t, int64_t limit,
 	struct arena a = {0};
 
 	if (!t || t->type.kind == V_NONE) {
-		fprintf(stream, "%s (no value)\n", name);
+		fprintf(stream, "%s (no value)\n", tame_word(&a, name));
 	} else if (t->type.kind == V_TENSOR) {
 		print_tensor(name, t, limit, stream);
 	} else {
-		fprintf(stream, "%s %s of %zu\n", name, type_str(&a, t->type), t->nitems);
+		fprintf(stream, "%s %s of %zu\n", tame_word(&a, name), type_str(&a, t->type), t->nitems);
 		for (size_t i = 0; i < t->nitems; i++)
 			print_value(arena_printf(&a, "%s[%zu]", name, i), t->items[i], limit, stream);
 	}
@@ -458,12 +455,12 @@ void print_ranked(const struct ranked *r, const struct labels *labels, FILE *str
 {
 	for (int64_t row = 0; row < r->rows; row++) {
 		struct arena a = {0};
-		fprintf(stream, "%s%s%s\n", r->output->name, r->rows > 1 ? " " : "",
+		fprintf(stream, "%s%s%s\n", tame_word(&a, r->output->name), r->rows > 1 ? " " : "",
 			r->rows > 1 ? row_indices(r->output->tensor, row, &a) : "");
 		for (int64_t i = row * r->k; i < (row + 1) * r->k; i++)
 			if (labels->n)
 				fprintf(stream, "%8" PRId64 "  %-13.7g  %s\n", r->index[i],
-					r->value[i], labels->v[r->index[i]]);
+					r->value[i], tame_word(&a, labels->v[r->index[i]]));
 			else
 				fprintf(stream, "%8" PRId64 "  %.7g\n", r->index[i], r->value[i]);
 		arena_free(&a);
