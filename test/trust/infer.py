@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls `infer check`, and `infer run`, and reads what they say."""
+
+import json
+import pathlib
+import subprocess
+
+import numpy as np
+
+TIME_LIMIT = 120
+
+
+def save_feeds(feeds, folder):
+    """The feeds as .npy files, and the options that name them."""
+    options = []
+    for k, (name, value) in enumerate(feeds.items()):
+        path = pathlib.Path(folder) / f"input_{k}.npy"
+        np.save(path, value)
+        options += ["--input", f"{name}={path}"]
+    return options
+
+
+def run(program, model, options, folder):
+    """Outputs by name as `infer run` computes them, or a text: why it did not."""
+    where = pathlib.Path(folder) / "outputs"
+    command = [program, "run", str(model), "-q", "-t", "1", "--save", str(where), *options]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=TIME_LIMIT, check=False)
+    except subprocess.TimeoutExpired:
+        return "took too long"
+    if done.returncode:
+        return f"exit {done.returncode}: " + done.stderr.decode(errors="replace")[-300:]
+    return [np.load(path) for path in sorted(where.glob("output_*.npy"), key=lambda f: int(f.stem.split("_")[1]))]
+
+
+def check(program, model, options):
+    """(exit status, findings, what went wrong with infer itself or '')."""
+    command = [program, "check", str(model), "--json", "-q", "-t", "1", *options]
+    try:
+        run = subprocess.run(command, capture_output=True, timeout=TIME_LIMIT, check=False)
+    except subprocess.TimeoutExpired:
+        return 124, [], "took too long"
+    try:
+        report = json.loads(run.stdout)
+    except ValueError:
+        return run.returncode, [], "no JSON: " + run.stderr.decode(errors="replace")[-300:]
+    if report.get("exit_code", run.returncode) != run.returncode:
+        return run.returncode, report.get("findings", []), "exit_code in JSON differs from the status"
+    return run.returncode, report.get("findings", []), ""

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX Runtime without optimizations and onnx.reference as judges, in a process of their own.
+
+Faulty models crash or hang the judges at times, so each question goes to a child process, which is replaced if it dies.
+"""
+
+import multiprocessing
+import time
+
+import numpy as np
+import onnx
+
+TIME_LIMIT = 60
+
+
+def run_ort(model, feeds):
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    names = [o.name for o in session.get_outputs()]
+    started = time.perf_counter()
+    values = session.run(names, feeds)
+    return dict(zip(names, values)), time.perf_counter() - started
+
+
+def run_reference(model, feeds):
+    import onnx.reference
+
+    proto = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+    session = onnx.reference.ReferenceEvaluator(proto)
+    started = time.perf_counter()
+    with np.errstate(all="ignore"):
+        values = session.run(None, feeds)
+    return dict(zip(session.output_names, values)), time.perf_counter() - started
+
+
+def check_onnx(model, _feeds):
+    onnx.checker.check_model(model, full_check=True)
+    return {}, 0.0
+
+
+def optimize_ort(model, path):
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = path
+    options.log_severity_level = 4
+    ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return {}, 0.0
+
+
+JOBS = {"ort": run_ort, "reference": run_reference, "checker": check_onnx, "optimize": optimize_ort}
+
+
+def serve(pipe):
+    while True:
+        job, model, argument = pipe.recv()
+        try:
+            values, seconds = JOBS[job](model, argument)
+            pipe.send((values, seconds))
+        except BaseException as error:  # whatever a judge throws is its verdict
+            pipe.send((f"{type(error).__name__}: {error}", 0.0))
+
+
+class Judges:
+    def __init__(self):
+        self.child = None
+
+    def start(self):
+        self.pipe, there = multiprocessing.Pipe()
+        self.child = multiprocessing.Process(target=serve, args=(there,), daemon=True)
+        self.child.start()
+        there.close()
+
+    def ask(self, job, model, argument=None):
+        """(outputs by name, seconds), or (why the judge refused, 0)."""
+        if self.child is None or not self.child.is_alive():
+            self.start()
+        try:
+            self.pipe.send((job, model, argument))
+            if self.pipe.poll(TIME_LIMIT):
+                return self.pipe.recv()
+            why = f"{job} took more than {TIME_LIMIT} s"
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            why = f"{job} crashed"
+        self.child.kill()
+        self.child.join()
+        self.child = None
+        return why, 0.0
+
+
+def refused(answer):
+    return isinstance(answer[0], str)
+
+
+def finite(values):
+    for value in values:
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and not np.isfinite(value).all():
+            return False
+    return True
+
+
+def equal(ours, theirs, rtol=1e-3):
+    """Whether two dicts of outputs agree up to rounding: differences of rtol of the largest magnitude are allowed."""
+    if len(ours) != len(theirs):
+        return False
+    for a, b in zip(ours.values(), theirs.values()):
+        if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
+            if repr(a) != repr(b):
+                return False
+            continue
+        if a.shape != b.shape or a.dtype.kind != b.dtype.kind:
+            return False
+        if a.dtype.kind != "f":
+            if not (a == b).all():
+                return False
+            continue
+        a, b = a.astype(np.float64), b.astype(np.float64)
+        finite_part = np.abs(b[np.isfinite(b)])
+        limit = rtol * max(finite_part.max() if finite_part.size else 0.0, 1e-6)
+        if not np.allclose(a, b, rtol=rtol, atol=limit, equal_nan=True):
+            return False
+    return True
