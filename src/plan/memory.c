@@ -28,10 +28,15 @@ struct block {
 
 enum { SLAB_ALIGNMENT = 64, REDZONE = WITH_ASAN ? 64 : 0 };
 
+static size_t round_to_alignment(size_t n)
+{
+	return (n + SLAB_ALIGNMENT - 1) & ~(size_t)(SLAB_ALIGNMENT - 1);
+}
+
 /* The bytes that a block of n bytes takes in the slab. AddressSanitizer watches the gap behind it (redzone.h). */
 static size_t bytes_in_slab(size_t n)
 {
-	return ((n + SLAB_ALIGNMENT - 1) & ~(size_t)(SLAB_ALIGNMENT - 1)) + REDZONE;
+	return round_to_alignment(n) + REDZONE;
 }
 
 static int larger_first(const void *a, const void *b)
