@@ -543,16 +543,14 @@ static int check_gqa_past(const struct infer *c, int64_t size)
 /* Reads total_sequence_length, the most keys that a batch sees. It may be unknown still. */
 static int gqa_total(struct infer *c, int64_t length, int64_t *total)
 {
-	struct shape ints;
+	int64_t least = length > 0 ? length : 1;
+	const struct tensor *t = infer_value(c, GQA_TOTAL);
 
-	*total = DIM_UNKNOWN;
-	if (infer_ints(c, GQA_TOTAL, &ints) && ints.rank == 1 && !dim_is_sym(ints.dim[0]))
-		*total = ints.dim[0];
-	if (infer_in(c, GQA_TOTAL)->known && *total < (length > 0 ? length : 1))
-		return infer_fail(c, E_VALUE, GQA_TOTAL,
-				  fmt(c->diag, "at least %" PRId64, length > 0 ? length : 1),
-				  fmt(c->diag, "%" PRId64, *total));
-	return 0;
+	*total = t ? elem_i64(DT_I32, t->data, 0) : DIM_UNKNOWN;
+	if (!t || *total >= least)
+		return 0;
+	return infer_fail(c, E_VALUE, GQA_TOTAL, fmt(c->diag, "at least %" PRId64, least),
+			  fmt(c->diag, "%" PRId64, *total));
 }
 
 static int gqa_infer(struct infer *c)
