@@ -17,6 +17,7 @@ import random
 import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 import numpy as np
@@ -79,6 +80,18 @@ def read_cases(folder):
         if case.signature() not in seen:
             seen.add(case.signature())
             yield case
+
+
+def unpacked(folder, scratch):
+    """The folder itself, or where its archives were unpacked."""
+    archives = [n for n in os.listdir(folder) if n.endswith(".tar.gz")]
+    if not archives:
+        return folder
+    to = tempfile.mkdtemp(dir=scratch)
+    for name in archives:
+        with tarfile.open(os.path.join(folder, name)) as t:
+            t.extractall(to, filter="data")
+    return to
 
 
 def reshaped(a):
@@ -309,7 +322,7 @@ def operand_text(case, what):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("cases", help="folder of ONNX cases")
+    p.add_argument("cases", nargs="+", help="folders of ONNX cases, or of archives of them")
     p.add_argument("--driver", required=True, help="build/random/driver")
     p.add_argument("--seed", type=int, help="draw mutants in place of taking all")
     p.add_argument("--count", type=int, default=300, help="number of mutants to draw")
@@ -321,11 +334,15 @@ def main():
     p.add_argument("--answers", help="file for the program's answer to every mutant")
     args = p.parse_args()
     part, parts = map(int, args.part.split("/"))
-    scratch = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as scratch:
+        return judge_all(args, part, parts, scratch)
+
+
+def judge_all(args, part, parts, scratch):
     judges = [Judge(n) for n in ORACLES]
     program, memory = Program(args.driver), Memory(args.memory)
     answers_file = open(args.answers, "w", encoding="utf-8") if args.answers else None
-    cases = list(read_cases(args.cases))[part::parts]
+    cases = [c for folder in args.cases for c in read_cases(unpacked(folder, scratch))][part::parts]
     todo = [(c, m) for c in cases for m in mutants(c)]
     if args.seed is not None:
         todo = random.Random(args.seed).sample(todo, min(args.count, len(todo)))
