@@ -306,6 +306,8 @@ random() {
 		--driver "$OUT/random/driver" --ops "$ops" --keep "$OUT/random/failed" \
 		--seed "${RANDOM_SEED:-1}" "${limit[@]}"
 	rm -f "$ops"
+	PYTHONPATH=$python PYTHONDONTWRITEBYTECODE=1 tap operands python3 test/random/operands.py --tap \
+		--driver "$OUT/random/driver" --seed "${RANDOM_SEED:-1}" test/conformance/cases test/random/cases
 }
 
 for suite; do

@@ -93,6 +93,30 @@ static struct input_set *try_inputs(struct check_context *c, const struct input_
 }
 
 /*
+ * Whether guessed inputs are small: sizes that suit pictures make far too much of an input with more free dimensions, and a model
+ * that no size fits is refused only when all have been tried.
+ */
+static bool guess_is_small(struct check_context *c, const struct input_request *r)
+{
+	enum { MAX_GUESSED_BYTES = 16 << 20 };
+	const struct model *m = session_model(c->session);
+	struct shape *shapes = arena_new_n(&c->arena, struct shape, m->graph->nin + 1);
+	size_t sum = 0, bytes;
+
+	if (input_shapes(m, r, shapes, NULL))
+		return true;
+	for (uint32_t i = 0; i < m->graph->nin; i++) {
+		for (int k = 0; k < shapes[i].rank; k++)
+			if (shapes[i].dim[k] < 0)
+				shapes[i].dim[k] = 1;
+		if (shapes[i].rank >= 0 && (!tensor_bytes(DT_F32, &shapes[i], LAYOUT_ROW, &bytes) ||
+					    !size_add(sum, bytes, &sum)))
+			return false;
+	}
+	return sum <= MAX_GUESSED_BYTES;
+}
+
+/*
  * Free dimensions are 1 by default, which is too small for some convolutions and windows. Tries common sizes in
  * rising order until the model's shapes fit. If out is not NULL, a run must succeed as well, and `out` gets its
  * outputs. Returns NULL if no size works.
@@ -107,6 +131,8 @@ static struct input_set *guess_inputs(struct check_context *c, const struct inpu
 		struct input_request *r = arena_dup(&c->arena, base, sizeof(*base));
 		struct diag quiet = {0};
 		r->dim = guess_dims(c, m, sizes[i / 2], i % 2);
+		if (!guess_is_small(c, r))
+			continue;
 		struct input_set *s = try_inputs(c, r, &quiet);
 		if (s && out && session_run(c->session, input_tensors(s), out, &quiet)) {
 			input_free(s);

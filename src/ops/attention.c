@@ -63,15 +63,29 @@ static bool heads_of(const struct shape *s, int64_t n, struct heads *h)
 	return s->rank == 3;
 }
 
-/* Whether operands of rank 3 have the attribute that says how many heads lie side by side. */
-static int check_attention_heads(const struct infer *c, const struct attention *p)
+/*
+ * Checks input i, in which `heads` heads lie side by side if its rank is 3. Heads without elements are refused, since a number of
+ * heads that no size bounds would keep the kernels busy for ever.
+ */
+static int check_merged_heads(const struct infer *c, uint32_t i, int64_t heads, const char *attribute)
 {
-	for (uint32_t i = 0; i < 3; i++)
-		if (infer_shape(c, i).rank == 3 && (i == ATT_Q ? p->q_num_heads : p->kv_num_heads) < 1)
-			return infer_fail(c, E_OP_ATTRIBUTE, -1,
-					  "q_num_heads and kv_num_heads for inputs of rank 3",
-					  "none");
+	struct shape s = infer_shape(c, i);
+
+	if (s.rank == 3 && heads < 1)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  fmt(c->diag, "%s for an input of rank 3", attribute), "none");
+	if (s.rank == 3 && s.dim[2] == 0)
+		return shape_fail(c, (int)i, "heads of at least one element", &s);
 	return 0;
+}
+
+static int check_attention_heads(const struct infer *c, int64_t heads, int64_t kv_heads)
+{
+	int err = check_merged_heads(c, 0, heads, "q_num_heads");
+
+	for (uint32_t i = 1; !err && i < 3; i++)
+		err = check_merged_heads(c, i, kv_heads, "kv_num_heads");
+	return err;
 }
 
 /* Checks input i, which is added to scores of this shape, or hides some of them. */
@@ -94,7 +108,7 @@ static int attention_infer(struct infer *c)
 	struct shape past = infer_shape(c, ATT_PAST_K), mask = infer_shape(c, ATT_MASK), r;
 	struct heads hq, hk, hv;
 	int64_t total, n;
-	int rc = check_attention_heads(c, p);
+	int rc = check_attention_heads(c, p->q_num_heads, p->kv_num_heads);
 
 	if (rc)
 		return rc;
@@ -216,6 +230,9 @@ static int linear_infer(struct infer *c)
 	if (hk < 1 || hq < 1 || hq % hk)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "q_num_heads a multiple of kv_num_heads",
 				  fmt(c->diag, "%" PRId64 " and %" PRId64, hq, hk));
+	int err = check_attention_heads(c, hq, hk);
+	if (err)
+		return err;
 	if (gated != (infer_in(c, LIN_DECAY) != NULL) || delta != (infer_in(c, LIN_BETA) != NULL))
 		return infer_fail(c, E_OP_INPUTS, -1, "decay and beta as update_rule has them", NULL);
 	struct shape state = shape_of_4(q.rank == 3 ? q.dim[0] : DIM_UNKNOWN, hk,
@@ -543,16 +560,14 @@ static int check_gqa_past(const struct infer *c, int64_t size)
 /* Reads total_sequence_length, the most keys that a batch sees. It may be unknown still. */
 static int gqa_total(struct infer *c, int64_t length, int64_t *total)
 {
-	struct shape ints;
+	int64_t least = length > 0 ? length : 1;
+	const struct tensor *t = infer_value(c, GQA_TOTAL);
 
-	*total = DIM_UNKNOWN;
-	if (infer_ints(c, GQA_TOTAL, &ints) && ints.rank == 1 && !dim_is_sym(ints.dim[0]))
-		*total = ints.dim[0];
-	if (infer_in(c, GQA_TOTAL)->known && *total < (length > 0 ? length : 1))
-		return infer_fail(c, E_VALUE, GQA_TOTAL,
-				  fmt(c->diag, "at least %" PRId64, length > 0 ? length : 1),
-				  fmt(c->diag, "%" PRId64, *total));
-	return 0;
+	*total = t ? elem_i64(DT_I32, t->data, 0) : DIM_UNKNOWN;
+	if (!t || *total >= least)
+		return 0;
+	return infer_fail(c, E_VALUE, GQA_TOTAL, fmt(c->diag, "at least %" PRId64, least),
+			  fmt(c->diag, "%" PRId64, *total));
 }
 
 static int gqa_infer(struct infer *c)

@@ -229,6 +229,50 @@ static int64_t dim_div(int64_t a, int64_t b)
 	return a < 0 || b < 1 ? DIM_UNKNOWN : a / b;
 }
 
+static bool dims_agree(int64_t a, int64_t b)
+{
+	return a < 0 || b < 0 || a == b;
+}
+
+/* Reads input i as [batch, heads, rows, size of a head]; rank 3 has the heads side by side. */
+static struct shape heads_apart(const struct infer *c, uint32_t i, int64_t heads, bool transposed)
+{
+	struct shape s = infer_shape(c, i);
+
+	if (s.rank == 3)
+		return shape_of(4, (int64_t[]){s.dim[0], heads, s.dim[1], dim_div(s.dim[2], heads)});
+	if (s.rank == 4 && transposed)
+		swap_last(&s);
+	return s;
+}
+
+/* Checks K and V against Q, and the mask against all of them: the patterns that were fused saw fewer sizes than a run does. */
+static int check_attention(const struct infer *c, int64_t heads, int64_t kv)
+{
+	const struct fused_attention *p = infer_params(c);
+	struct shape q = heads_apart(c, 0, heads, false),
+		     k = heads_apart(c, 1, kv, p->k_transposed != 0),
+		     v = heads_apart(c, 2, kv, false);
+	struct shape score = {
+		.rank = 4, .dim = {q.dim[0], heads, q.dim[2], k.rank == 4 ? k.dim[2] : DIM_UNKNOWN}};
+	const struct shape *const both[] = {&k, &v};
+
+	for (int i = 0; i < 2; i++) {
+		const struct shape *s = both[i];
+		struct shape given = infer_shape(c, (uint32_t)i + 1);
+		bool fits = s->rank != 4 ||
+			    (dims_agree(s->dim[0], q.dim[0]) && dims_agree(s->dim[1], kv) &&
+			     dims_agree(s->dim[2], score.dim[3]) &&
+			     (i || dims_agree(s->dim[3], q.dim[3])));
+		if (!fits)
+			return infer_fail(c, E_SHAPE, i + 1,
+					  fmt(c->diag, "heads that fit %s",
+					      shape_str(&c->diag->arena, &q, NULL)),
+					  shape_str(&c->diag->arena, &given, NULL));
+	}
+	return check_summand(c, 3, &score);
+}
+
 static int infer_attention(struct infer *c)
 {
 	const struct fused_attention *p = infer_params(c);
@@ -245,6 +289,9 @@ static int infer_attention(struct infer *c)
 	}
 	if (q.rank < 3 || q.rank > 4 || v.rank < 3 || v.rank > 4 || (packed && q.rank != 3))
 		return infer_fail(c, E_SHAPE, 0, "rank 3 or 4", fmt(c->diag, "rank %d", q.rank));
+	int err = packed ? 0 : check_attention(c, heads, kv);
+	if (err)
+		return err;
 	size = packed	     ? dim_div(q.dim[2], 3 * heads)
 	       : v.rank == 4 ? v.dim[3]
 			     : dim_div(v.dim[2], kv);

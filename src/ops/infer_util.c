@@ -2,6 +2,7 @@
 #include "ops/infer_util.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 const struct vinfo *infer_in(const struct infer *c, uint32_t i)
 {
@@ -87,11 +88,27 @@ static const char *slot_name(const struct infer *c, int slot)
 	return fmt(c->diag, "input %d '%s'", slot, s[k].name);
 }
 
+/*
+ * The node of the file that a finding names: of those that were fused into the node, the one with its operator, since it is
+ * this one's operands that the slots name.
+ */
+static const struct origin *blamed_origin(const struct node *n)
+{
+	const struct origin *o = n->origin;
+
+	for (uint32_t i = 0; n->op && i < o->nfused; i++)
+		if (!strcmp(o->fused[i]->op, n->op->name))
+			return o->fused[i];
+	return o;
+}
+
 int infer_fail(const struct infer *c, enum code code, int slot, const char *expected,
 	       const char *actual)
 {
-	return FAIL(c->diag, code, .node = c->node->origin->name, .op = c->node->origin->op,
-		    .slot = slot_name(c, slot), .expected = expected, .actual = actual);
+	const struct origin *o = blamed_origin(c->node);
+
+	return FAIL(c->diag, code, .node = o->name, .op = o->op, .slot = slot_name(c, slot),
+		    .expected = expected, .actual = actual);
 }
 
 struct shape infer_shape(const struct infer *c, uint32_t i)

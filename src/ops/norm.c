@@ -238,13 +238,16 @@ static int infer_layer_norm(struct infer *c)
 	return 0;
 }
 
-static const struct slot skip_in[] = {
-	SLOT("input", "T", T_FB, .dims = "_... C"), SLOT("skip", "T", T_FB),
-	SLOT("gamma", "T", T_FB, .dims = "C"),	    SLOT_OPT("beta", "T", T_FB, .dims = "C"),
-	SLOT_OPT("bias", "T", T_FB, .dims = "C"),   SLOT_END};
-static const struct slot skip_simple_in[] = {
-	SLOT("input", "T", T_FB, .dims = "_... C"), SLOT("skip", "T", T_FB),
-	SLOT("gamma", "T", T_FB, .dims = "C"), SLOT_OPT("bias", "T", T_FB, .dims = "C"), SLOT_END};
+static const struct slot skip_in[] = {SLOT("input", "T", T_FB, .dims = "B S C | S C"),
+				      SLOT("skip", "T", T_FB, .dims = "B? S C | S C"),
+				      SLOT("gamma", "T", T_FB, .dims = "C"),
+				      SLOT_OPT("beta", "T", T_FB, .dims = "C"),
+				      SLOT_OPT("bias", "T", T_FB, .dims = "C"),
+				      SLOT_END};
+static const struct slot skip_simple_in[] = {SLOT("input", "T", T_FB, .dims = "B S C | S C"),
+					     SLOT("skip", "T", T_FB, .dims = "B? S C | S C"),
+					     SLOT("gamma", "T", T_FB, .dims = "C"),
+					     SLOT_OPT("bias", "T", T_FB, .dims = "C"), SLOT_END};
 static const struct slot skip_out[] = {SLOT("output", "T", T_FB),
 				       SLOT_OPT("mean", NULL, T_F32 | T_F64),
 				       SLOT_OPT("inv_std_var", NULL, T_F32 | T_F64),

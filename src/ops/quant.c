@@ -187,6 +187,18 @@ static int64_t qlinear_matmul_macs(const struct infer *c)
 	return product_macs(c, 0, 3);
 }
 
+/* Checks a scale or zero point of B: one for all of it, or one for each of its n columns. */
+static int check_columns(const struct infer *c, uint32_t i, int64_t n)
+{
+	struct shape s = infer_shape(c, i);
+	int64_t count = shape_count(&s);
+
+	if (s.rank < 1 || (s.rank == 1 && (count < 0 || count == 1 || n < 0 || count == n)))
+		return 0;
+	return infer_fail(c, E_SHAPE, (int)i, fmt(c->diag, "[], [1] or [%" PRId64 "]", n),
+			  shape_str(&c->diag->arena, &s, NULL));
+}
+
 static int qgemm_infer(struct infer *c)
 {
 	const struct qgemm_params *p = infer_params(c);
@@ -202,6 +214,10 @@ static int qgemm_infer(struct infer *c)
 			return err;
 		out.dim[0] = a.dim[p->transA != 0];
 		out.dim[1] = b.dim[!p->transB];
+		for (uint32_t i = 4; !err && i < 6; i++)
+			err = check_columns(c, i, out.dim[1]);
+		if (err)
+			return err;
 	}
 	infer_set(c, 0,
 		  !infer_in(c, 7) ? DT_F32
@@ -456,6 +472,9 @@ static int qsoftmax_upgrade(struct edit *e)
 	void *params;
 
 	fill_zero_point(e, 4);
+	if (rank > 0 && axis_of(axis, rank) < 0)
+		return edit_fail(e, E_OP_ATTRIBUTE, fmt(e->diag, "axis within rank %d", rank),
+				 fmt(e->diag, "%" PRId64, axis));
 	if (p->opset >= 13 || axis == -1 || (rank > 0 && axis == rank - 1))
 		return 0;
 	p->opset = 13;

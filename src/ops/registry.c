@@ -218,6 +218,14 @@ struct op op_resolved(const struct op *row)
 	return r;
 }
 
+static bool slot_named(const struct slot *slots, const char *name)
+{
+	for (; slots->name; slots++)
+		if (!strcmp(slots->name, name))
+			return true;
+	return false;
+}
+
 static int check_row(const struct op *op, void *arg)
 {
 	struct diag *d = arg;
@@ -231,10 +239,14 @@ static int check_row(const struct op *op, void *arg)
 			    .message = "a newest row without shape function");
 	if (op != e->first && (op - 1)->since <= op->since)
 		return FAIL(d, E_INTERNAL, .op = op->name, .message = "versions are not newest first");
-	for (const struct slot *i = r.in; i->name; i++)
+	for (const struct slot *i = r.in; i->name; i++) {
 		if (i->dims && !dims_valid(&r, i->dims))
 			return FAIL(d, E_INTERNAL, .op = op->name, .slot = i->name,
 				    .message = "a text of dims that is not well formed");
+		if (i->with && !slot_named(r.in, i->with))
+			return FAIL(d, E_INTERNAL, .op = op->name, .slot = i->name,
+				    .message = "a companion that is no input of the operator");
+	}
 	for (const struct field *f = r.attrs; f && f->name; f++)
 		if (f->off >= r.params_size)
 			return FAIL(d, E_INTERNAL, .op = op->name, .slot = f->name,

@@ -289,8 +289,9 @@ static int upgrade(struct optimizer *o, struct graph *g, struct node *n)
 		const struct op *newest = op_named(op_qualified(n->op)), *before = n->op;
 		old = op_resolved(n->op);
 		if (!old.upgrade) { /* loop: an upgrade may lead to an operator whose row, even the newest, has an upgrade itself */
+			r = before != newest && before->in ? check_old(o, g, n) : 0;
 			n->op = newest;
-			return done;
+			return r ? r : done;
 		}
 		struct edit e = {.graph = g, .node = n, .old = before, .diag = o->diag};
 		r = check_old(o, g, n);

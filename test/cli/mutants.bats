@@ -40,7 +40,10 @@ adam_missing_input E-OP-INPUTS"
 @test "A kernel does not run when its output's size follows from no operand" {
 	refused run --random 0..1 <<<'affinegrid_empty E-SHAPE
 window_empty E-SHAPE'
-	refused run --random 0..1 --shape a=2x3 --shape b=2x3 <<<'featvec_neg E-SHAPE'
+}
+
+@test "FeatureVectorizer refuses inputs of a negative size" {
+	refused run --random 0..1 --shape a=2x3 --shape b=2x3 <<<'featvec_neg E-OP-ATTRIBUTE'
 }
 
 @test "inspect of a model whose output sizes cannot be known does not crash" {
