@@ -146,31 +146,6 @@ __device__ inline int64_t to_integer(int t, double v)
 	return v > -2147483649.0 && v < 2147483648.0 ? (int64_t)v : (int64_t)INT32_MIN;
 }
 
-static __device__ __noinline__ int64_t any_int(int t, const void *p, int64_t i);
-
-static __device__ __noinline__ double any_real(int t, const void *p, int64_t i)
-{
-	switch (t) {
-	case T_F32: return ((const f32 *)p)[i];
-	case T_F64: return ((const f64 *)p)[i];
-	case T_F16: return up(((const f16 *)p)[i]);
-	case T_BF16: return up(((const bf16 *)p)[i]);
-	case T_F8E4M3FN: case T_F8E4M3FNUZ: case T_F8E5M2: case T_F8E5M2FNUZ: case T_F8E8M0:
-		return f8_get(t, ((const u8 *)p)[i]);
-	case T_F4E2M1: return f4_get(packed_get(p, i, 4));
-	case T_U64: return (double)((const u64 *)p)[i];
-	default: return (double)any_int(t, p, i);
-	}
-}
-
-// Converts a real number to an integer as C does on x86: a number that does not fit gives the least integer.
-__device__ inline int64_t to_integer(double v)
-{
-	if (v >= 9223372036854775808.0 && v < 18446744073709551616.0)
-		return (int64_t)(u64)v;
-	return v > -9223372036854775808.0 && v < 9223372036854775808.0 ? (int64_t)v : INT64_MIN;
-}
-
 static __device__ __noinline__ int64_t any_int(int t, const void *p, int64_t i)
 {
 	switch (t) {

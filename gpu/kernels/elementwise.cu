@@ -247,6 +247,14 @@ template <typename V> __device__ inline i64 as_i64(V v)
 		return (i64)v;
 }
 
+template <typename V> __device__ inline u64 as_u64(V v)
+{
+	if constexpr (Is<V>::floating)
+		return (f64)v >= 9223372036854775808.0 && (f64)v < 18446744073709551616.0 ? (u64)v : (u64)as_i64(v);
+	else
+		return (u64)v;
+}
+
 // Converts v to the type `to` and stores it as element i of y.
 template <typename V> __device__ inline void store(int to, void *y, int64_t i, V v)
 {
@@ -262,7 +270,7 @@ template <typename V> __device__ inline void store(int to, void *y, int64_t i, V
 	case T_F16: ((f16 *)y)[i] = down<f16>(v); break;
 	case T_F64: ((f64 *)y)[i] = (f64)v; break;
 	case T_U32: ((u32 *)y)[i] = (u32)as_i64(v); break;
-	case T_U64: ((u64 *)y)[i] = v < V(0) ? (u64)as_i64(v) : (u64)v; break;
+	case T_U64: ((u64 *)y)[i] = as_u64(v); break;
 	case T_BF16: ((bf16 *)y)[i] = down<bf16>(v); break;
 	}
 }

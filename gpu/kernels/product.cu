@@ -29,8 +29,14 @@ __device__ inline void tile_product(int64_t k, LoadA a_at, LoadB b_at, C acc[EAC
 // Computes alpha * v + beta * c for integers when alpha or beta is no integer. The fraction is cut off, as in a cast.
 template <typename T> __device__ inline T scaled(double alpha, T v, double beta, T c)
 {
+	const bool is_unsigned = T(-1) > T(0);
 	double r = trunc(alpha * (double)v + beta * (double)c);
-	return r >= 9223372036854775808.0 ? (T)(u64)r : (T)(int64_t)r;
+	// what is out of range becomes what to_integer() of any.cuh makes of it
+	if (sizeof(T) == 4 && !is_unsigned)
+		return (T)(r >= -2147483648.0 && r < 2147483648.0 ? (int64_t)r : INT32_MIN);
+	if (sizeof(T) == 8 && is_unsigned && r >= 9223372036854775808.0 && r < 18446744073709551616.0)
+		return (T)(u64)r;
+	return (T)(r >= -9223372036854775808.0 && r < 9223372036854775808.0 ? (int64_t)r : INT64_MIN);
 }
 
 template <typename T> __device__ inline void gemm_tile(const gpu_gemm &p, int64_t z, int64_t r0)

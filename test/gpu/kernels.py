@@ -599,10 +599,44 @@ def coded():
         c.end(*y, t="f32")
 
 
+def special():
+    """NaN behind the libraries' convolutions and products, whose fused activations must keep it (docs/special-values.md)."""
+    acts = [("Relu", {}), ("HardSigmoid", {}), ("Sigmoid", {}), ("Tanh", {}), ("Gelu", {}), ("Gelu", {"approximate": "tanh"}), ("HardSwish", {}),
+            ("LeakyRelu", {"alpha": .1}), ("Elu", {}), ("Softplus", {}), ("Mish", {}), ("Clip", {}), ("Clip", {"low": -1})]
+    for t in HALVES:
+        for op, more in acts:
+            name = f"special_{op.lower()}{''.join(map(str, more.values()))}_{t}"
+            bounds = [np.float32(more.get("low", 0)), np.float32(6)] if op == "Clip" else []
+            more = {} if bounds else more
+
+            def given(c, *shape):
+                v = numbers("f32", shape, -1, 1)
+                v.reshape(-1)[[11, v.size // 3, v.size // 2]] = np.nan
+                return c.given(t, v)
+
+            def end(c, y):
+                c.end(c.op(op, y, *[c.constant(t, b) for b in bounds], **more))
+
+            for k in (1, 3):
+                c = Case(f"{name}_conv{k}")
+                end(c, c.op("Conv", given(c, 1, 64, 28, 28), c.w(t, 64, 64, k, k, low=-.1, high=.1), c.w(t, 64), pads=[k // 2] * 4))
+            c = Case(f"{name}_residual")
+            y = c.op("Conv", c.x(t, 1, 64, 28, 28, low=-1, high=1), c.w(t, 64, 64, 1, 1, low=-.1, high=.1), c.w(t, 64))
+            end(c, c.op("Add", y, given(c, 1, 64, 28, 28)))
+            c = Case(f"{name}_gemm")
+            end(c, c.op("Gemm", given(c, 128, 256), c.w(t, 256, 256, low=-.1, high=.1), c.w(t, 256)))
+        c = Case(f"special_maxpool_{t}")
+        v = numbers("f32", (1, 64, 28, 28), -1, 1)
+        v[0, 3, 4:9, 6] = np.nan
+        v[0, 5] = -np.inf
+        y = c.op("MaxPool", c.given(t, v), kernel_shape=[3, 3], strides=[2, 2])
+        c.end(y, c.op("GlobalMaxPool", y))
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, coded):
+    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, coded, special):
         group()
     with open(os.path.join(sys.argv[1], "manifest.tsv"), "w") as f:
         for name, precision in sorted(MADE):

@@ -106,6 +106,7 @@ first_parts() {
 	done
 	[ ! -x "$FAULTS" ] || part 180 faults tap "$here/faults.sh"
 	shares 240 conformance "$CASES"
+	[ ! -e "$here/../random/cases" ] || part 240 'special values' cases "$OUT/conformance/run" "$here/../random/cases" -d cuda
 	for m in ${MODELS:+"$MODELS"/*.onnx}; do
 		part 240 "model ${m##*/}" tap "$here/models.sh" "$m"
 	done

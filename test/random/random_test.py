@@ -140,6 +140,7 @@ class Tester:
         self.without = [f"{d}::{n}" for d, n in self.ops if (d, n) not in RECIPES]
         self.ops = [op for op in self.ops if op in RECIPES]
         self.count = collections.Counter()
+        self.carried_kinds = collections.Counter()
         self.seen, self.refused, self.skipped, self.unsupported = (collections.Counter() for _ in range(4))
         self.why_refused = {}
         self.failed = []
@@ -228,6 +229,8 @@ class Tester:
         except Exception:  # pylint: disable=broad-except
             return
         self.count["orphans"] += 1
+        if self.o.carry:
+            return
         if self.to:
             self.save(g, [made], model, inputs, f"{self.now}-{self.count['orphans']}", "no oracle")
             return
@@ -285,13 +288,28 @@ class Tester:
         g, rng = self.make(seed, index)
         if not g.made:
             return
-        model, inputs = g.model(g.made, self.leaves(g, g.made, rng))
-        self.save(g, g.made, model, inputs, self.now, f"seed {seed}")
+        leaves = self.leaves(g, g.made, rng)
+        model, inputs = g.model(g.made, leaves)
+        if not self.o.carry:
+            self.save(g, g.made, model, inputs, self.now, f"seed {seed}")
+            return
+        what = "+".join(f"{m.schema.name}({next((v.type for v in m.inputs), '')})" for m in g.made)
+        if not all(v.tensor for v in leaves) or self.carried_kinds[what] or any(m.notes.get("_random") for m in g.made):
+            return
+        if len(model.SerializeToString()) + sum(len(to_pb(v)) for v in inputs + leaves) > self.o.carry \
+                or not any(is_special(v) for m in g.made for v in m.inputs) \
+                or self.check(g, g.made, leaves) or self.check(g, g.made, leaves, self.plain):
+            return
+        self.carried_kinds[what] += 1
+        folder = self.save(g, g.made, model, inputs, self.now, "own: " + "+".join(sorted({m.who for m in g.made})))
+        for i, v in enumerate(leaves):
+            with open(f"{folder}/test_data_set_0/output_{i}.pb", "wb") as f:
+                f.write(to_pb(v))
 
     def save(self, g, made, model, inputs, suffix, origin):
         """The case and its line of the manifest."""
         name = "+".join(m.schema.name for m in made)[:80] + "-" + suffix
-        folder = f"{self.to}/random/{name}"
+        folder = f"{self.to}/{'special' if self.o.special else 'random'}/{name}"
         os.makedirs(folder + "/test_data_set_0")
         save_case(folder + "/test_data_set_0", model, inputs)
         os.rename(folder + "/test_data_set_0/model.onnx", folder + "/model.onnx")
@@ -299,9 +317,10 @@ class Tester:
         flags = [f for f in flags if not f.endswith("=0")] + ["random"] * any(m.notes.get("_random") for m in made)
         ops = ",".join(f"{m.schema.domain}:{m.schema.name}" for m in made)
         with open(self.to + "/manifest.tsv", "a", encoding="utf-8") as f:
-            f.write(f"random\t{name}\t{ops}\t{g.opset}\t-\t0\t-\t1\t0.001\t1e-05\t{' '.join(flags) or '-'}\t{origin}\n")
+            f.write(f"{'special' if self.o.special else 'random'}\t{name}\t{ops}\t{g.opset}\t-\t0\t-\t1\t0.001\t1e-05\t{' '.join(flags) or '-'}\t{origin}\n")
         self.count["graphs"] += 1
         self.count["nodes"] += len(made)
+        return folder
 
     def blame(self, g, bad, repeat):
         found = False
@@ -503,7 +522,7 @@ class Explained:
                          np=np, set=set, max=max, min=min, y=[v.data for v in m.outputs], any=any, all=all, len=len, float=float, object=object, FLOATS=FLOATS,
                          special=any(is_special(v) for v in slots.values()), odd=lambda v: v is not None and not finite(v))
             try:
-                if eval(self.condition, {"__builtins__": {}}, names):  # pylint: disable=eval-used
+                if eval(self.condition, {"__builtins__": {}, **names}):  # pylint: disable=eval-used
                     return True
             except Exception:  # pylint: disable=broad-except
                 continue
@@ -559,6 +578,8 @@ def arguments():
     p.add_argument("--work", help="where the folder of temporary files is made, if not in TMPDIR or /tmp")
     p.add_argument("--keep", default="build/random")
     p.add_argument("--write", help="run nothing: write the graphs into this folder as cases for `conformance/run DIR -d DEVICE -c`")
+    p.add_argument("--carry", type=int, help="with --write and --special: write outputs, too, one case of each operator and type with at most so "
+                   "many bytes in which infer agrees with the oracle")
     p.add_argument("--special", action="store_true", help="draw NaN, infinities, -0, denormals, the largest and smallest numbers; "
                    "compare --optimize none as well")
     p.add_argument("--tap", action="store_true")

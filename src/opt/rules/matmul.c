@@ -42,6 +42,8 @@ static bool residual(struct match *m)
 {
 	if (!fusable(m) || match_const(m, "r"))
 		return false;
+	if (match_value(m, "r") == match_value(m, "t"))
+		return match_why(m, "it is added to itself");
 	return match_same_shape(m, "r", "t") || match_why(m, "the summands differ in shape");
 }
 
