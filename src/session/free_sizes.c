@@ -99,18 +99,6 @@ static size_t list_candidates(const struct model *m, struct candidate *c)
 	return n;
 }
 
-/*
- * Returns the name by which --dim sets a free dimension: its own, or else input and place. A name with '=' in it could
- * not be told from the size.
- */
-static const char *option_name(const struct model *m, const struct value *v, int k, int64_t dim,
-			       struct arena *a)
-{
-	const char *symbol = dim_is_sym(dim) ? m->symbols[DIM_SYM_ID(dim)] : "?";
-
-	return *symbol == '?' || strchr(symbol, '=') ? arena_printf(a, "%s.%d", v->name, k) : symbol;
-}
-
 static bool has_text(const struct texts *t, const char *text)
 {
 	for (int64_t i = 0; i < t->n; i++)
@@ -151,9 +139,9 @@ static bool set_sizes(const struct model *m, const struct candidate *c,
 				continue;
 			int side = c->nsides - left--;
 			s.dim[k] = side >= 0 && side < c->nsides ? c->side[side] : c->size;
-			const char *text = arena_printf(
-				a, "%s=%" PRId64,
-				option_name(m, g->value[g->in[i]], k, shapes[i].dim[k], a), s.dim[k]);
+			const char *text =
+				arena_printf(a, "%s=%" PRId64,
+					     input_dim_name(m, g->value[g->in[i]], k, a), s.dim[k]);
 			if (!has_text(dims, text))
 				v[dims->n++] = (struct text){text, strlen(text)};
 			any = true;
@@ -216,7 +204,7 @@ static const char *assumed_names(const struct model *m, const struct input_reque
 		for (int k = 0; k < shapes[i].rank; k++) {
 			if (shapes[i].dim[k] >= 0)
 				continue;
-			const char *name = option_name(m, g->value[g->in[i]], k, shapes[i].dim[k], a);
+			const char *name = input_dim_name(m, g->value[g->in[i]], k, a);
 			if (!b.n || !strstr(str_get(&b), name))
 				str_addf(&b, "%s%s", b.n ? ", " : "", name);
 		}
@@ -273,9 +261,8 @@ static struct input_set *round_given_sizes(struct session *s, const struct input
 					continue;
 				size = k ? up * *multiple : size;
 				count = count > MAX_ELEMENTS ? count : count * (size ? size : 1);
-				const char *text = arena_printf(
-					a, "%s=%" PRId64,
-					option_name(m, x, k, x->info.shape.dim[k], a), size);
+				const char *text = arena_printf(a, "%s=%" PRId64,
+								input_dim_name(m, x, k, a), size);
 				v[n++] = (struct text){text, strlen(text)};
 			}
 		}
@@ -287,6 +274,26 @@ static struct input_set *round_given_sizes(struct session *s, const struct input
 			return set;
 	}
 	return NULL;
+}
+
+/* Adds the key that resizes a picture to the shape that was found, if exactly one input is a picture. */
+static const char *add_resize(const char *hint, const struct input_set *given,
+			      const struct input_set *found, struct diag *d)
+{
+	const struct shape *s = NULL;
+	size_t pictures = 0;
+
+	for (uint32_t i = 0; i < input_count(given); i++)
+		if (input_info(given, i)->picture && input_info(found, i)->shape.rank == 4) {
+			s = &input_info(found, i)->shape;
+			pictures++;
+		}
+	if (pictures != 1)
+		return hint;
+	/* channels first, as long as that axis can be one of channels */
+	int h = s->dim[1] <= 4 ? 2 : 1;
+	return fmt(d, "%s: resize=%" PRId64 "x%" PRId64 " behind the file's name", hint,
+		   s->dim[h + 1], s->dim[h]);
 }
 
 /* For files, whose sizes stand: names shapes that the model accepts, by a search as if no file were given. */
@@ -314,6 +321,8 @@ static void explain_given_sizes(struct session *s, const struct input_request *r
 		hint = fmt(d,
 			   "the model does not accept these sizes of its free dimensions; it accepts, for example, %s",
 			   shapes_found(set, session_model(s), a));
+	if (set)
+		hint = add_resize(hint, given, set, d);
 	add_failure(why, hint, d);
 	input_free(set);
 }

@@ -146,3 +146,12 @@ PY
 		[[ $stderr == *"error[E-SHAPE]"*"multiples of 2, such as x [1,3,8,10]"* ]]
 	done
 }
+
+@test "Dimensions without a name have one to bind, which inspect and the completion show" {
+	run -0 "$INFER" inspect "$S/even/model.onnx"
+	[[ $output == *"x  f32 [batch,3,?,w]  (unnamed: x.2; --dim x.2=N)"* ]]
+	run -0 "$INFER" inspect "$S/even/model.onnx" --json
+	[[ $output == *'"free"'*'"batch"'*'"x.2"'*'"w"'* ]]
+	run -0 "$INFER" __complete dims "$S/even/model.onnx"
+	[ "$output" = $'batch\nx.2\nw' ]
+}
