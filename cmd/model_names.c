@@ -38,11 +38,10 @@ static void print_dims(struct model *m, bool nul)
 	for (uint32_t i = 0; i < g->nin; i++) {
 		const struct shape *s = &g->value[g->in[i]]->info.shape;
 		for (int k = 0; k < s->rank; k++) {
-			if (!dim_is_sym(s->dim[k]) || DIM_SYM_ID(s->dim[k]) >= m->nsymbols)
+			if (s->dim[k] >= 0)
 				continue;
-			const char *name = m->symbols[DIM_SYM_ID(s->dim[k])];
-			/* skip "?1": a dimension without a name in the model */
-			if (*name != '?' && map_set(&seen, name, strlen(name), 0))
+			const char *name = input_dim_name(m, g->value[g->in[i]], k, &m->arena);
+			if (map_set(&seen, name, strlen(name), 0))
 				print_name(name, nul);
 		}
 	}

@@ -60,6 +60,15 @@ static void write_ports(const struct inspection *x, struct json *j)
 	for (uint32_t i = 0; i < g->nin; i++)
 		write_port(x, j, g->value[g->in[i]]->name, &g->value[g->in[i]]->info);
 	json_end(j, ']');
+	/* the names that --dim takes */
+	json_array(j, "free");
+	for (uint32_t i = 0; i < g->nin; i++) {
+		const struct value *v = g->value[g->in[i]];
+		for (int k = 0; v->info.type.kind == V_TENSOR && k < v->info.shape.rank; k++)
+			if (v->info.shape.dim[k] < 0)
+				json_string(j, NULL, input_dim_name(x->model, v, k, &x->model->arena));
+	}
+	json_end(j, ']');
 	json_array(j, "outputs");
 	for (uint32_t i = 0; i < g->nout; i++)
 		write_port(x, j, g->out_name[i], &g->value[g->out[i]]->info);

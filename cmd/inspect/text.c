@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/inspect/inspect.h"
 
+#include "base/str.h"
 #include "base/tame.h"
 #include "base/utf8.h"
 #include "output/graph_text.h"
@@ -65,15 +66,33 @@ static void print_head(const struct inspection *x, struct arena *a, FILE *f)
 	}
 }
 
+/* Returns the names by which --dim binds dimensions that have none in the model: "  (x.2, x.3: --dim x.2=N)", or "". */
+static const char *unnamed_dims(const struct inspection *x, const struct value *v, struct arena *a)
+{
+	struct str names = {.arena = a};
+	const char *first = NULL;
+
+	for (int k = 0; v->info.type.kind == V_TENSOR && k < v->info.shape.rank; k++) {
+		int64_t dim = v->info.shape.dim[k];
+		if (dim >= 0 || (dim_is_sym(dim) && *x->model->symbols[DIM_SYM_ID(dim)] != '?'))
+			continue;
+		const char *name = tame_word(a, input_dim_name(x->model, v, k, a));
+		str_addf(&names, "%s%s", names.n ? ", " : "", name);
+		first = first ? first : name;
+	}
+	return first ? arena_printf(a, "  (unnamed: %s; --dim %s=N)", str_get(&names), first) : "";
+}
+
 static void print_ports(const struct inspection *x, struct arena *a, FILE *f)
 {
 	const struct graph *g = x->model->graph;
 
 	for (uint32_t i = 0; i < g->nin; i++) {
 		const struct vinfo *v = &g->value[g->in[i]]->info;
-		fprintf(f, "%-11s %s  %s %s\n", i ? "" : "inputs",
+		fprintf(f, "%-11s %s  %s %s%s\n", i ? "" : "inputs",
 			tame_word(a, g->value[g->in[i]]->name), type_str(a, v->type),
-			v->type.kind == V_TENSOR ? shape_str(a, &v->shape, x->model->symbols) : "");
+			v->type.kind == V_TENSOR ? shape_str(a, &v->shape, x->model->symbols) : "",
+			unnamed_dims(x, g->value[g->in[i]], a));
 	}
 	for (uint32_t i = 0; i < g->nout; i++) {
 		const struct vinfo *v = &g->value[g->out[i]]->info;

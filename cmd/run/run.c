@@ -7,6 +7,7 @@
 #include "cmd/output/output.h"
 #include "cmd/output/auto_precision.h"
 #include "output/summary.h"
+#include "session/free_sizes.h"
 #include "session/odd_outputs.h"
 
 #include <string.h>
@@ -18,6 +19,7 @@ struct run {
 	struct arena arena;
 	struct session *session;
 	struct input_set *inputs;
+	const struct tensor **out; /* of the session's newest run */
 	struct output *outputs;
 	size_t noutputs;
 	struct summary summary;
@@ -91,22 +93,46 @@ static int prepare_run(struct run *r)
 	return rc;
 }
 
-static int execute_model(struct run *r)
+static int prepare_and_run(void *run, const struct input_set *inputs, struct diag *d)
 {
-	const struct graph *g = session_model(r->session)->graph;
-	const struct tensor *const *in = input_tensors(r->inputs);
-	const struct tensor **out = arena_new_n(&r->arena, const struct tensor *, g->nout + 1);
+	struct run *r = run;
+	const struct tensor *const *in = input_tensors(inputs);
 	struct segment_report report;
 	uint64_t start = clock_ns();
-	int rc = session_prepare(r->session, in, &report, r->d);
+	int rc = session_prepare(r->session, in, &report, d);
 
 	r->summary.prepare = clock_ns() - start;
 	record_memory(r, AFTER_PREPARE);
 	start = clock_ns();
 	if (!rc)
-		rc = session_run(r->session, in, out, r->d);
+		rc = session_run(r->session, in, r->out, d);
 	r->summary.first_run = clock_ns() - start;
 	record_memory(r, AFTER_RUN);
+	return rc;
+}
+
+static int execute_model(struct run *r)
+{
+	const struct graph *g = session_model(r->session)->graph;
+	const struct tensor **out = arena_new_n(&r->arena, const struct tensor *, g->nout + 1);
+	const struct input_request request = options_request(r->o);
+	struct input_set *other;
+	struct diag why = {0};
+
+	r->out = out;
+	int rc = prepare_and_run(r, r->inputs, &why);
+	if (rc) {
+		other = recover_sizes(r->session, arena_dup(&r->arena, &request, sizeof(request)),
+				      r->inputs, prepare_and_run, r, &why, &r->arena, r->d);
+		if (other) {
+			input_free(r->inputs);
+			r->inputs = other;
+			rc = 0;
+		}
+	} else {
+		diag_add_grouped(r->d, &why);
+	}
+	diag_free(&why);
 	if (rc)
 		return rc;
 	warn_of_odd_outputs(r->session, out, r->d);

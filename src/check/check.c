@@ -233,6 +233,8 @@ static void run_once(struct check_context *c)
 	c->d = all;
 	if (rc && retry_with_other_sizes(c, &d, out))
 		rc = 0;
+	else if (rc)
+		report_failed_shapes(c, &d);
 	else
 		check_merge(c->d, &d);
 	diag_free(&d);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reports which operators the chosen device cannot run, so that they run on the host. */
 #include "check/check.h"
+#include "check/prepare_inputs.h"
 #include "base/str.h"
 
 #include <inttypes.h>
@@ -36,7 +37,10 @@ static int run_device(struct check_context *c)
 	struct diag own = {0};
 	int rc = session_prepare(c->session, c->in, &report, &own);
 
-	check_merge(d, &own);
+	if (rc)
+		report_failed_shapes(c, &own);
+	else
+		check_merge(d, &own);
 	diag_free(&own);
 	if (rc)
 		return rc;

@@ -144,10 +144,14 @@ static bool all_integers(const struct tensor *t)
 	return true;
 }
 
+/* Pixels are integers, unless the picture was resized. */
 static bool looks_like_pixels(const struct look *x)
 {
-	return x->in->tensor->shape.rank >= 3 && x->s.min >= 0 && x->s.max > 64 &&
-	       x->s.max <= 255 && all_integers(x->in->tensor);
+	const struct shape *s = &x->in->tensor->shape;
+	bool colors = s->rank == 4 && (s->dim[1] == 3 || s->dim[3] == 3);
+
+	return s->rank >= 3 && x->s.min >= 0 && x->s.max > 64 && x->s.max <= 255 &&
+	       (x->in->picture || (colors && x->s.max > 128) || all_integers(x->in->tensor));
 }
 
 /* Whether the shape is that of one or a few long rows, as sound has. */
@@ -273,7 +277,7 @@ static void check_scale(const struct look *x)
 	if (r.node && !r.scaler && looks_like_pixels(x)) {
 		report_scale(x,
 			     fmt(d,
-				 "all elements are integers from %g to %g, like raw pixels, and %s '%s' reads "
+				 "its elements are from %g to %g, like raw pixels, and %s '%s' reads "
 				 "them without scaling",
 				 x->s.min, x->s.max, r.node->type, check_node(r.node)),
 			     scale_hint);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "check/prepare_inputs.h"
+#include "session/free_sizes.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -41,116 +42,7 @@ struct input_set *generate_inputs(struct check_context *c, const struct texts *d
 	return s;
 }
 
-/* ---- guessing sizes of free dimensions when all inputs are generated */
-
-/*
- * Returns the request's --dim texts and adds a text such as "x.2=64" for each free dimension after the first of an
- * input, except a dimension with the same symbol as the first (the batch). If first_only is set, only the first input
- * that has such dimensions gets texts.
- */
-static struct texts guess_dims(struct check_context *c, const struct model *m, int64_t size,
-			       bool first_only)
-{
-	const struct graph *g = m->graph;
-	struct shape *shapes = arena_new_n(&c->arena, struct shape, g->nin + 1);
-	struct texts dims = {NULL, c->request->dim.n};
-	struct text *v =
-		arena_new_n(&c->arena, struct text, (size_t)dims.n + (size_t)g->nin * MAX_RANK);
-	bool done = false;
-
-	for (int64_t i = 0; i < dims.n; i++)
-		v[i] = c->request->dim.v[i];
-	if (input_shapes(m, c->request, shapes, NULL))
-		return (struct texts){v, dims.n};
-	for (uint32_t i = 0; i < g->nin && !(first_only && done); i++)
-		for (int k = 1; k < shapes[i].rank; k++) {
-			if (shapes[i].dim[k] >= 0 ||
-			    (dim_is_sym(shapes[i].dim[k]) && shapes[i].dim[k] == shapes[i].dim[0]))
-				continue;
-			const char *text = arena_printf(&c->arena, "%s.%d=%" PRId64,
-							g->value[g->in[i]]->name, k, size);
-			v[dims.n++] = (struct text){text, strlen(text)};
-			done = true;
-		}
-	return (struct texts){v, dims.n};
-}
-
-/*
- * Reads the inputs of the request and plans a run for them, which checks the inputs' shapes. Returns NULL with
- * findings in d on error.
- */
-static struct input_set *try_inputs(struct check_context *c, const struct input_request *r,
-				    struct diag *d)
-{
-	struct segment_report report;
-	struct input_set *s = input_plan(session_model(c->session), r, d);
-
-	if (s && (input_read(s, d) || session_prepare(c->session, input_tensors(s), &report, d))) {
-		input_free(s);
-		s = NULL;
-	}
-	return s;
-}
-
-/*
- * Whether guessed inputs are small: sizes that suit pictures make far too much of an input with more free dimensions, and a model
- * that no size fits is refused only when all have been tried.
- */
-static bool guess_is_small(struct check_context *c, const struct input_request *r)
-{
-	enum { MAX_GUESSED_BYTES = 16 << 20 };
-	const struct model *m = session_model(c->session);
-	struct shape *shapes = arena_new_n(&c->arena, struct shape, m->graph->nin + 1);
-	size_t sum = 0, bytes;
-
-	if (input_shapes(m, r, shapes, NULL))
-		return true;
-	for (uint32_t i = 0; i < m->graph->nin; i++) {
-		for (int k = 0; k < shapes[i].rank; k++)
-			if (shapes[i].dim[k] < 0)
-				shapes[i].dim[k] = 1;
-		if (shapes[i].rank >= 0 && (!tensor_bytes(DT_F32, &shapes[i], LAYOUT_ROW, &bytes) ||
-					    !size_add(sum, bytes, &sum)))
-			return false;
-	}
-	return sum <= MAX_GUESSED_BYTES;
-}
-
-/*
- * Free dimensions are 1 by default, which is too small for some convolutions and windows. Tries common sizes in
- * rising order until the model's shapes fit. If out is not NULL, a run must succeed as well, and `out` gets its
- * outputs. Returns NULL if no size works.
- */
-static struct input_set *guess_inputs(struct check_context *c, const struct input_request *base,
-				      const struct tensor **out)
-{
-	static const int16_t sizes[] = {8, 32, 48, 64, 128, 224, 256, 512, 576, 640};
-	const struct model *m = session_model(c->session);
-
-	for (size_t i = 0; i < 2 * sizeof(sizes) / sizeof(*sizes); i++) {
-		struct input_request *r = arena_dup(&c->arena, base, sizeof(*base));
-		struct diag quiet = {0};
-		r->dim = guess_dims(c, m, sizes[i / 2], i % 2);
-		if (!guess_is_small(c, r))
-			continue;
-		struct input_set *s = try_inputs(c, r, &quiet);
-		if (s && out && session_run(c->session, input_tensors(s), out, &quiet)) {
-			input_free(s);
-			s = NULL;
-		}
-		diag_free(&quiet);
-		if (!s)
-			continue;
-		c->request = r; /* inputs that checks generate later get the same sizes */
-		return s;
-	}
-	return NULL;
-}
-
-static bool all_generated(const struct check_context *c)
-{
-	return !c->request->input.n && !c->request->data_set && !c->request->strict;
-}
+/* ---- sizes of free dimensions when all inputs are generated */
 
 /*
  * Replaces the warnings about each guessed dimension by one note: a user who gives no inputs does not rely on their
@@ -202,10 +94,10 @@ void prepare_inputs(struct check_context *c)
 
 	if (!m || !m->graph)
 		return;
-	if (c->session && all_generated(c)) {
-		c->inputs = try_inputs(c, r, &d);
-		if (!c->inputs && d.last && code_exit(d.last->code) == 3)
-			c->inputs = guess_inputs(c, r, NULL);
+	if (c->session && sizes_are_free(c->request)) {
+		c->inputs = prepare_inputs_for(c->session, r, &d);
+		if (!c->inputs && sizes_may_help(&d))
+			c->inputs = search_sizes(c->session, r, NULL, NULL, &c->arena, &c->request);
 		if (c->inputs) {
 			c->in = input_tensors(c->inputs);
 			report_guessed_dims(c, &d);
@@ -217,17 +109,30 @@ void prepare_inputs(struct check_context *c)
 	c->inputs = input_plan(m, r, &d);
 	if (c->inputs && c->session && !input_read(c->inputs, &d))
 		c->in = input_tensors(c->inputs);
-	if (all_generated(c))
+	if (sizes_are_free(c->request))
 		excuse_missing(c, &d);
 	check_merge(c->d, &d);
 	diag_free(&d);
 }
 
+struct trial_run {
+	struct check_context *c;
+	const struct tensor **out;
+};
+
+static int run_with_sizes(void *arg, const struct input_set *inputs, struct diag *d)
+{
+	struct trial_run *t = arg;
+
+	return session_run(t->c->session, input_tensors(inputs), t->out, d);
+}
+
 bool retry_with_other_sizes(struct check_context *c, const struct diag *why, const struct tensor **out)
 {
-	bool shapes = why->last && code_exit(why->last->code) == 3;
-	struct input_set *s = shapes && all_generated(c)
-				      ? guess_inputs(c, request_generated(c, c->request), out)
+	struct trial_run trial = {c, out};
+	struct input_set *s = sizes_may_help(why) && sizes_are_free(c->request)
+				      ? search_sizes(c->session, request_generated(c, c->request),
+						     run_with_sizes, &trial, &c->arena, &c->request)
 				      : NULL;
 
 	if (!s)
@@ -236,4 +141,18 @@ bool retry_with_other_sizes(struct check_context *c, const struct diag *why, con
 	c->inputs = s;
 	c->in = input_tensors(s);
 	return true;
+}
+
+void report_failed_shapes(struct check_context *c, const struct diag *why)
+{
+	const struct input_request *r =
+		sizes_are_free(c->request) ? request_generated(c, c->request) : c->request;
+	struct diag told = {0};
+	struct input_set *other =
+		recover_sizes(c->session, r, c->inputs, NULL, NULL, why, &c->arena, &told);
+
+	/* a plan with other sizes is no help if a run with them has failed */
+	check_merge(c->d, other ? why : &told);
+	input_free(other);
+	diag_free(&told);
 }

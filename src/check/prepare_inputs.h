@@ -25,4 +25,7 @@ bool retry_with_other_sizes(struct check_context *c, const struct diag *why,
  */
 struct input_set *generate_inputs(struct check_context *c, const struct texts *dims, struct diag *d);
 
+/* Adds the findings of a failed run, with sizes of free dimensions that work if these may be the cause. */
+void report_failed_shapes(struct check_context *c, const struct diag *why);
+
 #endif

@@ -33,11 +33,10 @@ static const char *list_free_dims(struct check_context *c, const struct sweep *w
 		const struct shape *now = &input_info(c->inputs, i)->shape;
 		for (int k = 0; v->info.type.kind == V_TENSOR && k < v->info.shape.rank; k++) {
 			int64_t dim = v->info.shape.dim[k];
-			const char *symbol = dim_is_sym(dim) ? m->symbols[DIM_SYM_ID(dim)] : "?";
 			const char *placed = arena_printf(&c->arena, "%s.%d", v->name, k);
-			const char *name = *symbol == '?' ? placed : symbol;
 			if (dim >= 0)
 				continue;
+			const char *name = input_dim_name(m, v, k, &c->arena);
 			if (!strstr(list.text, arena_printf(&c->arena, "'%s'", name)))
 				check_name_add(&list, name);
 			if (!first->name && sweep_names(w, name, placed))

@@ -37,15 +37,9 @@ static const char *symbol_name(const struct input_set *s, int64_t dim)
 	return dim_is_sym(dim) ? s->model->symbols[DIM_SYM_ID(dim)] : NULL;
 }
 
-/*
- * Returns the dimension's name in the model, such as "batch", or input and position ("x.0") if the
- * model gives no name.
- */
 static const char *dim_name(struct input_set *s, const struct input *in, int i)
 {
-	const char *name = symbol_name(s, in->value->info.shape.dim[i]);
-
-	return name && *name != '?' ? name : arena_printf(&s->arena, "%s.%d", in->info.name, i);
+	return input_dim_name(s->model, in->value, i, &s->arena);
 }
 
 /* Replaces a symbolic dimension by its size in the shapes of all inputs. */

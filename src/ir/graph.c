@@ -364,3 +364,12 @@ const struct origin *origin_fused(struct arena *a, const char *op, const struct 
 		.name = n ? of[0]->name : "", .op = arena_str(a, op), .fused = all, .nfused = total};
 	return o;
 }
+
+const char *input_dim_name(const struct model *m, const struct value *input, int k, struct arena *a)
+{
+	int64_t dim = input->info.shape.dim[k];
+	/* "?1" and so on stand for dimensions without a name */
+	const char *symbol = dim_is_sym(dim) ? m->symbols[DIM_SYM_ID(dim)] : "?";
+
+	return *symbol == '?' ? arena_printf(a, "%s.%d", input->name, k) : symbol;
+}

@@ -152,6 +152,11 @@ void graph_remove_node(struct graph *g, struct node *n);
  * cycle is the error E-MODEL-CYCLE, which names nodes of the cycle.
  */
 int graph_sort(struct graph *g, struct diag *d);
+/*
+ * Returns the name by which the user binds dimension k of an input: the model's own, such as "batch", or input and place
+ * ("x.0") if the model gives none.
+ */
+const char *input_dim_name(const struct model *m, const struct value *input, int k, struct arena *a);
 /* Returns the number of the symbol with this name, which is added if it is new. */
 uint32_t model_symbol(struct model *m, const char *name);
 /* Makes a new symbol that has no name in the model; it is shown as "?1", "?2", ... */

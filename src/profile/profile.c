@@ -13,6 +13,7 @@
 #include "profile/peak.h"
 #include "profile/reference_work.h"
 #include "session/model_report.h"
+#include "session/free_sizes.h"
 #include "session/odd_outputs.h"
 #include "base/samples.h"
 #include "base/stats.h"
@@ -434,6 +435,43 @@ static int check_expected(struct bench *b)
 		    .message = fmt(b->d, "the baseline is of another measurement: %s", differs));
 }
 
+/* Returns the inputs of the first point as text, such as "x f32 [1,3,224,224], mask bool [1,128]". */
+static const char *inputs_text(struct bench *b)
+{
+	struct str s = {.arena = &b->r->arena};
+
+	for (uint32_t i = 0; i < input_count(b->inputs[0]); i++) {
+		const struct input_info *in = input_info(b->inputs[0], i);
+		str_addf(&s, "%s%s %s", i ? ", " : "", in->name, type_str(&b->scratch, in->type));
+		if (in->type.kind == V_TENSOR)
+			str_addf(&s, " %s", shape_str(&b->scratch, &in->shape, NULL));
+	}
+	return str_get(&s);
+}
+
+/* Plans the point's run. If sizes that nobody gave do not fit the model, others are searched. */
+static int prepare_point(struct bench *b, struct segment_report *plan)
+{
+	struct session *s = b->lane[0].session;
+	struct diag why = {0};
+	int rc = session_prepare(s, input_tensors(b->inputs[b->point]), plan, &why);
+
+	if (rc && !(b->job->sweep && b->job->sweep->points)) {
+		struct input_set *other = recover_sizes(s, b->job->request, b->inputs[b->point],
+							NULL, NULL, &why, &b->scratch, b->d);
+		if (other) {
+			input_free(b->inputs[b->point]);
+			b->inputs[b->point] = other;
+			b->r->id.inputs = inputs_text(b);
+			rc = session_prepare(s, input_tensors(other), plan, b->d);
+		}
+	} else {
+		diag_add_grouped(b->d, &why);
+	}
+	diag_free(&why);
+	return rc;
+}
+
 static int prepare_and_run_first(struct bench *b, struct record_point *p)
 {
 	struct lane *l = &b->lane[0];
@@ -445,7 +483,7 @@ static int prepare_and_run_first(struct bench *b, struct record_point *p)
 		end_phase(b, "inputs", clock_ns() - begin);
 	begin = clock_ns();
 	if (!rc)
-		rc = session_prepare(l->session, input_tensors(b->inputs[b->point]), &plan, b->d);
+		rc = prepare_point(b, &plan);
 	if (rc)
 		return rc;
 	p->prepare = (double)elapsed_since(begin) * 1e-9;
@@ -723,20 +761,6 @@ static int measure_point(struct bench *b)
 }
 
 /* ---- the whole measurement */
-
-/* Returns the inputs of the first point as text, such as "x f32 [1,3,224,224], mask bool [1,128]". */
-static const char *inputs_text(struct bench *b)
-{
-	struct str s = {.arena = &b->r->arena};
-
-	for (uint32_t i = 0; i < input_count(b->inputs[0]); i++) {
-		const struct input_info *in = input_info(b->inputs[0], i);
-		str_addf(&s, "%s%s %s", i ? ", " : "", in->name, type_str(&b->scratch, in->type));
-		if (in->type.kind == V_TENSOR)
-			str_addf(&s, " %s", shape_str(&b->scratch, &in->shape, NULL));
-	}
-	return str_get(&s);
-}
 
 /* Returns the option that an input's setting comes from. The sizes of a sweep's point come from --shapes-sweep. */
 static const char *sweep_origin(const void *request, const char *name, const char *text)

@@ -31,6 +31,29 @@ setup_file() {
 		node MatMul product x,w -> h
 		node Add sum h,b -> y
 
+		case even
+		input x f32 batch,3,?,w
+		output y f32 batch,3,?,w
+		init s f32 4 1 1 2 2
+		node MaxPool half x -> h kernel_shape=[2,2] strides=[2,2]
+		node Resize double h,_,s -> d mode="nearest"
+		node Add sum x,d -> y
+		npy odd.npy f32 1,3,7,9 rand 1
+
+		case exported-for
+		meta imgsz [96,64]
+		meta stride 32
+		input x f32 batch,3,?,?
+		output y f32 batch,3,?,?
+		init w f32 4,3,90,60 rand 1
+		node Conv conv x,w -> y
+
+		case only-64
+		input x f32 n,m
+		output y f32 n,m
+		init b f32 64,77 rand 1
+		node Add sum x,b -> y
+
 		case blue-first
 		meta Image.BitmapPixelFormat Bgr8
 		input x f32 1,3,h,w
@@ -97,6 +120,38 @@ PY
 	[[ $output == *"inputs      x  f32 [n,4]"* && $output == *"MatMul-13"* && $output == *"sum"* ]]
 	run -3 --separate-stderr "$INFER" inspect "$S/weights-elsewhere/model.onnx" --weights
 	[[ $output == *"w "*"[4,5]"*"missing"* ]]
-	run -3 --separate-stderr "$INFER" inspect "$S/weights-elsewhere/model.onnx" --json
+	run -3 --separate-stderr "$INFER" inspect "$S/weights-elsewhere/model.onnx" --weights --json
 	[[ $output == *'"id": "E-WEIGHT-EXTERNAL"'* && $output == *'"name": "w"'* ]]
+}
+
+@test "Sizes that nobody gives are searched if the model does not accept 1, and the message gives the options for them" {
+	for command in run "profile -n 5"; do
+		# shellcheck disable=SC2086
+		run -0 --separate-stderr "$INFER" $command "$S/even/model.onnx" --random 0..1
+		[[ $stderr == *"warning[W-DIM-DEFAULT]"*"x [1,3,8,8]"* && $stderr == *"--dim x.2=8 --dim w=8"* ]]
+	done
+	run -0 --separate-stderr "$INFER" run "$S/even/model.onnx" --random 0..1 --dim x.2=8 --dim w=8 --dim batch=1
+	[[ $stderr != *W-DIM* ]]
+	run -0 --separate-stderr "$INFER" run "$S/exported-for/model.onnx" --random 0..1
+	[[ $stderr == *"x [1,3,96,64]"* ]]
+	run -3 --separate-stderr "$INFER" run "$S/even/model.onnx" --random 0..1 --dim x.2=7 --dim w=7
+	[[ $stderr == *"error[E-"*"batch"* ]]
+	run -3 --separate-stderr "$INFER" run "$S/only-64/model.onnx" --random 0..1 --dim n=3
+	[[ $stderr == *"error[E-SHAPE]"*"nothing gives the sizes of m"*"--dim NAME=N"* ]]
+}
+
+@test "Sizes of a file that the model does not accept: the message says which it does" {
+	for command in run check; do
+		run -3 --separate-stderr "$INFER" $command "$S/even/model.onnx" --input "$S/even/odd.npy"
+		[[ $stderr == *"error[E-SHAPE]"*"multiples of 2, such as x [1,3,8,10]"* ]]
+	done
+}
+
+@test "Dimensions without a name have one to bind, which inspect and the completion show" {
+	run -0 "$INFER" inspect "$S/even/model.onnx"
+	[[ $output == *"x  f32 [batch,3,?,w]  (unnamed: x.2; --dim x.2=N)"* ]]
+	run -0 "$INFER" inspect "$S/even/model.onnx" --json
+	[[ $output == *'"free"'*'"batch"'*'"x.2"'*'"w"'* ]]
+	run -0 "$INFER" __complete dims "$S/even/model.onnx"
+	[ "$output" = $'batch\nx.2\nw' ]
 }

@@ -49,5 +49,5 @@ document() {
 	document 3 profile --json nofile.onnx
 	document 2 cache --json nope
 	document 2 completion --json nope
-	document 5 check --json nan.onnx --input nan.npy
+	document 4 check --json nan.onnx --input nan.npy
 }

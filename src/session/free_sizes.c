@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session/free_sizes.h"
+
+#include "base/str.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Inputs of more elements are not tried: they would take more memory and time than a search is worth. */
+static const int64_t MAX_ELEMENTS = INT64_C(1) << 24;
+
+enum { MAX_CANDIDATES = 40, MAX_SIDES = 4 };
+
+/* Sizes to try together. */
+struct candidate {
+	enum { INNER_DIMS, INNER_DIMS_OF_FIRST, BATCHES } which;
+	int64_t size;
+	int64_t side[MAX_SIDES]; /* sizes of the last free dimensions, such as height and width; 0 for `size` */
+	int nsides;
+};
+
+bool sizes_are_free(const struct input_request *r)
+{
+	return !r->input.n && !r->data_set && !r->strict;
+}
+
+bool sizes_may_help(const struct diag *why)
+{
+	return why->last && code_exit(why->last->code) == 3 && why->last->code != E_MEMORY;
+}
+
+struct input_set *prepare_inputs_for(struct session *s, const struct input_request *r, struct diag *d)
+{
+	struct segment_report report;
+	struct input_set *set = input_plan(session_model(s), r, d);
+
+	if (set && (input_read(set, d) || session_prepare(s, input_tensors(set), &report, d))) {
+		input_free(set);
+		set = NULL;
+	}
+	return set;
+}
+
+/* ---- candidates ------------------------------------------------------------------------------- */
+
+static const char *metadata(const struct model *m, const char *key)
+{
+	for (size_t i = 0; i < m->nmeta; i++)
+		if (!strcmp(m->meta[i].key, key))
+			return m->meta[i].value;
+	return "";
+}
+
+/* Reads the numbers of a text such as "[640, 480]". */
+static int read_sizes(const char *text, int64_t *v)
+{
+	int n = 0;
+
+	while (*text && n < MAX_SIDES) {
+		char *end;
+		int64_t size = strtoll(text, &end, 10);
+		if (end == text) {
+			text++;
+			continue;
+		}
+		if (size > 0 && size <= 1 << 16)
+			v[n++] = size;
+		text = end;
+	}
+	return n;
+}
+
+static size_t list_candidates(const struct model *m, struct candidate *c)
+{
+	static const int16_t sizes[] = {8, 32, 48, 64, 128, 224, 256, 512, 576, 640};
+	static const int16_t small[] = {2, 3, 4, 5, 6, 7, 8, 16};
+	struct candidate image = {.which = INNER_DIMS};
+	int64_t stride[MAX_SIDES];
+	size_t n = 0;
+
+	/* Ultralytics writes the size that a model was exported for, and what sizes must be multiples of */
+	image.nsides = read_sizes(metadata(m, "imgsz"), image.side);
+	if (image.nsides) {
+		image.size = image.side[image.nsides - 1];
+		c[n++] = image;
+	}
+	if (read_sizes(metadata(m, "stride"), stride))
+		c[n++] = (struct candidate){.which = INNER_DIMS, .size = stride[0]};
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		c[n++] = (struct candidate){.which = INNER_DIMS, .size = sizes[i]};
+		c[n++] = (struct candidate){.which = INNER_DIMS_OF_FIRST, .size = sizes[i]};
+	}
+	/* a state of a fixed batch: the batch is the second dimension of a recurrent layer's input */
+	for (size_t i = 0; i < sizeof(small) / sizeof(*small); i++) {
+		c[n++] = (struct candidate){.which = BATCHES, .size = small[i]};
+		c[n++] = (struct candidate){.which = INNER_DIMS, .size = small[i]};
+	}
+	return n;
+}
+
+static bool has_text(const struct texts *t, const char *text)
+{
+	for (int64_t i = 0; i < t->n; i++)
+		if (!strcmp(t->v[i].s, text))
+			return true;
+	return false;
+}
+
+/* Whether dimension k of an input gets a size: batches are first dimensions, and those of the same name. */
+static bool is_meant(const struct candidate *c, const struct shape *s, int k)
+{
+	bool batch = k == 0 || (dim_is_sym(s->dim[k]) && s->dim[k] == s->dim[0]);
+
+	return s->dim[k] < 0 && batch == (c->which == BATCHES);
+}
+
+/* Adds the texts of a candidate to those of the request. Returns false if there are none, or inputs become too large. */
+static bool set_sizes(const struct model *m, const struct candidate *c,
+		      const struct input_request *r, struct arena *a, struct texts *dims)
+{
+	const struct graph *g = m->graph;
+	struct shape *shapes = arena_new_n(a, struct shape, g->nin + 1);
+	struct text *v = arena_new_n(a, struct text, (size_t)r->dim.n + (size_t)g->nin * MAX_RANK);
+	bool any = false;
+
+	for (int64_t i = 0; i < r->dim.n; i++)
+		v[i] = r->dim.v[i];
+	*dims = (struct texts){v, r->dim.n};
+	if (input_shapes(m, r, shapes, NULL))
+		return false;
+	for (uint32_t i = 0; i < g->nin && !(c->which == INNER_DIMS_OF_FIRST && any); i++) {
+		struct shape s = shapes[i];
+		int left = 0;
+		for (int k = 0; k < s.rank; k++)
+			left += is_meant(c, &shapes[i], k);
+		for (int k = 0; k < s.rank; k++) {
+			if (!is_meant(c, &shapes[i], k))
+				continue;
+			int side = c->nsides - left--;
+			s.dim[k] = side >= 0 && side < c->nsides ? c->side[side] : c->size;
+			const char *text =
+				arena_printf(a, "%s=%" PRId64,
+					     input_dim_name(m, g->value[g->in[i]], k, a), s.dim[k]);
+			if (!has_text(dims, text))
+				v[dims->n++] = (struct text){text, strlen(text)};
+			any = true;
+		}
+		int64_t count = 1;
+		for (int k = 0; k < s.rank; k++)
+			if (s.dim[k] > 0 && (count *= s.dim[k]) > MAX_ELEMENTS)
+				return false;
+	}
+	return any;
+}
+
+struct input_set *search_sizes(struct session *s, const struct input_request *r, sizes_test *test,
+			       void *arg, struct arena *a, const struct input_request **found)
+{
+	struct candidate c[MAX_CANDIDATES];
+	size_t n = list_candidates(session_model(s), c);
+
+	for (size_t i = 0; i < n; i++) {
+		struct input_request *one = arena_dup(a, r, sizeof(*r));
+		struct diag quiet = {0};
+		struct input_set *set = NULL;
+		if (set_sizes(session_model(s), &c[i], r, a, &one->dim))
+			set = prepare_inputs_for(s, one, &quiet);
+		if (set && test && test(arg, set, &quiet)) {
+			input_free(set);
+			set = NULL;
+		}
+		diag_free(&quiet);
+		if (!set)
+			continue;
+		*found = one;
+		return set;
+	}
+	return NULL;
+}
+
+const char *sizes_as_options(const struct input_request *before, const struct input_request *found,
+			     struct arena *a)
+{
+	struct str b = {.arena = a};
+
+	for (int64_t i = before->dim.n; i < found->dim.n; i++)
+		str_addf(&b, "%s--dim %s", b.n ? " " : "", found->dim.v[i].s);
+	return str_get(&b);
+}
+
+/* ---- after a failure -------------------------------------------------------------------------- */
+
+/* The sizes that nothing gave, which became 1: "batch, x.2". */
+static const char *assumed_names(const struct model *m, const struct input_request *r, struct arena *a)
+{
+	const struct graph *g = m->graph;
+	struct shape *shapes = arena_new_n(a, struct shape, g->nin + 1);
+	struct str b = {.arena = a};
+
+	if (input_shapes(m, r, shapes, NULL))
+		return "";
+	for (uint32_t i = 0; i < g->nin; i++)
+		for (int k = 0; k < shapes[i].rank; k++) {
+			if (shapes[i].dim[k] >= 0)
+				continue;
+			const char *name = input_dim_name(m, g->value[g->in[i]], k, a);
+			if (!b.n || !strstr(str_get(&b), name))
+				str_addf(&b, "%s%s", b.n ? ", " : "", name);
+		}
+	return b.n ? str_get(&b) : "";
+}
+
+/* Adds what the search knows to the hint of the failure. */
+static void add_failure(const struct diag *why, const char *hint, struct diag *d)
+{
+	for (const struct finding *f = why->first; f; f = f->next) {
+		struct finding copy = *f;
+		if (f == why->last && *hint) {
+			const char *own = f->hint ? f->hint : "";
+			copy.hint = fmt(d, "%s%s%s", own, *own ? "; " : "", hint);
+		}
+		diag_add(d, &copy);
+	}
+}
+
+/* The inputs' shapes with the sizes that were found: "x [1,3,64,64]". */
+static const char *shapes_found(const struct input_set *set, const struct model *m, struct arena *a)
+{
+	struct str b = {.arena = a};
+
+	for (uint32_t i = 0; i < input_count(set); i++)
+		if (!shape_known(&m->graph->value[m->graph->in[i]]->info.shape))
+			str_addf(&b, "%s%s %s", b.n ? ", " : "", input_info(set, i)->name,
+				 shape_str(a, &input_info(set, i)->shape, NULL));
+	return str_get(&b);
+}
+
+/*
+ * Tries the sizes of the given inputs, rounded up to multiples of 2, 4, ..., 128. Returns inputs that the model accepts,
+ * and in *multiple what divides their sizes, or NULL.
+ */
+static struct input_set *round_given_sizes(struct session *s, const struct input_request *free,
+					   const struct input_set *given, int64_t *multiple,
+					   struct arena *a)
+{
+	const struct model *m = session_model(s);
+	const struct graph *g = m->graph;
+
+	for (*multiple = 2; *multiple <= 128; *multiple *= 2) {
+		struct input_request one = *free;
+		struct text *v = arena_new_n(a, struct text, (size_t)g->nin * MAX_RANK + 1);
+		struct diag quiet = {0};
+		int64_t n = 0, count = 1;
+		for (uint32_t i = 0; i < g->nin && i < input_count(given); i++) {
+			const struct value *x = g->value[g->in[i]];
+			const struct shape *has = &input_info(given, i)->shape;
+			for (int k = 0; k < has->rank && k < x->info.shape.rank; k++) {
+				int64_t size = has->dim[k], up = (size + *multiple - 1) / *multiple;
+				if (x->info.shape.dim[k] >= 0)
+					continue;
+				size = k ? up * *multiple : size;
+				count = count > MAX_ELEMENTS ? count : count * (size ? size : 1);
+				const char *text = arena_printf(a, "%s=%" PRId64,
+								input_dim_name(m, x, k, a), size);
+				v[n++] = (struct text){text, strlen(text)};
+			}
+		}
+		one.dim = (struct texts){v, n};
+		struct input_set *set =
+			count <= MAX_ELEMENTS ? prepare_inputs_for(s, &one, &quiet) : NULL;
+		diag_free(&quiet);
+		if (set)
+			return set;
+	}
+	return NULL;
+}
+
+/* Adds the key that resizes a picture to the shape that was found, if exactly one input is a picture. */
+static const char *add_resize(const char *hint, const struct input_set *given,
+			      const struct input_set *found, struct diag *d)
+{
+	const struct shape *s = NULL;
+	size_t pictures = 0;
+
+	for (uint32_t i = 0; i < input_count(given); i++)
+		if (input_info(given, i)->picture && input_info(found, i)->shape.rank == 4) {
+			s = &input_info(found, i)->shape;
+			pictures++;
+		}
+	if (pictures != 1)
+		return hint;
+	/* channels first, as long as that axis can be one of channels */
+	int h = s->dim[1] <= 4 ? 2 : 1;
+	return fmt(d, "%s: resize=%" PRId64 "x%" PRId64 " behind the file's name", hint,
+		   s->dim[h + 1], s->dim[h]);
+}
+
+/* For files, whose sizes stand: names shapes that the model accepts, by a search as if no file were given. */
+static void explain_given_sizes(struct session *s, const struct input_request *r,
+				const struct input_set *given, const struct diag *why,
+				struct arena *a, struct diag *d)
+{
+	static const struct text range = {"0..1", 4};
+	struct input_request free = *r;
+	const struct input_request *found;
+	const char *hint = "";
+	int64_t multiple = 0;
+
+	free.input = free.dim = free.shape = (struct texts){NULL, 0};
+	free.data_set = NULL;
+	free.strict = false;
+	free.random = (struct texts){&range, 1};
+	struct input_set *set = round_given_sizes(s, &free, given, &multiple, a);
+	if (set)
+		hint = fmt(d,
+			   "the model does not accept these sizes of its free dimensions; it accepts multiples of %" PRId64
+			   ", such as %s",
+			   multiple, shapes_found(set, session_model(s), a));
+	else if ((set = search_sizes(s, &free, NULL, NULL, a, &found)))
+		hint = fmt(d,
+			   "the model does not accept these sizes of its free dimensions; it accepts, for example, %s",
+			   shapes_found(set, session_model(s), a));
+	if (set)
+		hint = add_resize(hint, given, set, d);
+	add_failure(why, hint, d);
+	input_free(set);
+}
+
+struct input_set *recover_sizes(struct session *s, const struct input_request *r,
+				const struct input_set *given, sizes_test *test, void *arg,
+				const struct diag *why, struct arena *a, struct diag *d)
+{
+	const struct model *m = session_model(s);
+	const struct input_request *found;
+	struct input_set *set = NULL;
+	const char *assumed = sizes_may_help(why) ? assumed_names(m, r, a) : "";
+
+	if (!*assumed) {
+		add_failure(why, "", d);
+	} else if (!sizes_are_free(r)) {
+		explain_given_sizes(s, r, given, why, a, d);
+	} else if ((set = search_sizes(s, r, test, arg, a, &found))) {
+		WARN(d, E_DIM_DEFAULT,
+		     .message = fmt(d,
+				    "nothing binds the free dimensions %s, and the model does not accept 1; they "
+				    "are taken so that it runs: %s",
+				    assumed, shapes_found(set, m, a)),
+		     .hint = fmt(d, "bind them with %s", sizes_as_options(r, found, a)));
+	} else {
+		add_failure(why,
+			    fmt(d,
+				"nothing gives the sizes of %s, so they were taken as 1, and no other size that was "
+				"tried works: give them with --dim NAME=N",
+				assumed),
+			    d);
+	}
+	return set;
+}
