@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/exec.h"
 
+#include "base/cancel.h"
 #include "base/pool.h"
 #include "plan/memory.h"
 #include "plan/replay.h"
@@ -379,16 +380,27 @@ static int name_failed_step(struct binding *b, uint32_t k, int err, struct diag 
 	return err;
 }
 
+/*
+ * Ends the run of a step: fails if the run is to end, because kernels then leave their outputs unfinished. The command
+ * that was interrupted says why, so there is no finding here.
+ */
+static int finish_step(struct binding *b, uint32_t i, int err, struct diag *d)
+{
+	if (cancel_called())
+		return -(int)E_INTERRUPTED;
+	if (!err)
+		err = check_output_shapes(&b->calls[i]);
+	return err ? name_failed_step(b, i, err, d) : 0;
+}
+
 int steps_run(struct binding *b, uint32_t first, uint32_t end, struct diag *d)
 {
 	for (uint32_t i = first; i < end; i++) {
 		struct call *c = &b->calls[i];
 		prepare_call(c, d);
-		int err = b->s->steps[i].run(c);
-		if (!err)
-			err = check_output_shapes(c);
+		int err = finish_step(b, i, b->s->steps[i].run(c), d);
 		if (err)
-			return name_failed_step(b, i, err, d);
+			return err;
 	}
 	return 0;
 }
@@ -430,10 +442,9 @@ static int exec_observed(struct binding *b, struct diag *d)
 		if (!err && waits && b->s->steps[i].device == DEVICE)
 			err = rt->backend->wait(rt->stream, d);
 		o->end(o, c->step, c);
-		if (!err)
-			err = check_output_shapes(c);
+		err = finish_step(b, i, err, d);
 		if (err)
-			return name_failed_step(b, i, err, d);
+			return err;
 	}
 	return 0;
 }
