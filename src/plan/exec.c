@@ -20,7 +20,7 @@ static int moving_alloc(const struct call *c, uint32_t i, enum dtype t, const st
 	struct binding *b = c->owner;
 	struct tensor *out = c->out[i];
 	struct moving *m = &b->moving[out - b->tensors];
-	size_t bytes;
+	size_t bytes, limit = b->x->rt->host_limit;
 
 	if (!tensor_bytes(t, s, LAYOUT_ROW, &bytes))
 		return call_fail(c, E_SIZE, "an output whose bytes can be counted", "an overflow");
@@ -31,6 +31,10 @@ static int moving_alloc(const struct call *c, uint32_t i, enum dtype t, const st
 		return 0;
 	}
 	int device = out->device;
+	if (device == HOST && limit && bytes > limit)
+		return FAIL(c->diag, E_MEMORY_LIMIT,
+			    .expected = limit_text(b->x->rt, limit, c->diag),
+			    .actual = fmt(c->diag, "an output of %zu bytes", bytes));
 	if (m->buffer.bytes < bytes || !m->buffer.ptr) {
 		const struct backend *backend = backend_at(b->x->rt, device);
 		struct device *on = device_at(b->x->rt, device);
