@@ -332,9 +332,11 @@ const struct field options_table[] = {
 	 .help = "keep the memory of values from run to run",
 	 .more = "off allocates the memory anew for each run, and frees the old memory before the next run."},
 	{ROW("memory-limit", F_SIZE, config.memory_limit, DEVICE, CMD_RUNS | CMD_INSPECT),
-	 .def = "0", .arg = "SIZE", .env = "INFER_MEMORY_LIMIT",
+	 .arg = "SIZE", .env = "INFER_MEMORY_LIMIT",
 	 .help = "refuse a plan that needs more memory than this, for example 512MiB; 0: no limit",
-	 .more = "The error comes before anything runs, and names the largest tensors."},
+	 .more = "The error comes before anything runs, and names the largest tensors. Without the option, values and "
+		 "workspace on the host may take 4 GiB and 64 times the bytes of the model and its inputs, but at most "
+		 "three quarters of the memory that the machine, or the control group of the process, has left."},
 	{ROW("external-root", F_STRING, config.external_root, DEVICE, CMD_RUNS | CMD_INSPECT),
 	 .arg = "DIR", .env = "INFER_EXTERNAL_ROOT", .metavar_kind = "dir",
 	 .help = "also allow weights to be read from this folder",

@@ -2,6 +2,7 @@
 #include "cmd/output/watchdog.h"
 
 #include "base/asan.h"
+#include "base/cancel.h"
 #include "base/diag.h"
 #include "base/file.h"
 #include "base/json_write.h"
@@ -36,6 +37,8 @@ static pid_t owner;	       /* the process that writes; a forked child only ends 
 static volatile sig_atomic_t document_wanted; /* --json, and none has begun */
 /* soft: watchdog_soft() was called; caught: number of the caught signal, or 0 */
 static volatile sig_atomic_t soft, caught;
+/* the command has asked for the caught signal, so it is about to end by itself */
+static volatile sig_atomic_t noticed;
 /* seconds that a command has to end by itself after --timeout */
 static volatile sig_atomic_t grace_seconds = 5;
 static const char *volatile at_node, *volatile at_op;
@@ -116,17 +119,29 @@ static void write_document(const struct farewell *f)
 
 /*
  * Handles the first signal of a command that called watchdog_soft(): the command ends by itself. After --timeout it
- * gets five seconds for that, or a fifth of the timeout if that is longer, because a busy machine takes long to report.
+ * gets NOTICE_US for leaving its kernels, which look at cancel_requested(), and then five seconds, or a fifth of the
+ * timeout if that is longer, for its report, because a busy machine takes long to report.
  */
+enum { NOTICE_US = 750000 };
+
 static bool defer_to_command(int number)
 {
+	const struct itimerval notice = {.it_value.tv_usec = NOTICE_US};
 	const struct itimerval grace = {.it_value.tv_sec = grace_seconds};
 
-	if (!soft || caught || (number != SIGINT && number != SIGALRM))
+	if (!soft || (number != SIGINT && number != SIGALRM))
 		return false;
-	caught = number;
-	if (number == SIGALRM)
-		setitimer(ITIMER_REAL, &grace, NULL);
+	if (!caught) {
+		caught = number;
+		cancel_all();
+		if (number == SIGALRM)
+			setitimer(ITIMER_REAL, &notice, NULL);
+		return true;
+	}
+	if (number != SIGALRM || noticed != 1)
+		return false;
+	noticed = 2; /* the grace is given once */
+	setitimer(ITIMER_REAL, &grace, NULL);
 	return true;
 }
 
@@ -285,6 +300,8 @@ void watchdog_soft(void)
 
 enum code watchdog_caught(void)
 {
+	if (caught && !noticed)
+		noticed = 1;
 	return caught == SIGINT ? E_INTERRUPTED : caught == SIGALRM ? E_TIMEOUT : E_OK;
 }
 

@@ -19,8 +19,9 @@ void watchdog_begin(const char *command, bool json);
 void watchdog_start(double seconds, bool json);
 /*
  * For a command that can report partial results: from now on, the first interrupt or timeout does not end the program
- * but is returned by watchdog_caught(). A second interrupt ends the program at once, and so does a command that has not
- * ended five seconds after the timeout (or a fifth of --timeout, if that is longer).
+ * but is returned by watchdog_caught(), and work is cancelled (base/cancel.h). A second interrupt ends the program at once.
+ * So does the timer if the command has not called watchdog_caught() within 0.75 s after the timeout, or has not ended
+ * five seconds later (or a fifth of --timeout, if that is longer).
  */
 void watchdog_soft(void);
 /* Returns the deferred signal as E_INTERRUPTED or E_TIMEOUT, or E_OK if there was none. */

@@ -29,7 +29,7 @@ struct run_config {
 	int64_t threads;      /* number of threads; 0 for one per core */
 	bool memory_plan;     /* false: each value has memory of its own */
 	bool arena;	      /* false: memory is not kept from one plan to the next */
-	int64_t memory_limit; /* bytes; 0: none */
+	int64_t memory_limit; /* bytes; 0: none; INT_ABSENT: what suits model, inputs and machine */
 	const char *external_root;
 	/*
 	 * texts of --input and --random; an initializer that one of them names counts as an input

@@ -2,7 +2,10 @@
 #include "backend/evaluate.h"
 
 #include "backend/weight_store.h"
+#include "base/cancel.h"
+#include "base/clock.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 /*
@@ -146,6 +149,41 @@ static int run_kernel(struct eval *e, const struct tensor *const *in, struct dia
 	return err;
 }
 
+/*
+ * A node may take EVAL_NS, and as much again for each EVAL_BYTES that it reads and writes. Each node that is cut off
+ * halves that for the ones after it, down to 1/1024, so that a model of many such nodes is not held up by all of them:
+ * what is not evaluated is computed when the model runs.
+ */
+static const uint64_t EVAL_NS = 1000000000, EVAL_BYTES = 64 << 20;
+enum { MAX_HALVINGS = 10 };
+static _Atomic unsigned cut_off;
+
+static uint64_t eval_limit(const struct eval *e, const struct tensor *const *in)
+{
+	unsigned halvings = atomic_load(&cut_off);
+	size_t bytes = 0;
+
+	for (uint32_t i = 0; i < e->node.nin; i++)
+		bytes += in[i] ? in[i]->bytes : 0;
+	for (uint32_t i = 0; i < e->node.nout; i++)
+		bytes += e->out[i] ? e->out[i]->bytes : 0;
+	return (EVAL_NS + bytes / EVAL_BYTES * EVAL_NS) >>
+	       (halvings < MAX_HALVINGS ? halvings : MAX_HALVINGS);
+}
+
+static int run_within_limit(struct eval *e, const struct tensor *const *in, struct diag *d)
+{
+	uint64_t before = cancel_at(clock_ns() + eval_limit(e, in));
+	int err = run_kernel(e, in, d);
+	bool late = cancel_requested();
+
+	cancel_at(before);
+	if (!late)
+		return err;
+	atomic_fetch_add(&cut_off, 1);
+	return -(int)E_TIMEOUT;
+}
+
 int eval_node(const struct backend *cpu, const struct graph *g, const struct node *n,
 	      const struct tensor *const *in, struct tensor **out, struct arena *a, struct diag *d)
 {
@@ -182,7 +220,7 @@ int eval_node(const struct backend *cpu, const struct graph *g, const struct nod
 	if (!err)
 		err = make_outputs(&e, k, d);
 	if (!err)
-		err = run_kernel(&e, in, d);
+		err = run_within_limit(&e, in, d);
 	for (uint32_t i = 0; i < n->nout; i++)
 		out[i] = !err ? e.out[i] : NULL;
 	arena_free(&e.work);

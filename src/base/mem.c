@@ -3,6 +3,7 @@
 
 #include "base/asan.h"
 #include "base/diag.h"
+#include "base/proc.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -36,6 +37,23 @@ void mem_note(enum mem_kind kind, enum mem_purpose purpose, int64_t bytes)
 		;
 }
 
+/*
+ * Whether the machine has this memory. Linux grants memory that it does not have and later kills the process that
+ * touches it, which could then not say why it ended. A look takes some 50 us, so there is one for each CHECK_BYTES.
+ */
+static const uint64_t CHECK_BYTES = 64 << 20;
+
+static bool machine_has(size_t bytes)
+{
+	static _Atomic uint64_t unchecked;
+
+	if (atomic_fetch_add(&unchecked, bytes) + bytes < CHECK_BYTES)
+		return true;
+	atomic_store(&unchecked, 0);
+	uint64_t left = proc_available();
+	return !left || (left > CHECK_BYTES && bytes <= left - CHECK_BYTES);
+}
+
 void *mem_alloc(size_t bytes, enum mem_purpose purpose)
 {
 	size_t whole;
@@ -44,7 +62,7 @@ void *mem_alloc(size_t bytes, enum mem_purpose purpose)
 	if (!size_add(bytes, HEAD_BYTES + 63, &whole))
 		return NULL;
 	whole &= ~(size_t)63;
-	char *p = aligned_alloc(64, whole);
+	char *p = machine_has(whole) ? aligned_alloc(64, whole) : NULL;
 	if (!p)
 		return NULL;
 	*(struct head *)(void *)p = (struct head){bytes, purpose};

@@ -35,7 +35,7 @@ struct mem_count {
 	uint64_t peak;	/* most bytes at once */
 };
 
-/* Returns a 64-byte aligned block that is not cleared, or NULL if the system refuses memory. */
+/* Returns a 64-byte aligned block that is not cleared, or NULL if the system refuses memory or has too little. */
 void *mem_alloc(size_t bytes, enum mem_purpose purpose);
 /* Works like mem_alloc(), but clears the block. */
 void *mem_zalloc(size_t bytes, enum mem_purpose purpose);

@@ -16,6 +16,7 @@
  */
 #include "base/pool.h"
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/mem.h"
 
@@ -360,19 +361,22 @@ struct loop {
 	pool_fn *fn;
 	void *arg;
 	int64_t n, piece;
+	uint64_t cancel_at; /* cancel_moment() of the caller */
 	_Alignas(CACHE_LINE) _Atomic int64_t next;
 };
 
 static void loop_run(void *arg, int thread)
 {
 	struct loop *l = arg;
+	uint64_t before = cancel_at(l->cancel_at);
 	for (;;) {
 		int64_t begin = atomic_fetch_add_explicit(&l->next, l->piece, memory_order_relaxed);
-		if (begin >= l->n)
-			return;
+		if (begin >= l->n || cancel_requested())
+			break;
 		int64_t end = l->n - begin < l->piece ? l->n : begin + l->piece;
 		l->fn(l->arg, begin, end, thread);
 	}
+	cancel_at(before);
 }
 
 void pool_for(int64_t n, int64_t grain, pool_fn *fn, void *arg)
@@ -391,7 +395,7 @@ void pool_for(int64_t n, int64_t grain, pool_fn *fn, void *arg)
 		threads = (int)pieces;
 	if (pieces > (int64_t)threads * PIECES_PER_THREAD)
 		pieces = (int64_t)threads * PIECES_PER_THREAD;
-	struct loop l = {.fn = fn, .arg = arg, .n = n};
+	struct loop l = {.fn = fn, .arg = arg, .n = n, .cancel_at = cancel_moment()};
 	l.piece = n / pieces + (n % pieces != 0);
 	team_start(loop_run, &l, threads);
 	loop_run(&l, 0);

@@ -45,10 +45,40 @@ bool proc_sample(int fd, uint64_t *rss, uint64_t *unshared)
 	return true;
 }
 
+/* Returns the number in a file of a control group, or after `key` in it; UINT64_MAX if there is none. */
+static uint64_t group_number(const char *path, const char *key)
+{
+	char line[128];
+	unsigned long long n = UINT64_MAX;
+	size_t skip = strlen(key);
+	FILE *f = fopen(path, "re");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (!strncmp(line, key, skip) && sscanf(line + skip, "%llu", &n) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* Returns the bytes that the control group, as a container sees it, leaves; UINT64_MAX without a limit. */
+static uint64_t group_available(void)
+{
+	uint64_t most = group_number("/sys/fs/cgroup/memory.max", "");
+	uint64_t now = group_number("/sys/fs/cgroup/memory.current", "");
+	uint64_t cache = group_number("/sys/fs/cgroup/memory.stat", "inactive_file ");
+
+	if (most == UINT64_MAX || now == UINT64_MAX)
+		return UINT64_MAX;
+	now -= cache < now ? cache : 0; /* the kernel drops it before it refuses memory */
+	return now < most ? most - now : 0;
+}
+
 uint64_t proc_available(void)
 {
 	char line[128];
 	unsigned long long kb = 0;
+	uint64_t group = group_available();
 	FILE *f = fopen("/proc/meminfo", "re");
 
 	while (f && fgets(line, sizeof(line), f))
@@ -56,7 +86,7 @@ uint64_t proc_available(void)
 			break;
 	if (f)
 		fclose(f);
-	return (uint64_t)kb * 1024;
+	return (uint64_t)kb * 1024 < group ? (uint64_t)kb * 1024 : group;
 }
 
 uint64_t proc_rss(int pid)

@@ -23,7 +23,8 @@ struct proc_memory {
 bool proc_memory(int pid, struct proc_memory *m);
 
 /*
- * Returns the bytes that can still be allocated without swapping (MemAvailable), or 0 if unknown.
+ * Returns the bytes that can still be allocated without swapping (MemAvailable), or fewer if the
+ * control group of the process has a limit; 0 if unknown.
  */
 uint64_t proc_available(void);
 

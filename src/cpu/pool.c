@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/pool.h"
 
+#include "base/cancel.h"
 #include "base/pool.h"
 #include "cpu/onednn/onednn.h"
 #include "cpu/math/simd.h"
@@ -24,6 +25,28 @@ static int64_t window_count(const struct window *w, int d, int64_t o, bool pads)
 	if (end > w->kernel[d])
 		end = w->kernel[d];
 	return end > first ? end - first : 0;
+}
+
+/*
+ * Returns w without the kernel elements at both ends of each axis that read padding for all outputs, so that a kernel
+ * which is much larger than the input costs no more than one as large as the input.
+ */
+static struct window window_without_padding(const struct window *w)
+{
+	struct window cut = *w;
+
+	for (int d = 0; d < w->n; d++) {
+		int64_t step = w->dilation[d];
+		/* where the first kernel element lies for the last output, and how far the input reaches beyond it */
+		int64_t last = (w->out[d] - 1) * w->stride[d] - w->begin[d];
+		int64_t first = last >= 0 ? 0 : (-last + step - 1) / step;
+		int64_t end = w->in[d] + w->begin[d] <= 0 ? 0 : (w->in[d] + w->begin[d] - 1) / step + 1;
+		if (w->out[d] < 1 || first >= end || first >= w->kernel[d])
+			continue;
+		cut.begin[d] -= first * step;
+		cut.kernel[d] = (end < w->kernel[d] ? end : w->kernel[d]) - first;
+	}
+	return cut;
 }
 
 /* Converts a row-major index in a plane to a column-major one, in which the first axis runs fastest. */

@@ -159,6 +159,9 @@ static int max_roi_infer(struct infer *c)
 	return region_infer(c, p->pooled_shape.v[0], p->pooled_shape.v[1], 5);
 }
 
+/* Each bin takes the square of this number of samples, so that more would never end; models use 0 to 4. */
+enum { MAX_SAMPLING_RATIO = 1024 };
+
 static int roi_align_infer(struct infer *c)
 {
 	const struct roi_align *p = infer_params(c);
@@ -167,6 +170,10 @@ static int roi_align_infer(struct infer *c)
 	if (b.rank >= 0 &&
 	    (b.rank != 1 || (r.rank == 2 && r.dim[0] >= 0 && b.dim[0] >= 0 && b.dim[0] != r.dim[0])))
 		return shape_fail(c, 2, "one index for each region", &b);
+	if (p->sampling_ratio > MAX_SAMPLING_RATIO)
+		return infer_fail(c, E_VALUE, -1,
+				  fmt(c->diag, "a sampling_ratio of at most %d", MAX_SAMPLING_RATIO),
+				  fmt(c->diag, "%" PRId64, p->sampling_ratio));
 	return region_infer(c, p->output_height, p->output_width, 4);
 }
 

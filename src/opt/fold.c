@@ -7,9 +7,10 @@
 /*
  * Constant folding. Nodes whose outputs inference knows become constants; nodes on larger constants, such as weights
  * times a folded scale, are evaluated here. A result may have FOLD_BYTES, or FOLD_GROWTH times the bytes of the inputs,
- * because weights may be stored in a smaller type.
+ * because weights may be stored in a smaller type. All results that are kept together may have FOLD_TOTAL, or
+ * FOLD_GROWTH times the bytes of the model's weights.
  */
-enum { FOLD_BYTES = 4 << 20, FOLD_GROWTH = 4 };
+enum { FOLD_BYTES = 4 << 20, FOLD_GROWTH = 4, FOLD_TOTAL = 64 << 20 };
 
 /* State while a graph is folded. Results that only folded nodes read are freed as soon as these are folded. */
 struct folding {
@@ -24,6 +25,7 @@ struct folding {
 struct temporary {
 	struct arena arena;
 	uint32_t left; /* number of outputs that are still needed */
+	size_t bytes;
 };
 
 static bool inputs_constant(const struct graph *g, const struct node *n, size_t *bytes)
@@ -39,8 +41,10 @@ static bool inputs_constant(const struct graph *g, const struct node *n, size_t 
 	return n->nin > 0;
 }
 
-static bool within_budget(const struct graph *g, const struct node *n, size_t in)
+/* Whether the results of the node may be kept. Sets *total to their bytes. */
+static bool within_budget(const struct folding *f, const struct node *n, size_t in, size_t *total)
 {
+	const struct graph *g = f->g;
 	size_t out = 0, bytes;
 
 	for (uint32_t i = 0; i < n->nout; i++) {
@@ -52,6 +56,7 @@ static bool within_budget(const struct graph *g, const struct node *n, size_t in
 		    !size_add(out, bytes, &out))
 			return false;
 	}
+	*total = out;
 	return out <= FOLD_BYTES || out / FOLD_GROWTH <= in;
 }
 
@@ -93,8 +98,34 @@ static bool fold_view(struct folding *f, const struct node *n)
 	return true;
 }
 
+static size_t total_budget(struct optimizer *o)
+{
+	const struct graph *g = o->model->graph;
+
+	if (o->fold_budget)
+		return o->fold_budget;
+	size_t weights = 0;
+	for (uint32_t i = 0; i < g->nvalues; i++)
+		weights += g->value[i]->init ? g->value[i]->init->bytes : 0;
+	o->fold_budget = weights < FOLD_TOTAL / FOLD_GROWTH ? FOLD_TOTAL : FOLD_GROWTH * weights;
+	return o->fold_budget;
+}
+
+/* Tells once a model that a constant node is left to each run. */
+static void note_unfolded(struct folding *f, const struct node *n, const char *why)
+{
+	if (f->o->told_unfolded)
+		return;
+	f->o->told_unfolded = true;
+	NOTE(f->o->diag, E_MODEL_FOLD, .node = n->origin->name, .op = n->origin->op,
+	     .message = fmt(f->o->diag,
+			    "it depends on constants only, but %s: it, and perhaps others, "
+			    "are computed in each run",
+			    why));
+}
+
 /* Evaluates the node; its outputs share a new struct temporary. Returns false if the node cannot be evaluated. */
-static bool evaluate_node(struct folding *f, const struct node *n)
+static bool evaluate_node(struct folding *f, const struct node *n, size_t bytes)
 {
 	struct arena *scratch = &f->o->scratch;
 	const struct tensor **in = arena_new_n(scratch, const struct tensor *, n->nin + 1);
@@ -109,8 +140,12 @@ static bool evaluate_node(struct folding *f, const struct node *n)
 	diag_free(&quiet);
 	if (r) {
 		arena_free(&t->arena);
+		if (r == -(int)E_TIMEOUT)
+			note_unfolded(f, n, "it takes too long");
 		return false;
 	}
+	t->bytes = bytes;
+	f->o->folded_bytes += bytes;
 	for (uint32_t i = 0; i < n->nout; i++) {
 		struct value *v = node_out(f->g, n, i);
 		if (!v || !out[i])
@@ -126,14 +161,18 @@ static bool evaluate_node(struct folding *f, const struct node *n)
 static bool evaluate(struct folding *f, struct node *n)
 {
 	struct graph *g = f->g;
-	size_t bytes = 0;
+	size_t bytes = 0, result;
 
 	if (outputs_known(g, n) || fold_view(f, n))
 		return true;
 	if (n->op->flags & (OP_RANDOM | OP_CONTROL | OP_HOST_VALUES) ||
-	    !inputs_constant(g, n, &bytes) || !within_budget(g, n, bytes))
+	    !inputs_constant(g, n, &bytes) || !within_budget(f, n, bytes, &result))
 		return false;
-	return evaluate_node(f, n) && outputs_known(g, n);
+	if (result > total_budget(f->o) - f->o->folded_bytes) {
+		note_unfolded(f, n, "the folded constants would take too much memory");
+		return false;
+	}
+	return evaluate_node(f, n, result) && outputs_known(g, n);
 }
 
 /* Frees the memory of value `id` if nothing uses the value any more, nor any other output that shares the memory. */
@@ -147,8 +186,10 @@ static void release_result(struct folding *f, uint32_t id)
 	f->of[id] = NULL;
 	v->init = v->info.known = NULL;
 	opt_info(f->o, f->g)->info[id].known = NULL;
-	if (--t->left == 0)
+	if (--t->left == 0) {
+		f->o->folded_bytes -= t->bytes;
 		arena_free(&t->arena);
+	}
 }
 
 /* Makes the known outputs of the node constants of the graph and removes the node. */

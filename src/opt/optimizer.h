@@ -37,6 +37,9 @@ struct optimizer {
 	struct map graph_number;
 	struct rule_set rules;
 	uint32_t *fired; /* indexed by rule */
+	/* bytes that folding has made and may make; the budget is 0 until it is known */
+	size_t folded_bytes, fold_budget;
+	bool told_unfolded;
 };
 
 struct graph_info *opt_info(struct optimizer *o, const struct graph *g);

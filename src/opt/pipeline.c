@@ -105,7 +105,7 @@ int opt_run_report(struct model *m, const struct backend *cpu, const struct run_
 	int r = 0;
 
 	if (cfg->optimize > OPTIMIZE_NONE)
-		r = rules_parse(&o.rules, &o.scratch, NULL);
+		o.rules = *rules_all();
 	o.fired = arena_new_n(&o.scratch, uint32_t, o.rules.n + 1);
 	if (report)
 		report->nodes = count_nodes(m->graph);

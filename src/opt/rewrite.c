@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "opt/pattern.h"
 
+#include <pthread.h>
 #include <string.h>
 
 /* ---- rules ----------------------------------------------------------------------------------- */
@@ -58,25 +59,30 @@ int rule_parse(const struct rule *r, struct arena *a, struct parsed_rule *out, s
 static const struct rule *const tables[] = {RULE_TABLES(T)};
 #undef T
 
-int rules_parse(struct rule_set *set, struct arena *a, struct diag *d)
+static struct rule_set all_rules;
+
+static void parse_all_rules(void)
 {
+	static struct arena arena; /* lives as long as the process */
 	size_t ntables = sizeof(tables) / sizeof(*tables);
 	uint32_t max = 0;
 
 	for (size_t t = 0; t < ntables; t++)
 		for (const struct rule *r = tables[t]; r->name; r++)
 			max++;
-	*set = (struct rule_set){arena_new_n(a, struct parsed_rule, max), 0};
-	for (size_t t = 0; t < ntables; t++) {
-		for (const struct rule *r = tables[t]; r->name; r++) {
-			int err = rule_parse(r, a, &set->rules[set->n], d);
-			if (!err)
-				set->n++;
-			else if (d)
-				return err;
-		}
-	}
-	return 0;
+	all_rules.rules = arena_new_n(&arena, struct parsed_rule, max);
+	for (size_t t = 0; t < ntables; t++)
+		for (const struct rule *r = tables[t]; r->name; r++)
+			if (!rule_parse(r, &arena, &all_rules.rules[all_rules.n], NULL))
+				all_rules.n++;
+}
+
+const struct rule_set *rules_all(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, parse_all_rules);
+	return &all_rules;
 }
 
 /* ---- the engine ------------------------------------------------------------------------------ */

@@ -126,11 +126,8 @@ struct rule_set {
 	struct parsed_rule *rules;
 	uint32_t n;
 };
-/*
- * Parses all rules. A rule with an operator that this build lacks is an error, or is left out if d is NULL. Returns 0
- * or -code.
- */
-int rules_parse(struct rule_set *set, struct arena *a, struct diag *d);
+/* Returns all rules, less those with an operator that this build lacks. They are parsed once a process. */
+const struct rule_set *rules_all(void);
 /* Parses one rule, for tests. */
 int rule_parse(const struct rule *r, struct arena *a, struct parsed_rule *out, struct diag *d);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/exec.h"
 
+#include "base/cancel.h"
 #include "base/pool.h"
 #include "plan/memory.h"
 #include "plan/redzone.h"
@@ -20,7 +21,7 @@ static int moving_alloc(const struct call *c, uint32_t i, enum dtype t, const st
 	struct binding *b = c->owner;
 	struct tensor *out = c->out[i];
 	struct moving *m = &b->moving[out - b->tensors];
-	size_t bytes;
+	size_t bytes, limit = b->x->rt->host_limit;
 
 	if (!tensor_bytes(t, s, LAYOUT_ROW, &bytes))
 		return call_fail(c, E_SIZE, "an output whose bytes can be counted", "an overflow");
@@ -31,6 +32,10 @@ static int moving_alloc(const struct call *c, uint32_t i, enum dtype t, const st
 		return 0;
 	}
 	int device = out->device;
+	if (device == HOST && limit && bytes > limit)
+		return FAIL(c->diag, E_MEMORY_LIMIT,
+			    .expected = limit_text(b->x->rt, limit, c->diag),
+			    .actual = fmt(c->diag, "an output of %zu bytes", bytes));
 	if (m->buffer.bytes < bytes || !m->buffer.ptr) {
 		const struct backend *backend = backend_at(b->x->rt, device);
 		struct device *on = device_at(b->x->rt, device);
@@ -380,6 +385,19 @@ static int name_failed_step(struct binding *b, uint32_t k, int err, struct diag 
 	return err;
 }
 
+/*
+ * Ends the run of a step: fails if the run is to end, because kernels then leave their outputs unfinished. The command
+ * that was interrupted says why, so there is no finding here.
+ */
+static int finish_step(struct binding *b, uint32_t i, int err, struct diag *d)
+{
+	if (cancel_called())
+		return -(int)E_INTERRUPTED;
+	if (!err)
+		err = check_output_shapes(&b->calls[i]);
+	return err ? name_failed_step(b, i, err, d) : 0;
+}
+
 int steps_run(struct binding *b, uint32_t first, uint32_t end, struct diag *d)
 {
 	for (uint32_t i = first; i < end; i++) {
@@ -388,10 +406,9 @@ int steps_run(struct binding *b, uint32_t first, uint32_t end, struct diag *d)
 		redzone_enter_step(b, i);
 		int err = b->s->steps[i].run(c);
 		redzone_leave_step(b, i);
-		if (!err)
-			err = check_output_shapes(c);
+		err = finish_step(b, i, err, d);
 		if (err)
-			return name_failed_step(b, i, err, d);
+			return err;
 	}
 	return 0;
 }
@@ -435,10 +452,9 @@ static int exec_observed(struct binding *b, struct diag *d)
 			err = rt->backend->wait(rt->stream, d);
 		o->end(o, c->step, c);
 		redzone_leave_step(b, i);
-		if (!err)
-			err = check_output_shapes(c);
+		err = finish_step(b, i, err, d);
 		if (err)
-			return name_failed_step(b, i, err, d);
+			return err;
 	}
 	return 0;
 }

@@ -214,11 +214,18 @@ const char *segment_largest(const struct segment *s, struct diag *d)
 	return fmt(d, "the largest values: %s", names);
 }
 
-static int fail_over_limit(const struct segment *s, const struct run_config *config, size_t weights,
-			   size_t total, struct diag *d)
+const char *limit_text(const struct runtime *rt, size_t limit, struct diag *d)
 {
-	return FAIL(d, E_MEMORY_LIMIT,
-		    .expected = fmt(d, "at most %" PRId64 " bytes", config->memory_limit),
+	return fmt(d, "at most %zu bytes%s", limit,
+		   rt->config->memory_limit == INT_ABSENT
+			   ? " (the default for this model, its inputs and this machine; see --memory-limit)"
+			   : "");
+}
+
+static int fail_over_limit(const struct segment *s, const struct runtime *rt, size_t limit,
+			   size_t weights, size_t total, struct diag *d)
+{
+	return FAIL(d, E_MEMORY_LIMIT, .expected = limit_text(rt, limit, d),
 		    .actual = weights ? fmt(d, "%zu bytes of weights and %zu of activations and workspace",
 					    weights, total)
 				      : fmt(d, "%zu bytes of activations and workspace", total),
@@ -235,7 +242,9 @@ static int check_limit(const struct segment *s, const struct runtime *rt, struct
 	size_t weights = uploads_bytes(rt), need = s->slab_bytes[has_device(rt)], sum;
 
 	if (limit > 0 && (!size_add(need, weights, &sum) || sum > (size_t)limit))
-		return fail_over_limit(s, rt->config, weights, need, d);
+		return fail_over_limit(s, rt, (size_t)limit, weights, need, d);
+	if (rt->host_limit && s->slab_bytes[HOST] > rt->host_limit)
+		return fail_over_limit(s, rt, rt->host_limit, 0, s->slab_bytes[HOST], d);
 	return 0;
 }
 

@@ -12,4 +12,7 @@ int segment_memory(struct segment *s, const struct runtime *rt, struct diag *d);
 /* Returns a text for messages, "the largest values: ...", with the three values that take most memory. */
 const char *segment_largest(const struct segment *s, struct diag *d);
 
+/* The limit as a finding shows it, with its reason if the user did not set it. */
+const char *limit_text(const struct runtime *rt, size_t limit, struct diag *d);
+
 #endif

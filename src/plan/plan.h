@@ -38,6 +38,7 @@ struct runtime {
 	struct observer *observer; /* NULL: plain runs */
 	/* outputs stay on the device that makes them; otherwise they are copied to the host */
 	bool outputs_stay;
+	size_t host_limit; /* bytes that values and workspace of a plan may take on the host; 0: no limit */
 #ifdef FAULTS
 	struct fault_spec *faults; /* fault.c's */
 #endif

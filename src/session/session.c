@@ -4,6 +4,7 @@
 #include "backend/weight_store.h"
 #include "base/clock.h"
 #include "base/pool.h"
+#include "base/proc.h"
 #include "onnx/load.h"
 #include "onnx/weights.h"
 #include "opt/pipeline.h"
@@ -21,6 +22,7 @@ struct session {
 	struct run_config config;
 	struct model *model;
 	struct runtime runtime;
+	size_t most_memory; /* of the machine, that one plan may take on the host; 0 until it is known */
 	struct instance *instance;
 	struct session_times times;
 	const char *why;
@@ -330,6 +332,35 @@ static int check_inputs(const struct session *s, const struct tensor *const *in,
 	return 0;
 }
 
+/*
+ * Without --memory-limit, a model may take memory in proportion to what came in: a file of some bytes must not fill the
+ * machine. Real models stay far below: they have weights, or large inputs.
+ */
+static const size_t ALWAYS_ALLOWED = (size_t)4 << 30;
+enum { ALLOWED_GROWTH = 64 };
+
+static void set_host_limit(struct session *s, const struct tensor *const *in)
+{
+	const struct model *m = s->model;
+	size_t given = m->file_bytes + m->external_bytes;
+	int64_t limit = s->config.memory_limit;
+
+	if (limit != INT_ABSENT) {
+		s->runtime.host_limit = limit > 0 && !has_device(&s->runtime) ? (size_t)limit : 0;
+		return;
+	}
+	if (!s->most_memory) {
+		s->most_memory = proc_available() / 4 * 3;
+		s->most_memory = s->most_memory ? s->most_memory : SIZE_MAX;
+	}
+	for (uint32_t i = 0; i < m->graph->nin; i++)
+		given += in[i]->bytes;
+	size_t allowed = given > (SIZE_MAX - ALWAYS_ALLOWED) / ALLOWED_GROWTH
+				 ? SIZE_MAX
+				 : ALWAYS_ALLOWED + given * ALLOWED_GROWTH;
+	s->runtime.host_limit = allowed < s->most_memory ? allowed : s->most_memory;
+}
+
 static int check_and_start(struct session *s, const struct tensor *const *in, struct diag *d)
 {
 	uint32_t n = s->model->nsymbols;
@@ -341,7 +372,11 @@ static int check_and_start(struct session *s, const struct tensor *const *in, st
 	for (uint32_t i = 0; i < n; i++)
 		s->bound[i] = -1;
 	int err = check_inputs(s, in, s->bound, d);
-	return err ? err : start_device(s, d);
+	if (!err)
+		err = start_device(s, d);
+	if (!err)
+		set_host_limit(s, in);
+	return err;
 }
 
 /*

@@ -67,7 +67,7 @@ static void every_value_has_a_default(void)
 {
 	CHECK_INT(parse("run", "m.onnx"), 0);
 	CHECK_STR(o.config.device, "auto");
-	CHECK(o.config.memory_plan && o.config.arena && o.config.memory_limit == 0);
+	CHECK(o.config.memory_plan && o.config.arena && o.config.memory_limit == INT_ABSENT);
 	CHECK(o.config.optimize == OPTIMIZE_FULL && o.config.precision == PRECISION_FP32);
 	CHECK(o.save_format == SAVE_NPY && o.print == INT_ABSENT && o.stage == STAGE_NONE);
 	CHECK(o.timeout == 0 && o.color == COLOR_AUTO && !o.save);

@@ -7,6 +7,8 @@
 #include "plan/plan.h"
 #include "test/unit/unit.h"
 
+#include <math.h>
+
 static struct run_config config = {.device = "cpu", .memory_plan = true, .arena = true};
 
 /* A model made by hand: one f32 input [n,4]. */
@@ -196,6 +198,41 @@ static void a_limit_fails_while_planning(void)
 	end(&b);
 }
 
+enum { CHAIN = 6000 };
+
+/* Negates x CHAIN times, and adds up all results, the newest first, so that all of them live at the same time. */
+static float sum_of_negations(bool memory_plan, size_t *slab)
+{
+	struct bench b;
+	static uint32_t chain[CHAIN];
+	float data[8] = {3, 1, 4, 1, 5, 9, 2, 6};
+
+	config.memory_plan = memory_plan;
+	begin(&b);
+	for (uint32_t i = 0; i < CHAIN; i++)
+		chain[i] = node(&b, i % 3 ? "Neg" : "Abs", i ? &chain[i - 1] : &b.in, 1);
+	uint32_t sum = chain[CHAIN - 1];
+	for (uint32_t i = CHAIN - 1; i-- > 0;)
+		sum = node(&b, "Add", (uint32_t[]){sum, chain[i]}, 2);
+	CHECK(finish(&b, sum));
+	const struct tensor *y = run(&b, 2, data);
+	float result = y ? ((const float *)y->data)[5] : NAN;
+	*slab = (size_t)mem_count(MEM_HOST, MEM_ACTIVATIONS).live;
+	config.memory_plan = true;
+	end(&b);
+	return result;
+}
+
+static void thousands_of_values_share_memory(void)
+{
+	size_t planned, apart;
+
+	/* 9, -9, 9 again and again: two thirds are 9, one third is -9 */
+	CHECK(sum_of_negations(true, &planned) == 9.0F * CHAIN / 3);
+	CHECK(sum_of_negations(false, &apart) == 9.0F * CHAIN / 3);
+	CHECK(planned < apart);
+}
+
 int main(void)
 {
 	UNIT(a_chain_runs_in_place);
@@ -204,5 +241,6 @@ int main(void)
 	UNIT(plans_are_cached_by_shape);
 	UNIT(data_dependent_shapes_cut_the_plan);
 	UNIT(a_limit_fails_while_planning);
+	UNIT(thousands_of_values_share_memory);
 	return unit_end();
 }

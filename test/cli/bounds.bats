@@ -1,0 +1,46 @@
+#!/usr/bin/env bats
+# Models of some bytes that ask for time or memory without end.
+
+setup() {
+	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
+	cd "$BATS_TEST_DIRNAME/../data/bounds" || return 1
+	bats_require_minimum_version 1.5.0
+}
+
+@test "What does not fit into folding's memory stays in the graph, and a note says so once" {
+	run -0 --separate-stderr "$INFER" inspect constants_128mib.onnx
+	[[ $stderr == *"note[N-MODEL-FOLD]"*"the folded constants would take too much memory"* ]]
+	[ "$(grep -c N-MODEL-FOLD <<<"$stderr")" = 1 ]
+	run -0 "$INFER" run constants_128mib.onnx -q
+}
+
+@test "A pooling window of 2^31 elements costs no more than one as large as the input" {
+	run -0 timeout 60 "$INFER" inspect pool_padding.onnx
+	run -0 timeout 60 "$INFER" run pool_padding.onnx -q --optimize none
+	run -0 timeout 60 "$INFER" run pool_padding.onnx -q
+}
+
+@test "More samples than a RoiAlign could ever take are refused before the run" {
+	run -3 timeout 60 "$INFER" run roi_samples.onnx --random 0..1
+	[[ $output == *"E-VALUE"*"sampling_ratio of at most 1024, got 2147483647"* ]]
+}
+
+@test "A value that is far larger than the model and its inputs is refused, unless a limit allows it" {
+	run -3 "$INFER" run constant_8gib.onnx
+	[[ $output == *"E-MEMORY-LIMIT"*"at most "*"default"*"8589934592 bytes"* ]]
+	run -3 "$INFER" run constant_8gib.onnx --memory-limit 8GB
+	[[ $output == *"E-MEMORY-LIMIT"*"at most 8000000000 bytes,"* ]]
+}
+
+# The command ends a loop without end, and what it leaves behind says that the time was over.
+ends() {
+	run -124 --separate-stderr "$INFER" "$@" loop_endless.onnx --random 0..1 --timeout 1
+	[[ $stderr == *"E-TIMEOUT"* ]]
+}
+
+@test "--timeout ends a loop without end, in every command that runs models" {
+	ends run
+	ends check
+	ends profile
+	[[ $stderr == *"E-TIMEOUT"* ]]
+}
