@@ -116,9 +116,9 @@ HARDEN_LD += -pie -Wl,-z,relro,-z,now $(if $(BRANCHES),-Wl$(comma)-z$(comma)ibt$
 PKG_CFLAGS := $(patsubst -I%,-isystem%,$(shell pkg-config --cflags $(PACKAGES) 2>/dev/null))
 FLAGS_C = -std=gnu17 -D_GNU_SOURCE -ffp-contract=off -fvisibility=hidden -fno-common $(HARDEN) $(SANITIZE_FLAGS) \
 	-Isrc -I. -isystem $(GEN) $(PKG_CFLAGS) $(DNNL_CFLAGS) -DHAVE_DNNL=$(HAVE_DNNL) $(CUDA_CFLAGS) -DHAVE_CUDA=$(HAVE_CUDA) $(if $(FAULTS),-DFAULTS) $(CPPFLAGS) $(CFLAGS)
-# libdnnl finds the thread pool's GOMP and omp symbols in the program, and lies beside it (lib/infer: installed).
+# libdnnl finds the thread pool's GOMP and omp symbols and an operator new in the program, and lies beside it (lib/infer: installed).
 FLAGS_LD = $(HARDEN_LD) $(SANITIZE_FLAGS) -Wl,--as-needed \
-	-Wl,--export-dynamic-symbol='GOMP_*' -Wl,--export-dynamic-symbol='omp_*' \
+	-Wl,--export-dynamic-symbol='GOMP_*' -Wl,--export-dynamic-symbol='omp_*' -Wl,--export-dynamic-symbol=_Znwm \
 	-Wl,-rpath,'$$ORIGIN/../lib:$$ORIGIN/../lib/infer' $(LDFLAGS)
 
 # Everything is built anew when the flags change: they are kept in a file that the objects depend on.
@@ -328,6 +328,15 @@ $(OUT)/random/driver: $(OBJ)/test/random/driver.o $(PARTS) $(DNNL_LIB)
 $(OUT)/mutants/run: $(patsubst %.c,$(OBJ)/%.o,$(wildcard test/mutants/*.c)) $(PARTS) $(DNNL_LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK,$(LINK))
+
+# Refuses memory at each request: make torture; sampled in make check
+TORTURE := $(OUT)/torture/run $(OUT)/torture/refuse.so
+$(OUT)/torture/run: $(OBJ)/test/torture/run.o $(PARTS) $(DNNL_LIB)
+	@mkdir -p $(@D)
+	$(call say,LINK,$(LINK))
+$(OUT)/torture/refuse.so: test/torture/refuse.c
+	@mkdir -p $(@D)
+	$(call say,CC,$(CC) -shared -fPIC -O2 $(WARN) -std=gnu17 -fno-builtin -o $@ $< -ldl)
 
 $(OUT)/fuzz/%: $(OBJ)/test/fuzz/%.o $(PARTS) $(DNNL_LIB)
 	@mkdir -p $(@D)
