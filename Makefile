@@ -329,7 +329,6 @@ $(OUT)/mutants/run: $(patsubst %.c,$(OBJ)/%.o,$(wildcard test/mutants/*.c)) $(PA
 	@mkdir -p $(@D)
 	$(call say,LINK,$(LINK))
 
-# Refuses memory at each request: make torture; sampled in make check
 TORTURE := $(OUT)/torture/run $(OUT)/torture/refuse.so
 $(OUT)/torture/run: $(OBJ)/test/torture/run.o $(PARTS) $(DNNL_LIB)
 	@mkdir -p $(@D)
@@ -378,8 +377,13 @@ test-emulated: all
 	@+$(RUN_TESTS) emulated
 lint: all
 	@+$(RUN_TESTS) lint
-check: all $(OUT)/random/driver
-	@+$(RUN_TESTS) lint headers gcc clang emulated sanitize fuzz random
+check: all $(OUT)/random/driver $(TORTURE)
+	@+$(RUN_TESTS) lint headers gcc clang emulated sanitize fuzz random torture
+
+# Refuses each request for memory, one run for each; `check` takes a sample of them.
+.PHONY: torture
+torture: all $(TORTURE)
+	@+TORTURE=-a TEST_TIMEOUT=86400 $(RUN_TESTS) torture
 
 # Random graphs against ONNX Runtime and onnx.reference: make test-random SEED=7 GRAPHS=10000, or SECONDS=600
 .PHONY: test-random
@@ -490,6 +494,7 @@ help:
 	@echo 'gen               write man/, completions/ and configs/default.yaml from the option table'
 	@echo 'install, uninstall   PREFIX=$(PREFIX) DESTDIR='
 	@echo 'test-random       random graphs against ONNX Runtime; SEED= GRAPHS= SECONDS='
+	@echo 'torture           refuse each request for memory: no crash, the status of the table, JSON that parses'
 	@echo 'bench, bench-ops  compare the speed of models, of single operators'
 	@echo 'clean, distclean  remove what was built; also what make deps fetched'
 

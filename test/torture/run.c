@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_ARGS = 24, LIMIT_SECONDS = 120, SHOWN_FAILURES = 200 };
+enum { MAX_ARGS = 24, LIMIT_SECONDS = 120, SHOWN_FAILURES = 20 };
 
 static const char *const commands[][MAX_ARGS] = {
 	{"run", "MODEL", "--random", "0..1", "--device", "cpu", "--print", "4"},
