@@ -329,7 +329,7 @@ $(OUT)/mutants/run: $(patsubst %.c,$(OBJ)/%.o,$(wildcard test/mutants/*.c)) $(PA
 	@mkdir -p $(@D)
 	$(call say,LINK,$(LINK))
 
-TORTURE := $(OUT)/torture/run $(OUT)/torture/refuse.so
+TORTURE_FILES := $(OUT)/torture/run $(OUT)/torture/refuse.so
 $(OUT)/torture/run: $(OBJ)/test/torture/run.o $(PARTS) $(DNNL_LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK,$(LINK))
@@ -377,13 +377,13 @@ test-emulated: all
 	@+$(RUN_TESTS) emulated
 lint: all
 	@+$(RUN_TESTS) lint
-check: all $(OUT)/random/driver $(TORTURE)
+check: all $(OUT)/random/driver $(TORTURE_FILES)
 	@+$(RUN_TESTS) lint headers gcc clang emulated sanitize fuzz random torture
 
 # Refuses each request for memory, one run for each; `check` takes a sample of them.
 .PHONY: torture
-torture: all $(TORTURE)
-	@+TORTURE=-a TEST_TIMEOUT=86400 $(RUN_TESTS) torture
+torture: all $(TORTURE_FILES)
+	@+TORTURE_MODE=-a TEST_TIMEOUT=86400 $(RUN_TESTS) torture
 
 # Random graphs against ONNX Runtime and onnx.reference: make test-random SEED=7 GRAPHS=10000, or SECONDS=600
 .PHONY: test-random

@@ -287,10 +287,10 @@ fuzz() {
 	done_with clang-fuzzer-no-link-address-undefined
 }
 
-# Refuses memory at one request in a run, and at all from there on; TORTURE=-a does so at every request.
+# Refuses memory at one request in a run, and at all from there on; TORTURE_MODE=-a does so at every request.
 torture() {
 	# shellcheck disable=SC2086 # an option or none
-	tap torture "$OUT/torture/run" ${TORTURE:-} "$INFER" "$OUT/torture/refuse.so" test/torture/model.onnx
+	tap torture "$OUT/torture/run" ${TORTURE_MODE:-} "$INFER" "$OUT/torture/refuse.so" test/torture/model.onnx
 }
 
 # Compares random graphs with the reference implementations that `make deps-dev` installs; skipped if they are missing. The
