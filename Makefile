@@ -116,9 +116,9 @@ HARDEN_LD += -pie -Wl,-z,relro,-z,now $(if $(BRANCHES),-Wl$(comma)-z$(comma)ibt$
 PKG_CFLAGS := $(patsubst -I%,-isystem%,$(shell pkg-config --cflags $(PACKAGES) 2>/dev/null))
 FLAGS_C = -std=gnu17 -D_GNU_SOURCE -ffp-contract=off -fvisibility=hidden -fno-common $(HARDEN) $(SANITIZE_FLAGS) \
 	-Isrc -I. -isystem $(GEN) $(PKG_CFLAGS) $(DNNL_CFLAGS) -DHAVE_DNNL=$(HAVE_DNNL) $(CUDA_CFLAGS) -DHAVE_CUDA=$(HAVE_CUDA) $(if $(FAULTS),-DFAULTS) $(CPPFLAGS) $(CFLAGS)
-# libdnnl finds the thread pool's GOMP and omp symbols in the program, and lies beside it (lib/infer: installed).
+# libdnnl finds the thread pool's GOMP and omp symbols and an operator new in the program, and lies beside it (lib/infer: installed).
 FLAGS_LD = $(HARDEN_LD) $(SANITIZE_FLAGS) -Wl,--as-needed \
-	-Wl,--export-dynamic-symbol='GOMP_*' -Wl,--export-dynamic-symbol='omp_*' \
+	-Wl,--export-dynamic-symbol='GOMP_*' -Wl,--export-dynamic-symbol='omp_*' -Wl,--export-dynamic-symbol=_Znwm \
 	-Wl,-rpath,'$$ORIGIN/../lib:$$ORIGIN/../lib/infer' $(LDFLAGS)
 
 # Everything is built anew when the flags change: they are kept in a file that the objects depend on.
@@ -329,6 +329,14 @@ $(OUT)/mutants/run: $(patsubst %.c,$(OBJ)/%.o,$(wildcard test/mutants/*.c)) $(PA
 	@mkdir -p $(@D)
 	$(call say,LINK,$(LINK))
 
+TORTURE_FILES := $(OUT)/torture/run $(OUT)/torture/refuse.so
+$(OUT)/torture/run: $(OBJ)/test/torture/run.o $(PARTS) $(DNNL_LIB)
+	@mkdir -p $(@D)
+	$(call say,LINK,$(LINK))
+$(OUT)/torture/refuse.so: test/torture/refuse.c
+	@mkdir -p $(@D)
+	$(call say,CC,$(CC) -shared -fPIC -O2 $(WARN) -std=gnu17 -fno-builtin -o $@ $< -ldl)
+
 $(OUT)/fuzz/%: $(OBJ)/test/fuzz/%.o $(PARTS) $(DNNL_LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK,$(LINK) -fsanitize=fuzzer)
@@ -369,8 +377,13 @@ test-emulated: all
 	@+$(RUN_TESTS) emulated
 lint: all
 	@+$(RUN_TESTS) lint
-check: all $(OUT)/random/driver
-	@+$(RUN_TESTS) lint headers gcc clang emulated sanitize fuzz random
+check: all $(OUT)/random/driver $(TORTURE_FILES)
+	@+$(RUN_TESTS) lint headers gcc clang emulated sanitize fuzz random torture
+
+# Refuses each request for memory, one run for each; `check` takes a sample of them.
+.PHONY: torture
+torture: all $(TORTURE_FILES)
+	@+TORTURE_MODE=-a TEST_TIMEOUT=86400 $(RUN_TESTS) torture
 
 # Random graphs against ONNX Runtime and onnx.reference: make test-random SEED=7 GRAPHS=10000, or SECONDS=600
 .PHONY: test-random
@@ -481,6 +494,7 @@ help:
 	@echo 'gen               write man/, completions/ and configs/default.yaml from the option table'
 	@echo 'install, uninstall   PREFIX=$(PREFIX) DESTDIR='
 	@echo 'test-random       random graphs against ONNX Runtime; SEED= GRAPHS= SECONDS='
+	@echo 'torture           refuse each request for memory: no crash, the status of the table, JSON that parses'
 	@echo 'bench, bench-ops  compare the speed of models, of single operators'
 	@echo 'clean, distclean  remove what was built; also what make deps fetched'
 

@@ -114,6 +114,7 @@ static int run_subcommand(const struct command *c, int argc, char **argv)
 		status = (int)o.watch.error_exit;
 	options_free(&o);
 	diag_free(&d);
+	watchdog_end();
 	return status;
 }
 

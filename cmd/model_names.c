@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `infer __complete [-0] inputs|dims MODEL`: prints names for the shell completions, one per line. */
 #include "base/hash.h"
+#include "base/tame.h"
 #include "cmd/options/subcommand.h"
 #include "onnx/load.h"
 
 #include <string.h>
 
 /*
- * With -0, names end with a NUL byte. Without it, names with control characters are left out: a newline would split
+ * With -0, names end with a NUL byte. Without it, names that the tamer would change are left out: a newline would split
  * a name in two, and an escape sequence could reach the terminal.
  */
 static void print_name(const char *name, bool nul)
 {
+	struct arena a = {0};
+
 	if (!*name)
 		return;
-	for (const unsigned char *p = (const unsigned char *)name; *p && !nul; p++)
-		if (*p < 0x20 || *p == 0x7f)
-			return;
-	fputs(name, stdout);
-	fputc(nul ? '\0' : '\n', stdout);
+	if (nul || tame_word(&a, name) == name) {
+		fputs(name, stdout);
+		fputc(nul ? '\0' : '\n', stdout);
+	}
+	arena_free(&a);
 }
 
 static void print_inputs(const struct model *m, bool nul)

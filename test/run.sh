@@ -287,6 +287,12 @@ fuzz() {
 	done_with clang-fuzzer-no-link-address-undefined
 }
 
+# Refuses memory at one request in a run, and at all from there on; TORTURE_MODE=-a does so at every request.
+torture() {
+	# shellcheck disable=SC2086 # an option or none
+	tap torture "$OUT/torture/run" ${TORTURE_MODE:-} "$INFER" "$OUT/torture/refuse.so" test/torture/model.onnx
+}
+
 # Compares random graphs with the reference implementations that `make deps-dev` installs; skipped if they are missing. The
 # number of graphs and the seed are fixed, so that every run is the same; RANDOM_SECONDS=N runs as many as fit into N seconds.
 random() {
@@ -312,7 +318,7 @@ random() {
 
 for suite; do
 	case $suite in
-	unit | cli | conformance | check | lint | headers | gcc | clang | emulated | sanitize | fuzz | random) "$suite" ;;
+	unit | cli | conformance | check | lint | headers | gcc | clang | emulated | sanitize | fuzz | random | torture) "$suite" ;;
 	*)
 		echo "test/run.sh: there is no suite '$suite'" >&2
 		exit 2

@@ -44,10 +44,12 @@ void report_end(const struct check_context *c, uint64_t start, FILE *f)
 {
 	const struct diag *d = c->d;
 	const char *device = c->session ? session_device(c->session) : "none";
+	struct arena a = {0};
 
-	fprintf(f, "%s: %zu error%s, %zu warning%s; device %s; %.2f s; exit status %d\n", c->path,
-		d->errors, d->errors == 1 ? "" : "s", d->warnings, d->warnings == 1 ? "" : "s",
+	fprintf(f, "%s: %zu error%s, %zu warning%s; device %s; %.2f s; exit status %d\n",
+		tame_word(&a, c->path), d->errors, d->errors == 1 ? "" : "s", d->warnings, d->warnings == 1 ? "" : "s",
 		device, (double)(clock_ns() - start) / 1e9, diag_exit(d));
+	arena_free(&a);
 }
 
 void report_json(const struct check_context *c, struct options *o)

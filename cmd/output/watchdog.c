@@ -12,6 +12,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -31,7 +32,8 @@ static struct farewell farewells[NFAREWELLS];
 static const enum code truncated_codes[] = {E_MODEL_TRUNCATED, E_INPUT_OPEN,	E_LABELS,
 					    E_CONFIG,	       E_BASELINE_FILE, E_CACHE};
 enum { NTRUNCATED = sizeof(truncated_codes) / sizeof(*truncated_codes) };
-static struct farewell truncated[NTRUNCATED], refused;
+static struct farewell truncated[NTRUNCATED], refused, ended;
+static bool at_end; /* the program ends by itself */
 static const char *subcommand; /* its name, for the documents */
 static pid_t owner;	       /* the process that writes; a forked child only ends */
 static volatile sig_atomic_t document_wanted; /* --json, and none has begun */
@@ -239,8 +241,18 @@ static void set_timer(double seconds)
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-/* A write to a closed pipe fails with EPIPE, and is reported like a full disk, if its signal has a handler. */
-static void on_closed_pipe(int number)
+/* Reports that a library has called exit(), as libgomp does without memory. */
+static void on_exit_call(void)
+{
+	if (!at_end)
+		say_farewell(&ended);
+}
+
+/*
+ * A write to a closed pipe, or beyond the limit for files, fails with an error that is reported like a full disk, if the
+ * signal that comes with it has a handler.
+ */
+static void on_failed_write(int number)
 {
 	(void)number;
 }
@@ -248,14 +260,23 @@ static void on_closed_pipe(int number)
 void watchdog_begin(const char *command, bool json)
 {
 	/* Unlike an ignored signal, one with a handler is not inherited by a program that `check` watches. */
-	const struct sigaction closed_pipe = {.sa_handler = on_closed_pipe, .sa_flags = SA_RESTART};
+	const struct sigaction action = {.sa_handler = on_failed_write, .sa_flags = SA_RESTART};
 
 	subcommand = command;
 	owner = getpid();
 	document_wanted = json;
-	sigaction(SIGPIPE, &closed_pipe, NULL);
+	sigaction(SIGPIPE, &action, NULL);
+	sigaction(SIGXFSZ, &action, NULL);
 	prepare_texts(&refused, E_MEMORY, code_title(E_MEMORY));
 	mem_on_refusal(say_refusal);
+	prepare_texts(&ended, E_LIBRARY, "a library ended the program");
+	if (atexit(on_exit_call) != 0)
+		say_refusal(0);
+}
+
+void watchdog_end(void)
+{
+	at_end = true;
 }
 
 void watchdog_start(double seconds, bool json)

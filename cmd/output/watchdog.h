@@ -12,9 +12,11 @@
 
 /*
  * Call this function first: from now on a refusal of memory is reported, with a document if `json`
- * is true, and a closed pipe is an error of the write. `command` is the subcommand's name for the document.
+ * is true, and a closed pipe or a limit for files is an error of the write. `command` is the subcommand's name for the document.
  */
 void watchdog_begin(const char *command, bool json);
+/* Call this function last: from now on exit() ends the program without a report that a library called it. */
+void watchdog_end(void);
 /* Starts the watchdog. `seconds` is the time limit, 0 for none. */
 void watchdog_start(double seconds, bool json);
 /*

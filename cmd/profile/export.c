@@ -169,13 +169,16 @@ static void write_json(struct profile *p, FILE *f)
 
 static void csv_text(const char *s, FILE *f)
 {
+	struct arena a = {0};
+
 	fputc('"', f);
-	for (; s && *s; s++) {
+	for (s = s ? tame_word(&a, s) : ""; *s; s++) {
 		if (*s == '"')
 			fputc('"', f);
 		fputc(*s, f);
 	}
 	fputc('"', f);
+	arena_free(&a);
 }
 
 static void csv_texts(const char *const *text, size_t n, FILE *f)

@@ -2,11 +2,15 @@
 #include "base/dl.h"
 
 #include "base/file.h"
+#include "base/mem.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <glob.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /*
@@ -83,7 +87,13 @@ static bool try_file(const struct wanted *w, const char *name)
 
 	if (!handle) {
 		const char *why = dlerror();
-		note_place(w->lib, why ? why : name, NULL);
+		/*
+		 * If memory ran out, glibc may keep the file loaded without having initialized it, and would
+		 * return it as it is the next time, under whatever name.
+		 */
+		if (!why || (strstr(why, strerror(ENOMEM)) && !strstr(why, "map segment")))
+			mem_refused(0);
+		note_place(w->lib, why, NULL);
 		return false;
 	}
 	bool good = fill_table(w, name, handle, &first);
@@ -185,4 +195,64 @@ int dl_open(struct dl *lib, const char *const *sonames, const struct dl_symbol *
 	    void **table, size_t n, struct diag *d)
 {
 	return dl_find(lib, sonames, NULL, symbols, table, n, d);
+}
+
+/* ---- redirected calls: a call of another library goes through a slot that the dynamic linker has filled */
+
+struct relocations {
+	const ElfW(Rela) *entry;
+	size_t n;
+};
+
+/* sealed: the linker has made the slots of this library read-only, because it is bound at once */
+static bool fill_slot(ElfW(Addr) *slot, void (*function)(void), bool sealed)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)slot / page * page;
+
+	if (mprotect((void *)start, page, PROT_READ | PROT_WRITE) != 0)
+		return false;
+	*slot = (ElfW(Addr))(uintptr_t)function;
+	if (sealed)
+		mprotect((void *)start, page, PROT_READ);
+	return true;
+}
+
+bool dl_redirect(const struct dl *lib, const char *name, void (*function)(void))
+{
+	struct relocations lists[2] = {0};
+	const ElfW(Sym) *symbols = NULL;
+	const char *names = NULL;
+	struct link_map *map;
+	bool found = false, sealed = false;
+
+	if (dlinfo(lib->handle, RTLD_DI_LINKMAP, &map) != 0)
+		return false;
+	for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL; d++) {
+		const void *at = (const void *)(uintptr_t)d->d_un.d_ptr;
+		if (d->d_tag == DT_SYMTAB)
+			symbols = at;
+		else if (d->d_tag == DT_STRTAB)
+			names = at;
+		else if (d->d_tag == DT_FLAGS_1)
+			sealed = d->d_un.d_val & DF_1_NOW;
+		else if (d->d_tag == DT_JMPREL)
+			lists[0].entry = at;
+		else if (d->d_tag == DT_PLTRELSZ)
+			lists[0].n = d->d_un.d_val / sizeof(ElfW(Rela));
+		else if (d->d_tag == DT_RELA)
+			lists[1].entry = at;
+		else if (d->d_tag == DT_RELASZ)
+			lists[1].n = d->d_un.d_val / sizeof(ElfW(Rela));
+	}
+	for (int k = 0; symbols && names && k < 2; k++) {
+		for (size_t i = 0; lists[k].entry && i < lists[k].n; i++) {
+			const ElfW(Rela) *r = &lists[k].entry[i];
+			const ElfW(Sym) *symbol = &symbols[ELF64_R_SYM(r->r_info)];
+			/* an undefined symbol: the slot holds its address in another library */
+			if (ELF64_R_SYM(r->r_info) && symbol->st_shndx == SHN_UNDEF && !r->r_addend &&
+			    !strcmp(names + symbol->st_name, name))
+				found |= fill_slot((ElfW(Addr) *)(map->l_addr + r->r_offset), function, sealed);
+		}
+	}
+	return found;
 }

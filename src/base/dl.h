@@ -42,4 +42,10 @@ struct dl_search {
 int dl_find(struct dl *lib, const char *const *sonames, const struct dl_search *search,
 	    const struct dl_symbol *symbols, void **table, size_t n, struct diag *d);
 
+/*
+ * Lets an opened library call `function` where it would call the function of this name in another
+ * library. Calls of other libraries stay as they are. Returns false if the library has no such call.
+ */
+bool dl_redirect(const struct dl *lib, const char *name, void (*function)(void));
+
 #endif

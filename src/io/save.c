@@ -4,6 +4,7 @@
 #include "base/json_write.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/tame.h"
 #include "base/utf8.h"
 #include "image/image.h"
 #include "io/io.h"
@@ -27,9 +28,14 @@ const char *io_file_name(struct arena *a, const char *name)
 	size_t n = strlen(name);
 	char *s = arena_strn(a, name, n < MAX_NAME_BYTES ? n : MAX_NAME_BYTES);
 
-	for (char *p = s; *p; p++)
-		if (!isalnum((unsigned char)*p) && !strchr("._-+@", *p) && (unsigned char)*p < 0x80)
-			*p = '_';
+	for (char *p = s, *end = s + strlen(s), shown[TAMED_BYTES]; p < end;) {
+		size_t length = tame_char(p, (size_t)(end - p), false, shown);
+		/* a character that would be shown by its number, or one that a shell may interpret */
+		if (memcmp(shown, p, length) != 0 ||
+		    (length == 1 && !isalnum((unsigned char)*p) && !strchr("._-+@", *p)))
+			memset(p, '_', length);
+		p += length;
+	}
 	if (*s == '.' || *s == '-')
 		*s = '_';
 	return *s ? s : "output";

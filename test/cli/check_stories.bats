@@ -160,6 +160,6 @@ faults() {
 @test "A page that cannot be written is refused before the first check" {
 	"$INFER" check "$BATS_TEST_DIRNAME/../data/run/batch.onnx" --html "$BATS_TEST_TMPDIR/p.html"
 	grep -q '</html>' "$BATS_TEST_TMPDIR/p.html"
-	run -4 --separate-stderr "$INFER" check "$BATS_TEST_DIRNAME/../data/run/batch.onnx" --html "$BATS_TEST_TMPDIR"
+	run -10 --separate-stderr "$INFER" check "$BATS_TEST_DIRNAME/../data/run/batch.onnx" --html "$BATS_TEST_TMPDIR"
 	[[ -z $output && $stderr == "error[E-OUTPUT]: "* ]]
 }

@@ -63,7 +63,7 @@ options_of() {
 @test "A write error of the help is reported" {
 	[ -e /dev/full ] || skip "no /dev/full"
 	run bash -c '"$0" --help >/dev/full' "$INFER"
-	[ "$status" -eq 4 ]
+	[ "$status" -eq 10 ]
 	[[ $output == *"standard output: cannot write"* ]]
 }
 

@@ -229,7 +229,7 @@ assert found["where"]["slot"] == "memory-plan=off"' "$output"
 }
 
 @test "If the trace cannot be written, the report is still printed" {
-	run -4 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 3 --trace /dev/full
+	run -10 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 3 --trace /dev/full
 	[[ $output == *"latency   median"* && $stderr == *"error[E-OUTPUT]: /dev/full: "* ]]
 }
 
@@ -348,12 +348,12 @@ PY
 	[[ $stderr == *"nothing to go through"* ]]
 	run -4 --separate-stderr "$INFER" profile batch.onnx --shapes-sweep bach=1..3
 	[[ $stderr == *"E-DIM"* && $stderr == *"batch"* && -z $output ]]
-	run -4 --separate-stderr "$INFER" profile batch.onnx --export /nowhere/at/all.json
+	run -10 --separate-stderr "$INFER" profile batch.onnx --export /nowhere/at/all.json
 	[[ $stderr == *"E-OUTPUT"* && -z $output ]]
 	mkdir -p "$out/taken.json"
-	run -4 --separate-stderr "$INFER" profile batch.onnx --export "$out/taken.json"
+	run -10 --separate-stderr "$INFER" profile batch.onnx --export "$out/taken.json"
 	[[ $stderr == *"E-OUTPUT"* && -z $output ]]
-	run -4 "$INFER" profile batch.onnx --trace /nowhere/t.json
+	run -10 "$INFER" profile batch.onnx --trace /nowhere/t.json
 	run -4 "$INFER" profile batch.onnx --save-baseline /nowhere/b.json
 	run -2 "$INFER" profile batch.onnx --export report.pdf
 	[[ $output == *"the format is not known"* ]]

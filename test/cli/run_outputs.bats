@@ -40,7 +40,7 @@ setup() {
 	"$INFER" run bytes.onnx --input rgb.png -q -o "$out" --save-format png
 	"$INFER" run bytes.onnx --input "$out/y.png" -q -o "$out" --save-format bin
 	cmp "$out/y.bin" hwc.u8.bin
-	run -4 "$INFER" run batch.onnx --random 0..1 --dim batch=2 -q -o "$out" --save-format png
+	run -10 "$INFER" run batch.onnx --random 0..1 --dim batch=2 -q -o "$out" --save-format png
 	[[ $output = *"E-OUTPUT"*"no picture"* ]]
 }
 
@@ -50,28 +50,32 @@ setup() {
 	[ "$output" = $'y string [4]\n"plain" "two words" "" "ümläut"' ]
 	run -0 "$INFER" run many.onnx --random 1..1 -o "$out"
 	[[ $output = *"numpy has no type bf16: 'y' is written as f32"* ]]
-	run -4 "$INFER" run words.onnx --input words.txt -o "$out" --save-format bin
+	run -10 "$INFER" run words.onnx --input words.txt -o "$out" --save-format bin
 	[[ $output = *"E-OUTPUT"*"strings"* ]]
 }
 
 @test "A folder that cannot be written is refused before anything runs" {
-	run -4 --separate-stderr "$INFER" run nofile.onnx -o words.txt/x
+	run -10 --separate-stderr "$INFER" run nofile.onnx -o words.txt/x
 	[[ $stderr = "error[E-OUTPUT]: "*"words.txt/x"* ]]
-	run -4 --separate-stderr "$INFER" run pic.onnx --input rgb.png -o /proc/nowhere
+	run -10 --separate-stderr "$INFER" run pic.onnx --input rgb.png -o /proc/nowhere
 	[[ $stderr = "error[E-OUTPUT]: /proc/nowhere"* ]]
 }
 
 @test "A full disk leaves no partial file" {
 	mkdir "$out"
 	ln -s /dev/full "$out/y.npy"
-	run -4 --separate-stderr "$INFER" run pic.onnx --input rgb.png -o "$out"
+	run -10 --separate-stderr "$INFER" run pic.onnx --input rgb.png -o "$out"
 	[[ $stderr = *"E-OUTPUT"*"No space left"* ]]
-	run -4 bash -c "'$INFER' run two.onnx --data-set set --print 2>&1 >/dev/full"
+	run -10 bash -c "'$INFER' run two.onnx --data-set set --print 2>&1 >/dev/full"
 	[[ $output = *"E-OUTPUT"*"No space left"* ]]
 	rm "$out/y.npy"
 	run bash -c "ulimit -f 1; trap '' XFSZ; '$INFER' run pic.onnx --input rgb.png -o '$out' 2>&1"
-	[ "$status" = 4 ]
+	[ "$status" = 10 ]
 	[[ $output = *"E-OUTPUT"* ]]
+	run -10 bash -c "ulimit -f 1; '$INFER' run pic.onnx --input rgb.png -o '$out' 2>&1"
+	run -10 bash -c "'$INFER' inspect --ops 2>'$out/err' | true; exit \${PIPESTATUS[0]}"
+	grep -q 'E-OUTPUT.*Broken pipe' "$out/err"
+	rm "$out/err"
 	[ -z "$(ls -A "$out")" ]
 }
 

@@ -7,10 +7,16 @@
 #include "unit.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -250,6 +256,114 @@ static void a_library_that_does_not_suit_is_passed_over(void)
 	diag_free(&d);
 }
 
+/* Maps a file beneath the test's folder; returns what it holds, or NULL. */
+static const char *beneath(const char *path)
+{
+	static char text[16];
+	struct file_map m;
+	int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int rc = file_map_beneath(fd, path, path, &m, E_WEIGHT_EXTERNAL, NULL);
+
+	close(fd);
+	if (rc)
+		return NULL;
+	snprintf(text, sizeof(text), "%.*s", (int)m.size, (const char *)m.data);
+	file_unmap(&m);
+	return text;
+}
+
+static void check_beneath(void)
+{
+	CHECK_STR(beneath("in"), "inside");
+	CHECK_STR(beneath("sub//in"), "deeper");
+	CHECK(!beneath("link"));
+	CHECK(!beneath("folder/in"));
+	CHECK(!beneath("../etc/passwd"));
+	CHECK(!beneath("/etc/passwd"));
+	CHECK(!beneath("pipe"));
+	CHECK(!beneath("sub"));
+	CHECK(!beneath("nowhere"));
+}
+
+/* Makes openat2() fail with ENOSYS in this process, as on a kernel that lacks it. */
+static bool forget_openat2(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog filter = {sizeof(code) / sizeof(*code), code};
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+static void nothing_outside_of_a_folder_is_opened(void)
+{
+	int status;
+
+	mkdir(in_dir("sub"), 0777);
+	CHECK_INT(put(in_dir("in"), "inside", NULL), 0);
+	CHECK_INT(put(in_dir("sub/in"), "deeper", NULL), 0);
+	CHECK_INT(symlink("in", in_dir("link")), 0);
+	CHECK_INT(symlink("sub", in_dir("folder")), 0);
+	CHECK_INT(mkfifo(in_dir("pipe"), 0600), 0);
+	check_beneath();
+	pid_t child = fork();
+	if (child == 0) {
+		if (forget_openat2())
+			check_beneath();
+		_exit(unit_faults != 0);
+	}
+	waitpid(child, &status, 0);
+	CHECK_INT(status, 0);
+	unlink(in_dir("pipe"));
+	unlink(in_dir("folder"));
+	unlink(in_dir("link"));
+	unlink(in_dir("sub/in"));
+	unlink(in_dir("in"));
+	rmdir(in_dir("sub"));
+}
+
+/* A pipe that nobody else opens is refused, and so is a device that has nothing to read. */
+static void nothing_is_waited_for(void)
+{
+	struct diag d = {0};
+	struct file_map m;
+	const char *path = in_dir("pipe");
+
+	CHECK_INT(mkfifo(path, 0600), 0);
+	CHECK_INT(file_map(path, &m, E_INPUT_OPEN, &d), -E_INPUT_OPEN);
+	CHECK(strstr(d.last->message, "no program writes to this pipe"));
+	CHECK_INT(put(path, "text", &d), -E_OUTPUT);
+	unlink(path);
+	int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+	if (terminal >= 0 && !grantpt(terminal) && !unlockpt(terminal)) {
+		CHECK_INT(file_map(ptsname(terminal), &m, E_INPUT_OPEN, &d), -E_INPUT_OPEN);
+		close(terminal);
+	}
+	diag_free(&d);
+}
+
+/* A handler of SIGBUS learns what kind of file it is that became shorter. */
+static void mapped_files_are_known(void)
+{
+	const char *path = in_dir("known");
+	struct file_map m;
+
+	CHECK_INT(put(path, "text", NULL), 0);
+	CHECK_INT(file_map(path, &m, E_LABELS, NULL), 0);
+	const unsigned char *p = m.data;
+	CHECK_INT(file_mapped_at(p), E_LABELS);
+	CHECK_INT(file_mapped_at(p + 4000), E_LABELS);
+	CHECK_INT(file_mapped_at(p - 1), E_OK);
+	file_unmap(&m);
+	CHECK_INT(file_mapped_at(p), E_OK);
+	unlink(path);
+}
+
 static void time_passes(void)
 {
 	uint64_t start = clock_ns(), age = clock_since_exec();
@@ -276,6 +390,9 @@ int main(void)
 	UNIT(paths_are_parted);
 	UNIT(libraries_are_looked_for);
 	UNIT(a_library_that_does_not_suit_is_passed_over);
+	UNIT(nothing_outside_of_a_folder_is_opened);
+	UNIT(nothing_is_waited_for);
+	UNIT(mapped_files_are_known);
 	UNIT(time_passes);
 	arena_free(&arena);
 	return rmdir(dir) != 0 || unit_end();

@@ -3,10 +3,13 @@
 #include "base/pool.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* libgomp's ABI, as libdnnl was compiled against it */
@@ -183,9 +186,45 @@ static void wakes(void)
 	check(ok, "sleeping workers wake");
 }
 
+static _Noreturn void on_fault(int number)
+{
+	(void)number;
+	_exit(7);
+}
+
+static void read_beyond(void *arg, int64_t begin, int64_t end, int thread)
+{
+	(void)begin, (void)end;
+	if (thread > 0)
+		bad += *(volatile char *)arg;
+	else
+		usleep(1000); /* leaves pieces to the workers */
+}
+
+/* A fault in a worker must reach the program's handler: the kernel kills a thread that blocks the signal of its own fault. */
+static void faults(void)
+{
+	int status = 0;
+	pid_t child = fork();
+
+	if (child == 0) {
+		int fd = memfd_create("shrinks", 0);
+		void *p = ftruncate(fd, 4096) ? MAP_FAILED
+					      : mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+		signal(SIGBUS, on_fault);
+		if (p == MAP_FAILED || ftruncate(fd, 0))
+			_exit(1);
+		for (;;)
+			pool_for(N, 1, read_beyond, p);
+	}
+	waitpid(child, &status, 0);
+	check(WIFEXITED(status) && WEXITSTATUS(status) == 7, "a fault in a worker is handled");
+}
+
 int main(void)
 {
 	pool_set_threads(TEAM);
+	faults(); /* before the pool has workers, which a forked child would lack */
 	loops();
 	callers();
 	openmp();

@@ -13,6 +13,7 @@
 #include "base/pool.h"
 #include "cpu/math/function.h"
 #include "cpu/onednn/build.h"
+#include "cpu/onednn/new.h"
 #include "cpu/math/simd.h"
 
 #include <pthread.h>
@@ -44,6 +45,7 @@ static void library_open(void)
 		snprintf(about, sizeof(about), "libdnnl.so.3 cannot be opened: %.400s", lib.tried);
 		return;
 	}
+	onednn_check_memory(&lib);
 	_Static_assert(sizeof(onednn_api) == sizeof(table), "one pointer a symbol");
 	memcpy(&onednn_api, table, sizeof(onednn_api));
 	const dnnl_version_t *v = onednn_api.dnnl_version();
