@@ -1,29 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "test/mutants/mutate.h"
+#include "test/mutants/internal.h"
 
-#include "onnx.pb-c.h"
+#include "base/asan.h"
 
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static char nothing[1]; /* the name of an operand that is left out */
+char no_name[1];
 
-enum {
-	MAX_MODEL_BYTES = 64 << 10,
-	MAX_GRAPHS = 32,
-	MAX_NAMES = 256,
-	MAX_EDITS = 4,
-	MAX_BORROWED = 1 << 16
-};
-
-struct pool {
-	Onnx__NodeProto **node;
-	size_t nnodes;
-	Onnx__AttributeProto **attribute;
-	size_t nattributes;
-};
+enum { MAX_MODEL_BYTES = 64 << 10, MAX_GRAPHS = 32, MAX_EDITS = 4, MAX_BORROWED = 1 << 16 };
 
 /* ---- random numbers and memory ---- */
 
@@ -46,10 +33,9 @@ bool rng_chance(struct rng *r, unsigned percent)
 	return rng_below(r, 100) < percent;
 }
 
-static void *pile_alloc(void *of, size_t bytes)
+void *pile_alloc(struct pile *p, size_t bytes)
 {
-	struct pile *p = of;
-	size_t rounded = (bytes + 15) & ~(size_t)15;
+	size_t rounded = ((bytes + 15) & ~(size_t)15) + (WITH_ASAN ? 16 : 0);
 
 	if (rounded < bytes || rounded > p->size - p->used) {
 		p->full = true;
@@ -57,10 +43,17 @@ static void *pile_alloc(void *of, size_t bytes)
 	}
 	void *at = p->at + p->used;
 	p->used += rounded;
-	return memset(at, 0, rounded);
+	asan_poison(at, rounded);
+	asan_unpoison(at, bytes);
+	return memset(at, 0, bytes);
 }
 
-static void pile_free(void *of, void *at)
+static void *alloc_in_pile(void *of, size_t bytes)
+{
+	return pile_alloc(of, bytes);
+}
+
+static void free_in_pile(void *of, void *at)
 {
 	(void)of, (void)at;
 }
@@ -81,18 +74,18 @@ static ProtobufCAllocator keep = {.alloc = keep_alloc, .free = keep_free};
 
 static ProtobufCAllocator in_pile(struct pile *p)
 {
-	return (ProtobufCAllocator){.alloc = pile_alloc, .free = pile_free, .allocator_data = p};
+	return (ProtobufCAllocator){.alloc = alloc_in_pile, .free = free_in_pile, .allocator_data = p};
 }
 
-static char *pile_text(struct pile *p, const char *s)
+char *pile_text(struct pile *p, const char *s)
 {
 	char *to = pile_alloc(p, strlen(s) + 1);
 
-	return to ? strcpy(to, s) : nothing;
+	return to ? strcpy(to, s) : no_name;
 }
 
 /* A copy of a message, through its bytes. */
-static void *copy_message(struct pile *p, const ProtobufCMessage *m)
+void *copy_message(struct pile *p, const ProtobufCMessage *m)
 {
 	ProtobufCAllocator a = in_pile(p);
 	size_t n = protobuf_c_message_get_packed_size(m);
@@ -104,8 +97,7 @@ static void *copy_message(struct pile *p, const ProtobufCMessage *m)
 	return protobuf_c_message_unpack(m->descriptor, &a, n, bytes);
 }
 
-/* Room for one more pointer in a repeated field. */
-static bool grow(struct pile *p, void **list, size_t n)
+bool grow_list(struct pile *p, void **list, size_t n)
 {
 	void **old = *list, **more = pile_alloc(p, (n + 1) * sizeof(void *));
 
@@ -116,10 +108,8 @@ static bool grow(struct pile *p, void **list, size_t n)
 	*list = (void *)more;
 	return true;
 }
-#define PUSH(p, list, n, item)                                                                     \
-	(grow((p), (void **)&(list), (n)) ? (void)((list)[(n)++] = (item)) : (void)0)
 
-static void remove_at(void *list, size_t *n, size_t i)
+void remove_at(void *list, size_t *n, size_t i)
 {
 	void **v = list;
 
@@ -209,6 +199,51 @@ static void add_case(struct corpus *c, const char *dir, const char *name)
 	c->cases[c->n++] = s;
 }
 
+/* A model's first mention of an operator, for sorting. */
+struct mention {
+	const char *op;
+	uint32_t from;
+};
+
+static int by_operator(const void *a, const void *b)
+{
+	const struct mention *x = a, *y = b;
+	int order = strcmp(x->op, y->op);
+
+	return order ? order : x->from < y->from ? -1 : x->from > y->from;
+}
+
+/* Fills c->by_operator: for each operator PIECE of its cases, the same ones again where it has fewer. */
+static void sort_by_operator(struct corpus *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n; i++)
+		n += ((const Onnx__ModelProto *)c->cases[i].unpacked)->graph->n_node;
+	struct mention *all = calloc(n + 1, sizeof(*all));
+	c->by_operator = calloc((n + 1) * PIECE, sizeof(*c->by_operator));
+	n = 0;
+	for (uint32_t i = 0; all && i < c->n; i++) {
+		const Onnx__GraphProto *g = ((const Onnx__ModelProto *)c->cases[i].unpacked)->graph;
+		for (size_t k = 0; k < g->n_node; k++)
+			if (g->node[k]->op_type)
+				all[n++] = (struct mention){g->node[k]->op_type, i};
+	}
+	if (n)
+		qsort(all, n, sizeof(*all), by_operator);
+	for (size_t first = 0, end; first < n && c->by_operator; first = end) {
+		for (end = first; end < n && !strcmp(all[end].op, all[first].op);)
+			end++;
+		for (size_t k = 0; k < PIECE; k++)
+			c->by_operator[c->noperators * PIECE + k] =
+				all[first + (end - first <= PIECE ? k % (end - first)
+								  : k * (end - first) / PIECE)]
+					.from;
+		c->noperators++;
+	}
+	free(all);
+}
+
 static int by_case_name(const void *a, const void *b)
 {
 	return strcmp(((const struct seed_case *)a)->name, ((const struct seed_case *)b)->name);
@@ -239,12 +274,13 @@ bool corpus_read(struct corpus *c, const char *dir)
 	}
 	/* the order of a folder differs from machine to machine, that of names does not */
 	qsort(c->cases, c->n, sizeof(*c->cases), by_case_name);
+	sort_by_operator(c);
 	return true;
 }
 
 /* ---- values ---- */
 
-static int64_t odd_int(struct rng *r)
+int64_t odd_int(struct rng *r)
 {
 	static const int64_t odd[] = {0,
 				      1,
@@ -282,7 +318,7 @@ static int64_t odd_int(struct rng *r)
 				 : odd[rng_below(r, sizeof(odd) / sizeof(*odd))];
 }
 
-static float odd_float(struct rng *r)
+float odd_float(struct rng *r)
 {
 	static const uint32_t odd[] = {0x00000000, 0x80000000, 0x3f800000, 0xbf800000,
 				       0x7f800000, 0xff800000, 0x7fc00000, 0x00000001,
@@ -295,14 +331,14 @@ static float odd_float(struct rng *r)
 	return f;
 }
 
-static int64_t small_dim(struct rng *r)
+int64_t small_dim(struct rng *r)
 {
 	static const int64_t dims[] = {0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 16};
 
 	return dims[rng_below(r, sizeof(dims) / sizeof(*dims))];
 }
 
-static size_t element_bytes(int type)
+size_t element_bytes(int type)
 {
 	static const unsigned char bytes[] = {0, 4, 1, 1, 2,  2, 4, 8, 0, 1, 2,
 					      8, 4, 8, 8, 16, 2, 1, 1, 1, 1};
@@ -310,7 +346,7 @@ static size_t element_bytes(int type)
 	return type > 0 && type < (int)sizeof(bytes) ? bytes[type] : 0;
 }
 
-static int some_type(struct rng *r)
+int some_type(struct rng *r)
 {
 	static const int types[] = {1,	1, 1, 7,  7,  6, 9,  10, 11, 2,	 3,
 				    16, 4, 5, 12, 13, 8, 14, 17, 19, 21, 22};
@@ -318,7 +354,7 @@ static int some_type(struct rng *r)
 	return types[rng_below(r, sizeof(types) / sizeof(*types))];
 }
 
-static void fill_raw(struct rng *r, int type, unsigned char *to, size_t n)
+void fill_raw(struct rng *r, int type, unsigned char *to, size_t n)
 {
 	size_t size = element_bytes(type);
 	bool odd = rng_chance(r, 30);
@@ -333,25 +369,30 @@ static void fill_raw(struct rng *r, int type, unsigned char *to, size_t n)
 	}
 }
 
-/* A tensor of few elements; its bytes fit its shape. */
-static Onnx__TensorProto *some_tensor(struct rng *r, struct pile *p, const char *name)
+void odd_elements(struct rng *r, int type, unsigned char *to, size_t n)
+{
+	size_t size = element_bytes(type) ? element_bytes(type) : 1, count = n / size;
+
+	for (uint64_t left = 1 + rng_below(r, 4); count && left--;)
+		fill_raw(r, type, to + rng_below(r, count) * size, size);
+}
+
+Onnx__TensorProto *make_tensor(struct rng *r, struct pile *p, const char *name, int type, int rank,
+			       const int64_t *dims)
 {
 	Onnx__TensorProto *t = pile_alloc(p, sizeof(*t));
-	int rank = (int)rng_below(r, 5);
 	size_t count = 1;
 
 	if (!t)
 		return NULL;
 	onnx__tensor_proto__init(t);
 	t->name = pile_text(p, name);
-	do
-		t->data_type = some_type(r);
-	while (!element_bytes(t->data_type));
+	t->data_type = type;
 	t->has_data_type = 1;
 	t->dims = pile_alloc(p, 8 * sizeof(*t->dims));
-	for (int i = 0; t->dims && i < rank; i++) {
-		t->dims[i] = small_dim(r);
-		count *= (size_t)t->dims[i];
+	for (int i = 0; t->dims && i < rank && i < 8; i++) {
+		t->dims[i] = dims[i];
+		count *= (size_t)dims[i];
 	}
 	t->n_dims = t->dims ? (size_t)rank : 0;
 	count = count > 4096 ? 4096 : count;
@@ -361,6 +402,19 @@ static Onnx__TensorProto *some_tensor(struct rng *r, struct pile *p, const char 
 	if (t->has_raw_data)
 		fill_raw(r, t->data_type, t->raw_data.data, t->raw_data.len);
 	return t;
+}
+
+Onnx__TensorProto *some_tensor(struct rng *r, struct pile *p, const char *name)
+{
+	int rank = (int)rng_below(r, 5), type;
+	int64_t dims[8];
+
+	do
+		type = some_type(r);
+	while (!element_bytes(type));
+	for (int i = 0; i < rank; i++)
+		dims[i] = small_dim(r);
+	return make_tensor(r, p, name, type, rank, dims);
 }
 
 static void edit_numbers(struct rng *r, Onnx__TensorProto *t)
@@ -423,26 +477,30 @@ static void edit_tensor(struct rng *r, struct pile *p, Onnx__TensorProto *t)
 
 /* ---- names in scope ---- */
 
-struct names {
-	const char *v[MAX_NAMES];
-	size_t n;
-};
-
-static void name_add(struct names *s, const char *name)
+void name_add(struct names *s, const char *name, int type)
 {
-	if (name && *name && s->n < MAX_NAMES)
-		s->v[s->n++] = name;
+	if (!name || !*name || s->n == MAX_NAMES)
+		return;
+	s->type[s->n] = type;
+	s->v[s->n++] = name;
+}
+
+static int declared_type(const Onnx__ValueInfoProto *v)
+{
+	return v->type && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
+		       ? v->type->tensor_type->elem_type
+		       : 0;
 }
 
 static void names_of(struct names *s, const Onnx__GraphProto *g)
 {
 	for (size_t i = 0; i < g->n_input; i++)
-		name_add(s, g->input[i]->name);
+		name_add(s, g->input[i]->name, declared_type(g->input[i]));
 	for (size_t i = 0; i < g->n_initializer; i++)
-		name_add(s, g->initializer[i]->name);
+		name_add(s, g->initializer[i]->name, g->initializer[i]->data_type);
 	for (size_t i = 0; i < g->n_node; i++)
 		for (size_t k = 0; k < g->node[i]->n_output; k++)
-			name_add(s, g->node[i]->output[k]);
+			name_add(s, g->node[i]->output[k], 0);
 }
 
 static void graphs_of(Onnx__GraphProto *g, Onnx__GraphProto **list, size_t *n)
@@ -458,23 +516,12 @@ static void graphs_of(Onnx__GraphProto *g, Onnx__GraphProto **list, size_t *n)
 
 /* ---- edits ---- */
 
-struct mutant {
-	const struct corpus *corpus;
-	const struct seed_case *seed;
-	struct rng *r;
-	struct pile *p;
-	Onnx__ModelProto *model;
-	Onnx__GraphProto *graph; /* the one that is edited: the model's or a body's */
-	struct names names;
-	unsigned made; /* names given so far */
-};
-
-static Onnx__NodeProto *some_node(struct mutant *m)
+Onnx__NodeProto *some_node(struct mutant *m)
 {
 	return m->graph->n_node ? m->graph->node[rng_below(m->r, m->graph->n_node)] : NULL;
 }
 
-static char *new_name(struct mutant *m)
+char *new_name(struct mutant *m)
 {
 	char text[32];
 
@@ -482,15 +529,26 @@ static char *new_name(struct mutant *m)
 	return pile_text(m->p, text);
 }
 
-static char *some_name(struct mutant *m)
+char *some_name(struct mutant *m)
 {
-	return m->names.n ? pile_text(m->p, m->names.v[rng_below(m->r, m->names.n)]) : nothing;
+	return m->names.n ? pile_text(m->p, m->names.v[rng_below(m->r, m->names.n)]) : no_name;
 }
 
-static void add_initializer(struct mutant *m, Onnx__TensorProto *t)
+void add_initializer(struct mutant *m, Onnx__TensorProto *t)
 {
 	if (t)
 		PUSH(m->p, m->graph->initializer, m->graph->n_initializer, t);
+}
+
+void add_output(struct mutant *m, char *name)
+{
+	Onnx__ValueInfoProto *v = pile_alloc(m->p, sizeof(*v));
+
+	if (!v)
+		return;
+	onnx__value_info_proto__init(v);
+	v->name = name;
+	PUSH(m->p, m->model->graph->output, m->model->graph->n_output, v);
 }
 
 static void edit_attribute_ints(struct mutant *m, Onnx__AttributeProto *a)
@@ -591,7 +649,7 @@ static void edit_wires(struct mutant *m)
 	case 0:
 	case 1: /* left out */
 		if (n->n_input)
-			n->input[i] = nothing;
+			n->input[i] = no_name;
 		break;
 	case 2:
 		if (n->n_input)
@@ -627,7 +685,7 @@ static void edit_outputs(struct mutant *m)
 	if (n->n_output > 1 && rng_chance(m->r, 50))
 		n->n_output--;
 	else if (n->n_output && rng_chance(m->r, 30))
-		n->output[rng_below(m->r, n->n_output)] = nothing;
+		n->output[rng_below(m->r, n->n_output)] = no_name;
 	else
 		PUSH(m->p, n->output, n->n_output, new_name(m));
 }
@@ -637,9 +695,8 @@ static void append_node(struct mutant *m)
 {
 	const struct pool *pool = m->corpus->pool;
 	Onnx__NodeProto *n = copy_message(m->p, &pool->node[rng_below(m->r, pool->nnodes)]->base);
-	Onnx__ValueInfoProto *v = n ? pile_alloc(m->p, sizeof(*v)) : NULL;
 
-	if (!v)
+	if (!n)
 		return;
 	for (size_t i = 0; i < n->n_input; i++) {
 		if (!*n->input[i])
@@ -653,14 +710,11 @@ static void append_node(struct mutant *m)
 	}
 	for (size_t i = 0; i < n->n_output; i++) {
 		n->output[i] = new_name(m);
-		name_add(&m->names, n->output[i]);
+		name_add(&m->names, n->output[i], 0);
 	}
 	PUSH(m->p, m->graph->node, m->graph->n_node, n);
-	if (n->n_output && m->graph == m->model->graph) {
-		onnx__value_info_proto__init(v);
-		v->name = n->output[0];
-		PUSH(m->p, m->graph->output, m->graph->n_output, v);
-	}
+	if (n->n_output && m->graph == m->model->graph)
+		add_output(m, n->output[0]);
 }
 
 static void change_operator(struct mutant *m)
@@ -757,6 +811,66 @@ static void edit_type(struct mutant *m)
 	}
 }
 
+static void free_shape(Onnx__ValueInfoProto *v, struct mutant *m)
+{
+	if (declared_type(v) == 0 || !v->type->tensor_type->shape)
+		return;
+	Onnx__TensorShapeProto *s = v->type->tensor_type->shape;
+	for (size_t i = 0; i < s->n_dim; i++) {
+		if (rng_chance(m->r, 30))
+			continue;
+		s->dim[i]->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+		/* a name that several dimensions share must have one size */
+		s->dim[i]->dim_param = rng_chance(m->r, 30) ? pile_text(m->p, "n") : new_name(m);
+	}
+	if (rng_chance(m->r, 15))
+		v->type->tensor_type->shape = NULL;
+}
+
+/* Inputs whose sizes are known only at the run, where they differ from run to run. */
+static void free_shapes(struct mutant *m)
+{
+	Onnx__GraphProto *g = m->model->graph;
+
+	for (size_t i = 0; i < g->n_input; i++)
+		free_shape(g->input[i], m);
+	for (size_t i = 0; i < g->n_output; i++)
+		if (declared_type(g->output[i]))
+			g->output[i]->type->tensor_type->shape = NULL;
+	g->n_value_info = 0;
+}
+
+static void retype_value(Onnx__ValueInfoProto *v, int from, int to)
+{
+	if (declared_type(v) == from)
+		v->type->tensor_type->elem_type = to;
+}
+
+/* The same model over another element type. */
+static void retype(struct mutant *m)
+{
+	static const int types[] = {1, 10, 11, 16, 6, 7, 9, 2, 3};
+	Onnx__GraphProto *g = m->model->graph;
+	int from = g->n_input ? declared_type(g->input[rng_below(m->r, g->n_input)]) : 1;
+	int to = types[rng_below(m->r, sizeof(types) / sizeof(*types))];
+
+	if (!from) /* a sequence, an optional */
+		return;
+	for (size_t i = 0; i < g->n_input; i++)
+		retype_value(g->input[i], from, to);
+	for (size_t i = 0; i < g->n_output; i++)
+		retype_value(g->output[i], from, to);
+	g->n_value_info = 0;
+	for (size_t i = 0; i < g->n_initializer; i++) {
+		Onnx__TensorProto *t = g->initializer[i];
+		if (t->data_type == from && t->n_dims <= 8)
+			g->initializer[i] =
+				make_tensor(m->r, m->p, t->name, to, (int)t->n_dims, t->dims);
+		if (!g->initializer[i])
+			g->initializer[i] = t;
+	}
+}
+
 static void edit_opset(struct mutant *m)
 {
 	if (m->model->n_opset_import)
@@ -778,7 +892,9 @@ static void edit(struct mutant *m)
 		append_node,	 append_node,	   append_node,	     change_operator,
 		change_operator, edit_initializer, edit_initializer, freeze_input,
 		freeze_all,	 edit_type,	   edit_type,	     edit_opset,
-		drop_node};
+		drop_node,	 free_shapes,	   free_shapes,	     retype,
+		append_neighbours, append_neighbours, append_neighbours, wrap_node,
+		wrap_value,	 invent_node,	   invent_node,	     invent_node};
 	Onnx__GraphProto *graphs[MAX_GRAPHS];
 	size_t n = 0;
 
@@ -818,16 +934,73 @@ static void import_domains(struct mutant *m)
 	}
 }
 
-bool mutant_make(const struct corpus *c, uint64_t seed, uint64_t i, struct pile *p, size_t *from,
-		 struct bytes *out)
+static void meet_operators(const struct mutant *m, void (*met)(const char *domain, const char *op))
+{
+	Onnx__GraphProto *graphs[MAX_GRAPHS];
+	size_t n = 0;
+
+	graphs_of(m->model->graph, graphs, &n);
+	for (size_t g = 0; g < n; g++)
+		for (size_t i = 0; i < graphs[g]->n_node; i++)
+			met(graphs[g]->node[i]->domain, graphs[g]->node[i]->op_type);
+}
+
+/* Half of them by the operator, or those with most cases would take most mutants. */
+static size_t pick_case(const struct corpus *c, struct rng *r)
+{
+	if (!c->noperators || rng_chance(r, 50))
+		return rng_below(r, c->n);
+	return c->by_operator[rng_below(r, c->noperators) * PIECE + rng_below(r, PIECE)];
+}
+
+/*
+ * A Loop whose count of turns is left out or large may never end, by its meaning. Most mutants get a small count instead; of the
+ * others the caller learns it.
+ */
+static bool may_be_endless(struct mutant *m)
+{
+	Onnx__GraphProto *graphs[MAX_GRAPHS];
+	bool bound = rng_chance(m->r, 90), loops = false;
+	size_t n = 0;
+
+	graphs_of(m->model->graph, graphs, &n);
+	for (size_t g = 0; g < n; g++)
+		for (size_t i = 0; i < graphs[g]->n_node; i++) {
+			Onnx__NodeProto *node = graphs[g]->node[i];
+			if (!node->op_type || strcmp(node->op_type, "Loop") != 0)
+				continue;
+			loops = true;
+			m->graph = graphs[g];
+			if (bound && node->n_input)
+				node->input[0] = count_of_turns(m);
+		}
+	return loops && !bound;
+}
+
+static struct rng rng_of(uint64_t seed, uint64_t i)
 {
 	struct rng r = {seed * 0x2545F4914F6CDD1Du + i * 0x9E3779B97F4A7C15u};
+
+	rng_next(&r);
+	return r;
+}
+
+size_t mutant_case(const struct corpus *c, uint64_t seed, uint64_t i)
+{
+	struct rng r = rng_of(seed, i);
+
+	return pick_case(c, &r);
+}
+
+bool mutant_make(const struct corpus *c, uint64_t seed, uint64_t i, struct pile *p, size_t *from,
+		 struct bytes *out, void (*met)(const char *domain, const char *op))
+{
+	struct rng r = rng_of(seed, i);
 	ProtobufCAllocator a = in_pile(p);
 
 	p->used = 0;
 	p->full = false;
-	rng_next(&r);
-	*from = rng_below(&r, c->n);
+	*from = pick_case(c, &r);
 	struct mutant m = {.corpus = c, .seed = &c->cases[*from], .r = &r, .p = p};
 	m.model = onnx__model_proto__unpack(&a, m.seed->model.size, m.seed->model.data);
 	if (!m.model || !m.model->graph || p->full)
@@ -836,10 +1009,13 @@ bool mutant_make(const struct corpus *c, uint64_t seed, uint64_t i, struct pile 
 	/* most have one edit: more are refused more often, and say less of why */
 	for (int k = 0; k < MAX_EDITS && (k == 0 || rng_chance(&r, 45)); k++)
 		edit(&m);
+	out->endless = may_be_endless(&m);
 	out->size = p->full ? 0 : onnx__model_proto__get_packed_size(m.model);
 	out->data = out->size && out->size <= p->size ? pile_alloc(p, out->size) : NULL;
 	if (!out->data)
 		return false;
 	onnx__model_proto__pack(m.model, out->data);
+	if (met)
+		meet_operators(&m, met);
 	return true;
 }

@@ -28,9 +28,10 @@ bool rng_chance(struct rng *r, unsigned percent);
 struct bytes {
 	unsigned char *data;
 	size_t size;
+	bool endless; /* of a mutant: it has a Loop that may run forever */
 };
 
-enum { MAX_CASE_INPUTS = 64 };
+enum { MAX_CASE_INPUTS = 64, PIECE = 64 };
 
 struct seed_case {
 	char *name; /* KIND/CASE */
@@ -44,14 +45,22 @@ struct seed_case {
 struct corpus {
 	struct seed_case *cases;
 	size_t n;
+	uint32_t *by_operator; /* noperators pieces of PIECE cases that have the operator in the model's graph */
+	size_t noperators;
 	struct pool *pool; /* nodes, attributes and strings that mutants borrow */
 };
 
 /* Reads DIR/KIND/CASE/model.onnx of at most 64 KiB with their first data set. False with a message on stderr. */
 bool corpus_read(struct corpus *c, const char *dir);
 
-/* Mutant number i: which case it came from, and its bytes in the pile. False where it could not be made. */
+/*
+ * Mutant number i: which case it came from, and its bytes in the pile. False where it could not be made. Calls met, unless it is
+ * NULL, with the domain and the name of each node's operator.
+ */
 bool mutant_make(const struct corpus *c, uint64_t seed, uint64_t i, struct pile *p, size_t *from,
-		 struct bytes *out);
+		 struct bytes *out, void (*met)(const char *domain, const char *op));
+size_t mutant_case(const struct corpus *c, uint64_t seed, uint64_t i);
+/* Changes some of n bytes at `to`, elements of ONNX's type, to values at the edges of types. */
+void odd_elements(struct rng *r, int type, unsigned char *to, size_t n);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run CASES [-s SEED] [-n COUNT | -t SECONDS] [-f FIRST] [-l CPU_SECONDS] [-m MIB] [-j PROCESSES] [-k FOLDER] [-1]
+ * run CASES [-s SEED] [-n COUNT | -t SECONDS] [-f FIRST] [-l CPU_SECONDS] [-m MIB] [-j PROCESSES] [-k FOLDER] [-c] [-1]
  *
  * Runs mutants (mutate.h) of the ONNX cases in the folder CASES through load, optimize, plan and run. Whatever the model is, each
  * must end in outputs or in a finding, within a limit of CPU time and of memory. A worker process does many mutants one after the
@@ -13,12 +13,15 @@
  *   -m MIB      memory that a worker may take beside the program's own (768); 0: no limit, for sanitizers
  *   -j N        workers side by side (1)
  *   -k FOLDER   keeps the model and the inputs of each that fails, with what the worker wrote on standard error
+ *   -c          prints for each operator how many nodes of mutants had it and how many observed steps ran it
  *   -1          runs number FIRST alone, in this process: for a debugger
  *
- * The last line is "mutants: N run, A with outputs, R refused, F failed"; exit status 1 when F is not 0.
+ * The last lines are "operators: N, M in mutants, R ran", with the names of the others, and "mutants: N run, A with outputs, R
+ * refused, L loops without end, F failed"; exit status 1 when F is not 0.
  */
 #include "base/asan.h"
 #include "input/random.h"
+#include "ops/op.h"
 #include "onnx/tensor_pb.h"
 #include "session/session.h"
 #include "test/mutants/mutate.h"
@@ -49,14 +52,46 @@ enum {
 static struct {
 	const char *cases, *keep;
 	uint64_t seed, count, first, seconds, limit, mib, workers;
-	bool alone;
+	bool alone, list;
 } how = {.seed = 1, .count = 1000, .limit = 5, .mib = 768, .workers = 1};
 
 /* Shared with a worker. */
 struct progress {
 	_Atomic uint64_t current, done, with_outputs, refused;
-	_Atomic bool running;
+	_Atomic bool running, endless; /* the current one; it may run forever by its meaning */
+	_Atomic uint64_t cut;	       /* those that did */
 };
+
+/* Shared with all workers, by op_id: mutants' nodes with this operator, and observed steps that ran it. */
+struct reached {
+	_Atomic uint64_t met, ran;
+};
+static struct reached *reached;
+
+static void count_met(const char *domain, const char *name)
+{
+	const struct op *op = name ? op_newest(domain, name) : NULL;
+
+	if (op)
+		atomic_fetch_add_explicit(&reached[op_id(op)].met, 1, memory_order_relaxed);
+}
+
+static void count_step(struct observer *o, const struct step *step, const struct call *call)
+{
+	const struct op *file = step->from && step->from->op ? op_named(step->from->op) : NULL;
+	const struct op *op = step->node ? step->node->op : NULL;
+
+	(void)o, (void)call;
+	if (file)
+		atomic_fetch_add_explicit(&reached[op_id(file)].ran, 1, memory_order_relaxed);
+	if (op && (!file || op_id(op) != op_id(file)))
+		atomic_fetch_add_explicit(&reached[op_id(op)].ran, 1, memory_order_relaxed);
+}
+
+static void no_step(struct observer *o, const struct step *step, const struct call *call)
+{
+	(void)o, (void)step, (void)call;
+}
 
 /* ---- one mutant, in a worker ---- */
 
@@ -122,9 +157,23 @@ static const struct tensor *made_input(struct attempt *a, const char *name, stru
 	if (type.dtype == DT_STRING)
 		return random_strings(&range, 1, name, &s, &a->arena);
 	struct tensor *t = tensor_new(&a->arena, (enum dtype)type.dtype, &s);
-	if (t && t->data)
+	if (t && t->data) {
 		random_fill(&range, (int64_t)rng_below(&a->rng, 1000), name, t);
+		if (rng_chance(&a->rng, 25))
+			odd_elements(&a->rng, (int)type.dtype, t->data, t->bytes);
+	}
 	return t;
+}
+
+/* The tensor with some other elements: indices and sizes that are out of range, NaN, infinities. */
+static const struct tensor *with_odd_values(struct attempt *a, const struct tensor *t)
+{
+	if (t->type.kind != V_TENSOR || t->type.dtype == DT_STRING || !t->bytes)
+		return t;
+	struct tensor *copy = arena_dup(&a->arena, t, sizeof(*t));
+	copy->data = arena_dup(&a->arena, t->data, t->bytes);
+	odd_elements(&a->rng, (int)t->type.dtype, copy->data, t->bytes);
+	return copy;
 }
 
 static bool fill_inputs(struct attempt *a, const struct tensor **in)
@@ -134,6 +183,8 @@ static bool fill_inputs(struct attempt *a, const struct tensor **in)
 	for (uint32_t k = 0; k < g->nin; k++) {
 		const struct value *v = g->value[g->in[k]];
 		const struct tensor *given = case_input(a, v->name, v->info.type);
+		if (given && rng_chance(&a->rng, 30))
+			given = with_odd_values(a, given);
 		if (given && given->type.kind == V_TENSOR && rng_chance(&a->rng, 25))
 			given = made_input(a, v->name, given->type, &given->shape);
 		in[k] = given ? given : made_input(a, v->name, v->info.type, &v->info.shape);
@@ -204,28 +255,35 @@ static void keep_model(const char *folder, const struct bytes *model)
 }
 
 /* True: outputs; false: refused. */
-static bool try_mutant(const struct corpus *c, uint64_t i, struct pile *pile, const char *keep)
+static bool try_mutant(const struct corpus *c, uint64_t i, struct pile *pile, const char *keep,
+		       struct progress *progress)
 {
 	struct attempt a = {.rng = {how.seed ^ (i * 0xD6E8FEB86659FD93u)}, .keep = keep};
 	struct bytes model;
 	size_t from;
 	char path[64];
 
-	if (!mutant_make(c, how.seed, i, pile, &from, &model))
+	if (!mutant_make(c, how.seed, i, pile, &from, &model, count_met))
 		return false;
+	if (progress)
+		atomic_store(&progress->endless, model.endless);
 	if (keep)
 		keep_model(keep, &model);
 	a.from = &c->cases[from];
+	static const int precisions[8] = {[6] = PRECISION_FP16, [7] = PRECISION_BF16};
+	struct observer observer = {.begin = count_step, .end = no_step};
 	struct run_config config = {.device = "cpu",
 				    .optimize = (int)rng_below(&a.rng, 3),
+				    .precision = precisions[rng_below(&a.rng, 8)],
 				    .threads = 1,
-				    /* sanitizers see more when every value has memory of its own */
-				    .memory_plan = !WITH_ASAN && rng_chance(&a.rng, 80),
-				    .arena = !WITH_ASAN,
+				    .memory_plan = rng_chance(&a.rng, 80),
+				    .arena = rng_chance(&a.rng, 80),
 				    .memory_limit = MODEL_MEMORY};
 	int fd = model_file(&model);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	a.session = session_open(path, &config, &a.diag);
+	if (a.session && rng_chance(&a.rng, 50))
+		session_observe(a.session, &observer);
 	bool good = a.session && run_model(&a);
 	session_close(a.session);
 	close(fd);
@@ -283,7 +341,8 @@ static void work(const struct corpus *c, struct progress *p, uint64_t from, uint
 		atomic_store(&p->current, i);
 		atomic_store(&p->running, true);
 		set_timer(how.limit);
-		bool good = pile.at && try_mutant(c, i, &pile, NULL);
+		atomic_store(&p->endless, false);
+		bool good = pile.at && try_mutant(c, i, &pile, NULL, p);
 		set_timer(0);
 		atomic_store(&p->running, false);
 		atomic_fetch_add(&p->done, 1);
@@ -369,7 +428,7 @@ static const char *keep_files(const struct corpus *c, uint64_t i)
 		dup2(none, STDOUT_FILENO);
 		limit_memory();
 		set_timer(how.limit);
-		try_mutant(c, i, &pile, folder);
+		try_mutant(c, i, &pile, folder, NULL);
 		_exit(0);
 	}
 	waitpid(pid, NULL, 0);
@@ -384,6 +443,10 @@ static bool tell_failure(const struct corpus *c, const struct worker *w, int sta
 
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return false;
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF && atomic_load(&w->progress->endless)) {
+		atomic_fetch_add(&w->progress->cut, 1);
+		return false;
+	}
 	if (WIFSIGNALED(status))
 		snprintf(what, sizeof(what), "%s",
 			 WTERMSIG(status) == SIGPROF ? "hangs" : strsignal(WTERMSIG(status)));
@@ -393,13 +456,8 @@ static bool tell_failure(const struct corpus *c, const struct worker *w, int sta
 		printf("FAIL after mutant %llu of seed %llu: %s\n", (unsigned long long)i,
 		       (unsigned long long)how.seed, what);
 	else {
-		struct pile pile = {malloc(PILE_BYTES), 0, PILE_BYTES, false};
-		struct bytes model;
-		size_t from = 0;
-		bool made = pile.at && mutant_make(c, how.seed, i, &pile, &from, &model);
 		printf("FAIL mutant %llu of seed %llu (%s): %s\n", (unsigned long long)i,
-		       (unsigned long long)how.seed, made ? c->cases[from].name : "?", what);
-		free(pile.at);
+		       (unsigned long long)how.seed, c->cases[mutant_case(c, how.seed, i)].name, what);
 	}
 	print_log(w->log, keep_files(c, i));
 	fflush(stdout);
@@ -442,7 +500,7 @@ static uint64_t run_all(const struct corpus *c, struct worker *w)
 				continue;
 			bool bad = tell_failure(c, &w[k], status);
 			failed += bad;
-			w[k].from = bad && atomic_load(&w[k].progress->running)
+			w[k].from = status && atomic_load(&w[k].progress->running)
 					    ? atomic_load(&w[k].progress->current) + 1
 					    : w[k].to;
 			w[k].pid = 0;
@@ -467,8 +525,8 @@ static bool read_options(int argc, char **argv)
 			how.cases = o;
 			continue;
 		}
-		if (!strcmp(o, "-1")) {
-			how.alone = true;
+		if (!strcmp(o, "-1") || !strcmp(o, "-c")) {
+			*(o[1] == '1' ? &how.alone : &how.list) = true;
 			continue;
 		}
 		if (i + 1 == argc || strlen(o) != 2)
@@ -488,24 +546,66 @@ static bool read_options(int argc, char **argv)
 	return how.cases && how.workers && how.workers <= MAX_WORKERS;
 }
 
+struct counted {
+	unsigned known, met, ran;
+	bool names_unmet, names_idle; /* print those that no mutant had, that ran in none */
+};
+
+static int count_operator(const struct op *op, void *arg)
+{
+	struct counted *c = arg;
+	const struct reached *r = &reached[op_id(op)];
+
+	if (op_newest(op->domain, op->name) != op)
+		return 0;
+	if (c->names_unmet && !r->met && !(op_flags(op) & OP_INTERNAL))
+		printf(" %s", op_qualified(op));
+	if (c->names_idle && r->met && !r->ran)
+		printf(" %s", op_qualified(op));
+	if (how.list && !c->names_unmet && !c->names_idle)
+		printf("%-40s %10llu met %10llu ran\n", op_qualified(op), (unsigned long long)r->met,
+		       (unsigned long long)r->ran);
+	c->known++;
+	c->met += r->met != 0;
+	c->ran += r->ran != 0;
+	return 0;
+}
+
+static void print_reached(void)
+{
+	struct counted all = {0}, unmet = {.names_unmet = true}, idle = {.names_idle = true};
+
+	op_each(count_operator, &all);
+	printf("operators: %u, %u in mutants, %u ran\noperators in no mutant:", all.known, all.met,
+	       all.ran);
+	op_each(count_operator, &unmet);
+	printf("\noperators in mutants that never ran:");
+	op_each(count_operator, &idle);
+	printf("\n");
+}
+
 int main(int argc, char **argv)
 {
 	struct worker workers[MAX_WORKERS] = {{0}};
 	static struct corpus c; /* static: the leak checker finds it when main has ended */
-	uint64_t done = 0, good = 0, refused = 0;
+	uint64_t done = 0, good = 0, refused = 0, cut = 0;
 
 	if (!read_options(argc, argv)) {
 		fprintf(stderr,
 			"usage: %s CASES [-s SEED] [-n COUNT | -t SECONDS] [-f FIRST] [-l CPU_SECONDS] [-m MIB] "
-			"[-j PROCESSES] [-k FOLDER] [-1]\n",
+			"[-j PROCESSES] [-k FOLDER] [-c] [-1]\n",
 			argv[0]);
 		return 2;
 	}
 	if (!corpus_read(&c, how.cases))
 		return 2;
+	reached = mmap(NULL, sizeof(*reached) * op_ids(), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (reached == MAP_FAILED)
+		return 2;
 	if (how.alone) {
 		struct pile pile = {malloc(PILE_BYTES), 0, PILE_BYTES, false};
-		printf("%s\n", try_mutant(&c, how.first, &pile, how.keep) ? "outputs" : "refused");
+		printf("%s\n", try_mutant(&c, how.first, &pile, how.keep, NULL) ? "outputs" : "refused");
 		return 0;
 	}
 	struct progress *p = mmap(NULL, sizeof(*p) * MAX_WORKERS, PROT_READ | PROT_WRITE,
@@ -519,9 +619,11 @@ int main(int argc, char **argv)
 		done += atomic_load(&p[k].done);
 		good += atomic_load(&p[k].with_outputs);
 		refused += atomic_load(&p[k].refused);
+		cut += atomic_load(&p[k].cut);
 	}
-	printf("mutants: %llu run, %llu with outputs, %llu refused, %llu failed\n",
-	       (unsigned long long)(done + failed), (unsigned long long)good,
-	       (unsigned long long)refused, (unsigned long long)failed);
+	print_reached();
+	printf("mutants: %llu run, %llu with outputs, %llu refused, %llu loops without end, %llu failed\n",
+	       (unsigned long long)(done + cut + failed), (unsigned long long)good,
+	       (unsigned long long)refused, (unsigned long long)cut, (unsigned long long)failed);
 	return failed != 0;
 }
