@@ -34,12 +34,8 @@ static bool too_small(const struct window *w)
 	return false;
 }
 
-/*
- * Checks X [N, C, ...] against weights [M, C/group, ...] and the bias [M], which is input number `bias` (0 if there
- * is none).
- */
-static int check_channels(const struct infer *c, int64_t group, const struct shape *x,
-			  const struct shape *w, int bias)
+int infer_conv_channels(const struct infer *c, int64_t group, const struct shape *x,
+			const struct shape *w, int bias)
 {
 	struct shape b = bias > 0 ? infer_shape(c, (uint32_t)bias) : SHAPE_UNKNOWN;
 
@@ -69,7 +65,7 @@ static int window_infer(struct infer *c, const struct window_attrs *a, int64_t g
 {
 	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1), y;
 	struct window win;
-	int rc = check_channels(c, group, &x, &w, bias);
+	int rc = infer_conv_channels(c, group, &x, &w, bias);
 
 	if (rc)
 		return rc;

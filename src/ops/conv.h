@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef OPS_CONV_H
 #define OPS_CONV_H
+#include "ops/infer_util.h"
 #include "ops/window.h"
 
 /* Conv */
@@ -37,6 +38,13 @@ struct causal_conv {
 struct col2im {
 	struct window_attrs window;
 };
+
+/*
+ * Checks X [N, C, ...] against weights [M, C/group, ...] and the bias [M], which is input number `bias` (0 if there
+ * is none). Returns 0, or the code of a finding that it reported.
+ */
+int infer_conv_channels(const struct infer *c, int64_t group, const struct shape *x,
+			const struct shape *w, int bias);
 
 /*
  * Fills the window of a ConvTranspose: w->in has the sizes of X, w->out the sizes of the output, begin and end the

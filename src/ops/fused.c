@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/fused.h"
 
+#include "ops/conv.h"
 #include "ops/infer_util.h"
 
 #include <inttypes.h>
@@ -62,6 +63,7 @@ static int infer_conv(struct infer *c)
 {
 	const struct fused_conv *p = infer_params(c);
 	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1), y = x;
+	int rc;
 
 	if (x.rank < 0 || w.rank < 0) {
 		infer_set(c, 0, infer_dtype(c, 0), &SHAPE_UNKNOWN);
@@ -70,6 +72,10 @@ static int infer_conv(struct infer *c)
 	if (x.rank < 3 || w.rank != x.rank)
 		return infer_fail(c, E_SHAPE, 1, "W of the rank of X, at least 3",
 				  fmt(c->diag, "rank %d and %d", x.rank, w.rank));
+	/* Conv was checked before it was fused, but its X may have had a free number of channels then. */
+	rc = infer_conv_channels(c, p->group, &x, &w, 2);
+	if (rc)
+		return rc;
 	y.dim[1] = w.dim[0];
 	for (int i = 0; i < x.rank - 2; i++) {
 		int64_t n = conv_out(p, i, x.rank - 2, x.dim[i + 2], w.dim[i + 2]);

@@ -575,11 +575,12 @@ def _(p):
 
 @fault("shape-of-reshape", r"E-(SHAPE|VALUE)", "refused", 3, "shape|element|size")
 def _(p):
-    found = p.float_output(when=lambda n, v: v.size > 3)
+    found = p.float_output(when=lambda n, v: v.ndim and v.size > 3)
     if found is None:
         return False
-    size = p.values[found[1].output[0]].size
-    p.constant("planted_shape", np.array([size + 1, 1], np.int64) if p.rng.random() < 0.5 else np.array([-1, size + 2], np.int64))
+    shape = list(p.values[found[1].output[0]].shape)  # the rank stays, so that nodes behind it have no fault of their own
+    shape[p.rng.randrange(len(shape))] += p.values[found[1].output[0]].size + 1
+    p.constant("planted_shape", np.array(shape, np.int64))
     p.insert_after(found[0], [("Reshape", "planted_reshape", ["planted_shape"], {})])
     p.nodes = {"planted_reshape"}
 

@@ -116,7 +116,8 @@ def write_plan(plan, place):
 
 def about_node(finding, nodes):
     where = finding.get("where") or {}
-    if where.get("node") in nodes:
+    node = where.get("node") or ""
+    if node in nodes or any(node.startswith(n + "/") for n in nodes):  # NODE/INNER: a node in the body of a function that NODE calls
         return True
     text = json.dumps(finding, ensure_ascii=False)
     return any(f"'{n}'" in text for n in nodes)
