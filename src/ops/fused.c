@@ -163,6 +163,9 @@ static int infer_gemm(struct infer *c)
 		if (p->transB)
 			swap_last(&b);
 		r = product_shape(c, a, b, &y);
+		/* As for Conv: C may have had free dimensions when Gemm was checked. */
+		if (!r)
+			r = infer_broadcasts_to(c, 2, &y);
 		if (r)
 			return r;
 	}

@@ -182,6 +182,21 @@ int infer_unify(const struct infer *c, int slot, int64_t a, int64_t b, int64_t *
 	return 0;
 }
 
+int infer_broadcasts_to(const struct infer *c, uint32_t slot, const struct shape *y)
+{
+	struct shape s = infer_shape(c, slot), both;
+
+	if (s.rank < 0 || y->rank < 0 || !shape_known(&s) || !shape_known(y) ||
+	    (shape_broadcast(&s, y, &both) && shape_equal(&both, y)))
+		return 0;
+	return infer_fail(
+		c, E_SHAPE, (int)slot,
+		c->diag ? fmt(c->diag, "a shape that broadcasts to %s",
+			      shape_str(&c->diag->arena, y, NULL))
+			: "",
+		c->diag ? shape_str(&c->diag->arena, &s, NULL) : "");
+}
+
 int infer_gathered(const struct infer *c, const struct shape *x, int axis, const struct shape *i,
 		   struct shape *out)
 {

@@ -26,6 +26,11 @@ enum dtype infer_dtype(const struct infer *c, uint32_t i);
  */
 int infer_unify(const struct infer *c, int slot, int64_t a, int64_t b, int64_t *out);
 /*
+ * Checks that input `slot`, if the node has it, broadcasts to the shape y without enlarging it. Nothing is reported
+ * while a dimension of either is unknown.
+ */
+int infer_broadcasts_to(const struct infer *c, uint32_t slot, const struct shape *y);
+/*
  * Output shape of Gather: x with dimension `axis` replaced by the dims of i. Returns -E_RANK if the result's rank
  * exceeds MAX_RANK.
  */

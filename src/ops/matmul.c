@@ -152,8 +152,7 @@ static int gemm_infer(struct infer *c)
 {
 	const struct gemm_params *p =
 		infer_params(c); /* struct fused_gemm_params begins with struct gemm_params */
-	struct shape a = infer_shape(c, 0), b = infer_shape(c, 1), s = infer_shape(c, 2),
-		     y = {.rank = 2}, r;
+	struct shape a = infer_shape(c, 0), b = infer_shape(c, 1), y = {.rank = 2};
 	int64_t k;
 	int rc;
 
@@ -168,11 +167,9 @@ static int gemm_infer(struct infer *c)
 		if (rc)
 			return rc;
 	}
-	if (s.rank >= 0 && shape_known(&s) && shape_known(&y) &&
-	    (s.rank > 2 || !shape_broadcast(&s, &y, &r) || !shape_equal(&r, &y)))
-		return infer_fail(c, E_SHAPE, 2,
-				  fmt(c->diag, "a shape that broadcasts to %s", dims_text(c, &y)),
-				  dims_text(c, &s));
+	rc = infer_broadcasts_to(c, 2, &y);
+	if (rc)
+		return rc;
 	infer_set(c, 0, infer_dtype(c, 0), &y);
 	return 0;
 }
