@@ -312,7 +312,8 @@ struct node_view node_view(struct pb_span bytes, uint32_t index)
 const char *node_title(struct arena *a, const struct scope *s, const struct node_view *v)
 {
 	struct pb_span name = v->name.n ? v->name : v->type;
-	int n = name.n < TITLE ? (int)name.n : TITLE;
+	/* A name is cut only in the body of a function, which may be expanded many times: cut names look alike. */
+	int n = *s->prefix && name.n > TITLE ? TITLE : (int)name.n;
 
 	if (v->name.n)
 		return arena_printf(a, "%s%.*s", s->prefix, n, name.p);

@@ -184,10 +184,16 @@ int infer_unify(const struct infer *c, int slot, int64_t a, int64_t b, int64_t *
 
 int infer_broadcasts_to(const struct infer *c, uint32_t slot, const struct shape *y)
 {
-	struct shape s = infer_shape(c, slot), both;
+	struct shape s = infer_shape(c, slot);
+	bool fits = s.rank <= y->rank;
 
-	if (s.rank < 0 || y->rank < 0 || !shape_known(&s) || !shape_known(y) ||
-	    (shape_broadcast(&s, y, &both) && shape_equal(&both, y)))
+	if (s.rank < 0 || y->rank < 0)
+		return 0;
+	for (int i = 1; fits && i <= s.rank; i++) {
+		int64_t from = s.dim[s.rank - i], to = y->dim[y->rank - i];
+		fits = from < 0 || to < 0 || from == 1 || from == to;
+	}
+	if (fits)
 		return 0;
 	return infer_fail(
 		c, E_SHAPE, (int)slot,

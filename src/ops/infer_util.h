@@ -26,8 +26,8 @@ enum dtype infer_dtype(const struct infer *c, uint32_t i);
  */
 int infer_unify(const struct infer *c, int slot, int64_t a, int64_t b, int64_t *out);
 /*
- * Checks that input `slot`, if the node has it, broadcasts to the shape y without enlarging it. Nothing is reported
- * while a dimension of either is unknown.
+ * Checks that input `slot`, if the node has it, broadcasts to the shape y without enlarging it. Unknown
+ * dimensions fit.
  */
 int infer_broadcasts_to(const struct infer *c, uint32_t slot, const struct shape *y);
 /*
