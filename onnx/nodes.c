@@ -360,6 +360,15 @@ static int declare_output(struct loader *l, struct scope *s, struct pb_span name
 					   : "an output of two nodes");
 }
 
+/* Keeps the name of a Constant node, so that `infer check` sees whether another node has the same. */
+static void keep_constant_name(struct loader *l, struct scope *s, const struct node_view *v)
+{
+	struct constant_name *c = arena_new(l->a, struct constant_name);
+
+	*c = (struct constant_name){node_title(l->a, s, v), s->g->constants};
+	s->g->constants = c;
+}
+
 static int declare_node(struct loader *l, struct scope *s, const struct node_view *v)
 {
 	struct pb_span rest = v->bytes, name;
@@ -380,6 +389,8 @@ static int declare_node(struct loader *l, struct scope *s, const struct node_vie
 	rc = attrs_constant(l, s, v, &t);
 	if (!rc)
 		set_const(s->g->value[id], t);
+	if (!rc && v->name.n)
+		keep_constant_name(l, s, v);
 	return rc;
 }
 

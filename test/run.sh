@@ -306,6 +306,7 @@ random() {
 		--driver "$OUT/random/driver" --ops "$ops" --keep "$OUT/random/failed" \
 		--seed "${RANDOM_SEED:-1}" "${limit[@]}"
 	rm -f "$ops"
+	PYTHONPATH=$python PYTHONDONTWRITEBYTECODE=1 tap trust python3 test/trust/self_test.py "$INFER"
 }
 
 for suite; do
