@@ -390,6 +390,18 @@ torture: all $(TORTURE_FILES)
 test-random: all $(OUT)/random/driver
 	@+RANDOM_SEED=$(or $(SEED),1) RANDOM_GRAPHS=$(or $(GRAPHS),3000) RANDOM_SECONDS=$(SECONDS) TEST_TIMEOUT=86400 $(RUN_TESTS) random
 
+# Faults planted into real models, and sound variants of them: make trust SEED=7 FAULTS_PLANTED=2000 SOUND=2000. Fetches the
+# models; docs/trust.md tells what is measured. trust-real runs the models as they are beside ONNX Runtime.
+.PHONY: trust trust-real trust-models
+TRUST = PYTHONPATH=$(DEPS)/python PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1 python3 test/trust
+trust-models:
+	@test/trust/fetch.sh $(BUILD)/trust/models
+trust: all trust-models
+	@$(TRUST)/trust.py --infer $(INFER) --models $(BUILD)/trust/models --out $(BUILD)/trust --seed $(or $(SEED),1) \
+		--faults $(or $(FAULTS_PLANTED),2000) --sound $(or $(SOUND),2000)
+trust-real: all trust-models
+	@$(TRUST)/real.py $(INFER) $(BUILD)/trust/models
+
 .PHONY: tests fuzzers
 tests: all $(UNIT) $(CONFORMANCE) $(OUT)/random/driver $(OUT)/bench/ops $(OUT)/bench/gpu_models
 fuzzers: $(FUZZ)
@@ -495,6 +507,7 @@ help:
 	@echo 'install, uninstall   PREFIX=$(PREFIX) DESTDIR='
 	@echo 'test-random       random graphs against ONNX Runtime; SEED= GRAPHS= SECONDS='
 	@echo 'torture           refuse each request for memory: no crash, the status of the table, JSON that parses'
+	@echo 'trust, trust-real error rates of infer check on planted faults and sound models; SEED='
 	@echo 'bench, bench-ops  compare the speed of models, of single operators'
 	@echo 'clean, distclean  remove what was built; also what make deps fetched'
 

@@ -54,7 +54,7 @@ enum {
 	EXPANDED_NODE = 256, /* cost of one node that a function expands to, in addition to its bytes */
 	/* limit of the cost of all expanded functions together, to which 8 times the file's size is added */
 	EXPANDED_BASE = 64 << 20,
-	/* maximal length of the caller's name that is put before the names of an expanded function */
+	/* maximal length of a name in an expanded function, and of the caller's name that is put before it */
 	TITLE = 256,
 	COLLECT_MAX = 200, /* `collect` stops after this many findings */
 };

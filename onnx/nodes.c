@@ -321,7 +321,8 @@ struct node_view node_view(struct pb_span bytes, uint32_t index)
 const char *node_title(struct arena *a, const struct scope *s, const struct node_view *v)
 {
 	struct pb_span name = v->name.n ? v->name : v->type;
-	int n = name.n < TITLE ? (int)name.n : TITLE;
+	/* A name is cut only in the body of a function, which may be expanded many times: cut names look alike. */
+	int n = *s->prefix && name.n > TITLE ? TITLE : (int)name.n;
 
 	if (v->name.n)
 		return arena_printf(a, "%s%.*s", s->prefix, n, name.p);
@@ -368,6 +369,15 @@ static int declare_output(struct loader *l, struct scope *s, struct pb_span name
 					   : "an output of two nodes");
 }
 
+/* Keeps the name of a Constant node, so that `infer check` sees whether another node has the same. */
+static void keep_constant_name(struct loader *l, struct scope *s, const struct node_view *v)
+{
+	struct constant_name *c = arena_new(l->a, struct constant_name);
+
+	*c = (struct constant_name){node_title(l->a, s, v), s->g->constants};
+	s->g->constants = c;
+}
+
 static int declare_node(struct loader *l, struct scope *s, const struct node_view *v)
 {
 	struct pb_span rest = v->bytes, name;
@@ -388,6 +398,8 @@ static int declare_node(struct loader *l, struct scope *s, const struct node_vie
 	rc = attrs_constant(l, s, v, &t);
 	if (!rc)
 		set_const(s->g->value[id], t);
+	if (!rc && v->name.n)
+		keep_constant_name(l, s, v);
 	return rc;
 }
 

@@ -314,6 +314,7 @@ random() {
 	rm -f "$ops"
 	PYTHONPATH=$python PYTHONDONTWRITEBYTECODE=1 tap operands python3 test/random/operands.py --tap \
 		--driver "$OUT/random/driver" --seed "${RANDOM_SEED:-1}" test/conformance/cases test/random/cases
+	PYTHONPATH=$python PYTHONDONTWRITEBYTECODE=1 tap trust python3 test/trust/self_test.py "$INFER"
 }
 
 for suite; do

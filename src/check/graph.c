@@ -135,21 +135,25 @@ static void report_order(struct graph_check *w, const struct graph *g)
 
 /* ---- names */
 
+static void count_name(struct graph_check *w, struct map *seen, const char *name, const char *op)
+{
+	int64_t times = map_get(seen, name, strlen(name));
+
+	if (times == 1)
+		WARN(w->c->d, E_MODEL_NAME, .node = name, .op = op,
+		     .message = "two nodes have this name",
+		     .hint = "give each node a name of its own");
+	map_set(seen, name, strlen(name), times < 0 ? 1 : 2);
+}
+
 static void report_duplicate_names(struct graph_check *w, const struct graph *g)
 {
 	struct map seen = {.arena = &w->a};
-	struct diag *d = w->c->d;
 
-	for (uint32_t i = 0; i < g->nnodes; i++) {
-		const struct node *n = g->node[i];
-		const char *name = check_node(n);
-		int64_t only_predecessor = map_get(&seen, name, strlen(name));
-		if (only_predecessor == 1)
-			WARN(d, E_MODEL_NAME, .node = name, .op = n->origin->op,
-			     .message = "two nodes have this name",
-			     .hint = "give each node a name of its own");
-		map_set(&seen, name, strlen(name), only_predecessor < 0 ? 1 : 2);
-	}
+	for (uint32_t i = 0; i < g->nnodes; i++)
+		count_name(w, &seen, check_node(g->node[i]), g->node[i]->origin->op);
+	for (const struct constant_name *c = g->constants; c; c = c->next)
+		count_name(w, &seen, c->name, "Constant");
 }
 
 static void report_unnamed_dims(struct graph_check *w, const struct graph *g)

@@ -73,6 +73,12 @@ struct node {
 	bool dead;
 };
 
+/* The name of a Constant node of the file: the node itself became a value with init. */
+struct constant_name {
+	const char *name;
+	const struct constant_name *next;
+};
+
 struct graph {
 	struct arena *arena;
 	struct value **value;
@@ -88,6 +94,7 @@ struct graph {
 	const char **out_name; /* outputs keep their names when rewrites replace their values */
 	uint32_t *order;       /* live nodes in topological order, set by graph_sort */
 	uint32_t norder;
+	const struct constant_name *constants;
 	const char *name;
 	struct model *model;
 };

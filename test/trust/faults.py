@@ -84,6 +84,9 @@ class Plan:
     def change_weight(self, weight, array):
         weight.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array), weight.name))
 
+    def has_free_dims(self):
+        return any(not d.HasField("dim_value") for i in self.graph.input if i.name in self.feeds for d in i.type.tensor_type.shape.dim)
+
     def opset(self):
         return max([i.version for i in self.model.opset_import if i.domain in ("", "ai.onnx")] or [0])
 
@@ -575,11 +578,14 @@ def _(p):
 
 @fault("shape-of-reshape", r"E-(SHAPE|VALUE)", "refused", 3, "shape|element|size")
 def _(p):
-    found = p.float_output(when=lambda n, v: v.size > 3)
+    found = p.float_output(when=lambda n, v: v.ndim and v.size > 3)
     if found is None:
         return False
-    size = p.values[found[1].output[0]].size
-    p.constant("planted_shape", np.array([size + 1, 1], np.int64) if p.rng.random() < 0.5 else np.array([-1, size + 2], np.int64))
+    if p.has_free_dims() and found[1].output[0] not in {o.name for o in p.graph.output}:
+        return False  # the sizes behind it would be wrong as well, and could be known first
+    shape = list(p.values[found[1].output[0]].shape)
+    shape[p.rng.randrange(len(shape))] += p.values[found[1].output[0]].size + 1
+    p.constant("planted_shape", np.array(shape, np.int64))
     p.insert_after(found[0], [("Reshape", "planted_reshape", ["planted_shape"], {})])
     p.nodes = {"planted_reshape"}
 
@@ -648,7 +654,9 @@ def _(p):
         return False
     v = p.values[found[1].output[0]]
     axis = p.rng.randrange(v.ndim)
-    p.constant("planted_index", np.array([0, v.shape[axis] + p.rng.randrange(3)], np.int64))
+    index = np.arange(v.shape[axis])  # as many as before, so that nodes behind it have no fault of their own
+    index[p.rng.randrange(len(index))] += v.shape[axis]
+    p.constant("planted_index", index)
     p.insert_after(found[0], [("Gather", "planted_gather", ["planted_index"], {"axis": axis})])
     drop_all_declared(p.graph)
     p.nodes = {"planted_gather"}
@@ -907,7 +915,10 @@ def _(p):
         return False
     n, w = found
     array = numpy_helper.to_array(w)
-    p.change_weight(w, (array * np.float32(3e37 / max(float(np.abs(array).max()), 1e-6))).astype(np.float32))
+    largest = float(np.abs(array).max())
+    if not 1e-3 < largest < 1e3:
+        return False
+    p.change_weight(w, (array * (3e37 / largest)).astype(np.float32))
 
 
 @fault("variance-negative", r"E-OUT-NAN", "nonfinite", 5, "NaN|varian")
@@ -928,6 +939,7 @@ def _(p):
         return False
     p.constant("planted_mask", np.float32(-np.inf))
     p.insert_after(found[0], [("Add", "planted_add", ["planted_mask"], {}), ("Softmax", "planted_softmax", [], {"axis": -1})])
+    p.nodes = {"planted_softmax"}  # the -inf of a mask is as it should be; a row of nothing else is not
 
 
 @fault("input-nan", r"[EW]-INPUT-RANGE|E-OUT-NAN", "nonfinite", 5, "NaN")

@@ -6,6 +6,7 @@ import pathlib
 import subprocess
 
 import numpy as np
+import onnx
 
 TIME_LIMIT = 120
 
@@ -21,16 +22,20 @@ def save_feeds(feeds, folder):
 
 
 def run(program, model, options, folder):
-    """Outputs by name as `infer run` computes them, or a text: why it did not."""
+    """Outputs by position as `infer run` computes them, or a text: why it did not."""
     where = pathlib.Path(folder) / "outputs"
-    command = [program, "run", str(model), "-q", "-t", "1", "--save", str(where), *options]
+    command = [program, "run", str(model), "-q", "-t", "1", "--save", str(where), "--save-format", "pb", *options]
     try:
         done = subprocess.run(command, capture_output=True, timeout=TIME_LIMIT, check=False)
     except subprocess.TimeoutExpired:
         return "took too long"
     if done.returncode:
         return f"exit {done.returncode}: " + done.stderr.decode(errors="replace")[-300:]
-    return [np.load(path) for path in sorted(where.glob("output_*.npy"), key=lambda f: int(f.stem.split("_")[1]))]
+    outputs = []
+    while (where / f"output_{len(outputs)}.pb").exists():
+        tensor = onnx.TensorProto.FromString((where / f"output_{len(outputs)}.pb").read_bytes())
+        outputs.append(onnx.numpy_helper.to_array(tensor))
+    return outputs
 
 
 def check(program, model, options):

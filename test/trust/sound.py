@@ -348,12 +348,23 @@ def _(v):
 # ---- what may be said of a sound model all the same, since it is true
 
 
-def holds(finding, model, judges=None):
+def batch_of_output_follows(variant, judges):
+    """Whether an output that is declared with a batch of 1 has a batch of 2 for inputs of 2."""
+    two = {k: np.concatenate([a, a]) for k, a in variant.feeds.items() if a.ndim}
+    answer = judges.ask("ort", variant.model.SerializeToString(), {**variant.feeds, **two})
+    declared = {o.name for o in variant.graph.output if o.type.tensor_type.shape.dim and o.type.tensor_type.shape.dim[0].dim_value == 1}
+    return not isinstance(answer[0], str) and any(answer[0][name].shape[:1] == (2,) for name in declared)
+
+
+def holds(finding, variant, judges):
     """Whether a warning states a fact, found here without infer: then it is no false alarm."""
-    g, kind, text = model.graph, finding["id"], str(finding)
+    g, kind = variant.graph, finding["id"]
+    if kind == "W-MODEL-BATCH":
+        return batch_of_output_follows(variant, judges)
     if kind == "W-MODEL-UNUSED":
         used = {o.name for o in g.output} | faults.nested_names(g)
-        return any(w.name not in used for w in g.initializer) or any(i.name not in used for i in g.input) or any(w.name not in {o.name for o in s.output} | faults.nested_names(s) for s in subgraphs(g) for w in s.initializer)
+        unread = [n for n in g.node if n.op_type == "Constant" and n.output[0] not in used]
+        return bool(unread) or any(w.name not in used for w in g.initializer) or any(i.name not in used for i in g.input) or any(w.name not in {o.name for o in s.output} | faults.nested_names(s) for s in subgraphs(g) for w in s.initializer)
     if kind == "W-MODEL-DEAD":
         return len(faults.needed_nodes(g)) < len(g.node)
     if kind == "W-MODEL-NAME":
@@ -375,8 +386,6 @@ def holds(finding, model, judges=None):
         return any(n.op_type == op and n.input[0] in made for s in subgraphs(g) for n in s.node)
     if kind == "W-MODEL-IDENTITY":
         return sum(n.op_type in ("Identity", "Dropout", "Cast", "Concat", "Reshape", "Transpose") for n in g.node) > 0
-    if kind == "W-MODEL-ORDER":
-        return False
     return False
 
 
