@@ -395,16 +395,14 @@ void build_result_end(struct build *b, enum layout l, struct at at)
 {
 	const struct vinfo *v = site_out(b->s, 0);
 	if (v->type.dtype != DT_F32)
-		build_convert(b, DO_NARROW, (enum dtype)v->type.dtype, build_elements(v, l), at,
-			      OUT0);
+		build_convert(b, DO_NARROW, (enum dtype)v->type.dtype, build_elements(v, l), at, OUT0);
 }
 
 void build_residual(struct build *b, uint32_t i, enum layout l, struct at to)
 {
 	const struct vinfo *v = site_in(b->s, i);
 	if (v->type.dtype != DT_F32) {
-		build_convert(b, DO_WIDEN, (enum dtype)v->type.dtype, build_elements(v, l), IN(i),
-			      to);
+		build_convert(b, DO_WIDEN, (enum dtype)v->type.dtype, build_elements(v, l), IN(i), to);
 		return;
 	}
 	struct action *a = build_action(b, DO_COPY);

@@ -83,7 +83,7 @@ struct action {
  */
 struct apart {
 	int exceptions; /* those of fenv.h that such numbers raise; 0 if the activation keeps all numbers */
-	bool now;	/* the program has met such numbers */
+	bool now; /* the program has met such numbers */
 	dnnl_primitive_desc_t desc;
 	struct action action; /* its primitive is created when it is needed first */
 	int act;

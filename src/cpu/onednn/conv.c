@@ -113,9 +113,9 @@ static int conv_choose(struct build *b, struct made *m, const struct conv_step *
 {
 	dnnl_memory_desc_t src = md_tag(m, c->rank, c->src, tag),
 			   dst = md_tag(m, c->rank, c->dst, tag);
-	return conv_describe(
-		b, m, c, src,
-		md_tag(m, c->rank + (c->group > 1), c->weights, dnnl_format_tag_any), dst);
+	return conv_describe(b, m, c, src,
+			     md_tag(m, c->rank + (c->group > 1), c->weights, dnnl_format_tag_any),
+			     dst);
 }
 
 static bool is_reference(const_dnnl_primitive_desc_t pd)
@@ -198,8 +198,7 @@ static int conv_apart(struct build *b, struct made *fused, const struct conv_ste
 	      : conv_describe(b, &m, c, pd_md(fused->pd, dnnl_query_src_md),
 			      pd_md(fused->pd, dnnl_query_weights_md),
 			      pd_md(fused->pd, dnnl_query_dst_md));
-	r = r ? r
-	      : build_apart(b, &m, a, at->y, build_elements(site_out(b->s, 0), dst), &apart);
+	r = r ? r : build_apart(b, &m, a, at->y, build_elements(site_out(b->s, 0), dst), &apart);
 	r = r ? r : conv_arguments(b, &m, c, b->p->apart.desc, at, apart);
 	made_free(&m);
 	return r;
