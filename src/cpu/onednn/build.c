@@ -449,21 +449,13 @@ bool onednn_activation_accepts(int act, struct why *w)
 
 /*
  * Returns the floating-point exceptions that are raised whenever oneDNN's code for the activation gets a number for
- * which its result is wrong; 0 if there is no such number.
+ * which its result is wrong. Code for Relu, Clip, HardSigmoid and, with SSE4.1, Sigmoid clamps by MAXPS and MINPS, which drop
+ * a NaN and raise FE_INVALID. That for GELU multiplies infinity by 0 with AVX-512, and overflows above half of the largest
+ * number.
  */
 static int activation_exceptions(int act)
 {
-	/*
-	 * The code for these clamps by MAXPS and MINPS, which drop a NaN and raise FE_INVALID. That for GELU (with AVX-512)
-	 * multiplies infinity by 0, and overflows above half of the largest number.
-	 */
-	static const int raised[ACT_COUNT] = {
-		[ACT_RELU] = FE_INVALID,
-		[ACT_CLIP] = FE_INVALID,
-		[ACT_HARDSIGMOID] = FE_INVALID,
-		[ACT_GELU] = FE_INVALID | FE_OVERFLOW,
-	};
-	return raised[act];
+	return act == ACT_GELU ? FE_INVALID | FE_OVERFLOW : FE_INVALID;
 }
 
 int build_activation(struct build *b, struct made *m, int act, float alpha, float beta)
