@@ -374,8 +374,8 @@ static desc mode_desc(struct dn_graph *g, enum dn_op op, const struct dn_arg *a)
 	set_type(g, d, CUDNN_ATTR_POINTWISE_MATH_PREC,
 		 logical ? CUDNN_DATA_BOOLEAN : CUDNN_DATA_FLOAT);
 	if (op == DN_RELU || op == DN_MIN || op == DN_MAX)
-		set_attribute(g, d, CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION, 1,
-			      &(cudnnNanPropagation_t){CUDNN_PROPAGATE_NAN});
+		set_attribute(g, d, CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION,
+			      1, &(cudnnNanPropagation_t){CUDNN_PROPAGATE_NAN});
 	if (a && a->has_alpha && op == DN_ELU)
 		set_double(g, d, CUDNN_ATTR_POINTWISE_ELU_ALPHA, a->alpha);
 	if (a && a->has_alpha && op == DN_SWISH)

@@ -314,7 +314,8 @@ static int channels_reshape(struct site *s, struct step *step, struct diag *d)
 	c->outputs = window_outputs(&c->w);
 	want[0] = c->layout;
 	/* a single output of whole blocks of channels lies as in a row-major tensor */
-	give[0] = shape_span(y, 2, y->rank) == 1 && x->dim[1] % c->inner == 0 ? LAYOUT_ROW : c->layout;
+	give[0] = shape_span(y, 2, y->rank) == 1 && x->dim[1] % c->inner == 0 ? LAYOUT_ROW
+									      : c->layout;
 	step->want = want;
 	step->give = give;
 	step->state = c;

@@ -42,8 +42,8 @@ static double uniform(struct trial *t)
  */
 static double strange(struct trial *t, double v, bool constant)
 {
-	static const double numbers[] = {(double)NAN, (double)INFINITY, -(double)INFINITY, -0.0, 0,
-					 1e-30,	      1e30,		-1e30};
+	static const double numbers[] = {
+		(double)NAN, (double)INFINITY, -(double)INFINITY, -0.0, 0, 1e-30, 1e30, -1e30};
 	size_t n = sizeof(numbers) / sizeof(*numbers) - (constant ? 0 : 2);
 
 	return fabs(uniform(t)) < 0.1 ? numbers[(size_t)(fabs(uniform(t)) * (double)n) % n] : v;
@@ -236,8 +236,7 @@ static bool agree(const struct tensor *a, const struct tensor *b, bool special)
 	for (int64_t i = 0; i < tensor_count(a); i++) {
 		double x = elem_f64(tensor_dtype(a), a->data, i),
 		       y = elem_f64(tensor_dtype(b), b->data, i);
-		if (special ? !alike(x, y)
-			    : !(x == y || fabs(x - y) <= 2e-5 + 1e-4 * fabs(x))) {
+		if (special ? !alike(x, y) : !(x == y || fabs(x - y) <= 2e-5 + 1e-4 * fabs(x))) {
 			printf("# element %lld: %.9g and %.9g\n", (long long)i, x, y);
 			return false;
 		}

@@ -395,16 +395,14 @@ void build_result_end(struct build *b, enum layout l, struct at at)
 {
 	const struct vinfo *v = site_out(b->s, 0);
 	if (v->type.dtype != DT_F32)
-		build_convert(b, DO_NARROW, (enum dtype)v->type.dtype, build_elements(v, l), at,
-			      OUT0);
+		build_convert(b, DO_NARROW, (enum dtype)v->type.dtype, build_elements(v, l), at, OUT0);
 }
 
 void build_residual(struct build *b, uint32_t i, enum layout l, struct at to)
 {
 	const struct vinfo *v = site_in(b->s, i);
 	if (v->type.dtype != DT_F32) {
-		build_convert(b, DO_WIDEN, (enum dtype)v->type.dtype, build_elements(v, l), IN(i),
-			      to);
+		build_convert(b, DO_WIDEN, (enum dtype)v->type.dtype, build_elements(v, l), IN(i), to);
 		return;
 	}
 	struct action *a = build_action(b, DO_COPY);
@@ -451,21 +449,13 @@ bool onednn_activation_accepts(int act, struct why *w)
 
 /*
  * Returns the floating-point exceptions that are raised whenever oneDNN's code for the activation gets a number for
- * which its result is wrong; 0 if there is no such number.
+ * which its result is wrong. Code for Relu, Clip, HardSigmoid and, with SSE4.1, Sigmoid clamps by MAXPS and MINPS, which drop
+ * a NaN and raise FE_INVALID. That for GELU multiplies infinity by 0 with AVX-512, and overflows above half of the largest
+ * number.
  */
 static int activation_exceptions(int act)
 {
-	/*
-	 * The code for these clamps by MAXPS and MINPS, which drop a NaN and raise FE_INVALID. That for GELU (with AVX-512)
-	 * multiplies infinity by 0, and overflows above half of the largest number.
-	 */
-	static const int raised[ACT_COUNT] = {
-		[ACT_RELU] = FE_INVALID,
-		[ACT_CLIP] = FE_INVALID,
-		[ACT_HARDSIGMOID] = FE_INVALID,
-		[ACT_GELU] = FE_INVALID | FE_OVERFLOW,
-	};
-	return raised[act];
+	return act == ACT_GELU ? FE_INVALID | FE_OVERFLOW : FE_INVALID;
 }
 
 int build_activation(struct build *b, struct made *m, int act, float alpha, float beta)

@@ -82,7 +82,7 @@ struct action {
  * primitive without the activation, and then the activation as a loop of our own.
  */
 struct apart {
-	int exceptions; /* those of fenv.h that such numbers raise; 0 if the activation keeps all numbers */
+	int exceptions; /* those of fenv.h that such numbers raise; 0 if there is no activation */
 	bool now;	/* the program has met such numbers */
 	dnnl_primitive_desc_t desc;
 	struct action action; /* its primitive is created when it is needed first */

@@ -113,16 +113,27 @@ static int conv_choose(struct build *b, struct made *m, const struct conv_step *
 {
 	dnnl_memory_desc_t src = md_tag(m, c->rank, c->src, tag),
 			   dst = md_tag(m, c->rank, c->dst, tag);
-	return conv_describe(
-		b, m, c, src,
-		md_tag(m, c->rank + (c->group > 1), c->weights, dnnl_format_tag_any), dst);
+	return conv_describe(b, m, c, src,
+			     md_tag(m, c->rank + (c->group > 1), c->weights, dnnl_format_tag_any),
+			     dst);
+}
+
+static bool implemented_by(const_dnnl_primitive_desc_t pd, const char *kind)
+{
+	const char *name = NULL;
+	onednn_api.dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+	return name && strncmp(name, kind, strlen(kind)) == 0;
 }
 
 static bool is_reference(const_dnnl_primitive_desc_t pd)
 {
-	const char *name = NULL;
-	onednn_api.dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
-	return name && strncmp(name, "ref", 3) == 0;
+	return implemented_by(pd, "ref");
+}
+
+/* Whether activations are applied by generated code, whose instructions raise exceptions. The others are plain C++. */
+static bool is_generated(const_dnnl_primitive_desc_t pd)
+{
+	return implemented_by(pd, "brg") || implemented_by(pd, "jit");
 }
 
 /* Lets oneDNN choose the implementation and the layouts; sets *src and *dst to the layouts of input and output. */
@@ -198,8 +209,7 @@ static int conv_apart(struct build *b, struct made *fused, const struct conv_ste
 	      : conv_describe(b, &m, c, pd_md(fused->pd, dnnl_query_src_md),
 			      pd_md(fused->pd, dnnl_query_weights_md),
 			      pd_md(fused->pd, dnnl_query_dst_md));
-	r = r ? r
-	      : build_apart(b, &m, a, at->y, build_elements(site_out(b->s, 0), dst), &apart);
+	r = r ? r : build_apart(b, &m, a, at->y, build_elements(site_out(b->s, 0), dst), &apart);
 	r = r ? r : conv_arguments(b, &m, c, b->p->apart.desc, at, apart);
 	made_free(&m);
 	return r;
@@ -225,6 +235,7 @@ static int conv_operands(struct build *b, struct made *m, const struct conv_step
 	r = r ? r : conv_arguments(b, m, c, m->pd, &at, a);
 	if (!r && b->p->apart.exceptions)
 		r = conv_apart(b, m, c, &at, dst, a);
+	b->p->apart.now = b->p->apart.exceptions && !is_generated(m->pd);
 	build_result_end(b, dst, at.y);
 	return r;
 }

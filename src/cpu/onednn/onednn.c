@@ -204,8 +204,8 @@ static int run_fused(const struct call *c, const struct program *p)
 static bool in_place(const struct call *c, const struct program *p)
 {
 	for (uint32_t i = 0; i < p->n; i++)
-		if (p->action[i].kind == DO_COPY && address(c, p, &p->action[i].at[0]) ==
-							    address(c, p, &p->action[i].at[1]))
+		if (p->action[i].kind == DO_COPY &&
+		    address(c, p, &p->action[i].at[0]) == address(c, p, &p->action[i].at[1]))
 			return true;
 	return false;
 }

@@ -122,8 +122,7 @@ static void addend_expand(struct build *b, const struct product *p, struct at to
 	shape_broadcast_strides(&c->shape, &as, a->stride);
 }
 
-static int product_ops(struct build *b, struct made *m, const struct product *p, enum addend c,
-		       int act)
+static int product_ops(struct build *b, struct made *m, const struct product *p, enum addend c, int act)
 {
 	if (onednn_api.dnnl_post_ops_create(&m->ops))
 		return onednn_failed(b->d, dnnl_out_of_memory, "dnnl_post_ops_create");
@@ -191,18 +190,16 @@ static int product_arguments(struct build *b, struct made *m, const struct produ
 }
 
 /* Prepares the same product without its activation. */
-static int product_apart(struct build *b, struct made *fused, const struct product *p, enum addend c,
-			 const struct product_places *at, const struct action *act)
+static int product_apart(struct build *b, struct made *fused, const struct product *p,
+			 enum addend c, const struct product_places *at, const struct action *act)
 {
 	struct made m = {0};
 	struct action *apart;
 	dnnl_memory_desc_t bias;
 	int r = product_ops(b, &m, p, c, ACT_NONE);
+	r = r ? r : product_describe(b, &m, p, c, pd_md(fused->pd, dnnl_query_weights_md), &bias);
 	r = r ? r
-	      : product_describe(b, &m, p, c, pd_md(fused->pd, dnnl_query_weights_md), &bias);
-	r = r ? r
-	      : build_apart(b, &m, act, at->y, build_elements(site_out(b->s, 0), LAYOUT_ROW),
-			    &apart);
+	      : build_apart(b, &m, act, at->y, build_elements(site_out(b->s, 0), LAYOUT_ROW), &apart);
 	r = r ? r : product_arguments(b, &m, p, c, b->p->apart.desc, bias, at, apart);
 	made_free(&m);
 	return r;
