@@ -121,29 +121,37 @@ static void write_document(const struct farewell *f)
 
 /*
  * Handles the first signal of a command that called watchdog_soft(): the command ends by itself. After --timeout it
- * gets NOTICE_US for leaving its kernels, which look at cancel_requested(), and then five seconds, or a fifth of the
- * timeout if that is longer, for its report, because a busy machine takes long to report.
+ * gets NOTICE_US to come back from a run and notice, then LEAVE_US more, in which cancel_requested() makes kernels leave,
+ * and the results of that run are lost. A command that has noticed gets five seconds for its report, or a fifth of the
+ * timeout if that is longer, because a busy machine takes long to report.
  */
-enum { NOTICE_US = 750000 };
+enum { NOTICE_US = 500000, LEAVE_US = 300000 };
 
 static bool defer_to_command(int number)
 {
 	const struct itimerval notice = {.it_value.tv_usec = NOTICE_US};
+	const struct itimerval leave = {.it_value.tv_usec = LEAVE_US};
 	const struct itimerval grace = {.it_value.tv_sec = grace_seconds};
 
 	if (!soft || (number != SIGINT && number != SIGALRM))
 		return false;
 	if (!caught) {
 		caught = number;
-		cancel_all();
 		if (number == SIGALRM)
 			setitimer(ITIMER_REAL, &notice, NULL);
 		return true;
 	}
-	if (number != SIGALRM || noticed != 1)
+	if (number != SIGALRM || caught != SIGALRM || noticed > 1)
 		return false;
-	noticed = 2; /* the grace is given once */
-	setitimer(ITIMER_REAL, &grace, NULL);
+	if (noticed) {
+		noticed = 2; /* the grace is given once */
+		setitimer(ITIMER_REAL, &grace, NULL);
+		return true;
+	}
+	if (cancel_called())
+		return false;
+	cancel_all();
+	setitimer(ITIMER_REAL, &leave, NULL);
 	return true;
 }
 

@@ -21,9 +21,9 @@ void watchdog_end(void);
 void watchdog_start(double seconds, bool json);
 /*
  * For a command that can report partial results: from now on, the first interrupt or timeout does not end the program
- * but is returned by watchdog_caught(), and work is cancelled (base/cancel.h). A second interrupt ends the program at once.
- * So does the timer if the command has not called watchdog_caught() within 0.75 s after the timeout, or has not ended
- * five seconds later (or a fifth of --timeout, if that is longer).
+ * but is returned by watchdog_caught(). A second interrupt ends the program at once. The timer cancels work
+ * (base/cancel.h) if the command has not called watchdog_caught() 0.5 s after the timeout, and ends the program after
+ * 0.8 s. A command that has called it gets five seconds more, or a fifth of --timeout, if that is longer.
  */
 void watchdog_soft(void);
 /* Returns the deferred signal as E_INTERRUPTED or E_TIMEOUT, or E_OK if there was none. */

@@ -40,7 +40,8 @@ static struct window window_without_padding(const struct window *w)
 		/* where the first kernel element lies for the last output, and how far the input reaches beyond it */
 		int64_t last = (w->out[d] - 1) * w->stride[d] - w->begin[d];
 		int64_t first = last >= 0 ? 0 : (-last + step - 1) / step;
-		int64_t end = w->in[d] + w->begin[d] <= 0 ? 0 : (w->in[d] + w->begin[d] - 1) / step + 1;
+		int64_t end =
+			w->in[d] + w->begin[d] <= 0 ? 0 : (w->in[d] + w->begin[d] - 1) / step + 1;
 		if (w->out[d] < 1 || first >= end || first >= w->kernel[d])
 			continue;
 		cut.begin[d] -= first * step;

@@ -69,7 +69,7 @@ struct node {
 	const struct origin *origin;
 	const char *type, *domain; /* as in the file; domain "" for ai.onnx */
 	int version;		   /* imported opset version of the domain */
-	uint32_t near_in;	   /* index in `in` near which the next input to be replaced is looked for */
+	uint32_t near_in; /* index in `in` near which the next input to be replaced is looked for */
 	bool dead;
 };
 

@@ -33,8 +33,7 @@ static int moving_alloc(const struct call *c, uint32_t i, enum dtype t, const st
 	}
 	int device = out->device;
 	if (device == HOST && limit && bytes > limit)
-		return FAIL(c->diag, E_MEMORY_LIMIT,
-			    .expected = limit_text(b->x->rt, limit, c->diag),
+		return FAIL(c->diag, E_MEMORY_LIMIT, .expected = limit_text(b->x->rt, limit, c->diag),
 			    .actual = fmt(c->diag, "an output of %zu bytes", bytes));
 	if (m->buffer.bytes < bytes || !m->buffer.ptr) {
 		const struct backend *backend = backend_at(b->x->rt, device);

@@ -20,7 +20,7 @@ struct lower {
 	const struct graph *g;
 	struct vinfo *info; /* indexed by value id */
 	uint32_t *slot_of; /* indexed by value id: the slot in which a step made the value, or NO_VALUE */
-	uint32_t *newest_slot;	/* indexed by value id: the slot that was added last for the value, or NO_VALUE */
+	uint32_t *newest_slot; /* indexed by value id: the slot that was added last for the value, or NO_VALUE */
 	uint32_t *condition_of; /* indexed by value id: the segment's condition on the value, or NO_VALUE */
 	/* indexed by value id: last position that reads the value; UINT32_MAX for graph outputs */
 	uint32_t *last_use;
@@ -334,8 +334,7 @@ static uint32_t find_copy(const struct lower *l, uint32_t slot, enum layout layo
 	uint32_t found = NO_VALUE;
 
 	/* the oldest of them, which is the last in the chain */
-	for (uint32_t i = l->newest_slot[s->slots[slot].value]; i != NO_VALUE;
-	     i = s->slots[i].sibling)
+	for (uint32_t i = l->newest_slot[s->slots[slot].value]; i != NO_VALUE; i = s->slots[i].sibling)
 		if (s->slots[i].desc.layout == layout && s->slots[i].desc.device == device)
 			found = i;
 	return found;

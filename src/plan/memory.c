@@ -141,7 +141,8 @@ static void pool_blocks(struct block *blocks, uint32_t n, uint32_t nsteps, size_
 		for (; step < b->born; step++) {
 			for (uint32_t i = dying[step], after; i; i = after) {
 				const struct block *dead = &blocks[i - 1];
-				uint32_t *list = &unused[dead->device][size_class(dead->bytes, &place)];
+				uint32_t *list =
+					&unused[dead->device][size_class(dead->bytes, &place)];
 				after = next[i - 1];
 				next[i - 1] = *list;
 				*list = i;

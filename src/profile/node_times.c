@@ -257,7 +257,8 @@ static struct node_event row_event(const struct row *r, uint64_t start, uint64_t
 				   .name = r->name,
 				   .op = r->op,
 				   .kernel = r->kernel_name,
-				   .kind = r->key.moves && !strcmp(r->op, "Copy") ? EVENT_COPY : EVENT_STEP,
+				   .kind = r->key.moves && !strcmp(r->op, "Copy") ? EVENT_COPY
+										  : EVENT_STEP,
 				   .device = device,
 				   .depth = r->depth + 1,
 				   .bytes = r->out_bytes};
@@ -608,7 +609,8 @@ void node_times_copies(const struct node_times *n, double *in, double *out)
 	*in = *out = 0;
 	for (uint32_t i = 0; i < n->nrows; i++)
 		if (!strcmp(n->row[i]->op, "Copy"))
-			*(n->row[i]->key.to_device ? in : out) += faster_half_mean(n, n->row[i]->time);
+			*(n->row[i]->key.to_device ? in : out) +=
+				faster_half_mean(n, n->row[i]->time);
 }
 
 void node_times_work(const struct node_times *n, struct record *r)
@@ -621,8 +623,7 @@ void node_times_work(const struct node_times *n, struct record *r)
 }
 
 static void fill_record_node(const struct node_times *n, const struct row *r,
-			     const struct planned *plan, struct record *to,
-			     struct record_node *out)
+			     const struct planned *plan, struct record *to, struct record_node *out)
 {
 	struct arena *a = &to->arena;
 	double calls = calls_per_run(n, r);
