@@ -57,7 +57,7 @@ struct weights {
 	struct block *blocks;
 	const char *roots[MAX_ROOTS]; /* folders that external data may lie in, as resolved paths */
 	int root_fd[MAX_ROOTS];
-	const char *dir;	      /* the model's folder as given */
+	const char *dir; /* the model's folder as given */
 	int nroots;
 	/* bytes of all sparse tensors so far, as dense tensors and as stored in the file */
 	size_t dense, sparse;

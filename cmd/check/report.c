@@ -47,8 +47,9 @@ void report_end(const struct check_context *c, uint64_t start, FILE *f)
 	struct arena a = {0};
 
 	fprintf(f, "%s: %zu error%s, %zu warning%s; device %s; %.2f s; exit status %d\n",
-		tame_word(&a, c->path), d->errors, d->errors == 1 ? "" : "s", d->warnings, d->warnings == 1 ? "" : "s",
-		device, (double)(clock_ns() - start) / 1e9, diag_exit(d));
+		tame_word(&a, c->path), d->errors, d->errors == 1 ? "" : "s", d->warnings,
+		d->warnings == 1 ? "" : "s", device, (double)(clock_ns() - start) / 1e9,
+		diag_exit(d));
 	arena_free(&a);
 }
 

@@ -33,7 +33,7 @@ static const enum code truncated_codes[] = {E_MODEL_TRUNCATED, E_INPUT_OPEN,	E_L
 					    E_CONFIG,	       E_BASELINE_FILE, E_CACHE};
 enum { NTRUNCATED = sizeof(truncated_codes) / sizeof(*truncated_codes) };
 static struct farewell truncated[NTRUNCATED], refused, ended;
-static bool at_end; /* the program ends by itself */
+static bool at_end;	       /* the program ends by itself */
 static const char *subcommand; /* its name, for the documents */
 static pid_t owner;	       /* the process that writes; a forked child only ends */
 static volatile sig_atomic_t document_wanted; /* --json, and none has begun */
@@ -222,7 +222,8 @@ static void prepare_texts(struct farewell *f, enum code code, const char *text)
 static void catch_signal(int number)
 {
 	/* Faults are handled on a stack of their own: the thread's may be what overflowed. */
-	struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK}, old;
+	struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK},
+			 old;
 
 	/* Shells start background jobs with SIGINT ignored; keep it ignored. */
 	if (sigaction(number, NULL, &old) == 0 && old.sa_handler == SIG_IGN && number == SIGINT)

@@ -200,12 +200,12 @@ int dl_open(struct dl *lib, const char *const *sonames, const struct dl_symbol *
 /* ---- redirected calls: a call of another library goes through a slot that the dynamic linker has filled */
 
 struct relocations {
-	const ElfW(Rela) *entry;
+	const ElfW(Rela) * entry;
 	size_t n;
 };
 
 /* sealed: the linker has made the slots of this library read-only, because it is bound at once */
-static bool fill_slot(ElfW(Addr) *slot, void (*function)(void), bool sealed)
+static bool fill_slot(ElfW(Addr) * slot, void (*function)(void), bool sealed)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)slot / page * page;
 
@@ -249,9 +249,10 @@ bool dl_redirect(const struct dl *lib, const char *name, void (*function)(void))
 			const ElfW(Rela) *r = &lists[k].entry[i];
 			const ElfW(Sym) *symbol = &symbols[ELF64_R_SYM(r->r_info)];
 			/* an undefined symbol: the slot holds its address in another library */
-			if (ELF64_R_SYM(r->r_info) && symbol->st_shndx == SHN_UNDEF && !r->r_addend &&
-			    !strcmp(names + symbol->st_name, name))
-				found |= fill_slot((ElfW(Addr) *)(map->l_addr + r->r_offset), function, sealed);
+			if (ELF64_R_SYM(r->r_info) && symbol->st_shndx == SHN_UNDEF &&
+			    !r->r_addend && !strcmp(names + symbol->st_name, name))
+				found |= fill_slot((ElfW(Addr) *)(map->l_addr + r->r_offset),
+						   function, sealed);
 		}
 	}
 	return found;

@@ -205,9 +205,13 @@ static int read_all(int fd, int store, const char *path, size_t most, struct fil
 		}
 		ssize_t got = read_some(fd, p + n, cap - n, &patience);
 		if (got < 0) {
-			int rc = errno == ENXIO	   ? file_fail_text(path, "no program writes to this pipe", code, d)
-				 : errno == EAGAIN ? file_fail_text(path, "a device that has nothing to read", code, d)
-						   : file_fail(path, "cannot read", code, d);
+			int rc = errno == ENXIO
+					 ? file_fail_text(path, "no program writes to this pipe",
+							  code, d)
+				 : errno == EAGAIN
+					 ? file_fail_text(path, "a device that has nothing to read",
+							  code, d)
+					 : file_fail(path, "cannot read", code, d);
 			munmap(p, cap);
 			return rc;
 		}
@@ -305,7 +309,8 @@ static int open_parts(int dir, const char *path, int flags)
 			errno = EXDEV;
 			break;
 		}
-		fd = openat(at, part, last ? flags | O_NOFOLLOW : O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		fd = openat(at, part,
+			    last ? flags | O_NOFOLLOW : O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (at != dir)
 			close(at);
 		if (fd < 0 || last)
@@ -465,8 +470,8 @@ static int open_stream(const char *path)
 {
 	int patience = PARTNER_MS, fd;
 
-	while ((fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) < 0 && errno == ENXIO &&
-	       patience > 0) {
+	while ((fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) < 0 &&
+	       errno == ENXIO && patience > 0) {
 		usleep(LOOK_MS * 1000);
 		patience -= LOOK_MS;
 	}

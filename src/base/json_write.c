@@ -35,7 +35,7 @@ size_t json_escape(const char *text, size_t n, char out[JSON_ESCAPED_BYTES])
 	char *end = out;
 
 	if (!length) {
-		strcpy(out, "\xef\xbf\xbd"); /* U+FFFD */
+		memcpy(out, "\xef\xbf\xbd", 4); /* U+FFFD and the end */
 		return 1;
 	}
 	uint32_t c = utf8_get(text, text + n, &length);

@@ -425,7 +425,8 @@ static void print_value(const char *name, const struct tensor *t, int64_t limit,
 	} else if (t->type.kind == V_TENSOR) {
 		print_tensor(name, t, limit, stream);
 	} else {
-		fprintf(stream, "%s %s of %zu\n", tame_word(&a, name), type_str(&a, t->type), t->nitems);
+		fprintf(stream, "%s %s of %zu\n", tame_word(&a, name), type_str(&a, t->type),
+			t->nitems);
 		for (size_t i = 0; i < t->nitems; i++)
 			print_value(arena_printf(&a, "%s[%zu]", name, i), t->items[i], limit, stream);
 	}

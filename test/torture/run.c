@@ -27,7 +27,8 @@ static const char *const commands[][MAX_ARGS] = {
 	{"inspect", "MODEL", "--nodes"},
 	{"inspect", "MODEL", "--json"},
 	{"profile", "MODEL", "-n", "2", "--warmup", "0", "--device", "cpu", "--random", "0..1"},
-	{"profile", "MODEL", "-n", "2", "--warmup", "0", "--device", "cpu", "--random", "0..1", "--json"},
+	{"profile", "MODEL", "-n", "2", "--warmup", "0", "--device", "cpu", "--random", "0..1",
+	 "--json"},
 	{"check", "MODEL", "--device", "cpu"},
 	{"check", "MODEL", "--device", "cpu", "--json"},
 };
@@ -53,7 +54,8 @@ static char *read_back(int fd)
 	return text;
 }
 
-static _Noreturn void become_infer(const char *const *argv, const char *which, int out, int err, int tell)
+static _Noreturn void become_infer(const char *const *argv, const char *which, int out, int err,
+				   int tell)
 {
 	const struct rlimit time = {LIMIT_SECONDS, LIMIT_SECONDS}, none = {0, 0};
 	char fd[16];
@@ -203,8 +205,8 @@ int main(int argc, char **argv)
 				t.argv[i + 1] = model ? argv[m] : commands[k][i];
 				t.json |= !strcmp(commands[k][i], "--json");
 			}
-			snprintf(name, sizeof(name), "%s%s %s", commands[k][0], t.json ? " --json" : "",
-				 slash ? slash + 1 : argv[m]);
+			snprintf(name, sizeof(name), "%s%s %s", commands[k][0],
+				 t.json ? " --json" : "", slash ? slash + 1 : argv[m]);
 			if (only)
 				refuse_one(&t, only, true);
 			else
