@@ -256,6 +256,7 @@ static struct node_event row_event(const struct row *r, uint64_t start, uint64_t
 				   .name = r->name,
 				   .op = r->op,
 				   .kernel = r->kernel_name,
+				   .fused = r->fused,
 				   .kind = r->moves && !strcmp(r->op, "Copy") ? EVENT_COPY : EVENT_STEP,
 				   .device = device,
 				   .depth = r->depth + 1,
