@@ -260,7 +260,7 @@ const struct field options_table[] = {
 	{ROW("fail-above-memory", F_STRING, fail_above_memory, EXPORTS, CMD_PROFILE), .arg = "P%|SIZE",
 	 .help = "the same for memory: planned and counted bytes on host and device, and resident bytes"},
 	{ROW("fail-unknown", F_BOOL, fail_unknown, EXPORTS, CMD_PROFILE),
-	 .help = "exit with status 10 if the measurement cannot tell whether the model became slower",
+	 .help = "exit with status 11 if the measurement cannot tell whether the model became slower",
 	 .more = "This happens if the machine is too busy, or if repeated measurements leave the limit of --fail-above "
 		 "within their interval. Without this option such a comparison passes, with a warning."},
 	{ROW("force", F_BOOL, force, EXPORTS, CMD_PROFILE),

@@ -246,3 +246,28 @@ const char *cause_of_bad_value(struct diag *d, const struct graph *g, const stru
 	text = text ? text : operand_cause(&e, g);
 	return text ? text : isinf(e.value) ? overflow(&e) : NULL;
 }
+
+/* ---- infinities by design ---------------------------------------------------------------------- */
+
+static bool has_infinity(const struct tensor *t, double sign)
+{
+	int64_t n = is_float_tensor(t) ? tensor_count(t) : 0;
+
+	for (int64_t i = 0; i < n; i++) {
+		double v = elem_f64(tensor_dtype(t), t->data, i);
+		if (isinf(v) && (v > 0) == (sign > 0))
+			return true;
+	}
+	return false;
+}
+
+bool infinities_are_meant(const struct node *n, uint32_t i, const struct tensor *t)
+{
+	if (check_is(n, "Where") || check_is(n, "IsInf") || check_is(n, "Equal"))
+		return true;
+	if (check_is(n, "Add") || check_is(n, "Max") || check_is(n, "Pad") || (check_is(n, "Clip") && i == 1))
+		return !has_infinity(t, 1);
+	if (check_is(n, "Min") || check_is(n, "Sub") || (check_is(n, "Clip") && i == 2))
+		return !has_infinity(t, -1);
+	return false;
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CHECK_CAUSE_H
 #define CHECK_CAUSE_H
-/* Tells why a node made NaN or infinities, from the elements that it read. */
+/* Tells why a node made NaN or infinities, from the elements that it read, and which infinities are meant. */
 #include "base/diag.h"
 #include "ir/graph.h"
 
@@ -12,5 +12,11 @@
  */
 const char *cause_of_bad_value(struct diag *d, const struct graph *g, const struct node *n,
 			       const struct tensor *const *in, const struct tensor *out);
+
+/*
+ * Whether infinities in constant t are meant if node n reads t as input i: -Inf of a mask that is added, or of the
+ * lower side of a bound, +Inf of the upper side, and either of them to choose from.
+ */
+bool infinities_are_meant(const struct node *n, uint32_t i, const struct tensor *t);
 
 #endif

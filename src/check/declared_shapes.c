@@ -64,11 +64,8 @@ static void compare_value(struct shapes *x, const struct value *compare_declared
 		    compare_declared->info.type.kind != inferred->info.type.kind;
 	const struct finding f = {
 		.code = E_MODEL_DECLARED,
-		/*
-		 * callers rely on the declared outputs, and runtimes on declared element types; shapes of other
-		 * values are only hints
-		 */
-		.severity = output || type ? SEV_ERROR : SEV_WARNING,
+		/* other runtimes refuse a wrong element type; a wrong shape is only a hint, and the model runs */
+		.severity = type ? SEV_ERROR : SEV_WARNING,
 		.node = n ? check_node(n) : NULL,
 		.op = n ? n->origin->op : NULL,
 		.slot = output ? fmt(d, "output '%s'", output)

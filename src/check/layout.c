@@ -429,24 +429,35 @@ static bool is_generated(const struct check_context *c, uint32_t i)
 static int run_layout(struct check_context *c)
 {
 	const struct graph *g = session_model(c->session)->graph;
-	bool any = false, random = false;
+	bool any = false;
 	int err = 0;
 
 	for (uint32_t i = 0; i < g->nin && !err; i++) {
 		struct picture p = {.input = i};
-		if (!as_picture(c->in[i], &p))
+		if (!as_picture(c->in[i], &p) || is_generated(c, i))
 			continue;
-		if (is_generated(c, i)) {
-			random = true;
-			continue;
-		}
 		any = true;
 		err = check_picture(c, &p);
 	}
 	if (!any)
-		check_say(c, random ? "the picture is generated: give a real one with --input"
-				    : "no input is a picture of several channels");
+		check_say(c, "no input is a picture of several channels");
 	return err;
+}
+
+/* Whether the model has pictures among its inputs, and all of them are random: nothing can be said of their layout. */
+static bool only_random_pictures(const struct check_context *c)
+{
+	bool random = false;
+
+	for (uint32_t i = 0; c->in && i < input_count(c->inputs); i++) {
+		struct picture p;
+		if (!as_picture(c->in[i], &p))
+			continue;
+		if (!is_generated(c, i))
+			return false;
+		random = true;
+	}
+	return random;
 }
 
 /*
@@ -457,13 +468,16 @@ static bool is_requested(const struct check_context *c, const char **why)
 {
 	struct picture p;
 
-	(void)why;
 	for (uint32_t i = 0; c->in && i < input_count(c->inputs); i++) {
 		const struct input_info *in = input_info(c->inputs, i);
 		if (!in->made_up && !in->picture && in->tensor && as_picture(in->tensor, &p))
 			return true;
 	}
-	return c->options->layout || c->options->all;
+	if (!c->options->layout && !c->options->all)
+		return false;
+	if (only_random_pictures(c))
+		*why = "the picture is random: give a real one with --input";
+	return !*why;
 }
 
 const struct check check_layout = {

@@ -235,11 +235,13 @@ static uint32_t earliest_beginning(struct trace *t, const struct node *n, defect
 	return first;
 }
 
-static bool reads_infinite_weight(struct trace *t, const struct node *n)
+/* Whether the node takes infinities from a weight that is a mask or a bound, and may pass them on. */
+static bool reads_mask(struct trace *t, const struct node *n)
 {
-	for (uint32_t i = 0; i < n->nin + n->ncap; i++) {
+	for (uint32_t i = 0; i < n->nin; i++) {
 		uint32_t v = n->in[i] == NO_VALUE ? NO_VALUE : value_with_numbers(t, n->in[i]);
-		if (v != NO_VALUE && t->g->value[v]->init && has_inf(&t->stats[v]))
+		if (v != NO_VALUE && t->g->value[v]->init && has_inf(&t->stats[v]) &&
+		    infinities_are_meant(n, i, t->g->value[v]->init))
 			return true;
 	}
 	return check_is(n, "ConstantOfShape");
@@ -260,7 +262,7 @@ static uint32_t beginning_of_bad(struct trace *t, const struct node *n, uint32_t
 	first = earliest_beginning(t, n, has_inf, t->began, position, &any);
 	if (has_nan(&t->stats[v]))
 		return first == NO_VALUE ? v : first;
-	return any || reads_infinite_weight(t, n) ? first : v;
+	return any || reads_mask(t, n) ? first : v;
 }
 
 /* Fills t->began and t->began_zero. Nodes are visited in the order of the run, so their inputs are known before them. */
@@ -572,32 +574,56 @@ static bool is_constant_output(struct check_context *c, uint32_t k)
 	return true;
 }
 
-/* How often a model whose output is all zero runs with other inputs before the zeros count as a fault. */
+/*
+ * Returns a copy of the tensor with its elements in reverse order, and floats also multiplied by 0.75. Returns NULL
+ * if that does not change the tensor.
+ */
+static struct tensor *other_input(struct check_context *c, const struct tensor *t)
+{
+	if (t->type.kind != V_TENSOR || !(T_BIT(tensor_dtype(t)) & (T_NUMERIC_BF)))
+		return NULL;
+	enum dtype type = tensor_dtype(t);
+	struct tensor *x = tensor_copy(&c->arena, t);
+	int64_t n = tensor_count(t);
+	bool real = T_BIT(type) & T_FLOATS_BF;
+	for (int64_t i = 0; i < n; i++) {
+		if (real)
+			elem_set_f64(type, x->data, i, 0.75 * elem_f64(type, t->data, n - 1 - i));
+		else
+			elem_set_i64(type, x->data, i, elem_i64(type, t->data, n - 1 - i));
+	}
+	return x->bytes && memcmp(x->data, t->data, x->bytes) ? x : NULL;
+}
+
+/* With how many other inputs a model whose output is all zero runs before the zeros count as a fault. */
 enum { ZERO_TRIALS = 3 };
 
 /*
- * Returns a tensor of the same shape with pseudo-random floats, wider in each trial so that thresholds are passed on
- * both sides. Integers and other types, whose range the model decides, stay as they are.
+ * Returns another input of the same shape: pseudo-random floats of both signs, wider in each trial so that thresholds
+ * near the range of t are passed; the elements of other types, whose range the model decides, in reverse order.
+ * Returns NULL if that does not change the tensor.
  */
-static const struct tensor *random_input(struct check_context *c, const struct tensor *t, int trial)
+static const struct tensor *trial_input(struct check_context *c, const struct tensor *t, int trial)
 {
-	static const double range[ZERO_TRIALS] = {1, 10, 1000};
+	static const double factor[ZERO_TRIALS] = {1, 3, 10};
 
 	if (t->type.kind != V_TENSOR || !(T_BIT(tensor_dtype(t)) & T_FLOATS_BF))
-		return t;
+		return other_input(c, t);
+	struct value_stats s = value_stats(t);
+	double range = fmax(1, fmax(fabs(s.min), fabs(s.max))) * factor[trial];
 	struct tensor *x = tensor_copy(&c->arena, t);
-	uint64_t state = 0x9e3779b97f4a7c15u * (uint64_t)(trial + 1);
+	uint64_t state = (uint64_t)(trial + 1);
 	int64_t n = tensor_count(t);
 	for (int64_t i = 0; i < n; i++) {
 		state = state * 6364136223846793005u + 1442695040888963407u;
 		elem_set_f64(tensor_dtype(t), x->data, i,
-			     range[trial] * ((double)(state >> 11) * 0x1p-52 - 1));
+			     range * ((double)(state >> 11) * 0x1p-52 - 1));
 	}
 	return x;
 }
 
-/* Whether output k is all zero for other inputs as well. A run that fails with them proves nothing. */
-static bool stays_zero(struct check_context *c, uint32_t k)
+/* Whether output k is all zero for other inputs as well. Adds to *tried the number of runs that show it. */
+static bool stays_zero(struct check_context *c, uint32_t k, int *tried)
 {
 	const struct graph *g = session_model(c->session)->graph;
 	const struct tensor **in = arena_new_n(&c->arena, const struct tensor *, g->nin + 1);
@@ -605,16 +631,21 @@ static bool stays_zero(struct check_context *c, uint32_t k)
 	struct diag quiet = {0}, *all = c->d;
 	bool zero = true;
 
-	c->d = &quiet;
 	for (int trial = 0; trial < ZERO_TRIALS && zero; trial++) {
-		for (uint32_t i = 0; i < g->nin; i++)
-			in[i] = random_input(c, c->in[i], trial);
-		if (check_session_run(c, c->session, in, out, NULL) || !out[k])
-			continue;
-		struct value_stats s = value_stats(out[k]);
-		zero = !s.count || all_zero(&s);
+		bool other = false;
+		for (uint32_t i = 0; i < g->nin; i++) {
+			const struct tensor *t = trial_input(c, c->in[i], trial);
+			in[i] = t ? t : c->in[i];
+			other |= t != NULL;
+		}
+		c->d = &quiet;
+		/* a run that fails proves nothing: the other inputs may be none that the model takes */
+		bool ran = other && !check_session_run(c, c->session, in, out, NULL) && out[k];
+		c->d = all;
+		struct value_stats s = ran ? value_stats(out[k]) : (struct value_stats){0};
+		zero = !ran || !s.count || all_zero(&s);
+		*tried += ran;
 	}
-	c->d = all;
 	diag_free(&quiet);
 	return zero;
 }
@@ -626,10 +657,11 @@ static int report_zero(struct check_context *c, struct numbers *x, uint32_t k,
 	size_t n = 0;
 	const char *input = defective_input(c, all_zero);
 	const char *count = str_count(&c->d->arena, s->count);
+	int tried = 0;
 
 	if (is_constant_output(c, k))
 		return 0;
-	if (!stays_zero(c, k)) {
+	if (!stays_zero(c, k, &tried)) {
 		NOTE(c->d, E_OUT_ZERO, .slot = output_slot(c, k, c->out[k]),
 		     .message = fmt(c->d, "all %s elements are 0 for these inputs, but not for others%s",
 				    count, input ? "; an input is all 0 as well" : ""));
@@ -651,7 +683,8 @@ static int report_zero(struct check_context *c, struct numbers *x, uint32_t k,
 		"--compare with another device or --optimize none, if this node's output should not be 0"};
 	FAIL(c->d, E_OUT_ZERO, .slot = output_slot(c, k, c->out[k]),
 	     .node = node ? node->origin->name : NULL, .op = node ? node->origin->op : NULL,
-	     .message = fmt(c->d, "all %s elements are 0, also for other inputs%s", count,
+	     .message = fmt(c->d, "all %s elements are 0%s%s", count,
+			    tried ? ", also for other inputs" : "",
 			    input ? ", and so are those of an input" : ""),
 	     .rows = rows, .nrows = n);
 	return 0;
@@ -736,27 +769,6 @@ static int check_intermediate_values(struct check_context *c, struct numbers *x)
 }
 
 /* ---- --zero: another input -------------------------------------------------------------------- */
-
-/*
- * Returns a copy of the tensor with its elements in reverse order, and floats also multiplied by 0.75. Returns NULL
- * if that does not change the tensor.
- */
-static struct tensor *other_input(struct check_context *c, const struct tensor *t)
-{
-	if (t->type.kind != V_TENSOR || !(T_BIT(tensor_dtype(t)) & (T_NUMERIC_BF)))
-		return NULL;
-	enum dtype type = tensor_dtype(t);
-	struct tensor *x = tensor_copy(&c->arena, t);
-	int64_t n = tensor_count(t);
-	bool real = T_BIT(type) & T_FLOATS_BF;
-	for (int64_t i = 0; i < n; i++) {
-		if (real)
-			elem_set_f64(type, x->data, i, 0.75 * elem_f64(type, t->data, n - 1 - i));
-		else
-			elem_set_i64(type, x->data, i, elem_i64(type, t->data, n - 1 - i));
-	}
-	return x->bytes && memcmp(x->data, t->data, x->bytes) ? x : NULL;
-}
 
 /*
  * Returns the first node with an input that differs between the two runs and an output, *value, that does not differ.

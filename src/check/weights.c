@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks weights for NaN, infinities, denormal numbers and 64-bit floats, and quantization scales for missing calibration. */
+#include "check/cause.h"
 #include "check/check.h"
 #include "base/hash.h"
 #include "base/str.h"
@@ -75,6 +76,32 @@ static void add_finding(struct weight_check *w, enum severity s, enum code code,
 	diag_add(w->c->d, &f);
 }
 
+/*
+ * Whether all nodes that read the infinities of constant t as value v use them as a mask or a bound. Nodes that only
+ * move or convert elements are followed to their readers.
+ */
+static bool are_infinities_meant(const struct graph *g, const struct value *v, const struct tensor *t,
+				 int depth)
+{
+	static const char *const moves[] = {"Cast",  "Identity",  "Reshape",	"Unsqueeze", "Squeeze",
+					    "Slice", "Transpose", "Expand",	"Tile",	     "Gather",
+					    "Trilu", "Concat",	  "ScatterND"};
+
+	for (uint32_t k = 0; k < v->nusers; k++) {
+		const struct node *n = g->node[v->users[k]];
+		bool moved = false;
+		for (size_t i = 0; i < sizeof(moves) / sizeof(*moves); i++)
+			moved |= check_is(n, moves[i]);
+		for (uint32_t i = 0; i < n->nin && !moved; i++)
+			if (n->in[i] == v->id && !infinities_are_meant(n, i, t))
+				return false;
+		if (moved && (depth > 8 || !node_out(g, n, 0) ||
+			      !are_infinities_meant(g, node_out(g, n, 0), t, depth + 1)))
+			return false;
+	}
+	return v->nusers > 0;
+}
+
 static void check_weight(struct weight_check *w, const struct graph *g, const struct value *v)
 {
 	const struct tensor *t = v->init;
@@ -93,7 +120,7 @@ static void check_weight(struct weight_check *w, const struct graph *g, const st
 	if (o.nan)
 		add_finding(w, SEV_ERROR, E_WEIGHT_NAN, g, v,
 			    fmt(d, "%" PRId64 " of %" PRId64 " elements are NaN", o.nan, o.count));
-	if (o.inf)
+	if (o.inf && !are_infinities_meant(g, v, t, 0))
 		add_finding(
 			w, SEV_WARNING, E_WEIGHT_INF, g, v,
 			fmt(d, "%" PRId64 " of %" PRId64 " elements are infinite", o.inf, o.count));

@@ -344,8 +344,8 @@ const struct origin *origin_new(struct arena *a, const char *name, const char *o
 	return o;
 }
 
-const struct origin *origin_fused(struct arena *a, const char *op, const struct origin *const *of,
-				  uint32_t n)
+const struct origin *origin_fused(struct arena *a, const struct origin *const *of, uint32_t n,
+				  uint32_t work)
 {
 	struct origin *o = arena_new(a, struct origin);
 	uint32_t total = 0;
@@ -361,7 +361,7 @@ const struct origin *origin_fused(struct arena *a, const char *op, const struct 
 			all[k++] = of[i]->fused[j];
 	}
 	*o = (struct origin){
-		.name = n ? of[0]->name : "", .op = arena_str(a, op), .fused = all, .nfused = total};
+		.name = of[work]->name, .op = of[work]->op, .fused = all, .nfused = total};
 	return o;
 }
 

@@ -177,9 +177,12 @@ int64_t model_new_dim(struct model *m);
 int64_t dim_times(struct model *m, int64_t sym, int64_t factor);
 int64_t dim_parts(const struct model *m, int64_t dim, int64_t *base);
 const struct origin *origin_new(struct arena *a, const char *name, const char *op, int since);
-/* Makes the origin of a node into which n others were fused; origins that are themselves fused are flattened. */
-const struct origin *origin_fused(struct arena *a, const char *op, const struct origin *const *of,
-				  uint32_t n);
+/*
+ * Makes the origin of a node into which n > 0 others were fused; origins that are themselves fused are flattened. It gets
+ * name and operator of of[work].
+ */
+const struct origin *origin_fused(struct arena *a, const struct origin *const *of, uint32_t n,
+				  uint32_t work);
 
 static inline struct value *node_in(const struct graph *g, const struct node *n, uint32_t i)
 {

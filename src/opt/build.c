@@ -522,19 +522,30 @@ static void unbind_outputs(struct build *b)
 				b->bound[p->statements[k].outs[i]] = false;
 }
 
+/*
+ * A fused node is named after the node that does most of its work: a convolution or a product, if there is one, or
+ * else the last node of the pattern.
+ */
 static const struct origin *origin_of(struct match *m, struct arena *a)
 {
 	const struct origin *all[MAX_MATCHED];
-	uint32_t n = 0;
+	uint32_t n = 0, work = 0;
+	bool heavy = false;
 
 	for (uint32_t i = 0; i < m->nmatched; i++) {
 		bool twice = m->open[i] && !m->root[i];
 		for (uint32_t k = 0; k < n; k++)
 			twice |= all[k] == m->matched[i]->origin;
-		if (!twice)
-			all[n++] = m->matched[i]->origin;
+		if (twice)
+			continue;
+		if (!heavy && m->matched[i]->op &&
+		    (m->matched[i]->op->flags & (OP_CONVOLUTION | OP_PRODUCT))) {
+			heavy = true;
+			work = n;
+		}
+		all[n++] = m->matched[i]->origin;
 	}
-	return n == 1 ? all[0] : origin_fused(a, all[0]->op, all, n);
+	return n == 1 ? all[0] : origin_fused(a, all, n, work);
 }
 
 int match_build(struct match *m)

@@ -357,7 +357,7 @@ static int replace_group(struct group *x)
 	for (uint32_t i = 0; i < x->n; i++)
 		graph_remove_node(x->g, x->node[i]);
 	n = graph_add_node(x->g, op, p, x->in, x->nin, &out, 1,
-			   origin_fused(a, origins[0]->op, origins, x->n));
+			   origin_fused(a, origins, x->n, 0));
 	n->type = op->name;
 	n->domain = op->domain;
 	n->version = op->since;

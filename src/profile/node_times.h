@@ -68,6 +68,7 @@ enum event_kind {
 struct node_event {
 	uint64_t start, ns;
 	const char *name, *op, *kernel;
+	const char *fused; /* names of the file's nodes that were fused into this one, or NULL */
 	enum event_kind kind;
 	bool device; /* in the device's stream */
 	int depth;

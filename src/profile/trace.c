@@ -61,6 +61,8 @@ static void write_node_args(struct json *j, const struct node_event *e)
 {
 	json_object(j, "args");
 	json_string(j, "operator", e->op);
+	if (e->fused)
+		json_string(j, "fused", e->fused);
 	json_string(j, "kernel", e->kernel);
 	json_number(j, "output_bytes", e->bytes);
 	json_end(j, '}');

@@ -282,7 +282,7 @@ assert d["exit_code"] == 9 and d["baseline"]["slower"] and d["findings"][-1]["id
 }
 
 # A baseline all of whose runs had to wait for a core says nothing about the latency.
-@test "A gate that does not know passes with a warning, and with --fail-unknown exits with 10" {
+@test "A gate that does not know passes with a warning, and with --fail-unknown exits with 11" {
 	need_python
 	run -0 "$INFER" profile work.onnx --dim n=32 -n 20 --save-baseline "$out/b.json"
 	python3 - "$out/b.json" <<'PY'
@@ -295,7 +295,7 @@ PY
 	gate=(profile work.onnx --dim n=32 -n 20 --baseline "$out/b.json")
 	run -0 --separate-stderr "$INFER" "${gate[@]}" --fail-above 100000%
 	[[ $stderr == *"warning[W-UNSTEADY]"*"too busy"* ]]
-	run -10 --separate-stderr "$INFER" "${gate[@]}" --fail-above 100000% --fail-unknown
+	run -11 --separate-stderr "$INFER" "${gate[@]}" --fail-above 100000% --fail-unknown
 	[[ $stderr == *"error[E-BASELINE-UNKNOWN]"*"too busy"* && $output == *"Not known: the machine is too busy"* ]]
 	run -2 --separate-stderr "$INFER" "${gate[@]}" --fail-unknown
 	[[ $stderr == *"--fail-unknown"*"--fail-above"* ]]
