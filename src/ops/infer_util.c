@@ -195,12 +195,11 @@ int infer_broadcasts_to(const struct infer *c, uint32_t slot, const struct shape
 	}
 	if (fits)
 		return 0;
-	return infer_fail(
-		c, E_SHAPE, (int)slot,
-		c->diag ? fmt(c->diag, "a shape that broadcasts to %s",
-			      shape_str(&c->diag->arena, y, NULL))
-			: "",
-		c->diag ? shape_str(&c->diag->arena, &s, NULL) : "");
+	return infer_fail(c, E_SHAPE, (int)slot,
+			  c->diag ? fmt(c->diag, "a shape that broadcasts to %s",
+					shape_str(&c->diag->arena, y, NULL))
+				  : "",
+			  c->diag ? shape_str(&c->diag->arena, &s, NULL) : "");
 }
 
 int infer_gathered(const struct infer *c, const struct shape *x, int axis, const struct shape *i,
