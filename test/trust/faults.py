@@ -836,7 +836,7 @@ def keep_opset(p, least):
 
 @fault("nan-log", r"E-OUT-NAN", "nonfinite", 5, "NaN|inf")
 def _(p):
-    found = p.float_output(when=lambda n, v: v.min() <= 0)
+    found = p.float_output(when=lambda n, v: v.min() < -1e-3)
     if found is None:
         return False
     p.insert_after(found[0], [("Log", "planted_log", [], {})])
@@ -844,7 +844,7 @@ def _(p):
 
 @fault("nan-sqrt", r"E-OUT-NAN", "nonfinite", 5, "NaN")
 def _(p):
-    found = p.float_output(when=lambda n, v: v.min() < 0)
+    found = p.float_output(when=lambda n, v: v.min() < -1e-3)
     if found is None:
         return False
     p.insert_after(found[0], [("Sqrt", "planted_sqrt", [], {})])
@@ -852,7 +852,7 @@ def _(p):
 
 @fault("nan-pow", r"E-OUT-NAN", "nonfinite", 5, "NaN")
 def _(p):
-    found = p.float_output(when=lambda n, v: v.min() < 0)
+    found = p.float_output(when=lambda n, v: v.min() < -1e-3)
     if found is None or not keep_opset(p, 7):
         return False
     p.constant("planted_exponent", np.float32(0.3))
@@ -893,7 +893,7 @@ def _(p):
 
 @fault("inf-reciprocal", r"E-OUT-NAN", "nonfinite", 5, "inf|NaN|zero")
 def _(p):
-    found = p.float_output(when=lambda n, v: (v == 0).any())
+    found = p.float_output(when=lambda n, v: n.op_type in ("Relu", "Clip", "Max") and (v == 0).any())
     if found is None:
         return False
     p.insert_after(found[0], [("Reciprocal", "planted_reciprocal", [], {})])

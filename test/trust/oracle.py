@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX Runtime without optimizations and onnx.reference as judges, in a process of their own.
+"""ONNX Runtime without optimizations and onnx.checker as judges, in a process of their own.
 
 Faulty models crash or hang the judges at times, so each question goes to a child process, which is replaced if it dies.
 """
@@ -27,17 +27,6 @@ def run_ort(model, feeds):
     return dict(zip(names, values)), time.perf_counter() - started
 
 
-def run_reference(model, feeds):
-    import onnx.reference
-
-    proto = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
-    session = onnx.reference.ReferenceEvaluator(proto)
-    started = time.perf_counter()
-    with np.errstate(all="ignore"):
-        values = session.run(None, feeds)
-    return dict(zip(session.output_names, values)), time.perf_counter() - started
-
-
 def check_onnx(model, _feeds):
     onnx.checker.check_model(model, full_check=True)
     return {}, 0.0
@@ -54,7 +43,7 @@ def optimize_ort(model, path):
     return {}, 0.0
 
 
-JOBS = {"ort": run_ort, "reference": run_reference, "checker": check_onnx, "optimize": optimize_ort}
+JOBS = {"ort": run_ort, "checker": check_onnx, "optimize": optimize_ort}
 
 
 def serve(pipe):

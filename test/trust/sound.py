@@ -348,19 +348,19 @@ def _(v):
 # ---- what may be said of a sound model all the same, since it is true
 
 
-def batch_of_output_follows(variant, judges):
-    """Whether an output that is declared with a batch of 1 has a batch of 2 for inputs of 2."""
+def batch_is_pinned(variant, judges):
+    """Whether inputs of a batch of 2 are refused, or give an output of 2 that is declared with a batch of 1."""
     two = {k: np.concatenate([a, a]) for k, a in variant.feeds.items() if a.ndim}
     answer = judges.ask("ort", variant.model.SerializeToString(), {**variant.feeds, **two})
     declared = {o.name for o in variant.graph.output if o.type.tensor_type.shape.dim and o.type.tensor_type.shape.dim[0].dim_value == 1}
-    return not isinstance(answer[0], str) and any(answer[0][name].shape[:1] == (2,) for name in declared)
+    return isinstance(answer[0], str) or any(answer[0][name].shape[:1] == (2,) for name in declared)
 
 
 def holds(finding, variant, judges):
     """Whether a warning states a fact, found here without infer: then it is no false alarm."""
     g, kind = variant.graph, finding["id"]
     if kind == "W-MODEL-BATCH":
-        return batch_of_output_follows(variant, judges)
+        return batch_is_pinned(variant, judges)
     if kind == "W-MODEL-UNUSED":
         used = {o.name for o in g.output} | faults.nested_names(g)
         unread = [n for n in g.node if n.op_type == "Constant" and n.output[0] not in used]

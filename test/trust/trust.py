@@ -114,12 +114,21 @@ def write_plan(plan, place):
     return options
 
 
+def words(value):
+    """All text of a finding, as it is: JSON would put a backslash before each quote of a name."""
+    if isinstance(value, dict):
+        return " ".join(words(v) for v in value.values())
+    if isinstance(value, list):
+        return " ".join(words(v) for v in value)
+    return str(value)
+
+
 def about_node(finding, nodes):
     where = finding.get("where") or {}
     node = where.get("node") or ""
     if node in nodes or any(node.startswith(n + "/") for n in nodes):  # NODE/INNER: a node in the body of a function that NODE calls
         return True
-    text = json.dumps(finding, ensure_ascii=False)
+    text = words(finding)
     return any(f"'{n}'" in text for n in nodes)
 
 
@@ -130,7 +139,7 @@ def judge_findings(plan, spec, status, findings):
     for f in findings:
         if not faults.matches(f"^({ids})$", f["id"]):
             continue
-        text = json.dumps(f, ensure_ascii=False)
+        text = words(f)
         node = (plan.nodes is None or about_node(f, plan.nodes)) and (plan.nodes is not None or plan.name is None or plan.name in text)
         said = dict(id=True, node=node, cause=faults.matches(plan.cause or spec["cause"], text))
         if sum(said.values()) > sum(best.values()):
