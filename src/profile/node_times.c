@@ -257,13 +257,9 @@ static struct node_event row_event(const struct row *r, uint64_t start, uint64_t
 				   .name = r->name,
 				   .op = r->op,
 				   .kernel = r->kernel_name,
-<<<<<<< HEAD
+				   .fused = r->fused,
 				   .kind = r->key.moves && !strcmp(r->op, "Copy") ? EVENT_COPY
 										  : EVENT_STEP,
-=======
-				   .fused = r->fused,
-				   .kind = r->moves && !strcmp(r->op, "Copy") ? EVENT_COPY : EVENT_STEP,
->>>>>>> nodes
 				   .device = device,
 				   .depth = r->depth + 1,
 				   .bytes = r->out_bytes};
