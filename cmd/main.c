@@ -37,10 +37,12 @@ static int unknown_command(const char *name, struct diag *d)
 			    .hint = "infer COMMAND [OPTION]...; see infer --help");
 	if (access(name, F_OK) == 0)
 		return FAIL(d, E_USAGE, .message = fmt(d, "'%s' is a file, and no subcommand", name),
-			    .hint = fmt(d, "infer run %s runs it, infer inspect %s shows what it wants as inputs", name, name));
+			    .hint = fmt(d, "infer run %s runs it, infer inspect %s shows what it wants as inputs",
+					name, name));
 	const char *foreign = foreign_hint(name, strlen(name));
 	if (foreign)
-		return FAIL(d, E_OPTION, .message = fmt(d, "unknown subcommand '%s'", name), .hint = foreign);
+		return FAIL(d, E_OPTION, .message = fmt(d, "unknown subcommand '%s'", name),
+			    .hint = foreign);
 	for (const struct command *c = commands; c->name; c++) {
 		const char *pair[2] = {near, c->name};
 		const char *now = str_nearest(name, pair, 2);

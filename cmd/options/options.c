@@ -173,7 +173,9 @@ static int refuse_foreign(const struct parser *p, const char *word)
 	const char *hint = n > 2 ? foreign_hint(word, n) : NULL;
 	struct diag *d = p->diag;
 
-	return hint ? FAIL(d, E_OPTION, .message = fmt(d, "unknown option '%.*s'", (int)n, word), .hint = hint) : 0;
+	return hint ? FAIL(d, E_OPTION, .message = fmt(d, "unknown option '%.*s'", (int)n, word),
+			   .hint = hint)
+		    : 0;
 }
 
 static int parse_short(struct parser *p, const char *word)

@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-
 /* The bad element and what the node read to make it. */
 struct bad_element {
 	struct diag *d;
@@ -76,24 +75,25 @@ static const char *overflow(const struct bad_element *e)
 static const char *div_cause(const struct bad_element *e)
 {
 	if (e->b == 0)
-		return fmt(e->d, "a division by zero: %.6g / 0; add a small number to the divisor", e->a);
+		return fmt(e->d, "a division by zero: %.6g / 0; add a small number to the divisor",
+			   e->a);
 	if (isinf(e->a) && isinf(e->b))
 		return "Inf / Inf";
-	return isnan(e->a + e->b) ? NULL
-				  : fmt(e->d, "%.6g / %.6g is %s", e->a, e->b, overflow(e));
+	return isnan(e->a + e->b) ? NULL : fmt(e->d, "%.6g / %.6g is %s", e->a, e->b, overflow(e));
 }
 
 static const char *log_cause(const struct bad_element *e)
 {
 	if (e->a < 0)
-		return fmt(e->d, "the logarithm of a negative number: log(%.6g); clip its input", e->a);
+		return fmt(e->d, "the logarithm of a negative number: log(%.6g); clip its input",
+			   e->a);
 	return e->a == 0 ? "the logarithm of zero; clip its input" : NULL;
 }
 
 static const char *sqrt_cause(const struct bad_element *e)
 {
-	return e->a < 0 ? fmt(e->d, "the root of a negative number: sqrt(%.6g); clip its input at 0",
-			      e->a)
+	return e->a < 0 ? fmt(e->d,
+			      "the root of a negative number: sqrt(%.6g); clip its input at 0", e->a)
 			: NULL;
 }
 
@@ -187,9 +187,10 @@ static const char *batch_norm_cause(const struct bad_element *e)
 		return NULL;
 	(void)check_number(e->node, "epsilon", &epsilon);
 	double x = elem_f64(tensor_dtype(v), v->data, channel);
-	return x + epsilon <= 0 ? fmt(e->d, "a variance that is not positive: %.6g in channel %" PRId64,
-				      x, channel)
-				: NULL;
+	return x + epsilon <= 0
+		       ? fmt(e->d, "a variance that is not positive: %.6g in channel %" PRId64, x,
+			     channel)
+		       : NULL;
 }
 
 /* Operators by the name of their cause; the others have overflows and infinite operands only. */
@@ -197,14 +198,22 @@ static const struct {
 	const char *op;
 	const char *(*say)(const struct bad_element *);
 } causes[] = {
-	{"Div", div_cause},	    {"Log", log_cause},
-	{"Sqrt", sqrt_cause},	    {"Pow", pow_cause},
-	{"Exp", exp_cause},	    {"Reciprocal", reciprocal_cause},
-	{"Add", add_cause},	    {"Sub", add_cause},
-	{"Mul", mul_cause},	    {"Acos", domain_cause},
-	{"Asin", domain_cause},	    {"Atanh", domain_cause},
-	{"Acosh", domain_cause},    {"Cast", cast_cause},
-	{"Softmax", softmax_cause}, {"LogSoftmax", softmax_cause},
+	{"Div", div_cause},
+	{"Log", log_cause},
+	{"Sqrt", sqrt_cause},
+	{"Pow", pow_cause},
+	{"Exp", exp_cause},
+	{"Reciprocal", reciprocal_cause},
+	{"Add", add_cause},
+	{"Sub", add_cause},
+	{"Mul", mul_cause},
+	{"Acos", domain_cause},
+	{"Asin", domain_cause},
+	{"Atanh", domain_cause},
+	{"Acosh", domain_cause},
+	{"Cast", cast_cause},
+	{"Softmax", softmax_cause},
+	{"LogSoftmax", softmax_cause},
 	{"BatchNormalization", batch_norm_cause},
 };
 
@@ -265,7 +274,8 @@ bool infinities_are_meant(const struct node *n, uint32_t i, const struct tensor 
 {
 	if (check_is(n, "Where") || check_is(n, "IsInf") || check_is(n, "Equal"))
 		return true;
-	if (check_is(n, "Add") || check_is(n, "Max") || check_is(n, "Pad") || (check_is(n, "Clip") && i == 1))
+	if (check_is(n, "Add") || check_is(n, "Max") || check_is(n, "Pad") ||
+	    (check_is(n, "Clip") && i == 1))
 		return !has_infinity(t, 1);
 	if (check_is(n, "Min") || check_is(n, "Sub") || (check_is(n, "Clip") && i == 2))
 		return !has_infinity(t, -1);

@@ -27,7 +27,7 @@ struct trace {
 	bool *seen;		   /* indexed by value id */
 	/* indexed by value id: the values that began this value's NaN or infinities, and its zeros; or NO_VALUE */
 	uint32_t *began, *began_zero;
-	const struct step *body;   /* first step inside the body of a node that makes NaN */
+	const struct step *body; /* first step inside the body of a node that makes NaN */
 	int err;
 };
 
@@ -284,8 +284,8 @@ static void find_beginnings(struct trace *t)
 				t->began[v] = beginning_of_bad(t, n, v, position);
 			if (!all_zero(&t->stats[v]))
 				continue;
-			uint32_t first = earliest_beginning(t, n, all_zero, t->began_zero, position,
-							    &any);
+			uint32_t first =
+				earliest_beginning(t, n, all_zero, t->began_zero, position, &any);
 			t->began_zero[v] = any ? first : v;
 		}
 	}
@@ -411,8 +411,7 @@ static const char *find_cause(struct numbers *x, const struct node *n, uint32_t 
 	struct check_context *c = t->c;
 	struct diag quiet = {0}, *all = c->d;
 	const char *text = NULL;
-	const struct tensor **result =
-		arena_new_n(&c->arena, const struct tensor *, t->g->nout + 1);
+	const struct tensor **result = arena_new_n(&c->arena, const struct tensor *, t->g->nout + 1);
 	const struct tensor **in = arena_new_n(&c->arena, const struct tensor *, n->nin + 1);
 	struct witness w = {.observer = {.begin = keep_inputs, .end = keep_outputs},
 			    .rt = t->rt,
@@ -443,7 +442,8 @@ static const char *find_cause(struct numbers *x, const struct node *n, uint32_t 
 enum { MAX_ROWS = 16 };
 
 /* Adds rows about the node's inputs, its output `out` and the cause. Returns the number of rows. */
-static size_t add_node_rows(struct numbers *x, const struct node *n, uint32_t out, struct diag_row *rows)
+static size_t add_node_rows(struct numbers *x, const struct node *n, uint32_t out,
+			    struct diag_row *rows)
 {
 	struct trace *t = &x->trace;
 	struct diag *d = t->c->d;
@@ -529,8 +529,9 @@ static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
 	else if (node)
 		n += add_node_rows(x, node, first, rows + n);
 	if (t->body && !input)
-		rows[n++] = (struct diag_row){"in a body", fmt(c->d, "'%s' (%s) makes NaN first",
-							       t->body->from->name, t->body->from->op)};
+		rows[n++] =
+			(struct diag_row){"in a body", fmt(c->d, "'%s' (%s) makes NaN first",
+							   t->body->from->name, t->body->from->op)};
 	bool mask = !s->nan && !node && !input;
 	const struct finding f = {
 		.code = E_OUT_NAN,
@@ -663,7 +664,8 @@ static int report_zero(struct check_context *c, struct numbers *x, uint32_t k,
 		return 0;
 	if (!stays_zero(c, k, &tried)) {
 		NOTE(c->d, E_OUT_ZERO, .slot = output_slot(c, k, c->out[k]),
-		     .message = fmt(c->d, "all %s elements are 0 for these inputs, but not for others%s",
+		     .message = fmt(c->d,
+				    "all %s elements are 0 for these inputs, but not for others%s",
 				    count, input ? "; an input is all 0 as well" : ""));
 		return 0;
 	}
@@ -855,6 +857,7 @@ static int check_dependence(struct check_context *c, struct numbers *x)
 	err = err ? err : trace_run(c, x->traced, &other, in);
 	if (err)
 		return err;
+	g = x->trace.g; /* the session that is traced may have a graph of its own */
 	for (uint32_t k = 0; k < g->nout; k++) {
 		uint32_t v = value_with_numbers(&x->trace, g->out[k]),
 			 u = value_with_numbers(&other, g->out[k]);

@@ -80,12 +80,12 @@ static void add_finding(struct weight_check *w, enum severity s, enum code code,
  * Whether all nodes that read the infinities of constant t as value v use them as a mask or a bound. Nodes that only
  * move or convert elements are followed to their readers.
  */
-static bool are_infinities_meant(const struct graph *g, const struct value *v, const struct tensor *t,
-				 int depth)
+static bool are_infinities_meant(const struct graph *g, const struct value *v,
+				 const struct tensor *t, int depth)
 {
-	static const char *const moves[] = {"Cast",  "Identity",  "Reshape",	"Unsqueeze", "Squeeze",
-					    "Slice", "Transpose", "Expand",	"Tile",	     "Gather",
-					    "Trilu", "Concat",	  "ScatterND"};
+	static const char *const moves[] = {
+		"Cast",	  "Identity", "Reshape", "Unsqueeze", "Squeeze", "Slice",    "Transpose",
+		"Expand", "Tile",     "Gather",	 "Trilu",     "Concat",	 "ScatterND"};
 
 	for (uint32_t k = 0; k < v->nusers; k++) {
 		const struct node *n = g->node[v->users[k]];

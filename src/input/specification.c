@@ -298,9 +298,10 @@ static int refuse_junk_after_keys(const char *file, struct diag *d)
 	const char *name = fmt(d, "%.*s", (int)(file + eq - key - 1), key + 1);
 	if (!key_takes(name))
 		return 0;
-	return FAIL(d, E_INPUT_KEY, .message = fmt(d, "'%s' is not KEY=VALUE", junk + 1),
-		    .expected = "[NAME=]FILE[,KEY=VALUE]...", .actual = fmt(d, "'%s'", file),
-		    .hint = "keys are dtype, layout, order, resize, pad, mean, std, scale, shape and format");
+	return FAIL(
+		d, E_INPUT_KEY, .message = fmt(d, "'%s' is not KEY=VALUE", junk + 1),
+		.expected = "[NAME=]FILE[,KEY=VALUE]...", .actual = fmt(d, "'%s'", file),
+		.hint = "keys are dtype, layout, order, resize, pad, mean, std, scale, shape and format");
 }
 
 /* Refuses NAME=FILE if the model has no input NAME, unless a file is called "NAME=FILE". */

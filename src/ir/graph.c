@@ -360,8 +360,7 @@ const struct origin *origin_fused(struct arena *a, const struct origin *const *o
 		for (uint32_t j = 0; j < of[i]->nfused; j++)
 			all[k++] = of[i]->fused[j];
 	}
-	*o = (struct origin){
-		.name = of[work]->name, .op = of[work]->op, .fused = all, .nfused = total};
+	*o = (struct origin){.name = of[work]->name, .op = of[work]->op, .fused = all, .nfused = total};
 	return o;
 }
 

@@ -36,6 +36,7 @@ struct dims {
 	/* an attribute that does not divide the dimension of size `undivided_size`, where a term says that it does; or NULL */
 	const struct field *undivided;
 	int64_t undivided_size;
+	const struct slot *failed; /* of the operand that does not fit */
 };
 
 static bool part_is(struct part p, const char *word)
@@ -112,7 +113,8 @@ static int64_t factor_size(const struct dims *d, struct part factor)
 
 	if (isdigit((unsigned char)*factor.s))
 		return number_of(factor);
-	if (*factor.s == '$' && !(d->freed && attribute_of(d->op, (struct part){factor.s + 1, factor.n - 1}) == d->freed))
+	if (*factor.s == '$' &&
+	    !(d->freed && attribute_of(d->op, (struct part){factor.s + 1, factor.n - 1}) == d->freed))
 		return attribute_size(d, factor);
 	k = variable_at(&d->bound, factor);
 	return k < 0 ? DIM_UNKNOWN : d->bound.size[k];
@@ -148,8 +150,9 @@ static const struct field *first_attribute(const struct op *op, struct part term
 {
 	struct part factor = next_part(&term, '*');
 
-	return factor.n && *factor.s == '$' ? attribute_of(op, (struct part){factor.s + 1, factor.n - 1})
-					    : NULL;
+	return factor.n && *factor.s == '$'
+		       ? attribute_of(op, (struct part){factor.s + 1, factor.n - 1})
+		       : NULL;
 }
 
 /* Whether a dimension can be what the term says; binds the variable that it tells. */
@@ -171,7 +174,8 @@ static bool dim_fits(struct dims *d, struct part term, int64_t dim)
 		d->undivided_size = dim;
 		return false;
 	}
-	bool variable = *open.s != '$' || (d->freed && part_is((struct part){open.s + 1, open.n - 1}, d->freed->name));
+	bool variable = *open.s != '$' ||
+			(d->freed && part_is((struct part){open.s + 1, open.n - 1}, d->freed->name));
 	if (variable && d->bound.n < MAX_VARIABLES) {
 		d->bound.name[d->bound.n] = open;
 		d->bound.size[d->bound.n++] = dim / product;
@@ -316,9 +320,11 @@ static int check_input_dims(struct dims *d, uint32_t i, const struct slot *slot)
 			return 0;
 		d->bound = before;
 	}
-	return d->c->diag && !d->quiet ? infer_fail(d->c, E_SHAPE, (int)i, expected_text(d, slot->dims),
-				       shape_str(&d->c->diag->arena, &v->shape, NULL))
-			  : -(int)E_SHAPE;
+	d->failed = slot;
+	return d->c->diag && !d->quiet
+		       ? infer_fail(d->c, E_SHAPE, (int)i, expected_text(d, slot->dims),
+				    shape_str(&d->c->diag->arena, &v->shape, NULL))
+		       : -(int)E_SHAPE;
 }
 
 /*
@@ -375,7 +381,8 @@ static int blame_attribute(const struct infer *c, const struct op *op)
 		int k = variable_at(&without.bound, name);
 		if (k >= 0)
 			return infer_fail(c, E_OP_ATTRIBUTE, -1,
-					  fmt(c->diag, "%s %" PRId64 ", as the shapes of the inputs say",
+					  fmt(c->diag,
+					      "%s %" PRId64 ", as the shapes of the inputs say",
 					      f->name, without.bound.size[k]),
 					  fmt(c->diag, "%s %" PRId64, f->name, now));
 	}
@@ -389,7 +396,8 @@ int infer_dims(const struct infer *c, const struct op *op)
 
 	if (!err || !c->diag)
 		return err;
-	int blamed = blame_attribute(c, op);
+	/* the size of an operand that may be left out, such as a bias, is wrong more often than what the others agree upon */
+	int blamed = d.failed->optional ? 0 : blame_attribute(c, op);
 	if (blamed)
 		return blamed;
 	if (d.undivided) {

@@ -356,8 +356,7 @@ static int replace_group(struct group *x)
 		origins[i] = x->node[x->n - 1 - i]->origin;
 	for (uint32_t i = 0; i < x->n; i++)
 		graph_remove_node(x->g, x->node[i]);
-	n = graph_add_node(x->g, op, p, x->in, x->nin, &out, 1,
-			   origin_fused(a, origins, x->n, 0));
+	n = graph_add_node(x->g, op, p, x->in, x->nin, &out, 1, origin_fused(a, origins, x->n, 0));
 	n->type = op->name;
 	n->domain = op->domain;
 	n->version = op->since;

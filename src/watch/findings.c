@@ -309,7 +309,8 @@ static void report_orphan(struct reporter *t, const struct event *e)
 		return;
 	add_row(t, "context", context_text(t, event_handle(e, "context")));
 	add_row(t, "lost",
-		fmt(t->d, "%" PRId64 " allocation%s, %s, made by %s", event_number(loss, "allocations"),
+		fmt(t->d, "%" PRId64 " allocation%s, %s, made by %s",
+		    event_number(loss, "allocations"),
 		    event_number(loss, "allocations") == 1 ? "" : "s",
 		    str_bytes(&t->d->arena, event_number(loss, "bytes")),
 		    resolve(t, event_text(loss, "owner", 0))));
@@ -321,10 +322,12 @@ static void report_orphan(struct reporter *t, const struct event *e)
 	add_row(t, "so",
 		"its tensors point to memory that was freed: results are garbage, often without an error");
 	add_row(t, "try",
-		fmt(t->d, "do not reset the device or close its context in %s while others use it; end the process instead",
+		fmt(t->d,
+		    "do not reset the device or close its context in %s while others use it; end the process instead",
 		    first_library(t, event_text(loss, "by", 0))));
 	add_finding(t, SEV_ERROR, E_CTX_DESTROYED,
-		    fmt(t->d, "%s works on after %s destroyed the context with its memory (pid %d, thread %ld)",
+		    fmt(t->d,
+			"%s works on after %s destroyed the context with its memory (pid %d, thread %ld)",
 			first_library(t, event_text(loss, "owner", 0)),
 			first_library(t, event_text(loss, "by", 0)), t->l->pid, e->thread));
 }

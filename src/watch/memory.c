@@ -131,7 +131,8 @@ static void report_series(const struct watch_process *p, int pid, const struct s
  */
 enum { MIN_KEPT_BLOCKS = 64 };
 static const uint64_t min_kept_bytes = 1 << 20;
-static const double made_until = 0.9; /* part of the program's calls after which the newest block was made */
+static const double made_until =
+	0.9; /* part of the program's calls after which the newest block was made */
 
 static bool keeps_its_blocks(const struct watch_site *site, uint64_t calls)
 {
@@ -145,8 +146,8 @@ static bool keeps_its_blocks(const struct watch_site *site, uint64_t calls)
 	       (double)site->first_call < (1 - made_until) * (double)calls + MIN_KEPT_BLOCKS;
 }
 
-static void report_kept_blocks(const struct watch_process *p, int pid, const struct watch_site *site,
-			       const char *what, struct diag *d)
+static void report_kept_blocks(const struct watch_process *p, int pid,
+			       const struct watch_site *site, const char *what, struct diag *d)
 {
 	const char *each = str_bytes(&d->arena, (int64_t)site->each);
 	const struct diag_row row[] = {

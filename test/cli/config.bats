@@ -85,7 +85,7 @@ config() { # TEXT: expects it to be refused with the rest of the arguments
 	refused 4 'random:\n  - 5..1\n' "2: random 5..1: this is no range of numbers"
 	refused 4 '\n\ninput: fits.npy,colour=red\n' "3: input: unknown input key 'colour'"
 	refused 4 'random: 0..1\ntop: 1\nlabels: none.txt\n' "3: labels: none.txt: cannot open"
-	refused 4 'random: 0..1\nsave: batch.onnx\n' "2: save: batch.onnx: "
+	refused 10 'random: 0..1\nsave: batch.onnx\n' "2: save: batch.onnx: "
 }
 
 @test "A mapping in the wrong place is an error that shows the right syntax" {

@@ -354,7 +354,7 @@ PY
 	run -10 --separate-stderr "$INFER" profile batch.onnx --export "$out/taken.json"
 	[[ $stderr == *"E-OUTPUT"* && -z $output ]]
 	run -10 "$INFER" profile batch.onnx --trace /nowhere/t.json
-	run -4 "$INFER" profile batch.onnx --save-baseline /nowhere/b.json
+	run -10 "$INFER" profile batch.onnx --save-baseline /nowhere/b.json
 	run -2 "$INFER" profile batch.onnx --export report.pdf
 	[[ $output == *"the format is not known"* ]]
 	run -2 "$INFER" profile batch.onnx -n 1 --save-baseline "$out/b.json"

@@ -212,7 +212,8 @@ static void hints_about_other_tools_name_what_exists(void)
 		for (const char *p = hints[i]; (p = strstr(p, "infer ")); p++) {
 			if (sscanf(p, "infer %63[a-z]", word) != 1)
 				continue;
-			bool sentence = !strcmp(word, "has") || !strcmp(word, "runs") || !strcmp(word, "ends");
+			bool sentence = !strcmp(word, "has") || !strcmp(word, "runs") ||
+					!strcmp(word, "ends");
 			CHECK(sentence || command_find(word) != NULL);
 			named += !sentence;
 		}

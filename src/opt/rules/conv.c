@@ -60,6 +60,8 @@ static bool scalar_shift(struct match *m)
 static bool shift_fits(struct match *m)
 {
 	const struct tensor *w = match_const(m, "w");
+	if (!w)
+		return match_why(m, "the values of the weights are not known yet");
 	double n = (double)(tensor_count(w) / (dim_at(m, "w", 0) ? dim_at(m, "w", 0) : 1));
 
 	return n * largest(m, "w") * largest(m, "o") + largest(m, "b") <= largest_finite(m, "w") ||

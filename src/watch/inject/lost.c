@@ -186,8 +186,7 @@ static void tell_orphan(const CUpti_CallbackData *c)
 
 void lost_tell(const CUpti_CallbackData *c, const struct operands *o)
 {
-	if (!is_work(c->functionName) ||
-	    __atomic_fetch_sub(&examined_calls, 1, __ATOMIC_RELAXED) <= 0)
+	if (!is_work(c->functionName) || __atomic_fetch_sub(&examined_calls, 1, __ATOMIC_RELAXED) <= 0)
 		return;
 	tell_address(c, o->source);
 	tell_address(c, o->target);

@@ -182,7 +182,7 @@ static bool is_vital(const char *kind)
 {
 	static const char *const vital[] = {"start", "fail", "repeats",	     "late",  "copy",
 					    "fault", "end",  "context-gone", "yield", "forked",
-					    "dead",  "lost",  "orphan"};
+					    "dead",  "lost", "orphan"};
 
 	for (size_t i = 0; i < sizeof(vital) / sizeof(*vital); i++)
 		if (strcmp(kind, vital[i]) == 0)

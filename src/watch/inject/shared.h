@@ -48,8 +48,9 @@ enum { WATCH_SITES = 512, WATCH_BY = 240, WATCH_FAILURES = 1024 };
 struct watch_site {
 	uint64_t live_bytes, live, made;
 	uint64_t each; /* bytes of each allocation so far, or WATCH_SIZES_DIFFER */
-	uint64_t first_call, last_call; /* watch_shared.calls at the first and at the newest allocation */
-	uint32_t kind; /* enum watch_kind */
+	uint64_t first_call,
+		last_call; /* watch_shared.calls at the first and at the newest allocation */
+	uint32_t kind;	   /* enum watch_kind */
 	char by[WATCH_BY];
 };
 struct watch_shared {
