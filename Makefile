@@ -365,16 +365,21 @@ test-emulated: all
 	@+$(RUN_TESTS) emulated
 lint: all
 	@+$(RUN_TESTS) lint
-check: all $(OUT)/random/driver
-	@+$(RUN_TESTS) lint headers gcc clang emulated sanitize fuzz random
+check: all $(OUT)/random/driver $(OUT)/mutants/run
+	@+$(RUN_TESTS) lint headers gcc clang emulated sanitize mutants fuzz random
 
 # Random graphs against ONNX Runtime and onnx.reference: make test-random SEED=7 GRAPHS=10000, or SECONDS=600
 .PHONY: test-random
 test-random: all $(OUT)/random/driver
 	@+RANDOM_SEED=$(or $(SEED),1) RANDOM_GRAPHS=$(or $(GRAPHS),3000) RANDOM_SECONDS=$(SECONDS) TEST_TIMEOUT=86400 $(RUN_TESTS) random
 
+# Mutants on the plain build and under sanitizers, then each libFuzzer target; test/fuzz/run.sh prints counts: make fuzz HOURS=8
+.PHONY: fuzz
+fuzz: $(OUT)/mutants/run
+	@+DEPS=$(DEPS) BUILD=$(BUILD) OUT=$(OUT) MAKE='$(MAKE)' CASES='$(CASES)' test/fuzz/run.sh $(or $(HOURS),1) $(SEED)
+
 .PHONY: tests fuzzers
-tests: all $(UNIT) $(CONFORMANCE) $(OUT)/random/driver $(OUT)/bench/ops $(OUT)/bench/gpu_models
+tests: all $(UNIT) $(CONFORMANCE) $(OUT)/random/driver $(OUT)/mutants/run $(OUT)/bench/ops $(OUT)/bench/gpu_models
 fuzzers: $(FUZZ)
 
 # On a machine with a GPU; test/gpu/run.sh tells what CASES, MODELS, SANITIZE and others name.
@@ -477,6 +482,7 @@ help:
 	@echo 'gen               write man/, completions/ and configs/default.yaml from the option table'
 	@echo 'install, uninstall   PREFIX=$(PREFIX) DESTDIR='
 	@echo 'test-random       random graphs against ONNX Runtime; SEED= GRAPHS= SECONDS='
+	@echo 'fuzz              mutants and libFuzzer for HOURS=N; SEED= CASES=DIR'
 	@echo 'bench, bench-ops  compare the speed of models, of single operators'
 	@echo 'clean, distclean  remove what was built; also what make deps fetched'
 
