@@ -7,8 +7,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct arena a = {0};
 	struct diag d = {0};
-	const struct jvalue *v =
-		jread((const char *)data, size, "baseline", E_BASELINE_FILE, &a, &d);
+	const struct jvalue *v = jread((const char *)data, size, "baseline", E_BASELINE_FILE, &a, &d);
 	const struct jvalue *all = jget(v, "records");
 
 	for (const struct jvalue *r = all ? all->first : NULL; r; r = r->next)

@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int64_t dims[] = {2};
 	char *text = strndup((const char *)data, size), *rest = text, *line;
 
-	t.name = (char *)(uintptr_t)"w";
+	t.name = (char *)(uintptr_t) "w";
 	t.data_type = t.has_data_type = t.has_data_location = 1;
 	t.data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
 	t.dims = dims;

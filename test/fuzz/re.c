@@ -14,7 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const struct re *re = re_compile((const char *)data, n, &a, &d);
 
 	if (re && end)
-		re_full_match(re, (const char *)end + 1, size - n - 1, arena_alloc(&a, re_scratch(re)));
+		re_full_match(re, (const char *)end + 1, size - n - 1,
+			      arena_alloc(&a, re_scratch(re)));
 	diag_free(&d);
 	arena_free(&a);
 	return 0;

@@ -60,7 +60,7 @@ Onnx__TensorProto *some_tensor(struct rng *r, struct pile *p, const char *name);
 
 /* ---- the graph */
 
-extern char no_name[1]; /* the name of an operand that is left out */
+extern char no_name[1];			      /* the name of an operand that is left out */
 Onnx__NodeProto *some_node(struct mutant *m); /* NULL: the graph has none */
 char *some_name(struct mutant *m);
 char *new_name(struct mutant *m);

@@ -173,8 +173,7 @@ static bool borrow(struct mutant *m, const char *name, Onnx__AttributeProto *a)
 	size_t start = rng_below(m->r, pool->nattributes);
 
 	for (size_t k = 0; k < pool->nattributes; k++) {
-		const Onnx__AttributeProto *other =
-			pool->attribute[(start + k) % pool->nattributes];
+		const Onnx__AttributeProto *other = pool->attribute[(start + k) % pool->nattributes];
 		if ((!other->g && !other->tp) || !other->name || strcmp(other->name, name) != 0)
 			continue;
 		const Onnx__AttributeProto *copy = copy_message(m->p, &other->base);

@@ -887,14 +887,14 @@ static void drop_node(struct mutant *m)
 static void edit(struct mutant *m)
 {
 	static void (*const edits[])(struct mutant *) = {
-		edit_attribute,	 edit_attribute,   edit_attribute,   swap_attribute,
-		edit_wires,	 edit_wires,	   edit_wires,	     edit_outputs,
-		append_node,	 append_node,	   append_node,	     change_operator,
-		change_operator, edit_initializer, edit_initializer, freeze_input,
-		freeze_all,	 edit_type,	   edit_type,	     edit_opset,
-		drop_node,	 free_shapes,	   free_shapes,	     retype,
+		edit_attribute,	   edit_attribute,    edit_attribute,	 swap_attribute,
+		edit_wires,	   edit_wires,	      edit_wires,	 edit_outputs,
+		append_node,	   append_node,	      append_node,	 change_operator,
+		change_operator,   edit_initializer,  edit_initializer,	 freeze_input,
+		freeze_all,	   edit_type,	      edit_type,	 edit_opset,
+		drop_node,	   free_shapes,	      free_shapes,	 retype,
 		append_neighbours, append_neighbours, append_neighbours, wrap_node,
-		wrap_value,	 invent_node,	   invent_node,	     invent_node};
+		wrap_value,	   invent_node,	      invent_node,	 invent_node};
 	Onnx__GraphProto *graphs[MAX_GRAPHS];
 	size_t n = 0;
 

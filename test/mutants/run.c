@@ -457,7 +457,8 @@ static bool tell_failure(const struct corpus *c, const struct worker *w, int sta
 		       (unsigned long long)how.seed, what);
 	else {
 		printf("FAIL mutant %llu of seed %llu (%s): %s\n", (unsigned long long)i,
-		       (unsigned long long)how.seed, c->cases[mutant_case(c, how.seed, i)].name, what);
+		       (unsigned long long)how.seed, c->cases[mutant_case(c, how.seed, i)].name,
+		       what);
 	}
 	print_log(w->log, keep_files(c, i));
 	fflush(stdout);
@@ -563,8 +564,8 @@ static int count_operator(const struct op *op, void *arg)
 	if (c->names_idle && r->met && !r->ran)
 		printf(" %s", op_qualified(op));
 	if (how.list && !c->names_unmet && !c->names_idle)
-		printf("%-40s %10llu met %10llu ran\n", op_qualified(op), (unsigned long long)r->met,
-		       (unsigned long long)r->ran);
+		printf("%-40s %10llu met %10llu ran\n", op_qualified(op),
+		       (unsigned long long)r->met, (unsigned long long)r->ran);
 	c->known++;
 	c->met += r->met != 0;
 	c->ran += r->ran != 0;
@@ -605,7 +606,8 @@ int main(int argc, char **argv)
 		return 2;
 	if (how.alone) {
 		struct pile pile = {malloc(PILE_BYTES), 0, PILE_BYTES, false};
-		printf("%s\n", try_mutant(&c, how.first, &pile, how.keep, NULL) ? "outputs" : "refused");
+		printf("%s\n",
+		       try_mutant(&c, how.first, &pile, how.keep, NULL) ? "outputs" : "refused");
 		return 0;
 	}
 	struct progress *p = mmap(NULL, sizeof(*p) * MAX_WORKERS, PROT_READ | PROT_WRITE,

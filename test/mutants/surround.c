@@ -140,23 +140,56 @@ static Onnx__NodeProto *neighbour(struct mutant *m, char *in, char *out)
 	static const struct {
 		const char *op;
 		enum form form;
-	} known[] = {{"Relu", ALONE},	     {"Relu", ALONE},	     {"Clip", LIMITS},
-		     {"Clip", LIMITS},	     {"Add", OPERAND},	     {"Add", OPERAND},
-		     {"Mul", OPERAND},	     {"Mul", OPERAND},	     {"Sub", OPERAND},
-		     {"Div", OPERAND},	     {"Pow", OPERAND},	     {"Max", OPERAND},
-		     {"PRelu", OPERAND},     {"MatMul", OPERAND},    {"Sigmoid", ALONE},
-		     {"Tanh", ALONE},	     {"LeakyRelu", ALONE},   {"HardSwish", ALONE},
-		     {"HardSigmoid", ALONE}, {"Elu", ALONE},	     {"Softplus", ALONE},
-		     {"Erf", ALONE},	     {"Sqrt", ALONE},	     {"Neg", ALONE},
-		     {"Identity", ALONE},    {"Softmax", AXIS},	     {"Flatten", AXIS},
-		     {"ReduceMean", ALONE},  {"GlobalAveragePool", ALONE}, {"Transpose", PERM},
-		     {"Transpose", PERM},    {"Reshape", INTS},	     {"Reshape", INTS},
-		     {"Unsqueeze", INTS},    {"Squeeze", ALONE},     {"Expand", INTS},
-		     {"Pad", INTS},	     {"Slice", INTS},	     {"Tile", INTS},
-		     {"Gather", INTS},	     {"Cast", TO},	     {"Cast", TO},
-		     {"Concat", AXIS},	     {"Split", AXIS},	     {"Shape", ALONE},
-		     {"QuantizeLinear", QUANTIZED}, {"DequantizeLinear", QUANTIZED},
-		     {"BatchNormalization", ALONE}, {"Dropout", ALONE}, {"Where", OPERAND}};
+	} known[] = {{"Relu", ALONE},
+		     {"Relu", ALONE},
+		     {"Clip", LIMITS},
+		     {"Clip", LIMITS},
+		     {"Add", OPERAND},
+		     {"Add", OPERAND},
+		     {"Mul", OPERAND},
+		     {"Mul", OPERAND},
+		     {"Sub", OPERAND},
+		     {"Div", OPERAND},
+		     {"Pow", OPERAND},
+		     {"Max", OPERAND},
+		     {"PRelu", OPERAND},
+		     {"MatMul", OPERAND},
+		     {"Sigmoid", ALONE},
+		     {"Tanh", ALONE},
+		     {"LeakyRelu", ALONE},
+		     {"HardSwish", ALONE},
+		     {"HardSigmoid", ALONE},
+		     {"Elu", ALONE},
+		     {"Softplus", ALONE},
+		     {"Erf", ALONE},
+		     {"Sqrt", ALONE},
+		     {"Neg", ALONE},
+		     {"Identity", ALONE},
+		     {"Softmax", AXIS},
+		     {"Flatten", AXIS},
+		     {"ReduceMean", ALONE},
+		     {"GlobalAveragePool", ALONE},
+		     {"Transpose", PERM},
+		     {"Transpose", PERM},
+		     {"Reshape", INTS},
+		     {"Reshape", INTS},
+		     {"Unsqueeze", INTS},
+		     {"Squeeze", ALONE},
+		     {"Expand", INTS},
+		     {"Pad", INTS},
+		     {"Slice", INTS},
+		     {"Tile", INTS},
+		     {"Gather", INTS},
+		     {"Cast", TO},
+		     {"Cast", TO},
+		     {"Concat", AXIS},
+		     {"Split", AXIS},
+		     {"Shape", ALONE},
+		     {"QuantizeLinear", QUANTIZED},
+		     {"DequantizeLinear", QUANTIZED},
+		     {"BatchNormalization", ALONE},
+		     {"Dropout", ALONE},
+		     {"Where", OPERAND}};
 	size_t k = rng_below(m->r, sizeof(known) / sizeof(*known));
 	Onnx__NodeProto *n = new_node(m, known[k].op, in, out);
 	const int64_t type = rng_chance(m->r, 85) ? 1 : some_type(m->r);
@@ -343,8 +376,7 @@ static Onnx__NodeProto *as_if(struct mutant *m, const Onnx__NodeProto *n)
 static Onnx__NodeProto *as_loop(struct mutant *m, const Onnx__NodeProto *n)
 {
 	char *turn = new_name(m), *go = new_name(m), *go_on = new_name(m);
-	Onnx__NodeProto *outer =
-		new_node(m, "Loop", count_of_turns(m), no_name);
+	Onnx__NodeProto *outer = new_node(m, "Loop", count_of_turns(m), no_name);
 	Onnx__GraphProto *body = body_of(m, n);
 	Onnx__NodeProto *keep = new_node(m, "Identity", go, go_on);
 
@@ -368,8 +400,8 @@ void wrap_node(struct mutant *m)
 
 	if (!m->graph->n_node)
 		return;
-	Onnx__NodeProto *outer = rng_chance(m->r, 50) ? as_if(m, m->graph->node[k])
-						      : as_loop(m, m->graph->node[k]);
+	Onnx__NodeProto *outer =
+		rng_chance(m->r, 50) ? as_if(m, m->graph->node[k]) : as_loop(m, m->graph->node[k]);
 	if (outer)
 		m->graph->node[k] = outer;
 }
