@@ -377,8 +377,8 @@ test-emulated: all
 	@+$(RUN_TESTS) emulated
 lint: all
 	@+$(RUN_TESTS) lint
-check: all $(OUT)/random/driver $(TORTURE_FILES)
-	@+$(RUN_TESTS) lint headers gcc clang emulated sanitize fuzz random torture
+check: all $(OUT)/random/driver $(OUT)/mutants/run $(TORTURE_FILES)
+	@+$(RUN_TESTS) lint headers gcc clang emulated sanitize mutants fuzz random torture
 
 # Refuses each request for memory, one run for each; `check` takes a sample of them.
 .PHONY: torture
@@ -402,8 +402,13 @@ trust: all trust-models
 trust-real: all trust-models
 	@$(TRUST)/real.py $(INFER) $(BUILD)/trust/models
 
+# Mutants on the plain build and under sanitizers, then each libFuzzer target; test/fuzz/run.sh prints counts: make fuzz HOURS=8
+.PHONY: fuzz
+fuzz: $(OUT)/mutants/run
+	@+DEPS=$(DEPS) BUILD=$(BUILD) OUT=$(OUT) MAKE='$(MAKE)' CASES='$(CASES)' test/fuzz/run.sh $(or $(HOURS),1) $(SEED)
+
 .PHONY: tests fuzzers
-tests: all $(UNIT) $(CONFORMANCE) $(OUT)/random/driver $(OUT)/bench/ops $(OUT)/bench/gpu_models
+tests: all $(UNIT) $(CONFORMANCE) $(OUT)/random/driver $(OUT)/mutants/run $(OUT)/bench/ops $(OUT)/bench/gpu_models
 fuzzers: $(FUZZ)
 
 # On a machine with a GPU; test/gpu/run.sh tells what CASES, MODELS, SANITIZE and others name.
@@ -508,6 +513,7 @@ help:
 	@echo 'test-random       random graphs against ONNX Runtime; SEED= GRAPHS= SECONDS='
 	@echo 'torture           refuse each request for memory: no crash, the status of the table, JSON that parses'
 	@echo 'trust, trust-real error rates of infer check on planted faults and sound models; SEED='
+	@echo 'fuzz              mutants and libFuzzer for HOURS=N; SEED= CASES=DIR'
 	@echo 'bench, bench-ops  compare the speed of models, of single operators'
 	@echo 'clean, distclean  remove what was built; also what make deps fetched'
 
