@@ -147,9 +147,9 @@ static int imputer_infer(struct infer *c)
 	int64_t n =
 		dtype_class(t) == DT_FLOAT ? p->imputed_value_floats.n : p->imputed_value_int64s.n;
 
-	if (t == DT_NONE || x.rank < 1)
+	if (t == DT_NONE || x.rank < 0)
 		return infer_same(c);
-	int64_t width = x.dim[x.rank - 1];
+	int64_t width = x.rank ? x.dim[x.rank - 1] : 1;
 	int err = require(c, n == 1 || n == width || (n > 0 && width < 0),
 			  "imputed values of X's type, one or one a feature");
 	return err ? err : infer_same(c);
