@@ -122,6 +122,17 @@ static void set_operands(const struct call *c, struct heads *a, void **key, void
 		heads_append(a, past_value, past_rows, &a->v, rows, a->vsize, *value);
 }
 
+/* The last dimension may be shorter than the keys. Sizes that the plan could not know are looked at here. */
+static bool mask_fits(const struct shape *mask, const struct heads *a)
+{
+	const int64_t want[] = {a->batch, a->heads, a->queries};
+
+	for (int i = 0; i + 1 < mask->rank; i++)
+		if (mask->dim[i] != 1 && mask->dim[i] != want[i + 4 - mask->rank])
+			return false;
+	return mask->rank <= 4;
+}
+
 static int attention_run(const struct call *c)
 {
 	const struct attention *p = call_params(c);
@@ -153,6 +164,10 @@ static int attention_run(const struct call *c)
 	if (mask) {
 		bool hides = tensor_dtype(mask) == DT_BOOL;
 		struct heads_mask *m = hides ? &a.hide : &a.mask[0];
+		if (!mask_fits(&mask->shape, &a))
+			return call_fail(c, E_SHAPE,
+					 "a mask that broadcasts to [batch, heads, queries, keys]",
+					 NULL);
 		heads_mask_steps(&mask->shape, a.keys, m);
 		m->data = hides ? mask->data : convert_mask(a.real, mask, &s);
 	}

@@ -85,6 +85,9 @@ int ml_labels(const struct call *c, const struct texts *strings, const struct in
 
 	if (!c->out[0])
 		return 0;
+	for (int64_t i = 0; i < n; i++)
+		if (which[i] < 0 || which[i] >= (strings->n > 0 ? strings->n : ints->n))
+			return call_fail(c, E_OP_ATTRIBUTE, "a label for each class", NULL);
 	if (strings->n > 0) {
 		struct text *v = mem_alloc((size_t)n * sizeof(*v) + 1, MEM_WORKSPACE);
 		for (int64_t i = 0; v && i < n; i++)

@@ -74,6 +74,8 @@ static int reorder_run(const struct call *c)
 		move_bytes(y->data, x->data, y->bytes);
 		return 0;
 	}
+	if (!size)
+		return call_fail(c, E_TYPE, "a type whose elements take whole bytes", NULL);
 	struct view from = {x->shape.dim[0], x->shape.dim[1],
 			    shape_span(&x->shape, 2, x->shape.rank), x->layout};
 	struct view to = from;

@@ -293,7 +293,8 @@ static void dropout_piece(void *arg, int64_t begin, int64_t end, int thread)
 	for (int64_t i = begin; i < end; i++) {
 		bool keep = rng_unit(j->seed, (uint64_t)i) >= j->ratio;
 		double v = elem_f64(t, j->x->data, i);
-		elem_set_f64(t, j->y->data, i, keep ? v / (1 - j->ratio) : 0);
+		if (j->y)
+			elem_set_f64(t, j->y->data, i, keep ? v / (1 - j->ratio) : 0);
 		if (j->mask)
 			j->mask[i] = keep;
 	}
@@ -315,7 +316,7 @@ static int dropout_run(const struct call *c)
 		pool_for(tensor_count(x), GRAIN_HEAVY, dropout_piece, &j);
 		return 0;
 	}
-	if (x->bytes && c->out[0]->data != x->data)
+	if (c->out[0] && x->bytes && c->out[0]->data != x->data)
 		memcpy(c->out[0]->data, x->data, x->bytes);
 	if (mask && mask->bytes)
 		memset(mask->data, p->mask_zero ? 0 : 1, mask->bytes);

@@ -81,6 +81,9 @@ static int infer_conv(struct infer *c)
 	const struct fused_conv *p = infer_params(c);
 	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1), y = x;
 
+	if (p->group < 1)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "group of at least 1",
+				  fmt(c->diag, "%" PRId64, p->group));
 	if (x.rank < 0 || w.rank < 0) {
 		infer_set(c, 0, infer_dtype(c, 0), &SHAPE_UNKNOWN);
 		return 0;

@@ -244,7 +244,7 @@ static int split_equal(struct infer *c, struct shape *out, int axis, int64_t dim
 		return infer_fail(c, E_OP_ATTRIBUTE, -1,
 				  fmt(c->diag, "num_outputs = %u", c->node->nout),
 				  fmt(c->diag, "%" PRId64, n));
-	if (p->num_outputs == INT_ABSENT && dim >= 0 && dim % n)
+	if (p->num_outputs == INT_ABSENT && n > 0 && dim >= 0 && dim % n)
 		return infer_fail(c, E_SHAPE, 0, fmt(c->diag, "a multiple of %" PRId64, n),
 				  fmt(c->diag, "%" PRId64, dim));
 	for (uint32_t k = 0; k < c->node->nout; k++) {

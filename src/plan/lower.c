@@ -70,6 +70,13 @@ static struct step_plan *add_step(struct lower *l)
 	return &s->steps[s->nsteps++];
 }
 
+/* Whether nothing has made value v, although a node reads it. */
+static bool is_missing(const struct lower *l, uint32_t v)
+{
+	return v != NO_VALUE && l->slot_of[v] == NO_VALUE && !l->info[v].known &&
+	       !l->g->value[v]->init && !l->x->live[v];
+}
+
 /* Returns the slot of value v. A value that the segment does not make gets its slot at its first use. */
 static uint32_t read_slot(struct lower *l, uint32_t v)
 {
@@ -671,8 +678,16 @@ static int lower_node(struct lower *l, const struct node *n)
 	struct why why = {.arena = &s->arena};
 	uint32_t *in = arena_new_n(&s->arena, uint32_t, nin + 1);
 
-	for (uint32_t i = 0; i < nin; i++)
+	for (uint32_t i = 0; i < nin; i++) {
+		if (is_missing(l, n->in[i]))
+			return FAIL(
+				l->diag, E_OP_INPUTS, .node = n->origin->name, .op = n->origin->op,
+				.expected =
+					fmt(l->diag,
+					    "input %u, which the node that makes it leaves out", i),
+				.actual = "none");
 		in[i] = read_slot(l, n->in[i]);
+	}
 	const struct kernel *k = choose_kernel(l, &site, &device, &why);
 	if (!k)
 		return fail_unsupported(l, n, &why);

@@ -231,7 +231,9 @@ void heads_mask_steps(const struct shape *s, int64_t keys, struct heads_mask *m)
 	shape_strides(s, own);
 	m->keys = s->rank ? s->dim[s->rank - 1] : keys;
 	for (int i = 0; i < 4; i++)
-		m->step[i] = i < 4 - s->rank ? 0 : own[i - (4 - s->rank)];
+		m->step[i] = i < 4 - s->rank || s->dim[i - (4 - s->rank)] == 1
+				     ? 0
+				     : own[i - (4 - s->rank)];
 	if (s->rank && m->keys == 1)
 		m->step[3] = 0;
 }
