@@ -662,6 +662,22 @@ static bool make_view(struct lower *l, const struct node *n, struct step_plan *p
 	return false;
 }
 
+/* Sets in[] to the slots of the node's operands, captured values included. */
+static int read_operands(struct lower *l, const struct node *n, uint32_t nin, uint32_t *in)
+{
+	for (uint32_t i = 0; i < nin; i++) {
+		if (is_missing(l, n->in[i]))
+			return FAIL(
+				l->diag, E_OP_INPUTS, .node = n->origin->name, .op = n->origin->op,
+				.expected =
+					fmt(l->diag,
+					    "input %u, which the node that makes it leaves out", i),
+				.actual = "none");
+		in[i] = read_slot(l, n->in[i]);
+	}
+	return 0;
+}
+
 static int lower_node(struct lower *l, const struct node *n)
 {
 	struct instance *x = l->x;
@@ -678,20 +694,13 @@ static int lower_node(struct lower *l, const struct node *n)
 	struct why why = {.arena = &s->arena};
 	uint32_t *in = arena_new_n(&s->arena, uint32_t, nin + 1);
 
-	for (uint32_t i = 0; i < nin; i++) {
-		if (is_missing(l, n->in[i]))
-			return FAIL(
-				l->diag, E_OP_INPUTS, .node = n->origin->name, .op = n->origin->op,
-				.expected =
-					fmt(l->diag,
-					    "input %u, which the node that makes it leaves out", i),
-				.actual = "none");
-		in[i] = read_slot(l, n->in[i]);
-	}
+	int err = read_operands(l, n, nin, in);
+	if (err)
+		return err;
 	const struct kernel *k = choose_kernel(l, &site, &device, &why);
 	if (!k)
 		return fail_unsupported(l, n, &why);
-	int err = create_state(l, &site, k);
+	err = create_state(l, &site, k);
 	if (err)
 		return err;
 	struct step_plan p = {.run = k->run,
