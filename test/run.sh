@@ -283,7 +283,7 @@ mutants() {
 # without these restrictions.
 fuzz() {
 	local target name found
-	local how=(-runs="${FUZZ_RUNS:-100000}" -seed="${FUZZ_SEED:-1}" -reload=0 -entropic=0 -use_cmp=0)
+	local how=(-runs="${FUZZ_RUNS:-20000}" -seed="${FUZZ_SEED:-1}" -reload=0 -entropic=0 -use_cmp=0)
 	[ -z "${FUZZ_SECONDS:-}" ] || how=(-max_total_time="$FUZZ_SECONDS" -seed="${FUZZ_SEED:-0}")
 	local config=(CC=clang SANITIZE='fuzzer-no-link,address,undefined')
 	step 'fuzzers build' "$MAKE" --no-print-directory fuzzers "${config[@]}"
