@@ -212,7 +212,7 @@ template <typename T> __device__ inline void plain(const gpu_attend &p)
 		sum = block_all(sum, [](C a, C c) { return a + c; });
 		if (p.sink && !none)
 			sum += exp(sink - max);
-		bool nothing = none && p.safe;
+		bool nothing = (none && p.safe) || (p.nan_to_zero && sum != sum);
 		for (int64_t j = threadIdx.x; j < p.t; j += blockDim.x) {
 			C s = rounded_to(p.round, nothing ? C(0) : score[j] / sum);
 			score[j] = s;

@@ -143,11 +143,12 @@ __device__ inline void write_rows(const gpu_attend &p, int64_t b, int64_t h, con
 		if (row[r] >= p.s)
 			continue;
 		T *y = (T *)p.y + b * p.ys[0] + h * p.ys[1] + row[r] * p.ys[2];
-		float each = p.safe && sum[r] == 0 ? 0.0f : by / sum[r];
+		bool nothing = (p.safe && sum[r] == 0) || (p.nan_to_zero && sum[r] != sum[r]);
+		float each = by / sum[r];
 #pragma unroll
 		for (int n = 0; n < HEAD / 8; n++) {
 			int c = n * 8 + 2 * t;
-			float v[2] = {out[n][2 * r] * each, out[n][2 * r + 1] * each};
+			float v[2] = {nothing ? 0.0f : out[n][2 * r] * each, nothing ? 0.0f : out[n][2 * r + 1] * each};
 			if (FORM != ANY && c < p.dv) {
 				store_pair(y + c, v[0], v[1]);
 			} else if (FORM == ANY) {

@@ -270,6 +270,7 @@ struct gpu_attend {
 	int behind_valid;
 	int last_sees_all; /* the last query sees all keys, regardless of `right` */
 	int safe;	   /* a query that sees no key gives 0 instead of NaN */
+	int nan_to_zero;   /* probabilities that are NaN count as 0 */
 	int vector;	   /* q, k and v can be read 16 bytes at a time */
 	int qk_mode;	   /* GPU_QK_...: what the output qk holds */
 	/* type, as ONNX numbers it, that scores and probabilities are rounded to, or 0 if they are not rounded */

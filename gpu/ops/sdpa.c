@@ -246,6 +246,7 @@ static const char *fill_fused(const struct site *s, struct fused *a)
 				 .left = -1,
 				 .right = p->causal ? 0 : -1,
 				 .safe = p->safe != 0,
+				 .nan_to_zero = p->safe != 0,
 				 .scale = p->scale,
 				 .hidden = -INFINITY};
 	a->packed = !k;
