@@ -140,6 +140,7 @@ struct step {
 	/* run must not compute anything in a way for which it has returned RUN_AGAIN */
 	bool careful;
 	uint32_t nin, nout;
+	int threads; /* how many threads the work is worth; 0: all. It holds for reshape and run, see pool_limit() */
 	struct body **body; /* bodies of a control-flow node, indexed like the node's subgraphs */
 	const struct origin *from;
 };

@@ -30,6 +30,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -44,6 +45,13 @@ enum {
 	PIECES_PER_THREAD = 4,
 	STACK_BYTES = 2 << 20,
 	MAX_NEST = 8,
+	/* a part that takes longer than this may have lost its core meanwhile (ns) */
+	LONG_PART = 200 * 1000,
+	/* how much longer than by one thread a job must take before its threads count as harmful (ns) */
+	HARM = 20 * 1000,
+	/* how long pool_for() does without threads that harm (ns) */
+	ALONE_MIN = 4 * 1000 * 1000,
+	ALONE_MAX = 1000 * 1000 * 1000,
 	WATCHED = FE_INVALID | FE_OVERFLOW,
 };
 
@@ -75,9 +83,13 @@ static struct {
 	struct job job;
 	/* parts of the job that are not done yet, the caller's own part not counted */
 	struct flag pending;
-	struct flag barrier;	  /* its value is the phase */
-	_Atomic uint32_t arrived; /* threads in the barrier */
-	_Atomic int raised;	  /* floating-point exceptions in the parts that workers did */
+	struct flag barrier;	      /* its value is the phase */
+	_Atomic uint32_t arrived;     /* threads in the barrier */
+	_Atomic int raised;	      /* floating-point exceptions in the parts that workers did */
+	_Atomic bool preempted;	      /* a worker lost its core during its part of the job */
+	_Atomic uint64_t alone_until; /* pool_for() uses no workers before this time */
+	int64_t alone;	/* ns that the last such time took, 0 if threads have been useful since */
+	uint64_t began; /* when the job began */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /*
@@ -105,6 +117,8 @@ static _Thread_local struct {
 	int depth;    /* number of nested teams that the thread is in */
 	bool holds;   /* true if this thread holds pool.lock */
 	int64_t spin; /* spin limit of this thread in ns; 0 if not set yet */
+	int limit;    /* see pool_limit(); 0: none */
+	long lost;    /* how often the system took a core from this thread, when it looked last */
 } self = {.alone = {.threads = 1}};
 
 /* ---- waiting -------------------------------------------------------------------------------- */
@@ -211,6 +225,37 @@ static void hand_over_exceptions(void)
 	}
 }
 
+/* Tells pool.preempted of a part that took so long because the system gave the thread's core to somebody else. */
+static void notice_lost_core(uint64_t began)
+{
+	struct rusage u;
+
+	if (clock_ns() - began < LONG_PART || getrusage(RUSAGE_THREAD, &u))
+		return;
+	if (u.ru_nivcsw != self.lost)
+		atomic_store_explicit(&pool.preempted, true, memory_order_relaxed);
+	self.lost = u.ru_nivcsw;
+}
+
+/*
+ * Judges the job that ends now, of which the caller did its part until `own`. Threads harm if one of them lost its core and the job took longer
+ * than one thread would have needed for all parts. The time without threads grows each time they harm again.
+ */
+static void judge_job(uint64_t own, int threads)
+{
+	uint64_t now = clock_ns(), by_one = (own - pool.began) * (uint64_t)threads;
+
+	if (now - pool.began > by_one + HARM &&
+	    atomic_load_explicit(&pool.preempted, memory_order_relaxed)) {
+		pool.alone = pool.alone < ALONE_MIN ? ALONE_MIN : 2 * pool.alone;
+		pool.alone = pool.alone > ALONE_MAX ? ALONE_MAX : pool.alone;
+		atomic_store_explicit(&pool.alone_until, now + (uint64_t)pool.alone,
+				      memory_order_relaxed);
+	} else if (now - pool.began < by_one - by_one / 4) {
+		pool.alone /= 2;
+	}
+}
+
 static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
@@ -226,10 +271,12 @@ static void *worker_main(void *arg)
 		 * lock
 		 */
 		struct job job = pool.job;
+		uint64_t began = clock_ns();
 		team_enter(thread, job.threads);
 		job.fn(job.arg, thread);
 		team_leave();
 		hand_over_exceptions();
+		notice_lost_core(began);
 		part_done();
 	}
 	return NULL;
@@ -280,6 +327,8 @@ static int team_start(void (*fn)(void *, int), void *arg, int threads)
 	self.holds = true;
 	threads = start_workers(threads);
 	pool.job = (struct job){.fn = fn, .arg = arg, .threads = threads};
+	pool.began = clock_ns();
+	atomic_store_explicit(&pool.preempted, false, memory_order_relaxed);
 	atomic_store_explicit(&pool.pending.value, (uint32_t)threads - 1, memory_order_relaxed);
 	for (int i = 1; i < threads; i++) {
 		atomic_fetch_add(&pool.worker[i].ticket.value, 1);
@@ -307,9 +356,11 @@ static void do_unclaimed(void)
 static void team_end(void)
 {
 	uint32_t left;
+	uint64_t own = clock_ns();
 	do_unclaimed();
 	while ((left = atomic_load_explicit(&pool.pending.value, memory_order_acquire)) != 0)
 		flag_wait(&pool.pending, left);
+	judge_job(own, pool.job.threads);
 	team_leave();
 	self.holds = false;
 	pthread_mutex_unlock(&pool.lock);
@@ -357,6 +408,24 @@ int pool_threads(void)
 	return atomic_load(&pool.threads);
 }
 
+void pool_limit(int threads)
+{
+	self.limit = threads;
+}
+
+/* The number of threads for a job that this thread starts. */
+static int job_threads(void)
+{
+	int n = pool_threads();
+	return self.limit && self.limit < n ? self.limit : n;
+}
+
+static bool threads_harm(void)
+{
+	uint64_t until = atomic_load_explicit(&pool.alone_until, memory_order_relaxed);
+	return until && clock_ns() < until;
+}
+
 struct loop {
 	pool_fn *fn;
 	void *arg;
@@ -381,12 +450,12 @@ static void loop_run(void *arg, int thread)
 
 void pool_for(int64_t n, int64_t grain, pool_fn *fn, void *arg)
 {
-	int threads = pool_threads();
+	int threads = job_threads();
 	if (n <= 0)
 		return;
 	if (grain < 1)
 		grain = 1;
-	if (n <= grain || threads == 1 || self.depth) {
+	if (n <= grain || threads == 1 || self.depth || threads_harm()) {
 		fn(arg, 0, n, self.depth ? team_now()->thread : 0);
 		return;
 	}
@@ -503,7 +572,7 @@ void GOMP_parallel_start(omp_body *body, void *data, unsigned threads)
 		return;
 	}
 	if (threads == 0)
-		threads = (unsigned)pool_threads();
+		threads = (unsigned)job_threads();
 	if (threads > MAX_THREADS)
 		threads = MAX_THREADS;
 	if (self.depth || threads == 1) {
@@ -603,7 +672,7 @@ void GOMP_loop_end_nowait(void)
 
 int omp_get_max_threads(void)
 {
-	return pass_to_libgomp() ? libgomp.get_max_threads() : self.depth ? 1 : pool_threads();
+	return pass_to_libgomp() ? libgomp.get_max_threads() : self.depth ? 1 : job_threads();
 }
 
 int omp_get_num_threads(void)

@@ -3,7 +3,8 @@
 #define BASE_POOL_H
 /*
  * The thread pool of the process. A waiting thread spins for a limited time and then sleeps on a futex; the limit
- * adapts to how long waits are. The pool also implements the GOMP and omp functions that libdnnl imports, so that
+ * adapts to how long waits are. On a machine whose cores are busy with other work, where threads slow a loop down because
+ * the system takes them off their cores, pool_for() does without them for a while. The pool also implements the GOMP and omp functions that libdnnl imports, so that
  * oneDNN uses the same threads.
  */
 #include <stddef.h>
@@ -22,6 +23,12 @@ typedef void pool_fn(void *arg, int64_t begin, int64_t end, int thread);
  */
 void pool_set_threads(int threads);
 int pool_threads(void);
+
+/*
+ * From now on at most `threads` threads work on a job that the calling thread starts; 0: all. oneDNN asks for the number when
+ * it creates a primitive and relies on it when it runs one, so both need the same limit.
+ */
+void pool_limit(int threads);
 
 /*
  * Splits 0..n-1 into pieces of at least `grain` iterations, runs the pieces on the pool, and

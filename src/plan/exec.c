@@ -102,6 +102,7 @@ void bind_captures(const struct call *c)
 static void prepare_call(struct call *c, struct diag *d)
 {
 	c->diag = d;
+	pool_limit(c->step->threads);
 	if (c->step->dynamic)
 		clear_dynamic_outputs(c);
 	if (c->step->body)
@@ -559,6 +560,7 @@ static int run_steps(struct instance *x, struct segment *s, struct slab *slab, s
 	if (s->binding->movable)
 		place_results(s->binding, slab);
 	err = choose_exec(x->rt)(s->binding, d);
+	pool_limit(0);
 	slab->pending = s->stages;
 	return err;
 }

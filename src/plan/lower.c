@@ -5,6 +5,7 @@
  */
 #include "plan/lower.h"
 
+#include "base/pool.h"
 #include "opt/infer.h"
 #include "plan/exec.h"
 #include "plan/fault.h"
@@ -13,6 +14,13 @@
 #include "plan/upload.h"
 
 #include <string.h>
+
+enum {
+	/* what a thread does in a nanosecond, roughly, and how long the work of a thread must take to be worth waking it */
+	FLOPS_EACH_NS = 50,
+	BYTES_EACH_NS = 10,
+	WORTH_NS = 5000,
+};
 
 struct lower {
 	struct instance *x;
@@ -678,6 +686,34 @@ static int read_operands(struct lower *l, const struct node *n, uint32_t nin, ui
 	return 0;
 }
 
+/*
+ * How many threads the node's work is worth, 0 if all are. Only products and convolutions are limited: their libraries would split
+ * any work, while our own loops know by their grain what is too little.
+ */
+static int threads_worth(const struct lower *l, const struct site *s)
+{
+	struct infer c = {.graph = s->graph, .node = s->node, .info = l->info, .arena = s->plan_arena};
+	double bytes = 0, ns;
+
+	if (!s->node->op->macs)
+		return 0;
+	for (uint32_t i = 0; i < s->node->nin + s->node->nout; i++) {
+		const struct vinfo *v =
+			i < s->node->nin ? site_in(s, i) : site_out(s, i - s->node->nin);
+		size_t more;
+		if (!v || v->type.kind != V_TENSOR)
+			continue;
+		if (!shape_known(&v->shape) ||
+		    !tensor_bytes((enum dtype)v->type.dtype, &v->shape, LAYOUT_ROW, &more))
+			return 0;
+		bytes += (double)more;
+	}
+	ns = 2 * (double)s->node->op->macs(&c) / FLOPS_EACH_NS + bytes / BYTES_EACH_NS;
+	return ns >= (double)WORTH_NS * pool_threads() ? 0
+	       : ns < 2 * WORTH_NS		       ? 1
+						       : (int)(ns / WORTH_NS);
+}
+
 static int lower_node(struct lower *l, const struct node *n)
 {
 	struct instance *x = l->x;
@@ -716,7 +752,10 @@ static int lower_node(struct lower *l, const struct node *n)
 			       .body = make_bodies(x, n, device),
 			       .from = n->origin};
 	enum layout common = (k->flags & K_ANY_LAYOUT) ? common_layout(l, n, in) : LAYOUT_ROW;
+	p.step.threads = device == HOST ? threads_worth(l, &site) : 0;
+	pool_limit(p.step.threads);
 	err = k->reshape ? k->reshape(&site, &p.step, l->diag) : 0;
+	pool_limit(0);
 	if (err)
 		return err;
 	err = move_inputs(l, n, &p, common);
