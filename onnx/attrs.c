@@ -132,7 +132,9 @@ static int range_fail(const struct sink *k, double v)
 /* Refuses a size, step or position (FIELD_ANY_INT) that has more than 32 bits. */
 static int check_width(const struct sink *k, int64_t v)
 {
-	if ((k->f->flags & FIELD_ANY_INT) || k->f->type == F_BOOL || (v >= INT32_MIN && v <= INT32_MAX))
+	bool any = !k->f || (k->f->flags & FIELD_ANY_INT) || k->f->type == F_BOOL; /* none: Constant */
+
+	if (any || (v >= INT32_MIN && v <= INT32_MAX))
 		return 0;
 	return fail(k, "an integer of 32 bits", fmt(k->l->d, "%" PRId64, v));
 }
