@@ -125,8 +125,8 @@ static bool in_range(const struct field *f, double v)
 
 static int range_fail(const struct sink *k, double v)
 {
-	return fail(k, fmt(k->l->d, "a number from %g to %g", k->f->min, k->f->max),
-		    fmt(k->l->d, "%g", v));
+	return fail(k, fmt(k->l->d, "a number from %.10g to %.10g", k->f->min, k->f->max),
+		    fmt(k->l->d, "%.10g", v));
 }
 
 /* Refuses a size, step or position (FIELD_ANY_INT) that has more than 32 bits. */

@@ -350,7 +350,7 @@ static int conv_shape(struct infer *c, uint32_t iw, enum dtype t)
 		const char *bad = window_set(&win, &p->window, &x, &w, false, c->diag);
 		if (bad)
 			return infer_fail(c, E_SHAPE, 0, bad, NULL);
-		if (p->group < 1 || (w.dim[0] >= 0 && w.dim[0] % p->group) ||
+		if ((w.dim[0] >= 0 && w.dim[0] % p->group) ||
 		    (x.dim[1] >= 0 && w.dim[1] >= 0 && w.dim[1] * p->group != x.dim[1]))
 			return infer_fail(
 				c, E_SHAPE, (int)iw,
@@ -779,11 +779,11 @@ static const struct field dequantize_attrs[] = {
 	{0}};
 static const struct field conv_attrs[] = {
 	WINDOW_FIELDS(struct int_conv_params),
-	FIELD(struct int_conv_params, group, F_INT, "1", "groups of channels"),
+	GROUP_FIELD(struct int_conv_params),
 	{0}};
 static const struct field ms_conv_attrs[] = {
 	WINDOW_FIELDS(struct int_conv_params),
-	FIELD(struct int_conv_params, group, F_INT, "1", "groups of channels"),
+	GROUP_FIELD(struct int_conv_params),
 	FIELD(struct int_conv_params, channels_last, F_INT, "0", "channels lie last"),
 	{0}};
 static const struct field qgemm_attrs[] = {
