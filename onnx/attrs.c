@@ -125,14 +125,27 @@ static bool in_range(const struct field *f, double v)
 
 static int range_fail(const struct sink *k, double v)
 {
-	return fail(k, fmt(k->l->d, "a number from %g to %g", k->f->min, k->f->max),
-		    fmt(k->l->d, "%g", v));
+	return fail(k, fmt(k->l->d, "a number from %.10g to %.10g", k->f->min, k->f->max),
+		    fmt(k->l->d, "%.10g", v));
+}
+
+/* Refuses a size, step or position (FIELD_ANY_INT) that has more than 32 bits. */
+static int check_width(const struct sink *k, int64_t v)
+{
+	bool any = !k->f || (k->f->flags & FIELD_ANY_INT) || k->f->type == F_BOOL; /* none: Constant */
+
+	if (any || (v >= INT32_MIN && v <= INT32_MAX))
+		return 0;
+	return fail(k, "an integer of 32 bits", fmt(k->l->d, "%" PRId64, v));
 }
 
 static int set_int(const struct sink *k)
 {
 	int64_t v = k->attr->attr->i;
+	int err = check_width(k, v);
 
+	if (err)
+		return err;
 	if (!in_range(k->f, (double)v))
 		return range_fail(k, (double)v);
 	if (k->f->type == F_BOOL)
@@ -196,10 +209,14 @@ static int set_ints(const struct sink *k)
 	struct pb_values it = pb_values(m, ATTRIBUTE_INTS, PB_VARINT);
 	uint64_t x;
 
-	for (; i < n && pb_value(&it, &x); i++)
+	int err = 0;
+
+	for (; !err && i < n && pb_value(&it, &x); i++) {
 		v[i] = (int64_t)x;
+		err = check_width(k, v[i]);
+	}
 	*(struct ints *)k->to = (struct ints){v, (int64_t)i};
-	return 0;
+	return err;
 }
 
 static int set_floats(const struct sink *k)
@@ -575,7 +592,12 @@ static int load_shape(struct loader *l, const Onnx__TensorShapeProto *p, bool hi
 			dim = symbol_number(l, d->dim_param);
 		out->dim[i] = dim;
 	}
-	return 0;
+	if (shape_countable(out))
+		return 0;
+	const char *text = shape_str(&l->d->arena, out, NULL);
+	*out = SHAPE_UNKNOWN;
+	return hint ? 0 : FAIL(l->d, E_SIZE, .expected = "a declared size that can be addressed",
+			       .actual = text);
 }
 
 static bool dtype_ok(int type)

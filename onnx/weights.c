@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "onnx/weights.h"
 
+#include "base/asan.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "onnx.pb-c.h"
@@ -14,19 +15,22 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define INFER_ALIGN_ALL 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(undefined_behavior_sanitizer)
-#define INFER_ALIGN_ALL 1
+#if defined(__has_feature)
+#if __has_feature(undefined_behavior_sanitizer)
+#define SANITIZED 1
 #endif
+#endif
+#if WITH_ASAN && !defined(SANITIZED)
+#define SANITIZED 1
 #endif
 
-#if (defined(__x86_64__) || defined(__i386__)) && !defined(INFER_ALIGN_ALL)
+/* Whether tensors of at least UNALIGNED_MIN bytes may lie anywhere, and whether none may stay in the file (weights.h). */
+#if (defined(__x86_64__) || defined(__i386__)) && !defined(SANITIZED)
 enum { UNALIGNED_FINE = 1 };
 #else
 enum { UNALIGNED_FINE = 0 };
 #endif
+enum { COPY_ALL = WITH_ASAN };
 
 enum { MAX_ARENA_BYTES = 4096 }; /* data of at most this many bytes are copied into the arena */
 /*
@@ -182,19 +186,16 @@ static int no_memory(const struct weights_to *to, size_t bytes)
 	return FAIL(to->d, E_MEMORY, .slot = to->what, .expected = fmt(to->d, "%zu bytes", bytes));
 }
 
-static size_t alignment(enum dtype t)
-{
-	size_t size = t == DT_C64 ? 4 : dtype_bits(t) / 8;
-
-	return size > 8 ? 8 : size ? size : 1;
-}
-
-/* Makes the tensor use its data in the mapped file, or a copy of the data if they are not aligned for its type. */
+/*
+ * Makes the tensor use its data in the mapped file, or a copy of the data if they are not aligned. The type does not say which
+ * alignment is enough: kernels that move elements take adjacent ones as words of up to WORD bytes.
+ */
 static int place(const struct weights_to *to, struct tensor *t, const uint8_t *p)
 {
-	bool aligned = (uintptr_t)p % alignment(tensor_dtype(t)) == 0;
+	enum { WORD = 8 };
+	bool aligned = (uintptr_t)p % WORD == 0 || (UNALIGNED_FINE && t->bytes >= UNALIGNED_MIN);
 
-	if (to->store && (aligned || (UNALIGNED_FINE && t->bytes >= UNALIGNED_MIN))) {
+	if (to->store && aligned && !COPY_ALL) {
 		t->data = (void *)(uintptr_t)p;
 		return 0;
 	}

@@ -6,8 +6,8 @@
  * small; each file of external data is mapped once.
  *
  * Protobuf does not align data. x86 processors read unaligned data well, so there tensors of at least UNALIGNED_MIN bytes are used in
- * place, and kernels must not assume that initializers are aligned. On other processors, and with INFER_ALIGN_ALL
- * (set for sanitizers), every unaligned tensor is copied.
+ * place, and kernels must not assume that initializers are aligned. On other processors and under sanitizers every unaligned
+ * tensor is copied. Under AddressSanitizer all are: it notices a read beyond a block of ours, but not one inside a mapped file.
  */
 #include "ir/graph.h"
 #include "onnx/decode.h"

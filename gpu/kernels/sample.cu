@@ -136,7 +136,7 @@ extern "C" __global__ void affine_grid(const gpu_grid_job p)
 
 // ---- regions -----------------------------------------------------------------------------------
 
-__device__ inline int64_t clamped(double v, int64_t to) { return v < 0 ? 0 : v > (double)to ? to : (int64_t)v; }
+__device__ inline int64_t clamped(double v, int64_t to) { return !(v > 0) ? 0 : v > (double)to ? to : (int64_t)v; }
 
 extern "C" __global__ void max_roi_pool(const gpu_roi p)
 {
@@ -187,6 +187,59 @@ template <typename C> __device__ inline bool align_axis(C at, int64_t size, int6
 	return true;
 }
 
+// The samples of a bin along one axis: n of them, of which those from `from` to `to` - 1 lie in the map. The others are 0 and are
+// left out, because a region may be so much larger than the map that a visit to each of them would never end.
+template <typename C> struct roi_span {
+	C start, bin;
+	int64_t n, from, to;
+
+	__device__ C at(int64_t k) const
+	{
+		return start + ((C)k + C(0.5)) * bin / (C)n;
+	}
+	// Finds, by halving, the first sample beyond the limit (at it, too, if `including`) in the direction in which samples follow.
+	__device__ int64_t first_beyond(C limit, bool including) const
+	{
+		int64_t low = 0, high = n;
+		while (low < high) {
+			int64_t k = low + (high - low) / 2;
+			C v = at(k);
+			if ((bin < 0 ? v < limit : v > limit) || (including && v == limit))
+				high = k;
+			else
+				low = k + 1;
+		}
+		return low;
+	}
+	__device__ roi_span(C first, C step, int64_t index, int64_t count, int64_t size)
+		: start(first + (C)index * step), bin(step), n(count), from(0), to(0)
+	{
+		if (!isfinite(start) || !isfinite(bin))
+			return;
+		from = first_beyond(bin < 0 ? (C)size : C(-1), true);
+		to = first_beyond(bin < 0 ? C(-1) : (C)size, false);
+	}
+};
+
+// Adds the sample at v, u to sum, or takes the maximum of both; `any` tells whether sum has a sample.
+template <typename C>
+__device__ inline void roi_sample(const gpu_roi &p, int64_t base, C v, C u, bool *any, C *sum)
+{
+	int64_t y[2], x[2];
+	C wy[2], wx[2];
+
+	if (!align_axis(v, p.height, y, wy) || !align_axis(u, p.width, x, wx))
+		return;
+	for (int j = 0; j < 4; j++) {
+		C q = wy[j / 2] * wx[j % 2] * (C)in_real(p.io, 0, base + y[j / 2] * p.width + x[j % 2]);
+		if (!p.kind)
+			*sum += q;
+		else
+			*sum = !*any || q > *sum ? q : *sum;
+		*any = true;
+	}
+}
+
 template <typename C> __device__ inline void roi_bin(const gpu_roi &p, int64_t i)
 {
 	int64_t px = i % p.pw, py = i / p.pw % p.ph, c = i / p.pw / p.ph % p.channels, k = i / p.pw / p.ph / p.channels;
@@ -206,23 +259,12 @@ template <typename C> __device__ inline void roi_bin(const gpu_roi &p, int64_t i
 	C bin_h = h / (C)p.ph, bin_w = w / (C)p.pw;
 	int64_t grid_h = p.sampling > 0 ? p.sampling : clamped(ceil((double)bin_h), 1 << 20);
 	int64_t grid_w = p.sampling > 0 ? p.sampling : clamped(ceil((double)bin_w), 1 << 20);
-	bool any = false;
-	for (int64_t s = 0; s < grid_h * grid_w; s++) {
-		int64_t y[2], x[2];
-		C wy[2], wx[2];
-		C v = r[1] + (C)py * bin_h + ((C)(s / grid_w) + C(0.5)) * bin_h / (C)grid_h;
-		C u = r[0] + (C)px * bin_w + ((C)(s % grid_w) + C(0.5)) * bin_w / (C)grid_w;
-		bool in = align_axis(v, p.height, y, wy) && align_axis(u, p.width, x, wx);
-		for (int j = 0; j < 4; j++) {
-			C q = in ? wy[j / 2] * wx[j % 2] * (C)in_real(p.io, 0, base + y[j / 2] * p.width + x[j % 2])
-				 : C(0);
-			if (!p.kind)
-				sum += q;
-			else
-				sum = !any || q > sum ? q : sum;
-			any = true;
-		}
-	}
+	roi_span<C> v(r[1], bin_h, py, grid_h, p.height), u(r[0], bin_w, px, grid_w, p.width);
+	// samples that are left out take part in the maximum as 0
+	bool any = (v.to - v.from) * (u.to - u.from) != grid_h * grid_w;
+	for (int64_t s = v.from; s < v.to; s++)
+		for (int64_t k = u.from; k < u.to; k++)
+			roi_sample(p, base, v.at(s), u.at(k), &any, &sum);
 	if (!p.kind && grid_h * grid_w > 1)
 		sum /= (C)(grid_h * grid_w);
 	out_put(p.io, 0, i, (double)sum);

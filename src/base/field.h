@@ -53,7 +53,14 @@ enum ftype {
 	F_GRAPH,   /* int: index into node->sub; -1 if absent */
 };
 
-enum { FIELD_REQUIRED = 1 /* attribute must be given */ };
+enum {
+	FIELD_REQUIRED = 1, /* attribute must be given */
+	/*
+	 * An attribute's integers are data, such as labels, or mean "to the end" if they are huge: any of 64 bits is right. Other
+	 * attributes are sizes, steps and positions, which kernels add and multiply: they must have 32 bits.
+	 */
+	FIELD_ANY_INT = 2
+};
 
 struct field {
 	const char *name;
@@ -105,6 +112,12 @@ struct field {
 	{                                                                                          \
 		.name = #member, .type = (ftype_), .off = offsetof(type_, member),                 \
 		.help = (help_), .flags = FIELD_REQUIRED                                           \
+	}
+/* A FIELD whose integers may have any value (FIELD_ANY_INT). */
+#define FIELD_DATA(type_, member, ftype_, def_, help_)                                             \
+	{                                                                                          \
+		.name = #member, .type = (ftype_), .off = offsetof(type_, member), .def = (def_),  \
+		.help = (help_), .flags = FIELD_ANY_INT                                            \
 	}
 
 /*

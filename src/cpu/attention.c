@@ -75,7 +75,8 @@ static int set_valid_keys(const struct call *c, const struct tensor *pad, struct
 	if (tensor_count(pad) != a->batch)
 		return call_fail(c, E_SHAPE, "nonpad_kv_seqlen of one number a batch", NULL);
 	for (int64_t b = 0; b < a->batch; b++) {
-		valid[b] = ((const int64_t *)pad->data)[b];
+		/* no more keys than 32 bits can count: the positions are computed from any number that a caller feeds */
+		valid[b] = greater(INT32_MIN, lesser(((const int64_t *)pad->data)[b], INT32_MAX));
 		offsets[b] = valid[b] - a->queries;
 	}
 	a->valid = valid;
@@ -122,17 +123,6 @@ static void set_operands(const struct call *c, struct heads *a, void **key, void
 		heads_append(a, past_value, past_rows, &a->v, rows, a->vsize, *value);
 }
 
-/* The last dimension may be shorter than the keys. Sizes that the plan could not know are looked at here. */
-static bool mask_fits(const struct shape *mask, const struct heads *a)
-{
-	const int64_t want[] = {a->batch, a->heads, a->queries};
-
-	for (int i = 0; i + 1 < mask->rank; i++)
-		if (mask->dim[i] != 1 && mask->dim[i] != want[i + 4 - mask->rank])
-			return false;
-	return mask->rank <= 4;
-}
-
 static int attention_run(const struct call *c)
 {
 	const struct attention *p = call_params(c);
@@ -164,10 +154,6 @@ static int attention_run(const struct call *c)
 	if (mask) {
 		bool hides = tensor_dtype(mask) == DT_BOOL;
 		struct heads_mask *m = hides ? &a.hide : &a.mask[0];
-		if (!mask_fits(&mask->shape, &a))
-			return call_fail(c, E_SHAPE,
-					 "a mask that broadcasts to [batch, heads, queries, keys]",
-					 NULL);
 		heads_mask_steps(&mask->shape, a.keys, m);
 		m->data = hides ? mask->data : convert_mask(a.real, mask, &s);
 	}

@@ -39,6 +39,17 @@ int64_t shape_count(const struct shape *s)
 	return s->rank < 0 ? -1 : shape_span(s, 0, s->rank);
 }
 
+bool shape_countable(const struct shape *s)
+{
+	int64_t n = 1;
+
+	for (int i = 0; i < s->rank; i++)
+		if (s->dim[i] > 0 &&
+		    (__builtin_mul_overflow(n, s->dim[i], &n) || n > INT64_C(1) << 55))
+			return false;
+	return true;
+}
+
 struct shape shape_of(int rank, const int64_t *dims)
 {
 	struct shape s = {.rank = rank};

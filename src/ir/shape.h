@@ -40,6 +40,11 @@ bool shape_equal(const struct shape *a, const struct shape *b);
 int64_t shape_count(const struct shape *s);
 /* Product of the dimensions from `from` to `to` - 1; -1 in the cases in which shape_count returns -1. */
 int64_t shape_span(const struct shape *s, int from, int to);
+/*
+ * Whether sizes of tensors of this shape can be computed without overflow: the product of the known dimensions that are not 0 is
+ * at most 2^55. A dimension of 0 makes none of the others right, since strides and rows are products of a part of the dimensions.
+ */
+bool shape_countable(const struct shape *s);
 struct shape shape_of(int rank, const int64_t *dims);
 /*
  * The shape to which a and b are broadcast by numpy's rules. A dimension of the result is a symbol only if that is right

@@ -46,10 +46,10 @@ bool tensor_bytes(enum dtype t, const struct shape *s, enum layout layout, size_
 {
 	struct shape padded = *s;
 
+	if (!shape_countable(s))
+		return false;
 	if (layout >= LAYOUT_BLOCK8 && s->rank >= 2) {
 		int64_t block = layout == LAYOUT_BLOCK8 ? 8 : 16;
-		if (s->dim[1] > INT64_MAX - block)
-			return false;
 		padded.dim[1] = (s->dim[1] + block - 1) / block * block;
 	}
 	int64_t n = shape_count(&padded);

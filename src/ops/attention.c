@@ -105,7 +105,7 @@ static int attention_infer(struct infer *c)
 	const struct attention *p = infer_params(c);
 	struct shape q = infer_shape(c, ATT_Q), k = infer_shape(c, ATT_K),
 		     v = infer_shape(c, ATT_V), y;
-	struct shape past = infer_shape(c, ATT_PAST_K), mask = infer_shape(c, ATT_MASK), r;
+	struct shape past = infer_shape(c, ATT_PAST_K), mask = infer_shape(c, ATT_MASK);
 	struct heads hq, hk, hv;
 	int64_t total, n;
 	int rc = check_attention_heads(c, p->q_num_heads, p->kv_num_heads);
@@ -127,8 +127,7 @@ static int attention_infer(struct infer *c)
 	/* a mask that is shorter than the number of keys hides the keys beyond the mask's end */
 	if (mask.rank > 0 && mask.dim[mask.rank - 1] < total)
 		mask.dim[mask.rank - 1] = total;
-	if (mask.rank >= 0 && shape_known(&score) && shape_known(&mask) &&
-	    (!shape_broadcast(&mask, &score, &r) || !shape_equal(&r, &score)))
+	if (!shape_broadcasts_to(&mask, &score))
 		return shape_fail(c, ATT_MASK,
 				  fmt(c->diag, "a shape that broadcasts to %s", dims_text(c, &score)),
 				  &mask);
@@ -614,23 +613,16 @@ static int gqa_infer(struct infer *c)
 #define F  T_FLOATS_BF
 #define NF (T_F32 | T_F16 | T_BF16)
 #define U  (T_NUMERIC_BF | T_BOOL)
+#define ATTENTION_SLOTS                                                                            \
+	SLOT("Q", "T", F, .dims = "B S $q_num_heads*E | B H S E"),                                  \
+	SLOT("K", "T", F, .dims = "B L $kv_num_heads*E | B KV L E"),                                \
+	SLOT("V", "T2", F, .dims = "B L $kv_num_heads*V | B KV L V"),                               \
+	SLOT_OPT("attn_mask", "U", U),                                                              \
+	SLOT_OPT("past_key", "T", F, .dims = "B KV P E", .with = "past_value"),                     \
+	SLOT_OPT("past_value", "T2", F, .dims = "B KV P V", .with = "past_key")
 static const struct slot attention_in[] = {
-	SLOT("Q", "T", F, .dims = "B S $q_num_heads*E | B H S E"),
-	SLOT("K", "T", F, .dims = "B L $kv_num_heads*E | B KV L E"),
-	SLOT("V", "T2", F, .dims = "B L $kv_num_heads*V | B KV L V"),
-	SLOT_OPT("attn_mask", "U", U),
-	SLOT_OPT("past_key", "T", F, .dims = "B KV P E", .with = "past_value"),
-	SLOT_OPT("past_value", "T2", F, .dims = "B KV P V", .with = "past_key"),
-	SLOT_OPT("nonpad_kv_seqlen", NULL, T_I64, .dims = "B"),
-	SLOT_END};
-static const struct slot attention23_in[] = {
-	SLOT("Q", "T", F, .dims = "B S $q_num_heads*E | B H S E"),
-	SLOT("K", "T", F, .dims = "B L $kv_num_heads*E | B KV L E"),
-	SLOT("V", "T2", F, .dims = "B L $kv_num_heads*V | B KV L V"),
-	SLOT_OPT("attn_mask", "U", U),
-	SLOT_OPT("past_key", "T", F, .dims = "B KV P E", .with = "past_value"),
-	SLOT_OPT("past_value", "T2", F, .dims = "B KV P V", .with = "past_key"),
-	SLOT_END};
+	ATTENTION_SLOTS, SLOT_OPT("nonpad_kv_seqlen", NULL, T_I64, .dims = "B"), SLOT_END};
+static const struct slot attention23_in[] = {ATTENTION_SLOTS, SLOT_END};
 static const struct slot attention_out[] = {SLOT("Y", "T", F), SLOT_OPT("present_key", "T", F),
 					    SLOT_OPT("present_value", "T2", F),
 					    SLOT_OPT("qk_matmul_output", "T", F), SLOT_END};

@@ -34,21 +34,11 @@ static bool too_small(const struct window *w)
 	return false;
 }
 
-static int check_group(const struct infer *c, int64_t group)
-{
-	return group > 0 ? 0
-			 : infer_fail(c, E_OP_ATTRIBUTE, -1, "group of at least 1",
-				      fmt(c->diag, "%" PRId64, group));
-}
-
-static int window_infer(struct infer *c, const struct window_attrs *a, int64_t group)
+static int window_infer(struct infer *c, const struct window_attrs *a)
 {
 	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1), y;
 	struct window win;
-	int rc = check_group(c, group);
 
-	if (rc)
-		return rc;
 	y = SHAPE_UNKNOWN;
 	if (x.rank >= 0) {
 		const char *bad = window_set(&win, a, &x, &w, false, c->diag);
@@ -70,14 +60,14 @@ static int conv_infer(struct infer *c)
 {
 	const struct conv *p = infer_params(c);
 
-	return window_infer(c, &p->window, p->group);
+	return window_infer(c, &p->window);
 }
 
 static int ms_conv_infer(struct infer *c)
 {
 	const struct ms_conv *p = infer_params(c);
 
-	return window_infer(c, &p->window, p->group);
+	return window_infer(c, &p->window);
 }
 
 /* com.microsoft::FusedConv becomes infer::Conv, which adds Z, followed by a node for the activation. */
@@ -106,7 +96,7 @@ static int deform_infer(struct infer *c)
 	if (p->offset_group < 1 || (x.rank == 4 && x.dim[1] >= 0 && x.dim[1] % p->offset_group))
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "an offset_group that divides the channels",
 				  fmt(c->diag, "%" PRId64, p->offset_group));
-	rc = window_infer(c, &p->window, p->group);
+	rc = window_infer(c, &p->window);
 	if (rc || x.rank < 0)
 		return rc;
 	y = infer_out(c, 0) ? infer_out(c, 0)->shape : SHAPE_UNKNOWN;
@@ -198,10 +188,6 @@ static int transpose_infer(struct infer *c)
 	struct window win;
 	int64_t m = w.rank >= 2 ? mul_dims(w.dim[1], p->group) : DIM_UNKNOWN;
 
-	int rc = check_group(c, p->group);
-
-	if (rc)
-		return rc;
 	if (x.rank >= 0) {
 		const char *bad = conv_transpose_window(&win, p, &x, &w, c->diag);
 		if (bad)
@@ -340,17 +326,17 @@ static const struct slot col2im_out[] = {SLOT("output", "T", T_COL2IM), SLOT_END
 
 static const struct field conv_attrs[] = {
 	WINDOW_FIELDS(struct conv),
-	FIELD(struct conv, group, F_INT, "1", "groups that the channels are divided into"),
+	GROUP_FIELD(struct conv),
 	{0}};
 static const struct field ms_conv_attrs[] = {
 	WINDOW_FIELDS(struct ms_conv),
-	FIELD(struct ms_conv, group, F_INT, "1", "groups that the channels are divided into"),
+	GROUP_FIELD(struct ms_conv),
 	FIELD(struct ms_conv, activation, F_STRING, NULL, "activation behind the convolution"),
 	FIELD(struct ms_conv, activation_params, F_FLOATS, NULL, "its parameters"),
 	{0}};
 static const struct field transpose_attrs[] = {
 	WINDOW_FIELDS(struct conv_transpose),
-	FIELD(struct conv_transpose, group, F_INT, "1", "groups that the channels are divided into"),
+	GROUP_FIELD(struct conv_transpose),
 	FIELD(struct conv_transpose, output_padding, F_INTS, NULL, "added at the end of each axis"),
 	FIELD(struct conv_transpose, output_shape, F_INTS, NULL,
 	      "output size of each axis; pads follow"),
@@ -360,7 +346,7 @@ static const struct field deform_attrs[] = {
 	WINDOW_FIELD(struct deform_conv, kernel_shape, F_INTS, NULL, "size of the kernel"),
 	WINDOW_FIELD(struct deform_conv, pads, F_INTS, NULL, "begin of each axis, then end of each"),
 	WINDOW_FIELD(struct deform_conv, strides, F_INTS, NULL, "step of the kernel"),
-	FIELD(struct deform_conv, group, F_INT, "1", "groups that the channels are divided into"),
+	GROUP_FIELD(struct deform_conv),
 	FIELD(struct deform_conv, offset_group, F_INT, "1", "groups of channels that share offsets"),
 	{0}};
 static const struct field causal_attrs[] = {FIELD_ENUM(struct causal_conv, activation, "none",

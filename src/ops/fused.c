@@ -2,6 +2,7 @@
 #include "ops/fused.h"
 
 #include "ops/infer_util.h"
+#include "ops/window.h"
 
 #include <inttypes.h>
 
@@ -43,7 +44,7 @@ static const struct field attrs_conv[] = {
 	FIELD_ENUM(struct fused_conv, auto_pad, "NOTSET", "NOTSET|SAME_UPPER|SAME_LOWER|VALID",
 		   "how pads are chosen"),
 	FIELD(struct fused_conv, dilations, F_INTS, NULL, "step between kernel elements"),
-	FIELD(struct fused_conv, group, F_INT, "1", "groups of channels"),
+	GROUP_FIELD(struct fused_conv),
 	FIELD(struct fused_conv, kernel_shape, F_INTS, NULL, "spatial dims of W"),
 	FIELD(struct fused_conv, pads, F_INTS, NULL, "begins, then ends"),
 	FIELD(struct fused_conv, strides, F_INTS, NULL, "step between outputs"),
@@ -81,9 +82,6 @@ static int infer_conv(struct infer *c)
 	const struct fused_conv *p = infer_params(c);
 	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1), y = x;
 
-	if (p->group < 1)
-		return infer_fail(c, E_OP_ATTRIBUTE, -1, "group of at least 1",
-				  fmt(c->diag, "%" PRId64, p->group));
 	if (x.rank < 0 || w.rank < 0) {
 		infer_set(c, 0, infer_dtype(c, 0), &SHAPE_UNKNOWN);
 		return 0;

@@ -16,7 +16,7 @@ static const struct slot sce_out[] = {SLOT("output", "T", T_FLOATS_BF),
 static const struct field attrs[] = {
 	FIELD_ENUM(struct loss, reduction, "mean", "none|sum|mean",
 		   "what becomes of the single losses"),
-	FIELD(struct loss, ignore_index, F_INT, NULL, "class that does not count"),
+	FIELD_DATA(struct loss, ignore_index, F_INT, NULL, "class that does not count"),
 	{0}};
 
 static int infer_loss(struct infer *c)

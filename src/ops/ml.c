@@ -427,45 +427,45 @@ static const struct field cast_map_attrs[] = {
 	FIELD(struct cast_map_params, max_map, F_INT, "1", "length of a sparse result"),
 	{0}};
 static const struct field category_attrs[] = {
-	FIELD(struct category_params, cats_int64s, F_INTS, NULL, "numbers"),
+	FIELD_DATA(struct category_params, cats_int64s, F_INTS, NULL, "numbers"),
 	FIELD(struct category_params, cats_strings, F_STRINGS, NULL, "their names"),
-	FIELD(struct category_params, default_int64, F_INT, "-1", "number of an unknown name"),
+	FIELD_DATA(struct category_params, default_int64, F_INT, "-1", "number of an unknown name"),
 	FIELD(struct category_params, default_string, F_STRING, "_Unused", "name of an unknown number"),
 	{0}};
 static const struct field dict_attrs[] = {
-	FIELD(struct dict_params, int64_vocabulary, F_INTS, NULL, "keys in order"),
+	FIELD_DATA(struct dict_params, int64_vocabulary, F_INTS, NULL, "keys in order"),
 	FIELD(struct dict_params, string_vocabulary, F_STRINGS, NULL, "keys in order"),
 	{0}};
 static const struct field feature_attrs[] = {
 	FIELD(struct feature_params, inputdimensions, F_INTS, NULL, "columns of each input"), {0}};
 static const struct field imputer_attrs[] = {
 	FIELD(struct imputer_params, imputed_value_floats, F_FLOATS, NULL, "what stands instead"),
-	FIELD(struct imputer_params, imputed_value_int64s, F_INTS, NULL, "what stands instead"),
+	FIELD_DATA(struct imputer_params, imputed_value_int64s, F_INTS, NULL, "what stands instead"),
 	FIELD(struct imputer_params, replaced_value_float, F_FLOAT, "0", "what is replaced"),
-	FIELD(struct imputer_params, replaced_value_int64, F_INT, "0", "what is replaced"),
+	FIELD_DATA(struct imputer_params, replaced_value_int64, F_INT, "0", "what is replaced"),
 	{0}};
 #define LABEL(member, type_, def_, help_) FIELD(struct label_params, member, type_, def_, help_)
 static const struct field label_attrs[] = {
 	LABEL(keys_floats, F_FLOATS, NULL, "keys"),
 	LABEL(values_floats, F_FLOATS, NULL, "values"),
-	LABEL(keys_int64s, F_INTS, NULL, "keys"),
-	LABEL(values_int64s, F_INTS, NULL, "values"),
+	FIELD_DATA(struct label_params, keys_int64s, F_INTS, NULL, "keys"),
+	FIELD_DATA(struct label_params, values_int64s, F_INTS, NULL, "values"),
 	LABEL(keys_strings, F_STRINGS, NULL, "keys"),
 	LABEL(values_strings, F_STRINGS, NULL, "values"),
 	LABEL(keys_tensor, F_TENSOR, NULL, "keys"),
 	LABEL(values_tensor, F_TENSOR, NULL, "values"),
 	LABEL(default_tensor, F_TENSOR, NULL, "value of an unknown key"),
 	LABEL(default_float, F_FLOAT, "-0.0", "value of an unknown key"),
-	LABEL(default_int64, F_INT, "-1", "value of an unknown key"),
+	FIELD_DATA(struct label_params, default_int64, F_INT, "-1", "value of an unknown key"),
 	LABEL(default_string, F_STRING, "_Unused", "value of an unknown key"),
 	{0}};
 static const struct field label1_attrs[] = {
 	FIELD(struct label1_params, classes_strings, F_STRINGS, NULL, "names, by position"),
-	FIELD(struct label1_params, default_int64, F_INT, "-1", "position of an unknown name"),
+	FIELD_DATA(struct label1_params, default_int64, F_INT, "-1", "position of an unknown name"),
 	FIELD(struct label1_params, default_string, F_STRING, "_Unused", "name of an unknown position"),
 	{0}};
 static const struct field linear_classifier_attrs[] = {
-	FIELD(struct linear_params, classlabels_ints, F_INTS, NULL, "labels"),
+	FIELD_DATA(struct linear_params, classlabels_ints, F_INTS, NULL, "labels"),
 	FIELD(struct linear_params, classlabels_strings, F_STRINGS, NULL, "labels"),
 	FIELD_REQ(struct linear_params, coefficients, F_FLOATS, "weights"),
 	FIELD(struct linear_params, intercepts, F_FLOATS, NULL, "biases"),
@@ -481,7 +481,7 @@ static const struct field linear_regressor_attrs[] = {
 static const struct field normalizer_attrs[] = {
 	FIELD_ENUM(struct normalizer_params, norm, "MAX", "MAX|L1|L2", "which norm a row gets"), {0}};
 static const struct field one_hot_attrs[] = {
-	FIELD(struct one_hot_encoder_params, cats_int64s, F_INTS, NULL, "categories"),
+	FIELD_DATA(struct one_hot_encoder_params, cats_int64s, F_INTS, NULL, "categories"),
 	FIELD(struct one_hot_encoder_params, cats_strings, F_STRINGS, NULL, "categories"),
 	FIELD(struct one_hot_encoder_params, zeros, F_INT, "1",
 	      "an unknown category gives zeros, not an error"),
@@ -494,7 +494,7 @@ static const struct field scaler_attrs[] = {
 #define SVM_KERNEL                                                                                 \
 	FIELD_ENUM(struct svm_params, kernel_type, "LINEAR", "LINEAR|POLY|RBF|SIGMOID", "kernel")
 static const struct field svm_classifier_attrs[] = {
-	SVM(classlabels_ints, F_INTS, NULL, "labels"),
+	FIELD_DATA(struct svm_params, classlabels_ints, F_INTS, NULL, "labels"),
 	SVM(classlabels_strings, F_STRINGS, NULL, "labels"),
 	SVM(coefficients, F_FLOATS, NULL, "weights of the vectors"),
 	SVM(kernel_params, F_FLOATS, NULL, "gamma, coef0, degree"),
@@ -544,7 +544,7 @@ static const struct field tree_classifier_attrs[] = {
 	LEAF("class_ids", leaf_ids, F_INTS, "class of each weight"),
 	LEAF("class_weights", leaf_weights, F_FLOATS, "weights"),
 	LEAF("class_weights_as_tensor", leaf_weights_as_tensor, F_TENSOR, "weights"),
-	TREE(classlabels_int64s, F_INTS, "labels"),
+	FIELD_DATA(struct tree_params, classlabels_int64s, F_INTS, NULL, "labels"),
 	TREE(classlabels_strings, F_STRINGS, "labels"),
 	{0}};
 static const struct field tree_regressor_attrs[] = {
@@ -580,7 +580,7 @@ static const struct field ensemble_attrs[] = {
 	ENSEMBLE_REQ(tree_roots, F_INTS, "root of each tree"),
 	{0}};
 static const struct field zip_attrs[] = {
-	FIELD(struct zip_map_params, classlabels_int64s, F_INTS, NULL, "keys"),
+	FIELD_DATA(struct zip_map_params, classlabels_int64s, F_INTS, NULL, "keys"),
 	FIELD(struct zip_map_params, classlabels_strings, F_STRINGS, NULL, "keys"),
 	{0}};
 

@@ -171,7 +171,8 @@ static int infer_group_norm(struct infer *c)
 	return infer_same(c);
 }
 
-static const struct slot ms_gn_in[] = {SLOT("X", "T", T_FB), SLOT("gamma", "M", T_FB, .dims = "C"),
+static const struct slot ms_gn_in[] = {SLOT("X", "T", T_FB, .dims = "_ _ _..."),
+				       SLOT("gamma", "M", T_FB, .dims = "C"),
 				       SLOT("beta", "M", T_FB, .dims = "C"), SLOT_END};
 static const struct slot ms_gn_out[] = {SLOT("Y", "T", T_FB), SLOT_END};
 static const struct field ms_gn_attrs[] = {

@@ -160,7 +160,7 @@ static int max_roi_infer(struct infer *c)
 }
 
 /* Each bin takes the square of this number of samples, so that more would never end; models use 0 to 4. */
-enum { MAX_SAMPLING_RATIO = 1024 };
+enum { MAX_SAMPLING_RATIO = 128 };
 
 static int roi_align_infer(struct infer *c)
 {

@@ -128,8 +128,51 @@ static int dynamic_quantize_infer(struct infer *c)
 
 /* ---- products --------------------------------------------------------------------------------------------- */
 
-static int product_shape(struct infer *c, uint32_t ia, uint32_t ib, enum dtype t)
+/* The operands of an integer product. One that an operator does not have is NO_SLOT. */
+struct product_slots {
+	uint32_t a, b, a_scale, a_zero, b_scale, b_zero, bias;
+};
+enum { NO_SLOT = 255 };
+
+/*
+ * Checks scales or zero points, input i: one for all, one for each of the n rows or columns, or one for each in every product of a
+ * batch. The texts of the slots (.dims) cannot say that, since "M" and "N" are not bound where A or B is a vector, and batches
+ * are broadcast.
+ */
+static int check_each(const struct infer *c, uint32_t i, int64_t n, int64_t batches)
 {
+	struct shape s = infer_shape(c, i);
+	int64_t count = shape_count(&s), all;
+
+	if (i == NO_SLOT || count < 0 || n < 0 || count == 1 || count == n || batches < 0 ||
+	    (!__builtin_mul_overflow(n, batches, &all) && count == all))
+		return 0;
+	return infer_fail(c, E_SHAPE, (int)i,
+			  fmt(c->diag, "1, %" PRId64 " or %" PRId64 " times %" PRId64 " numbers", n,
+			      batches, n),
+			  c->diag ? shape_str(&c->diag->arena, &s, NULL) : "");
+}
+
+static int check_product_operands(const struct infer *c, const struct product_slots *in,
+				  const struct matmul_shape *s)
+{
+	int64_t batches = shape_span(&s->out, 0, s->nbatch);
+	struct shape bias = in->bias == NO_SLOT ? SHAPE_UNKNOWN : infer_shape(c, in->bias);
+	int64_t biases = shape_count(&bias);
+	int err = check_each(c, in->a_scale, s->m, batches);
+
+	err = err ? err : check_each(c, in->a_zero, s->m, batches);
+	err = err ? err : check_each(c, in->b_scale, s->n, batches);
+	err = err ? err : check_each(c, in->b_zero, s->n, batches);
+	if (err || biases < 0 || s->n < 0 || biases == s->n)
+		return err;
+	return infer_fail(c, E_SHAPE, (int)in->bias, fmt(c->diag, "[%" PRId64 "]", s->n),
+			  c->diag ? shape_str(&c->diag->arena, &bias, NULL) : "");
+}
+
+static int product_shape(struct infer *c, const struct product_slots *in, enum dtype t)
+{
+	uint32_t ia = in->a, ib = in->b;
 	struct shape a = infer_shape(c, ia), b = infer_shape(c, ib);
 	struct matmul_shape s;
 
@@ -143,26 +186,34 @@ static int product_shape(struct infer *c, uint32_t ia, uint32_t ib, enum dtype t
 				      c->diag ? shape_str(&c->diag->arena, &a, NULL) : ""),
 				  c->diag ? shape_str(&c->diag->arena, &b, NULL) : "");
 	infer_set(c, 0, t, &s.out);
-	return 0;
+	return check_product_operands(c, in, &s);
 }
 
 static int matmul_integer_infer(struct infer *c)
 {
-	return product_shape(c, 0, 1, DT_I32);
+	static const struct product_slots in = {.b = 1, .a_scale = NO_SLOT, .a_zero = 2,
+						.b_scale = NO_SLOT, .b_zero = 3, .bias = NO_SLOT};
+
+	return product_shape(c, &in, DT_I32);
 }
 
 static int matmul_to_float_infer(struct infer *c)
 {
-	return product_shape(c, 0, 1, infer_dtype(c, 2));
+	static const struct product_slots in = {
+		.b = 1, .a_scale = 2, .b_scale = 3, .a_zero = 4, .b_zero = 5, .bias = 6};
+
+	return product_shape(c, &in, infer_dtype(c, 2));
 }
 
 static int qlinear_matmul_infer(struct infer *c)
 {
+	static const struct product_slots in = {
+		.a_scale = 1, .a_zero = 2, .b = 3, .b_scale = 4, .b_zero = 5, .bias = NO_SLOT};
 	int err = check_pair(c, 1, 2);
 
 	if (!err)
 		err = check_pair(c, 4, 5);
-	return err ? err : product_shape(c, 0, 3, infer_dtype(c, 7));
+	return err ? err : product_shape(c, &in, infer_dtype(c, 7));
 }
 
 static int64_t product_macs(const struct infer *c, uint32_t ia, uint32_t ib)
@@ -299,7 +350,7 @@ static int conv_shape(struct infer *c, uint32_t iw, enum dtype t)
 		const char *bad = window_set(&win, &p->window, &x, &w, false, c->diag);
 		if (bad)
 			return infer_fail(c, E_SHAPE, 0, bad, NULL);
-		if (p->group < 1 || (w.dim[0] >= 0 && w.dim[0] % p->group) ||
+		if ((w.dim[0] >= 0 && w.dim[0] % p->group) ||
 		    (x.dim[1] >= 0 && w.dim[1] >= 0 && w.dim[1] * p->group != x.dim[1]))
 			return infer_fail(
 				c, E_SHAPE, (int)iw,
@@ -324,6 +375,23 @@ static int qlinear_conv_infer(struct infer *c)
 
 /* ---- QLinearConcat: scale and zero point of Y, then triples --------------------------------------------------- */
 
+/* Checks input i, which is one of a triple: codes, their scale, their zero point. */
+static int check_concat_operand(const struct infer *c, uint32_t i)
+{
+	struct shape s = infer_shape(c, i);
+	enum dtype t = infer_dtype(c, i);
+	int64_t count = shape_count(&s);
+	bool scale = i % 3 == 0, codes = i % 3 == 2;
+
+	if (t && scale != (t == DT_F32))
+		return infer_fail(c, E_TYPE, (int)i, scale ? "a scale of type f32" : "codes, u8 or i8",
+				  dtype_name(t));
+	if (!codes && (s.rank > 1 || (count >= 0 && count != 1)))
+		return infer_fail(c, E_SHAPE, (int)i, "[] or [1]",
+				  c->diag ? shape_str(&c->diag->arena, &s, NULL) : "");
+	return 0;
+}
+
 static int qconcat_infer(struct infer *c)
 {
 	const struct qconcat_params *p = infer_params(c);
@@ -335,13 +403,15 @@ static int qconcat_infer(struct infer *c)
 		return infer_fail(c, E_OP_INPUTS, -1, "a scale, a zero point and triples",
 				  fmt(c->diag, "%u inputs", c->node->nin));
 	int err = infer_axis(c, 2, p->axis, &axis);
+	for (uint32_t i = 2; i < c->node->nin && !err; i++)
+		err = check_concat_operand(c, i);
 	for (uint32_t i = 5; i < c->node->nin && !err && y.rank >= 0; i += 3) {
 		struct shape x = infer_shape(c, i);
 		if (x.rank < 0)
 			y = x;
 		else if (x.rank != y.rank)
 			err = infer_fail(c, E_SHAPE, (int)i, fmt(c->diag, "rank %d", y.rank), NULL);
-		for (int k = 0; k < x.rank && !err && y.rank >= 0; k++) {
+		for (int k = 0; k < x.rank && !err; k++) {
 			if (k == axis)
 				y.dim[k] = dim_add(y.dim[k], x.dim[k], &over);
 			else
@@ -675,8 +745,8 @@ static const struct field block_gather_attrs[] = {
 	FIELD(struct block_gather_params, bits, F_INT, "4", "of an element in uint8 data"),
 	{0}};
 static const struct slot qconcat_in[] = {
-	{.name = "Y_scale", .types = T_F32},
-	{.name = "Y_zero_point", .types = T_Q8},
+	{.name = "Y_scale", .types = T_F32, .dims = "() | 1"},
+	{.name = "Y_zero_point", .types = T_Q8, .dims = "() | 1"},
 	{.name = "inputs", .types = T_Q8 | T_F32, .variadic = true, .heterogeneous = true},
 	SLOT_END};
 static const struct slot qattention_in[] = {
@@ -709,11 +779,11 @@ static const struct field dequantize_attrs[] = {
 	{0}};
 static const struct field conv_attrs[] = {
 	WINDOW_FIELDS(struct int_conv_params),
-	FIELD(struct int_conv_params, group, F_INT, "1", "groups of channels"),
+	GROUP_FIELD(struct int_conv_params),
 	{0}};
 static const struct field ms_conv_attrs[] = {
 	WINDOW_FIELDS(struct int_conv_params),
-	FIELD(struct int_conv_params, group, F_INT, "1", "groups of channels"),
+	GROUP_FIELD(struct int_conv_params),
 	FIELD(struct int_conv_params, channels_last, F_INT, "0", "channels lie last"),
 	{0}};
 static const struct field qgemm_attrs[] = {

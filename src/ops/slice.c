@@ -584,8 +584,16 @@ static const struct slot center_in[] = {{.name = "input_data", .tvar = "T", .typ
 
 static const struct field slice1_attrs[] = {
 	FIELD(struct slice1_params, axes, F_INTS, NULL, "axes; default all"),
-	FIELD_REQ(struct slice1_params, ends, F_INTS, "ends"),
-	FIELD_REQ(struct slice1_params, starts, F_INTS, "starts"),
+	{.name = "ends",
+	 .type = F_INTS,
+	 .off = offsetof(struct slice1_params, ends),
+	 .help = "ends",
+	 .flags = FIELD_REQUIRED | FIELD_ANY_INT},
+	{.name = "starts",
+	 .type = F_INTS,
+	 .off = offsetof(struct slice1_params, starts),
+	 .help = "starts",
+	 .flags = FIELD_REQUIRED | FIELD_ANY_INT},
 	{0}};
 static const struct field split_attrs[] = {
 	FIELD(struct split_params, axis, F_INT, "0", "axis to split"),

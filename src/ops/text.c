@@ -100,7 +100,7 @@ static const struct field normalizer_attrs[] = {
 static const struct field split_attrs[] = {
 	FIELD(struct string_split_params, delimiter, F_STRING, NULL,
 	      "what to split at; default whitespace"),
-	FIELD(struct string_split_params, maxsplit, F_INT, NULL, "splits at most"),
+	FIELD_DATA(struct string_split_params, maxsplit, F_INT, NULL, "splits at most"),
 	{0}};
 static const struct field regex_attrs[] = {
 	FIELD(struct regex_params, pattern, F_STRING, NULL, "regular expression in RE2's syntax"),
@@ -118,7 +118,7 @@ static const struct field tfidf_attrs[] = {
 	 .help = "counts, weights or both"},
 	FIELD_REQ(struct tfidf_params, ngram_counts, F_INTS, "where in the pool each length begins"),
 	FIELD_REQ(struct tfidf_params, ngram_indexes, F_INTS, "output column of each n-gram"),
-	FIELD(struct tfidf_params, pool_int64s, F_INTS, NULL, "n-grams of numbers"),
+	FIELD_DATA(struct tfidf_params, pool_int64s, F_INTS, NULL, "n-grams of numbers"),
 	FIELD(struct tfidf_params, pool_strings, F_STRINGS, NULL, "n-grams of strings"),
 	FIELD(struct tfidf_params, weights, F_FLOATS, NULL, "weight of each n-gram"),
 	{0}};

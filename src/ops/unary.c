@@ -154,7 +154,7 @@ static const struct slot dropout_out[] = {SLOT("output", "T", T_FLOATS_BF | T_F8
 					  SLOT_OPT("mask", NULL, T_BOOL), SLOT_END};
 static const struct slot dropout_1_in[] = {SLOT("data", "T", T_FLOATS), SLOT_END};
 static const struct field dropout_attrs[] = {
-	FIELD(struct dropout, seed, F_INT, NULL, "of the random numbers"), {0}};
+	FIELD_DATA(struct dropout, seed, F_INT, NULL, "of the random numbers"), {0}};
 
 struct dropout_1 {
 	float ratio;

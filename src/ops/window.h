@@ -35,6 +35,13 @@ struct window_attrs {
 		WINDOW_FIELD(type_, pads, F_INTS, NULL, "begin of each axis, then end of each axis"), \
 		WINDOW_FIELD(type_, strides, F_INTS, NULL, "step of the window")
 
+/* The attribute row of `group` of a convolution. */
+#define GROUP_FIELD(type_)                                                                         \
+	{                                                                                          \
+		.name = "group", .type = F_INT, .off = offsetof(type_, group), .def = "1",         \
+		.help = "groups that the channels are divided into", .min = 1, .max = INT32_MAX    \
+	}
+
 /* A window over n spatial axes; in and out are sizes of input and output, begin and end are pads. Unknown sizes are below 0. */
 struct window {
 	int n; /* spatial axes */

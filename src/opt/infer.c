@@ -112,15 +112,10 @@ static void take_ints(struct infer *c)
 
 static int check_sizes(struct infer *c)
 {
-	size_t bytes;
-
 	for (uint32_t i = 0; i < c->node->nout; i++) {
 		const struct vinfo *v = infer_out(c, i);
 
-		if (!v || v->type.kind != V_TENSOR || !shape_known(&v->shape))
-			continue;
-		if (v->type.dtype &&
-		    !tensor_bytes((enum dtype)v->type.dtype, &v->shape, LAYOUT_ROW, &bytes))
+		if (v && v->type.kind == V_TENSOR && !shape_countable(&v->shape))
 			return infer_fail(
 				c, E_SIZE, -1, "a size that can be addressed",
 				shape_str(c->diag ? &c->diag->arena : c->arena, &v->shape, NULL));

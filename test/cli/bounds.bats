@@ -22,7 +22,7 @@ setup() {
 
 @test "More samples than a RoiAlign could ever take are refused before the run" {
 	run -3 timeout 60 "$INFER" run roi_samples.onnx --random 0..1
-	[[ $output == *"E-VALUE"*"sampling_ratio of at most 1024, got 2147483647"* ]]
+	[[ $output == *"E-VALUE"*"sampling_ratio of at most 128, got 2147483647"* ]]
 }
 
 @test "A value that is far larger than the model and its inputs is refused, unless a limit allows it" {

@@ -120,7 +120,9 @@ static char *some_word(struct mutant *m, const char *choices)
 			if (!a->has_s || a->s.len > 64)
 				continue;
 			word = pile_alloc(m->p, a->s.len + 1);
-			return word ? memcpy(word, a->s.data, a->s.len) : no_name;
+			if (word && a->s.len)
+				memcpy(word, a->s.data, a->s.len);
+			return word ? word : no_name;
 		}
 		return no_name;
 	}

@@ -461,7 +461,8 @@ static void edit_tensor(struct rng *r, struct pile *p, Onnx__TensorProto *t)
 			} else {
 				unsigned char *more = pile_alloc(p, t->raw_data.len + row + 1);
 				if (more) {
-					memcpy(more, t->raw_data.data, t->raw_data.len);
+					if (t->raw_data.len)
+						memcpy(more, t->raw_data.data, t->raw_data.len);
 					t->raw_data.data = more;
 					t->raw_data.len += row;
 					t->dims[0]++;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * run CASES [-s SEED] [-n COUNT | -t SECONDS] [-f FIRST] [-l CPU_SECONDS] [-m MIB] [-j PROCESSES] [-k FOLDER] [-c] [-1]
+ *     [-d DEVICE]
  *
  * Runs mutants (mutate.h) of the ONNX cases in the folder CASES through load, optimize, plan and run. Whatever the model is, each
  * must end in outputs or in a finding, within a limit of CPU time and of memory. A worker process does many mutants one after the
@@ -15,11 +16,16 @@
  *   -k FOLDER   keeps the model and the inputs of each that fails, with what the worker wrote on standard error
  *   -c          prints for each operator how many nodes of mutants had it and how many observed steps ran it
  *   -1          runs number FIRST alone, in this process: for a debugger
+ *   -d DEVICE   runs them on this device (cpu). CUDA cannot be used after fork: on another device all mutants run one after the
+ *               other in this process, which prints the number of each before it runs it, so that -f can go on behind one that
+ *               ended the process. Each is asked to end after -l seconds of the clock. -j, -m and -k have no effect
  *
  * The last lines are "operators: N, M in mutants, R ran", with the names of the others, and "mutants: N run, A with outputs, R
  * refused, L loops without end, F failed"; exit status 1 when F is not 0.
  */
 #include "base/asan.h"
+#include "base/cancel.h"
+#include "base/clock.h"
 #include "input/random.h"
 #include "ops/op.h"
 #include "onnx/tensor_pb.h"
@@ -50,10 +56,10 @@ enum {
 };
 
 static struct {
-	const char *cases, *keep;
+	const char *cases, *keep, *device;
 	uint64_t seed, count, first, seconds, limit, mib, workers;
 	bool alone, list;
-} how = {.seed = 1, .count = 1000, .limit = 5, .mib = 768, .workers = 1};
+} how = {.device = "cpu", .seed = 1, .count = 1000, .limit = 5, .mib = 768, .workers = 1};
 
 /* Shared with a worker. */
 struct progress {
@@ -272,7 +278,7 @@ static bool try_mutant(const struct corpus *c, uint64_t i, struct pile *pile, co
 	a.from = &c->cases[from];
 	static const int precisions[8] = {[6] = PRECISION_FP16, [7] = PRECISION_BF16};
 	struct observer observer = {.begin = count_step, .end = no_step};
-	struct run_config config = {.device = "cpu",
+	struct run_config config = {.device = how.device,
 				    .optimize = (int)rng_below(&a.rng, 3),
 				    .precision = precisions[rng_below(&a.rng, 8)],
 				    .threads = 1,
@@ -510,6 +516,27 @@ static uint64_t run_all(const struct corpus *c, struct worker *w)
 	}
 }
 
+/* In this process: none is named but by the last number printed. */
+static void run_here(const struct corpus *c, struct progress *p)
+{
+	struct pile pile = {malloc(PILE_BYTES), 0, PILE_BYTES, false};
+	time_t until = how.seconds ? time(NULL) + (time_t)how.seconds : 0;
+	uint64_t end = until ? UINT64_MAX : how.first + how.count;
+
+	for (uint64_t i = how.first; pile.at && i < end && (!until || time(NULL) < until); i++) {
+		printf("mutant %llu\n", (unsigned long long)i);
+		fflush(stdout);
+		cancel_at(clock_ns() + how.limit * 1000000000);
+		bool good = try_mutant(c, i, &pile, NULL, NULL);
+		bool cut = cancel_requested();
+		cancel_at(0);
+		atomic_fetch_add(cut ? &p->cut : &p->done, 1);
+		if (!cut)
+			atomic_fetch_add(good ? &p->with_outputs : &p->refused, 1);
+	}
+	free(pile.at);
+}
+
 static bool read_options(int argc, char **argv)
 {
 	static const struct {
@@ -532,8 +559,8 @@ static bool read_options(int argc, char **argv)
 		}
 		if (i + 1 == argc || strlen(o) != 2)
 			return false;
-		if (o[1] == 'k') {
-			how.keep = argv[++i];
+		if (o[1] == 'k' || o[1] == 'd') {
+			*(o[1] == 'k' ? &how.keep : &how.device) = argv[++i];
 			continue;
 		}
 		for (size_t k = 0; k < sizeof(numbers) / sizeof(*numbers); k++)
@@ -594,7 +621,7 @@ int main(int argc, char **argv)
 	if (!read_options(argc, argv)) {
 		fprintf(stderr,
 			"usage: %s CASES [-s SEED] [-n COUNT | -t SECONDS] [-f FIRST] [-l CPU_SECONDS] [-m MIB] "
-			"[-j PROCESSES] [-k FOLDER] [-c] [-1]\n",
+			"[-j PROCESSES] [-k FOLDER] [-c] [-1] [-d DEVICE]\n",
 			argv[0]);
 		return 2;
 	}
@@ -616,7 +643,11 @@ int main(int argc, char **argv)
 		return 2;
 	for (uint64_t k = 0; k < how.workers; k++)
 		workers[k].progress = &p[k];
-	uint64_t failed = run_all(&c, workers);
+	uint64_t failed = 0;
+	if (strcmp(how.device, "cpu"))
+		run_here(&c, &p[0]);
+	else
+		failed = run_all(&c, workers);
 	for (uint64_t k = 0; k < how.workers; k++) {
 		done += atomic_load(&p[k].done);
 		good += atomic_load(&p[k].with_outputs);

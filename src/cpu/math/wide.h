@@ -31,7 +31,8 @@ static inline void *scratch_take(struct scratch *s, size_t bytes)
 {
 	void *p = s->at;
 
-	s->at += scratch_size(bytes);
+	if (bytes) /* there may be no workspace at all */
+		s->at += scratch_size(bytes);
 	return p;
 }
 
