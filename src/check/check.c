@@ -142,6 +142,18 @@ struct session *check_open(struct check_context *c, const struct run_config *con
 	return session_open(c->path, config, c->d);
 }
 
+struct session *check_open_plain(struct check_context *c)
+{
+	struct run_config *config = arena_dup(&c->arena, c->config, sizeof(*config));
+	struct diag quiet = {0};
+
+	config->optimize = OPTIMIZE_NONE;
+	config->keep_floats = true;
+	struct session *s = session_open(c->path, config, &quiet);
+	diag_free(&quiet);
+	return s;
+}
+
 /* ---- a run that reports which node it executes */
 
 struct progress_observer {
@@ -365,5 +377,6 @@ void check_end(struct check_context *c)
 	session_close(c->session);
 	onnx_unload(c->file);
 	check_imported_end(c);
+	diag_free(&c->suspected);
 	arena_free(&c->arena);
 }

@@ -39,6 +39,7 @@ struct check_options {
 
 struct check_context;
 struct check_result;
+struct suspect;
 struct page;
 
 /* What a check needs. If the driver cannot provide this, the check is skipped and the report says why. */
@@ -135,6 +136,10 @@ struct check_context {
 	const struct tensor **out; /* copies of the first run's outputs, in the arena, indexed by position */
 	uint32_t nout;
 	enum check_need opened; /* the last of the needs that the driver has tried to provide */
+	/* findings that a run with other sizes must confirm, in the order of `suspects`: see check/pinned.h */
+	struct diag suspected;
+	struct suspect *suspects;
+	size_t nsuspects;
 	bool dies; /* a run crashed a child process, so the driver does not run the model in this process */
 	const struct check *current;
 	const char *said;
@@ -164,6 +169,12 @@ void check_step(const struct check_context *c, uint64_t done, uint64_t total);
  * with a finding on error.
  */
 struct session *check_open(struct check_context *c, const struct run_config *config);
+/*
+ * Opens a session that neither fuses nor folds, so that each step is one node of the file: a fused step hides the values
+ * between its nodes, and a folded constant the nodes that made it. Returns NULL, without a finding, if the model cannot
+ * be run so.
+ */
+struct session *check_open_plain(struct check_context *c);
 /*
  * Does the same as session_run, and tells progress.at which node runs. It also calls the observer, which may be NULL,
  * at each step.

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Compares declared types and shapes with those that shape inference finds. Also reports sizes that exporters fix by
- * accident: a batch of 1 although the input's batch is free, or a Reshape to the sizes of the example input.
+ * accident: a batch of 1 although the input's batch is free, or a Reshape to the sizes of the example input. These
+ * are suspicions until a run with another size has been tried (pinned.c).
  */
-#include "check/check.h"
+#include "check/pinned.h"
 #include "base/hash.h"
 #include "base/str.h"
 
@@ -101,6 +102,48 @@ static void compare_declared(struct shapes *x)
 
 /* ---- sizes fixed by accident */
 
+/*
+ * Returns the name by which --dim binds the symbol: that of the first input's dimension that has it. Returns NULL if no
+ * input has it.
+ */
+static const char *name_to_bind(const struct shapes *x, int64_t dim)
+{
+	const struct graph *g = x->model->graph;
+
+	for (uint32_t i = 0; i < g->nin; i++) {
+		const struct value *v = g->value[g->in[i]];
+		for (int k = 0; v->info.type.kind == V_TENSOR && k < v->info.shape.rank; k++)
+			if (v->info.shape.dim[k] == dim)
+				/* the model is gone when the name is used */
+				return arena_str(&x->c->arena,
+						 input_dim_name(x->model, v, k, &x->c->arena));
+	}
+	return NULL;
+}
+
+/*
+ * Keeps a warning until a run with another size agrees: dimension `dim` works with size `fixed` only (0: with that of
+ * the first run), which `output` declares if it is not -1. A symbol that no input has depends on other sizes, which
+ * cannot be bound, so nothing is said of it.
+ */
+static void suspect(struct shapes *x, int64_t dim, int64_t fixed, int32_t output, const struct finding *f)
+{
+	const struct suspect s = {.dim = name_to_bind(x, dim),
+				  .fixed = fixed,
+				  .output = output,
+				  .batch = f->code == E_MODEL_BATCH};
+
+	if (s.dim)
+		suspect_pinned(x->c, &s, f);
+}
+#define SUSPECT(x, code_, dim, fixed, output, ...)                                                 \
+	suspect((x), (dim), (fixed), (output),                                                     \
+		&(struct finding){.code = (code_),                                                 \
+				  .severity = SEV_WARNING,                                         \
+				  .file = __FILE__,                                                \
+				  .line = __LINE__,                                                \
+				  __VA_ARGS__})
+
 /* Whether dim is a symbol that stands in dimension 0 of an input: the batch size by convention. */
 static bool is_batch(const struct shapes *x, int64_t dim)
 {
@@ -167,16 +210,19 @@ static void check_reshape_target(struct shapes *x, const struct graph *g, const 
 		return;
 	const char *name = x->model->symbols[DIM_SYM_ID(in->info.shape.dim[at])];
 	if (at == 0 && first > 0 && is_batch(x, in->info.shape.dim[0]))
-		WARN(d, E_MODEL_BATCH, .node = check_node(n), .op = n->origin->op,
-		     .message = fmt(d,
-				    "its target %s fixes dimension 0 at %" PRId64
-				    ", which is free in its input %s",
-				    target_text(t, d), first, type_and_shape(x, &in->info, x->model)),
-		     .hint = "use -1 or 0 for that dimension");
+		SUSPECT(x, E_MODEL_BATCH, in->info.shape.dim[0], first, -1, .node = check_node(n),
+			.op = n->origin->op,
+			.message = fmt(d,
+				       "its target %s fixes dimension 0 at %" PRId64
+				       ", which is free in its input %s",
+				       target_text(t, d), first, type_and_shape(x, &in->info, x->model)),
+			.hint = "use -1 or 0 for that dimension");
 	else if (!any)
-		WARN(d, E_MODEL_RESHAPE, .node = check_node(n), .op = n->origin->op,
-		     .message = fmt(d, "its target %s fits one size of '%s' only; its input is %s",
-				    target_text(t, d), name, type_and_shape(x, &in->info, x->model)));
+		SUSPECT(x, E_MODEL_RESHAPE, in->info.shape.dim[at], 0, -1, .node = check_node(n),
+			.op = n->origin->op,
+			.message = fmt(d, "its target %s fits one size of '%s' only; its input is %s",
+				       target_text(t, d), name,
+				       type_and_shape(x, &in->info, x->model)));
 }
 
 /*
@@ -201,14 +247,15 @@ static void check_initial_states(struct shapes *x, const struct graph *g, const 
 		const struct shape *s = state ? &state->info.shape : NULL;
 		if (!s || s->rank != 3 || s->dim[at] < 0)
 			continue;
-		WARN(d, E_MODEL_BATCH, .node = check_node(n), .op = n->origin->op,
-		     .message = fmt(d,
-				    "its %s %s fixes the batch at %" PRId64
-				    ", which is free in its input %s",
-				    i == INITIAL_H ? "initial_h" : "initial_c",
-				    type_and_shape(x, &state->info, x->model), s->dim[at],
-				    type_and_shape(x, &in->info, x->model)),
-		     .hint = "leave the state out if it is zero, or make it with Shape and Expand from the input's batch");
+		SUSPECT(x, E_MODEL_BATCH, in->info.shape.dim[at], s->dim[at], -1, .node = check_node(n),
+			.op = n->origin->op,
+			.message = fmt(d,
+				       "its %s %s fixes the batch at %" PRId64
+				       ", which is free in its input %s",
+				       i == INITIAL_H ? "initial_h" : "initial_c",
+				       type_and_shape(x, &state->info, x->model), s->dim[at],
+				       type_and_shape(x, &in->info, x->model)),
+			.hint = "leave the state out if it is zero, or make it with Shape and Expand from the input's batch");
 	}
 }
 
@@ -232,11 +279,12 @@ static void check_output_batch(struct shapes *x)
 		const struct vinfo *inferred = &x->model->graph->value[x->model->graph->out[i]]->info;
 		if (s->rank < 2 || s->dim[0] != 1 || has_dim(s, batch))
 			continue;
-		WARN(d, E_MODEL_BATCH, .slot = fmt(d, "output '%s'", f->out_name[i]),
-		     .message = fmt(
-			     d, "it is declared with a batch of 1, but the batch of the inputs is free ('%s')",
-			     x->file->symbols[DIM_SYM_ID(batch)]),
-		     .actual = type_and_shape(x, inferred, x->model));
+		SUSPECT(x, E_MODEL_BATCH, x->model->graph->value[x->model->graph->in[0]]->info.shape.dim[0],
+			1, (int32_t)i, .slot = fmt(d, "output '%s'", f->out_name[i]),
+			.message = fmt(
+				d, "it is declared with a batch of 1, but the batch of the inputs is free ('%s')",
+				x->file->symbols[DIM_SYM_ID(batch)]),
+			.actual = type_and_shape(x, inferred, x->model));
 	}
 }
 

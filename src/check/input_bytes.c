@@ -13,7 +13,8 @@ struct reading {
 	int64_t looks;
 	double odd; /* share of elements that data hardly have: not finite, or of an extreme magnitude */
 	double zero; /* share of zeros */
-	double spread; /* standard deviation of log2 of the magnitudes of the other elements; NAN without any */
+	/* mean and standard deviation of log2 of the magnitudes of the other elements; NAN without any */
+	double mean, spread;
 };
 
 /* The statistics of every step-th element from `first` on. */
@@ -42,9 +43,10 @@ static struct reading read_as(enum dtype t, const void *data, size_t bytes, int6
 	}
 	r.odd /= r.looks ? (double)r.looks : 1;
 	r.zero /= r.looks ? (double)r.looks : 1;
-	r.spread = NAN;
+	r.mean = r.spread = NAN;
 	if (sane) {
-		double mean = sum / (double)sane, square = squares / (double)sane - mean * mean;
+		r.mean = sum / (double)sane;
+		double square = squares / (double)sane - r.mean * r.mean;
 		r.spread = sqrt(square > 0 ? square : 0);
 	}
 	return r;
@@ -82,21 +84,48 @@ static bool are_short_doubles(const struct tensor *t)
 	       high.spread < 1 && high.zero == pairs.zero;
 }
 
+/*
+ * Whether both halves of each element are floats of type `half`: even and odd ones then have the same magnitudes. The low
+ * half of a longer float is made of the last digits of its fraction, which are nearly random bits, or zeros.
+ */
+static bool are_pairs(const struct tensor *t, enum dtype half)
+{
+	const struct reading low = read_as(half, t->data, t->bytes, 0, 2),
+			     high = read_as(half, t->data, t->bytes, 1, 2);
+
+	return is_plausible(&low) && is_plausible(&high) && low.spread > 0 && high.spread > 0 &&
+	       fabs(low.mean - high.mean) < 1 && fabs(low.spread - high.spread) < 1 &&
+	       fabs(low.zero - high.zero) < 0.1;
+}
+
+/* Returns the first of n types as which the bytes look like data, or DT_NONE. */
+static enum dtype first_plausible(const struct tensor *t, const enum dtype *types, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct reading r = read_as(types[i], t->data, t->bytes, 0, 1);
+		if (t->bytes % (dtype_bits(types[i]) / 8) == 0 && is_plausible(&r))
+			return types[i];
+	}
+	return DT_NONE;
+}
+
 static enum dtype floats_look_like(const struct tensor *t)
 {
 	static const enum dtype others[] = {DT_F64, DT_I64, DT_I32};
+	const bool wide = tensor_dtype(t) == DT_F64;
 	const struct reading now = read_as(tensor_dtype(t), t->data, t->bytes, 0, 1);
 
-	if (tensor_dtype(t) == DT_F32 && t->bytes % 8 == 0 && are_short_doubles(t))
+	if (!wide && t->bytes % 8 == 0 && are_short_doubles(t))
 		return DT_F64;
-	if (!is_absurd(&now))
-		return DT_NONE;
-	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
-		const struct reading r = read_as(others[i], t->data, t->bytes, 0, 1);
-		if (t->bytes % (dtype_bits(others[i]) / 8) == 0 && is_plausible(&r))
-			return others[i];
-	}
-	return DT_NONE;
+	if (wide && are_pairs(t, DT_F32))
+		return DT_F32;
+	if (!wide && are_pairs(t, DT_BF16))
+		return DT_BF16;
+	/* a shorter exponent is taken for a part of a longer one, which multiplies the spread by 8 */
+	if (!wide && now.spread > 3 && are_pairs(t, DT_F16))
+		return DT_F16;
+	return is_absurd(&now) ? first_plausible(t, others, sizeof(others) / sizeof(*others))
+			       : DT_NONE;
 }
 
 /* Integers of twice or half the size, or floats, whose bits are taken for huge integers. */
@@ -115,12 +144,7 @@ static enum dtype integers_look_like(const struct tensor *t)
 	}
 	if (now.looks < MIN_LOOKS || now.odd < 0.5)
 		return DT_NONE;
-	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
-		const struct reading r = read_as(others[i], t->data, t->bytes, 0, 1);
-		if (t->bytes % (dtype_bits(others[i]) / 8) == 0 && is_plausible(&r))
-			return others[i];
-	}
-	return DT_NONE;
+	return first_plausible(t, others, sizeof(others) / sizeof(*others));
 }
 
 enum dtype bytes_look_like(const struct tensor *t)

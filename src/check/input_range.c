@@ -45,6 +45,8 @@ static bool check_type_of_bytes(const struct look *x)
 			    x->in->source, dtype_name(t), dtype_name(now),
 			    dtype_bits(t) == 2 * dtype_bits(now)
 				    ? "each number was taken for two"
+			    : 2 * dtype_bits(t) == dtype_bits(now)
+				    ? "two numbers were taken for one"
 				    : "the numbers would be of absurd sizes"),
 	     .hint = fmt(d, "say what the file holds: --input '%s=FILE,dtype=%s'", x->in->name,
 			 dtype_name(t)));

@@ -46,7 +46,6 @@ struct first_defects {
 struct numbers {
 	struct trace trace;
 	struct first_defects defects;
-	struct run_config plain_config;
 	/* runs the nodes of the file one by one; NULL if the model cannot be run so */
 	struct session *plain;
 	struct session *traced; /* the session that x->trace is of; NULL: no trace yet */
@@ -113,6 +112,9 @@ static int trace_run(struct check_context *c, struct session *s, struct trace *t
 	t->began_zero = arena_new_n(&c->arena, uint32_t, g->nvalues + 1);
 	for (uint32_t i = 0; i < g->nin; i++)
 		record_value(t, g->in[i], in[i]);
+	/* what inference has computed of constants has no step */
+	for (uint32_t v = 0; v < g->nvalues; v++)
+		record_value(t, v, g->value[v]->init ? NULL : g->value[v]->info.known);
 	int err = check_session_run(c, s, in, out, &t->observer);
 	return err ? err : t->err;
 }
@@ -310,24 +312,14 @@ static int trace_session(struct check_context *c, struct numbers *x, struct sess
 	return 0;
 }
 
-/*
- * Opens a session that fuses nothing, so that each step is one node of the file: a fused step hides the values between
- * its nodes, and with them the node that made the defect. Returns NULL if the model cannot be run so.
- */
+/* Returns a session whose steps are nodes of the file, or NULL if the model cannot be run so. */
 static struct session *plain_session(struct check_context *c, struct numbers *x)
 {
-	struct diag quiet = {0};
-
-	if (x->plain || c->config->optimize == OPTIMIZE_NONE)
-		return x->plain ? x->plain : c->session;
-	x->plain_config = *c->config;
-	x->plain_config.optimize = OPTIMIZE_NONE;
-	x->plain = session_open(c->path, &x->plain_config, &quiet);
-	diag_free(&quiet);
+	x->plain = x->plain ? x->plain : check_open_plain(c);
 	return x->plain;
 }
 
-/* Traces a run of the file's nodes one by one or, if that fails, a run of the session with its fused steps. */
+/* Traces a run of the file's nodes one by one or, if that fails, a run of the session as it is. */
 static int trace_once(struct check_context *c, struct numbers *x)
 {
 	struct diag quiet = {0}, *all = c->d;

@@ -143,8 +143,31 @@ bool retry_with_other_sizes(struct check_context *c, const struct diag *why, con
 	return true;
 }
 
-void report_failed_shapes(struct check_context *c, const struct diag *why)
+/*
+ * Adds to d the findings of the same plan, or run if the plan succeeds, without fusion: they name the node of the file
+ * that fails, where those of a fused step name the node that the step is called after. Returns false if nothing fails.
+ */
+static bool fail_without_fusion(struct check_context *c, struct diag *d)
 {
+	struct session *plain =
+		c->config->optimize == OPTIMIZE_NONE ? NULL : check_open_plain(c);
+	const struct tensor **out =
+		plain ? arena_new_n(&c->arena, const struct tensor *,
+				    session_model(plain)->graph->nout + 1)
+		      : NULL;
+	struct segment_report report = {0};
+	int rc = plain ? session_prepare(plain, c->in, &report, d) : 0;
+
+	if (plain && !rc && c->opened == NEED_OUTPUTS) /* it was a run that failed, not its plan */
+		rc = session_run(plain, c->in, out, d);
+	session_close(plain);
+	return rc != 0;
+}
+
+void report_failed_shapes(struct check_context *c, const struct diag *fused)
+{
+	struct diag apart = {0};
+	const struct diag *why = fail_without_fusion(c, &apart) ? &apart : fused;
 	const struct input_request *r =
 		sizes_are_free(c->request) ? request_generated(c, c->request) : c->request;
 	struct diag told = {0};
@@ -155,4 +178,5 @@ void report_failed_shapes(struct check_context *c, const struct diag *why)
 	check_merge(c->d, other ? why : &told);
 	input_free(other);
 	diag_free(&told);
+	diag_free(&apart);
 }

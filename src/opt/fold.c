@@ -157,12 +157,26 @@ static bool evaluate_node(struct folding *f, const struct node *n, size_t bytes)
 	return true;
 }
 
+/* Whether the node makes floats, which the configuration wants to be computed in the run. Shapes are folded all the same. */
+static bool is_kept(const struct folding *f, const struct node *n)
+{
+	for (uint32_t i = 0; f->o->config->keep_floats && i < n->nout; i++) {
+		const struct value *v = node_out(f->g, n, i);
+		if (v && v->info.type.kind == V_TENSOR &&
+		    (T_BIT((enum dtype)v->info.type.dtype) & T_FLOATS_BF))
+			return true;
+	}
+	return false;
+}
+
 /* Makes the outputs known if that is possible and allowed; returns whether they are known. */
 static bool evaluate(struct folding *f, struct node *n)
 {
 	struct graph *g = f->g;
 	size_t bytes = 0, result;
 
+	if (is_kept(f, n))
+		return false;
 	if (outputs_known(g, n) || fold_view(f, n))
 		return true;
 	if (n->op->flags & (OP_RANDOM | OP_CONTROL | OP_HOST_VALUES) ||

@@ -64,15 +64,15 @@ class Base:
         return self.values
 
 
-def trace(judges, model, feeds):
-    """Every value that a node of the main graph writes, as ONNX Runtime computes it without optimizations."""
+def trace(judges, model, feeds, judge="ort"):
+    """Every value that a node of the main graph writes, as ONNX Runtime computes it without optimizations, and each output."""
     there = {o.name for o in model.graph.output}
     for node in model.graph.node:
         for name in node.output:
             if name and name not in there:
                 there.add(name)
                 model.graph.output.append(onnx.ValueInfoProto(name=name))
-    answer = judges.ask("ort", model.SerializeToString(), feeds)
+    answer = judges.ask(judge, model.SerializeToString(), feeds)
     return None if oracle.refused(answer) else answer[0]
 
 

