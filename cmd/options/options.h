@@ -10,7 +10,7 @@
 #include "base/field.h"
 #include "check/check.h"
 #include "backend/config.h"
-#include "input/input.h"
+#include "input/steps.h"
 
 /* Bits of struct field.cmds: one CMD_* for each row of commands.def, in its order. */
 enum {
@@ -53,6 +53,12 @@ struct options {
 	const char *data_set; /* NULL: none */
 	int64_t seed;
 	bool strict; /* free dimensions must be bound */
+
+	/* steps */
+	struct steps_request steps; /* --feed, --slice, --next, --derive */
+	struct texts by_step;	    /* [OUT=]last|stack|join:AXIS|each */
+	struct ints until;	    /* ids that end the text; n is -1 if absent */
+	int64_t step_limit;	    /* INT_ABSENT: none */
 
 	/* outputs */
 	const char *save; /* folder for the outputs; NULL if they are not written */

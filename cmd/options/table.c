@@ -5,6 +5,7 @@
 #include <math.h>
 
 #define INPUTS	 "Inputs"
+#define STEPS	 "Steps"
 #define OUTPUTS	 "Outputs"
 #define DEVICE	 "Device and execution"
 #define SHOW	 "What to show"
@@ -57,6 +58,42 @@ const struct field options_table[] = {
 		 "these names."},
 	{ROW("strict", F_BOOL, strict, INPUTS, CMD_RUNS),
 	 .help = "fail if the size of a free dimension is not known"},
+
+	{ROW("feed", F_LIST, steps.feed, STEPS, CMD_RUNS), .arg = "OUT=IN", .metavar_kind = "name",
+	 .help = "run step by step, and hand an output back as an input of the next step; repeatable",
+	 .more = "* on both sides stands for the same text, as in 'present.*=past_key_values.*'. The first state comes from "
+		 "--input, or is zero; an axis that its name tells to grow (past_sequence_length) begins empty, and --dim "
+		 "IN.AXIS=0 does so for others. States stay on the device, and are not copied from step to step."},
+	{ROW("slice", F_LIST, steps.slice, STEPS, CMD_RUNS),
+	 .arg = "NAME[.AXIS]=SIZE[:STEP][,KEY=VALUE]...", .metavar_kind = "name",
+	 .help = "give each step a piece of a long input; repeatable",
+	 .more = "The input is cut along its last axis or AXIS (a name or number) into pieces of SIZE elements, the beginnings "
+		 "of which lie STEP apart (SIZE by default; less lets pieces overlap). lead=N puts N zeros before the first "
+		 "element. rest=pad fills a shorter last piece up with zeros, which is the default; drop leaves it out; keep "
+		 "runs it as it is."},
+	{ROW("steps", F_INT, step_limit, STEPS, CMD_RUN | CMD_CHECK), .min = 1, .max = 1e12, .arg = "N",
+	 .help = "number of steps, or the most of them with --slice and --until"},
+	{ROW("next", F_LIST, steps.next, STEPS, CMD_RUNS),
+	 .arg = "IN=argmax:OUT|sample:OUT", .metavar_kind = "name",
+	 .help = "choose the ids of the next step from the scores of an output; repeatable",
+	 .more = "IN=argmax:OUT takes the id with the largest score at the last position of OUT. IN=sample:OUT draws it with "
+		 "the softmax of the scores; keys may follow: temperature=T divides the scores by T first, top=K draws only "
+		 "among the K largest. --seed determines the draws. The chosen ids become an output, IN.next."},
+	{ROW("derive", F_LIST, steps.derive, STEPS, CMD_RUNS), .arg = "NAME=RULE",
+	 .metavar_kind = "name", .help = "make an input follow from the number of positions so far; repeatable",
+	 .more = "Rules: ones (a mask of all positions so far), positions (those of this step), total (how many so far), last "
+		 "(total - 1), past (how many before this step), cached (whether there are any before this step). With --next, "
+		 "the inputs attention_mask, position_ids, cache_position, total_sequence_length, seqlens_k, "
+		 "past_sequence_length and use_cache_branch are derived by their names if nothing else gives them; a note "
+		 "names each, and --strict refuses it."},
+	{ROW("until", F_INTS, until, STEPS, CMD_RUN), .arg = "ID[,ID]...",
+	 .help = "end after the step in which --next chose one of these ids",
+	 .more = "With several rows in a batch, the steps go on until each row has ended; a row that has ended repeats its id."},
+	{ROW("by-step", F_LIST, by_step, STEPS, CMD_RUN), .arg = "[OUT=]HOW", .metavar_kind = "name",
+	 .help = "what becomes of the outputs of all steps: last, stack, join:AXIS or each; repeatable",
+	 .more = "last keeps that of the last step, stack puts a new axis for the steps before the others, join:AXIS joins along "
+		 "an axis, each keeps every step's as OUT.0, OUT.1, ... With --slice, outputs are stacked; states, scores of "
+		 "--next, and all outputs without --slice are those of the last step."},
 
 	{ROW("shapes-sweep", F_LIST, sweep, INPUTS, CMD_CHECK | CMD_PROFILE),
 	 .arg = "DIM=A..B[:STEP]", .metavar_kind = "dim",

@@ -6,6 +6,7 @@
 #include "io/io.h"
 #include "cmd/output/output.h"
 #include "cmd/output/auto_precision.h"
+#include "cmd/run/steps.h"
 #include "output/summary.h"
 #include "session/free_sizes.h"
 #include "session/odd_outputs.h"
@@ -19,6 +20,8 @@ struct run {
 	struct arena arena;
 	struct session *session;
 	struct input_set *inputs;
+	struct steps *steps; /* NULL if the model runs once */
+	struct step_run step_run;
 	const struct tensor **out; /* of the session's newest run */
 	struct output *outputs;
 	size_t noutputs;
@@ -50,6 +53,7 @@ static void warn_useless_options(const struct options *o, struct diag *d)
 		WARN(d, E_OPTION, .slot = "--labels",
 		     .message = "labels are used only with --top or --decode",
 		     .hint = "add --top K or --decode ctc");
+	steps_warn_useless(o, d);
 }
 
 /* Opens the session and reads the inputs. Refuses everything that can be refused before the run. */
@@ -68,7 +72,7 @@ static int prepare_run(struct run *r)
 		rc = options_blame(o, "save", io_probe_folder(o->save, r->d), r->d);
 	if (rc)
 		return rc;
-	const struct input_request request = options_request(o);
+	struct input_request request = options_request(o);
 	precision_settle(o, &o->config, &request, NULL, r->d);
 	r->session = session_open(o->operand[0], &o->config, r->d);
 	if (!r->session)
@@ -83,6 +87,10 @@ static int prepare_run(struct run *r)
 		rc = options_blame(o, "labels",
 				   labels_load(o->labels, m, &r->labels, &r->arena, r->d), r->d);
 	rc = rc ? rc : results_check(m->graph, &wanted, r->d);
+	if (!rc && steps_wanted(&o->steps)) {
+		request.steps = r->steps = steps_parse(&o->steps, &request, m, &r->arena, r->d);
+		rc = r->steps ? 0 : -(int)r->d->last->code;
+	}
 	if (rc)
 		return rc;
 	r->inputs = input_plan(m, &request, r->d);
@@ -140,6 +148,26 @@ static int execute_model(struct run *r)
 	r->outputs = arena_new_n(&r->arena, struct output, g->nout + 1);
 	for (uint32_t i = 0; i < g->nout; i++)
 		r->outputs[i] = (struct output){.name = g->out_name[i], .tensor = out[i]};
+	return 0;
+}
+
+/* Runs the model step by step; the outputs are those that the steps have made together. */
+static int execute_steps(struct run *r)
+{
+	struct step_run *s = &r->step_run;
+	int rc = steps_execute(s, r->session, r->inputs, r->steps, r->o, r->d);
+
+	if (rc)
+		return rc;
+	r->summary.prepare = s->prepare;
+	r->summary.first_run = stepper_times(s->stepper).first;
+	record_memory(r, AFTER_PREPARE);
+	record_memory(r, AFTER_RUN);
+	r->outputs = arena_new_n(&r->arena, struct output, s->noutputs + 1);
+	r->noutputs = s->noutputs;
+	for (size_t i = 0; i < s->noutputs; i++)
+		r->outputs[i] = (struct output){.name = s->outputs[i].name,
+						.tensor = s->outputs[i].tensor};
 	return 0;
 }
 
@@ -205,6 +233,8 @@ static void write_document(struct run *r)
 
 	json_envelope_begin(&j, r->o, r->d);
 	summary_json(&r->summary, &j);
+	if (r->steps)
+		steps_json(&r->step_run, &j);
 	write_outputs(r, &j);
 	json_envelope_end(&j, r->d);
 }
@@ -224,6 +254,8 @@ static void print_results(struct run *r)
 	if (!r->o->quiet) {
 		FILE *f = listing_begin(stderr);
 		summary_print(&r->summary, f);
+		if (r->steps)
+			steps_print(&r->step_run, f);
 		listing_end(f);
 	}
 	FILE *f = listing_begin(stdout);
@@ -241,7 +273,7 @@ int cmd_run(struct options *o, struct diag *d)
 
 	record_memory(&r, AT_START);
 	int rc = prepare_run(&r);
-	rc = rc ? rc : execute_model(&r);
+	rc = rc ? rc : r.steps ? execute_steps(&r) : execute_model(&r);
 	rc = rc ? rc : rank_and_decode(&r);
 	rc = rc ? rc : save_outputs(&r);
 	if (!rc) {
@@ -258,6 +290,7 @@ int cmd_run(struct options *o, struct diag *d)
 		else
 			print_results(&r);
 	}
+	stepper_free(r.step_run.stepper);
 	input_free(r.inputs);
 	session_close(r.session);
 	arena_free(&r.arena);

@@ -384,7 +384,7 @@ static struct source *data_set_source(struct input_set *s, uint32_t i)
 static int assign_data_set(struct input_set *s, struct diag *d)
 {
 	for (uint32_t i = 0; i < s->n; i++) {
-		if (s->in[i].source)
+		if (s->in[i].how != FROM_NOWHERE)
 			continue;
 		struct source *x = data_set_source(s, i);
 		int rc = open_file(s, x, d);
@@ -429,6 +429,38 @@ static int assign_random(struct input_set *s, struct diag *d)
 	return 0;
 }
 
+/* Inputs that are derived from the number of positions need no source, and may have none. */
+static int assign_derived(struct input_set *s, struct diag *d)
+{
+	const struct steps *steps = s->request->steps;
+
+	for (uint32_t k = 0; steps && k < steps->nderive; k++) {
+		const struct derive *x = &steps->derive[k];
+		struct input *in = &s->in[x->in];
+		if (in->source)
+			return FAIL(d, E_STEPS,
+				    .message = fmt(d, "input '%s' is derived in each step, and also given",
+						   in->info.name),
+				    .expected = fmt(d, "--derive %s=%s or a file", in->info.name,
+						    derive_word(x->rule)),
+				    .actual = fmt(d, "%s", in->source->spec.file));
+		in->how = FROM_POSITIONS;
+	}
+	return 0;
+}
+
+/* A state that has no source begins with zeros. */
+static void assign_states(struct input_set *s)
+{
+	const struct steps *steps = s->request->steps;
+
+	for (uint32_t k = 0; steps && k < steps->nfeed; k++) {
+		struct input *in = &s->in[steps->feed[k].in];
+		if (in->how == FROM_NOWHERE && in->info.type.kind == V_TENSOR)
+			in->how = FROM_ZEROS;
+	}
+}
+
 /*
  * If the text came from a configuration file, adds the file's name and the line to the newest
  * finding.
@@ -454,8 +486,11 @@ static int assign_all(struct input_set *s, struct diag *d)
 			add_config_line(s, r->input.v[i].s, d);
 		rc = rc ? rc : one; /* go on, so that every unusable file is reported */
 	}
+	rc = rc ? rc : assign_derived(s, d);
 	if (!rc && r->data_set)
 		rc = assign_data_set(s, d);
+	if (!rc)
+		assign_states(s);
 	if (!rc)
 		rc = assign_random(s, d);
 	bool given = !rc;
@@ -653,6 +688,59 @@ static int plan_random(struct input_set *s, struct input *in, struct diag *d)
 }
 
 /*
+ * The first state without a file is zero. An axis whose name says that it grows (past_sequence_length) begins with
+ * none; other free axes are 1 as usual.
+ */
+static int plan_zeros(struct input_set *s, struct input *in, struct diag *d)
+{
+	for (int i = 0; i < in->shape.rank; i++) {
+		const char *name = in->shape.dim[i] < 0 ? dim_name(s, in, i) : "";
+		const char *dot = strrchr(name, '.');
+		if (in->shape.dim[i] < 0 && !dot && steps_grows_by_name(name))
+			bind_dim_size(s, in, i, 0, "an empty first state");
+	}
+	int rc = bind_free_dims_to_one(s, in, d);
+	if (rc)
+		return rc;
+	in->info.shape = in->shape;
+	in->info.source = shape_count(&in->shape) ? "zeros in the first step, then fed" :
+						    "empty in the first step, then fed";
+	return 0;
+}
+
+/* Returns the size of the first axis of the input that the steps make longer, which is the batch. */
+static int64_t batch_size(const struct input_set *s)
+{
+	const struct steps *steps = s->request->steps;
+	const struct shape *shape = steps->nnext    ? &s->in[steps->next->in].shape
+				    : steps->nslice ? &s->in[steps->slice->in].shape
+						    : NULL;
+
+	return shape && shape->rank > 1 && shape->dim[0] >= 0 ? shape->dim[0] : 1;
+}
+
+/* The shapes of inputs that the steps make follow from the positions of the first step. */
+static int plan_positions(struct input_set *s, uint32_t i, struct diag *d)
+{
+	const struct steps *steps = s->request->steps;
+	struct input *in = &s->in[i];
+	const struct shape **shapes = arena_new_n(&s->arena, const struct shape *, s->n + 1);
+
+	for (uint32_t k = 0; k < s->n; k++)
+		shapes[k] = &s->in[k].shape;
+	if (in->shape.rank < 0)
+		return bind_free_dims_to_one(s, in, d);
+	enum derive_rule rule = steps_derive_of(steps, i)->rule;
+	in->at = steps_first(steps, s->model->graph, shapes);
+	struct shape shape = derive_shape(rule, &in->shape, in->at, batch_size(s));
+	for (int k = 0; k < shape.rank; k++)
+		bind_dim_size(s, in, k, shape.dim[k], "--derive");
+	in->info.shape = in->shape;
+	in->info.source = arena_printf(&s->arena, "derived: %s", derive_text(rule));
+	return 0;
+}
+
+/*
  * Returns true if the file states its shape. Such files are planned first, because their sizes bind
  * dimensions for raw files and text.
  */
@@ -665,13 +753,13 @@ static bool states_shape(const struct input *in)
 }
 
 /*
- * Plans the inputs in three passes: files that state their shape, other files, random values. rc:
- * result of the earlier steps. After an error, files are still checked, so that every fault is
- * reported, but random values are not planned.
+ * Plans the inputs in passes: files that state their shape, other files, random values, first states, and what
+ * follows from the sizes of all these. rc: result of the earlier steps. After an error, files are still checked, so
+ * that every fault is reported, but nothing else is planned.
  */
 static int plan_all(struct input_set *s, int rc, struct diag *d)
 {
-	for (int pass = 0; pass < 3; pass++)
+	for (int pass = 0; pass < 5; pass++)
 		for (uint32_t i = 0; i < s->n; i++) {
 			struct input *in = &s->in[i];
 			int one = 0;
@@ -679,6 +767,10 @@ static int plan_all(struct input_set *s, int rc, struct diag *d)
 				one = plan_file(s, in, d);
 			else if (in->how == FROM_RANDOM && pass == 2 && !rc)
 				one = plan_random(s, in, d);
+			else if (in->how == FROM_ZEROS && pass == 3 && !rc)
+				one = plan_zeros(s, in, d);
+			else if (in->how == FROM_POSITIONS && pass == 4 && !rc)
+				one = plan_positions(s, i, d);
 			rc = rc ? rc : one;
 		}
 	return rc;
@@ -696,6 +788,27 @@ static void note_symbols(struct input_set *s, uint32_t k)
 		struct place *p = arena_new(&s->arena, struct place);
 		*p = (struct place){k, i, b->places};
 		b->places = p;
+	}
+}
+
+/*
+ * The axis along which an input is cut may have any size in the file, even if the model fixes it. Where the model
+ * names this axis, all its inputs have the size of a piece there.
+ */
+static void loosen_slices(struct input_set *s)
+{
+	const struct steps *steps = s->request->steps;
+
+	for (uint32_t k = 0; steps && k < steps->nslice; k++) {
+		const struct slice *x = &steps->slice[k];
+		struct shape *shape = &s->in[x->in].shape;
+		int64_t dim = shape->dim[x->axis];
+		shape->dim[x->axis] = DIM_UNKNOWN;
+		if (!dim_is_sym(dim) || s->symbol[DIM_SYM_ID(dim)].size >= 0)
+			continue;
+		s->symbol[DIM_SYM_ID(dim)].size = x->size;
+		s->symbol[DIM_SYM_ID(dim)].by = "--slice";
+		substitute_symbol(s, dim);
 	}
 }
 
@@ -725,6 +838,7 @@ static struct input_set *new_set(const struct model *m, const struct input_reque
 		s->names[i] = v->name;
 		note_symbols(s, i);
 	}
+	loosen_slices(s);
 	return s;
 }
 

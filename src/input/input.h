@@ -12,6 +12,8 @@
 #include "base/field.h"
 #include "ir/graph.h"
 
+struct steps;
+
 struct input_request {
 	struct texts input;   /* [NAME=]FILE[,KEY=VALUE...] */
 	struct texts random;  /* [NAME=]LO..HI */
@@ -30,6 +32,8 @@ struct input_request {
 	 */
 	const char *(*origin)(const void *options, const char *name, const char *text);
 	const void *options;
+	/* what the steps of a run make of their inputs (steps.h); NULL if the model runs once */
+	const struct steps *steps;
 };
 
 /* The description of one input of the model. */

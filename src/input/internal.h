@@ -8,6 +8,7 @@
 #include "image/image.h"
 #include "input/input.h"
 #include "input/random.h"
+#include "input/steps.h"
 #include "io/io.h"
 #include "image/pixels.h"
 
@@ -151,7 +152,7 @@ int item_npy(const unsigned char *p, size_t n, size_t total, const char *what, s
 
 /* ---- input.c plans all inputs of a model, read.c makes their tensors */
 
-enum how { FROM_NOWHERE, FROM_FILE, FROM_RANDOM };
+enum how { FROM_NOWHERE, FROM_FILE, FROM_RANDOM, FROM_ZEROS, FROM_POSITIONS };
 
 struct input {
 	struct input_info info;
@@ -162,6 +163,7 @@ struct input {
 	struct source *source;
 	struct fit fit;
 	struct range range;
+	struct positions at; /* of FROM_POSITIONS: those of the first step */
 	struct tensor tensor;
 	/* the tensor's data, from mem_alloc(), if they do not lie in the mapped file */
 	void *owned;

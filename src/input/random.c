@@ -19,15 +19,14 @@ static uint64_t next_random(uint64_t *state)
 	return z ^ z >> 31;
 }
 
-static uint64_t start_state(int64_t seed, const char *name)
+uint64_t random_start(int64_t seed, const char *name)
 {
 	uint64_t s = (uint64_t)seed ^ hash_bytes(name, strlen(name), 0);
 
 	return next_random(&s);
 }
 
-/* Returns a random number from 0 up to, but not including, 1. */
-static double random_unit(uint64_t *state)
+double random_unit(uint64_t *state)
 {
 	return (double)(next_random(state) >> 11) * 0x1p-53;
 }
@@ -134,7 +133,7 @@ static int64_t random_integer(const struct range *r, uint64_t *state)
 void random_fill(const struct range *r, int64_t seed, const char *name, struct tensor *t)
 {
 	enum dtype type = tensor_dtype(t);
-	uint64_t state = start_state(seed, name);
+	uint64_t state = random_start(seed, name);
 	int64_t n = tensor_count(t), last = t->shape.rank ? t->shape.dim[t->shape.rank - 1] : 1;
 	int parts = dtype_class(type) == DT_COMPLEX ? 2 : 1;
 
@@ -164,7 +163,7 @@ struct tensor *random_strings(const struct range *r, int64_t seed, const char *n
 			      const struct shape *s, struct arena *a)
 {
 	int64_t n = shape_count(s);
-	uint64_t state = start_state(seed, name);
+	uint64_t state = random_start(seed, name);
 	struct arena scratch = {0};
 	const char **text = arena_new_n(&scratch, const char *, (size_t)n + 1);
 	size_t *length = arena_new_n(&scratch, size_t, (size_t)n + 1);

@@ -26,6 +26,9 @@ struct range {
 void random_choose(struct range *r, const struct graph *g, const struct value *v);
 /* Describes the random values for people: "random -1..1, seed 0". */
 const char *random_text(const struct range *r, int64_t seed, enum dtype t, struct arena *a);
+/* A sequence of random numbers for a seed and a name: its first state, and the next number of 0 up to, but not including, 1. */
+uint64_t random_start(int64_t seed, const char *name);
+double random_unit(uint64_t *state);
 /* Fills a tensor of any type except strings. Its memory must be allocated already. */
 void random_fill(const struct range *r, int64_t seed, const char *name, struct tensor *t);
 /* Returns a tensor of random words, in the arena, or NULL if there is no memory. */

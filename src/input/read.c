@@ -227,11 +227,34 @@ static int read_random(struct input_set *s, struct input *in, struct diag *d)
 	return rc;
 }
 
+static int read_zeros(struct input *in, struct diag *d)
+{
+	int rc = allocate_tensor(in, d);
+
+	if (!rc)
+		memset(in->tensor.data, 0, in->tensor.bytes);
+	return rc;
+}
+
+static int read_positions(const struct input_set *s, struct input *in, struct diag *d)
+{
+	enum derive_rule rule = steps_derive_of(s->request->steps, (uint32_t)(in - s->in))->rule;
+	int rc = allocate_tensor(in, d);
+
+	if (!rc && !derive_fill(rule, in->at, &in->tensor))
+		rc = derive_fail(in->info.name, in->at, &in->tensor, d);
+	return rc;
+}
+
 static int read_input(struct input_set *s, struct input *in, struct diag *d)
 {
 	in->tensor = (struct tensor){.type = in->info.type, .shape = in->shape};
 	if (in->how == FROM_RANDOM)
 		return read_random(s, in, d);
+	if (in->how == FROM_ZEROS)
+		return read_zeros(in, d);
+	if (in->how == FROM_POSITIONS)
+		return read_positions(s, in, d);
 	enum io_kind kind = in->source->item.kind;
 	if (kind == IO_IMAGE)
 		return read_image(in, d);

@@ -242,7 +242,8 @@ static void find_movables(struct binding *b)
 	b->movable = arena_new_n(&b->arena, struct movable, g->nout + 1);
 	for (uint32_t k = 0; k < g->nout; k++) {
 		uint32_t root = root_of[g->out[k]];
-		if (root != NO_VALUE && s->slots[root].place == PLACE_SLAB && !s->slots[root].staged)
+		if (root != NO_VALUE && s->slots[root].place == PLACE_SLAB && !s->slots[root].staged &&
+		    s->slots[root].desc.device == has_device(b->x->rt))
 			set_movable(b, &b->movable[k], first[root], next);
 	}
 	arena_free(&scratch);
@@ -267,7 +268,8 @@ static struct binding *binding_new(struct instance *x, struct segment *s)
 	}
 	for (uint32_t i = 0; i < s->nsteps; i++)
 		make_call(b, i);
-	if (x->placed && !has_device(x->rt))
+	/* a body on a device may be part of a recording, which holds addresses */
+	if (x->placed && !(x->body && has_device(x->rt)))
 		find_movables(b);
 	replays_new(b);
 	return b;
@@ -530,8 +532,8 @@ static int bind_inputs(struct instance *x, struct segment *s, struct slab *slab,
 }
 
 /*
- * Makes the steps write each output of the body to the memory that the caller gave for it. An output without such
- * memory stays in the slab.
+ * Makes the steps write each output to the memory that the caller gave for it. An output without such memory stays in
+ * the slab.
  */
 static void place_results(struct binding *b, const struct slab *slab)
 {
@@ -542,7 +544,7 @@ static void place_results(struct binding *b, const struct slab *slab)
 		const struct placed *to = &x->placed[k];
 		if (!m->n) /* and perhaps no slab */
 			continue;
-		void *data = (char *)slab->buffer[HOST].ptr + m->offset;
+		void *data = (char *)slab->buffer[has_device(x->rt)].ptr + m->offset;
 		if (to->data && to->bytes >= m->bytes)
 			data = to->data;
 		for (uint32_t i = 0; i < m->n; i++)

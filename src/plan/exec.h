@@ -5,8 +5,8 @@
 #include "plan/segment.h"
 
 /*
- * An output of a body that lies in the host's slab, and all slots that share its bytes. If the caller gives memory
- * for the output, the tensors of these slots point there instead of into the slab.
+ * An output that lies in the slab of the session's device, and all slots that share its bytes. If the caller gives memory for the
+ * output, the tensors of these slots point there instead of into the slab.
  */
 struct movable {
 	uint32_t *slot, n; /* n is 0 if this output must stay where it is */
@@ -25,7 +25,7 @@ struct binding {
 	struct call *calls;	  /* indexed by step */
 	uint32_t *external;	  /* slots filled at the start of each run */
 	uint32_t nexternal;
-	struct movable *movable; /* indexed by output of the graph; NULL unless the graph is a body that runs on the host */
+	struct movable *movable; /* indexed by output of the graph; NULL if no caller gives memory for outputs */
 	struct replay *replays; /* indexed by range */
 };
 

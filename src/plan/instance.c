@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
 #include "plan/exec.h"
 #include "plan/lower.h"
 #include "plan/upload.h"
@@ -115,7 +116,9 @@ static int get_segment(struct instance *x, uint32_t first, struct segment **out,
 	struct segment *s = find_segment(x, first);
 
 	if (!s) {
+		uint64_t start = clock_ns();
 		int err = segment_plan(x, first, &s, d);
+		x->rt->plan_ns += clock_ns() - start;
 		if (err)
 			return err;
 		if (s->end == first && first < x->graph->norder) {
@@ -153,6 +156,13 @@ static void set_inputs(struct instance *x, const struct tensor *const *in)
 	for (uint32_t i = 0; i < g->nin + g->ncap; i++)
 		if (!x->live[g->in[i]])
 			x->live[g->in[i]] = in[i];
+}
+
+void instance_place(struct instance *x, uint32_t k, void *data, size_t bytes)
+{
+	if (!x->placed)
+		x->placed = arena_new_n(&x->arena, struct placed, x->graph->nout + 1);
+	x->placed[k] = (struct placed){data, bytes};
 }
 
 int instance_run(struct instance *x, const struct tensor *const *in, const struct tensor **out,

@@ -42,6 +42,7 @@ struct runtime {
 #ifdef FAULTS
 	struct fault_spec *faults; /* fault.c's */
 #endif
+	uint64_t plan_ns;    /* nanoseconds spent on making plans so far */
 	struct arena *arena; /* lives as long as the session */
 };
 
@@ -86,6 +87,12 @@ void instance_forget(struct instance *x);
  */
 int instance_run(struct instance *x, const struct tensor *const *in, const struct tensor **out,
 		 struct diag *d);
+
+/*
+ * Asks the instance to write output k of its next run to the caller's memory, on the device of the session, if `bytes` suffice.
+ * The output's data pointer tells whether it did so. From the first call on, even one with data NULL, new plans can do so.
+ */
+void instance_place(struct instance *x, uint32_t k, void *data, size_t bytes);
 
 /* Makes (or finds) the first segment for these inputs without running it. */
 int instance_prepare(struct instance *x, const struct tensor *const *in,

@@ -37,11 +37,13 @@ static bool can_be_recorded(const struct segment *s, const struct step_plan *p)
 	       fault_replays(p);
 }
 
-/* Whether the slot's bytes have an address that the plan determines. */
+/* Whether the slot's bytes have an address that the plan determines. For a result the caller may give memory. */
 static bool has_fixed_address(const struct segment *s, uint32_t slot)
 {
 	const struct slot_plan *root = &s->slots[s->slots[slot].root];
 
+	if (root->place == PLACE_SLAB && root->keep)
+		return false;
 	return root->place == PLACE_SLAB || root->place == PLACE_CONST || root->staged;
 }
 

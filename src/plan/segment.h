@@ -115,7 +115,7 @@ struct slab {
 	bool pending; /* the device may still be reading the inputs that were staged here */
 };
 
-/* Memory that the caller provides for an output of a body. */
+/* Memory that the caller provides for an output. */
 struct placed {
 	void *data;
 	size_t bytes;
@@ -131,8 +131,8 @@ struct instance {
 	struct slab *slabs;	    /* indexed by first position */
 	const struct tensor **live; /* indexed by value id: the value's tensor in the current run */
 	/*
-	 * for a body, indexed by output: memory to which this run must write the output; its data is NULL if there is
-	 * none
+	 * indexed by output: memory to which this run must write the output; its data is NULL if there is none. NULL if
+	 * no caller has ever given memory
 	 */
 	struct placed *placed;
 	/*

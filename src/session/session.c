@@ -491,6 +491,15 @@ int session_outputs_stay(struct session *s, bool stay, struct diag *d)
 	return err;
 }
 
+int session_place(struct session *s, uint32_t k, void *data, size_t bytes, struct diag *d)
+{
+	int err = start_device(s, d);
+
+	if (!err)
+		instance_place(s->instance, k, data, bytes);
+	return err;
+}
+
 int session_fetch(struct session *s, void *to, const struct tensor *t, struct diag *d)
 {
 	struct runtime *rt = &s->runtime;
@@ -506,7 +515,10 @@ void session_observe(struct session *s, struct observer *o)
 
 struct session_times session_times(const struct session *s)
 {
-	return s->times;
+	struct session_times t = s->times;
+
+	t.planned = s->runtime.plan_ns;
+	return t;
 }
 
 struct runtime *session_runtime(struct session *s)

@@ -17,7 +17,8 @@ struct session_times {	   /* nanoseconds */
 	uint64_t optimize; /* generic passes */
 	uint64_t open;	   /* time to open the device, at the first prepare or run */
 	uint64_t plan; /* time to make the newest plan: shapes, kernels, packed weights, memory */
-	uint64_t run;  /* time of the newest run, without making its plan */
+	uint64_t run;  /* time of the newest run, with the plans that it had to make */
+	uint64_t planned; /* time of all plans so far */
 };
 
 /*
@@ -62,6 +63,13 @@ void session_observe(struct session *s, struct observer *o); /* NULL ends it */
 const struct tensor *session_upload(struct session *s, const struct tensor *t, struct diag *d);
 int session_outputs_stay(struct session *s, bool stay, struct diag *d);
 int session_fetch(struct session *s, void *to, const struct tensor *t, struct diag *d); /* t->bytes */
+
+/*
+ * Asks the session to write output k of its next run to this memory, which is on the session's device. The output's data
+ * pointer tells whether it did so: an output that is a view of an input or whose size depends on data stays where it is, and so
+ * does one that needs more than `bytes`. The first call, perhaps with data NULL, must come before the plan is made.
+ */
+int session_place(struct session *s, uint32_t k, void *data, size_t bytes, struct diag *d);
 
 /*
  * Returns the bytes of device memory that all processes together use, as the driver counts them.

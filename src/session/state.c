@@ -1,0 +1,733 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session/state.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "input/random.h"
+#include "session/collect.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Steps of a decoder that neither --steps nor an id ends. */
+enum { MOST_STEPS = 4096 };
+
+/* A block of memory on the host or on the session's device, kept from step to step. */
+struct room {
+	struct buffer buffer;
+	int device;
+};
+
+struct stepper {
+	struct arena arena;
+	struct session *session;
+	const struct steps *steps;
+	const struct graph *graph;
+	const struct input_set *inputs;
+	struct stepper_request request;
+	const struct tensor **in;  /* what the next step gets, by input */
+	struct tensor *own;	   /* tensors of inputs that change, by input */
+	struct room (*room)[2];	   /* their memory, by input; a state alternates between the two */
+	int *newest;		   /* by input: which of the two rooms holds the state */
+	const struct tensor **out; /* of the newest step */
+	struct collector *collector;
+	struct positions at;
+	int64_t batch, limit;
+	struct step_times times;
+	/* ids chosen so far, by --next: rows of `batch` ids a step */
+	int64_t **ids;
+	size_t *ids_room;
+	bool *ended; /* by row of the batch: the row has had an id of --until */
+	void *row;   /* a row of scores on the host */
+	size_t row_bytes;
+	uint64_t random;
+};
+
+/* ---- memory */
+
+static void room_free(struct stepper *x, struct room *r)
+{
+	struct runtime *rt = session_runtime(x->session);
+
+	if (!r->buffer.ptr)
+		return;
+	if (r->device)
+		rt->backend->free(rt->device, &r->buffer);
+	else
+		rt->cpu->free(rt->host, &r->buffer);
+	r->buffer = (struct buffer){0};
+}
+
+/* Gives the room at least so many bytes on the host (0) or the device (1). A room that must grow gets half as much again. */
+static int room_reserve(struct stepper *x, struct room *r, size_t bytes, int device, struct diag *d)
+{
+	struct runtime *rt = session_runtime(x->session);
+	size_t more = bytes;
+
+	if (r->buffer.ptr && r->device == device && r->buffer.bytes >= bytes)
+		return 0;
+	if (r->buffer.ptr && !size_add(bytes, bytes / 2, &more))
+		more = bytes;
+	room_free(x, r);
+	r->device = device;
+	more = more ? more : 1;
+	return device ? rt->backend->alloc(rt->device, more, MEM_ACTIVATIONS, &r->buffer, d)
+		      : rt->cpu->alloc(rt->host, more, MEM_ACTIVATIONS, &r->buffer, d);
+}
+
+/* Copies a tensor of the host or the device into the room, and makes *to that copy. */
+static int room_fill(struct stepper *x, struct room *r, const struct tensor *from, int device,
+		     struct tensor *to, struct diag *d)
+{
+	struct runtime *rt = session_runtime(x->session);
+	int err = room_reserve(x, r, from->bytes, device, d);
+
+	if (err)
+		return err;
+	if (from->bytes && !device && !from->device)
+		memcpy(r->buffer.ptr, from->data, from->bytes);
+	else if (from->bytes)
+		err = rt->backend->copy(rt->stream, r->buffer.ptr, device, from->data, from->device,
+					from->bytes, d);
+	*to = (struct tensor){.type = from->type,
+			      .shape = from->shape,
+			      .data = r->buffer.ptr,
+			      .bytes = from->bytes,
+			      .device = device};
+	return err;
+}
+
+/* ---- --slice */
+
+/* Returns how many pieces the input has; 0 if it is too short for one. */
+static int64_t count_pieces(const struct slice *s, int64_t length)
+{
+	int64_t all = s->lead + length, n = all >= s->size ? (all - s->size) / s->stride + 1 : 0;
+	int64_t covered = n ? (n - 1) * s->stride + s->size : 0;
+
+	/* gaps between pieces are left out on purpose, so a rest begins where the next piece would */
+	return n + (s->rest != REST_DROP && covered < all && n * s->stride < all);
+}
+
+/* Copies elements `from` to `from` + n - 1 along the axis; positions outside of the input are zeros. */
+static void copy_piece(const struct tensor *t, const struct slice *s, int64_t from, int64_t n, char *to)
+{
+	int64_t outer = shape_span(&t->shape, 0, s->axis), size = t->shape.dim[s->axis];
+	size_t inner = (size_t)shape_span(&t->shape, s->axis + 1, t->shape.rank) *
+		       (dtype_bits(tensor_dtype(t)) / 8);
+	int64_t begin = from < 0 ? 0 : from, end = from + n < size ? from + n : size;
+
+	memset(to, 0, (size_t)(outer * n) * inner);
+	for (int64_t i = 0; i < outer && begin < end; i++)
+		memcpy(to + (size_t)(i * n + begin - from) * inner,
+		       (const char *)t->data + (size_t)(i * size + begin) * inner,
+		       (size_t)(end - begin) * inner);
+}
+
+/* Makes the input the piece of this step. A piece that lies in one stretch of the input is not copied. */
+static int set_piece(struct stepper *x, const struct slice *s, struct diag *d)
+{
+	const struct tensor *t = input_info(x->inputs, s->in)->tensor;
+	struct tensor *own = &x->own[s->in];
+	int64_t from = x->times.steps * s->stride - s->lead, size = t->shape.dim[s->axis];
+	int64_t n = s->rest == REST_KEEP && size - from < s->size ? size - from : s->size;
+
+	*own = (struct tensor){.type = t->type, .shape = t->shape};
+	own->shape.dim[s->axis] = n;
+	if (!tensor_bytes(tensor_dtype(t), &own->shape, LAYOUT_ROW, &own->bytes))
+		return FAIL(d, E_SIZE);
+	if (from >= 0 && from + n <= size && shape_span(&t->shape, 0, s->axis) == 1) {
+		size_t inner = (size_t)shape_span(&t->shape, s->axis + 1, t->shape.rank) *
+			       (dtype_bits(tensor_dtype(t)) / 8);
+		own->data = (char *)t->data + (size_t)from * inner;
+		return 0;
+	}
+	int err = room_reserve(x, &x->room[s->in][0], own->bytes, 0, d);
+	if (!err)
+		copy_piece(t, s, from, n, own->data = x->room[s->in][0].buffer.ptr);
+	return err;
+}
+
+static int check_slice(const struct stepper *x, const struct slice *s, struct diag *d)
+{
+	const struct input_info *in = input_info(x->inputs, s->in);
+
+	if (!in->tensor || in->tensor->type.kind != V_TENSOR ||
+	    tensor_dtype(in->tensor) == DT_STRING || dtype_bits(tensor_dtype(in->tensor)) < 8)
+		return FAIL(d, E_STEPS, .slot = fmt(d, "input '%s'", in->name),
+			    .message = "it cannot be cut into pieces",
+			    .expected = "a tensor of numbers of at least 8 bits",
+			    .actual = type_str(&d->arena, in->type));
+	return 0;
+}
+
+/* Sets the number of steps from the pieces of the inputs and --steps. */
+static int limit_by_slices(struct stepper *x, struct diag *d)
+{
+	for (uint32_t k = 0; k < x->steps->nslice; k++) {
+		const struct slice *s = &x->steps->slice[k];
+		int err = check_slice(x, s, d);
+		if (err)
+			return err;
+		const struct input_info *in = input_info(x->inputs, s->in);
+		int64_t length = in->tensor->shape.dim[s->axis], n = count_pieces(s, length);
+		if (!n)
+			return FAIL(d, E_STEPS, .slot = fmt(d, "input '%s'", in->name),
+				    .message = "it is too short for one step",
+				    .expected = fmt(d, "at least %" PRId64 " elements along axis %d",
+						    s->size, s->axis),
+				    .actual = fmt(d, "%" PRId64, length));
+		if (s->rest == REST_PAD && (n - 1) * s->stride + s->size > s->lead + length)
+			NOTE(d, E_STEPS, .slot = fmt(d, "input '%s'", in->name),
+			     .message = fmt(d,
+					    "the last piece has %" PRId64 " of %" PRId64
+					    " elements; zeros fill it up",
+					    s->lead + length - (n - 1) * s->stride, s->size),
+			     .hint = "rest=drop leaves it out, rest=keep runs it as it is");
+		if (k && n != x->limit)
+			WARN(d, E_STEPS, .slot = fmt(d, "input '%s'", in->name),
+			     .message = fmt(d, "it has %" PRId64 " pieces, another input %" PRId64, n,
+					    x->limit),
+			     .hint = "the shorter one ends the steps");
+		x->limit = !k || n < x->limit ? n : x->limit;
+	}
+	return 0;
+}
+
+static int set_limit(struct stepper *x, struct diag *d)
+{
+	int64_t asked = x->request.limit;
+
+	x->limit = 0;
+	int err = limit_by_slices(x, d);
+	if (err)
+		return err;
+	if (!x->steps->nslice) {
+		if (asked == INT_ABSENT && !(x->steps->nnext && x->request.until.n > 0))
+			return FAIL(d, E_STEPS, .message = "nothing says when the steps end",
+				    .expected = x->steps->nnext ? "--steps N or --until ID"
+								: "--steps N, or a --slice",
+				    .actual = "neither");
+		x->limit = asked == INT_ABSENT ? MOST_STEPS : asked;
+	} else if (asked != INT_ABSENT && asked < x->limit) {
+		x->limit = asked;
+	}
+	return 0;
+}
+
+/* ---- --feed */
+
+/* Brings the first states to the device. */
+static int start_states(struct stepper *x, struct diag *d)
+{
+	struct runtime *rt = session_runtime(x->session);
+	int err = 0;
+
+	for (uint32_t k = 0; !err && k < x->steps->nfeed; k++) {
+		const struct feed *f = &x->steps->feed[k];
+		err = session_place(x->session, f->out, NULL, 0, d); /* opens the device as well */
+		if (err)
+			return err;
+		if (rt->backend == rt->cpu)
+			continue;
+		err = room_fill(x, &x->room[f->in][0], input_info(x->inputs, f->in)->tensor, 1,
+				&x->own[f->in], d);
+		x->in[f->in] = &x->own[f->in];
+	}
+	return err;
+}
+
+/* Asks the next run to write each state where the step after the next one expects it. */
+static int place_states(struct stepper *x, struct diag *d)
+{
+	struct runtime *rt = session_runtime(x->session);
+	int err = 0, device = rt->backend != rt->cpu;
+
+	for (uint32_t k = 0; !err && k < x->steps->nfeed; k++) {
+		const struct feed *f = &x->steps->feed[k];
+		const struct room *r = &x->room[f->in][!x->newest[f->in]];
+		bool usable = r->buffer.ptr && r->device == device;
+		err = session_place(x->session, f->out, usable ? r->buffer.ptr : NULL,
+				    usable ? r->buffer.bytes : 0, d);
+	}
+	return err;
+}
+
+/*
+ * A free axis of a state whose size is a guess must have been guessed right: 1 or 0 by default, the state's first value would
+ * count as a position that nobody gave, or the state would stay empty.
+ */
+static int check_growth(const struct stepper *x, const struct feed *f, const struct tensor *t,
+			struct diag *d)
+{
+	const struct input_info *in = input_info(x->inputs, f->in);
+	const struct shape *was = &in->tensor->shape;
+
+	if (x->times.steps || was->rank != t->shape.rank || strncmp(in->source, "zeros", 5))
+		return 0;
+	for (int i = 0; i < was->rank; i++) {
+		const struct value *v = x->graph->value[x->graph->in[f->in]];
+		if (v->info.shape.rank != was->rank || v->info.shape.dim[i] >= 0 ||
+		    t->shape.dim[i] == was->dim[i])
+			continue;
+		return FAIL(d, E_STEPS, .slot = fmt(d, "input '%s'", in->name),
+			    .message = fmt(d,
+					   "axis %d of this state grows from step to step, but its first value "
+					   "already has %" PRId64 " zeros there",
+					   i, was->dim[i]),
+			    .expected = "a state that begins empty, or a file",
+			    .actual = fmt(d, "%s in the first step, %s in the next",
+					  shape_str(&d->arena, was, NULL),
+					  shape_str(&d->arena, &t->shape, NULL)),
+			    .hint = fmt(d, "--dim %s.%d=0 begins with an empty state", in->name, i));
+	}
+	return 0;
+}
+
+static int fail_state(const struct stepper *x, const struct feed *f, struct diag *d)
+{
+	return FAIL(d, E_STEPS, .slot = fmt(d, "output '%s'", x->graph->out_name[f->out]),
+		    .message = "it cannot come back as an input", .expected = "a tensor",
+		    .actual = type_str(&d->arena, x->out[f->out]->type));
+}
+
+/* Makes the newest outputs the inputs of the next step. */
+static int hand_over(struct stepper *x, struct diag *d)
+{
+	x->times.state_bytes = 0;
+	for (uint32_t k = 0; k < x->steps->nfeed; k++) {
+		const struct feed *f = &x->steps->feed[k];
+		const struct tensor *t = x->out[f->out];
+		int other = !x->newest[f->in];
+		struct room *r = &x->room[f->in][other];
+		int err = t->type.kind == V_TENSOR ? check_growth(x, f, t, d) : fail_state(x, f, d);
+		if (err)
+			return err;
+		if (t->data && t->data == r->buffer.ptr)
+			x->own[f->in] = (struct tensor){.type = t->type,
+							.shape = t->shape,
+							.data = t->data,
+							.bytes = t->bytes,
+							.device = t->device};
+		else
+			err = room_fill(x, r, t, t->device, &x->own[f->in], d);
+		if (err)
+			return err;
+		x->newest[f->in] = other;
+		x->in[f->in] = &x->own[f->in];
+		x->times.state_bytes += t->bytes;
+	}
+	return 0;
+}
+
+/* ---- --next */
+
+static int fail_scores(const struct stepper *x, const struct next *n, struct diag *d)
+{
+	const struct tensor *t = x->out[n->out];
+
+	return FAIL(d, E_STEPS, .slot = fmt(d, "output '%s'", x->graph->out_name[n->out]),
+		    .message = "no id can be chosen from it",
+		    .expected = fmt(d, "scores of [%" PRId64 ", positions, ids]", x->batch),
+		    .actual = t->type.kind == V_TENSOR ? shape_str(&d->arena, &t->shape, NULL)
+						       : type_str(&d->arena, t->type));
+}
+
+/* Brings the scores of the last position of row b to the host, and returns their number in *ids. */
+static int fetch_scores(struct stepper *x, const struct next *n, int64_t b, int64_t *ids, struct diag *d)
+{
+	const struct tensor *t = x->out[n->out];
+	int rank = t->shape.rank;
+
+	if (t->type.kind != V_TENSOR || rank < 1 || rank > 3 || tensor_count(t) <= 0 ||
+	    !(T_BIT(tensor_dtype(t)) & T_FLOATS_BF) ||
+	    (rank == 1 ? x->batch != 1 : t->shape.dim[0] != x->batch))
+		return fail_scores(x, n, d);
+	int64_t positions = rank == 3 ? t->shape.dim[1] : 1, size = t->shape.dim[rank - 1];
+	size_t bytes = (size_t)size * (dtype_bits(tensor_dtype(t)) / 8);
+	if (x->row_bytes < bytes) {
+		mem_free(x->row);
+		x->row = mem_alloc(bytes, MEM_STAGING);
+		x->row_bytes = x->row ? bytes : 0;
+		if (!x->row)
+			return FAIL(d, E_MEMORY);
+	}
+	struct tensor last = *t;
+	last.data = (char *)t->data + (size_t)(b * positions + positions - 1) * bytes;
+	last.bytes = bytes;
+	*ids = size;
+	return session_fetch(x->session, x->row, &last, d);
+}
+
+struct score {
+	double value;
+	int64_t id;
+};
+
+static int larger_score_first(const void *a, const void *b)
+{
+	const struct score *x = a, *y = b;
+
+	if (x->value != y->value)
+		return x->value < y->value ? 1 : -1;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static int64_t largest(enum dtype t, const void *row, int64_t n)
+{
+	int64_t best = -1;
+	double most = 0;
+
+	for (int64_t i = 0; i < n; i++) {
+		double v = t == DT_F32 ? (double)((const float *)row)[i] : elem_f64(t, row, i);
+		if (v == v && (best < 0 || v > most)) {
+			best = i;
+			most = v;
+		}
+	}
+	return best;
+}
+
+/* Draws an id with probabilities that are the softmax of the scores over the temperature. */
+static int64_t draw(struct stepper *x, const struct next *n, enum dtype t, int64_t ids)
+{
+	struct arena scratch = {0};
+	struct score *s = arena_new_n(&scratch, struct score, (size_t)ids + 1);
+	int64_t count = 0, k = 0;
+	double sum = 0;
+
+	for (int64_t i = 0; i < ids; i++) {
+		double v = elem_f64(t, x->row, i);
+		if (v == v)
+			s[count++] = (struct score){v, i};
+	}
+	qsort(s, (size_t)count, sizeof(*s), larger_score_first);
+	if (n->top && n->top < count)
+		count = n->top;
+	double most = count ? s[0].value : 0;
+	for (int64_t i = 0; i < count; i++)
+		sum += s[i].value = isinf(most) ? s[i].value == most
+						: exp((s[i].value - most) / n->temperature);
+	double at = random_unit(&x->random) * sum;
+	while (k + 1 < count && (at -= s[k].value) >= 0)
+		k++;
+	int64_t id = count ? s[k].id : -1;
+	arena_free(&scratch);
+	return id;
+}
+
+static bool ends(const struct stepper *x, int64_t id)
+{
+	for (int64_t i = 0; i < x->request.until.n; i++)
+		if (x->request.until.v[i] == id)
+			return true;
+	return false;
+}
+
+/* Chooses an id for each row. Rows that have ended repeat their last id, so that the other rows can go on. */
+static int choose_ids(struct stepper *x, uint32_t k, struct diag *d)
+{
+	const struct next *n = &x->steps->next[k];
+	int64_t *ids = x->ids[k] + x->times.steps * x->batch;
+
+	for (int64_t b = 0; b < x->batch; b++) {
+		int64_t size = 0;
+		if (x->ended[b]) {
+			ids[b] = ids[b - x->batch];
+			continue;
+		}
+		int err = fetch_scores(x, n, b, &size, d);
+		if (err)
+			return err;
+		enum dtype t = tensor_dtype(x->out[n->out]);
+		ids[b] = n->sample ? draw(x, n, t, size) : largest(t, x->row, size);
+		if (ids[b] < 0)
+			return FAIL(d, E_OUT_NAN,
+				    .slot = fmt(d, "output '%s'", x->graph->out_name[n->out]),
+				    .message = fmt(d, "all scores of step %" PRId64 " are NaN",
+						   x->times.steps + 1));
+	}
+	return 0;
+}
+
+static int set_ids(struct stepper *x, uint32_t k, struct diag *d)
+{
+	const struct next *n = &x->steps->next[k];
+	const struct tensor *given = input_info(x->inputs, n->in)->tensor;
+	struct tensor *own = &x->own[n->in];
+	const int64_t *ids = x->ids[k] + x->times.steps * x->batch;
+
+	*own = (struct tensor){.type = given->type, .shape = given->shape};
+	if (own->shape.rank)
+		own->shape.dim[own->shape.rank - 1] = 1;
+	own->bytes = (size_t)x->batch * (dtype_bits(tensor_dtype(given)) / 8);
+	int err = room_reserve(x, &x->room[n->in][0], own->bytes, 0, d);
+	if (err)
+		return err;
+	own->data = x->room[n->in][0].buffer.ptr;
+	for (int64_t b = 0; b < x->batch; b++)
+		elem_set_i64(tensor_dtype(own), own->data, b, ids[b]);
+	x->in[n->in] = own;
+	return 0;
+}
+
+/* Makes room for the ids of one more step. */
+static int grow_ids(struct stepper *x, uint32_t k, struct diag *d)
+{
+	size_t need, bytes;
+
+	if (!size_mul((size_t)x->times.steps + 1, (size_t)x->batch, &need) ||
+	    !size_mul(need, 2 * sizeof(int64_t), &bytes))
+		return FAIL(d, E_SIZE);
+	if (need <= x->ids_room[k])
+		return 0;
+	int64_t *more = mem_alloc(bytes, MEM_STAGING);
+	if (!more)
+		return FAIL(d, E_MEMORY);
+	if (x->ids[k])
+		memcpy(more, x->ids[k],
+		       (size_t)x->times.steps * (size_t)x->batch * sizeof(int64_t));
+	mem_free(x->ids[k]);
+	x->ids[k] = more;
+	x->ids_room[k] = 2 * need;
+	return 0;
+}
+
+/* Chooses the ids of the next step, and tells in *ended whether every row of the batch has ended. */
+static int choose_next(struct stepper *x, bool *ended, struct diag *d)
+{
+	int err = 0;
+
+	*ended = x->steps->nnext > 0;
+	for (uint32_t k = 0; !err && k < x->steps->nnext; k++) {
+		err = grow_ids(x, k, d);
+		err = err ? err : choose_ids(x, k, d);
+		err = err ? err : set_ids(x, k, d);
+	}
+	for (int64_t b = 0; !err && x->steps->nnext && b < x->batch; b++) {
+		x->ended[b] |= ends(x, x->ids[0][x->times.steps * x->batch + b]);
+		*ended &= x->ended[b];
+	}
+	return err;
+}
+
+/* ---- --derive */
+
+static int set_derived(struct stepper *x, const struct derive *v, struct diag *d)
+{
+	const struct shape *declared = &x->graph->value[x->graph->in[v->in]]->info.shape;
+	const struct tensor *first = input_info(x->inputs, v->in)->tensor;
+	struct tensor *own = &x->own[v->in];
+	struct shape shape = first->shape;
+
+	if (shape.rank && declared->rank == shape.rank && declared->dim[shape.rank - 1] < 0)
+		shape.dim[shape.rank - 1] = DIM_UNKNOWN;
+	*own = (struct tensor){.type = first->type,
+			       .shape = derive_shape(v->rule, &shape, x->at, x->batch)};
+	if (!tensor_bytes(tensor_dtype(own), &own->shape, LAYOUT_ROW, &own->bytes))
+		return FAIL(d, E_SIZE);
+	int err = room_reserve(x, &x->room[v->in][0], own->bytes, 0, d);
+	if (err)
+		return err;
+	own->data = x->room[v->in][0].buffer.ptr;
+	x->in[v->in] = own;
+	if (!derive_fill(v->rule, x->at, own))
+		return derive_fail(input_info(x->inputs, v->in)->name, x->at, own, d);
+	return 0;
+}
+
+/* ---- steps */
+
+/* Sets the inputs that the step number and the positions determine. Those of the first step were read as inputs. */
+static int set_inputs(struct stepper *x, struct diag *d)
+{
+	int err = 0;
+
+	for (uint32_t k = 0; !err && k < x->steps->nslice; k++) {
+		err = set_piece(x, &x->steps->slice[k], d);
+		x->in[x->steps->slice[k].in] = &x->own[x->steps->slice[k].in];
+	}
+	for (uint32_t k = 0; !err && x->times.steps && k < x->steps->nderive; k++)
+		err = set_derived(x, &x->steps->derive[k], d);
+	return err;
+}
+
+static void advance_positions(struct stepper *x)
+{
+	x->at.past += x->at.now;
+	if (x->steps->nnext)
+		x->at.now = 1;
+}
+
+static void find_sizes(struct stepper *x)
+{
+	uint32_t n = input_count(x->inputs);
+	const struct shape **shapes = arena_new_n(&x->arena, const struct shape *, n + 1);
+	const struct tensor *first = x->steps->nnext ? x->in[x->steps->next->in]
+				     : x->steps->nslice ? x->in[x->steps->slice->in]
+							: NULL;
+
+	for (uint32_t i = 0; i < n; i++)
+		shapes[i] = &x->in[i]->shape;
+	x->at = steps_first(x->steps, x->graph, shapes);
+	x->batch = first && first->shape.rank > 1 ? first->shape.dim[0] : 1;
+}
+
+static struct stepper *new_stepper(struct session *s, const struct stepper_request *r,
+				   const struct input_set *inputs)
+{
+	struct arena a = {0};
+	struct stepper *x = arena_new(&a, struct stepper);
+	uint32_t n = input_count(inputs);
+
+	x->arena = a;
+	x->session = s;
+	x->request = *r;
+	x->steps = r->steps;
+	x->graph = session_model(s)->graph;
+	x->inputs = inputs;
+	x->in = arena_new_n(&x->arena, const struct tensor *, n + 1);
+	x->own = arena_new_n(&x->arena, struct tensor, n + 1);
+	x->room = arena_array(&x->arena, n + 1, sizeof(*x->room));
+	x->newest = arena_new_n(&x->arena, int, n + 1);
+	x->out = arena_new_n(&x->arena, const struct tensor *, x->graph->nout + 1);
+	x->ids = arena_new_n(&x->arena, int64_t *, x->steps->nnext + 1);
+	x->ids_room = arena_new_n(&x->arena, size_t, x->steps->nnext + 1);
+	for (uint32_t i = 0; i < n; i++)
+		x->in[i] = input_tensors(inputs)[i];
+	find_sizes(x);
+	x->ended = arena_new_n(&x->arena, bool, (size_t)x->batch + 1);
+	x->random = random_start(r->seed, "--next");
+	return x;
+}
+
+struct stepper *stepper_new(struct session *s, const struct stepper_request *r,
+			    const struct input_set *inputs, struct diag *d)
+{
+	struct stepper *x = new_stepper(s, r, inputs);
+	int err = set_limit(x, d);
+
+	if (!err) {
+		x->collector = collector_new(s, r, &x->arena, d);
+		err = x->collector ? 0 : -E_STEPS;
+	}
+	err = err ? err : start_states(x, d);
+	if (!err && session_runtime(s)->backend != session_runtime(s)->cpu)
+		err = session_outputs_stay(s, true, d);
+	err = err ? err : set_inputs(x, d);
+	if (!err)
+		return x;
+	stepper_free(x);
+	return NULL;
+}
+
+int stepper_prepare(struct stepper *x, struct diag *d)
+{
+	return session_prepare(x->session, x->in, NULL, d);
+}
+
+static void add_times(struct stepper *x, uint64_t start, uint64_t planned)
+{
+	struct session_times t = session_times(x->session);
+	uint64_t took = clock_ns() - start;
+
+	if (!x->times.steps) {
+		x->times.first = took;
+	} else {
+		x->times.rest += took;
+		x->times.run += t.run;
+		x->times.planned += t.planned - planned;
+	}
+	x->times.steps++;
+}
+
+int stepper_step(struct stepper *x, bool *done, struct diag *d)
+{
+	uint64_t start = clock_ns(), planned = session_times(x->session).planned;
+	bool ended = false;
+	int err = set_inputs(x, d);
+
+	err = err ? err : place_states(x, d);
+	err = err ? err : session_run(x->session, x->in, x->out, d);
+	err = err ? err : hand_over(x, d);
+	err = err ? err : choose_next(x, &ended, d);
+	err = err ? err : collector_add(x->collector, x->out, d);
+	if (err) {
+		if (d->last && !d->last->hint && x->times.steps)
+			d->last->hint = fmt(d, "this was step %" PRId64, x->times.steps + 1);
+		return err;
+	}
+	advance_positions(x);
+	add_times(x, start, planned);
+	*done = ended || x->times.steps >= x->limit;
+	return 0;
+}
+
+const struct tensor *stepper_state(const struct stepper *x, uint32_t feed)
+{
+	return x->in[x->steps->feed[feed].in];
+}
+
+struct step_times stepper_times(const struct stepper *x)
+{
+	return x->times;
+}
+
+const int64_t *stepper_ids(const struct stepper *x, int64_t *n)
+{
+	*n = x->batch;
+	return x->steps->nnext && x->times.steps ? x->ids[0] + (x->times.steps - 1) * x->batch : NULL;
+}
+
+/* The ids of a --next as a tensor [batch, steps] of the input's type. */
+static struct tensor *ids_tensor(struct stepper *x, uint32_t k)
+{
+	const struct shape shape = {.rank = 2, .dim = {x->batch, x->times.steps}};
+	struct tensor *t =
+		tensor_new(&x->arena, tensor_dtype(x->in[x->steps->next[k].in]), &shape);
+
+	for (int64_t b = 0; t && b < x->batch; b++)
+		for (int64_t i = 0; i < x->times.steps; i++)
+			elem_set_i64(tensor_dtype(t), t->data, b * x->times.steps + i,
+				     x->ids[k][i * x->batch + b]);
+	return t;
+}
+
+const struct step_output *stepper_outputs(struct stepper *x, size_t *n, struct diag *d)
+{
+	size_t outputs = collector_count(x->collector);
+	struct step_output *o =
+		arena_new_n(&x->arena, struct step_output, outputs + x->steps->nnext + 1);
+
+	if (collector_finish(x->collector, x->out, o, d))
+		return NULL;
+	for (uint32_t k = 0; k < x->steps->nnext; k++) {
+		o[outputs + k].name = arena_printf(
+			&x->arena, "%s.next", input_info(x->inputs, x->steps->next[k].in)->name);
+		o[outputs + k].tensor = ids_tensor(x, k);
+		if (!o[outputs + k].tensor) {
+			FAIL(d, E_SIZE);
+			return NULL;
+		}
+	}
+	*n = outputs + x->steps->nnext;
+	return o;
+}
+
+void stepper_free(struct stepper *x)
+{
+	if (!x)
+		return;
+	for (uint32_t i = 0; i < input_count(x->inputs); i++)
+		for (int k = 0; k < 2; k++)
+			room_free(x, &x->room[i][k]);
+	for (uint32_t k = 0; k < x->steps->nnext; k++)
+		mem_free(x->ids[k]);
+	mem_free(x->row);
+	collector_free(x->collector);
+	struct arena a = x->arena;
+	arena_free(&a);
+}

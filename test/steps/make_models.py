@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""make_models.py DIR [KIND...]: writes small models with state, with seeded weights.
+
+  gpt       a decoder of ONNX operators: KV cache, attention_mask, position_ids
+  llama     the same with com.microsoft's GroupQueryAttention and rotary embedding: seqlens_k, total_sequence_length
+  walk      a filter with state over pieces of sound
+  grow      a state without names of axes, which grows
+  stuck     a state that the model passes on as it is
+  big       gpt at GPT-2's shape of layers (12 x 768), for measurements
+"""
+import sys
+import os
+import numpy as np
+import onnx
+from onnx import TensorProto as T, helper as h, numpy_helper
+
+F = T.FLOAT
+
+
+class Net:
+    def __init__(self, seed):
+        self.rng = np.random.default_rng(seed)
+        self.nodes, self.inits, self.n = [], [], 0
+
+    def init(self, name, a):
+        self.inits.append(numpy_helper.from_array(np.ascontiguousarray(a), name))
+        return name
+
+    def weight(self, *shape, scale=None):
+        self.n += 1
+        scale = scale or 1 / np.sqrt(shape[0])
+        return self.init(f"w{self.n}", (self.rng.standard_normal(shape) * scale).astype(np.float32))
+
+    def const(self, *v, dtype=np.int64):
+        self.n += 1
+        return self.init(f"c{self.n}", np.array(v if len(v) != 1 or dtype == np.int64 else v[0], dtype))
+
+    def scalar(self, v, dtype=np.float32):
+        self.n += 1
+        return self.init(f"c{self.n}", np.array(v, dtype))
+
+    def op(self, kind, *ins, out=None, domain="", **attr):
+        self.n += 1
+        out = out or f"v{self.n}"
+        self.nodes.append(h.make_node(kind, list(ins), [out] if isinstance(out, str) else out, f"{kind}_{self.n}",
+                                      domain=domain, **attr))
+        return out
+
+    def norm(self, x, size):
+        return self.op("LayerNormalization", x, self.init(f"g{self.n}", np.ones(size, np.float32)),
+                       self.init(f"b{self.n}", np.zeros(size, np.float32)), axis=-1)
+
+    def save(self, path, ins, outs, contrib=False):
+        g = h.make_graph(self.nodes, "g", ins, outs, self.inits)
+        ops = [h.make_opsetid("", 18)] + ([h.make_opsetid("com.microsoft", 1)] if contrib else [])
+        m = h.make_model(g, opset_imports=ops, ir_version=9)
+        onnx.save(m, path)
+
+
+def info(name, t, dims):
+    return h.make_tensor_value_info(name, t, dims)
+
+
+def gpt(path, layers=2, size=64, heads=4, vocab=211, longest=1024, seed=1, contrib=False):
+    """A decoder. With contrib, attention is one operator, and positions are rotary."""
+    n, d = Net(seed), size // heads
+    ids = n.op("Gather", n.weight(vocab, size, scale=1), "input_ids")
+    if contrib:
+        x = ids
+        angle = np.outer(np.arange(longest), 10000.0 ** (-np.arange(0, d, 2) / d)).astype(np.float32)
+        cos, sin = n.init("cos", np.cos(angle)), n.init("sin", np.sin(angle))
+    else:
+        x = n.op("Add", ids, n.op("Gather", n.weight(longest, size, scale=0.3), "position_ids"))
+        now = n.op("Shape", "input_ids", start=1)
+        total = n.op("Shape", "attention_mask", start=1)
+        past = n.op("Sub", total, now)
+        zero, one = n.scalar(0, np.int64), n.scalar(1, np.int64)
+        key = n.op("Range", zero, n.op("Squeeze", total), one)
+        query = n.op("Range", n.op("Squeeze", past), n.op("Squeeze", total), one)
+        seen = n.op("LessOrEqual", n.op("Unsqueeze", key, n.const(0)), n.op("Unsqueeze", query, n.const(1)))
+        masked = n.op("Cast", "attention_mask", to=T.BOOL)
+        masked = n.op("Unsqueeze", masked, n.const(1, 2))
+        bias = n.op("Where", n.op("And", seen, masked), n.scalar(0.0), n.scalar(-1e9))
+    kv = heads if not contrib else heads // 2
+    ins = [info("input_ids", T.INT64, ["batch", "sequence"])]
+    if contrib:
+        ins += [info("seqlens_k", T.INT32, ["batch"]), info("total_sequence_length", T.INT32, [])]
+    else:
+        ins += [info("attention_mask", T.INT64, ["batch", "total"]), info("position_ids", T.INT64, ["batch", "sequence"])]
+    outs = [info("logits", F, ["batch", "sequence", vocab])]
+    for i in range(layers):
+        y = n.norm(x, size)
+        names = [f"past_key_values.{i}.{k}" for k in ("key", "value")]
+        new = [f"present.{i}.{k}" for k in ("key", "value")]
+        ins += [info(k, F, ["batch", kv, "past_sequence_length", d]) for k in names]
+        outs += [info(k, F, ["batch", kv, "total_length", d]) for k in new]
+        q, k, v = n.op("MatMul", y, n.weight(size, heads * d)), n.op("MatMul", y, n.weight(size, kv * d)), \
+            n.op("MatMul", y, n.weight(size, kv * d))
+        if contrib:
+            out = f"a{i}"
+            n.op("GroupQueryAttention", q, k, v, *names, "seqlens_k", "total_sequence_length", cos, sin,
+                 out=[out, *new], domain="com.microsoft", num_heads=heads, kv_num_heads=kv, do_rotary=1)
+        else:
+            def split(t):
+                return n.op("Transpose", n.op("Reshape", t, n.const(0, 0, heads, d)), perm=[0, 2, 1, 3])
+            q, k, v = split(q), split(k), split(v)
+            k = n.op("Concat", names[0], k, axis=2, out=new[0])
+            v = n.op("Concat", names[1], v, axis=2, out=new[1])
+            s = n.op("Mul", n.op("MatMul", q, n.op("Transpose", k, perm=[0, 1, 3, 2])), n.scalar(float(d) ** -0.5))
+            p = n.op("Softmax", n.op("Add", s, bias), axis=-1)
+            out = n.op("Reshape", n.op("Transpose", n.op("MatMul", p, v), perm=[0, 2, 1, 3]), n.const(0, 0, size))
+        x = n.op("Add", x, n.op("MatMul", out, n.weight(size, size)))
+        y = n.op("MatMul", n.norm(x, size), n.weight(size, 4 * size))
+        y = n.op("Mul", y, n.op("Sigmoid", n.op("Mul", y, n.scalar(1.702))))
+        x = n.op("Add", x, n.op("MatMul", y, n.weight(4 * size, size)))
+    n.op("MatMul", n.norm(x, size), n.weight(size, vocab), out="logits")
+    n.save(path, ins, outs, contrib)
+
+
+def walk(path):
+    """y = x + 0.5 * the last element of the piece before; the state counts the pieces, too."""
+    n = Net(3)
+    last = n.op("Gather", "x", n.const(-1), axis=1)
+    n.op("Add", "x", n.op("Mul", "state", n.scalar(0.5)), out="y")
+    n.op("Identity", last, out="stateN")
+    n.op("Add", "count", n.scalar(1.0), out="countN")
+    n.op("ReduceMax", "x", n.const(1), keepdims=0, out="peak")
+    n.save(path, [info("x", F, [1, 4]), info("state", F, [1, 1]), info("count", F, [])],
+           [info("y", F, [1, 4]), info("peak", F, [1]), info("stateN", F, [1, 1]), info("countN", F, [])])
+
+
+def grow(path):
+    """The state has its elements behind one another; its axis has no name."""
+    n = Net(4)
+    n.op("Concat", "s", "x", axis=1, out="t")
+    n.op("ReduceSum", "t", n.const(1), keepdims=0, out="sum")
+    n.save(path, [info("x", F, [1, "n"]), info("s", F, [1, None])],
+           [info("sum", F, [1]), info("t", F, [1, None])])
+
+
+def stuck(path):
+    n = Net(5)
+    n.op("Add", "x", "h", out="y")
+    n.op("Identity", "h", out="hn")
+    n.save(path, [info("x", F, [1, 4]), info("h", F, [1, 4])], [info("y", F, [1, 4]), info("hn", F, [1, 4])])
+
+
+KINDS = {
+    "gpt": gpt,
+    "llama": lambda p: gpt(p, seed=2, contrib=True),
+    "walk": walk,
+    "grow": grow,
+    "stuck": stuck,
+    "big": lambda p: gpt(p, layers=12, size=768, heads=12, vocab=8192, longest=2048, seed=6),
+}
+
+if __name__ == "__main__":
+    os.makedirs(sys.argv[1], exist_ok=True)
+    for kind in sys.argv[2:] or [k for k in KINDS if k != "big"]:
+        KINDS[kind](os.path.join(sys.argv[1], kind + ".onnx"))
