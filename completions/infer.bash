@@ -8,7 +8,7 @@ _infer_commands() {
 _infer_command() { # COMMAND: sets options and the kind of its operand
 	case $1 in
 	run)
-		options='--input --data-set --random --seed --shape --dim --strict --save --save-format --print --top --decode --labels --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --batch --keep-going --resume --random --seed --shape --dim --strict --save --jsonl --save-format --print --top --decode --labels --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='file'
 		;;
 	inspect)
@@ -43,11 +43,13 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	case $1:$2 in
 	run:--input) kind='input' ;;
 	run:--data-set) kind='dir' ;;
+	run:--batch) kind='none' ;;
 	run:--random) kind='name' ;;
 	run:--seed) kind='none' ;;
 	run:--shape) kind='name' ;;
 	run:--dim) kind='dim' ;;
 	run:--save | run:-o) kind='dir' ;;
+	run:--jsonl) kind='file' ;;
 	run:--save-format) kind='=npy npz pb bin json png' ;;
 	run:--print) kind='none?' ;;
 	run:--top) kind='none' ;;

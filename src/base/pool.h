@@ -22,6 +22,7 @@ typedef void pool_fn(void *arg, int64_t begin, int64_t end, int thread);
  */
 void pool_set_threads(int threads);
 int pool_threads(void);
+int pool_cores(void); /* number of cores in the affinity mask */
 
 /*
  * Splits 0..n-1 into pieces of at least `grain` iterations, runs the pieces on the pool, and
