@@ -121,6 +121,11 @@ static int prepare(struct many *m)
 
 /* ---- the stream */
 
+static bool stopped(void)
+{
+	return watchdog_caught() != E_OK;
+}
+
 /* Keeps notes and warnings of a case unless another case has given the same, and only so many. */
 static void keep_findings(struct many *m, const struct diag *from, bool errors)
 {
@@ -155,10 +160,10 @@ static int gather(struct many *m)
 	struct read_case c;
 	int rc = 0;
 
-	while (!rc && watchdog_caught() == E_OK) {
+	while (!rc && !stopped()) {
 		if (m->holds)
 			c = m->held;
-		else if (!reader_next(m->reader, &c))
+		else if (!reader_next(m->reader, stopped, &c))
 			break;
 		m->holds = false;
 		if (c.rc) {
@@ -244,7 +249,7 @@ static int run_gathered(struct many *m)
 		rc = fail_case(m, m->cases[0].index, &why, rc);
 	} else {
 		rc = 0;
-		for (size_t k = 0; !rc && k < n && watchdog_caught() == E_OK; k++) {
+		for (size_t k = 0; !rc && k < n && !stopped(); k++) {
 			diag_free(&why);
 			rc = run_together(m, k, 1, &ran, &why);
 			rc = ran ? write_together(m, k, 1)
@@ -274,7 +279,7 @@ static int run_all(struct many *m)
 	watchdog_soft();
 	m->start = clock_ns();
 	progress_begin(&m->progress, m->o);
-	while (!rc && watchdog_caught() == E_OK) {
+	while (!rc && !stopped()) {
 		rc = gather(m);
 		if (!m->ncases)
 			break;
@@ -350,11 +355,12 @@ int run_many(struct options *o, struct diag *d)
 		input_free(m.held.set);
 		diag_free(&m.held.diag);
 	}
-	reader_close(m.reader);
 	int closed = results_close(&m.results, d);
 	batch_free(&m.batch);
-	input_list_free(&m.list);
-	session_close(m.session);
-	arena_free(&m.arena);
+	if (reader_close(m.reader)) {
+		session_close(m.session);
+		input_list_free(&m.list);
+		arena_free(&m.arena);
+	}
 	return rc ? rc : closed;
 }

@@ -73,7 +73,7 @@ static void write_prefix(struct json *j, const char *key, bool container)
 {
 	if (j->comma)
 		fputc(',', j->stream);
-	if (key || (container && j->depth))
+	if (!j->one_line && (key || (container && j->depth)))
 		new_line(j);
 	else if (j->comma)
 		fputc(' ', j->stream);

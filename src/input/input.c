@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "input/internal.h"
+#include "input/list.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -356,8 +357,7 @@ static int assign_file(struct input_set *s, const char *text, const char *file, 
 		return FAIL(d, E_INPUT_KEY, .message = "split= makes many inputs of one array",
 			    .actual = fmt(d, "'%s'", text), .hint = only_run);
 	rc = rc ? rc : open_file(s, x, d);
-	if (rc && d && d->last && !s->request->files &&
-	    (*x->spec.file == '@' || strpbrk(x->spec.file, "*?[")))
+	if (rc && d && d->last && !s->request->files && input_names_many(s->request))
 		d->last->hint = only_run;
 	if (rc)
 		return rc;

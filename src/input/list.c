@@ -200,18 +200,21 @@ bool input_names_many(const struct input_request *r)
 /* Makes a relative path that stays in the folder of the results: no part of it is empty, "." or "..". */
 static char *safe_name(struct arena *a, const char *path, bool extension)
 {
-	struct str b = {.arena = a};
+	struct arena scratch = {0};
+	struct str b = {.arena = &scratch};
 	size_t end = strlen(path) - (extension ? 0 : strlen(path_ext(path)));
 
 	for (size_t i = 0; i < end;) {
 		size_t n = strcspn(path + i, "/");
 		n = i + n > end ? end - i : n;
-		const char *part = arena_strn(a, path + i, n);
+		const char *part = arena_strn(&scratch, path + i, n);
 		if (n && strcmp(part, ".") != 0)
-			str_addf(&b, "%s%s", b.n ? "/" : "", io_file_name(a, part));
+			str_addf(&b, "%s%s", b.n ? "/" : "", io_file_name(&scratch, part));
 		i += n + 1;
 	}
-	return arena_str(a, b.n ? str_get(&b) : "input");
+	char *name = arena_str(a, b.n ? str_get(&b) : "input");
+	arena_free(&scratch);
+	return name;
 }
 
 /*
@@ -220,7 +223,8 @@ static char *safe_name(struct arena *a, const char *path, bool extension)
  */
 static void name_paths(struct input_list *l, const struct paths *p)
 {
-	struct map once = {.arena = &l->arena}, twice = once, taken = once;
+	struct arena scratch = {0};
+	struct map once = {.arena = &scratch}, twice = once, taken = once;
 
 	for (size_t i = 0; i < l->n; i++) {
 		const char *stem = safe_name(&l->arena, p->v[i] + p->base, false);
@@ -236,6 +240,7 @@ static void name_paths(struct input_list *l, const struct paths *p)
 		for (unsigned k = 2; !map_set(&taken, l->name[i], strlen(l->name[i]), 0); k++)
 			l->name[i] = arena_printf(&l->arena, "%s~%u", name, k);
 	}
+	arena_free(&scratch);
 }
 
 /* ---- the cases */

@@ -6,8 +6,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 
 enum { MAX_READERS = 64, STACK_BYTES = 1 << 20 };
+/* how often a waiting caller looks for a signal, and how long a thread may take to end */
+enum { LOOK_MS = 50, PATIENCE_MS = 2000 };
 
 struct slot {
 	bool ready;
@@ -143,7 +146,18 @@ struct reader *reader_open(const struct input_list *l, const struct model *m, co
 	return r;
 }
 
-bool reader_next(struct reader *r, struct read_case *c)
+static struct timespec in_milliseconds(long ms)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	t.tv_nsec += ms * 1000000;
+	t.tv_sec += t.tv_nsec / 1000000000;
+	t.tv_nsec %= 1000000000;
+	return t;
+}
+
+bool reader_next(struct reader *r, bool (*stop)(void), struct read_case *c)
 {
 	size_t k = r->handed_out;
 	struct slot *s = &r->slot[k % r->ahead];
@@ -156,26 +170,34 @@ bool reader_next(struct reader *r, struct read_case *c)
 		return true;
 	}
 	pthread_mutex_lock(&r->lock);
-	while (!s->ready)
-		pthread_cond_wait(&r->ready, &r->lock);
-	*c = s->result;
-	s->ready = false;
-	r->handed_out++;
-	pthread_cond_signal(&r->room);
+	while (!s->ready && !stop()) {
+		const struct timespec until = in_milliseconds(LOOK_MS);
+		pthread_cond_timedwait(&r->ready, &r->lock, &until);
+	}
+	bool ready = s->ready;
+	if (ready) {
+		*c = s->result;
+		s->ready = false;
+		r->handed_out++;
+		pthread_cond_signal(&r->room);
+	}
 	pthread_mutex_unlock(&r->lock);
-	return true;
+	return ready;
 }
 
-void reader_close(struct reader *r)
+bool reader_close(struct reader *r)
 {
+	const struct timespec until = in_milliseconds(PATIENCE_MS);
+
 	if (!r)
-		return;
+		return true;
 	pthread_mutex_lock(&r->lock);
 	r->closing = true;
 	pthread_cond_broadcast(&r->room);
 	pthread_mutex_unlock(&r->lock);
 	for (int i = 0; i < r->threads; i++)
-		pthread_join(r->thread[i], NULL);
+		if (pthread_timedjoin_np(r->thread[i], NULL, &until))
+			return false;
 	for (size_t i = 0; i < r->ahead; i++)
 		if (r->slot[i].ready)
 			free_case(&r->slot[i].result);
@@ -184,4 +206,5 @@ void reader_close(struct reader *r)
 	pthread_cond_destroy(&r->ready);
 	struct arena a = r->arena;
 	arena_free(&a);
+	return true;
 }

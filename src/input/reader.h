@@ -22,9 +22,16 @@ struct read_case {
  */
 struct reader *reader_open(const struct input_list *l, const struct model *m, const size_t *cases,
 			   size_t n, size_t ahead, int threads, bool single);
-/* Hands out the next case, which the caller must free. Waits until it is read. Returns false after the last one. */
-bool reader_next(struct reader *r, struct read_case *c);
-void reader_close(struct reader *r);
+/*
+ * Hands out the next case, which the caller must free. Waits until it is read. Returns false after the last one, and as
+ * soon as stop() returns true.
+ */
+bool reader_next(struct reader *r, bool (*stop)(void), struct read_case *c);
+/*
+ * Returns false if a thread does not come back, as it waits for a pipe. The thread still uses the list and the model
+ * then, which must not be freed before the program ends.
+ */
+bool reader_close(struct reader *r);
 
 /* Lets the errors in d name the case's file, if they do not yet. */
 void reader_name_errors(const char *label, struct diag *d);
