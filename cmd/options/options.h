@@ -52,7 +52,9 @@ struct options {
 	struct texts dim;     /* NAME=N or INPUT.NAME=N */
 	const char *data_set; /* NULL: none */
 	int64_t seed;
-	bool strict; /* free dimensions must be bound */
+	bool strict;   /* free dimensions must be bound */
+	int64_t batch; /* number of inputs of a run; 0: as many as the model fixes, else 1 */
+	bool keep_going, resume;
 
 	/* steps */
 	struct steps_request steps; /* --feed, --slice, --next, --derive */
@@ -61,8 +63,9 @@ struct options {
 	int64_t step_limit;	    /* INT_ABSENT: none */
 
 	/* outputs */
-	const char *save; /* folder for the outputs; NULL if they are not written */
-	int save_format;  /* enum save_format */
+	const char *jsonl; /* file for a JSON line for each input; NULL: none */
+	const char *save;  /* folder for the outputs; NULL if they are not written */
+	int save_format;   /* enum save_format */
 	/* number of values to print of each output; 0 for all, INT_ABSENT for none */
 	int64_t print;
 	int64_t top;	    /* number of largest values to print along the last axis; 0 for none */

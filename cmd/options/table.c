@@ -30,14 +30,33 @@ const struct field options_table[] = {
 		 "dtype=u8|i8|u16|i16|i32|i64|f16|bf16|f32|f64|bool, layout=nchw|nhwc|chw|hwc, order=rgb|bgr|gray, "
 		 "resize=WxH|Wx|xH|letterbox:WxH (if only one side is given, the other follows from the aspect ratio), "
 		 "pad=N, mean=A/B/C, std=A/B/C, scale=1/255, shape=1x3x224x224, format=npy|npz|pb|raw|image|txt|json (if "
-		 "the extension is misleading). Nothing is converted unless a key asks for it, with one exception: a "
+		 "the extension is misleading), split=AXIS (see below). Nothing is converted unless a key asks for it, with one exception: a "
 		 "picture is converted to the type and the axis order of the model's input. A picture becomes (pixel x "
 		 "scale - mean) / std, after order; resize is bilinear with half-pixel centres; letterbox keeps the "
-		 "aspect ratio, centres the picture, and fills the rest with pad."},
+		 "aspect ratio, centres the picture, and fills the rest with pad.\n\nrun takes many inputs at once: FILE may "
+		 "be a pattern in quotes ('x=pics/*.jpg'), a folder (all files in it, with those of its subfolders), @LIST (a "
+		 "file with one path a line, relative to the current folder), or an array with the key split=AXIS, each slice "
+		 "of which is an input. If several inputs of the model name many files, these are paired in order. Files of "
+		 "patterns and folders are sorted by their bytes."},
 	{ROW("data-set", F_STRING, data_set, INPUTS, CMD_RUNS), .arg = "DIR", .metavar_kind = "dir",
 	 .help = "read the inputs from DIR/input_K.pb, by position",
 	 .more = "This is the layout of the test_data_set_N folders in ONNX's own test cases and in its model zoo. If "
-		 "there is no input_K.pb, input_K.npy is read."},
+		 "there is no input_K.pb, input_K.npy is read. For run, DIR may be a pattern in quotes "
+		 "('test_data_set_*') or @LIST."},
+	{ROW("batch", F_INT, batch, INPUTS, CMD_RUN), .def = "0", .min = 0, .max = 65536,
+	 .arg = "N", .help = "run N inputs at once, stacked along the model's batch dimension",
+	 .more = "The batch is the first dimension of the inputs. Without --batch, or with 0, it is what the model fixes, "
+		 "and 1 if the model leaves it free. The last run takes the inputs that are left; if the model fixes the "
+		 "batch, it is filled by repeating the last input, whose additional results are dropped. Inputs of other "
+		 "sizes than their predecessors begin a new run."},
+	{ROW("keep-going", F_BOOL, keep_going, INPUTS, CMD_RUN),
+	 .help = "with many inputs: go on after an input that fails",
+	 .more = "The errors are listed at the end, each with the file of its input, and determine the exit status."},
+	{ROW("resume", F_BOOL, resume, INPUTS, CMD_RUN),
+	 .help = "with many inputs: leave out those whose results are there",
+	 .more = "An input counts as done if its files are in the folder of -o and its line is in the file of --jsonl, as far "
+		 "as these are given. An incomplete last line, which a killed run leaves, is removed. Inputs that failed "
+		 "are tried again."},
 	{ROW("random", F_LIST, random, INPUTS, CMD_RUNS), .arg = "[NAME=]LO..HI",
 	 .metavar_kind = "name", .help = "fill an input with random values from LO to HI; repeatable",
 	 .more = "Without NAME it applies to every input that no other option gives. Integer inputs get integers, and "
@@ -103,7 +122,15 @@ const struct field options_table[] = {
 	{ROW("save", F_STRING, save, OUTPUTS, CMD_RUN | CMD_CHECK), .sh = 'o', .arg = "DIR",
 	 .metavar_kind = "dir",
 	 .help = "write every output (run), or what --bisect finds (check), to DIR",
-	 .more = "DIR is created if it does not exist. A file is written completely or not at all."},
+	 .more = "DIR is created if it does not exist. A file is written completely or not at all. With many inputs, results "
+		 "are named after them: DIR/NAME.npy, or a folder DIR/NAME if the model has several outputs or the format is "
+		 "npz or pb. NAME is the path of the input without its extension, relative to the folder that was given."},
+	{ROW("jsonl", F_STRING, jsonl, OUTPUTS, CMD_RUN), .arg = "FILE", .metavar_kind = "file",
+	 .help = "with many inputs: write a line of JSON for each to FILE (- for standard output)",
+	 .more = "A line has the members input (its file), name, and outputs, each with type, shape and statistics, with "
+		 "values if --print, with classes if --top, with text if --decode is given. Lines have the order of the inputs; an "
+		 "input that failed has none. Each line is written at once, so a run that is killed leaves at most one "
+		 "incomplete line, at the end."},
 	{ROW("save-format", F_ENUM, save_format, OUTPUTS, CMD_RUN), .def = "npy",
 	 .choices = "npy|npz|pb|bin|json|png", .arg = "FORMAT", .help = "format of the output files",
 	 .more = "npz is one file with all outputs; pb writes output_K.pb by position; bin holds the bare elements; png "

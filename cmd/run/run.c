@@ -5,6 +5,7 @@
 #include "cmd/options/subcommand.h"
 #include "io/io.h"
 #include "cmd/output/output.h"
+#include "cmd/run/many.h"
 #include "cmd/output/auto_precision.h"
 #include "cmd/run/steps.h"
 #include "output/summary.h"
@@ -271,6 +272,8 @@ int cmd_run(struct options *o, struct diag *d)
 {
 	struct run r = {.o = o, .d = d, .start = clock_ns()};
 
+	if (run_names_many(o))
+		return run_many(o, d);
 	record_memory(&r, AT_START);
 	int rc = prepare_run(&r);
 	rc = rc ? rc : r.steps ? execute_steps(&r) : execute_model(&r);

@@ -15,7 +15,8 @@ void json_begin(struct json *j, FILE *stream)
 
 static void new_line(const struct json *j)
 {
-	fprintf(j->stream, "\n%*s", j->depth * 2, "");
+	if (!j->one_line)
+		fprintf(j->stream, "\n%*s", j->depth * 2, "");
 }
 
 static char *put_unit(char *to, uint32_t unit)
@@ -72,7 +73,7 @@ static void write_prefix(struct json *j, const char *key, bool container)
 {
 	if (j->comma)
 		fputc(',', j->stream);
-	if (key || (container && j->depth))
+	if (!j->one_line && (key || (container && j->depth)))
 		new_line(j);
 	else if (j->comma)
 		fputc(' ', j->stream);

@@ -24,6 +24,7 @@ struct json {
 	int depth;
 	bool comma;  /* true if the open object or array already has a member */
 	bool nested; /* true if the last value written was an object or array */
+	bool one_line; /* set after json_begin(): the document has no line breaks but the closing one */
 };
 void json_begin(struct json *j, FILE *stream);
 /* key: NULL inside arrays and at the top level */

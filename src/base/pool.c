@@ -383,7 +383,7 @@ static void team_barrier(void)
 
 /* ---- pool.h --------------------------------------------------------------------------------- */
 
-static int available_cores(void)
+int pool_cores(void)
 {
 	cpu_set_t set;
 	int n = sched_getaffinity(0, sizeof(set), &set) ? 0 : CPU_COUNT(&set);
@@ -395,7 +395,7 @@ static int available_cores(void)
 void pool_set_threads(int threads)
 {
 	if (threads < 1)
-		threads = available_cores();
+		threads = pool_cores();
 	atomic_store(&pool.threads, threads > MAX_THREADS ? MAX_THREADS : threads);
 }
 

@@ -23,6 +23,7 @@ typedef void pool_fn(void *arg, int64_t begin, int64_t end, int thread);
  */
 void pool_set_threads(int threads);
 int pool_threads(void);
+int pool_cores(void); /* number of cores in the affinity mask */
 
 /*
  * From now on at most `threads` threads work on a job that the calling thread starts; 0: all. oneDNN asks for the number when

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "input/internal.h"
+#include "input/list.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -342,12 +343,22 @@ static int assign_archive_members(struct input_set *s, struct source *x, struct 
 	return rc;
 }
 
-static int assign_file(struct input_set *s, const char *text, struct diag *d)
+static const char only_run[] = "infer run takes many inputs; other commands take one";
+
+/* file: the file to read instead of the one that the text names, or NULL */
+static int assign_file(struct input_set *s, const char *text, const char *file, struct diag *d)
 {
 	struct source *x = arena_new(&s->arena, struct source);
 	int rc = spec_parse(text, s->names, s->n, &x->spec, &s->arena, d);
 
+	if (!rc && file)
+		x->spec.file = x->spec.file_as_given = file;
+	if (!rc && x->spec.keys.split >= 0 && !s->request->files)
+		return FAIL(d, E_INPUT_KEY, .message = "split= makes many inputs of one array",
+			    .actual = fmt(d, "'%s'", text), .hint = only_run);
 	rc = rc ? rc : open_file(s, x, d);
+	if (rc && d && d->last && !s->request->files && input_names_many(s->request))
+		d->last->hint = only_run;
 	if (rc)
 		return rc;
 	if (x->spec.name)
@@ -481,7 +492,7 @@ static int assign_all(struct input_set *s, struct diag *d)
 
 	for (int64_t i = 0; i < r->input.n; i++) {
 		const struct finding *last = d ? d->last : NULL;
-		int one = assign_file(s, r->input.v[i].s, d);
+		int one = assign_file(s, r->input.v[i].s, r->files ? r->files[i] : NULL, d);
 		if (one && d && d->last != last)
 			add_config_line(s, r->input.v[i].s, d);
 		rc = rc ? rc : one; /* go on, so that every unusable file is reported */
@@ -618,7 +629,8 @@ static int plan_file(struct input_set *s, struct input *in, struct diag *d)
 		return rc;
 	rc = source_head(x, x->member ? IO_NPZ : kind_of(x), what, in->info.name, in->info.type,
 			 &s->arena, d);
-
+	if (!rc && x->spec.keys.split >= 0 && s->request->files && s->request->part >= 0)
+		rc = source_slice(x, x->spec.keys.split, s->request->part, what, &s->arena, d);
 	if (rc)
 		return rc;
 	if (in->info.type.kind != V_TENSOR) {
@@ -833,6 +845,8 @@ static struct input_set *new_set(const struct model *m, const struct input_reque
 		struct input *in = &s->in[i];
 		in->value = v;
 		in->shape = v->info.shape;
+		if (r->single && in->shape.rank > 0 && in->shape.dim[0] > 1)
+			in->shape.dim[0] = 1;
 		in->info = (struct input_info){
 			.name = v->name, .type = v->info.type, .shape = v->info.shape};
 		s->names[i] = v->name;

@@ -34,6 +34,14 @@ struct input_request {
 	const void *options;
 	/* what the steps of a run make of their inputs (steps.h); NULL if the model runs once */
 	const struct steps *steps;
+	/*
+	 * One case of many (list.h): for each text of `input` the file to read instead of the one that the
+	 * text names, or NULL; and with the key split= the index along that axis
+	 */
+	const char *const *files;
+	int64_t part;
+	/* a first dimension that the model fixes counts as 1, because inputs are stacked along it */
+	bool single;
 };
 
 /* The description of one input of the model. */

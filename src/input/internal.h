@@ -23,8 +23,9 @@ struct input_keys {
 	struct arithmetic math;
 	struct shape shape; /* rank is -1 if not given */
 	int format;	    /* an enum io_kind, or -1 if not given */
+	int split;	    /* the axis along which the array is many inputs, or -1 if not given */
 };
-#define NO_KEYS ((struct input_keys){.shape.rank = -1, .format = -1, .math.scale = 1})
+#define NO_KEYS ((struct input_keys){.shape.rank = -1, .format = -1, .math.scale = 1, .split = -1})
 
 struct input_spec {
 	const char *text; /* as given */
@@ -41,6 +42,10 @@ struct input_spec {
  */
 int spec_parse(const char *text, const char *const *names, size_t n, struct input_spec *s,
 	       struct arena *a, struct diag *d);
+/*
+ * Cuts all keys off the text, in place. Returns true if the key `name` was among them.
+ */
+bool spec_cut_keys(char *text, const char *name);
 /*
  * Returns the index of the longest name with which the text begins and after which one of the
  * characters `after` follows. Sets *rest to the text behind that character. Returns -1 if the text
@@ -137,6 +142,7 @@ struct source {
 	 * yet
 	 */
 	const struct zip_entry *member;
+	bool sliced; /* item.data are the elements of one slice, by source_slice() */
 	struct text_head text;
 };
 /*
@@ -146,6 +152,14 @@ struct source {
  */
 int source_head(struct source *s, enum io_kind kind, const char *what, const char *input,
 		struct type type, struct arena *a, struct diag *d);
+/*
+ * Makes slice `part` along an axis the item: its size along the axis becomes 1. The elements lie in the
+ * mapped file, or in the arena if the slice is not contiguous. Fails with E-INPUT-FORMAT or E-INPUT-KEY.
+ */
+int source_slice(struct source *s, int axis, int64_t part, const char *what, struct arena *a,
+		 struct diag *d);
+/* Sets *parts to the size of the array in `file` along an axis. input: name of the model's input, or NULL. */
+int input_count_slices(const char *file, int axis, const char *input, int64_t *parts, struct diag *d);
 /* Fills *it from the head of an .npy file of `total` bytes, of which the first n bytes are at p. */
 int item_npy(const unsigned char *p, size_t n, size_t total, const char *what, struct item *it,
 	     struct arena *a, struct diag *d);

@@ -144,3 +144,70 @@ int source_head(struct source *s, enum io_kind kind, const char *what, const cha
 	s->item.shape = s->text.shape;
 	return rc;
 }
+
+/* ---- slices of an array */
+
+int source_slice(struct source *s, int axis, int64_t part, const char *what, struct arena *a,
+		 struct diag *d)
+{
+	struct item *it = &s->item;
+	size_t size = dtype_bits(it->dtype) / 8, inner = size, outer = 1;
+
+	if (!it->data || it->shape.rank < 0 || it->fortran || !size || it->dtype == DT_STRING)
+		return FAIL(d, E_INPUT_FORMAT,
+			    .message = fmt(d, "%s cannot be split along an axis", what),
+			    .expected = "an uncompressed .npy, .npz or .pb array of numbers in C order",
+			    .actual = it->fortran ? "Fortran order" : io_kind_name(it->kind));
+	if (axis >= it->shape.rank || part >= it->shape.dim[axis])
+		return FAIL(d, E_INPUT_KEY,
+			    .message = fmt(d, "%s has no axis %d to split", what, axis),
+			    .actual = shape_str(&d->arena, &it->shape, NULL));
+	for (int i = 0; i < it->shape.rank; i++)
+		if (i < axis)
+			outer *= (size_t)it->shape.dim[i];
+		else if (i > axis)
+			inner *= (size_t)it->shape.dim[i];
+	size_t step = inner * (size_t)it->shape.dim[axis];
+	if (it->bytes < it->need)
+		return FAIL(d, E_INPUT_BYTES,
+			    .message = fmt(d, "%s is shorter than its head says", what),
+			    .expected = fmt(d, "%zu bytes", it->need),
+			    .actual = fmt(d, "%zu bytes", it->bytes));
+	const unsigned char *from = it->data + (size_t)part * inner;
+	if (outer > 1) {
+		unsigned char *copy = arena_array(a, outer, inner);
+		for (size_t i = 0; i < outer; i++)
+			memcpy(copy + i * inner, from + i * step, inner);
+		from = copy;
+	}
+	s->sliced = true;
+	it->data = from;
+	it->shape.dim[axis] = 1;
+	it->bytes = it->need = outer * inner;
+	return 0;
+}
+
+int input_count_slices(const char *file, int axis, const char *input, int64_t *parts, struct diag *d)
+{
+	struct source s = {.spec.file = file, .spec.keys = NO_KEYS};
+	struct arena a = {0};
+	int rc = file_map(file, &s.map, E_INPUT_OPEN, d);
+
+	if (rc)
+		return rc;
+	rc = source_head(&s, io_kind_of(file, s.map.data, s.map.size), file, input ? input : "",
+			 type_tensor(DT_NONE), &a, d);
+	const int64_t size = !rc && axis < s.item.shape.rank ? s.item.shape.dim[axis] : 0;
+	if (!rc && size > 0)
+		rc = source_slice(&s, axis, 0, file, &a, d);
+	else if (!rc)
+		rc = FAIL(d, E_INPUT_KEY,
+			  .message = fmt(d, "%s has nothing to split along axis %d", file, axis),
+			  .actual = s.item.shape.rank < 0
+					    ? io_kind_name(s.item.kind)
+					    : shape_str(&d->arena, &s.item.shape, NULL));
+	*parts = size;
+	file_unmap(&s.map);
+	arena_free(&a);
+	return rc;
+}

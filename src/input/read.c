@@ -256,6 +256,8 @@ static int read_input(struct input_set *s, struct input *in, struct diag *d)
 	if (in->how == FROM_POSITIONS)
 		return read_positions(s, in, d);
 	enum io_kind kind = in->source->item.kind;
+	if (in->source->sliced)
+		return use_elements(in, in->source->item.data, d);
 	if (kind == IO_IMAGE)
 		return read_image(in, d);
 	if (kind == IO_NPY || kind == IO_NPZ)

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const key_names[] = {"dtype", "layout", "order", "resize", "pad",
-					"mean",	 "std",	   "scale", "shape",  "format"};
+static const char *const key_names[] = {"dtype", "layout", "order", "resize", "pad",  "mean",
+					"std",	 "scale",  "shape", "format", "split"};
 enum { KEYS = sizeof(key_names) / sizeof(*key_names) };
 
 /* ---- values */
@@ -132,6 +132,12 @@ static int find_word(const char *value, const char *const *names, int n)
 	return 0;
 }
 
+static bool parse_axis(const char *s, int *axis)
+{
+	*axis = isdigit((unsigned char)*s) && !s[1] ? *s - '0' : -1;
+	return *axis >= 0 && *axis < MAX_RANK;
+}
+
 static bool set_key(struct input_keys *k, const char *key, const char *value)
 {
 	static const char *const layouts[] = {"", "nchw", "nhwc", "chw", "hwc"};
@@ -151,6 +157,8 @@ static bool set_key(struct input_keys *k, const char *key, const char *value)
 		return parse_shape(value, &k->shape);
 	if (!strcmp(key, "format"))
 		return (k->format = io_kind_parse(value)) >= 0;
+	if (!strcmp(key, "split"))
+		return parse_axis(value, &k->split);
 	k->math.given = true;
 	if (!strcmp(key, "mean"))
 		return (k->math.nmean = parse_numbers(value, k->math.mean)) > 0;
@@ -178,6 +186,7 @@ static const char *key_takes(const char *key)
 		"a number or a fraction, as 1/255",
 		"sizes, as 1x3x224x224",
 		"npy, npz, pb, raw, image, txt or json",
+		"an axis, as 0",
 	};
 
 	for (int i = 0; i < KEYS; i++)
@@ -193,7 +202,7 @@ int keys_set(struct input_keys *k, const char *key, const char *value, struct di
 		return FAIL(d, E_INPUT_KEY, .message = fmt(d, "unknown input key '%s'", key),
 			    .hint = near ? fmt(d, "did you mean '%s'?", near)
 					 : "keys are dtype, layout, order, resize, pad, mean, std, scale, "
-					   "shape and format");
+					   "shape, format and split");
 	}
 	if (!set_key(k, key, value))
 		return FAIL(d, E_INPUT_KEY, .message = fmt(d, "input key '%s'", key),
@@ -263,6 +272,18 @@ static char *last_key(char *text)
 	return NULL;
 }
 
+bool spec_cut_keys(char *text, const char *name)
+{
+	size_t n = strlen(name);
+	bool found = false;
+
+	for (char *comma; (comma = last_key(text));) {
+		found |= !strncmp(comma + 1, name, n) && comma[1 + n] == '=';
+		*comma = '\0';
+	}
+	return found;
+}
+
 /*
  * Refuses a misspelt key: the end of the file name looks like ",KEY=VALUE", and no file has that
  * name.
@@ -301,7 +322,7 @@ static int refuse_junk_after_keys(const char *file, struct diag *d)
 	return FAIL(
 		d, E_INPUT_KEY, .message = fmt(d, "'%s' is not KEY=VALUE", junk + 1),
 		.expected = "[NAME=]FILE[,KEY=VALUE]...", .actual = fmt(d, "'%s'", file),
-		.hint = "keys are dtype, layout, order, resize, pad, mean, std, scale, shape and format");
+		.hint = "keys are dtype, layout, order, resize, pad, mean, std, scale, shape, format and split");
 }
 
 /* Refuses NAME=FILE if the model has no input NAME, unless a file is called "NAME=FILE". */

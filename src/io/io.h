@@ -136,6 +136,12 @@ int io_probe_folder(const char *dir, struct diag *d);
  */
 int io_save(const char *dir, enum io_format format, const struct io_output *out, size_t n,
 	    const char **paths, struct arena *a, struct diag *d);
+/*
+ * Returns the file that io_save() writes last if every output is a tensor. If it is there, so are the others. The
+ * tensors of `out` are not looked at.
+ */
+const char *io_last_file(const char *dir, enum io_format format, const struct io_output *out,
+			 size_t n, struct arena *a);
 struct json;
 /* Writes element i of a tensor into the open array. A complex number is written as two numbers. */
 void io_json_element(struct json *j, const struct tensor *t, int64_t i);

@@ -634,3 +634,18 @@ int io_save(const char *dir, enum io_format format, const struct io_output *out,
 	}
 	return rc;
 }
+
+const char *io_last_file(const char *dir, enum io_format format, const struct io_output *out,
+			 size_t n, struct arena *a)
+{
+	struct map taken = {.arena = a};
+	const char *last = NULL;
+
+	if (format == IO_SAVE_NPZ)
+		return path_join(a, dir, "outputs.npz");
+	if (format == IO_SAVE_PB)
+		return n ? path_join(a, dir, arena_printf(a, "output_%zu.pb", n - 1)) : NULL;
+	for (size_t i = 0; i < n; i++)
+		last = unique_path(&taken, dir, out[i].name, endings[format], a);
+	return last;
+}

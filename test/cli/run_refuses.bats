@@ -153,7 +153,6 @@ follow() { # MODEL
 	refuses E-INPUT-OPEN "nofile.npy" pic.onnx --input nofile.npy
 	refuses E-INPUT-MISSING "input 'b'" two.onnx --input a=a.npy
 	refuses E-INPUT-OPEN "nodir/input_0.pb" two.onnx --data-set nodir
-	refuses E-INPUT-OPEN "Is a directory" pic.onnx --input images=set
 }
 
 @test "Text with the wrong count, range or kind of elements is refused" {

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session/batch.h"
+
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- which inputs are stacked */
+
+static const struct value *input_value(const struct batch *b, uint32_t i)
+{
+	return b->model->graph->value[b->model->graph->in[i]];
+}
+
+/* Returns true if the first dimension of input i is the batch. `dim` is the first dimension of the first varying input. */
+static bool has_batch(const struct value *v, int64_t dim, bool varies)
+{
+	if (v->info.shape.rank < 0)
+		return varies;
+	if (v->info.shape.rank == 0)
+		return false;
+	return v->info.shape.dim[0] == dim && (varies || dim_is_sym(dim));
+}
+
+static int refuse_input(const struct batch *b, const struct value *v, const char *why, struct diag *d)
+{
+	return FAIL(d, E_BATCH, .slot = fmt(d, "input '%s'", v->name),
+		    .message = fmt(d, "%s, so %" PRId64 " inputs cannot share a run", why, b->limit),
+		    .expected = "a first dimension that is the batch, and numbers",
+		    .actual = fmt(d, "%s %s", type_str(&d->arena, v->info.type),
+				  shape_str(&d->arena, &v->info.shape, b->model->symbols)),
+		    .hint = "use --batch 1");
+}
+
+int batch_begin(struct batch *b, const struct model *m, const bool *varies, int64_t limit,
+		struct diag *d)
+{
+	const struct graph *g = m->graph;
+	const struct value *lead = NULL;
+
+	*b = (struct batch){.model = m};
+	b->stacked = arena_new_n(&b->arena, bool, g->nin + 1);
+	b->tensor = arena_new_n(&b->arena, struct tensor, g->nin + 1);
+	b->in = arena_new_n(&b->arena, const struct tensor *, g->nin + 1);
+	b->owned = arena_new_n(&b->arena, void *, g->nin + 1);
+	b->room = arena_new_n(&b->arena, size_t, g->nin + 1);
+	for (uint32_t i = 0; i < g->nin && !lead; i++)
+		lead = varies[i] ? input_value(b, i) : NULL;
+	const struct shape *s = lead ? &lead->info.shape : NULL;
+	int64_t dim = s && s->rank > 0 ? s->dim[0] : DIM_UNKNOWN;
+	b->fixed = dim > 0 ? dim : 0;
+	b->limit = limit ? limit : b->fixed ? b->fixed : 1;
+	b->first = arena_new_n(&b->arena, int64_t, (size_t)b->limit + 1);
+	if (b->fixed && b->limit > b->fixed)
+		return FAIL(d, E_BATCH, .slot = fmt(d, "input '%s'", lead->name),
+			    .message = "the model fixes its batch",
+			    .expected = fmt(d, "--batch %" PRId64 " at most", b->fixed),
+			    .actual = fmt(d, "%" PRId64, b->limit),
+			    .hint = "export the model with a free batch dimension");
+	for (uint32_t i = 0; i < g->nin; i++) {
+		const struct value *v = input_value(b, i);
+		b->stacked[i] = has_batch(v, dim, varies[i]);
+		bool numbers = v->info.type.kind == V_TENSOR &&
+			       dtype_bits((enum dtype)v->info.type.dtype) >= 8 &&
+			       v->info.type.dtype != DT_STRING;
+		if (b->limit > 1 && b->stacked[i] && !numbers)
+			return refuse_input(b, v, "its values cannot be stacked", d);
+		if (b->limit > 1 && varies[i] && !b->stacked[i])
+			return refuse_input(b, v, "it differs between inputs but has no batch", d);
+	}
+	return 0;
+}
+
+/* ---- stacking */
+
+static int64_t rows_of(const struct batch *b, const struct tensor *const *in)
+{
+	for (uint32_t i = 0; i < b->model->graph->nin; i++)
+		if (b->stacked[i] && in[i]->type.kind == V_TENSOR && in[i]->shape.rank > 0)
+			return in[i]->shape.dim[0];
+	return 1;
+}
+
+bool batch_takes(const struct batch *b, const struct tensor *const *const *cases, size_t n,
+		 const struct tensor *const *next)
+{
+	int64_t rows = rows_of(b, next);
+
+	if ((int64_t)n >= b->limit)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (__builtin_add_overflow(rows, rows_of(b, cases[i]), &rows))
+			return false;
+	if (n && b->fixed && rows > b->fixed)
+		return false;
+	for (uint32_t i = 0; n && i < b->model->graph->nin; i++) {
+		const struct tensor *x = cases[0][i], *y = next[i];
+		if (!b->stacked[i])
+			continue;
+		if (x->shape.rank != y->shape.rank || x->shape.rank < 1)
+			return false;
+		for (int k = 1; k < x->shape.rank; k++)
+			if (x->shape.dim[k] != y->shape.dim[k])
+				return false;
+	}
+	return true;
+}
+
+/* Copies input i of all cases behind one another, and repeats the last row up to b->rows. */
+static int stack_input(struct batch *b, const struct tensor *const *const *cases, size_t n,
+		       uint32_t i, struct diag *d)
+{
+	struct tensor *t = &b->tensor[i];
+	unsigned char *to;
+	size_t bytes, row;
+
+	*t = *cases[0][i];
+	t->shape.dim[0] = b->rows;
+	if (!tensor_bytes(tensor_dtype(t), &t->shape, LAYOUT_ROW, &bytes))
+		return FAIL(d, E_SIZE, .slot = fmt(d, "input '%s'", input_value(b, i)->name));
+	if (bytes > b->room[i]) {
+		mem_free(b->owned[i]);
+		b->owned[i] = mem_alloc(bytes, MEM_STAGING);
+		b->room[i] = b->owned[i] ? bytes : 0;
+	}
+	if (!b->owned[i] && bytes)
+		return FAIL(d, E_MEMORY, .message = fmt(d, "no memory for a batch of %zu inputs", n));
+	t->data = to = b->owned[i];
+	t->bytes = bytes;
+	for (size_t k = 0; k < n; k++) {
+		if (cases[k][i]->bytes)
+			memcpy(to, cases[k][i]->data, cases[k][i]->bytes);
+		to += cases[k][i]->bytes;
+	}
+	row = b->rows ? bytes / (size_t)b->rows : 0;
+	for (const unsigned char *end = (unsigned char *)t->data + bytes; row && to < end; to += row)
+		memcpy(to, to - row, row);
+	b->in[i] = t;
+	return 0;
+}
+
+int batch_stack(struct batch *b, const struct tensor *const *const *cases, size_t n,
+		const struct tensor *const **in, struct diag *d)
+{
+	int rc = 0;
+
+	b->ncases = n;
+	for (size_t k = 0; k < n; k++)
+		b->first[k + 1] = b->first[k] + rows_of(b, cases[k]);
+	b->rows = b->first[n] < b->fixed ? b->fixed : b->first[n];
+	*in = b->in;
+	for (uint32_t i = 0; !rc && i < b->model->graph->nin; i++) {
+		b->in[i] = cases[0][i];
+		if (b->stacked[i] && (n > 1 || b->rows != b->first[n]))
+			rc = stack_input(b, cases, n, i, d);
+	}
+	return rc;
+}
+
+/* ---- taking outputs apart */
+
+int batch_part(const struct batch *b, const char *name, const struct tensor *out, size_t i,
+	       struct tensor *part, struct diag *d)
+{
+	bool whole = b->ncases == 1 && b->rows == b->first[1];
+
+	*part = *out;
+	if (whole)
+		return 0;
+	size_t bits = out->type.kind == V_TENSOR ? dtype_bits(tensor_dtype(out)) : 0;
+	bool strings = tensor_dtype(out) == DT_STRING;
+	if (out->type.kind != V_TENSOR || out->shape.rank < 1 || out->shape.dim[0] != b->rows ||
+	    (!strings && bits < 8))
+		return FAIL(d, E_BATCH, .slot = fmt(d, "output '%s'", name),
+			    .message = "its values cannot be told apart by input",
+			    .expected = fmt(d, "a first dimension of %" PRId64 ", the batch", b->rows),
+			    .actual = fmt(d, "%s %s", type_str(&d->arena, out->type),
+					  out->type.kind == V_TENSOR
+						  ? shape_str(&d->arena, &out->shape, NULL)
+						  : ""),
+			    .hint = b->fixed ? "export the model with a free batch dimension"
+					     : "use --batch 1");
+	size_t row = strings ? (size_t)(tensor_count(out) / b->rows) * sizeof(struct str_ref)
+			     : out->bytes / (size_t)b->rows;
+	part->shape.dim[0] = b->first[i + 1] - b->first[i];
+	part->bytes = (size_t)part->shape.dim[0] * row;
+	part->data = out->data ? (unsigned char *)out->data + (size_t)b->first[i] * row : NULL;
+	return 0;
+}
+
+void batch_free(struct batch *b)
+{
+	for (uint32_t i = 0; b->model && i < b->model->graph->nin; i++)
+		mem_free(b->owned[i]);
+	arena_free(&b->arena);
+}
