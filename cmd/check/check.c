@@ -62,6 +62,7 @@ static void store_partial_report(void *arg, const struct check_context *c)
 
 	if (!f)
 		return;
+	diag_print(c->d, f, false);
 	report_print(c, f, false);
 	fclose(f);
 	f = open_memstream(&findings, &n);
@@ -138,6 +139,7 @@ static void print_result(const struct view *v)
 	if (o->json) {
 		report_json(&v->c, o);
 	} else {
+		output_findings(o, v->c.d, stdout);
 		report_print(&v->c, stdout, output_color(o, stdout));
 		report_end(&v->c, v->start, stdout);
 	}

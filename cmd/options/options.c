@@ -479,6 +479,7 @@ int options_parse(struct options *o, const struct command *c, int argc, char *co
 	if (rc || o->help || o->version)
 		return rc;
 	rc = apply_all(&p);
+	o->config.device_given = strcmp(options_origin(o, "device"), "default") != 0;
 	if (rc == -E_OPTION && d->last && !d->last->hint)
 		d->last->hint = fmt(d, "see infer %s --help", c->name);
 	return rc;

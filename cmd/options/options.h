@@ -126,6 +126,7 @@ struct options {
 	/* use `status` even if there are errors, because the program could not be started */
 	bool status_stands;
 	bool document; /* the JSON document has been written: see output.h */
+	const struct finding *printed; /* the newest finding that the command has printed with its report, or NULL */
 };
 
 extern const struct field options_table[];

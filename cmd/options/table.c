@@ -273,7 +273,7 @@ const struct field options_table[] = {
 #undef BACKEND
 	 ,
 	 .help = "where to run: auto, cpu or cuda[:N]",
-	 .more = "auto uses a CUDA device if this build and the machine have a usable one, otherwise the CPU, and reports "
+	 .more = "auto uses a CUDA device if this build and the machine have a usable one, otherwise the CPU; if it is given, it reports "
 		 "which it chose and why. A device that is named is never replaced by another: if it cannot be used, the "
 		 "exit status is 8 and the reason is given."},
 	{ROW("precision", F_ENUM, config.precision, DEVICE, CMD_RUNS),

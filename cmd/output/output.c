@@ -191,13 +191,14 @@ void json_envelope_end(struct json *j, const struct diag *d)
 		write_whole(j->stream);
 }
 
-void output_findings(const struct options *o, const struct diag *d)
+void output_findings(struct options *o, const struct diag *d, FILE *stream)
 {
-	bool color = output_color(o, stderr);
+	bool color = output_color(o, stream);
 
-	for (const struct finding *f = d->first; f; f = f->next)
+	for (const struct finding *f = o->printed ? o->printed->next : d->first; f; f = f->next)
 		if (!o->quiet || f->severity == SEV_ERROR)
-			finding_print(f, stderr, color);
+			finding_print(f, stream, color);
+	o->printed = d->last;
 }
 
 void page_finding(struct page *p, const struct finding *f, struct arena *a)

@@ -45,7 +45,10 @@ int output_probe(const char *path, struct diag *d);
 struct page;
 void page_finding(struct page *p, const struct finding *f, struct arena *a);
 
-/* Prints the findings on stderr; with --quiet, prints only the errors. */
-void output_findings(const struct options *o, const struct diag *d);
+/*
+ * Prints the findings that have not been printed yet; with --quiet, prints only the errors. They are messages, which belong on
+ * stderr, except those of a command whose findings are its result.
+ */
+void output_findings(struct options *o, const struct diag *d, FILE *f);
 
 #endif
