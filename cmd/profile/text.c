@@ -2,9 +2,9 @@
 /* Prints the report of `infer profile` as text, and makes the tables that all forms of the report share. */
 #include "cmd/profile/profile.h"
 
+#include "base/columns.h"
 #include "base/str.h"
 #include "base/tame.h"
-#include "base/utf8.h"
 #include "profile/kernel_name.h"
 
 #include <inttypes.h>
@@ -290,6 +290,7 @@ void table_phases(const struct record *r, struct table *t, struct arena *a)
 					    "peak",  "device", NULL};
 
 	table_begin(t, a, heads, "lrrrrr");
+	t->ranks = "011324";
 	for (size_t k = 0; k < r->nphases; k++) {
 		const struct record_phase *p = &r->phase[k];
 		table_text(t, p->name);
@@ -346,19 +347,6 @@ static int by_key(const void *a, const void *b)
 	return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* Cuts the beginning of a long name, because its end says more. */
-static const char *cut_beginning(const char *name, size_t most, struct arena *a)
-{
-	size_t n = strlen(name);
-
-	if (n <= most)
-		return name;
-	name += n - most;
-	while (utf8_continues(*name))
-		name++;
-	return arena_printf(a, "\xe2\x80\xa6%s", name);
-}
-
 /*
  * Returns the names of the node and of the nodes fused into it. If `brief` is set, only the last parts of the first
  * three names are shown.
@@ -368,7 +356,7 @@ static const char *node_label(const struct record_node *n, bool brief, struct ar
 	struct str b = {.arena = a};
 	int others = 0;
 
-	str_add(&b, brief ? cut_beginning(n->name, 40, a) : n->name);
+	str_add(&b, brief ? columns_shorten(n->name, 40, a) : n->name);
 	for (const char *s = n->fused; s && *s;) {
 		size_t len = strcspn(s, ",");
 		const char *one = arena_strn(a, s, len);
@@ -378,22 +366,12 @@ static const char *node_label(const struct record_node *n, bool brief, struct ar
 		const char *slash = brief ? strrchr(one, '/') : NULL;
 		str_addf(&b, " + %s",
 			 slash && slash[1] ? slash + 1
-			 : brief	   ? cut_beginning(one, 24, a)
+			 : brief	   ? columns_shorten(one, 24, a)
 					   : one);
 	}
 	if (brief && others > 3)
 		str_addf(&b, " + %d", others - 3);
 	return str_get(&b);
-}
-
-/* Cuts the middle of a long kernel name: the beginning tells the kind of kernel, the end tells the variant. */
-static const char *cut_middle(const char *name, size_t most, struct arena *a)
-{
-	size_t n = strlen(name), head = most * 2 / 3;
-
-	if (n <= most)
-		return name;
-	return arena_printf(a, "%.*s\xe2\x80\xa6%s", (int)head, name, name + n - (most - head));
 }
 
 /*
@@ -414,7 +392,7 @@ static const char *kernel_label(const struct record_node *n, bool brief, struct 
 	if (!n->nlaunches)
 		return n->kernel;
 	const char *name = kernel_short_name(most->name, a);
-	str_add(&b, cut_middle(name, brief ? 36 : 54, a));
+	str_add(&b, columns_shorten(name, brief ? 36 : 54, a));
 	if (most->count > 1)
 		str_addf(&b, " x %.4g", most->count);
 	if (launches > most->count)
@@ -461,6 +439,7 @@ void table_nodes(struct profile *p, const struct record *r, bool brief, struct t
 	double rest = 0;
 
 	table_begin(t, a, heads, "lllrrsrrrrr");
+	t->ranks = "01360045677";
 	for (size_t k = 0; k < r->nnodes; k++) {
 		const struct record_node *x = &r->node[k];
 		double key = p->o->sort == SORT_TIME	 ? x->typical
@@ -514,6 +493,17 @@ static void failed_rows(const struct profile *p, struct table *t, struct arena *
 	}
 }
 
+/* Returns which columns of the table of latencies matter least, as table.h has it; n is the number of percentiles. */
+static const char *latency_ranks(size_t n, bool split, struct arena *a)
+{
+	char *percentiles = arena_new_n(a, char, n + 1);
+
+	memset(percentiles, '3', n);
+	if (n)
+		percentiles[0] = '1';
+	return arena_printf(a, "0657124%s4%s15", percentiles, split ? "222" : "");
+}
+
 /* Makes a table with a line for each point of each record, and for each point that could not be measured. */
 void table_latency(struct profile *p, struct table *t, struct arena *a)
 {
@@ -539,6 +529,7 @@ void table_latency(struct profile *p, struct table *t, struct arena *a)
 	memset(align, 'r', k);
 	align[0] = 'l';
 	table_begin(t, a, heads, align);
+	t->ranks = latency_ranks(n, split, a);
 	for (size_t i = 0; i < p->nrecords; i++)
 		for (size_t j = 0; j < p->record[i]->npoints; j++) {
 			const struct record *r = p->record[i];
