@@ -80,6 +80,7 @@ struct options {
 	/* texts such as "5%" and "1MiB"; NULL if not given */
 	const char *fail_above, *fail_above_memory;
 	bool fail_unknown, force;
+	bool update_baselines; /* suite */
 	const char *compare_device;
 	int64_t sessions, streams;
 	/* the values to compare of options for which the user gave a list of values */

@@ -120,6 +120,23 @@ void json_envelope_begin(struct json *j, struct options *o, const struct diag *d
 	json_document_begin(j, whole, o, d);
 }
 
+FILE *printed_begin(struct printed *p)
+{
+	*p = (struct printed){0};
+	p->stream = open_memstream(&p->text, &p->n);
+	if (!p->stream)
+		mem_refused(0);
+	return p->stream;
+}
+
+void printed_end(struct printed *p, struct json *j)
+{
+	if (fclose(p->stream) != 0)
+		mem_refused(0);
+	json_string(j, "printed", p->text);
+	free(p->text);
+}
+
 /* Writes a member of the open object, unless text is NULL. */
 static void write_text_member(struct json *j, const char *key, const char *text)
 {

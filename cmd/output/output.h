@@ -32,6 +32,18 @@ void json_envelope_end(struct json *j, const struct diag *d);
 void json_document_begin(struct json *j, FILE *stream, struct options *o, const struct diag *d);
 void json_document_end(struct json *j, const struct diag *d);
 
+/*
+ * Puts what the command prints for people into its document, as the member "printed", so that infer inspect REPORT can print it
+ * again: print to the stream that printed_begin() returns.
+ */
+struct printed {
+	char *text;
+	size_t n;
+	FILE *stream;
+};
+FILE *printed_begin(struct printed *p);
+void printed_end(struct printed *p, struct json *j);
+
 /* Writes a finding as an element of the open array. */
 void json_finding(struct json *j, const struct finding *f);
 

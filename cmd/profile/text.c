@@ -154,8 +154,11 @@ const char *work_sentence(const struct profile *p, const struct record *r, struc
 	if (!(r->flops > 0) || !(time > 0))
 		return NULL;
 	str_addf(&b, "%s a run, %s", rate(a, r->flops, "FLOP"), rate(a, r->flops / time, "FLOP/s"));
-	if (r->peak_flops > 0)
-		str_addf(&b, " (%s of the %s measured)", percent(a, r->flops / time / r->peak_flops),
+	if (r->peak_flops > 0 && r->flops / time > r->peak_flops)
+		str_addf(&b, " (more than multiply-adds of fp32 give: %s, measured)",
+			 rate(a, r->peak_flops, "FLOP/s"));
+	else if (r->peak_flops > 0)
+		str_addf(&b, " (%s of the machine's %s)", percent(a, r->flops / time / r->peak_flops),
 			 rate(a, r->peak_flops, "FLOP/s"));
 	str_addf(&b, "; %s moved between nodes, %s", rate(a, r->bytes, "B"),
 		 rate(a, r->bytes / time, "B/s"));
@@ -163,7 +166,7 @@ const char *work_sentence(const struct profile *p, const struct record *r, struc
 		str_addf(&b, " (out of caches: memory gives %s, measured)",
 			 rate(a, r->peak_bytes, "B/s"));
 	else if (r->peak_bytes > 0)
-		str_addf(&b, " (%s of the %s measured)",
+		str_addf(&b, " (%s of the machine's %s)",
 			 percent(a, r->bytes / time / r->peak_bytes), rate(a, r->peak_bytes, "B/s"));
 	return str_get(&b);
 }
@@ -400,10 +403,20 @@ static const char *kernel_label(const struct record_node *n, bool brief, struct 
 	return str_get(&b);
 }
 
+/* Returns the operator of the file that a node was, or "Conv + 3" if three others were fused into it. */
+static const char *operator_label(const struct record_node *n, struct arena *a)
+{
+	size_t fused = n->fused ? 1 : 0;
+
+	for (const char *s = n->fused; s && *s; s++)
+		fused += *s == ',';
+	return fused > 1 ? arena_printf(a, "%s + %zu", n->op, fused - 1) : n->op;
+}
+
 static void node_row(const struct record_node *n, bool brief, struct table *t, struct arena *a)
 {
 	table_text(t, arena_printf(a, "%*s%s", (int)n->depth * 2, "", node_label(n, brief, a)));
-	table_text(t, n->op);
+	table_text(t, operator_label(n, a));
 	table_text(t, kernel_label(n, brief, a));
 	table_number(t, n->calls, arena_printf(a, "%.4g", n->calls));
 	table_number(t, n->typical, seconds(a, n->typical));
@@ -457,6 +470,49 @@ void table_nodes(struct profile *p, const struct record *r, bool brief, struct t
 		sum_row(t, arena_printf(a, "(%zu other%s)", n - top, n - top == 1 ? "" : "s"), rest,
 			rest / whole, a);
 	sum_row(t, "(gaps: between nodes)", fmax(r->gaps, 0), fmax(r->gaps, 0) / whole, a);
+}
+
+/* The sum of all nodes of one operator. */
+struct operator_sum {
+	const char *op;
+	double nodes, time, flops;
+};
+
+static int by_time(const void *a, const void *b)
+{
+	const struct operator_sum *x = a, *y = b;
+
+	return x->time < y->time ? 1 : x->time > y->time ? -1 : strcmp(x->op, y->op);
+}
+
+void table_operators(const struct record *r, struct table *t, struct arena *a)
+{
+	static const char *const heads[] = {"operator", "nodes", "time", "share", "work", NULL};
+	struct operator_sum *sum = arena_new_n(a, struct operator_sum, r->nnodes + 1);
+	size_t n = 0;
+
+	table_begin(t, a, heads, "lrrsr");
+	t->ranks = "02001";
+	for (size_t k = 0; k < r->nnodes; k++) {
+		size_t i = 0;
+		while (i < n && strcmp(sum[i].op, r->node[k].op) != 0)
+			i++;
+		n += i == n;
+		sum[i].op = r->node[k].op;
+		sum[i].nodes++;
+		sum[i].time += r->node[k].typical;
+		sum[i].flops += r->node[k].flops;
+	}
+	qsort(sum, n, sizeof(*sum), by_time);
+	for (size_t i = 0; i < n; i++) {
+		double share = r->observed > 0 ? sum[i].time / r->observed : NAN;
+		double work = sum[i].time > 0 ? sum[i].flops / sum[i].time : 0;
+		table_text(t, sum[i].op);
+		table_number(t, sum[i].nodes, str_count(a, (int64_t)sum[i].nodes));
+		table_number(t, sum[i].time, seconds(a, sum[i].time));
+		table_number(t, share, percent(a, share));
+		table_number(t, work, rate(a, work, "FLOP/s"));
+	}
 }
 
 static const char *point_label(const struct record *r, const struct record_point *p, struct arena *a)
@@ -793,6 +849,9 @@ static void print_nodes(struct profile *p, const struct record *r, FILE *f)
 				      "; it was held for %s until a run was queued, which is left out",
 				      seconds(&a, r->held))
 				: "");
+	table_operators(r, &t, &a);
+	table_print(&t, "  ", f);
+	fputc('\n', f);
 	table_nodes(p, r, true, &t, &a);
 	table_print(&t, "  ", f);
 	arena_free(&a);
@@ -837,7 +896,7 @@ static void print_inputs(const struct profile *p, FILE *f)
 	const struct options *o = p->o;
 	const char *inputs = p->record[0]->id.inputs;
 
-	if (inputs && *inputs && !p->sweep.points)
+	if (inputs && *inputs && !p->sweep.points && o->noperands == 1)
 		fprintf(f, "%-9s %s%s\n", "inputs", inputs,
 			o->input.n || o->data_set ? "" : ", random values");
 }
@@ -860,6 +919,19 @@ static void print_failed(const struct profile *p, FILE *f)
 	arena_free(&a);
 }
 
+static void print_ranking(const struct profile *p, FILE *f)
+{
+	struct arena a = {0};
+	struct table t;
+
+	table_ranking(p, &t, &a);
+	if (t.rows) {
+		fprintf(f, "\nranking   by the median: %s is the fastest\n", ranking_first(p, &a));
+		table_print(&t, "  ", f);
+	}
+	arena_free(&a);
+}
+
 void profile_print(struct profile *p, bool terminal, FILE *f)
 {
 	struct arena a = {0};
@@ -868,8 +940,10 @@ void profile_print(struct profile *p, bool terminal, FILE *f)
 
 	if (!p->nrecords)
 		return;
-	fprintf(f, "%-9s %s\n%-9s %s\n", "model", p->o->operand[0], "device",
-		profile_head(p, p->record[0], &a));
+	fprintf(f, "%-9s %s", p->o->noperands > 1 ? "models" : "model", p->o->operand[0]);
+	for (size_t i = 1; i < p->o->noperands; i++)
+		fprintf(f, ", %s", p->o->operand[i]);
+	fprintf(f, "\n%-9s %s\n", "device", profile_head(p, p->record[0], &a));
 	print_inputs(p, f);
 	if (single && p->record[0]->nphases > 1)
 		fprintf(f, "%-9s load %s\n", "", seconds(&a, p->record[0]->phase[1].seconds));
@@ -879,6 +953,7 @@ void profile_print(struct profile *p, bool terminal, FILE *f)
 		fputc('\n', f);
 		table_latency(p, &t, &a);
 		table_print(&t, "", f);
+		print_ranking(p, f);
 		print_failed(p, f);
 	}
 	for (size_t k = 0; k < p->nrecords; k++) {

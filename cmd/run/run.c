@@ -199,11 +199,26 @@ static void write_outputs(struct run *r, struct json *j)
 	json_end(j, ']');
 }
 
+/* What is printed of the outputs, apart from decoded text. */
+static void print_outcome(const struct run *r, FILE *f)
+{
+	if (r->o->print != INT_ABSENT)
+		print_outputs(r->outputs, r->noutputs, r->o->print, f);
+	for (size_t i = 0; i < r->nranked; i++)
+		print_ranked(&r->ranked[i], &r->labels, f);
+}
+
 static void write_document(struct run *r)
 {
+	struct printed printed;
 	struct json j;
 
 	json_envelope_begin(&j, r->o, r->d);
+	summary_print(&r->summary, printed_begin(&printed));
+	print_outcome(r, printed.stream);
+	for (size_t i = 0; i < r->decoded.n; i++)
+		fprintf(printed.stream, "%s\n", r->decoded.text[i]);
+	printed_end(&printed, &j);
 	summary_json(&r->summary, &j);
 	write_outputs(r, &j);
 	json_envelope_end(&j, r->d);
@@ -227,10 +242,7 @@ static void print_results(struct run *r)
 		listing_end(f);
 	}
 	FILE *f = listing_begin(stdout);
-	if (r->o->print != INT_ABSENT)
-		print_outputs(r->outputs, r->noutputs, r->o->print, f);
-	for (size_t i = 0; i < r->nranked; i++)
-		print_ranked(&r->ranked[i], &r->labels, f);
+	print_outcome(r, f);
 	listing_end(f);
 	print_decoded(r);
 }
