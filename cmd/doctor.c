@@ -69,38 +69,38 @@ static const char *reason_for_none(const struct found_devices *f)
 	return first ? first->message ? first->message : code_title(first->code) : "none found";
 }
 
-static void print_accelerator(const char *name, const struct found_devices *f)
+static void print_accelerator(const char *name, const struct found_devices *found, FILE *f)
 {
-	for (int k = 0; k < f->n; k++) {
-		const struct device_info *i = &f->info[k];
-		printf("%s:%-4d %s, %.1f GiB of memory, compute capability %d.%d, %d multiprocessors\n",
+	for (int k = 0; k < found->n; k++) {
+		const struct device_info *i = &found->info[k];
+		fprintf(f, "%s:%-4d %s, %.1f GiB of memory, compute capability %d.%d, %d multiprocessors\n",
 		       name, k, i->name, (double)i->memory / (1 << 30), i->compute_major,
 		       i->compute_minor, i->multiprocessors);
 	}
-	for (int k = 0; k < f->n; k++)
-		printf("          this build has %s for %s:%d\n", f->info[k].kernels, name, k);
-	if (f->n)
+	for (int k = 0; k < found->n; k++)
+		fprintf(f, "          this build has %s for %s:%d\n", found->info[k].kernels, name, k);
+	if (found->n)
 		return;
-	printf("%-9s missing: %s\n", name, reason_for_none(f));
-	if (f->why.first && f->why.first->actual)
-		printf("          %s\n", f->why.first->actual);
+	fprintf(f, "%-9s missing: %s\n", name, reason_for_none(found));
+	if (found->why.first && found->why.first->actual)
+		fprintf(f, "          %s\n", found->why.first->actual);
 }
 
-static void print_text(const struct health *h)
+static void print_text(const struct health *h, FILE *f)
 {
 	const struct device_info *host = h->devices[HOST_BACKEND].info;
 
-	printf("%-9s %s, %.1f GiB of memory\n", host_backend()->name, host->name,
+	fprintf(f, "%-9s %s, %.1f GiB of memory\n", host_backend()->name, host->name,
 	       (double)host->memory / (1 << 30));
 	for (int b = FIRST_ACCELERATOR; b < BACKENDS; b++)
-		print_accelerator(backends[b]->name, &h->devices[b]);
+		print_accelerator(backends[b]->name, &h->devices[b], f);
 	for (int k = 0; k < h->nlibraries; k++) {
 		const struct library_info *i = &h->libraries[k];
 		if (i->found)
-			printf("%-12s %s%s%s  (%s)\n", i->name, i->version, *i->version ? "  " : "",
+			fprintf(f, "%-12s %s%s%s  (%s)\n", i->name, i->version, *i->version ? "  " : "",
 			       i->path, i->use);
 		else
-			printf("%-12s missing, so %s\n             %s\n", i->name, i->without, i->why);
+			fprintf(f, "%-12s missing, so %s\n             %s\n", i->name, i->without, i->why);
 	}
 }
 
@@ -125,9 +125,12 @@ static void write_accelerator(struct json *j, const char *name, const struct fou
 static void print_json(struct options *o, const struct health *h, struct diag *d)
 {
 	const struct device_info *host = h->devices[HOST_BACKEND].info;
+	struct printed printed;
 	struct json j;
 
 	json_envelope_begin(&j, o, d);
+	print_text(h, printed_begin(&printed));
+	printed_end(&printed, &j);
 	json_array(&j, "devices");
 	json_object(&j, NULL);
 	json_string(&j, "device", host_backend()->name);
@@ -169,7 +172,7 @@ int cmd_doctor(struct options *o, struct diag *d)
 	if (o->json)
 		print_json(o, h, d);
 	else
-		print_text(h);
+		print_text(h, stdout);
 	for (int b = 0; b < BACKENDS; b++)
 		diag_free(&h->devices[b].why);
 	return 0;

@@ -73,7 +73,7 @@ static void print_findings(struct options *o, struct diag *d)
 	size_t errors = d->errors;
 	flush_stdout(d);
 	if (!o->json || d->errors > errors)
-		output_findings(o, d);
+		output_findings(o, d, stderr);
 }
 
 static void run_command(struct options *o, char **argv, struct diag *d)
@@ -90,7 +90,9 @@ static void run_command(struct options *o, char **argv, struct diag *d)
 		int rc = o->command->run(o, d);
 		if (rc && !d->errors)
 			FAIL(d, (enum code) - rc, .message = NULL);
-		blame_end(o, argv, d);
+		const struct finding *blamed = blame_end(o, argv, d);
+		if (blamed && o->printed) /* the report has it without the node */
+			finding_print(blamed, stderr, output_color(o, stderr));
 	}
 }
 

@@ -2,7 +2,7 @@
 # Completion of infer for bash. Written by `infer __gen bash'.
 
 _infer_commands() {
-	echo 'run inspect profile check doctor cache completion'
+	echo 'run inspect profile check suite doctor cache completion'
 }
 
 _infer_command() { # COMMAND: sets options and the kind of its operand
@@ -20,7 +20,11 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		operand='file'
 		;;
 	check)
-		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --save --all --expect --rtol --atol --metric --compare --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --heap --error-exitcode --suppressions --write-suppressions --duration --html --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --save --all --expect --rtol --atol --metric --compare --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --heap --error-exitcode --suppressions --write-suppressions --duration --html --export --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		operand='file'
+		;;
+	suite)
+		options=' --export --update-baselines --json --config --timeout --color --verbose --quiet --help --version'
 		operand='file'
 		;;
 	doctor)
@@ -145,6 +149,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	check:--write-suppressions) kind='file' ;;
 	check:--duration) kind='none' ;;
 	check:--html) kind='file' ;;
+	check:--export) kind='file' ;;
 	check:--device | check:-d) kind='=auto cpu cuda' ;;
 	check:--precision) kind='=fp32 tf32 fp16 bf16 auto' ;;
 	check:--sync) kind='=async node launch' ;;
@@ -161,6 +166,10 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	check:--config) kind='file' ;;
 	check:--timeout) kind='none' ;;
 	check:--color) kind='=auto always never' ;;
+	suite:--export) kind='file' ;;
+	suite:--config) kind='file' ;;
+	suite:--timeout) kind='none' ;;
+	suite:--color) kind='=auto always never' ;;
 	doctor:--config) kind='file' ;;
 	doctor:--timeout) kind='none' ;;
 	doctor:--color) kind='=auto always never' ;;

@@ -213,6 +213,7 @@ complete -c infer -n '__infer_is check' -l suppressions -r -F -d 'do not report 
 complete -c infer -n '__infer_is check' -l write-suppressions -r -F -d 'write a line for --suppressions for each reported finding'
 complete -c infer -n '__infer_is check' -l duration -x -d 'how long to measure, for example 3s (the default; 1s for each point of a sweep)'
 complete -c infer -n '__infer_is check' -l html -r -F -d 'also write the report as an HTML page'
+complete -c infer -n '__infer_is check' -l export -r -F -d 'also write the report to a file, in the format of its extension; repeatable'
 complete -c infer -n '__infer_is check' -l device -s d -x -a 'auto cpu cuda' -d 'where to run: auto, cpu or cuda[:N]'
 complete -c infer -n '__infer_is check' -l precision -x -a 'fp32 tf32 fp16 bf16 auto' -d 'types in which float tensors may be computed'
 complete -c infer -n '__infer_is check' -l sync -x -a 'async node launch' -d 'how often to wait for the GPU'
@@ -235,6 +236,20 @@ complete -c infer -n '__infer_is check' -l verbose -s v -d 'print more details; 
 complete -c infer -n '__infer_is check' -l quiet -s q -d 'print only errors on standard error'
 complete -c infer -n '__infer_is check' -l help -s h -d 'show this help'
 complete -c infer -n '__infer_is check' -l version -d 'show the version'
+
+complete -c infer -n __infer_no_command -a suite -d 'check and profile several models for CI, with one verdict'
+complete -c infer -n '__infer_is help' -a suite -d 'check and profile several models for CI, with one verdict'
+complete -c infer -n '__infer_is suite' -F
+complete -c infer -n '__infer_is suite' -l export -r -F -d 'also write the report to a file, in the format of its extension; repeatable'
+complete -c infer -n '__infer_is suite' -l update-baselines -d 'write the baselines of the suite\'s models instead of comparing with them'
+complete -c infer -n '__infer_is suite' -l json -d 'print one JSON document on standard output'
+complete -c infer -n '__infer_is suite' -l config -r -F -d 'read options from a YAML file'
+complete -c infer -n '__infer_is suite' -l timeout -x -d 'exit with status 124 after this time; 0: no limit'
+complete -c infer -n '__infer_is suite' -l color -x -a 'auto always never' -d 'when to color messages'
+complete -c infer -n '__infer_is suite' -l verbose -s v -d 'print more details; repeatable'
+complete -c infer -n '__infer_is suite' -l quiet -s q -d 'print only errors on standard error'
+complete -c infer -n '__infer_is suite' -l help -s h -d 'show this help'
+complete -c infer -n '__infer_is suite' -l version -d 'show the version'
 
 complete -c infer -n __infer_no_command -a doctor -d 'list the devices and libraries found on this machine, and why others are missing'
 complete -c infer -n '__infer_is help' -a doctor -d 'list the devices and libraries found on this machine, and why others are missing'

@@ -6,6 +6,7 @@
 #include "check/check.h"
 #include "cmd/options/subcommand.h"
 #include "cmd/check/report.h"
+#include "cmd/output/ci.h"
 #include "cmd/output/output.h"
 #include "cmd/output/auto_precision.h"
 #include "cmd/output/progress.h"
@@ -62,6 +63,7 @@ static void store_partial_report(void *arg, const struct check_context *c)
 
 	if (!f)
 		return;
+	diag_print(c->d, f, false);
 	report_print(c, f, false);
 	fclose(f);
 	f = open_memstream(&findings, &n);
@@ -135,9 +137,11 @@ static void print_result(const struct view *v)
 
 	if (o->html)
 		report_page(&v->c, o->html, v->c.d);
+	(void)report_ci(&v->c, o, v->c.d);
 	if (o->json) {
-		report_json(&v->c, o);
+		report_json(&v->c, v->start, o);
 	} else {
+		output_findings(o, v->c.d, stdout);
 		report_print(&v->c, stdout, output_color(o, stdout));
 		report_end(&v->c, v->start, stdout);
 	}
@@ -150,6 +154,8 @@ int check_model(struct options *o, struct diag *d)
 	warn_useless_options(o, d);
 	if (o->html && output_probe(o->html, d))
 		return -E_OUTPUT;
+	if (ci_check(o, false, d))
+		return -(int)d->last->code;
 	init_view(&v, d);
 	resolve_precision(&v);
 	watchdog_crash();

@@ -17,9 +17,7 @@ static void add_facts(struct page *p, const struct check_context *c, struct aren
 			  arena_printf(a, "IR %" PRId64 ", made by %s %s", m->ir_version,
 				       *m->producer ? m->producer : "?", m->producer_version));
 	if (c->session)
-		page_fact(p, "device",
-			  arena_printf(a, "%s (%s)", session_device(c->session),
-				       session_device_why(c->session)));
+		page_fact(p, "device", session_device_text(c->session, a));
 	for (uint32_t i = 0; c->inputs && i < input_count(c->inputs); i++) {
 		const struct input_info *in = input_info(c->inputs, i);
 		page_fact(p, arena_printf(a, "input %s", in->name),

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/tame.h"
+#include "cmd/output/ci.h"
 #include "cmd/output/output.h"
 
 static const char *verdict_text(const struct check_result *r, struct arena *a)
@@ -53,12 +54,16 @@ void report_end(const struct check_context *c, uint64_t start, FILE *f)
 	arena_free(&a);
 }
 
-void report_json(const struct check_context *c, struct options *o)
+void report_json(const struct check_context *c, uint64_t start, struct options *o)
 {
+	struct printed printed;
 	static const char *const states[] = {"passed", "found", "skipped", "broken"};
 	struct json j;
 
 	json_envelope_begin(&j, o, c->d);
+	report_print(c, printed_begin(&printed), false);
+	report_end(c, start, printed.stream);
+	printed_end(&printed, &j);
 	json_string(&j, "model", c->path);
 	if (c->session)
 		json_string(&j, "device", session_device(c->session));
@@ -79,4 +84,42 @@ void report_json(const struct check_context *c, struct options *o)
 	}
 	json_end(&j, ']');
 	json_envelope_end(&j, c->d);
+}
+
+/* Returns the first error that a check added: findings of a check follow one another. */
+static const struct finding *first_error(const struct check_context *c, size_t at)
+{
+	for (const struct finding *f = c->d->first; f; f = f->next)
+		if (f->severity == SEV_ERROR && !at--)
+			return f;
+	return NULL;
+}
+
+int report_ci(const struct check_context *c, const struct options *o, struct diag *d)
+{
+	struct arena a = {0};
+	struct ci_case *cases = arena_new_n(&a, struct ci_case, c->nresults + 1);
+	size_t errors = 0;
+
+	for (size_t i = 0; i < c->nresults; i++) {
+		const struct check_result *r = &c->results[i];
+		const struct finding *f = r->errors ? first_error(c, errors) : NULL;
+		cases[i] = (struct ci_case){.group = c->path,
+					    .name = arena_printf(&a, "check %s", r->check->name),
+					    .seconds = (double)r->ns / 1e9,
+					    .skipped = r->state == CHECK_SKIPPED && !f,
+					    .why = f ? arena_printf(&a, "%s: %s",
+								    code_id(f->code, f->severity),
+								    f->message ? f->message
+									       : code_title(f->code))
+						   : r->state == CHECK_SKIPPED ? r->said
+									       : NULL,
+					    .detail = f ? ci_finding_text(f, &a) : NULL};
+		errors += r->errors;
+	}
+	const struct ci_report r = {
+		.title = "infer check", .cases = cases, .ncases = c->nresults, .d = c->d};
+	int rc = ci_export_all(&r, o, d);
+	arena_free(&a);
+	return rc;
 }

@@ -183,9 +183,12 @@ static void write_memory(const struct inspection *x, struct json *j)
 
 void inspect_print_json(struct inspection *x, const struct diag *d)
 {
+	struct printed printed;
 	struct json j;
 
 	json_envelope_begin(&j, x->o, d);
+	inspect_print_text(x, printed_begin(&printed));
+	printed_end(&printed, &j);
 	write_head(x, &j);
 	write_ports(x, &j);
 	write_parameters(x, &j);

@@ -54,7 +54,7 @@ static void print_finding(const struct jvalue *v, FILE *s)
 	arena_free(&a);
 }
 
-/* ---- all other members, in the order of the document */
+/* ---- all other members, in the order of the document, of a command that did not keep what it printed */
 
 static bool is_scalar(const struct jvalue *v)
 {
@@ -192,7 +192,7 @@ static bool is_envelope(const char *key)
 static void print_report(const struct jvalue *v, const char *path, FILE *f)
 {
 	const struct jvalue *env = jget(v, "env"), *findings = jget(v, "findings");
-	const char *command = jtext(v, "command"), *sep = "";
+	const char *command = jtext(v, "command"), *printed = jtext(v, "printed"), *sep = "";
 
 	fprintf(f, "report      %s: from infer %s, exit status %.0f\n", path,
 		command ? command : "?", jnumber(v, "exit_code", 0));
@@ -203,12 +203,14 @@ static void print_report(const struct jvalue *v, const char *path, FILE *f)
 		sep = ", ";
 		arena_free(&a);
 	}
-	fputc('\n', f);
-	for (const struct jvalue *m = v->first; m; m = m->next)
-		if (!is_envelope(m->key))
-			print_member(m, 0, f);
+	fputs("\n\n", f);
 	for (const struct jvalue *m = findings ? findings->first : NULL; m; m = m->next)
 		print_finding(m, f);
+	if (printed)
+		fputs(printed, f);
+	for (const struct jvalue *m = v->first; m && !printed; m = m->next)
+		if (!is_envelope(m->key))
+			print_member(m, 0, f);
 }
 
 static void write_value(struct json *j, const char *key, const struct jvalue *v)

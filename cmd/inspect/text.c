@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/inspect/inspect.h"
+#include "cmd/output/table.h"
 
 #include "base/str.h"
 #include "base/tame.h"
@@ -174,50 +175,69 @@ static void print_nodes(const struct inspection *x, struct arena *a, FILE *f)
 	}
 }
 
+static void weight_row(const struct value *v, struct table *t, struct arena *a)
+{
+	const struct tensor *w = v->init ? v->init : v->missing;
+	bool numbers = !v->missing && tensor_dtype(w) != DT_STRING;
+	struct statistics s = numbers ? report_statistics(w) : (struct statistics){0};
+	const double shown[] = {s.min, s.max, s.mean, s.std};
+	const char *odd = "";
+
+	table_text(t, v->name);
+	table_text(t, dtype_name(tensor_dtype(w)));
+	table_text(t, shape_str(a, &w->shape, NULL));
+	table_text(t, arena_printf(a, "%zu", w->bytes));
+	for (int i = 0; i < 4; i++)
+		table_text(t, numbers ? arena_printf(a, "%.4g", shown[i]) : "");
+	if (v->missing)
+		odd = "missing";
+	else if (s.nans || s.infs)
+		odd = arena_printf(a, "%" PRId64 " NaN, %" PRId64 " Inf", s.nans, s.infs);
+	table_text(t, odd);
+}
+
 static void print_weights(const struct inspection *x, struct arena *a, FILE *f)
 {
+	static const char *const heads[] = {"name", "type", "shape", "bytes", "min",
+					    "max",  "mean", "std",   "",      NULL};
 	const struct graph *g = x->model->graph;
+	struct table t;
 
-	fprintf(f, "weights\n  %-40s %-8s %-20s %12s %11s %11s %11s %11s\n", "name", "type",
-		"shape", "bytes", "min", "max", "mean", "std");
+	table_begin(&t, a, heads, "lllrrrrrl");
+	t.ranks = "021311220";
 	for (uint32_t i = 0; i < g->nvalues; i++) {
 		const struct value *v = g->value[i];
-		const struct tensor *t = v->init ? v->init : v->missing;
-		if (!t || t->type.kind != V_TENSOR || !*g->value[i]->name)
-			continue;
-		fprintf(f, "  %-40s %-8s %-20s %12zu", tame_word(a, g->value[i]->name),
-			dtype_name(tensor_dtype(t)), shape_str(a, &t->shape, NULL), t->bytes);
-		if (v->missing) {
-			fputs("  missing", f);
-		} else if (tensor_dtype(t) != DT_STRING) {
-			struct statistics s = report_statistics(t);
-			fprintf(f, " %11.4g %11.4g %11.4g %11.4g", s.min, s.max, s.mean, s.std);
-			if (s.nans || s.infs)
-				fprintf(f, "  %" PRId64 " NaN, %" PRId64 " Inf", s.nans, s.infs);
-		}
-		fputc('\n', f);
-		arena_free(a);
+		const struct tensor *w = v->init ? v->init : v->missing;
+		if (w && w->type.kind == V_TENSOR && *v->name)
+			weight_row(v, &t, a);
 	}
+	fputs("weights\n", f);
+	table_print(&t, "  ", f);
+	arena_free(a);
 }
 
 static void print_cost(const struct inspection *x, struct arena *a, FILE *f)
 {
+	static const char *const heads[] = {"MACs", "FLOPs", "bytes", "operator", "node", NULL};
+	struct table t;
+
 	fprintf(f, "cost        %s MACs, %s FLOPs, %s moved%s\n",
 		human_count(a, (double)x->total.macs), human_count(a, (double)x->total.flops),
 		human_bytes(a, (uint64_t)x->total.bytes),
 		x->total.known
 			? ""
 			: " (without nodes whose shapes are not known: set free dimensions with --dim)");
-	fprintf(f, "  %12s %12s %12s  %s\n", "MACs", "FLOPs", "bytes", "node");
+	table_begin(&t, a, heads, "rrrll");
+	t.ranks = "21110";
 	for (size_t i = 0; i < x->nnodes; i++) {
 		const struct node_row *r = &x->nodes[i];
-		if (!r->cost.known)
-			fprintf(f, "  %12s %12s %12s", "?", "?", "?");
-		else
-			fprintf(f, "  %12" PRId64 " %12" PRId64 " %12" PRId64, r->cost.macs,
-				r->cost.flops, r->cost.bytes);
-		fprintf(f, "  %s (%s)\n", tame_word(a, r->node->origin->name), r->node->origin->op);
+		const int64_t cost[] = {r->cost.macs, r->cost.flops, r->cost.bytes};
+		for (int k = 0; k < 3; k++)
+			table_text(&t, r->cost.known ? arena_printf(a, "%" PRId64, cost[k]) : "?");
+		table_text(&t, r->node->origin->op);
+		table_text(&t, r->node->origin->name);
 	}
+	table_print(&t, "  ", f);
 }
 
 static void print_memory(const struct inspection *x, struct arena *a, FILE *f)

@@ -2,6 +2,7 @@
 /* Fills struct options from the command line, the environment and a configuration file. */
 #include "cmd/options/options.h"
 
+#include "base/file.h"
 #include "base/str.h"
 #include "base/yaml.h"
 #include "cmd/options/foreign.h"
@@ -386,11 +387,17 @@ static int check_axes(const struct options *o, struct diag *d)
 	return 0;
 }
 
+/* Whether an operand after the first is a model to compare with the others, which only infer profile does. */
+static bool is_another_model(const struct options *o, size_t k)
+{
+	return (o->command->bit & CMD_PROFILE) && !strcmp(path_ext(o->operand[k]), ".onnx");
+}
+
 /* Whether the operand after the model is the file of an input: "infer run MODEL FILE" stands for --input FILE. */
 static bool second_is_input(const struct options *o)
 {
 	return o->command->bit & CMD_RUNS && !o->after_dashes && o->noperands == 2 &&
-	       access(o->operand[1], F_OK) == 0;
+	       access(o->operand[1], F_OK) == 0 && !is_another_model(o, 1);
 }
 
 static void take_second_as_input(struct options *o)
@@ -407,13 +414,16 @@ static void take_second_as_input(struct options *o)
 static int check_operands(const struct options *o, struct diag *d)
 {
 	const struct command *c = o->command;
+	size_t most = c->most;
 
+	while (most < o->noperands && is_another_model(o, most))
+		most++;
 	if (o->noperands < c->least && !(c->bit == CMD_CHECK && o->watch.pid != INT_ABSENT))
 		return FAIL(d, E_USAGE, .message = fmt(d, "'infer %s' needs an operand", c->name),
 			    .hint = fmt(d, "infer %s %s", c->name, c->synopsis));
-	if (o->noperands > c->most && !(o->after_dashes && c->bit == CMD_CHECK))
+	if (o->noperands > most && !(o->after_dashes && c->bit == CMD_CHECK))
 		return FAIL(d, E_USAGE,
-			    .message = fmt(d, "unexpected operand '%s'", o->operand[c->most]),
+			    .message = fmt(d, "unexpected operand '%s'", o->operand[most]),
 			    .hint = c->bit & CMD_RUNS && o->noperands == 2
 					    ? "a file after the model is its input, but there is no such file"
 					    : fmt(d, "infer %s %s", c->name, c->synopsis));
@@ -479,6 +489,7 @@ int options_parse(struct options *o, const struct command *c, int argc, char *co
 	if (rc || o->help || o->version)
 		return rc;
 	rc = apply_all(&p);
+	o->config.device_given = strcmp(options_origin(o, "device"), "default") != 0;
 	if (rc == -E_OPTION && d->last && !d->last->hint)
 		d->last->hint = fmt(d, "see infer %s --help", c->name);
 	return rc;

@@ -89,6 +89,7 @@ struct options {
 	/* texts such as "5%" and "1MiB"; NULL if not given */
 	const char *fail_above, *fail_above_memory;
 	bool fail_unknown, force;
+	bool update_baselines; /* suite */
 	const char *compare_device;
 	int64_t sessions, streams;
 	/* the values to compare of options for which the user gave a list of values */
@@ -135,6 +136,7 @@ struct options {
 	/* use `status` even if there are errors, because the program could not be started */
 	bool status_stands;
 	bool document; /* the JSON document has been written: see output.h */
+	const struct finding *printed; /* the newest finding that the command has printed with its report, or NULL */
 };
 
 extern const struct field options_table[];

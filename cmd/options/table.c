@@ -299,11 +299,15 @@ const struct field options_table[] = {
 	 .help = "write a trace for Perfetto or chrome://tracing",
 	 .more = "The trace holds the observed runs: nodes, kernels, copies, and memory as counters. With - the trace "
 		 "goes to standard output and the report to standard error."},
-	{ROW("export", F_LIST, exports, EXPORTS, CMD_PROFILE), .arg = "FILE.json|.csv|.md|.html",
-	 .metavar_kind = "file",
+	{ROW("export", F_LIST, exports, EXPORTS, CMD_PROFILE | CMD_CHECK | CMD_SUITE),
+	 .arg = "[FORMAT:]FILE", .metavar_kind = "file",
 	 .help = "also write the report to a file, in the format of its extension; repeatable",
-	 .more = "json: everything, with all samples; csv: one line for each sample; md: tables for a pull request; html: "
-		 "one page with plots that needs no network."},
+	 .more = "profile writes .json: everything, with all samples; .csv: one line for each sample; .md: tables for a pull "
+		 "request; .html: one page with plots that needs no network. For CI systems there are junit:FILE (JUnit's XML, "
+		 "also by the extension .xml), github:FILE (GitHub's annotations; github:- prints them, so that a workflow shows "
+		 "them) and, for what was measured, bencher:FILE (Bencher Metric Format). check and suite write these."},
+	{ROW("update-baselines", F_BOOL, update_baselines, EXPORTS, CMD_SUITE),
+	 .help = "write the baselines of the suite's models instead of comparing with them"},
 	{ROW("save-baseline", F_STRING, save_baseline, EXPORTS, CMD_PROFILE), .arg = "FILE",
 	 .metavar_kind = "file", .help = "write a baseline for later comparisons",
 	 .more = "The model is measured in ten processes, one after the other, for twice as long as usual. If other "
@@ -337,7 +341,7 @@ const struct field options_table[] = {
 #undef BACKEND
 	 ,
 	 .help = "where to run: auto, cpu or cuda[:N]",
-	 .more = "auto uses a CUDA device if this build and the machine have a usable one, otherwise the CPU, and reports "
+	 .more = "auto uses a CUDA device if this build and the machine have a usable one, otherwise the CPU; if it is given, it reports "
 		 "which it chose and why. A device that is named is never replaced by another: if it cannot be used, the "
 		 "exit status is 8 and the reason is given."},
 	{ROW("precision", F_ENUM, config.precision, DEVICE, CMD_RUNS),

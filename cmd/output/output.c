@@ -120,6 +120,23 @@ void json_envelope_begin(struct json *j, struct options *o, const struct diag *d
 	json_document_begin(j, whole, o, d);
 }
 
+FILE *printed_begin(struct printed *p)
+{
+	*p = (struct printed){0};
+	p->stream = open_memstream(&p->text, &p->n);
+	if (!p->stream)
+		mem_refused(0);
+	return p->stream;
+}
+
+void printed_end(struct printed *p, struct json *j)
+{
+	if (fclose(p->stream) != 0)
+		mem_refused(0);
+	json_string(j, "printed", p->text);
+	free(p->text);
+}
+
 /* Writes a member of the open object, unless text is NULL. */
 static void write_text_member(struct json *j, const char *key, const char *text)
 {
@@ -191,13 +208,14 @@ void json_envelope_end(struct json *j, const struct diag *d)
 		write_whole(j->stream);
 }
 
-void output_findings(const struct options *o, const struct diag *d)
+void output_findings(struct options *o, const struct diag *d, FILE *stream)
 {
-	bool color = output_color(o, stderr);
+	bool color = output_color(o, stream);
 
-	for (const struct finding *f = d->first; f; f = f->next)
+	for (const struct finding *f = o->printed ? o->printed->next : d->first; f; f = f->next)
 		if (!o->quiet || f->severity == SEV_ERROR)
-			finding_print(f, stderr, color);
+			finding_print(f, stream, color);
+	o->printed = d->last;
 }
 
 void page_finding(struct page *p, const struct finding *f, struct arena *a)

@@ -32,6 +32,18 @@ void json_envelope_end(struct json *j, const struct diag *d);
 void json_document_begin(struct json *j, FILE *stream, struct options *o, const struct diag *d);
 void json_document_end(struct json *j, const struct diag *d);
 
+/*
+ * Puts what the command prints for people into its document, as the member "printed", so that infer inspect REPORT can print it
+ * again: print to the stream that printed_begin() returns.
+ */
+struct printed {
+	char *text;
+	size_t n;
+	FILE *stream;
+};
+FILE *printed_begin(struct printed *p);
+void printed_end(struct printed *p, struct json *j);
+
 /* Writes a finding as an element of the open array. */
 void json_finding(struct json *j, const struct finding *f);
 
@@ -45,7 +57,10 @@ int output_probe(const char *path, struct diag *d);
 struct page;
 void page_finding(struct page *p, const struct finding *f, struct arena *a);
 
-/* Prints the findings on stderr; with --quiet, prints only the errors. */
-void output_findings(const struct options *o, const struct diag *d);
+/*
+ * Prints the findings that have not been printed yet; with --quiet, prints only the errors. They are messages, which belong on
+ * stderr, except those of a command whose findings are its result.
+ */
+void output_findings(struct options *o, const struct diag *d, FILE *f);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/output/table.h"
 
+#include "base/columns.h"
+#include "base/str.h"
 #include "base/tame.h"
-#include "base/utf8.h"
 
 #include <math.h>
 #include <string.h>
@@ -33,19 +34,6 @@ void table_text(struct table *t, const char *text)
 	table_number(t, NAN, text);
 }
 
-/*
- * Returns the number of terminal columns of a UTF-8 string, that is, its bytes without continuation
- * bytes.
- */
-static int text_width(const char *s)
-{
-	int n = 0;
-
-	for (; *s; s++)
-		n += !utf8_continues(*s);
-	return n;
-}
-
 static bool is_right_aligned(const struct table *t, size_t column)
 {
 	return t->align[column] == 'r' || t->align[column] == 's';
@@ -53,47 +41,188 @@ static bool is_right_aligned(const struct table *t, size_t column)
 
 static int column_width(const struct table *t, size_t k)
 {
-	int widest = text_width(t->heads[k]);
+	int widest = columns_of(t->heads[k]);
 
 	for (size_t i = 0; i < t->rows; i++) {
-		int n = text_width(t->cell[i * t->columns + k].text);
+		int n = columns_of(t->cell[i * t->columns + k].text);
 		widest = n > widest ? n : widest;
 	}
 	return widest;
 }
 
-static void print_padded(const struct table *t, size_t k, const char *text, int to, FILE *f)
+/* ---- fitting a table into the columns of a terminal */
+
+enum {
+	SHORT_NAME = 20,   /* columns of names, to which names are cut before a column of the table is left out */
+	SHORTEST_NAME = 8, /* columns of names in a table that has no other column to leave out */
+	GAP = 2,	   /* between two columns */
+};
+
+/* A column of the table on the terminal. */
+struct fit {
+	int width; /* 0: left out */
+	bool name; /* may be shortened */
+};
+
+static bool is_shown(const struct fit *fit, size_t k)
 {
-	int room = to - text_width(text);
+	return fit[k].width > 0;
+}
+
+/* Returns the width of a line if no name takes more than `most` columns. */
+static int line_width(const struct table *t, const struct fit *fit, int indent, int most)
+{
+	int sum = indent - GAP;
+
+	for (size_t k = 0; k < t->columns; k++)
+		if (is_shown(fit, k))
+			sum += GAP + (fit[k].name && fit[k].width > most ? most : fit[k].width);
+	return sum;
+}
+
+/* Returns the least important column that is shown, or the number of columns if none may be left out. */
+static size_t least_important(const struct table *t, const struct fit *fit)
+{
+	size_t least = t->columns;
+	char rank = '0';
+
+	for (size_t k = 0; k < t->columns; k++) {
+		char own = t->ranks ? t->ranks[k] : k ? '1' : '0';
+		if (is_shown(fit, k) && own >= rank && own > '0') {
+			least = k;
+			rank = own;
+		}
+	}
+	return least;
+}
+
+/* Takes a column from the widest name until lines have the wanted width. */
+static void shorten_names(const struct table *t, struct fit *fit, int indent, int wanted)
+{
+	while (line_width(t, fit, indent, wanted) > wanted) {
+		size_t widest = t->columns;
+		for (size_t k = 0; k < t->columns; k++)
+			if (fit[k].name && fit[k].width > SHORTEST_NAME &&
+			    (widest == t->columns || fit[k].width > fit[widest].width))
+				widest = k;
+		if (widest == t->columns)
+			return;
+		fit[widest].width--;
+	}
+}
+
+static struct fit *fit_columns(const struct table *t, int indent)
+{
+	struct fit *fit = arena_new_n(t->arena, struct fit, t->columns + 1);
+	int wanted = columns_wanted();
+	size_t least;
+
+	for (size_t k = 0; k < t->columns; k++)
+		fit[k] = (struct fit){column_width(t, k), t->align[k] == 'l'};
+	/* an empty column, such as one without a head, takes its gap only */
+	for (size_t k = 0; k < t->columns; k++)
+		fit[k].width = fit[k].width ? fit[k].width : 1;
+	if (!wanted)
+		return fit;
+	while (line_width(t, fit, indent, SHORT_NAME) > wanted && 
+	       (least = least_important(t, fit)) < t->columns)
+		fit[least].width = 0;
+	shorten_names(t, fit, indent, wanted);
+	return fit;
+}
+
+static size_t last_shown(const struct table *t, const struct fit *fit)
+{
+	size_t last = 0;
+
+	for (size_t k = 0; k < t->columns; k++)
+		last = is_shown(fit, k) ? k : last;
+	return last;
+}
+
+static void print_padded(const struct table *t, size_t k, const char *text, int to, bool last,
+			 FILE *f)
+{
+	int room = to - columns_of(text);
 
 	if (is_right_aligned(t, k))
 		fprintf(f, "%*s%s", room, "", text);
-	else if (k + 1 < t->columns)
+	else if (!last)
 		fprintf(f, "%s%*s", text, room, "");
 	else
 		fputs(text, f);
 }
 
-static void print_row(const struct table *t, const int *widths, const char *indent, size_t row,
+/* Prints a text that is wider than its column, the last one, in several lines that end between words. */
+static void print_wrapped(const char *text, int left, int width, struct arena *a, FILE *f)
+{
+	int at = 0;
+
+	while (*text) {
+		size_t n = strcspn(text, " ");
+		const char *word = columns_shorten(arena_strn(a, text, n), width, a);
+		int own = columns_of(word);
+		if (at && at + 1 + own > width) {
+			fprintf(f, "\n%*s", left, "");
+			at = 0;
+		}
+		fprintf(f, "%s%s", at ? " " : "", word);
+		at += own + (at > 0);
+		text += n + strspn(text + n, " ");
+	}
+}
+
+static void print_row(const struct table *t, const struct fit *fit, const char *indent, size_t row,
 		      FILE *f)
 {
+	size_t last = last_shown(t, fit), first = 0;
+	int left = (int)strlen(indent);
+
+	while (first < last && !is_shown(fit, first))
+		first++;
+
 	fputs(indent, f);
-	for (size_t k = 0; k < t->columns; k++) {
+	for (size_t k = 0; k <= last; k++) {
 		const char *text = row ? t->cell[(row - 1) * t->columns + k].text : t->heads[k];
-		fputs(k ? "  " : "", f);
-		print_padded(t, k, text, widths[k], f);
+		if (!is_shown(fit, k))
+			continue;
+		int gap = k > first ? GAP : 0;
+		fprintf(f, "%*s", gap, "");
+		left += gap;
+		if (k == last && fit[k].name && columns_of(text) > fit[k].width && strchr(text, ' '))
+			print_wrapped(text, left, fit[k].width, t->arena, f);
+		else
+			print_padded(t, k, columns_shorten(text, fit[k].width, t->arena),
+				     fit[k].width, k == last, f);
+		left += fit[k].width;
 	}
+	fputc('\n', f);
+}
+
+/* Names the columns that were left out, so that nobody believes that they do not exist. */
+static void print_left_out(const struct table *t, const struct fit *fit, const char *indent, FILE *f)
+{
+	struct str s = {.arena = t->arena};
+
+	for (size_t k = 0; k < t->columns; k++)
+		if (!is_shown(fit, k) && *t->heads[k])
+			str_addf(&s, "%s%s", s.n ? ", " : "", t->heads[k]);
+	if (!s.n)
+		return;
+	fputs(indent, f);
+	int left = (int)strlen(indent);
+	print_wrapped(arena_printf(t->arena, "(wider terminals show: %s)", str_get(&s)), left,
+		      columns_wanted() - left, t->arena, f);
 	fputc('\n', f);
 }
 
 void table_print(const struct table *t, const char *indent, FILE *f)
 {
-	int *widths = arena_new_n(t->arena, int, t->columns + 1);
+	const struct fit *fit = fit_columns(t, (int)strlen(indent));
 
-	for (size_t k = 0; k < t->columns; k++)
-		widths[k] = column_width(t, k);
 	for (size_t row = 0; row <= t->rows; row++)
-		print_row(t, widths, indent, row, f);
+		print_row(t, fit, indent, row, f);
+	print_left_out(t, fit, indent, f);
 }
 
 void markdown_text(const char *s, FILE *f)

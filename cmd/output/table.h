@@ -8,6 +8,11 @@ struct table {
 	struct arena *arena;
 	const char *const *heads; /* the last one is NULL */
 	const char *align;	  /* one letter for each column, as for page_table() */
+	/*
+	 * one digit for each column: where a terminal has too few columns, those of the highest digit are left out first, and a 0
+	 * never is; NULL: the last ones first
+	 */
+	const char *ranks;
 	size_t columns, rows, cap, at;
 	struct table_cell {
 		const char *text;
@@ -18,7 +23,10 @@ struct table {
 void table_begin(struct table *t, struct arena *a, const char *const *heads, const char *align);
 void table_text(struct table *t, const char *text); /* fills the table row by row */
 void table_number(struct table *t, double value, const char *text);
-/* Prints aligned columns, with `indent` before each line. */
+/*
+ * Prints aligned columns, with `indent` before each line. In a terminal of few columns, names are shortened in their middle,
+ * and columns left out.
+ */
 void table_print(const struct table *t, const char *indent, FILE *f);
 void table_markdown(const struct table *t, FILE *f);
 /* Writes s as plain text for a line or a table cell of Markdown; escapes the special characters of Markdown and HTML. */

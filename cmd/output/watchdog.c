@@ -41,6 +41,7 @@ static volatile sig_atomic_t document_wanted; /* --json, and none has begun */
 static volatile sig_atomic_t soft, caught;
 /* the command has asked for the caught signal, so it is about to end by itself */
 static volatile sig_atomic_t noticed;
+static bool erase_line; /* standard error is a terminal that can */
 /* seconds that a command has to end by itself after --timeout */
 static volatile sig_atomic_t grace_seconds = 5;
 static const char *volatile at_node, *volatile at_op;
@@ -185,6 +186,9 @@ static void on_signal(int number, siginfo_t *info, void *context)
 	const struct farewell *f = number == SIGBUS ? find_truncated(info->si_addr) : NULL;
 
 	(void)context;
+	/* the terminal has written ^C behind the cursor, perhaps behind a progress bar */
+	if (number == SIGINT && erase_line && getpid() == owner)
+		write_text(STDERR_FILENO, "\r\033[K");
 	if (f)
 		say_farewell(f);
 	if (defer_to_command(number))
@@ -292,7 +296,10 @@ void watchdog_start(double seconds, bool json)
 {
 	char text[96];
 
+	const char *terminal = getenv("TERM");
+
 	document_wanted = json;
+	erase_line = isatty(STDERR_FILENO) && terminal && strcmp(terminal, "dumb") != 0;
 	prepare_farewell(&farewells[INTERRUPT], SIGINT, E_INTERRUPTED, code_title(E_INTERRUPTED));
 	for (size_t i = 0; i < NTRUNCATED; i++)
 		prepare_texts(&truncated[i], truncated_codes[i],

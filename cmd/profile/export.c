@@ -52,6 +52,13 @@ static void write_summary(struct profile *p, const struct record *r, const struc
 	}
 	free(sorted);
 	json_end(j, '}');
+	struct bootstrap middle = how;
+	middle.quantile = 0.5;
+	struct interval median = stats_bootstrap(q->time, q->n, &middle);
+	json_array(j, "median_interval");
+	json_number(j, NULL, median.low);
+	json_number(j, NULL, median.high);
+	json_end(j, ']');
 	json_array(j, "p10_interval");
 	json_number(j, NULL, low.low);
 	json_number(j, NULL, low.high);
@@ -130,7 +137,17 @@ static void write_failed(struct profile *p, struct json *j)
 
 static void write_members(struct profile *p, struct json *j)
 {
+	struct printed printed;
+
+	profile_print(p, false, printed_begin(&printed));
+	printed_end(&printed, j);
 	json_string(j, "model", p->o->operand[0]);
+	if (p->o->noperands > 1) {
+		json_array(j, "models");
+		for (size_t i = 0; i < p->o->noperands; i++)
+			json_string(j, NULL, p->o->operand[i]);
+		json_end(j, ']');
+	}
 	json_array(j, "summary");
 	for (size_t i = 0; i < p->nrecords; i++)
 		for (size_t k = 0; k < p->record[i]->npoints; k++)
@@ -292,6 +309,8 @@ static void markdown_nodes(struct profile *p, const struct record *r, struct are
 		str_seconds(a, stats_quantile_of(r->point[0].time, r->point[0].n, 0.5)));
 	if (r->timed_by && strcmp(r->timed_by, "clock") != 0)
 		fprintf(f, "On the device timed by %s.\n\n", r->timed_by);
+	table_operators(r, &t, a);
+	table_markdown(&t, f);
 	table_nodes(p, r, false, &t, a);
 	table_markdown(&t, f);
 }
@@ -365,6 +384,11 @@ static void write_markdown(struct profile *p, FILE *f)
 	}
 	table_latency(p, &t, &a);
 	table_markdown(&t, f);
+	table_ranking(p, &t, &a);
+	if (t.rows) {
+		fputs("### Ranking\n\n", f);
+		table_markdown(&t, f);
+	}
 	for (size_t i = 0; i < p->nfailed; i++)
 		markdown_failed(p, i, &a, f);
 	const char *work = p->njobs == 1 ? work_sentence(p, r, &a) : NULL;
@@ -421,11 +445,12 @@ int export_check(struct profile *p)
 
 	for (int64_t i = 0; i < o->exports.n && !rc; i++) {
 		const char *path = o->exports.v[i].s;
-		if (format_of(path) < 0)
+		if (ci_format_of(path, &path) == CI_FORMATS && format_of(path) < 0)
 			return options_fail(
 				o, "export",
 				fmt(p->d, "'%s': the format is not known from the file's ending", path),
-				"name it FILE.json, FILE.csv, FILE.md or FILE.html", p->d);
+				"name it FILE.json, FILE.csv, FILE.md, FILE.html, junit:FILE, bencher:FILE or github:FILE",
+				p->d);
 		rc = output_probe(path, p->d);
 	}
 	if (!rc && o->trace)
@@ -462,8 +487,10 @@ int export_all(struct profile *p)
 
 	for (int64_t i = 0; i < o->exports.n && !rc && p->nrecords; i++) {
 		const char *path = o->exports.v[i].s;
+		enum ci_format ci = ci_format_of(path, &path);
 		int form = format_of(path);
-		rc = form == FORMAT_HTML ? export_page(p, path) : write_file(p, path, write[form]);
+		rc = ci < CI_FORMATS ? export_ci(p, ci, path)
+		     : form == FORMAT_HTML ? export_page(p, path) : write_file(p, path, write[form]);
 	}
 	return rc;
 }

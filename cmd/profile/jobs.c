@@ -5,6 +5,7 @@
  */
 #include "cmd/profile/profile.h"
 
+#include "base/file.h"
 #include "base/str.h"
 #include "session/backends.h"
 
@@ -59,6 +60,30 @@ static int device_axis(struct profile *p, struct axis *x)
 	return 0;
 }
 
+static bool ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+
+	return n >= m && !strcmp(s + n - m, end);
+}
+
+/* Returns the name of a model among those to compare: the last parts of its path that no other ends with. */
+static const char *model_label(const struct profile *p, const char *path)
+{
+	const char *name = path_base(path);
+
+	for (;;) {
+		size_t alike = 0;
+		for (size_t i = 0; i < p->o->noperands; i++)
+			alike += ends_with(p->o->operand[i], name);
+		if (alike == 1 || name == path)
+			return name;
+		/* name the folder, too */
+		for (name--; name > path && name[-1] != '/'; name--)
+			;
+	}
+}
+
 /* Fills job number k: the options, with one value of each axis. */
 static int make_job(struct profile *p, struct profile_job *job, const struct axis *axis,
 		    size_t naxes, size_t k)
@@ -83,8 +108,21 @@ static int make_job(struct profile *p, struct profile_job *job, const struct axi
 	job->config = o.config;
 	job->sessions = o.sessions * o.streams;
 	job->label = label.n ? str_get(&label) : "";
+	if (p->o->noperands > 1)
+		job->label = arena_printf(&p->arena, "%s%s%s", model_label(p, job->path),
+					  label.n ? " " : "", job->label);
 	if (job->sessions > 256)
 		return options_fail(p->o, "sessions", "more than 256 sessions", NULL, p->d);
+	return 0;
+}
+
+static int check_models(const struct profile *p)
+{
+	const struct options *o = p->o;
+
+	if (o->noperands > 1 && o->config.precision == PRECISION_AUTO)
+		return options_fail(o, "precision", "auto chooses for one model",
+				    "name the precision, or measure the models one by one", p->d);
 	return 0;
 }
 
@@ -98,8 +136,10 @@ static int make_jobs(struct profile *p, const struct profile_job *common)
 				      o->precision_axis, o->graph_axis};
 	enum { NAMES = sizeof(names) / sizeof(*names) };
 	struct axis axis[NAMES + 1];
-	size_t n = 1;
-	int rc = device_axis(p, &axis[0]);
+	size_t n = 1, models = o->noperands;
+	int rc = check_models(p);
+
+	rc = rc ? rc : device_axis(p, &axis[0]);
 
 	for (size_t i = 0; i < NAMES; i++)
 		axis[i + 1] = (struct axis){names[i], lists[i], field_find(options_table, names[i])};
@@ -107,15 +147,19 @@ static int make_jobs(struct profile *p, const struct profile_job *common)
 		if (axis[i].list.n > 0 && (n *= (size_t)axis[i].list.n) > MAX_JOBS)
 			rc = options_fail(o, axis[i].name, "more than 256 combinations to compare",
 					  NULL, p->d);
+	if (!rc && n * models > MAX_JOBS)
+		rc = FAIL(p->d, E_USAGE, .message = "more than 256 combinations of models and settings");
 	if (rc)
 		return rc;
+	n *= models;
 	p->job = arena_new_n(&p->arena, struct profile_job, n);
 	p->record = arena_new_n(&p->arena, struct record *, n);
 	p->failed = arena_new_n(&p->arena, struct profile_failure, n);
 	p->njobs = n;
 	for (size_t k = 0; k < n && !rc; k++) {
 		p->job[k] = *common;
-		rc = make_job(p, &p->job[k], axis, NAMES + 1, k);
+		p->job[k].path = o->operand[k / (n / models)];
+		rc = make_job(p, &p->job[k], axis, NAMES + 1, k % (n / models));
 	}
 	return rc;
 }
@@ -177,8 +221,8 @@ static int check_gate(struct profile *p)
 		return options_fail(o, "iterations", "a comparison needs at least two runs",
 				    "leave the option out, or give 20 or more", p->d);
 	if (p->njobs > 1 || p->sweep.points)
-		return options_fail(o, name, "a baseline holds one set of settings and shapes",
-				    "leave out --shapes-sweep and lists of values", p->d);
+		return options_fail(o, name, "a baseline holds one model, with one set of settings and shapes",
+				    "leave out --shapes-sweep and lists of values; infer suite measures several models", p->d);
 	return 0;
 }
 

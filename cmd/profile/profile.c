@@ -133,15 +133,16 @@ static void name_failed_jobs(struct profile *p)
 
 /* ---- warnings about noise */
 
-static void add_warning(struct profile *p, const struct record *r, const struct record_point *q,
+/* Adds a warning about the measurement of one point to `own`, with the point as its slot. */
+static void add_warning(struct diag *own, const struct record *r, const struct record_point *q,
 			const char *message, const char *hint)
 {
-	const char *what = fmt(p->d, "%s%s%s", r->label, *r->label && *q->label ? " " : "", q->label);
+	const char *what = fmt(own, "%s%s%s", r->label, *r->label && *q->label ? " " : "", q->label);
 
-	WARN(p->d, E_UNSTEADY, .slot = *what ? what : NULL, .message = message, .hint = hint);
+	WARN(own, E_UNSTEADY, .slot = *what ? what : NULL, .message = message, .hint = hint);
 }
 
-static void warn_of_slow_first_runs(struct profile *p, const struct record *r,
+static void warn_of_slow_first_runs(struct diag *own, const struct record *r,
 				    const struct record_point *q, const struct stats *s)
 {
 	size_t cold = 0;
@@ -151,26 +152,26 @@ static void warn_of_slow_first_runs(struct profile *p, const struct record *r,
 		cold++;
 	if (cold && !q->rounds)
 		add_warning(
-			p, r, q,
+			own, r, q,
 			cold == 1
-				? fmt(p->d, "the first run was slower than the others (%s against %s)",
-				      str_seconds(&p->d->arena, q->time[0]),
-				      str_seconds(&p->d->arena, s->median))
-				: fmt(p->d,
+				? fmt(own, "the first run was slower than the others (%s against %s)",
+				      str_seconds(&own->arena, q->time[0]),
+				      str_seconds(&own->arena, s->median))
+				: fmt(own,
 				      "the first %zu runs were slower than the others (%s against %s)",
-				      cold, str_seconds(&p->d->arena, q->time[0]),
-				      str_seconds(&p->d->arena, s->median)),
+				      cold, str_seconds(&own->arena, q->time[0]),
+				      str_seconds(&own->arena, s->median)),
 			"warm up longer: --warmup 1s");
 	if (s->outliers > cold && s->outliers - cold > q->n / 50 &&
 	    s->max - s->median > NEGLIGIBLE_TIME)
 		add_warning(
-			p, r, q,
-			fmt(p->d, "%zu of %zu runs are outliers (up to %s)", s->outliers - cold,
-			    q->n, str_seconds(&p->d->arena, s->max)),
+			own, r, q,
+			fmt(own, "%zu of %zu runs are outliers (up to %s)", s->outliers - cold,
+			    q->n, str_seconds(&own->arena, s->max)),
 			"other programs use the machine, or its clock changes; compare percentiles rather than means");
 }
 
-static void warn_of_drift_and_spread(struct profile *p, const struct record *r,
+static void warn_of_drift_and_spread(struct diag *own, const struct record *r,
 				     const struct record_point *q, const struct stats *s)
 {
 	struct trend t = stats_trend(NULL, q->time, q->n, 0.99);
@@ -179,23 +180,23 @@ static void warn_of_drift_and_spread(struct profile *p, const struct record *r,
 	if (!q->rounds && q->n >= 20 && t.probability < 0.001 && fabs(drift) > 0.05 &&
 	    fabs(drift) * s->median > NEGLIGIBLE_TIME)
 		add_warning(
-			p, r, q,
-			fmt(p->d, "the latency drifted by %+.0f %% while it was measured", drift * 100),
+			own, r, q,
+			fmt(own, "the latency drifted by %+.0f %% while it was measured", drift * 100),
 			"the clock, the temperature or the load changed: measure longer, or lock the clock");
 	else if (s->mad > 0.1 * s->median && s->mad > NEGLIGIBLE_TIME)
-		add_warning(p, r, q,
-			    fmt(p->d, "half of the runs are more than %.0f %% away from the median",
+		add_warning(own, r, q,
+			    fmt(own, "half of the runs are more than %.0f %% away from the median",
 				s->mad / 1.4826 / s->median * 100),
 			    "the machine is busy, or its clock changes");
 	if (r->clock_low > 0 && r->clock_high > 1.2 * r->clock_low)
-		add_warning(p, r, q,
-			    fmt(p->d, "the cores' clocks were between %.2f and %.2f GHz",
+		add_warning(own, r, q,
+			    fmt(own, "the cores' clocks were between %.2f and %.2f GHz",
 				r->clock_low / 1e6, r->clock_high / 1e6),
 			    "the CPU frequency governor \"performance\" keeps them constant");
 }
 
 /* Warns if the GPU lowered or changed its clock. */
-static void warn_of_gpu_clocks(struct profile *p, const struct record *r)
+static void warn_of_gpu_clocks(struct profile *p, struct diag *own, const struct record *r)
 {
 	const struct record_clocks *c = &r->clocks;
 	const struct record_point none = {.label = ""};
@@ -215,29 +216,60 @@ static void warn_of_gpu_clocks(struct profile *p, const struct record *r)
 	}
 	if (lowered)
 		add_warning(
-			p, r, &none,
-			fmt(p->d, "the GPU lowered its clock in %zu of %zu samples: %s", lowered,
-			    busy, clock_reasons(reasons, &p->d->arena)),
+			own, r, &none,
+			fmt(own, "the GPU lowered its clock in %zu of %zu samples: %s", lowered,
+			    busy, clock_reasons(reasons, &own->arena)),
 			"nvidia-smi -q -d PERFORMANCE gives details; do not compare these times with others");
 	else if (busy > 2 && high > 1.1 * low)
-		add_warning(p, r, &none,
-			    fmt(p->d, "the GPU's clock was between %.0f and %.0f MHz", low, high),
+		add_warning(own, r, &none,
+			    fmt(own, "the GPU's clock was between %.0f and %.0f MHz", low, high),
 			    "nvidia-smi --lock-gpu-clocks keeps it constant");
+}
+
+/* Makes one warning of those about the points of a sweep, a row for each. */
+static void join_warnings(const struct profile *p, const struct diag *own, size_t points)
+{
+	enum { SHOWN = 8 };
+	struct diag_row *row = arena_new_n(&p->d->arena, struct diag_row, SHOWN + 2);
+	size_t n = 0, unsteady = 0;
+	const char *last = NULL;
+
+	for (const struct finding *f = own->first; f; f = f->next) {
+		const char *slot = f->slot ? f->slot : "all";
+		unsteady += !last || strcmp(last, slot) != 0;
+		last = slot;
+		if (n < SHOWN)
+			row[n++] = (struct diag_row){slot, f->message};
+	}
+	if (own->warnings > n)
+		row[n++] = (struct diag_row){"and", fmt(p->d, "%zu more", own->warnings - SHOWN)};
+	row[n++] = (struct diag_row){"cure", own->first->hint};
+	WARN(p->d, E_UNSTEADY,
+	     .message = fmt(p->d, "%zu of %zu measurements are unsteady", unsteady, points),
+	     .rows = row, .nrows = n);
 }
 
 static void warn_of_noise(struct profile *p)
 {
+	struct diag own = {0};
+	size_t points = 0;
+
 	for (size_t i = 0; i < p->nrecords; i++)
-		warn_of_gpu_clocks(p, p->record[i]);
+		warn_of_gpu_clocks(p, &own, p->record[i]);
 	for (size_t i = 0; i < p->nrecords; i++)
-		for (size_t k = 0; k < p->record[i]->npoints; k++) {
+		for (size_t k = 0; k < p->record[i]->npoints; k++, points++) {
 			const struct record_point *q = &p->record[i]->point[k];
 			struct stats s = stats_of(q->time, q->n);
 			if (q->n < 5 || p->record[i]->id.sessions > 1)
 				continue;
-			warn_of_slow_first_runs(p, p->record[i], q, &s);
-			warn_of_drift_and_spread(p, p->record[i], q, &s);
+			warn_of_slow_first_runs(&own, p->record[i], q, &s);
+			warn_of_drift_and_spread(&own, p->record[i], q, &s);
 		}
+	if (points > 1 && own.warnings > 1)
+		join_warnings(p, &own, points);
+	else
+		diag_add_grouped(p->d, &own);
+	diag_free(&own);
 }
 
 /* --streams is refused with --device cpu; if `auto` chose the CPU, a warning has to do. */

@@ -4,6 +4,7 @@
 /* The state of `infer profile`, shared by its files. */
 #include "profile/gate.h"
 #include "cmd/options/options.h"
+#include "cmd/output/ci.h"
 #include "cmd/output/output.h"
 #include "profile/profile.h"
 #include "cmd/output/progress.h"
@@ -64,6 +65,14 @@ void table_latency(struct profile *p, struct table *t, struct arena *a);
 /* brief: cut long names. */
 void table_nodes(struct profile *p, const struct record *r, bool brief, struct table *t,
 		 struct arena *a);
+/*
+ * Models and settings, the fastest first: how many times as fast the fastest is, with the interval. No rows if fewer than two
+ * can be compared: points of a sweep do different work.
+ */
+void table_ranking(const struct profile *p, struct table *t, struct arena *a);
+const char *ranking_first(const struct profile *p, struct arena *a); /* label of the fastest */
+/* Sums of the nodes by their operator. */
+void table_operators(const struct record *r, struct table *t, struct arena *a);
 void table_memory(const struct record *r, struct table *t, struct arena *a);
 void table_phases(const struct record *r, struct table *t, struct arena *a);
 void table_gate(const struct profile *p, struct table *t, struct arena *a);
@@ -95,6 +104,8 @@ int export_check(struct profile *p);
 int export_all(struct profile *p);
 void profile_document(struct profile *p, struct json *j);
 int export_baseline(struct profile *p);
+/* ci.c */
+int export_ci(struct profile *p, enum ci_format format, const char *path);
 /* page.c */
 int export_page(struct profile *p, const char *path);
 int baseline_read(struct profile *p);

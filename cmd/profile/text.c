@@ -2,9 +2,9 @@
 /* Prints the report of `infer profile` as text, and makes the tables that all forms of the report share. */
 #include "cmd/profile/profile.h"
 
+#include "base/columns.h"
 #include "base/str.h"
 #include "base/tame.h"
-#include "base/utf8.h"
 #include "profile/kernel_name.h"
 
 #include <inttypes.h>
@@ -154,8 +154,11 @@ const char *work_sentence(const struct profile *p, const struct record *r, struc
 	if (!(r->flops > 0) || !(time > 0))
 		return NULL;
 	str_addf(&b, "%s a run, %s", rate(a, r->flops, "FLOP"), rate(a, r->flops / time, "FLOP/s"));
-	if (r->peak_flops > 0)
-		str_addf(&b, " (%s of the %s measured)", percent(a, r->flops / time / r->peak_flops),
+	if (r->peak_flops > 0 && r->flops / time > r->peak_flops)
+		str_addf(&b, " (more than multiply-adds of fp32 give: %s, measured)",
+			 rate(a, r->peak_flops, "FLOP/s"));
+	else if (r->peak_flops > 0)
+		str_addf(&b, " (%s of the machine's %s)", percent(a, r->flops / time / r->peak_flops),
 			 rate(a, r->peak_flops, "FLOP/s"));
 	str_addf(&b, "; %s moved between nodes, %s", rate(a, r->bytes, "B"),
 		 rate(a, r->bytes / time, "B/s"));
@@ -163,7 +166,7 @@ const char *work_sentence(const struct profile *p, const struct record *r, struc
 		str_addf(&b, " (out of caches: memory gives %s, measured)",
 			 rate(a, r->peak_bytes, "B/s"));
 	else if (r->peak_bytes > 0)
-		str_addf(&b, " (%s of the %s measured)",
+		str_addf(&b, " (%s of the machine's %s)",
 			 percent(a, r->bytes / time / r->peak_bytes), rate(a, r->peak_bytes, "B/s"));
 	return str_get(&b);
 }
@@ -290,6 +293,7 @@ void table_phases(const struct record *r, struct table *t, struct arena *a)
 					    "peak",  "device", NULL};
 
 	table_begin(t, a, heads, "lrrrrr");
+	t->ranks = "011324";
 	for (size_t k = 0; k < r->nphases; k++) {
 		const struct record_phase *p = &r->phase[k];
 		table_text(t, p->name);
@@ -346,19 +350,6 @@ static int by_key(const void *a, const void *b)
 	return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* Cuts the beginning of a long name, because its end says more. */
-static const char *cut_beginning(const char *name, size_t most, struct arena *a)
-{
-	size_t n = strlen(name);
-
-	if (n <= most)
-		return name;
-	name += n - most;
-	while (utf8_continues(*name))
-		name++;
-	return arena_printf(a, "\xe2\x80\xa6%s", name);
-}
-
 /*
  * Returns the names of the node and of the nodes fused into it. If `brief` is set, only the last parts of the first
  * three names are shown.
@@ -368,7 +359,7 @@ static const char *node_label(const struct record_node *n, bool brief, struct ar
 	struct str b = {.arena = a};
 	int others = 0;
 
-	str_add(&b, brief ? cut_beginning(n->name, 40, a) : n->name);
+	str_add(&b, brief ? columns_shorten(n->name, 40, a) : n->name);
 	for (const char *s = n->fused; s && *s;) {
 		size_t len = strcspn(s, ",");
 		const char *one = arena_strn(a, s, len);
@@ -378,22 +369,12 @@ static const char *node_label(const struct record_node *n, bool brief, struct ar
 		const char *slash = brief ? strrchr(one, '/') : NULL;
 		str_addf(&b, " + %s",
 			 slash && slash[1] ? slash + 1
-			 : brief	   ? cut_beginning(one, 24, a)
+			 : brief	   ? columns_shorten(one, 24, a)
 					   : one);
 	}
 	if (brief && others > 3)
 		str_addf(&b, " + %d", others - 3);
 	return str_get(&b);
-}
-
-/* Cuts the middle of a long kernel name: the beginning tells the kind of kernel, the end tells the variant. */
-static const char *cut_middle(const char *name, size_t most, struct arena *a)
-{
-	size_t n = strlen(name), head = most * 2 / 3;
-
-	if (n <= most)
-		return name;
-	return arena_printf(a, "%.*s\xe2\x80\xa6%s", (int)head, name, name + n - (most - head));
 }
 
 /*
@@ -414,7 +395,7 @@ static const char *kernel_label(const struct record_node *n, bool brief, struct 
 	if (!n->nlaunches)
 		return n->kernel;
 	const char *name = kernel_short_name(most->name, a);
-	str_add(&b, cut_middle(name, brief ? 36 : 54, a));
+	str_add(&b, columns_shorten(name, brief ? 36 : 54, a));
 	if (most->count > 1)
 		str_addf(&b, " x %.4g", most->count);
 	if (launches > most->count)
@@ -422,10 +403,20 @@ static const char *kernel_label(const struct record_node *n, bool brief, struct 
 	return str_get(&b);
 }
 
+/* Returns the operator of the file that a node was, or "Conv + 3" if three others were fused into it. */
+static const char *operator_label(const struct record_node *n, struct arena *a)
+{
+	size_t fused = n->fused ? 1 : 0;
+
+	for (const char *s = n->fused; s && *s; s++)
+		fused += *s == ',';
+	return fused > 1 ? arena_printf(a, "%s + %zu", n->op, fused - 1) : n->op;
+}
+
 static void node_row(const struct record_node *n, bool brief, struct table *t, struct arena *a)
 {
 	table_text(t, arena_printf(a, "%*s%s", (int)n->depth * 2, "", node_label(n, brief, a)));
-	table_text(t, n->op);
+	table_text(t, operator_label(n, a));
 	table_text(t, kernel_label(n, brief, a));
 	table_number(t, n->calls, arena_printf(a, "%.4g", n->calls));
 	table_number(t, n->typical, seconds(a, n->typical));
@@ -461,6 +452,7 @@ void table_nodes(struct profile *p, const struct record *r, bool brief, struct t
 	double rest = 0;
 
 	table_begin(t, a, heads, "lllrrsrrrrr");
+	t->ranks = "01360045677";
 	for (size_t k = 0; k < r->nnodes; k++) {
 		const struct record_node *x = &r->node[k];
 		double key = p->o->sort == SORT_TIME	 ? x->typical
@@ -478,6 +470,49 @@ void table_nodes(struct profile *p, const struct record *r, bool brief, struct t
 		sum_row(t, arena_printf(a, "(%zu other%s)", n - top, n - top == 1 ? "" : "s"), rest,
 			rest / whole, a);
 	sum_row(t, "(gaps: between nodes)", fmax(r->gaps, 0), fmax(r->gaps, 0) / whole, a);
+}
+
+/* The sum of all nodes of one operator. */
+struct operator_sum {
+	const char *op;
+	double nodes, time, flops;
+};
+
+static int by_time(const void *a, const void *b)
+{
+	const struct operator_sum *x = a, *y = b;
+
+	return x->time < y->time ? 1 : x->time > y->time ? -1 : strcmp(x->op, y->op);
+}
+
+void table_operators(const struct record *r, struct table *t, struct arena *a)
+{
+	static const char *const heads[] = {"operator", "nodes", "time", "share", "work", NULL};
+	struct operator_sum *sum = arena_new_n(a, struct operator_sum, r->nnodes + 1);
+	size_t n = 0;
+
+	table_begin(t, a, heads, "lrrsr");
+	t->ranks = "02001";
+	for (size_t k = 0; k < r->nnodes; k++) {
+		size_t i = 0;
+		while (i < n && strcmp(sum[i].op, r->node[k].op) != 0)
+			i++;
+		n += i == n;
+		sum[i].op = r->node[k].op;
+		sum[i].nodes++;
+		sum[i].time += r->node[k].typical;
+		sum[i].flops += r->node[k].flops;
+	}
+	qsort(sum, n, sizeof(*sum), by_time);
+	for (size_t i = 0; i < n; i++) {
+		double share = r->observed > 0 ? sum[i].time / r->observed : NAN;
+		double work = sum[i].time > 0 ? sum[i].flops / sum[i].time : 0;
+		table_text(t, sum[i].op);
+		table_number(t, sum[i].nodes, str_count(a, (int64_t)sum[i].nodes));
+		table_number(t, sum[i].time, seconds(a, sum[i].time));
+		table_number(t, share, percent(a, share));
+		table_number(t, work, rate(a, work, "FLOP/s"));
+	}
 }
 
 static const char *point_label(const struct record *r, const struct record_point *p, struct arena *a)
@@ -514,6 +549,17 @@ static void failed_rows(const struct profile *p, struct table *t, struct arena *
 	}
 }
 
+/* Returns which columns of the table of latencies matter least, as table.h has it; n is the number of percentiles. */
+static const char *latency_ranks(size_t n, bool split, struct arena *a)
+{
+	char *percentiles = arena_new_n(a, char, n + 1);
+
+	memset(percentiles, '3', n);
+	if (n)
+		percentiles[0] = '1';
+	return arena_printf(a, "0657124%s4%s15", percentiles, split ? "222" : "");
+}
+
 /* Makes a table with a line for each point of each record, and for each point that could not be measured. */
 void table_latency(struct profile *p, struct table *t, struct arena *a)
 {
@@ -539,6 +585,7 @@ void table_latency(struct profile *p, struct table *t, struct arena *a)
 	memset(align, 'r', k);
 	align[0] = 'l';
 	table_begin(t, a, heads, align);
+	t->ranks = latency_ranks(n, split, a);
 	for (size_t i = 0; i < p->nrecords; i++)
 		for (size_t j = 0; j < p->record[i]->npoints; j++) {
 			const struct record *r = p->record[i];
@@ -802,6 +849,9 @@ static void print_nodes(struct profile *p, const struct record *r, FILE *f)
 				      "; it was held for %s until a run was queued, which is left out",
 				      seconds(&a, r->held))
 				: "");
+	table_operators(r, &t, &a);
+	table_print(&t, "  ", f);
+	fputc('\n', f);
 	table_nodes(p, r, true, &t, &a);
 	table_print(&t, "  ", f);
 	arena_free(&a);
@@ -846,7 +896,7 @@ static void print_inputs(const struct profile *p, FILE *f)
 	const struct options *o = p->o;
 	const char *inputs = p->record[0]->id.inputs;
 
-	if (inputs && *inputs && !p->sweep.points)
+	if (inputs && *inputs && !p->sweep.points && o->noperands == 1)
 		fprintf(f, "%-9s %s%s\n", "inputs", inputs,
 			o->input.n || o->data_set ? "" : ", random values");
 }
@@ -869,6 +919,19 @@ static void print_failed(const struct profile *p, FILE *f)
 	arena_free(&a);
 }
 
+static void print_ranking(const struct profile *p, FILE *f)
+{
+	struct arena a = {0};
+	struct table t;
+
+	table_ranking(p, &t, &a);
+	if (t.rows) {
+		fprintf(f, "\nranking   by the median: %s is the fastest\n", ranking_first(p, &a));
+		table_print(&t, "  ", f);
+	}
+	arena_free(&a);
+}
+
 void profile_print(struct profile *p, bool terminal, FILE *f)
 {
 	struct arena a = {0};
@@ -877,8 +940,10 @@ void profile_print(struct profile *p, bool terminal, FILE *f)
 
 	if (!p->nrecords)
 		return;
-	fprintf(f, "%-9s %s\n%-9s %s\n", "model", p->o->operand[0], "device",
-		profile_head(p, p->record[0], &a));
+	fprintf(f, "%-9s %s", p->o->noperands > 1 ? "models" : "model", p->o->operand[0]);
+	for (size_t i = 1; i < p->o->noperands; i++)
+		fprintf(f, ", %s", p->o->operand[i]);
+	fprintf(f, "\n%-9s %s\n", "device", profile_head(p, p->record[0], &a));
 	print_inputs(p, f);
 	if (single && p->record[0]->nphases > 1)
 		fprintf(f, "%-9s load %s\n", "", seconds(&a, p->record[0]->phase[1].seconds));
@@ -888,6 +953,7 @@ void profile_print(struct profile *p, bool terminal, FILE *f)
 		fputc('\n', f);
 		table_latency(p, &t, &a);
 		table_print(&t, "", f);
+		print_ranking(p, f);
 		print_failed(p, f);
 	}
 	for (size_t k = 0; k < p->nrecords; k++) {

@@ -123,20 +123,19 @@ static void name_node(struct finding *f, const char *text, size_t n, struct diag
 			 f->message ? f->message : code_title(f->code));
 }
 
-void blame_end(const struct options *o, char **argv, struct diag *d)
+const struct finding *blame_end(const struct options *o, char **argv, struct diag *d)
 {
 	const char *fd = getenv(fd_variable);
 	struct child child;
 
 	if (fd && (o->command->bit & CMD_RUNS)) {
 		send_first_error((int)strtol(fd, NULL, 10), d);
-		return;
+		return NULL;
 	}
 	struct finding *f = find_unattributed_error(d);
-	if (!f || !may_blame(o) || o->config.sync != SYNC_ASYNC)
-		return;
-	if (!repeat_command(argv, &child))
-		return;
+	if (!f || !may_blame(o) || o->config.sync != SYNC_ASYNC || !repeat_command(argv, &child))
+		return NULL;
 	name_node(f, child.text, child.n, d);
 	child_free(&child);
+	return f;
 }

@@ -15,7 +15,8 @@
 void blame_begin(struct options *o);
 /*
  * Call this function after the command ran. If a finding lacks its node, it repeats the command; in
- * the process that repeats the run, it sends the result to the parent.
+ * the process that repeats the run, it sends the result to the parent. Returns the finding whose node was looked for, or
+ * NULL.
  */
-void blame_end(const struct options *o, char **argv, struct diag *d);
+const struct finding *blame_end(const struct options *o, char **argv, struct diag *d);
 #endif

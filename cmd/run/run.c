@@ -228,11 +228,26 @@ static void write_outputs(struct run *r, struct json *j)
 	json_end(j, ']');
 }
 
+/* What is printed of the outputs, apart from decoded text. */
+static void print_outcome(const struct run *r, FILE *f)
+{
+	if (r->o->print != INT_ABSENT)
+		print_outputs(r->outputs, r->noutputs, r->o->print, f);
+	for (size_t i = 0; i < r->nranked; i++)
+		print_ranked(&r->ranked[i], &r->labels, f);
+}
+
 static void write_document(struct run *r)
 {
+	struct printed printed;
 	struct json j;
 
 	json_envelope_begin(&j, r->o, r->d);
+	summary_print(&r->summary, printed_begin(&printed));
+	print_outcome(r, printed.stream);
+	for (size_t i = 0; i < r->decoded.n; i++)
+		fprintf(printed.stream, "%s\n", r->decoded.text[i]);
+	printed_end(&printed, &j);
 	summary_json(&r->summary, &j);
 	if (r->steps)
 		steps_json(&r->step_run, &j);
@@ -260,10 +275,7 @@ static void print_results(struct run *r)
 		listing_end(f);
 	}
 	FILE *f = listing_begin(stdout);
-	if (r->o->print != INT_ABSENT)
-		print_outputs(r->outputs, r->noutputs, r->o->print, f);
-	for (size_t i = 0; i < r->nranked; i++)
-		print_ranked(&r->ranked[i], &r->labels, f);
+	print_outcome(r, f);
 	listing_end(f);
 	print_decoded(r);
 }

@@ -287,6 +287,11 @@ struct backend {
 	 * arena.
 	 */
 	void (*describe)(const struct device *, struct device_description *out, struct arena *);
+	/*
+	 * Makes the calling thread do multiply-adds of fp32 between registers, and returns how many floating-point operations
+	 * they were: what the machine can do, whatever the kernels do. NULL if the backend has no such loop.
+	 */
+	double (*multiply_add)(int64_t rounds);
 
 	/* The rest may be NULL. */
 

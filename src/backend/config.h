@@ -17,6 +17,7 @@ enum optimize { OPTIMIZE_NONE, OPTIMIZE_BASIC, OPTIMIZE_FULL };
 
 struct run_config {
 	const char *device; /* as the user wrote it: "auto", "cpu", "cuda", "cuda:1" */
+	bool device_given;  /* the user chose `device`; it is no default */
 	int precision;	    /* enum precision */
 	int sync;	    /* enum sync_mode */
 	int context;	    /* enum context_choice */

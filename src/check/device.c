@@ -49,7 +49,7 @@ static int run_device(struct check_context *c)
 		NOTE(d, E_OP_DEVICE,
 		     .message = fmt(d, "%" PRIu32 " of %" PRIu32 " steps run on the host: %s",
 				    steps, report.nsteps, check_name_list(&ops)));
-	check_say(c, "%s (%s), %s%s", session_device(c->session), session_device_why(c->session),
+	check_say(c, "%s, %s%s", session_device_text(c->session, &a),
 		  str_many(&a, report.nsteps, "step"),
 		  report.whole
 			  ? ""

@@ -522,6 +522,12 @@ static void unbind_outputs(struct build *b)
 				b->bound[p->statements[k].outs[i]] = false;
 }
 
+/* Whether the operator does most of the work among those that it is fused with: convolutions, products, attention. */
+static bool is_heavy(const struct op *op)
+{
+	return op && ((op->flags & (OP_CONVOLUTION | OP_PRODUCT)) || op->macs);
+}
+
 /*
  * A fused node is named after the node that does most of its work: a convolution or a product, if there is one, or
  * else the last node of the pattern.
@@ -538,8 +544,7 @@ static const struct origin *origin_of(struct match *m, struct arena *a)
 			twice |= all[k] == m->matched[i]->origin;
 		if (twice)
 			continue;
-		if (!heavy && m->matched[i]->op &&
-		    (m->matched[i]->op->flags & (OP_CONVOLUTION | OP_PRODUCT))) {
+		if (!heavy && is_heavy(m->matched[i]->op)) {
 			heavy = true;
 			work = n;
 		}

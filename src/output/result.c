@@ -2,6 +2,7 @@
 #include "output/result.h"
 
 #include "base/file.h"
+#include "base/columns.h"
 #include "base/str.h"
 #include "base/tame.h"
 #include "io/io.h"
@@ -356,61 +357,96 @@ int results_check(const struct graph *g, const struct wanted *w, struct diag *d)
 
 /* ---- printing */
 
-/* Prints the string in quotes, with control characters escaped, so that its end is visible. */
-static void print_string(const char *s, size_t n, FILE *stream)
+/* Adds the string in quotes, with control characters escaped, so that its end is visible. */
+static void add_string(struct str *to, const char *s, size_t n)
 {
 	static const char from[] = "\n\t\r\"\\", into[] = "ntr\"\\";
 	char shown[TAMED_BYTES];
 
-	fputc('"', stream);
+	str_add(to, "\"");
 	for (size_t i = 0; i < n;) {
 		const char *k = s[i] ? strchr(from, s[i]) : NULL;
 		i += tame_char(s + i, n - i, false, shown);
 		if (k)
-			fprintf(stream, "\\%c", into[k - from]);
+			str_addf(to, "\\%c", into[k - from]);
 		else
-			fputs(shown, stream);
+			str_add(to, shown);
 	}
-	fputc('"', stream);
+	str_add(to, "\"");
 }
 
-static void print_element(const struct tensor *t, int64_t i, FILE *stream)
+static const char *element_text(const struct tensor *t, int64_t i, struct arena *a)
 {
 	enum dtype type = tensor_dtype(t);
-	struct arena a = {0};
+	struct str b = {.arena = a};
+	size_t n;
 
 	if (type == DT_STRING) {
-		size_t n;
 		const char *s = tensor_string(t, i, &n);
-		print_string(s, n, stream);
-	} else if (dtype_class(type) == DT_COMPLEX) {
-		enum dtype part = type == DT_C64 ? DT_F32 : DT_F64;
-		fprintf(stream, "%.9g%+.9gi", elem_f64(part, t->data, 2 * i),
-			elem_f64(part, t->data, 2 * i + 1));
-	} else if (type == DT_F64) {
-		fputs(str_double(&a, elem_f64(type, t->data, i)), stream);
-	} else if (dtype_class(type) == DT_FLOAT) {
-		fputs(str_float(&a, (float)elem_f64(type, t->data, i)), stream);
-	} else if (type == DT_U64) {
-		fprintf(stream, "%" PRIu64, (uint64_t)elem_i64(type, t->data, i));
-	} else {
-		fprintf(stream, "%" PRId64, elem_i64(type, t->data, i));
+		add_string(&b, s, n);
+		return str_get(&b);
 	}
-	arena_free(&a);
+	if (dtype_class(type) == DT_COMPLEX) {
+		enum dtype part = type == DT_C64 ? DT_F32 : DT_F64;
+		return arena_printf(a, "%.9g%+.9gi", elem_f64(part, t->data, 2 * i),
+				    elem_f64(part, t->data, 2 * i + 1));
+	}
+	if (type == DT_F64)
+		return str_double(a, elem_f64(type, t->data, i));
+	if (dtype_class(type) == DT_FLOAT)
+		return str_float(a, (float)elem_f64(type, t->data, i));
+	if (type == DT_U64)
+		return arena_printf(a, "%" PRIu64, (uint64_t)elem_i64(type, t->data, i));
+	return arena_printf(a, "%" PRId64, elem_i64(type, t->data, i));
+}
+
+/* Returns the columns of the widest of the values that are printed, by its first ones if there are many. */
+static int element_width(const struct tensor *t, int64_t shown)
+{
+	enum { LOOKED_AT = 10000 };
+	struct arena a = {0};
+	int most = 1;
+
+	for (int64_t i = 0; i < shown && i < LOOKED_AT; i++) {
+		int n = columns_of(element_text(t, i, &a));
+		most = n > most ? n : most;
+		arena_free(&a);
+	}
+	return most;
+}
+
+/*
+ * Prints the values, a line for each row along the last axis. On a terminal they stand in columns, and a row that is too long
+ * goes on in the next line, indented; a file or a pipe gets each row as one line.
+ */
+static void print_rows(const struct tensor *t, int64_t shown, FILE *stream)
+{
+	int64_t row = t->shape.rank ? t->shape.dim[t->shape.rank - 1] : 1, in_line = 0;
+	int wanted = columns_wanted(), width = wanted ? element_width(t, shown) : 0;
+	int64_t most = wanted ? (wanted - 2) / (width + 1) : INT64_MAX;
+	struct arena a = {0};
+
+	most = most > 0 ? most : 1;
+	for (int64_t i = 0; i < shown; i++) {
+		bool last = i + 1 == shown || (i + 1) % row == 0;
+		fprintf(stream, "%*s", width, element_text(t, i, &a));
+		arena_free(&a);
+		if (++in_line == most && !last)
+			fputs("\n  ", stream);
+		else
+			fputc(last ? '\n' : ' ', stream);
+		in_line = in_line == most || last ? 0 : in_line;
+	}
 }
 
 static void print_tensor(const char *name, const struct tensor *t, int64_t limit, FILE *stream)
 {
 	struct arena a = {0};
 	int64_t n = tensor_count(t), shown = limit && limit < n ? limit : n;
-	int64_t row = t->shape.rank ? t->shape.dim[t->shape.rank - 1] : 1;
 
 	fprintf(stream, "%s %s %s\n", tame_word(&a, name), dtype_name(tensor_dtype(t)),
 		shape_str(&a, &t->shape, NULL));
-	for (int64_t i = 0; i < shown; i++) {
-		print_element(t, i, stream);
-		fputc(i + 1 == shown || (i + 1) % row == 0 ? '\n' : ' ', stream);
-	}
+	print_rows(t, shown, stream);
 	if (shown < n)
 		fprintf(stream, "... %s of %s values\n", str_count(&a, shown), str_count(&a, n));
 	arena_free(&a);

@@ -93,8 +93,7 @@ static void print_model(const struct summary *s, FILE *stream)
 	if (m->graph->norder != m->file_nodes)
 		fprintf(stream, " (%" PRIu32 " when optimized)", m->graph->norder);
 	fprintf(stream, ", %s\n", str_bytes(&a, (int64_t)(m->file_bytes + m->external_bytes)));
-	fprintf(stream, "%-7s %s: %s\n", "device", session_device(s->session),
-		session_device_why(s->session));
+	fprintf(stream, "%-7s %s\n", "device", session_device_text(s->session, &a));
 	arena_free(&a);
 }
 

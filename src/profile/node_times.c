@@ -125,6 +125,20 @@ static const char *fused_names(struct node_times *n, const struct origin *o)
 	return b.n ? str_get(&b) : NULL;
 }
 
+/*
+ * Returns the operator by which a reader knows the node: of nodes that were fused the main one of the file, such as Conv, or what
+ * they make together, such as Attention.
+ */
+static const char *operator_name(const struct op *op, const struct origin *from)
+{
+	if (!op)
+		return "?";
+	if (!(op->flags & OP_INTERNAL))
+		return op_qualified(op);
+	bool named_in_file = op->flags & (OP_CONVOLUTION | OP_PRODUCT | OP_ELEMENTWISE);
+	return named_in_file && from && from->op ? from->op : op->name;
+}
+
 static void set_value_info(struct vinfo *info, const struct graph *g, const uint32_t *ids,
 			   uint32_t n, const struct tensor *const *t)
 {
@@ -199,8 +213,7 @@ static struct row *new_row(struct node_times *n, const struct step *s, uint32_t 
 	r->name = inside ? arena_printf(&n->arena, "%s / %s", inside, name) : name;
 	r->op = is_copy(s)	? "Copy"
 		: is_reorder(s) ? "Reorder"
-		: s->node->op	? op_qualified(s->node->op)
-				: "?";
+				: operator_name(s->node->op, s->from);
 	r->op = arena_str(&n->arena, r->op);
 	r->kernel_name = kernel_name(s, in);
 	r->fused = fused_names(n, s->from);

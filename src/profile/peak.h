@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PROFILE_PEAK_H
 #define PROFILE_PEAK_H
-/* The peak rates of a device, measured by a large matrix product and a large copy. */
+/*
+ * The peak rates of the machine: on the CPU by multiply-adds between registers and by reading memory, on a device by the
+ * largest matrix product and a copy.
+ */
 #include "plan/plan.h"
 
 struct peak {

@@ -170,6 +170,14 @@ const char *session_device_why(const struct session *s)
 	return s->why ? s->why : "not opened yet";
 }
 
+const char *session_device_text(const struct session *s, struct arena *a)
+{
+	bool news = s->config.device_given || s->config.gpu;
+
+	return news ? arena_printf(a, "%s (%s)", session_device(s), session_device_why(s))
+		    : session_device(s);
+}
+
 /* Lets the system drop the pages of the model's file that hold an initializer, once it has been packed. */
 static void drop_pages(void *model, const struct tensor *t)
 {

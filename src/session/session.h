@@ -36,6 +36,11 @@ void session_close(struct session *s);
 const struct model *session_model(const struct session *s);
 const char *session_device(const struct session *s);	 /* "cpu" */
 const char *session_device_why(const struct session *s); /* "no CUDA driver: ..." */
+/*
+ * Returns the device for people, such as "cuda (auto found it)". A machine without a GPU is not worth a word at every start,
+ * so that the reason is left out unless the user named a device or the machine has a GPU.
+ */
+const char *session_device_text(const struct session *s, struct arena *a);
 
 /*
  * Makes the plan for inputs of these types and shapes. The inputs' contents matter only if a shape

@@ -38,43 +38,43 @@ part_shows() { # N SPEC ID OPTION...
 	"$INFER" run "$out/model.onnx" --data-set "$out/test_data_set_0" -q
 	INFER_FAULT=$spec run -5 --separate-stderr "$FAULTS_INFER" check "$out/model.onnx" \
 		--data-set "$out/test_data_set_0" "$@"
-	[[ $stderr == *"[$id]"* ]]
+	[[ $output == *"[$id]"* ]]
 }
 
 # --- NaN, zeros
 
 @test "NaN at an output is traced to its node, with inputs, outputs and cause" {
 	run -5 --separate-stderr "$INFER" check "$cases/div0/model.onnx" --random x=0..1
-	[[ $stderr == *"error[E-OUT-NAN]: output 'y'"*"has infinities"*"first node"*"'div' (Div)"* ]]
-	[[ $stderr == *"its output"*" Inf of 12"* && $stderr == *"division by zero"* ]]
+	[[ $output == *"error[E-OUT-NAN]: output 'y'"*"has infinities"*"first node"*"'div' (Div)"* ]]
+	[[ $output == *"its output"*" Inf of 12"* && $output == *"division by zero"* ]]
 }
 
 @test "NaN that follows from Inf is attributed to the node that overflows" {
 	run -5 --separate-stderr "$INFER" check "$cases/fp16-overflow/model.onnx" --random x=0..1
-	[[ $stderr == *"error[E-OUT-NAN]: output '"*"'more'"* && $stderr == *"65504 is the largest number of fp16"* ]]
+	[[ $output == *"error[E-OUT-NAN]: output '"*"'more'"* && $output == *"65504 is the largest number of fp16"* ]]
 }
 
 @test "NaN in the input is attributed to the input" {
 	run -4 --separate-stderr "$INFER" check "$cases/nan-input/model.onnx" --input x="$cases/nan-input/x.npy"
-	[[ $stderr == *"has NaN, and so has an input"* && $stderr == *"input 'x'"*"1 NaN of 12"* ]]
+	[[ $output == *"has NaN, and so has an input"* && $output == *"input 'x'"*"1 NaN of 12"* ]]
 }
 
 @test "NaN that reaches no output is a warning, and only with --nan" {
 	run -0 --separate-stderr "$INFER" check "$cases/nan-hidden/model.onnx" --random x=0..1
-	[[ $stderr != *NUM-NAN* ]]
+	[[ $output != *NUM-NAN* ]]
 	run -0 --separate-stderr "$INFER" check "$cases/nan-hidden/model.onnx" --random x=0..1 --nan
-	[[ $stderr == *"warning[W-NUM-NAN]: node 'div'"* ]]
+	[[ $output == *"warning[W-NUM-NAN]: node 'div'"* ]]
 }
 
 @test "Zeros at an output are traced to the first node whose output is all 0" {
 	run -5 --separate-stderr "$INFER" check "$cases/dead-relu/model.onnx" --random x=0..1
-	[[ $stderr == *"error[E-OUT-ZERO]: output '"*"all 12 elements are 0"*"'relu'"* ]]
+	[[ $output == *"error[E-OUT-ZERO]: output '"*"all 12 elements are 0"*"'relu'"* ]]
 }
 
 @test "An output that is the same for two inputs is found" {
 	run -0 --separate-stderr "$INFER" check "$cases/blind/model.onnx" --random x=0..1
 	run -5 --separate-stderr "$INFER" check "$cases/blind/model.onnx" --random x=0..1 --zero
-	[[ $stderr == *"error[E-OUT-INDEPENDENT]"*"output 'y': is equal to the bit for two different inputs"* ]]
+	[[ $output == *"error[E-OUT-INDEPENDENT]"*"output 'y': is equal to the bit for two different inputs"* ]]
 }
 
 # --- references
@@ -82,13 +82,13 @@ part_shows() { # N SPEC ID OPTION...
 @test "A mismatch with a reference is reported with the worst element, counts, metrics and a likely cause" {
 	d=$cases/reference-reversed
 	run -5 --separate-stderr "$INFER" check "$d/model.onnx" --input x="$d/x.npy" --expect y="$d/y.npy"
-	[[ $stderr == *"error[E-COMPARE]: output 'y' f32 [2,6]: differs from y=$d/y.npy"* ]]
-	[[ $stderr == *"worst"*"element ["*"difference "*"(allowed "* && $stderr == *"first"*"element [0,0]: expected 22.16666"* ]]
-	[[ $stderr == *"12 of 12 elements"* && $stderr == *"cosine distance"* ]]
-	[[ $stderr == *"the same numbers in another order"* ]]
+	[[ $output == *"error[E-COMPARE]: output 'y' f32 [2,6]: differs from y=$d/y.npy"* ]]
+	[[ $output == *"worst"*"element ["*"difference "*"(allowed "* && $output == *"first"*"element [0,0]: expected 22.16666"* ]]
+	[[ $output == *"12 of 12 elements"* && $output == *"cosine distance"* ]]
+	[[ $output == *"the same numbers in another order"* ]]
 	d=$cases/reference-scale
 	run -5 --separate-stderr "$INFER" check "$d/model.onnx" --input x="$d/x.npy" --expect "$d/y.npy"
-	[[ $stderr == *"the same up to a factor of 2"* ]]
+	[[ $output == *"the same up to a factor of 2"* ]]
 }
 
 @test "The outputs of a data set are used as references" {
@@ -98,14 +98,14 @@ part_shows() { # N SPEC ID OPTION...
 	[[ $output == *"reference    ok"*"1 output within rtol"* ]]
 	# of the other model the shape is another
 	run -4 --separate-stderr "$INFER" check "$net" --random x=0..1 --expect ds2/output_0.pb
-	[[ $stderr == *"E-INPUT-SHAPE]: reference, read as "*"f32 [2,6]"* ]]
+	[[ $output == *"E-INPUT-SHAPE]: reference, read as "*"f32 [2,6]"* ]]
 }
 
 @test "A tolerance that nothing could exceed is refused" {
 	d=$cases/tolerance-absolute
 	for t in '--rtol 1' '--rtol 1e9' '--atol 100' '--rtol 0.5 --atol 30' '--metric l2 --rtol 1' '--metric cosine --rtol 2'; do
 		run -2 --separate-stderr "$INFER" check "$d/model.onnx" --input x="$d/x.npy" --expect "$d/y.npy" $t
-		[[ $stderr == *"error[E-TOLERANCE]"* ]]
+		[[ $output == *"error[E-TOLERANCE]"* ]]
 	done
 	run -2 --separate-stderr "$INFER" check "$net" --random x=0..1 --compare none --rtol 1
 	[[ $stderr == *"error[E-TOLERANCE]"* ]]
@@ -113,7 +113,7 @@ part_shows() { # N SPEC ID OPTION...
 
 @test "A reference for an unknown output is refused with a list of the outputs" {
 	run -4 --separate-stderr "$INFER" check "$cases/random-node/model.onnx" --random x=0..1 --expect z=nowhere.npy
-	[[ $stderr == *"E-INPUT-OPEN"* || $stderr == *"E-INPUT-NAME"* ]]
+	[[ $output == *"E-INPUT-OPEN"* || $output == *"E-INPUT-NAME"* ]]
 }
 
 # --- a picture fed as NHWC to an NCHW model
@@ -123,10 +123,10 @@ part_shows() { # N SPEC ID OPTION...
 	"$INFER" run "$data/nhwc.onnx" --input x="$data/rgb.png" -q -o hwc --save-format bin
 	"$INFER" run "$data/pic.onnx" --input images="$data/rgb.png" -q -o chw --save-format bin
 	run -4 --separate-stderr "$INFER" check "$data/pic.onnx" --input "images=$(echo hwc/*.bin)" --layout
-	[[ $stderr == *"error[E-INPUT-LAYOUT]: input 'images' [1,3,16,24]: the model reads NCHW, but the bytes look like NHWC"* ]]
-	[[ $stderr == *"neighbours"* && $stderr == *"layout=hwc"* ]]
+	[[ $output == *"error[E-INPUT-LAYOUT]: input 'images' [1,3,16,24]: the model reads NCHW, but the bytes look like NHWC"* ]]
+	[[ $output == *"neighbours"* && $output == *"layout=hwc"* ]]
 	run -0 --separate-stderr "$INFER" check "$data/pic.onnx" --input "images=$(echo chw/*.bin)" --layout
-	[[ $output == *"layout       ok"* && $stderr != *E-INPUT-LAYOUT* ]]
+	[[ $output == *"layout       ok"* && $output != *E-INPUT-LAYOUT* ]]
 	# and the cure cures it
 	run -0 --separate-stderr "$INFER" check "$data/pic.onnx" --input "images=$(echo hwc/*.bin),layout=hwc" --layout
 }
@@ -143,7 +143,7 @@ part_shows() { # N SPEC ID OPTION...
 
 @test "--determinism names the node that draws random numbers" {
 	run -5 --separate-stderr "$INFER" check "$cases/random-node/model.onnx" --random x=0..1 --determinism 4
-	[[ $stderr == *"error[E-DETERMINISM]: output 'y': 3 of 4 runs"*"first node"*"'lots' (RandomNormalLike)"* ]]
+	[[ $output == *"error[E-DETERMINISM]: output 'y': 3 of 4 runs"*"first node"*"'lots' (RandomNormalLike)"* ]]
 	run -0 --separate-stderr "$INFER" check "$net" --random x=0..1 --determinism 4
 	[[ $output == *"4 runs, the same bits"* ]]
 }
@@ -170,7 +170,7 @@ part_shows() { # N SPEC ID OPTION...
 @test "A missing device is a device error" {
 	CUDA_VISIBLE_DEVICES='' run --separate-stderr "$INFER" check "$net" --random x=0..1 --compare cpu,cuda
 	[ "$status" = 8 ] || skip "there is a CUDA device"
-	[[ $stderr == *"E-DEVICE"* || $stderr == *"E-LIBRARY"* ]]
+	[[ $output == *"E-DEVICE"* || $output == *"E-LIBRARY"* ]]
 }
 
 @test "--all compares with the unoptimized run" {
@@ -201,8 +201,8 @@ part_shows() { # N SPEC ID OPTION...
 		rm -rf "$out"
 		planted "gap:$kind@full" --compare none --bisect -o "$out"
 		[ "$status" = 5 ]
-		[[ $stderr == *"error[E-COMPARE-NODE]: node 'gap' (GlobalAveragePool): this run and none begin to differ in this node"* ]]
-		[[ $stderr == *"its inputs"*"agree"* && $stderr == *"note[N-BISECT]: node 'gap'"* ]]
+		[[ $output == *"error[E-COMPARE-NODE]: node 'gap' (GlobalAveragePool): this run and none begin to differ in this node"* ]]
+		[[ $output == *"its inputs"*"agree"* && $output == *"note[N-BISECT]: node 'gap'"* ]]
 		part_shows 3 "gap:$kind@full" E-COMPARE-NODE --compare none
 	done
 }
@@ -211,7 +211,7 @@ part_shows() { # N SPEC ID OPTION...
 	need_faults
 	planted conv1:perturb=0.9@full --compare none --bisect -o "$out"
 	[ "$status" = 5 ]
-	[[ $stderr == *"'conv1' (Conv)"* ]]
+	[[ $output == *"'conv1' (Conv)"* ]]
 	part_shows 3 conv1:perturb=0.9@full E-COMPARE-NODE --compare none
 }
 
@@ -219,8 +219,8 @@ part_shows() { # N SPEC ID OPTION...
 	need_faults
 	planted relu1:scale=1.0006@full,gap:scale=1.0006@full,fc:scale=1.0006@full,soft:scale=1.0006@full --compare none
 	[ "$status" = 5 ]
-	[[ $stderr == *"error[E-COMPARE-DRIFT]"*"drift apart"* && $stderr == *"largest error"* ]]
-	[[ $stderr != *E-COMPARE-NODE* ]]
+	[[ $output == *"error[E-COMPARE-DRIFT]"*"drift apart"* && $output == *"largest error"* ]]
+	[[ $output != *E-COMPARE-NODE* ]]
 }
 
 @test "The cut-down model reproduces zeros, NaN and nondeterminism" {
@@ -229,11 +229,11 @@ part_shows() { # N SPEC ID OPTION...
 	part_shows 1 soft:zero E-OUT-ZERO
 	rm -rf "$out"
 	planted gap:nan --bisect -o "$out"
-	[[ $stderr == *"error[E-OUT-NAN]: output 'y'"*"first node  'gap'"* ]]
+	[[ $output == *"error[E-OUT-NAN]: output 'y'"*"first node  'gap'"* ]]
 	part_shows 1 gap:nan E-OUT-NAN
 	rm -rf "$out"
 	planted fc:nondeterministic=0.01 --determinism 10 --bisect -o "$out"
-	[[ $stderr == *"error[E-DETERMINISM]: output 'y'"*"first node  'fc'"* ]]
+	[[ $output == *"error[E-DETERMINISM]: output 'y'"*"first node  'fc'"* ]]
 	part_shows 1 fc:nondeterministic=0.01 E-DETERMINISM --determinism 10
 }
 
@@ -241,7 +241,7 @@ part_shows() { # N SPEC ID OPTION...
 	need_faults
 	planted gap:crash --bisect -o "$out"
 	[ "$status" = 3 ]
-	[[ $stderr == *"error[E-RUN]: node 'gap' (GlobalAveragePool): a run is killed by signal 11"* ]]
+	[[ $output == *"error[E-RUN]: node 'gap' (GlobalAveragePool): a run is killed by signal 11"* ]]
 	[[ $output == *"a run crashes the process"* ]]
 	INFER_FAULT=gap:crash run -139 "$FAULTS_INFER" run "$out/model.onnx" --data-set "$out/test_data_set_0"
 	"$INFER" run "$out/model.onnx" --data-set "$out/test_data_set_0" -q

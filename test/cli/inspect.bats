@@ -206,12 +206,11 @@ assert "passes" not in d and "rewrites" not in d'
 	run -0 --separate-stderr "$INFER" inspect "$BATS_TEST_TMPDIR/r.json"
 	[ -z "$stderr" ]
 	[[ $output == "report      $BATS_TEST_TMPDIR/r.json: from infer check, exit status 4"* ]]
-	[[ $output == *"model       pic.onnx"* ]]
-	[[ $output == *"checks"*"name"*"state"*"inputs"*"found"* ]]
+	[[ $output == *"inputs       1 error"*"pic.onnx: 1 error"* ]]
 	[[ $output == *"error[E-INPUT-BYTES]: input "*"model expects"*"short.bin has"* ]]
 	"$INFER" run batch.onnx --random 0..1 --json -q >"$BATS_TEST_TMPDIR/r.json"
 	run -0 --separate-stderr "$INFER" inspect "$BATS_TEST_TMPDIR/r.json"
-	[[ $output == *"from infer run, exit status 0"*"outputs"* ]]
+	[[ $output == *"from infer run, exit status 0"*"output "* ]]
 	run -0 --separate-stderr "$INFER" inspect "$BATS_TEST_TMPDIR/r.json" --json
 	[[ $output == *'"report": {'*'"command": "run"'* ]]
 	run -4 "$INFER" inspect a.json

@@ -581,7 +581,7 @@ rows = list(csv.reader(open(out + "/r.csv", newline="")))
 assert len({len(r) for r in rows}) == 1 and rows[1][0] == 'ev|il "<b>.onnx', rows[1]
 md = open(out + "/r.md").read()
 assert "\x1b" not in md and "<b>" not in md.replace("\\<b>", "")
-table = [l for l in md.splitlines() if l.startswith("|") and "Exp" in l]
+table = [l for l in md.splitlines() if l.startswith("|") and "Exp" in l and "reference" in l]
 # a bar behind an even number of backslashes parts cells
 assert len(table) == 1 and len(re.findall(r"(?<!\\)(?:\\\\)*\|", table[0])) == 12, table
 class Page(HTMLParser):

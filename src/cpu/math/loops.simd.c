@@ -454,6 +454,27 @@ static void bias_map(const float *x, const float *b, float *y, int64_t n, enum v
 #define V_STR2(x) #x
 #define V_STR(x)  V_STR2(x)
 
+/* Twelve chains hide a latency of four to six cycles on two units. */
+static int multiply_add(int64_t rounds, float *keep)
+{
+	enum { CHAINS = 12 };
+	const vf x = v_set(0.999F), y = v_set(0.001F);
+	vf sum[CHAINS];
+	float out[VW];
+
+	for (int k = 0; k < CHAINS; k++)
+		sum[k] = v_set((float)k);
+	for (int64_t i = 0; i < rounds; i++)
+#pragma GCC unroll 12
+		for (int k = 0; k < CHAINS; k++)
+			sum[k] = v_fma(sum[k], x, y);
+	for (int k = 1; k < CHAINS; k++)
+		sum[0] += sum[k];
+	v_store(out, sum[0]);
+	*keep = out[0];
+	return CHAINS * VW;
+}
+
 extern const struct simd V(simd_table);
 const struct simd V(simd_table) = {
 	.name = "x86-64-v" V_STR(SIMD_LEVEL),
@@ -528,5 +549,6 @@ const struct simd V(simd_table) = {
 	.exp_sum = exp_sum,
 	.normalize = normalize,
 	.scale_shift = scale_shift,
+	.multiply_add = multiply_add,
 	.bias_map = bias_map,
 };

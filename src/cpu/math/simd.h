@@ -72,6 +72,11 @@ struct simd {
 	/* y = (x - center) * scale + shift */
 	void (*scale_shift)(const float *x, float *y, int64_t n, float center, float scale,
 			    float shift);
+	/*
+	 * Does `rounds` rounds of multiply-adds between registers, as many side by side as keep the units busy. Returns the
+	 * number of multiply-adds of a round; *keep takes a result, so that no compiler leaves them out.
+	 */
+	int (*multiply_add)(int64_t rounds, float *keep);
 	/* y = f(x + b); f is VF_GELU or VF_GELU_TANH */
 	void (*bias_map)(const float *x, const float *b, float *y, int64_t n, enum vfun f);
 };

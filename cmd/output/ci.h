@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CMD_OUTPUT_CI_H
+#define CMD_OUTPUT_CI_H
+/* Reports in the forms that CI systems read: JUnit's XML, Bencher's JSON (Bencher Metric Format), GitHub's annotations. */
+#include "cmd/options/options.h"
+
+#include <stdio.h>
+
+enum ci_format { CI_JUNIT, CI_BENCHER, CI_GITHUB, CI_FORMATS };
+
+/* Something that passed or failed. */
+struct ci_case {
+	const char *group, *name; /* "model.onnx", "check numbers" */
+	double seconds;
+	bool skipped;
+	const char *why;    /* why it was skipped or has failed, in a sentence; NULL if it passed */
+	const char *detail; /* more lines of that, or NULL */
+};
+
+/* A number that was measured. The bounds are NAN if they are not known. */
+struct ci_measure {
+	const char *name;    /* of what was measured: "model.onnx batch=4" */
+	const char *measure; /* as Bencher knows it: "latency" (ns), "throughput" (1/s), or a name of ours */
+	double value, low, high;
+};
+
+struct ci_report {
+	const char *title; /* "infer check" */
+	const struct ci_case *cases;
+	size_t ncases;
+	const struct ci_measure *measures;
+	size_t nmeasures;
+	const struct diag *d;
+};
+
+/* Returns the format that --export asks for, by "junit:FILE" or by the ending of FILE, and sets *path; or CI_FORMATS. */
+enum ci_format ci_format_of(const char *text, const char **path);
+/* Writes the report to a file, or to standard output if the path is -. */
+int ci_write(const struct ci_report *r, enum ci_format format, const char *path, struct diag *d);
+/*
+ * Writes all files of --export that are in one of these formats. Another one is refused, as is Bencher's if nothing is
+ * measured.
+ */
+int ci_export_all(const struct ci_report *r, const struct options *o, struct diag *d);
+/* Refuses what ci_export_all() would refuse, before anything is done. */
+int ci_check(const struct options *o, bool measures, struct diag *d);
+
+/* Returns the text of a finding for people, without the id. */
+const char *ci_finding_text(const struct finding *f, struct arena *a);
+
+#endif

@@ -1,0 +1,56 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# infer profile: what the machine can do, sums by operator, names of fused nodes, and several models in one command.
+
+setup() {
+	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
+	bats_require_minimum_version 1.5.0
+	cd "$BATS_TEST_DIRNAME/../data/run" || return 1
+	unset "${!INFER_@}" 2>/dev/null || true
+	export INFER_DEVICE=cpu
+	out=$BATS_TEST_TMPDIR
+}
+
+@test "The roofline is the machine's, of which no model takes more than all" {
+	command -v python3 >/dev/null || skip "no python3"
+	# the peak is that of multiply-adds between registers: any product stays below it
+	run -0 --separate-stderr "$INFER" profile work.onnx --dim n=512 -n 50 --nodes
+	[[ $output == *"work      "*" of the machine's "*"FLOP/s"* || $output == *"(more than multiply-adds of fp32 give:"* ]]
+	for share in $(grep -o '[0-9.]* % of the machine' <<<"$output" | cut -d' ' -f1); do
+		python3 -c "assert float('$share') <= 100"
+	done
+}
+
+@test "--nodes sums up by operator, and calls a fused node after the operator of the file" {
+	run -0 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 5 --nodes
+	[[ $output == *"  operator"*"nodes"*"share"* ]]
+	[[ $output != *"infer::"* ]]
+	[[ $output =~ first.*\ (Gemm|MatMul)\ \+\ [0-9] ]]
+}
+
+@test "Several models are ranked with intervals" {
+	cp work.onnx "$out/other.onnx"
+	run -0 --separate-stderr "$INFER" profile batch.onnx work.onnx "$out/other.onnx" -n 50
+	[[ $output == *"models    batch.onnx, work.onnx, $out/other.onnx"* ]]
+	[[ $output == *"ranking   by the median: "*".onnx is the fastest"* ]]
+	[[ $output =~ work.onnx\ +[0-9.]+\ [num]?s\ +[0-9.]+\ \+-\ [0-9.]+\ times\ as\ fast ]]
+	# models of the same name are told apart by their folders
+	mkdir "$out/a" "$out/b"
+	cp batch.onnx "$out/a/model.onnx"
+	cp batch.onnx "$out/b/model.onnx"
+	run -0 --separate-stderr "$INFER" profile "$out"/[ab]/model.onnx -n 20
+	[[ $output == *$'\n'"a/model.onnx "* && $output == *$'\n'"b/model.onnx "* ]]
+	# one that cannot be measured does not end the others
+	echo nonsense >"$out/bad.onnx"
+	run -3 --separate-stderr "$INFER" profile batch.onnx "$out/bad.onnx" -n 20
+	[[ $output == *"bad.onnx"*"failed"* && $stderr == *"E-MODEL-"* ]]
+}
+
+@test "What holds one model is refused for several" {
+	for option in --save-baseline=x.json --trace=x.json --precision=auto; do
+		run -2 --separate-stderr "$INFER" profile batch.onnx work.onnx "$option" -n 5
+	done
+	run -2 --separate-stderr "$INFER" profile batch.onnx rgb.png work.onnx
+	[[ $stderr == *"unexpected operand 'rgb.png'"* ]]
+	[ ! -e x.json ]
+}

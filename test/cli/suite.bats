@@ -1,0 +1,100 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# infer suite, --export for CI systems, and reports that are printed again.
+
+setup() {
+	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
+	bats_require_minimum_version 1.5.0
+	cd "$BATS_TEST_DIRNAME/../data/run" || return 1
+	unset "${!INFER_@}" 2>/dev/null || true
+	export INFER_DEVICE=cpu
+	out=$BATS_TEST_TMPDIR
+}
+
+need_python() {
+	command -v python3 >/dev/null || skip "no python3"
+}
+
+@test "A suite checks and measures several models, with one verdict" {
+	cat >"$out/s.yaml" <<-YAML
+		models:
+		  - pic.onnx --input 'rgb.png'
+		  - work.onnx --dim n=32 --baseline $out/b.json
+		check: --timeout 60s
+		profile: -n 20 --fail-above 100000%
+	YAML
+	run -0 --separate-stderr "$INFER" suite "$out/s.yaml" --update-baselines
+	[ -s "$out/b.json" ]
+	run -0 --separate-stderr "$INFER" suite "$out/s.yaml"
+	[[ $output == *"pic.onnx   ok     ok "*"work.onnx  ok     ok "*"2 models, 0 failed; 0 errors"*"exit status 0" ]]
+	echo "  - nothere.onnx" >"$out/line"
+	sed -i "/work.onnx/r $out/line" "$out/s.yaml"
+	run -3 --separate-stderr "$INFER" suite "$out/s.yaml" --export "junit:$out/j.xml" --export "bencher:$out/b.bmf"
+	[[ $output == *"error[E-MODEL-OPEN]: nothere.onnx: cannot open"*"nothere.onnx  failed  -"*"3 models, 1 failed; 1 error,"* ]]
+	run -3 --separate-stderr "$INFER" suite "$out/s.yaml" --json
+	[[ $output == *'"models": ['*'"exit_code": 3'* ]]
+	need_python
+	python3 - "$out" <<-'PYTHON'
+		import json, sys
+		import xml.etree.ElementTree as E
+		suite = E.parse(sys.argv[1] + "/j.xml").getroot()[0]
+		assert suite.get("tests") == "5" and suite.get("failures") == "1", suite.attrib
+		assert [c.get("classname") for c in suite if c.find("failure") is not None] == ["nothere.onnx"]
+		b = json.load(open(sys.argv[1] + "/b.bmf"))
+		assert set(b) == {"pic.onnx", "work.onnx"}
+		for m in b.values():
+		    x = m["latency"]
+		    assert 0 < x["lower_value"] <= x["value"] <= x["upper_value"]
+		    assert m["throughput"]["value"] > 0
+	PYTHON
+}
+
+@test "A suite that is wrong is refused" {
+	echo 'check: --all' >"$out/s.yaml"
+	run -2 "$INFER" suite "$out/s.yaml"
+	[[ $output == *"it lists no models"* ]]
+	echo 'nonsense: 1' >"$out/s.yaml"
+	run -2 "$INFER" suite "$out/s.yaml"
+	printf 'models: [pic.onnx --nonsense]\nprofile: no\n' >"$out/s.yaml"
+	run -2 "$INFER" suite "$out/s.yaml"
+	[[ $output == *"--nonsense"* ]]
+	run -2 "$INFER" suite "$out/s.yaml" --export x.csv
+	[[ $output == *"junit:FILE"* ]]
+}
+
+@test "profile and check write JUnit, Bencher's JSON and GitHub's annotations" {
+	run -0 --separate-stderr "$INFER" profile batch.onnx --shapes-sweep batch=1..2 -n 20 --export "$out/p.xml" \
+		--export "bencher:$out/p.bmf"
+	run -4 --separate-stderr "$INFER" check pic.onnx --input short.bin --export "junit:$out/c.xml" --export github:-
+	[[ $output == *"::error title=E-INPUT-BYTES::"*"%0A"* ]]
+	run -2 --separate-stderr "$INFER" check pic.onnx --input rgb.png --export bencher:x
+	[[ $stderr == *"infer check writes no report of this format"* ]]
+	run -2 --separate-stderr "$INFER" profile pic.onnx --export x.txt
+	need_python
+	python3 - "$out" <<-'PYTHON'
+		import json, sys
+		import xml.etree.ElementTree as E
+		p = E.parse(sys.argv[1] + "/p.xml").getroot()[0]
+		assert [c.get("name") for c in p] == ["profile batch.onnx batch=1", "profile batch.onnx batch=2"]
+		assert set(json.load(open(sys.argv[1] + "/p.bmf"))) == {"batch.onnx batch=1", "batch.onnx batch=2"}
+		c = E.parse(sys.argv[1] + "/c.xml").getroot()[0]
+		bad = [x for x in c if x.find("failure") is not None]
+		assert [x.get("name") for x in bad] == ["check inputs"] and "E-INPUT-BYTES" in bad[0][0].get("message")
+		assert "model expects" in bad[0][0].text
+	PYTHON
+}
+
+@test "A saved report prints what the command printed" {
+	"$INFER" profile work.onnx --dim n=32 -n 5 --nodes --export "$out/r.json" >"$out/printed" 2>/dev/null
+	run -0 "$INFER" inspect "$out/r.json"
+	[ "${#lines[@]}" -lt 80 ]
+	while IFS= read -r line; do
+		[[ $output == *"$line"* ]]
+	done <"$out/printed"
+	"$INFER" inspect work.onnx --json >"$out/i.json"
+	run -0 "$INFER" inspect "$out/i.json"
+	[[ $output == *"$("$INFER" inspect work.onnx)"* ]]
+	"$INFER" doctor --json >"$out/d.json"
+	run -0 "$INFER" inspect "$out/d.json"
+	[[ $output == *"oneDNN"* ]]
+}
