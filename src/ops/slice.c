@@ -366,13 +366,13 @@ static int64_t lesser(int64_t a, int64_t b)
 static int pad_dim(const struct infer *c, int i, int64_t begin, int64_t end, int64_t *dim)
 {
 	const struct pad_params *p = infer_params(c);
-	const int64_t most = INT64_C(1) << 55; /* so that kernels may add and negate pads */
+	const int64_t most = INT64_C(1) << 40; /* so that kernels may add and negate pads */
 	int64_t n = *dim, out, core;
 
 	if (!begin && !end)
 		return 0;
 	if (begin < -most || begin > most || end < -most || end > most)
-		return infer_fail(c, E_SIZE, 1, "pads of at most 2^55",
+		return infer_fail(c, E_SIZE, 1, "pads of at most 2^40",
 				  fmt(c->diag, "pads %" PRId64 " and %" PRId64, begin, end));
 	if (n < 0) {
 		*dim = DIM_UNKNOWN;
