@@ -596,8 +596,9 @@ static int load_shape(struct loader *l, const Onnx__TensorShapeProto *p, bool hi
 		return 0;
 	const char *text = shape_str(&l->d->arena, out, NULL);
 	*out = SHAPE_UNKNOWN;
-	return hint ? 0 : FAIL(l->d, E_SIZE, .expected = "a declared size that can be addressed",
-			       .actual = text);
+	return hint ? 0
+		    : FAIL(l->d, E_SIZE, .expected = "a declared size that can be addressed",
+			   .actual = text);
 }
 
 static bool dtype_ok(int type)

@@ -45,7 +45,7 @@ bool shape_countable(const struct shape *s)
 
 	for (int i = 0; i < s->rank; i++)
 		if (s->dim[i] > 0 &&
-		    (__builtin_mul_overflow(n, s->dim[i], &n) || n > INT64_C(1) << 55))
+		    (__builtin_mul_overflow(n, s->dim[i], &n) || n > INT64_C(1) << 40))
 			return false;
 	return true;
 }

@@ -42,7 +42,7 @@ int64_t shape_count(const struct shape *s);
 int64_t shape_span(const struct shape *s, int from, int to);
 /*
  * Whether sizes of tensors of this shape can be computed without overflow: the product of the known dimensions that are not 0 is
- * at most 2^55. A dimension of 0 makes none of the others right, since strides and rows are products of a part of the dimensions.
+ * at most 2^40. A dimension of 0 makes none of the others right, since strides and rows are products of a part of the dimensions.
  */
 bool shape_countable(const struct shape *s);
 struct shape shape_of(int rank, const int64_t *dims);

@@ -614,12 +614,12 @@ static int gqa_infer(struct infer *c)
 #define NF (T_F32 | T_F16 | T_BF16)
 #define U  (T_NUMERIC_BF | T_BOOL)
 #define ATTENTION_SLOTS                                                                            \
-	SLOT("Q", "T", F, .dims = "B S $q_num_heads*E | B H S E"),                                  \
-	SLOT("K", "T", F, .dims = "B L $kv_num_heads*E | B KV L E"),                                \
-	SLOT("V", "T2", F, .dims = "B L $kv_num_heads*V | B KV L V"),                               \
-	SLOT_OPT("attn_mask", "U", U),                                                              \
-	SLOT_OPT("past_key", "T", F, .dims = "B KV P E", .with = "past_value"),                     \
-	SLOT_OPT("past_value", "T2", F, .dims = "B KV P V", .with = "past_key")
+	SLOT("Q", "T", F, .dims = "B S $q_num_heads*E | B H S E"),                                 \
+		SLOT("K", "T", F, .dims = "B L $kv_num_heads*E | B KV L E"),                       \
+		SLOT("V", "T2", F, .dims = "B L $kv_num_heads*V | B KV L V"),                      \
+		SLOT_OPT("attn_mask", "U", U),                                                     \
+		SLOT_OPT("past_key", "T", F, .dims = "B KV P E", .with = "past_value"),            \
+		SLOT_OPT("past_value", "T2", F, .dims = "B KV P V", .with = "past_key")
 static const struct slot attention_in[] = {
 	ATTENTION_SLOTS, SLOT_OPT("nonpad_kv_seqlen", NULL, T_I64, .dims = "B"), SLOT_END};
 static const struct slot attention23_in[] = {ATTENTION_SLOTS, SLOT_END};

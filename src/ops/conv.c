@@ -324,10 +324,7 @@ static const struct slot col2im_in[] = {SLOT("input", "T", T_COL2IM, .dims = "_ 
 					SLOT("block_shape", NULL, T_I64, .dims = "R"), SLOT_END};
 static const struct slot col2im_out[] = {SLOT("output", "T", T_COL2IM), SLOT_END};
 
-static const struct field conv_attrs[] = {
-	WINDOW_FIELDS(struct conv),
-	GROUP_FIELD(struct conv),
-	{0}};
+static const struct field conv_attrs[] = {WINDOW_FIELDS(struct conv), GROUP_FIELD(struct conv), {0}};
 static const struct field ms_conv_attrs[] = {
 	WINDOW_FIELDS(struct ms_conv),
 	GROUP_FIELD(struct ms_conv),

@@ -247,6 +247,18 @@ static struct shape heads_apart(const struct infer *c, uint32_t i, int64_t heads
 	return s;
 }
 
+/* Refuses an input that is not `heads` heads: side by side in rank 3, in a dimension of their own in rank 4. */
+static int check_heads(const struct infer *c, uint32_t i, int64_t heads)
+{
+	struct shape s = infer_shape(c, i);
+	bool fits = s.rank == 3 ? s.dim[2] < 0 || s.dim[2] % heads == 0
+				: s.rank != 4 || dims_agree(s.dim[1], heads);
+
+	return fits ? 0
+		    : infer_fail(c, E_SHAPE, (int)i, fmt(c->diag, "%" PRId64 " heads", heads),
+				 shape_str(&c->diag->arena, &s, NULL));
+}
+
 /* Checks K and V against Q, and the mask against all of them: the patterns that were fused saw fewer sizes than a run does. */
 static int check_attention(const struct infer *c, int64_t heads, int64_t kv)
 {
@@ -257,7 +269,15 @@ static int check_attention(const struct infer *c, int64_t heads, int64_t kv)
 	struct shape score = {
 		.rank = 4, .dim = {q.dim[0], heads, q.dim[2], k.rank == 4 ? k.dim[2] : DIM_UNKNOWN}};
 	const struct shape *const both[] = {&k, &v};
+	struct shape stored = infer_shape(c, 1);
+	int err = check_heads(c, 0, heads);
 
+	err = err ? err : check_heads(c, 1, kv);
+	err = err ? err : check_heads(c, 2, kv);
+	if (err)
+		return err;
+	if (p->k_transposed && stored.rank == 3)
+		return infer_fail(c, E_SHAPE, 1, "rank 4", "rank 3");
 	for (int i = 0; i < 2; i++) {
 		const struct shape *s = both[i];
 		struct shape given = infer_shape(c, (uint32_t)i + 1);
@@ -290,7 +310,7 @@ static int infer_attention(struct infer *c)
 	}
 	if (q.rank < 3 || q.rank > 4 || v.rank < 3 || v.rank > 4 || (packed && q.rank != 3))
 		return infer_fail(c, E_SHAPE, 0, "rank 3 or 4", fmt(c->diag, "rank %d", q.rank));
-	int err = packed ? 0 : check_attention(c, heads, kv);
+	int err = packed ? check_heads(c, 0, 3 * heads) : check_attention(c, heads, kv);
 	if (err)
 		return err;
 	size = packed	     ? dim_div(q.dim[2], 3 * heads)
@@ -316,8 +336,12 @@ static int64_t macs_attention(const struct infer *c)
 
 /* ---- AddLayerNorm ---------------------------------------------------------------------------- */
 
-static const struct slot in_addnorm[] = {SLOT_X("X"), SLOT_X("R"), SLOT_X("Scale"), SLOT_O("B"),
-					 SLOT_END};
+static const struct slot in_addnorm[] = {
+	{.name = "X", .tvar = "T", .types = T_FUSED, .dims = "... D"},
+	{.name = "R", .tvar = "T", .types = T_FUSED, .dims = "... D"},
+	{.name = "Scale", .tvar = "T", .types = T_FUSED, .dims = "D"},
+	{.name = "B", .tvar = "T", .types = T_FUSED, .optional = true, .dims = "D"},
+	SLOT_END};
 static const struct slot out_addnorm[] = {SLOT_X("Y"), SLOT_O("S"), SLOT_END};
 
 static const struct field attrs_addnorm[] = {

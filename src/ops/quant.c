@@ -191,8 +191,8 @@ static int product_shape(struct infer *c, const struct product_slots *in, enum d
 
 static int matmul_integer_infer(struct infer *c)
 {
-	static const struct product_slots in = {.b = 1, .a_scale = NO_SLOT, .a_zero = 2,
-						.b_scale = NO_SLOT, .b_zero = 3, .bias = NO_SLOT};
+	static const struct product_slots in = {
+		.b = 1, .a_scale = NO_SLOT, .a_zero = 2, .b_scale = NO_SLOT, .b_zero = 3, .bias = NO_SLOT};
 
 	return product_shape(c, &in, DT_I32);
 }
@@ -384,8 +384,8 @@ static int check_concat_operand(const struct infer *c, uint32_t i)
 	bool scale = i % 3 == 0, codes = i % 3 == 2;
 
 	if (t && scale != (t == DT_F32))
-		return infer_fail(c, E_TYPE, (int)i, scale ? "a scale of type f32" : "codes, u8 or i8",
-				  dtype_name(t));
+		return infer_fail(c, E_TYPE, (int)i,
+				  scale ? "a scale of type f32" : "codes, u8 or i8", dtype_name(t));
 	if (!codes && (s.rank > 1 || (count >= 0 && count != 1)))
 		return infer_fail(c, E_SHAPE, (int)i, "[] or [1]",
 				  c->diag ? shape_str(&c->diag->arena, &s, NULL) : "");
@@ -778,9 +778,7 @@ static const struct field dequantize_attrs[] = {
 	Q_FIELD(output_dtype, "0", "element type of y"),
 	{0}};
 static const struct field conv_attrs[] = {
-	WINDOW_FIELDS(struct int_conv_params),
-	GROUP_FIELD(struct int_conv_params),
-	{0}};
+	WINDOW_FIELDS(struct int_conv_params), GROUP_FIELD(struct int_conv_params), {0}};
 static const struct field ms_conv_attrs[] = {
 	WINDOW_FIELDS(struct int_conv_params),
 	GROUP_FIELD(struct int_conv_params),

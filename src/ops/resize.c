@@ -84,8 +84,11 @@ static const char *scales_from_sizes(const struct resize *p, const struct shape 
 		return NULL;
 	for (int i = 0; i < r->rank; i++)
 		if (r->axis[i] >= 0) {
+			double out = floor(all * (double)x->dim[i] + 0.5);
+			if (!(out < 0x1p40))
+				return fmt(d, "sizes that keep the aspect ratio, not %g", out);
 			r->scale[i] = all;
-			r->out[i] = (int64_t)floor(all * (double)x->dim[i] + 0.5);
+			r->out[i] = (int64_t)out;
 		}
 	return NULL;
 }

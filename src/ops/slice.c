@@ -366,16 +366,19 @@ static int64_t lesser(int64_t a, int64_t b)
 static int pad_dim(const struct infer *c, int i, int64_t begin, int64_t end, int64_t *dim)
 {
 	const struct pad_params *p = infer_params(c);
+	const int64_t most = INT64_C(1) << 40; /* so that kernels may add and negate pads */
 	int64_t n = *dim, out, core;
 
 	if (!begin && !end)
 		return 0;
+	if (begin < -most || begin > most || end < -most || end > most)
+		return infer_fail(c, E_SIZE, 1, "pads of at most 2^40",
+				  fmt(c->diag, "pads %" PRId64 " and %" PRId64, begin, end));
 	if (n < 0) {
 		*dim = DIM_UNKNOWN;
 		return 0;
 	}
-	if (__builtin_add_overflow(n, begin, &out) || __builtin_add_overflow(out, end, &out))
-		return infer_fail(c, E_SIZE, 1, NULL, NULL);
+	out = n + begin + end;
 	if (out < 0)
 		return infer_fail(c, E_VALUE, 1,
 				  fmt(c->diag, "at most %" PRId64 " cut off dimension %d", n, i),

@@ -2,6 +2,7 @@
 # Models that once crashed, found by mutating others (test/mutants): each is refused with a finding.
 
 setup() {
+	bats_require_minimum_version 1.5.0
 	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
 	cd "$BATS_TEST_DIRNAME/../mutants/found" || return 1
 }
@@ -59,4 +60,24 @@ window_empty E-SHAPE'
 
 @test "STFT refuses a frame that is longer than its signal" {
 	refused run --random frame_step=8..8 --random frame_length=1000..1000 --random 0..1 <<<'stft_frame E-VALUE'
+}
+
+@test "Sizes that could overflow are refused while the model is loaded" {
+	refused inspect <<<'attribute_wide E-OP-ATTRIBUTE
+empty_huge E-SIZE'
+}
+
+@test "Scales, zero points and images of a shape that kernels do not expect are refused" {
+	refused run --random 0..1 <<<'groupnorm_rank1 E-SHAPE
+matmulinteger_zero E-SHAPE
+qconcat_scale E-SHAPE
+qconcat_type E-TYPE'
+}
+
+@test "RoiAlign takes no longer for regions that are far larger than the feature map" {
+	run -0 timeout 20 "$INFER" run roialign_far.onnx --random 0..1
+}
+
+@test "Rows of four bytes behind an odd offset are gathered" {
+	run -0 "$INFER" run gather_u8.onnx --random 0..3
 }

@@ -90,7 +90,8 @@ static int rotary_common(const struct call *c, uint32_t cos_at, uint32_t positio
 	t.row = x->shape.rank == 4 ? t.size : t.heads * t.size;
 	if (position && ms && tensor_count(position) == 1 && t.batches * t.length != 1) {
 		t.counted = true;
-		t.start = *(const int64_t *)position->data;
+		/* a position that no cache has, but to which the length can be added */
+		t.start = greater(-1, lesser(*(const int64_t *)position->data, INT64_MAX / 2));
 	} else if (position) {
 		t.position = position->data;
 		t.position_batch = position->shape.dim[0] == 1 ? 0 : t.length;

@@ -137,8 +137,8 @@ static bool zero_pads(struct match *m)
 		return match_why(m, "0 times a weight is not known to be 0");
 	for (int i = 0; i < 2 * rank; i++) {
 		int64_t n = elem_i64(tensor_dtype(t), t->data, i);
-		if (n < 0 || (n && i % rank < 2))
-			return match_why(m, "it crops, or pads batch or channels");
+		if (n < 0 || n > INT32_MAX / 2 || (n && i % rank < 2))
+			return match_why(m, "it crops, or pads batch or channels, or by too much");
 	}
 	return true;
 }
