@@ -369,12 +369,12 @@ static int declare_output(struct loader *l, struct scope *s, struct pb_span name
 					   : "an output of two nodes");
 }
 
-/* Keeps the name of a Constant node, so that `infer check` sees whether another node has the same. */
-static void keep_constant_name(struct loader *l, struct scope *s, const struct node_view *v)
+/* Keeps the name and the value of a Constant node, so that `infer check` sees names that occur twice and nodes out of order. */
+static void keep_constant(struct loader *l, struct scope *s, const struct node_view *v, uint32_t value)
 {
-	struct constant_name *c = arena_new(l->a, struct constant_name);
+	struct constant_node *c = arena_new(l->a, struct constant_node);
 
-	*c = (struct constant_name){node_title(l->a, s, v), s->g->constants};
+	*c = (struct constant_node){v->name.n ? node_title(l->a, s, v) : "", value, s->g->constants};
 	s->g->constants = c;
 }
 
@@ -398,8 +398,8 @@ static int declare_node(struct loader *l, struct scope *s, const struct node_vie
 	rc = attrs_constant(l, s, v, &t);
 	if (!rc)
 		set_const(s->g->value[id], t);
-	if (!rc && v->name.n)
-		keep_constant_name(l, s, v);
+	if (!rc)
+		keep_constant(l, s, v, id);
 	return rc;
 }
 

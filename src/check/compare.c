@@ -101,7 +101,7 @@ static void report_jump(struct check_context *c, struct verdict *v)
 	const struct pair_node *n = v->jump;
 	size_t k = 0;
 
-	if (n->node->origin->nfused)
+	if (n->origin->nfused)
 		rows[k++] = (struct diag_row){"stands for", list_fused(d, n->node)};
 	if (n->since > 1)
 		rows[k++] = (struct diag_row){
@@ -129,8 +129,8 @@ static void report_jump(struct check_context *c, struct verdict *v)
 	rows[k++] = (struct diag_row){"limit", fmt(d, "%.2g of the largest element", v->limit)};
 	struct finding f = {.code = E_COMPARE_NODE,
 			    .severity = v->outputs ? SEV_ERROR : SEV_WARNING,
-			    .node = inside.node ? inside.node : n->node->origin->name,
-			    .op = inside.node ? inside.op : n->node->origin->op,
+			    .node = inside.node ? inside.node : n->origin->name,
+			    .op = inside.node ? inside.op : n->origin->op,
 			    .message = fmt(d, "%s and %s begin to differ in this node%s",
 					   v->pair.got.name, v->pair.ref.name,
 					   v->outputs ? "" : ", but no output shows it"),
@@ -151,17 +151,17 @@ static void report_drift(struct check_context *c, struct verdict *v)
 	for (size_t i = 0; i < 5 && p->n; i++) {
 		const struct pair_node *n = &p->nodes[(p->n - 1) * i / 4];
 		rows[k++] = (struct diag_row){i ? "" : "grows", fmt(d, "%.2g at '%s'", n->own.rel,
-								    n->node->origin->name)};
+								    n->origin->name)};
 	}
 	if (v->worst)
 		rows[k++] = (struct diag_row){"largest error",
 					      fmt(d, "%.2g at '%s' (%s)", v->worst->local.rel,
-						  v->worst->node->origin->name,
-						  v->worst->node->origin->op)};
+						  v->worst->origin->name,
+						  v->worst->origin->op)};
 	k += add_output_rows(c, v, rows + k);
 	rows[k++] = (struct diag_row){"limit", fmt(d, "%.2g of the largest element", v->limit)};
-	FAIL(d, E_COMPARE_DRIFT, .node = v->first ? v->first->node->origin->name : NULL,
-	     .op = v->first ? v->first->node->origin->op : NULL,
+	FAIL(d, E_COMPARE_DRIFT, .node = v->first ? v->first->origin->name : NULL,
+	     .op = v->first ? v->first->origin->op : NULL,
 	     .message = fmt(d,
 			    "%s and %s drift apart: each node alone agrees within %.2g, but the accumulated error "
 			    "exceeds the limit%s",
@@ -184,14 +184,14 @@ static void report_zero_output(struct check_context *c, struct verdict *v)
 		rows[0] = (struct diag_row){
 			"first divergence",
 			fmt(c->d, "node '%s' (%s): its inputs agree within %.2g, its output: %s",
-			    n->node->origin->name, n->node->origin->op, n->inputs,
+			    n->origin->name, n->origin->op, n->inputs,
 			    distance_say(c->d, &n->own))};
 		const struct tensor *t = c->out ? c->out[k] : NULL;
 		const char *what = t ? fmt(c->d, " %s %s", dtype_name(tensor_dtype(t)),
 					   shape_str(&c->d->arena, &t->shape, NULL))
 				     : "";
 		FAIL(c->d, E_OUT_ZERO, .slot = fmt(c->d, "output '%s'%s", g->out_name[k], what),
-		     .node = n->node->origin->name, .op = n->node->origin->op,
+		     .node = n->origin->name, .op = n->origin->op,
 		     .message = fmt(c->d, "all %s elements are 0 on %s; on %s %s",
 				    str_count(&c->d->arena, p->got_stats[k].count), p->got.name,
 				    p->ref.name, value_say(c->d, &p->ref_stats[k])),
@@ -222,8 +222,8 @@ static struct comparison *copy_results(struct check_context *c, const struct ver
 	t->line = arena_new_n(&c->arena, struct node_result, p->n + 1);
 	for (size_t i = 0; i < p->n; i++)
 		t->line[i] = (struct node_result){
-			arena_str(&c->arena, p->nodes[i].node->origin->name),
-			arena_str(&c->arena, p->nodes[i].node->origin->op), p->nodes[i].own.rel,
+			arena_str(&c->arena, p->nodes[i].origin->name),
+			arena_str(&c->arena, p->nodes[i].origin->op), p->nodes[i].own.rel,
 			p->nodes[i].local.known ? p->nodes[i].local.rel : NAN};
 	return t;
 }
@@ -239,13 +239,13 @@ static void report_comparison(struct check_context *c, struct verdict *v)
 	else if (v->outputs)
 		report_drift(c, v);
 	if (v->jump)
-		check_say(c, "they begin to differ at '%s'", v->jump->node->origin->name);
+		check_say(c, "they begin to differ at '%s'", v->jump->origin->name);
 	else if (v->outputs)
 		check_say(c, "errors add up to %.2g", v->most);
 	else
 		check_say(c, "%zu of %zu nodes compared, outputs within %.2g%s%s", p->n, p->steps,
 			  v->most, v->worst ? ", largest error at " : "",
-			  v->worst ? v->worst->node->origin->name : "");
+			  v->worst ? v->worst->origin->name : "");
 	c->data = copy_results(c, v);
 }
 

@@ -218,8 +218,8 @@ static void check_reshape_target(struct shapes *x, const struct graph *g, const 
 				       target_text(t, d), first, type_and_shape(x, &in->info, x->model)),
 			.hint = "use -1 or 0 for that dimension");
 	else if (!any)
-		SUSPECT(x, E_MODEL_RESHAPE, in->info.shape.dim[at], 0, -1, .node = check_node(n),
-			.op = n->origin->op,
+		SUSPECT(x, is_batch(x, in->info.shape.dim[at]) ? E_MODEL_BATCH : E_MODEL_RESHAPE,
+			in->info.shape.dim[at], 0, -1, .node = check_node(n), .op = n->origin->op,
 			.message = fmt(d, "its target %s fits one size of '%s' only; its input is %s",
 				       target_text(t, d), name,
 				       type_and_shape(x, &in->info, x->model)));

@@ -107,6 +107,20 @@ static void report_dead_nodes(struct graph_check *w, const struct graph *g)
 /* ---- the order of the nodes */
 
 /*
+ * Whether the value is made by a Constant that comes behind node n in the file: the loader numbers the outputs of all
+ * nodes in the order of the file, and values of other graphs later.
+ */
+static bool is_later_constant(const struct graph *g, const struct node *n, const struct value *v)
+{
+	if (!v->init || !n->nout || n->out[0] == NO_VALUE || v->id < n->out[0])
+		return false;
+	for (const struct constant_node *c = g->constants; c; c = c->next)
+		if (c->value == v->id)
+			return true;
+	return false;
+}
+
+/*
  * Reports the first node in the file that comes before a node whose output it reads. ONNX demands a topological order;
  * like ONNX Runtime, infer sorts the nodes, so that the model runs here.
  */
@@ -119,13 +133,14 @@ static void report_order(struct graph_check *w, const struct graph *g)
 		const struct node *n = g->node[i];
 		for (uint32_t k = 0; !n->dead && !told && k < n->nin + n->ncap; k++) {
 			const struct value *v = n->in[k] == NO_VALUE ? NULL : g->value[n->in[k]];
-			if (!v || v->producer == NO_NODE || v->producer <= i)
+			const bool constant = v && is_later_constant(g, n, v);
+			if (!v || (!constant && (v->producer == NO_NODE || v->producer <= i)))
 				continue;
 			WARN(d, E_MODEL_ORDER, .node = check_node(n), .op = n->origin->op,
 			     .message = fmt(
 				     d, "it reads '%s', but stands in the file before %s '%s', which makes it",
-				     v->name, g->node[v->producer]->type,
-				     check_node(g->node[v->producer])));
+				     v->name, constant ? "Constant" : g->node[v->producer]->type,
+				     constant ? v->name : check_node(g->node[v->producer])));
 			told = true;
 		}
 		for (uint32_t k = 0; !n->dead && k < n->nsub; k++)
@@ -152,8 +167,9 @@ static void report_duplicate_names(struct graph_check *w, const struct graph *g)
 
 	for (uint32_t i = 0; i < g->nnodes; i++)
 		count_name(w, &seen, check_node(g->node[i]), g->node[i]->origin->op);
-	for (const struct constant_name *c = g->constants; c; c = c->next)
-		count_name(w, &seen, c->name, "Constant");
+	for (const struct constant_node *c = g->constants; c; c = c->next)
+		if (*c->name)
+			count_name(w, &seen, c->name, "Constant");
 }
 
 static void report_unnamed_dims(struct graph_check *w, const struct graph *g)

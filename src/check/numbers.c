@@ -482,15 +482,6 @@ static const char *defective_input(struct check_context *c, defect *test)
 	return NULL;
 }
 
-/* Whether the file has a node of this name: nodes that the optimizer adds have names of their own. */
-static bool file_has_node(const struct check_context *c, const struct node *n)
-{
-	for (uint32_t i = 0; i < c->file->graph->nnodes; i++)
-		if (!strcmp(c->file->graph->node[i]->origin->name, n->origin->name))
-			return true;
-	return false;
-}
-
 static bool has_nan_or_inf(const struct value_stats *s)
 {
 	return s->nan || s->inf;
@@ -511,9 +502,10 @@ static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
 	uint32_t first = v == NO_VALUE || input ? NO_VALUE : t->began[v];
 	const struct node *node = maker(t->g, first);
 	/* a Cast that --precision added is no node of the file: the node before it made too large a number */
-	while (node && !file_has_node(c, node) && node->nin && maker(t->g, node->in[0])) {
-		first = node->in[0];
-		node = maker(t->g, first);
+	const struct node *named = node ? check_file_node(c, t->g, node) : NULL;
+	if (named && named != node && named->nout) {
+		node = named;
+		first = named->out[0];
 	}
 	rows[n++] = (struct diag_row){"the output", value_say(c->d, s)};
 	if (input)

@@ -469,7 +469,11 @@ static struct pair_node *add_node(struct pair_work *w, const struct node *n)
 		w->cap = w->cap ? 2 * w->cap : 64;
 		p->nodes = arena_grow(&w->c->arena, p->nodes, p->n, w->cap, sizeof(*p->nodes));
 	}
-	p->nodes[p->n] = (struct pair_node){.node = n, .value = NO_VALUE, .since = w->since};
+	const struct node *named = check_file_node(w->c, w->got.g, n);
+	p->nodes[p->n] = (struct pair_node){.node = n,
+					    .origin = named ? named->origin : n->origin,
+					    .value = NO_VALUE,
+					    .since = w->since};
 	return &p->nodes[p->n++];
 }
 

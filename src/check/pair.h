@@ -22,6 +22,7 @@ struct pair_side {
 /* A node of the session under test. */
 struct pair_node {
 	const struct node *node;
+	const struct origin *origin; /* of the node of the file by whose name findings call it */
 	/* the node's output that is farthest from the reference; NO_VALUE if the reference has none of its outputs */
 	uint32_t value;
 	enum dtype dtype; /* of that output */

@@ -88,16 +88,17 @@ static void run_with_size(struct check_context *c, struct trial *t)
 /* Fills *t with what is known of a size other than s->fixed, from the first run if that had one. */
 static void try_other_size(struct check_context *c, const struct suspect *s, struct trial *t)
 {
-	int64_t now;
+	int64_t now = 0;
 
-	(void)bind_dims(c, s->dim, 0, &now);
+	if (c->inputs)
+		(void)bind_dims(c, s->dim, 0, &now);
 	const int64_t fixed = s->fixed ? s->fixed : now, size = s->fixed && now != fixed ? now : fixed + 1;
 	if (t->dim && !strcmp(t->dim, s->dim) && t->size == size)
 		return;
 	*t = (struct trial){.dim = s->dim, .size = size};
 	if (!c->out)
 		t->why = now == size ? fmt(c->d, "the run with %s=%" PRId64 " fails", s->dim, size)
-				     : "no other size was tried, as the first run failed";
+				     : "no other size was tried, as there was no first run";
 	else if (now == size)
 		t->out = c->out;
 	else

@@ -77,8 +77,8 @@ static void name_differing_node(struct check_context *c, const struct input_set 
 		    p.nodes[i].inputs <= limit)
 			first = &p.nodes[i];
 	if (first) {
-		f->node = arena_str(&all->arena, first->node->origin->name);
-		f->op = arena_str(&all->arena, first->node->origin->op);
+		f->node = arena_str(&all->arena, first->origin->name);
+		f->op = arena_str(&all->arena, first->origin->op);
 	}
 	pair_end(&p);
 	c->d = all;

@@ -73,10 +73,11 @@ struct node {
 	bool dead;
 };
 
-/* The name of a Constant node of the file: the node itself became a value with init. */
-struct constant_name {
-	const char *name;
-	const struct constant_name *next;
+/* A Constant node of the file: the node itself became a value with init. */
+struct constant_node {
+	const char *name; /* "" if the file gives it none */
+	uint32_t value;
+	const struct constant_node *next;
 };
 
 struct graph {
@@ -94,7 +95,7 @@ struct graph {
 	const char **out_name; /* outputs keep their names when rewrites replace their values */
 	uint32_t *order;       /* live nodes in topological order, set by graph_sort */
 	uint32_t norder;
-	const struct constant_name *constants;
+	const struct constant_node *constants;
 	const char *name;
 	struct model *model;
 };

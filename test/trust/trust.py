@@ -28,6 +28,7 @@ import infer
 import oracle
 import sound
 
+SHOWN = 60  # characters of a name that a message shows at least; it cuts longer ones
 TRIES = 40  # models tried for a case until its class applies and the judges agree that it is a fault
 
 
@@ -139,7 +140,7 @@ def judge_findings(plan, spec, status, findings):
         if not faults.matches(f"^({ids})$", f["id"]):
             continue
         text = words(f)
-        node = (plan.nodes is None or about_node(f, plan.nodes)) and (plan.nodes is not None or plan.name is None or plan.name in text)
+        node = (plan.nodes is None or about_node(f, plan.nodes)) and (plan.nodes is not None or plan.name is None or plan.name[:SHOWN] in text)
         said = dict(id=True, node=node, cause=faults.matches(plan.cause or spec["cause"], text))
         if sum(said.values()) > sum(best.values()):
             best = said
