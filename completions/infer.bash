@@ -16,11 +16,11 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		operand='file'
 		;;
 	profile)
-		options='--input --data-set --random --seed --shape --dim --strict --feed --slice --next --derive --shapes-sweep --top --nodes --iterations --duration --warmup --percentile --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --fail-unknown --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --random --seed --shape --dim --strict --feed --next --derive --shapes-sweep --top --nodes --iterations --duration --warmup --percentile --prefill --decode --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --fail-unknown --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='file'
 		;;
 	check)
-		options='--input --data-set --random --seed --shape --dim --strict --feed --slice --steps --next --derive --shapes-sweep --save --all --expect --rtol --atol --metric --compare --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --heap --error-exitcode --suppressions --write-suppressions --duration --html --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --random --seed --shape --dim --strict --feed --steps --next --derive --shapes-sweep --save --all --expect --rtol --atol --metric --compare --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --heap --error-exitcode --suppressions --write-suppressions --duration --html --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='file'
 		;;
 	doctor)
@@ -94,7 +94,6 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	profile:--shape) kind='name' ;;
 	profile:--dim) kind='dim' ;;
 	profile:--feed) kind='name' ;;
-	profile:--slice) kind='name' ;;
 	profile:--next) kind='name' ;;
 	profile:--derive) kind='name' ;;
 	profile:--shapes-sweep) kind='dim' ;;
@@ -103,6 +102,8 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	profile:--duration) kind='none' ;;
 	profile:--warmup) kind='none' ;;
 	profile:--percentile) kind='none' ;;
+	profile:--prefill) kind='none' ;;
+	profile:--decode) kind='none' ;;
 	profile:--transfers) kind='=include exclude split' ;;
 	profile:--sort) kind='=time order memory' ;;
 	profile:--sessions) kind='none' ;;
@@ -137,7 +138,6 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	check:--shape) kind='name' ;;
 	check:--dim) kind='dim' ;;
 	check:--feed) kind='name' ;;
-	check:--slice) kind='name' ;;
 	check:--steps) kind='none' ;;
 	check:--next) kind='name' ;;
 	check:--derive) kind='name' ;;

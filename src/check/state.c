@@ -20,7 +20,7 @@ static const struct {
 } renamed[] = {
 	{"present*", "past_key_values*"}, {"present*", "past*"}, {"*N", "*"},	  {"*n", "*"},
 	{"*_out", "*_in"},		  {"*_out", "*"},	 {"new_*", "*"},  {"next_*", "*"},
-	{"*_next", "*"},		  {"out_*", "in_*"},	 {"*_new", "*"},  {"out*", "in*"},
+	{"*_next", "*"},		  {"out_*", "in_*"},	 {"*_new", "*"},
 };
 
 /* Whether the name of an output is made of that of an input in one of these ways. */
@@ -68,7 +68,8 @@ static int unfed_state(const struct graph *g, const struct steps *s, uint32_t i)
 {
 	const struct value *in = g->value[g->in[i]];
 
-	for (uint32_t k = 0; k < g->nout && !steps_feed_of(s, i); k++)
+	/* a model with a single input works on what it is given, whatever its names */
+	for (uint32_t k = 0; k < g->nout && g->nin > 1 && !steps_feed_of(s, i); k++)
 		if (!is_fed(s, k) && names_go_together(g->out_name[k], in->name) &&
 		    may_come_back(&g->value[g->out[k]]->info, &in->info))
 			return (int)k;
@@ -169,7 +170,8 @@ static void tell_unchanged(struct walk *w, const struct steps *s)
 					    "the state that comes back as input '%s' is the same after each of "
 					    "%" PRId64 " steps",
 					    g->value[g->in[s->feed[k].in]]->name, steps));
-	check_say(c, "%" PRIu32 " states over %" PRId64 " steps", s->nfeed, steps);
+	check_say(c, "%s over %s", str_many(&c->arena, s->nfeed, "state"),
+		  str_many(&c->arena, (uint64_t)steps, "step"));
 }
 
 static int walk(struct walk *w, const struct input_request *r, const struct steps *s)
