@@ -2,13 +2,13 @@
 # Completion of infer for bash. Written by `infer __gen bash'.
 
 _infer_commands() {
-	echo 'run inspect profile check suite doctor cache completion'
+	echo 'run inspect profile check doctor cache completion'
 }
 
 _infer_command() { # COMMAND: sets options and the kind of its operand
 	case $1 in
 	run)
-		options='--input --data-set --batch --keep-going --resume --random --seed --shape --dim --strict --feed --slice --steps --next --derive --until --by-step --save --jsonl --save-format --print --top --decode --labels --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --random --seed --shape --dim --strict --feed --slice --steps --next --derive --until --by-step --save --save-format --print --top --decode --labels --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='file'
 		;;
 	inspect)
@@ -16,15 +16,11 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		operand='file'
 		;;
 	profile)
-		options='--input --data-set --random --seed --shape --dim --strict --feed --slice --next --derive --shapes-sweep --top --nodes --iterations --duration --warmup --percentile --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --fail-unknown --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --random --seed --shape --dim --strict --feed --next --derive --shapes-sweep --top --nodes --iterations --duration --warmup --percentile --prefill --decode --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --fail-unknown --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='file'
 		;;
 	check)
-		options='--input --data-set --random --seed --shape --dim --strict --feed --slice --steps --next --derive --shapes-sweep --save --all --expect --rtol --atol --metric --compare --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --heap --error-exitcode --suppressions --write-suppressions --duration --html --export --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
-		operand='file'
-		;;
-	suite)
-		options=' --export --update-baselines --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --random --seed --shape --dim --strict --feed --steps --next --derive --shapes-sweep --save --all --expect --rtol --atol --metric --compare --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --heap --error-exitcode --suppressions --write-suppressions --duration --html --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='file'
 		;;
 	doctor)
@@ -47,7 +43,6 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	case $1:$2 in
 	run:--input) kind='input' ;;
 	run:--data-set) kind='dir' ;;
-	run:--batch) kind='none' ;;
 	run:--random) kind='name' ;;
 	run:--seed) kind='none' ;;
 	run:--shape) kind='name' ;;
@@ -60,7 +55,6 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	run:--until) kind='none' ;;
 	run:--by-step) kind='name' ;;
 	run:--save | run:-o) kind='dir' ;;
-	run:--jsonl) kind='file' ;;
 	run:--save-format) kind='=npy npz pb bin json png' ;;
 	run:--print) kind='none?' ;;
 	run:--top) kind='none' ;;
@@ -100,7 +94,6 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	profile:--shape) kind='name' ;;
 	profile:--dim) kind='dim' ;;
 	profile:--feed) kind='name' ;;
-	profile:--slice) kind='name' ;;
 	profile:--next) kind='name' ;;
 	profile:--derive) kind='name' ;;
 	profile:--shapes-sweep) kind='dim' ;;
@@ -109,6 +102,8 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	profile:--duration) kind='none' ;;
 	profile:--warmup) kind='none' ;;
 	profile:--percentile) kind='none' ;;
+	profile:--prefill) kind='none' ;;
+	profile:--decode) kind='none' ;;
 	profile:--transfers) kind='=include exclude split' ;;
 	profile:--sort) kind='=time order memory' ;;
 	profile:--sessions) kind='none' ;;
@@ -143,7 +138,6 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	check:--shape) kind='name' ;;
 	check:--dim) kind='dim' ;;
 	check:--feed) kind='name' ;;
-	check:--slice) kind='name' ;;
 	check:--steps) kind='none' ;;
 	check:--next) kind='name' ;;
 	check:--derive) kind='name' ;;
@@ -165,7 +159,6 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	check:--write-suppressions) kind='file' ;;
 	check:--duration) kind='none' ;;
 	check:--html) kind='file' ;;
-	check:--export) kind='file' ;;
 	check:--device | check:-d) kind='=auto cpu cuda' ;;
 	check:--precision) kind='=fp32 tf32 fp16 bf16 auto' ;;
 	check:--sync) kind='=async node launch' ;;
@@ -182,10 +175,6 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	check:--config) kind='file' ;;
 	check:--timeout) kind='none' ;;
 	check:--color) kind='=auto always never' ;;
-	suite:--export) kind='file' ;;
-	suite:--config) kind='file' ;;
-	suite:--timeout) kind='none' ;;
-	suite:--color) kind='=auto always never' ;;
 	doctor:--config) kind='file' ;;
 	doctor:--timeout) kind='none' ;;
 	doctor:--color) kind='=auto always never' ;;

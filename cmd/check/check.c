@@ -91,6 +91,8 @@ static void init_view(struct view *v, struct diag *d)
 	struct options *o = v->o;
 
 	o->check.sweep = o->sweep;
+	o->check.steps = o->steps;
+	o->check.step_limit = o->step_limit;
 	o->check.html = o->html;
 	o->check.save = o->save;
 	v->request = options_request(o);

@@ -83,7 +83,7 @@ const struct field options_table[] = {
 	 .more = "* on both sides stands for the same text, as in 'present.*=past_key_values.*'. The first state comes from "
 		 "--input, or is zero; an axis that its name tells to grow (past_sequence_length) begins empty, and --dim "
 		 "IN.AXIS=0 does so for others. States stay on the device, and are not copied from step to step."},
-	{ROW("slice", F_LIST, steps.slice, STEPS, CMD_RUNS),
+	{ROW("slice", F_LIST, steps.slice, STEPS, CMD_RUN),
 	 .arg = "NAME[.AXIS]=SIZE[:STEP][,KEY=VALUE]...", .metavar_kind = "name",
 	 .help = "give each step a piece of a long input; repeatable",
 	 .more = "The input is cut along its last axis or AXIS (a name or number) into pieces of SIZE elements, the beginnings "
@@ -271,6 +271,14 @@ const struct field options_table[] = {
 	 .more = "The first run is always reported separately."},
 	{ROW("percentile", F_FLOATS, percentile, TIMING, CMD_PROFILE), .def = "50,90,95,99",
 	 .min = 0, .max = 100, .arg = "P[,P]...", .help = "percentiles of the latency to report"},
+	{ROW("prefill", F_INT, prefill, TIMING, CMD_PROFILE), .min = 1, .max = 1e8, .arg = "N",
+	 .help = "measure a decoder: positions of the prompt",
+	 .more = "Needs --feed and --next. Each round runs the prompt, of random ids unless --input gives one, and then one id "
+		 "after the other, for the time of --duration. The report tells the time to the first id, the time for each "
+		 "further one, ids per second, and how near reading the weights and the state comes to the memory's limit, "
+		 "which a large copy shows."},
+	{ROW("decode", F_INT, decode_steps, TIMING, CMD_PROFILE), .min = 1, .max = 1e6, .arg = "N",
+	 .help = "measure a decoder: ids behind the first (128)", .more = "See --prefill."},
 	{ROW("transfers", F_ENUM, transfers, TIMING, CMD_PROFILE), .def = "include",
 	 .choices = "include|exclude|split", .arg = "HOW",
 	 .help = "whether the latency includes copies to and from the device",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs `infer profile`: makes the measurements, warns about them, and gives the verdict against a baseline. */
+#include "cmd/profile/decode.h"
 #include "cmd/profile/profile.h"
 
 #include "base/str.h"
@@ -510,6 +511,11 @@ static int report(struct profile *p, int rc)
 
 int cmd_profile(struct options *o, struct diag *d)
 {
+	if (decode_wanted(o))
+		return profile_decode(o, d);
+	if (steps_wanted(&o->steps))
+		return FAIL(d, E_OPTION, .message = "--feed, --next and --derive need --decode N here",
+			    .hint = "without --decode, profile measures single runs; infer run tells the time of steps");
 	struct profile *p = calloc(1, sizeof(*p));
 	int rc = p ? 0 : -E_MEMORY;
 

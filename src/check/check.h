@@ -12,7 +12,7 @@
 #include "base/diag.h"
 #include "base/json_write.h"
 #include "backend/config.h"
-#include "input/input.h"
+#include "input/steps.h"
 #include "session/session.h"
 
 /* How outputs are measured against references. */
@@ -33,6 +33,8 @@ struct check_options {
 	int64_t determinism; /* number of runs; 0: not requested */
 	int64_t runs;	     /* of --leak; 0: the default number */
 	struct texts sweep;  /* --shapes-sweep batch=1..16, NAME.dim=5..100:5 */
+	struct steps_request steps; /* --feed, --next, --derive */
+	int64_t step_limit;	    /* --steps; INT_ABSENT: the default number */
 	const char *html;    /* file for the report as an HTML page, or NULL */
 	const char *save;    /* folder for the part of the model that --bisect finds, or NULL */
 };

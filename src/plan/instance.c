@@ -17,6 +17,7 @@ struct instance *instance_new(const struct graph *g, struct runtime *rt)
 	x->graph = g;
 	x->rt = rt;
 	x->states = arena_new_n(&x->arena, struct node_state *, g->nnodes + 1);
+	x->prepared = arena_new_n(&x->arena, struct prepared *, g->nnodes + 1);
 	x->bodies = arena_new_n(&x->arena, struct body **, g->nnodes + 1);
 	x->segments = arena_new_n(&x->arena, struct segment *, g->norder + 1);
 	x->slabs = arena_new_n(&x->arena, struct slab, g->norder + 1);

@@ -10,6 +10,7 @@
 #include "plan/exec.h"
 #include "plan/fault.h"
 #include "plan/memory.h"
+#include "plan/prepared.h"
 #include "plan/replay.h"
 #include "plan/upload.h"
 
@@ -714,6 +715,35 @@ static int threads_worth(const struct lower *l, const struct site *s)
 						       : (int)(ns / WORTH_NS);
 }
 
+/*
+ * Gives the prepared step its operands and adds it to the segment. *added stays false if the node needs no step, or on
+ * error.
+ */
+static int add_prepared(struct lower *l, const struct node *n, struct step_plan *p, enum layout common,
+			bool *added)
+{
+	struct segment *s = l->s;
+	int err = move_inputs(l, n, p, common);
+
+	if (err)
+		return err;
+	uint32_t step = s->nsteps;
+	for (uint32_t i = 0; i < p->step.nin; i++)
+		if (p->in[i] != NO_VALUE)
+			s->slots[p->in[i]].dies = step;
+	err = make_outputs(l, n, p, step, common);
+	if (err)
+		return err;
+	if (p->step.nop && n->nin && p->in[0] != NO_VALUE && make_view(l, n, p))
+		return 0;
+	err = fault_plant(l->x, s, p, l->at, l->diag);
+	if (err)
+		return err;
+	*add_step(l) = *p;
+	*added = true;
+	return 0;
+}
+
 static int lower_node(struct lower *l, const struct node *n)
 {
 	struct instance *x = l->x;
@@ -754,25 +784,12 @@ static int lower_node(struct lower *l, const struct node *n)
 	enum layout common = (k->flags & K_ANY_LAYOUT) ? common_layout(l, n, in) : LAYOUT_ROW;
 	p.step.threads = device == HOST ? threads_worth(l, &site) : 0;
 	pool_limit(p.step.threads);
-	err = k->reshape ? k->reshape(&site, &p.step, l->diag) : 0;
+	err = prepare_step(x, &site, &p.step, &p.prepared, l->diag);
 	pool_limit(0);
-	if (err)
-		return err;
-	err = move_inputs(l, n, &p, common);
-	if (err)
-		return err;
-	uint32_t step = s->nsteps;
-	for (uint32_t i = 0; i < nin; i++)
-		if (in[i] != NO_VALUE)
-			s->slots[in[i]].dies = step;
-	err = make_outputs(l, n, &p, step, common);
-	if (err)
-		return err;
-	if (p.step.nop && n->nin && in[0] != NO_VALUE && make_view(l, n, &p))
-		return 0;
-	err = fault_plant(x, s, &p, l->at, l->diag);
-	if (!err)
-		*add_step(l) = p;
+	bool added = false;
+	err = err ? err : add_prepared(l, n, &p, common, &added);
+	if (!added)
+		prepared_release(x, p.prepared);
 	return err;
 }
 
@@ -898,12 +915,10 @@ int segment_plan(struct instance *x, uint32_t first, struct segment **out, struc
 
 void segment_free(struct instance *x, struct segment *s)
 {
-	(void)x;
 	if (!s)
 		return;
 	for (uint32_t i = 0; i < s->nsteps; i++)
-		if (!s->steps[i].copy && !s->steps[i].reorder && s->steps[i].step.kernel->drop)
-			s->steps[i].step.kernel->drop(&s->steps[i].step);
+		prepared_release(x, s->steps[i].prepared);
 	binding_free(s->binding);
 	arena_free(&s->arena);
 	mem_free(s);

@@ -44,6 +44,7 @@ struct step_plan {
 	bool reorder, copy;
 	/* the step is a copy that may be queued: nobody reads it on the host before the segment's end */
 	bool queued;
+	struct prepared *prepared; /* owns step.state; NULL for a step that the planner itself inserts */
 	int (*run)(const struct call *);
 #ifdef FAULTS
 	/* if not NULL, a fault is planted, and `run` is a function of fault.c, which must not be captured */
@@ -126,6 +127,7 @@ struct instance {
 	struct runtime *rt;
 	struct arena arena;
 	struct node_state **states; /* indexed by node id */
+	struct prepared **prepared; /* indexed by node id: what reshape has made, for plans that share it */
 	struct body ***bodies;	    /* indexed by node id, then sub index; NULL until needed */
 	struct segment **segments;  /* indexed by first position: cached plans, newest first */
 	struct slab *slabs;	    /* indexed by first position */

@@ -19,6 +19,7 @@ enum { MOST_STEPS = 4096 };
 struct room {
 	struct buffer buffer;
 	int device;
+	size_t bytes_before; /* of the state before the one that lies here */
 };
 
 struct stepper {
@@ -61,21 +62,18 @@ static void room_free(struct stepper *x, struct room *r)
 	r->buffer = (struct buffer){0};
 }
 
-/* Gives the room at least so many bytes on the host (0) or the device (1). A room that must grow gets half as much again. */
+/* Gives the room at least so many bytes on the host (0) or the device (1). What was in it is lost. */
 static int room_reserve(struct stepper *x, struct room *r, size_t bytes, int device, struct diag *d)
 {
 	struct runtime *rt = session_runtime(x->session);
-	size_t more = bytes;
 
 	if (r->buffer.ptr && r->device == device && r->buffer.bytes >= bytes)
 		return 0;
-	if (r->buffer.ptr && !size_add(bytes, bytes / 2, &more))
-		more = bytes;
 	room_free(x, r);
 	r->device = device;
-	more = more ? more : 1;
-	return device ? rt->backend->alloc(rt->device, more, MEM_ACTIVATIONS, &r->buffer, d)
-		      : rt->cpu->alloc(rt->host, more, MEM_ACTIVATIONS, &r->buffer, d);
+	bytes = bytes ? bytes : 1;
+	return device ? rt->backend->alloc(rt->device, bytes, MEM_ACTIVATIONS, &r->buffer, d)
+		      : rt->cpu->alloc(rt->host, bytes, MEM_ACTIVATIONS, &r->buffer, d);
 }
 
 /* Copies a tensor of the host or the device into the room, and makes *to that copy. */
@@ -240,6 +238,26 @@ static int start_states(struct stepper *x, struct diag *d)
 	return err;
 }
 
+/*
+ * Makes room for the state that the next run will write: as much as the newest has, and half as much again if states
+ * grow, so that room must be made only now and then.
+ */
+static int reserve_state(struct stepper *x, uint32_t in, int device, struct diag *d)
+{
+	struct room *r = &x->room[in][!x->newest[in]];
+	size_t now = x->own[in].bytes, before = x->room[in][x->newest[in]].bytes_before, need = now;
+
+	if (!x->times.steps || x->own[in].device != device)
+		return 0;
+	if (now > before && !size_add(now, now - before, &need))
+		need = now;
+	if (r->buffer.ptr && r->device == device && r->buffer.bytes >= need)
+		return 0;
+	if (now != before && !size_add(need, need / 2, &need))
+		need = now;
+	return room_reserve(x, r, need, device, d);
+}
+
 /* Asks the next run to write each state where the step after the next one expects it. */
 static int place_states(struct stepper *x, struct diag *d)
 {
@@ -249,6 +267,9 @@ static int place_states(struct stepper *x, struct diag *d)
 	for (uint32_t k = 0; !err && k < x->steps->nfeed; k++) {
 		const struct feed *f = &x->steps->feed[k];
 		const struct room *r = &x->room[f->in][!x->newest[f->in]];
+		err = reserve_state(x, f->in, device, d);
+		if (err)
+			return err;
 		bool usable = r->buffer.ptr && r->device == device;
 		err = session_place(x->session, f->out, usable ? r->buffer.ptr : NULL,
 				    usable ? r->buffer.bytes : 0, d);
@@ -303,6 +324,7 @@ static int hand_over(struct stepper *x, struct diag *d)
 		const struct tensor *t = x->out[f->out];
 		int other = !x->newest[f->in];
 		struct room *r = &x->room[f->in][other];
+		size_t before = x->in[f->in]->bytes;
 		int err = t->type.kind == V_TENSOR ? check_growth(x, f, t, d) : fail_state(x, f, d);
 		if (err)
 			return err;
@@ -316,6 +338,7 @@ static int hand_over(struct stepper *x, struct diag *d)
 			err = room_fill(x, r, t, t->device, &x->own[f->in], d);
 		if (err)
 			return err;
+		r->bytes_before = before;
 		x->newest[f->in] = other;
 		x->in[f->in] = &x->own[f->in];
 		x->times.state_bytes += t->bytes;

@@ -110,6 +110,7 @@ first_parts() {
 	for m in ${MODELS:+"$MODELS"/*.onnx}; do
 		part 240 "model ${m##*/}" tap "$here/models.sh" "$m"
 	done
+	[ ! -e "$here/../data/steps" ] || part 300 decoders tap "$here/decoder.sh"
 	# another program, watched: built here
 	if [ -e "$here/../watch/run.sh" ] && command -v "${CC:-cc}" >/dev/null && [ -x "${CUDA:-/usr/local/cuda}/bin/nvcc" ]; then
 		part 240 watch tap env "INFER=$(realpath "$OUT/bin/infer")" "$here/../watch/run.sh"

@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""make_models.py DIR [KIND...]: writes small models with state, with seeded weights.
+"""make_models.py DIR [KIND...]: writes small models with state, with seeded weights. test/data/steps holds those of
+`make_models.py test/data/steps` and `make_models.py test/data/steps data`, which needs ONNX Runtime.
 
   gpt       a decoder of ONNX operators: KV cache, attention_mask, position_ids
   llama     the same with com.microsoft's GroupQueryAttention and rotary embedding: seqlens_k, total_sequence_length
   walk      a filter with state over pieces of sound
   grow      a state without names of axes, which grows
   stuck     a state that the model passes on as it is
+  deep      gpt with 12 narrow layers, where planning costs most
+  data      the prompts and pieces of the tests, and the ids that ort_loop.py chooses
   big       gpt at GPT-2's shape of layers (12 x 768), for measurements
 """
-import sys
 import os
+import subprocess
+import sys
 import numpy as np
 import onnx
 from onnx import TensorProto as T, helper as h, numpy_helper
@@ -24,7 +28,7 @@ class Net:
         self.nodes, self.inits, self.n = [], [], 0
 
     def init(self, name, a):
-        self.inits.append(numpy_helper.from_array(np.ascontiguousarray(a), name))
+        self.inits.append(numpy_helper.from_array(np.array(a, order="C"), name))
         return name
 
     def weight(self, *shape, scale=None):
@@ -62,7 +66,7 @@ def info(name, t, dims):
     return h.make_tensor_value_info(name, t, dims)
 
 
-def gpt(path, layers=2, size=64, heads=4, vocab=211, longest=1024, seed=1, contrib=False):
+def gpt(path, layers=2, size=32, heads=2, vocab=61, longest=176, seed=1, contrib=False):
     """A decoder. With contrib, attention is one operator, and positions are rotary."""
     n, d = Net(seed), size // heads
     ids = n.op("Gather", n.weight(vocab, size, scale=1), "input_ids")
@@ -146,16 +150,32 @@ def stuck(path):
     n.save(path, [info("x", F, [1, 4]), info("h", F, [1, 4])], [info("y", F, [1, 4]), info("hn", F, [1, 4])])
 
 
+def data(path):
+    """What test/cli/steps.bats reads and compares with."""
+    folder, here = os.path.dirname(path), os.path.dirname(os.path.abspath(__file__))
+    rng = np.random.default_rng(9)
+    np.save(os.path.join(folder, "prompt.npy"), rng.integers(0, 61, (1, 16)))
+    np.save(os.path.join(folder, "prompts.npy"), rng.integers(0, 61, (2, 5)))
+    np.save(os.path.join(folder, "x.npy"), np.arange(1, 15, dtype=np.float32)[None])
+    for kind in "gpt", "llama":
+        for prompt, n in ("prompt", 128), ("prompts", 20):
+            subprocess.run([sys.executable, os.path.join(here, "ort_loop.py"), os.path.join(folder, kind + ".onnx"),
+                            os.path.join(folder, prompt + ".npy"), str(n),
+                            os.path.join(folder, f"{kind}.{prompt}.ids.npy")], check=True)
+
+
 KINDS = {
     "gpt": gpt,
     "llama": lambda p: gpt(p, seed=2, contrib=True),
     "walk": walk,
     "grow": grow,
     "stuck": stuck,
+    "data": data,
+    "deep": lambda p: gpt(p, layers=12, size=64, heads=4, vocab=211, longest=1024, seed=7),
     "big": lambda p: gpt(p, layers=12, size=768, heads=12, vocab=8192, longest=2048, seed=6),
 }
 
 if __name__ == "__main__":
     os.makedirs(sys.argv[1], exist_ok=True)
-    for kind in sys.argv[2:] or [k for k in KINDS if k != "big"]:
+    for kind in sys.argv[2:] or ["gpt", "llama", "walk", "grow", "stuck"]:
         KINDS[kind](os.path.join(sys.argv[1], kind + ".onnx"))
