@@ -45,7 +45,8 @@ static bool choose_matching(struct chosen *c, const char *word, bool pattern)
 		const struct value *v = g->value[i];
 		bool inside = v->producer != NO_NODE || v->init || v->is_input;
 		if (!inside || !*v->name ||
-		    (pattern ? v->producer == NO_NODE || fnmatch(word, v->name, 0) : strcmp(word, v->name) != 0))
+		    (pattern ? v->producer == NO_NODE || fnmatch(word, v->name, 0)
+			     : strcmp(word, v->name) != 0))
 			continue;
 		choose(c, i, v->name, NO_VALUE);
 		found = true;
@@ -68,8 +69,9 @@ static int report_unknown(const struct chosen *c, const char *word, struct diag 
 		names[n++] = g->value[i]->name;
 	const char *near = str_nearest(word, names, n);
 	return FAIL(d, E_OPTION, .slot = fmt(d, "--output %s", word),
-		    .message = strpbrk(word, "*?[") ? "no output and no tensor of the model matches"
-						    : "the model has neither an output nor a tensor of this name",
+		    .message = strpbrk(word, "*?[")
+				       ? "no output and no tensor of the model matches"
+				       : "the model has neither an output nor a tensor of this name",
 		    .hint = near ? fmt(d, "did you mean '%s'? its outputs are %s", near, all)
 				 : fmt(d, "its outputs are %s", all));
 }
@@ -82,7 +84,8 @@ static int choose_text(struct chosen *c, const char *text, struct diag *d)
 	for (const char *s = text;; s++) {
 		size_t n = strcspn(s, ",");
 		const char *word = arena_strn(c->a, s, n);
-		if (!choose_matching(c, word, false) && !(strpbrk(word, "*?[") && choose_matching(c, word, true)))
+		if (!choose_matching(c, word, false) &&
+		    !(strpbrk(word, "*?[") && choose_matching(c, word, true)))
 			return report_unknown(c, word, d);
 		s += n;
 		if (!*s)
