@@ -119,6 +119,12 @@ const struct field options_table[] = {
 	 .help = "try a range of sizes for a free dimension, for example batch=1..16; repeatable",
 	 .more = "INPUT.NAME=5..100:5 varies the dimension of one input in steps of five."},
 
+	{ROW("output", F_LIST, config.outputs, OUTPUTS, CMD_RUNS), .arg = "NAME[,NAME]...",
+	 .help = "compute only these outputs, or other tensors of the model; repeatable",
+	 .more = "NAME is an output, any tensor inside the model, or a pattern with * and ?, which chooses among the outputs "
+		 "or, if it matches none of them, among all tensors that nodes compute. The outputs have the given order. Nodes "
+		 "that they do not need are removed before the model is optimized, with the inputs that only those nodes used, "
+		 "so an operator that cannot run does no harm elsewhere in the model. A tensor that is asked for is never fused away."},
 	{ROW("save", F_STRING, save, OUTPUTS, CMD_RUN | CMD_CHECK), .sh = 'o', .arg = "DIR",
 	 .metavar_kind = "dir",
 	 .help = "write every output (run), or what --bisect finds (check), to DIR",

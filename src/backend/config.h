@@ -37,7 +37,8 @@ struct run_config {
 	 * texts of --input and --random; an initializer that one of them names counts as an input
 	 */
 	struct texts given[2];
-	int tune; /* enum tuning */
+	struct texts outputs; /* names and patterns of the values to compute; none: the model's outputs */
+	int tune;	      /* enum tuning */
 	/*
 	 * folder of the tuning cache as given by the user; NULL or "" for the default; "off" for no
 	 * cache

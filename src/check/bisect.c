@@ -82,8 +82,10 @@ static void try_part(struct bisect *b, const struct submodel *x, const struct ru
 {
 	struct diag d = {0};
 	struct arena a = {0};
-	struct session *s = session_open(x->model, config, &d);
+	struct run_config whole = *config;
 
+	whole.outputs.n = 0; /* the part has outputs of its own */
+	struct session *s = session_open(x->model, &whole, &d);
 	t->err = s ? 0 : -E_INTERNAL;
 	if (s) {
 		t->nout = session_model(s)->graph->nout;
@@ -451,6 +453,8 @@ static int write_outputs(struct bisect *b, const struct submodel *x)
 	struct run_config config = b->reference;
 	struct diag d = {0};
 	struct arena a = {0};
+
+	config.outputs.n = 0; /* the part has outputs of its own */
 	struct session *s = session_open(x->model, &config, &d);
 	int err = s ? 0 : -E_INTERNAL;
 

@@ -97,6 +97,7 @@ const struct model *check_imported(struct check_context *c)
 
 	if (!c->imported) {
 		config.optimize = OPTIMIZE_NONE;
+		config.outputs.n = 0; /* it is compared with the file */
 		c->imported = onnx_load(c->path, &load, &quiet);
 		if (c->imported && opt_run(c->imported, host_backend(), &config, &quiet)) {
 			onnx_unload(c->imported);

@@ -33,7 +33,8 @@ static int read_data_set(struct check_context *c, struct references *r)
 	const struct graph *g = session_model(c->session)->graph;
 
 	for (uint32_t k = 0; k < c->nout; k++) {
-		const char *name = arena_printf(&c->arena, "output_%" PRIu32 ".pb", k);
+		uint32_t place = g->out_place ? g->out_place[k] : k;
+		const char *name = arena_printf(&c->arena, "output_%" PRIu32 ".pb", place);
 		const char *path = path_join(&c->arena, c->request->data_set, name);
 		if (access(path, F_OK) || !c->out[k])
 			continue;

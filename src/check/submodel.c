@@ -152,6 +152,7 @@ int extractor_run(struct extractor *p, const struct run_config *config, const ui
 	for (uint32_t i = 0; i < n; i++)
 		want_node(p, onnx_file_node(p->file, node[i]));
 	plain.optimize = OPTIMIZE_NONE;
+	plain.outputs.n = 0; /* the part may hold nodes that the chosen outputs do not need */
 	struct session *s = session_open(c->path, &plain, c->d);
 	if (!s)
 		return c->d->last ? -(int)c->d->last->code : -E_INTERNAL;

@@ -381,10 +381,11 @@ static int assign_file(struct input_set *s, const char *text, const char *file, 
 static struct source *data_set_source(struct input_set *s, uint32_t i)
 {
 	const char *dir = s->request->data_set;
+	const uint32_t *places = s->model->graph->in_place, place = places ? places[i] : i;
 	const char *pb =
-		path_join(&s->arena, dir, arena_printf(&s->arena, "input_%" PRIu32 ".pb", i));
+		path_join(&s->arena, dir, arena_printf(&s->arena, "input_%" PRIu32 ".pb", place));
 	const char *npy =
-		path_join(&s->arena, dir, arena_printf(&s->arena, "input_%" PRIu32 ".npy", i));
+		path_join(&s->arena, dir, arena_printf(&s->arena, "input_%" PRIu32 ".npy", place));
 	bool other = access(pb, F_OK) != 0 && access(npy, F_OK) == 0;
 	struct source *x = new_source(s, other ? npy : pb);
 

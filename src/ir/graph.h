@@ -92,6 +92,11 @@ struct graph {
 	 * node->in[node->nin + capture[j]].
 	 */
 	uint32_t *capture;
+	/*
+	 * positions of `in` and `out` among the inputs and outputs of the file, NO_VALUE for a value inside; NULL: all
+	 * are there, in the file's order
+	 */
+	uint32_t *in_place, *out_place;
 	const char **out_name; /* outputs keep their names when rewrites replace their values */
 	uint32_t *order;       /* live nodes in topological order, set by graph_sort */
 	uint32_t norder;

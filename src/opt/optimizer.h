@@ -21,6 +21,12 @@ struct graph_info {
 	bool tolerant;
 };
 
+/*
+ * Makes the values that `names` lists or matches the outputs of the model, in that order, and removes what they do not
+ * need. Fails with E-OPTION.
+ */
+int opt_choose_outputs(struct model *m, const struct texts *names, struct diag *d);
+
 struct optimizer {
 	struct model *model;
 	const struct backend *cpu;

@@ -151,3 +151,59 @@ setup() {
 	[[ $output =~ "operators   "([0-9]+)" nodes ("([0-9]+)" in bodies)" ]]
 	[ $((BASH_REMATCH[1] - BASH_REMATCH[2])) -eq "$nodes" ]
 }
+
+@test "--output computes only what it names, in that order" {
+	run -0 --separate-stderr "$INFER" run two.onnx --data-set set --output diff --print 1 -q
+	[[ $output = "diff f32 "* ]]
+	[[ $output != *sum* ]]
+	run -0 --separate-stderr "$INFER" run two.onnx --data-set set --output diff,sum -o "$out" --print 1 -q
+	[ "$(grep -o '^[a-z]* f32' <<<"$output" | paste -sd ' ')" = "diff f32 sum f32" ]
+	"$INFER" run two.onnx --data-set set -q -o "$out/all"
+	cmp "$out/diff.npy" "$out/all/diff.npy"
+	cmp "$out/sum.npy" "$out/all/sum.npy"
+}
+
+@test "--output reaches tensors that the optimizer would fuse away" {
+	# in the optimized graph tanh is a part of the first product: m0 is not there
+	run -0 "$INFER" run work.onnx --random 0..1 --dim n=1 --output m0 --output t0 --print 1 -q
+	awk '/^m0/ {getline m} /^t0/ {getline t} END {
+		e = exp(2 * m); d = t - (e - 1) / (e + 1); exit !(m != 0 && d < 1e-6 && d > -1e-6)}' <<<"$output"
+	"$INFER" run work.onnx --random 0..1 --dim n=1 --output '*0' -q -o "$out"
+	[ "$(ls "$out")" = $'m0.npy\nt0.npy' ]
+	"$INFER" run work.onnx --random 0..1 --dim n=1 --output '*' -q -o "$out/own"
+	[ "$(ls "$out/own")" = y.npy ]
+}
+
+@test "--output leaves out inputs that nothing needs, and keeps the places of the others" {
+	printf '[[1, 2]]' >"$BATS_TEST_TMPDIR/ids.json"
+	run -0 "$INFER" run ids.onnx --input "$BATS_TEST_TMPDIR/ids.json" --output e --print 0 -q
+	[[ $output = "e f32 [1,2,2]"* ]]
+	run -4 "$INFER" run ids.onnx --input "$BATS_TEST_TMPDIR/ids.json"
+	mkdir "$out"
+	"$INFER" run ids.onnx --random 1..1 --dim batch=1 --dim seq=3 \
+		--output attention_mask -o "$out" -q
+	mv "$out/attention_mask.npy" "$out/input_1.npy"
+	run -0 "$INFER" run ids.onnx --data-set "$out" --output m3 --print 0 -q
+	[[ $output = "m3 f32 [1,3,1]"$'\n'1* ]]
+}
+
+@test "--output refuses names that the model lacks" {
+	run -2 "$INFER" run two.onnx --data-set set --output dif
+	[[ $output = *"error[E-OPTION]: two.onnx: --output dif: the model has neither an output nor a tensor of this name"* ]]
+	[[ $output = *"did you mean 'diff'? its outputs are 'sum', 'diff'"* ]]
+	run -2 "$INFER" run two.onnx --data-set set --output 'x*'
+	[[ $output = *"--output x*: no output and no tensor of the model matches"* ]]
+	run -2 "$INFER" profile two.onnx --random 0..1 -n 1 --output sum,
+	[[ $output = *"E-OPTION"* ]]
+}
+
+@test "--output works in profile and check" {
+	run -0 "$INFER" profile work.onnx --random 0..1 -n 1 --nodes --output m0
+	[[ $output = *first* ]]
+	[[ $output != *second* ]]
+	run -0 "$INFER" check work.onnx --random 0..1 --all --output m0
+	[[ $output = *"0 errors, 0 warnings"* ]]
+	printf '[[1, 1, 1]]' >"$BATS_TEST_TMPDIR/m.json"
+	run -0 "$INFER" check ids.onnx --random 1..1 --dim batch=1 --dim seq=3 --output m --expect m="$BATS_TEST_TMPDIR/m.json"
+	[[ $output = *"1 output within"* ]]
+}

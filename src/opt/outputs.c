@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * --output: replaces the outputs of a model, before any rewrite, so that fused nodes cannot hide the values. Nodes and
+ * inputs that only the former outputs needed are removed, even if no kernel could run them.
+ */
+#include "base/str.h"
+#include "opt/optimizer.h"
+
+#include <fnmatch.h>
+#include <string.h>
+
+struct chosen {
+	struct graph *g;
+	struct arena *a;
+	uint32_t *out, *place, n;
+	const char **name;
+	bool *taken; /* for each value */
+};
+
+static void choose(struct chosen *c, uint32_t value, const char *name, uint32_t place)
+{
+	if (c->taken[value] && place == NO_VALUE)
+		return;
+	for (uint32_t i = 0; i < c->n; i++)
+		if (!strcmp(c->name[i], name))
+			return;
+	c->taken[value] = true;
+	c->out[c->n] = value;
+	c->place[c->n] = place;
+	c->name[c->n++] = name;
+}
+
+/* Chooses the model's outputs, and if none matches the tensors inside, by name or pattern. Returns false if nothing matches. */
+static bool choose_matching(struct chosen *c, const char *word, bool pattern)
+{
+	const struct graph *g = c->g;
+	bool found = false;
+
+	for (uint32_t i = 0; i < g->nout; i++)
+		if (pattern ? !fnmatch(word, g->out_name[i], 0) : !strcmp(word, g->out_name[i])) {
+			choose(c, g->out[i], g->out_name[i], i);
+			found = true;
+		}
+	for (uint32_t i = 0, n = found ? 0 : g->nvalues; i < n; i++) {
+		const struct value *v = g->value[i];
+		bool inside = v->producer != NO_NODE || v->init || v->is_input;
+		if (!inside || !*v->name ||
+		    (pattern ? v->producer == NO_NODE || fnmatch(word, v->name, 0)
+			     : strcmp(word, v->name) != 0))
+			continue;
+		choose(c, i, v->name, NO_VALUE);
+		found = true;
+	}
+	return found;
+}
+
+static int report_unknown(const struct chosen *c, const char *word, struct diag *d)
+{
+	const struct graph *g = c->g;
+	const char **names = arena_new_n(c->a, const char *, g->nvalues + g->nout + 1), *all = "";
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < g->nout; i++) {
+		names[n++] = g->out_name[i];
+		if (i < 12)
+			all = fmt(d, "%s%s'%s'", all, i ? ", " : "", g->out_name[i]);
+	}
+	for (uint32_t i = 0; i < g->nvalues; i++)
+		names[n++] = g->value[i]->name;
+	const char *near = str_nearest(word, names, n);
+	return FAIL(d, E_OPTION, .slot = fmt(d, "--output %s", word),
+		    .message = strpbrk(word, "*?[")
+				       ? "no output and no tensor of the model matches"
+				       : "the model has neither an output nor a tensor of this name",
+		    .hint = near ? fmt(d, "did you mean '%s'? its outputs are %s", near, all)
+				 : fmt(d, "its outputs are %s", all));
+}
+
+/* Chooses what one text asks for: a name, which may contain commas, or names and patterns with commas between. */
+static int choose_text(struct chosen *c, const char *text, struct diag *d)
+{
+	if (choose_matching(c, text, false))
+		return 0;
+	for (const char *s = text;; s++) {
+		size_t n = strcspn(s, ",");
+		const char *word = arena_strn(c->a, s, n);
+		if (!choose_matching(c, word, false) &&
+		    !(strpbrk(word, "*?[") && choose_matching(c, word, true)))
+			return report_unknown(c, word, d);
+		s += n;
+		if (!*s)
+			return 0;
+	}
+}
+
+static void replace_outputs(struct chosen *c)
+{
+	struct graph *g = c->g;
+
+	for (uint32_t i = 0; i < g->nout; i++)
+		g->value[g->out[i]]->is_output = false;
+	for (uint32_t i = 0; i < c->n; i++)
+		g->value[c->out[i]]->is_output = true;
+	g->out = c->out;
+	g->out_name = c->name;
+	g->out_place = c->place;
+	g->nout = c->n;
+}
+
+static bool is_needed(const struct graph *g, const struct node *n)
+{
+	for (uint32_t i = 0; i < n->nout; i++) {
+		const struct value *v = n->out[i] == NO_VALUE ? NULL : g->value[n->out[i]];
+		if (v && (v->nusers || v->is_output))
+			return true;
+	}
+	return false;
+}
+
+/* Removes the nodes that no output needs, and the inputs that only these used. */
+static int remove_unneeded(struct chosen *c, struct diag *d)
+{
+	struct graph *g = c->g;
+	bool *used = arena_new_n(c->a, bool, g->nvalues + 1);
+	uint32_t n = 0;
+	int rc = graph_sort(g, d);
+
+	for (uint32_t i = 0; i < g->nin; i++)
+		used[g->in[i]] = g->value[g->in[i]]->nusers;
+	for (uint32_t i = rc ? 0 : g->norder; i-- > 0;)
+		if (!is_needed(g, g->node[g->order[i]]))
+			graph_remove_node(g, g->node[g->order[i]]);
+	g->in_place = arena_new_n(g->arena, uint32_t, g->nin + 1);
+	for (uint32_t i = 0; i < g->nin; i++) {
+		const struct value *v = g->value[g->in[i]];
+		if (used[v->id] && !v->nusers && !v->is_output)
+			continue;
+		g->in_place[n] = i;
+		g->in[n++] = v->id;
+	}
+	g->nin = n;
+	return rc ? rc : graph_sort(g, d);
+}
+
+int opt_choose_outputs(struct model *m, const struct texts *names, struct diag *d)
+{
+	struct graph *g = m->graph;
+	struct arena scratch = {0};
+	struct chosen c = {.g = g, .a = &scratch};
+	size_t room = (size_t)g->nvalues + g->nout + 1;
+	int rc = 0;
+
+	c.out = arena_new_n(g->arena, uint32_t, room);
+	c.place = arena_new_n(g->arena, uint32_t, room);
+	c.name = arena_new_n(g->arena, const char *, room);
+	c.taken = arena_new_n(&scratch, bool, room);
+	for (int64_t i = 0; !rc && i < names->n; i++)
+		rc = choose_text(&c, names->v[i].s, d);
+	if (!rc) {
+		replace_outputs(&c);
+		rc = remove_unneeded(&c, d);
+	}
+	arena_free(&scratch);
+	return rc;
+}
