@@ -9,7 +9,7 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 	case $1 in
 	run)
 		options='--input --data-set --random --seed --shape --dim --strict --save --save-format --print --top --decode --labels --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
-		operand='file'
+		operand='model'
 		;;
 	inspect)
 		options=' --shape --dim --nodes --weights --cost --memory --stage --passes --explain --ops --dot --html --optimize --memory-plan --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
@@ -17,11 +17,11 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		;;
 	profile)
 		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --top --nodes --iterations --duration --warmup --percentile --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --fail-unknown --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
-		operand='file'
+		operand='model'
 		;;
 	check)
 		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --save --all --expect --rtol --atol --metric --compare --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --heap --error-exitcode --suppressions --write-suppressions --duration --html --export --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
-		operand='file'
+		operand='model'
 		;;
 	suite)
 		options=' --export --update-baselines --json --config --timeout --color --verbose --quiet --help --version'
@@ -236,15 +236,45 @@ _infer_quoted_files() {
 	compopt -o nospace 2>/dev/null
 }
 
+_infer_keys() { # complete what follows the last comma of a FILE,KEY=VALUE...
+	local key=
+	lead+=${value%,*},
+	value=${value##*,}
+	if [[ $value == *=* ]]; then
+		lead+=${value%%=*}=
+		key=${value%%=*}
+		value=${value#*=}
+	fi
+	while IFS= read -r word; do
+		if [[ $key ]]; then _infer_add "$word"; else _infer_add "$word" =; fi
+	done < <("$program" __complete keys "$key" 2>/dev/null)
+	compopt -o nospace 2>/dev/null
+}
+
+_infer_models() { # models and folders; any file once there is a model
+	local file
+	if [[ $(_infer_model) && $command != profile ]]; then _infer_files -f; return; fi
+	while IFS= read -r file; do
+		[[ -d $file || $file == *.onnx ]] || continue
+		file=$lead$file
+		COMPREPLY+=("${file#"$strip"}")
+	done < <(compgen -f -- "${value//\\/}")
+	compopt -o filenames 2>/dev/null
+}
+
 _infer_value() { # KIND
 	local IFS=$' \t\n'
 	case $1 in
+	model) _infer_models ;;
 	file) _infer_files -f ;;
 	dir) _infer_files -d ;;
 	dim) _infer_names dims ;;
 	name) _infer_names inputs ;;
 	input)
-		if [[ $value == *=* ]]; then
+		if [[ $value == *,* ]]; then
+			_infer_keys
+			return
+		elif [[ $value == *=* ]]; then
 			lead+=${value%%=*}=
 			value=${value#*=}
 		else
