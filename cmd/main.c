@@ -105,7 +105,9 @@ static int run_subcommand(const struct command *c, int argc, char **argv)
 	for (int i = 0; i < argc; i++)
 		json |= equals_either(argv[i], "--json", NULL);
 	watchdog_begin(c->name, json);
-	if (options_parse(&o, c, argc, argv, &d) == 0)
+	int rc = options_parse(&o, c, argc, argv, &d);
+	o.words = argv - 1;
+	if (rc == 0)
 		run_command(&o, argv - 2, &d);
 	else
 		o.json |= json;

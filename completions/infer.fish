@@ -25,6 +25,18 @@ end
 # Complete file names after NAME=
 function __infer_input_files
 	set -l token (string replace -r '^--[a-z-]+=' '' -- (commandline -ct))
+	if string match -q -- '*,*' $token
+		set -l head (string replace -r '[^,]*$' '' -- $token)
+		set -l last (string replace -r '^.*,' '' -- $token)
+		set -l line (commandline -opc)
+		if string match -q -- '*=*' $last
+			set -l key (string replace -r '=.*' '' -- $last)
+			printf '%s\n' $head$key=($line[1] __complete keys $key 2>/dev/null)
+		else
+			printf '%s\n' $head($line[1] __complete keys '' 2>/dev/null)=
+		end
+		return
+	end
 	set -l parts (string split -m 1 = -- $token)
 	if test (count $parts) -eq 2
 		for file in (__fish_complete_path $parts[2])
@@ -39,7 +51,7 @@ complete -c infer -n __infer_no_command -l version -d 'show the version'
 
 complete -c infer -n __infer_no_command -a run -d 'run a model once and print its outputs, times and memory'
 complete -c infer -n '__infer_is help' -a run -d 'run a model once and print its outputs, times and memory'
-complete -c infer -n '__infer_is run' -F
+complete -c infer -n '__infer_is run' -k -a '(__fish_complete_suffix .onnx)'
 complete -c infer -n '__infer_is run' -l input -r -F -a '(__infer_names inputs)= (__infer_input_files)' -d 'read an input from a file; repeatable'
 complete -c infer -n '__infer_is run' -l data-set -x -a '(__fish_complete_directories)' -d 'read the inputs from DIR/input_K.pb, by position'
 complete -c infer -n '__infer_is run' -l batch -x -d 'run N inputs at once, stacked along the model\'s batch dimension'
@@ -111,7 +123,7 @@ complete -c infer -n '__infer_is inspect' -l version -d 'show the version'
 
 complete -c infer -n __infer_no_command -a profile -d 'measure where time and memory go, compare settings, and fail CI on a regression'
 complete -c infer -n '__infer_is help' -a profile -d 'measure where time and memory go, compare settings, and fail CI on a regression'
-complete -c infer -n '__infer_is profile' -F
+complete -c infer -n '__infer_is profile' -k -a '(__fish_complete_suffix .onnx)'
 complete -c infer -n '__infer_is profile' -l input -r -F -a '(__infer_names inputs)= (__infer_input_files)' -d 'read an input from a file; repeatable'
 complete -c infer -n '__infer_is profile' -l data-set -x -a '(__fish_complete_directories)' -d 'read the inputs from DIR/input_K.pb, by position'
 complete -c infer -n '__infer_is profile' -l random -x -a '(__infer_names inputs)=' -d 'fill an input with random values from LO to HI; repeatable'
@@ -165,7 +177,7 @@ complete -c infer -n '__infer_is profile' -l version -d 'show the version'
 
 complete -c infer -n __infer_no_command -a check -d 'find what is wrong with a model: its inputs, numbers, memory or device'
 complete -c infer -n '__infer_is help' -a check -d 'find what is wrong with a model: its inputs, numbers, memory or device'
-complete -c infer -n '__infer_is check' -F
+complete -c infer -n '__infer_is check' -k -a '(__fish_complete_suffix .onnx)'
 complete -c infer -n '__infer_is check' -l input -r -F -a '(__infer_names inputs)= (__infer_input_files)' -d 'read an input from a file; repeatable'
 complete -c infer -n '__infer_is check' -l data-set -x -a '(__fish_complete_directories)' -d 'read the inputs from DIR/input_K.pb, by position'
 complete -c infer -n '__infer_is check' -l random -x -a '(__infer_names inputs)=' -d 'fill an input with random values from LO to HI; repeatable'

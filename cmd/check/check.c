@@ -138,7 +138,7 @@ static void print_result(const struct view *v)
 	struct options *o = v->o;
 
 	if (o->html)
-		report_page(&v->c, o->html, v->c.d);
+		report_page(&v->c, o, v->c.d);
 	(void)report_ci(&v->c, o, v->c.d);
 	if (o->json) {
 		report_json(&v->c, v->start, o);

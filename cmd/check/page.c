@@ -48,19 +48,27 @@ static const char *state_text(const struct check_result *r, struct arena *a)
 	return words[r->state];
 }
 
+static enum page_state state_color(const struct check_result *r)
+{
+	return r->state == CHECK_SKIPPED			   ? PAGE_SKIPPED
+	       : r->state == CHECK_BROKEN || r->state == CHECK_FOUND ? PAGE_FAILED
+	       : r->warnings					   ? PAGE_WARNED
+								   : PAGE_PASSED;
+}
+
 static void add_check_table(struct page *p, const struct check_context *c, struct arena *a)
 {
-	static const char *const heads[] = {"check", "what", "result", "said", "time", NULL};
+	static const char *const heads[] = {"check", "result", "said", "what", "time", NULL};
 
 	page_section(p, "Checks", "In the order in which they ran, the cheapest first.");
-	page_table(p, heads, "ltltr");
+	page_table(p, heads, "llttr");
 	for (size_t i = 0; i < c->nresults; i++) {
 		const struct check_result *r = &c->results[i];
 		page_cell(p, r->check->name);
-		page_cell(p, r->check->what);
-		page_cell(p, state_text(r, a));
+		page_state(p, state_color(r), state_text(r, a));
 		page_cell(p, r->said ? r->said : "");
-		page_number(p, (double)r->ns, arena_printf(a, "%.1f ms", (double)r->ns / 1e6));
+		page_cell(p, r->check->what);
+		page_number(p, (double)r->ns, str_seconds(a, (double)r->ns / 1e9));
 	}
 	page_table_end(p);
 }
@@ -76,7 +84,7 @@ static void add_findings(struct page *p, const struct check_context *c, struct a
 				page_finding(p, f, a);
 }
 
-int report_page(const struct check_context *c, const char *path, struct diag *d)
+int report_page(const struct check_context *c, const struct options *o, struct diag *d)
 {
 	struct arena a = {0};
 	struct page p;
@@ -92,7 +100,8 @@ int report_page(const struct check_context *c, const char *path, struct diag *d)
 	for (size_t i = 0; i < c->nresults; i++)
 		if (c->results[i].check->page && c->results[i].data)
 			c->results[i].check->page(&c->results[i], &p);
-	int rc = page_save(&p, path, d);
+	page_origin(&p, o, &a);
+	int rc = page_save(&p, o->html, d);
 	arena_free(&a);
 	return rc;
 }

@@ -142,6 +142,14 @@ static int gather_model(struct inspection *x, struct session **plan, struct diag
 	diag_free(&quiet);
 	if (!err && (x->o->nodes || x->o->cost || x->o->json || x->o->html))
 		gather_nodes(x);
+	if (!err && x->o->html && !x->o->memory && stage != STAGE_PLAN) {
+		/* a page shows memory where it can be planned, and says nothing about it elsewhere */
+		struct diag why = {0};
+		*plan = session_open(x->path, &x->o->config, &why);
+		if (*plan)
+			(void)plan_memory(x, *plan, &why);
+		diag_free(&why);
+	}
 	if (!err && (x->o->memory || stage == STAGE_PLAN)) {
 		*plan = session_open(x->path, &x->o->config, d);
 		err = *plan ? plan_memory(x, *plan, d) : -(int)E_MODEL_FORMAT;

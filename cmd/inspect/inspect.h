@@ -60,6 +60,8 @@ int inspect_tensor(struct options *o, const char *path, struct diag *d);
 bool inspect_is_report(const char *path);
 int inspect_report(struct options *o, const char *path, struct diag *d);
 
+/* Returns a value of the metadata, of which a long one is cut: some models hold a dictionary there. */
+const char *metadata_text(const char *value, struct arena *a);
 /* Formats a size as "10.9 MiB", in the arena. */
 const char *human_bytes(struct arena *a, uint64_t bytes);
 

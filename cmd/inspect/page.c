@@ -3,9 +3,11 @@
 #include "cmd/inspect/inspect.h"
 
 #include "base/str.h"
+#include "output/graph_drawing.h"
 #include "output/html.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 static const char *shape_text(const struct inspection *x, const struct vinfo *v, struct arena *a)
 {
@@ -75,6 +77,74 @@ static void add_nodes(const struct inspection *x, struct page *p, struct arena *
 	page_table_end(p);
 }
 
+static void add_weights(const struct inspection *x, struct page *p, struct arena *a)
+{
+	static const char *const heads[] = {"weight", "type", "shape", "bytes", "min",
+					    "max",    "mean", "std",   NULL};
+	const struct graph *g = x->model->graph;
+
+	if (!x->weights[0].tensors)
+		return;
+	page_section(p, "Weights", NULL);
+	page_table(p, heads, "llmrrrrr");
+	for (uint32_t i = 0; i < g->nvalues; i++) {
+		const struct value *v = g->value[i];
+		const struct tensor *w = v->init ? v->init : v->missing;
+		if (!w || w->type.kind != V_TENSOR || !*v->name)
+			continue;
+		bool numbers = !v->missing && tensor_dtype(w) != DT_STRING;
+		struct statistics s = numbers ? report_statistics(w) : (struct statistics){0};
+		const double shown[] = {s.min, s.max, s.mean, s.std};
+		page_cell(p, v->name);
+		page_cell(p, dtype_name(tensor_dtype(w)));
+		page_cell(p, shape_str(a, &w->shape, NULL));
+		page_number(p, (double)w->bytes, str_count(a, (int64_t)w->bytes));
+		for (int k = 0; k < 4; k++)
+			page_number(p, numbers ? shown[k] : NAN,
+				    numbers ? arena_printf(a, "%.4g", shown[k]) : "");
+	}
+	page_table_end(p);
+}
+
+static void add_memory(const struct inspection *x, struct page *p, struct arena *a)
+{
+	if (!x->planned)
+		return;
+	struct page_bar bars[] = {
+		{"weights", NULL, (double)x->kept_bytes},
+		{"weights packed for the kernels", NULL, (double)x->packed_bytes},
+		{"activations and workspace", NULL, (double)x->plan.slab_bytes},
+		{"activations if they shared no memory", NULL, (double)x->plan.value_bytes}};
+
+	for (size_t i = 0; i < sizeof(bars) / sizeof(*bars); i++)
+		bars[i].text = str_bytes(a, (int64_t)bars[i].value);
+	page_section(p, "Memory",
+		     arena_printf(a, "A run with these sizes takes %s at most, beside about 30 MiB for the "
+				     "program and its libraries. Free dimensions count as 1 unless --dim gives their sizes.",
+				  str_bytes(a, (int64_t)x->peak_bytes)));
+	page_bars(p, "Planned memory", bars, sizeof(bars) / sizeof(*bars));
+}
+
+static void add_graph(const struct inspection *x, struct page *p, struct arena *a)
+{
+	struct drawn_node *all = arena_new_n(a, struct drawn_node, x->nnodes + 1);
+
+	if (!x->nnodes)
+		return;
+	for (size_t i = 0; i < x->nnodes; i++) {
+		const struct node_row *r = &x->nodes[i];
+		const struct value *out = node_out(r->graph, r->node, 0);
+		all[i] = (struct drawn_node){
+			r->node, r->node->origin->name, r->node->origin->op,
+			out ? shape_text(x, &out->info, a) : "",
+			r->cost.known && r->cost.flops
+				? arena_printf(a, "%s FLOPs", str_count(a, r->cost.flops))
+				: ""};
+	}
+	page_section(p, "Graph", "Drag to move, turn the wheel or use two fingers to zoom.");
+	page_graph(p, x->nodes[0].graph, all, x->nnodes);
+}
+
 int inspect_page(const struct inspection *x, const char *path, struct diag *d)
 {
 	struct arena a = {0};
@@ -89,7 +159,7 @@ int inspect_page(const struct inspection *x, const char *path, struct diag *d)
 	if (m->producer && *m->producer)
 		page_fact(&p, "producer", m->producer);
 	for (size_t i = 0; i < m->nmeta; i++)
-		page_fact(&p, m->meta[i].key, m->meta[i].value);
+		page_fact(&p, m->meta[i].key, metadata_text(m->meta[i].value, &a));
 	page_tile(&p, "nodes", str_count(&a, (int64_t)x->nnodes), NULL);
 	page_tile(&p, "parameters", str_count(&a, (int64_t)x->weights[0].elements),
 		  str_bytes(&a, (int64_t)x->weights[0].bytes));
@@ -100,8 +170,12 @@ int inspect_page(const struct inspection *x, const char *path, struct diag *d)
 		page_tile(&p, "FLOPs per run", "?",
 			  "depends on free dimensions: set them with --dim, or use --cost");
 	add_ports(x, &p, &a);
+	add_memory(x, &p, &a);
+	add_graph(x, &p, &a);
 	add_operators(x, &p, &a);
+	add_weights(x, &p, &a);
 	add_nodes(x, &p, &a);
+	page_origin(&p, x->o, &a);
 	int rc = page_save(&p, path, d);
 	arena_free(&a);
 	return rc;

@@ -35,6 +35,17 @@ static const char *human_count(struct arena *a, double n)
 	return u ? arena_printf(a, "%.2f%s", n, units[u]) : arena_printf(a, "%.0f", n);
 }
 
+const char *metadata_text(const char *value, struct arena *a)
+{
+	size_t n = strlen(value), line = strcspn(value, "\n");
+	bool whole = n == line && n <= 72;
+	size_t shown = whole ? n : line < 48 ? line : 48;
+
+	while (shown < line && shown && utf8_continues(value[shown]))
+		shown--; /* do not cut a UTF-8 character in two */
+	return whole ? value : arena_printf(a, "%.*s... (%zu bytes)", (int)shown, value, n);
+}
+
 static void print_head(const struct inspection *x, struct arena *a, FILE *f)
 {
 	const struct model *m = x->model;
@@ -57,13 +68,8 @@ static void print_head(const struct inspection *x, struct arena *a, FILE *f)
 	if (m->nfunctions)
 		fprintf(f, "functions   %zu model-local, inlined\n", m->nfunctions);
 	for (size_t i = 0; i < m->nmeta; i++) {
-		size_t n = strlen(m->meta[i].value), line = strcspn(m->meta[i].value, "\n");
-		bool whole = n == line && n <= 72;
-		size_t shown = whole ? n : line < 48 ? line : 48;
-		while (shown < line && shown && utf8_continues(m->meta[i].value[shown]))
-			shown--; /* do not cut a UTF-8 character in two */
-		fprintf(f, "metadata    %s  %.*s%s\n", tame_word(a, m->meta[i].key), (int)shown,
-			m->meta[i].value, whole ? "" : arena_printf(a, "... (%zu bytes)", n));
+		fprintf(f, "metadata    %s  %s\n", tame_word(a, m->meta[i].key),
+			metadata_text(m->meta[i].value, a));
 	}
 }
 

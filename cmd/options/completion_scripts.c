@@ -116,15 +116,45 @@ static const char bash_engine[] =
 	"\tcompopt -o nospace 2>/dev/null\n"
 	"}\n"
 	"\n"
+	"_infer_keys() { # complete what follows the last comma of a FILE,KEY=VALUE...\n"
+	"\tlocal key=\n"
+	"\tlead+=${value%,*},\n"
+	"\tvalue=${value##*,}\n"
+	"\tif [[ $value == *=* ]]; then\n"
+	"\t\tlead+=${value%%=*}=\n"
+	"\t\tkey=${value%%=*}\n"
+	"\t\tvalue=${value#*=}\n"
+	"\tfi\n"
+	"\twhile IFS= read -r word; do\n"
+	"\t\tif [[ $key ]]; then _infer_add \"$word\"; else _infer_add \"$word\" =; fi\n"
+	"\tdone < <(\"$program\" __complete keys \"$key\" 2>/dev/null)\n"
+	"\tcompopt -o nospace 2>/dev/null\n"
+	"}\n"
+	"\n"
+	"_infer_models() { # models and folders; any file once there is a model\n"
+	"\tlocal file\n"
+	"\tif [[ $(_infer_model) && $command != profile ]]; then _infer_files -f; return; fi\n"
+	"\twhile IFS= read -r file; do\n"
+	"\t\t[[ -d $file || $file == *.onnx ]] || continue\n"
+	"\t\tfile=$lead$file\n"
+	"\t\tCOMPREPLY+=(\"${file#\"$strip\"}\")\n"
+	"\tdone < <(compgen -f -- \"${value//\\\\/}\")\n"
+	"\tcompopt -o filenames 2>/dev/null\n"
+	"}\n"
+	"\n"
 	"_infer_value() { # KIND\n"
 	"\tlocal IFS=$' \\t\\n'\n"
 	"\tcase $1 in\n"
+	"\tmodel) _infer_models ;;\n"
 	"\tfile) _infer_files -f ;;\n"
 	"\tdir) _infer_files -d ;;\n"
 	"\tdim) _infer_names dims ;;\n"
 	"\tname) _infer_names inputs ;;\n"
 	"\tinput)\n"
-	"\t\tif [[ $value == *=* ]]; then\n"
+	"\t\tif [[ $value == *,* ]]; then\n"
+	"\t\t\t_infer_keys\n"
+	"\t\t\treturn\n"
+	"\t\telif [[ $value == *=* ]]; then\n"
 	"\t\t\tlead+=${value%%=*}=\n"
 	"\t\t\tvalue=${value#*=}\n"
 	"\t\telse\n"
@@ -267,8 +297,21 @@ static const char zsh_engine[] =
 	"\tcompadd -q -S = -a names\n"
 	"}\n"
 	"\n"
-	"_infer_inputs() { # NAME=FILE or FILE\n"
-	"\tif compset -P '*='; then\n"
+	"_infer_keys() { # what follows the last comma of a FILE,KEY=VALUE...\n"
+	"\tlocal key=\n"
+	"\tif [[ $PREFIX == *=* ]]; then\n"
+	"\t\tkey=${PREFIX%%=*}\n"
+	"\t\tcompset -P '*='\n"
+	"\t\tcompadd -- ${(f)\"$($infer_program __complete keys $key 2>/dev/null)\"}\n"
+	"\telse\n"
+	"\t\tcompadd -q -S = -- ${(f)\"$($infer_program __complete keys '' 2>/dev/null)\"}\n"
+	"\tfi\n"
+	"}\n"
+	"\n"
+	"_infer_inputs() { # NAME=FILE or FILE, and the keys behind it\n"
+	"\tif compset -P '*,'; then\n"
+	"\t\t_infer_keys\n"
+	"\telif compset -P '*='; then\n"
 	"\t\t_files\n"
 	"\telse\n"
 	"\t\tlocal ret=1\n"
@@ -312,6 +355,8 @@ static void write_zsh_action(const char *kind, const char *list, FILE *f)
 		fputc('(', f);
 		write_words(list, " ", f);
 		fputc(')', f);
+	} else if (kind_is(kind, "model")) {
+		fputs("_files -g \"*.onnx(-.)\"", f);
 	} else if (kind_is(kind, "file")) {
 		fputs("_files", f);
 	} else if (kind_is(kind, "dir")) {
@@ -427,6 +472,18 @@ static const char fish_engine[] =
 	"# Complete file names after NAME=\n"
 	"function __infer_input_files\n"
 	"\tset -l token (string replace -r '^--[a-z-]+=' '' -- (commandline -ct))\n"
+	"\tif string match -q -- '*,*' $token\n"
+	"\t\tset -l head (string replace -r '[^,]*$' '' -- $token)\n"
+	"\t\tset -l last (string replace -r '^.*,' '' -- $token)\n"
+	"\t\tset -l line (commandline -opc)\n"
+	"\t\tif string match -q -- '*=*' $last\n"
+	"\t\t\tset -l key (string replace -r '=.*' '' -- $last)\n"
+	"\t\t\tprintf '%s\\n' $head$key=($line[1] __complete keys $key 2>/dev/null)\n"
+	"\t\telse\n"
+	"\t\t\tprintf '%s\\n' $head($line[1] __complete keys '' 2>/dev/null)=\n"
+	"\t\tend\n"
+	"\t\treturn\n"
+	"\tend\n"
 	"\tset -l parts (string split -m 1 = -- $token)\n"
 	"\tif test (count $parts) -eq 2\n"
 	"\t\tfor file in (__fish_complete_path $parts[2])\n"
@@ -495,6 +552,8 @@ static void write_fish_script(FILE *f)
 			fputs(" -a '", f);
 			write_words(c->operand_kind + 1, " ", f);
 			fputs("'\n", f);
+		} else if (kind_is(c->operand_kind, "model")) {
+			fputs(" -k -a '(__fish_complete_suffix .onnx)'\n", f);
 		} else {
 			fputs(" -F\n", f);
 		}

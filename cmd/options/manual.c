@@ -223,7 +223,11 @@ static void write_diagnostics(FILE *f)
 	for (int c = E_OK + 1; c < E_COUNT; c++) {
 		const char *hint = code_hint((enum code)c);
 		fputs(".TP\n\\fB", f);
-		write_roff(code_id((enum code)c, SEV_ERROR), f);
+		/* all three, so that a search finds whichever was printed */
+		for (int s = SEV_ERROR; s >= SEV_NOTE; s--) {
+			write_roff(code_id((enum code)c, (enum severity)s), f);
+			fputs(s > SEV_NOTE ? ", " : "", f);
+		}
 		fprintf(f, "\\fR (%d)\n", code_exit((enum code)c));
 		write_sentence(code_title((enum code)c), f);
 		if (hint)
@@ -329,7 +333,7 @@ static void write_program_page(FILE *f)
 		"Data goes to standard output; messages and progress go to standard error. For an unknown option, "
 		"subcommand, input or dimension, the error message suggests the most similar known name.\n\n"
 		"The value of an option comes from, in increasing priority: its default, the YAML file given with "
-		"--config, the environment, the command line. The file accepts the same options under the same names; "
+		"--config (without that option: infer/config.yaml in XDG_CONFIG_HOME, or in ~/.config, if there is one), the environment, the command line. The file accepts the same options under the same names; "
 		"error messages give the file name and line.",
 		".PP", f);
 	fputs(".SH COMMANDS\n", f);

@@ -338,6 +338,19 @@ static bool was_given(const struct parser *p, const char *name)
 	return false;
 }
 
+/* Returns the file in which a user keeps options for all runs, or NULL if there is none. */
+static const char *user_config(struct arena *a)
+{
+	const char *folder = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME"), *path = NULL;
+
+	/* the specification of XDG has relative paths ignored */
+	if (folder && *folder == '/')
+		path = arena_printf(a, "%s/infer/config.yaml", folder);
+	else if (home && *home == '/')
+		path = arena_printf(a, "%s/.config/infer/config.yaml", home);
+	return path && access(path, R_OK) == 0 ? path : NULL;
+}
+
 static int load_config(struct parser *p)
 {
 	const char *path = getenv("INFER_CONFIG");
@@ -345,6 +358,8 @@ static int load_config(struct parser *p)
 	for (size_t i = 0; i < p->ngiven; i++)
 		if (strcmp(p->given[i].field->name, "config") == 0)
 			path = p->given[i].text;
+	if (!path)
+		path = user_config(&p->o->arena);
 	if (!path || !*path)
 		return 0;
 	return yaml_load(path, options_table, OPTION_COMMAND_LINE, p->o, record_file_origin, p->o,

@@ -126,6 +126,7 @@ struct options {
 	struct precision_choice *chosen; /* what --precision auto chose, one entry for each job */
 	size_t nchosen;
 	const struct command *command;
+	char *const *words; /* of the command line, after the program's name; NULL: not known */
 	/*
 	 * for each row of the table, where its value comes from: "--device", "INFER_DEVICE",
 	 * "x.yaml:7"; NULL for a default

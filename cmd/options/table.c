@@ -432,7 +432,8 @@ const struct field options_table[] = {
 	{ROW("config", F_STRING, config_file, COMMON, CMD_ALL), .arg = "FILE",
 	 .flags = OPTION_COMMAND_LINE, .env = "INFER_CONFIG", .metavar_kind = "file",
 	 .help = "read options from a YAML file",
-	 .more = "Keys are the names of the long options. An option that is given repeatedly takes a list; options of the "
+	 .more = "Without this option, infer/config.yaml in XDG_CONFIG_HOME (or in ~/.config) is read if it exists; an empty "
+		 "INFER_CONFIG prevents that. Keys are the names of the long options. An option that is given repeatedly takes a list; options of the "
 		 "form NAME=VALUE may take a mapping. Relative paths start at the current folder. The environment and the "
 		 "command line override the file; a list given there replaces the list of the file. The file may also "
 		 "hold options of other subcommands."},

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 FILE *listing_begin(FILE *to)
@@ -216,6 +217,44 @@ void output_findings(struct options *o, const struct diag *d, FILE *stream)
 		if (!o->quiet || f->severity == SEV_ERROR)
 			finding_print(f, stream, color);
 	o->printed = d->last;
+}
+
+/* Adds a word as a shell would have to read it. */
+static void add_shell_word(struct str *s, const char *word)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				    "-_./,:=+@%";
+
+	str_add(s, s->n ? " " : "");
+	if (*word && word[strspn(word, plain)] == '\0') {
+		str_add(s, word);
+		return;
+	}
+	str_add(s, "'");
+	for (; *word; word++)
+		if (*word == '\'')
+			str_add(s, "'\\''");
+		else
+			str_add_n(s, word, 1);
+	str_add(s, "'");
+}
+
+void page_origin(struct page *p, const struct options *o, struct arena *a)
+{
+	struct str line = {.arena = a};
+	char when[64] = "", host[256] = "";
+	time_t now = time(NULL);
+	struct tm utc;
+
+	if (gmtime_r(&now, &utc))
+		strftime(when, sizeof(when), "%Y-%m-%d %H:%M UTC", &utc);
+	if (gethostname(host, sizeof(host) - 1))
+		*host = '\0';
+	str_add(&line, "infer");
+	for (char *const *word = o->words; word && *word; word++)
+		add_shell_word(&line, *word);
+	page_made_by(p, arena_printf(a, "infer %s on %s, %s", INFER_VERSION, *host ? host : "?", when),
+		     str_get(&line));
 }
 
 void page_finding(struct page *p, const struct finding *f, struct arena *a)

@@ -53,8 +53,10 @@ void json_finding(struct json *j, const struct finding *f);
  */
 int output_probe(const char *path, struct diag *d);
 
-/* Adds a finding with its rows, expected and actual values and cure to an HTML page. */
+/* Tells readers of a page its date, version, host and command line. */
 struct page;
+void page_origin(struct page *p, const struct options *o, struct arena *a);
+/* Adds a finding with its rows, expected and actual values and cure to an HTML page. */
 void page_finding(struct page *p, const struct finding *f, struct arena *a);
 
 /*

@@ -130,6 +130,8 @@ static void add_nodes(struct profile *p, const struct record *r, struct page *pa
 					     sorted[k]->share * 100),
 			.value = sorted[k]->typical};
 	page_bars(page, "Where the time goes", bars, n);
+	table_operators(r, &t, a);
+	table_page(&t, page);
 	table_nodes(p, r, false, &t, a);
 	table_page(&t, page);
 }
@@ -298,13 +300,22 @@ static void add_verdict(struct profile *p, struct page *page, struct arena *a)
 	table_page(&t, page);
 }
 
-/* Shows at most MAX_WARNINGS warnings, because each point of a sweep may have some. */
-static void add_findings(struct profile *p, struct page *page, struct arena *a)
+static void add_errors(struct profile *p, struct page *page, struct arena *a)
+{
+	for (const struct finding *f = p->d->first; f; f = f->next)
+		if (f->severity == SEV_ERROR)
+			page_finding(page, f, a);
+}
+
+/* Warnings stand behind the charts. At most MAX_WARNINGS are shown. */
+static void add_warnings(struct profile *p, struct page *page, struct arena *a)
 {
 	size_t n = 0;
 
+	if (p->d->warnings)
+		page_section(page, "Warnings", NULL);
 	for (const struct finding *f = p->d->first; f; f = f->next)
-		if (f->severity != SEV_NOTE && (f->severity == SEV_ERROR || n++ < MAX_WARNINGS))
+		if (f->severity == SEV_WARNING && n++ < MAX_WARNINGS)
 			page_finding(page, f, a);
 	if (n > MAX_WARNINGS)
 		page_text(page, arena_printf(a, "%zu more warning%s", n - MAX_WARNINGS,
@@ -324,7 +335,7 @@ int export_page(struct profile *p, const char *path)
 	add_facts(p, &page, &a);
 	if (single)
 		add_tiles(p, &page, &a);
-	add_findings(p, &page, &a);
+	add_errors(p, &page, &a);
 	add_verdict(p, &page, &a);
 	page_section(&page, single ? "Latency" : "Comparison",
 		     single ? work_sentence(p, r, &a) : NULL);
@@ -334,12 +345,17 @@ int export_page(struct profile *p, const char *path)
 		add_comparison_bars(p, &page, &a);
 	table_latency(p, &t, &a);
 	table_page(&t, &page);
+	table_ranking(p, &t, &a);
+	if (t.rows)
+		table_page(&t, &page);
 	for (size_t i = 0; single && i < p->nrecords; i++)
 		add_latency(p, p->record[i], &p->record[i]->point[0], &page, &a);
 	for (size_t i = 0; i < p->nrecords; i++)
 		add_nodes(p, p->record[i], &page, &a);
 	for (size_t i = 0; i < p->nrecords; i++)
 		add_memory(p->record[i], &page, &a);
+	add_warnings(p, &page, &a);
+	page_origin(&page, p->o, &a);
 	int rc = page_save(&page, path, p->d);
 	arena_free(&a);
 	return rc;

@@ -85,4 +85,10 @@ void input_keep_stdin(const char *model, const struct input_request *r);
 int input_shapes(const struct model *m, const struct input_request *r, struct shape *shapes,
 		 struct diag *d);
 
+/*
+ * Returns the words, separated by '|', that may follow KEY= in the words of --input, as far as they are few; for the key "", the
+ * keys. For completions.
+ */
+const char *input_key_words(const char *key);
+
 #endif

@@ -17,6 +17,23 @@ static const char *const key_names[] = {"dtype", "layout", "order", "resize", "p
 					"std",	 "scale",  "shape", "format", "split"};
 enum { KEYS = sizeof(key_names) / sizeof(*key_names) };
 
+const char *input_key_words(const char *key)
+{
+	static const char *const words[][2] = {
+		{"", "dtype|layout|order|resize|pad|mean|std|scale|shape|format"},
+		{"dtype", "u8|i8|u16|i16|i32|i64|f16|bf16|f32|f64|bool"},
+		{"layout", "nchw|nhwc|chw|hwc"},
+		{"order", "rgb|bgr|gray"},
+		{"resize", "letterbox:"},
+		{"scale", "1/255"},
+		{"format", "npy|npz|pb|raw|image|txt|json"}};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (!strcmp(words[i][0], key))
+			return words[i][1];
+	return "";
+}
+
 /* ---- values */
 
 static bool parse_number(const char *s, size_t n, double *v)

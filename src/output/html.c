@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "output/html.h"
 
+#include "base/columns.h"
 #include "base/file.h"
 #include "base/stats.h"
 #include "base/tame.h"
-#include "base/utf8.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -33,20 +33,32 @@ static const char style[] =
 	"th,td{padding:5px 10px;text-align:left;border-bottom:1px solid var(--line);white-space:nowrap}"
 	"td.l:first-child{white-space:normal;overflow-wrap:anywhere;min-width:20ch}"
 	"td.t{white-space:normal;overflow-wrap:anywhere;min-width:24ch}"
+	"td.m{white-space:normal;overflow-wrap:anywhere;min-width:16ch}"
 	"tr:last-child td{border-bottom:0}th{color:var(--dim);font-weight:500;cursor:pointer;"
 	"position:sticky;top:0;background:var(--card)}th.r,td.r{text-align:right;"
 	"font-variant-numeric:tabular-nums}td.m,pre{font:13px/1.5 ui-monospace,monospace}"
 	"pre{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px 14px;"
-	"overflow-x:auto;margin:10px 0 18px}"
+	"white-space:pre-wrap;overflow-wrap:anywhere;margin:10px 0 18px}"
 	".bar{display:inline-block;width:60px;height:8px;background:var(--line);border-radius:4px;"
 	"margin-left:8px}.bar i{display:block;height:8px;border-radius:4px;background:var(--s0)}\n"
-	".error{color:var(--bad);font-weight:600}.warning{color:var(--warn)}.good{color:var(--good)}"
+	".error{color:var(--bad);font-weight:600}.warning{color:var(--warn)}.good{color:var(--good)}.dim{color:var(--dim)}"
 	"figure{margin:10px 0 18px;background:var(--card);border:1px solid var(--line);border-radius:8px;"
 	"padding:10px 12px}figcaption{font-size:14px;font-weight:600;margin:2px 4px 4px}"
 	"svg{display:block;width:100%;height:auto}svg text{fill:var(--dim);font:12px system-ui,sans-serif}"
 	"svg .ink{fill:var(--ink);paint-order:stroke;stroke:var(--card);stroke-width:3px}.grid{stroke:var(--line)}.mark{stroke:var(--ink);stroke-dasharray:3 3}"
 	".legend{font-size:13px;color:var(--dim);margin:0 4px 6px}.legend i{display:inline-block;width:10px;"
-	"height:10px;border-radius:3px;margin:0 5px 0 14px}.legend i:first-child{margin-left:0}\n";
+	"height:10px;border-radius:3px;margin:0 5px 0 14px}.legend i:first-child{margin-left:0}"
+	"footer{color:var(--dim);font-size:13px;margin-top:36px;border-top:1px solid var(--line);padding-top:8px;"
+	"overflow-wrap:anywhere}footer code{font:12px ui-monospace,monospace}"
+	".graph canvas{display:block;width:100%;height:70vh;min-height:320px;touch-action:none;cursor:grab}"
+	".graph p{margin:6px 4px 0;max-width:none;font-size:14px;overflow-wrap:anywhere;min-height:1.5em}"
+	".tools{display:flex;gap:6px;margin:2px 0 8px;flex-wrap:wrap}.tools button,.tools input{font:inherit;font-size:14px;"
+	"color:var(--ink);background:var(--bg);border:1px solid var(--line);border-radius:6px;padding:3px 10px;min-width:36px}"
+	/* a phone: drawings keep letters that can be read, and are moved sideways in their frame */
+	"@media(max-width:640px){main{padding:16px 12px 40px}h1{font-size:20px}figure{overflow-x:auto}"
+	"svg{min-width:560px}svg text{font-size:18px}.tile{min-width:calc(50% - 6px);flex:1;padding:8px 12px}"
+	".tile b{font-size:18px}dl{grid-template-columns:1fr;gap:0}dd{margin:0 0 6px}"
+	"th,td{padding:5px 7px}td.l:first-child{min-width:11ch}td.t{min-width:18ch}table{font-size:13px}}\n";
 
 /* In the page, a click on a column's head sorts the table by that column; another click reverses the order. */
 static const char script[] =
@@ -198,6 +210,16 @@ void page_cell(struct page *p, const char *text)
 	close_cell(p);
 }
 
+void page_state(struct page *p, enum page_state state, const char *text)
+{
+	static const char *const classes[] = {"good", "warning", "error", "dim"};
+
+	open_cell(p);
+	str_addf(&p->html, "><span class=\"%s\">", classes[state]);
+	add_element(&p->html, "", text, "</span>");
+	close_cell(p);
+}
+
 void page_number(struct page *p, double value, const char *text)
 {
 	open_cell(p);
@@ -277,6 +299,18 @@ static void make_axis(struct axis *x, double low, double high, enum page_unit un
 	x->low = floor(low / x->step + 1e-9) * x->step;
 	x->high = ceil(high / x->step - 1e-9) * x->step;
 	x->digits = step >= 1 ? 0 : (int)ceil(-log10(step) - 1e-9);
+}
+
+/* Numbers that are all integers, such as sizes of a batch, have ticks at integers only. */
+static void make_integer_axis(struct axis *x)
+{
+	if (x->step / x->scale >= 1)
+		return;
+	x->step = x->scale;
+	x->low = floor(x->low / x->step + 1e-9) * x->step;
+	x->high = ceil(x->high / x->step - 1e-9) * x->step;
+	x->high = x->high > x->low ? x->high : x->low + x->step;
+	x->digits = 0;
 }
 
 static double on_page(const struct axis *x, double v)
@@ -390,11 +424,7 @@ static void fill_bins(struct bins *b, const double *sorted, size_t n, enum page_
 		most = fmax(most, (double)b->count[k]);
 	}
 	make_axis(&b->y, 0, most, PAGE_NUMBER, 5);
-	if (b->y.step < 1) { /* counts are integers */
-		b->y.step = 1;
-		b->y.digits = 0;
-		b->y.high = ceil(most);
-	}
+	make_integer_axis(&b->y);
 	b->x.from = LEFT;
 	b->x.to = WIDTH - RIGHT;
 	b->y.from = HEIGHT - BOTTOM;
@@ -444,18 +474,12 @@ void page_histogram(struct page *p, const char *title, enum page_unit unit, cons
 	free(b);
 }
 
-/* Shortens a long name at its beginning, as nodes of a model differ mostly in the ends of their names. */
+enum { LABEL_COLUMNS = 36 };
+
+/* Shortens a long name in its middle: nodes of a model differ mostly in the ends of their names. */
 static void add_short_label(struct str *h, const char *label)
 {
-	size_t n = strlen(label), most = 46;
-
-	if (n > most) {
-		str_add(h, "\xe2\x80\xa6");
-		label += n - most;
-		while (utf8_continues(*label))
-			label++;
-	}
-	add_escaped(h, label);
+	add_escaped(h, columns_shorten(label, LABEL_COLUMNS, h->arena));
 }
 
 void page_bars(struct page *p, const char *title, const struct page_bar *bar, size_t n)
@@ -494,11 +518,13 @@ static double x_at(const struct page_series *s, size_t i)
 static void plot_range(const struct page_plot *plot, struct axis *x, struct axis *y)
 {
 	double low[2] = {INFINITY, INFINITY}, high[2] = {-INFINITY, -INFINITY};
+	bool integers[2] = {plot->x_unit == PAGE_NUMBER, plot->y_unit == PAGE_NUMBER};
 
 	for (size_t k = 0; k < plot->nseries; k++)
 		for (size_t i = 0; i < plot->series[k].n; i++) {
 			double at[2] = {x_at(&plot->series[k], i), plot->series[k].y[i]};
 			for (int j = 0; j < 2 && isfinite(at[1]); j++) {
+				integers[j] &= fabs(at[j] - rint(at[j])) <= 0;
 				low[j] = fmin(low[j], at[j]);
 				high[j] = fmax(high[j], at[j]);
 			}
@@ -507,6 +533,10 @@ static void plot_range(const struct page_plot *plot, struct axis *x, struct axis
 		low[1] = fmin(low[1], 0);
 	make_axis(x, isfinite(low[0]) ? low[0] : 0, isfinite(high[0]) ? high[0] : 1, plot->x_unit, 9);
 	make_axis(y, isfinite(low[1]) ? low[1] : 0, isfinite(high[1]) ? high[1] : 1, plot->y_unit, 5);
+	if (integers[0])
+		make_integer_axis(x);
+	if (integers[1])
+		make_integer_axis(y);
 	x->from = LEFT;
 	x->to = WIDTH - RIGHT;
 	y->from = HEIGHT - BOTTOM;
@@ -612,9 +642,19 @@ void page_plot(struct page *p, const struct page_plot *plot)
 	str_add(&p->html, "</figure>\n");
 }
 
+void page_made_by(struct page *p, const char *made, const char *command)
+{
+	p->made = made;
+	p->command = command;
+}
+
 const char *page_end(struct page *p)
 {
 	switch_part(p, PAGE_BODY);
+	if (p->made) {
+		add_element(&p->html, "<footer>", p->made, "<br>");
+		add_element(&p->html, "<code>", p->command, "</code></footer>\n");
+	}
 	str_add(&p->html, "</main><script>");
 	str_add(&p->html, script);
 	str_add(&p->html, "</script></body></html>\n");

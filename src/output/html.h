@@ -21,12 +21,15 @@ struct page {
 	struct str html;
 	const char *align; /* of the open table */
 	size_t column, columns;
+	const char *made, *command; /* of page_made_by() */
 	enum { PAGE_TOP, PAGE_FACTS, PAGE_TILES, PAGE_BODY } part;
 };
 
 enum page_unit { PAGE_NUMBER, PAGE_SECONDS, PAGE_BYTES };
 
 void page_begin(struct page *p, struct arena *a, const char *title, const char *subtitle);
+/* Ends the page with who made it, when and where, and with the command line. Both texts live as long as the page. */
+void page_made_by(struct page *p, const char *made, const char *command);
 void page_fact(struct page *p, const char *name, const char *text);
 void page_tile(struct page *p, const char *name, const char *value, const char *note); /* note: NULL */
 void page_section(struct page *p, const char *title, const char *text); /* text: NULL */
@@ -47,6 +50,9 @@ void page_good(struct page *p, const char *text);
 void page_table(struct page *p, const char *const *heads, const char *align);
 /* Adds the next cell of the row. After the last column the next row starts. */
 void page_cell(struct page *p, const char *text);
+/* Adds a cell in the color of a state. */
+enum page_state { PAGE_PASSED, PAGE_WARNED, PAGE_FAILED, PAGE_SKIPPED };
+void page_state(struct page *p, enum page_state state, const char *text);
 /* Adds a cell that shows `text` and is sorted by `value`. */
 void page_number(struct page *p, double value, const char *text);
 void page_share(struct page *p, double share); /* from 0 to 1, shown in percent with a bar */

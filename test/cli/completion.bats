@@ -103,3 +103,34 @@ same() { # EXPECTED GOT
 	same $'images=a b.png' "$(fish_completes 'infer run model.onnx --input images=a')"
 	[ ! -e pwned ]
 }
+
+@test "A command that wants a model completes models and folders only; keys and values follow a file" {
+	touch x.txt
+	for command in run check profile; do
+		same $'model.onnx\nout' "$(bash_completes infer $command '' | sort)"
+	done
+	same 'a b.png' "$(bash_completes infer run model.onnx a)"
+	same $'scale=\nshape=\nstd=' "$(bash_completes infer run model.onnx --input images=a.png,s | sed 's/.*,//' | sort)"
+	same 10 "$(bash_completes infer run model.onnx --input a.png, | wc -l)"
+	same $'nchw\nnhwc' "$(bash_completes infer run model.onnx --input a.png,scale=1/255,layout = n)"
+	same $'bgr' "$(bash_completes infer run model.onnx --input a.png,order = b)"
+}
+
+@test "The manual finds each id that can be printed" {
+	man=$BATS_TEST_DIRNAME/../../man/infer.1
+	for id in W-UNSTEADY N-MODEL-IDENTITY E-OPTION W-DIM-DEFAULT; do
+		grep -q "${id//-/.*-}" "$man"
+	done
+}
+
+@test "A user's file in XDG_CONFIG_HOME holds options; --config, the environment and the command line come before it" {
+	mkdir -p "$T/x/infer" "$T/h/.config/infer"
+	echo 'top: nonsense' >"$T/x/infer/config.yaml"
+	XDG_CONFIG_HOME=$T/x run "$INFER" run model.onnx
+	[ "$status" -eq 2 ] && [[ $output == *"$T/x/infer/config.yaml:1"* ]]
+	XDG_CONFIG_HOME=$T/x INFER_CONFIG= run "$INFER" run model.onnx --random 0..1 --dim batch=1 --dim 'seq len=1'
+	[ "$status" -eq 0 ]
+	echo 'quiet: true' >"$T/h/.config/infer/config.yaml"
+	env -u XDG_CONFIG_HOME HOME="$T/h" "$INFER" run model.onnx --random 0..1 --dim batch=1 --dim 'seq len=1' >out.txt 2>&1
+	[ ! -s out.txt ]
+}
