@@ -102,6 +102,7 @@ void bind_captures(const struct call *c)
 static void prepare_call(struct call *c, struct diag *d)
 {
 	c->diag = d;
+	c->host_limit = ((struct binding *)c->owner)->x->rt->host_limit;
 	if (c->step->dynamic)
 		clear_dynamic_outputs(c);
 	if (c->step->body)
