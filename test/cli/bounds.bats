@@ -55,3 +55,9 @@ ends() {
 	(ulimit -v 2000000 && run -4 timeout 60 "$INFER" run pool_padding.onnx --config "$BATS_TEST_TMPDIR/many.yml" &&
 		[[ $output == *"E-INPUT-NAME"* ]])
 }
+
+@test "A refusal of memory names the model, also in the document" {
+	INFER_FAIL_ALLOC=20 run -3 --separate-stderr "$INFER" run pool_padding.onnx --json
+	[[ $stderr == "error[E-MEMORY]: pool_padding.onnx: "* ]]
+	[ "$(jq -r '.findings[0].where.model, .exit_code' <<<"$output")" = $'pool_padding.onnx\n3' ]
+}
