@@ -86,6 +86,8 @@ static void run_command(struct options *o, char **argv, struct diag *d)
 		o->document = true;
 	} else {
 		watchdog_start(o->timeout, o->json);
+		if (o->noperands && !o->after_dashes && o->command->bit & (CMD_RUNS | CMD_INSPECT))
+			watchdog_model(o->operand[0]);
 		blame_begin(o);
 		int rc = o->command->run(o, d);
 		if (rc && !d->errors)

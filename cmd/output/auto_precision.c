@@ -71,7 +71,7 @@ void precision_settle(struct options *o, struct run_config *config,
 	c.label = label && *label ? label : NULL;
 	config->precision = c.taken;
 	(void)setenv(choice_variable, precision_names[c.taken], 1);
-	o->chosen = arena_grow(&o->arena, o->chosen, o->nchosen, o->nchosen + 1, sizeof(c));
+	o->chosen = arena_append(&o->arena, o->chosen, o->nchosen, sizeof(c));
 	o->chosen[o->nchosen++] = c;
 	if (c.doubtful)
 		WARN(d, E_PRECISION, .message = fmt(d, "%s", c.why));

@@ -23,6 +23,7 @@
  */
 struct farewell {
 	int signal, status;
+	bool names_model; /* without memory no finding can be made that would name it */
 	char id[32], text[160];
 	char head[256], finding[256]; /* parts of the JSON document */
 };
@@ -36,6 +37,7 @@ static struct farewell truncated[NTRUNCATED], refused, ended;
 static bool at_end;	       /* the program ends by itself */
 static const char *subcommand; /* its name, for the documents */
 static pid_t owner;	       /* the process that writes; a forked child only ends */
+static const char *model;      /* path of the model, or NULL */
 static volatile sig_atomic_t document_wanted; /* --json, and none has begun */
 /* soft: watchdog_soft() was called; caught: number of the caught signal, or 0 */
 static volatile sig_atomic_t soft, caught;
@@ -91,6 +93,10 @@ static void write_message(const struct farewell *f)
 	write_text(STDERR_FILENO, "error[");
 	write_text(STDERR_FILENO, f->id);
 	write_text(STDERR_FILENO, "]: ");
+	if (model && f->names_model) {
+		write_name(STDERR_FILENO, model);
+		write_text(STDERR_FILENO, ": ");
+	}
 	if (node) {
 		write_text(STDERR_FILENO, "node '");
 		write_name(STDERR_FILENO, node);
@@ -110,13 +116,26 @@ static void write_document(const struct farewell *f)
 	if (more)
 		write_text(STDOUT_FILENO, more);
 	write_text(STDOUT_FILENO, f->finding);
-	if (node) {
-		write_text(STDOUT_FILENO, ",\n      \"where\": {\n        \"node\": \"");
-		write_json_name(STDOUT_FILENO, node);
-		write_text(STDOUT_FILENO, "\",\n        \"op\": \"");
-		write_json_name(STDOUT_FILENO, op ? op : "?");
-		write_text(STDOUT_FILENO, "\"\n      }");
+	const struct {
+		const char *name, *text;
+	} where[] = {{"model", f->names_model ? model : NULL},
+		     {"node", node},
+		     {"op", !node ? NULL
+			    : op  ? op
+				  : "?"}};
+	const char *open = ",\n      \"where\": {\n        \"";
+	for (size_t i = 0; i < sizeof(where) / sizeof(*where); i++) {
+		if (!where[i].text)
+			continue;
+		write_text(STDOUT_FILENO, open);
+		write_text(STDOUT_FILENO, where[i].name);
+		write_text(STDOUT_FILENO, "\": \"");
+		write_json_name(STDOUT_FILENO, where[i].text);
+		write_text(STDOUT_FILENO, "\"");
+		open = ",\n        \"";
 	}
+	if (where[0].text || node)
+		write_text(STDOUT_FILENO, "\n      }");
 	write_text(STDOUT_FILENO, "\n    }\n  ]\n}\n");
 }
 
@@ -204,6 +223,7 @@ static void say_refusal(size_t bytes)
 {
 	struct farewell f = refused;
 
+	f.names_model = true;
 	if (bytes)
 		snprintf(f.text, sizeof(f.text), "the system refused %zu bytes of memory", bytes);
 	say_farewell(&f);
@@ -316,6 +336,11 @@ void watchdog_start(double seconds, bool json)
 void watchdog_document_begun(void)
 {
 	document_wanted = 0;
+}
+
+void watchdog_model(const char *path)
+{
+	model = path;
 }
 
 void watchdog_at(const char *node, const char *op)

@@ -38,6 +38,8 @@ void watchdog_crash(void);
  * write a second document.
  */
 void watchdog_document_begun(void);
+/* Sets the path of the model, which a refusal of memory names. It must stay valid. */
+void watchdog_model(const char *path);
 /*
  * Sets the running node for the watchdog's message, or NULL if no node runs. The texts must stay
  * valid until the next call.

@@ -31,7 +31,7 @@ static struct texts split_list(const char *text, struct arena *a)
 
 	for (const char *s = text; s;) {
 		size_t n = strcspn(s, ",");
-		struct text *v = arena_grow(a, t.v, (size_t)t.n, (size_t)t.n + 1, sizeof(*v));
+		struct text *v = arena_append(a, t.v, (size_t)t.n, sizeof(*v));
 		v[t.n] = (struct text){arena_strn(a, s, n), n};
 		t = (struct texts){v, t.n + 1};
 		s = s[n] ? s + n + 1 : NULL;

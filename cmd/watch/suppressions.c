@@ -58,7 +58,7 @@ static int parse_line(struct known_list *k, char *text, int line, struct arena *
 	}
 	if (!some_finding_has(id))
 		return unknown_id(k, line, id, d);
-	k->v = arena_grow(a, k->v, k->n, k->n + 1, sizeof(*k->v));
+	k->v = arena_append(a, k->v, k->n, sizeof(*k->v));
 	k->v[k->n++] = (struct known){.id = id, .pattern = *pattern ? pattern : NULL, .line = line};
 	return 0;
 }
@@ -213,7 +213,7 @@ int known_write(const char *path, struct diag *d)
 			again = strcmp(lines[i], line) == 0;
 		if (again)
 			continue;
-		lines = arena_grow(&d->arena, lines, n, n + 1, sizeof(*lines));
+		lines = arena_append(&d->arena, lines, n, sizeof(*lines));
 		lines[n++] = line;
 		file_write(out, line, strlen(line));
 	}

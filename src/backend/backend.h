@@ -159,7 +159,8 @@ struct call {
 	void *workspace; /* scratch memory of step->workspace bytes, 64-byte aligned */
 	struct stream *stream;
 	struct diag *diag;
-	void *owner; /* the executor's */
+	void *owner;	   /* the executor's */
+	size_t host_limit; /* bytes of host memory that an output may take, 0 for any number */
 	/* see call_alloc */
 	int (*alloc)(const struct call *, uint32_t out, enum dtype t, const struct shape *s);
 	struct arena *(*values)(const struct call *, uint32_t out);

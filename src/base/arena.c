@@ -90,6 +90,13 @@ void *arena_grow(struct arena *a, const void *old, size_t count, size_t newcount
 	return p;
 }
 
+void *arena_append(struct arena *a, const void *old, size_t count, size_t size)
+{
+	if (count & (count - 1)) /* between two powers of two */
+		return (void *)(uintptr_t)old;
+	return arena_grow(a, old, count, count ? 2 * count : 1, size);
+}
+
 void *arena_dup(struct arena *a, const void *src, size_t bytes)
 {
 	void *p = arena_alloc(a, bytes);

@@ -31,6 +31,11 @@ void *arena_array(struct arena *a, size_t count, size_t size);
  * until arena_free().
  */
 void *arena_grow(struct arena *a, const void *old, size_t count, size_t newcount, size_t size);
+/*
+ * Returns old[0..count) with room for one more element, for arrays that grow by one element at a time and only by this
+ * function: their room is the next power of two, so that n elements cost a copy of 2n at most.
+ */
+void *arena_append(struct arena *a, const void *old, size_t count, size_t size);
 void *arena_dup(struct arena *a, const void *src, size_t bytes);
 char *arena_str(struct arena *a, const char *s); /* NULL gives NULL */
 char *arena_strn(struct arena *a, const char *s, size_t n);

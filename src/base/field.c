@@ -218,7 +218,7 @@ static bool set_strings(struct texts *out, const char *text, struct arena *a)
 static bool add_text(struct texts *list, const char *text, struct arena *a)
 {
 	size_t n = list->n > 0 ? (size_t)list->n : 0;
-	struct text *v = arena_grow(a, list->v, n, n + 1, sizeof(*v));
+	struct text *v = arena_append(a, list->v, n, sizeof(*v));
 
 	v[n] = (struct text){arena_str(a, text), strlen(text)};
 	*list = (struct texts){v, (int64_t)n + 1};

@@ -138,6 +138,10 @@ static int heap_push(const struct call *c, struct stack *s, const struct tensor 
 
 	if (!size_mul((size_t)s->size, move_size(s->type), &bytes) || !size_add(h->used, bytes, &want))
 		return call_fail(c, E_SIZE, NULL, NULL);
+	if (c->host_limit && want > c->host_limit) /* the turns of a loop have no other bound */
+		return call_fail(c, E_MEMORY_LIMIT,
+				 fmt(c->diag, "at most %zu bytes; see --memory-limit", c->host_limit),
+				 fmt(c->diag, "a scan output of %zu bytes and more turns", want));
 	if (want > h->room || !h->data) {
 		size_t room = want > 2 * h->room ? want : 2 * h->room;
 		char *data = mem_alloc(room + 64, MEM_ACTIVATIONS);

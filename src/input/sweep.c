@@ -30,10 +30,8 @@ static bool parse_size(const char **s, int64_t *v)
 
 static bool add_size(struct sweep_dim *dim, int64_t v, struct arena *a)
 {
-	int64_t *grown = arena_grow(a, dim->size, dim->n, dim->n + 1, sizeof(*grown));
-
-	grown[dim->n] = v;
-	dim->size = grown;
+	dim->size = arena_append(a, dim->size, dim->n, sizeof(*dim->size));
+	dim->size[dim->n] = v;
 	return ++dim->n <= SWEEP_MAX_POINTS;
 }
 

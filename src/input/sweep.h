@@ -9,7 +9,7 @@
 
 struct sweep_dim {
 	const char *name; /* as --dim takes it */
-	const int64_t *size;
+	int64_t *size;
 	size_t n;
 };
 struct sweep {

@@ -103,6 +103,7 @@ static void prepare_call(struct call *c, struct diag *d)
 {
 	c->diag = d;
 	pool_limit(c->step->threads);
+	c->host_limit = ((struct binding *)c->owner)->x->rt->host_limit;
 	if (c->step->dynamic)
 		clear_dynamic_outputs(c);
 	if (c->step->body)

@@ -64,8 +64,7 @@ static size_t mark(struct device_times *t)
 			t->err = -E_DEVICE;
 			return 0;
 		}
-		t->mark = arena_grow(&t->arena, t->mark, t->nmarks, t->nmarks + 1,
-				     sizeof(struct event *));
+		t->mark = arena_append(&t->arena, t->mark, t->nmarks, sizeof(*t->mark));
 		t->mark[t->nmarks++] = e;
 	}
 	if (!t->err)

@@ -421,7 +421,7 @@ static void count_launch(struct node_times *n, struct row *r, const struct devic
 	while (k < r->nlaunches && r->launch[k].theirs != t->what->name)
 		k++;
 	if (k == r->nlaunches) {
-		r->launch = arena_grow(&n->arena, r->launch, k, k + 1, sizeof(*r->launch));
+		r->launch = arena_append(&n->arena, r->launch, k, sizeof(*r->launch));
 		r->launch[k] = (struct launch){.theirs = t->what->name,
 					       .name = arena_str(&n->arena, t->what->name)};
 		r->nlaunches++;

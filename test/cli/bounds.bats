@@ -44,3 +44,20 @@ ends() {
 	ends profile
 	[[ $stderr == *"E-TIMEOUT"* ]]
 }
+
+@test "The scan output of a loop without end is refused at the memory limit" {
+	run -3 timeout 60 "$INFER" run loop_stacks.onnx --memory-limit 100MB
+	[[ $output == *"E-MEMORY-LIMIT"*"at most 100000000 bytes"*"a scan output of"* ]]
+}
+
+@test "A configuration of 20,000 inputs takes memory in proportion to its lines" {
+	{ echo "input:" && seq -f "  - a%.0f=x.npy" 20000; } >"$BATS_TEST_TMPDIR/many.yml"
+	(ulimit -v 2000000 && run -4 timeout 60 "$INFER" run pool_padding.onnx --config "$BATS_TEST_TMPDIR/many.yml" &&
+		[[ $output == *"E-INPUT-NAME"* ]])
+}
+
+@test "A refusal of memory names the model, also in the document" {
+	INFER_FAIL_ALLOC=20 run -3 --separate-stderr "$INFER" run pool_padding.onnx --json
+	[[ $stderr == "error[E-MEMORY]: pool_padding.onnx: "* ]]
+	[ "$(jq -r '.findings[0].where.model, .exit_code' <<<"$output")" = $'pool_padding.onnx\n3' ]
+}

@@ -48,6 +48,23 @@ static void everything_is_given_back(void)
 	CHECK_INT(mem_count(MEM_HOST, MEM_MODEL).live, before);
 }
 
+static void arrays_that_grow_by_one_cost_what_they_hold(void)
+{
+	enum { COUNT = 20000 };
+	struct arena a = {0};
+	int *v = NULL;
+
+	for (int i = 0; i < COUNT; i++) {
+		v = arena_append(&a, v, (size_t)i, sizeof(*v));
+		v[i] = i;
+	}
+	for (int i = 0; i < COUNT; i++)
+		if (!CHECK_INT(v[i], i))
+			break;
+	CHECK(arena_bytes(&a) < 8 * COUNT * sizeof(*v));
+	arena_free(&a);
+}
+
 /* In a build with AddressSanitizer: behind each block, though the next block of the arena or the heap follows. */
 static void bytes_between_blocks_are_watched(void)
 {
@@ -133,6 +150,7 @@ int main(void)
 	UNIT(blocks_are_cleared_and_aligned);
 	UNIT(one_block_may_be_large);
 	UNIT(everything_is_given_back);
+	UNIT(arrays_that_grow_by_one_cost_what_they_hold);
 	UNIT(bytes_between_blocks_are_watched);
 	UNIT(text_is_copied);
 	UNIT(arrays_grow);
