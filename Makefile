@@ -69,15 +69,19 @@ else
 HAVE_DNNL := 0
 endif
 
-# CUDA: the backend is built where nvcc is (CUDA=DIR names its folder; CUDA=no leaves it out). Kernels are
-# compiled for the architectures in GPU_ARCHS; GPU_ARCHS=release is all of them, and PTX (of GPU_PTX), which the
-# driver compiles where none of them fits.
-CUDA ?= $(patsubst %/bin/nvcc,%,$(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc)))
-GPU_ARCHS ?= 90
-ifeq ($(GPU_ARCHS),release)
-override GPU_ARCHS := 80 90 100 120
+# CUDA: the backend is built where nvcc is, be it installed or fetched by `make deps-cuda` (CUDA=DIR names its folder;
+# CUDA=no leaves it out). Kernels are compiled for the architectures in GPU_ARCHS: by default those of the GPUs in the
+# machine, and with none, or with GPU_ARCHS=release, all of them. PTX of GPU_PTX comes with either; the driver compiles it for
+# devices that none of them fits (GPU_PTX= leaves it out).
+CUDA ?= $(patsubst %/bin/nvcc,%,$(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc $(DEPS)/cuda/bin/nvcc)))
+ALL_GPU_ARCHS := 75 80 86 89 90 100 120
+ifeq ($(origin GPU_ARCHS),undefined)
+GPU_ARCHS := $(sort $(subst .,,$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | grep -x '[0-9]*[.][0-9]')))
 endif
-GPU_PTX ?= $(if $(word 2,$(GPU_ARCHS)),80)
+ifneq ($(filter-out release,$(GPU_ARCHS)),$(strip $(or $(GPU_ARCHS),none)))
+override GPU_ARCHS := $(ALL_GPU_ARCHS)
+endif
+GPU_PTX ?= 80
 ifneq ($(wildcard $(CUDA)/include/cublasLt.h),)
 HAVE_CUDA := 1
 CUDA_CFLAGS := -isystem $(CUDA)/include
@@ -240,11 +244,12 @@ $(OBJ)/gpu_images.o: $(GEN)/gpu_images.c $(OUT)/flags
 
 # The same kernels for the CPU, for tests: kernels.so computes, checked.so looks at every access as well (test/gpu/emulate);
 # libcuda.so.1 is the driver that runs them. Both compilers do for the first, clang alone tells the second of everything.
-EMULATE := $(BUILD)/emulate
+# EMULATE_TURING=1: what devices before sm_80 run, in a folder of its own.
+EMULATE := $(BUILD)/emulate$(if $(EMULATE_TURING),-turing)
 EMULATE_CXX ?= clang++
 EMULATE_HDR := $(GPU_HDR) $(wildcard test/gpu/emulate/*.h)
 EMULATE_FLAGS := -std=gnu++17 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-strict-aliasing \
-	-ffp-contract=off -isystem $(CUDA)/include -Itest/gpu/emulate -Igpu/kernels -Isrc
+	-ffp-contract=off -isystem $(CUDA)/include -Itest/gpu/emulate -Igpu/kernels -Isrc $(if $(EMULATE_TURING),-DTURING)
 EMULATE_LOOKS := -fsanitize=thread,alignment
 EMULATE_LINK = $(EMULATE_CXX) -shared -o $@ $^ -Wl,-z,defs -ldl -lm -lpthread
 $(EMULATE)/kernels/%.o: gpu/kernels/%.cu $(EMULATE_HDR)
