@@ -18,15 +18,15 @@ DEPS ?= build/deps
 
 # `deps` changes what the rest of this file looks for. Where it is among the goals it runs first, and the
 # other goals in a make of their own, which reads this file anew.
-BOOT := $(filter deps deps-dev,$(MAKECMDGOALS))
-REST := $(filter-out deps deps-dev,$(MAKECMDGOALS))
+BOOT := $(filter deps deps-dev deps-cuda,$(MAKECMDGOALS))
+REST := $(filter-out deps deps-dev deps-cuda,$(MAKECMDGOALS))
 ifneq ($(BOOT),)
 
 .PHONY: $(MAKECMDGOALS)
 $(BOOT):
-	@tools/deps.sh $(DEPS) $(if $(filter deps-dev,$(BOOT)),dev)
-# both asked for: the second has nothing left to do
-$(if $(word 2,$(BOOT)),$(eval $(lastword $(BOOT)): $(firstword $(BOOT))))
+	@tools/deps.sh $(DEPS) $(if $(filter deps-dev,$(BOOT)),dev) $(if $(filter deps-cuda,$(BOOT)),cuda)
+# several asked for: the first does it all, the others have nothing left to do
+$(foreach b,$(wordlist 2,3,$(BOOT)),$(eval $(b): $(firstword $(BOOT))))
 ifneq ($(REST),)
 $(firstword $(REST)): $(BOOT)
 	@+$(MAKE) --no-print-directory $(REST)
@@ -84,7 +84,9 @@ endif
 GPU_PTX ?= 80
 ifneq ($(wildcard $(CUDA)/include/cublasLt.h),)
 HAVE_CUDA := 1
-CUDA_CFLAGS := -isystem $(CUDA)/include
+# A toolkit has no cuDNN: its headers are those of the wheel where that was fetched. Fetched libraries lie beside the program, as links.
+CUDA_CFLAGS := -isystem $(CUDA)/include $(if $(wildcard $(DEPS)/cuda/include/*.h),-isystem $(DEPS)/cuda/include)
+CUDA_LIBS := $(patsubst $(DEPS)/cuda/lib/%,$(OUT)/lib/%,$(wildcard $(DEPS)/cuda/lib/*.so.*))
 GPU_CU := $(sort $(wildcard gpu/kernels/*.cu))
 else
 HAVE_CUDA := 0
@@ -160,7 +162,7 @@ SIMD_SRC := $(filter %.simd.c,$(SRC))
 
 OBJS := $(patsubst %.c,$(OBJ)/%.o,$(filter-out $(SIMD_SRC),$(SRC))) \
 	$(foreach l,$(SIMD_LEVELS),$(patsubst %.c,$(OBJ)/%.v$(l).o,$(SIMD_SRC))) \
-	$(OBJ)/onnx.pb-c.o $(if $(filter 1,$(HAVE_CUDA)),$(OBJ)/gpu_images.o)
+	$(OBJ)/onnx.pb-c.o $(OBJ)/selftest_cases.o $(if $(filter 1,$(HAVE_CUDA)),$(OBJ)/gpu_images.o)
 PARTS := $(filter-out $(OBJ)/cmd/main.o,$(OBJS))
 
 FUZZ_SRC := $(sort $(wildcard test/fuzz/*.c))
@@ -181,7 +183,7 @@ LINK = $(CC) $(FLAGS_C) -o $@ $(filter %.o,$^) $(FLAGS_LD) $(LIBS)
 .PHONY: all
 all: $(INFER)
 
-$(INFER): $(OBJS) $(DNNL_LIB)
+$(INFER): $(OBJS) $(DNNL_LIB) $(CUDA_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$(LINK))
 	$(if $(filter 0,$(HAVE_DNNL)),@echo 'note: built without oneDNN (reference kernels only); `make deps` fetches it')
@@ -189,6 +191,10 @@ $(INFER): $(OBJS) $(DNNL_LIB)
 $(DNNL_LIB): $(DNNL)/lib/libdnnl.so.3
 	@mkdir -p $(@D)
 	$(call say,COPY,cp -f $< $@)
+
+$(CUDA_LIBS): $(OUT)/lib/%: $(DEPS)/cuda/lib/%
+	@mkdir -p $(@D)
+	$(call say,LN,ln -sf $(abspath $<) $@)
 
 # The compile rule: $(1) is the object's suffix, $(2) its flags.
 define COMPILE
@@ -294,6 +300,23 @@ EMULATE_LIBRARIES := $(EMULATE)/libcublasLt.so.13 $(if $(wildcard $(CUDA)/includ
 .PHONY: emulate emulate-checked
 emulate: $(EMULATE)/kernels.so $(EMULATE)/libcuda.so.1
 emulate-checked: $(EMULATE)/checked.so $(EMULATE)/libcuda.so.1 $(EMULATE)/faults $(EMULATE_LIBRARIES)
+
+# Cases of `infer selftest`, an archive inside the program. Its bytes depend on the cases alone.
+SELFTEST_CASES := test/conformance/cases/small.tar.gz
+$(GEN)/selftest.tar: $(SELFTEST_CASES) cmd/selftest.txt
+	@rm -rf $(GEN)/selftest && mkdir -p $(GEN)/selftest
+	@tar -C $(GEN)/selftest -xzf $(SELFTEST_CASES) $$(sed 's,^,node/,' cmd/selftest.txt)
+	$(call say,TAR,(cd $(GEN)/selftest/node && find . -type f | sed 's/^..//' | LC_ALL=C sort) | \
+		tar -C $(GEN)/selftest/node --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=644 -T - -cf $@)
+define SELFTEST
+__asm__(".section .rodata\n.balign 16\n.globl selftest_cases, selftest_cases_end\nselftest_cases:\n"
+	".incbin \"$(GEN)/selftest.tar\"\nselftest_cases_end:\n.previous");
+endef
+$(GEN)/selftest_cases.c: $(GEN)/selftest.tar
+	$(file >$@,$(SELFTEST))
+$(OBJ)/selftest_cases.o: $(GEN)/selftest_cases.c $(OUT)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$(CC) -w $(FLAGS_C) -c -o $@ $<)
 
 # The library that `check -- COMMAND` injects into another program: libc alone, inside the program like the kernels.
 WATCH_LIB := $(if $(wildcard $(CUDA)/include/cupti.h),$(BUILD)/lib/libinfer-watch.so)
@@ -464,6 +487,8 @@ DATA := $(foreach f,$(sort $(wildcard man/*.1)),$(f)@$(datadir)/man/man1) \
 	completions/_infer@$(datadir)/zsh/site-functions \
 	completions/infer.fish@$(datadir)/fish/vendor_completions.d \
 	LICENSE@$(datadir)/doc/infer README.md@$(datadir)/doc/infer
+DATA += $(foreach f,$(CUDA_LIBS),$(f)@$(libdir)) \
+	$(foreach f,$(if $(CUDA_LIBS),$(notdir $(wildcard $(DEPS)/cuda/doc/*))),$(DEPS)/cuda/doc/$(f)/License.txt@$(datadir)/doc/infer/$(f))
 ifdef DNNL_LIB
 DATA += $(DNNL_LIB)@$(libdir) $(foreach f,LICENSE THIRD-PARTY-PROGRAMS,$(DNNL)/doc/$(f)@$(datadir)/doc/infer/onednn)
 endif
@@ -479,7 +504,7 @@ install: all
 uninstall:
 	rm -f $(bindir)/infer $(BASH_COMPLETION) \
 		$(foreach d,$(DATA),$(call folder_of,$(d))/$(notdir $(call file_of,$(d))))
-	for d in $(libdir) $(datadir)/infer/configs $(datadir)/infer $(datadir)/doc/infer/onednn $(datadir)/doc/infer; do \
+	for d in $(libdir) $(datadir)/infer/configs $(datadir)/infer $(datadir)/doc/infer/*/ $(datadir)/doc/infer; do \
 		[ ! -d $$d ] || rmdir --ignore-fail-on-non-empty $$d; done
 
 # --- for the editor and the eye
@@ -508,6 +533,7 @@ distclean: clean
 help:
 	@echo 'all               $(INFER)'
 	@echo 'deps, deps-dev    install and fetch what the build needs; what make check needs'
+	@echo 'deps-cuda         fetch the compiler and libraries of CUDA that the machine lacks, for the GPU backend'
 	@echo 'demo              read the text of a picture'
 	@echo 'test              unit tests, command line tests, conformance; test-unit, test-cli, test-conformance'
 	@echo 'test-gpu          what wants a GPU: units, faults, conformance; MODELS= SANITIZE=1 for more'
