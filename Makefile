@@ -54,7 +54,8 @@ endif
 
 # Libraries whose headers we include. Linked: the first three. The picture codecs are opened when a picture is read.
 PACKAGES := libprotobuf-c yaml-0.1 zlib libpng libjpeg libwebp libtiff-4 libopenjp2
-LIBS := -lprotobuf-c -lyaml -lz -lm -ldl -lpthread
+# STATIC=1 puts them inside the program.
+LIBS := $(if $(STATIC),-l:libprotobuf-c.a -l:libyaml.a -l:libz.a,-lprotobuf-c -lyaml -lz) -lm -ldl -lpthread
 
 # oneDNN: the system's, if it is version 3; else the one `make deps` fetched; else reference kernels only.
 DNNL := $(DEPS)/onednn
@@ -86,7 +87,8 @@ ifneq ($(wildcard $(CUDA)/include/cublasLt.h),)
 HAVE_CUDA := 1
 # A toolkit has no cuDNN: its headers are those of the wheel where that was fetched. Fetched libraries lie beside the program, as links.
 CUDA_CFLAGS := -isystem $(CUDA)/include $(if $(wildcard $(DEPS)/cuda/include/*.h),-isystem $(DEPS)/cuda/include)
-CUDA_LIBS := $(patsubst $(DEPS)/cuda/lib/%,$(OUT)/lib/%,$(wildcard $(DEPS)/cuda/lib/*.so.*))
+# (FETCHED_CUDA=no: none)
+CUDA_LIBS := $(if $(filter no,$(FETCHED_CUDA)),,$(patsubst $(DEPS)/cuda/lib/%,$(OUT)/lib/%,$(wildcard $(DEPS)/cuda/lib/*.so.*)))
 GPU_CU := $(sort $(wildcard gpu/kernels/*.cu))
 else
 HAVE_CUDA := 0
@@ -120,12 +122,14 @@ HARDEN += -fstack-protector-strong $(call accepted,-fstack-clash-protection) $(B
 HARDEN_LD += -pie -Wl,-z,relro,-z,now $(if $(BRANCHES),-Wl$(comma)-z$(comma)ibt$(comma)-z$(comma)shstk)
 
 PKG_CFLAGS := $(patsubst -I%,-isystem%,$(shell pkg-config --cflags $(PACKAGES) 2>/dev/null))
-FLAGS_C = -std=gnu17 -D_GNU_SOURCE -ffp-contract=off -fvisibility=hidden -fno-common $(HARDEN) $(SANITIZE_FLAGS) \
+# Debug information names no folder of this machine, so that builds of one commit are the same everywhere.
+FLAGS_C = -std=gnu17 -D_GNU_SOURCE -ffile-prefix-map='$(CURDIR)'=. -ffp-contract=off -fvisibility=hidden -fno-common $(HARDEN) $(SANITIZE_FLAGS) \
 	-Isrc -I. -isystem $(GEN) $(PKG_CFLAGS) $(DNNL_CFLAGS) -DHAVE_DNNL=$(HAVE_DNNL) $(CUDA_CFLAGS) -DHAVE_CUDA=$(HAVE_CUDA) $(if $(FAULTS),-DFAULTS) $(CPPFLAGS) $(CFLAGS)
+RPATH ?= $$ORIGIN/../lib:$$ORIGIN/../lib/infer
 # libdnnl finds the thread pool's GOMP and omp symbols and an operator new in the program, and lies beside it (lib/infer: installed).
 FLAGS_LD = $(HARDEN_LD) $(SANITIZE_FLAGS) -Wl,--as-needed \
 	-Wl,--export-dynamic-symbol='GOMP_*' -Wl,--export-dynamic-symbol='omp_*' -Wl,--export-dynamic-symbol=_Znwm \
-	-Wl,-rpath,'$$ORIGIN/../lib:$$ORIGIN/../lib/infer' $(LDFLAGS)
+	$(if $(RPATH),-Wl$(comma)-rpath$(comma)'$(RPATH)') $(LDFLAGS)
 
 # Everything is built anew when the flags change: they are kept in a file that the objects depend on.
 FLAGS_USED := $(strip $(CC) $(WARN) $(FLAGS_C) $(FLAGS_LD))
@@ -507,6 +511,12 @@ uninstall:
 	for d in $(libdir) $(datadir)/infer/configs $(datadir)/infer $(datadir)/doc/infer/*/ $(datadir)/doc/infer; do \
 		[ ! -d $$d ] || rmdir --ignore-fail-on-non-empty $$d; done
 
+# --- packages, in build/packages: tools/package.sh tells what is in them
+
+.PHONY: dist deb release
+dist deb release:
+	@+MAKE='$(MAKE)' DEPS='$(abspath $(DEPS))' HAVE_NVCC='$(if $(filter 1,$(HAVE_CUDA)),yes)' tools/package.sh $@
+
 # --- for the editor and the eye
 
 C_FILES := $(SRC) $(HDR) $(UNIT_SRC) $(FUZZ_SRC) $(CONFORMANCE_SRC) $(sort $(wildcard test/random/*.c bench/*.c test/*/*.h))
@@ -541,6 +551,7 @@ help:
 	@echo 'lint, check-headers, tidy, format, compile_commands.json'
 	@echo 'gen               write man/, completions/ and configs/default.yaml from the option table'
 	@echo 'install, uninstall   PREFIX=$(PREFIX) DESTDIR='
+	@echo 'dist, deb, release   packages in build/packages: the sources, Debian packages, a tarball for any distribution'
 	@echo 'test-random       random graphs against ONNX Runtime; SEED= GRAPHS= SECONDS='
 	@echo 'torture           refuse each request for memory: no crash, the status of the table, JSON that parses'
 	@echo 'trust, trust-real error rates of infer check on planted faults and sound models; SEED='

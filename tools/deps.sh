@@ -244,7 +244,7 @@ if [ -n "$need_model" ]; then
 fi
 if [ -n "$need_cuda" ]; then
 	sizes=$(printf '%s\n' "$need_cuda" | awk '{ sum += $3 } END { print sum }')
-	say "CUDA: $sizes MB to download, about twice that on disk:"
+	say "CUDA: $sizes MB to download, about half as much more on disk:"
 	printf '%s\n' "$need_cuda" | awk '{ printf "deps:   %5d MB  %s %s\n", $3, $1, $2 }'
 	while read -r name version _ _ sum; do
 		fetch "$name" "$version" "$sum"
