@@ -18,15 +18,15 @@ DEPS ?= build/deps
 
 # `deps` changes what the rest of this file looks for. Where it is among the goals it runs first, and the
 # other goals in a make of their own, which reads this file anew.
-BOOT := $(filter deps deps-dev,$(MAKECMDGOALS))
-REST := $(filter-out deps deps-dev,$(MAKECMDGOALS))
+BOOT := $(filter deps deps-dev deps-cuda,$(MAKECMDGOALS))
+REST := $(filter-out deps deps-dev deps-cuda,$(MAKECMDGOALS))
 ifneq ($(BOOT),)
 
 .PHONY: $(MAKECMDGOALS)
 $(BOOT):
-	@tools/deps.sh $(DEPS) $(if $(filter deps-dev,$(BOOT)),dev)
-# both asked for: the second has nothing left to do
-$(if $(word 2,$(BOOT)),$(eval $(lastword $(BOOT)): $(firstword $(BOOT))))
+	@tools/deps.sh $(DEPS) $(if $(filter deps-dev,$(BOOT)),dev) $(if $(filter deps-cuda,$(BOOT)),cuda)
+# several asked for: the first does it all, the others have nothing left to do
+$(foreach b,$(wordlist 2,3,$(BOOT)),$(eval $(b): $(firstword $(BOOT))))
 ifneq ($(REST),)
 $(firstword $(REST)): $(BOOT)
 	@+$(MAKE) --no-print-directory $(REST)
@@ -54,7 +54,8 @@ endif
 
 # Libraries whose headers we include. Linked: the first three. The picture codecs are opened when a picture is read.
 PACKAGES := libprotobuf-c yaml-0.1 zlib libpng libjpeg libwebp libtiff-4 libopenjp2
-LIBS := -lprotobuf-c -lyaml -lz -lm -ldl -lpthread
+# STATIC=1 puts them inside the program.
+LIBS := $(if $(STATIC),-l:libprotobuf-c.a -l:libyaml.a -l:libz.a,-lprotobuf-c -lyaml -lz) -lm -ldl -lpthread
 
 # oneDNN: the system's, if it is version 3; else the one `make deps` fetched; else reference kernels only.
 DNNL := $(DEPS)/onednn
@@ -69,18 +70,25 @@ else
 HAVE_DNNL := 0
 endif
 
-# CUDA: the backend is built where nvcc is (CUDA=DIR names its folder; CUDA=no leaves it out). Kernels are
-# compiled for the architectures in GPU_ARCHS; GPU_ARCHS=release is all of them, and PTX (of GPU_PTX), which the
-# driver compiles where none of them fits.
-CUDA ?= $(patsubst %/bin/nvcc,%,$(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc)))
-GPU_ARCHS ?= 90
-ifeq ($(GPU_ARCHS),release)
-override GPU_ARCHS := 80 90 100 120
+# CUDA: the backend is built where nvcc is, be it installed or fetched by `make deps-cuda` (CUDA=DIR names its folder;
+# CUDA=no leaves it out). Kernels are compiled for the architectures in GPU_ARCHS: by default those of the GPUs in the
+# machine, and with none, or with GPU_ARCHS=release, all of them. PTX of GPU_PTX comes with either; the driver compiles it for
+# devices that none of them fits (GPU_PTX= leaves it out).
+CUDA ?= $(patsubst %/bin/nvcc,%,$(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc $(DEPS)/cuda/bin/nvcc)))
+ALL_GPU_ARCHS := 75 80 86 89 90 100 120
+ifeq ($(origin GPU_ARCHS),undefined)
+GPU_ARCHS := $(sort $(subst .,,$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | grep -x '[0-9]*[.][0-9]')))
 endif
-GPU_PTX ?= $(if $(word 2,$(GPU_ARCHS)),80)
+ifneq ($(filter-out release,$(GPU_ARCHS)),$(strip $(or $(GPU_ARCHS),none)))
+override GPU_ARCHS := $(ALL_GPU_ARCHS)
+endif
+GPU_PTX ?= 80
 ifneq ($(wildcard $(CUDA)/include/cublasLt.h),)
 HAVE_CUDA := 1
-CUDA_CFLAGS := -isystem $(CUDA)/include
+# A toolkit has no cuDNN: its headers are those of the wheel where that was fetched. Fetched libraries lie beside the program, as links.
+CUDA_CFLAGS := -isystem $(CUDA)/include $(if $(wildcard $(DEPS)/cuda/include/*.h),-isystem $(DEPS)/cuda/include)
+# (FETCHED_CUDA=no: none)
+CUDA_LIBS := $(if $(filter no,$(FETCHED_CUDA)),,$(patsubst $(DEPS)/cuda/lib/%,$(OUT)/lib/%,$(wildcard $(DEPS)/cuda/lib/*.so.*)))
 GPU_CU := $(sort $(wildcard gpu/kernels/*.cu))
 else
 HAVE_CUDA := 0
@@ -114,12 +122,14 @@ HARDEN += -fstack-protector-strong $(call accepted,-fstack-clash-protection) $(B
 HARDEN_LD += -pie -Wl,-z,relro,-z,now $(if $(BRANCHES),-Wl$(comma)-z$(comma)ibt$(comma)-z$(comma)shstk)
 
 PKG_CFLAGS := $(patsubst -I%,-isystem%,$(shell pkg-config --cflags $(PACKAGES) 2>/dev/null))
-FLAGS_C = -std=gnu17 -D_GNU_SOURCE -ffp-contract=off -fvisibility=hidden -fno-common $(HARDEN) $(SANITIZE_FLAGS) \
+# Debug information names no folder of this machine, so that builds of one commit are the same everywhere.
+FLAGS_C = -std=gnu17 -D_GNU_SOURCE -ffile-prefix-map='$(CURDIR)'=. -ffp-contract=off -fvisibility=hidden -fno-common $(HARDEN) $(SANITIZE_FLAGS) \
 	-Isrc -I. -isystem $(GEN) $(PKG_CFLAGS) $(DNNL_CFLAGS) -DHAVE_DNNL=$(HAVE_DNNL) $(CUDA_CFLAGS) -DHAVE_CUDA=$(HAVE_CUDA) $(if $(FAULTS),-DFAULTS) $(CPPFLAGS) $(CFLAGS)
+RPATH ?= $$ORIGIN/../lib:$$ORIGIN/../lib/infer
 # libdnnl finds the thread pool's GOMP and omp symbols and an operator new in the program, and lies beside it (lib/infer: installed).
 FLAGS_LD = $(HARDEN_LD) $(SANITIZE_FLAGS) -Wl,--as-needed \
 	-Wl,--export-dynamic-symbol='GOMP_*' -Wl,--export-dynamic-symbol='omp_*' -Wl,--export-dynamic-symbol=_Znwm \
-	-Wl,-rpath,'$$ORIGIN/../lib:$$ORIGIN/../lib/infer' $(LDFLAGS)
+	$(if $(RPATH),-Wl$(comma)-rpath$(comma)'$(RPATH)') $(LDFLAGS)
 
 # Everything is built anew when the flags change: they are kept in a file that the objects depend on.
 FLAGS_USED := $(strip $(CC) $(WARN) $(FLAGS_C) $(FLAGS_LD))
@@ -156,7 +166,7 @@ SIMD_SRC := $(filter %.simd.c,$(SRC))
 
 OBJS := $(patsubst %.c,$(OBJ)/%.o,$(filter-out $(SIMD_SRC),$(SRC))) \
 	$(foreach l,$(SIMD_LEVELS),$(patsubst %.c,$(OBJ)/%.v$(l).o,$(SIMD_SRC))) \
-	$(OBJ)/onnx.pb-c.o $(if $(filter 1,$(HAVE_CUDA)),$(OBJ)/gpu_images.o)
+	$(OBJ)/onnx.pb-c.o $(OBJ)/selftest_cases.o $(if $(filter 1,$(HAVE_CUDA)),$(OBJ)/gpu_images.o)
 PARTS := $(filter-out $(OBJ)/cmd/main.o,$(OBJS))
 
 FUZZ_SRC := $(sort $(wildcard test/fuzz/*.c))
@@ -177,7 +187,7 @@ LINK = $(CC) $(FLAGS_C) -o $@ $(filter %.o,$^) $(FLAGS_LD) $(LIBS)
 .PHONY: all
 all: $(INFER)
 
-$(INFER): $(OBJS) $(DNNL_LIB)
+$(INFER): $(OBJS) $(DNNL_LIB) $(CUDA_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$(LINK))
 	$(if $(filter 0,$(HAVE_DNNL)),@echo 'note: built without oneDNN (reference kernels only); `make deps` fetches it')
@@ -185,6 +195,10 @@ $(INFER): $(OBJS) $(DNNL_LIB)
 $(DNNL_LIB): $(DNNL)/lib/libdnnl.so.3
 	@mkdir -p $(@D)
 	$(call say,COPY,cp -f $< $@)
+
+$(CUDA_LIBS): $(OUT)/lib/%: $(DEPS)/cuda/lib/%
+	@mkdir -p $(@D)
+	$(call say,LN,ln -sf $(abspath $<) $@)
 
 # The compile rule: $(1) is the object's suffix, $(2) its flags.
 define COMPILE
@@ -240,11 +254,12 @@ $(OBJ)/gpu_images.o: $(GEN)/gpu_images.c $(OUT)/flags
 
 # The same kernels for the CPU, for tests: kernels.so computes, checked.so looks at every access as well (test/gpu/emulate);
 # libcuda.so.1 is the driver that runs them. Both compilers do for the first, clang alone tells the second of everything.
-EMULATE := $(BUILD)/emulate
+# EMULATE_TURING=1: what devices before sm_80 run, in a folder of its own.
+EMULATE := $(BUILD)/emulate$(if $(EMULATE_TURING),-turing)
 EMULATE_CXX ?= clang++
 EMULATE_HDR := $(GPU_HDR) $(wildcard test/gpu/emulate/*.h)
 EMULATE_FLAGS := -std=gnu++17 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-strict-aliasing \
-	-ffp-contract=off -isystem $(CUDA)/include -Itest/gpu/emulate -Igpu/kernels -Isrc
+	-ffp-contract=off -isystem $(CUDA)/include -Itest/gpu/emulate -Igpu/kernels -Isrc $(if $(EMULATE_TURING),-DTURING)
 EMULATE_LOOKS := -fsanitize=thread,alignment
 EMULATE_LINK = $(EMULATE_CXX) -shared -o $@ $^ -Wl,-z,defs -ldl -lm -lpthread
 $(EMULATE)/kernels/%.o: gpu/kernels/%.cu $(EMULATE_HDR)
@@ -289,6 +304,23 @@ EMULATE_LIBRARIES := $(EMULATE)/libcublasLt.so.13 $(if $(wildcard $(CUDA)/includ
 .PHONY: emulate emulate-checked
 emulate: $(EMULATE)/kernels.so $(EMULATE)/libcuda.so.1
 emulate-checked: $(EMULATE)/checked.so $(EMULATE)/libcuda.so.1 $(EMULATE)/faults $(EMULATE_LIBRARIES)
+
+# Cases of `infer selftest`, an archive inside the program. Its bytes depend on the cases alone.
+SELFTEST_CASES := test/conformance/cases/small.tar.gz
+$(GEN)/selftest.tar: $(SELFTEST_CASES) cmd/selftest.txt
+	@rm -rf $(GEN)/selftest && mkdir -p $(GEN)/selftest
+	@tar -C $(GEN)/selftest -xzf $(SELFTEST_CASES) $$(sed 's,^,node/,' cmd/selftest.txt)
+	$(call say,TAR,(cd $(GEN)/selftest/node && find . -type f | sed 's/^..//' | LC_ALL=C sort) | \
+		tar -C $(GEN)/selftest/node --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=644 -T - -cf $@)
+define SELFTEST
+__asm__(".section .rodata\n.balign 16\n.globl selftest_cases, selftest_cases_end\nselftest_cases:\n"
+	".incbin \"$(GEN)/selftest.tar\"\nselftest_cases_end:\n.previous");
+endef
+$(GEN)/selftest_cases.c: $(GEN)/selftest.tar
+	$(file >$@,$(SELFTEST))
+$(OBJ)/selftest_cases.o: $(GEN)/selftest_cases.c $(OUT)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$(CC) -w $(FLAGS_C) -c -o $@ $<)
 
 # The library that `check -- COMMAND` injects into another program: libc alone, inside the program like the kernels.
 WATCH_LIB := $(if $(wildcard $(CUDA)/include/cupti.h),$(BUILD)/lib/libinfer-watch.so)
@@ -459,6 +491,8 @@ DATA := $(foreach f,$(sort $(wildcard man/*.1)),$(f)@$(datadir)/man/man1) \
 	completions/_infer@$(datadir)/zsh/site-functions \
 	completions/infer.fish@$(datadir)/fish/vendor_completions.d \
 	LICENSE@$(datadir)/doc/infer README.md@$(datadir)/doc/infer
+DATA += $(foreach f,$(CUDA_LIBS),$(f)@$(libdir)) \
+	$(foreach f,$(if $(CUDA_LIBS),$(notdir $(wildcard $(DEPS)/cuda/doc/*))),$(DEPS)/cuda/doc/$(f)/License.txt@$(datadir)/doc/infer/$(f))
 ifdef DNNL_LIB
 DATA += $(DNNL_LIB)@$(libdir) $(foreach f,LICENSE THIRD-PARTY-PROGRAMS,$(DNNL)/doc/$(f)@$(datadir)/doc/infer/onednn)
 endif
@@ -474,8 +508,14 @@ install: all
 uninstall:
 	rm -f $(bindir)/infer $(BASH_COMPLETION) \
 		$(foreach d,$(DATA),$(call folder_of,$(d))/$(notdir $(call file_of,$(d))))
-	for d in $(libdir) $(datadir)/infer/configs $(datadir)/infer $(datadir)/doc/infer/onednn $(datadir)/doc/infer; do \
+	for d in $(libdir) $(datadir)/infer/configs $(datadir)/infer $(datadir)/doc/infer/*/ $(datadir)/doc/infer; do \
 		[ ! -d $$d ] || rmdir --ignore-fail-on-non-empty $$d; done
+
+# --- packages, in build/packages: tools/package.sh tells what is in them
+
+.PHONY: dist deb release
+dist deb release:
+	@+MAKE='$(MAKE)' DEPS='$(abspath $(DEPS))' HAVE_NVCC='$(if $(filter 1,$(HAVE_CUDA)),yes)' tools/package.sh $@
 
 # --- for the editor and the eye
 
@@ -503,6 +543,7 @@ distclean: clean
 help:
 	@echo 'all               $(INFER)'
 	@echo 'deps, deps-dev    install and fetch what the build needs; what make check needs'
+	@echo 'deps-cuda         fetch the compiler and libraries of CUDA that the machine lacks, for the GPU backend'
 	@echo 'demo              read the text of a picture'
 	@echo 'test              unit tests, command line tests, conformance; test-unit, test-cli, test-conformance'
 	@echo 'test-gpu          what wants a GPU: units, faults, conformance; MODELS= SANITIZE=1 for more'
@@ -510,6 +551,7 @@ help:
 	@echo 'lint, check-headers, tidy, format, compile_commands.json'
 	@echo 'gen               write man/, completions/ and configs/default.yaml from the option table'
 	@echo 'install, uninstall   PREFIX=$(PREFIX) DESTDIR='
+	@echo 'dist, deb, release   packages in build/packages: the sources, Debian packages, a tarball for any distribution'
 	@echo 'test-random       random graphs against ONNX Runtime; SEED= GRAPHS= SECONDS='
 	@echo 'torture           refuse each request for memory: no crash, the status of the table, JSON that parses'
 	@echo 'trust, trust-real error rates of infer check on planted faults and sound models; SEED='

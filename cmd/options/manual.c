@@ -169,6 +169,11 @@ static void write_environment(unsigned cmds, FILE *f)
 		    "A list of folders, separated by colons, that are searched first for optional libraries (oneDNN, the "
 		    "picture decoders).",
 		    f);
+	if (cmds & (CMD_RUN | CMD_PROFILE | CMD_CHECK))
+		write_entry("INFER_PTX",
+			    "If it is set to 1, the CUDA backend uses the PTX code of its kernels, which the driver compiles, "
+			    "even if this build has machine code for the device.",
+			    f);
 	if (cmds & CMD_RUN)
 		write_entry("INFER_OPENMP",
 			    "If it is set to system, oneDNN uses the libgomp of the system instead of infer's own threads.",

@@ -70,9 +70,11 @@ static struct {
 	struct nvrtc_api nvrtc;
 	struct cupti_api cupti;
 	pthread_once_t folders_once;
-	char folder_text[MAX_FOLDERS][512];
-	const char *folders[MAX_FOLDERS + 1];
-	int nfolders;
+	struct folders {
+		char text[MAX_FOLDERS][512];
+		const char *pattern[MAX_FOLDERS + 1];
+		int n;
+	} toolkits, environments;
 	/* CUDA version of the driver, for example 13000 for 13.0, or 0 if there is no driver */
 	int driver;
 } opened = {.library = {{.lock = PTHREAD_MUTEX_INITIALIZER},
@@ -85,62 +87,71 @@ static struct {
 
 /* ---- where toolkits and wheels put libraries ---------------------------------------------------- */
 
-static void add_folder(const char *base, size_t len, const char *rest)
+static void add_folder(struct folders *f, const char *base, size_t len, const char *rest)
 {
-	if (!base || !len || opened.nfolders == MAX_FOLDERS)
+	if (!base || !len || f->n == MAX_FOLDERS)
 		return;
-	char *to = opened.folder_text[opened.nfolders];
-	int n = snprintf(to, sizeof(*opened.folder_text), "%.*s%s", (int)len, base, rest);
+	char *to = f->text[f->n];
+	int n = snprintf(to, sizeof(*f->text), "%.*s%s", (int)len, base, rest);
 
-	if (n < 0 || (size_t)n >= sizeof(*opened.folder_text))
+	if (n < 0 || (size_t)n >= sizeof(*f->text))
 		return;
-	for (int i = 0; i < opened.nfolders; i++)
-		if (!strcmp(opened.folders[i], to))
+	for (int i = 0; i < f->n; i++)
+		if (!strcmp(f->pattern[i], to))
 			return;
-	opened.folders[opened.nfolders++] = to;
+	f->pattern[f->n++] = to;
 }
 
-static void add_under(const char *base, const char *rest)
+static void add_under(struct folders *f, const char *base, const char *rest)
 {
 	if (base)
-		add_folder(base, strlen(base), rest);
+		add_folder(f, base, strlen(base), rest);
 }
 
 /* Python packages named nvidia-* install the libraries at site-packages/nvidia/NAME/lib. */
+static void add_wheels(const char *base, size_t len, const char *packages)
+{
+	char rest[128];
+
+	snprintf(rest, sizeof(rest), "/lib/python3%s/nvidia/*/lib", packages);
+	add_folder(&opened.environments, base, len, rest);
+}
+
 static void add_pythons(void)
 {
-	static const char wheels[] = "/lib/python3*/site-packages/nvidia/*/lib";
-	const char *path = getenv("PATH");
+	static const char site[] = "*/site-packages";
+	const char *venv = getenv("VIRTUAL_ENV"), *conda = getenv("CONDA_PREFIX"), *home = getenv("HOME");
 	char python[512];
 
-	add_under(getenv("VIRTUAL_ENV"), wheels);
-	add_under(getenv("CONDA_PREFIX"), wheels);
-	for (const char *p = path; p && *p;) {
+	add_wheels(venv, venv ? strlen(venv) : 0, site);
+	add_under(&opened.environments, conda, "/lib");
+	add_wheels(conda, conda ? strlen(conda) : 0, site);
+	for (const char *p = getenv("PATH"); p && *p;) {
 		size_t len = strcspn(p, ":");
 		int n = snprintf(python, sizeof(python), "%.*s/python3", (int)len, p);
 		if (n > 0 && (size_t)n < sizeof(python) && len > 4 && access(python, X_OK) == 0 &&
 		    !strncmp(p + len - 4, "/bin", 4))
-			add_folder(p, len - 4, wheels);
+			add_wheels(p, len - 4, site);
 		p += len + (p[len] == ':');
 	}
-	add_under(getenv("HOME"), "/.local/lib/python3*/site-packages/nvidia/*/lib");
-	add_under("/usr/local", "/lib/python3*/dist-packages/nvidia/*/lib");
-	add_under("/usr", "/lib/python3/dist-packages/nvidia/*/lib");
+	add_under(&opened.environments, home, "/.local/lib/python3*/site-packages/nvidia/*/lib");
+	add_wheels("/usr/local", strlen("/usr/local"), "*/dist-packages");
+	add_wheels("/usr", strlen("/usr"), "/dist-packages");
 }
 
 static void find_folders(void)
 {
 	static const char *const variables[] = {"CUDA_HOME", "CUDA_PATH"};
+	struct folders *t = &opened.toolkits;
 
 	for (int i = 0; i < 2; i++)
-		add_under(getenv(variables[i]), "/lib64");
+		add_under(t, getenv(variables[i]), "/lib64");
 	for (int i = 0; i < 2; i++)
-		add_under(getenv(variables[i]), "/extras/CUPTI/lib64");
-	add_under(getenv("CONDA_PREFIX"), "/lib");
-	add_under("/usr/local/cuda", "/lib64");
-	add_under("/usr/local", "/cuda-1[2-9]*/lib64");
-	add_under("/usr/local", "/cuda*/extras/CUPTI/lib64");
-	add_under("/opt/cuda", "/lib64");
+		add_under(t, getenv(variables[i]), "/extras/CUPTI/lib64");
+	add_under(t, "/usr/local/cuda", "/lib64");
+	add_under(t, "/usr/local", "/cuda-1[2-9]*/lib64");
+	add_under(t, "/usr/local", "/cuda*/extras/CUPTI/lib64");
+	add_under(t, "/opt/cuda", "/lib64");
 	add_pythons();
 }
 
@@ -336,7 +347,8 @@ static void open_library(struct library *l, const struct recipe *r)
 	}
 	if (r->folders) {
 		pthread_once(&opened.folders_once, find_folders);
-		search.folders = opened.folders;
+		search.toolkits = opened.toolkits.pattern;
+		search.environments = opened.environments.pattern;
 	}
 	l->good = !dl_find(&l->dl, r->sonames, &search, r->symbols, r->table, r->n, NULL);
 }
@@ -351,7 +363,8 @@ static bool use_library(int k, struct diag *d);
 static void keep_compiler_open(const struct cudnn_api *api)
 {
 	int major = 0, minor, wanted = (int)(api->p_cudnnGetCudartVersion() / 1000);
-	struct dl_search search = {.folders = opened.folders};
+	struct dl_search search = {.toolkits = opened.toolkits.pattern,
+				   .environments = opened.environments.pattern};
 	char soname[32];
 	const char *const names[] = {soname, NULL};
 	struct dl dl;
@@ -511,6 +524,7 @@ int libraries_probe(struct library_info *out, struct diag *d)
 		out[k] = library_texts[k];
 		out[k].found = use_library(k, NULL);
 		snprintf(out[k].path, sizeof(out[k].path), "%s", l->dl.path);
+		out[k].how = l->dl.how;
 		if (out[k].found)
 			version_of(k, out[k].version, sizeof(out[k].version));
 		else if (recipes[k].expected)

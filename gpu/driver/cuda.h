@@ -151,6 +151,8 @@ struct gpu_grid gpu_grid(int64_t n);
  * compile first; that takes seconds.
  */
 bool gpu_has_code(const struct device_facts *f, bool *ptx);
+/* Fails if this build has no code for the device, and warns if it has only PTX. */
+int gpu_check_code(const struct device_facts *f, struct diag *d);
 /*
  * Fills in the machine's devices, at most max of them, and returns their number. If there is none, *why gets the
  * reason.

@@ -23,7 +23,7 @@ static const char *describe_kernels(const struct device_facts *f)
 
 	if (!gpu_has_code(f, &ptx))
 		return "no kernels";
-	return ptx ? "only PTX code, which the driver compiles at first use," : "kernels";
+	return ptx ? "PTX code, which the driver compiles at first use," : "kernels";
 }
 
 int cuda_probe(struct device_info *info, int max, struct diag *why)
@@ -183,6 +183,8 @@ struct device *cuda_open(int ordinal, const struct run_config *config, struct di
 		     .actual = fmt(d, "cuda:%d", ordinal));
 		return NULL;
 	}
+	if (gpu_check_code(&f[ordinal], d))
+		return NULL;
 	struct device *dev = new_device(&f[ordinal], config, d);
 	if (device_open_context(dev, d) || open_stream(dev, d)) {
 		cuda_close(dev);

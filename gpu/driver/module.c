@@ -6,6 +6,7 @@
 #include "gpu/driver/device.h"
 #include "gpu/kernels/image.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static CUresult load_image(struct device *dev, const void *image, CUlibrary *out)
@@ -27,15 +28,53 @@ static CUresult load_image(struct device *dev, const void *image, CUlibrary *out
 	return r;
 }
 
-/* Machine code runs on devices of the same major compute capability with an equal or higher minor one. */
-bool gpu_has_code(const struct device_facts *f, bool *ptx)
+/* The environment variable INFER_PTX=1 makes all devices use PTX, so that it can be tested on any of them. */
+static bool wants_ptx(void)
 {
-	*ptx = false;
+	const char *s = getenv("INFER_PTX");
+
+	return s && *s && strcmp(s, "0") != 0;
+}
+
+/* Machine code runs on devices of the same major compute capability with an equal or higher minor one. */
+static bool has_machine_code(const struct device_facts *f)
+{
 	for (const int *a = gpu_archs; *a; a++)
 		if (*a / 10 == f->major && *a % 10 <= f->minor)
 			return true;
+	return false;
+}
+
+bool gpu_has_code(const struct device_facts *f, bool *ptx)
+{
+	*ptx = false;
+	if (!wants_ptx() && has_machine_code(f))
+		return true;
 	*ptx = gpu_ptx && gpu_ptx <= f->major * 10 + f->minor;
 	return *ptx;
+}
+
+int gpu_check_code(const struct device_facts *f, struct diag *d)
+{
+	const char *archs = "";
+	bool ptx;
+
+	if (gpu_has_code(f, &ptx) && (!ptx || wants_ptx()))
+		return 0;
+	for (const int *a = gpu_archs; *a; a++)
+		archs = fmt(d, "%s%ssm_%d", archs, *archs ? ", " : "", *a);
+	const char *expected = fmt(d, "code for compute capability %d.%d", f->major, f->minor);
+	const char *actual = fmt(d, "machine code for %s%s", archs,
+				 gpu_ptx ? fmt(d, ", PTX for %d.%d and newer", gpu_ptx / 10, gpu_ptx % 10)
+					 : ", no PTX");
+	if (!ptx)
+		return FAIL(d, E_CUDA_209, .expected = expected, .actual = actual);
+	WARN(d, E_CUDA_209,
+	     .message = fmt(d, "this build has no machine code for cuda:%d; the driver compiles its PTX instead, "
+			       "which takes a while the first time",
+			    f->ordinal),
+	     .expected = expected, .actual = actual);
+	return 0;
 }
 
 /*

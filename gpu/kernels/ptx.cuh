@@ -4,6 +4,11 @@
 #pragma once
 #include <stdint.h>
 
+// Devices before sm_80 lack some instructions; turing.cuh makes these functions out of those that they have.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#define TURING
+#endif
+
 #ifdef EMULATED
 #include "ptx.h"
 #else
@@ -13,6 +18,27 @@
 
 // ---- c += a b by a warp: c has 16 rows, 8 columns ------------------------------------------------
 
+#ifdef TURING
+__device__ inline void mma_f16_k8(float *c, uint32_t a0, uint32_t a1, uint32_t b)
+{
+	asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+	    : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+	    : "r"(a0), "r"(a1), "r"(b));
+}
+// The next two: 8 rows of a and c. In the second, a is unsigned and b is signed.
+__device__ inline void mma_i8_k16(int *c, uint32_t a, uint32_t b)
+{
+	asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};"
+	    : "+r"(c[0]), "+r"(c[1])
+	    : "r"(a), "r"(b));
+}
+__device__ inline void mma_u8_k16(int *c, uint32_t a, uint32_t b)
+{
+	asm("mma.sync.aligned.m8n8k16.row.col.s32.u8.s8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};"
+	    : "+r"(c[0]), "+r"(c[1])
+	    : "r"(a), "r"(b));
+}
+#else
 #define PTX_MMA(name, C, how, shape)                                                                                   \
 	__device__ inline void name(C *c, const uint32_t *a, uint32_t b0, uint32_t b1)                                 \
 	{                                                                                                              \
@@ -26,6 +52,7 @@ PTX_MMA(mma_bf16, float, "+f", "m16n8k16.row.col.f32.bf16.bf16.f32")
 PTX_MMA(mma_i8, int, "+r", "m16n8k32.row.col.s32.s8.s8.s32")
 PTX_MMA(mma_u8, int, "+r", "m16n8k32.row.col.s32.u8.s8.s32") // a is unsigned, b is signed
 #undef PTX_MMA
+#endif
 
 // Load four matrices of 8 rows of 16 bytes from shared memory; each thread gives the address of one row. The second
 // function transposes each matrix.
@@ -46,6 +73,7 @@ __device__ inline void matrices_turned(uint32_t *r, const void *row)
 
 // ---- asynchronous copies of 16 bytes into shared memory; zeros if `there` is false -----------------
 
+#ifndef TURING
 __device__ inline void fetch16(void *to, const void *from, bool there)
 {
 	uint32_t at = (uint32_t)__cvta_generic_to_shared(to);
@@ -56,6 +84,7 @@ __device__ inline void fetch_end() { asm volatile("cp.async.commit_group;"); }
 // Waits until all groups of this thread, except the last LEFT groups, have arrived.
 template <int LEFT> __device__ inline void fetch_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT)); }
 __device__ inline void fetch_wait_all() { asm volatile("cp.async.wait_all;"); }
+#endif
 
 // ---- numbers, time -----------------------------------------------------------------------------
 
@@ -65,12 +94,14 @@ __device__ inline float exp2_of(float x)
 	asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
 	return y;
 }
+#ifndef TURING
 __device__ inline uint32_t round_tf32(uint32_t bits)
 {
 	uint32_t r;
 	asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(__uint_as_float(bits)));
 	return r;
 }
+#endif
 // nanoseconds
 __device__ inline unsigned long long global_clock()
 {
@@ -79,4 +110,8 @@ __device__ inline unsigned long long global_clock()
 	return t;
 }
 
+#endif
+
+#ifdef TURING
+#include "turing.cuh"
 #endif

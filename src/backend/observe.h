@@ -33,6 +33,7 @@ struct library_info {
 	const char *without; /* what does not work if the library is missing */
 	bool found;
 	char path[512], version[64];
+	const char *how; /* where it was found: "beside the program" */
 	/* if the library is missing, the names and places that were searched; else NULL */
 	const char *why;
 };

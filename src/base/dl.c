@@ -127,14 +127,14 @@ static bool try_folder(const struct wanted *want, const char *folder, size_t len
 }
 
 /* Tries each soname in each folder that matches one of the patterns. */
-static bool try_patterns(const struct wanted *w, const char *const *sonames)
+static bool try_patterns(const struct wanted *w, const char *const *patterns, const char *const *sonames)
 {
 	bool found = false;
 
-	for (size_t p = 0; w->search && w->search->folders && w->search->folders[p] && !found; p++) {
+	for (size_t p = 0; patterns && patterns[p] && !found; p++) {
 		glob_t g;
-		if (glob(w->search->folders[p], GLOB_ONLYDIR, NULL, &g)) {
-			note_place(w->lib, w->search->folders[p], "no such folder");
+		if (glob(patterns[p], GLOB_ONLYDIR, NULL, &g)) {
+			note_place(w->lib, patterns[p], "no such folder");
 			continue;
 		}
 		for (size_t i = 0; i < g.gl_pathc && !found; i++) {
@@ -146,24 +146,28 @@ static bool try_patterns(const struct wanted *w, const char *const *sonames)
 		}
 		globfree(&g);
 		if (!found)
-			note_place(w->lib, w->search->folders[p], "not there");
+			note_place(w->lib, patterns[p], "not there");
 	}
 	return found;
 }
 
-static bool try_soname(const struct wanted *w, const char *soname)
+static bool try_listed(const struct wanted *w, const char *soname)
 {
-	static const char *const beside[] = {"/../lib", "/../lib/infer"};
-	const char *list = getenv("INFER_LIBRARY_PATH");
-	char self[4096];
-
-	for (const char *p = list; p && *p;) {
+	for (const char *p = getenv("INFER_LIBRARY_PATH"); p && *p;) {
 		size_t len = strcspn(p, ":");
 		if (try_folder(w, p, len, soname))
 			return true;
 		p += len + (p[len] == ':');
 	}
+	return false;
+}
+
+static bool try_beside(const struct wanted *w, const char *soname)
+{
+	static const char *const beside[] = {"/../lib", "/../lib/infer"};
+	char self[4096];
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 32);
+
 	while (len > 0 && self[len - 1] != '/')
 		len--;
 	for (size_t i = 0; len > 0 && i < 2; i++) {
@@ -172,22 +176,68 @@ static bool try_soname(const struct wanted *w, const char *soname)
 		if (try_folder(w, self, base + add, soname))
 			return true;
 	}
-	return try_file(w, soname);
+	return false;
+}
+
+static bool is_loaded(const char *soname)
+{
+	void *handle = dlopen(soname, RTLD_NOW | RTLD_NOLOAD);
+
+	if (handle)
+		dlclose(handle);
+	return handle;
+}
+
+/* A second copy of a library that something in this process has opened would not share its state. */
+static bool try_loaded(const struct wanted *w, const char *soname)
+{
+	return is_loaded(soname) && try_file(w, soname);
+}
+
+/* The dynamic linker returns a loaded library again, which try_loaded() has refused. */
+static bool try_system(const struct wanted *w, const char *soname)
+{
+	return !is_loaded(soname) && try_file(w, soname);
+}
+
+static bool found_by(const struct wanted *w, bool (*try)(const struct wanted *, const char *),
+		     const char *const *sonames, const char *how)
+{
+	for (size_t i = 0; sonames[i]; i++) {
+		if (try(w, sonames[i])) {
+			w->lib->how = how;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool found_in(const struct wanted *w, const char *const *patterns, const char *const *sonames,
+		     const char *how)
+{
+	if (!try_patterns(w, patterns, sonames))
+		return false;
+	w->lib->how = how;
+	return true;
 }
 
 int dl_find(struct dl *lib, const char *const *sonames, const struct dl_search *search,
 	    const struct dl_symbol *symbols, void **table, size_t n, struct diag *d)
 {
+	static const struct dl_search nowhere = {0};
+	const struct dl_search *s = search ? search : &nowhere;
 	struct wanted w = {lib, search, symbols, table, n};
 
 	*lib = (struct dl){0};
-	for (size_t i = 0; sonames[i]; i++)
-		if (try_soname(&w, sonames[i]))
-			return 0;
-	if (try_patterns(&w, sonames))
+	if (found_by(&w, try_listed, sonames, "in INFER_LIBRARY_PATH") ||
+	    found_by(&w, try_beside, sonames, "beside the program") ||
+	    found_by(&w, try_loaded, sonames, "loaded already") ||
+	    found_in(&w, s->toolkits, sonames, "in a toolkit") ||
+	    found_by(&w, try_system, sonames, "of the system") ||
+	    found_in(&w, s->environments, sonames, "in a Python environment"))
 		return 0;
 	return FAIL(d, E_LIBRARY, .message = fmt(d, "the library %s cannot be opened", sonames[0]),
-		    .expected = search ? search->expected : NULL, .actual = fmt(d, "%s", lib->tried),
+		    .expected = s->expected, .actual = fmt(d, "%s", lib->tried),
 		    .hint = "install it, or name its folder in INFER_LIBRARY_PATH");
 }
 

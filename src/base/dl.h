@@ -3,8 +3,9 @@
 #define BASE_DL_H
 /*
  * Optional shared libraries, whose functions are called through a struct of typed pointers that is filled from
- * a list of symbols. A library is searched in the folders of INFER_LIBRARY_PATH (separated by colons), then beside
- * the program ($ORIGIN/../lib, $ORIGIN/../lib/infer), then in the folders of the dynamic linker.
+ * a list of symbols. A library is searched in the folders of INFER_LIBRARY_PATH (separated by colons), beside the program
+ * ($ORIGIN/../lib, $ORIGIN/../lib/infer), among those that this process has loaded, in toolkits' folders, in the folders of
+ * the dynamic linker, and in environments of Python, in this order.
  */
 #include "base/diag.h"
 
@@ -17,6 +18,7 @@ struct dl_symbol {
 struct dl {
 	void *handle;
 	char path[512]; /* path of the opened library */
+	const char *how; /* where it was found: "beside the program" */
 	/* places that were searched, each with the reason why it failed, for messages */
 	char tried[2048];
 };
@@ -29,7 +31,8 @@ int dl_open(struct dl *lib, const char *const *sonames, const struct dl_symbol *
 	    void **table, size_t n, struct diag *d);
 
 struct dl_search {
-	const char *const *folders; /* glob(7) patterns of further folders, searched last; NULL ends the list */
+	/* glob(7) patterns of further folders, searched before and after those of the dynamic linker; NULL ends a list */
+	const char *const *toolkits, *const *environments;
 	/*
 	 * Called with the functions of an opened library. If the library cannot be used, writes its
 	 * version ("version 8.9") into `found` for the message and returns false; the search then

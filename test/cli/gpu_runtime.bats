@@ -33,6 +33,23 @@ teardown() {
 	[[ $output == *"device, by purpose:"*activations* ]]
 }
 
+@test "A device that this build has no machine code for is told at once, and uses PTX; INFER_PTX=1 uses it anywhere" {
+	FAKE_CUDA_CAPABILITY=999 run "$INFER" doctor
+	[[ $output == *"this build has PTX code, which the driver compiles at first use, for cuda:0"* ]] ||
+		skip "built without PTX"
+	FAKE_CUDA_CAPABILITY=999 run "$INFER" run "$chain" "${args[@]}"
+	[ "$status" -eq 0 ]
+	[[ $output == *"warning[W-CUDA-209]: this build has no machine code for cuda:0; the driver compiles its PTX instead"* ]]
+	FAKE_CUDA_CAPABILITY=60 run "$INFER" run "$chain" "${args[@]}"
+	[ "$status" -eq 8 ]
+	[[ $output == *"error[E-CUDA-209]"*"code for compute capability 6.0"*"PTX for "* ]]
+	INFER_PTX=1 run "$INFER" doctor
+	[[ $output == *"this build has PTX code"* ]]
+	INFER_PTX=1 run "$INFER" run "$chain" "${args[@]}"
+	[ "$status" -eq 0 ]
+	[[ $output != *W-CUDA-209* ]]
+}
+
 @test "--context own creates and destroys its own context" {
 	run "$INFER" run "$chain" "${args[@]}" --context own
 	[ "$status" -eq 0 ]

@@ -242,7 +242,7 @@ static void a_library_that_does_not_suit_is_passed_over(void)
 	static const char *const math[] = {"libm.so.6", NULL};
 	static const struct dl_symbol symbols[] = {{"cos", true}};
 	static const char *const folders[] = {"/no/such/*/folder", NULL};
-	const struct dl_search search = {folders, never, "version 6"};
+	const struct dl_search search = {folders, NULL, never, "version 6"};
 	void *table[1] = {NULL};
 	struct dl lib;
 	struct diag d = {0};

@@ -139,3 +139,55 @@ extern "C" __global__ void alone(const faults p)
 	if (threadIdx.x != 5)
 		p.y[threadIdx.x] = __shfl_xor_sync(0xffffffffu, 1.0f, 1);
 }
+
+// Products of small integers, which every type holds exactly: a wrong sum writes behind y, which is told.
+__device__ inline uint32_t tf32_of(int v) { return __float_as_uint((float)v); }
+__device__ inline uint32_t bf16_of(int v) { return __float_as_uint((float)v) >> 16; }
+__device__ inline uint32_t f16_of(int v)
+{
+	const __half h = __float2half((float)v);
+	unsigned short bits;
+	memcpy(&bits, &h, sizeof(bits));
+	return bits;
+}
+__device__ inline uint32_t i8_of(int v) { return (uint32_t)v & 0xff; }
+__device__ inline int element_a(int i, int k) { return (i * 7 + k * 3) % 9; }
+__device__ inline int element_b(int k, int j) { return (k * 5 + j * 2) % 7 - 3; }
+
+// PER elements in a register; where they lie is the PTX ISA's.
+template <int PER, typename C, typename F>
+__device__ void multiplied(const faults &p, uint32_t (*bits)(int), F product)
+{
+	const int lane = threadIdx.x % 32;
+	uint32_t a[4] = {}, b[2] = {};
+	C c[4];
+
+	for (int e = 0; e < PER; e++) {
+		for (int r = 0; r < 4; r++)
+			a[r] |= bits(element_a(lane / 4 + r % 2 * 8, lane % 4 * PER + e + r / 2 * 4 * PER)) << 32 / PER % 32 * e;
+		for (int r = 0; r < 2; r++)
+			b[r] |= bits(element_b(lane % 4 * PER + e + r * 4 * PER, lane / 4)) << 32 / PER % 32 * e;
+	}
+	for (int r = 0; r < 4; r++)
+		c[r] = r - lane;
+	product(c, a, b[0], b[1]);
+	for (int r = 0; r < 4; r++) {
+		int sum = r - lane;
+		for (int k = 0; k < 8 * PER; k++)
+			sum += element_a(lane / 4 + r / 2 * 8, k) * element_b(k, lane % 4 * 2 + r % 2);
+		if (c[r] != sum)
+			p.y[1 << 10] = 0;
+	}
+}
+extern "C" __global__ void products_tf32(const faults p) { multiplied<1, float>(p, tf32_of, mma_tf32); }
+extern "C" __global__ void products_f16(const faults p) { multiplied<2, float>(p, f16_of, mma_f16); }
+extern "C" __global__ void products_bf16(const faults p) { multiplied<2, float>(p, bf16_of, mma_bf16); }
+extern "C" __global__ void products_i8(const faults p) { multiplied<4, int>(p, i8_of, mma_i8); }
+extern "C" __global__ void products_u8(const faults p) { multiplied<4, int>(p, i8_of, mma_u8); }
+extern "C" __global__ void products_rounded(const faults p)
+{
+	const float third = __uint_as_float(round_tf32(__float_as_uint(1.0f / 3)));
+	const uint32_t huge = round_tf32(0x7f800000u), none = round_tf32(0x7f800001u);
+	if (third != 0.33325195f || huge != 0x7f800000u || (none & 0x7fffffffu) <= 0x7f800000u)
+		p.y[1 << 10] = 0;
+}

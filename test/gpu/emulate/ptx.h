@@ -29,27 +29,30 @@ inline float brain(uint32_t v)
 	return __uint_as_float(v << 16);
 }
 
-/* Elements of PER a register; sums of S. A lane's group is its row of a and c, and its column of b. */
-template <int PER, typename S, S (*A)(uint32_t), S (*B)(uint32_t)>
+/*
+ * Elements of PER a register; sums of S. A lane's group is its row of a and c, and its column of b. HIGH and DEEP: how
+ * often 8 rows of a, and how often 4 registers of its columns, the instruction takes (twice each from sm_80 on).
+ */
+template <int PER, int HIGH, int DEEP, typename S, S (*A)(uint32_t), S (*B)(uint32_t)>
 void multiply(void *const *own, unsigned)
 {
-	enum { K = 8 * PER };
-	S a[16][K], b[K][8];
+	enum { K = 4 * PER * DEEP };
+	S a[8 * HIGH][K], b[K][8];
 
 	for (int lane = 0; lane < WARP; lane++) {
 		const fragments *f = (const fragments *)own[lane];
 		const int group = lane / 4, part = lane % 4 * PER;
 		for (int e = 0; e < PER; e++) {
-			for (int r = 0; r < 4; r++)
-				a[group + r % 2 * 8][part + e + r / 2 * 4 * PER] =
+			for (int r = 0; r < HIGH * DEEP; r++)
+				a[group + r % HIGH * 8][part + e + r / HIGH * 4 * PER] =
 					A(f->a[r] >> 32 / PER * e);
-			for (int r = 0; r < 2; r++)
+			for (int r = 0; r < DEEP; r++)
 				b[part + e + r * 4 * PER][group] = B(f->b[r] >> 32 / PER * e);
 		}
 	}
 	for (int lane = 0; lane < WARP; lane++) {
 		S *c = (S *)((const fragments *)own[lane])->c;
-		for (int r = 0; r < 4; r++) {
+		for (int r = 0; r < 2 * HIGH; r++) {
 			const int i = lane / 4 + r / 2 * 8, j = lane % 4 * 2 + r % 2;
 			S sum = c[r];
 			for (int k = 0; k < K; k++)
@@ -92,14 +95,34 @@ template <bool TURNED> void deal(void *const *own, unsigned)
 	inline void name(C *c, const uint32_t *a, uint32_t b0, uint32_t b1)                        \
 	{                                                                                          \
 		emulate::fragments f = {c, a, {b0, b1}};                                           \
-		emulate_warp(0xffffffffu, emulate::multiply<PER, C, emulate::A, emulate::B>, &f,   \
+		emulate_warp(0xffffffffu, emulate::multiply<PER, 2, 2, C, emulate::A, emulate::B>, \
+			     &f, #name);                                                           \
+	}
+#ifdef TURING
+inline void mma_f16_k8(float *c, uint32_t a0, uint32_t a1, uint32_t b)
+{
+	const uint32_t a[] = {a0, a1};
+	emulate::fragments f = {c, a, {b}};
+	emulate_warp(0xffffffffu, emulate::multiply<2, 2, 1, float, emulate::half, emulate::half>, &f,
+		     "mma_f16_k8");
+}
+#define EMULATE_SMALL_MMA(name, A)                                                                 \
+	inline void name(int *c, uint32_t a, uint32_t b)                                           \
+	{                                                                                          \
+		emulate::fragments f = {c, &a, {b}};                                               \
+		emulate_warp(0xffffffffu,                                                          \
+			     emulate::multiply<4, 1, 1, int, emulate::A, emulate::sbyte>, &f,      \
 			     #name);                                                               \
 	}
+EMULATE_SMALL_MMA(mma_i8_k16, sbyte)
+EMULATE_SMALL_MMA(mma_u8_k16, ubyte)
+#else
 EMULATE_MMA(mma_tf32, float, 1, tf32, tf32)
 EMULATE_MMA(mma_f16, float, 2, half, half)
 EMULATE_MMA(mma_bf16, float, 2, brain, brain)
 EMULATE_MMA(mma_i8, int, 4, sbyte, sbyte)
 EMULATE_MMA(mma_u8, int, 4, ubyte, sbyte)
+#endif
 
 template <bool TURNED> void emulate_matrices(uint32_t *r, const void *row, const char *what)
 {
@@ -118,6 +141,7 @@ inline void matrices_turned(uint32_t *r, const void *row)
 	emulate_matrices<true>(r, row, "matrices_turned");
 }
 
+#ifndef TURING
 inline void fetch16(void *to, const void *from, bool there)
 {
 	emulate_aligned(to, "fetch16");
@@ -136,18 +160,21 @@ inline void fetch_wait_all()
 {
 	emulate_fetch_wait(0);
 }
+#endif
 
 inline float exp2_of(float x)
 {
 	float y = exp2f(x);
 	return fabsf(y) < 1.17549435e-38f ? 0.0f : y;
 }
+#ifndef TURING
 inline uint32_t round_tf32(uint32_t v)
 {
 	return (v & 0x7fffffffu) > 0x7f800000u	  ? 0x7fffffffu
 	       : (v & 0x7f800000u) == 0x7f800000u ? v
 						  : (v + 0x1000u) & 0xffffe000u;
 }
+#endif
 /* Whoever waits for time to pass has waited. */
 inline unsigned long long global_clock()
 {

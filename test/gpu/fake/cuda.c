@@ -194,11 +194,19 @@ API cuDeviceTotalMem_v2(size_t *bytes, int device)
 	return OK;
 }
 
+/* FAKE_CUDA_CAPABILITY=75 is that of Turing. */
+static int capability(void)
+{
+	const char *s = getenv("FAKE_CUDA_CAPABILITY");
+
+	return s ? atoi(s) : 90;
+}
+
 API cuDeviceGetAttribute(int *value, int attribute, int device)
 {
 	(void)device;
-	*value = attribute == 75   ? 9
-		 : attribute == 76 ? 0
+	*value = attribute == 75   ? capability() / 10
+		 : attribute == 76 ? capability() % 10
 		 : attribute == 16 ? 132
 		 : attribute == 97 ? 232448
 				   : 1 << 16;

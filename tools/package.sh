@@ -1,0 +1,188 @@
+#!/bin/sh
+# tools/package.sh dist|deb|release: packages in build/packages, the same bytes for the same commit in any folder.
+#
+#   dist     infer-VERSION.tar.gz, the sources
+#   deb      infer_VERSION_ARCH.deb and infer-cuda_VERSION_ARCH.deb (the second where there is nvcc)
+#   release  infer-VERSION-linux-ARCH.tar.gz, which runs from any folder on any distribution with glibc 2.34, with the libraries
+#            that such a system may lack; SHA256SUMS and a list of parts in SPDX's format
+#
+# MAKE and DEPS come from the Makefile.
+set -eu
+umask 022
+export LC_ALL=C TZ=UTC
+cd "$(dirname "$0")/.."
+: "${MAKE:=make}" "${DEPS:=build/deps}" "${PACKAGES:=build/packages}"
+version=$(tools/version.sh)
+if [ -e VERSION ]; then
+	SOURCE_DATE_EPOCH=$(sed -n 2p VERSION)
+else
+	SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+fi
+export SOURCE_DATE_EPOCH
+out=$PACKAGES
+work=$out/.work
+mkdir -p "$out"
+rm -rf "$work" && mkdir "$work"
+trap 'rm -rf "$work"' EXIT
+
+say() { printf 'package: %s\n' "$*"; }
+die() {
+	printf 'package: error: %s\n' "$*" >&2
+	exit 1
+}
+# The same archive for the same files: sorted, of nobody, of one date.
+pack() { # FOLDER ARCHIVE
+	tar -C "${1%/*}" --sort=name --format=ustar --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
+		--mode=u+rwX,go+rX,go-w -cf - "${1##*/}" | gzip -9n >"$2"
+	say "$2, $(wc -c <"$2") bytes"
+}
+# Build without what a developer's config.mak says; $3 is the folder's name beneath $out/build.
+build_and_install() { # FOLDER PREFIX NAME MAKE-VARIABLE...
+	into=$1 prefix=$2 built=$out/build/$3
+	shift 3
+	$MAKE --no-print-directory BUILD="$built" DEPS="$DEPS" DEVELOPER= CC=gcc FETCHED_CUDA=no PREFIX="$prefix" DESTDIR="$into" \
+		"$@" install >"$work/log" 2>&1 || { cat "$work/log" >&2; die 'the build failed'; }
+	strip "$into$prefix/bin/infer"
+}
+
+dist() {
+	tree=$work/infer-$version
+	[ ! -e VERSION ] || die 'this is a source archive already'
+	mkdir "$tree"
+	git archive HEAD | tar -C "$tree" -xf -
+	printf '%s\n%s\n' "$version" "$SOURCE_DATE_EPOCH" >"$tree/VERSION"
+	pack "$tree" "$out/infer-$version.tar.gz"
+}
+
+# --- Debian
+
+deb_docs() { # ROOT NAME
+	doc=$1/usr/share/doc/$2
+	[ "$2" = infer ] || mv "$1/usr/share/doc/infer" "$doc"
+	rm -f "$doc/LICENSE"
+	{
+		printf 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: infer\n\n'
+		printf 'Files: *\nCopyright: the infer authors\nLicense: Apache-2.0\n'
+		[ ! -d "$doc/onednn" ] ||
+			printf '\nFiles: usr/lib/infer/libdnnl.so.3\nCopyright: Intel Corporation and others; see onednn/THIRD-PARTY-PROGRAMS\nLicense: Apache-2.0\n'
+		printf '\nLicense: Apache-2.0\n On Debian systems the text is in /usr/share/common-licenses/Apache-2.0.\n'
+	} >"$doc/copyright"
+	rm -f "$doc/onednn/LICENSE"
+	{
+		printf '%s (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n' "$2" "$version"
+		printf ' -- the infer authors <infer@localhost>  %s\n' "$(date -R -d "@$SOURCE_DATE_EPOCH")"
+	} | gzip -9n >"$doc/changelog.gz"
+	gzip -9n <CHANGELOG.md >"$doc/CHANGELOG.md.gz"
+}
+
+deb_control() { # ROOT NAME
+	mkdir "$1/DEBIAN"
+	cat >"$1/DEBIAN/control" <<-EOF
+		Package: $2
+		Version: $version
+		Architecture: $(dpkg --print-architecture)
+		Maintainer: the infer authors <infer@localhost>
+		Installed-Size: $(du -sk --apparent-size "$1/usr" | cut -f 1)
+		Depends: libc6 (>= 2.34), libgomp1, libprotobuf-c1, libstdc++6, libyaml-0-2, zlib1g
+		Recommends: libpng16-16 | libpng16-16t64, libjpeg62-turbo, libopenjp2-7, libtiff6, libwebp7
+		Section: science
+		Priority: optional
+	EOF
+	if [ "$2" = infer-cuda ]; then
+		printf 'Provides: infer (= %s)\nConflicts: infer\nReplaces: infer\n' "$version" >>"$1/DEBIAN/control"
+	fi
+	cat >>"$1/DEBIAN/control" <<-EOF
+		Description: run ONNX models and find out what is wrong with them$([ "$2" = infer ] || printf ' (CUDA)')
+		 infer runs ONNX models from the command line, shows what is in them,
+		 measures where time and memory go, and finds problems in the model,
+		 its input, the numbers, memory or the device.
+	EOF
+	[ "$2" = infer ] || printf ' .\n This build has kernels for NVIDIA GPUs. It opens cuBLASLt, cuDNN and NVRTC\n if they are installed.\n' >>"$1/DEBIAN/control"
+	(cd "$1" && find usr -type f | sort | xargs -d '\n' md5sum) >"$1/DEBIAN/md5sums"
+}
+
+deb() { # NAME MAKE-VARIABLE...
+	name=$1 root=$(pwd)/$work/$1
+	shift
+	mkdir "$root"
+	build_and_install "$root" /usr "$name" RPATH= "$@"
+	find "$root/usr/share/man" -type f -exec gzip -9n {} +
+	find "$root/usr/lib" -name '*.so*' -exec strip --strip-unneeded {} +
+	deb_docs "$root" "$name"
+	deb_control "$root" "$name"
+	find "$root" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+	find "$root" -type d -exec chmod 755 {} +
+	file=$out/${name}_${version}_$(dpkg --print-architecture).deb
+	dpkg-deb --root-owner-group -Zxz --build "$root" "$file" >/dev/null
+	say "$file, $(wc -c <"$file") bytes"
+}
+
+# --- the tarball
+
+# Libraries that a program or library in FOLDER needs and neither FOLDER nor glibc has, with their own, until none is missing.
+bundle() { # FOLDER
+	ldd "$1"/*.so* 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | while read -r file; do
+		case ${file##*/} in
+		libc.so* | libm.so* | libdl.so* | libpthread.so* | librt.so* | ld-linux*) continue ;;
+		esac
+		[ -e "$1/${file##*/}" ] || cp -L "$file" "$1"
+	done
+}
+
+spdx() { # FOLDER: a list of parts, with the Debian package that each library came from
+	printf 'SPDXVersion: SPDX-2.3\nDataLicense: CC0-1.0\nSPDXID: SPDXRef-DOCUMENT\nDocumentName: infer-%s\n' "$version"
+	printf 'DocumentNamespace: urn:infer:%s\nCreator: Tool: package.sh\nCreated: %s\n' "$version" "$(date -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)"
+	printf '\nPackageName: infer\nSPDXID: SPDXRef-infer\nPackageVersion: %s\nPackageDownloadLocation: NOASSERTION\nFilesAnalyzed: false\nPackageLicenseDeclared: Apache-2.0\nPackageLicenseConcluded: Apache-2.0\nPackageCopyrightText: NOASSERTION\n' "$version"
+	for f in "$1"/lib/infer/*.so* libprotobuf-c.a libyaml.a libz.a; do
+		file=${f##*/} package=
+		path=$(ldconfig -p | awk -v f="$file" '$1 == f { print $NF; exit }')
+		[ -n "$path" ] || path=$(gcc -print-file-name="$file")
+		package=$(dpkg-query -S "$path" "$(readlink -f "$path")" 2>/dev/null | sed -n '1s/:.*//p') || true
+		[ "$file" != libdnnl.so.3 ] || package=onednn
+		printf '\nPackageName: %s\nSPDXID: SPDXRef-%s\n' "$file" "$(printf '%s' "$file" | tr -c 'A-Za-z0-9.' -)"
+		printf 'PackageVersion: %s\n' "$(dpkg-query -W -f '${source:Package} ${Version}' "$package" 2>/dev/null || echo "${package:-unknown}")"
+		printf 'PackageDownloadLocation: NOASSERTION\nFilesAnalyzed: false\nPackageLicenseDeclared: NOASSERTION\nPackageLicenseConcluded: NOASSERTION\nPackageCopyrightText: NOASSERTION\n'
+		[ ! -r "/usr/share/doc/$package/copyright" ] || cp "/usr/share/doc/$package/copyright" "$1/share/doc/infer/copyright.$package"
+	done
+}
+
+release() {
+	command -v patchelf >/dev/null || die 'patchelf is missing; install it'
+	tree=$work/infer-$version-linux-$(uname -m)
+	mkdir "$tree"
+	build_and_install "$(pwd)/$tree" '' release STATIC=1 "$@"
+	libs=$tree/lib/infer
+	mkdir -p "$libs"
+	for so in libpng16.so.16 libjpeg.so.62 libwebp.so.7 libtiff.so.6 libopenjp2.so.7; do
+		path=$(ldconfig -p | awk -v so="$so" '$1 == so { print $NF; exit }')
+		[ -n "$path" ] || die "$so is missing"
+		cp -L "$path" "$libs"
+	done
+	bundle "$libs"
+	for f in "$libs"/*.so*; do
+		chmod u+w "$f"
+		patchelf --set-rpath '$ORIGIN' "$f"
+	done
+	new=$(objdump -T "$tree/bin/infer" "$libs"/*.so* | grep -oE 'GLIBC_2\.[0-9]+' | sort -t . -k 2 -nu | tail -n 1)
+	say "the newest symbols are of $new"
+	[ "${new#GLIBC_2.}" -le 34 ] || die "a symbol is newer than glibc 2.34"
+	cp CHANGELOG.md "$tree/share/doc/infer"
+	spdx "$tree" >"$work/spdx"
+	cp "$work/spdx" "$out/infer-$version.spdx"
+	cp "$work/spdx" "$tree/share/doc/infer/infer.spdx"
+	pack "$tree" "$out/${tree##*/}.tar.gz"
+}
+
+case ${1:?usage: tools/package.sh dist|deb|release} in
+dist) dist ;;
+deb)
+	deb infer CUDA=no
+	if [ -n "${HAVE_NVCC:-}" ]; then deb infer-cuda GPU_ARCHS="${GPU_ARCHS:-release}"; fi
+	;;
+release)
+	dist
+	release GPU_ARCHS="${GPU_ARCHS:-release}"
+	;;
+*) die "unknown: $1" ;;
+esac
+(cd "$out" && sha256sum -- *.deb *.tar.gz *.spdx 2>/dev/null >SHA256SUMS) || true
