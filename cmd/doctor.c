@@ -98,8 +98,7 @@ static void print_text(const struct health *h, FILE *f)
 	for (int k = 0; k < h->nlibraries; k++) {
 		const struct library_info *i = &h->libraries[k];
 		if (i->found)
-			fprintf(f, "%-12s %s%s%s  (%s; %s)
-", i->name, i->version,
+			fprintf(f, "%-12s %s%s%s  (%s; %s)\n", i->name, i->version,
 				*i->version ? "  " : "", i->path, i->use, i->how);
 		else
 			fprintf(f, "%-12s missing, so %s\n             %s\n", i->name, i->without, i->why);
