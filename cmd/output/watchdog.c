@@ -140,10 +140,11 @@ static void write_document(const struct farewell *f)
 }
 
 /*
- * Handles the first signal of a command that called watchdog_soft(): the command ends by itself. After --timeout it
+ * Handles the first signal of a command that called watchdog_soft(): the command ends by itself. It
  * gets NOTICE_US to come back from a run and notice, then LEAVE_US more, in which cancel_requested() makes kernels leave,
- * and the results of that run are lost. A command that has noticed gets five seconds for its report, or a fifth of the
- * timeout if that is longer, because a busy machine takes long to report.
+ * and the results of that run are lost. A command that has noticed the end of its --timeout gets five seconds for its
+ * report, or a fifth of the timeout if that is longer, because a busy machine takes long to report. After an interrupt
+ * its report may take any time: a second interrupt ends it.
  */
 enum { NOTICE_US = 500000, LEAVE_US = 300000 };
 
@@ -157,12 +158,13 @@ static bool defer_to_command(int number)
 		return false;
 	if (!caught) {
 		caught = number;
-		if (number == SIGALRM)
-			setitimer(ITIMER_REAL, &notice, NULL);
+		setitimer(ITIMER_REAL, &notice, NULL); /* the rest of --timeout no longer counts */
 		return true;
 	}
-	if (number != SIGALRM || caught != SIGALRM || noticed > 1)
+	if (number != SIGALRM || noticed > 1)
 		return false;
+	if (noticed && caught == SIGINT)
+		return true;
 	if (noticed) {
 		noticed = 2; /* the grace is given once */
 		setitimer(ITIMER_REAL, &grace, NULL);
@@ -212,6 +214,8 @@ static void on_signal(int number, siginfo_t *info, void *context)
 		say_farewell(f);
 	if (defer_to_command(number))
 		return;
+	if (number == SIGALRM && caught) /* the timer of defer_to_command() */
+		number = caught;
 	for (size_t i = 0; i < NFAREWELLS; i++)
 		if (farewells[i].signal == number)
 			say_farewell(&farewells[i]);
@@ -357,6 +361,7 @@ void watchdog_gathered(const char *text, const char *findings)
 
 void watchdog_soft(void)
 {
+	catch_signal(SIGALRM);
 	soft = 1;
 }
 

@@ -22,8 +22,8 @@ void watchdog_start(double seconds, bool json);
 /*
  * For a command that can report partial results: from now on, the first interrupt or timeout does not end the program
  * but is returned by watchdog_caught(). A second interrupt ends the program at once. The timer cancels work
- * (base/cancel.h) if the command has not called watchdog_caught() 0.5 s after the timeout, and ends the program after
- * 0.8 s. A command that has called it gets five seconds more, or a fifth of --timeout, if that is longer.
+ * (base/cancel.h) if the command has not called watchdog_caught() 0.5 s after the signal, and ends the program after
+ * 0.8 s. After a timeout, a command that has called it gets five seconds more, or a fifth of --timeout, if that is longer.
  */
 void watchdog_soft(void);
 /* Returns the deferred signal as E_INTERRUPTED or E_TIMEOUT, or E_OK if there was none. */

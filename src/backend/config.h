@@ -27,7 +27,7 @@ struct run_config {
 	 * full: all rewrites
 	 */
 	int optimize;
-	bool keep_floats;     /* float values that constants determine are computed in the run, by the file's own nodes */
+	bool keep_floats; /* float values that constants determine are computed in the run, by the file's own nodes */
 	int64_t threads;      /* number of threads; 0 for one per core */
 	bool memory_plan;     /* false: each value has memory of its own */
 	bool arena;	      /* false: memory is not kept from one plan to the next */

@@ -150,14 +150,13 @@ static void report_drift(struct check_context *c, struct verdict *v)
 
 	for (size_t i = 0; i < 5 && p->n; i++) {
 		const struct pair_node *n = &p->nodes[(p->n - 1) * i / 4];
-		rows[k++] = (struct diag_row){i ? "" : "grows", fmt(d, "%.2g at '%s'", n->own.rel,
-								    n->origin->name)};
+		rows[k++] = (struct diag_row){i ? "" : "grows",
+					      fmt(d, "%.2g at '%s'", n->own.rel, n->origin->name)};
 	}
 	if (v->worst)
 		rows[k++] = (struct diag_row){"largest error",
 					      fmt(d, "%.2g at '%s' (%s)", v->worst->local.rel,
-						  v->worst->origin->name,
-						  v->worst->origin->op)};
+						  v->worst->origin->name, v->worst->origin->op)};
 	k += add_output_rows(c, v, rows + k);
 	rows[k++] = (struct diag_row){"limit", fmt(d, "%.2g of the largest element", v->limit)};
 	FAIL(d, E_COMPARE_DRIFT, .node = v->first ? v->first->origin->name : NULL,
@@ -184,8 +183,7 @@ static void report_zero_output(struct check_context *c, struct verdict *v)
 		rows[0] = (struct diag_row){
 			"first divergence",
 			fmt(c->d, "node '%s' (%s): its inputs agree within %.2g, its output: %s",
-			    n->origin->name, n->origin->op, n->inputs,
-			    distance_say(c->d, &n->own))};
+			    n->origin->name, n->origin->op, n->inputs, distance_say(c->d, &n->own))};
 		const struct tensor *t = c->out ? c->out[k] : NULL;
 		const char *what = t ? fmt(c->d, " %s %s", dtype_name(tensor_dtype(t)),
 					   shape_str(&c->d->arena, &t->shape, NULL))

@@ -126,7 +126,8 @@ static const char *name_to_bind(const struct shapes *x, int64_t dim)
  * the first run), which `output` declares if it is not -1. A symbol that no input has depends on other sizes, which
  * cannot be bound, so nothing is said of it.
  */
-static void suspect(struct shapes *x, int64_t dim, int64_t fixed, int32_t output, const struct finding *f)
+static void suspect(struct shapes *x, int64_t dim, int64_t fixed, int32_t output,
+		    const struct finding *f)
 {
 	const struct suspect s = {.dim = name_to_bind(x, dim),
 				  .fixed = fixed,
@@ -215,14 +216,15 @@ static void check_reshape_target(struct shapes *x, const struct graph *g, const 
 			.message = fmt(d,
 				       "its target %s fixes dimension 0 at %" PRId64
 				       ", which is free in its input %s",
-				       target_text(t, d), first, type_and_shape(x, &in->info, x->model)),
+				       target_text(t, d), first,
+				       type_and_shape(x, &in->info, x->model)),
 			.hint = "use -1 or 0 for that dimension");
 	else if (!any)
 		SUSPECT(x, is_batch(x, in->info.shape.dim[at]) ? E_MODEL_BATCH : E_MODEL_RESHAPE,
 			in->info.shape.dim[at], 0, -1, .node = check_node(n), .op = n->origin->op,
-			.message = fmt(d, "its target %s fits one size of '%s' only; its input is %s",
-				       target_text(t, d), name,
-				       type_and_shape(x, &in->info, x->model)));
+			.message =
+				fmt(d, "its target %s fits one size of '%s' only; its input is %s",
+				    target_text(t, d), name, type_and_shape(x, &in->info, x->model)));
 }
 
 /*
@@ -247,8 +249,8 @@ static void check_initial_states(struct shapes *x, const struct graph *g, const 
 		const struct shape *s = state ? &state->info.shape : NULL;
 		if (!s || s->rank != 3 || s->dim[at] < 0)
 			continue;
-		SUSPECT(x, E_MODEL_BATCH, in->info.shape.dim[at], s->dim[at], -1, .node = check_node(n),
-			.op = n->origin->op,
+		SUSPECT(x, E_MODEL_BATCH, in->info.shape.dim[at], s->dim[at], -1,
+			.node = check_node(n), .op = n->origin->op,
 			.message = fmt(d,
 				       "its %s %s fixes the batch at %" PRId64
 				       ", which is free in its input %s",
@@ -279,8 +281,9 @@ static void check_output_batch(struct shapes *x)
 		const struct vinfo *inferred = &x->model->graph->value[x->model->graph->out[i]]->info;
 		if (s->rank < 2 || s->dim[0] != 1 || has_dim(s, batch))
 			continue;
-		SUSPECT(x, E_MODEL_BATCH, x->model->graph->value[x->model->graph->in[0]]->info.shape.dim[0],
-			1, (int32_t)i, .slot = fmt(d, "output '%s'", f->out_name[i]),
+		SUSPECT(x, E_MODEL_BATCH,
+			x->model->graph->value[x->model->graph->in[0]]->info.shape.dim[0], 1,
+			(int32_t)i, .slot = fmt(d, "output '%s'", f->out_name[i]),
 			.message = fmt(
 				d, "it is declared with a batch of 1, but the batch of the inputs is free ('%s')",
 				x->file->symbols[DIM_SYM_ID(batch)]),

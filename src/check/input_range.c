@@ -43,8 +43,7 @@ static bool check_type_of_bytes(const struct look *x)
 	FAIL(d, E_INPUT_TYPE, .slot = slot_of(x),
 	     .message = fmt(d, "the bytes of %s look like %s, and were read as %s: %s",
 			    x->in->source, dtype_name(t), dtype_name(now),
-			    dtype_bits(t) == 2 * dtype_bits(now)
-				    ? "each number was taken for two"
+			    dtype_bits(t) == 2 * dtype_bits(now) ? "each number was taken for two"
 			    : 2 * dtype_bits(t) == dtype_bits(now)
 				    ? "two numbers were taken for one"
 				    : "the numbers would be of absurd sizes"),

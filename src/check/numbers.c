@@ -487,6 +487,32 @@ static bool has_nan_or_inf(const struct value_stats *s)
 	return s->nan || s->inf;
 }
 
+/*
+ * Warns of a weight whose infinities have led to NaN at node n. The check of the weights alone takes them for a mask, but a
+ * mask leads to no NaN.
+ */
+static void report_infinite_weight(struct check_context *c, struct trace *t, const struct node *n)
+{
+	const struct value *weight = NULL;
+
+	for (int depth = 0; n && !weight && depth < 64; depth++) {
+		const struct node *before = NULL;
+		for (uint32_t i = 0; i < n->nin && !weight; i++) {
+			uint32_t v =
+				n->in[i] == NO_VALUE ? NO_VALUE : value_with_numbers(t, n->in[i]);
+			if (v == NO_VALUE || !has_inf(&t->stats[v]))
+				continue;
+			weight = t->g->value[v]->init ? t->g->value[v] : NULL;
+			before = before ? before : maker(t->g, v);
+		}
+		n = before;
+	}
+	if (weight && *weight->name && !check_found(c, E_WEIGHT_INF))
+		WARN(c->d, E_WEIGHT_INF, .slot = fmt(c->d, "initializer '%s'", weight->name),
+		     .message = fmt(c->d, "%s; they lead to the NaN of an output",
+				    value_say(c->d, &t->stats[weight->id])));
+}
+
 static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
 		      const struct value_stats *s)
 {
@@ -531,6 +557,8 @@ static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
 		.file = __FILE__,
 		.line = __LINE__};
 	diag_add(c->d, &f);
+	if (node && s->nan)
+		report_infinite_weight(c, t, node);
 	return 0;
 }
 

@@ -52,8 +52,8 @@ static struct texts bind_dims(struct check_context *c, const char *dim, int64_t 
 			const char *name = input_dim_name(m, x, k, &c->arena);
 			bool same = !strcmp(name, dim);
 			*now = same ? s->dim[k] : *now;
-			v[count].s = arena_printf(&c->arena, "%s=%" PRId64, name,
-						  same ? n : s->dim[k]);
+			v[count].s =
+				arena_printf(&c->arena, "%s=%" PRId64, name, same ? n : s->dim[k]);
 			v[count].n = strlen(v[count].s);
 			count++;
 		}
@@ -64,8 +64,8 @@ static struct texts bind_dims(struct check_context *c, const char *dim, int64_t 
 /* Runs the model with this size of the dimension. Only the shapes of t->out are good afterwards. */
 static void run_with_size(struct check_context *c, struct trial *t)
 {
-	const struct tensor **out =
-		arena_new_n(&c->arena, const struct tensor *, session_model(c->session)->graph->nout + 1);
+	const struct tensor **out = arena_new_n(&c->arena, const struct tensor *,
+						session_model(c->session)->graph->nout + 1);
 	struct diag quiet = {0}, *all = c->d;
 	int64_t now;
 	const struct texts dims = bind_dims(c, t->dim, t->size, &now);
@@ -92,7 +92,8 @@ static void try_other_size(struct check_context *c, const struct suspect *s, str
 
 	if (c->inputs)
 		(void)bind_dims(c, s->dim, 0, &now);
-	const int64_t fixed = s->fixed ? s->fixed : now, size = s->fixed && now != fixed ? now : fixed + 1;
+	const int64_t fixed = s->fixed ? s->fixed : now,
+		      size = s->fixed && now != fixed ? now : fixed + 1;
 	if (t->dim && !strcmp(t->dim, s->dim) && t->size == size)
 		return;
 	*t = (struct trial){.dim = s->dim, .size = size};

@@ -9,10 +9,10 @@
 
 /* What the finding at the same position of check_context.suspected claims. */
 struct suspect {
-	const char *dim;  /* name of the free dimension, as --dim takes it */
-	int64_t fixed;	  /* the one size that is said to work */
-	int32_t output;	  /* position of the output that is declared with this size, or -1 */
-	bool batch;	  /* dimension 0 of the outputs should follow the dimension */
+	const char *dim; /* name of the free dimension, as --dim takes it */
+	int64_t fixed;	 /* the one size that is said to work */
+	int32_t output;	 /* position of the output that is declared with this size, or -1 */
+	bool batch;	 /* dimension 0 of the outputs should follow the dimension */
 };
 
 /* Adds a finding to be confirmed; the check `sizes` reports it if a run with another size agrees. */

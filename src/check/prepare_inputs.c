@@ -149,12 +149,10 @@ bool retry_with_other_sizes(struct check_context *c, const struct diag *why, con
  */
 static bool fail_without_fusion(struct check_context *c, struct diag *d)
 {
-	struct session *plain =
-		c->config->optimize == OPTIMIZE_NONE ? NULL : check_open_plain(c);
-	const struct tensor **out =
-		plain ? arena_new_n(&c->arena, const struct tensor *,
-				    session_model(plain)->graph->nout + 1)
-		      : NULL;
+	struct session *plain = c->config->optimize == OPTIMIZE_NONE ? NULL : check_open_plain(c);
+	const struct tensor **out = plain ? arena_new_n(&c->arena, const struct tensor *,
+							session_model(plain)->graph->nout + 1)
+					  : NULL;
 	struct segment_report report = {0};
 	int rc = plain ? session_prepare(plain, c->in, &report, d) : 0;
 

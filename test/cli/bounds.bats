@@ -61,3 +61,14 @@ ends() {
 	[[ $stderr == "error[E-MEMORY]: pool_padding.onnx: "* ]]
 	[ "$(jq -r '.findings[0].where.model, .exit_code' <<<"$output")" = $'pool_padding.onnx\n3' ]
 }
+
+@test "A kernel that does not come back keeps neither --timeout nor Ctrl-C waiting" {
+	for command in run check profile; do
+		start=${EPOCHREALTIME/./}
+		run -124 --separate-stderr "$INFER" $command pool_long.onnx --random 0..1 --timeout 1 --json
+		[ $((${EPOCHREALTIME/./} - start)) -lt 10000000 ]
+		[ "$(jq .exit_code <<<"$output")" = 124 ]
+		run -130 --separate-stderr timeout --preserve-status -s INT -k 20 2 "$INFER" $command pool_long.onnx --random 0..1 --json
+		[ "$(jq .exit_code <<<"$output")" = 130 ]
+	done
+}

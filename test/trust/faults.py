@@ -630,7 +630,7 @@ def _(p):
     p.nodes = {"planted_reshape"}
 
 
-@fault("shape-transposed", r"E-SHAPE", "refused", 3, "shape|channel|dim|size")
+@fault("shape-transposed", r"E-SHAPE|E-OP-ATTRIBUTE", "refused", 3, "shape|channel|dim|size|group")  # a group that does not divide the other channels is an attribute's fault
 def _(p):
     found = p.float_output(when=lambda n, v: v.ndim == 4 and v.shape[1] not in v.shape[2:] and any(r.op_type == "Conv" and r.input[0] == n.output[0] for r in p.readers(n.output[0])))
     if found is None:
