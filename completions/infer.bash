@@ -2,13 +2,13 @@
 # Completion of infer for bash. Written by `infer __gen bash'.
 
 _infer_commands() {
-	echo 'run inspect profile check suite doctor cache completion'
+	echo 'run inspect profile check suite doctor selftest cache completion'
 }
 
 _infer_command() { # COMMAND: sets options and the kind of its operand
 	case $1 in
 	run)
-		options='--input --data-set --random --seed --shape --dim --strict --save --save-format --print --top --decode --labels --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --batch --keep-going --resume --random --seed --shape --dim --strict --feed --slice --steps --next --derive --until --by-step --output --save --jsonl --save-format --print --top --decode --labels --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='model'
 		;;
 	inspect)
@@ -16,11 +16,11 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		operand='file'
 		;;
 	profile)
-		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --top --nodes --iterations --duration --warmup --percentile --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --fail-unknown --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --random --seed --shape --dim --strict --feed --next --derive --shapes-sweep --output --top --nodes --iterations --duration --warmup --percentile --prefill --decode --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --fail-unknown --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='model'
 		;;
 	check)
-		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --save --all --expect --rtol --atol --metric --compare --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --heap --error-exitcode --suppressions --write-suppressions --duration --html --export --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --random --seed --shape --dim --strict --feed --steps --next --derive --shapes-sweep --output --save --all --expect --rtol --atol --metric --compare --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --heap --error-exitcode --suppressions --write-suppressions --duration --html --export --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='model'
 		;;
 	suite)
@@ -28,6 +28,10 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		operand='file'
 		;;
 	doctor)
+		options=' --json --config --timeout --color --verbose --quiet --help --version'
+		operand='none'
+		;;
+	selftest)
 		options=' --json --config --timeout --color --verbose --quiet --help --version'
 		operand='none'
 		;;
@@ -47,11 +51,21 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	case $1:$2 in
 	run:--input) kind='input' ;;
 	run:--data-set) kind='dir' ;;
+	run:--batch) kind='none' ;;
 	run:--random) kind='name' ;;
 	run:--seed) kind='none' ;;
 	run:--shape) kind='name' ;;
 	run:--dim) kind='dim' ;;
+	run:--feed) kind='name' ;;
+	run:--slice) kind='name' ;;
+	run:--steps) kind='none' ;;
+	run:--next) kind='name' ;;
+	run:--derive) kind='name' ;;
+	run:--until) kind='none' ;;
+	run:--by-step) kind='name' ;;
+	run:--output) kind='none' ;;
 	run:--save | run:-o) kind='dir' ;;
+	run:--jsonl) kind='file' ;;
 	run:--save-format) kind='=npy npz pb bin json png' ;;
 	run:--print) kind='none?' ;;
 	run:--top) kind='none' ;;
@@ -90,12 +104,18 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	profile:--seed) kind='none' ;;
 	profile:--shape) kind='name' ;;
 	profile:--dim) kind='dim' ;;
+	profile:--feed) kind='name' ;;
+	profile:--next) kind='name' ;;
+	profile:--derive) kind='name' ;;
 	profile:--shapes-sweep) kind='dim' ;;
+	profile:--output) kind='none' ;;
 	profile:--top) kind='none' ;;
 	profile:--iterations | profile:-n) kind='none' ;;
 	profile:--duration) kind='none' ;;
 	profile:--warmup) kind='none' ;;
 	profile:--percentile) kind='none' ;;
+	profile:--prefill) kind='none' ;;
+	profile:--decode) kind='none' ;;
 	profile:--transfers) kind='=include exclude split' ;;
 	profile:--sort) kind='=time order memory' ;;
 	profile:--sessions) kind='none' ;;
@@ -129,7 +149,12 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	check:--seed) kind='none' ;;
 	check:--shape) kind='name' ;;
 	check:--dim) kind='dim' ;;
+	check:--feed) kind='name' ;;
+	check:--steps) kind='none' ;;
+	check:--next) kind='name' ;;
+	check:--derive) kind='name' ;;
 	check:--shapes-sweep) kind='dim' ;;
+	check:--output) kind='none' ;;
 	check:--save | check:-o) kind='dir' ;;
 	check:--expect) kind='file' ;;
 	check:--rtol) kind='none' ;;
@@ -171,6 +196,9 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	doctor:--config) kind='file' ;;
 	doctor:--timeout) kind='none' ;;
 	doctor:--color) kind='=auto always never' ;;
+	selftest:--config) kind='file' ;;
+	selftest:--timeout) kind='none' ;;
+	selftest:--color) kind='=auto always never' ;;
 	cache:--cache) kind='dir' ;;
 	cache:--config) kind='file' ;;
 	cache:--timeout) kind='none' ;;
