@@ -77,6 +77,14 @@ static int64_t conv_out(const struct fused_conv *p, int i, int spatial, int64_t 
 	return conv_dim(in, kernel, stride, dilation, begin, end, false);
 }
 
+/* The lists of the Conv that was replaced may have been read before its rank was known. */
+static bool lists_fit(const struct fused_conv *p, int64_t spatial)
+{
+	return (p->strides.n <= 0 || p->strides.n == spatial) &&
+	       (p->dilations.n <= 0 || p->dilations.n == spatial) &&
+	       (p->pads.n <= 0 || p->pads.n == 2 * spatial);
+}
+
 static int infer_conv(struct infer *c)
 {
 	const struct fused_conv *p = infer_params(c);
@@ -89,6 +97,9 @@ static int infer_conv(struct infer *c)
 	if (w.rank != x.rank)
 		return infer_fail(c, E_SHAPE, 1, "W of the rank of X",
 				  fmt(c->diag, "rank %d and %d", x.rank, w.rank));
+	if (!lists_fit(p, x.rank - 2))
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "strides, dilations and pads of each axis",
+				  fmt(c->diag, "others than %d axes have", x.rank - 2));
 	y.dim[1] = w.dim[0];
 	for (int i = 0; i < x.rank - 2; i++) {
 		int64_t n = conv_out(p, i, x.rank - 2, x.dim[i + 2], w.dim[i + 2]);
