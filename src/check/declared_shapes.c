@@ -121,15 +121,30 @@ static const char *name_to_bind(const struct shapes *x, int64_t dim)
 	return NULL;
 }
 
+/* Returns the symbol in dimension 0 of the first input that has one there, or 0. */
+static int64_t batch_of_inputs(const struct shapes *x)
+{
+	const struct graph *g = x->model->graph;
+
+	for (uint32_t i = 0; i < g->nin; i++) {
+		const struct vinfo *v = &g->value[g->in[i]]->info;
+		if (v->type.kind == V_TENSOR && v->shape.rank > 0 && dim_is_sym(v->shape.dim[0]))
+			return v->shape.dim[0];
+	}
+	return 0;
+}
+
 /*
  * Keeps a warning until a run with another size agrees: dimension `dim` works with size `fixed` only (0: with that of
- * the first run), which `output` declares if it is not -1. A symbol that no input has depends on other sizes, which
- * cannot be bound, so nothing is said of it.
+ * the first run), which `output` declares if it is not -1. A symbol that no input has depends on other sizes; the batch
+ * is tried in its place.
  */
 static void suspect(struct shapes *x, int64_t dim, int64_t fixed, int32_t output,
 		    const struct finding *f)
 {
-	const struct suspect s = {.dim = name_to_bind(x, dim),
+	const char *own = name_to_bind(x, dim);
+	const struct suspect s = {.dim = own ? own : name_to_bind(x, batch_of_inputs(x)),
+				  .derived = !own,
 				  .fixed = fixed,
 				  .output = output,
 				  .batch = f->code == E_MODEL_BATCH};
@@ -220,7 +235,10 @@ static void check_reshape_target(struct shapes *x, const struct graph *g, const 
 				       type_and_shape(x, &in->info, x->model)),
 			.hint = "use -1 or 0 for that dimension");
 	else if (!any)
-		SUSPECT(x, is_batch(x, in->info.shape.dim[at]) ? E_MODEL_BATCH : E_MODEL_RESHAPE,
+		SUSPECT(x,
+			is_batch(x, in->info.shape.dim[at]) || !name_to_bind(x, in->info.shape.dim[at])
+				? E_MODEL_BATCH
+				: E_MODEL_RESHAPE,
 			in->info.shape.dim[at], 0, -1, .node = check_node(n), .op = n->origin->op,
 			.message =
 				fmt(d, "its target %s fits one size of '%s' only; its input is %s",

@@ -29,6 +29,7 @@ struct trial {
 	int64_t size;
 	const struct tensor *const *out; /* NULL if there was no run, or if it failed */
 	const char *why;		 /* then why, for messages */
+	const char *node;		 /* node at which it failed, or NULL */
 };
 
 /*
@@ -82,6 +83,7 @@ static void run_with_size(struct check_context *c, struct trial *t)
 	else if (rc)
 		t->why = fmt(all, "with %s=%" PRId64 " the run fails%s", t->dim, t->size,
 			     f && f->node ? fmt(all, " at '%s'", f->node) : "");
+	t->node = rc && f && f->node ? arena_str(&c->arena, f->node) : NULL;
 	diag_free(&quiet);
 }
 
@@ -107,12 +109,14 @@ static void try_other_size(struct check_context *c, const struct suspect *s, str
 }
 
 /* Whether the run contradicts the statement. Otherwise *evidence says what the run shows. */
-static bool is_refuted(struct check_context *c, const struct suspect *s, const struct trial *t,
-		       const char **evidence)
+static bool is_refuted(struct check_context *c, const struct suspect *s, const struct finding *f,
+		       const struct trial *t, const char **evidence)
 {
 	const struct graph *g = session_model(c->session)->graph;
 
 	*evidence = t->why;
+	if (s->derived)
+		return !t->node || strcmp(t->node, f->node) != 0;
 	if (!t->out)
 		return false;
 	for (uint32_t k = 0; s->batch && k < g->nout; k++) {
@@ -138,7 +142,7 @@ static int run_pinned(struct check_context *c)
 		struct finding told = *f;
 		const char *evidence;
 		try_other_size(c, &c->suspects[i], &t);
-		if (is_refuted(c, &c->suspects[i], &t, &evidence)) {
+		if (is_refuted(c, &c->suspects[i], f, &t, &evidence)) {
 			dropped++;
 			continue;
 		}

@@ -12,7 +12,9 @@ struct suspect {
 	const char *dim; /* name of the free dimension, as --dim takes it */
 	int64_t fixed;	 /* the one size that is said to work */
 	int32_t output;	 /* position of the output that is declared with this size, or -1 */
-	bool batch;	 /* dimension 0 of the outputs should follow the dimension */
+	/* `dim` is that of an input from which the fixed dimension may be computed: only a failure of the node tells */
+	bool derived;
+	bool batch; /* dimension 0 of the outputs should follow the dimension */
 };
 
 /* Adds a finding to be confirmed; the check `sizes` reports it if a run with another size agrees. */
