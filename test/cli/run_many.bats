@@ -66,7 +66,7 @@ alone() {
 @test "A file whose own name looks like a pattern or a list is one input" {
 	cp pics/a.png 'pics/[x].png'
 	cp pics/a.png @list.png
-	run -0 "$INFER" run "$data/pic.onnx" --input 'pics/[x].png' --print 1
+	run -0 "$INFER" run "$data/pic.onnx" --input 'images=pics/[x].png' --print 1
 	[[ $output != *==* ]]
 	run -0 "$INFER" run "$data/pic.onnx" --input @list.png --print 1
 	[[ $output != *==* ]]
