@@ -208,6 +208,13 @@ alone() {
 	[ "$(grep -c '^error' <<<"$stderr")" -eq 2 ]
 }
 
+@test "--keep-going ends when nothing can be written" {
+	"$INFER" run "$data/pic.onnx" --input pics -q --jsonl /dev/full --keep-going && return 1
+	run -10 "$INFER" run "$data/pic.onnx" --input pics --jsonl /dev/full --keep-going
+	[ "$(grep -c '^error\[E-OUTPUT\]' <<<"$output")" -eq 1 ]
+	[[ $output = *"pics/a.png: /dev/full: cannot write"* ]]
+}
+
 @test "A run that fails for one input of a batch names that input" {
 	# Gather's index 99 is out of its table: ids.onnx has fewer rows
 	printf '[[1, 2]]' >i1.json
