@@ -26,7 +26,8 @@ void blame_begin(struct options *o)
 
 	if (fd && (o->command->bit & CMD_RUNS)) {
 		o->config.sync = SYNC_LAUNCH;
-		o->save = o->html = o->trace = o->save_baseline = NULL;
+		o->save = o->jsonl = o->html = o->trace = o->save_baseline = NULL;
+		o->resume = false;
 		o->exports.n = 0;
 	}
 }

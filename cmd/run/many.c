@@ -136,13 +136,21 @@ static void keep_findings(struct many *m, const struct diag *from, bool errors)
 			diag_add(m->d, f);
 }
 
+/* After an error of the device or of what is written to, no later case would do better. */
+static bool ends_all(int rc)
+{
+	int status = code_exit((enum code) - rc);
+
+	return status == code_exit(E_DEVICE) || status == code_exit(E_OUTPUT);
+}
+
 /* Counts a case that failed. Returns 0 if the others shall be run all the same. */
 static int fail_case(struct many *m, size_t index, struct diag *why, int rc)
 {
 	reader_name_errors(m->list.label[index], why);
 	keep_findings(m, why, true);
 	m->failed++;
-	return m->o->keep_going ? 0 : rc;
+	return m->o->keep_going && !ends_all(rc) ? 0 : rc;
 }
 
 static void drop_cases(struct many *m)

@@ -285,6 +285,15 @@ static size_t max_pipe_bytes(const struct input_set *s)
 
 static int open_file(struct input_set *s, struct source *x, struct diag *d)
 {
+	if (x->spec.literal) {
+		double number;
+		x->map = (struct file_map){.data = (const unsigned char *)x->spec.file,
+					   .size = strlen(x->spec.file)};
+		if (x->spec.keys.format < 0)
+			x->spec.keys.format =
+				sscanf(x->spec.file, "%lf", &number) == 1 ? IO_TEXT : IO_JSON;
+		return 0;
+	}
 	struct opened *o = arena_new(&s->arena, struct opened);
 	int rc = file_map_most(x->spec.file, max_pipe_bytes(s), &o->map, E_INPUT_OPEN, d);
 
@@ -352,7 +361,7 @@ static int assign_file(struct input_set *s, const char *text, const char *file, 
 	int rc = spec_parse(text, s->names, s->n, &x->spec, &s->arena, d);
 
 	if (!rc && file)
-		x->spec.file = x->spec.file_as_given = file;
+		x->spec.file = x->spec.file_as_given = file, x->spec.literal = false;
 	if (!rc && x->spec.keys.split >= 0 && !s->request->files)
 		return FAIL(d, E_INPUT_KEY, .message = "split= makes many inputs of one array",
 			    .actual = fmt(d, "'%s'", text), .hint = only_run);

@@ -35,6 +35,8 @@ struct input_spec {
 	const char *file_as_given;
 	const char *keys_text; /* "dtype=u8,layout=hwc" or "" */
 	struct input_keys keys;
+	/* the text is itself the value: a number, or JSON that begins with '[' or '\"', and no file of that name exists */
+	bool literal;
 };
 /*
  * Parses "[NAME=]FILE[,KEY=VALUE...]"; `names` are the n inputs of the model. Fails with
@@ -42,6 +44,8 @@ struct input_spec {
  */
 int spec_parse(const char *text, const char *const *names, size_t n, struct input_spec *s,
 	       struct arena *a, struct diag *d);
+/* Returns true if the text, which is no file's name, is a value: a number, a JSON string, array, true or false. */
+bool spec_is_literal(const char *text);
 /*
  * Cuts all keys off the text, in place. Returns true if the key `name` was among them.
  */

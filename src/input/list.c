@@ -137,7 +137,8 @@ static int expand_word(struct input_list *l, const char *word, bool folders, str
 	int rc;
 
 	*p = (struct paths){0};
-	if ((!folder && access(word, F_OK) == 0) || !(list || folder || is_pattern(word))) {
+	if ((!folder && access(word, F_OK) == 0) || !(list || folder || is_pattern(word)) ||
+	    (!folders && spec_is_literal(word))) {
 		add_path(l, p, word);
 		p->base = (size_t)(path_base(word) - word);
 		return 0;
@@ -166,18 +167,27 @@ static int expand_word(struct input_list *l, const char *word, bool folders, str
 
 /* ---- does a request name many inputs? */
 
-/* Looks at a text from each place where its file may begin: names of inputs may hold '=' and ':'. */
+/* Returns the next place where the file of a text may begin, as names of inputs may hold '=' and ':'. */
+static const char *next_start(const char *p)
+{
+	const char *mark = strpbrk(p, "=:");
+
+	return mark ? mark + 1 : NULL;
+}
+
 static bool text_names_many(const char *text, struct arena *a)
 {
+	for (const char *p = text; p; p = next_start(p))
+		/* before keys are cut off, since a string may hold what looks like one */
+		if ((*p == '[' || *p == '"') && spec_is_literal(p))
+			return false;
 	char *work = arena_str(a, text);
-	bool many = spec_cut_keys(work, "split");
-
-	for (const char *p = work; p; p = strpbrk(p, "=:")) {
-		p += p > work || *p == '=' || *p == ':';
+	bool split = spec_cut_keys(work, "split"), many = split;
+	for (const char *p = work; p; p = next_start(p)) {
 		if (is_folder(p))
 			return true;
-		if (access(p, F_OK) == 0)
-			return many;
+		if (access(p, F_OK) == 0 || spec_is_literal(p))
+			return split;
 		many |= *p == '@' || is_pattern(p);
 	}
 	return many;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAX_READERS = 64, STACK_BYTES = 1 << 20 };
+enum { MAX_READERS = 64, STACK_BYTES = 4 << 20 };
 /* how often a waiting caller looks for a signal, and how long a thread may take to end */
 enum { LOOK_MS = 50, PATIENCE_MS = 2000 };
 

@@ -3,6 +3,7 @@
  * Parses the value of --input, [NAME=]FILE[,KEY=VALUE...], and its parts, such as shapes and
  * ranges.
  */
+#include "base/json_read.h"
 #include "base/str.h"
 #include "input/internal.h"
 
@@ -289,6 +290,21 @@ static char *last_key(char *text)
 	return NULL;
 }
 
+bool spec_is_literal(const char *text)
+{
+	struct arena a = {0};
+	double number;
+
+	if (access(text, F_OK) == 0)
+		return false;
+	if (parse_number(text, strlen(text), &number))
+		return true;
+	bool json = (*text == '[' || *text == '"' || *text == 't' || *text == 'f') &&
+		    jread(text, strlen(text), "", E_INPUT_FORMAT, &a, NULL);
+	arena_free(&a);
+	return json;
+}
+
 bool spec_cut_keys(char *text, const char *name)
 {
 	size_t n = strlen(name);
@@ -377,7 +393,10 @@ int spec_parse(const char *text, const char *const *names, size_t n, struct inpu
 	char *work = arena_str(a, text), *keys = NULL;
 	unsigned seen = 0;
 
-	for (char *comma; (comma = last_key(work));) {
+	s->file = work;
+	(void)spec_name(work, "=:", names, n, &s->file);
+	bool whole = spec_is_literal(s->file); /* what looks like a key belongs to a string */
+	for (char *comma; !whole && (comma = last_key(work));) {
 		*comma = '\0';
 		keys = comma + 1;
 	}
@@ -402,6 +421,9 @@ int spec_parse(const char *text, const char *const *names, size_t n, struct inpu
 		s->name = names[i];
 	if (!*s->file)
 		return FAIL(d, E_INPUT_OPEN, .message = fmt(d, "'%s' names no file", text));
+	s->literal = spec_is_literal(s->file);
+	if (s->literal && (s->name || n == 1))
+		return 0;
 	int rc = refuse_unknown_key(s->file, d);
 	if (!rc)
 		rc = refuse_junk_after_keys(s->file, d);

@@ -192,3 +192,21 @@ sums=$'sum f32 [2,4]\n1 2 3 4\n5 6 7 8\ndiff f32 [2,4]\n-1 0 1 2\n3 4 5 6'
 	gives by_half.f32 default.onnx --input x=three.bin --input factor=half.bin
 	"$INFER" run default.onnx --input x=three.bin --random factor=0..1 -q >/dev/null
 }
+
+@test "A value stands for itself where a file could stand" {
+	prints $'y f32 []\n2.5' scalar.onnx --input x=2.5 --print 0 -q
+	prints $'y f32 []\n-3' scalar.onnx --input -3 --print 0 -q
+	prints $'y bf16 [3]\n1 2 3' many.onnx --input 'x=[1,2,3]' --print 0 -q
+	prints $'y string [2]\n"a,b" "c=d,shape=3"' words.onnx --input 'x=["a,b","c=d,shape=3"]' --print 0 -q
+	prints $'y string [1]\n"a cat"' words.onnx --input 'x="a cat",shape=1' --print 0 -q
+	prints $'sum f32 [1,4]\n2 3 4 5\ndiff f32 [1,4]\n0 1 2 3' two.onnx --input 'a=[[1,2,3,4]]' --input 'b=[[1,1,1,1]]' --print 0 -q
+	run -4 "$INFER" run many.onnx --input x=7
+	[[ $output = *"7 has"*"1 element"* ]]
+	run -4 "$INFER" run ints.onnx --input '[1,2.5]'
+	[[ $output = *"[1,2.5], line 1, at '2.5]': the model takes integers"* ]]
+	# a file of that name comes first
+	cp a.npy "$BATS_TEST_TMPDIR/5"
+	cd "$BATS_TEST_TMPDIR"
+	run -0 "$INFER" run "$BATS_TEST_DIRNAME/../data/run/two.onnx" --input a=5 --input b=5 --output sum --print 0 -q
+	[[ $output = "sum f32 [2,4]"* ]]
+}

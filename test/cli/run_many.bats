@@ -66,7 +66,7 @@ alone() {
 @test "A file whose own name looks like a pattern or a list is one input" {
 	cp pics/a.png 'pics/[x].png'
 	cp pics/a.png @list.png
-	run -0 "$INFER" run "$data/pic.onnx" --input 'pics/[x].png' --print 1
+	run -0 "$INFER" run "$data/pic.onnx" --input 'images=pics/[x].png' --print 1
 	[[ $output != *==* ]]
 	run -0 "$INFER" run "$data/pic.onnx" --input @list.png --print 1
 	[[ $output != *==* ]]
@@ -206,6 +206,13 @@ alone() {
 	[[ $stderr = *pics/b.jpg* ]]
 	[[ $stderr = *pics/bb.npy* ]]
 	[ "$(grep -c '^error' <<<"$stderr")" -eq 2 ]
+}
+
+@test "--keep-going ends when nothing can be written" {
+	"$INFER" run "$data/pic.onnx" --input pics -q --jsonl /dev/full --keep-going && return 1
+	run -10 "$INFER" run "$data/pic.onnx" --input pics --jsonl /dev/full --keep-going
+	[ "$(grep -c '^error\[E-OUTPUT\]' <<<"$output")" -eq 1 ]
+	[[ $output = *"pics/a.png: /dev/full: cannot write"* ]]
 }
 
 @test "A run that fails for one input of a batch names that input" {
