@@ -71,16 +71,17 @@ const struct field options_table[] = {
 		 "of which lie STEP apart (SIZE by default; less lets pieces overlap). lead=N puts N zeros before the first "
 		 "element. rest=pad fills a shorter last piece up with zeros, which is the default; drop leaves it out; keep "
 		 "runs it as it is."},
-	{ROW("steps", F_INT, step_limit, STEPS, CMD_RUN | CMD_CHECK), .min = 1, .max = 1e12, .arg = "N",
-	 .help = "number of steps, or the most of them with --slice and --until"},
-	{ROW("next", F_LIST, steps.next, STEPS, CMD_RUNS),
-	 .arg = "IN=argmax:OUT|sample:OUT", .metavar_kind = "name",
+	{ROW("steps", F_INT, step_limit, STEPS, CMD_RUN | CMD_CHECK), .min = 1, .max = 1e12,
+	 .arg = "N", .help = "number of steps, or the most of them with --slice and --until"},
+	{ROW("next", F_LIST, steps.next, STEPS, CMD_RUNS), .arg = "IN=argmax:OUT|sample:OUT",
+	 .metavar_kind = "name",
 	 .help = "choose the ids of the next step from the scores of an output; repeatable",
 	 .more = "IN=argmax:OUT takes the id with the largest score at the last position of OUT. IN=sample:OUT draws it with "
 		 "the softmax of the scores; keys may follow: temperature=T divides the scores by T first, top=K draws only "
 		 "among the K largest. --seed determines the draws. The chosen ids become an output, IN.next."},
 	{ROW("derive", F_LIST, steps.derive, STEPS, CMD_RUNS), .arg = "NAME=RULE",
-	 .metavar_kind = "name", .help = "make an input follow from the number of positions so far; repeatable",
+	 .metavar_kind = "name",
+	 .help = "make an input follow from the number of positions so far; repeatable",
 	 .more = "Rules: ones (a mask of all positions so far), positions (those of this step), total (how many so far), last "
 		 "(total - 1), past (how many before this step), cached (whether there are any before this step). With --next, "
 		 "the inputs attention_mask, position_ids, cache_position, total_sequence_length, seqlens_k, "
