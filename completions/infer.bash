@@ -16,7 +16,7 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		operand='file'
 		;;
 	profile)
-		options='--input --data-set --random --seed --shape --dim --strict --feed --next --derive --shapes-sweep --top --nodes --iterations --duration --warmup --percentile --prefill --decode --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --fail-unknown --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --random --seed --shape --dim --strict --feed --next --derive --shapes-sweep --top --decode --nodes --iterations --duration --warmup --percentile --prefill --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --fail-unknown --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='file'
 		;;
 	check)
@@ -98,12 +98,12 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	profile:--derive) kind='name' ;;
 	profile:--shapes-sweep) kind='dim' ;;
 	profile:--top) kind='none' ;;
+	profile:--decode) kind='=ctc' ;;
 	profile:--iterations | profile:-n) kind='none' ;;
 	profile:--duration) kind='none' ;;
 	profile:--warmup) kind='none' ;;
 	profile:--percentile) kind='none' ;;
 	profile:--prefill) kind='none' ;;
-	profile:--decode) kind='none' ;;
 	profile:--transfers) kind='=include exclude split' ;;
 	profile:--sort) kind='=time order memory' ;;
 	profile:--sessions) kind='none' ;;

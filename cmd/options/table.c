@@ -116,11 +116,13 @@ const struct field options_table[] = {
 	 .arg = "K",
 	 .help = "print the K largest values along the last axis (run), or only the first K nodes (profile; 0: all)",
 	 .more = "With --labels, run prints the name of each class as well."},
-	{ROW("decode", F_STRING, decode, OUTPUTS, CMD_RUN), .arg = "ctc[:blank=N]",
-	 .metavar_kind = "=ctc", .help = "print the text that an output encodes",
+	{ROW("decode", F_STRING, decode, OUTPUTS, CMD_RUN | CMD_PROFILE), .arg = "ctc[:blank=N]|N",
+	 .metavar_kind = "=ctc",
+	 .help = "print the text that an output encodes (run), or measure a decoder over N ids (profile)",
 	 .more = "ctc takes the best class of each step, merges repeats and drops the blank, which is class 0 unless "
 		 "blank=N names another one. If there is one class more than labels, the blank has no label; if there are "
-		 "two more, the last class is a space; any other count is an error."},
+		 "two more, the last class is a space; any other count is an error. profile takes the number of ids behind the "
+		 "first, 128 if only --prefill is given; see there."},
 	{ROW("labels", F_STRING, labels, OUTPUTS, CMD_RUN), .arg = "FILE|meta:KEY",
 	 .metavar_kind = "file",
 	 .help = "names of the classes: a file with one name a line, or a key of the model's metadata"},
@@ -251,8 +253,6 @@ const struct field options_table[] = {
 		 "after the other, for the time of --duration. The report tells the time to the first id, the time for each "
 		 "further one, ids per second, and how near reading the weights and the state comes to the memory's limit, "
 		 "which a large copy shows."},
-	{ROW("decode", F_INT, decode_steps, TIMING, CMD_PROFILE), .min = 1, .max = 1e6, .arg = "N",
-	 .help = "measure a decoder: ids behind the first (128)", .more = "See --prefill."},
 	{ROW("transfers", F_ENUM, transfers, TIMING, CMD_PROFILE), .def = "include",
 	 .choices = "include|exclude|split", .arg = "HOW",
 	 .help = "whether the latency includes copies to and from the device",

@@ -21,7 +21,7 @@
 #include <string.h>
 
 /* Rounds that are measured at most; each has N samples. */
-enum { MOST_ROUNDS = 1000 };
+enum { MOST_ROUNDS = 1000, DEFAULT_IDS = 128, MOST_IDS = 1000000 };
 
 struct decode {
 	struct options *o;
@@ -42,11 +42,18 @@ struct decode {
 	struct peak peak;
 };
 
-static int check_options(const struct options *o, struct diag *d)
+static int check_options(const struct options *o, int64_t *count, struct diag *d)
 {
+	char *end = NULL;
+
+	*count = o->decode ? strtoll(o->decode, &end, 10) : DEFAULT_IDS;
+	if (o->decode && (end == o->decode || *end || *count < 1 || *count > MOST_IDS))
+		return options_fail(o, "decode",
+				    fmt(d, "wrong value: expected a number of ids, 1 to %d, got '%s'",
+					MOST_IDS, o->decode),
+				    NULL, d);
 	if (o->steps.next.n <= 0 || o->steps.feed.n <= 0)
-		return FAIL(d, E_OPTION,
-			    .slot = o->decode_steps == INT_ABSENT ? "--prefill" : "--decode",
+		return FAIL(d, E_OPTION, .slot = o->decode ? "--decode" : "--prefill",
 			    .message = "it does not say how the model decodes",
 			    .expected = "--feed OUT=IN and --next IN=argmax:OUT",
 			    .hint = "for many exporters: --feed 'present.*=past_key_values.*' --next "
@@ -239,18 +246,17 @@ static void report(struct decode *x)
 
 bool decode_wanted(const struct options *o)
 {
-	return o->prefill != INT_ABSENT || o->decode_steps != INT_ABSENT;
+	return o->prefill != INT_ABSENT || o->decode != NULL;
 }
 
 int profile_decode(struct options *o, struct diag *d)
 {
 	struct decode x = {.o = o, .d = d};
 	struct progress progress;
-	int rc = check_options(o, d);
+	int rc = check_options(o, &x.count, d);
 
 	if (rc)
 		return rc;
-	x.count = o->decode_steps == INT_ABSENT ? 128 : o->decode_steps;
 	watchdog_soft();
 	progress_begin(&progress, o);
 	x.session = session_open(o->operand[0], &o->config, d);
