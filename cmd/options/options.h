@@ -69,7 +69,7 @@ struct options {
 	/* number of values to print of each output; 0 for all, INT_ABSENT for none */
 	int64_t print;
 	int64_t top;	    /* number of largest values to print along the last axis; 0 for none */
-	const char *decode; /* "ctc" or "ctc:blank=N"; NULL */
+	const char *decode; /* "ctc" or "ctc:blank=N"; in profile a number of ids; NULL */
 	const char *labels; /* FILE or "meta:KEY"; NULL */
 
 	/* inspect */
@@ -77,7 +77,7 @@ struct options {
 	int stage; /* enum stage */
 
 	/* profile */
-	int64_t prefill, decode_steps; /* positions of the prompt, ids behind the first; INT_ABSENT: not given */
+	int64_t prefill; /* positions of the prompt; INT_ABSENT: not given */
 	int64_t iterations; /* number of runs; INT_ABSENT to run until the duration has passed */
 	double duration;    /* seconds; NAN: not given */
 	const char *warmup; /* "10" runs or "200ms" */

@@ -91,16 +91,17 @@ const struct field options_table[] = {
 		 "of which lie STEP apart (SIZE by default; less lets pieces overlap). lead=N puts N zeros before the first "
 		 "element. rest=pad fills a shorter last piece up with zeros, which is the default; drop leaves it out; keep "
 		 "runs it as it is."},
-	{ROW("steps", F_INT, step_limit, STEPS, CMD_RUN | CMD_CHECK), .min = 1, .max = 1e12, .arg = "N",
-	 .help = "number of steps, or the most of them with --slice and --until"},
-	{ROW("next", F_LIST, steps.next, STEPS, CMD_RUNS),
-	 .arg = "IN=argmax:OUT|sample:OUT", .metavar_kind = "name",
+	{ROW("steps", F_INT, step_limit, STEPS, CMD_RUN | CMD_CHECK), .min = 1, .max = 1e12,
+	 .arg = "N", .help = "number of steps, or the most of them with --slice and --until"},
+	{ROW("next", F_LIST, steps.next, STEPS, CMD_RUNS), .arg = "IN=argmax:OUT|sample:OUT",
+	 .metavar_kind = "name",
 	 .help = "choose the ids of the next step from the scores of an output; repeatable",
 	 .more = "IN=argmax:OUT takes the id with the largest score at the last position of OUT. IN=sample:OUT draws it with "
 		 "the softmax of the scores; keys may follow: temperature=T divides the scores by T first, top=K draws only "
 		 "among the K largest. --seed determines the draws. The chosen ids become an output, IN.next."},
 	{ROW("derive", F_LIST, steps.derive, STEPS, CMD_RUNS), .arg = "NAME=RULE",
-	 .metavar_kind = "name", .help = "make an input follow from the number of positions so far; repeatable",
+	 .metavar_kind = "name",
+	 .help = "make an input follow from the number of positions so far; repeatable",
 	 .more = "Rules: ones (a mask of all positions so far), positions (those of this step), total (how many so far), last "
 		 "(total - 1), past (how many before this step), cached (whether there are any before this step). With --next, "
 		 "the inputs attention_mask, position_ids, cache_position, total_sequence_length, seqlens_k, "
@@ -149,11 +150,13 @@ const struct field options_table[] = {
 	 .arg = "K",
 	 .help = "print the K largest values along the last axis (run), or only the first K nodes (profile; 0: all)",
 	 .more = "With --labels, run prints the name of each class as well."},
-	{ROW("decode", F_STRING, decode, OUTPUTS, CMD_RUN), .arg = "ctc[:blank=N]",
-	 .metavar_kind = "=ctc", .help = "print the text that an output encodes",
+	{ROW("decode", F_STRING, decode, OUTPUTS, CMD_RUN | CMD_PROFILE), .arg = "ctc[:blank=N]|N",
+	 .metavar_kind = "=ctc",
+	 .help = "print the text that an output encodes (run), or measure a decoder over N ids (profile)",
 	 .more = "ctc takes the best class of each step, merges repeats and drops the blank, which is class 0 unless "
 		 "blank=N names another one. If there is one class more than labels, the blank has no label; if there are "
-		 "two more, the last class is a space; any other count is an error."},
+		 "two more, the last class is a space; any other count is an error. profile takes the number of ids behind the "
+		 "first, 128 if only --prefill is given; see there."},
 	{ROW("labels", F_STRING, labels, OUTPUTS, CMD_RUN), .arg = "FILE|meta:KEY",
 	 .metavar_kind = "file",
 	 .help = "names of the classes: a file with one name a line, or a key of the model's metadata"},
@@ -284,8 +287,6 @@ const struct field options_table[] = {
 		 "after the other, for the time of --duration. The report tells the time to the first id, the time for each "
 		 "further one, ids per second, and how near reading the weights and the state comes to the memory's limit, "
 		 "which a large copy shows."},
-	{ROW("decode", F_INT, decode_steps, TIMING, CMD_PROFILE), .min = 1, .max = 1e6, .arg = "N",
-	 .help = "measure a decoder: ids behind the first (128)", .more = "See --prefill."},
 	{ROW("transfers", F_ENUM, transfers, TIMING, CMD_PROFILE), .def = "include",
 	 .choices = "include|exclude|split", .arg = "HOW",
 	 .help = "whether the latency includes copies to and from the device",

@@ -21,7 +21,7 @@
 #include <string.h>
 
 /* Rounds that are measured at most; each has N samples. */
-enum { MOST_ROUNDS = 1000 };
+enum { MOST_ROUNDS = 1000, DEFAULT_IDS = 128, MOST_IDS = 1000000 };
 
 struct decode {
 	struct options *o;
@@ -32,20 +32,28 @@ struct decode {
 	struct input_set *inputs;
 	struct stepper_request request;
 	int64_t batch, prefill, count; /* count: ids behind the first */
-	double cold;		       /* seconds to the first id in the first round, plans included */
-	double *first;		       /* seconds to the first id, by round */
-	double *each;		       /* seconds for each further id, of all rounds */
-	double *step_plans;	       /* seconds of these that went into plans, by round */
+	double cold;	    /* seconds to the first id in the first round, plans included */
+	double *first;	    /* seconds to the first id, by round */
+	double *each;	    /* seconds for each further id, of all rounds */
+	double *step_plans; /* seconds of these that went into plans, by round */
 	size_t rounds;
 	struct step_times times; /* of the last round */
 	uint64_t bytes;		 /* of weights and state that a step reads at least */
 	struct peak peak;
 };
 
-static int check_options(const struct options *o, struct diag *d)
+static int check_options(const struct options *o, int64_t *count, struct diag *d)
 {
+	char *end = NULL;
+
+	*count = o->decode ? strtoll(o->decode, &end, 10) : DEFAULT_IDS;
+	if (o->decode && (end == o->decode || *end || *count < 1 || *count > MOST_IDS))
+		return options_fail(o, "decode",
+				    fmt(d, "wrong value: expected a number of ids, 1 to %d, got '%s'",
+					MOST_IDS, o->decode),
+				    NULL, d);
 	if (o->steps.next.n <= 0 || o->steps.feed.n <= 0)
-		return FAIL(d, E_OPTION, .slot = o->decode_steps == INT_ABSENT ? "--prefill" : "--decode",
+		return FAIL(d, E_OPTION, .slot = o->decode ? "--decode" : "--prefill",
 			    .message = "it does not say how the model decodes",
 			    .expected = "--feed OUT=IN and --next IN=argmax:OUT",
 			    .hint = "for many exporters: --feed 'present.*=past_key_values.*' --next "
@@ -71,8 +79,8 @@ static int make_inputs(struct decode *x)
 		r->random = (struct texts){&range, 1};
 	if (x->o->prefill != INT_ABSENT && s->rank > 0 && s->dim[s->rank - 1] < 0) {
 		struct text *shapes = arena_new_n(&x->arena, struct text, (size_t)r->dim.n + 1);
-		const char *text =
-			arena_printf(&x->arena, "%s.%d=%" PRId64, v->name, s->rank - 1, x->o->prefill);
+		const char *text = arena_printf(&x->arena, "%s.%d=%" PRId64, v->name, s->rank - 1,
+						x->o->prefill);
 		for (int64_t i = 0; i < r->dim.n; i++)
 			shapes[i] = r->dim.v[i];
 		shapes[r->dim.n] = (struct text){text, strlen(text)};
@@ -128,8 +136,7 @@ static int measure(struct decode *x, struct progress *progress)
 		if (x->rounds && (past >= seconds || watchdog_caught() != E_OK))
 			break;
 		progress_at(progress, past / seconds < 1 ? past / seconds : 1, "decoding");
-		rc = run_round(x, &x->first[x->rounds],
-			       x->each + x->rounds * (size_t)x->count);
+		rc = run_round(x, &x->first[x->rounds], x->each + x->rounds * (size_t)x->count);
 		x->step_plans[x->rounds] = (double)x->times.planned / 1e9;
 		x->rounds += !rc;
 	}
@@ -180,17 +187,19 @@ static void print_report(struct decode *x, FILE *f)
 	double first = stats_quantile_of(x->first, x->rounds, 0.5), median = quantile(x, 0.5);
 	double plans = stats_quantile_of(x->step_plans, x->rounds, 0.5) / (double)x->count;
 
-	fprintf(f, "model       %s\ndevice      %s: %s\n", x->o->operand[0], session_device(x->session),
-		session_device_why(x->session));
+	fprintf(f, "model       %s\ndevice      %s: %s\n", x->o->operand[0],
+		session_device(x->session), session_device_why(x->session));
 	fprintf(f, "prefill     %s, batch %" PRId64 ": %s to the first id, %.4g positions/s",
 		str_many(&a, (uint64_t)x->prefill, "position"), x->batch, str_seconds(&a, first),
 		(double)(x->prefill * x->batch) / first);
 	fprintf(f, "; %s in the first round, with its plans\n", str_seconds(&a, x->cold));
-	fprintf(f, "decode      %s a round: median %s an id, p90 %s, p99 %s; %.4g ids/s; %zu round%s\n",
+	fprintf(f,
+		"decode      %s a round: median %s an id, p90 %s, p99 %s; %.4g ids/s; %zu round%s\n",
 		str_many(&a, (uint64_t)x->count, "id"), str_seconds(&a, median),
 		str_seconds(&a, quantile(x, 0.9)), str_seconds(&a, quantile(x, 0.99)),
 		(double)x->batch / median, x->rounds, x->rounds > 1 ? "s" : "");
-	fprintf(f, "            plans for the new shapes take %s of an id's time\n", str_seconds(&a, plans));
+	fprintf(f, "            plans for the new shapes take %s of an id's time\n",
+		str_seconds(&a, plans));
 	print_rate(x, &a, f);
 	arena_free(&a);
 }
@@ -237,18 +246,17 @@ static void report(struct decode *x)
 
 bool decode_wanted(const struct options *o)
 {
-	return o->prefill != INT_ABSENT || o->decode_steps != INT_ABSENT;
+	return o->prefill != INT_ABSENT || o->decode != NULL;
 }
 
 int profile_decode(struct options *o, struct diag *d)
 {
 	struct decode x = {.o = o, .d = d};
 	struct progress progress;
-	int rc = check_options(o, d);
+	int rc = check_options(o, &x.count, d);
 
 	if (rc)
 		return rc;
-	x.count = o->decode_steps == INT_ABSENT ? 128 : o->decode_steps;
 	watchdog_soft();
 	progress_begin(&progress, o);
 	x.session = session_open(o->operand[0], &o->config, d);

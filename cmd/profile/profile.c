@@ -514,8 +514,9 @@ int cmd_profile(struct options *o, struct diag *d)
 	if (decode_wanted(o))
 		return profile_decode(o, d);
 	if (steps_wanted(&o->steps))
-		return FAIL(d, E_OPTION, .message = "--feed, --next and --derive need --decode N here",
-			    .hint = "without --decode, profile measures single runs; infer run tells the time of steps");
+		return FAIL(
+			d, E_OPTION, .message = "--feed, --next and --derive need --decode N here",
+			.hint = "without --decode, profile measures single runs; infer run tells the time of steps");
 	struct profile *p = calloc(1, sizeof(*p));
 	int rc = p ? 0 : -E_MEMORY;
 

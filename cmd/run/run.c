@@ -167,8 +167,8 @@ static int execute_steps(struct run *r)
 	r->outputs = arena_new_n(&r->arena, struct output, s->noutputs + 1);
 	r->noutputs = s->noutputs;
 	for (size_t i = 0; i < s->noutputs; i++)
-		r->outputs[i] = (struct output){.name = s->outputs[i].name,
-						.tensor = s->outputs[i].tensor};
+		r->outputs[i] =
+			(struct output){.name = s->outputs[i].name, .tensor = s->outputs[i].tensor};
 	return 0;
 }
 

@@ -10,10 +10,10 @@
 void steps_warn_useless(const struct options *o, struct diag *d)
 {
 	bool wanted = steps_wanted(&o->steps);
-	const char *without = o->by_step.n > 0 && !wanted		    ? "by-step"
-			      : o->step_limit != INT_ABSENT && !wanted	    ? "steps"
+	const char *without = o->by_step.n > 0 && !wanted	       ? "by-step"
+			      : o->step_limit != INT_ABSENT && !wanted ? "steps"
 			      : o->until.n > 0 && o->steps.next.n <= 0 ? "until"
-									    : NULL;
+								       : NULL;
 
 	if (without)
 		WARN(d, E_OPTION, .slot = fmt(d, "--%s", without),
@@ -61,8 +61,10 @@ void steps_print(const struct step_run *r, FILE *f)
 		str_seconds(&a, (double)t.first / 1e9));
 	if (t.steps > 1)
 		fprintf(f, ", the others in %s each (model %s, plans %s, the rest %s)",
-			str_seconds(&a, each(&t, t.rest)), str_seconds(&a, each(&t, t.run - t.planned)),
-			str_seconds(&a, each(&t, t.planned)), str_seconds(&a, each(&t, t.rest - t.run)));
+			str_seconds(&a, each(&t, t.rest)),
+			str_seconds(&a, each(&t, t.run - t.planned)),
+			str_seconds(&a, each(&t, t.planned)),
+			str_seconds(&a, each(&t, t.rest - t.run)));
 	if (t.state_bytes)
 		fprintf(f, "; state %s", str_bytes(&a, (int64_t)t.state_bytes));
 	fprintf(f, "\n");

@@ -28,15 +28,15 @@ struct check_options {
 	bool nan, zero, layout, leak, recreate, contexts, bisect;
 	struct texts expect; /* [NAME=]FILE */
 	double rtol, atol;
-	int metric;	     /* enum check_metric */
-	const char *compare; /* "cpu,cuda", "fp32,tf32", ...; NULL if not requested */
-	int64_t determinism; /* number of runs; 0: not requested */
-	int64_t runs;	     /* of --leak; 0: the default number */
-	struct texts sweep;  /* --shapes-sweep batch=1..16, NAME.dim=5..100:5 */
+	int metric;		    /* enum check_metric */
+	const char *compare;	    /* "cpu,cuda", "fp32,tf32", ...; NULL if not requested */
+	int64_t determinism;	    /* number of runs; 0: not requested */
+	int64_t runs;		    /* of --leak; 0: the default number */
+	struct texts sweep;	    /* --shapes-sweep batch=1..16, NAME.dim=5..100:5 */
 	struct steps_request steps; /* --feed, --next, --derive */
 	int64_t step_limit;	    /* --steps; INT_ABSENT: the default number */
-	const char *html;    /* file for the report as an HTML page, or NULL */
-	const char *save;    /* folder for the part of the model that --bisect finds, or NULL */
+	const char *html;	    /* file for the report as an HTML page, or NULL */
+	const char *save; /* folder for the part of the model that --bisect finds, or NULL */
 };
 
 struct check_context;

@@ -18,9 +18,17 @@ enum { DEFAULT_STEPS = 4 };
 static const struct {
 	const char *out, *in;
 } renamed[] = {
-	{"present*", "past_key_values*"}, {"present*", "past*"}, {"*N", "*"},	  {"*n", "*"},
-	{"*_out", "*_in"},		  {"*_out", "*"},	 {"new_*", "*"},  {"next_*", "*"},
-	{"*_next", "*"},		  {"out_*", "in_*"},	 {"*_new", "*"},
+	{"present*", "past_key_values*"},
+	{"present*", "past*"},
+	{"*N", "*"},
+	{"*n", "*"},
+	{"*_out", "*_in"},
+	{"*_out", "*"},
+	{"new_*", "*"},
+	{"next_*", "*"},
+	{"*_next", "*"},
+	{"out_*", "in_*"},
+	{"*_new", "*"},
 };
 
 /* Whether the name of an output is made of that of an input in one of these ways. */
@@ -92,15 +100,15 @@ static void tell_unfed(struct check_context *c, const struct steps *s)
 	}
 	if (!option)
 		return;
-	struct finding f = {.code = E_STATE_UNFED,
-			    .severity = s ? SEV_WARNING : SEV_NOTE,
-			    .slot = fmt(c->d, "output %s", check_name_list(&names)),
-			    .message = fmt(c->d, "%s like the next state of an input, but %s fed nowhere",
-					   names.n > 1 ? "they look" : "it looks",
-					   names.n > 1 ? "are" : "is"),
-			    .hint = fmt(c->d, "%s hands it to the next step", option),
-			    .file = __FILE__,
-			    .line = __LINE__};
+	struct finding f = {
+		.code = E_STATE_UNFED,
+		.severity = s ? SEV_WARNING : SEV_NOTE,
+		.slot = fmt(c->d, "output %s", check_name_list(&names)),
+		.message = fmt(c->d, "%s like the next state of an input, but %s fed nowhere",
+			       names.n > 1 ? "they look" : "it looks", names.n > 1 ? "are" : "is"),
+		.hint = fmt(c->d, "%s hands it to the next step", option),
+		.file = __FILE__,
+		.line = __LINE__};
 	diag_add(c->d, &f);
 }
 
@@ -113,7 +121,7 @@ struct walk {
 	struct stepper *stepper;
 	struct tensor **before; /* by feed: the state before the newest step, in host memory */
 	bool *changed;		/* by feed */
-	struct arena arena[2];	/* of the states before the newest step and the one before that, in turn */
+	struct arena arena[2]; /* of the states before the newest step and the one before that, in turn */
 };
 
 /* Copies the newest state to host memory. */

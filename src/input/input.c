@@ -460,8 +460,9 @@ static int assign_derived(struct input_set *s, struct diag *d)
 		struct input *in = &s->in[x->in];
 		if (in->source)
 			return FAIL(d, E_STEPS,
-				    .message = fmt(d, "input '%s' is derived in each step, and also given",
-						   in->info.name),
+				    .message = fmt(
+					    d, "input '%s' is derived in each step, and also given",
+					    in->info.name),
 				    .expected = fmt(d, "--derive %s=%s or a file", in->info.name,
 						    derive_word(x->rule)),
 				    .actual = fmt(d, "%s", in->source->spec.file));
@@ -725,8 +726,8 @@ static int plan_zeros(struct input_set *s, struct input *in, struct diag *d)
 	if (rc)
 		return rc;
 	in->info.shape = in->shape;
-	in->info.source = shape_count(&in->shape) ? "zeros in the first step, then fed" :
-						    "empty in the first step, then fed";
+	in->info.source = shape_count(&in->shape) ? "zeros in the first step, then fed"
+						  : "empty in the first step, then fed";
 	return 0;
 }
 

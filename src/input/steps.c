@@ -15,11 +15,15 @@ static const struct {
 	const char *name[2];
 } rules[DERIVE_RULES] = {
 	[DERIVE_ONES] = {"ones", "ones for all positions so far", {"attention_mask"}},
-	[DERIVE_POSITIONS] = {"positions", "the positions of this step", {"position_ids", "cache_position"}},
+	[DERIVE_POSITIONS] = {"positions",
+			      "the positions of this step",
+			      {"position_ids", "cache_position"}},
 	[DERIVE_TOTAL] = {"total", "the number of positions so far", {"total_sequence_length"}},
 	[DERIVE_LAST] = {"last", "the number of the last position", {"seqlens_k"}},
 	[DERIVE_PAST] = {"past", "the number of positions before this step", {"past_sequence_length"}},
-	[DERIVE_CACHED] = {"cached", "whether there are positions before this step", {"use_cache_branch"}},
+	[DERIVE_CACHED] = {"cached",
+			   "whether there are positions before this step",
+			   {"use_cache_branch"}},
 };
 #define RULE_WORDS "ones, positions, total, last, past or cached"
 
@@ -118,7 +122,8 @@ static int fail_name(const struct parse *p, const char *what, const char *name,
 				 : fmt(p->diag, "its %ss are %s", what, all));
 }
 
-static int fail_form(const struct parse *p, const char *message, const char *expected, const char *actual)
+static int fail_form(const struct parse *p, const char *message, const char *expected,
+		     const char *actual)
 {
 	return FAIL(p->diag, E_STEPS, .slot = p->option, .message = message, .expected = expected,
 		    .actual = fmt(p->diag, "'%s'", actual));
@@ -222,7 +227,8 @@ static int parse_feed(struct parse *p, const char *text)
 	if (!rc && !n)
 		rc = strchr(out, '*')
 			     ? FAIL(p->diag, E_INPUT_NAME, .slot = p->option,
-				    .message = fmt(p->diag, "no output of the model matches '%s'", out),
+				    .message =
+					    fmt(p->diag, "no output of the model matches '%s'", out),
 				    .hint = fmt(p->diag, "its outputs are %s",
 						input_names(&p->diag->arena, p->out, p->nout)))
 			     : fail_name(p, "output", out, p->out, p->nout);
@@ -305,14 +311,16 @@ static int parse_slice(struct parse *p, const char *text)
 	if (*value == ':') {
 		m = strcspn(++value, ",");
 		if (!parse_count(value, m, 1, &s.stride))
-			return fail_form(p, "STEP is the distance of two pieces, 1 or more", form, text);
+			return fail_form(p, "STEP is the distance of two pieces, 1 or more", form,
+					 text);
 		value += m;
 	}
 	while (*value == ',') {
 		m = strcspn(++value, ",");
 		const char *key = arena_strn(p->arena, value, m);
 		if (!parse_slice_key(&s, key))
-			return fail_form(p, fmt(p->diag, "'%s' is no key of --slice", key), form, text);
+			return fail_form(p, fmt(p->diag, "'%s' is no key of --slice", key), form,
+					 text);
 		value += m;
 	}
 	int rc = parse_place(p, place, &s);
@@ -368,8 +376,8 @@ static int parse_next(struct parse *p, const char *text)
 	const char *name, *how = split(p, text, &name);
 	size_t n = how ? strcspn(how, ":") : 0;
 
-	if (!how || how[n] != ':' || !((n == 6 && !strncmp(how, "argmax", n)) ||
-				       (n == 6 && !strncmp(how, "sample", n))))
+	if (!how || how[n] != ':' ||
+	    !((n == 6 && !strncmp(how, "argmax", n)) || (n == 6 && !strncmp(how, "sample", n))))
 		return fail_form(p, "it does not say how the next ids are chosen", form, text);
 	x.sample = *how == 's';
 	how += n + 1;
@@ -413,7 +421,8 @@ static int parse_derive(struct parse *p, const char *text)
 	while (word && rule < DERIVE_RULES && strcmp(word, rules[rule].word) != 0)
 		rule++;
 	if (!word || rule == DERIVE_RULES)
-		return fail_form(p, "it does not say what the input follows from", "NAME=RULE; rules are " RULE_WORDS, text);
+		return fail_form(p, "it does not say what the input follows from",
+				 "NAME=RULE; rules are " RULE_WORDS, text);
 	int in = find_input(p, name);
 	int rc = in < 0 ? in : refuse_second_maker(p, (uint32_t)in);
 	if (rc)
@@ -456,11 +465,12 @@ static int derive_by_names(struct parse *p)
 			const char *option = fmt(p->diag, "--derive %s=%s", p->in[i], rules[r].word);
 			if (p->request->strict)
 				return FAIL(p->diag, E_STEPS,
-					    .message = fmt(p->diag, "nothing makes input '%s'", p->in[i]),
+					    .message = fmt(p->diag, "nothing makes input '%s'",
+							   p->in[i]),
 					    .hint = fmt(p->diag, "its name suggests %s", option));
 			NOTE(p->diag, E_STEPS,
-			     .message = fmt(p->diag, "input '%s' is derived by its name: %s", p->in[i],
-					    rules[r].text),
+			     .message = fmt(p->diag, "input '%s' is derived by its name: %s",
+					    p->in[i], rules[r].text),
 			     .hint = fmt(p->diag, "%s says the same", option));
 			p->steps->derive[p->steps->nderive++] =
 				(struct derive){i, (enum derive_rule)r, true};
@@ -562,7 +572,8 @@ bool steps_grows_by_name(const char *dim)
 	return false;
 }
 
-struct positions steps_first(const struct steps *s, const struct graph *g, const struct shape *const *shape)
+struct positions steps_first(const struct steps *s, const struct graph *g,
+			     const struct shape *const *shape)
 {
 	struct positions at = {.past = 0, .now = 1};
 
@@ -605,12 +616,12 @@ bool derive_fill(enum derive_rule rule, struct positions at, struct tensor *t)
 	if (rule == DERIVE_ONES && last < total)
 		return false;
 	for (int64_t i = 0; i < n; i++) {
-		int64_t v = rule == DERIVE_ONES		? i % last < total
-			    : rule == DERIVE_POSITIONS	? at.past + i % last
-			    : rule == DERIVE_TOTAL	? total
-			    : rule == DERIVE_LAST	? total - 1
-			    : rule == DERIVE_PAST	? at.past
-							: at.past > 0;
+		int64_t v = rule == DERIVE_ONES	       ? i % last < total
+			    : rule == DERIVE_POSITIONS ? at.past + i % last
+			    : rule == DERIVE_TOTAL     ? total
+			    : rule == DERIVE_LAST      ? total - 1
+			    : rule == DERIVE_PAST      ? at.past
+						       : at.past > 0;
 		elem_set_i64(type, t->data, i, v);
 	}
 	return true;

@@ -77,7 +77,8 @@ struct positions {
 	int64_t past, now;
 };
 /* The positions of the first step, once the inputs are planned: `shape` has a shape for each input. */
-struct positions steps_first(const struct steps *s, const struct graph *g, const struct shape *const *shape);
+struct positions steps_first(const struct steps *s, const struct graph *g,
+			     const struct shape *const *shape);
 /* The shape of a derived input at these positions. `planned` is its declared shape; free dimensions are negative. */
 struct shape derive_shape(enum derive_rule rule, const struct shape *planned, struct positions at,
 			  int64_t batch);

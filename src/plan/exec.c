@@ -243,8 +243,8 @@ static void find_movables(struct binding *b)
 	b->movable = arena_new_n(&b->arena, struct movable, g->nout + 1);
 	for (uint32_t k = 0; k < g->nout; k++) {
 		uint32_t root = root_of[g->out[k]];
-		if (root != NO_VALUE && s->slots[root].place == PLACE_SLAB && !s->slots[root].staged &&
-		    s->slots[root].desc.device == has_device(b->x->rt))
+		if (root != NO_VALUE && s->slots[root].place == PLACE_SLAB &&
+		    !s->slots[root].staged && s->slots[root].desc.device == has_device(b->x->rt))
 			set_movable(b, &b->movable[k], first[root], next);
 	}
 	arena_free(&scratch);

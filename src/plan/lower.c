@@ -719,8 +719,8 @@ static int threads_worth(const struct lower *l, const struct site *s)
  * Gives the prepared step its operands and adds it to the segment. *added stays false if the node needs no step, or on
  * error.
  */
-static int add_prepared(struct lower *l, const struct node *n, struct step_plan *p, enum layout common,
-			bool *added)
+static int add_prepared(struct lower *l, const struct node *n, struct step_plan *p,
+			enum layout common, bool *added)
 {
 	struct segment *s = l->s;
 	int err = move_inputs(l, n, p, common);

@@ -13,10 +13,10 @@ struct gathered {
 	enum by_step how;
 	int axis; /* BY_STEP_JOIN: along which */
 	struct type type;
-	struct shape first;  /* the shape in the first step */
-	int64_t *sizes;	     /* BY_STEP_JOIN: of the axis, by step */
+	struct shape first;   /* the shape in the first step */
+	int64_t *sizes;	      /* BY_STEP_JOIN: of the axis, by step */
 	struct shape *shapes; /* BY_STEP_EACH: by step */
-	char *data;	     /* the elements of all steps, one step behind the other */
+	char *data;	      /* the elements of all steps, one step behind the other */
 	size_t bytes, room;
 	void *joined; /* the elements in the order of the result */
 };
@@ -75,11 +75,13 @@ static int apply_text(struct collector *c, const char *text, struct diag *d)
 		if (!pattern_match(pattern, c->graph->out_name[i], &stars))
 			continue;
 		any = true;
-		if (parsed.how != BY_STEP_LAST && !can_gather(&c->graph->value[c->graph->out[i]]->info)) {
+		if (parsed.how != BY_STEP_LAST &&
+		    !can_gather(&c->graph->value[c->graph->out[i]]->info)) {
 			if (!eq)
 				continue;
 			return FAIL(d, E_STEPS, .slot = fmt(d, "--by-step %s", text),
-				    .message = fmt(d, "output '%s' cannot be gathered", c->graph->out_name[i]),
+				    .message = fmt(d, "output '%s' cannot be gathered",
+						   c->graph->out_name[i]),
 				    .expected = "a tensor of numbers of at least 8 bits");
 		}
 		c->output[i].how = parsed.how;
@@ -157,12 +159,15 @@ static int fail_shape(const struct collector *c, uint32_t i, const struct shape 
 	const struct gathered *o = &c->output[i];
 	const char *name = c->graph->out_name[i];
 
-	return FAIL(d, E_STEPS, .slot = fmt(d, "output '%s'", name),
-		    .message = o->how == BY_STEP_STACK ? "its shape changes, so that steps cannot be stacked"
-						       : "its shape changes on another axis than the joined one",
-		    .expected = shape_str(&d->arena, &o->first, NULL),
-		    .actual = fmt(d, "%s in step %" PRId64, shape_str(&d->arena, s, NULL), c->steps + 1),
-		    .hint = fmt(d, "--by-step %s=join:AXIS joins along an axis, each keeps them apart", name));
+	return FAIL(
+		d, E_STEPS, .slot = fmt(d, "output '%s'", name),
+		.message = o->how == BY_STEP_STACK
+				   ? "its shape changes, so that steps cannot be stacked"
+				   : "its shape changes on another axis than the joined one",
+		.expected = shape_str(&d->arena, &o->first, NULL),
+		.actual = fmt(d, "%s in step %" PRId64, shape_str(&d->arena, s, NULL), c->steps + 1),
+		.hint = fmt(d, "--by-step %s=join:AXIS joins along an axis, each keeps them apart",
+			    name));
 }
 
 static int begin(const struct collector *c, uint32_t i, const struct tensor *t, struct diag *d)
@@ -227,9 +232,11 @@ static int grow_lists(struct collector *c, struct diag *d)
 	for (uint32_t i = 0; i < c->graph->nout; i++) {
 		struct gathered *o = &c->output[i];
 		if (o->how == BY_STEP_JOIN)
-			grown &= (o->sizes = grow_list(o->sizes, c->steps, room, sizeof(*o->sizes))) != NULL;
+			grown &= (o->sizes = grow_list(o->sizes, c->steps, room, sizeof(*o->sizes))) !=
+				 NULL;
 		if (o->how == BY_STEP_EACH)
-			grown &= (o->shapes = grow_list(o->shapes, c->steps, room, sizeof(*o->shapes))) != NULL;
+			grown &= (o->shapes = grow_list(o->shapes, c->steps, room,
+							sizeof(*o->shapes))) != NULL;
 	}
 	c->room = room;
 	return grown ? 0 : FAIL(d, E_MEMORY);

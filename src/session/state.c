@@ -111,7 +111,8 @@ static int64_t count_pieces(const struct slice *s, int64_t length)
 }
 
 /* Copies elements `from` to `from` + n - 1 along the axis; positions outside of the input are zeros. */
-static void copy_piece(const struct tensor *t, const struct slice *s, int64_t from, int64_t n, char *to)
+static void copy_piece(const struct tensor *t, const struct slice *s, int64_t from, int64_t n,
+		       char *to)
 {
 	int64_t outer = shape_span(&t->shape, 0, s->axis), size = t->shape.dim[s->axis];
 	size_t inner = (size_t)shape_span(&t->shape, s->axis + 1, t->shape.rank) *
@@ -187,8 +188,8 @@ static int limit_by_slices(struct stepper *x, struct diag *d)
 			     .hint = "rest=drop leaves it out, rest=keep runs it as it is");
 		if (k && n != x->limit)
 			WARN(d, E_STEPS, .slot = fmt(d, "input '%s'", in->name),
-			     .message = fmt(d, "it has %" PRId64 " pieces, another input %" PRId64, n,
-					    x->limit),
+			     .message = fmt(d, "it has %" PRId64 " pieces, another input %" PRId64,
+					    n, x->limit),
 			     .hint = "the shorter one ends the steps");
 		x->limit = !k || n < x->limit ? n : x->limit;
 	}
@@ -360,7 +361,8 @@ static int fail_scores(const struct stepper *x, const struct next *n, struct dia
 }
 
 /* Brings the scores of the last position of row b to the host, and returns their number in *ids. */
-static int fetch_scores(struct stepper *x, const struct next *n, int64_t b, int64_t *ids, struct diag *d)
+static int fetch_scores(struct stepper *x, const struct next *n, int64_t b, int64_t *ids,
+			struct diag *d)
 {
 	const struct tensor *t = x->out[n->out];
 	int rank = t->shape.rank;
@@ -511,8 +513,7 @@ static int grow_ids(struct stepper *x, uint32_t k, struct diag *d)
 	if (!more)
 		return FAIL(d, E_MEMORY);
 	if (x->ids[k])
-		memcpy(more, x->ids[k],
-		       (size_t)x->times.steps * (size_t)x->batch * sizeof(int64_t));
+		memcpy(more, x->ids[k], (size_t)x->times.steps * (size_t)x->batch * sizeof(int64_t));
 	mem_free(x->ids[k]);
 	x->ids[k] = more;
 	x->ids_room[k] = 2 * need;
@@ -589,7 +590,7 @@ static void find_sizes(struct stepper *x)
 {
 	uint32_t n = input_count(x->inputs);
 	const struct shape **shapes = arena_new_n(&x->arena, const struct shape *, n + 1);
-	const struct tensor *first = x->steps->nnext ? x->in[x->steps->next->in]
+	const struct tensor *first = x->steps->nnext	? x->in[x->steps->next->in]
 				     : x->steps->nslice ? x->in[x->steps->slice->in]
 							: NULL;
 
@@ -709,8 +710,7 @@ const int64_t *stepper_ids(const struct stepper *x, int64_t *n)
 static struct tensor *ids_tensor(struct stepper *x, uint32_t k)
 {
 	const struct shape shape = {.rank = 2, .dim = {x->batch, x->times.steps}};
-	struct tensor *t =
-		tensor_new(&x->arena, tensor_dtype(x->in[x->steps->next[k].in]), &shape);
+	struct tensor *t = tensor_new(&x->arena, tensor_dtype(x->in[x->steps->next[k].in]), &shape);
 
 	for (int64_t b = 0; t && b < x->batch; b++)
 		for (int64_t i = 0; i < x->times.steps; i++)

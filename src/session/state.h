@@ -23,7 +23,7 @@ struct stepper_request {
 	const struct steps *steps;
 	struct texts by_step; /* [OUT=]last|stack|join:AXIS|each */
 	struct ints until;    /* ids that end the text */
-	int64_t limit;	      /* most steps; INT_ABSENT for as many as there are pieces, or until an id comes */
+	int64_t limit; /* most steps; INT_ABSENT for as many as there are pieces, or until an id comes */
 	int64_t seed;
 };
 
@@ -52,10 +52,10 @@ const struct tensor *stepper_state(const struct stepper *x, uint32_t feed);
 
 struct step_times { /* nanoseconds */
 	int64_t steps;
-	uint64_t first;	 /* of the first step */
-	uint64_t rest;	 /* of all others */
-	uint64_t run;	 /* inside of session_run() in the others, with the plans it made */
-	uint64_t planned; /* making plans in the others */
+	uint64_t first;	      /* of the first step */
+	uint64_t rest;	      /* of all others */
+	uint64_t run;	      /* inside of session_run() in the others, with the plans it made */
+	uint64_t planned;     /* making plans in the others */
 	uint64_t state_bytes; /* of all states after the last step */
 };
 struct step_times stepper_times(const struct stepper *x);

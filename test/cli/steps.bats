@@ -210,6 +210,7 @@ same_ids() { # MODEL PROMPT STEPS OPTION...
 
 @test "profile --decode asks how the model decodes, and --feed alone is refused" {
 	says 2 "it does not say how the model decodes" profile gpt.onnx --decode 8
+	says 2 "expected a number of ids, 1 to 1000000, got 'ctc'" profile gpt.onnx "${speak[@]}" --decode ctc
 	says 2 "need --decode N here" profile gpt.onnx "${speak[@]}"
 }
 

@@ -77,7 +77,7 @@ done
 cmp "$work/walk-cpu/y.npy" "$work/walk-cuda/y.npy" && cmp "$work/walk-cpu/countN.npy" "$work/walk-cuda/countN.npy"
 told $? 'walk: the values of the GPU are those of the CPU'
 
-if [ -z "$MODELS" ] && python3 -c 'import onnx' 2>/dev/null; then
+if [ -z "$MODELS" ] && python3 -c 'import onnx.helper' 2>/dev/null; then
 	MODELS=$work/models
 	python3 "$here/../steps/make_models.py" "$MODELS" deep big
 fi
