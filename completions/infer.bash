@@ -55,7 +55,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	run:--save-format) kind='=npy npz pb bin json png' ;;
 	run:--print) kind='none?' ;;
 	run:--top) kind='none' ;;
-	run:--decode) kind='=ctc' ;;
+	run:--decode) kind='=ctc yolo ssd detr' ;;
 	run:--labels) kind='file' ;;
 	run:--device | run:-d) kind='=auto cpu cuda' ;;
 	run:--precision) kind='=fp32 tf32 fp16 bf16 auto' ;;

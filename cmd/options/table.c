@@ -78,14 +78,19 @@ const struct field options_table[] = {
 	 .arg = "K",
 	 .help = "print the K largest values along the last axis (run), or only the first K nodes (profile; 0: all)",
 	 .more = "With --labels, run prints the name of each class as well."},
-	{ROW("decode", F_STRING, decode, OUTPUTS, CMD_RUN), .arg = "ctc[:blank=N]",
-	 .metavar_kind = "=ctc", .help = "print the text that an output encodes",
-	 .more = "ctc takes the best class of each step, merges repeats and drops the blank, which is class 0 unless "
+	{ROW("decode", F_STRING, decode, OUTPUTS, CMD_RUN), .arg = "ctc|yolo|ssd|detr[:KEY=N]",
+	 .metavar_kind = "=ctc|yolo|ssd|detr",
+	 .help = "print the text or the boxes that the outputs encode",
+	 .more = "yolo, ssd and detr print a line for each box: label, score, left, top, right, bottom, in pixels of the "
+		 "picture; -o FILE.png draws them onto the picture. Boxes of scores below 0.25 are left out, and for yolo "
+		 "those that overlap a better one of their class by more than 0.45; --decode yolo:score=S,iou=I sets both.\n\n"
+		 "ctc takes the best class of each step, merges repeats and drops the blank, which is class 0 unless "
 		 "blank=N names another one. If there is one class more than labels, the blank has no label; if there are "
 		 "two more, the last class is a space; any other count is an error."},
 	{ROW("labels", F_STRING, labels, OUTPUTS, CMD_RUN), .arg = "FILE|meta:KEY",
 	 .metavar_kind = "file",
-	 .help = "names of the classes: a file with one name a line, or a key of the model's metadata"},
+	 .help = "names of the classes: a file with one name a line, or a key of the model's metadata",
+	 .more = "meta:names reads what Ultralytics writes there."},
 
 	{ROW("nodes", F_BOOL, nodes, SHOW, CMD_INSPECT | CMD_PROFILE),
 	 .help = "list the nodes: with types and shapes (inspect), with times (profile)",
