@@ -489,8 +489,9 @@ int export_all(struct profile *p)
 		const char *path = o->exports.v[i].s;
 		enum ci_format ci = ci_format_of(path, &path);
 		int form = format_of(path);
-		rc = ci < CI_FORMATS ? export_ci(p, ci, path)
-		     : form == FORMAT_HTML ? export_page(p, path) : write_file(p, path, write[form]);
+		rc = ci < CI_FORMATS	   ? export_ci(p, ci, path)
+		     : form == FORMAT_HTML ? export_page(p, path)
+					   : write_file(p, path, write[form]);
 	}
 	return rc;
 }

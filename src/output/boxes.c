@@ -58,9 +58,9 @@ const struct input_info *boxes_input(const struct input_set *s)
 
 /* The size of the model's picture, and how the picture of the file lies in it. */
 struct frame {
-	double width, height;		/* of the model's input */
+	double width, height;		    /* of the model's input */
 	double scale_x, scale_y, left, top; /* input = picture x scale + left or top */
-	double most_x, most_y;		/* of the picture */
+	double most_x, most_y;		    /* of the picture */
 };
 
 /* The axis that is 1, 3 or 4 long is that of the channels. */
@@ -121,9 +121,11 @@ static void add_box(struct finder *f, struct box b)
 	f->to->v[f->to->n++] = b;
 }
 
-static struct box box_around(double x, double y, double width, double height, double score, int64_t class)
+static struct box box_around(double x, double y, double width, double height, double score,
+			     int64_t class)
 {
-	return (struct box){x - width / 2, y - height / 2, x + width / 2, y + height / 2, score, class};
+	return (struct box){x - width / 2,  y - height / 2, x + width / 2,
+			    y + height / 2, score,	    class};
 }
 
 static int by_score(const void *a, const void *b)
@@ -140,8 +142,12 @@ static double area(const struct box *b)
 
 static double overlap(const struct box *a, const struct box *b)
 {
-	const struct box both = {fmax(a->x0, b->x0), fmax(a->y0, b->y0), fmin(a->x1, b->x1),
-				 fmin(a->y1, b->y1), 0, 0};
+	const struct box both = {fmax(a->x0, b->x0),
+				 fmax(a->y0, b->y0),
+				 fmin(a->x1, b->x1),
+				 fmin(a->y1, b->y1),
+				 0,
+				 0};
 	double shared = area(&both), all = area(a) + area(b) - shared;
 
 	return all > 0 ? shared / all : 0;
@@ -178,8 +184,9 @@ static bool is_floats(const struct output *o, int rank)
 
 static double element(const struct tensor *t, int64_t i)
 {
-	return dtype_class(tensor_dtype(t)) == DT_FLOAT ? elem_f64(tensor_dtype(t), t->data, i)
-							 : (double)elem_i64(tensor_dtype(t), t->data, i);
+	return dtype_class(tensor_dtype(t)) == DT_FLOAT
+		       ? elem_f64(tensor_dtype(t), t->data, i)
+		       : (double)elem_i64(tensor_dtype(t), t->data, i);
 }
 
 /* Rows of [x, y, w, h, (object,) classes...], or columns of them; or rows of [x0, y0, x1, y1, score, class]. */
@@ -189,12 +196,14 @@ static bool find_yolo(struct finder *f, const struct output *o, const struct lab
 		return false;
 	const struct tensor *t = o->tensor;
 	int64_t rows = t->shape.dim[1], columns = t->shape.dim[2];
-	bool final = columns == 6 && labels->n != 1 && labels->n != 2, turned = !final && rows < columns;
+	bool final = columns == 6 && labels->n != 1 && labels->n != 2,
+	     turned = !final && rows < columns;
 	int64_t n = turned ? columns : rows, width = turned ? rows : columns;
 	bool object = labels->n ? width == (int64_t)labels->n + 5 : !turned;
 	int64_t first = object ? 5 : 4;
 
-	if (t->shape.dim[0] < 1 || width <= first || (labels->n && !final && width != first + (int64_t)labels->n))
+	if (t->shape.dim[0] < 1 || width <= first ||
+	    (labels->n && !final && width != first + (int64_t)labels->n))
 		return false;
 	for (int64_t i = 0; i < n; i++) {
 		double v[6], best = -INFINITY;
@@ -219,11 +228,12 @@ static bool find_yolo(struct finder *f, const struct output *o, const struct lab
 }
 
 /* Returns the first output of n elements a picture that is not `other`, with integers or with floats; NULL: none. */
-static const struct tensor *find_list(const struct output *out, size_t count, int64_t n, const char *word)
+static const struct tensor *find_list(const struct output *out, size_t count, int64_t n,
+				      const char *word)
 {
 	for (size_t i = 0; i < count; i++)
-		if (out[i].tensor && out[i].tensor->type.kind == V_TENSOR && strstr(out[i].name, word) &&
-		    tensor_count(out[i].tensor) == n)
+		if (out[i].tensor && out[i].tensor->type.kind == V_TENSOR &&
+		    strstr(out[i].name, word) && tensor_count(out[i].tensor) == n)
 			return out[i].tensor;
 	return NULL;
 }
@@ -262,7 +272,8 @@ static bool find_ssd(struct finder *f, const struct output *out, size_t count)
 }
 
 /* Logits [1,Q,C] and boxes [1,Q,4] as shares. The last class means that there is nothing, unless labels name it. */
-static bool find_detr(struct finder *f, const struct output *out, size_t count, const struct labels *labels)
+static bool find_detr(struct finder *f, const struct output *out, size_t count,
+		      const struct labels *labels)
 {
 	const struct tensor *boxes = NULL, *logits = NULL;
 
@@ -274,7 +285,8 @@ static bool find_detr(struct finder *f, const struct output *out, size_t count, 
 		else if (out[i].tensor->shape.dim[2] > 1 && !logits)
 			logits = out[i].tensor;
 	}
-	if (!boxes || !logits || boxes->shape.dim[1] != logits->shape.dim[1] || boxes->shape.dim[0] < 1)
+	if (!boxes || !logits || boxes->shape.dim[1] != logits->shape.dim[1] ||
+	    boxes->shape.dim[0] < 1)
 		return false;
 	int64_t n = boxes->shape.dim[1], classes = logits->shape.dim[2];
 	bool nothing = !labels->n || (int64_t)labels->n < classes;
@@ -321,7 +333,8 @@ int boxes_find(const struct box_rules *rules, const struct output *out, size_t n
 		found = find_yolo(&f, &out[i], labels);
 	if (found)
 		return 0;
-	return FAIL(d, E_LABELS, .slot = "--decode", .message = "the outputs are not those of such a detector",
+	return FAIL(d, E_LABELS, .slot = "--decode",
+		    .message = "the outputs are not those of such a detector",
 		    .expected = expected[rules->form],
 		    .actual = fmt(d, "%zu output%s of other shapes%s", n, n == 1 ? "" : "s",
 				  labels->n ? ", or another number of labels" : ""),
@@ -370,10 +383,11 @@ void json_boxes(struct json *j, const struct boxes *b, const struct labels *labe
 /* Fills a part of the picture, as far as it lies inside, with the color of a class. */
 static void fill(struct image *im, double x0, double y0, double x1, double y1, int64_t class)
 {
-	static const unsigned char colors[][3] = {{230, 57, 70}, {42, 157, 143}, {244, 162, 97},
+	static const unsigned char colors[][3] = {{230, 57, 70},  {42, 157, 143}, {244, 162, 97},
 						  {69, 123, 230}, {155, 93, 229}, {255, 209, 0}};
-	const unsigned char *color = colors[(uint64_t)class % (sizeof(colors) / sizeof(*colors))];
-	int64_t right = (int64_t)fmin(x1, (double)im->width), low = (int64_t)fmin(y1, (double)im->height);
+	const unsigned char *color = colors[(uint64_t) class % (sizeof(colors) / sizeof(*colors))];
+	int64_t right = (int64_t)fmin(x1, (double)im->width),
+		low = (int64_t)fmin(y1, (double)im->height);
 
 	for (int64_t y = (int64_t)fmax(y0, 0); y < low; y++)
 		for (int64_t x = (int64_t)fmax(x0, 0); x < right; x++)
@@ -400,10 +414,11 @@ static unsigned char *as_rgb(const struct image *from)
 	for (int64_t i = 0; to && i < n; i++)
 		for (int c = 0; c < 3; c++) {
 			int64_t k = i * from->channels + (gray ? 0 : c);
-			to[3 * i + c] =
-				from->bits == 16
-					? (unsigned char)(((const uint16_t *)(const void *)from->pixels)[k] >> 8)
-					: from->pixels[k];
+			to[3 * i + c] = from->bits == 16
+						? (unsigned char)(((const uint16_t *)(const void *)
+									   from->pixels)[k] >>
+								  8)
+						: from->pixels[k];
 		}
 	return to;
 }
@@ -432,15 +447,20 @@ int boxes_draw(const struct boxes *b, const struct input_info *in, const char *p
 	struct image im = {0};
 
 	if (!in || !in->picture)
-		return FAIL(d, E_OPTION, .slot = "--save", .message = "boxes are drawn onto a picture, and no input is one",
+		return FAIL(d, E_OPTION, .slot = "--save",
+			    .message = "boxes are drawn onto a picture, and no input is one",
 			    .hint = "name a folder with -o DIR for the outputs");
 	int rc = file_map(in->file, &m, E_INPUT_OPEN, d);
 	if (rc)
 		return rc;
 	rc = image_decode(m.data, m.size, &im, E_INPUT_FORMAT, d);
 	if (!rc) {
-		struct image rgb = {.kind = IMAGE_PNG, .width = im.width, .height = im.height,
-				    .channels = 3, .bits = 8, .pixels = as_rgb(&im)};
+		struct image rgb = {.kind = IMAGE_PNG,
+				    .width = im.width,
+				    .height = im.height,
+				    .channels = 3,
+				    .bits = 8,
+				    .pixels = as_rgb(&im)};
 		for (size_t i = b->n; rgb.pixels && i-- > 0;)
 			draw(&rgb, &b->v[i]);
 		rc = rgb.pixels ? write_picture(&rgb, path, d) : FAIL(d, E_MEMORY, .message = NULL);

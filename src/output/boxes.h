@@ -9,7 +9,7 @@
 struct box_rules {
 	enum box_form { BOXES_NONE, BOXES_YOLO, BOXES_SSD, BOXES_DETR } form;
 	double score; /* boxes of lower scores are left out */
-	double iou;   /* of two boxes of a class that overlap more, the one of lower score is left out (yolo) */
+	double iou; /* of two boxes of a class that overlap more, the one of lower score is left out (yolo) */
 };
 
 struct box {
