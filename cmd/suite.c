@@ -126,7 +126,8 @@ static void add_options(struct words *w, const char *line, const struct wanted *
 			     (word[i][1] == '-' || !word[i][2]);
 		bool other = f && !(f->cmds & command_bits[what->command]) &&
 			     (f->cmds & command_bits[1 - what->command]);
-		bool limit = f && !what->limits && str_starts(f->name, "fail-");
+		bool limit = f && !what->limits && str_starts(f->name, "fail-") &&
+			     strcmp(f->name, "fail-above-energy") != 0;
 		if (f && what->update && !strcmp(f->name, "baseline") && !other)
 			word[i] =
 				arena_printf(a, "--save-baseline%s", word[i] + strlen("--baseline"));

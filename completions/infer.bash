@@ -16,7 +16,7 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		operand='file'
 		;;
 	profile)
-		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --top --nodes --iterations --duration --warmup --percentile --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --fail-unknown --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --top --nodes --iterations --duration --warmup --percentile --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --fail-above-energy --fail-unknown --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='model'
 		;;
 	check)
@@ -107,6 +107,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	profile:--baseline) kind='file' ;;
 	profile:--fail-above) kind='none' ;;
 	profile:--fail-above-memory) kind='none' ;;
+	profile:--fail-above-energy) kind='none' ;;
 	profile:--device | profile:-d) kind='=auto cpu cuda' ;;
 	profile:--precision) kind='=fp32 tf32 fp16 bf16 auto' ;;
 	profile:--sync) kind='=async node launch' ;;

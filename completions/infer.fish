@@ -144,6 +144,7 @@ complete -c infer -n '__infer_is profile' -l save-baseline -r -F -d 'write a bas
 complete -c infer -n '__infer_is profile' -l baseline -r -F -d 'compare with a baseline that --save-baseline wrote'
 complete -c infer -n '__infer_is profile' -l fail-above -x -d 'exit with status 9 if the model became slower than the baseline by more than P percent'
 complete -c infer -n '__infer_is profile' -l fail-above-memory -x -d 'the same for memory: planned and counted bytes on host and device, and resident bytes'
+complete -c infer -n '__infer_is profile' -l fail-above-energy -x -d 'exit with status 9 if a run takes more joules than this'
 complete -c infer -n '__infer_is profile' -l fail-unknown -d 'exit with status 11 if the measurement cannot tell whether the model became slower'
 complete -c infer -n '__infer_is profile' -l force -d 'compare even if the baseline is of another device, driver, model or precision'
 complete -c infer -n '__infer_is profile' -l device -s d -x -a 'auto cpu cuda' -d 'where to run: auto, cpu or cuda[:N]'

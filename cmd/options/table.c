@@ -268,6 +268,11 @@ const struct field options_table[] = {
 		 "became slower."},
 	{ROW("fail-above-memory", F_STRING, fail_above_memory, EXPORTS, CMD_PROFILE), .arg = "P%|SIZE",
 	 .help = "the same for memory: planned and counted bytes on host and device, and resident bytes"},
+	{ROW("fail-above-energy", F_DOUBLE, fail_above_energy, EXPORTS, CMD_PROFILE), .arg = "JOULES",
+	 .min = 0, .max = INFINITY, .help = "exit with status 9 if a run takes more joules than this",
+	 .more = "The energy is that of all programs meanwhile: of a GPU as NVML tells it, else of the processors by RAPL, "
+		 "which some systems only tell root. If the machine does not tell, that is a warning, or with --fail-unknown "
+		 "an error. No baseline is needed."},
 	{ROW("fail-unknown", F_BOOL, fail_unknown, EXPORTS, CMD_PROFILE),
 	 .help = "exit with status 11 if the measurement cannot tell whether the model became slower",
 	 .more = "This happens if the machine is too busy, or if repeated measurements leave the limit of --fail-above "

@@ -30,6 +30,10 @@ static void add_measures(const struct profile *p, const struct record *r,
 					median.high * 1e9};
 	m[(*n)++] = (struct ci_measure){name, "throughput", profile_runs_a_second(q) * q->items,
 					NAN, NAN};
+	const char *by;
+	double joules = profile_energy(r, q, &by);
+	if (!isnan(joules))
+		m[(*n)++] = (struct ci_measure){name, "energy", joules, NAN, NAN};
 	if (r->nphases && r->npoints == 1)
 		m[(*n)++] = (struct ci_measure){name, "peak-memory", r->phase[r->nphases - 1].peak,
 						NAN, NAN};
@@ -60,7 +64,7 @@ int export_ci(struct profile *p, enum ci_format format, const char *path)
 	for (size_t i = 0; i < p->nrecords; i++)
 		points += p->record[i]->npoints;
 	struct ci_case *cases = arena_new_n(&a, struct ci_case, points + p->d->errors + 1);
-	struct ci_measure *measures = arena_new_n(&a, struct ci_measure, 3 * points + 1);
+	struct ci_measure *measures = arena_new_n(&a, struct ci_measure, 4 * points + 1);
 	for (size_t i = 0; i < p->nrecords; i++)
 		for (size_t k = 0; k < p->record[i]->npoints; k++) {
 			const struct record_point *q = &p->record[i]->point[k];

@@ -195,7 +195,7 @@ static int parse_limits(struct profile *p)
 		return options_fail(o, o->fail_above ? "fail-above" : "fail-above-memory",
 				    "a limit needs a baseline to compare with",
 				    "add --baseline FILE", p->d);
-	if (o->fail_unknown && !o->fail_above)
+	if (o->fail_unknown && !o->fail_above && isnan(o->fail_above_energy))
 		return options_fail(o, "fail-unknown",
 				    "there is no limit that a slower model could exceed",
 				    "add --fail-above P%", p->d);
