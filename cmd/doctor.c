@@ -74,9 +74,10 @@ static void print_accelerator(const char *name, const struct found_devices *foun
 {
 	for (int k = 0; k < found->n; k++) {
 		const struct device_info *i = &found->info[k];
-		fprintf(f, "%s:%-4d %s, %.1f GiB of memory, compute capability %d.%d, %d multiprocessors\n",
-		       name, k, i->name, (double)i->memory / (1 << 30), i->compute_major,
-		       i->compute_minor, i->multiprocessors);
+		fprintf(f,
+			"%s:%-4d %s, %.1f GiB of memory, compute capability %d.%d, %d multiprocessors\n",
+			name, k, i->name, (double)i->memory / (1 << 30), i->compute_major,
+			i->compute_minor, i->multiprocessors);
 	}
 	for (int k = 0; k < found->n; k++)
 		fprintf(f, "          this build has %s for %s:%d\n", found->info[k].kernels, name, k);
@@ -92,7 +93,7 @@ static void print_text(const struct health *h, FILE *f)
 	const struct device_info *host = h->devices[HOST_BACKEND].info;
 
 	fprintf(f, "%-9s %s, %.1f GiB of memory\n", host_backend()->name, host->name,
-	       (double)host->memory / (1 << 30));
+		(double)host->memory / (1 << 30));
 	for (int b = FIRST_ACCELERATOR; b < BACKENDS; b++)
 		print_accelerator(backends[b]->name, &h->devices[b], f);
 	for (int k = 0; k < h->nlibraries; k++) {
@@ -101,7 +102,8 @@ static void print_text(const struct health *h, FILE *f)
 			fprintf(f, "%-12s %s%s%s  (%s; %s)\n", i->name, i->version,
 				*i->version ? "  " : "", i->path, i->use, i->how);
 		else
-			fprintf(f, "%-12s missing, so %s\n             %s\n", i->name, i->without, i->why);
+			fprintf(f, "%-12s missing, so %s\n             %s\n", i->name, i->without,
+				i->why);
 	}
 	fprintf(f, "\nTo see whether these devices compute correctly, run: infer selftest\n");
 }

@@ -60,13 +60,15 @@ int cmd_complete(int argc, char *const *argv, struct diag *d)
 	argc -= nul;
 	argv += nul;
 	if (argc == 2 && strcmp(argv[0], "keys") == 0) {
-		for (const char *s = input_key_words(argv[1]); *s; s += strcspn(s, "|"), s += *s == '|')
+		for (const char *s = input_key_words(argv[1]); *s;
+		     s += strcspn(s, "|"), s += *s == '|')
 			printf("%.*s\n", (int)strcspn(s, "|"), s);
 		return 0;
 	}
 	bool inputs = argc == 2 && strcmp(argv[0], "inputs") == 0;
 	if (!inputs && !(argc == 2 && strcmp(argv[0], "dims") == 0))
-		return FAIL(d, E_USAGE, .message = "__complete takes [-0] inputs|dims MODEL, or keys KEY");
+		return FAIL(d, E_USAGE,
+			    .message = "__complete takes [-0] inputs|dims MODEL, or keys KEY");
 	struct load_options options = {.collect = true};
 	struct model *m = onnx_load(argv[1], &options, d);
 	if (!m)

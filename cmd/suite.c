@@ -126,9 +126,11 @@ static void add_options(struct words *w, const char *line, const struct wanted *
 			     (word[i][1] == '-' || !word[i][2]);
 		bool other = f && !(f->cmds & command_bits[what->command]) &&
 			     (f->cmds & command_bits[1 - what->command]);
-		bool limit = f && !what->limits && str_starts(f->name, "fail-");
+		bool limit = f && !what->limits && str_starts(f->name, "fail-") &&
+			     strcmp(f->name, "fail-above-energy") != 0;
 		if (f && what->update && !strcmp(f->name, "baseline") && !other)
-			word[i] = arena_printf(a, "--save-baseline%s", word[i] + strlen("--baseline"));
+			word[i] =
+				arena_printf(a, "--save-baseline%s", word[i] + strlen("--baseline"));
 		if (!other && !limit)
 			add_word(w, word[i]);
 		if (apart && i + 1 < n && ++i && !other && !limit)
@@ -191,7 +193,8 @@ static void take_finding(struct suite *s, const char *model, struct outcome *x, 
 	}
 }
 
-static void take_document(struct suite *s, const char *model, struct outcome *x, const struct jvalue *v)
+static void take_document(struct suite *s, const char *model, struct outcome *x,
+			  const struct jvalue *v)
 {
 	const struct jvalue *findings = jget(v, "findings"), *sums = jget(v, "summary");
 
@@ -261,7 +264,8 @@ static const char *outcome_text(const struct outcome *x)
 
 static void print_suite(const struct suite *s, FILE *f)
 {
-	static const char *const heads[] = {"model", "check", "profile", "median", "items/s", "took", NULL};
+	static const char *const heads[] = {"model",   "check", "profile", "median",
+					    "items/s", "took",	NULL};
 	struct arena a = {0};
 	struct table t;
 	size_t failed = 0;
@@ -326,9 +330,9 @@ static int export_suite(struct suite *s)
 		for (int i = 0; i < COMMANDS; i++) {
 			const struct outcome *x = &s->outcome[k].of[i];
 			if (x->done)
-				c[r.ncases++] = (struct ci_case){s->model[k], command_names[i],
-								 x->seconds, false,
-								 x->why, x->detail};
+				c[r.ncases++] =
+					(struct ci_case){s->model[k], command_names[i], x->seconds,
+							 false,	      x->why,		x->detail};
 		}
 		const struct outcome *x = &s->outcome[k].of[1];
 		if (isnan(x->median))

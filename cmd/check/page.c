@@ -50,10 +50,10 @@ static const char *state_text(const struct check_result *r, struct arena *a)
 
 static enum page_state state_color(const struct check_result *r)
 {
-	return r->state == CHECK_SKIPPED			   ? PAGE_SKIPPED
+	return r->state == CHECK_SKIPPED			     ? PAGE_SKIPPED
 	       : r->state == CHECK_BROKEN || r->state == CHECK_FOUND ? PAGE_FAILED
-	       : r->warnings					   ? PAGE_WARNED
-								   : PAGE_PASSED;
+	       : r->warnings					     ? PAGE_WARNED
+								     : PAGE_PASSED;
 }
 
 static void add_check_table(struct page *p, const struct check_context *c, struct arena *a)

@@ -104,17 +104,16 @@ int report_ci(const struct check_context *c, const struct options *o, struct dia
 	for (size_t i = 0; i < c->nresults; i++) {
 		const struct check_result *r = &c->results[i];
 		const struct finding *f = r->errors ? first_error(c, errors) : NULL;
-		cases[i] = (struct ci_case){.group = c->path,
-					    .name = arena_printf(&a, "check %s", r->check->name),
-					    .seconds = (double)r->ns / 1e9,
-					    .skipped = r->state == CHECK_SKIPPED && !f,
-					    .why = f ? arena_printf(&a, "%s: %s",
-								    code_id(f->code, f->severity),
-								    f->message ? f->message
-									       : code_title(f->code))
-						   : r->state == CHECK_SKIPPED ? r->said
-									       : NULL,
-					    .detail = f ? ci_finding_text(f, &a) : NULL};
+		cases[i] = (struct ci_case){
+			.group = c->path,
+			.name = arena_printf(&a, "check %s", r->check->name),
+			.seconds = (double)r->ns / 1e9,
+			.skipped = r->state == CHECK_SKIPPED && !f,
+			.why = f ? arena_printf(&a, "%s: %s", code_id(f->code, f->severity),
+						f->message ? f->message : code_title(f->code))
+			       : r->state == CHECK_SKIPPED ? r->said
+							   : NULL,
+			.detail = f ? ci_finding_text(f, &a) : NULL};
 		errors += r->errors;
 	}
 	const struct ci_report r = {

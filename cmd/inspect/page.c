@@ -118,10 +118,12 @@ static void add_memory(const struct inspection *x, struct page *p, struct arena 
 
 	for (size_t i = 0; i < sizeof(bars) / sizeof(*bars); i++)
 		bars[i].text = str_bytes(a, (int64_t)bars[i].value);
-	page_section(p, "Memory",
-		     arena_printf(a, "A run with these sizes takes %s at most, beside about 30 MiB for the "
-				     "program and its libraries. Free dimensions count as 1 unless --dim gives their sizes.",
-				  str_bytes(a, (int64_t)x->peak_bytes)));
+	page_section(
+		p, "Memory",
+		arena_printf(a,
+			     "A run with these sizes takes %s at most, beside about 30 MiB for the "
+			     "program and its libraries. Free dimensions count as 1 unless --dim gives their sizes.",
+			     str_bytes(a, (int64_t)x->peak_bytes)));
 	page_bars(p, "Planned memory", bars, sizeof(bars) / sizeof(*bars));
 }
 

@@ -89,6 +89,7 @@ struct options {
 	const char *save_baseline, *baseline;
 	/* texts such as "5%" and "1MiB"; NULL if not given */
 	const char *fail_above, *fail_above_memory;
+	double fail_above_energy; /* joules a run; NAN: no limit */
 	bool fail_unknown, force;
 	bool update_baselines; /* suite */
 	const char *compare_device;

@@ -150,16 +150,20 @@ const struct field options_table[] = {
 	 .arg = "K",
 	 .help = "print the K largest values along the last axis (run), or only the first K nodes (profile; 0: all)",
 	 .more = "With --labels, run prints the name of each class as well."},
-	{ROW("decode", F_STRING, decode, OUTPUTS, CMD_RUN | CMD_PROFILE), .arg = "ctc[:blank=N]|N",
-	 .metavar_kind = "=ctc",
-	 .help = "print the text that an output encodes (run), or measure a decoder over N ids (profile)",
-	 .more = "ctc takes the best class of each step, merges repeats and drops the blank, which is class 0 unless "
+	{ROW("decode", F_STRING, decode, OUTPUTS, CMD_RUN | CMD_PROFILE), .arg = "ctc|yolo|ssd|detr[:KEY=N]|N",
+	 .metavar_kind = "=ctc|yolo|ssd|detr",
+	 .help = "print the text or the boxes that the outputs encode (run), or measure a decoder over N ids (profile)",
+	 .more = "yolo, ssd and detr print a line for each box: label, score, left, top, right, bottom, in pixels of the "
+		 "picture; -o FILE.png draws them onto the picture. Boxes of scores below 0.25 are left out, and for yolo "
+		 "those that overlap a better one of their class by more than 0.45; --decode yolo:score=S,iou=I sets both.\n\n"
+		 "ctc takes the best class of each step, merges repeats and drops the blank, which is class 0 unless "
 		 "blank=N names another one. If there is one class more than labels, the blank has no label; if there are "
 		 "two more, the last class is a space; any other count is an error. profile takes the number of ids behind the "
 		 "first, 128 if only --prefill is given; see there."},
 	{ROW("labels", F_STRING, labels, OUTPUTS, CMD_RUN), .arg = "FILE|meta:KEY",
 	 .metavar_kind = "file",
-	 .help = "names of the classes: a file with one name a line, or a key of the model's metadata"},
+	 .help = "names of the classes: a file with one name a line, or a key of the model's metadata",
+	 .more = "meta:names reads what Ultralytics writes there."},
 
 	{ROW("nodes", F_BOOL, nodes, SHOW, CMD_INSPECT | CMD_PROFILE),
 	 .help = "list the nodes: with types and shapes (inspect), with times (profile)",
@@ -343,6 +347,11 @@ const struct field options_table[] = {
 		 "became slower."},
 	{ROW("fail-above-memory", F_STRING, fail_above_memory, EXPORTS, CMD_PROFILE), .arg = "P%|SIZE",
 	 .help = "the same for memory: planned and counted bytes on host and device, and resident bytes"},
+	{ROW("fail-above-energy", F_DOUBLE, fail_above_energy, EXPORTS, CMD_PROFILE), .arg = "JOULES",
+	 .min = 0, .max = INFINITY, .help = "exit with status 9 if a run takes more joules than this",
+	 .more = "The energy is that of all programs meanwhile: of a GPU as NVML tells it, else of the processors by RAPL, "
+		 "which some systems only tell root. If the machine does not tell, that is a warning, or with --fail-unknown "
+		 "an error. No baseline is needed."},
 	{ROW("fail-unknown", F_BOOL, fail_unknown, EXPORTS, CMD_PROFILE),
 	 .help = "exit with status 11 if the measurement cannot tell whether the model became slower",
 	 .more = "This happens if the machine is too busy, or if repeated measurements leave the limit of --fail-above "

@@ -186,8 +186,8 @@ static void write_github(const struct ci_report *r, FILE *f)
 
 int ci_write(const struct ci_report *r, enum ci_format format, const char *path, struct diag *d)
 {
-	static void (*const write[CI_FORMATS])(const struct ci_report *, FILE *) = {
-		write_junit, write_bencher, write_github};
+	static void (*const write[CI_FORMATS])(const struct ci_report *,
+					       FILE *) = {write_junit, write_bencher, write_github};
 	char *text = NULL;
 	size_t size = 0;
 	FILE *stream = open_memstream(&text, &size);

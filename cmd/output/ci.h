@@ -19,7 +19,7 @@ struct ci_case {
 
 /* A number that was measured. The bounds are NAN if they are not known. */
 struct ci_measure {
-	const char *name;    /* of what was measured: "model.onnx batch=4" */
+	const char *name; /* of what was measured: "model.onnx batch=4" */
 	const char *measure; /* as Bencher knows it: "latency" (ns), "throughput" (1/s), or a name of ours */
 	double value, low, high;
 };

@@ -253,7 +253,8 @@ void page_origin(struct page *p, const struct options *o, struct arena *a)
 	str_add(&line, "infer");
 	for (char *const *word = o->words; word && *word; word++)
 		add_shell_word(&line, *word);
-	page_made_by(p, arena_printf(a, "infer %s on %s, %s", INFER_VERSION, *host ? host : "?", when),
+	page_made_by(p,
+		     arena_printf(a, "infer %s on %s, %s", INFER_VERSION, *host ? host : "?", when),
 		     str_get(&line));
 }
 

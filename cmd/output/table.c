@@ -53,7 +53,7 @@ static int column_width(const struct table *t, size_t k)
 /* ---- fitting a table into the columns of a terminal */
 
 enum {
-	SHORT_NAME = 20,   /* columns of names, to which names are cut before a column of the table is left out */
+	SHORT_NAME = 20, /* columns of names, to which names are cut before a column of the table is left out */
 	SHORTEST_NAME = 8, /* columns of names in a table that has no other column to leave out */
 	GAP = 2,	   /* between two columns */
 };
@@ -124,7 +124,7 @@ static struct fit *fit_columns(const struct table *t, int indent)
 		fit[k].width = fit[k].width ? fit[k].width : 1;
 	if (!wanted)
 		return fit;
-	while (line_width(t, fit, indent, SHORT_NAME) > wanted && 
+	while (line_width(t, fit, indent, SHORT_NAME) > wanted &&
 	       (least = least_important(t, fit)) < t->columns)
 		fit[least].width = 0;
 	shorten_names(t, fit, indent, wanted);
@@ -140,8 +140,7 @@ static size_t last_shown(const struct table *t, const struct fit *fit)
 	return last;
 }
 
-static void print_padded(const struct table *t, size_t k, const char *text, int to, bool last,
-			 FILE *f)
+static void print_padded(const struct table *t, size_t k, const char *text, int to, bool last, FILE *f)
 {
 	int room = to - columns_of(text);
 

@@ -13,13 +13,14 @@ static const char *point_name(const struct profile *p, const struct record *r,
 {
 	bool named = p->o->noperands > 1; /* the label begins with the model */
 
-	return arena_printf(a, "%s%s%s%s%s", named ? "" : r->id.model, named || !*r->label ? "" : " ",
-			    r->label, *q->label ? " " : "", q->label);
+	return arena_printf(a, "%s%s%s%s%s", named ? "" : r->id.model,
+			    named || !*r->label ? "" : " ", r->label, *q->label ? " " : "", q->label);
 }
 
 /* Latency with the 95 % interval of the median, runs a second, and the most memory that was resident. */
-static void add_measures(const struct profile *p, const struct record *r, const struct record_point *q,
-			 struct ci_measure *m, size_t *n, struct arena *a)
+static void add_measures(const struct profile *p, const struct record *r,
+			 const struct record_point *q, struct ci_measure *m, size_t *n,
+			 struct arena *a)
 {
 	static const struct bootstrap how = {.quantile = 0.5, .level = 0.95, .rounds = 300, .seed = 7};
 	struct interval median = stats_bootstrap(q->time, q->n, &how);
@@ -27,10 +28,15 @@ static void add_measures(const struct profile *p, const struct record *r, const 
 
 	m[(*n)++] = (struct ci_measure){name, "latency", median.value * 1e9, median.low * 1e9,
 					median.high * 1e9};
-	m[(*n)++] = (struct ci_measure){name, "throughput", profile_runs_a_second(q) * q->items, NAN, NAN};
+	m[(*n)++] = (struct ci_measure){name, "throughput", profile_runs_a_second(q) * q->items,
+					NAN, NAN};
+	const char *by;
+	double joules = profile_energy(r, q, &by);
+	if (!isnan(joules))
+		m[(*n)++] = (struct ci_measure){name, "energy", joules, NAN, NAN};
 	if (r->nphases && r->npoints == 1)
-		m[(*n)++] = (struct ci_measure){name, "peak-memory", r->phase[r->nphases - 1].peak, NAN,
-						NAN};
+		m[(*n)++] = (struct ci_measure){name, "peak-memory", r->phase[r->nphases - 1].peak,
+						NAN, NAN};
 }
 
 /* Adds one case for each error that is not about one point: the comparison with the baseline. */
@@ -58,7 +64,7 @@ int export_ci(struct profile *p, enum ci_format format, const char *path)
 	for (size_t i = 0; i < p->nrecords; i++)
 		points += p->record[i]->npoints;
 	struct ci_case *cases = arena_new_n(&a, struct ci_case, points + p->d->errors + 1);
-	struct ci_measure *measures = arena_new_n(&a, struct ci_measure, 3 * points + 1);
+	struct ci_measure *measures = arena_new_n(&a, struct ci_measure, 4 * points + 1);
 	for (size_t i = 0; i < p->nrecords; i++)
 		for (size_t k = 0; k < p->record[i]->npoints; k++) {
 			const struct record_point *q = &p->record[i]->point[k];
@@ -70,11 +76,12 @@ int export_ci(struct profile *p, enum ci_format format, const char *path)
 			add_measures(p, p->record[i], q, measures, &nmeasures, &a);
 		}
 	for (size_t i = 0; i < p->nfailed; i++)
-		cases[ncases++] = (struct ci_case){
-			.group = p->o->operand[0],
-			.name = arena_printf(&a, "profile %s %s", p->failed[i].label, p->failed[i].point),
-			.why = failure_sentence(&p->failed[i], &a),
-			.detail = ci_finding_text(p->failed[i].finding, &a)};
+		cases[ncases++] =
+			(struct ci_case){.group = p->o->operand[0],
+					 .name = arena_printf(&a, "profile %s %s",
+							      p->failed[i].label, p->failed[i].point),
+					 .why = failure_sentence(&p->failed[i], &a),
+					 .detail = ci_finding_text(p->failed[i].finding, &a)};
 	add_verdicts(p, cases, &ncases, &a);
 	const struct ci_report r = {.title = "infer profile",
 				    .cases = cases,

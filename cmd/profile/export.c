@@ -66,6 +66,8 @@ static void write_summary(struct profile *p, const struct record *r, const struc
 	double rate = profile_runs_a_second(q);
 	write_quantity(j, "runs_per_second", rate);
 	write_quantity(j, "items_per_second", rate * q->items);
+	const char *by;
+	write_quantity(j, "joules_per_run", profile_energy(r, q, &by));
 	json_number(j, "host_to_device", q->copy_in);
 	json_number(j, "device_to_host", q->copy_out);
 	json_end(j, '}');
@@ -489,8 +491,9 @@ int export_all(struct profile *p)
 		const char *path = o->exports.v[i].s;
 		enum ci_format ci = ci_format_of(path, &path);
 		int form = format_of(path);
-		rc = ci < CI_FORMATS ? export_ci(p, ci, path)
-		     : form == FORMAT_HTML ? export_page(p, path) : write_file(p, path, write[form]);
+		rc = ci < CI_FORMATS	   ? export_ci(p, ci, path)
+		     : form == FORMAT_HTML ? export_page(p, path)
+					   : write_file(p, path, write[form]);
 	}
 	return rc;
 }

@@ -148,7 +148,8 @@ static int make_jobs(struct profile *p, const struct profile_job *common)
 			rc = options_fail(o, axis[i].name, "more than 256 combinations to compare",
 					  NULL, p->d);
 	if (!rc && n * models > MAX_JOBS)
-		rc = FAIL(p->d, E_USAGE, .message = "more than 256 combinations of models and settings");
+		rc = FAIL(p->d, E_USAGE,
+			  .message = "more than 256 combinations of models and settings");
 	if (rc)
 		return rc;
 	n *= models;
@@ -194,7 +195,7 @@ static int parse_limits(struct profile *p)
 		return options_fail(o, o->fail_above ? "fail-above" : "fail-above-memory",
 				    "a limit needs a baseline to compare with",
 				    "add --baseline FILE", p->d);
-	if (o->fail_unknown && !o->fail_above)
+	if (o->fail_unknown && !o->fail_above && isnan(o->fail_above_energy))
 		return options_fail(o, "fail-unknown",
 				    "there is no limit that a slower model could exceed",
 				    "add --fail-above P%", p->d);
@@ -221,8 +222,10 @@ static int check_gate(struct profile *p)
 		return options_fail(o, "iterations", "a comparison needs at least two runs",
 				    "leave the option out, or give 20 or more", p->d);
 	if (p->njobs > 1 || p->sweep.points)
-		return options_fail(o, name, "a baseline holds one model, with one set of settings and shapes",
-				    "leave out --shapes-sweep and lists of values; infer suite measures several models", p->d);
+		return options_fail(
+			o, name, "a baseline holds one model, with one set of settings and shapes",
+			"leave out --shapes-sweep and lists of values; infer suite measures several models",
+			p->d);
 	return 0;
 }
 

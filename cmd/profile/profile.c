@@ -421,6 +421,38 @@ static int report_unknown(struct profile *p)
 	return p->o->fail_unknown ? rc : 0;
 }
 
+/* Holds the energy of a run against its limit, which needs no baseline. */
+static int judge_energy(struct profile *p)
+{
+	double limit = p->o->fail_above_energy;
+	int rc = 0;
+
+	for (size_t i = 0; !isnan(limit) && i < p->nrecords; i++)
+		for (size_t k = 0; k < p->record[i]->npoints; k++) {
+			const struct record *r = p->record[i];
+			const struct record_point *q = &r->point[k];
+			const char *by, *slot = fmt(p->d, "%s%s%s", r->label,
+						    *r->label && *q->label ? " " : "", q->label);
+			double joules = profile_energy(r, q, &by);
+			if (isnan(joules) && !p->o->fail_unknown)
+				WARN(p->d, E_UNSTEADY,
+				     .message = "this machine does not tell the energy of a run",
+				     .hint = "NVML and RAPL were asked; RAPL may need root");
+			else if (isnan(joules))
+				return FAIL(p->d, E_BASELINE_UNKNOWN,
+					    .message = "this machine does not tell the energy of a run",
+					    .hint = "NVML and RAPL were asked; RAPL may need root");
+			else if (joules > limit)
+				rc = FAIL(p->d, E_BASELINE, .slot = *slot ? slot : NULL,
+					  .message = "a run takes more energy than is allowed",
+					  .expected = fmt(p->d, "%.3g J at most", limit),
+					  .actual = fmt(p->d, "%.3g J by %s", joules, by));
+			if (isnan(joules))
+				return 0;
+		}
+	return rc;
+}
+
 static int judge(struct profile *p)
 {
 	if (!p->baseline || !p->nrecords || !p->record[0]->npoints || p->record[0]->point[0].n < 2)
@@ -538,6 +570,8 @@ int cmd_profile(struct options *o, struct diag *d)
 		warn_of_noise(p);
 		warn_of_streams(p);
 		rc = judge(p);
+		int energy = judge_energy(p);
+		rc = rc ? rc : energy;
 		if (!rc || rc == -E_BASELINE || rc == -E_BASELINE_UNKNOWN) {
 			int saved = watchdog_caught() == E_OK ? export_baseline(p) : 0;
 			rc = report(p, rc ? rc : saved);

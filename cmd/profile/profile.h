@@ -93,6 +93,8 @@ const char *growth_sentence(const struct record *r, struct arena *a);
 /* Returns the label of a record among several, such as "threads=2 batch=1", or "" if there is only one. */
 const char *record_label(const struct record *r, struct arena *a);
 const char *work_sentence(const struct profile *p, const struct record *r, struct arena *a);
+/* Returns the joules of a run at a point, and sets *by to what told them: "RAPL", "NVML". NAN if the machine does not tell. */
+double profile_energy(const struct record *r, const struct record_point *q, const char **by);
 /* Returns a sentence about a GPU's clocks, or NULL if there are none. */
 const char *clock_sentence(const struct record *r, struct arena *a);
 

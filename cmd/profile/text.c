@@ -171,6 +171,21 @@ const char *work_sentence(const struct profile *p, const struct record *r, struc
 	return str_get(&b);
 }
 
+double profile_energy(const struct record *r, const struct record_point *q, const char **by)
+{
+	const struct record_clocks *c = &r->clocks;
+	double watts = on_cpu(r) ? r->watts : 0, sum = 0;
+
+	*by = "RAPL";
+	for (size_t k = 0; !on_cpu(r) && k < c->n; k++)
+		sum += c->watts[k];
+	if (sum > 0) {
+		watts = sum / (double)c->n;
+		*by = "NVML";
+	}
+	return watts > 0 && q->n && q->span > 0 ? watts * q->span / (double)q->n : NAN;
+}
+
 const char *clock_sentence(const struct record *r, struct arena *a)
 {
 	const struct record_clocks *c = &r->clocks;
@@ -808,7 +823,11 @@ static void print_one(struct profile *p, const struct record *r, bool terminal, 
 	const char *work = work_sentence(p, r, &a);
 	if (work)
 		fprintf(f, "%-9s %s\n", "work", work);
-	const char *clocks = clock_sentence(r, &a);
+	const char *clocks = clock_sentence(r, &a), *by;
+	double joules = profile_energy(r, q, &by);
+	if (!isnan(joules))
+		fprintf(f, "%-9s %.3g J a run, of everything that ran meanwhile (%s)\n", "energy",
+			joules, by);
 	if (clocks)
 		fprintf(f, "%-9s %s\n", "clocks", clocks);
 	arena_free(&a);

@@ -8,6 +8,7 @@
 #include "cmd/run/many.h"
 #include "cmd/output/auto_precision.h"
 #include "cmd/run/steps.h"
+#include "output/boxes.h"
 #include "output/summary.h"
 #include "session/free_sizes.h"
 #include "session/odd_outputs.h"
@@ -32,6 +33,8 @@ struct run {
 	int64_t blank; /* the blank class of --decode */
 	struct labels labels;
 	struct decoded decoded;
+	struct box_rules box_rules; /* of --decode yolo, ssd or detr */
+	struct boxes boxes;
 	struct ranked *ranked;
 	size_t nranked;
 };
@@ -53,8 +56,14 @@ static void warn_useless_options(const struct options *o, struct diag *d)
 	if (*options_origin(o, "labels") == '-' && !o->decode && o->top <= 0)
 		WARN(d, E_OPTION, .slot = "--labels",
 		     .message = "labels are used only with --top or --decode",
-		     .hint = "add --top K or --decode ctc");
+		     .hint = "add --top K or --decode ctc, yolo, ssd or detr");
 	steps_warn_useless(o, d);
+}
+
+/* "-o boxes.png" with a detector's --decode is the picture with its boxes, and no folder. */
+static bool draws_boxes(const struct run *r)
+{
+	return r->o->save && r->box_rules.form && !strcmp(path_ext(r->o->save), ".png");
 }
 
 /* Opens the session and reads the inputs. Refuses everything that can be refused before the run. */
@@ -63,13 +72,17 @@ static int prepare_run(struct run *r)
 	struct options *o = r->o;
 	int rc = 0;
 
-	if (o->decode && !decode_parse(o->decode, &r->blank))
-		return options_fail(
-			o, "decode",
-			fmt(r->d, "wrong value: expected ctc or ctc:blank=N, got '%s'", o->decode),
-			NULL, r->d);
+	if (o->decode && !decode_parse(o->decode, &r->blank) && !boxes_parse(o->decode, &r->box_rules))
+		return options_fail(o, "decode",
+				    fmt(r->d,
+					"wrong value: expected ctc or ctc:blank=N, or yolo, ssd or detr "
+					"with :score=S,iou=I, got '%s'",
+					o->decode),
+				    NULL, r->d);
 	warn_useless_options(o, r->d);
-	if (o->save)
+	if (draws_boxes(r))
+		rc = output_probe(o->save, r->d);
+	else if (o->save)
 		rc = options_blame(o, "save", io_probe_folder(o->save, r->d), r->d);
 	if (rc)
 		return rc;
@@ -81,7 +94,7 @@ static int prepare_run(struct run *r)
 	record_memory(r, AFTER_LOAD);
 	const struct model *m = session_model(r->session);
 	const struct wanted wanted = {.rank = o->top > 0,
-				      .text = o->decode != NULL,
+				      .text = o->decode && !r->box_rules.form,
 				      .blank = r->blank,
 				      .labels = &r->labels};
 	if (o->labels)
@@ -181,7 +194,10 @@ static int rank_and_decode(struct run *r)
 	if (o->top > 0)
 		rc = rank_outputs(r->outputs, r->noutputs, o->top, &r->labels, r->ranked,
 				  &r->nranked, &r->arena, r->d);
-	if (!rc && o->decode)
+	if (!rc && r->box_rules.form)
+		rc = boxes_find(&r->box_rules, r->outputs, r->noutputs, boxes_input(r->inputs),
+				&r->labels, &r->boxes, &r->arena, r->d);
+	else if (!rc && o->decode)
 		rc = decode_ctc(r->outputs, r->noutputs, r->blank, &r->labels, &r->decoded,
 				&r->arena, r->d);
 	return rc;
@@ -193,6 +209,8 @@ static int save_outputs(struct run *r)
 	struct io_output *list = arena_new_n(&r->arena, struct io_output, r->noutputs + 1);
 	const char **paths = arena_new_n(&r->arena, const char *, r->noutputs + 1);
 
+	if (draws_boxes(r))
+		return boxes_draw(&r->boxes, boxes_input(r->inputs), o->save, r->d);
 	if (!o->save)
 		return 0;
 	for (size_t i = 0; i < r->noutputs; i++)
@@ -221,11 +239,13 @@ static void write_outputs(struct run *r, struct json *j)
 		for (size_t k = 0; k < r->nranked; k++)
 			if (r->ranked[k].output == out)
 				json_ranked(j, &r->ranked[k], &r->labels);
-		if (o->decode && !strcmp(out->name, r->decoded.output))
+		if (r->decoded.output && !strcmp(out->name, r->decoded.output))
 			json_decoded(j, &r->decoded);
 		json_end(j, '}');
 	}
 	json_end(j, ']');
+	if (r->box_rules.form)
+		json_boxes(j, &r->boxes, &r->labels);
 }
 
 /* What is printed of the outputs, apart from decoded text. */
@@ -235,6 +255,7 @@ static void print_outcome(const struct run *r, FILE *f)
 		print_outputs(r->outputs, r->noutputs, r->o->print, f);
 	for (size_t i = 0; i < r->nranked; i++)
 		print_ranked(&r->ranked[i], &r->labels, f);
+	print_boxes(&r->boxes, &r->labels, f);
 }
 
 static void write_document(struct run *r)

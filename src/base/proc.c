@@ -285,3 +285,38 @@ void proc_waits_read(struct proc_waits *w, uint64_t *own, uint64_t *others)
 		*(i ? others : own) += waited > free_of ? waited - free_of : 0;
 	}
 }
+
+/* Reads a number from a file of powercap, in millionths. Returns -1 if it cannot be read. */
+static double read_millionths(const char *folder, int package, const char *name)
+{
+	char path[512];
+	double v = -1;
+
+	snprintf(path, sizeof(path), "%s/intel-rapl:%d/%s", folder, package, name);
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return -1;
+	if (fscanf(f, "%lf", &v) != 1 || !(v >= 0))
+		v = -1;
+	fclose(f);
+	return v < 0 ? -1 : v / 1e6;
+}
+
+double proc_energy(double *range)
+{
+	enum { MAX_PACKAGES = 16 };
+	const char *given = getenv("INFER_POWERCAP");
+	const char *folder = given ? given : "/sys/class/powercap";
+	double sum = -1;
+
+	*range = 0;
+	for (int k = 0; k < MAX_PACKAGES; k++) {
+		double joules = read_millionths(folder, k, "energy_uj");
+		double most = read_millionths(folder, k, "max_energy_range_uj");
+		if (joules < 0)
+			break;
+		sum = (sum < 0 ? 0 : sum) + joules;
+		*range = most > *range ? most : *range;
+	}
+	return sum;
+}

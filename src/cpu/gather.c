@@ -762,6 +762,7 @@ static int tensor_scatter_core(struct mover *m)
 			return call_fail(c, E_VALUE,
 					 fmt(c->diag, "write indices from 0 to %" PRId64, room - len),
 					 fmt(c->diag, "%" PRId64, start));
+		start %= room; /* a circular one may be any number */
 		for (int64_t r = 0; r < between; r++)
 			for (int64_t k = 0; k < len; k++)
 				copy_run(y + ((b * between + r) * room + (start + k) % room) * run,

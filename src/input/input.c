@@ -664,6 +664,12 @@ static int plan_file(struct input_set *s, struct input *in, struct diag *d)
 	in->info.source = source_text(s, in);
 	in->info.bare = x->item.kind == IO_RAW && !in->fit.pixels && !in->fit.convert;
 	in->info.picture = x->item.kind == IO_IMAGE;
+	if (in->info.picture && x->item.shape.rank >= 2) {
+		in->info.picture_height = x->item.shape.dim[0];
+		in->info.picture_width = x->item.shape.dim[1];
+	}
+	in->info.file = x->spec.file;
+	in->info.letterbox = x->spec.keys.resize.given && x->spec.keys.resize.letterbox;
 	in->info.bgr = x->spec.keys.order == ORDER_BGR;
 	in->info.mean = x->spec.keys.math.nmean == 3 ? x->spec.keys.math.mean : NULL;
 	return 0;

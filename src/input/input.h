@@ -54,8 +54,11 @@ struct input_info {
 	bool made_up;		     /* true if the values are random and not from a file */
 	/* true for the unconverted elements of a file that states neither their type nor their shape */
 	bool bare;
-	bool bgr;	    /* the user asked for the order blue, green, red */
-	bool picture;	    /* decoded from a picture file */
+	bool bgr;			       /* the user asked for the order blue, green, red */
+	bool picture;			       /* decoded from a picture file */
+	const char *file;		       /* of a picture */
+	int64_t picture_width, picture_height; /* in the file */
+	bool letterbox;	    /* the picture keeps its aspect ratio inside the input */
 	const double *mean; /* what the user has subtracted from each channel; NULL if not 3 numbers */
 };
 

@@ -32,6 +32,48 @@ static void split_lines(const char *p, size_t n, struct labels *out, struct aren
 	}
 }
 
+/*
+ * Reads "{0: 'person', 1: 'bicycle'}", which Ultralytics writes into the metadata: a dictionary of Python. Returns false for
+ * other texts.
+ */
+static bool read_dictionary(const char *s, struct labels *out, struct arena *a)
+{
+	enum { MOST = 1 << 20 };
+	size_t room = 0;
+
+	s += strspn(s, " \t\n");
+	if (*s++ != '{')
+		return false;
+	for (;;) {
+		char *end, quote;
+		s += strspn(s, " \t\n,");
+		if (*s == '}')
+			return out->n > 0;
+		long k = strtol(s, &end, 10);
+		if (end == s || k < 0 || k >= MOST)
+			return false;
+		s = end + strspn(end, " \t");
+		if (*s != ':')
+			return false;
+		s += 1 + strspn(s + 1, " \t");
+		quote = *s;
+		if (quote != '\'' && quote != '"')
+			return false;
+		struct str name = {.arena = a};
+		for (s++; *s && *s != quote; s++) {
+			s += *s == '\\' && s[1];
+			str_add_n(&name, s, 1);
+		}
+		if (*s++ != quote)
+			return false;
+		for (; room <= (size_t)k; room = room ? 2 * room : 64)
+			out->v = arena_grow(a, out->v, room, room ? 2 * room : 64, sizeof(*out->v));
+		for (; out->n <= (size_t)k; out->n++)
+			out->v[out->n] = "";
+		out->v[k] = arena_str(a, str_get(&name));
+	}
+}
+
 static int load_metadata_labels(const char *key, const struct model *m, struct labels *out,
 				struct arena *a, struct diag *d)
 {
@@ -40,7 +82,10 @@ static int load_metadata_labels(const char *key, const struct model *m, struct l
 	for (size_t i = 0; i < m->nmeta; i++) {
 		keys[i] = m->meta[i].key;
 		if (!strcmp(key, keys[i])) {
-			split_lines(m->meta[i].value, strlen(m->meta[i].value), out, a);
+			if (!read_dictionary(m->meta[i].value, out, a)) {
+				*out = (struct labels){0};
+				split_lines(m->meta[i].value, strlen(m->meta[i].value), out, a);
+			}
 			return 0;
 		}
 	}

@@ -902,9 +902,18 @@ static int open_session(struct bench *b)
 	return plan_inputs(b);
 }
 
+/* Mean power of the processors between two readings of their counter, which may have begun anew once; 0 if not known. */
+static double mean_watts(double before, double after, double range, double seconds)
+{
+	if (before < 0 || after < 0 || !(seconds > 0))
+		return 0;
+	return (after < before ? after + range - before : after - before) / seconds;
+}
+
 static int measure_all(struct bench *b)
 {
 	struct proc_faults before, after;
+	double range, joules = proc_energy(&range);
 	int rc = 0;
 
 	make_points(b);
@@ -924,6 +933,8 @@ static int measure_all(struct bench *b)
 		}
 	}
 	proc_faults(0, &after);
+	b->r->watts =
+		mean_watts(joules, proc_energy(&range), range, (double)(clock_ns() - begin) / 1e9);
 	read_core_clocks(b->r);
 	end_phase(b, "steady state", clock_ns() - begin);
 	b->r->faults_minor = (double)(after.minor - before.minor);

@@ -100,10 +100,15 @@ static const struct field clock_fields[] = {
 };
 
 static const struct field machine_fields[] = {
-	NUMBER(record, peak_flops, "peak_flops"),     NUMBER(record, peak_bytes, "peak_bytes"),
-	NUMBER(record, faults_minor, "faults_minor"), NUMBER(record, faults_major, "faults_major"),
-	NUMBER(record, forced, "forced_switches"),    NUMBER(record, clock_low, "clock_low_khz"),
-	NUMBER(record, clock_high, "clock_high_khz"), {0},
+	NUMBER(record, peak_flops, "peak_flops"),
+	NUMBER(record, peak_bytes, "peak_bytes"),
+	NUMBER(record, faults_minor, "faults_minor"),
+	NUMBER(record, faults_major, "faults_major"),
+	NUMBER(record, forced, "forced_switches"),
+	NUMBER(record, clock_low, "clock_low_khz"),
+	NUMBER(record, clock_high, "clock_high_khz"),
+	NUMBER(record, watts, "watts"),
+	{0},
 };
 
 static const struct field record_fields[] = {

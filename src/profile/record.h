@@ -127,6 +127,7 @@ struct record {
 	double held;
 	double peak_flops, peak_bytes; /* measured peak rates per second; 0 if not measured */
 	double flops, bytes;	       /* work of a run, as far as known */
+	double watts; /* mean power while runs were measured, of the whole package or device; 0: not known */
 	struct record_timeline timeline;
 	struct record_clocks clocks;
 	/* samples of each reference workload, in seconds; indexed by enum reference_kind */

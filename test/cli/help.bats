@@ -85,7 +85,7 @@ options_of() {
 @test "The manual describes every message" {
 	"$INFER" __gen man "$T"
 	for id in E-USAGE E-MODEL-TRUNCATED E-INPUT-BYTES E-TIMEOUT; do
-		grep -qF -- "\\fB${id//-/\\-}, W-" "$T/infer.1"
+		grep -qF -- "\\fB${id//-/\\-}, W" "$T/infer.1"
 	done
 }
 
