@@ -2,7 +2,7 @@
 # Completion of infer for bash. Written by `infer __gen bash'.
 
 _infer_commands() {
-	echo 'run inspect profile check doctor cache completion'
+	echo 'run inspect profile check doctor selftest cache completion'
 }
 
 _infer_command() { # COMMAND: sets options and the kind of its operand
@@ -24,6 +24,10 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		operand='file'
 		;;
 	doctor)
+		options=' --json --config --timeout --color --verbose --quiet --help --version'
+		operand='none'
+		;;
+	selftest)
 		options=' --json --config --timeout --color --verbose --quiet --help --version'
 		operand='none'
 		;;
@@ -162,6 +166,9 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	doctor:--config) kind='file' ;;
 	doctor:--timeout) kind='none' ;;
 	doctor:--color) kind='=auto always never' ;;
+	selftest:--config) kind='file' ;;
+	selftest:--timeout) kind='none' ;;
+	selftest:--color) kind='=auto always never' ;;
 	cache:--cache) kind='dir' ;;
 	cache:--config) kind='file' ;;
 	cache:--timeout) kind='none' ;;
