@@ -72,8 +72,8 @@ static struct session *open_model(const char *name, const struct run_config *con
 	return s;
 }
 
-static const struct tensor *read_value(const char *name, const char *what, uint32_t k, struct type type,
-				       struct diag *d)
+static const struct tensor *read_value(const char *name, const char *what, uint32_t k,
+				       struct type type, struct diag *d)
 {
 	size_t n = 0;
 	const char *member = fmt(d, "%s/test_data_set_0/%s_%" PRIu32 ".pb", name, what, k);
@@ -108,7 +108,9 @@ static int run_case(struct session *s, const char *name, struct diag *d)
 			   .message = fmt(d, "%s: output '%s' differs from the stored result", name,
 					  g->out_name[k]),
 			   .expected = fmt(d, "%.9g", x.want),
-			   .actual = fmt(d, "%.9g at element %" PRId64 "; %" PRId64 " of %" PRId64 " differ",
+			   .actual = fmt(d,
+					 "%.9g at element %" PRId64 "; %" PRId64 " of %" PRId64
+					 " differ",
 					 x.got, x.first, x.beyond, x.count));
 	}
 	return err;
@@ -156,7 +158,8 @@ static struct tally test_device(const char *device, struct diag *d)
 static void report_device(struct json *j, const char *device, struct tally t)
 {
 	if (!j) {
-		printf("%-9s %u cases passed, %u failed, in %.1f s\n", device, t.passed, t.failed, t.seconds);
+		printf("%-9s %u cases passed, %u failed, in %.1f s\n", device, t.passed, t.failed,
+		       t.seconds);
 		fflush(stdout);
 		return;
 	}

@@ -2,32 +2,32 @@
 # Completion of infer for bash. Written by `infer __gen bash'.
 
 _infer_commands() {
-	echo 'run inspect profile check suite doctor cache completion'
+	echo 'run inspect profile check doctor selftest cache completion'
 }
 
 _infer_command() { # COMMAND: sets options and the kind of its operand
 	case $1 in
 	run)
 		options='--input --data-set --random --seed --shape --dim --strict --save --save-format --print --top --decode --labels --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
-		operand='model'
+		operand='file'
 		;;
 	inspect)
 		options=' --shape --dim --nodes --weights --cost --memory --stage --passes --explain --ops --dot --html --optimize --memory-plan --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='file'
 		;;
 	profile)
-		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --top --nodes --iterations --duration --warmup --percentile --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --fail-above-energy --fail-unknown --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
-		operand='model'
+		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --top --nodes --iterations --duration --warmup --percentile --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --fail-unknown --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		operand='file'
 		;;
 	check)
-		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --save --all --expect --rtol --atol --metric --compare --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --heap --error-exitcode --suppressions --write-suppressions --duration --html --export --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
-		operand='model'
-		;;
-	suite)
-		options=' --export --update-baselines --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --save --all --expect --rtol --atol --metric --compare --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --heap --error-exitcode --suppressions --write-suppressions --duration --html --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='file'
 		;;
 	doctor)
+		options=' --json --config --timeout --color --verbose --quiet --help --version'
+		operand='none'
+		;;
+	selftest)
 		options=' --json --config --timeout --color --verbose --quiet --help --version'
 		operand='none'
 		;;
@@ -55,7 +55,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	run:--save-format) kind='=npy npz pb bin json png' ;;
 	run:--print) kind='none?' ;;
 	run:--top) kind='none' ;;
-	run:--decode) kind='=ctc yolo ssd detr' ;;
+	run:--decode) kind='=ctc' ;;
 	run:--labels) kind='file' ;;
 	run:--device | run:-d) kind='=auto cpu cuda' ;;
 	run:--precision) kind='=fp32 tf32 fp16 bf16 auto' ;;
@@ -107,7 +107,6 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	profile:--baseline) kind='file' ;;
 	profile:--fail-above) kind='none' ;;
 	profile:--fail-above-memory) kind='none' ;;
-	profile:--fail-above-energy) kind='none' ;;
 	profile:--device | profile:-d) kind='=auto cpu cuda' ;;
 	profile:--precision) kind='=fp32 tf32 fp16 bf16 auto' ;;
 	profile:--sync) kind='=async node launch' ;;
@@ -148,7 +147,6 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	check:--write-suppressions) kind='file' ;;
 	check:--duration) kind='none' ;;
 	check:--html) kind='file' ;;
-	check:--export) kind='file' ;;
 	check:--device | check:-d) kind='=auto cpu cuda' ;;
 	check:--precision) kind='=fp32 tf32 fp16 bf16 auto' ;;
 	check:--sync) kind='=async node launch' ;;
@@ -165,13 +163,12 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	check:--config) kind='file' ;;
 	check:--timeout) kind='none' ;;
 	check:--color) kind='=auto always never' ;;
-	suite:--export) kind='file' ;;
-	suite:--config) kind='file' ;;
-	suite:--timeout) kind='none' ;;
-	suite:--color) kind='=auto always never' ;;
 	doctor:--config) kind='file' ;;
 	doctor:--timeout) kind='none' ;;
 	doctor:--color) kind='=auto always never' ;;
+	selftest:--config) kind='file' ;;
+	selftest:--timeout) kind='none' ;;
+	selftest:--color) kind='=auto always never' ;;
 	cache:--cache) kind='dir' ;;
 	cache:--config) kind='file' ;;
 	cache:--timeout) kind='none' ;;
@@ -237,45 +234,15 @@ _infer_quoted_files() {
 	compopt -o nospace 2>/dev/null
 }
 
-_infer_keys() { # complete what follows the last comma of a FILE,KEY=VALUE...
-	local key=
-	lead+=${value%,*},
-	value=${value##*,}
-	if [[ $value == *=* ]]; then
-		lead+=${value%%=*}=
-		key=${value%%=*}
-		value=${value#*=}
-	fi
-	while IFS= read -r word; do
-		if [[ $key ]]; then _infer_add "$word"; else _infer_add "$word" =; fi
-	done < <("$program" __complete keys "$key" 2>/dev/null)
-	compopt -o nospace 2>/dev/null
-}
-
-_infer_models() { # models and folders; any file once there is a model
-	local file
-	if [[ $(_infer_model) && $command != profile ]]; then _infer_files -f; return; fi
-	while IFS= read -r file; do
-		[[ -d $file || $file == *.onnx ]] || continue
-		file=$lead$file
-		COMPREPLY+=("${file#"$strip"}")
-	done < <(compgen -f -- "${value//\\/}")
-	compopt -o filenames 2>/dev/null
-}
-
 _infer_value() { # KIND
 	local IFS=$' \t\n'
 	case $1 in
-	model) _infer_models ;;
 	file) _infer_files -f ;;
 	dir) _infer_files -d ;;
 	dim) _infer_names dims ;;
 	name) _infer_names inputs ;;
 	input)
-		if [[ $value == *,* ]]; then
-			_infer_keys
-			return
-		elif [[ $value == *=* ]]; then
+		if [[ $value == *=* ]]; then
 			lead+=${value%%=*}=
 			value=${value#*=}
 		else

@@ -256,6 +256,18 @@ complete -c infer -n '__infer_is doctor' -l quiet -s q -d 'print only errors on 
 complete -c infer -n '__infer_is doctor' -l help -s h -d 'show this help'
 complete -c infer -n '__infer_is doctor' -l version -d 'show the version'
 
+complete -c infer -n __infer_no_command -a selftest -d 'run built-in cases on each device and compare the outputs with stored results'
+complete -c infer -n '__infer_is help' -a selftest -d 'run built-in cases on each device and compare the outputs with stored results'
+complete -c infer -n '__infer_is selftest' -F
+complete -c infer -n '__infer_is selftest' -l json -d 'print one JSON document on standard output'
+complete -c infer -n '__infer_is selftest' -l config -r -F -d 'read options from a YAML file'
+complete -c infer -n '__infer_is selftest' -l timeout -x -d 'exit with status 124 after this time; 0: no limit'
+complete -c infer -n '__infer_is selftest' -l color -x -a 'auto always never' -d 'when to color messages'
+complete -c infer -n '__infer_is selftest' -l verbose -s v -d 'print more details; repeatable'
+complete -c infer -n '__infer_is selftest' -l quiet -s q -d 'print only errors on standard error'
+complete -c infer -n '__infer_is selftest' -l help -s h -d 'show this help'
+complete -c infer -n '__infer_is selftest' -l version -d 'show the version'
+
 complete -c infer -n __infer_no_command -a cache -d 'list or clear the tuning results that are kept on disk'
 complete -c infer -n '__infer_is help' -a cache -d 'list or clear the tuning results that are kept on disk'
 complete -c infer -n '__infer_is cache' -a 'ls clear'

@@ -120,7 +120,8 @@ static void add_wheels(const char *base, size_t len, const char *packages)
 static void add_pythons(void)
 {
 	static const char site[] = "*/site-packages";
-	const char *venv = getenv("VIRTUAL_ENV"), *conda = getenv("CONDA_PREFIX"), *home = getenv("HOME");
+	const char *venv = getenv("VIRTUAL_ENV"), *conda = getenv("CONDA_PREFIX"),
+		   *home = getenv("HOME");
 	char python[512];
 
 	add_wheels(venv, venv ? strlen(venv) : 0, site);

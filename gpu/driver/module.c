@@ -64,14 +64,16 @@ int gpu_check_code(const struct device_facts *f, struct diag *d)
 	for (const int *a = gpu_archs; *a; a++)
 		archs = fmt(d, "%s%ssm_%d", archs, *archs ? ", " : "", *a);
 	const char *expected = fmt(d, "code for compute capability %d.%d", f->major, f->minor);
-	const char *actual = fmt(d, "machine code for %s%s", archs,
-				 gpu_ptx ? fmt(d, ", PTX for %d.%d and newer", gpu_ptx / 10, gpu_ptx % 10)
-					 : ", no PTX");
+	const char *actual =
+		fmt(d, "machine code for %s%s", archs,
+		    gpu_ptx ? fmt(d, ", PTX for %d.%d and newer", gpu_ptx / 10, gpu_ptx % 10)
+			    : ", no PTX");
 	if (!ptx)
 		return FAIL(d, E_CUDA_209, .expected = expected, .actual = actual);
 	WARN(d, E_CUDA_209,
-	     .message = fmt(d, "this build has no machine code for cuda:%d; the driver compiles its PTX instead, "
-			       "which takes a while the first time",
+	     .message = fmt(d,
+			    "this build has no machine code for cuda:%d; the driver compiles its PTX instead, "
+			    "which takes a while the first time",
 			    f->ordinal),
 	     .expected = expected, .actual = actual);
 	return 0;

@@ -127,7 +127,8 @@ static bool try_folder(const struct wanted *want, const char *folder, size_t len
 }
 
 /* Tries each soname in each folder that matches one of the patterns. */
-static bool try_patterns(const struct wanted *w, const char *const *patterns, const char *const *sonames)
+static bool try_patterns(const struct wanted *w, const char *const *patterns,
+			 const char *const *sonames)
 {
 	bool found = false;
 
@@ -212,8 +213,8 @@ static bool found_by(const struct wanted *w, bool (*try)(const struct wanted *, 
 	return false;
 }
 
-static bool found_in(const struct wanted *w, const char *const *patterns, const char *const *sonames,
-		     const char *how)
+static bool found_in(const struct wanted *w, const char *const *patterns,
+		     const char *const *sonames, const char *how)
 {
 	if (!try_patterns(w, patterns, sonames))
 		return false;

@@ -17,7 +17,7 @@ struct dl_symbol {
 };
 struct dl {
 	void *handle;
-	char path[512]; /* path of the opened library */
+	char path[512];	 /* path of the opened library */
 	const char *how; /* where it was found: "beside the program" */
 	/* places that were searched, each with the reason why it failed, for messages */
 	char tried[2048];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* faults LIBRARY [PREFIX]: of the kernels whose names begin so, whether the emulator tells what the kernels of faults.cu do, and nothing of the sound ones. */
+/* faults LIBRARY [PREFIX]: whether the emulator tells what the kernels of faults.cu do, and nothing of the sound ones; only names that begin with PREFIX. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
