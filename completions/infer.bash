@@ -2,25 +2,29 @@
 # Completion of infer for bash. Written by `infer __gen bash'.
 
 _infer_commands() {
-	echo 'run inspect profile check doctor selftest cache completion'
+	echo 'run inspect profile check suite doctor selftest cache completion'
 }
 
 _infer_command() { # COMMAND: sets options and the kind of its operand
 	case $1 in
 	run)
-		options='--input --data-set --random --seed --shape --dim --strict --save --save-format --print --top --decode --labels --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
-		operand='file'
+		options='--input --data-set --batch --keep-going --resume --random --seed --shape --dim --strict --feed --slice --steps --next --derive --until --by-step --output --save --jsonl --save-format --print --top --decode --labels --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		operand='model'
 		;;
 	inspect)
 		options=' --shape --dim --nodes --weights --cost --memory --stage --passes --explain --ops --dot --html --optimize --memory-plan --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='file'
 		;;
 	profile)
-		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --top --nodes --iterations --duration --warmup --percentile --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --fail-unknown --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
-		operand='file'
+		options='--input --data-set --random --seed --shape --dim --strict --feed --next --derive --shapes-sweep --output --top --decode --nodes --iterations --duration --warmup --percentile --prefill --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --fail-above-energy --fail-unknown --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		operand='model'
 		;;
 	check)
-		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --save --all --expect --rtol --atol --metric --compare --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --heap --error-exitcode --suppressions --write-suppressions --duration --html --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --random --seed --shape --dim --strict --feed --steps --next --derive --shapes-sweep --output --save --all --expect --rtol --atol --metric --compare --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --heap --error-exitcode --suppressions --write-suppressions --duration --html --export --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		operand='model'
+		;;
+	suite)
+		options=' --export --update-baselines --json --config --timeout --color --verbose --quiet --help --version'
 		operand='file'
 		;;
 	doctor)
@@ -47,15 +51,25 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	case $1:$2 in
 	run:--input) kind='input' ;;
 	run:--data-set) kind='dir' ;;
+	run:--batch) kind='none' ;;
 	run:--random) kind='name' ;;
 	run:--seed) kind='none' ;;
 	run:--shape) kind='name' ;;
 	run:--dim) kind='dim' ;;
+	run:--feed) kind='name' ;;
+	run:--slice) kind='name' ;;
+	run:--steps) kind='none' ;;
+	run:--next) kind='name' ;;
+	run:--derive) kind='name' ;;
+	run:--until) kind='none' ;;
+	run:--by-step) kind='name' ;;
+	run:--output) kind='none' ;;
 	run:--save | run:-o) kind='dir' ;;
+	run:--jsonl) kind='file' ;;
 	run:--save-format) kind='=npy npz pb bin json png' ;;
 	run:--print) kind='none?' ;;
 	run:--top) kind='none' ;;
-	run:--decode) kind='=ctc' ;;
+	run:--decode) kind='=ctc yolo ssd detr' ;;
 	run:--labels) kind='file' ;;
 	run:--device | run:-d) kind='=auto cpu cuda' ;;
 	run:--precision) kind='=fp32 tf32 fp16 bf16 auto' ;;
@@ -90,12 +104,18 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	profile:--seed) kind='none' ;;
 	profile:--shape) kind='name' ;;
 	profile:--dim) kind='dim' ;;
+	profile:--feed) kind='name' ;;
+	profile:--next) kind='name' ;;
+	profile:--derive) kind='name' ;;
 	profile:--shapes-sweep) kind='dim' ;;
+	profile:--output) kind='none' ;;
 	profile:--top) kind='none' ;;
+	profile:--decode) kind='=ctc yolo ssd detr' ;;
 	profile:--iterations | profile:-n) kind='none' ;;
 	profile:--duration) kind='none' ;;
 	profile:--warmup) kind='none' ;;
 	profile:--percentile) kind='none' ;;
+	profile:--prefill) kind='none' ;;
 	profile:--transfers) kind='=include exclude split' ;;
 	profile:--sort) kind='=time order memory' ;;
 	profile:--sessions) kind='none' ;;
@@ -107,6 +127,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	profile:--baseline) kind='file' ;;
 	profile:--fail-above) kind='none' ;;
 	profile:--fail-above-memory) kind='none' ;;
+	profile:--fail-above-energy) kind='none' ;;
 	profile:--device | profile:-d) kind='=auto cpu cuda' ;;
 	profile:--precision) kind='=fp32 tf32 fp16 bf16 auto' ;;
 	profile:--sync) kind='=async node launch' ;;
@@ -129,7 +150,12 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	check:--seed) kind='none' ;;
 	check:--shape) kind='name' ;;
 	check:--dim) kind='dim' ;;
+	check:--feed) kind='name' ;;
+	check:--steps) kind='none' ;;
+	check:--next) kind='name' ;;
+	check:--derive) kind='name' ;;
 	check:--shapes-sweep) kind='dim' ;;
+	check:--output) kind='none' ;;
 	check:--save | check:-o) kind='dir' ;;
 	check:--expect) kind='file' ;;
 	check:--rtol) kind='none' ;;
@@ -147,6 +173,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	check:--write-suppressions) kind='file' ;;
 	check:--duration) kind='none' ;;
 	check:--html) kind='file' ;;
+	check:--export) kind='file' ;;
 	check:--device | check:-d) kind='=auto cpu cuda' ;;
 	check:--precision) kind='=fp32 tf32 fp16 bf16 auto' ;;
 	check:--sync) kind='=async node launch' ;;
@@ -163,6 +190,10 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	check:--config) kind='file' ;;
 	check:--timeout) kind='none' ;;
 	check:--color) kind='=auto always never' ;;
+	suite:--export) kind='file' ;;
+	suite:--config) kind='file' ;;
+	suite:--timeout) kind='none' ;;
+	suite:--color) kind='=auto always never' ;;
 	doctor:--config) kind='file' ;;
 	doctor:--timeout) kind='none' ;;
 	doctor:--color) kind='=auto always never' ;;
@@ -234,15 +265,45 @@ _infer_quoted_files() {
 	compopt -o nospace 2>/dev/null
 }
 
+_infer_keys() { # complete what follows the last comma of a FILE,KEY=VALUE...
+	local key=
+	lead+=${value%,*},
+	value=${value##*,}
+	if [[ $value == *=* ]]; then
+		lead+=${value%%=*}=
+		key=${value%%=*}
+		value=${value#*=}
+	fi
+	while IFS= read -r word; do
+		if [[ $key ]]; then _infer_add "$word"; else _infer_add "$word" =; fi
+	done < <("$program" __complete keys "$key" 2>/dev/null)
+	compopt -o nospace 2>/dev/null
+}
+
+_infer_models() { # models and folders; any file once there is a model
+	local file
+	if [[ $(_infer_model) && $command != profile ]]; then _infer_files -f; return; fi
+	while IFS= read -r file; do
+		[[ -d $file || $file == *.onnx ]] || continue
+		file=$lead$file
+		COMPREPLY+=("${file#"$strip"}")
+	done < <(compgen -f -- "${value//\\/}")
+	compopt -o filenames 2>/dev/null
+}
+
 _infer_value() { # KIND
 	local IFS=$' \t\n'
 	case $1 in
+	model) _infer_models ;;
 	file) _infer_files -f ;;
 	dir) _infer_files -d ;;
 	dim) _infer_names dims ;;
 	name) _infer_names inputs ;;
 	input)
-		if [[ $value == *=* ]]; then
+		if [[ $value == *,* ]]; then
+			_infer_keys
+			return
+		elif [[ $value == *=* ]]; then
 			lead+=${value%%=*}=
 			value=${value#*=}
 		else
