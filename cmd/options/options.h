@@ -77,7 +77,7 @@ struct options {
 	int stage; /* enum stage */
 
 	/* profile */
-	int64_t prefill; /* positions of the prompt; INT_ABSENT: not given */
+	int64_t prefill;    /* positions of the prompt; INT_ABSENT: not given */
 	int64_t iterations; /* number of runs; INT_ABSENT to run until the duration has passed */
 	double duration;    /* seconds; NAN: not given */
 	const char *warmup; /* "10" runs or "200ms" */
