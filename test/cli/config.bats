@@ -79,7 +79,7 @@ config() { # TEXT: expects it to be refused with the rest of the arguments
 		[ "$status" -eq "$1" ]
 		[[ $output == *": $T/c.yaml:$3"* ]]
 	}
-	refused 2 'seed: 1\ndecode: morse\n' "2: decode: wrong value: expected ctc or ctc:blank=N, got 'morse'"
+	refused 2 'seed: 1\ndecode: morse\n' "2: decode: wrong value: expected ctc or ctc:blank=N, or yolo, ssd or detr with :score=S,iou=I, got 'morse'"
 	refused 4 'dim:\n  batch: 2\n  bacth: 3\n' "3: dim bacth=3: the model's inputs have no free dimension 'bacth'"
 	refused 4 'random: 0..1\nshape: [x=1x1x1x1]\n' "2: shape x=1x1x1x1: "
 	refused 4 'random:\n  - 5..1\n' "2: random 5..1: this is no range of numbers"
