@@ -123,7 +123,7 @@ HARDEN_LD += -pie -Wl,-z,relro,-z,now $(if $(BRANCHES),-Wl$(comma)-z$(comma)ibt$
 
 PKG_CFLAGS := $(patsubst -I%,-isystem%,$(shell pkg-config --cflags $(PACKAGES) 2>/dev/null))
 # Debug information names no folder of this machine, so that builds of one commit are the same everywhere.
-FLAGS_C = -std=gnu17 -D_GNU_SOURCE -ffile-prefix-map='$(CURDIR)'=. -ffp-contract=off -fvisibility=hidden -fno-common $(HARDEN) $(SANITIZE_FLAGS) \
+FLAGS_C = -std=gnu17 -D_GNU_SOURCE -ffile-prefix-map='$(CURDIR)'=. -ffile-prefix-map='$(abspath $(OUT))'=./build -ffp-contract=off -fvisibility=hidden -fno-common $(HARDEN) $(SANITIZE_FLAGS) \
 	-Isrc -I. -isystem $(GEN) $(PKG_CFLAGS) $(DNNL_CFLAGS) -DHAVE_DNNL=$(HAVE_DNNL) $(CUDA_CFLAGS) -DHAVE_CUDA=$(HAVE_CUDA) $(if $(FAULTS),-DFAULTS) $(CPPFLAGS) $(CFLAGS)
 RPATH ?= $$ORIGIN/../lib:$$ORIGIN/../lib/infer
 # libdnnl finds the thread pool's GOMP and omp symbols and an operator new in the program, and lies beside it (lib/infer: installed).

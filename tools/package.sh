@@ -19,9 +19,9 @@ else
 	SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 fi
 export SOURCE_DATE_EPOCH
-out=$PACKAGES
+mkdir -p "$PACKAGES"
+out=$(cd "$PACKAGES" && pwd)
 work=$out/.work
-mkdir -p "$out"
 rm -rf "$work" && mkdir "$work"
 trap 'rm -rf "$work"' EXIT
 
@@ -102,7 +102,7 @@ deb_control() { # ROOT NAME
 }
 
 deb() { # NAME MAKE-VARIABLE...
-	name=$1 root=$(pwd)/$work/$1
+	name=$1 root=$work/$1
 	shift
 	mkdir "$root"
 	build_and_install "$root" /usr "$name" RPATH= "$@"
@@ -150,7 +150,7 @@ release() {
 	command -v patchelf >/dev/null || die 'patchelf is missing; install it'
 	tree=$work/infer-$version-linux-$(uname -m)
 	mkdir "$tree"
-	build_and_install "$(pwd)/$tree" '' release STATIC=1 "$@"
+	build_and_install "$tree" '' release STATIC=1 "$@"
 	libs=$tree/lib/infer
 	mkdir -p "$libs"
 	for so in libpng16.so.16 libjpeg.so.62 libwebp.so.7 libtiff.so.6 libopenjp2.so.7; do
