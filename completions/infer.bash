@@ -16,11 +16,11 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		operand='file'
 		;;
 	profile)
-		options='--input --data-set --random --seed --shape --dim --strict --feed --next --derive --shapes-sweep --output --top --decode --nodes --iterations --duration --warmup --percentile --prefill --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --fail-above-energy --fail-unknown --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --feed --next --derive --output --top --decode --nodes --iterations --duration --warmup --percentile --prefill --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --fail-above-energy --fail-unknown --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='model'
 		;;
 	check)
-		options='--input --data-set --random --seed --shape --dim --strict --feed --steps --next --derive --shapes-sweep --output --save --all --expect --rtol --atol --metric --compare --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --heap --error-exitcode --suppressions --write-suppressions --duration --html --export --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --feed --steps --next --derive --output --save --all --expect --rtol --atol --metric --compare --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --heap --error-exitcode --suppressions --write-suppressions --duration --html --export --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='model'
 		;;
 	suite)
@@ -104,10 +104,10 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	profile:--seed) kind='none' ;;
 	profile:--shape) kind='name' ;;
 	profile:--dim) kind='dim' ;;
+	profile:--shapes-sweep) kind='dim' ;;
 	profile:--feed) kind='name' ;;
 	profile:--next) kind='name' ;;
 	profile:--derive) kind='name' ;;
-	profile:--shapes-sweep) kind='dim' ;;
 	profile:--output) kind='none' ;;
 	profile:--top) kind='none' ;;
 	profile:--decode) kind='=ctc yolo ssd detr' ;;
@@ -150,11 +150,11 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	check:--seed) kind='none' ;;
 	check:--shape) kind='name' ;;
 	check:--dim) kind='dim' ;;
+	check:--shapes-sweep) kind='dim' ;;
 	check:--feed) kind='name' ;;
 	check:--steps) kind='none' ;;
 	check:--next) kind='name' ;;
 	check:--derive) kind='name' ;;
-	check:--shapes-sweep) kind='dim' ;;
 	check:--output) kind='none' ;;
 	check:--save | check:-o) kind='dir' ;;
 	check:--expect) kind='file' ;;

@@ -161,6 +161,7 @@ release() {
 	bundle "$libs"
 	for f in "$libs"/*.so*; do
 		chmod u+w "$f"
+		# shellcheck disable=SC2016 # the linker expands it
 		patchelf --set-rpath '$ORIGIN' "$f"
 	done
 	new=$(objdump -T "$tree/bin/infer" "$libs"/*.so* | grep -oE 'GLIBC_2\.[0-9]+' | sort -t . -k 2 -nu | tail -n 1)

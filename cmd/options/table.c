@@ -78,6 +78,10 @@ const struct field options_table[] = {
 		 "these names."},
 	{ROW("strict", F_BOOL, strict, INPUTS, CMD_RUNS),
 	 .help = "fail if the size of a free dimension is not known"},
+	{ROW("shapes-sweep", F_LIST, sweep, INPUTS, CMD_CHECK | CMD_PROFILE),
+	 .arg = "DIM=A..B[:STEP]", .metavar_kind = "dim",
+	 .help = "try a range of sizes for a free dimension, for example batch=1..16; repeatable",
+	 .more = "INPUT.NAME=5..100:5 varies the dimension of one input in steps of five."},
 
 	{ROW("feed", F_LIST, steps.feed, STEPS, CMD_RUNS), .arg = "OUT=IN", .metavar_kind = "name",
 	 .help = "run step by step, and hand an output back as an input of the next step; repeatable",
@@ -116,11 +120,6 @@ const struct field options_table[] = {
 		 "an axis, each keeps every step's as OUT.0, OUT.1, ... With --slice, outputs are stacked; states, scores of "
 		 "--next, and all outputs without --slice are those of the last step."},
 
-	{ROW("shapes-sweep", F_LIST, sweep, INPUTS, CMD_CHECK | CMD_PROFILE),
-	 .arg = "DIM=A..B[:STEP]", .metavar_kind = "dim",
-	 .help = "try a range of sizes for a free dimension, for example batch=1..16; repeatable",
-	 .more = "INPUT.NAME=5..100:5 varies the dimension of one input in steps of five."},
-
 	{ROW("output", F_LIST, config.outputs, OUTPUTS, CMD_RUNS), .arg = "NAME[,NAME]...",
 	 .help = "compute only these outputs, or other tensors of the model; repeatable",
 	 .more = "NAME is an output, any tensor inside the model, or a pattern with * and ?, which chooses among the outputs "
@@ -150,8 +149,8 @@ const struct field options_table[] = {
 	 .arg = "K",
 	 .help = "print the K largest values along the last axis (run), or only the first K nodes (profile; 0: all)",
 	 .more = "With --labels, run prints the name of each class as well."},
-	{ROW("decode", F_STRING, decode, OUTPUTS, CMD_RUN | CMD_PROFILE), .arg = "ctc|yolo|ssd|detr[:KEY=N]|N",
-	 .metavar_kind = "=ctc|yolo|ssd|detr",
+	{ROW("decode", F_STRING, decode, OUTPUTS, CMD_RUN | CMD_PROFILE),
+	 .arg = "ctc|yolo|ssd|detr[:KEY=N]|N", .metavar_kind = "=ctc|yolo|ssd|detr",
 	 .help = "print the text or the boxes that the outputs encode (run), or measure a decoder over N ids (profile)",
 	 .more = "yolo, ssd and detr print a line for each box: label, score, left, top, right, bottom, in pixels of the "
 		 "picture; -o FILE.png draws them onto the picture. Boxes of scores below 0.25 are left out, and for yolo "

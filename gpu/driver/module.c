@@ -59,7 +59,8 @@ int gpu_check_code(const struct device_facts *f, struct diag *d)
 	const char *archs = "";
 	bool ptx;
 
-	if (gpu_has_code(f, &ptx) && (!ptx || wants_ptx()))
+	/* of a device that cannot be opened nothing is known */
+	if (f->result || (gpu_has_code(f, &ptx) && (!ptx || wants_ptx())))
 		return 0;
 	for (const int *a = gpu_archs; *a; a++)
 		archs = fmt(d, "%s%ssm_%d", archs, *archs ? ", " : "", *a);

@@ -76,7 +76,8 @@ const struct node *check_file_node(const struct check_context *c, const struct g
 				   const struct node *n)
 {
 	for (int depth = 0; n && depth < 64; depth++) {
-		if (!n->origin || has_name(c->file->graph, n->origin->name))
+		/* what --bisect cuts out has no file of its own; its nodes have their names from the file */
+		if (!n->origin || !c->file || has_name(c->file->graph, n->origin->name))
 			return n;
 		const struct value *v = n->nin ? node_in(g, n, 0) : NULL;
 		n = v && v->producer != NO_NODE ? g->node[v->producer] : NULL;

@@ -366,7 +366,7 @@ static int assign_file(struct input_set *s, const char *text, const char *file, 
 		return FAIL(d, E_INPUT_KEY, .message = "split= makes many inputs of one array",
 			    .actual = fmt(d, "'%s'", text), .hint = only_run);
 	rc = rc ? rc : open_file(s, x, d);
-	if (rc && d && d->last && !s->request->files && input_names_many(s->request))
+	if (rc && d && d->last && !s->request->files && input_text_names_many(text))
 		d->last->hint = only_run;
 	if (rc)
 		return rc;

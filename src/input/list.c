@@ -175,33 +175,36 @@ static const char *next_start(const char *p)
 	return mark ? mark + 1 : NULL;
 }
 
-static bool text_names_many(const char *text, struct arena *a)
+bool input_text_names_many(const char *text)
 {
+	struct arena a = {0};
+	bool many = false, split;
+
 	for (const char *p = text; p; p = next_start(p))
 		/* before keys are cut off, since a string may hold what looks like one */
 		if ((*p == '[' || *p == '"') && spec_is_literal(p))
 			return false;
-	char *work = arena_str(a, text);
-	bool split = spec_cut_keys(work, "split"), many = split;
+	char *work = arena_str(&a, text);
+	many = split = spec_cut_keys(work, "split");
 	for (const char *p = work; p; p = next_start(p)) {
-		if (is_folder(p))
-			return true;
-		if (access(p, F_OK) == 0 || spec_is_literal(p))
-			return split;
+		bool folder = is_folder(p);
+		if (folder || access(p, F_OK) == 0 || spec_is_literal(p)) {
+			many = folder || split;
+			break;
+		}
 		many |= *p == '@' || is_pattern(p);
 	}
+	arena_free(&a);
 	return many;
 }
 
 bool input_names_many(const struct input_request *r)
 {
-	struct arena a = {0};
 	bool many = r->data_set && access(r->data_set, F_OK) != 0 &&
 		    (*r->data_set == '@' || is_pattern(r->data_set));
 
 	for (int64_t i = 0; !many && i < r->input.n; i++)
-		many = text_names_many(r->input.v[i].s, &a);
-	arena_free(&a);
+		many = input_text_names_many(r->input.v[i].s);
 	return many;
 }
 

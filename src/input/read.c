@@ -7,6 +7,13 @@
 
 #include <string.h>
 
+static int too_large(const struct input *in, struct diag *d)
+{
+	return FAIL(d, E_SIZE, .slot = fmt(d, "input '%s'", in->info.name),
+		    .expected = "at most 2^40 elements",
+		    .actual = d ? shape_str(&d->arena, &in->shape, NULL) : NULL);
+}
+
 static int no_memory(const struct input *in, struct diag *d)
 {
 	const char *shape = d ? shape_str(&d->arena, &in->shape, NULL) : "";
@@ -25,7 +32,7 @@ static int allocate_tensor(struct input *in, struct diag *d)
 	size_t bytes;
 
 	if (!tensor_bytes(tensor_dtype(&in->tensor), &in->shape, LAYOUT_ROW, &bytes))
-		return FAIL(d, E_SIZE, .slot = fmt(d, "input '%s'", in->info.name));
+		return too_large(in, d);
 	in->owned = mem_alloc(bytes ? bytes : 1, MEM_STAGING);
 	if (!in->owned)
 		return no_memory(in, d);
@@ -44,7 +51,7 @@ static int use_elements(struct input *in, const unsigned char *p, struct diag *d
 	size_t size = dtype_bits(f->from) / 8, bytes;
 
 	if (!tensor_bytes(f->from, &in->shape, LAYOUT_ROW, &bytes))
-		return FAIL(d, E_SIZE, .slot = fmt(d, "input '%s'", in->info.name));
+		return too_large(in, d);
 	bool aligned = !size || (uintptr_t)p % (size > 8 ? 8 : size) == 0;
 	if (!f->convert && !f->pixels && aligned) {
 		/* cast away const: the data lie in the mapped file, but inputs are never written to */

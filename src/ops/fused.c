@@ -33,6 +33,19 @@ static int check_summand(const struct infer *c, uint32_t i, const struct shape *
 		shape_str(&c->diag->arena, &s, NULL));
 }
 
+/* Input R of infer::Conv is added element by element. */
+static int check_residual(const struct infer *c, const struct shape *y)
+{
+	struct shape r = infer_shape(c, 3);
+	bool same = r.rank < 0 || r.rank == y->rank;
+
+	for (int i = 0; same && i < r.rank; i++)
+		same = r.dim[i] < 0 || y->dim[i] < 0 || r.dim[i] == y->dim[i];
+	return same ? 0
+		    : infer_fail(c, E_SHAPE, 3, shape_str(&c->diag->arena, y, NULL),
+				 shape_str(&c->diag->arena, &r, NULL));
+}
+
 static const struct slot in_conv[] = {
 	{.name = "X", .tvar = "T", .types = T_FUSED, .dims = "N $group*C _ _..."},
 	{.name = "W", .tvar = "T", .types = T_FUSED, .dims = "$group*M C _ _..."},
@@ -110,7 +123,7 @@ static int infer_conv(struct infer *c)
 		y.dim[i + 2] = n;
 	}
 	infer_set(c, 0, infer_dtype(c, 0), &y);
-	return check_summand(c, 3, &y);
+	return check_residual(c, &y);
 }
 
 static int64_t macs_conv(const struct infer *c)

@@ -610,7 +610,9 @@ static int move_inputs(struct lower *l, const struct node *n, struct step_plan *
 		if (in[i] == NO_VALUE || s->slots[in[i]].desc.type.kind != V_TENSOR)
 			continue;
 		bool unread = i < 64 && (p->step.unread >> i & 1);
-		bool full = tensor_count(&s->slots[in[i]].desc) != 1;
+		/* a scalar serves as it lies, unless the layout has padded its only channel */
+		bool full = tensor_count(&s->slots[in[i]].desc) != 1 ||
+			    !fills_blocks(&s->slots[in[i]].desc);
 		enum layout wanted = p->step.want ? p->step.want[i]
 				     : full	  ? common
 						  : s->slots[in[i]].desc.layout;
