@@ -81,3 +81,7 @@ qconcat_type E-TYPE'
 @test "Rows of four bytes behind an odd offset are gathered" {
 	run -0 "$INFER" run gather_u8.onnx --random 0..3
 }
+
+@test "A Loop refuses a condition that is an optional without a value" {
+	refused run <<<'loop_optional E-VALUE'
+}
