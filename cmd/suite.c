@@ -235,6 +235,8 @@ static void run_command(struct suite *s, size_t k, int command, const char *line
 	x->done = true;
 	if (!child_fork(&child, MAX_DOCUMENT, run_words, w.v)) {
 		FAIL(s->d, E_MEMORY, .model = s->model[k], .message = "no process could be started");
+		x->why = "no process could be started";
+		arena_free(&a);
 		return;
 	}
 	child_wait(&child, INFINITY);

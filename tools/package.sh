@@ -11,7 +11,7 @@ set -eu
 umask 022
 export LC_ALL=C TZ=UTC
 cd "$(dirname "$0")/.."
-: "${MAKE:=make}" "${DEPS:=build/deps}" "${PACKAGES:=build/packages}"
+: "${MAKE:=make}" "${DEPS:=build/deps}" "${PACKAGE_DIR:=build/packages}"
 version=$(tools/version.sh)
 if [ -e VERSION ]; then
 	SOURCE_DATE_EPOCH=$(sed -n 2p VERSION)
@@ -19,8 +19,8 @@ else
 	SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 fi
 export SOURCE_DATE_EPOCH
-mkdir -p "$PACKAGES"
-out=$(cd "$PACKAGES" && pwd)
+mkdir -p "$PACKAGE_DIR"
+out=$(cd "$PACKAGE_DIR" && pwd)
 work=$out/.work
 rm -rf "$work" && mkdir "$work"
 trap 'rm -rf "$work"' EXIT

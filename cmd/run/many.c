@@ -346,7 +346,9 @@ static void write_document(const struct many *m)
 
 int run_many(struct options *o, struct diag *d)
 {
-	struct many m = {.o = o, .d = d, .results.lines = -1};
+	/* static, because a reader that hangs in a pipe may outlive this call */
+	static struct many m;
+	m = (struct many){.o = o, .d = d, .results.lines = -1};
 	int rc = o->json && o->jsonl && !strcmp(o->jsonl, "-")
 			 ? options_fail(o, "jsonl", "standard output has the document of --json",
 					"name a file with --jsonl FILE", d)

@@ -189,6 +189,12 @@ static double element(const struct tensor *t, int64_t i)
 		       : (double)elem_i64(tensor_dtype(t), t->data, i);
 }
 
+/* -1: no class */
+static int64_t class_of(double number)
+{
+	return number >= 0 && number < 1e9 ? (int64_t)number : -1;
+}
+
 /* Rows of [x, y, w, h, (object,) classes...], or columns of them; or rows of [x0, y0, x1, y1, score, class]. */
 static bool find_yolo(struct finder *f, const struct output *o, const struct labels *labels)
 {
@@ -211,7 +217,7 @@ static bool find_yolo(struct finder *f, const struct output *o, const struct lab
 		for (int64_t k = 0; k < 6 && k < width; k++)
 			v[k] = element(t, turned ? k * n + i : i * width + k);
 		if (final) {
-			add_box(f, (struct box){v[0], v[1], v[2], v[3], v[4], (int64_t)v[5]});
+			add_box(f, (struct box){v[0], v[1], v[2], v[3], v[4], class_of(v[5])});
 			continue;
 		}
 		for (int64_t k = first; k < width; k++) {
@@ -263,7 +269,7 @@ static bool find_ssd(struct finder *f, const struct output *out, size_t count)
 			for (int m = 0; m < 4; m++)
 				v[m] = element(t, 4 * k + (y_first ? m ^ 1 : m));
 			add_box(f, (struct box){v[0] * wide, v[1] * high, v[2] * wide, v[3] * high,
-						element(scores, k), (int64_t)element(classes, k)});
+						element(scores, k), class_of(element(classes, k))});
 		}
 		keep_best(f, false);
 		return true;

@@ -82,6 +82,11 @@ static int64_t rows_of(const struct batch *b, const struct tensor *const *in)
 	return 1;
 }
 
+static bool has_rows(const struct tensor *t, int64_t rows)
+{
+	return t->type.kind == V_TENSOR && t->shape.rank > 0 && t->shape.dim[0] == rows;
+}
+
 bool batch_takes(const struct batch *b, const struct tensor *const *const *cases, size_t n,
 		 const struct tensor *const *next)
 {
@@ -89,6 +94,11 @@ bool batch_takes(const struct batch *b, const struct tensor *const *const *cases
 
 	if ((int64_t)n >= b->limit)
 		return false;
+	/* an input whose rank the model does not declare may have come with another number of rows */
+	for (uint32_t i = 0; i < b->model->graph->nin; i++)
+		if (n && b->stacked[i] &&
+		    !(has_rows(next[i], rows) && has_rows(cases[0][i], rows_of(b, cases[0]))))
+			return false;
 	for (size_t i = 0; i < n; i++)
 		if (__builtin_add_overflow(rows, rows_of(b, cases[i]), &rows))
 			return false;
@@ -150,6 +160,13 @@ int batch_stack(struct batch *b, const struct tensor *const *const *cases, size_
 		b->first[k + 1] = b->first[k] + rows_of(b, cases[k]);
 	b->rows = b->first[n] < b->fixed ? b->fixed : b->first[n];
 	*in = b->in;
+	for (size_t k = 0; k < n; k++)
+		for (uint32_t i = 0; i < b->model->graph->nin; i++)
+			if (b->stacked[i] && (n > 1 || b->rows != b->first[n]) &&
+			    !has_rows(cases[k][i], rows_of(b, cases[k])))
+				return refuse_input(
+					b, input_value(b, i),
+					"it has another number of rows than the other inputs", d);
 	for (uint32_t i = 0; !rc && i < b->model->graph->nin; i++) {
 		b->in[i] = cases[0][i];
 		if (b->stacked[i] && (n > 1 || b->rows != b->first[n]))
@@ -181,8 +198,8 @@ int batch_part(const struct batch *b, const char *name, const struct tensor *out
 						  : ""),
 			    .hint = b->fixed ? "export the model with a free batch dimension"
 					     : "use --batch 1");
-	size_t row = strings ? (size_t)(tensor_count(out) / b->rows) * sizeof(struct str_ref)
-			     : out->bytes / (size_t)b->rows;
+	size_t all = strings ? (size_t)tensor_count(out) * sizeof(struct str_ref) : out->bytes;
+	size_t row = b->rows ? all / (size_t)b->rows : 0;
 	part->shape.dim[0] = b->first[i + 1] - b->first[i];
 	part->bytes = (size_t)part->shape.dim[0] * row;
 	part->data = out->data ? (unsigned char *)out->data + (size_t)b->first[i] * row : NULL;

@@ -488,6 +488,11 @@ static int set_ids(struct stepper *x, uint32_t k, struct diag *d)
 	*own = (struct tensor){.type = given->type, .shape = given->shape};
 	if (own->shape.rank)
 		own->shape.dim[own->shape.rank - 1] = 1;
+	if (shape_count(&own->shape) != x->batch)
+		return FAIL(
+			d, E_STEPS, .slot = fmt(d, "input '%s'", input_info(x->inputs, n->in)->name),
+			.expected = fmt(d, "one id a step for each of %" PRId64 " rows", x->batch),
+			.actual = shape_str(&d->arena, &given->shape, NULL));
 	own->bytes = (size_t)x->batch * (dtype_bits(tensor_dtype(given)) / 8);
 	int err = room_reserve(x, &x->room[n->in][0], own->bytes, 0, d);
 	if (err)

@@ -51,6 +51,7 @@ ends() {
 }
 
 @test "A configuration of 20,000 inputs takes memory in proportion to its lines" {
+	(ulimit -v 2000000 && "$INFER" --version) || skip "the program reserves more addresses than the limit allows"
 	{ echo "input:" && seq -f "  - a%.0f=x.npy" 20000; } >"$BATS_TEST_TMPDIR/many.yml"
 	(ulimit -v 2000000 && run -4 timeout 60 "$INFER" run pool_padding.onnx --config "$BATS_TEST_TMPDIR/many.yml" &&
 		[[ $output == *"E-INPUT-NAME"* ]])

@@ -125,7 +125,9 @@ static const char *fault(const struct result *r, bool json)
 		return text;
 	}
 	if (!json)
-		return status && !*r->err ? "failed without a word" : NULL;
+		/* the findings of check are its result and stand on standard output */
+		return status && !*r->err && !strstr(r->out, "error[") ? "failed without a word"
+								       : NULL;
 	document = jread(r->out, strlen(r->out), "the document", E_CHECK, &a, NULL);
 	if (!document)
 		why = "the document is not JSON";
