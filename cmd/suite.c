@@ -122,8 +122,8 @@ static void add_options(struct words *w, const char *line, const struct wanted *
 
 	for (size_t i = 0; i < n; i++) {
 		const struct field *f = *word[i] == '-' && word[i][1] ? option_of(word[i]) : NULL;
-		bool apart = f && f->arg && *f->arg != '[' && !strchr(word[i], '=') &&
-			     (word[i][1] == '-' || !word[i][2]);
+		bool apart = f && !strchr(word[i], '=') && (word[i][1] == '-' || !word[i][2]) &&
+			     option_takes_next(f, i + 1 < n ? word[i + 1] : NULL);
 		bool other = f && !(f->cmds & command_bits[what->command]) &&
 			     (f->cmds & command_bits[1 - what->command]);
 		bool limit = f && !what->limits && str_starts(f->name, "fail-") &&

@@ -113,8 +113,9 @@ static void print_parameters(const struct inspection *x, struct arena *a, FILE *
 {
 	const struct weight_sum *all = &x->weights[0];
 
-	fprintf(f, "parameters  %s in %" PRIu64 " initializers, %s",
-		human_count(a, (double)all->elements), all->tensors, human_bytes(a, all->bytes));
+	fprintf(f, "parameters  %s in %" PRIu64 " initializer%s, %s",
+		human_count(a, (double)all->elements), all->tensors, all->tensors == 1 ? "" : "s",
+		human_bytes(a, all->bytes));
 	const char *sep = ":";
 	for (int t = 1; t < DT_COUNT; t++) {
 		const struct weight_sum *s = &x->weights[t];
@@ -181,14 +182,18 @@ static void print_nodes(const struct inspection *x, struct arena *a, FILE *f)
 	}
 }
 
-static void weight_row(const struct value *v, struct table *t, struct arena *a)
+static void weight_row(const struct value *v, void *arg)
 {
 	const struct tensor *w = v->init ? v->init : v->missing;
+	struct table *t = arg;
+	struct arena *a = t->arena;
 	bool numbers = !v->missing && tensor_dtype(w) != DT_STRING;
 	struct statistics s = numbers ? report_statistics(w) : (struct statistics){0};
 	const double shown[] = {s.min, s.max, s.mean, s.std};
 	const char *odd = "";
 
+	if (!*v->name)
+		return;
 	table_text(t, v->name);
 	table_text(t, dtype_name(tensor_dtype(w)));
 	table_text(t, shape_str(a, &w->shape, NULL));
@@ -206,17 +211,11 @@ static void print_weights(const struct inspection *x, struct arena *a, FILE *f)
 {
 	static const char *const heads[] = {"name", "type", "shape", "bytes", "min",
 					    "max",  "mean", "std",   "",      NULL};
-	const struct graph *g = x->model->graph;
 	struct table t;
 
 	table_begin(&t, a, heads, "lllrrrrrl");
 	t.ranks = "021311220";
-	for (uint32_t i = 0; i < g->nvalues; i++) {
-		const struct value *v = g->value[i];
-		const struct tensor *w = v->init ? v->init : v->missing;
-		if (w && w->type.kind == V_TENSOR && *v->name)
-			weight_row(v, &t, a);
-	}
+	report_each_weight(x->model->graph, weight_row, &t);
 	fputs("weights\n", f);
 	table_print(&t, "  ", f);
 	arena_free(a);

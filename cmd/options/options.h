@@ -179,5 +179,7 @@ int options_fail(const struct options *o, const char *name, const char *message,
 
 /* Returns true if the argument of the option may be left out. */
 bool option_optional(const struct field *f);
+/* Returns true if the word behind the option is its value, and not an operand; next may be NULL. */
+bool option_takes_next(const struct field *f, const char *next);
 
 #endif

@@ -58,8 +58,9 @@ const struct field options_table[] = {
 	 .more = "An input counts as done if its files are in the folder of -o and its line is in the file of --jsonl, as far "
 		 "as these are given. An incomplete last line, which a killed run leaves, is removed. Inputs that failed "
 		 "are tried again."},
-	{ROW("random", F_LIST, random, INPUTS, CMD_RUNS), .arg = "[NAME=]LO..HI",
-	 .metavar_kind = "name", .help = "fill an input with random values from LO to HI; repeatable",
+	{ROW("random", F_LIST, random, INPUTS, CMD_RUNS), .arg = "[[NAME=]LO..HI]",
+	 .implied = "0..1", .metavar_kind = "name",
+	 .help = "fill an input with random values from LO to HI (0 to 1 if left out); repeatable",
 	 .more = "Without NAME it applies to every input that no other option gives. Integer inputs get integers, and "
 		 "bool inputs get false and true. A message on standard error names each input that was filled with "
 		 "random values."},
@@ -121,6 +122,7 @@ const struct field options_table[] = {
 		 "--next, and all outputs without --slice are those of the last step."},
 
 	{ROW("output", F_LIST, config.outputs, OUTPUTS, CMD_RUNS), .arg = "NAME[,NAME]...",
+	 .metavar_kind = "output",
 	 .help = "compute only these outputs, or other tensors of the model; repeatable",
 	 .more = "NAME is an output, any tensor inside the model, or a pattern with * and ?, which chooses among the outputs "
 		 "or, if it matches none of them, among all tensors that nodes compute. The outputs have the given order. Nodes "
@@ -160,7 +162,7 @@ const struct field options_table[] = {
 		 "two more, the last class is a space; any other count is an error. profile takes the number of ids behind the "
 		 "first, 128 if only --prefill is given; see there."},
 	{ROW("labels", F_STRING, labels, OUTPUTS, CMD_RUN), .arg = "FILE|meta:KEY",
-	 .metavar_kind = "file",
+	 .metavar_kind = "labels",
 	 .help = "names of the classes: a file with one name a line, or a key of the model's metadata",
 	 .more = "meta:names reads what Ultralytics writes there."},
 

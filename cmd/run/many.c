@@ -11,6 +11,7 @@
 #include "cmd/run/results.h"
 #include "input/reader.h"
 #include "session/batch.h"
+#include "session/free_sizes.h"
 #include "session/session.h"
 
 #include <inttypes.h>
@@ -92,15 +93,71 @@ static void list_todo(struct many *m)
 			m->todo[m->ntodo++] = i;
 }
 
+/* Random values are one input; what --batch is asked for then is the size of the model's first dimension. */
+static int refuse_batch_of_random(struct many *m)
+{
+	const struct model *model = session_model(m->session);
+	const struct graph *g = model->graph;
+	const char *hint = "name a folder or a pattern with --input";
+
+	for (uint32_t i = g->nin; i-- > 0;) {
+		const struct value *v = g->value[g->in[i]];
+		if (v->info.type.kind == V_TENSOR && v->info.shape.rank > 0 &&
+		    v->info.shape.dim[0] < 0)
+			hint = fmt(m->d, "set the size of the batch with --dim %s=%" PRId64,
+				   input_dim_name(model, v, 0, &m->arena), m->o->batch);
+	}
+	return options_fail(m->o, "batch", "it stacks inputs from files, and no file is given",
+			    hint, m->d);
+}
+
+static int run_with_sizes(void *many, const struct input_set *inputs, struct diag *d)
+{
+	struct many *m = many;
+
+	return session_run(m->session, input_tensors(inputs), m->out, d);
+}
+
+/* Searches sizes for free dimensions if all values are random, and the model does not accept dimensions of 1. */
+static int find_free_sizes(struct many *m)
+{
+	const struct input_request *r = &m->list.request, *found = r;
+	struct diag why = {0};
+	int rc = 0;
+
+	if (!sizes_are_free(r) || !r->random.n)
+		return 0;
+	struct input_set *set = prepare_inputs_for(m->session, r, &why);
+	rc = set ? run_with_sizes(m, set, &why) : last_code(&why);
+	if (rc && sizes_may_help(&why)) {
+		input_free(set);
+		set = recover_sizes(m->session, arena_dup(&m->arena, r, sizeof(*r)), NULL,
+				    run_with_sizes, m, &why, &m->arena, &found, m->d);
+		rc = set ? 0 : last_code(m->d);
+	} else {
+		rc = 0; /* the stream runs the case again, and reports what is wrong with it */
+	}
+	input_free(set);
+	diag_free(&why);
+	m->list.request = *found;
+	return rc;
+}
+
 static int prepare(struct many *m)
 {
 	const struct options *o = m->o;
 	int rc = open_model(m);
 
+	if (!rc && o->batch > 1 && sizes_are_free(&m->list.request))
+		rc = refuse_batch_of_random(m);
 	if (rc)
 		return rc;
 	const struct model *model = session_model(m->session);
 	const uint32_t nout = model->graph->nout;
+	m->out = arena_new_n(&m->arena, const struct tensor *, nout + 1);
+	rc = find_free_sizes(m);
+	if (rc)
+		return rc;
 	rc = options_blame(o, "batch",
 			   batch_begin(&m->batch, model, m->list.varies, o->batch, m->d), m->d);
 	rc = rc ? rc : results_open(&m->results, o, model, m->d);
@@ -110,7 +167,6 @@ static int prepare(struct many *m)
 	size_t limit = (size_t)m->batch.limit;
 	m->cases = arena_new_n(&m->arena, struct read_case, limit);
 	m->in = arena_new_n(&m->arena, const struct tensor *const *, limit);
-	m->out = arena_new_n(&m->arena, const struct tensor *, nout + 1);
 	m->outputs = arena_new_n(&m->arena, struct output, nout + 1);
 	int threads = pool_cores() < MAX_READERS ? pool_cores() : MAX_READERS;
 	/* two batches ahead keep the readers busy during a run; each reader holds one case besides */

@@ -137,16 +137,19 @@ static int execute_model(struct run *r)
 {
 	const struct graph *g = session_model(r->session)->graph;
 	const struct tensor **out = arena_new_n(&r->arena, const struct tensor *, g->nout + 1);
-	const struct input_request request = options_request(r->o);
+	const struct input_request request = options_request(r->o), *found;
 	struct input_set *other;
 	struct diag why = {0};
+	uint64_t start = clock_ns();
 
 	r->out = out;
 	int rc = prepare_and_run(r, r->inputs, &why);
 	if (rc) {
 		other = recover_sizes(r->session, arena_dup(&r->arena, &request, sizeof(request)),
-				      r->inputs, prepare_and_run, r, &why, &r->arena, r->d);
+				      r->inputs, prepare_and_run, r, &why, &r->arena, &found, r->d);
 		if (other) {
+			/* the search for sizes is part of the preparation */
+			r->summary.prepare = clock_ns() - start - r->summary.first_run;
 			input_free(r->inputs);
 			r->inputs = other;
 			rc = 0;

@@ -329,10 +329,10 @@ static void explain_given_sizes(struct session *s, const struct input_request *r
 
 struct input_set *recover_sizes(struct session *s, const struct input_request *r,
 				const struct input_set *given, sizes_test *test, void *arg,
-				const struct diag *why, struct arena *a, struct diag *d)
+				const struct diag *why, struct arena *a,
+				const struct input_request **found, struct diag *d)
 {
 	const struct model *m = session_model(s);
-	const struct input_request *found;
 	struct input_set *set = NULL;
 	const char *assumed = sizes_may_help(why) ? assumed_names(m, r, a) : "";
 
@@ -340,13 +340,14 @@ struct input_set *recover_sizes(struct session *s, const struct input_request *r
 		add_failure(why, "", d);
 	} else if (!sizes_are_free(r)) {
 		explain_given_sizes(s, r, given, why, a, d);
-	} else if ((set = search_sizes(s, r, test, arg, a, &found))) {
+	} else if ((set = search_sizes(s, r, test, arg, a, found))) {
+		diag_drop(d, E_DIM_DEFAULT, SEV_WARNING); /* those that they are taken as 1 */
 		WARN(d, E_DIM_DEFAULT,
 		     .message = fmt(d,
 				    "nothing binds the free dimensions %s, and the model does not accept 1; they "
 				    "are taken so that it runs: %s",
 				    assumed, shapes_found(set, m, a)),
-		     .hint = fmt(d, "bind them with %s", sizes_as_options(r, found, a)));
+		     .hint = fmt(d, "bind them with %s", sizes_as_options(r, *found, a)));
 	} else {
 		add_failure(why,
 			    fmt(d,

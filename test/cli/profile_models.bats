@@ -2,13 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # infer profile: what the machine can do, sums by operator, names of fused nodes, and several models in one command.
 
+load helper
+
 setup() {
-	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
-	bats_require_minimum_version 1.5.0
-	cd "$BATS_TEST_DIRNAME/../data/run" || return 1
-	unset "${!INFER_@}" 2>/dev/null || true
-	export INFER_DEVICE=cpu
-	out=$BATS_TEST_TMPDIR
+	in_test_data
 }
 
 @test "The roofline is the machine's, of which no model takes more than all" {
