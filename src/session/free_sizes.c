@@ -115,6 +115,18 @@ static bool is_meant(const struct candidate *c, const struct shape *s, int k)
 	return s->dim[k] < 0 && batch == (c->which == BATCHES);
 }
 
+/* Adds the text of one dimension, unless another input has bound it by the same name. */
+static void add_size(const struct model *m, uint32_t input, int k, int64_t size, struct arena *a,
+		     struct texts *dims, struct text *v)
+{
+	const struct graph *g = m->graph;
+	const char *text = arena_printf(a, "%s=%" PRId64,
+					input_dim_name(m, g->value[g->in[input]], k, a), size);
+
+	if (!has_text(dims, text))
+		v[dims->n++] = (struct text){text, strlen(text)};
+}
+
 /* Adds the texts of a candidate to those of the request. Returns false if there are none, or inputs become too large. */
 static bool set_sizes(const struct model *m, const struct candidate *c,
 		      const struct input_request *r, struct arena *a, struct texts *dims)
@@ -139,11 +151,7 @@ static bool set_sizes(const struct model *m, const struct candidate *c,
 				continue;
 			int side = c->nsides - left--;
 			s.dim[k] = side >= 0 && side < c->nsides ? c->side[side] : c->size;
-			const char *text =
-				arena_printf(a, "%s=%" PRId64,
-					     input_dim_name(m, g->value[g->in[i]], k, a), s.dim[k]);
-			if (!has_text(dims, text))
-				v[dims->n++] = (struct text){text, strlen(text)};
+			add_size(m, i, k, s.dim[k], a, dims, v);
 			any = true;
 		}
 		int64_t count = 1;
@@ -151,6 +159,15 @@ static bool set_sizes(const struct model *m, const struct candidate *c,
 			if (s.dim[k] > 0 && (count *= s.dim[k]) > MAX_ELEMENTS)
 				return false;
 	}
+	/* the other dimensions are 1, so that the texts say all that is assumed */
+	struct input_request bound = *r;
+	bound.dim = *dims;
+	if (input_shapes(m, &bound, shapes, NULL))
+		return false;
+	for (uint32_t i = 0; i < g->nin; i++)
+		for (int k = 0; k < shapes[i].rank; k++)
+			if (shapes[i].dim[k] < 0)
+				add_size(m, i, k, 1, a, dims, v);
 	return any;
 }
 
@@ -344,8 +361,8 @@ struct input_set *recover_sizes(struct session *s, const struct input_request *r
 		diag_drop(d, E_DIM_DEFAULT, SEV_WARNING); /* those that they are taken as 1 */
 		WARN(d, E_DIM_DEFAULT,
 		     .message = fmt(d,
-				    "nothing binds the free dimensions %s, and the model does not accept 1; they "
-				    "are taken so that it runs: %s",
+				    "nothing binds the free dimensions %s, and the model does not accept 1; it runs "
+				    "with %s",
 				    assumed, shapes_found(set, m, a)),
 		     .hint = fmt(d, "bind them with %s", sizes_as_options(r, *found, a)));
 	} else {
