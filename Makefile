@@ -470,7 +470,7 @@ bench: $(OUT)/bench/latency
 GEN_DIR ?= .
 .PHONY: gen
 gen: all
-	@mkdir -p $(GEN_DIR)/man $(GEN_DIR)/completions $(GEN_DIR)/configs
+	@mkdir -p $(GEN_DIR)/man/man1 $(GEN_DIR)/man/man7 $(GEN_DIR)/completions $(GEN_DIR)/configs
 	$(INFER) __gen man $(GEN_DIR)/man
 	$(INFER) __gen bash >$(GEN_DIR)/completions/infer.bash
 	$(INFER) __gen zsh >$(GEN_DIR)/completions/_infer
@@ -485,8 +485,8 @@ libdir := $(DESTDIR)$(PREFIX)/lib/infer
 datadir := $(DESTDIR)$(PREFIX)/share
 
 # FILE@FOLDER of everything that is installed as data
-DATA := $(foreach f,$(sort $(wildcard man/*.1)),$(f)@$(datadir)/man/man1) \
-	$(foreach f,$(sort $(wildcard man/*.7)),$(f)@$(datadir)/man/man7) \
+DATA := $(foreach f,$(sort $(wildcard man/man1/*.1)),$(f)@$(datadir)/man/man1) \
+	$(foreach f,$(sort $(wildcard man/man7/*.7)),$(f)@$(datadir)/man/man7) \
 	$(foreach f,$(sort $(wildcard configs/*.yaml)),$(f)@$(datadir)/infer/configs) \
 	completions/_infer@$(datadir)/zsh/site-functions \
 	completions/infer.fish@$(datadir)/fish/vendor_completions.d \

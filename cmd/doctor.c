@@ -8,6 +8,7 @@
 #include "session/backends.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 enum { MAX_DEVICES = 16, HOST_LIBRARIES = 6 };
 
@@ -70,7 +71,17 @@ static const char *reason_for_none(const struct found_devices *f)
 	return first ? first->message ? first->message : code_title(first->code) : "none found";
 }
 
-static void print_accelerator(const char *name, const struct found_devices *found, FILE *f)
+/* Whether this is why one of the libraries is missing. */
+static bool is_told_of(const struct health *h, const char *why)
+{
+	for (int k = 0; k < h->nlibraries; k++)
+		if (!h->libraries[k].found && h->libraries[k].why && strstr(h->libraries[k].why, why))
+			return true;
+	return false;
+}
+
+static void print_accelerator(const struct health *h, const char *name,
+			      const struct found_devices *found, FILE *f)
 {
 	for (int k = 0; k < found->n; k++) {
 		const struct device_info *i = &found->info[k];
@@ -84,7 +95,8 @@ static void print_accelerator(const char *name, const struct found_devices *foun
 	if (found->n)
 		return;
 	fprintf(f, "%-9s missing: %s\n", name, reason_for_none(found));
-	if (found->why.first && found->why.first->actual)
+	/* where a library was searched stands with the library */
+	if (found->why.first && found->why.first->actual && !is_told_of(h, found->why.first->actual))
 		fprintf(f, "          %s\n", found->why.first->actual);
 }
 
@@ -95,15 +107,17 @@ static void print_text(const struct health *h, FILE *f)
 	fprintf(f, "%-9s %s, %.1f GiB of memory\n", host_backend()->name, host->name,
 		(double)host->memory / (1 << 30));
 	for (int b = FIRST_ACCELERATOR; b < BACKENDS; b++)
-		print_accelerator(backends[b]->name, &h->devices[b], f);
+		print_accelerator(h, backends[b]->name, &h->devices[b], f);
 	for (int k = 0; k < h->nlibraries; k++) {
 		const struct library_info *i = &h->libraries[k];
 		if (i->found)
 			fprintf(f, "%-12s %s%s%s  (%s; %s)\n", i->name, i->version,
 				*i->version ? "  " : "", i->path, i->use, i->how);
 		else
-			fprintf(f, "%-12s missing, so %s\n             %s\n", i->name, i->without,
-				i->why);
+			fprintf(f, "%-12s missing, so %s\n", i->name, i->without);
+		/* libraries of one backend are often missing for the same reason, which is told with the first of them */
+		if (!i->found && (!k || i[-1].found || strcmp(i[-1].why, i->why) != 0))
+			fprintf(f, "             %s\n", i->why);
 	}
 	fprintf(f, "\nTo see whether these devices compute correctly, run: infer selftest\n");
 }

@@ -84,7 +84,8 @@ static void add_findings(struct page *p, const struct check_context *c, struct a
 				page_finding(p, f, a);
 }
 
-int report_page(const struct check_context *c, const struct options *o, struct diag *d)
+int report_page(const struct check_context *c, const struct options *o, const char *path,
+		struct diag *d)
 {
 	struct arena a = {0};
 	struct page p;
@@ -101,7 +102,7 @@ int report_page(const struct check_context *c, const struct options *o, struct d
 		if (c->results[i].check->page && c->results[i].data)
 			c->results[i].check->page(&c->results[i], &p);
 	page_origin(&p, o, &a);
-	int rc = page_save(&p, o->html, d);
+	int rc = page_save(&p, path, d);
 	arena_free(&a);
 	return rc;
 }

@@ -37,13 +37,15 @@ static const char *human_count(struct arena *a, double n)
 
 const char *metadata_text(const char *value, struct arena *a)
 {
-	size_t n = strlen(value), line = strcspn(value, "\n");
-	bool whole = n == line && n <= 72;
-	size_t shown = whole ? n : line < 48 ? line : 48;
+	size_t n = strlen(value), shown = n <= 72 ? n : 48;
 
-	while (shown < line && shown && utf8_continues(value[shown]))
+	while (shown < n && shown && utf8_continues(value[shown]))
 		shown--; /* do not cut a UTF-8 character in two */
-	return whole ? value : arena_printf(a, "%.*s... (%zu bytes)", (int)shown, value, n);
+	/* a list with one item a line is shown in a row */
+	char *text = arena_strn(a, value, shown);
+	for (char *p = text; *p; p++)
+		*p = *p == '\n' ? ' ' : *p;
+	return shown == n ? text : arena_printf(a, "%s... (%zu bytes)", text, n);
 }
 
 static void print_head(const struct inspection *x, struct arena *a, FILE *f)

@@ -326,7 +326,7 @@ const struct field options_table[] = {
 	 .more = "profile writes .json: everything, with all samples; .csv: one line for each sample; .md: tables for a pull "
 		 "request; .html: one page with plots that needs no network. For CI systems there are junit:FILE (JUnit's XML, "
 		 "also by the extension .xml), github:FILE (GitHub's annotations; github:- prints them, so that a workflow shows "
-		 "them) and, for what was measured, bencher:FILE (Bencher Metric Format). check and suite write these."},
+		 "them) and, for what was measured, bencher:FILE (Bencher Metric Format). check writes these but Bencher's, and .json and .html; suite writes those for CI systems."},
 	{ROW("update-baselines", F_BOOL, update_baselines, EXPORTS, CMD_SUITE),
 	 .help = "write the baselines of the suite's models instead of comparing with them"},
 	{ROW("save-baseline", F_STRING, save_baseline, EXPORTS, CMD_PROFILE), .arg = "FILE",

@@ -66,6 +66,37 @@ static bool draws_boxes(const struct run *r)
 	return r->o->save && r->box_rules.form && !strcmp(path_ext(r->o->save), ".png");
 }
 
+/* Whether the folder of -o is named like a file of the kinds that are written, and is not there. */
+static bool save_is_file_name(const char *save)
+{
+	static const char *const kinds[] = {".png",  ".jpg", ".npy", ".npz",
+					    ".json", ".bin", ".pb",  ".txt"};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (!strcmp(path_ext(save), kinds[i]))
+			return access(save, F_OK) != 0;
+	return false;
+}
+
+static int refuse_file_name(const struct options *o, struct diag *d)
+{
+	const char *kind = path_ext(o->save) + 1;
+	bool picture = !strcmp(kind, "png") || !strcmp(kind, "jpg");
+	const char *hint =
+		"name a folder with -o DIR; with --decode yolo, ssd or detr, -o FILE.png draws the boxes";
+
+	if (!picture)
+		hint = strcmp(kind, "txt")
+			       ? fmt(d,
+				     "name a folder with -o DIR, and the format with --save-format %s",
+				     kind)
+			       : "name a folder with -o DIR; --print prints values";
+	return options_fail(
+		o, "save",
+		fmt(d, "'%s' looks like a file, but outputs are written to a folder", o->save),
+		hint, d);
+}
+
 /* Opens the session and reads the inputs. Refuses everything that can be refused before the run. */
 static int prepare_run(struct run *r)
 {
@@ -82,6 +113,8 @@ static int prepare_run(struct run *r)
 	warn_useless_options(o, r->d);
 	if (draws_boxes(r))
 		rc = output_probe(o->save, r->d);
+	else if (o->save && save_is_file_name(o->save))
+		rc = refuse_file_name(o, r->d);
 	else if (o->save)
 		rc = options_blame(o, "save", io_probe_folder(o->save, r->d), r->d);
 	if (rc)

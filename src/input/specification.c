@@ -197,7 +197,7 @@ static const char *key_takes(const char *key)
 		"an element type: u8, i8, i16, i32, i64, f16, bf16, f32, f64, bool, ...",
 		"nchw, nhwc, chw or hwc",
 		"rgb, bgr or gray",
-		"WxH, Wx, xH or letterbox:WxH, of at most 65536 pixels a side",
+		"width x height, as 224x224, 224x, x48 or letterbox:640x640, of at most 65536 pixels a side",
 		"a number",
 		"numbers, as 0.485/0.456/0.406",
 		"numbers other than 0, as 0.229/0.224/0.225",

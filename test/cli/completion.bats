@@ -117,7 +117,7 @@ same() { # EXPECTED GOT
 }
 
 @test "The manual finds each id that can be printed" {
-	man=$BATS_TEST_DIRNAME/../../man/infer.1
+	man=$BATS_TEST_DIRNAME/../../man/man1/infer.1
 	for id in W-UNSTEADY N-MODEL-IDENTITY E-OPTION W-DIM-DEFAULT; do
 		grep -q "${id//-/.*-}" "$man"
 	done

@@ -208,3 +208,31 @@ END
 	run "$INFER" run pic.onnx --random 5
 	[ "$status" -eq 4 ] && [[ $output == *"expected [NAME=]LO..HI"* ]]
 }
+
+@test "Files of outputs, references and reports are named as somebody would who has not read the manual" {
+	run -2 "$INFER" run pic.onnx rgb.png -o "$out/boxes.png"
+	[[ $output == *"looks like a file"*"-o DIR"*"--decode"* ]]
+	[ ! -e "$out/boxes.png" ]
+	run -2 "$INFER" run pic.onnx rgb.png -o "$out/y.npz"
+	[[ $output == *"-o DIR"*"--save-format npz"* ]]
+	run -2 "$INFER" check pic.onnx rgb.png --compare reference.npy
+	[[ $output == *"--expect FILE"* ]]
+	run -4 "$INFER" run pic.onnx rgb.png,resize=48
+	[[ $output == *"width x height, as 224x224"* ]]
+	run -0 "$INFER" check pic.onnx rgb.png --export "$out/c.json" --export "$out/c.html" --export "$out/c.xml"
+	printed=$output
+	run -0 "$INFER" inspect "$out/c.json"
+	[[ $output == *"numbers      ok"* && $printed == *"numbers      ok"* ]]
+	grep -q '<h2>Findings' "$out/c.html"
+	grep -q '<testsuite' "$out/c.xml"
+	run -2 "$INFER" check pic.onnx rgb.png --export "$out/c.txt"
+	[[ $output == *".html, .json or .xml"* ]]
+}
+
+@test "No message names a placeholder in place of the subcommand" {
+	for words in "run" "run a b c d" "inspect --nonsense" "suite" "cache nonsense" "completion nonsense"; do
+		# shellcheck disable=SC2086
+		run "$INFER" $words
+		[ "$status" -eq 2 ] && [[ $output != *"infer COMMAND --help"* ]]
+	done
+}
