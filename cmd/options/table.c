@@ -443,7 +443,7 @@ const struct field options_table[] = {
 	 .help = "print one JSON document on standard output"},
 	{ROW("config", F_STRING, config_file, COMMON, CMD_ALL), .arg = "FILE",
 	 .flags = OPTION_COMMAND_LINE, .env = "INFER_CONFIG", .metavar_kind = "file",
-	 .help = "read options from a YAML file",
+	 .help = "read options from a YAML file (default ~/.config/infer/config.yaml)",
 	 .more = "Without this option, infer/config.yaml in XDG_CONFIG_HOME (or in ~/.config) is read if it exists; an empty "
 		 "INFER_CONFIG prevents that. Keys are the names of the long options. An option that is given repeatedly takes a list; options of the "
 		 "form NAME=VALUE may take a mapping. Relative paths start at the current folder. The environment and the "

@@ -107,12 +107,14 @@ static bool has_text(const struct texts *t, const char *text)
 	return false;
 }
 
-/* Whether dimension k of an input gets a size: batches are first dimensions, and those of the same name. */
-static bool is_meant(const struct candidate *c, const struct shape *s, int k)
+/* Whether dimension k is a batch: the first of its input, or of the same name as the first dimension of any input. */
+static bool is_batch(const struct shape *shapes, uint32_t n, const struct shape *s, int k)
 {
-	bool batch = k == 0 || (dim_is_sym(s->dim[k]) && s->dim[k] == s->dim[0]);
+	bool same = k == 0;
 
-	return s->dim[k] < 0 && batch == (c->which == BATCHES);
+	for (uint32_t i = 0; i < n && !same; i++)
+		same = dim_is_sym(s->dim[k]) && shapes[i].rank > 0 && s->dim[k] == shapes[i].dim[0];
+	return same;
 }
 
 /* Adds the text of one dimension, unless another input has bound it by the same name. */
@@ -134,7 +136,7 @@ static bool set_sizes(const struct model *m, const struct candidate *c,
 	const struct graph *g = m->graph;
 	struct shape *shapes = arena_new_n(a, struct shape, g->nin + 1);
 	struct text *v = arena_new_n(a, struct text, (size_t)r->dim.n + (size_t)g->nin * MAX_RANK);
-	bool any = false;
+	bool any = false, batches = c->which == BATCHES;
 
 	for (int64_t i = 0; i < r->dim.n; i++)
 		v[i] = r->dim.v[i];
@@ -145,9 +147,9 @@ static bool set_sizes(const struct model *m, const struct candidate *c,
 		struct shape s = shapes[i];
 		int left = 0;
 		for (int k = 0; k < s.rank; k++)
-			left += is_meant(c, &shapes[i], k);
+			left += s.dim[k] < 0 && is_batch(shapes, g->nin, &s, k) == batches;
 		for (int k = 0; k < s.rank; k++) {
-			if (!is_meant(c, &shapes[i], k))
+			if (shapes[i].dim[k] >= 0 || is_batch(shapes, g->nin, &shapes[i], k) != batches)
 				continue;
 			int side = c->nsides - left--;
 			s.dim[k] = side >= 0 && side < c->nsides ? c->side[side] : c->size;
