@@ -92,6 +92,21 @@ static const char *unnamed_dims(const struct inspection *x, const struct value *
 	return first ? arena_printf(a, "  (unnamed: %s; --dim %s=N)", str_get(&names), first) : "";
 }
 
+/* Explains the symbols ?1, ?2, ... of an output, which the model does not name: "  (?13 follows from the inputs)", or "". */
+static const char *unnamed_symbols(const struct inspection *x, const struct value *v, struct arena *a)
+{
+	struct str names = {.arena = a};
+	int n = 0;
+
+	for (int k = 0; v->info.type.kind == V_TENSOR && k < v->info.shape.rank; k++) {
+		int64_t dim = v->info.shape.dim[k];
+		const char *name = dim_is_sym(dim) ? x->model->symbols[DIM_SYM_ID(dim)] : "";
+		if (*name == '?' && name[1])
+			str_addf(&names, "%s%s", n++ ? ", " : "", name);
+	}
+	return n ? arena_printf(a, "  (%s: known once the inputs are)", str_get(&names)) : "";
+}
+
 static void print_ports(const struct inspection *x, struct arena *a, FILE *f)
 {
 	const struct graph *g = x->model->graph;
@@ -105,9 +120,10 @@ static void print_ports(const struct inspection *x, struct arena *a, FILE *f)
 	}
 	for (uint32_t i = 0; i < g->nout; i++) {
 		const struct vinfo *v = &g->value[g->out[i]]->info;
-		fprintf(f, "%-11s %s  %s %s\n", i ? "" : "outputs", tame_word(a, g->out_name[i]),
+		fprintf(f, "%-11s %s  %s %s%s\n", i ? "" : "outputs", tame_word(a, g->out_name[i]),
 			type_str(a, v->type),
-			v->type.kind == V_TENSOR ? shape_str(a, &v->shape, x->model->symbols) : "");
+			v->type.kind == V_TENSOR ? shape_str(a, &v->shape, x->model->symbols) : "",
+			unnamed_symbols(x, g->value[g->out[i]], a));
 	}
 }
 
