@@ -131,6 +131,12 @@ static void warn_useless_options(const struct options *o, struct diag *d)
 	if (*options_origin(o, "save") == '-' && !bisect)
 		WARN(d, E_OPTION, .slot = options_origin(o, "save"),
 		     .message = "nothing is saved without --bisect", .hint = "add --bisect");
+	static const char *const tolerances[] = {"rtol", "atol", "metric"};
+	for (size_t i = 0; i < 3 && !c->expect.n && !c->compare && !o->data_set && !bisect; i++)
+		if (*options_origin(o, tolerances[i]) == '-')
+			WARN(d, E_OPTION, .slot = options_origin(o, tolerances[i]),
+			     .message = "nothing is compared without a reference",
+			     .hint = "add --expect FILE, --data-set DIR, or --compare A,B");
 	if (!leak && (*options_origin(o, "runs") == '-' || *options_origin(o, "recreate") == '-'))
 		WARN(d, E_OPTION, .slot = *options_origin(o, "runs") == '-' ? "--runs" : "--recreate",
 		     .message = "this option has no effect without --leak", .hint = "add --leak");

@@ -14,8 +14,9 @@ static void add_facts(struct page *p, const struct check_context *c, struct aren
 	page_fact(p, "model", c->path);
 	if (m)
 		page_fact(p, "versions",
-			  arena_printf(a, "IR %" PRId64 ", made by %s %s", m->ir_version,
-				       *m->producer ? m->producer : "?", m->producer_version));
+			  arena_printf(a, "IR %" PRId64 "%s%s %s", m->ir_version,
+				       *m->producer ? ", made by " : "", m->producer,
+				       m->producer_version));
 	if (c->session)
 		page_fact(p, "device", session_device_text(c->session, a));
 	for (uint32_t i = 0; c->inputs && i < input_count(c->inputs); i++) {
@@ -68,7 +69,7 @@ static void add_check_table(struct page *p, const struct check_context *c, struc
 		page_state(p, state_color(r), state_text(r, a));
 		page_cell(p, r->said ? r->said : "");
 		page_cell(p, r->check->what);
-		page_number(p, (double)r->ns, str_seconds(a, (double)r->ns / 1e9));
+		page_number(p, (double)r->ns, r->ns ? str_seconds(a, (double)r->ns / 1e9) : "-");
 	}
 	page_table_end(p);
 }

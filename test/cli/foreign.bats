@@ -217,6 +217,8 @@ END
 	[[ $output == *"-o DIR"*"--save-format npz"* ]]
 	run -2 "$INFER" check pic.onnx rgb.png --compare reference.npy
 	[[ $output == *"--expect FILE"* ]]
+	run -0 "$INFER" check pic.onnx rgb.png --rtol 1e-2
+	[[ $output == *"nothing is compared without a reference"*"--expect FILE"* ]]
 	run -4 "$INFER" run pic.onnx rgb.png,resize=48
 	[[ $output == *"width x height, as 224x224"* ]]
 	run -0 "$INFER" check pic.onnx rgb.png --export "$out/c.json" --export "$out/c.html" --export "$out/c.xml"
