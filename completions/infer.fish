@@ -76,6 +76,8 @@ complete -c infer -n '__infer_is run' -l save-format -x -a 'npy npz pb bin json 
 complete -c infer -n '__infer_is run' -l print -d 'print the first N values of each output (100 if N is left out; 0: all)'
 complete -c infer -n '__infer_is run' -l top -x -d 'print the K largest values along the last axis (run), or only the first K nodes (profile; 0: all)'
 complete -c infer -n '__infer_is run' -l decode -x -a 'ctc yolo ssd detr' -d 'print the text or the boxes that the outputs encode (run), or measure a decoder over N ids (profile)'
+complete -c infer -n '__infer_is run' -l score -x -a 'top1= top5= exact= wer= cer= map= psnr= cosine=' -d 'compare the results with the truth: top1=truth.csv, wer=..., map=coco.json, psnr=DIR; repeatable'
+complete -c infer -n '__infer_is run' -l fail-below -x -d 'end with exit status 5 if a score is worse than VALUE'
 complete -c infer -n '__infer_is run' -l labels -r -F -d 'names of the classes: a file with one name a line, or a key of the model\'s metadata'
 complete -c infer -n '__infer_is run' -l device -s d -x -a 'auto cpu cuda' -d 'where to run: auto, cpu or cuda[:N]'
 complete -c infer -n '__infer_is run' -l precision -x -a 'fp32 tf32 fp16 bf16 auto' -d 'types in which float tensors may be computed'

@@ -140,8 +140,9 @@ const struct field options_table[] = {
 	{ROW("jsonl", F_STRING, jsonl, OUTPUTS, CMD_RUN), .arg = "FILE", .metavar_kind = "file",
 	 .help = "with many inputs: write a line of JSON for each to FILE (- for standard output)",
 	 .more = "A line has the members input (its file), name, and outputs, each with type, shape and statistics, with "
-		 "values if --print, with classes if --top, with text if --decode is given. Lines have the order of the inputs; an "
-		 "input that failed has none. Each line is written at once, so a run that is killed leaves at most one "
+		 "values if --print, with classes if --top, with text if --decode ctc is given; boxes of other decoders; and scores. The line "
+		 "of an input that failed has the member error instead of outputs; --resume runs it again and replaces the line. Lines have "
+		 "the order of the inputs, but for those that --resume adds. Each line is written at once, so a run that is killed leaves at most one "
 		 "incomplete line, at the end."},
 	{ROW("save-format", F_ENUM, save_format, OUTPUTS, CMD_RUN), .def = "npy",
 	 .choices = "npy|npz|pb|bin|json|png", .arg = "FORMAT", .help = "format of the output files",
@@ -164,6 +165,25 @@ const struct field options_table[] = {
 		 "blank=N names another one. If there is one class more than labels, the blank has no label; if there are "
 		 "two more, the last class is a space; any other count is an error. profile takes the number of ids behind the "
 		 "first, 128 if only --prefill is given; see there."},
+	{ROW("score", F_LIST, score, OUTPUTS, CMD_RUN), .arg = "SCORE=TRUTH",
+	 .metavar_kind = "=top1=|top5=|exact=|wer=|cer=|map=|psnr=|cosine=",
+	 .help = "compare the results with the truth: top1=truth.csv, wer=..., map=coco.json, psnr=DIR; repeatable",
+	 .more = "top1 (top5, or another number): how often the right class is among the K with the largest scores; exact: how often "
+		 "the text of --decode ctc is the right one; wer, cer: its word and character error rate. TRUTH is a table with a line "
+		 "INPUT,ANSWER for each input (CSV, or with a tab); a first line INPUT,... with a word such as input, file or name is a "
+		 "heading. A class is a number from 0, or a name of --labels. map: COCO's mean average precision of the boxes of "
+		 "--decode yolo, ssd or detr, over the thresholds 0.5 to 0.95; TRUTH is a file of COCO's form, whose images are found by "
+		 "file_name; --labels must have the names of its categories; without it class k is the k-th category by id. Give "
+		 "the decoder a low threshold (yolo:score=0.001). psnr, cosine: mean peak signal-to-noise ratio and mean cosine of the "
+		 "first output and DIR/NAME.npy, as -o writes it; psnr takes values of floats to be from 0 to 1 unless "
+		 "psnr:range=R=DIR says how far apart the smallest and the largest are.\n\nINPUT is the path as given, the name of the "
+		 "results, or the last part of either. An input without an entry, an entry without an input and an entry that is there "
+		 "twice are errors. Inputs that fail are not counted, and the scores say how many were. Scores are printed at the end, and "
+		 "are in the document of --json and, for each input, in the lines of --jsonl. With --resume, the lines of an earlier "
+		 "run count as well."},
+	{ROW("fail-below", F_LIST, fail_below, OUTPUTS, CMD_RUN), .arg = "[SCORE=]VALUE",
+	 .help = "end with exit status 5 if a score is worse than VALUE",
+	 .more = "SCORE, as top1, may be left out if there is one. wer and cer are worse if they are larger."},
 	{ROW("labels", F_STRING, labels, OUTPUTS, CMD_RUN), .arg = "FILE|meta:KEY",
 	 .metavar_kind = "file",
 	 .help = "names of the classes: a file with one name a line, or a key of the model's metadata",

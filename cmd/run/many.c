@@ -45,7 +45,8 @@ bool run_names_many(const struct options *o)
 {
 	const struct input_request request = options_request(o);
 
-	return o->batch || o->jsonl || o->keep_going || o->resume || input_names_many(&request);
+	return o->batch || o->jsonl || o->keep_going || o->resume || o->score.n > 0 ||
+	       o->fail_below.n > 0 || input_names_many(&request);
 }
 
 static int last_code(const struct diag *d)
@@ -103,7 +104,7 @@ static int prepare(struct many *m)
 	const uint32_t nout = model->graph->nout;
 	rc = options_blame(o, "batch",
 			   batch_begin(&m->batch, model, m->list.varies, o->batch, m->d), m->d);
-	rc = rc ? rc : results_open(&m->results, o, model, m->d);
+	rc = rc ? rc : results_open(&m->results, o, model, &m->list, m->d);
 	if (rc)
 		return rc;
 	list_todo(m);
@@ -150,7 +151,8 @@ static int fail_case(struct many *m, size_t index, struct diag *why, int rc)
 	reader_name_errors(m->list.label[index], why);
 	keep_findings(m, why, true);
 	m->failed++;
-	return m->o->keep_going && !ends_all(rc) ? 0 : rc;
+	int written = results_add_failure(&m->results, index, why, m->d);
+	return written ? written : m->o->keep_going && !ends_all(rc) ? 0 : rc;
 }
 
 static void drop_cases(struct many *m)
@@ -208,7 +210,7 @@ static int write_case(struct many *m, size_t at, size_t k, struct diag *d)
 		rc = batch_part(&m->batch, g->out_name[o], m->out[o], k, &part[o], d);
 		m->outputs[o].tensor = &part[o];
 	}
-	return rc ? rc : results_add(&m->results, m->list.label[i], m->list.name[i], m->outputs, d);
+	return rc ? rc : results_add(&m->results, i, m->cases[at].set, m->outputs, d);
 }
 
 /* Runs cases first..first+n-1 together. *ran says whether the run itself succeeded. */
@@ -341,6 +343,8 @@ static void write_document(const struct many *m)
 	json_int(&j, "batch", m->batch.limit);
 	json_number(&j, "seconds", m->seconds);
 	json_end(&j, '}');
+	if (m->results.scores.n)
+		scores_write(&m->results.scores, NULL, &j);
 	json_envelope_end(&j, m->d);
 }
 
@@ -356,10 +360,13 @@ int run_many(struct options *o, struct diag *d)
 
 	if (!rc && m.reader) {
 		rc = run_all(&m);
+		rc = rc ? rc : scores_check(&m.results.scores, d);
 		if (o->json)
 			write_document(&m);
 		else if (!o->quiet)
 			print_summary(&m);
+		if (!o->json)
+			results_print_scores(&m.results);
 	}
 	if (m.holds) {
 		input_free(m.held.set);
