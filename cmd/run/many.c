@@ -151,8 +151,10 @@ static int fail_case(struct many *m, size_t index, struct diag *why, int rc)
 	reader_name_errors(m->list.label[index], why);
 	keep_findings(m, why, true);
 	m->failed++;
+	if (ends_all(rc))
+		return rc;
 	int written = results_add_failure(&m->results, index, why, m->d);
-	return written ? written : m->o->keep_going && !ends_all(rc) ? 0 : rc;
+	return written ? written : m->o->keep_going ? 0 : rc;
 }
 
 static void drop_cases(struct many *m)
@@ -291,10 +293,12 @@ static int run_all(struct many *m)
 	progress_begin(&m->progress, m->o);
 	while (!rc && !stopped()) {
 		rc = gather(m);
-		if (!m->ncases)
+		bool last = !m->ncases;
+		int ran = last ? 0 : run_gathered(m);
+		int flushed = results_flush(&m->results, m->d);
+		rc = rc ? rc : ran ? ran : flushed;
+		if (last)
 			break;
-		int ran = run_gathered(m);
-		rc = rc ? rc : ran;
 		drop_cases(m);
 		show_progress(m);
 	}

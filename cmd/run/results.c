@@ -124,6 +124,8 @@ struct line {
 	struct json j;
 	char *text;
 	size_t n;
+	size_t at; /* its case */
+	struct line *next;
 };
 
 static int line_begin(const struct results *r, size_t at, struct line *l, struct diag *d)
@@ -140,15 +142,32 @@ static int line_begin(const struct results *r, size_t at, struct line *l, struct
 	return 0;
 }
 
-static int line_end(struct results *r, struct line *l, struct diag *d)
+static int line_end(struct line *l, struct diag *d)
 {
 	json_end(&l->j, '}');
 	json_finish(&l->j);
-	int rc = fclose(l->j.stream)
-			 ? FAIL(d, E_MEMORY, .message = "no memory for a line of --jsonl")
-			 : write_all(r, l->text, l->n, d);
-	free(l->text);
+	return fclose(l->j.stream) ? FAIL(d, E_MEMORY, .message = "no memory for a line of --jsonl")
+				   : 0;
+}
+
+/* Writes the lines of failed cases before case `at`. */
+static int write_failures(struct results *r, size_t at, struct diag *d)
+{
+	int rc = 0;
+
+	while (!rc && r->failures && r->failures->at < at) {
+		struct line *l = r->failures;
+		rc = write_all(r, l->text, l->n, d);
+		r->failures = l->next;
+		free(l->text);
+		free(l);
+	}
 	return rc;
+}
+
+int results_flush(struct results *r, struct diag *d)
+{
+	return write_failures(r, SIZE_MAX, d);
 }
 
 static int write_line(struct results *r, size_t at, const struct output *out,
@@ -167,24 +186,37 @@ static int write_line(struct results *r, size_t at, const struct output *out,
 		json_boxes(&l.j, &x->boxes, &r->labels);
 	if (r->scores.n)
 		scores_write(&r->scores, x->sums, &l.j);
-	return line_end(r, &l, d);
+	rc = line_end(&l, d);
+	rc = rc ? rc : write_failures(r, at, d);
+	rc = rc ? rc : write_all(r, l.text, l.n, d);
+	free(l.text);
+	return rc;
 }
 
 int results_add_failure(struct results *r, size_t at, const struct diag *why, struct diag *d)
 {
-	struct line l = {0};
+	struct line **place = &r->failures, *l = r->lines < 0 ? NULL : calloc(1, sizeof(*l));
 
 	if (r->lines < 0)
 		return 0;
-	int rc = line_begin(r, at, &l, d);
-	if (rc)
+	int rc = l ? line_begin(r, at, l, d)
+		   : FAIL(d, E_MEMORY, .message = "no memory for a line of --jsonl");
+	if (rc) {
+		free(l);
 		return rc;
-	json_array(&l.j, "error");
+	}
+	l->at = at;
+	json_array(&l->j, "error");
 	for (const struct finding *f = why->first; f; f = f->next)
 		if (f->severity == SEV_ERROR)
-			json_finding(&l.j, f);
-	json_end(&l.j, ']');
-	return line_end(r, &l, d);
+			json_finding(&l->j, f);
+	json_end(&l->j, ']');
+	rc = line_end(l, d);
+	while (*place && (*place)->at < at)
+		place = &(*place)->next;
+	l->next = *place;
+	*place = l;
+	return rc;
 }
 
 /* Takes one line of an earlier run. *keep: false for that of an input that failed, which will run again. */

@@ -23,6 +23,7 @@ struct results {
 	struct box_rules box_rules; /* of --decode yolo, ssd or detr */
 	const struct input_list *list;
 	struct scores scores;
+	struct line *failures; /* not written yet, by case */
 };
 
 /* Reads --decode as ctc with its blank, or as rules for boxes. Fails with E-OPTION. */
@@ -39,8 +40,13 @@ bool results_has(const struct results *r, const char *name);
 /* Writes the outputs of case `at` of the list, of which there is one for each output of the graph. */
 int results_add(struct results *r, size_t at, const struct input_set *inputs, struct output *out,
 		struct diag *d);
-/* Writes the line of a case that failed, with its errors. */
+/*
+ * Keeps the line of a case that failed, with its errors. Cases of a run fail before others of that run are written, so
+ * the line is written before that of the next later case, or by results_flush(), which must be called when no earlier
+ * case is left to come.
+ */
 int results_add_failure(struct results *r, size_t at, const struct diag *why, struct diag *d);
+int results_flush(struct results *r, struct diag *d);
 /* Prints the scores, which are results, to stdout, unless the lines of --jsonl or the document of --json go there. */
 void results_print_scores(const struct results *r);
 int results_close(struct results *r, struct diag *d);
