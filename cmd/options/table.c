@@ -22,7 +22,9 @@
 
 const struct field options_table[] = {
 	{ROW("input", F_LIST, input, INPUTS, CMD_RUNS), .arg = "[NAME=]FILE[,KEY=VALUE]...",
-	 .metavar_kind = "input", .help = "read an input from a file; repeatable",
+	 .metavar_kind = "input",
+	 .help = "read an input from a file: an array, a picture (keys resize=WxH, scale=, mean=, std=, order=, exif=off), a sound "
+		 "(rate=16000, mono, start=S, duration=S); repeatable",
 	 .more = "NAME may be left out if the model has one input; NAME:FILE works too. The content and the extension of "
 		 "FILE determine its format: .npy, .npz (keys are input names), .pb (a TensorProto, SequenceProto or "
 		 "OptionalProto), .bin or .raw (bare elements), pictures (PNG, JPEG, WebP, TIFF, BMP, PPM, JPEG 2000, HEIF, "
@@ -167,7 +169,8 @@ const struct field options_table[] = {
 		 "first, 128 if only --prefill is given; see there."},
 	{ROW("score", F_LIST, score, OUTPUTS, CMD_RUN), .arg = "SCORE=TRUTH",
 	 .metavar_kind = "=top1=|top5=|exact=|wer=|cer=|map=|psnr=|cosine=",
-	 .help = "compare the results with the truth: top1=truth.csv, wer=..., map=coco.json, psnr=DIR; repeatable",
+	 .help = "compare results with the truth: top1, top5, exact, wer or cer=FILE.csv (lines INPUT,ANSWER), map=COCO.json, psnr or "
+		 "cosine=DIR (with DIR/INPUT.npy); repeatable",
 	 .more = "top1 (top5, or another number): how often the right class is among the K with the largest scores; exact: how often "
 		 "the text of --decode ctc is the right one; wer, cer: its word and character error rate. TRUTH is a table with a line "
 		 "INPUT,ANSWER for each input (CSV, or with a tab); a first line INPUT,... with a word such as input, file or name is a "
@@ -182,7 +185,7 @@ const struct field options_table[] = {
 		 "are in the document of --json and, for each input, in the lines of --jsonl. With --resume, the lines of an earlier "
 		 "run count as well."},
 	{ROW("fail-below", F_LIST, fail_below, OUTPUTS, CMD_RUN), .arg = "[SCORE=]VALUE",
-	 .help = "end with exit status 5 if a score is worse than VALUE",
+	 .help = "end with exit status 5 if a score is worse than VALUE, as top1=0.75",
 	 .more = "SCORE, as top1, may be left out if there is one. wer and cer are worse if they are larger."},
 	{ROW("labels", F_STRING, labels, OUTPUTS, CMD_RUN), .arg = "FILE|meta:KEY",
 	 .metavar_kind = "file",
