@@ -352,15 +352,32 @@ static void write_document(const struct many *m)
 	json_envelope_end(&j, m->d);
 }
 
+static int refuse_options(const struct options *o, struct diag *d)
+{
+	const char *steps = o->steps.slice.n > 0  ? "slice"
+			    : o->steps.feed.n > 0 ? "feed"
+			    : o->steps.next.n > 0 ? "next"
+						  : NULL;
+
+	if (steps)
+		return options_fail(o, steps, "many inputs do not run step by step",
+				    "run the model once for each input; --score, --jsonl, --batch and "
+				    "--keep-going are for many",
+				    d);
+	if (o->json && o->jsonl && !strcmp(o->jsonl, "-"))
+		return options_fail(o, "jsonl", "standard output has the document of --json",
+				    "name a file with --jsonl FILE", d);
+	return 0;
+}
+
 int run_many(struct options *o, struct diag *d)
 {
 	/* static, because a reader that hangs in a pipe may outlive this call */
 	static struct many m;
 	m = (struct many){.o = o, .d = d, .results.lines = -1};
-	int rc = o->json && o->jsonl && !strcmp(o->jsonl, "-")
-			 ? options_fail(o, "jsonl", "standard output has the document of --json",
-					"name a file with --jsonl FILE", d)
-			 : prepare(&m);
+	int rc = refuse_options(o, d);
+
+	rc = rc ? rc : prepare(&m);
 
 	if (!rc && m.reader) {
 		rc = run_all(&m);

@@ -46,29 +46,38 @@ static int fail_option(const char *option, const char *what, const char *text, c
 		    .actual = fmt(d, "'%s'", text), .hint = hint);
 }
 
-/* Recognizes "top5", "wer", "psnr:range=255". Returns false for other words. */
-static bool parse_name(const char *word, struct score *s)
+bool score_named(const char *name, enum score_kind *kind, int64_t *k)
 {
-	const char *colon = strchr(word, ':');
-	size_t n = colon ? (size_t)(colon - word) : strlen(word);
 	char *end;
 
-	s->range = s->limit = NAN;
-	if (colon) {
-		s->range = str_starts(colon, ":range=") ? strtod(colon + 7, &end) : 0;
-		if (!(s->range > 0) || !isfinite(s->range) || *end)
-			return false;
-	}
-	for (int k = 0; k < KINDS; k++)
-		if (k != SCORE_TOP && strlen(kind_names[k]) == n && !strncmp(word, kind_names[k], n)) {
-			s->kind = (enum score_kind)k;
-			return !colon || k == SCORE_PSNR;
+	for (int i = 0; i < KINDS; i++)
+		if (i != SCORE_TOP && !strcmp(name, kind_names[i])) {
+			*kind = (enum score_kind)i;
+			return true;
 		}
-	s->kind = SCORE_TOP;
-	s->k = str_starts(word, "top") && word[3] >= '1' && word[3] <= '9'
-		       ? strtoll(word + 3, &end, 10)
-		       : 0;
-	return s->k > 0 && s->k <= INT32_MAX && !*end && !colon;
+	if (!str_starts(name, "top") || name[3] < '1' || name[3] > '9')
+		return false;
+	*kind = SCORE_TOP;
+	*k = strtoll(name + 3, &end, 10);
+	return *k <= INT32_MAX && !*end;
+}
+
+/* Reads "top5", "wer", "psnr:range=255". Returns false for other words. */
+static bool parse_name(const char *word, struct score *s, struct arena *a)
+{
+	const size_t n = strcspn(word, ":");
+	char *end = NULL;
+
+	s->range = s->limit = NAN;
+	s->name = arena_strn(a, word, n);
+	if (!score_named(s->name, &s->kind, &s->k))
+		return false;
+	if (!word[n])
+		return true;
+	if (s->kind != SCORE_PSNR || !str_starts(word + n, ":range="))
+		return false;
+	s->range = strtod(word + n + strlen(":range="), &end);
+	return !*end && s->range > 0 && isfinite(s->range);
 }
 
 static int parse_score(struct scores *s, const char *text, struct score *score, struct diag *d)
@@ -78,7 +87,7 @@ static int parse_score(struct scores *s, const char *text, struct score *score, 
 	const char *eq = range && first == range + 6 ? strchr(range + 7, '=') : first;
 	const char *word = arena_strn(&s->arena, text, eq ? (size_t)(eq - text) : strlen(text));
 
-	if (!parse_name(word, score))
+	if (!parse_name(word, score, &s->arena))
 		return fail_option("--score", "there is no such score", text,
 				   "scores are top1 (or another number), exact, wer, cer, map, psnr, "
 				   "psnr:range=R and cosine",
@@ -89,7 +98,6 @@ static int parse_score(struct scores *s, const char *text, struct score *score, 
 					   ? "write --score NAME=DIR, with DIR/INPUT.npy for each input"
 					   : "write --score NAME=FILE",
 				   d);
-	score->name = arena_strn(&s->arena, word, strcspn(word, ":"));
 	score->source = eq + 1;
 	for (size_t i = 0; i < s->n; i++)
 		if (!strcmp(s->v[i].name, score->name))

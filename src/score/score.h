@@ -51,6 +51,9 @@ struct scores {
 	const char *const *label, *const *name; /* of the inputs */
 };
 
+/* Returns the kind of a score by its name, and k of "topK". Returns false if there is no such score. */
+bool score_named(const char *name, enum score_kind *kind, int64_t *k);
+
 struct score_request {
 	struct texts score, fail_below;		/* "top1=truth.csv", "top1=0.75" */
 	const char *const *label, *const *name; /* of all inputs, which are `n` */

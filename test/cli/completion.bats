@@ -111,7 +111,7 @@ same() { # EXPECTED GOT
 	done
 	same 'a b.png' "$(bash_completes infer run model.onnx a)"
 	same $'scale=\nshape=\nsplit=\nstart=\nstd=' "$(bash_completes infer run model.onnx --input images=a.png,s | sed 's/.*,//' | sort)"
-	same 10 "$(bash_completes infer run model.onnx --input a.png, | wc -l)"
+	same 16 "$(bash_completes infer run model.onnx --input a.png, | wc -l)"
 	same $'nchw\nnhwc' "$(bash_completes infer run model.onnx --input a.png,scale=1/255,layout = n)"
 	same $'bgr' "$(bash_completes infer run model.onnx --input a.png,order = b)"
 }

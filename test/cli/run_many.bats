@@ -258,6 +258,7 @@ alone() {
 	[ "$(cat other.jsonl)" = '{"x": 1}' ]
 	fails 2 E-OPTION "nothing tells what is done" "$data/pic.onnx" --input pics --resume
 	fails 2 E-OPTION "does not tell what is done" "$data/pic.onnx" --input pics --resume --jsonl -
+	fails 2 E-OPTION "many inputs do not run step by step" "$data/pic.onnx" --input pics --slice images=8
 	run -2 "$INFER" run "$data/pic.onnx" --input pics --json --jsonl -
 	[[ $output = *"has the document of --json"* ]]
 }
