@@ -453,6 +453,8 @@ static bool guess_other_kind(struct guesser *g, struct item *npy)
 	}
 	if (image_kind(it->data, it->bytes) &&
 	    !image_head(it->data, it->bytes, &im, E_INPUT_FORMAT, NULL)) {
+		if (!g->keys.as_stored)
+			(void)image_upright(it->data, it->bytes, &im, NULL);
 		*npy = (struct item){
 			.kind = IO_IMAGE, .count = -1, .dtype = im.bits == 16 ? DT_U16 : DT_U8};
 		npy->shape = shape_of(3, (int64_t[]){im.height, im.width, im.channels});

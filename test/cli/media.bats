@@ -100,8 +100,7 @@ refuses() {
 }
 
 @test "A library that cannot be opened is named with its package" {
-	# an older libsndfile without these functions stands in for none: a library in INFER_LIBRARY_PATH comes first, but what
-	# lacks a symbol is passed over, so the file is hidden from the dynamic linker instead
+	# the library's file is hidden from this one program by a mount of its own
 	command -v unshare >/dev/null && unshare -rm true 2>/dev/null || skip "no mount namespaces here"
 	library=$(ldconfig -p | awk '$1 == "libsndfile.so.1" {print $NF; exit}')
 	run --separate-stderr unshare -rm sh -c 'mount --bind /dev/null "$1" && shift && exec "$@"' - "$library" \
