@@ -52,8 +52,8 @@ ifeq ($(filter -j%,$(MAKEFLAGS))$(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
 
-# Libraries whose headers we include. Linked: the first three. The picture codecs are opened when a picture is read.
-PACKAGES := libprotobuf-c yaml-0.1 zlib libpng libjpeg libwebp libtiff-4 libopenjp2
+# Libraries whose headers we include. Linked: the first three. The codecs of pictures and sounds are opened when one is read.
+PACKAGES := libprotobuf-c yaml-0.1 zlib libpng libjpeg libwebp libtiff-4 libopenjp2 libheif sndfile soxr
 # STATIC=1 puts them inside the program.
 LIBS := $(if $(STATIC),-l:libprotobuf-c.a -l:libyaml.a -l:libz.a,-lprotobuf-c -lyaml -lz) -lm -ldl -lpthread
 

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { MAX_DEVICES = 16, HOST_LIBRARIES = 6 };
+enum { MAX_DEVICES = 16, HOST_LIBRARIES = 9 };
 
 struct health {
 	struct found_devices {
@@ -41,11 +41,14 @@ static void probe_library(struct health *h, const char *name, const char *use, c
 
 static void probe_machine(struct health *h)
 {
-	static const char *const dnnl[] = {"libdnnl.so.3", NULL}, *const png[] = {"libpng16.so.16", NULL},
-				 *const jpeg[] = {"libjpeg.so.8", "libjpeg.so.62", NULL},
-				 *const webp[] = {"libwebp.so.7", NULL},
-				 *const tiff[] = {"libtiff.so.6", "libtiff.so.5", NULL},
-				 *const jp2[] = {"libopenjp2.so.7", NULL};
+	static const char *const
+		dnnl[] = {"libdnnl.so.3", NULL},
+		*const png[] = {"libpng16.so.16", NULL},
+		*const jpeg[] = {"libjpeg.so.8", "libjpeg.so.62", NULL},
+		*const webp[] = {"libwebp.so.7", NULL},
+		*const tiff[] = {"libtiff.so.6", "libtiff.so.5", NULL},
+		*const jp2[] = {"libopenjp2.so.7", NULL}, *const heif[] = {"libheif.so.1", NULL},
+		*const sndfile[] = {"libsndfile.so.1", NULL}, *const soxr[] = {"libsoxr.so.0", NULL};
 
 	for (int b = 0; b < BACKENDS; b++) {
 		struct found_devices *f = &h->devices[b];
@@ -62,6 +65,10 @@ static void probe_machine(struct health *h)
 	probe_library(h, "libtiff", "reading TIFF pictures", "TIFF pictures cannot be read", tiff);
 	probe_library(h, "OpenJPEG", "reading JPEG 2000 pictures",
 		      "JPEG 2000 pictures cannot be read", jp2);
+	probe_library(h, "libheif", "reading HEIF and AVIF pictures",
+		      "HEIF and AVIF pictures cannot be read", heif);
+	probe_library(h, "libsndfile", "reading sound files", "sound files cannot be read", sndfile);
+	probe_library(h, "soxr", "resampling sounds", "sounds are read at their own rate only", soxr);
 }
 
 static const char *reason_for_none(const struct found_devices *f)

@@ -8,7 +8,7 @@ _infer_commands() {
 _infer_command() { # COMMAND: sets options and the kind of its operand
 	case $1 in
 	run)
-		options='--input --data-set --batch --keep-going --resume --random --seed --shape --dim --strict --feed --slice --steps --next --derive --until --by-step --output --save --jsonl --save-format --print --top --decode --labels --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --batch --keep-going --resume --random --seed --shape --dim --strict --feed --slice --steps --next --derive --until --by-step --output --save --jsonl --save-format --print --top --decode --score --fail-below --labels --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='model'
 		;;
 	inspect)
@@ -70,6 +70,8 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	run:--print) kind='none?' ;;
 	run:--top) kind='none' ;;
 	run:--decode) kind='=ctc yolo ssd detr' ;;
+	run:--score) kind='=top1= top5= exact= wer= cer= map= psnr= cosine=' ;;
+	run:--fail-below) kind='none' ;;
 	run:--labels) kind='labels' ;;
 	run:--device | run:-d) kind='=auto cpu cuda' ;;
 	run:--precision) kind='=fp32 tf32 fp16 bf16 auto' ;;

@@ -63,6 +63,7 @@ struct options {
 	int64_t step_limit;	    /* INT_ABSENT: none */
 
 	/* outputs */
+	struct texts score, fail_below;
 	const char *jsonl; /* file for a JSON line for each input; NULL: none */
 	const char *save;  /* folder for the outputs; NULL if they are not written */
 	int save_format;   /* enum save_format */

@@ -46,7 +46,8 @@ bool run_names_many(const struct options *o)
 {
 	const struct input_request request = options_request(o);
 
-	return o->batch || o->jsonl || o->keep_going || o->resume || input_names_many(&request);
+	return o->batch || o->jsonl || o->keep_going || o->resume || o->score.n > 0 ||
+	       o->fail_below.n > 0 || input_names_many(&request);
 }
 
 static int last_code(const struct diag *d)
@@ -160,7 +161,7 @@ static int prepare(struct many *m)
 		return rc;
 	rc = options_blame(o, "batch",
 			   batch_begin(&m->batch, model, m->list.varies, o->batch, m->d), m->d);
-	rc = rc ? rc : results_open(&m->results, o, model, m->d);
+	rc = rc ? rc : results_open(&m->results, o, model, &m->list, m->d);
 	if (rc)
 		return rc;
 	list_todo(m);
@@ -206,7 +207,10 @@ static int fail_case(struct many *m, size_t index, struct diag *why, int rc)
 	reader_name_errors(m->list.label[index], why);
 	keep_findings(m, why, true);
 	m->failed++;
-	return m->o->keep_going && !ends_all(rc) ? 0 : rc;
+	if (ends_all(rc))
+		return rc;
+	int written = results_add_failure(&m->results, index, why, m->d);
+	return written ? written : m->o->keep_going ? 0 : rc;
 }
 
 static void drop_cases(struct many *m)
@@ -264,7 +268,7 @@ static int write_case(struct many *m, size_t at, size_t k, struct diag *d)
 		rc = batch_part(&m->batch, g->out_name[o], m->out[o], k, &part[o], d);
 		m->outputs[o].tensor = &part[o];
 	}
-	return rc ? rc : results_add(&m->results, m->list.label[i], m->list.name[i], m->outputs, d);
+	return rc ? rc : results_add(&m->results, i, m->cases[at].set, m->outputs, d);
 }
 
 /* Runs cases first..first+n-1 together. *ran says whether the run itself succeeded. */
@@ -345,10 +349,12 @@ static int run_all(struct many *m)
 	progress_begin(&m->progress, m->o);
 	while (!rc && !stopped()) {
 		rc = gather(m);
-		if (!m->ncases)
+		bool last = !m->ncases;
+		int ran = last ? 0 : run_gathered(m);
+		int flushed = results_flush(&m->results, m->d);
+		rc = rc ? rc : ran ? ran : flushed;
+		if (last)
 			break;
-		int ran = run_gathered(m);
-		rc = rc ? rc : ran;
 		drop_cases(m);
 		show_progress(m);
 	}
@@ -397,7 +403,27 @@ static void write_document(const struct many *m)
 	json_int(&j, "batch", m->batch.limit);
 	json_number(&j, "seconds", m->seconds);
 	json_end(&j, '}');
+	if (m->results.scores.n)
+		scores_write(&m->results.scores, NULL, &j);
 	json_envelope_end(&j, m->d);
+}
+
+static int refuse_options(const struct options *o, struct diag *d)
+{
+	const char *steps = o->steps.slice.n > 0  ? "slice"
+			    : o->steps.feed.n > 0 ? "feed"
+			    : o->steps.next.n > 0 ? "next"
+						  : NULL;
+
+	if (steps)
+		return options_fail(o, steps, "many inputs do not run step by step",
+				    "run the model once for each input; --score, --jsonl, --batch and "
+				    "--keep-going are for many",
+				    d);
+	if (o->json && o->jsonl && !strcmp(o->jsonl, "-"))
+		return options_fail(o, "jsonl", "standard output has the document of --json",
+				    "name a file with --jsonl FILE", d);
+	return 0;
 }
 
 int run_many(struct options *o, struct diag *d)
@@ -405,17 +431,19 @@ int run_many(struct options *o, struct diag *d)
 	/* static, because a reader that hangs in a pipe may outlive this call */
 	static struct many m;
 	m = (struct many){.o = o, .d = d, .results.lines = -1};
-	int rc = o->json && o->jsonl && !strcmp(o->jsonl, "-")
-			 ? options_fail(o, "jsonl", "standard output has the document of --json",
-					"name a file with --jsonl FILE", d)
-			 : prepare(&m);
+	int rc = refuse_options(o, d);
+
+	rc = rc ? rc : prepare(&m);
 
 	if (!rc && m.reader) {
 		rc = run_all(&m);
+		rc = rc ? rc : scores_check(&m.results.scores, d);
 		if (o->json)
 			write_document(&m);
 		else if (!o->quiet)
 			print_summary(&m);
+		if (!o->json)
+			results_print_scores(&m.results);
 	}
 	if (m.holds) {
 		input_free(m.held.set);

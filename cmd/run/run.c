@@ -6,6 +6,7 @@
 #include "io/io.h"
 #include "cmd/output/output.h"
 #include "cmd/run/many.h"
+#include "cmd/run/results.h"
 #include "cmd/output/auto_precision.h"
 #include "cmd/run/steps.h"
 #include "output/boxes.h"
@@ -101,15 +102,10 @@ static int refuse_file_name(const struct options *o, struct diag *d)
 static int prepare_run(struct run *r)
 {
 	struct options *o = r->o;
-	int rc = 0;
+	int rc = results_parse_decode(o, &r->blank, &r->box_rules, r->d);
 
-	if (o->decode && !decode_parse(o->decode, &r->blank) && !boxes_parse(o->decode, &r->box_rules))
-		return options_fail(o, "decode",
-				    fmt(r->d,
-					"wrong value: expected ctc or ctc:blank=N, or yolo, ssd or detr "
-					"with :score=S,iou=I, got '%s'",
-					o->decode),
-				    NULL, r->d);
+	if (rc)
+		return rc;
 	warn_useless_options(o, r->d);
 	if (draws_boxes(r))
 		rc = output_probe(o->save, r->d);

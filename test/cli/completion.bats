@@ -157,8 +157,8 @@ zsh_completes() { # LINE TEXT
 		same $'model.onnx\nout' "$(bash_completes infer $command '' | sort)"
 	done
 	same 'a b.png' "$(bash_completes infer run model.onnx a)"
-	same $'scale=\nshape=\nstd=' "$(bash_completes infer run model.onnx --input images=a.png,s | sed 's/.*,//' | sort)"
-	same 10 "$(bash_completes infer run model.onnx --input a.png, | wc -l)"
+	same $'scale=\nshape=\nsplit=\nstart=\nstd=' "$(bash_completes infer run model.onnx --input images=a.png,s | sed 's/.*,//' | sort)"
+	same 16 "$(bash_completes infer run model.onnx --input a.png, | wc -l)"
 	same $'nchw\nnhwc' "$(bash_completes infer run model.onnx --input a.png,scale=1/255,layout = n)"
 	same $'bgr' "$(bash_completes infer run model.onnx --input a.png,order = b)"
 }
