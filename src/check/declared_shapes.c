@@ -16,7 +16,8 @@ struct shapes {
 	const struct model *file;  /* with declared shapes */
 	const struct model *model; /* with inferred shapes */
 	struct arena a;
-	size_t compared; /* number of declared types compared */
+	struct map names; /* position in the inferred graph of each value with a name */
+	size_t compared;  /* number of declared types compared */
 };
 
 static const char *type_and_shape(const struct shapes *x, const struct vinfo *v, const struct model *m)
@@ -84,20 +85,96 @@ static void compare_value(struct shapes *x, const struct value *compare_declared
 static void compare_declared(struct shapes *x)
 {
 	const struct graph *f = x->file->graph, *g = x->model->graph;
-	struct map names = {.arena = &x->a};
 
-	for (uint32_t i = 0; i < g->nvalues; i++)
-		if (g->value[i]->name && *g->value[i]->name)
-			map_set(&names, g->value[i]->name, strlen(g->value[i]->name), i);
 	for (uint32_t i = 0; i < f->nout && i < g->nout; i++)
 		compare_value(x, f->value[f->out[i]], g->value[g->out[i]], f->out_name[i]);
 	for (uint32_t i = 0; i < f->nvalues; i++) {
 		const struct value *v = f->value[i];
-		int64_t at = map_get(&names, v->name, strlen(v->name));
+		int64_t at = map_get(&x->names, v->name, strlen(v->name));
 		if (v->is_input || v->init || v->is_output || v->info.type.kind == V_NONE || at < 0)
 			continue;
 		compare_value(x, v, g->value[at], NULL);
 	}
+}
+
+static void note_names(struct shapes *x)
+{
+	const struct graph *g = x->model->graph;
+
+	x->names.arena = &x->a;
+	for (uint32_t i = 0; i < g->nvalues; i++)
+		if (g->value[i]->name && *g->value[i]->name)
+			map_set(&x->names, g->value[i]->name, strlen(g->value[i]->name), i);
+}
+
+/* ---- types that came with a later version of an operator */
+
+/* Returns the index of the first input whose type the operator's version in the file does not take, or -1. */
+static int64_t find_later_type(const struct shapes *x, const struct node *n, struct type *type)
+{
+	const struct op row = op_resolved(n->op);
+
+	for (uint32_t i = 0; i < n->nin; i++) {
+		const struct value *v = node_in(x->file->graph, n, i);
+		int64_t at = v ? map_get(&x->names, v->name, strlen(v->name)) : -1;
+		if (at < 0)
+			continue;
+		*type = x->model->graph->value[at]->info.type;
+		if (!op_takes(&row, i, *type))
+			return i;
+	}
+	return -1;
+}
+
+/* The first version of n's operator, after its own, whose input i takes the type; 0 if there is none. */
+static int since_which_takes(const struct node *n, uint32_t i, struct type type)
+{
+	for (int version = n->op->since + 1; version <= op_named(op_qualified(n->op))->since;
+	     version++) {
+		const struct op *row = op_find(n->domain, n->type, version);
+		const struct op later = op_resolved(row);
+		if (row->since == version && op_takes(&later, i, type))
+			return version;
+	}
+	return 0;
+}
+
+/*
+ * Reports element types that only a later version of an operator takes. Kernels have the newest meaning, which differs from the
+ * imported one in its types alone, so that the model runs here; ONNX Runtime and ONNX's checker refuse it.
+ */
+static void report_later_types(struct shapes *x)
+{
+	const struct graph *f = x->file->graph;
+	const struct node *first = NULL;
+	struct type type = {0}, t;
+	struct diag *d = x->c->d;
+	int64_t slot = 0, i;
+	size_t count = 0;
+
+	for (uint32_t k = 0; k < f->nnodes; k++) {
+		const struct node *n = f->node[k];
+		if (n->dead || !n->op || n->op == op_named(op_qualified(n->op)))
+			continue;
+		i = find_later_type(x, n, &t);
+		if (i < 0 || count++)
+			continue;
+		first = n;
+		slot = i;
+		type = t;
+	}
+	if (!first)
+		return;
+	int since = since_which_takes(first, (uint32_t)slot, type);
+	const struct op row = op_resolved(first->op);
+	WARN(d, E_MODEL_OPSET, .node = check_node(first), .op = first->type,
+	     .slot = fmt(d, "input %" PRId64 " '%s'", slot, slot_at(row.in, (uint32_t)slot)->name),
+	     .message = fmt(
+		     d, "opset %d has %s-%d, which does not take %s: ONNX Runtime refuses such a model%s",
+		     first->version, first->type, first->op->since, type_str(&d->arena, type),
+		     count > 1 ? fmt(d, " (%zu nodes)", count) : ""),
+	     .hint = since ? fmt(d, "import opset %d or later, or cast the input", since)
+			   : "cast the input to a type that the operator takes");
 }
 
 /* ---- sizes fixed by accident */
@@ -316,7 +393,9 @@ static int run_shape(struct check_context *c)
 
 	if (!g)
 		return 0;
+	note_names(&x);
 	compare_declared(&x);
+	report_later_types(&x);
 	for (uint32_t i = 0; i < g->norder; i++) {
 		check_reshape_target(&x, g, g->node[g->order[i]]);
 		check_initial_states(&x, g, g->node[g->order[i]]);

@@ -238,6 +238,11 @@ int infer_types(struct infer *c);
 int infer_dims(const struct infer *c, const struct op *op);
 /* Whether a text of `.dims` is well formed and names attributes that the resolved row has. */
 bool dims_valid(const struct op *op, const char *dims);
+/*
+ * Whether input i of this row, which must be resolved, may have this type; the newest row may take more, so that a model that
+ * runs here need not run elsewhere.
+ */
+bool op_takes(const struct op *resolved, uint32_t i, struct type t);
 /* The slot of input or output i; a variadic last slot repeats. NULL if there are fewer slots. */
 const struct slot *slot_at(const struct slot *slots, uint32_t i);
 

@@ -93,6 +93,17 @@ static bool types_agree(struct type a, struct type b)
 	       (a.kind == b.kind && (a.dtype == b.dtype || !a.dtype || !b.dtype));
 }
 
+bool op_takes(const struct op *resolved, uint32_t i, struct type t)
+{
+	const struct slot *s = slot_at(resolved->in, i);
+
+	if (!s || t.kind == V_NONE)
+		return true;
+	uint64_t mask =
+		resolved->types && s->tvar && !strcmp(s->tvar, "T") ? resolved->types : s->types;
+	return !mask || type_in(t, mask);
+}
+
 static int check_input(const struct infer *c, const struct op *op, uint32_t i, struct binding *b)
 {
 	const struct vinfo *v = infer_in(c, i);
@@ -101,8 +112,7 @@ static int check_input(const struct infer *c, const struct op *op, uint32_t i, s
 
 	if (!v || !s || v->type.kind == V_NONE)
 		return 0;
-	uint64_t mask = op->types && s->tvar && !strcmp(s->tvar, "T") ? op->types : s->types;
-	if (mask && !type_in(v->type, mask))
+	if (!op_takes(op, i, v->type))
 		return infer_fail(c, E_TYPE, (int)i,
 				  fmt(c->diag, "a type that %s-%d takes", op->name, op->since),
 				  type_str(a, v->type));
