@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_DOCUMENT = 512 << 20, MAX_WORDS = 256, COMMANDS = 2 };
+enum { MAX_DOCUMENT = 512 << 20, MAX_WORDS = 256, COMMANDS = 2, LOOK_MS = 100 };
 
 struct suite_file {
 	struct texts models;
@@ -152,15 +152,6 @@ static void run_words(void *arg, FILE *out)
 	_exit(127);
 }
 
-/* Returns the code of a finding's id; E_INTERNAL if there is none. */
-static enum code code_of(const char *id)
-{
-	for (int k = 1; id && k < E_COUNT; k++)
-		if (!strcmp(code_id((enum code)k, SEV_ERROR) + 1, id + 1))
-			return (enum code)k;
-	return E_INTERNAL;
-}
-
 /* Takes a finding over from the document of a command. Notes are left out: a suite is about what is wrong. */
 static void take_finding(struct suite *s, const char *model, struct outcome *x, const struct jvalue *v)
 {
@@ -168,7 +159,7 @@ static void take_finding(struct suite *s, const char *model, struct outcome *x, 
 	const char *id = jtext(v, "id"), *word = jtext(v, "severity");
 	bool error = word && !strcmp(word, "error");
 	struct diag_row *row = arena_new_n(&s->arena, struct diag_row, rows ? rows->n + 1 : 1);
-	struct finding f = {.code = code_of(id),
+	struct finding f = {.code = code_named(id),
 			    .severity = error ? SEV_ERROR : SEV_WARNING,
 			    .model = model,
 			    .node = jtext(where, "node"),
@@ -239,7 +230,16 @@ static void run_command(struct suite *s, size_t k, int command, const char *line
 		arena_free(&a);
 		return;
 	}
-	child_wait(&child, INFINITY);
+	/* an interrupt ends the wait, and the report has what was done before */
+	while (watchdog_caught() == E_OK && child_read(&child, LOOK_MS))
+		;
+	child_wait(&child, watchdog_caught() == E_OK ? INFINITY : 0);
+	if (watchdog_caught() != E_OK) {
+		x->done = false;
+		child_free(&child);
+		arena_free(&a);
+		return;
+	}
 	x->seconds = (double)(clock_ns() - start) / 1e9;
 	const struct jvalue *v =
 		child.n ? jread(child.text, child.n, "report", E_INTERNAL, &a, &quiet) : NULL;

@@ -19,13 +19,13 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/thread.h"
 
 #include <dlfcn.h>
 #include <fenv.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -290,30 +290,14 @@ static int start_workers(int threads)
 {
 	if (pool.started + 1 >= threads)
 		return threads;
-	/*
-	 * Workers inherit this mask, so that only other threads handle asynchronous signals. A fault is
-	 * for the thread that causes it: if the signal were blocked there, the kernel would kill the
-	 * program without calling the handler.
-	 */
-	static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
-	sigset_t blocked, old;
-	pthread_attr_t attr;
-	sigfillset(&blocked);
-	for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++)
-		sigdelset(&blocked, faults[i]);
-	pthread_sigmask(SIG_SETMASK, &blocked, &old);
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	while (pool.started + 1 < threads) {
 		struct worker *w = &pool.worker[pool.started + 1];
-		if (pthread_create(&w->thread, &attr, worker_main, w))
+		if (!thread_start(&w->thread, STACK_BYTES, worker_main, w))
 			break;
+		pthread_detach(w->thread);
 		pool.started++;
 		mem_note(MEM_HOST, MEM_CONTEXT, STACK_BYTES);
 	}
-	pthread_attr_destroy(&attr);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return pool.started + 1 < threads ? pool.started + 1 : threads;
 }
 
