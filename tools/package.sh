@@ -9,6 +9,7 @@
 # MAKE and DEPS come from the Makefile.
 set -eu
 umask 022
+PATH=$PATH:/usr/sbin:/sbin # of ldconfig
 export LC_ALL=C TZ=UTC
 cd "$(dirname "$0")/.."
 : "${MAKE:=make}" "${DEPS:=build/deps}" "${PACKAGE_DIR:=build/packages}"

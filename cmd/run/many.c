@@ -85,9 +85,7 @@ static int open_model(struct many *m)
 	const struct input_request request = options_request(m->o);
 	int rc = 0;
 
-	m->device = device_list(m->o->config.device, &m->ndevices, &m->arena, m->d);
-	if (!m->device)
-		return options_blame(m->o, "device", -E_DEVICE, m->d);
+	m->device = device_list(m->o->config.device, &m->ndevices, &m->arena);
 	m->o->config.device = m->device[0];
 	if (m->o->config.precision == PRECISION_AUTO)
 		rc = find_precision(m, &request);
@@ -389,7 +387,7 @@ static void write_document(const struct many *m)
 	for (size_t i = 0; i < m->stream.nlanes; i++) {
 		const struct lane *l = &m->stream.lane[i];
 		json_object(&j, NULL);
-		json_string(&j, "device", l->device ? l->device : session_device(l->session));
+		json_string(&j, "device", l->device);
 		json_uint(&j, "inputs", l->done);
 		json_bool(&j, "lost", l->lost);
 		json_end(&j, '}');

@@ -22,14 +22,16 @@ static int open_lane(struct stream *s, struct lane *l, const char *model, struct
 	return s->nlanes > 1 ? session_start(l->session, d) : 0;
 }
 
-/* A lane's errors are the user's as soon as no lane is left, and warnings before. */
-static void warn_of_loss(const struct lane *l, struct diag *d)
+/* The loss of a device is an error if no other is left, and else a warning. */
+static void tell_loss(const struct lane *l, bool last, struct diag *d)
 {
 	for (const struct finding *f = l->why.first; f; f = f->next) {
 		struct finding copy = *f;
-		copy.severity = f->severity == SEV_ERROR ? SEV_WARNING : f->severity;
-		copy.message = fmt(d, "%s: %s; its inputs go to the other devices", l->device,
-				   f->message ? f->message : code_title(f->code));
+		if (f->severity == SEV_ERROR && !last)
+			copy.severity = SEV_WARNING;
+		copy.message = fmt(d, "%s: %s%s", l->device,
+				   f->message ? f->message : code_title(f->code),
+				   last ? "" : "; its inputs go to the other devices");
 		diag_add(d, &copy);
 	}
 }
@@ -69,15 +71,10 @@ int stream_open(struct stream *s, const char *model, const struct run_config *co
 		rc = failed ? failed : rc;
 		s->alive += !failed;
 	}
-	if (s->alive) {
-		for (size_t i = 0; i < n; i++)
-			if (s->lane[i].lost)
-				warn_of_loss(&s->lane[i], d);
-		return 0;
-	}
 	for (size_t i = 0; i < n; i++)
-		diag_add_grouped(d, &s->lane[i].why);
-	return rc;
+		if (s->lane[i].lost)
+			tell_loss(&s->lane[i], !s->alive, d);
+	return s->alive ? 0 : rc;
 }
 
 int stream_batch(struct stream *s, const struct input_list *list, struct diag *d)
@@ -401,7 +398,7 @@ int stream_run(struct stream *s, const struct input_list *list, const size_t *ca
 		if (l->running)
 			pthread_join(l->thread, NULL);
 		if (l->lost && (l->running || l == here))
-			warn_of_loss(l, d);
+			tell_loss(l, false, d);
 	}
 	return s->rc;
 }

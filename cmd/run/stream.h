@@ -43,7 +43,7 @@ struct stream;
 
 struct lane {
 	struct stream *stream;
-	const char *device; /* as named by the user; NULL: auto */
+	const char *device; /* as named by the user */
 	struct run_config config;
 	struct session *session;
 	struct batch batch;
