@@ -71,7 +71,7 @@ for name, q in ("p50", 50), ("p90", 90), ("p99", 99), ("max", 100):
 	[ "$status" -eq 1 ]
 	[[ $stderr = *"shard 2 of 4 is given twice"* ]]
 	cp "$data/pic.onnx" other.onnx
-	printf '\x2a\x00' >>other.onnx
+	printf '\x32\x01a' >>other.onnx # a doc_string
 	"$INFER" run other.onnx --input pics -q --shard 2/4 --report m.json
 	"$INFER" run "${pic[@]}" --shard 2/4 --report o.json --batch 2
 	"$INFER" run "${pic[@]}" --shard 2/3 --report n.json
