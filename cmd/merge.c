@@ -53,7 +53,8 @@ static int read_reports(struct merge *m)
 static int check_shards(struct merge *m)
 {
 	const size_t count = first(m)->shards;
-	const struct shard_report **by = arena_new_n(&m->arena, const struct shard_report *, count + 1);
+	const struct shard_report **by =
+		arena_new_n(&m->arena, const struct shard_report *, count + 1);
 	struct str missing = {.arena = &m->arena};
 	size_t n = 0;
 
@@ -61,8 +62,8 @@ static int check_shards(struct merge *m)
 		const struct shard_report *r = &m->report[i], **at = &by[r->shard - 1];
 		if (*at)
 			return FAIL(m->d, E_SHARD, .model = r->path,
-				    .message = fmt(m->d, "shard %zu of %zu is given twice", r->shard,
-						   count),
+				    .message = fmt(m->d, "shard %zu of %zu is given twice",
+						   r->shard, count),
 				    .actual = fmt(m->d, "%s has it, too", (*at)->path));
 		*at = r;
 	}
@@ -71,8 +72,9 @@ static int check_shards(struct merge *m)
 			str_addf(&missing, "%s%zu", n > 1 ? ", " : "", i + 1);
 	if (n)
 		(void)FAIL(m->d, E_SHARD,
-			   .message = fmt(m->d, "%s of %zu %s missing", str_many(&m->arena, n, "shard"),
-					  count, n > 1 ? "are" : "is"),
+			   .message = fmt(m->d, "%s of %zu %s missing",
+					  str_many(&m->arena, n, "shard"), count,
+					  n > 1 ? "are" : "is"),
 			   .actual = fmt(m->d, "no report of shard %s%s", str_get(&missing),
 					 n > MAX_NAMED ? ", ..." : ""));
 	return 0;
@@ -159,7 +161,8 @@ static void print_merged(const struct merge *m, FILE *f)
 		fprintf(f, "latency ");
 		for (size_t i = 0; i < QUANTILES; i++)
 			fprintf(f, " %s %s%s", quantiles[i].name,
-				str_seconds(&a, stats_quantile(m->sample, m->nsamples, quantiles[i].q)),
+				str_seconds(&a,
+					    stats_quantile(m->sample, m->nsamples, quantiles[i].q)),
 				i + 1 < QUANTILES ? "," : "\n");
 	}
 	fprintf(f, "shards   %zu of %zu, %s together\n", m->n, first(m)->shards,

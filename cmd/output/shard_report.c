@@ -42,10 +42,11 @@ static int hash_model(const char *path, const char **text, struct arena *a, stru
 static bool may_differ(const struct field *f)
 {
 	static const char *const names[] = {
-		"device", "shard",	 "report",	"save",	      "jsonl",	 "resume",  "keep-going",
-		"json",	  "config",	 "timeout",	"color",      "verbose", "quiet",   "help",
-		"sync",	  "no-blame",	 "context",	"cuda-graph", "tune",	 "cache",   "version",
-		"threads", "memory-plan", "memory-limit", "arena",	      "print"};
+		"device",     "shard", "report",  "save",     "jsonl",	     "resume",
+		"keep-going", "json",  "config",  "timeout",  "color",	     "verbose",
+		"quiet",      "help",  "sync",	  "no-blame", "context",     "cuda-graph",
+		"tune",	      "cache", "version", "threads",  "memory-plan", "memory-limit",
+		"arena",      "print"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		if (!strcmp(f->name, names[i]))
@@ -219,8 +220,7 @@ int report_read(struct shard_report *r, const char *path, struct arena *a, struc
 	*r = (struct shard_report){.path = path};
 	if (rc)
 		return rc;
-	const struct jvalue *v =
-		jread((const char *)m.data, m.size, path, E_SHARD, &scratch, d);
+	const struct jvalue *v = jread((const char *)m.data, m.size, path, E_SHARD, &scratch, d);
 	const char *kind = v ? jtext(v, "schema") : NULL;
 	const struct jvalue *cases = v ? jget(v, "cases") : NULL;
 	if (!v)

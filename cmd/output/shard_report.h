@@ -24,8 +24,8 @@ struct report_option {
 struct shard_report {
 	const char *path; /* of the report, in messages */
 	const char *model;
-	const char *contents; /* hash of the model's file */
-	const char *list;     /* hash of the names of all cases, of all shards */
+	const char *contents;	      /* hash of the model's file */
+	const char *list;	      /* hash of the names of all cases, of all shards */
 	struct report_option *option; /* those that results depend on */
 	size_t noptions;
 	size_t shard, shards; /* shard is from 1 */

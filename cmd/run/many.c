@@ -127,8 +127,7 @@ static void list_todo(struct many *m)
 			continue;
 		}
 		m->skipped++;
-		m->row[i] = (struct report_case){
-			.index = i, .name = m->list.name[i], .seconds = NAN};
+		m->row[i] = (struct report_case){.index = i, .name = m->list.name[i], .seconds = NAN};
 	}
 }
 
@@ -251,8 +250,8 @@ static int fail_case(struct many *m, size_t index, struct diag *why, int rc)
 		.seconds = NAN,
 		.input = m->list.label[index],
 		.id = code_id((enum code) - rc, SEV_ERROR),
-		.message = arena_str(&m->arena, f && f->message ? f->message
-							       : code_title((enum code) - rc))};
+		.message = arena_str(&m->arena,
+				     f && f->message ? f->message : code_title((enum code) - rc))};
 	return m->o->keep_going && !ends_all(rc) ? 0 : rc;
 }
 
@@ -353,8 +352,7 @@ static void print_summary(const struct many *m)
 	fprintf(f, "inputs   %s in %s: %.1f a second, %s a run, on %s\n",
 		str_many(&a, m->done, "input"), str_seconds(&a, seconds),
 		seconds > 0 ? (double)m->done / seconds : 0.0,
-		str_many(&a, (uint64_t)m->stream.lane[0].batch.limit, "input"),
-		devices_text(m, &a));
+		str_many(&a, (uint64_t)m->stream.lane[0].batch.limit, "input"), devices_text(m, &a));
 	if (m->shard.count > 1)
 		fprintf(f, "shard    %zu of %zu, of %s\n", m->shard.index + 1, m->shard.count,
 			str_many(&a, m->list.n, "input"));
@@ -396,13 +394,25 @@ static void write_document(const struct many *m)
 	json_envelope_end(&j, m->d);
 }
 
+/* Refuses what many inputs do not go with. */
+static int check_options(const struct options *o, struct diag *d)
+{
+	if (o->json && o->jsonl && !strcmp(o->jsonl, "-"))
+		return options_fail(o, "jsonl", "standard output has the document of --json",
+				    "name a file with --jsonl FILE", d);
+	if (steps_wanted(&o->steps))
+		return FAIL(d, E_STEPS,
+			    .message = "a model runs step by step for one input, but many are given",
+			    .hint = "run infer once for each input, without options for many inputs");
+	return 0;
+}
+
 int run_many(struct options *o, struct diag *d)
 {
 	struct many m = {.o = o, .d = d, .results.lines = -1};
-	int rc = o->json && o->jsonl && !strcmp(o->jsonl, "-")
-			 ? options_fail(o, "jsonl", "standard output has the document of --json",
-					"name a file with --jsonl FILE", d)
-			 : prepare(&m);
+	int rc = check_options(o, d);
+
+	rc = rc ? rc : prepare(&m);
 
 	if (!rc) {
 		rc = run_all(&m);

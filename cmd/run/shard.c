@@ -22,7 +22,7 @@ static bool variable(const char *name, int64_t *value)
 }
 
 static int refuse_shard(const char *from, const char *message, const char *actual, const char *hint,
-		  struct diag *d)
+			struct diag *d)
 {
 	return FAIL(d, E_SHARD, .slot = from, .message = message, .actual = actual, .hint = hint);
 }
@@ -31,9 +31,10 @@ static int refuse_shard(const char *from, const char *message, const char *actua
 static int divide(struct shard *s, int64_t index, int64_t count, const char *from, struct diag *d)
 {
 	if (count < 1 || index < 0 || index >= count || (uint64_t)count > MAX_SHARDS / s->count)
-		return refuse_shard(from, "it names no shard",
-			      fmt(d, "number %" PRId64 " of %" PRId64 ", counted from 0", index, count),
-			      "name it with --shard I/N, or run all inputs with --shard 1/1", d);
+		return refuse_shard(
+			from, "it names no shard",
+			fmt(d, "number %" PRId64 " of %" PRId64 ", counted from 0", index, count),
+			"name it with --shard I/N, or run all inputs with --shard 1/1", d);
 	s->index = s->index * (size_t)count + (size_t)index;
 	s->count *= (size_t)count;
 	s->from = from;
@@ -53,11 +54,14 @@ static int by_slurm_array(struct shard *s, struct diag *d)
 	(void)variable("SLURM_ARRAY_TASK_STEP", &step);
 	if (!known || step < 1 || least < 0 || most < least || (most - least) / step + 1 != count ||
 	    (id - least) % step != 0)
-		return refuse_shard("SLURM_ARRAY_TASK_ID",
-			      "the ids of the job array have gaps, so that they do not number shards",
-			      fmt(d, "ids %" PRId64 " to %" PRId64 " in steps of %" PRId64 ", but %" PRId64
-				  " of them", least, most, step, count),
-			      "name the shard with --shard I/N", d);
+		return refuse_shard(
+			"SLURM_ARRAY_TASK_ID",
+			"the ids of the job array have gaps, so that they do not number shards",
+			fmt(d,
+			    "ids %" PRId64 " to %" PRId64 " in steps of %" PRId64 ", but %" PRId64
+			    " of them",
+			    least, most, step, count),
+			"name the shard with --shard I/N", d);
 	return divide(s, (id - least) / step, count, "SLURM_ARRAY_TASK_ID", d);
 }
 
@@ -76,23 +80,25 @@ static int by_environment(struct shard *s, struct diag *d)
 	if (!variable("JOB_COMPLETION_INDEX", &rank))
 		return 0;
 	if (!variable("INFER_SHARD_COUNT", &count))
-		return refuse_shard("JOB_COMPLETION_INDEX",
-			      "Kubernetes does not tell how many pods the job has", NULL,
-			      "set INFER_SHARD_COUNT to .spec.completions, or run all inputs with --shard 1/1",
-			      d);
+		return refuse_shard(
+			"JOB_COMPLETION_INDEX",
+			"Kubernetes does not tell how many pods the job has", NULL,
+			"set INFER_SHARD_COUNT to .spec.completions, or run all inputs with --shard 1/1",
+			d);
 	return divide(s, rank, count, "JOB_COMPLETION_INDEX", d);
 }
 
 static int by_option(struct shard *s, const struct options *o, struct diag *d)
 {
 	char *end;
-	int64_t index = strtoll(o->shard, &end, 10), count = *end == '/' ? strtoll(end + 1, &end, 10) : 0;
+	int64_t index = strtoll(o->shard, &end, 10),
+		count = *end == '/' ? strtoll(end + 1, &end, 10) : 0;
 
 	if (*end || index < 1 || count < index || count > MAX_SHARDS)
-		return options_fail(o, "shard",
-				    fmt(d, "wrong value: expected I/N with I from 1 to N, got '%s'",
-					o->shard),
-				    NULL, d);
+		return options_fail(
+			o, "shard",
+			fmt(d, "wrong value: expected I/N with I from 1 to N, got '%s'", o->shard),
+			NULL, d);
 	return divide(s, index - 1, count, "--shard", d);
 }
 

@@ -29,9 +29,9 @@ static void tell_loss(const struct lane *l, bool last, struct diag *d)
 		struct finding copy = *f;
 		if (f->severity == SEV_ERROR && !last)
 			copy.severity = SEV_WARNING;
-		copy.message = fmt(d, "%s: %s%s", l->device,
-				   f->message ? f->message : code_title(f->code),
-				   last ? "" : "; its inputs go to the other devices");
+		copy.message =
+			fmt(d, "%s: %s%s", l->device, f->message ? f->message : code_title(f->code),
+			    last ? "" : "; its inputs go to the other devices");
 		diag_add(d, &copy);
 	}
 }

@@ -19,7 +19,7 @@
 struct outcome {
 	int rc; /* 0 or -code */
 	struct diag why;
-	double seconds;		  /* of the run that it was part of */
+	double seconds; /* of the run that it was part of */
 	const struct tensor **out; /* if rc is 0: for each output of the graph, the rows of this case; or NULL */
 	struct tensor *part;
 };
@@ -35,7 +35,7 @@ struct group {
 	const struct tensor *const **in;
 	size_t *at, nread;
 	bool given_back;
-	bool cut; /* the program was told to end before all had run */
+	bool cut;	   /* the program was told to end before all had run */
 	struct diag notes; /* of the run that all took part in */
 };
 
@@ -56,9 +56,9 @@ struct lane {
 
 struct stream {
 	/* to be set before stream_open() */
-	bool keep_going;	/* a case that fails does not end the stream */
-	int64_t batch;		/* --batch */
-	bool (*stopped)(void);	/* the program was told to end */
+	bool keep_going;       /* a case that fails does not end the stream */
+	int64_t batch;	       /* --batch */
+	bool (*stopped)(void); /* the program was told to end */
 	/* Writes the results of a group. An error ends the stream. Only one thread at a time is in it. */
 	int (*write)(void *arg, struct group *g);
 	void *arg;

@@ -239,7 +239,8 @@ static const struct tensor *find_list(const struct output *out, size_t count, in
 {
 	for (size_t i = 0; i < count; i++)
 		if (out[i].tensor && out[i].tensor->type.kind == V_TENSOR &&
-		    tensor_dtype(out[i].tensor) != DT_STRING && strstr(out[i].name, word) && tensor_count(out[i].tensor) == n)
+		    tensor_dtype(out[i].tensor) != DT_STRING && strstr(out[i].name, word) &&
+		    tensor_count(out[i].tensor) == n)
 			return out[i].tensor;
 	return NULL;
 }

@@ -47,8 +47,7 @@ static size_t list_all(const char **device, struct arena *a)
 		struct diag why = {0};
 		int found = backends[i]->probe(info, MAX_PROBED, &why);
 		for (int k = 0; k < found && n < MAX_PROBED; k++)
-			device[n++] =
-				arena_printf(a, "%s:%d", backends[i]->name, info[k].ordinal);
+			device[n++] = arena_printf(a, "%s:%d", backends[i]->name, info[k].ordinal);
 		diag_free(&why);
 	}
 	if (!n)

@@ -4,6 +4,8 @@
 # the same for real ones.
 
 setup() {
+	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
+	INFER=$(realpath "$INFER")
 	data=$BATS_TEST_DIRNAME/../data/run
 	bats_require_minimum_version 1.5.0
 	cd "$BATS_TEST_TMPDIR" || return 1

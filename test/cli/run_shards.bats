@@ -3,9 +3,11 @@
 # infer run --shard and --report, and infer merge.
 
 setup() {
+	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
+	INFER=$(realpath "$INFER")
 	data=$BATS_TEST_DIRNAME/../data/run
 	bats_require_minimum_version 1.5.0
-	for v in ${!SLURM_*} ${!OMPI_*} JOB_COMPLETION_INDEX INFER_SHARD_COUNT INFER_SHARD; do unset "$v"; done
+	unset "${!SLURM_@}" "${!OMPI_@}" JOB_COMPLETION_INDEX INFER_SHARD_COUNT INFER_SHARD 2>/dev/null || true
 	cd "$BATS_TEST_TMPDIR" || return 1
 	mkdir pics
 	for i in 1 2 3 4 5 6 7; do
@@ -73,11 +75,11 @@ for name, q in ("p50", 50), ("p90", 90), ("p99", 99), ("max", 100):
 	cp "$data/pic.onnx" other.onnx
 	printf '\x32\x01a' >>other.onnx # a doc_string
 	"$INFER" run other.onnx --input pics -q --shard 2/4 --report m.json
-	"$INFER" run "${pic[@]}" --shard 2/4 --report o.json --batch 2
+	"$INFER" run "${pic[@]}" --shard 2/4 --report o.json --seed 1
 	"$INFER" run "${pic[@]}" --shard 2/3 --report n.json
 	rm pics/b7.jpg
 	"$INFER" run "${pic[@]}" --shard 2/4 --report l.json
-	for other in 'm another model' 'o another --batch' 'n another number of shards' 'l another list of inputs'; do
+	for other in 'm another model' 'o another --seed' 'n another number of shards' 'l another list of inputs'; do
 		run --separate-stderr "$INFER" merge r1.json "${other%% *}.json"
 		[ "$status" -eq 1 ]
 		[[ $stderr = *"error[E-SHARD]: ${other%% *}.json: "*"${other#* }"* ]] || { echo "$stderr"; return 1; }

@@ -67,6 +67,8 @@ teardown_file() {
 }
 
 setup() {
+	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
+	INFER=$(realpath "$INFER")
 	data=$BATS_TEST_DIRNAME/../data/run
 	cd "$BATS_TEST_TMPDIR" || return 1
 	mkdir pics
