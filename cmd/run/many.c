@@ -33,9 +33,9 @@ struct many {
 	size_t ndevices;
 	size_t *todo, ntodo; /* indices of the cases that are not done yet */
 	size_t skipped, done, failed;
-	struct report_case *row; /* by case of the list; without a name: it has not run */
-	uint64_t start;		 /* of the first case */
-	double seconds;
+	struct report_case *row;	/* by case of the list; without a name: it has not run */
+	uint64_t start;			/* of the first case */
+	double seconds, former_seconds; /* of this program, and of those that it goes on from */
 	struct output *outputs;
 };
 
@@ -149,7 +149,7 @@ static int read_former_report(struct many *m, const struct shard_report *now)
 		if (row->name && !old.cases[k].failed)
 			row->seconds = old.cases[k].seconds;
 	}
-	m->seconds = old.seconds;
+	m->former_seconds = old.seconds;
 	return 0;
 }
 
@@ -158,7 +158,7 @@ static int describe_report(struct many *m, struct shard_report *r)
 	*r = (struct shard_report){.path = m->o->report,
 				   .shard = m->shard.index + 1,
 				   .shards = m->shard.count,
-				   .seconds = m->seconds};
+				   .seconds = m->former_seconds + m->seconds};
 	return report_describe(r, m->o, &m->list, &m->arena, m->d);
 }
 
@@ -314,7 +314,7 @@ static int run_all(struct many *m)
 	progress_begin(&m->progress, m->o);
 	int rc = stream_run(&m->stream, &m->list, m->todo, m->ntodo, m->d);
 	progress_clear(&m->progress);
-	m->seconds += (double)(clock_ns() - m->start) * 1e-9;
+	m->seconds = (double)(clock_ns() - m->start) * 1e-9;
 	enum code why = watchdog_caught();
 	if (why != E_OK && (!rc || rc == -E_INTERRUPTED))
 		rc = FAIL(m->d, why,
@@ -347,11 +347,10 @@ static void print_summary(const struct many *m)
 {
 	struct arena a = {0};
 	FILE *f = listing_begin(stderr);
-	double seconds = (double)(clock_ns() - m->start) * 1e-9;
 
 	fprintf(f, "inputs   %s in %s: %.1f a second, %s a run, on %s\n",
-		str_many(&a, m->done, "input"), str_seconds(&a, seconds),
-		seconds > 0 ? (double)m->done / seconds : 0.0,
+		str_many(&a, m->done, "input"), str_seconds(&a, m->seconds),
+		m->seconds > 0 ? (double)m->done / m->seconds : 0.0,
 		str_many(&a, (uint64_t)m->stream.lane[0].batch.limit, "input"), devices_text(m, &a));
 	if (m->shard.count > 1)
 		fprintf(f, "shard    %zu of %zu, of %s\n", m->shard.index + 1, m->shard.count,
