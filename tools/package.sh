@@ -9,6 +9,7 @@
 # MAKE and DEPS come from the Makefile.
 set -eu
 umask 022
+PATH=$PATH:/usr/sbin:/sbin # of ldconfig
 export LC_ALL=C TZ=UTC
 cd "$(dirname "$0")/.."
 : "${MAKE:=make}" "${DEPS:=build/deps}" "${PACKAGE_DIR:=build/packages}"
@@ -21,8 +22,7 @@ fi
 export SOURCE_DATE_EPOCH
 mkdir -p "$PACKAGE_DIR"
 out=$(cd "$PACKAGE_DIR" && pwd)
-work=$out/.work
-rm -rf "$work" && mkdir "$work"
+work=$(mktemp -d "$out/.work.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
 say() { printf 'package: %s\n' "$*"; }
@@ -186,4 +186,5 @@ release)
 	;;
 *) die "unknown: $1" ;;
 esac
-(cd "$out" && sha256sum -- *.deb *.tar.gz *.spdx 2>/dev/null >SHA256SUMS) || true
+(cd "$out" && find . -maxdepth 1 -type f \( -name '*.deb' -o -name '*.tar.gz' -o -name '*.spdx' \) -printf '%P\0' | sort -z |
+	xargs -0 sha256sum -- >"$work/sums" && mv "$work/sums" SHA256SUMS)

@@ -178,6 +178,10 @@ static void write_environment(unsigned cmds, FILE *f)
 		write_entry("INFER_OPENMP",
 			    "If it is set to system, oneDNN uses the libgomp of the system instead of infer's own threads.",
 			    f);
+	if (cmds & CMD_RUN)
+		write_entry("INFER_SHARD_COUNT",
+			    "The number of pods of an Indexed Job of Kubernetes, which JOB_COMPLETION_INDEX counts.",
+			    f);
 	write_entry("NO_COLOR", "If it is set, nothing is colored unless --color=always is given.", f);
 	arena_free(&a);
 }

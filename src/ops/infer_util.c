@@ -16,6 +16,32 @@ struct vinfo *infer_out(const struct infer *c, uint32_t i)
 	return i < n->nout && n->out[i] != NO_VALUE ? &c->info[n->out[i]] : NULL;
 }
 
+static bool add_bytes(int64_t *sum, const struct vinfo *v)
+{
+	size_t bytes;
+
+	if (!v || v->type.kind != V_TENSOR)
+		return true;
+	if (!shape_known(&v->shape) ||
+	    !tensor_bytes((enum dtype)v->type.dtype, &v->shape, LAYOUT_ROW, &bytes))
+		return false;
+	return !__builtin_add_overflow(*sum, (int64_t)bytes, sum);
+}
+
+bool infer_bytes(const struct infer *c, int64_t *bytes)
+{
+	const struct node *n = c->node;
+	/* an operator that reads only part of its data, such as an embedding, reads as many bytes as it writes */
+	bool part = n->op && n->nout && op_flags(n->op) & OP_READS_PART, known = true;
+
+	*bytes = 0;
+	for (uint32_t i = 0; i < n->nin; i++)
+		known &= add_bytes(bytes, !i && part ? infer_out(c, 0) : infer_in(c, i));
+	for (uint32_t i = 0; i < n->nout; i++)
+		known &= add_bytes(bytes, infer_out(c, i));
+	return known;
+}
+
 static void note_wanted(struct infer *c, uint32_t i)
 {
 	if (i < 64)

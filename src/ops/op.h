@@ -203,6 +203,8 @@ struct infer {
 /* Type and shape of input or output i; NULL if it is left out. */
 const struct vinfo *infer_in(const struct infer *c, uint32_t i);
 struct vinfo *infer_out(const struct infer *c, uint32_t i);
+/* Adds up the tensors that the node reads and writes. Returns false if a shape is not known. */
+bool infer_bytes(const struct infer *c, int64_t *bytes);
 static inline const void *infer_params(const struct infer *c)
 {
 	return c->node->params;

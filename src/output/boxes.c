@@ -233,13 +233,14 @@ static bool find_yolo(struct finder *f, const struct output *o, const struct lab
 	return true;
 }
 
-/* Returns the first output of n elements a picture that is not `other`, with integers or with floats; NULL: none. */
+/* Returns the first output of n numbers whose name contains the word; NULL: none. */
 static const struct tensor *find_list(const struct output *out, size_t count, int64_t n,
 				      const char *word)
 {
 	for (size_t i = 0; i < count; i++)
 		if (out[i].tensor && out[i].tensor->type.kind == V_TENSOR &&
-		    strstr(out[i].name, word) && tensor_count(out[i].tensor) == n)
+		    tensor_dtype(out[i].tensor) != DT_STRING && strstr(out[i].name, word) &&
+		    tensor_count(out[i].tensor) == n)
 			return out[i].tensor;
 	return NULL;
 }
