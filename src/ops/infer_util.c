@@ -270,3 +270,14 @@ int64_t conv_dim(int64_t in, int64_t kernel, int64_t stride, int64_t dilation, i
 		out--;
 	return out;
 }
+
+int infer_float_attribute(const struct infer *c, const char *name, int64_t type, bool may_be_absent)
+{
+	if ((!type && may_be_absent) || type == DT_F32 || type == DT_F64 || type == DT_F16 ||
+	    type == DT_BF16)
+		return 0;
+	return infer_fail(c, E_OP_ATTRIBUTE, -1,
+			  fmt(c->diag, "%s as %d, %d, %d or %d, a float type", name, DT_F32, DT_F16,
+			      DT_F64, DT_BF16),
+			  fmt(c->diag, "%" PRId64, type));
+}

@@ -95,7 +95,8 @@ static int quantize_infer(struct infer *c)
 	if (!t && !z)
 		t = p->output_dtype ? (enum dtype)p->output_dtype : DT_U8;
 	infer_set(c, 0, t, &x);
-	return quantize_shapes(c);
+	int rc = infer_float_attribute(c, "precision", p->precision, true);
+	return rc ? rc : quantize_shapes(c);
 }
 
 static int dequantize_infer(struct infer *c)
