@@ -80,7 +80,7 @@ def is_fault(judges, plan, kind, place):
     if kind == "differs":
         return oracle.finite(outputs.values()) and not oracle.equal(outputs, plan.base.outputs, 0.05)
     if kind == "random":
-        again = judges.ask("ort", data, plan.feeds)
+        again = judges.ask("ort-twice", data, plan.feeds)
         return not oracle.refused(again) and oracle.finite(outputs.values()) and not oracle.equal(outputs, again[0], 1e-2)
     if kind == "batch":
         name = next(iter(plan.feeds))
@@ -279,6 +279,8 @@ def tables(records):
         if r["kind"] == "fault":
             rows[r["name"]].append(r["said"])
     everything = [s for said in rows.values() for s in said]
+    for name in faults.CLASSES:
+        rows[name]  # a class that could not be planted has a row as well
     for name, said in [*sorted(rows.items()), ("**all**", everything)]:
         found = sum(all(s.values()) for s in said)
         parts = " | ".join(str(sum(s[k] for s in said)) for k in ("id", "node", "cause", "exit"))
