@@ -219,6 +219,10 @@ def make_variant(options, judges, models, name, case, place):
         if oracle.refused(answer) or not oracle.finite(answer[0].values()):
             continue
         outputs = answer[0]
+        if spec["same"] == "close":  # ONNX Runtime computes in fp32 here, so it does not see what overflows in fp16
+            reference = judges.ask("reference", str(path), variant.feeds)
+            if not oracle.refused(reference) and not oracle.finite(reference[0].values()):
+                continue
         if name != "other-input" and spec["same"] != "runs":
             shared = {k: v for k, v in outputs.items() if k in base.outputs}
             if not oracle.equal(shared, base.outputs, 1e-3 if spec["same"] == "equal" else 0.05):
