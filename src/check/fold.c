@@ -49,8 +49,8 @@ static int run_fold(struct check_context *c)
 		     .message = fmt(d, "%" PRIu32 " node%s depend%s on constants only, up to %s",
 				    nodes, nodes > 1 ? "s" : "", nodes > 1 ? "" : "s",
 				    check_name_list(&ends)));
-	check_say(c, nodes ? "%" PRIu32 " nodes depend on constants only" : "no part is constant",
-		  nodes);
+	check_say(c, nodes ? "%" PRIu32 " node%s on constants only" : "no part is constant", nodes,
+		  nodes == 1 ? " depends" : "s depend");
 	arena_free(&a);
 	return 0;
 }
