@@ -311,8 +311,8 @@ int report_same(const struct shard_report *a, const struct shard_report *b, stru
 		}
 	}
 	if (a->total != b->total || strcmp(a->list, b->list) != 0)
-		return differ(a, b, "list of inputs", fmt(d, "%zu inputs", a->total),
-			      fmt(d, "%zu inputs%s", b->total,
+		return differ(a, b, "list of inputs", str_many(&d->arena, a->total, "input"),
+			      fmt(d, "%s%s", str_many(&d->arena, b->total, "input"),
 				  a->total == b->total ? " of other names" : ""),
 			      d);
 	if (a->shards != b->shards)

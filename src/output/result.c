@@ -352,9 +352,14 @@ static int check_rankable(const struct output *out, size_t n, const struct label
 	if (seen < 0)
 		return FAIL(d, E_LABELS,
 			    .message = "no output has classes along its last axis to rank");
-	return FAIL(d, E_LABELS, .message = "the labels do not fit the classes",
-		    .expected = fmt(d, "%" PRId64 " labels", seen),
-		    .actual = fmt(d, "%zu", labels->n));
+	int64_t more = seen - (int64_t)labels->n;
+	return FAIL(
+		d, E_LABELS, .message = "the labels do not fit the classes",
+		.expected = fmt(d, "%" PRId64 " labels", seen), .actual = fmt(d, "%zu", labels->n),
+		.hint = more == 1 || more == 2
+				? "a model that reads text has classes for a blank and a space besides its "
+				  "letters: --decode ctc adds them; otherwise give a file with a line for each class"
+				: NULL);
 }
 
 int rank_outputs(const struct output *out, size_t n, int64_t k, const struct labels *labels,
