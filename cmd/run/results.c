@@ -312,11 +312,7 @@ static int open_lines(struct results *r, struct diag *d)
 		if (rc)
 			return rc;
 	}
-	r->lines = is_stdout ? dup(STDOUT_FILENO)
-			     : open(path,
-				    O_WRONLY | O_CREAT | O_CLOEXEC | O_APPEND |
-					    (r->o->resume ? 0 : O_TRUNC),
-				    0666);
+	r->lines = is_stdout ? dup(STDOUT_FILENO) : file_open_lines(path, !r->o->resume);
 	return r->lines < 0 ? fail_lines(r, "open", d) : 0;
 }
 

@@ -415,7 +415,7 @@ static void report_zeros(struct check_context *c, const struct zeros *z)
 
 	if (z->zero && z->zero == z->given)
 		WARN(d, E_INPUT_RANGE, .slot = fmt(d, "input '%s'", z->name),
-		     .message = fmt(d, "all %s elements are 0%s", str_count(&d->arena, z->count),
+		     .message = fmt(d, "%s 0%s", str_all(&d->arena, (uint64_t)z->count, "element"),
 				    z->zero > 1 ? ", and so are those of the other inputs" : ""),
 		     .hint = "check that the file holds the data: a picture that failed to load, a silent recording");
 }

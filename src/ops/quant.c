@@ -401,8 +401,9 @@ static int qconcat_infer(struct infer *c)
 	int axis;
 
 	if (c->node->nin < 5 || (c->node->nin - 2) % 3)
-		return infer_fail(c, E_OP_INPUTS, -1, "a scale, a zero point and triples",
-				  fmt(c->diag, "%u inputs", c->node->nin));
+		return infer_fail(
+			c, E_OP_INPUTS, -1, "a scale, a zero point and triples",
+			fmt(c->diag, "%u input%s", c->node->nin, c->node->nin == 1 ? "" : "s"));
 	int err = infer_axis(c, 2, p->axis, &axis);
 	for (uint32_t i = 2; i < c->node->nin && !err; i++)
 		err = check_concat_operand(c, i);

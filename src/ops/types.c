@@ -71,10 +71,12 @@ static int check_counts(const struct infer *c, const struct op *op)
 	int err = 0;
 
 	if (n->nin > slots && !many_in)
-		return infer_fail(c, E_OP_INPUTS, -1, fmt(c->diag, "at most %u inputs", slots),
+		return infer_fail(c, E_OP_INPUTS, -1,
+				  fmt(c->diag, "at most %u input%s", slots, slots == 1 ? "" : "s"),
 				  fmt(c->diag, "%u", n->nin));
 	if (n->nout > outs && !many_out)
-		return infer_fail(c, E_OP_INPUTS, -1, fmt(c->diag, "at most %u outputs", outs),
+		return infer_fail(c, E_OP_INPUTS, -1,
+				  fmt(c->diag, "at most %u output%s", outs, outs == 1 ? "" : "s"),
 				  fmt(c->diag, "%u", n->nout));
 	for (uint32_t i = 0; !err && (i < slots || i < n->nin); i++) {
 		const struct slot *s = slot_at(op->in, i);

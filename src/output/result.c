@@ -222,7 +222,7 @@ static int fail_no_text(const struct output *out, size_t n, const struct labels 
 					    " classes to have as many labels, or one or two fewer "
 					    "(the blank; the blank and a space)",
 					    classes),
-			    .actual = fmt(d, "%zu labels", l->n));
+			    .actual = str_many(&d->arena, l->n, "label"));
 	for (size_t i = 0; i < n; i++)
 		str_addf(&all, "%s%s %s", i ? ", " : "", out[i].name,
 			 out[i].tensor ? shape_str(&d->arena, &out[i].tensor->shape, NULL) : "");
@@ -498,7 +498,8 @@ static void print_tensor(const char *name, const struct tensor *t, int64_t limit
 		shape_str(&a, &t->shape, NULL));
 	print_rows(t, shown, stream);
 	if (shown < n)
-		fprintf(stream, "... %s of %s values\n", str_count(&a, shown), str_count(&a, n));
+		fprintf(stream, "... %s of %s\n", str_count(&a, shown),
+			str_many(&a, (uint64_t)n, "value"));
 	arena_free(&a);
 }
 
