@@ -6,7 +6,7 @@
 #   release  infer-VERSION-linux-ARCH.tar.gz, which runs from any folder on any distribution with glibc 2.34, with the libraries
 #            that such a system may lack; SHA256SUMS and a list of parts in SPDX's format
 #
-# MAKE and DEPS come from the Makefile.
+# MAKE and DEPS come from the Makefile; MAINTAINER='NAME <ADDRESS>' is who makes Debian packages.
 set -eu
 umask 022
 PATH=$PATH:/usr/sbin:/sbin # of ldconfig
@@ -20,6 +20,8 @@ else
 	SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 fi
 export SOURCE_DATE_EPOCH
+# Policy wants an address with a domain; that of the default is reserved, so that nobody else gets the mail.
+: "${MAINTAINER:=the infer authors <infer@example.org>}"
 mkdir -p "$PACKAGE_DIR"
 out=$(cd "$PACKAGE_DIR" && pwd)
 work=$(mktemp -d "$out/.work.XXXXXX")
@@ -62,15 +64,15 @@ deb_docs() { # ROOT NAME
 	rm -f "$doc/LICENSE"
 	{
 		printf 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: infer\n\n'
-		printf 'Files: *\nCopyright: the infer authors\nLicense: Apache-2.0\n'
+		printf 'Files: *\nCopyright: %s the infer authors\nLicense: Apache-2.0\n' "$(date -d "@$SOURCE_DATE_EPOCH" +%Y)"
 		[ ! -d "$doc/onednn" ] ||
-			printf '\nFiles: usr/lib/infer/libdnnl.so.3\nCopyright: Intel Corporation and others; see onednn/THIRD-PARTY-PROGRAMS\nLicense: Apache-2.0\n'
+			printf '\nFiles: usr/lib/infer/libdnnl.so.3\nCopyright: 2016-2023 Intel Corporation and others; see onednn/THIRD-PARTY-PROGRAMS\nLicense: Apache-2.0\n'
 		printf '\nLicense: Apache-2.0\n On Debian systems the text is in /usr/share/common-licenses/Apache-2.0.\n'
 	} >"$doc/copyright"
 	rm -f "$doc/onednn/LICENSE"
 	{
 		printf '%s (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n' "$2" "$version"
-		printf ' -- the infer authors <infer@localhost>  %s\n' "$(date -R -d "@$SOURCE_DATE_EPOCH")"
+		printf ' -- %s  %s\n' "$MAINTAINER" "$(date -R -d "@$SOURCE_DATE_EPOCH")"
 	} | gzip -9n >"$doc/changelog.gz"
 	gzip -9n <CHANGELOG.md >"$doc/CHANGELOG.md.gz"
 }
@@ -81,7 +83,7 @@ deb_control() { # ROOT NAME
 		Package: $2
 		Version: $version
 		Architecture: $(dpkg --print-architecture)
-		Maintainer: the infer authors <infer@localhost>
+		Maintainer: $MAINTAINER
 		Installed-Size: $(du -sk --apparent-size "$1/usr" | cut -f 1)
 		Depends: libc6 (>= 2.34), libgomp1, libprotobuf-c1, libstdc++6, libyaml-0-2, zlib1g
 		Recommends: libpng16-16 | libpng16-16t64, libjpeg62-turbo, libopenjp2-7, libtiff6, libwebp7, libheif1, libsndfile1, libsoxr0
