@@ -121,11 +121,12 @@ deb() { # NAME MAKE-VARIABLE...
 
 # --- the tarball
 
-# Libraries that a program or library in FOLDER needs and neither FOLDER nor glibc has, with their own, until none is missing.
+# Libraries that a library in FOLDER needs and neither FOLDER nor every system has, with their own. gcc's are left to the system:
+# they belong to a C library, and those of Debian 12 need a newer one than 2.34.
 bundle() { # FOLDER
 	ldd "$1"/*.so* 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | while read -r file; do
 		case ${file##*/} in
-		libc.so* | libm.so* | libdl.so* | libpthread.so* | librt.so* | ld-linux*) continue ;;
+		libc.so* | libm.so* | libdl.so* | libpthread.so* | librt.so* | ld-linux* | libstdc++.so* | libgcc_s.so*) continue ;;
 		esac
 		[ -e "$1/${file##*/}" ] || cp -L "$file" "$1"
 	done
@@ -148,6 +149,13 @@ spdx() { # FOLDER: a list of parts, with the Debian package that each library ca
 	done
 }
 
+newest() { # SET LIMIT: no symbol of $work/symbols is newer than the limit
+	new=$(grep -oE "\\b$1_[0-9.]+[0-9]" "$work/symbols" | sed 's/.*_//' | sort -Vu | tail -n 1)
+	[ -n "$new" ] || return 0
+	say "the newest symbols of $1 are of $new"
+	[ "$(printf '%s\n' "$new" "$2" | sort -V | tail -n 1)" = "$2" ] || die "a symbol is newer than $1 $2"
+}
+
 release() {
 	command -v patchelf >/dev/null || die 'patchelf is missing; install it'
 	tree=$work/infer-$version-linux-$(uname -m)
@@ -166,9 +174,12 @@ release() {
 		# shellcheck disable=SC2016 # the linker expands it
 		patchelf --set-rpath '$ORIGIN' "$f"
 	done
-	new=$(objdump -T "$tree/bin/infer" "$libs"/*.so* | grep -oE 'GLIBC_2\.[0-9]+' | sort -t . -k 2 -nu | tail -n 1)
-	say "the newest symbols are of $new"
-	[ "${new#GLIBC_2.}" -le 34 ] || die "a symbol is newer than glibc 2.34"
+	objdump -T "$tree/bin/infer" "$libs"/*.so* >"$work/symbols"
+	# what Ubuntu 22.04 and RHEL 9 have, of glibc 2.34 and gcc 11
+	newest GLIBC 2.34
+	newest GLIBCXX 3.4.29
+	newest CXXABI 1.3.13
+	newest GCC 12.0.0
 	cp CHANGELOG.md "$tree/share/doc/infer"
 	spdx "$tree" >"$work/spdx"
 	cp "$work/spdx" "$out/infer-$version.spdx"
