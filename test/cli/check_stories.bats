@@ -2,11 +2,9 @@
 # infer check: stories that start at what somebody sees and end at its cause. The models come from test/check/make.c;
 # those with a fault that is planted while the model runs want the program of `make FAULTS=1` (FAULTS_INFER).
 
-bats_require_minimum_version 1.5.0
+load helper
 
 setup_file() {
-	: "${INFER:=$PWD/build/bin/infer}"
-	export INFER
 	"${CC:-cc}" -O1 -o "$BATS_FILE_TMPDIR/make" "$BATS_TEST_DIRNAME/../check/make.c" -lm
 	cat >"$BATS_FILE_TMPDIR/stories" <<-'END'
 		case segmenter
@@ -165,7 +163,7 @@ faults() {
 }
 
 @test "What is declared for a constant is compared with it: a value_info is a hint, an input is refused" {
-	python3 -c 'import onnx' 2>/dev/null || skip "python3 has no onnx"
+	need_onnx
 	python3 - "$BATS_TEST_TMPDIR" <<-'END'
 		import sys
 		import numpy as np
@@ -202,7 +200,7 @@ faults() {
 }
 
 @test "Element types that attributes name are those of the operator" {
-	python3 -c 'import onnx' 2>/dev/null || skip "python3 has no onnx"
+	need_onnx
 	python3 - "$BATS_TEST_TMPDIR" <<-'END'
 		import sys
 		import onnx

@@ -78,7 +78,7 @@ refuses_to_write() { # PATH
 }
 
 @test "A pipe without a writer as external data is refused" {
-	need_python
+	need_onnx
 	python3 - "$BATS_TEST_DIRNAME/../torture/model.onnx" <<-'PYTHON'
 		import sys
 		import onnx
