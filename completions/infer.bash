@@ -2,7 +2,7 @@
 # Completion of infer for bash. Written by `infer __gen bash'.
 
 _infer_commands() {
-	echo 'run inspect profile check suite merge doctor selftest cache completion'
+	echo 'run inspect profile check suite extract merge doctor selftest cache completion'
 }
 
 _infer_command() { # COMMAND: sets options and the kind of its operand
@@ -26,6 +26,10 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 	suite)
 		options=' --export --update-baselines --json --config --timeout --color --verbose --quiet --help --version'
 		operand='yaml'
+		;;
+	extract)
+		options=' --from --to --save --json --config --timeout --color --verbose --quiet --help --version'
+		operand='model'
 		;;
 	merge)
 		options=' --json --config --timeout --color --verbose --quiet --help --version'
@@ -202,6 +206,12 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	suite:--config) kind='file' ;;
 	suite:--timeout) kind='none' ;;
 	suite:--color) kind='=auto always never' ;;
+	extract:--from) kind='output' ;;
+	extract:--to) kind='output' ;;
+	extract:--save | extract:-o) kind='dir' ;;
+	extract:--config) kind='file' ;;
+	extract:--timeout) kind='none' ;;
+	extract:--color) kind='=auto always never' ;;
 	merge:--config) kind='file' ;;
 	merge:--timeout) kind='none' ;;
 	merge:--color) kind='=auto always never' ;;

@@ -143,11 +143,18 @@ const struct field options_table[] = {
 		 "or, if it matches none of them, among all tensors that nodes compute. The outputs have the given order. Nodes "
 		 "that they do not need are removed before the model is optimized, with the inputs that only those nodes used, "
 		 "so an operator that cannot run does no harm elsewhere in the model. A tensor that is asked for is never fused away."},
-	{ROW("save", F_STRING, save, OUTPUTS, CMD_RUN | CMD_CHECK), .sh = 'o', .arg = "DIR",
-	 .metavar_kind = "dir",
-	 .help = "write every output (run), or what --bisect finds (check), to DIR",
-	 .more = "DIR is created if it does not exist. A file is written completely or not at all. With many inputs, results "
-		 "are named after them: DIR/NAME.npy, or a folder DIR/NAME if the model has several outputs or the format is "
+	{ROW("from", F_LIST, from, OUTPUTS, CMD_EXTRACT), .arg = "NAME[,NAME]...",
+	 .metavar_kind = "output",
+	 .help = "tensors that become the part's inputs, or nodes that the part begins with; repeatable",
+	 .more = "Inputs of the model that the part needs besides stay its inputs. Without --from the part begins at the model's inputs."},
+	{ROW("to", F_LIST, to, OUTPUTS, CMD_EXTRACT), .arg = "NAME[,NAME]...", .metavar_kind = "output",
+	 .help = "tensors that become the part's outputs, in this order, or nodes that the part ends with; repeatable",
+	 .more = "Without --to the part ends at the model's outputs."},
+	{ROW("save", F_STRING, save, OUTPUTS, CMD_RUN | CMD_CHECK | CMD_EXTRACT), .sh = 'o',
+	 .arg = "PATH", .metavar_kind = "dir",
+	 .help = "write every output (run) or what --bisect finds (check) to the folder PATH, or the part (extract) to the file PATH",
+	 .more = "The folder is created if it does not exist. A file is written completely or not at all. With many inputs, results "
+		 "are named after them: PATH/NAME.npy, or a folder PATH/NAME if the model has several outputs or the format is "
 		 "npz or pb. NAME is the path of the input without its extension, relative to the folder that was given."},
 	{ROW("jsonl", F_STRING, jsonl, OUTPUTS, CMD_RUN), .arg = "FILE", .metavar_kind = "file",
 	 .help = "with many inputs: write a line of JSON for each to FILE (- for standard output)",
