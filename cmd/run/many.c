@@ -491,7 +491,9 @@ static int check_options(const struct options *o, struct diag *d)
 
 int run_many(struct options *o, struct diag *d)
 {
-	struct many m = {.o = o, .d = d, .results.lines = -1};
+	/* static, because a reader that hangs in a pipe may outlive this call, and uses the model and the list */
+	static struct many m;
+	m = (struct many){.o = o, .d = d, .results.lines = -1};
 	int rc = check_options(o, d);
 
 	rc = rc ? rc : prepare(&m);
