@@ -52,8 +52,8 @@ ifeq ($(filter -j%,$(MAKEFLAGS))$(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
 
-# Libraries whose headers we include. Linked: the first three. The picture codecs are opened when a picture is read.
-PACKAGES := libprotobuf-c yaml-0.1 zlib libpng libjpeg libwebp libtiff-4 libopenjp2
+# Libraries whose headers we include. Linked: the first three. The codecs of pictures and sounds are opened when one is read.
+PACKAGES := libprotobuf-c yaml-0.1 zlib libpng libjpeg libwebp libtiff-4 libopenjp2 libheif sndfile soxr
 # STATIC=1 puts them inside the program.
 LIBS := $(if $(STATIC),-l:libprotobuf-c.a -l:libyaml.a -l:libz.a,-lprotobuf-c -lyaml -lz) -lm -ldl -lpthread
 
@@ -470,7 +470,7 @@ bench: $(OUT)/bench/latency
 GEN_DIR ?= .
 .PHONY: gen
 gen: all
-	@mkdir -p $(GEN_DIR)/man $(GEN_DIR)/completions $(GEN_DIR)/configs
+	@mkdir -p $(GEN_DIR)/man/man1 $(GEN_DIR)/man/man7 $(GEN_DIR)/completions $(GEN_DIR)/configs
 	$(INFER) __gen man $(GEN_DIR)/man
 	$(INFER) __gen bash >$(GEN_DIR)/completions/infer.bash
 	$(INFER) __gen zsh >$(GEN_DIR)/completions/_infer
@@ -485,8 +485,8 @@ libdir := $(DESTDIR)$(PREFIX)/lib/infer
 datadir := $(DESTDIR)$(PREFIX)/share
 
 # FILE@FOLDER of everything that is installed as data
-DATA := $(foreach f,$(sort $(wildcard man/*.1)),$(f)@$(datadir)/man/man1) \
-	$(foreach f,$(sort $(wildcard man/*.7)),$(f)@$(datadir)/man/man7) \
+DATA := $(foreach f,$(sort $(wildcard man/man1/*.1)),$(f)@$(datadir)/man/man1) \
+	$(foreach f,$(sort $(wildcard man/man7/*.7)),$(f)@$(datadir)/man/man7) \
 	$(foreach f,$(sort $(wildcard configs/*.yaml)),$(f)@$(datadir)/infer/configs) \
 	completions/_infer@$(datadir)/zsh/site-functions \
 	completions/infer.fish@$(datadir)/fish/vendor_completions.d \

@@ -8,8 +8,9 @@
 #include "session/backends.h"
 
 #include <inttypes.h>
+#include <string.h>
 
-enum { MAX_DEVICES = 16, HOST_LIBRARIES = 6 };
+enum { MAX_DEVICES = 16, HOST_LIBRARIES = 9 };
 
 struct health {
 	struct found_devices {
@@ -40,11 +41,14 @@ static void probe_library(struct health *h, const char *name, const char *use, c
 
 static void probe_machine(struct health *h)
 {
-	static const char *const dnnl[] = {"libdnnl.so.3", NULL}, *const png[] = {"libpng16.so.16", NULL},
-				 *const jpeg[] = {"libjpeg.so.8", "libjpeg.so.62", NULL},
-				 *const webp[] = {"libwebp.so.7", NULL},
-				 *const tiff[] = {"libtiff.so.6", "libtiff.so.5", NULL},
-				 *const jp2[] = {"libopenjp2.so.7", NULL};
+	static const char *const
+		dnnl[] = {"libdnnl.so.3", NULL},
+		*const png[] = {"libpng16.so.16", NULL},
+		*const jpeg[] = {"libjpeg.so.8", "libjpeg.so.62", NULL},
+		*const webp[] = {"libwebp.so.7", NULL},
+		*const tiff[] = {"libtiff.so.6", "libtiff.so.5", NULL},
+		*const jp2[] = {"libopenjp2.so.7", NULL}, *const heif[] = {"libheif.so.1", NULL},
+		*const sndfile[] = {"libsndfile.so.1", NULL}, *const soxr[] = {"libsoxr.so.0", NULL};
 
 	for (int b = 0; b < BACKENDS; b++) {
 		struct found_devices *f = &h->devices[b];
@@ -61,6 +65,10 @@ static void probe_machine(struct health *h)
 	probe_library(h, "libtiff", "reading TIFF pictures", "TIFF pictures cannot be read", tiff);
 	probe_library(h, "OpenJPEG", "reading JPEG 2000 pictures",
 		      "JPEG 2000 pictures cannot be read", jp2);
+	probe_library(h, "libheif", "reading HEIF and AVIF pictures",
+		      "HEIF and AVIF pictures cannot be read", heif);
+	probe_library(h, "libsndfile", "reading sound files", "sound files cannot be read", sndfile);
+	probe_library(h, "soxr", "resampling sounds", "sounds are read at their own rate only", soxr);
 }
 
 static const char *reason_for_none(const struct found_devices *f)
@@ -70,7 +78,17 @@ static const char *reason_for_none(const struct found_devices *f)
 	return first ? first->message ? first->message : code_title(first->code) : "none found";
 }
 
-static void print_accelerator(const char *name, const struct found_devices *found, FILE *f)
+/* Whether this is why one of the libraries is missing. */
+static bool is_told_of(const struct health *h, const char *why)
+{
+	for (int k = 0; k < h->nlibraries; k++)
+		if (!h->libraries[k].found && h->libraries[k].why && strstr(h->libraries[k].why, why))
+			return true;
+	return false;
+}
+
+static void print_accelerator(const struct health *h, const char *name,
+			      const struct found_devices *found, FILE *f)
 {
 	for (int k = 0; k < found->n; k++) {
 		const struct device_info *i = &found->info[k];
@@ -84,7 +102,8 @@ static void print_accelerator(const char *name, const struct found_devices *foun
 	if (found->n)
 		return;
 	fprintf(f, "%-9s missing: %s\n", name, reason_for_none(found));
-	if (found->why.first && found->why.first->actual)
+	/* where a library was searched stands with the library */
+	if (found->why.first && found->why.first->actual && !is_told_of(h, found->why.first->actual))
 		fprintf(f, "          %s\n", found->why.first->actual);
 }
 
@@ -95,15 +114,17 @@ static void print_text(const struct health *h, FILE *f)
 	fprintf(f, "%-9s %s, %.1f GiB of memory\n", host_backend()->name, host->name,
 		(double)host->memory / (1 << 30));
 	for (int b = FIRST_ACCELERATOR; b < BACKENDS; b++)
-		print_accelerator(backends[b]->name, &h->devices[b], f);
+		print_accelerator(h, backends[b]->name, &h->devices[b], f);
 	for (int k = 0; k < h->nlibraries; k++) {
 		const struct library_info *i = &h->libraries[k];
 		if (i->found)
 			fprintf(f, "%-12s %s%s%s  (%s; %s)\n", i->name, i->version,
 				*i->version ? "  " : "", i->path, i->use, i->how);
 		else
-			fprintf(f, "%-12s missing, so %s\n             %s\n", i->name, i->without,
-				i->why);
+			fprintf(f, "%-12s missing, so %s\n", i->name, i->without);
+		/* libraries of one backend are often missing for the same reason, which is told with the first of them */
+		if (!i->found && (!k || i[-1].found || strcmp(i[-1].why, i->why) != 0))
+			fprintf(f, "             %s\n", i->why);
 	}
 	fprintf(f, "\nTo see whether these devices compute correctly, run: infer selftest\n");
 }

@@ -68,13 +68,13 @@ static void render_operators(const struct command *c, FILE *f)
 static int write_manual(const char *dir, struct diag *d)
 {
 	char name[64];
-	int rc = write_file(dir, "infer.1", manual_page, NULL, d);
+	int rc = write_file(dir, "man1/infer.1", manual_page, NULL, d);
 
 	for (const struct command *c = commands; c->name && !rc; c++) {
-		snprintf(name, sizeof(name), "infer-%s.1", c->name);
+		snprintf(name, sizeof(name), "man1/infer-%s.1", c->name);
 		rc = write_file(dir, name, manual_page, c, d);
 	}
-	return rc ? rc : write_file(dir, "infer-operators.7", render_operators, NULL, d);
+	return rc ? rc : write_file(dir, "man7/infer-operators.7", render_operators, NULL, d);
 }
 
 int cmd_gen(int argc, char *const *argv, struct diag *d)

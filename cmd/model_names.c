@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `infer __complete [-0] inputs|dims MODEL`: prints names for the shell completions, one per line. `infer __complete keys KEY`
+ * `infer __complete [-0] inputs|dims|outputs|labels MODEL`: prints names for the shell completions, one per line. `infer __complete keys KEY`
  * prints what may follow KEY= in --input, or the keys if KEY is empty.
  */
 #include "base/hash.h"
@@ -27,7 +27,7 @@ static void print_name(const char *name, bool nul)
 	arena_free(&a);
 }
 
-static void print_inputs(const struct model *m, bool nul)
+static void print_inputs(struct model *m, bool nul)
 {
 	const struct graph *g = m->graph;
 
@@ -53,6 +53,27 @@ static void print_dims(struct model *m, bool nul)
 	}
 }
 
+static void print_outputs(struct model *m, bool nul)
+{
+	for (uint32_t i = 0; i < m->graph->nout; i++)
+		print_name(m->graph->out_name[i], nul);
+}
+
+/* What --labels takes: each key of the metadata. */
+static void print_labels(struct model *m, bool nul)
+{
+	for (size_t i = 0; i < m->nmeta; i++)
+		print_name(arena_printf(&m->arena, "meta:%s", m->meta[i].key), nul);
+}
+
+static const struct {
+	const char *what;
+	void (*print)(struct model *m, bool nul);
+} lists[] = {{"inputs", print_inputs},
+	     {"dims", print_dims},
+	     {"outputs", print_outputs},
+	     {"labels", print_labels}};
+
 int cmd_complete(int argc, char *const *argv, struct diag *d)
 {
 	bool nul = argc > 0 && strcmp(argv[0], "-0") == 0;
@@ -65,18 +86,19 @@ int cmd_complete(int argc, char *const *argv, struct diag *d)
 			printf("%.*s\n", (int)strcspn(s, "|"), s);
 		return 0;
 	}
-	bool inputs = argc == 2 && strcmp(argv[0], "inputs") == 0;
-	if (!inputs && !(argc == 2 && strcmp(argv[0], "dims") == 0))
-		return FAIL(d, E_USAGE,
-			    .message = "__complete takes [-0] inputs|dims MODEL, or keys KEY");
+	size_t k = 0, n = sizeof(lists) / sizeof(*lists);
+	while (k < n && !(argc == 2 && strcmp(argv[0], lists[k].what) == 0))
+		k++;
+	if (k == n)
+		return FAIL(
+			d, E_USAGE,
+			.message =
+				"__complete takes [-0] inputs|dims|outputs|labels MODEL, or keys KEY");
 	struct load_options options = {.collect = true};
 	struct model *m = onnx_load(argv[1], &options, d);
 	if (!m)
 		return -(int)d->last->code;
-	if (inputs)
-		print_inputs(m, nul);
-	else
-		print_dims(m, nul);
+	lists[k].print(m, nul);
 	onnx_unload(m);
 	return 0;
 }

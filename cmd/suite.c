@@ -13,6 +13,7 @@
 #include "cmd/output/output.h"
 #include "cmd/output/table.h"
 #include "cmd/output/watchdog.h"
+#include "cmd/profile/profile.h"
 
 #include <ctype.h>
 #include <fcntl.h>
@@ -122,8 +123,8 @@ static void add_options(struct words *w, const char *line, const struct wanted *
 
 	for (size_t i = 0; i < n; i++) {
 		const struct field *f = *word[i] == '-' && word[i][1] ? option_of(word[i]) : NULL;
-		bool apart = f && f->arg && *f->arg != '[' && !strchr(word[i], '=') &&
-			     (word[i][1] == '-' || !word[i][2]);
+		bool apart = f && !strchr(word[i], '=') && (word[i][1] == '-' || !word[i][2]) &&
+			     option_takes_next(f, i + 1 < n ? word[i + 1] : NULL);
 		bool other = f && !(f->cmds & command_bits[what->command]) &&
 			     (f->cmds & command_bits[1 - what->command]);
 		bool limit = f && !what->limits && str_starts(f->name, "fail-") &&
@@ -281,7 +282,7 @@ static void print_suite(const struct suite *s, FILE *f)
 		table_text(&t, outcome_text(&x[0]));
 		table_text(&t, outcome_text(&x[1]));
 		table_text(&t, isnan(x[1].median) ? "-" : str_seconds(&a, x[1].median));
-		table_text(&t, isnan(x[1].rate) ? "-" : arena_printf(&a, "%.4g", x[1].rate));
+		table_text(&t, isnan(x[1].rate) ? "-" : profile_rate(&a, x[1].rate, ""));
 		table_text(&t, str_seconds(&a, x[0].seconds + x[1].seconds));
 	}
 	table_print(&t, "", f);
@@ -359,7 +360,7 @@ static int read_suite(struct suite *s)
 	rc = rc ? rc : yaml_load(path, suite_fields, 0, &s->file, NULL, NULL, &s->arena, s->d);
 	if (!rc && s->file.models.n < 1)
 		rc = FAIL(s->d, E_CONFIG, .message = fmt(s->d, "%s: it lists no models", path),
-			  .hint = "models: [\"a.onnx --dim batch=4\", \"b.onnx\"]; see infer suite --help");
+			  .hint = "write models: [\"a.onnx --dim batch=4\", \"b.onnx\"]; infer suite --help shows a file");
 	if (rc)
 		return rc;
 	s->n = (size_t)s->file.models.n;
@@ -373,7 +374,7 @@ static int read_suite(struct suite *s)
 int cmd_suite(struct options *o, struct diag *d)
 {
 	struct suite s = {.o = o, .d = d};
-	int rc = ci_check(o, true, d);
+	int rc = ci_check(o, CI_MEASURES, d);
 
 	rc = rc ? rc : read_suite(&s);
 	if (!rc)

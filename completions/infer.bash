@@ -8,7 +8,7 @@ _infer_commands() {
 _infer_command() { # COMMAND: sets options and the kind of its operand
 	case $1 in
 	run)
-		options='--input --data-set --batch --keep-going --resume --random --seed --shape --dim --strict --feed --slice --steps --next --derive --until --by-step --output --save --jsonl --save-format --print --top --decode --labels --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --batch --keep-going --resume --random --seed --shape --dim --strict --feed --slice --steps --next --derive --until --by-step --output --save --jsonl --save-format --print --top --decode --score --fail-below --labels --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='model'
 		;;
 	inspect)
@@ -25,7 +25,7 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		;;
 	suite)
 		options=' --export --update-baselines --json --config --timeout --color --verbose --quiet --help --version'
-		operand='file'
+		operand='yaml'
 		;;
 	doctor)
 		options=' --json --config --timeout --color --verbose --quiet --help --version'
@@ -52,7 +52,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	run:--input) kind='input' ;;
 	run:--data-set) kind='dir' ;;
 	run:--batch) kind='none' ;;
-	run:--random) kind='name' ;;
+	run:--random) kind='name?' ;;
 	run:--seed) kind='none' ;;
 	run:--shape) kind='name' ;;
 	run:--dim) kind='dim' ;;
@@ -63,14 +63,16 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	run:--derive) kind='name' ;;
 	run:--until) kind='none' ;;
 	run:--by-step) kind='name' ;;
-	run:--output) kind='none' ;;
+	run:--output) kind='output' ;;
 	run:--save | run:-o) kind='dir' ;;
 	run:--jsonl) kind='file' ;;
 	run:--save-format) kind='=npy npz pb bin json png' ;;
 	run:--print) kind='none?' ;;
 	run:--top) kind='none' ;;
 	run:--decode) kind='=ctc yolo ssd detr' ;;
-	run:--labels) kind='file' ;;
+	run:--score) kind='=top1= top5= exact= wer= cer= map= psnr= cosine=' ;;
+	run:--fail-below) kind='none' ;;
+	run:--labels) kind='labels' ;;
 	run:--device | run:-d) kind='=auto cpu cuda' ;;
 	run:--precision) kind='=fp32 tf32 fp16 bf16 auto' ;;
 	run:--sync) kind='=async node launch' ;;
@@ -100,7 +102,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	inspect:--color) kind='=auto always never' ;;
 	profile:--input) kind='input' ;;
 	profile:--data-set) kind='dir' ;;
-	profile:--random) kind='name' ;;
+	profile:--random) kind='name?' ;;
 	profile:--seed) kind='none' ;;
 	profile:--shape) kind='name' ;;
 	profile:--dim) kind='dim' ;;
@@ -108,7 +110,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	profile:--feed) kind='name' ;;
 	profile:--next) kind='name' ;;
 	profile:--derive) kind='name' ;;
-	profile:--output) kind='none' ;;
+	profile:--output) kind='output' ;;
 	profile:--top) kind='none' ;;
 	profile:--decode) kind='=ctc yolo ssd detr' ;;
 	profile:--iterations | profile:-n) kind='none' ;;
@@ -146,7 +148,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	profile:--color) kind='=auto always never' ;;
 	check:--input) kind='input' ;;
 	check:--data-set) kind='dir' ;;
-	check:--random) kind='name' ;;
+	check:--random) kind='name?' ;;
 	check:--seed) kind='none' ;;
 	check:--shape) kind='name' ;;
 	check:--dim) kind='dim' ;;
@@ -155,7 +157,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	check:--steps) kind='none' ;;
 	check:--next) kind='name' ;;
 	check:--derive) kind='name' ;;
-	check:--output) kind='none' ;;
+	check:--output) kind='output' ;;
 	check:--save | check:-o) kind='dir' ;;
 	check:--expect) kind='file' ;;
 	check:--rtol) kind='none' ;;
@@ -246,13 +248,14 @@ _infer_model() {
 	done
 }
 
-_infer_names() { # inputs | dims: complete the names in the model on the command line, with =
+_infer_names() { # inputs | dims | outputs | labels [SUFFIX]: complete the names in the model on the command line
 	local model name
 	model=$(_infer_model)
 	[[ $model ]] || return
 	while IFS= read -r -d '' name; do
-		_infer_add "$name" =
+		_infer_add "$name" "${2-}"
 	done < <("$program" __complete -0 "$1" "$model" 2>/dev/null)
+	[[ ${2-} ]] || return
 	compopt -o nospace 2>/dev/null
 }
 
@@ -280,15 +283,19 @@ _infer_keys() { # complete what follows the last comma of a FILE,KEY=VALUE...
 	compopt -o nospace 2>/dev/null
 }
 
-_infer_models() { # models and folders; any file once there is a model
+_infer_matching() { # PATTERN: folders, and files that match
 	local file
-	if [[ $(_infer_model) && $command != profile ]]; then _infer_files -f; return; fi
 	while IFS= read -r file; do
-		[[ -d $file || $file == *.onnx ]] || continue
+		[[ -d $file || $file == $1 ]] || continue
 		file=$lead$file
 		COMPREPLY+=("${file#"$strip"}")
 	done < <(compgen -f -- "${value//\\/}")
 	compopt -o filenames 2>/dev/null
+}
+
+_infer_models() { # models and folders; any file once there is a model
+	if [[ $(_infer_model) && $command != profile ]]; then _infer_files -f; return; fi
+	_infer_matching '*.onnx'
 }
 
 _infer_value() { # KIND
@@ -297,8 +304,11 @@ _infer_value() { # KIND
 	model) _infer_models ;;
 	file) _infer_files -f ;;
 	dir) _infer_files -d ;;
-	dim) _infer_names dims ;;
-	name) _infer_names inputs ;;
+	yaml) _infer_matching '*.y*ml' ;;
+	dim) _infer_names dims = ;;
+	name) _infer_names inputs = ;;
+	output) _infer_names outputs ;;
+	labels) _infer_names labels; _infer_files -f ;;
 	input)
 		if [[ $value == *,* ]]; then
 			_infer_keys
@@ -307,7 +317,7 @@ _infer_value() { # KIND
 			lead+=${value%%=*}=
 			value=${value#*=}
 		else
-			_infer_names inputs
+			_infer_names inputs =
 		fi
 		_infer_quoted_files
 		;;
@@ -317,7 +327,7 @@ _infer_value() { # KIND
 
 _infer() {
 	local program=${1:-${COMP_WORDS[0]}} words=() piece i cur=${COMP_WORDS[COMP_CWORD]}
-	local word prev strip lead='' value opt options kind operand command
+	local word prev strip lead='' value opt options kind='' operand command
 	COMPREPLY=()
 	program=${program/#\~\//$HOME/}
 	# bash splits words at = and :, so join the pieces again
@@ -346,11 +356,12 @@ _infer() {
 	if [[ $word == --*=* ]]; then
 		opt=${word%%=*} value=${word#*=} lead=${word%%=*}=
 		_infer_option "$command" "$opt" && _infer_value "$kind"
-	elif ((${#words[@]} > 2)) && _infer_option "$command" "$prev" && [[ $kind != none\? ]]; then
+	elif ((${#words[@]} > 2)) && _infer_option "$command" "$prev" && [[ $kind != *\? ]]; then
 		_infer_value "$kind"
 	elif [[ $word == -* ]]; then
 		_infer_words $options
 	else
+		[[ $kind == *\? ]] && _infer_value "${kind%\?}"
 		_infer_value "$operand"
 	fi
 	return 0

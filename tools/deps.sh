@@ -33,6 +33,9 @@ libjpeg62-turbo-dev  pc:libjpeg
 libwebp-dev          pc:libwebp
 libtiff-dev          pc:libtiff-4
 libopenjp2-7-dev     pc:libopenjp2
+libheif-dev          pc:libheif
+libsndfile1-dev      pc:sndfile
+libsoxr-dev          pc:soxr
 '
 cuda_packages='
 g++                  cmd:g++

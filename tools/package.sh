@@ -84,7 +84,7 @@ deb_control() { # ROOT NAME
 		Maintainer: the infer authors <infer@localhost>
 		Installed-Size: $(du -sk --apparent-size "$1/usr" | cut -f 1)
 		Depends: libc6 (>= 2.34), libgomp1, libprotobuf-c1, libstdc++6, libyaml-0-2, zlib1g
-		Recommends: libpng16-16 | libpng16-16t64, libjpeg62-turbo, libopenjp2-7, libtiff6, libwebp7
+		Recommends: libpng16-16 | libpng16-16t64, libjpeg62-turbo, libopenjp2-7, libtiff6, libwebp7, libheif1, libsndfile1, libsoxr0
 		Section: science
 		Priority: optional
 	EOF

@@ -94,6 +94,9 @@ static void init_view(struct view *v, struct diag *d)
 	o->check.steps = o->steps;
 	o->check.step_limit = o->step_limit;
 	o->check.html = o->html;
+	for (int64_t i = 0; i < o->exports.n; i++)
+		if (ci_own_format(o->exports.v[i].s, ".html"))
+			o->check.html = o->exports.v[i].s;
 	o->check.save = o->save;
 	v->request = options_request(o);
 	v->c.path = o->operand[0];
@@ -128,6 +131,12 @@ static void warn_useless_options(const struct options *o, struct diag *d)
 	if (*options_origin(o, "save") == '-' && !bisect)
 		WARN(d, E_OPTION, .slot = options_origin(o, "save"),
 		     .message = "nothing is saved without --bisect", .hint = "add --bisect");
+	static const char *const tolerances[] = {"rtol", "atol", "metric"};
+	for (size_t i = 0; i < 3 && !c->expect.n && !c->compare && !o->data_set && !bisect; i++)
+		if (*options_origin(o, tolerances[i]) == '-')
+			WARN(d, E_OPTION, .slot = options_origin(o, tolerances[i]),
+			     .message = "nothing is compared without a reference",
+			     .hint = "add --expect FILE, --data-set DIR, or --compare A,B");
 	if (!leak && (*options_origin(o, "runs") == '-' || *options_origin(o, "recreate") == '-'))
 		WARN(d, E_OPTION, .slot = *options_origin(o, "runs") == '-' ? "--runs" : "--recreate",
 		     .message = "this option has no effect without --leak", .hint = "add --leak");
@@ -138,7 +147,14 @@ static void print_result(const struct view *v)
 	struct options *o = v->o;
 
 	if (o->html)
-		report_page(&v->c, o, v->c.d);
+		report_page(&v->c, o, o->html, v->c.d);
+	for (int64_t i = 0; i < o->exports.n; i++) {
+		const char *path = o->exports.v[i].s;
+		if (ci_own_format(path, ".html"))
+			report_page(&v->c, o, path, v->c.d);
+		else if (ci_own_format(path, ".json"))
+			report_save(&v->c, v->start, o, path);
+	}
 	(void)report_ci(&v->c, o, v->c.d);
 	if (o->json) {
 		report_json(&v->c, v->start, o);
@@ -156,7 +172,7 @@ int check_model(struct options *o, struct diag *d)
 	warn_useless_options(o, d);
 	if (o->html && output_probe(o->html, d))
 		return -E_OUTPUT;
-	if (ci_check(o, false, d))
+	if (ci_check(o, CI_PAGES, d))
 		return -(int)d->last->code;
 	init_view(&v, d);
 	resolve_precision(&v);

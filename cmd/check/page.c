@@ -14,8 +14,9 @@ static void add_facts(struct page *p, const struct check_context *c, struct aren
 	page_fact(p, "model", c->path);
 	if (m)
 		page_fact(p, "versions",
-			  arena_printf(a, "IR %" PRId64 ", made by %s %s", m->ir_version,
-				       *m->producer ? m->producer : "?", m->producer_version));
+			  arena_printf(a, "IR %" PRId64 "%s%s %s", m->ir_version,
+				       *m->producer ? ", made by " : "", m->producer,
+				       m->producer_version));
 	if (c->session)
 		page_fact(p, "device", session_device_text(c->session, a));
 	for (uint32_t i = 0; c->inputs && i < input_count(c->inputs); i++) {
@@ -68,7 +69,7 @@ static void add_check_table(struct page *p, const struct check_context *c, struc
 		page_state(p, state_color(r), state_text(r, a));
 		page_cell(p, r->said ? r->said : "");
 		page_cell(p, r->check->what);
-		page_number(p, (double)r->ns, str_seconds(a, (double)r->ns / 1e9));
+		page_number(p, (double)r->ns, r->ns ? str_seconds(a, (double)r->ns / 1e9) : "-");
 	}
 	page_table_end(p);
 }
@@ -84,7 +85,8 @@ static void add_findings(struct page *p, const struct check_context *c, struct a
 				page_finding(p, f, a);
 }
 
-int report_page(const struct check_context *c, const struct options *o, struct diag *d)
+int report_page(const struct check_context *c, const struct options *o, const char *path,
+		struct diag *d)
 {
 	struct arena a = {0};
 	struct page p;
@@ -101,7 +103,7 @@ int report_page(const struct check_context *c, const struct options *o, struct d
 		if (c->results[i].check->page && c->results[i].data)
 			c->results[i].check->page(&c->results[i], &p);
 	page_origin(&p, o, &a);
-	int rc = page_save(&p, o->html, d);
+	int rc = page_save(&p, path, d);
 	arena_free(&a);
 	return rc;
 }

@@ -3,9 +3,12 @@
 #include "cmd/check/report.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/tame.h"
 #include "cmd/output/ci.h"
 #include "cmd/output/output.h"
+
+#include <stdlib.h>
 
 static const char *verdict_text(const struct check_result *r, struct arena *a)
 {
@@ -54,36 +57,62 @@ void report_end(const struct check_context *c, uint64_t start, FILE *f)
 	arena_free(&a);
 }
 
+static void write_members(const struct check_context *c, uint64_t start, struct json *j)
+{
+	static const char *const states[] = {"passed", "found", "skipped", "broken"};
+	struct printed printed;
+
+	report_print(c, printed_begin(&printed), false);
+	report_end(c, start, printed.stream);
+	printed_end(&printed, j);
+	json_string(j, "model", c->path);
+	if (c->session)
+		json_string(j, "device", session_device(c->session));
+	json_array(j, "checks");
+	for (size_t i = 0; i < c->nresults; i++) {
+		const struct check_result *r = &c->results[i];
+		json_object(j, NULL);
+		json_string(j, "name", r->check->name);
+		json_string(j, "what", r->check->what);
+		json_string(j, "state", states[r->state]);
+		json_string(j, "said", r->said);
+		json_uint(j, "errors", r->errors);
+		json_uint(j, "warnings", r->warnings);
+		json_number(j, "seconds", (double)r->ns / 1e9);
+		if (r->check->write && r->data)
+			r->check->write(r, j);
+		json_end(j, '}');
+	}
+	json_end(j, ']');
+}
+
 void report_json(const struct check_context *c, uint64_t start, struct options *o)
 {
-	struct printed printed;
-	static const char *const states[] = {"passed", "found", "skipped", "broken"};
 	struct json j;
 
 	json_envelope_begin(&j, o, c->d);
-	report_print(c, printed_begin(&printed), false);
-	report_end(c, start, printed.stream);
-	printed_end(&printed, &j);
-	json_string(&j, "model", c->path);
-	if (c->session)
-		json_string(&j, "device", session_device(c->session));
-	json_array(&j, "checks");
-	for (size_t i = 0; i < c->nresults; i++) {
-		const struct check_result *r = &c->results[i];
-		json_object(&j, NULL);
-		json_string(&j, "name", r->check->name);
-		json_string(&j, "what", r->check->what);
-		json_string(&j, "state", states[r->state]);
-		json_string(&j, "said", r->said);
-		json_uint(&j, "errors", r->errors);
-		json_uint(&j, "warnings", r->warnings);
-		json_number(&j, "seconds", (double)r->ns / 1e9);
-		if (r->check->write && r->data)
-			r->check->write(r, &j);
-		json_end(&j, '}');
-	}
-	json_end(&j, ']');
+	write_members(c, start, &j);
 	json_envelope_end(&j, c->d);
+}
+
+int report_save(const struct check_context *c, uint64_t start, struct options *o, const char *path)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *stream = open_memstream(&text, &n);
+	struct json j;
+
+	if (!stream)
+		return FAIL(c->d, E_MEMORY, .message = NULL);
+	json_document_begin(&j, stream, o, c->d);
+	write_members(c, start, &j);
+	json_document_end(&j, c->d);
+	fclose(stream);
+	struct file_out *f = file_create(path, E_OUTPUT, c->d);
+	if (f)
+		file_write(f, text, n);
+	free(text);
+	return f ? file_commit(f, c->d) : -E_OUTPUT;
 }
 
 /* Returns the first error that a check added: findings of a check follow one another. */

@@ -10,8 +10,11 @@ void report_print(const struct check_context *c, FILE *f, bool color);
 /* Prints the last line: number of findings, time since `start` (of clock_ns()), exit status. */
 void report_end(const struct check_context *c, uint64_t start, FILE *f);
 void report_json(const struct check_context *c, uint64_t start, struct options *o);
+/* Writes the document of --json to a file. Fails with E-OUTPUT. */
+int report_save(const struct check_context *c, uint64_t start, struct options *o, const char *path);
 /* Writes the report as one HTML page. Fails with E-OUTPUT. */
-int report_page(const struct check_context *c, const struct options *o, struct diag *d);
+int report_page(const struct check_context *c, const struct options *o, const char *path,
+		struct diag *d);
 
 /* Writes the files of --export. */
 int report_ci(const struct check_context *c, const struct options *o, struct diag *d);

@@ -6,6 +6,7 @@
 #include "cmd/options/subcommand.h"
 #include "output/graph_text.h"
 #include "input/input.h"
+#include "session/free_sizes.h"
 #include "onnx/load.h"
 
 /* Sets free dimensions to 1, with a note for each. */
@@ -59,43 +60,34 @@ static void gather_nodes(struct inspection *x)
 	}
 }
 
-/*
- * Makes a tensor of zeros with the input's type and shape, free dimensions set to 1, for planning
- * memory. Returns NULL if the shape is unknown or too large.
- */
-static struct tensor *blank_input(struct inspection *x, const struct value *v, struct diag *d)
+/* Makes inputs for a plan, of random values. Sizes that nobody gave are 1, or else such that the model accepts them. */
+static struct input_set *plan_inputs(struct inspection *x, struct session *s, struct diag *d)
 {
-	struct tensor *t = arena_new(&x->arena, struct tensor);
+	static const struct text range = {"0..1", 4};
+	struct input_request *r = arena_new(&x->arena, struct input_request);
+	const struct input_request *found;
+	struct diag why = {0};
 
-	t->type = v->info.type;
-	t->shape = v->info.shape;
-	if (t->type.kind != V_TENSOR || t->shape.rank < 0)
-		return t->type.kind == V_TENSOR ? NULL : t;
-	bind_free_dims_to_one(v->name, &t->shape, d);
-	if (!tensor_bytes(tensor_dtype(t), &t->shape, LAYOUT_ROW, &t->bytes))
-		return NULL;
-	t->data = mem_zalloc(t->bytes + 1, MEM_STAGING);
-	return t->data ? t : NULL;
+	*r = options_request(x->o);
+	r->random = (struct texts){&range, 1};
+	struct input_set *set = prepare_inputs_for(s, r, &why);
+	if (set)
+		diag_add_grouped(d, &why);
+	else
+		set = recover_sizes(s, r, NULL, NULL, NULL, &why, &x->arena, &found, d);
+	diag_free(&why);
+	return set;
 }
 
 static int plan_memory(struct inspection *x, struct session *s, struct diag *d)
 {
-	const struct graph *g = session_model(s)->graph;
-	const struct tensor **in = arena_new_n(&x->arena, const struct tensor *, g->nin + 1);
-	int err = 0;
-
-	for (uint32_t i = 0; i < g->nin && !err; i++) {
-		struct value v = *x->model->graph->value[x->model->graph->in[i]];
-		in[i] = blank_input(x, &v, d);
-		if (!in[i])
-			err = FAIL(d, E_INPUT_SHAPE, .slot = fmt(d, "input '%s'", v.name),
-				   .message = "its shape is not known",
-				   .hint = "set it with --dim NAME=N or --shape");
-	}
 	struct segment_report r = {0};
 	uint64_t before = mem_count(MEM_HOST, MEM_WEIGHTS).live;
+	struct input_set *set = plan_inputs(x, s, d);
+	int err = set ? 0 : d->last ? -(int)d->last->code : -E_INTERNAL;
+
 	if (!err)
-		err = session_prepare(s, in, &r, d);
+		err = session_prepare(s, input_tensors(set), &r, d);
 	x->packed_bytes = (size_t)(mem_count(MEM_HOST, MEM_WEIGHTS).live - before);
 	if (!err) {
 		size_t weights = x->weights[0].bytes, gone = session_model(s)->dropped_bytes;
@@ -105,9 +97,7 @@ static int plan_memory(struct inspection *x, struct session *s, struct diag *d)
 		x->plan.steps = arena_dup(&x->arena, r.steps, r.nsteps * sizeof(*r.steps));
 		x->planned = true;
 	}
-	for (uint32_t i = 0; i < g->nin; i++)
-		if (in[i] && in[i]->data)
-			mem_free((void *)(uintptr_t)in[i]->data);
+	input_free(set);
 	return err;
 }
 

@@ -136,34 +136,36 @@ static void write_nodes(const struct inspection *x, struct json *j)
 	json_end(j, '}');
 }
 
+static void write_weight(const struct value *v, void *arg)
+{
+	const struct tensor *t = v->init ? v->init : v->missing;
+	struct json *j = arg;
+
+	if (!*v->name)
+		return;
+	json_object(j, NULL);
+	json_string(j, "name", v->name);
+	json_string(j, "type", dtype_name(tensor_dtype(t)));
+	io_json_shape(j, &t->shape);
+	json_int(j, "bytes", (int64_t)t->bytes);
+	json_bool(j, "missing", v->missing != NULL);
+	if (!v->missing && tensor_dtype(t) != DT_STRING) {
+		struct statistics s = report_statistics(t);
+		json_number(j, "min", s.min);
+		json_number(j, "max", s.max);
+		json_number(j, "mean", s.mean);
+		json_number(j, "std", s.std);
+		json_int(j, "zeros", s.zeros);
+		json_int(j, "nan", s.nans);
+		json_int(j, "inf", s.infs);
+	}
+	json_end(j, '}');
+}
+
 static void write_weights(const struct inspection *x, struct json *j)
 {
-	const struct graph *g = x->model->graph;
-
 	json_array(j, "weights");
-	for (uint32_t i = 0; i < g->nvalues; i++) {
-		const struct value *v = g->value[i];
-		const struct tensor *t = v->init ? v->init : v->missing;
-		if (!t || t->type.kind != V_TENSOR || !*g->value[i]->name)
-			continue;
-		json_object(j, NULL);
-		json_string(j, "name", g->value[i]->name);
-		json_string(j, "type", dtype_name(tensor_dtype(t)));
-		io_json_shape(j, &t->shape);
-		json_int(j, "bytes", (int64_t)t->bytes);
-		json_bool(j, "missing", v->missing != NULL);
-		if (!v->missing && tensor_dtype(t) != DT_STRING) {
-			struct statistics s = report_statistics(t);
-			json_number(j, "min", s.min);
-			json_number(j, "max", s.max);
-			json_number(j, "mean", s.mean);
-			json_number(j, "std", s.std);
-			json_int(j, "zeros", s.zeros);
-			json_int(j, "nan", s.nans);
-			json_int(j, "inf", s.infs);
-		}
-		json_end(j, '}');
-	}
+	report_each_weight(x->model->graph, write_weight, j);
 	json_end(j, ']');
 }
 

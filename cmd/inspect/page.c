@@ -77,32 +77,41 @@ static void add_nodes(const struct inspection *x, struct page *p, struct arena *
 	page_table_end(p);
 }
 
+struct weight_rows {
+	struct page *p;
+	struct arena *a;
+};
+
+static void add_weight(const struct value *v, void *arg)
+{
+	const struct weight_rows *rows = arg;
+	const struct tensor *w = v->init ? v->init : v->missing;
+	bool numbers = !v->missing && tensor_dtype(w) != DT_STRING;
+
+	if (!*v->name)
+		return;
+	struct statistics s = numbers ? report_statistics(w) : (struct statistics){0};
+	const double shown[] = {s.min, s.max, s.mean, s.std};
+	page_cell(rows->p, v->name);
+	page_cell(rows->p, dtype_name(tensor_dtype(w)));
+	page_cell(rows->p, shape_str(rows->a, &w->shape, NULL));
+	page_number(rows->p, (double)w->bytes, str_count(rows->a, (int64_t)w->bytes));
+	for (int k = 0; k < 4; k++)
+		page_number(rows->p, numbers ? shown[k] : NAN,
+			    numbers ? arena_printf(rows->a, "%.4g", shown[k]) : "");
+}
+
 static void add_weights(const struct inspection *x, struct page *p, struct arena *a)
 {
 	static const char *const heads[] = {"weight", "type", "shape", "bytes", "min",
 					    "max",    "mean", "std",   NULL};
-	const struct graph *g = x->model->graph;
+	struct weight_rows rows = {p, a};
 
 	if (!x->weights[0].tensors)
 		return;
 	page_section(p, "Weights", NULL);
 	page_table(p, heads, "llmrrrrr");
-	for (uint32_t i = 0; i < g->nvalues; i++) {
-		const struct value *v = g->value[i];
-		const struct tensor *w = v->init ? v->init : v->missing;
-		if (!w || w->type.kind != V_TENSOR || !*v->name)
-			continue;
-		bool numbers = !v->missing && tensor_dtype(w) != DT_STRING;
-		struct statistics s = numbers ? report_statistics(w) : (struct statistics){0};
-		const double shown[] = {s.min, s.max, s.mean, s.std};
-		page_cell(p, v->name);
-		page_cell(p, dtype_name(tensor_dtype(w)));
-		page_cell(p, shape_str(a, &w->shape, NULL));
-		page_number(p, (double)w->bytes, str_count(a, (int64_t)w->bytes));
-		for (int k = 0; k < 4; k++)
-			page_number(p, numbers ? shown[k] : NAN,
-				    numbers ? arena_printf(a, "%.4g", shown[k]) : "");
-	}
+	report_each_weight(x->model->graph, add_weight, &rows);
 	page_table_end(p);
 }
 
@@ -110,11 +119,10 @@ static void add_memory(const struct inspection *x, struct page *p, struct arena 
 {
 	if (!x->planned)
 		return;
-	struct page_bar bars[] = {
-		{"weights", NULL, (double)x->kept_bytes},
-		{"weights packed for the kernels", NULL, (double)x->packed_bytes},
-		{"activations and workspace", NULL, (double)x->plan.slab_bytes},
-		{"activations if they shared no memory", NULL, (double)x->plan.value_bytes}};
+	struct page_bar bars[] = {{"weights", NULL, (double)x->kept_bytes},
+				  {"weights packed for the kernels", NULL, (double)x->packed_bytes},
+				  {"activations and workspace", NULL, (double)x->plan.slab_bytes},
+				  {"activations, not shared", NULL, (double)x->plan.value_bytes}};
 
 	for (size_t i = 0; i < sizeof(bars) / sizeof(*bars); i++)
 		bars[i].text = str_bytes(a, (int64_t)bars[i].value);

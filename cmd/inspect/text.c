@@ -37,13 +37,15 @@ static const char *human_count(struct arena *a, double n)
 
 const char *metadata_text(const char *value, struct arena *a)
 {
-	size_t n = strlen(value), line = strcspn(value, "\n");
-	bool whole = n == line && n <= 72;
-	size_t shown = whole ? n : line < 48 ? line : 48;
+	size_t n = strlen(value), shown = n <= 72 ? n : 48;
 
-	while (shown < line && shown && utf8_continues(value[shown]))
+	while (shown < n && shown && utf8_continues(value[shown]))
 		shown--; /* do not cut a UTF-8 character in two */
-	return whole ? value : arena_printf(a, "%.*s... (%zu bytes)", (int)shown, value, n);
+	/* a list with one item a line is shown in a row */
+	char *text = arena_strn(a, value, shown);
+	for (char *p = text; *p; p++)
+		*p = *p == '\n' ? ' ' : *p;
+	return shown == n ? text : arena_printf(a, "%s... (%zu bytes)", text, n);
 }
 
 static void print_head(const struct inspection *x, struct arena *a, FILE *f)
@@ -90,6 +92,21 @@ static const char *unnamed_dims(const struct inspection *x, const struct value *
 	return first ? arena_printf(a, "  (unnamed: %s; --dim %s=N)", str_get(&names), first) : "";
 }
 
+/* Explains the symbols ?1, ?2, ... of an output, which the model does not name: "  (?13 follows from the inputs)", or "". */
+static const char *unnamed_symbols(const struct inspection *x, const struct value *v, struct arena *a)
+{
+	struct str names = {.arena = a};
+	int n = 0;
+
+	for (int k = 0; v->info.type.kind == V_TENSOR && k < v->info.shape.rank; k++) {
+		int64_t dim = v->info.shape.dim[k];
+		const char *name = dim_is_sym(dim) ? x->model->symbols[DIM_SYM_ID(dim)] : "";
+		if (*name == '?' && name[1])
+			str_addf(&names, "%s%s", n++ ? ", " : "", name);
+	}
+	return n ? arena_printf(a, "  (%s: known once the inputs are)", str_get(&names)) : "";
+}
+
 static void print_ports(const struct inspection *x, struct arena *a, FILE *f)
 {
 	const struct graph *g = x->model->graph;
@@ -103,9 +120,10 @@ static void print_ports(const struct inspection *x, struct arena *a, FILE *f)
 	}
 	for (uint32_t i = 0; i < g->nout; i++) {
 		const struct vinfo *v = &g->value[g->out[i]]->info;
-		fprintf(f, "%-11s %s  %s %s\n", i ? "" : "outputs", tame_word(a, g->out_name[i]),
+		fprintf(f, "%-11s %s  %s %s%s\n", i ? "" : "outputs", tame_word(a, g->out_name[i]),
 			type_str(a, v->type),
-			v->type.kind == V_TENSOR ? shape_str(a, &v->shape, x->model->symbols) : "");
+			v->type.kind == V_TENSOR ? shape_str(a, &v->shape, x->model->symbols) : "",
+			unnamed_symbols(x, g->value[g->out[i]], a));
 	}
 }
 
@@ -113,8 +131,9 @@ static void print_parameters(const struct inspection *x, struct arena *a, FILE *
 {
 	const struct weight_sum *all = &x->weights[0];
 
-	fprintf(f, "parameters  %s in %" PRIu64 " initializers, %s",
-		human_count(a, (double)all->elements), all->tensors, human_bytes(a, all->bytes));
+	fprintf(f, "parameters  %s in %" PRIu64 " initializer%s, %s",
+		human_count(a, (double)all->elements), all->tensors, all->tensors == 1 ? "" : "s",
+		human_bytes(a, all->bytes));
 	const char *sep = ":";
 	for (int t = 1; t < DT_COUNT; t++) {
 		const struct weight_sum *s = &x->weights[t];
@@ -181,14 +200,18 @@ static void print_nodes(const struct inspection *x, struct arena *a, FILE *f)
 	}
 }
 
-static void weight_row(const struct value *v, struct table *t, struct arena *a)
+static void weight_row(const struct value *v, void *arg)
 {
 	const struct tensor *w = v->init ? v->init : v->missing;
+	struct table *t = arg;
+	struct arena *a = t->arena;
 	bool numbers = !v->missing && tensor_dtype(w) != DT_STRING;
 	struct statistics s = numbers ? report_statistics(w) : (struct statistics){0};
 	const double shown[] = {s.min, s.max, s.mean, s.std};
 	const char *odd = "";
 
+	if (!*v->name)
+		return;
 	table_text(t, v->name);
 	table_text(t, dtype_name(tensor_dtype(w)));
 	table_text(t, shape_str(a, &w->shape, NULL));
@@ -206,17 +229,11 @@ static void print_weights(const struct inspection *x, struct arena *a, FILE *f)
 {
 	static const char *const heads[] = {"name", "type", "shape", "bytes", "min",
 					    "max",  "mean", "std",   "",      NULL};
-	const struct graph *g = x->model->graph;
 	struct table t;
 
 	table_begin(&t, a, heads, "lllrrrrrl");
 	t.ranks = "021311220";
-	for (uint32_t i = 0; i < g->nvalues; i++) {
-		const struct value *v = g->value[i];
-		const struct tensor *w = v->init ? v->init : v->missing;
-		if (w && w->type.kind == V_TENSOR && *v->name)
-			weight_row(v, &t, a);
-	}
+	report_each_weight(x->model->graph, weight_row, &t);
 	fputs("weights\n", f);
 	table_print(&t, "  ", f);
 	arena_free(a);

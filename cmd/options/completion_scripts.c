@@ -97,13 +97,14 @@ static const char bash_engine[] =
 	"\tdone\n"
 	"}\n"
 	"\n"
-	"_infer_names() { # inputs | dims: complete the names in the model on the command line, with =\n"
+	"_infer_names() { # inputs | dims | outputs | labels [SUFFIX]: complete the names in the model on the command line\n"
 	"\tlocal model name\n"
 	"\tmodel=$(_infer_model)\n"
 	"\t[[ $model ]] || return\n"
 	"\twhile IFS= read -r -d '' name; do\n"
-	"\t\t_infer_add \"$name\" =\n"
+	"\t\t_infer_add \"$name\" \"${2-}\"\n"
 	"\tdone < <(\"$program\" __complete -0 \"$1\" \"$model\" 2>/dev/null)\n"
+	"\t[[ ${2-} ]] || return\n"
 	"\tcompopt -o nospace 2>/dev/null\n"
 	"}\n"
 	"\n"
@@ -131,15 +132,19 @@ static const char bash_engine[] =
 	"\tcompopt -o nospace 2>/dev/null\n"
 	"}\n"
 	"\n"
-	"_infer_models() { # models and folders; any file once there is a model\n"
+	"_infer_matching() { # PATTERN: folders, and files that match\n"
 	"\tlocal file\n"
-	"\tif [[ $(_infer_model) && $command != profile ]]; then _infer_files -f; return; fi\n"
 	"\twhile IFS= read -r file; do\n"
-	"\t\t[[ -d $file || $file == *.onnx ]] || continue\n"
+	"\t\t[[ -d $file || $file == $1 ]] || continue\n"
 	"\t\tfile=$lead$file\n"
 	"\t\tCOMPREPLY+=(\"${file#\"$strip\"}\")\n"
 	"\tdone < <(compgen -f -- \"${value//\\\\/}\")\n"
 	"\tcompopt -o filenames 2>/dev/null\n"
+	"}\n"
+	"\n"
+	"_infer_models() { # models and folders; any file once there is a model\n"
+	"\tif [[ $(_infer_model) && $command != profile ]]; then _infer_files -f; return; fi\n"
+	"\t_infer_matching '*.onnx'\n"
 	"}\n"
 	"\n"
 	"_infer_value() { # KIND\n"
@@ -148,8 +153,11 @@ static const char bash_engine[] =
 	"\tmodel) _infer_models ;;\n"
 	"\tfile) _infer_files -f ;;\n"
 	"\tdir) _infer_files -d ;;\n"
-	"\tdim) _infer_names dims ;;\n"
-	"\tname) _infer_names inputs ;;\n"
+	"\tyaml) _infer_matching '*.y*ml' ;;\n"
+	"\tdim) _infer_names dims = ;;\n"
+	"\tname) _infer_names inputs = ;;\n"
+	"\toutput) _infer_names outputs ;;\n"
+	"\tlabels) _infer_names labels; _infer_files -f ;;\n"
 	"\tinput)\n"
 	"\t\tif [[ $value == *,* ]]; then\n"
 	"\t\t\t_infer_keys\n"
@@ -158,17 +166,19 @@ static const char bash_engine[] =
 	"\t\t\tlead+=${value%%=*}=\n"
 	"\t\t\tvalue=${value#*=}\n"
 	"\t\telse\n"
-	"\t\t\t_infer_names inputs\n"
+	"\t\t\t_infer_names inputs =\n"
 	"\t\tfi\n"
 	"\t\t_infer_quoted_files\n"
 	"\t\t;;\n"
 	"\t=*) _infer_words ${1#=} ;;\n"
 	"\tesac\n"
 	"}\n"
-	"\n"
+	"\n";
+
+static const char bash_main[] =
 	"_infer() {\n"
 	"\tlocal program=${1:-${COMP_WORDS[0]}} words=() piece i cur=${COMP_WORDS[COMP_CWORD]}\n"
-	"\tlocal word prev strip lead='' value opt options kind operand command\n"
+	"\tlocal word prev strip lead='' value opt options kind='' operand command\n"
 	"\tCOMPREPLY=()\n"
 	"\tprogram=${program/#\\~\\//$HOME/}\n"
 	"\t# bash splits words at = and :, so join the pieces again\n"
@@ -197,11 +207,12 @@ static const char bash_engine[] =
 	"\tif [[ $word == --*=* ]]; then\n"
 	"\t\topt=${word%%=*} value=${word#*=} lead=${word%%=*}=\n"
 	"\t\t_infer_option \"$command\" \"$opt\" && _infer_value \"$kind\"\n"
-	"\telif ((${#words[@]} > 2)) && _infer_option \"$command\" \"$prev\" && [[ $kind != none\\? ]]; then\n"
+	"\telif ((${#words[@]} > 2)) && _infer_option \"$command\" \"$prev\" && [[ $kind != *\\? ]]; then\n"
 	"\t\t_infer_value \"$kind\"\n"
 	"\telif [[ $word == -* ]]; then\n"
 	"\t\t_infer_words $options\n"
 	"\telse\n"
+	"\t\t[[ $kind == *\\? ]] && _infer_value \"${kind%\\?}\"\n"
 	"\t\t_infer_value \"$operand\"\n"
 	"\tfi\n"
 	"\treturn 0\n"
@@ -209,7 +220,7 @@ static const char bash_engine[] =
 	"\n"
 	"complete -F _infer infer\n";
 
-/* Writes the kind of an option's value for _infer_value; "none?" if the value may be left out. */
+/* Writes the kind of an option's value for _infer_value, with a question mark if the value may be left out. */
 static void write_bash_kind(const struct field *row, FILE *f)
 {
 	const char *list = value_words(row);
@@ -217,10 +228,10 @@ static void write_bash_kind(const struct field *row, FILE *f)
 	if (list) {
 		fputc('=', f);
 		write_words(list, " ", f);
-	} else if (option_optional(row)) {
-		fputs("none?", f);
 	} else {
 		fputs(row->metavar_kind ? row->metavar_kind : "none", f);
+		if (option_optional(row))
+			fputc('?', f);
 	}
 }
 
@@ -269,6 +280,7 @@ static void write_bash_script(FILE *f)
 	write_bash_options(c, f);
 	fputs("\t*) return 1 ;;\n\tesac\n}\n\n", f);
 	fputs(bash_engine, f);
+	fputs(bash_main, f);
 }
 
 /* ---- zsh */
@@ -288,13 +300,13 @@ static const char zsh_engine[] =
 	"\treturn 1\n"
 	"}\n"
 	"\n"
-	"_infer_names() { # inputs | dims: complete the names in the model on the command line\n"
+	"_infer_names() { # inputs | dims | outputs | labels [SUFFIX]: complete the names in the model on the command line\n"
 	"\tlocal REPLY\n"
 	"\tlocal -a names\n"
 	"\t_infer_model || return 1\n"
 	"\tnames=(\"${(@0)$($infer_program __complete -0 $1 $REPLY 2>/dev/null)}\")\n"
 	"\tnames=(\"${(@)names:#}\")\n"
-	"\tcompadd -q -S = -a names\n"
+	"\tcompadd -q -S \"${2-}\" -a names\n"
 	"}\n"
 	"\n"
 	"_infer_keys() { # what follows the last comma of a FILE,KEY=VALUE...\n"
@@ -315,10 +327,17 @@ static const char zsh_engine[] =
 	"\t\t_files\n"
 	"\telse\n"
 	"\t\tlocal ret=1\n"
-	"\t\t_infer_names inputs && ret=0\n"
+	"\t\t_infer_names inputs = && ret=0\n"
 	"\t\t_files && ret=0\n"
 	"\t\treturn ret\n"
 	"\tfi\n"
+	"}\n"
+	"\n"
+	"_infer_labels() { # a file, or meta:KEY\n"
+	"\tlocal ret=1\n"
+	"\t_infer_names labels ' ' && ret=0\n"
+	"\t_files && ret=0\n"
+	"\treturn ret\n"
 	"}\n"
 	"\n"
 	"_infer-help() {\n"
@@ -364,10 +383,16 @@ static void write_zsh_action(const char *kind, const char *list, FILE *f)
 	} else if (kind_is(kind, "input")) {
 		fputs("_infer_inputs", f);
 	} else if (kind_is(kind, "name")) {
-		fputs(" _infer_names inputs",
+		fputs(" _infer_names inputs =",
 		      f); /* after a space, _arguments calls the function without adding options */
 	} else if (kind_is(kind, "dim")) {
-		fputs(" _infer_names dims", f);
+		fputs(" _infer_names dims =", f);
+	} else if (kind_is(kind, "output")) {
+		fputs(" _infer_names outputs \" \"", f);
+	} else if (kind_is(kind, "labels")) {
+		fputs(" _infer_labels", f);
+	} else if (kind_is(kind, "yaml")) {
+		fputs("_files -g \"*.(yaml|yml)(-.)\"", f);
 	} else {
 		fputc(' ', f);
 	}
@@ -439,6 +464,10 @@ static void write_zsh_script(FILE *f)
 		fputs("\t\t'1:operand:", f);
 		write_zsh_action(c->operand_kind,
 				 *c->operand_kind == '=' ? c->operand_kind + 1 : NULL, f);
+		if (c->bit & CMD_RUNS) /* a file after the model is its input; profile compares models */
+			fprintf(f, "' \\\n\t\t'*:%s",
+				c->bit & CMD_PROFILE ? "model:_files -g \"*.onnx(-.)\""
+						     : "file:_files");
 		fputs("'\n}\n\n", f);
 	}
 	fputs(zsh_engine, f);
@@ -516,6 +545,10 @@ static void write_fish_value(const char *kind, const char *list, FILE *f)
 		fputs(" -x -a '(__infer_names inputs)='", f);
 	} else if (kind_is(kind, "dim")) {
 		fputs(" -x -a '(__infer_names dims)='", f);
+	} else if (kind_is(kind, "output")) {
+		fputs(" -x -a '(__infer_names outputs)'", f);
+	} else if (kind_is(kind, "labels")) {
+		fputs(" -r -F -a '(__infer_names labels)'", f);
 	} else {
 		fputs(" -x", f);
 	}
@@ -554,6 +587,8 @@ static void write_fish_script(FILE *f)
 			fputs("'\n", f);
 		} else if (kind_is(c->operand_kind, "model")) {
 			fputs(" -k -a '(__fish_complete_suffix .onnx)'\n", f);
+		} else if (kind_is(c->operand_kind, "yaml")) {
+			fputs(" -k -a '(__fish_complete_suffix .yaml)'\n", f);
 		} else {
 			fputs(" -F\n", f);
 		}

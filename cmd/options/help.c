@@ -79,6 +79,9 @@ void help_print(const struct command *c, FILE *f)
 	if (!c->examples)
 		return;
 	fputs("\nExamples:\n", f);
-	for (const struct example *e = c->examples; e->line; e++)
-		fprintf(f, "  # %s\n  %s\n", e->text, e->line);
+	for (const struct example *e = c->examples; e->line; e++) {
+		fprintf(f, "  # %s\n", e->text);
+		for (const char *s = e->line; *s; s += strcspn(s, "\n"), s += *s == '\n')
+			fprintf(f, "  %.*s\n", (int)strcspn(s, "\n"), s);
+	}
 }

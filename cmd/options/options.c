@@ -7,6 +7,7 @@
 #include "base/yaml.h"
 #include "cmd/options/foreign.h"
 #include "cmd/options/subcommand.h"
+#include "input/list.h"
 #include "session/backends.h"
 
 #include <ctype.h>
@@ -47,13 +48,33 @@ struct parser {
 	struct diag *diag;
 };
 
+/* Returns what to write if the word is a key of --input, such as resize, which --resize 224x224 was meant to be; or NULL. */
+static const char *key_hint(const struct parser *p, const char *word, size_t n)
+{
+	const char *value = word[n] == '='	? word + n + 1
+			    : p->next < p->argc ? p->argv[p->next]
+						: "";
+
+	for (const char *key = input_key_words(""); *key && p->o->command->bit & CMD_RUNS;) {
+		size_t len = strcspn(key, "|");
+		if (len == n && !strncmp(key, word, n))
+			return fmt(p->diag, "%.*s is a key of --input: --input FILE,%.*s=%s", (int)n,
+				   word, (int)n, word, *value && *value != '-' ? value : "VALUE");
+		key += len + (key[len] == '|');
+	}
+	return NULL;
+}
+
 /* Two dashes precede `name`. */
 static int unknown_option(const struct parser *p, const char *name, size_t n)
 {
 	struct diag *d = p->diag;
 	const char *word = arena_strn(&p->o->arena, name, n);
 	const struct field *elsewhere = field_find(options_table, word);
-	const char *near = NULL, *other = foreign_hint(name - 2, n + 2);
+	const char *near = NULL, *other = key_hint(p, name, n);
+
+	if (!other)
+		other = foreign_hint(name - 2, n + 2);
 
 	if (elsewhere) {
 		struct str s = {.arena = &p->o->arena};
@@ -125,6 +146,18 @@ static bool is_option(const struct parser *p, const char *word)
 	return f && f->cmds & p->o->command->bit;
 }
 
+bool option_takes_next(const struct field *f, const char *next)
+{
+	if (!f->arg || !next)
+		return false;
+	if (!option_optional(f))
+		return true;
+	if (f->type == F_INT)
+		return is_number(next);
+	/* an optional text is the next word unless that is an option or a file, such as the model */
+	return (*next != '-' || isdigit((unsigned char)next[1])) && access(next, F_OK) != 0;
+}
+
 /* Takes the argument of f: `attached` if it was part of the same word ("--dim=N", "-t4"), otherwise the next word. */
 static int take_argument(struct parser *p, const struct field *f, const char *attached,
 			 const char *where)
@@ -136,7 +169,7 @@ static int take_argument(struct parser *p, const struct field *f, const char *at
 		record_given(p, f, attached, where);
 		return 0;
 	}
-	if (option_optional(f) && !is_number(next)) {
+	if (option_optional(f) && !option_takes_next(f, next)) {
 		record_given(p, f, f->implied, where);
 		return 0;
 	}
@@ -165,14 +198,19 @@ static int parse_long(struct parser *p, const char *word)
 }
 
 /*
- * Refuses the words of another tool, such as "-niter" or "-t=4": they would pass as letters of ours. word begins with the
- * dash. A word of one letter is another tool's only if the subcommand has no such option.
+ * Refuses the words of another tool, such as "-niter" or "-t=4", and long options with one dash: they would pass as letters
+ * of ours. word begins with the dash. A word of one letter is another tool's only if the subcommand has no such option.
  */
 static int refuse_foreign(const struct parser *p, const char *word)
 {
 	size_t n = strcspn(word, "=");
 	const char *hint = n > 2 ? foreign_hint(word, n) : NULL;
 	struct diag *d = p->diag;
+
+	for (const struct field *f = options_table; n > 2 && !hint && f->name; f++)
+		if (f->cmds & p->o->command->bit && strlen(f->name) == n - 1 &&
+		    !strncmp(f->name, word + 1, n - 1))
+			hint = fmt(d, "write --%s, with two dashes", f->name);
 
 	return hint ? FAIL(d, E_OPTION, .message = fmt(d, "unknown option '%.*s'", (int)n, word),
 			   .hint = hint)
@@ -412,7 +450,7 @@ static bool is_another_model(const struct options *o, size_t k)
 static bool second_is_input(const struct options *o)
 {
 	return o->command->bit & CMD_RUNS && !o->after_dashes && o->noperands == 2 &&
-	       access(o->operand[1], F_OK) == 0 && !is_another_model(o, 1);
+	       input_text_names_file(o->operand[1]) && !is_another_model(o, 1);
 }
 
 static void take_second_as_input(struct options *o)

@@ -63,6 +63,7 @@ struct options {
 	int64_t step_limit;	    /* INT_ABSENT: none */
 
 	/* outputs */
+	struct texts score, fail_below;
 	const char *jsonl; /* file for a JSON line for each input; NULL: none */
 	const char *save;  /* folder for the outputs; NULL if they are not written */
 	int save_format;   /* enum save_format */
@@ -179,5 +180,7 @@ int options_fail(const struct options *o, const char *name, const char *message,
 
 /* Returns true if the argument of the option may be left out. */
 bool option_optional(const struct field *f);
+/* Returns true if the word behind the option is its value, and not an operand; next may be NULL. */
+bool option_takes_next(const struct field *f, const char *next);
 
 #endif

@@ -22,19 +22,26 @@
 
 const struct field options_table[] = {
 	{ROW("input", F_LIST, input, INPUTS, CMD_RUNS), .arg = "[NAME=]FILE[,KEY=VALUE]...",
-	 .metavar_kind = "input", .help = "read an input from a file; repeatable",
+	 .metavar_kind = "input",
+	 .help = "read an input from a file: an array, a picture (keys resize=WxH, scale=, mean=, std=, order=, exif=off), a sound "
+		 "(rate=16000, mono, start=S, duration=S); repeatable",
 	 .more = "NAME may be left out if the model has one input; NAME:FILE works too. The content and the extension of "
 		 "FILE determine its format: .npy, .npz (keys are input names), .pb (a TensorProto, SequenceProto or "
-		 "OptionalProto), .bin or .raw (bare elements), .png, .jpg, .bmp and .ppm pictures, .txt or .json for "
-		 "strings and small tensors, - for standard input. Instead of a file, FILE may be a value, unless a file has that "
+		 "OptionalProto), .bin or .raw (bare elements), pictures (PNG, JPEG, WebP, TIFF, BMP, PPM, JPEG 2000, HEIF, "
+		 "AVIF), sounds (WAV, FLAC, Ogg), .txt or .json for strings and small tensors, - for standard input. Instead of a file, FILE may be a value, unless a file has that "
 		 "name: a number (sr=16000), or a JSON array or string in quotes ('ids=[[1,2,3]]', 'text=\"a cat\"').\n\nKeys: "
 		 "dtype=u8|i8|u16|i16|i32|i64|f16|bf16|f32|f64|bool, layout=nchw|nhwc|chw|hwc, order=rgb|bgr|gray, "
 		 "resize=WxH|Wx|xH|letterbox:WxH (if only one side is given, the other follows from the aspect ratio), "
-		 "pad=N, mean=A/B/C, std=A/B/C, scale=1/255, shape=1x3x224x224, format=npy|npz|pb|raw|image|txt|json (if "
-		 "the extension is misleading), split=AXIS (see below). Nothing is converted unless a key asks for it, with one exception: a "
-		 "picture is converted to the type and the axis order of the model's input. A picture becomes (pixel x "
+		 "pad=N, mean=A/B/C, std=A/B/C, scale=1/255, shape=1x3x224x224, format=npy|npz|pb|raw|image|sound|txt|json "
+		 "(if the extension is misleading), split=AXIS (see below), exif=off, and for sounds rate=N, mono, start=S, duration=S. "
+		 "Nothing is converted unless a key asks for it, with two exceptions: a picture is converted to the type and the axis "
+		 "order of the model's input, and turned as its EXIF orientation says unless exif=off; samples of a sound become the "
+		 "model's floats. A picture becomes (pixel x "
 		 "scale - mean) / std, after order; resize is bilinear with half-pixel centres; letterbox keeps the "
-		 "aspect ratio, centres the picture, and fills the rest with pad.\n\nrun takes many inputs at once: FILE may "
+		 "aspect ratio, centres the picture, and fills the rest with pad.\n\nSamples of a sound are from -1 to 1, in the "
+		 "shape [channels,samples], with axes of 1 before it as the model has them; an input of rank 1 takes a single channel as "
+		 "[samples]. mono takes the mean of the channels, rate=16000 resamples with soxr in its high quality (as librosa does), "
+		 "start= and duration= are seconds. --slice walks along a sound.\n\nrun takes many inputs at once: FILE may "
 		 "be a pattern in quotes ('x=pics/*.jpg'), a folder (all files in it, with those of its subfolders), @LIST (a "
 		 "file with one path a line, relative to the current folder), or an array with the key split=AXIS, each slice "
 		 "of which is an input. If several inputs of the model name many files, these are paired in order. Files of "
@@ -58,8 +65,9 @@ const struct field options_table[] = {
 	 .more = "An input counts as done if its files are in the folder of -o and its line is in the file of --jsonl, as far "
 		 "as these are given. An incomplete last line, which a killed run leaves, is removed. Inputs that failed "
 		 "are tried again."},
-	{ROW("random", F_LIST, random, INPUTS, CMD_RUNS), .arg = "[NAME=]LO..HI",
-	 .metavar_kind = "name", .help = "fill an input with random values from LO to HI; repeatable",
+	{ROW("random", F_LIST, random, INPUTS, CMD_RUNS), .arg = "[[NAME=]LO..HI]",
+	 .implied = "0..1", .metavar_kind = "name",
+	 .help = "fill an input with random values from LO to HI (0 to 1 if left out); repeatable",
 	 .more = "Without NAME it applies to every input that no other option gives. Integer inputs get integers, and "
 		 "bool inputs get false and true. A message on standard error names each input that was filled with "
 		 "random values."},
@@ -121,6 +129,7 @@ const struct field options_table[] = {
 		 "--next, and all outputs without --slice are those of the last step."},
 
 	{ROW("output", F_LIST, config.outputs, OUTPUTS, CMD_RUNS), .arg = "NAME[,NAME]...",
+	 .metavar_kind = "output",
 	 .help = "compute only these outputs, or other tensors of the model; repeatable",
 	 .more = "NAME is an output, any tensor inside the model, or a pattern with * and ?, which chooses among the outputs "
 		 "or, if it matches none of them, among all tensors that nodes compute. The outputs have the given order. Nodes "
@@ -135,8 +144,9 @@ const struct field options_table[] = {
 	{ROW("jsonl", F_STRING, jsonl, OUTPUTS, CMD_RUN), .arg = "FILE", .metavar_kind = "file",
 	 .help = "with many inputs: write a line of JSON for each to FILE (- for standard output)",
 	 .more = "A line has the members input (its file), name, and outputs, each with type, shape and statistics, with "
-		 "values if --print, with classes if --top, with text if --decode is given. Lines have the order of the inputs; an "
-		 "input that failed has none. Each line is written at once, so a run that is killed leaves at most one "
+		 "values if --print, with classes if --top, with text if --decode ctc is given; boxes of other decoders; and scores. The line "
+		 "of an input that failed has the member error instead of outputs; --resume runs it again and replaces the line. Lines have "
+		 "the order of the inputs, but for those that --resume adds. Each line is written at once, so a run that is killed leaves at most one "
 		 "incomplete line, at the end."},
 	{ROW("save-format", F_ENUM, save_format, OUTPUTS, CMD_RUN), .def = "npy",
 	 .choices = "npy|npz|pb|bin|json|png", .arg = "FORMAT", .help = "format of the output files",
@@ -159,8 +169,28 @@ const struct field options_table[] = {
 		 "blank=N names another one. If there is one class more than labels, the blank has no label; if there are "
 		 "two more, the last class is a space; any other count is an error. profile takes the number of ids behind the "
 		 "first, 128 if only --prefill is given; see there."},
+	{ROW("score", F_LIST, score, OUTPUTS, CMD_RUN), .arg = "SCORE=TRUTH",
+	 .metavar_kind = "=top1=|top5=|exact=|wer=|cer=|map=|psnr=|cosine=",
+	 .help = "compare results with the truth: top1, top5, exact, wer or cer=FILE.csv (lines INPUT,ANSWER), map=COCO.json, psnr or "
+		 "cosine=DIR (with DIR/INPUT.npy); repeatable",
+	 .more = "top1 (top5, or another number): how often the right class is among the K with the largest scores; exact: how often "
+		 "the text of --decode ctc is the right one; wer, cer: its word and character error rate. TRUTH is a table with a line "
+		 "INPUT,ANSWER for each input (CSV, or with a tab); a first line INPUT,... with a word such as input, file or name is a "
+		 "heading. A class is a number from 0, or a name of --labels. map: COCO's mean average precision of the boxes of "
+		 "--decode yolo, ssd or detr, over the thresholds 0.5 to 0.95; TRUTH is a file of COCO's form, whose images are found by "
+		 "file_name; --labels must have the names of its categories; without it class k is the k-th category by id. Give "
+		 "the decoder a low threshold (yolo:score=0.001). psnr, cosine: mean peak signal-to-noise ratio and mean cosine of the "
+		 "first output and DIR/NAME.npy, as -o writes it; psnr takes values of floats to be from 0 to 1 unless "
+		 "psnr:range=R=DIR says how far apart the smallest and the largest are.\n\nINPUT is the path as given, the name of the "
+		 "results, or the last part of either. An input without an entry, an entry without an input and an entry that is there "
+		 "twice are errors. Inputs that fail are not counted, and the scores say how many were. Scores are printed at the end, and "
+		 "are in the document of --json and, for each input, in the lines of --jsonl. With --resume, the lines of an earlier "
+		 "run count as well."},
+	{ROW("fail-below", F_LIST, fail_below, OUTPUTS, CMD_RUN), .arg = "[SCORE=]VALUE",
+	 .help = "end with exit status 5 if a score is worse than VALUE, as top1=0.75",
+	 .more = "SCORE, as top1, may be left out if there is one. wer and cer are worse if they are larger."},
 	{ROW("labels", F_STRING, labels, OUTPUTS, CMD_RUN), .arg = "FILE|meta:KEY",
-	 .metavar_kind = "file",
+	 .metavar_kind = "labels",
 	 .help = "names of the classes: a file with one name a line, or a key of the model's metadata",
 	 .more = "meta:names reads what Ultralytics writes there."},
 
@@ -324,7 +354,7 @@ const struct field options_table[] = {
 	 .more = "profile writes .json: everything, with all samples; .csv: one line for each sample; .md: tables for a pull "
 		 "request; .html: one page with plots that needs no network. For CI systems there are junit:FILE (JUnit's XML, "
 		 "also by the extension .xml), github:FILE (GitHub's annotations; github:- prints them, so that a workflow shows "
-		 "them) and, for what was measured, bencher:FILE (Bencher Metric Format). check and suite write these."},
+		 "them) and, for what was measured, bencher:FILE (Bencher Metric Format). check writes these but Bencher's, and .json and .html; suite writes those for CI systems."},
 	{ROW("update-baselines", F_BOOL, update_baselines, EXPORTS, CMD_SUITE),
 	 .help = "write the baselines of the suite's models instead of comparing with them"},
 	{ROW("save-baseline", F_STRING, save_baseline, EXPORTS, CMD_PROFILE), .arg = "FILE",
@@ -441,7 +471,7 @@ const struct field options_table[] = {
 	 .help = "print one JSON document on standard output"},
 	{ROW("config", F_STRING, config_file, COMMON, CMD_ALL), .arg = "FILE",
 	 .flags = OPTION_COMMAND_LINE, .env = "INFER_CONFIG", .metavar_kind = "file",
-	 .help = "read options from a YAML file",
+	 .help = "read options from a YAML file (default ~/.config/infer/config.yaml)",
 	 .more = "Without this option, infer/config.yaml in XDG_CONFIG_HOME (or in ~/.config) is read if it exists; an empty "
 		 "INFER_CONFIG prevents that. Keys are the names of the long options. An option that is given repeatedly takes a list; options of the "
 		 "form NAME=VALUE may take a mapping. Relative paths start at the current folder. The environment and the "

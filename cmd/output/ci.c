@@ -216,25 +216,38 @@ int ci_export_all(const struct ci_report *r, const struct options *o, struct dia
 	for (int64_t i = 0; i < o->exports.n && !rc; i++) {
 		const char *path;
 		enum ci_format format = ci_format_of(o->exports.v[i].s, &path);
-		rc = ci_write(r, format, path, d);
+		if (format != CI_FORMATS)
+			rc = ci_write(r, format, path, d);
 	}
 	return rc;
 }
 
-int ci_check(const struct options *o, bool measures, struct diag *d)
+bool ci_own_format(const char *text, const char *extension)
 {
+	const char *path;
+
+	return ci_format_of(text, &path) == CI_FORMATS && !strcmp(path_ext(text), extension);
+}
+
+int ci_check(const struct options *o, enum ci_more more, struct diag *d)
+{
+	static const char *const known[] = {
+		[CI_MEASURES] =
+			"end the name in .xml, or write junit:FILE, bencher:FILE or github:FILE",
+		[CI_PAGES] =
+			"end the name in .html, .json or .xml, or write junit:FILE or github:FILE"};
 	int rc = 0;
 
 	for (int64_t i = 0; i < o->exports.n && !rc; i++) {
-		const char *path;
-		enum ci_format format = ci_format_of(o->exports.v[i].s, &path);
-		if (format == CI_FORMATS || (format == CI_BENCHER && !measures))
+		const char *path, *text = o->exports.v[i].s;
+		enum ci_format format = ci_format_of(text, &path);
+		bool own = more == CI_PAGES &&
+			   (ci_own_format(text, ".html") || ci_own_format(text, ".json"));
+		if ((format == CI_FORMATS && !own) || (format == CI_BENCHER && more != CI_MEASURES))
 			return options_fail(o, "export",
 					    fmt(d, "'%s': infer %s writes no report of this format",
-						o->exports.v[i].s, o->command->name),
-					    measures ? "name it junit:FILE, bencher:FILE or github:FILE"
-						     : "name it junit:FILE or github:FILE",
-					    d);
+						text, o->command->name),
+					    known[more], d);
 		rc = output_probe(path, d);
 	}
 	return rc;

@@ -37,13 +37,14 @@ struct ci_report {
 enum ci_format ci_format_of(const char *text, const char **path);
 /* Writes the report to a file, or to standard output if the path is -. */
 int ci_write(const struct ci_report *r, enum ci_format format, const char *path, struct diag *d);
-/*
- * Writes all files of --export that are in one of these formats. Another one is refused, as is Bencher's if nothing is
- * measured.
- */
+/* Writes all files of --export that are in one of these formats. */
 int ci_export_all(const struct ci_report *r, const struct options *o, struct diag *d);
-/* Refuses what ci_export_all() would refuse, before anything is done. */
-int ci_check(const struct options *o, bool measures, struct diag *d);
+/* What a command writes besides: Bencher's JSON, or its own pages and documents (.html, .json). */
+enum ci_more { CI_MEASURES, CI_PAGES };
+/* Refuses files of --export that the command does not write, before anything is done. */
+int ci_check(const struct options *o, enum ci_more more, struct diag *d);
+/* Whether a text of --export asks for the command's own report in the format of this extension. */
+bool ci_own_format(const char *text, const char *extension);
 
 /* Returns the text of a finding for people, without the id. */
 const char *ci_finding_text(const struct finding *f, struct arena *a);

@@ -70,7 +70,8 @@ void table_nodes(struct profile *p, const struct record *r, bool brief, struct t
  * can be compared: points of a sweep do different work.
  */
 void table_ranking(const struct profile *p, struct table *t, struct arena *a);
-const char *ranking_first(const struct profile *p, struct arena *a); /* label of the fastest */
+/* "a.onnx is the fastest", or that the first ones do not differ. */
+const char *ranking_sentence(const struct profile *p, struct arena *a);
 /* Sums of the nodes by their operator. */
 void table_operators(const struct record *r, struct table *t, struct arena *a);
 void table_memory(const struct record *r, struct table *t, struct arena *a);

@@ -38,12 +38,33 @@ static struct place *sort_places(const struct profile *p, size_t *n, struct aren
 	return all;
 }
 
-const char *ranking_first(const struct profile *p, struct arena *a)
+static struct interval compare_places(const struct place *best, const struct place *other)
 {
-	size_t n;
-	const struct place *all = sort_places(p, &n, a);
+	static const struct bootstrap how = {.quantile = 0.5, .level = 0.95, .rounds = 300, .seed = 7};
+	const struct record_point *x = &best->record->point[0], *y = &other->record->point[0];
 
-	return n ? all[0].record->label : "";
+	return stats_ratio(x->time, x->n, y->time, y->n, &how);
+}
+
+const char *ranking_sentence(const struct profile *p, struct arena *a)
+{
+	size_t n, tied = 1;
+	const struct place *all = sort_places(p, &n, a);
+	struct str s = {.arena = a};
+
+	if (!n)
+		return "";
+	while (tied < n && compare_places(&all[0], &all[tied]).low <= 1)
+		tied++;
+	if (tied == 1)
+		return arena_printf(a, "%s is the fastest", all[0].record->label);
+	for (size_t i = 0; i < tied; i++)
+		str_addf(&s, "%s%s",
+			 !i		 ? ""
+			 : i + 1 == tied ? " and "
+					 : ", ",
+			 all[i].record->label);
+	return arena_printf(a, "no difference shown between %s", str_get(&s));
 }
 
 /* "1.42 +- 0.03 times as fast": half of the interval's width, the larger half if it is not symmetric. */
@@ -53,6 +74,9 @@ static const char *ratio_text(const struct interval *x, struct arena *a)
 
 	int digits = x->value < 10 ? 2 : x->value < 100 ? 1 : 0;
 
+	/* an uncertainty is never printed as 0 */
+	while (digits < 6 && half > 0 && half < 0.5 * pow(10, -digits))
+		digits++;
 	return arena_printf(a, "%.*f +- %.*f%s", digits, x->value, digits, half,
 			    x->low <= 1 ? ": no difference shown" : " times as fast");
 }
@@ -60,7 +84,6 @@ static const char *ratio_text(const struct interval *x, struct arena *a)
 void table_ranking(const struct profile *p, struct table *t, struct arena *a)
 {
 	static const char *const heads[] = {"what", "median", "the fastest is", NULL};
-	static const struct bootstrap how = {.quantile = 0.5, .level = 0.95, .rounds = 300, .seed = 7};
 	size_t n;
 	const struct place *all = sort_places(p, &n, a);
 
@@ -68,16 +91,14 @@ void table_ranking(const struct profile *p, struct table *t, struct arena *a)
 	t->ranks = "010"; /* the name, and how it compares */
 	if (n < 2 || p->sweep.points)
 		return;
-	const struct record_point *best = &all[0].record->point[0];
 	for (size_t i = 0; i < n; i++) {
-		const struct record_point *q = &all[i].record->point[0];
 		table_text(t, all[i].record->label);
 		table_number(t, all[i].median, str_seconds(a, all[i].median));
 		if (!i) {
 			table_text(t, "this one");
 			continue;
 		}
-		struct interval x = stats_ratio(best->time, best->n, q->time, q->n, &how);
+		struct interval x = compare_places(&all[0], &all[i]);
 		table_number(t, x.value, ratio_text(&x, a));
 	}
 }

@@ -287,7 +287,7 @@ const char *growth_sentence(const struct record *r, struct arena *a)
 	 */
 	double samples = (t->run[last] - t->run[first]) * 3 * sizeof(double) * (double)r->id.sessions +
 			 (double)(last - first) * 7 * sizeof(double);
-	str_addf(&b, "runs %.0f to %.0f: ", t->run[first], t->run[last]);
+	str_addf(&b, "from run %.0f to run %.0f: ", t->run[first], t->run[last]);
 	add_growth(&b, "resident", t->rss, first, last, a);
 	add_growth(&b, ", private", t->private, first, last, a);
 	if (samples > MIN_SAMPLE_BYTES)
@@ -945,7 +945,7 @@ static void print_ranking(const struct profile *p, FILE *f)
 
 	table_ranking(p, &t, &a);
 	if (t.rows) {
-		fprintf(f, "\nranking   by the median: %s is the fastest\n", ranking_first(p, &a));
+		fprintf(f, "\nranking   by the median: %s\n", ranking_sentence(p, &a));
 		table_print(&t, "  ", f);
 	}
 	arena_free(&a);

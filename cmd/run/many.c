@@ -11,6 +11,7 @@
 #include "cmd/run/results.h"
 #include "input/reader.h"
 #include "session/batch.h"
+#include "session/free_sizes.h"
 #include "session/session.h"
 
 #include <inttypes.h>
@@ -45,7 +46,8 @@ bool run_names_many(const struct options *o)
 {
 	const struct input_request request = options_request(o);
 
-	return o->batch || o->jsonl || o->keep_going || o->resume || input_names_many(&request);
+	return o->batch || o->jsonl || o->keep_going || o->resume || o->score.n > 0 ||
+	       o->fail_below.n > 0 || input_names_many(&request);
 }
 
 static int last_code(const struct diag *d)
@@ -92,25 +94,80 @@ static void list_todo(struct many *m)
 			m->todo[m->ntodo++] = i;
 }
 
+/* Random values are one input; what --batch is asked for then is the size of the model's first dimension. */
+static int refuse_batch_of_random(struct many *m)
+{
+	const struct model *model = session_model(m->session);
+	const struct graph *g = model->graph;
+	const char *hint = "name a folder or a pattern with --input";
+
+	for (uint32_t i = g->nin; i-- > 0;) {
+		const struct value *v = g->value[g->in[i]];
+		if (v->info.type.kind == V_TENSOR && v->info.shape.rank > 0 &&
+		    v->info.shape.dim[0] < 0)
+			hint = fmt(m->d, "set the size of the batch with --dim %s=%" PRId64,
+				   input_dim_name(model, v, 0, &m->arena), m->o->batch);
+	}
+	return options_fail(m->o, "batch", "it stacks inputs from files, and no file is given",
+			    hint, m->d);
+}
+
+static int run_with_sizes(void *many, const struct input_set *inputs, struct diag *d)
+{
+	struct many *m = many;
+
+	return session_run(m->session, input_tensors(inputs), m->out, d);
+}
+
+/* Searches sizes for free dimensions if all values are random, and the model does not accept dimensions of 1. */
+static int find_free_sizes(struct many *m)
+{
+	const struct input_request *r = &m->list.request, *found = r;
+	struct diag why = {0};
+	int rc = 0;
+
+	if (!sizes_are_free(r) || !r->random.n)
+		return 0;
+	struct input_set *set = prepare_inputs_for(m->session, r, &why);
+	rc = set ? run_with_sizes(m, set, &why) : last_code(&why);
+	if (rc && sizes_may_help(&why)) {
+		input_free(set);
+		set = recover_sizes(m->session, arena_dup(&m->arena, r, sizeof(*r)), NULL,
+				    run_with_sizes, m, &why, &m->arena, &found, m->d);
+		rc = set ? 0 : last_code(m->d);
+	} else {
+		rc = 0; /* the stream runs the case again, and reports what is wrong with it */
+	}
+	input_free(set);
+	diag_free(&why);
+	m->list.request = *found;
+	return rc;
+}
+
 static int prepare(struct many *m)
 {
 	const struct options *o = m->o;
 	int rc = open_model(m);
 
+	if (!rc && o->batch > 1 && sizes_are_free(&m->list.request))
+		rc = refuse_batch_of_random(m);
 	if (rc)
 		return rc;
 	const struct model *model = session_model(m->session);
 	const uint32_t nout = model->graph->nout;
+	m->out = arena_new_n(&m->arena, const struct tensor *, nout + 1);
+	rc = find_free_sizes(m);
+	if (rc)
+		return rc;
 	rc = options_blame(o, "batch",
 			   batch_begin(&m->batch, model, m->list.varies, o->batch, m->d), m->d);
-	rc = rc ? rc : results_open(&m->results, o, model, m->d);
+	rc = rc ? rc : results_open(&m->results, o, model, &m->list, m->d);
 	if (rc)
 		return rc;
 	list_todo(m);
 	size_t limit = (size_t)m->batch.limit;
 	m->cases = arena_new_n(&m->arena, struct read_case, limit);
 	m->in = arena_new_n(&m->arena, const struct tensor *const *, limit);
-	m->out = arena_new_n(&m->arena, const struct tensor *, nout + 1);
 	m->outputs = arena_new_n(&m->arena, struct output, nout + 1);
 	int threads = pool_cores() < MAX_READERS ? pool_cores() : MAX_READERS;
 	/* two batches ahead keep the readers busy during a run; each reader holds one case besides */
@@ -150,7 +207,10 @@ static int fail_case(struct many *m, size_t index, struct diag *why, int rc)
 	reader_name_errors(m->list.label[index], why);
 	keep_findings(m, why, true);
 	m->failed++;
-	return m->o->keep_going && !ends_all(rc) ? 0 : rc;
+	if (ends_all(rc))
+		return rc;
+	int written = results_add_failure(&m->results, index, why, m->d);
+	return written ? written : m->o->keep_going ? 0 : rc;
 }
 
 static void drop_cases(struct many *m)
@@ -208,7 +268,7 @@ static int write_case(struct many *m, size_t at, size_t k, struct diag *d)
 		rc = batch_part(&m->batch, g->out_name[o], m->out[o], k, &part[o], d);
 		m->outputs[o].tensor = &part[o];
 	}
-	return rc ? rc : results_add(&m->results, m->list.label[i], m->list.name[i], m->outputs, d);
+	return rc ? rc : results_add(&m->results, i, m->cases[at].set, m->outputs, d);
 }
 
 /* Runs cases first..first+n-1 together. *ran says whether the run itself succeeded. */
@@ -289,10 +349,12 @@ static int run_all(struct many *m)
 	progress_begin(&m->progress, m->o);
 	while (!rc && !stopped()) {
 		rc = gather(m);
-		if (!m->ncases)
+		bool last = !m->ncases;
+		int ran = last ? 0 : run_gathered(m);
+		int flushed = results_flush(&m->results, m->d);
+		rc = rc ? rc : ran ? ran : flushed;
+		if (last)
 			break;
-		int ran = run_gathered(m);
-		rc = rc ? rc : ran;
 		drop_cases(m);
 		show_progress(m);
 	}
@@ -341,7 +403,27 @@ static void write_document(const struct many *m)
 	json_int(&j, "batch", m->batch.limit);
 	json_number(&j, "seconds", m->seconds);
 	json_end(&j, '}');
+	if (m->results.scores.n)
+		scores_write(&m->results.scores, NULL, &j);
 	json_envelope_end(&j, m->d);
+}
+
+static int refuse_options(const struct options *o, struct diag *d)
+{
+	const char *steps = o->steps.slice.n > 0  ? "slice"
+			    : o->steps.feed.n > 0 ? "feed"
+			    : o->steps.next.n > 0 ? "next"
+						  : NULL;
+
+	if (steps)
+		return options_fail(o, steps, "many inputs do not run step by step",
+				    "run the model once for each input; --score, --jsonl, --batch and "
+				    "--keep-going are for many",
+				    d);
+	if (o->json && o->jsonl && !strcmp(o->jsonl, "-"))
+		return options_fail(o, "jsonl", "standard output has the document of --json",
+				    "name a file with --jsonl FILE", d);
+	return 0;
 }
 
 int run_many(struct options *o, struct diag *d)
@@ -349,17 +431,19 @@ int run_many(struct options *o, struct diag *d)
 	/* static, because a reader that hangs in a pipe may outlive this call */
 	static struct many m;
 	m = (struct many){.o = o, .d = d, .results.lines = -1};
-	int rc = o->json && o->jsonl && !strcmp(o->jsonl, "-")
-			 ? options_fail(o, "jsonl", "standard output has the document of --json",
-					"name a file with --jsonl FILE", d)
-			 : prepare(&m);
+	int rc = refuse_options(o, d);
+
+	rc = rc ? rc : prepare(&m);
 
 	if (!rc && m.reader) {
 		rc = run_all(&m);
+		rc = rc ? rc : scores_check(&m.results.scores, d);
 		if (o->json)
 			write_document(&m);
 		else if (!o->quiet)
 			print_summary(&m);
+		if (!o->json)
+			results_print_scores(&m.results);
 	}
 	if (m.holds) {
 		input_free(m.held.set);

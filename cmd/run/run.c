@@ -6,6 +6,7 @@
 #include "io/io.h"
 #include "cmd/output/output.h"
 #include "cmd/run/many.h"
+#include "cmd/run/results.h"
 #include "cmd/output/auto_precision.h"
 #include "cmd/run/steps.h"
 #include "output/boxes.h"
@@ -66,22 +67,50 @@ static bool draws_boxes(const struct run *r)
 	return r->o->save && r->box_rules.form && !strcmp(path_ext(r->o->save), ".png");
 }
 
+/* Whether the folder of -o is named like a file of the kinds that are written, and is not there. */
+static bool save_is_file_name(const char *save)
+{
+	static const char *const kinds[] = {".png",  ".jpg", ".npy", ".npz",
+					    ".json", ".bin", ".pb",  ".txt"};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (!strcmp(path_ext(save), kinds[i]))
+			return access(save, F_OK) != 0;
+	return false;
+}
+
+static int refuse_file_name(const struct options *o, struct diag *d)
+{
+	const char *kind = path_ext(o->save) + 1;
+	bool picture = !strcmp(kind, "png") || !strcmp(kind, "jpg");
+	const char *hint =
+		"name a folder with -o DIR; with --decode yolo, ssd or detr, -o FILE.png draws the boxes";
+
+	if (!picture)
+		hint = strcmp(kind, "txt")
+			       ? fmt(d,
+				     "name a folder with -o DIR, and the format with --save-format %s",
+				     kind)
+			       : "name a folder with -o DIR; --print prints values";
+	return options_fail(
+		o, "save",
+		fmt(d, "'%s' looks like a file, but outputs are written to a folder", o->save),
+		hint, d);
+}
+
 /* Opens the session and reads the inputs. Refuses everything that can be refused before the run. */
 static int prepare_run(struct run *r)
 {
 	struct options *o = r->o;
-	int rc = 0;
+	int rc = results_parse_decode(o, &r->blank, &r->box_rules, r->d);
 
-	if (o->decode && !decode_parse(o->decode, &r->blank) && !boxes_parse(o->decode, &r->box_rules))
-		return options_fail(o, "decode",
-				    fmt(r->d,
-					"wrong value: expected ctc or ctc:blank=N, or yolo, ssd or detr "
-					"with :score=S,iou=I, got '%s'",
-					o->decode),
-				    NULL, r->d);
+	if (rc)
+		return rc;
 	warn_useless_options(o, r->d);
 	if (draws_boxes(r))
 		rc = output_probe(o->save, r->d);
+	else if (o->save && save_is_file_name(o->save))
+		rc = refuse_file_name(o, r->d);
 	else if (o->save)
 		rc = options_blame(o, "save", io_probe_folder(o->save, r->d), r->d);
 	if (rc)
@@ -137,16 +166,19 @@ static int execute_model(struct run *r)
 {
 	const struct graph *g = session_model(r->session)->graph;
 	const struct tensor **out = arena_new_n(&r->arena, const struct tensor *, g->nout + 1);
-	const struct input_request request = options_request(r->o);
+	const struct input_request request = options_request(r->o), *found;
 	struct input_set *other;
 	struct diag why = {0};
+	uint64_t start = clock_ns();
 
 	r->out = out;
 	int rc = prepare_and_run(r, r->inputs, &why);
 	if (rc) {
 		other = recover_sizes(r->session, arena_dup(&r->arena, &request, sizeof(request)),
-				      r->inputs, prepare_and_run, r, &why, &r->arena, r->d);
+				      r->inputs, prepare_and_run, r, &why, &r->arena, &found, r->d);
 		if (other) {
+			/* the search for sizes is part of the preparation */
+			r->summary.prepare = clock_ns() - start - r->summary.first_run;
 			input_free(r->inputs);
 			r->inputs = other;
 			rc = 0;

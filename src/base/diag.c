@@ -181,6 +181,32 @@ void diag_add_grouped(struct diag *to, const struct diag *from)
 	}
 }
 
+void diag_drop(struct diag *d, enum code code, enum severity severity)
+{
+	struct finding *f = d->first, *next;
+
+	d->first = d->last = NULL;
+	d->count = 0;
+	for (size_t i = 0; i < d->buckets; i++)
+		d->bucket[i] = NULL;
+	for (; f; f = next) {
+		next = f->next;
+		if (f->code == code && f->severity == severity) {
+			d->errors -= severity == SEV_ERROR;
+			d->warnings -= severity == SEV_WARNING;
+			continue;
+		}
+		f->next = NULL;
+		if (d->last)
+			d->last->next = f;
+		else
+			d->first = f;
+		d->last = f;
+		d->count++;
+		index_finding(d, f);
+	}
+}
+
 struct finding *diag_find(const struct diag *d, const struct finding *f)
 {
 	struct finding *k = d->buckets ? d->bucket[bucket_of(d, f)] : NULL, *found = NULL;

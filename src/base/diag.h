@@ -85,6 +85,9 @@ int diag_add(struct diag *d, const struct finding *f);
  */
 void diag_add_grouped(struct diag *to, const struct diag *from);
 
+/* Removes the findings of this code and severity, which a later one makes untrue. */
+void diag_drop(struct diag *d, enum code code, enum severity severity);
+
 /*
  * Returns the finding in d with the same code, severity, place and texts as f, or NULL if there is
  * none.

@@ -35,6 +35,12 @@ void check_say(struct check_context *c, const char *format, ...)
 	va_end(ap);
 }
 
+void check_cannot_judge(struct check_context *c, const char *why)
+{
+	check_say(c, "%s", why);
+	c->nothing_to_judge = true;
+}
+
 void check_step(const struct check_context *c, uint64_t done, uint64_t total)
 {
 	if (c->progress.step)
@@ -365,6 +371,7 @@ static void run_check(struct check_context *c, const struct check *check)
 	r.notes = count_findings(c->d, SEV_NOTE);
 	c->current = check;
 	c->said = NULL;
+	c->nothing_to_judge = false;
 	c->data = NULL;
 	check_step(c, 0, 0);
 	if (open_up_to(c, check->need)) {
@@ -373,7 +380,7 @@ static void run_check(struct check_context *c, const struct check *check)
 			FAIL(c->d, (enum code) - rc, .message = NULL);
 		r.said = c->said;
 		r.data = c->data;
-		r.state = rc ? CHECK_BROKEN : CHECK_PASSED;
+		r.state = rc ? CHECK_BROKEN : c->nothing_to_judge ? CHECK_SKIPPED : CHECK_PASSED;
 	} else {
 		r.said = why_unavailable(c);
 	}

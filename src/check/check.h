@@ -144,6 +144,7 @@ struct check_context {
 	size_t nsuspects;
 	bool dies; /* a run crashed a child process, so the driver does not run the model in this process */
 	const struct check *current;
+	bool nothing_to_judge; /* the running check has found that it cannot tell anything */
 	const char *said;
 	void *data;
 
@@ -164,6 +165,8 @@ void check_end(struct check_context *c);
 /* Sets the line of the running check in the report. The last call wins. */
 void check_say(struct check_context *c, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+/* The same if the check has looked at nothing that it could judge: the report says that it was skipped, and why. */
+void check_cannot_judge(struct check_context *c, const char *why);
 void check_step(const struct check_context *c, uint64_t done, uint64_t total);
 
 /*

@@ -411,7 +411,8 @@ static int check_picture(struct check_context *c, const struct picture *p)
 	else if (report_channel_order(c, p, &s, a))
 		check_say(c, "the axes look right, but the channels may be reversed");
 	else if (noise)
-		check_say(c, "the input does not look like a picture: its layout cannot be judged");
+		check_cannot_judge(
+			c, "the input does not look like a picture: its layout cannot be judged");
 	else
 		check_say(c, "neighbours differ %.1f times less than in the other order; %s",
 			  s.model > 0 ? s.other / s.model : INFINITY,
@@ -440,7 +441,7 @@ static int run_layout(struct check_context *c)
 		err = check_picture(c, &p);
 	}
 	if (!any)
-		check_say(c, "no input is a picture of several channels");
+		check_cannot_judge(c, "no input is a picture of several channels");
 	return err;
 }
 

@@ -3,6 +3,7 @@
 #include "session/backends.h"
 
 #include <string.h>
+#include <unistd.h>
 
 static bool find_word(const char *word, size_t n, const char *const *names, int count, int *out)
 {
@@ -65,7 +66,10 @@ static int parse_side(struct check_context *c, const char *s, size_t n, struct p
 				.expected =
 					"two of cpu, cuda[:N], fp32, tf32, fp16, bf16, none, basic, "
 					"full, plan, noplan, or several of them joined by colons",
-				.actual = fmt(c->d, "'%s'", s));
+				.actual = fmt(c->d, "'%s'", s),
+				.hint = access(s, F_OK) == 0 || strpbrk(s, "./")
+						? "compare with a file of expected outputs by --expect FILE"
+						: NULL);
 		at += k;
 		at += at < n; /* the colon */
 	}

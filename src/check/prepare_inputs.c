@@ -168,9 +168,10 @@ void report_failed_shapes(struct check_context *c, const struct diag *fused)
 	const struct diag *why = fail_without_fusion(c, &apart) ? &apart : fused;
 	const struct input_request *r =
 		sizes_are_free(c->request) ? request_generated(c, c->request) : c->request;
+	const struct input_request *found;
 	struct diag told = {0};
 	struct input_set *other =
-		recover_sizes(c->session, r, c->inputs, NULL, NULL, why, &c->arena, &told);
+		recover_sizes(c->session, r, c->inputs, NULL, NULL, why, &c->arena, &found, &told);
 
 	/* a plan with other sizes is no help if a run with them has failed */
 	check_merge(c->d, other ? why : &told);

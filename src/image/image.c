@@ -38,10 +38,14 @@
 #include <openjpeg-2.5/openjpeg.h>
 #define HAVE_JP2 1
 #endif
+#if __has_include(<libheif/heif.h>)
+#include <libheif/heif.h>
+#define HAVE_HEIF 1
+#endif
 #endif
 
-static const char *const names[IMAGE_KINDS] = {"no picture", "PNG",  "JPEG", "BMP",
-					       "PNM",	     "WebP", "TIFF", "JPEG 2000"};
+static const char *const names[IMAGE_KINDS] = {"no picture", "PNG",  "JPEG",	  "BMP",  "PNM",
+					       "WebP",	     "TIFF", "JPEG 2000", "HEIF", "AVIF"};
 
 const char *image_kind_name(enum image_kind kind)
 {
@@ -58,6 +62,25 @@ const char *image_channels_name(int channels)
 static bool starts(const unsigned char *p, size_t n, const char *magic, size_t len)
 {
 	return n >= len && memcmp(p, magic, len) == 0;
+}
+
+/*
+ * The brands with which a file of the ISO base media format (ISO/IEC 14496-12) says that it is a picture: those of
+ * ISO/IEC 23008-12 annex B, and of AVIF's specification.
+ */
+static enum image_kind kind_of_brand(const unsigned char *p, size_t n)
+{
+	static const char heif[][5] = {"heic", "heix", "heim", "heis",
+				       "hevc", "hevx", "mif1", "msf1"};
+
+	if (n < 12 || memcmp(p + 4, "ftyp", 4) != 0)
+		return IMAGE_NONE;
+	if (!memcmp(p + 8, "avif", 4) || !memcmp(p + 8, "avis", 4))
+		return IMAGE_AVIF;
+	for (size_t i = 0; i < sizeof(heif) / sizeof(*heif); i++)
+		if (!memcmp(p + 8, heif[i], 4))
+			return IMAGE_HEIF;
+	return IMAGE_NONE;
 }
 
 enum image_kind image_kind(const void *data, size_t n)
@@ -80,7 +103,7 @@ enum image_kind image_kind(const void *data, size_t n)
 		return IMAGE_TIFF;
 	if (starts(p, n, "\0\0\0\x0cjP  \r\n\x87\n", 12) || starts(p, n, "\xff\x4f\xff\x51", 4))
 		return IMAGE_JP2;
-	return IMAGE_NONE;
+	return kind_of_brand(p, n);
 }
 
 int image_fail(const struct image_job *job, const char *what, const char *hint)
@@ -570,8 +593,12 @@ static int tiff_pixels(const struct image_job *job, const union tiff_lib *f, TIF
 
 	if (!abgr)
 		return FAIL(job->d, E_MEMORY, .message = "no memory for a picture's pixels");
+	/* The rows as they are stored: libtiff would mirror some orientations but turn none. */
+	uint16_t stored = ORIENTATION_TOPLEFT;
+	if (!f->TIFFGetField(t, TIFFTAG_ORIENTATION, &stored) || stored < 1 || stored > 8)
+		stored = ORIENTATION_TOPLEFT;
 	int ok = f->TIFFReadRGBAImageOriented(t, (uint32_t)im->width, (uint32_t)im->height, abgr,
-					      ORIENTATION_TOPLEFT, 1);
+					      stored, 1);
 	for (size_t i = 0; ok && i < n; i++)
 		for (int k = 0; k < c; k++) {
 			int shift = c <= 2 && k == 1 ? 24 : 8 * k;
@@ -766,7 +793,110 @@ static int decode_jp2(const struct image_job *job)
 }
 #endif
 
+/* ---- HEIF and AVIF */
+
+#ifdef HAVE_HEIF
+#define HEIF_LIST(X)                                                                               \
+	X(heif_context_alloc)                                                                      \
+	X(heif_context_free)                                                                       \
+	X(heif_context_set_maximum_image_size_limit)                                               \
+	X(heif_context_read_from_memory_without_copy)                                              \
+	X(heif_context_get_primary_image_handle)                                                   \
+	X(heif_image_handle_release)                                                               \
+	X(heif_image_handle_get_width)                                                             \
+	X(heif_image_handle_get_height)                                                            \
+	X(heif_image_handle_has_alpha_channel)                                                     \
+	X(heif_decode_image)                                                                       \
+	X(heif_image_get_width)                                                                    \
+	X(heif_image_get_height)                                                                   \
+	X(heif_image_get_plane_readonly)                                                           \
+	X(heif_image_release)
+LIBRARY(heif_lib, HEIF_LIST)
+
+struct heif_job {
+	union heif_lib f;
+	struct heif_context *context;
+	struct heif_image_handle *handle;
+	struct heif_image *decoded;
+};
+
+static int heif_failed(const struct image_job *job, struct heif_error e)
+{
+	return image_fail(
+		job, fmt(job->d, "cannot be decoded (libheif: %s)", e.message),
+		e.code == heif_error_Unsupported_filetype || e.code == heif_error_Unsupported_feature
+			? "libheif decodes HEIC with libde265 and AVIF with libdav1d or libaom: "
+			  "install them, or save the picture as PNG"
+			: NULL);
+}
+
+static int heif_pixels(const struct image_job *job, struct heif_job *h)
+{
+	const struct image *im = job->im;
+	const size_t row = (size_t)(im->width * im->channels);
+	struct heif_error e = h->f.heif_decode_image(
+		h->handle, &h->decoded, heif_colorspace_RGB,
+		im->channels == 4 ? heif_chroma_interleaved_RGBA : heif_chroma_interleaved_RGB, NULL);
+	int stride = 0;
+
+	if (e.code != heif_error_Ok)
+		return heif_failed(job, e);
+	const unsigned char *p =
+		h->f.heif_image_get_plane_readonly(h->decoded, heif_channel_interleaved, &stride);
+	if (!p || stride < 0 || (size_t)stride < row ||
+	    h->f.heif_image_get_width(h->decoded, heif_channel_interleaved) != im->width ||
+	    h->f.heif_image_get_height(h->decoded, heif_channel_interleaved) != im->height)
+		return image_fail(job, "has another size than its head says", NULL);
+	for (int64_t y = 0; y < im->height; y++)
+		memcpy(im->pixels + (size_t)y * row, p + (size_t)y * (size_t)stride, row);
+	return 0;
+}
+
+static int heif_steps(const struct image_job *job, struct heif_job *h)
+{
+	h->f.heif_context_set_maximum_image_size_limit(h->context, IMAGE_MAX_SIDE);
+	struct heif_error e = h->f.heif_context_read_from_memory_without_copy(h->context, job->data,
+									      job->size, NULL);
+	if (e.code == heif_error_Ok)
+		e = h->f.heif_context_get_primary_image_handle(h->context, &h->handle);
+	if (e.code != heif_error_Ok)
+		return heif_failed(job, e);
+	*job->im = (struct image){.kind = image_kind(job->data, job->size),
+				  .width = h->f.heif_image_handle_get_width(h->handle),
+				  .height = h->f.heif_image_handle_get_height(h->handle),
+				  .bits = 8};
+	job->im->channels = h->f.heif_image_handle_has_alpha_channel(h->handle) ? 4 : 3;
+	int rc = image_room(job);
+	return rc || job->head ? rc : heif_pixels(job, h);
+}
+
+static int decode_heif(const struct image_job *job)
+{
+	static const char *const sonames[] = {"libheif.so.1", "libheif.so", NULL};
+	struct heif_job h = {0};
+	int rc = open_heif_lib(&h.f, sonames, job->d);
+
+	if (rc)
+		return rc;
+	h.context = h.f.heif_context_alloc();
+	rc = h.context ? heif_steps(job, &h)
+		       : FAIL(job->d, E_MEMORY, .message = "no memory for libheif");
+	if (h.decoded)
+		h.f.heif_image_release(h.decoded);
+	if (h.handle)
+		h.f.heif_image_handle_release(h.handle);
+	h.f.heif_context_free(h.context);
+	return rc;
+}
+#endif
+
 /* ---- all formats */
+
+/* What Debian calls the library of each format. */
+static const char *const packages[IMAGE_KINDS] = {
+	[IMAGE_PNG] = "libpng16-16", [IMAGE_JPEG] = "libjpeg62-turbo", [IMAGE_WEBP] = "libwebp7",
+	[IMAGE_TIFF] = "libtiff6",   [IMAGE_JP2] = "libopenjp2-7",     [IMAGE_HEIF] = "libheif1",
+	[IMAGE_AVIF] = "libheif1"};
 
 __attribute__((unused)) static int refuse_without_library(const struct image_job *job)
 {
@@ -775,26 +905,29 @@ __attribute__((unused)) static int refuse_without_library(const struct image_job
 }
 
 #ifndef HAVE_PNG
-#define decode_png missing
+#define decode_png refuse_without_library
 #endif
 #ifndef HAVE_JPEG
-#define decode_jpeg missing
+#define decode_jpeg refuse_without_library
 #endif
 #ifndef HAVE_WEBP
-#define decode_webp missing
+#define decode_webp refuse_without_library
 #endif
 #ifndef HAVE_TIFF
-#define decode_tiff missing
+#define decode_tiff refuse_without_library
 #endif
 #ifndef HAVE_JP2
-#define decode_jp2 missing
+#define decode_jp2 refuse_without_library
+#endif
+#ifndef HAVE_HEIF
+#define decode_heif refuse_without_library
 #endif
 
 static int no_picture(const struct image_job *job)
 {
 	return FAIL(
 		job->d, job->code, .message = "this is no picture of a kind that is read",
-		.hint = "PNG, JPEG, BMP, PNM (.ppm, .pgm, .pbm), WebP, TIFF and JPEG 2000 are read");
+		.hint = "PNG, JPEG, BMP, PNM (.ppm, .pgm, .pbm), WebP, TIFF, JPEG 2000, HEIF and AVIF are read");
 }
 
 static int decode(const void *p, size_t n, bool head, struct image *im, enum code code, struct diag *d)
@@ -802,12 +935,19 @@ static int decode(const void *p, size_t n, bool head, struct image *im, enum cod
 	static int (*const decoders[IMAGE_KINDS])(const struct image_job *) = {
 		[IMAGE_NONE] = no_picture,  [IMAGE_PNG] = decode_png, [IMAGE_JPEG] = decode_jpeg,
 		[IMAGE_BMP] = image_bmp,    [IMAGE_PNM] = image_pnm,  [IMAGE_WEBP] = decode_webp,
-		[IMAGE_TIFF] = decode_tiff, [IMAGE_JP2] = decode_jp2,
+		[IMAGE_TIFF] = decode_tiff, [IMAGE_JP2] = decode_jp2, [IMAGE_HEIF] = decode_heif,
+		[IMAGE_AVIF] = decode_heif,
 	};
 	struct image_job job = {.data = p, .size = n, .im = im, .head = head, .code = code, .d = d};
 
 	*im = (struct image){0};
-	int rc = decoders[image_kind(p, n)](&job);
+	const enum image_kind kind = image_kind(p, n);
+	int rc = decoders[kind](&job);
+	if (rc == -E_LIBRARY && packages[kind] && d && d->last)
+		d->last->hint = fmt(
+			d,
+			"install the package %s, or name the library's folder in INFER_LIBRARY_PATH",
+			packages[kind]);
 	if (rc)
 		image_free(im);
 	return rc;

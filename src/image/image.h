@@ -23,6 +23,8 @@ enum image_kind {
 	IMAGE_WEBP,
 	IMAGE_TIFF,
 	IMAGE_JP2,
+	IMAGE_HEIF,
+	IMAGE_AVIF,
 	IMAGE_KINDS
 };
 
@@ -54,6 +56,11 @@ const char *image_channels_name(int channels);	   /* "gray", "RGB", "RGBA" */
 int image_head(const void *p, size_t n, struct image *im, enum code code, struct diag *d);
 /* Reads the whole picture. The caller frees im->pixels with image_free(). */
 int image_decode(const void *p, size_t n, struct image *im, enum code code, struct diag *d);
+/*
+ * Turns and mirrors a picture that image_head() or image_decode() has read from these bytes as its EXIF orientation
+ * says. Metadata that are missing or damaged say that it is upright. Fails with E-MEMORY; the picture is then as it was.
+ */
+int image_upright(const void *p, size_t n, struct image *im, struct diag *d);
 void image_free(struct image *im);
 
 /* Writes a picture of 8-bit samples as PNG by calls of put(). Fails with E-MEMORY. */

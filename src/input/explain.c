@@ -453,6 +453,8 @@ static bool guess_other_kind(struct guesser *g, struct item *npy)
 	}
 	if (image_kind(it->data, it->bytes) &&
 	    !image_head(it->data, it->bytes, &im, E_INPUT_FORMAT, NULL)) {
+		if (!g->keys.as_stored)
+			(void)image_upright(it->data, it->bytes, &im, NULL);
 		*npy = (struct item){
 			.kind = IO_IMAGE, .count = -1, .dtype = im.bits == 16 ? DT_U16 : DT_U8};
 		npy->shape = shape_of(3, (int64_t[]){im.height, im.width, im.channels});
@@ -793,6 +795,28 @@ static int report_mismatch(struct guesser *g, bool guessed, struct diag *d)
 		    .hint = fix ? fmt(d, "%s", fix) : NULL, .rows = rows, .nrows = n);
 }
 
+static int explain_sound(const struct mismatch *m, struct diag *d)
+{
+	const struct sound *s = &m->source->item.sound;
+	const struct want *w = m->want;
+	const int rank = w->shape.rank;
+	bool wide = s->channels > 1 &&
+		    (rank == 1 || (rank > 1 && w->shape.dim[rank - 2] != s->channels));
+	bool numbers = w->dtype != DT_STRING && dtype_class(w->dtype) != DT_FLOAT;
+
+	return FAIL(
+		d, m->fit->code, .slot = fmt(d, "input '%s'", w->name),
+		.message = fmt(d, "%s does not fit the model; nothing was read", m->source->spec.file),
+		.expected = fmt(d, "%s %s", dtype_name(w->dtype),
+				shape_str(&d->arena, &w->shape, m->model->symbols)),
+		.actual = fmt(d, "%s f32 [%d,%" PRId64 "]: channels and samples of %" PRId64 " Hz",
+			      s->format, s->channels, s->frames, s->rate),
+		.hint = wide	  ? "add the key mono, which takes the mean of the channels"
+			: numbers ? "samples are from -1 to 1; for integers of 16 bits add scale=32768"
+				  : "take as much as the model takes with start= and duration=, walk along it "
+				    "with --slice, or change its rate with rate=");
+}
+
 int input_explain(const struct mismatch *m, struct diag *d)
 {
 	struct item other;
@@ -802,6 +826,8 @@ int input_explain(const struct mismatch *m, struct diag *d)
 	if (m->fit->code == E_INPUT_KEY)
 		return FAIL(d, E_INPUT_KEY, .slot = fmt(d, "input '%s'", m->want->name),
 			    .message = m->fit->why);
+	if (m->source->item.kind == IO_SOUND)
+		return explain_sound(m, d);
 	struct guesser g = {.m = m,
 			    .a = &d->arena,
 			    .item = &m->source->item,

@@ -350,7 +350,8 @@ static enum code fit_type(const struct want *w, const struct item *it, const str
 		return E_OK;
 	if (!is_number(f->from) || !is_number(w->dtype))
 		return refuse(f, E_INPUT_TYPE, NULL);
-	bool asked = k->dtype || k->math.given || it->kind == IO_IMAGE;
+	bool asked = k->dtype || k->math.given || it->kind == IO_IMAGE ||
+		     (it->kind == IO_SOUND && dtype_class(w->dtype) == DT_FLOAT);
 	return asked ? E_OK : refuse(f, E_INPUT_TYPE, NULL);
 }
 
@@ -382,6 +383,22 @@ static bool raw_holds(const struct item *it, enum dtype t, const struct shape *s
 	return tensor_bytes(t, s, LAYOUT_ROW, &bytes) && bytes == it->bytes;
 }
 
+/*
+ * A sound is [channels, samples]. Models take a single channel also as [samples], and have further axes of 1 before
+ * the channels.
+ */
+static void fit_sound(const struct want *w, struct fit *f)
+{
+	const int64_t channels = f->file.dim[0], samples = f->file.dim[1];
+
+	if (w->shape.rank == 1 && channels == 1)
+		f->file = shape_of(1, &samples);
+	for (; f->file.rank < w->shape.rank; f->file.rank++) {
+		memmove(f->file.dim + 1, f->file.dim, (size_t)f->file.rank * sizeof(*f->file.dim));
+		f->file.dim[0] = 1;
+	}
+}
+
 enum code input_fit(const struct want *w, const struct item *it, const struct input_keys *k,
 		    struct fit *f)
 {
@@ -411,6 +428,8 @@ enum code input_fit(const struct want *w, const struct item *it, const struct in
 		f->count = shape_count(&w->shape);
 	if (raw && f->from == DT_STRING)
 		return refuse(f, E_INPUT_FORMAT, "raw bytes are no strings");
+	if (it->kind == IO_SOUND)
+		fit_sound(w, f);
 	if (k->shape.rank >= 0) {
 		f->file = k->shape;
 		if (raw ? !raw_holds(it, f->from, &k->shape) : f->count != shape_count(&k->shape))

@@ -577,6 +577,15 @@ static const char *source_text(struct input_set *s, const struct input *in)
 	if (x->item.picture)
 		str_addf(&b, " (%s, %" PRId64 " x %" PRId64 ")", x->item.picture,
 			 x->item.shape.dim[1], x->item.shape.dim[0]);
+	if (x->item.kind == IO_SOUND)
+		str_addf(&b, " (%s, %" PRId64 " Hz, %d channel%s, %.4g s%s)", x->item.sound.format,
+			 x->item.sound.file_rate, x->item.sound.file_channels,
+			 x->item.sound.file_channels == 1 ? "" : "s",
+			 (double)x->item.sound.taken / (double)x->item.sound.file_rate,
+			 x->item.sound.channels < x->item.sound.file_channels ? ", mixed to mono"
+									      : "");
+	if (x->item.kind == IO_SOUND && x->item.sound.rate != x->item.sound.file_rate)
+		str_addf(&b, ", resampled to %" PRId64 " Hz", x->item.sound.rate);
 	if (f->pixels && (f->src.w != f->dst.w || f->src.h != f->dst.h))
 		str_addf(&b, ", resized to %" PRId64 " x %" PRId64, f->dst.w, f->dst.h);
 	if (in->info.type.kind == V_TENSOR && f->from != (enum dtype)in->info.type.dtype)
@@ -664,6 +673,7 @@ static int plan_file(struct input_set *s, struct input *in, struct diag *d)
 	in->info.source = source_text(s, in);
 	in->info.bare = x->item.kind == IO_RAW && !in->fit.pixels && !in->fit.convert;
 	in->info.picture = x->item.kind == IO_IMAGE;
+	in->info.as_stored = x->spec.keys.as_stored;
 	if (in->info.picture && x->item.shape.rank >= 2) {
 		in->info.picture_height = x->item.shape.dim[0];
 		in->info.picture_width = x->item.shape.dim[1];
@@ -778,7 +788,7 @@ static bool states_shape(const struct input *in)
 	enum io_kind k = kind_of(in->source);
 
 	return in->source->member || k == IO_NPY || k == IO_NPZ || k == IO_PB || k == IO_IMAGE ||
-	       k == IO_JSON || in->source->spec.keys.shape.rank >= 0;
+	       k == IO_SOUND || k == IO_JSON || in->source->spec.keys.shape.rank >= 0;
 }
 
 /*

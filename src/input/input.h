@@ -56,6 +56,7 @@ struct input_info {
 	bool bare;
 	bool bgr;			       /* the user asked for the order blue, green, red */
 	bool picture;			       /* decoded from a picture file */
+	bool as_stored;			       /* its EXIF orientation was not obeyed */
 	const char *file;		       /* of a picture */
 	int64_t picture_width, picture_height; /* in the file */
 	bool letterbox;	    /* the picture keeps its aspect ratio inside the input */

@@ -11,6 +11,7 @@
 #include "input/steps.h"
 #include "io/io.h"
 #include "image/pixels.h"
+#include "sound/sound.h"
 
 /* ---- specification.c: parse the text of one --input option */
 
@@ -24,6 +25,9 @@ struct input_keys {
 	struct shape shape; /* rank is -1 if not given */
 	int format;	    /* an enum io_kind, or -1 if not given */
 	int split;	    /* the axis along which the array is many inputs, or -1 if not given */
+	struct sound_part sound;
+	bool sound_given;	    /* one of rate, mono, start and duration */
+	bool exif_given, as_stored; /* as_stored: the EXIF orientation of a picture does not count */
 };
 #define NO_KEYS ((struct input_keys){.shape.rank = -1, .format = -1, .math.scale = 1, .split = -1})
 
@@ -101,6 +105,7 @@ struct item {
 	bool void_type;
 	const char *descr; /* numpy's name of the type if ONNX does not have that type; else NULL */
 	const char *picture; /* "PNG, RGBA" */
+	struct sound sound;  /* of a sound file, whose shape is [channels, samples] */
 };
 
 /* The conversion of an item into the wanted tensor, or the reason why the item does not fit. */

@@ -198,6 +198,19 @@ bool input_text_names_many(const char *text)
 	return many;
 }
 
+bool input_text_names_file(const char *text)
+{
+	struct arena a = {0};
+	char *work = arena_str(&a, text);
+	bool file = access(text, F_OK) == 0 || input_text_names_many(text);
+
+	(void)spec_cut_keys(work, "");
+	for (const char *p = work; !file && p; p = next_start(p))
+		file = access(p, F_OK) == 0;
+	arena_free(&a);
+	return file;
+}
+
 bool input_names_many(const struct input_request *r)
 {
 	bool many = r->data_set && access(r->data_set, F_OK) != 0 &&
@@ -333,7 +346,7 @@ static int make_cases(struct input_list *l, const struct model *m, struct text_f
 	const struct paths *p = first ? &first->paths : sets->n ? sets : n ? &text[0].paths : NULL;
 	allocate_cases(l, p ? p->n : 1, n);
 	for (size_t i = 0; i < l->n; i++) {
-		l->label[i] = p ? p->v[i] : "random values";
+		l->label[i] = p ? p->v[i] : l->request.random.n ? "random values" : "no file";
 		for (size_t k = 0; k < n; k++)
 			l->files[i * n + k] = text[k].paths.many ? text[k].paths.v[i] : NULL;
 	}

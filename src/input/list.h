@@ -27,6 +27,8 @@ struct input_list {
 /* Returns true if some text names many inputs. It looks at the texts and at files, not at a model. */
 bool input_names_many(const struct input_request *r);
 bool input_text_names_many(const char *text);
+/* Returns true if a text of --input names a file that exists, or many; its keys need not be valid. */
+bool input_text_names_file(const char *text);
 /*
  * Finds the files. The request must outlive the list. Fails with E-INPUT-OPEN if a pattern, folder or list names no
  * file, and with E-INPUT-COUNT if two texts name different numbers of files.

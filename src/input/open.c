@@ -106,6 +106,8 @@ static int head_image(struct source *s, const char *what, struct arena *a, struc
 	struct image im;
 	int rc = image_head(s->map.data, s->map.size, &im, E_INPUT_FORMAT, d);
 
+	if (!rc && !s->spec.keys.as_stored)
+		rc = image_upright(s->map.data, s->map.size, &im, d);
 	if (rc) {
 		if (d && d->last && !d->last->model)
 			d->last->model = arena_str(&d->arena, what);
@@ -119,12 +121,45 @@ static int head_image(struct source *s, const char *what, struct arena *a, struc
 	return 0;
 }
 
+static int head_sound(struct source *s, const char *what, struct diag *d)
+{
+	struct sound sound;
+	int rc = sound_head(s->map.data, s->map.size, &s->spec.keys.sound, &sound, E_INPUT_FORMAT, d);
+
+	if (rc) {
+		if (d && d->last && !d->last->model)
+			d->last->model = arena_str(&d->arena, what);
+		return rc;
+	}
+	s->item = (struct item){.kind = IO_SOUND, .dtype = DT_F32, .count = -1, .sound = sound};
+	s->item.shape = shape_of(2, (int64_t[]){sound.channels, sound.frames});
+	return 0;
+}
+
+/* Refuses keys that would have no effect on a file of this kind. */
+static int refuse_vain_keys(const struct source *s, enum io_kind kind, const char *what,
+			    struct diag *d)
+{
+	const struct input_keys *k = &s->spec.keys;
+	bool sound = k->sound_given && kind != IO_SOUND;
+
+	if (!sound && !(k->exif_given && kind != IO_IMAGE))
+		return 0;
+	return FAIL(d, E_INPUT_KEY,
+		    .message = sound ? "rate, mono, start and duration are for sound files"
+				     : "exif is for pictures",
+		    .actual = fmt(d, "%s is %s", what, io_kind_name(kind)));
+}
+
 int source_head(struct source *s, enum io_kind kind, const char *what, const char *input,
 		struct type type, struct arena *a, struct diag *d)
 {
 	const unsigned char *p = s->map.data;
 	size_t n = s->map.size;
+	int rc = refuse_vain_keys(s, kind, what, d);
 
+	if (rc)
+		return rc;
 	if (kind == IO_NPY)
 		return item_npy(p, n, n, what, &s->item, a, d);
 	if (kind == IO_NPZ)
@@ -133,13 +168,15 @@ int source_head(struct source *s, enum io_kind kind, const char *what, const cha
 		return head_pb(s, what, type, d);
 	if (kind == IO_IMAGE)
 		return head_image(s, what, a, d);
+	if (kind == IO_SOUND)
+		return head_sound(s, what, d);
 	s->item = (struct item){.kind = kind, .shape = SHAPE_UNKNOWN, .count = -1};
 	if (kind == IO_RAW) {
 		s->item.data = p;
 		s->item.bytes = s->item.need = n;
 		return 0;
 	}
-	int rc = text_scan(kind, (const char *)p, n, what, (enum dtype)type.dtype, &s->text, d);
+	rc = text_scan(kind, (const char *)p, n, what, (enum dtype)type.dtype, &s->text, d);
 	s->item.count = s->text.count;
 	s->item.shape = s->text.shape;
 	return rc;

@@ -124,6 +124,11 @@ static int read_image(struct input *in, struct diag *d)
 	struct image im;
 	int rc = image_decode(m->data, m->size, &im, E_INPUT_FORMAT, d);
 
+	if (!rc && !in->source->spec.keys.as_stored) {
+		rc = image_upright(m->data, m->size, &im, d);
+		if (rc)
+			image_free(&im);
+	}
 	if (rc) {
 		if (d && d->last && !d->last->model)
 			d->last->model = fmt(d, "%s", in->source->spec.file);
@@ -138,6 +143,25 @@ static int read_image(struct input *in, struct diag *d)
 		rc = pixels_convert(&src, &dst, &k->resize, k->order, &k->math, d);
 	}
 	image_free(&im);
+	return rc;
+}
+
+static int read_sound(struct input *in, struct diag *d)
+{
+	const struct source *x = in->source;
+	const struct sound *s = &x->item.sound;
+	float *samples = mem_alloc((size_t)(s->frames * s->channels) * sizeof(*samples), MEM_STAGING);
+
+	if (!samples)
+		return no_memory(in, d);
+	int rc = sound_decode(x->map.data, x->map.size, s, samples, E_INPUT_FORMAT, d);
+	if (rc && d && d->last && !d->last->model)
+		d->last->model = fmt(d, "%s", x->spec.file);
+	rc = rc ? rc : use_elements(in, (const unsigned char *)samples, d);
+	if (!rc && in->tensor.data == samples)
+		in->owned = samples;
+	else
+		mem_free(samples);
 	return rc;
 }
 
@@ -267,6 +291,8 @@ static int read_input(struct input_set *s, struct input *in, struct diag *d)
 		return use_elements(in, in->source->item.data, d);
 	if (kind == IO_IMAGE)
 		return read_image(in, d);
+	if (kind == IO_SOUND)
+		return read_sound(in, d);
 	if (kind == IO_NPY || kind == IO_NPZ)
 		return read_numpy(s, in, d);
 	if (kind == IO_PB)

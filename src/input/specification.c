@@ -14,20 +14,28 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const key_names[] = {"dtype", "layout", "order", "resize", "pad",  "mean",
-					"std",	 "scale",  "shape", "format", "split"};
+static const char *const key_names[] = {"dtype", "layout", "order", "resize",  "pad",	"mean",
+					"std",	 "scale",  "shape", "format",  "split", "exif",
+					"rate",	 "mono",   "start", "duration"};
 enum { KEYS = sizeof(key_names) / sizeof(*key_names) };
+static const char all_keys[] =
+	"keys are dtype, layout, order, resize, pad, mean, std, scale, shape, format, split, exif, "
+	"rate, mono, start and duration";
 
 const char *input_key_words(const char *key)
 {
 	static const char *const words[][2] = {
-		{"", "dtype|layout|order|resize|pad|mean|std|scale|shape|format"},
+		{"",
+		 "dtype|layout|order|resize|pad|mean|std|scale|shape|format|split|exif|rate|mono|start|duration"},
 		{"dtype", "u8|i8|u16|i16|i32|i64|f16|bf16|f32|f64|bool"},
 		{"layout", "nchw|nhwc|chw|hwc"},
 		{"order", "rgb|bgr|gray"},
 		{"resize", "letterbox:"},
 		{"scale", "1/255"},
-		{"format", "npy|npz|pb|raw|image|txt|json"}};
+		{"format", "npy|npz|pb|raw|image|sound|txt|json"},
+		{"exif", "on|off"},
+		{"rate", "16000"},
+		{"mono", "on|off"}};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
 		if (!strcmp(words[i][0], key))
@@ -156,6 +164,30 @@ static bool parse_axis(const char *s, int *axis)
 	return *axis >= 0 && *axis < MAX_RANK;
 }
 
+static bool parse_switch(const char *s, bool *on)
+{
+	*on = !strcmp(s, "on");
+	return *on || !strcmp(s, "off");
+}
+
+static bool set_sound_key(struct input_keys *k, const char *key, const char *value)
+{
+	const size_t n = strlen(value);
+	double rate;
+
+	k->sound_given = true;
+	if (!strcmp(key, "mono"))
+		return parse_switch(value, &k->sound.mono);
+	if (!strcmp(key, "start"))
+		return parse_number(value, n, &k->sound.start) && k->sound.start >= 0;
+	if (!strcmp(key, "duration"))
+		return parse_number(value, n, &k->sound.duration) && k->sound.duration > 0;
+	if (!parse_number(value, n, &rate) || rate < 1 || rate > 1e6 || rate != (double)(int64_t)rate)
+		return false;
+	k->sound.rate = (int64_t)rate;
+	return true;
+}
+
 static bool set_key(struct input_keys *k, const char *key, const char *value)
 {
 	static const char *const layouts[] = {"", "nchw", "nhwc", "chw", "hwc"};
@@ -177,6 +209,15 @@ static bool set_key(struct input_keys *k, const char *key, const char *value)
 		return (k->format = io_kind_parse(value)) >= 0;
 	if (!strcmp(key, "split"))
 		return parse_axis(value, &k->split);
+	if (!strcmp(key, "exif")) {
+		bool obey, good = parse_switch(value, &obey);
+		k->exif_given = true;
+		k->as_stored = !obey;
+		return good;
+	}
+	if (!strcmp(key, "rate") || !strcmp(key, "mono") || !strcmp(key, "start") ||
+	    !strcmp(key, "duration"))
+		return set_sound_key(k, key, value);
 	k->math.given = true;
 	if (!strcmp(key, "mean"))
 		return (k->math.nmean = parse_numbers(value, k->math.mean)) > 0;
@@ -197,14 +238,19 @@ static const char *key_takes(const char *key)
 		"an element type: u8, i8, i16, i32, i64, f16, bf16, f32, f64, bool, ...",
 		"nchw, nhwc, chw or hwc",
 		"rgb, bgr or gray",
-		"WxH, Wx, xH or letterbox:WxH, of at most 65536 pixels a side",
+		"width x height, as 224x224, 224x, x48 or letterbox:640x640, of at most 65536 pixels a side",
 		"a number",
 		"numbers, as 0.485/0.456/0.406",
 		"numbers other than 0, as 0.229/0.224/0.225",
 		"a number or a fraction, as 1/255",
 		"sizes, as 1x3x224x224",
-		"npy, npz, pb, raw, image, txt or json",
+		"npy, npz, pb, raw, image, sound, txt or json",
 		"an axis, as 0",
+		"on or off",
+		"samples a second, as 16000",
+		"on or off, or nothing for on",
+		"seconds, 0 or more, as 1.5",
+		"seconds, more than 0, as 30",
 	};
 
 	for (int i = 0; i < KEYS; i++)
@@ -218,9 +264,7 @@ int keys_set(struct input_keys *k, const char *key, const char *value, struct di
 	if (!key_takes(key)) {
 		const char *near = str_nearest(key, key_names, KEYS);
 		return FAIL(d, E_INPUT_KEY, .message = fmt(d, "unknown input key '%s'", key),
-			    .hint = near ? fmt(d, "did you mean '%s'?", near)
-					 : "keys are dtype, layout, order, resize, pad, mean, std, scale, "
-					   "shape, format and split");
+			    .hint = near ? fmt(d, "did you mean '%s'?", near) : all_keys);
 	}
 	if (!set_key(k, key, value))
 		return FAIL(d, E_INPUT_KEY, .message = fmt(d, "input key '%s'", key),
@@ -268,8 +312,14 @@ static bool is_word(const char *s, size_t n)
 	return n > 0;
 }
 
+/* Returns true for the key that may stand without a value. */
+static bool is_switch(const char *key)
+{
+	return !strcmp(key, "mono");
+}
+
 /*
- * Returns the comma of the last ",KEY=VALUE" with a known key, or NULL if there is none. The values of shape=, mean= and
+ * Returns the comma of the last ",KEY=VALUE" (or ",mono") with a known key, or NULL if there is none. The values of shape=, mean= and
  * std= may contain commas, so parts that look like numbers are skipped.
  */
 static char *last_key(char *text)
@@ -284,6 +334,8 @@ static char *last_key(char *text)
 			p[1 + n] = '=';
 			return known ? p : NULL;
 		}
+		if (is_switch(p + 1))
+			return p;
 		if (strspn(p + 1, "0123456789.eE+-,") != n)
 			return NULL;
 	}
@@ -311,7 +363,7 @@ bool spec_cut_keys(char *text, const char *name)
 	bool found = false;
 
 	for (char *comma; (comma = last_key(text));) {
-		found |= !strncmp(comma + 1, name, n) && comma[1 + n] == '=';
+		found |= !strncmp(comma + 1, name, n) && (comma[1 + n] == '=' || !comma[1 + n]);
 		*comma = '\0';
 	}
 	return found;
@@ -352,10 +404,9 @@ static int refuse_junk_after_keys(const char *file, struct diag *d)
 	const char *name = fmt(d, "%.*s", (int)(file + eq - key - 1), key + 1);
 	if (!key_takes(name))
 		return 0;
-	return FAIL(
-		d, E_INPUT_KEY, .message = fmt(d, "'%s' is not KEY=VALUE", junk + 1),
-		.expected = "[NAME=]FILE[,KEY=VALUE]...", .actual = fmt(d, "'%s'", file),
-		.hint = "keys are dtype, layout, order, resize, pad, mean, std, scale, shape, format and split");
+	return FAIL(d, E_INPUT_KEY, .message = fmt(d, "'%s' is not KEY=VALUE", junk + 1),
+		    .expected = "[NAME=]FILE[,KEY=VALUE]...", .actual = fmt(d, "'%s'", file),
+		    .hint = all_keys);
 }
 
 /* Refuses NAME=FILE if the model has no input NAME, unless a file is called "NAME=FILE". */
@@ -408,10 +459,12 @@ int spec_parse(const char *text, const char *const *names, size_t n, struct inpu
 	 */
 	for (const char *end = work + strlen(text); keys && keys < end; keys += strlen(keys) + 1) {
 		char *value = strchr(keys, '=');
-		*value = '\0';
+		if (value)
+			*value = '\0';
 		int rc = refuse_repeated_key(keys, &seen, text, d);
-		rc = rc ? rc : keys_set(&s->keys, keys, value + 1, d);
-		*value = '=';
+		rc = rc ? rc : keys_set(&s->keys, keys, value ? value + 1 : "on", d);
+		if (value)
+			*value = '=';
 		if (rc)
 			return rc;
 	}

@@ -2,6 +2,7 @@
 #include "io/io.h"
 
 #include "image/image.h"
+#include "sound/sound.h"
 
 #include <string.h>
 #include <strings.h>
@@ -12,7 +13,7 @@ static const struct {
 	[IO_RAW] = {"raw", "a raw file"},      [IO_NPY] = {"npy", "an .npy file"},
 	[IO_NPZ] = {"npz", "an .npz archive"}, [IO_PB] = {"pb", "a protobuf tensor"},
 	[IO_IMAGE] = {"image", "a picture"},   [IO_TEXT] = {"txt", "a text file"},
-	[IO_JSON] = {"json", "a JSON file"},
+	[IO_JSON] = {"json", "a JSON file"},   [IO_SOUND] = {"sound", "a sound file"},
 };
 
 const char *io_kind_name(enum io_kind k)
@@ -32,12 +33,14 @@ static const struct {
 	const char *ext;
 	enum io_kind kind;
 } extensions[] = {
-	{".npy", IO_NPY},   {".npz", IO_NPZ},	 {".pb", IO_PB},     {".onnx.pb", IO_PB},
-	{".bin", IO_RAW},   {".raw", IO_RAW},	 {".txt", IO_TEXT},  {".csv", IO_TEXT},
-	{".json", IO_JSON}, {".png", IO_IMAGE},	 {".jpg", IO_IMAGE}, {".jpeg", IO_IMAGE},
-	{".bmp", IO_IMAGE}, {".ppm", IO_IMAGE},	 {".pgm", IO_IMAGE}, {".pbm", IO_IMAGE},
-	{".pnm", IO_IMAGE}, {".webp", IO_IMAGE}, {".tif", IO_IMAGE}, {".tiff", IO_IMAGE},
-	{".jp2", IO_IMAGE}, {".j2k", IO_IMAGE},
+	{".npy", IO_NPY},    {".npz", IO_NPZ},	  {".pb", IO_PB},      {".onnx.pb", IO_PB},
+	{".bin", IO_RAW},    {".raw", IO_RAW},	  {".txt", IO_TEXT},   {".csv", IO_TEXT},
+	{".json", IO_JSON},  {".png", IO_IMAGE},  {".jpg", IO_IMAGE},  {".jpeg", IO_IMAGE},
+	{".bmp", IO_IMAGE},  {".ppm", IO_IMAGE},  {".pgm", IO_IMAGE},  {".pbm", IO_IMAGE},
+	{".pnm", IO_IMAGE},  {".webp", IO_IMAGE}, {".tif", IO_IMAGE},  {".tiff", IO_IMAGE},
+	{".jp2", IO_IMAGE},  {".j2k", IO_IMAGE},  {".heic", IO_IMAGE}, {".heif", IO_IMAGE},
+	{".avif", IO_IMAGE}, {".wav", IO_SOUND},  {".flac", IO_SOUND}, {".ogg", IO_SOUND},
+	{".oga", IO_SOUND},  {".opus", IO_SOUND},
 };
 
 const struct io_foreign *io_foreign(const void *bytes, size_t n)
@@ -49,16 +52,7 @@ const struct io_foreign *io_foreign(const void *bytes, size_t n)
 	} known[] = {
 		{"GIF8", NULL, {"a GIF picture", "convert it to PNG"}},
 		{"%PDF-", NULL, {"a PDF document", "convert the page to PNG"}},
-		{"RIFF",
-		 "WAVE",
-		 {"a WAV file", "take its samples: ffmpeg -i FILE -ac 1 -f f32le out.bin"}},
 		{"RIFF", "AVI ", {"a film", "take its frames: ffmpeg -i FILE frame%d.png"}},
-		{"OggS",
-		 NULL,
-		 {"an Ogg file", "take its samples: ffmpeg -i FILE -ac 1 -f f32le out.bin"}},
-		{"fLaC",
-		 NULL,
-		 {"a FLAC file", "take its samples: ffmpeg -i FILE -ac 1 -f f32le out.bin"}},
 		{"\x1f\x8b\x08", NULL, {"a gzip file", "unpack it first"}},
 		{"\xfd"
 		 "7zXZ",
@@ -90,6 +84,8 @@ static int kind_by_content(const unsigned char *p, size_t n)
 		return IO_NPY;
 	if (n >= 4 && (!memcmp(p, "PK\3\4", 4) || !memcmp(p, "PK\5\6", 4)))
 		return IO_NPZ;
+	if (sound_known(p, n))
+		return IO_SOUND;
 	return image_kind(p, n) != IMAGE_NONE ? IO_IMAGE : -1;
 }
 

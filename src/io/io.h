@@ -15,6 +15,7 @@ enum io_kind {
 	IO_NPZ,
 	IO_PB, /* TensorProto, SequenceProto or OptionalProto */
 	IO_IMAGE,
+	IO_SOUND,
 	IO_TEXT, /* numbers, or one string per line */
 	IO_JSON, /* nested arrays, or {"dtype", "shape", "data"} */
 	IO_KINDS

@@ -460,6 +460,8 @@ int boxes_draw(const struct boxes *b, const struct input_info *in, const char *p
 	if (rc)
 		return rc;
 	rc = image_decode(m.data, m.size, &im, E_INPUT_FORMAT, d);
+	if (!rc && !in->as_stored && (rc = image_upright(m.data, m.size, &im, d)))
+		image_free(&im);
 	if (!rc) {
 		struct image rgb = {.kind = IMAGE_PNG,
 				    .width = im.width,

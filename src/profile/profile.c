@@ -67,7 +67,8 @@ struct bench {
 	struct diag *d;
 	struct arena scratch;
 	uint64_t start;
-	struct input_set **inputs; /* indexed by point */
+	struct input_set **inputs;     /* indexed by point */
+	struct input_request *request; /* from which the inputs of each point were planned */
 	size_t npoints, point;
 	struct lane lane[MAX_LANES];
 	size_t nlanes;
@@ -449,34 +450,102 @@ static const char *inputs_text(struct bench *b)
 	return str_get(&s);
 }
 
+/* Plans the inputs of later points anew, with the sizes that were found for this point. */
+static int adopt_sizes(struct bench *b, const struct input_request *found)
+{
+	const struct texts *had = &b->request[b->point].dim, *has = &found->dim;
+
+	for (size_t k = b->point + 1; k < b->npoints; k++) {
+		struct texts *dim = &b->request[k].dim;
+		struct text *v = arena_new_n(&b->scratch, struct text, (size_t)(dim->n + has->n) + 1);
+		int64_t n = 0;
+		for (int64_t i = 0; i < dim->n; i++)
+			v[n++] = dim->v[i];
+		for (int64_t i = had->n; i < has->n; i++)
+			v[n++] = has->v[i];
+		*dim = (struct texts){v, n};
+		input_free(b->inputs[k]);
+		b->inputs[k] = input_plan(session_model(b->lane[0].session), &b->request[k], b->d);
+		if (!b->inputs[k])
+			return b->d->last ? -(int)b->d->last->code : -E_INTERNAL;
+	}
+	return 0;
+}
+
+static int run_with_sizes(void *lane, const struct input_set *inputs, struct diag *d)
+{
+	struct lane *l = lane;
+
+	return session_run(l->session, input_tensors(inputs), l->out, d);
+}
+
+/* After a plan or run failed with the findings `why`: searches sizes that nobody gave, and plans the point's run with them. */
+static int replace_sizes(struct bench *b, const struct diag *why, struct segment_report *plan)
+{
+	struct lane *l = &b->lane[0];
+	const struct input_request *found;
+	struct input_set *other =
+		recover_sizes(l->session, &b->request[b->point], b->inputs[b->point],
+			      run_with_sizes, l, why, &b->scratch, &found, b->d);
+
+	if (!other)
+		return b->d->last ? -(int)b->d->last->code : -E_INTERNAL;
+	input_free(b->inputs[b->point]);
+	b->inputs[b->point] = other;
+	if (!b->point)
+		b->r->id.inputs = inputs_text(b);
+	int rc = session_prepare(l->session, input_tensors(other), plan, b->d);
+	return rc ? rc : adopt_sizes(b, found);
+}
+
 /* Plans the point's run. If sizes that nobody gave do not fit the model, others are searched. */
 static int prepare_point(struct bench *b, struct segment_report *plan)
 {
-	struct session *s = b->lane[0].session;
 	struct diag why = {0};
-	int rc = session_prepare(s, input_tensors(b->inputs[b->point]), plan, &why);
+	int rc = session_prepare(b->lane[0].session, input_tensors(b->inputs[b->point]), plan, &why);
 
-	if (rc && !(b->job->sweep && b->job->sweep->points)) {
-		struct input_set *other = recover_sizes(s, b->job->request, b->inputs[b->point],
-							NULL, NULL, &why, &b->scratch, b->d);
-		if (other) {
-			input_free(b->inputs[b->point]);
-			b->inputs[b->point] = other;
-			b->r->id.inputs = inputs_text(b);
-			rc = session_prepare(s, input_tensors(other), plan, b->d);
-		}
-	} else {
+	if (rc)
+		rc = replace_sizes(b, &why, plan);
+	else
 		diag_add_grouped(b->d, &why);
-	}
 	diag_free(&why);
 	return rc;
+}
+
+/* Runs the point for the first time. Shapes inside the bodies of If and Loop are known only then, and may not fit either. */
+static int run_first(struct bench *b, struct record_point *p, uint64_t *ns)
+{
+	struct lane *l = &b->lane[0];
+	uint64_t start, begin = clock_ns();
+
+	l->rc = run_once(l, &start, ns);
+	if (!l->rc || !sizes_may_help(&l->diag))
+		return l->rc;
+	struct diag why = l->diag;
+	struct segment_report plan = {0};
+	l->diag = (struct diag){0};
+	session_observe(l->session, NULL);
+	l->rc = replace_sizes(b, &why, &plan);
+	diag_free(&why);
+	if (l->rc)
+		return l->rc;
+	p->prepare += (double)elapsed_since(begin) * 1e-9;
+	keep_planned_sizes(b, p, &plan);
+	if (b->point)
+		return l->rc = run_once(l, &start, ns);
+	b->plan = plan;
+	if (b->nodes) {
+		l->rc = node_times_begin(b->nodes, b->d);
+		session_observe(l->session, node_times_observer(b->nodes));
+	}
+	return l->rc = l->rc ? l->rc : run_once(l, &start, ns);
 }
 
 static int prepare_and_run_first(struct bench *b, struct record_point *p)
 {
 	struct lane *l = &b->lane[0];
 	struct segment_report plan = {0};
-	uint64_t begin = clock_ns(), start, ns;
+	uint64_t begin = clock_ns(), ns;
 	int rc = input_read(b->inputs[b->point], b->d);
 
 	if (!rc && !b->point)
@@ -504,7 +573,7 @@ static int prepare_and_run_first(struct bench *b, struct record_point *p)
 			session_observe(l->session, node_times_observer(b->nodes));
 		}
 	}
-	l->rc = rc ? rc : run_once(l, &start, &ns);
+	l->rc = rc ? rc : run_first(b, p, &ns);
 	if (b->nodes) {
 		session_observe(l->session, NULL);
 		node_times_watch_memory(b->nodes, false);
@@ -778,8 +847,10 @@ static int plan_inputs(struct bench *b)
 
 	b->npoints = s && s->points ? s->points : 1;
 	b->inputs = arena_new_n(&b->scratch, struct input_set *, b->npoints);
+	b->request = arena_new_n(&b->scratch, struct input_request, b->npoints);
 	for (size_t k = 0; k < b->npoints; k++) {
-		struct input_request *r = arena_dup(&b->scratch, b->job->request, sizeof(*r));
+		struct input_request *r = &b->request[k];
+		*r = *b->job->request;
 		if (s && s->points) {
 			r->origin = sweep_origin;
 			r->options = b->job->request;

@@ -107,12 +107,26 @@ static bool has_text(const struct texts *t, const char *text)
 	return false;
 }
 
-/* Whether dimension k of an input gets a size: batches are first dimensions, and those of the same name. */
-static bool is_meant(const struct candidate *c, const struct shape *s, int k)
+/* Whether dimension k is a batch: the first of its input, or of the same name as the first dimension of any input. */
+static bool is_batch(const struct shape *shapes, uint32_t n, const struct shape *s, int k)
 {
-	bool batch = k == 0 || (dim_is_sym(s->dim[k]) && s->dim[k] == s->dim[0]);
+	bool same = k == 0;
 
-	return s->dim[k] < 0 && batch == (c->which == BATCHES);
+	for (uint32_t i = 0; i < n && !same; i++)
+		same = dim_is_sym(s->dim[k]) && shapes[i].rank > 0 && s->dim[k] == shapes[i].dim[0];
+	return same;
+}
+
+/* Adds the text of one dimension, unless another input has bound it by the same name. */
+static void add_size(const struct model *m, uint32_t input, int k, int64_t size, struct arena *a,
+		     struct texts *dims, struct text *v)
+{
+	const struct graph *g = m->graph;
+	const char *text = arena_printf(a, "%s=%" PRId64,
+					input_dim_name(m, g->value[g->in[input]], k, a), size);
+
+	if (!has_text(dims, text))
+		v[dims->n++] = (struct text){text, strlen(text)};
 }
 
 /* Adds the texts of a candidate to those of the request. Returns false if there are none, or inputs become too large. */
@@ -122,7 +136,7 @@ static bool set_sizes(const struct model *m, const struct candidate *c,
 	const struct graph *g = m->graph;
 	struct shape *shapes = arena_new_n(a, struct shape, g->nin + 1);
 	struct text *v = arena_new_n(a, struct text, (size_t)r->dim.n + (size_t)g->nin * MAX_RANK);
-	bool any = false;
+	bool any = false, batches = c->which == BATCHES;
 
 	for (int64_t i = 0; i < r->dim.n; i++)
 		v[i] = r->dim.v[i];
@@ -133,17 +147,13 @@ static bool set_sizes(const struct model *m, const struct candidate *c,
 		struct shape s = shapes[i];
 		int left = 0;
 		for (int k = 0; k < s.rank; k++)
-			left += is_meant(c, &shapes[i], k);
+			left += s.dim[k] < 0 && is_batch(shapes, g->nin, &s, k) == batches;
 		for (int k = 0; k < s.rank; k++) {
-			if (!is_meant(c, &shapes[i], k))
+			if (shapes[i].dim[k] >= 0 || is_batch(shapes, g->nin, &shapes[i], k) != batches)
 				continue;
 			int side = c->nsides - left--;
 			s.dim[k] = side >= 0 && side < c->nsides ? c->side[side] : c->size;
-			const char *text =
-				arena_printf(a, "%s=%" PRId64,
-					     input_dim_name(m, g->value[g->in[i]], k, a), s.dim[k]);
-			if (!has_text(dims, text))
-				v[dims->n++] = (struct text){text, strlen(text)};
+			add_size(m, i, k, s.dim[k], a, dims, v);
 			any = true;
 		}
 		int64_t count = 1;
@@ -151,6 +161,15 @@ static bool set_sizes(const struct model *m, const struct candidate *c,
 			if (s.dim[k] > 0 && (count *= s.dim[k]) > MAX_ELEMENTS)
 				return false;
 	}
+	/* the other dimensions are 1, so that the texts say all that is assumed */
+	struct input_request bound = *r;
+	bound.dim = *dims;
+	if (input_shapes(m, &bound, shapes, NULL))
+		return false;
+	for (uint32_t i = 0; i < g->nin; i++)
+		for (int k = 0; k < shapes[i].rank; k++)
+			if (shapes[i].dim[k] < 0)
+				add_size(m, i, k, 1, a, dims, v);
 	return any;
 }
 
@@ -329,10 +348,10 @@ static void explain_given_sizes(struct session *s, const struct input_request *r
 
 struct input_set *recover_sizes(struct session *s, const struct input_request *r,
 				const struct input_set *given, sizes_test *test, void *arg,
-				const struct diag *why, struct arena *a, struct diag *d)
+				const struct diag *why, struct arena *a,
+				const struct input_request **found, struct diag *d)
 {
 	const struct model *m = session_model(s);
-	const struct input_request *found;
 	struct input_set *set = NULL;
 	const char *assumed = sizes_may_help(why) ? assumed_names(m, r, a) : "";
 
@@ -340,13 +359,14 @@ struct input_set *recover_sizes(struct session *s, const struct input_request *r
 		add_failure(why, "", d);
 	} else if (!sizes_are_free(r)) {
 		explain_given_sizes(s, r, given, why, a, d);
-	} else if ((set = search_sizes(s, r, test, arg, a, &found))) {
+	} else if ((set = search_sizes(s, r, test, arg, a, found))) {
+		diag_drop(d, E_DIM_DEFAULT, SEV_WARNING); /* those that they are taken as 1 */
 		WARN(d, E_DIM_DEFAULT,
 		     .message = fmt(d,
-				    "nothing binds the free dimensions %s, and the model does not accept 1; they "
-				    "are taken so that it runs: %s",
+				    "nothing binds the free dimensions %s, and the model does not accept 1; it runs "
+				    "with %s",
 				    assumed, shapes_found(set, m, a)),
-		     .hint = fmt(d, "bind them with %s", sizes_as_options(r, found, a)));
+		     .hint = fmt(d, "bind them with %s", sizes_as_options(r, *found, a)));
 	} else {
 		add_failure(why,
 			    fmt(d,

@@ -37,11 +37,12 @@ const char *sizes_as_options(const struct input_request *before, const struct in
 /*
  * For a request whose inputs `given` are generated, after a run of them failed with the findings `why`: searches for sizes that work, and
  * adds a warning that names them, or else the findings with the sizes that were assumed. For other requests it adds the
- * findings, with sizes that the model does accept. Returns the inputs to go on with, which the arena must outlive, or
- * NULL.
+ * findings, with sizes that the model does accept. Returns the inputs to go on with, which the arena must outlive, and in
+ * *found their request, or NULL.
  */
 struct input_set *recover_sizes(struct session *s, const struct input_request *r,
 				const struct input_set *given, sizes_test *test, void *arg,
-				const struct diag *why, struct arena *a, struct diag *d);
+				const struct diag *why, struct arena *a,
+				const struct input_request **found, struct diag *d);
 
 #endif

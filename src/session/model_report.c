@@ -83,32 +83,51 @@ struct op_count *report_ops(const struct graph *g, struct arena *a, size_t *n)
 	return t.v;
 }
 
-static void add_weights(const struct graph *g, struct weight_sum *sums)
+/* A body that reads a weight of the graph around it has a value of its own with the same tensor, which counts once. */
+static void visit_weights(const struct graph *g, struct map *seen,
+			  void (*f)(const struct value *, void *), void *arg)
 {
 	for (uint32_t i = 0; i < g->nvalues; i++) {
 		const struct value *v = g->value[i];
 		const struct tensor *t = v->init ? v->init : v->missing;
-		if (!t || t->type.kind != V_TENSOR)
-			continue;
-		sums[DT_NONE].missing += v->missing != NULL;
-		enum dtype types[] = {DT_NONE, tensor_dtype(t)};
-		for (int k = 0; k < 2; k++) {
-			struct weight_sum *s = &sums[types[k]];
-			s->dtype = types[k];
-			s->tensors++;
-			s->elements += (uint64_t)tensor_count(t);
-			s->bytes += t->bytes + t->blob_bytes;
-		}
+		if (t && t->type.kind == V_TENSOR &&
+		    map_set(seen, arena_dup(seen->arena, &t, sizeof(t)), sizeof(t), 0))
+			f(v, arg);
 	}
 	for (uint32_t i = 0; i < g->nnodes; i++)
 		for (uint32_t k = 0; !g->node[i]->dead && k < g->node[i]->nsub; k++)
-			add_weights(g->node[i]->sub[k], sums);
+			visit_weights(g->node[i]->sub[k], seen, f, arg);
+}
+
+void report_each_weight(const struct graph *g, void (*f)(const struct value *, void *), void *arg)
+{
+	struct arena a = {0};
+	struct map seen = {.arena = &a};
+
+	visit_weights(g, &seen, f, arg);
+	arena_free(&a);
+}
+
+static void add_weight(const struct value *v, void *arg)
+{
+	struct weight_sum *sums = arg;
+	const struct tensor *t = v->init ? v->init : v->missing;
+	enum dtype types[] = {DT_NONE, tensor_dtype(t)};
+
+	sums[DT_NONE].missing += v->missing != NULL;
+	for (int k = 0; k < 2; k++) {
+		struct weight_sum *s = &sums[types[k]];
+		s->dtype = types[k];
+		s->tensors++;
+		s->elements += (uint64_t)tensor_count(t);
+		s->bytes += t->bytes + t->blob_bytes;
+	}
 }
 
 void report_weights(const struct graph *g, struct weight_sum *sums)
 {
 	memset(sums, 0, DT_COUNT * sizeof(*sums));
-	add_weights(g, sums);
+	report_each_weight(g, add_weight, sums);
 }
 
 struct statistics report_statistics(const struct tensor *t)

@@ -38,7 +38,12 @@ struct weight_sum {
 	uint64_t missing; /* in element 0: tensors whose external data cannot be read */
 };
 /*
- * Sums the initializers of each dtype, including those of control-flow bodies. sums has DT_COUNT
+ * Calls f with each weight of the graph and its control-flow bodies. Weights are tensors in initializers and Constant nodes; one
+ * that several bodies read counts once.
+ */
+void report_each_weight(const struct graph *g, void (*f)(const struct value *, void *), void *arg);
+/*
+ * Sums the weights of each dtype. sums has DT_COUNT
  * elements, indexed by dtype; element 0 sums all of them.
  */
 void report_weights(const struct graph *g, struct weight_sum *sums);

@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # --decode yolo, ssd and detr: boxes in pixels of the picture, counted by hand, and drawn onto it. Labels of Ultralytics.
 
+load helper
+
 setup() {
-	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
-	bats_require_minimum_version 1.5.0
-	cd "$BATS_TEST_DIRNAME/../data/run" || return 1
-	unset "${!INFER_@}" 2>/dev/null || true
-	out=$BATS_TEST_TMPDIR
-	command -v python3 >/dev/null || skip "no python3"
+	in_test_data
+	unset INFER_DEVICE
+	need_python
 	# models that hand on their inputs: "images" f32 [1,3,32,32], which rgb.png (24 x 16) is put into, and what a detector says
 	PYTHONPATH=$BATS_TEST_DIRNAME/../tools PYTHONDONTWRITEBYTECODE=1 python3 - "$out" <<-'PYTHON'
 		import json, struct, sys

@@ -91,6 +91,50 @@ same() { # EXPECTED GOT
 	same _infer "$output"
 }
 
+# What zsh makes of the line when Tab is pressed in its line editor; waits until the result holds TEXT, for 20 s at most.
+zsh_completes() { # LINE TEXT
+	T=$T zsh -f -c '
+		zmodload zsh/zpty
+		zpty z zsh -f -i
+		zpty -w z "PS1=; path=($T/bin \$path); autoload -U compinit; compinit -u -D; source ./_infer; print rea\dy"
+		for ((i = 0; i < 200; i++)); do zpty -r -t z part && all+=$part; [[ $all == *ready* ]] && break; sleep 0.1; done
+		all=
+		zpty -w -n z "$1"$'\''\t'\''
+		for ((i = 0; i < 200; i++)); do zpty -r -t z part && all+=$part; [[ $all == *"$2"* ]] && break; sleep 0.1; done
+		zpty -d z
+		print -r -- "$all"' zsh "$1" "$2" | tr -d '\r' | sed 's/\x1b\[[0-9;]*[A-Za-z]//g'
+}
+
+@test "zsh completes options, names in the model and files" {
+	command -v zsh >/dev/null || skip "no zsh"
+	zsh -f -c 'zmodload zsh/zpty' 2>/dev/null || skip "zsh has no zpty"
+	"$INFER" completion zsh >_infer
+	touch suite.yaml suite.txt
+	while IFS='|' read -r line want; do
+		[[ $(zsh_completes "$line" "$want") == *"$want"* ]]
+	done <<-'END'
+		infer run model.onnx --save-f|--save-format
+		infer run model.onnx --save-format np|npy
+		infer run model.onnx --dim b|batch=
+		infer run model.onnx --shape im|images=
+		infer suite su|infer suite suite.yaml
+		infer run mod|infer run model.onnx
+		infer run model.onnx a|a\ b.png
+	END
+	[ ! -e pwned ]
+}
+
+@test "bash completes outputs, keys of metadata as labels, and suites" {
+	touch suite.yaml suite.txt
+	same $'y\nz' "$(bash_completes infer run model.onnx --output '')"
+	same 'suite.yaml' "$(bash_completes infer suite su)"
+	same '' "$("$INFER" __complete labels model.onnx)"
+	"$INFER" inspect "$BATS_TEST_DIRNAME/../data/run/ctc.onnx" | sed -n 's/^metadata *\([^ ]*\) .*/meta:\1/p' >keys
+	same "$(cat keys)" "$("$INFER" __complete labels "$BATS_TEST_DIRNAME/../data/run/ctc.onnx")"
+	same $'--random' "$(bash_completes infer run model.onnx --rand)"
+	same $'images=' "$(bash_completes infer run model.onnx --random im)"
+}
+
 @test "The fish script completes" {
 	command -v fish >/dev/null || skip "no fish"
 	fish_completes() {
@@ -99,6 +143,9 @@ same() { # EXPECTED GOT
 	same $'--save\n--save-format' "$(fish_completes 'infer run --sa')"
 	same $'npy\nnpz' "$(fish_completes 'infer run m --save-format n')"
 	same run "$(fish_completes 'infer help r')"
+	same $'y\nz' "$(fish_completes 'infer run model.onnx --output ')"
+	touch suite.yaml
+	same suite.yaml "$(fish_completes 'infer suite suite.y')"
 	same $'batch=\nseq len=' "$(fish_completes 'infer run model.onnx --dim ')"
 	same $'images=a b.png' "$(fish_completes 'infer run model.onnx --input images=a')"
 	[ ! -e pwned ]
@@ -110,14 +157,14 @@ same() { # EXPECTED GOT
 		same $'model.onnx\nout' "$(bash_completes infer $command '' | sort)"
 	done
 	same 'a b.png' "$(bash_completes infer run model.onnx a)"
-	same $'scale=\nshape=\nstd=' "$(bash_completes infer run model.onnx --input images=a.png,s | sed 's/.*,//' | sort)"
-	same 10 "$(bash_completes infer run model.onnx --input a.png, | wc -l)"
+	same $'scale=\nshape=\nsplit=\nstart=\nstd=' "$(bash_completes infer run model.onnx --input images=a.png,s | sed 's/.*,//' | sort)"
+	same 16 "$(bash_completes infer run model.onnx --input a.png, | wc -l)"
 	same $'nchw\nnhwc' "$(bash_completes infer run model.onnx --input a.png,scale=1/255,layout = n)"
 	same $'bgr' "$(bash_completes infer run model.onnx --input a.png,order = b)"
 }
 
 @test "The manual finds each id that can be printed" {
-	man=$BATS_TEST_DIRNAME/../../man/infer.1
+	man=$BATS_TEST_DIRNAME/../../man/man1/infer.1
 	for id in W-UNSTEADY N-MODEL-IDENTITY E-OPTION W-DIM-DEFAULT; do
 		grep -q "${id//-/.*-}" "$man"
 	done

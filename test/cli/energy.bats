@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # infer profile: the energy of a run, by counters that stand still or begin anew here, and its limit.
 
+load helper
+
 setup() {
-	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
-	bats_require_minimum_version 1.5.0
-	cd "$BATS_TEST_DIRNAME/../data/run" || return 1
-	unset "${!INFER_@}" 2>/dev/null || true
+	in_test_data
 	export INFER_DEVICE=cpu INFER_POWERCAP=$BATS_TEST_TMPDIR
 	mkdir -p "$BATS_TEST_TMPDIR/intel-rapl:0"
 	echo 1000000 >"$BATS_TEST_TMPDIR/intel-rapl:0/energy_uj"

@@ -140,6 +140,23 @@ PY
 	[[ $stderr == *"error[E-SHAPE]"*"nothing gives the sizes of m"*"--dim NAME=N"* ]]
 }
 
+@test "Sizes are searched for lines of JSON, for the points of a sweep, and for the plan of inspect; guesses are told once" {
+	run -0 --separate-stderr "$INFER" run "$S/even/model.onnx" --random --jsonl "$BATS_TEST_TMPDIR/lines"
+	grep -q '"shape": \[1, 3, 8, 8\]' "$BATS_TEST_TMPDIR/lines"
+	[ "$(grep -c W-DIM-DEFAULT <<<"$stderr")" = 1 ]
+	run -0 --separate-stderr "$INFER" run "$S/even/model.onnx" --random
+	[ "$(grep -c W-DIM-DEFAULT <<<"$stderr")" = 1 ] && [[ $stderr == *"x [1,3,8,8]"* ]]
+	run -0 --separate-stderr "$INFER" profile "$S/even/model.onnx" --shapes-sweep batch=1..3 -n 5
+	[ "$(grep -c W-DIM-DEFAULT <<<"$stderr")" = 1 ] && [ "$(grep -c '^batch=[123] ' <<<"$output")" = 3 ]
+	run -0 --separate-stderr "$INFER" inspect "$S/even/model.onnx" --memory
+	[[ $stderr == *"x [1,3,8,8]"* && $output == *"planned peak"* ]]
+	# a batch of random values is a size of the model, which the hint names
+	run -2 --separate-stderr "$INFER" run "$S/even/model.onnx" --random --batch 4
+	[[ $stderr == *"--dim batch=4"* ]]
+	run -4 --separate-stderr "$INFER" run "$S/even/model.onnx" --jsonl -
+	[[ $stderr == *"E-INPUT-MISSING"* && $stderr != *"random values:"* ]]
+}
+
 @test "Sizes of a file that the model does not accept: the message says which it does" {
 	for command in run check; do
 		run -3 --separate-stderr "$INFER" $command "$S/even/model.onnx" --input "$S/even/odd.npy"

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # What somebody types who does not know infer yet, or knows another tool: each answer names what to write.
 
+load helper
+
 setup() {
-	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
-	cd "$BATS_TEST_DIRNAME/../data/run" || return 1
-	unset "${!INFER_@}" 2>/dev/null || true
+	in_test_data
+	unset INFER_DEVICE
 }
 
 # answers HINT WORD...: exit status 2, and the hint

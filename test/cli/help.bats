@@ -74,25 +74,28 @@ options_of() {
 }
 
 @test "The manual describes every option" {
+	mkdir -p "$T/man1" "$T/man7"
 	"$INFER" __gen man "$T"
 	for command in run inspect profile check doctor cache completion; do
 		for option in $(options_of $command); do
-			grep -qF -- "\\fB${option//-/\\-}\\fR" "$T/infer-$command.1"
+			grep -qF -- "\\fB${option//-/\\-}\\fR" "$T/man1/infer-$command.1"
 		done
 	done
 }
 
 @test "The manual describes every message" {
+	mkdir -p "$T/man1" "$T/man7"
 	"$INFER" __gen man "$T"
 	for id in E-USAGE E-MODEL-TRUNCATED E-INPUT-BYTES E-TIMEOUT; do
-		grep -qF -- "\\fB${id//-/\\-}, W" "$T/infer.1"
+		grep -qF -- "\\fB${id//-/\\-}, W" "$T/man1/infer.1"
 	done
 }
 
 @test "The manual pages are well formed (mandoc)" {
 	command -v mandoc >/dev/null || skip "no mandoc"
+	mkdir -p "$T/man1" "$T/man7"
 	"$INFER" __gen man "$T"
-	for page in "$T"/*.1; do
+	for page in "$T"/man?/*; do
 		run mandoc -T lint -W warning "$page"
 		echo "$output"
 		[ "$status" -eq 0 ]
@@ -102,8 +105,9 @@ options_of() {
 @test "The manual pages render without a warning (man)" {
 	command -v man >/dev/null && command -v groff >/dev/null || skip "no man or groff"
 	man --version >/dev/null 2>&1 || skip "another man"
+	mkdir -p "$T/man1" "$T/man7"
 	"$INFER" __gen man "$T"
-	for page in "$T"/*.1; do
+	for page in "$T"/man1/*; do
 		LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -l "$page" 2>"$T/err" >"$T/text"
 		cat "$T/err"
 		[ ! -s "$T/err" ]
@@ -113,14 +117,24 @@ options_of() {
 
 @test "Examples and quotes in the manual can be copied, and every exit status is listed" {
 	command -v man >/dev/null && command -v groff >/dev/null || skip "no man or groff"
+	mkdir -p "$T/man1" "$T/man7"
 	"$INFER" __gen man "$T"
-	for page in "$T"/*.1; do
+	for page in "$T"/man?/*; do
 		LC_ALL=C.UTF-8 MANWIDTH=100 man -l "$page" 2>/dev/null >"$T/text"
 		! grep -n -e ‘ -e ’ "$T/text" || { echo "$page"; false; }
 		! grep -nE '[.?!]\.( |$)' "$T/text" | grep -v '\.\.\.' || { echo "$page"; false; }
 	done
-	LC_ALL=C.UTF-8 MANWIDTH=100 man -l "$T/infer.1" 2>/dev/null >"$T/text"
+	LC_ALL=C.UTF-8 MANWIDTH=100 man -l "$T/man1/infer.1" 2>/dev/null >"$T/text"
 	for status in 0 1 2 3 4 5 6 7 8 9 124 125 126 127 130; do
 		grep -qE "^ +$status  " "$T/text" || { echo "no status $status"; false; }
+	done
+}
+
+@test "man -M finds the pages of a checkout, and the suite's file is shown line by line" {
+	command -v man >/dev/null && command -v groff >/dev/null || skip "no man or groff"
+	man --version >/dev/null 2>&1 || skip "another man"
+	LC_ALL=C.UTF-8 MANWIDTH=100 man -M "$BATS_TEST_DIRNAME/../../man" infer-suite 2>/dev/null >"$T/text"
+	for text in "$T/text" <("$INFER" suite --help); do
+		grep -A 2 '^ *models:$' "$text" | tail -n 1 | grep -Eq '^ +- [a-z]+.onnx '
 	done
 }

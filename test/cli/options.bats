@@ -49,7 +49,7 @@ teardown() {
 
 @test "A missing value and a missing or extra operand are errors" {
 	wrong "--device: the value is missing" run m.onnx --device
-	wrong "--random: the value is missing: [NAME=]LO..HI" run m.onnx --random --dim n=2
+	wrong "--shape: the value is missing: NAME=1x3x224x224" run m.onnx --shape --dim n=2
 	wrong "needs an operand" run
 	wrong "unexpected operand 'n.onnx'" run m.onnx n.onnx
 }

@@ -2,13 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # HTML pages: what each tells of its origin, the order of its parts, the drawing of a graph, and that it loads nothing.
 
+load helper
+
 setup() {
-	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
-	bats_require_minimum_version 1.5.0
-	cd "$BATS_TEST_DIRNAME/../data/run" || return 1
-	unset "${!INFER_@}" 2>/dev/null || true
-	export INFER_DEVICE=cpu
-	out=$BATS_TEST_TMPDIR
+	in_test_data
 	"$INFER" profile work.onnx --shapes-sweep n=1..2 -n 20 --export "$out/profile page.html" >/dev/null 2>&1
 	"$INFER" check pic.onnx --input rgb.png --html "$out/check.html" >/dev/null
 	"$INFER" inspect work.onnx --html "$out/inspect.html" >/dev/null

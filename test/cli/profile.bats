@@ -616,7 +616,7 @@ PY
 @test "The report shows the memory of the sampled iterations, and the growth over the runs" {
 	need_python
 	run -0 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 9 --export "$out/r.csv" --export "$out/r.json" --export "$out/r.md"
-	[[ $output =~ runs\ 1\ to\ 9:\ resident\ [+-].*\ private\ [+-].*counted\ on\ the\ host\ [+-] ]]
+	[[ $output =~ from\ run\ 1\ to\ run\ 9:\ resident\ [+-].*\ private\ [+-].*counted\ on\ the\ host\ [+-] ]]
 	grep -q '^runs .*counted on the host' "$out/r.md"
 	python3 - "$out" <<'PY'
 import csv, json, sys

@@ -23,8 +23,9 @@ fails() {
 	[[ $stderr = *"$text"* ]] || { echo "$stderr"; return 1; }
 }
 
-names() { # FILE: the names of its lines, in order
-	sed 's/^{"input": "[^"]*", "name": "\([^"]*\)".*/\1/' "$1" | paste -sd ' '
+names() { # FILE: the names of its lines, in order; behind those of inputs that failed a "!"
+	sed 's/^{"input": "[^"]*", "name": "\([^"]*\)", "error": \[{.*/\1!/; s/^{"input": "[^"]*", "name": "\([^"]*\)".*/\1/' "$1" |
+		paste -sd ' '
 }
 
 # alone DIR MODEL FILE...: each file in DIR is what a run of its own gives
@@ -194,14 +195,14 @@ alone() {
 	printf junk >pics/b.jpg
 	run -4 "$INFER" run "$data/batch.onnx" --input pics --batch 3 --jsonl out.jsonl
 	[[ $output = *pics/b.jpg* ]]
-	[ "$(names out.jsonl)" = "a" ]
+	[ "$(names out.jsonl)" = "a b!" ]
 }
 
 @test "--keep-going lists what failed, and ends with its exit status" {
 	head -c 300 "$data/rgb.jpg" >pics/b.jpg
 	cp "$data/other.npy" pics/bb.npy
 	run -4 --separate-stderr "$INFER" run "$data/batch.onnx" --input pics --batch 3 --jsonl out.jsonl --keep-going
-	[ "$(names out.jsonl)" = "a c" ]
+	[ "$(names out.jsonl)" = "a b! bb! c" ]
 	[[ $stderr = *"failed   2 inputs"* ]]
 	[[ $stderr = *pics/b.jpg* ]]
 	[[ $stderr = *pics/bb.npy* ]]
@@ -224,13 +225,15 @@ alone() {
 		--random attention_mask=1..1 --batch 3 --keep-going --jsonl out.jsonl
 	echo "$stderr"
 	[[ $stderr = *"i2.json"* ]]
-	[ "$(names out.jsonl)" = "i1 i3" ]
+	[ "$(names out.jsonl)" = "i1 i2! i3" ]
 }
 
 @test "--resume leaves out what is done, and tries again what failed" {
 	cp pics/b.jpg good.jpg
 	printf junk >pics/b.jpg
 	run -4 "$INFER" run "$data/pic.onnx" --input pics --keep-going -o out --jsonl out.jsonl
+	[ "$(names out.jsonl)" = "a b! c" ]
+	grep -q '"error": \[{"id": "E-INPUT' out.jsonl
 	mv good.jpg pics/b.jpg
 	run -0 "$INFER" run "$data/pic.onnx" --input pics -o out --jsonl out.jsonl --resume
 	[[ $output = *"inputs   1 input in "* ]]
@@ -255,6 +258,7 @@ alone() {
 	[ "$(cat other.jsonl)" = '{"x": 1}' ]
 	fails 2 E-OPTION "nothing tells what is done" "$data/pic.onnx" --input pics --resume
 	fails 2 E-OPTION "does not tell what is done" "$data/pic.onnx" --input pics --resume --jsonl -
+	fails 2 E-OPTION "many inputs do not run step by step" "$data/pic.onnx" --input pics --slice images=8
 	run -2 "$INFER" run "$data/pic.onnx" --input pics --json --jsonl -
 	[[ $output = *"has the document of --json"* ]]
 }

@@ -2,17 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # infer suite, --export for CI systems, and reports that are printed again.
 
-setup() {
-	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
-	bats_require_minimum_version 1.5.0
-	cd "$BATS_TEST_DIRNAME/../data/run" || return 1
-	unset "${!INFER_@}" 2>/dev/null || true
-	export INFER_DEVICE=cpu
-	out=$BATS_TEST_TMPDIR
-}
+load helper
 
-need_python() {
-	command -v python3 >/dev/null || skip "no python3"
+setup() {
+	in_test_data
 }
 
 @test "A suite checks and measures several models, with one verdict" {

@@ -2,12 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # What is printed where: a result goes to standard output, whole and in order; messages about a run go to standard error.
 
+load helper
+
 setup() {
-	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
-	bats_require_minimum_version 1.5.0
-	cd "$BATS_TEST_DIRNAME/../data/run" || return 1
-	unset "${!INFER_@}" 2>/dev/null || true
-	out=$BATS_TEST_TMPDIR
+	in_test_data
+	unset INFER_DEVICE
 }
 
 @test "A report of check that is sent to a file holds its findings, then the verdict" {

@@ -2,12 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Text fits the terminal: tables, rows of values, the line that Ctrl-C leaves, and one warning for a sweep.
 
+load helper
+
 setup() {
-	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
-	bats_require_minimum_version 1.5.0
-	cd "$BATS_TEST_DIRNAME/../data/run" || return 1
-	unset "${!INFER_@}" 2>/dev/null || true
-	out=$BATS_TEST_TMPDIR
+	in_test_data
+	unset INFER_DEVICE
 }
 
 # The longest line of a text on standard input, in characters, without lines that are sentences (they begin with a word at

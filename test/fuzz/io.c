@@ -57,8 +57,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	case 5: text(IO_TEXT, DT_STRING, p, n, &a); break;
 	default: /* heads only: the libraries fuzz themselves, and large pictures take long */
 		if (!image_head(p, n, &im, E_INPUT_FORMAT, NULL) && im.width * im.height <= 1 << 16 &&
-		    !image_decode(p, n, &im, E_INPUT_FORMAT, NULL))
+		    !image_decode(p, n, &im, E_INPUT_FORMAT, NULL)) {
+			(void)image_upright(p, n, &im, NULL);
 			image_free(&im);
+		}
 		break;
 	}
 	arena_free(&a);

@@ -4,7 +4,7 @@ set -u
 shopt -s nullglob
 cd "$(dirname "$0")/../.." || exit 1
 bad=0
-for page in man/*.[17]; do
+for page in man/man[17]/*; do
 	! command -v mandoc >/dev/null || mandoc -T lint -W warning "$page" || bad=1
 done
 bash -n completions/infer.bash || bad=1

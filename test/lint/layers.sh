@@ -16,6 +16,7 @@ cmd/watch          5.3 cmd
 cmd/output         5.2 cmd
 cmd/options        5.1 cmd
 src/check          4.5 session
+src/score          4.5 session
 src/watch          4.5 session
 src/profile        4.4 session
 src/output         4.4 session
@@ -39,6 +40,7 @@ gpu/driver         3.1 gpu
 src/backend        2.2 ops
 src/ops            2.1 ops
 src/image          2.1 image
+src/sound          2.1 sound
 src/ir             1.1 ir
 src/watch/inject   0.2 base
 gpu/kernels        0.1 kernels
@@ -57,7 +59,8 @@ yaml\.h                                                        src/base/yaml\.c
 gpu/.*\.h                                                      (gpu/.*|src/session/backends\.c)
 cpu/cpu\.h                                                     (src/cpu/.*|src/session/backends\.c)
 (cuda|cudnn|cublas|nvrtc|nvml|cupti|nvJitLink)[A-Za-z_0-9]*\.h (gpu/driver/api\.h|gpu/kernels/.*|src/watch/inject/inject\.h)
-(libpng[0-9]*/)?png\.h|jpeglib\.h|webp/.*|tiff(io)?\.h|(openjpeg-[0-9.]+/)?openjpeg\.h  src/image/image\.c
+(libpng[0-9]*/)?png\.h|jpeglib\.h|webp/.*|tiff(io)?\.h|(openjpeg-[0-9.]+/)?openjpeg\.h|libheif/.*  src/image/image\.c
+sndfile\.h|soxr\.h                                              src/sound/sound\.c
 '
 
 mapfile -t files < <(find cmd src onnx gpu -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc' -o -name '*.def' | sort)

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# What Bats files share (load helper): the program that is tested, and surroundings that hold no options of the user's.
+
+bats_require_minimum_version 1.5.0
+: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
+export INFER
+unset "${!INFER_@}" 2>/dev/null || true
+
+# Goes to the folder of small models and pictures, and computes on the CPU. $out is a folder for this test alone.
+# shellcheck disable=SC2034
+in_test_data() {
+	cd "$BATS_TEST_DIRNAME/../data/run" || return 1
+	export INFER_DEVICE=cpu
+	out=$BATS_TEST_TMPDIR
+}
+
+need_python() {
+	command -v python3 >/dev/null || skip "no python3"
+}
