@@ -64,7 +64,7 @@ static int clear_folders(struct options *o, const char *root, struct diag *d)
 	int err = cache_clear(root, &bytes, &files, d);
 
 	if (!o->json) {
-		printf("%s: removed %zu files, %s\n", root, files,
+		printf("%s: removed %s, %s\n", root, str_many(&d->arena, files, "file"),
 		       str_bytes(&d->arena, (int64_t)bytes));
 		return err;
 	}

@@ -168,8 +168,8 @@ static struct tally test_device(const char *device, struct diag *d)
 static void report_device(struct json *j, const char *device, struct tally t)
 {
 	if (!j) {
-		printf("%-9s %u cases passed, %u failed, in %.1f s\n", device, t.passed, t.failed,
-		       t.seconds);
+		printf("%-9s %u case%s passed, %u failed, in %.1f s\n", device, t.passed,
+		       t.passed == 1 ? "" : "s", t.failed, t.seconds);
 		fflush(stdout);
 		return;
 	}

@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_DOCUMENT = 512 << 20, MAX_WORDS = 256, COMMANDS = 2 };
+enum { MAX_DOCUMENT = 512 << 20, MAX_WORDS = 256, COMMANDS = 2, LOOK_MS = 100 };
 
 struct suite_file {
 	struct texts models;
@@ -61,25 +61,52 @@ static const unsigned command_bits[COMMANDS] = {CMD_CHECK, CMD_PROFILE};
 
 /* ---- words */
 
-/* Splits a line into words at blanks; quotes of both kinds keep blanks. Returns the number of words. */
-static size_t split_words(const char *line, const char **word, size_t room, struct arena *a)
+/*
+ * Splits a line into words at blanks; quotes of both kinds keep blanks. Returns the number of words, of which the first
+ * `room` are stored. *quote_left (may be NULL) is the quote that is not closed, or 0.
+ */
+static size_t split_words(const char *line, const char **word, size_t room, char *quote_left,
+			  struct arena *a)
 {
 	size_t n = 0;
+	char quote = 0;
 
-	while (n < room) {
+	for (;;) {
 		line += strspn(line, " \t\n");
 		if (!*line)
 			break;
 		struct str s = {.arena = a};
-		char quote = 0;
 		for (; *line && (quote || !strchr(" \t\n", *line)); line++)
 			if (quote ? *line == quote : *line == '"' || *line == '\'')
 				quote = quote ? 0 : *line;
 			else
 				str_add_n(&s, line, 1);
-		word[n++] = arena_str(a, str_get(&s));
+		if (n++ < room)
+			word[n - 1] = arena_str(a, str_get(&s));
 	}
+	if (quote_left)
+		*quote_left = quote;
 	return n;
+}
+
+static int check_line(const struct suite *s, const char *line)
+{
+	struct arena a = {0};
+	char quote = 0;
+	size_t n = split_words(line, NULL, 0, &quote, &a);
+
+	arena_free(&a);
+	if (quote)
+		return FAIL(s->d, E_CONFIG,
+			    .message = fmt(s->d, "%s: a quote is not closed: %c", s->o->operand[0],
+					   quote),
+			    .actual = fmt(s->d, "%s", line));
+	if (n > MAX_WORDS / 2)
+		return FAIL(s->d, E_CONFIG,
+			    .message = fmt(s->d, "%s: a line has too many words", s->o->operand[0]),
+			    .expected = fmt(s->d, "%d at most", MAX_WORDS / 2),
+			    .actual = fmt(s->d, "%zu", n));
+	return 0;
 }
 
 /* Returns the row of the option that a word such as --dim=4 or -n names, or NULL. */
@@ -119,7 +146,7 @@ struct wanted {
 static void add_options(struct words *w, const char *line, const struct wanted *what, struct arena *a)
 {
 	const char *word[MAX_WORDS];
-	size_t n = split_words(line, word, MAX_WORDS, a);
+	size_t n = split_words(line, word, MAX_WORDS, NULL, a);
 
 	for (size_t i = 0; i < n; i++) {
 		const struct field *f = *word[i] == '-' && word[i][1] ? option_of(word[i]) : NULL;
@@ -153,15 +180,6 @@ static void run_words(void *arg, FILE *out)
 	_exit(127);
 }
 
-/* Returns the code of a finding's id; E_INTERNAL if there is none. */
-static enum code code_of(const char *id)
-{
-	for (int k = 1; id && k < E_COUNT; k++)
-		if (!strcmp(code_id((enum code)k, SEV_ERROR) + 1, id + 1))
-			return (enum code)k;
-	return E_INTERNAL;
-}
-
 /* Takes a finding over from the document of a command. Notes are left out: a suite is about what is wrong. */
 static void take_finding(struct suite *s, const char *model, struct outcome *x, const struct jvalue *v)
 {
@@ -169,7 +187,7 @@ static void take_finding(struct suite *s, const char *model, struct outcome *x, 
 	const char *id = jtext(v, "id"), *word = jtext(v, "severity");
 	bool error = word && !strcmp(word, "error");
 	struct diag_row *row = arena_new_n(&s->arena, struct diag_row, rows ? rows->n + 1 : 1);
-	struct finding f = {.code = code_of(id),
+	struct finding f = {.code = code_named(id),
 			    .severity = error ? SEV_ERROR : SEV_WARNING,
 			    .model = model,
 			    .node = jtext(where, "node"),
@@ -213,6 +231,19 @@ static void take_document(struct suite *s, const char *model, struct outcome *x,
 	}
 }
 
+static bool names_baseline(const char *line, struct arena *a)
+{
+	const char *word[MAX_WORDS];
+	size_t n = split_words(line, word, MAX_WORDS, NULL, a);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct field *f = *word[i] == '-' && word[i][1] ? option_of(word[i]) : NULL;
+		if (f && !strcmp(f->name, "baseline"))
+			return true;
+	}
+	return false;
+}
+
 static void run_command(struct suite *s, size_t k, int command, const char *line)
 {
 	const char *common = command ? s->file.profile : s->file.check;
@@ -230,7 +261,7 @@ static void run_command(struct suite *s, size_t k, int command, const char *line
 	if (command && s->outcome[k].of[0].status == code_exit(E_MODEL_OPEN))
 		return;
 	const bool update = s->o->update_baselines;
-	const struct wanted what = {command, update, !update && strstr(line, "--baseline")};
+	const struct wanted what = {command, update, !update && names_baseline(line, &a)};
 	add_options(&w, line, &what, &a);
 	add_options(&w, common, &what, &a);
 	x->done = true;
@@ -240,7 +271,16 @@ static void run_command(struct suite *s, size_t k, int command, const char *line
 		arena_free(&a);
 		return;
 	}
-	child_wait(&child, INFINITY);
+	/* an interrupt ends the wait, and the report has what was done before */
+	while (watchdog_caught() == E_OK && child_read(&child, LOOK_MS))
+		;
+	child_wait(&child, watchdog_caught() == E_OK ? INFINITY : 0);
+	if (watchdog_caught() != E_OK) {
+		x->done = false;
+		child_free(&child);
+		arena_free(&a);
+		return;
+	}
 	x->seconds = (double)(clock_ns() - start) / 1e9;
 	const struct jvalue *v =
 		child.n ? jread(child.text, child.n, "report", E_INTERNAL, &a, &quiet) : NULL;
@@ -367,8 +407,12 @@ static int read_suite(struct suite *s)
 	s->model = arena_new_n(&s->arena, const char *, s->n);
 	s->outcome = arena_new_n(&s->arena, struct outcome_pair, s->n);
 	for (size_t k = 0; k < s->n; k++)
-		s->model[k] = split_words(s->file.models.v[k].s, word, 1, &s->arena) ? word[0] : "";
-	return 0;
+		s->model[k] =
+			split_words(s->file.models.v[k].s, word, 1, NULL, &s->arena) ? word[0] : "";
+	for (size_t k = 0; !rc && k < s->n; k++)
+		rc = check_line(s, s->file.models.v[k].s);
+	rc = rc ? rc : check_line(s, s->file.check);
+	return rc ? rc : check_line(s, s->file.profile);
 }
 
 int cmd_suite(struct options *o, struct diag *d)

@@ -2,13 +2,13 @@
 # Completion of infer for bash. Written by `infer __gen bash'.
 
 _infer_commands() {
-	echo 'run inspect profile check suite doctor selftest cache completion'
+	echo 'run inspect profile check suite extract merge doctor selftest cache completion'
 }
 
 _infer_command() { # COMMAND: sets options and the kind of its operand
 	case $1 in
 	run)
-		options='--input --data-set --batch --keep-going --resume --random --seed --shape --dim --strict --feed --slice --steps --next --derive --until --by-step --output --save --jsonl --save-format --print --top --decode --score --fail-below --labels --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --batch --keep-going --resume --shard --random --seed --shape --dim --strict --feed --slice --steps --next --derive --until --by-step --output --save --jsonl --report --save-format --print --top --decode --score --fail-below --labels --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='model'
 		;;
 	inspect)
@@ -26,6 +26,14 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 	suite)
 		options=' --export --update-baselines --json --config --timeout --color --verbose --quiet --help --version'
 		operand='yaml'
+		;;
+	extract)
+		options=' --from --to --save --json --config --timeout --color --verbose --quiet --help --version'
+		operand='model'
+		;;
+	merge)
+		options=' --json --config --timeout --color --verbose --quiet --help --version'
+		operand='file'
 		;;
 	doctor)
 		options=' --json --config --timeout --color --verbose --quiet --help --version'
@@ -52,6 +60,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	run:--input) kind='input' ;;
 	run:--data-set) kind='dir' ;;
 	run:--batch) kind='none' ;;
+	run:--shard) kind='none' ;;
 	run:--random) kind='name?' ;;
 	run:--seed) kind='none' ;;
 	run:--shape) kind='name' ;;
@@ -66,6 +75,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	run:--output) kind='output' ;;
 	run:--save | run:-o) kind='dir' ;;
 	run:--jsonl) kind='file' ;;
+	run:--report) kind='file' ;;
 	run:--save-format) kind='=npy npz pb bin json png' ;;
 	run:--print) kind='none?' ;;
 	run:--top) kind='none' ;;
@@ -73,7 +83,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	run:--score) kind='=top1= top5= exact= wer= cer= map= psnr= cosine=' ;;
 	run:--fail-below) kind='none' ;;
 	run:--labels) kind='labels' ;;
-	run:--device | run:-d) kind='=auto cpu cuda' ;;
+	run:--device | run:-d) kind='=auto all cpu cuda' ;;
 	run:--precision) kind='=fp32 tf32 fp16 bf16 auto' ;;
 	run:--sync) kind='=async node launch' ;;
 	run:--context) kind='=primary own' ;;
@@ -130,7 +140,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	profile:--fail-above) kind='none' ;;
 	profile:--fail-above-memory) kind='none' ;;
 	profile:--fail-above-energy) kind='none' ;;
-	profile:--device | profile:-d) kind='=auto cpu cuda' ;;
+	profile:--device | profile:-d) kind='=auto all cpu cuda' ;;
 	profile:--precision) kind='=fp32 tf32 fp16 bf16 auto' ;;
 	profile:--sync) kind='=async node launch' ;;
 	profile:--context) kind='=primary own' ;;
@@ -176,7 +186,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	check:--duration) kind='none' ;;
 	check:--html) kind='file' ;;
 	check:--export) kind='file' ;;
-	check:--device | check:-d) kind='=auto cpu cuda' ;;
+	check:--device | check:-d) kind='=auto all cpu cuda' ;;
 	check:--precision) kind='=fp32 tf32 fp16 bf16 auto' ;;
 	check:--sync) kind='=async node launch' ;;
 	check:--context) kind='=primary own' ;;
@@ -196,6 +206,15 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	suite:--config) kind='file' ;;
 	suite:--timeout) kind='none' ;;
 	suite:--color) kind='=auto always never' ;;
+	extract:--from) kind='output' ;;
+	extract:--to) kind='output' ;;
+	extract:--save | extract:-o) kind='dir' ;;
+	extract:--config) kind='file' ;;
+	extract:--timeout) kind='none' ;;
+	extract:--color) kind='=auto always never' ;;
+	merge:--config) kind='file' ;;
+	merge:--timeout) kind='none' ;;
+	merge:--color) kind='=auto always never' ;;
 	doctor:--config) kind='file' ;;
 	doctor:--timeout) kind='none' ;;
 	doctor:--color) kind='=auto always never' ;;

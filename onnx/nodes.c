@@ -181,6 +181,37 @@ static bool is_given(const struct loader *l, struct pb_span name)
 	return false;
 }
 
+/* Refuses an input whose default has another type or shape, as ONNX Runtime does. */
+static int check_default(struct loader *l, const struct value *v, const Onnx__ValueInfoProto *p)
+{
+	struct vinfo told = {.shape = SHAPE_UNKNOWN};
+	struct diag *d = l->d;
+
+	if (!p->type || load_type(l, p->type, true, &told.type, &told.shape) ||
+	    !vinfo_contradicts(&told, &v->info))
+		return 0;
+	return FAIL(d, E_MODEL_DECLARED, .slot = fmt(d, "input '%s'", v->name),
+		    .message = fmt(d, "the initializer of this name has another type or shape"),
+		    .expected = fmt(d, "%s %s, as the initializer", type_str(&d->arena, v->info.type),
+				    shape_str(&d->arena, &v->info.shape, NULL)),
+		    .actual = fmt(d, "%s %s, as declared", type_str(&d->arena, told.type),
+				  shape_str(&d->arena, &told.shape, NULL)));
+}
+
+/* Keeps a value_info that contradicts the constant that it is about, for `infer check`; the constant counts. */
+static void keep_contradiction(struct loader *l, struct scope *s, const struct value *v,
+			       const Onnx__ValueInfoProto *p)
+{
+	struct vinfo told = {.shape = SHAPE_UNKNOWN};
+
+	if (!p->type || load_type(l, p->type, true, &told.type, &told.shape) ||
+	    !vinfo_contradicts(&told, &v->info))
+		return;
+	struct false_hint *h = arena_new(l->a, struct false_hint);
+	*h = (struct false_hint){v->id, told, s->g->false_hints};
+	s->g->false_hints = h;
+}
+
 /* The user overrides a default: the value becomes an input. If no type is declared for it, the initializer's type stays. */
 static int override_default(struct loader *l, struct scope *s, struct value *v,
 			    const Onnx__ValueInfoProto *p)
@@ -207,6 +238,8 @@ static int add_input(struct loader *l, struct scope *s, struct pb_span m)
 			  .expected = "a type", .actual = "none");
 	else if (!rc && known >= 0 && !s->g->value[known]->init)
 		rc = name_fail(l, name, "one input of this name", "a second one");
+	else if (!rc && known >= 0 && !s->up)
+		rc = check_default(l, s->g->value[known], p);
 	/* An initializer that is also listed as an input is that input's default. */
 	if (!rc && known >= 0 && !s->up && is_given(l, name))
 		rc = override_default(l, s, s->g->value[known], p);
@@ -249,6 +282,8 @@ static int add_hints(struct loader *l, struct scope *s, struct pb_span bytes, ui
 		int rc = load_excuse(l, read_value_info(l, &tmp, m, &p, &name));
 		int64_t id = p && !rc ? own_name(s, name) : -1;
 		struct value *v = id >= 0 && id != NO_VALUE ? s->g->value[id] : NULL;
+		if (v && v->init && number == GRAPH_VALUE_INFO)
+			keep_contradiction(l, s, v, p);
 		if (v && p->type && !v->is_input && !v->init && v->info.type.kind == V_NONE)
 			(void)load_type(l, p->type, true, &v->info.type, &v->info.shape);
 		arena_free(&tmp);

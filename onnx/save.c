@@ -274,15 +274,20 @@ static void add_message(struct message *m, uint32_t field, const struct message 
 }
 
 /* Adds a TypeProto.Tensor. s is NULL for the tensors of a sequence, which have no common shape. */
-static void add_tensor_type(struct message *m, uint32_t field, enum dtype t, const struct shape *s)
+static void add_tensor_type(struct message *m, uint32_t field, enum dtype t, const struct shape *s,
+			    const char *const *symbols)
 {
 	struct message x = {.arena = m->arena}, shape = {.arena = m->arena};
 
 	add_number(&x, 1, (uint64_t)t);
 	for (int i = 0; s && i < s->rank; i++) {
 		struct message dim = {.arena = m->arena};
+		const char *name =
+			symbols && s->dim[i] <= DIM_SYM(0) ? symbols[DIM_SYM_ID(s->dim[i])] : NULL;
 		if (s->dim[i] >= 0)
 			add_number(&dim, 1, (uint64_t)s->dim[i]);
+		else if (name && *name && *name != '?') /* which begins the names that we give */
+			add_text(&dim, 2, name);
 		add_message(&shape, 1, &dim);
 	}
 	if (s && s->rank >= 0)
@@ -299,15 +304,16 @@ static void add_nested(struct message *m, uint32_t field, uint32_t inner, const 
 }
 
 /* TypeProto */
-static bool make_type(struct message *m, const struct type *t, const struct shape *s)
+static bool make_type(struct message *m, const struct type *t, const struct shape *s,
+		      const char *const *symbols)
 {
 	struct message tensor = {.arena = m->arena}, sequence = {.arena = m->arena};
 
 	if (t->kind == V_TENSOR) {
-		add_tensor_type(m, 1, (enum dtype)t->dtype, s);
+		add_tensor_type(m, 1, (enum dtype)t->dtype, s, symbols);
 		return true;
 	}
-	add_tensor_type(&tensor, 1, (enum dtype)t->dtype, NULL);
+	add_tensor_type(&tensor, 1, (enum dtype)t->dtype, NULL, NULL);
 	add_nested(&sequence, 4, 1, &tensor);
 	if (t->kind == V_SEQUENCE && t->of == V_TENSOR)
 		add_nested(m, 4, 1, &tensor);
@@ -326,7 +332,7 @@ static void add_border(struct message *m, uint32_t field, const struct onnx_bord
 	struct message x = {.arena = m->arena}, type = {.arena = m->arena};
 
 	add_text(&x, 1, b->name);
-	if (b->t && make_type(&type, &b->t->type, &b->t->shape))
+	if (b->t && make_type(&type, &b->t->type, &b->t->shape, b->symbols))
 		add_message(&x, 2, &type);
 	add_message(m, field, &x);
 }

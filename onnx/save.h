@@ -35,6 +35,8 @@ struct onnx_border {
 	const char *name;
 	/* type and shape, and the data of a constant; NULL or a tensor of kind V_NONE if not known */
 	const struct tensor *t;
+	/* names of the dimensions that are symbols, numbered as in struct model; NULL: they are written without a name */
+	const char *const *symbols;
 };
 struct onnx_part {
 	const uint32_t *node; /* numbers, ascending */

@@ -131,7 +131,8 @@ fi
 here=$(dirname "$0")
 has_library() { # NAME, as libcudnn.so.9
 	for f in /usr/local/cuda/lib64/"$1" /usr/local/cuda/extras/CUPTI/lib64/"$1"; do [ ! -e "$f" ] || return 0; done
-	ldconfig -p 2>/dev/null | grep -q "[[:space:]]$1 "
+	# ordinary users often have no sbin in their PATH
+	PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2>/dev/null | grep -q "[[:space:]]$1 "
 }
 cuda_wanted() { # lines of the table: NAME VERSION MEGABYTES LIBRARY SHA256
 	grep -v '^#' "$here/cuda-wheels.txt" | while read -r name version size library sum; do

@@ -6,9 +6,10 @@
 #   release  infer-VERSION-linux-ARCH.tar.gz, which runs from any folder on any distribution with glibc 2.34, with the libraries
 #            that such a system may lack; SHA256SUMS and a list of parts in SPDX's format
 #
-# MAKE and DEPS come from the Makefile.
+# MAKE and DEPS come from the Makefile; MAINTAINER='NAME <ADDRESS>' is who makes Debian packages.
 set -eu
 umask 022
+PATH=$PATH:/usr/sbin:/sbin # of ldconfig
 export LC_ALL=C TZ=UTC
 cd "$(dirname "$0")/.."
 : "${MAKE:=make}" "${DEPS:=build/deps}" "${PACKAGE_DIR:=build/packages}"
@@ -19,10 +20,11 @@ else
 	SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 fi
 export SOURCE_DATE_EPOCH
+# Policy wants an address with a domain; that of the default is reserved, so that nobody else gets the mail.
+: "${MAINTAINER:=the infer authors <infer@example.org>}"
 mkdir -p "$PACKAGE_DIR"
 out=$(cd "$PACKAGE_DIR" && pwd)
-work=$out/.work
-rm -rf "$work" && mkdir "$work"
+work=$(mktemp -d "$out/.work.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
 say() { printf 'package: %s\n' "$*"; }
@@ -62,15 +64,15 @@ deb_docs() { # ROOT NAME
 	rm -f "$doc/LICENSE"
 	{
 		printf 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: infer\n\n'
-		printf 'Files: *\nCopyright: the infer authors\nLicense: Apache-2.0\n'
+		printf 'Files: *\nCopyright: %s the infer authors\nLicense: Apache-2.0\n' "$(date -d "@$SOURCE_DATE_EPOCH" +%Y)"
 		[ ! -d "$doc/onednn" ] ||
-			printf '\nFiles: usr/lib/infer/libdnnl.so.3\nCopyright: Intel Corporation and others; see onednn/THIRD-PARTY-PROGRAMS\nLicense: Apache-2.0\n'
+			printf '\nFiles: usr/lib/infer/libdnnl.so.3\nCopyright: 2016-2023 Intel Corporation and others; see onednn/THIRD-PARTY-PROGRAMS\nLicense: Apache-2.0\n'
 		printf '\nLicense: Apache-2.0\n On Debian systems the text is in /usr/share/common-licenses/Apache-2.0.\n'
 	} >"$doc/copyright"
 	rm -f "$doc/onednn/LICENSE"
 	{
 		printf '%s (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n' "$2" "$version"
-		printf ' -- the infer authors <infer@localhost>  %s\n' "$(date -R -d "@$SOURCE_DATE_EPOCH")"
+		printf ' -- %s  %s\n' "$MAINTAINER" "$(date -R -d "@$SOURCE_DATE_EPOCH")"
 	} | gzip -9n >"$doc/changelog.gz"
 	gzip -9n <CHANGELOG.md >"$doc/CHANGELOG.md.gz"
 }
@@ -81,7 +83,7 @@ deb_control() { # ROOT NAME
 		Package: $2
 		Version: $version
 		Architecture: $(dpkg --print-architecture)
-		Maintainer: the infer authors <infer@localhost>
+		Maintainer: $MAINTAINER
 		Installed-Size: $(du -sk --apparent-size "$1/usr" | cut -f 1)
 		Depends: libc6 (>= 2.34), libgomp1, libprotobuf-c1, libstdc++6, libyaml-0-2, zlib1g
 		Recommends: libpng16-16 | libpng16-16t64, libjpeg62-turbo, libopenjp2-7, libtiff6, libwebp7, libheif1, libsndfile1, libsoxr0
@@ -119,11 +121,12 @@ deb() { # NAME MAKE-VARIABLE...
 
 # --- the tarball
 
-# Libraries that a program or library in FOLDER needs and neither FOLDER nor glibc has, with their own, until none is missing.
+# Libraries that a library in FOLDER needs and neither FOLDER nor every system has, with their own. gcc's are left to the system:
+# they belong to a C library, and those of Debian 12 need a newer one than 2.34.
 bundle() { # FOLDER
 	ldd "$1"/*.so* 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | while read -r file; do
 		case ${file##*/} in
-		libc.so* | libm.so* | libdl.so* | libpthread.so* | librt.so* | ld-linux*) continue ;;
+		libc.so* | libm.so* | libdl.so* | libpthread.so* | librt.so* | ld-linux* | libstdc++.so* | libgcc_s.so*) continue ;;
 		esac
 		[ -e "$1/${file##*/}" ] || cp -L "$file" "$1"
 	done
@@ -146,6 +149,13 @@ spdx() { # FOLDER: a list of parts, with the Debian package that each library ca
 	done
 }
 
+newest() { # SET LIMIT: no symbol of $work/symbols is newer than the limit
+	new=$(grep -oE "\\b$1_[0-9.]+[0-9]" "$work/symbols" | sed 's/.*_//' | sort -Vu | tail -n 1)
+	[ -n "$new" ] || return 0
+	say "the newest symbols of $1 are of $new"
+	[ "$(printf '%s\n' "$new" "$2" | sort -V | tail -n 1)" = "$2" ] || die "a symbol is newer than $1 $2"
+}
+
 release() {
 	command -v patchelf >/dev/null || die 'patchelf is missing; install it'
 	tree=$work/infer-$version-linux-$(uname -m)
@@ -164,9 +174,12 @@ release() {
 		# shellcheck disable=SC2016 # the linker expands it
 		patchelf --set-rpath '$ORIGIN' "$f"
 	done
-	new=$(objdump -T "$tree/bin/infer" "$libs"/*.so* | grep -oE 'GLIBC_2\.[0-9]+' | sort -t . -k 2 -nu | tail -n 1)
-	say "the newest symbols are of $new"
-	[ "${new#GLIBC_2.}" -le 34 ] || die "a symbol is newer than glibc 2.34"
+	objdump -T "$tree/bin/infer" "$libs"/*.so* >"$work/symbols"
+	# what Ubuntu 22.04 and RHEL 9 have, of glibc 2.34 and gcc 11
+	newest GLIBC 2.34
+	newest GLIBCXX 3.4.29
+	newest CXXABI 1.3.13
+	newest GCC 12.0.0
 	cp CHANGELOG.md "$tree/share/doc/infer"
 	spdx "$tree" >"$work/spdx"
 	cp "$work/spdx" "$out/infer-$version.spdx"
@@ -186,4 +199,5 @@ release)
 	;;
 *) die "unknown: $1" ;;
 esac
-(cd "$out" && sha256sum -- *.deb *.tar.gz *.spdx 2>/dev/null >SHA256SUMS) || true
+(cd "$out" && find . -maxdepth 1 -type f \( -name '*.deb' -o -name '*.tar.gz' -o -name '*.spdx' \) -printf '%P\0' | sort -z |
+	xargs -0 sha256sum -- >"$work/sums" && mv "$work/sums" SHA256SUMS)

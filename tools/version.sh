@@ -6,6 +6,8 @@ cd "$(dirname "$0")/.."
 base=$(sed -n 's/^#define INFER_VERSION "\(.*\)"/\1/p' cmd/options/version.h)
 if [ -e VERSION ]; then
 	sed -n 1p VERSION
+elif [ "$(git rev-parse --show-toplevel 2>/dev/null)" != "$(pwd -P)" ]; then
+	echo "$base" # a copy below another repository is none of its commits
 elif tag=$(git describe --tags --match 'v[0-9]*' 2>/dev/null); then
 	printf '%s\n' "${tag#v}" | sed 's/-\([0-9]*\)-g/+\1.g/'
 elif commit=$(git rev-parse --short=10 HEAD 2>/dev/null); then

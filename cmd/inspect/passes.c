@@ -25,7 +25,8 @@ static void print_passes(const struct opt_report *r, struct arena *a, FILE *f)
 		table_text(&t, p->ran ? opt_passes[i].about
 				      : "does not run at this level of --optimize");
 	}
-	fprintf(f, "passes      %" PRIu32 " nodes before the first pass\n", r->nodes);
+	fprintf(f, "passes      %" PRIu32 " node%s before the first pass\n", r->nodes,
+		r->nodes == 1 ? "" : "s");
 	table_print(&t, "  ", f);
 }
 

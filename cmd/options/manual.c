@@ -178,6 +178,10 @@ static void write_environment(unsigned cmds, FILE *f)
 		write_entry("INFER_OPENMP",
 			    "If it is set to system, oneDNN uses the libgomp of the system instead of infer's own threads.",
 			    f);
+	if (cmds & CMD_RUN)
+		write_entry("INFER_SHARD_COUNT",
+			    "The number of pods of an Indexed Job of Kubernetes, which JOB_COMPLETION_INDEX counts.",
+			    f);
 	write_entry("NO_COLOR", "If it is set, nothing is colored unless --color=always is given.", f);
 	arena_free(&a);
 }
@@ -202,7 +206,10 @@ static const struct {
 	{"124", "The time limit of --timeout was reached."},
 	{"125", "With check -- COMMAND: infer could not watch the command."},
 	{"126", "With check -- COMMAND: the command was found, but cannot be run."},
-	{"127", "With check -- COMMAND: the command was not found."},
+	{"127",
+	 "With check -- COMMAND: the command was not found. Also the status of the shell if infer itself is "
+	 "not found, and of the dynamic linker if a library that infer is linked with (libprotobuf-c, libyaml, "
+	 "zlib) is missing: it names the library on standard error, and nothing of infer has run."},
 	{"130", "Interrupted; the results so far were printed."},
 };
 

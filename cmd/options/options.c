@@ -404,15 +404,14 @@ static int load_config(struct parser *p)
 			 &p->o->arena, p->diag);
 }
 
-static int check_device(const struct options *o, struct diag *d)
+static int check_device_name(const struct options *o, const char *name, struct diag *d)
 {
 	const char *names[1 + BACKENDS] = {"auto"};
-	const char *name = o->config.device;
 	const char *near;
 
 	for (int i = 0; i < BACKENDS; i++)
 		names[1 + i] = backends[i]->name;
-	if (!strcmp(name, "auto") || backend_named(name, NULL))
+	if (!strcmp(o->config.device, "auto") || backend_named(name, NULL))
 		return 0;
 	const char *accelerator = backends[FIRST_ACCELERATOR]->name;
 	if (is_number(name)) /* as trtexec and torch number them */
@@ -425,6 +424,24 @@ static int check_device(const struct options *o, struct diag *d)
 			    near ? fmt(d, "did you mean '%s'?", near)
 				 : fmt(d, "use auto, %s", backend_words(&d->arena)),
 			    d);
+}
+
+static int check_device(const struct options *o, struct diag *d)
+{
+	const char *text = o->config.device;
+	bool all = !strcmp(text, "all");
+	size_t n = 0;
+	int rc = 0;
+
+	if ((all || strchr(text, ',')) && o->command->bit != CMD_RUN)
+		return options_fail(o, "device", fmt(d, "'%s' names several devices", text),
+				    "only infer run takes several, for many inputs", d);
+	if (all)
+		return 0;
+	const char *const *name = device_list(text, &n, &d->arena);
+	for (size_t i = 0; !rc && i < n; i++)
+		rc = check_device_name(o, name[i], d);
+	return rc;
 }
 
 /* Refuses a list of values for any command but profile, which alone compares several. */

@@ -55,6 +55,7 @@ struct options {
 	bool strict;   /* free dimensions must be bound */
 	int64_t batch; /* number of inputs of a run; 0: as many as the model fixes, else 1 */
 	bool keep_going, resume;
+	const char *shard; /* I/N; NULL: what the environment says */
 
 	/* steps */
 	struct steps_request steps; /* --feed, --slice, --next, --derive */
@@ -63,10 +64,12 @@ struct options {
 	int64_t step_limit;	    /* INT_ABSENT: none */
 
 	/* outputs */
+	struct texts from, to; /* of extract: tensors or nodes */
 	struct texts score, fail_below;
-	const char *jsonl; /* file for a JSON line for each input; NULL: none */
-	const char *save;  /* folder for the outputs; NULL if they are not written */
-	int save_format;   /* enum save_format */
+	const char *jsonl;  /* file for a JSON line for each input; NULL: none */
+	const char *report; /* file for a report that infer merge adds up; NULL: none */
+	const char *save; /* folder for the outputs, or file of a part; NULL if they are not written */
+	int save_format; /* enum save_format */
 	/* number of values to print of each output; 0 for all, INT_ABSENT for none */
 	int64_t print;
 	int64_t top;	    /* number of largest values to print along the last axis; 0 for none */

@@ -65,6 +65,14 @@ const struct field options_table[] = {
 	 .more = "An input counts as done if its files are in the folder of -o and its line is in the file of --jsonl, as far "
 		 "as these are given. An incomplete last line, which a killed run leaves, is removed. Inputs that failed "
 		 "are tried again."},
+	{ROW("shard", F_STRING, shard, INPUTS, CMD_RUN), .arg = "I/N", .env = "INFER_SHARD",
+	 .help = "with many inputs: run part I of N of the list",
+	 .more = "Part I has every N-th input, beginning with number I. Without this option the part follows from what started "
+		 "the program: a job array of Slurm (SLURM_ARRAY_TASK_ID), a task of srun (SLURM_PROCID), both together, "
+		 "mpirun of Open MPI (OMPI_COMM_WORLD_RANK), or an Indexed Job of Kubernetes (JOB_COMPLETION_INDEX), where the "
+		 "variable INFER_SHARD_COUNT must tell the number of pods; a note says so. 1/1 runs all inputs. In the names of "
+		 "-o, --jsonl and --report, {shard} becomes I-of-N, so that tasks with the same command line write files of "
+		 "their own."},
 	{ROW("random", F_LIST, random, INPUTS, CMD_RUNS), .arg = "[[NAME=]LO..HI]",
 	 .implied = "0..1", .metavar_kind = "name",
 	 .help = "fill an input with random values from LO to HI (0 to 1 if left out); repeatable",
@@ -135,11 +143,18 @@ const struct field options_table[] = {
 		 "or, if it matches none of them, among all tensors that nodes compute. The outputs have the given order. Nodes "
 		 "that they do not need are removed before the model is optimized, with the inputs that only those nodes used, "
 		 "so an operator that cannot run does no harm elsewhere in the model. A tensor that is asked for is never fused away."},
-	{ROW("save", F_STRING, save, OUTPUTS, CMD_RUN | CMD_CHECK), .sh = 'o', .arg = "DIR",
-	 .metavar_kind = "dir",
-	 .help = "write every output (run), or what --bisect finds (check), to DIR",
-	 .more = "DIR is created if it does not exist. A file is written completely or not at all. With many inputs, results "
-		 "are named after them: DIR/NAME.npy, or a folder DIR/NAME if the model has several outputs or the format is "
+	{ROW("from", F_LIST, from, OUTPUTS, CMD_EXTRACT), .arg = "NAME[,NAME]...",
+	 .metavar_kind = "output",
+	 .help = "tensors that become the part's inputs, or nodes that the part begins with; repeatable",
+	 .more = "Inputs of the model that the part needs besides stay its inputs. Without --from the part begins at the model's inputs."},
+	{ROW("to", F_LIST, to, OUTPUTS, CMD_EXTRACT), .arg = "NAME[,NAME]...", .metavar_kind = "output",
+	 .help = "tensors that become the part's outputs, in this order, or nodes that the part ends with; repeatable",
+	 .more = "Without --to the part ends at the model's outputs."},
+	{ROW("save", F_STRING, save, OUTPUTS, CMD_RUN | CMD_CHECK | CMD_EXTRACT), .sh = 'o',
+	 .arg = "PATH", .metavar_kind = "dir",
+	 .help = "write every output (run) or what --bisect finds (check) to the folder PATH, or the part (extract) to the file PATH",
+	 .more = "The folder is created if it does not exist. A file is written completely or not at all. With many inputs, results "
+		 "are named after them: PATH/NAME.npy, or a folder PATH/NAME if the model has several outputs or the format is "
 		 "npz or pb. NAME is the path of the input without its extension, relative to the folder that was given."},
 	{ROW("jsonl", F_STRING, jsonl, OUTPUTS, CMD_RUN), .arg = "FILE", .metavar_kind = "file",
 	 .help = "with many inputs: write a line of JSON for each to FILE (- for standard output)",
@@ -148,6 +163,11 @@ const struct field options_table[] = {
 		 "of an input that failed has the member error instead of outputs; --resume runs it again and replaces the line. Lines have "
 		 "the order of the inputs, but for those that --resume adds. Each line is written at once, so a run that is killed leaves at most one "
 		 "incomplete line, at the end."},
+	{ROW("report", F_STRING, report, OUTPUTS, CMD_RUN), .arg = "FILE", .metavar_kind = "file",
+	 .help = "with many inputs: write a report to FILE that infer merge adds up",
+	 .more = "The report is JSON. It says which model, options and inputs it is of, and has a row for each input that was "
+		 "run: its name, the time of its run, and the error if it failed. With --resume, the rows of inputs that are done "
+		 "come from the report that is there."},
 	{ROW("save-format", F_ENUM, save_format, OUTPUTS, CMD_RUN), .def = "npy",
 	 .choices = "npy|npz|pb|bin|json|png", .arg = "FORMAT", .help = "format of the output files",
 	 .more = "npz is one file with all outputs; pb writes output_K.pb by position; bin holds the bare elements; png "
@@ -389,13 +409,15 @@ const struct field options_table[] = {
 	 .help = "compare even if the baseline is of another device, driver, model or precision"},
 
 	{ROW("device", F_STRING, config.device, DEVICE, CMD_RUNS), .sh = 'd', .def = "auto",
-	 .arg = "NAME", .env = "INFER_DEVICE", .metavar_kind = "=auto"
+	 .arg = "NAME", .env = "INFER_DEVICE", .metavar_kind = "=auto|all"
 #define BACKEND(name) "|" #name
 #include "session/backends.def"
 #undef BACKEND
 	 ,
-	 .help = "where to run: auto, cpu or cuda[:N]",
-	 .more = "auto uses a CUDA device if this build and the machine have a usable one, otherwise the CPU; if it is given, it reports "
+	 .help = "where to run: auto, all, cpu or cuda[:N], or several",
+	 .more = "With many inputs, run takes several devices, as in cuda:0,1 or cuda,cpu, or all, which means all CUDA devices of the "
+		 "machine, or the CPU if there is none. Each has a session of its own and takes inputs as soon as it is free; results "
+		 "keep their order. A device that fails, or has no memory, is reported, and its inputs go to the others. auto uses a CUDA device if this build and the machine have a usable one, otherwise the CPU; if it is given, it reports "
 		 "which it chose and why. A device that is named is never replaced by another: if it cannot be used, the "
 		 "exit status is 8 and the reason is given."},
 	{ROW("precision", F_ENUM, config.precision, DEVICE, CMD_RUNS),

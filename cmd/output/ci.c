@@ -229,6 +229,13 @@ bool ci_own_format(const char *text, const char *extension)
 	return ci_format_of(text, &path) == CI_FORMATS && !strcmp(path_ext(text), extension);
 }
 
+const char *ci_export_hint(const char *path, const char *known, struct diag *d)
+{
+	return strcmp(path_ext(path), ".txt")
+		       ? known
+		       : fmt(d, "%s; for text, write > '%s' instead", known, path);
+}
+
 int ci_check(const struct options *o, enum ci_more more, struct diag *d)
 {
 	static const char *const known[] = {
@@ -247,7 +254,7 @@ int ci_check(const struct options *o, enum ci_more more, struct diag *d)
 			return options_fail(o, "export",
 					    fmt(d, "'%s': infer %s writes no report of this format",
 						text, o->command->name),
-					    known[more], d);
+					    ci_export_hint(text, known[more], d), d);
 		rc = output_probe(path, d);
 	}
 	return rc;

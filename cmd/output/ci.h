@@ -43,6 +43,8 @@ int ci_export_all(const struct ci_report *r, const struct options *o, struct dia
 enum ci_more { CI_MEASURES, CI_PAGES };
 /* Refuses files of --export that the command does not write, before anything is done. */
 int ci_check(const struct options *o, enum ci_more more, struct diag *d);
+/* The hint for a file of --export that no format fits; known names the formats. A text is what standard output holds. */
+const char *ci_export_hint(const char *path, const char *known, struct diag *d);
 /* Whether a text of --export asks for the command's own report in the format of this extension. */
 bool ci_own_format(const char *text, const char *extension);
 

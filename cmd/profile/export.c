@@ -451,7 +451,10 @@ int export_check(struct profile *p)
 			return options_fail(
 				o, "export",
 				fmt(p->d, "'%s': the format is not known from the file's ending", path),
-				"name it FILE.json, FILE.csv, FILE.md, FILE.html, junit:FILE, bencher:FILE or github:FILE",
+				ci_export_hint(
+					path,
+					"name it FILE.json, FILE.csv, FILE.md, FILE.html, junit:FILE, bencher:FILE or github:FILE",
+					p->d),
 				p->d);
 		rc = output_probe(path, p->d);
 	}

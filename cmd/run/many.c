@@ -2,43 +2,41 @@
 #include "cmd/run/many.h"
 
 #include "base/clock.h"
-#include "base/pool.h"
 #include "base/str.h"
 #include "cmd/output/auto_precision.h"
 #include "cmd/output/output.h"
 #include "cmd/output/progress.h"
+#include "cmd/output/shard_report.h"
 #include "cmd/output/watchdog.h"
 #include "cmd/run/results.h"
-#include "input/reader.h"
-#include "session/batch.h"
+#include "cmd/run/shard.h"
+#include "cmd/run/stream.h"
+#include "session/backends.h"
 #include "session/free_sizes.h"
-#include "session/session.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { MAX_READERS = 16, MAX_WARNINGS = 20 };
+enum { MAX_WARNINGS = 20 };
 
 struct many {
 	struct options *o;
 	struct diag *d;
 	struct arena arena;
-	struct session *session;
+	struct stream stream;
 	struct input_list list;
-	struct batch batch;
+	struct shard shard;
 	struct results results;
-	struct reader *reader;
 	struct progress progress;
+	const char *const *device;
+	size_t ndevices;
 	size_t *todo, ntodo; /* indices of the cases that are not done yet */
-	size_t done, failed;
-	uint64_t start; /* of the first case */
-	double seconds;
-	/* the cases of the next run, and the one that was read but did not fit into it */
-	struct read_case *cases, held;
-	const struct tensor *const **in; /* for each of `cases`, its tensors */
-	size_t ncases;
-	bool holds;
-	const struct tensor **out;
+	size_t skipped, done, failed;
+	struct report_case *row;	/* by case of the list; without a name: it has not run */
+	uint64_t start;			/* of the first case */
+	double seconds, former_seconds; /* of this program, and of those that it goes on from */
 	struct output *outputs;
 };
 
@@ -46,8 +44,8 @@ bool run_names_many(const struct options *o)
 {
 	const struct input_request request = options_request(o);
 
-	return o->batch || o->jsonl || o->keep_going || o->resume || o->score.n > 0 ||
-	       o->fail_below.n > 0 || input_names_many(&request);
+	return o->batch || o->jsonl || o->keep_going || o->resume || o->report || o->shard ||
+	       o->score.n > 0 || o->fail_below.n > 0 || input_names_many(&request);
 }
 
 static int last_code(const struct diag *d)
@@ -55,49 +53,155 @@ static int last_code(const struct diag *d)
 	return d->last ? -(int)d->last->code : -E_INTERNAL;
 }
 
+static const struct model *model_of(const struct many *m)
+{
+	return session_model(m->stream.lane[0].session);
+}
+
 /* ---- before the first run */
 
-static int open_session(struct many *m)
+static int open_devices(struct many *m, const struct run_config *config)
 {
-	m->session = session_open(m->o->operand[0], &m->o->config, m->d);
-	return m->session ? 0 : last_code(m->d);
+	return stream_open(&m->stream, m->o->operand[0], config, m->device, m->ndevices, m->d);
 }
 
 /*
  * Opens the model and finds the cases. The search for a precision needs the inputs of one case, which are known only
- * once the model is open, so the model is opened anew with the result.
+ * once the model is open, so a session that only reads the model comes first.
  */
+static int find_precision(struct many *m, const struct input_request *request)
+{
+	struct input_list list = {0};
+
+	m->o->config.precision = PRECISION_FP32;
+	struct session *s = session_open(m->o->operand[0], &m->o->config, m->d);
+	int rc = s ? input_list_open(&list, session_model(s), request, m->d) : last_code(m->d);
+	m->o->config.precision = PRECISION_AUTO;
+	session_close(s);
+	if (!rc) {
+		const struct input_request first = input_list_case(&list, 0);
+		precision_settle(m->o, &m->o->config, &first, NULL, m->d);
+	}
+	input_list_free(&list);
+	return rc;
+}
+
 static int open_model(struct many *m)
 {
 	const struct input_request request = options_request(m->o);
-	bool search = m->o->config.precision == PRECISION_AUTO;
+	int rc = 0;
 
-	if (search)
-		m->o->config.precision = PRECISION_FP32;
-	int rc = open_session(m);
-	rc = rc ? rc : input_list_open(&m->list, session_model(m->session), &request, m->d);
-	if (rc || !search)
-		return rc;
-	session_close(m->session);
-	m->session = NULL;
-	m->o->config.precision = PRECISION_AUTO;
-	const struct input_request first = input_list_case(&m->list, 0);
-	precision_settle(m->o, &m->o->config, &first, NULL, m->d);
-	return open_session(m);
+	m->device = device_list(m->o->config.device, &m->ndevices, &m->arena);
+	m->o->config.device = m->device[0];
+	if (m->o->config.precision == PRECISION_AUTO)
+		rc = find_precision(m, &request);
+	rc = rc ? rc : open_devices(m, &m->o->config);
+	return rc ? rc : input_list_open(&m->list, model_of(m), &request, m->d);
+}
+
+/* Finds the shard. Where only the environment names one, a list of one input is not divided. */
+static int find_shard(struct many *m)
+{
+	struct options *o = m->o;
+
+	m->shard = (struct shard){.count = 1};
+	int rc = m->list.n > 1 || o->shard ? shard_find(&m->shard, o, m->d) : 0;
+	o->jsonl = shard_path(&m->shard, o->jsonl, &m->arena);
+	o->save = shard_path(&m->shard, o->save, &m->arena);
+	o->report = shard_path(&m->shard, o->report, &m->arena);
+	if (!rc && !o->shard && m->shard.from)
+		NOTE(m->d, E_SHARD,
+		     .message = fmt(m->d, "this program runs shard %zu of %zu, as %s says",
+				    m->shard.index + 1, m->shard.count, m->shard.from),
+		     .hint = "--shard 1/1 runs all inputs");
+	return rc;
+}
+
+static bool is_mine(const struct many *m, size_t i)
+{
+	return i % m->shard.count == m->shard.index;
 }
 
 static void list_todo(struct many *m)
 {
 	m->todo = arena_new_n(&m->arena, size_t, m->list.n + 1);
-	for (size_t i = 0; i < m->list.n; i++)
-		if (!m->o->resume || !results_has(&m->results, m->list.name[i]))
+	for (size_t i = 0; i < m->list.n; i++) {
+		if (!is_mine(m, i))
+			continue;
+		if (!m->o->resume || !results_has(&m->results, m->list.name[i])) {
 			m->todo[m->ntodo++] = i;
+			continue;
+		}
+		m->skipped++;
+		m->row[i] = (struct report_case){.index = i, .name = m->list.name[i], .seconds = NAN};
+	}
 }
+
+/* ---- the report */
+
+/* A program that goes on keeps the times of what an earlier one has done. */
+static int read_former_report(struct many *m, const struct shard_report *now)
+{
+	struct shard_report old;
+
+	if (!m->o->resume || access(m->o->report, F_OK) != 0)
+		return 0;
+	int rc = report_read(&old, m->o->report, &m->arena, m->d);
+	rc = rc ? rc : report_same(now, &old, m->d);
+	if (rc)
+		return rc;
+	for (size_t k = 0; k < old.n; k++) {
+		struct report_case *row = &m->row[old.cases[k].index];
+		if (!row->name || old.cases[k].failed)
+			continue;
+		row->seconds = old.cases[k].seconds;
+		row->sums = old.cases[k].sums;
+	}
+	m->former_seconds = old.seconds;
+	return 0;
+}
+
+static int describe_report(struct many *m, struct shard_report *r)
+{
+	*r = (struct shard_report){.path = m->o->report,
+				   .shard = m->shard.index + 1,
+				   .shards = m->shard.count,
+				   .seconds = m->former_seconds + m->seconds};
+	r->scores = m->results.scores;
+	return report_describe(r, m->o, &m->list, &m->arena, m->d);
+}
+
+static int open_report(struct many *m)
+{
+	struct shard_report now;
+
+	if (!m->o->report)
+		return 0;
+	int rc = options_blame(m->o, "report", output_probe(m->o->report, m->d), m->d);
+	rc = rc ? rc : describe_report(m, &now);
+	return rc ? rc : read_former_report(m, &now);
+}
+
+static int write_report(struct many *m)
+{
+	struct shard_report r;
+	int rc = m->o->report ? describe_report(m, &r) : 0;
+
+	if (rc || !m->o->report)
+		return rc;
+	r.cases = arena_new_n(&m->arena, struct report_case, m->list.n + 1);
+	for (size_t i = 0; i < m->list.n; i++)
+		if (m->row[i].name)
+			r.cases[r.n++] = m->row[i];
+	return report_write(&r, m->o->report, m->d);
+}
+
+/* ---- beginning */
 
 /* Random values are one input; what --batch is asked for then is the size of the model's first dimension. */
 static int refuse_batch_of_random(struct many *m)
 {
-	const struct model *model = session_model(m->session);
+	const struct model *model = model_of(m);
 	const struct graph *g = model->graph;
 	const char *hint = "name a folder or a pattern with --input";
 
@@ -114,25 +218,26 @@ static int refuse_batch_of_random(struct many *m)
 
 static int run_with_sizes(void *many, const struct input_set *inputs, struct diag *d)
 {
-	struct many *m = many;
+	const struct lane *first = &((struct many *)many)->stream.lane[0];
 
-	return session_run(m->session, input_tensors(inputs), m->out, d);
+	return session_run(first->session, input_tensors(inputs), first->out, d);
 }
 
 /* Searches sizes for free dimensions if all values are random, and the model does not accept dimensions of 1. */
 static int find_free_sizes(struct many *m)
 {
+	const struct lane *first = &m->stream.lane[0];
 	const struct input_request *r = &m->list.request, *found = r;
 	struct diag why = {0};
 	int rc = 0;
 
 	if (!sizes_are_free(r) || !r->random.n)
 		return 0;
-	struct input_set *set = prepare_inputs_for(m->session, r, &why);
+	struct input_set *set = prepare_inputs_for(first->session, r, &why);
 	rc = set ? run_with_sizes(m, set, &why) : last_code(&why);
 	if (rc && sizes_may_help(&why)) {
 		input_free(set);
-		set = recover_sizes(m->session, arena_dup(&m->arena, r, sizeof(*r)), NULL,
+		set = recover_sizes(first->session, arena_dup(&m->arena, r, sizeof(*r)), NULL,
 				    run_with_sizes, m, &why, &m->arena, &found, m->d);
 		rc = set ? 0 : last_code(m->d);
 	} else {
@@ -144,44 +249,38 @@ static int find_free_sizes(struct many *m)
 	return rc;
 }
 
-static int prepare(struct many *m)
-{
-	const struct options *o = m->o;
-	int rc = open_model(m);
-
-	if (!rc && o->batch > 1 && sizes_are_free(&m->list.request))
-		rc = refuse_batch_of_random(m);
-	if (rc)
-		return rc;
-	const struct model *model = session_model(m->session);
-	const uint32_t nout = model->graph->nout;
-	m->out = arena_new_n(&m->arena, const struct tensor *, nout + 1);
-	rc = find_free_sizes(m);
-	if (rc)
-		return rc;
-	rc = options_blame(o, "batch",
-			   batch_begin(&m->batch, model, m->list.varies, o->batch, m->d), m->d);
-	rc = rc ? rc : results_open(&m->results, o, model, &m->list, m->d);
-	if (rc)
-		return rc;
-	list_todo(m);
-	size_t limit = (size_t)m->batch.limit;
-	m->cases = arena_new_n(&m->arena, struct read_case, limit);
-	m->in = arena_new_n(&m->arena, const struct tensor *const *, limit);
-	m->outputs = arena_new_n(&m->arena, struct output, nout + 1);
-	int threads = pool_cores() < MAX_READERS ? pool_cores() : MAX_READERS;
-	/* two batches ahead keep the readers busy during a run; each reader holds one case besides */
-	m->reader = reader_open(&m->list, model, m->todo, m->ntodo, 2 * limit + (size_t)threads,
-				threads, m->batch.fixed > 1);
-	return 0;
-}
-
-/* ---- the stream */
+static int write_group(void *arg, struct group *g);
 
 static bool stopped(void)
 {
 	return watchdog_caught() != E_OK;
 }
+
+static int prepare(struct many *m)
+{
+	const struct options *o = m->o;
+
+	m->stream = (struct stream){.keep_going = o->keep_going,
+				    .batch = o->batch,
+				    .stopped = stopped,
+				    .write = write_group,
+				    .arg = m};
+	int rc = open_model(m);
+	rc = rc ? rc : find_shard(m);
+	if (!rc && o->batch > 1 && sizes_are_free(&m->list.request))
+		rc = refuse_batch_of_random(m);
+	rc = rc ? rc : options_blame(o, "batch", stream_batch(&m->stream, &m->list, m->d), m->d);
+	rc = rc ? rc : find_free_sizes(m);
+	rc = rc ? rc : results_open(&m->results, o, model_of(m), &m->list, m->d);
+	if (rc)
+		return rc;
+	m->outputs = arena_new_n(&m->arena, struct output, model_of(m)->graph->nout + 1);
+	m->row = arena_new_n(&m->arena, struct report_case, m->list.n + 1);
+	list_todo(m);
+	return open_report(m);
+}
+
+/* ---- the stream */
 
 /* Keeps notes and warnings of a case unless another case has given the same, and only so many. */
 static void keep_findings(struct many *m, const struct diag *from, bool errors)
@@ -204,128 +303,54 @@ static bool ends_all(int rc)
 /* Counts a case that failed. Returns 0 if the others shall be run all the same. */
 static int fail_case(struct many *m, size_t index, struct diag *why, int rc)
 {
+	const struct finding *f = why->last;
+
 	reader_name_errors(m->list.label[index], why);
 	keep_findings(m, why, true);
 	m->failed++;
+	m->row[index] = (struct report_case){
+		.index = index,
+		.name = m->list.name[index],
+		.failed = true,
+		.seconds = NAN,
+		.input = m->list.label[index],
+		.id = code_id((enum code) - rc, SEV_ERROR),
+		.message = arena_str(&m->arena,
+				     f && f->message ? f->message : code_title((enum code) - rc))};
 	if (ends_all(rc))
 		return rc;
 	int written = results_add_failure(&m->results, index, why, m->d);
 	return written ? written : m->o->keep_going ? 0 : rc;
 }
 
-static void drop_cases(struct many *m)
+static int write_outputs(struct many *m, const struct read_case *c, const struct outcome *x,
+			 struct score_sums *sums, struct diag *d)
 {
-	for (size_t i = 0; i < m->ncases; i++) {
-		input_free(m->cases[i].set);
-		diag_free(&m->cases[i].diag);
-	}
-	m->ncases = 0;
+	const struct graph *g = model_of(m)->graph;
+
+	for (uint32_t o = 0; o < g->nout; o++)
+		m->outputs[o] = (struct output){.name = g->out_name[o], .tensor = x->out[o]};
+	return results_add(&m->results, c->index, c->set, m->outputs, sums, &m->arena, d);
 }
 
-/* Fills `cases` with the next ones that fit into one run. After an error those that were read before it still run. */
-static int gather(struct many *m)
+static int write_case(struct many *m, struct read_case *c, struct outcome *x)
 {
-	struct read_case c;
-	int rc = 0;
+	struct diag *why = c->rc ? &c->diag : &x->why;
+	/* kept for the report only, as there may be very many inputs */
+	struct score_sums *sums =
+		m->o->report ? arena_new_n(&m->arena, struct score_sums, m->results.scores.n) : NULL;
+	int rc = x->rc ? x->rc : write_outputs(m, c, x, sums, why);
 
-	while (!rc && !stopped()) {
-		if (m->holds)
-			c = m->held;
-		else if (!reader_next(m->reader, stopped, &c))
-			break;
-		m->holds = false;
-		if (c.rc) {
-			rc = fail_case(m, c.index, &c.diag, c.rc);
-			diag_free(&c.diag);
-			continue;
-		}
-		if (m->ncases && !batch_takes(&m->batch, m->in, m->ncases, input_tensors(c.set))) {
-			m->held = c;
-			m->holds = true;
-			break;
-		}
-		keep_findings(m, &c.diag, false);
-		m->in[m->ncases] = input_tensors(c.set);
-		m->cases[m->ncases++] = c;
-		if ((int64_t)m->ncases == m->batch.limit)
-			break;
-	}
-	return rc;
-}
-
-/* Writes the results of the case that is number k in the newest run and number `at` of `cases`. */
-static int write_case(struct many *m, size_t at, size_t k, struct diag *d)
-{
-	const struct graph *g = session_model(m->session)->graph;
-	struct tensor *part = arena_new_n(&d->arena, struct tensor, g->nout + 1);
-	size_t i = m->cases[at].index;
-	int rc = 0;
-
-	for (uint32_t o = 0; !rc && o < g->nout; o++) {
-		m->outputs[o] = (struct output){.name = g->out_name[o], .tensor = m->out[o]};
-		if (!m->out[o])
-			continue;
-		rc = batch_part(&m->batch, g->out_name[o], m->out[o], k, &part[o], d);
-		m->outputs[o].tensor = &part[o];
-	}
-	return rc ? rc : results_add(&m->results, i, m->cases[at].set, m->outputs, d);
-}
-
-/* Runs cases first..first+n-1 together. *ran says whether the run itself succeeded. */
-static int run_together(struct many *m, size_t first, size_t n, bool *ran, struct diag *d)
-{
-	const struct tensor *const *in;
-	int rc = batch_stack(&m->batch, m->in + first, n, &in, d);
-
-	rc = rc ? rc : session_run(m->session, in, m->out, d);
-	*ran = !rc;
-	return rc;
-}
-
-/* Writes the results of the newest run, of cases first..first+n-1. */
-static int write_together(struct many *m, size_t first, size_t n)
-{
-	int rc = 0;
-
-	for (size_t k = 0; !rc && k < n; k++) {
-		struct diag why = {0};
-		rc = write_case(m, first + k, k, &why);
-		m->done += !rc;
-		if (rc)
-			rc = fail_case(m, m->cases[first + k].index, &why, rc);
-		else
-			keep_findings(m, &why, false);
-		diag_free(&why);
-	}
-	return rc;
-}
-
-/*
- * Runs what was gathered. If the run fails, each case is run alone, so that the error names the one that it is about.
- */
-static int run_gathered(struct many *m)
-{
-	struct diag why = {0};
-	size_t n = m->ncases;
-	bool ran;
-	int rc = run_together(m, 0, n, &ran, &why);
-
-	if (ran) {
-		keep_findings(m, &why, false);
-		rc = write_together(m, 0, n);
-	} else if (n == 1) {
-		rc = fail_case(m, m->cases[0].index, &why, rc);
-	} else {
-		rc = 0;
-		for (size_t k = 0; !rc && k < n && !stopped(); k++) {
-			diag_free(&why);
-			rc = run_together(m, k, 1, &ran, &why);
-			rc = ran ? write_together(m, k, 1)
-				 : fail_case(m, m->cases[k].index, &why, rc);
-		}
-	}
-	diag_free(&why);
-	return rc;
+	if (rc)
+		return fail_case(m, c->index, why, rc);
+	keep_findings(m, &c->diag, false);
+	keep_findings(m, &x->why, false);
+	m->done++;
+	m->row[c->index] = (struct report_case){.index = c->index,
+						.name = m->list.name[c->index],
+						.seconds = x->seconds,
+						.sums = sums};
+	return 0;
 }
 
 static void show_progress(struct many *m)
@@ -340,50 +365,73 @@ static void show_progress(struct many *m)
 	arena_free(&a);
 }
 
-static int run_all(struct many *m)
+static int write_group(void *arg, struct group *g)
 {
+	struct many *m = arg;
 	int rc = 0;
 
+	keep_findings(m, &g->notes, false);
+	for (size_t i = 0; !rc && i < g->n; i++) {
+		struct outcome *x = &g->outcome[i];
+		if (!x->out && (!x->rc || g->cut))
+			break; /* it was not reached */
+		rc = write_case(m, &g->cases[i], x);
+	}
+	int flushed = results_flush(&m->results, m->d);
+	show_progress(m);
+	return rc ? rc : flushed;
+}
+
+static int run_all(struct many *m)
+{
 	watchdog_soft();
 	m->start = clock_ns();
 	progress_begin(&m->progress, m->o);
-	while (!rc && !stopped()) {
-		rc = gather(m);
-		bool last = !m->ncases;
-		int ran = last ? 0 : run_gathered(m);
-		int flushed = results_flush(&m->results, m->d);
-		rc = rc ? rc : ran ? ran : flushed;
-		if (last)
-			break;
-		drop_cases(m);
-		show_progress(m);
-	}
+	int rc = stream_run(&m->stream, &m->list, m->todo, m->ntodo, m->d);
 	progress_clear(&m->progress);
 	m->seconds = (double)(clock_ns() - m->start) * 1e-9;
 	enum code why = watchdog_caught();
-	if (!rc && why != E_OK)
+	if (why != E_OK && (!rc || rc == -E_INTERRUPTED))
 		rc = FAIL(m->d, why,
 			  .message = fmt(m->d,
 					 "stopped after %zu of %zu inputs; their results are written",
-					 m->done, m->list.n),
+					 m->done, m->ntodo + m->skipped),
 			  .hint = m->o->save || m->o->jsonl ? "--resume goes on from here" : NULL);
-	return rc;
+	int written = write_report(m);
+	return rc ? rc : written;
 }
 
 /* ---- the summary */
 
+/* The devices that ran, each with the number of its inputs if there are several. */
+static const char *devices_text(const struct many *m, struct arena *a)
+{
+	struct str s = {.arena = a};
+
+	for (size_t i = 0; i < m->stream.nlanes; i++) {
+		const struct lane *l = &m->stream.lane[i];
+		if (m->stream.nlanes == 1)
+			return session_device(l->session);
+		str_addf(&s, "%s%s (%zu%s)", i ? ", " : "", l->device, l->done,
+			 l->lost ? ", then lost" : "");
+	}
+	return str_get(&s);
+}
+
 static void print_summary(const struct many *m)
 {
-	size_t skipped = m->list.n - m->ntodo;
 	struct arena a = {0};
 	FILE *f = listing_begin(stderr);
 
 	fprintf(f, "inputs   %s in %s: %.1f a second, %s a run, on %s\n",
 		str_many(&a, m->done, "input"), str_seconds(&a, m->seconds),
 		m->seconds > 0 ? (double)m->done / m->seconds : 0.0,
-		str_many(&a, (uint64_t)m->batch.limit, "input"), session_device(m->session));
-	if (skipped)
-		fprintf(f, "skipped  %s, done before\n", str_many(&a, skipped, "input"));
+		str_many(&a, (uint64_t)m->stream.lane[0].batch.limit, "input"), devices_text(m, &a));
+	if (m->shard.count > 1)
+		fprintf(f, "shard    %zu of %zu, of %s\n", m->shard.index + 1, m->shard.count,
+			str_many(&a, m->list.n, "input"));
+	if (m->skipped)
+		fprintf(f, "skipped  %s, done before\n", str_many(&a, m->skipped, "input"));
 	if (m->failed)
 		fprintf(f, "failed   %s\n", str_many(&a, m->failed, "input"));
 	listing_end(f);
@@ -396,46 +444,59 @@ static void write_document(const struct many *m)
 
 	json_envelope_begin(&j, m->o, m->d);
 	json_object(&j, "inputs");
-	json_uint(&j, "total", m->list.n);
+	json_uint(&j, "total", m->ntodo + m->skipped);
 	json_uint(&j, "done", m->done);
-	json_uint(&j, "skipped", m->list.n - m->ntodo);
+	json_uint(&j, "skipped", m->skipped);
 	json_uint(&j, "failed", m->failed);
-	json_int(&j, "batch", m->batch.limit);
+	json_int(&j, "batch", m->stream.lane[0].batch.limit);
 	json_number(&j, "seconds", m->seconds);
 	json_end(&j, '}');
+	json_object(&j, "shard");
+	json_uint(&j, "index", m->shard.index + 1);
+	json_uint(&j, "count", m->shard.count);
+	json_end(&j, '}');
+	json_array(&j, "devices");
+	for (size_t i = 0; i < m->stream.nlanes; i++) {
+		const struct lane *l = &m->stream.lane[i];
+		json_object(&j, NULL);
+		json_string(&j, "device", l->device);
+		json_uint(&j, "inputs", l->done);
+		json_bool(&j, "lost", l->lost);
+		json_end(&j, '}');
+	}
+	json_end(&j, ']');
 	if (m->results.scores.n)
 		scores_write(&m->results.scores, NULL, &j);
 	json_envelope_end(&j, m->d);
 }
 
-static int refuse_options(const struct options *o, struct diag *d)
+/* Refuses what many inputs do not go with. */
+static int check_options(const struct options *o, struct diag *d)
 {
 	const char *steps = o->steps.slice.n > 0  ? "slice"
 			    : o->steps.feed.n > 0 ? "feed"
 			    : o->steps.next.n > 0 ? "next"
 						  : NULL;
 
+	if (o->json && o->jsonl && !strcmp(o->jsonl, "-"))
+		return options_fail(o, "jsonl", "standard output has the document of --json",
+				    "name a file with --jsonl FILE", d);
 	if (steps)
 		return options_fail(o, steps, "many inputs do not run step by step",
 				    "run the model once for each input; --score, --jsonl, --batch and "
 				    "--keep-going are for many",
 				    d);
-	if (o->json && o->jsonl && !strcmp(o->jsonl, "-"))
-		return options_fail(o, "jsonl", "standard output has the document of --json",
-				    "name a file with --jsonl FILE", d);
 	return 0;
 }
 
 int run_many(struct options *o, struct diag *d)
 {
-	/* static, because a reader that hangs in a pipe may outlive this call */
-	static struct many m;
-	m = (struct many){.o = o, .d = d, .results.lines = -1};
-	int rc = refuse_options(o, d);
+	struct many m = {.o = o, .d = d, .results.lines = -1};
+	int rc = check_options(o, d);
 
 	rc = rc ? rc : prepare(&m);
 
-	if (!rc && m.reader) {
+	if (!rc) {
 		rc = run_all(&m);
 		rc = rc ? rc : scores_check(&m.results.scores, d);
 		if (o->json)
@@ -445,14 +506,8 @@ int run_many(struct options *o, struct diag *d)
 		if (!o->json)
 			results_print_scores(&m.results);
 	}
-	if (m.holds) {
-		input_free(m.held.set);
-		diag_free(&m.held.diag);
-	}
 	int closed = results_close(&m.results, d);
-	batch_free(&m.batch);
-	if (reader_close(m.reader)) {
-		session_close(m.session);
+	if (stream_close(&m.stream)) {
 		input_list_free(&m.list);
 		arena_free(&m.arena);
 	}

@@ -312,11 +312,7 @@ static int open_lines(struct results *r, struct diag *d)
 		if (rc)
 			return rc;
 	}
-	r->lines = is_stdout ? dup(STDOUT_FILENO)
-			     : open(path,
-				    O_WRONLY | O_CREAT | O_CLOEXEC | O_APPEND |
-					    (r->o->resume ? 0 : O_TRUNC),
-				    0666);
+	r->lines = is_stdout ? dup(STDOUT_FILENO) : file_open_lines(path, !r->o->resume);
 	return r->lines < 0 ? fail_lines(r, "open", d) : 0;
 }
 
@@ -440,7 +436,7 @@ static int interpret(const struct results *r, size_t at, const struct input_set 
 }
 
 int results_add(struct results *r, size_t at, const struct input_set *inputs, struct output *out,
-		struct diag *d)
+		struct score_sums *sums, struct arena *keep, struct diag *d)
 {
 	const struct options *o = r->o;
 	const char *label = r->list->label[at], *name = r->list->name[at];
@@ -455,6 +451,10 @@ int results_add(struct results *r, size_t at, const struct input_set *inputs, st
 		rc = write_line(r, at, out, &x, d);
 	for (size_t k = 0; !rc && !counted && k < r->scores.n; k++)
 		rc = score_merge(&r->scores.v[k].sums, &x.sums[k], &r->scores.arena, d);
+	for (size_t k = 0; !rc && sums && k < r->scores.n; k++) {
+		sums[k] = (struct score_sums){0};
+		rc = score_merge(&sums[k], &x.sums[k], keep, d);
+	}
 	if (!rc && !o->jsonl && !o->json)
 		print_text(r, label, out, &x);
 	arena_free(&a);

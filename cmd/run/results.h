@@ -37,9 +37,12 @@ int results_open(struct results *r, const struct options *o, const struct model 
 		 const struct input_list *list, struct diag *d);
 /* Returns true if all results of a case are there, for --resume. */
 bool results_has(const struct results *r, const char *name);
-/* Writes the outputs of case `at` of the list, of which there is one for each output of the graph. */
+/*
+ * Writes the outputs of case `at` of the list, of which there is one for each output of the graph. Unless `sums` is NULL,
+ * sums[k] become those of this case for each score k; what they point to is in the arena.
+ */
 int results_add(struct results *r, size_t at, const struct input_set *inputs, struct output *out,
-		struct diag *d);
+		struct score_sums *sums, struct arena *keep, struct diag *d);
 /*
  * Keeps the line of a case that failed, with its errors. Cases of a run fail before others of that run are written, so
  * the line is written before that of the next later case, or by results_flush(), which must be called when no earlier

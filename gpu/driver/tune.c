@@ -120,6 +120,8 @@ void tune_begin(struct device *device, const char *what)
 	struct tune *t = tune_of(device);
 
 	t->began = clock_ns();
+	if (!what)
+		return;
 	t->tried++;
 	/* Show progress on a terminal, at most five times a second. */
 	if (t->began - t->shown > 200000000 && isatty(STDERR_FILENO)) {

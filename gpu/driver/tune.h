@@ -31,7 +31,7 @@ bool tune_may(struct device *device);
 bool tune_full(const struct device *device);
 /*
  * Trials of variants must stand between tune_begin() and tune_end(): the time between the two calls counts against the
- * limit of --tune. `what` is shown as progress.
+ * limit of --tune. `what` is shown as progress; NULL says that the choice itself is made without timing.
  */
 void tune_begin(struct device *device, const char *what);
 void tune_end(struct device *device);

@@ -396,7 +396,7 @@ static void add_text(char *out, size_t room, const char *name, const int64_t *v)
 static void conv_case_text(const struct conv_case *c, size_t version, char *out, size_t room)
 {
 	int n = snprintf(out, room,
-			 "cudnn%zu conv%s %s%s b%" PRId64 " g%" PRId64 " c%" PRId64 " k%" PRId64
+			 "cudnn%zu conv2%s %s%s b%" PRId64 " g%" PRId64 " c%" PRId64 " k%" PRId64
 			 " act%d,%.9g,%.9g%s%s",
 			 version, c->backward ? "back" : "", dtype_name(c->type),
 			 c->type != DT_F32 ? ""
@@ -425,8 +425,148 @@ struct chooser {
 	size_t room;	       /* bytes of their workspace */
 	double best, first;
 	int tried;
+	int lossy;     /* engines that were passed over because they lose infinities or NaN */
+	bool careless; /* take them all the same, as there is no other */
 	struct why *why;
 };
+
+/* ---- trials ----------------------------------------------------------------------------------- */
+
+struct trial {
+	const struct conv_plan *p;
+	const struct conv_args *args;
+	struct call call;
+};
+
+static int enqueue_trial(void *arg, struct diag *d)
+{
+	struct trial *t = arg;
+
+	t->call.diag = d;
+	return conv_plan_run(&t->call, t->p, t->args);
+}
+
+static size_t round_to_256(int64_t n, int64_t size)
+{
+	return ((size_t)(n * size) + 255) / 256 * 256;
+}
+
+/* Reserves memory for all operands and a workspace to time with. */
+static bool place_trial_operands(struct chooser *ch)
+{
+	const struct conv_case *k = &ch->p->key;
+	int64_t size = gpu_size(k->type);
+	size_t x = round_to_256(k->batch * k->cin * volume(k->win.in), size),
+	       y = round_to_256(k->batch * k->cout * volume(k->win.out), size),
+	       w = round_to_256(k->cin / k->group * k->cout * volume(k->win.kernel), size),
+	       b = round_to_256(k->cout, size);
+
+	ch->room = x + y + w < (size_t)16 << 20 ? (size_t)32 << 20 : (size_t)128 << 20;
+	char *p = tune_memory(ch->device, x + 2 * y + w + b + ch->room);
+	if (!p)
+		return false;
+	ch->args = (struct conv_args){
+		p, p + x, p + x + w, p + x + w + b, p + x + w + b + y, p + x + w + b + 2 * y};
+	return true;
+}
+
+/*
+ * Some of cuDNN's engines (9.19 on an H200, in fp16) write 0 where a sum is infinite. So each is asked before it is taken: infinities
+ * or NaN in all or in every second column of the first rows of x, all else small positive numbers, must show in the outputs
+ * whose windows begin there.
+ */
+struct probe {
+	int64_t elements; /* of x that are set */
+	int64_t first, n; /* elements of y that are looked at */
+	int64_t column;	  /* of x, where the window of the first of them begins */
+};
+
+enum { PROBE_ELEMENTS = 1 << 15, PROBE_ROW = 1 << 18 };
+
+static bool place_probe(struct probe *q, const struct conv_case *k)
+{
+	const struct gpu_window *w = &k->win;
+	int64_t row = w->in[2] * k->cin, rows, at[3];
+
+	if (row <= 0 || row > PROBE_ROW)
+		return false;
+	rows = row < PROBE_ELEMENTS ? PROBE_ELEMENTS / row : 1;
+	rows = rows < w->in[1] ? rows : w->in[1];
+	for (int i = 0; i < 3; i++)
+		at[i] = (w->begin[i] + w->stride[i] - 1) / w->stride[i];
+	int64_t depth = at[0] * w->stride[0] - w->begin[0], top = at[1] * w->stride[1] - w->begin[1],
+		end = (w->in[2] + w->begin[2] + w->stride[2] - 1) / w->stride[2];
+	end = end < w->out[2] ? end : w->out[2];
+	if (k->backward || depth || top >= rows || at[0] >= w->out[0] || at[1] >= w->out[1] ||
+	    at[2] >= end)
+		return false;
+	*q = (struct probe){.elements = rows * row,
+			    .first = ((at[0] * w->out[1] + at[1]) * w->out[2] + at[2]) * k->cout,
+			    .n = (end - at[2]) * k->cout,
+			    .column = at[2] * w->stride[2] - w->begin[2]};
+	q->n = q->n < PROBE_ROW ? q->n : PROBE_ROW;
+	return true;
+}
+
+static bool is_unbounded(enum act act)
+{
+	return act == ACT_NONE || act == ACT_RELU || act == ACT_LEAKYRELU || act == ACT_ELU ||
+	       act == ACT_SOFTPLUS || act == ACT_GELU || act == ACT_GELU_TANH;
+}
+
+/* Runs the trial with v in each `step`th column of x. Returns false if an output that must not be finite is. */
+static bool probe_value(struct chooser *ch, struct trial *trial, const struct probe *q, double v,
+			int step, void *host)
+{
+	const struct conv_case *k = &ch->p->key;
+	const size_t size = (size_t)gpu_size(k->type);
+	struct stream *s = cuda_stream(ch->device);
+	void *x = (void *)(uintptr_t)ch->args.x;
+	bool kept = true;
+
+	memset(host, 0x3a, (size_t)q->elements * size);
+	for (int64_t i = 0; i < q->elements; i++)
+		if (i / k->cin % k->win.in[2] % step == 0)
+			elem_set_f64(k->type, host, i, v);
+	if (cuda_copy(s, x, true, host, false, (size_t)q->elements * size, NULL) ||
+	    enqueue_trial(trial, NULL) ||
+	    cuda_copy(s, host, false, (char *)ch->args.y + (size_t)q->first * size, true,
+		      (size_t)q->n * size, NULL) ||
+	    cuda_wait(s, NULL))
+		return false;
+	for (int64_t i = 0; kept && i < q->n; i++)
+		if ((q->column + i / k->cout * k->win.stride[2]) % step == 0)
+			kept = !isfinite(elem_f64(k->type, host, i));
+	return kept;
+}
+
+static bool keeps_infinities(struct chooser *ch, struct trial *trial)
+{
+	const struct conv_case *k = &ch->p->key;
+	const enum act act = (enum act)k->act;
+	struct probe q;
+	bool kept = true;
+
+	if (ch->careless || trial->p->form == CONV_OWN || !place_probe(&q, k))
+		return true;
+	void *host = malloc((size_t)PROBE_ROW * (size_t)gpu_size(k->type));
+	if (!host)
+		return true;
+	const double values[] = {NAN, INFINITY, -INFINITY};
+	for (int i = 0; kept && i < 3; i++)
+		if (!i || (i == 1 ? is_unbounded(act) : act == ACT_NONE || act == ACT_LEAKYRELU))
+			kept = probe_value(ch, trial, &q, values[i], 1, host) &&
+			       probe_value(ch, trial, &q, values[i], 2, host);
+	memset(host, 0x3a, (size_t)q.elements * (size_t)gpu_size(k->type));
+	cuda_copy(cuda_stream(ch->device), (void *)(uintptr_t)ch->args.x, true, host, false,
+		  (size_t)q.elements * (size_t)gpu_size(k->type), NULL);
+	cuda_wait(cuda_stream(ch->device), NULL);
+	free(host);
+	ch->lossy += !kept;
+	return kept;
+}
+
+/* ---- choosing without timing ------------------------------------------------------------------- */
 
 static void take_plan(struct chooser *ch, struct dn_plan *plan, const struct conv_plan *from)
 {
@@ -439,6 +579,16 @@ static void take_plan(struct chooser *ch, struct dn_plan *plan, const struct con
 	ch->p->nconst = from->nconst;
 }
 
+/* Whether a plan that is not timed keeps infinities, as far as there is memory to try it with. */
+static bool may_take(struct chooser *ch, struct conv_plan *t)
+{
+	static const struct step none;
+	struct trial trial = {t, &ch->args, {.step = &none, .stream = cuda_stream(ch->device)}};
+
+	return !ch->args.x || conv_plan_workspace(t) > ch->room ||
+	       !find_tail_kernel(ch->device, t) || keeps_infinities(ch, &trial);
+}
+
 /*
  * Takes the first of cuDNN's engines for a form that gives a plan. Engines that are compiled at run time are considered
  * only if `compile` is true.
@@ -446,16 +596,16 @@ static void take_plan(struct chooser *ch, struct dn_plan *plan, const struct con
 static bool first_of_form(struct chooser *ch, enum conv_form form, enum dn_list list, bool compile)
 {
 	struct dn_choice choice[MAX_LISTED];
-	struct conv_plan t = {.form = form};
-	struct dn_graph *g = conv_graph(ch->dn, &ch->p->key, form, t.consts, &t.nconst, ch->why);
+	struct conv_plan t = {.form = form, .key = ch->p->key};
+	struct dn_graph *g = conv_graph(ch->dn, &t.key, form, t.consts, &t.nconst, ch->why);
 	int n = g ? dn_choices(g, list, avoided_notes(&ch->p->key), choice, MAX_LISTED) : 0;
 	struct dn_plan *plan = NULL;
 
 	for (int i = 0; i < n && !plan; i++) {
 		if (choice[i].compiled && !compile)
 			continue;
-		plan = dn_plan_new(g, &choice[i], ch->why);
-		if (plan && dn_plan_workspace(plan) > MAX_WORKSPACE) {
+		plan = t.plan = dn_plan_new(g, &choice[i], ch->why);
+		if (plan && (dn_plan_workspace(plan) > MAX_WORKSPACE || !may_take(ch, &t))) {
 			dn_plan_free(plan);
 			plan = NULL;
 		}
@@ -505,50 +655,13 @@ static bool first_choice(struct chooser *ch)
 
 /* ---- timing ----------------------------------------------------------------------------------- */
 
-struct trial {
-	const struct conv_plan *p;
-	const struct conv_args *args;
-	struct call call;
-};
-
-static int enqueue_trial(void *arg, struct diag *d)
-{
-	struct trial *t = arg;
-
-	t->call.diag = d;
-	return conv_plan_run(&t->call, t->p, t->args);
-}
-
-static size_t round_to_256(int64_t n, int64_t size)
-{
-	return ((size_t)(n * size) + 255) / 256 * 256;
-}
-
-/* Reserves memory for all operands and a workspace to time with. */
-static bool place_trial_operands(struct chooser *ch)
-{
-	const struct conv_case *k = &ch->p->key;
-	int64_t size = gpu_size(k->type);
-	size_t x = round_to_256(k->batch * k->cin * volume(k->win.in), size),
-	       y = round_to_256(k->batch * k->cout * volume(k->win.out), size),
-	       w = round_to_256(k->cin / k->group * k->cout * volume(k->win.kernel), size),
-	       b = round_to_256(k->cout, size);
-
-	ch->room = x + y + w < (size_t)16 << 20 ? (size_t)32 << 20 : (size_t)128 << 20;
-	char *p = tune_memory(ch->device, x + 2 * y + w + b + ch->room);
-	if (!p)
-		return false;
-	ch->args = (struct conv_args){
-		p, p + x, p + x + w, p + x + w + b, p + x + w + b + y, p + x + w + b + 2 * y};
-	return true;
-}
-
 static void try_plan(struct chooser *ch, struct conv_plan *t, const char *text)
 {
 	static const struct step none;
 	struct trial trial = {t, &ch->args, {.step = &none, .stream = cuda_stream(ch->device)}};
 
-	if (conv_plan_workspace(t) > ch->room || !find_tail_kernel(ch->device, t))
+	if (conv_plan_workspace(t) > ch->room || !find_tail_kernel(ch->device, t) ||
+	    !keeps_infinities(ch, &trial))
 		return;
 	double us = tune_time(ch->device, enqueue_trial, &trial, ch->best);
 	if (us <= 0)
@@ -607,8 +720,6 @@ static bool try_all(struct chooser *ch)
 	const struct conv_case *k = &ch->p->key;
 	bool full = tune_full(ch->device);
 
-	if (!place_trial_operands(ch))
-		return false;
 	if (!is_duplicate(k, CONV_FUSED))
 		try_form(ch, CONV_FUSED, DN_BEST, full);
 	if (full && !k->backward)
@@ -620,6 +731,19 @@ static bool try_all(struct chooser *ch)
 	if (is_pixel_case(k))
 		try_own_tiles(ch);
 	return ch->best > 0;
+}
+
+/* Tries all engines, and if there are only such that lose infinities, these. */
+static bool try_all_with_care(struct chooser *ch)
+{
+	if (!place_trial_operands(ch))
+		return false;
+	bool found = try_all(ch);
+	if (!found && ch->lossy) {
+		ch->careless = true;
+		found = try_all(ch);
+	}
+	return found;
 }
 
 static void store_choice(struct chooser *ch, const char *level)
@@ -635,7 +759,8 @@ static void store_choice(struct chooser *ch, const char *level)
 		tune_blob_put(ch->device, arena_printf(&a, "%s = %s", ch->key, ch->p->how), json, n);
 	arena_free(&a);
 	if (ch->tried)
-		snprintf(ch->p->how, sizeof(ch->p->how), "%.200s, the best of %d", value, ch->tried);
+		snprintf(ch->p->how, sizeof(ch->p->how), "%.200s, the best of %d%s", value,
+			 ch->tried, ch->careless ? "; it loses infinities" : "");
 }
 
 static bool take_own_from_cache(struct chooser *ch, const char *text, const char *value)
@@ -717,14 +842,22 @@ static bool choose_plan(struct device *device, struct dn *dn, struct conv_plan *
 		return complete_plan(device, p, why);
 	if (tune_may(device)) {
 		tune_begin(device, ch.key);
-		found = try_all(&ch);
+		found = try_all_with_care(&ch);
 		if (found)
 			store_choice(&ch, tune_full(device) ? "full" : "quick");
 		tune_end(device);
 		if (found)
 			return complete_plan(device, p, why);
 	}
-	if (!own_choice(&ch) && !first_choice(&ch))
+	tune_begin(device, NULL);
+	place_trial_operands(&ch);
+	found = own_choice(&ch) || first_choice(&ch);
+	if (!found && ch.lossy) {
+		ch.careless = true;
+		found = first_choice(&ch);
+	}
+	tune_end(device);
+	if (!found)
 		return false;
 	/*
 	 * Also caches a choice made without timing, so that later processes do not search again unless --tune asks for

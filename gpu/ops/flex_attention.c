@@ -17,7 +17,7 @@ struct flex {
 
 static enum dtype body_type(const struct flex_attention *p, enum dtype q)
 {
-	if (p->softmax_precision > 0 && p->softmax_precision < DT_COUNT)
+	if (p->softmax_precision)
 		return (enum dtype)p->softmax_precision;
 	return q == DT_F64 ? DT_F64 : DT_F32;
 }

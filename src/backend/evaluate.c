@@ -74,9 +74,10 @@ static int infer_now(struct eval *e, struct diag *d)
 			  .concrete = true};
 	int err = infer_types(&c);
 
-	return err			       ? err
-	       : op_resolved(e->node.op).infer ? op_resolved(e->node.op).infer(&c)
-					       : -(int)E_OP_UNSUPPORTED;
+	if (!err)
+		err = op_resolved(e->node.op).infer ? op_resolved(e->node.op).infer(&c)
+						    : -(int)E_OP_UNSUPPORTED;
+	return err ? err : infer_check_outputs(&c);
 }
 
 static int make_outputs(struct eval *e, const struct kernel *k, struct diag *d)

@@ -37,6 +37,14 @@ const char *code_id(enum code code, enum severity severity)
 	return id;
 }
 
+enum code code_named(const char *id)
+{
+	for (int k = 1; id && *id && k < E_COUNT; k++)
+		if (!strcmp(code_id((enum code)k, SEV_ERROR) + 1, id + 1))
+			return (enum code)k;
+	return E_INTERNAL;
+}
+
 const char *severity_word(enum severity severity)
 {
 	static const char *const words[] = {"note", "warning", "error"};

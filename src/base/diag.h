@@ -111,6 +111,8 @@ void diag_where(struct diag *d, const char *model, const char *node, const char 
  * severity.
  */
 const char *code_id(enum code code, enum severity severity);
+/* Returns the code whose id this is, of any severity; E_INTERNAL if there is none. */
+enum code code_named(const char *id);
 const char *severity_word(enum severity severity); /* "note", "warning", "error" */
 const char *code_title(enum code code);
 const char *code_cure(enum code code); /* NULL only for E_OK */

@@ -46,6 +46,7 @@ struct wanted {
 	const struct dl_symbol *symbols;
 	void **table;
 	size_t n;
+	bool *refused; /* a library was loaded already, and is not what is wanted */
 };
 
 /*
@@ -192,13 +193,19 @@ static bool is_loaded(const char *soname)
 /* A second copy of a library that something in this process has opened would not share its state. */
 static bool try_loaded(const struct wanted *w, const char *soname)
 {
-	return is_loaded(soname) && try_file(w, soname);
+	if (!is_loaded(soname))
+		return false;
+	*w->refused = !try_file(w, soname);
+	return !*w->refused;
 }
 
-/* The dynamic linker returns a loaded library again, which try_loaded() has refused. */
+/*
+ * The dynamic linker returns a loaded library again, which try_loaded() has refused; but another thread may also have
+ * loaded it only now.
+ */
 static bool try_system(const struct wanted *w, const char *soname)
 {
-	return !is_loaded(soname) && try_file(w, soname);
+	return !(*w->refused && is_loaded(soname)) && try_file(w, soname);
 }
 
 static bool found_by(const struct wanted *w, bool (*try)(const struct wanted *, const char *),
@@ -227,7 +234,8 @@ int dl_find(struct dl *lib, const char *const *sonames, const struct dl_search *
 {
 	static const struct dl_search nowhere = {0};
 	const struct dl_search *s = search ? search : &nowhere;
-	struct wanted w = {lib, search, symbols, table, n};
+	bool refused = false;
+	struct wanted w = {lib, search, symbols, table, n, &refused};
 
 	*lib = (struct dl){0};
 	if (found_by(&w, try_listed, sonames, "in INFER_LIBRARY_PATH") ||

@@ -480,6 +480,15 @@ static int open_stream(const char *path)
 	return fd;
 }
 
+int file_open_lines(const char *path, bool anew)
+{
+	struct stat st;
+
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+		return open_stream(path);
+	return open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_APPEND | (anew ? O_TRUNC : 0), 0666);
+}
+
 static int open_output(struct file_out *f)
 {
 	struct stat st;

@@ -53,6 +53,8 @@ struct file_out *file_create(const char *path, enum code code, struct diag *d);
 void file_write(struct file_out *f, const void *p, size_t n);
 int file_commit(struct file_out *f, struct diag *d); /* flush, fsync, rename; frees f */
 void file_abort(struct file_out *f);
+/* Opens a file to add lines to, emptied first if `anew` is set; returns -1 and sets errno if it cannot. Nobody waits for a pipe's reader. */
+int file_open_lines(const char *path, bool anew);
 int file_make_dir(const char *path, enum code code, struct diag *d); /* and its parents; may exist */
 
 /* Functions that split and join paths. The strings that they return are in the arena. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum {
@@ -91,6 +92,23 @@ void mem_free(void *p)
 	asan_unpoison(block, HEAD_BYTES);
 	mem_note(MEM_HOST, h->purpose, -(int64_t)h->bytes);
 	free(block);
+}
+
+void mem_move(void *to, void *from, size_t n)
+{
+	enum { STEP = 1 << 20 };
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	char *p = from, *q = to;
+
+	for (size_t at = 0, part; at < n; at += part) {
+		part = n - at < STEP ? n - at : STEP;
+		memcpy(q + at, p + at, part);
+		uintptr_t first = ((uintptr_t)p + at + page - 1) / page * page,
+			  end = ((uintptr_t)p + at + part) / page * page;
+		if (end > first)
+			madvise(p + (first - (uintptr_t)p), end - first, MADV_DONTNEED);
+	}
+	mem_free(from);
 }
 
 static void (*_Atomic say_refusal)(size_t bytes);

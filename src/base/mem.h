@@ -40,6 +40,11 @@ void *mem_alloc(size_t bytes, enum mem_purpose purpose);
 /* Works like mem_alloc(), but clears the block. */
 void *mem_zalloc(size_t bytes, enum mem_purpose purpose);
 void mem_free(void *p);
+/*
+ * Moves n bytes from the block `from`, which mem_alloc() gave, to another place, and frees the block. The system gets its pages
+ * back on the way, so that a large block that grows does not take its size twice.
+ */
+void mem_move(void *to, void *from, size_t n);
 
 /*
  * Counts bytes that another allocator, such as the one for device memory, has allocated. A negative

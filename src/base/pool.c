@@ -19,13 +19,13 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/thread.h"
 
 #include <dlfcn.h>
 #include <fenv.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -47,9 +47,9 @@ enum {
 	MAX_NEST = 8,
 	/* a part that takes longer than this may have lost its core meanwhile (ns) */
 	LONG_PART = 200 * 1000,
-	/* how much longer than by one thread a job must take before its threads count as harmful (ns) */
+	/* threads do harm if a job takes this much longer with them than one thread would take (ns) */
 	HARM = 20 * 1000,
-	/* how long pool_for() does without threads that harm (ns) */
+	/* how long pool_for() does without threads after they did harm (ns) */
 	ALONE_MIN = 4 * 1000 * 1000,
 	ALONE_MAX = 1000 * 1000 * 1000,
 	WATCHED = FE_INVALID | FE_OVERFLOW,
@@ -114,11 +114,12 @@ static _Thread_local struct {
 	struct team_state alone; /* used outside of any team */
 	struct team_state team[MAX_NEST];
 	struct region region;
-	int depth;    /* number of nested teams that the thread is in */
-	bool holds;   /* true if this thread holds pool.lock */
-	int64_t spin; /* spin limit of this thread in ns; 0 if not set yet */
-	int limit;    /* see pool_limit(); 0: none */
-	long lost;    /* how often the system took a core from this thread, when it looked last */
+	int depth;	/* number of nested teams that the thread is in */
+	bool holds;	/* true if this thread holds pool.lock */
+	int64_t spin;	/* spin limit of this thread in ns; 0 if not set yet */
+	int limit;	/* see pool_limit(); 0: none */
+	bool long_part; /* this thread's last part of a job was long */
+	long lost; /* if so: how often the system had taken a core from it before its present part */
 } self = {.alone = {.threads = 1}};
 
 /* ---- waiting -------------------------------------------------------------------------------- */
@@ -225,21 +226,38 @@ static void hand_over_exceptions(void)
 	}
 }
 
-/* Tells pool.preempted of a part that took so long because the system gave the thread's core to somebody else. */
-static void notice_lost_core(uint64_t began)
+/* How often the system took a core from this thread although it had work. */
+static long cores_lost(void)
 {
 	struct rusage u;
-
-	if (clock_ns() - began < LONG_PART || getrusage(RUSAGE_THREAD, &u))
-		return;
-	if (u.ru_nivcsw != self.lost)
-		atomic_store_explicit(&pool.preempted, true, memory_order_relaxed);
-	self.lost = u.ru_nivcsw;
+	return getrusage(RUSAGE_THREAD, &u) ? 0 : u.ru_nivcsw;
 }
 
 /*
- * Judges the job that ends now, of which the caller did its part until `own`. Threads harm if one of them lost its core and the job took longer
- * than one thread would have needed for all parts. The time without threads grows each time they harm again.
+ * Tells pool.preempted of a part that took so long because the system gave the thread's core to somebody else. Reading
+ * the count costs a system call, so it is read before a part only if the thread's last part was long; a long part that
+ * follows a short one is not judged, because the core may have been lost between them.
+ */
+static uint64_t begin_part(void)
+{
+	if (self.long_part)
+		self.lost = cores_lost();
+	return clock_ns();
+}
+
+static void end_part(uint64_t began)
+{
+	bool took_long = clock_ns() - began >= LONG_PART;
+
+	if (took_long && self.long_part && cores_lost() != self.lost)
+		atomic_store_explicit(&pool.preempted, true, memory_order_relaxed);
+	self.long_part = took_long;
+}
+
+/*
+ * Judges the job that ends now; the caller ended its own part at `own`. The threads did harm if one of them lost its
+ * core and the job took longer than one thread would have taken for all parts. pool_for() then does without threads for a
+ * while, which doubles each time they harm again.
  */
 static void judge_job(uint64_t own, int threads)
 {
@@ -271,12 +289,12 @@ static void *worker_main(void *arg)
 		 * lock
 		 */
 		struct job job = pool.job;
-		uint64_t began = clock_ns();
+		uint64_t began = begin_part();
 		team_enter(thread, job.threads);
 		job.fn(job.arg, thread);
 		team_leave();
 		hand_over_exceptions();
-		notice_lost_core(began);
+		end_part(began);
 		part_done();
 	}
 	return NULL;
@@ -290,30 +308,14 @@ static int start_workers(int threads)
 {
 	if (pool.started + 1 >= threads)
 		return threads;
-	/*
-	 * Workers inherit this mask, so that only other threads handle asynchronous signals. A fault is
-	 * for the thread that causes it: if the signal were blocked there, the kernel would kill the
-	 * program without calling the handler.
-	 */
-	static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
-	sigset_t blocked, old;
-	pthread_attr_t attr;
-	sigfillset(&blocked);
-	for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++)
-		sigdelset(&blocked, faults[i]);
-	pthread_sigmask(SIG_SETMASK, &blocked, &old);
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	while (pool.started + 1 < threads) {
 		struct worker *w = &pool.worker[pool.started + 1];
-		if (pthread_create(&w->thread, &attr, worker_main, w))
+		if (!thread_start(&w->thread, STACK_BYTES, worker_main, w))
 			break;
+		pthread_detach(w->thread);
 		pool.started++;
 		mem_note(MEM_HOST, MEM_CONTEXT, STACK_BYTES);
 	}
-	pthread_attr_destroy(&attr);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return pool.started + 1 < threads ? pool.started + 1 : threads;
 }
 

@@ -4,8 +4,8 @@
 /*
  * The thread pool of the process. A waiting thread spins for a limited time and then sleeps on a futex; the limit
  * adapts to how long waits are. On a machine whose cores are busy with other work, where threads slow a loop down because
- * the system takes them off their cores, pool_for() does without them for a while. The pool also implements the GOMP and omp functions that libdnnl imports, so that
- * oneDNN uses the same threads.
+ * the system takes them off their cores, pool_for() does without them for a while. The pool also implements the GOMP and
+ * omp functions that libdnnl imports, so that oneDNN uses the same threads.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -3,17 +3,36 @@
 
 #include <stdlib.h>
 
+enum { FIRST_ROOM = 1024 };
+
+bool samples_reserve(struct samples *s, size_t more)
+{
+	size_t cap = s->cap ? s->cap : FIRST_ROOM;
+
+	while (cap - s->n < more)
+		cap *= 2;
+	if (cap == s->cap)
+		return true;
+	double *v = realloc(s->v, cap * sizeof(*v));
+	if (!v)
+		return false;
+	s->v = v;
+	s->cap = cap;
+	return true;
+}
+
 bool samples_push(struct samples *s, double x)
 {
-	if (s->n == s->cap) {
-		size_t cap = s->cap ? s->cap * 2 : 1024;
-		double *v = realloc(s->v, cap * sizeof(*v));
-		if (!v)
+	return samples_push_row(s, &x, 1);
+}
+
+bool samples_push_row(struct samples *s, const double *x, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!samples_reserve(&s[i], 1))
 			return false;
-		s->v = v;
-		s->cap = cap;
-	}
-	s->v[s->n++] = x;
+	for (size_t i = 0; i < n; i++)
+		s[i].v[s[i].n++] = x[i];
 	return true;
 }
 

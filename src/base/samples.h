@@ -16,6 +16,13 @@ struct samples {
 
 /* Appends x. Returns false, without a change, if there is no memory. */
 bool samples_push(struct samples *s, double x);
+/*
+ * Makes room for so many more numbers, which samples_push() then takes for certain: lists whose numbers belong together are
+ * reserved together first. Returns false if there is no memory.
+ */
+bool samples_reserve(struct samples *s, size_t more);
+/* Appends x[i] to s[i] for each i, or nothing. Returns false if there is no memory. */
+bool samples_push_row(struct samples *s, const double *x, size_t n);
 /* Returns a copy of the numbers in the arena; never NULL. */
 const double *samples_kept(struct arena *a, const struct samples *s);
 

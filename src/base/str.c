@@ -56,6 +56,12 @@ const char *str_count(struct arena *a, int64_t n)
 	return arena_strn(a, out, k);
 }
 
+const char *str_all(struct arena *a, uint64_t n, const char *what)
+{
+	return n == 1 ? arena_printf(a, "the only %s is", what)
+		      : arena_printf(a, "all %s are", str_many(a, n, what));
+}
+
 const char *str_many(struct arena *a, uint64_t n, const char *what)
 {
 	return arena_printf(a, "%s %s%s", str_count(a, (int64_t)n), what, n == 1 ? "" : "s");

@@ -23,9 +23,11 @@ const char *str_get(const struct str *b); /* "" if nothing was added */
 
 const char *str_count(struct arena *a, int64_t n);		     /* "1,228,800" */
 const char *str_many(struct arena *a, uint64_t n, const char *what); /* "1 node", "1,200 nodes" */
-const char *str_bytes(struct arena *a, int64_t n);		     /* "435.6 MiB", "12 bytes" */
-const char *str_seconds(struct arena *a, double s);		     /* "12.3 ms", "4.56 s" */
-const char *str_span(struct arena *a, double s); /* "40 s", "12 min", "3.5 hours", "9 days" */
+const char *str_all(struct arena *a, uint64_t n,
+		    const char *what);		    /* "the only node is", "all 1,200 nodes are" */
+const char *str_bytes(struct arena *a, int64_t n);  /* "435.6 MiB", "12 bytes" */
+const char *str_seconds(struct arena *a, double s); /* "12.3 ms", "4.56 s" */
+const char *str_span(struct arena *a, double s);    /* "40 s", "12 min", "3.5 hours", "9 days" */
 /* formats v with the fewest digits that read back as the same value */
 const char *str_float(struct arena *a, float v);
 const char *str_double(struct arena *a, double v); /* the same; "nan", "inf" */

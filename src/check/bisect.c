@@ -5,6 +5,7 @@
  * of them together, then these with the nodes before them.
  */
 #include "base/file.h"
+#include "base/str.h"
 #include "check/check.h"
 #include "check/pair.h"
 #include "check/pair_sides.h"
@@ -549,8 +550,8 @@ static int search_and_report(struct bisect *b)
 		return err;
 	if (find_smallest_part(b, node, &n))
 		return report_part(b, node, n);
-	check_say(c, "no part of up to %" PRIu32 " nodes shows %s when it runs alone", b->n,
-		  code_id(b->finding->code, b->finding->severity));
+	check_say(c, "no part of up to %s shows %s when it runs alone",
+		  str_many(&c->arena, b->n, "node"), code_id(b->finding->code, b->finding->severity));
 	return 0;
 }
 

@@ -104,9 +104,10 @@ static void report_jump(struct check_context *c, struct verdict *v)
 	if (n->origin->nfused)
 		rows[k++] = (struct diag_row){"stands for", list_fused(d, n->node)};
 	if (n->since > 1)
-		rows[k++] = (struct diag_row){
-			"or before", fmt(d, "%" PRIu32 " nodes before it have no counterpart in %s",
-					 n->since - 1, v->pair.ref.name)};
+		rows[k++] = (struct diag_row){"or before",
+					      fmt(d, "%s before it without a counterpart in %s",
+						  str_many(&d->arena, n->since - 1, "node"),
+						  v->pair.ref.name)};
 	rows[k++] = (struct diag_row){"its inputs", n->inputs > 0
 							    ? fmt(d, "agree within %.2g", n->inputs)
 							    : "agree to the bit"};
@@ -190,9 +191,9 @@ static void report_zero_output(struct check_context *c, struct verdict *v)
 				     : "";
 		FAIL(c->d, E_OUT_ZERO, .slot = fmt(c->d, "output '%s'%s", g->out_name[k], what),
 		     .node = n->origin->name, .op = n->origin->op,
-		     .message = fmt(c->d, "all %s elements are 0 on %s; on %s %s",
-				    str_count(&c->d->arena, p->got_stats[k].count), p->got.name,
-				    p->ref.name, value_say(c->d, &p->ref_stats[k])),
+		     .message = fmt(c->d, "%s 0 on %s; on %s %s",
+				    str_all(&c->d->arena, (uint64_t)p->got_stats[k].count, "element"),
+				    p->got.name, p->ref.name, value_say(c->d, &p->ref_stats[k])),
 		     .rows = rows, .nrows = 1);
 	}
 }
@@ -241,8 +242,9 @@ static void report_comparison(struct check_context *c, struct verdict *v)
 	else if (v->outputs)
 		check_say(c, "errors add up to %.2g", v->most);
 	else
-		check_say(c, "%zu of %zu nodes compared, outputs within %.2g%s%s", p->n, p->steps,
-			  v->most, v->worst ? ", largest error at " : "",
+		check_say(c, "%zu of %s compared, outputs within %.2g%s%s", p->n,
+			  str_many(&c->arena, p->steps, "node"), v->most,
+			  v->worst ? ", largest error at " : "",
 			  v->worst ? v->worst->origin->name : "");
 	c->data = copy_results(c, v);
 }

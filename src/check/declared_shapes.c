@@ -31,50 +31,27 @@ static const char *type_and_shape(const struct shapes *x, const struct vinfo *v,
 
 /* ---- declared against inferred */
 
-static bool contradicts(const struct vinfo *compare_declared, const struct vinfo *inferred)
-{
-	const struct shape *a = &compare_declared->shape, *b = &inferred->shape;
-
-	if (!compare_declared->type.kind || !inferred->type.kind)
-		return false;
-	if (compare_declared->type.kind != inferred->type.kind)
-		return true;
-	if (compare_declared->type.dtype && inferred->type.dtype &&
-	    compare_declared->type.dtype != inferred->type.dtype)
-		return true;
-	if (compare_declared->type.kind != V_TENSOR || a->rank < 0 || b->rank < 0)
-		return false;
-	if (a->rank != b->rank)
-		return true;
-	for (int i = 0; i < a->rank; i++)
-		if (a->dim[i] >= 0 && b->dim[i] >= 0 && a->dim[i] != b->dim[i])
-			return true;
-	return false;
-}
-
-static void compare_value(struct shapes *x, const struct value *compare_declared,
+static void compare_value(struct shapes *x, const struct value *declared,
 			  const struct value *inferred, const char *output)
 {
 	struct diag *d = x->c->d;
 	const struct graph *g = x->model->graph;
 
 	x->compared++;
-	if (!contradicts(&compare_declared->info, &inferred->info))
+	if (!vinfo_contradicts(&declared->info, &inferred->info))
 		return;
 	const struct node *n = inferred->producer == NO_NODE ? NULL : g->node[inferred->producer];
-	bool type = compare_declared->info.type.dtype != inferred->info.type.dtype ||
-		    compare_declared->info.type.kind != inferred->info.type.kind;
+	bool type = declared->info.type.dtype != inferred->info.type.dtype ||
+		    declared->info.type.kind != inferred->info.type.kind;
 	const struct finding f = {
 		.code = E_MODEL_DECLARED,
 		/* other runtimes refuse a wrong element type; a wrong shape is only a hint, and the model runs */
 		.severity = type ? SEV_ERROR : SEV_WARNING,
 		.node = n ? check_node(n) : NULL,
 		.op = n ? n->origin->op : NULL,
-		.slot = output ? fmt(d, "output '%s'", output)
-			       : fmt(d, "value '%s'", compare_declared->name),
+		.slot = output ? fmt(d, "output '%s'", output) : fmt(d, "value '%s'", declared->name),
 		.message = "the declared type or shape is not the computed one",
-		.expected = fmt(d, "%s, as declared",
-				type_and_shape(x, &compare_declared->info, x->file)),
+		.expected = fmt(d, "%s, as declared", type_and_shape(x, &declared->info, x->file)),
 		.actual = type_and_shape(x, &inferred->info, x->model),
 		.file = __FILE__,
 		.line = __LINE__,
@@ -82,9 +59,24 @@ static void compare_value(struct shapes *x, const struct value *compare_declared
 	diag_add(d, &f);
 }
 
+/* What is declared for a constant is only a hint, which no runtime needs. */
+static void report_false_hints(struct shapes *x)
+{
+	const struct graph *g = x->file->graph;
+	struct diag *d = x->c->d;
+
+	for (const struct false_hint *h = g->false_hints; h; h = h->next)
+		WARN(d, E_MODEL_DECLARED, .slot = fmt(d, "value '%s'", g->value[h->value]->name),
+		     .message = "the type or shape that is declared for this constant is not its own",
+		     .expected = fmt(d, "%s, as declared", type_and_shape(x, &h->told, x->file)),
+		     .actual = type_and_shape(x, &g->value[h->value]->info, x->file));
+}
+
 static void compare_declared(struct shapes *x)
 {
 	const struct graph *f = x->file->graph, *g = x->model->graph;
+
+	report_false_hints(x);
 
 	for (uint32_t i = 0; i < f->nout && i < g->nout; i++)
 		compare_value(x, f->value[f->out[i]], g->value[g->out[i]], f->out_name[i]);

@@ -49,8 +49,12 @@ static int run_fold(struct check_context *c)
 		     .message = fmt(d, "%" PRIu32 " node%s depend%s on constants only, up to %s",
 				    nodes, nodes > 1 ? "s" : "", nodes > 1 ? "" : "s",
 				    check_name_list(&ends)));
-	check_say(c, nodes ? "%" PRIu32 " nodes depend on constants only" : "no part is constant",
-		  nodes);
+	if (nodes)
+		check_say(c, "%s on constants only",
+			  nodes == 1 ? "1 node depends"
+				     : arena_printf(&a, "%" PRIu32 " nodes depend", nodes));
+	else
+		check_say(c, "no part is constant");
 	arena_free(&a);
 	return 0;
 }

@@ -8,7 +8,10 @@
 #include "base/str.h"
 #include "check/check.h"
 #include "check/input_bytes.h"
+#include "check/input_range.h"
 #include "check/input_scale.h"
+#include "onnx/load.h"
+#include "ops/supported.h"
 #include "session/model_report.h"
 
 #include <inttypes.h>
@@ -196,7 +199,8 @@ static void report_scale(const struct look *x, const char *message, const char *
 }
 
 static const char *const scale_hint =
-	"most models expect scale=1/255, or the mean=... and std=... of their training";
+	"most models expect scale=1/255, or the mean=... and std=... of their training; many that were trained "
+	"on OpenCV's pictures expect order=bgr, too";
 static const char *const twice_hint = "it seems to be scaled twice: leave scale= out";
 
 /*
@@ -411,7 +415,7 @@ static void report_zeros(struct check_context *c, const struct zeros *z)
 
 	if (z->zero && z->zero == z->given)
 		WARN(d, E_INPUT_RANGE, .slot = fmt(d, "input '%s'", z->name),
-		     .message = fmt(d, "all %s elements are 0%s", str_count(&d->arena, z->count),
+		     .message = fmt(d, "%s 0%s", str_all(&d->arena, (uint64_t)z->count, "element"),
 				    z->zero > 1 ? ", and so are those of the other inputs" : ""),
 		     .hint = "check that the file holds the data: a picture that failed to load, a silent recording");
 }
@@ -464,3 +468,37 @@ const struct check check_input = {
 	.cost = COST_READ,
 	.run = run_input,
 };
+
+/* Whether a picture's values are far beyond -1 to 1 and a few deviations, so that the user gave it without a scale. */
+static bool is_raw_picture(const struct input_info *in)
+{
+	const double LARGEST_SCALED = 64;
+
+	return in->picture && (T_BIT(tensor_dtype(in->tensor)) & T_FLOATS_BF) &&
+	       report_statistics(in->tensor).max > LARGEST_SCALED;
+}
+
+void warn_of_raw_pictures(const char *path, const struct load_options *load,
+			  const struct input_set *inputs, struct diag *d)
+{
+	struct diag quiet = {0};
+	struct check_context c = {.d = d};
+
+	for (uint32_t i = 0; i < input_count(inputs); i++) {
+		const struct input_info *in = input_info(inputs, i);
+		if (!is_raw_picture(in))
+			continue;
+		c.file = c.file ? c.file : onnx_load(path, load, &quiet);
+		if (!c.file)
+			break;
+		const struct graph *g = c.file->graph;
+		struct look x = {&c, g, NULL, in, report_statistics(in->tensor)};
+		for (uint32_t k = 0; k < g->nin; k++)
+			if (!strcmp(g->value[g->in[k]]->name, in->name))
+				x.v = g->value[g->in[k]];
+		if (x.v)
+			check_scale(&x);
+	}
+	onnx_unload(c.file);
+	diag_free(&quiet);
+}

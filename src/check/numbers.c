@@ -669,16 +669,15 @@ static int report_zero(struct check_context *c, struct numbers *x, uint32_t k,
 	struct diag_row rows[MAX_ROWS];
 	size_t n = 0;
 	const char *input = defective_input(c, all_zero);
-	const char *count = str_count(&c->d->arena, s->count);
+	const char *count = str_all(&c->d->arena, (uint64_t)s->count, "element");
 	int tried = 0;
 
 	if (is_constant_output(c, k))
 		return 0;
 	if (!stays_zero(c, k, &tried)) {
 		NOTE(c->d, E_OUT_ZERO, .slot = output_slot(c, k, c->out[k]),
-		     .message = fmt(c->d,
-				    "all %s elements are 0 for these inputs, but not for others%s",
-				    count, input ? "; an input is all 0 as well" : ""));
+		     .message = fmt(c->d, "%s 0 for these inputs, but not for others%s", count,
+				    input ? "; an input is all 0 as well" : ""));
 		return 0;
 	}
 	int err = trace_defect(c, x, k, all_zero);
@@ -697,8 +696,7 @@ static int report_zero(struct check_context *c, struct numbers *x, uint32_t k,
 		"--compare with another device or --optimize none, if this node's output should not be 0"};
 	FAIL(c->d, E_OUT_ZERO, .slot = output_slot(c, k, c->out[k]),
 	     .node = node ? node->origin->name : NULL, .op = node ? node->origin->op : NULL,
-	     .message = fmt(c->d, "all %s elements are 0%s%s", count,
-			    tried ? ", also for other inputs" : "",
+	     .message = fmt(c->d, "%s 0%s%s", count, tried ? ", also for other inputs" : "",
 			    input ? ", and so are those of an input" : ""),
 	     .rows = rows, .nrows = n);
 	return 0;

@@ -295,8 +295,8 @@ static void report_difference(struct check_context *c, const struct reference *r
 							   f->want, f->got)};
 	rows[n++] = (struct diag_row){
 		"beyond",
-		fmt(d, "%s of %s elements (%.2g %%) exceed rtol %g, atol %g",
-		    str_count(&d->arena, f->beyond), str_count(&d->arena, f->count),
+		fmt(d, "%s of %s (%.2g %%) beyond rtol %g, atol %g", str_count(&d->arena, f->beyond),
+		    str_many(&d->arena, (uint64_t)f->count, "element"),
 		    f->count ? 100.0 * (double)f->beyond / (double)f->count : 0, o->rtol, o->atol)};
 	rows[n++] = (struct diag_row){"metrics", describe_metrics(c, f)};
 	const char *why = likely_cause(c, got, r->want, f, &t);

@@ -146,7 +146,7 @@ const char *value_say(struct diag *d, const struct value_stats *s)
 	if (!s->count)
 		return "empty";
 	if (s->constant)
-		str_addf(&b, "all %s elements are %.6g", str_count(&d->arena, s->count), s->min);
+		str_addf(&b, "%s %.6g", str_all(&d->arena, (uint64_t)s->count, "element"), s->min);
 	else if (!isnan(s->min))
 		str_addf(&b, "min %.6g, max %.6g", s->min, s->max);
 	if (s->nan)

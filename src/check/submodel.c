@@ -269,7 +269,7 @@ static int gather_inputs(struct extractor *p, const uint32_t *node, uint32_t n,
 							   "no value of its input '%s' could be captured",
 							   name));
 			struct border_list *b = w ? constant : in;
-			b->v[b->n++] = (struct onnx_border){name, t};
+			b->v[b->n++] = (struct onnx_border){.name = name, .t = t};
 		}
 	}
 	return 0;
@@ -303,8 +303,8 @@ static void gather_outputs(struct extractor *p, const uint32_t *node, uint32_t n
 		const struct onnx_node *x = onnx_file_node(p->file, node[i]);
 		for (uint32_t k = 0; k < x->nout; k++)
 			if (*x->out[k] && (used_outside(p, node, n, x->out[k])))
-				out->v[out->n++] =
-					(struct onnx_border){x->out[k], find_captured(p, x->out[k])};
+				out->v[out->n++] = (struct onnx_border){
+					.name = x->out[k], .t = find_captured(p, x->out[k])};
 	}
 }
 

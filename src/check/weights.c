@@ -102,6 +102,11 @@ static bool are_infinities_meant(const struct graph *g, const struct value *v,
 	return v->nusers > 0;
 }
 
+static const char *elements_are(struct diag *d, int64_t n)
+{
+	return fmt(d, "%s %s", str_many(&d->arena, (uint64_t)n, "element"), n == 1 ? "is" : "are");
+}
+
 static void check_weight(struct weight_check *w, const struct graph *g, const struct value *v)
 {
 	const struct tensor *t = v->init;
@@ -119,11 +124,10 @@ static void check_weight(struct weight_check *w, const struct graph *g, const st
 		count_any(t, &o);
 	if (o.nan)
 		add_finding(w, SEV_ERROR, E_WEIGHT_NAN, g, v,
-			    fmt(d, "%" PRId64 " of %" PRId64 " elements are NaN", o.nan, o.count));
+			    fmt(d, "%" PRId64 " of %s NaN", o.nan, elements_are(d, o.count)));
 	if (o.inf && !are_infinities_meant(g, v, t, 0))
-		add_finding(
-			w, SEV_WARNING, E_WEIGHT_INF, g, v,
-			fmt(d, "%" PRId64 " of %" PRId64 " elements are infinite", o.inf, o.count));
+		add_finding(w, SEV_WARNING, E_WEIGHT_INF, g, v,
+			    fmt(d, "%" PRId64 " of %s infinite", o.inf, elements_are(d, o.count)));
 	if (o.denormal) {
 		check_name_add(&w->tiny, v->name);
 		w->tiny_reader = w->tiny_reader ? w->tiny_reader : first_reader(g, v);

@@ -148,9 +148,7 @@ static int heap_push(const struct call *c, struct stack *s, const struct tensor 
 		char *data = mem_alloc(room + 64, MEM_ACTIVATIONS);
 		if (!data)
 			return call_fail(c, E_MEMORY, NULL, fmt(c->diag, "%zu bytes refused", room));
-		if (h->used)
-			memcpy(data, h->data, h->used);
-		mem_free(h->data);
+		mem_move(data, h->data, h->used);
 		h->data = data;
 		h->room = room;
 	}

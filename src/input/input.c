@@ -872,7 +872,7 @@ static struct input_set *new_set(const struct model *m, const struct input_reque
 		struct input *in = &s->in[i];
 		in->value = v;
 		in->shape = v->info.shape;
-		if (r->single && in->shape.rank > 0 && in->shape.dim[0] > 1)
+		if (r->single && r->single[i] && in->shape.rank > 0 && in->shape.dim[0] > 1)
 			in->shape.dim[0] = 1;
 		in->info = (struct input_info){
 			.name = v->name, .type = v->info.type, .shape = v->info.shape};

@@ -40,8 +40,11 @@ struct input_request {
 	 */
 	const char *const *files;
 	int64_t part;
-	/* a first dimension that the model fixes counts as 1, because inputs are stacked along it */
-	bool single;
+	/*
+	 * for each input of the model: whether a first dimension that the model fixes counts as 1, because inputs are
+	 * stacked along it; NULL: none
+	 */
+	const bool *single;
 };
 
 /* The description of one input of the model. */

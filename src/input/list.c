@@ -71,7 +71,10 @@ static int expand_pattern(struct input_list *l, const char *word, struct paths *
 	return 0;
 }
 
-/* Adds the files of a folder and of the folders in it. Hidden files are left out, and links to folders are not followed. */
+/*
+ * Adds the files of a folder and of the folders in it. Hidden files are left out, links to folders are not followed, and
+ * folders nested deeper than MAX_FOLDER_DEPTH are left out.
+ */
 static int add_folder(struct input_list *l, const char *folder, int depth, struct paths *p,
 		      struct diag *d)
 {
@@ -86,8 +89,8 @@ static int add_folder(struct input_list *l, const char *folder, int depth, struc
 		struct stat st;
 		if (e->d_name[0] == '.' || lstat(path, &st) != 0)
 			continue;
-		if (S_ISDIR(st.st_mode) && depth < MAX_FOLDER_DEPTH)
-			rc = add_folder(l, path, depth + 1, p, d);
+		if (S_ISDIR(st.st_mode))
+			rc = depth < MAX_FOLDER_DEPTH ? add_folder(l, path, depth + 1, p, d) : 0;
 		else if (!is_folder(path))
 			add_path(l, p, path);
 	}

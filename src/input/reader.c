@@ -2,15 +2,16 @@
 #include "input/reader.h"
 
 #include "base/mem.h"
+#include "base/proc.h"
+#include "base/thread.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
-#include <time.h>
 
 enum { MAX_READERS = 64, STACK_BYTES = 4 << 20 };
 /* how often a waiting caller looks for a signal, and how long a thread may take to end */
 enum { LOOK_MS = 50, PATIENCE_MS = 2000 };
+/* cases that wait may fill this part of the memory that is available at the start */
+enum { BUDGET_SHARE = 8 };
 
 struct slot {
 	bool ready;
@@ -19,7 +20,7 @@ struct slot {
 
 struct reader {
 	struct arena arena;
-	const struct input_list *list;
+	struct input_list list; /* a copy, as a thread that hangs in a pipe may outlive the caller */
 	/*
 	 * A copy from before the first run: shape inference adds symbols to the model while the threads read it. The old
 	 * arrays, to which the copy points, stay in the model's arena.
@@ -27,7 +28,8 @@ struct reader {
 	struct model model;
 	const size_t *cases;
 	size_t n, ahead;
-	bool single;
+	uint64_t budget; /* bytes of cases that may wait */
+	const bool *single;
 	pthread_t thread[MAX_READERS];
 	int threads;
 	pthread_mutex_t lock;
@@ -35,6 +37,7 @@ struct reader {
 	/* protected by the lock */
 	struct slot *slot; /* case k of `cases` is in slot k % ahead */
 	size_t begun, handed_out;
+	uint64_t waiting; /* bytes of the cases that are ready */
 	bool closing;
 };
 
@@ -61,13 +64,13 @@ void reader_name_errors(const char *label, struct diag *d)
 /* Plans and reads one case. An input whose first dimension the model fixes may also be given with all of it. */
 static void read_case(const struct reader *r, size_t index, struct read_case *c)
 {
-	struct input_request request = input_list_case(r->list, index);
+	struct input_request request = input_list_case(&r->list, index);
 
 	*c = (struct read_case){.index = index};
 	request.single = r->single;
 	c->set = input_plan(&r->model, &request, &c->diag);
 	if (!c->set && r->single) {
-		request.single = false;
+		request.single = NULL;
 		c->set = input_plan(&r->model, &request, NULL);
 		if (c->set)
 			diag_free(&c->diag);
@@ -79,7 +82,7 @@ static void read_case(const struct reader *r, size_t index, struct read_case *c)
 		c->rc = -(int)c->diag.last->code;
 	input_free(c->set);
 	c->set = NULL;
-	reader_name_errors(r->list->label[index], &c->diag);
+	reader_name_errors(r->list.label[index], &c->diag);
 }
 
 static void free_case(struct read_case *c)
@@ -88,13 +91,29 @@ static void free_case(struct read_case *c)
 	diag_free(&c->diag);
 }
 
+static uint64_t case_bytes(const struct read_case *c)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; c->set && i < input_count(c->set); i++)
+		bytes += input_tensors(c->set)[i]->bytes;
+	return bytes;
+}
+
+/* The next case may always be read; those behind it only while there is room for them. */
+static bool may_begin(const struct reader *r)
+{
+	return r->begun == r->handed_out ||
+	       (r->begun < r->handed_out + r->ahead && r->waiting < r->budget);
+}
+
 static void *reader_thread(void *arg)
 {
 	struct reader *r = arg;
 
 	pthread_mutex_lock(&r->lock);
 	for (;;) {
-		while (!r->closing && r->begun < r->n && r->begun >= r->handed_out + r->ahead)
+		while (!r->closing && r->begun < r->n && !may_begin(r))
 			pthread_cond_wait(&r->room, &r->lock);
 		if (r->closing || r->begun == r->n)
 			break;
@@ -104,6 +123,7 @@ static void *reader_thread(void *arg)
 		read_case(r, r->cases[k], &c);
 		pthread_mutex_lock(&r->lock);
 		r->slot[k % r->ahead] = (struct slot){true, c};
+		r->waiting += case_bytes(&c);
 		if (k == r->handed_out)
 			pthread_cond_signal(&r->ready);
 	}
@@ -112,49 +132,28 @@ static void *reader_thread(void *arg)
 }
 
 struct reader *reader_open(const struct input_list *l, const struct model *m, const size_t *cases,
-			   size_t n, size_t ahead, int threads, bool single)
+			   size_t n, size_t ahead, int threads, const bool *single)
 {
 	struct arena a = {0};
 	struct reader *r = arena_new(&a, struct reader);
-	sigset_t all, old;
-	pthread_attr_t attr;
 
 	*r = (struct reader){.arena = a,
-			     .list = l,
+			     .list = *l,
 			     .model = *m,
-			     .cases = cases,
 			     .n = n,
 			     .ahead = ahead,
-			     .single = single};
+			     .budget = proc_available() / BUDGET_SHARE};
+	r->cases = arena_dup(&r->arena, cases, n * sizeof(*cases));
+	if (single)
+		r->single = arena_dup(&r->arena, single, m->graph->nin * sizeof(*single));
 	r->slot = arena_new_n(&r->arena, struct slot, ahead);
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_cond_init(&r->room, NULL);
 	pthread_cond_init(&r->ready, NULL);
-	/* Ctrl-C and the timer belong to the main thread; faults stay with the thread that caused them. */
-	sigfillset(&all);
-	static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
-	for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++)
-		sigdelset(&all, faults[i]);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	while (r->threads < threads && r->threads < MAX_READERS &&
-	       !pthread_create(&r->thread[r->threads], &attr, reader_thread, r))
+	       thread_start(&r->thread[r->threads], STACK_BYTES, reader_thread, r))
 		r->threads++;
-	pthread_attr_destroy(&attr);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return r;
-}
-
-static struct timespec in_milliseconds(long ms)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	t.tv_nsec += ms * 1000000;
-	t.tv_sec += t.tv_nsec / 1000000000;
-	t.tv_nsec %= 1000000000;
-	return t;
 }
 
 bool reader_next(struct reader *r, bool (*stop)(void), struct read_case *c)
@@ -171,7 +170,7 @@ bool reader_next(struct reader *r, bool (*stop)(void), struct read_case *c)
 	}
 	pthread_mutex_lock(&r->lock);
 	while (!s->ready && !stop()) {
-		const struct timespec until = in_milliseconds(LOOK_MS);
+		const struct timespec until = thread_until(LOOK_MS);
 		pthread_cond_timedwait(&r->ready, &r->lock, &until);
 	}
 	bool ready = s->ready;
@@ -179,7 +178,8 @@ bool reader_next(struct reader *r, bool (*stop)(void), struct read_case *c)
 		*c = s->result;
 		s->ready = false;
 		r->handed_out++;
-		pthread_cond_signal(&r->room);
+		r->waiting -= case_bytes(c);
+		pthread_cond_broadcast(&r->room);
 	}
 	pthread_mutex_unlock(&r->lock);
 	return ready;
@@ -187,7 +187,7 @@ bool reader_next(struct reader *r, bool (*stop)(void), struct read_case *c)
 
 bool reader_close(struct reader *r)
 {
-	const struct timespec until = in_milliseconds(PATIENCE_MS);
+	const struct timespec until = thread_until(PATIENCE_MS);
 
 	if (!r)
 		return true;

@@ -17,19 +17,19 @@ struct read_case {
 };
 
 /*
- * cases: the n indices of cases to read, in order. single: see input_request. The list, the model and `cases` must
- * outlive the reader.
+ * cases: the n indices of cases to read, in order. single: see input_request; may be NULL. The reader copies these, the
+ * list and the model, but not what their arenas hold. Less than `ahead` cases wait if they are large.
  */
 struct reader *reader_open(const struct input_list *l, const struct model *m, const size_t *cases,
-			   size_t n, size_t ahead, int threads, bool single);
+			   size_t n, size_t ahead, int threads, const bool *single);
 /*
  * Hands out the next case, which the caller must free. Waits until it is read. Returns false after the last one, and as
  * soon as stop() returns true.
  */
 bool reader_next(struct reader *r, bool (*stop)(void), struct read_case *c);
 /*
- * Returns false if a thread does not come back, as it waits for a pipe. The thread still uses the list and the model
- * then, which must not be freed before the program ends.
+ * Returns false if a thread does not come back, as it waits for a pipe. The thread still uses the arenas of the list and
+ * of the model then, which must not be freed before the program ends.
  */
 bool reader_close(struct reader *r);
 

@@ -26,6 +26,7 @@ struct walk {
 	struct tensor *to;
 	const char **text;
 	size_t *length;
+	int64_t room; /* for so many numbers or strings, should the file have grown since the first pass */
 	/* JSON */
 	/*
 	 * length of the arrays at each depth of nesting; -1 until the first array of that depth has
@@ -97,6 +98,8 @@ static bool read_number(struct walk *w, const char *p, size_t n, int64_t i)
 
 	if (!n || n > MAX_NUMBER_CHARS)
 		return json_fail(&w->s, "this is no number");
+	if (w->to && i >= w->room)
+		return json_fail(&w->s, "the file has changed");
 	memcpy(s, p, n);
 	s[n] = '\0';
 	bool yes = !strcasecmp(s, "true"), no = !strcasecmp(s, "false");
@@ -126,6 +129,8 @@ static bool read_string(struct walk *w, const char *p, size_t n, int64_t i)
 		return json_fail(&w->s, "a string stands here, and the model takes numbers");
 	}
 	w->head->strings = true;
+	if (w->text && i >= w->room)
+		return json_fail(&w->s, "the file has changed");
 	if (w->text) {
 		w->text[i] = p;
 		w->length[i] = n;
@@ -180,7 +185,8 @@ static bool json_scalar(struct walk *w, int depth)
 	const char *from = w->s.p, *s;
 	size_t n;
 
-	if (w->flat >= 0 && w->flat != depth)
+	/* an array that was closed below this depth, even an empty one, would make the shape have more dimensions */
+	if ((w->flat >= 0 && w->flat != depth) || w->dims.rank > depth)
 		return json_fail(&w->s, "elements stand at different depths");
 	w->flat = depth;
 	int64_t i = w->head->count;
@@ -317,6 +323,8 @@ static bool walk_json(struct walk *w)
 	json_skip_blanks(&w->s);
 	if (w->s.p < w->s.end)
 		return json_fail(&w->s, "something stands behind the end");
+	if (shape_count(&w->dims) != w->head->count)
+		return json_fail(&w->s, "the arrays and the number of elements do not agree");
 	w->head->shape = w->dims;
 	/*
 	 * If the member "shape" is given, the two numbers of a complex element may simply follow
@@ -329,7 +337,8 @@ static bool walk_json(struct walk *w)
 		w->head->shape.rank = last;
 	}
 	if (shape.rank >= 0) {
-		if (shape_count(&shape) != w->head->count / parts_of(w->want))
+		if (w->head->count % parts_of(w->want) ||
+		    shape_count(&shape) != w->head->count / parts_of(w->want))
 			return json_fail(&w->s, "the shape and the number of elements do not agree");
 		w->head->shape = shape;
 	}
@@ -392,6 +401,7 @@ struct tensor *text_read(enum io_kind kind, const char *p, size_t n, enum dtype 
 			 .start = p,
 			 .want = want,
 			 .head = &h,
+			 .room = shape_count(s) * parts_of(want),
 			 .flat = -1};
 	size_t count = (size_t)shape_count(s) + 1;
 	struct tensor *t = NULL;
@@ -403,6 +413,7 @@ struct tensor *text_read(enum io_kind kind, const char *p, size_t n, enum dtype 
 		t = w.to = tensor_new(a, want, s);
 	}
 	bool ok = walk_text(&w, kind);
+	ok = ok && h.count * parts_of(want) == w.room;
 	if (ok && want == DT_STRING)
 		t = tensor_strings(a, s, w.text, w.length);
 	arena_free(&scratch);

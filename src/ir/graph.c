@@ -372,3 +372,20 @@ const char *input_dim_name(const struct model *m, const struct value *input, int
 
 	return *symbol == '?' ? arena_printf(a, "%s.%d", input->name, k) : symbol;
 }
+
+bool vinfo_contradicts(const struct vinfo *a, const struct vinfo *b)
+{
+	const struct shape *s = &a->shape, *t = &b->shape;
+
+	if (a->type.kind == V_NONE || b->type.kind == V_NONE)
+		return false;
+	if (a->type.kind != b->type.kind ||
+	    (a->type.dtype && b->type.dtype && a->type.dtype != b->type.dtype))
+		return true;
+	if (a->type.kind != V_TENSOR || s->rank < 0 || t->rank < 0)
+		return false;
+	bool differs = s->rank != t->rank;
+	for (int i = 0; !differs && i < s->rank; i++)
+		differs = s->dim[i] >= 0 && t->dim[i] >= 0 && s->dim[i] != t->dim[i];
+	return differs;
+}

@@ -80,6 +80,13 @@ struct constant_node {
 	const struct constant_node *next;
 };
 
+/* A value_info of the file that contradicts the constant that it is about. */
+struct false_hint {
+	uint32_t value;
+	struct vinfo told;
+	const struct false_hint *next;
+};
+
 struct graph {
 	struct arena *arena;
 	struct value **value;
@@ -101,6 +108,7 @@ struct graph {
 	uint32_t *order;       /* live nodes in topological order, set by graph_sort */
 	uint32_t norder;
 	const struct constant_node *constants;
+	const struct false_hint *false_hints;
 	const char *name;
 	struct model *model;
 };
@@ -198,5 +206,8 @@ static inline struct value *node_out(const struct graph *g, const struct node *n
 {
 	return i < n->nout && n->out[i] != NO_VALUE ? g->value[n->out[i]] : NULL;
 }
+
+/* Whether what is known of both, types and dimensions, differs. */
+bool vinfo_contradicts(const struct vinfo *a, const struct vinfo *b);
 
 #endif

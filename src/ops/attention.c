@@ -110,6 +110,7 @@ static int attention_infer(struct infer *c)
 	int64_t total, n;
 	int rc = check_attention_heads(c, p->q_num_heads, p->kv_num_heads);
 
+	rc = rc ? rc : infer_float_attribute(c, "softmax_precision", p->softmax_precision, true);
 	if (rc)
 		return rc;
 	bool known = heads_of(&q, p->q_num_heads, &hq);
@@ -169,15 +170,17 @@ static int flex_infer(struct infer *c)
 	const struct flex_attention *p = infer_params(c);
 	struct shape q = infer_shape(c, 0), k = infer_shape(c, 1), v = infer_shape(c, 2), y;
 	enum dtype t = infer_dtype(c, 0);
-	int rc;
+	int rc = infer_float_attribute(c, "softmax_precision", p->softmax_precision, true);
 
+	if (rc)
+		return rc;
 	if (q.rank == 4 && k.rank == 4 && q.dim[1] >= 0 && k.dim[1] >= 0 &&
 	    (k.dim[1] == 0 || q.dim[1] % k.dim[1]))
 		return shape_fail(c, 1, fmt(c->diag, "heads that divide %" PRId64, q.dim[1]), &k);
 	struct vinfo score = {.type = type_tensor(t == DT_F64 ? DT_F64 : DT_F32),
 			      .shape = SHAPE_UNKNOWN},
 		     out;
-	if (p->softmax_precision > 0 && p->softmax_precision < DT_COUNT)
+	if (p->softmax_precision)
 		score.type = type_tensor((enum dtype)p->softmax_precision);
 	if (q.rank == 4 && k.rank == 4)
 		score.shape = shape_of_4(q.dim[0], q.dim[1], q.dim[2], k.dim[2]);

@@ -190,7 +190,8 @@ static int loop_infer(struct infer *c)
 
 	if (!err && (g->nout < n + 1 || c->node->nout > g->nout - 1))
 		err = infer_fail(c, E_OP_INPUTS, -1,
-				 fmt(c->diag, "a body of %u outputs", c->node->nout + 1),
+				 fmt(c->diag, "a body of %u output%s", c->node->nout + 1,
+				     c->node->nout ? "s" : ""),
 				 fmt(c->diag, "%u", g->nout));
 	if (err)
 		return err;
@@ -273,7 +274,8 @@ static int scan_infer(struct infer *c)
 	uint32_t n = c->node->nin - (uint32_t)m;
 	err = check_body_count(c, g, "outputs", c->node->nout, g->nout);
 	if (!err && c->node->nout < n)
-		err = infer_fail(c, E_OP_INPUTS, -1, fmt(c->diag, "at least %u outputs", n), NULL);
+		err = infer_fail(c, E_OP_INPUTS, -1,
+				 fmt(c->diag, "at least %u output%s", n, n == 1 ? "" : "s"), NULL);
 	if (!err)
 		err = check_scan_lists(c, p, n);
 	if (err)
@@ -337,7 +339,8 @@ static int batched_scan_infer(struct infer *c)
 				 "num_scan_inputs and directions that fit the inputs", NULL);
 	uint32_t n = nin - (uint32_t)m;
 	if (!err && c->node->nout < n)
-		err = infer_fail(c, E_OP_INPUTS, -1, fmt(c->diag, "at least %u outputs", n), NULL);
+		err = infer_fail(c, E_OP_INPUTS, -1,
+				 fmt(c->diag, "at least %u output%s", n, n == 1 ? "" : "s"), NULL);
 	if (err)
 		return err;
 	struct vinfo *in = arena_new_n(c->arena, struct vinfo, g->nin + 1);

@@ -248,6 +248,8 @@ static int col2im_infer(struct infer *c)
 	int64_t positions = 1;
 	bool have = infer_ints(c, 1, &image), have_block = infer_ints(c, 2, &block);
 
+	if (have && !image.rank)
+		return infer_fail(c, E_SHAPE, 1, "a size for each of one or more dimensions", "none");
 	if (!have || image.rank > MAX_RANK - 2) {
 		struct shape is = infer_shape(c, 1);
 		if (is.rank == 1 && is.dim[0] >= 0 && is.dim[0] <= MAX_RANK - 2) {

@@ -183,10 +183,14 @@ static int64_t range_length(const struct tensor *start, const struct tensor *lim
 
 static int infer_range(struct infer *c)
 {
+	const struct range_params *p = infer_params(c);
 	const struct tensor *v[3];
 	struct shape y = {.rank = 1, .dim = {DIM_UNKNOWN}};
 	bool all = true;
+	int rc = infer_float_attribute(c, "stash_type", p->stash_type, false);
 
+	if (rc)
+		return rc;
 	for (uint32_t i = 0; i < 3; i++) {
 		v[i] = infer_value(c, i);
 		if (v[i] && tensor_count(v[i]) != 1)

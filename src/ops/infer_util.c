@@ -16,6 +16,32 @@ struct vinfo *infer_out(const struct infer *c, uint32_t i)
 	return i < n->nout && n->out[i] != NO_VALUE ? &c->info[n->out[i]] : NULL;
 }
 
+static bool add_bytes(int64_t *sum, const struct vinfo *v)
+{
+	size_t bytes;
+
+	if (!v || v->type.kind != V_TENSOR)
+		return true;
+	if (!shape_known(&v->shape) ||
+	    !tensor_bytes((enum dtype)v->type.dtype, &v->shape, LAYOUT_ROW, &bytes))
+		return false;
+	return !__builtin_add_overflow(*sum, (int64_t)bytes, sum);
+}
+
+bool infer_bytes(const struct infer *c, int64_t *bytes)
+{
+	const struct node *n = c->node;
+	/* an operator that reads only part of its data, such as an embedding, reads as many bytes as it writes */
+	bool part = n->op && n->nout && op_flags(n->op) & OP_READS_PART, known = true;
+
+	*bytes = 0;
+	for (uint32_t i = 0; i < n->nin; i++)
+		known &= add_bytes(bytes, !i && part ? infer_out(c, 0) : infer_in(c, i));
+	for (uint32_t i = 0; i < n->nout; i++)
+		known &= add_bytes(bytes, infer_out(c, i));
+	return known;
+}
+
 static void note_wanted(struct infer *c, uint32_t i)
 {
 	if (i < 64)
@@ -243,4 +269,15 @@ int64_t conv_dim(int64_t in, int64_t kernel, int64_t stride, int64_t dilation, i
 	if (ceil && (out - 1) > (in + begin - 1) / stride)
 		out--;
 	return out;
+}
+
+int infer_float_attribute(const struct infer *c, const char *name, int64_t type, bool may_be_absent)
+{
+	if ((!type && may_be_absent) || type == DT_F32 || type == DT_F64 || type == DT_F16 ||
+	    type == DT_BF16)
+		return 0;
+	return infer_fail(c, E_OP_ATTRIBUTE, -1,
+			  fmt(c->diag, "%s as %d, %d, %d or %d, a float type", name, DT_F32, DT_F16,
+			      DT_F64, DT_BF16),
+			  fmt(c->diag, "%" PRId64, type));
 }

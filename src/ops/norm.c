@@ -168,7 +168,8 @@ static int infer_group_norm(struct infer *c)
 	if (p->num_groups < 1 || (x.rank > 1 && x.dim[1] >= 0 && x.dim[1] % p->num_groups))
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "num_groups that divides the channels",
 				  fmt(c->diag, "%" PRId64, p->num_groups));
-	return infer_same(c);
+	int rc = infer_float_attribute(c, "stash_type", p->stash_type, false);
+	return rc ? rc : infer_same(c);
 }
 
 static const struct slot ms_gn_in[] = {SLOT("X", "T", T_FB, .dims = "_ _ _..."),
@@ -225,14 +226,14 @@ static int infer_layer_norm(struct infer *c)
 	const struct vinfo *y = infer_out(c, 0);
 	int axis, err = infer_axis(c, 0, p->axis, &axis);
 
+	if (!err)
+		err = infer_float_attribute(c, "stash_type", p->stash_type, false);
 	for (uint32_t i = 1; !err && i < c->node->nin; i++)
 		err = check_row_operand(c, i, &x, axis);
 	if (err)
 		return err;
 	for (int i = axis < 0 ? 0 : axis; i < m.rank; i++)
 		m.dim[i] = 1;
-	if (stash != DT_BF16 && stash != DT_F16 && stash != DT_F64)
-		stash = DT_F32;
 	infer_set(c, 0, y && y->type.dtype ? (enum dtype)y->type.dtype : t, &x);
 	infer_set(c, 1, stash, &m);
 	infer_set(c, 2, stash, &m);

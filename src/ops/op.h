@@ -203,6 +203,8 @@ struct infer {
 /* Type and shape of input or output i; NULL if it is left out. */
 const struct vinfo *infer_in(const struct infer *c, uint32_t i);
 struct vinfo *infer_out(const struct infer *c, uint32_t i);
+/* Adds up the tensors that the node reads and writes. Returns false if a shape is not known. */
+bool infer_bytes(const struct infer *c, int64_t *bytes);
 static inline const void *infer_params(const struct infer *c)
 {
 	return c->node->params;
@@ -234,6 +236,15 @@ int infer_fail(const struct infer *c, enum code code, int slot, const char *expe
  * eval_node.
  */
 int infer_types(struct infer *c);
+/*
+ * Does what follows every shape function: checks the types of the outputs, which attributes may have set, against the slots.
+ */
+int infer_check_outputs(const struct infer *c);
+/*
+ * Refuses an attribute that names the element type in which something is computed, unless it is a float type or, where the
+ * default is 0, absent.
+ */
+int infer_float_attribute(const struct infer *c, const char *name, int64_t type, bool may_be_absent);
 /* A part of infer_types: checks the shapes of all inputs against the `.dims` of the resolved row. */
 int infer_dims(const struct infer *c, const struct op *op);
 /* Whether a text of `.dims` is well formed and names attributes that the resolved row has. */

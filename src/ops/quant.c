@@ -95,7 +95,8 @@ static int quantize_infer(struct infer *c)
 	if (!t && !z)
 		t = p->output_dtype ? (enum dtype)p->output_dtype : DT_U8;
 	infer_set(c, 0, t, &x);
-	return quantize_shapes(c);
+	int rc = infer_float_attribute(c, "precision", p->precision, true);
+	return rc ? rc : quantize_shapes(c);
 }
 
 static int dequantize_infer(struct infer *c)
@@ -400,8 +401,9 @@ static int qconcat_infer(struct infer *c)
 	int axis;
 
 	if (c->node->nin < 5 || (c->node->nin - 2) % 3)
-		return infer_fail(c, E_OP_INPUTS, -1, "a scale, a zero point and triples",
-				  fmt(c->diag, "%u inputs", c->node->nin));
+		return infer_fail(
+			c, E_OP_INPUTS, -1, "a scale, a zero point and triples",
+			fmt(c->diag, "%u input%s", c->node->nin, c->node->nin == 1 ? "" : "s"));
 	int err = infer_axis(c, 2, p->axis, &axis);
 	for (uint32_t i = 2; i < c->node->nin && !err; i++)
 		err = check_concat_operand(c, i);

@@ -375,7 +375,9 @@ static int update_infer(struct infer *c, uint32_t groups)
 	if (!n || c->node->nin != 2 + n * groups || c->node->nout != n * (groups - 1))
 		return infer_fail(c, E_OP_INPUTS, -1,
 				  fmt(c->diag, "R, T and %u tensors a variable", groups),
-				  fmt(c->diag, "%u inputs, %u outputs", c->node->nin, c->node->nout));
+				  fmt(c->diag, "%u input%s, %u output%s", c->node->nin,
+				      c->node->nin == 1 ? "" : "s", c->node->nout,
+				      c->node->nout == 1 ? "" : "s"));
 	for (uint32_t i = 0; i < c->node->nout; i++) {
 		uint32_t from = 2 + i % n;
 		struct shape s = infer_shape(c, from);

@@ -71,10 +71,12 @@ static int check_counts(const struct infer *c, const struct op *op)
 	int err = 0;
 
 	if (n->nin > slots && !many_in)
-		return infer_fail(c, E_OP_INPUTS, -1, fmt(c->diag, "at most %u inputs", slots),
+		return infer_fail(c, E_OP_INPUTS, -1,
+				  fmt(c->diag, "at most %u input%s", slots, slots == 1 ? "" : "s"),
 				  fmt(c->diag, "%u", n->nin));
 	if (n->nout > outs && !many_out)
-		return infer_fail(c, E_OP_INPUTS, -1, fmt(c->diag, "at most %u outputs", outs),
+		return infer_fail(c, E_OP_INPUTS, -1,
+				  fmt(c->diag, "at most %u output%s", outs, outs == 1 ? "" : "s"),
 				  fmt(c->diag, "%u", n->nout));
 	for (uint32_t i = 0; !err && (i < slots || i < n->nin); i++) {
 		const struct slot *s = slot_at(op->in, i);
@@ -93,15 +95,34 @@ static bool types_agree(struct type a, struct type b)
 	       (a.kind == b.kind && (a.dtype == b.dtype || !a.dtype || !b.dtype));
 }
 
-bool op_takes(const struct op *resolved, uint32_t i, struct type t)
+static bool slot_takes(const struct op *op, const struct slot *s, struct type t)
 {
-	const struct slot *s = slot_at(resolved->in, i);
-
 	if (!s || t.kind == V_NONE)
 		return true;
-	uint64_t mask =
-		resolved->types && s->tvar && !strcmp(s->tvar, "T") ? resolved->types : s->types;
+	uint64_t mask = op->types && s->tvar && !strcmp(s->tvar, "T") ? op->types : s->types;
 	return !mask || type_in(t, mask);
+}
+
+bool op_takes(const struct op *resolved, uint32_t i, struct type t)
+{
+	return slot_takes(resolved, slot_at(resolved->in, i), t);
+}
+
+int infer_check_outputs(const struct infer *c)
+{
+	const struct op op = op_resolved(c->node->op);
+	struct arena *a = c->diag ? &c->diag->arena : c->arena;
+
+	for (uint32_t i = 0; i < c->node->nout; i++) {
+		const struct vinfo *v = infer_out(c, i);
+		const struct slot *s = slot_at(op.out, i);
+		if (v && v->type.dtype && !slot_takes(&op, s, v->type))
+			return infer_fail(c, E_TYPE, -1,
+					  fmt(c->diag, "for output '%s' a type that %s-%d gives",
+					      s->name, op.name, op.since),
+					  type_str(a, v->type));
+	}
+	return 0;
 }
 
 static int check_input(const struct infer *c, const struct op *op, uint32_t i, struct binding *b)

@@ -171,6 +171,8 @@ int infer_node(struct infer *c)
 		op = op_resolved(n->op);
 	r = op.infer ? op.infer(c) : 0;
 	if (!r)
+		r = infer_check_outputs(c);
+	if (!r)
 		r = check_sizes(c);
 	if (r) {
 		diag_where(c->diag, NULL, n->origin->name, n->origin->op);

@@ -233,13 +233,14 @@ static bool find_yolo(struct finder *f, const struct output *o, const struct lab
 	return true;
 }
 
-/* Returns the first output of n elements a picture that is not `other`, with integers or with floats; NULL: none. */
+/* Returns the first output of n numbers whose name contains the word; NULL: none. */
 static const struct tensor *find_list(const struct output *out, size_t count, int64_t n,
 				      const char *word)
 {
 	for (size_t i = 0; i < count; i++)
 		if (out[i].tensor && out[i].tensor->type.kind == V_TENSOR &&
-		    strstr(out[i].name, word) && tensor_count(out[i].tensor) == n)
+		    tensor_dtype(out[i].tensor) != DT_STRING && strstr(out[i].name, word) &&
+		    tensor_count(out[i].tensor) == n)
 			return out[i].tensor;
 	return NULL;
 }
@@ -319,6 +320,38 @@ static bool find_detr(struct finder *f, const struct output *out, size_t count,
 	return true;
 }
 
+static bool find_form(struct finder *f, enum box_form form, const struct output *out, size_t n,
+		      const struct labels *labels)
+{
+	bool found = false;
+
+	if (form == BOXES_SSD)
+		return find_ssd(f, out, n);
+	if (form == BOXES_DETR)
+		return find_detr(f, out, n, labels);
+	for (size_t i = 0; i < n && !found; i++)
+		found = find_yolo(f, &out[i], labels);
+	return found;
+}
+
+/* The user may have named the wrong kind of detector: names the one that these outputs are of. */
+static const char *hint_of_form(struct finder *f, const struct output *out, size_t n,
+				const struct labels *labels, struct diag *d)
+{
+	static const char *const words[] = {
+		[BOXES_YOLO] = "yolo", [BOXES_SSD] = "ssd", [BOXES_DETR] = "detr"};
+	enum box_form given = f->rules->form;
+
+	for (enum box_form form = BOXES_YOLO; form <= BOXES_DETR; form++) {
+		bool found = form != given && find_form(f, form, out, n, labels);
+		*f->to = (struct boxes){0};
+		if (found)
+			return fmt(d, "they are as those of --decode %s", words[form]);
+	}
+	return "infer inspect MODEL shows the outputs; --print and -o DIR give them as they are, for detectors "
+	       "that are of none of the kinds yolo, ssd and detr";
+}
+
 int boxes_find(const struct box_rules *rules, const struct output *out, size_t n,
 	       const struct input_info *in, const struct labels *labels, struct boxes *to,
 	       struct arena *a, struct diag *d)
@@ -328,23 +361,16 @@ int boxes_find(const struct box_rules *rules, const struct output *out, size_t n
 		"boxes [N, 4], scores [N] and labels or classes [N], by these names",
 		"logits [1, N, classes + 1] and boxes [1, N, 4]"};
 	struct finder f = {rules, frame_of(in), to, 0, a};
-	bool found = false;
 
 	*to = (struct boxes){0};
-	if (rules->form == BOXES_SSD)
-		found = find_ssd(&f, out, n);
-	else if (rules->form == BOXES_DETR)
-		found = find_detr(&f, out, n, labels);
-	for (size_t i = 0; rules->form == BOXES_YOLO && i < n && !found; i++)
-		found = find_yolo(&f, &out[i], labels);
-	if (found)
+	if (find_form(&f, rules->form, out, n, labels))
 		return 0;
 	return FAIL(d, E_LABELS, .slot = "--decode",
 		    .message = "the outputs are not those of such a detector",
 		    .expected = expected[rules->form],
 		    .actual = fmt(d, "%zu output%s of other shapes%s", n, n == 1 ? "" : "s",
 				  labels->n ? ", or another number of labels" : ""),
-		    .hint = "infer inspect MODEL shows the outputs");
+		    .hint = hint_of_form(&f, out, n, labels, d));
 }
 
 /* ---- showing */

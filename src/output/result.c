@@ -222,7 +222,7 @@ static int fail_no_text(const struct output *out, size_t n, const struct labels 
 					    " classes to have as many labels, or one or two fewer "
 					    "(the blank; the blank and a space)",
 					    classes),
-			    .actual = fmt(d, "%zu labels", l->n));
+			    .actual = str_many(&d->arena, l->n, "label"));
 	for (size_t i = 0; i < n; i++)
 		str_addf(&all, "%s%s %s", i ? ", " : "", out[i].name,
 			 out[i].tensor ? shape_str(&d->arena, &out[i].tensor->shape, NULL) : "");
@@ -352,9 +352,14 @@ static int check_rankable(const struct output *out, size_t n, const struct label
 	if (seen < 0)
 		return FAIL(d, E_LABELS,
 			    .message = "no output has classes along its last axis to rank");
-	return FAIL(d, E_LABELS, .message = "the labels do not fit the classes",
-		    .expected = fmt(d, "%" PRId64 " labels", seen),
-		    .actual = fmt(d, "%zu", labels->n));
+	int64_t more = seen - (int64_t)labels->n;
+	return FAIL(
+		d, E_LABELS, .message = "the labels do not fit the classes",
+		.expected = fmt(d, "%" PRId64 " labels", seen), .actual = fmt(d, "%zu", labels->n),
+		.hint = more == 1 || more == 2
+				? "a model that reads text has classes for a blank and a space besides its "
+				  "letters: --decode ctc adds them; otherwise give a file with a line for each class"
+				: NULL);
 }
 
 int rank_outputs(const struct output *out, size_t n, int64_t k, const struct labels *labels,
@@ -493,7 +498,8 @@ static void print_tensor(const char *name, const struct tensor *t, int64_t limit
 		shape_str(&a, &t->shape, NULL));
 	print_rows(t, shown, stream);
 	if (shown < n)
-		fprintf(stream, "... %s of %s values\n", str_count(&a, shown), str_count(&a, n));
+		fprintf(stream, "... %s of %s\n", str_count(&a, shown),
+			str_many(&a, (uint64_t)n, "value"));
 	arena_free(&a);
 }
 

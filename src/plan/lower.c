@@ -696,22 +696,12 @@ static int read_operands(struct lower *l, const struct node *n, uint32_t nin, ui
 static int threads_worth(const struct lower *l, const struct site *s)
 {
 	struct infer c = {.graph = s->graph, .node = s->node, .info = l->info, .arena = s->plan_arena};
-	double bytes = 0, ns;
+	int64_t bytes;
+	double ns;
 
-	if (!s->node->op->macs)
+	if (!s->node->op->macs || !infer_bytes(&c, &bytes))
 		return 0;
-	for (uint32_t i = 0; i < s->node->nin + s->node->nout; i++) {
-		const struct vinfo *v =
-			i < s->node->nin ? site_in(s, i) : site_out(s, i - s->node->nin);
-		size_t more;
-		if (!v || v->type.kind != V_TENSOR)
-			continue;
-		if (!shape_known(&v->shape) ||
-		    !tensor_bytes((enum dtype)v->type.dtype, &v->shape, LAYOUT_ROW, &more))
-			return 0;
-		bytes += (double)more;
-	}
-	ns = 2 * (double)s->node->op->macs(&c) / FLOPS_EACH_NS + bytes / BYTES_EACH_NS;
+	ns = 2 * (double)s->node->op->macs(&c) / FLOPS_EACH_NS + (double)bytes / BYTES_EACH_NS;
 	return ns >= (double)WORTH_NS * pool_threads() ? 0
 	       : ns < 2 * WORTH_NS		       ? 1
 						       : (int)(ns / WORTH_NS);

@@ -61,8 +61,7 @@ static void push_sample(struct timeline *t, uint64_t now, double run, double rss
 				   [DEVICE_COUNTED] = live_bytes_of_kind(MEM_DEVICE),
 				   [DEVICE_USED] = used};
 
-	for (int k = 0; k < MOMENTS; k++)
-		samples_push(&t->moment[k], v[k]);
+	samples_push_row(t->moment, v, MOMENTS);
 	if (t->moment[AT].n >= MAX_MOMENTS)
 		drop_every_second_sample(t);
 }

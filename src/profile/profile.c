@@ -159,6 +159,11 @@ static int time_reference_work(struct bench *b)
 	uint64_t start, ns;
 	double missed;
 
+	for (int k = 0; k < REFERENCE_KINDS; k++)
+		if (!samples_reserve(&b->reference_times[k], REFERENCE_SHOTS) ||
+		    !samples_reserve(&b->reference_waits[k], REFERENCE_SHOTS))
+			return FAIL(b->d, E_MEMORY,
+				    .message = "no memory for the times of reference work");
 	for (int k = 0; k < REFERENCE_KINDS; k++) {
 		reference_work_time(b->reference, (enum reference_kind)k); /* warms up */
 		for (int i = 0; i < REFERENCE_SHOTS; i++) {
@@ -239,11 +244,14 @@ static void measure_lane(struct lane *l)
 		if (b->waits) /* waits is set only if there is a single lane, so no other thread changes nundisturbed */
 			b->nundisturbed += undisturbed && calm >= GATE_SETTLE_TIME;
 		calm = undisturbed ? calm + (double)ns * 1e-9 : 0;
-		if (!samples_push(&l->delay, delay) || !samples_push(&l->time, (double)ns * 1e-9) ||
-		    !samples_push(&l->start, (double)(start - b->start) * 1e-9)) {
+		if (!samples_reserve(&l->delay, 1) || !samples_reserve(&l->time, 1) ||
+		    !samples_reserve(&l->start, 1)) {
 			l->rc = FAIL(&l->diag, E_MEMORY, .message = "too many runs to keep");
 			break;
 		}
+		samples_push(&l->delay, delay);
+		samples_push(&l->time, (double)ns * 1e-9);
+		samples_push(&l->start, (double)(start - b->start) * 1e-9);
 		if (l->first) {
 			/* always take the first and the last sample, which tell how much memory the runs added */
 			bool always = l->time.n == 1 || loop_over(b, l, now);
@@ -331,8 +339,7 @@ static void end_clock_watch(struct bench *b, struct clock_watch *w)
 				     v[i].celsius,
 				     v[i].watts,
 				     (double)v[i].reasons};
-		for (int k = 0; k < 6; k++)
-			samples_push(&b->clock[k], x[k]);
+		samples_push_row(b->clock, x, 6);
 	}
 	if (n) {
 		c->sm_most = limits.sm;

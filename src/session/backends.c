@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAX_PROBED = 64 };
+
 const struct backend *const backends[BACKENDS] = {
 #define BACKEND(name) &name##_backend,
 #include "session/backends.def"
@@ -33,6 +35,48 @@ const struct backend *backend_named(const char *device, int *ordinal)
 		return backends[i];
 	}
 	return NULL;
+}
+
+/* Adds the devices of all accelerators. */
+static size_t list_all(const char **device, struct arena *a)
+{
+	struct device_info info[MAX_PROBED];
+	size_t n = 0;
+
+	for (int i = FIRST_ACCELERATOR; i < BACKENDS; i++) {
+		struct diag why = {0};
+		int found = backends[i]->probe(info, MAX_PROBED, &why);
+		for (int k = 0; k < found && n < MAX_PROBED; k++)
+			device[n++] = arena_printf(a, "%s:%d", backends[i]->name, info[k].ordinal);
+		diag_free(&why);
+	}
+	if (!n)
+		device[n++] = host_backend()->name;
+	return n;
+}
+
+const char *const *device_list(const char *text, size_t *n, struct arena *a)
+{
+	size_t room = strlen(text) / 2 + 1;
+	const char **device = arena_new_n(a, const char *, (room > MAX_PROBED ? room : MAX_PROBED));
+	const struct backend *b = NULL;
+
+	*n = 0;
+	if (!strcmp(text, "all")) {
+		*n = list_all(device, a);
+		return device;
+	}
+	for (const char *p = text, *end = p; *n < room; p = end + 1) {
+		end = p + strcspn(p, ",");
+		const char *word = arena_strn(a, p, (size_t)(end - p));
+		if (b && b != host_backend() && *word && strspn(word, "0123456789") == strlen(word))
+			word = arena_printf(a, "%s:%s", b->name, word);
+		b = backend_named(word, NULL);
+		device[(*n)++] = word;
+		if (!*end)
+			break;
+	}
+	return device;
 }
 
 const char *backend_words(struct arena *a)

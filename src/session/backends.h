@@ -28,6 +28,11 @@ static inline const struct backend *host_backend(void)
  * `auto`. ordinal may be NULL.
  */
 const struct backend *backend_named(const char *device, int *ordinal);
+/*
+ * Splits the text of --device at commas: "cuda:0,1" names two devices, "all" all accelerators, or the host if there is
+ * none. A number alone is of the backend before it. The words are not checked.
+ */
+const char *const *device_list(const char *text, size_t *n, struct arena *a);
 /* Returns the device names that a user may write, in the arena: "cpu, cuda or cuda:N". */
 const char *backend_words(struct arena *a);
 

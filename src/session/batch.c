@@ -87,6 +87,20 @@ static bool has_rows(const struct tensor *t, int64_t rows)
 	return t->type.kind == V_TENSOR && t->shape.rank > 0 && t->shape.dim[0] == rows;
 }
 
+/*
+ * Returns the first stacked input that has not the number of rows of the others, as one whose rank the model does not
+ * declare may come with any; -1: none.
+ */
+static int64_t find_uneven(const struct batch *b, const struct tensor *const *in)
+{
+	const int64_t rows = rows_of(b, in);
+
+	for (uint32_t i = 0; i < b->model->graph->nin; i++)
+		if (b->stacked[i] && !has_rows(in[i], rows))
+			return i;
+	return -1;
+}
+
 bool batch_takes(const struct batch *b, const struct tensor *const *const *cases, size_t n,
 		 const struct tensor *const *next)
 {
@@ -94,11 +108,8 @@ bool batch_takes(const struct batch *b, const struct tensor *const *const *cases
 
 	if ((int64_t)n >= b->limit)
 		return false;
-	/* an input whose rank the model does not declare may have come with another number of rows */
-	for (uint32_t i = 0; i < b->model->graph->nin; i++)
-		if (n && b->stacked[i] &&
-		    !(has_rows(next[i], rows) && has_rows(cases[0][i], rows_of(b, cases[0]))))
-			return false;
+	if (n && (find_uneven(b, next) >= 0 || find_uneven(b, cases[0]) >= 0))
+		return false;
 	for (size_t i = 0; i < n; i++)
 		if (__builtin_add_overflow(rows, rows_of(b, cases[i]), &rows))
 			return false;
@@ -160,16 +171,15 @@ int batch_stack(struct batch *b, const struct tensor *const *const *cases, size_
 		b->first[k + 1] = b->first[k] + rows_of(b, cases[k]);
 	b->rows = b->first[n] < b->fixed ? b->fixed : b->first[n];
 	*in = b->in;
-	for (size_t k = 0; k < n; k++)
-		for (uint32_t i = 0; i < b->model->graph->nin; i++)
-			if (b->stacked[i] && (n > 1 || b->rows != b->first[n]) &&
-			    !has_rows(cases[k][i], rows_of(b, cases[k])))
-				return refuse_input(
-					b, input_value(b, i),
-					"it has another number of rows than the other inputs", d);
+	const bool stack = n > 1 || b->rows != b->first[n];
+	/* cases that share a run were looked at by batch_takes() */
+	const int64_t uneven = stack && n == 1 ? find_uneven(b, cases[0]) : -1;
+	if (uneven >= 0)
+		return refuse_input(b, input_value(b, (uint32_t)uneven),
+				    "it has another number of rows than the other inputs", d);
 	for (uint32_t i = 0; !rc && i < b->model->graph->nin; i++) {
 		b->in[i] = cases[0][i];
-		if (b->stacked[i] && (n > 1 || b->rows != b->first[n]))
+		if (b->stacked[i] && stack)
 			rc = stack_input(b, cases, n, i, d);
 	}
 	return rc;

@@ -163,35 +163,16 @@ struct statistics report_statistics(const struct tensor *t)
 	return s;
 }
 
-static bool add_bytes(int64_t *sum, const struct vinfo *v)
-{
-	size_t bytes;
-
-	if (!v || v->type.kind != V_TENSOR)
-		return true;
-	if (!shape_known(&v->shape) ||
-	    !tensor_bytes((enum dtype)v->type.dtype, &v->shape, LAYOUT_ROW, &bytes))
-		return false;
-	return !__builtin_add_overflow(*sum, (int64_t)bytes, sum);
-}
-
 struct cost report_cost(const struct graph *g, const struct node *n, struct vinfo *info,
 			struct arena *a)
 {
 	struct infer c = {.graph = g, .node = n, .info = info, .arena = a};
-	struct cost r = {.known = true};
+	struct cost r = {0};
 	int64_t elements = 0;
-	/*
-	 * An operator that reads only part of its data input, such as an embedding, reads as many
-	 * bytes as it writes.
-	 */
-	bool part = n->op && n->nout && op_flags(n->op) & OP_READS_PART;
 
-	for (uint32_t i = 0; i < n->nin; i++)
-		r.known &= add_bytes(&r.bytes, !i && part ? infer_out(&c, 0) : infer_in(&c, i));
+	r.known = infer_bytes(&c, &r.bytes);
 	for (uint32_t i = 0; i < n->nout; i++) {
 		const struct vinfo *v = infer_out(&c, i);
-		r.known &= add_bytes(&r.bytes, v);
 		if (v && v->type.kind == V_TENSOR && shape_known(&v->shape))
 			elements += shape_count(&v->shape);
 	}

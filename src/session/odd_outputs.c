@@ -49,12 +49,12 @@ static const char *describe(const struct tensor *t, enum oddity odd, struct diag
 	struct str b = {.arena = &d->arena};
 
 	if (odd == ALL_ZERO)
-		return fmt(d, "all %s elements are 0", str_count(&d->arena, s.count));
+		return fmt(d, "%s 0", str_all(&d->arena, (uint64_t)s.count, "element"));
 	if (s.nans)
 		str_addf(&b, "%s NaN", str_count(&d->arena, s.nans));
 	if (s.infs)
 		str_addf(&b, "%s%s infinite", b.n ? " and " : "", str_count(&d->arena, s.infs));
-	return fmt(d, "%s of %s elements", str_get(&b), str_count(&d->arena, s.count));
+	return fmt(d, "%s of %s", str_get(&b), str_many(&d->arena, (uint64_t)s.count, "element"));
 }
 
 /* Warns of the first output with this oddity, and counts the others. */

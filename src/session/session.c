@@ -235,7 +235,10 @@ static int choose_device(struct session *s, const char *name, struct diag *d)
 	s->why = "asked for";
 	if (!b)
 		return FAIL(d, E_DEVICE, .expected = backend_words(&d->arena),
-			    .actual = fmt(d, "%s", name));
+			    .actual = fmt(d, "%s", name),
+			    .hint = strchr(name, ',') || !strcmp(name, "all")
+					    ? "several devices share the inputs of infer run with many inputs"
+					    : NULL);
 	return b == host_backend() ? 0 : open_accelerator(s, b, ordinal, d);
 }
 
@@ -258,7 +261,7 @@ static bool is_backend(const char *name)
 }
 
 /* Opens the device at the first prepare or run, and keeps it until the session is closed. */
-static int start_device(struct session *s, struct diag *d)
+int session_start(struct session *s, struct diag *d)
 {
 	uint64_t t0 = clock_ns();
 	const char *name = s->config.device ? s->config.device : "auto";
@@ -381,7 +384,7 @@ static int check_and_start(struct session *s, const struct tensor *const *in, st
 		s->bound[i] = -1;
 	int err = check_inputs(s, in, s->bound, d);
 	if (!err)
-		err = start_device(s, d);
+		err = session_start(s, d);
 	if (!err)
 		set_host_limit(s, in);
 	return err;
@@ -453,7 +456,7 @@ uint64_t session_device_used(struct session *s)
 
 int session_use_stream(struct session *s, void *stream, struct diag *d)
 {
-	int err = start_device(s, d);
+	int err = session_start(s, d);
 
 	if (err)
 		return err;
@@ -468,7 +471,7 @@ const struct tensor *session_upload(struct session *s, const struct tensor *t, s
 	struct uploaded *u = arena_new(&s->arena, struct uploaded);
 	struct runtime *rt = &s->runtime;
 
-	if (start_device(s, d))
+	if (session_start(s, d))
 		return NULL;
 	int on = rt->backend != rt->cpu;
 	if (t->type.kind != V_TENSOR || t->type.dtype == DT_STRING) {
@@ -491,7 +494,7 @@ const struct tensor *session_upload(struct session *s, const struct tensor *t, s
 
 int session_outputs_stay(struct session *s, bool stay, struct diag *d)
 {
-	int err = start_device(s, d);
+	int err = session_start(s, d);
 
 	if (!err && s->runtime.outputs_stay != stay)
 		instance_forget(s->instance);
@@ -501,7 +504,7 @@ int session_outputs_stay(struct session *s, bool stay, struct diag *d)
 
 int session_place(struct session *s, uint32_t k, void *data, size_t bytes, struct diag *d)
 {
-	int err = start_device(s, d);
+	int err = session_start(s, d);
 
 	if (!err)
 		instance_place(s->instance, k, data, bytes);
@@ -511,7 +514,7 @@ int session_place(struct session *s, uint32_t k, void *data, size_t bytes, struc
 int session_fetch(struct session *s, void *to, const struct tensor *t, struct diag *d)
 {
 	struct runtime *rt = &s->runtime;
-	int err = start_device(s, d);
+	int err = session_start(s, d);
 
 	return err ? err : rt->backend->copy(rt->stream, to, 0, t->data, t->device, t->bytes, d);
 }

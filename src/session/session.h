@@ -42,6 +42,8 @@ const char *session_device_why(const struct session *s); /* "no CUDA driver: ...
  */
 const char *session_device_text(const struct session *s, struct arena *a);
 
+/* Opens the device, if it is not open yet. Without this call the first prepare or run does so. */
+int session_start(struct session *s, struct diag *d);
 /*
  * Makes the plan for inputs of these types and shapes. The inputs' contents matter only if a shape
  * depends on them.

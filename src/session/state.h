@@ -47,7 +47,7 @@ struct step_output {
  */
 const struct step_output *stepper_outputs(struct stepper *x, size_t *n, struct diag *d);
 
-/* The state that a feed has handed to the next step, and the one before; for checks, which compare them. */
+/* The state that a feed has handed to the next step; for checks, which compare it with the one of another step. */
 const struct tensor *stepper_state(const struct stepper *x, uint32_t feed);
 
 struct step_times { /* nanoseconds */

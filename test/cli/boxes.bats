@@ -63,6 +63,10 @@ setup() {
 	run -0 --separate-stderr "$INFER" run "$out/ssd.onnx" --input images=rgb.png,resize=32x32 \
 		--input detection_boxes="$out/db.bin" --input detection_scores="$out/ds.bin" --input detection_classes="$out/dc.bin" --decode ssd
 	[ "$output" = '1 0.750 12.0 4.0 24.0 12.0' ]
+	# the wrong kind of detector: the right one is named
+	run -4 --separate-stderr "$INFER" run "$out/ssd.onnx" --input images=rgb.png,resize=32x32 \
+		--input detection_boxes="$out/db.bin" --input detection_scores="$out/ds.bin" --input detection_classes="$out/dc.bin" --decode yolo
+	[[ $stderr == *"hint: they are as those of --decode ssd"* ]]
 }
 
 @test "-o FILE.png draws the boxes onto the picture" {

@@ -2,11 +2,9 @@
 # infer check: stories that start at what somebody sees and end at its cause. The models come from test/check/make.c;
 # those with a fault that is planted while the model runs want the program of `make FAULTS=1` (FAULTS_INFER).
 
-bats_require_minimum_version 1.5.0
+load helper
 
 setup_file() {
-	: "${INFER:=$PWD/build/bin/infer}"
-	export INFER
 	"${CC:-cc}" -O1 -o "$BATS_FILE_TMPDIR/make" "$BATS_TEST_DIRNAME/../check/make.c" -lm
 	cat >"$BATS_FILE_TMPDIR/stories" <<-'END'
 		case segmenter
@@ -162,4 +160,69 @@ faults() {
 	grep -q '</html>' "$BATS_TEST_TMPDIR/p.html"
 	run -10 --separate-stderr "$INFER" check "$BATS_TEST_DIRNAME/../data/run/batch.onnx" --html "$BATS_TEST_TMPDIR"
 	[[ -z $output && $stderr == "error[E-OUTPUT]: "* ]]
+}
+
+@test "What is declared for a constant is compared with it: a value_info is a hint, an input is refused" {
+	need_onnx
+	python3 - "$BATS_TEST_TMPDIR" <<-'END'
+		import sys
+		import numpy as np
+		import onnx
+		from onnx import TensorProto as T, helper as h, numpy_helper as nh
+
+		w = nh.from_array(np.ones((2, 4), np.float32), "w")
+		def save(name, nodes, inits, infos=(), inputs=()):
+		    tensors = lambda list: [h.make_tensor_value_info(*i) for i in list]
+		    g = h.make_graph(nodes, "g", tensors([("x", T.FLOAT, [2, 4]), *inputs]), tensors([("y", T.FLOAT, [2, 4])]), inits, value_info=tensors(infos))
+		    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 17)], ir_version=8), f"{sys.argv[1]}/{name}.onnx")
+		add, constant = h.make_node("Add", ["x", "w"], ["y"]), h.make_node("Constant", [], ["w"], value=w)
+		for kind, info in ("type", ("w", T.INT64, [2, 4])), ("shape", ("w", T.FLOAT, [4, 2])), ("right", ("w", T.FLOAT, ["n", 4])):
+		    save(f"weight_{kind}", [add], [w], infos=[info])
+		    save(f"constant_{kind}", [constant, add], [], infos=[info])
+		    save(f"input_{kind}", [add], [w], inputs=[info])
+	END
+	cd "$BATS_TEST_TMPDIR"
+	for f in weight constant; do
+		run -0 "$INFER" check ${f}_right.onnx
+		[[ $output != *W-MODEL-DECLARED* ]]
+		run -0 "$INFER" check ${f}_type.onnx
+		[[ $output == *"warning[W-MODEL-DECLARED]: value 'w': "*"expected i64 [2,4], as declared, got f32 [2,4]"* ]]
+		run -0 "$INFER" check ${f}_shape.onnx
+		[[ $output == *"warning[W-MODEL-DECLARED]: value 'w': "*"expected f32 [4,2], as declared, got f32 [2,4]"* ]]
+		run -0 --separate-stderr "$INFER" run ${f}_type.onnx --random 0..1 -q
+		[ -z "$stderr" ]
+	done
+	run -0 "$INFER" check input_right.onnx
+	for f in type shape; do
+		run -3 --separate-stderr "$INFER" run input_$f.onnx --random 0..1
+		[[ $stderr == *"error[E-MODEL-DECLARED]: "*"input 'w': the initializer of this name has another type or shape"* ]]
+	done
+}
+
+@test "Element types that attributes name are those of the operator" {
+	need_onnx
+	python3 - "$BATS_TEST_TMPDIR" <<-'END'
+		import sys
+		import onnx
+		from onnx import TensorProto as T, helper as h
+
+		def save(name, *node, shape=(3, 4), inputs=("x",), **attributes):
+		    g = h.make_graph([h.make_node(*node, **attributes)], "g", [h.make_tensor_value_info(i, T.FLOAT, shape if i == "x" else [shape[-1]] if i == "w" else []) for i in inputs], [onnx.ValueInfoProto(name="y")])
+		    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 23)], ir_version=10), f"{sys.argv[1]}/{name}.onnx")
+		for t in T.FLOAT, T.STRING, T.BOOL, T.INT8, T.COMPLEX64, T.FLOAT16, 99, -1:
+		    save(f"quantize_{t}", "QuantizeLinear", ["x", "s"], ["y"], inputs=("x", "s"), output_dtype=t)
+		    save(f"precision_{t}", "QuantizeLinear", ["x", "s"], ["y"], inputs=("x", "s"), precision=t)
+		    save(f"softmax_{t}", "Attention", ["x", "x", "x"], ["y"], shape=(1, 2, 3, 4), softmax_precision=t)
+		    save(f"stash_{t}", "LayerNormalization", ["x", "w"], ["y"], inputs=("x", "w"), stash_type=t)
+	END
+	cd "$BATS_TEST_TMPDIR"
+	for kind in quantize precision softmax stash; do
+		for t in 1 8 9 3 14 10 99 -1; do
+			want=3
+			case $kind-$t in quantize-3 | precision-1 | precision-10 | softmax-1 | softmax-10 | stash-1 | stash-10) want=0 ;; esac
+			run --separate-stderr "$INFER" run "${kind}_$t.onnx" --random 1..2 -q
+			[ "$status" -eq $want ] || { echo "$kind $t: $status $stderr"; return 1; }
+			[ $want = 0 ] || [[ $stderr == *"error[E-TYPE]"* || $stderr == *"error[E-OP-ATTRIBUTE]"* ]]
+		done
+	done
 }

@@ -172,3 +172,14 @@ PY
 	run -0 "$INFER" __complete dims "$S/even/model.onnx"
 	[ "$output" = $'batch\nx.2\nw' ]
 }
+
+@test "Classes and texts of a picture that the model was trained on scaled are doubted" {
+	picture=$BATS_TEST_DIRNAME/../data/run/rgb.png
+	run -0 --separate-stderr "$INFER" run "$S/exported-for/model.onnx" "$picture,resize=64x96" --top 1
+	[[ $stderr == *"warning[W-INPUT-RANGE]: input 'x'"*"Conv 'conv'"*"scale=1/255"*"order=bgr"* ]]
+	run -0 --separate-stderr "$INFER" run "$S/exported-for/model.onnx" "$picture,resize=64x96,scale=1/255" --top 1
+	[[ $stderr != *"W-INPUT-RANGE"* ]]
+	# nothing reads meaning into the values
+	run -0 --separate-stderr "$INFER" run "$S/exported-for/model.onnx" "$picture,resize=64x96" --print
+	[[ $stderr != *"W-INPUT-RANGE"* ]]
+}

@@ -228,7 +228,9 @@ END
 	grep -q '<h2>Findings' "$out/c.html"
 	grep -q '<testsuite' "$out/c.xml"
 	run -2 "$INFER" check pic.onnx rgb.png --export "$out/c.txt"
-	[[ $output == *".html, .json or .xml"* ]]
+	[[ $output == *".html, .json or .xml"*"for text, write > '$out/c.txt' instead"* ]]
+	run -2 "$INFER" profile pic.onnx rgb.png --export "$out/p.txt"
+	[[ $output == *"for text, write > '$out/p.txt' instead"* ]]
 }
 
 @test "No message names a placeholder in place of the subcommand" {

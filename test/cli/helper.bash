@@ -18,3 +18,11 @@ in_test_data() {
 need_python() {
 	command -v python3 >/dev/null || skip "no python3"
 }
+
+# Tests that make models: with the oracles of `make deps-dev` where they are there.
+oracles=$(realpath -e "${DEPS:-$BATS_TEST_DIRNAME/../../build/deps}/python" 2>/dev/null) || oracles=
+need_onnx() {
+	[ -z "$oracles" ] || export PYTHONPATH=$oracles${PYTHONPATH:+:$PYTHONPATH}
+	# the checkout has a folder onnx, which Python takes for an empty package
+	python3 -c 'import numpy, onnx.helper' 2>/dev/null || skip "python3 has no onnx"
+}

@@ -617,7 +617,7 @@ PY
 	need_python
 	run -0 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 9 --export "$out/r.csv" --export "$out/r.json" --export "$out/r.md"
 	[[ $output =~ from\ run\ 1\ to\ run\ 9:\ resident\ [+-].*\ private\ [+-].*counted\ on\ the\ host\ [+-] ]]
-	grep -q '^runs .*counted on the host' "$out/r.md"
+	grep -q '^from run .*counted on the host' "$out/r.md"
 	python3 - "$out" <<'PY'
 import csv, json, sys
 rows = [r for r in csv.DictReader(open(sys.argv[1] + "/r.csv")) if r["what"] == "run"]

@@ -292,6 +292,36 @@ alone() {
 	[ "$(find out -type f | wc -l)" -eq 4 ]
 }
 
+@test "--timeout ends with its own status, and what was finished is there" {
+	mkfifo pipe
+	printf '%s\n' pics/a.png pics/b.jpg pipe pics/c.bmp >list.txt
+	sleep 20 8>&- >pipe 3>&- &
+	sleeper=$!
+	run --separate-stderr "$INFER" run "$data/pic.onnx" --input @list.txt --jsonl out.jsonl --timeout 1s
+	kill $sleeper
+	[ "$status" -eq 124 ]
+	[[ $stderr = *"error[E-TIMEOUT]: stopped after 2 of 4 inputs"* ]]
+	[ "$(wc -l <out.jsonl)" -eq 2 ]
+}
+
+@test "A run that --timeout cuts short is no error of its input" {
+	[ -x "$FAULTS_INFER" ] || skip "no fault-injection build"
+	INFER_FAULT=0:hang run --separate-stderr "$FAULTS_INFER" run "$data/pic.onnx" --input pics --jsonl out.jsonl --timeout 1s
+	[ "$status" -eq 124 ]
+	[[ $stderr != *E-INTERRUPTED* ]]
+}
+
+@test "Steps are for one input" {
+	fails 2 E-OPTION "many inputs do not run step by step" "$data/two.onnx" --input 'a=pics' --feed s=a
+}
+
+@test "Threads that read pictures at once open one library" {
+	for i in $(seq 8); do cp pics/a.png pics/a$i.png; cp pics/b.jpg pics/b$i.jpg; done
+	for _ in $(seq 20); do
+		"$INFER" run "$data/pic.onnx" --input pics -q
+	done
+}
+
 @test "Runs that are killed at 20 moments and resumed give each result once" {
 	# 3,000 rows of [1,4]: a pattern of the words of this test, as bare floats with numpy's head
 	{

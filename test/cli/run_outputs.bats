@@ -91,6 +91,7 @@ setup() {
 	[ "$(awk '{print $1, $2, $3}' <<<"$output")" = $'y [0] \n1 0.7 dog\n2 0.15 bird\n0 0.1 cat\ny [1] \n3 6 fish\n0 5 cat\n2 5 bird' ]
 	run -4 --separate-stderr "$INFER" run classes.onnx --input classes.npy --top 3 --labels labels3.txt
 	[[ $stderr = *"E-LABELS"*"expected 4 labels, got 3"* ]]
+	[[ $stderr = *"hint: a model that reads text has classes for a blank and a space"*"--decode ctc"* ]]
 }
 
 @test "--decode ctc merges repeats and drops blanks, with and without labels for blank and space" {

@@ -170,3 +170,41 @@ fails() {
 	"$INFER" run "${boxes[@]}" -q --jsonl lines
 	[ "$(grep -c '"boxes": \[' lines)" -eq 16 ]
 }
+
+@test "infer merge adds up the scores of shards to the numbers of one run" {
+	kinds=(--score top1="$data/classes.csv" --score top5="$data/classes.csv" --fail-below top1=0.01)
+	"$INFER" run "${classes[@]}" "${kinds[@]}" -q --report one.json --json >run.json
+	for i in 1 2 3; do
+		"$INFER" run "${classes[@]}" "${kinds[@]}" -q --shard $i/3 --report "part-{shard}.json"
+	done
+	"$INFER" merge one.json --json >one.sum
+	"$INFER" merge part-3-of-3.json part-1-of-3.json part-2-of-3.json --json >parts.sum
+	cmp <(jq .scores one.sum) <(jq .scores parts.sum)
+	cmp <(jq .scores one.sum) <(jq .scores run.json)
+	[ "$(jq '.scores.top1.value > 0 and .scores.top1.inputs > 10' one.sum)" = true ]
+	[[ $("$INFER" merge part-?-of-3.json) = *"top1 "*"counted)"* ]]
+	# boxes of one picture each
+	for i in 1 2; do
+		"$INFER" run "${boxes[@]}" --score map="$data/coco.json" -q --shard $i/2 --report "map-$i.json"
+	done
+	"$INFER" run "${boxes[@]}" --score map="$data/coco.json" -q --json >whole.json
+	cmp <(jq .scores.map.value whole.json) <("$INFER" merge map-2.json map-1.json --json | jq .scores.map.value)
+}
+
+@test "infer merge fails where the sum is below its limit, and refuses reports without scores" {
+	limit=(--score top1="$data/classes.csv" --fail-below top1=0.999)
+	for i in 1 2; do
+		"$INFER" run "${classes[@]}" "${limit[@]}" -q --shard $i/2 --report r$i.json || [ $? -eq 5 ]
+	done
+	run --separate-stderr "$INFER" merge r1.json r2.json
+	[ "$status" -eq 5 ]
+	[[ $stderr = *"error[E-SCORE]"* ]]
+	jq 'del(.cases[0].scores)' r1.json >old.json
+	run --separate-stderr "$INFER" merge old.json r2.json
+	[ "$status" -eq 1 ]
+	[[ $stderr = *"error[E-SHARD]: no report has the scores of "* ]]
+	"$INFER" run "${classes[@]}" -q --shard 1/2 --report bare.json
+	run --separate-stderr "$INFER" merge bare.json r2.json
+	[ "$status" -eq 1 ]
+	[[ $stderr = *"it is of another --score than bare.json"* || $stderr = *"another --fail-below than"* ]]
+}

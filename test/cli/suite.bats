@@ -91,3 +91,33 @@ setup() {
 	run -0 "$INFER" inspect "$out/d.json"
 	[[ $output == *"oneDNN"* ]]
 }
+
+@test "A line of a suite whose quote is not closed, or that has too many words, is refused" {
+	printf "models:\n  - \"pic.onnx --input 'rgb.png\"\nprofile: no\n" >"$out/s.yaml"
+	run -2 "$INFER" suite "$out/s.yaml"
+	[[ $output == *"error[E-CONFIG]"*"a quote is not closed: '"* ]]
+	printf 'models: [pic.onnx]\nprofile: no\ncheck: %s\n' "$(seq -s ' ' 300)" >"$out/s.yaml"
+	run -2 "$INFER" suite "$out/s.yaml"
+	[[ $output == *"too many words"*"got 300"* ]]
+}
+
+@test "A limit goes to models with a baseline, not to those with its name in another word" {
+	printf 'models: ["work.onnx --dim n=32 --save-baseline %s/--baseline.json"]\ncheck: no\nprofile: -n 5 --fail-above 5%%\n' "$out" >"$out/s.yaml"
+	run -0 "$INFER" suite "$out/s.yaml"
+}
+
+@test "A suite that is interrupted reports what it has done" {
+	mkfifo "$out/pipe.npy"
+	printf 'models: [pic.onnx --input rgb.png, "work.onnx --input %s/pipe.npy"]\nprofile: no\n' "$out" >"$out/s.yaml"
+	env --default-signal=INT "$INFER" suite "$out/s.yaml" --json >"$out/doc.json" 2>"$out/err" 3>&- &
+	pid=$!
+	exec 8>"$out/pipe.npy" # opens when the second model is read
+	kill -INT $pid
+	status=0
+	wait $pid || status=$?
+	exec 8>&-
+	[ "$status" -eq 130 ]
+	[ "$(jq -r '.models[0].check.exit_code' "$out/doc.json")" = 0 ]
+	jq -e '.findings | any(.id == "E-INTERRUPTED")' "$out/doc.json"
+	[ "$(jq '.models[1].check' "$out/doc.json")" = null ]
+}

@@ -668,12 +668,29 @@ def _(p):
     p.nodes = {n.name}
 
 
+def plant_split(p):
+    """A Split and a Concat, which together change nothing, whose sizes add up to one too many."""
+    found = p.float_output(when=lambda n, v: v.ndim and max(v.shape) > 1)
+    if found is None:
+        return False
+    shape = p.values[found[1].output[0]].shape
+    axis = p.pick([k for k, size in enumerate(shape) if size > 1])
+    first = p.rng.randrange(1, shape[axis])
+    sizes = [first, shape[axis] - first + 1]
+    old = p.opset() < 13
+    inputs = [] if old else [p.constant("planted_sizes", np.array(sizes, np.int64))]
+    attributes = {"split": sizes} if old else {}
+    p.splice_after(found[0], lambda value, out: [helper.make_node("Split", [value, *inputs], ["planted_part_0", "planted_part_1"], name="planted_split", axis=axis, **attributes), helper.make_node("Concat", ["planted_part_0", "planted_part_1"], [out], name="planted_concat", axis=axis)])
+    drop_all_declared(p.graph)
+    p.nodes = {"planted_split"}
+
+
 @fault("split-sizes", r"E-(SHAPE|VALUE|OP-ATTRIBUTE)", "refused", 3, "split|size|sum")
 def _(p):
     weights = p.weights()
     k, n = p.node("Split", when=lambda n: attribute(n, "split") or (len(n.input) > 1 and n.input[1] in weights)) or (0, None)
     if n is None:
-        return False
+        return plant_split(p)
     a = attribute(n, "split")
     if a:
         a.ints[0] += 1

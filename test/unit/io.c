@@ -204,11 +204,21 @@ static void bad_texts(void)
 					  "[\"\\x\"]",
 					  "[--1]",
 					  "[1,,2]",
+					  "[[],2]",
+					  "[[[],[]],2]",
+					  "{\"data\": [1], \"data\": [2]}",
 					  "[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]"};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
 		if (!CHECK(parse(IO_JSON, bad[i], DT_F32, &a, &h) == NULL))
 			printf("# %s\n", bad[i]);
+	CHECK(parse(IO_JSON, "{\"shape\": [1], \"data\": [1, 2, 3]}", DT_C64, &a, &h) == NULL);
+	/* a file that has changed since its numbers were counted */
+	CHECK(text_read(IO_JSON, "[1,2,3]", 7, DT_F32, &(struct shape){.rank = 1, .dim = {2}}, &a) ==
+	      NULL);
+	CHECK(text_read(IO_TEXT, "a\nb\nc", 5, DT_STRING, &(struct shape){.rank = 1, .dim = {2}},
+			&a) == NULL);
+	CHECK(text_read(IO_TEXT, "1", 1, DT_F32, &(struct shape){.rank = 1, .dim = {2}}, &a) == NULL);
 	CHECK(parse(IO_JSON, "[300]", DT_U8, &a, &h) == NULL);
 	CHECK(parse(IO_JSON, "[-1]", DT_U8, &a, &h) == NULL);
 	CHECK(parse(IO_JSON, "[1.5]", DT_I32, &a, &h) == NULL);

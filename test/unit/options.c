@@ -213,7 +213,7 @@ static void hints_about_other_tools_name_what_exists(void)
 			if (sscanf(p, "infer %63[a-z]", word) != 1)
 				continue;
 			bool sentence = !strcmp(word, "has") || !strcmp(word, "runs") ||
-					!strcmp(word, "ends");
+					!strcmp(word, "ends") || !strcmp(word, "loads");
 			CHECK(sentence || command_find(word) != NULL);
 			named += !sentence;
 		}

@@ -37,7 +37,7 @@ static int64_t part(const struct onnx_file *f, uint32_t node, const struct onnx_
 		    const char *out)
 {
 	struct diag d = {0};
-	const struct onnx_border outs[] = {{out, &like}};
+	const struct onnx_border outs[] = {{.name = out, .t = &like}};
 	const struct onnx_part p = {&node, 1, in, constant, outs, nin, nconstant, 1};
 	int64_t n = -1;
 
@@ -71,8 +71,9 @@ static void test_captures(void)
 	/* what its bodies, and the bodies in these, take from outside, and nothing of their own */
 	CHECK(reads(n, "c") && reads(n, "x") && reads(n, "a") && reads(n, "w"));
 	CHECK(!reads(n, "r") && !reads(n, "t") && !reads(n, "e"));
-	const struct onnx_border in[] = {{"c", &flag}, {"x", &like}, {"a", &like}};
-	const struct onnx_border constant[] = {{"w", &weight}};
+	const struct onnx_border in[] = {
+		{.name = "c", .t = &flag}, {.name = "x", .t = &like}, {.name = "a", .t = &like}};
+	const struct onnx_border constant[] = {{.name = "w", .t = &weight}};
 	CHECK_INT(part(f, 1, in, 3, constant, 1, "y"), 1);
 	onnx_file_close(f);
 	diag_free(&d);
@@ -86,7 +87,8 @@ static void test_functions(void)
 	struct onnx_file *f = onnx_file_open("whole.onnx", &d);
 	CHECK(f && onnx_file_nodes(f) == 1);
 	CHECK_STR(onnx_file_node(f, 0)->title, "call");
-	const struct onnx_border in[] = {{"x", &like}, {"p", &like}, {"q", &like}};
+	const struct onnx_border in[] = {
+		{.name = "x", .t = &like}, {.name = "p", .t = &like}, {.name = "q", .t = &like}};
 	/* its functions come along, or it would not load; they are expanded to more than one node */
 	CHECK(part(f, 0, in, 1, NULL, 0, "y") > 1);
 	onnx_file_close(f);
@@ -102,7 +104,7 @@ static void test_titles(void)
 	struct onnx_file *f = onnx_file_open("whole.onnx", &d);
 	CHECK(f && onnx_file_nodes(f) == 3);
 	CHECK_STR(onnx_file_node(f, 2)->title, "Abs_2");
-	const struct onnx_border in[] = {{"x", &like}};
+	const struct onnx_border in[] = {{.name = "x", .t = &like}};
 	CHECK_INT(part(f, 2, in, 1, NULL, 0, "a"), 1);
 	struct onnx_file *g = onnx_file_open("part.onnx", &d);
 	CHECK(g != NULL);

@@ -26,7 +26,7 @@ static void set_sizes(const struct shape *q, const struct shape *k, const struct
 /* Returns the element type of the inputs and outputs of score_mod and prob_mod. */
 static enum dtype body_type(const struct flex_attention *p, enum dtype q)
 {
-	if (p->softmax_precision > 0 && p->softmax_precision < DT_COUNT)
+	if (p->softmax_precision)
 		return (enum dtype)p->softmax_precision;
 	return q == DT_F64 ? DT_F64 : DT_F32;
 }

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * infer extract: writes a part of a model as a model. The part is what the tensors of --to need, back to those of --from;
+ * its nodes and all else that the file says of them are copied byte by byte (onnx/save.h).
+ */
+#include "base/hash.h"
+#include "base/str.h"
+#include "base/tame.h"
+#include "cmd/options/subcommand.h"
+#include "cmd/output/output.h"
+#include "onnx/load.h"
+#include "onnx/save.h"
+#include "session/session.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct borders {
+	struct onnx_border *v;
+	uint32_t n, cap;
+};
+
+struct extract {
+	struct options *o;
+	struct diag *d;
+	struct arena arena;
+	struct session *session; /* for the types of tensors; not optimized, so that names are the file's */
+	const struct graph *graph;
+	struct model *loaded; /* as the file has it, for the weights */
+	struct onnx_file *file;
+	struct map node_of;   /* title of a node: its number */
+	struct map maker_of;  /* name of a value: number of the node that makes it */
+	struct map value_of;  /* name of a value: its id in the session's graph */
+	struct map weight_of; /* name of an initializer: the id of its value in the loaded graph */
+	struct map begins;    /* names of --from; 1 once the part reads it */
+	struct map seen;      /* names that the part reads or makes */
+	bool *chosen;	      /* by node */
+	const char **left;    /* names that are still to be followed */
+	uint32_t nleft, cap_left;
+	struct borders in, constant, out;
+};
+
+static bool knows(const struct map *m, const char *name)
+{
+	return map_get(m, name, strlen(name)) >= 0;
+}
+
+static const struct onnx_node *maker(const struct extract *x, const char *name)
+{
+	int64_t i = map_get(&x->maker_of, name, strlen(name));
+
+	return i < 0 ? NULL : onnx_file_node(x->file, (uint32_t)i);
+}
+
+static const struct value *find_value(const struct extract *x, const char *name)
+{
+	int64_t id = map_get(&x->value_of, name, strlen(name));
+
+	return id < 0 ? NULL : x->graph->value[id];
+}
+
+static const struct tensor *find_weight(const struct extract *x, const char *name)
+{
+	int64_t id = map_get(&x->weight_of, name, strlen(name));
+
+	return id < 0 ? NULL : x->loaded->graph->value[id]->init;
+}
+
+/* ---- the model */
+
+static void index_values(struct map *to, const struct graph *g, bool weights)
+{
+	for (uint32_t i = 0; i < g->nvalues; i++) {
+		const char *name = g->value[i]->name;
+		if (name && *name && (!weights || g->value[i]->init))
+			map_set(to, name, strlen(name), i);
+	}
+}
+
+static int open_model(struct extract *x)
+{
+	const char *path = x->o->operand[0];
+
+	x->o->config.optimize = OPTIMIZE_NONE;
+	x->o->config.device = "cpu";
+	x->session = session_open(path, &x->o->config, x->d);
+	x->loaded = x->session ? onnx_load(path, NULL, x->d) : NULL;
+	x->file = x->loaded ? onnx_file_open(path, x->d) : NULL;
+	if (!x->file)
+		return x->d->last ? -(int)x->d->last->code : -E_MODEL_OPEN;
+	x->graph = session_model(x->session)->graph;
+	x->node_of.arena = x->maker_of.arena = x->value_of.arena = &x->arena;
+	x->begins.arena = x->seen.arena = x->weight_of.arena = &x->arena;
+	index_values(&x->value_of, x->graph, false);
+	index_values(&x->weight_of, x->loaded->graph, true);
+	for (uint32_t i = 0; i < onnx_file_nodes(x->file); i++) {
+		const struct onnx_node *n = onnx_file_node(x->file, i);
+		map_set(&x->node_of, n->title, strlen(n->title), i);
+		for (uint32_t k = 0; k < n->nout; k++)
+			if (*n->out[k])
+				map_set(&x->maker_of, n->out[k], strlen(n->out[k]), i);
+	}
+	x->chosen = arena_new_n(&x->arena, bool, onnx_file_nodes(x->file) + 1);
+	return 0;
+}
+
+/* ---- names of the command line */
+
+typedef void take_name(struct extract *x, const char *name);
+
+static void follow(struct extract *x, const char *name)
+{
+	if (!*name || knows(&x->seen, name))
+		return;
+	map_set(&x->seen, name, strlen(name), 0);
+	if (x->nleft == x->cap_left) {
+		x->cap_left = x->cap_left ? 2 * x->cap_left : 64;
+		x->left = arena_grow(&x->arena, x->left, x->nleft, x->cap_left, sizeof(*x->left));
+	}
+	x->left[x->nleft++] = name;
+}
+
+static void add_border(struct extract *x, struct borders *to, const char *name)
+{
+	const struct value *v = find_value(x, name);
+	struct tensor *t = arena_new(&x->arena, struct tensor);
+
+	const struct tensor *weight = find_weight(x, name);
+
+	if (weight)
+		*t = *weight;
+	else if (v)
+		*t = (struct tensor){.type = v->info.type, .shape = v->info.shape};
+	if (to->n == to->cap) {
+		to->cap = to->cap ? 2 * to->cap : 16;
+		to->v = arena_grow(&x->arena, to->v, to->n, to->cap, sizeof(*to->v));
+	}
+	to->v[to->n++] = (struct onnx_border){
+		.name = name, .t = t, .symbols = session_model(x->session)->symbols};
+}
+
+static void take_end(struct extract *x, const char *name)
+{
+	for (uint32_t i = 0; i < x->out.n; i++)
+		if (!strcmp(x->out.v[i].name, name))
+			return;
+	add_border(x, &x->out, name);
+	follow(x, name);
+}
+
+static void take_begin(struct extract *x, const char *name)
+{
+	map_set(&x->begins, name, strlen(name), 0);
+}
+
+/* Takes a tensor, or a node: then what it reads from other nodes (--from), or what it makes (--to). */
+static bool take_one(struct extract *x, const char *name, bool begin, take_name *take)
+{
+	int64_t i = map_get(&x->node_of, name, strlen(name));
+
+	if (knows(&x->maker_of, name) || (knows(&x->value_of, name) && !find_weight(x, name))) {
+		take(x, name);
+		return true;
+	}
+	if (i < 0)
+		return false;
+	const struct onnx_node *n = onnx_file_node(x->file, (uint32_t)i);
+	for (uint32_t k = 0; k < (begin ? n->nin : n->nout); k++) {
+		const char *s = begin ? n->in[k] : n->out[k];
+		const struct onnx_node *from = begin ? maker(x, s) : NULL;
+		if (*s && !find_weight(x, s) && !(from && from->constant))
+			take(x, s);
+	}
+	return true;
+}
+
+/* Takes the names of an option: a text is one name, or several with commas between. */
+static int take_names(struct extract *x, const char *option, const struct texts *list, bool begin,
+		      take_name *take)
+{
+	for (int64_t i = 0; i < list->n; i++) {
+		char *text = arena_strn(&x->arena, list->v[i].s, strlen(list->v[i].s)), *rest;
+		if (take_one(x, text, begin, take))
+			continue;
+		for (char *name = strtok_r(text, ",", &rest); name; name = strtok_r(NULL, ",", &rest))
+			if (!take_one(x, name, begin, take))
+				return options_fail(
+					x->o, option,
+					fmt(x->d, "the model has no tensor or node '%s'", name),
+					"infer inspect MODEL --nodes lists them", x->d);
+	}
+	return 0;
+}
+
+/* ---- the part */
+
+/* Follows a name to what makes it. Fails if nothing does. */
+static int follow_one(struct extract *x, const char *name)
+{
+	const struct onnx_node *n = maker(x, name);
+	const struct value *v = find_value(x, name);
+
+	if (knows(&x->begins, name)) {
+		map_set(&x->begins, name, strlen(name), 1);
+	} else if (n) {
+		x->chosen[map_get(&x->maker_of, name, strlen(name))] = true;
+		for (uint32_t k = 0; k < n->nin; k++)
+			follow(x, n->in[k]);
+	} else if (find_weight(x, name)) {
+		add_border(x, &x->constant, name);
+	} else if (!v || !v->is_input) {
+		return FAIL(x->d, E_MODEL_NAME, .slot = fmt(x->d, "value '%s'", name),
+			    .expected = "a node, an initializer or an input that gives it",
+			    .actual = "none");
+	}
+	return 0;
+}
+
+static int find_part(struct extract *x)
+{
+	const struct options *o = x->o;
+	int rc = take_names(x, "from", &o->from, true, take_begin);
+
+	rc = rc ? rc : take_names(x, "to", &o->to, false, take_end);
+	for (uint32_t i = 0; !rc && o->to.n <= 0 && i < onnx_file_outputs(x->file); i++)
+		take_end(x, onnx_file_output(x->file, i));
+	while (!rc && x->nleft)
+		rc = follow_one(x, x->left[--x->nleft]);
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; i < x->graph->nin; i++) {
+		const char *name = x->graph->value[x->graph->in[i]]->name;
+		if (knows(&x->seen, name) && !knows(&x->begins, name))
+			add_border(x, &x->in, name);
+	}
+	return 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The tensors of --from become inputs, sorted, so that the order of the options changes nothing. */
+static int add_begins(struct extract *x)
+{
+	const char **name = arena_new_n(&x->arena, const char *, x->begins.used + 1);
+	size_t n = 0;
+
+	for (size_t i = 0; i < onnx_file_nodes(x->file); i++) {
+		const struct onnx_node *node = onnx_file_node(x->file, (uint32_t)i);
+		for (uint32_t k = 0; k < node->nout; k++)
+			if (*node->out[k] && knows(&x->begins, node->out[k]))
+				name[n++] = node->out[k];
+	}
+	for (uint32_t i = 0; i < x->graph->nin; i++)
+		if (knows(&x->begins, x->graph->value[x->graph->in[i]]->name))
+			name[n++] = x->graph->value[x->graph->in[i]]->name;
+	qsort(name, n, sizeof(*name), compare_names);
+	for (size_t i = 0; i < n; i++) {
+		if (map_get(&x->begins, name[i], strlen(name[i])) != 1)
+			return options_fail(
+				x->o, "from",
+				fmt(x->d, "'%s' does not lead to what --to names", name[i]),
+				"name tensors between the inputs and those of --to", x->d);
+		add_border(x, &x->in, name[i]);
+	}
+	return 0;
+}
+
+static int write_part(struct extract *x, uint32_t *count)
+{
+	uint32_t *node = arena_new_n(&x->arena, uint32_t, onnx_file_nodes(x->file) + 1), n = 0;
+
+	for (uint32_t i = 0; i < onnx_file_nodes(x->file); i++)
+		if (x->chosen[i])
+			node[n++] = i;
+	if (!n)
+		return options_fail(x->o, "to", "no node is between --from and --to", NULL, x->d);
+	const struct onnx_part part = {.node = node,
+				       .nnodes = n,
+				       .in = x->in.v,
+				       .nin = x->in.n,
+				       .constant = x->constant.v,
+				       .nconstant = x->constant.n,
+				       .out = x->out.v,
+				       .nout = x->out.n};
+	*count = n;
+	return onnx_save_part(x->file, &part, x->o->save, x->d);
+}
+
+/* ---- printing */
+
+static void print_borders(const struct extract *x, const char *what, const struct borders *b, FILE *f)
+{
+	struct arena a = {0};
+
+	for (uint32_t i = 0; i < b->n; i++)
+		fprintf(f, "%-8s %s  %s %s\n", i ? "" : what, tame_word(&a, b->v[i].name),
+			type_str(&a, b->v[i].t->type),
+			b->v[i].t->type.kind == V_TENSOR
+				? shape_str(&a, &b->v[i].t->shape, session_model(x->session)->symbols)
+				: "");
+	arena_free(&a);
+}
+
+static void json_borders(struct json *j, const char *key, const struct borders *b)
+{
+	json_array(j, key);
+	for (uint32_t i = 0; i < b->n; i++)
+		json_string(j, NULL, b->v[i].name);
+	json_end(j, ']');
+}
+
+static void tell(const struct extract *x, uint32_t nodes)
+{
+	struct arena a = {0};
+	struct json j;
+
+	if (x->o->json) {
+		json_envelope_begin(&j, x->o, x->d);
+		json_string(&j, "path", x->o->save);
+		json_uint(&j, "nodes", nodes);
+		json_borders(&j, "inputs", &x->in);
+		json_borders(&j, "outputs", &x->out);
+		json_envelope_end(&j, x->d);
+	} else if (!x->o->quiet) {
+		FILE *f = listing_begin(stderr);
+		fprintf(f, "part     %s of %" PRIu32 ", %s, in %s\n", str_many(&a, nodes, "node"),
+			onnx_file_nodes(x->file), str_many(&a, x->constant.n, "initializer"),
+			tame_word(&a, x->o->save));
+		print_borders(x, "inputs", &x->in, f);
+		print_borders(x, "outputs", &x->out, f);
+		listing_end(f);
+	}
+	arena_free(&a);
+}
+
+int cmd_extract(struct options *o, struct diag *d)
+{
+	struct extract x = {.o = o, .d = d};
+	uint32_t nodes = 0;
+	int rc = 0;
+
+	if (!o->save)
+		rc = options_fail(o, "save", "no file is named for the part", "add -o PART.onnx", d);
+	rc = rc ? rc : open_model(&x);
+	rc = rc ? rc : find_part(&x);
+	rc = rc ? rc : add_begins(&x);
+	rc = rc ? rc : write_part(&x, &nodes);
+	if (!rc)
+		tell(&x, nodes);
+	onnx_file_close(x.file);
+	onnx_unload(x.loaded);
+	session_close(x.session);
+	arena_free(&x.arena);
+	return rc;
+}
