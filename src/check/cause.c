@@ -2,6 +2,7 @@
 #include "check/cause.h"
 
 #include "check/check.h"
+#include "ops/gather.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -270,14 +271,45 @@ static bool has_infinity(const struct tensor *t, double sign)
 	return false;
 }
 
+/* Whether n writes elements into others as `reduction` says, such as the larger of the two. */
+static bool scatters(const struct node *n, enum scatter_reduction reduction)
+{
+	double r = SCATTER_NONE;
+
+	if (!check_is(n, "ScatterElements") && !check_is(n, "ScatterND"))
+		return false;
+	check_number(n, "reduction", &r); /* rows of old versions have no such attribute */
+	return (int)r == (int)reduction;
+}
+
+bool moves_elements(const struct node *n)
+{
+	static const char *const moves[] = {"Cast",    "Identity", "Reshape",	"Unsqueeze",
+					    "Squeeze", "Slice",	   "Transpose", "Expand",
+					    "Tile",    "Gather",   "Trilu",	"Concat"};
+
+	for (size_t i = 0; i < sizeof(moves) / sizeof(*moves); i++)
+		if (check_is(n, moves[i]))
+			return true;
+	return scatters(n, SCATTER_NONE);
+}
+
+/* Whether the node compares: its result is a bool, which no infinity makes NaN. */
+static bool compares(const struct node *n)
+{
+	return check_is(n, "Equal") || check_is(n, "Less") || check_is(n, "LessOrEqual") ||
+	       check_is(n, "Greater") || check_is(n, "GreaterOrEqual");
+}
+
 bool infinities_are_meant(const struct node *n, uint32_t i, const struct tensor *t)
 {
-	if (check_is(n, "Where") || check_is(n, "IsInf") || check_is(n, "Equal"))
+	if (check_is(n, "Where") || check_is(n, "IsInf") || compares(n))
 		return true;
-	if (check_is(n, "Add") || check_is(n, "Max") || check_is(n, "Pad") ||
-	    (check_is(n, "Clip") && i == 1))
+	if (check_is(n, "Add") || check_is(n, "Max") || check_is(n, "Pad") || check_is(n, "Softmax") ||
+	    check_is(n, "LogSoftmax") || scatters(n, SCATTER_MAX) || (check_is(n, "Clip") && i == 1))
 		return !has_infinity(t, 1);
-	if (check_is(n, "Min") || check_is(n, "Sub") || (check_is(n, "Clip") && i == 2))
+	if (check_is(n, "Min") || check_is(n, "Sub") || scatters(n, SCATTER_MIN) ||
+	    (check_is(n, "Clip") && i == 2))
 		return !has_infinity(t, -1);
 	return false;
 }

@@ -14,9 +14,13 @@ const char *cause_of_bad_value(struct diag *d, const struct graph *g, const stru
 			       const struct tensor *const *in, const struct tensor *out);
 
 /*
- * Whether infinities in constant t are meant if node n reads t as input i: -Inf of a mask that is added, or of the
- * lower side of a bound, +Inf of the upper side, and either of them to choose from.
+ * Whether infinities in constant t are meant if node n reads t as input i: -Inf of a mask that is added, of the
+ * lower side of a bound, or where a maximum begins; +Inf of the upper side or where a minimum begins; and either of them
+ * to choose from or to compare with.
  */
 bool infinities_are_meant(const struct node *n, uint32_t i, const struct tensor *t);
+
+/* Whether n only moves or converts elements, so that an infinity in its input means what its readers make of it. */
+bool moves_elements(const struct node *n);
 
 #endif

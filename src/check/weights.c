@@ -83,15 +83,9 @@ static void add_finding(struct weight_check *w, enum severity s, enum code code,
 static bool are_infinities_meant(const struct graph *g, const struct value *v,
 				 const struct tensor *t, int depth)
 {
-	static const char *const moves[] = {
-		"Cast",	  "Identity", "Reshape", "Unsqueeze", "Squeeze", "Slice",    "Transpose",
-		"Expand", "Tile",     "Gather",	 "Trilu",     "Concat",	 "ScatterND"};
-
 	for (uint32_t k = 0; k < v->nusers; k++) {
 		const struct node *n = g->node[v->users[k]];
-		bool moved = false;
-		for (size_t i = 0; i < sizeof(moves) / sizeof(*moves); i++)
-			moved |= check_is(n, moves[i]);
+		bool moved = moves_elements(n);
 		for (uint32_t i = 0; i < n->nin && !moved; i++)
 			if (n->in[i] == v->id && !infinities_are_meant(n, i, t))
 				return false;
