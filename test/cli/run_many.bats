@@ -297,7 +297,7 @@ alone() {
 	printf '%s\n' pics/a.png pics/b.jpg pipe pics/c.bmp >list.txt
 	sleep 20 8>&- >pipe 3>&- &
 	sleeper=$!
-	run --separate-stderr "$INFER" run "$data/pic.onnx" --input @list.txt --jsonl out.jsonl --timeout 1s
+	run --separate-stderr "$INFER" run "$data/pic.onnx" --input @list.txt --jsonl out.jsonl --timeout 3s
 	kill $sleeper
 	[ "$status" -eq 124 ]
 	[[ $stderr = *"error[E-TIMEOUT]: stopped after 2 of 4 inputs"* ]]
@@ -306,7 +306,7 @@ alone() {
 
 @test "A run that --timeout cuts short is no error of its input" {
 	[ -x "$FAULTS_INFER" ] || skip "no fault-injection build"
-	INFER_FAULT=0:hang run --separate-stderr "$FAULTS_INFER" run "$data/pic.onnx" --input pics --jsonl out.jsonl --timeout 1s
+	INFER_FAULT=0:hang run --separate-stderr "$FAULTS_INFER" run "$data/pic.onnx" --input pics --jsonl out.jsonl --timeout 3s
 	[ "$status" -eq 124 ]
 	[[ $stderr != *E-INTERRUPTED* ]]
 }

@@ -62,8 +62,15 @@ setup_file() {
 }
 
 teardown_file() {
-	# shellcheck disable=SC2046 # the ids of the daemons, the newest first
-	[ ! -e "$dir/pids" ] || kill $(tac "$dir/pids") 2>/dev/null || true
+	[ -e "$dir/pids" ] || return 0
+	# Bats removes the folder next, and slurmctld writes its state there as its last act: each daemon, the newest first,
+	# has ended before this ends. One that does not end by itself is killed.
+	local pid
+	for pid in $(tac "$dir/pids"); do
+		kill "$pid" 2>/dev/null || continue
+		timeout 10 tail --pid="$pid" -s 0.1 -f /dev/null || kill -9 "$pid" 2>/dev/null || true
+		wait "$pid" 2>/dev/null || true
+	done
 }
 
 setup() {
