@@ -143,6 +143,10 @@ conformance() {
 	cases=$(cases_folder)
 	[ ! -d "$cases" ] || conformance_of conformance "$cases"
 	conformance_of 'conformance/random' test/random/cases
+	# The same with the loops and libraries that a machine without AVX-512, or without AVX2, uses.
+	for isa in AVX2 SSE41; do
+		ONEDNN_MAX_CPU_ISA=$isa conformance_of "conformance/random, $isa" test/random/cases
+	done
 }
 
 # --- the suites of make check

@@ -178,6 +178,11 @@ static void write_environment(unsigned cmds, FILE *f)
 		write_entry("INFER_OPENMP",
 			    "If it is set to system, oneDNN uses the libgomp of the system instead of infer's own threads.",
 			    f);
+	if (cmds & (CMD_RUN | CMD_PROFILE | CMD_CHECK))
+		write_entry("ONEDNN_MAX_CPU_ISA",
+			    "The most that oneDNN and infer's own loops use of the processor: AVX2 leaves AVX-512 out, SSE41 "
+			    "AVX2 as well. A way to see how a model runs on a smaller machine.",
+			    f);
 	if (cmds & CMD_RUN)
 		write_entry("INFER_SHARD_COUNT",
 			    "The number of pods of an Indexed Job of Kubernetes, which JOB_COMPLETION_INDEX counts.",

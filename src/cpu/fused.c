@@ -12,6 +12,7 @@
 #include "cpu/math/gemm.h"
 #include "cpu/onednn/onednn.h"
 #include "cpu/pointwise.h"
+#include "cpu/product.h"
 #include "cpu/math/simd.h"
 #include "cpu/math/util.h"
 #include "cpu/math/wide.h"
@@ -342,6 +343,7 @@ static int addnorm_run(const struct call *c)
 const struct kernel cpu_fused[] = {
 	{"infer::Conv", FAST, ONEDNN(fused_conv)},
 	{"infer::Conv", T_FLOATS_BF, K_REFERENCE, .reshape = conv_any_reshape, .run = conv_any_run},
+	{"infer::Gemm", T_F32, PRODUCT(fused_gemm)},
 	{"infer::Gemm", FAST, ONEDNN(fused_gemm)},
 	{"infer::Gemm", T_FLOATS_BF, K_REFERENCE, .reshape = gemm_any_reshape, .run = gemm_any_run},
 	{"infer::Attention", T_FLOATS_BF, K_REFERENCE, .accepts = attention_accepts,

@@ -11,6 +11,7 @@
 #include "cpu/math/simd.h"
 #include "cpu/onednn/onednn.h"
 #include "cpu/math/wide.h"
+#include "cpu/product.h"
 
 #include <math.h>
 #include <string.h>
@@ -886,6 +887,8 @@ static int inverse_run(const struct call *c)
 	}
 
 const struct kernel cpu_matmul[] = {
+	{"MatMul", T_F32, PRODUCT(matmul)},
+	{"Gemm", T_F32, PRODUCT(gemm)},
 	{"MatMul", T_F32 | T_F16 | T_BF16, ONEDNN(matmul)},
 	{"Gemm", T_F32 | T_F16 | T_BF16, ONEDNN(gemm)},
 	REFERENCE("MatMul", T_MATMUL, NULL, matmul_reshape, matmul_run),

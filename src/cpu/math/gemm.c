@@ -2,16 +2,14 @@
 #include "cpu/math/gemm.h"
 
 #include "base/pool.h"
+#include "cpu/math/level.h"
 
 static const struct gemm_kernels *kernels(void)
 {
 #if defined(__x86_64__)
-	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-	    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
-		return &gemm_kernels_v4;
-	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-		return &gemm_kernels_v3;
-	return &gemm_kernels_v2;
+	int level = simd_level();
+
+	return level == 4 ? &gemm_kernels_v4 : level == 3 ? &gemm_kernels_v3 : &gemm_kernels_v2;
 #else
 	return &gemm_kernels_v0;
 #endif
@@ -24,7 +22,7 @@ static size_t element_bytes(enum gemm_type t)
 
 size_t gemm_scratch_one(enum gemm_type t)
 {
-	return (GEMM_MC * GEMM_KC + GEMM_KC * GEMM_NC + GEMM_NC + GEMM_PAD) * element_bytes(t);
+	return (GEMM_COPY + GEMM_KC * GEMM_NC + GEMM_NC + GEMM_PAD) * element_bytes(t);
 }
 
 size_t gemm_scratch(enum gemm_type t)

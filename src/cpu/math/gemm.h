@@ -34,6 +34,12 @@ struct gemm {
 	 * with m < 4 read the unpacked B.
 	 */
 	const void *packed;
+	/*
+	 * Unless NULL, called when the elements in rows m0..m1-1 and columns n0..n1-1 of C are complete, while they are still
+	 * in the cache, by the thread that has computed them. Each element is in one such call.
+	 */
+	void (*finish)(const struct gemm *g, int64_t m0, int64_t m1, int64_t n0, int64_t n1);
+	const void *finish_arg;
 };
 
 /* Packs B (n, k, b and its strides in g) in the order in which the inner loop reads it, into gemm_packed_bytes bytes. */
@@ -59,7 +65,13 @@ struct gemm_kernels {
 	void (*piece[GEMM_TYPES])(const struct gemm_piece *);
 	void (*pack[GEMM_TYPES])(const struct gemm *, void *to);
 };
-enum { GEMM_MC = 120, GEMM_KC = 256, GEMM_NC = 512, GEMM_PAD = 64 };
+enum {
+	GEMM_MC = 144,
+	GEMM_KC = 256,
+	GEMM_NC = 512,
+	GEMM_PAD = 64,
+	GEMM_COPY = GEMM_MC * (GEMM_KC + 16), /* elements of a copy of rows of A */
+};
 extern const struct gemm_kernels gemm_kernels_v0, gemm_kernels_v2, gemm_kernels_v3, gemm_kernels_v4;
 
 #endif

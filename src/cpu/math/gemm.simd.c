@@ -18,7 +18,7 @@ enum { BYTES = 32, MR = 6 };
 enum { BYTES = 16, MR = 6 };
 #define ROWS(F) F(0) F(1) F(2) F(3) F(4) F(5)
 #endif
-_Static_assert(GEMM_MC % MR == 0, "blocks of A are whole strips");
+_Static_assert(GEMM_MC % MR == 0, "blocks of A are whole tiles");
 
 typedef float vec_f32 __attribute__((vector_size(BYTES)));
 typedef double vec_f64 __attribute__((vector_size(BYTES)));

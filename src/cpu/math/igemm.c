@@ -2,20 +2,16 @@
 #include "cpu/math/igemm.h"
 
 #include "base/pool.h"
+#include "cpu/math/level.h"
 
 #include <string.h>
 
 const struct igemm_kernels *igemm_kernels(void)
 {
 #if defined(__x86_64__)
-	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-	    __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-	    __builtin_cpu_supports("avx512vl"))
-		return &igemm_kernels_v4;
-	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-	    __builtin_cpu_supports("bmi2"))
-		return &igemm_kernels_v3;
-	return &igemm_kernels_v2;
+	int level = simd_level();
+
+	return level == 4 ? &igemm_kernels_v4 : level == 3 ? &igemm_kernels_v3 : &igemm_kernels_v2;
 #else
 	return &igemm_kernels_v0;
 #endif

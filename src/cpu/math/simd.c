@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/math/simd.h"
 
+#include "cpu/math/level.h"
+
 #if defined(__x86_64__)
 extern const struct simd simd_table_v2, simd_table_v3, simd_table_v4;
 
 const struct simd *simd(void)
 {
-	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-	    __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-	    __builtin_cpu_supports("avx512vl"))
-		return &simd_table_v4;
-	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-	    __builtin_cpu_supports("bmi2"))
-		return &simd_table_v3;
-	return &simd_table_v2;
+	int level = simd_level();
+
+	return level == 4 ? &simd_table_v4 : level == 3 ? &simd_table_v3 : &simd_table_v2;
 }
 #else
 extern const struct simd simd_table_v0;

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The blocked product of every instruction set that this machine has against a plain one: small integers, whose products
+ * and sums are exact in every type, in sizes around the borders of tiles and blocks.
+ */
+#include "cpu/math/gemm.h"
+#include "cpu/math/level.h"
+
+#include "unit.h"
+
+#include <stdlib.h>
+
+static unsigned seed = 20261123;
+
+static int draw(int n)
+{
+	seed = seed * 1103515245 + 12345;
+	return (int)(seed >> 8 & 0xffffff) % n;
+}
+
+static const struct gemm_kernels *kernels_of(int level)
+{
+#if defined(__x86_64__)
+	if (level > simd_level())
+		return NULL;
+	return level == 4 ? &gemm_kernels_v4 : level == 3 ? &gemm_kernels_v3 : &gemm_kernels_v2;
+#else
+	return level == 2 ? &gemm_kernels_v0 : NULL;
+#endif
+}
+
+static void set(enum gemm_type t, void *p, int64_t i, int v)
+{
+	if (t == GEMM_F32)
+		((float *)p)[i] = (float)v;
+	else if (t == GEMM_F64)
+		((double *)p)[i] = v;
+	else if (t == GEMM_U32)
+		((uint32_t *)p)[i] = (uint32_t)v;
+	else
+		((uint64_t *)p)[i] = (uint64_t)(int64_t)v;
+}
+
+static int get(enum gemm_type t, const void *p, int64_t i)
+{
+	if (t == GEMM_F32)
+		return (int)((const float *)p)[i];
+	if (t == GEMM_F64)
+		return (int)((const double *)p)[i];
+	if (t == GEMM_U32)
+		return (int)(int32_t)((const uint32_t *)p)[i];
+	return (int)(int64_t)((const uint64_t *)p)[i];
+}
+
+/* The last step of a product adds 1000 to each element, so that one that it misses, or meets twice, shows. */
+static void add_thousand(const struct gemm *g, int64_t m0, int64_t m1, int64_t n0, int64_t n1)
+{
+	enum gemm_type t = *(const enum gemm_type *)g->finish_arg;
+
+	for (int64_t i = m0; i < m1; i++)
+		for (int64_t j = n0; j < n1; j++)
+			set(t, g->c, i * g->c_row + j, get(t, g->c, i * g->c_row + j) + 1000);
+}
+
+struct trial {
+	int m, n, k;
+	int a_row, a_col, b_row, b_col, c_row;
+	int alpha, beta;
+	bool packed, finish;
+};
+
+static struct trial draw_trial(enum gemm_type t)
+{
+	static const int sizes[] = {1, 2, 3, 5, 6, 7, 11, 12, 13, 16, 17, 31, 33, 64, 97};
+	enum { SIZES = sizeof(sizes) / sizeof(*sizes) };
+	struct trial x = {.m = sizes[draw(SIZES)],
+			  .n = sizes[draw(SIZES)],
+			  .k = draw(4) ? sizes[draw(SIZES)] : 200 + draw(400)};
+	int gap = draw(3);
+
+	if (!draw(8))
+		x.m = 140 + draw(160);
+	if (!draw(8))
+		x.n = 500 + draw(60);
+	if (!draw(30))
+		x.k = 0;
+	x.a_row = x.k + gap;
+	x.a_col = 1;
+	if (!draw(6) && x.k)
+		x.a_row = 1024 * (1 + x.k / 1024); /* 4,096 bytes apart */
+	if (!draw(3)) {
+		x.a_row = 1;
+		x.a_col = x.m + gap;
+	}
+	x.b_row = x.n + gap;
+	x.b_col = 1;
+	if (!draw(3)) {
+		x.b_row = 1;
+		x.b_col = x.k + gap;
+	}
+	x.c_row = x.n + gap;
+	bool real = t == GEMM_F32 || t == GEMM_F64;
+	x.alpha = real && !draw(3) ? 2 : 1;
+	x.beta = real && !draw(4) ? 3 : draw(2);
+	x.packed = draw(2) && x.k;
+	x.finish = draw(2);
+	return x;
+}
+
+static bool agrees(const struct gemm_kernels *kernels, enum gemm_type t, const struct trial *x)
+{
+	size_t size = t == GEMM_F32 || t == GEMM_U32 ? 4 : 8;
+	size_t na = (size_t)(x->m * x->a_row + x->k * x->a_col + 1);
+	size_t nb = (size_t)(x->k * x->b_row + x->n * x->b_col + 1), nc = (size_t)(x->m * x->c_row);
+	void *a = calloc(na, size), *b = calloc(nb, size), *c = calloc(nc, size);
+	int *want = calloc(nc, sizeof(int));
+	void *room = aligned_alloc(64, (gemm_scratch_one(t) + 63) / 64 * 64), *packed = NULL;
+	struct gemm g = {.m = x->m,
+			 .n = x->n,
+			 .k = x->k,
+			 .a = a,
+			 .b = b,
+			 .a_row = x->a_row,
+			 .a_col = x->a_col,
+			 .b_row = x->b_row,
+			 .b_col = x->b_col,
+			 .c = c,
+			 .c_row = x->c_row,
+			 .alpha = x->alpha,
+			 .beta = x->beta};
+	struct gemm_piece p = {.g = &g, .m1 = x->m, .n1 = x->n, .scratch = room};
+	bool same = true;
+
+	for (size_t i = 0; i < na; i++)
+		set(t, a, (int64_t)i, draw(9) - 4);
+	for (size_t i = 0; i < nb; i++)
+		set(t, b, (int64_t)i, draw(9) - 4);
+	for (size_t i = 0; i < nc; i++)
+		set(t, c, (int64_t)i, want[i] = draw(9) - 4);
+	for (int i = 0; i < x->m; i++)
+		for (int j = 0; j < x->n; j++) {
+			int sum = 0;
+			for (int k = 0; k < x->k; k++)
+				sum += get(t, a, i * x->a_row + k * x->a_col) *
+				       get(t, b, k * x->b_row + j * x->b_col);
+			int *w = &want[i * x->c_row + j];
+			*w = x->alpha * sum + x->beta * *w + (x->finish ? 1000 : 0);
+		}
+	if (x->packed) {
+		packed = aligned_alloc(64, (gemm_packed_bytes(t, x->n, x->k) + 63) / 64 * 64);
+		kernels->pack[t](&g, packed);
+		g.packed = packed;
+	}
+	if (x->finish) {
+		g.finish = add_thousand;
+		g.finish_arg = &t;
+	}
+	kernels->piece[t](&p);
+	for (size_t i = 0; i < nc; i++)
+		same &= get(t, c, (int64_t)i) == want[i];
+	free(a);
+	free(b);
+	free(c);
+	free(want);
+	free(room);
+	free(packed);
+	return same;
+}
+
+static void products_of_all_levels(void)
+{
+	for (int level = 2; level <= 4; level++) {
+		const struct gemm_kernels *kernels = kernels_of(level);
+		for (int i = 0; kernels && i < 600; i++) {
+			enum gemm_type t = (enum gemm_type)(i % GEMM_TYPES);
+			struct trial x = draw_trial(t);
+			if (!CHECK(agrees(kernels, t, &x)))
+				printf("# level %d type %d: %d x %d x %d, A %d %d, B %d %d, alpha %d beta %d packed %d finish %d\n",
+				       level, (int)t, x.m, x.n, x.k, x.a_row, x.a_col, x.b_row,
+				       x.b_col, x.alpha, x.beta, x.packed, x.finish);
+		}
+	}
+}
+
+int main(void)
+{
+	UNIT(products_of_all_levels);
+	return unit_end();
+}
