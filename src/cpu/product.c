@@ -11,8 +11,8 @@
 #include "ops/fused.h"
 #include "ops/matmul.h"
 
-/* With fewer rows a product takes as long as reading the weights, and packing them gains nothing. */
-enum { MIN_ROWS = 4 };
+/* Products of so few rows take as long as reading the weights does, and run at the memory's speed here. */
+enum { FEW_ROWS = 16 };
 
 enum { IN_A, IN_B, IN_C, IN_R };
 
@@ -50,7 +50,7 @@ static bool is_row(const struct vinfo *c, int64_t n)
 	       shape_count(&c->shape) == n;
 }
 
-static bool operands_accept(const struct site *s, const struct fused_gemm *f, struct why *w)
+static bool accepts(const struct site *s, const struct fused_gemm *f, struct why *w)
 {
 	const struct vinfo *a = site_in(s, IN_A), *b = site_in(s, IN_B), *c = site_in(s, IN_C);
 
@@ -59,20 +59,15 @@ static bool operands_accept(const struct site *s, const struct fused_gemm *f, st
 	if (a->shape.rank < 2 || f->transA)
 		return refuse(w, "a first factor whose rows are not dense");
 	int64_t k = a->shape.dim[a->shape.rank - 1], n = b->shape.dim[f->transB ? 0 : 1];
-	if (shape_span(&a->shape, 0, a->shape.rank - 1) < MIN_ROWS || k < 1 || n < 1)
-		return refuse(w, "few rows");
+	int64_t m = shape_span(&a->shape, 0, a->shape.rank - 1);
+	if (m < 1 || k < 1 || n < 1)
+		return refuse(w, "an empty factor");
+	struct why unused;
+	if (m > FEW_ROWS && simd_level() == 4 && onednn_usable(&unused))
+		return refuse(w, "oneDNN's products of many rows are faster with AVX-512");
 	if (c && (f->beta != 1 || !is_row(c, n)))
 		return refuse(w, "a C that is no row");
 	return true;
-}
-
-static bool accepts(const struct site *s, const struct fused_gemm *f, struct why *w)
-{
-	struct why unused;
-
-	if (simd_level() == 4 && onednn_usable(&unused))
-		return refuse(w, "oneDNN's products are faster with AVX-512");
-	return operands_accept(s, f, w);
 }
 
 /* ---- packing ---------------------------------------------------------------------------------- */

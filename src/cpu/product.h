@@ -4,7 +4,7 @@
 /*
  * Products of fp32 matrices with constant weights, by our own blocked product (cpu/math/gemm.h). The weights are packed
  * once a session; bias, activation and residual are applied to each block while it is in the cache. On machines with
- * AVX-512 oneDNN's products are faster and these kernels refuse, unless there is no oneDNN.
+ * AVX-512 oneDNN's products of many rows are faster, and these kernels refuse them unless there is no oneDNN.
  *
  *   {"Gemm", T_F32, PRODUCT(gemm)},
  */

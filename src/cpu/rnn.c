@@ -216,9 +216,7 @@ static int pack_weights(struct site *s, struct rnn_plan *plan, const struct rnn_
 	struct rnn_pack k = {t, z, rnn_directions(p), needs_split_product(z, p)};
 	int err = 0;
 
-	if (z->batch >= PACK_BATCH)
-		plan->r =
-			packed_weight(s, RNN_R, &k, 2 * pack_first(t, z->gates, z->hidden), d, &err);
+	plan->r = packed_weight(s, RNN_R, &k, 2 * pack_first(t, z->gates, z->hidden), d, &err);
 	if (z->batch * z->seq >= PACK_ROWS)
 		plan->w = packed_weight(s, RNN_W, &k, pack_input(t, z), d, &err);
 	return err;

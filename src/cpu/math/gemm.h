@@ -30,8 +30,7 @@ struct gemm {
 	void (*row)(const void *arg, int64_t k, int64_t n, int64_t count, void *dst);
 	const void *arg;
 	/*
-	 * B as packed by gemm_pack, for several products with one B; or NULL. b must be set too, because products
-	 * with m < 4 read the unpacked B.
+	 * B as packed by gemm_pack, for several products with one B; or NULL. Then b and its strides are not used.
 	 */
 	const void *packed;
 	/*
