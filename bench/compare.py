@@ -25,6 +25,7 @@ import sys, time, numpy as np, onnxruntime as ort
 model, threads, out = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 o = ort.SessionOptions()
 o.intra_op_num_threads = threads
+o.log_severity_level = 3
 s = ort.InferenceSession(model, o, providers=['CPUExecutionProvider'])
 feed = {}
 for a in sys.argv[4:]:

@@ -222,6 +222,96 @@ static int pack_weights(struct site *s, struct rnn_plan *plan, const struct rnn_
 	return err;
 }
 
+/* ---- weights of com.microsoft::DynamicQuantizeLSTM ------------------------------------------------ */
+
+/* A quantized weight [directions, k, 4 * hidden]; its scales and zero points are one a direction, or one a column. */
+struct rnn_codes {
+	const struct tensor *code, *scale, *zero;
+};
+
+/* Writes the weight as floats of shape [directions, 4 * hidden, k]. */
+static void dequantize_weight(const struct rnn_codes *q, float *to)
+{
+	const struct shape *s = &q->code->shape;
+	int64_t dirs = s->dim[0], k = s->dim[1], n = s->dim[2];
+	int64_t each = tensor_count(q->scale) / dirs, zeros = tensor_count(q->zero) / dirs;
+	enum dtype type = tensor_dtype(q->code), zero_type = tensor_dtype(q->zero);
+
+	for (int64_t d = 0; d < dirs; d++)
+		for (int64_t j = 0; j < n; j++) {
+			float f = ((const float *)q->scale->data)[d * each + (each > 1 ? j : 0)];
+			int64_t zero =
+				elem_i64(zero_type, q->zero->data, d * zeros + (zeros > 1 ? j : 0));
+			for (int64_t i = 0; i < k; i++)
+				to[(d * n + j) * k + i] =
+					(float)(elem_i64(type, q->code->data, (d * k + i) * n + j) -
+						zero) *
+					f;
+		}
+}
+
+struct rnn_dequantize {
+	struct rnn_codes codes;
+	struct rnn_pack pack;
+	uint32_t which; /* RNN_W or RNN_R */
+};
+
+static int pack_dequantized(void *dst, const struct tensor *t, void *arg)
+{
+	const struct rnn_dequantize *q = arg;
+	size_t bytes = (size_t)tensor_count(t) * sizeof(float);
+	struct tensor whole = {.data = mem_alloc(bytes, MEM_WEIGHTS), .bytes = bytes};
+
+	if (!whole.data)
+		return -E_MEMORY;
+	dequantize_weight(&q->codes, whole.data);
+	int err = (q->which == RNN_W ? pack_w : pack_r)(dst, &whole, (void *)(uintptr_t)&q->pack);
+	mem_free(whole.data);
+	return err;
+}
+
+/*
+ * Returns weight i as floats, packed once per session, if it, its scales and its zero points are constants of sizes that
+ * fit; else NULL, and also, with *err set, if memory is short.
+ */
+static const char *packed_codes(struct site *s, uint32_t i, const struct rnn_pack *k, size_t bytes,
+				struct diag *d, int *err)
+{
+	uint32_t scale = i == RNN_W ? RNN_P + 1 : RNN_P + 3;
+	struct rnn_dequantize q = {
+		{site_known(s, i), site_known(s, scale), site_known(s, scale + 1)}, *k, i};
+	const struct rnn_codes *c = &q.codes;
+	const char *made;
+
+	if (*err || !s->store || !c->code || !c->scale || !c->zero || !site_is_weight(s, i) ||
+	    !site_is_weight(s, scale) || !site_is_weight(s, scale + 1) || !tensor_count(c->code))
+		return NULL;
+	int64_t n = k->z->gates * k->z->hidden, scales = tensor_count(c->scale),
+		zeros = tensor_count(c->zero);
+	if ((scales != k->directions && scales != k->directions * n) ||
+	    (zeros != k->directions && zeros != k->directions * n))
+		return NULL; /* quantized_run refuses these */
+	/* one weight may serve two nodes with other scales */
+	made = store_get(s->store, c->code,
+			 arena_printf(s->plan_arena, "rnn %c codes %p %p", i == RNN_W ? 'W' : 'R',
+				      c->scale->data, c->zero->data),
+			 bytes * (size_t)k->directions, pack_dequantized, &q, d);
+	if (!made)
+		*err = -E_MEMORY;
+	return made;
+}
+
+static int pack_quantized_weights(struct site *s, struct rnn_plan *plan, const struct rnn_size *z,
+				  struct diag *d)
+{
+	struct rnn_pack k = {GEMM_F32, z, rnn_directions(site_params(s)), false};
+	int err = 0;
+
+	plan->r = packed_codes(s, RNN_R, &k, 2 * pack_first(GEMM_F32, z->gates, z->hidden), d, &err);
+	plan->w = packed_codes(s, RNN_W, &k, pack_input(GEMM_F32, z), d, &err);
+	return err;
+}
+
 static int reshape_rnn(struct site *site, struct step *step, struct diag *d, bool quantized)
 {
 	const struct rnn *p = site_params(site);
@@ -241,13 +331,16 @@ static int reshape_rnn(struct site *site, struct step *step, struct diag *d, boo
 	step->workspace += 2 * pack_first(t, z.gates, z.hidden);
 	if (p->layout || quantized)
 		step->workspace += scratch_size(steps * (size_t)z.input * elem);
-	if (quantized) {
-		size_t dirs = (size_t)rnn_directions(p);
-		step->workspace += scratch_size(dirs * wide * (size_t)z.input) +
-				   scratch_size(dirs * wide * (size_t)z.hidden) + state;
-		return 0;
-	}
-	return pack_weights(site, plan, &z, t, d);
+	if (!quantized)
+		return pack_weights(site, plan, &z, t, d);
+	step->workspace += state;
+	int err = pack_quantized_weights(site, plan, &z, d);
+	size_t dirs = (size_t)rnn_directions(p);
+	if (!plan->w)
+		step->workspace += scratch_size(dirs * wide * (size_t)z.input);
+	if (!plan->r)
+		step->workspace += scratch_size(dirs * wide * (size_t)z.hidden);
+	return err;
 }
 
 static int rnn_reshape(struct site *site, struct step *step, struct diag *d)
@@ -292,35 +385,23 @@ static int rnn_run(const struct call *c)
 
 /* ---- com.microsoft::DynamicQuantizeLSTM: inputs and states are quantized before each product ------ */
 
-/*
- * Returns weight w, which is quantized and has shape [directions, k, 4 * hidden], as floats of
- * shape [directions, 4 * hidden, k].
- */
-static const float *dequantize_weight(const struct call *c, uint32_t w, uint32_t scale,
-				      struct scratch *s)
+/* Returns weight i as floats; if they are packed already, nothing reads what this returns. */
+static const float *dequantized(const struct call *c, uint32_t i, uint32_t scale,
+				const char *packed, struct scratch *s)
 {
-	const struct tensor *t = c->in[w], *sc = c->in[scale], *z = c->in[scale + 1];
-	int64_t dirs = t->shape.dim[0], k = t->shape.dim[1], n = t->shape.dim[2];
-	int64_t each = tensor_count(sc) / dirs, zeros = tensor_count(z) / dirs;
-	float *to = scratch_take(s, (size_t)(dirs * k * n) * sizeof(float));
+	const struct rnn_codes codes = {c->in[i], c->in[scale], c->in[scale + 1]};
 
-	for (int64_t d = 0; d < dirs; d++)
-		for (int64_t j = 0; j < n; j++) {
-			float f = ((const float *)sc->data)[d * each + (each > 1 ? j : 0)];
-			int64_t zero =
-				elem_i64(tensor_dtype(z), z->data, d * zeros + (zeros > 1 ? j : 0));
-			for (int64_t i = 0; i < k; i++)
-				to[(d * n + j) * k + i] = (float)(elem_i64(tensor_dtype(t), t->data,
-									   (d * k + i) * n + j) -
-								  zero) *
-							  f;
-		}
+	if (packed)
+		return (const float *)(const void *)packed;
+	float *to = scratch_take(s, (size_t)tensor_count(codes.code) * sizeof(float));
+	dequantize_weight(&codes, to);
 	return to;
 }
 
 static int quantized_run(const struct call *c)
 {
 	const struct rnn *p = call_params(c);
+	const struct rnn_plan *plan = c->step->state;
 	struct rnn_size z = size_of(c->step->node, &c->in[RNN_X]->shape, &c->in[RNN_R]->shape, true);
 	struct rnn_activation act[2 * RNN_FUNCTIONS];
 	struct scratch s = scratch_of(c);
@@ -334,8 +415,8 @@ static int quantized_run(const struct call *c)
 	if (err)
 		return err;
 	rnn_activations(p, z.cell, act);
-	z.w = dequantize_weight(c, RNN_W, RNN_P + 1, &s);
-	z.r = dequantize_weight(c, RNN_R, RNN_P + 3, &s);
+	z.w = dequantized(c, RNN_W, RNN_P + 1, plan->w, &s);
+	z.r = dequantized(c, RNN_R, RNN_P + 3, plan->r, &s);
 	run_rnn_f32(c, &z, act, &s);
 	return 0;
 }
