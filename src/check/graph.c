@@ -150,15 +150,24 @@ static void report_order(struct graph_check *w, const struct graph *g)
 
 /* ---- names */
 
-static void count_name(struct graph_check *w, struct map *seen, const char *name, const char *op)
+static void count_name(struct map *seen, const char *name)
 {
 	int64_t times = map_get(seen, name, strlen(name));
 
-	if (times == 1)
-		WARN(w->c->d, E_MODEL_NAME, .node = name, .op = op,
-		     .message = "two nodes have this name",
-		     .hint = "give each node a name of its own");
-	map_set(seen, name, strlen(name), times < 0 ? 1 : 2);
+	map_set(seen, name, strlen(name), times < 0 ? 1 : times + 1);
+}
+
+/* Warns of a name that several nodes have, once: its count becomes 1. */
+static void report_name(struct graph_check *w, struct map *seen, const char *name, const char *op)
+{
+	int64_t times = map_get(seen, name, strlen(name));
+
+	if (times < 2)
+		return;
+	WARN(w->c->d, E_MODEL_NAME, .node = name, .op = op,
+	     .message = fmt(w->c->d, "%" PRId64 " nodes have this name", times),
+	     .hint = "give each node a name of its own");
+	map_set(seen, name, strlen(name), 1);
 }
 
 static void report_duplicate_names(struct graph_check *w, const struct graph *g)
@@ -166,10 +175,15 @@ static void report_duplicate_names(struct graph_check *w, const struct graph *g)
 	struct map seen = {.arena = &w->a};
 
 	for (uint32_t i = 0; i < g->nnodes; i++)
-		count_name(w, &seen, check_node(g->node[i]), g->node[i]->origin->op);
+		count_name(&seen, check_node(g->node[i]));
 	for (const struct constant_node *c = g->constants; c; c = c->next)
 		if (*c->name)
-			count_name(w, &seen, c->name, "Constant");
+			count_name(&seen, c->name);
+	for (uint32_t i = 0; i < g->nnodes; i++)
+		report_name(w, &seen, check_node(g->node[i]), g->node[i]->origin->op);
+	for (const struct constant_node *c = g->constants; c; c = c->next)
+		if (*c->name)
+			report_name(w, &seen, c->name, "Constant");
 }
 
 static void report_unnamed_dims(struct graph_check *w, const struct graph *g)

@@ -609,7 +609,7 @@ static const char *remedy(const struct guesser *g)
 		return "copying or making the file again";
 	if (g->m->fit->code == E_DIM)
 		return g->m->want->shape.rank < 0 ? "--input FILE,shape=..." : dim_options(g);
-	return NULL;
+	return "making the file anew with the shape and type that the model expects, or another file";
 }
 
 /* ---- rows */
@@ -785,14 +785,13 @@ static int report_mismatch(struct guesser *g, bool guessed, struct diag *d)
 			"reads as",
 			g->note ? arena_printf(g->a, "%s (%s)", g->reads, g->note) : g->reads};
 	const char *fix = guessed && g->added.n ? input_option(g) : remedy(g);
-	if (fix)
-		rows[n++] = (struct diag_row){"try", fix};
+	rows[n++] = (struct diag_row){"try", fix};
 	return FAIL(d, final_code(g, guessed),
 		    .message = fmt(d, "input '%s' does not fit the model; nothing was read into it",
 				   g->m->want->name),
 		    .expected = fmt(d, "%s", rows[0].text),
 		    .actual = fmt(d, "%s", align_columns(g->a, &have, &(struct row){"", "", ""})),
-		    .hint = fix ? fmt(d, "%s", fix) : NULL, .rows = rows, .nrows = n);
+		    .hint = fmt(d, "%s", fix), .rows = rows, .nrows = n);
 }
 
 static int explain_sound(const struct mismatch *m, struct diag *d)
