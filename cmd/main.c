@@ -7,6 +7,7 @@
 #include "cmd/output/output.h"
 #include "cmd/options/version.h"
 #include "cmd/output/watchdog.h"
+#include "custom/custom.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -52,6 +53,21 @@ static int unknown_command(const char *name, struct diag *d)
 		    .hint = near ? fmt(d, "did you mean '%s'?", near) : "see infer --help");
 }
 
+/* Opens the libraries of --ops. Their code may crash, of which the user then hears which node ran. */
+static int open_libraries(const struct options *o, struct diag *d)
+{
+	const struct texts *ops = &o->config.ops;
+
+	for (int64_t i = 0; i < ops->n; i++)
+		if (!ops->v[i].n && !(o->command->bit & CMD_INSPECT))
+			return FAIL(d, E_OPTION, .slot = "--ops",
+				    .message = "the value is missing: the file of a library",
+				    .hint = "infer inspect --ops lists the operators");
+	if (ops->n)
+		watchdog_crash();
+	return custom_open(ops, d);
+}
+
 /* Flushes standard output and reports a write error: a full disk or a closed pipe must not pass as success. */
 static void flush_stdout(struct diag *d)
 {
@@ -89,7 +105,8 @@ static void run_command(struct options *o, char **argv, struct diag *d)
 		if (o->noperands && !o->after_dashes && o->command->bit & (CMD_RUNS | CMD_INSPECT))
 			watchdog_model(o->operand[0]);
 		blame_begin(o);
-		int rc = o->command->run(o, d);
+		int rc = open_libraries(o, d);
+		rc = rc ? rc : o->command->run(o, d);
 		if (rc && !d->errors)
 			FAIL(d, (enum code) - rc, .message = NULL);
 		const struct finding *blamed = blame_end(o, argv, d);

@@ -50,6 +50,7 @@ const struct backend cuda_backend = {
 	.wait = cuda_wait,
 	.describe = cuda_describe,
 	.stream = cuda_stream,
+	.stream_handle = cuda_stream_handle,
 	.use_stream = cuda_use_stream,
 	.configure = cuda_configure,
 	.warm_begin = cuda_warm_begin,

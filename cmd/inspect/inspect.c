@@ -221,11 +221,14 @@ int cmd_inspect(struct options *o, struct diag *d)
 	struct inspection x = {.o = o};
 	int err = 0;
 
-	if (o->ops && o->noperands)
+	bool list = false;
+	for (int64_t i = 0; i < o->config.ops.n; i++)
+		list |= !o->noperands || !o->config.ops.v[i].n;
+	if (list && o->noperands)
 		return FAIL(d, E_USAGE, .slot = "--ops",
 			    .message = "this option lists what the build runs, and takes no model",
 			    .hint = "infer inspect MODEL lists the operators of a model");
-	if (o->ops) {
+	if (list) {
 		inspect_print_support(o, d);
 		return 0;
 	}

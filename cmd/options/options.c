@@ -154,6 +154,8 @@ bool option_takes_next(const struct field *f, const char *next)
 		return true;
 	if (f->type == F_INT)
 		return is_number(next);
+	if (f->metavar_kind && !strcmp(f->metavar_kind, "library"))
+		return strstr(next, ".so") != NULL;
 	/* an optional text is the next word unless that is an option or a file, such as the model */
 	return (*next != '-' || isdigit((unsigned char)next[1])) && access(next, F_OK) != 0;
 }

@@ -77,7 +77,7 @@ struct options {
 	const char *labels; /* FILE or "meta:KEY"; NULL */
 
 	/* inspect */
-	bool nodes, weights, cost, memory, ops, dot, passes, explain;
+	bool nodes, weights, cost, memory, dot, passes, explain;
 	int stage; /* enum stage */
 
 	/* profile */

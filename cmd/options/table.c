@@ -246,8 +246,6 @@ const struct field options_table[] = {
 	 .help = "list which rewrites were made and where, and which were not and why",
 	 .more = "If a rewrite matches a part of the graph but is refused, the reason is given: another node uses a value "
 		 "inside, a type does not fit, a shape is not known. Rewrites that match nowhere are listed at the end."},
-	{ROW("ops", F_BOOL, ops, SHOW, CMD_INSPECT),
-	 .help = "without a model: list the operators, versions and types that this build runs"},
 	{ROW("dot", F_BOOL, dot, SHOW, CMD_INSPECT), .help = "print the graph in Graphviz DOT format"},
 
 	{ROW("all", F_BOOL, check.all, CHECKS, CMD_CHECK),
@@ -488,6 +486,17 @@ const struct field options_table[] = {
 	 .help = "also allow weights to be read from this folder",
 	 .more = "External data is read only from the model's folder, from the folder of the file that the model is a "
 		 "link to, or from this folder."},
+
+	{ROW("ops", F_LIST, config.ops, DEVICE, CMD_RUNS | CMD_INSPECT | CMD_EXTRACT),
+	 .arg = "[LIBRARY.so]", .implied = "", .metavar_kind = "library",
+	 .help = "add the operators of a shared library; repeatable. inspect without a model: list all operators",
+	 .more = "The library is written against the header infer/op.h, which describes all that it has to have; "
+		 "docs/custom-operators has an example with CPU and CUDA kernels. It is opened by its path, its operators are "
+		 "computed by its code in this process, and operands and attributes are checked against its tables before. A crash "
+		 "in its code is reported with the node that ran. A library that cannot be opened, that is for "
+		 "another version of the header, or that names an operator that exists already, ends the command with exit status 8. "
+		 "infer inspect --ops lists the operators that this build and the libraries run, with versions and types. Only open "
+		 "libraries that you trust."},
 
 	{ROW("json", F_BOOL, json, COMMON, CMD_ALL),
 	 .help = "print one JSON document on standard output"},

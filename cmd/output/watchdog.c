@@ -8,9 +8,11 @@
 #include "base/json_write.h"
 #include "base/mem.h"
 #include "base/tame.h"
+#include "custom/custom.h"
 
 #include <math.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,9 +88,20 @@ static void write_json_name(int fd, const char *text)
 	}
 }
 
+/* The node that runs, as far as somebody has said it: an observer of the steps, or the call of a library's operator. */
+static const char *running_node(const char **op)
+{
+	const char *custom = custom_running(op);
+
+	if (custom)
+		return custom;
+	*op = at_op;
+	return at_node;
+}
+
 static void write_message(const struct farewell *f)
 {
-	const char *node = at_node, *op = at_op;
+	const char *op, *node = running_node(&op);
 
 	write_text(STDERR_FILENO, "error[");
 	write_text(STDERR_FILENO, f->id);
@@ -110,7 +123,7 @@ static void write_message(const struct farewell *f)
 
 static void write_document(const struct farewell *f)
 {
-	const char *node = at_node, *op = at_op, *more = gathered_findings;
+	const char *op, *node = running_node(&op), *more = gathered_findings;
 
 	write_text(STDOUT_FILENO, f->head);
 	if (more)
@@ -179,10 +192,16 @@ static bool defer_to_command(int number)
 
 static _Noreturn void say_farewell(const struct farewell *f)
 {
+	static atomic_flag taken = ATOMIC_FLAG_INIT;
+	static _Thread_local volatile sig_atomic_t mine;
 	const char *text = gathered_text;
 
 	if (getpid() != owner)
 		_exit(f->status);
+	/* Threads that do the same work crash at the same time: the first one writes, and ends the others. */
+	while (atomic_flag_test_and_set(&taken) && !mine)
+		pause();
+	mine = 1;
 	if (text && !document_wanted)
 		write_text(STDOUT_FILENO, text);
 	write_message(f);

@@ -105,42 +105,81 @@ struct kernel_index {
 	const struct kernel **list;
 };
 static struct kernel_index indexes[MAX_BACKENDS];
+/* Kernels of operators that op_add() has added, which are in no family. */
+struct added_kernel {
+	const struct backend *backend;
+	const struct kernel *kernel;
+	struct added_kernel *next;
+};
+static struct added_kernel *added;
+static struct arena added_arena;
 static pthread_mutex_t index_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void release_indexes(void)
 {
 	for (int i = 0; i < MAX_BACKENDS; i++)
 		arena_free(&indexes[i].arena);
+	arena_free(&added_arena);
+}
+
+static bool has_index(const struct backend *b)
+{
+	for (int i = 0; i < MAX_BACKENDS; i++)
+		if (indexes[i].backend == b)
+			return true;
+	return false;
+}
+
+bool backend_add_kernel(const struct backend *b, const struct kernel *k)
+{
+	pthread_mutex_lock(&index_lock);
+	bool in_time = !has_index(b);
+	if (in_time) {
+		struct added_kernel *x = arena_new(&added_arena, struct added_kernel);
+		*x = (struct added_kernel){b, k, added};
+		added = x;
+	}
+	pthread_mutex_unlock(&index_lock);
+	return in_time;
+}
+
+static void count_kernel(struct kernel_index *x, const struct kernel *k)
+{
+	const struct op *op = op_named(k->op);
+
+	/* skip kernels of unknown operators: test/unit/kernels.c fails if there are any */
+	if (op)
+		x->first[op_id(op) + 2]++;
+}
+
+static void list_kernel(struct kernel_index *x, const struct kernel *k)
+{
+	const struct op *op = op_named(k->op);
+
+	if (op)
+		x->list[x->first[op_id(op) + 1]++] = k;
 }
 
 static void fill_index(struct kernel_index *x, const struct backend *b)
 {
-	uint32_t ids = op_ids(), total = 0;
+	uint32_t ids = op_ids();
 
 	x->first = arena_new_n(&x->arena, uint32_t, ids + 2);
-	for (int f = 0; f < NFAMILIES; f++) {
-		for (const struct kernel *k = b->families[f]; k->op; k++) {
-			const struct op *op = op_named(k->op);
-			/*
-			 * skip kernels of unknown operators: test/unit/kernels.c fails if there are
-			 * any
-			 */
-			if (op) {
-				x->first[op_id(op) + 2]++;
-				total++;
-			}
-		}
-	}
-	x->list = arena_new_n(&x->arena, const struct kernel *, total + 1);
+	for (int f = 0; f < NFAMILIES; f++)
+		for (const struct kernel *k = b->families[f]; k->op; k++)
+			count_kernel(x, k);
+	for (const struct added_kernel *k = added; k; k = k->next)
+		if (k->backend == b)
+			count_kernel(x, k->kernel);
 	for (uint32_t i = 2; i < ids + 2; i++)
 		x->first[i] += x->first[i - 1];
-	for (int f = 0; f < NFAMILIES; f++) {
-		for (const struct kernel *k = b->families[f]; k->op; k++) {
-			const struct op *op = op_named(k->op);
-			if (op)
-				x->list[x->first[op_id(op) + 1]++] = k;
-		}
-	}
+	x->list = arena_new_n(&x->arena, const struct kernel *, x->first[ids + 1] + 1);
+	for (int f = 0; f < NFAMILIES; f++)
+		for (const struct kernel *k = b->families[f]; k->op; k++)
+			list_kernel(x, k);
+	for (const struct added_kernel *k = added; k; k = k->next)
+		if (k->backend == b)
+			list_kernel(x, k->kernel);
 	x->backend = b;
 }
 

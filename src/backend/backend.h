@@ -301,6 +301,8 @@ struct backend {
 	 * streams.
 	 */
 	struct stream *(*stream)(struct device *);
+	/* The driver's own handle of a stream (CUstream), for operators of the user's libraries. */
+	void *(*stream_handle)(const struct stream *);
 	/*
 	 * Queues work on the caller's stream from now on. The stream must belong to the device's
 	 * context (E-CTX-STREAM).
@@ -417,5 +419,11 @@ const struct kernel *backend_kernel(const struct backend *b, const struct op *op
  */
 const struct kernel *backend_choose(const struct backend *b, const struct site *s, unsigned from,
 				    struct why *why);
+
+/*
+ * Adds a kernel of an operator that op_add() has added. The kernel must live as long as the program. Returns false if the
+ * backend's kernels have been asked for already.
+ */
+bool backend_add_kernel(const struct backend *b, const struct kernel *k);
 
 #endif

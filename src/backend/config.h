@@ -33,6 +33,7 @@ struct run_config {
 	bool arena;	      /* false: memory is not kept from one plan to the next */
 	int64_t memory_limit; /* bytes; 0: none; INT_ABSENT: what suits model, inputs and machine */
 	const char *external_root;
+	struct texts ops; /* libraries of operators (custom/custom.h) */
 	/*
 	 * texts of --input and --random; an initializer that one of them names counts as an input
 	 */

@@ -256,6 +256,19 @@ int dl_open(struct dl *lib, const char *const *sonames, const struct dl_symbol *
 	return dl_find(lib, sonames, NULL, symbols, table, n, d);
 }
 
+int dl_open_file(struct dl *lib, const char *path, const struct dl_symbol *symbols, void **table,
+		 size_t n, struct diag *d)
+{
+	struct wanted w = {.lib = lib, .symbols = symbols, .table = table, .n = n};
+
+	*lib = (struct dl){.how = "by its path"};
+	/* without a slash the dynamic linker would look in its own folders */
+	if (try_file(&w, strchr(path, '/') ? path : fmt(d, "./%s", path)))
+		return 0;
+	return FAIL(d, E_LIBRARY, .message = fmt(d, "the library %s cannot be opened", path),
+		    .actual = fmt(d, "%s", lib->tried), .hint = "");
+}
+
 /* ---- redirected calls: a call of another library goes through a slot that the dynamic linker has filled */
 
 struct relocations {

@@ -46,6 +46,12 @@ int dl_find(struct dl *lib, const char *const *sonames, const struct dl_search *
 	    const struct dl_symbol *symbols, void **table, size_t n, struct diag *d);
 
 /*
+ * Opens the library in this file, and nothing else, whatever the dynamic linker would find. Fails with E-LIBRARY.
+ */
+int dl_open_file(struct dl *lib, const char *path, const struct dl_symbol *symbols, void **table,
+		 size_t n, struct diag *d);
+
+/*
  * Lets an opened library call `function` where it would call the function of this name in another
  * library. Calls of other libraries stay as they are. Returns false if the library has no such call.
  */

@@ -39,7 +39,7 @@ static int run_in_child(struct alive *a, const char *model, const char *data, co
 	static const char *const levels[] = {"none", "basic", "full"};
 	static const char *const precisions[] = {"fp32", "tf32", "fp16", "bf16", "auto"};
 	const struct run_config *r = a->c->config;
-	const char *argv[32];
+	const char **argv = arena_new_n(&a->arena, const char *, (size_t)r->ops.n + 32);
 	struct child child;
 	int n = 0;
 
@@ -61,6 +61,8 @@ static int run_in_child(struct alive *a, const char *model, const char *data, co
 		argv[n++] = "--external-root";
 		argv[n++] = r->external_root;
 	}
+	for (int64_t i = 0; i < r->ops.n; i++)
+		argv[n++] = arena_printf(&a->arena, "--ops=%s", r->ops.v[i].s);
 	if (out) {
 		argv[n++] = "-o";
 		argv[n++] = out;

@@ -170,6 +170,13 @@ int64_t op_domain_version(const char *domain);
 int op_each(int (*f)(const struct op *, void *), void *arg);
 /* A copy of the row in which slots, attributes and functions that it lacks are inherited from newer rows. */
 struct op op_resolved(const struct op *row);
+/*
+ * Adds an operator of one version that no table has, from a library of the user's (custom/custom.h). The row must live as long
+ * as the program. Returns false if there is an operator of this name already, or if MAX_ADDED_OPS were added. No other
+ * thread may use the registry meanwhile, and no backend's kernels may have been asked for (backend_add_kernel).
+ */
+bool op_add(const struct op *row);
+enum { MAX_ADDED_OPS = 4096 };
 /* Checks all tables, for the tests; returns -code with a finding if one is malformed. */
 int op_selfcheck(struct diag *d);
 

@@ -26,12 +26,14 @@ struct entry {
 	uint32_t rows;
 };
 
-/* Index of all operators; built at first use, read-only afterwards. */
+/* Index of all operators; built at first use. Only op_add() changes it afterwards. */
 static struct {
 	struct arena arena;
 	struct map by_name; /* qualified name -> entry */
 	struct entry *entries;
 	uint32_t count;
+	const struct op **added; /* rows of op_add() */
+	uint32_t nadded;
 } index_;
 static pthread_once_t index_once = PTHREAD_ONCE_INIT;
 
@@ -65,7 +67,8 @@ static void build_index(void)
 		for (const struct op *op = families[f]; op->name; op++)
 			cap++;
 	index_.by_name.arena = &index_.arena;
-	index_.entries = arena_new_n(&index_.arena, struct entry, cap + 1);
+	index_.entries = arena_new_n(&index_.arena, struct entry, cap + MAX_ADDED_OPS + 1);
+	index_.added = arena_new_n(&index_.arena, const struct op *, MAX_ADDED_OPS);
 	for (int f = 0; f < NFAMILIES; f++) {
 		const struct op *op = families[f];
 		while (op->name) {
@@ -79,6 +82,20 @@ static void build_index(void)
 		}
 	}
 	atexit(release_index);
+}
+
+bool op_add(const struct op *row)
+{
+	pthread_once(&index_once, build_index);
+	if (index_.nadded == MAX_ADDED_OPS)
+		return false;
+	const char *name = qualify(&index_.arena, domain_of(row), row->name);
+	if (map_get(&index_.by_name, name, strlen(name)) >= 0)
+		return false;
+	index_.entries[index_.count] = (struct entry){row, name, 1};
+	map_set(&index_.by_name, name, strlen(name), index_.count++);
+	index_.added[index_.nadded++] = row;
+	return true;
 }
 
 static const struct entry *entry_named(const char *qualified)
@@ -173,6 +190,9 @@ int64_t op_domain_version(const char *domain)
 		for (const struct op *op = families[f]; op->name; op++)
 			if (!strcmp(domain_of(op), domain) && op->since > newest)
 				newest = op->since;
+	for (uint32_t i = 0; i < index_.nadded; i++)
+		if (!strcmp(domain_of(index_.added[i]), domain) && index_.added[i]->since > newest)
+			newest = index_.added[i]->since;
 	return newest;
 }
 
@@ -184,6 +204,11 @@ int op_each(int (*f)(const struct op *, void *), void *arg)
 			if (stop)
 				return stop;
 		}
+	}
+	for (uint32_t i = 0; i < index_.nadded; i++) {
+		int stop = f(index_.added[i], arg);
+		if (stop)
+			return stop;
 	}
 	return 0;
 }

@@ -20,6 +20,7 @@ src/score          4.5 session
 src/watch          4.5 session
 src/profile        4.4 session
 src/output         4.4 session
+src/custom         4.4 session
 src/session        4.3 session
 src/input          4.2 session
 src/plan           4.2 session
@@ -44,6 +45,7 @@ src/sound          2.1 sound
 src/ir             1.1 ir
 src/watch/inject   0.2 base
 gpu/kernels        0.1 kernels
+include/infer      0.1 include
 src/base           0.1 base
 '
 
@@ -63,7 +65,7 @@ cpu/cpu\.h                                                     (src/cpu/.*|src/s
 sndfile\.h|soxr\.h                                              src/sound/sound\.c
 '
 
-mapfile -t files < <(find cmd src onnx gpu -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc' -o -name '*.def' | sort)
+mapfile -t files < <(find cmd src onnx gpu include -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc' -o -name '*.def' | sort)
 
 grep -nHE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]' "${files[@]}" |
 	table=$table doors=$doors kernels_may=$kernels_may awk -F: '
