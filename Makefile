@@ -142,7 +142,7 @@ endif
 # The library that is injected into watched programs is built apart, and kernels by nvcc.
 FOLDERS := cmd cmd/* src/* src/*/* onnx gpu gpu/*
 SRC := $(filter-out src/watch/inject/%,$(sort $(wildcard $(FOLDERS:=/*.c))))
-HDR := $(sort $(wildcard $(FOLDERS:=/*.h) include/infer/*.h))
+HDR := $(sort $(wildcard $(FOLDERS:=/*.h)))
 UNIT_SRC := $(sort $(wildcard test/unit/*.c))
 # Without CUDA only gpu/backend.c is compiled, whose backend then has no device and no kernels, and tests of the rest are left out.
 ifeq ($(HAVE_CUDA),0)
@@ -491,7 +491,7 @@ DATA := $(foreach f,$(sort $(wildcard man/man1/*.1)),$(f)@$(datadir)/man/man1) \
 	completions/_infer@$(datadir)/zsh/site-functions \
 	completions/infer.fish@$(datadir)/fish/vendor_completions.d \
 	$(foreach f,$(sort $(wildcard docs/custom-operators/*)),$(f)@$(datadir)/doc/infer/custom-operators) \
-	include/infer/op.h@$(DESTDIR)$(PREFIX)/include/infer \
+	src/custom/infer/op.h@$(DESTDIR)$(PREFIX)/include/infer \
 	LICENSE@$(datadir)/doc/infer README.md@$(datadir)/doc/infer
 DATA += $(foreach f,$(CUDA_LIBS),$(f)@$(libdir)) \
 	$(foreach f,$(if $(CUDA_LIBS),$(notdir $(wildcard $(DEPS)/cuda/doc/*))),$(DEPS)/cuda/doc/$(f)/License.txt@$(datadir)/doc/infer/$(f))

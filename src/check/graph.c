@@ -154,7 +154,7 @@ static void count_name(struct map *seen, const char *name)
 {
 	int64_t times = map_get(seen, name, strlen(name));
 
-	map_set(seen, name, strlen(name), times < 0 ? 1 : times + 1);
+	map_set(seen, name, strlen(name), times < 0 ? 1 : (uint32_t)times + 1);
 }
 
 /* Warns of a name that several nodes have, once: its count becomes 1. */

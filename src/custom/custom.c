@@ -25,7 +25,7 @@ static int unusable(const struct opening *x, const char *expected, const char *a
 	return FAIL(x->d, E_LIBRARY, .slot = x->op ? fmt(x->d, "operator %s", x->op) : NULL,
 		    .message = fmt(x->d, "the library of operators %s cannot be used", x->path),
 		    .expected = expected, .actual = actual,
-		    .hint = "include/infer/op.h says what a library of operators has to return");
+		    .hint = "infer/op.h says what a library of operators has to return");
 }
 
 static bool is_word(const char *text, const char *others)

@@ -2,7 +2,7 @@
 #ifndef CUSTOM_CUSTOM_H
 #define CUSTOM_CUSTOM_H
 /*
- * Operators from shared libraries of the user's (--ops), written against include/infer/op.h. Their tables are checked and
+ * Operators from shared libraries of the user's (--ops), written against infer/op.h. Their tables are checked and
  * become rows of the registry and kernels of the backends, so that all other code treats them like operators of this build.
  */
 #include "base/diag.h"

@@ -3,7 +3,7 @@
 #define CUSTOM_INTERNAL_H
 /* What the files of this folder share: an operator of a library, and its functions as the registry and the backends call them. */
 #include "backend/backend.h"
-#include "include/infer/op.h"
+#include "custom/infer/op.h"
 
 struct custom_op {
 	struct op row; /* first: nodes point to it */

@@ -102,7 +102,7 @@ setup() {
 
 # bad [-DWORD=...]...: compiles the faulty library to bad.so
 bad() {
-	"${CC:-cc}" -shared -fPIC -w -I"$root/include" "$@" -o "$out/bad.so" bad.c
+	"${CC:-cc}" -shared -fPIC -w -I"$root/src/custom" "$@" -o "$out/bad.so" bad.c
 }
 
 # refused TEXT: the library is refused with this in the message
@@ -221,7 +221,7 @@ END
 
 @test "The header is one for C and C++, alone and with all warnings" {
 	echo '#include "infer/op.h"' >"$out/x.c"
-	"${CC:-cc}" -std=c11 -Wall -Wextra -Wpedantic -Werror -I"$root/include" -c -o "$out/x.o" "$out/x.c"
+	"${CC:-cc}" -std=c11 -Wall -Wextra -Wpedantic -Werror -I"$root/src/custom" -c -o "$out/x.o" "$out/x.c"
 	command -v g++ >/dev/null || skip "no C++ compiler"
-	g++ -std=c++11 -Wall -Wextra -Werror -x c++ -I"$root/include" -c -o "$out/x.o" "$out/x.c"
+	g++ -std=c++11 -Wall -Wextra -Werror -x c++ -I"$root/src/custom" -c -o "$out/x.o" "$out/x.c"
 }

@@ -45,7 +45,7 @@ src/sound          2.1 sound
 src/ir             1.1 ir
 src/watch/inject   0.2 base
 gpu/kernels        0.1 kernels
-include/infer      0.1 include
+src/custom/infer   0.1 custom
 src/base           0.1 base
 '
 
@@ -65,7 +65,7 @@ cpu/cpu\.h                                                     (src/cpu/.*|src/s
 sndfile\.h|soxr\.h                                              src/sound/sound\.c
 '
 
-mapfile -t files < <(find cmd src onnx gpu include -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc' -o -name '*.def' | sort)
+mapfile -t files < <(find cmd src onnx gpu -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc' -o -name '*.def' | sort)
 
 grep -nHE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]' "${files[@]}" |
 	table=$table doors=$doors kernels_may=$kernels_may awk -F: '

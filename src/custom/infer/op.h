@@ -128,14 +128,14 @@ struct infer_attribute {
 
 /* The arguments of an operator's functions. Everything here belongs to infer and ends with the call. */
 struct infer_call {
-	size_t size;	    /* sizeof(struct infer_call) of infer: later versions add members at the end */
+	size_t size; /* sizeof(struct infer_call) of infer: later versions add members at the end */
 	const void *params; /* the struct of attributes; NULL if params_size is 0 */
 	uint32_t nin, nout;
 	const struct infer_tensor *in;
 	/* shape() sets type and dimensions; cpu() and cuda() write what `data` points to */
 	struct infer_tensor *out;
 	void *workspace; /* cpu() and cuda(): scratch memory of the bytes that workspace() returned, aligned to 64 */
-	void *stream;	 /* cuda(): the CUstream (cudaStream_t) in which all work must be queued; its context is current */
+	void *stream; /* cuda(): the CUstream (cudaStream_t) in which all work must be queued; its context is current */
 	/*
 	 * Returns -1 after it has noted why the call fails, for the user: return call->fail(call, "K is odd"). The text is
 	 * copied.
@@ -150,7 +150,8 @@ struct infer_call {
 };
 
 enum infer_op_flags {
-	INFER_OP_RANDOM = 1, /* equal operands may give different results: such nodes are never merged or computed in advance */
+	INFER_OP_RANDOM =
+		1, /* equal operands may give different results: such nodes are never merged or computed in advance */
 	/* cuda() does nothing but launch kernels and queue copies on the stream, so that a CUDA graph may record it */
 	INFER_OP_LAUNCHES_ONLY = 2
 };
