@@ -14,6 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The version with the commit, which the Makefile gives. */
+#ifndef INFER_BUILD
+#define INFER_BUILD INFER_VERSION
+#endif
+
 static bool equals_either(const char *word, const char *a, const char *b)
 {
 	return strcmp(word, a) == 0 || (b && strcmp(word, b) == 0);
@@ -98,7 +103,7 @@ static void run_command(struct options *o, char **argv, struct diag *d)
 		help_print(o->command, stdout);
 		o->document = true;
 	} else if (o->version) {
-		printf("infer %s\n", INFER_VERSION);
+		printf("infer %s\n", INFER_BUILD);
 		o->document = true;
 	} else {
 		watchdog_start(o->timeout, o->json);
@@ -156,7 +161,7 @@ static int run_without_subcommand(int argc, char **argv)
 		return code_exit(E_USAGE);
 	}
 	if (equals_either(word, "--version", NULL))
-		printf("infer %s\n", INFER_VERSION);
+		printf("infer %s\n", INFER_BUILD);
 	else if (equals_either(word, "--help", "-h") ||
 		 (equals_either(word, "help", NULL) && (argc == 2 || c)))
 		help_print(c, stdout);

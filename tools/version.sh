@@ -1,6 +1,7 @@
 #!/bin/sh
-# Prints the version: that of the newest tag (v1.2.3) with the commits since; without a tag that of the manual with the commit;
-# without git (a source archive) what the file VERSION says, which `make dist` writes.
+# Prints the version: that of the newest tag (v1.2.3) with the number of commits since and the newest of them; without a tag that
+# of the manual with the number of all commits, so that packages of later commits have higher versions; without git (a source
+# archive) what the file VERSION says, which `make dist` writes.
 set -eu
 cd "$(dirname "$0")/.."
 base=$(sed -n 's/^#define INFER_VERSION "\(.*\)"/\1/p' cmd/options/version.h)
@@ -11,7 +12,7 @@ elif [ "$(git rev-parse --show-toplevel 2>/dev/null)" != "$(pwd -P)" ]; then
 elif tag=$(git describe --tags --match 'v[0-9]*' 2>/dev/null); then
 	printf '%s\n' "${tag#v}" | sed 's/-\([0-9]*\)-g/+\1.g/'
 elif commit=$(git rev-parse --short=10 HEAD 2>/dev/null); then
-	echo "$base+g$commit"
+	echo "$base+$(git rev-list --count HEAD).g$commit"
 else
 	echo "$base"
 fi

@@ -56,7 +56,7 @@ options_of() {
 @test "infer --version prints the version" {
 	run "$INFER" --version
 	[ "$status" -eq 0 ]
-	[[ $output =~ ^infer\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
+	[[ $output =~ ^infer\ [0-9]+\.[0-9]+\.[0-9]+(\+[0-9]+\.g[0-9a-f]+)?$ ]]
 	[ "$output" = "$("$INFER" run --version)" ]
 }
 
