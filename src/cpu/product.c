@@ -13,6 +13,8 @@
 
 /* Products of so few rows take as long as reading the weights does, and run at the memory's speed here. */
 enum { FEW_ROWS = 16 };
+/* Packing pads the columns to those of a strip, up to 32, so that a narrow matrix would take many times its size. */
+enum { MIN_COLUMNS = 16 };
 
 enum { IN_A, IN_B, IN_C, IN_R };
 
@@ -60,8 +62,10 @@ static bool accepts(const struct site *s, const struct fused_gemm *f, struct why
 		return refuse(w, "a first factor whose rows are not dense");
 	int64_t k = a->shape.dim[a->shape.rank - 1], n = b->shape.dim[f->transB ? 0 : 1];
 	int64_t m = shape_span(&a->shape, 0, a->shape.rank - 1);
-	if (m < 1 || k < 1 || n < 1)
+	if (m < 1 || k < 1 || b->shape.dim[f->transB ? 1 : 0] != k)
 		return refuse(w, "an empty factor");
+	if (n < MIN_COLUMNS)
+		return refuse(w, "few columns");
 	struct why unused;
 	if (m > FEW_ROWS && simd_level() == 4 && onednn_usable(&unused))
 		return refuse(w, "oneDNN's products of many rows are faster with AVX-512");

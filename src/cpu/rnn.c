@@ -36,10 +36,11 @@ struct rnn_plan {
 };
 
 /*
- * R is packed if the batch has at least PACK_BATCH sequences, and W if X has at least PACK_ROWS
- * rows (batch * time steps).
+ * A constant R is packed once a session, and another one in each run if the batch has at least PACK_BATCH sequences. A
+ * constant W is packed if X has at least PACK_ROWS rows (batch * time steps), and at least PACK_COLUMNS columns, because
+ * packing pads them to those of a strip.
  */
-enum { PACK_BATCH = 4, PACK_ROWS = 8 };
+enum { PACK_BATCH = 4, PACK_ROWS = 8, PACK_COLUMNS = 16 };
 
 /*
  * Returns the bytes reserved for the first part of a packed R (see pack_recurrent), which are
@@ -217,7 +218,7 @@ static int pack_weights(struct site *s, struct rnn_plan *plan, const struct rnn_
 	int err = 0;
 
 	plan->r = packed_weight(s, RNN_R, &k, 2 * pack_first(t, z->gates, z->hidden), d, &err);
-	if (z->batch * z->seq >= PACK_ROWS)
+	if (z->batch * z->seq >= PACK_ROWS && z->gates * z->hidden >= PACK_COLUMNS)
 		plan->w = packed_weight(s, RNN_W, &k, pack_input(t, z), d, &err);
 	return err;
 }
