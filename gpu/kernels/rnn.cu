@@ -258,6 +258,8 @@ __device__ inline Range range_of(const float *part, int64_t parts)
 	high = block_all(high, Greatest());
 	Range r;
 	r.scale = low == high ? 1 : (high - low) / 255.0f;
+	if (r.scale == 0) /* a range of denormal numbers: they count as zeros */
+		r.scale = 1;
 	const float zero = rintf(0 - low / r.scale);
 	r.zero = (int)(zero >= 0 ? (zero <= 255 ? zero : 255) : 0) - 128;
 	return r;

@@ -92,6 +92,9 @@ static void quantize_dequantize(const float *x, int64_t n, float *y)
 		high = greatest_f32(high, x[i]);
 	}
 	float scale = low == high ? 1 : (high - low) / 255.0f;
+
+	if (scale == 0) /* a range of denormal numbers: they count as zeros */
+		scale = 1;
 	float zero = rintf(0 - low / scale);
 	for (int64_t i = 0; i < n; i++) {
 		float q = rintf(x[i] / scale) + zero;
