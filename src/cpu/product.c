@@ -114,6 +114,20 @@ static int pack_weights(void *dst, const struct tensor *t, void *arg)
 
 /* ---- the kernel ------------------------------------------------------------------------------- */
 
+/* The product without its operands' data. */
+static struct gemm product_of(const struct linear *l)
+{
+	return (struct gemm){.m = l->m,
+			     .n = l->n,
+			     .k = l->k,
+			     .a_row = l->k,
+			     .a_col = 1,
+			     .b = l->packed,
+			     .packed = l->packed,
+			     .c_row = l->n,
+			     .alpha = (double)l->alpha};
+}
+
 static int reshape(struct site *s, struct step *step, const struct fused_gemm *f, struct diag *d)
 {
 	struct linear *l = arena_new(s->plan_arena, struct linear);
@@ -137,7 +151,8 @@ static int reshape(struct site *s, struct step *step, const struct fused_gemm *f
 	if (!l->packed)
 		return -E_MEMORY;
 	step->unread |= UINT64_C(1) << IN_B;
-	step->workspace = gemm_scratch(GEMM_F32);
+	const struct gemm g = product_of(l);
+	step->workspace = gemm_scratch_for(GEMM_F32, &g);
 	step->state = l;
 	if (l->has_r)
 		allow_inplace(step, 0, IN_R);
@@ -181,19 +196,11 @@ int product_run(const struct call *c)
 	bool in_place = r && r == c->out[0]->data;
 	struct linear_run run = {
 		.l = l, .c = l->has_c ? c->in[IN_C]->data : NULL, .r = in_place ? NULL : r};
-	struct gemm g = {.m = l->m,
-			 .n = l->n,
-			 .k = l->k,
-			 .a = c->in[IN_A]->data,
-			 .a_row = l->k,
-			 .a_col = 1,
-			 .b = l->packed,
-			 .packed = l->packed,
-			 .c = c->out[0]->data,
-			 .c_row = l->n,
-			 .alpha = (double)l->alpha,
-			 .beta = in_place ? 1 : 0};
+	struct gemm g = product_of(l);
 
+	g.a = c->in[IN_A]->data;
+	g.c = c->out[0]->data;
+	g.beta = in_place ? 1 : 0;
 	if (run.c || run.r || l->act != ACT_NONE) {
 		g.finish = finish;
 		g.finish_arg = &run;

@@ -6,9 +6,8 @@ load helper
 root=$BATS_TEST_DIRNAME/../..
 
 setup_file() {
-	load helper
-	need_onnx
-	command -v "${CC:-cc}" >/dev/null || skip "no C compiler"
+	# what setup() skips the tests for has nothing to set up
+	has_onnx && command -v "${CC:-cc}" >/dev/null || return 0
 	cd "$BATS_FILE_TMPDIR" || return 1
 	make -C "$BATS_TEST_DIRNAME/../../docs/custom-operators" OUT="$PWD" -s
 	python3 - <<'END'
@@ -95,6 +94,8 @@ END
 }
 
 setup() {
+	need_onnx
+	command -v "${CC:-cc}" >/dev/null || skip "no C compiler"
 	cd "$BATS_FILE_TMPDIR" || return 1
 	export INFER_DEVICE=cpu
 	out=$BATS_TEST_TMPDIR

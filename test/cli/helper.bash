@@ -21,8 +21,12 @@ need_python() {
 
 # Tests that make models: with the oracles of `make deps-dev` where they are there.
 oracles=$(realpath -e "${DEPS:-$BATS_TEST_DIRNAME/../../build/deps}/python" 2>/dev/null) || oracles=
-need_onnx() {
+has_onnx() {
 	[ -z "$oracles" ] || export PYTHONPATH=$oracles${PYTHONPATH:+:$PYTHONPATH}
 	# the checkout has a folder onnx, which Python takes for an empty package
-	python3 -c 'import numpy, onnx.helper' 2>/dev/null || skip "python3 has no onnx"
+	python3 -c 'import numpy, onnx.helper' 2>/dev/null
+}
+# For tests and setup(): Bats takes a skip in setup_file() for a failure.
+need_onnx() {
+	has_onnx || skip "python3 has no onnx"
 }

@@ -6,13 +6,13 @@
 setup_file() {
 	bats_require_minimum_version 1.5.0
 	PATH=$PATH:/usr/sbin:/sbin
-	for program in slurmctld slurmd sbatch munged; do
-		command -v $program >/dev/null || skip "$program is not installed"
-	done
-	[ "$(id -u)" = 0 ] || skip "slurmd needs root"
 	dir=$BATS_FILE_TMPDIR
 	port=$((20000 + $$ % 20000))
 	export PATH dir SLURM_CONF=$dir/slurm.conf
+	for program in slurmctld slurmd sbatch munged; do
+		command -v $program >/dev/null || return 0
+	done
+	[ "$(id -u)" = 0 ] || return 0
 	mkdir -m 755 "$dir/munge" "$dir/state" "$dir/n1" "$dir/n2"
 	head -c 1024 /dev/urandom >"$dir/munge/key"
 	chmod 600 "$dir/munge/key"
@@ -74,6 +74,7 @@ teardown_file() {
 }
 
 setup() {
+	[ -e "$dir/pids" ] || skip "Slurm or munge is not installed, or this is not root"
 	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
 	INFER=$(realpath "$INFER")
 	data=$BATS_TEST_DIRNAME/../data/run

@@ -40,6 +40,18 @@ void gemm_pack(enum gemm_type t, const struct gemm *g, void *to)
 	kernels()->pack[t](g, to);
 }
 
+static size_t scratch_each(enum gemm_type t, const struct gemm *g)
+{
+	if (!g->packed)
+		return gemm_scratch_one(t);
+	return gemm_copies_a(g, element_bytes(t)) ? GEMM_COPY * element_bytes(t) : 0;
+}
+
+size_t gemm_scratch_for(enum gemm_type t, const struct gemm *g)
+{
+	return scratch_each(t, g) * (size_t)pool_threads();
+}
+
 void gemm_one(enum gemm_type t, const struct gemm *g, void *scratch)
 {
 	struct gemm_piece p = {.g = g, .m1 = g->m, .n1 = g->n, .scratch = scratch};
@@ -53,6 +65,7 @@ struct split {
 	enum gemm_type type;
 	int64_t mparts, nparts, mstep, nstep;
 	char *scratch;
+	size_t each; /* bytes of a thread's part of it */
 };
 
 static int64_t min_int64(int64_t a, int64_t b)
@@ -72,7 +85,7 @@ static void multiply_parts(void *arg, int64_t begin, int64_t end, int thread)
 			.m1 = min_int64((m + 1) * s->mstep, s->g->m),
 			.n0 = min_int64(n * s->nstep, s->g->n),
 			.n1 = min_int64((n + 1) * s->nstep, s->g->n),
-			.scratch = s->scratch + (size_t)thread * gemm_scratch_one(s->type),
+			.scratch = s->each ? s->scratch + (size_t)thread * s->each : NULL,
 		};
 		if (p.m0 < p.m1 && p.n0 < p.n1)
 			kernels()->piece[s->type](&p);
@@ -89,7 +102,12 @@ static int64_t part_size(int64_t a, int64_t b, int64_t unit)
 
 void gemm_run(enum gemm_type t, const struct gemm *g, void *scratch)
 {
-	struct split s = {.g = g, .type = t, .mparts = 1, .nparts = 1, .scratch = scratch};
+	struct split s = {.g = g,
+			  .type = t,
+			  .mparts = 1,
+			  .nparts = 1,
+			  .scratch = scratch,
+			  .each = scratch_each(t, g)};
 	int64_t want = 4 * (int64_t)pool_threads();
 
 	if (g->m <= 0 || g->n <= 0)

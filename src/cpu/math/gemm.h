@@ -11,6 +11,7 @@
  */
 #include "ir/dtype.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -48,6 +49,11 @@ void gemm_pack(enum gemm_type t, const struct gemm *g, void *to);
 /* Return the bytes of scratch for one thread (gemm_scratch_one) and for all threads of the pool (gemm_scratch). */
 size_t gemm_scratch_one(enum gemm_type t);
 size_t gemm_scratch(enum gemm_type t);
+/*
+ * Returns the bytes of scratch that gemm_run needs for this product, of which data need not be set yet: with a packed B at most a
+ * copy of some rows of A for each thread.
+ */
+size_t gemm_scratch_for(enum gemm_type t, const struct gemm *g);
 /* gemm_one runs on the calling thread with gemm_scratch_one bytes, gemm_run on the pool with gemm_scratch bytes. */
 void gemm_one(enum gemm_type t, const struct gemm *g, void *scratch);
 void gemm_run(enum gemm_type t, const struct gemm *g, void *scratch);
@@ -70,7 +76,19 @@ enum {
 	GEMM_NC = 512,
 	GEMM_PAD = 64,
 	GEMM_COPY = GEMM_MC * (GEMM_KC + 16), /* elements of a copy of rows of A */
+	GEMM_FEW = 6, /* up to so many rows a product reads packed weights at the speed of memory */
 };
+
+/*
+ * Tiles read several rows of A side by side. They must be dense, and they must not be a multiple of 4,096 bytes apart, because
+ * then all of them compete for the same few lines of the L1 cache.
+ */
+static inline bool gemm_copies_a(const struct gemm *g, size_t element)
+{
+	if (g->packed && g->m <= GEMM_FEW)
+		return false;
+	return g->a_col != 1 || ((size_t)g->a_row * element % 4096 == 0 && g->m > 1);
+}
 extern const struct gemm_kernels gemm_kernels_v0, gemm_kernels_v2, gemm_kernels_v3, gemm_kernels_v4;
 
 #endif

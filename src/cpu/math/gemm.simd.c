@@ -18,8 +18,6 @@ enum { BYTES = 32, MR = 6 };
 enum { BYTES = 16, MR = 6 };
 #define ROWS(F) F(0) F(1) F(2) F(3) F(4) F(5)
 #endif
-/* Up to so many rows a product reads packed weights at the speed of memory. */
-enum { FEW_ROWS = 6 };
 _Static_assert(GEMM_MC % MR == 0, "blocks of A are whole tiles");
 
 typedef float vec_f32 __attribute__((vector_size(BYTES)));
