@@ -65,7 +65,7 @@ static int parse_side(struct check_context *c, const char *s, size_t n, struct p
 					       (int)n, s),
 				.expected =
 					"two of cpu, cuda[:N], fp32, tf32, fp16, bf16, none, basic, "
-					"full, plan, noplan, or several of them joined by colons",
+					"full, plan, noplan, or several of them joined by colons; or onnxruntime",
 				.actual = fmt(c->d, "'%s'", s),
 				.hint = access(s, F_OK) == 0 || strpbrk(s, "./")
 						? "compare with a file of expected outputs by --expect FILE"
@@ -100,6 +100,11 @@ int pair_sides_parse(struct check_context *c, const char *text, struct pair *p)
 			.message = fmt(c->d, "--compare %s: both sides are the same run", text),
 			.hint = "name another device, precision, optimization level, plan or noplan");
 	return 0;
+}
+
+bool pair_sides_ort(const char *text)
+{
+	return text && !strcmp(text, "onnxruntime");
 }
 
 const char *pair_sides_text(const struct check_context *c)

@@ -14,6 +14,9 @@
  */
 int pair_sides_parse(struct check_context *c, const char *text, struct pair *p);
 
+/* Whether the value of --compare, which may be NULL, names ONNX Runtime as the reference. */
+bool pair_sides_ort(const char *text);
+
 /*
  * Returns the value of --compare. Without this option, --all compares with the CPU or, on the CPU, with the
  * unoptimized run. Returns NULL if nothing is to be compared.
