@@ -119,7 +119,8 @@ static void report_jump(struct check_context *c, struct verdict *v)
 					      fmt(d, "with the inputs of %s: %s", v->pair.ref.name,
 						  distance_say(d, &n->local))};
 	struct body_difference inside = {0};
-	if (n->node->nsub && compare_bodies(c, &v->pair, c->in, v->limit, &inside))
+	if (n->node->nsub && !v->pair.ref.path &&
+	    compare_bodies(c, &v->pair, c->in, v->limit, &inside))
 		rows[k++] = (struct diag_row){"in its body",
 					      fmt(d, "'%s' (%s), in run %" PRIu32 " of the body: %s",
 						  inside.node, inside.op, inside.time,
@@ -266,7 +267,7 @@ static int run_compare(struct check_context *c)
 	if (session_has_config(c, &p->got.config)) {
 		p->got.session = c->session;
 		p->got.borrowed = true;
-	} else if (session_has_config(c, &p->ref.config)) {
+	} else if (!p->ref.path && session_has_config(c, &p->ref.config)) {
 		p->ref.session = c->session;
 		p->ref.borrowed = true;
 	}

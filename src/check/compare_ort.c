@@ -79,11 +79,22 @@ static const char *const *input_names(struct against_ort *a, const struct graph 
 	return name;
 }
 
+/* Whether the distance is over the limit. Differences of floats up to --atol are none: tails of a Sigmoid are of that size. */
+static bool is_over(const struct against_ort *a, const struct distance *d, enum dtype t)
+{
+	if (d->known && d->fits && !d->wrong && d->max_abs <= a->c->options->atol)
+		return false;
+	return distance_over(d, t, a->limit);
+}
+
 /* Badness of a distance, to find the worst input: what cannot be put in numbers is worse than any number. */
 static double badness(const struct distance *d)
 {
 	if (!d->known)
 		return 0;
+	/* nothing to relate the difference to: the reference is 0 everywhere */
+	if (d->fits && !d->wrong && isinf(d->rel))
+		return d->max_abs;
 	return !d->fits || d->wrong ? INFINITY : d->rel;
 }
 
@@ -99,7 +110,7 @@ static void judge_outputs(struct against_ort *a, const struct graph *g,
 		if (!out[k] || ref[k].t.type.kind == V_NONE)
 			continue;
 		d[k] = distance_of(out[k], &ref[k].t);
-		over |= distance_over(&d[k], tensor_dtype(out[k]), a->limit);
+		over |= is_over(a, &d[k], tensor_dtype(out[k]));
 		if (badness(&d[k]) > worst)
 			worst = badness(&d[k]);
 	}
@@ -441,7 +452,7 @@ static int find_jump(struct against_ort *a, const struct tensor *const *in)
 		struct shared_value *x = &a->value[i];
 		if (x->own.known && (!a->largest || badness(&x->own) > badness(&a->largest->own)))
 			a->largest = x;
-		if (!distance_over(&x->own, x->dtype, a->limit))
+		if (!is_over(a, &x->own, x->dtype))
 			continue;
 		if (!a->first)
 			a->first = x;
@@ -450,7 +461,7 @@ static int find_jump(struct against_ort *a, const struct tensor *const *in)
 			continue;
 		asked++;
 		err = judge_alone(a, in, x);
-		if (!err && x->local.known && !distance_over(&x->local, x->dtype, a->limit))
+		if (!err && x->local.known && !is_over(a, &x->local, x->dtype))
 			continue;
 		a->jumps++;
 		if (!a->jump)
@@ -546,6 +557,20 @@ static void report_jump(struct against_ort *a)
 	diag_add(d, &f);
 }
 
+static const char *why_outputs_differ(const struct against_ort *a)
+{
+	const struct shared_value *x = a->first;
+
+	if (!a->tensors)
+		return "; the model cannot be run node by node";
+	if (x && x->inputs <= a->limit)
+		return fmt(a->c->d,
+			   ", but each node alone agrees: this one, whose inputs agree within %.2g, makes a large "
+			   "difference of a small one",
+			   x->inputs);
+	return ", but each node alone agrees: the accumulated error exceeds the limit here";
+}
+
 /* An output differs, but no node does by itself. */
 static void report_outputs(struct against_ort *a)
 {
@@ -570,9 +595,7 @@ static void report_outputs(struct against_ort *a)
 		FAIL(d, E_COMPARE_DRIFT, .node = x ? x->node->origin->name : NULL,
 		     .op = x ? x->node->origin->op : NULL,
 		     .message = fmt(d, "an output differs from ONNX Runtime's%s",
-				    a->tensors ? ", but each node alone agrees: the accumulated error "
-						 "exceeds the limit here"
-					       : "; the model cannot be run node by node"),
+				    why_outputs_differ(a)),
 		     .rows = rows, .nrows = k);
 }
 

@@ -188,7 +188,11 @@ static const char *status_text(struct ort *o, void *status, struct diag *d)
 {
 	const char *(*message)(const void *) =
 		(const char *(*)(const void *))o->api[GET_ERROR_MESSAGE];
-	const char *text = fmt(d, "%s", message(status));
+	const char *words = message(status);
+	size_t n = strlen(words);
+	while (n && (words[n - 1] == '\n' || words[n - 1] == ' '))
+		n--;
+	const char *text = fmt(d, "%.*s", (int)n, words);
 
 	RELEASE(o, RELEASE_STATUS, status);
 	return text;
