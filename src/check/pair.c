@@ -774,6 +774,34 @@ static void match_by_order(struct pair_work *w)
 	}
 }
 
+/* Returns the output of the one node that reads the value, if that is of this operator; otherwise NO_VALUE. */
+static uint32_t after_only_user(const struct graph *g, uint32_t id, const char *op)
+{
+	const struct value *v = g->value[id];
+
+	if (v->nusers != 1 || v->is_output || strcmp(g->node[v->users[0]]->type, op) != 0)
+		return NO_VALUE;
+	return g->node[v->users[0]]->out[0];
+}
+
+/*
+ * Returns the tested model's value that means the same as the reference's of its name. ONNX Runtime's quantizer drops a Relu or
+ * Clip, whose range QuantizeLinear keeps to, and gives its name to the node before: then the value after the DequantizeLinear
+ * is the one to compare.
+ */
+static uint32_t meant_value(const struct graph *ref, uint32_t there, const struct graph *got,
+			    uint32_t id)
+{
+	const char *op = ref->node[ref->value[there]->producer]->type;
+
+	if (!strcmp(op, got->node[got->value[id]->producer]->type) ||
+	    (strcmp(op, "Relu") != 0 && strcmp(op, "Clip") != 0))
+		return id;
+	uint32_t q = after_only_user(got, id, "QuantizeLinear");
+	uint32_t dq = q == NO_VALUE ? NO_VALUE : after_only_user(got, q, "DequantizeLinear");
+	return dq == NO_VALUE ? id : dq;
+}
+
 /*
  * Matches the values of two models: by name, if type and shape do not contradict each other, as short names may mean
  * something else in the other model. If fewer than half of the reference's names are there, the order of the operators
@@ -791,15 +819,16 @@ static void match_models(struct pair_work *w)
 		if (*a->value[i]->name && a->value[i]->producer != NO_NODE)
 			made += map_set(&of, a->value[i]->name, strlen(a->value[i]->name), i);
 	}
+	for (uint32_t i = 0; i < b->nvalues; i++)
+		w->got.other[i] = NO_VALUE;
 	for (uint32_t i = 0; i < b->nvalues; i++) {
 		const struct value *v = b->value[i];
-		w->got.other[i] = NO_VALUE;
 		if (v->producer == NO_NODE || !*v->name)
 			continue;
 		int64_t k = map_get(&of, v->name, strlen(v->name));
 		if (k < 0 || vinfo_contradicts(&a->value[k]->info, &v->info))
 			continue;
-		set_match(w, (uint32_t)k, i);
+		set_match(w, (uint32_t)k, meant_value(a, (uint32_t)k, b, i));
 		matched++;
 	}
 	arena_free(&tmp);
