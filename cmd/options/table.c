@@ -264,10 +264,20 @@ const struct field options_table[] = {
 		 "angle between the two outputs may be at most rtol; l2: the norm of the difference divided by the norm "
 		 "of the reference may be at most rtol."},
 	{ROW("compare", F_STRING, check.compare, CHECKS, CMD_CHECK), .arg = "A[,B]",
-	 .metavar_kind = "=cpu|cpu,cuda|fp32,tf32|fp32,fp16|none,full|plan,noplan",
+	 .metavar_kind = "=cpu|cpu,cuda|fp32,tf32|fp32,fp16|none,full|plan,noplan|onnxruntime",
 	 .help = "run the model in two ways and find the first node whose results differ",
 	 .more = "A and B are devices (cpu, cuda), precisions, levels of --optimize, or plan and noplan (memory plan on "
-		 "and off). If only A is given, it is compared with the run that the other options describe."},
+		 "and off). If only A is given, it is compared with the run that the other options describe. With onnxruntime "
+		 "the reference is ONNX Runtime (1.11 or newer) on the CPU, which runs the file without its graph "
+		 "optimizations. Its library is looked for in the folders of INFER_LIBRARY_PATH, in the system, and in Python "
+		 "environments (pip install onnxruntime). Outputs are compared for every input that --input or --data-set "
+		 "names, and for the worst one, if an output differs, the inner tensors as well, until the node is found that "
+		 "gives another result from equal inputs. With FILE.onnx the reference is another model, and both run "
+		 "without optimizations on the same inputs: tensors correspond by their names or, if fewer than half "
+		 "of them agree, by the order of the operators, and a node in between, such as the QuantizeLinear of a quantized "
+		 "model, counts to the next node that has a counterpart."},
+	{ROW("every-tensor", F_BOOL, check.every_tensor, CHECKS, CMD_CHECK),
+	 .help = "with --compare onnxruntime: compare the tensors inside the model even if the outputs agree"},
 	{ROW("nan", F_BOOL, check.nan, CHECKS, CMD_CHECK),
 	 .help = "find the first tensor that holds NaN or Inf, and nodes that lose precision"},
 	{ROW("zero", F_BOOL, check.zero, CHECKS, CMD_CHECK),

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "check/prepare_inputs.h"
+#include "input/list.h"
 #include "onnx/load.h"
 #include "ops/supported.h"
 #include "opt/params.h"
@@ -409,6 +410,8 @@ int check_run(struct check_context *c)
 void check_end(struct check_context *c)
 {
 	input_free(c->inputs);
+	if (c->cases)
+		input_list_free(c->cases);
 	session_close(c->session);
 	onnx_unload(c->file);
 	check_imported_end(c);

@@ -30,6 +30,7 @@ struct check_options {
 	double rtol, atol;
 	int metric;		    /* enum check_metric */
 	const char *compare;	    /* "cpu,cuda", "fp32,tf32", ...; NULL if not requested */
+	bool every_tensor;	    /* with --compare onnxruntime: not only outputs */
 	int64_t determinism;	    /* number of runs; 0: not requested */
 	int64_t runs;		    /* of --leak; 0: the default number */
 	struct texts sweep;	    /* --shapes-sweep batch=1..16, NAME.dim=5..100:5 */
@@ -134,6 +135,8 @@ struct check_context {
 	struct session *session;
 	struct input_set *inputs;
 	const struct tensor *const *in;
+	/* if the request names many inputs: all of them, for --compare onnxruntime; `inputs` is then the first */
+	struct input_list *cases;
 	const char *no_inputs; /* why there are no inputs, if that is neither the model's nor the user's fault */
 	const struct tensor **out; /* copies of the first run's outputs, in the arena, indexed by position */
 	uint32_t nout;

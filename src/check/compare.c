@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "check/check.h"
 #include "check/compare_bodies.h"
+#include "check/comparison.h"
 #include "check/distance.h"
 #include "check/pair.h"
 #include "check/pair_sides.h"
@@ -118,7 +119,8 @@ static void report_jump(struct check_context *c, struct verdict *v)
 					      fmt(d, "with the inputs of %s: %s", v->pair.ref.name,
 						  distance_say(d, &n->local))};
 	struct body_difference inside = {0};
-	if (n->node->nsub && compare_bodies(c, &v->pair, c->in, v->limit, &inside))
+	if (n->node->nsub && !v->pair.ref.path &&
+	    compare_bodies(c, &v->pair, c->in, v->limit, &inside))
 		rows[k++] = (struct diag_row){"in its body",
 					      fmt(d, "'%s' (%s), in run %" PRIu32 " of the body: %s",
 						  inside.node, inside.op, inside.time,
@@ -200,23 +202,12 @@ static void report_zero_output(struct check_context *c, struct verdict *v)
 
 /* ---- the check -------------------------------------------------------------------------------- */
 
-/* A node's line in the JSON report. It has copies, as the sessions are closed before the report is written. */
-struct node_result {
-	const char *node, *op;
-	double own, local; /* `rel` of pair_node.own and of pair_node.local; `local` is NAN if not known */
-};
-struct comparison {
-	const char *ref, *got, *verdict;
-	struct node_result *line;
-	size_t n, peak;
-};
-
 static struct comparison *copy_results(struct check_context *c, const struct verdict *v)
 {
 	const struct pair *p = &v->pair;
 	struct comparison *t = arena_new(&c->arena, struct comparison);
 
-	*t = (struct comparison){p->ref.name, p->got.name, NULL, NULL, p->n, p->peak};
+	*t = (struct comparison){p->ref.name, p->got.name, NULL, NULL, p->n, p->peak, 0};
 	t->verdict = v->jump ? "jump" : v->outputs ? "drift" : "agree";
 	t->line = arena_new_n(&c->arena, struct node_result, p->n + 1);
 	for (size_t i = 0; i < p->n; i++)
@@ -265,8 +256,10 @@ static int run_compare(struct check_context *c)
 {
 	struct verdict *v = arena_new(&c->arena, struct verdict);
 	struct pair *p = &v->pair;
-	int err = pair_sides_parse(c, pair_sides_text(c), p);
 
+	if (pair_sides_ort(pair_sides_text(c)))
+		return compare_with_ort(c);
+	int err = pair_sides_parse(c, pair_sides_text(c), p);
 	if (err)
 		return err;
 	v->limit = pair_sides_limit(c, p);
@@ -274,7 +267,7 @@ static int run_compare(struct check_context *c)
 	if (session_has_config(c, &p->got.config)) {
 		p->got.session = c->session;
 		p->got.borrowed = true;
-	} else if (session_has_config(c, &p->ref.config)) {
+	} else if (!p->ref.path && session_has_config(c, &p->ref.config)) {
 		p->ref.session = c->session;
 		p->ref.borrowed = true;
 	}
@@ -291,7 +284,13 @@ static int validate_options(struct check_context *c)
 {
 	const struct check_options *o = c->options;
 	struct pair p = {0};
-	int err = o->compare ? pair_sides_parse(c, o->compare, &p) : 0;
+	bool ort = pair_sides_ort(o->compare);
+	int err = o->compare && !ort ? pair_sides_parse(c, o->compare, &p) : 0;
+
+	if (o->every_tensor && !ort)
+		return FAIL(c->d, E_OPTION, .slot = "--every-tensor",
+			    .message = "--every-tensor needs --compare onnxruntime",
+			    .hint = "other comparisons are node by node anyway");
 
 	return !err && (o->compare || o->all) ? check_rtol(c) : err;
 }
@@ -312,6 +311,8 @@ static void write_json(const struct check_result *r, struct json *j)
 	json_string(j, "compared", t->got);
 	json_string(j, "verdict", t->verdict);
 	json_uint(j, "held_bytes", t->peak);
+	if (t->inputs)
+		json_uint(j, "inputs", t->inputs);
 	json_array(j, "nodes");
 	for (size_t i = 0; i < t->n; i++) {
 		json_object(j, NULL);

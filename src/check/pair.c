@@ -644,14 +644,54 @@ static void after_tested_step(struct observer *o, const struct step *s, const st
 
 /* ---- running ----------------------------------------------------------------------------------- */
 
+static int64_t input_named(const struct graph *g, const char *name)
+{
+	for (uint32_t i = 0; i < g->nin; i++)
+		if (!strcmp(g->value[g->in[i]]->name, name))
+			return i;
+	return -1;
+}
+
+/*
+ * Returns the inputs of a side in its order: those of the same names if the other model has all of them, else those of the same
+ * positions. Returns NULL with a finding if the models have different numbers of inputs.
+ */
+static const struct tensor *const *inputs_of(struct runner *r)
+{
+	struct pair_work *w = r->w;
+	const struct graph *own = session_model(w->c->session)->graph;
+	bool named = true;
+
+	if (!r->side->path)
+		return w->in;
+	if (own->nin != r->g->nin) {
+		FAIL(w->c->d, E_REFERENCE, .model = r->side->path,
+		     .message = "the models have different numbers of inputs",
+		     .hint = "compare models that take the same inputs",
+		     .expected = fmt(w->c->d, "%u", own->nin),
+		     .actual = fmt(w->c->d, "%u", r->g->nin));
+		return NULL;
+	}
+	const struct tensor **in =
+		arena_new_n(&w->c->arena, const struct tensor *, (size_t)own->nin + 1);
+	for (uint32_t i = 0; i < own->nin; i++)
+		named &= input_named(own, r->g->value[r->g->in[i]]->name) >= 0;
+	for (uint32_t i = 0; i < own->nin; i++)
+		in[i] = w->in[named ? input_named(own, r->g->value[r->g->in[i]]->name) : i];
+	return in;
+}
+
 static int run_side(struct runner *r)
 {
 	const struct graph *g = r->g;
 	const struct tensor **out = arena_new_n(&r->w->c->arena, const struct tensor *, g->nout + 1);
 	struct pair *p = r->w->p;
+	const struct tensor *const *in = inputs_of(r);
 
+	if (!in)
+		return -E_REFERENCE;
 	session_observe(r->side->session, &r->observer);
-	int err = session_run(r->side->session, r->w->in, out, r->w->c->d);
+	int err = session_run(r->side->session, in, out, r->w->c->d);
 	session_observe(r->side->session, NULL);
 	struct value_stats *stats = r == &r->w->ref ? p->ref_stats : p->got_stats;
 	for (uint32_t i = 0; i < g->nout && !err && i < p->noutputs; i++)
@@ -663,7 +703,7 @@ static int run_side(struct runner *r)
 static int open_side(struct pair_work *w, struct pair_side *s)
 {
 	if (!s->session)
-		s->session = session_open(w->p->path, &s->config, w->c->d);
+		s->session = session_open(s->path ? s->path : w->p->path, &s->config, w->c->d);
 	if (s->session)
 		return 0;
 	return w->c->d->last ? -(int)w->c->d->last->code : -E_INTERNAL;
@@ -683,6 +723,120 @@ static void index_side(struct runner *r, struct pair_work *w, struct pair_side *
 	r->other = arena_new_n(a, uint32_t, g->nvalues + 1);
 	for (uint32_t p = 0; p < g->norder; p++)
 		r->position[g->order[p]] = p;
+}
+
+static void set_match(struct pair_work *w, uint32_t ref, uint32_t got)
+{
+	if (w->ref.other[ref] != NO_VALUE || w->got.other[got] != NO_VALUE)
+		return;
+	w->ref.other[ref] = got;
+	w->got.other[got] = ref;
+}
+
+static uint32_t count_op(const struct graph *g, const char *op)
+{
+	uint32_t n = 0;
+
+	for (uint32_t p = 0; p < g->norder; p++)
+		n += !strcmp(g->node[g->order[p]]->type, op);
+	return n;
+}
+
+/*
+ * Matches the outputs of two models' nodes by the order of the operators, for exports that name their tensors otherwise: the Kth
+ * Conv with the Kth Conv, if both have as many.
+ */
+static void match_by_order(struct pair_work *w)
+{
+	const struct graph *a = w->ref.g, *b = w->got.g;
+
+	for (uint32_t p = 0; p < b->norder; p++) {
+		const char *op = b->node[b->order[p]]->type;
+		uint32_t q = 0;
+		bool done = false;
+		for (uint32_t i = 0; i < p && !done; i++)
+			done = !strcmp(b->node[b->order[i]]->type, op);
+		if (done || count_op(a, op) != count_op(b, op))
+			continue;
+		for (uint32_t i = p; i < b->norder; i++) {
+			const struct node *n = b->node[b->order[i]];
+			if (strcmp(n->type, op) != 0)
+				continue;
+			while (strcmp(a->node[a->order[q]]->type, op) != 0)
+				q++;
+			const struct node *m = a->node[a->order[q++]];
+			for (uint32_t k = 0; k < n->nout && k < m->nout; k++)
+				if (n->out[k] != NO_VALUE && m->out[k] != NO_VALUE &&
+				    !vinfo_contradicts(&a->value[m->out[k]]->info,
+						       &b->value[n->out[k]]->info))
+					set_match(w, m->out[k], n->out[k]);
+		}
+	}
+}
+
+/* Returns the output of the one node that reads the value, if that is of this operator; otherwise NO_VALUE. */
+static uint32_t after_only_user(const struct graph *g, uint32_t id, const char *op)
+{
+	const struct value *v = g->value[id];
+
+	if (v->nusers != 1 || v->is_output || strcmp(g->node[v->users[0]]->type, op) != 0)
+		return NO_VALUE;
+	return g->node[v->users[0]]->out[0];
+}
+
+/*
+ * Returns the tested model's value that means the same as the reference's of its name. ONNX Runtime's quantizer drops a Relu or
+ * Clip, whose range QuantizeLinear keeps to, and gives its name to the node before: then the value after the DequantizeLinear
+ * is the one to compare.
+ */
+static uint32_t meant_value(const struct graph *ref, uint32_t there, const struct graph *got,
+			    uint32_t id)
+{
+	const char *op = ref->node[ref->value[there]->producer]->type;
+
+	if (!strcmp(op, got->node[got->value[id]->producer]->type) ||
+	    (strcmp(op, "Relu") != 0 && strcmp(op, "Clip") != 0))
+		return id;
+	uint32_t q = after_only_user(got, id, "QuantizeLinear");
+	uint32_t dq = q == NO_VALUE ? NO_VALUE : after_only_user(got, q, "DequantizeLinear");
+	return dq == NO_VALUE ? id : dq;
+}
+
+/*
+ * Matches the values of two models: by name, if type and shape do not contradict each other, as short names may mean
+ * something else in the other model. If fewer than half of the reference's names are there, the order of the operators
+ * decides on the others.
+ */
+static void match_models(struct pair_work *w)
+{
+	const struct graph *a = w->ref.g, *b = w->got.g;
+	struct arena tmp = {0};
+	struct map of = {.arena = &tmp};
+	size_t made = 0, matched = 0;
+
+	for (uint32_t i = 0; i < a->nvalues; i++) {
+		w->ref.other[i] = NO_VALUE;
+		if (*a->value[i]->name && a->value[i]->producer != NO_NODE)
+			made += map_set(&of, a->value[i]->name, strlen(a->value[i]->name), i);
+	}
+	for (uint32_t i = 0; i < b->nvalues; i++)
+		w->got.other[i] = NO_VALUE;
+	for (uint32_t i = 0; i < b->nvalues; i++) {
+		const struct value *v = b->value[i];
+		if (v->producer == NO_NODE || !*v->name)
+			continue;
+		int64_t k = map_get(&of, v->name, strlen(v->name));
+		if (k < 0 || vinfo_contradicts(&a->value[k]->info, &v->info))
+			continue;
+		set_match(w, (uint32_t)k, meant_value(a, (uint32_t)k, b, i));
+		matched++;
+	}
+	arena_free(&tmp);
+	/* outputs of the same positions correspond, whatever their names */
+	for (uint32_t k = 0; k < a->nout && a->nout == b->nout; k++)
+		set_match(w, a->out[k], b->out[k]);
+	if (matched < made / 2)
+		match_by_order(w);
 }
 
 static void match_values(struct pair_work *w)
@@ -720,7 +874,10 @@ static void prepare_comparison(struct pair_work *w)
 
 	index_side(&w->ref, w, &p->ref);
 	index_side(&w->got, w, &p->got);
-	match_values(w);
+	if (p->ref.path)
+		match_models(w);
+	else
+		match_values(w);
 	const struct graph *g = w->got.g;
 	w->refs = arena_new_n(a, struct ref_value *, g->nvalues + 1);
 	w->last = arena_new_n(a, uint32_t, g->nvalues + 1);

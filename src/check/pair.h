@@ -14,6 +14,11 @@
 
 struct pair_side {
 	const char *name; /* "cpu:none" */
+	/*
+	 * another model's file for the reference, which gets the inputs of the same names (or positions); NULL for the model
+	 * of the pair
+	 */
+	const char *path;
 	struct run_config config;
 	struct session *session; /* if NULL, pair_run opens a session with `config`, and pair_end closes it */
 	bool borrowed;		 /* the session is the caller's and stays open */

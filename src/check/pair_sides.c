@@ -65,7 +65,7 @@ static int parse_side(struct check_context *c, const char *s, size_t n, struct p
 					       (int)n, s),
 				.expected =
 					"two of cpu, cuda[:N], fp32, tf32, fp16, bf16, none, basic, "
-					"full, plan, noplan, or several of them joined by colons",
+					"full, plan, noplan, or several of them joined by colons; onnxruntime; or a model, FILE.onnx",
 				.actual = fmt(c->d, "'%s'", s),
 				.hint = access(s, F_OK) == 0 || strpbrk(s, "./")
 						? "compare with a file of expected outputs by --expect FILE"
@@ -76,8 +76,31 @@ static int parse_side(struct check_context *c, const char *s, size_t n, struct p
 	return 0;
 }
 
+static bool names_model(const char *text)
+{
+	size_t n = strlen(text);
+
+	return n > 5 && !strcmp(text + n - 5, ".onnx");
+}
+
+/*
+ * The reference is another model. Both run without optimizations, as only the nodes of their files can correspond to one
+ * another.
+ */
+static void compare_models(struct check_context *c, const char *path, struct pair *p)
+{
+	p->ref.config = p->got.config = *c->config;
+	p->ref.config.optimize = p->got.config.optimize = OPTIMIZE_NONE;
+	p->ref.path = p->ref.name = path;
+	p->got.name = "this model";
+}
+
 int pair_sides_parse(struct check_context *c, const char *text, struct pair *p)
 {
+	if (names_model(text)) {
+		compare_models(c, text, p);
+		return 0;
+	}
 	const char *comma = strchr(text, ',');
 	int err = parse_side(c, text, comma ? (size_t)(comma - text) : strlen(text), &p->ref);
 
@@ -100,6 +123,11 @@ int pair_sides_parse(struct check_context *c, const char *text, struct pair *p)
 			.message = fmt(c->d, "--compare %s: both sides are the same run", text),
 			.hint = "name another device, precision, optimization level, plan or noplan");
 	return 0;
+}
+
+bool pair_sides_ort(const char *text)
+{
+	return text && !strcmp(text, "onnxruntime");
 }
 
 const char *pair_sides_text(const struct check_context *c)

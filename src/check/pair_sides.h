@@ -9,10 +9,14 @@
 
 /*
  * Reads "cpu,cuda:fp16" and sets the names and configurations of both sides. Each word changes one setting of the
- * run's own configuration. If the text has only one side, the other side is the run as configured. Fails with
+ * run's own configuration. If the text has only one side, the other side is the run as configured. A text that ends in .onnx
+ * is another model as the reference. Fails with
  * E-OPTION for an unknown word and for two equal sides.
  */
 int pair_sides_parse(struct check_context *c, const char *text, struct pair *p);
+
+/* Whether the value of --compare, which may be NULL, names ONNX Runtime as the reference. */
+bool pair_sides_ort(const char *text);
 
 /*
  * Returns the value of --compare. Without this option, --all compares with the CPU or, on the CPU, with the

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "check/prepare_inputs.h"
+#include "check/pair_sides.h"
+#include "input/list.h"
 #include "session/free_sizes.h"
 
 #include <inttypes.h>
@@ -86,9 +88,32 @@ static void excuse_missing(struct check_context *c, struct diag *d)
 	}
 }
 
+/*
+ * If the request names many inputs, which only --compare onnxruntime takes, finds them all and makes the first one the input
+ * of the other checks. Returns 0 or -code.
+ */
+static int find_cases(struct check_context *c, const struct model *m)
+{
+	struct input_list *l;
+
+	if (!pair_sides_ort(c->options->compare) || !input_names_many(c->request))
+		return 0;
+	l = arena_new(&c->arena, struct input_list);
+	int err = input_list_open(l, m, c->request, c->d);
+	if (err)
+		return err;
+	c->cases = l;
+	const struct input_request first = input_list_case(l, 0);
+	c->request = arena_dup(&c->arena, &first, sizeof(first));
+	return 0;
+}
+
 void prepare_inputs(struct check_context *c)
 {
 	const struct model *m = c->session ? session_model(c->session) : c->file;
+
+	if (m && m->graph && find_cases(c, m))
+		return;
 	const struct input_request *r = request_generated(c, c->request);
 	struct diag d = {0};
 

@@ -42,6 +42,7 @@ src/backend        2.2 ops
 src/ops            2.1 ops
 src/image          2.1 image
 src/sound          2.1 sound
+src/ort            2.1 ort
 src/ir             1.1 ir
 src/watch/inject   0.2 base
 gpu/kernels        0.1 kernels

@@ -1,0 +1,94 @@
+#!/usr/bin/env bats
+# infer check --compare OTHER.onnx: two models, node by node, where their nodes correspond.
+
+load helper
+
+setup_file() {
+	need_onnx
+	cd "$BATS_FILE_TMPDIR" || return 1
+	python3 - <<-'END'
+		import numpy as np, onnx
+		from onnx import helper as h, numpy_helper as nh, TensorProto as T
+		rng = np.random.default_rng(3)
+		w = [(rng.standard_normal((8, 8)) / 3).astype("f") for _ in range(3)]
+		def value(name, shape=("n", 8)):
+		    return h.make_tensor_value_info(name, T.FLOAT, list(shape))
+		def model(path, w, name=lambda n: n, ins=("x",), quantized=None):
+		    nodes, init = [], [nh.from_array(a, f"w{i}") for i, a in enumerate(w)]
+		    at = ins[0]
+		    for i in range(3):
+		        source = at
+		        if quantized is not None:
+		            init += [nh.from_array(np.float32(quantized[i]), f"s{i}"), nh.from_array(np.int8(0), f"z{i}")]
+		            nodes += [h.make_node("QuantizeLinear", [at, f"s{i}", f"z{i}"], [f"q{i}"], f"quantize{i}"),
+		                h.make_node("DequantizeLinear", [f"q{i}", f"s{i}", f"z{i}"], [f"d{i}"], f"dequantize{i}")]
+		            source = f"d{i}"
+		        nodes += [h.make_node("MatMul", [source, f"w{i}"], [name(f"a{i}")], name(f"product{i}")),
+		            h.make_node("Tanh", [name(f"a{i}")], [name(f"b{i}") if i < 2 else "y"], name(f"tanh{i}"))]
+		        at = name(f"b{i}")
+		    g = h.make_graph(nodes, "g", [value(i) for i in ins], [value("y")], init)
+		    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 17)], ir_version=8), path)
+		other = [a.copy() for a in w]
+		other[1][2, 3] += 0.5
+		model("a.onnx", w)
+		model("weight.onnx", other)
+		model("renamed.onnx", w, lambda n: "other/" + n)
+		model("renamed_weight.onnx", other, lambda n: "other/" + n)
+		model("two.onnx", w, ins=("x", "unused"))
+		# a Relu, and what a quantizer makes of it: the range of the zero point -128 has no negative numbers
+		x, s, z = [value("x")], nh.from_array(np.float32(0.02), "s"), nh.from_array(np.int8(-128), "z")
+		def relu(path, nodes, init):
+		    g = h.make_graph(nodes + [h.make_node("MatMul", [nodes[-1].output[0], "w1"], ["y"], "last")], "g", x, [value("y")], init)
+		    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 17)], ir_version=8), path)
+		init = [nh.from_array(w[0], "w0"), nh.from_array(w[1], "w1")]
+		relu("relu.onnx", [h.make_node("MatMul", ["x", "w0"], ["a"], "first"), h.make_node("Relu", ["a"], ["b"], "relu")], init)
+		relu("dropped.onnx", [h.make_node("MatMul", ["x", "w0"], ["b"], "first"),
+		    h.make_node("QuantizeLinear", ["b", "s", "z"], ["q"], "quantize"),
+		    h.make_node("DequantizeLinear", ["q", "s", "z"], ["d"], "dequantize")], init + [s, z])
+		model("int8.onnx", w, quantized=(1 / 127, 0.2, 1 / 127))
+	END
+}
+
+setup() {
+	need_onnx
+	export INFER_DEVICE=cpu
+	cd "$BATS_FILE_TMPDIR" || return 1
+}
+
+@test "two files of the same model agree, whatever their names are" {
+	run -0 "$INFER" check renamed.onnx --compare a.onnx
+	[[ $output == *'compare      ok          6 of 6 nodes compared, outputs within '* ]]
+}
+
+@test "a changed weight is found in its node, by name and by the order of the operators" {
+	run -5 "$INFER" check weight.onnx --compare a.onnx
+	[[ $output == *"error[E-COMPARE-NODE]: node 'product1' (MatMul): this model and a.onnx begin to differ in this node"* ]]
+	[[ $output != *'later node'* ]]
+	run -5 "$INFER" check renamed_weight.onnx --compare a.onnx
+	[[ $output == *"error[E-COMPARE-NODE]: node 'other/product1' (MatMul): "* && $output != *'later node'* ]]
+}
+
+@test "the error of a QuantizeLinear counts to the next node that has a counterpart" {
+	run -5 "$INFER" check int8.onnx --compare a.onnx --rtol 0.05
+	[[ $output == *"error[E-COMPARE-NODE]: node 'product1' (MatMul): "*"or before"*"2 nodes before it without a counterpart"* ]]
+	run -5 "$INFER" check int8.onnx --compare a.onnx --rtol 0.05 --json
+	python3 - "$output" <<-'END'
+		import json, sys
+		[c] = [c for c in json.loads(sys.argv[1])["checks"] if c["name"] == "compare"]
+		own = {n["node"]: n["of_its_own"] for n in c["nodes"]}
+		assert set(own) == {f"{k}{i}" for k in ("product", "tanh") for i in range(3)}, own
+		assert max(own, key=own.get) == "product1" and own["product1"] > 5 * own["product0"], own
+	END
+}
+
+@test "a Relu that the quantizer has dropped is no difference" {
+	run -0 "$INFER" check dropped.onnx --compare relu.onnx --rtol 0.05
+	[[ $output == *'compare      ok          2 of 4 nodes compared, outputs within '* ]]
+}
+
+@test "another model needs to be there and to take the same inputs" {
+	run -5 "$INFER" check a.onnx --compare two.onnx
+	[[ $output == *'the models have different numbers of inputs'* ]]
+	run -3 "$INFER" check a.onnx --compare nowhere.onnx
+	[[ $output == *'error[E-MODEL-OPEN]'*nowhere.onnx* ]]
+}

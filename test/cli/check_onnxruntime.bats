@@ -1,0 +1,94 @@
+#!/usr/bin/env bats
+# infer check --compare onnxruntime, with the library of ONNX Runtime's wheel among the oracles of `make deps-dev`. The models with
+# a difference draw random numbers: the standard does not say from which generator.
+
+load helper
+
+setup_file() {
+	need_onnx
+	cd "$BATS_FILE_TMPDIR" || return 1
+	python3 - <<-'END'
+		import numpy as np, onnx
+		from onnx import helper as h, numpy_helper as nh, TensorProto as T
+		rng = np.random.default_rng(1)
+		def save(name, nodes, ins, outs, init=()):
+		    g = h.make_graph(nodes, "g", ins, outs, list(init))
+		    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 17)], ir_version=8), name)
+		def value(name, shape, t=T.FLOAT):
+		    return h.make_tensor_value_info(name, t, shape)
+		w = nh.from_array(rng.standard_normal((8, 8)).astype("f"), "w")
+		save("same.onnx", [h.make_node("MatMul", ["x", "w"], ["a"], "first"), h.make_node("Tanh", ["a"], ["b"], "second"),
+		    h.make_node("Softmax", ["b"], ["y"], "third")], [value("x", ["n", 8])], [value("y", ["n", 8])], [w])
+		draws = [h.make_node("MatMul", ["x", "w"], ["a"], "first"),
+		    h.make_node("RandomUniformLike", ["a"], ["r"], "draw", seed=1.0), h.make_node("Add", ["a", "r"], ["s"], "sum")]
+		save("draws.onnx", draws + [h.make_node("Mul", ["s", "s"], ["y"], "square")], [value("x", [4, 8])], [value("y", [4, 8])], [w])
+		save("hides.onnx", draws + [h.make_node("Sub", ["s", "s"], ["z"], "zero"), h.make_node("Add", ["z", "a"], ["y"], "last")],
+		    [value("x", [4, 8])], [value("y", [4, 8])], [w])
+		save("missing.onnx", [h.make_node("Relu", ["x"], ["y"], "shorts")], [value("x", [8], T.INT16)], [value("y", [8], T.INT16)])
+		for name, scale in (("large", 1e3), ("small", 1e-2), ("middle", 1)):
+		    np.save(name + ".npy", (scale * rng.standard_normal((4, 8))).astype("f"))
+	END
+}
+
+setup() {
+	need_onnx
+	[ -d "$oracles/onnxruntime/capi" ] || skip "no library of ONNX Runtime"
+	export INFER_DEVICE=cpu INFER_LIBRARY_PATH=$oracles/onnxruntime/capi
+	cd "$BATS_FILE_TMPDIR" || return 1
+}
+
+@test "a model of which ONNX Runtime has the same outputs and tensors" {
+	run -0 "$INFER" check same.onnx --compare onnxruntime
+	[[ $output =~ 'compare      ok          ONNX Runtime 1.'[0-9.]+', not optimized: outputs within' ]]
+	[[ $output != *'inner tensors'* ]]
+	run -0 "$INFER" check same.onnx --compare onnxruntime --every-tensor
+	[[ $output == *', 3 inner tensors within'* ]]
+}
+
+@test "the library is found in a Python environment, and its absence has a cure" {
+	unset INFER_LIBRARY_PATH
+	PYTHONPATH=$oracles run -0 "$INFER" check same.onnx --compare onnxruntime
+	[[ $output == *'not optimized: outputs within'* ]]
+	PYTHONPATH='' PATH=/nowhere HOME=/nowhere run "$INFER" check same.onnx --compare onnxruntime
+	[ "$status" = 0 ] && skip "the system has ONNX Runtime"
+	[[ $output == *'error[E-LIBRARY]: ONNX Runtime'\''s library'* && $output == *'pip install onnxruntime'* ]]
+}
+
+@test "the first node that differs is named, though later ones differ more" {
+	run -5 "$INFER" check draws.onnx --compare onnxruntime
+	[[ $output == *"error[E-COMPARE-NODE]: node 'draw' (RandomUniformLike): this run and ONNX Runtime begin to differ in this node"* ]]
+	[[ $output == *"its output"*"'r' max diff"* && $output != *'later node'* ]]
+	run -5 "$INFER" check draws.onnx --compare onnxruntime --json
+	python3 - "$output" <<-'END'
+		import json, sys
+		[c] = [c for c in json.loads(sys.argv[1])["checks"] if c["name"] == "compare"]
+		assert c["verdict"] == "jump" and c["reference"].startswith("onnxruntime 1."), c
+		assert [n["node"] for n in c["nodes"]] == ["first", "draw", "sum", "square"], c
+		assert c["nodes"][0]["accumulated"] < 1e-5 < 1e-2 < c["nodes"][1]["accumulated"], c
+	END
+}
+
+@test "a difference that no output shows is a warning, and found on demand" {
+	run -0 "$INFER" check hides.onnx --compare onnxruntime
+	[[ $output != *E-COMPARE* && $output != *W-COMPARE* ]]
+	run -0 "$INFER" check hides.onnx --compare onnxruntime --every-tensor
+	[[ $output == *"warning[W-COMPARE-NODE]: node 'draw' (RandomUniformLike): "*', but no output shows it'* ]]
+}
+
+@test "of several inputs the worst is told" {
+	run -5 "$INFER" check draws.onnx --input '*.npy' --compare onnxruntime
+	[[ $output == *'worst input'*'small.npy; 2 of 3 inputs are over the limit'* ||
+		$output == *'worst input'*'small.npy; 3 of 3 inputs are over the limit'* ]]
+	run -0 "$INFER" check same.onnx --input '*.npy' --compare onnxruntime
+	[[ $output == *'outputs of 3 inputs, worst '*'.npy, within'* ]]
+}
+
+@test "what ONNX Runtime refuses is told in its words" {
+	run -5 "$INFER" check missing.onnx --compare onnxruntime
+	[[ $output == *'error[E-REFERENCE]: '*'ONNX Runtime 1.'*'cannot open the model: Could not find an implementation for Relu'* ]]
+}
+
+@test "--every-tensor needs ONNX Runtime" {
+	run -2 "$INFER" check same.onnx --every-tensor
+	[[ $output == *'--every-tensor needs --compare onnxruntime'* ]]
+}
