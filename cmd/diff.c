@@ -55,12 +55,13 @@ static int read_ignored(struct view *x, struct diag *d)
 			if (!ignore_one(x, s, n)) {
 				const char *word = fmt(d, "%.*s", (int)n, s);
 				const char *near = str_nearest(word, names, DIFF_KINDS);
-				return options_fail(x->o, "ignore",
-						    fmt(d, "there is no kind of differences '%s'", word),
-						    near ? fmt(d, "did you mean '%s'?", near)
-							 : "the kinds are interface, operators, attributes, "
-							   "weights, opsets, metadata",
-						    d);
+				return options_fail(
+					x->o, "ignore",
+					fmt(d, "there is no kind of differences '%s'", word),
+					near ? fmt(d, "did you mean '%s'?", near)
+					     : "the kinds are interface, operators, attributes, "
+					       "weights, opsets, metadata",
+					d);
 			}
 			s += n + (s[n] == ',');
 		}
@@ -99,7 +100,8 @@ static void print_summary(struct view *x, FILE *f)
 
 	fprintf(f, "%s: %s of %s and %s correspond, %s compared\n",
 		x->shown ? "the models differ" : "no difference", str_many(a, r->pairs, "node"),
-		str_count(a, r->nodes[0]), str_count(a, r->nodes[1]), str_many(a, r->weights, "weight"));
+		str_count(a, r->nodes[0]), str_count(a, r->nodes[1]),
+		str_many(a, r->weights, "weight"));
 	for (int k = 0; k < DIFF_KINDS; k++)
 		if (r->count[k])
 			fprintf(f, "  %-10s  %s%s\n", diff_kind_name((enum diff_kind)k),
@@ -188,7 +190,8 @@ static void print_json(struct view *x, const struct diag *d)
 
 static void page_items(struct view *x, struct page *p)
 {
-	static const char *const heads[] = {"what", "place in A", "place in B", "A", "B", "how far", NULL};
+	static const char *const heads[] = {"what", "place in A", "place in B", "A",
+					    "B",    "how far",	  NULL};
 	const struct diff_report *r = x->report;
 
 	for (int k = 0; k < DIFF_KINDS; k++) {
@@ -234,7 +237,10 @@ static void page_row(struct nodes_page *v, uint32_t a, uint32_t b)
 		return;
 	page_cell(v->p, a == NO_MATCH ? "" : node_text(v->x, 0, a));
 	page_cell(v->p, b == NO_MATCH ? "" : node_text(v->x, 1, b));
-	page_state(v->p, !differs ? PAGE_PASSED : alone ? PAGE_FAILED : PAGE_WARNED,
+	page_state(v->p,
+		   !differs ? PAGE_PASSED
+		   : alone  ? PAGE_FAILED
+			    : PAGE_WARNED,
 		   !differs ? (alone ? "computed twice" : "same")
 		   : alone  ? (a == NO_MATCH ? "added" : "removed")
 			    : "differs");
@@ -282,7 +288,8 @@ static int write_page(struct view *x, struct diag *d)
 	page_fact(&p, "A", x->model[0]->path);
 	page_fact(&p, "B", x->model[1]->path);
 	page_tile(&p, "nodes that correspond", str_count(a, r->pairs),
-		  arena_printf(a, "of %s and %s", str_count(a, r->nodes[0]), str_count(a, r->nodes[1])));
+		  arena_printf(a, "of %s and %s", str_count(a, r->nodes[0]),
+			       str_count(a, r->nodes[1])));
 	for (int k = 0; k < DIFF_KINDS; k++)
 		page_tile(&p, diff_kind_name((enum diff_kind)k), str_count(a, (int64_t)r->count[k]),
 			  x->ignored[k] ? "ignored" : "differences");

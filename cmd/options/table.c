@@ -487,8 +487,7 @@ const struct field options_table[] = {
 	 .more = "The error comes before anything runs, and names the largest tensors. Without the option, values and "
 		 "workspace on the host may take 4 GiB and 64 times the bytes of the model and its inputs, but at most "
 		 "three quarters of the memory that the machine, or the control group of the process, has left."},
-	{ROW("external-root", F_STRING, config.external_root, DEVICE,
-	     CMD_RUNS | CMD_INSPECT | CMD_DIFF),
+	{ROW("external-root", F_STRING, config.external_root, DEVICE, CMD_RUNS | CMD_INSPECT | CMD_DIFF),
 	 .arg = "DIR", .env = "INFER_EXTERNAL_ROOT", .metavar_kind = "dir",
 	 .help = "also allow weights to be read from this folder",
 	 .more = "External data is read only from the model's folder, from the folder of the file that the model is a "

@@ -16,7 +16,7 @@ struct differ {
 	struct diff_report *r;
 	struct match *m;
 	struct arena *arena;
-	struct map class_of;	 /* what a node or leaf computes, as bytes: its class */
+	struct map class_of; /* what a node or leaf computes, as bytes: its class */
 	uint32_t classes;
 	uint32_t *value_class[2]; /* by value */
 	uint32_t *node_class[2];  /* by node */
@@ -126,8 +126,10 @@ static void compare_weights(struct differ *x, const struct match_node *a, const 
 		return;
 	x->r->weights++;
 	x->r->elements += (uint64_t)tensor_count(v->init);
-	const char *place_a = arena_printf(x->arena, "%s %s", title(a), v->value->name ? v->value->name : "");
-	const char *place_b = arena_printf(x->arena, "%s %s", title(b), w->value->name ? w->value->name : "");
+	const char *place_a =
+		arena_printf(x->arena, "%s %s", title(a), v->value->name ? v->value->name : "");
+	const char *place_b =
+		arena_printf(x->arena, "%s %s", title(b), w->value->name ? w->value->name : "");
 	compare_constants(x, DIFF_WEIGHTS,
 			  arena_printf(x->arena, "%s of %s", slot_name(x, a, slot),
 				       match_operator(a, x->arena)),
@@ -173,8 +175,8 @@ static void compare_field(struct differ *x, const struct match_node *a, const st
 			  const struct field *f, const struct field *g)
 {
 	const void *p = a->node->params, *q = b->node->params;
-	const char *what = arena_printf(x->arena, "attribute %s of %s", f->name,
-					match_operator(a, x->arena));
+	const char *what =
+		arena_printf(x->arena, "attribute %s of %s", f->name, match_operator(a, x->arena));
 	struct tensor s, t;
 
 	if (f->type == F_TENSOR && g->type == F_TENSOR) {
@@ -183,13 +185,20 @@ static void compare_field(struct differ *x, const struct match_node *a, const st
 		if (v && w)
 			compare_constants(x, DIFF_ATTRIBUTES, what, title(a), title(b), v, w);
 		else if (v || w)
-			add(x, (struct diff_item){.kind = DIFF_ATTRIBUTES, .what = what, .where = {title(a), title(b)}, .value = {v ? tensor_text(x, v) : NULL, w ? tensor_text(x, w) : NULL}});
+			add(x, (struct diff_item){.kind = DIFF_ATTRIBUTES,
+						  .what = what,
+						  .where = {title(a), title(b)},
+						  .value = {v ? tensor_text(x, v) : NULL,
+							    w ? tensor_text(x, w) : NULL}});
 	} else if (list_tensor(f, p, &s) && list_tensor(g, q, &t) && f->type == g->type) {
 		compare_constants(x, DIFF_ATTRIBUTES, what, title(a), title(b), &s, &t);
 	} else if (f->type != F_GRAPH) {
 		const char *v = field_print(f, p, x->arena), *w = field_print(g, q, x->arena);
 		if (v != w && (!v || !w || strcmp(v, w) != 0))
-			add(x, (struct diff_item){.kind = DIFF_ATTRIBUTES, .what = what, .where = {title(a), title(b)}, .value = {cut(x, v), cut(x, w)}});
+			add(x, (struct diff_item){.kind = DIFF_ATTRIBUTES,
+						  .what = what,
+						  .where = {title(a), title(b)},
+						  .value = {cut(x, v), cut(x, w)}});
 	}
 }
 
@@ -214,7 +223,8 @@ static void compare_lone_field(struct differ *x, const struct match_node *a,
 	add(x, item);
 }
 
-static void compare_attributes(struct differ *x, const struct match_node *a, const struct match_node *b)
+static void compare_attributes(struct differ *x, const struct match_node *a,
+			       const struct match_node *b)
 {
 	const struct node *p = a->node, *q = b->node;
 
@@ -339,7 +349,8 @@ static const char *source(struct differ *x, int side, uint32_t value)
 {
 	const struct match_side *s = &x->m->side[side];
 	const struct match_value *v = &s->value[value];
-	const char *name = v->value->name && *v->value->name ? v->value->name : "a value without name";
+	const char *name =
+		v->value->name && *v->value->name ? v->value->name : "a value without name";
 
 	if (v->init)
 		return arena_printf(x->arena, "constant %s", name);
@@ -358,8 +369,8 @@ static bool same_source(struct differ *x, uint32_t v, uint32_t w)
 	return !a->init && !b->init && value_class(x, 0, v) == value_class(x, 1, w);
 }
 
-static void compare_operand(struct differ *x, const struct match_node *a, const struct match_node *b,
-			    uint32_t slot, uint32_t v, uint32_t w)
+static void compare_operand(struct differ *x, const struct match_node *a,
+			    const struct match_node *b, uint32_t slot, uint32_t v, uint32_t w)
 {
 	if (v != NO_MATCH && w != NO_MATCH) {
 		const struct match_value *p = &x->m->side[0].value[v], *q = &x->m->side[1].value[w];
@@ -408,7 +419,10 @@ static void compare_pair(struct differ *x, const struct match_node *a, const str
 	const char *p = match_operator(a, x->arena), *q = match_operator(b, x->arena);
 
 	if (strcmp(p, q) != 0)
-		add(x, (struct diff_item){.kind = DIFF_OPERATORS, .what = "operator", .where = {title(a), title(b)}, .value = {p, q}});
+		add(x, (struct diff_item){.kind = DIFF_OPERATORS,
+					  .what = "operator",
+					  .where = {title(a), title(b)},
+					  .value = {p, q}});
 	else
 		compare_attributes(x, a, b);
 	compare_operands(x, a, b);
@@ -467,7 +481,8 @@ static bool same_declared(const struct vinfo *a, const struct vinfo *b)
 	if (!type_equal(a->type, b->type) || a->shape.rank != b->shape.rank)
 		return false;
 	for (int i = 0; a->type.kind == V_TENSOR && i < a->shape.rank; i++)
-		if (a->shape.dim[i] != b->shape.dim[i] && (a->shape.dim[i] >= 0 || b->shape.dim[i] >= 0))
+		if (a->shape.dim[i] != b->shape.dim[i] &&
+		    (a->shape.dim[i] >= 0 || b->shape.dim[i] >= 0))
 			return false;
 	return true;
 }
@@ -491,9 +506,16 @@ static void compare_port(struct differ *x, uint32_t i, uint32_t j, bool out)
 	const char *p = name_of(a, i, out), *q = name_of(b, j, out);
 
 	if (strcmp(p, q) != 0)
-		add(x, (struct diff_item){.kind = DIFF_INTERFACE, .what = arena_printf(x->arena, "name of %s %u", word, i), .where = {p, q}, .value = {p, q}});
+		add(x, (struct diff_item){.kind = DIFF_INTERFACE,
+					  .what = arena_printf(x->arena, "name of %s %u", word, i),
+					  .where = {p, q},
+					  .value = {p, q}});
 	if (!same_declared(&port(a, i, out)->info, &port(b, j, out)->info))
-		add(x, (struct diff_item){.kind = DIFF_INTERFACE, .what = word, .where = {p, q}, .value = {port_text(x, a, port(a, i, out)), port_text(x, b, port(b, j, out))}});
+		add(x, (struct diff_item){.kind = DIFF_INTERFACE,
+					  .what = word,
+					  .where = {p, q},
+					  .value = {port_text(x, a, port(a, i, out)),
+						    port_text(x, b, port(b, j, out))}});
 	if (!out)
 		return;
 	uint32_t v = a->out[i], w = b->out[j];
@@ -501,7 +523,10 @@ static void compare_port(struct differ *x, uint32_t i, uint32_t j, bool out)
 	if (s->init && t->init)
 		compare_constants(x, DIFF_WEIGHTS, "constant output", p, q, s->init, t->init);
 	else if (!same_source(x, v, w) && !stands_alone(x, 0, v) && !stands_alone(x, 1, w))
-		add(x, (struct diff_item){.kind = DIFF_OPERATORS, .what = "source of the output", .where = {p, q}, .value = {source(x, 0, v), source(x, 1, w)}});
+		add(x, (struct diff_item){.kind = DIFF_OPERATORS,
+					  .what = "source of the output",
+					  .where = {p, q},
+					  .value = {source(x, 0, v), source(x, 1, w)}});
 }
 
 static void compare_ports(struct differ *x, bool out)
@@ -549,7 +574,10 @@ static void compare_order(struct differ *x, bool out)
 		str_addf(&order[0], "%s%s", i ? ", " : "", name_of(a, i, out));
 	for (uint32_t j = 0; j < (out ? b->model->graph->nout : b->model->graph->nin); j++)
 		str_addf(&order[1], "%s%s", j ? ", " : "", name_of(b, j, out));
-	add(x, (struct diff_item){.kind = DIFF_INTERFACE, .what = out ? "order of the outputs" : "order of the inputs", .where = {NULL, NULL}, .value = {str_get(&order[0]), str_get(&order[1])}});
+	add(x, (struct diff_item){.kind = DIFF_INTERFACE,
+				  .what = out ? "order of the outputs" : "order of the inputs",
+				  .where = {NULL, NULL},
+				  .value = {str_get(&order[0]), str_get(&order[1])}});
 }
 
 /* ---- the model's own fields */
@@ -565,8 +593,9 @@ static int64_t opset_version(const struct model *m, const char *domain)
 static void compare_opset(struct differ *x, const char *domain)
 {
 	int64_t v[2];
-	struct diff_item item = {.kind = DIFF_OPSETS,
-				 .what = arena_printf(x->arena, "opset of %s", *domain ? domain : "ai.onnx")};
+	struct diff_item item = {
+		.kind = DIFF_OPSETS,
+		.what = arena_printf(x->arena, "opset of %s", *domain ? domain : "ai.onnx")};
 
 	for (int side = 0; side < 2; side++) {
 		v[side] = opset_version(x->m->side[side].model, domain);
@@ -579,7 +608,10 @@ static void compare_opset(struct differ *x, const char *domain)
 static void compare_text(struct differ *x, const char *what, const char *a, const char *b)
 {
 	if (a != b && (!a || !b || strcmp(a, b) != 0))
-		add(x, (struct diff_item){.kind = DIFF_METADATA, .what = what, .where = {NULL, NULL}, .value = {cut(x, a), cut(x, b)}});
+		add(x, (struct diff_item){.kind = DIFF_METADATA,
+					  .what = what,
+					  .where = {NULL, NULL},
+					  .value = {cut(x, a), cut(x, b)}});
 }
 
 static const char *number(struct differ *x, int64_t v)

@@ -22,13 +22,13 @@ enum diff_kind {
 /* One difference. Texts live in the arena of the report. */
 struct diff_item {
 	enum diff_kind kind;
-	const char *what;	/* "node added", "attribute axis", ... */
-	const char *where[2];	/* name of the node, tensor or port in A and B; NULL on the side that has none */
-	const char *value[2];	/* what is there in A and B; NULL for nothing */
-	uint32_t node[2];	/* numbers in match_side.node of the nodes that it is about; or NO_MATCH */
-	bool measured;		/* `far` is set: two constants of the same shape */
-	struct difference far;	/* B measured against A; the tolerance is 0 */
-	int64_t elements;	/* that differ */
+	const char *what; /* "node added", "attribute axis", ... */
+	const char *where[2]; /* name of the node, tensor or port in A and B; NULL on the side that has none */
+	const char *value[2]; /* what is there in A and B; NULL for nothing */
+	uint32_t node[2]; /* numbers in match_side.node of the nodes that it is about; or NO_MATCH */
+	bool measured;	  /* `far` is set: two constants of the same shape */
+	struct difference far; /* B measured against A; the tolerance is 0 */
+	int64_t elements;      /* that differ */
 };
 
 struct diff_report {

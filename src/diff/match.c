@@ -150,13 +150,14 @@ static bool only_copies(const struct graph *g, const struct node *n)
 	if (strcmp(n->type, "Dropout") != 0 || n->op->since < 7)
 		return false;
 	for (uint32_t i = 1; i < n->nout; i++)
-		if (node_out(g, n, i) && (g->value[n->out[i]]->nusers || g->value[n->out[i]]->is_output))
+		if (node_out(g, n, i) &&
+		    (g->value[n->out[i]]->nusers || g->value[n->out[i]]->is_output))
 			return false;
 	return n->nin < 3 || n->in[2] == NO_VALUE || is_false(node_in(g, n, 2));
 }
 
-static void flatten(struct flattener *f, const struct graph *g, uint32_t *number, uint32_t first_value,
-		    uint32_t owner);
+static void flatten(struct flattener *f, const struct graph *g, uint32_t *number,
+		    uint32_t first_value, uint32_t owner);
 
 /* Puts the nodes of a body into the list, and returns the numbers of the values that it gives. */
 static const uint32_t *flatten_body(struct flattener *f, const struct node *n, uint32_t k,
@@ -232,8 +233,8 @@ static void add_node(struct flattener *f, const struct graph *g, const struct no
 						   .partner = NO_MATCH};
 }
 
-static void flatten(struct flattener *f, const struct graph *g, uint32_t *number, uint32_t first_value,
-		    uint32_t owner)
+static void flatten(struct flattener *f, const struct graph *g, uint32_t *number,
+		    uint32_t first_value, uint32_t owner)
 {
 	for (uint32_t i = 0; i < g->norder; i++) {
 		const struct node *n = g->node[g->order[i]];
@@ -437,7 +438,8 @@ static void hash_down(const struct match *m, int side, struct hashes *h)
 		for (uint32_t k = 0; n->live && k < n->noperands; k++) {
 			const struct match_value *v = &s->value[n->operand[k]];
 			if (v->node != NO_MATCH)
-				h->down[v->node] += mix(mix(h->down[i], commutes ? 0 : n->slot[k]), v->port);
+				h->down[v->node] +=
+					mix(mix(h->down[i], commutes ? 0 : n->slot[k]), v->port);
 		}
 	}
 }
@@ -543,7 +545,8 @@ static void pair_groups(struct matcher *x, const uint64_t *a, const uint64_t *b,
 		bool take = how == GROUP_ANY || (how == GROUP_EQUAL && np == nq) ||
 			    (np == 1 && nq == 1);
 		for (uint32_t k = 0; take && k < np && k < nq; k++)
-			if (same_operator(&x->m->side[0].node[p[k].node], &x->m->side[1].node[q[k].node]))
+			if (same_operator(&x->m->side[0].node[p[k].node],
+					  &x->m->side[1].node[q[k].node]))
 				join(x, p[k].node, q[k].node);
 		i += np;
 		j += nq;
@@ -572,9 +575,9 @@ static uint32_t list_users(struct matcher *x, int side, const struct match_value
 	for (uint32_t i = 0; i < v->nusers && n < s->nnodes; i++) {
 		const struct match_node *u = &s->node[v->users[i]];
 		if (is_free(u))
-			x->keyed[side][n++] = (struct keyed){
-				mix(likeness(x, side, v->users[i], how), match_commutes(u) ? 0 : v->slots[i]),
-				v->users[i]};
+			x->keyed[side][n++] = (struct keyed){mix(likeness(x, side, v->users[i], how),
+								 match_commutes(u) ? 0 : v->slots[i]),
+							     v->users[i]};
 	}
 	qsort(x->keyed[side], n, sizeof(*x->keyed[side]), by_key);
 	return n;
@@ -593,7 +596,8 @@ static void pair_users(struct matcher *x, const struct match_value *a, const str
 			*(p->key < q->key ? &i : &j) += p->key < q->key ? np : nq;
 			continue;
 		}
-		struct match_node *u = &x->m->side[0].node[p->node], *w = &x->m->side[1].node[q->node];
+		struct match_node *u = &x->m->side[0].node[p->node],
+				  *w = &x->m->side[1].node[q->node];
 		if (np == 1 && nq == 1 && is_free(u) && is_free(w) && same_operator(u, w))
 			join(x, p->node, q->node);
 		i += np;
@@ -681,7 +685,8 @@ static bool stands_for(const struct match *m, const struct match_node *a, const 
 	bool any = false;
 
 	for (uint32_t i = 0, j = 0; i < a->noperands && j < b->noperands; i++, j++) {
-		const struct match_value *v = &sa->value[a->operand[i]], *w = &sb->value[b->operand[j]];
+		const struct match_value *v = &sa->value[a->operand[i]],
+					 *w = &sb->value[b->operand[j]];
 		if (v->init || w->init)
 			continue;
 		if (v->node != NO_MATCH ? w->node == NO_MATCH || sa->node[v->node].partner != w->node ||
@@ -759,14 +764,15 @@ static void pair_nodes(struct matcher *x)
 {
 	const struct hashes *a = &x->h[0], *b = &x->h[1];
 
-	pair_groups(x, a->up, b->up, a->down, b->down, GROUP_ANY);
+	/* what computes the same may stand for one another, but which of them did an edit leave? Their surroundings tell */
+	pair_groups(x, a->up, b->up, a->down, b->down, GROUP_EQUAL);
 	spread(x, ALIKE_LOCAL);
-	x->tail = 0;
-	pair_groups(x, a->up, b->up, NULL, NULL, GROUP_ANY);
+	pair_groups(x, a->up, b->up, NULL, NULL, GROUP_SINGLE);
 	spread(x, ALIKE_LOCAL);
-	pair_groups(x, a->down, b->down, NULL, NULL, GROUP_EQUAL);
+	pair_groups(x, a->down, b->down, NULL, NULL, GROUP_SINGLE);
 	spread(x, ALIKE_LOCAL);
 	pair_around(x, a->local, b->local);
+	pair_groups(x, a->up, b->up, NULL, NULL, GROUP_ANY);
 	spread(x, ALIKE_WEAK);
 	pair_around(x, a->weak, b->weak);
 	spread(x, ALIKE_OPERATOR);

@@ -22,18 +22,21 @@
 /* One value of a side. */
 struct match_value {
 	const struct value *value;
-	const struct graph *graph;  /* that the value is in */
-	const struct tensor *init;  /* of a constant; otherwise NULL */
-	uint32_t node;		    /* number in match_side.node of the node that makes it, or NO_MATCH */
-	uint32_t port;		    /* which output of that node it is */
-	uint32_t input;		    /* of an input of the model: its number; otherwise NO_MATCH */
-	uint32_t depth, body, position; /* of an input of a body: how deep it is, which body of its node, which input */
-	uint32_t *users, *slots;    /* nodes that read it, and the slot in each */
+	const struct graph *graph; /* that the value is in */
+	const struct tensor *init; /* of a constant; otherwise NULL */
+	uint32_t node;	/* number in match_side.node of the node that makes it, or NO_MATCH */
+	uint32_t port;	/* which output of that node it is */
+	uint32_t input; /* of an input of the model: its number; otherwise NO_MATCH */
+	uint32_t depth, body,
+		position; /* of an input of a body: how deep it is, which body of its node, which input */
+	uint32_t *users, *slots; /* nodes that read it, and the slot in each */
 	uint32_t nusers;
 	uint64_t hash;
 };
 
-enum { MATCH_BODY_SLOT = 1 << 20 }; /* output i of body k is the operand in slot (k + 1) * MATCH_BODY_SLOT + i */
+enum {
+	MATCH_BODY_SLOT = 1 << 20
+}; /* output i of body k is the operand in slot (k + 1) * MATCH_BODY_SLOT + i */
 
 struct match_node {
 	const struct node *node;
@@ -43,8 +46,8 @@ struct match_node {
 	const uint32_t *operand, *slot;
 	uint32_t noperands;
 	uint32_t first_value; /* number of the value with id 0 of its graph */
-	bool live;	  /* some output of the model needs it */
-	uint32_t partner; /* number of the node of the other side, or NO_MATCH */
+	bool live;	      /* some output of the model needs it */
+	uint32_t partner;     /* number of the node of the other side, or NO_MATCH */
 };
 
 struct match_side {
