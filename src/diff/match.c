@@ -619,21 +619,46 @@ static void pair_makers(struct matcher *x, uint32_t value_a, uint32_t value_b, e
 	join(x, v->node, w->node);
 }
 
+static bool free_maker(const struct match_side *s, uint32_t value)
+{
+	return s->value[value].node != NO_MATCH && is_free(&s->node[s->value[value].node]);
+}
+
+/* Whether both operands have free makers that are alike, so that nothing here tells which of them is which. */
+static bool ambiguous(const struct matcher *x, int side, const struct match_node *n, enum alike how)
+{
+	const struct match_side *s = &x->m->side[side];
+
+	return free_maker(s, n->operand[0]) && free_maker(s, n->operand[1]) &&
+	       likeness(x, side, s->value[n->operand[0]].node, how) ==
+		       likeness(x, side, s->value[n->operand[1]].node, how);
+}
+
+/* Pairs the makers of the operands of a commutative operator, whichever way round they are. */
+static void pair_either(struct matcher *x, const struct match_node *a, const struct match_node *b,
+			enum alike how)
+{
+	if (ambiguous(x, 0, a, how) || ambiguous(x, 1, b, how))
+		return;
+	for (uint32_t i = 0; i < 2; i++) {
+		pair_makers(x, a->operand[i], b->operand[i], how);
+		pair_makers(x, a->operand[i], b->operand[1 - i], how);
+	}
+}
+
 static void pair_operands(struct matcher *x, const struct match_node *a, const struct match_node *b,
 			  enum alike how)
 {
-	bool cross = match_commutes(a) && match_commutes(b);
-
+	if (match_commutes(a) && match_commutes(b)) {
+		pair_either(x, a, b, how);
+		return;
+	}
 	for (uint32_t i = 0, j = 0; i < a->noperands && j < b->noperands;) {
 		if (a->slot[i] != b->slot[j]) {
 			*(a->slot[i] < b->slot[j] ? &i : &j) += 1;
 			continue;
 		}
-		pair_makers(x, a->operand[i], b->operand[j], how);
-		if (cross)
-			pair_makers(x, a->operand[i], b->operand[1 - j], how);
-		i++;
-		j++;
+		pair_makers(x, a->operand[i++], b->operand[j++], how);
 	}
 }
 
