@@ -228,6 +228,11 @@ static void compare_attributes(struct differ *x, const struct match_node *a,
 {
 	const struct node *p = a->node, *q = b->node;
 
+	if (!p->op && !q->op && p->unread != q->unread)
+		add(x, (struct diff_item){.kind = DIFF_ATTRIBUTES,
+					  .what = arena_printf(x->arena, "attributes of %s",
+							       match_operator(a, x->arena)),
+					  .where = {title(a), title(b)}});
 	if (!p->op || !q->op || !p->params || !q->params || strcmp(p->type, q->type) != 0)
 		return;
 	struct op row = op_resolved(p->op), other = op_resolved(q->op);

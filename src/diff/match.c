@@ -71,7 +71,7 @@ uint64_t match_attributes_hash(const struct node *n)
 	uint64_t h = 0;
 
 	if (!n->op || !n->params)
-		return 0;
+		return n->unread;
 	struct op row = op_resolved(n->op);
 	void *plain = arena_alloc(&a, row.params_size + 1);
 	if (row.attrs)

@@ -79,6 +79,20 @@ far = json.load(open("told.json"))["differences"][0]["far"]
 assert far["elements"] == 64 and far["differ"] == 1 and far["worst"] == 3 * 8 + 4 and abs(far["max_abs"] - 2) < 1e-6, far'
 }
 
+@test "Attributes of operators that this build does not know are compared" {
+	need_onnx
+	python3 - <<-'PYTHON'
+		import onnx
+		from onnx import TensorProto as T, helper as h
+		info = lambda n: h.make_tensor_value_info(n, T.FLOAT, [4])
+		for name, k in ("a", 1), ("b", 2):
+		    g = h.make_graph([h.make_node("Mine", ["x"], ["y"], domain="my.own", k=k)], "g", [info("x")], [info("y")])
+		    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 17), h.make_opsetid("my.own", 1)], ir_version=8), name + ".onnx")
+	PYTHON
+	told b attributes 'attributes of my.own::Mine'
+	"$INFER" diff b.onnx b.onnx
+}
+
 @test "The exit status is that of diff(1)" {
 	models
 	"$INFER" diff a.onnx a.onnx
