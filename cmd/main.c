@@ -142,6 +142,8 @@ static int run_subcommand(const struct command *c, int argc, char **argv)
 	else if (c->bit == CMD_CHECK && (o.after_dashes || o.watch.pid != INT_ABSENT) &&
 		 o.watch.error_exit != INT_ABSENT)
 		status = (int)o.watch.error_exit;
+	else if (c->bit == CMD_DIFF)
+		status = 2; /* trouble, as diff(1) has it */
 	options_free(&o);
 	diag_free(&d);
 	watchdog_end();

@@ -2,7 +2,7 @@
 # Completion of infer for bash. Written by `infer __gen bash'.
 
 _infer_commands() {
-	echo 'run inspect profile check suite extract merge doctor selftest cache completion'
+	echo 'run inspect profile check suite extract diff merge doctor selftest cache completion'
 }
 
 _infer_command() { # COMMAND: sets options and the kind of its operand
@@ -29,6 +29,10 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		;;
 	extract)
 		options=' --from --to --save --ops --json --config --timeout --color --verbose --quiet --help --version'
+		operand='model'
+		;;
+	diff)
+		options=' --ignore --html --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='model'
 		;;
 	merge)
@@ -217,6 +221,12 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	extract:--config) kind='file' ;;
 	extract:--timeout) kind='none' ;;
 	extract:--color) kind='=auto always never' ;;
+	diff:--ignore) kind='=interface operators attributes weights opsets metadata' ;;
+	diff:--html) kind='file' ;;
+	diff:--external-root) kind='dir' ;;
+	diff:--config) kind='file' ;;
+	diff:--timeout) kind='none' ;;
+	diff:--color) kind='=auto always never' ;;
 	merge:--config) kind='file' ;;
 	merge:--timeout) kind='none' ;;
 	merge:--color) kind='=auto always never' ;;

@@ -291,6 +291,21 @@ complete -c infer -n '__infer_is extract' -l quiet -s q -d 'print only errors on
 complete -c infer -n '__infer_is extract' -l help -s h -d 'show this help'
 complete -c infer -n '__infer_is extract' -l version -d 'show the version'
 
+complete -c infer -n __infer_no_command -a diff -d 'say what differs between two models'
+complete -c infer -n '__infer_is help' -a diff -d 'say what differs between two models'
+complete -c infer -n '__infer_is diff' -k -a '(__fish_complete_suffix .onnx)'
+complete -c infer -n '__infer_is diff' -l ignore -x -a 'interface operators attributes weights opsets metadata' -d 'leave out differences of these kinds: interface, operators, attributes, weights, opsets, metadata; repeatable'
+complete -c infer -n '__infer_is diff' -l html -r -F -d 'also write the report as an HTML page'
+complete -c infer -n '__infer_is diff' -l external-root -x -a '(__fish_complete_directories)' -d 'also allow weights to be read from this folder'
+complete -c infer -n '__infer_is diff' -l json -d 'print one JSON document on standard output'
+complete -c infer -n '__infer_is diff' -l config -r -F -d 'read options from a YAML file (default ~/.config/infer/config.yaml)'
+complete -c infer -n '__infer_is diff' -l timeout -x -d 'exit with status 124 after this time; 0: no limit'
+complete -c infer -n '__infer_is diff' -l color -x -a 'auto always never' -d 'when to color messages'
+complete -c infer -n '__infer_is diff' -l verbose -s v -d 'print more details; repeatable'
+complete -c infer -n '__infer_is diff' -l quiet -s q -d 'print only errors on standard error'
+complete -c infer -n '__infer_is diff' -l help -s h -d 'show this help'
+complete -c infer -n '__infer_is diff' -l version -d 'show the version'
+
 complete -c infer -n __infer_no_command -a merge -d 'add up the reports of a run that several machines have shared'
 complete -c infer -n '__infer_is help' -a merge -d 'add up the reports of a run that several machines have shared'
 complete -c infer -n '__infer_is merge' -F

@@ -381,7 +381,11 @@ static int set_unknown(struct sink *k)
 
 	if (type == TYPE(GRAPH))
 		return set_graph(k);
-	return type == TYPE(GRAPHS) ? set_graphs(k) : 0;
+	if (type == TYPE(GRAPHS))
+		return set_graphs(k);
+	struct pb_span m = bytes_of(k->attr->attr);
+	k->bodies->unread += hash_bytes(m.p, m.n, 0); /* in any order */
+	return 0;
 }
 
 static int set_all(struct loader *l, struct scope *s, struct arena *tmp, const struct node_view *v,

@@ -142,6 +142,7 @@ struct bodies {
 	struct graph **graph;
 	struct scope **scope;
 	uint32_t n, cap;
+	uint64_t unread; /* see struct node */
 };
 
 static inline bool span_is(struct pb_span s, const char *text)

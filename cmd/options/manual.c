@@ -221,10 +221,10 @@ static const struct {
 static void write_exit_status(FILE *f)
 {
 	fputs(".SH EXIT STATUS\n", f);
-	write_prose(
-		"If there are several errors, the lowest status counts; --json lists all errors. Warnings and notes do not "
-		"change the status. If check -- COMMAND finds nothing, the status is that of the command.",
-		".PP", f);
+	write_prose("If there are several errors, the lowest status counts; --json lists all errors. Warnings and notes do not "
+		    "change the status. If check -- COMMAND finds nothing, the status is that of the command. The status of diff is that of "
+		    "diff(1): 0 if the models are the same, 1 if they differ, 2 for every error.",
+		    ".PP", f);
 	for (size_t i = 0; i < sizeof(statuses) / sizeof(*statuses); i++)
 		write_entry(statuses[i].status, statuses[i].text, f);
 }
@@ -324,8 +324,12 @@ static void write_command_page(const struct command *c, FILE *f)
 	write_options(c, f);
 	write_environment(c->bit, f);
 	fputs(".SH EXIT STATUS\n", f);
-	write_prose("0 means success. infer(1) lists the other values, and what each message means.",
-		    ".PP", f);
+	write_prose(
+		c->bit == CMD_DIFF
+			? "0: the models are the same, but for what --ignore names. 1: they differ. 2: there was trouble, so "
+			  "nothing is known; the message says what, and infer(1) what it means. 124 and 130 as in infer(1)."
+			: "0 means success. infer(1) lists the other values, and what each message means.",
+		".PP", f);
 	if (c->bit == CMD_CHECK)
 		write_findings(f);
 	fputs(".SH EXAMPLES\n", f);

@@ -65,6 +65,7 @@ struct options {
 
 	/* outputs */
 	struct texts from, to; /* of extract: tensors or nodes */
+	struct texts ignore;   /* of diff: kinds of differences */
 	struct texts score, fail_below;
 	const char *jsonl;  /* file for a JSON line for each input; NULL: none */
 	const char *report; /* file for a report that infer merge adds up; NULL: none */
@@ -139,8 +140,11 @@ struct options {
 	const char **origin;
 	struct given_item *item; /* every text of a list option with its origin; the latest first */
 	struct arena arena;
-	int status; /* exit status of the program of check -- COMMAND, used if there are no errors */
-	/* use `status` even if there are errors, because the program could not be started */
+	/*
+	 * exit status if there are no errors: that of the program of check -- COMMAND, or 1 if diff found differences
+	 */
+	int status;
+	/* use `status` even if there are errors: the program could not be started, or diff(1) says so */
 	bool status_stands;
 	bool document; /* the JSON document has been written: see output.h */
 	const struct finding *printed; /* the newest finding that the command has printed with its report, or NULL */

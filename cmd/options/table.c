@@ -150,6 +150,10 @@ const struct field options_table[] = {
 	{ROW("to", F_LIST, to, OUTPUTS, CMD_EXTRACT), .arg = "NAME[,NAME]...", .metavar_kind = "output",
 	 .help = "tensors that become the part's outputs, in this order, or nodes that the part ends with; repeatable",
 	 .more = "Without --to the part ends at the model's outputs."},
+	{ROW("ignore", F_LIST, ignore, OUTPUTS, CMD_DIFF), .arg = "KIND[,KIND]...",
+	 .metavar_kind = "=interface|operators|attributes|weights|opsets|metadata",
+	 .help = "leave out differences of these kinds: interface, operators, attributes, weights, opsets, metadata; repeatable",
+	 .more = "They neither are listed nor change the exit status; the summary counts them."},
 	{ROW("save", F_STRING, save, OUTPUTS, CMD_RUN | CMD_CHECK | CMD_EXTRACT), .sh = 'o',
 	 .arg = "PATH", .metavar_kind = "dir",
 	 .help = "write every output (run) or what --bisect finds (check) to the folder PATH, or the part (extract) to the file PATH",
@@ -370,7 +374,7 @@ const struct field options_table[] = {
 		 "--precision or --cuda-graph measures each of its values; all combinations are printed as one table. "
 		 "Each combination is measured in its own process. A combination that cannot be measured is listed with "
 		 "the reason, and that reason determines the exit status."},
-	{ROW("html", F_STRING, html, EXPORTS, CMD_CHECK | CMD_INSPECT), .arg = "FILE",
+	{ROW("html", F_STRING, html, EXPORTS, CMD_CHECK | CMD_INSPECT | CMD_DIFF), .arg = "FILE",
 	 .metavar_kind = "file", .help = "also write the report as an HTML page"},
 	{ROW("trace", F_STRING, trace, EXPORTS, CMD_PROFILE), .arg = "FILE", .metavar_kind = "file",
 	 .help = "write a trace for Perfetto or chrome://tracing",
@@ -491,7 +495,7 @@ const struct field options_table[] = {
 	 .more = "The error comes before anything runs, and names the largest tensors. Without the option, values and "
 		 "workspace on the host may take 4 GiB and 64 times the bytes of the model and its inputs, but at most "
 		 "three quarters of the memory that the machine, or the control group of the process, has left."},
-	{ROW("external-root", F_STRING, config.external_root, DEVICE, CMD_RUNS | CMD_INSPECT),
+	{ROW("external-root", F_STRING, config.external_root, DEVICE, CMD_RUNS | CMD_INSPECT | CMD_DIFF),
 	 .arg = "DIR", .env = "INFER_EXTERNAL_ROOT", .metavar_kind = "dir",
 	 .help = "also allow weights to be read from this folder",
 	 .more = "External data is read only from the model's folder, from the folder of the file that the model is a "

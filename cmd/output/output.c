@@ -98,12 +98,16 @@ static void write_env(const struct options *o, struct json *j)
 
 void json_document_begin(struct json *j, FILE *stream, struct options *o, const struct diag *d)
 {
+	int status = diag_exit(d);
+
+	if (!status || o->status_stands)
+		status = o->status;
 	json_begin(j, stream);
 	json_object(j, NULL);
 	json_string(j, "schema", "infer/1");
 	json_string(j, "command", o->command ? o->command->name : NULL);
 	json_bool(j, "ok", diag_exit(d) == 0);
-	json_int(j, "exit_code", diag_exit(d));
+	json_int(j, "exit_code", status);
 	write_env(o, j);
 	precision_document(o, j);
 }

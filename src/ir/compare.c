@@ -115,6 +115,21 @@ bool compare_tensors(const struct tensor *got, const struct tensor *want, struct
 	return d->same_type && d->same_shape && !d->beyond;
 }
 
+void compare_as_numbers(const struct tensor *got, const struct tensor *want, struct tolerance t,
+			struct difference *d)
+{
+	int64_t n = tensor_count(want);
+
+	*d = (struct difference){.same_type = tensor_dtype(got) == tensor_dtype(want),
+				 .same_shape = true,
+				 .count = n,
+				 .first = -1,
+				 .worst = -1};
+	for (int64_t i = 0; i < n; i++)
+		compare_number(d, i, elem_f64(tensor_dtype(got), got->data, i),
+			       elem_f64(tensor_dtype(want), want->data, i), t);
+}
+
 double difference_cosine(const struct difference *d)
 {
 	if (d->norm_got == 0 && d->norm_want == 0)

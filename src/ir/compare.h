@@ -29,6 +29,13 @@ struct difference {
 bool compare_tensors(const struct tensor *got, const struct tensor *want, struct tolerance t,
 		     struct difference *d);
 
+/*
+ * Compares the elements of two tensors of the same shape as numbers, whatever their types, which must be numbers and not
+ * complex; bf16 gets no tolerance beyond t.
+ */
+void compare_as_numbers(const struct tensor *got, const struct tensor *want, struct tolerance t,
+			struct difference *d);
+
 /* Cosine distance, 1 - cos(angle): 0 for the same direction, 1 for a right angle, 2 for opposite directions. */
 double difference_cosine(const struct difference *d);
 /* L2 norm of the difference over the L2 norm of the reference. */

@@ -59,6 +59,7 @@ struct node {
 	uint32_t id;
 	const struct op *op; /* NULL if this build does not know the operator */
 	void *params;	     /* op->params_size bytes */
+	uint64_t unread;     /* of an unknown operator: hash of its attributes, bodies apart */
 	/* nin formal inputs, then ncap captures: values that the bodies read from this graph */
 	uint32_t *in;
 	uint32_t *out;

@@ -16,6 +16,7 @@ cmd/watch          5.3 cmd
 cmd/output         5.2 cmd
 cmd/options        5.1 cmd
 src/check          4.5 session
+src/diff           4.5 session
 src/score          4.5 session
 src/watch          4.5 session
 src/profile        4.4 session

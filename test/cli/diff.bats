@@ -1,0 +1,125 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# infer diff: an edit is told and nothing else, a model in other words is the same, and the exit status is that of diff(1).
+
+load helper
+
+setup() {
+	INFER=$(realpath "$INFER")
+	plant=$(realpath "$BATS_TEST_DIRNAME/../diff/plant.py")
+	cd "$BATS_TEST_TMPDIR" || return 1
+}
+
+# models: a.onnx, and others that differ from it as their names say
+models() {
+	need_onnx
+	python3 - <<-'PYTHON'
+		import copy
+		import numpy as np
+		import onnx
+		from onnx import TensorProto as T, helper as h, numpy_helper as nh
+
+		r = np.random.default_rng(1)
+		info = lambda n, s: h.make_tensor_value_info(n, T.FLOAT, s)
+		body = lambda op, name: h.make_graph([h.make_node(op, ["b", "w2"], [name])], name, [], [info(name, None)])
+		nodes = [
+		    h.make_node("MatMul", ["x", "w1"], ["a"], name="first"),
+		    h.make_node("LeakyRelu", ["a"], ["b"], name="leaky", alpha=0.25),
+		    h.make_node("ReduceMax", ["b"], ["m"], name="largest", keepdims=0),
+		    h.make_node("Greater", ["m", "zero"], ["c"], name="positive"),
+		    h.make_node("If", ["c"], ["d"], name="choice", then_branch=body("MatMul", "t"), else_branch=body("Add", "e")),
+		    h.make_node("Tanh", ["d"], ["y"], name="last"),
+		]
+		weights = [nh.from_array(r.standard_normal((8, 8)).astype(np.float32), n) for n in ("w1", "w2")] + [nh.from_array(np.float32(0), "zero")]
+		g = h.make_graph(nodes, "g", [info("x", ["batch", 8])], [info("y", ["batch", 8])], weights)
+		a = h.make_model(g, opset_imports=[h.make_opsetid("", 17)], ir_version=8)
+		onnx.save(a, "a.onnx")
+
+		def edited(name, edit):
+		    m = copy.deepcopy(a)
+		    edit(m)
+		    onnx.save(m, name + ".onnx")
+
+		def weight(m):
+		    w = nh.to_array(m.graph.initializer[1]).copy()
+		    w[3, 4] += 2
+		    m.graph.initializer[1].CopyFrom(nh.from_array(w, "w2"))
+
+		edited("weight", weight)
+		edited("alpha", lambda m: setattr(m.graph.node[1].attribute[0], "f", 0.5))
+		edited("branch", lambda m: setattr(m.graph.node[4].attribute[1].g.node[0], "op_type", "Sub"))
+		edited("batch", lambda m: setattr(m.graph.input[0].type.tensor_type.shape.dim[0], "dim_value", 4))
+		edited("opset", lambda m: setattr(m.opset_import[0], "version", 16))
+		edited("producer", lambda m: setattr(m, "producer_name", "somebody"))
+		onnx.save(a, "outside.onnx", save_as_external_data=True, location="outside.data", size_threshold=0)
+	PYTHON
+}
+
+told() { # B KIND WHAT
+	run "$INFER" diff a.onnx "$1.onnx" --json
+	[ "$status" -eq 1 ] || { echo "status $status: $output"; return 1; }
+	printf '%s' "$output" >told.json
+	python3 -c '
+import json, sys
+items = json.load(open("told.json"))["differences"]
+assert [(i["kind"], i["what"]) for i in items] == [(sys.argv[1], sys.argv[2])], items' "$2" "$3"
+}
+
+@test "Each edit is told, and nothing else" {
+	models
+	told alpha attributes 'attribute alpha of LeakyRelu'
+	told branch operators operator
+	told batch interface input
+	told opset opsets 'opset of ai.onnx'
+	told producer metadata producer
+	told weight weights 'input 1 (B) of Add' # its first reader
+	python3 -c '
+import json
+far = json.load(open("told.json"))["differences"][0]["far"]
+assert far["elements"] == 64 and far["differ"] == 1 and far["worst"] == 3 * 8 + 4 and abs(far["max_abs"] - 2) < 1e-6, far'
+}
+
+@test "Attributes of operators that this build does not know are compared" {
+	need_onnx
+	python3 - <<-'PYTHON'
+		import onnx
+		from onnx import TensorProto as T, helper as h
+		info = lambda n: h.make_tensor_value_info(n, T.FLOAT, [4])
+		for name, k in ("a", 1), ("b", 2):
+		    g = h.make_graph([h.make_node("Mine", ["x"], ["y"], domain="my.own", k=k)], "g", [info("x")], [info("y")])
+		    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 17), h.make_opsetid("my.own", 1)], ir_version=8), name + ".onnx")
+	PYTHON
+	told b attributes 'attributes of my.own::Mine'
+	"$INFER" diff b.onnx b.onnx
+}
+
+@test "The exit status is that of diff(1)" {
+	models
+	"$INFER" diff a.onnx a.onnx
+	"$INFER" diff a.onnx outside.onnx
+	"$INFER" diff a.onnx producer.onnx --ignore metadata -q
+	run "$INFER" diff a.onnx weight.onnx -q
+	[ "$status" -eq 1 ] && [ -z "$output" ]
+	run "$INFER" diff a.onnx missing.onnx
+	[ "$status" -eq 2 ]
+	rm outside.data
+	run "$INFER" diff a.onnx outside.onnx --json
+	[ "$status" -eq 2 ] && [[ $output == *'"exit_code": 2'* ]]
+	run "$INFER" diff a.onnx a.onnx --ignore weigths
+	[ "$status" -eq 2 ] && [[ $output == *"did you mean 'weights'"* ]]
+	run "$INFER" diff a.onnx
+	[ "$status" -eq 2 ]
+}
+
+@test "A page shows both models side by side" {
+	models
+	run "$INFER" diff a.onnx weight.onnx --html page.html -q
+	[ "$status" -eq 1 ]
+	grep -q 'Nodes side by side' page.html
+	grep -q '1 of 64 elements, max abs 2' page.html
+}
+
+@test "Planted edits are found, and other words make no difference" {
+	models
+	python3 "$plant" "$INFER" 7 12 8 a.onnx
+}
