@@ -28,7 +28,7 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		operand='yaml'
 		;;
 	extract)
-		options=' --from --to --save --json --config --timeout --color --verbose --quiet --help --version'
+		options=' --from --to --save --external --json --config --timeout --color --verbose --quiet --help --version'
 		operand='model'
 		;;
 	merge)
@@ -209,6 +209,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	extract:--from) kind='output' ;;
 	extract:--to) kind='output' ;;
 	extract:--save | extract:-o) kind='dir' ;;
+	extract:--external) kind='file?' ;;
 	extract:--config) kind='file' ;;
 	extract:--timeout) kind='none' ;;
 	extract:--color) kind='=auto always never' ;;
