@@ -2,7 +2,7 @@
 # Completion of infer for bash. Written by `infer __gen bash'.
 
 _infer_commands() {
-	echo 'run inspect profile check suite extract merge doctor selftest cache completion'
+	echo 'run inspect profile check suite extract convert merge doctor selftest cache completion'
 }
 
 _infer_command() { # COMMAND: sets options and the kind of its operand
@@ -29,6 +29,10 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		;;
 	extract)
 		options=' --from --to --save --external --json --config --timeout --color --verbose --quiet --help --version'
+		operand='model'
+		;;
+	convert)
+		options=' --external --form --json --config --timeout --color --verbose --quiet --help --version'
 		operand='model'
 		;;
 	merge)
@@ -213,6 +217,11 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	extract:--config) kind='file' ;;
 	extract:--timeout) kind='none' ;;
 	extract:--color) kind='=auto always never' ;;
+	convert:--external) kind='file?' ;;
+	convert:--form) kind='=auto binary text json' ;;
+	convert:--config) kind='file' ;;
+	convert:--timeout) kind='none' ;;
+	convert:--color) kind='=auto always never' ;;
 	merge:--config) kind='file' ;;
 	merge:--timeout) kind='none' ;;
 	merge:--color) kind='=auto always never' ;;

@@ -287,6 +287,20 @@ complete -c infer -n '__infer_is extract' -l quiet -s q -d 'print only errors on
 complete -c infer -n '__infer_is extract' -l help -s h -d 'show this help'
 complete -c infer -n '__infer_is extract' -l version -d 'show the version'
 
+complete -c infer -n __infer_no_command -a convert -d 'write a model as binary protobuf, as ONNX\'s text form, or as JSON'
+complete -c infer -n '__infer_is help' -a convert -d 'write a model as binary protobuf, as ONNX\'s text form, or as JSON'
+complete -c infer -n '__infer_is convert' -k -a '(__fish_complete_suffix .onnx)'
+complete -c infer -n '__infer_is convert' -l external -d 'write weights of 1 KiB and more to FILE, in the folder of the model that is written'
+complete -c infer -n '__infer_is convert' -l form -x -a 'auto binary text json' -d 'form of the file that is written; auto: by its ending'
+complete -c infer -n '__infer_is convert' -l json -d 'print one JSON document on standard output'
+complete -c infer -n '__infer_is convert' -l config -r -F -d 'read options from a YAML file (default ~/.config/infer/config.yaml)'
+complete -c infer -n '__infer_is convert' -l timeout -x -d 'exit with status 124 after this time; 0: no limit'
+complete -c infer -n '__infer_is convert' -l color -x -a 'auto always never' -d 'when to color messages'
+complete -c infer -n '__infer_is convert' -l verbose -s v -d 'print more details; repeatable'
+complete -c infer -n '__infer_is convert' -l quiet -s q -d 'print only errors on standard error'
+complete -c infer -n '__infer_is convert' -l help -s h -d 'show this help'
+complete -c infer -n '__infer_is convert' -l version -d 'show the version'
+
 complete -c infer -n __infer_no_command -a merge -d 'add up the reports of a run that several machines have shared'
 complete -c infer -n '__infer_is help' -a merge -d 'add up the reports of a run that several machines have shared'
 complete -c infer -n '__infer_is merge' -F

@@ -44,23 +44,53 @@ void msg_piece(struct message *m, const void *p, size_t n)
 	}
 }
 
-static void add_varint(struct message *m, uint64_t v)
+static size_t encode(enum pb_wire wire, uint64_t v, uint8_t b[10])
 {
-	uint8_t b[10];
 	size_t n = 0;
 
+	if (wire != PB_VARINT) {
+		n = wire == PB_FIXED32 ? 4 : 8;
+		for (size_t i = 0; i < n; i++)
+			b[i] = (uint8_t)(v >> 8 * i);
+		return n;
+	}
 	while (v >= 0x80) {
 		b[n++] = (uint8_t)(v | 0x80);
 		v >>= 7;
 	}
 	b[n++] = (uint8_t)v;
+	return n;
+}
+
+static void add_varint(struct message *m, uint64_t v)
+{
+	uint8_t b[10];
+	size_t n = encode(PB_VARINT, v, b);
+
 	msg_piece(m, arena_dup(m->arena, b, n), n);
+}
+
+void msg_value(struct message *m, uint32_t field, enum pb_wire wire, uint64_t v)
+{
+	uint8_t b[10];
+	size_t n = encode(wire, v, b);
+
+	add_varint(m, (uint64_t)field << 3 | wire);
+	msg_piece(m, arena_dup(m->arena, b, n), n);
+}
+
+void packed_add(struct packed *x, enum pb_wire wire, uint64_t v)
+{
+	if (x->cap - x->n < 10) {
+		x->cap = x->cap ? 2 * x->cap : 64;
+		x->p = arena_grow(x->arena, x->p, x->n, x->cap, 1);
+	}
+	x->n += encode(wire, v, x->p + x->n);
 }
 
 void msg_number(struct message *m, uint32_t field, uint64_t v)
 {
-	add_varint(m, (uint64_t)field << 3 | PB_VARINT);
-	add_varint(m, v);
+	msg_value(m, field, PB_VARINT, v);
 }
 
 void msg_bytes(struct message *m, uint32_t field, const void *p, size_t n)
@@ -129,15 +159,14 @@ static struct tensor_view view_tensor(struct pb_span s)
 	return v;
 }
 
-/* Finds the bytes of a tensor as raw_data would hold them, in the source's files if possible. */
-static int find_data(struct copier *c, struct pb_span tensor, const struct tensor_view *v,
-		     struct pb_span *data)
+int tensor_data(struct copier *c, struct pb_span tensor, struct arena *a, struct pb_span *data)
 {
-	const struct weights_to to = {c->arena, c->store, c->d, "tensor", false};
+	struct tensor_view v = view_tensor(tensor);
+	const struct weights_to to = {a, v.external ? c->store : NULL, c->d, "tensor", false};
 	struct tensor *t;
 
-	if (!v->external && v->raw.n) {
-		*data = v->raw;
+	if (!v.external && v.raw.n) {
+		*data = v.raw;
 		return 0;
 	}
 	int rc = weights_tensor(&to, tensor, &t, NULL);
@@ -192,7 +221,7 @@ int copy_tensor(struct copier *c, uint32_t field, struct pb_span tensor, bool in
 		msg_bytes(out, field, tensor.p, tensor.n);
 		return 0;
 	}
-	rc = find_data(c, tensor, &v, &data);
+	rc = tensor_data(c, tensor, c->arena, &data);
 	if (rc)
 		return rc;
 	while (pb_next_raw(&rest, &f, &raw))
@@ -254,7 +283,7 @@ static void write_piece(struct file_out *out, const struct piece *x)
 	}
 }
 
-static int write_data(const struct copier *c, const char *path)
+int copy_write_data(const struct copier *c, const char *path)
 {
 	static const char zeros[EXTERNAL_ALIGN];
 	const char *to = path_join(c->arena, path_dir(c->arena, path), c->location);
@@ -280,7 +309,7 @@ int copy_write(const struct copier *c, const struct message *model, const char *
 			    .actual = fmt(c->d, "%zu bytes", model->bytes),
 			    .hint = "--external writes the weights to a file of their own");
 	if (c->location)
-		rc = write_data(c, path);
+		rc = copy_write_data(c, path);
 	struct file_out *out = rc ? NULL : file_create(path, E_OUTPUT, c->d);
 	for (size_t i = 0; out && i < model->n; i++)
 		write_piece(out, &model->v[i]);

@@ -22,7 +22,17 @@ void msg_piece(struct message *m, const void *p, size_t n);
 void msg_number(struct message *m, uint32_t field, uint64_t v);
 void msg_bytes(struct message *m, uint32_t field, const void *p, size_t n);
 void msg_text(struct message *m, uint32_t field, const char *s);
+/* A number as a field of this wire type; of PB_FIXED32 the low 32 bits count. */
+void msg_value(struct message *m, uint32_t field, enum pb_wire wire, uint64_t v);
 void msg_message(struct message *m, uint32_t field, const struct message *x);
+/* Encoded elements of a packed field. */
+struct packed {
+	struct arena *arena;
+	uint8_t *p;
+	size_t n, cap;
+};
+void packed_add(struct packed *x, enum pb_wire wire, uint64_t v);
+
 /* Takes the next field off `rest`, as pb_next() does, and sets *raw to all bytes of it, its number included. */
 bool pb_next_raw(struct pb_span *rest, struct pb_field *f, struct pb_span *raw);
 /* Returns the last occurrence of a singular bytes field, the one that counts in protobuf; p is NULL if there is none. */
@@ -52,6 +62,10 @@ struct copier {
 int copy_message(struct copier *c, const ProtobufCMessageDescriptor *desc, struct pb_span s,
 		 struct message *out);
 /*
+ * Finds the bytes of a tensor that is not of strings, as raw_data would hold them: in the source's files, or decoded in the arena.
+ */
+int tensor_data(struct copier *c, struct pb_span tensor, struct arena *a, struct pb_span *data);
+/*
  * Copies one tensor as field `field`. initializer: it may go to the file of external data; the tensors of attributes always stay in the
  * model, as ONNX Runtime reads some of them before it knows the model's folder.
  */
@@ -61,6 +75,7 @@ int copy_tensor(struct copier *c, uint32_t field, struct pb_span tensor, bool in
  * Writes the model, and the file of external data in its folder before it, each whole or not at all. Pages of mapped files are given back
  * once they are written. Fails with E-OUTPUT, or with E-SIZE if the model exceeds the 2 GiB that protobuf allows.
  */
+int copy_write_data(const struct copier *c, const char *path); /* the file of external data alone */
 int copy_write(const struct copier *c, const struct message *model, const char *path);
 
 #endif

@@ -31,6 +31,7 @@ enum {
 enum { OPTION_COMMAND_LINE = 256 };
 
 enum color { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
+enum model_form { FORM_AUTO, FORM_BINARY, FORM_TEXT, FORM_JSON };
 enum save_format { SAVE_NPY, SAVE_NPZ, SAVE_PB, SAVE_BIN, SAVE_JSON, SAVE_PNG };
 enum transfers { TRANSFERS_INCLUDE, TRANSFERS_EXCLUDE, TRANSFERS_SPLIT };
 enum node_sort { SORT_TIME, SORT_ORDER, SORT_MEMORY };
@@ -69,6 +70,7 @@ struct options {
 	const char *jsonl;  /* file for a JSON line for each input; NULL: none */
 	const char *report; /* file for a report that infer merge adds up; NULL: none */
 	const char *save; /* folder for the outputs, or file of a part; NULL if they are not written */
+	int form;	  /* enum model_form: of the file that convert writes */
 	const char *external; /* file for a model's weights, "" for one named after the model; NULL: none */
 	int save_format; /* enum save_format */
 	/* number of values to print of each output; 0 for all, INT_ABSENT for none */
