@@ -8,7 +8,6 @@
 #include "base/tame.h"
 #include "cmd/options/subcommand.h"
 #include "cmd/output/output.h"
-#include "onnx/load.h"
 #include "onnx/save.h"
 #include "session/session.h"
 
@@ -27,16 +26,14 @@ struct extract {
 	struct arena arena;
 	struct session *session; /* for the types of tensors; not optimized, so that names are the file's */
 	const struct graph *graph;
-	struct model *loaded; /* as the file has it, for the weights */
 	struct onnx_file *file;
-	struct map node_of;   /* title of a node: its number */
-	struct map maker_of;  /* name of a value: number of the node that makes it */
-	struct map value_of;  /* name of a value: its id in the session's graph */
-	struct map weight_of; /* name of an initializer: the id of its value in the loaded graph */
-	struct map begins;    /* names of --from; 1 once the part reads it */
-	struct map seen;      /* names that the part reads or makes */
-	bool *chosen;	      /* by node */
-	const char **left;    /* names that are still to be followed */
+	struct map node_of;  /* title of a node: its number */
+	struct map maker_of; /* name of a value: number of the node that makes it */
+	struct map value_of; /* name of a value: its id in the session's graph */
+	struct map begins;   /* names of --from; 1 once the part reads it */
+	struct map seen;     /* names that the part reads or makes */
+	bool *chosen;	     /* by node */
+	const char **left;   /* names that are still to be followed */
 	uint32_t nleft, cap_left;
 	struct borders in, constant, out;
 };
@@ -60,20 +57,18 @@ static const struct value *find_value(const struct extract *x, const char *name)
 	return id < 0 ? NULL : x->graph->value[id];
 }
 
-static const struct tensor *find_weight(const struct extract *x, const char *name)
+static bool is_weight(const struct extract *x, const char *name)
 {
-	int64_t id = map_get(&x->weight_of, name, strlen(name));
-
-	return id < 0 ? NULL : x->loaded->graph->value[id]->init;
+	return onnx_file_weight(x->file, name);
 }
 
 /* ---- the model */
 
-static void index_values(struct map *to, const struct graph *g, bool weights)
+static void index_values(struct map *to, const struct graph *g)
 {
 	for (uint32_t i = 0; i < g->nvalues; i++) {
 		const char *name = g->value[i]->name;
-		if (name && *name && (!weights || g->value[i]->init))
+		if (name && *name)
 			map_set(to, name, strlen(name), i);
 	}
 }
@@ -85,15 +80,13 @@ static int open_model(struct extract *x)
 	x->o->config.optimize = OPTIMIZE_NONE;
 	x->o->config.device = "cpu";
 	x->session = session_open(path, &x->o->config, x->d);
-	x->loaded = x->session ? onnx_load(path, NULL, x->d) : NULL;
-	x->file = x->loaded ? onnx_file_open(path, x->d) : NULL;
+	x->file = x->session ? onnx_file_open(path, x->d) : NULL;
 	if (!x->file)
 		return x->d->last ? -(int)x->d->last->code : -E_MODEL_OPEN;
 	x->graph = session_model(x->session)->graph;
 	x->node_of.arena = x->maker_of.arena = x->value_of.arena = &x->arena;
-	x->begins.arena = x->seen.arena = x->weight_of.arena = &x->arena;
-	index_values(&x->value_of, x->graph, false);
-	index_values(&x->weight_of, x->loaded->graph, true);
+	x->begins.arena = x->seen.arena = &x->arena;
+	index_values(&x->value_of, x->graph);
 	for (uint32_t i = 0; i < onnx_file_nodes(x->file); i++) {
 		const struct onnx_node *n = onnx_file_node(x->file, i);
 		map_set(&x->node_of, n->title, strlen(n->title), i);
@@ -126,11 +119,7 @@ static void add_border(struct extract *x, struct borders *to, const char *name)
 	const struct value *v = find_value(x, name);
 	struct tensor *t = arena_new(&x->arena, struct tensor);
 
-	const struct tensor *weight = find_weight(x, name);
-
-	if (weight)
-		*t = *weight;
-	else if (v)
+	if (v)
 		*t = (struct tensor){.type = v->info.type, .shape = v->info.shape};
 	if (to->n == to->cap) {
 		to->cap = to->cap ? 2 * to->cap : 16;
@@ -159,7 +148,7 @@ static bool take_one(struct extract *x, const char *name, bool begin, take_name 
 {
 	int64_t i = map_get(&x->node_of, name, strlen(name));
 
-	if (knows(&x->maker_of, name) || (knows(&x->value_of, name) && !find_weight(x, name))) {
+	if (knows(&x->maker_of, name) || (knows(&x->value_of, name) && !is_weight(x, name))) {
 		take(x, name);
 		return true;
 	}
@@ -169,7 +158,7 @@ static bool take_one(struct extract *x, const char *name, bool begin, take_name 
 	for (uint32_t k = 0; k < (begin ? n->nin : n->nout); k++) {
 		const char *s = begin ? n->in[k] : n->out[k];
 		const struct onnx_node *from = begin ? maker(x, s) : NULL;
-		if (*s && !find_weight(x, s) && !(from && from->constant))
+		if (*s && !is_weight(x, s) && !(from && from->constant))
 			take(x, s);
 	}
 	return true;
@@ -207,14 +196,26 @@ static int follow_one(struct extract *x, const char *name)
 		x->chosen[map_get(&x->maker_of, name, strlen(name))] = true;
 		for (uint32_t k = 0; k < n->nin; k++)
 			follow(x, n->in[k]);
-	} else if (find_weight(x, name)) {
+	} else if (is_weight(x, name)) {
 		add_border(x, &x->constant, name);
+		x->constant.v[x->constant.n - 1].t = NULL; /* copied from the file */
 	} else if (!v || !v->is_input) {
 		return FAIL(x->d, E_MODEL_NAME, .slot = fmt(x->d, "value '%s'", name),
 			    .expected = "a node, an initializer or an input that gives it",
 			    .actual = "none");
 	}
 	return 0;
+}
+
+/* Takes along the scale and zero point that an annotation of quantization names, if they are initializers. */
+static void take_parameters(struct extract *x, const char *name)
+{
+	const char *const *names;
+	uint32_t n = onnx_file_parameters(x->file, name, &names);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (is_weight(x, names[i]))
+			follow(x, names[i]);
 }
 
 static int find_part(struct extract *x)
@@ -225,8 +226,11 @@ static int find_part(struct extract *x)
 	rc = rc ? rc : take_names(x, "to", &o->to, false, take_end);
 	for (uint32_t i = 0; !rc && o->to.n <= 0 && i < onnx_file_outputs(x->file); i++)
 		take_end(x, onnx_file_output(x->file, i));
-	while (!rc && x->nleft)
-		rc = follow_one(x, x->left[--x->nleft]);
+	while (!rc && x->nleft) {
+		const char *name = x->left[--x->nleft];
+		rc = follow_one(x, name);
+		take_parameters(x, name);
+	}
 	if (rc)
 		return rc;
 	for (uint32_t i = 0; i < x->graph->nin; i++) {
@@ -278,6 +282,10 @@ static int write_part(struct extract *x, uint32_t *count)
 			node[n++] = i;
 	if (!n)
 		return options_fail(x->o, "to", "no node is between --from and --to", NULL, x->d);
+	const char *external = NULL;
+	int rc = options_external(x->o, x->o->save, &external, x->d);
+	if (rc)
+		return rc;
 	const struct onnx_part part = {.node = node,
 				       .nnodes = n,
 				       .in = x->in.v,
@@ -285,7 +293,8 @@ static int write_part(struct extract *x, uint32_t *count)
 				       .constant = x->constant.v,
 				       .nconstant = x->constant.n,
 				       .out = x->out.v,
-				       .nout = x->out.n};
+				       .nout = x->out.n,
+				       .external = external};
 	*count = n;
 	return onnx_save_part(x->file, &part, x->o->save, x->d);
 }
@@ -352,7 +361,6 @@ int cmd_extract(struct options *o, struct diag *d)
 	if (!rc)
 		tell(&x, nodes);
 	onnx_file_close(x.file);
-	onnx_unload(x.loaded);
 	session_close(x.session);
 	arena_free(&x.arena);
 	return rc;

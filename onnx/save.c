@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "onnx/internal.h"
+#include "onnx/write.h"
 
 #include <inttypes.h>
 
@@ -13,7 +13,13 @@ enum { IR_INITIALIZERS = 4 };
 
 struct onnx_file {
 	struct arena arena;
-	struct file_map map;
+	struct model shell;	/* empty; it owns `store` */
+	struct weights *store;	/* the file, and its external data */
+	struct pb_span *info;	/* ValueInfoProtos; info_of has their numbers by name */
+	struct pb_span *weight; /* initializers; weight_of has their numbers by name */
+	bool *sparse;		/* by weight */
+	uint32_t nweights;
+	struct map info_of, weight_of;
 	struct pb_span model, graph;
 	struct pb_span *bytes; /* of the nodes */
 	bool *named;	       /* indexed by node: whether the file gives the node a name */
@@ -38,16 +44,6 @@ static void add_name(struct names *x, struct pb_span s)
 		x->v = arena_grow(x->arena, x->v, x->n, x->cap, sizeof(*x->v));
 	}
 	x->v[x->n++] = span_text(x->arena, s);
-}
-
-/* Returns the last occurrence of a singular field, the one that counts in protobuf. */
-static struct pb_span last_of(struct pb_span m, uint32_t number)
-{
-	struct pb_span s = {0};
-
-	while (pb_each(&m, number, &s))
-		;
-	return s;
 }
 
 /* Names that a body defines. A name that the body itself or an enclosing body defines is not captured from outside. */
@@ -92,11 +88,11 @@ static void capture_body(struct pb_span graph, const struct inner *up, struct na
 	struct pb_span rest, m, name;
 
 	for (rest = graph; pb_each(&rest, GRAPH_INPUT, &m);)
-		define_name(&s, last_of(m, 1));
+		define_name(&s, pb_last(m, 1));
 	for (rest = graph; pb_each(&rest, GRAPH_INITIALIZER, &m);)
-		define_name(&s, last_of(m, 8));
+		define_name(&s, pb_last(m, 8));
 	for (rest = graph; pb_each(&rest, GRAPH_SPARSE, &m);)
-		define_name(&s, last_of(last_of(m, 1), 8));
+		define_name(&s, pb_last(pb_last(m, 1), 8));
 	for (rest = graph; pb_each(&rest, GRAPH_NODE, &m);) {
 		struct pb_span outs = m;
 		while (pb_each(&outs, NODE_OUTPUT, &name))
@@ -110,7 +106,7 @@ static void capture_body(struct pb_span graph, const struct inner *up, struct na
 		capture_node(m, &s, out);
 	}
 	for (rest = graph; pb_each(&rest, GRAPH_OUTPUT, &m);) {
-		name = last_of(m, 1);
+		name = pb_last(m, 1);
 		if (name.n && !defined(&s, name))
 			add_name(out, name);
 	}
@@ -154,9 +150,57 @@ static void read_graph(struct onnx_file *f)
 		f->nnodes++;
 	}
 	for (rest = f->graph; pb_each(&rest, GRAPH_OUTPUT, &m);)
-		add_name(&out, last_of(m, 1));
+		add_name(&out, pb_last(m, 1));
 	f->output = out.v;
 	f->noutputs = out.n;
+}
+
+/* Name of a TensorProto, or of a SparseTensorProto, which is that of its values. */
+static struct pb_span weight_name(struct pb_span m, bool sparse)
+{
+	return pb_last(sparse ? pb_last(m, 1) : m, 8);
+}
+
+static void read_weights(struct onnx_file *f)
+{
+	static const uint32_t fields[] = {GRAPH_SPARSE, GRAPH_INITIALIZER};
+	size_t n = pb_occurs(f->graph, GRAPH_SPARSE) + pb_occurs(f->graph, GRAPH_INITIALIZER);
+	struct pb_span rest, m;
+	uint32_t at = 0;
+
+	f->weight = arena_new_n(&f->arena, struct pb_span, n + 1);
+	f->sparse = arena_new_n(&f->arena, bool, n + 1);
+	for (int i = 0; i < 2; i++) {
+		for (rest = f->graph; at < n && pb_each(&rest, fields[i], &m); at++) {
+			struct pb_span name = weight_name(m, i == 0);
+			f->weight[at] = m;
+			f->sparse[at] = i == 0;
+			if (name.n)
+				map_set(&f->weight_of, (const char *)name.p, name.n, at);
+		}
+	}
+	f->nweights = at;
+}
+
+static void read_infos(struct onnx_file *f)
+{
+	/* what is said last of a name counts: an input says more than a note on a value */
+	static const uint32_t fields[] = {GRAPH_VALUE_INFO, GRAPH_OUTPUT, GRAPH_INPUT};
+	struct pb_span rest, m;
+	size_t n = 0;
+	uint32_t at = 0;
+
+	for (int i = 0; i < 3; i++)
+		n += pb_occurs(f->graph, fields[i]);
+	f->info = arena_new_n(&f->arena, struct pb_span, n + 1);
+	for (int i = 0; i < 3; i++) {
+		for (rest = f->graph; at < n && pb_each(&rest, fields[i], &m); at++) {
+			struct pb_span name = pb_last(m, 1);
+			f->info[at] = m;
+			if (name.n)
+				map_set(&f->info_of, (const char *)name.p, name.n, at);
+		}
+	}
 }
 
 struct onnx_file *onnx_file_open(const char *path, struct diag *d)
@@ -168,17 +212,22 @@ struct onnx_file *onnx_file_open(const char *path, struct diag *d)
 		FAIL(d, E_MEMORY);
 		return NULL;
 	}
-	if (file_map(path, &f->map, E_MODEL_OPEN, d)) {
-		mem_free(f);
+	f->info_of.arena = f->weight_of.arena = &f->arena;
+	f->store = weights_open(&f->shell, path, NULL);
+	struct file_map *map = weights_file(f->store);
+	if (file_map(path, map, E_MODEL_OPEN, d)) {
+		onnx_file_close(f);
 		return NULL;
 	}
-	f->model = (struct pb_span){f->map.data, f->map.size};
+	f->model = (struct pb_span){map->data, map->size};
 	if (pb_check(&onnx__model_proto__descriptor, f->model, &codes, d)) {
 		onnx_file_close(f);
 		return NULL;
 	}
 	f->graph = pb_sub(f->model, MODEL_GRAPH, &f->arena);
 	read_graph(f);
+	read_weights(f);
+	read_infos(f);
 	return f;
 }
 
@@ -186,7 +235,8 @@ void onnx_file_close(struct onnx_file *f)
 {
 	if (!f)
 		return;
-	file_unmap(&f->map);
+	weights_close(&f->shell);
+	arena_free(&f->shell.arena);
 	arena_free(&f->arena);
 	mem_free(f);
 }
@@ -211,67 +261,32 @@ const char *onnx_file_output(const struct onnx_file *f, uint32_t i)
 	return f->output[i];
 }
 
-/* ---- writing: a message is a list of pieces, so that weights are written from where they are -------- */
-
-struct piece {
-	const void *p;
-	size_t n;
-};
-struct message {
-	struct arena *arena;
-	struct piece *v;
-	size_t n, cap, bytes;
-};
-
-static void add_piece(struct message *m, const void *p, size_t n)
+static int64_t find_name(const struct map *m, const char *name)
 {
-	if (m->n == m->cap) {
-		m->cap = m->cap ? 2 * m->cap : 16;
-		m->v = arena_grow(m->arena, m->v, m->n, m->cap, sizeof(*m->v));
+	return map_get(m, name, strlen(name));
+}
+
+bool onnx_file_weight(const struct onnx_file *f, const char *name)
+{
+	return find_name(&f->weight_of, name) >= 0;
+}
+
+uint32_t onnx_file_parameters(struct onnx_file *f, const char *name, const char *const **names)
+{
+	struct names out = {.arena = &f->arena};
+	struct pb_span rest = f->graph, m, entry;
+
+	while (pb_each(&rest, GRAPH_QUANTIZATION, &m)) {
+		if (!span_is(pb_last(m, ANNOTATION_TENSOR), name))
+			continue;
+		for (struct pb_span r = m; pb_each(&r, ANNOTATION_PARAMETER, &entry);)
+			add_name(&out, pb_last(entry, 2));
 	}
-	m->v[m->n++] = (struct piece){p, n};
-	m->bytes += n;
+	*names = out.v;
+	return out.n;
 }
 
-static void add_varint(struct message *m, uint64_t v)
-{
-	uint8_t b[10];
-	size_t n = 0;
-
-	while (v >= 0x80) {
-		b[n++] = (uint8_t)(v | 0x80);
-		v >>= 7;
-	}
-	b[n++] = (uint8_t)v;
-	add_piece(m, arena_dup(m->arena, b, n), n);
-}
-
-static void add_number(struct message *m, uint32_t field, uint64_t v)
-{
-	add_varint(m, (uint64_t)field << 3 | PB_VARINT);
-	add_varint(m, v);
-}
-
-static void add_bytes(struct message *m, uint32_t field, const void *p, size_t n)
-{
-	add_varint(m, (uint64_t)field << 3 | PB_BYTES);
-	add_varint(m, n);
-	if (n)
-		add_piece(m, p, n);
-}
-
-static void add_text(struct message *m, uint32_t field, const char *s)
-{
-	add_bytes(m, field, s, strlen(s));
-}
-
-static void add_message(struct message *m, uint32_t field, const struct message *x)
-{
-	add_varint(m, (uint64_t)field << 3 | PB_BYTES);
-	add_varint(m, x->bytes);
-	for (size_t i = 0; i < x->n; i++)
-		add_piece(m, x->v[i].p, x->v[i].n);
-}
+/* ---- writing ---------------------------------------------------------------------------------- */
 
 /* Adds a TypeProto.Tensor. s is NULL for the tensors of a sequence, which have no common shape. */
 static void add_tensor_type(struct message *m, uint32_t field, enum dtype t, const struct shape *s,
@@ -279,28 +294,28 @@ static void add_tensor_type(struct message *m, uint32_t field, enum dtype t, con
 {
 	struct message x = {.arena = m->arena}, shape = {.arena = m->arena};
 
-	add_number(&x, 1, (uint64_t)t);
+	msg_number(&x, 1, (uint64_t)t);
 	for (int i = 0; s && i < s->rank; i++) {
 		struct message dim = {.arena = m->arena};
 		const char *name =
 			symbols && s->dim[i] <= DIM_SYM(0) ? symbols[DIM_SYM_ID(s->dim[i])] : NULL;
 		if (s->dim[i] >= 0)
-			add_number(&dim, 1, (uint64_t)s->dim[i]);
+			msg_number(&dim, 1, (uint64_t)s->dim[i]);
 		else if (name && *name && *name != '?') /* which begins the names that we give */
-			add_text(&dim, 2, name);
-		add_message(&shape, 1, &dim);
+			msg_text(&dim, 2, name);
+		msg_message(&shape, 1, &dim);
 	}
 	if (s && s->rank >= 0)
-		add_message(&x, 2, &shape);
-	add_message(m, field, &x);
+		msg_message(&x, 2, &shape);
+	msg_message(m, field, &x);
 }
 
 static void add_nested(struct message *m, uint32_t field, uint32_t inner, const struct message *type)
 {
 	struct message x = {.arena = m->arena};
 
-	add_message(&x, inner, type);
-	add_message(m, field, &x);
+	msg_message(&x, inner, type);
+	msg_message(m, field, &x);
 }
 
 /* TypeProto */
@@ -326,83 +341,189 @@ static bool make_type(struct message *m, const struct type *t, const struct shap
 	return true;
 }
 
-/* ValueInfoProto */
-static void add_border(struct message *m, uint32_t field, const struct onnx_border *b)
+/* ValueInfoProto: what the file says of the value, but with the type that the whole model gives it, if that is known. */
+static void add_border(struct message *m, uint32_t field, const struct onnx_file *f,
+		       const struct onnx_border *b)
 {
 	struct message x = {.arena = m->arena}, type = {.arena = m->arena};
+	int64_t known = find_name(&f->info_of, b->name);
+	struct pb_span info = known >= 0 ? f->info[known] : (struct pb_span){0};
+	struct pb_span own = pb_last(info, VALUE_TYPE);
+	bool made = b->t && make_type(&type, &b->t->type, &b->t->shape, b->symbols);
 
-	add_text(&x, 1, b->name);
-	if (b->t && make_type(&type, &b->t->type, &b->t->shape, b->symbols))
-		add_message(&x, 2, &type);
-	add_message(m, field, &x);
+	msg_text(&x, 1, b->name);
+	if (made)
+		msg_message(&x, VALUE_TYPE, &type);
+	else if (own.p)
+		msg_bytes(&x, VALUE_TYPE, own.p, own.n);
+	for (struct pb_span rest = info, raw; info.p;) {
+		struct pb_field g;
+		if (!pb_next_raw(&rest, &g, &raw))
+			break;
+		if (g.number != 1 && g.number != VALUE_TYPE)
+			msg_piece(&x, raw.p, raw.n);
+	}
+	msg_message(m, field, &x);
 }
 
-/* TensorProto */
-static void add_initializer(struct message *m, const struct onnx_border *b)
+/* TensorProto of a tensor in memory */
+static void add_tensor(struct message *m, const struct onnx_border *b)
 {
 	struct message x = {.arena = m->arena};
 	const struct tensor *t = b->t;
 
 	for (int i = 0; i < t->shape.rank; i++)
-		add_number(&x, 1, (uint64_t)t->shape.dim[i]);
-	add_number(&x, 2, t->type.dtype);
+		msg_number(&x, 1, (uint64_t)t->shape.dim[i]);
+	msg_number(&x, 2, t->type.dtype);
 	for (int64_t i = 0; tensor_dtype(t) == DT_STRING && i < tensor_count(t); i++) {
 		size_t n;
 		const char *s = tensor_string(t, i, &n);
-		add_bytes(&x, 6, s, n);
+		msg_bytes(&x, 6, s, n);
 	}
-	add_text(&x, 8, b->name);
+	msg_text(&x, 8, b->name);
 	if (tensor_dtype(t) != DT_STRING)
-		add_bytes(&x, 9, t->data, t->bytes);
-	add_message(m, GRAPH_INITIALIZER, &x);
+		msg_bytes(&x, 9, t->data, t->bytes);
+	msg_message(m, GRAPH_INITIALIZER, &x);
 }
 
-static void add_node(struct message *m, const struct onnx_file *f, uint32_t i)
+static int copy_weight(struct copier *c, struct message *m, const struct onnx_file *f, uint32_t i)
 {
 	struct message x = {.arena = m->arena};
 
-	add_piece(&x, f->bytes[i].p, f->bytes[i].n);
-	if (!f->named[i]) /* an unnamed node is called by its number, which changes in the part: write its old title as its name */
-		add_text(&x, NODE_NAME, f->node[i].title);
-	add_message(m, GRAPH_NODE, &x);
+	if (!f->sparse[i])
+		return copy_tensor(c, GRAPH_INITIALIZER, f->weight[i], true, m);
+	int rc = copy_message(c, &onnx__sparse_tensor_proto__descriptor, f->weight[i], &x);
+	msg_message(m, GRAPH_SPARSE, &x);
+	return rc;
 }
 
-static void make_graph(struct message *m, const struct onnx_file *f, const struct onnx_part *part)
+/* Adds the constants; those that are copied have the order of the file. */
+static int add_constants(struct copier *c, struct message *m, const struct onnx_file *f,
+			 const struct onnx_part *part)
 {
-	struct pb_span name = last_of(f->graph, GRAPH_NAME);
+	bool *chosen = arena_new_n(m->arena, bool, f->nweights + 1);
+	int rc = 0;
 
-	for (uint32_t i = 0; i < part->nnodes; i++)
-		add_node(m, f, part->node[i]);
-	add_bytes(m, GRAPH_NAME, name.n ? (const void *)name.p : "part", name.n ? name.n : 4);
-	for (uint32_t i = 0; i < part->nconstant; i++)
-		add_initializer(m, &part->constant[i]);
-	for (uint32_t i = 0; i < part->nin; i++)
-		add_border(m, GRAPH_INPUT, &part->in[i]);
-	for (uint32_t i = 0; i < part->nout; i++)
-		add_border(m, GRAPH_OUTPUT, &part->out[i]);
+	for (uint32_t i = 0; i < part->nconstant; i++) {
+		const struct onnx_border *b = &part->constant[i];
+		int64_t at = find_name(&f->weight_of, b->name);
+		if (b->t)
+			add_tensor(m, b);
+		else if (at >= 0)
+			chosen[at] = true;
+		else
+			return FAIL(c->d, E_MODEL_NAME,
+				    .slot = fmt(c->d, "initializer '%s'", b->name),
+				    .expected = "an initializer of the model", .actual = "none");
+	}
+	for (uint32_t i = 0; !rc && i < f->nweights; i++)
+		if (chosen[i])
+			rc = copy_weight(c, m, f, i);
+	return rc;
 }
 
-static void make_model(struct message *m, const struct onnx_file *f, const struct onnx_part *part)
+static int add_node(struct copier *c, struct message *m, const struct onnx_file *f, uint32_t i)
+{
+	struct message x = {.arena = m->arena};
+	int rc = copy_message(c, &onnx__node_proto__descriptor, f->bytes[i], &x);
+
+	if (!f->named[i]) /* an unnamed node is called by its number, which changes in the part: write its old title as its name */
+		msg_text(&x, NODE_NAME, f->node[i].title);
+	msg_message(m, GRAPH_NODE, &x);
+	return rc;
+}
+
+/* Enters the values that the part's nodes make, its constants and its inputs (1), and of these its inputs and outputs (2). */
+static void name_values(struct map *to, const struct onnx_file *f, const struct onnx_part *part)
+{
+	for (uint32_t i = 0; i < part->nnodes; i++) {
+		const struct onnx_node *n = &f->node[part->node[i]];
+		for (uint32_t k = 0; k < n->nout; k++)
+			map_set(to, n->out[k], strlen(n->out[k]), 1);
+	}
+	for (uint32_t i = 0; i < part->nconstant; i++)
+		map_set(to, part->constant[i].name, strlen(part->constant[i].name), 1);
+	for (uint32_t i = 0; i < part->nin; i++)
+		map_set(to, part->in[i].name, strlen(part->in[i].name), 2);
+	for (uint32_t i = 0; i < part->nout; i++)
+		map_set(to, part->out[i].name, strlen(part->out[i].name), 2);
+}
+
+static int64_t value_of(const struct map *values, struct pb_span name)
+{
+	return name.n ? map_get(values, (const char *)name.p, name.n) : -1;
+}
+
+/* Whether the part has a tensor and all parameters of its quantization. */
+static bool has_annotation(const struct map *values, struct pb_span m)
+{
+	struct pb_span entry;
+	bool has = value_of(values, pb_last(m, ANNOTATION_TENSOR)) > 0;
+
+	while (has && pb_each(&m, ANNOTATION_PARAMETER, &entry))
+		has = value_of(values, pb_last(entry, 2)) > 0;
+	return has;
+}
+
+/* Adds what the graph says besides nodes, initializers, inputs and outputs, as far as it is about the part. */
+static void add_notes(struct message *m, const struct onnx_file *f, const struct onnx_part *part)
+{
+	struct map values = {.arena = m->arena};
+	struct pb_span rest = f->graph, raw;
+	struct pb_field g;
+
+	name_values(&values, f, part);
+	while (pb_next_raw(&rest, &g, &raw)) {
+		if (g.number == GRAPH_NODE || g.number == GRAPH_NAME || g.number == GRAPH_INITIALIZER ||
+		    g.number == GRAPH_INPUT || g.number == GRAPH_OUTPUT || g.number == GRAPH_SPARSE)
+			continue;
+		if (g.number == GRAPH_VALUE_INFO && value_of(&values, pb_last(g.bytes, 1)) != 1)
+			continue;
+		if (g.number == GRAPH_QUANTIZATION && !has_annotation(&values, g.bytes))
+			continue;
+		msg_piece(m, raw.p, raw.n);
+	}
+}
+
+static int make_graph(struct copier *c, struct message *m, const struct onnx_file *f,
+		      const struct onnx_part *part)
+{
+	struct pb_span name = pb_last(f->graph, GRAPH_NAME);
+	int rc = 0;
+
+	for (uint32_t i = 0; !rc && i < part->nnodes; i++)
+		rc = add_node(c, m, f, part->node[i]);
+	msg_bytes(m, GRAPH_NAME, name.n ? (const void *)name.p : "part", name.n ? name.n : 4);
+	rc = rc ? rc : add_constants(c, m, f, part);
+	for (uint32_t i = 0; i < part->nin; i++)
+		add_border(m, GRAPH_INPUT, f, &part->in[i]);
+	for (uint32_t i = 0; i < part->nout; i++)
+		add_border(m, GRAPH_OUTPUT, f, &part->out[i]);
+	add_notes(m, f, part);
+	return rc;
+}
+
+static int make_model(struct copier *c, struct message *m, const struct onnx_file *f,
+		      const struct onnx_part *part)
 {
 	struct message graph = {.arena = m->arena};
-	struct pb_span rest = f->model;
+	struct pb_span rest = f->model, raw;
 	struct pb_field field;
 	uint64_t ir = IR_INITIALIZERS;
+	int rc = 0;
 
 	for (struct pb_span r = f->model; pb_next(&r, &field);)
 		if (field.number == 1 && field.wire == PB_VARINT && field.value > ir)
 			ir = field.value;
-	add_number(m, 1, ir);
-	while (pb_next(&rest, &field)) {
+	msg_number(m, 1, ir);
+	while (!rc && pb_next_raw(&rest, &field, &raw)) {
 		if (field.number == 1 || field.number == MODEL_GRAPH || field.number == MODEL_TRAINING)
 			continue;
-		if (field.wire == PB_BYTES)
-			add_bytes(m, field.number, field.bytes.p, field.bytes.n);
-		else if (field.wire == PB_VARINT)
-			add_number(m, field.number, field.value);
+		rc = copy_message(c, &onnx__model_proto__descriptor, raw, m);
 	}
-	make_graph(&graph, f, part);
-	add_message(m, MODEL_GRAPH, &graph);
+	rc = rc ? rc : make_graph(c, &graph, f, part);
+	msg_message(m, MODEL_GRAPH, &graph);
+	return rc;
 }
 
 int onnx_save_part(const struct onnx_file *f, const struct onnx_part *part, const char *path,
@@ -410,17 +531,14 @@ int onnx_save_part(const struct onnx_file *f, const struct onnx_part *part, cons
 {
 	struct arena a = {0};
 	struct message m = {.arena = &a};
+	struct copier c = {.arena = &a,
+			   .d = d,
+			   .store = f->store,
+			   .location = part->external,
+			   .data = {.arena = &a}};
+	int rc = make_model(&c, &m, f, part);
 
-	make_model(&m, f, part);
-	if (m.bytes >= INT32_MAX) {
-		arena_free(&a);
-		return FAIL(d, E_SIZE, .slot = path ? arena_str(&d->arena, path) : NULL,
-			    .expected = "a model of less than 2 GiB",
-			    .actual = fmt(d, "%zu bytes", m.bytes));
-	}
-	struct file_out *out = file_create(path, E_OUTPUT, d);
-	for (size_t i = 0; out && i < m.n; i++)
-		file_write(out, m.v[i].p, m.v[i].n);
+	rc = rc ? rc : copy_write(&c, &m, path);
 	arena_free(&a);
-	return out ? file_commit(out, d) : -E_OUTPUT;
+	return rc;
 }

@@ -2,8 +2,8 @@
 #ifndef ONNX_SAVE_H
 #define ONNX_SAVE_H
 /*
- * Writes a part of a model file as a model. Nodes, opset imports, functions and metadata are copied byte by byte from the
- * file; the part's inputs, outputs and constants are written anew.
+ * Writes a part of a model file as a model. Nodes, initializers, opset imports, functions, metadata, documentation and fields that
+ * the schema does not know are copied byte by byte from the file; the types of the part's inputs and outputs are written anew.
  */
 #include "ir/tensor.h"
 
@@ -30,10 +30,21 @@ const struct onnx_node *onnx_file_node(const struct onnx_file *f, uint32_t i);
 uint32_t onnx_file_outputs(const struct onnx_file *f);
 const char *onnx_file_output(const struct onnx_file *f, uint32_t i);
 
+/* Whether the file's graph has an initializer of this name, dense or sparse. */
+bool onnx_file_weight(const struct onnx_file *f, const char *name);
+/*
+ * Adds the names of the tensors that the graph's quantization annotations give as parameters of the tensor `name`. Returns the number
+ * of names in *names, which is in the file's memory.
+ */
+uint32_t onnx_file_parameters(struct onnx_file *f, const char *name, const char *const **names);
+
 /* An input, output or constant of a part. */
 struct onnx_border {
 	const char *name;
-	/* type and shape, and the data of a constant; NULL or a tensor of kind V_NONE if not known */
+	/*
+	 * type and shape, and the data of a constant; NULL or a tensor of kind V_NONE if not known. A constant with NULL is
+	 * copied from the file's initializer of this name.
+	 */
 	const struct tensor *t;
 	/* names of the dimensions that are symbols, numbered as in struct model; NULL: they are written without a name */
 	const char *const *symbols;
@@ -43,9 +54,12 @@ struct onnx_part {
 	uint32_t nnodes;
 	const struct onnx_border *in, *constant, *out;
 	uint32_t nin, nconstant, nout;
+	/* name of a file of external data that takes the initializers of 1 KiB and more, in the folder of the part; NULL: none */
+	const char *external;
 };
 /*
- * Writes the part to path, whole or not at all. Fails with E-OUTPUT, or with E-SIZE if the part exceeds the 2 GiB
+ * Writes the part to path, whole or not at all; the file of external data is complete before. External data of the source are looked
+ * for in its folder (E-WEIGHT-*). Fails with E-OUTPUT, or with E-SIZE if the part exceeds the 2 GiB
  * that protobuf allows.
  */
 int onnx_save_part(const struct onnx_file *f, const struct onnx_part *part, const char *path,

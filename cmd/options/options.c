@@ -623,3 +623,25 @@ int options_fail(const struct options *o, const char *name, const char *message,
 						   : fmt(d, "%s", origin),
 		    .message = message, .hint = hint);
 }
+
+int options_external(const struct options *o, const char *path, const char **location, struct diag *d)
+{
+	const char *name = o->external;
+
+	*location = NULL;
+	if (!name)
+		return 0;
+	if (!strcmp(path, "-"))
+		return options_fail(o, "external", "standard output has no folder for the weights",
+				    "write the model to a file", d);
+	if (!*name)
+		name = arena_printf(&d->arena, "%s.data", path_base(path));
+	if (strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, "..") ||
+	    !strcmp(name, path_base(path)))
+		return options_fail(
+			o, "external",
+			fmt(d, "'%s' is no name of another file in the model's folder", name),
+			"give a name without '/'", d);
+	*location = name;
+	return 0;
+}

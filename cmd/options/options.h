@@ -31,6 +31,7 @@ enum {
 enum { OPTION_COMMAND_LINE = 256 };
 
 enum color { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
+enum model_form { FORM_AUTO, FORM_BINARY, FORM_TEXT, FORM_JSON };
 enum save_format { SAVE_NPY, SAVE_NPZ, SAVE_PB, SAVE_BIN, SAVE_JSON, SAVE_PNG };
 enum transfers { TRANSFERS_INCLUDE, TRANSFERS_EXCLUDE, TRANSFERS_SPLIT };
 enum node_sort { SORT_TIME, SORT_ORDER, SORT_MEMORY };
@@ -70,6 +71,8 @@ struct options {
 	const char *jsonl;  /* file for a JSON line for each input; NULL: none */
 	const char *report; /* file for a report that infer merge adds up; NULL: none */
 	const char *save; /* folder for the outputs, or file of a part; NULL if they are not written */
+	int form;	  /* enum model_form: of the file that convert writes */
+	const char *external; /* file for a model's weights, "" for one named after the model; NULL: none */
 	int save_format; /* enum save_format */
 	/* number of values to print of each output; 0 for all, INT_ABSENT for none */
 	int64_t print;
@@ -184,6 +187,11 @@ int options_blame(const struct options *o, const char *name, int rc, struct diag
 /* Reports `ORIGIN: message` for a value that turned out wrong after parsing. */
 int options_fail(const struct options *o, const char *name, const char *message, const char *hint,
 		 struct diag *d);
+/*
+ * Sets *location to the file name that --external gives for a model at `path`, or to NULL if the option was not given. Fails if the
+ * file would not lie in the model's folder.
+ */
+int options_external(const struct options *o, const char *path, const char **location, struct diag *d);
 
 /* Returns true if the argument of the option may be left out. */
 bool option_optional(const struct field *f);

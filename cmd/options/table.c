@@ -172,6 +172,15 @@ const struct field options_table[] = {
 	 .more = "The report is JSON. It says which model, options and inputs it is of, and has a row for each input that was "
 		 "run: its name, the time of its run, and the error if it failed. With --resume, the rows of inputs that are done "
 		 "come from the report that is there."},
+	{ROW("external", F_STRING, external, OUTPUTS, CMD_EXTRACT | CMD_CONVERT), .arg = "[FILE]",
+	 .implied = "", .metavar_kind = "file",
+	 .help = "write weights of 1 KiB and more to FILE, in the folder of the model that is written",
+	 .more = "Without FILE its name is that of the model with .data behind it. A model of 2 GiB and more can only be written so. The "
+		 "weights are ONNX's external data, each at a multiple of 4096 bytes. Without the option all weights are in the "
+		 "model's own file, also those that the source has as external data."},
+	{ROW("form", F_ENUM, form, OUTPUTS, CMD_CONVERT), .def = "auto",
+	 .choices = "auto|binary|text|json", .arg = "FORM",
+	 .help = "form of the file that is written; auto: by its ending"},
 	{ROW("save-format", F_ENUM, save_format, OUTPUTS, CMD_RUN), .def = "npy",
 	 .choices = "npy|npz|pb|bin|json|png", .arg = "FORMAT", .help = "format of the output files",
 	 .more = "npz is one file with all outputs; pb writes output_K.pb by position; bin holds the bare elements; png "

@@ -94,6 +94,19 @@ enum code file_mapped_at(const void *address)
 	return E_OK;
 }
 
+void file_release(const void *p, size_t n)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)p;
+
+	if (!n || file_mapped_at(p) == E_OK || file_mapped_at((const char *)p + n - 1) == E_OK)
+		return;
+	/* The last page is kept, because the next bytes of the file may be read next; they give it back. */
+	uintptr_t to = (from + n) / page * page;
+	from = from / page * page;
+	if (from < to)
+		(void)madvise((void *)from, to - from, MADV_DONTNEED);
+}
+
 /* ---- streams */
 
 /* How long we wait for another program to open the other end of a pipe that has a name. */

@@ -42,6 +42,11 @@ void file_unmap(struct file_map *m);
  * For a handler of SIGBUS, which the kernel sends if a mapped file has become shorter.
  */
 enum code file_mapped_at(const void *address);
+/*
+ * Gives back the memory of these bytes if they are of a mapped file: they are read from the file again on use. Does nothing to
+ * other memory.
+ */
+void file_release(const void *p, size_t n);
 
 /*
  * A file that is being written in the folder of `path`, without a name or with a temporary one,

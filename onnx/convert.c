@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "onnx/convert.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "onnx/forms.h"
+
+#include <ctype.h>
+
+bool is_text(struct pb_span s)
+{
+	for (size_t i = 0; i < s.n;) {
+		size_t n = s.p[i] ? utf8_length(s.p + i, s.n - i) : 0;
+		if (!n)
+			return false;
+		i += n;
+	}
+	return true;
+}
+
+struct pb_span msg_flat(const struct message *m, struct arena *a)
+{
+	uint8_t *to = arena_alloc(a, m->bytes + 1);
+	size_t at = 0;
+
+	for (size_t i = 0; i < m->n; at += m->v[i++].n)
+		memcpy(to + at, m->v[i].p, m->v[i].n);
+	return (struct pb_span){to, m->bytes};
+}
+
+int copy_flat(struct copier *c, struct pb_span tensor, bool initializer, struct arena *a,
+	      struct pb_span *out)
+{
+	struct message m = {.arena = a};
+	struct pb_span rest;
+	int rc = copy_tensor(c, 1, tensor, initializer, &m);
+
+	*out = tensor;
+	if (rc || !tensor.n || m.v[m.n - 1].p == tensor.p) /* copied as it is */
+		return rc;
+	rest = msg_flat(&m, a);
+	pb_each(&rest, 1, out);
+	return 0;
+}
+
+/* ---- a conversion */
+
+struct conversion {
+	const struct onnx_conversion *c;
+	struct diag *d;
+	struct arena arena;
+	struct model shell; /* empty; it owns the store */
+	struct weights *store;
+	struct pb_span model; /* in binary form */
+};
+
+/* The form that a file's first bytes show. No binary ModelProto begins with '{', '<' or '#': those stand for wire types that it has not. */
+static enum onnx_form form_of(const struct file_map *f)
+{
+	size_t i = 0;
+
+	while (i < f->size && isspace(f->data[i]))
+		i++;
+	if (i == f->size)
+		return ONNX_BINARY;
+	return f->data[i] == '{'			? ONNX_JSON
+	       : f->data[i] == '<' || f->data[i] == '#' ? ONNX_TEXT
+							: ONNX_BINARY;
+}
+
+static int read_source(struct conversion *x)
+{
+	static const struct pb_codes codes = {E_MODEL_FORMAT, E_MODEL_TRUNCATED, E_MODEL_DEPTH};
+	struct file_map *map = weights_file(x->store);
+	struct message m = {.arena = &x->arena};
+	int rc = file_map(x->c->from, map, E_MODEL_OPEN, x->d);
+
+	if (rc)
+		return rc;
+	x->model = (struct pb_span){map->data, map->size};
+	enum onnx_form form = form_of(map);
+	if (form != ONNX_BINARY) {
+		rc = form == ONNX_JSON ? json_to_model(x->model, &m, x->d)
+				       : text_to_model(x->model, &m, x->d);
+		if (rc)
+			return rc;
+		x->model = msg_flat(&m, &x->arena);
+	}
+	rc = pb_check(&onnx__model_proto__descriptor, x->model, &codes, x->d);
+	if (!rc && !pb_occurs(x->model, MODEL_GRAPH))
+		rc = FAIL(x->d, E_MODEL_FORMAT, .expected = "a model with a graph", .actual = "none");
+	return rc;
+}
+
+static int write_form(struct copier *c, const struct conversion *x)
+{
+	struct file_out *out = file_create(x->c->to, E_OUTPUT, x->d);
+
+	if (!out)
+		return -E_OUTPUT;
+	int rc = x->c->form == ONNX_JSON ? model_to_json(c, x->model, out)
+					 : model_to_text(c, x->model, out);
+	rc = rc || !c->location ? rc : copy_write_data(c, x->c->to);
+	if (!rc)
+		return file_commit(out, x->d);
+	file_abort(out);
+	return rc;
+}
+
+int onnx_convert(const struct onnx_conversion *c, struct diag *d)
+{
+	struct conversion x = {.c = c, .d = d};
+	struct arena a = {0};
+	struct message m = {.arena = &a};
+	int rc;
+
+	x.store = weights_open(&x.shell, c->from, NULL);
+	rc = read_source(&x);
+	struct copier copier = {
+		.arena = &a, .d = d, .store = x.store, .location = c->external, .data = {.arena = &a}};
+	if (!rc && c->form == ONNX_BINARY) {
+		rc = copy_message(&copier, &onnx__model_proto__descriptor, x.model, &m);
+		rc = rc ? rc : copy_write(&copier, &m, c->to);
+	} else if (!rc) {
+		rc = write_form(&copier, &x);
+	}
+	weights_close(&x.shell);
+	arena_free(&x.shell.arena);
+	arena_free(&x.arena);
+	arena_free(&a);
+	return rc;
+}

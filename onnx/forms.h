@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ONNX_FORMS_H
+#define ONNX_FORMS_H
+/* Readers and writers of the forms of a model. No other folder includes this. */
+#include "onnx/write.h"
+
+struct file_out;
+
+/* Reads JSON into a ModelProto whose pieces are in the message's arena or in the text, which must outlive it. */
+int json_to_model(struct pb_span text, struct message *out, struct diag *d);
+/* Writes a ModelProto that has passed pb_check() as JSON; the errors of the file are told by file_commit(). */
+int model_to_json(struct copier *c, struct pb_span model, struct file_out *out);
+
+/* The same for ONNX's text form. Writing warns of what the form does not hold. */
+int text_to_model(struct pb_span text, struct message *out, struct diag *d);
+int model_to_text(struct copier *c, struct pb_span model, struct file_out *out);
+
+/*
+ * Copies one tensor and sets *out to its bytes in one piece: those of the source if nothing changes, otherwise in the arena `a`.
+ */
+int copy_flat(struct copier *c, struct pb_span tensor, bool initializer, struct arena *a,
+	      struct pb_span *out);
+/* The bytes of a message in one piece, in the arena. */
+struct pb_span msg_flat(const struct message *m, struct arena *a);
+/* Whether the bytes are UTF-8 without NUL: JSON and the text form can hold no other strings. */
+bool is_text(struct pb_span s);
+
+#endif
