@@ -82,7 +82,7 @@ static void run_command(struct options *o, char **argv, struct diag *d)
 		help_print(o->command, stdout);
 		o->document = true;
 	} else if (o->version) {
-		printf("infer %s\n", INFER_VERSION);
+		printf("infer %s\n", infer_build);
 		o->document = true;
 	} else {
 		watchdog_start(o->timeout, o->json);
@@ -139,7 +139,7 @@ static int run_without_subcommand(int argc, char **argv)
 		return code_exit(E_USAGE);
 	}
 	if (equals_either(word, "--version", NULL))
-		printf("infer %s\n", INFER_VERSION);
+		printf("infer %s\n", infer_build);
 	else if (equals_either(word, "--help", "-h") ||
 		 (equals_either(word, "help", NULL) && (argc == 2 || c)))
 		help_print(c, stdout);

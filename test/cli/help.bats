@@ -53,10 +53,10 @@ options_of() {
 	grep -q '^usage: infer COMMAND' "$T/err"
 }
 
-@test "infer --version prints the version" {
+@test "infer --version prints the version of packages, with the commit" {
 	run "$INFER" --version
 	[ "$status" -eq 0 ]
-	[[ $output =~ ^infer\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
+	[ "$output" = "infer $(tools/version.sh)" ]
 	[ "$output" = "$("$INFER" run --version)" ]
 }
 
