@@ -195,7 +195,7 @@ all: $(INFER)
 $(INFER): $(OBJS) $(DNNL_LIB) $(CUDA_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$(LINK))
-	$(if $(filter 0,$(HAVE_DNNL)),@echo 'note: built without oneDNN (reference kernels only); `make deps` fetches it')
+	$(if $(filter 0,$(HAVE_DNNL)),@echo 'note: built without oneDNN (own loops only)$(if $(filter x86_64-%,$(TARGET)),; `make deps` fetches it)')
 
 $(DNNL_LIB): $(DNNL)/lib/libdnnl.so.3
 	@mkdir -p $(@D)
@@ -425,7 +425,7 @@ test-emulated: all
 lint: all
 	@+$(RUN_TESTS) lint
 check: all $(OUT)/random/driver $(OUT)/mutants/run $(TORTURE_FILES)
-	@+$(RUN_TESTS) lint headers gcc clang emulated sanitize mutants fuzz random torture
+	@+$(RUN_TESTS) lint headers gcc clang arm64 emulated sanitize mutants fuzz random torture
 
 # Refuses each request for memory, one run for each; `check` takes a sample of them.
 .PHONY: torture
