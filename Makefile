@@ -5,6 +5,7 @@
 #   DEVELOPER=1                 the full warning profile, and a warning is an error
 #   SANITIZE=address,undefined  instrument; CC=clang another compiler. Both build in a folder of their own
 #   FAULTS=1                    the fault-injection build, for tests of `infer check`; in a folder of its own, too
+#   CC=aarch64-linux-gnu-gcc SYSROOT=DIR   cross-compile; DIR has the libraries of the target (make arm64 does both)
 #   BUILD=DIR                   build there instead of in build/
 # config.mak, where it exists, may set any of these.
 
@@ -57,12 +58,16 @@ PACKAGES := libprotobuf-c yaml-0.1 zlib libpng libjpeg libwebp libtiff-4 libopen
 # STATIC=1 puts them inside the program.
 LIBS := $(if $(STATIC),-l:libprotobuf-c.a -l:libyaml.a -l:libz.a,-lprotobuf-c -lyaml -lz) -lm -ldl -lpthread
 
+TARGET := $(shell $(CC) -dumpmachine)
+PKG_CONFIG := $(if $(SYSROOT),PKG_CONFIG_SYSROOT_DIR='$(abspath $(SYSROOT))' PKG_CONFIG_LIBDIR='$(abspath $(SYSROOT))/usr/lib/$(TARGET)/pkgconfig:$(abspath $(SYSROOT))/usr/share/pkgconfig') pkg-config
+
 # oneDNN: the system's, if it is version 3; else the one `make deps` fetched; else reference kernels only.
 DNNL := $(DEPS)/onednn
-ifeq ($(shell pkg-config --exists 'dnnl >= 3' 2>/dev/null && echo yes),yes)
+ifeq ($(shell $(PKG_CONFIG) --exists 'dnnl >= 3' 2>/dev/null && echo yes),yes)
 HAVE_DNNL := 1
-DNNL_CFLAGS := $(shell pkg-config --cflags dnnl)
-else ifneq ($(wildcard $(DNNL)/include/oneapi/dnnl/dnnl.h),)
+DNNL_CFLAGS := $(shell $(PKG_CONFIG) --cflags dnnl)
+# The wheel is for x86-64.
+else ifneq ($(and $(filter x86_64-%,$(TARGET)),$(wildcard $(DNNL)/include/oneapi/dnnl/dnnl.h)),)
 HAVE_DNNL := 1
 DNNL_CFLAGS := -isystem $(DNNL)/include
 DNNL_LIB := $(OUT)/lib/libdnnl.so.3
@@ -121,9 +126,9 @@ HARDEN += -fstack-protector-strong $(call accepted,-fstack-clash-protection) $(B
 # The linker marks a program for shadow stacks and branch tracking only if all of its objects are; these two insist, with a warning.
 HARDEN_LD += -pie -Wl,-z,relro,-z,now $(if $(BRANCHES),-Wl$(comma)-z$(comma)ibt$(comma)-z$(comma)shstk)
 
-PKG_CFLAGS := $(patsubst -I%,-isystem%,$(shell pkg-config --cflags $(PACKAGES) 2>/dev/null))
+PKG_CFLAGS := $(patsubst -I%,-isystem%,$(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null))
 # Debug information names no folder of this machine, so that builds of one commit are the same everywhere.
-FLAGS_C = -std=gnu17 -D_GNU_SOURCE -ffile-prefix-map='$(CURDIR)'=. -ffile-prefix-map='$(abspath $(OUT))'=./build -ffp-contract=off -fvisibility=hidden -fno-common $(HARDEN) $(SANITIZE_FLAGS) \
+FLAGS_C = $(SYSROOT:%=--sysroot=%) -std=gnu17 -D_GNU_SOURCE -ffile-prefix-map='$(CURDIR)'=. -ffile-prefix-map='$(abspath $(OUT))'=./build -ffp-contract=off -fvisibility=hidden -fno-common $(HARDEN) $(SANITIZE_FLAGS) \
 	-Isrc -I. -isystem $(GEN) $(PKG_CFLAGS) $(DNNL_CFLAGS) -DHAVE_DNNL=$(HAVE_DNNL) $(CUDA_CFLAGS) -DHAVE_CUDA=$(HAVE_CUDA) $(if $(FAULTS),-DFAULTS) $(CPPFLAGS) $(CFLAGS)
 RPATH ?= $$ORIGIN/../lib:$$ORIGIN/../lib/infer
 # libdnnl finds the thread pool's GOMP and omp symbols and an operator new in the program, and lies beside it (lib/infer: installed).
@@ -162,7 +167,7 @@ HDR := $(filter-out src/watch/inject/inject.h,$(HDR))
 endif
 
 # X.simd.c is compiled once for each instruction set level; the table to use is chosen when the program runs.
-ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine)),)
+ifneq ($(filter x86_64-%,$(TARGET)),)
 SIMD_LEVELS := 2 3 4
 else
 SIMD_LEVELS := 0
@@ -172,7 +177,7 @@ SIMD_SRC := $(filter %.simd.c,$(SRC))
 
 OBJS := $(patsubst %.c,$(OBJ)/%.o,$(filter-out $(SIMD_SRC),$(SRC))) \
 	$(foreach l,$(SIMD_LEVELS),$(patsubst %.c,$(OBJ)/%.v$(l).o,$(SIMD_SRC))) \
-	$(OBJ)/onnx.pb-c.o $(OBJ)/selftest_cases.o $(if $(filter 1,$(HAVE_CUDA)),$(OBJ)/gpu_images.o)
+	$(OBJ)/onnx.pb-c.o $(OBJ)/selftest_cases.o $(OBJ)/version.o $(if $(filter 1,$(HAVE_CUDA)),$(OBJ)/gpu_images.o)
 PARTS := $(filter-out $(OBJ)/cmd/main.o,$(OBJS))
 
 FUZZ_SRC := $(sort $(wildcard test/fuzz/*.c))
@@ -196,7 +201,7 @@ all: $(INFER)
 $(INFER): $(OBJS) $(DNNL_LIB) $(CUDA_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$(LINK))
-	$(if $(filter 0,$(HAVE_DNNL)),@echo 'note: built without oneDNN (reference kernels only); `make deps` fetches it')
+	$(if $(filter 0,$(HAVE_DNNL)),@echo 'note: built without oneDNN (own loops only)$(if $(filter x86_64-%,$(TARGET)),; `make deps` fetches it)')
 
 $(DNNL_LIB): $(DNNL)/lib/libdnnl.so.3
 	@mkdir -p $(@D)
@@ -325,6 +330,16 @@ $(OBJ)/selftest_cases.o: $(GEN)/selftest_cases.c $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$(CC) -w $(FLAGS_C) -c -o $@ $<)
 
+# What `infer --version` says. The file is written anew only if the version is another one.
+VERSION_SOURCE := const char infer_build[] = "$(shell tools/version.sh)";
+ifneq ($(VERSION_SOURCE),$(file <$(GEN)/version.c))
+$(shell mkdir -p $(GEN))$(file >$(GEN)/version.c,$(VERSION_SOURCE))
+endif
+$(GEN)/version.c: ;
+$(OBJ)/version.o: $(GEN)/version.c $(OUT)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$(CC) -w $(FLAGS_C) -c -o $@ $<)
+
 # The library that `check -- COMMAND` injects into another program: libc alone, inside the program like the kernels.
 WATCH_LIB := $(if $(wildcard $(CUDA)/include/cupti.h),$(BUILD)/lib/libinfer-watch.so)
 $(BUILD)/lib/libinfer-watch.so: $(wildcard src/watch/inject/*.[ch])
@@ -343,7 +358,7 @@ $(OBJ)/onnx.pb-c.o: $(GEN)/onnx.pb-c.c $(OUT)/flags
 
 $(GEN)/onnx.pb-c.c: $(GEN)/onnx.pb-c.h ;
 $(GEN)/onnx.pb-c.h: onnx/onnx.proto
-	@command -v protoc-c >/dev/null && pkg-config --print-errors --exists $(PACKAGES) || \
+	@command -v protoc-c >/dev/null && $(PKG_CONFIG) --print-errors --exists $(PACKAGES) || \
 		{ echo 'error: a library or tool is missing; `make deps` installs what is' >&2; exit 1; }
 	@mkdir -p $(@D)
 	$(call say,PROTOC,protoc-c --proto_path=onnx --c_out=$(GEN) onnx/onnx.proto)
@@ -413,7 +428,7 @@ test-emulated: all
 lint: all
 	@+$(RUN_TESTS) lint
 check: all $(OUT)/random/driver $(OUT)/mutants/run $(TORTURE_FILES)
-	@+$(RUN_TESTS) lint headers gcc clang emulated sanitize mutants fuzz random torture
+	@+$(RUN_TESTS) lint headers gcc clang arm64 emulated sanitize mutants fuzz random torture
 
 # Refuses each request for memory, one run for each; `check` takes a sample of them.
 .PHONY: torture
@@ -467,6 +482,16 @@ bench-ops: $(OUT)/bench/ops
 	PYTHONPATH=$(DEPS)/python bench/ops.py --driver $(OUT)/bench/ops --match '$(MATCH)'
 bench: $(OUT)/bench/latency
 	bench/compare.py --latency $(OUT)/bench/latency $(MODELS)
+
+# --- for 64-bit ARM: the program and the conformance runner, in build/aarch64-linux-gnu-gcc. It takes Debian's cross compiler
+# (apt-get install gcc-aarch64-linux-gnu); the libraries are fetched once, into build/arm64-sysroot.
+
+ARM64_SYSROOT := $(BUILD)/arm64-sysroot
+.PHONY: arm64
+arm64:
+	@tools/arm64-sysroot.sh $(ARM64_SYSROOT)
+	@+$(MAKE) --no-print-directory CC=aarch64-linux-gnu-gcc SYSROOT=$(ARM64_SYSROOT) CUDA=no all \
+		$(BUILD)/aarch64-linux-gnu-gcc/conformance/run
 
 # --- what is made from the tables of the program, and committed
 
@@ -557,6 +582,7 @@ help:
 	@echo 'gen               write man/, completions/ and configs/default.yaml from the option table'
 	@echo 'install, uninstall   PREFIX=$(PREFIX) DESTDIR='
 	@echo 'dist, deb, release   packages in build/packages: the sources, Debian packages, a tarball for any distribution'
+	@echo 'arm64             cross-compile the program for 64-bit ARM with aarch64-linux-gnu-gcc'
 	@echo 'test-random       random graphs against ONNX Runtime; SEED= GRAPHS= SECONDS='
 	@echo 'torture           refuse each request for memory: no crash, the status of the table, JSON that parses'
 	@echo 'trust, trust-real error rates of infer check on planted faults and sound models; SEED='

@@ -104,6 +104,7 @@ static void run_command(struct options *o, char **argv, struct diag *d)
 		o->document = true;
 	} else if (o->version) {
 		printf("infer %s\n", INFER_BUILD);
+		printf("infer %s\n", infer_build);
 		o->document = true;
 	} else {
 		watchdog_start(o->timeout, o->json);
@@ -164,6 +165,7 @@ static int run_without_subcommand(int argc, char **argv)
 	}
 	if (equals_either(word, "--version", NULL))
 		printf("infer %s\n", INFER_BUILD);
+		printf("infer %s\n", infer_build);
 	else if (equals_either(word, "--help", "-h") ||
 		 (equals_either(word, "help", NULL) && (argc == 2 || c)))
 		help_print(c, stdout);

@@ -9,6 +9,7 @@
 #include "session/backends.h"
 #include "session/session.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,6 +189,11 @@ int cmd_selftest(struct options *o, struct diag *d)
 {
 	struct json j;
 
+	/* Cases are opened as /proc/self/fd/N. Without /proc all of them would fail, and the devices would seem to be at fault. */
+	if (access("/proc/self/fd", X_OK))
+		return FAIL(d, E_DEVICE, .message = "the self-test cannot run without /proc",
+			    .expected = "a readable folder /proc/self/fd",
+			    .actual = strerror(errno), .hint = "mount it: mount -t proc proc /proc");
 	if (o->json) {
 		json_envelope_begin(&j, o, d);
 		json_array(&j, "devices");

@@ -249,6 +249,31 @@ emulated() {
 	expect_empty emulated/accesses "$found"
 }
 
+# Cross-compiles for 64-bit ARM and runs the self-test and every tenth conformance case in qemu-user. The libraries of the target
+# are fetched by the first run (tools/arm64-sysroot.sh). Whole networks (light/) are left out: emulated, a single one takes minutes
+# and gigabytes.
+arm64() {
+	local folder=$BUILD/aarch64-linux-gnu-gcc tool
+	for tool in aarch64-linux-gnu-gcc qemu-aarch64-static; do
+		command -v $tool >/dev/null || {
+			echo "arm64                        skipped: it needs $tool"
+			count 0 0 1
+			return
+		}
+	done
+	if ! tools/arm64-sysroot.sh "$BUILD/arm64-sysroot" >"$log" 2>&1; then
+		echo "arm64                        skipped: its libraries cannot be fetched: $(tail -n 1 "$log")"
+		count 0 0 1
+		return
+	fi
+	step 'build for arm64' "$MAKE" --no-print-directory arm64
+	local -x QEMU_LD_PREFIX=$BUILD/arm64-sysroot
+	step 'arm64/selftest' qemu-aarch64-static "$folder/bin/infer" selftest
+	timeout -k 10 "$TEST_TIMEOUT" qemu-aarch64-static "$folder/conformance/run" "$(cases_folder)" \
+		-x light/ -s 0/10 >"$log" 2>&1 </dev/null
+	count_conformance arm64/conformance
+}
+
 # Runs make test once more with the sanitizers
 sanitize() {
 	local tally sums
@@ -339,7 +364,7 @@ random() {
 
 for suite; do
 	case $suite in
-	unit | cli | conformance | check | lint | headers | gcc | clang | emulated | sanitize | mutants | fuzz | random | torture) "$suite" ;;
+	unit | cli | conformance | check | lint | headers | gcc | clang | arm64 | emulated | sanitize | mutants | fuzz | random | torture) "$suite" ;;
 	*)
 		echo "test/run.sh: there is no suite '$suite'" >&2
 		exit 2

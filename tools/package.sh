@@ -4,7 +4,9 @@
 #   dist     infer-VERSION.tar.gz, the sources
 #   deb      infer_VERSION_ARCH.deb and infer-cuda_VERSION_ARCH.deb (the second where there is nvcc)
 #   release  infer-VERSION-linux-ARCH.tar.gz, which runs from any folder on any distribution with glibc 2.34, with the libraries
-#            that such a system may lack; SHA256SUMS and a list of parts in SPDX's format
+#            that such a system may lack, and a list of parts in SPDX's format; it needs patchelf
+#
+# SHA256SUMS has the sums of what is there. docs/packages.md tells where the packages run.
 #
 # MAKE and DEPS come from the Makefile; MAINTAINER='NAME <ADDRESS>' is who makes Debian packages.
 set -eu
@@ -165,8 +167,40 @@ spdx() { # FOLDER: a list of parts, with the Debian package that each library ca
 	printf 'SPDXVersion: SPDX-2.3\nDataLicense: CC0-1.0\nSPDXID: SPDXRef-DOCUMENT\nDocumentName: infer-%s\n' "$version"
 	printf 'DocumentNamespace: https://example.org/infer/%s\nCreator: Tool: package.sh\nCreated: %s\n' "$version" "$(date -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)"
 	spdx_package infer "$version" Apache-2.0 NOASSERTION
+# What Debian's copyright files say of the parts, as SPDX names it; the files themselves come with the tarball.
+license_of() { # SOURCE-PACKAGE
+	case $1 in
+	infer | onednn | lerc) echo Apache-2.0 ;;
+	libpng1.6) echo libpng-2.0 ;;
+	libjpeg-turbo) echo 'IJG AND BSD-3-Clause AND Zlib' ;;
+	libwebp) echo BSD-3-Clause ;;
+	tiff) echo libtiff ;;
+	openjpeg2 | protobuf-c) echo BSD-2-Clause ;;
+	zlib) echo Zlib ;;
+	libyaml | libdeflate) echo MIT ;;
+	gcc-*) echo 'GPL-3.0-or-later WITH GCC-exception-3.1' ;;
+	jbigkit) echo GPL-2.0-or-later ;;
+	libzstd) echo 'BSD-3-Clause OR GPL-2.0-only' ;;
+	*) echo NOASSERTION ;; # liblzma is in the public domain, for which SPDX has no name
+	esac
+}
+
+spdx_package() { # NAME ID VERSION LICENSE
+	printf '\nPackageName: %s\nSPDXID: SPDXRef-%s\nPackageVersion: %s\n' "$1" "$2" "$3"
+	printf 'PackageDownloadLocation: NOASSERTION\nFilesAnalyzed: false\n'
+	printf 'PackageLicenseConcluded: NOASSERTION\nPackageLicenseDeclared: %s\nPackageCopyrightText: NOASSERTION\n' "$4"
+}
+
+# A list of the parts in SPDX's tag-value form: the libraries beside the program and those inside it, each with the Debian
+# source package that it came from. Reads the libraries of FOLDER and copies their copyright files there.
+spdx() { # FOLDER
+	printf 'SPDXVersion: SPDX-2.3\nDataLicense: CC0-1.0\nSPDXID: SPDXRef-DOCUMENT\nDocumentName: infer-%s\n' "$version"
+	printf 'DocumentNamespace: https://example.org/infer/spdx/%s-%s\n' "$(printf '%s' "$version" | tr '~' -)" "$(uname -m)"
+	printf 'Creator: Tool: package.sh\nCreated: %s\n' "$(date -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)"
+	spdx_package infer infer "$version" Apache-2.0
+	: >"$work/relationships"
 	for f in "$1"/lib/infer/*.so* libprotobuf-c.a libyaml.a libz.a; do
-		file=${f##*/} package=
+		file=${f##*/} id=$(printf '%s' "${f##*/}" | tr -c 'A-Za-z0-9.' -)
 		path=$(ldconfig -p | awk -v f="$file" '$1 == f { print $NF; exit }')
 		[ -n "$path" ] || path=$(gcc -print-file-name="$file")
 		package=$(dpkg-query -S "$path" "$(readlink -f "$path")" 2>/dev/null | sed -n '1s/:.*//p') || true
@@ -176,8 +210,29 @@ spdx() { # FOLDER: a list of parts, with the Debian package that each library ca
 		fi
 		spdx_package "$file" "$(dpkg-query -W -f '${source:Package} ${Version}' "$package" 2>/dev/null || echo "${package:-unknown}")" \
 			"$(license_of "$file")" "$([ -n "$package" ] && echo "$supplier" || echo NOASSERTION)"
+		# dpkg knows a library by the path in its package: /lib may be a link to /usr/lib
+		package=$(dpkg-query -S "$path" "$(readlink -f "$path")" "${path#/usr}" 2>/dev/null | sed -n '1s/:.*//p') || true
+		if [ "$file" = libdnnl.so.3 ] && [ -f "$DEPS/onednn/.pin" ]; then
+			package='' source=onednn number=$(awk '{ print $2; exit }' "$DEPS/onednn/.pin")
+		elif [ -n "$package" ]; then
+			source=$(dpkg-query -W -f '${source:Package}\n' "$package" | head -n 1)
+			number=$(dpkg-query -W -f '${source:Version}\n' "$package" | head -n 1)
+		else
+			die "no package owns $path, so that its licence is unknown"
+		fi
+		spdx_package "$file" "$id" "$number" "$(license_of "$source")"
+		printf 'PackageSourceInfo: <text>built from %s %s</text>\n' "$source" "$number"
+		if [ -n "$package" ]; then
+			printf 'ExternalRef: PACKAGE-MANAGER purl pkg:deb/debian/%s@%s?arch=source\n' "$source" "$(printf '%s' "$number" | sed 's/+/%2B/g; s/:/%3A/g; s/~/%7E/g')"
+		fi
+		case $file in
+		*.a) echo "Relationship: SPDXRef-infer STATIC_LINK SPDXRef-$id" >>"$work/relationships" ;;
+		esac
+		echo "Relationship: SPDXRef-infer CONTAINS SPDXRef-$id" >>"$work/relationships"
 		[ ! -r "/usr/share/doc/$package/copyright" ] || cp "/usr/share/doc/$package/copyright" "$1/share/doc/infer/copyright.$package"
 	done
+	printf '\nRelationship: SPDXRef-DOCUMENT DESCRIBES SPDXRef-infer\n'
+	cat "$work/relationships"
 }
 
 newest() { # SET LIMIT: no symbol of $work/symbols is newer than the limit
@@ -188,7 +243,7 @@ newest() { # SET LIMIT: no symbol of $work/symbols is newer than the limit
 }
 
 release() {
-	command -v patchelf >/dev/null || die 'patchelf is missing; install it'
+	command -v patchelf >/dev/null || die 'patchelf is missing; apt-get install patchelf'
 	tree=$work/infer-$version-linux-$(uname -m)
 	mkdir "$tree"
 	build_and_install "$tree" '' release STATIC=1 "$@"

@@ -81,7 +81,7 @@ static void write_env(const struct options *o, struct json *j)
 	cpu_set_t set;
 
 	json_object(j, "env");
-	json_string(j, "infer", INFER_VERSION);
+	json_string(j, "infer", infer_build);
 	cpu_name(cpu, sizeof(cpu));
 	json_string(j, "cpu", *cpu ? cpu : NULL);
 	if (sched_getaffinity(0, sizeof(set), &set) == 0)
@@ -257,8 +257,7 @@ void page_origin(struct page *p, const struct options *o, struct arena *a)
 	str_add(&line, "infer");
 	for (char *const *word = o->words; word && *word; word++)
 		add_shell_word(&line, *word);
-	page_made_by(p,
-		     arena_printf(a, "infer %s on %s, %s", INFER_VERSION, *host ? host : "?", when),
+	page_made_by(p, arena_printf(a, "infer %s on %s, %s", infer_build, *host ? host : "?", when),
 		     str_get(&line));
 }
 

@@ -53,10 +53,11 @@ options_of() {
 	grep -q '^usage: infer COMMAND' "$T/err"
 }
 
-@test "infer --version prints the version" {
+@test "infer --version prints the version of packages, with the commit" {
 	run "$INFER" --version
 	[ "$status" -eq 0 ]
 	[[ $output =~ ^infer\ [0-9]+\.[0-9]+\.[0-9]+(\+[0-9]+\.g[0-9a-f]+)?$ ]]
+	[ "$output" = "infer $(tools/version.sh)" ]
 	[ "$output" = "$("$INFER" run --version)" ]
 }
 

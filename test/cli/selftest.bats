@@ -39,3 +39,11 @@ setup() {
 	run "$INFER" doctor
 	[[ $output == *"infer selftest" ]]
 }
+
+@test "Without /proc no device is blamed" {
+	unshare -rm sh -c 'mount -t tmpfs none /proc' 2>/dev/null || skip "no name spaces here"
+	run unshare -rm sh -c 'mount -t tmpfs none /proc && exec "$0" selftest' "$INFER"
+	[ "$status" -eq 8 ]
+	[[ $output == *"error[E-DEVICE]"*"cannot run without /proc"*"mount -t proc"* ]]
+	[[ $output != *" failed, in "* ]]
+}
