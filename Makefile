@@ -142,12 +142,6 @@ ifneq ($(FLAGS_USED),$(file <$(OUT)/flags))
 $(shell mkdir -p $(OUT))$(file >$(OUT)/flags,$(FLAGS_USED))
 endif
 
-# --version tells the commit; only what prints it is built anew when that changes.
-BUILD_VERSION := $(shell tools/version.sh)
-ifneq ($(BUILD_VERSION),$(file <$(OUT)/version))
-$(shell mkdir -p $(OUT))$(file >$(OUT)/version,$(BUILD_VERSION))
-endif
-
 # --- sources
 
 # The library that is injected into watched programs is built apart, and kernels by nvcc.
@@ -217,8 +211,6 @@ $(OBJ)/%$(1): %.c $(OUT)/flags | $(GEN)/onnx.pb-c.h
 	@mkdir -p $$(@D)
 	$$(call say,CC,$$(CC) $$(WARN) $$(FLAGS_C) $$(KERNEL_OPT) $(2) -MMD -MP -c -o $$@ $$<)
 endef
-$(OBJ)/cmd/main.o: $(OUT)/version
-$(OBJ)/cmd/main.o: KERNEL_OPT = -DINFER_BUILD='"$(BUILD_VERSION)"'
 # Kernels are loops: where the flags are the usual ones they are compiled with more zeal.
 $(OBJ)/src/cpu/%: KERNEL_OPT = $(if $(filter -O2,$(CFLAGS)),-O3)
 $(eval $(call COMPILE,.o,))

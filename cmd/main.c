@@ -14,11 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The version with the commit, which the Makefile gives. */
-#ifndef INFER_BUILD
-#define INFER_BUILD INFER_VERSION
-#endif
-
 static bool equals_either(const char *word, const char *a, const char *b)
 {
 	return strcmp(word, a) == 0 || (b && strcmp(word, b) == 0);
@@ -103,7 +98,6 @@ static void run_command(struct options *o, char **argv, struct diag *d)
 		help_print(o->command, stdout);
 		o->document = true;
 	} else if (o->version) {
-		printf("infer %s\n", INFER_BUILD);
 		printf("infer %s\n", infer_build);
 		o->document = true;
 	} else {
@@ -164,7 +158,6 @@ static int run_without_subcommand(int argc, char **argv)
 		return code_exit(E_USAGE);
 	}
 	if (equals_either(word, "--version", NULL))
-		printf("infer %s\n", INFER_BUILD);
 		printf("infer %s\n", infer_build);
 	else if (equals_either(word, "--help", "-h") ||
 		 (equals_either(word, "help", NULL) && (argc == 2 || c)))

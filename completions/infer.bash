@@ -2,25 +2,25 @@
 # Completion of infer for bash. Written by `infer __gen bash'.
 
 _infer_commands() {
-	echo 'run inspect profile check suite extract convert merge doctor selftest cache completion'
+	echo 'run inspect profile check suite extract diff convert merge doctor selftest cache completion'
 }
 
 _infer_command() { # COMMAND: sets options and the kind of its operand
 	case $1 in
 	run)
-		options='--input --data-set --batch --keep-going --resume --shard --random --seed --shape --dim --strict --feed --slice --steps --next --derive --until --by-step --output --save --jsonl --report --save-format --print --top --decode --score --fail-below --labels --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --batch --keep-going --resume --shard --random --seed --shape --dim --strict --feed --slice --steps --next --derive --until --by-step --output --save --jsonl --report --save-format --print --top --decode --score --fail-below --labels --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --ops --json --config --timeout --color --verbose --quiet --help --version'
 		operand='model'
 		;;
 	inspect)
-		options=' --shape --dim --nodes --weights --cost --memory --stage --passes --explain --ops --dot --html --optimize --memory-plan --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options=' --shape --dim --nodes --weights --cost --memory --stage --passes --explain --dot --html --optimize --memory-plan --memory-limit --external-root --ops --json --config --timeout --color --verbose --quiet --help --version'
 		operand='file'
 		;;
 	profile)
-		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --feed --next --derive --output --top --decode --nodes --iterations --duration --warmup --percentile --prefill --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --fail-above-energy --fail-unknown --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --feed --next --derive --output --top --decode --nodes --iterations --duration --warmup --percentile --prefill --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --fail-above-energy --fail-unknown --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --ops --json --config --timeout --color --verbose --quiet --help --version'
 		operand='model'
 		;;
 	check)
-		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --feed --steps --next --derive --output --save --all --expect --rtol --atol --metric --compare --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --heap --error-exitcode --suppressions --write-suppressions --duration --html --export --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --feed --steps --next --derive --output --save --all --expect --rtol --atol --metric --compare --every-tensor --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --heap --error-exitcode --suppressions --write-suppressions --duration --html --export --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --ops --json --config --timeout --color --verbose --quiet --help --version'
 		operand='model'
 		;;
 	suite)
@@ -28,7 +28,11 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		operand='yaml'
 		;;
 	extract)
-		options=' --from --to --save --external --json --config --timeout --color --verbose --quiet --help --version'
+		options=' --from --to --save --external --ops --json --config --timeout --color --verbose --quiet --help --version'
+		operand='model'
+		;;
+	diff)
+		options=' --ignore --html --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='model'
 		;;
 	convert)
@@ -100,6 +104,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	run:--arena) kind='=on off' ;;
 	run:--memory-limit) kind='none' ;;
 	run:--external-root) kind='dir' ;;
+	run:--ops) kind='library?' ;;
 	run:--config) kind='file' ;;
 	run:--timeout) kind='none' ;;
 	run:--color) kind='=auto always never' ;;
@@ -111,6 +116,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	inspect:--memory-plan) kind='=on off' ;;
 	inspect:--memory-limit) kind='none' ;;
 	inspect:--external-root) kind='dir' ;;
+	inspect:--ops) kind='library?' ;;
 	inspect:--config) kind='file' ;;
 	inspect:--timeout) kind='none' ;;
 	inspect:--color) kind='=auto always never' ;;
@@ -157,6 +163,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	profile:--arena) kind='=on off' ;;
 	profile:--memory-limit) kind='none' ;;
 	profile:--external-root) kind='dir' ;;
+	profile:--ops) kind='library?' ;;
 	profile:--config) kind='file' ;;
 	profile:--timeout) kind='none' ;;
 	profile:--color) kind='=auto always never' ;;
@@ -177,7 +184,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	check:--rtol) kind='none' ;;
 	check:--atol) kind='none' ;;
 	check:--metric) kind='=maxabs cosine l2' ;;
-	check:--compare) kind='=cpu cpu,cuda fp32,tf32 fp32,fp16 none,full plan,noplan' ;;
+	check:--compare) kind='=cpu cpu,cuda fp32,tf32 fp32,fp16 none,full plan,noplan onnxruntime' ;;
 	check:--determinism) kind='none' ;;
 	check:--runs) kind='none' ;;
 	check:--pid) kind='none' ;;
@@ -203,6 +210,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	check:--arena) kind='=on off' ;;
 	check:--memory-limit) kind='none' ;;
 	check:--external-root) kind='dir' ;;
+	check:--ops) kind='library?' ;;
 	check:--config) kind='file' ;;
 	check:--timeout) kind='none' ;;
 	check:--color) kind='=auto always never' ;;
@@ -214,9 +222,16 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	extract:--to) kind='output' ;;
 	extract:--save | extract:-o) kind='dir' ;;
 	extract:--external) kind='file?' ;;
+	extract:--ops) kind='library?' ;;
 	extract:--config) kind='file' ;;
 	extract:--timeout) kind='none' ;;
 	extract:--color) kind='=auto always never' ;;
+	diff:--ignore) kind='=interface operators attributes weights opsets metadata' ;;
+	diff:--html) kind='file' ;;
+	diff:--external-root) kind='dir' ;;
+	diff:--config) kind='file' ;;
+	diff:--timeout) kind='none' ;;
+	diff:--color) kind='=auto always never' ;;
 	convert:--external) kind='file?' ;;
 	convert:--form) kind='=auto binary text json' ;;
 	convert:--config) kind='file' ;;

@@ -134,39 +134,6 @@ bundle() { # FOLDER
 	done
 }
 
-# The licence of a library, in SPDX's words; its text lies beside the list.
-license_of() { # FILE
-	case $1 in
-	libdnnl.so*) echo Apache-2.0 ;;
-	libpng16.so*) echo libpng-2.0 ;;
-	libjpeg.so*) echo 'IJG AND BSD-3-Clause' ;;
-	libwebp.so* | libsharpyuv.so* | libzstd.so*) echo BSD-3-Clause ;;
-	libtiff.so*) echo libtiff ;;
-	libopenjp2.so* | libprotobuf-c.*) echo BSD-2-Clause ;;
-	libyaml.*) echo MIT ;;
-	libz.*) echo Zlib ;;
-	liblzma.so*) echo 0BSD ;;
-	libdeflate.so*) echo MIT ;;
-	*) echo NOASSERTION ;;
-	esac
-}
-
-spdx_package() { # NAME VERSION LICENCE SUPPLIER
-	id=SPDXRef-$(printf '%s' "$1" | tr -c 'A-Za-z0-9.' -)
-	printf '\nPackageName: %s\nSPDXID: %s\nPackageVersion: %s\nPackageSupplier: %s\n' "$1" "$id" "$2" "$4"
-	printf 'PackageDownloadLocation: NOASSERTION\nFilesAnalyzed: false\nPackageLicenseConcluded: %s\nPackageLicenseDeclared: %s\n' "$3" "$3"
-	printf 'PackageCopyrightText: NOASSERTION\n'
-	if [ "$1" = infer ]; then
-		printf 'Relationship: SPDXRef-DOCUMENT DESCRIBES %s\n' "$id"
-	else
-		printf 'Relationship: SPDXRef-infer CONTAINS %s\n' "$id"
-	fi
-}
-
-spdx() { # FOLDER: a list of parts, with the Debian package that each library came from
-	printf 'SPDXVersion: SPDX-2.3\nDataLicense: CC0-1.0\nSPDXID: SPDXRef-DOCUMENT\nDocumentName: infer-%s\n' "$version"
-	printf 'DocumentNamespace: https://example.org/infer/%s\nCreator: Tool: package.sh\nCreated: %s\n' "$version" "$(date -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)"
-	spdx_package infer "$version" Apache-2.0 NOASSERTION
 # What Debian's copyright files say of the parts, as SPDX names it; the files themselves come with the tarball.
 license_of() { # SOURCE-PACKAGE
 	case $1 in
@@ -203,13 +170,6 @@ spdx() { # FOLDER
 		file=${f##*/} id=$(printf '%s' "${f##*/}" | tr -c 'A-Za-z0-9.' -)
 		path=$(ldconfig -p | awk -v f="$file" '$1 == f { print $NF; exit }')
 		[ -n "$path" ] || path=$(gcc -print-file-name="$file")
-		package=$(dpkg-query -S "$path" "$(readlink -f "$path")" 2>/dev/null | sed -n '1s/:.*//p') || true
-		supplier='Organization: Debian'
-		if [ "$file" = libdnnl.so.3 ]; then
-			package=onednn supplier='Organization: Intel Corporation'
-		fi
-		spdx_package "$file" "$(dpkg-query -W -f '${source:Package} ${Version}' "$package" 2>/dev/null || echo "${package:-unknown}")" \
-			"$(license_of "$file")" "$([ -n "$package" ] && echo "$supplier" || echo NOASSERTION)"
 		# dpkg knows a library by the path in its package: /lib may be a link to /usr/lib
 		package=$(dpkg-query -S "$path" "$(readlink -f "$path")" "${path#/usr}" 2>/dev/null | sed -n '1s/:.*//p') || true
 		if [ "$file" = libdnnl.so.3 ] && [ -f "$DEPS/onednn/.pin" ]; then

@@ -56,7 +56,6 @@ options_of() {
 @test "infer --version prints the version of packages, with the commit" {
 	run "$INFER" --version
 	[ "$status" -eq 0 ]
-	[[ $output =~ ^infer\ [0-9]+\.[0-9]+\.[0-9]+(\+[0-9]+\.g[0-9a-f]+)?$ ]]
 	[ "$output" = "infer $(tools/version.sh)" ]
 	[ "$output" = "$("$INFER" run --version)" ]
 }
