@@ -738,8 +738,9 @@ static bool read_graph(struct text_reader *r, struct message *out)
 		return false;
 	if (take(r, '<') && !read_values(r, GRAPH_VALUE_INFO, '>', false, out))
 		return false;
+	bool good = read_nodes(r, GRAPH_NODE, out);
 	r->depth--;
-	return read_nodes(r, GRAPH_NODE, out);
+	return good;
 }
 
 /* ---- functions and the model */

@@ -234,6 +234,9 @@ fails() { # STATUS TEXT ARGUMENT...
 		{ printf '<ir_version: 8> g ('; head -c "$n" /dev/zero | tr '\0' 'x' | sed 's/x/seq(/g'; } >a.onnxtxt
 		fails 3 "" a.onnxtxt b.onnx
 	done
+	# bodies in one another are counted until they end, not until their nodes begin
+	{ printf '<ir_version: 8>\ng (float[1] x) => (float[1] y) {'; head -c 50000 /dev/zero | tr '\0' 'x' | sed 's/x/y = If<then_branch = g() => (float y) {/g'; } >a.onnxtxt
+	fails 3 "nested too deeply" a.onnxtxt b.onnx
 	printf '<ir_version: 8>\ng (float[2] x) => (float[2] y) { y = Relu(x }' >a.onnxtxt
 	fails 3 "line 2, column" a.onnxtxt b.onnx
 	printf '<ir_version: 8>\ng () => () <float[4000000000, 4000000000, 4] w = {1}> {}' >a.onnxtxt
