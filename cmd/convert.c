@@ -34,9 +34,9 @@ static int find_form(const struct options *o, const char *path, enum onnx_form *
 			return 0;
 		}
 	}
-	return options_fail(o, "form",
-			    fmt(d, "the ending of '%s' does not say which form to write", path),
-			    "add --form binary, text or json", d);
+	return FAIL(d, E_OPTION,
+		    .message = fmt(d, "the ending of '%s' does not say which form to write", path),
+		    .hint = "add --form binary, text or json");
 }
 
 int cmd_convert(struct options *o, struct diag *d)

@@ -286,6 +286,9 @@ static void write_piece(struct file_out *out, const struct piece *x)
 int copy_write_data(const struct copier *c, const char *path)
 {
 	static const char zeros[EXTERNAL_ALIGN];
+
+	if (!c->data.n) /* no weight is large enough: no node would refer to the file */
+		return 0;
 	const char *to = path_join(c->arena, path_dir(c->arena, path), c->location);
 	struct file_out *out = file_create(to, E_OUTPUT, c->d);
 	size_t at = 0;
