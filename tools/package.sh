@@ -209,7 +209,8 @@ release() {
 	build_and_install "$tree" '' release STATIC=1 "$@"
 	libs=$tree/lib/infer
 	mkdir -p "$libs"
-	for so in libpng16.so.16 libjpeg.so.62 libwebp.so.7 libtiff.so.6 libopenjp2.so.7; do
+	# Not libtiff: Debian's needs libjbig, whose licence is the GPL.
+	for so in libpng16.so.16 libjpeg.so.62 libwebp.so.7 libopenjp2.so.7; do
 		path=$(ldconfig -p | awk -v so="$so" '$1 == so { print $NF; exit }')
 		[ -n "$path" ] || die "$so is missing"
 		cp -L "$path" "$libs"
