@@ -12,10 +12,10 @@
 
 static const char style[] =
 	":root{color-scheme:light dark;--bg:#fbfbf9;--card:#fff;--ink:#1c2024;--dim:#60666d;"
-	"--line:#dfe1e4;--s0:#2563c9;--s1:#c2570c;--s2:#15803d;--s3:#7c3aed;--s4:#b4236b;--s5:#0e7490;"
+	"--line:#dfe1e4;--edge:#c0c6cc;--s0:#2563c9;--s1:#c2570c;--s2:#15803d;--s3:#7c3aed;--s4:#b4236b;--s5:#0e7490;"
 	"--bad:#b42318;--warn:#915c00;--good:#15703a}\n"
 	"@media(prefers-color-scheme:dark){:root{--bg:#15171a;--card:#1d2024;--ink:#e8eaed;--dim:#9aa1a9;"
-	"--line:#34383e;--s0:#6ea3f5;--s1:#f0914d;--s2:#5fc489;--s3:#b79af7;--s4:#ee7fb2;--s5:#56c3da;"
+	"--line:#34383e;--edge:#000;--s0:#6ea3f5;--s1:#f0914d;--s2:#5fc489;--s3:#b79af7;--s4:#ee7fb2;--s5:#56c3da;"
 	"--bad:#f4837a;--warn:#e6b450;--good:#66c991}}\n"
 	"*{box-sizing:border-box}body{margin:0;background:var(--bg);color:var(--ink);"
 	"font:15px/1.5 system-ui,sans-serif}main{max-width:1360px;margin:0 auto;padding:28px 20px 60px}"
@@ -53,12 +53,20 @@ static const char style[] =
 	".graph canvas{display:block;width:100%;height:70vh;min-height:320px;touch-action:none;cursor:grab}"
 	".graph p{margin:6px 4px 0;max-width:none;font-size:14px;overflow-wrap:anywhere;min-height:1.5em}"
 	".tools{display:flex;gap:6px;margin:2px 0 8px;flex-wrap:wrap}.tools button,.tools input{font:inherit;font-size:14px;"
-	"color:var(--ink);background:var(--bg);border:1px solid var(--line);border-radius:6px;padding:3px 10px;min-width:36px}"
+	"color:var(--ink);background:var(--bg);border:1px solid var(--line);border-radius:6px;padding:3px 10px;min-width:36px}";
+
+static const char style_of_widths[] =
+	/* what goes on beyond the edge of its frame has a shadow there, which the card itself covers at either end */
+	".scroll,figure{background:linear-gradient(90deg,var(--card) 40%,transparent) 0 0/44px 100% local,"
+	"linear-gradient(270deg,var(--card) 40%,transparent) 100% 0/44px 100% local,"
+	"linear-gradient(90deg,var(--edge),transparent) 0 0/14px 100% scroll,"
+	"linear-gradient(270deg,var(--edge),transparent) 100% 0/14px 100% scroll,var(--card);background-repeat:no-repeat}"
+	"@media(max-width:1100px){td.t{min-width:12ch}td.l:first-child{min-width:13ch}}"
 	/* a phone: drawings keep letters that can be read, and are moved sideways in their frame */
 	"@media(max-width:640px){main{padding:16px 12px 40px}h1{font-size:20px}figure{overflow-x:auto}"
 	"svg{min-width:560px}svg text{font-size:18px}.tile{min-width:calc(50% - 6px);flex:1;padding:8px 12px}"
 	".tile b{font-size:18px}dl{grid-template-columns:1fr;gap:0}dd{margin:0 0 6px}"
-	"th,td{padding:5px 7px}td.l:first-child{min-width:11ch}td.t{min-width:18ch}table{font-size:13px}}\n";
+	"th,td{padding:5px 7px}td.l:first-child{min-width:11ch}table{font-size:13px}}\n";
 
 /* In the page, a click on a column's head sorts the table by that column; another click reverses the order. */
 static const char script[] =
@@ -100,6 +108,7 @@ void page_begin(struct page *p, struct arena *a, const char *title, const char *
 		    "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>",
 		    title, "</title>\n<style>");
 	str_add(&p->html, style);
+	str_add(&p->html, style_of_widths);
 	add_element(&p->html, "</style></head><body><main>\n<h1>", title, "</h1>\n");
 	if (subtitle)
 		add_element(&p->html, "<p class=\"sub\">", subtitle, "</p>\n");
