@@ -13,7 +13,7 @@ setup() {
 
 @test "Each page tells its date, version, host and command line, fits a phone, and loads nothing" {
 	for page in "$out"/*.html; do
-		grep -Eq "<footer>infer [0-9.]+ on [^,]+, [0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2} UTC<br><code>infer (profile|check|inspect) " "$page"
+		grep -Eq "<footer>infer [0-9][^ ]+ on [^,]+, [0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2} UTC<br><code>infer (profile|check|inspect) " "$page"
 		grep -q 'name="viewport"' "$page"
 		grep -q '@media(max-width:640px)' "$page"
 		run ! grep -E '(src|href)=|url\(|@import|https?://' "$page"
