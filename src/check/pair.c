@@ -659,11 +659,11 @@ static int64_t input_named(const struct graph *g, const char *name)
 static const struct tensor *const *inputs_of(struct runner *r)
 {
 	struct pair_work *w = r->w;
-	const struct graph *own = session_model(w->c->session)->graph;
 	bool named = true;
 
 	if (!r->side->path)
 		return w->in;
+	const struct graph *own = session_model(w->c->session)->graph;
 	if (own->nin != r->g->nin) {
 		FAIL(w->c->d, E_REFERENCE, .model = r->side->path,
 		     .message = "the models have different numbers of inputs",

@@ -5,7 +5,7 @@
 load helper
 
 setup_file() {
-	need_onnx
+	has_onnx || return 0 # setup() skips the tests
 	cd "$BATS_FILE_TMPDIR" || return 1
 	python3 - <<-'END'
 		import numpy as np, onnx

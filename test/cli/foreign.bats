@@ -75,7 +75,6 @@ run pic.onnx --validate | infer check
 run pic.onnx --pool-limit workspace:1G | --memory-limit
 inspect pic.onnx --show layers attrs weights | --nodes
 surgeon extract pic.onnx | --bisect
-convert pic.onnx -o model.plan | infer check
 END
 }
 

@@ -38,7 +38,7 @@ struct mutant {
 
 void *pile_alloc(struct pile *p, size_t bytes); /* cleared */
 char *pile_text(struct pile *p, const char *s);
-void *copy_message(struct pile *p, const ProtobufCMessage *m);
+void *duplicate_message(struct pile *p, const ProtobufCMessage *m);
 /* Makes room for one more pointer in a repeated field. */
 bool grow_list(struct pile *p, void **list, size_t n);
 #define PUSH(p, list, n, item)                                                                     \

@@ -178,7 +178,7 @@ static bool borrow(struct mutant *m, const char *name, Onnx__AttributeProto *a)
 		const Onnx__AttributeProto *other = pool->attribute[(start + k) % pool->nattributes];
 		if ((!other->g && !other->tp) || !other->name || strcmp(other->name, name) != 0)
 			continue;
-		const Onnx__AttributeProto *copy = copy_message(m->p, &other->base);
+		const Onnx__AttributeProto *copy = duplicate_message(m->p, &other->base);
 		if (copy)
 			*a = *copy;
 		return copy != NULL;

@@ -85,7 +85,7 @@ char *pile_text(struct pile *p, const char *s)
 }
 
 /* A copy of a message, through its bytes. */
-void *copy_message(struct pile *p, const ProtobufCMessage *m)
+void *duplicate_message(struct pile *p, const ProtobufCMessage *m)
 {
 	ProtobufCAllocator a = in_pile(p);
 	size_t n = protobuf_c_message_get_packed_size(m);
@@ -624,7 +624,7 @@ static void swap_attribute(struct mutant *m)
 		if (!other->n_attribute || !other->op_type || !n->op_type ||
 		    strcmp(other->op_type, n->op_type) != 0)
 			continue;
-		Onnx__AttributeProto *a = copy_message(
+		Onnx__AttributeProto *a = duplicate_message(
 			m->p, &other->attribute[rng_below(m->r, other->n_attribute)]->base);
 		if (!a)
 			return;
@@ -695,7 +695,7 @@ static void edit_outputs(struct mutant *m)
 static void append_node(struct mutant *m)
 {
 	const struct pool *pool = m->corpus->pool;
-	Onnx__NodeProto *n = copy_message(m->p, &pool->node[rng_below(m->r, pool->nnodes)]->base);
+	Onnx__NodeProto *n = duplicate_message(m->p, &pool->node[rng_below(m->r, pool->nnodes)]->base);
 
 	if (!n)
 		return;
@@ -730,7 +730,7 @@ static void change_operator(struct mutant *m)
 		n->op_type = other->op_type;
 		n->domain = other->domain;
 		if (rng_chance(m->r, 60)) {
-			const Onnx__NodeProto *copy = copy_message(m->p, &other->base);
+			const Onnx__NodeProto *copy = duplicate_message(m->p, &other->base);
 			if (copy) {
 				n->attribute = copy->attribute;
 				n->n_attribute = copy->n_attribute;

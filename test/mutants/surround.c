@@ -325,7 +325,7 @@ static void body_input(struct mutant *m, Onnx__GraphProto *g, char *name, int ty
 static Onnx__GraphProto *body_of(struct mutant *m, const Onnx__NodeProto *n)
 {
 	Onnx__GraphProto *g = pile_alloc(m->p, sizeof(*g));
-	Onnx__NodeProto *copy = copy_message(m->p, &n->base);
+	Onnx__NodeProto *copy = duplicate_message(m->p, &n->base);
 
 	if (!g || !copy)
 		return NULL;
