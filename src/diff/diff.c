@@ -142,7 +142,7 @@ const char *diff_far_text(const struct diff_item *item, struct arena *a)
 
 	if (!item->measured)
 		return "";
-	if (!d->max_abs)
+	if (d->max_abs == 0)
 		return arena_printf(a, "%s of %s elements", str_count(a, item->elements),
 				    str_count(a, d->count));
 	return arena_printf(a, "%s of %s elements, max abs %.4g, relative %.4g, cosine distance %.4g",
