@@ -695,7 +695,8 @@ static void edit_outputs(struct mutant *m)
 static void append_node(struct mutant *m)
 {
 	const struct pool *pool = m->corpus->pool;
-	Onnx__NodeProto *n = duplicate_message(m->p, &pool->node[rng_below(m->r, pool->nnodes)]->base);
+	Onnx__NodeProto *n =
+		duplicate_message(m->p, &pool->node[rng_below(m->r, pool->nnodes)]->base);
 
 	if (!n)
 		return;
