@@ -72,6 +72,17 @@ def describe(model, dims):
     return inputs
 
 
+def arguments(model, dims, folder):
+    """The arguments that name the inputs, which are written into the folder: ours, and those of the peers."""
+    ours, peers = [], []
+    for k, (name, kind, shape, a) in enumerate(describe(model, dims)):
+        path, text = os.path.join(folder, f"{k}.raw"), "x".join(map(str, shape))
+        a.tofile(path)
+        ours.append(f"{path}:{text}")
+        peers.append(f"{name}|{kind}|{text}|{path}")
+    return ours, peers
+
+
 class Server:
     def __init__(self, command):
         self.start = time.perf_counter()
@@ -140,14 +151,8 @@ def main():
     for model in args.model:
         name = os.path.basename(model)
         with tempfile.TemporaryDirectory() as tmp:
-            inputs = describe(model, dims)
-            mine, peer = [args.latency, model, str(args.threads)], []
-            for k, (inp, kind, shape, a) in enumerate(inputs):
-                path = os.path.join(tmp, f"{k}.raw")
-                a.tofile(path)
-                text = "x".join(map(str, shape))
-                mine.append(f"{path}:{text}")
-                peer.append(f"{inp}|{kind}|{text}|{path}")
+            ours, peer = arguments(model, dims, tmp)
+            mine = [args.latency, model, str(args.threads), *ours]
             reference = os.path.join(tmp, "ref.raw")
             theirs = lambda out: [sys.executable, "-c", PEER, model, str(args.threads), out, *peer]
             if args.steps:

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 
-from compare import PEER, Server, describe
+from compare import PEER, Server, arguments
 
 OPENVINO = r"""
 import sys, time, numpy as np, openvino as ov
@@ -50,7 +50,7 @@ for line in sys.stdin:
 
 
 class Pinned(Server):
-    """A process on the first cores that we may use; one that cannot start is no peer."""
+    """A process on these cores; `alive` says whether it could start, for a peer may be missing."""
 
     def __init__(self, command, cores, isa=None):
         env = dict(os.environ)
@@ -65,13 +65,8 @@ def measure(args, model, threads):
     """The median milliseconds of ours, ONNX Runtime and OpenVINO (None where it did not run), and the ratio."""
     cores = sorted(os.sched_getaffinity(0))[-threads:]
     with tempfile.TemporaryDirectory() as tmp:
-        mine, peer = [args.latency, model, str(threads)], []
-        for k, (name, kind, shape, a) in enumerate(describe(model, args.dims)):
-            path, text = os.path.join(tmp, f"{k}.raw"), "x".join(map(str, shape))
-            a.tofile(path)
-            mine.append(f"{path}:{text}")
-            peer.append(f"{name}|{kind}|{text}|{path}")
-        runners = [Pinned(mine, cores, args.isa)]
+        ours, peer = arguments(model, args.dims, tmp)
+        runners = [Pinned([args.latency, model, str(threads), *ours], cores, args.isa)]
         for program in (PEER, OPENVINO):
             runners.append(Pinned([sys.executable, "-c", program, model, str(threads), "", *peer], cores))
         alive = [r for r in runners if r.alive]

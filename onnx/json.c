@@ -17,7 +17,7 @@
 
 enum { MAX_NAME = 64 }; /* bytes of a field's name; those of the schema are shorter */
 
-/* Puts the name that JSON gives the field into `name`. */
+/* Sets `name` to the field's name in JSON, as protobuf derives it: op_type becomes opType. */
 static void json_name(const ProtobufCFieldDescriptor *f, char name[MAX_NAME])
 {
 	size_t n = 0;

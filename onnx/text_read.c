@@ -58,7 +58,7 @@ static bool want(struct text_reader *r, char c, const char *why)
 	return take(r, c) || fail(r, why);
 }
 
-/* Takes an identifier; n is 0 if none follows. */
+/* Takes the identifier that follows. If none does, the result has no bytes. */
 static struct pb_span take_identifier(struct text_reader *r)
 {
 	skip(r);

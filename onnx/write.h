@@ -56,8 +56,8 @@ struct copier {
 };
 
 /*
- * Copies a message of this kind byte by byte, except tensors: external data of the source are put into the model or into the new file of external data. Fields
- * that the schema does not know are kept. The message must have passed pb_check().
+ * Copies a message of this kind byte by byte, except tensors: external data of the source are put into the model or into
+ * the new file of external data. Fields that the schema does not know are kept. The message must have passed pb_check().
  */
 int copy_message(struct copier *c, const ProtobufCMessageDescriptor *desc, struct pb_span s,
 		 struct message *out);

@@ -147,7 +147,10 @@ struct options {
 	 * exit status if there are no errors: that of the program of check -- COMMAND, or 1 if diff found differences
 	 */
 	int status;
-	/* use `status` even if there are errors: the program could not be started, or diff(1) says so */
+	/*
+	 * `status` holds even if there are errors: the watched program could not be started, or the subcommand has the exit
+	 * statuses of diff(1)
+	 */
 	bool status_stands;
 	bool document; /* the JSON document has been written: see output.h */
 	const struct finding *printed; /* the newest finding that the command has printed with its report, or NULL */

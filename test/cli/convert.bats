@@ -110,11 +110,7 @@ models() {
 }
 
 fails() { # STATUS TEXT ARGUMENT...
-	local want=$1 text=$2
-	shift 2
-	run --separate-stderr "$INFER" convert "$@"
-	[ "$status" -eq "$want" ] || { echo "status $status: $stderr"; return 1; }
-	[[ $stderr == *"$text"* ]] || { echo "$stderr"; return 1; }
+	fails_with "$1" "$2" convert "${@:3}"
 }
 
 @test "JSON is that of protobuf's own writer and reader" {

@@ -42,11 +42,7 @@ models() {
 }
 
 fails() { # STATUS TEXT ARGUMENT...
-	local want=$1 text=$2
-	shift 2
-	run --separate-stderr "$INFER" extract "$@"
-	[ "$status" -eq "$want" ] || { echo "status $status: $stderr"; return 1; }
-	[[ $stderr == *"$text"* ]] || { echo "$stderr"; return 1; }
+	fails_with "$1" "$2" extract "${@:3}"
 }
 
 @test "A part computes what the whole model computes" {

@@ -15,6 +15,15 @@ in_test_data() {
 	out=$BATS_TEST_TMPDIR
 }
 
+# The program ends with this status and says this text.
+fails_with() { # STATUS TEXT ARGUMENT...
+	local want=$1 text=$2
+	shift 2
+	run --separate-stderr "$INFER" "$@"
+	[ "$status" -eq "$want" ] || { echo "status $status: $stderr"; return 1; }
+	[[ $stderr == *"$text"* ]] || { echo "$stderr"; return 1; }
+}
+
 need_python() {
 	command -v python3 >/dev/null || skip "no python3"
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bats
 # infer run with many inputs: patterns, folders, lists, slices; batches; results by input; what a killed run leaves.
 
+load helper
+
 setup() {
-	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
 	INFER=$(realpath "$INFER")
 	data=$BATS_TEST_DIRNAME/../data/run
-	bats_require_minimum_version 1.5.0
 	cd "$BATS_TEST_TMPDIR" || return 1
 	mkdir pics
 	cp "$data"/rgb.png pics/a.png
@@ -15,12 +15,8 @@ setup() {
 
 # fails STATUS CODE TEXT OPTION...: exit status, error[CODE], TEXT somewhere
 fails() {
-	local want=$1 code=$2 text=$3
-	shift 3
-	run --separate-stderr "$INFER" run "$@"
-	[ "$status" -eq "$want" ] || { echo "status $status: $stderr"; return 1; }
-	[[ $stderr = *"error[$code]: "* ]] || { echo "$stderr"; return 1; }
-	[[ $stderr = *"$text"* ]] || { echo "$stderr"; return 1; }
+	fails_with "$1" "error[$2]: " run "${@:4}" || return 1
+	[[ $stderr = *"$3"* ]] || { echo "$stderr"; return 1; }
 }
 
 names() { # FILE: the names of its lines, in order; behind those of inputs that failed a "!"

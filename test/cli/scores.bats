@@ -2,11 +2,11 @@
 # infer run --score: the numbers of scikit-learn, jiwer, pycocotools and scikit-image (test/tools/make_score_data.py), what is
 # refused, and that parts add up.
 
+load helper
+
 setup() {
-	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
 	INFER=$(realpath "$INFER")
 	data=$(realpath "$BATS_TEST_DIRNAME/../data/scores")
-	bats_require_minimum_version 1.5.0
 	cd "$BATS_TEST_TMPDIR" || return 1
 	classes=("$data/classes.onnx" --input "$data/classes.npy,split=0")
 	text=("$data/text.onnx" --input "$data/text.npy,split=0" --decode ctc --labels "$data/chars.txt")
@@ -30,12 +30,8 @@ scores() {
 
 # fails STATUS CODE TEXT OPTION...
 fails() {
-	local want=$1 code=$2 text=$3
-	shift 3
-	run --separate-stderr "$INFER" run "$@"
-	[ "$status" -eq "$want" ] || { echo "status $status: $stderr"; return 1; }
-	[[ $stderr = *"error[$code]: "* ]] || { echo "$stderr"; return 1; }
-	[[ $stderr = *"$text"* ]] || { echo "$stderr"; return 1; }
+	fails_with "$1" "error[$2]: " run "${@:4}" || return 1
+	[[ $stderr = *"$3"* ]] || { echo "$stderr"; return 1; }
 }
 
 @test "top1 and top5 are scikit-learn's, by number and by label" {
