@@ -21,12 +21,19 @@ bool is_text(struct pb_span s)
 
 struct pb_span msg_flat(const struct message *m, struct arena *a)
 {
+	enum { BLOCK = 8 << 20 }; /* bytes after which pages of the source are given back */
 	uint8_t *to = arena_alloc(a, m->bytes + 1);
-	size_t at = 0;
+	struct pb_span flat = {to, m->bytes};
 
-	for (size_t i = 0; i < m->n; at += m->v[i++].n)
-		memcpy(to + at, m->v[i].p, m->v[i].n);
-	return (struct pb_span){to, m->bytes};
+	for (size_t i = 0; i < m->n; i++) {
+		const uint8_t *p = m->v[i].p;
+		for (size_t left = m->v[i].n, n; left; left -= n, p += n, to += n) {
+			n = left < BLOCK ? left : BLOCK;
+			memcpy(to, p, n);
+			file_release(p, n);
+		}
+	}
+	return flat;
 }
 
 int copy_flat(struct copier *c, struct pb_span tensor, bool initializer, struct arena *a,
