@@ -25,9 +25,11 @@ void gpu_transposed_drop(struct step *step);
 		 .accepts = gpu_deform_accepts,                                                     \
 		 .reshape = gpu_deform_reshape,                                                     \
 		 .run = gpu_deform_run},                                                            \
-	{                                                                                           \
-		.op = "CausalConvWithState", .types = T_F32 | T_F16 | T_BF16,                       \
-		.accepts = gpu_causal_accepts, .reshape = gpu_causal_reshape, .run = gpu_causal_run \
+	GPU_CAUSAL_ROW("CausalConvWithState"), GPU_CAUSAL_ROW("com.microsoft::CausalConvWithState")
+#define GPU_CAUSAL_ROW(name)                                                                       \
+	{                                                                                          \
+		.op = (name), .types = T_F32 | T_F16 | T_BF16, .accepts = gpu_causal_accepts,      \
+		.reshape = gpu_causal_reshape, .run = gpu_causal_run                               \
 	}
 
 #endif

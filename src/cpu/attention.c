@@ -185,6 +185,8 @@ const struct kernel cpu_attention[] = {
 	REFERENCE("ai.onnx.preview::FlexAttention", T_FLOATS_BF, flex_attention_accepts,
 		  flex_attention_reshape, flex_attention_run),
 	REFERENCE("LinearAttention", NF, NULL, linear_attention_reshape, linear_attention_run),
+	REFERENCE("com.microsoft::LinearAttention", NF, NULL, linear_attention_reshape,
+		  linear_attention_run),
 	REFERENCE("RotaryEmbedding", NF, NULL, wide_reshape, rotary_run),
 	REFERENCE("com.microsoft::RotaryEmbedding", NF, ms_rotary_accepts, wide_reshape, ms_rotary_run),
 	REFERENCE("infer::ProjectedAttention", NF, projected_attention_accepts,
