@@ -141,7 +141,8 @@ static void causal_rows(void *arg, int64_t begin, int64_t end, int thread)
 				       causal_at(c, batch, ch, i + k * step);
 			if (c->bias)
 				sum += c->bias[ch];
-			y[i * c->x_position] = c->p->activation != CAUSAL_NONE ? sum / (1 + expf(-sum)) : sum;
+			y[i * c->x_position] =
+				c->p->activation != CAUSAL_NONE ? sum / (1 + expf(-sum)) : sum;
 		}
 		if (c->present)
 			keep_states(c, batch, ch);

@@ -228,10 +228,11 @@ static int check_linear_attributes(const struct infer *c)
 	int64_t hk = p->kv_num_heads, hq = p->q_num_heads;
 
 	if (hk < 1 || hq < 1 || (hq % hk && !(microsoft && hk % hq == 0)))
-		return infer_fail(c, E_OP_ATTRIBUTE, -1,
-				  microsoft ? "q_num_heads and kv_num_heads of which one is a multiple of the other"
-					    : "q_num_heads a multiple of kv_num_heads",
-				  fmt(c->diag, "%" PRId64 " and %" PRId64, hq, hk));
+		return infer_fail(
+			c, E_OP_ATTRIBUTE, -1,
+			microsoft ? "q_num_heads and kv_num_heads of which one is a multiple of the other"
+				  : "q_num_heads a multiple of kv_num_heads",
+			fmt(c->diag, "%" PRId64 " and %" PRId64, hq, hk));
 	if (p->state_window < 0 || p->state_window > MAX_STATE_WINDOW)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1,
 				  fmt(c->diag, "state_window from 0 to %d", MAX_STATE_WINDOW),
@@ -287,11 +288,22 @@ static int gate_infer(struct infer *c)
 {
 	struct shape a = infer_shape(c, 0);
 
-	if (infer_out(c, 1) && !infer_in(c, 3))
-		return infer_fail(c, E_OP_INPUTS, 3, "b, from which the output beta is computed", "none");
+	if (infer_out(c, 1) && !infer_in(c, GATE_B))
+		return infer_fail(c, E_OP_INPUTS, GATE_B,
+				  "b, from which the output beta is computed", "none");
 	infer_set(c, 0, infer_dtype(c, 0), &a);
 	infer_set(c, 1, infer_dtype(c, 0), &a);
 	return 0;
+}
+
+static bool gate_expands(const struct graph *g, const struct node *n)
+{
+	const struct value *a = node_in(g, n, GATE_A), *bias = node_in(g, n, GATE_BIAS);
+
+	return a && bias && a->info.shape.rank == 3 && bias->info.shape.rank == 1 &&
+	       a->info.shape.dim[2] > 0 && a->info.shape.dim[2] == bias->info.shape.dim[0] &&
+	       inputs_agree(g, n, GATE_BIAS, GATE_SCALE) &&
+	       (!node_in(g, n, GATE_B) || inputs_agree(g, n, GATE_A, GATE_B));
 }
 
 /* ---- RotaryEmbedding -------------------------------------------------------------------------- */
@@ -679,7 +691,8 @@ static const struct slot ms_linear_in[] = {
 	SLOT("query", "T", NF, .dims = "B S $q_num_heads*E"),
 	SLOT("key", "T", NF, .dims = "B S $kv_num_heads*E"),
 	SLOT("value", "T", NF, .dims = "B S $kv_num_heads*V"),
-	SLOT_OPT("past_state", "S", NF, .dims = "B $kv_num_heads E V | $state_window B $kv_num_heads E V"),
+	SLOT_OPT("past_state", "S", NF,
+		 .dims = "B $kv_num_heads E V | $state_window B $kv_num_heads E V"),
 	SLOT_OPT("decay", "T", NF, .dims = "B S $kv_num_heads | B S $kv_num_heads*E"),
 	SLOT_OPT("beta", "T", NF, .dims = "B S 1 | B S $kv_num_heads"),
 	SLOT_END};
@@ -787,10 +800,10 @@ static const struct field flex_attrs[] = {
 		FIELD_ENUM(struct linear_attention, update_rule, "gated_delta",                    \
 			   "linear|gated|delta|gated_delta", "how the state changes")
 static const struct field linear_attrs[] = {LINEAR_FIELDS, {0}};
-static const struct field ms_linear_attrs[] = {
-	LINEAR_FIELDS,
-	FIELD(struct linear_attention, state_window, F_INT, "0", "number of last states that are kept"),
-	{0}};
+static const struct field ms_linear_attrs[] = {LINEAR_FIELDS,
+					       FIELD(struct linear_attention, state_window, F_INT,
+						     "0", "number of last states that are kept"),
+					       {0}};
 #define ROTARY_FIELDS                                                                              \
 	FIELD(struct rotary, interleaved, F_INT, "0", "1: pairs lie side by side"),                \
 		FIELD(struct rotary, num_heads, F_INT, "0", "heads of an input of rank 3"),        \
@@ -884,6 +897,7 @@ const struct op ops_attention[] = {
 	 .in = gate_in,
 	 .out = gate_out,
 	 .infer = gate_infer,
+	 .expand_when = gate_expands,
 	 .expand = "decay = CastLike(Mul(Softplus(Add(Cast(a) {to=1}, dt_bias)), decay_scale), a); "
 		   "beta = Sigmoid(b?)"},
 

@@ -30,6 +30,9 @@ enum { MAX_STATE_WINDOW = 8 };
 enum { LINEAR_MICROSOFT = 1 }; /* variant: there may be more heads of keys than of queries */
 enum { LIN_Q, LIN_K, LIN_V, LIN_PAST, LIN_DECAY, LIN_BETA };
 
+/* inputs of LinearAttentionGate */
+enum { GATE_A, GATE_BIAS, GATE_SCALE, GATE_B };
+
 /* RotaryEmbedding of ai.onnx and of com.microsoft */
 struct rotary {
 	int64_t interleaved, num_heads, rotary_embedding_dim;

@@ -236,7 +236,8 @@ static int check_causal_attributes(const struct infer *c)
 	const struct causal_conv *p = infer_params(c);
 
 	if (p->ndim != 1)
-		return infer_fail(c, E_OP_ATTRIBUTE, -1, "ndim of 1", fmt(c->diag, "%" PRId64, p->ndim));
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "ndim of 1",
+				  fmt(c->diag, "%" PRId64, p->ndim));
 	if (p->dilation < 1)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "dilation of 1 or more",
 				  fmt(c->diag, "%" PRId64, p->dilation));
@@ -269,7 +270,8 @@ static int ms_causal_infer(struct infer *c)
 		if (first)
 			state.dim[0] = p->state_window;
 		state.dim[first + (p->channels_last ? 1 : 2)] =
-			w.rank == 3 && w.dim[2] > 0 ? mul_dims(w.dim[2] - 1, p->dilation) : DIM_UNKNOWN;
+			w.rank == 3 && w.dim[2] > 0 ? mul_dims(w.dim[2] - 1, p->dilation)
+						    : DIM_UNKNOWN;
 	}
 	if (!err && shape_known(&s) && shape_known(&state) && !shape_equal(&s, &state))
 		return shape_fail(c, 3, dims_text(c, &state), &s);

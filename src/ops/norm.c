@@ -537,19 +537,16 @@ static int infer_lp(struct infer *c)
 
 /* ---- GatedRMSNorm ------------------------------------------------------------------------------ */
 
-struct gated_rms {
-	float epsilon;
-	int activation;
-};
 #define T_GATED (T_F32 | T_F16 | T_BF16)
 static const struct slot gated_in[] = {SLOT("X", "T", T_GATED, .dims = "..."),
 				       SLOT("scale", "T", T_GATED, .dims = "_"),
 				       SLOT("gate", "T", T_GATED, .dims = "..."), SLOT_END};
 /* The expansion takes the number of a choice as an exponent: gate^0 or gate^1 before the sigmoid of the gate. */
-static const struct field gated_attrs[] = {
-	EPSILON(struct gated_rms),
-	FIELD_ENUM(struct gated_rms, activation, "silu", "sigmoid|silu|swish", "what the gate goes through"),
-	{0}};
+static const struct field gated_attrs[] = {EPSILON(struct gated_rms),
+					   FIELD_ENUM(struct gated_rms, activation, "silu",
+						      "sigmoid|silu|swish",
+						      "what the gate goes through"),
+					   {0}};
 
 static int infer_gated_rms(struct infer *c)
 {
@@ -564,6 +561,15 @@ static int infer_gated_rms(struct infer *c)
 				  fmt(c->diag, "%" PRId64 " for %" PRId64, n, last));
 	infer_set(c, 0, infer_dtype(c, 0), &x);
 	return 0;
+}
+
+static bool gated_rms_expands(const struct graph *g, const struct node *n)
+{
+	const struct value *x = node_in(g, n, 0), *scale = node_in(g, n, 1);
+
+	return inputs_agree(g, n, 0, 2) && x->info.shape.rank > 0 && scale &&
+	       scale->info.shape.rank == 1 && scale->info.shape.dim[0] > 0 &&
+	       x->info.shape.dim[x->info.shape.rank - 1] > 0;
 }
 
 const struct op ops_norm[] = {
@@ -692,6 +698,7 @@ const struct op ops_norm[] = {
 	 .types = T_GATED,
 	 ATTRS(gated_attrs, struct gated_rms),
 	 .infer = infer_gated_rms,
+	 .expand_when = gated_rms_expands,
 	 .expand = "rows = Reshape(Cast(X) {to=1}, Concat([-1], Shape(scale)) {axis=0}); "
 		   "n = RMSNormalization(rows, Cast(scale) {to=1}) {axis=-1, epsilon=$epsilon}; "
 		   "g = Cast(gate) {to=1}; "

@@ -727,21 +727,19 @@ static const struct slot qgemm_in[] = {
 	{.name = "y_zero_point", .types = T_Q8, .optional = true, .dims = "() | 1"},
 	SLOT_END};
 static const struct slot qgemm_out[] = {{.name = "Y", .types = T_Q8 | T_F32}, SLOT_END};
-static const struct slot fp8_weight_in[] = {
-	SLOT("A", "T", T_F16 | T_BF16, .dims = "_... K"),
-	SLOT("B", NULL, T_BIT(DT_F8E4M3FN), .dims = "N K"),
-	SLOT("b_scale", NULL, T_F32, .dims = "N _"),
-	SLOT_OPT("a_scale", NULL, T_F32, .dims = "() | 1"),
-	SLOT_OPT("bias", "T", T_F16 | T_BF16, .dims = "N"),
-	SLOT_END};
-static const struct slot fp4_weight_in[] = {
-	SLOT("A", "T", T_F16 | T_BF16, .dims = "_... _"),
-	SLOT("B", NULL, T_U8, .dims = "N _"),
-	SLOT("weight_scale", NULL, T_U8, .dims = "N _"),
-	SLOT("weight_scale_2", NULL, T_F32, .dims = "() | 1"),
-	SLOT_OPT("input_scale", NULL, T_F32, .dims = "() | 1"),
-	SLOT_OPT("bias", "T", T_F16 | T_BF16, .dims = "N"),
-	SLOT_END};
+static const struct slot fp8_weight_in[] = {SLOT("A", "T", T_F16 | T_BF16, .dims = "_... K"),
+					    SLOT("B", NULL, T_BIT(DT_F8E4M3FN), .dims = "N K"),
+					    SLOT("b_scale", NULL, T_F32, .dims = "N _"),
+					    SLOT_OPT("a_scale", NULL, T_F32, .dims = "() | 1"),
+					    SLOT_OPT("bias", "T", T_F16 | T_BF16, .dims = "N"),
+					    SLOT_END};
+static const struct slot fp4_weight_in[] = {SLOT("A", "T", T_F16 | T_BF16, .dims = "_... _"),
+					    SLOT("B", NULL, T_U8, .dims = "N _"),
+					    SLOT("weight_scale", NULL, T_U8, .dims = "N _"),
+					    SLOT("weight_scale_2", NULL, T_F32, .dims = "() | 1"),
+					    SLOT_OPT("input_scale", NULL, T_F32, .dims = "() | 1"),
+					    SLOT_OPT("bias", "T", T_F16 | T_BF16, .dims = "N"),
+					    SLOT_END};
 static const struct slot block_weight_out[] = {SLOT("Y", "T", T_F16 | T_BF16), SLOT_END};
 static const struct slot nbits_in[] = {
 	{.name = "A", .tvar = "T1", .types = T_WIDE, .dims = "_... $K"},

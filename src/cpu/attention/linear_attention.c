@@ -165,3 +165,44 @@ int linear_attention_run(const struct call *c)
 		wide_done(present, kept);
 	return 0;
 }
+
+/* ---- LinearAttentionGate ------------------------------------------------------------------------ */
+
+struct gate {
+	const float *a, *bias, *scale, *b;
+	float *decay, *beta;
+	int64_t heads;
+};
+
+static void gate_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct gate *g = arg;
+
+	(void)thread;
+	for (int64_t i = begin; i < end; i++) {
+		float x = g->a[i] + g->bias[i % g->heads];
+		/* log(1 + exp(x)), in the form that does not overflow */
+		float softplus = fmaxf(x, 0) + log1pf(expf(-fabsf(x)));
+		g->decay[i] = g->scale[i % g->heads] * (isnan(x) ? x : softplus);
+		if (g->beta)
+			g->beta[i] = 1 / (1 + expf(-g->b[i]));
+	}
+}
+
+int linear_gate_run(const struct call *c)
+{
+	struct scratch s = scratch_of(c);
+	struct tensor *beta = optional_out(c, 1);
+	struct gate g = {.a = wide_in(&s, c->in[GATE_A]),
+			 .bias = c->in[GATE_BIAS]->data,
+			 .scale = c->in[GATE_SCALE]->data,
+			 .b = wide_in(&s, optional_in(c, GATE_B)),
+			 .heads = c->in[GATE_A]->shape.dim[2]};
+
+	g.decay = wide_out(&s, c->out[0]);
+	g.beta = wide_out(&s, beta);
+	pool_for(tensor_count(c->in[GATE_A]), GRAIN_HEAVY, gate_part, &g);
+	wide_done(c->out[0], g.decay);
+	wide_done(beta, g.beta);
+	return 0;
+}
