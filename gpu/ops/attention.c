@@ -399,6 +399,10 @@ static const char *linear_fill(const struct site *s, struct gpu_linear_attention
 			   *past = site_in(s, LIN_PAST);
 	enum dtype t = gpu_type(s, 0), kept = past ? gpu_type(s, LIN_PAST) : t;
 
+	if (p->state_window)
+		return "several states";
+	if (p->q_num_heads % p->kv_num_heads)
+		return "more heads of keys than of queries";
 	j->batch = q->dim[0], j->length = q->dim[1];
 	j->q_heads = p->q_num_heads, j->kv_heads = p->kv_num_heads;
 	j->d = q->dim[2] / j->q_heads, j->dv = v->dim[2] / j->kv_heads;
@@ -472,4 +476,5 @@ const struct kernel gpu_attention[] = {
 	ROW("RotaryEmbedding", NF, rotary, rotary_run),
 	ROW("com.microsoft::RotaryEmbedding", NF, rotary, rotary_run),
 	ROW("LinearAttention", NF, linear, linear_run),
+	ROW("com.microsoft::LinearAttention", NF, linear, linear_run),
 	{0}};

@@ -430,6 +430,10 @@ int gpu_deform_run(const struct call *c)
 
 bool gpu_causal_accepts(const struct site *s, struct why *w)
 {
+	const struct causal_conv *p = s->node->params;
+
+	if (p->dilation > 1 || p->channels_last || p->state_window)
+		return refuse(w, "a dilation, channels_last or a window of states");
 	for (uint32_t i = 1; i < 4; i++)
 		if (site_in(s, i) && gpu_type(s, i) != gpu_type(s, 0))
 			return refuse(w, "inputs of two types");

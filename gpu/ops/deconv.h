@@ -13,21 +13,24 @@ GPU_DECONV_OP(deform);
 GPU_DECONV_OP(causal);
 void gpu_transposed_drop(struct step *step);
 
-#define GPU_DECONV_ROWS                                                                             \
-	{.op = "ConvTranspose",                                                                     \
-	 .types = T_FLOATING,                                                                       \
-	 .accepts = gpu_transposed_accepts,                                                         \
-	 .reshape = gpu_transposed_reshape,                                                         \
-	 .run = gpu_transposed_run,                                                                 \
-	 .drop = gpu_transposed_drop},                                                              \
-		{.op = "DeformConv",                                                                \
-		 .types = T_FLOATING,                                                               \
-		 .accepts = gpu_deform_accepts,                                                     \
-		 .reshape = gpu_deform_reshape,                                                     \
-		 .run = gpu_deform_run},                                                            \
-	{                                                                                           \
-		.op = "CausalConvWithState", .types = T_F32 | T_F16 | T_BF16,                       \
-		.accepts = gpu_causal_accepts, .reshape = gpu_causal_reshape, .run = gpu_causal_run \
+#define GPU_DECONV_ROWS                                                                            \
+	{.op = "ConvTranspose",                                                                    \
+	 .types = T_FLOATING,                                                                      \
+	 .accepts = gpu_transposed_accepts,                                                        \
+	 .reshape = gpu_transposed_reshape,                                                        \
+	 .run = gpu_transposed_run,                                                                \
+	 .drop = gpu_transposed_drop},                                                             \
+		{.op = "DeformConv",                                                               \
+		 .types = T_FLOATING,                                                              \
+		 .accepts = gpu_deform_accepts,                                                    \
+		 .reshape = gpu_deform_reshape,                                                    \
+		 .run = gpu_deform_run},                                                           \
+		GPU_CAUSAL_ROW("CausalConvWithState"),                                             \
+		GPU_CAUSAL_ROW("com.microsoft::CausalConvWithState")
+#define GPU_CAUSAL_ROW(name)                                                                       \
+	{                                                                                          \
+		.op = (name), .types = T_F32 | T_F16 | T_BF16, .accepts = gpu_causal_accepts,      \
+		.reshape = gpu_causal_reshape, .run = gpu_causal_run                               \
 	}
 
 #endif

@@ -12,6 +12,7 @@
 #include "cpu/math/gemm.h"
 #include "cpu/onednn/onednn.h"
 #include "cpu/math/simd.h"
+#include "cpu/math/util.h"
 #include "cpu/math/wide.h"
 #include "cpu/math/window.h"
 #include "ops/fused.h"
@@ -88,42 +89,63 @@ static void activate_f64(const struct call *call, double *y, int64_t n)
 /* ---- CausalConvWithState ---------------------------------------------------------------------- */
 
 struct causal {
-	int64_t channels, length, kernel;
+	const struct causal_conv *p;
+	int64_t batch, channels, length, kernel, state; /* state: number of positions that it holds */
+	/* distances of neighbouring channels and positions in x and y, and in a state */
+	int64_t x_channel, x_position, s_channel, s_position;
 	const float *x, *weight, *bias, *past;
 	float *y, *present;
-	bool silu;
 };
 
 /*
- * Returns element i of a row. The first (kernel - 1) elements are the past state, or 0 if there is no past state; the
+ * Returns element i of a channel. The first elements are the past state, or 0 if there is no past state; the
  * following elements are the input.
  */
-static float causal_at(const struct causal *c, int64_t row, int64_t i)
+static float causal_at(const struct causal *c, int64_t batch, int64_t channel, int64_t i)
 {
-	int64_t state = c->kernel - 1;
+	int64_t from = batch * c->channels;
 
-	if (i >= state)
-		return c->x[row * c->length + i - state];
-	return c->past ? c->past[row * state + i] : 0;
+	if (i >= c->state)
+		return c->x[from * c->length + channel * c->x_channel + (i - c->state) * c->x_position];
+	return c->past ? c->past[from * c->state + channel * c->s_channel + i * c->s_position] : 0;
+}
+
+/* Writes the states after the last positions; those of a window that belong to no position of this call are 0. */
+static void keep_states(const struct causal *c, int64_t batch, int64_t channel)
+{
+	int64_t window = greater(c->p->state_window, 1);
+
+	for (int64_t w = 0; w < window; w++) {
+		int64_t seen = c->length - window + w + 1;
+		float *to = c->present + (w * c->batch + batch) * c->channels * c->state +
+			    channel * c->s_channel;
+		bool there = seen > 0 || w == window - 1;
+		for (int64_t i = 0; i < c->state; i++)
+			to[i * c->s_position] = there ? causal_at(c, batch, channel, seen + i) : 0;
+	}
 }
 
 static void causal_rows(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct causal *c = arg;
+	int64_t step = greater(c->p->dilation, 1);
 
 	(void)thread;
 	for (int64_t r = begin; r < end; r++) {
-		int64_t ch = r % c->channels;
+		int64_t batch = r / c->channels, ch = r % c->channels;
+		float *y = c->y + batch * c->channels * c->length + ch * c->x_channel;
 		for (int64_t i = 0; i < c->length; i++) {
 			float sum = 0;
 			for (int64_t k = 0; k < c->kernel; k++)
-				sum += c->weight[ch * c->kernel + k] * causal_at(c, r, i + k);
+				sum += c->weight[ch * c->kernel + k] *
+				       causal_at(c, batch, ch, i + k * step);
 			if (c->bias)
 				sum += c->bias[ch];
-			c->y[r * c->length + i] = c->silu ? sum / (1 + expf(-sum)) : sum;
+			y[i * c->x_position] =
+				c->p->activation != CAUSAL_NONE ? sum / (1 + expf(-sum)) : sum;
 		}
-		for (int64_t i = 0; c->present && i < c->kernel - 1; i++)
-			c->present[r * (c->kernel - 1) + i] = causal_at(c, r, c->length + i);
+		if (c->present)
+			keep_states(c, batch, ch);
 	}
 }
 
@@ -225,19 +247,24 @@ static int causal_run(const struct call *c)
 	const struct causal_conv *p = call_params(c);
 	struct scratch s = scratch_of(c);
 	const struct shape *x = &c->in[0]->shape;
-	struct tensor *state = c->step->nout > 1 ? c->out[1] : NULL;
-	struct causal k = {.channels = x->dim[1],
-			   .length = x->dim[2],
-			   .kernel = c->in[1]->shape.dim[2],
-			   .silu = p->activation != CAUSAL_NONE};
+	struct tensor *state = optional_out(c, 1);
+	struct causal k = {.p = p, .batch = x->dim[0], .kernel = c->in[1]->shape.dim[2]};
 
+	k.channels = c->in[1]->shape.dim[0];
+	k.length = x->dim[p->channels_last ? 1 : 2];
+	k.state = causal_state(p, k.kernel);
+	k.x_channel = p->channels_last ? 1 : k.length;
+	k.s_channel = p->channels_last ? 1 : k.state;
+	k.x_position = k.s_position = p->channels_last ? k.channels : 1;
 	k.x = wide_in(&s, c->in[0]);
 	k.weight = wide_in(&s, c->in[1]);
-	k.bias = c->step->nin > 2 ? wide_in(&s, c->in[2]) : NULL;
-	k.past = c->step->nin > 3 ? wide_in(&s, c->in[3]) : NULL;
+	k.bias = wide_in(&s, optional_in(c, 2));
+	k.past = wide_in(&s, optional_in(c, 3));
+	if (k.past && p->state_window) /* the last state of the window */
+		k.past += (p->state_window - 1) * k.batch * k.channels * k.state;
 	k.y = wide_out(&s, c->out[0]);
 	k.present = wide_out(&s, state);
-	pool_for(x->dim[0] * x->dim[1], 4, causal_rows, &k);
+	pool_for(k.batch * k.channels, 4, causal_rows, &k);
 	wide_done(c->out[0], k.y);
 	wide_done(state, k.present);
 	return 0;
@@ -343,5 +370,7 @@ const struct kernel cpu_conv[] = {
 	{"DeformConv", T_FLOATS_BF, K_REFERENCE, NULL, NULL, deform_reshape, deform_run, NULL, NULL},
 	{"CausalConvWithState", T_F32 | T_F16 | T_BF16, K_REFERENCE, NULL, NULL, wide_reshape,
 	 causal_run, NULL, NULL},
+	{"com.microsoft::CausalConvWithState", T_F32 | T_F16 | T_BF16, K_REFERENCE, NULL, NULL,
+	 wide_reshape, causal_run, NULL, NULL},
 	{"Col2Im", COL2IM_TYPES, K_REFERENCE, NULL, NULL, wide_reshape, col2im_run, NULL, NULL},
 	{0}};

@@ -4,6 +4,7 @@
 
 #include "cpu/math/simd.h"
 #include "cpu/math/util.h"
+#include "cpu/math/wide.h"
 #include "ops/norm.h"
 
 #include <math.h>
@@ -636,6 +637,49 @@ static int mvn_run(const struct call *c)
 	return 0;
 }
 
+/* ---- GatedRMSNorm ------------------------------------------------------------------------------ */
+
+struct gated_job {
+	const struct gated_rms *p;
+	const float *x, *scale, *gate;
+	float *y;
+	int64_t n; /* elements of a row */
+};
+
+static void gated_rows(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct gated_job *j = arg;
+
+	(void)thread;
+	for (int64_t r = begin; r < end; r++) {
+		const float *x = j->x + r * j->n, *gate = j->gate + r * j->n;
+		float *y = j->y + r * j->n, sum = 0;
+		for (int64_t i = 0; i < j->n; i++)
+			sum += x[i] * x[i];
+		float by = 1 / sqrtf(sum / (float)j->n + j->p->epsilon);
+		for (int64_t i = 0; i < j->n; i++) {
+			float a = 1 / (1 + expf(-gate[i]));
+			y[i] = x[i] * by * j->scale[i] *
+			       (j->p->activation == GATE_SIGMOID ? a : gate[i] * a);
+		}
+	}
+}
+
+static int gated_rms_run(const struct call *c)
+{
+	struct scratch s = scratch_of(c);
+	struct gated_job j = {.p = call_params(c),
+			      .x = wide_in(&s, c->in[0]),
+			      .scale = wide_in(&s, c->in[1]),
+			      .gate = wide_in(&s, c->in[2]),
+			      .y = wide_out(&s, c->out[0]),
+			      .n = c->in[1]->shape.dim[0]};
+
+	pool_for(tensor_count(c->in[0]) / j.n, rows_grain(GRAIN_HEAVY, j.n), gated_rows, &j);
+	wide_done(c->out[0], j.y);
+	return 0;
+}
+
 const struct kernel cpu_norm[] = {
 	{.op = "BatchNormalization",
 	 .flags = K_REFERENCE,
@@ -679,5 +723,9 @@ const struct kernel cpu_norm[] = {
 	 .accepts = embed_norm_accepts,
 	 .reshape = embed_norm_reshape,
 	 .run = embed_norm_run},
+	{.op = "com.microsoft::GatedRMSNorm",
+	 .flags = K_REFERENCE,
+	 .reshape = wide_reshape,
+	 .run = gated_rms_run},
 	{.op = "com.microsoft::GroupNorm", .flags = K_REFERENCE, .run = ms_group_norm_run},
 	{0}};

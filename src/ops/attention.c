@@ -221,27 +221,51 @@ static int64_t flex_macs(const struct infer *c)
 
 /* ---- LinearAttention -------------------------------------------------------------------------- */
 
+static int check_linear_attributes(const struct infer *c)
+{
+	const struct linear_attention *p = infer_params(c);
+	bool microsoft = c->node->op->variant == LINEAR_MICROSOFT;
+	int64_t hk = p->kv_num_heads, hq = p->q_num_heads;
+
+	if (hk < 1 || hq < 1 || (hq % hk && !(microsoft && hk % hq == 0)))
+		return infer_fail(
+			c, E_OP_ATTRIBUTE, -1,
+			microsoft ? "q_num_heads and kv_num_heads of which one is a multiple of the other"
+				  : "q_num_heads a multiple of kv_num_heads",
+			fmt(c->diag, "%" PRId64 " and %" PRId64, hq, hk));
+	if (p->state_window < 0 || p->state_window > MAX_STATE_WINDOW)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  fmt(c->diag, "state_window from 0 to %d", MAX_STATE_WINDOW),
+				  fmt(c->diag, "%" PRId64, p->state_window));
+	return check_attention_heads(c, hq, hk);
+}
+
 static int linear_infer(struct infer *c)
 {
 	const struct linear_attention *p = infer_params(c);
-	struct shape q = infer_shape(c, LIN_Q), v = infer_shape(c, LIN_V), y = q;
+	struct shape q = infer_shape(c, LIN_Q), v = infer_shape(c, LIN_V), y = q,
+		     past = infer_shape(c, LIN_PAST);
 	bool gated = p->update_rule == RULE_GATED || p->update_rule == RULE_GATED_DELTA;
 	bool delta = p->update_rule == RULE_DELTA || p->update_rule == RULE_GATED_DELTA;
-	int64_t hk = p->kv_num_heads, hq = p->q_num_heads;
+	int64_t hk = p->kv_num_heads, hq = p->q_num_heads, window = p->state_window;
+	int err = check_linear_attributes(c);
 
-	if (hk < 1 || hq < 1 || hq % hk)
-		return infer_fail(c, E_OP_ATTRIBUTE, -1, "q_num_heads a multiple of kv_num_heads",
-				  fmt(c->diag, "%" PRId64 " and %" PRId64, hq, hk));
-	int err = check_attention_heads(c, hq, hk);
 	if (err)
 		return err;
 	if (gated != (infer_in(c, LIN_DECAY) != NULL) || delta != (infer_in(c, LIN_BETA) != NULL))
 		return infer_fail(c, E_OP_INPUTS, -1, "decay and beta as update_rule has them", NULL);
+	if (past.rank >= 0 && past.rank != (window ? 5 : 4))
+		return shape_fail(c, LIN_PAST,
+				  window ? "rank 5, with a state for each position of state_window"
+					 : "rank 4, without state_window",
+				  &past);
 	struct shape state = shape_of_4(q.rank == 3 ? q.dim[0] : DIM_UNKNOWN, hk,
 					q.rank == 3 ? div_dim(q.dim[2], hq) : DIM_UNKNOWN,
 					v.rank == 3 ? div_dim(v.dim[2], hk) : DIM_UNKNOWN);
 	if (y.rank == 3)
-		y.dim[2] = mul_dims(state.dim[3], hq);
+		y.dim[2] = mul_dims(state.dim[3], hq > hk ? hq : hk);
+	if (window)
+		state = shape_of(5, (int64_t[]){window, state.dim[0], hk, state.dim[2], state.dim[3]});
 	infer_set(c, 0, infer_dtype(c, LIN_Q), &y);
 	infer_set(c, 1, infer_in(c, LIN_PAST) ? infer_dtype(c, LIN_PAST) : infer_dtype(c, LIN_Q),
 		  &state);
@@ -258,6 +282,28 @@ static int64_t linear_macs(const struct infer *c)
 		return 0;
 	n = mul_dims(mul_dims(shape_count(&q), div_dim(v.dim[2], p->kv_num_heads)), 2);
 	return n < 0 ? 0 : n;
+}
+
+static int gate_infer(struct infer *c)
+{
+	struct shape a = infer_shape(c, 0);
+
+	if (infer_out(c, 1) && !infer_in(c, GATE_B))
+		return infer_fail(c, E_OP_INPUTS, GATE_B,
+				  "b, from which the output beta is computed", "none");
+	infer_set(c, 0, infer_dtype(c, 0), &a);
+	infer_set(c, 1, infer_dtype(c, 0), &a);
+	return 0;
+}
+
+static bool gate_expands(const struct graph *g, const struct node *n)
+{
+	const struct value *a = node_in(g, n, GATE_A), *bias = node_in(g, n, GATE_BIAS);
+
+	return a && bias && a->info.shape.rank == 3 && bias->info.shape.rank == 1 &&
+	       a->info.shape.dim[2] > 0 && a->info.shape.dim[2] == bias->info.shape.dim[0] &&
+	       inputs_agree(g, n, GATE_BIAS, GATE_SCALE) &&
+	       (!node_in(g, n, GATE_B) || inputs_agree(g, n, GATE_A, GATE_B));
 }
 
 /* ---- RotaryEmbedding -------------------------------------------------------------------------- */
@@ -641,8 +687,22 @@ static const struct slot linear_in[] = {
 	SLOT_OPT("decay", "T", NF, .dims = "B S $kv_num_heads | B S $kv_num_heads*E"),
 	SLOT_OPT("beta", "T", NF, .dims = "B S 1 | B S $kv_num_heads"),
 	SLOT_END};
+static const struct slot ms_linear_in[] = {
+	SLOT("query", "T", NF, .dims = "B S $q_num_heads*E"),
+	SLOT("key", "T", NF, .dims = "B S $kv_num_heads*E"),
+	SLOT("value", "T", NF, .dims = "B S $kv_num_heads*V"),
+	SLOT_OPT("past_state", "S", NF,
+		 .dims = "B $kv_num_heads E V | $state_window B $kv_num_heads E V"),
+	SLOT_OPT("decay", "T", NF, .dims = "B S $kv_num_heads | B S $kv_num_heads*E"),
+	SLOT_OPT("beta", "T", NF, .dims = "B S 1 | B S $kv_num_heads"),
+	SLOT_END};
 static const struct slot linear_out[] = {SLOT("output", "T", NF),
 					 SLOT_OPT("present_state", "S", NF), SLOT_END};
+static const struct slot gate_in[] = {SLOT("a", "T", NF, .dims = "B S H"),
+				      SLOT("dt_bias", NULL, T_F32, .dims = "H"),
+				      SLOT("decay_scale", NULL, T_F32, .dims = "H"),
+				      SLOT_OPT("b", "T", NF, .dims = "B S H"), SLOT_END};
+static const struct slot gate_out[] = {SLOT("decay", "T", NF), SLOT_OPT("beta", "T", NF), SLOT_END};
 static const struct slot rotary_in[] = {SLOT("X", "T", NF, .dims = "B S $num_heads*E | B _ S _"),
 					SLOT("cos_cache", "T", NF, .dims = "P D | B S D"),
 					SLOT("sin_cache", "T", NF, .dims = "P D | B S D"),
@@ -731,14 +791,19 @@ static const struct field flex_attrs[] = {
 	FIELD(struct flex_attention, prob_mod, F_GRAPH, NULL, "changes the probabilities"),
 	FIELD(struct flex_attention, softmax_precision, F_INT, "0", "element type of the softmax"),
 	{0}};
-static const struct field linear_attrs[] = {
-	FIELD_REQ(struct linear_attention, q_num_heads, F_INT, "heads of query"),
-	FIELD_REQ(struct linear_attention, kv_num_heads, F_INT, "heads of key and value"),
-	FIELD(struct linear_attention, chunk_size, F_INT, "64", "a hint"),
-	FIELD(struct linear_attention, scale, F_FLOAT, "0", "of the output; 0: 1 / sqrt(key size)"),
-	FIELD_ENUM(struct linear_attention, update_rule, "gated_delta",
-		   "linear|gated|delta|gated_delta", "how the state changes"),
-	{0}};
+#define LINEAR_FIELDS                                                                              \
+	FIELD_REQ(struct linear_attention, q_num_heads, F_INT, "heads of query"),                  \
+		FIELD_REQ(struct linear_attention, kv_num_heads, F_INT, "heads of key and value"), \
+		FIELD(struct linear_attention, chunk_size, F_INT, "64", "a hint"),                 \
+		FIELD(struct linear_attention, scale, F_FLOAT, "0",                                \
+		      "of the output; 0: 1 / sqrt(key size)"),                                     \
+		FIELD_ENUM(struct linear_attention, update_rule, "gated_delta",                    \
+			   "linear|gated|delta|gated_delta", "how the state changes")
+static const struct field linear_attrs[] = {LINEAR_FIELDS, {0}};
+static const struct field ms_linear_attrs[] = {LINEAR_FIELDS,
+					       FIELD(struct linear_attention, state_window, F_INT,
+						     "0", "number of last states that are kept"),
+					       {0}};
 #define ROTARY_FIELDS                                                                              \
 	FIELD(struct rotary, interleaved, F_INT, "0", "1: pairs lie side by side"),                \
 		FIELD(struct rotary, num_heads, F_INT, "0", "heads of an input of rank 3"),        \
@@ -817,6 +882,24 @@ const struct op ops_attention[] = {
 	 .infer = linear_infer,
 	 .macs = linear_macs,
 	 .flags = OP_OPTIONAL_OUT},
+
+	{.name = "LinearAttention",
+	 MICROSOFT,
+	 .variant = LINEAR_MICROSOFT,
+	 .in = ms_linear_in,
+	 .out = linear_out,
+	 ATTRS(ms_linear_attrs, struct linear_attention),
+	 .infer = linear_infer,
+	 .macs = linear_macs,
+	 .flags = OP_OPTIONAL_OUT},
+	{.name = "LinearAttentionGate",
+	 MICROSOFT,
+	 .in = gate_in,
+	 .out = gate_out,
+	 .infer = gate_infer,
+	 .expand_when = gate_expands,
+	 .expand = "decay = CastLike(Mul(Softplus(Add(Cast(a) {to=1}, dt_bias)), decay_scale), a); "
+		   "beta = Sigmoid(b?)"},
 
 	{.name = "RotaryEmbedding",
 	 .since = 23,

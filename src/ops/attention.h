@@ -23,8 +23,15 @@ struct linear_attention {
 	int64_t q_num_heads, kv_num_heads, chunk_size;
 	float scale;
 	int update_rule;
+	/* com.microsoft: the states after so many last positions are kept, and the last one of past_state is read; 0: one state */
+	int64_t state_window;
 };
+enum { MAX_STATE_WINDOW = 8 };
+enum { LINEAR_MICROSOFT = 1 }; /* variant: there may be more heads of keys than of queries */
 enum { LIN_Q, LIN_K, LIN_V, LIN_PAST, LIN_DECAY, LIN_BETA };
+
+/* inputs of LinearAttentionGate */
+enum { GATE_A, GATE_BIAS, GATE_SCALE, GATE_B };
 
 /* RotaryEmbedding of ai.onnx and of com.microsoft */
 struct rotary {

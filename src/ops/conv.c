@@ -231,6 +231,55 @@ static int causal_infer(struct infer *c)
 	return 0;
 }
 
+static int check_causal_attributes(const struct infer *c)
+{
+	const struct causal_conv *p = infer_params(c);
+
+	if (p->ndim != 1)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "ndim of 1",
+				  fmt(c->diag, "%" PRId64, p->ndim));
+	if (p->dilation < 1)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "dilation of 1 or more",
+				  fmt(c->diag, "%" PRId64, p->dilation));
+	if (p->state_window < 0 || p->state_window > CAUSAL_MAX_WINDOW)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  fmt(c->diag, "state_window from 0 to %d", CAUSAL_MAX_WINDOW),
+				  fmt(c->diag, "%" PRId64, p->state_window));
+	return 0;
+}
+
+/* com.microsoft's operator: the state has the dimensions of x with its own length, and before them those of the window. */
+static int ms_causal_infer(struct infer *c)
+{
+	const struct causal_conv *p = infer_params(c);
+	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1), s = infer_shape(c, 3), state = x;
+	int64_t channels = DIM_UNKNOWN, same;
+	int err = check_causal_attributes(c), first = p->state_window > 0;
+
+	if (err)
+		return err;
+	if (x.rank >= 0 && (p->channels_last ? x.rank < 3 || x.rank == MAX_RANK : x.rank != 3))
+		return shape_fail(c, 0, p->channels_last ? "rank 3 or more" : "rank 3", &x);
+	if (w.rank == 3 && w.dim[2] == 0)
+		return shape_fail(c, 1, "a kernel of 1 or more", &w);
+	if (x.rank > 0) {
+		channels = p->channels_last ? shape_span(&x, 2, x.rank) : x.dim[1];
+		err = infer_unify(c, 1, channels, w.rank == 3 ? w.dim[0] : DIM_UNKNOWN, &same);
+		state.rank = x.rank + first;
+		memcpy(state.dim + first, x.dim, (size_t)x.rank * sizeof(*x.dim));
+		if (first)
+			state.dim[0] = p->state_window;
+		state.dim[first + (p->channels_last ? 1 : 2)] =
+			w.rank == 3 && w.dim[2] > 0 ? mul_dims(w.dim[2] - 1, p->dilation)
+						    : DIM_UNKNOWN;
+	}
+	if (!err && shape_known(&s) && shape_known(&state) && !shape_equal(&s, &state))
+		return shape_fail(c, 3, dims_text(c, &state), &s);
+	infer_set(c, 0, infer_dtype(c, 0), &x);
+	infer_set(c, 1, infer_dtype(c, 0), &state);
+	return err;
+}
+
 static int64_t causal_macs(const struct infer *c)
 {
 	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1);
@@ -318,6 +367,10 @@ static const struct slot causal_in[] = {SLOT("input", "T", T_CAUSAL, .dims = "N 
 					SLOT_OPT("bias", "T", T_CAUSAL, .dims = "C"),
 					SLOT_OPT("past_state", "T", T_CAUSAL, .dims = "N C _"),
 					SLOT_END};
+static const struct slot ms_causal_in[] = {SLOT("input", "T", T_CAUSAL),
+					   SLOT("weight", "T", T_CAUSAL, .dims = "C 1 _"),
+					   SLOT_OPT("bias", "T", T_CAUSAL, .dims = "C"),
+					   SLOT_OPT("past_state", "T", T_CAUSAL), SLOT_END};
 static const struct slot causal_out[] = {SLOT("output", "T", T_CAUSAL),
 					 SLOT_OPT("present_state", "T", T_CAUSAL), SLOT_END};
 #define T_COL2IM (T_ALL_OLD | T_BF16)
@@ -348,10 +401,17 @@ static const struct field deform_attrs[] = {
 	GROUP_FIELD(struct deform_conv),
 	FIELD(struct deform_conv, offset_group, F_INT, "1", "groups of channels that share offsets"),
 	{0}};
-static const struct field causal_attrs[] = {FIELD_ENUM(struct causal_conv, activation, "none",
-						       "none|silu|swish",
-						       "activation behind the convolution"),
-					    {0}};
+#define CAUSAL_FIELD                                                                               \
+	FIELD_ENUM(struct causal_conv, activation, "none", "none|silu|swish",                      \
+		   "activation behind the convolution")
+static const struct field causal_attrs[] = {CAUSAL_FIELD, {0}};
+static const struct field ms_causal_attrs[] = {
+	CAUSAL_FIELD,
+	FIELD(struct causal_conv, ndim, F_INT, "1", "number of spatial dimensions"),
+	FIELD(struct causal_conv, dilation, F_INT, "1", "distance of the kernel's elements"),
+	FIELD(struct causal_conv, channels_last, F_INT, "0", "1: channels behind the positions"),
+	FIELD(struct causal_conv, state_window, F_INT, "0", "number of last states that are kept"),
+	{0}};
 static const struct field col2im_attrs[] = {
 	WINDOW_FIELD(struct col2im, dilations, F_INTS, NULL, "distance of the block's elements"),
 	WINDOW_FIELD(struct col2im, pads, F_INTS, NULL, "begin of each axis, then end of each"),
@@ -398,6 +458,16 @@ const struct op ops_conv[] = {{.name = "Conv",
 			       .out = causal_out,
 			       ATTRS(causal_attrs, struct causal_conv),
 			       .infer = causal_infer,
+			       .flags = OP_CONVOLUTION | OP_OPTIONAL_OUT,
+			       .macs = causal_macs},
+
+			      {.name = "CausalConvWithState",
+			       MICROSOFT,
+			       .variant = CAUSAL_MICROSOFT,
+			       .in = ms_causal_in,
+			       .out = causal_out,
+			       ATTRS(ms_causal_attrs, struct causal_conv),
+			       .infer = ms_causal_infer,
 			       .flags = OP_CONVOLUTION | OP_OPTIONAL_OUT,
 			       .macs = causal_macs},
 

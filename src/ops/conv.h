@@ -31,7 +31,16 @@ struct deform_conv {
 enum { CAUSAL_NONE, CAUSAL_SILU, CAUSAL_SWISH };
 struct causal_conv {
 	int activation;
+	/* com.microsoft; 0 is as good as 1 for dilation, which ai.onnx's operator does not have */
+	int64_t ndim, dilation, channels_last;
+	int64_t state_window; /* the states after so many last positions are kept; 0: one state */
 };
+enum { CAUSAL_MICROSOFT = 1, CAUSAL_MAX_WINDOW = 8 }; /* a variant; most states */
+/* Number of positions before the current one that the kernel of `taps` reads, which are the state. */
+static inline int64_t causal_state(const struct causal_conv *p, int64_t taps)
+{
+	return (taps - 1) * (p->dilation > 1 ? p->dilation : 1);
+}
 
 /* Col2Im: sizes of the image and of the block are inputs, not attributes. */
 struct col2im {

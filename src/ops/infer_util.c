@@ -281,3 +281,16 @@ int infer_float_attribute(const struct infer *c, const char *name, int64_t type,
 			      DT_F64, DT_BF16),
 			  fmt(c->diag, "%" PRId64, type));
 }
+
+bool inputs_agree(const struct graph *g, const struct node *n, uint32_t a, uint32_t b)
+{
+	const struct value *x = node_in(g, n, a), *y = node_in(g, n, b);
+
+	if (!x || !y || x->info.shape.rank < 0 || x->info.shape.rank != y->info.shape.rank)
+		return false;
+	for (int i = 0; i < x->info.shape.rank; i++)
+		if (x->info.shape.dim[i] == DIM_UNKNOWN ||
+		    x->info.shape.dim[i] != y->info.shape.dim[i])
+			return false;
+	return true;
+}

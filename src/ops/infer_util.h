@@ -32,6 +32,11 @@ int infer_unify(const struct infer *c, int slot, int64_t a, int64_t b, int64_t *
 int infer_gathered(const struct infer *c, const struct shape *x, int axis, const struct shape *i,
 		   struct shape *out);
 /*
+ * For `.expand_when` of elementwise operators, whose expansion would broadcast operands that the row does not let broadcast:
+ * whether inputs a and b are known to have one shape before the run, symbolic dimensions included.
+ */
+bool inputs_agree(const struct graph *g, const struct node *n, uint32_t a, uint32_t b);
+/*
  * Output size of a convolution or pooling along one spatial dimension; begin and end are pads, ceil is ceil_mode.
  * Returns DIM_UNKNOWN if `in` is unknown; 0 or less if the kernel does not fit, which the caller reports.
  */

@@ -535,6 +535,43 @@ static int infer_lp(struct infer *c)
 	.in = (in_), .out = skip_out, .types = T_FB, ATTRS(skip_attrs, struct epsilon),            \
 	.infer = infer_skip, .flags = OP_OPTIONAL_OUT
 
+/* ---- GatedRMSNorm ------------------------------------------------------------------------------ */
+
+#define T_GATED (T_F32 | T_F16 | T_BF16)
+static const struct slot gated_in[] = {SLOT("X", "T", T_GATED, .dims = "..."),
+				       SLOT("scale", "T", T_GATED, .dims = "_"),
+				       SLOT("gate", "T", T_GATED, .dims = "..."), SLOT_END};
+/* The expansion takes the number of a choice as an exponent: gate^0 or gate^1 before the sigmoid of the gate. */
+static const struct field gated_attrs[] = {EPSILON(struct gated_rms),
+					   FIELD_ENUM(struct gated_rms, activation, "silu",
+						      "sigmoid|silu|swish",
+						      "what the gate goes through"),
+					   {0}};
+
+static int infer_gated_rms(struct infer *c)
+{
+	struct shape x = infer_shape(c, 0), scale = infer_shape(c, 1);
+	int64_t last = x.rank > 0 ? x.dim[x.rank - 1] : DIM_UNKNOWN,
+		n = scale.rank == 1 ? scale.dim[0] : DIM_UNKNOWN;
+
+	if (x.rank == 0)
+		return infer_fail(c, E_SHAPE, 0, "rank 1 or more", "a scalar");
+	if (n == 0 || (n > 0 && last >= 0 && last % n))
+		return infer_fail(c, E_SHAPE, 1, "a size that divides the last dimension of X",
+				  fmt(c->diag, "%" PRId64 " for %" PRId64, n, last));
+	infer_set(c, 0, infer_dtype(c, 0), &x);
+	return 0;
+}
+
+static bool gated_rms_expands(const struct graph *g, const struct node *n)
+{
+	const struct value *x = node_in(g, n, 0), *scale = node_in(g, n, 1);
+
+	return inputs_agree(g, n, 0, 2) && x->info.shape.rank > 0 && scale &&
+	       scale->info.shape.rank == 1 && scale->info.shape.dim[0] > 0 &&
+	       x->info.shape.dim[x->info.shape.rank - 1] > 0;
+}
+
 const struct op ops_norm[] = {
 	{.name = "BatchNormalization",
 	 .since = 15,
@@ -654,6 +691,19 @@ const struct op ops_norm[] = {
 	 ATTRS(embed_attrs, struct embed_norm),
 	 .infer = infer_embed,
 	 .flags = OP_OPTIONAL_OUT},
+	{.name = "GatedRMSNorm",
+	 MICROSOFT,
+	 .in = gated_in,
+	 .out = y_out,
+	 .types = T_GATED,
+	 ATTRS(gated_attrs, struct gated_rms),
+	 .infer = infer_gated_rms,
+	 .expand_when = gated_rms_expands,
+	 .expand = "rows = Reshape(Cast(X) {to=1}, Concat([-1], Shape(scale)) {axis=0}); "
+		   "n = RMSNormalization(rows, Cast(scale) {to=1}) {axis=-1, epsilon=$epsilon}; "
+		   "g = Cast(gate) {to=1}; "
+		   "a = Mul(Pow(g, Min($activation, 1)), Sigmoid(g)); "
+		   "Y = CastLike(Mul(Reshape(n, Shape(X)), a), X)"},
 	{.name = "GroupNorm",
 	 MICROSOFT,
 	 .in = ms_gn_in,

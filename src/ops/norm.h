@@ -16,6 +16,11 @@ struct batch_norm {
 struct epsilon { /* InstanceNormalization, SkipLayerNormalization, ... */
 	float epsilon;
 };
+enum { GATE_SIGMOID, GATE_SILU, GATE_SWISH };
+struct gated_rms { /* GatedRMSNorm */
+	float epsilon;
+	int activation;
+};
 struct layer_norm { /* LayerNormalization, RMSNormalization, SimplifiedLayerNormalization */
 	int64_t axis, stash_type;
 	float epsilon;

@@ -279,6 +279,54 @@ static int qgemm_infer(struct infer *c)
 	return 0;
 }
 
+static int64_t product_of(int64_t a, int64_t b)
+{
+	int64_t r;
+
+	return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &r) ? DIM_UNKNOWN : r;
+}
+
+/*
+ * Products by weights [N, K] in FP8 or, two a byte, in FP4, with a scale for each block_size weights of a row. `packed` is the
+ * number of weights in an element of B.
+ */
+static int block_weight_infer(struct infer *c, int64_t packed)
+{
+	const struct block_weight *p = infer_params(c);
+	struct shape a = infer_shape(c, 0), b = infer_shape(c, 1), s = infer_shape(c, 2), y = a;
+	int64_t k = b.rank == 2 && b.dim[1] >= 0 ? product_of(b.dim[1], packed) : DIM_UNKNOWN, same;
+	int err = 0;
+
+	if (p->block_size < 1)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "block_size of 1 or more",
+				  fmt(c->diag, "%" PRId64, p->block_size));
+	if (a.rank > 0)
+		err = infer_unify(c, 1, a.dim[a.rank - 1], k, &same);
+	if (!err && s.rank == 2 && k >= 0)
+		err = infer_unify(c, 2, k / p->block_size + (k % p->block_size != 0), s.dim[1], &same);
+	if (a.rank > 0)
+		y.dim[a.rank - 1] = b.rank == 2 ? b.dim[0] : DIM_UNKNOWN;
+	infer_set(c, 0, infer_dtype(c, 0), &y);
+	return err;
+}
+
+static int fp8_weight_infer(struct infer *c)
+{
+	return block_weight_infer(c, 1);
+}
+
+static int fp4_weight_infer(struct infer *c)
+{
+	return block_weight_infer(c, 2);
+}
+
+static int64_t block_weight_macs(const struct infer *c)
+{
+	struct shape a = infer_shape(c, 0), b = infer_shape(c, 1);
+
+	return b.rank == 2 ? product_of(shape_count(&a), b.dim[0]) : 0;
+}
+
 static int matmul_nbits_infer(struct infer *c)
 {
 	const struct matmul_nbits_params *p = infer_params(c);
@@ -679,6 +727,20 @@ static const struct slot qgemm_in[] = {
 	{.name = "y_zero_point", .types = T_Q8, .optional = true, .dims = "() | 1"},
 	SLOT_END};
 static const struct slot qgemm_out[] = {{.name = "Y", .types = T_Q8 | T_F32}, SLOT_END};
+static const struct slot fp8_weight_in[] = {SLOT("A", "T", T_F16 | T_BF16, .dims = "_... K"),
+					    SLOT("B", NULL, T_BIT(DT_F8E4M3FN), .dims = "N K"),
+					    SLOT("b_scale", NULL, T_F32, .dims = "N _"),
+					    SLOT_OPT("a_scale", NULL, T_F32, .dims = "() | 1"),
+					    SLOT_OPT("bias", "T", T_F16 | T_BF16, .dims = "N"),
+					    SLOT_END};
+static const struct slot fp4_weight_in[] = {SLOT("A", "T", T_F16 | T_BF16, .dims = "_... _"),
+					    SLOT("B", NULL, T_U8, .dims = "N _"),
+					    SLOT("weight_scale", NULL, T_U8, .dims = "N _"),
+					    SLOT("weight_scale_2", NULL, T_F32, .dims = "() | 1"),
+					    SLOT_OPT("input_scale", NULL, T_F32, .dims = "() | 1"),
+					    SLOT_OPT("bias", "T", T_F16 | T_BF16, .dims = "N"),
+					    SLOT_END};
+static const struct slot block_weight_out[] = {SLOT("Y", "T", T_F16 | T_BF16), SLOT_END};
 static const struct slot nbits_in[] = {
 	{.name = "A", .tvar = "T1", .types = T_WIDE, .dims = "_... $K"},
 	{.name = "B", .types = T_U8, .dims = "$N _ _"},
@@ -791,6 +853,10 @@ static const struct field qgemm_attrs[] = {
 	FIELD(struct qgemm_params, transA, F_INT, "0", "A is transposed"),
 	FIELD(struct qgemm_params, transB, F_INT, "0", "B is transposed"),
 	{0}};
+static const struct field fp8_weight_attrs[] = {
+	FIELD(struct block_weight, block_size, F_INT, "128", "weights that share a scale"), {0}};
+static const struct field fp4_weight_attrs[] = {
+	FIELD(struct block_weight, block_size, F_INT, "16", "weights that share a scale"), {0}};
 static const struct field nbits_attrs[] = {
 	FIELD_REQ(struct matmul_nbits_params, K, F_INT, "rows of B"),
 	FIELD_REQ(struct matmul_nbits_params, N, F_INT, "columns of B"),
@@ -925,6 +991,32 @@ const struct op ops_quant[] = {
 	 .out = nbits_out,
 	 ATTRS(nbits_attrs, struct matmul_nbits_params),
 	 .infer = matmul_nbits_infer,
+	 .flags = OP_PRODUCT},
+	{.name = "MatMulBlockQuantizedFp8Weight",
+	 MICROSOFT,
+	 .in = fp8_weight_in,
+	 .out = block_weight_out,
+	 ATTRS(fp8_weight_attrs, struct block_weight),
+	 .infer = fp8_weight_infer,
+	 .macs = block_weight_macs,
+	 .expand = "w = DequantizeLinear(B, b_scale) {axis=1, block_size=$block_size}; "
+		   "x = DequantizeLinear(QuantizeLinear(Cast(A) {to=1}, a_scale?) {output_dtype=17}, a_scale?); "
+		   "wide = Cast(bias?) {to=1}; Y = CastLike(Add(MatMul(x, Transpose(w)), wide?), A)",
+	 .flags = OP_PRODUCT},
+	/* the text computes the doubles of FP4's numbers, which are integers, from their codes, the low half of a byte first */
+	{.name = "MatMulBlockQuantizedFp4Weight",
+	 MICROSOFT,
+	 .in = fp4_weight_in,
+	 .out = block_weight_out,
+	 ATTRS(fp4_weight_attrs, struct block_weight),
+	 .infer = fp4_weight_infer,
+	 .macs = block_weight_macs,
+	 .expand = "codes = Reshape(Concat(Unsqueeze(BitwiseAnd(B, 15), [2]), "
+		   "Unsqueeze(BitShift(B, 4) {direction=RIGHT}, [2])) {axis=2}, [0, -1]); "
+		   "q = Cast(Gather([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12], Cast(codes) {to=6})) {to=3}; "
+		   "s = Mul(Cast(BitCast(weight_scale) {to=17}) {to=1}, Mul(weight_scale_2, 0.5)); "
+		   "w = CastLike(DequantizeLinear(q, s) {axis=1, block_size=$block_size}, A); "
+		   "Y = Add(MatMul(A, Transpose(w)), bias?)",
 	 .flags = OP_PRODUCT},
 	{.name = "MatMulBnb4",
 	 MICROSOFT,

@@ -13,6 +13,11 @@ enum {
 	QUANT_BNB	  /* MatMulBnb4, against MatMulNBits */
 };
 
+/* MatMulBlockQuantizedFp8Weight and MatMulBlockQuantizedFp4Weight */
+struct block_weight {
+	int64_t block_size;
+};
+
 struct quantize_params { /* QuantizeLinear, DequantizeLinear */
 	int64_t axis, block_size, output_dtype, precision, saturate;
 };

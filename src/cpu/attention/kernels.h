@@ -9,9 +9,10 @@ bool flex_attention_accepts(const struct site *s, struct why *why);
 int flex_attention_reshape(struct site *site, struct step *step, struct diag *d);
 int flex_attention_run(const struct call *c);
 
-/* linear_attention.c: LinearAttention */
+/* linear_attention.c: LinearAttention of ai.onnx and of com.microsoft, and LinearAttentionGate */
 int linear_attention_reshape(struct site *site, struct step *step, struct diag *d);
 int linear_attention_run(const struct call *c);
+int linear_gate_run(const struct call *c);
 
 /* rotary.c: RotaryEmbedding of ai.onnx and of com.microsoft */
 int rotary_run(const struct call *c);

@@ -18,6 +18,8 @@ struct linear {
 	int64_t beta_heads;
 	const float *q, *k, *v, *decay, *beta;
 	float *state, *y;
+	/* with state_window: the states after the last positions, all batches and heads of one position side by side; or NULL */
+	float *window;
 	float scale;
 	char *scratch;
 };
@@ -50,14 +52,26 @@ static void head_step(const struct linear *l, int64_t b, int64_t h, int64_t t, f
 	for (int64_t i = 0; i < l->size; i++)
 		for (int64_t m = 0; m < l->vsize; m++)
 			s[i * l->vsize + m] += k[i] * read[m];
-	for (int64_t n = h * (hq / hk); n < (h + 1) * (hq / hk); n++) {
-		const float *q = l->q + (row * hq + n) * l->size;
-		float *y = l->y + (row * hq + n) * l->vsize;
+	/* each query head has an output; where there are more key heads, each of these has one */
+	int64_t outputs = greater(hq, hk), each = hq > hk ? hq / hk : 1;
+	for (int64_t n = h * each; n < (h + 1) * each; n++) {
+		const float *q = l->q + (row * hq + n * hq / outputs) * l->size;
+		float *y = l->y + (row * outputs + n) * l->vsize;
 		memset(y, 0, (size_t)l->vsize * sizeof(float));
 		for (int64_t i = 0; i < l->size; i++)
 			for (int64_t m = 0; m < l->vsize; m++)
 				y[m] += l->scale * q[i] * s[i * l->vsize + m];
 	}
+}
+
+/* Writes the state of head i after position t to its place in the window, if it is one of the last positions. */
+static void keep_state(const struct linear *l, int64_t i, int64_t t, const float *state)
+{
+	int64_t one = l->size * l->vsize, slot = l->p->state_window - l->length + t;
+
+	if (l->window && slot >= 0)
+		memcpy(l->window + (slot * l->batch * l->p->kv_num_heads + i) * one, state,
+		       (size_t)one * sizeof(float));
 }
 
 static void heads_part(void *arg, int64_t begin, int64_t end, int thread)
@@ -66,10 +80,13 @@ static void heads_part(void *arg, int64_t begin, int64_t end, int thread)
 	float *read = (float *)(void *)(l->scratch + (size_t)thread * scratch_size((size_t)l->vsize *
 										   sizeof(float)));
 
-	for (int64_t i = begin; i < end; i++)
-		for (int64_t t = 0; t < l->length; t++)
-			head_step(l, i / l->p->kv_num_heads, i % l->p->kv_num_heads, t,
-				  l->state + i * l->size * l->vsize, read);
+	for (int64_t i = begin; i < end; i++) {
+		float *state = l->state + i * l->size * l->vsize;
+		for (int64_t t = 0; t < l->length; t++) {
+			head_step(l, i / l->p->kv_num_heads, i % l->p->kv_num_heads, t, state, read);
+			keep_state(l, i, t, state);
+		}
+	}
 }
 
 static int64_t value_size(const struct linear_attention *p, const struct shape *v)
@@ -92,6 +109,7 @@ int linear_attention_reshape(struct site *site, struct step *step, struct diag *
 	(void)d;
 	step->workspace =
 		wide_workspace(site) + scratch_size(state_bytes(p, q, v)) +
+		scratch_size(state_bytes(p, q, v) * (size_t)p->state_window) +
 		scratch_size((size_t)value_size(p, v) * sizeof(float)) * (size_t)pool_threads();
 	return 0;
 }
@@ -125,16 +143,66 @@ int linear_attention_run(const struct call *c)
 	l.decay = wide_in(&s, decay);
 	l.beta = wide_in(&s, beta);
 	l.y = wide_out(&s, c->out[0]);
-	if (past)
-		memcpy(l.state, wide_in(&s, past), bytes);
+	size_t others = p->state_window ? (size_t)(p->state_window - 1) * bytes : 0;
+	if (past) /* the last state of a window */
+		memcpy(l.state, (const char *)wide_in(&s, past) + others, bytes);
 	else
 		memset(l.state, 0, bytes);
+	if (p->state_window) {
+		l.window = scratch_take(&s, others + bytes);
+		memset(l.window, 0, others + bytes);
+	}
 	pool_for(l.batch * p->kv_num_heads, 1, heads_part, &l);
 	wide_done(c->out[0], l.y);
+	/* of no position there is no state to keep but the one that was given */
+	if (p->state_window && !l.length)
+		memcpy((char *)l.window + others, l.state, bytes);
 	struct tensor *present = optional_out(c, 1);
+	const float *kept = p->state_window ? l.window : l.state;
 	if (present && wide_as_is(tensor_dtype(present)))
-		memcpy(present->data, l.state, bytes);
+		memcpy(present->data, kept, others + bytes);
 	else
-		wide_done(present, l.state);
+		wide_done(present, kept);
+	return 0;
+}
+
+/* ---- LinearAttentionGate ------------------------------------------------------------------------ */
+
+struct gate {
+	const float *a, *bias, *scale, *b;
+	float *decay, *beta;
+	int64_t heads;
+};
+
+static void gate_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct gate *g = arg;
+
+	(void)thread;
+	for (int64_t i = begin; i < end; i++) {
+		float x = g->a[i] + g->bias[i % g->heads];
+		/* log(1 + exp(x)), in the form that does not overflow */
+		float softplus = fmaxf(x, 0) + log1pf(expf(-fabsf(x)));
+		g->decay[i] = g->scale[i % g->heads] * (isnan(x) ? x : softplus);
+		if (g->beta)
+			g->beta[i] = 1 / (1 + expf(-g->b[i]));
+	}
+}
+
+int linear_gate_run(const struct call *c)
+{
+	struct scratch s = scratch_of(c);
+	struct tensor *beta = optional_out(c, 1);
+	struct gate g = {.a = wide_in(&s, c->in[GATE_A]),
+			 .bias = c->in[GATE_BIAS]->data,
+			 .scale = c->in[GATE_SCALE]->data,
+			 .b = wide_in(&s, optional_in(c, GATE_B)),
+			 .heads = c->in[GATE_A]->shape.dim[2]};
+
+	g.decay = wide_out(&s, c->out[0]);
+	g.beta = wide_out(&s, beta);
+	pool_for(tensor_count(c->in[GATE_A]), GRAIN_HEAVY, gate_part, &g);
+	wide_done(c->out[0], g.decay);
+	wide_done(beta, g.beta);
 	return 0;
 }
