@@ -10,6 +10,8 @@
 #include "gpu/launch/packed.h"
 #include "ops/conv.h"
 
+#include <math.h>
+
 /*
  * ---- ConvTranspose: a matrix product and Col2Im, cuDNN's gradient of a convolution, or a kernel of ours ----
  *
@@ -302,6 +304,17 @@ static int columns_run(const struct call *call, const struct transposed_state *t
 	return err;
 }
 
+/*
+ * cuDNN computes a gradient as a convolution whose image is surrounded by zeros. Of a weight that is NaN or infinite these make
+ * NaN, in outputs which no input reaches through that weight.
+ */
+static bool is_finite_weight(const struct site *s)
+{
+	const struct tensor *w = site_known(s, 1);
+
+	return w && site_is_weight(s, 1) && isfinite(tensor_largest(w));
+}
+
 int gpu_transposed_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	struct transposed_state *c = arena_new(s->plan_arena, struct transposed_state);
@@ -314,7 +327,9 @@ int gpu_transposed_reshape(struct site *s, struct step *step, struct diag *d)
 	int err = columns_reshape(s, step, c, &columns, d);
 	if (err || columns)
 		return err;
-	if (fill_case(s, &c->job, &k))
+	if (!is_finite_weight(s))
+		refuse(&why, "weights that may hold NaN or infinity");
+	else if (fill_case(s, &c->job, &k))
 		c->plan = conv_plan_get(s->device, &k, &why);
 	if (c->plan)
 		return library_reshape(s, step, c, d);

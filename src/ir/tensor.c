@@ -3,6 +3,9 @@
 
 #include "base/mem.h"
 
+#include <math.h>
+#include <string.h>
+
 bool type_equal(struct type a, struct type b)
 {
 	return !memcmp(&a, &b, sizeof(a));
@@ -145,4 +148,29 @@ bool tensor_same(const struct tensor *a, const struct tensor *b)
 	if (tensor_dtype(a) == DT_STRING)
 		return same_strings(a, b);
 	return a->bytes == b->bytes && (!a->bytes || !memcmp(a->data, b->data, a->bytes));
+}
+
+/* Weights may have many million elements: the bits of an fp32 number without its sign are in the order of its magnitude. */
+static double largest_f32(const uint32_t *bits, int64_t n)
+{
+	uint32_t most = 0;
+	float v;
+
+	for (int64_t i = 0; i < n; i++)
+		most = (bits[i] & 0x7fffffffu) > most ? bits[i] & 0x7fffffffu : most;
+	memcpy(&v, &most, sizeof(v));
+	return isnan(v) ? (double)INFINITY : (double)v;
+}
+
+double tensor_largest(const struct tensor *t)
+{
+	double most = 0;
+
+	if (tensor_dtype(t) == DT_F32)
+		return largest_f32(t->data, tensor_count(t));
+	for (int64_t i = 0; i < tensor_count(t); i++) {
+		double v = fabs(elem_f64(tensor_dtype(t), t->data, i));
+		most = v <= most ? most : isnan(v) ? (double)INFINITY : v;
+	}
+	return most;
 }

@@ -98,5 +98,7 @@ static inline const char *tensor_string(const struct tensor *t, int64_t i, size_
 struct tensor *tensor_copy(struct arena *a, const struct tensor *t);
 /* Whether type, shape and contents are equal, bit for bit: NaN equals itself, 0 differs from -0. */
 bool tensor_same(const struct tensor *a, const struct tensor *b);
+/* The largest magnitude among the numbers of a dense tensor, 0 if it is empty; infinity if one is NaN or infinite. */
+double tensor_largest(const struct tensor *t);
 
 #endif

@@ -3,7 +3,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
 double largest_finite(const struct match *m, const char *name)
 {
@@ -12,32 +11,13 @@ double largest_finite(const struct match *m, const char *name)
 	return t == DT_F16 ? 65504 : t == DT_F64 ? DBL_MAX : (double)FLT_MAX;
 }
 
-/* Weights may have many million elements: the bits of an fp32 number without its sign are in the order of its magnitude. */
-static double largest_f32(const uint32_t *bits, int64_t n)
-{
-	uint32_t most = 0;
-	float v;
-
-	for (int64_t i = 0; i < n; i++)
-		most = (bits[i] & 0x7fffffffu) > most ? bits[i] & 0x7fffffffu : most;
-	memcpy(&v, &most, sizeof(v));
-	return isnan(v) ? (double)INFINITY : (double)v;
-}
-
 double largest(const struct match *m, const char *name)
 {
 	const struct tensor *t = match_const(m, name);
-	double most = 0;
 
 	if (!t)
 		return match_value(m, name) ? (double)INFINITY : 0;
-	if (tensor_dtype(t) == DT_F32)
-		return largest_f32(t->data, tensor_count(t));
-	for (int64_t i = 0; i < tensor_count(t); i++) {
-		double v = fabs(elem_f64(tensor_dtype(t), t->data, i));
-		most = v <= most ? most : isnan(v) ? (double)INFINITY : v;
-	}
-	return most;
+	return tensor_largest(t);
 }
 
 /* The largest factor k of a BatchNormalization; infinity if one is NaN or infinite. */
