@@ -396,7 +396,7 @@ static void add_text(char *out, size_t room, const char *name, const int64_t *v)
 static void conv_case_text(const struct conv_case *c, size_t version, char *out, size_t room)
 {
 	int n = snprintf(out, room,
-			 "cudnn%zu conv2%s %s%s b%" PRId64 " g%" PRId64 " c%" PRId64 " k%" PRId64
+			 "cudnn%zu conv3%s %s%s b%" PRId64 " g%" PRId64 " c%" PRId64 " k%" PRId64
 			 " act%d,%.9g,%.9g%s%s",
 			 version, c->backward ? "back" : "", dtype_name(c->type),
 			 c->type != DT_F32 ? ""
@@ -425,8 +425,7 @@ struct chooser {
 	size_t room;	       /* bytes of their workspace */
 	double best, first;
 	int tried;
-	int lossy;     /* engines that were passed over because they lose infinities or NaN */
-	bool careless; /* take them all the same, as there is no other */
+	int lossy; /* engines that were passed over because they lose infinities or NaN */
 	struct why *why;
 };
 
@@ -471,9 +470,9 @@ static bool place_trial_operands(struct chooser *ch)
 }
 
 /*
- * Some of cuDNN's engines (9.19 on an H200, in fp16) write 0 where a sum is infinite. So each is asked before it is taken: infinities
- * or NaN in all or in every second column of the first rows of x, all else small positive numbers, must show in the outputs
- * whose windows begin there.
+ * Some of cuDNN's engines (9.19 on an H200, in fp16) write 0 where a sum is infinite, and others spread a NaN to outputs whose
+ * windows it is not in. So each is asked before it is taken: infinities or NaN in all, in every second or in few columns of the
+ * first rows of x, all else small positive numbers, must show in the outputs whose windows begin there and hold one, in no other.
  */
 struct probe {
 	int64_t elements; /* of x that are set */
@@ -481,7 +480,8 @@ struct probe {
 	int64_t column;	  /* of x, where the window of the first of them begins */
 };
 
-enum { PROBE_ELEMENTS = 1 << 15, PROBE_ROW = 1 << 18 };
+/* PROBE_FEW is more columns than the tiles of fast algorithms have, which mix their inputs. */
+enum { PROBE_ELEMENTS = 1 << 15, PROBE_ROW = 1 << 18, PROBE_FEW = 16 };
 
 static bool place_probe(struct probe *q, const struct conv_case *k)
 {
@@ -514,14 +514,25 @@ static bool is_unbounded(enum act act)
 	       act == ACT_SOFTPLUS || act == ACT_GELU || act == ACT_GELU_TANH;
 }
 
-/* Runs the trial with v in each `step`th column of x. Returns false if an output that must not be finite is. */
+/* Whether the window that begins in this column of x holds one of each `step`th column. */
+static bool window_holds(const struct gpu_window *w, int64_t column, int64_t step)
+{
+	for (int64_t i = 0; i < w->kernel[2]; i++, column += w->dilation[2])
+		if (column < w->in[2] && column % step == 0)
+			return true;
+	return false;
+}
+
+/* Runs the trial with v in each `step`th column of x. Returns false if v is missing in an output, or is in one too many. */
 static bool probe_value(struct chooser *ch, struct trial *trial, const struct probe *q, double v,
-			int step, void *host)
+			int64_t step, void *host)
 {
 	const struct conv_case *k = &ch->p->key;
 	const size_t size = (size_t)gpu_size(k->type);
 	struct stream *s = cuda_stream(ch->device);
 	void *x = (void *)(uintptr_t)ch->args.x;
+	/* A sum of so many small numbers is still none of fp16's infinities. */
+	bool sums_are_finite = k->cin / k->group * volume(k->win.kernel) <= PROBE_ELEMENTS;
 	bool kept = true;
 
 	memset(host, 0x3a, (size_t)q->elements * size);
@@ -534,9 +545,12 @@ static bool probe_value(struct chooser *ch, struct trial *trial, const struct pr
 		      (size_t)q->n * size, NULL) ||
 	    cuda_wait(s, NULL))
 		return false;
-	for (int64_t i = 0; kept && i < q->n; i++)
-		if ((q->column + i / k->cout * k->win.stride[2]) % step == 0)
-			kept = !isfinite(elem_f64(k->type, host, i));
+	for (int64_t i = 0; kept && i < q->n; i++) {
+		bool holds = window_holds(
+			&k->win, q->column + i / k->cout * k->win.stride[2], step);
+		bool finite = isfinite(elem_f64(k->type, host, i));
+		kept = holds ? !finite : finite || !sums_are_finite;
+	}
 	return kept;
 }
 
@@ -547,16 +561,18 @@ static bool keeps_infinities(struct chooser *ch, struct trial *trial)
 	struct probe q;
 	bool kept = true;
 
-	if (ch->careless || trial->p->form == CONV_OWN || !place_probe(&q, k))
+	if (trial->p->form == CONV_OWN || !place_probe(&q, k))
 		return true;
 	void *host = malloc((size_t)PROBE_ROW * (size_t)gpu_size(k->type));
 	if (!host)
 		return true;
 	const double values[] = {NAN, INFINITY, -INFINITY};
+	const int64_t few = PROBE_FEW + k->win.kernel[2] * k->win.dilation[2];
 	for (int i = 0; kept && i < 3; i++)
 		if (!i || (i == 1 ? is_unbounded(act) : act == ACT_NONE || act == ACT_LEAKYRELU))
 			kept = probe_value(ch, trial, &q, values[i], 1, host) &&
-			       probe_value(ch, trial, &q, values[i], 2, host);
+			       probe_value(ch, trial, &q, values[i], 2, host) &&
+			       probe_value(ch, trial, &q, values[i], few, host);
 	memset(host, 0x3a, (size_t)q.elements * (size_t)gpu_size(k->type));
 	cuda_copy(cuda_stream(ch->device), (void *)(uintptr_t)ch->args.x, true, host, false,
 		  (size_t)q.elements * (size_t)gpu_size(k->type), NULL);
@@ -733,19 +749,6 @@ static bool try_all(struct chooser *ch)
 	return ch->best > 0;
 }
 
-/* Tries all engines, and if there are only such that lose infinities, these. */
-static bool try_all_with_care(struct chooser *ch)
-{
-	if (!place_trial_operands(ch))
-		return false;
-	bool found = try_all(ch);
-	if (!found && ch->lossy) {
-		ch->careless = true;
-		found = try_all(ch);
-	}
-	return found;
-}
-
 static void store_choice(struct chooser *ch, const char *level)
 {
 	struct arena a = {0};
@@ -760,7 +763,7 @@ static void store_choice(struct chooser *ch, const char *level)
 	arena_free(&a);
 	if (ch->tried)
 		snprintf(ch->p->how, sizeof(ch->p->how), "%.200s, the best of %d%s", value,
-			 ch->tried, ch->careless ? "; it loses infinities" : "");
+			 ch->tried, ch->lossy ? " that keep infinities" : "");
 }
 
 static bool take_own_from_cache(struct chooser *ch, const char *text, const char *value)
@@ -842,23 +845,23 @@ static bool choose_plan(struct device *device, struct dn *dn, struct conv_plan *
 		return complete_plan(device, p, why);
 	if (tune_may(device)) {
 		tune_begin(device, ch.key);
-		found = try_all_with_care(&ch);
+		found = place_trial_operands(&ch) && try_all(&ch);
 		if (found)
 			store_choice(&ch, tune_full(device) ? "full" : "quick");
 		tune_end(device);
 		if (found)
 			return complete_plan(device, p, why);
 	}
+	/* Here engines are asked, too, that are not worth timing, and may be the only ones that keep infinities. */
 	tune_begin(device, NULL);
 	place_trial_operands(&ch);
 	found = own_choice(&ch) || first_choice(&ch);
-	if (!found && ch.lossy) {
-		ch.careless = true;
-		found = first_choice(&ch);
-	}
 	tune_end(device);
-	if (!found)
+	if (!found) {
+		if (ch.lossy)
+			refuse(why, "engines of cuDNN that lose infinities or NaN");
 		return false;
+	}
 	/*
 	 * Also caches a choice made without timing, so that later processes do not search again unless --tune asks for
 	 * it.
