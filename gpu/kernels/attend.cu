@@ -3,21 +3,6 @@
 // types and forms of attention.
 #include "attend.cuh"
 
-__device__ inline float number(int type, const void *x, int64_t i)
-{
-	switch (type) {
-	case T_F32: return ((const f32 *)x)[i];
-	case T_U8: return ((const u8 *)x)[i];
-	case T_I8: return ((const i8 *)x)[i];
-	case T_I32: return (float)((const i32 *)x)[i];
-	case T_I64: return (float)((const i64 *)x)[i];
-	case T_F16: return up(((const f16 *)x)[i]);
-	case T_F64: return (float)((const f64 *)x)[i];
-	case T_BF16: return up(((const bf16 *)x)[i]);
-	default: return 0;
-	}
-}
-
 // ---- tensor cores ------------------------------------------------------------------------------
 
 // big_part() and rest() split v into two parts that tf32 represents exactly, so that tensor cores do not round them. A
@@ -145,22 +130,6 @@ template <typename C> __device__ inline C rounded_to(int type, C v)
 	if (type == T_F16)
 		return (C)up(down<f16>((float)v));
 	return type == T_BF16 ? (C)up(down<bf16>((float)v)) : v;
-}
-
-// Adds the mask and the bias to the score of query i and key j; returns -infinity if they hide the key.
-template <typename C>
-__device__ inline C masked(const gpu_attend &p, C s, int64_t b, int64_t h, int64_t i, int64_t j)
-{
-	int64_t m = b * p.ms[0] + h * p.ms[1] + i * p.ms[2] + j * p.ms[3];
-	if (p.mask_type && j >= p.mask_keys)
-		s = -(C)INFINITY;
-	else if (p.mask_type == T_BOOL)
-		s = ((const u8 *)p.mask)[m] ? s : isinf(p.hidden) ? -(C)INFINITY : s + (C)p.hidden;
-	else if (p.mask_type)
-		s += (C)number(p.mask_type, p.mask, m);
-	if (p.bias_type)
-		s += (C)number(p.bias_type, p.bias, b * p.bs[0] + h * p.bs[1] + i * p.bs[2] + j * p.bs[3]);
-	return s;
 }
 
 // A block computes one query after the other. The scores are in global memory: each block has a row of p.scratch for

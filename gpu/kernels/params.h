@@ -275,6 +275,8 @@ struct gpu_attend {
 	int qk_mode;	   /* GPU_QK_...: what the output qk holds */
 	/* type, as ONNX numbers it, that scores and probabilities are rounded to, or 0 if they are not rounded */
 	int round;
+	/* of the kernels for few queries: the keys are cut into `parts` parts of `part` keys */
+	int part, parts;
 	/* hidden: number that is added to a score if a mask of type bool hides the key */
 	float scale, softcap, hidden;
 };

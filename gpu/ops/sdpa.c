@@ -11,7 +11,10 @@ enum {
 	MAX_HEAD_SIZE = 128,
 	MAX_PLAIN_BLOCKS = 2048,
 	MAX_KNOWN_MASK = 1 << 20,
-	HIDING_SCORE = 30000
+	HIDING_SCORE = 30000,
+	MAX_FEW = 16,	    /* queries of a head of keys that the kernels for few queries take */
+	FEW_ELEMENTS = 512, /* threads of such a block, each with 16 bytes of a key, times the keys that a thread reads at once */
+	MAX_PARTS = 64
 };
 
 const char gpu_attend_there[1];
@@ -86,6 +89,58 @@ static int set_plain(const struct site *s, struct gpu_attend_plan *p, enum dtype
 	return p->fn ? 0 : -E_DEVICE;
 }
 
+/*
+ * Returns whether the kernels for few queries support this form of attention. They read 16 bytes of queries, keys and values
+ * at a time. A cache of keys grows with each step of a decoder; they need no plan of cuDNN's for each of its lengths.
+ */
+static bool is_few(const struct gpu_attend *j, enum dtype t, const size_t starts[3])
+{
+	int64_t each = 16 / gpu_size(t), rows = j->heads / j->kv_heads * j->s;
+
+	return t != DT_F64 && rows <= MAX_FEW && !j->qk && !j->round && j->kd == 1 &&
+	       j->d <= MAX_HEAD_SIZE && j->dv <= MAX_HEAD_SIZE && j->d % each == 0 &&
+	       j->dv % each == 0 && are_multiples(j->qs, each) && are_multiples(j->ks, each) &&
+	       are_multiples(j->vs, each) && starts[0] % 16 == 0 && starts[1] % 16 == 0 &&
+	       starts[2] % 16 == 0 && j->kv_heads * rows <= MAX_GRID_YZ && j->batch <= MAX_GRID_YZ &&
+	       j->t < INT32_MAX / 2;
+}
+
+/* Cuts the keys into so many parts that two blocks for each processor have work. */
+static int set_few(const struct site *s, struct gpu_attend_plan *p, enum dtype t, struct diag *d)
+{
+	struct gpu_attend *j = &p->job;
+	int head = j->d > 64 || j->dv > 64 ? 128 : 64;
+	int64_t rows = j->heads / j->kv_heads * j->s, each = rows > 1 ? 4 : 1;
+	int64_t unit = FEW_ELEMENTS * (16 / gpu_size(t)) / head, units = (j->t + unit - 1) / unit;
+	int64_t heads = j->kv_heads * ((rows + each - 1) / each), blocks = heads * j->batch;
+	int64_t parts = blocks > 0 ? 2 * cuda_facts(s->device)->processors / blocks : 1;
+	char name[64];
+
+	parts = parts < MAX_PARTS ? parts : MAX_PARTS;
+	parts = parts < units ? parts : units;
+	parts = parts > 1 ? parts : 1;
+	int64_t each_part = units > 0 ? (units + parts - 1) / parts * unit : unit;
+	j->part = (int)each_part;
+	j->parts = j->t > each_part ? (int)((j->t + each_part - 1) / each_part) : 1;
+	p->grid = (struct gpu_grid){(unsigned)j->parts, (unsigned)heads, (unsigned)j->batch, 128, 0};
+	snprintf(name, sizeof(name), "attend_few_%s_%d_%d", dtype_name(t), head, (int)each);
+	p->fn = gpu_kernel(s, "attend_few", name, d);
+	if (!p->fn || j->parts == 1)
+		return p->fn ? 0 : -E_DEVICE;
+	p->scratch = (size_t)(j->batch * j->kv_heads * rows * j->parts * (j->dv + 2)) * sizeof(float);
+	p->join = gpu_typed(s, "attend_few", "attend_join", t, d);
+	return p->join ? 0 : -E_DEVICE;
+}
+
+/* The parts of each query are joined by a kernel of their own, which waits for all of them. */
+static int join_parts(const struct call *c, const struct gpu_attend_plan *p)
+{
+	const struct gpu_attend *j = &p->job;
+	const struct gpu_grid g = {(unsigned)(j->batch * j->heads * j->s), 1, 1, 128, 0};
+
+	return gpu_launch(c, p->join, g, j, sizeof(*j));
+}
+
 int gpu_attend_set(const struct site *s, struct gpu_attend_plan *p, enum dtype t,
 		   const size_t starts[3], struct diag *d)
 {
@@ -96,6 +151,8 @@ int gpu_attend_set(const struct site *s, struct gpu_attend_plan *p, enum dtype t
 	unsigned head = large ? 128 : 64, tile = large ? 16 : 32;
 	char name[64];
 
+	if (is_few(j, t, starts))
+		return set_few(s, p, t, d);
 	struct why why = {.arena = s->plan_arena};
 	p->library = sdpa_of(s, j, t, &p->scratch, &why);
 	if (p->library)
@@ -132,7 +189,8 @@ int gpu_attend_launch(const struct call *c, const struct gpu_attend_plan *p)
 
 	if (any && p->library)
 		return sdpa_run(c, p->library, job, job->scratch);
-	return any ? gpu_launch(c, p->fn, p->grid, job, sizeof(*job)) : 0;
+	int err = any ? gpu_launch(c, p->fn, p->grid, job, sizeof(*job)) : 0;
+	return any && p->join && !err ? join_parts(c, p) : err;
 }
 
 /* ---- infer::Attention ------------------------------------------------------------------------ */

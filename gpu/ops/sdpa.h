@@ -12,6 +12,7 @@ struct sdpa;
 struct gpu_attend_plan {
 	const struct sdpa *library; /* cuDNN's plan, or NULL if our own kernel is used */
 	void *fn;
+	void *join; /* joins the parts that `fn` has made of each query, or NULL if there is one part */
 	struct gpu_grid grid;
 	struct gpu_attend job;
 	size_t scratch; /* bytes of workspace that the kernel needs */

@@ -93,7 +93,7 @@ static struct segment *find_segment(struct instance *x, uint32_t first)
 	return NULL;
 }
 
-/* Frees the plan used longest ago if the position has CACHED_PLANS of them, to make room for a new one. */
+/* Frees the plan used longest ago if the position has more than CACHED_PLANS of them. */
 static void evict_oldest(struct instance *x, uint32_t first)
 {
 	struct segment **oldest = NULL;
@@ -104,12 +104,33 @@ static void evict_oldest(struct instance *x, uint32_t first)
 		if (!oldest || (*p)->used < (*oldest)->used)
 			oldest = p;
 	}
-	if (n < CACHED_PLANS)
+	if (n <= CACHED_PLANS)
 		return;
 	struct segment *s = *oldest;
 	*oldest = s->next;
 	segment_free(x, s);
 	slab_fit(x, first);
+}
+
+static int add_segment(struct instance *x, uint32_t first, struct segment **out, struct diag *d)
+{
+	struct segment *s = NULL;
+	int err = segment_plan(x, first, &s, d);
+
+	if (err)
+		return err;
+	if (s->end == first && first < x->graph->norder) {
+		const struct origin *o = x->graph->node[x->graph->order[first]]->origin;
+		segment_free(x, s);
+		return FAIL(
+			d, E_SHAPE, .node = o->name, .op = o->op,
+			.message = "its shape depends on a value that no node before it makes");
+	}
+	s->next = x->segments[first];
+	x->segments[first] = s;
+	s->used = ++x->clock;
+	*out = s;
+	return 0;
 }
 
 static int get_segment(struct instance *x, uint32_t first, struct segment **out, struct diag *d)
@@ -118,23 +139,13 @@ static int get_segment(struct instance *x, uint32_t first, struct segment **out,
 
 	if (!s) {
 		uint64_t start = clock_ns();
-		int err = segment_plan(x, first, &s, d);
+		int err = add_segment(x, first, &s, d);
 		x->rt->plan_ns += clock_ns() - start;
 		if (err)
 			return err;
-		if (s->end == first && first < x->graph->norder) {
-			const struct origin *o = x->graph->node[x->graph->order[first]]->origin;
-			segment_free(x, s);
-			return FAIL(
-				d, E_SHAPE, .node = o->name, .op = o->op,
-				.message =
-					"its shape depends on a value that no node before it makes");
-		}
-		evict_oldest(x, first);
-		s->next = x->segments[first];
-		x->segments[first] = s;
 	}
 	s->used = ++x->clock;
+	evict_oldest(x, first);
 	*out = s;
 	return segment_bind(x, s, d);
 }
@@ -275,6 +286,17 @@ int instance_prepare(struct instance *x, const struct tensor *const *in,
 	if (!err && report)
 		report_segment(x->rt, s, x->graph, report);
 	return err;
+}
+
+void instance_plan_ahead(struct instance *x, const struct tensor *const *in)
+{
+	struct diag unread = {0};
+	struct segment *s;
+
+	set_inputs(x, in);
+	if (x->graph->norder && !find_segment(x, 0))
+		add_segment(x, 0, &s, &unread);
+	diag_free(&unread);
 }
 
 uint64_t instance_plans(const struct instance *x)

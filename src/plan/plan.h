@@ -94,6 +94,11 @@ int instance_run(struct instance *x, const struct tensor *const *in, const struc
  */
 void instance_place(struct instance *x, uint32_t k, void *data, size_t bytes);
 
+/*
+ * Makes the first segment for inputs that a later run will probably have, while the device still works on the current one: it
+ * touches no memory that a run uses. Only types and sizes of inputs on the device count. What goes wrong is left to that run.
+ */
+void instance_plan_ahead(struct instance *x, const struct tensor *const *in);
 /* Makes (or finds) the first segment for these inputs without running it. */
 int instance_prepare(struct instance *x, const struct tensor *const *in,
 		     struct segment_report *report, struct diag *d);

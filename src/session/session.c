@@ -33,6 +33,8 @@ struct session {
 	int64_t *bound;
 	uint32_t nbound;
 	struct uploaded *uploaded;
+	session_foresee *foresee;
+	void *foresee_arg;
 };
 
 /* A tensor of session_upload. */
@@ -437,6 +439,10 @@ int session_run(struct session *s, const struct tensor *const *in, const struct 
 	if (!s->config.arena)
 		instance_release(s->instance);
 	err = instance_run(s->instance, in, out, d);
+	const struct tensor *const *next =
+		!err && s->runtime.outputs_stay && s->foresee ? s->foresee(s->foresee_arg) : NULL;
+	if (next)
+		instance_plan_ahead(s->instance, next);
 	if (!err && s->runtime.outputs_stay)
 		err = s->runtime.backend->wait(s->runtime.stream, d);
 	err = leave_device(s, err, d);
@@ -517,6 +523,12 @@ int session_fetch(struct session *s, void *to, const struct tensor *t, struct di
 	int err = session_start(s, d);
 
 	return err ? err : rt->backend->copy(rt->stream, to, 0, t->data, t->device, t->bytes, d);
+}
+
+void session_plan_ahead(struct session *s, session_foresee *inputs, void *arg)
+{
+	s->foresee = inputs;
+	s->foresee_arg = arg;
 }
 
 void session_observe(struct session *s, struct observer *o)

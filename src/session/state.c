@@ -31,8 +31,10 @@ struct stepper {
 	struct stepper_request request;
 	const struct tensor **in;  /* what the next step gets, by input */
 	struct tensor *own;	   /* tensors of inputs that change, by input */
-	struct room (*room)[2];	   /* their memory, by input; a state alternates between the two */
+	struct room (*room)[2];	   /* their memory, by input; a state alternates between the two, others foresee in the second */
 	int *newest;		   /* by input: which of the two rooms holds the state */
+	const struct tensor **next; /* what the step after the current one will probably get, by input */
+	struct tensor *next_own;
 	const struct tensor **out; /* of the newest step */
 	struct collector *collector;
 	struct positions at;
@@ -478,12 +480,11 @@ static int choose_ids(struct stepper *x, uint32_t k, struct diag *d)
 	return 0;
 }
 
-static int set_ids(struct stepper *x, uint32_t k, struct diag *d)
+/* Makes room for one id a row, as an input for --next. */
+static int make_ids(struct stepper *x, const struct next *n, struct room *r, struct tensor *own,
+		    struct diag *d)
 {
-	const struct next *n = &x->steps->next[k];
 	const struct tensor *given = input_info(x->inputs, n->in)->tensor;
-	struct tensor *own = &x->own[n->in];
-	const int64_t *ids = x->ids[k] + x->times.steps * x->batch;
 
 	*own = (struct tensor){.type = given->type, .shape = given->shape};
 	if (own->shape.rank)
@@ -494,10 +495,20 @@ static int set_ids(struct stepper *x, uint32_t k, struct diag *d)
 			.expected = fmt(d, "one id a step for each of %" PRId64 " rows", x->batch),
 			.actual = shape_str(&d->arena, &given->shape, NULL));
 	own->bytes = (size_t)x->batch * (dtype_bits(tensor_dtype(given)) / 8);
-	int err = room_reserve(x, &x->room[n->in][0], own->bytes, 0, d);
+	int err = room_reserve(x, r, own->bytes, 0, d);
+	own->data = r->buffer.ptr;
+	return err;
+}
+
+static int set_ids(struct stepper *x, uint32_t k, struct diag *d)
+{
+	const struct next *n = &x->steps->next[k];
+	struct tensor *own = &x->own[n->in];
+	const int64_t *ids = x->ids[k] + x->times.steps * x->batch;
+	int err = make_ids(x, n, &x->room[n->in][0], own, d);
+
 	if (err)
 		return err;
-	own->data = x->room[n->in][0].buffer.ptr;
 	for (int64_t b = 0; b < x->batch; b++)
 		elem_set_i64(tensor_dtype(own), own->data, b, ids[b]);
 	x->in[n->in] = own;
@@ -545,27 +556,34 @@ static int choose_next(struct stepper *x, bool *ended, struct diag *d)
 
 /* ---- --derive */
 
-static int set_derived(struct stepper *x, const struct derive *v, struct diag *d)
+static int derive(struct stepper *x, const struct derive *v, struct positions at, struct room *r,
+		  struct tensor *own, struct diag *d)
 {
 	const struct shape *declared = &x->graph->value[x->graph->in[v->in]]->info.shape;
 	const struct tensor *first = input_info(x->inputs, v->in)->tensor;
-	struct tensor *own = &x->own[v->in];
 	struct shape shape = first->shape;
 
 	if (shape.rank && declared->rank == shape.rank && declared->dim[shape.rank - 1] < 0)
 		shape.dim[shape.rank - 1] = DIM_UNKNOWN;
 	*own = (struct tensor){.type = first->type,
-			       .shape = derive_shape(v->rule, &shape, x->at, x->batch)};
+			       .shape = derive_shape(v->rule, &shape, at, x->batch)};
 	if (!tensor_bytes(tensor_dtype(own), &own->shape, LAYOUT_ROW, &own->bytes))
 		return FAIL(d, E_SIZE);
-	int err = room_reserve(x, &x->room[v->in][0], own->bytes, 0, d);
+	int err = room_reserve(x, r, own->bytes, 0, d);
 	if (err)
 		return err;
-	own->data = x->room[v->in][0].buffer.ptr;
-	x->in[v->in] = own;
-	if (!derive_fill(v->rule, x->at, own))
-		return derive_fail(input_info(x->inputs, v->in)->name, x->at, own, d);
+	own->data = r->buffer.ptr;
+	if (!derive_fill(v->rule, at, own))
+		return derive_fail(input_info(x->inputs, v->in)->name, at, own, d);
 	return 0;
+}
+
+static int set_derived(struct stepper *x, const struct derive *v, struct diag *d)
+{
+	int err = derive(x, v, x->at, &x->room[v->in][0], &x->own[v->in], d);
+
+	x->in[v->in] = &x->own[v->in];
+	return err;
 }
 
 /* ---- steps */
@@ -584,11 +602,57 @@ static int set_inputs(struct stepper *x, struct diag *d)
 	return err;
 }
 
-static void advance_positions(struct stepper *x)
+static struct positions positions_after(const struct stepper *x)
 {
-	x->at.past += x->at.now;
-	if (x->steps->nnext)
-		x->at.now = 1;
+	return (struct positions){x->at.past + x->at.now, x->steps->nnext ? 1 : x->at.now};
+}
+
+/*
+ * What the next step will get, as far as a plan depends on it: states of the shapes that the current step makes, the positions,
+ * and ids that are not known yet. Returns false if that cannot be told.
+ */
+static bool foresee_inputs(struct stepper *x, struct diag *d)
+{
+	uint32_t n = input_count(x->inputs);
+
+	memcpy(x->next, x->in, n * sizeof(*x->next));
+	for (uint32_t k = 0; k < x->steps->nfeed; k++) {
+		const struct feed *f = &x->steps->feed[k];
+		const struct tensor *t = x->out[f->out];
+		if (t->type.kind != V_TENSOR)
+			return false;
+		x->next_own[f->in] = (struct tensor){.type = t->type,
+						     .shape = t->shape,
+						     .data = t->data,
+						     .bytes = t->bytes,
+						     .device = t->device};
+		x->next[f->in] = &x->next_own[f->in];
+	}
+	for (uint32_t k = 0; k < x->steps->nderive; k++) {
+		const struct derive *v = &x->steps->derive[k];
+		if (derive(x, v, positions_after(x), &x->room[v->in][1], &x->next_own[v->in], d))
+			return false;
+		x->next[v->in] = &x->next_own[v->in];
+	}
+	for (uint32_t k = 0; k < x->steps->nnext; k++) {
+		const struct next *next = &x->steps->next[k];
+		struct tensor *own = &x->next_own[next->in];
+		if (make_ids(x, next, &x->room[next->in][1], own, d))
+			return false;
+		memset(own->data, 0, own->bytes);
+		x->next[next->in] = own;
+	}
+	return true;
+}
+
+static const struct tensor *const *foresee(void *arg)
+{
+	struct stepper *x = arg;
+	struct diag unread = {0};
+	bool known = x->times.steps + 1 < x->limit && foresee_inputs(x, &unread);
+
+	diag_free(&unread);
+	return known ? x->next : NULL;
 }
 
 static void find_sizes(struct stepper *x)
@@ -620,6 +684,8 @@ static struct stepper *new_stepper(struct session *s, const struct stepper_reque
 	x->inputs = inputs;
 	x->in = arena_new_n(&x->arena, const struct tensor *, n + 1);
 	x->own = arena_new_n(&x->arena, struct tensor, n + 1);
+	x->next = arena_new_n(&x->arena, const struct tensor *, n + 1);
+	x->next_own = arena_new_n(&x->arena, struct tensor, n + 1);
 	x->room = arena_array(&x->arena, n + 1, sizeof(*x->room));
 	x->newest = arena_new_n(&x->arena, int, n + 1);
 	x->out = arena_new_n(&x->arena, const struct tensor *, x->graph->nout + 1);
@@ -647,6 +713,7 @@ struct stepper *stepper_new(struct session *s, const struct stepper_request *r,
 	if (!err && session_runtime(s)->backend != session_runtime(s)->cpu)
 		err = session_outputs_stay(s, true, d);
 	err = err ? err : set_inputs(x, d);
+	session_plan_ahead(s, foresee, x);
 	if (!err)
 		return x;
 	stepper_free(x);
@@ -689,7 +756,7 @@ int stepper_step(struct stepper *x, bool *done, struct diag *d)
 			d->last->hint = fmt(d, "this was step %" PRId64, x->times.steps + 1);
 		return err;
 	}
-	advance_positions(x);
+	x->at = positions_after(x);
 	add_times(x, start, planned);
 	*done = ended || x->times.steps >= x->limit;
 	return 0;
@@ -749,6 +816,7 @@ void stepper_free(struct stepper *x)
 {
 	if (!x)
 		return;
+	session_plan_ahead(x->session, NULL, NULL);
 	for (uint32_t i = 0; i < input_count(x->inputs); i++)
 		for (int k = 0; k < 2; k++)
 			room_free(x, &x->room[i][k]);

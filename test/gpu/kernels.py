@@ -252,6 +252,22 @@ def products():
             c = Case(f"attention{d}_{causal}_tf32", precision=1)
             c.end(c.op("Attention", c.x("f32", 2, 4, 70, d, low=-1, high=1), c.x("f32", 2, 4, 90, d, low=-1, high=1),
                        c.x("f32", 2, 4, 90, d, low=-1, high=1), is_causal=causal))
+    # few queries: of one head each, and of several that share a head of keys, in one part or in several
+    for d, e in ((64, 40), (64, 64), (96, 128)):
+        for t in FLOATS:
+            for heads, s in ((2, 1), (6, 2), (2, 5)):
+                for keys in (7, 200):
+                    c = Case(f"attention_few{d}_{e}_{heads}_{s}_{keys}_{t}")
+                    k, v = c.x(t, 3, 2, keys, d, low=-1, high=1), c.x(t, 3, 2, keys, e, low=-1, high=1)
+                    c.end(c.op("Attention", c.x(t, 3, heads, s, d, low=-1, high=1), k, v, is_causal=int(keys > 7)))
+            c = Case(f"attention_few{d}_{e}_masked_{t}")
+            k, v = c.x(t, 3, 2, 200, d, low=-1, high=1), c.x(t, 3, 2, 200, e, low=-1, high=1)
+            c.end(c.op("Attention", c.x(t, 3, 4, 3, d, low=-1, high=1), k, v, c.given(t, numbers(t, (3, 1, 3, 200), -2, 0)), softcap=5.0))
+            c = Case(f"attention_few{d}_{e}_hidden_{t}")
+            hidden = numbers("u8", (3, 1, 3, 200), 0, 2) > 0
+            hidden[1] = False
+            k, v = c.x(t, 3, 2, 200, d, low=-1, high=1), c.x(t, 3, 2, 200, e, low=-1, high=1)
+            c.end(c.op("Attention", c.x(t, 3, 4, 3, d, low=-1, high=1), k, v, c.given("bool", hidden)))
     for t in HALVES:
         c = Case(f"causal_{t}", opset=27)
         c.end(c.op("CausalConvWithState", c.x(t, 2, 4, 30), c.w(t, 4, 1, 4)), t=t)
