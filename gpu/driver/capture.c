@@ -103,36 +103,17 @@ static CUresult instantiate(struct device *dev, CUstream stream, CUgraph graph, 
 	return r;
 }
 
-/* Gives an older recording the launches of a captured graph. Returns false if they are too different. */
-static bool change(struct captured *c, CUgraph graph)
-{
-	CUgraphExecUpdateResultInfo info;
-	const struct cuda_api *api = c->device->api;
-
-	return api->p_cuGraphExecUpdate && !api->p_cuGraphExecUpdate(c->exec, graph, &info);
-}
-
 int cuda_capture_end(struct stream *s, struct captured **out, struct diag *d)
 {
 	struct device *dev = s->device;
-	struct captured *old = *out;
 	CUgraph graph = NULL;
 	bool pushed;
 	int err = cuda_enter(dev, &pushed, d);
 
 	*out = NULL;
-	if (err) {
-		cuda_capture_drop(old);
+	if (err)
 		return err;
-	}
 	CUresult r = dev->api->p_cuStreamEndCapture(s->stream, &graph);
-	if (old && !r && graph && change(old, graph)) {
-		dev->api->p_cuGraphDestroy(graph);
-		cuda_leave(dev, pushed);
-		*out = old;
-		return 0;
-	}
-	cuda_capture_drop(old);
 	struct captured *c = r || !graph ? NULL : mem_zalloc(sizeof(*c), MEM_GRAPHS);
 	if (c) {
 		c->device = dev;

@@ -392,8 +392,7 @@ struct backend {
 	/*
 	 * Work that is queued on the stream between capture_begin and capture_end is recorded instead of run. Each
 	 * call of capture_launch runs all recorded work, with the addresses that were recorded. capture_end finishes
-	 * the recording in any case, and leaves *out NULL on failure. It takes over a recording in *out, which may still
-	 * be running: changing one whose launches are alike is quicker than making a new one.
+	 * the recording in any case, and leaves *out NULL on failure.
 	 */
 	int (*capture_begin)(struct stream *, struct diag *);
 	int (*capture_end)(struct stream *, struct captured **out, struct diag *);

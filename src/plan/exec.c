@@ -568,27 +568,6 @@ static int run_steps(struct instance *x, struct segment *s, struct slab *slab, s
 	return err;
 }
 
-void segment_record(struct instance *x, struct segment *s, struct segment *from)
-{
-	struct slab *slab = &x->slabs[s->first];
-	struct binding *b;
-
-	if (choose_exec(x->rt) != steps_replay)
-		return;
-	for (int i = 0; i < PLACES; i++)
-		if (slab->buffer[i].bytes < s->slab_bytes[i])
-			return; /* the run that is under way still uses the smaller one */
-	if (segment_bind(x, s, NULL))
-		return;
-	b = s->binding;
-	for (uint32_t i = 0; i < b->nexternal; i++)
-		if (!s->slots[b->external[i]].staged)
-			b->tensors[b->external[i]] = *x->live[s->slots[b->external[i]].value];
-	if (b->movable)
-		place_results(b, slab);
-	replays_record(b, from ? from->binding : NULL);
-}
-
 /* The steps stay careful: what one input has led to, the next probably leads to as well. */
 static void make_careful(struct segment *s)
 {

@@ -144,51 +144,18 @@ static void give_up_recording(const struct binding *b, const struct range *r, st
 	     .actual = f && f->actual ? fmt(d, "%s", f->actual) : NULL);
 }
 
-/* Records the steps of the range, which does not run them. */
-static int capture(struct binding *b, const struct range *r, struct replay *p, struct diag *why)
-{
-	const struct runtime *rt = b->x->rt;
-	int err = rt->backend->capture_begin(rt->stream, why);
-
-	if (!err) {
-		err = steps_run(b, r->first, r->end, why);
-		int ended = rt->backend->capture_end(rt->stream, &p->captured, err ? NULL : why);
-		err = err ? err : ended;
-	}
-	return err;
-}
-
-void replays_record(struct binding *b, struct binding *from)
-{
-	struct diag unread = {0};
-	bool alike = from && from->s->nranges == b->s->nranges;
-
-	for (uint32_t i = 0; i < b->s->nranges; i++) {
-		const struct range *r = &b->s->ranges[i];
-		struct replay *p = &b->replays[i], *old = alike ? &from->replays[i] : NULL;
-		if (!r->graph || p->captured)
-			continue;
-		if (old) {
-			p->captured = old->captured;
-			old->captured = NULL;
-			old->runs = 0;
-		}
-		addresses_unchanged(b, r, p);
-		if (capture(b, r, p, &unread))
-			drop_recording(b->x->rt, p);
-		else
-			p->runs = 1;
-	}
-	diag_free(&unread);
-}
-
-/* Records the steps of the range, and then launches the recording. */
+/* Records the steps of the range, which does not yet run them, and then launches the recording. */
 static int record(struct binding *b, const struct range *r, struct replay *p, struct diag *d)
 {
 	const struct runtime *rt = b->x->rt;
 	struct diag why = {0};
-	int err = capture(b, r, p, &why);
+	int err = rt->backend->capture_begin(rt->stream, &why);
 
+	if (!err) {
+		err = steps_run(b, r->first, r->end, &why);
+		int ended = rt->backend->capture_end(rt->stream, &p->captured, err ? NULL : &why);
+		err = err ? err : ended;
+	}
 	if (err && !(rt->backend->lost && rt->backend->lost(rt->device))) {
 		give_up_recording(b, r, p, &why, d);
 		err = steps_run(b, r->first, r->end, d);

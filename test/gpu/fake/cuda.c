@@ -733,22 +733,6 @@ API cuGraphInstantiateWithFlags(struct graph **exec, struct graph *g, unsigned l
 	return OK;
 }
 
-API cuGraphExecUpdate_v2(struct graph *exec, struct graph *g, void *info)
-{
-	ALONE;
-
-	(void)info;
-	if (exec->n != g->n)
-		return 910;
-	for (size_t i = 0; i < g->n; i++) {
-		hold_data(&g->v[i]);
-		drop_data(&exec->v[i]);
-		exec->v[i] = g->v[i];
-	}
-	say("change %zu", g->n);
-	return OK;
-}
-
 API cuGraphUpload(struct graph *g, struct stream *s)
 {
 	ALONE;
