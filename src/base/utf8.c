@@ -58,13 +58,13 @@ size_t utf8_put(uint32_t c, char *out)
 
 bool utf8_is_hidden(uint32_t c)
 {
-	/* Default_Ignorable_Code_Point of Unicode 15, U+2028 and U+2029, and the marks of annotations */
+	/* Default_Ignorable_Code_Point of Unicode 15, U+2028 and U+2029, marks of annotations, and two that are none, which XML forbids */
 	static const uint32_t ranges[][2] = {
 		{0xad, 0xad},	    {0x34f, 0x34f},   {0x61c, 0x61c},	  {0x115f, 0x1160},
 		{0x17b4, 0x17b5},   {0x180b, 0x180f}, {0x200b, 0x200f},	  {0x2028, 0x202e},
 		{0x2060, 0x206f},   {0x3164, 0x3164}, {0xfe00, 0xfe0f},	  {0xfeff, 0xfeff},
 		{0xffa0, 0xffa0},   {0xfff0, 0xfffb}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a},
-		{0xe0000, 0xe0fff},
+		{0xfffe, 0xffff},   {0xe0000, 0xe0fff},
 	};
 
 	for (size_t i = 0; i < sizeof(ranges) / sizeof(*ranges); i++)

@@ -1,0 +1,53 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Attributes and values at the edges of what ONNX allows: every --optimize gives the number that its text gives.
+
+load helper
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return 1
+}
+
+levels() { # WANT [OPTION]...: each level prints WANT for the model in text form that standard input is
+	local want=$1 level
+	shift
+	cat >model.onnxtxt
+	"$INFER" convert -q model.onnxtxt model.onnx
+	for level in none basic full; do
+		run -0 --separate-stderr "$INFER" run model.onnx --optimize "$level" --print 8 "$@"
+		[[ $output == *"$want"* ]] || {
+			echo "--optimize $level: $output, not $want"
+			return 1
+		}
+	done
+}
+
+@test "Bounds of Clip that are not in order are fused behind a convolution and a product, whatever library computes them" {
+	local bounds lo hi y
+	for bounds in "1 -1 -1" "nan 3 3" "5 nan 5" "inf -inf -inf"; do
+		read -r lo hi y <<<"$bounds"
+		# x is 2 everywhere, so that c is 4
+		levels "$y $y"$'\n'"$y $y" --random 2..2 <<-END
+			<ir_version: 10, opset_import: ["": 21]>
+			g (float[1,1,2,2] x) => (float[1,1,2,2] y) <float[1,1,1,1] w = {2}, float lo = {$lo}, float hi = {$hi}> {
+				c = Conv (x, w)
+				y = Clip (c, lo, hi)
+			}
+		END
+		levels "$y $y"$'\n'"$y $y" --random 2..2 <<-END
+			<ir_version: 10, opset_import: ["": 21]>
+			g (float[2,1] x) => (float[2,2] y) <float[1,2] w = {2, 2}, float lo = {$lo}, float hi = {$hi}> {
+				c = MatMul (x, w)
+				y = Clip (c, lo, hi)
+			}
+		END
+	done
+}
+
+@test "Celu with a negative alpha is the formula of its text" {
+	# alpha * (exp(x / alpha) - 1) = -(e^2 - 1)
+	levels "-6.389056" --random=-2..-2 <<-'END'
+		<ir_version: 10, opset_import: ["": 21]>
+		g (float[1] x) => (float[1] y) { y = Celu <alpha = -1.0> (x) }
+	END
+}
