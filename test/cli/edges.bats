@@ -51,3 +51,8 @@ levels() { # WANT [OPTION]...: each level prints WANT for the model in text form
 		g (float[1] x) => (float[1] y) { y = Celu <alpha = -1.0> (x) }
 	END
 }
+
+@test "A device that does not start is closed before it is tried again (LeakSanitizer tells)" {
+	INFER_DEVICE=cpu run -2 --separate-stderr "$INFER" check "$BATS_TEST_DIRNAME/../data/run/pic.onnx" --all --precision tf32
+	[[ $output$stderr == *"tf32 needs a GPU"* ]]
+}
