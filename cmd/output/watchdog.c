@@ -313,16 +313,20 @@ static void on_failed_write(int number)
 	(void)number;
 }
 
-void watchdog_begin(const char *command, bool json)
+void watchdog_writes(void)
 {
 	/* Unlike an ignored signal, one with a handler is not inherited by a program that `check` watches. */
 	const struct sigaction action = {.sa_handler = on_failed_write, .sa_flags = SA_RESTART};
 
+	sigaction(SIGPIPE, &action, NULL);
+	sigaction(SIGXFSZ, &action, NULL);
+}
+
+void watchdog_begin(const char *command, bool json)
+{
 	subcommand = command;
 	owner = getpid();
 	document_wanted = json;
-	sigaction(SIGPIPE, &action, NULL);
-	sigaction(SIGXFSZ, &action, NULL);
 	prepare_texts(&refused, E_MEMORY, code_title(E_MEMORY));
 	mem_on_refusal(say_refusal);
 	prepare_texts(&ended, E_LIBRARY, "a library ended the program");
