@@ -56,3 +56,14 @@ levels() { # WANT [OPTION]...: each level prints WANT for the model in text form
 	INFER_DEVICE=cpu run -2 --separate-stderr "$INFER" check "$BATS_TEST_DIRNAME/../data/run/pic.onnx" --all --precision tf32
 	[[ $output$stderr == *"tf32 needs a GPU"* ]]
 }
+
+@test "The first piece of --slice may need room of its own before a device is open: with lead, a rest, or an axis inside" {
+	printf '%s' '<ir_version: 10, opset_import: ["": 21]> g (float[2,N] x) => (float[2,N] y) { y = Identity (x) }' >slice.onnxtxt
+	"$INFER" convert -q slice.onnxtxt slice.onnx
+	local way
+	for way in "x=3,lead=1" "x=2" "x.0=2,lead=1" "x=9"; do
+		run -0 --separate-stderr "$INFER" run slice.onnx --input 'x=[[1,2,3,4],[5,6,7,8]]' --slice "$way" --by-step join:1 --print
+	done
+	run -0 --separate-stderr "$INFER" run slice.onnx --input 'x=[[1,2,3,4],[5,6,7,8]]' --slice x=3,lead=1 --by-step join:1 --print
+	[[ $output == *"0 1 2 3 4 0"*"0 5 6 7 8 0"* ]]
+}
