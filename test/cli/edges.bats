@@ -67,3 +67,17 @@ levels() { # WANT [OPTION]...: each level prints WANT for the model in text form
 	run -0 --separate-stderr "$INFER" run slice.onnx --input 'x=[[1,2,3,4],[5,6,7,8]]' --slice x=3,lead=1 --by-step join:1 --print
 	[[ $output == *"0 1 2 3 4 0"*"0 5 6 7 8 0"* ]]
 }
+
+@test "A timeout while the JSON document is written lets it end: a whole document, whatever the time" {
+	need_python
+	printf '%s' '<ir_version: 10, opset_import: ["": 21]> g (float[2] x) => (float[2] y) { y = Identity (x) }' >small.onnxtxt
+	"$INFER" convert -q small.onnxtxt small.onnx
+	python3 - "$INFER" <<-'PYTHON'
+		import json, subprocess, sys
+		for i in range(1, 100):
+		    words = [sys.argv[1], "run", "small.onnx", "--random", "--json", "--timeout=%.5f" % (i * 0.0001)]
+		    end = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+		    assert end.returncode in (0, 124), end
+		    json.loads(end.stdout)
+	PYTHON
+}
