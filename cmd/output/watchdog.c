@@ -41,7 +41,7 @@ static const char *subcommand; /* its name, for the documents */
 static pid_t owner;	       /* the process that writes; a forked child only ends */
 static const char *model;      /* path of the model, or NULL */
 static volatile sig_atomic_t document_wanted; /* --json, and none has begun */
-static volatile sig_atomic_t half_written;    /* a document has begun, and no timeout has come since */
+static volatile sig_atomic_t half_written; /* a document has begun, and no timeout has come since */
 /* soft: watchdog_soft() was called; caught: number of the caught signal, or 0 */
 static volatile sig_atomic_t soft, caught;
 /* the command has asked for the caught signal, so it is about to end by itself */
@@ -369,9 +369,15 @@ void watchdog_start(double seconds, bool json)
 
 void watchdog_document_begun(void)
 {
+	struct sigaction action;
+
 	document_wanted = 0;
 	half_written = 1;
-	siginterrupt(SIGALRM, 0); /* a timeout is no error of the write that it interrupts */
+	if (!sigaction(SIGALRM, NULL, &action) && (action.sa_flags & SA_SIGINFO)) {
+		action.sa_flags |=
+			SA_RESTART; /* a timeout is no error of the write that it interrupts */
+		sigaction(SIGALRM, &action, NULL);
+	}
 }
 
 void watchdog_model(const char *path)
