@@ -178,5 +178,6 @@ int main(int argc, char **argv)
 {
 	const struct command *c = argc > 1 ? command_find(argv[1]) : NULL;
 
+	watchdog_writes();
 	return c ? run_subcommand(c, argc - 2, argv + 2) : run_without_subcommand(argc, argv);
 }

@@ -619,8 +619,9 @@ int options_fail(const struct options *o, const char *name, const char *message,
 	bool file = strchr(origin, ':') != NULL;
 
 	return FAIL(d, file ? E_CONFIG : E_OPTION,
-		    .slot = file || *origin != '-' ? fmt(d, "%s: %s", origin, name)
-						   : fmt(d, "%s", origin),
+		    .slot = !strcmp(origin, "default") ? fmt(d, "--%s", name)
+			    : file || *origin != '-'   ? fmt(d, "%s: %s", origin, name)
+						       : fmt(d, "%s", origin),
 		    .message = message, .hint = hint);
 }
 

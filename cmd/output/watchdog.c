@@ -41,6 +41,7 @@ static const char *subcommand; /* its name, for the documents */
 static pid_t owner;	       /* the process that writes; a forked child only ends */
 static const char *model;      /* path of the model, or NULL */
 static volatile sig_atomic_t document_wanted; /* --json, and none has begun */
+static volatile sig_atomic_t half_written; /* a document has begun, and no timeout has come since */
 /* soft: watchdog_soft() was called; caught: number of the caught signal, or 0 */
 static volatile sig_atomic_t soft, caught;
 /* the command has asked for the caught signal, so it is about to end by itself */
@@ -233,6 +234,12 @@ static void on_signal(int number, siginfo_t *info, void *context)
 		say_farewell(f);
 	if (defer_to_command(number))
 		return;
+	if (number == SIGALRM && half_written) { /* the work is done: half a document would be of no use */
+		static const struct itimerval rest = {.it_value = {.tv_sec = 1}};
+		half_written = 0;
+		setitimer(ITIMER_REAL, &rest, NULL);
+		return;
+	}
 	if (number == SIGALRM && caught) /* the timer of defer_to_command() */
 		number = caught;
 	for (size_t i = 0; i < NFAREWELLS; i++)
@@ -313,16 +320,20 @@ static void on_failed_write(int number)
 	(void)number;
 }
 
-void watchdog_begin(const char *command, bool json)
+void watchdog_writes(void)
 {
 	/* Unlike an ignored signal, one with a handler is not inherited by a program that `check` watches. */
 	const struct sigaction action = {.sa_handler = on_failed_write, .sa_flags = SA_RESTART};
 
+	sigaction(SIGPIPE, &action, NULL);
+	sigaction(SIGXFSZ, &action, NULL);
+}
+
+void watchdog_begin(const char *command, bool json)
+{
 	subcommand = command;
 	owner = getpid();
 	document_wanted = json;
-	sigaction(SIGPIPE, &action, NULL);
-	sigaction(SIGXFSZ, &action, NULL);
 	prepare_texts(&refused, E_MEMORY, code_title(E_MEMORY));
 	mem_on_refusal(say_refusal);
 	prepare_texts(&ended, E_LIBRARY, "a library ended the program");
@@ -358,7 +369,15 @@ void watchdog_start(double seconds, bool json)
 
 void watchdog_document_begun(void)
 {
+	struct sigaction action;
+
 	document_wanted = 0;
+	half_written = 1;
+	if (!sigaction(SIGALRM, NULL, &action) && (action.sa_flags & SA_SIGINFO)) {
+		action.sa_flags |=
+			SA_RESTART; /* a timeout is no error of the write that it interrupts */
+		sigaction(SIGALRM, &action, NULL);
+	}
 }
 
 void watchdog_model(const char *path)

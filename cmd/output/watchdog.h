@@ -10,9 +10,11 @@
 
 #include <stdbool.h>
 
+/* Call this function first: from now on a closed pipe or a limit for files is an error of the write. */
+void watchdog_writes(void);
 /*
- * Call this function first: from now on a refusal of memory is reported, with a document if `json`
- * is true, and a closed pipe or a limit for files is an error of the write. `command` is the subcommand's name for the document.
+ * Call this function before a subcommand: from now on a refusal of memory is reported, with a document if `json` is true.
+ * `command` is the subcommand's name for the document.
  */
 void watchdog_begin(const char *command, bool json);
 /* Call this function last: from now on exit() ends the program without a report that a library called it. */

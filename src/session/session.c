@@ -123,6 +123,17 @@ struct session *session_open(const char *path, const struct run_config *config, 
 	return s;
 }
 
+static void close_devices(struct runtime *rt)
+{
+	faults_close(rt);
+	store_free(rt->store);
+	uploads_free(rt);
+	if (rt->device && rt->device != rt->host)
+		rt->backend->close(rt->device);
+	if (rt->host)
+		host_backend()->close(rt->host);
+}
+
 void session_close(struct session *s)
 {
 	if (!s)
@@ -130,13 +141,7 @@ void session_close(struct session *s)
 	instance_free(s->instance);
 	for (struct uploaded *u = s->uploaded; u; u = u->next)
 		s->runtime.backend->free(s->runtime.device, &u->buffer);
-	faults_close(&s->runtime);
-	store_free(s->runtime.store);
-	uploads_free(&s->runtime);
-	if (s->runtime.device && s->runtime.device != s->runtime.host)
-		s->runtime.backend->close(s->runtime.device);
-	if (s->runtime.host)
-		host_backend()->close(s->runtime.host);
+	close_devices(&s->runtime);
 	onnx_unload(s->model);
 	backends_warm_end();
 	struct arena a = s->arena;
@@ -270,6 +275,7 @@ int session_start(struct session *s, struct diag *d)
 
 	if (s->instance)
 		return 0;
+	close_devices(&s->runtime); /* of a start that failed */
 	s->runtime = (struct runtime){.backend = host_backend(),
 				      .cpu = host_backend(),
 				      .config = &s->config,

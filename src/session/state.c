@@ -229,7 +229,7 @@ static int start_states(struct stepper *x, struct diag *d)
 
 	for (uint32_t k = 0; !err && k < x->steps->nfeed; k++) {
 		const struct feed *f = &x->steps->feed[k];
-		err = session_place(x->session, f->out, NULL, 0, d); /* opens the device as well */
+		err = session_place(x->session, f->out, NULL, 0, d);
 		if (err)
 			return err;
 		if (rt->backend == rt->cpu)
@@ -709,6 +709,7 @@ struct stepper *stepper_new(struct session *s, const struct stepper_request *r,
 		x->collector = collector_new(s, r, &x->arena, d);
 		err = x->collector ? 0 : -E_STEPS;
 	}
+	err = err ? err : session_start(s, d); /* a first piece may need room before anything runs */
 	err = err ? err : start_states(x, d);
 	if (!err && session_runtime(s)->backend != session_runtime(s)->cpu)
 		err = session_outputs_stay(s, true, d);

@@ -84,7 +84,7 @@ fails() { # STATUS TEXT ARGUMENT...
 
 @test "What is no part is refused" {
 	models
-	fails 2 "no file is named for the part" chain.onnx --to y
+	fails 2 "--save: no file is named for the part" chain.onnx --to y
 	fails 2 "the model has no tensor or node 'nothing'" chain.onnx --to nothing -o p.onnx
 	fails 2 "the model has no tensor or node 'nothing'" chain.onnx --from x,nothing -o p.onnx
 	fails 2 "'z' does not lead to what --to names" chain.onnx --from z --to y -o p.onnx

@@ -138,3 +138,12 @@ options_of() {
 		grep -A 2 '^ *models:$' "$text" | tail -n 1 | grep -Eq '^ +- [a-z]+.onnx '
 	done
 }
+
+@test "A pipe that nobody reads is an output that cannot be written, for help and version as well" {
+	local words
+	for words in --help -h help --version "help run" "run --help" "completion bash"; do
+		# shellcheck disable=SC2086
+		(sleep 0.1; "$INFER" $words 2>"$BATS_TEST_TMPDIR/words"; echo "$?" >"$BATS_TEST_TMPDIR/status") | true || true
+		[ "$(cat "$BATS_TEST_TMPDIR/status")" -eq 10 ] || { echo "$words: $(cat "$BATS_TEST_TMPDIR/status")"; return 1; }
+	done
+}

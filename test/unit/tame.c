@@ -20,8 +20,8 @@ static void words(void)
 		  "\\xc2\\x9b31m \xc2\xa0");
 	CHECK_STR(tame_word(&a, "\xff\xc3"), "\\xff\\xc3");
 	CHECK_STR(tame_word(&a, ""), "");
-	CHECK_STR(tame_word(&a, "a\u202eb\u200b\U000e0041\ufeff"),
-		  "a\\u202eb\\u200b\\U000e0041\\ufeff");
+	CHECK_STR(tame_word(&a, "a\u202eb\u200b\U000e0041\ufeff\xef\xbf\xbe"),
+		  "a\\u202eb\\u200b\\U000e0041\\ufeff\\ufffe");
 }
 
 /* What comes out of a stream into which the parts are written, each by itself. */

@@ -339,6 +339,12 @@ static inline vf v_expm1_neg(vf x)
 	t = v_fma(s, t, s - v_set(1.0f));
 	return v_sel(v_isnan(x), x, t);
 }
+/* exp(x) - 1; for small positive x from that of -x, because the difference would lose digits. */
+static inline vf v_expm1(vf x)
+{
+	vf one = v_set(1.0f), t = v_expm1_neg(-v_abs(x)), y = -t / (one + t);
+	return v_sel(v_le(x, v_set(0)), t, v_sel(v_lt(x, one), y, v_exp(x) - one));
+}
 
 /* Returns log(x) + e0 * ln 2 for a positive normal x. */
 static inline vf v_log_normal(vf x, vf e0)

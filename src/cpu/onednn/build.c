@@ -441,10 +441,14 @@ static const dnnl_alg_kind_t algorithms[ACT_COUNT] = {
 	[ACT_MISH] = dnnl_eltwise_mish,
 };
 
-bool onednn_activation_accepts(int act, struct why *w)
+bool onednn_activation_accepts(int act, float alpha, float beta, struct why *w)
 {
-	return act == ACT_NONE || algorithms[act] != dnnl_alg_kind_undef ||
-	       refuse(w, "oneDNN has no activation %s", activations[act].text);
+	if (act == ACT_NONE)
+		return true;
+	if (algorithms[act] == dnnl_alg_kind_undef)
+		return refuse(w, "oneDNN has no activation %s", activations[act].text);
+	return act != ACT_CLIP || alpha <= beta ||
+	       refuse(w, "oneDNN wants bounds of Clip that are numbers in order");
 }
 
 /*

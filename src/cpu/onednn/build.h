@@ -193,8 +193,8 @@ int build_attributes(struct build *b, struct made *m);
 /* ---- checks of the accepts functions ---------------------------------------------------------- */
 
 bool onednn_empty(const struct shape *s);
-/* Returns whether oneDNN has this activation (enum act). */
-bool onednn_activation_accepts(int act, struct why *w);
+/* Returns whether oneDNN has this activation (enum act) with these parameters. */
+bool onednn_activation_accepts(int act, float alpha, float beta, struct why *w);
 /* Refuses tensors of more than 2^31 - 1 elements: some of oneDNN's generated code has 32-bit indices. */
 bool onednn_sizes_accept(const struct site *s, struct why *w);
 /*

@@ -309,8 +309,8 @@ static struct window_attrs fused_window(const struct fused_conv *p)
 bool onednn_fused_conv_accepts(const struct site *s, struct why *w)
 {
 	const struct fused_conv *p = site_params(s);
-	return onednn_activation_accepts(p->act, w) && onednn_spatial_accept(s, w) &&
-	       onednn_pads_accept(&p->pads, w);
+	return onednn_activation_accepts(p->act, p->act_alpha, p->act_beta, w) &&
+	       onednn_spatial_accept(s, w) && onednn_pads_accept(&p->pads, w);
 }
 
 int onednn_fused_conv_reshape(struct site *s, struct step *step, struct diag *d)

@@ -282,7 +282,8 @@ int onednn_matmul_reshape(struct site *s, struct step *step, struct diag *d)
 bool onednn_fused_gemm_accepts(const struct site *s, struct why *w)
 {
 	const struct fused_gemm *f = site_params(s);
-	return onednn_activation_accepts(f->act, w) && product_accepts(s, w);
+	return onednn_activation_accepts(f->act, f->act_alpha, f->act_beta, w) &&
+	       product_accepts(s, w);
 }
 
 int onednn_fused_gemm_reshape(struct site *s, struct step *step, struct diag *d)

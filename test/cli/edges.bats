@@ -1,0 +1,83 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Attributes and values at the edges of what ONNX allows: every --optimize gives the number that its text gives.
+
+load helper
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return 1
+}
+
+levels() { # WANT [OPTION]...: each level prints WANT for the model in text form that standard input is
+	local want=$1 level
+	shift
+	cat >model.onnxtxt
+	"$INFER" convert -q model.onnxtxt model.onnx
+	for level in none basic full; do
+		run -0 --separate-stderr "$INFER" run model.onnx --optimize "$level" --print 8 "$@"
+		[[ $output == *"$want"* ]] || {
+			echo "--optimize $level: $output, not $want"
+			return 1
+		}
+	done
+}
+
+@test "Bounds of Clip that are not in order are fused behind a convolution and a product, whatever library computes them" {
+	local bounds lo hi y
+	for bounds in "1 -1 -1" "nan 3 3" "5 nan 5" "inf -inf -inf"; do
+		read -r lo hi y <<<"$bounds"
+		# x is 2 everywhere, so that c is 4
+		levels "$y $y"$'\n'"$y $y" --random 2..2 <<-END
+			<ir_version: 10, opset_import: ["": 21]>
+			g (float[1,1,2,2] x) => (float[1,1,2,2] y) <float[1,1,1,1] w = {2}, float lo = {$lo}, float hi = {$hi}> {
+				c = Conv (x, w)
+				y = Clip (c, lo, hi)
+			}
+		END
+		levels "$y $y"$'\n'"$y $y" --random 2..2 <<-END
+			<ir_version: 10, opset_import: ["": 21]>
+			g (float[2,1] x) => (float[2,2] y) <float[1,2] w = {2, 2}, float lo = {$lo}, float hi = {$hi}> {
+				c = MatMul (x, w)
+				y = Clip (c, lo, hi)
+			}
+		END
+	done
+}
+
+@test "Celu with a negative alpha is the formula of its text" {
+	# alpha * (exp(x / alpha) - 1) = -(e^2 - 1)
+	levels "-6.389056" --random=-2..-2 <<-'END'
+		<ir_version: 10, opset_import: ["": 21]>
+		g (float[1] x) => (float[1] y) { y = Celu <alpha = -1.0> (x) }
+	END
+}
+
+@test "A device that does not start is closed before it is tried again (LeakSanitizer tells)" {
+	INFER_DEVICE=cpu run -2 --separate-stderr "$INFER" check "$BATS_TEST_DIRNAME/../data/run/pic.onnx" --all --precision tf32
+	[[ $output$stderr == *"tf32 needs a GPU"* ]]
+}
+
+@test "The first piece of --slice may need room of its own before a device is open: with lead, a rest, or an axis inside" {
+	printf '%s' '<ir_version: 10, opset_import: ["": 21]> g (float[2,N] x) => (float[2,N] y) { y = Identity (x) }' >slice.onnxtxt
+	"$INFER" convert -q slice.onnxtxt slice.onnx
+	local way
+	for way in "x=3,lead=1" "x=2" "x.0=2,lead=1" "x=9"; do
+		run -0 --separate-stderr "$INFER" run slice.onnx --input 'x=[[1,2,3,4],[5,6,7,8]]' --slice "$way" --by-step join:1 --print
+	done
+	run -0 --separate-stderr "$INFER" run slice.onnx --input 'x=[[1,2,3,4],[5,6,7,8]]' --slice x=3,lead=1 --by-step join:1 --print
+	[[ $output == *"0 1 2 3 4 0"*"0 5 6 7 8 0"* ]]
+}
+
+@test "A timeout while the JSON document is written lets it end: a whole document, whatever the time" {
+	need_python
+	printf '%s' '<ir_version: 10, opset_import: ["": 21]> g (float[2] x) => (float[2] y) { y = Identity (x) }' >small.onnxtxt
+	"$INFER" convert -q small.onnxtxt small.onnx
+	python3 - "$INFER" <<-'PYTHON'
+		import json, subprocess, sys
+		for i in range(1, 100):
+		    words = [sys.argv[1], "run", "small.onnx", "--random", "--json", "--timeout=%.5f" % (i * 0.0001)]
+		    end = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+		    assert end.returncode in (0, 124), end
+		    json.loads(end.stdout)
+	PYTHON
+}
