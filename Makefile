@@ -219,7 +219,8 @@ $(foreach l,$(SIMD_LEVELS),$(eval $(call COMPILE,.v$(l).o,$(call SIMD_FLAGS,$(l)
 # Kernels of the GPU, one image a file (and one of PTX where it is built), all of them inside the program.
 GPU_FATBIN := $(GPU_CU:gpu/kernels/%.cu=$(BUILD)/gpu/%.fatbin) \
 	$(if $(GPU_PTX),$(GPU_CU:gpu/kernels/%.cu=$(BUILD)/gpu/ptx/%.fatbin))
-NVCC = $(CUDA)/bin/nvcc -std=c++17 -O3 -fatbin --compress-mode=size -diag-suppress 186 -Igpu/kernels -Isrc
+# The names of static functions hold a hash of the file's whole path, unless the compiler behind nvcc is told of another.
+NVCC = $(CUDA)/bin/nvcc -std=c++17 -O3 -fatbin --compress-mode=size -diag-suppress 186 -Xcicc --orig_src_path_name=$< -Igpu/kernels -Isrc
 GPU_HDR := $(filter-out %/image.h,$(wildcard gpu/kernels/*.h gpu/kernels/*.cuh)) src/ir/element_types.def src/ops/unary.def src/ops/pointwise.def
 $(BUILD)/gpu/%.fatbin: gpu/kernels/%.cu $(GPU_HDR) $(BUILD)/gpu/archs
 	@mkdir -p $(@D)

@@ -6,6 +6,8 @@
 #include <string.h>
 #if SIMD_LEVEL >= 3
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #if SIMD_LEVEL >= 4
@@ -14,6 +16,10 @@ enum { BYTES = 64, MR = 12 };
 #elif SIMD_LEVEL == 3
 enum { BYTES = 32, MR = 6 };
 #define ROWS(F) F(0) F(1) F(2) F(3) F(4) F(5)
+#elif defined(__aarch64__)
+/* NEON has 32 registers: a tile's sums take 24 of them. */
+enum { BYTES = 16, MR = 12 };
+#define ROWS(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11)
 #else
 enum { BYTES = 16, MR = 6 };
 #define ROWS(F) F(0) F(1) F(2) F(3) F(4) F(5)
@@ -31,6 +37,9 @@ typedef uint64_t vec_u64 __attribute__((vector_size(BYTES)));
 #elif SIMD_LEVEL == 3
 #define FMA_F32(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define FMA_F64(a, b, c) _mm256_fmadd_pd(a, b, c)
+#elif defined(__aarch64__)
+#define FMA_F32(a, b, c) vfmaq_f32(c, a, b)
+#define FMA_F64(a, b, c) vfmaq_f64(c, a, b)
 #else
 #define FMA_F32(a, b, c) ((a) * (b) + (c))
 #define FMA_F64(a, b, c) ((a) * (b) + (c))

@@ -4,7 +4,7 @@
 /*
  * Vectors of floats and the elementary functions on them, accurate to about two units in the last
  * place. Only for *.simd.c files, which are compiled once for each SIMD_LEVEL (2, 3 and 4 are
- * x86-64-v2, v3 and v4; 0 is any other machine). V(F) appends the level to the name F.
+ * x86-64-v2, v3 and v4; 0 is any other machine, with NEON where that is 64-bit ARM). V(F) appends the level to the name F.
  *
  * We fitted the polynomials ourselves, to nearly the least maximum error: by weighted least squares on
  * Chebyshev nodes, rounding one coefficient after the other to fp32.
@@ -19,6 +19,8 @@
 
 #if SIMD_LEVEL >= 2
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #if SIMD_LEVEL == 4
@@ -155,7 +157,11 @@ static inline vf v_set(float c)
 }
 static inline vf v_fma(vf a, vf b, vf c)
 {
+#if defined(__aarch64__)
+	return vfmaq_f32(c, a, b);
+#else
 	return a * b + c;
+#endif
 }
 static inline vm v_lt(vf a, vf b)
 {
@@ -194,6 +200,34 @@ static inline vf v_max(vf a, vf b)
 {
 	return v_sel(v_lt(b, a), a, b);
 }
+#if defined(__aarch64__)
+static inline vf v_sqrt(vf a)
+{
+	return vsqrtq_f32(a);
+}
+static inline vf v_rint(vf a)
+{
+	return vrndnq_f32(a);
+}
+static inline vf v_floor(vf a)
+{
+	return vrndmq_f32(a);
+}
+static inline vf v_ceil(vf a)
+{
+	return vrndpq_f32(a);
+}
+/* NEON turns what does not fit into the nearest integer; the other instruction sets, and so this, into INT32_MIN. */
+static inline vi v_toi(vf a)
+{
+	vi fits = (vi)(a > -2e9f) & (vi)(a < 2e9f);
+	return (vcvtnq_s32_f32(a) & fits) | (INT32_MIN & ~fits);
+}
+static inline vf v_tof(vi a)
+{
+	return vcvtq_f32_s32(a);
+}
+#else
 static inline vf v_sqrt(vf a)
 {
 	return (vf){sqrtf(a[0]), sqrtf(a[1]), sqrtf(a[2]), sqrtf(a[3])};
@@ -222,6 +256,7 @@ static inline vf v_tof(vi a)
 {
 	return (vf){(float)a[0], (float)a[1], (float)a[2], (float)a[3]};
 }
+#endif
 #endif
 #endif
 
