@@ -78,7 +78,8 @@ def run_ort(kind, ins, attributes, outs, shared):
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     model = model_of(kind, ins, attributes, outs)
     session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    values = {f"i{k}": ort.OrtValue.ortvalue_from_numpy(a.copy()) for k, a in enumerate(ins) if a is not None}
+    held = {f"i{k}": a.copy() for k, a in enumerate(ins) if a is not None}  # a value takes no part in owning its array
+    values = {name: ort.OrtValue.ortvalue_from_numpy(a) for name, a in held.items()}
     binding = session.io_binding()
     for name, value in values.items():
         binding.bind_ortvalue_input(name, value)
@@ -88,7 +89,7 @@ def run_ort(kind, ins, attributes, outs, shared):
         else:
             binding.bind_output(f"o{k}")
     session.run_with_iobinding(binding)
-    return [v.numpy() for v in binding.get_outputs()]
+    return [v.numpy().copy() for v in binding.get_outputs()]
 
 
 class Writer:
@@ -444,7 +445,212 @@ def quantized_mixture(w):
            experts_text(x, logits, plain[0], None, plain[1], None, **attributes), rtol=5e-3, atol=1e-2)
 
 
-ALL = (linear_attention, linear_attention_gate, gated_rms_norm, causal_conv, block_weights, mixture, quantized_mixture)
+# ---- SparseAttention
+
+def csr(masks):
+    """Block masks [layouts, rows, columns] as row and column indices; layouts with fewer blocks are padded with -1."""
+    columns = [[c for row in m for c in np.flatnonzero(row)] for m in masks]
+    width = max(map(len, columns))
+    rows = [np.concatenate([[0], np.cumsum(np.sum(m, 1))]) for m in masks]
+    return (np.array(rows, np.int32), np.array([c + [-1] * (width - len(c)) for c in columns], np.int32))
+
+
+LOCAL, VERTICAL = np.eye(2, dtype=int), np.array([[1, 0], [1, 1]])
+
+
+def turned(x, cos, sin, interleaved=False, offset=0):
+    """x [..., size] with its pairs turned by rows of cos and sin, which broadcast to it."""
+    half, y = cos.shape[-1], x.astype(float).copy()
+    first = slice(offset, offset + 2 * half, 2) if interleaved else slice(offset, offset + half)
+    second = slice(offset + 1, offset + 2 * half, 2) if interleaved else slice(offset + half, offset + 2 * half)
+    y[..., first] = cos * x[..., first] - sin * x[..., second]
+    y[..., second] = sin * x[..., first] + cos * x[..., second]
+    return y
+
+
+def sparse_text(q, k, v, past, masks, lengths, heads, kv, block=16):
+    batch, new, _ = q.shape
+    size, caches, y = q.shape[2] // heads, [c.copy() for c in past], np.zeros(q.shape)
+    for b, length in enumerate(lengths):
+        for cache, x in zip(caches, (k, v)):
+            cache[b, :, length - new:length] = x[b].reshape(new, kv, size).transpose(1, 0, 2)
+        for i in range(new):
+            position = length - new + i
+            for h in range(heads):
+                seen = [j for j in range(position + 1) if masks[h % len(masks)][position // block][j // block]]
+                keys, values = (c[b, h * kv // heads, seen].astype(float) for c in caches)
+                at = slice(h * size, (h + 1) * size)
+                p = np.exp(keys @ q[b, i, at].astype(float) / np.sqrt(size))
+                y[b, i, at] = p / p.sum() @ values
+    return [y.astype(q.dtype), *caches]
+
+
+def sparse_case(w, name, masks, lengths, new, room, heads=2, kv=1, size=8, dtype=np.float32, packed=False, rotary=False,
+                free=False, text=False, **attributes):
+    w.begin(name)
+    batch = len(lengths)
+    q, k, v = (w.f(batch, new, n * size).astype(dtype) for n in (heads, kv, kv))
+    past = [w.f(batch, kv, room, size).astype(dtype) for _ in range(2)]
+    rows, columns = csr(masks)
+    angles = w.f(max(lengths), 8)
+    caches = [f(angles).astype(dtype) for f in (np.cos, np.sin)] if rotary else [None, None]
+    ins = [np.concatenate([q, k, v], 2) if packed else q, None if packed else k, None if packed else v, *past, rows, columns,
+           np.array([max(lengths)], np.int32), np.array(lengths, np.int32), *caches]
+    while ins[-1] is None:
+        ins.pop()
+    w.case("SparseAttention", ins, dict(num_heads=heads, kv_num_heads=kv, sparse_block_size=16, do_rotary=int(rotary),
+                                        **attributes),
+           sparse_text(q, k, v, past, masks, lengths, heads, kv) if text else 3, shared={1: 3, 2: 4}, free=free,
+           **(dict(rtol=5e-3, atol=5e-3) if dtype is F16 else {}))
+
+
+def sparse_attention(w):
+    sparse_case(w, "sparse_attention_prompt", [LOCAL], [3], 3, 3)
+    sparse_case(w, "sparse_attention_step", [LOCAL], [18], 1, 18)
+    sparse_case(w, "sparse_attention_layouts", [LOCAL, VERTICAL], [18], 2, 18, heads=4, kv=2)
+    sparse_case(w, "sparse_attention_packed", [LOCAL], [19], 3, 19, packed=True, scale=0.5)
+    # ONNX Runtime finds the probabilities of a shorter sequence at the wrong place
+    sparse_case(w, "sparse_attention_lengths", [LOCAL], [18, 4], 1, 18, dtype=F16, text=True)
+    sparse_case(w, "sparse_attention_rotary", [LOCAL], [18], 2, 20, heads=1, size=16, dtype=F16, rotary=True)
+    sparse_case(w, "sparse_attention_rotary_interleaved", [LOCAL], [17], 1, 17, heads=1, size=16, rotary=True,
+                rotary_interleaved=1)
+    sparse_case(w, "sparse_attention_free", [LOCAL], [17], 2, 18, dtype=F16, free=True)
+
+
+# ---- PagedAttention
+
+class Quantized:
+    """How a cache keeps a head: `scale` is of all elements or [kv heads, 1, size], None without quantization."""
+
+    def __init__(self, dtype, scale=None):
+        self.dtype, self.scale = np.dtype(dtype), scale
+
+    def of(self, x, head):
+        if self.scale is None:
+            return x.astype(np.float32).astype(self.dtype)
+        code = x / self.factor(head)
+        return np.clip(np.rint(code), -128, 127).astype(np.int8) if self.dtype == np.int8 else \
+            np.clip(code, -448, 448).astype(np.float32).astype(F8)
+
+    def factor(self, head):
+        return self.scale.reshape(-1) if self.scale.size == 1 else self.scale[head, 0]
+
+    def back(self, code, head):
+        x = code.astype(np.float32).astype(float)
+        return x if self.scale is None else x * self.factor(head)
+
+
+def paged_text(q, k, v, caches, starts, past, table, how, heads, kv, cos=None, sin=None, slots=None, sink=None, q_norm=None,
+               k_norm=None, v_size=None, do_rotary=0, rotary_interleaved=0, rotary_offset=0, is_causal=1,
+               local_window_size=-1, scale=0.0, softcap=0.0, qk_norm_epsilon=1e-6, **_):
+    caches = [c.copy() for c in caches]
+    size, block = q.shape[1] // heads, caches[0].shape[1]
+    y = np.zeros((len(q), heads, v_size or size))
+
+    def ready(x, norm, position):
+        x = x.astype(float)
+        if norm is not None:
+            x = x / np.sqrt((x * x).mean(-1, keepdims=True) + qk_norm_epsilon) * norm.astype(float)
+        if do_rotary:
+            x = turned(x, cos[position].astype(float), sin[position].astype(float), rotary_interleaved, rotary_offset)
+        return x
+
+    def place(b, position):
+        return table[b][position // block], position % block
+
+    sequence = [(b, int(past[b]) + t) for b in range(len(past)) for t in range(starts[b + 1] - starts[b])]
+    for t, (b, position) in enumerate(sequence):
+        at = place(b, position) if slots is None else (slots[t] // block, slots[t] % block)
+        if slots is not None and slots[t] < 0:
+            continue
+        key = ready(k[t].reshape(kv, size), k_norm, position)
+        for h in range(kv):
+            caches[0][at][h] = how[0].of(key[h], h)
+            if v is not None:
+                caches[1][at][h] = how[1].of(v[t].reshape(kv, size)[h].astype(float), h)
+    for t, (b, position) in enumerate(sequence):
+        query = ready(q[t].reshape(heads, size), q_norm, position)
+        end = position + 1 if is_causal else int(past[b] + starts[b + 1] - starts[b])
+        seen = range(max(0, position - local_window_size + 1) if local_window_size > 0 else 0, end)
+        for h in range(heads):
+            g = h // (heads // kv)
+            keys = np.array([how[0].back(caches[0][place(b, j)][g], g) for j in seen])
+            values = keys if v is None else np.array([how[1].back(caches[1][place(b, j)][g], g) for j in seen])
+            score = keys @ query[h] * (scale or 1 / np.sqrt(size))
+            if softcap:
+                score = softcap * np.tanh(score / softcap)
+            p = np.exp(score - score.max())
+            more = 0 if sink is None else np.exp(float(sink[h]) - score.max())
+            y[t, h] = p / (p.sum() + more) @ values[:, :y.shape[2]]
+    return [y.reshape(len(q), -1).astype(np.float32).astype(q.dtype), *caches]
+
+
+def paged_case(w, name, new, past, heads=2, kv=1, size=4, dtype=F16, block=2, packed=False, rotary=0, slots=None, sink=False,
+               norm=False, cache=None, each=False, latent=0, outs=3, free=False, **attributes):
+    """new, past: tokens of each sequence; rotary: pairs that are turned; cache: type of a quantized cache."""
+    w.begin(name)
+    tokens, total = sum(new), [n + p for n, p in zip(new, past)]
+    need = [-(-n // block) for n in total]
+    order, table = list(w.r.permutation(sum(need) + 1)), np.full((len(new), max(need)), -1, np.int32)
+    for b, n in enumerate(need):
+        table[b, :n] = [order.pop() for _ in range(n)]
+    q, k = w.f(tokens, heads * size).astype(dtype), w.f(tokens, kv * size).astype(dtype)
+    v = None if latent else w.f(tokens, kv * size).astype(dtype)
+    sides = 1 if latent else 2
+    scales = [(abs(w.f(kv, 1, size) if each else w.f(1)) + 0.5) * (0.02 if cache is np.int8 else 0.1) if cache else None
+              for _ in range(sides)]
+    how = [Quantized(cache or dtype, s) for s in scales]
+    caches = []
+    for side in how:
+        numbers = w.f(sum(need) + 1, block, kv, size)
+        caches.append(np.stack([side.of(numbers[:, :, h], h) for h in range(kv)], 2))
+    starts = np.concatenate([[0], np.cumsum(new)]).astype(np.int32)
+    angles = w.f(max(total), rotary) if rotary else None
+    cos, sin = (f(angles).astype(dtype) if rotary else None for f in (np.cos, np.sin))
+    slots = None if slots is None else np.array(slots, np.int32)
+    sink = w.f(heads).astype(dtype) if sink else None
+    norms = [w.f(size).astype(dtype) if norm else None for _ in range(2)]
+    past = np.array(past, np.int32)
+    if rotary:
+        attributes["do_rotary"] = 1
+    if cache:
+        attributes["k_quant_type"] = "PER_CHANNEL" if each else "PER_TENSOR"
+        if not latent:
+            attributes["v_quant_type"] = attributes["k_quant_type"]
+    expected = paged_text(q, k, v, caches, starts, past, table, how, heads, kv, cos, sin, slots, sink, *norms,
+                          v_size=latent, **attributes)
+    if latent:
+        attributes.update(kv_cache_layout="LATENT", v_head_size=latent)
+    ins = [np.concatenate([q, k, v], 1) if packed else q, None if packed else k, None if packed else v, caches[0],
+           None if latent else caches[1], starts, past, table, cos, sin, slots, sink, *norms, *scales]
+    while ins[-1] is None:
+        ins.pop()
+    w.case("PagedAttention", ins, dict(num_heads=heads, kv_num_heads=kv, **attributes), expected[:outs], free=free,
+           **(dict(rtol=5e-3, atol=5e-3) if dtype is F16 else {}))
+
+
+def paged_attention(w):
+    paged_case(w, "paged_attention_prompt", [3], [0])
+    paged_case(w, "paged_attention_several", [3, 0, 1], [0, 3, 4], heads=4, kv=2)
+    paged_case(w, "paged_attention_bf16", [1, 2], [3, 0], dtype=BF16, softcap=2.0)
+    paged_case(w, "paged_attention_packed", [2, 1], [1, 2], packed=True, scale=0.3)
+    paged_case(w, "paged_attention_rotary", [2, 1], [1, 3], rotary=2)
+    paged_case(w, "paged_attention_rotary_part", [2], [3], rotary=4, size=16, rotary_offset=8, rotary_interleaved=1)
+    paged_case(w, "paged_attention_window", [3], [4], local_window_size=2)
+    paged_case(w, "paged_attention_both_ways", [3], [2], is_causal=0, local_window_size=3)
+    paged_case(w, "paged_attention_slots", [3, 1], [1, 2], slots=[0, -1, 3, 5])
+    paged_case(w, "paged_attention_sink", [2], [2], sink=True, heads=4, kv=2)
+    paged_case(w, "paged_attention_norm", [2], [1], norm=True, rotary=2, qk_norm_epsilon=0.1)
+    paged_case(w, "paged_attention_int8", [2], [3], cache=np.int8)
+    paged_case(w, "paged_attention_int8_channels", [2], [2], cache=np.int8, each=True, heads=4, kv=2, rotary=1)
+    paged_case(w, "paged_attention_fp8", [1, 1], [2, 3], cache=F8, dtype=BF16)
+    paged_case(w, "paged_attention_latent", [2, 1], [2, 0], size=8, latent=6, scale=0.4, heads=3, outs=2)
+    paged_case(w, "paged_attention_no_caches", [2], [2], outs=1)
+    paged_case(w, "paged_attention_free", [1, 2], [2, 1], free=True, rotary=2)
+
+
+ALL = (linear_attention, linear_attention_gate, gated_rms_norm, causal_conv, block_weights, mixture, quantized_mixture,
+       sparse_attention, paged_attention)
 
 
 # ---- files

@@ -32,4 +32,12 @@ bool group_query_accepts(const struct site *s, struct why *why);
 int group_query_reshape(struct site *site, struct step *step, struct diag *d);
 int group_query_run(const struct call *c);
 
+/* sparse_mask.c: infer::SparseMask, the mask of SparseAttention */
+int sparse_mask_run(const struct call *c);
+
+/* paged.c: PagedAttention */
+bool paged_accepts(const struct site *s, struct why *why);
+int paged_reshape(struct site *site, struct step *step, struct diag *d);
+int paged_run(const struct call *c);
+
 #endif
