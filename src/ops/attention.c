@@ -866,14 +866,17 @@ static int check_paged_sizes(const struct infer *c, int64_t size)
 {
 	const struct paged_attention *p = infer_params(c);
 	struct shape starts = infer_shape(c, PAGED_STARTS), past = infer_shape(c, PAGED_PAST),
-		     k = infer_shape(c, PAGED_K), cos = infer_shape(c, PAGED_COS), norm = infer_shape(c, PAGED_Q_NORM);
+		     cos = infer_shape(c, PAGED_COS), norm = infer_shape(c, PAGED_Q_NORM);
 	int64_t same;
 	int err = 0;
 
 	if (starts.rank == 1 && past.rank == 1)
 		err = infer_unify(c, PAGED_STARTS, add_dims(past.dim[0], 1), starts.dim[0], &same);
-	if (!err && k.rank == 2)
-		err = infer_unify(c, PAGED_K, mul_dims(size, p->kv_num_heads), k.dim[1], &same);
+	for (uint32_t i = PAGED_K; i <= PAGED_V && !err; i++) {
+		struct shape s = infer_shape(c, i);
+		if (s.rank == 2)
+			err = infer_unify(c, (int)i, mul_dims(size, p->kv_num_heads), s.dim[1], &same);
+	}
 	if (!err && norm.rank == 1)
 		err = infer_unify(c, PAGED_Q_NORM, size, norm.dim[0], &same);
 	if (!err && p->do_rotary && cos.rank == 2 && size >= 0 && cos.dim[1] >= 0 &&
@@ -1053,7 +1056,7 @@ static const struct slot sparse_mask_out[] = {SLOT("bias", "T", NF), SLOT("rest"
 static const struct slot paged_in[] = {
 	SLOT("query", "T", HALF, .dims = "T _"),
 	SLOT_OPT("key", "T", HALF, .dims = "T _"),
-	SLOT_OPT("value", "T", HALF, .dims = "T $kv_num_heads*E", .with = "key"),
+	SLOT_OPT("value", "T", HALF, .dims = "T _", .with = "key"),
 	SLOT("key_cache", "T_CACHE", PAGED_CACHE, .dims = "N Z $kv_num_heads C"),
 	SLOT_OPT("value_cache", "T_CACHE", PAGED_CACHE, .dims = "N Z $kv_num_heads C"),
 	SLOT("cumulative_sequence_length", "S", T_I32, .dims = "_"),

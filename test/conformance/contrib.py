@@ -338,7 +338,7 @@ def experts_text(x, logits, fc1, b1, fc2, b2, fc3=None, b3=None, router_weights=
 
 
 def experts_case(w, name, tokens, experts, hidden, inter, dtype=np.float32, biased=True, fc3=False, text=False, free=False,
-                 logits=None, **attributes):
+                 logits=None, spoil=False, **attributes):
     w.begin(name)
     wide = 2 * inter if attributes.get("swiglu_fusion") else inter
     shapes = [(experts, wide, hidden), (experts, wide), (experts, hidden, inter), (experts, hidden)]
@@ -346,6 +346,8 @@ def experts_case(w, name, tokens, experts, hidden, inter, dtype=np.float32, bias
         shapes += [(experts, inter, hidden), (experts, inter)]
     layers = [w.f(*s).astype(dtype) if biased or len(s) == 3 else None for s in shapes]
     x, rows = w.f(*tokens, hidden).astype(dtype), int(np.prod(tokens))
+    if spoil:
+        x[-1, 0] = np.nan
     logits = w.f(rows, experts).astype(dtype) if logits is None else logits.astype(dtype)
     w.case("MoE", [x, logits, *layers], attributes,
            experts_text(x, logits, *layers, **attributes) if text else 1,
@@ -365,6 +367,8 @@ def mixture(w):
     experts_case(w, "moe_swiglu_fp16", (3,), 2, 4, 2, dtype=F16, activation_type="swiglu", swiglu_fusion=1,
                  normalize_routing_weights=1)
     experts_case(w, "moe_equal_logits", (2,), 3, 4, 3, logits=np.array([[1.0, 1, 1], [2, 0, 2]]))
+    experts_case(w, "moe_nan", (3,), 3, 4, 3, text=True, k=2, logits=np.array([[1.0, np.nan, 0], [2, 0, 1], [0, 1, 2]]),
+                 spoil=True)
     experts_case(w, "moe_free", (1, 3), 2, 4, 3, activation_type="silu", free=True)
     experts_case(w, "moe_swiglu_halves", (2,), 3, 4, 3, text=True, k=2, activation_type="swiglu", swiglu_fusion=2)
     experts_case(w, "moe_swiglu_fc3", (2,), 2, 4, 3, text=True, activation_type="swiglu", fc3=True, swiglu_limit=0.9)
