@@ -8,6 +8,7 @@
 #include "gpu/ops/sdpa.h"
 #include "gpu/ops/contrib_attention.h"
 #include "gpu/ops/flex_attention.h"
+#include "gpu/ops/paged_attention.h"
 
 #include <math.h>
 
@@ -477,4 +478,9 @@ const struct kernel gpu_attention[] = {
 	ROW("com.microsoft::RotaryEmbedding", NF, rotary, rotary_run),
 	ROW("LinearAttention", NF, linear, linear_run),
 	ROW("com.microsoft::LinearAttention", NF, linear, linear_run),
+	ROW("com.microsoft::PagedAttention", T_F16 | T_BF16, gpu_paged, gpu_paged_run),
+	{.op = "infer::SparseMask",
+	 .types = NF,
+	 .reshape = gpu_sparse_mask_reshape,
+	 .run = gpu_sparse_mask_run},
 	{0}};

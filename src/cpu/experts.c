@@ -170,7 +170,7 @@ static void read_row(const struct layer *l, int64_t expert, int64_t row, float *
 		return;
 	}
 	const uint8_t *codes = (const uint8_t *)l->weights->data + at * (l->in * l->bits / 8);
-	int64_t block = l->block ? l->block : l->in, blocks = l->in / block;
+	int64_t block = l->block ? l->block : greater(1, l->in), blocks = l->in / block;
 	for (int64_t b = 0; b < blocks; b++) {
 		float zero = zero_of(l, expert, row, b), scale;
 		to_f32(tensor_dtype(l->scales), l->scales->data, at * blocks + b, 1, &scale);
