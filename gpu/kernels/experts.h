@@ -9,9 +9,9 @@ struct gpu_expert_layer {
 	const void *weights, *scales, *zeros, *bias; /* null if there is none */
 	const float *global;			     /* a scale for each expert */
 	int64_t rows, in;
-	int64_t block; /* weights that share a scale */
+	int64_t block;		    /* weights that share a scale */
 	int type, scale_type, bits; /* bits: of a code, 0 if the weights are numbers of `type` */
-	int by_row; /* the zero points of the rows of an expert lie side by side */
+	int by_row;		    /* the zero points of the rows of an expert lie side by side */
 };
 
 struct gpu_experts {
@@ -22,7 +22,8 @@ struct gpu_experts {
 	float *between;	 /* [tokens, k, inter] */
 	struct gpu_expert_layer first, second, third;
 	int64_t tokens, hidden, inter, experts, k;
-	int activation, fusion, normalize, mixer; /* activation: GPU_EXPERT_..., fusion: GPU_SWIGLU_... */
+	int activation, fusion, normalize,
+		mixer; /* activation: GPU_EXPERT_..., fusion: GPU_SWIGLU_... */
 	float alpha, beta, limit, jitter;
 };
 

@@ -8,7 +8,7 @@
 enum { GPU_PAGED_THREADS = 128, GPU_PAGED_ELEMENTS = 8 };
 
 struct gpu_paged {
-	const void *q, *k, *v; /* v: null if the values are in the keys */
+	const void *q, *k, *v;		/* v: null if the values are in the keys */
 	int64_t q_step, k_step, v_step; /* elements of a token */
 	void *k_cache, *v_cache;
 	const int32_t *starts, *past, *table, *slots;
@@ -18,7 +18,8 @@ struct gpu_paged {
 	int64_t *sequence; /* of each token; -1 if its indices are out of range */
 	float *query;	   /* [tokens, heads, size] */
 	int64_t tokens, batch, heads, kv_heads, size, vsize;
-	int64_t blocks, block, table_step; /* blocks of the cache, positions of a block, blocks that a sequence may have */
+	int64_t blocks, block,
+		table_step; /* blocks of the cache, positions of a block, blocks that a sequence may have */
 	int64_t turned, offset, cos_rows;
 	int64_t window; /* 0 if there is none */
 	int cache_type, k_each, v_each, interleaved, causal, latent;

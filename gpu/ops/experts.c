@@ -24,8 +24,8 @@ static struct gpu_expert_layer layer_of(const struct site *s, int fc, int64_t ro
 {
 	const struct experts *p = s->node->params;
 	struct expert_inputs i = expert_inputs(s->node->op, fc);
-	struct gpu_expert_layer l = {.rows = rows, .in = in, 
-				     .block = in > 0 ? in : 1, .type = (int)gpu_type(s, i.weights)};
+	struct gpu_expert_layer l = {
+		.rows = rows, .in = in, .block = in > 0 ? in : 1, .type = (int)gpu_type(s, i.weights)};
 
 	if (s->node->op->variant == EXPERTS_QUANTIZED && p->quant_type == EXPERT_INT) {
 		l.bits = (int)p->expert_weight_bits;
@@ -54,8 +54,8 @@ static bool room(struct step *step, int64_t a, int64_t b, int64_t c, size_t size
 {
 	size_t n;
 
-	if (!size_mul((size_t)a, (size_t)b, &n) || !size_mul(n, (size_t)c, &n) || !size_mul(n, size, &n) ||
-	    n > PTRDIFF_MAX / 8)
+	if (!size_mul((size_t)a, (size_t)b, &n) || !size_mul(n, (size_t)c, &n) ||
+	    !size_mul(n, size, &n) || n > PTRDIFF_MAX / 8)
 		return false;
 	*at = gpu_room(step, n);
 	return true;
@@ -66,8 +66,9 @@ static int experts_reshape(struct site *s, struct step *step, struct diag *d)
 	const struct experts *p = s->node->params;
 	const struct op *op = s->node->op;
 	enum dtype t = gpu_type(s, EXPERTS_X);
-	struct expert_sizes z = expert_sizes(&site_in(s, EXPERTS_X)->shape, &site_in(s, EXPERTS_ROUTER)->shape,
-					     &site_in(s, expert_inputs(op, FC1).weights)->shape, p);
+	struct expert_sizes z =
+		expert_sizes(&site_in(s, EXPERTS_X)->shape, &site_in(s, EXPERTS_ROUTER)->shape,
+			     &site_in(s, expert_inputs(op, FC1).weights)->shape, p);
 	struct experts_plan *e = arena_new(s->plan_arena, struct experts_plan);
 
 	e->job = (struct gpu_experts){.first = layer_of(s, FC1, z.wide, z.hidden),
@@ -130,10 +131,12 @@ static int experts_run(const struct call *c)
 	/* a block has four warps, and a warp computes an element */
 	if ((err = gpu_launch(c, e->route, gpu_grid(job.tokens), &job, sizeof(job))))
 		return err;
-	if (job.inter > 0 && (err = gpu_launch(c, e->first, gpu_blocks((job.tokens * job.k * job.inter + 3) / 4, 128),
-					       &job, sizeof(job))))
+	if (job.inter > 0 &&
+	    (err = gpu_launch(c, e->first, gpu_blocks((job.tokens * job.k * job.inter + 3) / 4, 128),
+			      &job, sizeof(job))))
 		return err;
-	return gpu_launch(c, e->second, gpu_blocks((job.tokens * job.hidden + 3) / 4, 128), &job, sizeof(job));
+	return gpu_launch(c, e->second, gpu_blocks((job.tokens * job.hidden + 3) / 4, 128), &job,
+			  sizeof(job));
 }
 
 #define NF (T_F32 | T_F16 | T_BF16)

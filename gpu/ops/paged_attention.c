@@ -20,7 +20,8 @@ struct paged_plan {
 static void fill(const struct site *s, struct gpu_paged *j)
 {
 	const struct paged_attention *p = s->node->params;
-	const struct shape *q = &site_in(s, PAGED_Q)->shape, *cache = &site_in(s, PAGED_K_CACHE)->shape,
+	const struct shape *q = &site_in(s, PAGED_Q)->shape,
+			   *cache = &site_in(s, PAGED_K_CACHE)->shape,
 			   *table = &site_in(s, PAGED_TABLE)->shape;
 	const struct vinfo *cos = site_in(s, PAGED_COS);
 
@@ -60,7 +61,8 @@ bool gpu_paged_accepts(const struct site *s, struct why *w)
 		return refuse(w, "a cache of 4-bit codes");
 	fill(s, &j);
 	if (j.vsize > GPU_PAGED_THREADS * GPU_PAGED_ELEMENTS)
-		return refuse(w, "heads of more than %d elements", GPU_PAGED_THREADS * GPU_PAGED_ELEMENTS);
+		return refuse(w, "heads of more than %d elements",
+			      GPU_PAGED_THREADS * GPU_PAGED_ELEMENTS);
 	return true;
 }
 
@@ -68,12 +70,14 @@ int gpu_paged_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	struct paged_plan *p = arena_new(s->plan_arena, struct paged_plan);
 	enum dtype t = gpu_type(s, PAGED_Q);
-	size_t cache = (size_t)(gpu_count(&site_in(s, PAGED_K_CACHE)->shape) * gpu_size(gpu_type(s, PAGED_K_CACHE)));
+	size_t cache = (size_t)(gpu_count(&site_in(s, PAGED_K_CACHE)->shape) *
+				gpu_size(gpu_type(s, PAGED_K_CACHE)));
 
 	fill(s, &p->job);
 	step->state = p;
 	p->sequence = gpu_room(step, (size_t)p->job.tokens * sizeof(int64_t));
-	p->query = gpu_room(step, (size_t)(p->job.tokens * p->job.heads * p->job.size) * sizeof(float));
+	p->query =
+		gpu_room(step, (size_t)(p->job.tokens * p->job.heads * p->job.size) * sizeof(float));
 	for (uint32_t i = 0; i < 2; i++) {
 		if (site_out(s, 1 + i))
 			gpu_inplace(step, (uint8_t)(1 + i), (uint8_t)(PAGED_K_CACHE + i));
@@ -89,7 +93,8 @@ int gpu_paged_reshape(struct site *s, struct step *step, struct diag *d)
 /* Copies a cache to where it is updated, unless the plan gave the output the input's memory. */
 static void *updated(const struct call *c, uint32_t i, size_t room, int *err)
 {
-	const struct tensor *from = PAGED_K_CACHE + i < c->step->nin ? c->in[PAGED_K_CACHE + i] : NULL;
+	const struct tensor *from =
+		PAGED_K_CACHE + i < c->step->nin ? c->in[PAGED_K_CACHE + i] : NULL;
 	void *to = gpu_out(c, 1 + i);
 
 	if (!from)
@@ -145,11 +150,12 @@ int gpu_paged_run(const struct call *c)
 		err = gpu_launch(c, p->check, gpu_grid(job.tokens), &job, sizeof(job));
 	if (err || job.tokens < 1)
 		return err;
-	err = gpu_launch(c, p->store, gpu_blocks(job.tokens * (job.heads + job.kv_heads), job.size <= 64 ? 64 : 128),
+	err = gpu_launch(c, p->store,
+			 gpu_blocks(job.tokens * (job.heads + job.kv_heads), job.size <= 64 ? 64 : 128),
 			 &job, sizeof(job));
 	return err ? err
-		   : gpu_launch(c, p->attend, gpu_blocks(job.tokens * job.heads, GPU_PAGED_THREADS), &job,
-				sizeof(job));
+		   : gpu_launch(c, p->attend, gpu_blocks(job.tokens * job.heads, GPU_PAGED_THREADS),
+				&job, sizeof(job));
 }
 
 /* ---- infer::SparseMask ------------------------------------------------------------------------- */
@@ -193,7 +199,10 @@ int gpu_sparse_mask_run(const struct call *c)
 	job.rest = gpu_out(c, 1);
 	job.fault = gpu_fault(c);
 	job.who = (uint64_t)(uintptr_t)c->step->from;
-	int err = gpu_launch(c, m->check, gpu_grid(job.layouts * (job.row_step + job.col_step) + job.batch), &job,
-			     sizeof(job));
-	return err || n + rest < 1 ? err : gpu_launch(c, m->mask, gpu_grid(n > rest ? n : rest), &job, sizeof(job));
+	int err = gpu_launch(c, m->check,
+			     gpu_grid(job.layouts * (job.row_step + job.col_step) + job.batch),
+			     &job, sizeof(job));
+	return err || n + rest < 1
+		       ? err
+		       : gpu_launch(c, m->mask, gpu_grid(n > rest ? n : rest), &job, sizeof(job));
 }

@@ -197,5 +197,6 @@ const struct kernel cpu_attention[] = {
 	REFERENCE("com.microsoft::GroupQueryAttention", NF, group_query_accepts,
 		  group_query_reshape, group_query_run),
 	REFERENCE("infer::SparseMask", NF, NULL, NULL, sparse_mask_run),
-	REFERENCE("com.microsoft::PagedAttention", T_F16 | T_BF16, paged_accepts, paged_reshape, paged_run),
+	REFERENCE("com.microsoft::PagedAttention", T_F16 | T_BF16, paged_accepts, paged_reshape,
+		  paged_run),
 	{0}};

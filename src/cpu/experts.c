@@ -57,8 +57,8 @@ static float mixed(const float *x, int64_t n, int64_t chosen, int64_t barred)
 	return 1 / sum;
 }
 
-static void weigh(const struct router *r, const float *x, const float *given,
-		  const int64_t *expert, float *weight)
+static void weigh(const struct router *r, const float *x, const float *given, const int64_t *expert,
+		  float *weight)
 {
 	int64_t k = r->p->k, n = r->experts;
 	float sum = 0;
@@ -115,7 +115,8 @@ static void route_tokens(void *arg, int64_t begin, int64_t end, int thread)
 struct layer {
 	const struct tensor *weights, *scales, *zeros, *global;
 	const float *bias; /* [experts, rows], or NULL */
-	int64_t rows, in, bits, block; /* bits: 0 if the weights are numbers; block: 0 if a row shares a scale */
+	int64_t rows, in, bits,
+		block; /* bits: 0 if the weights are numbers; block: 0 if a row shares a scale */
 };
 
 static struct layer layer_of(const struct call *c, int fc, struct scratch *s, int64_t rows, int64_t in)
@@ -256,7 +257,8 @@ static float activated(int activation, float x)
 {
 	switch (activation) {
 	case EXPERT_RELU: return x < 0 ? 0 : x;
-	case EXPERT_GELU: return 0.5F * x * (1 + tanhf(0.7978845608F * (x + 0.044715F * x * x * x)));
+	case EXPERT_GELU:
+		return 0.5F * x * (1 + tanhf(0.7978845608F * (x + 0.044715F * x * x * x)));
 	case EXPERT_SILU: return x / (1 + expf(-x));
 	default: return x;
 	}
@@ -293,7 +295,8 @@ static bool floats(int64_t a, int64_t b, size_t *bytes)
 {
 	size_t n;
 
-	if (!size_mul((size_t)a, (size_t)b, &n) || !size_mul(n, sizeof(float), bytes) || *bytes > SIZE_MAX / 64)
+	if (!size_mul((size_t)a, (size_t)b, &n) || !size_mul(n, sizeof(float), bytes) ||
+	    *bytes > SIZE_MAX / 64)
 		return false;
 	*bytes = scratch_size(*bytes);
 	return true;
@@ -306,7 +309,8 @@ static size_t panel_each(const struct expert_sizes *z)
 	return panel_bytes(in) + scratch_size(gemm_scratch_one(GEMM_F32));
 }
 
-static bool rooms_set(const struct experts *p, const struct expert_sizes *z, bool third, struct rooms *r)
+static bool rooms_set(const struct experts *p, const struct expert_sizes *z, bool third,
+		      struct rooms *r)
 {
 	/* numbers of experts and tokens have 64 bits: two floats */
 	bool fits = floats(2 * z->tokens, p->k, &r->expert) && floats(z->tokens, p->k, &r->weight) &&
@@ -325,15 +329,17 @@ static int experts_reshape(struct site *site, struct step *step, struct diag *d)
 	const struct experts *p = site_params(site);
 	uint32_t fc1 = expert_inputs(site->node->op, FC1).weights,
 		 fc3 = expert_inputs(site->node->op, FC3).weights;
-	struct expert_sizes z = expert_sizes(site_shape(site, EXPERTS_X), site_shape(site, EXPERTS_ROUTER),
-					     site_shape(site, fc1), p);
+	struct expert_sizes z =
+		expert_sizes(site_shape(site, EXPERTS_X), site_shape(site, EXPERTS_ROUTER),
+			     site_shape(site, fc1), p);
 	struct rooms r;
 
 	if (!rooms_set(p, &z, site_in(site, fc3), &r))
-		return FAIL(d, E_SIZE, .node = site->node->origin->name, .op = op_qualified(site->node->op));
+		return FAIL(d, E_SIZE, .node = site->node->origin->name,
+			    .op = op_qualified(site->node->op));
 	/* only f32 operands are read where they are; the weights are converted a panel at a time */
-	step->workspace = r.expert + r.weight + r.list + r.start + r.x + r.first + r.third + r.between +
-			  r.y + r.panels;
+	step->workspace = r.expert + r.weight + r.list + r.start + r.x + r.first + r.third +
+			  r.between + r.y + r.panels;
 	for (uint32_t i = 0; i < site->node->nin; i++)
 		if (site_in(site, i) && i != fc1 && i != fc3 &&
 		    i != expert_inputs(site->node->op, FC2).weights)
@@ -343,7 +349,8 @@ static int experts_reshape(struct site *site, struct step *step, struct diag *d)
 }
 
 /* Lists the routes of each expert: those of expert e are list[start[e]] to list[start[e + 1] - 1]. */
-static void sort_routes(const int64_t *expert, int64_t n, int64_t experts, int64_t *list, int64_t *start)
+static void sort_routes(const int64_t *expert, int64_t n, int64_t experts, int64_t *list,
+			int64_t *start)
 {
 	memset(start, 0, (size_t)(experts + 1) * sizeof(*start));
 	for (int64_t i = 0; i < n; i++)
@@ -363,8 +370,8 @@ static int experts_run(const struct call *c)
 	struct scratch s = scratch_of(c);
 	const struct tensor *fc1 = c->in[expert_inputs(op, FC1).weights],
 			    *fc3 = optional_in(c, expert_inputs(op, FC3).weights);
-	struct expert_sizes z = expert_sizes(&c->in[EXPERTS_X]->shape, &c->in[EXPERTS_ROUTER]->shape,
-					     &fc1->shape, p);
+	struct expert_sizes z = expert_sizes(&c->in[EXPERTS_X]->shape,
+					     &c->in[EXPERTS_ROUTER]->shape, &fc1->shape, p);
 	struct rooms r;
 
 	rooms_set(p, &z, fc3, &r);

@@ -684,9 +684,10 @@ static int check_layouts(const struct infer *c, uint32_t rows_at, int64_t heads)
 
 	if (rows.rank == 2 && ((rows.dim[0] >= 0 && (!rows.dim[0] || heads % rows.dim[0])) ||
 			       (rows.dim[1] >= 0 && rows.dim[1] < 2)))
-		return shape_fail(c, (int)rows_at,
-				  fmt(c->diag, "a divisor of %" PRId64 " layouts of one row or more", heads),
-				  &rows);
+		return shape_fail(
+			c, (int)rows_at,
+			fmt(c->diag, "a divisor of %" PRId64 " layouts of one row or more", heads),
+			&rows);
 	if (rows.rank == 2 && cols.rank == 2 && rows.dim[1] > 1 &&
 	    cols.dim[1] > mul_dims(rows.dim[1] - 1, rows.dim[1] - 1))
 		return shape_fail(c, (int)rows_at + 1, "no more columns than there are blocks", &cols);
@@ -706,8 +707,8 @@ static int sparse_infer(struct infer *c)
 	    (err = check_layouts(c, SPARSE_ROWS, p->num_heads)))
 		return err;
 	if (p->do_rotary && !infer_in(c, SPARSE_COS))
-		return infer_fail(c, E_OP_INPUTS, SPARSE_COS, "cos_cache and sin_cache, as do_rotary is set",
-				  "none");
+		return infer_fail(c, E_OP_INPUTS, SPARSE_COS,
+				  "cos_cache and sin_cache, as do_rotary is set", "none");
 	if (q.rank == 3 && q.dim[2] >= 0 && (!q.dim[2] || q.dim[2] % heads))
 		return shape_fail(c, SPARSE_Q,
 				  fmt(c->diag, "a last dimension for %" PRId64 " heads", heads), &q);
@@ -735,13 +736,16 @@ static int check_total(const struct infer *c, int64_t total, int64_t most, const
 static int sparse_mask_infer(struct infer *c)
 {
 	const struct sparse_attention *p = infer_params(c);
-	struct shape q = infer_shape(c, MASK_Q), past = infer_shape(c, MASK_PAST), rows = infer_shape(c, MASK_ROWS);
+	struct shape q = infer_shape(c, MASK_Q), past = infer_shape(c, MASK_PAST),
+		     rows = infer_shape(c, MASK_ROWS);
 	const struct tensor *t = infer_value(c, MASK_TOTAL);
 	int64_t total = t ? elem_i64(DT_I32, t->data, 0) : DIM_UNKNOWN;
-	int64_t batch = q.rank == 3 ? q.dim[0] : DIM_UNKNOWN, length = q.rank == 3 ? q.dim[1] : DIM_UNKNOWN;
+	int64_t batch = q.rank == 3 ? q.dim[0] : DIM_UNKNOWN,
+		length = q.rank == 3 ? q.dim[1] : DIM_UNKNOWN;
 	int err;
 
-	if ((err = check_heads(c, p->num_heads, 1)) || (err = check_block_size(c, p->sparse_block_size)) ||
+	if ((err = check_heads(c, p->num_heads, 1)) ||
+	    (err = check_block_size(c, p->sparse_block_size)) ||
 	    (err = check_layouts(c, MASK_ROWS, p->num_heads)))
 		return err;
 	if (t && total < (length > 0 ? length : 1))
@@ -754,7 +758,8 @@ static int sparse_mask_infer(struct infer *c)
 	    (err = check_total(c, total, mul_dims(rows.dim[1] - 1, p->sparse_block_size),
 			       "the positions of the blocks")))
 		return err;
-	int64_t heads = rows.rank == 2 && rows.dim[0] >= 0 ? (rows.dim[0] == 1 ? 1 : p->num_heads) : DIM_UNKNOWN;
+	int64_t heads = rows.rank == 2 && rows.dim[0] >= 0 ? (rows.dim[0] == 1 ? 1 : p->num_heads)
+							   : DIM_UNKNOWN;
 	struct shape y = shape_of_4(batch, heads, length, total);
 	infer_set(c, 0, infer_dtype(c, MASK_Q), &y);
 	y = shape_of_4(batch, 1, past.rank == 4 ? past.dim[2] : DIM_UNKNOWN, 1);
@@ -771,20 +776,22 @@ static int check_paged_operands(const struct infer *c)
 	bool latent = p->kv_cache_layout == PAGED_LATENT, key = infer_in(c, PAGED_K) != NULL;
 
 	if (latent && !key)
-		return infer_fail(c, E_OP_INPUTS, PAGED_K, "a key, which holds the latent rows", "none");
+		return infer_fail(c, E_OP_INPUTS, PAGED_K, "a key, which holds the latent rows",
+				  "none");
 	if (latent && infer_in(c, PAGED_V))
-		return infer_fail(c, E_OP_INPUTS, PAGED_V, "none, as kv_cache_layout is LATENT", "a tensor");
-	if (latent && infer_in(c, PAGED_V_CACHE))
-		return infer_fail(c, E_OP_INPUTS, PAGED_V_CACHE, "none, as kv_cache_layout is LATENT",
+		return infer_fail(c, E_OP_INPUTS, PAGED_V, "none, as kv_cache_layout is LATENT",
 				  "a tensor");
+	if (latent && infer_in(c, PAGED_V_CACHE))
+		return infer_fail(c, E_OP_INPUTS, PAGED_V_CACHE,
+				  "none, as kv_cache_layout is LATENT", "a tensor");
 	if (latent && infer_out(c, 2))
-		return infer_fail(c, E_OP_INPUTS, -1, "no output value_cache_out, as kv_cache_layout is LATENT",
-				  NULL);
+		return infer_fail(c, E_OP_INPUTS, -1,
+				  "no output value_cache_out, as kv_cache_layout is LATENT", NULL);
 	if (latent)
 		return 0;
 	if (key != (infer_in(c, PAGED_V) != NULL))
-		return infer_fail(c, E_OP_INPUTS, key ? PAGED_V : PAGED_K, "key and value, or none of them",
-				  "one");
+		return infer_fail(c, E_OP_INPUTS, key ? PAGED_V : PAGED_K,
+				  "key and value, or none of them", "one");
 	if (!infer_in(c, PAGED_V_CACHE))
 		return infer_fail(c, E_OP_INPUTS, PAGED_V_CACHE, "a cache of values", "none");
 	return 0;
@@ -799,22 +806,24 @@ static int check_paged_attributes(const struct infer *c, int64_t size)
 	if (err)
 		return err;
 	if (latent && p->kv_num_heads != 1)
-		return infer_fail(c, E_OP_ATTRIBUTE, -1, "kv_num_heads of 1, as kv_cache_layout is LATENT",
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  "kv_num_heads of 1, as kv_cache_layout is LATENT",
 				  fmt(c->diag, "%" PRId64, p->kv_num_heads));
 	if (p->v_head_size < 0 || (p->v_head_size && !latent) || (size >= 0 && p->v_head_size > size))
 		return infer_fail(c, E_OP_ATTRIBUTE, -1,
 				  latent ? "v_head_size of no more than the size of a head"
 					 : "no v_head_size, as kv_cache_layout is SEPARATE",
 				  fmt(c->diag, "%" PRId64, p->v_head_size));
-	if (p->v_head_size && p->v_head_size != size && size >= 0 && (isnan(p->scale) || p->scale == 0))
-		return infer_fail(c, E_OP_ATTRIBUTE, -1, "a scale, as v_head_size is not the size of a head",
-				  "none");
+	if (p->v_head_size && p->v_head_size != size && size >= 0 &&
+	    (isnan(p->scale) || p->scale == 0))
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  "a scale, as v_head_size is not the size of a head", "none");
 	if (p->rotary_offset < 0 || p->rotary_offset % 8)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "rotary_offset a multiple of 8",
 				  fmt(c->diag, "%" PRId64, p->rotary_offset));
 	if (p->do_rotary && !infer_in(c, PAGED_COS))
-		return infer_fail(c, E_OP_INPUTS, PAGED_COS, "cos_cache and sin_cache, as do_rotary is set",
-				  "none");
+		return infer_fail(c, E_OP_INPUTS, PAGED_COS,
+				  "cos_cache and sin_cache, as do_rotary is set", "none");
 	return 0;
 }
 
@@ -827,17 +836,21 @@ static int check_paged_cache(const struct infer *c, uint32_t i, int64_t size)
 	const char *named = i ? p->v_cache_dtype : p->k_cache_dtype;
 	enum dtype t = infer_dtype(c, slot);
 	struct shape cache = infer_shape(c, slot), scale = infer_shape(c, scale_slot);
-	bool codes = !(T_BIT(t) & (T_F16 | T_BF16)), halves = t == DT_U8, latent = p->kv_cache_layout == PAGED_LATENT;
-	int64_t width = halves && size >= 0 ? size / 2 + size % 2 : size, count = shape_count(&scale), same;
+	bool codes = !(T_BIT(t) & (T_F16 | T_BF16)), halves = t == DT_U8,
+	     latent = p->kv_cache_layout == PAGED_LATENT;
+	int64_t width = halves && size >= 0 ? size / 2 + size % 2 : size,
+		count = shape_count(&scale), same;
 
 	/* without a cache of values there are neither scales for it */
 	if (i && latent)
 		return kind == PAGED_PLAIN && !infer_in(c, scale_slot)
 			       ? 0
-			       : infer_fail(c, E_OP_INPUTS, -1, "no v_scale and no v_quant_type, as kv_cache_layout is LATENT",
+			       : infer_fail(c, E_OP_INPUTS, -1,
+					    "no v_scale and no v_quant_type, as kv_cache_layout is LATENT",
 					    NULL);
-	if (named && *named && (halves ? strcmp(named, "int4") && strcmp(named, "float4e2m1")
-				       : strcmp(named, dtype_name(t))))
+	if (named && *named &&
+	    (halves ? strcmp(named, "int4") && strcmp(named, "float4e2m1")
+		    : strcmp(named, dtype_name(t))))
 		return infer_fail(c, E_OP_ATTRIBUTE, (int)slot,
 				  halves ? "k_cache_dtype and v_cache_dtype of int4 or float4e2m1"
 					 : fmt(c->diag, "the type that its attribute names, %s", named),
@@ -849,16 +862,20 @@ static int check_paged_cache(const struct infer *c, uint32_t i, int64_t size)
 				  NULL);
 	if (codes != (infer_in(c, scale_slot) != NULL))
 		return infer_fail(c, E_OP_INPUTS, (int)scale_slot,
-				  codes ? "scales of the quantized cache" : "none, as the cache is not quantized",
+				  codes ? "scales of the quantized cache"
+					: "none, as the cache is not quantized",
 				  codes ? "none" : "a tensor");
 	if (kind == PAGED_PER_TENSOR && count >= 0 && count != 1)
-		return shape_fail(c, (int)scale_slot, "one scale, as the quantization is PER_TENSOR", &scale);
-	if (kind == PAGED_PER_CHANNEL && count >= 0 && size >= 0 &&
-	    (count != mul_dims(p->kv_num_heads, size) || scale.rank < 1 || scale.dim[scale.rank - 1] != size))
 		return shape_fail(c, (int)scale_slot,
-				  fmt(c->diag, "[%" PRId64 ",1,%" PRId64 "], as the quantization is PER_CHANNEL",
-				      p->kv_num_heads, size),
-				  &scale);
+				  "one scale, as the quantization is PER_TENSOR", &scale);
+	if (kind == PAGED_PER_CHANNEL && count >= 0 && size >= 0 &&
+	    (count != mul_dims(p->kv_num_heads, size) || scale.rank < 1 ||
+	     scale.dim[scale.rank - 1] != size))
+		return shape_fail(
+			c, (int)scale_slot,
+			fmt(c->diag, "[%" PRId64 ",1,%" PRId64 "], as the quantization is PER_CHANNEL",
+			    p->kv_num_heads, size),
+			&scale);
 	return cache.rank == 4 ? infer_unify(c, (int)slot, width, cache.dim[3], &same) : 0;
 }
 
@@ -881,10 +898,11 @@ static int check_paged_sizes(const struct infer *c, int64_t size)
 		err = infer_unify(c, PAGED_Q_NORM, size, norm.dim[0], &same);
 	if (!err && p->do_rotary && cos.rank == 2 && size >= 0 && cos.dim[1] >= 0 &&
 	    (cos.dim[1] > size / 2 || p->rotary_offset > size - 2 * cos.dim[1]))
-		err = shape_fail(c, PAGED_COS,
-				 fmt(c->diag, "rows of at most %" PRId64 " pairs of a head of %" PRId64,
-				     p->rotary_offset > size ? 0 : (size - p->rotary_offset) / 2, size),
-				 &cos);
+		err = shape_fail(
+			c, PAGED_COS,
+			fmt(c->diag, "rows of at most %" PRId64 " pairs of a head of %" PRId64,
+			    p->rotary_offset > size ? 0 : (size - p->rotary_offset) / 2, size),
+			&cos);
 	return err;
 }
 
@@ -1049,7 +1067,8 @@ static const struct slot sparse_mask_in[] = {
 	SLOT("key_total_sequence_lengths", "M", T_I32, .dims = "B"),
 	SLOT_END};
 /* what is added to the scores, and which rows of the cache stay as they are */
-static const struct slot sparse_mask_out[] = {SLOT("bias", "T", NF), SLOT("rest", NULL, T_BOOL), SLOT_END};
+static const struct slot sparse_mask_out[] = {SLOT("bias", "T", NF), SLOT("rest", NULL, T_BOOL),
+					      SLOT_END};
 
 #define HALF	    (T_F16 | T_BF16)
 #define PAGED_CACHE (HALF | T_I8 | T_U8 | T_BIT(DT_F8E4M3FN))
@@ -1072,9 +1091,9 @@ static const struct slot paged_in[] = {
 	SLOT_OPT("v_scale", "T_KV_SCALE", T_F32),
 	SLOT_OPT("attention_metadata", "S", T_I32, .dims = "2 | 3"),
 	SLOT_END};
-static const struct slot paged_out[] = {SLOT("output", "T", HALF),
-					SLOT_OPT("key_cache_out", "T_CACHE", PAGED_CACHE),
-					SLOT_OPT("value_cache_out", "T_CACHE", PAGED_CACHE), SLOT_END};
+static const struct slot paged_out[] = {
+	SLOT("output", "T", HALF), SLOT_OPT("key_cache_out", "T_CACHE", PAGED_CACHE),
+	SLOT_OPT("value_cache_out", "T_CACHE", PAGED_CACHE), SLOT_END};
 
 #define ATT24_FIELDS                                                                               \
 	FIELD(struct attention, is_causal, F_INT, "0", "1: a query sees no later keys"),           \
@@ -1302,14 +1321,15 @@ const struct op ops_attention[] = {
 	 .out = sparse_out,
 	 ATTRS(sparse_attrs, struct sparse_attention),
 	 .infer = sparse_infer,
-	 .expand = "bias, rest = infer::SparseMask(query, past_key, block_row_indices, block_col_indices, "
-		   "total_sequence_length, key_total_sequence_lengths) {num_heads=$num_heads, "
-		   "sparse_block_size=$sparse_block_size}; "
-		   "output, k, v = com.microsoft::GroupQueryAttention(query, key?, value?, past_key, past_value, "
-		   "Sub(key_total_sequence_lengths, 1), total_sequence_length, cos_cache?, sin_cache?, _, bias) "
-		   "{num_heads=$num_heads, kv_num_heads=$kv_num_heads, do_rotary=$do_rotary, "
-		   "rotary_interleaved=$rotary_interleaved, scale=$scale}; "
-		   "present_key = Where(rest, past_key, k); present_value = Where(rest, past_value, v)"},
+	 .expand =
+		 "bias, rest = infer::SparseMask(query, past_key, block_row_indices, block_col_indices, "
+		 "total_sequence_length, key_total_sequence_lengths) {num_heads=$num_heads, "
+		 "sparse_block_size=$sparse_block_size}; "
+		 "output, k, v = com.microsoft::GroupQueryAttention(query, key?, value?, past_key, past_value, "
+		 "Sub(key_total_sequence_lengths, 1), total_sequence_length, cos_cache?, sin_cache?, _, bias) "
+		 "{num_heads=$num_heads, kv_num_heads=$kv_num_heads, do_rotary=$do_rotary, "
+		 "rotary_interleaved=$rotary_interleaved, scale=$scale}; "
+		 "present_key = Where(rest, past_key, k); present_value = Where(rest, past_value, v)"},
 	{.name = "SparseMask",
 	 .domain = "infer",
 	 .since = 1,

@@ -143,7 +143,8 @@ enum {
 	PAGED_METADATA
 };
 /* Size of a head of queries and keys, from the shape of the queries; `packed`: they hold keys and values, too. */
-static inline int64_t paged_head_size(const struct paged_attention *p, const struct shape *q, bool packed)
+static inline int64_t paged_head_size(const struct paged_attention *p, const struct shape *q,
+				      bool packed)
 {
 	int64_t heads = packed ? p->num_heads + 2 * p->kv_num_heads : p->num_heads;
 

@@ -90,7 +90,8 @@ static int check_sizes(struct infer *c, int64_t *inter)
 	const struct experts *p = infer_params(c);
 	struct shape x = infer_shape(c, EXPERTS_X);
 	bool fused = p->activation_type == EXPERT_SWIGLU && p->swiglu_fusion;
-	int64_t rows = dim_of(c, expert_inputs(c->node->op, FC1).weights, 1), tokens = DIM_UNKNOWN, same;
+	int64_t rows = dim_of(c, expert_inputs(c->node->op, FC1).weights, 1), tokens = DIM_UNKNOWN,
+		same;
 
 	if (fused && rows >= 0 && rows % 2)
 		return infer_fail(c, E_SHAPE, (int)expert_inputs(c->node->op, FC1).weights,
@@ -107,7 +108,8 @@ static int check_sizes(struct infer *c, int64_t *inter)
 
 static int moe_infer(struct infer *c)
 {
-	struct expert_inputs fc2 = expert_inputs(c->node->op, FC2), fc3 = expert_inputs(c->node->op, FC3);
+	struct expert_inputs fc2 = expert_inputs(c->node->op, FC2),
+			     fc3 = expert_inputs(c->node->op, FC3);
 	int64_t inter;
 	int err;
 
@@ -155,7 +157,8 @@ static int check_codes(const struct infer *c, int fc, int64_t in)
 	if (!infer_in(c, i.scales))
 		return infer_fail(c, E_OP_INPUTS, (int)i.scales, "the scales of the weights", "none");
 	if (!(T_BIT(infer_dtype(c, i.scales)) & (T_F32 | T_F16 | T_BF16 | T_BIT(DT_NONE))))
-		return infer_fail(c, E_TYPE, (int)i.scales, "float, float16 or bfloat16, as quant_type is int",
+		return infer_fail(c, E_TYPE, (int)i.scales,
+				  "float, float16 or bfloat16, as quant_type is int",
 				  dtype_name(infer_dtype(c, i.scales)));
 	for (uint32_t k = 0; k < 2; k++) {
 		uint32_t slot = k ? i.zeros : i.scales;
@@ -220,7 +223,8 @@ static int qmoe_infer(struct infer *c)
 static int64_t experts_macs(const struct infer *c)
 {
 	const struct experts *p = infer_params(c);
-	uint32_t fc1 = expert_inputs(c->node->op, FC1).weights, fc3 = expert_inputs(c->node->op, FC3).weights;
+	uint32_t fc1 = expert_inputs(c->node->op, FC1).weights,
+		 fc3 = expert_inputs(c->node->op, FC3).weights;
 	struct shape x = infer_shape(c, EXPERTS_X), router = infer_shape(c, EXPERTS_ROUTER),
 		     w = infer_shape(c, fc1);
 	struct expert_sizes z = expert_sizes(&x, &router, &w, p);

@@ -17,8 +17,10 @@
 
 struct paged {
 	const struct paged_attention *p;
-	int64_t tokens, batch, heads, kv_heads, size, vsize, group; /* group: heads of queries that share one of keys */
-	int64_t blocks, block, table_step; /* blocks of the cache; positions of a block; blocks that a sequence may have */
+	int64_t tokens, batch, heads, kv_heads, size, vsize,
+		group; /* group: heads of queries that share one of keys */
+	int64_t blocks, block,
+		table_step; /* blocks of the cache; positions of a block; blocks that a sequence may have */
 	const int32_t *starts, *past, *table, *slots;
 	const float *cos, *sin, *sink;
 	int64_t turned, cos_rows;
@@ -52,7 +54,8 @@ static int64_t row_of(const struct paged *a, int64_t b, int64_t position)
 }
 
 /* Copies a head with RMS norm, if there are weights for it, and turns its pairs. */
-static void prepare_head(const struct paged *a, const float *x, const float *norm, int64_t position, float *y)
+static void prepare_head(const struct paged *a, const float *x, const float *norm, int64_t position,
+			 float *y)
 {
 	int64_t half = a->turned / 2;
 	float by = 1;
@@ -65,14 +68,15 @@ static void prepare_head(const struct paged *a, const float *x, const float *nor
 	for (int64_t i = 0; i < half; i++) {
 		int64_t first = a->p->rotary_interleaved ? 2 * i : i,
 			second = a->p->rotary_interleaved ? 2 * i + 1 : i + half;
-		float u = z[first], v = z[second], co = a->cos[position * half + i], si = a->sin[position * half + i];
+		float u = z[first], v = z[second], co = a->cos[position * half + i],
+		      si = a->sin[position * half + i];
 		z[first] = co * u - si * v;
 		z[second] = si * u + co * v;
 	}
 }
 
-static void store_head(const struct paged *a, const float *x, const float *scale, bool each, int64_t head,
-		       int64_t row, void *cache)
+static void store_head(const struct paged *a, const float *x, const float *scale, bool each,
+		       int64_t head, int64_t row, void *cache)
 {
 	int64_t at = (row * a->kv_heads + head) * a->size;
 
@@ -85,7 +89,8 @@ static void store_head(const struct paged *a, const float *x, const float *scale
 		if (a->cache_type == DT_F8E4M3FN)
 			((uint8_t *)cache)[at + i] = f32_to_f8(a->cache_type, code, true);
 		else
-			((int8_t *)cache)[at + i] = (int8_t)(isnan(code) ? 0 : fmaxf(-128, fminf(127, rintf(code))));
+			((int8_t *)cache)[at + i] =
+				(int8_t)(isnan(code) ? 0 : fmaxf(-128, fminf(127, rintf(code))));
 	}
 }
 
@@ -104,16 +109,16 @@ static void store_tokens(void *arg, int64_t begin, int64_t end, int thread)
 			prepare_head(a, a->k + t * a->k_step + h * a->size, a->k_norm, position, head);
 			store_head(a, head, a->k_scale, a->k_each, h, row, a->k_cache);
 			if (a->v)
-				store_head(a, a->v + t * a->v_step + h * a->size, a->v_scale, a->v_each, h,
-					   row, a->v_cache);
+				store_head(a, a->v + t * a->v_step + h * a->size, a->v_scale,
+					   a->v_each, h, row, a->v_cache);
 		}
 }
 
 /* ---- attention --------------------------------------------------------------------------------- */
 
 /* Reads the first n elements of a head from a row of the cache. */
-static void read_head(const struct paged *a, const void *cache, const float *scale, bool each, int64_t head,
-		      int64_t row, int64_t n, float *to)
+static void read_head(const struct paged *a, const void *cache, const float *scale, bool each,
+		      int64_t head, int64_t row, int64_t n, float *to)
 {
 	int64_t at = (row * a->kv_heads + head) * a->size;
 
@@ -150,14 +155,16 @@ static void attend_group(const struct paged *a, int64_t token, int64_t head, flo
 	int64_t b = a->sequence[token], own = position_of(a, token),
 		all = a->past[b] + a->starts[b + 1] - a->starts[b];
 	int64_t end = a->p->is_causal ? own + 1 : all,
-		first = a->p->local_window_size > 0 ? greater(0, own - a->p->local_window_size + 1) : 0,
+		first = a->p->local_window_size > 0 ? greater(0, own - a->p->local_window_size + 1)
+						    : 0,
 		n = end - first;
 	const float *q = a->turned_q + (token * a->heads + head * a->group) * a->size;
 	float *y = a->y + (token * a->heads + head * a->group) * a->vsize;
 	bool latent = a->p->kv_cache_layout == PAGED_LATENT;
 
 	for (int64_t j = 0; j < n; j++) {
-		read_head(a, a->k_cache, a->k_scale, a->k_each, head, row_of(a, b, first + j), a->size, row);
+		read_head(a, a->k_cache, a->k_scale, a->k_each, head, row_of(a, b, first + j),
+			  a->size, row);
 		for (int64_t g = 0; g < a->group; g++)
 			scores[g * n + j] = simd()->dot(q + g * a->size, row, a->size);
 	}
@@ -166,11 +173,11 @@ static void attend_group(const struct paged *a, int64_t token, int64_t head, flo
 	memset(y, 0, (size_t)(a->group * a->vsize) * sizeof(float));
 	for (int64_t j = 0; j < n; j++) {
 		read_head(a, latent ? a->k_cache : a->v_cache, latent ? a->k_scale : a->v_scale,
-			  latent ? a->k_each : a->v_each, head, row_of(a, b, first + j), a->vsize, row);
+			  latent ? a->k_each : a->v_each, head, row_of(a, b, first + j), a->vsize,
+			  row);
 		for (int64_t g = 0; g < a->group; g++) {
-			LOOP
-			for (int64_t i = 0; i < a->vsize; i++)
-				y[g * a->vsize + i] += scores[g * n + j] * row[i];
+			LOOP for (int64_t i = 0; i < a->vsize; i++) y[g * a->vsize + i] +=
+				scores[g * n + j] * row[i];
 		}
 	}
 }
@@ -183,8 +190,8 @@ static void attend_tokens(void *arg, int64_t begin, int64_t end, int thread)
 	for (int64_t i = begin; i < end; i++) {
 		int64_t t = i / a->kv_heads, h = i % a->kv_heads;
 		for (int64_t g = 0; g < a->group; g++)
-			prepare_head(a, a->q + t * a->q_step + (h * a->group + g) * a->size, a->q_norm,
-				     position_of(a, t),
+			prepare_head(a, a->q + t * a->q_step + (h * a->group + g) * a->size,
+				     a->q_norm, position_of(a, t),
 				     a->turned_q + (t * a->heads + h * a->group + g) * a->size);
 		attend_group(a, t, h, row, row + a->size);
 	}
@@ -196,11 +203,13 @@ static void attend_tokens(void *arg, int64_t begin, int64_t end, int thread)
 static int check_indices(const struct call *c, const struct paged *a)
 {
 	if (a->starts[0] != 0 || a->starts[a->batch] != a->tokens)
-		return call_fail(c, E_VALUE, "cumulative_sequence_length from 0 to the number of tokens",
+		return call_fail(c, E_VALUE,
+				 "cumulative_sequence_length from 0 to the number of tokens",
 				 fmt(c->diag, "%d to %d", a->starts[0], a->starts[a->batch]));
 	for (int64_t b = 0; b < a->batch; b++) {
 		if (a->starts[b] > a->starts[b + 1] || a->starts[b + 1] > a->tokens)
-			return call_fail(c, E_VALUE, "cumulative_sequence_length that does not decrease", NULL);
+			return call_fail(c, E_VALUE,
+					 "cumulative_sequence_length that does not decrease", NULL);
 		int64_t n = a->starts[b + 1] - a->starts[b], all = a->past[b] + n;
 		if (!n)
 			continue;
@@ -208,7 +217,8 @@ static int check_indices(const struct call *c, const struct paged *a)
 			return call_fail(c, E_VALUE, "past_seqlens that fit the blocks of a sequence",
 					 fmt(c->diag, "%d", a->past[b]));
 		if (a->cos && all > a->cos_rows)
-			return call_fail(c, E_VALUE, "caches of cos and sin that have every position", NULL);
+			return call_fail(c, E_VALUE,
+					 "caches of cos and sin that have every position", NULL);
 		for (int64_t k = 0; k * a->block < all; k++) {
 			int64_t block = a->table[b * a->table_step + k];
 			if (block < 0 || block >= a->blocks)
@@ -225,8 +235,9 @@ static int check_indices(const struct call *c, const struct paged *a)
 	return 0;
 }
 
-static void set_sizes(const struct paged_attention *p, const struct shape *q, const struct shape *cache,
-		      const struct shape *table, bool packed, struct paged *a)
+static void set_sizes(const struct paged_attention *p, const struct shape *q,
+		      const struct shape *cache, const struct shape *table, bool packed,
+		      struct paged *a)
 {
 	*a = (struct paged){.p = p,
 			    .tokens = q->dim[0],
@@ -259,10 +270,11 @@ int paged_reshape(struct site *site, struct step *step, struct diag *d)
 	struct paged a;
 	size_t each, caches = 0;
 
-	set_sizes(site_params(site), site_shape(site, PAGED_Q), cache, site_shape(site, PAGED_TABLE),
-		  !site_in(site, PAGED_K), &a);
+	set_sizes(site_params(site), site_shape(site, PAGED_Q), cache,
+		  site_shape(site, PAGED_TABLE), !site_in(site, PAGED_K), &a);
 	if (!thread_bytes(&a, &each))
-		return FAIL(d, E_SIZE, .node = site->node->origin->name, .op = op_qualified(site->node->op));
+		return FAIL(d, E_SIZE, .node = site->node->origin->name,
+			    .op = op_qualified(site->node->op));
 	/* caches are updated in a copy, unless the plan gives the output the input's memory */
 	for (uint32_t i = 0; i < 2; i++) {
 		if (site_in(site, PAGED_K_CACHE + i) && !site_out(site, 1 + i))
@@ -272,8 +284,8 @@ int paged_reshape(struct site *site, struct step *step, struct diag *d)
 			allow_inplace(step, (uint8_t)(1 + i), (uint8_t)(PAGED_K_CACHE + i));
 	}
 	step->workspace = scratch_size((size_t)a.tokens * sizeof(int64_t)) +
-			  scratch_size((size_t)(a.tokens * a.heads * a.size) * sizeof(float)) + caches +
-			  each * (size_t)pool_threads();
+			  scratch_size((size_t)(a.tokens * a.heads * a.size) * sizeof(float)) +
+			  caches + each * (size_t)pool_threads();
 	/* the caches themselves are not converted, but read row by row */
 	for (uint32_t i = 0; i < site->node->nin; i++)
 		if (site_in(site, i) && i != PAGED_K_CACHE && i != PAGED_V_CACHE)
@@ -296,7 +308,8 @@ static void *updated(const struct call *c, uint32_t i, struct scratch *s)
 
 static void set_operands(const struct call *c, bool packed, struct paged *a, struct scratch *s)
 {
-	const struct tensor *slots = optional_in(c, PAGED_SLOTS), *k_scale = optional_in(c, PAGED_K_SCALE),
+	const struct tensor *slots = optional_in(c, PAGED_SLOTS),
+			    *k_scale = optional_in(c, PAGED_K_SCALE),
 			    *v_scale = optional_in(c, PAGED_V_SCALE);
 
 	a->starts = c->in[PAGED_STARTS]->data;
@@ -342,7 +355,8 @@ int paged_run(const struct call *c)
 	struct paged a;
 	int rc;
 
-	set_sizes(p, &c->in[PAGED_Q]->shape, &c->in[PAGED_K_CACHE]->shape, &c->in[PAGED_TABLE]->shape, packed, &a);
+	set_sizes(p, &c->in[PAGED_Q]->shape, &c->in[PAGED_K_CACHE]->shape,
+		  &c->in[PAGED_TABLE]->shape, packed, &a);
 	a.scale = isnan(p->scale) || p->scale == 0 ? 1 / sqrtf((float)a.size) : p->scale;
 	thread_bytes(&a, &a.each);
 	set_operands(c, packed, &a, &s);
