@@ -15,6 +15,8 @@
 
 /* Rows of weights that a thread converts to float at once. */
 enum { PANEL = 32 };
+/* Up to so many tokens each product of a row is computed by itself: it is not worth while to pack the weights. */
+enum { FEW_TOKENS = 6 };
 
 /* ---- the router -------------------------------------------------------------------------------- */
 
@@ -158,13 +160,30 @@ static float zero_of(const struct layer *l, int64_t expert, int64_t row, int64_t
 	return (float)code_at(z + (expert * l->rows + row) * last, block, l->bits);
 }
 
+/* Writes n weights from their codes, which begin with a byte. */
+static void decode(const uint8_t *codes, int64_t bits, int64_t n, float zero, float scale, float *to)
+{
+	if (bits == 8) {
+		LOOP for (int64_t i = 0; i < n; i++) to[i] = ((float)codes[i] - zero) * scale;
+	} else if (bits == 4) {
+		LOOP for (int64_t i = 0; i < n / 2; i++)
+		{
+			to[2 * i] = ((float)(codes[i] & 15) - zero) * scale;
+			to[2 * i + 1] = ((float)(codes[i] >> 4) - zero) * scale;
+		}
+	} else {
+		for (int64_t i = 0; i < n; i++)
+			to[i] = ((float)code_at(codes, i, bits) - zero) * scale;
+	}
+}
+
 /* Writes one row of weights as floats. */
 static void read_row(const struct layer *l, int64_t expert, int64_t row, float *to)
 {
 	int64_t at = expert * l->rows + row;
 
 	if (!l->bits) {
-		to_f32(tensor_dtype(l->weights), l->weights->data, at * l->in, l->in, to);
+		simd_to_f32(tensor_dtype(l->weights), l->weights->data, at * l->in, l->in, to);
 		float by = l->global ? ((const float *)l->global->data)[expert] : 1;
 		for (int64_t i = 0; i < l->in && l->global; i++)
 			to[i] *= by;
@@ -175,8 +194,7 @@ static void read_row(const struct layer *l, int64_t expert, int64_t row, float *
 	for (int64_t b = 0; b < blocks; b++) {
 		float zero = zero_of(l, expert, row, b), scale;
 		to_f32(tensor_dtype(l->scales), l->scales->data, at * blocks + b, 1, &scale);
-		for (int64_t i = b * block; i < (b + 1) * block; i++)
-			to[i] = ((float)code_at(codes, i, l->bits) - zero) * scale;
+		decode(codes + b * block * l->bits / 8, l->bits, block, zero, scale, to + b * block);
 	}
 }
 
@@ -195,6 +213,34 @@ static size_t panel_bytes(int64_t in)
 	return scratch_size((size_t)(PANEL * in) * sizeof(float));
 }
 
+/* Columns first to first + n - 1 of the product, whose weights are `rows`. */
+static void multiply_panel(const struct product *p, int64_t first, int64_t n, const float *rows,
+			   void *scratch)
+{
+	const struct layer *l = p->l;
+	struct gemm g = {.m = p->tokens,
+			 .n = n,
+			 .k = l->in,
+			 .a = p->x,
+			 .a_row = l->in,
+			 .a_col = 1,
+			 .b = rows,
+			 .b_row = 1,
+			 .b_col = l->in,
+			 .c = p->y + first,
+			 .c_row = l->rows,
+			 .alpha = 1};
+
+	if (p->tokens > FEW_TOKENS) {
+		gemm_one(GEMM_F32, &g, scratch);
+		return;
+	}
+	for (int64_t r = 0; r < n; r++)
+		for (int64_t t = 0; t < p->tokens; t++)
+			p->y[t * l->rows + first + r] =
+				simd()->dot(p->x + t * l->in, rows + r * l->in, l->in);
+}
+
 static void multiply_panels(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct product *p = arg;
@@ -203,24 +249,13 @@ static void multiply_panels(void *arg, int64_t begin, int64_t end, int thread)
 
 	for (int64_t k = begin; k < end; k++) {
 		int64_t first = k * PANEL, n = lesser(PANEL, l->rows - first);
-		struct gemm g = {.m = p->tokens,
-				 .n = n,
-				 .k = l->in,
-				 .a = p->x,
-				 .a_row = l->in,
-				 .a_col = 1,
-				 .b = panel,
-				 .b_row = 1,
-				 .b_col = l->in,
-				 .c = p->y + first,
-				 .c_row = l->rows,
-				 .alpha = 1};
+		const float *rows = panel;
 		if (tensor_dtype(l->weights) == DT_F32)
-			g.b = (const float *)l->weights->data + (p->expert * l->rows + first) * l->in;
+			rows = (const float *)l->weights->data + (p->expert * l->rows + first) * l->in;
 		else
 			for (int64_t r = 0; r < n; r++)
 				read_row(l, p->expert, first + r, panel + r * l->in);
-		gemm_one(GEMM_F32, &g, (char *)panel + panel_bytes(l->in));
+		multiply_panel(p, first, n, rows, (char *)panel + panel_bytes(l->in));
 		for (int64_t t = 0; t < p->tokens && l->bias; t++)
 			for (int64_t r = 0; r < n; r++)
 				p->y[t * l->rows + first + r] +=

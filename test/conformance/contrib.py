@@ -369,6 +369,8 @@ def mixture(w):
     experts_case(w, "moe_equal_logits", (2,), 3, 4, 3, logits=np.array([[1.0, 1, 1], [2, 0, 2]]))
     experts_case(w, "moe_nan", (3,), 3, 4, 3, text=True, k=2, logits=np.array([[1.0, np.nan, 0], [2, 0, 1], [0, 1, 2]]),
                  spoil=True)
+    experts_case(w, "moe_many_tokens", (9,), 2, 4, 3, k=2)
+    experts_case(w, "moe_many_rows", (2,), 1, 3, 17, activation_type="swiglu", swiglu_fusion=1)
     experts_case(w, "moe_free", (1, 3), 2, 4, 3, activation_type="silu", free=True)
     experts_case(w, "moe_swiglu_halves", (2,), 3, 4, 3, text=True, k=2, activation_type="swiglu", swiglu_fusion=2)
     experts_case(w, "moe_swiglu_fc3", (2,), 2, 4, 3, text=True, activation_type="swiglu", fc3=True, swiglu_limit=0.9)
