@@ -124,6 +124,11 @@ template <typename T, typename X> __device__ inline float row_product(const gpu_
 			}
 			sum += ((float)packed_get(l.weights, at * l.in + i, l.bits) - zero) * scale * up(x[i]);
 		}
+	} else if (l.type == T_F8E4M3FN && l.scales) {
+		int64_t across = (l.in + l.block - 1) / l.block, down = (l.rows + l.block - 1) / l.block;
+		for (int64_t i = lane; i < l.in; i += 32)
+			sum += f8_get(l.type, ((const u8 *)l.weights)[at * l.in + i]) * up(x[i]) *
+			       scale_at(l, (e * down + row / l.block) * across + i / l.block);
 	} else if (l.type == T_F8E4M3FN) {
 		for (int64_t i = lane; i < l.in; i += 32)
 			sum += f8_get(l.type, ((const u8 *)l.weights)[at * l.in + i]) * up(x[i]);

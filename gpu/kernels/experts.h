@@ -7,9 +7,9 @@
 /* A layer of all experts: weights [experts, rows, in]. */
 struct gpu_expert_layer {
 	const void *weights, *scales, *zeros, *bias; /* null if there is none */
-	const float *global;			     /* a scale for each expert */
+	const float *global; /* a scale for each expert, if there is none in scales */
 	int64_t rows, in;
-	int64_t block;		    /* weights that share a scale */
+	int64_t block; /* weights that share a scale: of a row of codes, or the side of a square of FP8 */
 	int type, scale_type, bits; /* bits: of a code, 0 if the weights are numbers of `type` */
 	int by_row;		    /* the zero points of the rows of an expert lie side by side */
 };

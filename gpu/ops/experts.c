@@ -28,9 +28,12 @@ static struct gpu_expert_layer layer_of(const struct site *s, int fc, int64_t ro
 		.rows = rows, .in = in, .block = in > 0 ? in : 1, .type = (int)gpu_type(s, i.weights)};
 
 	if (s->node->op->variant == EXPERTS_QUANTIZED && p->quant_type == EXPERT_INT) {
-		l.bits = (int)p->expert_weight_bits;
+		l.bits = (int)expert_bits(p, fc);
 		l.block = p->block_size ? p->block_size : l.block;
 		l.by_row = !p->block_size;
+		l.scale_type = (int)gpu_type(s, i.scales);
+	} else if (s->node->op->variant == EXPERTS_QUANTIZED && expert_squares(p)) {
+		l.block = p->block_size;
 		l.scale_type = (int)gpu_type(s, i.scales);
 	}
 	return l;
@@ -44,7 +47,8 @@ static bool experts_accepts(const struct site *s, struct why *w)
 		return true;
 	if (p->quant_type != EXPERT_INT && p->quant_type != EXPERT_FP8)
 		return refuse(w, "weights of 4 bits with an exponent");
-	if (p->quant_type == EXPERT_FP8 && site_in(s, expert_inputs(s->node->op, FC3).weights))
+	if (p->quant_type == EXPERT_FP8 && !expert_squares(p) &&
+	    site_in(s, expert_inputs(s->node->op, FC3).weights))
 		return refuse(w, "fc3 in FP8, which has no scale");
 	return p->weights_prepacked == 1 ? refuse(w, "weights in a provider's own order") : true;
 }

@@ -134,7 +134,9 @@ static struct layer layer_of(const struct call *c, int fc, struct scratch *s, in
 			  .in = in};
 
 	if (c->step->node->op->variant == EXPERTS_QUANTIZED && p->quant_type == EXPERT_INT) {
-		l.bits = p->expert_weight_bits;
+		l.bits = expert_bits(p, fc);
+		l.block = p->block_size;
+	} else if (c->step->node->op->variant == EXPERTS_QUANTIZED && expert_squares(p)) {
 		l.block = p->block_size;
 	}
 	return l;
@@ -177,6 +179,21 @@ static void decode(const uint8_t *codes, int64_t bits, int64_t n, float zero, fl
 	}
 }
 
+/* Multiplies a row by the scale of its expert, or by those of the squares that it passes. */
+static void scale_row(const struct layer *l, int64_t expert, int64_t row, float *x)
+{
+	int64_t across = l->block ? (l->in + l->block - 1) / l->block : 1,
+		down = l->block ? (l->rows + l->block - 1) / l->block : 1;
+	float by = l->global ? ((const float *)l->global->data)[expert] : 1;
+
+	for (int64_t i = 0; i < l->in; i++) {
+		if (l->block && i % l->block == 0)
+			to_f32(tensor_dtype(l->scales), l->scales->data,
+			       (expert * down + row / l->block) * across + i / l->block, 1, &by);
+		x[i] *= by;
+	}
+}
+
 /* Writes one row of weights as floats. */
 static void read_row(const struct layer *l, int64_t expert, int64_t row, float *to)
 {
@@ -184,9 +201,8 @@ static void read_row(const struct layer *l, int64_t expert, int64_t row, float *
 
 	if (!l->bits) {
 		simd_to_f32(tensor_dtype(l->weights), l->weights->data, at * l->in, l->in, to);
-		float by = l->global ? ((const float *)l->global->data)[expert] : 1;
-		for (int64_t i = 0; i < l->in && l->global; i++)
-			to[i] *= by;
+		if (l->global || l->block)
+			scale_row(l, expert, row, to);
 		return;
 	}
 	const uint8_t *codes = (const uint8_t *)l->weights->data + at * (l->in * l->bits / 8);
@@ -463,7 +479,8 @@ static bool qmoe_accepts(const struct site *s, struct why *why)
 
 	if (p->quant_type != EXPERT_INT && p->quant_type != EXPERT_FP8)
 		return refuse(why, "weights of 4 bits with an exponent");
-	if (p->quant_type == EXPERT_FP8 && site_in(s, expert_inputs(s->node->op, FC3).weights))
+	if (p->quant_type == EXPERT_FP8 && !expert_squares(p) &&
+	    site_in(s, expert_inputs(s->node->op, FC3).weights))
 		return refuse(why, "fc3 in FP8, which has no scale");
 	if (p->weights_prepacked == 1)
 		return refuse(why, "weights in a provider's own order");

@@ -122,12 +122,20 @@ static int moe_infer(struct infer *c)
 static int check_quantization(const struct infer *c)
 {
 	const struct experts *p = infer_params(c);
-	int64_t bits = p->expert_weight_bits, block = p->block_size;
+	int64_t block = p->block_size;
 
-	if (p->quant_type == EXPERT_INT && bits != 2 && bits != 4 && bits != 8)
-		return infer_fail(c, E_OP_ATTRIBUTE, -1, "expert_weight_bits of 2, 4 or 8",
-				  fmt(c->diag, "%" PRId64, bits));
-	if (block && (block < 16 || (block & (block - 1))))
+	for (int fc = FC1; fc < EXPERT_LAYERS && p->quant_type == EXPERT_INT; fc++) {
+		int64_t bits = expert_bits(p, fc);
+		if (bits != 2 && bits != 4 && bits != 8)
+			return infer_fail(c, E_OP_ATTRIBUTE, -1, "expert_weight_bits of 2, 4 or 8",
+					  fmt(c->diag, "%" PRId64, bits));
+	}
+	if (p->activation_type == EXPERT_SWIGLU && p->swiglu_fusion && p->fc3_expert_weight_bits &&
+	    p->fc3_expert_weight_bits != expert_bits(p, FC1))
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  "fc3_expert_weight_bits as those of fc1, in which fc3 is",
+				  fmt(c->diag, "%" PRId64, p->fc3_expert_weight_bits));
+	if (p->quant_type == EXPERT_INT && block && (block < 16 || (block & (block - 1))))
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "block_size a power of two from 16",
 				  fmt(c->diag, "%" PRId64, block));
 	if (p->weights_prepacked < -1 || p->weights_prepacked > 1)
@@ -136,12 +144,23 @@ static int check_quantization(const struct infer *c)
 	return 0;
 }
 
+/* The scales of a layer's weights must be given, in one of the types that compute. */
+static int check_scale_type(const struct infer *c, const struct expert_inputs *i)
+{
+	if (!infer_in(c, i->scales))
+		return infer_fail(c, E_OP_INPUTS, (int)i->scales, "the scales of the weights", "none");
+	if (!(T_BIT(infer_dtype(c, i->scales)) & (T_F32 | T_F16 | T_BF16 | T_BIT(DT_NONE))))
+		return infer_fail(c, E_TYPE, (int)i->scales, "float, float16 or bfloat16",
+				  dtype_name(infer_dtype(c, i->scales)));
+	return 0;
+}
+
 /* The integer weights of a layer with `in` inputs and its scales and zero points, a row or a block of a row each. */
 static int check_codes(const struct infer *c, int fc, int64_t in)
 {
 	const struct experts *p = infer_params(c);
 	struct expert_inputs i = expert_inputs(c->node->op, fc);
-	int64_t per = 8 / p->expert_weight_bits, rows = dim_of(c, i.weights, 1);
+	int64_t per = 8 / expert_bits(p, fc), rows = dim_of(c, i.weights, 1);
 	int rank = p->block_size ? 3 : 2, err;
 
 	if (!infer_in(c, i.weights))
@@ -154,12 +173,8 @@ static int check_codes(const struct infer *c, int fc, int64_t in)
 				  fmt(c->diag, "rows of a multiple of %" PRId64 " weights",
 				      p->block_size ? p->block_size : per),
 				  fmt(c->diag, "%" PRId64, in));
-	if (!infer_in(c, i.scales))
-		return infer_fail(c, E_OP_INPUTS, (int)i.scales, "the scales of the weights", "none");
-	if (!(T_BIT(infer_dtype(c, i.scales)) & (T_F32 | T_F16 | T_BF16 | T_BIT(DT_NONE))))
-		return infer_fail(c, E_TYPE, (int)i.scales,
-				  "float, float16 or bfloat16, as quant_type is int",
-				  dtype_name(infer_dtype(c, i.scales)));
+	if ((err = check_scale_type(c, &i)))
+		return err;
 	for (uint32_t k = 0; k < 2; k++) {
 		uint32_t slot = k ? i.zeros : i.scales;
 		struct shape s = infer_shape(c, slot);
@@ -169,7 +184,8 @@ static int check_codes(const struct infer *c, int fc, int64_t in)
 							: "rank 2, as there is no block_size",
 					  fmt(c->diag, "rank %d", s.rank));
 	}
-	if ((err = check_dim(c, i.weights, 2, in < 0 ? in : in / per)))
+	if ((err = check_dim(c, i.weights, 2, in < 0 ? in : in / per)) ||
+	    (err = check_dim(c, i.scales, 1, rows)))
 		return err;
 	if (!p->block_size)
 		return check_dim(c, i.zeros, 1, divided(rows, per));
@@ -179,19 +195,40 @@ static int check_codes(const struct infer *c, int fc, int64_t in)
 	return check_dim(c, i.zeros, 2, divided(blocks, per));
 }
 
-/* FP8 weights have one scale an expert. */
+/* FP8 weights of rows of `in` have one scale an expert, or one a square of block_size. */
 static int check_fp8(const struct infer *c, int fc, int64_t in)
 {
+	const struct experts *p = infer_params(c);
 	struct expert_inputs i = expert_inputs(c->node->op, fc);
+	int64_t block = p->block_size;
+	int err;
 
 	if (!infer_in(c, i.weights))
 		return 0;
 	if (infer_dtype(c, i.weights) != DT_F8E4M3FN)
 		return infer_fail(c, E_TYPE, (int)i.weights, "float8e4m3fn, as quant_type is fp8",
 				  dtype_name(infer_dtype(c, i.weights)));
-	if (i.global != EXPERTS_NONE && !infer_in(c, i.global))
-		return infer_fail(c, E_OP_INPUTS, (int)i.global, "the scales of the experts", "none");
-	return check_dim(c, i.weights, 2, in);
+	if (infer_in(c, i.zeros))
+		return infer_fail(c, E_OP_INPUTS, (int)i.zeros, "none, as quant_type is fp8",
+				  "a tensor");
+	if ((err = check_dim(c, i.weights, 2, in)))
+		return err;
+	if (!expert_squares(p))
+		return i.global == EXPERTS_NONE || infer_in(c, i.global)
+			       ? 0
+			       : infer_fail(c, E_OP_INPUTS, (int)i.global,
+					    "the scales of the experts", "none");
+	struct shape s = infer_shape(c, i.scales);
+	if (i.global != EXPERTS_NONE && infer_in(c, i.global))
+		return infer_fail(c, E_OP_INPUTS, (int)i.global, "none, as there is a block_size",
+				  "a tensor");
+	if ((err = check_scale_type(c, &i)))
+		return err;
+	if (s.rank >= 0 && s.rank != 3)
+		return infer_fail(c, E_SHAPE, (int)i.scales, "rank 3, as there is a block_size",
+				  fmt(c->diag, "rank %d", s.rank));
+	err = check_dim(c, i.scales, 1, divided(dim_of(c, i.weights, 1), block));
+	return err ? err : check_dim(c, i.scales, 2, divided(in, block));
 }
 
 static int qmoe_infer(struct infer *c)
@@ -252,13 +289,13 @@ static const struct slot qmoe_in[] = {
 	SLOT("input", "T", NF, .dims = "_ H | _ _ H"),
 	SLOT("router_probs", "T", NF, .dims = "T E"),
 	SLOT("fc1_experts_weights", "T1", CODES, .dims = "E G _"),
-	SLOT_OPT("fc1_scales", "T2", SCALE, .dims = "E G | E G _"),
+	SLOT_OPT("fc1_scales", "T2", SCALE, .dims = "E _ | E _ _"),
 	SLOT_OPT("fc1_experts_bias", "T", NF, .dims = "E G"),
 	SLOT("fc2_experts_weights", "T1", CODES, .dims = "E H _"),
-	SLOT_OPT("fc2_scales", "T2", SCALE, .dims = "E H | E H _"),
+	SLOT_OPT("fc2_scales", "T2", SCALE, .dims = "E _ | E _ _"),
 	SLOT_OPT("fc2_experts_bias", "T", NF, .dims = "E H"),
 	SLOT_OPT("fc3_experts_weights", "T1", CODES, .dims = "E I _"),
-	SLOT_OPT("fc3_scales", "T2", SCALE, .dims = "E I | E I _", .with = "fc3_experts_weights"),
+	SLOT_OPT("fc3_scales", "T2", SCALE, .dims = "E _ | E _ _", .with = "fc3_experts_weights"),
 	SLOT_OPT("fc3_experts_bias", "T", NF, .dims = "E I", .with = "fc3_experts_weights"),
 	SLOT_OPT("fc1_zero_points", "T1", CODES, .dims = "E _ | E _ _"),
 	SLOT_OPT("fc2_zero_points", "T1", CODES, .dims = "E _ | E _ _"),
@@ -291,6 +328,9 @@ static const struct field moe_attrs[] = {EXPERTS_FIELDS, {0}};
 static const struct field qmoe_attrs[] = {
 	EXPERTS_FIELDS,
 	FIELD(struct experts, expert_weight_bits, F_INT, "4", "bits of a weight"),
+	FIELD(struct experts, fc1_expert_weight_bits, F_INT, "0", "of fc1; 0: as the others"),
+	FIELD(struct experts, fc2_expert_weight_bits, F_INT, "0", "of fc2; 0: as the others"),
+	FIELD(struct experts, fc3_expert_weight_bits, F_INT, "0", "of fc3; 0: as the others"),
 	FIELD(struct experts, block_size, F_INT, "0", "weights that share a scale; 0: a row"),
 	FIELD(struct experts, accuracy_level, F_INT, "0", "a hint"),
 	FIELD(struct experts, weights_prepacked, F_INT, "-1",

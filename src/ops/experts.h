@@ -19,7 +19,9 @@ struct experts {
 	float activation_alpha, activation_beta, swiglu_limit; /* a limit of NAN is none */
 	int activation_type;
 	/* QMoE */
-	int64_t expert_weight_bits, block_size, accuracy_level, weights_prepacked;
+	int64_t expert_weight_bits, fc1_expert_weight_bits, fc2_expert_weight_bits,
+		fc3_expert_weight_bits; /* a layer's 0: as all */
+	int64_t block_size, accuracy_level, weights_prepacked;
 	int quant_type;
 };
 
@@ -33,6 +35,20 @@ struct expert_inputs {
 };
 /* Where MoE and QMoE have the inputs of layer fc. */
 struct expert_inputs expert_inputs(const struct op *op, int fc);
+/* Bits of the integer weights of layer fc. */
+static inline int64_t expert_bits(const struct experts *p, int fc)
+{
+	int64_t own = fc == FC1	  ? p->fc1_expert_weight_bits
+		      : fc == FC2 ? p->fc2_expert_weight_bits
+				  : p->fc3_expert_weight_bits;
+
+	return own ? own : p->expert_weight_bits;
+}
+/* Whether FP8 weights have a scale for each square of block_size x block_size of them, in place of one for each expert. */
+static inline bool expert_squares(const struct experts *p)
+{
+	return p->quant_type == EXPERT_FP8 && p->block_size > 0;
+}
 /* The weights of the routes, which may be others than the probabilities by which experts are chosen; of QMoE only. */
 enum { EXPERTS_ROUTER_WEIGHTS = 14 };
 

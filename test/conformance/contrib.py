@@ -389,7 +389,7 @@ def codes_of(a, bits):
 def dequantized(codes, scales, zeros, bits, block):
     q, scales = codes_of(codes, bits), scales.astype(float)
     if not block:
-        zero = (1 << bits - 1) if zeros is None else codes_of(zeros, bits)[..., None]
+        zero = (1 << bits - 1) if zeros is None else codes_of(zeros, bits)[:, :q.shape[1], None]
         return (q - zero) * scales[..., None]
     zero = (1 << bits - 1) if zeros is None else np.repeat(codes_of(zeros, bits)[..., :scales.shape[2]], block, 2)
     return (q - zero) * np.repeat(scales, block, 2)
@@ -398,16 +398,17 @@ def dequantized(codes, scales, zeros, bits, block):
 def quantized_case(w, name, tokens, experts, hidden, inter, dtype=np.float32, bits=4, block=0, zeros=False, biased=False,
                    text=False, fc3=False, router=False, free=False, **attributes):
     w.begin(name)
-    per, wide = 8 // bits, 2 * inter if attributes.get("swiglu_fusion") else inter
-    layers, plain = [], []
-    for rows, k in ((wide, hidden), (hidden, inter), (inter, hidden)):
+    wide, layers, plain = 2 * inter if attributes.get("swiglu_fusion") else inter, [], []
+    for layer, (rows, k) in enumerate(((wide, hidden), (hidden, inter), (inter, hidden))):
+        own = attributes.get(f"fc{layer + 1}_expert_weight_bits", bits)
+        per = 8 // own
         codes = w.bytes(experts, rows, k // per)
         scales = (abs(w.f(experts, rows, k // block) if block else w.f(experts, rows)) * 0.05).astype(dtype)
         zero = None
         if zeros:
-            zero = w.bytes(experts, rows, -(-(k // block) // per)) if block else w.bytes(experts, rows // per)
+            zero = w.bytes(experts, rows, -(-(k // block) // per)) if block else w.bytes(experts, -(-rows // per))
         layers.append((codes, scales, w.f(experts, rows).astype(dtype) if biased else None, zero))
-        plain += [dequantized(codes, scales, zero, bits, block), layers[-1][2]]
+        plain += [dequantized(codes, scales, zero, own, block), layers[-1][2]]
     if not fc3:
         layers[2], plain = (None,) * 4, plain[:4]
     x, rows = w.f(*tokens, hidden).astype(dtype), int(np.prod(tokens))
@@ -435,6 +436,8 @@ def quantized_mixture(w):
     quantized_case(w, "qmoe_blocks_zeros_fp16", (1,), 2, 32, 16, block=16, zeros=True, dtype=F16, **turn)
     quantized_case(w, "qmoe_8_bits", (2,), 2, 8, 4, bits=8, k=2, zeros=True, **turn)
     quantized_case(w, "qmoe_2_bits", (2,), 3, 8, 8, bits=2, zeros=True, k=2, **turn)
+    quantized_case(w, "qmoe_layers_of_other_bits", (2,), 2, 8, 8, bits=8, fc2_expert_weight_bits=4, text=True, k=2,
+                   **turn)
     quantized_case(w, "qmoe_router_weights", (2,), 3, 8, 4, router=True, k=2, **turn)
     quantized_case(w, "qmoe_free_fp16", (2,), 2, 8, 8, dtype=F16, free=True, **turn)
     quantized_case(w, "qmoe_router_weights_as_they_are", (2,), 3, 8, 4, router=True, k=2, activation_type="swiglu",
@@ -449,6 +452,14 @@ def quantized_mixture(w):
     attributes = dict(activation_type="swiglu", swiglu_fusion=1)
     w.case("QMoE", [x, logits, codes[0], None, None, codes[1]] + [None] * 9 + globals_, dict(quant_type="fp8", **attributes),
            experts_text(x, logits, plain[0], None, plain[1], None, **attributes), rtol=5e-3, atol=1e-2)
+    w.begin("qmoe_fp8_squares")
+    x, logits, block, plain, ins = w.f(2, 5).astype(F16), w.f(2, 2).astype(F16), 2, [], []
+    for rows, k in ((3, 5), (5, 3), (3, 5)):
+        codes, scales = w.f(2, rows, k).astype(F8), abs(w.f(2, -(-rows // block), -(-k // block)))
+        plain += [codes.astype(np.float32) * np.repeat(np.repeat(scales, block, 1), block, 2)[:, :rows, :k], None]
+        ins += [codes, scales, None]
+    w.case("QMoE", [x, logits, *ins[:-1]], dict(quant_type="fp8", block_size=block, activation_type="silu", fc1_expert_weight_bits=8),
+           experts_text(x, logits, *plain, activation_type="silu"), rtol=5e-3, atol=1e-2)
 
 
 # ---- SparseAttention
