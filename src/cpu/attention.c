@@ -190,6 +190,8 @@ const struct kernel cpu_attention[] = {
 	REFERENCE("com.microsoft::LinearAttentionGate", NF, NULL, wide_reshape, linear_gate_run),
 	REFERENCE("RotaryEmbedding", NF, NULL, wide_reshape, rotary_run),
 	REFERENCE("com.microsoft::RotaryEmbedding", NF, ms_rotary_accepts, wide_reshape, ms_rotary_run),
+	REFERENCE("com.microsoft::MRotaryEmbedding", NF, ms_rotary_accepts, mrotary_reshape,
+		  mrotary_run),
 	REFERENCE("infer::ProjectedAttention", NF, projected_attention_accepts,
 		  projected_attention_reshape, projected_attention_run),
 	REFERENCE("com.microsoft::MultiHeadAttention", NF, multi_head_accepts, multi_head_reshape,

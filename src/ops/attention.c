@@ -355,6 +355,30 @@ static int ms_rotary_infer(struct infer *c)
 	return rotary_infer_at(c, 2);
 }
 
+static int mrotary_infer(struct infer *c)
+{
+	const struct mrotary *p = infer_params(c);
+	struct shape cos = infer_shape(c, 2);
+	const struct ints *n = &p->mrope_section;
+	int64_t sum = 0;
+
+	if (p->mrope_layout != MROTARY_CHUNKS && p->mrope_layout != MROTARY_IN_TURN)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "mrope_layout of 0 or 1",
+				  fmt(c->diag, "%" PRId64, p->mrope_layout));
+	if (infer_shape(c, 0).rank == 3 && p->rotary.num_heads < 1)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "num_heads for an input of rank 3", "none");
+	for (int64_t i = 0; i < n->n; i++)
+		sum = n->v[i] < 0 ? DIM_UNKNOWN : add_dims(sum, n->v[i]);
+	if (n->n != 3 || sum < 0)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "mrope_section of three numbers of pairs",
+				  NULL);
+	if (cos.rank == 2 && cos.dim[1] >= 0 && cos.dim[1] != sum)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  fmt(c->diag, "a mrope_section of %" PRId64 " pairs", cos.dim[1]),
+				  fmt(c->diag, "%" PRId64, sum));
+	return rotary_infer_at(c, 2);
+}
+
 static int rotary_infer(struct infer *c)
 {
 	const struct rotary *p = infer_params(c);
@@ -988,6 +1012,10 @@ static const struct slot ms_rotary_in[] = {
 	SLOT("position_ids", NULL, T_I64, .dims = "1 | () | B S"),
 	SLOT("cos_cache", "T", NF, .dims = "P D"), SLOT("sin_cache", "T", NF, .dims = "P D"),
 	SLOT_END};
+static const struct slot mrotary_in[] = {SLOT("input", "T", NF, .dims = "B S $num_heads*E | B _ S _"),
+					 SLOT("position_ids", "M", T_I64, .dims = "3 B S"),
+					 SLOT("cos_cache", "T", NF, .dims = "P D"),
+					 SLOT("sin_cache", "T", NF, .dims = "P D"), SLOT_END};
 static const struct slot ms_rotary_out[] = {SLOT("output", "T", NF), SLOT_END};
 static const struct slot ms_attention_in[] = {
 	SLOT("input", "T", NF, .dims = "B S I"),
@@ -1136,10 +1164,17 @@ static const struct field ms_linear_attrs[] = {LINEAR_FIELDS,
 		FIELD(struct rotary, rotary_embedding_dim, F_INT, "0",                             \
 		      "elements of a head that turn; 0: all")
 static const struct field rotary_attrs[] = {ROTARY_FIELDS, {0}};
-static const struct field ms_rotary_attrs[] = {
-	ROTARY_FIELDS,
-	FIELD(struct rotary, is_packed_batching, F_INT, "0", "1: sequences packed without padding"),
-	FIELD(struct rotary, scale, F_FLOAT, "1", "custom scale; not used"),
+#define MS_ROTARY_FIELDS                                                                           \
+	ROTARY_FIELDS,                                                                             \
+		FIELD(struct rotary, is_packed_batching, F_INT, "0",                               \
+		      "1: sequences packed without padding"),                                      \
+		FIELD(struct rotary, scale, F_FLOAT, "1", "custom scale; not used")
+static const struct field ms_rotary_attrs[] = {MS_ROTARY_FIELDS, {0}};
+static const struct field mrotary_attrs[] = {
+	MS_ROTARY_FIELDS,
+	FIELD_REQ(struct mrotary, mrope_section, F_INTS,
+		  "pairs that turn by each number of a position"),
+	FIELD(struct mrotary, mrope_layout, F_INT, "0", "1: pairs take the numbers in turn"),
 	{0}};
 static const struct field ms_attention_attrs[] = {
 	FIELD_REQ(struct ms_attention, num_heads, F_INT, "heads"),
@@ -1275,6 +1310,14 @@ const struct op ops_attention[] = {
 	 .out = ms_rotary_out,
 	 ATTRS(ms_rotary_attrs, struct rotary),
 	 .infer = ms_rotary_infer},
+	{.name = "MRotaryEmbedding",
+	 MICROSOFT,
+	 .variant = ROTARY_STREAMS,
+	 .reduced = REDUCED_COMPUTES,
+	 .in = mrotary_in,
+	 .out = ms_rotary_out,
+	 ATTRS(mrotary_attrs, struct mrotary),
+	 .infer = mrotary_infer},
 	{.name = "Attention",
 	 MICROSOFT,
 	 .in = ms_attention_in,

@@ -40,6 +40,24 @@ struct rotary {
 	float scale;
 };
 
+/* com.microsoft::MRotaryEmbedding: a position has three numbers, and each pair turns by one of them. */
+struct mrotary {
+	struct rotary rotary;
+	struct ints mrope_section; /* pairs that turn by the first, second and third number */
+	int64_t mrope_layout;
+};
+enum { MROTARY_CHUNKS, MROTARY_IN_TURN };
+enum { ROTARY_STREAMS = 2 }; /* variant: MRotaryEmbedding, against RotaryEmbedding */
+/* By which of the three numbers pair k turns. */
+static inline int mrotary_stream(const struct mrotary *p, int64_t k)
+{
+	const int64_t *n = p->mrope_section.v;
+
+	if (p->mrope_layout == MROTARY_CHUNKS)
+		return k < n[0] ? 0 : k < n[0] + n[1] ? 1 : 2;
+	return k % 3 && k < 3 * n[k % 3] ? (int)(k % 3) : 0;
+}
+
 /* com.microsoft::Attention */
 struct ms_attention {
 	int64_t num_heads, unidirectional, do_rotary, rotary_embedding_dim, past_present_share_buffer;

@@ -666,8 +666,28 @@ def paged_attention(w):
     paged_case(w, "paged_attention_free", [1, 2], [2, 1], free=True, rotary=2)
 
 
+# ---- MRotaryEmbedding
+
+def rotary_case(w, name, shape, half, section, dtype=np.float32, rows=6, free=False, **attributes):
+    w.begin(name)
+    batch, length = shape[0], shape[-2]
+    angles = w.f(rows, half)
+    position = w.r.integers(0, rows, (3, batch, length)).astype(np.int64)
+    w.case("MRotaryEmbedding", [w.f(*shape).astype(dtype), position, np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)],
+           dict(mrope_section=section, **attributes), 1, free=free)
+
+
+def mrotary(w):
+    rotary_case(w, "mrotary_chunks", (2, 3, 16), 4, [1, 2, 1], num_heads=2)
+    rotary_case(w, "mrotary_in_turn", (1, 2, 4, 12), 6, [2, 2, 2], mrope_layout=1)
+    rotary_case(w, "mrotary_part", (2, 3, 24), 4, [2, 1, 1], num_heads=2, rotary_embedding_dim=8)
+    rotary_case(w, "mrotary_interleaved", (1, 4, 16), 8, [4, 2, 2], mrope_layout=1, interleaved=1, num_heads=1)
+    rotary_case(w, "mrotary_fp16", (1, 2, 3, 8), 4, [0, 3, 1], dtype=F16)
+    rotary_case(w, "mrotary_free", (1, 3, 8), 4, [2, 2, 0], mrope_layout=1, num_heads=1, free=True)
+
+
 ALL = (linear_attention, linear_attention_gate, gated_rms_norm, causal_conv, block_weights, mixture, quantized_mixture,
-       sparse_attention, paged_attention)
+       sparse_attention, paged_attention, mrotary)
 
 
 # ---- files

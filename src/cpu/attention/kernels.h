@@ -14,8 +14,10 @@ int linear_attention_reshape(struct site *site, struct step *step, struct diag *
 int linear_attention_run(const struct call *c);
 int linear_gate_run(const struct call *c);
 
-/* rotary.c: RotaryEmbedding of ai.onnx and of com.microsoft */
+/* rotary.c: RotaryEmbedding of ai.onnx and of com.microsoft, and MRotaryEmbedding */
 int rotary_run(const struct call *c);
+int mrotary_reshape(struct site *site, struct step *step, struct diag *d);
+int mrotary_run(const struct call *c);
 bool ms_rotary_accepts(const struct site *s, struct why *why);
 int ms_rotary_run(const struct call *c);
 
