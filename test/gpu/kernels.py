@@ -658,6 +658,13 @@ def language():
         c.end(c.op("QMoE", c.x(t, 5, 64, low=-1, high=1), c.x(t, 5, 6), c.w("u8", 6, 32, 32, low=0, high=255), c.w(t, 6, 32, 4, low=0, high=.1), "",
                    c.w("u8", 6, 64, 16, low=0, high=255), c.w(t, 6, 64, 2, low=0, high=.1), k=2, activation_type="silu",
                    block_size=16, **ms), t=t)
+        for layout in (0, 1):
+            c = Case(f"mrotary_{layout}_{t}")
+            c.end(c.op("MRotaryEmbedding", c.x(t, 2, 5, 3 * 16), c.given("i64", RNG.integers(0, 9, (3, 2, 5))), c.x(t, 9, 8), c.x(t, 9, 8),
+                       num_heads=3, mrope_section=[4, 2, 2], mrope_layout=layout, **ms), t=t)
+        c = Case(f"qmoe_fp8_{t}")
+        c.end(c.op("QMoE", c.x(t, 3, 40, low=-1, high=1), c.x(t, 3, 4), c.w("f8", 4, 36, 40), c.w("f32", 4, 3, 3, low=0), "", c.w("f8", 4, 40, 36),
+                   c.w("f32", 4, 3, 3, low=0), k=2, activation_type="gelu", quant_type="fp8", block_size=16, **ms), t=t)
         c = Case(f"sparse_attention_{t}")
         past = c.x(t, 2, 2, 70, 16)
         rows = c.given("i32", [[0, 1, 2, 4, 6, 9], [0, 1, 3, 5, 8, 11]])
