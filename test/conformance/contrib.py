@@ -666,6 +666,17 @@ def paged_attention(w):
     paged_case(w, "paged_attention_free", [1, 2], [2, 1], free=True, rotary=2)
 
 
+# ---- GatedAdd
+
+def gated_add(w):
+    for name, shape, dtype, free in (("gated_add", (2, 3, 4), np.float32, False), ("gated_add_fp16", (3, 8), F16, False),
+                                     ("gated_add_free", (2, 5), np.float32, True), ("gated_add_free_fp16", (2, 2, 4), F16, True),
+                                     ("gated_add_one_row", (1, 6), np.float32, False), ("gated_add_row_of_one", (5, 1), F16, True)):
+        w.begin(name)
+        w.case("GatedAdd", [w.f(*shape).astype(dtype), w.f(*shape).astype(dtype), w.f(*shape[:-1], 1).astype(dtype)], {}, 1,
+               free=free)
+
+
 # ---- MRotaryEmbedding
 
 def rotary_case(w, name, shape, half, section, dtype=np.float32, rows=6, free=False, **attributes):
@@ -687,7 +698,7 @@ def mrotary(w):
 
 
 ALL = (linear_attention, linear_attention_gate, gated_rms_norm, causal_conv, block_weights, mixture, quantized_mixture,
-       sparse_attention, paged_attention, mrotary)
+       sparse_attention, paged_attention, mrotary, gated_add)
 
 
 # ---- files
