@@ -124,6 +124,12 @@ template <typename T, typename X> __device__ inline float row_product(const gpu_
 			}
 			sum += ((float)packed_get(l.weights, at * l.in + i, l.bits) - zero) * scale * up(x[i]);
 		}
+	} else if (l.fp4) {
+		const u8 *codes = (const u8 *)l.weights + e * l.in * (l.rows / 2) + row / 2;
+		for (int64_t i = lane; i < l.in; i += 32)
+			sum += f4_get(codes[i * (l.rows / 2)] >> (row & 1) * 4 & 15) * up(x[i]) *
+			       f8_get(l.scale_type, ((const u8 *)l.scales)[at * (l.in / l.block) + i / l.block]);
+		sum *= l.global[e];
 	} else if (l.type == T_F8E4M3FN && l.scales) {
 		int64_t across = (l.in + l.block - 1) / l.block, down = (l.rows + l.block - 1) / l.block;
 		for (int64_t i = lane; i < l.in; i += 32)

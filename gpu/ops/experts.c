@@ -32,8 +32,10 @@ static struct gpu_expert_layer layer_of(const struct site *s, int fc, int64_t ro
 		l.block = p->block_size ? p->block_size : l.block;
 		l.by_row = !p->block_size;
 		l.scale_type = (int)gpu_type(s, i.scales);
-	} else if (s->node->op->variant == EXPERTS_QUANTIZED && expert_squares(p)) {
-		l.block = p->block_size;
+	} else if (s->node->op->variant == EXPERTS_QUANTIZED &&
+		   (expert_squares(p) || expert_fp4_block(p))) {
+		l.fp4 = expert_fp4_block(p) != 0;
+		l.block = l.fp4 ? expert_fp4_block(p) : p->block_size;
 		l.scale_type = (int)gpu_type(s, i.scales);
 	}
 	return l;
@@ -45,11 +47,11 @@ static bool experts_accepts(const struct site *s, struct why *w)
 
 	if (s->node->op->variant != EXPERTS_QUANTIZED)
 		return true;
-	if (p->quant_type != EXPERT_INT && p->quant_type != EXPERT_FP8)
-		return refuse(w, "weights of 4 bits with an exponent");
-	if (p->quant_type == EXPERT_FP8 && !expert_squares(p) &&
+	if (p->quant_type == EXPERT_WFP4AFP8)
+		return refuse(w, "activations in FP8");
+	if (p->quant_type != EXPERT_INT && !expert_squares(p) &&
 	    site_in(s, expert_inputs(s->node->op, FC3).weights))
-		return refuse(w, "fc3 in FP8, which has no scale");
+		return refuse(w, "fc3 whose experts have no scale");
 	return p->weights_prepacked == 1 ? refuse(w, "weights in a provider's own order") : true;
 }
 

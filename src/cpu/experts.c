@@ -117,8 +117,9 @@ static void route_tokens(void *arg, int64_t begin, int64_t end, int thread)
 struct layer {
 	const struct tensor *weights, *scales, *zeros, *global;
 	const float *bias; /* [experts, rows], or NULL */
-	int64_t rows, in, bits,
-		block; /* bits: 0 if the weights are numbers; block: 0 if a row shares a scale */
+	/* bits: 0 if the weights are numbers; block: weights, or the side of a square of weights, that share a scale, 0: a row */
+	int64_t rows, in, bits, block;
+	bool fp4; /* the weights are stored [experts, in, rows / 2] */
 };
 
 static struct layer layer_of(const struct call *c, int fc, struct scratch *s, int64_t rows, int64_t in)
@@ -136,8 +137,9 @@ static struct layer layer_of(const struct call *c, int fc, struct scratch *s, in
 	if (c->step->node->op->variant == EXPERTS_QUANTIZED && p->quant_type == EXPERT_INT) {
 		l.bits = expert_bits(p, fc);
 		l.block = p->block_size;
-	} else if (c->step->node->op->variant == EXPERTS_QUANTIZED && expert_squares(p)) {
-		l.block = p->block_size;
+	} else if (c->step->node->op->variant == EXPERTS_QUANTIZED) {
+		l.block = expert_squares(p) ? p->block_size : expert_fp4_block(p);
+		l.fp4 = expert_fp4_block(p) != 0;
 	}
 	return l;
 }
@@ -194,11 +196,31 @@ static void scale_row(const struct layer *l, int64_t expert, int64_t row, float 
 	}
 }
 
+static void read_fp4_row(const struct layer *l, int64_t expert, int64_t row, float *to)
+{
+	static const float value[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
+	const uint8_t *codes =
+		(const uint8_t *)l->weights->data + expert * l->in * (l->rows / 2) + row / 2;
+	const uint8_t *scales =
+		(const uint8_t *)l->scales->data + (expert * l->rows + row) * (l->in / l->block);
+
+	for (int64_t i = 0; i < l->in; i++) {
+		unsigned code = codes[i * (l->rows / 2)] >> (row & 1) * 4 & 15;
+		float v = code & 8 ? -value[code & 7] : value[code & 7];
+		to[i] = v * f8_to_f32(tensor_dtype(l->scales), scales[i / l->block]) *
+			((const float *)l->global->data)[expert];
+	}
+}
+
 /* Writes one row of weights as floats. */
 static void read_row(const struct layer *l, int64_t expert, int64_t row, float *to)
 {
 	int64_t at = expert * l->rows + row;
 
+	if (l->fp4) {
+		read_fp4_row(l, expert, row, to);
+		return;
+	}
 	if (!l->bits) {
 		simd_to_f32(tensor_dtype(l->weights), l->weights->data, at * l->in, l->in, to);
 		if (l->global || l->block)
@@ -477,11 +499,11 @@ static bool qmoe_accepts(const struct site *s, struct why *why)
 {
 	const struct experts *p = site_params(s);
 
-	if (p->quant_type != EXPERT_INT && p->quant_type != EXPERT_FP8)
-		return refuse(why, "weights of 4 bits with an exponent");
-	if (p->quant_type == EXPERT_FP8 && !expert_squares(p) &&
+	if (p->quant_type == EXPERT_WFP4AFP8)
+		return refuse(why, "activations in FP8");
+	if (p->quant_type != EXPERT_INT && !expert_squares(p) &&
 	    site_in(s, expert_inputs(s->node->op, FC3).weights))
-		return refuse(why, "fc3 in FP8, which has no scale");
+		return refuse(why, "fc3 whose experts have no scale");
 	if (p->weights_prepacked == 1)
 		return refuse(why, "weights in a provider's own order");
 	return true;

@@ -81,6 +81,13 @@ static int check_dim(const struct infer *c, uint32_t i, int axis, int64_t size)
 	return infer_unify(c, (int)i, size, dim_of(c, i, axis), &same);
 }
 
+/* Rows of a layer's weights. */
+static int64_t rows_of(const struct infer *c, uint32_t weights)
+{
+	return expert_fp4_block(infer_params(c)) ? product_of(dim_of(c, weights, 2), 2)
+						 : dim_of(c, weights, 1);
+}
+
 /*
  * Sizes that inputs share are compared by the row; these are the products and quotients of sizes that a row cannot express.
  * Sets the output and *inter.
@@ -90,7 +97,7 @@ static int check_sizes(struct infer *c, int64_t *inter)
 	const struct experts *p = infer_params(c);
 	struct shape x = infer_shape(c, EXPERTS_X);
 	bool fused = p->activation_type == EXPERT_SWIGLU && p->swiglu_fusion;
-	int64_t rows = dim_of(c, expert_inputs(c->node->op, FC1).weights, 1), tokens = DIM_UNKNOWN,
+	int64_t rows = rows_of(c, expert_inputs(c->node->op, FC1).weights), tokens = DIM_UNKNOWN,
 		same;
 
 	if (fused && rows >= 0 && rows % 2)
@@ -231,6 +238,55 @@ static int check_fp8(const struct infer *c, int fc, int64_t in)
 	return err ? err : check_dim(c, i.scales, 2, divided(in, block));
 }
 
+/* FP4 weights of rows of `in`: two rows lie in a byte. */
+static int check_fp4(const struct infer *c, int fc, int64_t in)
+{
+	const struct experts *p = infer_params(c);
+	struct expert_inputs i = expert_inputs(c->node->op, fc);
+	int64_t block = expert_fp4_block(p), rows = rows_of(c, i.weights);
+	enum dtype want = p->quant_type == EXPERT_FP4 ? DT_F8E8M0 : DT_F8E4M3FN;
+	struct shape s = infer_shape(c, i.scales);
+	int err;
+
+	if (!infer_in(c, i.weights))
+		return 0;
+	if (infer_dtype(c, i.weights) != DT_U8)
+		return infer_fail(c, E_TYPE, (int)i.weights, "uint8, two codes a byte",
+				  dtype_name(infer_dtype(c, i.weights)));
+	if (infer_in(c, i.zeros))
+		return infer_fail(c, E_OP_INPUTS, (int)i.zeros, "none, as the weights are numbers",
+				  "a tensor");
+	if (!infer_in(c, i.scales))
+		return infer_fail(c, E_OP_INPUTS, (int)i.scales, "the scales of the weights", "none");
+	if (infer_dtype(c, i.scales) != want)
+		return infer_fail(c, E_TYPE, (int)i.scales, dtype_name(want),
+				  dtype_name(infer_dtype(c, i.scales)));
+	if (i.global != EXPERTS_NONE && !infer_in(c, i.global))
+		return infer_fail(c, E_OP_INPUTS, (int)i.global, "the scales of the experts", "none");
+	if (in >= 0 && in % block)
+		return infer_fail(c, E_SHAPE, (int)i.weights,
+				  fmt(c->diag, "rows of a multiple of %" PRId64 " weights", block),
+				  fmt(c->diag, "%" PRId64, in));
+	if (s.rank >= 0 && s.rank != 3)
+		return infer_fail(c, E_SHAPE, (int)i.scales, "rank 3",
+				  fmt(c->diag, "rank %d", s.rank));
+	if ((err = check_dim(c, i.weights, 1, in)) || (err = check_dim(c, i.scales, 1, rows)))
+		return err;
+	return check_dim(c, i.scales, 2, divided(in, block));
+}
+
+/* fc2 has a row for each element of the hidden size, fc3 for each of the inter size; a bias has a number for each row. */
+static int check_rows(const struct infer *c, int fc, int64_t want)
+{
+	struct expert_inputs i = expert_inputs(c->node->op, fc);
+	int64_t rows = rows_of(c, i.weights), same;
+	int err = fc == FC1 || !infer_in(c, i.weights)
+			  ? 0
+			  : infer_unify(c, (int)i.weights, want, rows, &same);
+
+	return err ? err : check_dim(c, i.bias, 1, rows);
+}
+
 static int qmoe_infer(struct infer *c)
 {
 	const struct experts *p = infer_params(c);
@@ -250,8 +306,10 @@ static int qmoe_infer(struct infer *c)
 			err = check_codes(c, fc, in);
 		else if (p->quant_type == EXPERT_FP8)
 			err = check_fp8(c, fc, in);
-		if (!err && fc == FC3)
-			err = check_dim(c, expert_inputs(c->node->op, fc).weights, 1, inter);
+		else if (expert_fp4_block(p))
+			err = check_fp4(c, fc, in);
+		if (!err && p->quant_type != EXPERT_WFP4AFP8)
+			err = check_rows(c, fc, fc == FC2 ? hidden : inter);
 	}
 	return err;
 }
@@ -288,15 +346,15 @@ static const struct slot moe_in[] = {
 static const struct slot qmoe_in[] = {
 	SLOT("input", "T", NF, .dims = "_ H | _ _ H"),
 	SLOT("router_probs", "T", NF, .dims = "T E"),
-	SLOT("fc1_experts_weights", "T1", CODES, .dims = "E G _"),
+	SLOT("fc1_experts_weights", "T1", CODES, .dims = "E _ _"),
 	SLOT_OPT("fc1_scales", "T2", SCALE, .dims = "E _ | E _ _"),
-	SLOT_OPT("fc1_experts_bias", "T", NF, .dims = "E G"),
-	SLOT("fc2_experts_weights", "T1", CODES, .dims = "E H _"),
+	SLOT_OPT("fc1_experts_bias", "T", NF, .dims = "E _"),
+	SLOT("fc2_experts_weights", "T1", CODES, .dims = "E _ _"),
 	SLOT_OPT("fc2_scales", "T2", SCALE, .dims = "E _ | E _ _"),
 	SLOT_OPT("fc2_experts_bias", "T", NF, .dims = "E H"),
-	SLOT_OPT("fc3_experts_weights", "T1", CODES, .dims = "E I _"),
+	SLOT_OPT("fc3_experts_weights", "T1", CODES, .dims = "E _ _"),
 	SLOT_OPT("fc3_scales", "T2", SCALE, .dims = "E _ | E _ _", .with = "fc3_experts_weights"),
-	SLOT_OPT("fc3_experts_bias", "T", NF, .dims = "E I", .with = "fc3_experts_weights"),
+	SLOT_OPT("fc3_experts_bias", "T", NF, .dims = "E _", .with = "fc3_experts_weights"),
 	SLOT_OPT("fc1_zero_points", "T1", CODES, .dims = "E _ | E _ _"),
 	SLOT_OPT("fc2_zero_points", "T1", CODES, .dims = "E _ | E _ _"),
 	SLOT_OPT("fc3_zero_points", "T1", CODES, .dims = "E _ | E _ _", .with = "fc3_experts_weights"),

@@ -55,6 +55,15 @@ enum { EXPERTS_ROUTER_WEIGHTS = 14 };
 /* In the sparse mixer only experts compete whose logit is by no more than this part below the greatest. */
 #define EXPERTS_JITTER 0.02F
 
+/*
+ * FP4 weights are stored as [experts, in, rows / 2], two rows a byte, as ONNX Runtime's kernels read them and its tools write them,
+ * though the operator's text names the axes in another order. They have a scale for so many weights of a row; else it is 0.
+ */
+static inline int64_t expert_fp4_block(const struct experts *p)
+{
+	return p->quant_type == EXPERT_FP4 ? 32 : p->quant_type == EXPERT_NVFP4 ? 16 : 0;
+}
+
 struct expert_sizes {
 	int64_t tokens, hidden, inter, experts;
 	int64_t wide; /* rows of fc1: inter, or twice as many with the linear part of SwiGLU */
@@ -64,12 +73,13 @@ static inline struct expert_sizes expert_sizes(const struct shape *x, const stru
 					       const struct shape *fc1, const struct experts *p)
 {
 	bool fused = p->activation_type == EXPERT_SWIGLU && p->swiglu_fusion;
+	int64_t wide = expert_fp4_block(p) ? 2 * fc1->dim[2] : fc1->dim[1];
 
 	return (struct expert_sizes){.tokens = router->dim[0],
 				     .hidden = x->dim[x->rank - 1],
-				     .inter = fused ? fc1->dim[1] / 2 : fc1->dim[1],
+				     .inter = fused ? wide / 2 : wide,
 				     .experts = router->dim[1],
-				     .wide = fc1->dim[1]};
+				     .wide = wide};
 }
 static inline float expert_limit(const struct experts *p)
 {

@@ -452,6 +452,18 @@ def quantized_mixture(w):
     attributes = dict(activation_type="swiglu", swiglu_fusion=1)
     w.case("QMoE", [x, logits, codes[0], None, None, codes[1]] + [None] * 9 + globals_, dict(quant_type="fp8", **attributes),
            experts_text(x, logits, plain[0], None, plain[1], None, **attributes), rtol=5e-3, atol=1e-2)
+    for name, block, scale_type in (("fp4", 32, ml_dtypes.float8_e8m0fnu), ("nvfp4", 16, F8)):
+        w.begin(f"qmoe_{name}")
+        x, logits, ins, plain, globals_ = w.f(2, 32).astype(F16), w.f(2, 2).astype(F16), [], [], []
+        for rows, k in ((2 * block, 32), (32, block)):
+            # two rows a byte: what ONNX Runtime's tools write, though the text names the axes in another order
+            codes, scales = w.bytes(2, k, rows // 2), (abs(w.f(2, rows, k // block)) * 0.1 + 0.01).astype(scale_type)
+            globals_.append(abs(w.f(2)))
+            values = np.stack([FP4[codes & 15], FP4[codes >> 4]], -1).reshape(2, k, rows).transpose(0, 2, 1)
+            plain += [values * np.repeat(scales.astype(np.float32), block, 2) * globals_[-1][:, None, None], None]
+            ins += [codes, scales, None]
+        w.case("QMoE", [x, logits, *ins] + [None] * 7 + globals_, dict(quant_type=name, **attributes),
+               experts_text(x, logits, *plain, **attributes), rtol=5e-3, atol=1e-2)
     w.begin("qmoe_fp8_squares")
     x, logits, block, plain, ins = w.f(2, 5).astype(F16), w.f(2, 2).astype(F16), 2, [], []
     for rows, k in ((3, 5), (5, 3), (3, 5)):
