@@ -12,6 +12,7 @@ struct gpu_expert_layer {
 	int64_t block; /* weights that share a scale: of a row of codes, or the side of a square of FP8 */
 	int type, scale_type, bits; /* bits: of a code, 0 if the weights are numbers of `type` */
 	int by_row;		    /* the zero points of the rows of an expert lie side by side */
+	int fp4; /* the weights are stored [experts, in, rows / 2], two rows a byte */
 };
 
 struct gpu_experts {

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef OPS_EXPERTS_H
 #define OPS_EXPERTS_H
-/* com.microsoft's MoE and QMoE: of many feed-forward nets, the experts, each token passes through the k that a router chooses. */
+/*
+ * com.microsoft's MoE and QMoE: of many feed-forward nets, the experts, each token passes through the k that a router chooses.
+ * Weights of routes that are not to be normalized are a softmax over all experts, as the text of both and their CUDA kernels have it;
+ * ONNX Runtime 1.31.1's CPU kernel of QMoE normalizes them whatever the attribute says, and knows no sparse mixer.
+ */
 #include "ops/op.h"
 
 #include <math.h>
