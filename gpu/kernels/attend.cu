@@ -201,6 +201,16 @@ template <typename T> __device__ inline void plain(const gpu_attend &p)
 // ---- rotary embedding --------------------------------------------------------------------------
 
 // A thread rotates one pair of elements, or copies one element beyond the rotated ones.
+// By which of the numbers of a position pair k turns.
+__device__ inline int64_t rotary_stream(const gpu_rotary &p, int64_t k)
+{
+	if (!p.streams)
+		return 0;
+	if (p.in_turn)
+		return k % 3 && k < p.section[k % 3] ? k % 3 : 0;
+	return k < p.section[0] ? 0 : k < p.section[1] ? 1 : 2;
+}
+
 template <typename T> __device__ inline void rotary(const gpu_rotary &p)
 {
 	int64_t half = p.turned / 2, each = half + p.size - p.turned;
@@ -216,7 +226,8 @@ template <typename T> __device__ inline void rotary(const gpu_rotary &p)
 		}
 		int64_t row = b * p.length + s;
 		if (p.position)
-			row = p.counted ? p.position[0] + s : p.position[b * p.position_batch + s];
+			row = p.counted ? p.position[0] + s
+					: p.position[rotary_stream(p, k) * p.batch * p.length + b * p.position_batch + s];
 		if (row < 0 || row >= p.rows) {
 			*p.fault = p.who;
 			continue;

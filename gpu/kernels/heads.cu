@@ -130,6 +130,55 @@ template <typename T> __device__ inline void ms_mask(const gpu_ms_mask &p)
 	}
 }
 
+// ---- SparseMask
+
+__device__ inline int64_t sparse_start(const gpu_sparse_mask &p, int64_t b)
+{
+	return p.keys == p.queries ? 0 : p.lens[b] - p.queries;
+}
+
+// Each thread looks at one row or column index or at one length.
+extern "C" __global__ void sparse_check(const gpu_sparse_mask p)
+{
+	EACH(i, p.layouts * (p.row_step + p.col_step) + p.batch)
+	{
+		int64_t each = p.row_step + p.col_step, l = i / each, at = i % each, blocks = p.row_step - 1;
+		bool good;
+		if (l >= p.layouts) {
+			int64_t b = i - p.layouts * each;
+			good = p.lens[b] >= 0 && p.lens[b] <= p.keys && sparse_start(p, b) >= 0;
+		} else if (at < p.row_step) {
+			const int32_t *rows = p.rows + l * p.row_step;
+			good = rows[at] >= 0 && rows[at] <= p.col_step && (at == 0 || rows[at - 1] <= rows[at]);
+		} else {
+			const int32_t *rows = p.rows + l * p.row_step;
+			int32_t col = p.cols[l * p.col_step + at - p.row_step];
+			bool used = at - p.row_step >= rows[0] && at - p.row_step < rows[blocks];
+			good = !used || (col >= 0 && col < blocks);
+		}
+		if (!good)
+			*p.fault = p.who;
+	}
+}
+
+template <typename T> __device__ inline void sparse_mask(const gpu_sparse_mask &p)
+{
+	EACH(i, p.batch * p.heads * p.queries * p.keys)
+	{
+		int64_t j = i % p.keys, q = i / p.keys % p.queries, h = i / p.keys / p.queries % p.heads,
+			b = i / p.keys / p.queries / p.heads, l = h % p.layouts, row = (sparse_start(p, b) + q) / p.block;
+		const int32_t *rows = p.rows + l * p.row_step;
+		bool seen = false;
+		// what sparse_check refuses must not lead outside the indices
+		if (row >= 0 && row < p.row_step - 1 && rows[row] >= 0 && rows[row + 1] <= p.col_step)
+			for (int64_t k = rows[row]; k < rows[row + 1] && !seen; k++)
+				seen = p.cols[l * p.col_step + k] == j / p.block;
+		((T *)p.y)[i] = down<T>(seen ? 0.0f : -INFINITY);
+	}
+	EACH(i, p.batch * p.room)
+	p.rest[i] = i % p.room >= sparse_start(p, i / p.room) + p.queries;
+}
+
 // Returns how many positions a cache holds after t positions were added. Whenever the cache is full, the oldest
 // positions are dropped, so that window - 1 remain.
 __device__ inline int64_t cached_positions(const gpu_lengths &p, int64_t t)
@@ -225,5 +274,6 @@ extern "C" __global__ void retype(const gpu_retype p)
 	extern "C" __global__ void heads_fill_##T(const gpu_heads p) { heads_fill<T>(p); }                             \
 	extern "C" __global__ void heads_keep_##T(const gpu_keep p) { heads_keep<T>(p); }                              \
 	extern "C" __global__ void ms_mask_##T(const gpu_ms_mask p) { ms_mask<T>(p); }                                 \
-	extern "C" __global__ void score_rows_##T(const gpu_score_rows p) { score_rows<T>(p); }
+	extern "C" __global__ void score_rows_##T(const gpu_score_rows p) { score_rows<T>(p); }                        \
+	extern "C" __global__ void sparse_mask_##T(const gpu_sparse_mask p) { sparse_mask<T>(p); }
 HEADS(f32) HEADS(f16) HEADS(bf16)

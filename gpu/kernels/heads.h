@@ -57,6 +57,19 @@ struct gpu_ms_mask {
 	float filter;
 };
 
+/*
+ * infer::SparseMask: the blocks of keys that queries see, as numbers added to the scores [batch, heads, queries, keys], and the rows
+ * of the cache [batch, room] that no new key takes.
+ */
+struct gpu_sparse_mask {
+	const int32_t *rows, *cols, *lens;
+	void *y;
+	uint8_t *rest;
+	int64_t batch, heads, queries, keys, room, block, layouts;
+	int64_t row_step, col_step; /* indices of a layout */
+	uint64_t *fault, who;
+};
+
 /* Computes the lengths of GroupQueryAttention for each batch, and fills a sink with zeros. */
 struct gpu_lengths {
 	const int32_t *last; /* seqlens_k */

@@ -292,6 +292,12 @@ struct gpu_rotary {
 	int64_t position_batch;
 	/* counted: position holds only the position of the first element; the others follow it */
 	int interleaved, counted;
+	/*
+	 * Three numbers of each position if `streams` is set: pairs up to section[0] turn by the first, pairs up to section[1] by the
+	 * second. in_turn: pairs take the numbers in turn, the second and the third number up to pair section[1] and section[2].
+	 */
+	int streams, in_turn;
+	int64_t section[3];
 	uint64_t *fault, who;
 };
 

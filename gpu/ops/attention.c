@@ -8,6 +8,7 @@
 #include "gpu/ops/sdpa.h"
 #include "gpu/ops/contrib_attention.h"
 #include "gpu/ops/flex_attention.h"
+#include "gpu/ops/paged_attention.h"
 
 #include <math.h>
 
@@ -308,6 +309,18 @@ struct rotary_plan {
 	struct gpu_rotary job;
 };
 
+static void set_streams(const struct mrotary *p, struct gpu_rotary *j)
+{
+	const int64_t *n = p->mrope_section.v;
+
+	j->streams = 3;
+	j->in_turn = p->mrope_layout == MROTARY_IN_TURN;
+	j->position_batch = j->length;
+	j->section[0] = n[0];
+	j->section[1] = j->in_turn ? 3 * n[1] : n[0] + n[1];
+	j->section[2] = 3 * n[2];
+}
+
 static const char *rotary_fill(const struct site *s, struct rotary_plan *r)
 {
 	const struct rotary *p = s->node->params;
@@ -337,7 +350,9 @@ static const char *rotary_fill(const struct site *s, struct rotary_plan *r)
 	j->step[0] = j->heads * j->length * j->size;
 	j->step[1] = four ? j->size : j->heads * j->size;
 	j->step[2] = four ? j->length * j->size : j->size;
-	if (at) {
+	if (s->node->op->variant == ROTARY_STREAMS) {
+		set_streams(s->node->params, j);
+	} else if (at) {
 		int64_t count = shape_count(&at->shape);
 		j->counted = ms && count == 1 && j->batch * j->length != 1;
 		j->position_batch = at->shape.rank && at->shape.dim[0] == 1 ? 0 : j->length;
@@ -475,6 +490,12 @@ const struct kernel gpu_attention[] = {
 	HEADS("com.microsoft::GroupQueryAttention", group_query),
 	ROW("RotaryEmbedding", NF, rotary, rotary_run),
 	ROW("com.microsoft::RotaryEmbedding", NF, rotary, rotary_run),
+	ROW("com.microsoft::MRotaryEmbedding", NF, rotary, rotary_run),
 	ROW("LinearAttention", NF, linear, linear_run),
 	ROW("com.microsoft::LinearAttention", NF, linear, linear_run),
+	ROW("com.microsoft::PagedAttention", T_F16 | T_BF16, gpu_paged, gpu_paged_run),
+	{.op = "infer::SparseMask",
+	 .types = NF,
+	 .reshape = gpu_sparse_mask_reshape,
+	 .run = gpu_sparse_mask_run},
 	{0}};

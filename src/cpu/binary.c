@@ -612,6 +612,23 @@ static void swiglu_loop(void *arg, const void *const *in, void *out, int64_t n)
 	}
 }
 
+/* GatedAdd: the product is rounded to the type before it is added. */
+static int gated_add_run(const struct call *c)
+{
+	enum dtype t = tensor_dtype(c->out[0]);
+	const struct shape *x = &c->in[0]->shape;
+	int64_t row = x->dim[x->rank - 1], n = tensor_count(c->out[0]);
+
+	for (int64_t i = 0; i < n; i++) {
+		double product =
+			elem_f64(t, c->in[1]->data, i) * elem_f64(t, c->in[2]->data, i / row);
+		elem_set_f64(t, c->out[0]->data, i, product);
+		elem_set_f64(t, c->out[0]->data, i,
+			     elem_f64(t, c->in[0]->data, i) + elem_f64(t, c->out[0]->data, i));
+	}
+	return 0;
+}
+
 static int swiglu_run(const struct call *c)
 {
 	const void *data[2] = {c->in[0]->data, c->in[1]->data};
@@ -766,6 +783,7 @@ const struct kernel cpu_binary[] = {
 	{.op = "Equal", .types = T_STRING, .flags = K_REFERENCE, .run = equal_strings_run},
 	{.op = "Where", .flags = K_REFERENCE, .accepts = where_strings_accepts, .run = where_strings_run},
 	{.op = "Where", .flags = K_REFERENCE | K_ANY_LAYOUT, .reshape = where_reshape, .run = where_run},
+	{.op = "com.microsoft::GatedAdd", .flags = K_REFERENCE, .run = gated_add_run},
 	{.op = "SwiGLU", .flags = K_REFERENCE | K_ANY_LAYOUT, .run = swiglu_run},
 	{.op = "com.microsoft::FastGelu",
 	 .flags = K_REFERENCE | K_ANY_LAYOUT,

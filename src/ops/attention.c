@@ -4,6 +4,8 @@
 #include "ops/infer_util.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <string.h>
 
 static const char *dims_text(const struct infer *c, const struct shape *s)
 {
@@ -353,6 +355,30 @@ static int ms_rotary_infer(struct infer *c)
 	return rotary_infer_at(c, 2);
 }
 
+static int mrotary_infer(struct infer *c)
+{
+	const struct mrotary *p = infer_params(c);
+	struct shape cos = infer_shape(c, 2);
+	const struct ints *n = &p->mrope_section;
+	int64_t sum = 0;
+
+	if (p->mrope_layout != MROTARY_CHUNKS && p->mrope_layout != MROTARY_IN_TURN)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "mrope_layout of 0 or 1",
+				  fmt(c->diag, "%" PRId64, p->mrope_layout));
+	if (infer_shape(c, 0).rank == 3 && p->rotary.num_heads < 1)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "num_heads for an input of rank 3", "none");
+	for (int64_t i = 0; i < n->n; i++)
+		sum = n->v[i] < 0 ? DIM_UNKNOWN : add_dims(sum, n->v[i]);
+	if (n->n != 3 || sum < 0)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "mrope_section of three numbers of pairs",
+				  NULL);
+	if (cos.rank == 2 && cos.dim[1] >= 0 && cos.dim[1] != sum)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  fmt(c->diag, "a mrope_section of %" PRId64 " pairs", cos.dim[1]),
+				  fmt(c->diag, "%" PRId64, sum));
+	return rotary_infer_at(c, 2);
+}
+
 static int rotary_infer(struct infer *c)
 {
 	const struct rotary *p = infer_params(c);
@@ -657,6 +683,278 @@ static int gqa_infer(struct infer *c)
 	return 0;
 }
 
+/* ---- SparseAttention -------------------------------------------------------------------------- */
+
+static int check_heads(const struct infer *c, int64_t heads, int64_t kv_heads)
+{
+	if (heads >= 1 && kv_heads >= 1 && heads <= INT32_MAX && heads % kv_heads == 0)
+		return 0;
+	return infer_fail(c, E_OP_ATTRIBUTE, -1, "num_heads a multiple of kv_num_heads",
+			  fmt(c->diag, "%" PRId64 " and %" PRId64, heads, kv_heads));
+}
+
+static int check_block_size(const struct infer *c, int64_t size)
+{
+	if (size == 16 || size == 32 || size == 64 || size == 128)
+		return 0;
+	return infer_fail(c, E_OP_ATTRIBUTE, -1, "sparse_block_size of 16, 32, 64 or 128",
+			  fmt(c->diag, "%" PRId64, size));
+}
+
+/* Each layout of blocks has a row of the matrix's row indices and one of its column indices; heads take layouts in turn. */
+static int check_layouts(const struct infer *c, uint32_t rows_at, int64_t heads)
+{
+	struct shape rows = infer_shape(c, rows_at), cols = infer_shape(c, rows_at + 1);
+
+	if (rows.rank == 2 && ((rows.dim[0] >= 0 && (!rows.dim[0] || heads % rows.dim[0])) ||
+			       (rows.dim[1] >= 0 && rows.dim[1] < 2)))
+		return shape_fail(
+			c, (int)rows_at,
+			fmt(c->diag, "a divisor of %" PRId64 " layouts of one row or more", heads),
+			&rows);
+	if (rows.rank == 2 && cols.rank == 2 && rows.dim[1] > 1 &&
+	    cols.dim[1] > mul_dims(rows.dim[1] - 1, rows.dim[1] - 1))
+		return shape_fail(c, (int)rows_at + 1, "no more columns than there are blocks", &cols);
+	return 0;
+}
+
+static int sparse_infer(struct infer *c)
+{
+	const struct sparse_attention *p = infer_params(c);
+	struct shape q = infer_shape(c, SPARSE_Q), past = infer_shape(c, SPARSE_PAST_K), y = q;
+	bool packed = !infer_in(c, SPARSE_K);
+	int64_t heads = packed ? p->num_heads + 2 * p->kv_num_heads : p->num_heads, same;
+	int err;
+
+	if ((err = check_heads(c, p->num_heads, p->kv_num_heads)) ||
+	    (err = check_block_size(c, p->sparse_block_size)) ||
+	    (err = check_layouts(c, SPARSE_ROWS, p->num_heads)))
+		return err;
+	if (p->do_rotary && !infer_in(c, SPARSE_COS))
+		return infer_fail(c, E_OP_INPUTS, SPARSE_COS,
+				  "cos_cache and sin_cache, as do_rotary is set", "none");
+	if (q.rank == 3 && q.dim[2] >= 0 && (!q.dim[2] || q.dim[2] % heads))
+		return shape_fail(c, SPARSE_Q,
+				  fmt(c->diag, "a last dimension for %" PRId64 " heads", heads), &q);
+	if (q.rank == 3) {
+		int64_t size = div_dim(q.dim[2], heads);
+		y.dim[2] = mul_dims(size, p->num_heads);
+		if (past.rank == 4 && (err = infer_unify(c, SPARSE_PAST_K, size, past.dim[3], &same)))
+			return err;
+	}
+	infer_set(c, 0, infer_dtype(c, SPARSE_Q), &y);
+	infer_set(c, 1, infer_dtype(c, SPARSE_Q), &past);
+	infer_set(c, 2, infer_dtype(c, SPARSE_Q), &past);
+	return 0;
+}
+
+/* A size that the value of total_sequence_length must not exceed. */
+static int check_total(const struct infer *c, int64_t total, int64_t most, const char *what)
+{
+	if (total < 0 || most < 0 || total <= most)
+		return 0;
+	return infer_fail(c, E_VALUE, MASK_TOTAL, fmt(c->diag, "at most %" PRId64 ", %s", most, what),
+			  fmt(c->diag, "%" PRId64, total));
+}
+
+static int sparse_mask_infer(struct infer *c)
+{
+	const struct sparse_attention *p = infer_params(c);
+	struct shape q = infer_shape(c, MASK_Q), past = infer_shape(c, MASK_PAST),
+		     rows = infer_shape(c, MASK_ROWS);
+	const struct tensor *t = infer_value(c, MASK_TOTAL);
+	int64_t total = t ? elem_i64(DT_I32, t->data, 0) : DIM_UNKNOWN;
+	int64_t batch = q.rank == 3 ? q.dim[0] : DIM_UNKNOWN,
+		length = q.rank == 3 ? q.dim[1] : DIM_UNKNOWN;
+	int err;
+
+	if ((err = check_heads(c, p->num_heads, 1)) ||
+	    (err = check_block_size(c, p->sparse_block_size)) ||
+	    (err = check_layouts(c, MASK_ROWS, p->num_heads)))
+		return err;
+	if (t && total < (length > 0 ? length : 1))
+		return infer_fail(c, E_VALUE, MASK_TOTAL,
+				  fmt(c->diag, "at least %" PRId64, length > 0 ? length : 1),
+				  fmt(c->diag, "%" PRId64, total));
+	if (past.rank == 4 && (err = check_total(c, total, past.dim[2], "the rows of the cache")))
+		return err;
+	if (rows.rank == 2 && rows.dim[1] > 0 &&
+	    (err = check_total(c, total, mul_dims(rows.dim[1] - 1, p->sparse_block_size),
+			       "the positions of the blocks")))
+		return err;
+	int64_t heads = rows.rank == 2 && rows.dim[0] >= 0 ? (rows.dim[0] == 1 ? 1 : p->num_heads)
+							   : DIM_UNKNOWN;
+	struct shape y = shape_of_4(batch, heads, length, total);
+	infer_set(c, 0, infer_dtype(c, MASK_Q), &y);
+	y = shape_of_4(batch, 1, past.rank == 4 ? past.dim[2] : DIM_UNKNOWN, 1);
+	infer_set(c, 1, DT_BOOL, &y);
+	return 0;
+}
+
+/* ---- PagedAttention --------------------------------------------------------------------------- */
+
+/* Which of key, value and value_cache are given depends on where the values are. */
+static int check_paged_operands(const struct infer *c)
+{
+	const struct paged_attention *p = infer_params(c);
+	bool latent = p->kv_cache_layout == PAGED_LATENT, key = infer_in(c, PAGED_K) != NULL;
+
+	if (latent && !key)
+		return infer_fail(c, E_OP_INPUTS, PAGED_K, "a key, which holds the latent rows",
+				  "none");
+	if (latent && infer_in(c, PAGED_V))
+		return infer_fail(c, E_OP_INPUTS, PAGED_V, "none, as kv_cache_layout is LATENT",
+				  "a tensor");
+	if (latent && infer_in(c, PAGED_V_CACHE))
+		return infer_fail(c, E_OP_INPUTS, PAGED_V_CACHE,
+				  "none, as kv_cache_layout is LATENT", "a tensor");
+	if (latent && infer_out(c, 2))
+		return infer_fail(c, E_OP_INPUTS, -1,
+				  "no output value_cache_out, as kv_cache_layout is LATENT", NULL);
+	if (latent)
+		return 0;
+	if (key != (infer_in(c, PAGED_V) != NULL))
+		return infer_fail(c, E_OP_INPUTS, key ? PAGED_V : PAGED_K,
+				  "key and value, or none of them", "one");
+	if (!infer_in(c, PAGED_V_CACHE))
+		return infer_fail(c, E_OP_INPUTS, PAGED_V_CACHE, "a cache of values", "none");
+	return 0;
+}
+
+static int check_paged_attributes(const struct infer *c, int64_t size)
+{
+	const struct paged_attention *p = infer_params(c);
+	bool latent = p->kv_cache_layout == PAGED_LATENT;
+	int err = check_heads(c, p->num_heads, p->kv_num_heads);
+
+	if (err)
+		return err;
+	if (latent && p->kv_num_heads != 1)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  "kv_num_heads of 1, as kv_cache_layout is LATENT",
+				  fmt(c->diag, "%" PRId64, p->kv_num_heads));
+	if (p->v_head_size < 0 || (p->v_head_size && !latent) || (size >= 0 && p->v_head_size > size))
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  latent ? "v_head_size of no more than the size of a head"
+					 : "no v_head_size, as kv_cache_layout is SEPARATE",
+				  fmt(c->diag, "%" PRId64, p->v_head_size));
+	if (p->v_head_size && p->v_head_size != size && size >= 0 &&
+	    (isnan(p->scale) || p->scale == 0))
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  "a scale, as v_head_size is not the size of a head", "none");
+	if (p->rotary_offset < 0 || p->rotary_offset % 8)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "rotary_offset a multiple of 8",
+				  fmt(c->diag, "%" PRId64, p->rotary_offset));
+	if (p->do_rotary && !infer_in(c, PAGED_COS))
+		return infer_fail(c, E_OP_INPUTS, PAGED_COS,
+				  "cos_cache and sin_cache, as do_rotary is set", "none");
+	return 0;
+}
+
+/* A cache: i is 0 for keys, 1 for values. */
+static int check_paged_cache(const struct infer *c, uint32_t i, int64_t size)
+{
+	const struct paged_attention *p = infer_params(c);
+	uint32_t slot = PAGED_K_CACHE + i, scale_slot = PAGED_K_SCALE + i;
+	int kind = i ? p->v_quant_type : p->k_quant_type;
+	const char *named = i ? p->v_cache_dtype : p->k_cache_dtype;
+	enum dtype t = infer_dtype(c, slot);
+	struct shape cache = infer_shape(c, slot), scale = infer_shape(c, scale_slot);
+	bool codes = !(T_BIT(t) & (T_F16 | T_BF16)), halves = t == DT_U8,
+	     latent = p->kv_cache_layout == PAGED_LATENT;
+	int64_t width = halves && size >= 0 ? size / 2 + size % 2 : size,
+		count = shape_count(&scale), same;
+
+	/* without a cache of values there are neither scales for it */
+	if (i && latent)
+		return kind == PAGED_PLAIN && !infer_in(c, scale_slot)
+			       ? 0
+			       : infer_fail(c, E_OP_INPUTS, -1,
+					    "no v_scale and no v_quant_type, as kv_cache_layout is LATENT",
+					    NULL);
+	if (named && *named &&
+	    (halves ? strcmp(named, "int4") && strcmp(named, "float4e2m1")
+		    : strcmp(named, dtype_name(t))))
+		return infer_fail(c, E_OP_ATTRIBUTE, (int)slot,
+				  halves ? "k_cache_dtype and v_cache_dtype of int4 or float4e2m1"
+					 : fmt(c->diag, "the type that its attribute names, %s", named),
+				  halves ? named : dtype_name(t));
+	if (codes != (kind != PAGED_PLAIN))
+		return infer_fail(c, E_OP_ATTRIBUTE, (int)slot,
+				  codes ? "k_quant_type and v_quant_type for a quantized cache"
+					: "quant_type NONE for a cache that is not quantized",
+				  NULL);
+	if (codes != (infer_in(c, scale_slot) != NULL))
+		return infer_fail(c, E_OP_INPUTS, (int)scale_slot,
+				  codes ? "scales of the quantized cache"
+					: "none, as the cache is not quantized",
+				  codes ? "none" : "a tensor");
+	if (kind == PAGED_PER_TENSOR && count >= 0 && count != 1)
+		return shape_fail(c, (int)scale_slot,
+				  "one scale, as the quantization is PER_TENSOR", &scale);
+	if (kind == PAGED_PER_CHANNEL && count >= 0 && size >= 0 &&
+	    (count != mul_dims(p->kv_num_heads, size) || scale.rank < 1 ||
+	     scale.dim[scale.rank - 1] != size))
+		return shape_fail(
+			c, (int)scale_slot,
+			fmt(c->diag, "[%" PRId64 ",1,%" PRId64 "], as the quantization is PER_CHANNEL",
+			    p->kv_num_heads, size),
+			&scale);
+	return cache.rank == 4 ? infer_unify(c, (int)slot, width, cache.dim[3], &same) : 0;
+}
+
+static int check_paged_sizes(const struct infer *c, int64_t size)
+{
+	const struct paged_attention *p = infer_params(c);
+	struct shape starts = infer_shape(c, PAGED_STARTS), past = infer_shape(c, PAGED_PAST),
+		     cos = infer_shape(c, PAGED_COS), norm = infer_shape(c, PAGED_Q_NORM);
+	int64_t same;
+	int err = 0;
+
+	if (starts.rank == 1 && past.rank == 1)
+		err = infer_unify(c, PAGED_STARTS, add_dims(past.dim[0], 1), starts.dim[0], &same);
+	for (uint32_t i = PAGED_K; i <= PAGED_V && !err; i++) {
+		struct shape s = infer_shape(c, i);
+		if (s.rank == 2)
+			err = infer_unify(c, (int)i, mul_dims(size, p->kv_num_heads), s.dim[1], &same);
+	}
+	if (!err && norm.rank == 1)
+		err = infer_unify(c, PAGED_Q_NORM, size, norm.dim[0], &same);
+	if (!err && p->do_rotary && cos.rank == 2 && size >= 0 && cos.dim[1] >= 0 &&
+	    (cos.dim[1] > size / 2 || p->rotary_offset > size - 2 * cos.dim[1]))
+		err = shape_fail(
+			c, PAGED_COS,
+			fmt(c->diag, "rows of at most %" PRId64 " pairs of a head of %" PRId64,
+			    p->rotary_offset > size ? 0 : (size - p->rotary_offset) / 2, size),
+			&cos);
+	return err;
+}
+
+static int paged_infer(struct infer *c)
+{
+	const struct paged_attention *p = infer_params(c);
+	struct shape q = infer_shape(c, PAGED_Q), y = q, cache = infer_shape(c, PAGED_K_CACHE);
+	bool packed = !infer_in(c, PAGED_K);
+	int64_t heads = packed ? p->num_heads + 2 * p->kv_num_heads : p->num_heads,
+		size = paged_head_size(p, &q, packed);
+	int err;
+
+	if ((err = check_paged_operands(c)) || (err = check_paged_attributes(c, size)))
+		return err;
+	if (q.rank == 2 && q.dim[1] >= 0 && (!q.dim[1] || q.dim[1] % heads))
+		return shape_fail(c, PAGED_Q,
+				  fmt(c->diag, "a last dimension for %" PRId64 " heads", heads), &q);
+	if ((err = check_paged_cache(c, 0, size)) || (err = check_paged_cache(c, 1, size)) ||
+	    (err = check_paged_sizes(c, size)))
+		return err;
+	if (q.rank == 2)
+		y.dim[1] = mul_dims(p->num_heads, p->v_head_size ? p->v_head_size : size);
+	infer_set(c, 0, infer_dtype(c, PAGED_Q), &y);
+	infer_set(c, 1, infer_dtype(c, PAGED_K_CACHE), &cache);
+	infer_set(c, 2, infer_dtype(c, PAGED_K_CACHE), &cache);
+	return 0;
+}
+
 /* ---- rows ------------------------------------------------------------------------------------- */
 
 #define F  T_FLOATS_BF
@@ -714,6 +1012,10 @@ static const struct slot ms_rotary_in[] = {
 	SLOT("position_ids", NULL, T_I64, .dims = "1 | () | B S"),
 	SLOT("cos_cache", "T", NF, .dims = "P D"), SLOT("sin_cache", "T", NF, .dims = "P D"),
 	SLOT_END};
+static const struct slot mrotary_in[] = {SLOT("input", "T", NF, .dims = "B S $num_heads*E | B _ S _"),
+					 SLOT("position_ids", "M", T_I64, .dims = "3 B S"),
+					 SLOT("cos_cache", "T", NF, .dims = "P D"),
+					 SLOT("sin_cache", "T", NF, .dims = "P D"), SLOT_END};
 static const struct slot ms_rotary_out[] = {SLOT("output", "T", NF), SLOT_END};
 static const struct slot ms_attention_in[] = {
 	SLOT("input", "T", NF, .dims = "B S I"),
@@ -769,6 +1071,58 @@ static const struct slot gqa_out[] = {
 	SLOT("output", "T", NF), SLOT_OPT("present_key", "T_CACHE", CACHE),
 	SLOT_OPT("present_value", "T_CACHE", CACHE), SLOT_OPT("output_qk", "T", NF), SLOT_END};
 
+static const struct slot sparse_in[] = {
+	SLOT("query", "T", NF, .dims = "B S _"),
+	SLOT_OPT("key", "T", NF, .dims = "B S $kv_num_heads*E", .with = "value"),
+	SLOT_OPT("value", "T", NF, .dims = "B S $kv_num_heads*E", .with = "key"),
+	SLOT("past_key", "T", NF, .dims = "B $kv_num_heads P E"),
+	SLOT("past_value", "T", NF, .dims = "B $kv_num_heads P E"),
+	SLOT("block_row_indices", "M", T_I32, .dims = "L _"),
+	SLOT("block_col_indices", "M", T_I32, .dims = "L _"),
+	SLOT("total_sequence_length", "M", T_I32, .dims = "() | 1"),
+	SLOT("key_total_sequence_lengths", "M", T_I32, .dims = "B"),
+	SLOT_OPT("cos_cache", "T", NF, .dims = "R D", .with = "sin_cache"),
+	SLOT_OPT("sin_cache", "T", NF, .dims = "R D", .with = "cos_cache"),
+	SLOT_END};
+static const struct slot sparse_out[] = {SLOT("output", "T", NF), SLOT("present_key", "T", NF),
+					 SLOT("present_value", "T", NF), SLOT_END};
+static const struct slot sparse_mask_in[] = {
+	SLOT("query", "T", NF, .dims = "B S _"),
+	SLOT("past_key", "T", NF, .dims = "B _ _ _"),
+	SLOT("block_row_indices", "M", T_I32, .dims = "L _"),
+	SLOT("block_col_indices", "M", T_I32, .dims = "L _"),
+	SLOT("total_sequence_length", "M", T_I32, .dims = "() | 1"),
+	SLOT("key_total_sequence_lengths", "M", T_I32, .dims = "B"),
+	SLOT_END};
+/* what is added to the scores, and which rows of the cache stay as they are */
+static const struct slot sparse_mask_out[] = {SLOT("bias", "T", NF), SLOT("rest", NULL, T_BOOL),
+					      SLOT_END};
+
+#define HALF	    (T_F16 | T_BF16)
+#define PAGED_CACHE (HALF | T_I8 | T_U8 | T_BIT(DT_F8E4M3FN))
+static const struct slot paged_in[] = {
+	SLOT("query", "T", HALF, .dims = "T _"),
+	SLOT_OPT("key", "T", HALF, .dims = "T _"),
+	SLOT_OPT("value", "T", HALF, .dims = "T _", .with = "key"),
+	SLOT("key_cache", "T_CACHE", PAGED_CACHE, .dims = "N Z $kv_num_heads C"),
+	SLOT_OPT("value_cache", "T_CACHE", PAGED_CACHE, .dims = "N Z $kv_num_heads C"),
+	SLOT("cumulative_sequence_length", "S", T_I32, .dims = "_"),
+	SLOT("past_seqlens", "S", T_I32, .dims = "B"),
+	SLOT("block_table", "S", T_I32, .dims = "B _"),
+	SLOT_OPT("cos_cache", "T", HALF, .dims = "R D", .with = "sin_cache"),
+	SLOT_OPT("sin_cache", "T", HALF, .dims = "R D", .with = "cos_cache"),
+	SLOT_OPT("slot_mapping", "S", T_I32, .dims = "T"),
+	SLOT_OPT("head_sink", "T", HALF, .dims = "$num_heads"),
+	SLOT_OPT("q_norm_weight", "T", HALF, .dims = "E", .with = "k_norm_weight"),
+	SLOT_OPT("k_norm_weight", "T", HALF, .dims = "E", .with = "q_norm_weight"),
+	SLOT_OPT("k_scale", "T_KV_SCALE", T_F32),
+	SLOT_OPT("v_scale", "T_KV_SCALE", T_F32),
+	SLOT_OPT("attention_metadata", "S", T_I32, .dims = "2 | 3"),
+	SLOT_END};
+static const struct slot paged_out[] = {
+	SLOT("output", "T", HALF), SLOT_OPT("key_cache_out", "T_CACHE", PAGED_CACHE),
+	SLOT_OPT("value_cache_out", "T_CACHE", PAGED_CACHE), SLOT_END};
+
 #define ATT24_FIELDS                                                                               \
 	FIELD(struct attention, is_causal, F_INT, "0", "1: a query sees no later keys"),           \
 		FIELD(struct attention, q_num_heads, F_INT, "0", "heads of Q of rank 3"),          \
@@ -810,10 +1164,17 @@ static const struct field ms_linear_attrs[] = {LINEAR_FIELDS,
 		FIELD(struct rotary, rotary_embedding_dim, F_INT, "0",                             \
 		      "elements of a head that turn; 0: all")
 static const struct field rotary_attrs[] = {ROTARY_FIELDS, {0}};
-static const struct field ms_rotary_attrs[] = {
-	ROTARY_FIELDS,
-	FIELD(struct rotary, is_packed_batching, F_INT, "0", "1: sequences packed without padding"),
-	FIELD(struct rotary, scale, F_FLOAT, "1", "custom scale; not used"),
+#define MS_ROTARY_FIELDS                                                                           \
+	ROTARY_FIELDS,                                                                             \
+		FIELD(struct rotary, is_packed_batching, F_INT, "0",                               \
+		      "1: sequences packed without padding"),                                      \
+		FIELD(struct rotary, scale, F_FLOAT, "1", "custom scale; not used")
+static const struct field ms_rotary_attrs[] = {MS_ROTARY_FIELDS, {0}};
+static const struct field mrotary_attrs[] = {
+	MS_ROTARY_FIELDS,
+	FIELD_REQ(struct mrotary, mrope_section, F_INTS,
+		  "pairs that turn by each number of a position"),
+	FIELD(struct mrotary, mrope_layout, F_INT, "0", "1: pairs take the numbers in turn"),
 	{0}};
 static const struct field ms_attention_attrs[] = {
 	FIELD_REQ(struct ms_attention, num_heads, F_INT, "heads"),
@@ -849,6 +1210,39 @@ static const struct field gqa_attrs[] = {
 	FIELD(struct group_query, qk_norm_epsilon, F_FLOAT, "1e-6", "of the norm of q and k"),
 	FIELD(struct group_query, k_quant_type, F_STRING, "NONE", "of a quantized cache"),
 	FIELD(struct group_query, v_quant_type, F_STRING, "NONE", "of a quantized cache"),
+	{0}};
+#define SPARSE_FIELDS                                                                              \
+	FIELD_REQ(struct sparse_attention, num_heads, F_INT, "heads of the query"),                \
+		FIELD_REQ(struct sparse_attention, sparse_block_size, F_INT, "positions of a block")
+static const struct field sparse_attrs[] = {
+	SPARSE_FIELDS,
+	FIELD_REQ(struct sparse_attention, kv_num_heads, F_INT, "heads of key and value"),
+	FIELD(struct sparse_attention, do_rotary, F_INT, "0", "1: turn q and k"),
+	FIELD(struct sparse_attention, rotary_interleaved, F_INT, "0", "1: pairs lie side by side"),
+	FIELD(struct sparse_attention, scale, F_FLOAT, NULL, "of Q K^T; absent: 1 / sqrt(head size)"),
+	{0}};
+static const struct field sparse_mask_attrs[] = {SPARSE_FIELDS, {0}};
+static const struct field paged_attrs[] = {
+	FIELD_REQ(struct paged_attention, num_heads, F_INT, "heads of the query"),
+	FIELD_REQ(struct paged_attention, kv_num_heads, F_INT, "heads of key and value"),
+	FIELD(struct paged_attention, do_rotary, F_INT, "0", "1: turn q and k"),
+	FIELD(struct paged_attention, rotary_interleaved, F_INT, "0", "1: pairs lie side by side"),
+	FIELD(struct paged_attention, rotary_offset, F_INT, "0", "first element of a head that turns"),
+	FIELD(struct paged_attention, is_causal, F_INT, "1", "0: every query sees every key"),
+	FIELD(struct paged_attention, local_window_size, F_INT, "-1",
+	      "keys that a query sees up to its own; -1: all"),
+	FIELD(struct paged_attention, v_head_size, F_INT, "0", "of a LATENT cache; 0: all of a head"),
+	FIELD(struct paged_attention, scale, F_FLOAT, NULL, "of Q K^T; absent: 1 / sqrt(head size)"),
+	FIELD(struct paged_attention, softcap, F_FLOAT, "0", "bound of the scores; 0: none"),
+	FIELD(struct paged_attention, qk_norm_epsilon, F_FLOAT, "1e-6", "of the norm of q and k"),
+	FIELD_ENUM(struct paged_attention, kv_cache_layout, "SEPARATE", "SEPARATE|LATENT",
+		   "LATENT: the values are the first elements of the keys"),
+	FIELD_ENUM(struct paged_attention, k_quant_type, "NONE", "NONE|PER_TENSOR|PER_CHANNEL",
+		   "of a quantized cache"),
+	FIELD_ENUM(struct paged_attention, v_quant_type, "NONE", "NONE|PER_TENSOR|PER_CHANNEL",
+		   "of a quantized cache"),
+	FIELD(struct paged_attention, k_cache_dtype, F_STRING, "", "type of the cache's elements"),
+	FIELD(struct paged_attention, v_cache_dtype, F_STRING, "", "type of the cache's elements"),
 	{0}};
 
 const struct op ops_attention[] = {
@@ -916,6 +1310,14 @@ const struct op ops_attention[] = {
 	 .out = ms_rotary_out,
 	 ATTRS(ms_rotary_attrs, struct rotary),
 	 .infer = ms_rotary_infer},
+	{.name = "MRotaryEmbedding",
+	 MICROSOFT,
+	 .variant = ROTARY_STREAMS,
+	 .reduced = REDUCED_COMPUTES,
+	 .in = mrotary_in,
+	 .out = ms_rotary_out,
+	 ATTRS(mrotary_attrs, struct mrotary),
+	 .infer = mrotary_infer},
 	{.name = "Attention",
 	 MICROSOFT,
 	 .in = ms_attention_in,
@@ -954,5 +1356,36 @@ const struct op ops_attention[] = {
 	 .out = gqa_out,
 	 ATTRS(gqa_attrs, struct group_query),
 	 .infer = gqa_infer,
+	 .flags = OP_OPTIONAL_OUT},
+	/* Rows of the cache that no new key takes stay as they are, which GroupQueryAttention does not promise. */
+	{.name = "SparseAttention",
+	 MICROSOFT,
+	 .in = sparse_in,
+	 .out = sparse_out,
+	 ATTRS(sparse_attrs, struct sparse_attention),
+	 .infer = sparse_infer,
+	 .expand =
+		 "bias, rest = infer::SparseMask(query, past_key, block_row_indices, block_col_indices, "
+		 "total_sequence_length, key_total_sequence_lengths) {num_heads=$num_heads, "
+		 "sparse_block_size=$sparse_block_size}; "
+		 "output, k, v = com.microsoft::GroupQueryAttention(query, key?, value?, past_key, past_value, "
+		 "Sub(key_total_sequence_lengths, 1), total_sequence_length, cos_cache?, sin_cache?, _, bias) "
+		 "{num_heads=$num_heads, kv_num_heads=$kv_num_heads, do_rotary=$do_rotary, "
+		 "rotary_interleaved=$rotary_interleaved, scale=$scale}; "
+		 "present_key = Where(rest, past_key, k); present_value = Where(rest, past_value, v)"},
+	{.name = "SparseMask",
+	 .domain = "infer",
+	 .since = 1,
+	 .in = sparse_mask_in,
+	 .out = sparse_mask_out,
+	 ATTRS(sparse_mask_attrs, struct sparse_attention),
+	 .infer = sparse_mask_infer,
+	 .flags = OP_INTERNAL},
+	{.name = "PagedAttention",
+	 MICROSOFT,
+	 .in = paged_in,
+	 .out = paged_out,
+	 ATTRS(paged_attrs, struct paged_attention),
+	 .infer = paged_infer,
 	 .flags = OP_OPTIONAL_OUT},
 	{0}};

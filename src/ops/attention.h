@@ -40,6 +40,24 @@ struct rotary {
 	float scale;
 };
 
+/* com.microsoft::MRotaryEmbedding: a position has three numbers, and each pair turns by one of them. */
+struct mrotary {
+	struct rotary rotary;
+	struct ints mrope_section; /* pairs that turn by the first, second and third number */
+	int64_t mrope_layout;
+};
+enum { MROTARY_CHUNKS, MROTARY_IN_TURN };
+enum { ROTARY_STREAMS = 2 }; /* variant: MRotaryEmbedding, against RotaryEmbedding */
+/* By which of the three numbers pair k turns. */
+static inline int mrotary_stream(const struct mrotary *p, int64_t k)
+{
+	const int64_t *n = p->mrope_section.v;
+
+	if (p->mrope_layout == MROTARY_CHUNKS)
+		return k < n[0] ? 0 : k < n[0] + n[1] ? 1 : 2;
+	return k % 3 && k < 3 * n[k % 3] ? (int)(k % 3) : 0;
+}
+
 /* com.microsoft::Attention */
 struct ms_attention {
 	int64_t num_heads, unidirectional, do_rotary, rotary_embedding_dim, past_present_share_buffer;
@@ -92,5 +110,63 @@ enum {
 	GQA_Q_NORM,
 	GQA_K_NORM
 };
+
+/* com.microsoft::SparseAttention, and infer::SparseMask, which makes its mask */
+struct sparse_attention {
+	int64_t num_heads, kv_num_heads, sparse_block_size, do_rotary, rotary_interleaved;
+	float scale;
+};
+enum {
+	SPARSE_Q,
+	SPARSE_K,
+	SPARSE_V,
+	SPARSE_PAST_K,
+	SPARSE_PAST_V,
+	SPARSE_ROWS,
+	SPARSE_COLS,
+	SPARSE_TOTAL,
+	SPARSE_LENS,
+	SPARSE_COS,
+	SPARSE_SIN
+};
+enum { MASK_Q, MASK_PAST, MASK_ROWS, MASK_COLS, MASK_TOTAL, MASK_LENS };
+
+/* com.microsoft::PagedAttention */
+struct paged_attention {
+	int64_t num_heads, kv_num_heads, do_rotary, rotary_interleaved, rotary_offset, is_causal,
+		local_window_size, v_head_size;
+	float scale, softcap, qk_norm_epsilon;
+	int kv_cache_layout, k_quant_type, v_quant_type;
+	const char *k_cache_dtype, *v_cache_dtype;
+};
+enum { PAGED_SEPARATE, PAGED_LATENT };
+enum { PAGED_PLAIN, PAGED_PER_TENSOR, PAGED_PER_CHANNEL };
+enum {
+	PAGED_Q,
+	PAGED_K,
+	PAGED_V,
+	PAGED_K_CACHE,
+	PAGED_V_CACHE,
+	PAGED_STARTS,
+	PAGED_PAST,
+	PAGED_TABLE,
+	PAGED_COS,
+	PAGED_SIN,
+	PAGED_SLOTS,
+	PAGED_SINK,
+	PAGED_Q_NORM,
+	PAGED_K_NORM,
+	PAGED_K_SCALE,
+	PAGED_V_SCALE,
+	PAGED_METADATA
+};
+/* Size of a head of queries and keys, from the shape of the queries; `packed`: they hold keys and values, too. */
+static inline int64_t paged_head_size(const struct paged_attention *p, const struct shape *q,
+				      bool packed)
+{
+	int64_t heads = packed ? p->num_heads + 2 * p->kv_num_heads : p->num_heads;
+
+	return q->rank == 2 && q->dim[1] >= 0 && heads > 0 ? q->dim[1] / heads : DIM_UNKNOWN;
+}
 
 #endif

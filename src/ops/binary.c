@@ -38,6 +38,11 @@ static const struct slot where_9_in[] = {SLOT("condition", NULL, T_BOOL), SLOT("
 static const struct slot where_out[] = {SLOT("output", "T", T_ALL_OLD | T_BF16), SLOT_END};
 static const struct slot swiglu_in[] = {SLOT("A", "T", T_FLOATS_BF), SLOT("B", "T", T_FLOATS_BF),
 					SLOT_END};
+#define T_GATED (T_F32 | T_F16 | T_BF16)
+static const struct slot gated_add_in[] = {SLOT("X", "T", T_GATED, .dims = "..."),
+					   SLOT("Y", "T", T_GATED, .dims = "..."),
+					   SLOT("gate", "T", T_GATED, .dims = "_... 1"), SLOT_END};
+static const struct slot gated_add_out[] = {SLOT("output", "T", T_GATED), SLOT_END};
 static const struct slot swiglu_out[] = {SLOT("Y", "T", T_FLOATS_BF), SLOT_END};
 static const struct slot ms_bias_in[] = {SLOT("A", "T", T_FLOATS_BF, .dims = "_... C"),
 					 SLOT("B", "T", T_FLOATS_BF, .dims = "C"), SLOT_END};
@@ -150,6 +155,40 @@ static int infer_prelu(struct infer *c)
 				      shape_str(&c->diag->arena, &x, NULL)),
 				  shape_str(&c->diag->arena, &s, NULL));
 	return infer_same(c);
+}
+
+/* com.microsoft::GatedAdd: a row of the gate is one number for each row of X and Y. */
+static int infer_gated_add(struct infer *c)
+{
+	struct shape x = infer_shape(c, 0), gate = infer_shape(c, 2);
+	int64_t both;
+	int err = 0;
+
+	if (x.rank == 0)
+		return infer_fail(c, E_SHAPE, 0, "rank 1 or more", "a scalar");
+	if (x.rank > 0 && gate.rank >= 0 && gate.rank != x.rank)
+		return infer_fail(c, E_SHAPE, 2, fmt(c->diag, "rank %d", x.rank),
+				  fmt(c->diag, "rank %d", gate.rank));
+	for (int i = 0; i < x.rank && gate.rank == x.rank && !err; i++)
+		err = infer_unify(c, 2, i < x.rank - 1 ? x.dim[i] : 1, gate.dim[i], &both);
+	infer_set(c, 0, infer_dtype(c, 0), &x);
+	return err;
+}
+
+/* Where the shapes are not known to agree, the expansion would broadcast what the operator does not. */
+static bool gated_add_expands(const struct graph *g, const struct node *n)
+{
+	const struct value *x = node_in(g, n, 0), *gate = node_in(g, n, 2);
+	int rank = x ? x->info.shape.rank : -1;
+
+	if (rank < 1 || !gate || gate->info.shape.rank != rank || !inputs_agree(g, n, 0, 1) ||
+	    gate->info.shape.dim[rank - 1] != 1)
+		return false;
+	for (int i = 0; i < rank - 1; i++)
+		if (x->info.shape.dim[i] == DIM_UNKNOWN ||
+		    x->info.shape.dim[i] != gate->info.shape.dim[i])
+			return false;
+	return true;
 }
 
 static int infer_swiglu(struct infer *c)
@@ -339,6 +378,13 @@ const struct op ops_binary[] = {
 	 .types = T_FLOATS,
 	 ATTRS(upgrade_consumed_attrs, struct no_params),
 	 .upgrade = upgrade_prelu},
+	{.name = "GatedAdd",
+	 MICROSOFT,
+	 .in = gated_add_in,
+	 .out = gated_add_out,
+	 .infer = infer_gated_add,
+	 .expand_when = gated_add_expands,
+	 .expand = "output = Add(X, Mul(Y, gate))"},
 	{.name = "SwiGLU",
 	 .since = 28,
 	 .in = swiglu_in,

@@ -43,6 +43,53 @@ setup_file() {
 		node LayerNormalization norm x,s -> y
 		npy six.npy f32 2,3,6 fill 1
 		npy seven.npy f32 2,3,7 fill 1
+		case paged
+		import com.microsoft 1
+		input q f16 2,8
+		input k f16 2,4
+		input cache f16 3,2,1,4
+		input starts i32 2
+		input past i32 1
+		input table i32 1,2
+		input slots i32 2
+		output y f16 2,8
+		node com.microsoft:PagedAttention attend q,k,k,cache,cache,starts,past,table,_,_,slots -> y num_heads=2 kv_num_heads=1
+		npy starts.npy i32 2 0 2
+		npy starts_more.npy i32 2 0 3
+		npy starts_late.npy i32 2 1 2
+		npy past.npy i32 1 1
+		npy past_full.npy i32 1 3
+		npy past_below.npy i32 1 -1
+		npy table.npy i32 1,2 2 0
+		npy table_beyond.npy i32 1,2 2 3
+		npy table_below.npy i32 1,2 -1 0
+		npy slots.npy i32 2 -1 5
+		npy slots_beyond.npy i32 2 6 0
+		npy slots_below.npy i32 2 0 -2
+		case sparse
+		import com.microsoft 1
+		input q f32 1,1,16
+		input k f32 1,1,8
+		input cache f32 1,1,20,8
+		input rows i32 1,3
+		input cols i32 1,3
+		input total i32 1
+		input lens i32 1
+		output y f32 1,1,16
+		output pk f32 1,1,20,8
+		output pv f32 1,1,20,8
+		node com.microsoft:SparseAttention attend q,k,k,cache,cache,rows,cols,total,lens -> y,pk,pv num_heads=2 kv_num_heads=1 sparse_block_size=16
+		npy rows.npy i32 1,3 0 1 2
+		npy rows_more.npy i32 1,3 0 1 4
+		npy rows_back.npy i32 1,3 0 3 2
+		npy rows_below.npy i32 1,3 -1 1 2
+		npy cols.npy i32 1,3 0 1 -1
+		npy cols_beyond.npy i32 1,3 0 2 -1
+		npy cols_below.npy i32 1,3 0 -1 -1
+		npy 18.npy i32 1 18
+		npy 0.npy i32 1 0
+		npy 19.npy i32 1 19
+		npy 21.npy i32 1 21
 	END
 	${CC:-cc} -O1 -o "$BATS_FILE_TMPDIR/make" "$BATS_TEST_DIRNAME/../check/make.c" -lm
 	"$BATS_FILE_TMPDIR/make" "$BATS_FILE_TMPDIR/corpus" "$BATS_FILE_TMPDIR/cases"
@@ -98,5 +145,44 @@ runs() { # CASE INPUT...
 	for s in 9 below; do
 		refuses gqa "expected seqlens_k that fit the cache" --random q=0..1 --random k=0..1 \
 			--input s=$s.npy --input t=2.npy
+	done
+}
+
+# paged [NAME VALUE]: the inputs of the case, one of them from another file
+paged() {
+	local names=(starts past table slots) name
+	inputs=(--random q=0..1 --random k=0..1 --random cache=0..1)
+	for name in "${names[@]}"; do
+		inputs+=(--input "$name=$([ "$name" = "${1-}" ] && echo "$2" || echo "$name").npy")
+	done
+}
+
+@test "Lengths and blocks of PagedAttention lie within its cache" {
+	paged
+	runs paged "${inputs[@]}"
+	for name in starts_more starts_late past_full past_below table_beyond table_below slots_beyond slots_below; do
+		paged "${name%%_*}" "$name"
+		refuses paged "error[E-VALUE]: node 'attend' (com.microsoft::PagedAttention)" "${inputs[@]}"
+	done
+}
+
+@test "Blocks of SparseAttention lie within its matrix" {
+	sparse=(--random q=0..1 --random k=0..1 --random cache=0..1)
+	runs sparse "${sparse[@]}" --input rows=rows.npy --input cols=cols.npy --input total=18.npy --input lens=18.npy
+	for name in rows_more rows_back rows_below; do
+		refuses sparse "expected block_row_indices" "${sparse[@]}" --input rows=$name.npy --input cols=cols.npy \
+			--input total=18.npy --input lens=18.npy
+	done
+	for name in cols_beyond cols_below; do
+		refuses sparse "expected block_col_indices" "${sparse[@]}" --input rows=rows.npy --input cols=$name.npy \
+			--input total=18.npy --input lens=18.npy
+	done
+}
+
+@test "Lengths of SparseAttention lie within its cache" {
+	sparse=(--random q=0..1 --random k=0..1 --random cache=0..1 --input rows=rows.npy --input cols=cols.npy)
+	refuses sparse "expected at most 20, the rows of the cache, got 21" "${sparse[@]}" --input total=21.npy --input lens=18.npy
+	for lens in 0 19; do
+		refuses sparse "expected key_total_sequence_lengths" "${sparse[@]}" --input total=18.npy --input lens=$lens.npy
 	done
 }

@@ -663,10 +663,47 @@ def special():
                 c.end(c.op("MatMul", p, c.x(t, 2, 3, 48, d)))
 
 
+def language():
+    """Experts, a paged cache and sparse attention, larger than the cases that are carried."""
+    ms = {"domain": "com.microsoft"}
+    for t in HALVES:
+        c = Case(f"moe_{t}")
+        c.end(c.op("MoE", c.x(t, 7, 40, low=-1, high=1), c.x(t, 7, 6), c.w(t, 6, 50, 40), c.w(t, 6, 50), c.w(t, 6, 40, 25), c.w(t, 6, 40),
+                   k=3, activation_type="swiglu", swiglu_fusion=1, normalize_routing_weights=1, **ms), t=t)
+        c = Case(f"qmoe_{t}")
+        c.end(c.op("QMoE", c.x(t, 5, 64, low=-1, high=1), c.x(t, 5, 6), c.w("u8", 6, 32, 32, low=0, high=255), c.w(t, 6, 32, 4, low=0, high=.1), "",
+                   c.w("u8", 6, 64, 16, low=0, high=255), c.w(t, 6, 64, 2, low=0, high=.1), k=2, activation_type="silu",
+                   block_size=16, **ms), t=t)
+        for layout in (0, 1):
+            c = Case(f"mrotary_{layout}_{t}")
+            c.end(c.op("MRotaryEmbedding", c.x(t, 2, 5, 3 * 16), c.given("i64", RNG.integers(0, 9, (3, 2, 5))), c.x(t, 9, 8), c.x(t, 9, 8),
+                       num_heads=3, mrope_section=[4, 2, 2], mrope_layout=layout, **ms), t=t)
+        c = Case(f"qmoe_fp8_{t}")
+        c.end(c.op("QMoE", c.x(t, 3, 40, low=-1, high=1), c.x(t, 3, 4), c.w("f8", 4, 36, 40), c.w("f32", 4, 3, 3, low=0), "", c.w("f8", 4, 40, 36),
+                   c.w("f32", 4, 3, 3, low=0), k=2, activation_type="gelu", quant_type="fp8", block_size=16, **ms), t=t)
+        c = Case(f"sparse_attention_{t}")
+        past = c.x(t, 2, 2, 70, 16)
+        rows = c.given("i32", [[0, 1, 2, 4, 6, 9], [0, 1, 3, 5, 8, 11]])
+        cols = c.given("i32", [[0, 1, 1, 2, 0, 3, 0, 3, 4, -1, -1], [0, 0, 1, 0, 2, 1, 2, 3, 0, 3, 4]])
+        y = c.op("SparseAttention", c.x(t, 2, 3, 64), c.x(t, 2, 3, 32), c.x(t, 2, 3, 32), past, past, rows, cols,
+                 c.constant("i32", 66), c.given("i32", [66, 40]), outs=3, num_heads=4, kv_num_heads=2, sparse_block_size=16, **ms)
+        c.end(*y, t=t)
+    for t in ("f16", "bf16"):
+        for cache in (t, "i8", "f8"):
+            c = Case(f"paged_attention_{t}_{cache}")
+            scales = [c.w("f32", 1, low=.02, high=.03) for _ in range(2)] if cache != t else []
+            more = {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR"} if scales else {}
+            keys = c.x(cache, 12, 16, 2, 144)
+            y = c.op("PagedAttention", c.x(t, 5, 4 * 144, low=-1, high=1), c.x(t, 5, 2 * 144, low=-1, high=1), c.x(t, 5, 2 * 144), keys, keys,
+                     c.given("i32", [0, 3, 5]), c.given("i32", [130, 7]), c.given("i32", [[4, 1, 0, 9, 2, 3, 7, 8, 10], [6] + [0] * 8]),
+                     *(["", "", "", "", "", "", *scales] if scales else []), outs=3, num_heads=4, kv_num_heads=2, **more, **ms)
+            c.end(y[0], t=t)
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, coded, special):
+    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, coded, special, language):
         group()
     with open(os.path.join(sys.argv[1], "manifest.tsv"), "w") as f:
         for name, precision in sorted(MADE):

@@ -14,8 +14,10 @@ int linear_attention_reshape(struct site *site, struct step *step, struct diag *
 int linear_attention_run(const struct call *c);
 int linear_gate_run(const struct call *c);
 
-/* rotary.c: RotaryEmbedding of ai.onnx and of com.microsoft */
+/* rotary.c: RotaryEmbedding of ai.onnx and of com.microsoft, and MRotaryEmbedding */
 int rotary_run(const struct call *c);
+int mrotary_reshape(struct site *site, struct step *step, struct diag *d);
+int mrotary_run(const struct call *c);
 bool ms_rotary_accepts(const struct site *s, struct why *why);
 int ms_rotary_run(const struct call *c);
 
@@ -31,5 +33,13 @@ int multi_head_run(const struct call *c);
 bool group_query_accepts(const struct site *s, struct why *why);
 int group_query_reshape(struct site *site, struct step *step, struct diag *d);
 int group_query_run(const struct call *c);
+
+/* sparse_mask.c: infer::SparseMask, the mask of SparseAttention */
+int sparse_mask_run(const struct call *c);
+
+/* paged.c: PagedAttention */
+bool paged_accepts(const struct site *s, struct why *why);
+int paged_reshape(struct site *site, struct step *step, struct diag *d);
+int paged_run(const struct call *c);
 
 #endif

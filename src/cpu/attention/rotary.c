@@ -9,10 +9,10 @@
 
 #include <string.h>
 
-static int64_t cache_row(const struct rotation *t, int64_t b, int64_t s)
+static int64_t cache_row(const struct rotation *t, int64_t b, int64_t s, int64_t stream)
 {
 	if (t->position)
-		return t->position[b * t->position_batch + s * t->position_row];
+		return t->position[stream * t->stream_step + b * t->position_batch + s * t->position_row];
 	if (t->counted)
 		return (t->starts ? t->starts[b] : t->start) + s;
 	return b * t->length + s;
@@ -25,7 +25,7 @@ static void rotate_positions(void *arg, int64_t begin, int64_t end, int thread)
 
 	(void)thread;
 	for (int64_t i = begin; i < end; i++) { /* i = batch * length + position */
-		int64_t b = i / t->length, s = i % t->length, r = cache_row(t, b, s);
+		int64_t b = i / t->length, s = i % t->length, r = cache_row(t, b, s, 0);
 		const float *co = t->cos + r * half, *si = t->sin + r * half;
 		for (int64_t n = 0; n < t->heads; n++) {
 			int64_t at = b * t->batch + s * t->row + n * t->head;
@@ -35,6 +35,11 @@ static void rotate_positions(void *arg, int64_t begin, int64_t end, int thread)
 				int64_t p = t->interleaved ? 2 * k : k,
 					q = t->interleaved ? 2 * k + 1 : k + half;
 				float u = x[p], v = x[q];
+				if (t->stream) {
+					r = cache_row(t, b, s, t->stream[k]);
+					co = t->cos + r * half;
+					si = t->sin + r * half;
+				}
 				y[p] = co[k] * u - si[k] * v;
 				y[q] = si[k] * u + co[k] * v;
 			}
@@ -53,15 +58,17 @@ void rotary_turn(struct rotation *t, int64_t grain)
 bool rotary_fits(const struct rotation *t, int64_t rows)
 {
 	for (int64_t b = 0; b < t->batches; b++)
-		for (int64_t s = 0; s < t->length; s++) {
-			int64_t r = cache_row(t, b, s);
+		for (int64_t i = 0; i < t->length * (t->stream ? t->streams : 1); i++) {
+			int64_t r = cache_row(t, b, i % t->length, i / t->length);
 			if (r < 0 || r >= rows)
 				return false;
 		}
 	return true;
 }
 
-static int rotary_common(const struct call *c, uint32_t cos_at, uint32_t position_at, bool ms)
+/* mrotary: NULL, or the params of MRotaryEmbedding, whose positions are [3, batch, length] */
+static int rotary_common(const struct call *c, uint32_t cos_at, uint32_t position_at, bool ms,
+			 const struct mrotary *mrotary)
 {
 	const struct rotary *p = call_params(c);
 	const struct tensor *x = c->in[0], *cos = c->in[cos_at], *sin = c->in[cos_at + 1];
@@ -88,7 +95,17 @@ static int rotary_common(const struct call *c, uint32_t cos_at, uint32_t positio
 	t.batch = t.heads * t.length * t.size;
 	t.head = x->shape.rank == 4 ? t.length * t.size : t.size;
 	t.row = x->shape.rank == 4 ? t.size : t.heads * t.size;
-	if (position && ms && tensor_count(position) == 1 && t.batches * t.length != 1) {
+	if (mrotary) {
+		uint8_t *stream = scratch_take(&s, (size_t)half);
+		for (int64_t k = 0; k < half; k++)
+			stream[k] = (uint8_t)mrotary_stream(mrotary, k);
+		t.stream = stream;
+		t.streams = 3;
+		t.stream_step = t.batches * t.length;
+		t.position = position->data;
+		t.position_batch = t.length;
+		t.position_row = 1;
+	} else if (position && ms && tensor_count(position) == 1 && t.batches * t.length != 1) {
 		t.counted = true;
 		/* a position that no cache has, but to which the length can be added */
 		t.start = greater(-1, lesser(*(const int64_t *)position->data, INT64_MAX / 2));
@@ -112,12 +129,12 @@ static int rotary_common(const struct call *c, uint32_t cos_at, uint32_t positio
 
 int rotary_run(const struct call *c)
 {
-	return rotary_common(c, 1, 3, false);
+	return rotary_common(c, 1, 3, false, NULL);
 }
 
 int ms_rotary_run(const struct call *c)
 {
-	return rotary_common(c, 2, 1, true);
+	return rotary_common(c, 2, 1, true, NULL);
 }
 
 bool ms_rotary_accepts(const struct site *s, struct why *why)
@@ -129,4 +146,16 @@ bool ms_rotary_accepts(const struct site *s, struct why *why)
 	if (p->scale != 1)
 		return refuse(why, "scale %g", (double)p->scale);
 	return true;
+}
+
+int mrotary_reshape(struct site *site, struct step *step, struct diag *d)
+{
+	(void)d;
+	step->workspace = wide_workspace(site) + scratch_size((size_t)site_shape(site, 2)->dim[1]);
+	return 0;
+}
+
+int mrotary_run(const struct call *c)
+{
+	return rotary_common(c, 2, 1, true, call_params(c));
 }

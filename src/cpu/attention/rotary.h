@@ -20,6 +20,12 @@ struct rotation {
 	int64_t start;
 	bool interleaved, counted;
 	const int64_t *starts; /* NULL, or one start per batch, which replaces `start` */
+	/*
+	 * NULL, or for each pair which of several numbers of the position it turns by; the numbers of all positions lie
+	 * stream_step elements behind one another in `position`
+	 */
+	const uint8_t *stream;
+	int64_t stream_step, streams;
 };
 
 /*
