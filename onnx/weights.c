@@ -406,7 +406,7 @@ static const struct typed {
 	{F_FLOATS_DATA, PB_FIXED32, "float_data", T_F32 | T_BIT(DT_C64)},
 	{F_INT32_DATA, PB_VARINT, "int32_data",
 	 T_I32 | T_I16 | T_U16 | T_I8 | T_U8 | T_BOOL | T_F16 | T_BF16 | T_F8 | T_F8E8M0 | T_4BIT |
-		 T_F4 | T_2BIT},
+		 T_F4 | T_F6 | T_2BIT},
 	{F_STRING_DATA, PB_BYTES, "string_data", T_STRING},
 	{F_INT64_DATA, PB_VARINT, "int64_data", T_I64},
 	{F_DOUBLE_DATA, PB_FIXED64, "double_data", T_F64 | T_BIT(DT_C128)},
@@ -442,7 +442,7 @@ static int read_strings(const struct weights_to *to, struct pb_span m, struct te
 	return 0;
 }
 
-/* Packs the elements of a 4-bit or 2-bit type, low bits first: int32_data holds each element in a number of its own. */
+/* Packs elements of less than a byte, low bits first: int32_data holds each element in a number of its own. */
 static void pack_small(struct pb_span m, unsigned bits, uint8_t *out)
 {
 	struct pb_values v = pb_values(m, F_INT32_DATA, PB_VARINT);
@@ -450,8 +450,10 @@ static void pack_small(struct pb_span m, unsigned bits, uint8_t *out)
 
 	for (size_t i = 0; pb_value(&v, &x); i++) {
 		unsigned shift = (unsigned)(i * bits % 8);
-		uint8_t bit = (uint8_t)((x & ((1u << bits) - 1)) << shift);
+		unsigned bit = ((unsigned)x & ((1u << bits) - 1)) << shift;
 		out[i * bits / 8] = (uint8_t)((shift ? out[i * bits / 8] : 0) | bit);
+		if (shift + bits > 8)
+			out[i * bits / 8 + 1] = (uint8_t)(bit >> 8);
 	}
 }
 
@@ -478,7 +480,8 @@ static int typed_data(const struct weights_to *to, struct pb_span m, const struc
 	enum dtype type = tensor_dtype(t);
 	unsigned bits = dtype_bits(type);
 	size_t n = (size_t)tensor_count(t);
-	bool each = bits < 8 && have == n && have != t->bytes;
+	/* float6 is never packed into numbers */
+	bool each = bits < 8 && (bits == 6 || (have == n && have != t->bytes));
 	size_t want = bits < 8 && !each ? t->bytes : dtype_class(type) == DT_COMPLEX ? 2 * n : n;
 
 	if (have != want)
