@@ -49,7 +49,7 @@ void inspect_print_support(struct options *o, const struct diag *d);
 /* Writes infer-operators(7) in roff: each operator with its versions, types and devices. */
 void operators_page(FILE *f);
 
-/* Returns true if the path is that of a tensor file: its extension is .npy, .npz or .pb. */
+/* Returns true if the path is that of a tensor file: its extension is .npy, .npz, .safetensors or .pb. */
 bool inspect_is_tensor(const char *path);
 int inspect_tensor(struct options *o, const char *path, struct diag *d);
 

@@ -24,7 +24,7 @@ static bool has_own_file(const struct results *r)
 {
 	const int format = r->o->save_format;
 
-	return r->graph->nout == 1 && format != SAVE_NPZ && format != SAVE_PB &&
+	return r->graph->nout == 1 && format != SAVE_NPZ && format != SAVE_SAFETENSORS && format != SAVE_PB &&
 	       r->graph->value[r->graph->out[0]]->info.type.kind == V_TENSOR;
 }
 

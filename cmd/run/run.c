@@ -16,6 +16,7 @@
 #include "session/odd_outputs.h"
 
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct run {
@@ -68,6 +69,14 @@ static bool draws_boxes(const struct run *r)
 	return r->o->save && r->box_rules.form && !strcmp(path_ext(r->o->save), ".png");
 }
 
+/* "-o out.safetensors" is one file with all outputs, unless a folder has that name. */
+static bool saves_one_file(const struct options *o)
+{
+	struct stat st;
+
+	return o->save && !strcmp(path_ext(o->save), ".safetensors") && !(stat(o->save, &st) == 0 && S_ISDIR(st.st_mode));
+}
+
 /* Whether the folder of -o is named like a file of the kinds that are written, and is not there. */
 static bool save_is_file_name(const char *save)
 {
@@ -108,7 +117,7 @@ static int prepare_run(struct run *r)
 	if (rc)
 		return rc;
 	warn_useless_options(o, r->d);
-	if (draws_boxes(r))
+	if (draws_boxes(r) || saves_one_file(o))
 		rc = output_probe(o->save, r->d);
 	else if (o->save && save_is_file_name(o->save))
 		rc = refuse_file_name(o, r->d);
@@ -258,7 +267,10 @@ static int save_outputs(struct run *r)
 		return 0;
 	for (size_t i = 0; i < r->noutputs; i++)
 		list[i] = (struct io_output){r->outputs[i].name, r->outputs[i].tensor};
-	int rc = io_save(o->save, (enum io_format)o->save_format, list, r->noutputs, paths,
+	int rc = saves_one_file(o)
+			 ? io_save_one(o->save, IO_SAVE_SAFETENSORS, list, r->noutputs, paths, &r->arena,
+				       r->d)
+			 : io_save(o->save, (enum io_format)o->save_format, list, r->noutputs, paths,
 			 &r->arena, r->d);
 	for (size_t i = 0; i < r->noutputs; i++)
 		r->outputs[i].path = paths[i];

@@ -14,6 +14,7 @@ static const struct {
 	[IO_NPZ] = {"npz", "an .npz archive"}, [IO_PB] = {"pb", "a protobuf tensor"},
 	[IO_IMAGE] = {"image", "a picture"},   [IO_TEXT] = {"txt", "a text file"},
 	[IO_JSON] = {"json", "a JSON file"},   [IO_SOUND] = {"sound", "a sound file"},
+	[IO_SAFETENSORS] = {"safetensors", "a .safetensors file"},
 };
 
 const char *io_kind_name(enum io_kind k)
@@ -40,7 +41,7 @@ static const struct {
 	{".pnm", IO_IMAGE},  {".webp", IO_IMAGE}, {".tif", IO_IMAGE},  {".tiff", IO_IMAGE},
 	{".jp2", IO_IMAGE},  {".j2k", IO_IMAGE},  {".heic", IO_IMAGE}, {".heif", IO_IMAGE},
 	{".avif", IO_IMAGE}, {".wav", IO_SOUND},  {".flac", IO_SOUND}, {".ogg", IO_SOUND},
-	{".oga", IO_SOUND},  {".opus", IO_SOUND},
+	{".oga", IO_SOUND},  {".opus", IO_SOUND}, {".safetensors", IO_SAFETENSORS},
 };
 
 const struct io_foreign *io_foreign(const void *bytes, size_t n)
