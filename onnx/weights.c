@@ -342,7 +342,8 @@ static void compare_safetensors(const struct weights_to *to, struct pb_span name
 					   &e->tensors, NULL))
 		WARN(d, E_WEIGHT_EXTERNAL,
 		     .message = fmt(d, "%s is no valid .safetensors file; its bytes are taken as the model "
-				       "says", e->path));
+				       "says", e->path),
+		     .hint = "if the file was written anew, give the model its offsets");
 	e->listed = true;
 	for (high = e->tensors.n; low < high;) { /* the last one that does not begin behind the offset */
 		size_t middle = low + (high - low) / 2;
@@ -367,7 +368,9 @@ static void compare_safetensors(const struct weights_to *to, struct pb_span name
 				    (const char *)name.p, path_base(e->path)),
 		     .expected = fmt(d, "%s %s at offset %" PRIu64, dtype_name(tensor_dtype(t)),
 				     shape_str(a, &t->shape, NULL), offset),
-		     .actual = fact);
+		     .actual = fact,
+		     .hint = "the model takes the bytes as they are; if the file was written anew, give the "
+			     "model its offsets");
 }
 
 /* Parses a decimal number of bytes; false if the text is not one. */

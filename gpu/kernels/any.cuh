@@ -42,10 +42,11 @@ __device__ inline unsigned packed_get(const void *p, int64_t i, int bits)
 // Packed elements of which a thread writes all, as several may share a byte: those of one byte, or with six bits of three.
 __device__ inline int packed_elements(int bits) { return bits == 6 ? 4 : bits < 8 ? 8 / bits : 1; }
 
-// Writes the bytes of group g, of which `count` elements are there.
-__device__ inline void put_group(void *y, int64_t g, int bits, int count, unsigned packed)
+// Writes the bytes of group g of n elements.
+__device__ inline void put_group(void *y, int64_t g, int bits, int64_t n, unsigned packed)
 {
-	const int bytes = (count * bits + 7) / 8;
+	const int64_t per = packed_elements(bits), left = n - g * per;
+	const int bytes = (int)((left < per ? left : per) * bits + 7) / 8;
 	u8 *to = (u8 *)y + g * (bits == 6 ? 3 : 1);
 	for (int k = 0; k < bytes; k++)
 		to[k] = (u8)(packed >> 8 * k);

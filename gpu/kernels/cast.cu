@@ -69,6 +69,6 @@ extern "C" __global__ void cast_any(const gpu_any_cast p)
 		for (int k = 0; k < per && b * per + k < p.n; k++)
 			cast_one(p, b * per + k, &packed, k * bits);
 		if (per > 1)
-			put_group(p.io.out[0], b, bits, (int)min((int64_t)per, p.n - b * per), packed);
+			put_group(p.io.out[0], b, bits, p.n, packed);
 	}
 }

@@ -42,7 +42,7 @@ extern "C" __global__ void quantize_any(const gpu_quant_any p)
 		for (int k = 0; k < per && b * per + k < p.n; k++)
 			v |= (bits < 8 ? quantized(p, b * per + k) & ((1u << bits) - 1) : quantized(p, b)) << k * bits;
 		if (bits <= 8)
-			put_group(p.io.out[0], b, bits, (int)min((int64_t)per, p.n - b * per), v);
+			put_group(p.io.out[0], b, bits, p.n, v);
 		else
 			any_put_int(p.io.ot[0], p.io.out[0], b, (int64_t)(int)v);
 	}

@@ -641,6 +641,8 @@ static const char *input_option(struct guesser *g)
 	else if (g->m->named)
 		str_addf(&b, "%s=", g->m->want->name);
 	str_add(&b, s->file);
+	if (s->member)
+		str_addf(&b, ":%s", s->member);
 	if (*s->keys_text)
 		str_addf(&b, ",%s", s->keys_text);
 	if (g->added.n)
