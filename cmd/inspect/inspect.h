@@ -59,6 +59,8 @@ int inspect_tensor(struct options *o, const char *path, struct diag *d);
  */
 bool inspect_is_report(const char *path);
 int inspect_report(struct options *o, const char *path, struct diag *d);
+/* Shows the models of a folder of ONNX Runtime GenAI; path: that of its configuration. */
+int inspect_genai(struct options *o, const char *path, struct diag *d);
 
 /* Returns a value of the metadata, of which a long one is cut: some models hold a dictionary there. */
 const char *metadata_text(const char *value, struct arena *a);

@@ -13,6 +13,7 @@
 #include "output/boxes.h"
 #include "output/summary.h"
 #include "session/free_sizes.h"
+#include "session/genai.h"
 #include "session/odd_outputs.h"
 
 #include <string.h>
@@ -356,14 +357,37 @@ static void print_results(struct run *r)
 	print_decoded(r);
 }
 
+/* A folder of ONNX Runtime GenAI stands for its decoder. */
+static int find_decoder(struct options *o, struct arena *a, struct diag *d)
+{
+	const char *config = genai_path(o->operand[0], a);
+	struct genai g;
+	int rc = config ? genai_read(config, a, &g, d) : 0;
+
+	if (!config || rc)
+		return rc;
+	if (!genai_decoder(&g))
+		return FAIL(d, E_MODEL_OPEN, .message = fmt(d, "%s names no decoder in its folder", config),
+			    .hint = "infer inspect tells its models: run one of them");
+	const char **operand = arena_dup(a, o->operand, o->noperands * sizeof(*operand));
+	operand[0] = genai_decoder(&g);
+	o->operand = operand;
+	return 0;
+}
+
 int cmd_run(struct options *o, struct diag *d)
 {
 	struct run r = {.o = o, .d = d, .start = clock_ns()};
+	int rc = find_decoder(o, &r.arena, d);
 
+	if (rc) {
+		arena_free(&r.arena);
+		return rc;
+	}
 	if (run_names_many(o))
 		return run_many(o, d);
 	record_memory(&r, AT_START);
-	int rc = prepare_run(&r);
+	rc = prepare_run(&r);
 	rc = rc ? rc : r.steps ? execute_steps(&r) : execute_model(&r);
 	if (!rc)
 		doubt_pictures(&r);
