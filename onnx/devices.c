@@ -102,8 +102,8 @@ void load_devices(struct loader *l, struct pb_span model, struct pb_span graph)
 	/* without a configuration that they could name, annotations of nodes mean nothing */
 	if (!pb_occurs(model, MODEL_CONFIGURATION))
 		return;
-	m->configuration =
-		arena_new_n(l->a, struct device_configuration, pb_occurs(model, MODEL_CONFIGURATION));
+	m->configuration = arena_new_n(l->a, struct device_configuration,
+				       pb_occurs(model, MODEL_CONFIGURATION));
 	while (pb_each(&rest, MODEL_CONFIGURATION, &s))
 		load_configuration(l->a, s, &m->configuration[m->nconfigurations++]);
 	while (pb_each(&nodes, GRAPH_NODE, &node))

@@ -46,7 +46,7 @@ enum { DENSE_BASE = 32 << 20, DENSE_TIMES = 64 };
 struct external {
 	const char *path; /* resolved */
 	struct file_map map;
-	bool listed; /* the next member is set */
+	bool listed;		    /* the next member is set */
 	struct safetensors tensors; /* of a .safetensors file */
 	struct external *next;
 };
@@ -328,8 +328,8 @@ static int map_external(const struct weights_to *to, struct pb_span name, const 
  * Compares the place of an initializer's data with what a .safetensors file says of itself. Only bytes count for the model, so
  * a difference is a warning.
  */
-static void compare_safetensors(const struct weights_to *to, struct pb_span name, struct external *e,
-				uint64_t offset, const struct tensor *t)
+static void compare_safetensors(const struct weights_to *to, struct pb_span name,
+				struct external *e, uint64_t offset, const struct tensor *t)
 {
 	const struct safetensor *there = NULL;
 	struct arena *a = &to->store->model->arena;
@@ -341,8 +341,10 @@ static void compare_safetensors(const struct weights_to *to, struct pb_span name
 	if (!e->listed && safetensors_head(e->map.data, e->map.size, e->path, E_WEIGHT_EXTERNAL, a,
 					   &e->tensors, NULL))
 		WARN(d, E_WEIGHT_EXTERNAL,
-		     .message = fmt(d, "%s is no valid .safetensors file; its bytes are taken as the model "
-				       "says", e->path),
+		     .message = fmt(d,
+				    "%s is no valid .safetensors file; its bytes are taken as the model "
+				    "says",
+				    e->path),
 		     .hint = "if the file was written anew, give the model its offsets");
 	e->listed = true;
 	for (high = e->tensors.n; low < high;) { /* the last one that does not begin behind the offset */
@@ -355,17 +357,17 @@ static void compare_safetensors(const struct weights_to *to, struct pb_span name
 	if (!e->tensors.n || !t->bytes)
 		return;
 	there = low ? &e->tensors.list[low - 1] : NULL;
-	const char *fact = !there			   ? "the file's header"
-			   : there->at != offset	   ? fmt(d, "byte %" PRIu64 " of its tensor '%s'",
-								 offset - there->at, there->name)
+	const char *fact = !there		 ? "the file's header"
+			   : there->at != offset ? fmt(d, "byte %" PRIu64 " of its tensor '%s'",
+						       offset - there->at, there->name)
 			   : there->dtype != tensor_dtype(t) || !shape_equal(&there->shape, &t->shape)
 				   ? fmt(d, "its tensor '%s', %s %s", there->name,
 					 dtype_name(there->dtype), shape_str(a, &there->shape, NULL))
 				   : NULL;
 	if (fact)
 		WARN(d, E_WEIGHT_EXTERNAL,
-		     .message = fmt(d, "initializer '%.*s' is not what %s says of these bytes", (int)name.n,
-				    (const char *)name.p, path_base(e->path)),
+		     .message = fmt(d, "initializer '%.*s' is not what %s says of these bytes",
+				    (int)name.n, (const char *)name.p, path_base(e->path)),
 		     .expected = fmt(d, "%s %s at offset %" PRIu64, dtype_name(tensor_dtype(t)),
 				     shape_str(a, &t->shape, NULL), offset),
 		     .actual = fact,

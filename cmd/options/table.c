@@ -183,8 +183,9 @@ const struct field options_table[] = {
 	 .choices = "auto|binary|text|json", .arg = "FORM",
 	 .help = "form of the file that is written; auto: by its ending"},
 	{ROW("save-format", F_ENUM, save_format, OUTPUTS, CMD_RUN), .def = "npy",
-	 .choices = "npy|npz|pb|bin|json|png|safetensors", .arg = "FORMAT", .help = "format of the output files",
-	 .more = "npz and safetensors are one file with all outputs; pb writes output_K.pb by position; bin holds the bare elements; png "
+	 .choices = "npy|npz|pb|bin|json|png|safetensors", .arg = "FORMAT",
+	 .help = "format of the output files",
+	 .more = "npz and safetensors are one file with all outputs, as -o FILE.safetensors is; pb writes output_K.pb by position; bin holds the bare elements; png "
 		 "is for outputs that are pictures (a mask, a heat map)."},
 	{ROW("print", F_INT, print, OUTPUTS, CMD_RUN), .arg = "[N]", .implied = "100", .min = 0,
 	 .max = INFINITY,

@@ -75,7 +75,8 @@ static bool saves_one_file(const struct options *o)
 {
 	struct stat st;
 
-	return o->save && !strcmp(path_ext(o->save), ".safetensors") && !(stat(o->save, &st) == 0 && S_ISDIR(st.st_mode));
+	return o->save && !strcmp(path_ext(o->save), ".safetensors") &&
+	       !(stat(o->save, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
 /* Whether the folder of -o is named like a file of the kinds that are written, and is not there. */
@@ -268,11 +269,10 @@ static int save_outputs(struct run *r)
 		return 0;
 	for (size_t i = 0; i < r->noutputs; i++)
 		list[i] = (struct io_output){r->outputs[i].name, r->outputs[i].tensor};
-	int rc = saves_one_file(o)
-			 ? io_save_one(o->save, IO_SAVE_SAFETENSORS, list, r->noutputs, paths, &r->arena,
-				       r->d)
-			 : io_save(o->save, (enum io_format)o->save_format, list, r->noutputs, paths,
-			 &r->arena, r->d);
+	int rc = saves_one_file(o) ? io_save_one(o->save, IO_SAVE_SAFETENSORS, list, r->noutputs,
+						 paths, &r->arena, r->d)
+				   : io_save(o->save, (enum io_format)o->save_format, list,
+					     r->noutputs, paths, &r->arena, r->d);
 	for (size_t i = 0; i < r->noutputs; i++)
 		r->outputs[i].path = paths[i];
 	return rc;
@@ -367,7 +367,8 @@ static int find_decoder(struct options *o, struct arena *a, struct diag *d)
 	if (!config || rc)
 		return rc;
 	if (!genai_decoder(&g))
-		return FAIL(d, E_MODEL_OPEN, .message = fmt(d, "%s names no decoder in its folder", config),
+		return FAIL(d, E_MODEL_OPEN,
+			    .message = fmt(d, "%s names no decoder in its folder", config),
 			    .hint = "infer inspect tells its models: run one of them");
 	const char **operand = arena_dup(a, o->operand, o->noperands * sizeof(*operand));
 	operand[0] = genai_decoder(&g);

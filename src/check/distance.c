@@ -111,11 +111,11 @@ bool distance_over(const struct distance *d, enum dtype t, double limit)
 	 * for floats, the error that one rounding of the short type can add, with a margin; for integers, the share
 	 * of wrong elements
 	 */
-	double least = t == DT_BF16		  ? 3e-2
-		       : t == DT_F16		  ? 4e-3
+	double least = t == DT_BF16			 ? 3e-2
+		       : t == DT_F16			 ? 4e-3
 		       : T_BIT(t) & (T_F8 | T_F4 | T_F6) ? 0.25
-		       : T_BIT(t) & T_INTS	  ? 1e-2
-						  : 0;
+		       : T_BIT(t) & T_INTS		 ? 1e-2
+							 : 0;
 
 	if (!d->known)
 		return false;

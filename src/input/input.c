@@ -365,7 +365,8 @@ static int assign_tensors(struct input_set *s, struct source *x, struct diag *d)
 		if (which < 0 && all.n == 1 && s->n == 1)
 			which = 0;
 		if (which < 0)
-			return report_unknown_input(s, fmt(d, "%s", x->spec.file), all.list[i].name, d);
+			return report_unknown_input(s, fmt(d, "%s", x->spec.file), all.list[i].name,
+						    d);
 		struct source *tensor = arena_dup(&s->arena, x, sizeof(*x));
 		tensor->tensor = &all.list[i];
 		rc = assign_source(s, which, tensor, d);
@@ -812,8 +813,9 @@ static bool states_shape(const struct input *in)
 {
 	enum io_kind k = kind_of(in->source);
 
-	return in->source->member || k == IO_NPY || k == IO_NPZ || k == IO_SAFETENSORS || k == IO_PB || k == IO_IMAGE ||
-	       k == IO_SOUND || k == IO_JSON || in->source->spec.keys.shape.rank >= 0;
+	return in->source->member || k == IO_NPY || k == IO_NPZ || k == IO_SAFETENSORS ||
+	       k == IO_PB || k == IO_IMAGE || k == IO_SOUND || k == IO_JSON ||
+	       in->source->spec.keys.shape.rank >= 0;
 }
 
 /*

@@ -82,7 +82,8 @@ static int head_safetensors(struct source *s, const char *what, const char *inpu
 	const char *name = s->spec.member ? s->spec.member : input;
 	struct safetensors all = {0};
 	int rc = s->tensor ? 0
-			   : safetensors_head(s->map.data, s->map.size, what, E_INPUT_FORMAT, a, &all, d);
+			   : safetensors_head(s->map.data, s->map.size, what, E_INPUT_FORMAT, a,
+					      &all, d);
 
 	if (rc)
 		return rc;
@@ -229,7 +230,8 @@ int source_slice(struct source *s, int axis, int64_t part, const char *what, str
 	if (!it->data || it->shape.rank < 0 || it->fortran || !size || it->dtype == DT_STRING)
 		return FAIL(d, E_INPUT_FORMAT,
 			    .message = fmt(d, "%s cannot be split along an axis", what),
-			    .expected = "an uncompressed .npy, .npz, .safetensors or .pb array of numbers in C order",
+			    .expected =
+				    "an uncompressed .npy, .npz, .safetensors or .pb array of numbers in C order",
 			    .actual = it->fortran ? "Fortran order" : io_kind_name(it->kind));
 	if (axis >= it->shape.rank || part >= it->shape.dim[axis])
 		return FAIL(d, E_INPUT_KEY,

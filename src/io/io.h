@@ -118,7 +118,15 @@ struct tensor *text_read(enum io_kind kind, const char *p, size_t n, enum dtype 
 
 /* ---- writing */
 
-enum io_format { IO_SAVE_NPY, IO_SAVE_NPZ, IO_SAVE_PB, IO_SAVE_BIN, IO_SAVE_JSON, IO_SAVE_PNG, IO_SAVE_SAFETENSORS };
+enum io_format {
+	IO_SAVE_NPY,
+	IO_SAVE_NPZ,
+	IO_SAVE_PB,
+	IO_SAVE_BIN,
+	IO_SAVE_JSON,
+	IO_SAVE_PNG,
+	IO_SAVE_SAFETENSORS
+};
 
 struct io_output {
 	const char *name;

@@ -450,7 +450,8 @@ static int png_file(struct file_out *f, const struct tensor *t, const char *name
 
 /* ---- one file an output */
 
-static const char *const endings[] = {".npy", ".npz", ".pb", ".bin", ".json", ".png", ".safetensors"};
+static const char *const endings[] = {".npy",  ".npz", ".pb",	      ".bin",
+				      ".json", ".png", ".safetensors"};
 
 static int bin_file(struct file_out *f, const struct tensor *t, const char *name, struct diag *d)
 {
@@ -623,13 +624,14 @@ static int list_part(const struct part *p, struct safetensor *to, struct map *na
 			    .hint = "save it as npz or json");
 	if (!strcmp(p->name, "__metadata__") || !map_set(names, p->name, strlen(p->name), 0))
 		return FAIL(d, E_OUTPUT,
-			    .message = fmt(d, "a .safetensors file cannot name a tensor '%s'%s", p->name,
-					   *p->name == '_' ? "" : " twice"),
+			    .message = fmt(d, "a .safetensors file cannot name a tensor '%s'%s",
+					   p->name, *p->name == '_' ? "" : " twice"),
 			    .hint = "save the outputs as npz");
 	if (as != type)
 		NOTE(d, E_OUTPUT,
-		     .message = fmt(d, "a .safetensors file does not hold '%s' as %s: it is written as %s",
-				    p->name, dtype_name(type), dtype_name(as)));
+		     .message = fmt(
+			     d, "a .safetensors file does not hold '%s' as %s: it is written as %s",
+			     p->name, dtype_name(type), dtype_name(as)));
 	if (!dtype_bytes(as, tensor_count(p->t), &bytes))
 		return FAIL(d, E_OUTPUT, .message = fmt(d, "output '%s' is too large", p->name));
 	*to = (struct safetensor){.name = p->name, .dtype = as, .shape = p->t->shape, .bytes = bytes};

@@ -132,7 +132,7 @@ struct device_configuration {
 /* How a node is spread over the devices of a configuration. */
 struct placement {
 	const char *node, *op, *configuration;
-	int64_t stage; /* of the pipeline; -1: none is given */
+	int64_t stage;	      /* of the pipeline; -1: none is given */
 	struct meta *sharded; /* tensors, and in words how each is spread */
 	size_t nsharded;
 };

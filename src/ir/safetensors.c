@@ -201,7 +201,8 @@ static bool read_tensor(struct reader *r, struct safetensor *t)
 		return bad(r, "a shape that overflows");
 	if (dtype_bits(t->dtype) < 8 && (uint64_t)count * dtype_bits(t->dtype) % 8)
 		return bad(r, "elements that end within a byte");
-	return bytes == t->bytes || bad(r, "data_offsets that differ from the bytes of dtype and shape");
+	return bytes == t->bytes ||
+	       bad(r, "data_offsets that differ from the bytes of dtype and shape");
 }
 
 static bool skip_metadata(struct reader *r)
@@ -253,7 +254,8 @@ static bool read_all(struct reader *r)
 				return bad(r, "a name that is there twice");
 			if (!json_take(&r->s, ':'))
 				return bad(r, "no colon after a name");
-			if (!(strcmp(name, "__metadata__") ? read_tensor(r, add(r)) : skip_metadata(r)))
+			if (!(strcmp(name, "__metadata__") ? read_tensor(r, add(r))
+							   : skip_metadata(r)))
 				return false;
 		} while (json_take(&r->s, ','));
 		r->name = NULL;
@@ -287,7 +289,8 @@ static bool check_places(struct reader *r)
 							 : "a gap before its bytes");
 	}
 	r->name = NULL;
-	return at == r->data + r->size || bad(r, "bytes at the end of the file that belong to no tensor");
+	return at == r->data + r->size ||
+	       bad(r, "bytes at the end of the file that belong to no tensor");
 }
 
 static bool is_utf8(const unsigned char *p, size_t n)
@@ -369,8 +372,7 @@ static void add_tensor(struct str *b, const struct safetensor *t)
 	str_addf(b, "\":{\"dtype\":\"%s\",\"shape\":[", safetensors_type(t->dtype));
 	for (int i = 0; i < t->shape.rank; i++)
 		str_addf(b, "%s%" PRId64, i ? "," : "", t->shape.dim[i]);
-	str_addf(b, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", t->at,
-		 t->at + t->bytes);
+	str_addf(b, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", t->at, t->at + t->bytes);
 }
 
 static int by_alignment(const void *a, const void *b)

@@ -90,7 +90,8 @@ static const char *with_star(const char *pattern, struct arena *a)
 	return at ? arena_printf(a, "%.*s*%s", (int)(at - pattern), pattern, at + 2) : pattern;
 }
 
-static void add_feeds(struct str *b, const struct jvalue *in, const struct jvalue *out, struct arena *a)
+static void add_feeds(struct str *b, const struct jvalue *in, const struct jvalue *out,
+		      struct arena *a)
 {
 	static const char *const pairs[][2] = {{"present_key_names", "past_key_names"},
 					       {"present_value_names", "past_value_names"},
@@ -122,8 +123,8 @@ static void add_derived(struct str *b, const struct jvalue *in, struct arena *a)
 	}
 }
 
-static void add_next(struct str *b, const char *ids, const char *logits, const struct jvalue *search,
-		     struct arena *a)
+static void add_next(struct str *b, const char *ids, const char *logits,
+		     const struct jvalue *search, struct arena *a)
 {
 	struct str how = {.arena = a};
 	double temperature = jnumber(search, "temperature", 1);
@@ -171,7 +172,8 @@ static void propose(struct genai *g, const struct jvalue *root, struct arena *a)
 	else if (!file)
 		g->why_not = "the configuration names no decoder in its folder";
 	else if (jtext(in, "inputs_embeds") && !jtext(in, "input_ids"))
-		g->why_not = "the decoder takes embeddings, which another part makes of the ids in each step";
+		g->why_not =
+			"the decoder takes embeddings, which another part makes of the ids in each step";
 	else if (jtext(in, "encoder_hidden_states") || jtext(in, "cross_past_key_names"))
 		g->why_not = "the decoder takes what an encoder makes of another input";
 	if (g->why_not)

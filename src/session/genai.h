@@ -12,7 +12,7 @@ struct genai_part {
 	const struct jvalue *inputs, *outputs; /* the configuration's objects; NULL */
 };
 struct genai {
-	const char *path, *type; /* "llama" */
+	const char *path, *type;	     /* "llama" */
 	int64_t vocabulary, context, layers; /* 0: not given */
 	struct genai_part *part;
 	size_t nparts;
