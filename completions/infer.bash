@@ -84,7 +84,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	run:--save | run:-o) kind='dir' ;;
 	run:--jsonl) kind='file' ;;
 	run:--report) kind='file' ;;
-	run:--save-format) kind='=npy npz pb bin json png' ;;
+	run:--save-format) kind='=npy npz pb bin json png safetensors' ;;
 	run:--print) kind='none?' ;;
 	run:--top) kind='none' ;;
 	run:--decode) kind='=ctc yolo ssd detr' ;;

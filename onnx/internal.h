@@ -14,6 +14,7 @@ enum {
 	MODEL_GRAPH = 7,
 	MODEL_OPSET = 8,
 	MODEL_META = 14,
+	MODEL_CONFIGURATION = 26,
 	MODEL_TRAINING = 20,
 	MODEL_FUNCTIONS = 25,
 	GRAPH_NODE = 1,
@@ -34,6 +35,7 @@ enum {
 	NODE_ATTRIBUTE = 5,
 	NODE_DOMAIN = 7,
 	NODE_OVERLOAD = 8,
+	NODE_DEVICES = 10,
 	ATTRIBUTE_T = 5,
 	ATTRIBUTE_G = 6,
 	ATTRIBUTE_FLOATS = 7,
@@ -175,6 +177,9 @@ int load_tensor(struct loader *l, struct pb_span m, bool sparse, const char *wha
  * this build knows.
  */
 int load_opsets(struct loader *l, struct pb_span bytes, uint32_t number, struct opsets *out);
+
+/* devices.c: reads the multi-device annotations of the model and of its graph's nodes. */
+void load_devices(struct loader *l, struct pb_span model, struct pb_span graph);
 
 /* nodes.c */
 struct node_view node_view(struct pb_span bytes, uint32_t index);

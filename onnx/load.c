@@ -110,7 +110,7 @@ static int check_file(struct loader *l, struct pb_span f)
 static const struct pb_lazy model_lazy[] = {
 	{&onnx__model_proto__descriptor, 1u << MODEL_GRAPH | 1u << MODEL_OPSET | 1u << MODEL_META |
 						 1u << MODEL_TRAINING | 1u << MODEL_FUNCTIONS |
-						 1u << 26},
+						 1u << MODEL_CONFIGURATION},
 	{NULL, 0},
 };
 
@@ -236,6 +236,7 @@ static int load_model(struct loader *l, struct pb_span f)
 		rc = load_graph(l, graph, NULL, &scope);
 	if (rc)
 		return rc;
+	load_devices(l, f, graph);
 	l->m->graph = scope->g;
 	l->m->name = scope->g->name;
 	l->m->file_nodes = scope->g->nnodes;

@@ -4,6 +4,7 @@
 #include "base/asan.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "ir/safetensors.h"
 #include "onnx.pb-c.h"
 
 #include <errno.h>
@@ -45,6 +46,8 @@ enum { DENSE_BASE = 32 << 20, DENSE_TIMES = 64 };
 struct external {
 	const char *path; /* resolved */
 	struct file_map map;
+	bool listed;		    /* the next member is set */
+	struct safetensors tensors; /* of a .safetensors file */
 	struct external *next;
 };
 
@@ -291,7 +294,7 @@ static int resolve(const struct weights_to *to, struct pb_span name, const char 
 }
 
 static int map_external(const struct weights_to *to, struct pb_span name, const char *location,
-			const struct file_map **map)
+			struct external **out)
 {
 	struct weights *w = to->store;
 	const char *path = NULL, *rest = NULL;
@@ -301,7 +304,7 @@ static int map_external(const struct weights_to *to, struct pb_span name, const 
 		return rc;
 	for (struct external *e = w->externals; e; e = e->next) {
 		if (!strcmp(e->path, path)) {
-			*map = &e->map;
+			*out = e;
 			return 0;
 		}
 	}
@@ -317,8 +320,59 @@ static int map_external(const struct weights_to *to, struct pb_span name, const 
 	e->next = w->externals;
 	w->externals = e;
 	w->model->external_bytes += e->map.size;
-	*map = &e->map;
+	*out = e;
 	return 0;
+}
+
+/*
+ * Compares the place of an initializer's data with what a .safetensors file says of itself. Only bytes count for the model, so
+ * a difference is a warning.
+ */
+static void compare_safetensors(const struct weights_to *to, struct pb_span name,
+				struct external *e, uint64_t offset, const struct tensor *t)
+{
+	const struct safetensor *there = NULL;
+	struct arena *a = &to->store->model->arena;
+	struct diag *d = to->d;
+	size_t low = 0, high;
+
+	if (strcmp(path_ext(e->path), ".safetensors"))
+		return;
+	if (!e->listed && safetensors_head(e->map.data, e->map.size, e->path, E_WEIGHT_EXTERNAL, a,
+					   &e->tensors, NULL))
+		WARN(d, E_WEIGHT_EXTERNAL,
+		     .message = fmt(d,
+				    "%s is no valid .safetensors file; its bytes are taken as the model "
+				    "says",
+				    e->path),
+		     .hint = "if the file was written anew, give the model its offsets");
+	e->listed = true;
+	for (high = e->tensors.n; low < high;) { /* the last one that does not begin behind the offset */
+		size_t middle = low + (high - low) / 2;
+		if (e->tensors.list[middle].at <= offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!e->tensors.n || !t->bytes)
+		return;
+	there = low ? &e->tensors.list[low - 1] : NULL;
+	const char *fact = !there		 ? "the file's header"
+			   : there->at != offset ? fmt(d, "byte %" PRIu64 " of its tensor '%s'",
+						       offset - there->at, there->name)
+			   : there->dtype != tensor_dtype(t) || !shape_equal(&there->shape, &t->shape)
+				   ? fmt(d, "its tensor '%s', %s %s", there->name,
+					 dtype_name(there->dtype), shape_str(a, &there->shape, NULL))
+				   : NULL;
+	if (fact)
+		WARN(d, E_WEIGHT_EXTERNAL,
+		     .message = fmt(d, "initializer '%.*s' is not what %s says of these bytes",
+				    (int)name.n, (const char *)name.p, path_base(e->path)),
+		     .expected = fmt(d, "%s %s at offset %" PRIu64, dtype_name(tensor_dtype(t)),
+				     shape_str(a, &t->shape, NULL), offset),
+		     .actual = fact,
+		     .hint = "the model takes the bytes as they are; if the file was written anew, give the "
+			     "model its offsets");
 }
 
 /* Parses a decimal number of bytes; false if the text is not one. */
@@ -341,7 +395,7 @@ static int external_data(const struct weights_to *to, const Onnx__TensorProto *p
 {
 	const char *location = "";
 	uint64_t offset = 0, length = t->bytes;
-	const struct file_map *map = NULL;
+	struct external *file = NULL;
 
 	for (size_t i = 0; i < p->n_external_data; i++) {
 		const char *key = p->external_data[i]->key, *value = p->external_data[i]->value;
@@ -358,18 +412,19 @@ static int external_data(const struct weights_to *to, const Onnx__TensorProto *p
 	if (tensor_dtype(t) == DT_STRING)
 		return tensor_fail(to, E_WEIGHT_TYPE, name, "strings in the model's file",
 				   "external data");
-	int rc = map_external(to, name, location, &map);
+	int rc = map_external(to, name, location, &file);
 	if (rc)
 		return rc;
 	if (length != t->bytes)
 		return tensor_fail(to, E_WEIGHT_SIZE, name, fmt(to->d, "%zu bytes", t->bytes),
 				   fmt(to->d, "a length of %" PRIu64, length));
-	if (offset > map->size || length > map->size - offset)
+	if (offset > file->map.size || length > file->map.size - offset)
 		return tensor_fail(to, E_WEIGHT_EXTERNAL, name,
 				   fmt(to->d, "%" PRIu64 " bytes at offset %" PRIu64 " of '%s'",
 				       length, offset, location),
-				   fmt(to->d, "a file of %zu bytes", map->size));
-	return place(to, t, map->data + offset);
+				   fmt(to->d, "a file of %zu bytes", file->map.size));
+	compare_safetensors(to, name, file, offset, t);
+	return place(to, t, file->map.data + offset);
 }
 
 /* ---- the typed fields */
@@ -406,7 +461,7 @@ static const struct typed {
 	{F_FLOATS_DATA, PB_FIXED32, "float_data", T_F32 | T_BIT(DT_C64)},
 	{F_INT32_DATA, PB_VARINT, "int32_data",
 	 T_I32 | T_I16 | T_U16 | T_I8 | T_U8 | T_BOOL | T_F16 | T_BF16 | T_F8 | T_F8E8M0 | T_4BIT |
-		 T_F4 | T_2BIT},
+		 T_F4 | T_F6 | T_2BIT},
 	{F_STRING_DATA, PB_BYTES, "string_data", T_STRING},
 	{F_INT64_DATA, PB_VARINT, "int64_data", T_I64},
 	{F_DOUBLE_DATA, PB_FIXED64, "double_data", T_F64 | T_BIT(DT_C128)},
@@ -442,7 +497,7 @@ static int read_strings(const struct weights_to *to, struct pb_span m, struct te
 	return 0;
 }
 
-/* Packs the elements of a 4-bit or 2-bit type, low bits first: int32_data holds each element in a number of its own. */
+/* Packs elements of less than a byte, low bits first: int32_data holds each element in a number of its own. */
 static void pack_small(struct pb_span m, unsigned bits, uint8_t *out)
 {
 	struct pb_values v = pb_values(m, F_INT32_DATA, PB_VARINT);
@@ -450,8 +505,10 @@ static void pack_small(struct pb_span m, unsigned bits, uint8_t *out)
 
 	for (size_t i = 0; pb_value(&v, &x); i++) {
 		unsigned shift = (unsigned)(i * bits % 8);
-		uint8_t bit = (uint8_t)((x & ((1u << bits) - 1)) << shift);
+		unsigned bit = ((unsigned)x & ((1u << bits) - 1)) << shift;
 		out[i * bits / 8] = (uint8_t)((shift ? out[i * bits / 8] : 0) | bit);
+		if (shift + bits > 8)
+			out[i * bits / 8 + 1] = (uint8_t)(bit >> 8);
 	}
 }
 
@@ -478,7 +535,8 @@ static int typed_data(const struct weights_to *to, struct pb_span m, const struc
 	enum dtype type = tensor_dtype(t);
 	unsigned bits = dtype_bits(type);
 	size_t n = (size_t)tensor_count(t);
-	bool each = bits < 8 && have == n && have != t->bytes;
+	/* float6 is never packed into numbers */
+	bool each = bits < 8 && (bits == 6 || (have == n && have != t->bytes));
 	size_t want = bits < 8 && !each ? t->bytes : dtype_class(type) == DT_COMPLEX ? 2 * n : n;
 
 	if (have != want)

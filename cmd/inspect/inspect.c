@@ -8,6 +8,7 @@
 #include "input/input.h"
 #include "session/free_sizes.h"
 #include "onnx/load.h"
+#include "session/genai.h"
 
 /* Sets free dimensions to 1, with a note for each. */
 static void bind_free_dims_to_one(const char *input, struct shape *s, struct diag *d)
@@ -236,6 +237,13 @@ int cmd_inspect(struct options *o, struct diag *d)
 		return FAIL(d, E_USAGE, .expected = "a model", .actual = "none",
 			    .hint = "infer inspect MODEL, or infer inspect --ops");
 	x.path = o->operand[0];
+	const char *genai = genai_path(x.path, &x.arena);
+	if (genai) {
+		err = refuse_model_options(o, "a folder of several models", d);
+		err = err ? err : inspect_genai(o, genai, d);
+		arena_free(&x.arena);
+		return err;
+	}
 	bool tensor = inspect_is_tensor(x.path);
 	if (tensor || inspect_is_report(x.path)) {
 		err = refuse_model_options(o, tensor ? "a tensor" : "a report", d);

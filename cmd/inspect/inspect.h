@@ -49,7 +49,7 @@ void inspect_print_support(struct options *o, const struct diag *d);
 /* Writes infer-operators(7) in roff: each operator with its versions, types and devices. */
 void operators_page(FILE *f);
 
-/* Returns true if the path is that of a tensor file: its extension is .npy, .npz or .pb. */
+/* Returns true if the path is that of a tensor file: its extension is .npy, .npz, .safetensors or .pb. */
 bool inspect_is_tensor(const char *path);
 int inspect_tensor(struct options *o, const char *path, struct diag *d);
 
@@ -59,6 +59,8 @@ int inspect_tensor(struct options *o, const char *path, struct diag *d);
  */
 bool inspect_is_report(const char *path);
 int inspect_report(struct options *o, const char *path, struct diag *d);
+/* Shows the models of a folder of ONNX Runtime GenAI; path: that of its configuration. */
+int inspect_genai(struct options *o, const char *path, struct diag *d);
 
 /* Returns a value of the metadata, of which a long one is cut: some models hold a dictionary there. */
 const char *metadata_text(const char *value, struct arena *a);

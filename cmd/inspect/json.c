@@ -28,6 +28,43 @@ static void write_port(const struct inspection *x, struct json *j, const char *n
 	arena_free(&a);
 }
 
+static void write_devices(const struct model *m, struct json *j)
+{
+	json_array(j, "device_configurations");
+	for (size_t i = 0; i < m->nconfigurations; i++) {
+		const struct device_configuration *c = &m->configuration[i];
+		json_object(j, NULL);
+		json_string(j, "name", c->name);
+		json_int(j, "devices", c->devices);
+		json_array(j, "names");
+		for (size_t k = 0; k < c->ndevice; k++)
+			json_string(j, NULL, c->device[k]);
+		json_end(j, ']');
+		json_end(j, '}');
+	}
+	json_end(j, ']');
+	json_array(j, "placements");
+	for (size_t i = 0; i < m->nplacements; i++) {
+		const struct placement *p = &m->placement[i];
+		json_object(j, NULL);
+		json_string(j, "node", p->node);
+		json_string(j, "operator", p->op);
+		json_string(j, "configuration", p->configuration);
+		if (p->stage >= 0)
+			json_int(j, "stage", p->stage);
+		json_array(j, "sharded");
+		for (size_t k = 0; k < p->nsharded; k++) {
+			json_object(j, NULL);
+			json_string(j, "tensor", p->sharded[k].key);
+			json_string(j, "how", p->sharded[k].value);
+			json_end(j, '}');
+		}
+		json_end(j, ']');
+		json_end(j, '}');
+	}
+	json_end(j, ']');
+}
+
 static void write_head(const struct inspection *x, struct json *j)
 {
 	const struct model *m = x->model;
@@ -49,6 +86,8 @@ static void write_head(const struct inspection *x, struct json *j)
 	for (size_t i = 0; i < m->nmeta; i++)
 		json_string(j, m->meta[i].key, m->meta[i].value);
 	json_end(j, '}');
+	if (m->nconfigurations)
+		write_devices(m, j);
 	json_end(j, '}');
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* infer inspect TENSOR: shows what a .npy, .npz or .pb file contains. */
+/* infer inspect TENSOR: shows what a .npy, .npz, .safetensors or .pb file contains. */
 #include "cmd/options/subcommand.h"
 #include "cmd/inspect/inspect.h"
 #include "io/io.h"
+#include "ir/safetensors.h"
 #include "onnx/tensor_pb.h"
 
 #include <inttypes.h>
@@ -151,6 +152,30 @@ static int read_npz(struct tensor_list *f, const char *path, const struct file_m
 	return err;
 }
 
+static int read_safetensors(struct tensor_list *f, const char *path, const struct file_map *m,
+			    struct diag *d)
+{
+	struct safetensors all;
+	int err = safetensors_head(m->data, m->size, path, E_INPUT_FORMAT, f->arena, &all, d);
+
+	for (size_t i = 0; i < all.n && !err; i++) {
+		const struct safetensor *x = &all.list[i];
+		struct tensor t = {
+			.type = type_tensor(x->dtype), .shape = x->shape, .bytes = (size_t)x->bytes};
+		const void *p = m->data + x->at;
+		/* a copy if elements are not aligned in the file */
+		void *copy = (uintptr_t)p % 8 && t.bytes ? mem_alloc(t.bytes, MEM_STAGING) : NULL;
+		if ((uintptr_t)p % 8 && t.bytes && !copy)
+			return FAIL(d, E_MEMORY, .slot = x->name);
+		if (copy)
+			memcpy(copy, p, t.bytes);
+		t.data = copy ? copy : (void *)(uintptr_t)p;
+		append_tensor(f, x->name, &t, "");
+		mem_free(copy);
+	}
+	return err;
+}
+
 static int read_tensor_file(struct tensor_list *f, const char *path, struct diag *d)
 {
 	struct file_map m;
@@ -163,6 +188,8 @@ static int read_tensor_file(struct tensor_list *f, const char *path, struct diag
 		err = read_npy(f, path_base(path), m.data, m.size, d);
 	} else if (kind == IO_NPZ) {
 		err = read_npz(f, path, &m, d);
+	} else if (kind == IO_SAFETENSORS) {
+		err = read_safetensors(f, path, &m, d);
 	} else {
 		const struct tensor *t = tensor_pb_read(path, type_tensor(DT_NONE), f->arena, d);
 		err = t ? 0 : -(int)E_INPUT_FORMAT;
@@ -177,7 +204,8 @@ bool inspect_is_tensor(const char *path)
 {
 	const char *ext = path_ext(path);
 
-	return !strcmp(ext, ".npy") || !strcmp(ext, ".npz") || !strcmp(ext, ".pb");
+	return !strcmp(ext, ".npy") || !strcmp(ext, ".npz") || !strcmp(ext, ".safetensors") ||
+	       !strcmp(ext, ".pb");
 }
 
 static void print_all(const char *path, const struct tensor_facts *first, struct arena *a)

@@ -48,6 +48,21 @@ const char *metadata_text(const char *value, struct arena *a)
 	return shown == n ? text : arena_printf(a, "%s... (%zu bytes)", text, n);
 }
 
+static void print_devices(const struct model *m, struct arena *a, FILE *f)
+{
+	for (size_t i = 0; i < m->nconfigurations; i++) {
+		const struct device_configuration *c = &m->configuration[i];
+		size_t nodes = 0;
+		for (size_t k = 0; k < m->nplacements; k++)
+			nodes += !strcmp(m->placement[k].configuration, c->name);
+		fprintf(f, "devices     %s  %s", tame_word(a, c->name),
+			str_many(a, (uint64_t)(c->devices < 0 ? 0 : c->devices), "device"));
+		for (size_t k = 0; k < c->ndevice; k++)
+			fprintf(f, "%s%s", k ? ", " : ": ", tame_word(a, c->device[k]));
+		fprintf(f, "; %s annotated\n", str_many(a, nodes, "node"));
+	}
+}
+
 static void print_head(const struct inspection *x, struct arena *a, FILE *f)
 {
 	const struct model *m = x->model;
@@ -73,6 +88,7 @@ static void print_head(const struct inspection *x, struct arena *a, FILE *f)
 		fprintf(f, "metadata    %s  %s\n", tame_word(a, m->meta[i].key),
 			metadata_text(m->meta[i].value, a));
 	}
+	print_devices(m, a, f);
 }
 
 /* Returns the names by which --dim binds dimensions that have none in the model: "  (x.2, x.3: --dim x.2=N)", or "". */
@@ -200,6 +216,23 @@ static void print_nodes(const struct inspection *x, struct arena *a, FILE *f)
 	}
 }
 
+static void print_placements(const struct model *m, struct arena *a, FILE *f)
+{
+	if (m->nplacements)
+		fputs("placements\n", f);
+	for (size_t i = 0; i < m->nplacements; i++) {
+		const struct placement *p = &m->placement[i];
+		fprintf(f, "     %s  %s  %s", tame_word(a, p->configuration), tame_word(a, p->op),
+			tame_word(a, p->node));
+		if (p->stage >= 0)
+			fprintf(f, "  stage %" PRId64, p->stage);
+		fputc('\n', f);
+		for (size_t k = 0; k < p->nsharded; k++)
+			fprintf(f, "          %s  %s\n", tame_word(a, p->sharded[k].key),
+				tame_word(a, p->sharded[k].value));
+	}
+}
+
 static void weight_row(const struct value *v, void *arg)
 {
 	const struct tensor *w = v->init ? v->init : v->missing;
@@ -300,5 +333,7 @@ void inspect_print_text(const struct inspection *x, FILE *f)
 		print_weights(x, &a, f);
 	if (x->o->nodes)
 		print_nodes(x, &a, f);
+	if (x->o->nodes)
+		print_placements(x->model, &a, f);
 	arena_free(&a);
 }

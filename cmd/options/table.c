@@ -26,13 +26,14 @@ const struct field options_table[] = {
 	 .help = "read an input from a file: an array, a picture (keys resize=WxH, scale=, mean=, std=, order=, exif=off), a sound "
 		 "(rate=16000, mono, start=S, duration=S); repeatable",
 	 .more = "NAME may be left out if the model has one input; NAME:FILE works too. The content and the extension of "
-		 "FILE determine its format: .npy, .npz (keys are input names), .pb (a TensorProto, SequenceProto or "
+		 "FILE determine its format: .npy, .npz (keys are input names), .safetensors (likewise; FILE.safetensors:TENSOR takes one of "
+		 "its tensors), .pb (a TensorProto, SequenceProto or "
 		 "OptionalProto), .bin or .raw (bare elements), pictures (PNG, JPEG, WebP, TIFF, BMP, PPM, JPEG 2000, HEIF, "
 		 "AVIF), sounds (WAV, FLAC, Ogg), .txt or .json for strings and small tensors, - for standard input. Instead of a file, FILE may be a value, unless a file has that "
 		 "name: a number (sr=16000), or a JSON array or string in quotes ('ids=[[1,2,3]]', 'text=\"a cat\"').\n\nKeys: "
 		 "dtype=u8|i8|u16|i16|i32|i64|f16|bf16|f32|f64|bool, layout=nchw|nhwc|chw|hwc, order=rgb|bgr|gray, "
 		 "resize=WxH|Wx|xH|letterbox:WxH (if only one side is given, the other follows from the aspect ratio), "
-		 "pad=N, mean=A/B/C, std=A/B/C, scale=1/255, shape=1x3x224x224, format=npy|npz|pb|raw|image|sound|txt|json "
+		 "pad=N, mean=A/B/C, std=A/B/C, scale=1/255, shape=1x3x224x224, format=npy|npz|pb|safetensors|raw|image|sound|txt|json "
 		 "(if the extension is misleading), split=AXIS (see below), exif=off, and for sounds rate=N, mono, start=S, duration=S. "
 		 "Nothing is converted unless a key asks for it, with two exceptions: a picture is converted to the type and the axis "
 		 "order of the model's input, and turned as its EXIF orientation says unless exif=off; samples of a sound become the "
@@ -182,8 +183,9 @@ const struct field options_table[] = {
 	 .choices = "auto|binary|text|json", .arg = "FORM",
 	 .help = "form of the file that is written; auto: by its ending"},
 	{ROW("save-format", F_ENUM, save_format, OUTPUTS, CMD_RUN), .def = "npy",
-	 .choices = "npy|npz|pb|bin|json|png", .arg = "FORMAT", .help = "format of the output files",
-	 .more = "npz is one file with all outputs; pb writes output_K.pb by position; bin holds the bare elements; png "
+	 .choices = "npy|npz|pb|bin|json|png|safetensors", .arg = "FORMAT",
+	 .help = "format of the output files",
+	 .more = "npz and safetensors are one file with all outputs, as -o FILE.safetensors is; pb writes output_K.pb by position; bin holds the bare elements; png "
 		 "is for outputs that are pictures (a mask, a heat map)."},
 	{ROW("print", F_INT, print, OUTPUTS, CMD_RUN), .arg = "[N]", .implied = "100", .min = 0,
 	 .max = INFINITY,

@@ -24,8 +24,8 @@ static bool has_own_file(const struct results *r)
 {
 	const int format = r->o->save_format;
 
-	return r->graph->nout == 1 && format != SAVE_NPZ && format != SAVE_PB &&
-	       r->graph->value[r->graph->out[0]]->info.type.kind == V_TENSOR;
+	return r->graph->nout == 1 && format != SAVE_NPZ && format != SAVE_SAFETENSORS &&
+	       format != SAVE_PB && r->graph->value[r->graph->out[0]]->info.type.kind == V_TENSOR;
 }
 
 /* Sets *dir to the folder of a case's files, and list[i].name to the name after which output i's file is called. */

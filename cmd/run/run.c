@@ -13,9 +13,11 @@
 #include "output/boxes.h"
 #include "output/summary.h"
 #include "session/free_sizes.h"
+#include "session/genai.h"
 #include "session/odd_outputs.h"
 
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct run {
@@ -68,6 +70,15 @@ static bool draws_boxes(const struct run *r)
 	return r->o->save && r->box_rules.form && !strcmp(path_ext(r->o->save), ".png");
 }
 
+/* "-o out.safetensors" is one file with all outputs, unless a folder has that name. */
+static bool saves_one_file(const struct options *o)
+{
+	struct stat st;
+
+	return o->save && !strcmp(path_ext(o->save), ".safetensors") &&
+	       !(stat(o->save, &st) == 0 && S_ISDIR(st.st_mode));
+}
+
 /* Whether the folder of -o is named like a file of the kinds that are written, and is not there. */
 static bool save_is_file_name(const char *save)
 {
@@ -108,7 +119,7 @@ static int prepare_run(struct run *r)
 	if (rc)
 		return rc;
 	warn_useless_options(o, r->d);
-	if (draws_boxes(r))
+	if (draws_boxes(r) || saves_one_file(o))
 		rc = output_probe(o->save, r->d);
 	else if (o->save && save_is_file_name(o->save))
 		rc = refuse_file_name(o, r->d);
@@ -258,8 +269,10 @@ static int save_outputs(struct run *r)
 		return 0;
 	for (size_t i = 0; i < r->noutputs; i++)
 		list[i] = (struct io_output){r->outputs[i].name, r->outputs[i].tensor};
-	int rc = io_save(o->save, (enum io_format)o->save_format, list, r->noutputs, paths,
-			 &r->arena, r->d);
+	int rc = saves_one_file(o) ? io_save_one(o->save, IO_SAVE_SAFETENSORS, list, r->noutputs,
+						 paths, &r->arena, r->d)
+				   : io_save(o->save, (enum io_format)o->save_format, list,
+					     r->noutputs, paths, &r->arena, r->d);
 	for (size_t i = 0; i < r->noutputs; i++)
 		r->outputs[i].path = paths[i];
 	return rc;
@@ -344,14 +357,38 @@ static void print_results(struct run *r)
 	print_decoded(r);
 }
 
+/* A folder of ONNX Runtime GenAI stands for its decoder. */
+static int find_decoder(struct options *o, struct arena *a, struct diag *d)
+{
+	const char *config = genai_path(o->operand[0], a);
+	struct genai g;
+	int rc = config ? genai_read(config, a, &g, d) : 0;
+
+	if (!config || rc)
+		return rc;
+	if (!genai_decoder(&g))
+		return FAIL(d, E_MODEL_OPEN,
+			    .message = fmt(d, "%s names no decoder in its folder", config),
+			    .hint = "infer inspect tells its models: run one of them");
+	const char **operand = arena_dup(a, o->operand, o->noperands * sizeof(*operand));
+	operand[0] = genai_decoder(&g);
+	o->operand = operand;
+	return 0;
+}
+
 int cmd_run(struct options *o, struct diag *d)
 {
 	struct run r = {.o = o, .d = d, .start = clock_ns()};
+	int rc = find_decoder(o, &r.arena, d);
 
+	if (rc) {
+		arena_free(&r.arena);
+		return rc;
+	}
 	if (run_names_many(o))
 		return run_many(o, d);
 	record_memory(&r, AT_START);
-	int rc = prepare_run(&r);
+	rc = prepare_run(&r);
 	rc = rc ? rc : r.steps ? execute_steps(&r) : execute_model(&r);
 	if (!rc)
 		doubt_pictures(&r);

@@ -5,9 +5,10 @@
 #include "common.cuh"
 #include "jobs.h"
 
+__device__ inline bool is_f6(int t) { return t == T_F6E2M3 || t == T_F6E3M2; }
 __device__ inline bool is_float(int t)
 {
-	return t == T_F32 || t == T_F16 || t == T_F64 || (t >= T_BF16 && t <= T_F8E5M2FNUZ) || t == T_F4E2M1 || t == T_F8E8M0;
+	return t == T_F32 || t == T_F16 || t == T_F64 || (t >= T_BF16 && t <= T_F8E5M2FNUZ) || t == T_F4E2M1 || is_f6(t) || t == T_F8E8M0;
 }
 __device__ inline bool is_narrow(int t) { return is_float(t) && t != T_F32 && t != T_F64; }
 __device__ inline bool is_signed(int t)
@@ -19,6 +20,7 @@ __device__ inline int bits_of(int t)
 	switch (t) {
 	case T_U4: case T_I4: case T_F4E2M1: return 4;
 	case T_U2: case T_I2: return 2;
+	case T_F6E2M3: case T_F6E3M2: return 6;
 	case T_F16: case T_BF16: case T_U16: case T_I16: return 16;
 	case T_F32: case T_I32: case T_U32: return 32;
 	case T_F64: case T_I64: case T_U64: case T_C64: return 64;
@@ -29,8 +31,25 @@ __device__ inline int bits_of(int t)
 
 __device__ inline unsigned packed_get(const void *p, int64_t i, int bits)
 {
-	int per = 8 / bits;
-	return ((const u8 *)p)[i / per] >> (int)(i % per) * bits & ((1u << bits) - 1);
+	const u8 *b = (const u8 *)p + i * bits / 8;
+	const int shift = (int)(i * bits % 8);
+	unsigned v = b[0] >> shift;
+	if (shift + bits > 8) // a code of six bits may lie in two bytes
+		v |= (unsigned)b[1] << (8 - shift);
+	return v & ((1u << bits) - 1);
+}
+
+// Packed elements of which a thread writes all, as several may share a byte: those of one byte, or with six bits of three.
+__device__ inline int packed_elements(int bits) { return bits == 6 ? 4 : bits < 8 ? 8 / bits : 1; }
+
+// Writes the bytes of group g of n elements.
+__device__ inline void put_group(void *y, int64_t g, int bits, int64_t n, unsigned packed)
+{
+	const int64_t per = packed_elements(bits), left = n - g * per;
+	const int bytes = (int)((left < per ? left : per) * bits + 7) / 8;
+	u8 *to = (u8 *)y + g * (bits == 6 ? 3 : 1);
+	for (int k = 0; k < bytes; k++)
+		to[k] = (u8)(packed >> 8 * k);
 }
 
 // Returns eight codes of `bits` bits each; the first code begins at byte b.
@@ -118,6 +137,30 @@ __device__ inline unsigned f4_put(float v)
 	return (signbit(v) ? 8u : 0u) | c;
 }
 
+__device__ inline int f6_mantissa(int t) { return t == T_F6E2M3 ? 3 : 2; }
+__device__ inline int f6_bias(int t) { return t == T_F6E2M3 ? 1 : 3; }
+static __device__ __noinline__ float f6_get(int t, unsigned n)
+{
+	int m = f6_mantissa(t), mag = (int)(n & 31), e = mag >> m, man = mag & ((1 << m) - 1);
+	float v = e ? ldexpf((float)(man | 1 << m), e - f6_bias(t) - m) : ldexpf((float)man, 1 - f6_bias(t) - m);
+	return n & 32 ? -v : v;
+}
+static __device__ __noinline__ unsigned f6_put(int t, float v)
+{
+	int m = f6_mantissa(t), bias = f6_bias(t), e;
+	unsigned sign = signbit(v) ? 32 : 0;
+	float a = fabsf(v);
+	if (isnan(v))
+		return 32;
+	if (a >= 32 || a == 0)
+		return a == 0 ? sign : sign | 31;
+	frexpf(a, &e);
+	if (e - 1 < 1 - bias)
+		e = 2 - bias;
+	int code = (e - 2 + bias) * (1 << m) + (int)rintf(ldexpf(a, m + 1 - e));
+	return sign | (unsigned)(code > 31 ? 31 : code);
+}
+
 static __device__ __noinline__ int64_t any_int(int t, const void *p, int64_t i);
 
 static __device__ __noinline__ double any_real(int t, const void *p, int64_t i)
@@ -130,6 +173,7 @@ static __device__ __noinline__ double any_real(int t, const void *p, int64_t i)
 	case T_F8E4M3FN: case T_F8E4M3FNUZ: case T_F8E5M2: case T_F8E5M2FNUZ: case T_F8E8M0:
 		return f8_get(t, ((const u8 *)p)[i]);
 	case T_F4E2M1: return f4_get(packed_get(p, i, 4));
+	case T_F6E2M3: case T_F6E3M2: return f6_get(t, packed_get(p, i, 6));
 	case T_U64: return (double)((const u64 *)p)[i];
 	default: return (double)any_int(t, p, i);
 	}

@@ -19,6 +19,8 @@ __device__ inline unsigned narrow_code(const gpu_any_cast &p, int to, float f)
 {
 	if (to == T_F4E2M1)
 		return f4_put(f);
+	if (is_f6(to))
+		return f6_put(to, f);
 	return to == T_F8E8M0 ? e8m0_put(f, p.saturate, p.mode) : f8_put(to, f, p.saturate);
 }
 
@@ -41,7 +43,7 @@ __device__ inline void cast_one(const gpu_any_cast &p, int64_t i, unsigned *pack
 			((f16 *)y)[i] = down<f16>(f);
 		else if (to == T_BF16)
 			((bf16 *)y)[i] = down<bf16>(f);
-		else if (to == T_F4E2M1)
+		else if (bits_of(to) < 8)
 			*packed |= narrow_code(p, to, f) << shift;
 		else
 			((u8 *)y)[i] = (u8)narrow_code(p, to, f);
@@ -60,13 +62,13 @@ __device__ inline void cast_one(const gpu_any_cast &p, int64_t i, unsigned *pack
 // A thread writes whole bytes, because several elements may share a byte.
 extern "C" __global__ void cast_any(const gpu_any_cast p)
 {
-	const int bits = bits_of(p.io.ot[0]), per = bits < 8 ? 8 / bits : 1;
+	const int bits = bits_of(p.io.ot[0]), per = packed_elements(bits);
 	EACH(b, (p.n + per - 1) / per)
 	{
 		unsigned packed = 0;
 		for (int k = 0; k < per && b * per + k < p.n; k++)
 			cast_one(p, b * per + k, &packed, k * bits);
 		if (per > 1)
-			((u8 *)p.io.out[0])[b] = (u8)packed;
+			put_group(p.io.out[0], b, bits, p.n, packed);
 	}
 }

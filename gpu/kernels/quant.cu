@@ -23,7 +23,7 @@ __device__ inline unsigned quantized(const gpu_quant_any &p, int64_t i)
 	float z = p.io.in[2] ? (float)in_real(p.io, 2, k) : 0, q = rounded_to(p.precision, x / s), low, high;
 	if (is_float(t)) {
 		q += z;
-		return t == T_F4E2M1 ? f4_put(q) : t == T_F8E8M0 ? e8m0_put(q, p.saturate, GPU_CAST_UP) : f8_put(t, q, p.saturate);
+		return t == T_F4E2M1 ? f4_put(q) : is_f6(t) ? f6_put(t, q) : t == T_F8E8M0 ? e8m0_put(q, p.saturate, GPU_CAST_UP) : f8_put(t, q, p.saturate);
 	}
 	range_of(t, &low, &high);
 	q = rintf(q) + z;
@@ -35,14 +35,14 @@ __device__ inline unsigned quantized(const gpu_quant_any &p, int64_t i)
 // A thread writes whole bytes, because several elements may share a byte.
 extern "C" __global__ void quantize_any(const gpu_quant_any p)
 {
-	const int bits = bits_of(p.io.ot[0]), per = bits < 8 ? 8 / bits : 1;
+	const int bits = bits_of(p.io.ot[0]), per = packed_elements(bits);
 	EACH(b, (p.n + per - 1) / per)
 	{
 		unsigned v = 0;
 		for (int k = 0; k < per && b * per + k < p.n; k++)
 			v |= (bits < 8 ? quantized(p, b * per + k) & ((1u << bits) - 1) : quantized(p, b)) << k * bits;
 		if (bits <= 8)
-			((u8 *)p.io.out[0])[b] = (u8)v;
+			put_group(p.io.out[0], b, bits, p.n, v);
 		else
 			any_put_int(p.io.ot[0], p.io.out[0], b, (int64_t)(int)v);
 	}

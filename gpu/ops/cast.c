@@ -9,7 +9,7 @@ GPU_SAME(GPU_CAST_NEAREST, CAST_NEAREST);
 
 /* types between which the kernels for each input type convert; casts with other types use the kernel cast_any */
 #define T_USUAL (T_NUMBERS | T_BOOL)
-#define T_CAST	(T_ALL & ~(T_STRING | T_COMPLEX))
+#define T_CAST	((T_ALL | T_F6) & ~(T_STRING | T_COMPLEX))
 
 struct cast_state {
 	void *fn;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/str.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -130,6 +131,23 @@ const char *str_float(struct arena *a, float v)
 			break;
 	}
 	return arena_str(a, isnan(v) ? "nan" : text);
+}
+
+const char *str_quoted(struct arena *a, const char *s)
+{
+	struct str b = {.arena = a};
+	bool plain = *s != '\0';
+
+	for (const char *p = s; *p; p++)
+		plain &= isalnum((unsigned char)*p) || strchr("_-./=,:+@%", *p) ||
+			 (unsigned char)*p >= 0x80;
+	if (plain)
+		return s;
+	str_add(&b, "'");
+	for (const char *p = s; *p; p++)
+		str_addf(&b, *p == '\'' ? "'\\''" : "%c", *p);
+	str_add(&b, "'");
+	return str_get(&b);
 }
 
 bool str_starts(const char *s, const char *prefix)

@@ -31,6 +31,8 @@ const char *str_span(struct arena *a, double s);    /* "40 s", "12 min", "3.5 ho
 /* formats v with the fewest digits that read back as the same value */
 const char *str_float(struct arena *a, float v);
 const char *str_double(struct arena *a, double v); /* the same; "nan", "inf" */
+/* the text as one word of a shell: as it is, or in quotes */
+const char *str_quoted(struct arena *a, const char *s);
 bool str_starts(const char *s, const char *prefix);
 
 /*

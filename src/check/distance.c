@@ -7,7 +7,7 @@
 
 static bool is_float(enum dtype t)
 {
-	return T_BIT(t) & (T_FLOATS_BF | T_F8 | T_F4 | T_F8E8M0);
+	return T_BIT(t) & (T_FLOATS_BF | T_F8 | T_F4 | T_F6 | T_F8E8M0);
 }
 
 static void add_element(struct distance *d, int64_t i, double got, double want)
@@ -77,7 +77,7 @@ struct distance distance_of(const struct tensor *got, const struct tensor *want)
 {
 	struct distance d = {.known = true, .at = -1};
 	const uint64_t numbers =
-		T_NUMERIC_BF | T_BIT(DT_BOOL) | T_F8 | T_4BIT | T_F4 | T_2BIT | T_F8E8M0;
+		T_NUMERIC_BF | T_BIT(DT_BOOL) | T_F8 | T_4BIT | T_F4 | T_F6 | T_2BIT | T_F8E8M0;
 	enum dtype t = tensor_dtype(got), u = tensor_dtype(want);
 
 	if (got->type.kind != V_TENSOR || want->type.kind != V_TENSOR || !(T_BIT(t) & numbers) ||
@@ -111,11 +111,11 @@ bool distance_over(const struct distance *d, enum dtype t, double limit)
 	 * for floats, the error that one rounding of the short type can add, with a margin; for integers, the share
 	 * of wrong elements
 	 */
-	double least = t == DT_BF16		  ? 3e-2
-		       : t == DT_F16		  ? 4e-3
-		       : T_BIT(t) & (T_F8 | T_F4) ? 0.25
-		       : T_BIT(t) & T_INTS	  ? 1e-2
-						  : 0;
+	double least = t == DT_BF16			 ? 3e-2
+		       : t == DT_F16			 ? 4e-3
+		       : T_BIT(t) & (T_F8 | T_F4 | T_F6) ? 0.25
+		       : T_BIT(t) & T_INTS		 ? 1e-2
+							 : 0;
 
 	if (!d->known)
 		return false;

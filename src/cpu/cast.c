@@ -169,7 +169,7 @@ static uint8_t to_e8m0(float v, bool saturate, int mode)
 
 static void store_narrow(const struct how *h, const float *f, int64_t n, void *y, int64_t first)
 {
-	if (h->to == DT_F16 || h->to == DT_BF16 || h->to == DT_F4E2M1) {
+	if (h->to == DT_F16 || h->to == DT_BF16 || dtype_bits(h->to) < 8) {
 		simd_from_f32(h->to, f, n, y, first);
 		return;
 	}

@@ -614,23 +614,6 @@ static const char *remedy(const struct guesser *g)
 
 /* ---- rows */
 
-static const char *shell_quote(struct arena *a, const char *s)
-{
-	struct str b = {.arena = a};
-	bool plain = *s != '\0';
-
-	for (const char *p = s; *p; p++)
-		plain &= isalnum((unsigned char)*p) || strchr("_-./=,:+@%", *p) ||
-			 (unsigned char)*p >= 0x80;
-	if (plain)
-		return s;
-	str_add(&b, "'");
-	for (const char *p = s; *p; p++)
-		str_addf(&b, *p == '\'' ? "'\\''" : "%c", *p);
-	str_add(&b, "'");
-	return str_get(&b);
-}
-
 static const char *input_option(struct guesser *g)
 {
 	const struct input_spec *s = &g->m->source->spec;
@@ -641,11 +624,13 @@ static const char *input_option(struct guesser *g)
 	else if (g->m->named)
 		str_addf(&b, "%s=", g->m->want->name);
 	str_add(&b, s->file);
+	if (s->member)
+		str_addf(&b, ":%s", s->member);
 	if (*s->keys_text)
 		str_addf(&b, ",%s", s->keys_text);
 	if (g->added.n)
 		str_addf(&b, ",%s", str_get(&g->added));
-	return arena_printf(g->a, "--input %s", shell_quote(g->a, str_get(&b)));
+	return arena_printf(g->a, "--input %s", str_quoted(g->a, str_get(&b)));
 }
 
 struct row {

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "input/internal.h"
+#include "ir/safetensors.h"
 #include "input/list.h"
 
 #include <inttypes.h>
@@ -352,6 +353,27 @@ static int assign_archive_members(struct input_set *s, struct source *x, struct 
 	return rc;
 }
 
+/* Assigns the tensors of a .safetensors file to the inputs that have their names. */
+static int assign_tensors(struct input_set *s, struct source *x, struct diag *d)
+{
+	struct safetensors all;
+	int rc = safetensors_head(x->map.data, x->map.size, x->spec.file, E_INPUT_FORMAT, &s->arena,
+				  &all, d);
+
+	for (size_t i = 0; !rc && i < all.n; i++) {
+		int which = find_input(s, all.list[i].name);
+		if (which < 0 && all.n == 1 && s->n == 1)
+			which = 0;
+		if (which < 0)
+			return report_unknown_input(s, fmt(d, "%s", x->spec.file), all.list[i].name,
+						    d);
+		struct source *tensor = arena_dup(&s->arena, x, sizeof(*x));
+		tensor->tensor = &all.list[i];
+		rc = assign_source(s, which, tensor, d);
+	}
+	return rc;
+}
+
 static const char only_run[] = "infer run takes many inputs; other commands take one";
 
 /* file: the file to read instead of the one that the text names, or NULL */
@@ -374,6 +396,8 @@ static int assign_file(struct input_set *s, const char *text, const char *file, 
 		return assign_source(s, find_input(s, x->spec.name), x, d);
 	if (kind_of(x) == IO_NPZ)
 		return assign_archive_members(s, x, d);
+	if (kind_of(x) == IO_SAFETENSORS && !x->spec.member)
+		return assign_tensors(s, x, d);
 	if (s->n == 1)
 		return assign_source(s, 0, x, d);
 	return FAIL(d, E_INPUT_NAME,
@@ -574,6 +598,8 @@ static const char *source_text(struct input_set *s, const struct input *in)
 	str_add(&b, !strcmp(x->spec.file, "-") ? "standard input" : x->spec.file);
 	if (x->member)
 		str_addf(&b, " (%s)", x->member->name);
+	if (x->tensor)
+		str_addf(&b, " (%s)", x->tensor->name);
 	if (x->item.picture)
 		str_addf(&b, " (%s, %" PRId64 " x %" PRId64 ")", x->item.picture,
 			 x->item.shape.dim[1], x->item.shape.dim[0]);
@@ -787,8 +813,9 @@ static bool states_shape(const struct input *in)
 {
 	enum io_kind k = kind_of(in->source);
 
-	return in->source->member || k == IO_NPY || k == IO_NPZ || k == IO_PB || k == IO_IMAGE ||
-	       k == IO_SOUND || k == IO_JSON || in->source->spec.keys.shape.rank >= 0;
+	return in->source->member || k == IO_NPY || k == IO_NPZ || k == IO_SAFETENSORS ||
+	       k == IO_PB || k == IO_IMAGE || k == IO_SOUND || k == IO_JSON ||
+	       in->source->spec.keys.shape.rank >= 0;
 }
 
 /*

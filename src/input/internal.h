@@ -39,6 +39,7 @@ struct input_spec {
 	const char *file_as_given;
 	const char *keys_text; /* "dtype=u8,layout=hwc" or "" */
 	struct input_keys keys;
+	const char *member; /* the tensor of FILE.safetensors:TENSOR; NULL if none is named */
 	/* the text is itself the value: a number, or JSON that begins with '[' or '\"', and no file of that name exists */
 	bool literal;
 };
@@ -151,6 +152,7 @@ struct source {
 	 * yet
 	 */
 	const struct zip_entry *member;
+	const struct safetensor *tensor; /* likewise, of a .safetensors file */
 	bool sliced; /* item.data are the elements of one slice, by source_slice() */
 	struct text_head text;
 };

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "input/internal.h"
+#include "ir/safetensors.h"
 #include "onnx/tensor_pb.h"
 
 #include <inttypes.h>
@@ -73,6 +74,40 @@ static int head_npz(struct source *s, const char *what, const char *input, struc
 	if (e->deflated)
 		s->item.data = NULL;
 	return rc;
+}
+
+static int head_safetensors(struct source *s, const char *what, const char *input, struct arena *a,
+			    struct diag *d)
+{
+	const char *name = s->spec.member ? s->spec.member : input;
+	struct safetensors all = {0};
+	int rc = s->tensor ? 0
+			   : safetensors_head(s->map.data, s->map.size, what, E_INPUT_FORMAT, a,
+					      &all, d);
+
+	if (rc)
+		return rc;
+	if (!s->tensor)
+		s->tensor = safetensors_find(&all, name);
+	if (!s->tensor && all.n == 1 && !s->spec.member)
+		s->tensor = &all.list[0];
+	if (!s->tensor) {
+		const char **names = arena_new_n(a, const char *, all.n + 1);
+		for (size_t i = 0; i < all.n; i++)
+			names[i] = all.list[i].name;
+		return FAIL(d, E_INPUT_NAME, .message = fmt(d, "%s has no tensor '%s'", what, name),
+			    .hint = all.n ? fmt(d, "write FILE.safetensors:TENSOR; its tensors are %s",
+						input_names(a, names, all.n))
+					  : "it is empty");
+	}
+	s->item = (struct item){.kind = IO_SAFETENSORS,
+				.dtype = s->tensor->dtype,
+				.shape = s->tensor->shape,
+				.count = -1,
+				.need = (size_t)s->tensor->bytes,
+				.bytes = (size_t)s->tensor->bytes,
+				.data = s->map.data + s->tensor->at};
+	return 0;
 }
 
 static int head_pb(struct source *s, const char *what, struct type type, struct diag *d)
@@ -164,6 +199,8 @@ int source_head(struct source *s, enum io_kind kind, const char *what, const cha
 		return item_npy(p, n, n, what, &s->item, a, d);
 	if (kind == IO_NPZ)
 		return head_npz(s, what, input, a, d);
+	if (kind == IO_SAFETENSORS)
+		return head_safetensors(s, what, input, a, d);
 	if (kind == IO_PB)
 		return head_pb(s, what, type, d);
 	if (kind == IO_IMAGE)
@@ -193,7 +230,8 @@ int source_slice(struct source *s, int axis, int64_t part, const char *what, str
 	if (!it->data || it->shape.rank < 0 || it->fortran || !size || it->dtype == DT_STRING)
 		return FAIL(d, E_INPUT_FORMAT,
 			    .message = fmt(d, "%s cannot be split along an axis", what),
-			    .expected = "an uncompressed .npy, .npz or .pb array of numbers in C order",
+			    .expected =
+				    "an uncompressed .npy, .npz, .safetensors or .pb array of numbers in C order",
 			    .actual = it->fortran ? "Fortran order" : io_kind_name(it->kind));
 	if (axis >= it->shape.rank || part >= it->shape.dim[axis])
 		return FAIL(d, E_INPUT_KEY,

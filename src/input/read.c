@@ -297,7 +297,7 @@ static int read_input(struct input_set *s, struct input *in, struct diag *d)
 		return read_numpy(s, in, d);
 	if (kind == IO_PB)
 		return read_pb(s, in, d);
-	if (kind == IO_RAW)
+	if (kind == IO_RAW || kind == IO_SAFETENSORS)
 		return use_elements(in, in->source->item.data, d);
 	return read_text(s, in, d);
 }

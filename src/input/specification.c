@@ -32,7 +32,7 @@ const char *input_key_words(const char *key)
 		{"order", "rgb|bgr|gray"},
 		{"resize", "letterbox:"},
 		{"scale", "1/255"},
-		{"format", "npy|npz|pb|raw|image|sound|txt|json"},
+		{"format", "npy|npz|pb|safetensors|raw|image|sound|txt|json"},
 		{"exif", "on|off"},
 		{"rate", "16000"},
 		{"mono", "on|off"}};
@@ -244,7 +244,7 @@ static const char *key_takes(const char *key)
 		"numbers other than 0, as 0.229/0.224/0.225",
 		"a number or a fraction, as 1/255",
 		"sizes, as 1x3x224x224",
-		"npy, npz, pb, raw, image, sound, txt or json",
+		"npy, npz, pb, safetensors, raw, image, sound, txt or json",
 		"an axis, as 0",
 		"on or off",
 		"samples a second, as 16000",
@@ -437,6 +437,19 @@ static int refuse_repeated_key(const char *key, unsigned *seen, const char *text
 	return 0;
 }
 
+/* Takes the name of the tensor off FILE.safetensors:TENSOR, unless a file has all of it as its name. */
+static void cut_member(struct input_spec *s, struct arena *a)
+{
+	static const char ending[] = ".safetensors:";
+	const char *at = strstr(s->file, ending);
+
+	if (!at || access(s->file, F_OK) == 0)
+		return;
+	at += sizeof(ending) - 2;
+	s->member = at + 1;
+	s->file = arena_strn(a, s->file, (size_t)(at - s->file));
+}
+
 int spec_parse(const char *text, const char *const *names, size_t n, struct input_spec *s,
 	       struct arena *a, struct diag *d)
 {
@@ -474,6 +487,7 @@ int spec_parse(const char *text, const char *const *names, size_t n, struct inpu
 		s->name = names[i];
 	if (!*s->file)
 		return FAIL(d, E_INPUT_OPEN, .message = fmt(d, "'%s' names no file", text));
+	cut_member(s, a);
 	s->literal = spec_is_literal(s->file);
 	if (s->literal && (s->name || n == 1))
 		return 0;

@@ -10,10 +10,15 @@
 static const struct {
 	const char *name, *text;
 } kinds[IO_KINDS] = {
-	[IO_RAW] = {"raw", "a raw file"},      [IO_NPY] = {"npy", "an .npy file"},
-	[IO_NPZ] = {"npz", "an .npz archive"}, [IO_PB] = {"pb", "a protobuf tensor"},
-	[IO_IMAGE] = {"image", "a picture"},   [IO_TEXT] = {"txt", "a text file"},
-	[IO_JSON] = {"json", "a JSON file"},   [IO_SOUND] = {"sound", "a sound file"},
+	[IO_RAW] = {"raw", "a raw file"},
+	[IO_NPY] = {"npy", "an .npy file"},
+	[IO_NPZ] = {"npz", "an .npz archive"},
+	[IO_PB] = {"pb", "a protobuf tensor"},
+	[IO_IMAGE] = {"image", "a picture"},
+	[IO_TEXT] = {"txt", "a text file"},
+	[IO_JSON] = {"json", "a JSON file"},
+	[IO_SOUND] = {"sound", "a sound file"},
+	[IO_SAFETENSORS] = {"safetensors", "a .safetensors file"},
 };
 
 const char *io_kind_name(enum io_kind k)
@@ -33,14 +38,37 @@ static const struct {
 	const char *ext;
 	enum io_kind kind;
 } extensions[] = {
-	{".npy", IO_NPY},    {".npz", IO_NPZ},	  {".pb", IO_PB},      {".onnx.pb", IO_PB},
-	{".bin", IO_RAW},    {".raw", IO_RAW},	  {".txt", IO_TEXT},   {".csv", IO_TEXT},
-	{".json", IO_JSON},  {".png", IO_IMAGE},  {".jpg", IO_IMAGE},  {".jpeg", IO_IMAGE},
-	{".bmp", IO_IMAGE},  {".ppm", IO_IMAGE},  {".pgm", IO_IMAGE},  {".pbm", IO_IMAGE},
-	{".pnm", IO_IMAGE},  {".webp", IO_IMAGE}, {".tif", IO_IMAGE},  {".tiff", IO_IMAGE},
-	{".jp2", IO_IMAGE},  {".j2k", IO_IMAGE},  {".heic", IO_IMAGE}, {".heif", IO_IMAGE},
-	{".avif", IO_IMAGE}, {".wav", IO_SOUND},  {".flac", IO_SOUND}, {".ogg", IO_SOUND},
-	{".oga", IO_SOUND},  {".opus", IO_SOUND},
+	{".npy", IO_NPY},
+	{".npz", IO_NPZ},
+	{".pb", IO_PB},
+	{".onnx.pb", IO_PB},
+	{".bin", IO_RAW},
+	{".raw", IO_RAW},
+	{".txt", IO_TEXT},
+	{".csv", IO_TEXT},
+	{".json", IO_JSON},
+	{".png", IO_IMAGE},
+	{".jpg", IO_IMAGE},
+	{".jpeg", IO_IMAGE},
+	{".bmp", IO_IMAGE},
+	{".ppm", IO_IMAGE},
+	{".pgm", IO_IMAGE},
+	{".pbm", IO_IMAGE},
+	{".pnm", IO_IMAGE},
+	{".webp", IO_IMAGE},
+	{".tif", IO_IMAGE},
+	{".tiff", IO_IMAGE},
+	{".jp2", IO_IMAGE},
+	{".j2k", IO_IMAGE},
+	{".heic", IO_IMAGE},
+	{".heif", IO_IMAGE},
+	{".avif", IO_IMAGE},
+	{".wav", IO_SOUND},
+	{".flac", IO_SOUND},
+	{".ogg", IO_SOUND},
+	{".oga", IO_SOUND},
+	{".opus", IO_SOUND},
+	{".safetensors", IO_SAFETENSORS},
 };
 
 const struct io_foreign *io_foreign(const void *bytes, size_t n)

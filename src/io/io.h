@@ -17,6 +17,7 @@ enum io_kind {
 	IO_IMAGE,
 	IO_SOUND,
 	IO_TEXT, /* numbers, or one string per line */
+	IO_SAFETENSORS,
 	IO_JSON, /* nested arrays, or {"dtype", "shape", "data"} */
 	IO_KINDS
 };
@@ -117,7 +118,15 @@ struct tensor *text_read(enum io_kind kind, const char *p, size_t n, enum dtype 
 
 /* ---- writing */
 
-enum io_format { IO_SAVE_NPY, IO_SAVE_NPZ, IO_SAVE_PB, IO_SAVE_BIN, IO_SAVE_JSON, IO_SAVE_PNG };
+enum io_format {
+	IO_SAVE_NPY,
+	IO_SAVE_NPZ,
+	IO_SAVE_PB,
+	IO_SAVE_BIN,
+	IO_SAVE_JSON,
+	IO_SAVE_PNG,
+	IO_SAVE_SAFETENSORS
+};
 
 struct io_output {
 	const char *name;
@@ -137,6 +146,9 @@ int io_probe_folder(const char *dir, struct diag *d);
  */
 int io_save(const char *dir, enum io_format format, const struct io_output *out, size_t n,
 	    const char **paths, struct arena *a, struct diag *d);
+/* Writes n outputs to one file, of a format that holds many: IO_SAVE_NPZ or IO_SAVE_SAFETENSORS. paths[i] gets its path. */
+int io_save_one(const char *path, enum io_format format, const struct io_output *out, size_t n,
+		const char **paths, struct arena *a, struct diag *d);
 /*
  * Returns the file that io_save() writes last if every output is a tensor. If it is there, so are the others. The
  * tensors of `out` are not looked at.

@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "image/image.h"
 #include "io/io.h"
+#include "ir/safetensors.h"
 #include "onnx/tensor_pb.h"
 
 #include <ctype.h>
@@ -449,7 +450,8 @@ static int png_file(struct file_out *f, const struct tensor *t, const char *name
 
 /* ---- one file an output */
 
-static const char *const endings[] = {".npy", ".npz", ".pb", ".bin", ".json", ".png"};
+static const char *const endings[] = {".npy",  ".npz", ".pb",	      ".bin",
+				      ".json", ".png", ".safetensors"};
 
 static int bin_file(struct file_out *f, const struct tensor *t, const char *name, struct diag *d)
 {
@@ -551,14 +553,13 @@ static const char *unique_path(struct map *taken, const char *dir, const char *n
 	}
 }
 
-static int save_npz(const char *dir, const struct part *parts, size_t n, const char **path,
-		    struct arena *a, struct diag *d)
+static int save_npz(const char *path, const struct part *parts, size_t n, struct arena *a,
+		    struct diag *d)
 {
 	struct zip_writer z = {.directory.arena = a};
 	int rc = 0;
 
-	*path = path_join(a, dir, "outputs.npz");
-	z.f = file_create(*path, E_OUTPUT, d);
+	z.f = file_create(path, E_OUTPUT, d);
 	if (!z.f)
 		return -E_OUTPUT;
 	for (size_t i = 0; !rc && i < n; i++) {
@@ -574,6 +575,94 @@ static int save_npz(const char *dir, const struct part *parts, size_t n, const c
 	}
 	zip_finish(&z, a);
 	return file_commit(z.f, d);
+}
+
+/* Returns the type in which the format holds the tensor: its own, or else one that holds all its values. DT_NONE if there is none. */
+static enum dtype safetensors_as(const struct tensor *t)
+{
+	enum dtype type = tensor_dtype(t);
+
+	if (type == DT_STRING || type == DT_C128)
+		return DT_NONE;
+	/* elements may not end within a byte */
+	if (safetensors_type(type) && (uint64_t)tensor_count(t) * dtype_bits(type) % 8 == 0)
+		return type;
+	return dtype_class(type) == DT_FLOAT ? DT_F32 : dtype_class(type) == DT_INT ? DT_I8 : DT_U8;
+}
+
+/* Writes a tensor's elements, converted to another type a piece at a time. */
+static void write_as(struct file_out *f, const struct tensor *t, enum dtype as)
+{
+	char piece[4096];
+	int64_t n = tensor_count(t), most = (int64_t)sizeof(piece) / (dtype_bits(as) / 8);
+
+	for (int64_t i = 0, k; i < n; i += k) {
+		k = n - i < most ? n - i : most;
+		for (int64_t e = 0; e < k; e++)
+			elem_set_f64(as, piece, e, elem_f64(tensor_dtype(t), t->data, i + e));
+		file_write(f, piece, (size_t)k * (dtype_bits(as) / 8));
+	}
+}
+
+static const struct part *part_named(const struct part *parts, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (parts[i].name == name)
+			return &parts[i];
+	return NULL;
+}
+
+static int list_part(const struct part *p, struct safetensor *to, struct map *names, struct diag *d)
+{
+	enum dtype type = tensor_dtype(p->t), as = safetensors_as(p->t);
+	size_t bytes;
+
+	if (!as)
+		return FAIL(d, E_OUTPUT,
+			    .message = fmt(d, "output '%s' is of type %s", p->name, dtype_name(type)),
+			    .expected = "a type that .safetensors files hold",
+			    .hint = "save it as npz or json");
+	if (!strcmp(p->name, "__metadata__") || !map_set(names, p->name, strlen(p->name), 0))
+		return FAIL(d, E_OUTPUT,
+			    .message = fmt(d, "a .safetensors file cannot name a tensor '%s'%s",
+					   p->name, *p->name == '_' ? "" : " twice"),
+			    .hint = "save the outputs as npz");
+	if (as != type)
+		NOTE(d, E_OUTPUT,
+		     .message = fmt(
+			     d, "a .safetensors file does not hold '%s' as %s: it is written as %s",
+			     p->name, dtype_name(type), dtype_name(as)));
+	if (!dtype_bytes(as, tensor_count(p->t), &bytes))
+		return FAIL(d, E_OUTPUT, .message = fmt(d, "output '%s' is too large", p->name));
+	*to = (struct safetensor){.name = p->name, .dtype = as, .shape = p->t->shape, .bytes = bytes};
+	return 0;
+}
+
+static int save_safetensors(const char *path, const struct part *parts, size_t n, struct arena *a,
+			    struct diag *d)
+{
+	struct safetensor *list = arena_new_n(a, struct safetensor, n + 1);
+	struct map names = {.arena = a};
+	size_t head_bytes;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < n; i++)
+		rc = list_part(&parts[i], &list[i], &names, d);
+	if (rc)
+		return rc;
+	const void *head = safetensors_make(list, n, a, &head_bytes);
+	struct file_out *f = file_create(path, E_OUTPUT, d);
+	if (!f)
+		return -E_OUTPUT;
+	file_write(f, head, head_bytes);
+	for (size_t i = 0; i < n; i++) {
+		const struct tensor *t = part_named(parts, n, list[i].name)->t;
+		if (list[i].dtype == tensor_dtype(t))
+			file_write(f, t->data, t->bytes);
+		else
+			write_as(f, t, list[i].dtype);
+	}
+	return file_commit(f, d);
 }
 
 static int save_parts(const char *dir, enum io_format format, const struct io_output *out,
@@ -595,18 +684,29 @@ static int save_parts(const char *dir, enum io_format format, const struct io_ou
 	return rc;
 }
 
-static int save_all_npz(const char *dir, const struct io_output *out, size_t n, const char **paths,
-			struct arena *a, struct diag *d)
+/* Returns true for a format of which one file holds all outputs. */
+static bool is_one_file(enum io_format format)
+{
+	return format == IO_SAVE_NPZ || format == IO_SAVE_SAFETENSORS;
+}
+
+static const char *one_file(const char *dir, enum io_format format, struct arena *a)
+{
+	return path_join(a, dir, arena_printf(a, "outputs%s", endings[format]));
+}
+
+int io_save_one(const char *path, enum io_format format, const struct io_output *out, size_t n,
+		const char **paths, struct arena *a, struct diag *d)
 {
 	size_t total = 0, used = 0;
-	const char *path = NULL;
 
 	for (size_t i = 0; i < n; i++)
 		total += count_parts(out[i].tensor);
 	struct part *parts = arena_new_n(a, struct part, total + 1);
 	for (size_t i = 0; i < n; i++)
 		add_parts(out[i].tensor, out[i].name, parts, &used, a);
-	int rc = save_npz(dir, parts, used, &path, a, d);
+	int rc = format == IO_SAVE_NPZ ? save_npz(path, parts, used, a, d)
+				       : save_safetensors(path, parts, used, a, d);
 	for (size_t i = 0; i < n; i++)
 		paths[i] = path;
 	return rc;
@@ -619,8 +719,8 @@ int io_save(const char *dir, enum io_format format, const struct io_output *out,
 	int rc = 0;
 
 	memset(paths, 0, n * sizeof(*paths));
-	if (format == IO_SAVE_NPZ)
-		return save_all_npz(dir, out, n, paths, a, d);
+	if (is_one_file(format))
+		return io_save_one(one_file(dir, format, a), format, out, n, paths, a, d);
 	for (size_t i = 0; !rc && i < n; i++) {
 		bool value = out[i].tensor && out[i].tensor->type.kind != V_NONE;
 		if (value && (format == IO_SAVE_PB || format == IO_SAVE_JSON)) {
@@ -641,8 +741,8 @@ const char *io_last_file(const char *dir, enum io_format format, const struct io
 	struct map taken = {.arena = a};
 	const char *last = NULL;
 
-	if (format == IO_SAVE_NPZ)
-		return path_join(a, dir, "outputs.npz");
+	if (is_one_file(format))
+		return one_file(dir, format, a);
 	if (format == IO_SAVE_PB)
 		return n ? path_join(a, dir, arena_printf(a, "output_%zu.pb", n - 1)) : NULL;
 	for (size_t i = 0; i < n; i++)

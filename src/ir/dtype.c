@@ -206,19 +206,68 @@ static uint8_t f32_to_f4(float v)
 	return sign | code;
 }
 
+/* float6: a sign, then two bits of exponent and three of mantissa, or three and two */
+struct f6_format {
+	int mantissa, bias;
+};
+
+static struct f6_format f6_format(enum dtype t)
+{
+	return t == DT_F6E2M3 ? (struct f6_format){3, 1} : (struct f6_format){2, 3};
+}
+
+static float f6_to_f32(enum dtype t, uint8_t n)
+{
+	struct f6_format f = f6_format(t);
+	int mag = n & 31, exp = mag >> f.mantissa, man = mag & ((1 << f.mantissa) - 1);
+	float v = exp ? ldexpf((float)(man | 1 << f.mantissa), exp - f.bias - f.mantissa)
+		      : ldexpf((float)man, 1 - f.bias - f.mantissa);
+
+	return n & 32 ? -v : v;
+}
+
+/* Values beyond the range become the largest number of their sign: the types have neither infinities nor NaN. */
+static uint8_t f32_to_f6(enum dtype t, float v)
+{
+	struct f6_format f = f6_format(t);
+	uint8_t sign = signbit(v) ? 32 : 0;
+	float a = fabsf(v);
+	int e;
+
+	if (isnan(v))
+		return 32; /* as for float4e2m1 */
+	if (a >= 32 || a == 0)
+		return a == 0 ? sign : sign | 31;
+	frexpf(a, &e);
+	if (e - 1 < 1 - f.bias)
+		e = 2 - f.bias;
+	/* as in f32_to_f8(): consecutive values have consecutive codes */
+	int code = (e - 2 + f.bias) * (1 << f.mantissa) +
+		   (int)nearbyintf(ldexpf(a, f.mantissa + 1 - e));
+	return sign | (uint8_t)(code > 31 ? 31 : code);
+}
+
+/* The codes are one stream of bits, the low bits of a byte first; of six bits, a code may lie in two bytes. */
 static uint8_t packed_get(const void *data, int64_t i, unsigned bits)
 {
-	const uint8_t *p = data;
-	int64_t per = 8 / bits;
-	return (uint8_t)(p[i / per] >> (i % per * bits) & ((1u << bits) - 1));
+	uint64_t at = (uint64_t)i * bits;
+	const uint8_t *p = (const uint8_t *)data + at / 8;
+	unsigned shift = at % 8, v = (unsigned)p[0] >> shift;
+
+	if (shift + bits > 8)
+		v |= (unsigned)p[1] << (8 - shift);
+	return (uint8_t)(v & ((1u << bits) - 1));
 }
 
 static void packed_set(void *data, int64_t i, unsigned bits, uint8_t v)
 {
-	uint8_t *p = data;
-	int64_t per = 8 / bits;
-	unsigned shift = (unsigned)(i % per) * bits, mask = ((1u << bits) - 1) << shift;
-	p[i / per] = (uint8_t)((p[i / per] & ~mask) | ((unsigned)v << shift & mask));
+	uint64_t at = (uint64_t)i * bits;
+	uint8_t *p = (uint8_t *)data + at / 8;
+	unsigned shift = at % 8, mask = ((1u << bits) - 1) << shift, w = (unsigned)v << shift;
+
+	p[0] = (uint8_t)((p[0] & ~mask) | (w & mask));
+	if (shift + bits > 8)
+		p[1] = (uint8_t)((p[1] & ~(mask >> 8)) | (w & mask) >> 8);
 }
 
 double elem_f64(enum dtype t, const void *data, int64_t i)
@@ -234,6 +283,8 @@ double elem_f64(enum dtype t, const void *data, int64_t i)
 	case DT_F8E5M2FNUZ:
 	case DT_F8E8M0: return f8_to_f32(t, ((const uint8_t *)data)[i]);
 	case DT_F4E2M1: return f4_to_f32(packed_get(data, i, 4));
+	case DT_F6E2M3:
+	case DT_F6E3M2: return f6_to_f32(t, packed_get(data, i, 6));
 	case DT_C64: return ((const float *)data)[2 * i];
 	case DT_C128: return ((const double *)data)[2 * i];
 	case DT_U64: return (double)((const uint64_t *)data)[i];
@@ -315,6 +366,8 @@ void elem_set_f64(enum dtype t, void *data, int64_t i, double v)
 	case DT_F8E5M2FNUZ:
 	case DT_F8E8M0: ((uint8_t *)data)[i] = f32_to_f8(t, (float)v, true); break;
 	case DT_F4E2M1: packed_set(data, i, 4, f32_to_f4((float)v)); break;
+	case DT_F6E2M3:
+	case DT_F6E3M2: packed_set(data, i, 6, f32_to_f6(t, (float)v)); break;
 	case DT_C64:
 		((float *)data)[2 * i] = (float)v;
 		((float *)data)[2 * i + 1] = 0;

@@ -60,8 +60,9 @@ bool dtype_bytes(enum dtype t, int64_t count, size_t *bytes);
 #define T_F8E8M0     T_BIT(DT_F8E8M0)
 #define T_4BIT	     (T_BIT(DT_U4) | T_BIT(DT_I4))
 #define T_F4	     T_BIT(DT_F4E2M1)
+#define T_F6	     (T_BIT(DT_F6E2M3) | T_BIT(DT_F6E3M2))
 #define T_2BIT	     (T_BIT(DT_U2) | T_BIT(DT_I2))
-/* every tensor type, as of the newest opset */
+/* every tensor type, as of the newest opset, but float6, which only Cast, quantization and optionals take */
 #define T_ALL                                                                                      \
 	(T_NUMERIC_BF | T_BOOL | T_STRING | T_COMPLEX | T_F8 | T_F8E8M0 | T_4BIT | T_F4 | T_2BIT)
 /* every tensor type of opsets below 13 */
@@ -110,7 +111,7 @@ void elem_set_f64(enum dtype t, void *data, int64_t i, double v);
 void elem_set_i64(enum dtype t, void *data, int64_t i, int64_t v);
 
 /*
- * Convert n elements from index `first` on, for kernels that compute in fp32. t is F16, BF16, F32, F64, F8* or F4.
+ * Convert n elements from index `first` on, for kernels that compute in fp32. t is F16, BF16, F32, F64, F8*, F6* or F4.
  */
 void to_f32(enum dtype t, const void *src, int64_t first, int64_t n, float *dst);
 void from_f32(enum dtype t, const float *src, int64_t n, void *dst, int64_t first);

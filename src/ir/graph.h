@@ -122,6 +122,21 @@ struct meta {
 	const char *key, *value;
 };
 
+/* A set of devices that the model is annotated for. */
+struct device_configuration {
+	const char *name;
+	int64_t devices;
+	const char **device; /* their names; none: 0 */
+	size_t ndevice;
+};
+/* How a node is spread over the devices of a configuration. */
+struct placement {
+	const char *node, *op, *configuration;
+	int64_t stage;	      /* of the pipeline; -1: none is given */
+	struct meta *sharded; /* tensors, and in words how each is spread */
+	size_t nsharded;
+};
+
 /* A loaded model. Owns the arena of its graphs and the memory map of its weights. */
 struct model {
 	struct arena arena;
@@ -132,6 +147,10 @@ struct model {
 	size_t nopsets;
 	struct meta *meta;
 	size_t nmeta;
+	struct device_configuration *configuration; /* multi-device annotations; they change nothing */
+	size_t nconfigurations;
+	struct placement *placement; /* of nodes of the main graph */
+	size_t nplacements;
 	const char **symbols; /* dim_param names; DIM_SYM(k) is symbols[k] */
 	uint32_t nsymbols, cap_symbols;
 	struct dim_times *times; /* symbols that are multiples of others */

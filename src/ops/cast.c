@@ -15,9 +15,10 @@
 #define T_CAST_21 (T_CAST_19 | T_4BIT)
 #define T_CAST_23 (T_CAST_21 | T_F4)
 #define T_CAST_24 (T_CAST_23 | T_F8E8M0)
+#define T_CAST_28 (T_CAST | T_F6)
 
-static const struct slot cast_in[] = {SLOT("input", "T", T_CAST), SLOT_END};
-static const struct slot cast_out[] = {SLOT("output", NULL, T_CAST), SLOT_END};
+static const struct slot cast_in[] = {SLOT("input", "T", T_CAST_28), SLOT_END};
+static const struct slot cast_out[] = {SLOT("output", NULL, T_CAST_28), SLOT_END};
 static const struct slot like_in[] = {SLOT("input", "T", T_CAST), SLOT("target_type", "T2", T_CAST),
 				      SLOT_END};
 static const struct slot like_out[] = {SLOT("output", "T2", T_CAST), SLOT_END};
@@ -63,7 +64,7 @@ static int infer_cast(struct infer *c)
 	struct vinfo *y = infer_out(c, 0);
 	const struct vinfo *x = infer_in(c, 0);
 
-	if (p->to <= 0 || p->to >= DT_COUNT || !(T_BIT(p->to) & T_CAST))
+	if (p->to <= 0 || p->to >= DT_COUNT || !(T_BIT(p->to) & T_CAST_28))
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "to: a type that can be cast to",
 				  fmt(c->diag, "%" PRId64, p->to));
 	infer_same_as(c, (enum dtype)p->to);
@@ -84,13 +85,14 @@ static int infer_cast_like(struct infer *c)
 		OLD(name_, 19, T_CAST_19)
 
 const struct op ops_cast[] = {{.name = "Cast",
-			       .since = 25,
+			       .since = 28,
 			       .in = cast_in,
 			       .out = cast_out,
-			       .types = T_CAST,
+			       .types = T_CAST_28,
 			       ATTRS(cast_attrs, struct cast),
 			       .infer = infer_cast,
 			       .flags = OP_ELEMENTWISE},
+			      OLD("Cast", 25, T_CAST),
 			      OLD_24_TO_19("Cast"),
 			      OLD("Cast", 13, T_CAST_13),
 			      OLD("Cast", 9, T_CAST_9),

@@ -615,6 +615,7 @@ static int qsoftmax_upgrade(struct edit *e)
 #define T_Q21  (T_Q19 | T_U16 | T_I16 | T_4BIT)
 #define T_Q23  (T_Q21 | T_F4)
 #define T_Q25  (T_Q23 | T_2BIT)
+#define T_Q28  (T_Q25 | T_F6)
 #define T_WIDE (T_F32 | T_F16 | T_BF16)
 
 static const struct slot quantize_in[] = {
@@ -623,15 +624,15 @@ static const struct slot quantize_in[] = {
 	 .tvar = "T2",
 	 .types = T_WIDE | T_I32 | T_F8E8M0 | T_F64,
 	 .dims = "() | 1 | ..."},
-	{.name = "y_zero_point", .tvar = "T", .types = T_Q25, .optional = true, .dims = "() | 1 | ..."},
+	{.name = "y_zero_point", .tvar = "T", .types = T_Q28, .optional = true, .dims = "() | 1 | ..."},
 	SLOT_END};
-static const struct slot quantize_out[] = {{.name = "y", .tvar = "T", .types = T_Q25}, SLOT_END};
+static const struct slot quantize_out[] = {{.name = "y", .tvar = "T", .types = T_Q28}, SLOT_END};
 static const struct slot dequantize_in[] = {
-	{.name = "x", .tvar = "T", .types = T_Q25 | T_I32},
+	{.name = "x", .tvar = "T", .types = T_Q28 | T_I32},
 	{.name = "x_scale", .tvar = "T2", .types = T_WIDE | T_F8E8M0, .dims = "() | 1 | ..."},
 	{.name = "x_zero_point",
 	 .tvar = "T",
-	 .types = T_Q25 | T_I32,
+	 .types = T_Q28 | T_I32,
 	 .optional = true,
 	 .dims = "() | 1 | ..."},
 	SLOT_END};
@@ -912,7 +913,8 @@ const struct op ops_quant[] = {
 	OLD("QuantizeLinear", 19, T_Q19),
 	OLD("QuantizeLinear", 13, T_Q10),
 	OLD("QuantizeLinear", 10, T_Q10),
-	{.name = "DequantizeLinear", .since = 25, DEQUANTIZE},
+	{.name = "DequantizeLinear", .since = 28, DEQUANTIZE},
+	OLD("DequantizeLinear", 25, T_Q25 | T_I32),
 	OLD("DequantizeLinear", 24, T_Q23 | T_I32),
 	OLD("DequantizeLinear", 23, T_Q23 | T_I32),
 	OLD("DequantizeLinear", 21, T_Q21 | T_I32),

@@ -169,7 +169,7 @@ static int get_infer(struct infer *c)
 
 #define T_INDEX (T_I32 | T_I64)
 #define T_S	(T_ALL | T_SEQ)
-#define T_O	(T_ALL | T_SEQ | T_OPT | T_MAP)
+#define T_O	(T_ALL | T_F6 | T_SEQ | T_OPT | T_MAP)
 static const struct slot none_in[] = {SLOT_END};
 static const struct slot tensors_in[] = {
 	{.name = "inputs", .tvar = "T", .types = T_ALL, .variadic = true}, SLOT_END};

@@ -20,6 +20,7 @@ TYPES = {  # the schemas' name: (number in TensorProto, numpy type)
     "uint4": (21, ml_dtypes.uint4), "int4": (22, ml_dtypes.int4),
     "float4e2m1": (23, ml_dtypes.float4_e2m1fn), "float8e8m0": (24, ml_dtypes.float8_e8m0fnu),
     "uint2": (25, ml_dtypes.uint2), "int2": (26, ml_dtypes.int2),
+    "float6e2m3": (27, ml_dtypes.float6_e2m3fn), "float6e3m2": (28, ml_dtypes.float6_e3m2fn),
 }
 NUMBER = {t: n for t, (n, _) in TYPES.items()}
 NUMPY = {t: np.dtype(d) for t, (_, d) in TYPES.items()}
@@ -30,7 +31,8 @@ FLOATS = ("float", "double", "float16", "bfloat16")
 INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64", "uint4", "uint2")
 FLOAT8 = ("float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float8e8m0")
-SMALL = FLOAT8 + ("uint4", "int4", "float4e2m1", "uint2", "int2")
+FLOAT6 = ("float6e2m3", "float6e3m2")
+SMALL = FLOAT8 + FLOAT6 + ("uint4", "int4", "float4e2m1", "uint2", "int2")
 COMPLEX = ("complex64", "complex128")
 WEIGHT = {"float": 10, "int64": 3, "float16": 2, "double": 2, "int32": 2, "int8": 2, "uint8": 2}
 
@@ -58,7 +60,7 @@ def type_of(a):
 
 
 def is_float(t):
-    return t in FLOATS or t in FLOAT8 or t == "float4e2m1"
+    return t in FLOATS or t in FLOAT8 or t in FLOAT6 or t == "float4e2m1"
 
 
 class Value:

@@ -13,7 +13,8 @@ from onnx import TensorProto, helper, shape_inference
 from graph import BY_NUMBER, NUMPY, SMALL, Value, make_model, to_tensor_proto
 
 CAST = {"bfloat16": TensorProto.FLOAT, "int4": TensorProto.INT8, "uint4": TensorProto.UINT8, "int2": TensorProto.INT8,
-        "uint2": TensorProto.UINT8, "float4e2m1": TensorProto.FLOAT}
+        "uint2": TensorProto.UINT8, "float4e2m1": TensorProto.FLOAT,
+        "float6e2m3": TensorProto.FLOAT, "float6e3m2": TensorProto.FLOAT}
 NEWEST = 26  # the opset that this ONNX Runtime knows
 
 

@@ -291,6 +291,8 @@ static void field_numbers_are_the_schemas(void)
 		{&onnx__node_proto__descriptor, "attribute", NODE_ATTRIBUTE},
 		{&onnx__node_proto__descriptor, "domain", NODE_DOMAIN},
 		{&onnx__node_proto__descriptor, "overload", NODE_OVERLOAD},
+		{&onnx__node_proto__descriptor, "device_configurations", NODE_DEVICES},
+		{&onnx__model_proto__descriptor, "configuration", MODEL_CONFIGURATION},
 		{&onnx__attribute_proto__descriptor, "t", ATTRIBUTE_T},
 		{&onnx__attribute_proto__descriptor, "g", ATTRIBUTE_G},
 		{&onnx__attribute_proto__descriptor, "floats", ATTRIBUTE_FLOATS},

@@ -17,6 +17,7 @@ enum {
 	BF16 = 16,
 	F8 = 17,
 	F4 = 23,
+	F6 = 27,
 	U2 = 25
 };
 
@@ -127,6 +128,18 @@ static void small_elements(void)
 	CHECK(t && elem_i64(DT_U2, t->data, 3) == 3 && elem_i64(DT_U2, t->data, 4) == 1);
 	t = read_tensor(m_raw("t", F4, DIMS(3), "\x21\x03", 2));
 	CHECK(t && elem_f64(DT_F4E2M1, t->data, 1) == 1.0);
+	/* float6e2m3: four elements in three bytes, or each in a number of its own, of which the low six bits count */
+	t = read_tensor(m_raw("t", F6, DIMS(5), "\x01\xf2\x81\x08", 4));
+	CHECK(t && t->bytes == 4 && elem_f64(DT_F6E2M3, t->data, 0) == 0.125 &&
+	      elem_f64(DT_F6E2M3, t->data, 1) == 1.0 && elem_f64(DT_F6E2M3, t->data, 2) == 7.5 &&
+	      elem_f64(DT_F6E2M3, t->data, 3) == -0.0 && elem_f64(DT_F6E2M3, t->data, 4) == 1.0);
+	t = read_tensor(TYPED(F6, DIMS(5), 5, 1, 8, 0x7f, 32, 8));
+	CHECK(t && t->bytes == 4 && elem_f64(DT_F6E2M3, t->data, 1) == 1.0 &&
+	      elem_f64(DT_F6E2M3, t->data, 2) == -7.5 && elem_f64(DT_F6E2M3, t->data, 4) == 1.0);
+	t = read_tensor(TYPED(F6, DIMS(2), 5, 8, 31));
+	CHECK(t && t->bytes == 2 && elem_f64(DT_F6E2M3, t->data, 1) == 7.5);
+	CHECK(!read_tensor(m_raw("t", F6, DIMS(5), "12345", 5)));
+	CHECK(!read_tensor(TYPED(F6, DIMS(4), 5, 1, 2, 3)));
 	CHECK(!read_tensor(m_raw("t", U4, DIMS(3), "123", 3)));
 }
 

@@ -108,7 +108,7 @@ static inline const struct shape *site_shape(const struct site *s, uint32_t i)
 /* Returns whether kernels compute on this type in fp32 and round only the result. */
 static inline bool computes_in_f32(enum dtype t)
 {
-	return t == DT_F16 || t == DT_BF16 || (T_BIT(t) & (T_F8 | T_F8E8M0 | T_F4));
+	return t == DT_F16 || t == DT_BF16 || (T_BIT(t) & (T_F8 | T_F8E8M0 | T_F4 | T_F6));
 }
 
 /* Returns how many rows of `row` elements each make up a piece of about `grain` elements; at least 1. */

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session/genai.h"
+
+#include "base/file.h"
+#include "base/str.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char config_name[] = "genai_config.json";
+
+enum {
+	MAX_CONFIG = 16 << 20, /* bytes; real ones have a few thousand */
+	STEPS = 128,	       /* that the proposed line runs at most */
+};
+
+const char *genai_path(const char *path, struct arena *a)
+{
+	struct stat st;
+
+	if (!strcmp(path_base(path), config_name))
+		return path;
+	if (stat(path, &st) || !S_ISDIR(st.st_mode))
+		return NULL;
+	path = path_join(a, path, config_name);
+	return stat(path, &st) == 0 ? path : NULL;
+}
+
+static const char *text_or(const struct jvalue *v, const char *key, const char *otherwise)
+{
+	const char *text = jtext(v, key);
+
+	return text && *text ? text : otherwise;
+}
+
+/* ---- the parts */
+
+static void add_part(struct genai *g, const char *name, const struct jvalue *v, struct arena *a)
+{
+	const char *file = jtext(v, "filename");
+	struct stat st;
+
+	if (!file || !*file)
+		return;
+	struct genai_part *p = &g->part[g->nparts++];
+	*p = (struct genai_part){.name = name,
+				 .file = file,
+				 .path = path_join(a, path_dir(a, g->path), file),
+				 .inputs = jget(v, "inputs"),
+				 .outputs = jget(v, "outputs")};
+	p->bytes = stat(p->path, &st) == 0 && S_ISREG(st.st_mode) ? (int64_t)st.st_size : -1;
+}
+
+/* The stages of a part's pipeline: objects with one member each, whose name is the stage's. */
+static void add_pipeline(struct genai *g, const char *name, const struct jvalue *v, struct arena *a)
+{
+	const struct jvalue *stages = jget(v, "pipeline");
+
+	if (!stages || stages->type != J_ARRAY)
+		return;
+	for (const struct jvalue *s = stages->first; s; s = s->next)
+		for (const struct jvalue *m = s->type == J_OBJECT ? s->first : NULL; m; m = m->next)
+			add_part(g, arena_printf(a, "%s.%s", name, m->key), m, a);
+}
+
+static size_t count_members(const struct jvalue *v)
+{
+	size_t n = 1;
+
+	if (v && (v->type == J_OBJECT || v->type == J_ARRAY))
+		for (const struct jvalue *m = v->first; m; m = m->next)
+			n += count_members(m);
+	return n;
+}
+
+/* ---- the line that runs the decoder */
+
+static void add_word(struct str *b, const char *word)
+{
+	str_addf(b, " %s", str_quoted(b->arena, word));
+}
+
+/* "past_key_values.%d.key" with a star for the layer's number */
+static const char *with_star(const char *pattern, struct arena *a)
+{
+	const char *at = strstr(pattern, "%d");
+
+	return at ? arena_printf(a, "%.*s*%s", (int)(at - pattern), pattern, at + 2) : pattern;
+}
+
+static void add_feeds(struct str *b, const struct jvalue *in, const struct jvalue *out,
+		      struct arena *a)
+{
+	static const char *const pairs[][2] = {{"present_key_names", "past_key_names"},
+					       {"present_value_names", "past_value_names"},
+					       {"present_names", "past_names"}};
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
+		const char *from = jtext(out, pairs[i][0]), *to = jtext(in, pairs[i][1]);
+		if (!from || !to)
+			continue;
+		str_add(b, " --feed");
+		add_word(b, arena_printf(a, "%s=%s", with_star(from, a), with_star(to, a)));
+	}
+}
+
+/* Inputs that follow from the number of positions: under their usual names --next derives them by itself. */
+static void add_derived(struct str *b, const struct jvalue *in, struct arena *a)
+{
+	static const char *const rules[][2] = {{"attention_mask", "ones"},
+					       {"position_ids", "positions"},
+					       {"total_sequence_length", "total"},
+					       {"past_sequence_length", "past"}};
+
+	for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++) {
+		const char *name = jtext(in, rules[i][0]);
+		if (!name || !strcmp(name, rules[i][0]))
+			continue;
+		str_add(b, " --derive");
+		add_word(b, arena_printf(a, "%s=%s", name, rules[i][1]));
+	}
+}
+
+static void add_next(struct str *b, const char *ids, const char *logits,
+		     const struct jvalue *search, struct arena *a)
+{
+	struct str how = {.arena = a};
+	double temperature = jnumber(search, "temperature", 1);
+	int64_t top = jint(search, "top_k", 0);
+
+	if (!jbool(search, "do_sample")) {
+		str_addf(&how, "%s=argmax:%s", ids, logits);
+	} else {
+		str_addf(&how, "%s=sample:%s", ids, logits);
+		if (temperature > 0 && temperature != 1 && isfinite(temperature))
+			str_addf(&how, ",temperature=%g", temperature);
+		if (top > 0)
+			str_addf(&how, ",top=%" PRId64, top);
+	}
+	str_add(b, " --next");
+	add_word(b, str_get(&how));
+}
+
+/* One id, or several: all that end a text. */
+static void add_ends(struct str *b, const struct jvalue *eos)
+{
+	const struct jvalue *v = eos && eos->type == J_ARRAY ? eos->first : eos;
+	const char *before = " --until ";
+
+	for (; v; v = eos->type == J_ARRAY ? v->next : NULL)
+		if (v->type == J_NUMBER && v->number >= 0 && v->number < 0x1p53) {
+			str_addf(b, "%s%.0f", before, v->number);
+			before = ",";
+		}
+}
+
+static void propose(struct genai *g, const struct jvalue *root, struct arena *a)
+{
+	const struct jvalue *model = jget(root, "model"), *decoder = jget(model, "decoder"),
+			    *search = jget(root, "search"), *in = jget(decoder, "inputs"),
+			    *out = jget(decoder, "outputs");
+	const char *file = genai_decoder(g), *ids = text_or(in, "input_ids", "input_ids");
+	int64_t most = jint(search, "max_length", STEPS);
+	struct str b = {.arena = a};
+
+	if (!decoder)
+		g->why_not = "the configuration has no decoder";
+	else if (jget(decoder, "pipeline"))
+		g->why_not = "the decoder is a pipeline of several models";
+	else if (!file)
+		g->why_not = "the configuration names no decoder in its folder";
+	else if (jtext(in, "inputs_embeds") && !jtext(in, "input_ids"))
+		g->why_not =
+			"the decoder takes embeddings, which another part makes of the ids in each step";
+	else if (jtext(in, "encoder_hidden_states") || jtext(in, "cross_past_key_names"))
+		g->why_not = "the decoder takes what an encoder makes of another input";
+	if (g->why_not)
+		return;
+	str_add(&b, "infer run");
+	add_word(&b, file);
+	str_add(&b, " --input");
+	add_word(&b, arena_printf(a, "%s=PROMPT.npy", ids));
+	add_feeds(&b, in, out, a);
+	add_next(&b, ids, text_or(out, "logits", "logits"), search, a);
+	add_derived(&b, in, a);
+	add_ends(&b, jget(model, "eos_token_id"));
+	str_addf(&b, " --steps %" PRId64, most > 0 && most < STEPS ? most : (int64_t)STEPS);
+	g->command = str_get(&b);
+}
+
+/* ---- all of it */
+
+const char *genai_decoder(const struct genai *g)
+{
+	for (size_t i = 0; i < g->nparts; i++)
+		if (!strcmp(g->part[i].name, "decoder"))
+			return strchr(g->part[i].file, '/') || !strcmp(g->part[i].file, "..")
+				       ? NULL
+				       : g->part[i].path;
+	return NULL;
+}
+
+int genai_read(const char *path, struct arena *a, struct genai *out, struct diag *d)
+{
+	static const char *const parts[] = {"decoder", "encoder", "embedding", "vision", "speech"};
+	struct file_map m;
+	int rc = file_map_most(path, MAX_CONFIG, &m, E_MODEL_OPEN, d);
+
+	*out = (struct genai){.path = arena_str(a, path)};
+	if (rc)
+		return rc;
+	if (m.size > MAX_CONFIG)
+		rc = FAIL(d, E_MODEL_FORMAT, .message = fmt(d, "%s is too large", path),
+			  .expected = fmt(d, "at most %d bytes", MAX_CONFIG),
+			  .actual = fmt(d, "%zu", m.size));
+	const struct jvalue *root =
+		rc ? NULL : jread((const char *)m.data, m.size, path, E_MODEL_FORMAT, a, d);
+	const struct jvalue *model = jget(root, "model");
+	if (!rc && root && (!model || model->type != J_OBJECT))
+		rc = FAIL(d, E_MODEL_FORMAT,
+			  .message = fmt(d, "%s is no configuration of ONNX Runtime GenAI", path),
+			  .expected = "an object 'model' in it", .actual = "none");
+	if (!rc && root) {
+		out->type = text_or(model, "type", "?");
+		out->vocabulary = jint(model, "vocab_size", 0);
+		out->context = jint(model, "context_length", 0);
+		out->layers = jint(jget(model, "decoder"), "num_hidden_layers", 0);
+		out->part = arena_new_n(a, struct genai_part, count_members(model));
+		for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+			add_part(out, parts[i], jget(model, parts[i]), a);
+			add_pipeline(out, parts[i], jget(model, parts[i]), a);
+		}
+		propose(out, root, a);
+	}
+	file_unmap(&m);
+	return rc ? rc : root ? 0 : -(int)E_MODEL_FORMAT;
+}

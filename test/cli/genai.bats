@@ -1,0 +1,84 @@
+#!/usr/bin/env bats
+# Folders of ONNX Runtime GenAI: what inspect tells of them, and that the line it proposes runs.
+
+setup() {
+	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
+	bats_require_minimum_version 1.5.0
+	cd "$BATS_TEST_TMPDIR" || return 1
+	mkdir -p folder
+	config '"eos_token_id": [5, 9]' '{"do_sample": false, "max_length": 2048}'
+	# The next id is the last one and 1; the state is what went before.
+	cat >text.onnxtxt <<-'END'
+		<ir_version: 10, opset_import: ["" : 21]>
+		g (int64[1,sequence] input_ids, int64[1,total] mask, int64[1,past_sequence_length] past_0_key) =>
+		  (float[1,sequence,10] logits, int64[1,all] present_0_key) <
+		  int64 one = {1}, int64[1] ten = {10}, float[2] values = {0.0, 1.0}> {
+		  next = Add (input_ids, one)
+		  logits = OneHot (next, ten, values)
+		  present_0_key = Concat <axis = 1> (past_0_key, input_ids)
+		}
+	END
+	"$INFER" convert text.onnxtxt folder/model.onnx
+}
+
+config() { # MODEL_MEMBERS SEARCH [DECODER_MEMBERS]
+	cat >folder/genai_config.json <<-END
+		{"model": {"type": "llama", "vocab_size": 32000, "context_length": 4096, $1, "decoder": {
+		  "filename": "model.onnx", "num_hidden_layers": 1, ${3:-}
+		  "inputs": {"input_ids": "input_ids", "attention_mask": "mask", "past_key_names": "past_%d_key"},
+		  "outputs": {"logits": "logits", "present_key_names": "present_%d_key"}},
+		  "vision": {"filename": "vision.onnx", "inputs": {"pixel_values": "pixels"}, "outputs": {"image_features": "features"}}},
+		 "search": $2}
+	END
+}
+
+@test "inspect names the parts of a folder, their files and how to run the decoder" {
+	for path in folder folder/genai_config.json; do
+		run -0 --separate-stderr "$INFER" inspect $path
+		[ "${lines[0]}" = "config      folder/genai_config.json  llama, 1 layer, 32,000 ids, context of 4,096" ]
+		[[ ${lines[1]} = "decoder     model.onnx  "*" B" ]]
+		[ "${lines[2]}" = "  inputs    input_ids, mask, past_%d_key" ]
+		[ "${lines[4]}" = "vision      vision.onnx  not there" ]
+		[[ $stderr = *"W-MODEL-OPEN"*"folder/vision.onnx is not there"* ]]
+	done
+	run -0 --separate-stderr "$INFER" inspect folder --json
+	[[ $output = *'"name": "vision"'*'"bytes": null'*'"run": "infer run folder/model.onnx'* ]]
+}
+
+@test "The line that inspect proposes generates until an id that ends the text" {
+	run -0 --separate-stderr "$INFER" inspect folder
+	[ "${lines[-1]#run         }" = "infer run folder/model.onnx --input input_ids=PROMPT.npy --feed 'present_*_key=past_*_key' \
+--next input_ids=argmax:logits --derive mask=ones --until 5,9 --steps 128" ]
+	line=${lines[-1]#run         infer }
+	line=${line/PROMPT.npy/\'[[1,2]]\'}
+	run -0 --separate-stderr eval "\"\$INFER\" $line -q --print 0"
+	[[ $output = *$'input_ids.next i64 [1,3]\n3 4 5'* ]]
+	run -0 --separate-stderr eval "\"\$INFER\" ${line/folder\/model.onnx/folder} -q --print 0"
+	[[ $output = *$'input_ids.next i64 [1,3]\n3 4 5'* ]]
+}
+
+@test "Sampling, one end and a short limit are in the line" {
+	config '"eos_token_id": 2' '{"do_sample": true, "temperature": 0.7, "top_k": 50, "max_length": 20}'
+	run -0 --separate-stderr "$INFER" inspect folder
+	[[ $output = *"--next input_ids=sample:logits,temperature=0.7,top=50 --derive mask=ones --until 2 --steps 20" ]]
+}
+
+@test "A decoder of several models has no line, and each is told" {
+	config '"eos_token_id": 2' '{}' '"pipeline": [{"embed": {"filename": "e.onnx"}}, {"head": {"filename": "h.onnx"}}],'
+	run -0 --separate-stderr "$INFER" inspect folder
+	[[ $output = *"decoder.embed  e.onnx  not there"*"decoder.head  h.onnx  not there"*"no line to run it: the decoder is a pipeline"* ]]
+}
+
+@test "A file that is no configuration, or a decoder outside of the folder, is refused" {
+	echo '{"a": 1}' >folder/genai_config.json
+	run -3 "$INFER" inspect folder
+	[[ $output = *"E-MODEL-FORMAT"*"no configuration of ONNX Runtime GenAI"* ]]
+	echo '{"model": {"decoder": {"filename": "../text.onnxtxt"}}}' >folder/genai_config.json
+	run -0 "$INFER" inspect folder
+	[[ $output = *"no line to run it"*"no decoder in its folder"* ]]
+	run -3 "$INFER" run folder
+	[[ $output = *"names no decoder in its folder"* ]]
+	echo '{' >folder/genai_config.json
+	run -3 "$INFER" run folder
+	[[ $output = *"E-MODEL-FORMAT"* ]]
+}
