@@ -56,104 +56,164 @@ __device__ inline void finish(const gpu_attend &p, int64_t b, Query q, int c, fl
 
 enum { FEW_WARPS = 4, FEW_KEYS = 4 };
 
+// What a block reads of its head of keys: the part [begin, end) of the keys, from this thread's first element on.
+template <typename T> struct Part {
+	const T *k, *v;
+	int64_t b, kh, begin, end, keys;
+	int at; // this thread's first element of a key
+};
+
+template <typename T> __device__ inline Part<T> part_of(const gpu_attend &p, int at)
+{
+	Part<T> x = {NULL, NULL, blockIdx.z, blockIdx.y % p.kv_heads, (int64_t)blockIdx.x * p.part, 0, 0, at};
+	x.keys = keys_of(p, x.b);
+	x.end = x.begin + p.part < x.keys ? x.begin + p.part : x.keys;
+	x.k = (const T *)p.k + x.b * p.ks[0] + x.kh * p.ks[1] + at;
+	x.v = (const T *)p.v + x.b * p.vs[0] + x.kh * p.vs[1] + at;
+	return x;
+}
+
+// A query, with this thread's elements of it, the keys that it may see, and what it has seen.
+template <int EACH> struct Row {
+	Query query;
+	Range visible;
+	float q[EACH];
+	Seen<EACH> seen;
+};
+
+template <typename T, int EACH> __device__ inline void begin_row(const gpu_attend &p, const Part<T> &part, int64_t row, Row<EACH> &r)
+{
+	uint4 all = make_uint4(0, 0, 0, 0);
+
+	r.query = query_of(p, part.kh, row);
+	r.visible = range(p, part.b, r.query.i, part.keys);
+	if (part.at < p.d)
+		all = *(const uint4 *)((const T *)p.q + part.b * p.qs[0] + r.query.h * p.qs[1] + r.query.i * p.qs[2] + part.at);
+	numbers<T, EACH>(r.q, all);
+	r.seen.top = -INFINITY;
+	r.seen.sum = 0;
+#pragma unroll
+	for (int e = 0; e < EACH; e++)
+		r.seen.out[e] = 0;
+}
+
+// The score of key j times log2(e), or -infinity if it is hidden. LANES threads add up the products of their elements.
+template <typename T, int EACH, int LANES>
+__device__ inline float score_of(const gpu_attend &p, const Part<T> &part, const Row<EACH> &r, const uint4 &key, int64_t j)
+{
+	const float log2e = 1.4426950408889634f;
+	float x[EACH], s = 0;
+
+	numbers<T, EACH>(x, key);
+#pragma unroll
+	for (int e = 0; e < EACH; e++)
+		s += r.q[e] * x[e];
+#pragma unroll
+	for (int m = 1; m < LANES; m *= 2)
+		s += __shfl_xor_sync(0xffffffffu, s, m);
+	s *= p.scale;
+	if (p.softcap > 0)
+		s = soft_cap(s, p.softcap, true);
+	if (j >= part.end || j < r.visible.first || j >= r.visible.end)
+		return -INFINITY;
+	return masked<float>(p, s, part.b, r.query.h, r.query.i, j) * log2e;
+}
+
+// Adds keys of these scores to what has been seen.
+template <typename T, int EACH> __device__ inline void see(Seen<EACH> &seen, const float *score, const uint4 *values)
+{
+	float most = seen.top;
+#pragma unroll
+	for (int u = 0; u < FEW_KEYS; u++)
+		most = fmaxf(most, score[u]);
+	float base = most == -INFINITY ? 0.0f : most, by = exp2_of(seen.top - base);
+	seen.top = most;
+	seen.sum *= by;
+#pragma unroll
+	for (int e = 0; e < EACH; e++)
+		seen.out[e] *= by;
+#pragma unroll
+	for (int u = 0; u < FEW_KEYS; u++) {
+		float x[EACH], w = exp2_of(score[u] - base);
+		numbers<T, EACH>(x, values[u]);
+		seen.sum += w;
+#pragma unroll
+		for (int e = 0; e < EACH; e++)
+			seen.out[e] += w * x[e];
+	}
+}
+
+// Joins what the groups of LANES threads of a warp have seen, and leaves it in shared memory, an element a place.
+template <int EACH, int LANES> __device__ inline void settle(Seen<EACH> &seen, int at, Seen<1> *shared)
+{
+	for (int m = LANES; m < 32; m *= 2) {
+		Seen<EACH> other;
+		other.top = __shfl_xor_sync(0xffffffffu, seen.top, m);
+		other.sum = __shfl_xor_sync(0xffffffffu, seen.sum, m);
+#pragma unroll
+		for (int e = 0; e < EACH; e++)
+			other.out[e] = __shfl_xor_sync(0xffffffffu, seen.out[e], m);
+		join(seen, other);
+	}
+	for (int e = 0; e < EACH && threadIdx.x % 32 < LANES; e++) {
+		Seen<1> one = {seen.top, seen.sum, {seen.out[e]}};
+		shared[at + e] = one;
+	}
+}
+
+// Writes element c of query `row`: the result if there is one part, otherwise what is known of it after this part.
+template <typename T> __device__ inline void put(const gpu_attend &p, const Part<T> &part, int64_t row, int c, const Seen<1> &all)
+{
+	int64_t rows = p.heads / p.kv_heads * p.s;
+
+	if (p.parts == 1) {
+		finish<T>(p, part.b, query_of(p, part.kh, row), c, all.top, all.sum, all.out[0]);
+		return;
+	}
+	float *to = (float *)p.scratch + (((part.b * p.kv_heads + part.kh) * rows + row) * p.parts + blockIdx.x) * (p.dv + 2);
+	if (c == 0) {
+		to[0] = all.top;
+		to[1] = all.sum;
+	}
+	to[2 + c] = all.out[0];
+}
+
 // A block has ROWS queries of one head of keys, and one part of the keys. LANES neighbouring threads hold a key, each 16 bytes
 // of it; each thread reads FEW_KEYS keys and their values at once, so that the memory is kept busy.
 template <typename T, int HEAD, int ROWS> __device__ inline void few(const gpu_attend &p)
 {
-	const int EACH = 16 / sizeof(T), LANES = HEAD / EACH, GROUPS = FEW_WARPS * (32 / LANES);
-	const float log2e = 1.4426950408889634f;
+	const int EACH = 16 / sizeof(T), LANES = HEAD / EACH, GROUPS = FEW_WARPS * (32 / LANES), group = threadIdx.x / LANES;
 	__shared__ Seen<1> shared[FEW_WARPS][ROWS][HEAD];
-	const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, at = lane % LANES * EACH;
-	const int group = threadIdx.x / LANES;
-	int64_t kh = blockIdx.y % p.kv_heads, row0 = blockIdx.y / p.kv_heads * ROWS, b = blockIdx.z;
-	int64_t rows = p.heads / p.kv_heads * p.s, keys = keys_of(p, b);
-	int64_t begin = (int64_t)blockIdx.x * p.part, end = begin + p.part < keys ? begin + p.part : keys;
-	const T *k = (const T *)p.k + b * p.ks[0] + kh * p.ks[1] + at, *v = (const T *)p.v + b * p.vs[0] + kh * p.vs[1] + at;
-	Seen<EACH> seen[ROWS];
-	float q[ROWS][EACH];
-	Query query[ROWS];
-	Range visible[ROWS];
+	const Part<T> part = part_of<T>(p, threadIdx.x % LANES * EACH);
+	int64_t row0 = blockIdx.y / p.kv_heads * ROWS, rows = p.heads / p.kv_heads * p.s;
+	Row<EACH> row[ROWS];
 
 #pragma unroll
-	for (int r = 0; r < ROWS; r++) {
-		query[r] = query_of(p, kh, row0 + r < rows ? row0 + r : 0);
-		visible[r] = range(p, b, query[r].i, keys);
-		uint4 all = {0, 0, 0, 0};
-		if (at < p.d)
-			all = *(const uint4 *)((const T *)p.q + b * p.qs[0] + query[r].h * p.qs[1] + query[r].i * p.qs[2] + at);
-		numbers<T, EACH>(q[r], all);
-		seen[r].top = -INFINITY;
-		seen[r].sum = 0;
-#pragma unroll
-		for (int e = 0; e < EACH; e++)
-			seen[r].out[e] = 0;
-	}
-	for (int64_t j0 = begin + group; j0 - group < end; j0 += GROUPS * FEW_KEYS) {
-		uint4 ks[FEW_KEYS], vs[FEW_KEYS];
+	for (int r = 0; r < ROWS; r++)
+		begin_row<T, EACH>(p, part, row0 + r < rows ? row0 + r : 0, row[r]);
+	for (int64_t j0 = part.begin + group; j0 - group < part.end; j0 += GROUPS * FEW_KEYS) {
+		uint4 keys[FEW_KEYS], values[FEW_KEYS];
 #pragma unroll
 		for (int u = 0; u < FEW_KEYS; u++) {
 			int64_t j = j0 + u * GROUPS;
-			ks[u] = vs[u] = make_uint4(0, 0, 0, 0);
-			if (j < end && at < p.d)
-				ks[u] = *(const uint4 *)(k + j * p.ks[2]);
-			if (j < end && at < p.dv)
-				vs[u] = *(const uint4 *)(v + j * p.vs[2]);
+			keys[u] = values[u] = make_uint4(0, 0, 0, 0);
+			if (j < part.end && part.at < p.d)
+				keys[u] = *(const uint4 *)(part.k + j * p.ks[2]);
+			if (j < part.end && part.at < p.dv)
+				values[u] = *(const uint4 *)(part.v + j * p.vs[2]);
 		}
 #pragma unroll
 		for (int r = 0; r < ROWS; r++) {
-			float score[FEW_KEYS], most = seen[r].top;
+			float score[FEW_KEYS];
 #pragma unroll
-			for (int u = 0; u < FEW_KEYS; u++) {
-				int64_t j = j0 + u * GROUPS;
-				float x[EACH], s = 0;
-				numbers<T, EACH>(x, ks[u]);
-#pragma unroll
-				for (int e = 0; e < EACH; e++)
-					s += q[r][e] * x[e];
-#pragma unroll
-				for (int m = 1; m < LANES; m *= 2)
-					s += __shfl_xor_sync(0xffffffffu, s, m);
-				s *= p.scale;
-				if (p.softcap > 0)
-					s = soft_cap(s, p.softcap, true);
-				score[u] = -INFINITY;
-				if (j < end && j >= visible[r].first && j < visible[r].end)
-					score[u] = masked<float>(p, s, b, query[r].h, query[r].i, j) * log2e;
-				most = fmaxf(most, score[u]);
-			}
-			float base = most == -INFINITY ? 0.0f : most, by = exp2_of(seen[r].top - base);
-			seen[r].top = most;
-			seen[r].sum *= by;
-#pragma unroll
-			for (int e = 0; e < EACH; e++)
-				seen[r].out[e] *= by;
-#pragma unroll
-			for (int u = 0; u < FEW_KEYS; u++) {
-				float x[EACH], w = exp2_of(score[u] - base);
-				numbers<T, EACH>(x, vs[u]);
-				seen[r].sum += w;
-#pragma unroll
-				for (int e = 0; e < EACH; e++)
-					seen[r].out[e] += w * x[e];
-			}
+			for (int u = 0; u < FEW_KEYS; u++)
+				score[u] = score_of<T, EACH, LANES>(p, part, row[r], keys[u], j0 + u * GROUPS);
+			see<T, EACH>(row[r].seen, score, values);
 		}
 	}
 #pragma unroll
-	for (int r = 0; r < ROWS; r++) {
-		for (int m = LANES; m < 32; m *= 2) {
-			Seen<EACH> other;
-			other.top = __shfl_xor_sync(0xffffffffu, seen[r].top, m);
-			other.sum = __shfl_xor_sync(0xffffffffu, seen[r].sum, m);
-#pragma unroll
-			for (int e = 0; e < EACH; e++)
-				other.out[e] = __shfl_xor_sync(0xffffffffu, seen[r].out[e], m);
-			join(seen[r], other);
-		}
-		for (int e = 0; e < EACH && lane < LANES; e++) {
-			Seen<1> one = {seen[r].top, seen[r].sum, {seen[r].out[e]}};
-			shared[warp][r][at + e] = one;
-		}
-	}
+	for (int r = 0; r < ROWS; r++)
+		settle<EACH, LANES>(row[r].seen, part.at, shared[threadIdx.x / 32][r]);
 	__syncthreads();
 	for (int z = threadIdx.x; z < ROWS * HEAD; z += blockDim.x) {
 		int r = z / HEAD, c = z % HEAD;
@@ -162,16 +222,7 @@ template <typename T, int HEAD, int ROWS> __device__ inline void few(const gpu_a
 		Seen<1> all = shared[0][r][c];
 		for (int w = 1; w < FEW_WARPS; w++)
 			join(all, shared[w][r][c]);
-		if (p.parts == 1) {
-			finish<T>(p, b, query_of(p, kh, row0 + r), c, all.top, all.sum, all.out[0]);
-			continue;
-		}
-		float *to = (float *)p.scratch + (((b * p.kv_heads + kh) * rows + row0 + r) * p.parts + blockIdx.x) * (p.dv + 2);
-		if (c == 0) {
-			to[0] = all.top;
-			to[1] = all.sum;
-		}
-		to[2 + c] = all.out[0];
+		put<T>(p, part, row0 + r, c, all);
 	}
 }
 

@@ -546,8 +546,7 @@ static bool probe_value(struct chooser *ch, struct trial *trial, const struct pr
 	    cuda_wait(s, NULL))
 		return false;
 	for (int64_t i = 0; kept && i < q->n; i++) {
-		bool holds = window_holds(
-			&k->win, q->column + i / k->cout * k->win.stride[2], step);
+		bool holds = window_holds(&k->win, q->column + i / k->cout * k->win.stride[2], step);
 		bool finite = isfinite(elem_f64(k->type, host, i));
 		kept = holds ? !finite : finite || !sums_are_finite;
 	}

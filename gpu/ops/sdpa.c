@@ -101,8 +101,8 @@ static bool is_few(const struct gpu_attend *j, enum dtype t, const size_t starts
 	       j->d <= MAX_HEAD_SIZE && j->dv <= MAX_HEAD_SIZE && j->d % each == 0 &&
 	       j->dv % each == 0 && are_multiples(j->qs, each) && are_multiples(j->ks, each) &&
 	       are_multiples(j->vs, each) && starts[0] % 16 == 0 && starts[1] % 16 == 0 &&
-	       starts[2] % 16 == 0 && j->kv_heads * rows <= MAX_GRID_YZ && j->batch <= MAX_GRID_YZ &&
-	       j->t < INT32_MAX / 2;
+	       starts[2] % 16 == 0 && j->kv_heads * rows <= MAX_GRID_YZ &&
+	       j->batch <= MAX_GRID_YZ && j->t < INT32_MAX / 2;
 }
 
 /* Cuts the keys into so many parts that two blocks for each processor have work. */

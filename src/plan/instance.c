@@ -122,9 +122,8 @@ static int add_segment(struct instance *x, uint32_t first, struct segment **out,
 	if (s->end == first && first < x->graph->norder) {
 		const struct origin *o = x->graph->node[x->graph->order[first]]->origin;
 		segment_free(x, s);
-		return FAIL(
-			d, E_SHAPE, .node = o->name, .op = o->op,
-			.message = "its shape depends on a value that no node before it makes");
+		return FAIL(d, E_SHAPE, .node = o->name, .op = o->op,
+			    .message = "its shape depends on a value that no node before it makes");
 	}
 	s->next = x->segments[first];
 	x->segments[first] = s;
