@@ -258,8 +258,8 @@ static int check_precision(const struct session *s, struct diag *d)
 	if (s->config.precision != PRECISION_TF32 || s->runtime.backend != s->runtime.cpu)
 		return 0;
 	return FAIL(d, E_OPTION, .message = "tf32 needs a GPU",
-		    .expected = "--precision fp32, fp16 or bf16 on the CPU", .actual = "tf32",
-		    .hint = s->why);
+		    .expected = "--precision fp32, fp16 or bf16 on the CPU",
+		    .actual = s->why ? fmt(d, "tf32 on the CPU (%s)", s->why) : "tf32");
 }
 
 static bool is_backend(const char *name)
