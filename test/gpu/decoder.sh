@@ -34,8 +34,8 @@ same_ids() { # NAME MODEL STEPS OPTION...
 	[ $rc = 0 ] || sed 's/^/# /' "$work/cuda.log"
 }
 
-# The middle time of an id in the loop, beside that of single runs at the cache's middle length, whose launches are replayed
-# as CUDA graphs and whose copies do not count: the device's own time.
+# The middle time of an id in the loop, beside what the device's kernels take in single runs at the cache's middle length. The
+# copies of the cache, which a single run gets from the host, do not count.
 loop_time() { # MODEL PREFILL DECODE OPTION...
 	local model=$1 prefill=$2 decode=$3 past=$(($2 + $3 / 2)) rc
 	local sizes=(--dim batch=1 --dim sequence=1 --dim "past_sequence_length=$past")
@@ -49,17 +49,18 @@ loop_time() { # MODEL PREFILL DECODE OPTION...
 		;;
 	*) sizes+=(--dim "total=$((past + 1))") ;;
 	esac
-	"$infer" profile "$model" --random 0..60 "${sizes[@]}" -d cuda --transfers exclude --json >"$work/bare.json" 2>"$work/log" ||
+	"$infer" profile "$model" --random 0..60 "${sizes[@]}" -d cuda --json >"$work/bare.json" 2>"$work/log" ||
 		{ told 1 "$model: single runs"; sed 's/^/# /' "$work/log"; return; }
 	python3 - "$work" "$model" <<'PY'
 import json, sys
 work, model = sys.argv[1:]
 d = json.load(open(work + "/loop.json"))["decode"]
-bare = json.load(open(work + "/bare.json"))["summary"][0]["median"]
+nodes = json.load(open(work + "/bare.json"))["records"][0]["nodes"]
+bare = sum(n["typical"] for n in nodes if n["operator"] != "Copy" and n["place"] != "host")
 print(f"# {model}: {d['to_first_id_s'] * 1e3:.3f} ms to the first id, {d['id_s'] * 1e3:.3f} ms an id (p90 "
       f"{d['id_p90_s'] * 1e3:.3f}), of it {d['id_plans_s'] * 1e3:.3f} ms plans; {d['ids_per_s']:.1f} ids/s; "
       f"{d['bytes_per_s'] / 1e9:.1f} of {d['peak_bytes_per_s'] / 1e9:.1f} GB/s")
-print(f"# single runs {bare * 1e3:.3f} ms: the loop takes {d['id_s'] / bare:.2f} of it")
+print(f"# kernels of a single run {bare * 1e3:.3f} ms: the loop takes {d['id_s'] / bare:.2f} of it")
 PY
 	rc=$?
 	told $rc "$model: times"
