@@ -39,12 +39,29 @@ static int find_form(const struct options *o, const char *path, enum onnx_form *
 		    .hint = "add --form binary, text or json");
 }
 
+/* The file to write, as an operand or by -o. NULL if there is none, or two. */
+static const char *find_target(const struct options *o, struct diag *d)
+{
+	bool operand = o->noperands > 1;
+
+	if (operand != (o->save != NULL))
+		return operand ? o->operand[1] : o->save;
+	FAIL(d, E_OPTION,
+	     .message = operand ? "two files to write, one as an operand and one by --save"
+				: "no file to write is given",
+	     .hint = "infer convert MODEL OUT, or infer convert MODEL -o OUT");
+	return NULL;
+}
+
 int cmd_convert(struct options *o, struct diag *d)
 {
 	static const char *const names[] = {
 		[ONNX_BINARY] = "binary", [ONNX_JSON] = "json", [ONNX_TEXT] = "text"};
-	struct onnx_conversion c = {.from = o->operand[0], .to = o->operand[1]};
+	struct onnx_conversion c = {.from = o->operand[0], .to = find_target(o, d)};
 	struct json j;
+
+	if (!c.to)
+		return -E_OPTION;
 	int rc = find_form(o, c.to, &c.form, d);
 
 	rc = rc ? rc : options_external(o, c.to, &c.external, d);

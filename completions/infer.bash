@@ -36,7 +36,7 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		operand='model'
 		;;
 	convert)
-		options=' --external --form --json --config --timeout --color --verbose --quiet --help --version'
+		options=' --save --external --form --json --config --timeout --color --verbose --quiet --help --version'
 		operand='model'
 		;;
 	merge)
@@ -232,6 +232,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	diff:--config) kind='file' ;;
 	diff:--timeout) kind='none' ;;
 	diff:--color) kind='=auto always never' ;;
+	convert:--save | convert:-o) kind='dir' ;;
 	convert:--external) kind='file?' ;;
 	convert:--form) kind='=auto binary text json' ;;
 	convert:--config) kind='file' ;;

@@ -252,3 +252,18 @@ fails() { # STATUS TEXT ARGUMENT...
 	[ "$("$INFER" convert a.onnxtxt b.onnx --json | jq -r '.form')" = binary ]
 	[ "$("$INFER" run b.onnx --random -1..1 --device cpu --json -q | jq -r '.outputs[0].name')" = y ]
 }
+
+@test "convert: the file to write may be given by -o" {
+	cp "$BATS_TEST_DIRNAME/../data/steps/walk.onnx" .
+	run "$INFER" convert walk.onnx -o walk.json
+	[ "$status" -eq 0 ]
+	run "$INFER" convert walk.onnx other.json
+	cmp walk.json other.json
+	run "$INFER" convert walk.onnx
+	[ "$status" -eq 2 ]
+	[[ $output == *"no file to write is given"*"-o OUT"* ]]
+	run "$INFER" convert walk.onnx one.json -o two.json
+	[ "$status" -eq 2 ]
+	[[ $output == *"two files to write"* ]]
+	[ ! -e one.json ] && [ ! -e two.json ]
+}
