@@ -155,8 +155,8 @@ const struct field options_table[] = {
 	 .metavar_kind = "=interface|operators|attributes|weights|opsets|metadata",
 	 .help = "leave out differences of these kinds: interface, operators, attributes, weights, opsets, metadata; repeatable",
 	 .more = "They neither are listed nor change the exit status; the summary counts them."},
-	{ROW("save", F_STRING, save, OUTPUTS, CMD_RUN | CMD_CHECK | CMD_EXTRACT | CMD_CONVERT), .sh = 'o',
-	 .arg = "PATH", .metavar_kind = "dir",
+	{ROW("save", F_STRING, save, OUTPUTS, CMD_RUN | CMD_CHECK | CMD_EXTRACT | CMD_CONVERT),
+	 .sh = 'o', .arg = "PATH", .metavar_kind = "dir",
 	 .help = "write every output (run) or what --bisect finds (check) to the folder PATH, or the model (extract, convert) to the file PATH",
 	 .more = "The folder is created if it does not exist. A file is written completely or not at all. With many inputs, results "
 		 "are named after them: PATH/NAME.npy, or a folder PATH/NAME if the model has several outputs or the format is "
