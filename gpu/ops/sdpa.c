@@ -13,7 +13,7 @@ enum {
 	MAX_KNOWN_MASK = 1 << 20,
 	HIDING_SCORE = 30000,
 	MAX_FEW = 16,	    /* queries of a head of keys that the kernels for few queries take */
-	FEW_ELEMENTS = 512, /* threads of such a block, each with 16 bytes of a key, times the keys that a thread reads at once */
+	FEW_ELEMENTS = 512, /* what such a block reads of the keys at once, in pieces of 16 bytes: four by each of 128 threads */
 	MAX_PARTS = 64
 };
 

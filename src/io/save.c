@@ -604,15 +604,9 @@ static void write_as(struct file_out *f, const struct tensor *t, enum dtype as)
 	}
 }
 
-static const struct part *part_named(const struct part *parts, size_t n, const char *name)
-{
-	for (size_t i = 0; i < n; i++)
-		if (parts[i].name == name)
-			return &parts[i];
-	return NULL;
-}
-
-static int list_part(const struct part *p, struct safetensor *to, struct map *names, struct diag *d)
+/* Lists a part, and its number `k` under its name. */
+static int list_part(const struct part *p, uint32_t k, struct safetensor *to, struct map *names,
+		     struct diag *d)
 {
 	enum dtype type = tensor_dtype(p->t), as = safetensors_as(p->t);
 	size_t bytes;
@@ -622,7 +616,7 @@ static int list_part(const struct part *p, struct safetensor *to, struct map *na
 			    .message = fmt(d, "output '%s' is of type %s", p->name, dtype_name(type)),
 			    .expected = "a type that .safetensors files hold",
 			    .hint = "save it as npz or json");
-	if (!strcmp(p->name, "__metadata__") || !map_set(names, p->name, strlen(p->name), 0))
+	if (!strcmp(p->name, "__metadata__") || !map_set(names, p->name, strlen(p->name), k))
 		return FAIL(d, E_OUTPUT,
 			    .message = fmt(d, "a .safetensors file cannot name a tensor '%s'%s",
 					   p->name, *p->name == '_' ? "" : " twice"),
@@ -647,7 +641,7 @@ static int save_safetensors(const char *path, const struct part *parts, size_t n
 	int rc = 0;
 
 	for (size_t i = 0; !rc && i < n; i++)
-		rc = list_part(&parts[i], &list[i], &names, d);
+		rc = list_part(&parts[i], (uint32_t)i, &list[i], &names, d);
 	if (rc)
 		return rc;
 	const void *head = safetensors_make(list, n, a, &head_bytes);
@@ -656,7 +650,7 @@ static int save_safetensors(const char *path, const struct part *parts, size_t n
 		return -E_OUTPUT;
 	file_write(f, head, head_bytes);
 	for (size_t i = 0; i < n; i++) {
-		const struct tensor *t = part_named(parts, n, list[i].name)->t;
+		const struct tensor *t = parts[map_get(&names, list[i].name, strlen(list[i].name))].t;
 		if (list[i].dtype == tensor_dtype(t))
 			file_write(f, t->data, t->bytes);
 		else

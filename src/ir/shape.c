@@ -39,6 +39,13 @@ int64_t shape_count(const struct shape *s)
 	return s->rank < 0 ? -1 : shape_span(s, 0, s->rank);
 }
 
+int64_t known_product(int64_t a, int64_t b)
+{
+	int64_t r;
+
+	return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &r) ? DIM_UNKNOWN : r;
+}
+
 bool shape_countable(const struct shape *s)
 {
 	int64_t n = 1;

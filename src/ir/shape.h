@@ -40,6 +40,8 @@ bool shape_equal(const struct shape *a, const struct shape *b);
 int64_t shape_count(const struct shape *s);
 /* Product of the dimensions from `from` to `to` - 1; -1 in the cases in which shape_count returns -1. */
 int64_t shape_span(const struct shape *s, int from, int to);
+/* a * b; DIM_UNKNOWN if either is no known size, or the product exceeds INT64_MAX. */
+int64_t known_product(int64_t a, int64_t b);
 /*
  * Whether sizes of tensors of this shape can be computed without overflow: the product of the known dimensions that are not 0 is
  * at most 2^40. A dimension of 0 makes none of the others right, since strides and rows are products of a part of the dimensions.

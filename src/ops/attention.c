@@ -17,13 +17,6 @@ static int shape_fail(const struct infer *c, int slot, const char *expected, con
 	return infer_fail(c, E_SHAPE, slot, expected, dims_text(c, actual));
 }
 
-static int64_t mul_dims(int64_t a, int64_t b)
-{
-	int64_t r;
-
-	return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &r) ? DIM_UNKNOWN : r;
-}
-
 static int64_t add_dims(int64_t a, int64_t b)
 {
 	int64_t r;
@@ -139,7 +132,7 @@ static int attention_infer(struct infer *c)
 	else if (q.rank == 4)
 		y = shape_of_4(hq.batch, hq.n, hq.length, hv.size);
 	else
-		y = shape_of(3, (int64_t[]){hq.batch, hq.length, mul_dims(hq.n, hv.size)});
+		y = shape_of(3, (int64_t[]){hq.batch, hq.length, known_product(hq.n, hv.size)});
 	infer_set(c, 0, infer_dtype(c, ATT_Q), &y);
 	y = shape_of_4(hq.batch, hk.n, total, hk.size);
 	infer_set(c, 1, infer_dtype(c, ATT_K), &y);
@@ -160,8 +153,9 @@ static int64_t attention_macs(const struct infer *c)
 	    !heads_of(&v, p->kv_num_heads, &hv))
 		return 0;
 	int64_t keys = past.rank == 4 ? add_dims(hk.length, past.dim[2]) : hk.length;
-	int64_t n = mul_dims(mul_dims(mul_dims(hq.batch, hq.n), mul_dims(hq.length, keys)),
-			     add_dims(hq.size, hv.size));
+	int64_t n = known_product(
+		known_product(known_product(hq.batch, hq.n), known_product(hq.length, keys)),
+		add_dims(hq.size, hv.size));
 	return n < 0 ? 0 : n;
 }
 
@@ -217,7 +211,7 @@ static int64_t flex_macs(const struct infer *c)
 
 	if (q.rank != 4 || k.rank != 4 || v.rank != 4)
 		return 0;
-	n = mul_dims(mul_dims(shape_span(&q, 0, 3), k.dim[2]), add_dims(q.dim[3], v.dim[3]));
+	n = known_product(known_product(shape_span(&q, 0, 3), k.dim[2]), add_dims(q.dim[3], v.dim[3]));
 	return n < 0 ? 0 : n;
 }
 
@@ -265,7 +259,7 @@ static int linear_infer(struct infer *c)
 					q.rank == 3 ? div_dim(q.dim[2], hq) : DIM_UNKNOWN,
 					v.rank == 3 ? div_dim(v.dim[2], hk) : DIM_UNKNOWN);
 	if (y.rank == 3)
-		y.dim[2] = mul_dims(state.dim[3], hq > hk ? hq : hk);
+		y.dim[2] = known_product(state.dim[3], hq > hk ? hq : hk);
 	if (window)
 		state = shape_of(5, (int64_t[]){window, state.dim[0], hk, state.dim[2], state.dim[3]});
 	infer_set(c, 0, infer_dtype(c, LIN_Q), &y);
@@ -282,7 +276,7 @@ static int64_t linear_macs(const struct infer *c)
 
 	if (q.rank != 3 || v.rank != 3)
 		return 0;
-	n = mul_dims(mul_dims(shape_count(&q), div_dim(v.dim[2], p->kv_num_heads)), 2);
+	n = known_product(known_product(shape_count(&q), div_dim(v.dim[2], p->kv_num_heads)), 2);
 	return n < 0 ? 0 : n;
 }
 
@@ -423,8 +417,9 @@ static int check_key_mask(const struct infer *c, uint32_t i, const struct score_
 	switch (s.rank) {
 	case -1: break;
 	case 1:
-		fits = z->batch < 0 || dim_is(d[0], z->batch) || dim_is(d[0], mul_dims(2, z->batch)) ||
-		       (sums && dim_is(d[0], add_dims(2, mul_dims(3, z->batch))));
+		fits = z->batch < 0 || dim_is(d[0], z->batch) ||
+		       dim_is(d[0], known_product(2, z->batch)) ||
+		       (sums && dim_is(d[0], add_dims(2, known_product(3, z->batch))));
 		break;
 	case 2:
 		fits = dim_is(d[0], z->batch) &&
@@ -575,10 +570,10 @@ static int mha_infer(struct infer *c)
 	mha_read_sizes(c, &z);
 	if (z.size == 0)
 		return infer_fail(c, E_SHAPE, MHA_Q, "heads of at least one element", "none");
-	int64_t all = mul_dims(add_dims(mul_dims(z.size, 2), z.vsize), n);
+	int64_t all = known_product(add_dims(known_product(z.size, 2), z.vsize), n);
 	if (bias.rank == 1 && bias.dim[0] >= 0 && all >= 0 && bias.dim[0] != all)
 		return shape_fail(c, MHA_BIAS, fmt(c->diag, "[%" PRId64 "]", all), &bias);
-	y = shape_of(3, (int64_t[]){z.batch, z.length, mul_dims(z.vsize, n)});
+	y = shape_of(3, (int64_t[]){z.batch, z.length, known_product(z.vsize, n)});
 	infer_set(c, 0, t, &y);
 	y = shape_of_4(z.batch, n, z.keys, z.size);
 	infer_set(c, 1, t, &y);
@@ -603,7 +598,8 @@ static int gqa_head_size(const struct infer *c, int64_t *size)
 	if (wide >= 0 && (wide == 0 || wide % heads))
 		return shape_fail(c, GQA_Q,
 				  fmt(c->diag, "a last dimension for %" PRId64 " heads", heads), &q);
-	if (k.rank == 3 && k.dim[2] >= 0 && *size >= 0 && k.dim[2] != mul_dims(*size, p->kv_num_heads))
+	if (k.rank == 3 && k.dim[2] >= 0 && *size >= 0 &&
+	    k.dim[2] != known_product(*size, p->kv_num_heads))
 		return shape_fail(
 			c, GQA_K,
 			fmt(c->diag, "%" PRId64 " heads of %" PRId64, p->kv_num_heads, *size), &k);
@@ -660,7 +656,7 @@ static int gqa_infer(struct infer *c)
 		return err;
 	/* the plan's sizes follow from total_sequence_length, even if no output's does: ask for it */
 	bool wait = c->concrete && total < 0;
-	y = shape_of(3, (int64_t[]){batch, wait ? DIM_UNKNOWN : length, mul_dims(size, n)});
+	y = shape_of(3, (int64_t[]){batch, wait ? DIM_UNKNOWN : length, known_product(size, n)});
 	infer_set(c, 0, infer_dtype(c, GQA_Q), &y);
 	int64_t room = total;
 	if (infer_in(c, GQA_PAST_K)) {
@@ -713,7 +709,7 @@ static int check_layouts(const struct infer *c, uint32_t rows_at, int64_t heads)
 			fmt(c->diag, "a divisor of %" PRId64 " layouts of one row or more", heads),
 			&rows);
 	if (rows.rank == 2 && cols.rank == 2 && rows.dim[1] > 1 &&
-	    cols.dim[1] > mul_dims(rows.dim[1] - 1, rows.dim[1] - 1))
+	    cols.dim[1] > known_product(rows.dim[1] - 1, rows.dim[1] - 1))
 		return shape_fail(c, (int)rows_at + 1, "no more columns than there are blocks", &cols);
 	return 0;
 }
@@ -738,7 +734,7 @@ static int sparse_infer(struct infer *c)
 				  fmt(c->diag, "a last dimension for %" PRId64 " heads", heads), &q);
 	if (q.rank == 3) {
 		int64_t size = div_dim(q.dim[2], heads);
-		y.dim[2] = mul_dims(size, p->num_heads);
+		y.dim[2] = known_product(size, p->num_heads);
 		if (past.rank == 4 && (err = infer_unify(c, SPARSE_PAST_K, size, past.dim[3], &same)))
 			return err;
 	}
@@ -779,7 +775,7 @@ static int sparse_mask_infer(struct infer *c)
 	if (past.rank == 4 && (err = check_total(c, total, past.dim[2], "the rows of the cache")))
 		return err;
 	if (rows.rank == 2 && rows.dim[1] > 0 &&
-	    (err = check_total(c, total, mul_dims(rows.dim[1] - 1, p->sparse_block_size),
+	    (err = check_total(c, total, known_product(rows.dim[1] - 1, p->sparse_block_size),
 			       "the positions of the blocks")))
 		return err;
 	int64_t heads = rows.rank == 2 && rows.dim[0] >= 0 ? (rows.dim[0] == 1 ? 1 : p->num_heads)
@@ -893,7 +889,7 @@ static int check_paged_cache(const struct infer *c, uint32_t i, int64_t size)
 		return shape_fail(c, (int)scale_slot,
 				  "one scale, as the quantization is PER_TENSOR", &scale);
 	if (kind == PAGED_PER_CHANNEL && count >= 0 && size >= 0 &&
-	    (count != mul_dims(p->kv_num_heads, size) || scale.rank < 1 ||
+	    (count != known_product(p->kv_num_heads, size) || scale.rank < 1 ||
 	     scale.dim[scale.rank - 1] != size))
 		return shape_fail(
 			c, (int)scale_slot,
@@ -916,7 +912,8 @@ static int check_paged_sizes(const struct infer *c, int64_t size)
 	for (uint32_t i = PAGED_K; i <= PAGED_V && !err; i++) {
 		struct shape s = infer_shape(c, i);
 		if (s.rank == 2)
-			err = infer_unify(c, (int)i, mul_dims(size, p->kv_num_heads), s.dim[1], &same);
+			err = infer_unify(c, (int)i, known_product(size, p->kv_num_heads), s.dim[1],
+					  &same);
 	}
 	if (!err && norm.rank == 1)
 		err = infer_unify(c, PAGED_Q_NORM, size, norm.dim[0], &same);
@@ -948,7 +945,7 @@ static int paged_infer(struct infer *c)
 	    (err = check_paged_sizes(c, size)))
 		return err;
 	if (q.rank == 2)
-		y.dim[1] = mul_dims(p->num_heads, p->v_head_size ? p->v_head_size : size);
+		y.dim[1] = known_product(p->num_heads, p->v_head_size ? p->v_head_size : size);
 	infer_set(c, 0, infer_dtype(c, PAGED_Q), &y);
 	infer_set(c, 1, infer_dtype(c, PAGED_K_CACHE), &cache);
 	infer_set(c, 2, infer_dtype(c, PAGED_K_CACHE), &cache);

@@ -17,14 +17,6 @@ static int shape_fail(const struct infer *c, int slot, const char *expected, con
 	return infer_fail(c, E_SHAPE, slot, expected, dims_text(c, actual));
 }
 
-/* Returns a * b, or DIM_UNKNOWN if either is not a known size or the product overflows. */
-static int64_t mul_dims(int64_t a, int64_t b)
-{
-	int64_t r;
-
-	return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &r) ? DIM_UNKNOWN : r;
-}
-
 /* Whether the kernel is larger than the padded input along an axis; window_set() has then set an output size of 0. */
 static bool too_small(const struct window *w)
 {
@@ -105,8 +97,8 @@ static int deform_infer(struct infer *c)
 		if (s.rank < 0 || y.rank < 0 || w.rank < 0 || !shape_known(&s) ||
 		    !shape_known(&y) || !shape_known(&w))
 			continue;
-		int64_t k =
-			mul_dims(mul_dims(w.dim[2], w.dim[3]), p->offset_group * (i == 2 ? 2 : 1));
+		int64_t k = known_product(known_product(w.dim[2], w.dim[3]),
+					  p->offset_group * (i == 2 ? 2 : 1));
 		struct shape want = shape_of(4, (int64_t[]){y.dim[0], k, y.dim[2], y.dim[3]});
 		if (!shape_equal(&s, &want))
 			return shape_fail(c, (int)i, dims_text(c, &want), &s);
@@ -121,7 +113,7 @@ static int64_t conv_macs(const struct infer *c)
 
 	if (!y || w.rank < 2)
 		return 0;
-	return mul_dims(shape_count(&y->shape), shape_span(&w, 1, w.rank));
+	return known_product(shape_count(&y->shape), shape_span(&w, 1, w.rank));
 }
 
 /* ---- ConvTranspose ---------------------------------------------------------------------------- */
@@ -186,7 +178,7 @@ static int transpose_infer(struct infer *c)
 	const struct conv_transpose *p = infer_params(c);
 	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1), y = SHAPE_UNKNOWN;
 	struct window win;
-	int64_t m = w.rank >= 2 ? mul_dims(w.dim[1], p->group) : DIM_UNKNOWN;
+	int64_t m = w.rank >= 2 ? known_product(w.dim[1], p->group) : DIM_UNKNOWN;
 
 	if (x.rank >= 0) {
 		const char *bad = conv_transpose_window(&win, p, &x, &w, c->diag);
@@ -206,7 +198,7 @@ static int64_t transpose_macs(const struct infer *c)
 {
 	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1);
 
-	return w.rank < 2 ? 0 : mul_dims(shape_count(&x), shape_span(&w, 1, w.rank));
+	return w.rank < 2 ? 0 : known_product(shape_count(&x), shape_span(&w, 1, w.rank));
 }
 
 /* ---- CausalConvWithState ---------------------------------------------------------------------- */
@@ -270,7 +262,7 @@ static int ms_causal_infer(struct infer *c)
 		if (first)
 			state.dim[0] = p->state_window;
 		state.dim[first + (p->channels_last ? 1 : 2)] =
-			w.rank == 3 && w.dim[2] > 0 ? mul_dims(w.dim[2] - 1, p->dilation)
+			w.rank == 3 && w.dim[2] > 0 ? known_product(w.dim[2] - 1, p->dilation)
 						    : DIM_UNKNOWN;
 	}
 	if (!err && shape_known(&s) && shape_known(&state) && !shape_equal(&s, &state))
@@ -284,7 +276,7 @@ static int64_t causal_macs(const struct infer *c)
 {
 	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1);
 
-	return w.rank == 3 ? mul_dims(shape_count(&x), w.dim[2]) : 0;
+	return w.rank == 3 ? known_product(shape_count(&x), w.dim[2]) : 0;
 }
 
 /* ---- Col2Im ----------------------------------------------------------------------------------- */

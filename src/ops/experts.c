@@ -18,13 +18,6 @@ struct expert_inputs expert_inputs(const struct op *op, int fc)
 	return op->variant == EXPERTS_QUANTIZED ? quantized[fc] : plain[fc];
 }
 
-static int64_t product_of(int64_t a, int64_t b)
-{
-	int64_t r;
-
-	return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &r) ? DIM_UNKNOWN : r;
-}
-
 static int64_t divided(int64_t a, int64_t b)
 {
 	return a < 0 ? DIM_UNKNOWN : a / b + (a % b != 0);
@@ -84,7 +77,7 @@ static int check_dim(const struct infer *c, uint32_t i, int axis, int64_t size)
 /* Rows of a layer's weights. */
 static int64_t rows_of(const struct infer *c, uint32_t weights)
 {
-	return expert_fp4_block(infer_params(c)) ? product_of(dim_of(c, weights, 2), 2)
+	return expert_fp4_block(infer_params(c)) ? known_product(dim_of(c, weights, 2), 2)
 						 : dim_of(c, weights, 1);
 }
 
@@ -108,7 +101,7 @@ static int check_sizes(struct infer *c, int64_t *inter)
 	if (x.rank == 2)
 		tokens = x.dim[0];
 	else if (x.rank == 3)
-		tokens = product_of(x.dim[0], x.dim[1]);
+		tokens = known_product(x.dim[0], x.dim[1]);
 	infer_set(c, 0, infer_dtype(c, EXPERTS_X), &x);
 	return infer_unify(c, EXPERTS_ROUTER, tokens, dim_of(c, EXPERTS_ROUTER, 0), &same);
 }
@@ -162,7 +155,10 @@ static int check_scale_type(const struct infer *c, const struct expert_inputs *i
 	return 0;
 }
 
-/* The integer weights of a layer with `in` inputs and its scales and zero points, a row or a block of a row each. */
+/*
+ * Checks a layer of `in` inputs whose weights are integers: the sizes of the weights, and of the scales and zero points, of which
+ * there is one for each row or for each block of a row.
+ */
 static int check_codes(const struct infer *c, int fc, int64_t in)
 {
 	const struct experts *p = infer_params(c);
@@ -325,7 +321,7 @@ static int64_t experts_macs(const struct infer *c)
 	struct expert_sizes z = expert_sizes(&x, &router, &w, p);
 	int64_t rows = z.wide + z.inter + (infer_in(c, fc3) ? z.inter : 0);
 
-	return product_of(product_of(product_of(z.tokens, p->k), z.hidden), rows);
+	return known_product(known_product(known_product(z.tokens, p->k), z.hidden), rows);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------- */

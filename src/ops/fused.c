@@ -242,13 +242,6 @@ static const struct field attrs_attention[] = {
 	FIELD(struct fused_attention, safe, F_INT, "0", "fully masked rows give 0"),
 	{0}};
 
-static int64_t dim_mul(int64_t a, int64_t b)
-{
-	int64_t n;
-
-	return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &n) ? DIM_UNKNOWN : n;
-}
-
 static int64_t dim_div(int64_t a, int64_t b)
 {
 	return a < 0 || b < 1 ? DIM_UNKNOWN : a / b;
@@ -341,7 +334,7 @@ static int infer_attention(struct infer *c)
 	       : v.rank == 4 ? v.dim[3]
 			     : dim_div(v.dim[2], kv);
 	if (p->merged)
-		y = shape_of(3, (int64_t[]){q.dim[0], q.dim[q.rank - 2], dim_mul(heads, size)});
+		y = shape_of(3, (int64_t[]){q.dim[0], q.dim[q.rank - 2], known_product(heads, size)});
 	else
 		y = shape_of(4, (int64_t[]){q.dim[0], heads, q.dim[q.rank - 2], size});
 	infer_set(c, 0, infer_dtype(c, 0), &y);
@@ -353,7 +346,8 @@ static int64_t macs_attention(const struct infer *c)
 	const struct fused_attention *p = infer_params(c);
 	struct shape q = infer_shape(c, 0), k = infer_in(c, 1) ? infer_shape(c, 1) : q;
 	int64_t keys = k.dim[k.rank - (p->k_transposed ? 1 : 2)];
-	int64_t out = shape_count(&infer_out(c, 0)->shape), n = dim_mul(dim_mul(out, keys), 2);
+	int64_t out = shape_count(&infer_out(c, 0)->shape),
+		n = known_product(known_product(out, keys), 2);
 
 	return n < 0 ? 0 : n;
 }

@@ -12,13 +12,6 @@ static const char *dims_text(const struct infer *c, const struct shape *s)
 	return c->diag ? shape_str(&c->diag->arena, s, NULL) : "";
 }
 
-static int64_t mul_dims(int64_t a, int64_t b)
-{
-	int64_t r;
-
-	return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &r) ? DIM_UNKNOWN : r;
-}
-
 /* ---- MatMul ----------------------------------------------------------------------------------- */
 
 /* One operand as a batch of matrices: sizes, and strides in elements. */
@@ -36,7 +29,7 @@ static void read_side(const struct shape *s, bool trans, bool trans_batch, bool 
 	memset(o, 0, sizeof(*o));
 	step[r] = 1;
 	for (int i = r - 1; i >= 0; i--)
-		step[i] = mul_dims(step[i + 1], s->dim[i]);
+		step[i] = known_product(step[i + 1], s->dim[i]);
 	if (r == 1) { /* a vector is a row on the left side, a column on the right side */
 		o->rows = left ? 1 : s->dim[0];
 		o->cols = left ? s->dim[0] : 1;
@@ -133,7 +126,7 @@ static int64_t matmul_macs_of(const struct infer *c, const struct fused_matmul *
 
 	if (a.rank < 1 || b.rank < 1 || !matmul_shape(&a, &b, f, &s))
 		return 0;
-	return mul_dims(shape_count(&s.out), s.k);
+	return known_product(shape_count(&s.out), s.k);
 }
 
 static int64_t matmul_macs(const struct infer *c)
@@ -178,7 +171,7 @@ static int64_t gemm_macs(const struct infer *c)
 	const struct vinfo *y = infer_out(c, 0);
 	struct shape a = infer_shape(c, 0);
 
-	return y && a.rank == 2 ? mul_dims(shape_count(&y->shape), a.dim[p->transA ? 0 : 1]) : 0;
+	return y && a.rank == 2 ? known_product(shape_count(&y->shape), a.dim[p->transA ? 0 : 1]) : 0;
 }
 
 /* ---- Einsum ----------------------------------------------------------------------------------- */
@@ -377,7 +370,7 @@ static int64_t einsum_macs(const struct infer *c)
 			if (infer_shape(c, (uint32_t)k).dim[i] != 1)
 				size[plan.label[k][i]] = infer_shape(c, (uint32_t)k).dim[i];
 	for (int i = 0; i < plan.nlabels; i++)
-		total = mul_dims(total, size[i]);
+		total = known_product(total, size[i]);
 	return total < 0 ? 0 : total;
 }
 

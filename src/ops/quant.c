@@ -279,13 +279,6 @@ static int qgemm_infer(struct infer *c)
 	return 0;
 }
 
-static int64_t product_of(int64_t a, int64_t b)
-{
-	int64_t r;
-
-	return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &r) ? DIM_UNKNOWN : r;
-}
-
 /*
  * Products by weights [N, K] in FP8 or, two a byte, in FP4, with a scale for each block_size weights of a row. `packed` is the
  * number of weights in an element of B.
@@ -294,7 +287,8 @@ static int block_weight_infer(struct infer *c, int64_t packed)
 {
 	const struct block_weight *p = infer_params(c);
 	struct shape a = infer_shape(c, 0), b = infer_shape(c, 1), s = infer_shape(c, 2), y = a;
-	int64_t k = b.rank == 2 && b.dim[1] >= 0 ? product_of(b.dim[1], packed) : DIM_UNKNOWN, same;
+	int64_t k = b.rank == 2 && b.dim[1] >= 0 ? known_product(b.dim[1], packed) : DIM_UNKNOWN,
+		same;
 	int err = 0;
 
 	if (p->block_size < 1)
@@ -324,7 +318,7 @@ static int64_t block_weight_macs(const struct infer *c)
 {
 	struct shape a = infer_shape(c, 0), b = infer_shape(c, 1);
 
-	return b.rank == 2 ? product_of(shape_count(&a), b.dim[0]) : 0;
+	return b.rank == 2 ? known_product(shape_count(&a), b.dim[0]) : 0;
 }
 
 static int matmul_nbits_infer(struct infer *c)

@@ -31,8 +31,8 @@ struct stepper {
 	struct stepper_request request;
 	const struct tensor **in; /* what the next step gets, by input */
 	struct tensor *own;	  /* tensors of inputs that change, by input */
-	struct room (*room)[2]; /* their memory, by input; a state alternates between the two, others foresee in the second */
-	int *newest;		    /* by input: which of the two rooms holds the state */
+	struct room (*room)[2]; /* their memory, by input; a state alternates between the two, other inputs have their foreseen value in the second */
+	int *newest;		/* by input: which of the two rooms holds the state */
 	const struct tensor **next; /* what the step after the current one will probably get, by input */
 	struct tensor *next_own;
 	const struct tensor **out; /* of the newest step */

@@ -52,7 +52,7 @@ static void head_step(const struct linear *l, int64_t b, int64_t h, int64_t t, f
 	for (int64_t i = 0; i < l->size; i++)
 		for (int64_t m = 0; m < l->vsize; m++)
 			s[i * l->vsize + m] += k[i] * read[m];
-	/* each query head has an output; where there are more key heads, each of these has one */
+	/* the output has as many heads as the queries or the keys, whichever are more */
 	int64_t outputs = greater(hq, hk), each = hq > hk ? hq / hk : 1;
 	for (int64_t n = h * each; n < (h + 1) * each; n++) {
 		const float *q = l->q + (row * hq + n * hq / outputs) * l->size;
