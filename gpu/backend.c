@@ -80,6 +80,8 @@ const struct backend cuda_backend = {
 	.capture_end = cuda_capture_end,
 	.capture_launch = cuda_capture_launch,
 	.capture_drop = cuda_capture_drop,
+	.list_begin = cuda_list_begin,
+	.list_end = cuda_list_end,
 	.check = cuda_check,
 	.lost = cuda_lost,
 };

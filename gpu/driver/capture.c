@@ -5,7 +5,8 @@
 struct captured {
 	CUgraphExec exec;
 	struct device *device;
-	int64_t bytes; /* measured size of the graph */
+	struct listing *listing; /* that it was made of, or NULL */
+	int64_t bytes;		 /* measured size of the graph */
 };
 
 struct event *cuda_event_new(struct device *dev, struct diag *d)
@@ -131,6 +132,65 @@ int cuda_capture_end(struct stream *s, struct captured **out, struct diag *d)
 	return r ? cuda_failed(dev, (int)r, "making a CUDA graph", d) : FAIL(d, E_MEMORY);
 }
 
+int cuda_list_begin(struct stream *s, struct diag *d)
+{
+	const struct cuda_api *api = s->device->api;
+
+	if (!api->p_cuGraphCreate || !api->p_cuGraphAddKernelNode || !api->p_cuGraphAddMemcpyNode ||
+	    !api->p_cuGraphExecKernelNodeSetParams || !api->p_cuGraphExecMemcpyNodeSetParams)
+		return -E_RUN;
+	s->listing = listing_clear(s->spare);
+	s->spare = NULL;
+	return s->listing ? 0 : FAIL(d, E_MEMORY);
+}
+
+/* Makes an executable graph of what has been written down; it takes over the listing. */
+static struct captured *capture_listing(struct device *dev, CUstream stream, struct listing *l)
+{
+	struct captured *c = mem_zalloc(sizeof(*c), MEM_GRAPHS);
+	CUgraph graph;
+
+	if (!c)
+		return NULL;
+	*c = (struct captured){.device = dev};
+	if (listing_graph(dev, l, &graph) || instantiate(dev, stream, graph, c)) {
+		mem_free(c);
+		return NULL;
+	}
+	c->listing = l;
+	mem_note(MEM_DEVICE, MEM_GRAPHS, c->bytes);
+	return c;
+}
+
+int cuda_list_end(struct stream *s, struct captured **out)
+{
+	struct device *dev = s->device;
+	struct captured *c = *out;
+	struct listing *l = s->listing;
+	bool pushed;
+
+	s->listing = NULL;
+	s->spare = l;
+	if (!listing_usable(l) || cuda_enter(dev, &pushed, NULL))
+		return -E_RUN;
+	if (c && listing_change(dev, c->exec, c->listing, l)) {
+		s->spare = c->listing;
+		c->listing = l;
+		dev->api->p_cuGraphUpload(
+			c->exec, s->stream); /* a launch would do so, while the device waits */
+	} else {
+		/* a graph that may still run must not be dropped */
+		bool idle = !c || !dev->api->p_cuStreamSynchronize(s->stream);
+		if (idle)
+			cuda_capture_drop(c);
+		*out = idle ? capture_listing(dev, s->stream, l) : NULL;
+		if (*out)
+			s->spare = NULL;
+	}
+	cuda_leave(dev, pushed);
+	return *out ? 0 : -E_RUN;
+}
+
 int cuda_capture_launch(struct captured *c, struct stream *s, struct diag *d)
 {
 	CUresult r = c->device->api->p_cuGraphLaunch(c->exec, s->stream);
@@ -146,6 +206,7 @@ void cuda_capture_drop(struct captured *c)
 		return;
 	if (!cuda_enter(c->device, &pushed, NULL)) {
 		c->device->api->p_cuGraphExecDestroy(c->exec);
+		listing_free(c->device, c->listing);
 		cuda_leave(c->device, pushed);
 	}
 	mem_note(MEM_DEVICE, MEM_GRAPHS, -c->bytes);

@@ -43,6 +43,8 @@ int cuda_capture_begin(struct stream *s, struct diag *d);
 int cuda_capture_end(struct stream *s, struct captured **out, struct diag *d);
 int cuda_capture_launch(struct captured *c, struct stream *s, struct diag *d);
 void cuda_capture_drop(struct captured *c);
+int cuda_list_begin(struct stream *s, struct diag *d);
+int cuda_list_end(struct stream *s, struct captured **out);
 
 struct stream *cuda_stream(struct device *device);
 int cuda_use_stream(struct device *device, void *handle, struct diag *d); /* handle: CUstream */
@@ -57,6 +59,8 @@ void cuda_describe(const struct device *dev, struct device_description *out, str
  */
 struct device *cuda_device(struct stream *stream);
 void *cuda_stream_handle(const struct stream *stream); /* CUstream (cudaStream_t is the same) */
+/* Call this before a library queues work. Returns nonzero, without a finding, if work is being written down (list_begin). */
+int cuda_queue_directly(struct stream *stream);
 const struct device_facts *cuda_facts(const struct device *device);
 const struct run_config *cuda_config(const struct device *device);
 

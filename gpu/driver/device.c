@@ -121,6 +121,7 @@ void cuda_close(struct device *dev)
 		drop_slots(dev);
 		stages_free(dev);
 	}
+	listing_free(dev, dev->stream.spare);
 	uncount_memory(dev);
 	device_close_context(dev);
 	struct arena a = dev->arena;

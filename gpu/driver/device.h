@@ -28,7 +28,9 @@ struct compiled {
 struct stream {
 	CUstream stream;
 	struct device *device;
-	bool borrowed; /* the stream belongs to the caller */
+	bool borrowed;		 /* the stream belongs to the caller */
+	struct listing *listing; /* where work is written down in place of being queued, or NULL */
+	struct listing *spare;	 /* memory for the next one */
 };
 
 struct event {
@@ -103,5 +105,22 @@ int device_wait(struct device *dev, struct diag *d);
 
 /* module.c */
 void modules_free(struct device *dev);
+
+/* ---- listing.c: work that is written down in place of being queued */
+int listing_launch(struct listing *l, void *fn, struct gpu_grid g, const void *params, size_t bytes);
+int listing_copy(struct listing *l, void *to, int to_device, const void *from, int from_device,
+		 size_t bytes);
+/* Empties a listing for new work, or makes one out of NULL. Returns NULL without memory. */
+struct listing *listing_clear(struct listing *l);
+void listing_free(struct device *dev, struct listing *l);
+/* Whether all work was written down. */
+bool listing_usable(const struct listing *l);
+/* Makes a graph, which the listing keeps. */
+CUresult listing_graph(struct device *dev, struct listing *l, CUgraph *out);
+/*
+ * Gives an executable graph that was made of `old` the operations of `now`, which takes over the graph. Returns false if they are not
+ * alike, or the driver refuses; the executable graph is then of no use.
+ */
+bool listing_change(struct device *dev, CUgraphExec exec, struct listing *old, struct listing *now);
 
 #endif

@@ -318,6 +318,8 @@ int cuda_queue_copy(struct stream *s, void *dst, int dst_device, const void *src
 
 	if (!bytes)
 		return 0;
+	if (s->listing)
+		return listing_copy(s->listing, dst, dst_device, src, src_device, bytes);
 	int err = cuda_enter(s->device, &pushed, d);
 	if (err)
 		return err;
@@ -338,7 +340,8 @@ int cuda_copy(struct stream *s, void *dst, int dst_device, const void *src, int 
 
 	if (!bytes)
 		return 0;
-	int err = cuda_enter(dev, &pushed, d);
+	int err = cuda_queue_directly(s);
+	err = err ? err : cuda_enter(dev, &pushed, d);
 	if (err)
 		return err;
 	if (dst_device && !src_device && (bytes > DIRECT_BYTES || is_pinned(dev, src)))

@@ -234,9 +234,11 @@ int gpu_launch(const struct call *c, void *fn, struct gpu_grid g, const void *pa
 	struct device *dev = c->stream->device;
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)params,
 			 CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+
+	if (c->stream->listing)
+		return listing_launch(c->stream->listing, fn, g, params, bytes);
 	CUresult r = dev->api->p_cuLaunchKernel(fn, g.x, g.y, g.z, g.threads, 1, 1, g.shared,
 						c->stream->stream, NULL, extra);
-
 	return r ? fail_launch(c, r) : dev->launched(dev, c->diag);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plain matrix products, convolutions and pooling for every type. In the cases that a library accepts, the library is
 // faster.
-#include "common.cuh"
+#include "product.cuh"
 
 enum { TILE = 64, DEPTH = 16, EACH_THREAD = 4 };
 
@@ -65,19 +65,15 @@ template <typename T> __device__ inline void gemm_tile(const gpu_gemm &p, int64_
 				continue;
 			int64_t at = (z * p.m + row) * p.n + col;
 			C v = acc[i][j];
+			int64_t c_at = walk1(p.batch, p.cs, z) + row * p.c_row + col * p.c_col;
 			if constexpr (Is<T>::floating) {
-				v *= (C)p.alpha;
-				if (p.c && p.beta != 0)
-					v += (C)p.beta * up(((const T *)p.c)[walk1(p.batch, p.cs, z) + row * p.c_row + col * p.c_col]);
-				if (p.r)
-					v += up(((const T *)p.r)[at]);
-				if (p.act)
-					v = activate(p.act, (C)p.act_alpha, (C)p.act_beta, v);
+				put_product<T>(p, at, c_at, v);
 			} else {
-				T c = p.c && p.beta != 0 ? ((const T *)p.c)[walk1(p.batch, p.cs, z) + row * p.c_row + col * p.c_col] : T(0);
-				v = p.alpha == 1 && (!p.c || p.beta == 1 || p.beta == 0) ? v + c : scaled<T>(p.alpha, v, p.c ? p.beta : 0, c);
+				T c = p.c && p.beta != 0 ? ((const T *)p.c)[c_at] : T(0);
+				((T *)p.y)[at] = p.alpha == 1 && (!p.c || p.beta == 1 || p.beta == 0)
+							 ? v + c
+							 : scaled<T>(p.alpha, v, p.c ? p.beta : 0, c);
 			}
-			((T *)p.y)[at] = down<T>(v);
 		}
 }
 

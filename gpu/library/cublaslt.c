@@ -536,8 +536,9 @@ int blaslt_run(const struct call *c, const struct blaslt_product *p, const struc
 {
 	struct device *dev = cuda_device(c->stream);
 	bool pushed;
-	int err = cuda_enter(dev, &pushed, c->diag);
+	int err = cuda_queue_directly(c->stream);
 
+	err = err ? err : cuda_enter(dev, &pushed, c->diag);
 	if (err)
 		return err;
 	struct blaslt_args own = *x;

@@ -827,8 +827,9 @@ int dn_plan_run(const struct dn_plan *p, int n, const int64_t *uid, void *const 
 		void *workspace, struct diag *d)
 {
 	bool pushed;
-	int err = cuda_enter(p->dn->device, &pushed, d);
+	int err = cuda_queue_directly(cuda_stream(p->dn->device));
 
+	err = err ? err : cuda_enter(p->dn->device, &pushed, d);
 	if (err)
 		return err;
 	if (p->workspace > 0)

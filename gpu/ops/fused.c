@@ -6,6 +6,7 @@
 #include "gpu/ops/norm.h"
 #include "gpu/ops/pointwise.h"
 #include "gpu/ops/conv.h"
+#include "gpu/ops/gemv.h"
 #include "gpu/ops/matmul.h"
 #include "gpu/ops/task_rows.h"
 
@@ -17,6 +18,16 @@ static bool gemm_accepts(const struct site *s, struct why *w)
 static int gemm_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	return gpu_product_reshape(s, s->node->params, step, d);
+}
+
+static bool gemv_accepts(const struct site *s, struct why *w)
+{
+	return gpu_gemv_accepts(s, s->node->params, w);
+}
+
+static int gemv_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	return gpu_gemv_reshape(s, s->node->params, step, d);
 }
 
 static bool library_accepts(const struct site *s, struct why *w)
@@ -72,6 +83,7 @@ const struct kernel gpu_fused[] = {
 	 .reshape = gpu_conv_reshape,
 	 .run = gpu_conv_run,
 	 .drop = gpu_conv_drop},
+	ROW("infer::Gemm", gemv, gpu_gemv_run),
 	{.op = "infer::Gemm",
 	 .types = T_FLOATING,
 	 .accepts = library_accepts,

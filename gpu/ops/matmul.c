@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/ops/matmul.h"
 
+#include "gpu/ops/gemv.h"
 #include "gpu/library/cublaslt.h"
 #include "gpu/library/choices.h"
 #include "gpu/launch/packed.h"
@@ -13,8 +14,7 @@ struct own_product {
 	struct gpu_gemm job;
 };
 
-/* Fills the job y = act(alpha * op(A) * op(B) + beta * C + R). Returns the reason on failure, otherwise NULL. */
-static const char *fill_gemm_job(const struct site *s, const struct fused_gemm *f, struct gpu_gemm *j)
+const char *gpu_gemm_job(const struct site *s, const struct fused_gemm *f, struct gpu_gemm *j)
 {
 	struct fused_matmul m = {.alpha = 1, .transA = f->transA, .transB = f->transB};
 	const struct shape *y = &site_out(s, 0)->shape;
@@ -61,7 +61,7 @@ static int64_t batches(const struct gpu_gemm *j)
 bool gpu_product_accepts(const struct site *s, const struct fused_gemm *f, struct why *w)
 {
 	struct gpu_gemm j = {0};
-	const char *bad = fill_gemm_job(s, f, &j);
+	const char *bad = gpu_gemm_job(s, f, &j);
 
 	return bad ? refuse(w, "%s", bad) : true;
 }
@@ -70,31 +70,37 @@ int gpu_product_reshape(struct site *s, const struct fused_gemm *f, struct step 
 {
 	struct own_product *p = arena_new(s->plan_arena, struct own_product);
 
-	fill_gemm_job(s, f, &p->job);
+	gpu_gemm_job(s, f, &p->job);
 	p->fn = gpu_typed(s, "product", "gemm", gpu_type(s, 0), d);
 	step->state = p;
 	return p->fn ? 0 : -E_DEVICE;
+}
+
+struct gpu_grid gpu_gemm_grid(const struct gpu_gemm *j)
+{
+	int64_t batch = batches(j);
+	struct gpu_grid g = {(unsigned)((j->n + TILE_SIZE - 1) / TILE_SIZE),
+			     (unsigned)((j->m + TILE_SIZE - 1) / TILE_SIZE), (unsigned)batch, 256, 0};
+
+	/* The kernel loops over tiles and batches beyond the limits of a grid. */
+	g.y = g.y > MAX_GRID_YZ ? MAX_GRID_YZ : g.y;
+	g.z = batch > MAX_GRID_YZ ? MAX_GRID_YZ : g.z;
+	return g;
 }
 
 int gpu_product_run(const struct call *c)
 {
 	const struct own_product *p = c->step->state;
 	struct gpu_gemm job = p->job;
-	int64_t batch = batches(&job);
-	struct gpu_grid g = {(unsigned)((job.n + TILE_SIZE - 1) / TILE_SIZE),
-			     (unsigned)((job.m + TILE_SIZE - 1) / TILE_SIZE), (unsigned)batch, 256,
-			     0};
-
-	/* The kernel loops over tiles and batches beyond the limits of a grid. */
-	g.y = g.y > MAX_GRID_YZ ? MAX_GRID_YZ : g.y;
-	g.z = batch > MAX_GRID_YZ ? MAX_GRID_YZ : g.z;
 
 	job.a = gpu_data(c, 0);
 	job.b = gpu_data(c, 1);
 	job.c = gpu_data(c, 2);
 	job.r = gpu_data(c, 3);
 	job.y = gpu_out(c, 0);
-	return job.m > 0 && job.n > 0 && batch > 0 ? gpu_launch(c, p->fn, g, &job, sizeof(job)) : 0;
+	return job.m > 0 && job.n > 0 && batches(&job) > 0
+		       ? gpu_launch(c, p->fn, gpu_gemm_grid(&job), &job, sizeof(job))
+		       : 0;
 }
 
 /* ---- cuBLASLt -------------------------------------------------------------------------------- */
@@ -293,7 +299,7 @@ static const char *library_form(const struct site *s, const struct fused_gemm *f
 				struct library_form *l)
 {
 	struct gpu_gemm g = {0};
-	const char *bad = fill_gemm_job(s, f, &g);
+	const char *bad = gpu_gemm_job(s, f, &g);
 	struct blaslt_job *j = &l->job;
 	int last = g.batch.rank - 1;
 
@@ -674,21 +680,43 @@ static int library_reshape(struct site *s, struct step *step, struct diag *d)
 	return gpu_library_reshape(s, &f, step, d);
 }
 
+static bool gemv_accepts(const struct site *s, struct why *w)
+{
+	const struct fused_gemm f = as_fused(s);
+
+	return batches_in_order(s, w) && gpu_gemv_accepts(s, &f, w);
+}
+
+static int gemv_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct fused_gemm f = as_fused(s);
+
+	return gpu_gemv_reshape(s, &f, step, d);
+}
+
 #define T_PRODUCT (T_FLOATING | T_I32 | T_I64 | T_U32 | T_U64)
 #define LIBRARY(name)                                                                              \
 	{                                                                                          \
 		.op = (name), .types = T_FLOATING, .accepts = library_accepts,                     \
 		.reshape = library_reshape, .run = gpu_library_run, .drop = gpu_library_drop       \
 	}
+#define GEMV(name)                                                                                 \
+	{                                                                                          \
+		.op = (name), .types = T_FLOATING, .accepts = gemv_accepts,                        \
+		.reshape = gemv_reshape, .run = gpu_gemv_run                                       \
+	}
 #define OWN(name, types_)                                                                          \
 	{                                                                                          \
 		.op = (name), .types = (types_), .accepts = own_accepts, .reshape = own_reshape,   \
 		.run = gpu_product_run                                                             \
 	}
-const struct kernel gpu_matmul[] = {LIBRARY("MatMul"),
+const struct kernel gpu_matmul[] = {GEMV("MatMul"),
+				    LIBRARY("MatMul"),
 				    OWN("MatMul", T_PRODUCT),
+				    GEMV("Gemm"),
 				    LIBRARY("Gemm"),
 				    OWN("Gemm", T_PRODUCT),
+				    GEMV("com.microsoft::FusedMatMul"),
 				    LIBRARY("com.microsoft::FusedMatMul"),
 				    OWN("com.microsoft::FusedMatMul", T_FLOATING),
 				    LIBRARY("com.microsoft::TransposeMatMul"),

@@ -8,6 +8,14 @@
 #include "ops/fused.h"
 #include "ops/matmul.h"
 
+/*
+ * Describes the product y = act(alpha * op(A) * op(B) + beta * C + R) without its addresses. Returns the reason if our kernels
+ * cannot compute it, otherwise NULL.
+ */
+const char *gpu_gemm_job(const struct site *s, const struct fused_gemm *f, struct gpu_gemm *j);
+/* The grid of the kernels gemm_* for it. */
+struct gpu_grid gpu_gemm_grid(const struct gpu_gemm *j);
+
 /* Kernels of our own, which support every type and form of product. */
 bool gpu_product_accepts(const struct site *s, const struct fused_gemm *f, struct why *w);
 int gpu_product_reshape(struct site *s, const struct fused_gemm *f, struct step *step, struct diag *d);

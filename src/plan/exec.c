@@ -175,8 +175,7 @@ static void set_pointers(struct binding *b, const struct slab *slab)
 		if (s->steps[i].step.workspace)
 			b->calls[i].workspace = (char *)slab->buffer[s->steps[i].device].ptr +
 						s->steps[i].workspace_offset;
-	for (int i = 0; i < PLACES; i++)
-		b->base[i] = slab->buffer[i].ptr;
+	b->number = slab->number;
 	b->resolved = true;
 }
 
@@ -294,6 +293,9 @@ void binding_free(struct binding *b)
 
 /* ---- slabs ---------------------------------------------------------------------------------- */
 
+/* With the steps of a decoder a slab grows each time: it gets a HEADROOMth more than it needs, and may keep as much. */
+enum { HEADROOM = 4 };
+
 static void slab_free(struct instance *x, struct slab *slab, int device)
 {
 	struct buffer *b = &slab->buffer[device];
@@ -305,6 +307,7 @@ static void slab_free(struct instance *x, struct slab *slab, int device)
 	else
 		backend_at(x->rt, device)->free(device_at(x->rt, device), b);
 	*b = (struct buffer){0};
+	slab->number++;
 	slab->pending = false; /* the backend's free waits for the device */
 }
 
@@ -322,9 +325,12 @@ void slab_fit(struct instance *x, uint32_t position)
 {
 	struct slab *slab = &x->slabs[position];
 
-	for (int i = 0; i < PLACES; i++)
-		if (slab->buffer[i].bytes > slab_need(x, position, i))
+	for (int i = 0; i < PLACES; i++) {
+		size_t need = slab_need(x, position, i);
+		if (slab->buffer[i].bytes > need &&
+		    (!x->steps || slab->buffer[i].bytes - need > need / HEADROOM))
 			slab_free(x, slab, i);
+	}
 }
 
 void slab_drop(struct instance *x, uint32_t position)
@@ -340,6 +346,8 @@ static int slab_grow(struct instance *x, struct slab *slab, int device, size_t b
 
 	if (b->bytes >= bytes)
 		return 0;
+	if (x->steps && b->bytes && !size_add(bytes, bytes / HEADROOM, &bytes))
+		return FAIL(d, E_SIZE);
 	slab_free(x, slab, device);
 	slab->pinned = can_pin(rt);
 	if (device == HOST && slab->pinned)
@@ -361,8 +369,7 @@ int segment_bind(struct instance *x, struct segment *s, struct diag *d)
 	}
 	if (!s->binding)
 		s->binding = binding_new(x, s);
-	if (!s->binding->resolved || s->binding->base[HOST] != slab->buffer[HOST].ptr ||
-	    s->binding->base[DEVICE] != slab->buffer[DEVICE].ptr)
+	if (!s->binding->resolved || s->binding->number != slab->number)
 		set_pointers(s->binding, slab);
 	return 0;
 }
@@ -566,6 +573,27 @@ static int run_steps(struct instance *x, struct segment *s, struct slab *slab, s
 	pool_limit(0);
 	slab->pending = s->stages;
 	return err;
+}
+
+void segment_record(struct instance *x, struct segment *s, struct segment *from)
+{
+	struct slab *slab = &x->slabs[s->first];
+	struct binding *b;
+
+	if (choose_exec(x->rt) != steps_replay)
+		return;
+	for (int i = 0; i < PLACES; i++)
+		if (slab->buffer[i].bytes < s->slab_bytes[i])
+			return; /* the run that is under way still uses the smaller one */
+	if (segment_bind(x, s, NULL))
+		return;
+	b = s->binding;
+	for (uint32_t i = 0; i < b->nexternal; i++)
+		if (!s->slots[b->external[i]].staged)
+			b->tensors[b->external[i]] = *x->live[s->slots[b->external[i]].value];
+	if (b->movable)
+		place_results(b, slab);
+	replays_record(b, from ? from->binding : NULL);
 }
 
 /* The steps stay careful: what one input has led to, the next probably leads to as well. */

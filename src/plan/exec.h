@@ -18,12 +18,12 @@ struct binding {
 	struct arena arena;
 	struct instance *x;
 	struct segment *s;
-	const void *base[PLACES]; /* start of the slabs that the pointers below refer to */
-	bool resolved;		  /* the pointers below have been set */
-	struct tensor *tensors;	  /* indexed by slot */
-	struct moving *moving;	  /* indexed by slot */
-	struct call *calls;	  /* indexed by step */
-	uint32_t *external;	  /* slots filled at the start of each run */
+	unsigned number;	/* of the slabs that the pointers below refer to */
+	bool resolved;		/* the pointers below have been set */
+	struct tensor *tensors; /* indexed by slot */
+	struct moving *moving;	/* indexed by slot */
+	struct call *calls;	/* indexed by step */
+	uint32_t *external;	/* slots filled at the start of each run */
 	uint32_t nexternal;
 	struct movable *movable; /* indexed by output of the graph; NULL if no caller gives memory for outputs */
 	struct replay *replays; /* indexed by range */
@@ -35,6 +35,11 @@ struct binding {
  */
 int segment_bind(struct instance *x, struct segment *s, struct diag *d);
 void binding_free(struct binding *b);
+/*
+ * Records the steps of a segment that has not run yet for the inputs in x->live and the memory in x->placed, if the session records
+ * and the slab is large enough. The recordings of `from`, which may be NULL, are changed into it: it is not expected to run again.
+ */
+void segment_record(struct instance *x, struct segment *s, struct segment *from);
 /* Runs a bound segment, which reads its inputs from x->live and stores its results there. Returns 0 or -code. */
 int segment_run(struct instance *x, struct segment *s, struct diag *d);
 /* Runs the steps from `first` to end - 1 of the binding. Returns 0 or -code. */

@@ -290,11 +290,15 @@ int instance_prepare(struct instance *x, const struct tensor *const *in,
 void instance_plan_ahead(struct instance *x, const struct tensor *const *in)
 {
 	struct diag unread = {0};
-	struct segment *s;
+	struct segment *s, *ran = x->segments[0];
 
+	for (s = ran; s; s = s->next)
+		if (s->used > ran->used)
+			ran = s;
+	x->steps = true;
 	set_inputs(x, in);
-	if (x->graph->norder && !find_segment(x, 0))
-		add_segment(x, 0, &s, &unread);
+	if (x->graph->norder && !find_segment(x, 0) && !add_segment(x, 0, &s, &unread))
+		segment_record(x, s, ran);
 	diag_free(&unread);
 }
 

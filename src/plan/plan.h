@@ -95,8 +95,9 @@ int instance_run(struct instance *x, const struct tensor *const *in, const struc
 void instance_place(struct instance *x, uint32_t k, void *data, size_t bytes);
 
 /*
- * Makes the first segment for inputs that a later run will probably have, while the device still works on the current one: it
- * touches no memory that a run uses. Only types and sizes of inputs on the device count. What goes wrong is left to that run.
+ * Makes the first segment for inputs that the next run will probably have, and records its launches, while the device still works on
+ * the current run: it touches no memory that a run uses. Of inputs on the device only types, sizes and addresses count. What goes
+ * wrong, or comes otherwise, is left to that run.
  */
 void instance_plan_ahead(struct instance *x, const struct tensor *const *in);
 /* Makes (or finds) the first segment for these inputs without running it. */

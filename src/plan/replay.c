@@ -18,6 +18,7 @@ enum {
 /* A range's recording, and the addresses for which it is valid. */
 struct replay {
 	struct captured *captured;
+	bool listed;	  /* made ahead, by replays_record() */
 	const void **at;  /* addresses that the slots in range.moving had in the last run */
 	uint32_t runs;	  /* so far with these addresses */
 	uint32_t dropped; /* recordings dropped because addresses changed */
@@ -104,6 +105,7 @@ static void drop_recording(const struct runtime *rt, struct replay *p)
 	if (p->captured)
 		rt->backend->capture_drop(p->captured);
 	p->captured = NULL;
+	p->listed = false;
 	p->runs = 0;
 }
 
@@ -142,6 +144,49 @@ static void give_up_recording(const struct binding *b, const struct range *r, st
 		     d, "%u steps from here on cannot be recorded as a CUDA graph; they are launched one by one",
 		     r->end - r->first),
 	     .actual = f && f->actual ? fmt(d, "%s", f->actual) : NULL);
+}
+
+/* Writes the steps of the range down, as a change of an older recording if there is one. Returns whether that succeeded. */
+static bool list(struct binding *b, const struct range *r, struct captured **captured)
+{
+	const struct runtime *rt = b->x->rt;
+	struct diag unread = {0};
+	int err = rt->backend->list_begin(rt->stream, &unread);
+
+	if (!err) {
+		err = steps_run(b, r->first, r->end, &unread);
+		int ended = rt->backend->list_end(rt->stream, captured);
+		err = err ? err : ended;
+	}
+	diag_free(&unread);
+	return !err;
+}
+
+void replays_record(struct binding *b, struct binding *from)
+{
+	const struct runtime *rt = b->x->rt;
+	bool alike = from && from->s->nranges == b->s->nranges;
+
+	if (!rt->backend->list_begin)
+		return;
+	for (uint32_t i = 0; i < b->s->nranges; i++) {
+		const struct range *r = &b->s->ranges[i];
+		struct replay *p = &b->replays[i], *old = alike ? &from->replays[i] : NULL;
+		if (!r->graph || p->captured)
+			continue;
+		if (old && !old->listed)
+			old = NULL;
+		if (!list(b, r, old ? &old->captured : &p->captured))
+			continue;
+		if (old) {
+			p->captured = old->captured;
+			old->captured = NULL;
+			old->runs = 0;
+		}
+		addresses_unchanged(b, r, p);
+		p->listed = true;
+		p->runs = 1;
+	}
 }
 
 /* Records the steps of the range, which does not yet run them, and then launches the recording. */

@@ -11,6 +11,11 @@ void segment_ranges(struct segment *s, const struct runtime *rt);
 void replays_new(struct binding *b);
 /* Frees the recordings, as these hold addresses of memory that the binding no longer uses. */
 void replays_drop(struct binding *b);
+/*
+ * Records all ranges of a binding that has not run yet, with the addresses that its slots have now, out of the recordings of `from`,
+ * a plan that is not expected to run again (it may be running), or of nothing. What cannot be recorded is left to the run.
+ */
+void replays_record(struct binding *b, struct binding *from);
 /* Runs all steps of the binding, replaying the ranges that have been recorded. Returns 0 or -code. */
 int steps_replay(struct binding *b, struct diag *d);
 

@@ -112,6 +112,7 @@ struct plan_body {
 /* Memory that all segments starting at one position share. */
 struct slab {
 	struct buffer buffer[PLACES];
+	unsigned number; /* counts the buffers: another one at the same address is still another one to CUDA graphs */
 	bool pinned;  /* buffer[HOST] comes from the backend's alloc_host */
 	bool pending; /* the device may still be reading the inputs that were staged here */
 };
@@ -144,6 +145,7 @@ struct instance {
 	bool body;
 	/* the graph is a body that a step on the device runs, so its results stay where they are made */
 	bool inner;
+	bool steps;	/* runs are steps of a decoder: instance_plan_ahead() has been called */
 	uint64_t clock; /* counts the uses of plans, see segment.used */
 	uint64_t plans; /* plans made so far */
 };

@@ -62,7 +62,8 @@ void session_observe(struct session *s, struct observer *o); /* NULL ends it */
 /*
  * Has `inputs(arg)` called in each run whose outputs stay on the device, between the launches and the wait for them: *out of
  * session_run is filled in, but its contents are not there yet. It returns what the next run will probably be given, whose plan
- * is then made while the device works, or NULL. Only sizes and types of tensors on the device count, and contents of the others.
+ * is then made while the device works, or NULL. Of tensors on the device only types, sizes and addresses count. It may call
+ * session_place() for that run.
  */
 typedef const struct tensor *const *session_foresee(void *arg);
 void session_plan_ahead(struct session *s, session_foresee *inputs, void *arg);

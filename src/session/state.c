@@ -241,6 +241,14 @@ static int start_states(struct stepper *x, struct diag *d)
 	return err;
 }
 
+/* How much a state will need that has `now` bytes, and had `before` bytes a step ago. */
+static size_t next_bytes(size_t now, size_t before)
+{
+	size_t need = now;
+
+	return now > before && !size_add(now, now - before, &need) ? now : need;
+}
+
 /*
  * Makes room for the state that the next run will write: as much as the newest has, and half as much again if states
  * grow, so that room must be made only now and then.
@@ -248,12 +256,11 @@ static int start_states(struct stepper *x, struct diag *d)
 static int reserve_state(struct stepper *x, uint32_t in, int device, struct diag *d)
 {
 	struct room *r = &x->room[in][!x->newest[in]];
-	size_t now = x->own[in].bytes, before = x->room[in][x->newest[in]].bytes_before, need = now;
+	size_t now = x->own[in].bytes, before = x->room[in][x->newest[in]].bytes_before;
+	size_t need = next_bytes(now, before);
 
 	if (!x->times.steps || x->own[in].device != device)
 		return 0;
-	if (now > before && !size_add(now, now - before, &need))
-		need = now;
 	if (r->buffer.ptr && r->device == device && r->buffer.bytes >= need)
 		return 0;
 	if (now != before && !size_add(need, need / 2, &need))
@@ -608,6 +615,19 @@ static struct positions positions_after(const struct stepper *x)
 }
 
 /*
+ * Tells the session where the next step will write a state, whose newest value has `now` bytes: over the one that the current step
+ * reads. If that has not enough room, place_states() will make some, at another address.
+ */
+static int place_next(struct stepper *x, const struct feed *f, size_t now, struct diag *d)
+{
+	const struct room *r = &x->room[f->in][x->newest[f->in]];
+	bool usable = r->buffer.ptr && r->buffer.bytes >= next_bytes(now, x->in[f->in]->bytes);
+
+	return session_place(x->session, f->out, usable ? r->buffer.ptr : NULL,
+			     usable ? r->buffer.bytes : 0, d);
+}
+
+/*
  * What the next step will get, as far as a plan depends on it: states of the shapes that the current step makes, the positions,
  * and ids that are not known yet. Returns false if that cannot be told.
  */
@@ -627,6 +647,8 @@ static bool foresee_inputs(struct stepper *x, struct diag *d)
 						     .bytes = t->bytes,
 						     .device = t->device};
 		x->next[f->in] = &x->next_own[f->in];
+		if (place_next(x, f, t->bytes, d))
+			return false;
 	}
 	for (uint32_t k = 0; k < x->steps->nderive; k++) {
 		const struct derive *v = &x->steps->derive[k];

@@ -109,3 +109,15 @@ nothing_left() {
 		[ $device = cuda ] || [[ $output == *"y0 f32 [2]"*"8"*"8"* ]]
 	done
 }
+
+@test "A decoder's step is the CUDA graph of the one before, changed where it differs, and never one of memory that is gone" {
+	local speak=(--feed 'present.*=past_key_values.*' --next input_ids=argmax:logits --input "input_ids=test/data/steps/prompt.npy")
+	FAKE_CUDA_REUSE=1 FAKE_CUDA_LATE=1 run "$INFER" run test/data/steps/gpt.onnx "${speak[@]}" --steps 24 --device cuda
+	[ "$status" -eq 0 ]
+	# the rooms of the states grow in the first steps, and each time with new graphs
+	[ "$(grep -c '^replay' "$T/log")" -ge 30 ]
+	[ "$(grep -c '^instantiate' "$T/log")" -le 16 ]
+	[ "$(grep -c '^change' "$T/log")" -ge 300 ]
+	! grep 'stale graph' "$T/log"
+	nothing_left
+}

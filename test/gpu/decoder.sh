@@ -49,7 +49,7 @@ loop_time() { # MODEL PREFILL DECODE OPTION...
 		;;
 	*) sizes+=(--dim "total=$((past + 1))") ;;
 	esac
-	"$infer" profile "$model" --random 0..60 "${sizes[@]}" -d cuda --json >"$work/bare.json" 2>"$work/log" ||
+	"$infer" profile "$model" --random 0..60 "${sizes[@]}" -d cuda --nodes --json >"$work/bare.json" 2>"$work/log" ||
 		{ told 1 "$model: single runs"; sed 's/^/# /' "$work/log"; return; }
 	python3 - "$work" "$model" <<'PY'
 import json, sys

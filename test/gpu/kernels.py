@@ -220,6 +220,14 @@ def products():
         for m in (1, 70):
             c = Case(f"matmul{m}_{t}")
             c.end(c.op("MatMul", c.x(t, 3, m, 90, low=0, high=2), c.x(t, 90, 50, low=0, high=2)))
+    for t in HALVES:  # few rows by B in rows of whole pieces, in many of them, in rows of any address, and in columns
+        for m in (1, 3):
+            c = Case(f"gemv{m}_{t}")
+            c.end(c.op("Relu", c.op("Add", c.op("MatMul", c.x(t, m, 90), c.w(t, 90, 48)), c.w(t, 48))),
+                  c.op("MatMul", c.x(t, m, 20), c.w(t, 20, 8200)), c.op("MatMul", c.x(t, m, 90), c.w(t, 90, 51)),
+                  c.op("Gemm", c.x(t, m, 1040), c.w(t, 21, 1040), c.w(t, 21), transB=1))
+        c = Case(f"gemv_batches_{t}")
+        c.end(c.op("Add", c.op("MatMul", c.x(t, 3, 1, 90), c.w(t, 90, 48)), c.x(t, 3, 1, 48)))
     for t in FLOATS:
         c = Case(f"matmul_bias_{t}")
         c.end(c.op("Relu", c.op("Add", c.op("MatMul", c.x(t, 200, 90), c.w(t, 90, 50)), c.w(t, 50))))

@@ -717,6 +717,30 @@ API cuGraphGetNodes(struct graph *g, void *nodes, size_t *n)
 	return OK;
 }
 
+static unsigned long number_of(const void *p)
+{
+	const struct block *b = block_of(blocks, p, 0);
+
+	return b ? b->number : 0;
+}
+
+/* A graph keeps to the allocations that it was made with, not to their addresses, which others may have by now. */
+static void keep_blocks(struct operation *o)
+{
+	o->blocks[0] = number_of(o->to);
+	o->blocks[1] = number_of(o->from);
+}
+
+static int blocks_gone(const struct operation *o)
+{
+	int gone = o->kind == COPY &&
+		   (o->blocks[0] != number_of(o->to) || o->blocks[1] != number_of(o->from));
+
+	if (gone)
+		say("stale graph");
+	return gone;
+}
+
 API cuGraphInstantiateWithFlags(struct graph **exec, struct graph *g, unsigned long long flags)
 {
 	ALONE;
@@ -728,9 +752,134 @@ API cuGraphInstantiateWithFlags(struct graph **exec, struct graph *g, unsigned l
 	for (size_t i = 0; i < g->n; i++) {
 		hold_data(&g->v[i]);
 		append(*exec, &g->v[i]);
+		keep_blocks(&(*exec)->v[i]);
 	}
 	say("instantiate %zu", g->n);
 	return OK;
+}
+
+API cuGraphCreate(struct graph **g, unsigned flags)
+{
+	ALONE;
+
+	(void)flags;
+	*g = calloc(1, sizeof(**g));
+	return state();
+}
+
+/* A node is its number, counted from one. */
+static int add_node(size_t *node, struct graph *g, const size_t *before, size_t n,
+		    const struct operation *o)
+{
+	if (n != (g->n > 0) || (n && *before != g->n))
+		return INVALID; /* only chains are needed so far */
+	append(g, o);
+	*node = g->n;
+	return state();
+}
+
+static int change_node(struct graph *exec, size_t node, const struct operation *o)
+{
+	if (!node || node > exec->n || exec->v[node - 1].kind != o->kind)
+		return INVALID;
+	drop_data(&exec->v[node - 1]);
+	exec->v[node - 1] = *o;
+	keep_blocks(&exec->v[node - 1]);
+	say("change");
+	return state();
+}
+
+/* As the driver lays out CUDA_KERNEL_NODE_PARAMS. */
+struct launch_node {
+	const char *kernel;
+	unsigned grid[3], block[3], shared;
+	void **params, **extra;
+};
+
+static int launch_of(const struct launch_node *p, struct operation *o)
+{
+	if (out_of_bounds(p->grid, p->block, p->shared, p->extra))
+		return INVALID;
+	*o = (struct operation){.kind = KERNEL, .kernel = p->kernel, .shared = p->shared};
+	memcpy(o->grid, p->grid, sizeof(o->grid));
+	memcpy(o->block, p->block, sizeof(o->block));
+	o->data = parameters(p->kernel, p->extra);
+	return OK;
+}
+
+API cuGraphAddKernelNode_v2(size_t *node, struct graph *g, const size_t *before, size_t n,
+			    const struct launch_node *p)
+{
+	ALONE;
+	struct operation o;
+	int r = launch_of(p, &o);
+
+	return r ? r : add_node(node, g, before, n, &o);
+}
+
+API cuGraphExecKernelNodeSetParams_v2(struct graph *exec, size_t node, const struct launch_node *p)
+{
+	ALONE;
+	struct operation o;
+	int r = launch_of(p, &o);
+
+	return r ? r : change_node(exec, node, &o);
+}
+
+/* As the driver lays out CUDA_MEMCPY3D. */
+struct copy_node {
+	size_t from_x, from_y, from_z, from_lod;
+	int from_kind;
+	const void *from_host;
+	pointer from_device;
+	void *from_array, *reserved;
+	size_t from_pitch, from_height, to_x, to_y, to_z, to_lod;
+	int to_kind;
+	void *to_host;
+	pointer to_device;
+	void *to_array, *reserved_too;
+	size_t to_pitch, to_height, bytes, height, depth;
+};
+
+static int copy_of(const struct copy_node *p, struct operation *o)
+{
+	int down = p->to_kind == 1, up = p->from_kind == 1;
+
+	if (p->height != 1 || p->depth != 1 || (down && up))
+		return INVALID;
+	*o = (struct operation){.kind = COPY,
+				.from = up ? p->from_host : (const void *)p->from_device,
+				.to = down ? p->to_host : (void *)p->to_device,
+				.bytes = p->bytes,
+				.direction = up	    ? 1
+					     : down ? 2
+						    : 8};
+	if ((!up && !is_taken(o->from, o->bytes)) || (!down && !is_taken(o->to, o->bytes)))
+		return INVALID;
+	o->pinned = (up || down) && is_taken(up ? o->from : o->to, o->bytes);
+	return OK;
+}
+
+API cuGraphAddMemcpyNode(size_t *node, struct graph *g, const size_t *before, size_t n,
+			 const struct copy_node *p, struct context *c)
+{
+	ALONE;
+	struct operation o;
+	int r = copy_of(p, &o);
+
+	(void)c;
+	return r ? r : add_node(node, g, before, n, &o);
+}
+
+API cuGraphExecMemcpyNodeSetParams(struct graph *exec, size_t node, const struct copy_node *p,
+				   struct context *c)
+{
+	ALONE;
+	struct operation o;
+	int r = copy_of(p, &o);
+
+	(void)c;
+	return r ? r : change_node(exec, node, &o);
 }
 
 API cuGraphUpload(struct graph *g, struct stream *s)
@@ -748,6 +897,8 @@ API cuGraphLaunch(struct graph *g, struct stream *s)
 
 	say("replay %zu", g->n);
 	for (size_t i = 0; i < g->n && !r; i++) {
+		if (blocks_gone(&g->v[i]))
+			return INVALID;
 		hold_data(&g->v[i]);
 		r = submit(s, &g->v[i]);
 	}

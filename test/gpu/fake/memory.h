@@ -20,7 +20,8 @@ struct block {
 	char *p;
 	size_t n;
 	int pinned;
-	char *base; /* of its mapping, NULL: malloc's; guards and all: */
+	unsigned long number; /* counts the allocations */
+	char *base;	      /* of its mapping, NULL: malloc's; guards and all: */
 	size_t mapped;
 	struct block *next;
 };
@@ -162,16 +163,37 @@ static int map_block(struct block *b, size_t n)
 	return 1;
 }
 
+/* FAKE_CUDA_REUSE: what was freed last is given out again, as the driver does with its pages. */
+static struct {
+	char *p;
+	size_t room;
+} reusable[2];
+
+static int reuse(struct block *b, size_t n)
+{
+	size_t room = up(n, PAGE);
+
+	if (!getenv("FAKE_CUDA_REUSE"))
+		return !posix_memalign((void **)&b->p, ANY_ALIGN, n ? n : 1);
+	if (reusable[b->pinned].p && reusable[b->pinned].room >= n) {
+		b->p = reusable[b->pinned].p;
+		reusable[b->pinned].p = NULL;
+		return 1;
+	}
+	return !posix_memalign((void **)&b->p, PAGE, room ? room : PAGE);
+}
+
 static struct block *take(size_t n, int pinned)
 {
+	static unsigned long taken;
 	struct block *b = calloc(1, sizeof(*b));
 
 	if (!b)
 		return NULL;
+	b->number = ++taken;
 	b->n = n;
 	b->pinned = pinned;
-	if (guards() || (hides() && !pinned) ? !map_block(b, n)
-					     : posix_memalign((void **)&b->p, ANY_ALIGN, n ? n : 1)) {
+	if (guards() || (hides() && !pinned) ? !map_block(b, n) : !reuse(b, n)) {
 		free(b);
 		return NULL;
 	}
@@ -221,7 +243,13 @@ static void give(struct block *b)
 	*at = b->next;
 	if (!b->base) {
 		memset(b->p, fill_byte(), b->n);
-		free(b->p);
+		if (getenv("FAKE_CUDA_REUSE")) {
+			free(reusable[b->pinned].p);
+			reusable[b->pinned].p = b->p;
+			reusable[b->pinned].room = b->n;
+		} else {
+			free(b->p);
+		}
 		free(b);
 		return;
 	}

@@ -27,6 +27,7 @@ struct operation {
 	size_t bytes;
 	int direction; /* of a copy, as CUPTI counts them: 1 to the device, 2 to the host, 8 on it */
 	int pinned;    /* its side on the host is */
+	unsigned long blocks[2]; /* numbers of the allocations that a graph's copy goes to and comes from */
 	unsigned char value;
 	const char *kernel;
 	unsigned grid[3], block[3], shared;

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/ops/gemv.h"
+
+enum {
+	MOST_ROWS = 4,	  /* with more, cuBLASLt's tensor cores are faster */
+	COLUMN_WARPS = 8, /* of a block: one for each column of B that lies in one piece */
+	/* As measured on an H200, for products of 768 to 32,000 columns: */
+	NARROW = 2,
+	WIDE = 4,	   /* threads beside one another in a row of B, */
+	SINGLE = 32,	   /* and where each reads only one element at a time */
+	WIDE_BLOCKS = 256, /* there must be so many blocks of wide rows */
+	PROCESSORS = 132,  /* with more blocks than that, several share a processor */
+	SHARED_THREADS = 384,
+	ALONE_THREADS = 512,
+	LEAST_THREADS = 64,
+};
+
+struct gemv {
+	void *fn;
+	void *unaligned; /* kernel for operands of a run that are not aligned to 16 bytes */
+	struct gpu_gemm job;
+	struct gpu_grid grid;
+};
+
+static bool multiple(int64_t n, int64_t size)
+{
+	return n * size % 16 == 0;
+}
+
+static bool columns_in_one_piece(const struct gpu_gemm *j, int64_t size)
+{
+	return j->b_row == 1 && multiple(j->k, size) && multiple(j->b_col, size) &&
+	       (j->m == 1 || multiple(j->a_row, size));
+}
+
+/* Makes the rows of all batches the rows of one product, if B is the same for all of them. */
+static bool one_batch(struct gpu_gemm *j)
+{
+	int64_t rows = j->batch.rank ? j->batch.dim[0] : 1;
+
+	if (!j->batch.rank)
+		return true;
+	if (j->batch.rank > 1 || j->bs[0])
+		return false;
+	if (j->m == 1) {
+		j->a_row = j->as[0];
+		j->c_row = j->cs[0];
+	} else if (j->as[0] != j->m * j->a_row || j->cs[0] != j->m * j->c_row) {
+		return false;
+	}
+	j->m *= rows;
+	j->batch = (struct gpu_dims){0};
+	return true;
+}
+
+/* Describes the product, or returns why these kernels do not compute it. */
+static const char *describe(const struct site *s, const struct fused_gemm *f, struct gpu_gemm *j)
+{
+	int64_t size = gpu_size(gpu_type(s, 0));
+	const char *bad = gpu_gemm_job(s, f, j);
+
+	if (bad)
+		return bad;
+	if (!(T_BIT(gpu_type(s, 0)) & (T_BIT(DT_F32) | T_BIT(DT_F16) | T_BIT(DT_BF16))))
+		return "a type other than float32, float16 and bfloat16";
+	if (!one_batch(j))
+		return "several matrices";
+	if (j->m < 1 || j->m > MOST_ROWS || j->n < 1)
+		return "many rows";
+	if (j->a_col != 1 && j->k != 1)
+		return "rows that do not lie in one piece";
+	if (j->b_col != 1 && !columns_in_one_piece(j, size))
+		return "columns of the matrix that are no multiples of 16 bytes";
+	return NULL;
+}
+
+bool gpu_gemv_accepts(const struct site *s, const struct fused_gemm *f, struct why *w)
+{
+	struct gpu_gemm j = {0};
+	const char *bad = describe(s, f, &j);
+
+	return bad ? refuse(w, "%s", bad) : true;
+}
+
+/* Chooses the kernel and the grid for a matrix whose rows lie in one piece. */
+static void by_rows(struct gemv *p, int64_t size, int at_once, char *name, size_t room)
+{
+	bool whole = multiple(p->job.n, size) && multiple(p->job.b_row, size);
+	int64_t each = whole ? 16 / size : 1;
+	bool wide = (p->job.n + WIDE * each - 1) / (WIDE * each) >= WIDE_BLOCKS;
+	int side = !whole ? SINGLE : wide ? WIDE : NARROW;
+	int64_t blocks = (p->job.n + side * each - 1) / (side * each);
+	int64_t most = side == NARROW && blocks > PROCESSORS ? SHARED_THREADS : ALONE_THREADS;
+	int64_t threads = (p->job.k * side + 31) / 32 * 32;
+
+	threads = threads < LEAST_THREADS ? LEAST_THREADS : threads > most ? most : threads;
+	p->grid = (struct gpu_grid){(unsigned)blocks, 1, 1, (unsigned)threads, 0};
+	snprintf(name, room, "gemv_rows%d_%d", at_once, side);
+}
+
+static void by_columns(struct gemv *p, int at_once, char *name, size_t room)
+{
+	int64_t blocks = (p->job.n + COLUMN_WARPS - 1) / COLUMN_WARPS;
+
+	p->grid = (struct gpu_grid){(unsigned)blocks, 1, 1, 32 * COLUMN_WARPS, 0};
+	snprintf(name, room, "gemv_columns%d", at_once);
+}
+
+int gpu_gemv_reshape(struct site *s, const struct fused_gemm *f, struct step *step, struct diag *d)
+{
+	struct gemv *p = arena_new(s->plan_arena, struct gemv);
+	enum dtype t = gpu_type(s, 0);
+	int64_t size = gpu_size(t);
+	char name[32];
+
+	describe(s, f, &p->job);
+	int at_once = p->job.m == 1 ? 1 : MOST_ROWS;
+	if (p->job.b_col == 1)
+		by_rows(p, size, at_once, name, sizeof(name));
+	else
+		by_columns(p, at_once, name, sizeof(name));
+	p->fn = gpu_typed(s, "gemv", name, t, d);
+	p->unaligned = gpu_typed(s, "product", "gemm", t, d);
+	step->state = p;
+	return p->fn && p->unaligned ? 0 : -E_DEVICE;
+}
+
+int gpu_gemv_run(const struct call *c)
+{
+	const struct gemv *p = c->step->state;
+	struct gpu_gemm job = p->job;
+
+	job.a = gpu_data(c, 0);
+	job.b = gpu_data(c, 1);
+	job.c = gpu_data(c, 2);
+	job.r = gpu_data(c, 3);
+	job.y = gpu_out(c, 0);
+	if (((uintptr_t)job.a | (uintptr_t)job.b) % 16 == 0)
+		return gpu_launch(c, p->fn, p->grid, &job, sizeof(job));
+	return gpu_launch(c, p->unaligned, gpu_gemm_grid(&job), &job, sizeof(job));
+}
