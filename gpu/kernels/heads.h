@@ -30,6 +30,7 @@ struct gpu_heads {
 	int64_t turned, cache_rows;
 	/* quantization of the cached rows; new rows are rounded as if they had been in the cache */
 	struct gpu_codes codes;
+	int plain; /* the cached rows have the type of the new ones, and are not quantized */
 	int interleaved;
 	float epsilon;
 	uint64_t *fault, who;

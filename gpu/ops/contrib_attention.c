@@ -619,6 +619,16 @@ static const void *input_at(const struct call *c, uint32_t in, size_t start)
 	return p ? p + start : NULL;
 }
 
+/* A block for each new row, or as many as copy the cached rows with 16 bytes a thread. */
+static struct gpu_grid fill_grid(const struct gpu_heads *j)
+{
+	int64_t threads = j->size <= 64 ? 64 : 128, rows = j->batch * j->heads * j->rows;
+	int64_t copies =
+		j->room > j->rows ? j->batch * j->heads * j->room * j->size / 8 / threads : 0;
+
+	return gpu_blocks(copies > rows ? copies : rows ? rows : 1, (unsigned)threads);
+}
+
 /* Returns the address of a part on the device. If the part needs a copy, first queues the kernel that makes it. */
 static const void *run_part(const struct call *c, const struct heads_plan *h, const struct part *p,
 			    int *err)
@@ -643,11 +653,11 @@ static const void *run_part(const struct call *c, const struct heads_plan *h, co
 		job.used = batch_numbers(c, h, 2);
 	}
 	job.codes.scale = gpu_data(c, p->scale);
+	job.plain = !job.codes.scale && job.codes.type == (int)tensor_dtype(c->in[p->in]);
 	job.fault = gpu_fault(c);
 	job.who = (uint64_t)(uintptr_t)c->step->from;
 	if (rows > 0 && job.size > 0 && !*err)
-		*err = gpu_launch(c, h->fill, gpu_blocks(rows, job.size <= 64 ? 64 : 128), &job,
-				  sizeof(job));
+		*err = gpu_launch(c, h->fill, fill_grid(&job), &job, sizeof(job));
 	return job.y;
 }
 

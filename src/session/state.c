@@ -8,6 +8,7 @@
 #include "session/collect.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,7 @@ struct stepper {
 	int64_t **ids;
 	size_t *ids_room;
 	bool *ended; /* by row of the batch: the row has had an id of --until */
-	void *row;   /* a row of scores on the host */
+	void *row;   /* scores of the last position on the host, a row behind the other */
 	size_t row_bytes;
 	uint64_t random;
 };
@@ -369,12 +370,11 @@ static int fail_scores(const struct stepper *x, const struct next *n, struct dia
 						       : type_str(&d->arena, t->type));
 }
 
-/* Brings the scores of the last position of row b to the host, and returns their number in *ids. */
-static int fetch_scores(struct stepper *x, const struct next *n, int64_t b, int64_t *ids,
-			struct diag *d)
+/* Brings the scores of the last position of all rows to the host, x->row, and returns their number in a row in *ids. */
+static int fetch_scores(struct stepper *x, const struct next *n, int64_t *ids, struct diag *d)
 {
 	const struct tensor *t = x->out[n->out];
-	int rank = t->shape.rank;
+	int rank = t->shape.rank, err = 0;
 
 	if (t->type.kind != V_TENSOR || rank < 1 || rank > 3 || tensor_count(t) <= 0 ||
 	    !(T_BIT(tensor_dtype(t)) & T_FLOATS_BF) ||
@@ -382,18 +382,23 @@ static int fetch_scores(struct stepper *x, const struct next *n, int64_t b, int6
 		return fail_scores(x, n, d);
 	int64_t positions = rank == 3 ? t->shape.dim[1] : 1, size = t->shape.dim[rank - 1];
 	size_t bytes = (size_t)size * (dtype_bits(tensor_dtype(t)) / 8);
-	if (x->row_bytes < bytes) {
+	size_t all = bytes * (size_t)x->batch; /* no more than the tensor has */
+	if (x->row_bytes < all) {
 		mem_free(x->row);
-		x->row = mem_alloc(bytes, MEM_STAGING);
-		x->row_bytes = x->row ? bytes : 0;
+		x->row = mem_alloc(all, MEM_STAGING);
+		x->row_bytes = x->row ? all : 0;
 		if (!x->row)
 			return FAIL(d, E_MEMORY);
 	}
-	struct tensor last = *t;
-	last.data = (char *)t->data + (size_t)(b * positions + positions - 1) * bytes;
-	last.bytes = bytes;
 	*ids = size;
-	return session_fetch(x->session, x->row, &last, d);
+	/* with one position, all rows lie behind one another */
+	for (int64_t b = 0; b < (positions == 1 ? 1 : x->batch) && !err; b++) {
+		struct tensor last = *t;
+		last.data = (char *)t->data + (size_t)(b * positions + positions - 1) * bytes;
+		last.bytes = positions == 1 ? all : bytes;
+		err = session_fetch(x->session, (char *)x->row + (size_t)b * bytes, &last, d);
+	}
+	return err;
 }
 
 struct score {
@@ -410,13 +415,52 @@ static int larger_score_first(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
+/* A number for the bits of a float, with sign and magnitude apart: in the floats' order, least of all for NaN. */
+static inline int order_of(uint32_t magnitude, bool negative, uint32_t infinity)
+{
+	return magnitude > infinity ? INT_MIN : negative ? -(int)magnitude : (int)magnitude;
+}
+
+static int64_t largest_f32(const uint32_t *row, int64_t n)
+{
+	int best = INT_MIN;
+
+	for (int64_t i = 0; i < n; i++) {
+		int v = order_of(row[i] & 0x7fffffff, row[i] >> 31, 0x7f800000);
+		best = v > best ? v : best;
+	}
+	for (int64_t i = 0; i < n && best > INT_MIN; i++)
+		if (order_of(row[i] & 0x7fffffff, row[i] >> 31, 0x7f800000) == best)
+			return i;
+	return -1;
+}
+
+static int64_t largest_half(const uint16_t *row, int64_t n, uint32_t infinity)
+{
+	int best = INT_MIN;
+
+	for (int64_t i = 0; i < n; i++) {
+		int v = order_of(row[i] & 0x7fff, row[i] >> 15, infinity);
+		best = v > best ? v : best;
+	}
+	for (int64_t i = 0; i < n && best > INT_MIN; i++)
+		if (order_of(row[i] & 0x7fff, row[i] >> 15, infinity) == best)
+			return i;
+	return -1;
+}
+
+/* Returns the first of the largest scores, or -1 if all are NaN. A vocabulary is long, so that it must be found quickly. */
 static int64_t largest(enum dtype t, const void *row, int64_t n)
 {
 	int64_t best = -1;
 	double most = 0;
 
+	if (t == DT_F32)
+		return largest_f32(row, n);
+	if (t == DT_F16 || t == DT_BF16)
+		return largest_half(row, n, t == DT_F16 ? 0x7c00 : 0x7f80);
 	for (int64_t i = 0; i < n; i++) {
-		double v = t == DT_F32 ? (double)((const float *)row)[i] : elem_f64(t, row, i);
+		double v = elem_f64(t, row, i);
 		if (v == v && (best < 0 || v > most)) {
 			best = i;
 			most = v;
@@ -426,7 +470,7 @@ static int64_t largest(enum dtype t, const void *row, int64_t n)
 }
 
 /* Draws an id with probabilities that are the softmax of the scores over the temperature. */
-static int64_t draw(struct stepper *x, const struct next *n, enum dtype t, int64_t ids)
+static int64_t draw(struct stepper *x, const struct next *n, enum dtype t, const void *row, int64_t ids)
 {
 	struct arena scratch = {0};
 	struct score *s = arena_new_n(&scratch, struct score, (size_t)ids + 1);
@@ -434,7 +478,7 @@ static int64_t draw(struct stepper *x, const struct next *n, enum dtype t, int64
 	double sum = 0;
 
 	for (int64_t i = 0; i < ids; i++) {
-		double v = elem_f64(t, x->row, i);
+		double v = elem_f64(t, row, i);
 		if (v == v)
 			s[count++] = (struct score){v, i};
 	}
@@ -467,17 +511,19 @@ static int choose_ids(struct stepper *x, uint32_t k, struct diag *d)
 	const struct next *n = &x->steps->next[k];
 	int64_t *ids = x->ids[k] + x->times.steps * x->batch;
 
+	int64_t size = 0;
+	int err = fetch_scores(x, n, &size, d);
+	if (err)
+		return err;
+	enum dtype t = tensor_dtype(x->out[n->out]);
+	size_t bytes = (size_t)size * (dtype_bits(t) / 8);
 	for (int64_t b = 0; b < x->batch; b++) {
-		int64_t size = 0;
+		const void *row = (const char *)x->row + (size_t)b * bytes;
 		if (x->ended[b]) {
 			ids[b] = ids[b - x->batch];
 			continue;
 		}
-		int err = fetch_scores(x, n, b, &size, d);
-		if (err)
-			return err;
-		enum dtype t = tensor_dtype(x->out[n->out]);
-		ids[b] = n->sample ? draw(x, n, t, size) : largest(t, x->row, size);
+		ids[b] = n->sample ? draw(x, n, t, row, size) : largest(t, row, size);
 		if (ids[b] < 0)
 			return FAIL(d, E_OUT_NAN,
 				    .slot = fmt(d, "output '%s'", x->graph->out_name[n->out]),
