@@ -160,6 +160,22 @@ __device__ inline void store_pair(f32 *y, float a, float b) { *(float2 *)y = mak
 __device__ inline void store_pair(f16 *y, float a, float b) { *(__half2 *)y = __floats2half2_rn(a, b); }
 __device__ inline void store_pair(bf16 *y, float a, float b) { *(__nv_bfloat162 *)y = __floats2bfloat162_rn(a, b); }
 
+// What probabilities of 0 make of element c of the values: 0, or NaN if one of them is infinite or NaN.
+template <typename T> __device__ __noinline__ float zero_of_values(const gpu_attend &p, int64_t b, int64_t h, int c)
+{
+	const T *v = (const T *)p.v + b * p.vs[0] + h / (p.heads / p.kv_heads) * p.vs[1] + c;
+	float sum = 0;
+	for (int64_t j = 0; j < p.t; j++)
+		sum += 0.0f * up(v[j * p.vs[2]]);
+	return sum;
+}
+
+// The result of a query whose probabilities are NaN, or that sees no key, if that is not NaN.
+template <typename T> __device__ inline float nothing_seen(const gpu_attend &p, int64_t b, int64_t h, int c)
+{
+	return p.nan_to_zero && c < p.dv ? zero_of_values<T>(p, b, h, c) : 0.0f;
+}
+
 // Writes a warp's 16 rows: out divided by each row's sum of exponentials and multiplied by `by`, which undoes the
 // scaling of the values.
 template <typename T, int HEAD, Form FORM>
@@ -179,7 +195,9 @@ __device__ inline void write_rows(const gpu_attend &p, int64_t b, int64_t h, con
 #pragma unroll
 		for (int n = 0; n < HEAD / 8; n++) {
 			int c = n * 8 + 2 * t;
-			float v[2] = {nothing ? 0.0f : out[n][2 * r] * each, nothing ? 0.0f : out[n][2 * r + 1] * each};
+			float v[2] = {out[n][2 * r] * each, out[n][2 * r + 1] * each};
+			for (int e = 0; e < 2 && nothing; e++)
+				v[e] = nothing_seen<T>(p, b, h, c + e);
 			if (FORM != ANY && c < p.dv) {
 				store_pair(y + c, v[0], v[1]);
 			} else if (FORM == ANY) {

@@ -51,7 +51,7 @@ __device__ inline void finish(const gpu_attend &p, int64_t b, Query q, int c, fl
 	}
 	bool nothing = (p.safe && sum == 0) || (p.nan_to_zero && sum != sum);
 	T *y = (T *)p.y + b * p.ys[0] + q.h * p.ys[1] + q.i * p.ys[2];
-	y[c] = down<T>(nothing ? 0.0f : out / sum);
+	y[c] = down<T>(nothing ? nothing_seen<T>(p, b, q.h, c) : out / sum);
 }
 
 enum { FEW_WARPS = 4, FEW_KEYS = 4 };

@@ -8,6 +8,7 @@ Writes FOLDER/kernels/CASE/{model.onnx,test_data_set_0/input_K.pb} and FOLDER/ma
 `conformance/run FOLDER -d cuda -c`: what the outputs should be the CPU says. test/gpu/sanitize.sh runs them.
 """
 
+import itertools
 import os
 import sys
 
@@ -655,20 +656,20 @@ def special():
         v[0, 5] = -np.inf
         y = c.op("MaxPool", c.given(t, v), kernel_shape=[3, 3], strides=[2, 2])
         c.end(y, c.op("GlobalMaxPool", y))
-    for t in ("f32", "f64"):
-        for d in (64, 20):
-            for hidden in (False, True):
-                c = Case(f"special_safe_attention{d}_{'mask' if hidden else 'plain'}_{t}")
-                q = numbers("f32", (2, 3, 40, d), -1, 1)
-                q[0, 1, 7, 3], q[1, 2, 30, 0] = np.nan, np.inf
-                s = c.op("MatMul", c.given(t, q), c.x(t, 2, 3, d, 48, low=-1, high=1))
-                if hidden:
-                    mask = np.zeros((2, 1, 40, 48), NP[t])
-                    mask[:, :, 5] = -np.inf
-                    s = c.op("Add", s, c.given(t, mask))
-                p = c.op("Softmax", s, axis=-1)
-                p = c.op("Where", c.op("IsNaN", p), c.constant(t, 0), p)
-                c.end(c.op("MatMul", p, c.x(t, 2, 3, 48, d)))
+    for t, d, hidden, rows in itertools.product(("f32", "f64"), (64, 20), (False, True), (40, 2)):
+        c = Case(f"special_safe_attention{d}_{rows}_{'mask' if hidden else 'plain'}_{t}")
+        q = numbers("f32", (2, 3, rows, d), -1, 1)
+        q[0, 1, rows // 2, 3], q[1, 2, 1, 0] = np.nan, np.inf
+        s = c.op("MatMul", c.given(t, q), c.x(t, 2, 3, d, 48, low=-1, high=1))
+        if hidden:
+            mask = np.zeros((2, 1, rows, 48), NP[t])
+            mask[:, :, 0] = -np.inf
+            s = c.op("Add", s, c.given(t, mask))
+        p = c.op("Softmax", s, axis=-1)
+        p = c.op("Where", c.op("IsNaN", p), c.constant(t, 0), p)
+        v = numbers("f32", (2, 3, 48, d))
+        v[0, 1, 5, 2] = v[1, 2, 40, 7] = v[0, 0, 9, 11] = np.nan  # NaN even times a probability of 0
+        c.end(c.op("MatMul", p, c.given(t, v)))
 
 
 def language():
