@@ -48,12 +48,21 @@ struct parser {
 	struct diag *diag;
 };
 
+/* Returns what may be the value of an option that is not ours: the text behind its '=', or the next word; or "". */
+static const char *likely_value(const struct parser *p, const char *word, size_t n)
+{
+	return word[n] == '=' ? word + n + 1 : p->next < p->argc ? p->argv[p->next] : "";
+}
+
+static const char *hint_for_foreign(const struct parser *p, const char *word, size_t n)
+{
+	return foreign_hint(word, n, p->o->command->bit, likely_value(p, word, n), p->diag);
+}
+
 /* Returns what to write if the word is a key of --input, such as resize, which --resize 224x224 was meant to be; or NULL. */
 static const char *key_hint(const struct parser *p, const char *word, size_t n)
 {
-	const char *value = word[n] == '='	? word + n + 1
-			    : p->next < p->argc ? p->argv[p->next]
-						: "";
+	const char *value = likely_value(p, word, n);
 
 	for (const char *key = input_key_words(""); *key && p->o->command->bit & CMD_RUNS;) {
 		size_t len = strcspn(key, "|");
@@ -74,7 +83,7 @@ static int unknown_option(const struct parser *p, const char *name, size_t n)
 	const char *near = NULL, *other = key_hint(p, name, n);
 
 	if (!other)
-		other = foreign_hint(name - 2, n + 2);
+		other = hint_for_foreign(p, name - 2, n + 2);
 
 	if (elsewhere) {
 		struct str s = {.arena = &p->o->arena};
@@ -92,6 +101,8 @@ static int unknown_option(const struct parser *p, const char *name, size_t n)
 		const char *now = str_nearest(word, pair, 2);
 		near = now ? now : near;
 	}
+	if (!other && !near)
+		other = foreign_near(name - 2, n + 2, p->o->command->bit, likely_value(p, name, n), d);
 	return FAIL(d, E_OPTION, .message = fmt(d, "unknown option '--%s'", word),
 		    .hint = other  ? other
 			    : near ? fmt(d, "did you mean '--%s'?", near)
@@ -103,10 +114,15 @@ static int find_long(const struct parser *p, const char *name, size_t n, const s
 {
 	const struct field *match = NULL, *other = NULL;
 	struct diag *d = p->diag;
+	bool elsewhere = false;
 
 	for (const struct field *f = options_table; f->name; f++) {
-		if (!(f->cmds & p->o->command->bit) || strncmp(f->name, name, n) != 0)
+		if (strncmp(f->name, name, n) != 0)
 			continue;
+		if (!(f->cmds & p->o->command->bit)) {
+			elsewhere |= f->name[n] == '\0';
+			continue;
+		}
 		if (f->name[n] == '\0') {
 			*out = f;
 			return 0;
@@ -116,8 +132,11 @@ static int find_long(const struct parser *p, const char *name, size_t n, const s
 		else
 			match = f;
 	}
-	/* another tool's word may happen to be an abbreviation: --shapes is not meant as --shapes-sweep */
-	if (!match || n == 0 || foreign_hint(name - 2, n + 2))
+	/*
+	 * Another tool's word, or the full name of another subcommand's option, may happen to be an abbreviation: --shapes is
+	 * not meant as --shapes-sweep, nor --memory, which infer inspect has, as --memory-limit.
+	 */
+	if (!match || n == 0 || elsewhere || hint_for_foreign(p, name - 2, n + 2))
 		return unknown_option(p, name, n);
 	if (other)
 		return FAIL(d, E_OPTION, .message = fmt(d, "'--%.*s' is ambiguous", (int)n, name),
@@ -206,13 +225,18 @@ static int parse_long(struct parser *p, const char *word)
 static int refuse_foreign(const struct parser *p, const char *word)
 {
 	size_t n = strcspn(word, "=");
-	const char *hint = n > 2 ? foreign_hint(word, n) : NULL;
+	const char *hint = n > 2 ? hint_for_foreign(p, word, n) : NULL;
 	struct diag *d = p->diag;
 
 	for (const struct field *f = options_table; n > 2 && !hint && f->name; f++)
 		if (f->cmds & p->o->command->bit && strlen(f->name) == n - 1 &&
 		    !strncmp(f->name, word + 1, n - 1))
 			hint = fmt(d, "write --%s, with two dashes", f->name);
+	/* gflags and abseil take one dash for two: -cache_dir, -num_streams */
+	if (n > 3 && !hint) {
+		const char *two = fmt(d, "-%s", word);
+		hint = hint_for_foreign(p, two, n + 1);
+	}
 
 	return hint ? FAIL(d, E_OPTION, .message = fmt(d, "unknown option '%.*s'", (int)n, word),
 			   .hint = hint)
@@ -232,7 +256,11 @@ static int parse_short(struct parser *p, const char *word)
 		while (f->name && !(f->sh == *word && f->cmds & p->o->command->bit))
 			f++;
 		if (!f->name) {
-			const char *hint = foreign_hint((const char[]){'-', *word}, 2);
+			const char two[] = {'-', *word, '\0'};
+			const char *value = word[1] == '=' ? word + 2
+					    : word[1]	   ? word + 1
+							   : likely_value(p, two, 2);
+			const char *hint = foreign_hint(two, 2, p->o->command->bit, value, d);
 			return FAIL(d, E_OPTION, .message = fmt(d, "unknown option '-%c'", *word),
 				    .hint = hint ? hint
 						 : fmt(d, "see infer %s --help", p->o->command->name));
@@ -378,17 +406,16 @@ static bool was_given(const struct parser *p, const char *name)
 	return false;
 }
 
-/* Returns the file in which a user keeps options for all runs, or NULL if there is none. */
-static const char *user_config(struct arena *a)
+const char *options_user_config(struct arena *a)
 {
-	const char *folder = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME"), *path = NULL;
+	const char *folder = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
 
 	/* the specification of XDG has relative paths ignored */
 	if (folder && *folder == '/')
-		path = arena_printf(a, "%s/infer/config.yaml", folder);
-	else if (home && *home == '/')
-		path = arena_printf(a, "%s/.config/infer/config.yaml", home);
-	return path && access(path, R_OK) == 0 ? path : NULL;
+		return arena_printf(a, "%s/infer/config.yaml", folder);
+	if (home && *home == '/')
+		return arena_printf(a, "%s/.config/infer/config.yaml", home);
+	return NULL;
 }
 
 static int load_config(struct parser *p)
@@ -398,8 +425,10 @@ static int load_config(struct parser *p)
 	for (size_t i = 0; i < p->ngiven; i++)
 		if (strcmp(p->given[i].field->name, "config") == 0)
 			path = p->given[i].text;
-	if (!path)
-		path = user_config(&p->o->arena);
+	if (!path) {
+		path = options_user_config(&p->o->arena);
+		path = path && access(path, R_OK) == 0 ? path : NULL;
+	}
 	if (!path || !*path)
 		return 0;
 	return yaml_load(path, options_table, OPTION_COMMAND_LINE, p->o, record_file_origin, p->o,

@@ -66,20 +66,20 @@ answers() {
 }
 
 @test "Options of trtexec" {
-	answers "infer profile MODEL" profile --onnx=pic.onnx
+	answers "infer profile pic.onnx" profile --onnx=pic.onnx
 	answers "--shape NAME=" profile pic.onnx --shapes=x:1x3x8x8
 	answers "--shape NAME=" profile pic.onnx --minShapes=x:1x3x8x8
 	answers "--warmup" profile pic.onnx --warmUp=200
 	answers "--precision fp16" profile pic.onnx --fp16
 	answers "--precision fp16" profile pic.onnx --best
-	answers "--input [NAME=]FILE" profile pic.onnx --loadInputs=x:f
+	answers "--input x:f" profile pic.onnx --loadInputs=x:f
 	answers "--export FILE" profile pic.onnx --exportTimes=f
 	answers "--nodes" profile pic.onnx --dumpProfile
 	answers "--cuda-graph off" profile pic.onnx --useCudaGraph
 	answers "--transfers exclude" profile pic.onnx --noDataTransfers
 	answers "--cache DIR" profile pic.onnx --saveEngine=f
-	answers "-n COUNT" profile pic.onnx --avgRuns=10
-	answers "--streams N" profile pic.onnx --infStreams=2
+	answers "-n 10" profile pic.onnx --avgRuns=10
+	answers "--streams 2" profile pic.onnx --infStreams=2
 }
 
 @test "Options of polygraphy" {
@@ -93,13 +93,13 @@ answers() {
 }
 
 @test "Options of benchmark_app" {
-	answers "infer profile MODEL" profile -m pic.onnx
-	answers "-n COUNT" profile pic.onnx -niter 100
-	answers "--sessions N" profile pic.onnx -nireq 4
-	answers "--streams N" profile pic.onnx -nstreams 2
-	answers "-t N" profile pic.onnx -nthreads 4
+	answers "infer profile pic.onnx" profile -m pic.onnx
+	answers "-n 100" profile pic.onnx -niter 100
+	answers "--sessions 4" profile pic.onnx -nireq 4
+	answers "--streams 2" profile pic.onnx -nstreams 2
+	answers "-t 4" profile pic.onnx -nthreads 4
 	answers "--sessions N" profile pic.onnx -hint throughput
-	answers "--dim NAME=N" profile pic.onnx -b 4
+	answers "--dim NAME=4" profile pic.onnx -b 4
 	answers "--shape NAME=" profile pic.onnx -shape [1,3,8,8]
 	answers "--nodes" profile pic.onnx -pc
 	answers "--precision" profile pic.onnx -infer_precision f16
@@ -107,15 +107,15 @@ answers() {
 
 @test "Options of onnxruntime_perf_test and hyperfine" {
 	answers "-d cpu or -d cuda:N" profile pic.onnx -e cuda
-	answers "-n COUNT" profile pic.onnx -r 100
-	answers "-t N" profile pic.onnx -x 4
-	answers "--sessions N" profile pic.onnx -c 2
+	answers "-n 100" profile pic.onnx -r 100
+	answers "-t 4" profile pic.onnx -x 4
+	answers "--sessions 2" profile pic.onnx -c 2
 	answers "--trace FILE" profile pic.onnx -p f
 	answers "--optimize none|basic|full" profile pic.onnx -o 99
 	answers "--dim NAME=N" profile pic.onnx -f batch:4
-	answers "-n COUNT" profile pic.onnx --runs 5
+	answers "-n 5" profile pic.onnx --runs 5
 	answers "--warmup" profile pic.onnx -w 3
 	answers "--export FILE" profile pic.onnx --export-json f
 	answers "--export FILE" profile pic.onnx --export-markdown f
-	answers "-n COUNT" profile pic.onnx --min-runs 3
+	answers "-n 3" profile pic.onnx --min-runs 3
 }
