@@ -25,7 +25,7 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		;;
 	suite)
 		options=' --export --update-baselines --json --config --timeout --color --verbose --quiet --help --version'
-		operand='yaml'
+		operand='suite'
 		;;
 	extract)
 		options=' --from --to --save --external --ops --json --config --timeout --color --verbose --quiet --help --version'
@@ -349,7 +349,7 @@ _infer_value() { # KIND
 	model) _infer_models ;;
 	file) _infer_files -f ;;
 	dir) _infer_files -d ;;
-	yaml) _infer_matching '*.y*ml' ;;
+	suite) _infer_matching '*.@(onnx|yaml|yml)' ;;
 	dim) _infer_names dims = ;;
 	name) _infer_names inputs = ;;
 	output) _infer_names outputs ;;

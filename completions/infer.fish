@@ -263,7 +263,7 @@ complete -c infer -n '__infer_is check' -l version -d 'show the version'
 
 complete -c infer -n __infer_no_command -a suite -d 'check and profile several models for CI, with one verdict'
 complete -c infer -n '__infer_is help' -a suite -d 'check and profile several models for CI, with one verdict'
-complete -c infer -n '__infer_is suite' -k -a '(__fish_complete_suffix .yaml)'
+complete -c infer -n '__infer_is suite' -k -a '(__fish_complete_suffix .yaml; __fish_complete_suffix .onnx)'
 complete -c infer -n '__infer_is suite' -l export -r -F -d 'also write the report to a file, in the format of its extension; repeatable'
 complete -c infer -n '__infer_is suite' -l update-baselines -d 'write the baselines of the suite\'s models instead of comparing with them'
 complete -c infer -n '__infer_is suite' -l json -d 'print one JSON document on standard output'

@@ -153,7 +153,7 @@ static const char bash_engine[] =
 	"\tmodel) _infer_models ;;\n"
 	"\tfile) _infer_files -f ;;\n"
 	"\tdir) _infer_files -d ;;\n"
-	"\tyaml) _infer_matching '*.y*ml' ;;\n"
+	"\tsuite) _infer_matching '*.@(onnx|yaml|yml)' ;;\n"
 	"\tdim) _infer_names dims = ;;\n"
 	"\tname) _infer_names inputs = ;;\n"
 	"\toutput) _infer_names outputs ;;\n"
@@ -391,8 +391,8 @@ static void write_zsh_action(const char *kind, const char *list, FILE *f)
 		fputs(" _infer_names outputs \" \"", f);
 	} else if (kind_is(kind, "labels")) {
 		fputs(" _infer_labels", f);
-	} else if (kind_is(kind, "yaml")) {
-		fputs("_files -g \"*.(yaml|yml)(-.)\"", f);
+	} else if (kind_is(kind, "suite")) {
+		fputs("_files -g \"*.(onnx|yaml|yml)(-.)\"", f);
 	} else {
 		fputc(' ', f);
 	}
@@ -587,8 +587,9 @@ static void write_fish_script(FILE *f)
 			fputs("'\n", f);
 		} else if (kind_is(c->operand_kind, "model")) {
 			fputs(" -k -a '(__fish_complete_suffix .onnx)'\n", f);
-		} else if (kind_is(c->operand_kind, "yaml")) {
-			fputs(" -k -a '(__fish_complete_suffix .yaml)'\n", f);
+		} else if (kind_is(c->operand_kind, "suite")) {
+			fputs(" -k -a '(__fish_complete_suffix .yaml; __fish_complete_suffix .onnx)'\n",
+			      f);
 		} else {
 			fputs(" -F\n", f);
 		}

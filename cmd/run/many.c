@@ -345,7 +345,8 @@ static int write_case(struct many *m, struct read_case *c, struct outcome *x)
 		return fail_case(m, c->index, why, rc);
 	keep_findings(m, &c->diag, false);
 	keep_findings(m, &x->why, false);
-	m->done++;
+	if (!m->done++) /* what is wrong with the scale of one picture is wrong with all of them */
+		doubt_pictures(m->o, c->set, m->d);
 	m->row[c->index] = (struct report_case){.index = c->index,
 						.name = m->list.name[c->index],
 						.seconds = x->seconds,

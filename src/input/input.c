@@ -7,6 +7,7 @@
 #include "ir/safetensors.h"
 #include "input/list.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,9 +103,16 @@ static int parse_size(const char *text, int64_t *v, const char *option, struct d
 	char *end;
 
 	*v = strtoll(text, &end, 10);
+	const char *word = strrchr(option, ' ');
 	if (!*text || *end || *v < 0 || *v > INT64_MAX / 2)
 		return FAIL(d, E_DIM, .slot = fmt(d, "%s", option), .message = "this is no size",
-			    .expected = "a whole number, 0 or more", .actual = fmt(d, "'%s'", text));
+			    .expected = "a whole number, 0 or more", .actual = fmt(d, "'%s'", text),
+			    .hint = isdigit((unsigned char)*text) && strstr(text, "..") && word
+					    ? fmt(d,
+						  "infer profile MODEL --shapes-sweep%s measures a range of sizes, "
+						  "and infer check tries it",
+						  word)
+					    : NULL);
 	return 0;
 }
 
@@ -297,6 +305,10 @@ static int open_file(struct input_set *s, struct source *x, struct diag *d)
 	}
 	struct opened *o = arena_new(&s->arena, struct opened);
 	int rc = file_map_most(x->spec.file, max_pipe_bytes(s), &o->map, E_INPUT_OPEN, d);
+	if (rc && d && d->last && !d->last->hint && access(x->spec.file, F_OK))
+		d->last->hint =
+			"check the path; a value in place of a file is a number or JSON in quotes, as --input "
+			"'NAME=[[1,2,3]]'";
 
 	if (rc)
 		return rc;

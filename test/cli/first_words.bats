@@ -119,3 +119,46 @@ answers() {
 	answers "--export FILE" profile pic.onnx --export-markdown f
 	answers "-n 3" profile pic.onnx --min-runs 3
 }
+
+@test "Hints of what was tried first: other operators, ranges of sizes, references of another shape, values and reports" {
+	echo '<ir_version: 8, opset_import: ["" : 17, "my.domain" : 1]> g (float[n,4] x) => (float[n,4] y) { y = my.domain.Foo (x) }' >"$out/odd.onnxtxt"
+	"$INFER" convert "$out/odd.onnxtxt" "$out/odd.onnx"
+	run -3 "$INFER" inspect "$out/odd.onnx"
+	[[ $output == *"my.domain::Foo-1"*"try "*"--ops LIBRARY.so"*"infer/op.h"* ]]
+	run -4 "$INFER" profile batch.onnx --dim batch=1..8
+	[[ $output == *"this is no size"*"--shapes-sweep batch=1..8"* ]]
+	run -4 "$INFER" run batch.onnx --dim batch=four
+	[[ $output == *"this is no size"* && $output != *"--shapes-sweep"* ]]
+	run -0 "$INFER" run batch.onnx --random --dim batch=2 -q -o "$out/y"
+	for file in "$out"/y/*.npy; do break; done
+	run -4 "$INFER" check batch.onnx --dim batch=3 --expect "$file"
+	[[ $output == *"the reference does not fit output '"*"; nothing was compared"*"the output is  "*"a reference that was made from the same inputs"* ]]
+	[[ $output != *"input '"*"does not fit the model"* ]]
+	run -4 "$INFER" run pic.onnx --input images=abc
+	[[ $output == *"abc: cannot open"*"a value in place of a file is a number or JSON"* ]]
+	run -2 "$INFER" merge pic.onnx
+	[[ $output == *"pic.onnx is a model, and no report"*"--shard I/N --report FILE.json"* ]]
+}
+
+@test "Many pictures without a scale, and a model from standard input, are doubted once" {
+	cat >"$out/c.onnxtxt" <<-'END'
+		<ir_version: 8, opset_import: ["" : 17]> g (float[n,3,16,24] x) => (float[n,3] y)
+		  <float[3] one = {1, 1, 1}, float[3] mean = {0.1, 0.2, 0.1}, float[3] var = {0.2, 0.3, 0.2}> {
+		  b = BatchNormalization (x, one, one, mean, var)
+		  p = GlobalAveragePool (b)
+		  y = Flatten (p)
+		}
+	END
+	"$INFER" convert "$out/c.onnxtxt" "$out/c.onnx"
+	mkdir "$out/pics"
+	cp rgb.png "$out/pics/1.png"
+	cp rgb.png "$out/pics/2.png"
+	run -0 "$INFER" run "$out/c.onnx" rgb.png,resize=24x16 --top 1
+	[[ $output == *"W-INPUT-RANGE"* ]]
+	run -0 "$INFER" run "$out/c.onnx" "$out/pics,resize=24x16" --top 1
+	[ "$(grep -c W-INPUT-RANGE <<<"$output")" -eq 1 ]
+	run -0 "$INFER" run - rgb.png,resize=24x16 --top 1 <"$out/c.onnx"
+	[[ $output == *"W-INPUT-RANGE"* ]]
+	run -0 "$INFER" run "$out/c.onnx" "$out/pics,resize=24x16,scale=1/255" --top 1
+	[[ $output != *"W-INPUT-RANGE"* ]]
+}
