@@ -523,11 +523,16 @@ static int check_operands(const struct options *o, struct diag *d)
 		return FAIL(d, E_USAGE, .message = fmt(d, "'infer %s' needs an operand", c->name),
 			    .hint = fmt(d, "infer %s %s", c->name, c->synopsis));
 	if (o->noperands > most && !(o->after_dashes && c->bit == CMD_CHECK))
-		return FAIL(d, E_USAGE,
-			    .message = fmt(d, "unexpected operand '%s'", o->operand[most]),
-			    .hint = c->bit & CMD_RUNS && o->noperands == 2
-					    ? "a file after the model is its input, but there is no such file"
-					    : fmt(d, "infer %s %s", c->name, c->synopsis));
+		return FAIL(
+			d, E_USAGE, .message = fmt(d, "unexpected operand '%s'", o->operand[most]),
+			.hint = c->bit & CMD_RUNS && o->noperands == 2
+					? "a file after the model is its input, but there is no such file"
+				: c->bit & CMD_RUN && input_text_names_file(o->operand[most])
+					? fmt(d,
+					      "infer %s %s; several files are given by a pattern in quotes or a list: "
+					      "--input 'pics/*.png', --input @LIST",
+					      c->name, c->synopsis)
+					: fmt(d, "infer %s %s", c->name, c->synopsis));
 	return 0;
 }
 

@@ -9,6 +9,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -677,6 +678,26 @@ static int refuse_foreign_file(const struct input *in, const struct source *x, s
 	return 0;
 }
 
+/*
+ * Warns of a mean and deviation that were computed for values from 0 to 1, such as ImageNet's, but are applied to pixels from 0
+ * to 255. The run succeeds then, and its results are wrong without any other sign of it.
+ */
+static void doubt_mean(const struct source *x, const char *name, struct diag *d)
+{
+	const struct arithmetic *m = &x->spec.keys.math;
+	bool small = m->nstd > 0 && m->scale == 1;
+
+	for (int i = 0; i < m->nmean; i++)
+		small &= fabs(m->mean[i]) < 1;
+	for (int i = 0; i < m->nstd; i++)
+		small &= m->std[i] > 0 && m->std[i] < 1;
+	if (small && x->item.kind == IO_IMAGE && dtype_class(x->item.dtype) != DT_FLOAT)
+		WARN(d, E_INPUT_RANGE, .slot = fmt(d, "input '%s'", name),
+		     .message = "the mean and the deviation look like those of values from 0 to 1, but the pixels reach "
+				"the largest value of their type",
+		     .hint = "add scale=1/255, which comes before mean= and std=");
+}
+
 static int plan_file(struct input_set *s, struct input *in, struct diag *d)
 {
 	struct source *x = in->source;
@@ -711,6 +732,7 @@ static int plan_file(struct input_set *s, struct input *in, struct diag *d)
 	in->info.source = source_text(s, in);
 	in->info.bare = x->item.kind == IO_RAW && !in->fit.pixels && !in->fit.convert;
 	in->info.picture = x->item.kind == IO_IMAGE;
+	doubt_mean(x, in->info.name, d);
 	in->info.as_stored = x->spec.keys.as_stored;
 	if (in->info.picture && x->item.shape.rank >= 2) {
 		in->info.picture_height = x->item.shape.dim[0];

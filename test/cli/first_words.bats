@@ -28,7 +28,7 @@ answers() {
 	run "$INFER" run pic.onnx --input rgb.png -q --print 3
 	[ "$output" = "$given" ]
 	answers "a file after the model is its input, but there is no such file" run pic.onnx nothere.png
-	answers "infer run MODEL [FILE] [OPTION]..." run pic.onnx rgb.png rgb.jpg
+	answers "infer run MODEL [FILE] [OPTION]...; several files are given by a pattern in quotes" run pic.onnx rgb.png rgb.jpg
 }
 
 @test "mean and std may be separated by commas" {
@@ -161,4 +161,23 @@ answers() {
 	[[ $output == *"W-INPUT-RANGE"* ]]
 	run -0 "$INFER" run "$out/c.onnx" "$out/pics,resize=24x16,scale=1/255" --top 1
 	[[ $output != *"W-INPUT-RANGE"* ]]
+}
+
+@test "A batch of one file, ImageNet's mean without a scale, and a raw picture for a model of Ultralytics" {
+	run -4 "$INFER" run batch.onnx --input images=rgb.png --dim batch=4
+	[[ $output == *"try "*"one file is one row of a batch"*"--batch 4 stacks 4 files"* ]]
+	run -0 "$INFER" run batch.onnx --input images=rgb.png --batch 4
+	[[ $output == *"note[N-BATCH]: --batch 4 stacks so many inputs, and there is only 1"* ]]
+	run -0 "$INFER" run pic.onnx rgb.png,mean=0.485/0.456/0.406,std=0.229/0.224/0.225
+	[[ $output == *"W-INPUT-RANGE"*"the mean and the deviation look like those of values from 0 to 1"*"add scale=1/255"* ]]
+	for keys in scale=1/255,mean=0.485/0.456/0.406,std=0.229/0.224/0.225 mean=123/116/103,std=58/57/57; do
+		run -0 "$INFER" run pic.onnx "rgb.png,$keys"
+		[[ $output != *"W-INPUT-RANGE"* ]]
+	done
+	echo '<ir_version: 8, opset_import: ["" : 17], metadata_props: ["author": "Ultralytics"]> g (float[1,3,16,24] x) => (float[1,3,16,24] y) { y = Relu (x) }' >"$out/u.onnxtxt"
+	"$INFER" convert "$out/u.onnxtxt" "$out/u.onnx"
+	run -0 "$INFER" run "$out/u.onnx" rgb.png,resize=24x16 --top 1 -q
+	[[ $output != *"Ultralytics"* ]]
+	run -0 "$INFER" run "$out/u.onnx" rgb.png,resize=24x16 --top 1
+	[[ $output == *"W-INPUT-RANGE"*"Ultralytics made it"*"scale=1/255"* ]]
 }
