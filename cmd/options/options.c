@@ -109,11 +109,26 @@ static int unknown_option(const struct parser *p, const char *name, size_t n)
 				   : fmt(d, "see infer %s --help", p->o->command->name));
 }
 
+/* Of a letter with two dashes, as in --n 20, the short option of that letter is meant rather than an abbreviation. */
+static int ambiguous(const struct parser *p, const char *name, size_t n, const struct field *match,
+		     const struct field *other)
+{
+	struct diag *d = p->diag;
+	const struct field *brief = NULL;
+
+	for (const struct field *f = options_table; f->name && n == 1; f++)
+		if (f->sh == *name && f->cmds & p->o->command->bit)
+			brief = f;
+	const char *hint = brief ? fmt(d, "write -%c, with one dash, or --%s", *name, brief->name)
+				 : fmt(d, "it matches --%s and --%s", match->name, other->name);
+	return FAIL(d, E_OPTION, .message = fmt(d, "'--%.*s' is ambiguous", (int)n, name),
+		    .hint = hint);
+}
+
 /* Finds the option of this name, or the only option that starts with it. Two dashes precede `name`. */
 static int find_long(const struct parser *p, const char *name, size_t n, const struct field **out)
 {
 	const struct field *match = NULL, *other = NULL;
-	struct diag *d = p->diag;
 	bool elsewhere = false;
 
 	for (const struct field *f = options_table; f->name; f++) {
@@ -139,8 +154,7 @@ static int find_long(const struct parser *p, const char *name, size_t n, const s
 	if (!match || n == 0 || elsewhere || hint_for_foreign(p, name - 2, n + 2))
 		return unknown_option(p, name, n);
 	if (other)
-		return FAIL(d, E_OPTION, .message = fmt(d, "'--%.*s' is ambiguous", (int)n, name),
-			    .hint = fmt(d, "it matches --%s and --%s", match->name, other->name));
+		return ambiguous(p, name, n, match, other);
 	*out = match;
 	return 0;
 }

@@ -125,6 +125,11 @@ answers() {
 	"$INFER" convert "$out/odd.onnxtxt" "$out/odd.onnx"
 	run -3 "$INFER" inspect "$out/odd.onnx"
 	[[ $output == *"my.domain::Foo-1"*"try "*"--ops LIBRARY.so"*"infer/op.h"* ]]
+	run -3 "$INFER" run "$out/odd.onnxtxt"
+	[[ $output == *"ONNX's text form: infer convert FILE OUT.onnx"* ]]
+	answers "write -n, with one dash, or --iterations" profile batch.onnx --n 20
+	answers "write -t, with one dash, or --threads" run batch.onnx --t 4
+	answers "write JUnit's XML by --export FILE.xml" suite batch.onnx --output
 	run -4 "$INFER" profile batch.onnx --dim batch=1..8
 	[[ $output == *"this is no size"*"--shapes-sweep batch=1..8"* ]]
 	run -4 "$INFER" run batch.onnx --dim batch=four
