@@ -104,10 +104,12 @@ const char *foreign_near(const char *word, size_t n, unsigned commands, const ch
 		for (size_t len; *p && foreign[i].commands & commands; p += len + (p[len] == ' ')) {
 			len = strcspn(p, " ");
 			const char *candidate = fmt(d, "%.*s", (int)len, p);
-			/* A dash more or less is another tool's style of writing, not a misspelling. */
-			unsigned far = strspn(candidate, "-") == strspn(meant, "-")
-					       ? str_distance(meant, candidate)
-					       : least_far;
+			/* a dash more or less is another tool's style, and few misspell the first letter */
+			size_t dashes = strspn(candidate, "-");
+			unsigned far =
+				dashes == strspn(meant, "-") && candidate[dashes] == meant[dashes]
+					? str_distance(meant, candidate)
+					: least_far;
 			if (far < least_far) {
 				least_far = far;
 				near = candidate;

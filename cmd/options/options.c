@@ -257,9 +257,32 @@ static int refuse_foreign(const struct parser *p, const char *word)
 		    : 0;
 }
 
+/*
+ * Refuses the letter *word of a word of short options that begins with *first. A word such as -stream_output, whose first letter
+ * is no option, is another tool's option, of which the letters alone mean nothing.
+ */
+static int unknown_letter(const struct parser *p, const char *word, const char *first)
+{
+	const char two[] = {'-', *word, '\0'}, *help = p->o->command->name;
+	struct diag *d = p->diag;
+
+	if (word == first && isalpha((unsigned char)word[1]))
+		return FAIL(
+			d, E_OPTION,
+			.message = fmt(d, "unknown option '-%.*s'", (int)strcspn(word, "="), word),
+			.hint = fmt(d, "see infer %s --help; words of several letters have two dashes",
+				    help));
+	const char *value = word[1] == '=' ? word + 2
+			    : word[1]	   ? word + 1
+					   : likely_value(p, two, 2);
+	const char *hint = foreign_hint(two, 2, p->o->command->bit, value, d);
+	return FAIL(d, E_OPTION, .message = fmt(d, "unknown option '-%c'", *word),
+		    .hint = hint ? hint : fmt(d, "see infer %s --help", help));
+}
+
 static int parse_short(struct parser *p, const char *word)
 {
-	struct diag *d = p->diag;
+	const char *first = word;
 	int rc = refuse_foreign(p, word - 1);
 
 	if (rc)
@@ -269,16 +292,8 @@ static int parse_short(struct parser *p, const char *word)
 		const struct field *f = options_table;
 		while (f->name && !(f->sh == *word && f->cmds & p->o->command->bit))
 			f++;
-		if (!f->name) {
-			const char two[] = {'-', *word, '\0'};
-			const char *value = word[1] == '=' ? word + 2
-					    : word[1]	   ? word + 1
-							   : likely_value(p, two, 2);
-			const char *hint = foreign_hint(two, 2, p->o->command->bit, value, d);
-			return FAIL(d, E_OPTION, .message = fmt(d, "unknown option '-%c'", *word),
-				    .hint = hint ? hint
-						 : fmt(d, "see infer %s --help", p->o->command->name));
-		}
+		if (!f->name)
+			return unknown_letter(p, word, first);
 		const char *where = arena_printf(&p->o->arena, "-%c", *word);
 		if (takes_argument(f))
 			return take_argument(p, f, word[1] ? word + 1 : NULL, where);

@@ -16,7 +16,8 @@ answers_all() {
 	while IFS='|' read -r line hint; do
 		hint=${hint# }
 		eval "words=($line)"
-		run "$INFER" "${words[@]}"
+		status=0
+		output=$("$INFER" "${words[@]}" 2>&1) || status=$?
 		n=$((n + 1))
 		[ "$status" -eq 2 ] && [[ $output == *"hint: "*"$hint"* ]] && continue
 		printf 'infer %s\n  expected: %s\n  got (%s): %s\n' "$line" "$hint" "$status" "$output"
@@ -275,6 +276,38 @@ settings | infer doctor
 list pic.onnx | infer inspect --ops
 tune pic.onnx | --tune full
 serve pic.onnx | infer has no server
+END
+}
+
+@test "A second list, of words that the table did not have either, and letters that mean nothing alone" {
+	answers_all 25 <<'END'
+profile pic.onnx --getPlanVersionOnly | there is no engine to build
+profile pic.onnx --weightStreamingBudget=50% | there is no engine to build
+run pic.onnx --markDebug=x | --output NAME
+profile pic.onnx -stream_output | -q
+profile pic.onnx -progress | -q
+profile pic.onnx -op f32 | --precision
+run pic.onnx --log-file x.log | 2> x.log
+run pic.onnx --tensor-formats x | layout=
+check pic.onnx --show-error-metrics-plot | --html FILE
+run pic.onnx --weights best.pt | the model is an operand
+run pic.onnx --view-img | -o FILE.png
+run pic.onnx --vid-stride 2 | infer reads pictures and no videos
+run pic.onnx -fa on | infer has no option for it
+run pic.onnx --no-mmap | infer has no option for it
+run pic.onnx -p hello | infer has no tokenizer
+profile pic.onnx -p out.json | --trace FILE
+profile pic.onnx --shrink_arena_between_runs cpu:0 | --arena off
+profile pic.onnx --list_ep_devices | infer doctor
+profile pic.onnx --opt_data f | --stage opt
+convert pic.onnx -f json | --form
+check pic.onnx --full-check | --all
+profile pic.onnx --confidence 0.99 | --percentile
+profile pic.onnx --lock-clocks | nvidia-smi -lgc
+run pic.onnx --max-batch 8 | --dim NAME=8
+run pic.onnx -stuff | words of several letters have two dashes
+run pic.onnx -frobnicate | words of several letters have two dashes
+run pic.onnx --xyzzy | see infer run --help
 END
 }
 
