@@ -8,7 +8,9 @@
 #include "session/backends.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_DEVICES = 16, HOST_LIBRARIES = 9 };
 
@@ -107,6 +109,26 @@ static void print_accelerator(const struct health *h, const char *name,
 		fprintf(f, "          %s\n", found->why.first->actual);
 }
 
+/* Says which file of options is read for all runs, which a misspelt path or an empty INFER_CONFIG would otherwise hide. */
+static void print_settings(FILE *f)
+{
+	const char *named = getenv("INFER_CONFIG");
+	struct arena a = {0};
+	const char *own = options_user_config(&a);
+
+	if (named)
+		fprintf(f, "settings     %s\n",
+			*named ? arena_printf(&a, "%s, which INFER_CONFIG names", named)
+			       : "no file is read, because INFER_CONFIG is empty");
+	else if (own && !access(own, R_OK))
+		fprintf(f, "settings     %s is read for all runs\n", own);
+	else if (own)
+		fprintf(f,
+			"settings     none; options for all runs may stand in %s, as lines such as 'threads: 4'\n",
+			own);
+	arena_free(&a);
+}
+
 static void print_text(const struct health *h, FILE *f)
 {
 	const struct device_info *host = h->devices[HOST_BACKEND].info;
@@ -126,6 +148,7 @@ static void print_text(const struct health *h, FILE *f)
 		if (!i->found && (!k || i[-1].found || strcmp(i[-1].why, i->why) != 0))
 			fprintf(f, "             %s\n", i->why);
 	}
+	print_settings(f);
 	fprintf(f, "\nTo see whether these devices compute correctly, run: infer selftest\n");
 }
 

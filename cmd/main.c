@@ -40,7 +40,7 @@ static int unknown_command(const char *name, struct diag *d)
 		return FAIL(d, E_USAGE, .message = fmt(d, "'%s' is a file, and no subcommand", name),
 			    .hint = fmt(d, "infer run %s runs it, infer inspect %s shows what it wants as inputs",
 					name, name));
-	const char *foreign = foreign_hint(name, strlen(name));
+	const char *foreign = foreign_hint(name, strlen(name), CMD_ALL, NULL, d);
 	if (foreign)
 		return FAIL(d, E_OPTION, .message = fmt(d, "unknown subcommand '%s'", name),
 			    .hint = foreign);

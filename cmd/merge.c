@@ -3,6 +3,7 @@
  * infer merge: adds up the reports of shards. Nothing of the sum depends on how the list was divided or in which order
  * the reports are given, but the times.
  */
+#include "base/file.h"
 #include "base/stats.h"
 #include "base/str.h"
 #include "cmd/options/subcommand.h"
@@ -36,6 +37,17 @@ static const struct shard_report *first(const struct merge *m)
 
 /* ---- adding up */
 
+static int refuse_model(const char *path, struct diag *d)
+{
+	const char *ext = path_ext(path);
+
+	if (strcmp(ext, ".onnx") != 0 && strcmp(ext, ".onnxtxt") != 0)
+		return 0;
+	return FAIL(d, E_USAGE, .message = fmt(d, "%s is a model, and no report", path),
+		    .hint = "infer merge adds up the reports of shards, which infer run MODEL --shard I/N --report FILE.json "
+			    "writes; it does not join models");
+}
+
 static int read_reports(struct merge *m)
 {
 	int rc = 0;
@@ -43,7 +55,8 @@ static int read_reports(struct merge *m)
 	m->n = m->o->noperands;
 	m->report = arena_new_n(&m->arena, struct shard_report, m->n);
 	for (size_t i = 0; !rc && i < m->n; i++) {
-		rc = report_read(&m->report[i], m->o->operand[i], &m->arena, m->d);
+		rc = refuse_model(m->o->operand[i], m->d);
+		rc = rc ? rc : report_read(&m->report[i], m->o->operand[i], &m->arena, m->d);
 		if (!rc && i)
 			rc = report_same(first(m), &m->report[i], m->d);
 	}

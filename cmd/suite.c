@@ -5,6 +5,7 @@
  */
 #include "base/child.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/json_read.h"
 #include "base/str.h"
 #include "base/yaml.h"
@@ -389,6 +390,42 @@ static int export_suite(struct suite *s)
 
 /* ---- the command */
 
+static bool is_model(const char *path)
+{
+	return !strcmp(path_ext(path), ".onnx");
+}
+
+/* Returns a path as a line of a suite file has it: in quotes, so that split_words() finds one word. */
+static const char *quoted(const char *path, struct arena *a)
+{
+	struct str s = {.arena = a};
+
+	str_addf(&s, "'");
+	for (; *path; path++)
+		str_addf(&s, *path == '\'' ? "'\"'\"'" : "%c", *path);
+	str_addf(&s, "'");
+	return str_get(&s);
+}
+
+/* Takes the models from the command line, each without options. */
+static int take_models(struct suite *s)
+{
+	const struct options *o = s->o;
+	struct text *all = arena_new_n(&s->arena, struct text, o->noperands);
+
+	for (size_t k = 0; k < o->noperands; k++) {
+		if (!is_model(o->operand[k]))
+			return FAIL(s->d, E_USAGE,
+				    .message = fmt(s->d, "'%s' is no model", o->operand[k]),
+				    .expected = "models (.onnx), or one file of YAML that lists them",
+				    .hint = "options of a model stand in the file: models: [\"a.onnx --dim batch=4\", "
+					    "\"b.onnx --input x.npy\"]");
+		all[k].s = quoted(o->operand[k], &s->arena);
+	}
+	s->file.models = (struct texts){all, (int64_t)o->noperands};
+	return 0;
+}
+
 static int read_suite(struct suite *s)
 {
 	const char *path = s->o->operand[0], *word[1];
@@ -397,7 +434,10 @@ static int read_suite(struct suite *s)
 	for (const struct field *f = suite_fields; f->name && !rc; f++)
 		if (f->def)
 			rc = field_set(f, &s->file, f->def, "", &s->arena, s->d);
-	rc = rc ? rc : yaml_load(path, suite_fields, 0, &s->file, NULL, NULL, &s->arena, s->d);
+	if (!rc && (s->o->noperands > 1 || is_model(path)))
+		rc = take_models(s);
+	else if (!rc)
+		rc = yaml_load(path, suite_fields, 0, &s->file, NULL, NULL, &s->arena, s->d);
 	if (!rc && s->file.models.n < 1)
 		rc = FAIL(s->d, E_CONFIG, .message = fmt(s->d, "%s: it lists no models", path),
 			  .hint = "write models: [\"a.onnx --dim batch=4\", \"b.onnx\"]; infer suite --help shows a file");

@@ -25,7 +25,7 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		;;
 	suite)
 		options=' --export --update-baselines --json --config --timeout --color --verbose --quiet --help --version'
-		operand='yaml'
+		operand='suite'
 		;;
 	extract)
 		options=' --from --to --save --external --ops --json --config --timeout --color --verbose --quiet --help --version'
@@ -69,7 +69,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	run:--data-set) kind='dir' ;;
 	run:--batch) kind='none' ;;
 	run:--shard) kind='none' ;;
-	run:--random) kind='name?' ;;
+	run:--random) kind='range?' ;;
 	run:--seed) kind='none' ;;
 	run:--shape) kind='name' ;;
 	run:--dim) kind='dim' ;;
@@ -122,7 +122,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	inspect:--color) kind='=auto always never' ;;
 	profile:--input) kind='input' ;;
 	profile:--data-set) kind='dir' ;;
-	profile:--random) kind='name?' ;;
+	profile:--random) kind='range?' ;;
 	profile:--seed) kind='none' ;;
 	profile:--shape) kind='name' ;;
 	profile:--dim) kind='dim' ;;
@@ -169,7 +169,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	profile:--color) kind='=auto always never' ;;
 	check:--input) kind='input' ;;
 	check:--data-set) kind='dir' ;;
-	check:--random) kind='name?' ;;
+	check:--random) kind='range?' ;;
 	check:--seed) kind='none' ;;
 	check:--shape) kind='name' ;;
 	check:--dim) kind='dim' ;;
@@ -349,9 +349,18 @@ _infer_value() { # KIND
 	model) _infer_models ;;
 	file) _infer_files -f ;;
 	dir) _infer_files -d ;;
-	yaml) _infer_matching '*.y*ml' ;;
+	suite) _infer_matching '*.@(onnx|yaml|yml)' ;;
 	dim) _infer_names dims = ;;
 	name) _infer_names inputs = ;;
+	range)
+		if [[ $value == *=* ]]; then
+			lead+=${value%%=*}=
+			value=${value#*=}
+		else
+			_infer_names inputs =
+		fi
+		_infer_words 0..1 -1..1 0..255
+		;;
 	output) _infer_names outputs ;;
 	labels) _infer_names labels; _infer_files -f ;;
 	input)

@@ -76,11 +76,20 @@ static const char *hint_for_other_format(struct pb_span f)
 		{0, "GGUF",
 		 "this is a GGUF model: use the model that it was made from, exported to ONNX"},
 		{0, "{",
-		 "this is JSON; a report of infer's --json is shown by: infer inspect FILE.json"},
+		 "this is JSON; a report of infer's --json is shown by infer inspect FILE.json, a model as "
+		 "protobuf's JSON becomes one that can be run by infer convert FILE.json OUT.onnx"},
 		{8, "{\"__metadata__\"",
 		 "these are safetensors, weights without a graph: export the model to ONNX"},
 		{0, "<!DOCTYPE", "this is a web page: the download did not give the file"},
 		{0, "<html", "this is a web page: the download did not give the file"},
+		{0, "<?xml",
+		 "this is XML, perhaps OpenVINO's form: use the ONNX file that it was made from"},
+		{0, "<ir_version",
+		 "this is ONNX's text form: infer convert FILE OUT.onnx writes it as a model that can be run"},
+		{0, "< ir_version",
+		 "this is ONNX's text form: infer convert FILE OUT.onnx writes it as a model that can be run"},
+		{0, "<\n",
+		 "this is perhaps ONNX's text form: infer convert FILE OUT.onnx writes it as a model that can be run"},
 		{0, "ftrt", "this is a TensorRT engine: use the ONNX file that it was built from"},
 	};
 

@@ -61,6 +61,9 @@ static void write_single_quoted(const char *s, FILE *f)
 
 /* ---- bash */
 
+/* Ranges of values that inputs commonly have, which are offered behind --random. */
+#define RANGES "0..1 -1..1 0..255"
+
 static const char bash_engine[] =
 	"# Compare a candidate, plain and quoted, with the typed word. Never evaluate it: names come from a\n"
 	"# model, which may be hostile.\n"
@@ -153,9 +156,18 @@ static const char bash_engine[] =
 	"\tmodel) _infer_models ;;\n"
 	"\tfile) _infer_files -f ;;\n"
 	"\tdir) _infer_files -d ;;\n"
-	"\tyaml) _infer_matching '*.y*ml' ;;\n"
+	"\tsuite) _infer_matching '*.@(onnx|yaml|yml)' ;;\n"
 	"\tdim) _infer_names dims = ;;\n"
 	"\tname) _infer_names inputs = ;;\n"
+	"\trange)\n"
+	"\t\tif [[ $value == *=* ]]; then\n"
+	"\t\t\tlead+=${value%%=*}=\n"
+	"\t\t\tvalue=${value#*=}\n"
+	"\t\telse\n"
+	"\t\t\t_infer_names inputs =\n"
+	"\t\tfi\n"
+	"\t\t_infer_words " RANGES "\n"
+	"\t\t;;\n"
 	"\toutput) _infer_names outputs ;;\n"
 	"\tlabels) _infer_names labels; _infer_files -f ;;\n"
 	"\tinput)\n"
@@ -333,6 +345,13 @@ static const char zsh_engine[] =
 	"\tfi\n"
 	"}\n"
 	"\n"
+	"_infer_ranges() { # NAME=LO..HI or LO..HI\n"
+	"\tlocal ret=1\n"
+	"\tcompset -P '*=' || { _infer_names inputs = && ret=0; }\n"
+	"\tcompadd -- " RANGES " && ret=0\n"
+	"\treturn ret\n"
+	"}\n"
+	"\n"
 	"_infer_labels() { # a file, or meta:KEY\n"
 	"\tlocal ret=1\n"
 	"\t_infer_names labels ' ' && ret=0\n"
@@ -385,14 +404,16 @@ static void write_zsh_action(const char *kind, const char *list, FILE *f)
 	} else if (kind_is(kind, "name")) {
 		fputs(" _infer_names inputs =",
 		      f); /* after a space, _arguments calls the function without adding options */
+	} else if (kind_is(kind, "range")) {
+		fputs(" _infer_ranges", f);
 	} else if (kind_is(kind, "dim")) {
 		fputs(" _infer_names dims =", f);
 	} else if (kind_is(kind, "output")) {
 		fputs(" _infer_names outputs \" \"", f);
 	} else if (kind_is(kind, "labels")) {
 		fputs(" _infer_labels", f);
-	} else if (kind_is(kind, "yaml")) {
-		fputs("_files -g \"*.(yaml|yml)(-.)\"", f);
+	} else if (kind_is(kind, "suite")) {
+		fputs("_files -g \"*.(onnx|yaml|yml)(-.)\"", f);
 	} else {
 		fputc(' ', f);
 	}
@@ -564,6 +585,12 @@ static void write_fish_option(const struct command *c, const struct field *row, 
 	fputs(" -d ", f);
 	write_fish_quoted(row->help, f);
 	fputc('\n', f);
+	/* fish completes no value that may be left out, so it is offered as an operand behind the option */
+	if (kind_is(row->metavar_kind, "range"))
+		fprintf(f,
+			"complete -c infer -n '__infer_is %s; and test (commandline -opc)[-1] = --%s' "
+			"-a '(__infer_names inputs)= " RANGES "'\n",
+			c->name, row->name);
 }
 
 static void write_fish_script(FILE *f)
@@ -587,8 +614,9 @@ static void write_fish_script(FILE *f)
 			fputs("'\n", f);
 		} else if (kind_is(c->operand_kind, "model")) {
 			fputs(" -k -a '(__fish_complete_suffix .onnx)'\n", f);
-		} else if (kind_is(c->operand_kind, "yaml")) {
-			fputs(" -k -a '(__fish_complete_suffix .yaml)'\n", f);
+		} else if (kind_is(c->operand_kind, "suite")) {
+			fputs(" -k -a '(__fish_complete_suffix .yaml; __fish_complete_suffix .onnx)'\n",
+			      f);
 		} else {
 			fputs(" -F\n", f);
 		}

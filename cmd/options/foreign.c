@@ -1,18 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/options/foreign.h"
 
+#include "base/diag.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "cmd/options/options.h"
+
 #include <ctype.h>
 #include <stdbool.h>
-#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
-static const struct {
+struct foreign {
+	unsigned commands; /* bits of the subcommands for which the hint holds */
 	const char *words, *hint;
-} foreign[] = {
-#define FOREIGN(words, hint) {words, hint},
+};
+
+static const struct foreign foreign[] = {
+#define FOREIGN(words, hint)		  {CMD_ALL, words, hint},
+#define FOREIGN_IN(commands, words, hint) {commands, words, hint},
 #include "cmd/options/foreign.def"
 #undef FOREIGN
+#undef FOREIGN_IN
 };
+
+enum { FOREIGNS = sizeof(foreign) / sizeof(*foreign) };
 
 /* Long words match with - for _ and in either case: --batch_size, --batch-size and --batchSize have one row. */
 static bool same_word(const char *a, const char *b, size_t n)
@@ -28,15 +40,81 @@ static bool same_word(const char *a, const char *b, size_t n)
 	return true;
 }
 
-const char *foreign_hint(const char *word, size_t n)
+/* Whether a value may stand in the place {name} of a hint: {N}, {S} and {COUNT} take numbers, {MODEL} takes models. */
+static bool fits(const char *name, size_t n, const char *value)
 {
-	for (size_t i = 0; i < sizeof(foreign) / sizeof(*foreign); i++) {
+	bool number = n == 1 || (n == 5 && !strncmp(name, "COUNT", n));
+	char *end = NULL;
+
+	if (!value || !*value || strlen(value) > 200)
+		return false;
+	if (number) {
+		(void)strtod(value, &end);
+		return isdigit((unsigned char)*value) && !*end;
+	}
+	bool model = !strcmp(path_ext(value), ".onnx");
+	return n == 5 && !strncmp(name, "MODEL", n) ? model : !model && *value != '-';
+}
+
+/* Returns the hint with the user's value in its places, or with their names if the value does not fit or is not known. */
+static const char *fill_in(const char *hint, const char *value, struct diag *d)
+{
+	struct str s = {.arena = &d->arena};
+
+	for (const char *p = hint; *p;) {
+		size_t plain = strcspn(p, "{");
+		str_addf(&s, "%.*s", (int)plain, p);
+		p += plain;
+		if (!*p)
+			break;
+		size_t n = strcspn(++p, "}");
+		if (fits(p, n, value))
+			str_addf(&s, "%s", value);
+		else
+			str_addf(&s, "%.*s", (int)n, p);
+		p += n + (p[n] == '}');
+	}
+	return str_get(&s);
+}
+
+const char *foreign_hint(const char *word, size_t n, unsigned commands, const char *value,
+			 struct diag *d)
+{
+	for (size_t i = 0; i < FOREIGNS; i++) {
 		const char *p = foreign[i].words;
-		for (size_t len; *p; p += len + (p[len] == ' ')) {
+		for (size_t len; *p && foreign[i].commands & commands; p += len + (p[len] == ' ')) {
 			len = strcspn(p, " ");
 			if (len == n && same_word(p, word, n))
-				return foreign[i].hint;
+				return fill_in(foreign[i].hint, value, d);
 		}
 	}
 	return NULL;
+}
+
+const char *foreign_near(const char *word, size_t n, unsigned commands, const char *value,
+			 struct diag *d)
+{
+	const char *meant = fmt(d, "%.*s", (int)n, word), *near = NULL;
+	unsigned least_far = n < 6    ? 0
+			     : n < 10 ? 2
+				      : 3; /* one edit is allowed, or two in long words */
+
+	for (size_t i = 0; i < FOREIGNS; i++) {
+		const char *p = foreign[i].words;
+		for (size_t len; *p && foreign[i].commands & commands; p += len + (p[len] == ' ')) {
+			len = strcspn(p, " ");
+			const char *candidate = fmt(d, "%.*s", (int)len, p);
+			/* a dash more or less is another tool's style, and few misspell the first letter */
+			size_t dashes = strspn(candidate, "-");
+			unsigned far =
+				dashes == strspn(meant, "-") && candidate[dashes] == meant[dashes]
+					? str_distance(meant, candidate)
+					: least_far;
+			if (far < least_far) {
+				least_far = far;
+				near = candidate;
+			}
+		}
+	}
+	return near ? foreign_hint(near, strlen(near), commands, value, d) : NULL;
 }

@@ -3,10 +3,18 @@
 #define CMD_OPTIONS_FOREIGN_H
 #include <stddef.h>
 
+struct diag;
+
 /*
  * Returns what to write instead of an option ("--batch", "-niter") or a subcommand ("benchmark") of another tool, or NULL if
- * the word is not in foreign.def. n is the length of the word.
+ * the word is not in foreign.def. n is the length of the word. commands are the bits of the subcommands behind which it stands,
+ * CMD_ALL for a word in place of a subcommand. value is what was given to the option, or NULL: the hint repeats it if it fits.
  */
-const char *foreign_hint(const char *word, size_t n);
+const char *foreign_hint(const char *word, size_t n, unsigned commands, const char *value,
+			 struct diag *d);
+
+/* Returns foreign_hint() of the word in foreign.def that `word` misspells, or NULL. */
+const char *foreign_near(const char *word, size_t n, unsigned commands, const char *value,
+			 struct diag *d);
 
 #endif

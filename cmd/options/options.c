@@ -48,12 +48,21 @@ struct parser {
 	struct diag *diag;
 };
 
+/* Returns what may be the value of an option that is not ours: the text behind its '=', or the next word; or "". */
+static const char *likely_value(const struct parser *p, const char *word, size_t n)
+{
+	return word[n] == '=' ? word + n + 1 : p->next < p->argc ? p->argv[p->next] : "";
+}
+
+static const char *hint_for_foreign(const struct parser *p, const char *word, size_t n)
+{
+	return foreign_hint(word, n, p->o->command->bit, likely_value(p, word, n), p->diag);
+}
+
 /* Returns what to write if the word is a key of --input, such as resize, which --resize 224x224 was meant to be; or NULL. */
 static const char *key_hint(const struct parser *p, const char *word, size_t n)
 {
-	const char *value = word[n] == '='	? word + n + 1
-			    : p->next < p->argc ? p->argv[p->next]
-						: "";
+	const char *value = likely_value(p, word, n);
 
 	for (const char *key = input_key_words(""); *key && p->o->command->bit & CMD_RUNS;) {
 		size_t len = strcspn(key, "|");
@@ -74,7 +83,7 @@ static int unknown_option(const struct parser *p, const char *name, size_t n)
 	const char *near = NULL, *other = key_hint(p, name, n);
 
 	if (!other)
-		other = foreign_hint(name - 2, n + 2);
+		other = hint_for_foreign(p, name - 2, n + 2);
 
 	if (elsewhere) {
 		struct str s = {.arena = &p->o->arena};
@@ -92,21 +101,43 @@ static int unknown_option(const struct parser *p, const char *name, size_t n)
 		const char *now = str_nearest(word, pair, 2);
 		near = now ? now : near;
 	}
+	if (!other && !near)
+		other = foreign_near(name - 2, n + 2, p->o->command->bit, likely_value(p, name, n), d);
 	return FAIL(d, E_OPTION, .message = fmt(d, "unknown option '--%s'", word),
 		    .hint = other  ? other
 			    : near ? fmt(d, "did you mean '--%s'?", near)
 				   : fmt(d, "see infer %s --help", p->o->command->name));
 }
 
+/* Of a letter with two dashes, as in --n 20, the short option of that letter is meant rather than an abbreviation. */
+static int ambiguous(const struct parser *p, const char *name, size_t n, const struct field *match,
+		     const struct field *other)
+{
+	struct diag *d = p->diag;
+	const struct field *brief = NULL;
+
+	for (const struct field *f = options_table; f->name && n == 1; f++)
+		if (f->sh == *name && f->cmds & p->o->command->bit)
+			brief = f;
+	const char *hint = brief ? fmt(d, "write -%c, with one dash, or --%s", *name, brief->name)
+				 : fmt(d, "it matches --%s and --%s", match->name, other->name);
+	return FAIL(d, E_OPTION, .message = fmt(d, "'--%.*s' is ambiguous", (int)n, name),
+		    .hint = hint);
+}
+
 /* Finds the option of this name, or the only option that starts with it. Two dashes precede `name`. */
 static int find_long(const struct parser *p, const char *name, size_t n, const struct field **out)
 {
 	const struct field *match = NULL, *other = NULL;
-	struct diag *d = p->diag;
+	bool elsewhere = false;
 
 	for (const struct field *f = options_table; f->name; f++) {
-		if (!(f->cmds & p->o->command->bit) || strncmp(f->name, name, n) != 0)
+		if (strncmp(f->name, name, n) != 0)
 			continue;
+		if (!(f->cmds & p->o->command->bit)) {
+			elsewhere |= f->name[n] == '\0';
+			continue;
+		}
 		if (f->name[n] == '\0') {
 			*out = f;
 			return 0;
@@ -116,12 +147,14 @@ static int find_long(const struct parser *p, const char *name, size_t n, const s
 		else
 			match = f;
 	}
-	/* another tool's word may happen to be an abbreviation: --shapes is not meant as --shapes-sweep */
-	if (!match || n == 0 || foreign_hint(name - 2, n + 2))
+	/*
+	 * Another tool's word, or the full name of another subcommand's option, may happen to be an abbreviation: --shapes is
+	 * not meant as --shapes-sweep, nor --memory, which infer inspect has, as --memory-limit.
+	 */
+	if (!match || n == 0 || elsewhere || hint_for_foreign(p, name - 2, n + 2))
 		return unknown_option(p, name, n);
 	if (other)
-		return FAIL(d, E_OPTION, .message = fmt(d, "'--%.*s' is ambiguous", (int)n, name),
-			    .hint = fmt(d, "it matches --%s and --%s", match->name, other->name));
+		return ambiguous(p, name, n, match, other);
 	*out = match;
 	return 0;
 }
@@ -206,22 +239,50 @@ static int parse_long(struct parser *p, const char *word)
 static int refuse_foreign(const struct parser *p, const char *word)
 {
 	size_t n = strcspn(word, "=");
-	const char *hint = n > 2 ? foreign_hint(word, n) : NULL;
+	const char *hint = n > 2 ? hint_for_foreign(p, word, n) : NULL;
 	struct diag *d = p->diag;
 
 	for (const struct field *f = options_table; n > 2 && !hint && f->name; f++)
 		if (f->cmds & p->o->command->bit && strlen(f->name) == n - 1 &&
 		    !strncmp(f->name, word + 1, n - 1))
 			hint = fmt(d, "write --%s, with two dashes", f->name);
+	/* gflags and abseil take one dash for two: -cache_dir, -num_streams */
+	if (n > 3 && !hint) {
+		const char *two = fmt(d, "-%s", word);
+		hint = hint_for_foreign(p, two, n + 1);
+	}
 
 	return hint ? FAIL(d, E_OPTION, .message = fmt(d, "unknown option '%.*s'", (int)n, word),
 			   .hint = hint)
 		    : 0;
 }
 
+/*
+ * Refuses the letter *word of a word of short options that begins with *first. A word such as -stream_output, whose first letter
+ * is no option, is another tool's option, of which the letters alone mean nothing.
+ */
+static int unknown_letter(const struct parser *p, const char *word, const char *first)
+{
+	const char two[] = {'-', *word, '\0'}, *help = p->o->command->name;
+	struct diag *d = p->diag;
+
+	if (word == first && isalpha((unsigned char)word[1]))
+		return FAIL(
+			d, E_OPTION,
+			.message = fmt(d, "unknown option '-%.*s'", (int)strcspn(word, "="), word),
+			.hint = fmt(d, "see infer %s --help; words of several letters have two dashes",
+				    help));
+	const char *value = word[1] == '=' ? word + 2
+			    : word[1]	   ? word + 1
+					   : likely_value(p, two, 2);
+	const char *hint = foreign_hint(two, 2, p->o->command->bit, value, d);
+	return FAIL(d, E_OPTION, .message = fmt(d, "unknown option '-%c'", *word),
+		    .hint = hint ? hint : fmt(d, "see infer %s --help", help));
+}
+
 static int parse_short(struct parser *p, const char *word)
 {
-	struct diag *d = p->diag;
+	const char *first = word;
 	int rc = refuse_foreign(p, word - 1);
 
 	if (rc)
@@ -231,12 +292,8 @@ static int parse_short(struct parser *p, const char *word)
 		const struct field *f = options_table;
 		while (f->name && !(f->sh == *word && f->cmds & p->o->command->bit))
 			f++;
-		if (!f->name) {
-			const char *hint = foreign_hint((const char[]){'-', *word}, 2);
-			return FAIL(d, E_OPTION, .message = fmt(d, "unknown option '-%c'", *word),
-				    .hint = hint ? hint
-						 : fmt(d, "see infer %s --help", p->o->command->name));
-		}
+		if (!f->name)
+			return unknown_letter(p, word, first);
 		const char *where = arena_printf(&p->o->arena, "-%c", *word);
 		if (takes_argument(f))
 			return take_argument(p, f, word[1] ? word + 1 : NULL, where);
@@ -378,17 +435,16 @@ static bool was_given(const struct parser *p, const char *name)
 	return false;
 }
 
-/* Returns the file in which a user keeps options for all runs, or NULL if there is none. */
-static const char *user_config(struct arena *a)
+const char *options_user_config(struct arena *a)
 {
-	const char *folder = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME"), *path = NULL;
+	const char *folder = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
 
 	/* the specification of XDG has relative paths ignored */
 	if (folder && *folder == '/')
-		path = arena_printf(a, "%s/infer/config.yaml", folder);
-	else if (home && *home == '/')
-		path = arena_printf(a, "%s/.config/infer/config.yaml", home);
-	return path && access(path, R_OK) == 0 ? path : NULL;
+		return arena_printf(a, "%s/infer/config.yaml", folder);
+	if (home && *home == '/')
+		return arena_printf(a, "%s/.config/infer/config.yaml", home);
+	return NULL;
 }
 
 static int load_config(struct parser *p)
@@ -398,8 +454,10 @@ static int load_config(struct parser *p)
 	for (size_t i = 0; i < p->ngiven; i++)
 		if (strcmp(p->given[i].field->name, "config") == 0)
 			path = p->given[i].text;
-	if (!path)
-		path = user_config(&p->o->arena);
+	if (!path) {
+		path = options_user_config(&p->o->arena);
+		path = path && access(path, R_OK) == 0 ? path : NULL;
+	}
 	if (!path || !*path)
 		return 0;
 	return yaml_load(path, options_table, OPTION_COMMAND_LINE, p->o, record_file_origin, p->o,
@@ -494,11 +552,16 @@ static int check_operands(const struct options *o, struct diag *d)
 		return FAIL(d, E_USAGE, .message = fmt(d, "'infer %s' needs an operand", c->name),
 			    .hint = fmt(d, "infer %s %s", c->name, c->synopsis));
 	if (o->noperands > most && !(o->after_dashes && c->bit == CMD_CHECK))
-		return FAIL(d, E_USAGE,
-			    .message = fmt(d, "unexpected operand '%s'", o->operand[most]),
-			    .hint = c->bit & CMD_RUNS && o->noperands == 2
-					    ? "a file after the model is its input, but there is no such file"
-					    : fmt(d, "infer %s %s", c->name, c->synopsis));
+		return FAIL(
+			d, E_USAGE, .message = fmt(d, "unexpected operand '%s'", o->operand[most]),
+			.hint = c->bit & CMD_RUNS && o->noperands == 2
+					? "a file after the model is its input, but there is no such file"
+				: c->bit & CMD_RUN && input_text_names_file(o->operand[most])
+					? fmt(d,
+					      "infer %s %s; several files are given by a pattern in quotes or a list: "
+					      "--input 'pics/*.png', --input @LIST",
+					      c->name, c->synopsis)
+					: fmt(d, "infer %s %s", c->name, c->synopsis));
 	return 0;
 }
 

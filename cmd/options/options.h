@@ -187,6 +187,8 @@ struct input_request options_request(const struct options *o);
  * the finding gets the file and line.
  */
 int options_blame(const struct options *o, const char *name, int rc, struct diag *d);
+/* Returns the path of the file in which a user may keep options for all runs, or NULL. It need not exist. */
+const char *options_user_config(struct arena *a);
 /* Reports `ORIGIN: message` for a value that turned out wrong after parsing. */
 int options_fail(const struct options *o, const char *name, const char *message, const char *hint,
 		 struct diag *d);

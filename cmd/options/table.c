@@ -75,7 +75,7 @@ const struct field options_table[] = {
 		 "-o, --jsonl and --report, {shard} becomes I-of-N, so that tasks with the same command line write files of "
 		 "their own."},
 	{ROW("random", F_LIST, random, INPUTS, CMD_RUNS), .arg = "[[NAME=]LO..HI]",
-	 .implied = "0..1", .metavar_kind = "name",
+	 .implied = "0..1", .metavar_kind = "range",
 	 .help = "fill an input with random values from LO to HI (0 to 1 if left out); repeatable",
 	 .more = "Without NAME it applies to every input that no other option gives. Integer inputs get integers, and "
 		 "bool inputs get false and true. A message on standard error names each input that was filled with "

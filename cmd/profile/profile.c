@@ -394,6 +394,22 @@ static void report_bigger(struct profile *p)
 	     .rows = row, .nrows = n);
 }
 
+/* Says how many runs were undisturbed, how many would have to be, and on which side to measure again. */
+static const char *busy_hint(const struct gate_verdict *v, struct diag *d)
+{
+	bool before = gate_side_busy(v->undisturbed_before, v->runs_before),
+	     now = gate_side_busy(v->undisturbed_now, v->runs_now);
+
+	return fmt(d,
+		   "undisturbed were %zu of %zu runs of the baseline and %zu of %zu now, but at least %d runs and one in %d of "
+		   "each have to be: %s, where less else runs",
+		   v->undisturbed_before, v->runs_before, v->undisturbed_now, v->runs_now,
+		   GATE_MIN_UNDISTURBED, GATE_UNDISTURBED_ONE_IN,
+		   before && now ? "save the baseline anew and measure again"
+		   : before	 ? "save the baseline anew"
+				 : "measure again, or longer with --duration");
+}
+
 /* Reports a comparison that decided nothing: as an error with --fail-unknown, else as a warning. */
 static int report_unknown(struct profile *p)
 {
@@ -409,7 +425,7 @@ static int report_unknown(struct profile *p)
 				? "the machine is too busy to say whether the model became slower"
 				: "the machine is too busy to say whether the whole model became slower; "
 				  "no node did more than the others";
-		f.hint = "fewer than ten runs were undisturbed: measure longer, or where less else runs";
+		f.hint = busy_hint(v, p->d);
 	} else {
 		f.message = fmt(p->d,
 				"it is not known whether the model became slower by more than the allowed "

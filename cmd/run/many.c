@@ -249,6 +249,18 @@ static int find_free_sizes(struct many *m)
 	return rc;
 }
 
+/* One input stacks to a batch of one, which is not what somebody wants who asks for outputs of a batch. */
+static void tell_short_list(struct many *m)
+{
+	if (m->o->batch > 1 && m->list.n < (size_t)m->o->batch)
+		NOTE(m->d, E_BATCH,
+		     .message = fmt(m->d,
+				    "--batch %" PRId64 " stacks so many inputs, and there %s only %zu",
+				    m->o->batch, m->list.n == 1 ? "is" : "are", m->list.n),
+		     .hint = "name more files, a folder or a pattern with --input; --random --dim NAME=N makes a batch of "
+			     "random values");
+}
+
 static int write_group(void *arg, struct group *g);
 
 static bool stopped(void)
@@ -270,6 +282,8 @@ static int prepare(struct many *m)
 	if (!rc && o->batch > 1 && sizes_are_free(&m->list.request))
 		rc = refuse_batch_of_random(m);
 	rc = rc ? rc : options_blame(o, "batch", stream_batch(&m->stream, &m->list, m->d), m->d);
+	if (!rc)
+		tell_short_list(m);
 	rc = rc ? rc : find_free_sizes(m);
 	rc = rc ? rc : results_open(&m->results, o, model_of(m), &m->list, m->d);
 	if (rc)
@@ -345,7 +359,8 @@ static int write_case(struct many *m, struct read_case *c, struct outcome *x)
 		return fail_case(m, c->index, why, rc);
 	keep_findings(m, &c->diag, false);
 	keep_findings(m, &x->why, false);
-	m->done++;
+	if (!m->done++) /* what is wrong with the scale of one picture is wrong with all of them */
+		doubt_pictures(m->o, c->set, m->d);
 	m->row[c->index] = (struct report_case){.index = c->index,
 						.name = m->list.name[c->index],
 						.seconds = x->seconds,

@@ -4,6 +4,7 @@
 #include "base/json_read.h"
 #include "base/mem.h"
 #include "base/tame.h"
+#include "check/input_range.h"
 #include "cmd/output/output.h"
 #include "io/io.h"
 #include "output/summary.h"
@@ -12,6 +13,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- files */
@@ -459,6 +461,21 @@ int results_add(struct results *r, size_t at, const struct input_set *inputs, st
 		print_text(r, label, out, &x);
 	arena_free(&a);
 	return rc;
+}
+
+void doubt_pictures(const struct options *o, const struct input_set *inputs, struct diag *d)
+{
+	const struct load_options load = {.external_root = o->config.external_root};
+	const char *path = o->operand[0];
+	struct stat s;
+
+	if (!o->decode && o->top <= 0 && !o->score.n)
+		return;
+	/* a file that the shell has opened for us can be read again from its beginning, a pipe cannot */
+	if (!strcmp(path, "-"))
+		path = !fstat(STDIN_FILENO, &s) && S_ISREG(s.st_mode) ? "/dev/stdin" : NULL;
+	if (path)
+		warn_of_raw_pictures(path, &load, inputs, d);
 }
 
 int results_close(struct results *r, struct diag *d)

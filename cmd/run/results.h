@@ -53,5 +53,10 @@ int results_flush(struct results *r, struct diag *d);
 /* Prints the scores, which are results, to stdout, unless the lines of --jsonl or the document of --json go there. */
 void results_print_scores(const struct results *r);
 int results_close(struct results *r, struct diag *d);
+/*
+ * Warns of pictures that the user gave without a scale, if classes, texts, boxes or scores are asked for: these are wrong without
+ * any sign of it. The model is read a second time for that, so not if it comes out of a pipe.
+ */
+void doubt_pictures(const struct options *o, const struct input_set *inputs, struct diag *d);
 
 #endif

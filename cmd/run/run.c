@@ -8,7 +8,6 @@
 #include "cmd/run/many.h"
 #include "cmd/run/results.h"
 #include "cmd/output/auto_precision.h"
-#include "check/input_range.h"
 #include "cmd/run/steps.h"
 #include "output/boxes.h"
 #include "output/summary.h"
@@ -229,16 +228,6 @@ static int execute_steps(struct run *r)
 	return 0;
 }
 
-/* Classes, texts and boxes of unscaled pictures are wrong without any sign of it. The model can be read twice if it is a file. */
-static void doubt_pictures(struct run *r)
-{
-	const struct options *o = r->o;
-	const struct load_options load = {.external_root = o->config.external_root};
-
-	if ((o->decode || o->top > 0) && strcmp(o->operand[0], "-"))
-		warn_of_raw_pictures(o->operand[0], &load, r->inputs, r->d);
-}
-
 static int rank_and_decode(struct run *r)
 {
 	const struct options *o = r->o;
@@ -391,7 +380,7 @@ int cmd_run(struct options *o, struct diag *d)
 	rc = prepare_run(&r);
 	rc = rc ? rc : r.steps ? execute_steps(&r) : execute_model(&r);
 	if (!rc)
-		doubt_pictures(&r);
+		doubt_pictures(o, r.inputs, d);
 	rc = rc ? rc : rank_and_decode(&r);
 	rc = rc ? rc : save_outputs(&r);
 	if (!rc) {

@@ -478,6 +478,14 @@ static bool is_raw_picture(const struct input_info *in)
 	       report_statistics(in->tensor).max > LARGEST_SCALED;
 }
 
+static bool is_of_ultralytics(const struct model *m)
+{
+	for (size_t i = 0; i < m->nmeta; i++)
+		if (!strcmp(m->meta[i].key, "author") && !strcmp(m->meta[i].value, "Ultralytics"))
+			return true;
+	return false;
+}
+
 void warn_of_raw_pictures(const char *path, const struct load_options *load,
 			  const struct input_set *inputs, struct diag *d)
 {
@@ -496,7 +504,14 @@ void warn_of_raw_pictures(const char *path, const struct load_options *load,
 		for (uint32_t k = 0; k < g->nin; k++)
 			if (!strcmp(g->value[g->in[k]]->name, in->name))
 				x.v = g->value[g->in[k]];
-		if (x.v)
+		if (is_of_ultralytics(c.file))
+			WARN(d, E_INPUT_RANGE, .slot = slot_of(&x),
+			     .message = fmt(d,
+					    "values up to %.4g, and the model's metadata say that Ultralytics made it, "
+					    "whose models take values from 0 to 1",
+					    x.s.max),
+			     .hint = "add scale=1/255; their own programs also keep the aspect ratio: resize=letterbox:WxH");
+		else if (x.v)
 			check_scale(&x);
 	}
 	onnx_unload(c.file);

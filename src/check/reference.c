@@ -103,6 +103,37 @@ static struct model *outputs_as_inputs(struct check_context *c, struct reference
 	return m;
 }
 
+/* Rewords a finding about a file of --expect, which was read by the code that reads inputs. */
+static struct finding of_reference(struct check_context *c, const struct finding *f)
+{
+	static const char unfit[] = " does not fit the model", input[] = "input '";
+	struct finding copy = *f;
+	struct diag_row *row = arena_new_n(&c->d->arena, struct diag_row, f->nrows + 1);
+	const char *end =
+		f->message && str_starts(f->message, input) ? strstr(f->message, unfit) : NULL;
+
+	copy.slot = fmt(c->d, "reference, read as %s", f->slot ? f->slot : "an input");
+	if (!end)
+		return copy;
+	copy.slot = NULL;
+	copy.message =
+		fmt(c->d, "the reference does not fit output %.*s; nothing was compared",
+		    (int)(end - f->message - (int)strlen("input ")), f->message + strlen("input "));
+	for (size_t i = 0; i < f->nrows; i++) {
+		row[i] = f->rows[i];
+		if (!strcmp(row[i].label, "model expects"))
+			row[i].label = "the output is";
+		if (!strcmp(row[i].label, "try") && !str_starts(row[i].text, "--input"))
+			row[i].text =
+				"a reference that was made from the same inputs; --input, --shape and --dim say "
+				"of which shape they are";
+		else if (!strcmp(row[i].label, "try"))
+			row[i].text = fmt(c->d, "--expect%s", row[i].text + strlen("--input"));
+	}
+	copy.rows = row;
+	return copy;
+}
+
 /*
  * Reads the files of --expect as the inputs of m. Findings about these files are reworded, because the files are
  * references, not inputs.
@@ -117,8 +148,7 @@ static int read_as_inputs(struct check_context *c, struct references *r, struct 
 	if (!r->files || input_read(r->files, &d))
 		err = d.last ? -(int)d.last->code : -E_INPUT_OPEN;
 	for (struct finding *f = d.first; f; f = f->next) {
-		struct finding copy = *f;
-		copy.slot = fmt(c->d, "reference, read as %s", f->slot ? f->slot : "an input");
+		struct finding copy = of_reference(c, f);
 		diag_add(c->d, &copy);
 	}
 	diag_free(&d);

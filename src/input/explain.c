@@ -10,6 +10,7 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct guesser {
@@ -592,6 +593,22 @@ static const char *free_dim_option(const struct guesser *g, const char *tail)
 			    : arena_printf(g->a, "%s%s", name, tail);
 }
 
+/* Whether the file is one row of a batch that an option has set: a picture, or an array whose other dimensions fit. */
+static bool is_one_of_batch(const struct guesser *g)
+{
+	const struct shape *want = &g->m->want->shape, *have = &g->item->shape;
+
+	if (!g->m->because || want->rank < 2 || want->dim[0] < 2 ||
+	    strtoll(g->m->because, NULL, 10) != want->dim[0])
+		return false;
+	if (g->item->kind == IO_IMAGE)
+		return true;
+	bool fits = have->rank == want->rank && have->dim[0] == 1;
+	for (int i = 1; fits && i < want->rank; i++)
+		fits = want->dim[i] < 0 || want->dim[i] == have->dim[i];
+	return fits;
+}
+
 static const char *remedy(const struct guesser *g)
 {
 	const struct item *it = g->item;
@@ -607,6 +624,12 @@ static const char *remedy(const struct guesser *g)
 				    free_dim_option(g, "=0"));
 	if (g->reads && str_starts(g->reads, "a file cut short"))
 		return "copying or making the file again";
+	if (is_one_of_batch(g))
+		return arena_printf(
+			g->a,
+			"leaving out what sets %s: one file is one row of a batch; infer run --input 'FOLDER/*' "
+			"--batch %" PRId64 " stacks %" PRId64 " files",
+			g->m->because_label, g->m->want->shape.dim[0], g->m->want->shape.dim[0]);
 	if (g->m->fit->code == E_DIM)
 		return g->m->want->shape.rank < 0 ? "--input FILE,shape=..." : dim_options(g);
 	return "making the file anew with the shape and type that the model expects, or another file";

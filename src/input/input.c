@@ -7,7 +7,9 @@
 #include "ir/safetensors.h"
 #include "input/list.h"
 
+#include <ctype.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -102,9 +104,16 @@ static int parse_size(const char *text, int64_t *v, const char *option, struct d
 	char *end;
 
 	*v = strtoll(text, &end, 10);
+	const char *word = strrchr(option, ' ');
 	if (!*text || *end || *v < 0 || *v > INT64_MAX / 2)
 		return FAIL(d, E_DIM, .slot = fmt(d, "%s", option), .message = "this is no size",
-			    .expected = "a whole number, 0 or more", .actual = fmt(d, "'%s'", text));
+			    .expected = "a whole number, 0 or more", .actual = fmt(d, "'%s'", text),
+			    .hint = isdigit((unsigned char)*text) && strstr(text, "..") && word
+					    ? fmt(d,
+						  "infer profile MODEL --shapes-sweep%s measures a range of sizes, "
+						  "and infer check tries it",
+						  word)
+					    : NULL);
 	return 0;
 }
 
@@ -297,6 +306,10 @@ static int open_file(struct input_set *s, struct source *x, struct diag *d)
 	}
 	struct opened *o = arena_new(&s->arena, struct opened);
 	int rc = file_map_most(x->spec.file, max_pipe_bytes(s), &o->map, E_INPUT_OPEN, d);
+	if (rc && d && d->last && !d->last->hint && access(x->spec.file, F_OK))
+		d->last->hint =
+			"check the path; a value in place of a file is a number or JSON in quotes, as --input "
+			"'NAME=[[1,2,3]]'";
 
 	if (rc)
 		return rc;
@@ -665,6 +678,26 @@ static int refuse_foreign_file(const struct input *in, const struct source *x, s
 	return 0;
 }
 
+/*
+ * Warns of a mean and deviation that were computed for values from 0 to 1, such as ImageNet's, but are applied to pixels from 0
+ * to 255. The run succeeds then, and its results are wrong without any other sign of it.
+ */
+static void doubt_mean(const struct source *x, const char *name, struct diag *d)
+{
+	const struct arithmetic *m = &x->spec.keys.math;
+	bool small = m->nstd > 0 && m->scale == 1;
+
+	for (int i = 0; i < m->nmean; i++)
+		small &= fabs(m->mean[i]) < 1;
+	for (int i = 0; i < m->nstd; i++)
+		small &= m->std[i] > 0 && m->std[i] < 1;
+	if (small && x->item.kind == IO_IMAGE && dtype_class(x->item.dtype) != DT_FLOAT)
+		WARN(d, E_INPUT_RANGE, .slot = fmt(d, "input '%s'", name),
+		     .message = "the mean and the deviation look like those of values from 0 to 1, but the pixels reach "
+				"the largest value of their type",
+		     .hint = "add scale=1/255, which comes before mean= and std=");
+}
+
 static int plan_file(struct input_set *s, struct input *in, struct diag *d)
 {
 	struct source *x = in->source;
@@ -699,6 +732,7 @@ static int plan_file(struct input_set *s, struct input *in, struct diag *d)
 	in->info.source = source_text(s, in);
 	in->info.bare = x->item.kind == IO_RAW && !in->fit.pixels && !in->fit.convert;
 	in->info.picture = x->item.kind == IO_IMAGE;
+	doubt_mean(x, in->info.name, d);
 	in->info.as_stored = x->spec.keys.as_stored;
 	if (in->info.picture && x->item.shape.rank >= 2) {
 		in->info.picture_height = x->item.shape.dim[0];

@@ -84,7 +84,7 @@ static bool is_of_one_machine(const struct node *n)
 	       !strcmp(n->domain, "com.ms.internal.nhwc");
 }
 
-/* A cure for the operators that have no row, or NULL for that of the code. */
+/* A cure for the operators that have no row, or NULL if there is none of them. */
 static const char *unsupported_cure(struct diag *d, const struct groups *s)
 {
 	const struct node *newest = NULL;
@@ -99,8 +99,11 @@ static const char *unsupported_cure(struct diag *d, const struct groups *s)
 		if (!newest || version_needed(n) > version_needed(newest))
 			newest = n;
 	}
-	if (!all_late)
+	if (!newest) /* there is none at all */
 		return NULL;
+	if (!all_late)
+		return "--ops LIBRARY.so, if you have their kernels in a library written against infer/op.h (see "
+		       "docs/custom-operators); infer inspect --ops lists the operators that run";
 	return fmt(d, "export for opset %d of %s, or a later one, and let opset_import say so",
 		   version_needed(newest), *newest->domain ? newest->domain : "ai.onnx");
 }

@@ -73,7 +73,7 @@ static int report_unknown(const struct chosen *c, const char *word, struct diag 
 				       ? "no output and no tensor of the model matches"
 				       : "the model has neither an output nor a tensor of this name",
 		    .hint = near ? fmt(d, "did you mean '%s'? its outputs are %s", near, all)
-				 : fmt(d, "its outputs are %s; -o DIR is the folder that they are written to",
+				 : fmt(d, "its outputs are %s; infer run MODEL -o DIR writes them to a folder",
 				       all));
 }
 

@@ -8,11 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * A side's machine counts as busy if fewer than MIN_UNDISTURBED of its runs, or less than one run in
- * UNDISTURBED_ONE_IN, were undisturbed.
- */
-enum { MIN_UNDISTURBED = 10, UNDISTURBED_ONE_IN = 10, MIN_OBSERVED = 10 };
+enum { MIN_OBSERVED = 10 };
 
 /* The exchange workload varies by a factor of two on its own. Beyond this factor the cores were moved. */
 static const double CORES_MOVED_RATIO = 2.5;
@@ -80,6 +76,7 @@ static struct series undisturbed_runs(const double *time, const double *waited, 
 /* A side of the comparison. */
 struct side {
 	struct series runs;			    /* undisturbed plain runs */
+	size_t nruns;				    /* number of all plain runs */
 	struct series reference[RECORD_REFERENCES]; /* undisturbed times of each reference workload */
 	bool busy;
 };
@@ -89,7 +86,8 @@ static struct side side_of(const struct record *r)
 	const struct record_point *p = &r->point[0];
 	struct side s = {.runs = undisturbed_runs(p->time, p->delay, p->n, GATE_SETTLE_TIME)};
 
-	s.busy = s.runs.n < MIN_UNDISTURBED || s.runs.n < p->n / UNDISTURBED_ONE_IN;
+	s.nruns = p->n;
+	s.busy = gate_side_busy(s.runs.n, p->n);
 	for (int k = 0; k < RECORD_REFERENCES && r->nreference; k++)
 		s.reference[k] = undisturbed_runs(r->reference_time[k], r->reference_wait[k],
 						  r->nreference, 0);
@@ -113,7 +111,7 @@ static double reference_ratio(const struct side *before, const struct side *now,
 {
 	const struct series *x = &before->reference[kind], *y = &now->reference[kind];
 
-	if (x->n < MIN_UNDISTURBED || y->n < MIN_UNDISTURBED)
+	if (x->n < GATE_MIN_UNDISTURBED || y->n < GATE_MIN_UNDISTURBED)
 		return NAN;
 	return stats_quantile_of(y->v, y->n, REFERENCE_QUANTILE) /
 	       stats_quantile_of(x->v, x->n, REFERENCE_QUANTILE);
@@ -153,6 +151,8 @@ static void compare_latency(const struct side *before, const struct side *now, d
 
 	v->undisturbed_before = before->runs.n;
 	v->undisturbed_now = now->runs.n;
+	v->runs_before = before->nruns;
+	v->runs_now = now->nruns;
 	v->busy = before->busy || now->busy;
 	v->cores_moved_closer = exchange < 1 / CORES_MOVED_RATIO;
 	if (!before->runs.n || !now->runs.n)

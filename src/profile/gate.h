@@ -64,6 +64,17 @@ struct gate_memory {
 
 enum { GATE_NODES = 8, GATE_MEMORY = 24 };
 
+/*
+ * A side's machine counts as busy if fewer than GATE_MIN_UNDISTURBED of its runs, or less than one run in
+ * GATE_UNDISTURBED_ONE_IN, were undisturbed.
+ */
+enum { GATE_MIN_UNDISTURBED = 10, GATE_UNDISTURBED_ONE_IN = 10 };
+
+static inline bool gate_side_busy(size_t undisturbed, size_t runs)
+{
+	return undisturbed < GATE_MIN_UNDISTURBED || undisturbed < runs / GATE_UNDISTURBED_ONE_IN;
+}
+
 struct gate_verdict {
 	struct interval ratio;	  /* latency now over latency of the baseline, as measured */
 	struct interval adjusted; /* the same, divided by machine_ratio */
@@ -74,6 +85,7 @@ struct gate_verdict {
 	double fastest_reference; /* smallest ratio of a reference workload, at most 1 */
 	double before, now;	  /* latency of each side, seconds */
 	size_t undisturbed_before, undisturbed_now; /* number of runs */
+	size_t runs_before, runs_now;		    /* number of all runs, undisturbed or not */
 	bool busy; /* too few runs were undisturbed: a slower node can be found, a slower model hardly */
 	/* cores exchange data far faster than for the baseline, whose latency was therefore too high */
 	bool cores_moved_closer;

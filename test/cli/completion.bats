@@ -117,6 +117,7 @@ zsh_completes() { # LINE TEXT
 		infer run model.onnx --save-format np|npy
 		infer run model.onnx --dim b|batch=
 		infer run model.onnx --shape im|images=
+		infer run model.onnx --random images=-|images=-1..1
 		infer suite su|infer suite suite.yaml
 		infer run mod|infer run model.onnx
 		infer run model.onnx a|a\ b.png
@@ -133,6 +134,9 @@ zsh_completes() { # LINE TEXT
 	same "$(cat keys)" "$("$INFER" __complete labels "$BATS_TEST_DIRNAME/../data/run/ctc.onnx")"
 	same $'--random' "$(bash_completes infer run model.onnx --rand)"
 	same $'images=' "$(bash_completes infer run model.onnx --random im)"
+	# names of inputs and common ranges first, because the range may be left out the files of operands as well
+	[[ $(bash_completes infer run model.onnx --random '') == 'images='*$'\n0..1\n-1..1\n0..255'* ]]
+	same $'0..1\n0..255' "$(bash_completes infer run model.onnx --random images = 0)"
 }
 
 @test "The fish script completes" {
@@ -146,6 +150,7 @@ zsh_completes() { # LINE TEXT
 	same $'y\nz' "$(fish_completes 'infer run model.onnx --output ')"
 	touch suite.yaml
 	same suite.yaml "$(fish_completes 'infer suite suite.y')"
+	[[ $(fish_completes 'infer run model.onnx --random ') == *$'0..1\n'*'images='* ]]
 	same $'batch=\nseq len=' "$(fish_completes 'infer run model.onnx --dim ')"
 	same $'images=a b.png' "$(fish_completes 'infer run model.onnx --input images=a')"
 	[ ! -e pwned ]

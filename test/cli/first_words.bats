@@ -28,7 +28,7 @@ answers() {
 	run "$INFER" run pic.onnx --input rgb.png -q --print 3
 	[ "$output" = "$given" ]
 	answers "a file after the model is its input, but there is no such file" run pic.onnx nothere.png
-	answers "infer run MODEL [FILE] [OPTION]..." run pic.onnx rgb.png rgb.jpg
+	answers "infer run MODEL [FILE] [OPTION]...; several files are given by a pattern in quotes" run pic.onnx rgb.png rgb.jpg
 }
 
 @test "mean and std may be separated by commas" {
@@ -66,20 +66,20 @@ answers() {
 }
 
 @test "Options of trtexec" {
-	answers "infer profile MODEL" profile --onnx=pic.onnx
+	answers "infer profile pic.onnx" profile --onnx=pic.onnx
 	answers "--shape NAME=" profile pic.onnx --shapes=x:1x3x8x8
 	answers "--shape NAME=" profile pic.onnx --minShapes=x:1x3x8x8
 	answers "--warmup" profile pic.onnx --warmUp=200
 	answers "--precision fp16" profile pic.onnx --fp16
 	answers "--precision fp16" profile pic.onnx --best
-	answers "--input [NAME=]FILE" profile pic.onnx --loadInputs=x:f
+	answers "--input x:f" profile pic.onnx --loadInputs=x:f
 	answers "--export FILE" profile pic.onnx --exportTimes=f
 	answers "--nodes" profile pic.onnx --dumpProfile
 	answers "--cuda-graph off" profile pic.onnx --useCudaGraph
 	answers "--transfers exclude" profile pic.onnx --noDataTransfers
 	answers "--cache DIR" profile pic.onnx --saveEngine=f
-	answers "-n COUNT" profile pic.onnx --avgRuns=10
-	answers "--streams N" profile pic.onnx --infStreams=2
+	answers "-n 10" profile pic.onnx --avgRuns=10
+	answers "--streams 2" profile pic.onnx --infStreams=2
 }
 
 @test "Options of polygraphy" {
@@ -93,13 +93,13 @@ answers() {
 }
 
 @test "Options of benchmark_app" {
-	answers "infer profile MODEL" profile -m pic.onnx
-	answers "-n COUNT" profile pic.onnx -niter 100
-	answers "--sessions N" profile pic.onnx -nireq 4
-	answers "--streams N" profile pic.onnx -nstreams 2
-	answers "-t N" profile pic.onnx -nthreads 4
+	answers "infer profile pic.onnx" profile -m pic.onnx
+	answers "-n 100" profile pic.onnx -niter 100
+	answers "--sessions 4" profile pic.onnx -nireq 4
+	answers "--streams 2" profile pic.onnx -nstreams 2
+	answers "-t 4" profile pic.onnx -nthreads 4
 	answers "--sessions N" profile pic.onnx -hint throughput
-	answers "--dim NAME=N" profile pic.onnx -b 4
+	answers "--dim NAME=4" profile pic.onnx -b 4
 	answers "--shape NAME=" profile pic.onnx -shape [1,3,8,8]
 	answers "--nodes" profile pic.onnx -pc
 	answers "--precision" profile pic.onnx -infer_precision f16
@@ -107,15 +107,82 @@ answers() {
 
 @test "Options of onnxruntime_perf_test and hyperfine" {
 	answers "-d cpu or -d cuda:N" profile pic.onnx -e cuda
-	answers "-n COUNT" profile pic.onnx -r 100
-	answers "-t N" profile pic.onnx -x 4
-	answers "--sessions N" profile pic.onnx -c 2
+	answers "-n 100" profile pic.onnx -r 100
+	answers "-t 4" profile pic.onnx -x 4
+	answers "--sessions 2" profile pic.onnx -c 2
 	answers "--trace FILE" profile pic.onnx -p f
 	answers "--optimize none|basic|full" profile pic.onnx -o 99
 	answers "--dim NAME=N" profile pic.onnx -f batch:4
-	answers "-n COUNT" profile pic.onnx --runs 5
+	answers "-n 5" profile pic.onnx --runs 5
 	answers "--warmup" profile pic.onnx -w 3
 	answers "--export FILE" profile pic.onnx --export-json f
 	answers "--export FILE" profile pic.onnx --export-markdown f
-	answers "-n COUNT" profile pic.onnx --min-runs 3
+	answers "-n 3" profile pic.onnx --min-runs 3
+}
+
+@test "Hints of what was tried first: other operators, ranges of sizes, references of another shape, values and reports" {
+	echo '<ir_version: 8, opset_import: ["" : 17, "my.domain" : 1]> g (float[n,4] x) => (float[n,4] y) { y = my.domain.Foo (x) }' >"$out/odd.onnxtxt"
+	"$INFER" convert "$out/odd.onnxtxt" "$out/odd.onnx"
+	run -3 "$INFER" inspect "$out/odd.onnx"
+	[[ $output == *"my.domain::Foo-1"*"try "*"--ops LIBRARY.so"*"infer/op.h"* ]]
+	run -3 "$INFER" run "$out/odd.onnxtxt"
+	[[ $output == *"ONNX's text form: infer convert FILE OUT.onnx"* ]]
+	answers "write -n, with one dash, or --iterations" profile batch.onnx --n 20
+	answers "write -t, with one dash, or --threads" run batch.onnx --t 4
+	answers "write JUnit's XML by --export FILE.xml" suite batch.onnx --output
+	run -4 "$INFER" profile batch.onnx --dim batch=1..8
+	[[ $output == *"this is no size"*"--shapes-sweep batch=1..8"* ]]
+	run -4 "$INFER" run batch.onnx --dim batch=four
+	[[ $output == *"this is no size"* && $output != *"--shapes-sweep"* ]]
+	run -0 "$INFER" run batch.onnx --random --dim batch=2 -q -o "$out/y"
+	for file in "$out"/y/*.npy; do break; done
+	run -4 "$INFER" check batch.onnx --dim batch=3 --expect "$file"
+	[[ $output == *"the reference does not fit output '"*"; nothing was compared"*"the output is  "*"a reference that was made from the same inputs"* ]]
+	[[ $output != *"input '"*"does not fit the model"* ]]
+	run -4 "$INFER" run pic.onnx --input images=abc
+	[[ $output == *"abc: cannot open"*"a value in place of a file is a number or JSON"* ]]
+	run -2 "$INFER" merge pic.onnx
+	[[ $output == *"pic.onnx is a model, and no report"*"--shard I/N --report FILE.json"* ]]
+}
+
+@test "Many pictures without a scale, and a model from standard input, are doubted once" {
+	cat >"$out/c.onnxtxt" <<-'END'
+		<ir_version: 8, opset_import: ["" : 17]> g (float[n,3,16,24] x) => (float[n,3] y)
+		  <float[3] one = {1, 1, 1}, float[3] mean = {0.1, 0.2, 0.1}, float[3] var = {0.2, 0.3, 0.2}> {
+		  b = BatchNormalization (x, one, one, mean, var)
+		  p = GlobalAveragePool (b)
+		  y = Flatten (p)
+		}
+	END
+	"$INFER" convert "$out/c.onnxtxt" "$out/c.onnx"
+	mkdir "$out/pics"
+	cp rgb.png "$out/pics/1.png"
+	cp rgb.png "$out/pics/2.png"
+	run -0 "$INFER" run "$out/c.onnx" rgb.png,resize=24x16 --top 1
+	[[ $output == *"W-INPUT-RANGE"* ]]
+	run -0 "$INFER" run "$out/c.onnx" "$out/pics,resize=24x16" --top 1
+	[ "$(grep -c W-INPUT-RANGE <<<"$output")" -eq 1 ]
+	run -0 "$INFER" run - rgb.png,resize=24x16 --top 1 <"$out/c.onnx"
+	[[ $output == *"W-INPUT-RANGE"* ]]
+	run -0 "$INFER" run "$out/c.onnx" "$out/pics,resize=24x16,scale=1/255" --top 1
+	[[ $output != *"W-INPUT-RANGE"* ]]
+}
+
+@test "A batch of one file, ImageNet's mean without a scale, and a raw picture for a model of Ultralytics" {
+	run -4 "$INFER" run batch.onnx --input images=rgb.png --dim batch=4
+	[[ $output == *"try "*"one file is one row of a batch"*"--batch 4 stacks 4 files"* ]]
+	run -0 "$INFER" run batch.onnx --input images=rgb.png --batch 4
+	[[ $output == *"note[N-BATCH]: --batch 4 stacks so many inputs, and there is only 1"* ]]
+	run -0 "$INFER" run pic.onnx rgb.png,mean=0.485/0.456/0.406,std=0.229/0.224/0.225
+	[[ $output == *"W-INPUT-RANGE"*"the mean and the deviation look like those of values from 0 to 1"*"add scale=1/255"* ]]
+	for keys in scale=1/255,mean=0.485/0.456/0.406,std=0.229/0.224/0.225 mean=123/116/103,std=58/57/57; do
+		run -0 "$INFER" run pic.onnx "rgb.png,$keys"
+		[[ $output != *"W-INPUT-RANGE"* ]]
+	done
+	echo '<ir_version: 8, opset_import: ["" : 17], metadata_props: ["author": "Ultralytics"]> g (float[1,3,16,24] x) => (float[1,3,16,24] y) { y = Relu (x) }' >"$out/u.onnxtxt"
+	"$INFER" convert "$out/u.onnxtxt" "$out/u.onnx"
+	run -0 "$INFER" run "$out/u.onnx" rgb.png,resize=24x16 --top 1 -q
+	[[ $output != *"Ultralytics"* ]]
+	run -0 "$INFER" run "$out/u.onnx" rgb.png,resize=24x16 --top 1
+	[[ $output == *"W-INPUT-RANGE"*"Ultralytics made it"*"scale=1/255"* ]]
 }

@@ -16,7 +16,8 @@ answers_all() {
 	while IFS='|' read -r line hint; do
 		hint=${hint# }
 		eval "words=($line)"
-		run "$INFER" "${words[@]}"
+		status=0
+		output=$("$INFER" "${words[@]}" 2>&1) || status=$?
 		n=$((n + 1))
 		[ "$status" -eq 2 ] && [[ $output == *"hint: "*"$hint"* ]] && continue
 		printf 'infer %s\n  expected: %s\n  got (%s): %s\n' "$line" "$hint" "$status" "$output"
@@ -27,7 +28,7 @@ answers_all() {
 
 @test "Command lines of trtexec" {
 	answers_all 20 <<'END'
-profile --onnx=pic.onnx | MODEL
+profile --onnx=pic.onnx | infer profile pic.onnx
 profile --loadEngine=model.plan | MODEL
 profile pic.onnx --minShapes=x:1x3x224x224 --optShapes=x:4x3x224x224 --maxShapes=x:16x3x224x224 | --shape
 profile pic.onnx --shapes=images:1x3x16x24 | --shape
@@ -41,7 +42,7 @@ profile pic.onnx --best | --precision
 profile pic.onnx --builderOptimizationLevel=5 | --optimize
 profile pic.onnx --timingCacheFile=cache | --cache
 profile pic.onnx --warmUp=500 | --warmup
-profile pic.onnx --avgRuns=100 | -n COUNT
+profile pic.onnx --avgRuns=100 | -n 100
 profile pic.onnx --infStreams=2 | --streams
 profile pic.onnx --noDataTransfers | --transfers exclude
 profile pic.onnx --useCudaGraph | --cuda-graph
@@ -50,7 +51,7 @@ profile pic.onnx --dumpOutput | --print
 profile pic.onnx --exportOutput=out.json | -o DIR
 profile pic.onnx --exportTimes=times.json | --export
 profile pic.onnx --device=0 | cuda:0
-profile pic.onnx --plugins=libp.so | infer inspect
+profile pic.onnx --plugins=libp.so | --ops libp.so
 profile pic.onnx --useDLACore=0 --allowGPUFallback | -d cuda:N
 profile pic.onnx --dumpRawBindingsToFile | -o DIR
 END
@@ -74,23 +75,23 @@ run pic.onnx --data-loader-script loader.py | --input
 run pic.onnx --validate | infer check
 run pic.onnx --pool-limit workspace:1G | --memory-limit
 inspect pic.onnx --show layers attrs weights | --nodes
-surgeon extract pic.onnx | --bisect
+surgeon extract pic.onnx | infer extract MODEL
 END
 }
 
 @test "Command lines of benchmark_app" {
 	answers_all 16 <<'END'
-profile -m pic.onnx -d CPU | MODEL
+profile -m pic.onnx -d CPU | infer profile pic.onnx
 profile pic.onnx -i rgb.png | --input
 profile pic.onnx -d GPU | 'cuda'
 profile pic.onnx -hint throughput | --sessions
 profile pic.onnx -hint latency | --sessions
 profile pic.onnx -api async | --sessions
-profile pic.onnx -niter 100 | -n COUNT
+profile pic.onnx -niter 100 | -n 100
 profile pic.onnx -nireq 4 | --sessions
 profile pic.onnx -nstreams 2 | --streams
-profile pic.onnx -nthreads 4 | -t N
-profile pic.onnx -b 8 | --dim NAME=N
+profile pic.onnx -nthreads 4 | -t 4
+profile pic.onnx -b 8 | --dim NAME=8
 profile pic.onnx -shape [1,3,16,24] | --shape
 profile pic.onnx -data_shape [1,3,16,24] | --shape
 profile pic.onnx -layout NCHW | layout=
@@ -113,8 +114,8 @@ END
 profile -e cuda -r 100 pic.onnx | -d cpu or -d cuda:N
 profile -m times -r 100 pic.onnx | MODEL
 profile -I pic.onnx | --random
-profile -r 100 pic.onnx | -n COUNT
-profile -x 4 -y 1 pic.onnx | -t N
+profile -r 100 pic.onnx | -n 100
+profile -x 4 -y 1 pic.onnx | -t 4
 profile -c 2 pic.onnx | --sessions
 profile -p trace pic.onnx | --trace
 profile -o 99 pic.onnx | --optimize
@@ -125,15 +126,15 @@ profile -S 1 pic.onnx | --seed
 profile -A pic.onnx | --arena off
 profile -M pic.onnx | --memory-plan off
 profile -P pic.onnx | -t N
-profile -R custom.so pic.onnx | infer inspect
+profile -R custom.so pic.onnx | --ops custom.so
 END
 }
 
 @test "Command lines of hyperfine" {
 	answers_all 10 <<'END'
-profile pic.onnx --runs 10 | -n COUNT
-profile pic.onnx --min-runs 10 --max-runs 20 | -n COUNT
-profile pic.onnx -r 10 | -n COUNT
+profile pic.onnx --runs 10 | -n 10
+profile pic.onnx --min-runs 10 --max-runs 20 | -n 10
+profile pic.onnx -r 10 | -n 10
 profile pic.onnx -w 3 | --warmup
 profile pic.onnx --export-json out.json | --export
 profile pic.onnx --export-markdown out.md | --export
@@ -143,10 +144,182 @@ profile pic.onnx --parameter-scan threads 1 4 | --shapes-sweep
 profile pic.onnx -L threads 1,2,4 | --shapes-sweep
 profile pic.onnx --prepare 'sync' | --warmup
 profile pic.onnx --ignore-failure | man infer
-profile pic.onnx --show-output | man infer
+profile pic.onnx --show-output | infer run MODEL --print N
 profile pic.onnx --style none | -q
 hyperfine pic.onnx | infer profile MODEL
 END
+}
+
+@test "Fifty more command lines, written down from the tools' documentation before the table had them" {
+	answers_all 50 <<'END'
+profile pic.onnx --minShapes=x:1x4 | --shape NAME=
+profile pic.onnx --memPoolSize=workspace:4096 | --memory-limit
+profile pic.onnx --exportTimes=t.json | --export FILE.json
+profile pic.onnx --dumpLayerInfo | --nodes
+run pic.onnx --dumpOutput | --print N
+run pic.onnx --loadInputs=x:x.bin | --input x:x.bin
+profile pic.onnx --sleepTime=10 | infer has no pause between runs
+profile pic.onnx --idleTime=5 | infer has no pause between runs
+run pic.onnx --layerPrecisions=conv1:fp16 | --precision
+run pic.onnx --staticPlugins=x.so | --ops x.so
+check pic.onnx --onnxrt | --compare onnxruntime
+check pic.onnx --check-error-stat median | --rtol
+check pic.onnx --load-outputs ref.json | --expect FILE
+check pic.onnx --fail-fast | the exit status is the lowest one
+convert pic.onnx --fp-to-fp16 | infer run MODEL --precision fp16
+run pic.onnx --onnx-outputs mark all | --output NAME
+run pic.onnx --data-loader-script gen.py | --input FILE,
+profile pic.onnx -hint latency | --sessions
+profile pic.onnx -nireq 4 | --sessions 4
+profile pic.onnx -pcseq | --nodes
+profile pic.onnx -exec_graph_path g.xml | --nodes
+profile pic.onnx -I | --random LO..HI
+profile pic.onnx -e cuda | -d cuda:N
+profile pic.onnx -g | --transfers exclude
+profile pic.onnx -X | --ops LIBRARY.so
+profile pic.onnx -z | has no option for it
+profile pic.onnx -C key=value | --config FILE
+profile pic.onnx --parameter-scan batch 1 8 | --shapes-sweep
+profile pic.onnx --export-markdown x.md | --export FILE.json
+profile pic.onnx --time-unit millisecond | --export FILE.csv
+profile pic.onnx --prepare sync | --warmup
+profile pic.onnx --reference-name main | infer profile A.onnx B.onnx
+run pic.onnx --source bus.jpg | --input bus.jpg
+run pic.onnx --save-txt | --decode yolo
+run pic.onnx --half | --precision fp16
+run pic.onnx --max-det 100 | --decode yolo:score=
+run pic.onnx --agnostic-nms | --decode yolo:iou=
+run pic.onnx --n-gpu-layers 32 | -d cuda
+run pic.onnx -ngl 99 | -d cuda
+profile pic.onnx --repetitions 5 | -n 5
+run pic.onnx --ctx-size 4096 | --memory-limit
+run pic.onnx --n-predict 64 | --steps 64
+run pic.onnx --top-p 0.9 | --next IN=sample:OUT
+run pic.onnx --execution_provider cuda | -d cpu or -d cuda:N
+run pic.onnx --max_length 100 | --steps 100
+profile pic.onnx --prompt_length 128 | --prefill 128
+check pic.onnx --tolerence 1e-3 | --rtol
+run pic.onnx --tempreature 0.5 | temperature=0.5
+profile pic.onnx --exprot x.html | --export
+predict pic.onnx | infer run MODEL
+perf pic.onnx | infer profile MODEL
+export pic.onnx | infer convert MODEL
+surgeon pic.onnx | infer extract MODEL
+END
+}
+
+@test "Words that mean another thing behind each subcommand, and the user's value in the hint" {
+	answers_all 60 <<'END'
+run pic.onnx --conf-thres 0.3 | --decode yolo:score=0.3
+run pic.onnx --conf 0.5 | --decode yolo:score=0.5
+run pic.onnx --conf high | --decode yolo:score=S
+run pic.onnx --iou-thres=0.4 | --decode yolo:iou=0.4
+run pic.onnx --imgsz 640 | resize=letterbox:640x640
+run pic.onnx --boxes | --decode yolo, ssd or detr
+run pic.onnx --names n.txt | --labels n.txt
+run pic.onnx --classes 0 | --labels FILE
+run pic.onnx --ctc | --decode ctc
+run pic.onnx --num-batches 4 | -n 4
+run pic.onnx --set a=b | --config FILE
+run pic.onnx --optimization all | --optimize
+run pic.onnx --log-severity 1 | -vv
+run pic.onnx --profiling | --trace FILE
+run pic.onnx --prompt hello | --input input_ids=PROMPT.npy
+run pic.onnx --tokenizer t.json | infer has no tokenizer
+run pic.onnx --int-min 0 | --random LO..HI
+run pic.onnx --trt-config-file x | does not use TensorRT
+run pic.onnx --data x.npy | --input x.npy
+run pic.onnx --memory | it belongs to infer inspect
+profile pic.onnx --memory | infer inspect MODEL --memory
+profile pic.onnx --min-benchmarking-time 5 | --duration
+profile pic.onnx --plot | --export FILE.html
+profile pic.onnx --flamegraph | --trace FILE
+profile pic.onnx --vs b.onnx | infer profile A.onnx B.onnx
+profile pic.onnx --compare cpu,cuda | --compare-device
+profile pic.onnx --max-slowdown 5 | --fail-above 5%
+profile pic.onnx --cold | --warmup 0
+profile pic.onnx --affinity 0-3 | taskset
+profile pic.onnx --nnuma 1 | numactl
+profile pic.onnx --power | --fail-above-energy
+profile pic.onnx --top-k 5 | --nodes --top 5
+run pic.onnx --top-k 5 | --top 5
+profile pic.onnx --max-tokens 20 | --decode 20
+run pic.onnx --max-tokens 20 | --steps 20
+profile pic.onnx --persistentCacheRatio 0.5 | --tune full
+profile pic.onnx --versionCompatible | there is no engine to build
+profile pic.onnx --noBuilderCache | --cache off
+profile pic.onnx --dumpOptimizationProfile | --dim NAME=N
+check pic.onnx --ref r.npy | --expect r.npy
+check pic.onnx --against r.npy | --expect r.npy
+check pic.onnx --epsilon 1e-3 | --atol 1e-3
+check pic.onnx --gpu-vs-cpu | --compare cpu,cuda
+check pic.onnx --warnings-as-errors | infer has no such option
+check pic.onnx --sarif x | infer writes no SARIF
+check pic.onnx --fix | infer check changes no model
+check pic.onnx --nvrtc | INFER_WITHOUT=
+inspect pic.onnx --graph | --dot
+inspect pic.onnx --flops | --cost
+inspect pic.onnx --params | --weights
+inspect pic.onnx --display-as trt | --stage opt
+convert pic.onnx --opset 17 | keeps the opset
+convert pic.onnx --to json | --form
+extract pic.onnx --inputs x | --from x
+extract pic.onnx --output-names y | --to y
+diff pic.onnx pic.onnx --rtol 1e-3 | infer check A --compare
+run pic.onnx -cache_dir d | --cache DIR
+profile pic.onnx -num_streams 3 | --streams 3
+profile pic.onnx -dump_config x | configs/default.yaml
+optimize pic.onnx | --stage opt
+quantize pic.onnx | --precision fp16
+config | .config/infer/config.yaml
+settings | infer doctor
+list pic.onnx | infer inspect --ops
+tune pic.onnx | --tune full
+serve pic.onnx | infer has no server
+END
+}
+
+@test "A second list, of words that the table did not have either, and letters that mean nothing alone" {
+	answers_all 25 <<'END'
+profile pic.onnx --getPlanVersionOnly | there is no engine to build
+profile pic.onnx --weightStreamingBudget=50% | there is no engine to build
+run pic.onnx --markDebug=x | --output NAME
+profile pic.onnx -stream_output | -q
+profile pic.onnx -progress | -q
+profile pic.onnx -op f32 | --precision
+run pic.onnx --log-file x.log | 2> x.log
+run pic.onnx --tensor-formats x | layout=
+check pic.onnx --show-error-metrics-plot | --html FILE
+run pic.onnx --weights best.pt | the model is an operand
+run pic.onnx --view-img | -o FILE.png
+run pic.onnx --vid-stride 2 | infer reads pictures and no videos
+run pic.onnx -fa on | infer has no option for it
+run pic.onnx --no-mmap | infer has no option for it
+run pic.onnx -p hello | infer has no tokenizer
+profile pic.onnx -p out.json | --trace FILE
+profile pic.onnx --shrink_arena_between_runs cpu:0 | --arena off
+profile pic.onnx --list_ep_devices | infer doctor
+profile pic.onnx --opt_data f | --stage opt
+convert pic.onnx -f json | --form
+check pic.onnx --full-check | --all
+profile pic.onnx --confidence 0.99 | --percentile
+profile pic.onnx --lock-clocks | nvidia-smi -lgc
+run pic.onnx --max-batch 8 | --dim NAME=8
+run pic.onnx -stuff | words of several letters have two dashes
+run pic.onnx -frobnicate | words of several letters have two dashes
+run pic.onnx --xyzzy | see infer run --help
+END
+}
+
+@test "doctor says which file of options is read" {
+	mkdir -p "$out/infer"
+	XDG_CONFIG_HOME=$out run -0 "$INFER" doctor
+	[[ $output == *"settings     none; "*"$out/infer/config.yaml, as lines such as 'threads: 4'"* ]]
+	echo 'threads: 1' >"$out/infer/config.yaml"
+	XDG_CONFIG_HOME=$out run -0 "$INFER" doctor
+	[[ $output == *"settings     $out/infer/config.yaml is read for all runs"* ]]
+	XDG_CONFIG_HOME=$out INFER_CONFIG='' run -0 "$INFER" doctor
+	[[ $output == *"no file is read, because INFER_CONFIG is empty"* ]]
 }
 
 @test "Keys of --input as options, one dash for two, and words that are misspelt" {
@@ -168,8 +341,8 @@ run pic.onnx --inptu rgb.png | --input
 run pic.onnx --sahpe images=1x3x16x24 | --shape
 profile pic.onnx --p99 | --percentile
 profile pic.onnx --percentiles 99 | --percentile
-profile pic.onnx --batch_size 4 | --dim NAME=N
-profile pic.onnx --batchSize=4 | --dim NAME=N
+profile pic.onnx --batch_size 4 | --dim NAME=4
+profile pic.onnx --batchSize=4 | --dim NAME=4
 profile pic.onnx --saev-baseline b.json | --save-baseline
 profile pic.onnx --wramup 3 | --warmup
 inpsect pic.onnx | 'inspect'
@@ -178,10 +351,10 @@ END
 }
 
 @test "Each option that a hint for other tools' words names exists" {
-	for command in run inspect profile check suite doctor; do
+	for command in run inspect profile check suite doctor extract convert diff merge; do
 		"$INFER" "$command" --help
 	done >"$BATS_TEST_TMPDIR/help"
-	"${CC:-cc}" -E -P '-DFOREIGN(words, hint)=hint' -x c "$BATS_TEST_DIRNAME/../../cmd/options/foreign.def" |
+	"${CC:-cc}" -E -P '-DFOREIGN(words, hint)=hint' '-DFOREIGN_IN(commands, words, hint)=hint' -x c "$BATS_TEST_DIRNAME/../../cmd/options/foreign.def" |
 		grep -o -e '--[a-z][a-z-]*' | sort -u >"$BATS_TEST_TMPDIR/named"
 	[ "$(wc -l <"$BATS_TEST_TMPDIR/named")" -gt 20 ]
 	while read -r word; do

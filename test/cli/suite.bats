@@ -121,3 +121,16 @@ setup() {
 	jq -e '.findings | any(.id == "E-INTERRUPTED")' "$out/doc.json"
 	[ "$(jq '.models[1].check' "$out/doc.json")" = null ]
 }
+
+@test "Models may be operands of a suite" {
+	cp pic.onnx "$out/it's one.onnx"
+	run -0 --separate-stderr "$INFER" suite pic.onnx "$out/it's one.onnx" --export "$out/s.xml"
+	[[ $output == *"2 models, 0 failed; 0 errors"*"exit status 0" ]]
+	[ "$(grep -c '<testcase' "$out/s.xml")" -eq 4 ]
+	run -3 --separate-stderr "$INFER" suite pic.onnx nothere.onnx
+	[[ $output == *"2 models, 1 failed"* ]]
+	run -2 "$INFER" suite pic.onnx rgb.png
+	[[ $output == *"'rgb.png' is no model"*'models: ["a.onnx --dim batch=4"'* ]]
+	run -2 "$INFER" suite pic.onnx --dim n=4
+	[[ $output == *"options of a model stand behind it in a file of YAML"* ]]
+}

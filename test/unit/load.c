@@ -211,11 +211,12 @@ static void unsupported_operators_in_one_message(void)
 	struct model *m = load_case(good_unsupported, NULL, &d);
 
 	CHECK(m && ops_supported(m, &d) == -E_OP_UNSUPPORTED);
-	CHECK(d.errors == 1 && d.last->nrows == 2);
-	if (d.errors == 1 && d.last->nrows == 2) {
+	CHECK(d.errors == 1 && d.last->nrows == 3);
+	if (d.errors == 1 && d.last->nrows == 3) {
 		CHECK_STR(d.last->rows[0].label, "my::Nobody-3");
 		CHECK(strstr(d.last->rows[0].text, "2 nodes: 'Nobody_0', 'Nobody_0'"));
 		CHECK_STR(d.last->rows[1].label, "Nowhere-17");
+		CHECK(strstr(d.last->rows[2].text, "--ops LIBRARY.so"));
 	}
 	onnx_unload(m);
 	diag_free(&d);
