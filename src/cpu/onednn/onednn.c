@@ -34,15 +34,20 @@ dnnl_stream_t onednn_stream;
 static const char *missing; /* why libdnnl cannot be used; NULL if it can be used */
 static char about[512];
 
+/* The name by which the library of the headers calls itself, if the build found another one than oneDNN's usual name. */
+#ifndef DNNL_NAME
+#define DNNL_NAME "libdnnl.so.3"
+#endif
+
 static void library_open(void)
 {
-	static const char *const names[] = {"libdnnl.so.3", NULL};
+	static const char *const names[] = {DNNL_NAME, "libdnnl.so.3", NULL};
 	static struct dl lib;
 	void *table[NSYMBOLS];
 
 	missing = about;
 	if (dl_open(&lib, names, symbols, table, NSYMBOLS, NULL)) {
-		snprintf(about, sizeof(about), "libdnnl.so.3 cannot be opened: %.400s", lib.tried);
+		snprintf(about, sizeof(about), DNNL_NAME " cannot be opened: %.400s", lib.tried);
 		return;
 	}
 	onednn_check_memory(&lib);
