@@ -226,7 +226,7 @@ release() {
 	newest GLIBC 2.34
 	newest GLIBCXX 3.4.29
 	newest CXXABI 1.3.13
-	newest GCC 12.0.0
+	newest GCC 7.0.0
 	cp CHANGELOG.md "$tree/share/doc/infer"
 	spdx "$tree" >"$work/spdx"
 	cp "$work/spdx" "$out/infer-$version.spdx"
