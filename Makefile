@@ -67,7 +67,7 @@ ifeq ($(shell $(PKG_CONFIG) --exists 'dnnl >= 3' 2>/dev/null && echo yes),yes)
 HAVE_DNNL := 1
 # Debian's library has a number of its own in its name (libdnnl.so.3.6), by which it must be opened.
 DNNL_NAME := $(shell objdump -p "`$(PKG_CONFIG) --variable=libdir dnnl`/libdnnl.so" 2>/dev/null | sed -n 's/^ *SONAME *//p')
-DNNL_CFLAGS := $(shell $(PKG_CONFIG) --cflags dnnl) $(if $(DNNL_NAME),-DDNNL_NAME='"$(DNNL_NAME)"')
+DNNL_CFLAGS := $(shell $(PKG_CONFIG) --cflags dnnl)
 # The wheel is for x86-64.
 else ifneq ($(and $(filter x86_64-%,$(TARGET)),$(wildcard $(DNNL)/include/oneapi/dnnl/dnnl.h)),)
 HAVE_DNNL := 1
@@ -131,7 +131,7 @@ HARDEN_LD += -pie -Wl,-z,relro,-z,now $(if $(BRANCHES),-Wl$(comma)-z$(comma)ibt$
 PKG_CFLAGS := $(patsubst -I%,-isystem%,$(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null))
 # Debug information names no folder of this machine, so that builds of one commit are the same everywhere.
 FLAGS_C = $(SYSROOT:%=--sysroot=%) -std=gnu17 -D_GNU_SOURCE -ffile-prefix-map='$(CURDIR)'=. -ffile-prefix-map='$(abspath $(OUT))'=./build -ffp-contract=off -fvisibility=hidden -fno-common $(HARDEN) $(SANITIZE_FLAGS) \
-	-Isrc -I. -isystem $(GEN) $(PKG_CFLAGS) $(DNNL_CFLAGS) -DHAVE_DNNL=$(HAVE_DNNL) $(CUDA_CFLAGS) -DHAVE_CUDA=$(HAVE_CUDA) $(if $(FAULTS),-DFAULTS) $(CPPFLAGS) $(CFLAGS)
+	-Isrc -I. -isystem $(GEN) $(PKG_CFLAGS) $(DNNL_CFLAGS) -DHAVE_DNNL=$(HAVE_DNNL) -DDNNL_NAME='"$(or $(DNNL_NAME),libdnnl.so.3)"' $(CUDA_CFLAGS) -DHAVE_CUDA=$(HAVE_CUDA) $(if $(FAULTS),-DFAULTS) $(CPPFLAGS) $(CFLAGS)
 RPATH ?= $$ORIGIN/../lib:$$ORIGIN/../lib/infer
 # libdnnl finds the thread pool's GOMP and omp symbols and an operator new in the program, and lies beside it (lib/infer: installed).
 FLAGS_LD = $(HARDEN_LD) $(SANITIZE_FLAGS) -Wl,--as-needed \
@@ -226,9 +226,9 @@ GPU_FATBIN := $(GPU_CU:gpu/kernels/%.cu=$(KERNELS)/%.fatbin) \
 # The names of static functions hold a hash of the file's whole path, unless the compiler behind nvcc is told of another.
 NVCC = $(CUDA)/bin/nvcc -std=c++17 -O3 -fatbin --compress-mode=size -diag-suppress 186 -Xcicc --orig_src_path_name=$< -Igpu/kernels -Isrc
 GPU_HDR := $(filter-out %/image.h,$(wildcard gpu/kernels/*.h gpu/kernels/*.cuh)) src/ir/element_types.def src/ops/unary.def src/ops/pointwise.def
-# Devices of 8.x share PTX, and so do all from 9.0 on, because neither our kernels nor the headers of CUDA that these include
-# ask for more than 8.0 and 9.0: the front half of the compiler, which takes most of the time, runs three times instead of seven.
-front = $(if $(filter 7%,$(1)),$(1),$(if $(filter 8%,$(1)),80,90))
+# Devices of 8.x share PTX, and so do those of 10.0 and 12.0: neither our kernels nor the headers of CUDA that they include ask for
+# more than 8.0 or 9.0. The front half of the compiler, which takes half of the time, runs four times instead of seven.
+front = $(if $(filter 7%,$(1)),$(1),$(if $(filter 8%,$(1)),80,$(if $(filter 9%,$(1)),90,100)))
 backs = $(foreach a,$(GPU_ARCHS),$(if $(filter $(1),$(call front,$(a))),sm_$(a)))
 GENCODE := $(foreach f,$(sort $(foreach a,$(GPU_ARCHS),$(call front,$(a)))),\
 	-gencode 'arch=compute_$(f)$(comma)code=[$(subst $() $(),$(comma),$(strip $(call backs,$(f))))]')

@@ -34,13 +34,9 @@ dnnl_stream_t onednn_stream;
 static const char *missing; /* why libdnnl cannot be used; NULL if it can be used */
 static char about[512];
 
-/* The name by which the library of the headers calls itself, if the build found another one than oneDNN's usual name. */
-#ifndef DNNL_NAME
-#define DNNL_NAME "libdnnl.so.3"
-#endif
-
 static void library_open(void)
 {
+	/* The first is the name by which the library that the headers belong to calls itself. */
 	static const char *const names[] = {DNNL_NAME, "libdnnl.so.3", NULL};
 	static struct dl lib;
 	void *table[NSYMBOLS];
