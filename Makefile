@@ -65,6 +65,8 @@ PKG_CONFIG := $(if $(SYSROOT),PKG_CONFIG_SYSROOT_DIR='$(abspath $(SYSROOT))' PKG
 DNNL := $(DEPS)/onednn
 ifeq ($(shell $(PKG_CONFIG) --exists 'dnnl >= 3' 2>/dev/null && echo yes),yes)
 HAVE_DNNL := 1
+# Debian's library has a number of its own in its name (libdnnl.so.3.6), by which it must be opened.
+DNNL_NAME := $(shell objdump -p "`$(PKG_CONFIG) --variable=libdir dnnl`/libdnnl.so" 2>/dev/null | sed -n 's/^ *SONAME *//p')
 DNNL_CFLAGS := $(shell $(PKG_CONFIG) --cflags dnnl)
 # The wheel is for x86-64.
 else ifneq ($(and $(filter x86_64-%,$(TARGET)),$(wildcard $(DNNL)/include/oneapi/dnnl/dnnl.h)),)
@@ -129,7 +131,7 @@ HARDEN_LD += -pie -Wl,-z,relro,-z,now $(if $(BRANCHES),-Wl$(comma)-z$(comma)ibt$
 PKG_CFLAGS := $(patsubst -I%,-isystem%,$(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null))
 # Debug information names no folder of this machine, so that builds of one commit are the same everywhere.
 FLAGS_C = $(SYSROOT:%=--sysroot=%) -std=gnu17 -D_GNU_SOURCE -ffile-prefix-map='$(CURDIR)'=. -ffile-prefix-map='$(abspath $(OUT))'=./build -ffp-contract=off -fvisibility=hidden -fno-common $(HARDEN) $(SANITIZE_FLAGS) \
-	-Isrc -I. -isystem $(GEN) $(PKG_CFLAGS) $(DNNL_CFLAGS) -DHAVE_DNNL=$(HAVE_DNNL) $(CUDA_CFLAGS) -DHAVE_CUDA=$(HAVE_CUDA) $(if $(FAULTS),-DFAULTS) $(CPPFLAGS) $(CFLAGS)
+	-Isrc -I. -isystem $(GEN) $(PKG_CFLAGS) $(DNNL_CFLAGS) -DHAVE_DNNL=$(HAVE_DNNL) -DDNNL_NAME='"$(or $(DNNL_NAME),libdnnl.so.3)"' $(CUDA_CFLAGS) -DHAVE_CUDA=$(HAVE_CUDA) $(if $(FAULTS),-DFAULTS) $(CPPFLAGS) $(CFLAGS)
 RPATH ?= $$ORIGIN/../lib:$$ORIGIN/../lib/infer
 # libdnnl finds the thread pool's GOMP and omp symbols and an operator new in the program, and lies beside it (lib/infer: installed).
 FLAGS_LD = $(HARDEN_LD) $(SANITIZE_FLAGS) -Wl,--as-needed \
@@ -216,23 +218,31 @@ $(OBJ)/src/cpu/%: KERNEL_OPT = $(if $(filter -O2,$(CFLAGS)),-O3)
 $(eval $(call COMPILE,.o,))
 $(foreach l,$(SIMD_LEVELS),$(eval $(call COMPILE,.v$(l).o,$(call SIMD_FLAGS,$(l)))))
 
-# Kernels of the GPU, one image a file (and one of PTX where it is built), all of them inside the program.
-GPU_FATBIN := $(GPU_CU:gpu/kernels/%.cu=$(BUILD)/gpu/%.fatbin) \
-	$(if $(GPU_PTX),$(GPU_CU:gpu/kernels/%.cu=$(BUILD)/gpu/ptx/%.fatbin))
+# Kernels of the GPU, one image a file (and one of PTX where it is built), all of them inside the program. Debian package and
+# release tarball take them from one folder, so that they are compiled once.
+KERNELS ?= $(BUILD)/gpu
+GPU_FATBIN := $(GPU_CU:gpu/kernels/%.cu=$(KERNELS)/%.fatbin) \
+	$(if $(GPU_PTX),$(GPU_CU:gpu/kernels/%.cu=$(KERNELS)/ptx/%.fatbin))
 # The names of static functions hold a hash of the file's whole path, unless the compiler behind nvcc is told of another.
 NVCC = $(CUDA)/bin/nvcc -std=c++17 -O3 -fatbin --compress-mode=size -diag-suppress 186 -Xcicc --orig_src_path_name=$< -Igpu/kernels -Isrc
 GPU_HDR := $(filter-out %/image.h,$(wildcard gpu/kernels/*.h gpu/kernels/*.cuh)) src/ir/element_types.def src/ops/unary.def src/ops/pointwise.def
-$(BUILD)/gpu/%.fatbin: gpu/kernels/%.cu $(GPU_HDR) $(BUILD)/gpu/archs
+# Devices of 8.x share PTX, and so do those of 10.0 and 12.0: neither our kernels nor the headers of CUDA that they include ask for
+# more than 8.0 or 9.0. The front half of the compiler, which takes half of the time, runs four times instead of seven.
+front = $(if $(filter 7%,$(1)),$(1),$(if $(filter 8%,$(1)),80,$(if $(filter 9%,$(1)),90,100)))
+backs = $(foreach a,$(GPU_ARCHS),$(if $(filter $(1),$(call front,$(a))),sm_$(a)))
+GENCODE := $(foreach f,$(sort $(foreach a,$(GPU_ARCHS),$(call front,$(a)))),\
+	-gencode 'arch=compute_$(f)$(comma)code=[$(subst $() $(),$(comma),$(strip $(call backs,$(f))))]')
+$(KERNELS)/%.fatbin: gpu/kernels/%.cu $(GPU_HDR) $(KERNELS)/archs
 	@mkdir -p $(@D)
-	$(call say,NVCC,$(NVCC) $(foreach a,$(GPU_ARCHS),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) -o $@ $<)
-$(BUILD)/gpu/ptx/%.fatbin: gpu/kernels/%.cu $(GPU_HDR) $(BUILD)/gpu/archs
+	$(call say,NVCC,$(NVCC) $(GENCODE) -o $@ $<)
+$(KERNELS)/ptx/%.fatbin: gpu/kernels/%.cu $(GPU_HDR) $(KERNELS)/archs
 	@mkdir -p $(@D)
 	$(call say,NVCC,$(NVCC) -gencode arch=compute_$(GPU_PTX)$(comma)code=compute_$(GPU_PTX) -o $@ $<)
 GPU_CODE := $(strip $(GPU_ARCHS) $(GPU_PTX:%=ptx%))
-ifneq ($(GPU_CODE),$(file <$(BUILD)/gpu/archs))
-$(shell mkdir -p $(BUILD)/gpu)$(file >$(BUILD)/gpu/archs,$(GPU_CODE))
+ifneq ($(GPU_CODE),$(file <$(KERNELS)/archs))
+$(shell mkdir -p $(KERNELS))$(file >$(KERNELS)/archs,$(GPU_CODE))
 endif
-$(BUILD)/gpu/archs: ;
+$(KERNELS)/archs: ;
 define EMBED
 __asm__(".section .rodata\n.balign 16\n$(1):\n.incbin \"$(2)\"\n.previous");
 extern const unsigned char $(1)[];
@@ -240,7 +250,7 @@ extern const unsigned char $(1)[];
 endef
 define GPU_IMAGES
 #include "gpu/kernels/image.h"
-$(foreach f,$(GPU_CU:gpu/kernels/%.cu=%),$(call EMBED,gpu_image_$(f),$(BUILD)/gpu/$(f).fatbin)$(if $(GPU_PTX),$(call EMBED,gpu_ptx_$(f),$(BUILD)/gpu/ptx/$(f).fatbin)))
+$(foreach f,$(GPU_CU:gpu/kernels/%.cu=%),$(call EMBED,gpu_image_$(f),$(KERNELS)/$(f).fatbin)$(if $(GPU_PTX),$(call EMBED,gpu_ptx_$(f),$(KERNELS)/ptx/$(f).fatbin)))
 const struct gpu_image gpu_images[] = {
 $(foreach f,$(GPU_CU:gpu/kernels/%.cu=%),{"$(f)", gpu_image_$(f), $(if $(GPU_PTX),gpu_ptx_$(f),0)}, )
 {0}};
@@ -537,6 +547,9 @@ uninstall:
 # --- packages, in build/packages: tools/package.sh tells what is in them
 
 .PHONY: dist deb release
+# Of several, one runs after the other: they share compiled kernels and SHA256SUMS.
+release: | $(filter dist deb,$(MAKECMDGOALS))
+deb: | $(filter dist,$(MAKECMDGOALS))
 dist deb release:
 	@+MAKE='$(MAKE)' DEPS='$(abspath $(DEPS))' HAVE_NVCC='$(if $(filter 1,$(HAVE_CUDA)),yes)' tools/package.sh $@
 

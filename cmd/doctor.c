@@ -44,7 +44,7 @@ static void probe_library(struct health *h, const char *name, const char *use, c
 static void probe_machine(struct health *h)
 {
 	static const char *const
-		dnnl[] = {"libdnnl.so.3", NULL},
+		dnnl[] = {DNNL_NAME, "libdnnl.so.3", NULL},
 		*const png[] = {"libpng16.so.16", NULL},
 		*const jpeg[] = {"libjpeg.so.8", "libjpeg.so.62", NULL},
 		*const webp[] = {"libwebp.so.7", NULL},

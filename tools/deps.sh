@@ -216,9 +216,12 @@ unpack() { # WHEEL FOLDER PATTERN...: members into $tmp/new/FOLDER, their own fo
 
 unpack_cuda() { # NAME: the verified wheel in $wheel, joined with the others' folders: bin, include, lib, nvvm, doc
 	rm -rf "$tmp/cuda"
-	# Nobody links with libcublas; the alternative compilers and tools' libraries are opened by nobody, either.
+	# unzip warns of each pattern that a wheel has no file for. Nobody links with libcublas; the alternative compilers and tools' libraries are opened by nobody, either.
 	unzip -qo "$wheel" 'nvidia/*' '*/licenses/*' -x '*.py' '*/libcublas.so.*' '*/libnvblas*' '*.alt.so*' '*/libnvperf*' \
-		'*/libpcsamplingutil*' '*/libcheckpoint*' '*.a' -d "$tmp/cuda" || die "cannot unpack ${wheel##*/}"
+		'*/libpcsamplingutil*' '*/libcheckpoint*' '*.a' -d "$tmp/cuda" 2>"$tmp/unzip.log" || {
+		cat "$tmp/unzip.log" >&2
+		die "cannot unpack ${wheel##*/}"
+	}
 	mkdir -p "$tmp/new/doc/$1"
 	for part in "$tmp"/cuda/nvidia/*; do cp -rl "$part/." "$tmp/new"; done
 	cp "$tmp"/cuda/*/licenses/* "$tmp/new/doc/$1"

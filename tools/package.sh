@@ -44,7 +44,7 @@ pack() { # FOLDER ARCHIVE
 build_and_install() { # FOLDER PREFIX NAME MAKE-VARIABLE...
 	into=$1 prefix=$2 built=$out/build/$3
 	shift 3
-	$MAKE --no-print-directory BUILD="$built" DEPS="$DEPS" DEVELOPER= CC=gcc FETCHED_CUDA=no PREFIX="$prefix" DESTDIR="$into" \
+	$MAKE --no-print-directory BUILD="$built" KERNELS="$out/build/kernels" DEPS="$DEPS" DEVELOPER= CC=gcc FETCHED_CUDA=no PREFIX="$prefix" DESTDIR="$into" \
 		"$@" install >"$work/log" 2>&1 || { cat "$work/log" >&2; die 'the build failed'; }
 	strip "$into$prefix/bin/infer"
 }
@@ -226,7 +226,7 @@ release() {
 	newest GLIBC 2.34
 	newest GLIBCXX 3.4.29
 	newest CXXABI 1.3.13
-	newest GCC 12.0.0
+	newest GCC 7.0.0
 	cp CHANGELOG.md "$tree/share/doc/infer"
 	spdx "$tree" >"$work/spdx"
 	cp "$work/spdx" "$out/infer-$version.spdx"

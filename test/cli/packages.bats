@@ -16,3 +16,11 @@ load helper
 	done
 	cmp "$BATS_TEST_TMPDIR"/{here,elsewhere/deeper}/build/gpu/cast.fatbin
 }
+
+@test "A oneDNN of the system is opened by the name that it gives itself" {
+	printf 'prefix=/usr\nlibdir=%s\nName: dnnl\nDescription: x\nVersion: 3.7.2\nLibs: -ldnnl\n' "$BATS_TEST_TMPDIR" >"$BATS_TEST_TMPDIR/dnnl.pc"
+	echo 'int dnnl;' | gcc -shared -Wl,-soname,libdnnl.so.3.6 -o "$BATS_TEST_TMPDIR/libdnnl.so" -x c -
+	PKG_CONFIG_PATH=$BATS_TEST_TMPDIR env -u MAKEFLAGS -u MAKELEVEL \
+		make -n -C "${BATS_TEST_DIRNAME}/../.." BUILD="$BATS_TEST_TMPDIR/build" CC=gcc CUDA=no all >/dev/null
+	grep -q -- '-DDNNL_NAME=.*libdnnl.so.3.6' "$BATS_TEST_TMPDIR/build/flags"
+}

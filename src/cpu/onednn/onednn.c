@@ -36,13 +36,14 @@ static char about[512];
 
 static void library_open(void)
 {
-	static const char *const names[] = {"libdnnl.so.3", NULL};
+	/* The first is the name by which the library that the headers belong to calls itself. */
+	static const char *const names[] = {DNNL_NAME, "libdnnl.so.3", NULL};
 	static struct dl lib;
 	void *table[NSYMBOLS];
 
 	missing = about;
 	if (dl_open(&lib, names, symbols, table, NSYMBOLS, NULL)) {
-		snprintf(about, sizeof(about), "libdnnl.so.3 cannot be opened: %.400s", lib.tried);
+		snprintf(about, sizeof(about), DNNL_NAME " cannot be opened: %.400s", lib.tried);
 		return;
 	}
 	onednn_check_memory(&lib);
