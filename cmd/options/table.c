@@ -408,7 +408,8 @@ const struct field options_table[] = {
 	{ROW("baseline", F_STRING, baseline, EXPORTS, CMD_PROFILE), .arg = "FILE",
 	 .metavar_kind = "file", .help = "compare with a baseline that --save-baseline wrote",
 	 .more = "A baseline of another model, device, driver or precision, or with other input shapes or settings, is "
-		 "refused before the first run, unless --force is given."},
+		 "refused before the first run, unless --force is given. A file of the same name with other contents is a "
+		 "new version of the model: it is compared."},
 	{ROW("fail-above", F_STRING, fail_above, EXPORTS, CMD_PROFILE), .arg = "P%",
 	 .help = "exit with status 9 if the model became slower than the baseline by more than P percent",
 	 .more = "Compares the 10th percentiles of the runs in which no thread waited for a core. Fails only if the "

@@ -290,8 +290,8 @@ static void warn_of_streams(struct profile *p)
 /* ---- the verdict */
 
 /*
- * Warns of differences between the two measurements. There are differences only with --force: otherwise a baseline
- * that differs ends the command before the first run.
+ * Tells of differences between the two measurements. Others than a new version of the model are there only with --force:
+ * otherwise a baseline that differs ends the command before the first run.
  */
 static void warn_of_differences(struct profile *p)
 {
@@ -300,6 +300,10 @@ static void warn_of_differences(struct profile *p)
 	if (differs)
 		WARN(p->d, E_BASELINE_FILE, .slot = p->o->baseline, .message = differs,
 		     .hint = "compared nevertheless because of --force");
+	if (gate_new_version(&p->baseline->id, &p->record[0]->id))
+		NOTE(p->d, E_BASELINE_FILE, .slot = p->o->baseline,
+		     .message =
+			     "the model's file has changed since: its new version is compared with the old one");
 }
 
 /*

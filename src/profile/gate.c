@@ -304,11 +304,18 @@ static void add_difference(struct str *s, const char *what, const char *before, 
 			 before ? before : "none", now ? now : "none");
 }
 
+bool gate_new_version(const struct identity *before, const struct identity *now)
+{
+	return before->model && now->model && !strcmp(before->model, now->model) &&
+	       !same_text(before->hash, now->hash);
+}
+
 const char *gate_differs(const struct identity *before, const struct identity *now, struct arena *a)
 {
 	struct str s = {.arena = a};
 
-	add_difference(&s, "model", before->hash, now->hash);
+	if (!gate_new_version(before, now))
+		add_difference(&s, "model", before->hash, now->hash);
 	add_difference(&s, "device", before->device, now->device);
 	add_difference(&s, "device name", before->device_name, now->device_name);
 	add_difference(&s, "driver", before->driver, now->driver);

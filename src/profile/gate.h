@@ -111,6 +111,12 @@ void gate_compare_nodes(const struct record *before, const struct record *now, d
 			struct gate_verdict *v, struct arena *a);
 
 /*
+ * Whether the model's file has the name that it had then, but other contents: a new version, which is what a baseline is compared
+ * with in CI.
+ */
+bool gate_new_version(const struct identity *before, const struct identity *now);
+
+/*
  * Returns why two measurements must not be compared, such as "threads: 2 then, 1 now; ...", in the arena. Returns
  * NULL if nothing differs.
  */

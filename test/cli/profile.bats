@@ -341,6 +341,19 @@ PY
 	run -2 "$INFER" profile work.onnx --dim n=32 --baseline "$out/none.json" --fail-above 5%
 }
 
+@test "A new version of a model, in a file of the same name, is compared with the baseline of the old one" {
+	run -0 "$INFER" profile work.onnx --dim n=32 -n 20 --save-baseline "$out/b.json"
+	run -0 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 20 --baseline "$out/b.json" --fail-above 9999999%
+	[[ $stderr != *"N-BASELINE-FILE"* ]]
+	cp work.onnx "$out/work.onnx"
+	printf '\062\002v2' >>"$out/work.onnx" # a documentation string
+	run -0 --separate-stderr "$INFER" profile "$out/work.onnx" --dim n=32 -n 20 --baseline "$out/b.json" --fail-above 9999999%
+	[[ $stderr == *"note[N-BASELINE-FILE]"*"the model's file has changed since"* ]]
+	# sizes of inputs still have to be those of then
+	run -2 --separate-stderr "$INFER" profile "$out/work.onnx" --dim n=16 -n 20 --baseline "$out/b.json" --fail-above 5%
+	[[ $stderr == *"inputs"* ]]
+}
+
 @test "Impossible combinations of options are refused before the first run" {
 	run -2 --separate-stderr "$INFER" profile batch.onnx --shapes-sweep batch=5..1
 	[[ $stderr == *"the range is empty"* && -z $output ]]
