@@ -651,6 +651,9 @@ static int gqa_infer(struct infer *c)
 
 	if (n < 1 || kv < 1 || n > INT32_MAX || n % kv)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "num_heads a multiple of kv_num_heads", NULL);
+	if (p->do_rotary && (!infer_in(c, GQA_COS) || !infer_in(c, GQA_SIN)))
+		return infer_fail(c, E_OP_INPUTS, infer_in(c, GQA_COS) ? GQA_SIN : GQA_COS,
+				  "cos_cache and sin_cache, as do_rotary is set", "none");
 	if ((err = gqa_head_size(c, &size)) || (err = check_gqa_past(c, size)) ||
 	    (err = gqa_total(c, length, &total)))
 		return err;
