@@ -144,16 +144,16 @@ int cuda_list_begin(struct stream *s, struct diag *d)
 	return s->listing ? 0 : FAIL(d, E_MEMORY);
 }
 
-/* Makes an executable graph of what has been written down; it takes over the listing. */
+/* Makes an executable graph of what has been written down; it takes over the listing, which is freed on failure. */
 static struct captured *capture_listing(struct device *dev, CUstream stream, struct listing *l)
 {
 	struct captured *c = mem_zalloc(sizeof(*c), MEM_GRAPHS);
 	CUgraph graph;
 
-	if (!c)
-		return NULL;
-	*c = (struct captured){.device = dev};
-	if (listing_graph(dev, l, &graph) || instantiate(dev, stream, graph, c)) {
+	if (c)
+		*c = (struct captured){.device = dev};
+	if (!c || listing_graph(dev, l, &graph) || instantiate(dev, stream, graph, c)) {
+		listing_free(dev, l);
 		mem_free(c);
 		return NULL;
 	}
@@ -162,32 +162,36 @@ static struct captured *capture_listing(struct device *dev, CUstream stream, str
 	return c;
 }
 
-int cuda_list_end(struct stream *s, struct captured **out)
+/* Changes the recording *out into what the stream's spare listing holds, or makes a new one in its place. */
+static void record_listing(struct stream *s, struct captured **out)
 {
 	struct device *dev = s->device;
 	struct captured *c = *out;
-	struct listing *l = s->listing;
-	bool pushed;
+	struct listing *l = s->spare;
 
-	s->listing = NULL;
-	s->spare = l;
-	if (!listing_usable(l) || cuda_enter(dev, &pushed, NULL))
-		return -E_RUN;
 	if (c && listing_change(dev, c->exec, c->listing, l)) {
 		s->spare = c->listing;
 		c->listing = l;
-		dev->api->p_cuGraphUpload(
-			c->exec, s->stream); /* a launch would do so, while the device waits */
-	} else {
-		/* a graph that may still run must not be dropped */
-		bool idle = !c || !dev->api->p_cuStreamSynchronize(s->stream);
-		if (idle)
-			cuda_capture_drop(c);
-		*out = idle ? capture_listing(dev, s->stream, l) : NULL;
-		if (*out)
-			s->spare = NULL;
+		dev->api->p_cuGraphUpload(c->exec, s->stream); /* or the launch would, in its time */
+		return;
 	}
-	cuda_leave(dev, pushed);
+	if (c)
+		dev->api->p_cuStreamSynchronize(s->stream); /* it may still run */
+	cuda_capture_drop(c);
+	s->spare = NULL;
+	*out = capture_listing(dev, s->stream, l);
+}
+
+int cuda_list_end(struct stream *s, struct captured **out)
+{
+	bool usable = listing_usable(s->listing), pushed;
+
+	s->spare = s->listing;
+	s->listing = NULL;
+	if (!usable || cuda_enter(s->device, &pushed, NULL))
+		return -E_RUN;
+	record_listing(s, out);
+	cuda_leave(s->device, pushed);
 	return *out ? 0 : -E_RUN;
 }
 
@@ -206,9 +210,9 @@ void cuda_capture_drop(struct captured *c)
 		return;
 	if (!cuda_enter(c->device, &pushed, NULL)) {
 		c->device->api->p_cuGraphExecDestroy(c->exec);
-		listing_free(c->device, c->listing);
 		cuda_leave(c->device, pushed);
 	}
+	listing_free(c->device, c->listing);
 	mem_note(MEM_DEVICE, MEM_GRAPHS, -c->bytes);
 	mem_free(c);
 }

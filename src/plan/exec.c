@@ -593,6 +593,9 @@ void segment_record(struct instance *x, struct segment *s, struct segment *from)
 			b->tensors[b->external[i]] = *x->live[s->slots[b->external[i]].value];
 	if (b->movable)
 		place_results(b, slab);
+	for (uint32_t i = 0; i < s->nsteps; i++)
+		if (s->steps[i].run == view_run) /* of a state, say */
+			view_run(&b->calls[i]);
 	replays_record(b, from ? from->binding : NULL);
 }
 
