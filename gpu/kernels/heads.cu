@@ -5,8 +5,7 @@
 
 // Returns element e of a new row with its bias added. If p.norm is set, the row is normalized: `by` is the factor of
 // the row.
-template <typename T>
-__device__ inline float head_value(const gpu_heads &p, const T *x, int64_t h, float by, int64_t e)
+template <typename T> __device__ inline float head_value(const gpu_heads &p, const T *x, int64_t h, float by, int64_t e)
 {
 	float v = up(x[e]) + (p.bias ? up(((const T *)p.bias)[h * p.size + e]) : 0.0f);
 	return p.norm ? v * by * up(((const T *)p.norm)[e]) : v;
@@ -31,8 +30,7 @@ __device__ inline float code_nearest(const gpu_codes &c, float v)
 	return v < -most - 1 ? -most - 1 : v < most ? v : most;
 }
 
-template <typename T>
-__device__ inline float cached(const gpu_heads &p, int64_t head, int64_t i, int64_t e)
+template <typename T> __device__ inline float cached(const gpu_heads &p, int64_t head, int64_t i, int64_t e)
 {
 	if (!p.codes.scale)
 		return (float)any_real(p.codes.type, p.past, i);
@@ -45,21 +43,16 @@ template <typename T> __device__ inline void heads_keep(const gpu_keep &p)
 	EACH(k, (p.batch * p.heads * p.rows * p.size + 1) / 2)
 	{
 		unsigned byte = 0;
-		for (int64_t i = 2 * k; i < 2 * k + 2 && i < p.batch * p.heads * p.rows * p.size;
-		     i++) {
-			int64_t e = i % p.size, r = i / p.size % p.rows,
-				h = i / p.size / p.rows % p.heads;
+		for (int64_t i = 2 * k; i < 2 * k + 2 && i < p.batch * p.heads * p.rows * p.size; i++) {
+			int64_t e = i % p.size, r = i / p.size % p.rows, h = i / p.size / p.rows % p.heads;
 			int64_t b = i / p.size / p.rows / p.heads, from = p.first[b] + r;
 			bool there = r < p.count[b] && from < p.room;
-			float v =
-				there ? up(((const T *)p.x)[((b * p.heads + h) * p.room + from) * p.size + e])
-				      : 0.0f;
+			float v = there ? up(((const T *)p.x)[((b * p.heads + h) * p.room + from) * p.size + e]) : 0.0f;
 			if (!p.codes.scale) {
 				any_put(p.codes.type, p.y, i, v);
 				continue;
 			}
-			v = there ? code_nearest(p.codes, v / code_scale(p.codes, h, p.size, e))
-				  : 0.0f;
+			v = there ? code_nearest(p.codes, v / code_scale(p.codes, h, p.size, e)) : 0.0f;
 			if (p.codes.bits == 4)
 				byte |= (there ? (unsigned)((int)v + 8) : 0u) << (i & 1) * 4;
 			else
@@ -82,8 +75,7 @@ template <typename T> __device__ inline void fill_old_pieces(const gpu_heads &p)
 	const int64_t pieces = p.size * (int64_t)sizeof(T) / 16;
 	EACH(i, p.batch * p.heads * p.room * pieces)
 	{
-		int64_t z = i / pieces, r = z % p.room, b = z / p.room / p.heads,
-			used = used_rows(p, b);
+		int64_t z = i / pieces, r = z % p.room, b = z / p.room / p.heads, used = used_rows(p, b);
 		if (r >= used && r < used + p.rows)
 			continue;
 		int64_t old = (z / p.room * p.past_room + r) * pieces + i % pieces;
@@ -95,21 +87,15 @@ template <typename T> __device__ inline void fill_old(const gpu_heads &p)
 {
 	EACH(i, p.batch * p.heads * p.room * p.size)
 	{
-		int64_t e = i % p.size, z = i / p.size, r = z % p.room, h = z / p.room % p.heads,
-			b = z / p.room / p.heads;
+		int64_t e = i % p.size, z = i / p.size, r = z % p.room, h = z / p.room % p.heads, b = z / p.room / p.heads;
 		int64_t used = used_rows(p, b);
 		if (r < used || r >= used + p.rows)
-			((T *)p.y)[i] = down<T>(
-				r < used ? cached<T>(p, h,
-						     ((b * p.heads + h) * p.past_room + r) * p.size + e,
-						     e)
-					 : 0.0f);
+			((T *)p.y)[i] = down<T>(r < used ? cached<T>(p, h, ((b * p.heads + h) * p.past_room + r) * p.size + e, e) : 0.0f);
 	}
 }
 
 // Writes new row `now` of a head by a whole block: with its bias, normalized, turned by its position, rounded as the cache rounds.
-template <typename T>
-__device__ inline void fill_new(const gpu_heads &p, int64_t b, int64_t h, int64_t now, T *y)
+template <typename T> __device__ inline void fill_new(const gpu_heads &p, int64_t b, int64_t h, int64_t now, T *y)
 {
 	const int64_t half = p.turned / 2;
 	const T *x = (const T *)p.x + b * p.step[0] + h * p.step[1] + now * p.step[2];
@@ -132,8 +118,7 @@ __device__ inline void fill_new(const gpu_heads &p, int64_t b, int64_t h, int64_
 			int64_t k = p.interleaved ? e / 2 : e % half;
 			int64_t other = p.interleaved ? e ^ 1 : second ? e - half : e + half;
 			float u = head_value<T>(p, x, h, by, other);
-			float c = up(((const T *)p.cos)[row * half + k]),
-			      s = up(((const T *)p.sin)[row * half + k]);
+			float c = up(((const T *)p.cos)[row * half + k]), s = up(((const T *)p.sin)[row * half + k]);
 			v = second ? s * u + c * v : c * v - s * u;
 		}
 		if (p.codes.scale) {
@@ -144,21 +129,20 @@ __device__ inline void fill_new(const gpu_heads &p, int64_t b, int64_t h, int64_
 	}
 }
 
-template <typename T> __device__ inline void heads_fill(const gpu_heads &p)
+// Query, keys and values, or those of them that are made, at once: gridDim.y parts.
+template <typename T> __device__ inline void heads_fill(const gpu_heads_parts &all)
 {
+	const gpu_heads &p = all.part[blockIdx.y];
 	// a cache of codes, or of another type, is computed element by element
-	bool pieces = p.plain && p.size * sizeof(T) % 16 == 0 &&
-		      (((uintptr_t)p.past | (uintptr_t)p.y) & 15) == 0;
+	bool pieces = p.plain && p.size * sizeof(T) % 16 == 0 && (((uintptr_t)p.past | (uintptr_t)p.y) & 15) == 0;
 	if (p.room > p.rows && pieces)
 		fill_old_pieces<T>(p);
-	else if (p.room > p.rows || p.past)
+	else if (p.room > p.rows)
 		fill_old<T>(p);
 	for (int64_t z = blockIdx.x; z < p.batch * p.heads * p.rows; z += gridDim.x) {
-		int64_t now = z % p.rows, h = z / p.rows % p.heads, b = z / p.rows / p.heads,
-			r = used_rows(p, b) + now;
+		int64_t now = z % p.rows, h = z / p.rows % p.heads, b = z / p.rows / p.heads, r = used_rows(p, b) + now;
 		if (r < p.room)
-			fill_new<T>(p, b, h, now,
-				    (T *)p.y + ((b * p.heads + h) * p.room + r) * p.size);
+			fill_new<T>(p, b, h, now, (T *)p.y + ((b * p.heads + h) * p.room + r) * p.size);
 	}
 }
 
@@ -195,16 +179,14 @@ extern "C" __global__ void sparse_check(const gpu_sparse_mask p)
 {
 	EACH(i, p.layouts * (p.row_step + p.col_step) + p.batch)
 	{
-		int64_t each = p.row_step + p.col_step, l = i / each, at = i % each,
-			blocks = p.row_step - 1;
+		int64_t each = p.row_step + p.col_step, l = i / each, at = i % each, blocks = p.row_step - 1;
 		bool good;
 		if (l >= p.layouts) {
 			int64_t b = i - p.layouts * each;
 			good = p.lens[b] >= 0 && p.lens[b] <= p.keys && sparse_start(p, b) >= 0;
 		} else if (at < p.row_step) {
 			const int32_t *rows = p.rows + l * p.row_step;
-			good = rows[at] >= 0 && rows[at] <= p.col_step &&
-			       (at == 0 || rows[at - 1] <= rows[at]);
+			good = rows[at] >= 0 && rows[at] <= p.col_step && (at == 0 || rows[at - 1] <= rows[at]);
 		} else {
 			const int32_t *rows = p.rows + l * p.row_step;
 			int32_t col = p.cols[l * p.col_step + at - p.row_step];
@@ -220,9 +202,8 @@ template <typename T> __device__ inline void sparse_mask(const gpu_sparse_mask &
 {
 	EACH(i, p.batch * p.heads * p.queries * p.keys)
 	{
-		int64_t j = i % p.keys, q = i / p.keys % p.queries,
-			h = i / p.keys / p.queries % p.heads, b = i / p.keys / p.queries / p.heads,
-			l = h % p.layouts, row = (sparse_start(p, b) + q) / p.block;
+		int64_t j = i % p.keys, q = i / p.keys % p.queries, h = i / p.keys / p.queries % p.heads,
+			b = i / p.keys / p.queries / p.heads, l = h % p.layouts, row = (sparse_start(p, b) + q) / p.block;
 		const int32_t *rows = p.rows + l * p.row_step;
 		bool seen = false;
 		// what sparse_check refuses must not lead outside the indices
@@ -251,10 +232,7 @@ extern "C" __global__ void gqa_lengths(const gpu_lengths p)
 	{
 		int64_t all = (int64_t)p.last[b] + 1, first = p.prompt ? 0 : all - p.queries;
 		bool good = all >= 0 && first >= 0;
-		int64_t used = !good	  ? 0
-			       : p.window ? cached_positions(p, first)
-					  : first,
-			valid = used + all - first;
+		int64_t used = !good ? 0 : p.window ? cached_positions(p, first) : first, valid = used + all - first;
 		int64_t keep = !good ? 0 : p.window ? cached_positions(p, all) : used + p.queries;
 		good = good && valid <= p.keys && used <= p.past;
 		if (!good)
@@ -283,8 +261,7 @@ extern "C" __global__ void flex_scores(const gpu_flex p)
 {
 	EACH(i, p.batch * p.heads * p.queries * p.keys)
 	{
-		int64_t j = i % p.keys, row = i / p.keys, h = row / p.queries % p.heads,
-			b = row / p.queries / p.heads;
+		int64_t j = i % p.keys, row = i / p.keys, h = row / p.queries % p.heads, b = row / p.queries / p.heads;
 		int64_t k = ((b * p.kv_heads + h / (p.heads / p.kv_heads)) * p.keys + j) * p.size;
 		double sum = 0;
 		for (int64_t e = 0; e < p.size; e++)
@@ -315,13 +292,11 @@ extern "C" __global__ void flex_product(const gpu_flex p)
 {
 	EACH(i, p.batch * p.heads * p.queries * p.vsize)
 	{
-		int64_t e = i % p.vsize, row = i / p.vsize, h = row / p.queries % p.heads,
-			b = row / p.queries / p.heads;
+		int64_t e = i % p.vsize, row = i / p.vsize, h = row / p.queries % p.heads, b = row / p.queries / p.heads;
 		int64_t v = (b * p.kv_heads + h / (p.heads / p.kv_heads)) * p.keys * p.vsize + e;
 		double sum = 0;
 		for (int64_t j = 0; j < p.keys; j++)
-			sum += any_real(p.wide, p.score, row * p.keys + j) *
-			       any_real(p.type, p.v, v + j * p.vsize);
+			sum += any_real(p.wide, p.score, row * p.keys + j) * any_real(p.type, p.v, v + j * p.vsize);
 		any_put(p.type, p.y, i, sum);
 	}
 }
@@ -332,25 +307,10 @@ extern "C" __global__ void retype(const gpu_retype p)
 	any_put(p.to, p.y, i, any_real(p.from, p.x, i));
 }
 
-#define HEADS(T)                                                                                   \
-	extern "C" __global__ void heads_fill_##T(const gpu_heads p)                               \
-	{                                                                                          \
-		heads_fill<T>(p);                                                                  \
-	}                                                                                          \
-	extern "C" __global__ void heads_keep_##T(const gpu_keep p)                                \
-	{                                                                                          \
-		heads_keep<T>(p);                                                                  \
-	}                                                                                          \
-	extern "C" __global__ void ms_mask_##T(const gpu_ms_mask p)                                \
-	{                                                                                          \
-		ms_mask<T>(p);                                                                     \
-	}                                                                                          \
-	extern "C" __global__ void score_rows_##T(const gpu_score_rows p)                          \
-	{                                                                                          \
-		score_rows<T>(p);                                                                  \
-	}                                                                                          \
-	extern "C" __global__ void sparse_mask_##T(const gpu_sparse_mask p)                        \
-	{                                                                                          \
-		sparse_mask<T>(p);                                                                 \
-	}
+#define HEADS(T)                                                                                                       \
+	extern "C" __global__ void heads_fill_##T(const gpu_heads_parts p) { heads_fill<T>(p); }                             \
+	extern "C" __global__ void heads_keep_##T(const gpu_keep p) { heads_keep<T>(p); }                              \
+	extern "C" __global__ void ms_mask_##T(const gpu_ms_mask p) { ms_mask<T>(p); }                                 \
+	extern "C" __global__ void score_rows_##T(const gpu_score_rows p) { score_rows<T>(p); }                        \
+	extern "C" __global__ void sparse_mask_##T(const gpu_sparse_mask p) { sparse_mask<T>(p); }
 HEADS(f32) HEADS(f16) HEADS(bf16)

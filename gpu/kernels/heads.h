@@ -36,6 +36,10 @@ struct gpu_heads {
 	uint64_t *fault, who;
 };
 
+struct gpu_heads_parts {
+	struct gpu_heads part[3];
+};
+
 /*
  * Copies the rows of the heads that remain in the new cache, when the cache is quantized or holds a window of
  * positions.

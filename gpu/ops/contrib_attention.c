@@ -619,22 +619,17 @@ static const void *input_at(const struct call *c, uint32_t in, size_t start)
 	return p ? p + start : NULL;
 }
 
-/* A block for each new row, or as many as copy the cached rows with 16 bytes a thread. */
-static struct gpu_grid fill_grid(const struct gpu_heads *j)
-{
-	int64_t threads = j->size <= 64 ? 64 : 128, rows = j->batch * j->heads * j->rows;
-	int64_t copies =
-		j->room > j->rows ? j->batch * j->heads * j->room * j->size / 8 / threads : 0;
+/* Query, keys and values that need a copy, made by one launch. */
+struct parts {
+	struct gpu_heads_parts jobs;
+	unsigned n;
+};
 
-	return gpu_blocks(copies > rows ? copies : rows ? rows : 1, (unsigned)threads);
-}
-
-/* Returns the address of a part on the device. If the part needs a copy, first queues the kernel that makes it. */
-static const void *run_part(const struct call *c, const struct heads_plan *h, const struct part *p,
-			    int *err)
+/* Returns the address of a part on the device. If the part needs a copy, adds the job that makes it. */
+static const void *add_part(const struct call *c, const struct heads_plan *h, const struct part *p,
+			    struct parts *to)
 {
 	struct gpu_heads job = p->job;
-	int64_t rows = job.batch * job.heads * job.room;
 
 	if (!p->made)
 		return input_at(c, p->in, p->start);
@@ -656,9 +651,29 @@ static const void *run_part(const struct call *c, const struct heads_plan *h, co
 	job.plain = !job.codes.scale && job.codes.type == (int)tensor_dtype(c->in[p->in]);
 	job.fault = gpu_fault(c);
 	job.who = (uint64_t)(uintptr_t)c->step->from;
-	if (rows > 0 && job.size > 0 && !*err)
-		*err = gpu_launch(c, h->fill, fill_grid(&job), &job, sizeof(job));
+	if (job.batch > 0 && job.heads > 0 && job.room > 0 && job.size > 0)
+		to->jobs.part[to->n++] = job;
 	return job.y;
+}
+
+/* A block for each new row, or as many as copy the cached rows with 16 bytes a thread. */
+static int run_parts(const struct call *c, const struct heads_plan *h, const struct parts *p)
+{
+	int64_t blocks = 1, threads = 64;
+
+	for (unsigned i = 0; i < p->n; i++)
+		threads = p->jobs.part[i].size > 64 ? 128 : threads;
+	for (unsigned i = 0; i < p->n; i++) {
+		const struct gpu_heads *j = &p->jobs.part[i];
+		int64_t rows = j->batch * j->heads * j->rows;
+		int64_t old =
+			j->room > j->rows ? j->batch * j->heads * j->room * j->size / 8 / threads : 0;
+		rows = rows > old ? rows : old;
+		blocks = rows > blocks ? rows : blocks;
+	}
+	struct gpu_grid g = gpu_blocks(blocks, (unsigned)threads);
+	g.y = p->n;
+	return p->n ? gpu_launch(c, h->fill, g, &p->jobs, sizeof(p->jobs)) : 0;
 }
 
 static int run_keep(const struct call *c, const struct heads_plan *h, const struct part *p,
@@ -703,10 +718,13 @@ int gpu_heads_run(const struct call *c)
 	struct gpu_attend_plan plan = h->attend;
 	struct gpu_attend *j = &plan.job;
 	int err = run_lengths(c, h);
+	struct parts parts = {.n = 0};
 
-	j->q = run_part(c, h, &h->q, &err);
-	j->k = run_part(c, h, &h->k, &err);
-	j->v = run_part(c, h, &h->v, &err);
+	j->q = add_part(c, h, &h->q, &parts);
+	j->k = add_part(c, h, &h->k, &parts);
+	j->v = add_part(c, h, &h->v, &parts);
+	if (!err)
+		err = run_parts(c, h, &parts);
 	j->mask = gpu_data(c, h->bias);
 	j->bias = j->mask;
 	if (!err)
