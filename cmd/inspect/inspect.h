@@ -52,6 +52,9 @@ void operators_page(FILE *f);
 /* Returns true if the path is that of a tensor file: its extension is .npy, .npz, .safetensors or .pb. */
 bool inspect_is_tensor(const char *path);
 int inspect_tensor(struct options *o, const char *path, struct diag *d);
+bool inspect_is_folder(const char *path);
+/* Shows a line for each tensor in the files of a folder, such as `infer run -o FOLDER` writes, and names the other files. */
+int inspect_folder(struct options *o, const char *path, struct diag *d);
 
 /*
  * Returns true if the path is that of a saved report, a document that a command wrote with --json,

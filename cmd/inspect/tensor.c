@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* infer inspect TENSOR: shows what a .npy, .npz, .safetensors or .pb file contains. */
+/* infer inspect TENSOR or FOLDER: shows what a .npy, .npz, .safetensors or .pb file contains, or a folder of such files. */
 #include "cmd/options/subcommand.h"
+#include "base/tame.h"
 #include "cmd/inspect/inspect.h"
+#include "cmd/output/table.h"
 #include "io/io.h"
 #include "ir/safetensors.h"
 #include "onnx/tensor_pb.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* The facts that are shown about a tensor. */
 struct tensor_facts {
@@ -21,6 +28,8 @@ struct tensor_facts {
 
 struct tensor_list {
 	struct arena *arena;
+	struct arena *data; /* holds copies of elements, which are not needed once the facts are known */
+	const char *archive; /* name of the file in a folder, put before the names of several tensors in it; else NULL */
 	struct tensor_facts *first, **end;
 };
 
@@ -89,7 +98,8 @@ static void append_tensor(struct tensor_list *f, const char *name, const struct 
 {
 	struct tensor_facts *x = arena_new(f->arena, struct tensor_facts);
 
-	*x = (struct tensor_facts){.name = arena_str(f->arena, name),
+	*x = (struct tensor_facts){.name = f->archive ? path_join(f->arena, f->archive, name)
+						      : arena_str(f->arena, name),
 				   .note = note,
 				   .dtype = tensor_dtype(t),
 				   .shape = t->shape,
@@ -109,7 +119,7 @@ static int read_npy(struct tensor_list *f, const char *name, const unsigned char
 		return err;
 	const char *note = h.fortran ? "Fortran order" : h.big_endian ? "big-endian" : "";
 	if (h.kind == 'U' || h.kind == 'S') {
-		const struct tensor *t = npy_strings(&h, p, f->arena);
+		const struct tensor *t = npy_strings(&h, p, f->data);
 		if (!t)
 			return FAIL(d, E_INPUT_FORMAT, .slot = name);
 		append_tensor(f, name, t, note);
@@ -132,7 +142,7 @@ static int read_npy(struct tensor_list *f, const char *name, const unsigned char
 			    .hint = "copy or create the file again");
 	struct tensor t = {.type = type_tensor(h.dtype), .shape = h.shape, .bytes = h.bytes};
 	/* copied, because elements in the file may not be aligned */
-	t.data = arena_dup(f->arena, p + h.data, h.bytes);
+	t.data = arena_dup(f->data, p + h.data, h.bytes);
 	append_tensor(f, name, &t, note);
 	return 0;
 }
@@ -140,7 +150,7 @@ static int read_npy(struct tensor_list *f, const char *name, const unsigned char
 static int read_npz(struct tensor_list *f, const char *path, const struct file_map *m, struct diag *d)
 {
 	struct zip z;
-	int err = zip_open(m->data, m->size, path, f->arena, &z, d);
+	int err = zip_open(m->data, m->size, path, f->data, &z, d);
 
 	for (size_t i = 0; i < z.n && !err; i++) {
 		unsigned char *p = mem_alloc(z.entry[i].size + 1, MEM_STAGING);
@@ -156,7 +166,7 @@ static int read_safetensors(struct tensor_list *f, const char *path, const struc
 			    struct diag *d)
 {
 	struct safetensors all;
-	int err = safetensors_head(m->data, m->size, path, E_INPUT_FORMAT, f->arena, &all, d);
+	int err = safetensors_head(m->data, m->size, path, E_INPUT_FORMAT, f->data, &all, d);
 
 	for (size_t i = 0; i < all.n && !err; i++) {
 		const struct safetensor *x = &all.list[i];
@@ -191,7 +201,7 @@ static int read_tensor_file(struct tensor_list *f, const char *path, struct diag
 	} else if (kind == IO_SAFETENSORS) {
 		err = read_safetensors(f, path, &m, d);
 	} else {
-		const struct tensor *t = tensor_pb_read(path, type_tensor(DT_NONE), f->arena, d);
+		const struct tensor *t = tensor_pb_read(path, type_tensor(DT_NONE), f->data, d);
 		err = t ? 0 : -(int)E_INPUT_FORMAT;
 		if (t)
 			append_tensor(f, path_base(path), t, "");
@@ -222,7 +232,7 @@ static void print_all(const char *path, const struct tensor_facts *first, struct
 int inspect_tensor(struct options *o, const char *path, struct diag *d)
 {
 	struct arena a = {0};
-	struct tensor_list f = {.arena = &a, .end = &f.first};
+	struct tensor_list f = {.arena = &a, .data = &a, .end = &f.first};
 	struct json j;
 	int err = read_tensor_file(&f, path, d);
 
@@ -236,6 +246,174 @@ int inspect_tensor(struct options *o, const char *path, struct diag *d)
 	}
 	if (!err && !o->json)
 		print_all(path, f.first, &a);
+	arena_free(&a);
+	return err;
+}
+
+/* ---- a folder of tensor files */
+
+struct folder {
+	struct tensor_list tensors;
+	const char **left_out; /* names of the files that are no tensors */
+	size_t nleft_out;
+};
+
+/*
+ * Reads a tensor as `infer run --save-format json` writes it, with a member "dtype". Returns false for every
+ * other document, such as a report, because .json alone does not say that a file is a tensor.
+ */
+static bool read_json(struct tensor_list *f, const char *path)
+{
+	struct file_map m;
+	struct text_head h = {0};
+	struct diag why = {0};
+	bool read = false;
+
+	if (!file_map(path, &m, E_INPUT_OPEN, &why)) {
+		const char *p = (const char *)m.data, *name = path_base(path);
+		/* one of these types fits all elements of a tensor; "dtype" then says which type they really have */
+		bool found = !text_scan(IO_JSON, p, m.size, name, DT_F64, &h, &why) ||
+			     !text_scan(IO_JSON, p, m.size, name, DT_BOOL, &h, &why) ||
+			     !text_scan(IO_JSON, p, m.size, name, DT_STRING, &h, &why);
+		enum dtype type = h.dtype;
+		if (found && type != DT_NONE && h.shape.rank >= 0 &&
+		    !text_scan(IO_JSON, p, m.size, name, type, &h, &why)) {
+			const struct tensor *t =
+				text_read(IO_JSON, p, m.size, type, &h.shape, f->data);
+			read = t;
+			if (t)
+				append_tensor(f, name, t, "");
+		}
+		file_unmap(&m);
+	}
+	diag_free(&why);
+	return read;
+}
+
+/* Reads one file of the folder. One that is damaged is an error; the others are shown nevertheless. */
+static int read_member(struct folder *x, const char *path, struct diag *d)
+{
+	const char *name = path_base(path), *ext = path_ext(path);
+	struct arena data = {0};
+	struct stat st;
+	/* a pipe or device is not opened, because nobody has named it */
+	bool regular = !stat(path, &st) && S_ISREG(st.st_mode);
+	bool many = !strcmp(ext, ".npz") || !strcmp(ext, ".safetensors");
+	int err = 0;
+
+	x->tensors.data = &data;
+	x->tensors.archive = many ? name : NULL;
+	if (regular && inspect_is_tensor(path))
+		err = read_tensor_file(&x->tensors, path, d);
+	else if (!regular || strcmp(ext, ".json") != 0 || !read_json(&x->tensors, path))
+		x->left_out[x->nleft_out++] = arena_str(x->tensors.arena, name);
+	arena_free(&data);
+	return err;
+}
+
+static int is_shown(const struct dirent *e)
+{
+	return e->d_name[0] != '.';
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int read_folder(struct folder *x, const char *path, struct diag *d)
+{
+	struct dirent **list = NULL;
+	int n = scandir(path, &list, is_shown, by_name), err = 0;
+
+	if (n < 0)
+		return FAIL(d, E_INPUT_OPEN,
+			    .message = fmt(d, "%s: cannot open: %s", path, strerror(errno)));
+	x->left_out = arena_new_n(x->tensors.arena, const char *, (size_t)n + 1);
+	for (int i = 0; i < n; i++) {
+		int one = read_member(x, path_join(x->tensors.arena, path, list[i]->d_name), d);
+		err = err ? err : one;
+		free(list[i]);
+	}
+	free(list);
+	if (!err && !x->tensors.first)
+		return FAIL(d, E_INPUT_OPEN,
+			    .message = fmt(d, "%s: the folder has no tensor file", path),
+			    .expected = ".npy, .npz, .safetensors, .pb or .json files of tensors, or "
+					"genai_config.json",
+			    .actual = n ? fmt(d, "%d other files or folders", n) : "an empty folder",
+			    .hint = "infer run MODEL -o FOLDER writes such files; infer inspect "
+				    "FOLDER/model.onnx shows a model");
+	return err;
+}
+
+static void table_statistic(struct table *t, double value, bool known)
+{
+	table_number(t, known ? value : NAN, known ? arena_printf(t->arena, "%g", value) : "-");
+}
+
+static void print_folder(const struct folder *x, struct arena *a)
+{
+	static const char *const heads[] = {"name", "type", "shape", "bytes", "min",
+					    "max",  "mean", "NaN",   NULL};
+	FILE *f = listing_begin(stdout);
+	struct table t;
+
+	table_begin(&t, a, heads, "lllrrrrr");
+	t.ranks = "00013342";
+	for (const struct tensor_facts *v = x->tensors.first; v; v = v->next) {
+		bool known = v->dtype != DT_STRING && v->stats.count > 0;
+		table_text(&t, tame_word(a, v->name));
+		table_text(&t, dtype_name(v->dtype));
+		table_text(&t, shape_str(a, &v->shape, NULL));
+		table_number(&t, (double)v->bytes, arena_printf(a, "%zu", v->bytes));
+		table_statistic(&t, v->stats.min, known);
+		table_statistic(&t, v->stats.max, known);
+		table_statistic(&t, v->stats.mean, known);
+		table_statistic(&t, (double)v->stats.nans, v->dtype != DT_STRING);
+	}
+	if (x->tensors.first)
+		table_print(&t, "", f);
+	for (size_t i = 0; i < x->nleft_out; i++)
+		fprintf(f, "%s%s%s",
+			i ? ", " : "left out, no tensors: ", tame_word(a, x->left_out[i]),
+			i + 1 == x->nleft_out ? "\n" : "");
+	listing_end(f);
+}
+
+static void write_folder(const struct folder *x, struct json *j)
+{
+	json_array(j, "tensors");
+	for (const struct tensor_facts *t = x->tensors.first; t; t = t->next)
+		write_tensor(t, j);
+	json_end(j, ']');
+	json_array(j, "left_out");
+	for (size_t i = 0; i < x->nleft_out; i++)
+		json_string(j, NULL, x->left_out[i]);
+	json_end(j, ']');
+}
+
+bool inspect_is_folder(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+int inspect_folder(struct options *o, const char *path, struct diag *d)
+{
+	struct arena a = {0};
+	struct folder x = {.tensors = {.arena = &a, .end = &x.tensors.first}};
+	struct json j;
+	int err = read_folder(&x, path, d);
+
+	if (x.tensors.first && o->json) {
+		json_envelope_begin(&j, o, d);
+		write_folder(&x, &j);
+		json_envelope_end(&j, d);
+	}
+	if (x.tensors.first && !o->json)
+		print_folder(&x, &a);
 	arena_free(&a);
 	return err;
 }

@@ -272,3 +272,34 @@ assert "passes" not in d and "rewrites" not in d'
 	run -0 --separate-stderr "$INFER" inspect "$BATS_TEST_TMPDIR/m.onnx" --memory
 	[[ $output == *"weights 0 B (of 256.0 KiB; the others are freed once packed)"* ]]
 }
+
+@test "A folder of outputs is one table of tensors, which names the files that are none" {
+	dir=$BATS_TEST_TMPDIR/out
+	mkdir "$dir"
+	run -4 --separate-stderr "$INFER" inspect "$dir"
+	[[ $stderr == *"has no tensor file"*"expected"*"genai_config.json"*"an empty folder"* ]]
+	"$INFER" run batch.onnx --dim batch=2 --random 0..1 -o "$dir" 2>/dev/null >&2
+	"$INFER" run batch.onnx --dim batch=2 --random 0..1 -o "$dir" --save-format json 2>/dev/null >&2
+	"$INFER" run batch.onnx --dim batch=2 --random 0..1 -o "$dir" --save-format npz 2>/dev/null >&2
+	"$INFER" run batch.onnx --dim batch=2 --random 0..1 -o "$dir" --save-format pb 2>/dev/null >&2
+	echo '{"a": [1, 2]}' >"$dir/report.json"
+	echo text >"$dir/notes.txt"
+	echo '{"dtype": "bool", "shape": [2], "data": [true, false]}' >"$dir/z.json"
+	mkfifo "$dir/pipe.npy"
+	run -0 --separate-stderr "$INFER" inspect "$dir"
+	[[ ${lines[0]} == name*type*shape*bytes*min*max*mean*NaN* ]]
+	[[ ${lines[1]} == "output_0.pb "*"f32"*"[2,3,16,24]"*"9216"*" 0" ]]
+	[[ ${lines[2]} == "outputs.npz/"*"f32"*"9216"*" 0" ]]
+	[[ ${lines[3]} == "y.json "*"9216"*" 0" ]]
+	[[ ${lines[4]} == "y.npy "*"9216"*" 0" ]]
+	[[ ${lines[5]} == "z.json "*"bool"*"[2]"*" 0" ]]
+	[ "${lines[6]}" = "left out, no tensors: notes.txt, pipe.npy, report.json" ]
+	[ "${lines[3]##* 9216}" = "${lines[4]##* 9216}" ]
+	run -0 --separate-stderr "$INFER" inspect "$dir" --json
+	[[ $output == *'"name": "y.npy"'*'"bytes": 9216'*'"left_out": ["notes.txt", "pipe.npy", "report.json"]'* ]]
+	run -2 "$INFER" inspect "$dir" --nodes
+	[[ $output == *"is a folder of tensors"* ]]
+	cp cut.npy "$dir"
+	run -4 --separate-stderr "$INFER" inspect "$dir"
+	[[ $output == *"y.npy "* && $stderr == *"cut.npy"* ]]
+}
