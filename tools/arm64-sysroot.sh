@@ -10,7 +10,7 @@ dir=${1:?usage: tools/arm64-sysroot.sh DIR}
 packages='libc6 libc6-dev libgcc-s1 libprotobuf-c1 libprotobuf-c-dev libyaml-0-2 libyaml-dev zlib1g zlib1g-dev
 	libpng16-16 libpng-dev libjpeg62-turbo libjpeg62-turbo-dev libwebp7 libwebp-dev libtiff6 libtiff-dev libopenjp2-7 libopenjp2-7-dev
 	libheif1 libheif-dev libsndfile1 libsndfile1-dev libsoxr0 libsoxr-dev'
-pin=$(printf '%s' "$packages" | sha256sum)
+pin=$(printf '%s' "$packages, links within" | sha256sum)
 [ "$(cat "$dir/.pin" 2>/dev/null)" != "$pin" ] || exit 0
 
 mkdir -p "$(dirname "$dir")"
@@ -29,6 +29,10 @@ apt update
 # shellcheck disable=SC2086 # a list of words
 apt install -y --no-install-recommends --download-only $packages
 for deb in "$work"/archives/*.deb; do dpkg-deb -x "$deb" "$work/tree"; done
+# libm.so is a link to /lib/..., where the linker would look on this machine, and take the archive libm.a if there is nothing.
+find "$work/tree" -type l -lname '/*' | while read -r link; do
+	ln -sfr "$work/tree$(readlink "$link")" "$link"
+done
 printf '%s' "$pin" >"$work/tree/.pin"
 mv "$work/tree" "$dir"
 rm -rf "$work"
