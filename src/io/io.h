@@ -132,7 +132,6 @@ struct io_output {
 	const char *name;
 	/* the tensor; NULL or V_NONE for an optional without a value */
 	const struct tensor *tensor;
-	struct type type; /* for io_last_file(), which has no tensor: as the model declares it */
 };
 /*
  * Checks that files can be created in the folder, which is created if it is missing. Fails with
@@ -142,8 +141,7 @@ int io_probe_folder(const char *dir, struct diag *d);
 /*
  * Writes n outputs to files in dir; each file is written completely or not at all. paths[i] gets
  * the path of output i's file, in the arena, or NULL if the output was an empty optional. Fails
- * with E-OUTPUT. A map, or a sequence of maps, becomes one JSON file, of an object or an array of objects, where the format holds one
- * tensor a file. Adds a note for each output whose type the format lacks and which was therefore
+ * with E-OUTPUT. Adds a note for each output whose type the format lacks and which was therefore
  * written as a wider type.
  */
 int io_save(const char *dir, enum io_format format, const struct io_output *out, size_t n,
@@ -152,7 +150,7 @@ int io_save(const char *dir, enum io_format format, const struct io_output *out,
 int io_save_one(const char *path, enum io_format format, const struct io_output *out, size_t n,
 		const char **paths, struct arena *a, struct diag *d);
 /*
- * Returns the file that io_save() writes last if every output is a tensor, or maps. If it is there, so are the others. The
+ * Returns the file that io_save() writes last if every output is a tensor. If it is there, so are the others. The
  * tensors of `out` are not looked at.
  */
 const char *io_last_file(const char *dir, enum io_format format, const struct io_output *out,

@@ -285,38 +285,29 @@ static void zip_finish(struct zip_writer *z, struct arena *a)
 
 /* ---- .json */
 
-/* Writes a real number, text or truth as the member `key`, or into the open array if that is NULL. */
-static void json_element(struct json *j, const char *key, const struct tensor *t, int64_t i)
+void io_json_element(struct json *j, const struct tensor *t, int64_t i)
 {
 	enum dtype type = tensor_dtype(t);
 	size_t n;
 
 	if (type == DT_STRING) {
 		const char *s = tensor_string(t, i, &n);
-		json_string_n(j, key, s, n);
+		json_string_n(j, NULL, s, n);
 	} else if (type == DT_BOOL) {
-		json_bool(j, key, elem_i64(type, t->data, i) != 0);
+		json_bool(j, NULL, elem_i64(type, t->data, i) != 0);
 	} else if (type == DT_U64) {
-		json_uint(j, key, (uint64_t)elem_i64(type, t->data, i));
+		json_uint(j, NULL, (uint64_t)elem_i64(type, t->data, i));
+	} else if (dtype_class(type) == DT_COMPLEX) {
+		enum dtype part = type == DT_C64 ? DT_F32 : DT_F64;
+		json_number(j, NULL, elem_f64(part, t->data, 2 * i));
+		json_number(j, NULL, elem_f64(part, t->data, 2 * i + 1));
 	} else if (type == DT_F64) {
-		json_number(j, key, elem_f64(type, t->data, i));
+		json_number(j, NULL, elem_f64(type, t->data, i));
 	} else if (dtype_class(type) == DT_FLOAT) {
-		json_float(j, key, (float)elem_f64(type, t->data, i));
+		json_float(j, NULL, (float)elem_f64(type, t->data, i));
 	} else {
-		json_int(j, key, elem_i64(type, t->data, i));
+		json_int(j, NULL, elem_i64(type, t->data, i));
 	}
-}
-
-void io_json_element(struct json *j, const struct tensor *t, int64_t i)
-{
-	enum dtype part = tensor_dtype(t) == DT_C64 ? DT_F32 : DT_F64;
-
-	if (dtype_class(tensor_dtype(t)) != DT_COMPLEX) {
-		json_element(j, NULL, t, i);
-		return;
-	}
-	json_number(j, NULL, elem_f64(part, t->data, 2 * i));
-	json_number(j, NULL, elem_f64(part, t->data, 2 * i + 1));
 }
 
 void io_json_shape(struct json *j, const struct shape *s)
@@ -348,45 +339,13 @@ static void json_value(struct json *j, const char *key, const struct tensor *t, 
 	json_end(j, '}');
 }
 
-/* Whether a value of the type is written as JSON's objects: a map of numbers or texts, or a sequence of such maps. */
-static bool is_map(struct type t)
-{
-	return (t.kind == V_MAP || (t.kind == V_SEQUENCE && t.of == V_MAP)) &&
-	       dtype_class((enum dtype)t.dtype) != DT_COMPLEX;
-}
-
-/* A map as an object, whose names are the keys; a sequence of maps as an array. */
-static void json_maps(struct json *j, const struct tensor *t, struct arena *a)
-{
-	if (t->type.kind == V_SEQUENCE) {
-		json_array(j, NULL);
-		for (size_t i = 0; i < t->nitems; i++)
-			json_maps(j, t->items[i], a);
-		json_end(j, ']');
-		return;
-	}
-	json_object(j, NULL);
-	for (int64_t i = 0, n = t->nitems == 2 ? tensor_count(t->items[0]) : 0; i < n; i++) {
-		const struct tensor *keys = t->items[0];
-		size_t length = 0;
-		const char *key =
-			tensor_dtype(keys) == DT_STRING ? tensor_string(keys, i, &length) : NULL;
-		key = key ? arena_strn(a, key, length)
-			  : arena_printf(a, "%" PRId64, elem_i64(tensor_dtype(keys), keys->data, i));
-		json_element(j, key, t->items[1], i);
-	}
-	json_end(j, '}');
-}
-
 static ssize_t cookie_write(void *f, const char *p, size_t n)
 {
 	file_write(f, p, n);
 	return (ssize_t)n;
 }
 
-/* maps: as they are read by other programs, rather than with types, keys and values apart. */
-static int json_file(struct file_out *f, const struct tensor *t, bool maps, struct arena *a,
-		     struct diag *d)
+static int json_file(struct file_out *f, const struct tensor *t, struct arena *a, struct diag *d)
 {
 	FILE *stream = fopencookie(f, "w", (cookie_io_functions_t){.write = cookie_write});
 	struct json j;
@@ -394,10 +353,7 @@ static int json_file(struct file_out *f, const struct tensor *t, bool maps, stru
 	if (!stream)
 		return FAIL(d, E_MEMORY, .message = "no memory to write JSON");
 	json_begin(&j, stream);
-	if (maps)
-		json_maps(&j, t, a);
-	else
-		json_value(&j, NULL, t, a);
+	json_value(&j, NULL, t, a);
 	json_finish(&j);
 	fclose(stream);
 	return 0;
@@ -515,21 +471,20 @@ static int write_file(const char *path, enum io_format format, const struct tens
 
 	if (format == IO_SAVE_PB)
 		return tensor_pb_write(path, t, name, d);
-	bool as_npy = format == IO_SAVE_NPY && !is_map(t->type);
-	if (as_npy && (rc = npy_make(t, name, a, &npy, d)))
+	if (format == IO_SAVE_NPY && (rc = npy_make(t, name, a, &npy, d)))
 		return rc;
 	f = file_create(path, E_OUTPUT, d);
 	if (!f) {
 		mem_free(npy.owned);
 		return -E_OUTPUT;
 	}
-	if (as_npy) {
+	if (format == IO_SAVE_NPY) {
 		file_write(f, npy.head, npy.head_bytes);
 		file_write(f, npy.data, npy.bytes);
-	} else if (format == IO_SAVE_JSON || is_map(t->type)) {
-		rc = json_file(f, t, format != IO_SAVE_JSON, a, d);
 	} else if (format == IO_SAVE_BIN) {
 		rc = bin_file(f, t, name, d);
+	} else if (format == IO_SAVE_JSON) {
+		rc = json_file(f, t, a, d);
 	} else {
 		rc = png_file(f, t, name, d);
 	}
@@ -762,8 +717,7 @@ int io_save(const char *dir, enum io_format format, const struct io_output *out,
 		return io_save_one(one_file(dir, format, a), format, out, n, paths, a, d);
 	for (size_t i = 0; !rc && i < n; i++) {
 		bool value = out[i].tensor && out[i].tensor->type.kind != V_NONE;
-		bool whole = format == IO_SAVE_PB || format == IO_SAVE_JSON;
-		if (value && (whole || is_map(out[i].tensor->type))) {
+		if (value && (format == IO_SAVE_PB || format == IO_SAVE_JSON)) {
 			paths[i] = format == IO_SAVE_PB
 					   ? path_join(a, dir, arena_printf(a, "output_%zu.pb", i))
 					   : unique_path(&taken, dir, out[i].name, ".json", a);
@@ -786,7 +740,6 @@ const char *io_last_file(const char *dir, enum io_format format, const struct io
 	if (format == IO_SAVE_PB)
 		return n ? path_join(a, dir, arena_printf(a, "output_%zu.pb", n - 1)) : NULL;
 	for (size_t i = 0; i < n; i++)
-		last = unique_path(&taken, dir, out[i].name,
-				   is_map(out[i].type) ? ".json" : endings[format], a);
+		last = unique_path(&taken, dir, out[i].name, endings[format], a);
 	return last;
 }

@@ -208,29 +208,3 @@ setup() {
 	run -0 "$INFER" check ids.onnx --random 1..1 --dim batch=1 --dim seq=3 --output m --expect m="$BATS_TEST_TMPDIR/m.json"
 	[[ $output = *"1 output within"* ]]
 }
-
-@test "Maps are written into one JSON file, whatever holds the tensors, and --resume finds it" {
-	cat >"$BATS_TEST_TMPDIR/maps.onnxtxt" <<-'END'
-		<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]>
-		classes (float[n,3] x) => (float[n,3] p, seq(map(string,float)) named, seq(map(int64,float)) numbered)
-		{ p = Softmax(x)
-		  named = ai.onnx.ml.ZipMap<classlabels_strings=["cat", "dog \"x\"", "fox"]>(p)
-		  numbered = ai.onnx.ml.ZipMap<classlabels_int64s=[3, -1, 7]>(p) }
-	END
-	"$INFER" convert "$BATS_TEST_TMPDIR/maps.onnxtxt" "$BATS_TEST_TMPDIR/maps.onnx"
-	printf '[[0, 0, 0], [0, 0, 0]]' >"$BATS_TEST_TMPDIR/x.json"
-	for format in npy bin; do
-		rm -rf "$out"
-		run -0 "$INFER" run "$BATS_TEST_TMPDIR/maps.onnx" --input "$BATS_TEST_TMPDIR/x.json" -o "$out" --save-format $format
-		[[ $output = *"named seq(map(string,f32)) of 2, $out/named.json"* ]]
-		[ "$(ls "$out")" = $'named.json\nnumbered.json\np.'$format ]
-		third=0.33333334
-		[ "$(tr -d ' \n' <"$out/named.json")" = "[{\"cat\":$third,\"dog\\\"x\\\"\":$third,\"fox\":$third},{\"cat\":$third,\"dog\\\"x\\\"\":$third,\"fox\":$third}]" ]
-		[[ $(tr -d ' \n' <"$out/numbered.json") = "[{\"3\":$third,\"-1\":$third,\"7\":$third},"* ]]
-	done
-	rm -rf "$out"
-	printf '%s\n' "$BATS_TEST_TMPDIR/x.json" "$BATS_TEST_TMPDIR/x.json" >"$BATS_TEST_TMPDIR/list"
-	run -0 "$INFER" run "$BATS_TEST_TMPDIR/maps.onnx" --input "@$BATS_TEST_TMPDIR/list" -o "$out"
-	run -0 "$INFER" run "$BATS_TEST_TMPDIR/maps.onnx" --input "@$BATS_TEST_TMPDIR/list" -o "$out" --resume
-	[[ $output = *"skipped  2 inputs, done before"* ]]
-}
