@@ -116,6 +116,15 @@ int text_scan(enum io_kind kind, const char *p, size_t n, const char *what, enum
 struct tensor *text_read(enum io_kind kind, const char *p, size_t n, enum dtype want,
 			 const struct shape *s, struct arena *a);
 
+/* Returns true for types of which JSON holds values: a map, and a sequence of maps. */
+bool text_holds_maps(struct type t);
+/*
+ * Reads a map from a JSON object, or a sequence of maps from an array of objects, as io_save() writes them. Returns
+ * NULL and adds E-INPUT-FORMAT if the text is of another form, or if a key or value does not fit the type.
+ */
+struct tensor *text_maps(const char *p, size_t n, const char *what, struct type type,
+			 struct arena *a, struct diag *d);
+
 /* ---- writing */
 
 enum io_format {
