@@ -186,7 +186,8 @@ const struct field options_table[] = {
 	 .choices = "npy|npz|pb|bin|json|png|safetensors", .arg = "FORMAT",
 	 .help = "format of the output files",
 	 .more = "npz and safetensors are one file with all outputs, as -o FILE.safetensors is; pb writes output_K.pb by position; bin holds the bare elements; png "
-		 "is for outputs that are pictures (a mask, a heat map)."},
+		 "is for outputs that are pictures (a mask, a heat map). A map, or a sequence of maps as ZipMap gives, is one .json file with an "
+		 "object for each map, in every format but npz, pb and safetensors."},
 	{ROW("print", F_INT, print, OUTPUTS, CMD_RUN), .arg = "[N]", .implied = "100", .min = 0,
 	 .max = INFINITY,
 	 .help = "print the first N values of each output (100 if N is left out; 0: all)"},

@@ -38,8 +38,10 @@ static void name_files(const struct results *r, const char *name, const char **d
 	bool own = has_own_file(r);
 
 	*dir = own ? path_dir(a, path) : path;
-	for (uint32_t i = 0; i < r->graph->nout; i++)
+	for (uint32_t i = 0; i < r->graph->nout; i++) {
 		list[i].name = own ? path_base(path) : r->graph->out_name[i];
+		list[i].type = r->graph->value[r->graph->out[i]]->info.type;
+	}
 }
 
 static int save_files(const struct results *r, const char *name, struct output *out,

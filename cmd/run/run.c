@@ -257,7 +257,8 @@ static int save_outputs(struct run *r)
 	if (!o->save)
 		return 0;
 	for (size_t i = 0; i < r->noutputs; i++)
-		list[i] = (struct io_output){r->outputs[i].name, r->outputs[i].tensor};
+		list[i] = (struct io_output){.name = r->outputs[i].name,
+					     .tensor = r->outputs[i].tensor};
 	int rc = saves_one_file(o) ? io_save_one(o->save, IO_SAVE_SAFETENSORS, list, r->noutputs,
 						 paths, &r->arena, r->d)
 				   : io_save(o->save, (enum io_format)o->save_format, list,

@@ -68,19 +68,33 @@ static void write_text(const struct json *j, const char *text, size_t n)
 	fputc('"', j->stream);
 }
 
-/* Writes the text that precedes a value: comma, newline or blank, and key. */
-static void write_prefix(struct json *j, const char *key, bool container)
+/* Writes the text that precedes a value or its key: comma, and newline or blank. */
+static void write_separator(struct json *j, bool own_line)
 {
 	if (j->comma)
 		fputc(',', j->stream);
-	if (!j->one_line && (key || (container && j->depth)))
+	if (!j->one_line && own_line)
 		new_line(j);
 	else if (j->comma)
 		fputc(' ', j->stream);
-	if (key) {
-		write_text(j, key, strlen(key));
-		fputs(": ", j->stream);
-	}
+}
+
+void json_key_n(struct json *j, const char *key, size_t n)
+{
+	write_separator(j, true);
+	write_text(j, key, n);
+	fputs(": ", j->stream);
+	j->keyed = true;
+}
+
+/* Writes the text that precedes a value: separator and key, unless json_key_n() has written them. */
+static void write_prefix(struct json *j, const char *key, bool container)
+{
+	if (key)
+		json_key_n(j, key, strlen(key));
+	else if (!j->keyed)
+		write_separator(j, container && j->depth);
+	j->keyed = false;
 	j->comma = true;
 	j->nested = false;
 }

@@ -24,6 +24,7 @@ struct json {
 	int depth;
 	bool comma;  /* true if the open object or array already has a member */
 	bool nested; /* true if the last value written was an object or array */
+	bool keyed;  /* true if a key was written, and its value comes next */
 	bool one_line; /* set after json_begin(): the document has no line breaks but the closing one */
 };
 void json_begin(struct json *j, FILE *stream);
@@ -41,6 +42,8 @@ void json_float(struct json *j, const char *key,
 		float value); /* written with the fewest digits that read back as the same float */
 void json_bool(struct json *j, const char *key, bool value);
 void json_null(struct json *j, const char *key);
+/* Writes the key of n bytes of the open object's next member. The call that writes its value passes NULL as key. */
+void json_key_n(struct json *j, const char *key, size_t n);
 void json_finish(struct json *j); /* closing newline */
 
 #endif

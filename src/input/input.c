@@ -713,11 +713,14 @@ static int plan_file(struct input_set *s, struct input *in, struct diag *d)
 	if (rc)
 		return rc;
 	if (in->info.type.kind != V_TENSOR) {
-		if (x->item.kind != IO_PB)
+		bool maps = text_holds_maps(in->info.type);
+		if (x->item.kind != IO_PB && !(maps && x->item.kind == IO_JSON))
 			return FAIL(d, E_INPUT_FORMAT, .slot = fmt(d, "input '%s'", in->info.name),
-				    .message = fmt(d, "it is a %s, which only a .pb file holds",
-						   type_str(&s->arena, in->info.type)),
-				    .expected = "a .pb file", .actual = io_kind_name(x->item.kind));
+				    .message = fmt(d, "it is a %s, which only a .pb %s",
+						   type_str(&s->arena, in->info.type),
+						   maps ? "or .json file holds" : "file holds"),
+				    .expected = maps ? "a .pb or .json file" : "a .pb file",
+				    .actual = io_kind_name(x->item.kind));
 		in->info.source = source_text(s, in);
 		return 0;
 	}

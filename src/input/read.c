@@ -231,6 +231,14 @@ static int read_text(struct input_set *s, struct input *in, struct diag *d)
 {
 	const struct source *x = in->source;
 	enum dtype want = (enum dtype)in->info.type.dtype;
+	if (in->info.type.kind != V_TENSOR) {
+		const struct tensor *maps = text_maps((const char *)x->map.data, x->map.size,
+						      x->spec.file, in->info.type, &s->arena, d);
+		if (!maps)
+			return -E_INPUT_FORMAT;
+		in->tensor = *maps;
+		return 0;
+	}
 	struct tensor *t = text_read(x->item.kind, (const char *)x->map.data, x->map.size, want,
 				     &in->fit.shape, &s->arena);
 

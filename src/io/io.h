@@ -116,6 +116,15 @@ int text_scan(enum io_kind kind, const char *p, size_t n, const char *what, enum
 struct tensor *text_read(enum io_kind kind, const char *p, size_t n, enum dtype want,
 			 const struct shape *s, struct arena *a);
 
+/* Returns true for types of which JSON holds values: a map, and a sequence of maps. */
+bool text_holds_maps(struct type t);
+/*
+ * Reads a map from a JSON object, or a sequence of maps from an array of objects, as io_save() writes them. Returns
+ * NULL and adds E-INPUT-FORMAT if the text is of another form, or if a key or value does not fit the type.
+ */
+struct tensor *text_maps(const char *p, size_t n, const char *what, struct type type,
+			 struct arena *a, struct diag *d);
+
 /* ---- writing */
 
 enum io_format {
@@ -132,6 +141,7 @@ struct io_output {
 	const char *name;
 	/* the tensor; NULL or V_NONE for an optional without a value */
 	const struct tensor *tensor;
+	struct type type; /* for io_last_file(), which has no tensor: as the model declares it */
 };
 /*
  * Checks that files can be created in the folder, which is created if it is missing. Fails with
@@ -150,7 +160,7 @@ int io_save(const char *dir, enum io_format format, const struct io_output *out,
 int io_save_one(const char *path, enum io_format format, const struct io_output *out, size_t n,
 		const char **paths, struct arena *a, struct diag *d);
 /*
- * Returns the file that io_save() writes last if every output is a tensor. If it is there, so are the others. The
+ * Returns the file that io_save() writes last if every output is a tensor, or maps. If it is there, so are the others. The
  * tensors of `out` are not looked at.
  */
 const char *io_last_file(const char *dir, enum io_format format, const struct io_output *out,

@@ -339,6 +339,70 @@ static void json_value(struct json *j, const char *key, const struct tensor *t, 
 	json_end(j, '}');
 }
 
+/* ---- maps, as a JSON object each */
+
+static bool is_json_map(const struct tensor *t)
+{
+	const struct tensor *keys = t->nitems == 2 ? t->items[0] : NULL,
+			    *values = keys ? t->items[1] : NULL;
+
+	return keys && keys->type.kind == V_TENSOR && values->type.kind == V_TENSOR &&
+	       tensor_count(keys) == tensor_count(values) &&
+	       dtype_class(tensor_dtype(values)) != DT_COMPLEX;
+}
+
+/* Returns true for a map, and for a sequence of maps such as ZipMap gives, that JSON objects can hold. */
+static bool holds_maps(const struct tensor *t)
+{
+	if (t->type.kind == V_MAP)
+		return is_json_map(t);
+	if (t->type.kind != V_SEQUENCE || t->type.of != V_MAP)
+		return false;
+	for (size_t i = 0; i < t->nitems; i++)
+		if (t->items[i]->type.kind != V_MAP || !is_json_map(t->items[i]))
+			return false;
+	return true;
+}
+
+/* Writes a map on a line of its own. An integer key is written as decimal text. */
+static void json_map(struct json *j, const struct tensor *t)
+{
+	const struct tensor *keys = t->items[0];
+	enum dtype type = tensor_dtype(keys);
+	char text[32];
+	size_t n;
+
+	json_object(j, NULL);
+	j->one_line = true;
+	for (int64_t i = 0, count = tensor_count(keys); i < count; i++) {
+		const char *key = text;
+		if (type == DT_STRING)
+			key = tensor_string(keys, i, &n);
+		else if (type == DT_U64)
+			n = (size_t)snprintf(text, sizeof(text), "%" PRIu64,
+					     (uint64_t)elem_i64(type, keys->data, i));
+		else
+			n = (size_t)snprintf(text, sizeof(text), "%" PRId64,
+					     elem_i64(type, keys->data, i));
+		json_key_n(j, key, n);
+		io_json_element(j, t->items[1], i);
+	}
+	json_end(j, '}');
+	j->one_line = false;
+}
+
+static void json_maps(struct json *j, const struct tensor *t)
+{
+	if (t->type.kind == V_MAP) {
+		json_map(j, t);
+		return;
+	}
+	json_array(j, NULL);
+	for (size_t i = 0; i < t->nitems; i++)
+		json_map(j, t->items[i]);
+	json_end(j, ']');
+}
+
 static ssize_t cookie_write(void *f, const char *p, size_t n)
 {
 	file_write(f, p, n);
@@ -353,7 +417,10 @@ static int json_file(struct file_out *f, const struct tensor *t, struct arena *a
 	if (!stream)
 		return FAIL(d, E_MEMORY, .message = "no memory to write JSON");
 	json_begin(&j, stream);
-	json_value(&j, NULL, t, a);
+	if (holds_maps(t))
+		json_maps(&j, t);
+	else
+		json_value(&j, NULL, t, a);
 	json_finish(&j);
 	fclose(stream);
 	return 0;
@@ -716,12 +783,16 @@ int io_save(const char *dir, enum io_format format, const struct io_output *out,
 	if (is_one_file(format))
 		return io_save_one(one_file(dir, format, a), format, out, n, paths, a, d);
 	for (size_t i = 0; !rc && i < n; i++) {
-		bool value = out[i].tensor && out[i].tensor->type.kind != V_NONE;
-		if (value && (format == IO_SAVE_PB || format == IO_SAVE_JSON)) {
-			paths[i] = format == IO_SAVE_PB
+		const struct tensor *t = out[i].tensor;
+		bool value = t && t->type.kind != V_NONE;
+		/* keys and values in files of their own would have to be matched by whoever reads them */
+		enum io_format as =
+			value && format != IO_SAVE_PB && holds_maps(t) ? IO_SAVE_JSON : format;
+		if (value && (as == IO_SAVE_PB || as == IO_SAVE_JSON)) {
+			paths[i] = as == IO_SAVE_PB
 					   ? path_join(a, dir, arena_printf(a, "output_%zu.pb", i))
 					   : unique_path(&taken, dir, out[i].name, ".json", a);
-			rc = write_file(paths[i], format, out[i].tensor, out[i].name, a, d);
+			rc = write_file(paths[i], as, t, out[i].name, a, d);
 		} else {
 			rc = save_parts(dir, format, &out[i], &paths[i], &taken, a, d);
 		}
@@ -739,7 +810,10 @@ const char *io_last_file(const char *dir, enum io_format format, const struct io
 		return one_file(dir, format, a);
 	if (format == IO_SAVE_PB)
 		return n ? path_join(a, dir, arena_printf(a, "output_%zu.pb", n - 1)) : NULL;
-	for (size_t i = 0; i < n; i++)
-		last = unique_path(&taken, dir, out[i].name, endings[format], a);
+	for (size_t i = 0; i < n; i++) {
+		struct type t = out[i].type;
+		bool maps = t.kind == V_MAP || (t.kind == V_SEQUENCE && t.of == V_MAP);
+		last = unique_path(&taken, dir, out[i].name, maps ? ".json" : endings[format], a);
+	}
 	return last;
 }

@@ -345,10 +345,15 @@ static bool walk_json(struct walk *w)
 	return true;
 }
 
+static void skip_mark(struct json_scan *s)
+{
+	if (s->end - s->p >= 3 && !memcmp(s->p, "\xef\xbb\xbf", 3)) /* a byte order mark */
+		s->p += 3;
+}
+
 static bool walk_text(struct walk *w, enum io_kind kind)
 {
-	if (w->s.end - w->s.p >= 3 && !memcmp(w->s.p, "\xef\xbb\xbf", 3)) /* a byte order mark */
-		w->s.p += 3;
+	skip_mark(&w->s);
 	bool ok = kind == IO_JSON	 ? walk_json(w)
 		  : w->want == DT_STRING ? walk_lines(w)
 					 : walk_numbers(w);
@@ -367,6 +372,19 @@ static int64_t line_of(const struct walk *w)
 	return line;
 }
 
+static int fail_text(const struct walk *w, const char *what, struct diag *d)
+{
+	int shown = 0;
+
+	while (w->s.p + shown < w->s.end && shown < 24 && !iscntrl((unsigned char)w->s.p[shown]))
+		shown++;
+	return FAIL(d, E_INPUT_FORMAT,
+		    .message = fmt(d, "%s, line %" PRId64 ", %s%.*s%s: %s", what, line_of(w),
+				   w->s.p < w->s.end ? "at '" : "at the end", shown,
+				   w->s.p < w->s.end ? w->s.p : "", w->s.p < w->s.end ? "'" : "",
+				   w->s.error ? w->s.error : "this cannot be read"));
+}
+
 int text_scan(enum io_kind kind, const char *p, size_t n, const char *what, enum dtype want,
 	      struct text_head *h, struct diag *d)
 {
@@ -382,14 +400,7 @@ int text_scan(enum io_kind kind, const char *p, size_t n, const char *what, enum
 	arena_free(&scratch);
 	if (ok)
 		return 0;
-	int shown = 0;
-	while (w.s.p + shown < w.s.end && shown < 24 && !iscntrl((unsigned char)w.s.p[shown]))
-		shown++;
-	return FAIL(d, E_INPUT_FORMAT,
-		    .message = fmt(d, "%s, line %" PRId64 ", %s%.*s%s: %s", what, line_of(&w),
-				   w.s.p < w.s.end ? "at '" : "at the end", shown,
-				   w.s.p < w.s.end ? w.s.p : "", w.s.p < w.s.end ? "'" : "",
-				   w.s.error ? w.s.error : "this cannot be read"));
+	return fail_text(&w, what, d);
 }
 
 struct tensor *text_read(enum io_kind kind, const char *p, size_t n, enum dtype want,
@@ -418,4 +429,139 @@ struct tensor *text_read(enum io_kind kind, const char *p, size_t n, enum dtype 
 		t = tensor_strings(a, s, w.text, w.length);
 	arena_free(&scratch);
 	return ok ? t : NULL;
+}
+
+/* ---- maps */
+
+bool text_holds_maps(struct type t)
+{
+	bool map = t.kind == V_MAP || (t.kind == V_SEQUENCE && t.of == V_MAP);
+
+	return map && t.key && t.dtype && dtype_class((enum dtype)t.dtype) != DT_COMPLEX;
+}
+
+/* Reads the members of the object whose brace was taken: keys by one walk, values by the other, in turn. */
+static bool walk_members(struct walk *keys, struct walk *values)
+{
+	struct json_scan *s = &values->s;
+	const char *key;
+	size_t n;
+
+	if (json_take(s, '}'))
+		return true;
+	do {
+		if (!json_take(s, '"') || !json_string_rest(s, &key, &n) || !json_take(s, ':'))
+			return json_fail(s, "a key is missing here");
+		keys->s = *s;
+		bool ok = keys->want == DT_STRING ? read_string(keys, key, n, keys->head->count)
+						  : read_number(keys, key, n, keys->head->count);
+		keys->head->count++;
+		*s = keys->s;
+		json_skip_blanks(s);
+		if (!ok || !json_scalar(values, 0))
+			return false;
+	} while (json_take(s, ','));
+	return json_take(s, '}') || json_fail(s, "a comma or a closing brace is missing here");
+}
+
+/* Gives the walk a place for n elements, and sets it to the first. */
+static void make_room(struct walk *w, int64_t n, struct tensor **to, struct arena *a)
+{
+	struct shape s = {.rank = 1, .dim = {n}};
+
+	*w->head = (struct text_head){0};
+	w->room = n;
+	if (w->want == DT_STRING) {
+		w->text = arena_new_n(w->s.arena, const char *, (size_t)n + 1);
+		w->length = arena_new_n(w->s.arena, size_t, (size_t)n + 1);
+	} else {
+		*to = w->to = tensor_new(a, w->want, &s);
+	}
+}
+
+/* Reads an object as a map: counts its members, then reads them. Moves w->s behind it; NULL after an error. */
+static struct tensor *read_map(struct walk *w, struct type type, struct arena *a)
+{
+	struct text_head heads[2] = {{0}, {0}};
+	struct walk keys = {.start = w->start,
+			    .want = (enum dtype)type.key,
+			    .head = &heads[0],
+			    .flat = -1},
+		    values = {.s = w->s,
+			      .start = w->start,
+			      .want = (enum dtype)type.dtype,
+			      .head = &heads[1],
+			      .flat = -1};
+	struct tensor *t = arena_new(a, struct tensor);
+
+	*t = (struct tensor){.type = {.kind = V_MAP, .dtype = type.dtype, .key = type.key},
+			     .nitems = 2};
+	t->items = arena_new_n(a, struct tensor *, 2);
+	bool ok = json_take(&values.s, '{') || json_fail(&values.s, "a map is a JSON object");
+	const struct json_scan first = values.s;
+	ok = ok && walk_members(&keys, &values);
+	if (ok) {
+		int64_t n = heads[0].count;
+		struct shape s = {.rank = 1, .dim = {n}};
+		values.s = first;
+		keys.s.arena = first.arena;
+		make_room(&keys, n, &t->items[0], a);
+		make_room(&values, n, &t->items[1], a);
+		ok = walk_members(&keys, &values);
+		if (ok && keys.want == DT_STRING)
+			t->items[0] = tensor_strings(a, &s, keys.text, keys.length);
+		if (ok && values.want == DT_STRING)
+			t->items[1] = tensor_strings(a, &s, values.text, values.length);
+	}
+	w->s = values.s;
+	return ok && t->items[0] && t->items[1] ? t : NULL;
+}
+
+/* Reads an array of objects as a sequence of maps. */
+static struct tensor *read_maps(struct walk *w, struct type type, struct arena *a)
+{
+	struct tensor *t = arena_new(a, struct tensor), **items = NULL;
+	size_t room = 0;
+
+	*t = (struct tensor){.type = type};
+	if (!json_take(&w->s, '[')) {
+		json_fail(&w->s, "a sequence of maps is an array of JSON objects");
+		return NULL;
+	}
+	if (json_take(&w->s, ']'))
+		return t;
+	do {
+		if (t->nitems == room) {
+			room = room ? 2 * room : 16;
+			items = arena_new_n(a, struct tensor *, room);
+			if (t->nitems)
+				memcpy(items, t->items, t->nitems * sizeof(*items));
+			t->items = items;
+		}
+		if (!(t->items[t->nitems++] = read_map(w, type, a)))
+			return NULL;
+	} while (json_take(&w->s, ','));
+	if (json_take(&w->s, ']'))
+		return t;
+	json_fail(&w->s, "a comma or a closing bracket is missing here");
+	return NULL;
+}
+
+struct tensor *text_maps(const char *p, size_t n, const char *what, struct type type,
+			 struct arena *a, struct diag *d)
+{
+	struct arena scratch = {0};
+	struct walk w = {.s = {.p = p, .end = p + n, .arena = &scratch}, .start = p};
+
+	skip_mark(&w.s);
+	struct tensor *t = type.kind == V_MAP ? read_map(&w, type, a) : read_maps(&w, type, a);
+	json_skip_blanks(&w.s);
+	if (t && w.s.p < w.s.end) {
+		json_fail(&w.s, "something stands behind the end");
+		t = NULL;
+	}
+	if (!t)
+		fail_text(&w, what, d);
+	arena_free(&scratch);
+	return t;
 }

@@ -54,6 +54,77 @@ setup() {
 	[[ $output = *"E-OUTPUT"*"strings"* ]]
 }
 
+@test "Maps (ZipMap) are saved in one file, which --expect and --input read" {
+	mkdir "$out" && cd "$out"
+	cat >zip.txt <<-'END'
+		<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]>
+		g (float[2,3] x) => (seq(map(int64, float)) classes, seq(map(string, float)) names) {
+		  classes = ai.onnx.ml.ZipMap <classlabels_int64s = [-1, 5, 9007199254740993]> (x)
+		  names = ai.onnx.ml.ZipMap <classlabels_strings = ["a\"b", "ü", ""]> (x)
+		}
+	END
+	"$INFER" convert zip.txt zip.onnx
+	echo '[[0.1, 16777215, 3e-10], [0.33333334, -0.25, 1e38]]' >x.json
+	for f in npy bin json; do
+		"$INFER" run zip.onnx --input x.json -q -o $f --save-format $f
+		[ "$(ls $f)" = $'classes.json\nnames.json' ]
+		[ "$(<$f/classes.json)" = '[
+  {"-1": 0.1, "5": 16777215, "9007199254740993": 3e-10},
+  {"-1": 0.33333334, "5": -0.25, "9007199254740993": 1e+38}
+]' ]
+		[ "$(<$f/names.json)" = '[
+  {"a\"b": 0.1, "ü": 16777215, "": 3e-10},
+  {"a\"b": 0.33333334, "ü": -0.25, "": 1e+38}
+]' ]
+	done
+	"$INFER" check zip.onnx --input x.json --expect classes=npy/classes.json --expect names=npy/names.json \
+		--rtol 0 --atol 0
+	"$INFER" run zip.onnx --input x.json -q -o pb --save-format pb
+	"$INFER" check zip.onnx --input x.json --expect classes=pb/output_0.pb --rtol 0 --atol 0
+	sed s/-0.25/-0.26/ npy/names.json >wrong.json
+	run -5 "$INFER" check zip.onnx --input x.json --expect names=wrong.json
+	[[ $output = *"E-COMPARE"*"'names'"*"1 of 12 elements"* ]]
+
+	"$INFER" run zip.onnx --input '[["NaN", "Infinity", "-Infinity"], [0, 0, 0]]' -q -o odd
+	[ "$(sed -n 2p odd/classes.json)" = '  {"-1": "NaN", "5": "Infinity", "9007199254740993": "-Infinity"},' ]
+
+	while IFS='|' read -r text message; do
+		echo "$text" >wrong.json
+		run "$INFER" check zip.onnx --input x.json --expect classes=wrong.json
+		[ "$status" -ne 0 ]
+		[[ $output = *"$message"* ]] || { echo "$text: $output"; return 1; }
+	done <<-'END'
+		[{"1": 1},|line 2, at the end: a map is a JSON object
+		{"1": 1}|a sequence of maps is an array of JSON objects
+		[{"1": "a"}]|a string stands here, and the model takes numbers
+		[{"1": [2]}]|this is no number
+		[{"one": 2}]|this is no integer
+		[{"9223372036854775808": 2}]|out of the type's range
+		[{"1": 2] |a comma or a closing brace is missing here
+		[{"1": 2} {}]|a comma or a closing bracket is missing here
+		[{"1": 2}] x|something stands behind the end
+		[{}]|has another type or shape
+	END
+
+	cat >cast.txt <<-'END'
+		<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]>
+		g (map(int64, float) m) => (float[1,n] y, map(int64, float) m) { y = ai.onnx.ml.CastMap (m) }
+	END
+	"$INFER" convert cast.txt cast.onnx
+	echo '{"3": 1.5, "1": 2}' >m.json
+	"$INFER" run cast.onnx --input m.json -q -o cast
+	cmp m.json cast/m.json
+	"$INFER" check cast.onnx --input m.json --expect m=cast/m.json --rtol 0 --atol 0
+	run -0 --separate-stderr "$INFER" run cast.onnx --input m=- --output y -q --print <cast/m.json
+	[ "$output" = $'y f32 [1,2]\n2 1.5' ]
+
+	# a case whose last output is a map is known to be done
+	printf '%s\n' x.json x.json >list
+	run -0 "$INFER" run zip.onnx --input @list -o many
+	run -0 "$INFER" run zip.onnx --input @list -o many --resume
+	[[ $output = *"skipped  2 inputs, done before"* ]]
+}
+
 @test "A folder that cannot be written is refused before anything runs" {
 	run -10 --separate-stderr "$INFER" run nofile.onnx -o words.txt/x
 	[[ $stderr = "error[E-OUTPUT]: "*"words.txt/x"* ]]

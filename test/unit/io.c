@@ -264,7 +264,7 @@ static void saving(void)
 			   .shape = {.rank = 2, .dim = {2, 3}},
 			   .data = v,
 			   .bytes = sizeof(v)};
-	struct io_output out[] = {{"a/b", &t}, {"a:b", &t}};
+	struct io_output out[] = {{.name = "a/b", .tensor = &t}, {.name = "a:b", .tensor = &t}};
 	const char *paths[2];
 
 	if (!CHECK(mkdtemp(dir) != NULL))
