@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -191,14 +192,24 @@ static bool defer_to_command(int number)
 	return true;
 }
 
-static _Noreturn void say_farewell(const struct farewell *f)
+/*
+ * Ends the process. AddressSanitizer allocates memory before each call of a function that it knows not to return, as it knows of
+ * _exit(): in a signal handler that waits for ever if the interrupted thread was allocating.
+ */
+static void end_now(int status)
+{
+	syscall(SYS_exit_group, status);
+}
+
+/* Does not return. */
+static void say_farewell(const struct farewell *f)
 {
 	static atomic_flag taken = ATOMIC_FLAG_INIT;
 	static _Thread_local volatile sig_atomic_t mine;
 	const char *text = gathered_text;
 
 	if (getpid() != owner)
-		_exit(f->status);
+		end_now(f->status);
 	/* Threads that do the same work crash at the same time: the first one writes, and ends the others. */
 	while (atomic_flag_test_and_set(&taken) && !mine)
 		pause();
@@ -208,7 +219,7 @@ static _Noreturn void say_farewell(const struct farewell *f)
 	write_message(f);
 	if (document_wanted)
 		write_document(f);
-	_exit(f->status);
+	end_now(f->status);
 }
 
 /* Finds the farewell for an access to a mapped file beyond its present end; NULL if no file is mapped there. */
