@@ -337,7 +337,7 @@ static int read_folder(struct folder *x, const char *path, struct diag *d)
 	}
 	free(list);
 	if (!err && !x->tensors.first)
-		return FAIL(d, E_INPUT_OPEN,
+		return FAIL(d, E_MODEL_OPEN,
 			    .message = fmt(d, "%s: the folder has no tensor file", path),
 			    .expected = ".npy, .npz, .safetensors, .pb or .json files of tensors, or "
 					"genai_config.json",

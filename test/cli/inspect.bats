@@ -276,7 +276,7 @@ assert "passes" not in d and "rewrites" not in d'
 @test "A folder of outputs is one table of tensors, which names the files that are none" {
 	dir=$BATS_TEST_TMPDIR/out
 	mkdir "$dir"
-	run -4 --separate-stderr "$INFER" inspect "$dir"
+	run -3 --separate-stderr "$INFER" inspect "$dir"
 	[[ $stderr == *"has no tensor file"*"expected"*"genai_config.json"*"an empty folder"* ]]
 	"$INFER" run batch.onnx --dim batch=2 --random 0..1 -o "$dir" 2>/dev/null >&2
 	"$INFER" run batch.onnx --dim batch=2 --random 0..1 -o "$dir" --save-format json 2>/dev/null >&2

@@ -35,6 +35,14 @@ static void text(enum io_kind kind, enum dtype t, const uint8_t *p, size_t n, st
 		__builtin_trap(); /* what was counted must be read */
 }
 
+static void maps(enum dtype key, const uint8_t *p, size_t n, struct arena *a)
+{
+	const struct type type = {
+		.kind = V_SEQUENCE, .of = V_MAP, .dtype = DT_F32, .key = (uint8_t)key};
+
+	text_maps((const char *)p, n, "x", type, a, NULL);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct arena a = {0};
@@ -45,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	const uint8_t *p = data + 1;
 	size_t n = size - 1;
-	switch (data[0] % 8) {
+	switch (data[0] % 10) {
 	case 0:
 		if (!npy_head(p, n, "x", &h, NULL) && h.dtype == DT_STRING && h.bytes <= n - h.data)
 			npy_strings(&h, p + h.data, &a);
@@ -55,6 +63,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	case 3: text(IO_JSON, DT_STRING, p, n, &a); break;
 	case 4: text(IO_TEXT, DT_I64, p, n, &a); break;
 	case 5: text(IO_TEXT, DT_STRING, p, n, &a); break;
+	case 8: maps(DT_I64, p, n, &a); break;
+	case 9: maps(DT_STRING, p, n, &a); break;
 	default: /* heads only: the libraries fuzz themselves, and large pictures take long */
 		if (!image_head(p, n, &im, E_INPUT_FORMAT, NULL) && im.width * im.height <= 1 << 16 &&
 		    !image_decode(p, n, &im, E_INPUT_FORMAT, NULL)) {
