@@ -246,7 +246,9 @@ int cmd_inspect(struct options *o, struct diag *d)
 	}
 	if (inspect_is_folder(x.path)) {
 		err = refuse_model_options(o, "a folder of tensors", d);
-		return err ? err : inspect_folder(o, x.path, d);
+		err = err ? err : inspect_folder(o, x.path, d);
+		arena_free(&x.arena);
+		return err;
 	}
 	bool tensor = inspect_is_tensor(x.path);
 	if (tensor || inspect_is_report(x.path)) {
