@@ -396,7 +396,7 @@ static void add_text(char *out, size_t room, const char *name, const int64_t *v)
 static void conv_case_text(const struct conv_case *c, size_t version, char *out, size_t room)
 {
 	int n = snprintf(out, room,
-			 "cudnn%zu conv3%s %s%s b%" PRId64 " g%" PRId64 " c%" PRId64 " k%" PRId64
+			 "cudnn%zu conv4%s %s%s b%" PRId64 " g%" PRId64 " c%" PRId64 " k%" PRId64
 			 " act%d,%.9g,%.9g%s%s",
 			 version, c->backward ? "back" : "", dtype_name(c->type),
 			 c->type != DT_F32 ? ""
@@ -748,6 +748,27 @@ static bool try_all(struct chooser *ch)
 	return ch->best > 0;
 }
 
+/*
+ * Whether the plan that a later process reads from the JSON of this one keeps infinities as well. cuDNN's JSON (9.14 and 9.19) leaves
+ * out that a relu passes NaN on, so that the plan which was asked passes NaN and its copy writes 0.
+ */
+static bool copy_keeps_infinities(struct chooser *ch, const char *json, size_t n)
+{
+	struct conv_plan t = {.form = ch->p->form, .key = ch->p->key};
+	struct probe q;
+	int lossy = ch->lossy;
+
+	if (!ch->args.x || (t.key.act != ACT_NONE && !place_probe(&q, &t.key)))
+		return false;
+	conv_consts(&t.key, t.form, t.consts, &t.nconst);
+	t.plan = dn_plan_of_json(ch->dn, json, n, NULL);
+	bool kept = t.plan && conv_plan_workspace(&t) <= ch->room && may_take(ch, &t);
+	dn_plan_free(t.plan);
+	ch->lossy = lossy; /* the plan itself loses nothing */
+	return kept;
+}
+
+/* Without the JSON a later process makes the plan anew from its text, which takes longer. */
 static void store_choice(struct chooser *ch, const char *level)
 {
 	struct arena a = {0};
@@ -757,7 +778,7 @@ static void store_choice(struct chooser *ch, const char *level)
 	snprintf(value, sizeof(value), "%s %.2f %s", ch->p->how, ch->best, level);
 	tune_put(ch->device, ch->key, value);
 	char *json = ch->p->plan ? dn_plan_save(ch->p->plan, &a, &n) : NULL;
-	if (json)
+	if (json && copy_keeps_infinities(ch, json, n))
 		tune_blob_put(ch->device, arena_printf(&a, "%s = %s", ch->key, ch->p->how), json, n);
 	arena_free(&a);
 	if (ch->tried)
@@ -855,18 +876,18 @@ static bool choose_plan(struct device *device, struct dn *dn, struct conv_plan *
 	tune_begin(device, NULL);
 	place_trial_operands(&ch);
 	found = own_choice(&ch) || first_choice(&ch);
+	/*
+	 * Also caches a choice made without timing, so that later processes do not search again unless --tune asks for
+	 * it.
+	 */
+	if (found && tune_skipped(device))
+		store_choice(&ch, "skipped");
 	tune_end(device);
 	if (!found) {
 		if (ch.lossy)
 			refuse(why, "engines of cuDNN that lose infinities or NaN");
 		return false;
 	}
-	/*
-	 * Also caches a choice made without timing, so that later processes do not search again unless --tune asks for
-	 * it.
-	 */
-	if (tune_skipped(device))
-		store_choice(&ch, "skipped");
 	return complete_plan(device, p, why);
 }
 

@@ -119,6 +119,8 @@ first_parts() {
 
 more_parts() {
 	local f
+	# with the choices and plans that the first time has left in the cache
+	[ ! -e "$here/../random/cases" ] || part 240 'special values again' cases "$OUT/conformance/run" "$here/../random/cases" -d cuda
 	f=$(folder_of more "${MORE:-}")
 	[ -z "$f" ] || shares 240 "kernels in every type" "$f" -c
 	f=$(folder_of late "${LATE:-}")
