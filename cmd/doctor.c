@@ -5,6 +5,7 @@
 #include "base/json_write.h"
 #include "cmd/options/subcommand.h"
 #include "cmd/output/output.h"
+#include "image/image.h"
 #include "session/backends.h"
 
 #include <inttypes.h>
@@ -45,9 +46,7 @@ static void probe_machine(struct health *h)
 {
 	static const char *const
 		dnnl[] = {DNNL_NAME, "libdnnl.so.3", NULL},
-		*const png[] = {"libpng16.so.16", NULL},
-		*const jpeg[] = {"libjpeg.so.8", "libjpeg.so.62", NULL},
-		*const webp[] = {"libwebp.so.7", NULL},
+		*const png[] = {"libpng16.so.16", NULL}, *const webp[] = {"libwebp.so.7", NULL},
 		*const tiff[] = {"libtiff.so.6", "libtiff.so.5", NULL},
 		*const jp2[] = {"libopenjp2.so.7", NULL}, *const heif[] = {"libheif.so.1", NULL},
 		*const sndfile[] = {"libsndfile.so.1", NULL}, *const soxr[] = {"libsoxr.so.0", NULL};
@@ -62,7 +61,8 @@ static void probe_machine(struct health *h)
 	probe_library(h, "oneDNN", "fast CPU kernels",
 		      "the built-in kernels are used, which are several times slower", dnnl);
 	probe_library(h, "libpng", "reading PNG pictures", "PNG pictures cannot be read", png);
-	probe_library(h, "libjpeg", "reading JPEG pictures", "JPEG pictures cannot be read", jpeg);
+	probe_library(h, "libjpeg", "reading JPEG pictures", "JPEG pictures cannot be read",
+		      image_jpeg_names);
 	probe_library(h, "libwebp", "reading WebP pictures", "WebP pictures cannot be read", webp);
 	probe_library(h, "libtiff", "reading TIFF pictures", "TIFF pictures cannot be read", tiff);
 	probe_library(h, "OpenJPEG", "reading JPEG 2000 pictures",

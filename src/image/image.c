@@ -434,16 +434,8 @@ static int jpeg_steps(struct jpeg_job *p)
 
 static int decode_jpeg(const struct image_job *job)
 {
-	static const char *const sonames[] = {
-#if JPEG_LIB_VERSION >= 80
-		"libjpeg.so.8",
-#endif
-		"libjpeg.so.62",
-		"libjpeg.so",
-		NULL
-	};
 	struct jpeg_job p = {.job = job};
-	int rc = open_jpeg_lib(&p.f, sonames, job->d);
+	int rc = open_jpeg_lib(&p.f, image_jpeg_names, job->d);
 
 	if (rc)
 		return rc;
@@ -455,6 +447,18 @@ static int decode_jpeg(const struct image_job *job)
 	return p.rc;
 }
 #endif
+
+const char *const image_jpeg_names[] = {
+#ifndef HAVE_JPEG
+	"libjpeg.so.62",
+#elif JPEG_LIB_VERSION >= 90
+	"libjpeg.so.9",
+#elif JPEG_LIB_VERSION >= 80
+	"libjpeg.so.8",
+#else
+	"libjpeg.so.62",
+#endif
+	NULL};
 
 /* ---- WebP */
 

@@ -43,6 +43,12 @@ struct image {
 };
 
 /*
+ * Names of libjpeg, ended by NULL. Its interface differs between versions 62 (Debian), 8 (Ubuntu) and 9, so only that of the header that the
+ * program was built with is opened.
+ */
+extern const char *const image_jpeg_names[];
+
+/*
  * Recognizes the format by the first bytes of a file. Returns IMAGE_NONE if the file is no picture.
  */
 enum image_kind image_kind(const void *p, size_t n);
