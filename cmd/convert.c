@@ -34,9 +34,10 @@ static int find_form(const struct options *o, const char *path, enum onnx_form *
 			return 0;
 		}
 	}
-	return FAIL(d, E_OPTION,
-		    .message = fmt(d, "the ending of '%s' does not say which form to write", path),
-		    .hint = "add --form binary, text or json");
+	return FAIL(
+		d, E_OPTION,
+		.message = fmt(d, "the ending of '%s' does not say which form to write", path),
+		.hint = "add --form binary, text or json; infer writes models as ONNX only, in one of these forms");
 }
 
 /* The file to write, as an operand or by -o. NULL if there is none, or two. */

@@ -32,10 +32,13 @@ static int unknown_command(const char *name, struct diag *d)
 			    .message = fmt(d, "unknown %s '%s'",
 					   *name == '-' ? "option" : "subcommand", name),
 			    .hint = fmt(d, "did you mean '%s'?", near));
-	if (*name == '-')
+	if (*name == '-') {
+		size_t n = strcspn(name, "=");
+		const char *other = foreign_hint(name, n, CMD_ALL, name[n] ? name + n + 1 : NULL, d);
 		return FAIL(d, E_USAGE,
 			    .message = fmt(d, "option '%s' comes before the subcommand", name),
-			    .hint = "infer COMMAND [OPTION]...; see infer --help");
+			    .hint = other ? other : "infer COMMAND [OPTION]...; see infer --help");
+	}
 	if (access(name, F_OK) == 0)
 		return FAIL(d, E_USAGE, .message = fmt(d, "'%s' is a file, and no subcommand", name),
 			    .hint = fmt(d, "infer run %s runs it, infer inspect %s shows what it wants as inputs",

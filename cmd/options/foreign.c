@@ -17,14 +17,31 @@ struct foreign {
 };
 
 static const struct foreign foreign[] = {
-#define FOREIGN(words, hint)		  {CMD_ALL, words, hint},
-#define FOREIGN_IN(commands, words, hint) {commands, words, hint},
+#define FOREIGN(words, hint)		    {CMD_ALL, words, hint},
+#define FOREIGN_IN(commands, words, hint)   {commands, words, hint},
+#define FOREIGN_VALUE(option, values, hint) /* in foreign_values */
 #include "cmd/options/foreign.def"
 #undef FOREIGN
 #undef FOREIGN_IN
+#undef FOREIGN_VALUE
 };
 
-enum { FOREIGNS = sizeof(foreign) / sizeof(*foreign) };
+static const struct foreign_value {
+	const char *option, *values, *hint;
+} foreign_values[] = {
+#define FOREIGN(words, hint)		    /* in foreign */
+#define FOREIGN_IN(commands, words, hint)   /* in foreign */
+#define FOREIGN_VALUE(option, values, hint) {option, values, hint},
+#include "cmd/options/foreign.def"
+#undef FOREIGN
+#undef FOREIGN_IN
+#undef FOREIGN_VALUE
+};
+
+enum {
+	FOREIGNS = sizeof(foreign) / sizeof(*foreign),
+	FOREIGN_VALUES = sizeof(foreign_values) / sizeof(*foreign_values),
+};
 
 /* Long words match with - for _ and in either case: --batch_size, --batch-size and --batchSize have one row. */
 static bool same_word(const char *a, const char *b, size_t n)
@@ -40,7 +57,7 @@ static bool same_word(const char *a, const char *b, size_t n)
 	return true;
 }
 
-/* Whether a value may stand in the place {name} of a hint: {N}, {S} and {COUNT} take numbers, {MODEL} takes models. */
+/* Whether a value may stand in the place {name} of a hint: {N}, {S} and {COUNT} take numbers, {MODEL} models, {FILE.xml} .xml. */
 static bool fits(const char *name, size_t n, const char *value)
 {
 	bool number = n == 1 || (n == 5 && !strncmp(name, "COUNT", n));
@@ -53,6 +70,11 @@ static bool fits(const char *name, size_t n, const char *value)
 		return isdigit((unsigned char)*value) && !*end;
 	}
 	bool model = !strcmp(path_ext(value), ".onnx");
+	const char *ending = memchr(name, '.', n);
+	if (ending) {
+		size_t k = (size_t)(name + n - ending);
+		return strlen(path_ext(value)) == k && !strncmp(path_ext(value), ending, k);
+	}
 	return n == 5 && !strncmp(name, "MODEL", n) ? model : !model && *value != '-';
 }
 
@@ -117,4 +139,21 @@ const char *foreign_near(const char *word, size_t n, unsigned commands, const ch
 		}
 	}
 	return near ? foreign_hint(near, strlen(near), commands, value, d) : NULL;
+}
+
+const char *foreign_value_hint(const char *option, const char *value)
+{
+	size_t n = strlen(value);
+
+	for (size_t i = 0; i < FOREIGN_VALUES; i++) {
+		const char *p = foreign_values[i].values;
+		if (strcmp(foreign_values[i].option, option) != 0)
+			continue;
+		for (size_t len; *p; p += len + (p[len] == ' ')) {
+			len = strcspn(p, " ");
+			if (len == n && same_word(p, value, n))
+				return foreign_values[i].hint;
+		}
+	}
+	return NULL;
 }

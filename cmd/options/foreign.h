@@ -17,4 +17,7 @@ const char *foreign_hint(const char *word, size_t n, unsigned commands, const ch
 const char *foreign_near(const char *word, size_t n, unsigned commands, const char *value,
 			 struct diag *d);
 
+/* Returns what to write instead of a value that the option of ours (without dashes) does not take, or NULL. */
+const char *foreign_value_hint(const char *option, const char *value);
+
 #endif

@@ -416,6 +416,10 @@ static int apply_given(struct options *o, const struct given *all, size_t k, str
 		int rc = field_set(f, o, g->text ? g->text : "on", g->where, &o->arena, d);
 		if (!rc)
 			record_item_origin(o, f, g->where);
+		const char *meant =
+			rc == -E_OPTION ? foreign_value_hint(f->name, g->text ? g->text : "") : NULL;
+		if (meant && d->last)
+			d->last->hint = meant;
 		return rc;
 	}
 	/*
@@ -523,11 +527,19 @@ static bool is_another_model(const struct options *o, size_t k)
 	return (o->command->bit & CMD_PROFILE) && !strcmp(path_ext(o->operand[k]), ".onnx");
 }
 
+/* Whether the first operand is another tool's word, as in "inspect model m.onnx", which polygraphy takes. */
+static bool word_precedes_model(const struct options *o)
+{
+	return o->noperands > 1 && access(o->operand[0], F_OK) != 0 &&
+	       !strcmp(path_ext(o->operand[1]), ".onnx") && access(o->operand[1], F_OK) == 0;
+}
+
 /* Whether the operand after the model is the file of an input: "infer run MODEL FILE" stands for --input FILE. */
 static bool second_is_input(const struct options *o)
 {
 	return o->command->bit & CMD_RUNS && !o->after_dashes && o->noperands == 2 &&
-	       input_text_names_file(o->operand[1]) && !is_another_model(o, 1);
+	       input_text_names_file(o->operand[1]) && !is_another_model(o, 1) &&
+	       !word_precedes_model(o);
 }
 
 static void take_second_as_input(struct options *o)
@@ -541,6 +553,62 @@ static void take_second_as_input(struct options *o)
 	o->noperands = 1;
 }
 
+/* Returns the name of the file that the command line gives for an input, or "FILE". */
+static const char *named_input(const struct options *o)
+{
+	if (o->input.n > 0)
+		return o->input.v[0].s;
+	return o->noperands > 2 && input_text_names_file(o->operand[1]) ? o->operand[1] : "FILE";
+}
+
+/*
+ * Returns what to write instead of an operand KEY=VALUE, as Ultralytics has options, or NULL: a key of --input such as
+ * resize=224x224, or a word that another tool has with two dashes.
+ */
+static const char *hint_for_assignment(const struct options *o, const char *word, struct diag *d)
+{
+	size_t n = strcspn(word, "=");
+
+	if (!word[n] || access(word, F_OK) == 0)
+		return NULL;
+	for (const char *key = input_key_words(""); *key && o->command->bit & CMD_RUNS;) {
+		size_t len = strcspn(key, "|");
+		if (len == n && !strncmp(key, word, n))
+			return fmt(d, "%.*s is a key of --input: --input %s,%s", (int)n, word,
+				   named_input(o), word);
+		key += len + (key[len] == '|');
+	}
+	return foreign_hint(fmt(d, "--%.*s", (int)n, word), n + 2, o->command->bit, word + n + 1, d);
+}
+
+/* Refuses operand k, which is one too many, or the first one if it is another tool's word before the model. */
+static int refuse_operand(const struct options *o, size_t k, struct diag *d)
+{
+	const struct command *c = o->command;
+	const char *hint = NULL;
+
+	for (size_t i = k; !hint && i < o->noperands; i++) {
+		hint = hint_for_assignment(o, o->operand[i], d);
+		k = hint ? i : k;
+	}
+	if (!hint && k == 1 && word_precedes_model(o)) {
+		k = 0;
+		hint = fmt(d, "infer %s %s", c->name, o->operand[1]);
+	} else if (!hint && c->bit & CMD_RUNS && o->noperands == 2) {
+		hint = "a file after the model is its input, but there is no such file";
+	} else if (!hint && c->bit & CMD_RUNS && k == 1 && input_text_names_file(o->operand[1]) &&
+		   !is_another_model(o, 2)) {
+		k = 2;
+		hint = fmt(d,
+			   "one file may stand behind the model; name the others: --input NAME=FILE for each of a model's inputs%s",
+			   c->bit & CMD_RUN
+				   ? ", and for many pictures a pattern in quotes or a list, --input 'pics/*.png' or --input @LIST"
+				   : "");
+	}
+	return FAIL(d, E_USAGE, .message = fmt(d, "unexpected operand '%s'", o->operand[k]),
+		    .hint = hint ? hint : fmt(d, "infer %s %s", c->name, c->synopsis));
+}
+
 static int check_operands(const struct options *o, struct diag *d)
 {
 	const struct command *c = o->command;
@@ -552,16 +620,7 @@ static int check_operands(const struct options *o, struct diag *d)
 		return FAIL(d, E_USAGE, .message = fmt(d, "'infer %s' needs an operand", c->name),
 			    .hint = fmt(d, "infer %s %s", c->name, c->synopsis));
 	if (o->noperands > most && !(o->after_dashes && c->bit == CMD_CHECK))
-		return FAIL(
-			d, E_USAGE, .message = fmt(d, "unexpected operand '%s'", o->operand[most]),
-			.hint = c->bit & CMD_RUNS && o->noperands == 2
-					? "a file after the model is its input, but there is no such file"
-				: c->bit & CMD_RUN && input_text_names_file(o->operand[most])
-					? fmt(d,
-					      "infer %s %s; several files are given by a pattern in quotes or a list: "
-					      "--input 'pics/*.png', --input @LIST",
-					      c->name, c->synopsis)
-					: fmt(d, "infer %s %s", c->name, c->synopsis));
+		return refuse_operand(o, most, d);
 	return 0;
 }
 

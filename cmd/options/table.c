@@ -55,7 +55,8 @@ const struct field options_table[] = {
 	{ROW("batch", F_INT, batch, INPUTS, CMD_RUN), .def = "0", .min = 0, .max = 65536,
 	 .arg = "N", .help = "run N inputs at once, stacked along the model's batch dimension",
 	 .more = "The batch is the first dimension of the inputs. Without --batch, or with 0, it is what the model fixes, "
-		 "and 1 if the model leaves it free. The last run takes the inputs that are left; if the model fixes the "
+		 "and 1 if the model leaves it free. If all inputs are random values, N is the size of that dimension, as "
+		 "--dim sets it. The last run takes the inputs that are left; if the model fixes the "
 		 "batch, it is filled by repeating the last input, whose additional results are dropped. Inputs of other "
 		 "sizes than their predecessors begin a new run."},
 	{ROW("keep-going", F_BOOL, keep_going, INPUTS, CMD_RUN),

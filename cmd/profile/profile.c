@@ -45,9 +45,13 @@ static void add_findings(struct profile *p, const struct profile_job *job, const
 	struct finding *error = NULL;
 
 	for (const struct finding *f = own->first; f; f = f->next) {
-		struct finding *told = diag_find(p->d, f);
+		struct finding of_model = *f;
+		/* errors get the labels of all jobs that failed with them */
+		if (p->o->noperands > 1 && f->severity != SEV_ERROR && !f->model)
+			of_model.model = job->path;
+		struct finding *told = diag_find(p->d, &of_model);
 		if (!told) {
-			(void)diag_add(p->d, f);
+			(void)diag_add(p->d, &of_model);
 			told = p->d->last;
 		}
 		if (!error && f->severity == SEV_ERROR)

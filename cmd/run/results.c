@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/tame.h"
 #include "check/input_range.h"
+#include "cmd/options/foreign.h"
 #include "cmd/output/output.h"
 #include "io/io.h"
 #include "output/summary.h"
@@ -362,7 +363,7 @@ int results_parse_decode(const struct options *o, int64_t *blank, struct box_rul
 				"wrong value: expected ctc or ctc:blank=N, or yolo, ssd or detr with "
 				":score=S,iou=I, got '%s'",
 				o->decode),
-			    NULL, d);
+			    foreign_value_hint("decode", o->decode), d);
 }
 
 static int open_scores(struct results *r, struct diag *d)

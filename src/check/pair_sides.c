@@ -3,6 +3,7 @@
 #include "session/backends.h"
 
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 static bool find_word(const char *word, size_t n, const char *const *names, int count, int *out)
@@ -52,6 +53,21 @@ static size_t parse_word(struct check_context *c, const char *s, size_t n, struc
 	return one;
 }
 
+/* Returns the words with which --compare takes what `s` seems to mean, or NULL. */
+static const char *likely_side(struct check_context *c, const char *s)
+{
+	static const char *const ort[] = {"ort", "onnxrt", "onnx", "onnx-runtime", "onnx_runtime"};
+
+	for (size_t i = 0; i < sizeof(ort) / sizeof(*ort); i++)
+		if (!strcasecmp(s, ort[i]))
+			return "did you mean 'onnxruntime'?";
+	if (access(s, F_OK) == 0 || strpbrk(s, "./"))
+		return "compare with a file of expected outputs by --expect FILE";
+	if (!strncasecmp(s, "gpu", 3))
+		return fmt(c->d, "did you mean '%s'?", backends[FIRST_ACCELERATOR]->name);
+	return NULL;
+}
+
 static int parse_side(struct check_context *c, const char *s, size_t n, struct pair_side *side)
 {
 	side->config = *c->config;
@@ -66,10 +82,7 @@ static int parse_side(struct check_context *c, const char *s, size_t n, struct p
 				.expected =
 					"two of cpu, cuda[:N], fp32, tf32, fp16, bf16, none, basic, "
 					"full, plan, noplan, or several of them joined by colons; onnxruntime; or a model, FILE.onnx",
-				.actual = fmt(c->d, "'%s'", s),
-				.hint = access(s, F_OK) == 0 || strpbrk(s, "./")
-						? "compare with a file of expected outputs by --expect FILE"
-						: NULL);
+				.actual = fmt(c->d, "'%s'", s), .hint = likely_side(c, s));
 		at += k;
 		at += at < n; /* the colon */
 	}

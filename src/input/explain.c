@@ -630,6 +630,10 @@ static const char *remedy(const struct guesser *g)
 			"leaving out what sets %s: one file is one row of a batch; infer run --input 'FOLDER/*' "
 			"--batch %" PRId64 " stacks %" PRId64 " files",
 			g->m->because_label, g->m->want->shape.dim[0], g->m->want->shape.dim[0]);
+	const struct input_spec *spec = &g->m->source->spec;
+	if (spec->literal && spec->file[strspn(spec->file, "0123456789.eE+-")] == '\0')
+		return arena_printf(g->a, "--random %s=%s..%s, which fills the whole input with %s",
+				    g->m->want->name, spec->file, spec->file, spec->file);
 	if (g->m->fit->code == E_DIM)
 		return g->m->want->shape.rank < 0 ? "--input FILE,shape=..." : dim_options(g);
 	return "making the file anew with the shape and type that the model expects, or another file";

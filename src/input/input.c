@@ -293,6 +293,28 @@ static size_t max_pipe_bytes(const struct input_set *s)
 	return most;
 }
 
+/* Returns how to write what the user gave for an input if it was meant as a value and not as a file. */
+static const char *value_hint(const struct input_set *s, const struct source *x, struct diag *d)
+{
+	const char *file = x->spec.file;
+	int which = x->spec.name ? find_input(s, x->spec.name) : s->n == 1 ? 0 : -1;
+
+	if (which < 0)
+		return "check the path; a value in place of a file is a number or JSON in quotes, as --input "
+		       "'NAME=[[1,2,3]]'";
+	const struct input *in = &s->in[which];
+	int rank = in->shape.rank < 0 ? 1 : in->shape.rank < 4 ? in->shape.rank : 4;
+	const char *open = &"[[[["[4 - rank], *close = &"]]]]"[4 - rank];
+	if (in->info.type.dtype == DT_STRING)
+		return fmt(d,
+			   "check the path; a text in place of a file is JSON in quotes: --input '%s=%s\"%s\"%s'",
+			   in->info.name, open, strpbrk(file, "\"\\'") ? "..." : file, close);
+	bool numbers = file[strspn(file, "0123456789.eE+-, ")] == '\0' && strchr(file, ',');
+	return fmt(d,
+		   "check the path; a value in place of a file is a number or JSON in quotes%s --input '%s=%s%s%s'",
+		   numbers ? ":" : ", as", in->info.name, open, numbers ? file : "1,2,3", close);
+}
+
 static int open_file(struct input_set *s, struct source *x, struct diag *d)
 {
 	if (x->spec.literal) {
@@ -307,9 +329,7 @@ static int open_file(struct input_set *s, struct source *x, struct diag *d)
 	struct opened *o = arena_new(&s->arena, struct opened);
 	int rc = file_map_most(x->spec.file, max_pipe_bytes(s), &o->map, E_INPUT_OPEN, d);
 	if (rc && d && d->last && !d->last->hint && access(x->spec.file, F_OK))
-		d->last->hint =
-			"check the path; a value in place of a file is a number or JSON in quotes, as --input "
-			"'NAME=[[1,2,3]]'";
+		d->last->hint = value_hint(s, x, d);
 
 	if (rc)
 		return rc;
@@ -317,6 +337,17 @@ static int open_file(struct input_set *s, struct source *x, struct diag *d)
 	s->opened = o;
 	x->map = o->map;
 	return 0;
+}
+
+/* How to give an input that is missing, by its name if the model has several. */
+static const char *missing_hint(const struct input_set *s, const struct input *in, struct diag *d)
+{
+	bool scalar = in->info.type.kind == V_TENSOR && in->shape.rank == 0;
+
+	if (s->n == 1)
+		return NULL;
+	return fmt(d, "give --input %s=%s, or --random to fill it with random values",
+		   in->info.name, scalar ? "NUMBER" : "FILE");
 }
 
 static int assign_source(struct input_set *s, int which, struct source *x, struct diag *d)
@@ -560,7 +591,7 @@ static int assign_all(struct input_set *s, struct diag *d)
 				  .expected = fmt(
 					  d, "%s %s", type_str(&s->arena, s->in[i].info.type),
 					  shape_str(&s->arena, &s->in[i].shape, s->model->symbols)),
-				  .actual = "nothing");
+				  .actual = "nothing", .hint = missing_hint(s, &s->in[i], d));
 	return rc;
 }
 

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 static const char *const key_names[] = {"dtype", "layout", "order", "resize",  "pad",	"mean",
@@ -259,12 +260,63 @@ static const char *key_takes(const char *key)
 	return NULL;
 }
 
+/*
+ * Returns what to write instead of a word that is no key, but that other programs have, such as imgsz, bgr or normalize; or NULL.
+ * value is NULL for a word without '='.
+ */
+static const char *other_key(const char *word, const char *value, struct diag *d)
+{
+	static const struct {
+		const char *words, *instead;
+	} rows[] = {
+		{"bgr rgb gray", "order="},
+		{"grey grayscale greyscale", "order=gray"},
+		{"nchw nhwc chw hwc", "layout="},
+		{"u8 i8 u16 i16 i32 i64 f16 bf16 f32 f64", "dtype="},
+		{"float float32", "dtype=f32"},
+		{"uint8", "dtype=u8"},
+		{"size imgsz img_size width height reshape", "resize=WxH, or resize=letterbox:WxH"},
+		{"letterbox", "resize=letterbox:WxH"},
+		{"crop center_crop", "resize=WxH: infer resizes pictures and does not cut them"},
+		{"normalize norm normalise",
+		 "scale=1/255, and mean=A/B/C and std=A/B/C of the model's training"},
+		{"div divide rescale", "scale=1/255"},
+		{"sub subtract", "mean=A/B/C"},
+		{"channels color colour mode bgr2rgb swap", "order=rgb, bgr or gray"},
+		{"type", "dtype=f32"},
+		{"sr samplerate sample_rate", "rate=16000"},
+		{"length seconds", "duration=S"},
+		{"stereo", "mono, or nothing: the channels stay as they are"},
+		{"dims", "shape=1x3x224x224"},
+		{"padding fill", "pad=N"},
+		{"axis", "split=AXIS"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const char *p = rows[i].words, *instead = rows[i].instead;
+		for (size_t len; *p; p += len + (p[len] == ' ')) {
+			len = strcspn(p, " ");
+			if (len != strlen(word) || strncasecmp(p, word, len) != 0)
+				continue;
+			bool open = instead[strlen(instead) - 1] == '=';
+			return !open	? fmt(d, "write %s", instead)
+			       : !value ? fmt(d, "write %s%.*s", instead, (int)len, p)
+					: fmt(d, "write %s%.*s, if it is meant as that", instead,
+					      (int)len, p);
+		}
+	}
+	return NULL;
+}
+
 int keys_set(struct input_keys *k, const char *key, const char *value, struct diag *d)
 {
 	if (!key_takes(key)) {
-		const char *near = str_nearest(key, key_names, KEYS);
+		const char *near = str_nearest(key, key_names, KEYS),
+			   *other = other_key(key, value, d);
 		return FAIL(d, E_INPUT_KEY, .message = fmt(d, "unknown input key '%s'", key),
-			    .hint = near ? fmt(d, "did you mean '%s'?", near) : all_keys);
+			    .hint = other  ? other
+				    : near ? fmt(d, "did you mean '%s'?", near)
+					   : all_keys);
 	}
 	if (!set_key(k, key, value))
 		return FAIL(d, E_INPUT_KEY, .message = fmt(d, "input key '%s'", key),
@@ -404,9 +456,10 @@ static int refuse_junk_after_keys(const char *file, struct diag *d)
 	const char *name = fmt(d, "%.*s", (int)(file + eq - key - 1), key + 1);
 	if (!key_takes(name))
 		return 0;
+	const char *other = other_key(junk + 1, NULL, d);
 	return FAIL(d, E_INPUT_KEY, .message = fmt(d, "'%s' is not KEY=VALUE", junk + 1),
 		    .expected = "[NAME=]FILE[,KEY=VALUE]...", .actual = fmt(d, "'%s'", file),
-		    .hint = all_keys);
+		    .hint = other ? other : all_keys);
 }
 
 /* Refuses NAME=FILE if the model has no input NAME, unless a file is called "NAME=FILE". */
@@ -417,6 +470,10 @@ static int refuse_unknown_name(const char *file, const char *const *names, size_
 	if (!file[len] || access(file, F_OK) == 0)
 		return 0;
 	const char *given = fmt(d, "%.*s", (int)len, file), *near = str_nearest(given, names, n);
+	if (key_takes(given))
+		return FAIL(d, E_INPUT_NAME, .message = fmt(d, "the model has no input '%s'", given),
+			    .hint = fmt(d, "%s is a key, and stands behind the file that it is for: --input FILE,%s",
+					given, file));
 	return FAIL(d, E_INPUT_NAME, .message = fmt(d, "the model has no input '%s'", given),
 		    .hint = near ? fmt(d, "did you mean '%s'? its inputs are %s", near,
 				       d ? input_names(&d->arena, names, n) : "")

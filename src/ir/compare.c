@@ -28,6 +28,12 @@ static void compare_number(struct difference *d, int64_t i, double got, double w
 		d->worst_got = got;
 		d->worst_want = want;
 	}
+	if (diff > 0 && (d->farthest < 0 || diff - t.rtol * fabs(want) > d->least_atol)) {
+		d->least_atol = diff - t.rtol * fabs(want);
+		d->farthest = i;
+		d->farthest_got = got;
+		d->farthest_want = want;
+	}
 	if (fabs(want) > d->max_want)
 		d->max_want = fabs(want);
 	d->dot += got * want;
@@ -108,7 +114,8 @@ static void compare_parts(const struct tensor *got, const struct tensor *want, s
 bool compare_tensors(const struct tensor *got, const struct tensor *want, struct tolerance t,
 		     struct difference *d)
 {
-	*d = (struct difference){.same_type = true, .same_shape = true, .first = -1, .worst = -1};
+	*d = (struct difference){
+		.same_type = true, .same_shape = true, .first = -1, .worst = -1, .farthest = -1};
 	if (want->type.kind == V_TENSOR && tensor_dtype(want) == DT_BF16 && t.rtol < 0x1p-6)
 		t.rtol = 0x1p-6;
 	compare_parts(got, want, t, d);
@@ -124,7 +131,8 @@ void compare_as_numbers(const struct tensor *got, const struct tensor *want, str
 				 .same_shape = true,
 				 .count = n,
 				 .first = -1,
-				 .worst = -1};
+				 .worst = -1,
+				 .farthest = -1};
 	for (int64_t i = 0; i < n; i++)
 		compare_number(d, i, elem_f64(tensor_dtype(got), got->data, i),
 			       elem_f64(tensor_dtype(want), want->data, i), t);

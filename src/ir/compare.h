@@ -19,6 +19,10 @@ struct difference {
 	double max_abs, max_want; /* largest |got - want|; largest finite |want| */
 	int64_t worst; /* index of the largest difference of finite numbers; -1 if all are equal */
 	double worst_got, worst_want;
+	/* the largest of |got - want| - rtol * |want|, the least atol that lets all finite elements pass; and where it is */
+	double least_atol;
+	int64_t farthest; /* -1 if all are equal */
+	double farthest_got, farthest_want;
 	double dot, norm_got, norm_want, norm_diff; /* sums of products and squares */
 };
 

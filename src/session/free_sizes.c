@@ -27,7 +27,9 @@ bool sizes_are_free(const struct input_request *r)
 
 bool sizes_may_help(const struct diag *why)
 {
-	return why->last && code_exit(why->last->code) == 3 && why->last->code != E_MEMORY;
+	/* memory and the limit of --memory-limit are about the size of a run, which larger dimensions only add to */
+	return why->last && code_exit(why->last->code) == 3 && why->last->code != E_MEMORY &&
+	       why->last->code != E_MEMORY_LIMIT;
 }
 
 struct input_set *prepare_inputs_for(struct session *s, const struct input_request *r, struct diag *d)
@@ -256,6 +258,43 @@ static const char *shapes_found(const struct input_set *set, const struct model 
 }
 
 /*
+ * Generates inputs of the sizes of the given ones, rounded up to a multiple, and plans a run for them. *changed says whether
+ * any size is another one. Returns NULL if the model does not accept these sizes.
+ */
+static struct input_set *round_sizes_to(struct session *s, const struct input_request *free,
+					const struct input_set *given, int64_t multiple,
+					bool *changed, struct arena *a)
+{
+	const struct model *m = session_model(s);
+	const struct graph *g = m->graph;
+	struct input_request one = *free;
+	struct text *v = arena_new_n(a, struct text, (size_t)g->nin * MAX_RANK + 1);
+	struct diag quiet = {0};
+	int64_t n = 0, count = 1;
+
+	*changed = false;
+	for (uint32_t i = 0; i < g->nin && i < input_count(given); i++) {
+		const struct value *x = g->value[g->in[i]];
+		const struct shape *has = &input_info(given, i)->shape;
+		for (int k = 0; k < has->rank && k < x->info.shape.rank; k++) {
+			int64_t size = has->dim[k], up = (size + multiple - 1) / multiple;
+			if (x->info.shape.dim[k] >= 0)
+				continue;
+			size = k ? up * multiple : size;
+			*changed |= size != has->dim[k];
+			count = count > MAX_ELEMENTS ? count : count * (size ? size : 1);
+			const char *text =
+				arena_printf(a, "%s=%" PRId64, input_dim_name(m, x, k, a), size);
+			v[n++] = (struct text){text, strlen(text)};
+		}
+	}
+	one.dim = (struct texts){v, n};
+	struct input_set *set = count <= MAX_ELEMENTS ? prepare_inputs_for(s, &one, &quiet) : NULL;
+	diag_free(&quiet);
+	return set;
+}
+
+/*
  * Tries the sizes of the given inputs, rounded up to multiples of 2, 4, ..., 128. Returns inputs that the model accepts,
  * and in *multiple what divides their sizes, or NULL.
  */
@@ -263,36 +302,30 @@ static struct input_set *round_given_sizes(struct session *s, const struct input
 					   const struct input_set *given, int64_t *multiple,
 					   struct arena *a)
 {
-	const struct model *m = session_model(s);
-	const struct graph *g = m->graph;
-
 	for (*multiple = 2; *multiple <= 128; *multiple *= 2) {
-		struct input_request one = *free;
-		struct text *v = arena_new_n(a, struct text, (size_t)g->nin * MAX_RANK + 1);
-		struct diag quiet = {0};
-		int64_t n = 0, count = 1;
-		for (uint32_t i = 0; i < g->nin && i < input_count(given); i++) {
-			const struct value *x = g->value[g->in[i]];
-			const struct shape *has = &input_info(given, i)->shape;
-			for (int k = 0; k < has->rank && k < x->info.shape.rank; k++) {
-				int64_t size = has->dim[k], up = (size + *multiple - 1) / *multiple;
-				if (x->info.shape.dim[k] >= 0)
-					continue;
-				size = k ? up * *multiple : size;
-				count = count > MAX_ELEMENTS ? count : count * (size ? size : 1);
-				const char *text = arena_printf(a, "%s=%" PRId64,
-								input_dim_name(m, x, k, a), size);
-				v[n++] = (struct text){text, strlen(text)};
-			}
-		}
-		one.dim = (struct texts){v, n};
-		struct input_set *set =
-			count <= MAX_ELEMENTS ? prepare_inputs_for(s, &one, &quiet) : NULL;
-		diag_free(&quiet);
-		if (set)
+		bool changed = false;
+		struct input_set *set = round_sizes_to(s, free, given, *multiple, &changed, a);
+		if (set && changed)
 			return set;
+		input_free(set);
 	}
 	return NULL;
+}
+
+/* Whether the model runs on random values of the given inputs' sizes, so that these sizes are not what it refuses. */
+static bool runs_at_given_sizes(struct session *s, const struct input_request *free,
+				const struct input_set *given, struct arena *a)
+{
+	const struct tensor **out =
+		arena_new_n(a, const struct tensor *, session_model(s)->graph->nout + 1);
+	bool changed = false;
+	struct diag quiet = {0};
+	struct input_set *set = round_sizes_to(s, free, given, 1, &changed, a);
+	bool runs = set && !session_run(s, input_tensors(set), out, &quiet);
+
+	diag_free(&quiet);
+	input_free(set);
+	return runs;
 }
 
 /* Adds the key that resizes a picture to the shape that was found, if exactly one input is a picture. */
@@ -330,6 +363,12 @@ static void explain_given_sizes(struct session *s, const struct input_request *r
 	free.data_set = NULL;
 	free.strict = false;
 	free.random = (struct texts){&range, 1};
+	if (runs_at_given_sizes(s, &free, given, a)) {
+		add_failure(why,
+			    "the model runs on random values of the same shapes: look at the values of the inputs",
+			    d);
+		return;
+	}
 	struct input_set *set = round_given_sizes(s, &free, given, &multiple, a);
 	if (set)
 		hint = fmt(d,

@@ -28,7 +28,7 @@ answers() {
 	run "$INFER" run pic.onnx --input rgb.png -q --print 3
 	[ "$output" = "$given" ]
 	answers "a file after the model is its input, but there is no such file" run pic.onnx nothere.png
-	answers "infer run MODEL [FILE] [OPTION]...; several files are given by a pattern in quotes" run pic.onnx rgb.png rgb.jpg
+	answers "for many pictures a pattern in quotes or a list" run pic.onnx rgb.png rgb.jpg
 }
 
 @test "mean and std may be separated by commas" {

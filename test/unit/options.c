@@ -210,11 +210,13 @@ static bool is_verb(const char *word)
 static void hints_about_other_tools_name_what_exists(void)
 {
 	static const char *const hints[] = {
-#define FOREIGN(words, hint)		  hint,
-#define FOREIGN_IN(commands, words, hint) hint,
+#define FOREIGN(words, hint)		    hint,
+#define FOREIGN_IN(commands, words, hint)   hint,
+#define FOREIGN_VALUE(option, values, hint) hint,
 #include "cmd/options/foreign.def"
 #undef FOREIGN
 #undef FOREIGN_IN
+#undef FOREIGN_VALUE
 	};
 	char word[64];
 

@@ -1,0 +1,136 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# More words of other tools: those of onnxsim and netron, values that our options do not take, and operands in place of options.
+
+load helper
+
+setup() {
+	in_test_data
+}
+
+# Reads lines "COMMAND LINE | HINT" and expects the hint, of which it may be a part, for each of them.
+answers_all() {
+	local line hint wrong=0 n=0
+	local -a words
+	while IFS='|' read -r line hint; do
+		hint=${hint# }
+		eval "words=($line)"
+		status=0
+		output=$("$INFER" "${words[@]}" 2>&1) || status=$?
+		n=$((n + 1))
+		[ "$status" -eq 2 ] && [[ $output == *"hint: "*"$hint"* ]] && continue
+		printf 'infer %s\n  expected: %s\n  got (%s): %s\n' "$line" "$hint" "$status" "$output"
+		wrong=$((wrong + 1))
+	done
+	[ "$wrong" -eq 0 ] && [ "$n" -ge "$1" ]
+}
+
+@test "Words of trtexec and polygraphy whose hints named another thing" {
+	answers_all 18 <<'END'
+profile pic.onnx --warmUp=200 | --warmup 200ms
+profile pic.onnx --weightless | there is no engine to build
+profile pic.onnx --useRuntime=lean | there is no engine to build
+profile pic.onnx --setOptProfile=1 | needs no optimization profile
+profile pic.onnx --maxAuxStreams=2 | --streams 2
+--onnx=pic.onnx --fp16 | infer profile pic.onnx
+--loadEngine=model.plan | the model is an operand
+run pic.onnx --onnxrt | infer check MODEL --compare onnxruntime
+run pic.onnx --save-inputs i.json | --seed
+run pic.onnx --model-type onnx | the model is an operand
+check pic.onnx --no-shape-inference | infer inspect MODEL --nodes
+inspect model pic.onnx | infer inspect pic.onnx
+run onnx pic.onnx | infer run pic.onnx
+inspect pic.onnx --mode full | --weights
+surgeon sanitize pic.onnx | constants are folded
+debug reduce pic.onnx | --bisect -o DIR
+compare pic.onnx pic.onnx | infer diff A B
+extract pic.onnx -i x -o y.onnx | --from x
+END
+}
+
+@test "Words of onnxsim, onnxslim and netron" {
+	answers_all 22 <<'END'
+simplify pic.onnx out.onnx | --stage opt
+onnxsim pic.onnx out.onnx | --stage opt
+onnxslim pic.onnx out.onnx | --stage opt
+run pic.onnx --overwrite-input-shape x:1,3,16,24 | --shape NAME=
+run pic.onnx --test-input-shape x:1,3,16,24 | --shape NAME=
+run pic.onnx --skip-optimization | --optimize
+inspect pic.onnx --skip-constant-folding | --optimize
+run pic.onnx --skip-fuse-bn | --optimize
+run pic.onnx --include-subgraph | --stage opt
+run pic.onnx --unused-output y | --stage opt
+run pic.onnx --no-large-tensor | --stage opt
+check pic.onnx --check-n 3 | infer check A --compare B.onnx
+run pic.onnx --custom-lib a.so | --ops a.so
+open pic.onnx | infer inspect
+browse pic.onnx | infer inspect
+inspect pic.onnx --browse | --html FILE
+inspect pic.onnx --port 8080 | --html FILE
+inspect pic.onnx --host 0.0.0.0 | --html FILE
+inspect pic.onnx -b | --html FILE
+inspect pic.onnx --png m.png | --dot
+inspect pic.onnx --find relu | grep -A4 relu
+inspect pic.onnx --metadata | shows the metadata
+inspect pic.onnx --layers | --nodes
+END
+}
+
+@test "Words that a subcommand has otherwise than the others" {
+	answers_all 14 <<'END'
+profile pic.onnx -no_warmup | --warmup 0
+profile pic.onnx -m times -r 100 | --duration
+profile pic.onnx -m 10 -M 20 | -n N
+profile pic.onnx -N | measures a model and not a command
+check pic.onnx --checks nan | --nan
+check pic.onnx --only nan | --nan
+check pic.onnx --skip leak | --nan
+convert pic.onnx --text | --form text
+convert pic.onnx -o m.engine | infer writes models as ONNX only
+extract pic.onnx --nodes 3 -o a.onnx | --from FIRST --to LAST
+diff pic.onnx pic.onnx --summary | the exit status says
+diff pic.onnx pic.onnx --weights | --ignore KIND
+suite pic.onnx --junit out.xml | --export out.xml,
+run pic.onnx --softmax | --top K
+END
+}
+
+@test "Values of other tools that our options do not take" {
+	answers_all 18 <<'END'
+profile pic.onnx --precision float16 | --precision fp16
+profile pic.onnx --precision FP16 | --precision fp16
+profile pic.onnx --precision half | --precision fp16
+profile pic.onnx --precision int8 | runs quantized models as they are
+profile pic.onnx --precision float32 | --precision fp32
+profile pic.onnx --optimize all | --optimize full is the default
+profile pic.onnx --optimize 99 | --optimize full is the default
+profile pic.onnx --optimize O0 | --optimize none
+profile pic.onnx --color no | --color never
+run pic.onnx --save-format numpy | --save-format npy
+run pic.onnx --save-format csv | --print 0
+profile pic.onnx --sort name | --sort order
+profile pic.onnx --transfers none | --transfers exclude
+convert pic.onnx out.txt --form onnxtxt | --form text
+check pic.onnx --compare ort | 'onnxruntime'
+check pic.onnx --compare onnxrt | 'onnxruntime'
+run pic.onnx rgb.png --decode yolov8 | yolo
+run pic.onnx rgb.png --decode softmax | --top K
+END
+}
+
+@test "Operands that are keys, options of Ultralytics, or one file too many" {
+	answers_all 6 <<'END'
+run pic.onnx rgb.png resize=24x16 | --input rgb.png,resize=24x16
+run pic.onnx --input rgb.png resize=24x16 | --input rgb.png,resize=24x16
+run pic.onnx source=rgb.png imgsz=224 | --input rgb.png
+run pic.onnx rgb.png conf=0.25 | yolo:score=0.25
+run pic.onnx rgb.png rgb.png | --input NAME=FILE for each
+check pic.onnx rgb.png rgb.png | --input NAME=FILE for each
+END
+	run -2 "$INFER" run pic.onnx rgb.png rgb.png
+	[[ $output == *"unexpected operand 'rgb.png'"* ]]
+	run -2 "$INFER" run pic.onnx rgb.png other
+	[[ $output == *"unexpected operand 'other'"* ]]
+	run -2 "$INFER" inspect model pic.onnx
+	[[ $output == *"unexpected operand 'model'"* ]]
+}
