@@ -89,7 +89,22 @@ static bool is_told_of(const struct health *h, const char *why)
 	return false;
 }
 
-static void print_accelerator(const struct health *h, const char *name,
+/*
+ * Prints why a library is missing: with -v each place that was searched, otherwise those that say more than that the library is
+ * not there. Returns true if places were left out.
+ */
+static bool print_reason(const struct options *o, const char *indent, const char *why, FILE *f)
+{
+	struct arena a = {0};
+	const char *text = o->verbose ? why : dl_brief(why, &a);
+	bool brief = strcmp(text, why) != 0;
+
+	fprintf(f, "%s%s\n", indent, text);
+	arena_free(&a);
+	return brief;
+}
+
+static void print_accelerator(const struct options *o, const struct health *h, const char *name,
 			      const struct found_devices *found, FILE *f)
 {
 	for (int k = 0; k < found->n; k++) {
@@ -106,7 +121,7 @@ static void print_accelerator(const struct health *h, const char *name,
 	fprintf(f, "%-9s missing: %s\n", name, reason_for_none(found));
 	/* where a library was searched stands with the library */
 	if (found->why.first && found->why.first->actual && !is_told_of(h, found->why.first->actual))
-		fprintf(f, "          %s\n", found->why.first->actual);
+		print_reason(o, "          ", found->why.first->actual, f);
 }
 
 /* Says which file of options is read for all runs, which a misspelt path or an empty INFER_CONFIG would otherwise hide. */
@@ -129,14 +144,15 @@ static void print_settings(FILE *f)
 	arena_free(&a);
 }
 
-static void print_text(const struct health *h, FILE *f)
+static void print_text(const struct options *o, const struct health *h, FILE *f)
 {
+	bool brief = false;
 	const struct device_info *host = h->devices[HOST_BACKEND].info;
 
 	fprintf(f, "%-9s %s, %.1f GiB of memory\n", host_backend()->name, host->name,
 		(double)host->memory / (1 << 30));
 	for (int b = FIRST_ACCELERATOR; b < BACKENDS; b++)
-		print_accelerator(h, backends[b]->name, &h->devices[b], f);
+		print_accelerator(o, h, backends[b]->name, &h->devices[b], f);
 	for (int k = 0; k < h->nlibraries; k++) {
 		const struct library_info *i = &h->libraries[k];
 		if (i->found)
@@ -146,8 +162,11 @@ static void print_text(const struct health *h, FILE *f)
 			fprintf(f, "%-12s missing, so %s\n", i->name, i->without);
 		/* libraries of one backend are often missing for the same reason, which is told with the first of them */
 		if (!i->found && (!k || i[-1].found || strcmp(i[-1].why, i->why) != 0))
-			fprintf(f, "             %s\n", i->why);
+			brief |= print_reason(o, "             ", i->why, f);
 	}
+	if (brief)
+		fprintf(f,
+			"             (infer doctor -v lists each place where missing libraries were searched)\n");
 	print_settings(f);
 	fprintf(f, "\nTo see whether these devices compute correctly, run: infer selftest\n");
 }
@@ -177,7 +196,7 @@ static void print_json(struct options *o, const struct health *h, struct diag *d
 	struct json j;
 
 	json_envelope_begin(&j, o, d);
-	print_text(h, printed_begin(&printed));
+	print_text(o, h, printed_begin(&printed));
 	printed_end(&printed, &j);
 	json_array(&j, "devices");
 	json_object(&j, NULL);
@@ -221,7 +240,7 @@ int cmd_doctor(struct options *o, struct diag *d)
 	if (o->json)
 		print_json(o, h, d);
 	else
-		print_text(h, stdout);
+		print_text(o, h, stdout);
 	for (int b = 0; b < BACKENDS; b++)
 		diag_free(&h->devices[b].why);
 	return 0;

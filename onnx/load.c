@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "onnx/internal.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 enum { NEWEST_IR_VERSION = 14, MAX_OPSETS = 256, MAX_SHOWN_BYTES = 80 };
 
@@ -72,14 +78,27 @@ static const char *hint_for_other_format(struct pb_span f)
 		{0, "\x1f\x8b", "this is a gzip file: unpack it first"},
 		{0, "\x89PNG", "this is a picture: it belongs to --input"},
 		{0, "\xff\xd8\xff", "this is a picture: it belongs to --input"},
+		{8, "WEBP", "this is a picture: it belongs to --input"},
+		{0, "GIF8",
+		 "this is a picture, of a format that is not read: save it as PNG, for --input"},
+		{0, "II*", "this is a picture: it belongs to --input"},
+		{0, "RIFF", "this is a sound: it belongs to --input"},
+		{0, "fLaC", "this is a sound: it belongs to --input"},
+		{0, "OggS", "this is a sound: it belongs to --input"},
 		{0, "\x80\2", "this is a Python pickle, perhaps PyTorch's: export the model to ONNX"},
+		{0, "\x80\3", "this is a Python pickle, perhaps PyTorch's: export the model to ONNX"},
+		{0, "\x80\4", "this is a Python pickle, perhaps PyTorch's: export the model to ONNX"},
+		{0, "\x80\5", "this is a Python pickle, perhaps PyTorch's: export the model to ONNX"},
+		{0, "\xfd\x37zXZ", "this is an xz file: unpack it first"},
+		{0, "(\xb5/\xfd", "this is a zstd file: unpack it first"},
+		{257, "ustar", "this is a tar file: unpack it first"},
+		{0, "\x7f\x45LF", "this is a program or a library, and no model"},
 		{0, "GGUF",
 		 "this is a GGUF model: use the model that it was made from, exported to ONNX"},
 		{0, "{",
 		 "this is JSON; a report of infer's --json is shown by infer inspect FILE.json, a model as "
 		 "protobuf's JSON becomes one that can be run by infer convert FILE.json OUT.onnx"},
-		{8, "{\"__metadata__\"",
-		 "these are safetensors, weights without a graph: export the model to ONNX"},
+		{8, "{\"", "these are safetensors, weights without a graph: export the model to ONNX"},
 		{0, "<!DOCTYPE", "this is a web page: the download did not give the file"},
 		{0, "<html", "this is a web page: the download did not give the file"},
 		{0, "<?xml",
@@ -91,6 +110,7 @@ static const char *hint_for_other_format(struct pb_span f)
 		{0, "<\n",
 		 "this is perhaps ONNX's text form: infer convert FILE OUT.onnx writes it as a model that can be run"},
 		{0, "ftrt", "this is a TensorRT engine: use the ONNX file that it was built from"},
+		{0, "ptrt", "this is a TensorRT engine: use the ONNX file that it was built from"},
 	};
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
@@ -98,6 +118,45 @@ static const char *hint_for_other_format(struct pb_span f)
 		if (f.n >= kinds[i].at + n && !memcmp(f.p + kinds[i].at, kinds[i].magic, n))
 			return kinds[i].hint;
 	}
+	return NULL;
+}
+
+/* Whether the file begins with at least four characters of text and holds no others in its first bytes. */
+static bool is_text(struct pb_span f)
+{
+	size_t n = f.n < 256 ? f.n : 256;
+
+	for (size_t i = 0; i < n; i++) {
+		unsigned char c = (unsigned char)f.p[i];
+		if (c == 0x7f || (c < ' ' && c != '\n' && c != '\r' && c != '\t'))
+			return false;
+	}
+	return n >= 4;
+}
+
+/*
+ * Whether the file begins as TensorFlow's SavedModel does: schema version 1, and a message whose first field is a message. A model of
+ * IR version 1 has the name of its producer there, which does not begin with a newline.
+ */
+static bool is_saved_model(struct pb_span f)
+{
+	size_t i = 3;
+
+	if (f.n < 16 || memcmp(f.p, "\x08\x01\x12", 3) != 0)
+		return false;
+	while (i < 12 && (unsigned char)f.p[i] & 0x80)
+		i++;
+	return f.p[i + 1] == '\n';
+}
+
+/* Returns a hint about a file that is no ONNX model and has no magic number of another kind, or NULL. */
+static const char *hint_for_content(struct pb_span f)
+{
+	if (is_text(f))
+		return "this is a text file, and no model";
+	/* a model begins with the number of its IR version, which is field 1 */
+	if (f.n && f.p[0] == '\n')
+		return "this is perhaps a graph of TensorFlow, or a graph or tensor without a model: export the model to ONNX";
 	return NULL;
 }
 
@@ -110,7 +169,14 @@ static int check_file(struct loader *l, struct pb_span f)
 		return FAIL(l->d, E_MODEL_FORMAT, .hint = hint);
 	if (!f.n)
 		return FAIL(l->d, E_MODEL_FORMAT, .message = "the file is empty");
-	return pb_check(&onnx__model_proto__descriptor, f, &codes, l->d);
+	if (is_saved_model(f))
+		return FAIL(
+			l->d, E_MODEL_FORMAT,
+			.hint = "this is a SavedModel of TensorFlow: convert its folder to ONNX (tf2onnx)");
+	int rc = pb_check(&onnx__model_proto__descriptor, f, &codes, l->d);
+	if (rc && l->d && l->d->last && !l->d->last->hint && hint_for_content(f))
+		l->d->last->hint = hint_for_content(f);
+	return rc;
 }
 
 /* ---- the model's own fields */
@@ -287,6 +353,53 @@ static void expect_sequential_reads(const struct file_map *f, bool on)
 		(void)madvise((void *)(uintptr_t)f->data, f->size, on ? MADV_NORMAL : MADV_RANDOM);
 }
 
+enum { MAX_LISTED = 1000 };
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Returns the number of .onnx files in a folder, at most MAX_LISTED, and their names in order. */
+static size_t list_models(const char *folder, const char **name, struct arena *a)
+{
+	DIR *dir = opendir(folder);
+	size_t n = 0;
+
+	for (struct dirent *e; dir && n < MAX_LISTED && (e = readdir(dir));)
+		if (!strcmp(path_ext(e->d_name), ".onnx"))
+			name[n++] = arena_str(a, e->d_name);
+	if (dir)
+		closedir(dir);
+	qsort(name, n, sizeof(*name), compare_names);
+	return n;
+}
+
+/* Hints at the models that are there if the path is a folder or is not there. */
+static void hint_at_models(const char *path, struct diag *d)
+{
+	struct stat st;
+	bool there = stat(path, &st) == 0;
+
+	if (!d || !d->last || d->last->hint || (there ? !S_ISDIR(st.st_mode) : errno != ENOENT))
+		return;
+	const char **name = arena_new_n(&d->arena, const char *, MAX_LISTED);
+	size_t len = (size_t)(path_base(path) - path);
+	const char *folder = there ? path : len ? fmt(d, "%.*s", (int)len, path) : ".";
+	size_t n = list_models(folder, name, &d->arena);
+	if (!there) {
+		const char *near = str_nearest(path_base(path), name, n);
+		d->last->hint = near ? fmt(d, "did you mean %.*s%s?", (int)len, path, near) : NULL;
+	} else if (n == 1) {
+		d->last->hint =
+			fmt(d, "the folder has one model: %s", path_join(&d->arena, path, name[0]));
+	} else {
+		d->last->hint = !n ? "the folder has no .onnx file"
+				   : fmt(d, "name one of the folder's models, such as %s",
+					 path_join(&d->arena, path, name[0]));
+	}
+}
+
 static struct model *load_file_or_bytes(const char *path, struct pb_span bytes,
 					const struct load_options *options, struct diag *d)
 {
@@ -304,6 +417,8 @@ static struct model *load_file_or_bytes(const char *path, struct pb_span bytes,
 		struct file_map *map = weights_file(l.store);
 		rc = file_map(path, map, E_MODEL_OPEN, d);
 		bytes = (struct pb_span){map->data, map->size};
+		if (rc)
+			hint_at_models(path, d);
 		if (rc)
 			path = NULL; /* the message of file_map already names the file */
 		expect_sequential_reads(map, false);

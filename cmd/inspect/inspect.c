@@ -250,7 +250,7 @@ int cmd_inspect(struct options *o, struct diag *d)
 		arena_free(&x.arena);
 		return err;
 	}
-	bool tensor = inspect_is_tensor(x.path);
+	bool tensor = inspect_is_tensor(x.path) || inspect_is_json_tensor(x.path);
 	if (tensor || inspect_is_report(x.path)) {
 		err = refuse_model_options(o, tensor ? "a tensor" : "a report", d);
 		return err	? err

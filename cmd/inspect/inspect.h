@@ -51,6 +51,11 @@ void operators_page(FILE *f);
 
 /* Returns true if the path is that of a tensor file: its extension is .npy, .npz, .safetensors or .pb. */
 bool inspect_is_tensor(const char *path);
+/*
+ * Returns true if the file is named .json and holds a tensor or maps, as `infer run -o` writes them, or an array of numbers or
+ * strings, and no report.
+ */
+bool inspect_is_json_tensor(const char *path);
 int inspect_tensor(struct options *o, const char *path, struct diag *d);
 bool inspect_is_folder(const char *path);
 /* Shows a line for each tensor in the files of a folder, such as `infer run -o FOLDER` writes, and names the other files. */

@@ -234,9 +234,16 @@ static int show_report(struct options *o, const char *path, const struct jvalue 
 	struct json j;
 
 	if (!schema || strcmp(schema, "infer/1") != 0)
-		return FAIL(d, E_INPUT_FORMAT, .message = fmt(d, "%s is not a report of infer", path),
-			    .expected = "a document with \"schema\": \"infer/1\"",
-			    .actual = schema ? fmt(d, "'%s'", schema) : "none");
+		return FAIL(
+			d, E_INPUT_FORMAT,
+			.message = fmt(d, "%s is neither a report of infer nor a tensor", path),
+			.expected =
+				"a document with \"schema\": \"infer/1\", one with \"dtype\" and \"data\", or an array",
+			.actual = schema ? fmt(d, "'%s'", schema) : "none",
+			.hint = jget(v, "graph")
+					? fmt(d, "a model as JSON becomes one that is shown by infer convert %s OUT.onnx",
+					      path)
+					: NULL);
 	if (o->json) {
 		json_envelope_begin(&j, o, d);
 		write_value(&j, "report", v);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* infer inspect TENSOR or FOLDER: shows what a .npy, .npz, .safetensors or .pb file contains, or a folder of such files. */
 #include "cmd/options/subcommand.h"
+#include "base/json_read.h"
+#include "base/str.h"
 #include "base/tame.h"
 #include "cmd/inspect/inspect.h"
 #include "cmd/output/table.h"
@@ -186,9 +188,109 @@ static int read_safetensors(struct tensor_list *f, const char *path, const struc
 	return err;
 }
 
+/* ---- .json */
+
+/* Whether a member of a map is a number, or one of those that JSON has no number for. */
+static bool is_number(const struct jvalue *v)
+{
+	return v->type == J_NUMBER || v->type == J_NULL ||
+	       (v->type == J_STRING && (!strcmp(v->text, "NaN") || !strcmp(v->text, "Infinity") ||
+					!strcmp(v->text, "-Infinity")));
+}
+
+/* Whether the value is an object whose members are all numbers: a map, as ZipMap gives, and no report. */
+static bool is_map(const struct jvalue *v)
+{
+	if (v->type != J_OBJECT || !v->first || jget(v, "schema"))
+		return false;
+	for (const struct jvalue *m = v->first; m; m = m->next)
+		if (!is_number(m))
+			return false;
+	return true;
+}
+
+/* Returns the first keys of a map: "'cat', 'dog' and 3 more". */
+static const char *map_keys(const struct jvalue *v, struct arena *a)
+{
+	struct str b = {.arena = a};
+	size_t n = 0;
+
+	for (const struct jvalue *m = v->first; m && n < 5; m = m->next, n++)
+		str_addf(&b, "%s'%s'", b.n ? ", " : "", m->key);
+	if (v->n > n)
+		str_addf(&b, " and %zu more", v->n - n);
+	return str_get(&b);
+}
+
+/*
+ * Reads a map, or an array of maps of the same number of keys, as `infer run -o` writes the output of a ZipMap, and shows it as
+ * a tensor with a row for each map. Returns false for every other document.
+ */
+static bool read_maps(struct tensor_list *f, const char *name, const char *p, size_t n)
+{
+	const struct jvalue *doc = jread(p, n, "", E_INPUT_FORMAT, f->data, NULL);
+	const struct jvalue *first = doc && doc->type == J_ARRAY ? doc->first : doc;
+	size_t rows = doc && doc->type == J_ARRAY ? doc->n : 1, at = 0;
+
+	if (!first || !is_map(first))
+		return false;
+	for (const struct jvalue *m = first; doc->type == J_ARRAY && m; m = m->next)
+		if (!is_map(m) || m->n != first->n)
+			return false;
+	double *v = arena_new_n(f->data, double, rows * first->n + 1);
+	for (const struct jvalue *m = first; m; m = doc->type == J_ARRAY ? m->next : NULL)
+		for (const struct jvalue *x = m->first; x; x = x->next)
+			v[at++] = x->type == J_NUMBER ? x->number : jnumber(m, x->key, NAN);
+	const struct tensor t = {.type = type_tensor(DT_F64),
+				 .shape = {.rank = 2, .dim = {(int64_t)rows, (int64_t)first->n}},
+				 .bytes = rows * first->n * sizeof(*v),
+				 .data = v};
+	append_tensor(f, name, &t,
+		      arena_printf(f->arena, "%zu map%s with the keys %s", rows,
+				   rows == 1 ? "" : "s", map_keys(first, f->arena)));
+	return true;
+}
+
+/*
+ * Reads a tensor as `infer run --save-format json` writes it, with a member "dtype", maps, or, if `bare`, an array without a type.
+ * Returns false for every other document, such as a report, because .json alone does not say that a file is a tensor.
+ */
+static bool read_json(struct tensor_list *f, const char *path, bool bare)
+{
+	struct file_map m;
+	struct text_head h = {0};
+	struct diag why = {0};
+	bool read = false;
+
+	if (!file_map(path, &m, E_INPUT_OPEN, &why)) {
+		const char *p = (const char *)m.data, *name = path_base(path);
+		/* one of these types fits all elements of a tensor; "dtype" then says which type they really have */
+		static const enum dtype types[] = {DT_I64, DT_F64, DT_BOOL, DT_STRING};
+		enum dtype type = DT_NONE, fits = DT_NONE;
+		for (size_t i = 0; i < sizeof(types) / sizeof(*types) && !fits; i++)
+			if (!text_scan(IO_JSON, p, m.size, name, types[i], &h, &why))
+				fits = types[i];
+		type = h.dtype != DT_NONE || !bare ? h.dtype : fits;
+		if (fits != DT_NONE && type != DT_NONE && h.shape.rank >= 0 &&
+		    !text_scan(IO_JSON, p, m.size, name, type, &h, &why)) {
+			const struct tensor *t =
+				text_read(IO_JSON, p, m.size, type, &h.shape, f->data);
+			read = t;
+			if (t)
+				append_tensor(f, name, t, "");
+		}
+		read = read || read_maps(f, name, p, m.size);
+		file_unmap(&m);
+	}
+	diag_free(&why);
+	return read;
+}
+
 static int read_tensor_file(struct tensor_list *f, const char *path, struct diag *d)
 {
 	struct file_map m;
+	if (!strcmp(path_ext(path), ".json"))
+		return read_json(f, path, true) ? 0 : FAIL(d, E_INPUT_FORMAT, .slot = path);
 	int err = file_map(path, &m, E_INPUT_OPEN, d);
 
 	if (err)
@@ -216,6 +318,16 @@ bool inspect_is_tensor(const char *path)
 
 	return !strcmp(ext, ".npy") || !strcmp(ext, ".npz") || !strcmp(ext, ".safetensors") ||
 	       !strcmp(ext, ".pb");
+}
+
+bool inspect_is_json_tensor(const char *path)
+{
+	struct arena a = {0};
+	struct tensor_list f = {.arena = &a, .data = &a, .end = &f.first};
+	bool is = !strcmp(path_ext(path), ".json") && read_json(&f, path, true);
+
+	arena_free(&a);
+	return is;
 }
 
 static void print_all(const char *path, const struct tensor_facts *first, struct arena *a)
@@ -258,38 +370,6 @@ struct folder {
 	size_t nleft_out;
 };
 
-/*
- * Reads a tensor as `infer run --save-format json` writes it, with a member "dtype". Returns false for every
- * other document, such as a report, because .json alone does not say that a file is a tensor.
- */
-static bool read_json(struct tensor_list *f, const char *path)
-{
-	struct file_map m;
-	struct text_head h = {0};
-	struct diag why = {0};
-	bool read = false;
-
-	if (!file_map(path, &m, E_INPUT_OPEN, &why)) {
-		const char *p = (const char *)m.data, *name = path_base(path);
-		/* one of these types fits all elements of a tensor; "dtype" then says which type they really have */
-		bool found = !text_scan(IO_JSON, p, m.size, name, DT_F64, &h, &why) ||
-			     !text_scan(IO_JSON, p, m.size, name, DT_BOOL, &h, &why) ||
-			     !text_scan(IO_JSON, p, m.size, name, DT_STRING, &h, &why);
-		enum dtype type = h.dtype;
-		if (found && type != DT_NONE && h.shape.rank >= 0 &&
-		    !text_scan(IO_JSON, p, m.size, name, type, &h, &why)) {
-			const struct tensor *t =
-				text_read(IO_JSON, p, m.size, type, &h.shape, f->data);
-			read = t;
-			if (t)
-				append_tensor(f, name, t, "");
-		}
-		file_unmap(&m);
-	}
-	diag_free(&why);
-	return read;
-}
-
 /* Reads one file of the folder. One that is damaged is an error; the others are shown nevertheless. */
 static int read_member(struct folder *x, const char *path, struct diag *d)
 {
@@ -305,7 +385,7 @@ static int read_member(struct folder *x, const char *path, struct diag *d)
 	x->tensors.archive = many ? name : NULL;
 	if (regular && inspect_is_tensor(path))
 		err = read_tensor_file(&x->tensors, path, d);
-	else if (!regular || strcmp(ext, ".json") != 0 || !read_json(&x->tensors, path))
+	else if (!regular || strcmp(ext, ".json") != 0 || !read_json(&x->tensors, path, false))
 		x->left_out[x->nleft_out++] = arena_str(x->tensors.arena, name);
 	arena_free(&data);
 	return err;

@@ -142,7 +142,8 @@ const struct field options_table[] = {
 	 .metavar_kind = "output",
 	 .help = "compute only these outputs, or other tensors of the model; repeatable",
 	 .more = "NAME is an output, any tensor inside the model, or a pattern with * and ?, which chooses among the outputs "
-		 "or, if it matches none of them, among all tensors that nodes compute. The outputs have the given order. Nodes "
+		 "or, if it matches none of them, among all tensors that nodes compute. The name of a node stands for its outputs, if no "
+		 "tensor has it. The outputs have the given order. Nodes "
 		 "that they do not need are removed before the model is optimized, with the inputs that only those nodes used, "
 		 "so an operator that cannot run does no harm elsewhere in the model. A tensor that is asked for is never fused away."},
 	{ROW("from", F_LIST, from, OUTPUTS, CMD_EXTRACT), .arg = "NAME[,NAME]...",

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -23,8 +24,51 @@ static void note_place(struct dl *lib, const char *what, const char *why)
 	int n = snprintf(lib->tried + used, room, "%s%s%s%s", used ? "; " : "", what,
 			 why ? ": " : "", why ? why : "");
 
-	if (n < 0 || (size_t)n >= room)
+	/* a library that is looked for under two names, which are one, is told of once */
+	const char *entry = lib->tried + used + (used ? 2 : 0), *same;
+	bool whole = n >= 0 && (size_t)n < room;
+	if (!whole || ((same = strstr(lib->tried, entry)) && same != entry))
 		lib->tried[used] = '\0';
+}
+
+/* Whether an entry of `tried`, of n characters, says that the library is not in a place which the user has not named. */
+static bool is_absent(const char *entry, size_t n)
+{
+	static const char *const ends[] = {": not there", ": no such folder",
+					   ": No such file or directory"};
+	bool absent = false;
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		size_t k = strlen(ends[i]);
+		absent |= n > k && !memcmp(entry + n - k, ends[i], k);
+	}
+	for (const char *p = getenv("INFER_LIBRARY_PATH"); absent && p && *p;) {
+		size_t k = strcspn(p, ":");
+		if (k && n > k && !strncmp(entry, p, k) && entry[k] == '/')
+			return false;
+		p += k + (p[k] == ':');
+	}
+	return absent;
+}
+
+const char *dl_brief(const char *tried, struct arena *a)
+{
+	struct str b = {.arena = a};
+	size_t absent = 0;
+
+	for (const char *p = tried; *p;) {
+		const char *end = strstr(p, "; ");
+		size_t n = end ? (size_t)(end - p) : strlen(p);
+		if (is_absent(p, n))
+			absent++;
+		else
+			str_addf(&b, "%s%.*s", b.n ? "; " : "", (int)n, p);
+		p += n + (end ? 2 : 0);
+	}
+	if (absent)
+		str_addf(&b, "%sno such file in %zu%s places", b.n ? "; " : "", absent,
+			 b.n ? " other" : "");
+	return str_get(&b);
 }
 
 static void remember_path(struct dl *lib, const char *name, void *symbol)
@@ -246,7 +290,7 @@ int dl_find(struct dl *lib, const char *const *sonames, const struct dl_search *
 	    found_in(&w, s->environments, sonames, "in a Python environment"))
 		return 0;
 	return FAIL(d, E_LIBRARY, .message = fmt(d, "the library %s cannot be opened", sonames[0]),
-		    .expected = s->expected, .actual = fmt(d, "%s", lib->tried),
+		    .expected = s->expected, .actual = d ? dl_brief(lib->tried, &d->arena) : NULL,
 		    .hint = "install it, or name its folder in INFER_LIBRARY_PATH");
 }
 

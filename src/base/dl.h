@@ -23,6 +23,11 @@ struct dl {
 	char tried[2048];
 };
 /*
+ * Shortens a text of `tried` for people: keeps the places that have the library but cannot give it, and those that the user
+ * named in INFER_LIBRARY_PATH, and counts the others, which do not have it. The text lives in the arena.
+ */
+const char *dl_brief(const char *tried, struct arena *a);
+/*
  * Opens the first of the sonames (NULL ends the list) that is found and has all required symbols.
  * Sets table[i] to the address of symbols[i], or to NULL if that symbol is optional and missing.
  * Fails with E-LIBRARY.

@@ -173,7 +173,9 @@ static int read_expected(struct check_context *c, struct references *r)
 		if (!c->out[k])
 			return FAIL(c->d, E_INPUT_NAME, .slot = g->out_name[k],
 				    .message = "the output has no value");
-		r->v[r->n++] = (struct reference){(uint32_t)k, e->v[i].s, NULL};
+		const char *file = e->v[i].s;
+		file += named_output(g, file) < 0 ? 0 : strlen(g->out_name[k]) + 1;
+		r->v[r->n++] = (struct reference){(uint32_t)k, file, NULL};
 	}
 	int err = read_as_inputs(c, r, outputs_as_inputs(c, r));
 	for (uint32_t i = 0; i < r->n && !err; i++)
@@ -195,6 +197,60 @@ static const char *element_index(struct diag *d, const struct shape *s, int64_t 
 	for (int i = 0; i < s->rank; i++)
 		str_addf(&b, "%s%" PRId64, i ? "," : "[", index[i]);
 	return s->rank > 0 ? fmt(d, "%s]", str_get(&b)) : "[]";
+}
+
+/* Returns the text of an element: a string in quotes, all digits of an integer, or the number, which the caller has. */
+static const char *element_text(struct diag *d, const struct tensor *t, int64_t at, double number)
+{
+	size_t n = 0;
+
+	if (t && T_BIT(tensor_dtype(t)) & T_INTS && tensor_dtype(t) != DT_U64)
+		return fmt(d, "%" PRId64, elem_i64(tensor_dtype(t), t->data, at));
+	if (!t || tensor_dtype(t) != DT_STRING)
+		return fmt(d, "%.9g", number);
+	const char *s = tensor_string(t, at, &n);
+	return fmt(d, "'%.*s'%s", n > 60 ? 60 : (int)n, n ? s : "", n > 60 ? "..." : "");
+}
+
+/*
+ * Writes the place of element `at` of the tensor `in` within t, which may be a sequence or a map, as "[1]['cat']". Returns false
+ * if t does not hold `in`.
+ */
+static bool write_place(struct diag *d, struct str *b, const struct tensor *t,
+			const struct tensor *in, int64_t at)
+{
+	if (t == in) {
+		str_add(b, element_index(d, &t->shape, at));
+		return true;
+	}
+	if (t->type.kind == V_MAP && t->nitems == 2 && (in == t->items[0] || in == t->items[1])) {
+		enum dtype key = tensor_dtype(t->items[0]);
+		double number = key == DT_STRING ? 0 : elem_f64(key, t->items[0]->data, at);
+		if (in == t->items[0])
+			str_addf(b, "%skey %" PRId64, b->n ? " " : "", at);
+		else
+			str_addf(b, "[%s]", element_text(d, t->items[0], at, number));
+		return true;
+	}
+	size_t before = b->n;
+	for (size_t i = 0; t->type.kind != V_TENSOR && i < t->nitems; i++) {
+		if (t->type.kind == V_SEQUENCE)
+			str_addf(b, "[%zu]", i);
+		if (write_place(d, b, t->items[i], in, at))
+			return true;
+		b->n = before;
+		if (b->s)
+			b->s[before] = '\0';
+	}
+	return false;
+}
+
+static const char *place_of(struct diag *d, const struct reference *r, struct tensor_pair in,
+			    int64_t at)
+{
+	struct str b = {.arena = &d->arena};
+
+	return in.want && write_place(d, &b, r->want, in.want, at) ? str_get(&b) : "[]";
 }
 
 static bool is_within_tolerance(const struct check_options *o, const struct difference *f)
@@ -339,22 +395,27 @@ static void report_difference(struct check_context *c, const struct reference *r
 	int64_t worst = each ? f->farthest : f->worst;
 	double is = each ? f->farthest_got : f->worst_got;
 	double want = each ? f->farthest_want : f->worst_want;
+	struct tensor_pair in = each ? f->farthest_in : f->worst_in;
 	if (worst >= 0 && !(each && f->least_atol <= o->atol))
 		rows[n++] = (struct diag_row){
 			"worst",
-			fmt(d, "element %s: expected %.9g, got %.9g, difference %.3g%s",
-			    element_index(d, &got->shape, worst), want, is, fabs(is - want),
+			fmt(d, "element %s: expected %s, got %s, difference %.3g%s",
+			    place_of(d, r, in, worst), element_text(d, in.want, worst, want),
+			    element_text(d, in.got, worst, is), fabs(is - want),
 			    each ? fmt(d, " (allowed %.3g)", o->atol + o->rtol * fabs(want)) : "")};
 	if (f->first >= 0)
-		rows[n++] = (struct diag_row){"first", fmt(d, "element %s: expected %.9g, got %.9g",
-							   element_index(d, &got->shape, f->first),
-							   f->want, f->got)};
+		rows[n++] = (struct diag_row){
+			"first", fmt(d, "element %s: expected %s, got %s",
+				     place_of(d, r, f->first_in, f->first),
+				     element_text(d, f->first_in.want, f->first, f->want),
+				     element_text(d, f->first_in.got, f->first, f->got))};
 	rows[n++] = (struct diag_row){
 		"beyond",
 		fmt(d, "%s of %s (%.2g %%) beyond rtol %g, atol %g", str_count(&d->arena, f->beyond),
 		    str_many(&d->arena, (uint64_t)f->count, "element"),
 		    f->count ? 100.0 * (double)f->beyond / (double)f->count : 0, o->rtol, o->atol)};
-	rows[n++] = (struct diag_row){"metrics", describe_metrics(c, f)};
+	if (got->type.kind != V_TENSOR || tensor_dtype(got) != DT_STRING)
+		rows[n++] = (struct diag_row){"metrics", describe_metrics(c, f)};
 	const char *why = likely_cause(c, got, r->want, f, &t);
 	if (why)
 		rows[n++] = (struct diag_row){"likely", why};
@@ -370,7 +431,9 @@ static void report_difference(struct check_context *c, const struct reference *r
 				: "--compare none to find the node, if the inputs are right"};
 	FAIL(d, E_COMPARE,
 	     .slot = fmt(d, "output '%s' %s %s", g->out_name[r->output],
-			 type_str(&d->arena, got->type), shape_str(&d->arena, &got->shape, NULL)),
+			 type_str(&d->arena, got->type),
+			 got->type.kind == V_TENSOR ? shape_str(&d->arena, &got->shape, NULL)
+						    : fmt(d, "of %zu", got->nitems)),
 	     .message = fmt(d, "differs from %s", r->file), .rows = rows, .nrows = n);
 }
 

@@ -8,6 +8,7 @@ static void add_difference(struct difference *d, int64_t i, double got, double w
 {
 	if (!d->beyond++) {
 		d->first = i;
+		d->first_in = d->now;
 		d->got = got;
 		d->want = want;
 	}
@@ -25,12 +26,14 @@ static void compare_number(struct difference *d, int64_t i, double got, double w
 	if (diff > d->max_abs) {
 		d->max_abs = diff;
 		d->worst = i;
+		d->worst_in = d->now;
 		d->worst_got = got;
 		d->worst_want = want;
 	}
 	if (diff > 0 && (d->farthest < 0 || diff - t.rtol * fabs(want) > d->least_atol)) {
 		d->least_atol = diff - t.rtol * fabs(want);
 		d->farthest = i;
+		d->farthest_in = d->now;
 		d->farthest_got = got;
 		d->farthest_want = want;
 	}
@@ -95,6 +98,7 @@ static void compare_parts(const struct tensor *got, const struct tensor *want, s
 	}
 	int64_t n = tensor_count(want);
 	d->count += n;
+	d->now = (struct tensor_pair){got, want};
 	if (type == DT_STRING) {
 		compare_strings(d, got, want, n);
 	} else if (type == DT_C64 || type == DT_C128) {

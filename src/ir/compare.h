@@ -8,6 +8,11 @@ struct tolerance {
 	double rtol, atol;
 };
 
+/* A tensor and its reference: the values that are compared, or elements of these if they are sequences or maps. */
+struct tensor_pair {
+	const struct tensor *got, *want;
+};
+
 struct difference {
 	/* true if all tensors, elements of sequences included, have the expected type or shape */
 	bool same_type, same_shape;
@@ -23,6 +28,8 @@ struct difference {
 	double least_atol;
 	int64_t farthest; /* -1 if all are equal */
 	double farthest_got, farthest_want;
+	/* the tensors of which `first`, `worst` and `farthest` are indices; `now`: those that are compared at the moment */
+	struct tensor_pair first_in, worst_in, farthest_in, now;
 	double dot, norm_got, norm_want, norm_diff; /* sums of products and squares */
 };
 

@@ -30,6 +30,25 @@ static void choose(struct chosen *c, uint32_t value, const char *name, uint32_t 
 	c->name[c->n++] = name;
 }
 
+/* Chooses the outputs of the nodes of this name, which listings show beside those of tensors. Returns false if there is none. */
+static bool choose_node(struct chosen *c, const char *word)
+{
+	const struct graph *g = c->g;
+	bool found = false;
+
+	for (uint32_t i = 0; *word && i < g->nnodes; i++) {
+		const struct node *n = g->node[i];
+		if (n->dead || !n->origin || !n->origin->name || strcmp(word, n->origin->name) != 0)
+			continue;
+		for (uint32_t k = 0; k < n->nout; k++)
+			if (n->out[k] != NO_VALUE && *g->value[n->out[k]]->name) {
+				choose(c, n->out[k], g->value[n->out[k]]->name, NO_VALUE);
+				found = true;
+			}
+	}
+	return found;
+}
+
 /* Chooses the model's outputs, and if none matches the tensors inside, by name or pattern. Returns false if nothing matches. */
 static bool choose_matching(struct chosen *c, const char *word, bool pattern)
 {
@@ -71,7 +90,7 @@ static int report_unknown(const struct chosen *c, const char *word, struct diag 
 	return FAIL(d, E_OPTION, .slot = fmt(d, "--output %s", word),
 		    .message = strpbrk(word, "*?[")
 				       ? "no output and no tensor of the model matches"
-				       : "the model has neither an output nor a tensor of this name",
+				       : "the model has no output, tensor or node of this name",
 		    .hint = near ? fmt(d, "did you mean '%s'? its outputs are %s", near, all)
 				 : fmt(d, "its outputs are %s; infer run MODEL -o DIR writes them to a folder",
 				       all));
@@ -80,12 +99,12 @@ static int report_unknown(const struct chosen *c, const char *word, struct diag 
 /* Chooses what one text asks for: a name, which may contain commas, or names and patterns with commas between. */
 static int choose_text(struct chosen *c, const char *text, struct diag *d)
 {
-	if (choose_matching(c, text, false))
+	if (choose_matching(c, text, false) || choose_node(c, text))
 		return 0;
 	for (const char *s = text;; s++) {
 		size_t n = strcspn(s, ",");
 		const char *word = arena_strn(c->a, s, n);
-		if (!choose_matching(c, word, false) &&
+		if (!choose_matching(c, word, false) && !choose_node(c, word) &&
 		    !(strpbrk(word, "*?[") && choose_matching(c, word, true)))
 			return report_unknown(c, word, d);
 		s += n;

@@ -246,7 +246,8 @@ struct ort *ort_open(struct diag *d)
 	if (dl_find(&o->lib, p->name, &search, symbols, table, 1, &quiet)) {
 		FAIL(d, E_LIBRARY,
 		     .message = "ONNX Runtime's library (libonnxruntime.so) cannot be opened",
-		     .expected = search.expected, .actual = fmt(d, "%s", o->lib.tried),
+		     .expected = search.expected,
+		     .actual = d ? dl_brief(o->lib.tried, &d->arena) : NULL,
 		     .hint = "install it (pip install onnxruntime), or name its folder in INFER_LIBRARY_PATH");
 		diag_free(&quiet);
 		ort_close(o);

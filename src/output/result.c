@@ -117,6 +117,31 @@ int labels_load(const char *spec, const struct model *m, struct labels *out, str
 	return 0;
 }
 
+void labels_suggest(const struct model *m, bool text, struct diag *d)
+{
+	static const char *const names[] = {"names", "classes", "labels", "class_names", "id2label"};
+	static const char *const letters[] = {"character", "characters", "alphabet", "charset",
+					      "vocab"};
+	const char *const *key = text ? letters : names;
+
+	for (size_t i = 0; i < m->nmeta; i++)
+		for (size_t k = 0; k < 5; k++) {
+			struct labels l;
+			struct arena a = {0};
+			bool usable = !strcmp(m->meta[i].key, key[k]) &&
+				      !load_metadata_labels(key[k], m, &l, &a, NULL) && l.n > 1;
+			arena_free(&a);
+			if (!usable)
+				continue;
+			NOTE(d, E_LABELS,
+			     .message = fmt(d, "the model's metadata hold the %s under '%s'",
+					    text ? "letters" : "names of the classes", key[k]),
+			     .hint = fmt(d, "--labels meta:%s prints them in place of numbers",
+					 key[k]));
+			return;
+		}
+}
+
 /* ---- CTC */
 
 bool decode_parse(const char *spec, int64_t *blank)

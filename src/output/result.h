@@ -24,6 +24,11 @@ struct labels {
  */
 int labels_load(const char *spec, const struct model *m, struct labels *out, struct arena *a,
 		struct diag *d);
+/*
+ * Adds a note about labels in the model's metadata, for a run that prints numbers of classes, or of letters if `text`. Without a
+ * note such a run looks as if the model knew no names.
+ */
+void labels_suggest(const struct model *m, bool text, struct diag *d);
 
 /* ---- decoding text (connectionist temporal classification, CTC) */
 

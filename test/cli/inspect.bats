@@ -213,8 +213,9 @@ assert "passes" not in d and "rewrites" not in d'
 	[[ $output == *"from infer run, exit status 0"*"output "* ]]
 	run -0 --separate-stderr "$INFER" inspect "$BATS_TEST_TMPDIR/r.json" --json
 	[[ $output == *'"report": {'*'"command": "run"'* ]]
-	run -4 "$INFER" inspect a.json
-	[[ $output == *"is not a report of infer"* ]]
+	echo '{"a": {}}' >"$BATS_TEST_TMPDIR/other.json"
+	run -4 "$INFER" inspect "$BATS_TEST_TMPDIR/other.json"
+	[[ $output == *"is neither a report of infer nor a tensor"* ]]
 	printf '{"schema": "infer/1"' >"$BATS_TEST_TMPDIR/cut.json"
 	run -4 "$INFER" inspect "$BATS_TEST_TMPDIR/cut.json"
 }

@@ -142,3 +142,154 @@ setup() {
 	run -0 --separate-stderr "$INFER" profile "$S/batch/model.onnx" -n 20
 	[[ $stderr == *"warning[W-DIM-DEFAULT]: nothing binds"* ]]
 }
+
+@test "Why a library is missing is told in a line; doctor -v lists the places" {
+	mkdir -p "$BATS_TEST_TMPDIR/a/bin" "$BATS_TEST_TMPDIR/none" "$BATS_TEST_TMPDIR/bad"
+	cp "$INFER" "$BATS_TEST_TMPDIR/a/bin/infer"
+	printf 'no library' >"$BATS_TEST_TMPDIR/bad/libsoxr.so.0"
+	run -0 env INFER_LIBRARY_PATH="$BATS_TEST_TMPDIR/none:$BATS_TEST_TMPDIR/bad" "$BATS_TEST_TMPDIR/a/bin/infer" doctor
+	# the folders that the user named, and what is there but is no library, stay
+	line=$(grep -A1 '^soxr' <<<"$output" | tail -1)
+	[[ $(grep '^soxr' <<<"$output") == *"of the system"* || $line == *"$BATS_TEST_TMPDIR/bad/libsoxr.so.0: "*"too short"* ]]
+	[[ $output != *"a/bin/../lib/libdnnl"* ]]
+	if [[ $output == *"oneDNN       missing"* ]]; then
+		[[ $(grep -A1 '^oneDNN' <<<"$output" | tail -1) =~ ^\ *$BATS_TEST_TMPDIR/none/libdnnl[^\;]*:\ not\ there\;.*no\ such\ file\ in\ [0-9]+\ other\ places$ ]]
+		[[ $output == *"(infer doctor -v lists"* ]]
+		run -0 "$BATS_TEST_TMPDIR/a/bin/infer" doctor -v
+		[[ $output == *"a/bin/../lib/libdnnl.so.3: not there"* && $output != *"(infer doctor -v lists"* ]]
+	fi
+	run -0 "$BATS_TEST_TMPDIR/a/bin/infer" doctor --json
+	[[ $output != *'"why": "no such file in'* ]]
+}
+
+@test "That ONNX Runtime is missing is one short message" {
+	mkdir -p "$BATS_TEST_TMPDIR/a/bin"
+	cp "$INFER" "$BATS_TEST_TMPDIR/a/bin/infer"
+	run env -u VIRTUAL_ENV HOME="$BATS_TEST_TMPDIR" PATH=/nonexistent "$BATS_TEST_TMPDIR/a/bin/infer" check "$S/tanh/model.onnx" --compare onnxruntime
+	[ "$status" -eq 8 ] || skip "ONNX Runtime is installed for all users"
+	[[ $output == *"(libonnxruntime.so) cannot be opened: expected ONNX Runtime 1.11 or newer, got no such file in "*"places"* ]]
+	[[ $output == *"pip install onnxruntime"* ]]
+}
+
+@test "inspect shows one JSON file of run -o: a tensor, maps, an array" {
+	run -0 "$INFER" run "$S/tanh/model.onnx" "$S/tanh/x.npy" -q -o "$out/o" --save-format json
+	run -0 "$INFER" inspect "$out/o/y.json"
+	[[ ${lines[0]} == "y.json  f32 [1,6]  6 elements, 24 B" && ${lines[1]} == "  min -20, max 40, "* ]]
+	run -0 "$INFER" inspect "$out/o/y.json" --json
+	[[ $output == *'"tensors": ['*'"type": "f32"'* ]]
+	echo '[{"cat": 0.25, "dog": 0.75}, {"cat": 1, "dog": 0}]' >"$out/o/maps.json"
+	run -0 "$INFER" inspect "$out/o/maps.json"
+	[[ ${lines[0]} == "maps.json  f64 [2,2]  4 elements, 32 B, 2 maps with the keys 'cat', 'dog'" && ${lines[1]} == "  min 0, max 1, mean 0.5, "* ]]
+	run -0 "$INFER" inspect "$out/o"
+	[[ $output == *"maps.json  f64 "* && $output == *"y.json "* && $output != *"left out"* ]]
+	echo '[[1, 2, 3]]' >"$out/ids.json"
+	run -0 "$INFER" inspect "$out/ids.json"
+	[[ ${lines[0]} == "ids.json  i64 [1,3]  3 elements, 24 B" ]]
+	# a report stays one, and what is neither is an error
+	"$INFER" check "$S/tanh/model.onnx" "$S/tanh/x.npy" --json >"$out/report.json"
+	run -0 "$INFER" inspect "$out/report.json"
+	[[ $output == "report "* ]]
+	echo '{"a": {"b": 1}}' >"$out/other.json"
+	fails_with 4 "is neither a report of infer nor a tensor" inspect "$out/other.json"
+	"$INFER" convert "$S/tanh/model.onnx" "$out/model.json"
+	fails_with 4 "infer convert $out/model.json OUT.onnx" inspect "$out/model.json"
+}
+
+@test "Folders and misspelt names in place of a model" {
+	mkdir "$out/one" "$out/two" "$out/none"
+	cp "$S/tanh/model.onnx" "$out/one/net.onnx"
+	cp "$S/tanh/model.onnx" "$out/two/b.onnx"
+	cp "$S/tanh/model.onnx" "$out/two/a.onnx"
+	for command in run profile check; do
+		run -3 "$INFER" $command "$out/one"
+		[[ $output == *"hint: the folder has one model: $out/one/net.onnx"* ]]
+		run -3 "$INFER" $command "$out/two"
+		[[ $output == *"hint: name one of the folder's models, such as $out/two/a.onnx"* ]]
+		run -3 "$INFER" $command "$out/none"
+		[[ $output == *"hint: the folder has no .onnx file"* ]]
+		run -3 "$INFER" $command "$out/one/nets.onnx"
+		[[ $output == *"hint: did you mean $out/one/net.onnx?"* ]]
+		run -3 "$INFER" $command "$out/nowhere/nets.onnx"
+		[[ $output != *"hint:"* ]]
+	done
+	cd "$out/one"
+	run -3 "$INFER" run nett.onnx
+	[[ $output == *"hint: did you mean net.onnx?"* ]]
+}
+
+@test "Files of other kinds in place of a model are called by their name" {
+	kind() { # HINT BYTES
+		# shellcheck disable=SC2059
+		printf "$2" >"$out/file"
+		fails_with 3 "$1" inspect "$out/file"
+	}
+	kind "this is a sound" 'RIFF\x10\x00\x00\x00WAVEfmt '
+	kind "this is a sound" 'OggS\x00\x02'
+	kind "this is a picture" 'RIFF\x10\x00\x00\x00WEBPVP8 '
+	kind "Python pickle" '\x80\x04\x95\x0b'
+	kind "safetensors" '\x40\x00\x00\x00\x00\x00\x00\x00{"w":{"dtype":"F32"'
+	kind "TensorRT engine" 'ptrt\x00\x00\x00\x00'
+	kind "unpack it first" '\xfd7zXZ\x00'
+	kind "a program or a library" '\x7fELF\x02\x01'
+	kind "a text file, and no model" 'cat.png,3\ndog.png,4\n'
+	kind "a text file, and no model" 'hello\n'
+	kind "SavedModel of TensorFlow" '\x08\x01\x12\x80\x01\x0a\x20\x22\x01\x00\x00\x00\x00\x00\x00\x00\x00'
+	kind "perhaps a graph of TensorFlow" '\x0a\x08\x0a\x01x\x12\x03Add'
+	# what is a model stays one, and a damaged one is not called text
+	run -0 "$INFER" inspect "$S/tanh/model.onnx"
+	head -c 60 "$S/tanh/model.onnx" >"$out/cut.onnx"
+	fails_with 3 "E-MODEL-TRUNCATED" inspect "$out/cut.onnx"
+}
+
+@test "A reference of strings or large integers is told with its elements, not as numbers of nine digits" {
+	cat >"$out/m.txt" <<-'END'
+		<ir_version: 8, opset_import: ["" : 17]>
+		g (string[2] x, int64[2] i) => (string[2] y, int64[2] j) {
+		  y = Identity (x)
+		  j = Identity (i)
+		}
+	END
+	"$INFER" convert "$out/m.txt" "$out/m.onnx"
+	inputs=(--input 'x=["owl", "cat"]' --input 'i=[1234567890123, 5]')
+	run -5 "$INFER" check "$out/m.onnx" "${inputs[@]}" --expect 'y=["owl", "dog"]'
+	[[ $output == *"first   element [1]: expected 'dog', got 'cat'"* && $output != *"max diff"* && $output != *nan* ]]
+	run -5 "$INFER" check "$out/m.onnx" "${inputs[@]}" --expect 'j=[1234567890124, 5]' --rtol 0 --atol 0
+	[[ $output == *"worst    element [0]: expected 1234567890124, got 1234567890123, difference 1 "* ]]
+}
+
+@test "--output takes the name of a node for its outputs" {
+	cat >"$out/m.txt" <<-'END'
+		<ir_version: 8, opset_import: ["" : 17]>
+		g (float[1,4] x) => (float[1,4] y) {
+		  [first] a = Relu (x)
+		  [parts] b, c = Split <axis = 1> (a)
+		  [last] y = Concat <axis = 1> (c, b)
+		}
+	END
+	"$INFER" convert "$out/m.txt" "$out/m.onnx"
+	run -0 --separate-stderr "$INFER" run "$out/m.onnx" --random 1..1 --output parts,first --print 4 -q
+	[[ ${lines[0]} == "b f32 [1,2]" && ${lines[2]} == "c f32 [1,2]" && ${lines[4]} == "a f32 [1,4]" ]]
+	run -2 "$INFER" run "$out/m.onnx" --random 1..1 --output part
+	[[ $output == *"the model has no output, tensor or node of this name"* ]]
+	# a tensor comes before a node of the same name
+	sed -i 's/\[first\]/[y]/' "$out/m.txt"
+	"$INFER" convert "$out/m.txt" "$out/m.onnx"
+	run -0 --separate-stderr "$INFER" run "$out/m.onnx" --random 1..1 --output y --print 4 -q
+	[[ ${lines[0]} == "y f32 [1,4]" ]]
+}
+
+@test "A run that prints numbers of classes says that the model has their names" {
+	cat >"$out/m.txt" <<-'END'
+		<ir_version: 8, opset_import: ["" : 17], metadata_props: ["names" : "{0: 'cat', 1: 'dog', 2: 'owl'}", "author" : "x"]>
+		g (float[1,3] x) => (float[1,3] y) {
+		  y = Identity (x)
+		}
+	END
+	"$INFER" convert "$out/m.txt" "$out/m.onnx"
+	run -0 --separate-stderr "$INFER" run "$out/m.onnx" --input '[[1,3,2]]' --top 1
+	[[ $stderr == *"note[N-LABELS]: the model's metadata hold the names of the classes under 'names'"*"--labels meta:names"* ]]
+	run -0 --separate-stderr "$INFER" run "$out/m.onnx" --input '[[1,3,2]]' --top 1 --labels meta:names
+	[[ $stderr != *N-LABELS* && $output == *dog* ]]
+	run -0 --separate-stderr "$INFER" run "$out/m.onnx" --input '[[1,3,2]]' --print 1
+	[[ $stderr != *N-LABELS* ]]
+}

@@ -83,9 +83,20 @@ setup() {
 	"$INFER" check zip.onnx --input x.json --expect classes=pb/output_0.pb --rtol 0 --atol 0
 	sed s/-0.25/-0.26/ npy/names.json >wrong.json
 	run -5 "$INFER" check zip.onnx --input x.json --expect names=wrong.json
-	[[ $output = *"E-COMPARE"*"'names'"*"1 of 12 elements"* ]]
+	[[ $output = *"E-COMPARE"*"'names' seq(map(string,f32)) of 2: differs from wrong.json"*"1 of 12 elements"* ]]
+	[[ $output = *"worst    element [1]['ü']: expected -0.2"*"first    element [1]['ü']: "* ]]
+	sed s/16777215/1677721/ npy/classes.json >wrong.json
+	run -5 "$INFER" check zip.onnx --input x.json --expect classes=wrong.json
+	[[ $output = *"worst    element [0][5]: expected 1677721, got 16777215"* ]]
+	sed s/ü/u/ npy/names.json >wrong.json
+	run -5 "$INFER" check zip.onnx --input x.json --expect names=wrong.json
+	[[ $output = *"first    element [0] key 1: expected 'u', got 'ü'"* ]]
+	run -0 "$INFER" inspect npy/names.json
+	[[ $output = *"names.json  f64 [2,3]"*"2 maps with the keys 'a\"b', 'ü', ''"* ]]
 
 	"$INFER" run zip.onnx --input '[["NaN", "Infinity", "-Infinity"], [0, 0, 0]]' -q -o odd
+	run -0 "$INFER" inspect odd
+	[[ $output = *"classes.json  f64 "* && $output != *"left out"* ]]
 	[ "$(sed -n 2p odd/classes.json)" = '  {"-1": "NaN", "5": "Infinity", "9007199254740993": "-Infinity"},' ]
 
 	while IFS='|' read -r text message; do
@@ -261,7 +272,7 @@ setup() {
 
 @test "--output refuses names that the model lacks" {
 	run -2 "$INFER" run two.onnx --data-set set --output dif
-	[[ $output = *"error[E-OPTION]: two.onnx: --output dif: the model has neither an output nor a tensor of this name"* ]]
+	[[ $output = *"error[E-OPTION]: two.onnx: --output dif: the model has no output, tensor or node of this name"* ]]
 	[[ $output = *"did you mean 'diff'? its outputs are 'sum', 'diff'"* ]]
 	run -2 "$INFER" run two.onnx --data-set set --output 'x*'
 	[[ $output = *"--output x*: no output and no tensor of the model matches"* ]]
