@@ -201,7 +201,7 @@ const struct field options_table[] = {
 	 .arg = "ctc|yolo|ssd|detr[:KEY=N]|N", .metavar_kind = "=ctc|yolo|ssd|detr",
 	 .help = "print the text or the boxes that the outputs encode (run), or measure a decoder over N ids (profile)",
 	 .more = "yolo, ssd and detr print a line for each box: label, score, left, top, right, bottom, in pixels of the "
-		 "picture; -o FILE.png draws them onto the picture. Boxes of scores below 0.25 are left out, and for yolo "
+		 "picture; -o FILE.png draws them onto the picture, with label and score. Boxes of scores below 0.25 are left out, and for yolo "
 		 "those that overlap a better one of their class by more than 0.45; --decode yolo:score=S,iou=I sets both.\n\n"
 		 "ctc takes the best class of each step, merges repeats and drops the blank, which is class 0 unless "
 		 "blank=N names another one. If there is one class more than labels, the blank has no label; if there are "

@@ -306,7 +306,7 @@ static int save_outputs(struct run *r)
 	const char **paths = arena_new_n(&r->arena, const char *, r->noutputs + 1);
 
 	if (draws_boxes(r))
-		return boxes_draw(&r->boxes, boxes_input(r->inputs), o->save, r->d);
+		return boxes_draw(&r->boxes, &r->labels, boxes_input(r->inputs), o->save, r->d);
 	if (!o->save)
 		return 0;
 	for (size_t i = 0; i < r->noutputs; i++)

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "base/tame.h"
 #include "image/image.h"
+#include "output/lettering.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -412,12 +413,18 @@ void json_boxes(struct json *j, const struct boxes *b, const struct labels *labe
 	arena_free(&a);
 }
 
-/* Fills a part of the picture, as far as it lies inside, with the color of a class. */
-static void fill(struct image *im, double x0, double y0, double x1, double y1, int64_t class)
+static const unsigned char *color_of(int64_t class)
 {
 	static const unsigned char colors[][3] = {{230, 57, 70},  {42, 157, 143}, {244, 162, 97},
 						  {69, 123, 230}, {155, 93, 229}, {255, 209, 0}};
-	const unsigned char *color = colors[(uint64_t) class % (sizeof(colors) / sizeof(*colors))];
+
+	return colors[(uint64_t) class % (sizeof(colors) / sizeof(*colors))];
+}
+
+/* Fills a part of the picture, as far as it lies inside, with the color of a class. */
+static void fill(struct image *im, double x0, double y0, double x1, double y1, int64_t class)
+{
+	const unsigned char *color = color_of(class);
 	int64_t right = (int64_t)fmin(x1, (double)im->width),
 		low = (int64_t)fmin(y1, (double)im->height);
 
@@ -434,6 +441,24 @@ static void draw(struct image *im, const struct box *b)
 	fill(im, b->x0, b->y1 - w, b->x1, b->y1, b->class);
 	fill(im, b->x0, b->y0, b->x0 + w, b->y1, b->class);
 	fill(im, b->x1 - w, b->y0, b->x1, b->y1, b->class);
+}
+
+/* Writes the label and the score above the box, or inside it if there is no room above. */
+static void write_label(struct image *im, const struct box *b, const struct labels *labels)
+{
+	struct arena a = {0};
+	int64_t side = im->width < im->height ? im->width : im->height;
+	int scale = side < 640 ? 1 : (int)(side / 320);
+	const char *text = arena_printf(&a, "%s %.2f", label_of(labels, b->class, &a), b->score);
+	/* a box may reach far out of the picture */
+	double x = fmin(fmax(b->x0, 0), (double)(im->width - lettering_width(text, scale)));
+	double y = b->y0 - (double)lettering_height(scale);
+
+	if (y < 0)
+		y = fmin(fmax(b->y0, 0), (double)(im->height - lettering_height(scale)));
+	if (isfinite(x) && isfinite(y))
+		lettering_draw(im, (int64_t)fmax(x, 0), (int64_t)fmax(y, 0), text, scale, color_of(b->class));
+	arena_free(&a);
 }
 
 /* Makes RGB of 8 bits from what the file holds. Returns NULL without memory. */
@@ -473,7 +498,8 @@ static int write_picture(const struct image *im, const char *path, struct diag *
 	return rc;
 }
 
-int boxes_draw(const struct boxes *b, const struct input_info *in, const char *path, struct diag *d)
+int boxes_draw(const struct boxes *b, const struct labels *labels, const struct input_info *in,
+	       const char *path, struct diag *d)
 {
 	struct file_map m;
 	struct image im = {0};
@@ -497,6 +523,8 @@ int boxes_draw(const struct boxes *b, const struct input_info *in, const char *p
 				    .pixels = as_rgb(&im)};
 		for (size_t i = b->n; rgb.pixels && i-- > 0;)
 			draw(&rgb, &b->v[i]);
+		for (size_t i = b->n; rgb.pixels && i-- > 0;)
+			write_label(&rgb, &b->v[i], labels);
 		rc = rgb.pixels ? write_picture(&rgb, path, d) : FAIL(d, E_MEMORY, .message = NULL);
 		mem_free(rgb.pixels);
 		image_free(&im);

@@ -37,7 +37,11 @@ const struct input_info *boxes_input(const struct input_set *s);
 /* Prints "person 0.91 12 30 200 320" for each box: label, score, left, top, right, bottom. */
 void print_boxes(const struct boxes *b, const struct labels *labels, FILE *stream);
 void json_boxes(struct json *j, const struct boxes *b, const struct labels *labels);
-/* Draws the boxes onto the picture that the input was read from, and writes it as PNG. Fails with E-OUTPUT or E-INPUT-*. */
-int boxes_draw(const struct boxes *b, const struct input_info *in, const char *path, struct diag *d);
+/*
+ * Draws the boxes, with labels and scores, onto the picture that the input was read from, and writes it as PNG. Fails with E-OUTPUT
+ * or E-INPUT-*.
+ */
+int boxes_draw(const struct boxes *b, const struct labels *labels, const struct input_info *in,
+	       const char *path, struct diag *d);
 
 #endif

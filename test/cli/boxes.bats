@@ -82,6 +82,33 @@ setup() {
 	run -2 "$INFER" run "$out/yolo.onnx" --random 0..1 --input p="$out/yolo.bin" --decode yolo -o "$out/c.png"
 }
 
+@test "-o FILE.png writes label and score above each box" {
+	{
+		printf 'P6\n200 120\n255\n'
+		head -c 72000 /dev/zero | tr '\0' 'd'
+	} >"$out/gray.ppm"
+	"$INFER" convert <(echo '<ir_version: 8, opset_import: ["" : 17]> g (uint8[1,3,h,w] x) => (uint8[1,3,h,w] y) { y = Identity (x) }') \
+		"$out/same.onnx" --form binary
+	picture() { # LABELS
+		"$INFER" run "$out/yolo.onnx" --input images="$out/gray.ppm,resize=32x32" --input p="$out/yolo.bin" \
+			--decode yolo:score=0.8 "$@" -o "$out/p.png" -q >/dev/null
+		"$INFER" run "$out/same.onnx" --input "$out/p.png" -q -o "$out/p" --save-format bin
+	}
+	pixels() { # X Y N: the red of N pixels
+		od -An -v -tu1 -j $(($2 * 200 + $1)) -N "$3" -w"$3" "$out/p/y.bin" | tr -s ' '
+	}
+	picture --labels meta:names
+	# the box is from 50, 45 to 150, 75; above it, on the color of the class, stands PERSON 0.90 in white: the top of the P
+	[ "$(pixels 49 37 7)" = " 100 230 255 255 255 255 230" ]
+	[ "$(pixels 49 38 7)" = " 100 230 255 230 230 230 255" ]
+	# eleven letters of six points, less the last gap, and a margin of one point
+	[ "$(pixels 116 37 3)" = " 230 100 100" ]
+	[ "$(pixels 49 35 3)" = " 100 100 100" ]
+	# without labels it is the number: a 0
+	picture
+	[ "$(pixels 49 37 7)" = " 100 230 230 255 255 255 230" ]
+}
+
 @test "Outputs of another kind, and words that are none, are refused" {
 	run -4 "$INFER" run pic.onnx --input rgb.png --decode detr
 	[[ $output == *"not those of such a detector"* ]]
