@@ -10,6 +10,7 @@
 #include "custom/custom.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -71,6 +72,17 @@ static int open_libraries(const struct options *o, struct diag *d)
 	return custom_open(ops, d);
 }
 
+/*
+ * Returns the error of a write to standard output that failed earlier, whose errno is lost: a pipe tells whether its reader has
+ * closed it.
+ */
+static int error_of_earlier_write(void)
+{
+	struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+
+	return poll(&out, 1, 0) == 1 && out.revents & POLLERR ? EPIPE : EIO;
+}
+
 /* Flushes standard output and reports a write error: a full disk or a closed pipe must not pass as success. */
 static void flush_stdout(struct diag *d)
 {
@@ -78,7 +90,7 @@ static void flush_stdout(struct diag *d)
 	if (fflush(stdout) != 0 || ferror(stdout))
 		FAIL(d, E_OUTPUT,
 		     .message = fmt(d, "standard output: cannot write: %s",
-				    strerror(errno ? errno : EIO)));
+				    strerror(errno ? errno : error_of_earlier_write())));
 }
 
 static void print_findings(struct options *o, struct diag *d)

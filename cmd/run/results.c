@@ -401,9 +401,9 @@ int results_open(struct results *r, const struct options *o, const struct model 
 				      .labels = &r->labels};
 	rc = o->labels ? labels_load(o->labels, m, &r->labels, &r->arena, d) : 0;
 	rc = options_blame(o, "labels", rc, d);
-	if (!o->labels && (o->top > 0 || o->decode))
-		labels_suggest(m, wanted.text, d);
 	rc = rc ? rc : results_check(m->graph, &wanted, d);
+	if (!rc && !o->labels && (o->top > 0 || o->decode))
+		labels_suggest(m, wanted.text, d);
 	rc = rc ? rc : open_scores(r, d);
 	if (!rc && o->save)
 		rc = options_blame(o, "save", io_probe_folder(o->save, d), d);

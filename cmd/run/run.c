@@ -191,9 +191,9 @@ static int prepare_run(struct run *r)
 	if (o->labels)
 		rc = options_blame(o, "labels",
 				   labels_load(o->labels, m, &r->labels, &r->arena, r->d), r->d);
-	else if (o->top > 0 || o->decode)
-		labels_suggest(m, wanted.text, r->d);
 	rc = rc ? rc : results_check(m->graph, &wanted, r->d);
+	if (!rc && !o->labels && (o->top > 0 || o->decode))
+		labels_suggest(m, wanted.text, r->d);
 	if (!rc && steps_wanted(&o->steps)) {
 		request.steps = r->steps = steps_parse(&o->steps, &request, m, &r->arena, r->d);
 		rc = r->steps ? 0 : -(int)r->d->last->code;

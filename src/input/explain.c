@@ -650,7 +650,7 @@ static const char *input_option(struct guesser *g)
 		str_addf(&b, "%s=", s->name);
 	else if (g->m->named)
 		str_addf(&b, "%s=", g->m->want->name);
-	str_add(&b, s->file);
+	str_add(&b, s->listed_by ? s->listed_by : s->file);
 	if (s->member)
 		str_addf(&b, ":%s", s->member);
 	if (*s->keys_text)

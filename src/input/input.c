@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 /* ---- names and dimensions */
@@ -161,6 +162,55 @@ static int find_dim(const struct input_set *s, const struct input *in, const cha
 	return *name && !*end && k >= 0 && k < shape->rank ? (int)k : -1;
 }
 
+/*
+ * Returns the axis that a common word for a dimension means in a shape of this rank, or -1: exporters give dimensions names such as
+ * "p2o.DynamicDimension.0", and users say "batch".
+ */
+static int axis_of_word(const char *word, int rank)
+{
+	static const struct {
+		const char *words;
+		int axis, least,
+			most; /* an axis from the end if it is negative; for shapes of these ranks */
+	} rows[] = {
+		{" batch batch_size batchsize bs bsz n b ", 0, 1, MAX_RANK},
+		{" channels channel c ", 1, 4, 4},
+		{" height h ", -2, 4, 4},
+		{" width w ", -1, 4, 4},
+		{" sequence sequence_length seq seq_len seqlen length tokens time t l ", 1, 2, 3},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		size_t n = strlen(word);
+		for (const char *p = rows[i].words; *p; p++)
+			if (*p == ' ' && !strncasecmp(p + 1, word, n) && p[1 + n] == ' ' && n &&
+			    rank >= rows[i].least && rank <= rows[i].most)
+				return rows[i].axis < 0 ? rank + rows[i].axis : rows[i].axis;
+	}
+	return -1;
+}
+
+/* Returns what a common word for a dimension means in this model, or that the dimension is fixed there; or NULL. */
+static const char *hint_for_word(struct input_set *s, const char *word, struct diag *d)
+{
+	const char *fixed = NULL;
+
+	for (uint32_t k = 0; k < s->n; k++) {
+		const struct shape *shape = &s->in[k].value->info.shape;
+		int axis = axis_of_word(word, shape->rank);
+		if (axis < 0)
+			continue;
+		if (shape->dim[axis] < 0)
+			return fmt(d, "for axis %d of input '%s' write %s", axis,
+				   s->in[k].info.name, dim_name(s, &s->in[k], axis));
+		if (!fixed)
+			fixed = fmt(d, "axis %d of input '%s' is fixed by the model: %s", axis,
+				    s->in[k].info.name,
+				    d ? shape_str(&d->arena, shape, s->model->symbols) : "");
+	}
+	return fixed;
+}
+
 static int report_unknown_dim(struct input_set *s, const char *option, const char *name,
 			      struct diag *d)
 {
@@ -176,11 +226,13 @@ static int report_unknown_dim(struct input_set *s, const char *option, const cha
 		if (s->names[k] == input && find_dim(s, &s->in[k], dot + 1) >= 0)
 			near = arena_printf(&s->arena, "%s%s", input, dot);
 	const char *all = d && n ? input_names(&d->arena, names, n) : "none";
+	const char *meant = near ? NULL : hint_for_word(s, name, d);
 
 	return FAIL(d, E_DIM, .slot = fmt(d, "%s", option),
 		    .message = fmt(d, "the model's inputs have no free dimension '%s'", name),
-		    .hint = near ? fmt(d, "did you mean '%s'? free are %s", near, all)
-				 : fmt(d, "free are: %s", all));
+		    .hint = near    ? fmt(d, "did you mean '%s'? free are %s", near, all)
+			    : meant ? fmt(d, "%s; free are: %s", meant, all)
+				    : fmt(d, "free are: %s", all));
 }
 
 static int bind_dim_option(struct input_set *s, const char *text, struct diag *d)
@@ -426,6 +478,8 @@ static int assign_file(struct input_set *s, const char *text, const char *file, 
 	struct source *x = arena_new(&s->arena, struct source);
 	int rc = spec_parse(text, s->names, s->n, &x->spec, &s->arena, d);
 
+	if (!rc && file)
+		x->spec.listed_by = x->spec.file;
 	if (!rc && file)
 		x->spec.file = x->spec.file_as_given = file, x->spec.literal = false;
 	if (!rc && x->spec.keys.split >= 0 && !s->request->files)
@@ -729,6 +783,39 @@ static void doubt_mean(const struct source *x, const char *name, struct diag *d)
 		     .hint = "add scale=1/255, which comes before mean= and std=");
 }
 
+/*
+ * Warns of a scale that leaves an integer input, such as that of a model which takes pixels as they are, with no values but 0
+ * and 1.
+ */
+static void doubt_scale(const struct source *x, const struct input *in, struct diag *d)
+{
+	const struct arithmetic *m = &x->spec.keys.math;
+	enum dtype t = (enum dtype)in->info.type.dtype;
+
+	if (x->item.kind == IO_IMAGE && x->item.dtype == DT_U8 && dtype_class(t) != DT_FLOAT &&
+	    !m->nstd && m->scale > 0 && 255 * m->scale <= 1)
+		WARN(d, E_INPUT_RANGE, .slot = fmt(d, "input '%s'", in->info.name),
+		     .message = fmt(
+			     d, "scale=%g leaves its elements, which are of type %s, no values but 0 and 1",
+			     m->scale, dtype_name(t)),
+		     .hint = "leave scale= out: such a model takes the pixels as they are");
+}
+
+/* Tells of the channels of a sound that become the batch of a model which takes [batch,samples], as those of speech do. */
+static void doubt_channels(struct input_set *s, const struct source *x, const struct input *in,
+			   struct diag *d)
+{
+	const struct shape *declared = &in->value->info.shape;
+
+	if (x->item.kind == IO_SOUND && x->item.sound.channels > 1 && declared->rank == 2 &&
+	    declared->dim[0] < 0)
+		NOTE(d, E_INPUT_LAYOUT, .slot = fmt(d, "input '%s'", in->info.name),
+		     .message = fmt(d, "the %d channels of %s are taken as its first axis, %s = %d",
+				    x->item.sound.channels, x->spec.file, dim_name(s, in, 0),
+				    x->item.sound.channels),
+		     .hint = "for their mean add the key mono behind the file: FILE,mono");
+}
+
 static int plan_file(struct input_set *s, struct input *in, struct diag *d)
 {
 	struct source *x = in->source;
@@ -767,6 +854,8 @@ static int plan_file(struct input_set *s, struct input *in, struct diag *d)
 	in->info.bare = x->item.kind == IO_RAW && !in->fit.pixels && !in->fit.convert;
 	in->info.picture = x->item.kind == IO_IMAGE;
 	doubt_mean(x, in->info.name, d);
+	doubt_scale(x, in, d);
+	doubt_channels(s, x, in, d);
 	in->info.as_stored = x->spec.keys.as_stored;
 	if (in->info.picture && x->item.shape.rank >= 2) {
 		in->info.picture_height = x->item.shape.dim[0];

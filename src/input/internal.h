@@ -35,6 +35,7 @@ struct input_spec {
 	const char *text; /* as given */
 	const char *name; /* name of the model's input; NULL if not given */
 	const char *file;
+	const char *listed_by; /* the folder, pattern or list that `file` is one of; NULL */
 	/* the text including the input's name and the separator after that name, for messages */
 	const char *file_as_given;
 	const char *keys_text; /* "dtype=u8,layout=hwc" or "" */

@@ -457,7 +457,8 @@ static void write_label(struct image *im, const struct box *b, const struct labe
 	if (y < 0)
 		y = fmin(fmax(b->y0, 0), (double)(im->height - lettering_height(scale)));
 	if (isfinite(x) && isfinite(y))
-		lettering_draw(im, (int64_t)fmax(x, 0), (int64_t)fmax(y, 0), text, scale, color_of(b->class));
+		lettering_draw(im, (int64_t)fmax(x, 0), (int64_t)fmax(y, 0), text, scale,
+			       color_of(b->class));
 	arena_free(&a);
 }
 

@@ -116,11 +116,13 @@ void lettering_draw(struct image *im, int64_t x, int64_t y, const char *text, in
 	for (int64_t j = 0; j < lettering_height(1); j++)
 		for (int64_t i = 0; i < lettering_width(text, 1); i++)
 			put_point(im, x + i * scale, y + j * scale, scale, paper);
-	for (x += MARGIN * scale, y += MARGIN * scale; *text; x += (GLYPH_WIDTH + 1) * (int64_t)scale) {
+	for (x += MARGIN * scale, y += MARGIN * scale; *text;
+	     x += (GLYPH_WIDTH + 1) * (int64_t)scale) {
 		const struct glyph *g = next_glyph(&text);
 		for (int j = 0; j < GLYPH_HEIGHT; j++)
 			for (int i = 0; i < GLYPH_WIDTH; i++)
 				if (g->row[j] >> (GLYPH_WIDTH - 1 - i) & 1)
-					put_point(im, x + i * (int64_t)scale, y + j * (int64_t)scale, scale, ink);
+					put_point(im, x + i * (int64_t)scale,
+						  y + j * (int64_t)scale, scale, ink);
 	}
 }

@@ -314,8 +314,12 @@ const char *gate_differs(const struct identity *before, const struct identity *n
 {
 	struct str s = {.arena = a};
 
-	if (!gate_new_version(before, now))
-		add_difference(&s, "model", before->hash, now->hash);
+	/* the names say more than the hashes, and a new version of the model has the same name */
+	if (!same_text(before->hash, now->hash) && !gate_new_version(before, now)) {
+		bool named = before->model && now->model && strcmp(before->model, now->model) != 0;
+		add_difference(&s, "model", named ? before->model : before->hash,
+			       named ? now->model : now->hash);
+	}
 	add_difference(&s, "device", before->device, now->device);
 	add_difference(&s, "device name", before->device_name, now->device_name);
 	add_difference(&s, "driver", before->driver, now->driver);

@@ -293,3 +293,72 @@ setup() {
 	run -0 --separate-stderr "$INFER" run "$out/m.onnx" --input '[[1,3,2]]' --print 1
 	[[ $stderr != *N-LABELS* ]]
 }
+
+@test "Common words for dimensions are answered with the model's names" {
+	cat >"$out/m.txt" <<-'END'
+		<ir_version: 8, opset_import: ["" : 17]>
+		g (float[p2o_0,3,h0,w0] x) => (float[p2o_0,3,h0,w0] y) { y = Relu (x) }
+	END
+	"$INFER" convert "$out/m.txt" "$out/m.onnx"
+	fails_with 4 "for axis 0 of input 'x' write p2o_0; free are: 'p2o_0', 'h0' and 'w0'" run "$out/m.onnx" --random --dim batch=4
+	fails_with 4 "for axis 0 of input 'x' write p2o_0" profile "$out/m.onnx" --shapes-sweep batch=1..4 -n 5
+	fails_with 4 "for axis 3 of input 'x' write w0" run "$out/m.onnx" --random --dim Width=4
+	fails_with 4 "axis 1 of input 'x' is fixed by the model: [p2o_0,3,h0,w0]" run "$out/m.onnx" --random --dim channels=4
+	fails_with 4 "axis 0 of input 'images' is fixed by the model: [1,3,16,24]" run pic.onnx --random --dim batch=4
+	run -4 --separate-stderr "$INFER" run "$out/m.onnx" --random --dim foo=4
+	[[ $stderr == *"hint: free are: 'p2o_0'"* ]]
+}
+
+@test "What to try for one file of a folder holds for the folder" {
+	mkdir "$out/pics"
+	cp rgb.png "$out/pics"
+	cat >"$out/m.txt" <<-'END'
+		<ir_version: 8, opset_import: ["" : 17]>
+		g (float[1,3,8,8] x) => (float[1,3,8,8] y) { y = Relu (x) }
+	END
+	"$INFER" convert "$out/m.txt" "$out/m.onnx"
+	fails_with 4 "--input $out/pics,resize=8x8" run "$out/m.onnx" --input "$out/pics"
+	run -0 "$INFER" run "$out/m.onnx" --input "$out/pics,resize=8x8" -q
+	fails_with 4 "--input '$out/pics/*.png,resize=8x8'" run "$out/m.onnx" --input "$out/pics/*.png"
+	fails_with 4 "--input $out/pics/rgb.png,resize=8x8" run "$out/m.onnx" --input "$out/pics/rgb.png"
+}
+
+@test "A scale that leaves pixels only 0 and 1, and a sound whose channels become the batch" {
+	cat >"$out/m.txt" <<-'END'
+		<ir_version: 8, opset_import: ["" : 17]>
+		g (uint8[1,3,16,24] x) => (uint8[1,3,16,24] y) { y = Identity (x) }
+	END
+	"$INFER" convert "$out/m.txt" "$out/m.onnx"
+	run -0 --separate-stderr "$INFER" run "$out/m.onnx" --input rgb.png,scale=1/255
+	[[ $stderr == *"warning[W-INPUT-RANGE]: input 'x': scale=0.00392157 leaves its elements, which are of type u8, no values but 0 and 1"* ]]
+	for keys in '' ,scale=1/2; do
+		run -0 --separate-stderr "$INFER" run "$out/m.onnx" --input "rgb.png$keys"
+		[[ $stderr != *W-INPUT-RANGE* ]]
+	done
+	run -0 --separate-stderr "$INFER" run pic.onnx --input rgb.png,scale=1/255
+	[[ $stderr != *W-INPUT-RANGE* ]]
+
+	sed -i 's/uint8\[1,3,16,24\]/float[batch,n]/g' "$out/m.txt"
+	"$INFER" convert "$out/m.txt" "$out/m.onnx"
+	# a WAV file of 16 bits, 8000 Hz and two channels, with four samples of each
+	printf 'RIFF\x34\0\0\0WAVEfmt \x10\0\0\0\x01\0\x02\0\x40\x1f\0\0\x00\x7d\0\0\x04\0\x10\0data\x10\0\0\0' >"$out/two.wav"
+	printf '\0\x10\0\x20\0\x30\0\x40\0\x10\0\x20\0\x30\0\x40' >>"$out/two.wav"
+	run --separate-stderr "$INFER" run "$out/m.onnx" --input "$out/two.wav"
+	[[ $status -eq 0 || $stderr != *libsndfile* ]] || skip "no libsndfile"
+	[ "$status" -eq 0 ]
+	[[ $stderr == *"note[N-INPUT-LAYOUT]: input 'x': the 2 channels of $out/two.wav are taken as its first axis, batch = 2"*"FILE,mono"* ]]
+	run -0 --separate-stderr "$INFER" run "$out/m.onnx" --input "$out/two.wav,mono"
+	[[ $stderr != *N-INPUT-LAYOUT* && $stderr == *"x f32 [1,4]"* ]]
+}
+
+@test "A baseline of another model names the files" {
+	cp batch.onnx "$out/a.onnx"
+	cp work.onnx "$out/b.onnx"
+	"$INFER" profile "$out/a.onnx" -n 40 -q --save-baseline "$out/a.json" >/dev/null
+	run -2 --separate-stderr "$INFER" profile "$out/b.onnx" -n 40 -q --baseline "$out/a.json"
+	[[ $stderr == *"of another measurement: model: a.onnx then, b.onnx now"* ]]
+	cp batch.onnx "$out/c.onnx"
+	"$INFER" convert batch.onnx "$out/c.json" && sed 's/"name": "y"/"name": "z"/g; s/"output": \["y"\]/"output": ["z"]/' "$out/c.json" >"$out/d.json" && "$INFER" convert "$out/d.json" "$out/d.onnx"
+	run -2 --separate-stderr "$INFER" profile "$out/d.onnx" -n 40 -q --baseline "$out/a.json"
+	[[ $stderr == *"model: a.onnx then, d.onnx now"*"a file of the same name is compared as a new version"*"--force"* ]]
+}

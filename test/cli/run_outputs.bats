@@ -157,6 +157,9 @@ setup() {
 	run -10 bash -c "ulimit -f 1; '$INFER' run pic.onnx --input rgb.png -o '$out' 2>&1"
 	run -10 bash -c "'$INFER' inspect --ops 2>'$out/err' | true; exit \${PIPESTATUS[0]}"
 	grep -q 'E-OUTPUT.*Broken pipe' "$out/err"
+	# more than the stream's buffer holds: an earlier write has failed, not the last one
+	run -10 bash -c "'$INFER' run batch.onnx --random --dim batch=64 --print 0 -q 2>'$out/err' | head -1; exit \${PIPESTATUS[0]}"
+	grep -q 'E-OUTPUT.*Broken pipe' "$out/err"
 	rm "$out/err"
 	[ -z "$(ls -A "$out")" ]
 }
