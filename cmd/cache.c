@@ -82,7 +82,14 @@ int cmd_cache(struct options *o, struct diag *d)
 	const char *word = o->operand[0], *root = cache_root(o->config.cache, &d->arena);
 
 	if (strcmp(word, "ls") && strcmp(word, "clear")) {
+		static const char *const list[] = {"list", "show", "status", "info"};
+		static const char *const clear[] = {"rm",    "remove", "delete", "purge",
+						    "prune", "reset",  "clean"};
 		const char *near = str_nearest(word, words, 2);
+		for (size_t i = 0; i < sizeof(list) / sizeof(*list); i++)
+			near = !strcmp(word, list[i]) ? words[0] : near;
+		for (size_t i = 0; i < sizeof(clear) / sizeof(*clear); i++)
+			near = !strcmp(word, clear[i]) ? words[1] : near;
 		return FAIL(d, E_OPTION, .message = fmt(d, "unknown operand '%s'", word),
 			    .hint = near ? fmt(d, "did you mean '%s'?", near) : "use ls or clear");
 	}

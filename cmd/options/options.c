@@ -74,6 +74,29 @@ static const char *key_hint(const struct parser *p, const char *word, size_t n)
 	return NULL;
 }
 
+/*
+ * Returns what to write for a name that has a verb before a word of ours or of another tool, as --use-fp16 and --enable-trace
+ * have, or NULL. Two dashes precede `name`.
+ */
+static const char *hint_without_verb(const struct parser *p, const char *name, size_t n)
+{
+	static const char *const verbs[] = {"use", "enable", "allow", "with",
+					    "do",  "set",    "show",  "print"};
+
+	for (size_t i = 0; i < sizeof(verbs) / sizeof(*verbs); i++) {
+		size_t k = strlen(verbs[i]);
+		if (n < k + 3 || strncmp(name, verbs[i], k) != 0 || (name[k] != '-' && name[k] != '_'))
+			continue;
+		const char *rest = fmt(p->diag, "--%.*s", (int)(n - k - 1), name + k + 1);
+		const struct field *f = field_find(options_table, rest + 2);
+		if (f && f->cmds & p->o->command->bit)
+			return fmt(p->diag, "did you mean '%s'?", rest);
+		return foreign_hint(rest, strlen(rest), p->o->command->bit,
+				    likely_value(p, name, n), p->diag);
+	}
+	return NULL;
+}
+
 /* Two dashes precede `name`. */
 static int unknown_option(const struct parser *p, const char *name, size_t n)
 {
@@ -84,6 +107,8 @@ static int unknown_option(const struct parser *p, const char *name, size_t n)
 
 	if (!other)
 		other = hint_for_foreign(p, name - 2, n + 2);
+	if (!other && !elsewhere)
+		other = hint_without_verb(p, name, n);
 
 	if (elsewhere) {
 		struct str s = {.arena = &p->o->arena};
@@ -594,6 +619,11 @@ static int refuse_operand(const struct options *o, size_t k, struct diag *d)
 	if (!hint && k == 1 && word_precedes_model(o)) {
 		k = 0;
 		hint = fmt(d, "infer %s %s", c->name, o->operand[1]);
+	} else if (!hint && c->bit & CMD_EXTRACT) {
+		hint = fmt(d, "the file to write is named by -o %s", o->operand[k]);
+	} else if (!hint && c->bit & CMD_DOCTOR) {
+		hint = fmt(d, "infer doctor looks at this machine; infer check %s looks at a model",
+			   o->operand[k]);
 	} else if (!hint && c->bit & CMD_RUNS && o->noperands == 2) {
 		hint = "a file after the model is its input, but there is no such file";
 	} else if (!hint && c->bit & CMD_RUNS && k == 1 && input_text_names_file(o->operand[1]) &&

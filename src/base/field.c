@@ -67,8 +67,27 @@ static const struct unit sizes[] = {
 	{"TB", 1e12},  {NULL, 0},
 };
 static const struct unit durations[] = {
-	{"", 1},   {"s", 1},	{"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9},
-	{"m", 60}, {"min", 60}, {"h", 3600},  {NULL, 0},
+	{"", 1},
+	{"s", 1},
+	{"ms", 1e-3},
+	{"us", 1e-6},
+	{"ns", 1e-9},
+	{"m", 60},
+	{"min", 60},
+	{"h", 3600},
+	/* words that people write out */
+	{"sec", 1},
+	{"secs", 1},
+	{"second", 1},
+	{"seconds", 1},
+	{"msec", 1e-3},
+	{"usec", 1e-6},
+	{"mins", 60},
+	{"minute", 60},
+	{"minutes", 60},
+	{"hour", 3600},
+	{"hours", 3600},
+	{NULL, 0},
 };
 
 /* Refuses an empty text and leading white space, which strtod() would skip. */

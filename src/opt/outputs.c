@@ -3,6 +3,7 @@
  * --output: replaces the outputs of a model, before any rewrite, so that fused nodes cannot hide the values. Nodes and
  * inputs that only the former outputs needed are removed, even if no kernel could run them.
  */
+#include "base/file.h"
 #include "base/str.h"
 #include "opt/optimizer.h"
 
@@ -87,6 +88,16 @@ static int report_unknown(const struct chosen *c, const char *word, struct diag 
 	for (uint32_t i = 0; i < g->nvalues; i++)
 		names[n++] = g->value[i]->name;
 	const char *near = str_nearest(word, names, n);
+	static const char *const files[] = {".html", ".json", ".xml", ".csv", ".md",
+					    ".txt",  ".npy",  ".npz", ".bin", ".png"};
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++)
+		if (!near && !strcmp(path_ext(word), files[i]))
+			return FAIL(d, E_OPTION, .slot = fmt(d, "--output %s", word),
+				    .message = "the model has no output, tensor or node of this name",
+				    .hint = fmt(d,
+						"if it is a file: infer run MODEL -o DIR writes outputs to a folder; infer check and infer profile write a "
+						"report by --export %s",
+						word));
 	return FAIL(d, E_OPTION, .slot = fmt(d, "--output %s", word),
 		    .message = strpbrk(word, "*?[")
 				       ? "no output and no tensor of the model matches"

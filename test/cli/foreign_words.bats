@@ -134,3 +134,69 @@ END
 	run -2 "$INFER" inspect model pic.onnx
 	[[ $output == *"unexpected operand 'model'"* ]]
 }
+
+@test "Words of perf_analyzer, tvmc and TensorFlow Lite's benchmark_model" {
+	answers_all 24 <<'END'
+profile pic.onnx --concurrency-range 1:4 | --sessions 1,2,4
+profile pic.onnx --request-rate-range 10:20 | infer has no rate of requests
+profile pic.onnx --measurement-interval 5000 | --duration TIME
+profile pic.onnx --request-count 100 | -n 100
+profile pic.onnx --stability-percentage 10 | not steady
+profile pic.onnx --max-trials 3 | not steady
+profile pic.onnx --latency-threshold 5 | not steady
+profile pic.onnx --input-data zero | --random 0..0
+profile pic.onnx --latency-report-file a.csv | --export FILE.json
+profile pic.onnx --profile-export-file a.json | --export FILE.json
+run pic.onnx --print-time | infer profile MODEL
+run pic.onnx --print-top 5 | --top 5
+run pic.onnx --print-metadata | shows the metadata
+run pic.onnx --fill-mode zeros | --random 0..0
+profile pic.onnx --end-to-end | --transfers split
+run pic.onnx --target llvm | -d cpu or -d cuda:N
+run pic.onnx --hardware gpu | -d cpu or -d cuda:N
+profile pic.onnx --report-peak-memory-footprint | shows the memory of each phase anyway
+profile pic.onnx --max-secs=10 | --duration TIME
+profile pic.onnx --use-fp16 | --precision fp16
+profile pic.onnx --enable_fp16 | --precision fp16
+run pic.onnx --allow-fp16 | --precision fp16
+profile pic.onnx --use-xnnpack | infer doctor lists the libraries
+profile pic.onnx --enable-trace t.json | did you mean '--trace'?
+run pic.onnx --input-layer-shape=1,3,16,24 | --shape NAME=
+END
+}
+
+@test "Words that somebody guesses" {
+	answers_all 30 <<'END'
+run pic.onnx --zeros | --random 0..0
+run pic.onnx --ones | --random 1..1
+run pic.onnx --dummy-input | --random fills the inputs
+run pic.onnx --input-dir pics | --input FOLDER
+run pic.onnx --folder pics | --input FOLDER
+run pic.onnx --list list.txt | --input @LIST
+run pic.onnx --output-path out | -o DIR
+run pic.onnx --json-out o.json | --json > o.json
+run pic.onnx --csv o.csv | --jsonl FILE
+run pic.onnx --no-print | -q
+run pic.onnx --dry-run | infer check MODEL
+run pic.onnx --output out.npy | -o DIR
+check pic.onnx --output r.html | --export r.html
+check pic.onnx --full | --all
+check pic.onnx --quick | --all
+check pic.onnx --inf | --nan
+check pic.onnx --memory | --leak
+diff pic.onnx pic.onnx --output d.html | --html d.html
+selftest --device cpu | tests all devices
+selftest --gpu | tests all devices
+doctor --check | infer selftest
+doctor pic.onnx | infer check pic.onnx
+cache list | did you mean 'ls'?
+cache rm | did you mean 'clear'?
+cache clean | did you mean 'clear'?
+extract pic.onnx out.onnx | -o out.onnx
+extract pic.onnx --output-path a.onnx | name the file to write by -o FILE
+convert pic.onnx --output-path a.txt | -o a.txt
+inspect pic.onnx --show-nodes | did you mean '--nodes'?
+profile pic.onnx --shape-infer | inferred anyway
+run pic.onnx -o out.csv | --print 0
+END
+}
