@@ -541,6 +541,34 @@ static int assign_data_set(struct input_set *s, struct diag *d)
 	return 0;
 }
 
+/* Returns how --random takes what the user seems to mean by a text that is no range: "0,1", "[-1,1]", "5", "normal"; or NULL. */
+static const char *range_hint(const char *text, const char *rest, struct diag *d)
+{
+	int name = (int)(rest - text);
+	const char *p = *rest == '[' || *rest == '(' ? rest + 1 : rest;
+	char *end;
+	double lo = strtod(p, &end), hi;
+
+	if (end == p) {
+		bool zeros = !strncasecmp(rest, "zero", 4), ones = !strncasecmp(rest, "one", 3);
+		if (zeros || ones)
+			return fmt(d, "--random %.*s%d..%d fills in %ss", name, text, ones, ones,
+				   ones ? "one" : "zero");
+		bool named = !strncasecmp(rest, "norm", 4) || !strncasecmp(rest, "gauss", 5) || !strncasecmp(rest, "uniform", 7);
+		return named ? "random values are uniform between two numbers: --random -1..1" : NULL;
+	}
+	p = end;
+	while (*p == ' ')
+		p++;
+	if (!*p)
+		return fmt(d, "--random %.*s%g..%g fills in this number", name, text, lo, lo);
+	if (!strchr(",:-;", *p))
+		return NULL;
+	hi = strtod(++p, &end);
+	bool whole = end != p && (!*end || !strcmp(end, "]") || !strcmp(end, ")"));
+	return whole && lo <= hi ? fmt(d, "write --random %.*s%g..%g", name, text, lo, hi) : NULL;
+}
+
 static int assign_random(struct input_set *s, struct diag *d)
 {
 	const struct input_request *r = s->request;
@@ -559,7 +587,8 @@ static int assign_random(struct input_set *s, struct diag *d)
 				return FAIL(d, E_INPUT_KEY, .slot = fmt(d, "%s", option),
 					    .message = "this is no range of numbers",
 					    .expected = "[NAME=]LO..HI, LO not above HI",
-					    .actual = fmt(d, "'%s'", text));
+					    .actual = fmt(d, "'%s'", text),
+					    .hint = range_hint(text, rest, d));
 			if ((which >= 0) != (pass == 0))
 				continue;
 			for (uint32_t k = 0; k < s->n; k++)

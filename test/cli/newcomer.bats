@@ -362,3 +362,16 @@ setup() {
 	run -2 --separate-stderr "$INFER" profile "$out/d.onnx" -n 40 -q --baseline "$out/a.json"
 	[[ $stderr == *"model: a.onnx then, d.onnx now"*"a file of the same name is compared as a new version"*"--force"* ]]
 }
+
+@test "Ranges of random values in other forms, and times with units that are written out" {
+	fails_with 4 "write --random 0..1" run pic.onnx --random 0,1
+	fails_with 4 "write --random -1..1" run pic.onnx --random '[-1,1]'
+	fails_with 4 "write --random images=0..255" run pic.onnx --random images=0:255
+	fails_with 4 "--random 5..5 fills in this number" run pic.onnx --random 5
+	fails_with 4 "--random images=0..0 fills in zeros" run pic.onnx --random images=zeros
+	fails_with 4 "uniform between two numbers" run pic.onnx --random normal
+	run -4 --separate-stderr "$INFER" run pic.onnx --random nonsense
+	[[ $stderr != *hint:* ]]
+	run -0 "$INFER" run pic.onnx --random -q --timeout 300secs
+	fails_with 2 "expected a time such as 200ms" run pic.onnx --random --timeout 300parsecs
+}
