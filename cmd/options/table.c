@@ -196,7 +196,8 @@ const struct field options_table[] = {
 	{ROW("top", F_INT, top, OUTPUTS, CMD_RUN | CMD_PROFILE), .def = "0", .min = 0, .max = 1e9,
 	 .arg = "K",
 	 .help = "print the K largest values along the last axis (run), or only the first K nodes (profile; 0: all)",
-	 .more = "With --labels, run prints the name of each class as well."},
+	 .more = "With --labels, run prints the name of each class as well. Maps, as ZipMap gives, are ranked by their values; their keys are "
+		 "the names."},
 	{ROW("decode", F_STRING, decode, OUTPUTS, CMD_RUN | CMD_PROFILE),
 	 .arg = "ctc|yolo|ssd|detr[:KEY=N]|N", .metavar_kind = "=ctc|yolo|ssd|detr",
 	 .help = "print the text or the boxes that the outputs encode (run), or measure a decoder over N ids (profile)",

@@ -554,7 +554,8 @@ static const char *range_hint(const char *text, const char *rest, struct diag *d
 		if (zeros || ones)
 			return fmt(d, "--random %.*s%d..%d fills in %ss", name, text, ones, ones,
 				   ones ? "one" : "zero");
-		bool named = !strncasecmp(rest, "norm", 4) || !strncasecmp(rest, "gauss", 5) || !strncasecmp(rest, "uniform", 7);
+		bool named = !strncasecmp(rest, "norm", 4) || !strncasecmp(rest, "gauss", 5) ||
+			     !strncasecmp(rest, "uniform", 7);
 		return named ? "random values are uniform between two numbers: --random -1..1" : NULL;
 	}
 	p = end;

@@ -307,6 +307,63 @@ static bool has_classes(const struct tensor *t, int64_t *classes)
 	return *classes >= 2 && tensor_count(t) > 0;
 }
 
+/* Whether the type is that of maps of numbers, or of one such map. */
+static bool holds_maps(struct type t)
+{
+	return (t.kind == V_MAP || (t.kind == V_SEQUENCE && t.of == V_MAP)) &&
+	       t.dtype != DT_STRING && dtype_class((enum dtype)t.dtype) != DT_COMPLEX;
+}
+
+/* Returns the keys of a map as texts. */
+static struct labels key_names(const struct tensor *keys, struct arena *a)
+{
+	struct labels l = {.n = (size_t)tensor_count(keys)};
+
+	l.v = arena_new_n(a, const char *, l.n + 1);
+	for (size_t i = 0; i < l.n; i++) {
+		size_t len = 0;
+		if (tensor_dtype(keys) == DT_STRING) {
+			const char *s = tensor_string(keys, (int64_t)i, &len);
+			l.v[i] = len ? arena_strn(a, s, len) : "";
+		} else {
+			l.v[i] = arena_printf(a, "%" PRId64,
+					      elem_i64(tensor_dtype(keys), keys->data, (int64_t)i));
+		}
+	}
+	return l;
+}
+
+/*
+ * Returns maps of the same keys as a tensor with a row for each map, and the keys in *names. Returns the tensor itself if it is
+ * none, and NULL for maps of different keys.
+ */
+static const struct tensor *rows_of_maps(const struct tensor *t, struct labels *names, struct arena *a)
+{
+	*names = (struct labels){0};
+	if (!t || !holds_maps(t->type))
+		return t;
+	const struct tensor *const *map =
+		t->type.kind == V_MAP ? &t : (const struct tensor *const *)t->items;
+	size_t n = t->type.kind == V_MAP ? 1 : t->nitems;
+	if (!n || map[0]->nitems != 2)
+		return NULL;
+	const struct tensor *keys = map[0]->items[0];
+	int64_t columns = tensor_count(keys);
+	struct tensor *rows =
+		tensor_new(a, DT_F64, &(struct shape){.rank = 2, .dim = {(int64_t)n, columns}});
+	for (size_t i = 0; rows && i < n; i++) {
+		const struct tensor *values = map[i]->nitems == 2 ? map[i]->items[1] : NULL;
+		if (!values || !tensor_same(map[i]->items[0], keys) || tensor_count(values) != columns)
+			return NULL;
+		for (int64_t k = 0; k < columns; k++)
+			((double *)rows->data)[(int64_t)i * columns + k] =
+				elem_f64(tensor_dtype(values), values->data, k);
+	}
+	if (rows)
+		*names = key_names(keys, a);
+	return rows;
+}
+
 struct scored {
 	double value;
 	int64_t index;
@@ -327,10 +384,9 @@ static int best_first(const void *a, const void *b)
 	return x->index < y->index ? -1 : 1;
 }
 
-static void rank_output(const struct output *out, int64_t classes, int64_t k, struct ranked *r,
-			struct arena *a)
+static void rank_output(const struct output *out, const struct tensor *t, int64_t classes,
+			int64_t k, struct ranked *r, struct arena *a)
 {
-	const struct tensor *t = out->tensor;
 	struct arena scratch = {0};
 	struct scored *s = arena_new_n(&scratch, struct scored, (size_t)classes);
 
@@ -349,12 +405,18 @@ static void rank_output(const struct output *out, int64_t classes, int64_t k, st
 		}
 	}
 	arena_free(&scratch);
-	*r = (struct ranked){.output = out, .rows = rows, .k = k, .index = index, .value = value};
+	*r = (struct ranked){.output = out,
+			     .tensor = t,
+			     .names = r->names,
+			     .rows = rows,
+			     .k = k,
+			     .index = index,
+			     .value = value};
 }
 
-static bool can_rank(const struct output *out, const struct labels *labels, int64_t *classes)
+static bool can_rank(const struct tensor *t, const struct labels *labels, int64_t *classes)
 {
-	return has_classes(out->tensor, classes) && (!labels->n || (int64_t)labels->n == *classes);
+	return has_classes(t, classes) && (!labels->n || (int64_t)labels->n == *classes);
 }
 
 /*
@@ -367,7 +429,9 @@ static int check_rankable(const struct output *out, size_t n, const struct label
 	int64_t classes, seen = -1;
 
 	for (size_t i = 0; i < n; i++) {
-		if (can_rank(&out[i], labels, &classes))
+		/* the keys of maps are known only after the run */
+		if (can_rank(out[i].tensor, labels, &classes) ||
+		    (out[i].tensor && holds_maps(out[i].tensor->type)))
 			return 0;
 		if (seen < 0 && has_classes(out[i].tensor, &classes))
 			seen = classes;
@@ -394,10 +458,19 @@ int rank_outputs(const struct output *out, size_t n, int64_t k, const struct lab
 	int64_t classes;
 
 	*used = 0;
-	for (size_t i = 0; i < n && !rc; i++)
-		if (can_rank(&out[i], labels, &classes))
-			rank_output(&out[i], classes, k, &lists[(*used)++], a);
-	return rc;
+	for (size_t i = 0; i < n && !rc; i++) {
+		struct ranked *r = &lists[*used];
+		const struct tensor *t = rows_of_maps(out[i].tensor, &r->names, a);
+		if (!can_rank(t, labels, &classes))
+			continue;
+		rank_output(&out[i], t, classes, k, r, a);
+		(*used)++;
+	}
+	return rc || *used || !n
+		       ? rc
+		       : FAIL(d, E_LABELS,
+			      .message = "the maps of the outputs have different keys, or fewer than two, or not as "
+					 "many as there are labels");
 }
 
 /* ---- checks before the run */
@@ -566,10 +639,11 @@ static const char *row_indices(const struct tensor *t, int64_t row, struct arena
 
 void print_ranked(const struct ranked *r, const struct labels *labels, FILE *stream)
 {
+	labels = labels->n ? labels : &r->names;
 	for (int64_t row = 0; row < r->rows; row++) {
 		struct arena a = {0};
 		fprintf(stream, "%s%s%s\n", tame_word(&a, r->output->name), r->rows > 1 ? " " : "",
-			r->rows > 1 ? row_indices(r->output->tensor, row, &a) : "");
+			r->rows > 1 ? row_indices(r->tensor, row, &a) : "");
 		for (int64_t i = row * r->k; i < (row + 1) * r->k; i++)
 			if (labels->n)
 				fprintf(stream, "%8" PRId64 "  %-13.7g  %s\n", r->index[i],
@@ -598,6 +672,7 @@ void json_values(struct json *j, const char *key, const struct tensor *t, int64_
 
 void json_ranked(struct json *j, const struct ranked *r, const struct labels *labels)
 {
+	labels = labels->n ? labels : &r->names;
 	json_array(j, "top");
 	for (int64_t row = 0; row < r->rows; row++) {
 		json_array(j, NULL);

@@ -55,13 +55,15 @@ int decode_ctc(const struct output *out, size_t n, int64_t blank, const struct l
 
 struct ranked {
 	const struct output *output;
+	const struct tensor *tensor; /* the values: the output, or the rows that its maps make */
+	struct labels names;	     /* the keys of an output of maps; none otherwise */
 	int64_t rows, k;
 	const int64_t *index; /* rows x k, best first */
 	const double *value;
 };
 /*
  * Ranks every output of numbers whose last axis has at least 2 elements or, with labels, as many elements as there
- * are labels. `lists` has room for n rankings, of which the first *used are filled. Fails with E-LABELS if no output
+ * are labels; and maps of numbers with the same keys, as ZipMap gives, whose keys are the names of the classes. `lists` has room for n rankings, of which the first *used are filled. Fails with E-LABELS if no output
  * can be ranked.
  */
 int rank_outputs(const struct output *out, size_t n, int64_t k, const struct labels *labels,

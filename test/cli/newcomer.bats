@@ -375,3 +375,31 @@ setup() {
 	run -0 "$INFER" run pic.onnx --random -q --timeout 300secs
 	fails_with 2 "expected a time such as 200ms" run pic.onnx --random --timeout 300parsecs
 }
+
+@test "--top ranks the maps of a classifier of scikit-learn by their keys" {
+	cat >"$out/m.txt" <<-'END'
+		<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]>
+		g (float[2,3] x) => (seq(map(string, float)) names, seq(map(int64, float)) numbers) {
+		  names = ai.onnx.ml.ZipMap <classlabels_strings = ["cat", "dog", "owl"]> (x)
+		  numbers = ai.onnx.ml.ZipMap <classlabels_int64s = [7, 8, 9]> (x)
+		}
+	END
+	"$INFER" convert "$out/m.txt" "$out/m.onnx"
+	run -0 "$INFER" run "$out/m.onnx" --input '[[0.25, 0.5, 0.125], [1, 0, 0.75]]' --top 2 -q
+	[ "$output" = 'names [0]
+       1  0.5            dog
+       0  0.25           cat
+names [1]
+       0  1              cat
+       2  0.75           owl
+numbers [0]
+       1  0.5            8
+       0  0.25           7
+numbers [1]
+       0  1              7
+       2  0.75           9' ]
+	run -0 "$INFER" run "$out/m.onnx" --input '[[0.25, 0.5, 0.125], [1, 0, 0.75]]' --top 1 -q --json
+	[[ $output == *'"label": "dog"'*'"label": "8"'* ]]
+	printf 'a\nb\n' >"$out/two.txt"
+	fails_with 4 "not as many as there are labels" run "$out/m.onnx" --random --top 1 --labels "$out/two.txt"
+}
