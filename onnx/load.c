@@ -384,12 +384,10 @@ static void hint_at_models(const char *path, struct diag *d)
 	if (!d || !d->last || d->last->hint || (there ? !S_ISDIR(st.st_mode) : errno != ENOENT))
 		return;
 	const char **name = arena_new_n(&d->arena, const char *, MAX_LISTED);
-	size_t len = (size_t)(path_base(path) - path);
-	const char *folder = there ? path : len ? fmt(d, "%.*s", (int)len, path) : ".";
-	size_t n = list_models(folder, name, &d->arena);
+	size_t n = there ? list_models(path, name, &d->arena) : 0;
 	if (!there) {
-		const char *near = str_nearest(path_base(path), name, n);
-		d->last->hint = near ? fmt(d, "did you mean %.*s%s?", (int)len, path, near) : NULL;
+		const char *near = path_near(&d->arena, path, ".onnx");
+		d->last->hint = near ? fmt(d, "did you mean %s?", near) : NULL;
 	} else if (n == 1) {
 		d->last->hint =
 			fmt(d, "the folder has one model: %s", path_join(&d->arena, path, name[0]));

@@ -625,7 +625,9 @@ static int refuse_operand(const struct options *o, size_t k, struct diag *d)
 		hint = fmt(d, "infer doctor looks at this machine; infer check %s looks at a model",
 			   o->operand[k]);
 	} else if (!hint && c->bit & CMD_RUNS && o->noperands == 2) {
-		hint = "a file after the model is its input, but there is no such file";
+		const char *near = path_near(&d->arena, o->operand[k], NULL);
+		hint = fmt(d, "a file after the model is its input, but there is no such file%s%s%s",
+			   near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 	} else if (!hint && c->bit & CMD_RUNS && k == 1 && input_text_names_file(o->operand[1]) &&
 		   !is_another_model(o, 2)) {
 		k = 2;

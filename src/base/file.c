@@ -2,7 +2,9 @@
 #include "base/file.h"
 
 #include "base/mem.h"
+#include "base/str.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -668,6 +670,33 @@ const char *path_join(struct arena *a, const char *dir, const char *name)
 	if (n == 0 || *name == '/')
 		return arena_str(a, name);
 	return arena_printf(a, "%s%s%s", dir, dir[n - 1] == '/' ? "" : "/", name);
+}
+
+const char *path_near(struct arena *a, const char *path, const char *ext)
+{
+	enum { MAX_LOOKED_AT = 10000 };
+	size_t n = (size_t)(path_base(path) - path);
+	const char *folder = n ? arena_strn(a, path, n) : "", *near = NULL;
+	DIR *dir = opendir(n ? folder : ".");
+
+	for (int k = 0; dir && k < MAX_LOOKED_AT; k++) {
+		const struct dirent *e = readdir(dir);
+		if (!e)
+			break;
+		if (e->d_name[0] == '.' || (ext && strcmp(path_ext(e->d_name), ext) != 0))
+			continue;
+		/* of names that are equally near the first in order, as folders have none */
+		const char *pair[2] = {near, arena_str(a, e->d_name)};
+		if (near && strcmp(pair[1], near) < 0) {
+			pair[0] = pair[1];
+			pair[1] = near;
+		}
+		const char *now = str_nearest(path_base(path), pair, 2);
+		near = now ? now : near;
+	}
+	if (dir)
+		closedir(dir);
+	return near ? arena_printf(a, "%s%s", folder, near) : NULL;
 }
 
 const char *path_ext(const char *path)

@@ -66,6 +66,11 @@ int file_make_dir(const char *path, enum code code, struct diag *d); /* and its 
 const char *path_dir(struct arena *a, const char *path);
 const char *path_join(struct arena *a, const char *dir, const char *name);
 const char *path_base(const char *path); /* points into path */
-const char *path_ext(const char *path);	 /* ".npy" or "" ; points into path */
+/*
+ * Returns the path of the file in the same folder whose name is nearest to that of a path that is not there, for messages, or
+ * NULL. Only names with the extension `ext` count, or all if it is NULL.
+ */
+const char *path_near(struct arena *a, const char *path, const char *ext);
+const char *path_ext(const char *path); /* ".npy" or "" ; points into path */
 
 #endif

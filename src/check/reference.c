@@ -113,6 +113,10 @@ static struct finding of_reference(struct check_context *c, const struct finding
 		f->message && str_starts(f->message, input) ? strstr(f->message, unfit) : NULL;
 
 	copy.slot = fmt(c->d, "reference, read as %s", f->slot ? f->slot : "an input");
+	const char *option = f->hint ? strstr(f->hint, "--input ") : NULL;
+	if (option)
+		copy.hint = fmt(c->d, "%.*s--expect %s", (int)(option - f->hint), f->hint,
+				option + strlen("--input "));
 	if (!end)
 		return copy;
 	copy.slot = NULL;
@@ -155,6 +159,12 @@ static int read_as_inputs(struct check_context *c, struct references *r, struct 
 	return err;
 }
 
+/* Whether the text is NAME=FILE with some name, and not a file, perhaps with keys. */
+static bool names_another(const char *text)
+{
+	return text[strcspn(text, "=,/.")] == '=' && access(text, F_OK) != 0;
+}
+
 static int read_expected(struct check_context *c, struct references *r)
 {
 	const struct graph *g = session_model(c->session)->graph;
@@ -162,7 +172,7 @@ static int read_expected(struct check_context *c, struct references *r)
 
 	for (int64_t i = 0; i < e->n; i++) {
 		int64_t k = named_output(g, e->v[i].s);
-		if (k < 0 && g->nout == 1)
+		if (k < 0 && g->nout == 1 && !names_another(e->v[i].s))
 			k = 0;
 		if (k < 0)
 			return FAIL(c->d, E_INPUT_NAME,

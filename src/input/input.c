@@ -348,9 +348,14 @@ static size_t max_pipe_bytes(const struct input_set *s)
 /* Returns how to write what the user gave for an input if it was meant as a value and not as a file. */
 static const char *value_hint(const struct input_set *s, const struct source *x, struct diag *d)
 {
-	const char *file = x->spec.file;
+	const char *file = x->spec.file, *near = NULL;
+	/* what has no extension is meant as a value */
+	if (d && isalpha((unsigned char)(*path_ext(file) ? path_ext(file)[1] : 0)))
+		near = path_near(&d->arena, file, NULL);
 	int which = x->spec.name ? find_input(s, x->spec.name) : s->n == 1 ? 0 : -1;
 
+	if (near)
+		return fmt(d, "did you mean %s?", near);
 	if (which < 0)
 		return "check the path; a value in place of a file is a number or JSON in quotes, as --input "
 		       "'NAME=[[1,2,3]]'";
@@ -498,9 +503,13 @@ static int assign_file(struct input_set *s, const char *text, const char *file, 
 		return assign_tensors(s, x, d);
 	if (s->n == 1)
 		return assign_source(s, 0, x, d);
+	/* many save a file for each input under the input's name */
+	const char *stem = path_base(x->spec.file);
+	int named = find_input(s, arena_strn(&s->arena, stem, strlen(stem) - strlen(path_ext(stem))));
 	return FAIL(d, E_INPUT_NAME,
 		    .message = fmt(d, "'%s' does not say which input it is for", x->spec.file),
-		    .hint = s->n ? fmt(d, "write --input NAME=%s; the model's inputs are %s", text,
+		    .hint = s->n ? fmt(d, "write --input %s=%s; the model's inputs are %s",
+				       named >= 0 ? s->names[named] : "NAME", text,
 				       d ? input_names(&d->arena, s->names, s->n) : "")
 				 : "the model has no inputs");
 }

@@ -403,3 +403,24 @@ numbers [1]
 	printf 'a\nb\n' >"$out/two.txt"
 	fails_with 4 "not as many as there are labels" run "$out/m.onnx" --random --top 1 --labels "$out/two.txt"
 }
+
+@test "Misspelt files of inputs and references, and names of outputs that are none" {
+	cp rgb.png "$out/photo.png"
+	cp pic.onnx "$out/m.onnx"
+	cd "$out"
+	fails_with 4 "did you mean photo.png?" run m.onnx --input phto.png
+	fails_with 4 "did you mean $out/photo.png?" run m.onnx --input "$out/photo.jpg"
+	fails_with 2 "there is no such file; did you mean photo.png?" run m.onnx photo.jpg
+	fails_with 2 "there is no such file" run m.onnx elsewhere/photo.jpg
+	[[ $stderr != *"did you mean"* ]]
+	# a file that has the name of an input
+	: >ids.npy
+	fails_with 4 "write --input ids=ids.npy; " run "$S/lookup/model.onnx" --input ids.npy
+	# references are spoken of as such
+	cp "$S/tanh/x.npy" x.npy
+	run -4 "$INFER" check "$S/tanh/model.onnx" x.npy --expect logits=x.npy
+	[[ $output == *"--expect logits=x.npy names no output: expected NAME=FILE with a NAME of 'y'"* ]]
+	run -4 "$INFER" check "$S/tanh/model.onnx" x.npy --expect nowhere/z.npy
+	[[ $output == *"cannot open"*"--expect 'y=[[1,2,3]]'"* && $output != *"--input"* ]]
+	run -0 "$INFER" check "$S/tanh/model.onnx" x.npy --expect y=x.npy
+}
