@@ -16,11 +16,11 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		operand='file'
 		;;
 	profile)
-		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --feed --next --derive --output --top --decode --nodes --iterations --duration --warmup --percentile --prefill --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --fail-above-energy --fail-unknown --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --ops --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --batch --random --seed --shape --dim --strict --shapes-sweep --feed --next --derive --output --top --decode --nodes --iterations --duration --warmup --percentile --prefill --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --fail-above-energy --fail-unknown --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --ops --json --config --timeout --color --verbose --quiet --help --version'
 		operand='model'
 		;;
 	check)
-		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --feed --steps --next --derive --output --save --all --expect --rtol --atol --metric --compare --every-tensor --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --heap --error-exitcode --suppressions --write-suppressions --duration --html --export --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --ops --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --batch --random --seed --shape --dim --strict --shapes-sweep --feed --steps --next --derive --output --save --all --expect --rtol --atol --metric --compare --every-tensor --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --heap --error-exitcode --suppressions --write-suppressions --duration --html --export --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --ops --json --config --timeout --color --verbose --quiet --help --version'
 		operand='model'
 		;;
 	suite)
@@ -122,6 +122,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	inspect:--color) kind='=auto always never' ;;
 	profile:--input) kind='input' ;;
 	profile:--data-set) kind='dir' ;;
+	profile:--batch) kind='none' ;;
 	profile:--random) kind='range?' ;;
 	profile:--seed) kind='none' ;;
 	profile:--shape) kind='name' ;;
@@ -169,6 +170,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	profile:--color) kind='=auto always never' ;;
 	check:--input) kind='input' ;;
 	check:--data-set) kind='dir' ;;
+	check:--batch) kind='none' ;;
 	check:--random) kind='range?' ;;
 	check:--seed) kind='none' ;;
 	check:--shape) kind='name' ;;

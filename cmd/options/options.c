@@ -656,6 +656,18 @@ static int check_operands(const struct options *o, struct diag *d)
 	return 0;
 }
 
+/* Only infer run stacks files. */
+static int check_batch(const struct options *o, struct diag *d)
+{
+	if (o->batch <= 0 || o->command->bit & CMD_RUN || !(o->input.n || o->data_set))
+		return 0;
+	return options_fail(
+		o, "batch",
+		fmt(d, "infer %s takes one file for each input, and stacks none", o->command->name),
+		"without files it makes a batch of random values; a file may hold the batch as its first dimension",
+		d);
+}
+
 /* Refuses to read both the model and an input from standard input: the second reader would find it empty. */
 static int check_stdin(const struct options *o, struct diag *d)
 {
@@ -684,6 +696,8 @@ static int apply_all(struct parser *p)
 		take_second_as_input(o);
 	if (!rc)
 		rc = check_stdin(o, p->diag);
+	if (!rc && o->command->bit & CMD_RUNS)
+		rc = check_batch(o, p->diag);
 	o->config.given[0] = o->input;
 	o->config.given[1] = o->random;
 	return rc ? rc : check_operands(o, p->diag);
@@ -752,6 +766,7 @@ struct input_request options_request(const struct options *o)
 				      .dim = o->dim,
 				      .data_set = o->data_set,
 				      .seed = o->seed,
+				      .batch = o->input.n || o->data_set ? 0 : o->batch,
 				      .strict = o->strict,
 				      .origin = options_item_origin,
 				      .options = o};

@@ -52,11 +52,11 @@ const struct field options_table[] = {
 	 .more = "This is the layout of the test_data_set_N folders in ONNX's own test cases and in its model zoo. If "
 		 "there is no input_K.pb, input_K.npy is read. For run, DIR may be a pattern in quotes "
 		 "('test_data_set_*') or @LIST."},
-	{ROW("batch", F_INT, batch, INPUTS, CMD_RUN), .def = "0", .min = 0, .max = 65536,
+	{ROW("batch", F_INT, batch, INPUTS, CMD_RUNS), .def = "0", .min = 0, .max = 65536,
 	 .arg = "N", .help = "run N inputs at once, stacked along the model's batch dimension",
 	 .more = "The batch is the first dimension of the inputs. Without --batch, or with 0, it is what the model fixes, "
-		 "and 1 if the model leaves it free. If all inputs are random values, N is the size of that dimension, as "
-		 "--dim sets it. The last run takes the inputs that are left; if the model fixes the "
+		 "and 1 if the model leaves it free. If all inputs are random values, as profile and check make them without "
+		 "files, N is the size of that dimension, as --dim sets it. The last run takes the inputs that are left; if the model fixes the "
 		 "batch, it is filled by repeating the last input, whose additional results are dropped. Inputs of other "
 		 "sizes than their predecessors begin a new run."},
 	{ROW("keep-going", F_BOOL, keep_going, INPUTS, CMD_RUN),

@@ -15,7 +15,6 @@
 #include "session/genai.h"
 #include "session/odd_outputs.h"
 
-#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -112,51 +111,6 @@ static int refuse_file_name(const struct options *o, struct diag *d)
 		hint, d);
 }
 
-/*
- * Makes --batch N of random values a --dim for the free first dimension of each input, as far as the user has not bound it.
- */
-static int bind_batch(struct run *r, struct input_request *request)
-{
-	struct options *o = r->o;
-	const struct model *m = session_model(r->session);
-	const struct graph *g = m->graph;
-	struct shape *shapes = arena_new_n(&r->arena, struct shape, g->nin + 1);
-	const char *fixed = NULL;
-	bool any = false;
-
-	if (!run_batch_is_size(o) || input_shapes(m, request, shapes, NULL))
-		return 0; /* input_plan() reports what is wrong with --dim and --shape */
-	for (uint32_t i = 0; i < g->nin; i++) {
-		if (!shapes[i].rank || shapes[i].dim[0] == o->batch)
-			continue;
-		if (shapes[i].dim[0] >= 0) {
-			fixed = fixed ? fixed : g->value[g->in[i]]->name;
-			continue;
-		}
-		const char *text =
-			arena_printf(&r->arena, "%s=%" PRId64,
-				     input_dim_name(m, g->value[g->in[i]], 0, &r->arena), o->batch);
-		bool there = false;
-		for (int64_t k = 0; k < o->dim.n; k++)
-			there |= !strcmp(o->dim.v[k].s, text);
-		any = true;
-		if (there)
-			continue;
-		struct text *v = arena_append(&r->arena, o->dim.v, (size_t)o->dim.n, sizeof(*v));
-		v[o->dim.n] = (struct text){text, strlen(text)};
-		o->dim = (struct texts){v, o->dim.n + 1};
-	}
-	request->dim = o->dim;
-	if (any || !fixed)
-		return 0;
-	return options_fail(
-		o, "batch",
-		fmt(r->d, "the first dimension of input '%s' is fixed by the model or by --shape",
-		    fixed),
-		"export the model with a free batch dimension; --batch with N files stacks as many as the model takes",
-		r->d);
-}
-
 /* Opens the session and reads the inputs. Refuses everything that can be refused before the run. */
 static int prepare_run(struct run *r)
 {
@@ -181,9 +135,6 @@ static int prepare_run(struct run *r)
 		return r->d->last ? -(int)r->d->last->code : -E_INTERNAL;
 	record_memory(r, AFTER_LOAD);
 	const struct model *m = session_model(r->session);
-	rc = bind_batch(r, &request);
-	if (rc)
-		return rc;
 	const struct wanted wanted = {.rank = o->top > 0,
 				      .text = o->decode && !r->box_rules.form,
 				      .blank = r->blank,

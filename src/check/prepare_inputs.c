@@ -48,12 +48,18 @@ struct input_set *generate_inputs(struct check_context *c, const struct texts *d
 
 /*
  * Replaces the warnings about each guessed dimension by one note: a user who gives no inputs does not rely on their
- * sizes.
+ * sizes. Sizes that the request gives by --dim, --shape or --batch were not guessed.
  */
-static void report_guessed_dims(struct check_context *c, struct diag *d)
+static void report_guessed_dims(struct check_context *c, const struct input_request *asked,
+				struct diag *d)
 {
 	struct check_names names = {&c->arena, NULL, 0};
-	const struct graph *g = session_model(c->session)->graph;
+	const struct model *m = session_model(c->session);
+	const struct graph *g = m->graph;
+	struct shape *given = arena_new_n(&c->arena, struct shape, g->nin + 1);
+
+	if (input_shapes(m, asked, given, NULL))
+		return;
 
 	for (struct finding *f = d->first, *next; f; f = next) {
 		next = f->next;
@@ -62,8 +68,7 @@ static void report_guessed_dims(struct check_context *c, struct diag *d)
 	}
 	for (uint32_t i = 0; i < input_count(c->inputs) && i < g->nin; i++) {
 		const struct input_info *in = input_info(c->inputs, i);
-		const struct shape *s = &g->value[g->in[i]]->info.shape;
-		if (in->type.kind == V_TENSOR && !shape_known(s))
+		if (in->type.kind == V_TENSOR && !shape_known(&given[i]))
 			check_name_add(&names, arena_printf(&c->arena, "%s %s", in->name,
 							    shape_str(&c->arena, &in->shape, NULL)));
 	}
@@ -125,7 +130,7 @@ void prepare_inputs(struct check_context *c)
 			c->inputs = search_sizes(c->session, r, NULL, NULL, &c->arena, &c->request);
 		if (c->inputs) {
 			c->in = input_tensors(c->inputs);
-			report_guessed_dims(c, &d);
+			report_guessed_dims(c, r, &d);
 			diag_free(&d);
 			return;
 		}

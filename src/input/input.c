@@ -301,6 +301,41 @@ static int bind_shape_option(struct input_set *s, const char *text, struct diag 
 		    .actual = d ? shape_str(&d->arena, &shape, NULL) : "");
 }
 
+/*
+ * Binds the first dimension of each input to the request's batch, unless --dim or --shape has bound it. Fails if the model fixes the
+ * batch of all inputs, or --shape gives all of them another one.
+ */
+static int bind_batch(struct input_set *s, struct diag *d)
+{
+	const struct input_request *r = s->request;
+	const char *fixed = NULL, *by = "the model";
+	bool any = false;
+
+	for (uint32_t i = 0; r->batch > 0 && i < s->n; i++) {
+		struct input *in = &s->in[i];
+		bool shaped = r->shape.n > 0 && in->shape.rank > 0 && in->value->info.shape.rank > 0 &&
+			      in->value->info.shape.dim[0] < 0 && in->shape.dim[0] >= 0;
+		if (in->shape.rank < 1)
+			continue;
+		if (in->shape.dim[0] < 0)
+			bind_dim_size(s, in, 0, r->batch, "--batch");
+		/* searches for sizes bind dimensions by --dim, which comes first */
+		bool free = in->value->info.shape.rank > 0 && in->value->info.shape.dim[0] < 0;
+		if (in->shape.dim[0] == r->batch || (free && !shaped)) {
+			any = true;
+		} else if (!fixed) {
+			fixed = in->info.name;
+			by = shaped ? "--shape" : "the model";
+		}
+	}
+	if (any || !fixed)
+		return 0;
+	return FAIL(
+		d, E_OPTION, .slot = "--batch",
+		.message = fmt(d, "the first dimension of input '%s' is fixed by %s", fixed, by),
+		.hint = "export the model with a free batch dimension; infer run --batch N with N files stacks as many as the model takes");
+}
+
 static int bind_options(struct input_set *s, struct diag *d)
 {
 	const struct input_request *r = s->request;
@@ -310,7 +345,7 @@ static int bind_options(struct input_set *s, struct diag *d)
 		rc = bind_dim_option(s, r->dim.v[i].s, d);
 	for (int64_t i = 0; !rc && i < r->shape.n; i++)
 		rc = bind_shape_option(s, r->shape.v[i].s, d);
-	return rc;
+	return rc ? rc : bind_batch(s, d);
 }
 
 /* ---- assigning a source to each input */

@@ -21,6 +21,7 @@ struct input_request {
 	struct texts dim;     /* NAME=N, INPUT.NAME=N */
 	const char *data_set; /* folder with files input_K.pb, or NULL */
 	int64_t seed;
+	int64_t batch; /* size of the first dimension of every input, as far as the model leaves it free; 0: none is given */
 	/*
 	 * a free dimension that nothing binds is an error; if not strict, the dimension becomes 1
 	 */

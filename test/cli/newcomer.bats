@@ -74,7 +74,7 @@ setup() {
 	[[ $stderr == *"ids i64 [2]"* && $stderr == *"dense f32 [2,3]"* ]]
 	# what --shape binds and what the model fixes cannot be another size
 	run -2 --separate-stderr "$INFER" run "$S/batch/model.onnx" --random --batch 3 --shape x=2x4
-	[[ $stderr == *"--batch: the first dimension of input 'x' is fixed"* ]]
+	[[ $stderr == *"--batch: the first dimension of input 'x' is fixed by --shape"* ]]
 	run -0 --separate-stderr "$INFER" run "$S/batch/model.onnx" --random --batch 3 --shape x=3x4
 	run -2 --separate-stderr "$INFER" run "$S/fixed/model.onnx" --random --batch 3
 	[[ $stderr == *"'x' is fixed by the model"*"free batch dimension"* ]]
@@ -423,4 +423,23 @@ numbers [1]
 	run -4 "$INFER" check "$S/tanh/model.onnx" x.npy --expect nowhere/z.npy
 	[[ $output == *"cannot open"*"--expect 'y=[[1,2,3]]'"* && $output != *"--input"* ]]
 	run -0 "$INFER" check "$S/tanh/model.onnx" x.npy --expect y=x.npy
+}
+
+@test "profile and check take --batch, for random values" {
+	run -0 --separate-stderr "$INFER" profile "$S/batch/model.onnx" --batch 3 -n 20
+	[[ $output == *"inputs    x f32 [3,4], random values"* && $stderr != *W-DIM-DEFAULT* ]]
+	run -0 "$INFER" profile "$S/lookup/model.onnx" --batch 2 -n 20
+	[[ $output == *"ids i64 [2], dense f32 [2,3]"* ]]
+	run -0 "$INFER" check "$S/batch/model.onnx" --batch 3
+	[[ $output == *"1 output of 48 bytes"* && $output != *"were guessed"* ]]
+	run -2 --separate-stderr "$INFER" profile "$S/fixed/model.onnx" --batch 3 -n 20
+	[[ $stderr == *"--batch: the first dimension of input 'x' is fixed by the model"* ]]
+	for command in profile check; do
+		run -2 --separate-stderr "$INFER" $command "$S/fixed/model.onnx" "$S/fixed/x.npy" --batch 3
+		[[ $stderr == *"--batch: infer $command takes one file for each input, and stacks none"* ]]
+	done
+	# a suite hands the options of a model on to both
+	printf 'models:\n  - %s --batch 3\nprofile: -n 20\n' "$S/batch/model.onnx" >"$out/s.yaml"
+	run -0 --separate-stderr "$INFER" suite "$out/s.yaml"
+	[[ $output == *"1 model, 0 failed"* ]]
 }
