@@ -175,9 +175,8 @@ int inspect_page(const struct inspection *x, const char *path, struct diag *d)
 	page_tile(&p, "nodes", str_count(&a, (int64_t)x->nnodes), NULL);
 	page_tile(&p, "parameters", str_count(&a, (int64_t)x->weights[0].elements),
 		  str_bytes(&a, (int64_t)x->weights[0].bytes));
-	if (x->total.known || x->total.flops)
-		page_tile(&p, "FLOPs per run", str_count(&a, x->total.flops),
-			  x->total.known ? NULL : "at least");
+	if (x->total.known)
+		page_tile(&p, "FLOPs per run", str_count(&a, x->total.flops), NULL);
 	else
 		page_tile(&p, "FLOPs per run", "?",
 			  "depends on free dimensions: set them with --dim, or use --cost");

@@ -32,7 +32,7 @@ static const char style[] =
 	"margin:10px 0 18px}table{border-collapse:collapse;width:100%;font-size:14px}"
 	"th,td{padding:5px 10px;text-align:left;border-bottom:1px solid var(--line);white-space:nowrap}"
 	"td.l:first-child{white-space:normal;overflow-wrap:anywhere;min-width:20ch}"
-	"summary{cursor:pointer}details[open] summary{font-weight:600}"
+	"details{min-width:18ch}summary{cursor:pointer}details[open] summary{font-weight:600}"
 	"td.t{white-space:normal;overflow-wrap:anywhere;min-width:24ch}"
 	"td.m{white-space:normal;overflow-wrap:anywhere;min-width:16ch}"
 	"tr:last-child td{border-bottom:0}th{color:var(--dim);font-weight:500;cursor:pointer;"
@@ -62,7 +62,7 @@ static const char style_of_widths[] =
 	"linear-gradient(270deg,var(--card) 40%,transparent) 100% 0/44px 100% local,"
 	"linear-gradient(90deg,var(--edge),transparent) 0 0/14px 100% scroll,"
 	"linear-gradient(270deg,var(--edge),transparent) 100% 0/14px 100% scroll,var(--card);background-repeat:no-repeat}"
-	"@media(max-width:1100px){td.t{min-width:12ch}td.l:first-child{min-width:18ch}}"
+	"@media(max-width:1100px){td.t{min-width:12ch}td.l:first-child{min-width:13ch}}"
 	/* a phone: drawings keep letters that can be read, and are moved sideways in their frame */
 	"@media(max-width:640px){main{padding:16px 12px 40px}h1{font-size:20px}figure{overflow-x:auto}"
 	"svg{min-width:560px}svg text{font-size:18px}.tile{min-width:calc(50% - 6px);flex:1;padding:8px 12px}"
