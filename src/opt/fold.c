@@ -12,6 +12,13 @@
  */
 enum { FOLD_BYTES = 4 << 20, FOLD_GROWTH = 4, FOLD_TOTAL = 64 << 20 };
 
+/*
+ * Limits for a graph that is to be written to a file. A node stays if its result takes more than FILE_GROWTH bytes beyond those
+ * of its inputs: a file would grow by filled or expanded tensors, and by weights that are stored in a smaller type. It also stays
+ * if it reads more than FILE_READ bytes, because mapped weights that are read count as memory.
+ */
+enum { FILE_GROWTH = 64 << 10, FILE_READ = 16 << 20, FILE_TOTAL = 24 << 20 };
+
 /* State while a graph is folded. Results that only folded nodes read are freed as soon as these are folded. */
 struct folding {
 	struct optimizer *o;
@@ -41,10 +48,9 @@ static bool inputs_constant(const struct graph *g, const struct node *n, size_t 
 	return n->nin > 0;
 }
 
-/* Whether the results of the node may be kept. Sets *total to their bytes. */
-static bool within_budget(const struct folding *f, const struct node *n, size_t in, size_t *total)
+/* Sets *total to the bytes of the node's results; returns false if they are not known. */
+static bool result_bytes(const struct graph *g, const struct node *n, size_t *total)
 {
-	const struct graph *g = f->g;
 	size_t out = 0, bytes;
 
 	for (uint32_t i = 0; i < n->nout; i++) {
@@ -57,7 +63,15 @@ static bool within_budget(const struct folding *f, const struct node *n, size_t 
 			return false;
 	}
 	*total = out;
-	return out <= FOLD_BYTES || out / FOLD_GROWTH <= in;
+	return true;
+}
+
+/* Whether the results of the node may be kept. Sets *total to their bytes. */
+static bool within_budget(const struct folding *f, const struct node *n, size_t in, size_t *total)
+{
+	if (!result_bytes(f->g, n, total) || (f->o->config->to_file && in > FILE_READ))
+		return false;
+	return *total <= FOLD_BYTES || *total / FOLD_GROWTH <= in;
 }
 
 static bool outputs_known(const struct graph *g, const struct node *n)
@@ -104,6 +118,8 @@ static size_t total_budget(struct optimizer *o)
 
 	if (o->fold_budget)
 		return o->fold_budget;
+	if (o->config->to_file)
+		return o->fold_budget = FILE_TOTAL;
 	size_t weights = 0;
 	for (uint32_t i = 0; i < g->nvalues; i++)
 		weights += g->value[i]->init ? g->value[i]->init->bytes : 0;
@@ -169,13 +185,30 @@ static bool is_kept(const struct folding *f, const struct node *n)
 	return false;
 }
 
+/* Whether the node stays because its result would make a file too large, or what reads it slower. */
+static bool kept_for_file(const struct folding *f, const struct node *n)
+{
+	size_t in = 0, out;
+
+	if (!f->o->config->to_file)
+		return false;
+	/* runtimes recognize quantized operators by the DequantizeLinear of their weights and biases */
+	if (n->op == op_named("DequantizeLinear"))
+		return true;
+	for (uint32_t i = 0; i < n->nin; i++) {
+		const struct value *v = node_in(f->g, n, i);
+		in += v && v->init ? v->init->bytes : 0;
+	}
+	return result_bytes(f->g, n, &out) && out > in && out - in > FILE_GROWTH;
+}
+
 /* Makes the outputs known if that is possible and allowed; returns whether they are known. */
 static bool evaluate(struct folding *f, struct node *n)
 {
 	struct graph *g = f->g;
 	size_t bytes = 0, result;
 
-	if (is_kept(f, n))
+	if (is_kept(f, n) || kept_for_file(f, n))
 		return false;
 	if (outputs_known(g, n) || fold_view(f, n))
 		return true;
