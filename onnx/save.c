@@ -20,7 +20,9 @@ struct onnx_file {
 	bool *sparse;		/* by weight */
 	uint32_t nweights;
 	struct map info_of, weight_of;
-	struct map inner; /* names that bodies define */
+	struct map inner;	    /* names that bodies define */
+	struct pb_span *annotation; /* of quantization */
+	uint32_t nannotations;
 	struct pb_span model, graph;
 	struct pb_span *bytes; /* of the nodes */
 	bool *named;	       /* indexed by node: whether the file gives the node a name */
@@ -222,6 +224,16 @@ static void read_infos(struct onnx_file *f)
 	}
 }
 
+static void read_annotations(struct onnx_file *f)
+{
+	struct pb_span rest = f->graph, m;
+	size_t n = pb_occurs(f->graph, GRAPH_QUANTIZATION);
+
+	f->annotation = arena_new_n(&f->arena, struct pb_span, n + 1);
+	while (f->nannotations < n && pb_each(&rest, GRAPH_QUANTIZATION, &m))
+		f->annotation[f->nannotations++] = m;
+}
+
 struct onnx_file *onnx_file_open(const char *path, struct diag *d)
 {
 	static const struct pb_codes codes = {E_MODEL_FORMAT, E_MODEL_TRUNCATED, E_MODEL_DEPTH};
@@ -247,6 +259,7 @@ struct onnx_file *onnx_file_open(const char *path, struct diag *d)
 	read_graph(f);
 	read_weights(f);
 	read_infos(f);
+	read_annotations(f);
 	return f;
 }
 
@@ -298,9 +311,10 @@ bool onnx_file_inner_name(const struct onnx_file *f, const char *name)
 uint32_t onnx_file_parameters(struct onnx_file *f, const char *name, const char *const **names)
 {
 	struct names out = {.arena = &f->arena};
-	struct pb_span rest = f->graph, m, entry;
+	struct pb_span entry;
 
-	while (pb_each(&rest, GRAPH_QUANTIZATION, &m)) {
+	for (uint32_t i = 0; i < f->nannotations; i++) {
+		struct pb_span m = f->annotation[i];
 		if (!span_is(pb_last(m, ANNOTATION_TENSOR), name))
 			continue;
 		for (struct pb_span r = m; pb_each(&r, ANNOTATION_PARAMETER, &entry);)

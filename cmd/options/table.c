@@ -183,9 +183,9 @@ const struct field options_table[] = {
 		 "model's own file, also those that the source has as external data."},
 	{ROW("strip-weights", F_BOOL, strip_weights, OUTPUTS, CMD_SIMPLIFY),
 	 .help = "write the model without its weights of 1 KiB and more",
-	 .more = "The model is the one that --external writes, but the file of the weights is not written: names, types and shapes of "
-		 "the weights are there, and what reads shapes only, such as infer inspect and onnx.checker on the loaded model, works "
-		 "as before. Nothing can run it until a file of weights lies beside it. --external=FILE chooses the name of that file."},
+	 .more = "The model is the one that --external writes, but the file of the weights is not written. Names, types and shapes of the "
+		 "weights are there, so that infer inspect, infer diff and onnx.shape_inference work as before, but nothing can run the model, and "
+		 "onnx.checker asks for the file, until the file of the weights lies beside it again. --external=FILE chooses its name."},
 	{ROW("form", F_ENUM, form, OUTPUTS, CMD_CONVERT), .def = "auto",
 	 .choices = "auto|binary|text|json", .arg = "FORM",
 	 .help = "form of the file that is written; auto: by its ending"},

@@ -38,7 +38,14 @@ static int64_t part(const struct onnx_file *f, uint32_t node, const struct onnx_
 {
 	struct diag d = {0};
 	const struct onnx_border outs[] = {{.name = out, .t = &like}};
-	const struct onnx_part p = {&node, 1, in, constant, outs, nin, nconstant, 1, NULL};
+	const struct onnx_part p = {.node = &node,
+				    .nnodes = 1,
+				    .in = in,
+				    .nin = nin,
+				    .constant = constant,
+				    .nconstant = nconstant,
+				    .out = outs,
+				    .nout = 1};
 	int64_t n = -1;
 
 	CHECK_INT(onnx_save_part(f, &p, "part.onnx", &d), 0);
