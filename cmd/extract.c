@@ -82,7 +82,8 @@ static void follow(struct extract *x, const char *name)
 	map_set(&x->seen, name, strlen(name), 0);
 	if (x->nleft == x->cap_left) {
 		x->cap_left = x->cap_left ? 2 * x->cap_left : 64;
-		x->left = arena_grow(&x->source.arena, x->left, x->nleft, x->cap_left, sizeof(*x->left));
+		x->left = arena_grow(&x->source.arena, x->left, x->nleft, x->cap_left,
+				     sizeof(*x->left));
 	}
 	x->left[x->nleft++] = name;
 }
@@ -111,7 +112,8 @@ static bool take_one(struct extract *x, const char *name, bool begin, take_name 
 {
 	int64_t i = map_get(&x->node_of, name, strlen(name));
 
-	if (knows(&x->source.maker_of, name) || (knows(&x->source.value_of, name) && !is_weight(x, name))) {
+	if (knows(&x->source.maker_of, name) ||
+	    (knows(&x->source.value_of, name) && !is_weight(x, name))) {
 		take(x, name);
 		return true;
 	}

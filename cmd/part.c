@@ -82,9 +82,8 @@ void borders_add(struct source *s, struct borders *to, const char *name, const s
 	if (v)
 		*t = (struct tensor){.type = v->info.type, .shape = v->info.shape};
 	borders_put(s, to,
-		    &(struct onnx_border){.name = name,
-					  .t = t,
-					  .symbols = session_model(s->session)->symbols});
+		    &(struct onnx_border){
+			    .name = name, .t = t, .symbols = session_model(s->session)->symbols});
 }
 
 void borders_print(const struct source *s, const char *what, const struct borders *b, FILE *f)

@@ -24,17 +24,18 @@ struct simplify {
 	struct source source; /* optimized */
 	const struct graph *graph;
 	struct onnx_file *file;
-	uint32_t nnodes;   /* of the file */
-	uint32_t *order;   /* the file's nodes in topological order: the order of the file, if it has one */
-	uint32_t *place;   /* by node: its place in `order` */
-	uint32_t *first;   /* by value that others became: the value of the file that stands for the class; NO_VALUE */
+	uint32_t nnodes; /* of the file */
+	uint32_t *order; /* the file's nodes in topological order: the order of the file, if it has one */
+	uint32_t *place; /* by node: its place in `order` */
+	uint32_t *first; /* by value that others became: the value of the file that stands for the class; NO_VALUE */
 	uint32_t *made_by; /* by value: the node of the graph, before any rewrite, that makes it; NO_NODE */
-	const char **name; /* by value of the file: its name in the new model */
-	bool *is_output;   /* by value */
-	bool *seen;	   /* by value: the new model has it */
-	bool *chosen;	   /* by node of the file */
+	const char **name;   /* by value of the file: its name in the new model */
+	const char **unread; /* by value that became an initializer and that a node still makes beside others: that node's name for it */
+	bool *is_output;     /* by value */
+	bool *seen;	     /* by value: the new model has it */
+	bool *chosen;	     /* by node of the file */
 	uint32_t **operand; /* by chosen node: the values that it reads in place of its operands; NULL: those of the classes */
-	uint32_t *left;	   /* values that are still to be followed */
+	uint32_t *left; /* values that are still to be followed */
 	uint32_t nleft, cap_left;
 	uint32_t folded; /* constants that nodes have computed */
 	struct borders in, constant, out, inner;
@@ -107,8 +108,7 @@ static void sort_nodes(struct simplify *x)
 		stack[depth++] = i;
 		while (depth) {
 			uint32_t top = stack[depth - 1];
-			int64_t from =
-				next_maker(x, onnx_file_node(x->file, top), &at[top]);
+			int64_t from = next_maker(x, onnx_file_node(x->file, top), &at[top]);
 			if (from >= 0 && depth <= x->nnodes) {
 				stack[depth++] = (uint32_t)from;
 				continue;
@@ -189,7 +189,8 @@ static void name_output(struct simplify *x, uint32_t o, uint32_t *made)
 			x->first[graph_became(x->graph, o)] = o;
 		return;
 	}
-	if (x->is_output[v] || x->graph->value[v]->is_input || source_maker(&x->source, file_name(x, v)) < 0 ||
+	if (x->is_output[v] || x->graph->value[v]->is_input ||
+	    source_maker(&x->source, file_name(x, v)) < 0 ||
 	    onnx_file_inner_name(x->file, file_name(x, o)) ||
 	    onnx_file_parameters(x->file, file_name(x, v), &parameters))
 		return; /* the node that makes the output stays */
@@ -211,8 +212,9 @@ static const struct node *node_now(const struct simplify *x, const struct onnx_n
 	const struct node *b = is == NO_NODE ? NULL : g->node[is];
 
 	*before = a;
-	if (!a || !b || a == b || b->dead || !a->op || a->op != b->op || a->nsub || a->nin != b->nin ||
-	    a->nin != n->noperands || b->out[0] != graph_became(g, v) || !params_same(a->op, a->params, b->params))
+	if (!a || !b || a == b || b->dead || !a->op || a->op != b->op || a->nsub ||
+	    a->nin != b->nin || a->nin != n->noperands || b->out[0] != graph_became(g, v) ||
+	    !params_same(a->op, a->params, b->params))
 		return NULL;
 	return b;
 }
@@ -271,6 +273,8 @@ static const char *rename_one(void *arg, uint32_t node, int64_t operand, const c
 	const struct simplify *x = arg;
 	uint32_t v = source_id(&x->source, name);
 
+	if (operand == ONNX_RESULT && v != NO_VALUE && x->unread[v])
+		return x->unread[v];
 	if (operand >= 0)
 		v = operand_now(x, node, (uint32_t)operand);
 	else if (operand == ONNX_CAPTURE && v != NO_VALUE && !onnx_file_inner_name(x->file, name))
@@ -338,6 +342,27 @@ static int follow_one(struct simplify *x, uint32_t v)
 	return 0;
 }
 
+/* A node that stays for one of its results may make another one that became an initializer: there it gets a name that nothing has. */
+static void name_unread(struct simplify *x)
+{
+	struct arena *a = &x->source.arena;
+
+	for (uint32_t i = 0; i < x->nnodes; i++) {
+		const struct onnx_node *n = onnx_file_node(x->file, i);
+		for (uint32_t k = 0; x->chosen[i] && k < n->nout; k++) {
+			uint32_t v = *n->out[k] ? source_id(&x->source, n->out[k]) : NO_VALUE;
+			if (v == NO_VALUE || !x->seen[v] || !is_constant(x, v))
+				continue;
+			const char *name = n->out[k];
+			do
+				name = arena_printf(a, "%s_unread", name);
+			while (source_id(&x->source, name) != NO_VALUE ||
+			       onnx_file_inner_name(x->file, name));
+			x->unread[v] = name;
+		}
+	}
+}
+
 /* ---- the new model */
 
 static bool fixes_shapes(const struct simplify *x)
@@ -345,7 +370,7 @@ static bool fixes_shapes(const struct simplify *x)
 	return x->o->dim.n > 0 || x->o->shape.n > 0;
 }
 
-/* Adds an input or output. Its type is the file's, unless shapes were fixed. */
+/* Adds an input or output. Its type is the file's, unless shapes were fixed or it is a constant, whose shape the file may not know. */
 static void add_border(struct simplify *x, struct borders *to, uint32_t v, const char *name)
 {
 	const struct value *now = x->graph->value[graph_became(x->graph, v)];
@@ -353,7 +378,7 @@ static void add_border(struct simplify *x, struct borders *to, uint32_t v, const
 		     (now->info.type.kind != V_TENSOR || now->info.shape.rank >= 0);
 
 	borders_add(&x->source, to, name, now);
-	if (!fixes_shapes(x) || !known)
+	if (!known || !(fixes_shapes(x) || is_constant(x, v)))
 		to->v[to->n - 1].keep = true;
 }
 
@@ -367,9 +392,10 @@ static int find_borders(struct simplify *x)
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t o = source_id(&x->source, onnx_file_output(x->file, i));
 		if (o == NO_VALUE)
-			return FAIL(x->d, E_MODEL_NAME,
-				    .slot = fmt(x->d, "graph output '%s'", onnx_file_output(x->file, i)),
-				    .expected = "the name of a value of the graph", .actual = "none");
+			return FAIL(
+				x->d, E_MODEL_NAME,
+				.slot = fmt(x->d, "graph output '%s'", onnx_file_output(x->file, i)),
+				.expected = "the name of a value of the graph", .actual = "none");
 		x->is_output[o] = true;
 	}
 	for (uint32_t i = 0; i < n; i++) {
@@ -390,7 +416,8 @@ static void find_inner(struct simplify *x)
 			uint32_t v = *n->out[k] ? source_id(&x->source, n->out[k]) : NO_VALUE;
 			const struct value *now =
 				v == NO_VALUE ? NULL : x->graph->value[graph_became(x->graph, v)];
-			if (now && now->info.type.kind == V_TENSOR && now->info.shape.rank >= 0)
+			if (now && !x->unread[v] && now->info.type.kind == V_TENSOR &&
+			    now->info.shape.rank >= 0)
 				borders_add(&x->source, &x->inner, x->name[v], now);
 		}
 	}
@@ -415,6 +442,7 @@ static int prepare(struct simplify *x)
 	x->first = arena_new_n(a, uint32_t, g->nvalues + 1);
 	x->made_by = arena_new_n(a, uint32_t, g->nvalues + 1);
 	x->name = arena_new_n(a, const char *, g->nvalues + 1);
+	x->unread = arena_new_n(a, const char *, g->nvalues + 1);
 	x->is_output = arena_new_n(a, bool, g->nvalues + 1);
 	x->seen = arena_new_n(a, bool, g->nvalues + 1);
 	x->chosen = arena_new_n(a, bool, x->nnodes + 1);
@@ -514,8 +542,10 @@ int cmd_simplify(struct options *o, struct diag *d)
 	rc = rc ? rc : find_borders(&x);
 	while (!rc && x.nleft)
 		rc = follow_one(&x, x.left[--x.nleft]);
-	if (!rc)
+	if (!rc) {
+		name_unread(&x);
 		find_inner(&x);
+	}
 	rc = rc ? rc : write_model(&x, &nodes);
 	if (!rc)
 		tell(&x, nodes);

@@ -472,13 +472,13 @@ struct renaming {
 	uint32_t node;
 };
 
-static void add_renamed(const struct renaming *r, struct message *m, uint32_t field, int64_t operand,
-			struct pb_span name)
+static void add_renamed(const struct renaming *r, struct message *m, uint32_t field,
+			int64_t operand, struct pb_span name)
 {
 	struct arena *a = m->arena;
-	const char *now = name.n ? r->part->rename(r->part->rename_arg, r->node, operand,
-						   span_text(a, name))
-				 : "";
+	const char *now =
+		name.n ? r->part->rename(r->part->rename_arg, r->node, operand, span_text(a, name))
+		       : "";
 
 	msg_text(m, field, arena_str(a, now));
 }
@@ -611,7 +611,8 @@ static void name_values(struct map *to, const struct onnx_file *f, const struct 
 		for (uint32_t k = 0; k < n->nout; k++) {
 			const char *name = n->out[k];
 			if (part->rename && *name)
-				name = part->rename(part->rename_arg, part->node[i], ONNX_RESULT, name);
+				name = part->rename(part->rename_arg, part->node[i], ONNX_RESULT,
+						    name);
 			map_set(to, name, strlen(name), 1);
 		}
 	}

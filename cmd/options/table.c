@@ -83,8 +83,9 @@ const struct field options_table[] = {
 	{ROW("seed", F_INT, seed, INPUTS, CMD_RUNS), .def = "0", .arg = "N", .env = "INFER_SEED",
 	 .help = "seed of the random values",
 	 .more = "The same seed gives the same values on every machine."},
-	{ROW("shape", F_LIST, shape, INPUTS, CMD_RUNS | CMD_INSPECT | CMD_SIMPLIFY), .arg = "NAME=1x3x224x224",
-	 .metavar_kind = "name", .help = "set the shape of an input; repeatable"},
+	{ROW("shape", F_LIST, shape, INPUTS, CMD_RUNS | CMD_INSPECT | CMD_SIMPLIFY),
+	 .arg = "NAME=1x3x224x224", .metavar_kind = "name",
+	 .help = "set the shape of an input; repeatable"},
 	{ROW("dim", F_LIST, dim, INPUTS, CMD_RUNS | CMD_INSPECT | CMD_SIMPLIFY), .arg = "NAME=N",
 	 .metavar_kind = "dim",
 	 .help = "set the size of a free dimension, for example batch=4; repeatable",
@@ -175,8 +176,7 @@ const struct field options_table[] = {
 		 "run: its name, the time of its run, and the error if it failed. With --resume, the rows of inputs that are done "
 		 "come from the report that is there."},
 	{ROW("external", F_STRING, external, OUTPUTS, CMD_EXTRACT | CMD_SIMPLIFY | CMD_CONVERT),
-	 .arg = "[FILE]",
-	 .implied = "", .metavar_kind = "file",
+	 .arg = "[FILE]", .implied = "", .metavar_kind = "file",
 	 .help = "write weights of 1 KiB and more to FILE, in the folder of the model that is written",
 	 .more = "Without FILE its name is that of the model with .data behind it. A model of 2 GiB and more can only be written so. The "
 		 "weights are ONNX's external data, each at a multiple of 4096 bytes. Without the option all weights are in the "
@@ -184,7 +184,7 @@ const struct field options_table[] = {
 	{ROW("strip-weights", F_BOOL, strip_weights, OUTPUTS, CMD_SIMPLIFY),
 	 .help = "write the model without its weights of 1 KiB and more",
 	 .more = "The model is the one that --external writes, but the file of the weights is not written. Names, types and shapes of the "
-		 "weights are there, so that infer inspect, infer diff and onnx.shape_inference work as before, but nothing can run the model, and "
+		 "weights are there, so that infer inspect and onnx.shape_inference tell all that they do of the whole model. Nothing can run it, and "
 		 "onnx.checker asks for the file, until the file of the weights lies beside it again. --external=FILE chooses its name."},
 	{ROW("form", F_ENUM, form, OUTPUTS, CMD_CONVERT), .def = "auto",
 	 .choices = "auto|binary|text|json", .arg = "FORM",
@@ -515,14 +515,14 @@ const struct field options_table[] = {
 	 .more = "The error comes before anything runs, and names the largest tensors. Without the option, values and "
 		 "workspace on the host may take 4 GiB and 64 times the bytes of the model and its inputs, but at most "
 		 "three quarters of the memory that the machine, or the control group of the process, has left."},
-	{ROW("external-root", F_STRING, config.external_root, DEVICE, CMD_RUNS | CMD_INSPECT | CMD_DIFF | CMD_SIMPLIFY),
+	{ROW("external-root", F_STRING, config.external_root, DEVICE,
+	     CMD_RUNS | CMD_INSPECT | CMD_DIFF | CMD_SIMPLIFY),
 	 .arg = "DIR", .env = "INFER_EXTERNAL_ROOT", .metavar_kind = "dir",
 	 .help = "also allow weights to be read from this folder",
 	 .more = "External data is read only from the model's folder, from the folder of the file that the model is a "
 		 "link to, or from this folder."},
 
-	{ROW("ops", F_LIST, config.ops, DEVICE,
-	     CMD_RUNS | CMD_INSPECT | CMD_EXTRACT | CMD_SIMPLIFY),
+	{ROW("ops", F_LIST, config.ops, DEVICE, CMD_RUNS | CMD_INSPECT | CMD_EXTRACT | CMD_SIMPLIFY),
 	 .arg = "[LIBRARY.so]", .implied = "", .metavar_kind = "library",
 	 .help = "add the operators of a shared library; repeatable. inspect without a model: list all operators",
 	 .more = "The library is written against the header infer/op.h, which describes all that it has to have; "

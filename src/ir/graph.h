@@ -109,7 +109,7 @@ struct graph {
 	/* for the first nbecame values: the value that took the place of each; NO_VALUE: none (graph_became) */
 	uint32_t *became;
 	uint32_t nbecame;
-	uint32_t *order;       /* live nodes in topological order, set by graph_sort */
+	uint32_t *order; /* live nodes in topological order, set by graph_sort */
 	uint32_t norder;
 	const struct constant_node *constants;
 	const struct false_hint *false_hints;
