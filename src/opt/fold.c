@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/evaluate.h"
+#include "base/file.h"
 #include "opt/optimizer.h"
 
 #include <string.h>
@@ -15,9 +16,9 @@ enum { FOLD_BYTES = 4 << 20, FOLD_GROWTH = 4, FOLD_TOTAL = 64 << 20 };
 /*
  * Limits for a graph that is to be written to a file. A node stays if its result takes more than FILE_GROWTH bytes beyond those
  * of its inputs: a file would grow by filled or expanded tensors, and by weights that are stored in a smaller type. It also stays
- * if it reads more than FILE_READ bytes, because mapped weights that are read count as memory.
+ * if it reads more than FILE_READ bytes, because mapped weights that are read count as memory. All results together have FILE_TOTAL.
  */
-enum { FILE_GROWTH = 64 << 10, FILE_READ = 16 << 20, FILE_TOTAL = 24 << 20 };
+enum { FILE_GROWTH = 64 << 10, FILE_READ = 16 << 20, FILE_TOTAL = 36 << 20 };
 
 /* State while a graph is folded. Results that only folded nodes read are freed as soon as these are folded. */
 struct folding {
@@ -133,11 +134,12 @@ static void note_unfolded(struct folding *f, const struct node *n, const char *w
 	if (f->o->told_unfolded)
 		return;
 	f->o->told_unfolded = true;
+	bool file = f->o->config->to_file;
 	NOTE(f->o->diag, E_MODEL_FOLD, .node = n->origin->name, .op = n->origin->op,
 	     .message = fmt(f->o->diag,
-			    "it depends on constants only, but %s: it, and perhaps others, "
-			    "are computed in each run",
-			    why));
+			    "it depends on constants only, but %s: it, and perhaps others, %s", why,
+			    file ? "stay nodes" : "are computed in each run"),
+	     .hint = file ? "infer simplify of the model that is written folds more of them" : NULL);
 }
 
 /* Evaluates the node; its outputs share a new struct temporary. Returns false if the node cannot be evaluated. */
@@ -154,6 +156,9 @@ static bool evaluate_node(struct folding *f, const struct node *n, size_t bytes)
 	struct diag quiet = {0};
 	int r = eval_node(f->o->cpu, f->g, n, in, out, &t->arena, &quiet);
 	diag_free(&quiet);
+	for (uint32_t i = 0; f->o->config->to_file && i < n->nin; i++)
+		if (in[i])
+			file_release(in[i]->data, in[i]->bytes);
 	if (r) {
 		arena_free(&t->arena);
 		if (r == -(int)E_TIMEOUT)
