@@ -23,7 +23,7 @@ static void index_values(struct map *to, const struct graph *g)
 int source_open(struct source *s, const char *path, const struct run_config *config, struct diag *d)
 {
 	s->session = session_open(path, config, d);
-	s->file = s->session ? onnx_file_open(path, d) : NULL;
+	s->file = s->session ? onnx_file_open(path, config->external_root, d) : NULL;
 	if (!s->file)
 		return d->last ? -(int)d->last->code : -E_MODEL_OPEN;
 	s->graph = session_model(s->session)->graph;

@@ -234,7 +234,7 @@ static void read_annotations(struct onnx_file *f)
 		f->annotation[f->nannotations++] = m;
 }
 
-struct onnx_file *onnx_file_open(const char *path, struct diag *d)
+struct onnx_file *onnx_file_open(const char *path, const char *external_root, struct diag *d)
 {
 	static const struct pb_codes codes = {E_MODEL_FORMAT, E_MODEL_TRUNCATED, E_MODEL_DEPTH};
 	struct onnx_file *f = mem_zalloc(sizeof(*f), MEM_MODEL);
@@ -244,7 +244,7 @@ struct onnx_file *onnx_file_open(const char *path, struct diag *d)
 		return NULL;
 	}
 	f->info_of.arena = f->weight_of.arena = f->inner.arena = &f->arena;
-	f->store = weights_open(&f->shell, path, NULL);
+	f->store = weights_open(&f->shell, path, external_root);
 	struct file_map *map = weights_file(f->store);
 	if (file_map(path, map, E_MODEL_OPEN, d)) {
 		onnx_file_close(f);

@@ -25,7 +25,8 @@ struct onnx_node {
 };
 
 struct onnx_file;
-struct onnx_file *onnx_file_open(const char *path, struct diag *d); /* E-MODEL-* */
+/* external_root is a further folder in which external data may lie, or NULL. Fails with E-MODEL-*. */
+struct onnx_file *onnx_file_open(const char *path, const char *external_root, struct diag *d);
 void onnx_file_close(struct onnx_file *f);
 uint32_t onnx_file_nodes(const struct onnx_file *f);
 const struct onnx_node *onnx_file_node(const struct onnx_file *f, uint32_t i);

@@ -283,6 +283,11 @@ assert {p["location"] for p in places} == {"simple.onnx.data"} and all(int(p["of
 	"$INFER" simplify large.onnx -o bare.onnx --strip-weights --external=other.bin -q
 	[ ! -e other.bin ]
 	grep -q other.bin bare.onnx
+	mkdir elsewhere && mv large.bin elsewhere
+	fails_with 3 large.bin simplify large.onnx -o new/again.onnx --external
+	"$INFER" simplify large.onnx -o new/again.onnx --external -q --external-root elsewhere
+	cmp new/simple.onnx.data new/again.onnx.data
+	mv elsewhere/large.bin .
 	"$INFER" simplify large.onnx -o - --strip-weights -q >piped.onnx
 	grep -q model.onnx.data piped.onnx
 }
