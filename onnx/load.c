@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 #include "base/mem.h"
-#include "onnx/internal.h"
+#include "onnx/forms.h"
 
 #include <inttypes.h>
 #include <sys/mman.h>
@@ -75,21 +75,12 @@ static const char *hint_for_other_format(struct pb_span f)
 		{0, "\x80\2", "this is a Python pickle, perhaps PyTorch's: export the model to ONNX"},
 		{0, "GGUF",
 		 "this is a GGUF model: use the model that it was made from, exported to ONNX"},
-		{0, "{",
-		 "this is JSON; a report of infer's --json is shown by infer inspect FILE.json, a model as "
-		 "protobuf's JSON becomes one that can be run by infer convert FILE.json OUT.onnx"},
 		{8, "{\"__metadata__\"",
 		 "these are safetensors, weights without a graph: export the model to ONNX"},
 		{0, "<!DOCTYPE", "this is a web page: the download did not give the file"},
 		{0, "<html", "this is a web page: the download did not give the file"},
 		{0, "<?xml",
 		 "this is XML, perhaps OpenVINO's form: use the ONNX file that it was made from"},
-		{0, "<ir_version",
-		 "this is ONNX's text form: infer convert FILE OUT.onnx writes it as a model that can be run"},
-		{0, "< ir_version",
-		 "this is ONNX's text form: infer convert FILE OUT.onnx writes it as a model that can be run"},
-		{0, "<\n",
-		 "this is perhaps ONNX's text form: infer convert FILE OUT.onnx writes it as a model that can be run"},
 		{0, "ftrt", "this is a TensorRT engine: use the ONNX file that it was built from"},
 	};
 
@@ -101,7 +92,8 @@ static const char *hint_for_other_format(struct pb_span f)
 	return NULL;
 }
 
-static int check_file(struct loader *l, struct pb_span f)
+/* Sets *model to the file's bytes in protobuf's binary form: the file itself, or a translation of ONNX's text form or of JSON. */
+static int check_file(struct loader *l, struct pb_span f, struct pb_span *model)
 {
 	static const struct pb_codes codes = {E_MODEL_FORMAT, E_MODEL_TRUNCATED, E_MODEL_DEPTH};
 	const char *hint = hint_for_other_format(f);
@@ -110,7 +102,8 @@ static int check_file(struct loader *l, struct pb_span f)
 		return FAIL(l->d, E_MODEL_FORMAT, .hint = hint);
 	if (!f.n)
 		return FAIL(l->d, E_MODEL_FORMAT, .message = "the file is empty");
-	return pb_check(&onnx__model_proto__descriptor, f, &codes, l->d);
+	int rc = binary_form(f, l->a, model, l->d);
+	return rc ? rc : pb_check(&onnx__model_proto__descriptor, *model, &codes, l->d);
 }
 
 /* ---- the model's own fields */
@@ -223,9 +216,9 @@ static int load_model(struct loader *l, struct pb_span f)
 {
 	struct pb_span graph;
 	struct scope *scope;
-	int rc = check_file(l, f);
 
 	l->m->file_bytes = f.n;
+	int rc = check_file(l, f, &f);
 	if (!rc)
 		rc = load_head(l, f);
 	if (!rc)

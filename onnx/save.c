@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "onnx/write.h"
+#include "onnx/forms.h"
 
 #include <inttypes.h>
 
@@ -250,8 +250,8 @@ struct onnx_file *onnx_file_open(const char *path, const char *external_root, st
 		onnx_file_close(f);
 		return NULL;
 	}
-	f->model = (struct pb_span){map->data, map->size};
-	if (pb_check(&onnx__model_proto__descriptor, f->model, &codes, d)) {
+	if (binary_form((struct pb_span){map->data, map->size}, &f->arena, &f->model, d) ||
+	    pb_check(&onnx__model_proto__descriptor, f->model, &codes, d)) {
 		onnx_file_close(f);
 		return NULL;
 	}

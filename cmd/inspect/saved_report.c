@@ -6,14 +6,21 @@
 #include "cmd/options/subcommand.h"
 #include "cmd/inspect/inspect.h"
 #include "cmd/output/table.h"
+#include "onnx/convert.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 enum { MAX_SHOWN_VALUES = 24, MAX_TABLE_COLUMNS = 12 };
 
 bool inspect_is_report(const char *path)
 {
-	return !strcmp(path_ext(path), ".json");
+	struct stat st;
+
+	if (strcmp(path_ext(path), ".json") != 0)
+		return false;
+	/* a pipe can be read once only */
+	return stat(path, &st) || !S_ISREG(st.st_mode) || !onnx_is_json_model(path);
 }
 
 /* ---- findings, in the form in which commands print them */

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "cmd/options/options.h"
+#include "ir/graph.h"
 
 #include <ctype.h>
 #include <stdbool.h>
@@ -52,7 +53,7 @@ static bool fits(const char *name, size_t n, const char *value)
 		(void)strtod(value, &end);
 		return isdigit((unsigned char)*value) && !*end;
 	}
-	bool model = !strcmp(path_ext(value), ".onnx");
+	bool model = path_names_model(value);
 	return n == 5 && !strncmp(name, "MODEL", n) ? model : !model && *value != '-';
 }
 

@@ -513,7 +513,7 @@ const struct field options_table[] = {
 	 .arg = "SIZE", .env = "INFER_MEMORY_LIMIT",
 	 .help = "refuse a plan that needs more memory than this, for example 512MiB; 0: no limit",
 	 .more = "The error comes before anything runs, and names the largest tensors. Without the option, values and "
-		 "workspace on the host may take 4 GiB and 64 times the bytes of the model and its inputs, but at most "
+		 "workspace on the host may take 1 GiB and 64 times the bytes of the model and its inputs, but at most "
 		 "three quarters of the memory that the machine, or the control group of the process, has left."},
 	{ROW("external-root", F_STRING, config.external_root, DEVICE,
 	     CMD_RUNS | CMD_INSPECT | CMD_DIFF | CMD_SIMPLIFY),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ir/graph.h"
 
+#include "base/file.h"
 #include "base/hash.h"
 
 #include <inttypes.h>
@@ -408,4 +409,11 @@ bool vinfo_contradicts(const struct vinfo *a, const struct vinfo *b)
 	for (int i = 0; !differs && i < s->rank; i++)
 		differs = s->dim[i] >= 0 && t->dim[i] >= 0 && s->dim[i] != t->dim[i];
 	return differs;
+}
+
+bool path_names_model(const char *path)
+{
+	const char *ext = path_ext(path);
+
+	return !strcmp(ext, ".onnx") || !strcmp(ext, ".onnxtxt");
 }

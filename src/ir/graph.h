@@ -235,4 +235,7 @@ static inline struct value *node_out(const struct graph *g, const struct node *n
 /* Whether what is known of both, types and dimensions, differs. */
 bool vinfo_contradicts(const struct vinfo *a, const struct vinfo *b);
 
+/* Whether a path ends as those of models do, in binary or in text form. JSON has an ending that says nothing of this kind. */
+bool path_names_model(const char *path);
+
 #endif

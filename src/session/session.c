@@ -406,7 +406,7 @@ static int check_inputs(const struct session *s, const struct tensor *const *in,
  * Without --memory-limit, a model may take memory in proportion to what came in: a file of some bytes must not fill the
  * machine. Real models stay far below: they have weights, or large inputs.
  */
-static const size_t ALWAYS_ALLOWED = (size_t)4 << 30;
+static const size_t ALWAYS_ALLOWED = (size_t)1 << 30;
 enum { ALLOWED_GROWTH = 64 };
 
 static void set_host_limit(struct session *s, const struct tensor *const *in)
