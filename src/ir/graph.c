@@ -147,10 +147,30 @@ void node_set_ins(struct graph *g, struct node *n, const uint32_t *in, uint32_t 
 	n->nin = nin;
 }
 
+static void note_replacement(struct graph *g, uint32_t old, uint32_t with)
+{
+	if (old >= g->nbecame) {
+		g->became = arena_grow(g->arena, g->became, g->nbecame, g->cap_values,
+				       sizeof(*g->became));
+		while (g->nbecame < g->cap_values)
+			g->became[g->nbecame++] = NO_VALUE;
+	}
+	g->became[old] = with;
+}
+
+uint32_t graph_became(const struct graph *g, uint32_t v)
+{
+	/* a value is never read again once it was replaced, so that the chain ends */
+	while (v < g->nbecame && g->became[v] != NO_VALUE)
+		v = g->became[v];
+	return v;
+}
+
 void graph_replace(struct graph *g, uint32_t old, uint32_t with)
 {
 	struct value *o = g->value[old];
 
+	note_replacement(g, old, with);
 	for (uint32_t k = 0; k < o->nusers; k++) {
 		struct node *n = g->node[o->users[k]];
 		/* users has one entry per use, so each entry replaces one input */
