@@ -12,6 +12,7 @@ the onnxruntime of this Python. With --steps, what each step of ours takes inste
 import argparse
 import os
 import resource
+import signal
 import statistics
 import subprocess
 import sys
@@ -93,14 +94,19 @@ class Server:
             raise SystemExit(f"{command[0]} did not start")
 
     def ask(self, line):
+        """The process stands still between questions: idle threads that spin would take the cores from the others."""
+        self.p.send_signal(signal.SIGCONT)
         self.p.stdin.write(line + "\n")
         self.p.stdin.flush()
-        return self.p.stdout.readline()
+        answer = self.p.stdout.readline()
+        self.p.send_signal(signal.SIGSTOP)
+        return answer
 
     def burst(self, n):
         return statistics.median(float(x) for x in self.ask(f"run {n}").split())
 
     def close(self):
+        self.p.send_signal(signal.SIGCONT)
         self.p.stdin.close()
         self.p.wait()
 
@@ -186,6 +192,7 @@ def check(mine, theirs, reference, tmp, name):
 def show_steps(mine, n):
     a = Server(mine)
     a.burst(5)
+    a.p.send_signal(signal.SIGCONT)
     a.p.stdin.write("steps 20\n")
     a.p.stdin.flush()
     total, by_op, shown = 0.0, {}, 0

@@ -8,6 +8,7 @@
 #include "cmd/output/output.h"
 #include "onnx/load.h"
 #include "output/html.h"
+#include "session/session.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -18,6 +19,7 @@ enum { PAGE_NODES = 5000 };
 struct view {
 	struct options *o;
 	const struct model *model[2];
+	struct session *session[2]; /* of --simplify; they own the models then */
 	const struct diff_report *report;
 	bool ignored[DIFF_KINDS];
 	size_t shown; /* differences that are not ignored */
@@ -305,13 +307,27 @@ static int write_page(struct view *x, struct diag *d)
 
 /* ---- the command */
 
-static int compare(struct view *x, struct diag *d)
+/* Returns NULL with a finding if the model cannot be read. */
+static const struct model *open_model(struct view *x, int side, struct diag *d)
 {
 	const struct load_options load = {.external_root = x->o->config.external_root};
+	const char *path = x->o->operand[side];
+
+	if (!x->o->simplify)
+		return onnx_load(path, &load, d);
+	x->o->config.optimize = OPTIMIZE_BASIC;
+	x->o->config.device = "cpu";
+	x->o->config.to_file = true;
+	x->session[side] = session_open(path, &x->o->config, d);
+	return x->session[side] ? session_model(x->session[side]) : NULL;
+}
+
+static int compare(struct view *x, struct diag *d)
+{
 	int rc = read_ignored(x, d);
 
 	for (int side = 0; !rc && side < 2; side++) {
-		x->model[side] = onnx_load(x->o->operand[side], &load, d);
+		x->model[side] = open_model(x, side, d);
 		if (!x->model[side])
 			rc = d->last ? -(int)d->last->code : -E_MODEL_OPEN;
 	}
@@ -341,8 +357,11 @@ int cmd_diff(struct options *o, struct diag *d)
 		o->status = 2;
 		o->status_stands = true;
 	}
-	for (int side = 0; side < 2; side++)
-		onnx_unload((struct model *)(uintptr_t)x.model[side]);
+	for (int side = 0; side < 2; side++) {
+		if (!o->simplify)
+			onnx_unload((struct model *)(uintptr_t)x.model[side]);
+		session_close(x.session[side]);
+	}
 	arena_free(&x.arena);
 	return rc;
 }

@@ -3,58 +3,45 @@
  * infer extract: writes a part of a model as a model. The part is what the tensors of --to need, back to those of --from;
  * its nodes and all else that the file says of them are copied byte by byte (onnx/save.h).
  */
-#include "base/hash.h"
 #include "base/str.h"
 #include "base/tame.h"
 #include "cmd/options/subcommand.h"
-#include "cmd/output/output.h"
-#include "onnx/save.h"
-#include "session/session.h"
+#include "cmd/part.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct borders {
-	struct onnx_border *v;
-	uint32_t n, cap;
-};
-
 struct extract {
 	struct options *o;
 	struct diag *d;
-	struct arena arena;
-	struct session *session; /* for the types of tensors; not optimized, so that names are the file's */
+	struct source source; /* not optimized, so that names are the file's; for the types of tensors */
 	const struct graph *graph;
 	struct onnx_file *file;
-	struct map node_of;  /* title of a node: its number */
-	struct map maker_of; /* name of a value: number of the node that makes it */
-	struct map value_of; /* name of a value: its id in the session's graph */
-	struct map begins;   /* names of --from; 1 once the part reads it */
-	struct map seen;     /* names that the part reads or makes */
-	bool *chosen;	     /* by node */
-	const char **left;   /* names that are still to be followed */
+	struct map node_of; /* title of a node: its number */
+	struct map begins;  /* names of --from; 1 once the part reads it */
+	struct map seen;    /* names that the part reads or makes */
+	bool *chosen;	    /* by node */
+	const char **left;  /* names that are still to be followed */
 	uint32_t nleft, cap_left;
 	struct borders in, constant, out;
 };
 
 static bool knows(const struct map *m, const char *name)
 {
-	return map_get(m, name, strlen(name)) >= 0;
+	return source_knows(m, name);
 }
 
 static const struct onnx_node *maker(const struct extract *x, const char *name)
 {
-	int64_t i = map_get(&x->maker_of, name, strlen(name));
+	int64_t i = source_maker(&x->source, name);
 
 	return i < 0 ? NULL : onnx_file_node(x->file, (uint32_t)i);
 }
 
 static const struct value *find_value(const struct extract *x, const char *name)
 {
-	int64_t id = map_get(&x->value_of, name, strlen(name));
-
-	return id < 0 ? NULL : x->graph->value[id];
+	return source_value(&x->source, name);
 }
 
 static bool is_weight(const struct extract *x, const char *name)
@@ -64,37 +51,23 @@ static bool is_weight(const struct extract *x, const char *name)
 
 /* ---- the model */
 
-static void index_values(struct map *to, const struct graph *g)
-{
-	for (uint32_t i = 0; i < g->nvalues; i++) {
-		const char *name = g->value[i]->name;
-		if (name && *name)
-			map_set(to, name, strlen(name), i);
-	}
-}
-
 static int open_model(struct extract *x)
 {
-	const char *path = x->o->operand[0];
+	struct arena *a = &x->source.arena;
 
 	x->o->config.optimize = OPTIMIZE_NONE;
 	x->o->config.device = "cpu";
-	x->session = session_open(path, &x->o->config, x->d);
-	x->file = x->session ? onnx_file_open(path, x->d) : NULL;
-	if (!x->file)
-		return x->d->last ? -(int)x->d->last->code : -E_MODEL_OPEN;
-	x->graph = session_model(x->session)->graph;
-	x->node_of.arena = x->maker_of.arena = x->value_of.arena = &x->arena;
-	x->begins.arena = x->seen.arena = &x->arena;
-	index_values(&x->value_of, x->graph);
+	int rc = source_open(&x->source, x->o->operand[0], &x->o->config, x->d);
+	if (rc)
+		return rc;
+	x->graph = x->source.graph;
+	x->file = x->source.file;
+	x->node_of.arena = x->begins.arena = x->seen.arena = a;
 	for (uint32_t i = 0; i < onnx_file_nodes(x->file); i++) {
-		const struct onnx_node *n = onnx_file_node(x->file, i);
-		map_set(&x->node_of, n->title, strlen(n->title), i);
-		for (uint32_t k = 0; k < n->nout; k++)
-			if (*n->out[k])
-				map_set(&x->maker_of, n->out[k], strlen(n->out[k]), i);
+		const char *title = onnx_file_node(x->file, i)->title;
+		map_set(&x->node_of, title, strlen(title), i);
 	}
-	x->chosen = arena_new_n(&x->arena, bool, onnx_file_nodes(x->file) + 1);
+	x->chosen = arena_new_n(a, bool, onnx_file_nodes(x->file) + 1);
 	return 0;
 }
 
@@ -109,24 +82,15 @@ static void follow(struct extract *x, const char *name)
 	map_set(&x->seen, name, strlen(name), 0);
 	if (x->nleft == x->cap_left) {
 		x->cap_left = x->cap_left ? 2 * x->cap_left : 64;
-		x->left = arena_grow(&x->arena, x->left, x->nleft, x->cap_left, sizeof(*x->left));
+		x->left = arena_grow(&x->source.arena, x->left, x->nleft, x->cap_left,
+				     sizeof(*x->left));
 	}
 	x->left[x->nleft++] = name;
 }
 
 static void add_border(struct extract *x, struct borders *to, const char *name)
 {
-	const struct value *v = find_value(x, name);
-	struct tensor *t = arena_new(&x->arena, struct tensor);
-
-	if (v)
-		*t = (struct tensor){.type = v->info.type, .shape = v->info.shape};
-	if (to->n == to->cap) {
-		to->cap = to->cap ? 2 * to->cap : 16;
-		to->v = arena_grow(&x->arena, to->v, to->n, to->cap, sizeof(*to->v));
-	}
-	to->v[to->n++] = (struct onnx_border){
-		.name = name, .t = t, .symbols = session_model(x->session)->symbols};
+	borders_add(&x->source, to, name, find_value(x, name));
 }
 
 static void take_end(struct extract *x, const char *name)
@@ -148,7 +112,8 @@ static bool take_one(struct extract *x, const char *name, bool begin, take_name 
 {
 	int64_t i = map_get(&x->node_of, name, strlen(name));
 
-	if (knows(&x->maker_of, name) || (knows(&x->value_of, name) && !is_weight(x, name))) {
+	if (knows(&x->source.maker_of, name) ||
+	    (knows(&x->source.value_of, name) && !is_weight(x, name))) {
 		take(x, name);
 		return true;
 	}
@@ -169,7 +134,7 @@ static int take_names(struct extract *x, const char *option, const struct texts 
 		      take_name *take)
 {
 	for (int64_t i = 0; i < list->n; i++) {
-		char *text = arena_strn(&x->arena, list->v[i].s, strlen(list->v[i].s)), *rest;
+		char *text = arena_strn(&x->source.arena, list->v[i].s, strlen(list->v[i].s)), *rest;
 		if (take_one(x, text, begin, take))
 			continue;
 		for (char *name = strtok_r(text, ",", &rest); name; name = strtok_r(NULL, ",", &rest))
@@ -193,7 +158,7 @@ static int follow_one(struct extract *x, const char *name)
 	if (knows(&x->begins, name)) {
 		map_set(&x->begins, name, strlen(name), 1);
 	} else if (n) {
-		x->chosen[map_get(&x->maker_of, name, strlen(name))] = true;
+		x->chosen[source_maker(&x->source, name)] = true;
 		for (uint32_t k = 0; k < n->nin; k++)
 			follow(x, n->in[k]);
 	} else if (is_weight(x, name)) {
@@ -249,7 +214,7 @@ static int compare_names(const void *a, const void *b)
 /* The tensors of --from become inputs, sorted, so that the order of the options changes nothing. */
 static int add_begins(struct extract *x)
 {
-	const char **name = arena_new_n(&x->arena, const char *, x->begins.used + 1);
+	const char **name = arena_new_n(&x->source.arena, const char *, x->begins.used + 1);
 	size_t n = 0;
 
 	for (size_t i = 0; i < onnx_file_nodes(x->file); i++) {
@@ -275,7 +240,7 @@ static int add_begins(struct extract *x)
 
 static int write_part(struct extract *x, uint32_t *count)
 {
-	uint32_t *node = arena_new_n(&x->arena, uint32_t, onnx_file_nodes(x->file) + 1), n = 0;
+	uint32_t *node = arena_new_n(&x->source.arena, uint32_t, onnx_file_nodes(x->file) + 1), n = 0;
 
 	for (uint32_t i = 0; i < onnx_file_nodes(x->file); i++)
 		if (x->chosen[i])
@@ -301,27 +266,6 @@ static int write_part(struct extract *x, uint32_t *count)
 
 /* ---- printing */
 
-static void print_borders(const struct extract *x, const char *what, const struct borders *b, FILE *f)
-{
-	struct arena a = {0};
-
-	for (uint32_t i = 0; i < b->n; i++)
-		fprintf(f, "%-8s %s  %s %s\n", i ? "" : what, tame_word(&a, b->v[i].name),
-			type_str(&a, b->v[i].t->type),
-			b->v[i].t->type.kind == V_TENSOR
-				? shape_str(&a, &b->v[i].t->shape, session_model(x->session)->symbols)
-				: "");
-	arena_free(&a);
-}
-
-static void json_borders(struct json *j, const char *key, const struct borders *b)
-{
-	json_array(j, key);
-	for (uint32_t i = 0; i < b->n; i++)
-		json_string(j, NULL, b->v[i].name);
-	json_end(j, ']');
-}
-
 static void tell(const struct extract *x, uint32_t nodes)
 {
 	struct arena a = {0};
@@ -331,16 +275,16 @@ static void tell(const struct extract *x, uint32_t nodes)
 		json_envelope_begin(&j, x->o, x->d);
 		json_string(&j, "path", x->o->save);
 		json_uint(&j, "nodes", nodes);
-		json_borders(&j, "inputs", &x->in);
-		json_borders(&j, "outputs", &x->out);
+		borders_json(&j, "inputs", &x->in);
+		borders_json(&j, "outputs", &x->out);
 		json_envelope_end(&j, x->d);
 	} else if (!x->o->quiet) {
 		FILE *f = listing_begin(stderr);
 		fprintf(f, "part     %s of %" PRIu32 ", %s, in %s\n", str_many(&a, nodes, "node"),
 			onnx_file_nodes(x->file), str_many(&a, x->constant.n, "initializer"),
 			tame_word(&a, x->o->save));
-		print_borders(x, "inputs", &x->in, f);
-		print_borders(x, "outputs", &x->out, f);
+		borders_print(&x->source, "inputs", &x->in, f);
+		borders_print(&x->source, "outputs", &x->out, f);
 		listing_end(f);
 	}
 	arena_free(&a);
@@ -360,8 +304,6 @@ int cmd_extract(struct options *o, struct diag *d)
 	rc = rc ? rc : write_part(&x, &nodes);
 	if (!rc)
 		tell(&x, nodes);
-	onnx_file_close(x.file);
-	session_close(x.session);
-	arena_free(&x.arena);
+	source_close(&x.source);
 	return rc;
 }

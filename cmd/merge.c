@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "cmd/options/subcommand.h"
 #include "cmd/output/output.h"
+#include "ir/graph.h"
 #include "cmd/output/shard_report.h"
 
 #include <math.h>
@@ -39,9 +40,7 @@ static const struct shard_report *first(const struct merge *m)
 
 static int refuse_model(const char *path, struct diag *d)
 {
-	const char *ext = path_ext(path);
-
-	if (strcmp(ext, ".onnx") != 0 && strcmp(ext, ".onnxtxt") != 0)
+	if (!path_names_model(path))
 		return 0;
 	return FAIL(d, E_USAGE, .message = fmt(d, "%s is a model, and no report", path),
 		    .hint = "infer merge adds up the reports of shards, which infer run MODEL --shard I/N --report FILE.json "

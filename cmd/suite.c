@@ -12,6 +12,7 @@
 #include "cmd/options/subcommand.h"
 #include "cmd/output/ci.h"
 #include "cmd/output/output.h"
+#include "ir/graph.h"
 #include "cmd/output/table.h"
 #include "cmd/output/watchdog.h"
 #include "cmd/profile/profile.h"
@@ -390,11 +391,6 @@ static int export_suite(struct suite *s)
 
 /* ---- the command */
 
-static bool is_model(const char *path)
-{
-	return !strcmp(path_ext(path), ".onnx");
-}
-
 /* Returns a path as a line of a suite file has it: in quotes, so that split_words() finds one word. */
 static const char *quoted(const char *path, struct arena *a)
 {
@@ -414,7 +410,7 @@ static int take_models(struct suite *s)
 	struct text *all = arena_new_n(&s->arena, struct text, o->noperands);
 
 	for (size_t k = 0; k < o->noperands; k++) {
-		if (!is_model(o->operand[k]))
+		if (!path_names_model(o->operand[k]))
 			return FAIL(s->d, E_USAGE,
 				    .message = fmt(s->d, "'%s' is no model", o->operand[k]),
 				    .expected = "models (.onnx), or one file of YAML that lists them",
@@ -434,7 +430,7 @@ static int read_suite(struct suite *s)
 	for (const struct field *f = suite_fields; f->name && !rc; f++)
 		if (f->def)
 			rc = field_set(f, &s->file, f->def, "", &s->arena, s->d);
-	if (!rc && (s->o->noperands > 1 || is_model(path)))
+	if (!rc && (s->o->noperands > 1 || path_names_model(path)))
 		rc = take_models(s);
 	else if (!rc)
 		rc = yaml_load(path, suite_fields, 0, &s->file, NULL, NULL, &s->arena, s->d);

@@ -2,7 +2,7 @@
 # Completion of infer for bash. Written by `infer __gen bash'.
 
 _infer_commands() {
-	echo 'run inspect profile check suite extract diff convert merge doctor selftest cache completion'
+	echo 'run inspect profile check suite extract simplify diff convert merge doctor selftest cache completion'
 }
 
 _infer_command() { # COMMAND: sets options and the kind of its operand
@@ -31,8 +31,12 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		options=' --from --to --save --external --ops --json --config --timeout --color --verbose --quiet --help --version'
 		operand='model'
 		;;
+	simplify)
+		options=' --shape --dim --save --external --strip-weights --external-root --ops --json --config --timeout --color --verbose --quiet --help --version'
+		operand='model'
+		;;
 	diff)
-		options=' --ignore --html --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options=' --ignore --simplify --html --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='model'
 		;;
 	convert)
@@ -228,6 +232,15 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	extract:--config) kind='file' ;;
 	extract:--timeout) kind='none' ;;
 	extract:--color) kind='=auto always never' ;;
+	simplify:--shape) kind='name' ;;
+	simplify:--dim) kind='dim' ;;
+	simplify:--save | simplify:-o) kind='dir' ;;
+	simplify:--external) kind='file?' ;;
+	simplify:--external-root) kind='dir' ;;
+	simplify:--ops) kind='library?' ;;
+	simplify:--config) kind='file' ;;
+	simplify:--timeout) kind='none' ;;
+	simplify:--color) kind='=auto always never' ;;
 	diff:--ignore) kind='=interface operators attributes weights opsets metadata' ;;
 	diff:--html) kind='file' ;;
 	diff:--external-root) kind='dir' ;;

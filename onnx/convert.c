@@ -51,6 +51,47 @@ int copy_flat(struct copier *c, struct pb_span tensor, bool initializer, struct 
 	return 0;
 }
 
+/* No binary ModelProto begins with '{', '<' or '#': those stand for wire types that it has not. */
+enum onnx_form form_of(struct pb_span file)
+{
+	size_t i = 0;
+
+	while (i < file.n && isspace(file.p[i]))
+		i++;
+	if (i == file.n)
+		return ONNX_BINARY;
+	return file.p[i] == '{'			      ? ONNX_JSON
+	       : file.p[i] == '<' || file.p[i] == '#' ? ONNX_TEXT
+						      : ONNX_BINARY;
+}
+
+int binary_form(struct pb_span file, struct arena *a, struct pb_span *out, struct diag *d)
+{
+	enum onnx_form form = form_of(file);
+	struct message m = {.arena = a};
+
+	*out = file;
+	if (form == ONNX_BINARY)
+		return 0;
+	int rc = form == ONNX_JSON ? json_to_model(file, &m, d) : text_to_model(file, &m, d);
+	if (!rc)
+		*out = msg_flat(&m, a);
+	return rc;
+}
+
+bool onnx_is_json_model(const char *path)
+{
+	struct file_map m;
+	struct diag why = {0};
+	bool is = !file_map(path, &m, E_MODEL_OPEN, &why) &&
+		  form_of((struct pb_span){m.data, m.size}) == ONNX_JSON &&
+		  json_is_model((struct pb_span){m.data, m.size});
+
+	file_unmap(&m);
+	diag_free(&why);
+	return is;
+}
+
 /* ---- a conversion */
 
 struct conversion {
@@ -62,38 +103,16 @@ struct conversion {
 	struct pb_span model; /* in binary form */
 };
 
-/* The form that a file's first bytes show. No binary ModelProto begins with '{', '<' or '#': those stand for wire types that it has not. */
-static enum onnx_form form_of(const struct file_map *f)
-{
-	size_t i = 0;
-
-	while (i < f->size && isspace(f->data[i]))
-		i++;
-	if (i == f->size)
-		return ONNX_BINARY;
-	return f->data[i] == '{'			? ONNX_JSON
-	       : f->data[i] == '<' || f->data[i] == '#' ? ONNX_TEXT
-							: ONNX_BINARY;
-}
-
 static int read_source(struct conversion *x)
 {
 	static const struct pb_codes codes = {E_MODEL_FORMAT, E_MODEL_TRUNCATED, E_MODEL_DEPTH};
 	struct file_map *map = weights_file(x->store);
-	struct message m = {.arena = &x->arena};
 	int rc = file_map(x->c->from, map, E_MODEL_OPEN, x->d);
 
+	rc = rc ? rc
+		: binary_form((struct pb_span){map->data, map->size}, &x->arena, &x->model, x->d);
 	if (rc)
 		return rc;
-	x->model = (struct pb_span){map->data, map->size};
-	enum onnx_form form = form_of(map);
-	if (form != ONNX_BINARY) {
-		rc = form == ONNX_JSON ? json_to_model(x->model, &m, x->d)
-				       : text_to_model(x->model, &m, x->d);
-		if (rc)
-			return rc;
-		x->model = msg_flat(&m, &x->arena);
-	}
 	rc = pb_check(&onnx__model_proto__descriptor, x->model, &codes, x->d);
 	if (!rc && !pb_occurs(x->model, MODEL_GRAPH))
 		rc = FAIL(x->d, E_MODEL_FORMAT, .expected = "a model with a graph", .actual = "none");

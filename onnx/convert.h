@@ -7,6 +7,8 @@
  */
 #include "base/diag.h"
 
+#include <stdbool.h>
+
 enum onnx_form { ONNX_BINARY, ONNX_JSON, ONNX_TEXT };
 
 struct onnx_conversion {
@@ -22,5 +24,8 @@ struct onnx_conversion {
  * notes that the text form does not hold (documentation, metadata of nodes, ...).
  */
 int onnx_convert(const struct onnx_conversion *c, struct diag *d);
+
+/* Whether a file is a JSON object whose first member is a field of ModelProto; a report's first member is "schema". */
+bool onnx_is_json_model(const char *path);
 
 #endif

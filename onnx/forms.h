@@ -2,18 +2,26 @@
 #ifndef ONNX_FORMS_H
 #define ONNX_FORMS_H
 /* Readers and writers of the forms of a model. No other folder includes this. */
+#include "onnx/convert.h"
 #include "onnx/write.h"
 
 struct file_out;
 
 /* Reads JSON into a ModelProto whose pieces are in the message's arena or in the text, which must outlive it. */
 int json_to_model(struct pb_span text, struct message *out, struct diag *d);
+/* Whether JSON is an object whose first member is a field of ModelProto. */
+bool json_is_model(struct pb_span text);
 /* Writes a ModelProto that has passed pb_check() as JSON; the errors of the file are told by file_commit(). */
 int model_to_json(struct copier *c, struct pb_span model, struct file_out *out);
 
 /* The same for ONNX's text form. Writing warns of what the form does not hold. */
 int text_to_model(struct pb_span text, struct message *out, struct diag *d);
 int model_to_text(struct copier *c, struct pb_span model, struct file_out *out);
+
+/* The form of a model that a file's first bytes show. */
+enum onnx_form form_of(struct pb_span file);
+/* Sets *out to the model in protobuf's binary form: the file's own bytes, or a translation in the arena. */
+int binary_form(struct pb_span file, struct arena *a, struct pb_span *out, struct diag *d);
 
 /*
  * Copies one tensor and sets *out to its bytes in one piece: those of the source if nothing changes, otherwise in the arena `a`.

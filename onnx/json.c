@@ -571,6 +571,23 @@ static bool read_message(struct json_reader *r, const ProtobufCMessageDescriptor
 	return json_take(&r->s, '}') || json_fail(&r->s, "',' or '}' is expected");
 }
 
+bool json_is_model(struct pb_span text)
+{
+	struct arena a = {0};
+	struct json_scan s = {(const char *)text.p, (const char *)text.p + text.n, &a, NULL};
+	const char *key;
+	size_t n;
+	bool is = false;
+
+	if (json_take(&s, '{')) {
+		json_skip_blanks(&s);
+		is = json_take(&s, '"') && json_string_rest(&s, &key, &n) &&
+		     find_field(&onnx__model_proto__descriptor, key, n);
+	}
+	arena_free(&a);
+	return is;
+}
+
 int json_to_model(struct pb_span text, struct message *out, struct diag *d)
 {
 	struct json_reader r = {
@@ -587,5 +604,8 @@ int json_to_model(struct pb_span text, struct message *out, struct diag *d)
 		line += *p == '\n';
 	return FAIL(d, E_MODEL_FORMAT, .slot = fmt(d, "line %zu", line),
 		    .expected = "a ModelProto in protobuf's JSON form",
-		    .actual = fmt(d, "%s", r.s.error));
+		    .actual = fmt(d, "%s", r.s.error),
+		    .hint = json_is_model(text)
+				    ? NULL
+				    : "infer inspect FILE.json shows a report that --json gave");
 }

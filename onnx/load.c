@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "onnx/forms.h"
 #include "onnx/internal.h"
 
 #include <dirent.h>
@@ -95,20 +96,11 @@ static const char *hint_for_other_format(struct pb_span f)
 		{0, "\x7f\x45LF", "this is a program or a library, and no model"},
 		{0, "GGUF",
 		 "this is a GGUF model: use the model that it was made from, exported to ONNX"},
-		{0, "{",
-		 "this is JSON; a report of infer's --json is shown by infer inspect FILE.json, a model as "
-		 "protobuf's JSON becomes one that can be run by infer convert FILE.json OUT.onnx"},
 		{8, "{\"", "these are safetensors, weights without a graph: export the model to ONNX"},
 		{0, "<!DOCTYPE", "this is a web page: the download did not give the file"},
 		{0, "<html", "this is a web page: the download did not give the file"},
 		{0, "<?xml",
 		 "this is XML, perhaps OpenVINO's form: use the ONNX file that it was made from"},
-		{0, "<ir_version",
-		 "this is ONNX's text form: infer convert FILE OUT.onnx writes it as a model that can be run"},
-		{0, "< ir_version",
-		 "this is ONNX's text form: infer convert FILE OUT.onnx writes it as a model that can be run"},
-		{0, "<\n",
-		 "this is perhaps ONNX's text form: infer convert FILE OUT.onnx writes it as a model that can be run"},
 		{0, "ftrt", "this is a TensorRT engine: use the ONNX file that it was built from"},
 		{0, "ptrt", "this is a TensorRT engine: use the ONNX file that it was built from"},
 	};
@@ -122,7 +114,7 @@ static const char *hint_for_other_format(struct pb_span f)
 }
 
 /* Whether the file begins with at least four characters of text and holds no others in its first bytes. */
-static bool is_text(struct pb_span f)
+static bool is_plain_text(struct pb_span f)
 {
 	size_t n = f.n < 256 ? f.n : 256;
 
@@ -152,7 +144,7 @@ static bool is_saved_model(struct pb_span f)
 /* Returns a hint about a file that is no ONNX model and has no magic number of another kind, or NULL. */
 static const char *hint_for_content(struct pb_span f)
 {
-	if (is_text(f))
+	if (is_plain_text(f))
 		return "this is a text file, and no model";
 	/* a model begins with the number of its IR version, which is field 1 */
 	if (f.n && f.p[0] == '\n')
@@ -160,7 +152,8 @@ static const char *hint_for_content(struct pb_span f)
 	return NULL;
 }
 
-static int check_file(struct loader *l, struct pb_span f)
+/* Sets *model to the file's bytes in protobuf's binary form: the file itself, or a translation of ONNX's text form or of JSON. */
+static int check_file(struct loader *l, struct pb_span f, struct pb_span *model)
 {
 	static const struct pb_codes codes = {E_MODEL_FORMAT, E_MODEL_TRUNCATED, E_MODEL_DEPTH};
 	const char *hint = hint_for_other_format(f);
@@ -173,7 +166,8 @@ static int check_file(struct loader *l, struct pb_span f)
 		return FAIL(
 			l->d, E_MODEL_FORMAT,
 			.hint = "this is a SavedModel of TensorFlow: convert its folder to ONNX (tf2onnx)");
-	int rc = pb_check(&onnx__model_proto__descriptor, f, &codes, l->d);
+	int rc = binary_form(f, l->a, model, l->d);
+	rc = rc ? rc : pb_check(&onnx__model_proto__descriptor, *model, &codes, l->d);
 	if (rc && l->d && l->d->last && !l->d->last->hint && hint_for_content(f))
 		l->d->last->hint = hint_for_content(f);
 	return rc;
@@ -289,9 +283,9 @@ static int load_model(struct loader *l, struct pb_span f)
 {
 	struct pb_span graph;
 	struct scope *scope;
-	int rc = check_file(l, f);
 
 	l->m->file_bytes = f.n;
+	int rc = check_file(l, f, &f);
 	if (!rc)
 		rc = load_head(l, f);
 	if (!rc)

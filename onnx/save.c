@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "onnx/write.h"
+#include "onnx/forms.h"
 
 #include <inttypes.h>
 
@@ -20,6 +20,9 @@ struct onnx_file {
 	bool *sparse;		/* by weight */
 	uint32_t nweights;
 	struct map info_of, weight_of;
+	struct map inner;	    /* names that bodies define */
+	struct pb_span *annotation; /* of quantization */
+	uint32_t nannotations;
 	struct pb_span model, graph;
 	struct pb_span *bytes; /* of the nodes */
 	bool *named;	       /* indexed by node: whether the file gives the node a name */
@@ -49,13 +52,17 @@ static void add_name(struct names *x, struct pb_span s)
 /* Names that a body defines. A name that the body itself or an enclosing body defines is not captured from outside. */
 struct inner {
 	struct map names;
+	struct map *all; /* gathers the names of all bodies; NULL: nobody asks */
 	const struct inner *up;
 };
 
 static void define_name(struct inner *s, struct pb_span name)
 {
-	if (name.n)
-		map_set(&s->names, (const char *)name.p, name.n, 1);
+	if (!name.n)
+		return;
+	map_set(&s->names, (const char *)name.p, name.n, 1);
+	if (s->all)
+		map_set(s->all, (const char *)name.p, name.n, 1);
 }
 
 static bool defined(const struct inner *s, struct pb_span name)
@@ -66,44 +73,55 @@ static bool defined(const struct inner *s, struct pb_span name)
 	return false;
 }
 
-static void capture_body(struct pb_span graph, const struct inner *up, struct names *out);
+/* Enters what a body defines. */
+static void define_body(struct inner *s, struct pb_span graph)
+{
+	struct pb_span rest, m, name;
+
+	for (rest = graph; pb_each(&rest, GRAPH_INPUT, &m);)
+		define_name(s, pb_last(m, 1));
+	for (rest = graph; pb_each(&rest, GRAPH_INITIALIZER, &m);)
+		define_name(s, pb_last(m, 8));
+	for (rest = graph; pb_each(&rest, GRAPH_SPARSE, &m);)
+		define_name(s, pb_last(pb_last(m, 1), 8));
+	for (rest = graph; pb_each(&rest, GRAPH_NODE, &m);) {
+		struct pb_span outs = m;
+		while (pb_each(&outs, NODE_OUTPUT, &name))
+			define_name(s, name);
+	}
+}
+
+static void capture_body(struct pb_span graph, const struct inner *up, struct map *all,
+			 struct names *out);
 
 /* Collects the names that the node's bodies read from the enclosing graph. */
-static void capture_node(struct pb_span node, const struct inner *up, struct names *out)
+static void capture_node(struct pb_span node, const struct inner *up, struct map *all,
+			 struct names *out)
 {
 	struct pb_span attributes = node, attribute, graphs, g;
 
 	while (pb_each(&attributes, NODE_ATTRIBUTE, &attribute)) {
 		for (graphs = attribute; pb_each(&graphs, ATTRIBUTE_G, &g);)
-			capture_body(g, up, out);
+			capture_body(g, up, all, out);
 		for (graphs = attribute; pb_each(&graphs, ATTRIBUTE_GRAPHS, &g);)
-			capture_body(g, up, out);
+			capture_body(g, up, all, out);
 	}
 }
 
-static void capture_body(struct pb_span graph, const struct inner *up, struct names *out)
+static void capture_body(struct pb_span graph, const struct inner *up, struct map *all,
+			 struct names *out)
 {
 	struct arena a = {0};
-	struct inner s = {.names = {.arena = &a}, .up = up};
+	struct inner s = {.names = {.arena = &a}, .all = all, .up = up};
 	struct pb_span rest, m, name;
 
-	for (rest = graph; pb_each(&rest, GRAPH_INPUT, &m);)
-		define_name(&s, pb_last(m, 1));
-	for (rest = graph; pb_each(&rest, GRAPH_INITIALIZER, &m);)
-		define_name(&s, pb_last(m, 8));
-	for (rest = graph; pb_each(&rest, GRAPH_SPARSE, &m);)
-		define_name(&s, pb_last(pb_last(m, 1), 8));
-	for (rest = graph; pb_each(&rest, GRAPH_NODE, &m);) {
-		struct pb_span outs = m;
-		while (pb_each(&outs, NODE_OUTPUT, &name))
-			define_name(&s, name);
-	}
+	define_body(&s, graph);
 	for (rest = graph; pb_each(&rest, GRAPH_NODE, &m);) {
 		struct pb_span ins = m;
 		while (pb_each(&ins, NODE_INPUT, &name))
 			if (name.n && !defined(&s, name))
 				add_name(out, name);
-		capture_node(m, &s, out);
+		capture_node(m, &s, all, out);
 	}
 	for (rest = graph; pb_each(&rest, GRAPH_OUTPUT, &m);) {
 		name = pb_last(m, 1);
@@ -122,7 +140,8 @@ static void read_node(struct onnx_file *f, uint32_t i, struct pb_span bytes)
 
 	for (rest = bytes; pb_each(&rest, NODE_INPUT, &name);)
 		add_name(&in, name);
-	capture_node(bytes, NULL, &in);
+	uint32_t noperands = in.n;
+	capture_node(bytes, NULL, &f->inner, &in);
 	for (rest = bytes; pb_each(&rest, NODE_OUTPUT, &name);)
 		add_name(&out, name);
 	f->bytes[i] = bytes;
@@ -133,6 +152,8 @@ static void read_node(struct onnx_file *f, uint32_t i, struct pb_span bytes)
 					.out = out.v,
 					.nin = in.n,
 					.nout = out.n,
+					.noperands = noperands,
+					.bytes = bytes.n,
 					.constant = !v.domain.n && span_is(v.type, "Constant")};
 }
 
@@ -203,7 +224,17 @@ static void read_infos(struct onnx_file *f)
 	}
 }
 
-struct onnx_file *onnx_file_open(const char *path, struct diag *d)
+static void read_annotations(struct onnx_file *f)
+{
+	struct pb_span rest = f->graph, m;
+	size_t n = pb_occurs(f->graph, GRAPH_QUANTIZATION);
+
+	f->annotation = arena_new_n(&f->arena, struct pb_span, n + 1);
+	while (f->nannotations < n && pb_each(&rest, GRAPH_QUANTIZATION, &m))
+		f->annotation[f->nannotations++] = m;
+}
+
+struct onnx_file *onnx_file_open(const char *path, const char *external_root, struct diag *d)
 {
 	static const struct pb_codes codes = {E_MODEL_FORMAT, E_MODEL_TRUNCATED, E_MODEL_DEPTH};
 	struct onnx_file *f = mem_zalloc(sizeof(*f), MEM_MODEL);
@@ -212,15 +243,15 @@ struct onnx_file *onnx_file_open(const char *path, struct diag *d)
 		FAIL(d, E_MEMORY);
 		return NULL;
 	}
-	f->info_of.arena = f->weight_of.arena = &f->arena;
-	f->store = weights_open(&f->shell, path, NULL);
+	f->info_of.arena = f->weight_of.arena = f->inner.arena = &f->arena;
+	f->store = weights_open(&f->shell, path, external_root);
 	struct file_map *map = weights_file(f->store);
 	if (file_map(path, map, E_MODEL_OPEN, d)) {
 		onnx_file_close(f);
 		return NULL;
 	}
-	f->model = (struct pb_span){map->data, map->size};
-	if (pb_check(&onnx__model_proto__descriptor, f->model, &codes, d)) {
+	if (binary_form((struct pb_span){map->data, map->size}, &f->arena, &f->model, d) ||
+	    pb_check(&onnx__model_proto__descriptor, f->model, &codes, d)) {
 		onnx_file_close(f);
 		return NULL;
 	}
@@ -228,6 +259,7 @@ struct onnx_file *onnx_file_open(const char *path, struct diag *d)
 	read_graph(f);
 	read_weights(f);
 	read_infos(f);
+	read_annotations(f);
 	return f;
 }
 
@@ -271,12 +303,18 @@ bool onnx_file_weight(const struct onnx_file *f, const char *name)
 	return find_name(&f->weight_of, name) >= 0;
 }
 
+bool onnx_file_inner_name(const struct onnx_file *f, const char *name)
+{
+	return find_name(&f->inner, name) >= 0;
+}
+
 uint32_t onnx_file_parameters(struct onnx_file *f, const char *name, const char *const **names)
 {
 	struct names out = {.arena = &f->arena};
-	struct pb_span rest = f->graph, m, entry;
+	struct pb_span entry;
 
-	while (pb_each(&rest, GRAPH_QUANTIZATION, &m)) {
+	for (uint32_t i = 0; i < f->nannotations; i++) {
+		struct pb_span m = f->annotation[i];
 		if (!span_is(pb_last(m, ANNOTATION_TENSOR), name))
 			continue;
 		for (struct pb_span r = m; pb_each(&r, ANNOTATION_PARAMETER, &entry);)
@@ -349,7 +387,8 @@ static void add_border(struct message *m, uint32_t field, const struct onnx_file
 	int64_t known = find_name(&f->info_of, b->name);
 	struct pb_span info = known >= 0 ? f->info[known] : (struct pb_span){0};
 	struct pb_span own = pb_last(info, VALUE_TYPE);
-	bool made = b->t && make_type(&type, &b->t->type, &b->t->shape, b->symbols);
+	bool made = b->t && !(b->keep && own.p) &&
+		    make_type(&type, &b->t->type, &b->t->shape, b->symbols);
 
 	msg_text(&x, 1, b->name);
 	if (made)
@@ -367,10 +406,11 @@ static void add_border(struct message *m, uint32_t field, const struct onnx_file
 }
 
 /* TensorProto of a tensor in memory */
-static void add_tensor(struct message *m, const struct onnx_border *b)
+static int add_tensor(struct copier *c, struct message *m, const struct onnx_border *b)
 {
 	struct message x = {.arena = m->arena};
 	const struct tensor *t = b->t;
+	int rc = 0;
 
 	for (int i = 0; i < t->shape.rank; i++)
 		msg_number(&x, 1, (uint64_t)t->shape.dim[i]);
@@ -382,8 +422,9 @@ static void add_tensor(struct message *m, const struct onnx_border *b)
 	}
 	msg_text(&x, 8, b->name);
 	if (tensor_dtype(t) != DT_STRING)
-		msg_bytes(&x, 9, t->data, t->bytes);
+		rc = put_weight_data(c, (struct pb_span){t->data, t->bytes}, &x);
 	msg_message(m, GRAPH_INITIALIZER, &x);
+	return rc;
 }
 
 static int copy_weight(struct copier *c, struct message *m, const struct onnx_file *f, uint32_t i)
@@ -404,11 +445,11 @@ static int add_constants(struct copier *c, struct message *m, const struct onnx_
 	bool *chosen = arena_new_n(m->arena, bool, f->nweights + 1);
 	int rc = 0;
 
-	for (uint32_t i = 0; i < part->nconstant; i++) {
+	for (uint32_t i = 0; !rc && i < part->nconstant; i++) {
 		const struct onnx_border *b = &part->constant[i];
 		int64_t at = find_name(&f->weight_of, b->name);
 		if (b->t)
-			add_tensor(m, b);
+			rc = add_tensor(c, m, b);
 		else if (at >= 0)
 			chosen[at] = true;
 		else
@@ -422,10 +463,137 @@ static int add_constants(struct copier *c, struct message *m, const struct onnx_
 	return rc;
 }
 
-static int add_node(struct copier *c, struct message *m, const struct onnx_file *f, uint32_t i)
+/* ---- a node with other names */
+
+/* A node that is copied, and what its names become. */
+struct renaming {
+	struct copier *c;
+	const struct onnx_part *part;
+	uint32_t node;
+};
+
+static void add_renamed(const struct renaming *r, struct message *m, uint32_t field,
+			int64_t operand, struct pb_span name)
 {
+	struct arena *a = m->arena;
+	const char *now =
+		name.n ? r->part->rename(r->part->rename_arg, r->node, operand, span_text(a, name))
+		       : "";
+
+	msg_text(m, field, arena_str(a, now));
+}
+
+static int rename_attribute(const struct renaming *r, const struct inner *up, struct pb_span s,
+			    struct message *out);
+
+/* Copies a node of a body. Names that no body defines are captured from the file's graph. */
+static int rename_in_node(const struct renaming *r, const struct inner *up, struct pb_span s,
+			  struct message *out)
+{
+	struct pb_span rest = s, raw;
+	struct pb_field f;
+	int rc = 0;
+
+	while (!rc && pb_next_raw(&rest, &f, &raw)) {
+		if (f.number == NODE_INPUT && f.wire == PB_BYTES && !defined(up, f.bytes))
+			add_renamed(r, out, NODE_INPUT, ONNX_CAPTURE, f.bytes);
+		else if (f.number == NODE_ATTRIBUTE && f.wire == PB_BYTES)
+			rc = rename_attribute(r, up, f.bytes, out);
+		else
+			msg_piece(out, raw.p, raw.n);
+	}
+	return rc;
+}
+
+/* An output of a body, which may be a value that the body captures. */
+static void rename_in_output(const struct renaming *r, const struct inner *up, struct pb_span s,
+			     struct message *out)
+{
+	struct pb_span rest = s, raw;
+	struct pb_field f;
+
+	while (pb_next_raw(&rest, &f, &raw)) {
+		if (f.number == 1 && f.wire == PB_BYTES && !defined(up, f.bytes))
+			add_renamed(r, out, 1, ONNX_CAPTURE, f.bytes);
+		else
+			msg_piece(out, raw.p, raw.n);
+	}
+}
+
+static int rename_in_body(const struct renaming *r, const struct inner *up, struct pb_span s,
+			  struct message *out)
+{
+	struct arena a = {0};
+	struct inner own = {.names = {.arena = &a}, .up = up};
+	struct pb_span rest = s, raw;
+	struct pb_field f;
+	int rc = 0;
+
+	define_body(&own, s);
+	while (!rc && pb_next_raw(&rest, &f, &raw)) {
+		struct message x = {.arena = out->arena};
+		if (f.number == GRAPH_NODE) {
+			rc = rename_in_node(r, &own, f.bytes, &x);
+			msg_message(out, f.number, &x);
+		} else if (f.number == GRAPH_OUTPUT) {
+			rename_in_output(r, &own, f.bytes, &x);
+			msg_message(out, f.number, &x);
+		} else {
+			rc = copy_message(r->c, &onnx__graph_proto__descriptor, raw, out);
+		}
+	}
+	arena_free(&a);
+	return rc;
+}
+
+static int rename_attribute(const struct renaming *r, const struct inner *up, struct pb_span s,
+			    struct message *out)
+{
+	struct message attribute = {.arena = out->arena};
+	struct pb_span rest = s, raw;
+	struct pb_field f;
+	int rc = 0;
+
+	while (!rc && pb_next_raw(&rest, &f, &raw)) {
+		struct message x = {.arena = out->arena};
+		if (f.number != ATTRIBUTE_G && f.number != ATTRIBUTE_GRAPHS) {
+			rc = copy_message(r->c, &onnx__attribute_proto__descriptor, raw, &attribute);
+			continue;
+		}
+		rc = rename_in_body(r, up, f.bytes, &x);
+		msg_message(&attribute, f.number, &x);
+	}
+	msg_message(out, NODE_ATTRIBUTE, &attribute);
+	return rc;
+}
+
+static int rename_node(const struct renaming *r, struct pb_span s, struct message *out)
+{
+	struct pb_span rest = s, raw;
+	struct pb_field f;
+	int64_t operand = 0;
+	int rc = 0;
+
+	while (!rc && pb_next_raw(&rest, &f, &raw)) {
+		if (f.number == NODE_INPUT)
+			add_renamed(r, out, NODE_INPUT, operand++, f.bytes);
+		else if (f.number == NODE_OUTPUT)
+			add_renamed(r, out, NODE_OUTPUT, ONNX_RESULT, f.bytes);
+		else if (f.number == NODE_ATTRIBUTE)
+			rc = rename_attribute(r, NULL, f.bytes, out);
+		else
+			msg_piece(out, raw.p, raw.n);
+	}
+	return rc;
+}
+
+static int add_node(struct copier *c, struct message *m, const struct onnx_file *f,
+		    const struct onnx_part *part, uint32_t i)
+{
+	const struct renaming r = {c, part, i};
 	struct message x = {.arena = m->arena};
-	int rc = copy_message(c, &onnx__node_proto__descriptor, f->bytes[i], &x);
+	int rc = part->rename ? rename_node(&r, f->bytes[i], &x)
+			      : copy_message(c, &onnx__node_proto__descriptor, f->bytes[i], &x);
 
 	if (!f->named[i]) /* an unnamed node is called by its number, which changes in the part: write its old title as its name */
 		msg_text(&x, NODE_NAME, f->node[i].title);
@@ -433,13 +601,20 @@ static int add_node(struct copier *c, struct message *m, const struct onnx_file 
 	return rc;
 }
 
+/* ---- the graph */
+
 /* Enters the values that the part's nodes make, its constants and its inputs (1), and of these its inputs and outputs (2). */
 static void name_values(struct map *to, const struct onnx_file *f, const struct onnx_part *part)
 {
 	for (uint32_t i = 0; i < part->nnodes; i++) {
 		const struct onnx_node *n = &f->node[part->node[i]];
-		for (uint32_t k = 0; k < n->nout; k++)
-			map_set(to, n->out[k], strlen(n->out[k]), 1);
+		for (uint32_t k = 0; k < n->nout; k++) {
+			const char *name = n->out[k];
+			if (part->rename && *name)
+				name = part->rename(part->rename_arg, part->node[i], ONNX_RESULT,
+						    name);
+			map_set(to, name, strlen(name), 1);
+		}
 	}
 	for (uint32_t i = 0; i < part->nconstant; i++)
 		map_set(to, part->constant[i].name, strlen(part->constant[i].name), 1);
@@ -477,12 +652,17 @@ static void add_notes(struct message *m, const struct onnx_file *f, const struct
 		if (g.number == GRAPH_NODE || g.number == GRAPH_NAME || g.number == GRAPH_INITIALIZER ||
 		    g.number == GRAPH_INPUT || g.number == GRAPH_OUTPUT || g.number == GRAPH_SPARSE)
 			continue;
-		if (g.number == GRAPH_VALUE_INFO && value_of(&values, pb_last(g.bytes, 1)) != 1)
+		if (g.number == GRAPH_VALUE_INFO &&
+		    (part->retyped || value_of(&values, pb_last(g.bytes, 1)) != 1))
 			continue;
 		if (g.number == GRAPH_QUANTIZATION && !has_annotation(&values, g.bytes))
 			continue;
 		msg_piece(m, raw.p, raw.n);
 	}
+	for (uint32_t i = 0; i < part->ninner; i++)
+		if (value_of(&values, (struct pb_span){(const uint8_t *)part->inner[i].name,
+						       strlen(part->inner[i].name)}) == 1)
+			add_border(m, GRAPH_VALUE_INFO, f, &part->inner[i]);
 }
 
 static int make_graph(struct copier *c, struct message *m, const struct onnx_file *f,
@@ -492,7 +672,7 @@ static int make_graph(struct copier *c, struct message *m, const struct onnx_fil
 	int rc = 0;
 
 	for (uint32_t i = 0; !rc && i < part->nnodes; i++)
-		rc = add_node(c, m, f, part->node[i]);
+		rc = add_node(c, m, f, part, part->node[i]);
 	msg_bytes(m, GRAPH_NAME, name.n ? (const void *)name.p : "part", name.n ? name.n : 4);
 	rc = rc ? rc : add_constants(c, m, f, part);
 	for (uint32_t i = 0; i < part->nin; i++)
@@ -535,6 +715,7 @@ int onnx_save_part(const struct onnx_file *f, const struct onnx_part *part, cons
 			   .d = d,
 			   .store = f->store,
 			   .location = part->external,
+			   .strip = part->strip,
 			   .data = {.arena = &a}};
 	int rc = make_model(&c, &m, f, part);
 

@@ -3,7 +3,8 @@
 #define ONNX_SAVE_H
 /*
  * Writes a part of a model file as a model. Nodes, initializers, opset imports, functions, metadata, documentation and fields that
- * the schema does not know are copied byte by byte from the file; the types of the part's inputs and outputs are written anew.
+ * the schema does not know are copied byte by byte from the file, names that the caller changes apart; the types of the part's
+ * inputs and outputs are written anew.
  */
 #include "ir/tensor.h"
 
@@ -18,11 +19,14 @@ struct onnx_node {
 	const char *const *in;
 	const char *const *out;
 	uint32_t nin, nout;
-	bool constant; /* a Constant */
+	uint32_t noperands; /* the first of `in` are the node's own; captured names follow */
+	size_t bytes;	    /* in the file */
+	bool constant;	    /* a Constant */
 };
 
 struct onnx_file;
-struct onnx_file *onnx_file_open(const char *path, struct diag *d); /* E-MODEL-* */
+/* external_root is a further folder in which external data may lie, or NULL. Fails with E-MODEL-*. */
+struct onnx_file *onnx_file_open(const char *path, const char *external_root, struct diag *d);
 void onnx_file_close(struct onnx_file *f);
 uint32_t onnx_file_nodes(const struct onnx_file *f);
 const struct onnx_node *onnx_file_node(const struct onnx_file *f, uint32_t i);
@@ -30,6 +34,8 @@ const struct onnx_node *onnx_file_node(const struct onnx_file *f, uint32_t i);
 uint32_t onnx_file_outputs(const struct onnx_file *f);
 const char *onnx_file_output(const struct onnx_file *f, uint32_t i);
 
+/* Whether a body of a node defines this name, which hides a value of the file's graph from that body. */
+bool onnx_file_inner_name(const struct onnx_file *f, const char *name);
 /* Whether the file's graph has an initializer of this name, dense or sparse. */
 bool onnx_file_weight(const struct onnx_file *f, const char *name);
 /*
@@ -46,14 +52,31 @@ struct onnx_border {
 	 * copied from the file's initializer of this name.
 	 */
 	const struct tensor *t;
+	bool keep; /* an input or output: the file's type is written, if the file tells one; t is for those that read this */
 	/* names of the dimensions that are symbols, numbered as in struct model; NULL: they are written without a name */
 	const char *const *symbols;
 };
+
+/* In place of the number of an operand: a name that the node's bodies capture, and one that the node writes. */
+enum { ONNX_CAPTURE = -1, ONNX_RESULT = -2 };
+/*
+ * Returns the name to write in place of `name`, which is operand number `operand` of a node of the file, or one of the two above.
+ * Names that are written must not be defined in a body (onnx_file_inner_name).
+ */
+typedef const char *onnx_rename(void *arg, uint32_t node, int64_t operand, const char *name);
+
 struct onnx_part {
-	const uint32_t *node; /* numbers, ascending */
+	const uint32_t *node; /* numbers, in the order in which the nodes are written */
 	uint32_t nnodes;
+	onnx_rename *rename; /* NULL: all names stay */
+	void *rename_arg;
 	const struct onnx_border *in, *constant, *out;
 	uint32_t nin, nconstant, nout;
+	bool retyped; /* of the values inside, the types of `inner` are written, not what the file says */
+	const struct onnx_border *inner;
+	uint32_t ninner;
+	/* the model says where the file of external data would be, which is not written */
+	bool strip;
 	/* name of a file of external data that takes the initializers of 1 KiB and more, in the folder of the part; NULL: none */
 	const char *external;
 };

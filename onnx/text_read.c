@@ -142,7 +142,7 @@ static bool take_literal(struct text_reader *r, struct literal *out)
 	}
 	const uint8_t *from = r->p;
 	bool is_float = false;
-	r->p += *from == '-' && r->p < r->end;
+	r->p += r->p < r->end && *from == '-';
 	if (r->p < r->end && isalpha(*r->p)) {
 		if (!at_special(r))
 			return fail(r, "a number is expected");

@@ -193,11 +193,20 @@ static int add_external(struct copier *c, struct pb_span data, struct message *m
 		return FAIL(c->d, E_SIZE, .slot = "external data",
 			    .expected = "fewer bytes than a file can have");
 	at = at / EXTERNAL_ALIGN * EXTERNAL_ALIGN;
-	append_piece(&c->data, data.p, data.n);
+	if (!c->strip)
+		append_piece(&c->data, data.p, data.n);
 	add_entry(m, "location", c->location);
 	add_entry(m, "offset", arena_printf(c->arena, "%" PRIu64, at));
 	add_entry(m, "length", arena_printf(c->arena, "%zu", data.n));
 	msg_number(m, TENSOR_LOCATION, EXTERNAL);
+	return 0;
+}
+
+int put_weight_data(struct copier *c, struct pb_span data, struct message *x)
+{
+	if (c->location && data.n >= EXTERNAL_MIN)
+		return add_external(c, data, x);
+	msg_bytes(x, TENSOR_RAW, data.p, data.n);
 	return 0;
 }
 
@@ -227,8 +236,8 @@ int copy_tensor(struct copier *c, uint32_t field, struct pb_span tensor, bool in
 	while (pb_next_raw(&rest, &f, &raw))
 		if (f.number >= 32 || !((uint32_t)DATA >> f.number & 1))
 			msg_piece(&x, raw.p, raw.n);
-	if (c->location && initializer && data.n >= EXTERNAL_MIN)
-		rc = add_external(c, data, &x);
+	if (initializer)
+		rc = put_weight_data(c, data, &x);
 	else
 		msg_bytes(&x, TENSOR_RAW, data.p, data.n);
 	msg_message(out, field, &x);
@@ -311,7 +320,7 @@ int copy_write(const struct copier *c, const struct message *model, const char *
 			    .expected = "a model of less than 2 GiB",
 			    .actual = fmt(c->d, "%zu bytes", model->bytes),
 			    .hint = "--external writes the weights to a file of their own");
-	if (c->location)
+	if (c->location && !c->strip)
 		rc = copy_write_data(c, path);
 	struct file_out *out = rc ? NULL : file_create(path, E_OUTPUT, c->d);
 	for (size_t i = 0; out && i < model->n; i++)

@@ -50,6 +50,8 @@ struct copier {
 	struct weights *store; /* where external data of the source are found */
 	/* name of the file of external data, in the folder of the model that is written; NULL: data go into the model */
 	const char *location;
+	/* the file of external data is not written: the model only says where the data would be */
+	bool strip;
 	/* data for that file, in order; each begins at the next multiple of EXTERNAL_ALIGN */
 	struct message data;
 	uint64_t offset; /* bytes of that file so far */
@@ -65,6 +67,11 @@ int copy_message(struct copier *c, const ProtobufCMessageDescriptor *desc, struc
  * Finds the bytes of a tensor that is not of strings, as raw_data would hold them: in the source's files, or decoded in the arena.
  */
 int tensor_data(struct copier *c, struct pb_span tensor, struct arena *a, struct pb_span *data);
+/*
+ * Adds the data of an initializer to its TensorProto x: where they are in the file of external data, or the bytes themselves. They
+ * must stay until the model is written.
+ */
+int put_weight_data(struct copier *c, struct pb_span data, struct message *x);
 /*
  * Copies one tensor as field `field`. initializer: it may go to the file of external data; the tensors of attributes always stay in the
  * model, as ONNX Runtime reads some of them before it knows the model's folder.

@@ -23,6 +23,7 @@ make                 cmd:make
 pkg-config           cmd:pkg-config
 unzip                cmd:unzip
 bats                 cmd:bats
+jq                   cmd:jq
 protobuf-c-compiler  cmd:protoc-c
 protobuf-compiler    cmd:protoc
 libprotobuf-c-dev    pc:libprotobuf-c

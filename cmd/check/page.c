@@ -2,6 +2,7 @@
 /* Writes the report of infer check as an HTML page: the result of each check, and every finding with its details. */
 #include "cmd/check/report.h"
 
+#include "base/file.h"
 #include "cmd/output/output.h"
 #include "output/html.h"
 
@@ -91,7 +92,7 @@ int report_page(const struct check_context *c, const struct options *o, const ch
 	struct arena a = {0};
 	struct page p;
 
-	page_begin(&p, &a, arena_printf(&a, "infer check: %s", c->path),
+	page_begin(&p, &a, arena_printf(&a, "infer check: %s", path_base(c->path)),
 		   c->d->errors	    ? "errors were found"
 		   : c->d->warnings ? "no errors, but warnings"
 				    : "nothing is wrong");

@@ -2,6 +2,7 @@
 /* `infer inspect --html`: shows a model on an HTML page. */
 #include "cmd/inspect/inspect.h"
 
+#include "base/file.h"
 #include "base/str.h"
 #include "output/graph_drawing.h"
 #include "output/html.h"
@@ -161,7 +162,8 @@ int inspect_page(const struct inspection *x, const char *path, struct diag *d)
 	struct page p;
 	const struct model *m = x->model;
 
-	page_begin(&p, &a, arena_printf(&a, "infer inspect: %s", x->path), NULL);
+	page_begin(&p, &a, arena_printf(&a, "infer inspect: %s", path_base(x->path)), NULL);
+	page_fact(&p, "model", x->path);
 	page_fact(&p, "IR version", arena_printf(&a, "%" PRId64, m->ir_version));
 	for (size_t i = 0; i < m->nopsets; i++)
 		page_fact(&p, *m->opsets[i].domain ? m->opsets[i].domain : "ai.onnx",
@@ -173,9 +175,8 @@ int inspect_page(const struct inspection *x, const char *path, struct diag *d)
 	page_tile(&p, "nodes", str_count(&a, (int64_t)x->nnodes), NULL);
 	page_tile(&p, "parameters", str_count(&a, (int64_t)x->weights[0].elements),
 		  str_bytes(&a, (int64_t)x->weights[0].bytes));
-	if (x->total.known || x->total.flops)
-		page_tile(&p, "FLOPs per run", str_count(&a, x->total.flops),
-			  x->total.known ? NULL : "at least");
+	if (x->total.known)
+		page_tile(&p, "FLOPs per run", str_count(&a, x->total.flops), NULL);
 	else
 		page_tile(&p, "FLOPs per run", "?",
 			  "depends on free dimensions: set them with --dim, or use --cost");

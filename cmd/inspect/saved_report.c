@@ -6,14 +6,21 @@
 #include "cmd/options/subcommand.h"
 #include "cmd/inspect/inspect.h"
 #include "cmd/output/table.h"
+#include "onnx/convert.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 enum { MAX_SHOWN_VALUES = 24, MAX_TABLE_COLUMNS = 12 };
 
 bool inspect_is_report(const char *path)
 {
-	return !strcmp(path_ext(path), ".json");
+	struct stat st;
+
+	if (strcmp(path_ext(path), ".json") != 0)
+		return false;
+	/* a pipe can be read once only */
+	return stat(path, &st) || !S_ISREG(st.st_mode) || !onnx_is_json_model(path);
 }
 
 /* ---- findings, in the form in which commands print them */
@@ -234,16 +241,11 @@ static int show_report(struct options *o, const char *path, const struct jvalue 
 	struct json j;
 
 	if (!schema || strcmp(schema, "infer/1") != 0)
-		return FAIL(
-			d, E_INPUT_FORMAT,
-			.message = fmt(d, "%s is neither a report of infer nor a tensor", path),
-			.expected =
-				"a document with \"schema\": \"infer/1\", one with \"dtype\" and \"data\", or an array",
-			.actual = schema ? fmt(d, "'%s'", schema) : "none",
-			.hint = jget(v, "graph")
-					? fmt(d, "a model as JSON becomes one that is shown by infer convert %s OUT.onnx",
-					      path)
-					: NULL);
+		return FAIL(d, E_INPUT_FORMAT,
+			    .message = fmt(d, "%s is neither a report of infer nor a tensor", path),
+			    .expected =
+				    "a document with \"schema\": \"infer/1\", one with \"dtype\" and \"data\", or an array",
+			    .actual = schema ? fmt(d, "'%s'", schema) : "none");
 	if (o->json) {
 		json_envelope_begin(&j, o, d);
 		write_value(&j, "report", v);

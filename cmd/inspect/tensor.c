@@ -228,7 +228,10 @@ static const char *map_keys(const struct jvalue *v, struct arena *a)
  */
 static bool read_maps(struct tensor_list *f, const char *name, const char *p, size_t n)
 {
-	const struct jvalue *doc = jread(p, n, "", E_INPUT_FORMAT, f->data, NULL);
+	enum {
+		MOST = 16 << 20
+	}; /* the tree takes many times the text, and a large document is rather a model */
+	const struct jvalue *doc = n > MOST ? NULL : jread(p, n, "", E_INPUT_FORMAT, f->data, NULL);
 	const struct jvalue *first = doc && doc->type == J_ARRAY ? doc->first : doc;
 	size_t rows = doc && doc->type == J_ARRAY ? doc->n : 1, at = 0;
 
@@ -324,7 +327,10 @@ bool inspect_is_json_tensor(const char *path)
 {
 	struct arena a = {0};
 	struct tensor_list f = {.arena = &a, .data = &a, .end = &f.first};
-	bool is = !strcmp(path_ext(path), ".json") && read_json(&f, path, true);
+	struct stat st;
+	/* a pipe can be read only once */
+	bool is = !strcmp(path_ext(path), ".json") && !stat(path, &st) && S_ISREG(st.st_mode) &&
+		  read_json(&f, path, true);
 
 	arena_free(&a);
 	return is;

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "cmd/options/options.h"
+#include "ir/graph.h"
 
 #include <ctype.h>
 #include <stdbool.h>
@@ -69,7 +70,7 @@ static bool fits(const char *name, size_t n, const char *value)
 		(void)strtod(value, &end);
 		return isdigit((unsigned char)*value) && !*end;
 	}
-	bool model = !strcmp(path_ext(value), ".onnx");
+	bool model = path_names_model(value);
 	const char *ending = memchr(name, '.', n);
 	if (ending) {
 		size_t k = (size_t)(name + n - ending);

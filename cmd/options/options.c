@@ -8,6 +8,7 @@
 #include "cmd/options/foreign.h"
 #include "cmd/options/subcommand.h"
 #include "input/list.h"
+#include "ir/graph.h"
 #include "session/backends.h"
 
 #include <ctype.h>
@@ -549,7 +550,7 @@ static int check_axes(const struct options *o, struct diag *d)
 /* Whether an operand after the first is a model to compare with the others, which only infer profile does. */
 static bool is_another_model(const struct options *o, size_t k)
 {
-	return (o->command->bit & CMD_PROFILE) && !strcmp(path_ext(o->operand[k]), ".onnx");
+	return (o->command->bit & CMD_PROFILE) && path_names_model(o->operand[k]);
 }
 
 /* Whether the first operand is another tool's word, as in "inspect model m.onnx", which polygraphy takes. */

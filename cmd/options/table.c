@@ -84,9 +84,10 @@ const struct field options_table[] = {
 	{ROW("seed", F_INT, seed, INPUTS, CMD_RUNS), .def = "0", .arg = "N", .env = "INFER_SEED",
 	 .help = "seed of the random values",
 	 .more = "The same seed gives the same values on every machine."},
-	{ROW("shape", F_LIST, shape, INPUTS, CMD_RUNS | CMD_INSPECT), .arg = "NAME=1x3x224x224",
-	 .metavar_kind = "name", .help = "set the shape of an input; repeatable"},
-	{ROW("dim", F_LIST, dim, INPUTS, CMD_RUNS | CMD_INSPECT), .arg = "NAME=N",
+	{ROW("shape", F_LIST, shape, INPUTS, CMD_RUNS | CMD_INSPECT | CMD_SIMPLIFY),
+	 .arg = "NAME=1x3x224x224", .metavar_kind = "name",
+	 .help = "set the shape of an input; repeatable"},
+	{ROW("dim", F_LIST, dim, INPUTS, CMD_RUNS | CMD_INSPECT | CMD_SIMPLIFY), .arg = "NAME=N",
 	 .metavar_kind = "dim",
 	 .help = "set the size of a free dimension, for example batch=4; repeatable",
 	 .more = "INPUT.NAME=N sets the dimension of one input only. A free dimension that is not set takes its size from the "
@@ -157,9 +158,14 @@ const struct field options_table[] = {
 	 .metavar_kind = "=interface|operators|attributes|weights|opsets|metadata",
 	 .help = "leave out differences of these kinds: interface, operators, attributes, weights, opsets, metadata; repeatable",
 	 .more = "They neither are listed nor change the exit status; the summary counts them."},
-	{ROW("save", F_STRING, save, OUTPUTS, CMD_RUN | CMD_CHECK | CMD_EXTRACT | CMD_CONVERT),
+	{ROW("simplify", F_BOOL, simplify, OUTPUTS, CMD_DIFF),
+	 .help = "compare what infer simplify would write of the two models",
+	 .more = "Then it is no difference either what one exporter has folded and another has left to compute, nor which version of an "
+		 "operator says the same. Opsets and metadata are told as they are in the files."},
+	{ROW("save", F_STRING, save, OUTPUTS,
+	     CMD_RUN | CMD_CHECK | CMD_EXTRACT | CMD_SIMPLIFY | CMD_CONVERT),
 	 .sh = 'o', .arg = "PATH", .metavar_kind = "dir",
-	 .help = "write every output (run) or what --bisect finds (check) to the folder PATH, or the model (extract, convert) to the file PATH",
+	 .help = "write every output (run) or what --bisect finds (check) to the folder PATH, or the model (extract, simplify, convert) to the file PATH",
 	 .more = "The folder is created if it does not exist. A file is written completely or not at all. With many inputs, results "
 		 "are named after them: PATH/NAME.npy, or a folder PATH/NAME if the model has several outputs or the format is "
 		 "npz or pb. NAME is the path of the input without its extension, relative to the folder that was given."},
@@ -175,12 +181,17 @@ const struct field options_table[] = {
 	 .more = "The report is JSON. It says which model, options and inputs it is of, and has a row for each input that was "
 		 "run: its name, the time of its run, and the error if it failed. With --resume, the rows of inputs that are done "
 		 "come from the report that is there."},
-	{ROW("external", F_STRING, external, OUTPUTS, CMD_EXTRACT | CMD_CONVERT), .arg = "[FILE]",
-	 .implied = "", .metavar_kind = "file",
+	{ROW("external", F_STRING, external, OUTPUTS, CMD_EXTRACT | CMD_SIMPLIFY | CMD_CONVERT),
+	 .arg = "[FILE]", .implied = "", .metavar_kind = "file",
 	 .help = "write weights of 1 KiB and more to FILE, in the folder of the model that is written",
 	 .more = "Without FILE its name is that of the model with .data behind it. A model of 2 GiB and more can only be written so. The "
 		 "weights are ONNX's external data, each at a multiple of 4096 bytes. Without the option all weights are in the "
 		 "model's own file, also those that the source has as external data."},
+	{ROW("strip-weights", F_BOOL, strip_weights, OUTPUTS, CMD_SIMPLIFY),
+	 .help = "write the model without its weights of 1 KiB and more",
+	 .more = "The model is the one that --external writes, but the file of the weights is not written. Names, types and shapes of the "
+		 "weights are there, so that infer inspect and onnx.shape_inference tell all that they do of the whole model. Nothing can run it, and "
+		 "onnx.checker asks for the file, until the file of the weights lies beside it again. --external=FILE chooses its name."},
 	{ROW("form", F_ENUM, form, OUTPUTS, CMD_CONVERT), .def = "auto",
 	 .choices = "auto|binary|text|json", .arg = "FORM",
 	 .help = "form of the file that is written; auto: by its ending"},
@@ -509,15 +520,16 @@ const struct field options_table[] = {
 	 .arg = "SIZE", .env = "INFER_MEMORY_LIMIT",
 	 .help = "refuse a plan that needs more memory than this, for example 512MiB; 0: no limit",
 	 .more = "The error comes before anything runs, and names the largest tensors. Without the option, values and "
-		 "workspace on the host may take 4 GiB and 64 times the bytes of the model and its inputs, but at most "
+		 "workspace on the host may take 1 GiB and 64 times the bytes of the model and its inputs, but at most "
 		 "three quarters of the memory that the machine, or the control group of the process, has left."},
-	{ROW("external-root", F_STRING, config.external_root, DEVICE, CMD_RUNS | CMD_INSPECT | CMD_DIFF),
+	{ROW("external-root", F_STRING, config.external_root, DEVICE,
+	     CMD_RUNS | CMD_INSPECT | CMD_DIFF | CMD_SIMPLIFY),
 	 .arg = "DIR", .env = "INFER_EXTERNAL_ROOT", .metavar_kind = "dir",
 	 .help = "also allow weights to be read from this folder",
 	 .more = "External data is read only from the model's folder, from the folder of the file that the model is a "
 		 "link to, or from this folder."},
 
-	{ROW("ops", F_LIST, config.ops, DEVICE, CMD_RUNS | CMD_INSPECT | CMD_EXTRACT),
+	{ROW("ops", F_LIST, config.ops, DEVICE, CMD_RUNS | CMD_INSPECT | CMD_EXTRACT | CMD_SIMPLIFY),
 	 .arg = "[LIBRARY.so]", .implied = "", .metavar_kind = "library",
 	 .help = "add the operators of a shared library; repeatable. inspect without a model: list all operators",
 	 .more = "The library is written against the header infer/op.h, which describes all that it has to have; "

@@ -22,7 +22,8 @@ void table_number(struct table *t, double value, const char *text)
 		t->cell = arena_grow(t->arena, t->cell, n, cap, sizeof(*t->cell));
 		t->cap = cap;
 	}
-	t->cell[n] = (struct table_cell){text ? tame_word(t->arena, text) : "", value};
+	t->cell[n] =
+		(struct table_cell){.text = text ? tame_word(t->arena, text) : "", .value = value};
 	if (++t->at == t->columns) {
 		t->at = 0;
 		t->rows++;
@@ -32,6 +33,14 @@ void table_number(struct table *t, double value, const char *text)
 void table_text(struct table *t, const char *text)
 {
 	table_number(t, NAN, text);
+}
+
+void table_folded(struct table *t, const char *brief, const char *text)
+{
+	size_t n = t->rows * t->columns + t->at;
+
+	table_text(t, text);
+	t->cell[n].brief = tame_word(t->arena, brief);
 }
 
 static bool is_right_aligned(const struct table *t, size_t column)
@@ -262,6 +271,8 @@ void table_page(const struct table *t, struct page *p)
 				page_share(p, c->value);
 			else if (!isnan(c->value))
 				page_number(p, c->value, c->text);
+			else if (c->brief)
+				page_folded(p, c->brief, c->text);
 			else
 				page_cell(p, c->text);
 		}

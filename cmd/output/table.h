@@ -16,12 +16,14 @@ struct table {
 	size_t columns, rows, cap, at;
 	struct table_cell {
 		const char *text;
+		const char *brief; /* shown on a page in place of the text, which a click unfolds; NULL: the text */
 		double value; /* sort key of the cell on an HTML page; NAN to sort by the text */
 	} * cell;
 };
 
 void table_begin(struct table *t, struct arena *a, const char *const *heads, const char *align);
 void table_text(struct table *t, const char *text); /* fills the table row by row */
+void table_folded(struct table *t, const char *brief, const char *text);
 void table_number(struct table *t, double value, const char *text);
 /*
  * Prints aligned columns, with `indent` before each line. In a terminal of few columns, names are shortened in their middle,

@@ -15,10 +15,13 @@ static void add_facts(struct profile *p, struct page *page, struct arena *a)
 {
 	const struct identity *id = &p->record[0]->id;
 
-	page_fact(page, "model", p->o->operand[0]);
-	if (id->hash)
+	bool one = p->o->noperands == 1;
+
+	for (size_t i = 0; i < p->o->noperands; i++)
+		page_fact(page, "model", p->o->operand[i]);
+	if (one && id->hash)
 		page_fact(page, "hash", id->hash);
-	if (id->inputs && *id->inputs && !p->sweep.points)
+	if (one && id->inputs && *id->inputs && !p->sweep.points)
 		page_fact(page, "inputs", id->inputs);
 	page_fact(page, "device", profile_head(p, p->record[0], a));
 	if (id->driver)
@@ -31,7 +34,7 @@ static void add_facts(struct profile *p, struct page *page, struct arena *a)
 	if (p->record[0]->nobserved && p->record[0]->timed_by)
 		page_fact(page, "nodes timed by", p->record[0]->timed_by);
 	const struct record_phase *load = p->record[0]->nphases > 1 ? &p->record[0]->phase[1] : NULL;
-	if (load)
+	if (one && load)
 		page_fact(page, "load", str_seconds(a, load->seconds));
 }
 
@@ -329,8 +332,11 @@ int export_page(struct profile *p, const char *path)
 	struct table t;
 	const struct record *r = p->record[0];
 	bool single = profile_single(p);
+	const char *what = p->o->noperands > 1 ? str_many(&a, p->o->noperands, "model")
+			   : r->id.model       ? r->id.model
+					       : "";
 
-	page_begin(&page, &a, arena_printf(&a, "infer profile: %s", r->id.model ? r->id.model : ""),
+	page_begin(&page, &a, arena_printf(&a, "infer profile: %s", what),
 		   r->stopped ? "stopped early" : NULL);
 	add_facts(p, &page, &a);
 	if (single)

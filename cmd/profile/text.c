@@ -418,19 +418,35 @@ static const char *kernel_label(const struct record_node *n, bool brief, struct 
 	return str_get(&b);
 }
 
+/* The number of nodes of the file that were fused into this one. */
+static size_t fused_others(const struct record_node *n)
+{
+	size_t commas = 0;
+
+	for (const char *s = n->fused; s && *s; s++)
+		commas += *s == ',';
+	return commas;
+}
+
 /* Returns the operator of the file that a node was, or "Conv + 3" if three others were fused into it. */
 static const char *operator_label(const struct record_node *n, struct arena *a)
 {
-	size_t fused = n->fused ? 1 : 0;
+	size_t others = fused_others(n);
 
-	for (const char *s = n->fused; s && *s; s++)
-		fused += *s == ',';
-	return fused > 1 ? arena_printf(a, "%s + %zu", n->op, fused - 1) : n->op;
+	return others ? arena_printf(a, "%s + %zu", n->op, others) : n->op;
 }
 
 static void node_row(const struct record_node *n, bool brief, struct table *t, struct arena *a)
 {
-	table_text(t, arena_printf(a, "%*s%s", (int)n->depth * 2, "", node_label(n, brief, a)));
+	const char *label = arena_printf(a, "%*s%s", (int)n->depth * 2, "", node_label(n, brief, a));
+	size_t others = fused_others(n);
+
+	if (others)
+		table_folded(t,
+			     arena_printf(a, "%*s%s + %zu", (int)n->depth * 2, "", n->name, others),
+			     label);
+	else
+		table_text(t, label);
 	table_text(t, operator_label(n, a));
 	table_text(t, kernel_label(n, brief, a));
 	table_number(t, n->calls, arena_printf(a, "%.4g", n->calls));

@@ -29,6 +29,95 @@ __device__ inline void product(float *c, const float *a, float b0, float b1)
 	mma_tf32(c, big, h0, h1);
 }
 
+// ---- one row, element by element -------------------------------------------------------------------------------------
+
+// Returns the score of query i and key j as the softmax takes it; -infinity hides a key. *kept is what p.qk_mode asks for.
+template <typename T, typename C>
+__device__ inline C score_of(const gpu_attend &p, const T *q, const T *k, Range r, int64_t b, int64_t h, int64_t i, int64_t j,
+			     int64_t keys, C *kept)
+{
+	C s = 0;
+	bool beyond = j >= keys;
+	for (int64_t e = 0; e < p.d && !beyond; e++)
+		s += (C)up(q[e]) * (C)up(k[j * p.ks[2] + e * p.kd]);
+	s *= (C)p.scale;
+	*kept = s;
+	if (p.softcap > 0)
+		s = (C)p.softcap * tanh(s / (C)p.softcap);
+	*kept = p.qk_mode == GPU_QK_CAPPED ? s : *kept;
+	if (beyond) {
+		s = *kept = -(C)INFINITY;
+	} else if (j < r.first || j >= r.end) {
+		s = -(C)INFINITY;
+	} else {
+		s = masked<C>(p, s, b, h, i, j);
+	}
+	*kept = p.qk_mode == GPU_QK_MASKED ? s : *kept;
+	return s;
+}
+
+// A warp computes the row of query i by plain multiplications. The two parts of an infinity are an infinity and a NaN, so that
+// every product() with one is NaN, also where the sum is infinite or the key is hidden.
+__device__ __noinline__ void plain_row(const gpu_attend &p, int64_t b, int64_t h, int64_t i)
+{
+	const int lane = threadIdx.x % 32;
+	int64_t keys = keys_of(p, b), kh = h / (p.heads / p.kv_heads);
+	const f32 *q = (const f32 *)p.q + b * p.qs[0] + h * p.qs[1] + i * p.qs[2];
+	const f32 *k = (const f32 *)p.k + b * p.ks[0] + kh * p.ks[1], *v = (const f32 *)p.v + b * p.vs[0] + kh * p.vs[1];
+	f32 *y = (f32 *)p.y + b * p.ys[0] + h * p.ys[1] + i * p.ys[2];
+	Range r = range(p, b, i, keys);
+	float kept, top = -INFINITY, sum = 0;
+	for (int64_t j = lane; j < keys; j += 32) {
+		float s = score_of(p, q, k, r, b, h, i, j, keys, &kept);
+		top = s != s || s > top ? s : top;
+	}
+	for (int by = 16; by; by /= 2) {
+		float other = __shfl_xor_sync(0xffffffffu, top, by);
+		top = other != other || other > top ? other : top;
+	}
+	bool none = top == -INFINITY;
+	for (int64_t j = lane; j < keys; j += 32)
+		sum += none ? 0.0f : expf(score_of(p, q, k, r, b, h, i, j, keys, &kept) - top);
+	for (int by = 16; by; by /= 2)
+		sum += __shfl_xor_sync(0xffffffffu, sum, by);
+	if ((none && p.safe) || (p.nan_to_zero && sum != sum))
+		return; // write_rows() has written this row
+	for (int64_t e0 = 0; e0 < p.dv; e0 += 32) {
+		float out = 0;
+		for (int64_t j0 = 0; j0 < keys; j0 += 32) {
+			float part = 0;
+			if (j0 + lane < keys)
+				part = none ? 0.0f : expf(score_of(p, q, k, r, b, h, i, j0 + lane, keys, &kept) - top);
+			for (int n = 0; n < 32; n++) {
+				float each = __shfl_sync(0xffffffffu, part, n) / sum;
+				if (j0 + n < keys && e0 + lane < p.dv)
+					out += each * v[(j0 + n) * p.vs[2] + e0 + lane];
+			}
+		}
+		if (e0 + lane < p.dv)
+			y[e0 + lane] = out;
+	}
+}
+
+// Writes a warp's 16 rows; those that came out NaN are computed anew.
+template <int HEAD>
+__device__ inline void write_rows_exactly(const gpu_attend &p, int64_t b, int64_t h, const int *row, float out[HEAD / 8][4],
+					float *sum)
+{
+	write_rows<f32, HEAD, ANY>(p, b, h, row, out, sum, 1.0f);
+	for (int r = 0; r < 2; r++) {
+		float all = sum[r];
+#pragma unroll
+		for (int n = 0; n < HEAD / 8; n++)
+			all += 0.0f * (out[n][2 * r] + out[n][2 * r + 1]);
+		u32 lost = __ballot_sync(0xffffffffu, row[r] < p.s && all != all);
+		__syncthreads(); // other lanes write what this one has written
+		for (int g = 0; g < 8; g++)
+			if (lost >> (4 * g) & 0xfu)
+				plain_row(p, b, h, row[r] - (int)threadIdx.x % 32 / 4 + g);
+	}
+}
+
 // Copies ROWS rows of a head, starting at position `from`, into shared memory. Elements beyond the tensor become 0.
 template <int HEAD, int LD, int ROWS>
 __device__ inline void load_rows(f32 *to, const f32 *x, int64_t step, int64_t each, int from, int end, int d, bool vector)
@@ -120,7 +209,7 @@ template <int HEAD, int BN> __device__ inline void flash(const gpu_attend &p)
 		}
 		__syncthreads(); // the next iteration overwrites this tile
 	}
-	write_rows<f32, HEAD, ANY>(p, b, h, row, out, sum, 1.0f);
+	write_rows_exactly<HEAD>(p, b, h, row, out, sum);
 }
 
 // ---- plain: every type and form -----------------------------------------------------------------------------------
@@ -147,23 +236,7 @@ template <typename T> __device__ inline void plain(const gpu_attend &p)
 		C max = -(C)INFINITY, sum = 0;
 		__syncthreads();
 		for (int64_t j = threadIdx.x; j < p.t; j += blockDim.x) {
-			C s = 0, kept;
-			bool beyond = j >= keys;
-			for (int64_t e = 0; e < p.d && !beyond; e++)
-				s += (C)up(q[e]) * (C)up(k[j * p.ks[2] + e * p.kd]);
-			s *= (C)p.scale;
-			kept = s;
-			if (p.softcap > 0)
-				s = (C)p.softcap * tanh(s / (C)p.softcap);
-			kept = p.qk_mode == GPU_QK_CAPPED ? s : kept;
-			if (beyond) {
-				s = kept = -(C)INFINITY;
-			} else if (j < r.first || j >= r.end) {
-				s = -(C)INFINITY;
-			} else {
-				s = masked<C>(p, s, b, h, i, j);
-			}
-			kept = p.qk_mode == GPU_QK_MASKED ? s : kept;
+			C kept, s = score_of(p, q, k, r, b, h, i, j, keys, &kept);
 			if (qk && p.qk_mode < GPU_QK_PROBABILITIES)
 				qk[j] = down<T>(kept);
 			s = rounded_to(p.round, s);

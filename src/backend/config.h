@@ -28,6 +28,13 @@ struct run_config {
 	 */
 	int optimize;
 	bool keep_floats; /* float values that constants determine are computed in the run, by the file's own nodes */
+	/*
+	 * The optimized graph is to be written to a file: constants that would take more room than what they are folded
+	 * from stay nodes, and folding takes little memory.
+	 */
+	bool to_file;
+	/* texts of --dim and --shape whose sizes hold before the model is optimized; none: all dimensions stay as they are */
+	struct texts fixed_dims, fixed_shapes;
 	int64_t threads;      /* number of threads; 0 for one per core */
 	bool memory_plan;     /* false: each value has memory of its own */
 	bool arena;	      /* false: memory is not kept from one plan to the next */

@@ -288,7 +288,7 @@ static int run_plain(struct against_ort *a, const struct tensor *const *in, stru
 /* Marks the values that nodes of the file's own graph make: only their names mean the same to both sides. */
 static int mark_made(struct against_ort *a)
 {
-	struct onnx_file *f = onnx_file_open(a->c->path, a->c->d);
+	struct onnx_file *f = onnx_file_open(a->c->path, a->c->config->external_root, a->c->d);
 	struct arena tmp = {0};
 	struct map names = {.arena = &tmp};
 

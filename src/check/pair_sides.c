@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "check/pair_sides.h"
+#include "base/file.h"
 #include "session/backends.h"
 
 #include <string.h>
@@ -89,13 +90,6 @@ static int parse_side(struct check_context *c, const char *s, size_t n, struct p
 	return 0;
 }
 
-static bool names_model(const char *text)
-{
-	size_t n = strlen(text);
-
-	return n > 5 && !strcmp(text + n - 5, ".onnx");
-}
-
 /*
  * The reference is another model. Both run without optimizations, as only the nodes of their files can correspond to one
  * another.
@@ -110,7 +104,7 @@ static void compare_models(struct check_context *c, const char *path, struct pai
 
 int pair_sides_parse(struct check_context *c, const char *text, struct pair *p)
 {
-	if (names_model(text)) {
+	if (path_names_model(text) || !strcmp(path_ext(text), ".json")) {
 		compare_models(c, text, p);
 		return 0;
 	}

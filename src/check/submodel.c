@@ -28,7 +28,7 @@ int extractor_open(struct check_context *c, struct extractor *p)
 {
 	*p = (struct extractor){.c = c};
 	p->node_of.arena = p->maker_of.arena = p->weight.arena = p->captured.arena = &p->arena;
-	p->file = onnx_file_open(c->path, c->d);
+	p->file = onnx_file_open(c->path, c->config->external_root, c->d);
 	if (!p->file)
 		return c->d->last ? -(int)c->d->last->code : -E_MODEL_OPEN;
 	index_file(p);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ir/graph.h"
 
+#include "base/file.h"
 #include "base/hash.h"
 
 #include <inttypes.h>
@@ -146,10 +147,30 @@ void node_set_ins(struct graph *g, struct node *n, const uint32_t *in, uint32_t 
 	n->nin = nin;
 }
 
+static void note_replacement(struct graph *g, uint32_t old, uint32_t with)
+{
+	if (old >= g->nbecame) {
+		g->became = arena_grow(g->arena, g->became, g->nbecame, g->cap_values,
+				       sizeof(*g->became));
+		while (g->nbecame < g->cap_values)
+			g->became[g->nbecame++] = NO_VALUE;
+	}
+	g->became[old] = with;
+}
+
+uint32_t graph_became(const struct graph *g, uint32_t v)
+{
+	/* a value is never read again once it was replaced, so that the chain ends */
+	while (v < g->nbecame && g->became[v] != NO_VALUE)
+		v = g->became[v];
+	return v;
+}
+
 void graph_replace(struct graph *g, uint32_t old, uint32_t with)
 {
 	struct value *o = g->value[old];
 
+	note_replacement(g, old, with);
 	for (uint32_t k = 0; k < o->nusers; k++) {
 		struct node *n = g->node[o->users[k]];
 		/* users has one entry per use, so each entry replaces one input */
@@ -388,4 +409,11 @@ bool vinfo_contradicts(const struct vinfo *a, const struct vinfo *b)
 	for (int i = 0; !differs && i < s->rank; i++)
 		differs = s->dim[i] >= 0 && t->dim[i] >= 0 && s->dim[i] != t->dim[i];
 	return differs;
+}
+
+bool path_names_model(const char *path)
+{
+	const char *ext = path_ext(path);
+
+	return !strcmp(ext, ".onnx") || !strcmp(ext, ".onnxtxt");
 }

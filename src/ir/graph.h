@@ -106,7 +106,10 @@ struct graph {
 	 */
 	uint32_t *in_place, *out_place;
 	const char **out_name; /* outputs keep their names when rewrites replace their values */
-	uint32_t *order;       /* live nodes in topological order, set by graph_sort */
+	/* for the first nbecame values: the value that took the place of each; NO_VALUE: none (graph_became) */
+	uint32_t *became;
+	uint32_t nbecame;
+	uint32_t *order; /* live nodes in topological order, set by graph_sort */
 	uint32_t norder;
 	const struct constant_node *constants;
 	const struct false_hint *false_hints;
@@ -185,8 +188,10 @@ void node_set_in(struct graph *g, struct node *n, uint32_t i, uint32_t v);
 void graph_drop_use(struct graph *g, uint32_t v, uint32_t node);
 /* Replaces all inputs of the node by these. Captures stay. */
 void node_set_ins(struct graph *g, struct node *n, const uint32_t *in, uint32_t nin);
-/* Replaces every use of `old`, graph outputs included, by a use of `with`. */
+/* Replaces every use of `old`, graph outputs included, by a use of `with`. graph_became() tells so from then on. */
 void graph_replace(struct graph *g, uint32_t old, uint32_t with);
+/* Returns the value that is read in place of v after all replacements so far; v itself if it was never replaced. */
+uint32_t graph_became(const struct graph *g, uint32_t v);
 void graph_remove_node(struct graph *g, struct node *n);
 /*
  * Sets g->order to a topological order, in which nodes that could go in any order are sorted by id. A graph with a
@@ -229,5 +234,8 @@ static inline struct value *node_out(const struct graph *g, const struct node *n
 
 /* Whether what is known of both, types and dimensions, differs. */
 bool vinfo_contradicts(const struct vinfo *a, const struct vinfo *b);
+
+/* Whether a path ends as those of models do, in binary or in text form. JSON has an ending that says nothing of this kind. */
+bool path_names_model(const char *path);
 
 #endif

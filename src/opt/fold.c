@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/evaluate.h"
+#include "base/file.h"
 #include "opt/optimizer.h"
 
 #include <string.h>
@@ -11,6 +12,13 @@
  * FOLD_GROWTH times the bytes of the model's weights.
  */
 enum { FOLD_BYTES = 4 << 20, FOLD_GROWTH = 4, FOLD_TOTAL = 64 << 20 };
+
+/*
+ * Limits for a graph that is to be written to a file. A node stays if its result takes more than FILE_GROWTH bytes beyond those
+ * of its inputs: a file would grow by filled or expanded tensors, and by weights that are stored in a smaller type. It also stays
+ * if it reads more than FILE_READ bytes, because mapped weights that are read count as memory. All results together have FILE_TOTAL.
+ */
+enum { FILE_GROWTH = 64 << 10, FILE_READ = 16 << 20, FILE_TOTAL = 36 << 20 };
 
 /* State while a graph is folded. Results that only folded nodes read are freed as soon as these are folded. */
 struct folding {
@@ -41,10 +49,9 @@ static bool inputs_constant(const struct graph *g, const struct node *n, size_t 
 	return n->nin > 0;
 }
 
-/* Whether the results of the node may be kept. Sets *total to their bytes. */
-static bool within_budget(const struct folding *f, const struct node *n, size_t in, size_t *total)
+/* Sets *total to the bytes of the node's results; returns false if they are not known. */
+static bool result_bytes(const struct graph *g, const struct node *n, size_t *total)
 {
-	const struct graph *g = f->g;
 	size_t out = 0, bytes;
 
 	for (uint32_t i = 0; i < n->nout; i++) {
@@ -57,7 +64,15 @@ static bool within_budget(const struct folding *f, const struct node *n, size_t 
 			return false;
 	}
 	*total = out;
-	return out <= FOLD_BYTES || out / FOLD_GROWTH <= in;
+	return true;
+}
+
+/* Whether the results of the node may be kept. Sets *total to their bytes. */
+static bool within_budget(const struct folding *f, const struct node *n, size_t in, size_t *total)
+{
+	if (!result_bytes(f->g, n, total) || (f->o->config->to_file && in > FILE_READ))
+		return false;
+	return *total <= FOLD_BYTES || *total / FOLD_GROWTH <= in;
 }
 
 static bool outputs_known(const struct graph *g, const struct node *n)
@@ -104,6 +119,8 @@ static size_t total_budget(struct optimizer *o)
 
 	if (o->fold_budget)
 		return o->fold_budget;
+	if (o->config->to_file)
+		return o->fold_budget = FILE_TOTAL;
 	size_t weights = 0;
 	for (uint32_t i = 0; i < g->nvalues; i++)
 		weights += g->value[i]->init ? g->value[i]->init->bytes : 0;
@@ -117,11 +134,12 @@ static void note_unfolded(struct folding *f, const struct node *n, const char *w
 	if (f->o->told_unfolded)
 		return;
 	f->o->told_unfolded = true;
+	bool file = f->o->config->to_file;
 	NOTE(f->o->diag, E_MODEL_FOLD, .node = n->origin->name, .op = n->origin->op,
 	     .message = fmt(f->o->diag,
-			    "it depends on constants only, but %s: it, and perhaps others, "
-			    "are computed in each run",
-			    why));
+			    "it depends on constants only, but %s: it, and perhaps others, %s", why,
+			    file ? "stay nodes" : "are computed in each run"),
+	     .hint = file ? "infer simplify of the model that is written folds more of them" : NULL);
 }
 
 /* Evaluates the node; its outputs share a new struct temporary. Returns false if the node cannot be evaluated. */
@@ -138,6 +156,9 @@ static bool evaluate_node(struct folding *f, const struct node *n, size_t bytes)
 	struct diag quiet = {0};
 	int r = eval_node(f->o->cpu, f->g, n, in, out, &t->arena, &quiet);
 	diag_free(&quiet);
+	for (uint32_t i = 0; f->o->config->to_file && i < n->nin; i++)
+		if (in[i])
+			file_release(in[i]->data, in[i]->bytes);
 	if (r) {
 		arena_free(&t->arena);
 		if (r == -(int)E_TIMEOUT)
@@ -169,13 +190,30 @@ static bool is_kept(const struct folding *f, const struct node *n)
 	return false;
 }
 
+/* Whether the node stays because its result would make a file too large, or what reads it slower. */
+static bool kept_for_file(const struct folding *f, const struct node *n)
+{
+	size_t in = 0, out;
+
+	if (!f->o->config->to_file)
+		return false;
+	/* runtimes recognize quantized operators by the DequantizeLinear of their weights and biases */
+	if (n->op == op_named("DequantizeLinear"))
+		return true;
+	for (uint32_t i = 0; i < n->nin; i++) {
+		const struct value *v = node_in(f->g, n, i);
+		in += v && v->init ? v->init->bytes : 0;
+	}
+	return result_bytes(f->g, n, &out) && out > in && out - in > FILE_GROWTH;
+}
+
 /* Makes the outputs known if that is possible and allowed; returns whether they are known. */
 static bool evaluate(struct folding *f, struct node *n)
 {
 	struct graph *g = f->g;
 	size_t bytes = 0, result;
 
-	if (is_kept(f, n))
+	if (is_kept(f, n) || kept_for_file(f, n))
 		return false;
 	if (outputs_known(g, n) || fold_view(f, n))
 		return true;

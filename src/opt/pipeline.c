@@ -49,7 +49,8 @@ int pass_simplify(struct optimizer *o, struct graph *g)
 
 int pass_fuse(struct optimizer *o, struct graph *g)
 {
-	return apply_rules(o, g, FUSE);
+	/* a file has no operators of ours, and what they would absorb, such as the Transpose of a weight, is folded for it */
+	return o->config->to_file ? 0 : apply_rules(o, g, FUSE);
 }
 
 /* Runs one pass over a graph and then over its bodies, except for the import pass, which imports bodies itself. */

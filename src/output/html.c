@@ -32,6 +32,7 @@ static const char style[] =
 	"margin:10px 0 18px}table{border-collapse:collapse;width:100%;font-size:14px}"
 	"th,td{padding:5px 10px;text-align:left;border-bottom:1px solid var(--line);white-space:nowrap}"
 	"td.l:first-child{white-space:normal;overflow-wrap:anywhere;min-width:20ch}"
+	"details{min-width:18ch}summary{cursor:pointer}details[open] summary{font-weight:600}"
 	"td.t{white-space:normal;overflow-wrap:anywhere;min-width:24ch}"
 	"td.m{white-space:normal;overflow-wrap:anywhere;min-width:16ch}"
 	"tr:last-child td{border-bottom:0}th{color:var(--dim);font-weight:500;cursor:pointer;"
@@ -66,7 +67,7 @@ static const char style_of_widths[] =
 	"@media(max-width:640px){main{padding:16px 12px 40px}h1{font-size:20px}figure{overflow-x:auto}"
 	"svg{min-width:560px}svg text{font-size:18px}.tile{min-width:calc(50% - 6px);flex:1;padding:8px 12px}"
 	".tile b{font-size:18px}dl{grid-template-columns:1fr;gap:0}dd{margin:0 0 6px}"
-	"th,td{padding:5px 7px}td.l:first-child{min-width:11ch}table{font-size:13px}}\n";
+	"th,td{padding:5px 7px}table{font-size:13px}}\n";
 
 /* In the page, a click on a column's head sorts the table by that column; another click reverses the order. */
 static const char script[] =
@@ -216,6 +217,14 @@ void page_cell(struct page *p, const char *text)
 {
 	open_cell(p);
 	add_element(&p->html, ">", text, "");
+	close_cell(p);
+}
+
+void page_folded(struct page *p, const char *brief, const char *text)
+{
+	open_cell(p);
+	add_element(&p->html, "><details><summary>", brief, "</summary>");
+	add_element(&p->html, "", text, "</details>");
 	close_cell(p);
 }
 
@@ -615,7 +624,7 @@ static void add_legend(struct page *p, const struct page_plot *plot)
 /* Draws a dot for each point of a series with few points. The dot shows the point's numbers as a tooltip. */
 static void draw_dots(struct page *p, const struct pen *pen, const struct page_series *s, size_t color)
 {
-	for (size_t i = 0; i < s->n && s->n <= 64 && !s->dots; i++)
+	for (size_t i = 0; i < s->n && s->n <= 64; i++)
 		if (isfinite(s->y[i]))
 			str_addf(&p->html,
 				 "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"var(--s%zu)\">"

@@ -50,6 +50,8 @@ void page_good(struct page *p, const char *text);
 void page_table(struct page *p, const char *const *heads, const char *align);
 /* Adds the next cell of the row. After the last column the next row starts. */
 void page_cell(struct page *p, const char *text);
+/* Adds a cell that shows `brief`, and `text` below it after a click. It is sorted by `brief`. */
+void page_folded(struct page *p, const char *brief, const char *text);
 /* Adds a cell in the color of a state. */
 enum page_state { PAGE_PASSED, PAGE_WARNED, PAGE_FAILED, PAGE_SKIPPED };
 void page_state(struct page *p, enum page_state state, const char *text);

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/pool.h"
 #include "base/proc.h"
+#include "input/input.h"
 #include "onnx/load.h"
 #include "onnx/weights.h"
 #include "opt/pipeline.h"
@@ -88,6 +89,54 @@ static bool expects_accelerator(const struct run_config *c)
 	return found;
 }
 
+/* Puts sizes in place of the symbols that have one, in all that the file declares of the values of a graph and its bodies. */
+static void set_symbols(struct graph *g, const int64_t *size, uint32_t n)
+{
+	for (uint32_t i = 0; i < g->nvalues; i++) {
+		struct shape *s = &g->value[i]->info.shape;
+		for (int k = 0; k < s->rank; k++)
+			if (dim_is_sym(s->dim[k]) && DIM_SYM_ID(s->dim[k]) < n &&
+			    size[DIM_SYM_ID(s->dim[k])] >= 0)
+				s->dim[k] = size[DIM_SYM_ID(s->dim[k])];
+	}
+	for (uint32_t i = 0; i < g->nnodes; i++)
+		for (uint32_t k = 0; k < g->node[i]->nsub; k++)
+			set_symbols(g->node[i]->sub[k], size, n);
+}
+
+/*
+ * Gives the inputs the shapes that config->fixed_dims and fixed_shapes ask for, before the model is optimized. A symbol that has the
+ * same size in all inputs has it everywhere.
+ */
+static int fix_shapes(struct model *m, const struct run_config *c, struct diag *d)
+{
+	const struct input_request r = {.dim = c->fixed_dims, .shape = c->fixed_shapes};
+	struct graph *g = m->graph;
+	struct arena a = {0};
+	uint32_t n = m->nsymbols;
+	struct shape *shapes = arena_new_n(&a, struct shape, g->nin + 1);
+	int64_t *size = arena_new_n(&a, int64_t, n + 1);
+	int rc = input_shapes(m, &r, shapes, d);
+
+	for (uint32_t k = 0; k < n; k++)
+		size[k] = DIM_UNKNOWN;
+	for (uint32_t i = 0; !rc && i < g->nin; i++) {
+		struct shape *s = &g->value[g->in[i]]->info.shape;
+		for (int k = 0; k < s->rank && shapes[i].rank == s->rank; k++)
+			if (dim_is_sym(s->dim[k]) && DIM_SYM_ID(s->dim[k]) < n) {
+				int64_t *to = &size[DIM_SYM_ID(s->dim[k])];
+				bool other = *to != DIM_UNKNOWN && *to != shapes[i].dim[k];
+				*to = other || shapes[i].dim[k] < 0 ? s->dim[k] : shapes[i].dim[k];
+			}
+	}
+	for (uint32_t i = 0; !rc && i < g->nin; i++)
+		g->value[g->in[i]]->info.shape = shapes[i];
+	if (!rc)
+		set_symbols(g, size, n);
+	arena_free(&a);
+	return rc;
+}
+
 struct session *session_open(const char *path, const struct run_config *config, struct diag *d)
 {
 	struct arena a = {0};
@@ -113,7 +162,9 @@ struct session *session_open(const char *path, const struct run_config *config, 
 	s->times.load = clock_ns() - t0;
 	t0 = clock_ns();
 	s->config.gpu = expects_accelerator(&s->config);
-	if (!s->model || opt_run(s->model, host_backend(), &s->config, d)) {
+	bool fixed = s->config.fixed_dims.n > 0 || s->config.fixed_shapes.n > 0;
+	if (!s->model || (fixed && fix_shapes(s->model, &s->config, d)) ||
+	    opt_run(s->model, host_backend(), &s->config, d)) {
 		diag_where(d, path, NULL, NULL);
 		session_close(s);
 		return NULL;
@@ -355,7 +406,7 @@ static int check_inputs(const struct session *s, const struct tensor *const *in,
  * Without --memory-limit, a model may take memory in proportion to what came in: a file of some bytes must not fill the
  * machine. Real models stay far below: they have weights, or large inputs.
  */
-static const size_t ALWAYS_ALLOWED = (size_t)4 << 30;
+static const size_t ALWAYS_ALLOWED = (size_t)1 << 30;
 enum { ALLOWED_GROWTH = 64 };
 
 static void set_host_limit(struct session *s, const struct tensor *const *in)

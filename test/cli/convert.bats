@@ -253,6 +253,34 @@ fails() { # STATUS TEXT ARGUMENT...
 	[ "$("$INFER" run b.onnx --random -1..1 --device cpu --json -q | jq -r '.outputs[0].name')" = y ]
 }
 
+@test "Every command reads a model in text form and in JSON, its external data too" {
+	local f
+	printf '<ir_version: 10, opset_import: ["": 21]>\ng (float[n,2] x) => (float[n,2] y) <float[2] w = {3, 4}> { t = Relu(x)\n y = Mul(t, w) }' >m.onnxtxt
+	"$INFER" convert m.onnxtxt m.onnx
+	"$INFER" convert m.onnxtxt m.json
+	printf '# a comment\n\n' | cat - m.onnxtxt >comment.txt
+	for f in m.onnx m.onnxtxt m.json comment.txt /dev/stdin; do
+		[ "$("$INFER" run "$f" --input 'x=[[1,-2],[3,4]]' --device cpu --json -q <m.onnxtxt | jq -c '[.outputs[].checksum, .outputs[].shape]')" = \
+			"$("$INFER" run m.onnx --input 'x=[[1,-2],[3,4]]' --device cpu --json -q | jq -c '[.outputs[].checksum, .outputs[].shape]')" ]
+		run -0 --separate-stderr "$INFER" inspect "$f" --json <m.onnxtxt
+		[ "$(jq -r '.inputs[0].name' <<<"$output")" = x ]
+	done
+	for f in m.onnxtxt m.json; do
+		"$INFER" check "$f" --device cpu >/dev/null
+		"$INFER" profile "$f" -n 1 -q --device cpu --json | jq -e '.schema == "infer/1"' >/dev/null
+		"$INFER" diff m.onnx "$f"
+		"$INFER" check m.onnx --compare "$f" --device cpu >/dev/null
+		"$INFER" extract "$f" --to t -o part.onnx
+		[ "$("$INFER" run part.onnx --input 'x=[[1,-2]]' --print --device cpu -q | head -n 1 | grep -c 't')" = 1 ]
+	done
+	printf '{"schema": "other/1"}' >a.json
+	run -3 "$INFER" run a.json --device cpu
+	[[ $output == *"E-MODEL-FORMAT"*"infer inspect FILE.json"* ]]
+	printf '<html><body>404</body></html>' >page.onnx
+	run -3 "$INFER" run page.onnx
+	[[ $output == *"web page"* ]]
+}
+
 @test "convert: the file to write may be given by -o" {
 	cp "$BATS_TEST_DIRNAME/../data/steps/walk.onnx" .
 	run "$INFER" convert walk.onnx -o walk.json

@@ -123,3 +123,40 @@ assert far["elements"] == 64 and far["differ"] == 1 and far["worst"] == 3 * 8 + 
 	models
 	python3 "$plant" "$INFER" 7 12 8 a.onnx
 }
+
+@test "--simplify: what one export folds and another computes is no difference; another weight is one" {
+	cat >computed.onnxtxt <<-'TEXT'
+		<ir_version: 8, opset_import: ["": 13]>
+		g (float[n,4] x) => (float[n,4] y) <float[4,4] w = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7}, int64[1] axes = {0}> {
+		 i = Identity(w)
+		 wt = Transpose<perm=[1,0]>(i)
+		 s = Shape(w)
+		 one = Constant<value_int=0>()
+		 d = Gather(s, one)
+		 f = Cast<to=1>(d)
+		 m = MatMul(x, wt)
+		 z = Mul(m, f)
+		 y = Relu(z)
+		}
+	TEXT
+	cat >folded.onnxtxt <<-'TEXT'
+		<ir_version: 8, opset_import: ["": 17]>
+		other (float[n,4] x) => (float[n,4] y) <float[4,4] a = {1,5,9,4,2,6,1,5,3,7,2,6,4,8,3,7}, float b = {4}> {
+		 p = MatMul(x, a)
+		 q = Mul(p, b)
+		 y = Relu(q)
+		}
+	TEXT
+	run -1 "$INFER" diff computed.onnxtxt folded.onnxtxt --ignore opsets
+	[[ $output == *"node removed"* ]]
+	run -0 "$INFER" diff computed.onnxtxt folded.onnxtxt --ignore opsets --simplify
+	[[ $output == "no difference: 3 nodes of 3 and 3 correspond"* ]]
+	sed 's/b = {4}/b = {5}/' folded.onnxtxt >other.onnxtxt
+	run -1 "$INFER" diff computed.onnxtxt other.onnxtxt --ignore opsets --simplify
+	[[ $output == *"input 1 (B) of Mul"*"< f32 [] = 4"*"> f32 [] = 5"*"weights     1 difference"* ]]
+	run -0 "$INFER" simplify computed.onnxtxt -o simple.onnx
+	run -1 "$INFER" diff computed.onnxtxt simple.onnx
+	run -0 "$INFER" diff computed.onnxtxt simple.onnx --simplify
+	run -2 "$INFER" diff computed.onnxtxt nowhere.onnx --simplify
+	[[ $output == *"E-MODEL-OPEN"* ]]
+}

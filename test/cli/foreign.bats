@@ -208,6 +208,23 @@ surgeon pic.onnx | infer extract MODEL
 END
 }
 
+@test "Command lines of onnxsim, onnxslim and polygraphy surgeon sanitize" {
+	answers_all 12 <<'END'
+onnxsim pic.onnx out.onnx | infer simplify MODEL
+onnxslim pic.onnx out.onnx | infer simplify MODEL
+sanitize pic.onnx --fold-constants | infer simplify MODEL
+surgeon sanitize pic.onnx --fold-constants | infer simplify MODEL
+simplfy pic.onnx | 'simplify'
+optimize pic.onnx | infer simplify MODEL
+simplify pic.onnx --overwrite-input-shape images:1,3,16,24 | --shape
+simplify pic.onnx --fold-constants | folds constants
+simplify pic.onnx --skip-fuse-bn | fuses nothing
+simplify pic.onnx --save-external-data w.bin | --external w.bin
+simplify pic.onnx --weight-strip | --strip-weights
+run pic.onnx --save-optimized-model out.onnx | infer simplify MODEL
+END
+}
+
 @test "Words that mean another thing behind each subcommand, and the user's value in the hint" {
 	answers_all 60 <<'END'
 run pic.onnx --conf-thres 0.3 | --decode yolo:score=0.3
@@ -351,7 +368,7 @@ END
 }
 
 @test "Each option that a hint for other tools' words names exists" {
-	for command in run inspect profile check suite doctor extract convert diff merge; do
+	for command in run inspect profile check suite doctor extract simplify convert diff merge; do
 		"$INFER" "$command" --help
 	done >"$BATS_TEST_TMPDIR/help"
 	"${CC:-cc}" -E -P '-DFOREIGN(words, hint)=hint' '-DFOREIGN_IN(commands, words, hint)=hint' '-DFOREIGN_VALUE(option, values, hint)=hint' -x c "$BATS_TEST_DIRNAME/../../cmd/options/foreign.def" |

@@ -41,7 +41,7 @@ check pic.onnx --no-shape-inference | infer inspect MODEL --nodes
 inspect model pic.onnx | infer inspect pic.onnx
 run onnx pic.onnx | infer run pic.onnx
 inspect pic.onnx --mode full | --weights
-surgeon sanitize pic.onnx | constants are folded
+surgeon sanitize pic.onnx | infer simplify MODEL -o OUT
 debug reduce pic.onnx | --bisect -o DIR
 compare pic.onnx pic.onnx | infer diff A B
 extract pic.onnx -i x -o y.onnx | --from x
@@ -49,10 +49,9 @@ END
 }
 
 @test "Words of onnxsim, onnxslim and netron" {
-	answers_all 22 <<'END'
-simplify pic.onnx out.onnx | --stage opt
-onnxsim pic.onnx out.onnx | --stage opt
-onnxslim pic.onnx out.onnx | --stage opt
+	answers_all 21 <<'END'
+onnxsim pic.onnx out.onnx | infer simplify MODEL -o OUT
+onnxslim pic.onnx out.onnx | infer simplify MODEL -o OUT
 run pic.onnx --overwrite-input-shape x:1,3,16,24 | --shape NAME=
 run pic.onnx --test-input-shape x:1,3,16,24 | --shape NAME=
 run pic.onnx --skip-optimization | --optimize

@@ -261,6 +261,17 @@ def products():
             c = Case(f"attention{d}_{causal}_tf32", precision=1)
             c.end(c.op("Attention", c.x("f32", 2, 4, 70, d, low=-1, high=1), c.x("f32", 2, 4, 90, d, low=-1, high=1),
                        c.x("f32", 2, 4, 90, d, low=-1, high=1), is_causal=causal))
+    # infinities and NaN: in queries, keys, values, and values that a mask hides
+    for d in (40, 64, 128):
+        for t in FLOATS:
+            for where, causal in (("query", 0), ("query", 1), ("key", 0), ("key", 1), ("value", 0), ("hidden", 0)):
+                q, k, v = (numbers(t, (2, 4, n, d), -1, 1) for n in (70, 90, 90))
+                mask = numbers("u8", (70, 90), 0, 2) > 0
+                odd = {"query": q, "key": k}.get(where, v)
+                odd[0, 1, 5, 3], odd[0, 3, 40, 7], odd[1, 0, 11, 30], odd[1, 2, 60, 9] = np.inf, -np.inf, np.nan, np.inf
+                c = Case(f"attention{d}_infinite_{where}_{causal}_{t}")
+                rest = [c.given("bool", mask)] if where == "hidden" else []
+                c.end(c.op("Attention", c.given(t, q), c.given(t, k), c.given(t, v), *rest, is_causal=causal))
     # few queries: of one head each, and of several that share a head of keys, in one part or in several
     for d, e in ((64, 40), (64, 64), (96, 128)):
         for t in FLOATS:

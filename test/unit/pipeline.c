@@ -173,6 +173,53 @@ static void equal_nodes_merge(void)
 	trial_finish(&t);
 }
 
+/* The value that is read in place of a named one. */
+static uint32_t now(const struct trial *t, const char *name)
+{
+	return graph_became(t->g, t->value[names_find(&t->vars, name, strlen(name))]);
+}
+
+static void replaced_values_are_told(void)
+{
+	struct trial t;
+
+	start(&t);
+	trial_input(&t, "x", DT_F32, SHAPE(2, 3));
+	weight(&t, "w", 3, 1);
+	t.config.optimize = OPTIMIZE_BASIC;
+	if (text(&t,
+		 "a = Exp(x); b = Exp(Identity(x)); c = Identity(b); s = Add(w, w); y = Mul(Add(a, c), s)",
+		 "y")) {
+		optimize(&t);
+		CHECK_INT(now(&t, "x"), t.value[0]);
+		CHECK_INT(now(&t, "b"), now(&t, "a"));
+		CHECK_INT(now(&t, "c"), now(&t, "a"));
+		CHECK(now(&t, "y") != now(&t, "a"));
+		CHECK(t.g->value[now(&t, "s")]->init);
+		CHECK(t.g->value[now(&t, "a")]->producer != NO_NODE);
+	}
+	trial_finish(&t);
+}
+
+/* Of a graph that is to be written: what would make the file larger stays, small constants are folded all the same. */
+static void large_constants_stay_for_a_file(void)
+{
+	struct trial t;
+
+	for (int file = 0; file < 2; file++) {
+		start(&t);
+		trial_input(&t, "x", DT_F32, SHAPE(200, 200));
+		weight(&t, "w", 200, 1);
+		t.config.optimize = OPTIMIZE_BASIC;
+		t.config.to_file = file;
+		if (text(&t, "y = Sub(Sub(x, Sqrt(w)), Tile(Unsqueeze(w, [0]), [200, 1]))", "y"))
+			optimize(&t);
+		CHECK_INT(live(&t, "Sqrt"), 0);
+		CHECK_INT(live(&t, "Tile"), file);
+		trial_finish(&t);
+	}
+}
+
 static void dead_nodes_go(void)
 {
 	struct trial t;
@@ -344,6 +391,8 @@ int main(void)
 	UNIT(multiples_of_symbols_stay);
 	UNIT(other_multiples_stay_apart);
 	UNIT(equal_nodes_merge);
+	UNIT(replaced_values_are_told);
+	UNIT(large_constants_stay_for_a_file);
 	UNIT(dead_nodes_go);
 	UNIT(chains_become_pointwise);
 	UNIT(small_parts_stay_outside);

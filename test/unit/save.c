@@ -38,7 +38,14 @@ static int64_t part(const struct onnx_file *f, uint32_t node, const struct onnx_
 {
 	struct diag d = {0};
 	const struct onnx_border outs[] = {{.name = out, .t = &like}};
-	const struct onnx_part p = {&node, 1, in, constant, outs, nin, nconstant, 1, NULL};
+	const struct onnx_part p = {.node = &node,
+				    .nnodes = 1,
+				    .in = in,
+				    .nin = nin,
+				    .constant = constant,
+				    .nconstant = nconstant,
+				    .out = outs,
+				    .nout = 1};
 	int64_t n = -1;
 
 	CHECK_INT(onnx_save_part(f, &p, "part.onnx", &d), 0);
@@ -64,7 +71,7 @@ static void test_captures(void)
 	struct tensor flag = {.type = type_tensor(DT_BOOL), .shape = {0, {0}}, .data = c, .bytes = 1};
 
 	put_model(good_captures);
-	struct onnx_file *f = onnx_file_open("whole.onnx", &d);
+	struct onnx_file *f = onnx_file_open("whole.onnx", NULL, &d);
 	CHECK(f && onnx_file_nodes(f) == 2);
 	const struct onnx_node *n = onnx_file_node(f, 1);
 	CHECK_STR(n->op, "If");
@@ -84,7 +91,7 @@ static void test_functions(void)
 	struct diag d = {0};
 
 	put_model(good_functions);
-	struct onnx_file *f = onnx_file_open("whole.onnx", &d);
+	struct onnx_file *f = onnx_file_open("whole.onnx", NULL, &d);
 	CHECK(f && onnx_file_nodes(f) == 1);
 	CHECK_STR(onnx_file_node(f, 0)->title, "call");
 	const struct onnx_border in[] = {
@@ -101,12 +108,12 @@ static void test_titles(void)
 	struct diag d = {0};
 
 	put_model(good_unsorted);
-	struct onnx_file *f = onnx_file_open("whole.onnx", &d);
+	struct onnx_file *f = onnx_file_open("whole.onnx", NULL, &d);
 	CHECK(f && onnx_file_nodes(f) == 3);
 	CHECK_STR(onnx_file_node(f, 2)->title, "Abs_2");
 	const struct onnx_border in[] = {{.name = "x", .t = &like}};
 	CHECK_INT(part(f, 2, in, 1, NULL, 0, "a"), 1);
-	struct onnx_file *g = onnx_file_open("part.onnx", &d);
+	struct onnx_file *g = onnx_file_open("part.onnx", NULL, &d);
 	CHECK(g != NULL);
 	CHECK_STR(onnx_file_node(g, 0)->title, "Abs_2");
 	CHECK_STR(onnx_file_output(g, 0), "a");
@@ -120,9 +127,9 @@ static void test_refused(void)
 	struct diag d = {0};
 
 	put_model(bad_truncated);
-	CHECK(!onnx_file_open("whole.onnx", &d));
+	CHECK(!onnx_file_open("whole.onnx", NULL, &d));
 	CHECK(d.last && d.last->code == E_MODEL_TRUNCATED);
-	CHECK(!onnx_file_open("nowhere.onnx", &d));
+	CHECK(!onnx_file_open("nowhere.onnx", NULL, &d));
 	CHECK(d.last->code == E_MODEL_OPEN);
 	diag_free(&d);
 }

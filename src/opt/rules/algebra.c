@@ -185,6 +185,14 @@ static bool takes_nothing(struct match *m)
 	return same(m);
 }
 
+/* True if the constant k is 1 and nothing near it: a number of a pattern would also stand for 1.00001. */
+static bool by_one(struct match *m)
+{
+	double v;
+
+	return match_number(m, "k", &v) && v == 1 && same(m);
+}
+
 static bool broadcasts_anyway(struct match *m)
 {
 	return match_same_shape(m, "x", "y") || match_why(m, "the shapes may differ");
@@ -253,9 +261,9 @@ const struct rule rules_algebra[] = {
 	 .sample = "x[2,3]; y = Transpose(x) {perm=[0,1]}"},
 	{"add-zero", SIMPLIFY, "y = Add(x, #z)", "y = x", adds_nothing, .sample = "x[2,3] z=-0.0"},
 	{"sub-zero", SIMPLIFY, "y = Sub(x, #z)", "y = x", takes_nothing, .sample = "x[2,3] z=0"},
-	{"mul-one", SIMPLIFY, "y = Mul(x, 1)", "y = x", same, .sample = "x[2,3]"},
-	{"div-one", SIMPLIFY, "y = Div(x, 1)", "y = x", same, .sample = "x[2,3]"},
-	{"pow-one", SIMPLIFY, "y = Pow(x, 1)", "y = x", same, .sample = "x+[2,3]"},
+	{"mul-one", SIMPLIFY, "y = Mul(x, #k)", "y = x", by_one, .sample = "x[2,3] k=1"},
+	{"div-one", SIMPLIFY, "y = Div(x, #k)", "y = x", by_one, .sample = "x[2,3] k=1"},
+	{"pow-one", SIMPLIFY, "y = Pow(x, #k)", "y = x", by_one, .sample = "x+[2,3] k=1"},
 	{"add-transposes", FUSE, "y = Add(a: Transpose(t), b: !Transpose(u))",
 	 "y = Transpose(Add(t, u)) {...a}", same_perms, .sample = "t[2,3] u[2,3]"},
 	{"mul-mul", FUSE, "y = Mul(Mul(x, #a), #b)", "y = Mul(x, Mul(a, b))", joined_product, true,
