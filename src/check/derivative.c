@@ -131,8 +131,9 @@ static float *choose_distances(const struct tensor *t)
 	for (int64_t i = 0; i < n; i++)
 		sum += isfinite(v[i]) ? (double)v[i] * (double)v[i] : 0;
 	double typical = n ? sqrt(sum / (double)n) : 0;
+	float least = (float)(1e-4 * typical + 1e-30);
 	for (int64_t i = 0; i < n && step; i++)
-		step[i] = (float)(1e-3 * fabs((double)v[i]) + 1e-4 * typical + 1e-30);
+		step[i] = 1e-3F * fabsf(v[i]) + least;
 	return step;
 }
 
@@ -164,15 +165,19 @@ static void add_quotients(const struct reverse *x, uint32_t i, const float *step
 	const struct tensor *t = input(x, i), *y = output(x, 0);
 	const float *v = t->data, *a = up->data, *b = down->data;
 	struct walk w = walk_begin(&t->shape, &y->shape);
+	bool same = shape_equal(&t->shape, &y->shape);
 	float *to = slope_of(x, i);
 	int64_t n = tensor_count(y);
 
-	for (int64_t k = 0; k < n && to; k++, walk_on(&w)) {
+	for (int64_t k = 0; k < n && to; k++) {
+		int64_t at = same ? k : w.at;
 		/* what the rounding of v + step has left of the distance */
-		float high = v[w.at] + step[w.at], low = v[w.at] - step[w.at];
+		float high = v[at] + step[at], low = v[at] - step[at];
 		float slope = (a[k] - b[k]) / (high - low) * x->dy[0][k];
 		if (isfinite(slope))
-			to[w.at] += slope;
+			to[at] += slope;
+		if (!same)
+			walk_on(&w);
 	}
 }
 
@@ -221,18 +226,64 @@ static int sum(const struct reverse *x)
 	return DERIVATIVE_MADE;
 }
 
+/* Adds dy times u, elements of another operand, to the derivative by an operand. Both are broadcast to y. */
+static void add_times(float *to, const struct shape *of, const float *dy, const struct tensor *u,
+		      const struct tensor *y)
+{
+	struct walk mine = walk_begin(of, &y->shape), other = walk_begin(&u->shape, &y->shape);
+	int64_t n = tensor_count(y);
+	const float *v = u->data;
+
+	if (shape_equal(of, &y->shape) && shape_equal(&u->shape, &y->shape)) {
+		for (int64_t k = 0; k < n; k++)
+			to[k] += dy[k] * v[k];
+		return;
+	}
+	for (int64_t k = 0; k < n; k++, walk_on(&mine), walk_on(&other))
+		to[mine.at] += dy[k] * v[other.at];
+}
+
 static int product(const struct reverse *x)
 {
-	const struct tensor *y = output(x, 0);
-	int64_t n = tensor_count(y);
-
 	for (uint32_t i = 0; i < 2; i++) {
-		const struct tensor *t = input(x, i), *u = input(x, 1 - i);
 		float *to = x->want[i] ? slope_of(x, i) : NULL;
-		struct walk mine = walk_begin(&t->shape, &y->shape),
-			    other = walk_begin(&u->shape, &y->shape);
-		for (int64_t k = 0; k < n && to; k++, walk_on(&mine), walk_on(&other))
-			to[mine.at] += x->dy[0][k] * ((const float *)u->data)[other.at];
+		if (to)
+			add_times(to, &input(x, i)->shape, x->dy[0], input(x, 1 - i), output(x, 0));
+	}
+	return DERIVATIVE_MADE;
+}
+
+static int difference(const struct reverse *x)
+{
+	int64_t n = x->want[1] ? tensor_count(input(x, 1)) : 0;
+	int rc = sum(x);
+
+	for (int64_t i = 0; i < n && x->dx[1]; i++)
+		x->dx[1][i] = -x->dx[1][i];
+	return rc;
+}
+
+/* The statistics of a BatchNormalization that does not train are constants: a factor for each channel. */
+static int batch_norm(const struct reverse *x)
+{
+	const struct batch_norm *p = x->n->params;
+	const struct tensor *t = input(x, 0), *scale = input(x, 1), *variance = input(x, 4);
+	float *to = x->want[0] ? slope_of(x, 0) : NULL;
+	int64_t channels = t->shape.rank > 1 ? t->shape.dim[1] : 1, n = tensor_count(t);
+
+	for (uint32_t i = 1; i < x->n->nin; i++)
+		if (x->want[i])
+			return DERIVATIVE_NONE;
+	if (!to || p->training_mode || !held_floats(scale) || !held_floats(variance) ||
+	    tensor_count(scale) != channels || tensor_count(variance) != channels)
+		return DERIVATIVE_NONE;
+	int64_t plane = n && t->shape.dim[0] ? n / t->shape.dim[0] / channels : 0;
+	for (int64_t at = 0; at < n; at += plane) {
+		int64_t c = at / plane % channels;
+		float by = ((const float *)scale->data)[c] /
+			   sqrtf(((const float *)variance->data)[c] + p->epsilon);
+		for (int64_t i = at; i < at + plane; i++)
+			to[i] = x->dy[0][i] * by;
 	}
 	return DERIVATIVE_MADE;
 }
@@ -250,8 +301,18 @@ static int rectify(const struct reverse *x)
 
 /* ---- operators that move elements ---------------------------------------------------------------- */
 
-/* Elements are numbered from 1 in two digits of this base, each of which f32 has exactly; 0 is what the operator fills in. */
-enum { BASE = 1 << 12 };
+/* Elements are numbered from 1 in two digits of this base, which f32 has exactly; 0 is what the operator fills in. */
+enum { BASE = 1 << 24 };
+
+/* Whether the operator moves elements of this input: those of its output's type variable, not the scales of a Resize. */
+static bool is_moved(const struct reverse *x, uint32_t i)
+{
+	const struct op row = op_resolved(x->n->op);
+	const struct slot *from = slot_at(row.in, i), *to = slot_at(row.out, 0);
+
+	return held_floats(input(x, i)) && is_first_use(x, i) && from && to && from->tvar &&
+	       to->tvar && !strcmp(from->tvar, to->tvar);
+}
 
 static int run_numbered(const struct reverse *x, bool high, struct value_copy *out)
 {
@@ -261,7 +322,7 @@ static int run_numbered(const struct reverse *x, bool high, struct value_copy *o
 
 	for (uint32_t i = 0; i < x->n->nin && !err; i++) {
 		const struct tensor *t = input(x, i);
-		if (!held_floats(t) || !is_first_use(x, i))
+		if (!is_moved(x, i))
 			continue;
 		int64_t n = tensor_count(t);
 		float *number = new_floats(n);
@@ -280,50 +341,96 @@ static int run_numbered(const struct reverse *x, bool high, struct value_copy *o
 	return err;
 }
 
-/* Gives the input to which an element belongs its derivative. */
-static void give_back(const struct reverse *x, int64_t number, float dy)
+static int64_t count_inputs(const struct reverse *x)
+{
+	int64_t n = 1;
+
+	for (uint32_t i = 0; i < x->n->nin; i++)
+		n += is_moved(x, i) ? tensor_count(input(x, i)) : 0;
+	return n;
+}
+
+/* The inputs whose elements move: the number of the first element of each, and where their derivatives are added. */
+struct span {
+	int64_t first, end;
+	float *to; /* NULL if it is not wanted */
+};
+
+static uint32_t find_spans(const struct reverse *x, struct span *span)
 {
 	int64_t first = 1;
+	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < x->n->nin; i++) {
-		const struct tensor *t = input(x, i);
-		if (!held_floats(t) || !is_first_use(x, i))
+		if (!is_moved(x, i))
 			continue;
-		int64_t n = tensor_count(t);
-		if (number >= first && number < first + n) {
-			float *to = x->want[i] ? slope_of(x, i) : NULL;
-			if (to)
-				to[number - first] += dy;
-			return;
+		int64_t count = tensor_count(input(x, i));
+		span[n++] = (struct span){first, first + count, x->want[i] ? slope_of(x, i) : NULL};
+		first += count;
+	}
+	return n;
+}
+
+/* Gives the inputs the derivatives of one output, whose elements are numbers of theirs in one digit or two. */
+static void give_back(const struct span *span, uint32_t n, const struct tensor *low,
+		      const struct tensor *high, const float *dy)
+{
+	const float *a = low->data, *b = high ? high->data : NULL;
+	int64_t count = tensor_count(low);
+	uint32_t k = 0;
+
+	for (int64_t i = 0; i < count && n; i++) {
+		int64_t number = (b ? (int64_t)b[i] * BASE : 0) + (int64_t)a[i];
+		/* neighbours mostly come from the same input */
+		for (uint32_t tries = 0; tries < n; tries++) {
+			if (number >= span[k].first && number < span[k].end)
+				break;
+			k = (k + 1) % n;
 		}
-		first += n;
+		if (number >= span[k].first && number < span[k].end && span[k].to)
+			span[k].to[number - span[k].first] += dy[i];
 	}
 }
 
 static int move(const struct reverse *x)
 {
 	struct value_copy *low = mem_zalloc(2 * x->n->nout * sizeof(*low) + 1, MEM_STAGING);
-	struct value_copy *high = low + x->n->nout;
+	struct arena a = {0};
 	int err = low ? run_numbered(x, false, low) : -(int)E_MEMORY;
 
 	if (!low)
 		return err;
-	err = err ? err : run_numbered(x, true, high);
+	struct value_copy *high = low + x->n->nout;
+	bool two = count_inputs(x) >= BASE;
+	if (!err && two)
+		err = run_numbered(x, true, high);
+	struct span *span = arena_new_n(&a, struct span, x->n->nin + 1);
+	uint32_t n = err ? 0 : find_spans(x, span);
 	for (uint32_t k = 0; k < x->n->nout && !err; k++) {
 		if (!x->dy[k])
 			continue;
-		if (!held_floats(&low[k].t) || tensor_count(&low[k].t) != tensor_count(output(x, k)))
+		if (held_floats(&low[k].t) && (!two || held_floats(&high[k].t)) &&
+		    shape_equal(&low[k].t.shape, &output(x, k)->shape))
+			give_back(span, n, &low[k].t, two ? &high[k].t : NULL, x->dy[k]);
+		else
 			err = -(int)E_OP_UNSUPPORTED;
-		int64_t n = err ? 0 : tensor_count(&low[k].t);
-		const float *a = err ? NULL : low[k].t.data, *b = err ? NULL : high[k].t.data;
-		for (int64_t i = 0; i < n; i++)
-			if (x->dy[k][i] != 0)
-				give_back(x, (int64_t)b[i] * BASE + (int64_t)a[i], x->dy[k][i]);
 	}
 	for (uint32_t k = 0; k < 2 * x->n->nout; k++)
 		value_free(&low[k]);
 	mem_free(low);
+	arena_free(&a);
 	return err ? DERIVATIVE_NONE : DERIVATIVE_MADE;
+}
+
+/* Elements stay in their order. */
+static int view(const struct reverse *x)
+{
+	float *to = x->want[0] ? slope_of(x, 0) : NULL;
+
+	if (!to || tensor_count(input(x, 0)) != tensor_count(output(x, 0)))
+		return DERIVATIVE_NONE;
+	memcpy(to, x->dy[0], (size_t)tensor_count(output(x, 0)) * sizeof(*to));
+	return DERIVATIVE_MADE;
 }
 
 static int resize(const struct reverse *x)
@@ -463,6 +570,42 @@ static struct ints list_of(struct arena *a, const int64_t *v, int n)
 	return (struct ints){copy, n};
 }
 
+/* Sets the window of a convolution or transposed convolution. */
+static void set_window(struct arena *a, struct window_attrs *to, const struct window *w)
+{
+	int64_t pads[2 * MAX_RANK];
+
+	for (int i = 0; i < w->n; i++) {
+		pads[i] = w->begin[i];
+		pads[w->n + i] = w->end[i];
+	}
+	to->strides = list_of(a, w->stride, w->n);
+	to->dilations = list_of(a, w->dilation, w->n);
+	to->kernel_shape = list_of(a, w->kernel, w->n);
+	to->pads = list_of(a, pads, 2 * w->n);
+}
+
+static int take_convolved(const struct reverse *x, struct model *m, const struct tensor *const *in)
+{
+	const struct tensor *t = input(x, 0);
+	struct value_copy out = {0};
+	int err = run_one_node(x, m, in, &out);
+	float *to = err ? NULL : slope_of(x, 0);
+	bool fits = to && held_floats(&out.t) && shape_equal(&out.t.shape, &t->shape);
+
+	if (fits)
+		memcpy(to, out.t.data, out.t.bytes);
+	value_free(&out);
+	return fits ? DERIVATIVE_MADE : DERIVATIVE_NONE;
+}
+
+/* Whether the input alone is wanted, and the weights are floats. */
+static bool wants_input_alone(const struct reverse *x)
+{
+	return x->want[0] && !x->want[1] && (x->n->nin < 3 || !x->want[2]) &&
+	       held_floats(input(x, 1));
+}
+
 /* By the input of a convolution: the transposed convolution of dy with the same weights and window. */
 static int convolution(const struct reverse *x)
 {
@@ -470,35 +613,40 @@ static int convolution(const struct reverse *x)
 	const struct tensor *t = input(x, 0), *weight = input(x, 1), dy = slopes(x);
 	const struct tensor *in[2] = {&dy, weight};
 	struct window w;
-	int64_t pads[2 * MAX_RANK], extra[MAX_RANK];
+	int64_t extra[MAX_RANK];
 
-	if (x->want[1] || (x->n->nin > 2 && x->want[2]) || !held_floats(weight) ||
+	if (!wants_input_alone(x) ||
 	    window_set(&w, &p->window, &t->shape, &weight->shape, false, x->d))
 		return DERIVATIVE_NONE;
 	for (int i = 0; i < w.n; i++) {
-		pads[i] = w.begin[i];
-		pads[w.n + i] = w.end[i];
 		extra[i] = w.in[i] - ((w.out[i] - 1) * w.stride[i] +
 				      (w.kernel[i] - 1) * w.dilation[i] + 1 - w.begin[i] - w.end[i]);
 		if (extra[i] < 0)
 			return DERIVATIVE_NONE;
 	}
 	struct model m = {0};
-	struct value_copy out = {0};
 	struct conv_transpose *q = one_node(&m, "ConvTranspose", in);
 	q->group = p->group;
-	q->window.strides = list_of(&m.arena, w.stride, w.n);
-	q->window.dilations = list_of(&m.arena, w.dilation, w.n);
-	q->window.kernel_shape = list_of(&m.arena, w.kernel, w.n);
-	q->window.pads = list_of(&m.arena, pads, 2 * w.n);
+	set_window(&m.arena, &q->window, &w);
 	q->output_padding = list_of(&m.arena, extra, w.n);
-	int err = run_one_node(x, &m, in, &out);
-	float *to = err ? NULL : slope_of(x, 0);
-	bool fits = to && held_floats(&out.t) && shape_equal(&out.t.shape, &t->shape);
-	if (fits)
-		add_reduced(to, &t->shape, out.t.data, &out.t);
-	value_free(&out);
-	return fits ? DERIVATIVE_MADE : DERIVATIVE_NONE;
+	return take_convolved(x, &m, in);
+}
+
+static int transposed(const struct reverse *x)
+{
+	const struct conv_transpose *p = x->n->params;
+	const struct tensor *weight = input(x, 1), dy = slopes(x);
+	const struct tensor *in[2] = {&dy, weight};
+	struct window w;
+
+	if (!wants_input_alone(x) ||
+	    conv_transpose_window(&w, p, &input(x, 0)->shape, &weight->shape, x->d))
+		return DERIVATIVE_NONE;
+	struct model m = {0};
+	struct conv *q = one_node(&m, "Conv", in);
+	q->group = p->group;
+	set_window(&m.arena, &q->window, &w);
+	return take_convolved(x, &m, in);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------------ */
@@ -740,9 +888,10 @@ static const struct {
 } rules[] = {
 	{"Add", sum},
 	{"AveragePool", pool},
-	{"BatchNormalization", elementwise},
+	{"BatchNormalization", batch_norm},
 	{"Clip", elementwise},
 	{"Conv", convolution},
+	{"ConvTranspose", transposed},
 	{"Gemm", gemm},
 	{"GlobalAveragePool", mean},
 	{"GlobalMaxPool", extreme},
@@ -758,6 +907,7 @@ static const struct {
 	{"Relu", rectify},
 	{"Resize", resize},
 	{"Softmax", softmax},
+	{"Sub", difference},
 	{"Sum", sum},
 	{"Where", elementwise},
 };
@@ -787,7 +937,9 @@ int derivative_of(struct held_run *h, const struct node *n, float *const *dy, co
 	for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++)
 		if (op_named(rules[i].op) == n->op)
 			return apply(rules[i].rule, &x);
-	if ((n->op->flags & OP_VIEW) || n->op->reduced == REDUCED_MOVES)
+	if (n->op->flags & OP_VIEW)
+		return apply(view, &x);
+	if (n->op->reduced == REDUCED_MOVES)
 		return move(&x);
 	return n->op->flags & OP_ELEMENTWISE ? apply(elementwise, &x) : DERIVATIVE_NONE;
 }

@@ -402,7 +402,8 @@ static double output_part(const struct node_errors *x, uint32_t id, const struct
 	/* ONNX Runtime's quantizer drops a Relu or Clip, whose range the QuantizeLinear keeps to */
 	const struct node *n = w->a->node[v->producer];
 	bool above = is_op(n, "Relu") || is_op(n, "Clip");
-	for (int64_t i = 0; i < tensor_count(got); i++) {
+	int64_t count = tensor_count(got);
+	for (int64_t i = 0; i < count; i++) {
 		float r = ((const float *)raw->t.data)[i];
 		r = above && r < 0 ? 0 : r;
 		double a = (double)((const float *)got->data)[i] - (double)r;
@@ -547,8 +548,10 @@ static void find_dependents(const struct backwards *b)
 		bool any = false;
 		for (uint32_t i = 0; i < n->nin + n->ncap; i++)
 			any |= n->in[i] != NO_VALUE && b->depends[n->in[i]];
+		/* integers, such as what Shape gives, have no derivative by what they come from */
 		for (uint32_t k = 0; k < n->nout && any; k++)
-			if (n->out[k] != NO_VALUE)
+			if (n->out[k] != NO_VALUE &&
+			    held_floats(held_value(&w->h, NULL, n->out[k])))
 				b->depends[n->out[k]] = true;
 	}
 }
@@ -595,7 +598,8 @@ static void settle(const struct backwards *b, uint32_t id)
 		return;
 	struct node_error *node = &b->x->node[w->number[id] - 1];
 	double sum = 0;
-	for (int64_t i = 0; w->slope[id] && i < tensor_count(&e->t); i++)
+	int64_t n = w->slope[id] ? tensor_count(&e->t) : 0;
+	for (int64_t i = 0; i < n; i++)
 		sum += (double)w->slope[id][i] * (double)((const float *)e->t.data)[i];
 	node->slope += sum;
 	node->opaque |= b->opaque[id];
@@ -687,8 +691,9 @@ static void add_floats(struct value_copy *to, const struct value_copy *error, fl
 {
 	float *v = to->t.data;
 	const float *e = error->t.data;
+	int64_t n = tensor_count(&to->t);
 
-	for (int64_t i = 0; i < tensor_count(&to->t); i++)
+	for (int64_t i = 0; i < n; i++)
 		v[i] += sign * e[i];
 }
 
