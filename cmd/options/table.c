@@ -301,7 +301,7 @@ const struct field options_table[] = {
 	 .help = "rank the nodes by how much of the loss of a quantized model (--compare FP32.onnx), or of --precision fp16 or bf16, each causes",
 	 .more = "The error of a node is its value in the quantized model less what the node of the fp32 model makes of the quantized "
 		 "model's own inputs to it. One pass backwards through the fp32 model tells what part of the loss (--metric) comes from each "
-		 "error; the parts add up to 100 %, and a part below 0 makes up for others. The first nodes (--undo) are then undone one by one: "
+		 "error; the parts add up to about 100 % while the errors are small, and a part below 0 makes up for others. The first nodes (--undo) are then undone one by one: "
 		 "the node's error is taken away, the errors of all others are kept, and the rest of the network is computed again. "
 		 "Undone together, they show what would remain with them in fp32. A node after which an operator has no derivative "
 		 "(an LSTM, a control-flow node) is undone in any case. The form of the quantization does not matter: QuantizeLinear and "

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAXABS_EXPONENT = 16 };
+enum { MAXABS_EXPONENT = 8 };
 /* Probabilities below this count as this: ln 0 would make one element that underflows the whole loss. */
 static const double LEAST = 1e-12;
 

@@ -346,15 +346,19 @@ static int run_changed(struct node_errors *x, const struct tensor *const *in)
 
 /* ---- errors ---------------------------------------------------------------------------------------- */
 
-static double largest(const float *v, int64_t n, bool *finite)
+/* The largest |a|, and the largest |b - a|. NAN if an element of either is not finite. */
+static double largest(const float *a, const float *b, int64_t n, double *apart)
 {
-	double most = 0;
+	float most = 0, far = 0, nan = 0;
 
 	for (int64_t i = 0; i < n; i++) {
-		*finite &= isfinite(v[i]) != 0;
-		most = fmax(most, fabs((double)v[i]));
+		float v = fabsf(a[i]), e = fabsf(b[i] - a[i]);
+		most = v > most ? v : most;
+		far = e > far ? e : far;
+		nan += e - e; /* NaN and infinity less itself are NaN */
 	}
-	return most;
+	*apart = (double)far;
+	return nan == 0 ? (double)most : (double)NAN;
 }
 
 static struct node_error *add_node(struct node_errors *x, uint32_t id)
@@ -428,11 +432,8 @@ static int adopt(struct node_errors *x, uint32_t id, struct value_copy *exact)
 		return 0;
 	int64_t n = tensor_count(&exact->t);
 	float *a = exact->t.data, *b = got->t.data;
-	bool finite = true;
-	double size = largest(a, n, &finite), most = 0;
-	(void)largest(b, n, &finite);
-	for (int64_t i = 0; i < n; i++)
-		most = fmax(most, fabs((double)b[i] - (double)a[i]));
+	double most, size = largest(a, b, n, &most);
+	bool finite = !isnan(size);
 	if (finite && most > NOISE * size) {
 		struct node_error *e = w->number[id] ? &x->node[w->number[id] - 1] : add_node(x, id);
 		e->size = fmax(e->size, size > 0 ? most / size : INFINITY);

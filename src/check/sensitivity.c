@@ -31,7 +31,6 @@ struct sensitivity {
 	struct node_errors errors;
 	size_t *rank;	  /* numbers of errors.node, worst first */
 	size_t confirmed; /* the first ones of rank are in the order of undoing */
-	double total;	  /* of the slopes of all nodes */
 	double left[MAX_EXCLUDED + 1]; /* sum over the inputs of the loss with the first k undone together */
 	size_t excluded, steps;	       /* how many to exclude; entries of `left` after the first */
 	const char **exclude; /* names for the list */
@@ -185,14 +184,19 @@ static int add_slopes(struct sensitivity *s)
 /* ---- ranking --------------------------------------------------------------------------------------- */
 
 /*
- * The part of the loss that a node causes: of its derivative in the sum of all, as a loss that is quadratic in the errors is half
- * that sum (Euler). What has been undone counts by that if it has no derivative.
+ * The part of the loss that a node causes. A loss that is quadratic in the errors, as all but maxabs are near 0, is half the sum of
+ * the slopes (Euler's theorem on homogeneous functions), and maxabs is that sum. A node without a slope has the part that undoing
+ * it spares.
  */
 static double share_of(const struct sensitivity *s, const struct node_error *e)
 {
+	double loss = s->errors.loss;
+
+	if (!(loss > 0))
+		return 0;
 	if (e->opaque)
-		return e->tried && s->errors.loss > 0 ? e->undone / s->errors.loss : NAN;
-	return s->total != 0 ? e->slope / s->total : 0;
+		return e->tried ? e->undone / loss : (double)NAN;
+	return e->slope / loss / (s->errors.metric == METRIC_MAXABS ? 1 : 2);
 }
 
 static const struct sensitivity *sorting; /* qsort has no argument for it; one thread sorts at a time */
@@ -223,18 +227,10 @@ static int by_undoing(const void *a, const void *b)
 static void rank_nodes(struct sensitivity *s)
 {
 	const struct node_errors *x = &s->errors;
-	double positive = 0;
 
 	s->rank = arena_new_n(&s->c->arena, size_t, x->n + 1);
-	s->total = 0;
-	for (size_t i = 0; i < x->n; i++) {
+	for (size_t i = 0; i < x->n; i++)
 		s->rank[i] = i;
-		s->total += x->node[i].opaque ? 0 : x->node[i].slope;
-		positive += x->node[i].opaque ? 0 : fabs(x->node[i].slope);
-	}
-	/* errors that make up for one another leave a sum that says nothing of their sizes */
-	if (s->total < 0.1 * positive)
-		s->total = positive;
 	sorting = s;
 	qsort(s->rank, x->n, sizeof(*s->rank), by_share);
 }
