@@ -25,6 +25,7 @@ struct node_errors_work {
 	struct value_copy *before; /* by value of a: the same before its output is quantized */
 	float **slope;		   /* by value of a, while the pass backwards runs */
 	double loss;		   /* on the held input */
+	const struct tensor *const *in; /* the held input, in the order of the changed model */
 	size_t held;
 };
 
@@ -273,7 +274,7 @@ static bool one_number(const struct graph *g, const struct node *n, uint32_t i, 
 /* Sets *scale and *zero to how the node's output of integers is to be read. */
 static bool read_scale(const struct graph *g, const struct node *n, double *scale, double *zero)
 {
-	for (size_t i = 0; i < sizeof(scales) / sizeof(*scales); i++)
+	for (size_t i = 0; n && i < sizeof(scales) / sizeof(*scales); i++)
 		if (is_op(n, scales[i].op))
 			return one_number(g, n, scales[i].scale, 1, scale) &&
 			       one_number(g, n, scales[i].scale + 1, 0, zero);
@@ -346,6 +347,17 @@ static int run_changed(struct node_errors *x, const struct tensor *const *in)
 
 /* ---- errors ---------------------------------------------------------------------------------------- */
 
+static double norm(const float *a, const float *b, int64_t n)
+{
+	double sum = 0;
+
+	for (int64_t i = 0; i < n; i++) {
+		double v = b ? (double)b[i] - (double)a[i] : (double)a[i];
+		sum += v * v;
+	}
+	return sqrt(sum);
+}
+
 /* The largest |a|, and the largest |b - a|. NAN if an element of either is not finite. */
 static double largest(const float *a, const float *b, int64_t n, double *apart)
 {
@@ -359,6 +371,36 @@ static double largest(const float *a, const float *b, int64_t n, double *apart)
 	}
 	*apart = (double)far;
 	return nan == 0 ? (double)most : (double)NAN;
+}
+
+static const struct node *node_titled(const struct graph *g, const char *title, size_t n)
+{
+	for (uint32_t p = 0; p < g->norder; p++) {
+		const char *name = check_node(g->node[g->order[p]]);
+		if (strlen(name) == n && !memcmp(name, title, n))
+			return g->node[g->order[p]];
+	}
+	return NULL;
+}
+
+/*
+ * The node of the reference that the changed model quantizes to make this value: the one of the same name as the changed model's, as
+ * a quantizer may drop the Relu behind it. The QOperator form adds "_quant" to the names.
+ */
+static const struct node *quantized_node(const struct node_errors_work *w, uint32_t id)
+{
+	const struct node *q = rounding_of(w->b, w->source[id]);
+	uint32_t made = w->b->value[q ? q->in[0] : w->source[id]]->producer;
+	const struct node *own = w->a->node[w->a->value[id]->producer], *same = NULL;
+
+	if (made != NO_NODE) {
+		const char *name = check_node(w->b->node[made]);
+		size_t n = strlen(name), end = strlen("_quant");
+		same = node_titled(w->a, name, n);
+		if (!same && n > end && !strcmp(name + n - end, "_quant"))
+			same = node_titled(w->a, name, n - end);
+	}
+	return same ? same : own;
 }
 
 static struct node_error *add_node(struct node_errors *x, uint32_t id)
@@ -377,7 +419,7 @@ static struct node_error *add_node(struct node_errors *x, uint32_t id)
 	if (q && node_in(w->b, q, 1))
 		e->scale = arena_str(&x->c->arena, node_in(w->b, q, 1)->name);
 	if (v->producer != NO_NODE) {
-		const struct node *n = w->a->node[v->producer];
+		const struct node *n = quantized_node(w, id);
 		e->node = arena_str(&x->c->arena, check_node(n));
 		e->op = arena_str(&x->c->arena, n->origin->op);
 		return e;
@@ -436,7 +478,8 @@ static int adopt(struct node_errors *x, uint32_t id, struct value_copy *exact)
 	bool finite = !isnan(size);
 	if (finite && most > NOISE * size) {
 		struct node_error *e = w->number[id] ? &x->node[w->number[id] - 1] : add_node(x, id);
-		e->size = fmax(e->size, size > 0 ? most / size : INFINITY);
+		double all = norm(a, NULL, n);
+		e->size = fmax(e->size, all > 0 ? norm(a, b, n) / all : INFINITY);
 		if (isnan(e->output_part))
 			e->output_part = output_part(x, id, &exact->t, &got->t);
 		for (int64_t i = 0; i < n; i++) {
@@ -524,6 +567,7 @@ int node_errors_run(struct node_errors *x, const struct tensor *const *in)
 	err = err ? err : compute_table(x);
 	if (err)
 		return err;
+	w->in = in;
 	w->loss = mean_loss(x, NULL, &x->outputs);
 	x->loss += w->loss;
 	x->inputs++;
@@ -776,5 +820,178 @@ int node_errors_undo(struct node_errors *x, const size_t *nodes, size_t n, doubl
 	for (uint32_t i = 0; i < w->a->nvalues; i++)
 		value_free(&u.other[i]);
 	arena_free(&u.arena);
+	return err;
+}
+
+/* ---- the changed model with nodes of the reference ------------------------------------------------- */
+
+struct requantizing {
+	struct observer observer;
+	struct node_errors *x;
+	const struct runtime *rt;
+	struct value_copy *now; /* by value of the reference: what it is in this run */
+	bool *chosen;		/* by value of the reference */
+	struct arena arena;
+	int err;
+};
+
+/* The exact input: the table has what the changed model's quantization makes of it. */
+static int exact_input(struct requantizing *r, uint32_t id)
+{
+	const struct node_errors_work *w = r->x->work;
+	const struct call none = {0};
+	int err = held_has(&w->h.value[id])
+			  ? value_fetch(w->h.rt, &none, &w->h.value[id].t, true, &r->now[id], r->x->c->d)
+			  : -(int)E_OP_UNSUPPORTED;
+
+	if (!err && held_has(&w->error[id]))
+		add_floats(&r->now[id], &w->error[id], -1);
+	return err;
+}
+
+enum { MAX_REGION = 64 }; /* nodes of the reference between two values that have counterparts */
+
+/* Computes a value of the reference from those of this run that have counterparts. */
+static int compute_from_counterparts(struct requantizing *r, uint32_t id, int depth)
+{
+	struct node_errors_work *w = r->x->work;
+	const struct value *v = w->a->value[id];
+	int err = 0;
+
+	if (held_has(&r->now[id]) || v->init)
+		return 0;
+	if (v->producer == NO_NODE)
+		return v->is_input ? exact_input(r, id) : 0;
+	if (depth == MAX_REGION)
+		return -(int)E_OP_UNSUPPORTED;
+	const struct node *n = w->a->node[v->producer];
+	for (uint32_t i = 0; i < n->nin + n->ncap && !err; i++)
+		if (n->in[i] != NO_VALUE)
+			err = compute_from_counterparts(r, n->in[i], depth + 1);
+	struct value_copy *out = mem_zalloc(n->nout * sizeof(*out) + 1, MEM_STAGING);
+	struct diag quiet = {0};
+	err = err ? err : !out ? -(int)E_MEMORY : held_compute(&w->h, n, r->now, out, &quiet);
+	for (uint32_t k = 0; k < n->nout && out; k++) {
+		if (!err && n->out[k] != NO_VALUE && !held_has(&r->now[n->out[k]]))
+			r->now[n->out[k]] = out[k];
+		else
+			value_free(&out[k]);
+	}
+	mem_free(out);
+	diag_free(&quiet);
+	return err;
+}
+
+/* Writes floats over a value of the run, in its type, layout and place. */
+static int overwrite(struct requantizing *r, const struct call *call, uint32_t k, const struct tensor *from)
+{
+	struct tensor *own = call->out[k], row = *own;
+	enum dtype t = tensor_dtype(own);
+	double scale = 1, zero = 0;
+	int64_t n = tensor_count(from);
+
+	row.layout = LAYOUT_ROW;
+	row.device = 0;
+	if (own->type.kind != V_TENSOR || tensor_count(own) != n ||
+	    (!(T_BIT(t) & T_FLOATS_BF) &&
+	     (!(T_BIT(t) & (T_BIT(DT_U8) | T_BIT(DT_I8))) ||
+	      !read_scale(r->x->work->b, call->step->node, &scale, &zero))) ||
+	    !tensor_bytes(t, &row.shape, LAYOUT_ROW, &row.bytes))
+		return -(int)E_OP_UNSUPPORTED;
+	row.data = mem_alloc(row.bytes + 1, MEM_STAGING);
+	if (!row.data)
+		return -(int)E_MEMORY;
+	double low = t == DT_U8 ? 0 : t == DT_I8 ? -128 : -INFINITY;
+	double high = t == DT_U8 ? 255 : t == DT_I8 ? 127 : INFINITY;
+	for (int64_t i = 0; i < n; i++) {
+		double v = (double)((const float *)from->data)[i];
+		v = isfinite(low) ? fmin(fmax(nearbyint(v / scale) + zero, low), high) : v;
+		elem_set_f64(t, row.data, i, v);
+	}
+	const struct tensor *in[] = {&row};
+	struct tensor *out[] = {own};
+	const struct step step = {.nin = 1, .nout = 1};
+	const struct call move = {.step = &step, .in = in, .out = out};
+	int err = 0;
+	if (own->device)
+		err = own->layout != LAYOUT_ROW
+			      ? -(int)E_OP_UNSUPPORTED
+			      : r->rt->backend->copy(call->stream, own->data, own->device, row.data, 0,
+						     row.bytes, NULL);
+	else if (own->layout != LAYOUT_ROW)
+		err = r->rt->cpu->reorder->run(&move);
+	else
+		memcpy(own->data, row.data, row.bytes);
+	if (own->device && !err)
+		err = r->rt->backend->wait(call->stream, NULL);
+	mem_free(row.data);
+	return err;
+}
+
+static void replace_step(struct observer *observer, const struct step *s, const struct call *call)
+{
+	struct requantizing *r = (struct requantizing *)observer;
+	struct node_errors_work *w = r->x->work;
+
+	if (step_moves(r->rt, s) || !step_of(w->b, s))
+		return;
+	for (uint32_t k = 0; k < s->nout && !r->err; k++) {
+		uint32_t id = call->out[k] ? s->node->out[k] : NO_VALUE;
+		id = id == NO_VALUE ? NO_VALUE : w->shown[id];
+		if (id == NO_VALUE || held_has(&r->now[id]))
+			continue;
+		if (r->chosen[id]) {
+			r->err = compute_from_counterparts(r, id, 0);
+			r->err = r->err ? r->err : overwrite(r, call, k, &r->now[id].t);
+			continue;
+		}
+		r->err = value_fetch(r->rt, call, call->out[k], true, &r->now[id], r->x->c->d);
+		if (!r->err)
+			(void)to_floats(w->b, s->node, &r->now[id]);
+	}
+}
+
+static double changed_loss(struct requantizing *r, const struct tensor *const *out)
+{
+	const struct node_errors_work *w = r->x->work;
+	const struct call none = {0};
+	double sum = 0;
+	uint32_t n = 0;
+
+	for (uint32_t k = 0; k < w->a->nout && k < w->b->nout; k++) {
+		struct value_copy v = {0};
+		if (!comparable(w, k, NULL) || !out[k] ||
+		    value_fetch(r->rt, &none, out[k], true, &v, NULL))
+			continue;
+		if (to_floats(w->b, NULL, &v) &&
+		    tensor_count(&v.t) == tensor_count(&w->h.out[k].t)) {
+			sum += loss_of(&v.t, &w->h.out[k].t, r->x->metric, NULL);
+			n++;
+		}
+		value_free(&v);
+	}
+	return n ? sum / n : (double)NAN;
+}
+
+int node_errors_requantize(struct node_errors *x, const size_t *nodes, size_t n, double *loss)
+{
+	struct node_errors_work *w = x->work;
+	struct requantizing r = {.observer = {.end = replace_step}, .x = x};
+
+	r.rt = session_runtime(x->got);
+	r.now = arena_new_n(&r.arena, struct value_copy, w->a->nvalues + 1);
+	r.chosen = arena_new_n(&r.arena, bool, w->a->nvalues + 1);
+	const struct tensor **out = arena_new_n(&r.arena, const struct tensor *, w->b->nout + 1);
+	for (size_t i = 0; i < n; i++)
+		r.chosen[x->node[nodes[i]].value] = true;
+	int err = check_session_run(x->c, x->got, w->in, out, &r.observer);
+	err = err ? err : r.err;
+	if (!err)
+		*loss = changed_loss(&r, out);
+	if (!err && isnan(*loss))
+		err = -(int)E_OP_UNSUPPORTED;
+	for (uint32_t i = 0; i < w->a->nvalues; i++)
+		value_free(&r.now[i]);
+	arena_free(&r.arena);
 	return err;
 }

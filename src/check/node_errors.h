@@ -18,16 +18,22 @@
 #include "check/loss.h"
 #include "check/pair.h"
 
-/* A node with an error of its own, or an input that the changed model quantizes. */
+/*
+ * A node with an error of its own, or an input that the changed model quantizes. Nodes of the reference whose values have no
+ * counterpart count to the next one that has: all of them go by the name that the changed model's node has, if the reference has a
+ * node of that name.
+ */
 struct node_error {
 	uint32_t value;	    /* of the reference's graph, which has the error */
 	uint32_t input;	    /* number of the model's input, NO_VALUE for a node */
 	const char *node, *op; /* of the reference's file; names live as long as the context */
-	double size; /* largest |error| by the largest |value|, over the inputs seen */
+	double size; /* norm of the error by the norm of the value, the largest over the inputs seen */
 	/* sums over the inputs seen, in units of the loss */
 	double slope;  /* derivative of the loss by the error, times the error */
-	double undone; /* loss less the loss with the node undone; valid if `tried` */
+	double undone;	    /* loss less the loss with the node undone; valid if `tried` */
+	double requantized; /* the same by node_errors_requantize; valid if `rerun` */
 	bool tried, failed; /* undone on each input seen; could not be undone */
+	bool rerun, refused; /* the same by node_errors_requantize */
 	bool opaque;	    /* an operator after it has no derivative: slope is not known */
 	double output_part; /* share of the error that its output's own quantization makes, 0 to 1; NAN if not known */
 	const char *scale;  /* name of that quantization's scale; NULL if there is none */
@@ -67,5 +73,11 @@ int node_errors_slopes(struct node_errors *x);
  * node after them cannot be computed again, because its shape depends on values that change; or another -code.
  */
 int node_errors_undo(struct node_errors *x, const size_t *nodes, size_t n, double *loss);
+/*
+ * Runs the changed model itself on the held input with these nodes computed by the reference's, and sets *loss. All that comes after
+ * them is quantized anew: what an error before has clipped is not. Returns 0; -E_OP_UNSUPPORTED if a value could not be
+ * put into the run; or another -code.
+ */
+int node_errors_requantize(struct node_errors *x, const size_t *nodes, size_t n, double *loss);
 
 #endif

@@ -37,7 +37,8 @@ struct sensitivity {
 	size_t nexclude;
 	/* both models with the errors of all nodes; the pass backwards; undoing nodes by themselves */
 	double run_seconds, pass_seconds, undo_seconds;
-	size_t undone; /* nodes that were undone by themselves */
+	bool *chosen; /* by number of errors.node: to be undone by itself */
+	size_t first[MAX_EXCLUDED], nfirst; /* the first of them, to be run again in the changed model as well */
 };
 
 /* What the report needs after the sessions are closed; texts and lists are in the context's arena. */
@@ -48,8 +49,8 @@ struct sensitivity_result {
 	uint32_t outputs;
 	struct ranked {
 		const char *node, *op, *scale;
-		double share, left, size, output_part; /* NAN: not known */
-		bool undone, opaque;
+		double share, left, requantized, size, output_part; /* NAN: not known */
+		bool opaque;
 	} *node;
 	size_t n;
 	const double *left;
@@ -212,16 +213,42 @@ static int by_share(const void *a, const void *b)
 	return x > y ? -1 : x < y ? 1 : *(const size_t *)a < *(const size_t *)b ? -1 : 1;
 }
 
+/*
+ * What undoing the node has found to spare, by the better of both ways: a large error makes those after it clip, which are kept if the
+ * node alone is undone, and if all after a small error is quantized anew, the roundings that fall otherwise hide it.
+ */
+static double spared(const struct node_error *e)
+{
+	double a = e->tried ? e->undone : -INFINITY, b = e->rerun ? e->requantized : -INFINITY;
+
+	return a > b ? a : b;
+}
+
+/* What undoing has found to spare most comes first, then what was not undone by its share, then what is better left as it is. */
+static int undone_group(const struct node_error *e)
+{
+	return !e->tried && !e->rerun ? 1 : spared(e) > 0 ? 0 : 2;
+}
+
 static int by_undoing(const void *a, const void *b)
 {
 	const struct node_error *e = &sorting->errors.node[*(const size_t *)a],
 				*f = &sorting->errors.node[*(const size_t *)b];
+	int x = undone_group(e), y = undone_group(f);
 
-	if (e->tried != f->tried)
-		return e->tried ? -1 : 1;
-	if (e->tried && e->undone != f->undone)
-		return e->undone > f->undone ? -1 : 1;
+	if (x != y)
+		return x - y;
+	if (x != 1 && spared(e) != spared(f))
+		return spared(e) > spared(f) ? -1 : 1;
 	return by_share(a, b);
+}
+
+static int by_size(const void *a, const void *b)
+{
+	double x = sorting->errors.node[*(const size_t *)a].size,
+	       y = sorting->errors.node[*(const size_t *)b].size;
+
+	return x > y ? -1 : x < y ? 1 : by_share(a, b);
 }
 
 static void rank_nodes(struct sensitivity *s)
@@ -252,31 +279,79 @@ static int undo_node(struct sensitivity *s, size_t i)
 	return e->failed ? 0 : err;
 }
 
-/* Undoes what has no derivative, and the first ones of the ranking. */
+static int rerun_node(struct sensitivity *s, size_t i)
+{
+	struct node_error *e = &s->errors.node[i];
+	double loss = 0, before = 0;
+
+	if (e->refused)
+		return 0;
+	int err = node_errors_requantize(&s->errors, &i, 1, &loss);
+	err = err ? err : node_errors_undo(&s->errors, NULL, 0, &before);
+	e->refused = err == -(int)E_OP_UNSUPPORTED;
+	e->rerun = !e->refused;
+	e->requantized += before - loss;
+	return e->refused ? 0 : err;
+}
+
+/*
+ * Chooses the nodes to undo: those without a derivative and, in turn, the first ones by their share and by the size of their error
+ * alone. A derivative says nothing of an error as large as the value itself, which is what a wrong scale makes.
+ */
+static void choose_nodes(struct sensitivity *s)
+{
+	const struct node_errors *x = &s->errors;
+	size_t *large = arena_dup(&s->c->arena, s->rank, (x->n + 1) * sizeof(*large)), at[2] = {0};
+	size_t n = (size_t)s->c->options->undo;
+
+	s->chosen = arena_new_n(&s->c->arena, bool, x->n + 1);
+	sorting = s;
+	qsort(large, x->n, sizeof(*large), by_size);
+	for (size_t k = 0; k < n && k < x->n; k++) {
+		const size_t *list = k % 2 ? large : s->rank;
+		while (at[k % 2] < x->n && s->chosen[list[at[k % 2]]])
+			at[k % 2]++;
+		s->chosen[list[at[k % 2]]] = true;
+		if (k < MAX_EXCLUDED)
+			s->first[s->nfirst++] = list[at[k % 2]];
+	}
+	for (size_t i = 0; i < x->n; i++)
+		s->chosen[i] |= x->node[i].opaque;
+}
+
 static int undo_nodes(struct sensitivity *s)
 {
 	struct node_errors *x = &s->errors;
-	size_t first = (size_t)s->c->options->undo, done = 0;
 	int err = 0;
 
-	for (size_t k = 0; k < x->n && !err; k++) {
-		size_t i = s->rank[k];
-		if (k >= first && !x->node[i].opaque)
-			continue;
-		err = undo_node(s, i);
-		check_step(s->c, ++done, x->n < first ? x->n : first);
+	for (size_t i = 0; i < x->n && !err; i++) {
+		if (s->chosen[i])
+			err = undo_node(s, i);
+		check_step(s->c, i + 1, x->n);
 	}
 	return err;
 }
 
-static int undo_together(struct sensitivity *s)
+static int rerun_nodes(struct sensitivity *s)
+{
+	int err = 0;
+
+	for (size_t k = 0; k < s->nfirst && !err; k++) {
+		err = rerun_node(s, s->first[k]);
+		check_step(s->c, k + 1, s->nfirst);
+	}
+	return err;
+}
+
+/* The loss of the changed model with the first k nodes of the ranking computed by the reference's. */
+static int rerun_together(struct sensitivity *s)
 {
 	double loss = 0;
 	int err = node_errors_undo(&s->errors, NULL, 0, &loss);
 
 	s->left[0] += loss;
 	for (size_t k = 1; k <= s->steps && !err; k++) {
-		err = node_errors_undo(&s->errors, s->rank, k, &loss);
+		err = node_errors_requantize(&s->errors, s->rank, k, &loss);
 		if (err == -(int)E_OP_UNSUPPORTED) {
 			s->steps = k - 1;
 			return 0;
@@ -305,17 +380,21 @@ static int confirm(struct sensitivity *s)
 {
 	struct node_errors *x = &s->errors;
 	uint64_t start = clock_ns();
-	int err = again(s, undo_nodes);
 
+	choose_nodes(s);
+	int err = again(s, undo_nodes);
 	if (err)
 		return err;
 	s->undo_seconds = (double)(clock_ns() - start) / 1e9;
-	for (size_t i = 0; i < x->n; i++)
-		s->undone += x->node[i].tried;
+	err = again(s, rerun_nodes);
+	if (err)
+		return err;
 	sorting = s;
 	qsort(s->rank, x->n, sizeof(*s->rank), by_undoing);
-	s->steps = s->undone < MAX_EXCLUDED ? s->undone : MAX_EXCLUDED;
-	err = again(s, undo_together);
+	while (s->steps < MAX_EXCLUDED && s->steps < x->n &&
+	       undone_group(&x->node[s->rank[s->steps]]) == 0)
+		s->steps++;
+	err = again(s, rerun_together);
 	double best = s->left[0];
 	for (size_t k = 1; k <= s->steps; k++)
 		best = fmin(best, s->left[k]);
@@ -418,7 +497,8 @@ static struct sensitivity_result *copy_result(const struct sensitivity *s)
 		const struct node_error *e = &x->node[s->rank[k]];
 		r->node[k] = (struct ranked){e->node, e->op, e->scale, share_of(s, e),
 					     e->tried ? (x->loss - e->undone) / n : (double)NAN,
-					     e->size, e->output_part, e->tried, e->opaque};
+					     e->rerun ? (x->loss - e->requantized) / n : (double)NAN,
+					     e->size, e->output_part, e->opaque};
 	}
 	return r;
 }
@@ -431,10 +511,13 @@ static const char *percent(struct diag *d, double share)
 static const char *describe(struct diag *d, const struct sensitivity_result *r, const struct ranked *e)
 {
 	const char *of = e->op;
-	const char *left = isnan(e->left) ? "not undone"
-					  : fmt(d, "%.3g left of %.3g if undone", e->left, r->loss);
+	const char *left = "not undone";
 	const char *from = "";
 
+	if (!isnan(e->requantized))
+		left = fmt(d, "%.3g left of %.3g with it in fp32", e->requantized, r->loss);
+	else if (!isnan(e->left))
+		left = fmt(d, "%.3g left of %.3g without its error", e->left, r->loss);
 	if (!isnan(e->output_part) && e->scale)
 		from = e->output_part > 0.5
 			       ? fmt(d, "; the rounding of its output by '%s'", e->scale)
@@ -560,6 +643,7 @@ static void write_node(struct json *j, const struct ranked *e)
 	json_string(j, "op", e->op);
 	json_number(j, "share", e->share);
 	json_number(j, "loss_if_undone", e->left);
+	json_number(j, "loss_if_requantized", e->requantized);
 	json_number(j, "error", e->size);
 	json_number(j, "output_part", e->output_part);
 	json_string(j, "output_scale", e->scale);
