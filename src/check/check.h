@@ -28,9 +28,9 @@ struct check_options {
 	bool nan, zero, layout, leak, recreate, contexts, bisect;
 	struct texts expect; /* [NAME=]FILE */
 	double rtol, atol;
-	int metric;		    /* enum check_metric */
-	const char *compare;	    /* "cpu,cuda", "fp32,tf32", ...; NULL if not requested */
-	bool every_tensor;	    /* with --compare onnxruntime: not only outputs */
+	int metric;	     /* enum check_metric */
+	const char *compare; /* "cpu,cuda", "fp32,tf32", ...; NULL if not requested */
+	bool every_tensor;   /* with --compare onnxruntime: not only outputs */
 	bool sensitivity;
 	int64_t undo;		  /* with --sensitivity: nodes to undo one by one */
 	const char *exclude_list; /* with --sensitivity: file for the names of nodes to keep in fp32, or NULL */

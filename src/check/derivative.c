@@ -436,7 +436,7 @@ static int view(const struct reverse *x)
 static int resize(const struct reverse *x)
 {
 	return ((const struct resize *)x->n->params)->mode == RESIZE_NEAREST ? move(x)
-									   : DERIVATIVE_NONE;
+									     : DERIVATIVE_NONE;
 }
 
 /* ---- products -------------------------------------------------------------------------------------- */
@@ -726,8 +726,7 @@ static int layer_norm(const struct reverse *x)
 	int axis = (int)p->axis + (p->axis < 0 ? t->shape.rank : 0);
 	float *to = slope_of(x, 0);
 
-	if (axis < 0 || axis >= t->shape.rank || !to || x->want[1] ||
-	    (x->n->nin > 2 && x->want[2]))
+	if (axis < 0 || axis >= t->shape.rank || !to || x->want[1] || (x->n->nin > 2 && x->want[2]))
 		return DERIVATIVE_NONE;
 	int64_t n = extent(&t->shape, axis, t->shape.rank), rows = extent(&t->shape, 0, axis);
 	if (scale && (!held_floats(scale) || tensor_count(scale) != n))
@@ -832,8 +831,8 @@ static void give_window(const struct pooling *p, const int64_t *at, float dy)
 				rest /= w->kernel[i];
 			}
 			for (int i = 0; i < w->n; i++) {
-				int64_t c = at[i] * w->stride[i] - w->begin[i] +
-					    tap[i] * w->dilation[i];
+				int64_t c =
+					at[i] * w->stride[i] - w->begin[i] + tap[i] * w->dilation[i];
 				in &= c >= 0 && c < w->in[i];
 				counted &= c < w->in[i] + w->end[i];
 				place = place * w->in[i] + c;

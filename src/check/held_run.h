@@ -15,8 +15,8 @@ struct held_run {
 	const struct runtime *rt;
 	const struct call **call; /* by node id: NULL for a node that has no step, such as a view */
 	struct value_copy *value; /* by value id, row-major; of kind V_NONE if there is none. Initializers are not here */
-	uint32_t *position;	  /* by node id: its position in g->order */
-	uint32_t *last;	      /* by value id: position of the last node that reads it; g->norder for an output */
+	uint32_t *position; /* by node id: its position in g->order */
+	uint32_t *last; /* by value id: position of the last node that reads it; g->norder for an output */
 	struct value_copy *out; /* by output: copies of what the session's run gave */
 	struct arena arena;
 };

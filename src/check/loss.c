@@ -100,7 +100,8 @@ static double log_sum(const float *x, int64_t n)
 
 static double row_kl(const float *y, const float *r, int64_t n, bool probabilities, float *slope)
 {
-	double ly = probabilities ? 0 : log_sum(y, n), lr = probabilities ? 0 : log_sum(r, n), sum = 0;
+	double ly = probabilities ? 0 : log_sum(y, n), lr = probabilities ? 0 : log_sum(r, n),
+	       sum = 0;
 
 	for (int64_t i = 0; i < n; i++) {
 		double p = probabilities ? (double)r[i] : exp((double)r[i] - lr);

@@ -17,14 +17,14 @@ struct node_errors_work {
 	const struct graph *a, *b; /* of reference and changed model */
 	uint32_t *of_a, *of_b;	   /* counterparts by value id */
 	uint32_t *source; /* by value of a: the value of b that the nodes after it read, or NO_VALUE */
-	uint32_t *shown;  /* by value of b: the value of a that it stands for, or NO_VALUE */
+	uint32_t *shown; /* by value of b: the value of a that it stands for, or NO_VALUE */
 	uint32_t *raw; /* by value of b: the value of a whose node gives it, before its output is quantized */
-	size_t *number;	  /* by value of a: its node_error + 1; 0 for none */
+	size_t *number;		  /* by value of a: its node_error + 1; 0 for none */
 	struct value_copy *error; /* by value of a, on the held input; of kind V_NONE if it has none */
-	struct value_copy *seen;  /* by value of a: what the changed model has there, until the reference ran */
-	struct value_copy *before; /* by value of a: the same before its output is quantized */
-	float **slope;		   /* by value of a, while the pass backwards runs */
-	double loss;		   /* on the held input */
+	struct value_copy *seen; /* by value of a: what the changed model has there, until the reference ran */
+	struct value_copy *before;	/* by value of a: the same before its output is quantized */
+	float **slope;			/* by value of a, while the pass backwards runs */
+	double loss;			/* on the held input */
 	const struct tensor *const *in; /* the held input, in the order of the changed model */
 	size_t held;
 };
@@ -142,8 +142,8 @@ static void find_sources(struct node_errors *x)
 
 static bool computes_on_integers(const struct graph *g, const struct node *n)
 {
-	static const char *const ops[] = {"QLinear", "ConvInteger", "MatMulInteger", "MatMulNBits",
-					  "QGemm", "DynamicQuantizeMatMul"};
+	static const char *const ops[] = {"QLinear",	 "ConvInteger", "MatMulInteger",
+					  "MatMulNBits", "QGemm",	"DynamicQuantizeMatMul"};
 
 	for (size_t i = 0; i < sizeof(ops) / sizeof(*ops); i++)
 		if (!strncmp(n->type, ops[i], strlen(ops[i])))
@@ -255,13 +255,16 @@ static const struct {
 	const char *op;
 	uint32_t scale;
 } scales[] = {
-	{"QLinearConv", 6},	 {"QLinearMatMul", 6},		  {"QuantizeLinear", 1},
-	{"QLinearAdd", 6},	 {"QLinearMul", 6},		  {"QLinearSigmoid", 3},
-	{"QLinearLeakyRelu", 3}, {"QLinearGlobalAveragePool", 3}, {"QLinearAveragePool", 3},
-	{"QLinearSoftmax", 3},	 {"QLinearConcat", 0},		  {"QGemm", 7},
+	{"QLinearConv", 6},	   {"QLinearMatMul", 6},
+	{"QuantizeLinear", 1},	   {"QLinearAdd", 6},
+	{"QLinearMul", 6},	   {"QLinearSigmoid", 3},
+	{"QLinearLeakyRelu", 3},   {"QLinearGlobalAveragePool", 3},
+	{"QLinearAveragePool", 3}, {"QLinearSoftmax", 3},
+	{"QLinearConcat", 0},	   {"QGemm", 7},
 };
 
-static bool one_number(const struct graph *g, const struct node *n, uint32_t i, double absent, double *v)
+static bool one_number(const struct graph *g, const struct node *n, uint32_t i, double absent,
+		       double *v)
 {
 	const struct value *x = node_in(g, n, i);
 
@@ -595,8 +598,7 @@ static void find_dependents(const struct backwards *b)
 			any |= n->in[i] != NO_VALUE && b->depends[n->in[i]];
 		/* integers, such as what Shape gives, have no derivative by what they come from */
 		for (uint32_t k = 0; k < n->nout && any; k++)
-			if (n->out[k] != NO_VALUE &&
-			    held_floats(held_value(&w->h, NULL, n->out[k])))
+			if (n->out[k] != NO_VALUE && held_floats(held_value(&w->h, NULL, n->out[k])))
 				b->depends[n->out[k]] = true;
 	}
 }
@@ -661,7 +663,8 @@ static int step_back(const struct backwards *b, const struct node *n)
 {
 	struct node_errors_work *w = b->x->work;
 	struct arena a = {0};
-	float **dy = arena_new_n(&a, float *, n->nout + 1), **dx = arena_new_n(&a, float *, n->nin + 1);
+	float **dy = arena_new_n(&a, float *, n->nout + 1),
+	      **dx = arena_new_n(&a, float *, n->nin + 1);
 	bool *want = arena_new_n(&a, bool, n->nin + 1), any = false, opaque = false, reached = false;
 	struct diag quiet = {0};
 	int rc = DERIVATIVE_MADE;
@@ -840,9 +843,9 @@ static int exact_input(struct requantizing *r, uint32_t id)
 {
 	const struct node_errors_work *w = r->x->work;
 	const struct call none = {0};
-	int err = held_has(&w->h.value[id])
-			  ? value_fetch(w->h.rt, &none, &w->h.value[id].t, true, &r->now[id], r->x->c->d)
-			  : -(int)E_OP_UNSUPPORTED;
+	int err = held_has(&w->h.value[id]) ? value_fetch(w->h.rt, &none, &w->h.value[id].t, true,
+							  &r->now[id], r->x->c->d)
+					    : -(int)E_OP_UNSUPPORTED;
 
 	if (!err && held_has(&w->error[id]))
 		add_floats(&r->now[id], &w->error[id], -1);
@@ -883,7 +886,8 @@ static int compute_from_counterparts(struct requantizing *r, uint32_t id, int de
 }
 
 /* Writes floats over a value of the run, in its type, layout and place. */
-static int overwrite(struct requantizing *r, const struct call *call, uint32_t k, const struct tensor *from)
+static int overwrite(struct requantizing *r, const struct call *call, uint32_t k,
+		     const struct tensor *from)
 {
 	struct tensor *own = call->out[k], row = *own;
 	enum dtype t = tensor_dtype(own);
@@ -916,8 +920,8 @@ static int overwrite(struct requantizing *r, const struct call *call, uint32_t k
 	if (own->device)
 		err = own->layout != LAYOUT_ROW
 			      ? -(int)E_OP_UNSUPPORTED
-			      : r->rt->backend->copy(call->stream, own->data, own->device, row.data, 0,
-						     row.bytes, NULL);
+			      : r->rt->backend->copy(call->stream, own->data, own->device, row.data,
+						     0, row.bytes, NULL);
 	else if (own->layout != LAYOUT_ROW)
 		err = r->rt->cpu->reorder->run(&move);
 	else
@@ -963,8 +967,7 @@ static double changed_loss(struct requantizing *r, const struct tensor *const *o
 		if (!comparable(w, k, NULL) || !out[k] ||
 		    value_fetch(r->rt, &none, out[k], true, &v, NULL))
 			continue;
-		if (to_floats(w->b, NULL, &v) &&
-		    tensor_count(&v.t) == tensor_count(&w->h.out[k].t)) {
+		if (to_floats(w->b, NULL, &v) && tensor_count(&v.t) == tensor_count(&w->h.out[k].t)) {
 			sum += loss_of(&v.t, &w->h.out[k].t, r->x->metric, NULL);
 			n++;
 		}

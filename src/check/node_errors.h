@@ -24,34 +24,35 @@
  * node of that name.
  */
 struct node_error {
-	uint32_t value;	    /* of the reference's graph, which has the error */
-	uint32_t input;	    /* number of the model's input, NO_VALUE for a node */
+	uint32_t value;	       /* of the reference's graph, which has the error */
+	uint32_t input;	       /* number of the model's input, NO_VALUE for a node */
 	const char *node, *op; /* of the reference's file; names live as long as the context */
 	double size; /* norm of the error by the norm of the value, the largest over the inputs seen */
 	/* sums over the inputs seen, in units of the loss */
-	double slope;  /* derivative of the loss by the error, times the error */
-	double undone;	    /* loss less the loss with the node undone; valid if `tried` */
-	double requantized; /* the same by node_errors_requantize; valid if `rerun` */
-	bool tried, failed; /* undone on each input seen; could not be undone */
+	double slope;	     /* derivative of the loss by the error, times the error */
+	double undone;	     /* loss less the loss with the node undone; valid if `tried` */
+	double requantized;  /* the same by node_errors_requantize; valid if `rerun` */
+	bool tried, failed;  /* undone on each input seen; could not be undone */
 	bool rerun, refused; /* the same by node_errors_requantize */
-	bool opaque;	    /* an operator after it has no derivative: slope is not known */
+	bool opaque;	     /* an operator after it has no derivative: slope is not known */
 	double output_part; /* share of the error that its output's own quantization makes, 0 to 1; NAN if not known */
-	const char *scale;  /* name of that quantization's scale; NULL if there is none */
+	const char *scale; /* name of that quantization's scale; NULL if there is none */
 };
 
 struct node_errors {
 	struct check_context *c;
-	struct session *ref, *got; /* open; the reference on the host */
+	struct session *ref, *got;  /* open; the reference on the host */
 	struct pair_side *sides[2]; /* reference, changed: names and paths, for messages */
 	enum check_metric metric;
 	struct arena arena;
 	struct node_error *node; /* in the order of the reference's run */
 	size_t n, cap;
-	double loss; /* sum over the inputs seen of the mean over the outputs */
-	size_t inputs; /* inputs seen */
+	double loss;	  /* sum over the inputs seen of the mean over the outputs */
+	size_t inputs;	  /* inputs seen */
 	uint32_t outputs; /* outputs that are compared */
-	uint32_t matched, steps; /* values of the reference that have a counterpart; nodes that it has */
-	size_t peak;		 /* most bytes of values held at once */
+	uint32_t matched,
+		steps; /* values of the reference that have a counterpart; nodes that it has */
+	size_t peak;   /* most bytes of values held at once */
 	/* quantized nodes of the changed model to which none of the reference corresponds */
 	struct check_names lost;
 	struct node_errors_work *work;

@@ -166,7 +166,6 @@ void repeat_end(struct repetition *r)
 	arena_free(&a);
 }
 
-
 bool repeat_input(struct repetition *r, uint32_t i, const struct tensor *t)
 {
 	if (!r->call->in[i] || !match_operand(r, t, r->call->in[i], &r->inputs[i]))

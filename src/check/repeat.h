@@ -13,7 +13,7 @@ struct repetition {
 	const struct runtime *rt; /* of the session whose step it is */
 	const struct call *call;  /* of the observed run; not changed */
 	const struct tensor **in; /* the call's own inputs, until repeat_input replaces them */
-	struct tensor **out;	  /* in the layout and place of the call's outputs; valid until repeat_end */
+	struct tensor **out; /* in the layout and place of the call's outputs; valid until repeat_end */
 	struct tensor *inputs, *outputs; /* the tensors to which the elements of in and out point */
 	void **host;			 /* host memory to be freed */
 	struct buffer *buffers;		 /* device memory to be freed */

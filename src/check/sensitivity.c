@@ -17,7 +17,7 @@
 #include <string.h>
 
 enum {
-	SHOWN_ROWS = 10,  /* nodes in the finding; JSON has all */
+	SHOWN_ROWS = 10,   /* nodes in the finding; JSON has all */
 	MAX_EXCLUDED = 10, /* nodes that are undone together */
 };
 /* The list of nodes to exclude ends where more of them would spare less than this part of the loss. */
@@ -29,16 +29,17 @@ struct sensitivity {
 	struct check_context *c;
 	struct pair pair; /* only the names and configurations of its sides */
 	struct node_errors errors;
-	size_t *rank;	  /* numbers of errors.node, worst first */
-	size_t confirmed; /* the first ones of rank are in the order of undoing */
+	size_t *rank;		       /* numbers of errors.node, worst first */
+	size_t confirmed;	       /* the first ones of rank are in the order of undoing */
 	double left[MAX_EXCLUDED + 1]; /* sum over the inputs of the loss with the first k undone together */
-	size_t excluded, steps;	       /* how many to exclude; entries of `left` after the first */
-	const char **exclude; /* names for the list */
+	size_t excluded, steps; /* how many to exclude; entries of `left` after the first */
+	const char **exclude;	/* names for the list */
 	size_t nexclude;
 	/* both models with the errors of all nodes; the pass backwards; undoing nodes by themselves */
 	double run_seconds, pass_seconds, undo_seconds;
 	bool *chosen; /* by number of errors.node: to be undone by itself */
-	size_t first[MAX_EXCLUDED], nfirst; /* the first of them, to be run again in the changed model as well */
+	size_t first[MAX_EXCLUDED],
+		nfirst; /* the first of them, to be run again in the changed model as well */
 };
 
 /* What the report needs after the sessions are closed; texts and lists are in the context's arena. */
@@ -49,9 +50,10 @@ struct sensitivity_result {
 	uint32_t outputs;
 	struct ranked {
 		const char *node, *op, *scale;
-		double share, left, requantized, size, output_part; /* NAN: not known */
+		/* by the pass; what is left without its error, or with it in fp32; part of the loss that the better of these spares. NAN: not known */
+		double share, left, requantized, spared, size, output_part;
 		bool opaque;
-	} *node;
+	} * node;
 	size_t n;
 	const double *left;
 	size_t nleft, excluded;
@@ -65,7 +67,8 @@ struct sensitivity_result {
 
 static bool is_short(int precision)
 {
-	return precision == PRECISION_TF32 || precision == PRECISION_FP16 || precision == PRECISION_BF16;
+	return precision == PRECISION_TF32 || precision == PRECISION_FP16 ||
+	       precision == PRECISION_BF16;
 }
 
 static int check_options(struct check_context *c)
@@ -92,9 +95,8 @@ static int check_options(struct check_context *c)
 	if (!is_short(c->config->precision))
 		return FAIL(c->d, E_OPTION, .slot = "--sensitivity",
 			    .message = "--sensitivity has nothing to compare",
-			    .expected =
-				    "--compare FILE.onnx with the model before it was quantized, or "
-				    "--precision fp16 or bf16",
+			    .expected = "--compare FILE.onnx with the model before it was quantized, or "
+					"--precision fp16 or bf16",
 			    .actual = "neither");
 	return 0;
 }
@@ -432,8 +434,7 @@ static void list_excluded(struct sensitivity *s)
 			continue;
 		for (uint32_t i = 0; i < v->nusers; i++)
 			if (!g->node[v->users[i]]->dead)
-				exclude(s, arena_str(&s->c->arena,
-						     check_node(g->node[v->users[i]])));
+				exclude(s, arena_str(&s->c->arena, check_node(g->node[v->users[i]])));
 	}
 }
 
@@ -481,13 +482,22 @@ static struct sensitivity_result *copy_result(const struct sensitivity *s)
 	struct sensitivity_result *r = arena_new(a, struct sensitivity_result);
 	double n = x->inputs ? (double)x->inputs : 1;
 
-	*r = (struct sensitivity_result){
-		.ref = s->pair.ref.name, .got = s->pair.got.name, .metric = metric_names[x->metric],
-		.loss = x->loss / n, .inputs = x->inputs, .outputs = x->outputs, .n = x->n,
-		.nleft = s->steps + 1, .excluded = s->excluded, .exclude = s->exclude,
-		.nexclude = s->nexclude, .lost = x->lost.n, .run_seconds = s->run_seconds,
-		.pass_seconds = s->pass_seconds,
-		.undo_seconds = s->undo_seconds, .peak = x->peak};
+	*r = (struct sensitivity_result){.ref = s->pair.ref.name,
+					 .got = s->pair.got.name,
+					 .metric = metric_names[x->metric],
+					 .loss = x->loss / n,
+					 .inputs = x->inputs,
+					 .outputs = x->outputs,
+					 .n = x->n,
+					 .nleft = s->steps + 1,
+					 .excluded = s->excluded,
+					 .exclude = s->exclude,
+					 .nexclude = s->nexclude,
+					 .lost = x->lost.n,
+					 .run_seconds = s->run_seconds,
+					 .pass_seconds = s->pass_seconds,
+					 .undo_seconds = s->undo_seconds,
+					 .peak = x->peak};
 	r->node = arena_new_n(a, struct ranked, x->n + 1);
 	double *left = arena_new_n(a, double, s->steps + 1);
 	for (size_t k = 0; k <= s->steps; k++)
@@ -495,10 +505,17 @@ static struct sensitivity_result *copy_result(const struct sensitivity *s)
 	r->left = left;
 	for (size_t k = 0; k < x->n; k++) {
 		const struct node_error *e = &x->node[s->rank[k]];
-		r->node[k] = (struct ranked){e->node, e->op, e->scale, share_of(s, e),
-					     e->tried ? (x->loss - e->undone) / n : (double)NAN,
-					     e->rerun ? (x->loss - e->requantized) / n : (double)NAN,
-					     e->size, e->output_part, e->opaque};
+		r->node[k] =
+			(struct ranked){e->node,
+					e->op,
+					e->scale,
+					share_of(s, e),
+					e->tried ? (x->loss - e->undone) / n : (double)NAN,
+					e->rerun ? (x->loss - e->requantized) / n : (double)NAN,
+					e->tried || e->rerun ? spared(e) / x->loss : share_of(s, e),
+					e->size,
+					e->output_part,
+					e->opaque};
 	}
 	return r;
 }
@@ -510,19 +527,21 @@ static const char *percent(struct diag *d, double share)
 
 static const char *describe(struct diag *d, const struct sensitivity_result *r, const struct ranked *e)
 {
-	const char *of = e->op;
-	const char *left = "not undone";
-	const char *from = "";
+	bool both = !isnan(e->left) && !isnan(e->requantized),
+	     alone = both && e->left < e->requantized;
+	const char *left = "not undone", *from = "";
 
-	if (!isnan(e->requantized))
+	if (!isnan(e->requantized) && !alone)
 		left = fmt(d, "%.3g left of %.3g with it in fp32", e->requantized, r->loss);
 	else if (!isnan(e->left))
 		left = fmt(d, "%.3g left of %.3g without its error", e->left, r->loss);
+	if (alone)
+		left = fmt(d, "%s, %.3g with it in fp32", left, e->requantized);
 	if (!isnan(e->output_part) && e->scale)
 		from = e->output_part > 0.5
 			       ? fmt(d, "; the rounding of its output by '%s'", e->scale)
 			       : "; its weights, or what it computes with";
-	return fmt(d, "'%s' (%s): %s%s", e->node, of, left, from);
+	return fmt(d, "'%s' (%s): %s%s", e->node, e->op, left, from);
 }
 
 static const char *list_names(const struct sensitivity *s)
@@ -539,20 +558,21 @@ static size_t add_rows(struct sensitivity *s, const struct sensitivity_result *r
 	struct diag *d = s->c->d;
 	size_t k = 0;
 
-	rows[k++] = (struct diag_row){"loss", fmt(d, "%s %.4g, mean of %s of %s", r->metric, r->loss,
-						  str_many(&d->arena, r->outputs, "output"),
+	rows[k++] = (struct diag_row){"loss", fmt(d, "%s %.4g, mean of %s of %s", r->metric,
+						  r->loss, str_many(&d->arena, r->outputs, "output"),
 						  str_many(&d->arena, r->inputs, "input"))};
 	for (size_t i = 0; i < r->n && i < SHOWN_ROWS; i++)
-		rows[k++] = (struct diag_row){percent(d, r->node[i].share),
+		rows[k++] = (struct diag_row){percent(d, r->node[i].spared),
 					      describe(d, r, &r->node[i])};
 	if (r->nexclude)
-		rows[k++] = (struct diag_row){
-			"keep in fp32", fmt(d, "%s: %.3g of %.3g would remain", list_names(s),
-					    r->left[r->excluded], r->left[0])};
+		rows[k++] = (struct diag_row){"keep in fp32",
+					      fmt(d, "%s: %.3g of %.3g would remain", list_names(s),
+						  r->left[r->excluded], r->left[0])};
 	if (s->errors.lost.n)
 		rows[k++] = (struct diag_row){
-			"no counterpart", fmt(d, "%s: what they cause counts to the next node that has one",
-					      check_name_list(&s->errors.lost))};
+			"no counterpart",
+			fmt(d, "%s: what they cause counts to the next node that has one",
+			    check_name_list(&s->errors.lost))};
 	return k;
 }
 
@@ -582,9 +602,11 @@ static void report(struct sensitivity *s)
 	bool few = is_concentrated(r);
 	const char *text =
 		isfinite(r->loss)
-			? fmt(c->d, "%s of the loss between %s and %s comes from this node, of %zu that have an error",
-			      percent(c->d, first->share), r->got, r->ref, r->n)
-			: fmt(c->d, "an output of %s is not finite, so that the nodes cannot be ranked",
+			? fmt(c->d,
+			      "%s of the loss between %s and %s comes from this node, of %zu that have an error",
+			      percent(c->d, first->spared), r->got, r->ref, r->n)
+			: fmt(c->d,
+			      "an output of %s is not finite, so that the nodes cannot be ranked",
 			      r->got);
 	struct finding f = {.code = E_SENSITIVITY,
 			    .severity = few ? SEV_WARNING : SEV_NOTE,
@@ -597,7 +619,7 @@ static void report(struct sensitivity *s)
 			    .line = __LINE__};
 	diag_add(c->d, &f);
 	check_say(c, "%s %.3g; first '%s' with %s of it; %zu kept in fp32 leave %.3g", r->metric,
-		  r->loss, first->node, percent(c->d, first->share), r->nexclude,
+		  r->loss, first->node, percent(c->d, first->spared), r->nexclude,
 		  r->left[r->excluded]);
 }
 
@@ -642,6 +664,7 @@ static void write_node(struct json *j, const struct ranked *e)
 	json_string(j, "node", e->node);
 	json_string(j, "op", e->op);
 	json_number(j, "share", e->share);
+	json_number(j, "spared", e->spared);
 	json_number(j, "loss_if_undone", e->left);
 	json_number(j, "loss_if_requantized", e->requantized);
 	json_number(j, "error", e->size);
