@@ -165,7 +165,7 @@ static bool leads_to_counterpart(const struct node_errors_work *w, const struct 
 
 	for (int depth = 0; id != NO_VALUE && depth < MAX_STEPS_AFTER; depth++) {
 		const struct value *v = w->b->value[id];
-		if (w->of_b[id] != NO_VALUE || w->shown[id] != NO_VALUE || v->is_output)
+		if (w->of_b[id] != NO_VALUE || w->shown[id] != NO_VALUE)
 			return true;
 		if (!v->nusers)
 			return false;
