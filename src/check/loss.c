@@ -165,3 +165,89 @@ double loss_of(const struct tensor *y, const struct tensor *r, enum check_metric
 	default: return maxabs(y->data, r->data, n, slope);
 	}
 }
+
+/* ---- probes of the second derivative ------------------------------------------------------------- */
+
+/* 1 or -1, by a generator of Marsaglia, "Xorshift RNGs" (2003). */
+static float random_sign(uint64_t *seed)
+{
+	*seed ^= *seed << 13;
+	*seed ^= *seed >> 7;
+	*seed ^= *seed << 17;
+	return *seed >> 63 ? 1 : -1;
+}
+
+static double norm_of(const float *v, int64_t n)
+{
+	double sum = 0;
+
+	for (int64_t i = 0; i < n; i++)
+		sum += (double)v[i] * (double)v[i];
+	return sqrt(sum);
+}
+
+/* Near r, 1 - cos is half the square of what y has at right angles to r, by |y| |r|. */
+static void probe_cosine(const float *y, const float *r, int64_t n, float *to)
+{
+	double yy = norm_of(y, n), norm = yy * norm_of(r, n), along = 0;
+
+	for (int64_t i = 0; i < n; i++)
+		along += (double)to[i] * (double)y[i];
+	for (int64_t i = 0; i < n; i++)
+		to[i] = norm > 0 ? (float)(((double)to[i] - along * (double)y[i] / (yy * yy)) /
+					   sqrt(norm))
+				 : 0;
+}
+
+/* By the logits: diag(q) - q q'; by probabilities: diag(p / q^2). */
+static void probe_row(const float *y, const float *r, int64_t n, bool probabilities, int64_t rows,
+		      float *to)
+{
+	double all = probabilities ? 0 : log_sum(y, n), along = 0;
+
+	for (int64_t i = 0; i < n && !probabilities; i++)
+		along += sqrt(exp((double)y[i] - all)) * (double)to[i];
+	for (int64_t i = 0; i < n; i++) {
+		double q = probabilities ? fmax((double)y[i], LEAST) : exp((double)y[i] - all);
+		double v = probabilities ? sqrt((double)r[i]) / q * (double)to[i]
+					 : sqrt(q) * (double)to[i] - q * along;
+		to[i] = (float)(v / sqrt((double)rows));
+	}
+}
+
+static void probe_divergence(const struct tensor *y, const struct tensor *r, float *to)
+{
+	int64_t count = tensor_count(r), n = r->shape.rank > 0 ? r->shape.dim[r->shape.rank - 1] : 1;
+	int64_t rows = n > 0 ? count / n : 0;
+	const float *a = y->data, *b = r->data;
+	bool probabilities = n > 1 ? are_distributions(b, rows, n) : are_shares(b, count);
+
+	for (int64_t i = 0; i < rows; i++) {
+		double q = probabilities ? (double)a[i] : 1 / (1 + exp(-(double)a[i]));
+		q = fmin(fmax(q, LEAST), 1 - LEAST);
+		if (n > 1)
+			probe_row(a + i * n, b + i * n, n, probabilities, rows, to + i * n);
+		else
+			to[i] *= (float)(sqrt(probabilities ? 1 / (q * (1 - q)) : q * (1 - q)) /
+					 sqrt((double)rows));
+	}
+}
+
+bool loss_probe(const struct tensor *y, const struct tensor *r, enum check_metric metric,
+		uint64_t *seed, float *to)
+{
+	int64_t n = tensor_count(r);
+
+	if (metric == METRIC_MAXABS || !n || !all_finite(y->data, n) || !all_finite(r->data, n))
+		return false;
+	for (int64_t i = 0; i < n; i++)
+		to[i] = random_sign(seed);
+	double rr = norm_of(r->data, n);
+	if (metric == METRIC_COSINE)
+		probe_cosine(y->data, r->data, n, to);
+	else if (metric == METRIC_KL)
+		probe_divergence(y, r, to);
+	for (int64_t i = 0; i < n && metric == METRIC_L2; i++)
+		to[i] *= (float)(sqrt(2) / (rr > 0 ? rr : 1));
+	return true;
+}

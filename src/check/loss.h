@@ -22,5 +22,12 @@
  * alone would tell nothing of the next. A value that is not finite gives an infinite loss, with a slope of 0.
  */
 double loss_of(const struct tensor *y, const struct tensor *r, enum check_metric metric, float *slope);
+/*
+ * Fills `to` with a random vector whose covariance is the second derivative of the loss by y, so that the expected square of its
+ * product with a change of y is that change's second-order term, twice (Hutchinson, "A stochastic estimator of the trace", 1990).
+ * It depends on *seed, which is changed. Returns false for maxabs, which has no second derivative, and for values that are not finite.
+ */
+bool loss_probe(const struct tensor *y, const struct tensor *r, enum check_metric metric,
+		uint64_t *seed, float *to);
 
 #endif

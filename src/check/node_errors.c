@@ -11,6 +11,8 @@
 
 /* An error below this part of the value's largest element is the rounding of f32 sums in another order. */
 static const double NOISE = 2e-5;
+/* The probes begin with this number, so that every run gives the same. */
+enum { SEED = 20260721 };
 
 struct node_errors_work {
 	struct held_run h;
@@ -213,6 +215,7 @@ int node_errors_begin(struct node_errors *x)
 	find_sources(x);
 	find_lost(x);
 	x->steps = w->a->norder;
+	x->seed = SEED;
 	return 0;
 }
 
@@ -435,6 +438,24 @@ static struct node_error *add_node(struct node_errors *x, uint32_t id)
 	return e;
 }
 
+/* The same for a value of a short float type: what rounding the exact value alone would make. */
+static double rounding_part(enum dtype t, const struct tensor *exact, const struct tensor *got)
+{
+	const float *a = exact->data, *b = got->data;
+	double of_output = 0, of_node = 0;
+	int64_t n = tensor_count(got);
+
+	for (int64_t i = 0; i < n; i++) {
+		uint64_t room = 0;
+		elem_set_f64(t, &room, 0, (double)a[i]);
+		double rounded = elem_f64(t, &room, 0), e = rounded - (double)a[i],
+		       f = (double)b[i] - rounded;
+		of_output += e * e;
+		of_node += f * f;
+	}
+	return of_output + of_node > 0 ? of_output / (of_output + of_node) : (double)NAN;
+}
+
 /* How much of the error the quantization of the output makes, by the norms of both parts. */
 static double output_part(const struct node_errors *x, uint32_t id, const struct tensor *exact,
 			  const struct tensor *got)
@@ -444,8 +465,12 @@ static double output_part(const struct node_errors *x, uint32_t id, const struct
 	const struct value_copy *raw = &w->before[id];
 	double of_output = 0, of_node = 0;
 
+	enum dtype t = (enum dtype)w->b->value[w->source[id]]->info.type.dtype;
+
 	if (v->producer == NO_NODE)
 		return 1;
+	if (t == DT_F16 || t == DT_BF16)
+		return rounding_part(t, exact, got);
 	if (!held_has(raw) || tensor_count(&raw->t) != tensor_count(got))
 		return rounding_of(w->b, w->source[id]) ? (double)NAN : 0;
 	/* ONNX Runtime's quantizer drops a Relu or Clip, whose range the QuantizeLinear keeps to */
@@ -492,7 +517,13 @@ static int adopt(struct node_errors *x, uint32_t id, struct value_copy *exact)
 		}
 		w->error[id] = *got;
 		*got = (struct value_copy){0};
-	} else if (finite) {
+	} else {
+		if (!finite && isfinite(norm(a, NULL, n)) && !x->not_finite &&
+		    w->a->value[id]->producer != NO_NODE) {
+			const struct node *at = quantized_node(w, id);
+			x->not_finite = arena_str(&x->c->arena, check_node(at));
+			x->not_finite_op = arena_str(&x->c->arena, at->origin->op);
+		}
 		memcpy(a, b, exact->t.bytes);
 	}
 	value_free(got);
@@ -581,6 +612,7 @@ int node_errors_run(struct node_errors *x, const struct tensor *const *in)
 
 struct backwards {
 	struct node_errors *x;
+	bool probe; /* begins with a random vector, for the bends; otherwise it is for the slopes */
 	bool *depends; /* by value: some error reaches it */
 	bool *opaque;  /* by value: an operator after it has no derivative */
 };
@@ -615,8 +647,9 @@ static bool add_slope(struct node_errors_work *w, uint32_t id, float *slope, int
 	return true;
 }
 
-static int start_at_outputs(struct node_errors *x)
+static int start_at_outputs(const struct backwards *b)
 {
+	struct node_errors *x = b->x;
 	struct node_errors_work *w = x->work;
 
 	for (uint32_t k = 0; k < w->a->nout; k++) {
@@ -627,9 +660,12 @@ static int start_at_outputs(struct node_errors *x)
 			continue;
 		if (!slope)
 			return -(int)E_MEMORY;
-		(void)loss_of(y, &w->h.out[k].t, x->metric, slope);
+		if (!b->probe)
+			(void)loss_of(y, &w->h.out[k].t, x->metric, slope);
+		else if (!loss_probe(y, &w->h.out[k].t, x->metric, &x->seed, slope))
+			memset(slope, 0, (size_t)n * sizeof(*slope));
 		for (int64_t i = 0; i < n; i++)
-			slope[i] /= (float)x->outputs;
+			slope[i] /= b->probe ? sqrtf((float)x->outputs) : (float)x->outputs;
 		add_slope(w, w->a->out[k], slope, n);
 	}
 	return 0;
@@ -648,7 +684,10 @@ static void settle(const struct backwards *b, uint32_t id)
 	int64_t n = w->slope[id] ? tensor_count(&e->t) : 0;
 	for (int64_t i = 0; i < n; i++)
 		sum += (double)w->slope[id][i] * (double)((const float *)e->t.data)[i];
-	node->slope += sum;
+	if (b->probe)
+		node->bend += sum * sum;
+	else
+		node->slope += sum;
 	node->opaque |= b->opaque[id];
 }
 
@@ -697,21 +736,18 @@ static int step_back(const struct backwards *b, const struct node *n)
 	return rc < 0 ? rc : 0;
 }
 
-int node_errors_slopes(struct node_errors *x)
+static int pass_backwards(const struct backwards *b)
 {
+	struct node_errors *x = b->x;
 	struct node_errors_work *w = x->work;
-	struct arena a = {0};
-	const struct backwards b = {x, arena_new_n(&a, bool, w->a->nvalues + 1),
-				    arena_new_n(&a, bool, w->a->nvalues + 1)};
-	int err = start_at_outputs(x);
+	int err = start_at_outputs(b);
 
-	find_dependents(&b);
 	for (uint32_t p = w->a->norder; p-- > 0 && !err;) {
 		const struct node *n = w->a->node[w->a->order[p]];
 		for (uint32_t k = 0; k < n->nout; k++)
 			if (n->out[k] != NO_VALUE)
-				settle(&b, n->out[k]);
-		err = step_back(&b, n);
+				settle(b, n->out[k]);
+		err = step_back(b, n);
 		for (uint32_t k = 0; k < n->nout; k++) {
 			if (n->out[k] == NO_VALUE)
 				continue;
@@ -720,8 +756,27 @@ int node_errors_slopes(struct node_errors *x)
 		}
 		check_step(x->c, w->a->norder - p, w->a->norder);
 	}
-	for (uint32_t i = 0; i < w->a->nin && !err; i++)
-		settle(&b, w->a->in[i]);
+	for (uint32_t i = 0; i < w->a->nin; i++) {
+		uint32_t id = w->a->in[i];
+		if (!err)
+			settle(b, id);
+		mem_free(w->slope[id]);
+		w->slope[id] = NULL;
+	}
+	return err;
+}
+
+int node_errors_slopes(struct node_errors *x, bool probe)
+{
+	struct arena a = {0};
+	struct backwards b = {x, false, arena_new_n(&a, bool, x->work->a->nvalues + 1),
+			      arena_new_n(&a, bool, x->work->a->nvalues + 1)};
+
+	find_dependents(&b);
+	int err = pass_backwards(&b);
+	b.probe = true;
+	if (probe && !err)
+		err = pass_backwards(&b);
 	arena_free(&a);
 	return err;
 }

@@ -29,7 +29,8 @@ struct node_error {
 	const char *node, *op; /* of the reference's file; names live as long as the context */
 	double size; /* norm of the error by the norm of the value, the largest over the inputs seen */
 	/* sums over the inputs seen, in units of the loss */
-	double slope;	     /* derivative of the loss by the error, times the error */
+	double slope; /* derivative of the loss by the error, times the error */
+	double bend; /* second derivative, times the error twice, as random probes estimate it; 0 without */
 	double undone;	     /* loss less the loss with the node undone; valid if `tried` */
 	double requantized;  /* the same by node_errors_requantize; valid if `rerun` */
 	bool tried, failed;  /* undone on each input seen; could not be undone */
@@ -49,10 +50,13 @@ struct node_errors {
 	size_t n, cap;
 	double loss;	  /* sum over the inputs seen of the mean over the outputs */
 	size_t inputs;	  /* inputs seen */
+	uint64_t seed;	  /* of the probes */
 	uint32_t outputs; /* outputs that are compared */
 	uint32_t matched,
 		steps; /* values of the reference that have a counterpart; nodes that it has */
 	size_t peak;   /* most bytes of values held at once */
+	/* the first node that gives NaN or infinity in the changed model alone; NULL if there is none */
+	const char *not_finite, *not_finite_op;
 	/* quantized nodes of the changed model to which none of the reference corresponds */
 	struct check_names lost;
 	struct node_errors_work *work;
@@ -67,8 +71,11 @@ void node_errors_end(struct node_errors *x);
  */
 int node_errors_run(struct node_errors *x, const struct tensor *const *in);
 void node_errors_drop(struct node_errors *x);
-/* Adds to the slope of each node, for the input that is held. Returns 0 or -code. */
-int node_errors_slopes(struct node_errors *x);
+/*
+ * Adds to the slope of each node, for the input that is held, and with `probe` to its bend: an estimate of one degree of freedom, so that
+ * the sum is worth something after several inputs only. Returns 0 or -code.
+ */
+int node_errors_slopes(struct node_errors *x, bool probe);
 /*
  * Sets *loss to the loss on the held input with these nodes (numbers of x->node) undone together. Returns 0; -E_OP_UNSUPPORTED if a
  * node after them cannot be computed again, because its shape depends on values that change; or another -code.

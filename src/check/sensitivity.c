@@ -19,6 +19,7 @@
 enum {
 	SHOWN_ROWS = 10,   /* nodes in the finding; JSON has all */
 	MAX_EXCLUDED = 10, /* nodes that are undone together */
+	MIN_PROBES = 4,
 };
 /* The list of nodes to exclude ends where more of them would spare less than this part of the loss. */
 static const double WORTH_IT = 0.05;
@@ -175,10 +176,16 @@ static int for_each_input(struct sensitivity *s, int (*f)(struct sensitivity *))
 	return err;
 }
 
+/* One probe is too noisy to rank by. With several inputs, each has one, and their mean is not. */
+static bool probes_pay(const struct sensitivity *s)
+{
+	return s->c->cases && s->c->cases->n >= MIN_PROBES && s->errors.metric != METRIC_MAXABS;
+}
+
 static int add_slopes(struct sensitivity *s)
 {
 	uint64_t start = clock_ns();
-	int err = node_errors_slopes(&s->errors);
+	int err = node_errors_slopes(&s->errors, probes_pay(s));
 
 	s->pass_seconds += (double)(clock_ns() - start) / 1e9;
 	return err;
@@ -199,6 +206,8 @@ static double share_of(const struct sensitivity *s, const struct node_error *e)
 		return 0;
 	if (e->opaque)
 		return e->tried ? e->undone / loss : (double)NAN;
+	if (probes_pay(s))
+		return (e->slope - e->bend / 2) / loss;
 	return e->slope / loss / (s->errors.metric == METRIC_MAXABS ? 1 : 2);
 }
 
@@ -334,18 +343,19 @@ static int undo_nodes(struct sensitivity *s)
 	return err;
 }
 
+/* A run in less precision holds its values in the short type, so that no node of it can give an exact one. */
 static int rerun_nodes(struct sensitivity *s)
 {
 	int err = 0;
 
-	for (size_t k = 0; k < s->nfirst && !err; k++) {
+	for (size_t k = 0; k < s->nfirst && !err && s->pair.ref.path; k++) {
 		err = rerun_node(s, s->first[k]);
 		check_step(s->c, k + 1, s->nfirst);
 	}
 	return err;
 }
 
-/* The loss of the changed model with the first k nodes of the ranking computed by the reference's. */
+/* The loss of the changed model with the first k nodes of the ranking computed by the reference's, or without their errors. */
 static int rerun_together(struct sensitivity *s)
 {
 	double loss = 0;
@@ -353,7 +363,8 @@ static int rerun_together(struct sensitivity *s)
 
 	s->left[0] += loss;
 	for (size_t k = 1; k <= s->steps && !err; k++) {
-		err = node_errors_requantize(&s->errors, s->rank, k, &loss);
+		err = s->pair.ref.path ? node_errors_requantize(&s->errors, s->rank, k, &loss)
+				       : node_errors_undo(&s->errors, s->rank, k, &loss);
 		if (err == -(int)E_OP_UNSUPPORTED) {
 			s->steps = k - 1;
 			return 0;
@@ -537,10 +548,11 @@ static const char *describe(struct diag *d, const struct sensitivity_result *r, 
 		left = fmt(d, "%.3g left of %.3g without its error", e->left, r->loss);
 	if (alone)
 		left = fmt(d, "%s, %.3g with it in fp32", left, e->requantized);
-	if (!isnan(e->output_part) && e->scale)
-		from = e->output_part > 0.5
-			       ? fmt(d, "; the rounding of its output by '%s'", e->scale)
-			       : "; its weights, or what it computes with";
+	if (e->output_part > 0.5)
+		from = e->scale ? fmt(d, "; the rounding of its output by '%s'", e->scale)
+				: "; the rounding of its output";
+	else if (!isnan(e->output_part))
+		from = "; its weights, or what it computes with";
 	return fmt(d, "'%s' (%s): %s%s", e->node, e->op, left, from);
 }
 
@@ -594,20 +606,27 @@ static void report(struct sensitivity *s)
 		check_cannot_judge(c, "no output has 32-bit floats in both models");
 		return;
 	}
-	if (!r->n || r->loss == 0) {
+	if (r->loss == 0 || (!r->n && isfinite(r->loss))) {
 		check_say(c, "no node has an error of its own: the %s is %.3g", r->metric, r->loss);
+		return;
+	}
+	if (!isfinite(r->loss)) {
+		WARN(c->d, E_SENSITIVITY, .node = s->errors.not_finite, .op = s->errors.not_finite_op,
+		     .message = fmt(
+			     c->d,
+			     "an output of %s is not finite, so that the nodes cannot be ranked%s",
+			     r->got,
+			     s->errors.not_finite ? "; this node is the first that gives NaN or infinity"
+						  : ""));
+		check_say(c, "an output is not finite");
 		return;
 	}
 	size_t n = add_rows(s, r, rows);
 	bool few = is_concentrated(r);
-	const char *text =
-		isfinite(r->loss)
-			? fmt(c->d,
-			      "%s of the loss between %s and %s comes from this node, of %zu that have an error",
-			      percent(c->d, first->spared), r->got, r->ref, r->n)
-			: fmt(c->d,
-			      "an output of %s is not finite, so that the nodes cannot be ranked",
-			      r->got);
+	const char *text = fmt(
+		c->d,
+		"%s of the loss between %s and %s comes from this node, of %zu that have an error",
+		percent(c->d, first->spared), r->got, r->ref, r->n);
 	struct finding f = {.code = E_SENSITIVITY,
 			    .severity = few ? SEV_WARNING : SEV_NOTE,
 			    .node = first->node,

@@ -72,12 +72,11 @@ finds_first() { # MODEL NODE
 			[c] = [c for c in json.loads(sys.argv[1])["checks"] if c["name"] == "sensitivity"]
 			rank = lambda v: np.argsort(np.argsort(v))
 			nodes = c["nodes"]
-			assert len(nodes) >= 20 and c["inputs"] == 8, len(nodes)
+			assert len(nodes) >= 20 and c["inputs"] == 24, len(nodes)
 			share = rank([n["share"] for n in nodes])
 			undone = rank([-n["loss_if_undone"] for n in nodes])
 			rho = np.corrcoef(share, undone)[0, 1]
 			assert rho >= 0.9, rho
-			assert 0.8 < sum(n["share"] for n in nodes) < 1.2
 		END
 	done
 }
@@ -130,7 +129,7 @@ finds_first() { # MODEL NODE
 
 @test "an output that is not finite is said so" {
 	run "$INFER" check infinite.onnx --compare fp32.onnx --sensitivity --metric l2
-	[[ $output == *'an output of this model is not finite, so that the nodes cannot be ranked'* ]]
+	[[ $output == *"node 'classify' (Gemm): an output of this model is not finite, so that the nodes cannot be ranked; this node is the first"* ]]
 }
 
 @test "wrong use is refused with what is missing" {
@@ -149,6 +148,6 @@ finds_first() { # MODEL NODE
 }
 
 @test "a time limit ends the study" {
-	run -7 "$INFER" check deep8.onnx --compare deep.onnx --sensitivity --undo 1000 --timeout 1ms
+	run -124 "$INFER" check deep8.onnx --compare deep.onnx --sensitivity --undo 1000 --timeout 1ms
 	[[ $output == *E-TIMEOUT* ]]
 }

@@ -141,7 +141,7 @@ stray = [h.make_node("Tanh", ["relu0_dq"], ["unused"], "stray")]
 more = quantize(model, feeds, "more.onnx", {"w2": 2}, extra=stray)
 more.graph.output.append(h.make_tensor_value_info("unused", T.FLOAT, None))
 onnx.save(more, "more.onnx")
-quantize(model, feeds, "infinite.onnx", {"w2": np.inf})
+quantize(model, feeds, "infinite.onnx", {"w": np.inf})
 
 # the QOperator form of the second network: QLinearConv has the scales of all three, and the integers between have names of theirs
 quantized = quantize(model, feeds, "qdq.onnx", {"w2": 6})
@@ -170,8 +170,8 @@ for n in nodes:
 save("qoperator.onnx", nodes, list(init.values()), [("x", [1, 3, 8, 8])], [("y", [1, 5])])
 
 deep = network("deep.onnx", 12, 12, 12, 40)
-feeds = [{"x": normal(1, 3, 12, 12)} for _ in range(12)]
-for k in range(8):
+feeds = [{"x": normal(1, 3, 12, 12)} for _ in range(24)]
+for k in range(24):
     save_set(f"deep_{k}", feeds[k]["x"])
 quantize(deep, feeds, "deep8.onnx")
 
