@@ -130,6 +130,7 @@ static int repeat(struct held_run *h, const struct node *n, const struct value_c
 		if (t && t != h->g->value[id]->init && !repeat_input(&r, i, t))
 			err = -(int)E_MEMORY;
 	}
+	r.afterwards = true;
 	err = err ? err : repeat_run(&r, d);
 	for (uint32_t k = 0; k < n->nout && !err; k++)
 		err = r.out[k] && n->out[k] != NO_VALUE

@@ -6,6 +6,7 @@
 #include "check/derivative.h"
 #include "ops/op.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -31,11 +32,20 @@ struct node_errors_work {
 	size_t held;
 };
 
-static void count_bytes(struct node_errors *x, const struct value_copy *v)
+/* Counts a value that is held from now on. Returns 0, or -code if --memory-limit does not allow that. */
+static int count_bytes(struct node_errors *x, const struct value_copy *v)
 {
+	int64_t limit = x->c->config->memory_limit;
+
 	x->work->held += v->t.bytes;
 	if (x->work->held > x->peak)
 		x->peak = x->work->held;
+	if (limit <= 0 || x->work->held <= (size_t)limit)
+		return 0;
+	return FAIL(x->c->d, E_MEMORY_LIMIT,
+		    .message = "--sensitivity holds every value between the nodes at once",
+		    .expected = fmt(x->c->d, "at most %" PRId64 " bytes", limit),
+		    .actual = fmt(x->c->d, "%zu bytes so far", x->work->held));
 }
 
 /* ---- what corresponds ------------------------------------------------------------------------------ */
@@ -320,7 +330,7 @@ static void fetch(struct watching *o, const struct call *call, uint32_t k, struc
 		return;
 	o->err = value_fetch(o->rt, call, call->out[k], true, to, x->c->d);
 	if (!o->err && to_floats(x->work->b, call->step->node, to))
-		count_bytes(x, to);
+		o->err = count_bytes(x, to);
 }
 
 static void see_step(struct observer *observer, const struct step *s, const struct call *call)
@@ -542,14 +552,14 @@ static int compute_table(struct node_errors *x)
 		const struct node *n = w->a->node[w->a->order[p]];
 		struct value_copy *out = mem_zalloc(n->nout * sizeof(*out) + 1, MEM_STAGING);
 		err = out ? held_compute(&w->h, n, NULL, out, x->c->d) : -(int)E_MEMORY;
-		for (uint32_t k = 0; k < n->nout && !err; k++) {
-			if (!held_has(&out[k]) || n->out[k] == NO_VALUE) {
+		for (uint32_t k = 0; k < n->nout && out; k++) {
+			if (err || !held_has(&out[k]) || n->out[k] == NO_VALUE) {
 				value_free(&out[k]);
 				continue;
 			}
-			count_bytes(x, &out[k]);
 			w->h.value[n->out[k]] = out[k];
-			err = adopt(x, n->out[k], &w->h.value[n->out[k]]);
+			err = count_bytes(x, &out[k]);
+			err = err ? err : adopt(x, n->out[k], &w->h.value[n->out[k]]);
 		}
 		mem_free(out);
 	}

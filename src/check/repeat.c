@@ -178,8 +178,13 @@ int repeat_run(struct repetition *r, struct diag *d)
 {
 	if (!set_outputs(r))
 		return -(int)E_MEMORY;
-	const struct again again = {r->in, r->out, r, alloc_output, output_arena};
+	struct again again = {r->in, r->out, r, alloc_output, output_arena, NULL};
 
+	if (r->afterwards && r->call->step->workspace) {
+		again.workspace = alloc_host(r, r->call->step->workspace);
+		if (!again.workspace)
+			return -(int)E_MEMORY;
+	}
 	pool_limit(r->call->step->threads);
 	return step_again(r->call, &again, d);
 }

@@ -18,6 +18,8 @@ struct repetition {
 	void **host;			 /* host memory to be freed */
 	struct buffer *buffers;		 /* device memory to be freed */
 	uint32_t nhost, nbuffers;
+	/* set by the caller before repeat_run: the run has ended, and its workspace is gone. For steps on the host */
+	bool afterwards;
 	/* holds the lists above, and host values (strings, sequences) that the step makes */
 	struct arena arena;
 };

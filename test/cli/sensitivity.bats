@@ -151,3 +151,8 @@ finds_first() { # MODEL NODE
 	run -124 "$INFER" check deep8.onnx --compare deep.onnx --sensitivity --undo 1000 --timeout 1ms
 	[[ $output == *E-TIMEOUT* ]]
 }
+
+@test "values are held within --memory-limit" {
+	run "$INFER" check deep8.onnx --compare deep.onnx --sensitivity --memory-limit 100KiB
+	[[ $output == *'--sensitivity holds every value between the nodes at once: expected at most 102400 bytes'* ]]
+}
