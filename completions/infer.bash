@@ -20,7 +20,7 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		operand='model'
 		;;
 	check)
-		options='--input --data-set --batch --random --seed --shape --dim --strict --shapes-sweep --feed --steps --next --derive --output --save --all --expect --rtol --atol --metric --compare --every-tensor --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --heap --error-exitcode --suppressions --write-suppressions --duration --html --export --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --ops --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --batch --random --seed --shape --dim --strict --shapes-sweep --feed --steps --next --derive --output --save --all --expect --rtol --atol --metric --compare --every-tensor --sensitivity --undo --exclude-list --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --heap --error-exitcode --suppressions --write-suppressions --duration --html --export --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --ops --json --config --timeout --color --verbose --quiet --help --version'
 		operand='model'
 		;;
 	suite)
@@ -189,8 +189,10 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	check:--expect) kind='file' ;;
 	check:--rtol) kind='none' ;;
 	check:--atol) kind='none' ;;
-	check:--metric) kind='=maxabs cosine l2' ;;
+	check:--metric) kind='=maxabs cosine l2 kl' ;;
 	check:--compare) kind='=cpu cpu,cuda fp32,tf32 fp32,fp16 none,full plan,noplan onnxruntime' ;;
+	check:--undo) kind='none' ;;
+	check:--exclude-list) kind='file' ;;
 	check:--determinism) kind='none' ;;
 	check:--runs) kind='none' ;;
 	check:--pid) kind='none' ;;

@@ -133,7 +133,8 @@ static void warn_useless_options(const struct options *o, struct diag *d)
 		     .message = "nothing is saved without --bisect",
 		     .hint = "add --bisect; the report itself is kept by --export FILE.json, FILE.html or FILE.xml, or by > FILE");
 	static const char *const tolerances[] = {"rtol", "atol", "metric"};
-	for (size_t i = 0; i < 3 && !c->expect.n && !c->compare && !o->data_set && !bisect; i++)
+	for (size_t i = 0;
+	     i < 3 && !c->expect.n && !c->compare && !c->sensitivity && !o->data_set && !bisect; i++)
 		if (*options_origin(o, tolerances[i]) == '-')
 			WARN(d, E_OPTION, .slot = options_origin(o, tolerances[i]),
 			     .message = "nothing is compared without a reference",

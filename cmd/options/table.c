@@ -288,11 +288,14 @@ const struct field options_table[] = {
 	{ROW("atol", F_DOUBLE, check.atol, CHECKS, CMD_CHECK), .def = "1e-7", .min = 0,
 	 .max = INFINITY, .arg = "NUMBER", .help = "absolute tolerance of comparisons"},
 	{ROW("metric", F_ENUM, check.metric, CHECKS, CMD_CHECK), .def = "maxabs",
-	 .choices = "maxabs|cosine|l2", .arg = "NAME",
+	 .choices = "maxabs|cosine|l2|kl", .arg = "NAME",
 	 .help = "how to measure the difference between two outputs",
 	 .more = "maxabs: no element may differ by more than atol + rtol x |reference|; cosine: 1 minus the cosine of the "
 		 "angle between the two outputs may be at most rtol; l2: the norm of the difference divided by the norm "
-		 "of the reference may be at most rtol."},
+		 "of the reference may be at most rtol. --sensitivity divides this number among the nodes: maxabs is then the largest difference "
+		 "by the largest element of the reference, l2 the squared norm of the difference by that of the reference, and kl, which "
+		 "it alone has, the Kullback-Leibler divergence from the reference in nats, of the rows along the last axis: as they are "
+		 "if they are distributions, otherwise after a Softmax."},
 	{ROW("compare", F_STRING, check.compare, CHECKS, CMD_CHECK), .arg = "A[,B]",
 	 .metavar_kind = "=cpu|cpu,cuda|fp32,tf32|fp32,fp16|none,full|plan,noplan|onnxruntime",
 	 .help = "run the model in two ways and find the first node whose results differ",
@@ -308,6 +311,26 @@ const struct field options_table[] = {
 		 "model, counts to the next node that has a counterpart."},
 	{ROW("every-tensor", F_BOOL, check.every_tensor, CHECKS, CMD_CHECK),
 	 .help = "with --compare onnxruntime: compare the tensors inside the model even if the outputs agree"},
+	{ROW("sensitivity", F_BOOL, check.sensitivity, CHECKS, CMD_CHECK),
+	 .help = "rank the nodes by how much of the loss of a quantized model (--compare FP32.onnx), or of --precision fp16 or bf16, each causes",
+	 .more = "The error of a node is its value in the quantized model less what the node of the fp32 model makes of the quantized "
+		 "model's own inputs to it. One pass backwards through the fp32 model tells what part of the loss (--metric) comes from each "
+		 "error; the parts add up to about 100 % while the errors are small, and a part below 0 makes up for others. The first nodes (--undo) are then undone one by one: "
+		 "the node's error is taken away, the errors of all others are kept, and the rest of the network is computed again. "
+		 "Undone together, they show what would remain with them in fp32. A node after which an operator has no derivative "
+		 "(an LSTM, a control-flow node) is undone in any case. The form of the quantization does not matter: QuantizeLinear and "
+		 "DequantizeLinear pairs, QLinear operators, ConvInteger, MatMulNBits. With many inputs (--input with a pattern, --data-set "
+		 "with a pattern) the loss is the mean over them; use tens of them, as one input says little of others. The reference runs on the CPU. It holds all values between its nodes "
+		 "twice, in fp32."},
+	{ROW("undo", F_INT, check.undo, CHECKS, CMD_CHECK), .def = "10", .min = 0, .max = 1e6,
+	 .arg = "N", .help = "with --sensitivity: undo the first N nodes of the ranking one by one",
+	 .more = "A number as large as that of the nodes undoes each of them, which takes as many runs of the rest of the network."},
+	{ROW("exclude-list", F_STRING, check.exclude_list, CHECKS, CMD_CHECK), .arg = "FILE",
+	 .metavar_kind = "file",
+	 .help = "with --sensitivity: write the names of the nodes to keep in fp32 to FILE",
+	 .more = "FILE.json gets a JSON array, to be passed as nodes_to_exclude to ONNX Runtime's quantize_static() or as "
+		 "node_block_list to its convert_float_to_float16(); another FILE gets one name a line. The list ends where more nodes would "
+		 "spare less than 5 % of the loss, and has ten at most, with the nodes that read an output whose rounding is at fault."},
 	{ROW("nan", F_BOOL, check.nan, CHECKS, CMD_CHECK),
 	 .help = "find the first tensor that holds NaN or Inf, and nodes that lose precision"},
 	{ROW("zero", F_BOOL, check.zero, CHECKS, CMD_CHECK),

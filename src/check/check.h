@@ -16,7 +16,7 @@
 #include "session/session.h"
 
 /* How outputs are measured against references. */
-enum check_metric { METRIC_MAXABS, METRIC_COSINE, METRIC_L2 };
+enum check_metric { METRIC_MAXABS, METRIC_COSINE, METRIC_L2, METRIC_KL };
 
 /* What the user asked for. A member of struct options, filled by the rows of cmd/options/table.c. */
 struct check_options {
@@ -28,9 +28,12 @@ struct check_options {
 	bool nan, zero, layout, leak, recreate, contexts, bisect;
 	struct texts expect; /* [NAME=]FILE */
 	double rtol, atol;
-	int metric;		    /* enum check_metric */
-	const char *compare;	    /* "cpu,cuda", "fp32,tf32", ...; NULL if not requested */
-	bool every_tensor;	    /* with --compare onnxruntime: not only outputs */
+	int metric;	     /* enum check_metric */
+	const char *compare; /* "cpu,cuda", "fp32,tf32", ...; NULL if not requested */
+	bool every_tensor;   /* with --compare onnxruntime: not only outputs */
+	bool sensitivity;
+	int64_t undo;		  /* with --sensitivity: nodes to undo one by one */
+	const char *exclude_list; /* with --sensitivity: file for the names of nodes to keep in fp32, or NULL */
 	int64_t determinism;	    /* number of runs; 0: not requested */
 	int64_t runs;		    /* of --leak; 0: the default number */
 	struct texts sweep;	    /* --shapes-sweep batch=1..16, NAME.dim=5..100:5 */

@@ -298,7 +298,7 @@ static int validate_options(struct check_context *c)
 static bool is_requested(const struct check_context *c, const char **why)
 {
 	(void)why;
-	return pair_sides_text(c) != NULL;
+	return pair_sides_text(c) != NULL && !c->options->sensitivity;
 }
 
 static void write_json(const struct check_result *r, struct json *j)

@@ -8,8 +8,9 @@
 
 #include "backend/evaluate.h"
 #include "base/hash.h"
+#include "check/counterparts.h"
+#include "check/repeat.h"
 #include "ops/op.h"
-#include "plan/again.h"
 #include "session/backends.h"
 
 #include <math.h>
@@ -220,123 +221,6 @@ static void advance_reference(struct pair_work *w, uint32_t id)
 
 /* ---- repeating a step on the reference's inputs ------------------------------------------------ */
 
-/* Operands of a repeated step. */
-struct repetition {
-	struct pair_work *w;
-	const struct call *call;
-	const struct tensor **in;
-	struct tensor **out;
-	struct tensor *inputs, *outputs; /* the tensors to which the elements of in and out point */
-	void **host;			 /* host memory to be freed */
-	struct buffer *buffers;		 /* device memory to be freed */
-	uint32_t nhost, nbuffers;
-	/* holds the lists above, and host values (strings, sequences) that the step makes */
-	struct arena arena;
-};
-
-static void *alloc_host(struct repetition *r, size_t bytes)
-{
-	void *p = mem_alloc(bytes ? bytes : 1, MEM_STAGING);
-
-	if (p)
-		r->host[r->nhost++] = p;
-	return p;
-}
-
-static int alloc_output(const struct call *c, uint32_t i, enum dtype t, const struct shape *s)
-{
-	struct repetition *r = c->owner;
-	size_t bytes;
-
-	if (!tensor_bytes(t, s, LAYOUT_ROW, &bytes) || c->out[i]->device)
-		return -E_SIZE;
-	void *p = alloc_host(r, bytes);
-	*c->out[i] = (struct tensor){.type = type_tensor(t), .shape = *s, .data = p, .bytes = bytes};
-	return p ? 0 : -E_MEMORY;
-}
-
-static struct arena *output_arena(const struct call *c, uint32_t i)
-{
-	struct repetition *r = c->owner;
-
-	(void)i;
-	return &r->arena;
-}
-
-/* Converts a tensor to the element type of `to`, because a plan of another precision has operands of another type. */
-static bool convert_type(struct repetition *r, const struct tensor *from, struct tensor *to)
-{
-	int64_t n = tensor_count(from);
-
-	to->data = alloc_host(r, to->bytes);
-	for (int64_t i = 0; to->data && i < n; i++)
-		elem_set_f64(tensor_dtype(to), to->data, i,
-			     elem_f64(tensor_dtype(from), from->data, i));
-	return to->data != NULL;
-}
-
-/* Reorders a row-major tensor to the layout of `to`. */
-static bool convert_layout(struct repetition *r, const struct tensor *from, struct tensor *to)
-{
-	const struct tensor *in[] = {from};
-	struct tensor *out[] = {to};
-	const struct step step = {.nin = 1, .nout = 1};
-	const struct call call = {.step = &step, .in = in, .out = out};
-
-	to->data = alloc_host(r, to->bytes);
-	return to->data && !r->w->got.rt->cpu->reorder->run(&call);
-}
-
-/* Moves the tensor's bytes from the host to new memory of the device. */
-static bool copy_to_device(struct repetition *r, struct tensor *t, int device)
-{
-	const struct runtime *rt = r->w->got.rt;
-	struct buffer *b = &r->buffers[r->nbuffers];
-	const void *host = t->data;
-
-	if (rt->backend->alloc(rt->device, t->bytes ? t->bytes : 1, MEM_STAGING, b, NULL))
-		return false;
-	r->nbuffers++;
-	t->data = b->ptr;
-	t->device = device;
-	return !rt->backend->copy(r->call->stream, t->data, device, host, 0, t->bytes, NULL) &&
-	       !rt->backend->wait(r->call->stream, NULL);
-}
-
-/*
- * Makes *x the reference's value in the type, layout and place of the step's own operand. Returns false if that is
- * impossible.
- */
-static bool match_operand(struct repetition *r, const struct tensor *ref, const struct tensor *own,
-			  struct tensor *x)
-{
-	struct tensor row = *ref, *now = &row;
-
-	*x = *own;
-	if (own->type.kind != V_TENSOR || tensor_dtype(own) == DT_STRING) {
-		*x = *ref;
-		return !own->device;
-	}
-	row.shape = own->shape;
-	row.layout = LAYOUT_ROW;
-	if (tensor_count(&row) != tensor_count(ref))
-		return false;
-	if (tensor_dtype(ref) != tensor_dtype(own)) {
-		struct tensor other = row;
-		other.type = own->type;
-		if (!tensor_bytes(tensor_dtype(own), &row.shape, LAYOUT_ROW, &other.bytes) ||
-		    !convert_type(r, ref, &other))
-			return false;
-		row = other;
-	}
-	x->data = now->data;
-	x->device = 0;
-	x->bytes = own->layout == LAYOUT_ROW ? row.bytes : own->bytes;
-	if (own->layout != LAYOUT_ROW && !convert_layout(r, now, x))
-		return false;
-	return !own->device || copy_to_device(r, x, own->device);
-}
-
 /*
  * Whether the step has written an output in place, over this input. The input's contents are then lost and the step
  * cannot be repeated. On a GPU this also happens to the device's copy of a model input.
@@ -353,15 +237,13 @@ static bool is_overwritten(const struct call *call, const struct tensor *own)
  * Sets the repeated step's inputs to the reference's values; inputs that the reference does not keep stay the step's
  * own. *fed is set if at least one input differs from the step's own. Returns false if the step cannot be repeated.
  */
-static bool set_inputs(struct repetition *r, bool *fed)
+static bool set_inputs(struct pair_work *w, struct repetition *r, bool *fed)
 {
 	const struct step *s = r->call->step;
-	struct pair_work *w = r->w;
 
 	for (uint32_t i = 0; i < s->nin; i++) {
 		uint32_t id = s->node->in[i];
 		const struct tensor *own = r->call->in[i];
-		r->in[i] = own;
 		if (!own || id == NO_VALUE)
 			continue;
 		const struct value *v = w->got.g->value[id];
@@ -371,68 +253,10 @@ static bool set_inputs(struct repetition *r, bool *fed)
 			continue;
 		}
 		*fed |= !w->exact[id];
-		if (!match_operand(r, &w->refs[id]->v.t, own, &r->inputs[i]))
+		if (!repeat_input(r, i, &w->refs[id]->v.t))
 			return false;
-		r->in[i] = &r->inputs[i];
 	}
 	return true;
-}
-
-static bool set_outputs(struct repetition *r)
-{
-	const struct step *s = r->call->step;
-	const struct runtime *rt = r->w->got.rt;
-
-	for (uint32_t i = 0; i < s->nout; i++) {
-		if (!r->call->out[i])
-			continue;
-		struct tensor *y = &r->outputs[i];
-		*y = *r->call->out[i];
-		r->out[i] = y;
-		if (s->dynamic) {
-			if (y->device)
-				return false;
-			y->data = NULL;
-			continue;
-		}
-		if (!y->device) {
-			y->data = alloc_host(r, y->bytes);
-			if (!y->data)
-				return false;
-			continue;
-		}
-		struct buffer *b = &r->buffers[r->nbuffers];
-		if (rt->backend->alloc(rt->device, y->bytes ? y->bytes : 1, MEM_STAGING, b, NULL))
-			return false;
-		r->nbuffers++;
-		y->data = b->ptr;
-	}
-	return true;
-}
-
-static void repeat_begin(struct repetition *r, struct pair_work *w, const struct call *call)
-{
-	uint32_t nin = call->step->nin, nout = call->step->nout;
-
-	*r = (struct repetition){.w = w, .call = call};
-	r->in = arena_new_n(&r->arena, const struct tensor *, nin + 1);
-	r->out = arena_new_n(&r->arena, struct tensor *, nout + 1);
-	r->inputs = arena_new_n(&r->arena, struct tensor, nin + 1);
-	r->outputs = arena_new_n(&r->arena, struct tensor, nout + 1);
-	r->host = arena_new_n(&r->arena, void *, 2 * (size_t)nin + nout + 1);
-	r->buffers = arena_new_n(&r->arena, struct buffer, (size_t)nin + nout + 1);
-}
-
-static void repeat_end(struct repetition *r)
-{
-	const struct runtime *rt = r->w->got.rt;
-
-	for (uint32_t i = 0; i < r->nhost; i++)
-		mem_free(r->host[i]);
-	for (uint32_t i = 0; i < r->nbuffers; i++)
-		rt->backend->free(rt->device, &r->buffers[i]);
-	struct arena a = r->arena;
-	arena_free(&a);
 }
 
 /*
@@ -442,20 +266,17 @@ static void repeat_end(struct repetition *r)
 enum repeated { SAME_INPUTS, REPEATED, NOT_REPEATED };
 
 /* Repeats the step on the reference's inputs if these differ from its own. */
-static enum repeated repeat_step(struct repetition *r, struct diag *d)
+static enum repeated repeat_step(struct pair_work *w, struct repetition *r, struct diag *d)
 {
 	bool fed = false;
 
-	if (!set_inputs(r, &fed))
+	if (!set_inputs(w, r, &fed))
 		return NOT_REPEATED;
 	if (!fed)
 		return SAME_INPUTS;
-	if (!set_outputs(r))
-		return NOT_REPEATED;
-	const struct again again = {r->in, r->out, r, alloc_output, output_arena};
-	r->w->again = true;
-	int err = step_again(r->call, &again, d);
-	r->w->again = false;
+	w->again = true;
+	int err = repeat_run(r, d);
+	w->again = false;
 	return err ? NOT_REPEATED : REPEATED;
 }
 
@@ -593,9 +414,9 @@ static int compare_step(struct pair_work *w, const struct call *call)
 			if (call->out[i] && w->refs[s->node->out[i]])
 				adopt_reference(w, call, i, w->refs[s->node->out[i]]);
 	}
-	repeat_begin(&r, w, call);
+	repeat_begin(&r, w->got.rt, call);
 	struct diag d = {0};
-	enum repeated how = repeat_step(&r, &d);
+	enum repeated how = repeat_step(w, &r, &d);
 	for (uint32_t i = 0; i < s->nout && !err; i++)
 		if (call->out[i] && s->node->out[i] != NO_VALUE)
 			err = compare_output(w, call, &r, how, i, &entry);
@@ -644,49 +465,13 @@ static void after_tested_step(struct observer *o, const struct step *s, const st
 
 /* ---- running ----------------------------------------------------------------------------------- */
 
-static int64_t input_named(const struct graph *g, const char *name)
-{
-	for (uint32_t i = 0; i < g->nin; i++)
-		if (!strcmp(g->value[g->in[i]]->name, name))
-			return i;
-	return -1;
-}
-
-/*
- * Returns the inputs of a side in its order: those of the same names if the other model has all of them, else those of the same
- * positions. Returns NULL with a finding if the models have different numbers of inputs.
- */
-static const struct tensor *const *inputs_of(struct runner *r)
-{
-	struct pair_work *w = r->w;
-	bool named = true;
-
-	if (!r->side->path)
-		return w->in;
-	const struct graph *own = session_model(w->c->session)->graph;
-	if (own->nin != r->g->nin) {
-		FAIL(w->c->d, E_REFERENCE, .model = r->side->path,
-		     .message = "the models have different numbers of inputs",
-		     .hint = "compare models that take the same inputs",
-		     .expected = fmt(w->c->d, "%u", own->nin),
-		     .actual = fmt(w->c->d, "%u", r->g->nin));
-		return NULL;
-	}
-	const struct tensor **in =
-		arena_new_n(&w->c->arena, const struct tensor *, (size_t)own->nin + 1);
-	for (uint32_t i = 0; i < own->nin; i++)
-		named &= input_named(own, r->g->value[r->g->in[i]]->name) >= 0;
-	for (uint32_t i = 0; i < own->nin; i++)
-		in[i] = w->in[named ? input_named(own, r->g->value[r->g->in[i]]->name) : i];
-	return in;
-}
-
 static int run_side(struct runner *r)
 {
 	const struct graph *g = r->g;
 	const struct tensor **out = arena_new_n(&r->w->c->arena, const struct tensor *, g->nout + 1);
 	struct pair *p = r->w->p;
-	const struct tensor *const *in = inputs_of(r);
+	const struct tensor *const *in =
+		r->side->path ? counterparts_inputs(r->w->c, g, r->side->path, r->w->in) : r->w->in;
 
 	if (!in)
 		return -E_REFERENCE;
@@ -725,148 +510,6 @@ static void index_side(struct runner *r, struct pair_work *w, struct pair_side *
 		r->position[g->order[p]] = p;
 }
 
-static void set_match(struct pair_work *w, uint32_t ref, uint32_t got)
-{
-	if (w->ref.other[ref] != NO_VALUE || w->got.other[got] != NO_VALUE)
-		return;
-	w->ref.other[ref] = got;
-	w->got.other[got] = ref;
-}
-
-static uint32_t count_op(const struct graph *g, const char *op)
-{
-	uint32_t n = 0;
-
-	for (uint32_t p = 0; p < g->norder; p++)
-		n += !strcmp(g->node[g->order[p]]->type, op);
-	return n;
-}
-
-/*
- * Matches the outputs of two models' nodes by the order of the operators, for exports that name their tensors otherwise: the Kth
- * Conv with the Kth Conv, if both have as many.
- */
-static void match_by_order(struct pair_work *w)
-{
-	const struct graph *a = w->ref.g, *b = w->got.g;
-
-	for (uint32_t p = 0; p < b->norder; p++) {
-		const char *op = b->node[b->order[p]]->type;
-		uint32_t q = 0;
-		bool done = false;
-		for (uint32_t i = 0; i < p && !done; i++)
-			done = !strcmp(b->node[b->order[i]]->type, op);
-		if (done || count_op(a, op) != count_op(b, op))
-			continue;
-		for (uint32_t i = p; i < b->norder; i++) {
-			const struct node *n = b->node[b->order[i]];
-			if (strcmp(n->type, op) != 0)
-				continue;
-			while (strcmp(a->node[a->order[q]]->type, op) != 0)
-				q++;
-			const struct node *m = a->node[a->order[q++]];
-			for (uint32_t k = 0; k < n->nout && k < m->nout; k++)
-				if (n->out[k] != NO_VALUE && m->out[k] != NO_VALUE &&
-				    !vinfo_contradicts(&a->value[m->out[k]]->info,
-						       &b->value[n->out[k]]->info))
-					set_match(w, m->out[k], n->out[k]);
-		}
-	}
-}
-
-/* Returns the output of the one node that reads the value, if that is of this operator; otherwise NO_VALUE. */
-static uint32_t after_only_user(const struct graph *g, uint32_t id, const char *op)
-{
-	const struct value *v = g->value[id];
-
-	if (v->nusers != 1 || v->is_output || strcmp(g->node[v->users[0]]->type, op) != 0)
-		return NO_VALUE;
-	return g->node[v->users[0]]->out[0];
-}
-
-/*
- * Returns the tested model's value that means the same as the reference's of its name. ONNX Runtime's quantizer drops a Relu or
- * Clip, whose range QuantizeLinear keeps to, and gives its name to the node before: then the value after the DequantizeLinear
- * is the one to compare.
- */
-static uint32_t meant_value(const struct graph *ref, uint32_t there, const struct graph *got,
-			    uint32_t id)
-{
-	const char *op = ref->node[ref->value[there]->producer]->type;
-
-	if (!strcmp(op, got->node[got->value[id]->producer]->type) ||
-	    (strcmp(op, "Relu") != 0 && strcmp(op, "Clip") != 0))
-		return id;
-	uint32_t q = after_only_user(got, id, "QuantizeLinear");
-	uint32_t dq = q == NO_VALUE ? NO_VALUE : after_only_user(got, q, "DequantizeLinear");
-	return dq == NO_VALUE ? id : dq;
-}
-
-/*
- * Matches the values of two models: by name, if type and shape do not contradict each other, as short names may mean
- * something else in the other model. If fewer than half of the reference's names are there, the order of the operators
- * decides on the others.
- */
-static void match_models(struct pair_work *w)
-{
-	const struct graph *a = w->ref.g, *b = w->got.g;
-	struct arena tmp = {0};
-	struct map of = {.arena = &tmp};
-	size_t made = 0, matched = 0;
-
-	for (uint32_t i = 0; i < a->nvalues; i++) {
-		w->ref.other[i] = NO_VALUE;
-		if (*a->value[i]->name && a->value[i]->producer != NO_NODE)
-			made += map_set(&of, a->value[i]->name, strlen(a->value[i]->name), i);
-	}
-	for (uint32_t i = 0; i < b->nvalues; i++)
-		w->got.other[i] = NO_VALUE;
-	for (uint32_t i = 0; i < b->nvalues; i++) {
-		const struct value *v = b->value[i];
-		if (v->producer == NO_NODE || !*v->name)
-			continue;
-		int64_t k = map_get(&of, v->name, strlen(v->name));
-		if (k < 0 || vinfo_contradicts(&a->value[k]->info, &v->info))
-			continue;
-		set_match(w, (uint32_t)k, meant_value(a, (uint32_t)k, b, i));
-		matched++;
-	}
-	arena_free(&tmp);
-	/* outputs of the same positions correspond, whatever their names */
-	for (uint32_t k = 0; k < a->nout && a->nout == b->nout; k++)
-		set_match(w, a->out[k], b->out[k]);
-	if (matched < made / 2)
-		match_by_order(w);
-}
-
-static void match_values(struct pair_work *w)
-{
-	const struct graph *a = w->ref.g, *b = w->got.g;
-	struct arena tmp = {0};
-	struct map of = {.arena = &tmp};
-
-	for (uint32_t i = 0; i < a->nvalues; i++) {
-		w->ref.other[i] = NO_VALUE;
-		if (*a->value[i]->name && a->value[i]->producer != NO_NODE)
-			map_set(&of, a->value[i]->name, strlen(a->value[i]->name), i);
-	}
-	for (uint32_t i = 0; i < b->nvalues; i++) {
-		const struct value *v = b->value[i];
-		int64_t k = *v->name && v->producer != NO_NODE
-				    ? map_get(&of, v->name, strlen(v->name))
-				    : -1;
-		w->got.other[i] = k < 0 ? NO_VALUE : (uint32_t)k;
-		if (k >= 0)
-			w->ref.other[k] = i;
-	}
-	/* a model output corresponds to the other side's output of the same position, even if their values' names differ */
-	for (uint32_t k = 0; k < a->nout && k < b->nout; k++) {
-		w->ref.other[a->out[k]] = b->out[k];
-		w->got.other[b->out[k]] = a->out[k];
-	}
-	arena_free(&tmp);
-}
-
 static void prepare_comparison(struct pair_work *w)
 {
 	struct arena *a = &w->c->arena;
@@ -875,9 +518,9 @@ static void prepare_comparison(struct pair_work *w)
 	index_side(&w->ref, w, &p->ref);
 	index_side(&w->got, w, &p->got);
 	if (p->ref.path)
-		match_models(w);
+		counterparts_find(w->ref.g, w->got.g, w->ref.other, w->got.other);
 	else
-		match_values(w);
+		counterparts_same(w->ref.g, w->got.g, w->ref.other, w->got.other);
 	const struct graph *g = w->got.g;
 	w->refs = arena_new_n(a, struct ref_value *, g->nvalues + 1);
 	w->last = arena_new_n(a, uint32_t, g->nvalues + 1);

@@ -94,14 +94,16 @@ static void excuse_missing(struct check_context *c, struct diag *d)
 }
 
 /*
- * If the request names many inputs, which only --compare onnxruntime takes, finds them all and makes the first one the input
+ * If the request names many inputs, which only --sensitivity and --compare onnxruntime take, finds them all and makes the first one the input
  * of the other checks. Returns 0 or -code.
  */
 static int find_cases(struct check_context *c, const struct model *m)
 {
 	struct input_list *l;
 
-	if (!pair_sides_ort(c->options->compare) || !input_names_many(c->request))
+	if (!c->options->sensitivity && !pair_sides_ort(c->options->compare))
+		return 0;
+	if (!input_names_many(c->request))
 		return 0;
 	l = arena_new(&c->arena, struct input_list);
 	int err = input_list_open(l, m, c->request, c->d);

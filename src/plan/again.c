@@ -15,6 +15,8 @@ int step_again(const struct call *c, const struct again *with, struct diag *d)
 	again.alloc = with->alloc;
 	again.values = with->values;
 	again.diag = d;
+	if (with->workspace)
+		again.workspace = with->workspace;
 	bind_captures(&again);
 	int err = p->run(&again);
 	bind_captures(c); /* the bodies are shared with the original call */

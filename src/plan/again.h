@@ -15,10 +15,12 @@ struct again {
 	void *owner;
 	int (*alloc)(const struct call *, uint32_t out, enum dtype t, const struct shape *s);
 	struct arena *(*values)(const struct call *, uint32_t out);
+	/* step->workspace bytes; NULL for that of the call, which is no longer the step's own once the run has gone on */
+	void *workspace;
 };
 /*
- * Runs the step of call c again with the call's workspace. Observers may call this after the step has ended. Returns
- * 0 or -code.
+ * Runs the step of call c again. Observers may call this after the step has ended; with a workspace of its own, a step of the host may
+ * be run after the run has ended, too, until the session runs again. Returns 0 or -code.
  */
 int step_again(const struct call *c, const struct again *with, struct diag *d);
 

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "check/counterparts.h"
+
+#include "base/hash.h"
+
+#include <string.h>
+
+struct pairing {
+	const struct graph *ref, *got;
+	uint32_t *of_ref, *of_got;
+};
+
+static void set_match(const struct pairing *w, uint32_t ref, uint32_t got)
+{
+	if (w->of_ref[ref] != NO_VALUE || w->of_got[got] != NO_VALUE)
+		return;
+	w->of_ref[ref] = got;
+	w->of_got[got] = ref;
+}
+
+static uint32_t count_op(const struct graph *g, const char *op)
+{
+	uint32_t n = 0;
+
+	for (uint32_t p = 0; p < g->norder; p++)
+		n += !strcmp(g->node[g->order[p]]->type, op);
+	return n;
+}
+
+/*
+ * Matches the outputs of two models' nodes by the order of the operators, for exports that name their tensors otherwise: the Kth
+ * Conv with the Kth Conv, if both have as many.
+ */
+static void match_by_order(const struct pairing *w)
+{
+	const struct graph *a = w->ref, *b = w->got;
+
+	for (uint32_t p = 0; p < b->norder; p++) {
+		const char *op = b->node[b->order[p]]->type;
+		uint32_t q = 0;
+		bool done = false;
+		for (uint32_t i = 0; i < p && !done; i++)
+			done = !strcmp(b->node[b->order[i]]->type, op);
+		if (done || count_op(a, op) != count_op(b, op))
+			continue;
+		for (uint32_t i = p; i < b->norder; i++) {
+			const struct node *n = b->node[b->order[i]];
+			if (strcmp(n->type, op) != 0)
+				continue;
+			while (strcmp(a->node[a->order[q]]->type, op) != 0)
+				q++;
+			const struct node *m = a->node[a->order[q++]];
+			for (uint32_t k = 0; k < n->nout && k < m->nout; k++)
+				if (n->out[k] != NO_VALUE && m->out[k] != NO_VALUE &&
+				    !vinfo_contradicts(&a->value[m->out[k]]->info,
+						       &b->value[n->out[k]]->info))
+					set_match(w, m->out[k], n->out[k]);
+		}
+	}
+}
+
+/* Returns the output of the one node that reads the value, if that is of this operator; otherwise NO_VALUE. */
+static uint32_t after_only_user(const struct graph *g, uint32_t id, const char *op)
+{
+	const struct value *v = g->value[id];
+
+	if (v->nusers != 1 || v->is_output || strcmp(g->node[v->users[0]]->type, op) != 0)
+		return NO_VALUE;
+	return g->node[v->users[0]]->out[0];
+}
+
+/*
+ * Returns the tested model's value that means the same as the reference's of its name. ONNX Runtime's quantizer drops a Relu or
+ * Clip, whose range QuantizeLinear keeps to, and gives its name to the node before: then the value after the DequantizeLinear
+ * is the one to compare.
+ */
+static uint32_t meant_value(const struct graph *ref, uint32_t there, const struct graph *got,
+			    uint32_t id)
+{
+	const char *op = ref->node[ref->value[there]->producer]->type;
+
+	if (!strcmp(op, got->node[got->value[id]->producer]->type) ||
+	    (strcmp(op, "Relu") != 0 && strcmp(op, "Clip") != 0))
+		return id;
+	uint32_t q = after_only_user(got, id, "QuantizeLinear");
+	uint32_t dq = q == NO_VALUE ? NO_VALUE : after_only_user(got, q, "DequantizeLinear");
+	return dq == NO_VALUE ? id : dq;
+}
+
+/*
+ * Matches the values of two models: by name, if type and shape do not contradict each other, as short names may mean
+ * something else in the other model. If fewer than half of the reference's names are there, the order of the operators
+ * decides on the others.
+ */
+void counterparts_find(const struct graph *a, const struct graph *b, uint32_t *of_a, uint32_t *of_b)
+{
+	const struct pairing pairing = {a, b, of_a, of_b}, *w = &pairing;
+	struct arena tmp = {0};
+	struct map of = {.arena = &tmp};
+	size_t made = 0, matched = 0;
+
+	for (uint32_t i = 0; i < a->nvalues; i++) {
+		of_a[i] = NO_VALUE;
+		if (*a->value[i]->name && a->value[i]->producer != NO_NODE)
+			made += map_set(&of, a->value[i]->name, strlen(a->value[i]->name), i);
+	}
+	for (uint32_t i = 0; i < b->nvalues; i++)
+		of_b[i] = NO_VALUE;
+	for (uint32_t i = 0; i < b->nvalues; i++) {
+		const struct value *v = b->value[i];
+		if (v->producer == NO_NODE || !*v->name)
+			continue;
+		int64_t k = map_get(&of, v->name, strlen(v->name));
+		if (k < 0 || vinfo_contradicts(&a->value[k]->info, &v->info))
+			continue;
+		set_match(w, (uint32_t)k, meant_value(a, (uint32_t)k, b, i));
+		matched++;
+	}
+	arena_free(&tmp);
+	/* outputs of the same positions correspond, whatever their names */
+	for (uint32_t k = 0; k < a->nout && a->nout == b->nout; k++)
+		set_match(w, a->out[k], b->out[k]);
+	if (matched < made / 2)
+		match_by_order(w);
+}
+
+void counterparts_same(const struct graph *a, const struct graph *b, uint32_t *of_a, uint32_t *of_b)
+{
+	struct arena tmp = {0};
+	struct map of = {.arena = &tmp};
+
+	for (uint32_t i = 0; i < a->nvalues; i++) {
+		of_a[i] = NO_VALUE;
+		if (*a->value[i]->name && a->value[i]->producer != NO_NODE)
+			map_set(&of, a->value[i]->name, strlen(a->value[i]->name), i);
+	}
+	for (uint32_t i = 0; i < b->nvalues; i++) {
+		const struct value *v = b->value[i];
+		int64_t k = *v->name && v->producer != NO_NODE
+				    ? map_get(&of, v->name, strlen(v->name))
+				    : -1;
+		of_b[i] = k < 0 ? NO_VALUE : (uint32_t)k;
+		if (k >= 0)
+			of_a[k] = i;
+	}
+	/* a model output corresponds to the other side's output of the same position, even if their values' names differ */
+	for (uint32_t k = 0; k < a->nout && k < b->nout; k++) {
+		of_a[a->out[k]] = b->out[k];
+		of_b[b->out[k]] = a->out[k];
+	}
+	arena_free(&tmp);
+}
+
+static int64_t input_named(const struct graph *g, const char *name)
+{
+	for (uint32_t i = 0; i < g->nin; i++)
+		if (!strcmp(g->value[g->in[i]]->name, name))
+			return i;
+	return -1;
+}
+
+const struct tensor *const *counterparts_inputs(struct check_context *c, const struct graph *g,
+						const char *path, const struct tensor *const *in)
+{
+	const struct graph *own = session_model(c->session)->graph;
+	bool named = true;
+
+	if (own->nin != g->nin) {
+		FAIL(c->d, E_REFERENCE, .model = path,
+		     .message = "the models have different numbers of inputs",
+		     .hint = "compare models that take the same inputs",
+		     .expected = fmt(c->d, "%u", own->nin), .actual = fmt(c->d, "%u", g->nin));
+		return NULL;
+	}
+	const struct tensor **out =
+		arena_new_n(&c->arena, const struct tensor *, (size_t)own->nin + 1);
+	for (uint32_t i = 0; i < own->nin; i++)
+		named &= input_named(own, g->value[g->in[i]]->name) >= 0;
+	for (uint32_t i = 0; i < own->nin; i++)
+		out[i] = in[named ? input_named(own, g->value[g->in[i]]->name) : i];
+	return out;
+}
