@@ -516,8 +516,9 @@ static int adopt(struct node_errors *x, uint32_t id, struct value_copy *exact)
 	bool finite = !isnan(size);
 	if (finite && most > NOISE * size) {
 		struct node_error *e = w->number[id] ? &x->node[w->number[id] - 1] : add_node(x, id);
-		double all = norm(a, NULL, n);
-		e->size = fmax(e->size, all > 0 ? norm(a, b, n) / all : INFINITY);
+		double all = e->size > 0 ? 0 : norm(a, NULL, n);
+		if (!(e->size > 0))
+			e->size = all > 0 ? norm(a, b, n) / all : INFINITY;
 		if (isnan(e->output_part))
 			e->output_part = output_part(x, id, &exact->t, &got->t);
 		for (int64_t i = 0; i < n; i++) {

@@ -27,7 +27,7 @@ struct node_error {
 	uint32_t value;	       /* of the reference's graph, which has the error */
 	uint32_t input;	       /* number of the model's input, NO_VALUE for a node */
 	const char *node, *op; /* of the reference's file; names live as long as the context */
-	double size; /* norm of the error by the norm of the value, the largest over the inputs seen */
+	double size; /* norm of the error by the norm of the value, on the first input with an error */
 	/* sums over the inputs seen, in units of the loss */
 	double slope; /* derivative of the loss by the error, times the error */
 	double bend; /* second derivative, times the error twice, as random probes estimate it; 0 without */

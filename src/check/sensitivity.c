@@ -24,6 +24,9 @@ enum {
 /* The list of nodes to exclude ends where more of them would spare less than this part of the loss. */
 static const double WORTH_IT = 0.05;
 
+/* By metric: losses below this are the rounding of fp32, and ranks say nothing. */
+static const double negligible[] = {1e-6, 1e-12, 1e-12, 1e-10};
+
 static const char *const metric_names[] = {"maxabs", "cosine", "l2", "kl"};
 
 struct sensitivity {
@@ -619,6 +622,10 @@ static void report(struct sensitivity *s)
 			     s->errors.not_finite ? "; this node is the first that gives NaN or infinity"
 						  : ""));
 		check_say(c, "an output is not finite");
+		return;
+	}
+	if (r->loss < negligible[s->errors.metric]) {
+		check_say(c, "the %s is %.3g, no more than the rounding of fp32", r->metric, r->loss);
 		return;
 	}
 	size_t n = add_rows(s, r, rows);
