@@ -210,12 +210,11 @@ static double share_of(const struct sensitivity *s, const struct node_error *e)
 	if (e->opaque)
 		return e->tried ? e->undone / loss : (double)NAN;
 	/*
-	 * a second-order term larger than the first says that the error is too large for both, so that the term is kept below: on a
-	 * network whose outputs saturate, it alone would order the nodes
+	 * a second-order term larger than the first says that the error is too large for both; on a network whose outputs saturate, such
+	 * terms alone would order the nodes
 	 */
-	double first = fabs(e->slope), second = e->bend / 2;
-	if (probes_pay(s) && first > 0 && isfinite(second))
-		return (e->slope - second * first / (first + second)) / loss;
+	if (probes_pay(s) && isfinite(e->bend))
+		return (e->slope - fmin(e->bend / 2, fabs(e->slope))) / loss;
 	return e->slope / loss / (s->errors.metric == METRIC_MAXABS ? 1 : 2);
 }
 
