@@ -209,8 +209,12 @@ static double share_of(const struct sensitivity *s, const struct node_error *e)
 		return 0;
 	if (e->opaque)
 		return e->tried ? e->undone / loss : (double)NAN;
-	if (probes_pay(s))
-		return (e->slope - e->bend / 2) / loss;
+	/*
+	 * a second-order term larger than the first says that the error is too large for both; on a network whose outputs saturate, such
+	 * terms alone would order the nodes
+	 */
+	if (probes_pay(s) && isfinite(e->bend))
+		return (e->slope - fmin(e->bend / 2, fabs(e->slope))) / loss;
 	return e->slope / loss / (s->errors.metric == METRIC_MAXABS ? 1 : 2);
 }
 
