@@ -49,6 +49,8 @@ shellcheck           cmd:shellcheck
 mandoc               cmd:mandoc
 zsh                  cmd:zsh
 fish                 cmd:fish
+gcc-aarch64-linux-gnu cmd:aarch64-linux-gnu-gcc
+qemu-user-static     cmd:qemu-aarch64-static
 '
 
 # name version sha256 of each wheel

@@ -50,10 +50,10 @@ struct gate_node {
 	const char *name, *op, *fused;
 	/*
 	 * tenth percentiles of the node's time in seconds, 0 if that side has no such node; `now` is divided by the
-	 * pace ratio
+	 * pace ratio, or by the machine ratio if the plain runs became slower beyond that
 	 */
 	double before, now;
-	bool slower; /* the node grew by more than the limit, beyond the pace ratio */
+	bool slower; /* the node grew by more than the limit, beyond that ratio */
 };
 
 struct gate_memory {

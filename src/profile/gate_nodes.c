@@ -326,7 +326,7 @@ void gate_compare_nodes(const struct record *before, const struct record *now, d
 			struct gate_verdict *v, struct arena *a)
 {
 	size_t nb = before->nobserved, nn = now->nobserved;
-	bool latency_known = !v->busy && !v->cores_moved_closer;
+	bool latency_known = !v->busy && !v->cores_moved_closer, by_plain_runs = v->slower;
 	double node_limit = isnan(limit) ? DEFAULT_LIMIT : limit;
 	struct comparison c = {
 		.runs = {nb, nn},
@@ -352,5 +352,8 @@ void gate_compare_nodes(const struct record *before, const struct record *now, d
 		free(c.sample[side]);
 	}
 	free(c.buffer);
+	/* the plain runs are slower than the machine explains: then what the nodes grew by in common is the model's own */
+	if (by_plain_runs)
+		pace_ratio = fmin(pace_ratio, fmax(v->machine_ratio, 1));
 	fill_named_nodes(before, now, node_limit, pace_ratio, v, a);
 }

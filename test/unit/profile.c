@@ -360,6 +360,23 @@ static void gate_sees_through_a_changing_pace(void)
 	arena_free(&a);
 }
 
+/* What slows all nodes alike, and no reference workload, is the model: each node has the time that was measured. */
+static void gate_names_all_that_grew(void)
+{
+	struct arena a = {0};
+	struct record *x = busy(1, 1, 11), *y = busy(2.2, 1, 31);
+
+	x->point[0].delay = y->point[0].delay = NULL; /* all runs count as undisturbed */
+	struct gate_verdict v = judge(x, y, &a);
+	CHECK(v.slower && v.machine_ratio < 1.05);
+	CHECK_INT(v.nnodes, 5);
+	for (size_t k = 0; k < v.nnodes; k++)
+		CHECK(v.node[k].slower && fabs(v.node[k].now / v.node[k].before - 2.2) < 0.15);
+	record_free(x);
+	record_free(y);
+	arena_free(&a);
+}
+
 /* On a busy machine the latency decides nothing, but all nodes share the machine: one that grew more than the others is slower. */
 static void gate_sets_a_node_apart(void)
 {
@@ -674,6 +691,7 @@ int main(void)
 	UNIT(empty_sweeps);
 	UNIT(gate_is_calm);
 	UNIT(gate_names_the_node);
+	UNIT(gate_names_all_that_grew);
 	UNIT(gate_tells_new_and_gone);
 	UNIT(gate_knows_a_slow_machine);
 	UNIT(gate_gives_the_benefit_of_the_doubt);
