@@ -122,16 +122,20 @@ static void resolve_precision(struct view *v)
 	precision_settle(v->o, &v->o->config, &request, NULL, v->c.d);
 }
 
+#define CHECK_REPORTS                                                                              \
+	"the report itself is kept by --export FILE.json, FILE.html or FILE.xml, or by > FILE"
+
 /* Warns about options that have no effect without another one. */
 static void warn_useless_options(const struct options *o, struct diag *d)
 {
 	const struct check_options *c = &o->check;
 	bool leak = c->leak || c->all, bisect = c->bisect || c->all;
 
-	if (*options_origin(o, "save") == '-' && !bisect)
+	if (*options_origin(o, "save") == '-' && !c->bisect)
 		WARN(d, E_OPTION, .slot = options_origin(o, "save"),
-		     .message = "nothing is saved without --bisect",
-		     .hint = "add --bisect; the report itself is kept by --export FILE.json, FILE.html or FILE.xml, or by > FILE");
+		     .message = bisect ? "nothing is saved but what --bisect finds, if it finds a node"
+				       : "nothing is saved without --bisect",
+		     .hint = bisect ? CHECK_REPORTS : "add --bisect; " CHECK_REPORTS);
 	static const char *const tolerances[] = {"rtol", "atol", "metric"};
 	for (size_t i = 0;
 	     i < 3 && !c->expect.n && !c->compare && !c->sensitivity && !o->data_set && !bisect; i++)

@@ -165,7 +165,7 @@ const struct field options_table[] = {
 	{ROW("save", F_STRING, save, OUTPUTS,
 	     CMD_RUN | CMD_CHECK | CMD_EXTRACT | CMD_SIMPLIFY | CMD_CONVERT),
 	 .sh = 'o', .arg = "PATH", .metavar_kind = "dir",
-	 .help = "write every output (run) or what --bisect finds (check) to the folder PATH, or the model (extract, simplify, convert) to the file PATH",
+	 .help = "write every output (run) or what --bisect finds (check) to the folder PATH, the boxes of --decode yolo, ssd or detr onto the picture PATH.png, or the model (extract, simplify, convert) to the file PATH",
 	 .more = "The folder is created if it does not exist. A file is written completely or not at all. With many inputs, results "
 		 "are named after them: PATH/NAME.npy, or a folder PATH/NAME if the model has several outputs or the format is "
 		 "npz or pb. NAME is the path of the input without its extension, relative to the folder that was given."},

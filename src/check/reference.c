@@ -421,7 +421,7 @@ static void report_difference(struct check_context *c, const struct reference *r
 				     element_text(d, f->first_in.got, f->first, f->got))};
 	rows[n++] = (struct diag_row){
 		"beyond",
-		fmt(d, "%s of %s (%.2g %%) beyond rtol %g, atol %g", str_count(&d->arena, f->beyond),
+		fmt(d, "%s of %s (%.3g %%) beyond rtol %g, atol %g", str_count(&d->arena, f->beyond),
 		    str_many(&d->arena, (uint64_t)f->count, "element"),
 		    f->count ? 100.0 * (double)f->beyond / (double)f->count : 0, o->rtol, o->atol)};
 	if (got->type.kind != V_TENSOR || tensor_dtype(got) != DT_STRING)

@@ -444,3 +444,16 @@ numbers [1]
 	run -0 --separate-stderr "$INFER" suite "$out/s.yaml"
 	[[ $output == *"1 model, 0 failed"* ]]
 }
+
+@test "What an option does nothing for is said: -o of check --all, --top of profile; each report has its own formats" {
+	run --separate-stderr "$INFER" check batch.onnx --all -o "$BATS_TEST_TMPDIR/findings.txt" --device cpu --timeout 60
+	[[ $stderr$output == *"nothing is saved but what --bisect finds"*"--export FILE.json"* ]]
+	run --separate-stderr "$INFER" profile batch.onnx -n 2 --top 3 --device cpu
+	[[ $stderr == *"--top: nodes are listed only with --nodes"* ]]
+	run --separate-stderr "$INFER" profile batch.onnx -n 2 --top 3 --nodes --device cpu
+	[[ $stderr != *"--top:"* ]]
+	run -2 "$INFER" check batch.onnx --report findings.md
+	[[ $output == *"--export FILE.json, FILE.html or FILE.xml"* && $output != *"FILE.md"* ]]
+	run -0 "$INFER" run --help
+	[[ $output == *"boxes of --decode yolo"* ]]
+}
