@@ -29,7 +29,10 @@ need_python() {
 }
 
 # Tests that make models: with the oracles of `make deps-dev` where they are there.
-oracles=$(realpath -e "${DEPS:-$BATS_TEST_DIRNAME/../../build/deps}/python" 2>/dev/null) || oracles=
+# A relative DEPS is one of the project's folder, whichever folder setup_file() has gone to.
+deps=${DEPS:-build/deps}
+[[ $deps == /* ]] || deps=$BATS_TEST_DIRNAME/../../$deps
+oracles=$(realpath -e "$deps/python" 2>/dev/null) || oracles=
 has_onnx() {
 	[ -z "$oracles" ] || export PYTHONPATH=$oracles${PYTHONPATH:+:$PYTHONPATH}
 	# the checkout has a folder onnx, which Python takes for an empty package
