@@ -24,7 +24,7 @@ enum {
 /* The list of nodes to exclude ends where more of them would spare less than this part of the loss. */
 static const double WORTH_IT = 0.05;
 
-/* By metric: losses below this are the rounding of fp32, and ranks say nothing. */
+/* Indexed by metric. A loss below this is no more than the rounding of fp32, so that ranking nodes by it would mean nothing. */
 static const double negligible[] = {1e-6, 1e-12, 1e-12, 1e-10};
 
 static const char *const metric_names[] = {"maxabs", "cosine", "l2", "kl"};

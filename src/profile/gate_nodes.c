@@ -352,7 +352,10 @@ void gate_compare_nodes(const struct record *before, const struct record *now, d
 		free(c.sample[side]);
 	}
 	free(c.buffer);
-	/* the plain runs are slower than the machine explains: then what the nodes grew by in common is the model's own */
+	/*
+	 * If the plain runs are slower than the machine explains, the growth that all nodes share belongs to the model, and must not
+	 * be divided out.
+	 */
 	if (by_plain_runs)
 		pace_ratio = fmin(pace_ratio, fmax(v->machine_ratio, 1));
 	fill_named_nodes(before, now, node_limit, pace_ratio, v, a);

@@ -9,23 +9,6 @@ setup() {
 	in_test_data
 }
 
-# Reads lines "COMMAND LINE | HINT" and expects the hint, of which it may be a part, for each of them.
-answers_all() {
-	local line hint wrong=0 n=0
-	local -a words
-	while IFS='|' read -r line hint; do
-		hint=${hint# }
-		eval "words=($line)"
-		status=0
-		output=$("$INFER" "${words[@]}" 2>&1) || status=$?
-		n=$((n + 1))
-		[ "$status" -eq 2 ] && [[ $output == *"hint: "*"$hint"* ]] && continue
-		printf 'infer %s\n  expected: %s\n  got (%s): %s\n' "$line" "$hint" "$status" "$output"
-		wrong=$((wrong + 1))
-	done
-	[ "$wrong" -eq 0 ] && [ "$n" -ge "$1" ]
-}
-
 @test "Command lines of trtexec" {
 	answers_all 20 <<'END'
 profile --onnx=pic.onnx | infer profile pic.onnx

@@ -24,6 +24,23 @@ fails_with() { # STATUS TEXT ARGUMENT...
 	[[ $stderr == *"$text"* ]] || { echo "$stderr"; return 1; }
 }
 
+# Reads lines "COMMAND LINE | HINT" and expects the hint, of which it may be a part, for each of them, and at least so many lines.
+answers_all() { # LINES
+	local line hint wrong=0 n=0
+	local -a words
+	while IFS='|' read -r line hint; do
+		hint=${hint# }
+		eval "words=($line)"
+		status=0
+		output=$("$INFER" "${words[@]}" 2>&1) || status=$?
+		n=$((n + 1))
+		[ "$status" -eq 2 ] && [[ $output == *"hint: "*"$hint"* ]] && continue
+		printf 'infer %s\n  expected: %s\n  got (%s): %s\n' "$line" "$hint" "$status" "$output"
+		wrong=$((wrong + 1))
+	done
+	[ "$wrong" -eq 0 ] && [ "$n" -ge "$1" ]
+}
+
 need_python() {
 	command -v python3 >/dev/null || skip "no python3"
 }
