@@ -259,7 +259,7 @@ const int gpu_ptx = $(or $(GPU_PTX),0);
 endef
 $(GEN)/gpu_images.c: $(GPU_FATBIN)
 	$(shell mkdir -p $(@D))$(file >$@,$(GPU_IMAGES))
-$(OBJ)/gpu_images.o: $(GEN)/gpu_images.c $(OUT)/flags
+$(OBJ)/gpu_images.o: $(GEN)/gpu_images.c $(GPU_FATBIN) $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$(CC) -w $(FLAGS_C) -c -o $@ $<)
 
@@ -329,7 +329,7 @@ __asm__(".section .rodata\n.balign 16\n.globl selftest_cases, selftest_cases_end
 endef
 $(GEN)/selftest_cases.c: $(GEN)/selftest.tar
 	$(file >$@,$(SELFTEST))
-$(OBJ)/selftest_cases.o: $(GEN)/selftest_cases.c $(OUT)/flags
+$(OBJ)/selftest_cases.o: $(GEN)/selftest_cases.c $(GEN)/selftest.tar $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$(CC) -w $(FLAGS_C) -c -o $@ $<)
 

@@ -165,10 +165,14 @@ static void write_environment(unsigned cmds, FILE *f)
 		if (row->env && row->cmds & cmds)
 			write_entry(row->env,
 				    arena_printf(&a, "Same as --%s: %s.", row->name, row->help), f);
-	write_entry("INFER_LIBRARY_PATH",
-		    "A list of folders, separated by colons, that are searched first for optional libraries (oneDNN, the "
-		    "picture decoders).",
-		    f);
+	write_entry(
+		"INFER_LIBRARY_PATH",
+		"A list of folders, separated by colons, that are searched first for optional libraries (oneDNN, those of "
+		"CUDA, decoders of pictures and sounds). Searched next, in this order: lib and lib/infer beside the program's "
+		"folder; libraries that this process has loaded; CUDA toolkits (CUDA_HOME, CUDA_PATH, /usr/local/cuda); the "
+		"system's folders; NVIDIA's packages in Python and conda environments (VIRTUAL_ENV, CONDA_PREFIX, PATH). "
+		"infer doctor tells where each library was found.",
+		f);
 	if (cmds & (CMD_RUN | CMD_PROFILE | CMD_CHECK))
 		write_entry("INFER_PTX",
 			    "If it is set to 1, the CUDA backend uses the PTX code of its kernels, which the driver compiles, "

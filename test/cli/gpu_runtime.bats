@@ -199,13 +199,13 @@ teardown() {
 }
 
 # A library with the functions of a .def, which says it is VERSION where it is asked by FUNCTION.
-fake_library() { # DEF FUNCTION VERSION FILE
+fake_library() { # DEF FUNCTION VERSION FILE [FLAG]
 	{
 		echo "unsigned long $2(void) { return $3; }"
 		grep -o 'SYM([A-Za-z0-9_]*' "gpu/driver/$1.def" | sed 's/SYM(//' | grep -v "^$2\$" |
 			sed 's/.*/int &(void) { return 0; }/'
 	} >"$T/fake.c"
-	${CC:-gcc} -shared -fPIC -w -o "$4" "$T/fake.c"
+	${CC:-gcc} -shared -fPIC -w ${5:+"$5"} -o "$4" "$T/fake.c"
 }
 
 @test "A library newer than the driver is not used, and doctor explains why and what is missing" {
@@ -216,6 +216,35 @@ fake_library() { # DEF FUNCTION VERSION FILE
 	[ "$status" -eq 0 ]
 	[[ $output == *"cuBLASLt     missing, so own kernels do matrix products"* ]]
 	[[ $output == *"libcublasLt.so.13: 13.0.0, made for CUDA 13; the driver is of CUDA 12.4"* ]]
+}
+
+# The driver is of CUDA 12, so that a toolkit of this machine with a newer library is passed over.
+@test "Each place where a library may lie is searched in the order of the manual, and doctor names the place" {
+	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0:verify_asan_link_order=0 FAKE_CUDA_VERSION=12040
+	local so=libcublasLt.so.13 packages=lib/python3.11/site-packages/nvidia/cublas/lib n=0 place how
+	mkdir -p "$T"/app/{bin,lib} "$T"/{listed,loaded,system} "$T/toolkit/lib64" "$T/venv/$packages" "$T/conda/lib" "$T/conda/$packages"
+	cp "$INFER" "$T/app/bin/infer"
+	export INFER_LIBRARY_PATH=$FAKE:$T/listed CUDA_HOME=$T/toolkit LD_LIBRARY_PATH=$T/system VIRTUAL_ENV=$T/venv CONDA_PREFIX=$T/conda
+	places=("listed|in INFER_LIBRARY_PATH" "app/lib|beside the program" "loaded|loaded already" "toolkit/lib64|in a toolkit"
+		"system|of the system" "venv/$packages|in a Python environment" "conda/lib|in a Python environment"
+		"conda/$packages|in a Python environment")
+	for place in "${places[@]}"; do
+		n=$((n + 1))
+		fake_library cublaslt cublasLtGetVersion $((120000 + 100 * n)) "$T/${place%|*}/$so" "-Wl,-soname,$so"
+	done
+	n=0
+	for place in "${places[@]}"; do
+		n=$((n + 1)) how=${place#*|} place=$T/${place%|*}/$so
+		run env ${preload-LD_PRELOAD="$T/loaded/$so"} "$T/app/bin/infer" doctor
+		[ "$status" -eq 0 ]
+		[[ $output == *"cuBLASLt     12.$n.0  "*"$so  (matrix products; $how)"* ]] || {
+			echo "expected 12.$n.0, $how"
+			grep -A1 cuBLASLt <<<"$output"
+			return 1
+		}
+		rm "$place"
+		[ "$how" != "loaded already" ] || local preload=
+	done
 }
 
 @test "An incomplete cuDNN is not used, and the missing part is named" {

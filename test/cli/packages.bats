@@ -29,3 +29,9 @@ make_afresh() {
 	PKG_CONFIG_PATH=$BATS_TEST_TMPDIR make_afresh -n -C "${BATS_TEST_DIRNAME}/../.." BUILD="$BATS_TEST_TMPDIR/build" CC=gcc CUDA=no all >/dev/null
 	grep -q -- '-DDNNL_NAME=.*libdnnl.so.3.6' "$BATS_TEST_TMPDIR/build/flags"
 }
+
+@test "A build works after make -n" {
+	local build=$BATS_TEST_TMPDIR/build
+	make_afresh -n -C "${BATS_TEST_DIRNAME}/../.." BUILD="$build" CC=gcc CUDA=no all >/dev/null
+	make_afresh -C "${BATS_TEST_DIRNAME}/../.." BUILD="$build" CC=gcc CUDA=no "$build/obj/selftest_cases.o"
+}
