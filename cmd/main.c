@@ -130,6 +130,13 @@ static void run_command(struct options *o, char **argv, struct diag *d)
 	}
 }
 
+/* Puts the model of the command line into the hints of all findings. */
+static void name_model_in_hints(int argc, char *const *argv, struct diag *d)
+{
+	for (struct finding *f = d->first; f; f = f->next)
+		f->hint = hint_with_model(f->hint, argc, argv, d);
+}
+
 static int run_subcommand(const struct command *c, int argc, char **argv)
 {
 	struct diag d = {0};
@@ -145,6 +152,7 @@ static int run_subcommand(const struct command *c, int argc, char **argv)
 		run_command(&o, argv - 2, &d);
 	else
 		o.json |= json;
+	name_model_in_hints(argc, argv, &d);
 	print_findings(&o, &d);
 	int status = diag_exit(&d);
 	if (!status || o.status_stands)
@@ -183,6 +191,7 @@ static int run_without_subcommand(int argc, char **argv)
 		cmd_complete(argc - 2, argv + 2, &d);
 	else
 		unknown_command(equals_either(word, "help", NULL) ? argv[2] : word, &d);
+	name_model_in_hints(argc - 1, argv + 1, &d);
 	print_findings(&o, &d);
 	int status = diag_exit(&d);
 	diag_free(&d);
