@@ -35,6 +35,17 @@ static int unknown_command(const char *name, struct diag *d)
 			    .hint = fmt(d, "did you mean '%s'?", near));
 	if (*name == '-') {
 		size_t n = strcspn(name, "=");
+		const struct field *ours =
+			str_starts(name, "--")
+				? field_find(options_table, fmt(d, "%.*s", (int)n - 2, name + 2))
+				: NULL;
+		if (ours)
+			return FAIL(
+				d, E_USAGE,
+				.message = fmt(d, "option '%s' comes before the subcommand", name),
+				.hint = fmt(d, "write it behind the subcommand: infer run MODEL --%s%s%s",
+					    ours->name, ours->arg ? " " : "",
+					    ours->arg ? ours->arg : ""));
 		const char *other = foreign_hint(name, n, CMD_ALL, name[n] ? name + n + 1 : NULL, d);
 		return FAIL(d, E_USAGE,
 			    .message = fmt(d, "option '%s' comes before the subcommand", name),

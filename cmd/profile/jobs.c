@@ -202,8 +202,9 @@ static int parse_limits(struct profile *p)
 	if (o->fail_above && !gate_parse(o->fail_above, false, &p->limits))
 		return options_fail(o, "fail-above",
 				    fmt(p->d, "'%s' is not a percentage", o->fail_above),
-				    fmt(p->d, "write --fail-above %g%%",
-					atof(o->fail_above) > 0 ? atof(o->fail_above) : 5),
+				    strspn(o->fail_above, "0123456789.") == strlen(o->fail_above)
+					    ? fmt(p->d, "write --fail-above %s%%", o->fail_above)
+					    : "for example 5%",
 				    p->d);
 	if (o->fail_above_memory && !gate_parse(o->fail_above_memory, true, &p->limits))
 		return options_fail(

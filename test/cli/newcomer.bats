@@ -489,7 +489,8 @@ numbers [1]
 	fails_with 2 "infer profile batch.onnx pic.onnx compares two models" profile pic.onnx --baseline batch.onnx
 	fails_with 2 "infer doctor" gpu
 	fails_with 2 "infer inspect pic.onnx --nodes" nodes pic.onnx
-	fails_with 2 "~/.config/infer/config.yaml" set threads 2
+	fails_with 2 "~/.config/infer/config.yaml" defaults
+	fails_with 2 "write it behind the subcommand: infer run MODEL --threads" --threads 2 run other.onnx
 	fails_with 2 "--expect $S/fixed/x.npy" diff "$S/fixed/x.npy" "$S/fixed/x.npy"
 	fails_with 4 "another file, with the type and shape that the model expects" run "$S/fixed/model.onnx" rgb.png
 }
