@@ -2,6 +2,7 @@
 /* infer diff: says what differs between two models. */
 #include "diff/diff.h"
 
+#include "base/file.h"
 #include "base/str.h"
 #include "base/tame.h"
 #include "cmd/options/subcommand.h"
@@ -330,6 +331,12 @@ static int compare(struct view *x, struct diag *d)
 		x->model[side] = open_model(x, side, d);
 		if (!x->model[side])
 			rc = d->last ? -(int)d->last->code : -E_MODEL_OPEN;
+		if (rc == -E_MODEL_FORMAT && str_starts(path_ext(x->o->operand[side]), ".np"))
+			d->last->hint =
+				fmt(d,
+				    "infer diff compares models; infer check MODEL FILE --expect %s --atol 1e-3 compares an "
+				    "output with a file",
+				    x->o->operand[0]);
 	}
 	if (rc)
 		return rc;

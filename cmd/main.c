@@ -35,6 +35,17 @@ static int unknown_command(const char *name, struct diag *d)
 			    .hint = fmt(d, "did you mean '%s'?", near));
 	if (*name == '-') {
 		size_t n = strcspn(name, "=");
+		const struct field *ours =
+			str_starts(name, "--")
+				? field_find(options_table, fmt(d, "%.*s", (int)n - 2, name + 2))
+				: NULL;
+		if (ours)
+			return FAIL(
+				d, E_USAGE,
+				.message = fmt(d, "option '%s' comes before the subcommand", name),
+				.hint = fmt(d, "write it behind the subcommand: infer run MODEL --%s%s%s",
+					    ours->name, ours->arg ? " " : "",
+					    ours->arg ? ours->arg : ""));
 		const char *other = foreign_hint(name, n, CMD_ALL, name[n] ? name + n + 1 : NULL, d);
 		return FAIL(d, E_USAGE,
 			    .message = fmt(d, "option '%s' comes before the subcommand", name),
@@ -130,6 +141,13 @@ static void run_command(struct options *o, char **argv, struct diag *d)
 	}
 }
 
+/* Puts the model of the command line into the hints of all findings. */
+static void name_model_in_hints(int argc, char *const *argv, struct diag *d)
+{
+	for (struct finding *f = d->first; f; f = f->next)
+		f->hint = hint_with_model(f->hint, argc, argv, d);
+}
+
 static int run_subcommand(const struct command *c, int argc, char **argv)
 {
 	struct diag d = {0};
@@ -145,6 +163,7 @@ static int run_subcommand(const struct command *c, int argc, char **argv)
 		run_command(&o, argv - 2, &d);
 	else
 		o.json |= json;
+	name_model_in_hints(argc, argv, &d);
 	print_findings(&o, &d);
 	int status = diag_exit(&d);
 	if (!status || o.status_stands)
@@ -183,6 +202,7 @@ static int run_without_subcommand(int argc, char **argv)
 		cmd_complete(argc - 2, argv + 2, &d);
 	else
 		unknown_command(equals_either(word, "help", NULL) ? argv[2] : word, &d);
+	name_model_in_hints(argc - 1, argv + 1, &d);
 	print_findings(&o, &d);
 	int status = diag_exit(&d);
 	diag_free(&d);

@@ -16,7 +16,7 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		operand='file'
 		;;
 	profile)
-		options='--input --data-set --batch --random --seed --shape --dim --strict --shapes-sweep --feed --next --derive --output --top --decode --nodes --iterations --duration --warmup --percentile --prefill --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --fail-above-energy --fail-unknown --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --ops --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --batch --random --seed --shape --dim --strict --shapes-sweep --feed --next --derive --output --top --decode --nodes --iterations --duration --warmup --percentile --prefill --transfers --sort --sessions --streams --compare-device --html --trace --export --save-baseline --baseline --fail-above --fail-above-memory --fail-above-energy --fail-unknown --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --ops --json --config --timeout --color --verbose --quiet --help --version'
 		operand='model'
 		;;
 	check)
@@ -148,6 +148,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	profile:--sessions) kind='none' ;;
 	profile:--streams) kind='none' ;;
 	profile:--compare-device) kind='=cpu cpu,cuda cuda' ;;
+	profile:--html) kind='file' ;;
 	profile:--trace) kind='file' ;;
 	profile:--export) kind='file' ;;
 	profile:--save-baseline) kind='file' ;;

@@ -115,27 +115,11 @@ static struct device *open_no_device(int ordinal, const struct run_config *confi
 	return NULL;
 }
 
-static int report_no_libraries(struct library_info *out, struct diag *d)
-{
-	int n = 0;
-
-	(void)d;
-#define LIBRARY(id, NAME, USE, WITHOUT)                                                            \
-	out[n++] = (struct library_info){.name = NAME,                                             \
-					 .use = USE,                                               \
-					 .without = WITHOUT,                                       \
-					 .why = "this build has no CUDA backend"};
-#include "gpu/driver/libraries.def"
-#undef LIBRARY
-	return n;
-}
-
 const struct backend cuda_backend = {
 	.name = "cuda",
 	.probe = find_no_device,
 	.open = open_no_device,
 	.families = families,
-	.libraries = report_no_libraries,
 };
 
 #endif

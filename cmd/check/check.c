@@ -122,8 +122,7 @@ static void resolve_precision(struct view *v)
 	precision_settle(v->o, &v->o->config, &request, NULL, v->c.d);
 }
 
-#define CHECK_REPORTS                                                                              \
-	"the report itself is kept by --export FILE.json, FILE.html or FILE.xml, or by > FILE"
+#define CHECK_REPORTS "the report itself is kept by -o FILE.txt, FILE.json, FILE.html or FILE.xml"
 
 /* Warns about options that have no effect without another one. */
 static void warn_useless_options(const struct options *o, struct diag *d)
@@ -131,7 +130,7 @@ static void warn_useless_options(const struct options *o, struct diag *d)
 	const struct check_options *c = &o->check;
 	bool leak = c->leak || c->all, bisect = c->bisect || c->all;
 
-	if (*options_origin(o, "save") == '-' && !c->bisect)
+	if (o->save && *options_origin(o, "save") == '-' && !c->bisect)
 		WARN(d, E_OPTION, .slot = options_origin(o, "save"),
 		     .message = bisect ? "nothing is saved but what --bisect finds, if it finds a node"
 				       : "nothing is saved without --bisect",
@@ -160,6 +159,8 @@ static void print_result(const struct view *v)
 			report_page(&v->c, o, path, v->c.d);
 		else if (ci_own_format(path, ".json"))
 			report_save(&v->c, v->start, o, path);
+		else if (ci_own_format(path, ".txt"))
+			report_text(&v->c, v->start, path);
 	}
 	(void)report_ci(&v->c, o, v->c.d);
 	if (o->json) {

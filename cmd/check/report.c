@@ -95,6 +95,17 @@ void report_json(const struct check_context *c, uint64_t start, struct options *
 	json_envelope_end(&j, c->d);
 }
 
+/* Closes the stream of open_memstream(), writes its text to a file and frees it. */
+static int write_stream(FILE *stream, char **text, size_t *n, const char *path, struct diag *d)
+{
+	fclose(stream);
+	struct file_out *f = file_create(path, E_OUTPUT, d);
+	if (f)
+		file_write(f, *text, *n);
+	free(*text);
+	return f ? file_commit(f, d) : -E_OUTPUT;
+}
+
 int report_save(const struct check_context *c, uint64_t start, struct options *o, const char *path)
 {
 	char *text = NULL;
@@ -107,12 +118,22 @@ int report_save(const struct check_context *c, uint64_t start, struct options *o
 	json_document_begin(&j, stream, o, c->d);
 	write_members(c, start, &j);
 	json_document_end(&j, c->d);
-	fclose(stream);
-	struct file_out *f = file_create(path, E_OUTPUT, c->d);
-	if (f)
-		file_write(f, text, n);
-	free(text);
-	return f ? file_commit(f, c->d) : -E_OUTPUT;
+	return write_stream(stream, &text, &n, path, c->d);
+}
+
+int report_text(const struct check_context *c, uint64_t start, const char *path)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *stream = open_memstream(&text, &n);
+
+	if (!stream)
+		return FAIL(c->d, E_MEMORY, .message = NULL);
+	for (const struct finding *f = c->d->first; f; f = f->next)
+		finding_print(f, stream, false);
+	report_print(c, stream, false);
+	report_end(c, start, stream);
+	return write_stream(stream, &text, &n, path, c->d);
 }
 
 /* Returns the first error that a check added: findings of a check follow one another. */

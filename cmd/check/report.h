@@ -12,6 +12,8 @@ void report_end(const struct check_context *c, uint64_t start, FILE *f);
 void report_json(const struct check_context *c, uint64_t start, struct options *o);
 /* Writes the document of --json to a file. Fails with E-OUTPUT. */
 int report_save(const struct check_context *c, uint64_t start, struct options *o, const char *path);
+/* Writes the same text as to standard output, without colors. */
+int report_text(const struct check_context *c, uint64_t start, const char *path);
 /* Writes the report as one HTML page. Fails with E-OUTPUT. */
 int report_page(const struct check_context *c, const struct options *o, const char *path,
 		struct diag *d);

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct foreign {
 	unsigned commands; /* bits of the subcommands for which the hint holds */
@@ -97,6 +98,26 @@ static const char *fill_in(const char *hint, const char *value, struct diag *d)
 			str_addf(&s, "%.*s", (int)n, p);
 		p += n + (p[n] == '}');
 	}
+	return str_get(&s);
+}
+
+const char *hint_with_model(const char *hint, int argc, char *const *argv, struct diag *d)
+{
+	const char *model = NULL, *p;
+	struct str s = {.arena = &d->arena};
+
+	for (int i = 0; i < argc && !model; i++)
+		if (path_names_model(argv[i]) && access(argv[i], F_OK) == 0 &&
+		    !strpbrk(argv[i], " '\""))
+			model = argv[i];
+	if (!model || !hint)
+		return hint;
+	while ((p = strstr(hint, " MODEL"))) {
+		bool whole = !p[6] || strchr(" ,;:'", p[6]);
+		str_addf(&s, "%.*s %s", (int)(p - hint), hint, whole ? model : "MODEL");
+		hint = p + 6;
+	}
+	str_addf(&s, "%s", hint);
 	return str_get(&s);
 }
 

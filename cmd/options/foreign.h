@@ -13,6 +13,12 @@ struct diag;
 const char *foreign_hint(const char *word, size_t n, unsigned commands, const char *value,
 			 struct diag *d);
 
+/*
+ * Returns the hint with the word MODEL replaced by the first of the words that is the file of a model, so that the command in the
+ * hint can be pasted.
+ */
+const char *hint_with_model(const char *hint, int argc, char *const *argv, struct diag *d);
+
 /* Returns foreign_hint() of the word in foreign.def that `word` misspells, or NULL. */
 const char *foreign_near(const char *word, size_t n, unsigned commands, const char *value,
 			 struct diag *d);

@@ -55,6 +55,19 @@ static void print_program_help(FILE *f)
 	fputs("usage: infer COMMAND [OPTION]...\n\nCommands:\n", f);
 	for (const struct command *c = commands; c->name; c++)
 		fprintf(f, "  %-12s %s\n", c->name, c->summary);
+	fputs("\nCommon tasks:\n"
+	      "  infer inspect model.onnx                                 what a model wants and gives\n"
+	      "  infer run model.onnx --random                            run it on random values\n"
+	      "  infer run model.onnx photo.jpg,resize=224x224,scale=1/255 --top 5 --labels classes.txt\n"
+	      "  infer run yolo.onnx photo.jpg,resize=640x640,scale=1/255 --decode yolo -o boxes.png\n"
+	      "  infer check model.onnx --all -o findings.txt             everything that may be wrong\n"
+	      "  infer check model.onnx x.npy --expect y.npy --atol 1e-3  compare with a reference\n"
+	      "  infer profile model.onnx --nodes --top 3                 latency and the slowest nodes\n"
+	      "  infer profile a.onnx b.onnx                              which is faster\n"
+	      "  infer inspect model.onnx --memory                        memory and weights\n"
+	      "  infer doctor                                             is there a GPU, what is missing\n"
+	      "Options for all runs stand in ~/.config/infer/config.yaml, as 'threads: 4'.\n",
+	      f);
 	fputs("\n`infer COMMAND --help' lists the options of a command. infer(1) lists the exit codes and "
 	      "explains\nevery message. `infer --version' prints the version.\n",
 	      f);

@@ -60,19 +60,57 @@ static const char *hint_for_foreign(const struct parser *p, const char *word, si
 	return foreign_hint(word, n, p->o->command->bit, likely_value(p, word, n), p->diag);
 }
 
-/* Returns what to write if the word is a key of --input, such as resize, which --resize 224x224 was meant to be; or NULL. */
-static const char *key_hint(const struct parser *p, const char *word, size_t n)
+static bool is_input_key(const char *word, size_t n)
 {
-	const char *value = likely_value(p, word, n);
-
-	for (const char *key = input_key_words(""); *key && p->o->command->bit & CMD_RUNS;) {
+	for (const char *key = input_key_words(""); *key;) {
 		size_t len = strcspn(key, "|");
 		if (len == n && !strncmp(key, word, n))
-			return fmt(p->diag, "%.*s is a key of --input: --input FILE,%.*s=%s", (int)n,
-				   word, (int)n, word, *value && *value != '-' ? value : "VALUE");
+			return true;
 		key += len + (key[len] == '|');
 	}
-	return NULL;
+	return false;
+}
+
+/* Returns the last word of the command line that names a file which is no model, with its keys, or "FILE". */
+static const char *likely_input(const struct parser *p)
+{
+	const char *found = "FILE";
+
+	for (int i = 0; i < p->argc; i++) {
+		const struct field *f = i && str_starts(p->argv[i - 1], "--")
+						? field_find(options_table, p->argv[i - 1] + 2)
+						: NULL;
+		if (*p->argv[i] != '-' && (!f || !f->arg || !strcmp(f->name, "input")) &&
+		    input_text_names_file(p->argv[i]) && !path_names_model(p->argv[i]))
+			found = p->argv[i];
+	}
+	return found;
+}
+
+/*
+ * Returns what to write if the word is a key of --input, such as resize, which --resize 224x224 was meant to be; or NULL. Keys in
+ * later words, as in --resize 224x224 --mean 0.5, are joined. `format` is left to the words of other tools, of which it means
+ * that of the report.
+ */
+static const char *key_hint(const struct parser *p, const char *word, size_t n)
+{
+	struct str s = {.arena = &p->diag->arena};
+
+	if (!(p->o->command->bit & CMD_RUNS) || !is_input_key(word, n) || !strncmp(word, "format", n))
+		return NULL;
+	str_addf(&s, "%.*s is a key of --input: --input %s", (int)n, word, likely_input(p));
+	for (int i = p->next - 1; i < p->argc; i++) {
+		const char *w = p->argv[i];
+		size_t len = strcspn(w, "=");
+		if (len < 3 || !str_starts(w, "--") || !is_input_key(w + 2, len - 2) ||
+		    (i >= p->next &&
+		     field_find(options_table, arena_strn(&p->o->arena, w + 2, len - 2))))
+			continue;
+		const char *value = w[len] ? w + len + 1 : i + 1 < p->argc ? p->argv[i + 1] : "";
+		str_addf(&s, ",%.*s=%s", (int)len - 2, w + 2,
+			 *value && *value != '-' ? value : "VALUE");
+	}
+	return str_get(&s);
 }
 
 /*
@@ -116,11 +154,15 @@ static int unknown_option(const struct parser *p, const char *name, size_t n)
 		for (const struct command *c = commands; c->name; c++)
 			if (elsewhere->cmds & c->bit)
 				str_addf(&s, "%sinfer %s", s.n ? ", " : "", c->name);
-		return FAIL(d, E_OPTION,
-			    .message = fmt(d, "'infer %s' has no option --%s", p->o->command->name,
-					   word),
-			    .hint = other ? fmt(d, "it belongs to %s; %s", str_get(&s), other)
-					  : fmt(d, "it belongs to %s", str_get(&s)));
+		return FAIL(
+			d, E_OPTION,
+			.message = fmt(d, "'infer %s' has no option --%s", p->o->command->name, word),
+			.hint = other ? fmt(d, "it belongs to %s; %s", str_get(&s), other)
+				: strchr(str_get(&s), ',')
+					? fmt(d, "it belongs to %s", str_get(&s))
+					: fmt(d, "it belongs to %s: %s MODEL --%s%s%s", str_get(&s),
+					      str_get(&s), word, elsewhere->arg ? " " : "",
+					      elsewhere->arg ? elsewhere->arg : ""));
 	}
 	for (const struct field *f = options_table; f->name; f++) {
 		const char *pair[2] = {near, f->cmds & p->o->command->bit ? f->name : NULL};
@@ -444,6 +486,10 @@ static int apply_given(struct options *o, const struct given *all, size_t k, str
 			record_item_origin(o, f, g->where);
 		const char *meant =
 			rc == -E_OPTION ? foreign_value_hint(f->name, g->text ? g->text : "") : NULL;
+		if (rc == -E_OPTION && !strcmp(f->name, "batch") && o->command->bit & CMD_PROFILE)
+			meant = fmt(d,
+				    "infer profile MODEL --shapes-sweep batch=%s measures several sizes",
+				    g->text);
 		if (meant && d->last)
 			d->last->hint = meant;
 		return rc;
@@ -564,7 +610,7 @@ static bool word_precedes_model(const struct options *o)
 static bool second_is_input(const struct options *o)
 {
 	return o->command->bit & CMD_RUNS && !o->after_dashes && o->noperands == 2 &&
-	       input_text_names_file(o->operand[1]) && !is_another_model(o, 1) &&
+	       input_text_names_file(o->operand[1]) && !path_names_model(o->operand[1]) &&
 	       !word_precedes_model(o);
 }
 
@@ -597,14 +643,43 @@ static const char *hint_for_assignment(const struct options *o, const char *word
 
 	if (!word[n] || access(word, F_OK) == 0)
 		return NULL;
-	for (const char *key = input_key_words(""); *key && o->command->bit & CMD_RUNS;) {
-		size_t len = strcspn(key, "|");
-		if (len == n && !strncmp(key, word, n))
-			return fmt(d, "%.*s is a key of --input: --input %s,%s", (int)n, word,
-				   named_input(o), word);
-		key += len + (key[len] == '|');
-	}
+	if (o->command->bit & CMD_RUNS && is_input_key(word, n))
+		return fmt(d, "%.*s is a key of --input: --input %s,%s", (int)n, word,
+			   named_input(o), word);
 	return foreign_hint(fmt(d, "--%.*s", (int)n, word), n + 2, o->command->bit, word + n + 1, d);
+}
+
+/* Whether several models are named, and nothing else that is a file: a word such as "vs" may stand between them. */
+static bool names_models_only(const struct options *o)
+{
+	size_t models = 0;
+
+	for (size_t i = 0; i < o->noperands; i++) {
+		bool model = path_names_model(o->operand[i]);
+		if (!model && access(o->operand[i], F_OK) == 0)
+			return false;
+		models += model;
+	}
+	return models > 1 && o->command->bit & (CMD_PROFILE | CMD_CHECK | CMD_RUN);
+}
+
+/*
+ * Returns what to write instead of an operand that was meant as the value of the option before it, which takes none or was
+ * given another one; or NULL.
+ */
+static const char *hint_for_value(const struct options *o, const char *word, struct diag *d)
+{
+	bool number = is_number(word), file = strchr(word, '.') != NULL;
+
+	if (number && o->dim.n && !strchr(o->dim.v[o->dim.n - 1].s, '='))
+		return fmt(d, "write --dim %s=%s", o->dim.v[o->dim.n - 1].s, word);
+	if (number && o->nodes && o->command->bit & CMD_PROFILE)
+		return fmt(d, "write --nodes --top %s", word);
+	if (!number && !file && *options_origin(o, "print") == '-')
+		return fmt(d, "write --output %s --print; --print takes a number", word);
+	if (!strcmp(path_ext(word), ".json") && o->json)
+		return fmt(d, "write --json > %s", word);
+	return NULL;
 }
 
 /* Refuses operand k, which is one too many, or the first one if it is another tool's word before the model. */
@@ -620,6 +695,16 @@ static int refuse_operand(const struct options *o, size_t k, struct diag *d)
 	if (!hint && k == 1 && word_precedes_model(o)) {
 		k = 0;
 		hint = fmt(d, "infer %s %s", c->name, o->operand[1]);
+	} else if (!hint && names_models_only(o)) {
+		struct str s = {.arena = &d->arena};
+		for (size_t i = 0; i < o->noperands; i++)
+			if (path_names_model(o->operand[i]))
+				str_addf(&s, " %s", o->operand[i]);
+		hint = c->bit & CMD_PROFILE
+			       ? fmt(d, "infer profile%s", str_get(&s))
+			       : fmt(d, "infer suite%s checks and measures several models",
+				     str_get(&s));
+	} else if (!hint && (hint = hint_for_value(o, o->operand[k], d))) {
 	} else if (!hint && c->bit & CMD_EXTRACT) {
 		hint = fmt(d, "the file to write is named by -o %s", o->operand[k]);
 	} else if (!hint && c->bit & CMD_DOCTOR) {
@@ -655,6 +740,46 @@ static int check_operands(const struct options *o, struct diag *d)
 	if (o->noperands > most && !(o->after_dashes && c->bit == CMD_CHECK))
 		return refuse_operand(o, most, d);
 	return 0;
+}
+
+/* Whether infer check writes its report to a file of this name. */
+static bool names_report(const char *path)
+{
+	static const char *const ends[] = {".txt", ".json", ".html", ".xml"};
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
+		if (!strcmp(path_ext(path), ends[i]))
+			return true;
+	return false;
+}
+
+static void add_export(struct options *o, const char *path)
+{
+	struct text *all = arena_new_n(&o->arena, struct text, (size_t)o->exports.n + 1);
+
+	for (int64_t i = 0; i < o->exports.n; i++)
+		all[i] = o->exports.v[i];
+	all[o->exports.n] = (struct text){path, strlen(path)};
+	o->exports = (struct texts){all, o->exports.n + 1};
+}
+
+/*
+ * Makes -o FILE of infer check and --html FILE of infer profile what they stand for, --export FILE, and adds the --nodes that
+ * --top and --sort of infer profile mean.
+ */
+static void take_short_forms(struct options *o)
+{
+	if (o->command->bit & CMD_PROFILE &&
+	    (*options_origin(o, "top") == '-' || *options_origin(o, "sort") == '-'))
+		o->nodes = true;
+	if (o->command->bit & CMD_CHECK && o->save && names_report(o->save)) {
+		add_export(o, o->save);
+		o->save = NULL;
+	}
+	if (o->command->bit & CMD_PROFILE && o->html) {
+		add_export(o, o->html);
+		o->html = NULL;
+	}
 }
 
 /* Only infer run stacks files. */
@@ -695,6 +820,7 @@ static int apply_all(struct parser *p)
 		rc = check_device(o, p->diag);
 	if (!rc && second_is_input(o))
 		take_second_as_input(o);
+	take_short_forms(o);
 	if (!rc)
 		rc = check_stdin(o, p->diag);
 	if (!rc && o->command->bit & CMD_RUNS)

@@ -165,7 +165,7 @@ const struct field options_table[] = {
 	{ROW("save", F_STRING, save, OUTPUTS,
 	     CMD_RUN | CMD_CHECK | CMD_EXTRACT | CMD_SIMPLIFY | CMD_CONVERT),
 	 .sh = 'o', .arg = "PATH", .metavar_kind = "dir",
-	 .help = "write every output (run) or what --bisect finds (check) to the folder PATH, the boxes of --decode yolo, ssd or detr onto the picture PATH.png, or the model (extract, simplify, convert) to the file PATH",
+	 .help = "write every output (run) or what --bisect finds (check) to the folder PATH, the report of check to PATH.txt, .json, .html or .xml, the boxes of --decode yolo, ssd or detr onto the picture PATH.png, or the model (extract, simplify, convert) to the file PATH",
 	 .more = "The folder is created if it does not exist. A file is written completely or not at all. With many inputs, results "
 		 "are named after them: PATH/NAME.npy, or a folder PATH/NAME if the model has several outputs or the format is "
 		 "npz or pb. NAME is the path of the input without its extension, relative to the folder that was given."},
@@ -423,8 +423,8 @@ const struct field options_table[] = {
 		 "--precision or --cuda-graph measures each of its values; all combinations are printed as one table. "
 		 "Each combination is measured in its own process. A combination that cannot be measured is listed with "
 		 "the reason, and that reason determines the exit status."},
-	{ROW("html", F_STRING, html, EXPORTS, CMD_CHECK | CMD_INSPECT | CMD_DIFF), .arg = "FILE",
-	 .metavar_kind = "file", .help = "also write the report as an HTML page"},
+	{ROW("html", F_STRING, html, EXPORTS, CMD_CHECK | CMD_INSPECT | CMD_DIFF | CMD_PROFILE),
+	 .arg = "FILE", .metavar_kind = "file", .help = "also write the report as an HTML page"},
 	{ROW("trace", F_STRING, trace, EXPORTS, CMD_PROFILE), .arg = "FILE", .metavar_kind = "file",
 	 .help = "write a trace for Perfetto or chrome://tracing",
 	 .more = "The trace holds the observed runs: nodes, kernels, copies, and memory as counters. With - the trace "
@@ -435,7 +435,7 @@ const struct field options_table[] = {
 	 .more = "profile writes .json: everything, with all samples; .csv: one line for each sample; .md: tables for a pull "
 		 "request; .html: one page with plots that needs no network. For CI systems there are junit:FILE (JUnit's XML, "
 		 "also by the extension .xml), github:FILE (GitHub's annotations; github:- prints them, so that a workflow shows "
-		 "them) and, for what was measured, bencher:FILE (Bencher Metric Format). check writes these but Bencher's, and .json and .html; suite writes those for CI systems."},
+		 "them) and, for what was measured, bencher:FILE (Bencher Metric Format). check writes these but Bencher's, and .txt, .json and .html; suite writes those for CI systems."},
 	{ROW("update-baselines", F_BOOL, update_baselines, EXPORTS, CMD_SUITE),
 	 .help = "write the baselines of the suite's models instead of comparing with them"},
 	{ROW("save-baseline", F_STRING, save_baseline, EXPORTS, CMD_PROFILE), .arg = "FILE",

@@ -242,14 +242,15 @@ int ci_check(const struct options *o, enum ci_more more, struct diag *d)
 		[CI_MEASURES] =
 			"end the name in .xml, or write junit:FILE, bencher:FILE or github:FILE",
 		[CI_PAGES] =
-			"end the name in .html, .json or .xml, or write junit:FILE or github:FILE"};
+			"end the name in .txt, .html, .json or .xml, or write junit:FILE or github:FILE"};
 	int rc = 0;
 
 	for (int64_t i = 0; i < o->exports.n && !rc; i++) {
 		const char *path, *text = o->exports.v[i].s;
 		enum ci_format format = ci_format_of(text, &path);
 		bool own = more == CI_PAGES &&
-			   (ci_own_format(text, ".html") || ci_own_format(text, ".json"));
+			   (ci_own_format(text, ".html") || ci_own_format(text, ".json") ||
+			    ci_own_format(text, ".txt"));
 		if ((format == CI_FORMATS && !own) || (format == CI_BENCHER && more != CI_MEASURES))
 			return options_fail(o, "export",
 					    fmt(d, "'%s': infer %s writes no report of this format",

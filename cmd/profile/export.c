@@ -539,6 +539,14 @@ int baseline_read(struct profile *p)
 	int rc = file_map(p->o->baseline, &m, E_BASELINE_FILE, p->d);
 	if (rc && access(p->o->baseline, F_OK) != 0 && p->d->last)
 		p->d->last->hint = fmt(p->d, "save one first: --save-baseline %s", p->o->baseline);
+	if (path_names_model(p->o->baseline)) {
+		if (!rc)
+			file_unmap(&m);
+		return FAIL(p->d, E_BASELINE_FILE,
+			    .message = fmt(p->d, "%s is a model, and no baseline", p->o->baseline),
+			    .hint = fmt(p->d, "infer profile %s MODEL compares two models",
+					p->o->baseline));
+	}
 
 	if (rc)
 		return rc;

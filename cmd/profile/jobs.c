@@ -194,7 +194,7 @@ static int parse_limits(struct profile *p)
 	if (p->gate && !o->baseline)
 		return options_fail(o, o->fail_above ? "fail-above" : "fail-above-memory",
 				    "a limit needs a baseline to compare with",
-				    "add --baseline FILE", p->d);
+				    "add --baseline FILE, which --save-baseline FILE writes", p->d);
 	if (o->fail_unknown && !o->fail_above && isnan(o->fail_above_energy))
 		return options_fail(o, "fail-unknown",
 				    "there is no limit that a slower model could exceed",
@@ -202,7 +202,10 @@ static int parse_limits(struct profile *p)
 	if (o->fail_above && !gate_parse(o->fail_above, false, &p->limits))
 		return options_fail(o, "fail-above",
 				    fmt(p->d, "'%s' is not a percentage", o->fail_above),
-				    "for example 5%", p->d);
+				    strspn(o->fail_above, "0123456789.") == strlen(o->fail_above)
+					    ? fmt(p->d, "write --fail-above %s%%", o->fail_above)
+					    : "for example 5%",
+				    p->d);
 	if (o->fail_above_memory && !gate_parse(o->fail_above_memory, true, &p->limits))
 		return options_fail(
 			o, "fail-above-memory",

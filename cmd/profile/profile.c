@@ -573,9 +573,6 @@ int cmd_profile(struct options *o, struct diag *d)
 		return FAIL(
 			d, E_OPTION, .message = "--feed, --next and --derive need --decode N here",
 			.hint = "without --decode, profile measures single runs; infer run tells the time of steps");
-	if (o->top > 0 && !o->nodes && !o->exports.n)
-		WARN(d, E_OPTION, .slot = "--top", .message = "nodes are listed only with --nodes",
-		     .hint = "add --nodes");
 	struct profile *p = calloc(1, sizeof(*p));
 	int rc = p ? 0 : -E_MEMORY;
 

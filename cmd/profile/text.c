@@ -254,7 +254,7 @@ const char *peak_sentence(const struct record *r, struct arena *a)
 			node = &r->node[k];
 	add_device_peak(r, &b, a);
 	if (node && node->live > 0)
-		str_addf(&b, "; planned memory is fullest (%s) at node '%s' (%s)",
+		str_addf(&b, "; activations are largest (%s) at node '%s' (%s)",
 			 bytes(a, node->live), node->name, node->op);
 	return str_get(&b);
 }
@@ -612,7 +612,7 @@ void table_latency(struct profile *p, struct table *t, struct arena *a)
 	for (size_t i = 0; i < 3 && split; i++)
 		heads[k++] = parts[i];
 	heads[k++] = "items/s";
-	heads[k++] = "planned";
+	heads[k++] = "activations";
 	memset(align, 'r', k);
 	align[0] = 'l';
 	table_begin(t, a, heads, align);

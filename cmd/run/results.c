@@ -474,8 +474,6 @@ void doubt_pictures(const struct options *o, const struct input_set *inputs, str
 	const char *path = o->operand[0];
 	struct stat s;
 
-	if (!o->decode && o->top <= 0 && !o->score.n)
-		return;
 	/* a file that the shell has opened for us can be read again from its beginning, a pipe cannot */
 	if (!strcmp(path, "-"))
 		path = !fstat(STDIN_FILENO, &s) && S_ISREG(s.st_mode) ? "/dev/stdin" : NULL;

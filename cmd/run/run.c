@@ -95,15 +95,18 @@ static int refuse_file_name(const struct options *o, struct diag *d)
 	const char *kind = path_ext(o->save) + 1;
 	bool picture = !strcmp(kind, "png") || !strcmp(kind, "jpg") || !strcmp(kind, "jpeg");
 	bool text = !strcmp(kind, "txt") || !strcmp(kind, "csv") || !strcmp(kind, "tsv");
-	const char *hint =
-		"name a folder with -o DIR; with --decode yolo, ssd or detr, -o FILE.png draws the boxes";
+	int stem = (int)(strlen(o->save) - strlen(kind) - 1);
+	const char *hint = fmt(
+		d,
+		"name a folder with -o DIR; with --decode yolo, ssd or detr, -o %.*s.png draws the boxes",
+		stem, o->save);
 
 	if (text)
 		hint = fmt(d,
 			   "name a folder with -o DIR; --print 0 prints all values, which > %s writes",
 			   o->save);
 	else if (!picture)
-		hint = fmt(d, "name a folder with -o DIR, and the format with --save-format %s",
+		hint = fmt(d, "name a folder: -o %.*s --save-format %s", stem, o->save,
 			   strcmp(kind, "raw") ? kind : "bin");
 	return options_fail(
 		o, "save",

@@ -16,6 +16,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* An input's values with what the checks below want to know about them. */
@@ -231,10 +232,8 @@ static bool check_trained_scale(const struct look *x)
 }
 
 /* The keys and values of ONNX's own metadata about pictures (MetadataProps.md). */
-static const char *metadata(const struct look *x, const char *key)
+static const char *metadata(const struct model *m, const char *key)
 {
-	const struct model *m = x->c->file;
-
 	for (size_t i = 0; i < m->nmeta; i++)
 		if (!strcmp(m->meta[i].key, key))
 			return m->meta[i].value;
@@ -243,7 +242,7 @@ static const char *metadata(const struct look *x, const char *key)
 
 static bool check_declared_range(const struct look *x)
 {
-	const char *range = metadata(x, "Image.NominalPixelRange");
+	const char *range = metadata(x->c->file, "Image.NominalPixelRange");
 	struct diag *d = x->c->d;
 	bool scaled = str_starts(range, "Normalized_"), raw = str_starts(range, "NominalRange_");
 
@@ -311,7 +310,7 @@ static bool near(const double *mean, double a, double b, double c)
 
 static void check_order(const struct look *x)
 {
-	const char *format = metadata(x, "Image.BitmapPixelFormat");
+	const char *format = metadata(x->c->file, "Image.BitmapPixelFormat");
 	const double *m = x->in->mean;
 	struct diag *d = x->c->d;
 	bool bgr = x->in->bgr;
@@ -478,12 +477,18 @@ static bool is_raw_picture(const struct input_info *in)
 	       report_statistics(in->tensor).max > LARGEST_SCALED;
 }
 
-static bool is_of_ultralytics(const struct model *m)
+/* What to write for a model of Ultralytics, whose metadata have the size, "[320, 320]", and what it finds. */
+static const char *ultralytics_hint(const struct model *m, const struct input_info *in, struct diag *d)
 {
-	for (size_t i = 0; i < m->nmeta; i++)
-		if (!strcmp(m->meta[i].key, "author") && !strcmp(m->meta[i].value, "Ultralytics"))
-			return true;
-	return false;
+	int h = 0, w = 0;
+	const char *file = in->file ? in->file : "FILE";
+	const char *more = !strcmp(metadata(m, "task"), "detect")
+				   ? " --decode yolo --labels meta:names -o boxes.png"
+				   : "";
+
+	if (sscanf(metadata(m, "imgsz"), "[%9d, %9d]", &h, &w) != 2)
+		return fmt(d, "--input %s,scale=1/255%s", file, more);
+	return fmt(d, "--input %s,resize=letterbox:%dx%d,scale=1/255%s", file, w, h, more);
 }
 
 void warn_of_raw_pictures(const char *path, const struct load_options *load,
@@ -504,13 +509,13 @@ void warn_of_raw_pictures(const char *path, const struct load_options *load,
 		for (uint32_t k = 0; k < g->nin; k++)
 			if (!strcmp(g->value[g->in[k]]->name, in->name))
 				x.v = g->value[g->in[k]];
-		if (is_of_ultralytics(c.file))
+		if (!strcmp(metadata(c.file, "author"), "Ultralytics"))
 			WARN(d, E_INPUT_RANGE, .slot = slot_of(&x),
 			     .message = fmt(d,
 					    "values up to %.4g, and the model's metadata say that Ultralytics made it, "
 					    "whose models take values from 0 to 1",
 					    x.s.max),
-			     .hint = "add scale=1/255; their own programs also keep the aspect ratio: resize=letterbox:WxH");
+			     .hint = ultralytics_hint(c.file, in, d));
 		else if (x.v)
 			check_scale(&x);
 	}

@@ -636,7 +636,10 @@ static const char *remedy(const struct guesser *g)
 				    g->m->want->name, spec->file, spec->file, spec->file);
 	if (g->m->fit->code == E_DIM)
 		return g->m->want->shape.rank < 0 ? "--input FILE,shape=..." : dim_options(g);
-	return "making the file anew with the shape and type that the model expects, or another file";
+	return arena_printf(
+		g->a,
+		"another file, with the type and shape that the model expects, or random values: --random %s=0..1",
+		g->m->want->name);
 }
 
 /* ---- rows */

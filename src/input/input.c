@@ -106,10 +106,12 @@ static int parse_size(const char *text, int64_t *v, const char *option, struct d
 
 	*v = strtoll(text, &end, 10);
 	const char *word = strrchr(option, ' ');
+	/* 1..8, 1-8 or 1,2,4 */
+	bool range = end != text && isdigit((unsigned char)end[strspn(end, ".,-")]);
 	if (!*text || *end || *v < 0 || *v > INT64_MAX / 2)
 		return FAIL(d, E_DIM, .slot = fmt(d, "%s", option), .message = "this is no size",
 			    .expected = "a whole number, 0 or more", .actual = fmt(d, "'%s'", text),
-			    .hint = isdigit((unsigned char)*text) && strstr(text, "..") && word
+			    .hint = range && word
 					    ? fmt(d,
 						  "infer profile MODEL --shapes-sweep%s measures a range of sizes, "
 						  "and infer check tries it",
@@ -284,6 +286,8 @@ static int bind_shape_option(struct input_set *s, const char *text, struct diag 
 		return report_unknown_input(s, option,
 					    fmt(d, "%.*s", (int)strcspn(text, "="), text), d);
 	struct input *in = &s->in[which];
+	if (*rest == '[' && rest[strlen(rest) - 1] == ']') /* as polygraphy writes shapes */
+		rest = arena_strn(&s->arena, rest + 1, strlen(rest) - 2);
 	if (!parse_shape(rest, &shape))
 		return FAIL(d, E_DIM, .slot = fmt(d, "%s", option), .message = "this is no shape",
 			    .expected = "NAME=1x3x224x224", .actual = fmt(d, "'%s'", rest));
@@ -391,6 +395,8 @@ static const char *value_hint(const struct input_set *s, const struct source *x,
 
 	if (near)
 		return fmt(d, "did you mean %s?", near);
+	if (str_starts(file, "rand") || !strcmp(file, "dummy"))
+		return "--random in place of --input fills the inputs with random values";
 	if (which < 0)
 		return "check the path; a value in place of a file is a number or JSON in quotes, as --input "
 		       "'NAME=[[1,2,3]]'";
@@ -633,7 +639,9 @@ static int assign_random(struct input_set *s, struct diag *d)
 					    .message = "this is no range of numbers",
 					    .expected = "[NAME=]LO..HI, LO not above HI",
 					    .actual = fmt(d, "'%s'", text),
-					    .hint = range_hint(text, rest, d));
+					    .hint = find_input(s, text) < 0
+							    ? range_hint(text, rest, d)
+							    : fmt(d, "write --random %s=0..1", text));
 			if ((which >= 0) != (pass == 0))
 				continue;
 			for (uint32_t k = 0; k < s->n; k++)

@@ -208,8 +208,11 @@ bool input_text_names_file(const char *text)
 	bool file = access(text, F_OK) == 0 || input_text_names_many(text);
 
 	(void)spec_cut_keys(work, "");
-	for (const char *p = work; !file && p; p = next_start(p))
-		file = access(p, F_OK) == 0;
+	for (const char *p = work; !file && p; p = next_start(p)) {
+		/* behind the comma stands a key that does not exist, of which the reader of the input tells */
+		size_t n = strcspn(p, ",");
+		file = access(p, F_OK) == 0 || (p[n] && access(arena_strn(&a, p, n), F_OK) == 0);
+	}
 	arena_free(&a);
 	return file;
 }

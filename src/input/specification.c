@@ -260,6 +260,8 @@ static const char *key_takes(const char *key)
 	return NULL;
 }
 
+#define IMAGENET "scale=1/255,mean=0.485/0.456/0.406,std=0.229/0.224/0.225"
+
 /*
  * Returns what to write instead of a word that is no key, but that other programs have, such as imgsz, bgr or normalize; or NULL.
  * value is NULL for a word without '='.
@@ -278,8 +280,9 @@ static const char *other_key(const char *word, const char *value, struct diag *d
 		{"size imgsz img_size width height reshape", "resize=WxH, or resize=letterbox:WxH"},
 		{"letterbox", "resize=letterbox:WxH"},
 		{"crop center_crop", "resize=WxH: infer resizes pictures and does not cut them"},
+		{"imagenet", IMAGENET},
 		{"normalize norm normalise",
-		 "scale=1/255, and mean=A/B/C and std=A/B/C of the model's training"},
+		 "scale=1/255, and what the model was trained with, such as ImageNet's " IMAGENET},
 		{"div divide rescale", "scale=1/255"},
 		{"sub subtract", "mean=A/B/C"},
 		{"channels color colour mode bgr2rgb swap", "order=rgb, bgr or gray"},
@@ -308,6 +311,24 @@ static const char *other_key(const char *word, const char *value, struct diag *d
 	return NULL;
 }
 
+/* Returns what to write instead of a value that a key does not take, or NULL. */
+static const char *value_instead(const char *key, const char *value, struct diag *d)
+{
+	int64_t w, h;
+	size_t n = strcspn(value, ",X*:");
+
+	if (!strncasecmp(value, "imagenet", 8))
+		return "write " IMAGENET;
+	if (strcmp(key, "resize") != 0 || !*value)
+		return NULL;
+	if (!value[n] && parse_side(value, n, &w))
+		return fmt(d, "write resize=%sx%s", value, value);
+	if (value[n] && parse_side(value, n, &w) &&
+	    parse_side(value + n + 1, strlen(value + n + 1), &h))
+		return fmt(d, "write resize=%" PRId64 "x%" PRId64, w, h);
+	return NULL;
+}
+
 int keys_set(struct input_keys *k, const char *key, const char *value, struct diag *d)
 {
 	if (!key_takes(key)) {
@@ -320,7 +341,8 @@ int keys_set(struct input_keys *k, const char *key, const char *value, struct di
 	}
 	if (!set_key(k, key, value))
 		return FAIL(d, E_INPUT_KEY, .message = fmt(d, "input key '%s'", key),
-			    .expected = key_takes(key), .actual = fmt(d, "'%s'", value));
+			    .expected = key_takes(key), .actual = fmt(d, "'%s'", value),
+			    .hint = value_instead(key, value, d));
 	return 0;
 }
 
@@ -431,9 +453,13 @@ static int refuse_unknown_key(const char *file, struct diag *d)
 	struct input_keys k = NO_KEYS;
 
 	if (comma && !eq && key_takes(comma + 1) && access(file, F_OK) != 0)
-		return FAIL(d, E_INPUT_KEY,
-			    .message = fmt(d, "input key '%s' has no value", comma + 1),
-			    .expected = key_takes(comma + 1), .actual = "nothing");
+		return FAIL(
+			d, E_INPUT_KEY, .message = fmt(d, "input key '%s' has no value", comma + 1),
+			.expected = key_takes(comma + 1), .actual = "nothing",
+			.hint = !strcmp(comma + 1, "resize")
+					? fmt(d, "write resize=WIDTHxHEIGHT, such as %.*s,resize=224x224",
+					      (int)(comma - file), file)
+					: NULL);
 	if (!eq || !is_word(comma + 1, (size_t)(eq - comma - 1)) || access(file, F_OK) == 0)
 		return 0;
 	struct arena a = {0};
@@ -451,10 +477,11 @@ static int refuse_junk_after_keys(const char *file, struct diag *d)
 
 	while (key > file && *key != ',')
 		key--;
-	if (!junk || !file[eq] || strchr(junk, '=') || key == file || access(file, F_OK) == 0)
+	if (!junk || strchr(junk, '=') || access(file, F_OK) == 0)
 		return 0;
-	const char *name = fmt(d, "%.*s", (int)(file + eq - key - 1), key + 1);
-	if (!key_takes(name))
+	bool behind_file = access(fmt(d, "%.*s", (int)strcspn(file, ","), file), F_OK) == 0;
+	if (!behind_file && (!file[eq] || key == file ||
+			     !key_takes(fmt(d, "%.*s", (int)(file + eq - key - 1), key + 1))))
 		return 0;
 	const char *other = other_key(junk + 1, NULL, d);
 	return FAIL(d, E_INPUT_KEY, .message = fmt(d, "'%s' is not KEY=VALUE", junk + 1),
@@ -474,6 +501,10 @@ static int refuse_unknown_name(const char *file, const char *const *names, size_
 		return FAIL(d, E_INPUT_NAME, .message = fmt(d, "the model has no input '%s'", given),
 			    .hint = fmt(d, "%s is a key, and stands behind the file that it is for: --input FILE,%s",
 					given, file));
+	if (!near && n == 1 && access(file + len + 1, F_OK) == 0)
+		return FAIL(d, E_INPUT_NAME, .message = fmt(d, "the model has no input '%s'", given),
+			    .hint = fmt(d, "its input is '%s': --input %s=%s", names[0], names[0],
+					file + len + 1));
 	return FAIL(d, E_INPUT_NAME, .message = fmt(d, "the model has no input '%s'", given),
 		    .hint = near ? fmt(d, "did you mean '%s'? its inputs are %s", near,
 				       d ? input_names(&d->arena, names, n) : "")

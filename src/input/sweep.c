@@ -36,7 +36,7 @@ static bool add_size(struct sweep_dim *dim, int64_t v, struct arena *a)
 }
 
 /*
- * Parses "1", "1..16" or "5..100:5" and adds its sizes to the dimension. Returns a description of
+ * Parses "1", "1..16" (or "1-16") or "5..100:5" and adds its sizes to the dimension. Returns a description of
  * the error, or NULL.
  */
 static const char *parse_part(const char **s, struct sweep_dim *dim, struct arena *a)
@@ -46,8 +46,8 @@ static const char *parse_part(const char **s, struct sweep_dim *dim, struct aren
 	if (!parse_size(s, &from))
 		return "a size is missing";
 	to = from;
-	if (!strncmp(*s, "..", 2)) {
-		*s += 2;
+	if (!strncmp(*s, "..", 2) || **s == '-') {
+		*s += **s == '-' ? 1 : 2;
 		if (!parse_size(s, &to))
 			return "a size is missing behind ..";
 		if (to < from)

@@ -108,6 +108,9 @@ int labels_load(const char *spec, const struct model *m, struct labels *out, str
 	if (str_starts(spec, "meta:"))
 		return load_metadata_labels(spec + 5, m, out, a, d);
 	int rc = file_map(spec, &f, E_LABELS, d);
+	for (size_t i = 0; rc && i < m->nmeta && d && d->last; i++)
+		if (!strcmp(m->meta[i].key, spec))
+			d->last->hint = fmt(d, "write --labels meta:%s", spec);
 	if (rc)
 		return rc;
 	split_lines((const char *)f.data, f.size, out, a);

@@ -259,10 +259,11 @@ static const char *shapes_found(const struct input_set *set, const struct model 
 
 /*
  * Generates inputs of the sizes of the given ones, rounded up to a multiple, and plans a run for them. *changed says whether
- * any size is another one. Returns NULL if the model does not accept these sizes.
+ * any size is another one. With `odd` the sizes are odd multiples, which are multiples of nothing larger. Returns NULL if the
+ * model does not accept these sizes.
  */
 static struct input_set *round_sizes_to(struct session *s, const struct input_request *free,
-					const struct input_set *given, int64_t multiple,
+					const struct input_set *given, int64_t multiple, bool odd,
 					bool *changed, struct arena *a)
 {
 	const struct model *m = session_model(s);
@@ -280,7 +281,7 @@ static struct input_set *round_sizes_to(struct session *s, const struct input_re
 			int64_t size = has->dim[k], up = (size + multiple - 1) / multiple;
 			if (x->info.shape.dim[k] >= 0)
 				continue;
-			size = k ? up * multiple : size;
+			size = k ? (up + (odd && up % 2 == 0)) * multiple : size;
 			*changed |= size != has->dim[k];
 			count = count > MAX_ELEMENTS ? count : count * (size ? size : 1);
 			const char *text =
@@ -304,8 +305,12 @@ static struct input_set *round_given_sizes(struct session *s, const struct input
 {
 	for (*multiple = 2; *multiple <= 128; *multiple *= 2) {
 		bool changed = false;
-		struct input_set *set = round_sizes_to(s, free, given, *multiple, &changed, a);
-		if (set && changed)
+		struct input_set *set = round_sizes_to(s, free, given, *multiple, false, &changed, a);
+		struct input_set *odd =
+			set && changed ? round_sizes_to(s, free, given, *multiple, true, &changed, a)
+				       : NULL;
+		input_free(odd);
+		if (odd)
 			return set;
 		input_free(set);
 	}
@@ -320,7 +325,7 @@ static bool runs_at_given_sizes(struct session *s, const struct input_request *f
 		arena_new_n(a, const struct tensor *, session_model(s)->graph->nout + 1);
 	bool changed = false;
 	struct diag quiet = {0};
-	struct input_set *set = round_sizes_to(s, free, given, 1, &changed, a);
+	struct input_set *set = round_sizes_to(s, free, given, 1, false, &changed, a);
 	bool runs = set && !session_run(s, input_tensors(set), out, &quiet);
 
 	diag_free(&quiet);

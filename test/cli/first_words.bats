@@ -11,7 +11,8 @@ setup() {
 
 # answers HINT WORD...: exit status 2, and the hint
 answers() {
-	local hint=$1
+	local hint
+	hint=$(with_model "$@")
 	shift
 	run "$INFER" "$@"
 	[ "$status" -eq 2 ] && [[ $output == *"hint: "*"$hint"* ]] || {

@@ -24,6 +24,20 @@ fails_with() { # STATUS TEXT ARGUMENT...
 	[[ $stderr == *"$text"* ]] || { echo "$stderr"; return 1; }
 }
 
+# Prints a hint with MODEL replaced by the model among the words, as infer prints it.
+with_model() { # HINT WORD...
+	local hint=$1 word
+	shift
+	for word; do
+		case $word in *.onnx)
+			[ ! -e "$word" ] || hint=${hint//MODEL/$word}
+			break
+			;;
+		esac
+	done
+	printf '%s' "$hint"
+}
+
 # Reads lines "COMMAND LINE | HINT" and expects the hint, of which it may be a part, for each of them, and at least so many lines.
 answers_all() { # LINES
 	local line hint wrong=0 n=0
@@ -31,6 +45,7 @@ answers_all() { # LINES
 	while IFS='|' read -r line hint; do
 		hint=${hint# }
 		eval "words=($line)"
+		hint=$(with_model "$hint" "${words[@]}")
 		status=0
 		output=$("$INFER" "${words[@]}" 2>&1) || status=$?
 		n=$((n + 1))

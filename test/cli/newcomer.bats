@@ -445,15 +445,52 @@ numbers [1]
 	[[ $output == *"1 model, 0 failed"* ]]
 }
 
-@test "What an option does nothing for is said: -o of check --all, --top of profile; each report has its own formats" {
-	run --separate-stderr "$INFER" check batch.onnx --all -o "$BATS_TEST_TMPDIR/findings.txt" --device cpu --timeout 60
-	[[ $stderr$output == *"nothing is saved but what --bisect finds"*"--export FILE.json"* ]]
-	run --separate-stderr "$INFER" profile batch.onnx -n 2 --top 3 --device cpu
-	[[ $stderr == *"--top: nodes are listed only with --nodes"* ]]
-	run --separate-stderr "$INFER" profile batch.onnx -n 2 --top 3 --nodes --device cpu
-	[[ $stderr != *"--top:"* ]]
+@test "What an option does nothing for is said: -o of check --all; each report has its own formats" {
+	run --separate-stderr "$INFER" check batch.onnx --all -o "$BATS_TEST_TMPDIR/findings" --device cpu --timeout 60
+	[[ $stderr$output == *"nothing is saved but what --bisect finds"*"-o FILE.txt"* ]]
 	run -2 "$INFER" check batch.onnx --report findings.md
 	[[ $output == *"--export FILE.json, FILE.html or FILE.xml"* && $output != *"FILE.md"* ]]
 	run -0 "$INFER" run --help
 	[[ $output == *"boxes of --decode yolo"* ]]
+}
+
+@test "Short forms: -o FILE of check, --html, --top and --sort of profile, A-B of a sweep, brackets of a shape" {
+	run -0 "$INFER" check "$S/batch/model.onnx" -o "$out/f.txt"
+	[[ $(tail -1 "$out/f.txt") == *"exit status 0"* && $output == *"note[N-DIM-DEFAULT]"* ]]
+	grep -q 'N-DIM-DEFAULT' "$out/f.txt"
+	run -0 "$INFER" check "$S/batch/model.onnx" -o "$out/f.json"
+	[[ $(head -c 1 "$out/f.json") == "{" ]]
+	run -0 "$INFER" profile "$S/batch/model.onnx" --shapes-sweep batch=1-2 -n 5 --html "$out/p.html" -q
+	[[ $output == *"batch=1 "*"batch=2 "* && -s $out/p.html ]]
+	run -0 "$INFER" profile "$S/batch/model.onnx" --batch 2 -n 5 --top 3 -q
+	[[ $output == *"operator"*"Relu"* ]]
+	run -0 "$INFER" run "$S/batch/model.onnx" --random --shape 'x=[3,4]'
+	[[ $output == *"x f32 [3,4]"* ]]
+}
+
+@test "The first message has what to write: keys, models, values behind options" {
+	cp rgb.png "$out/p.png"
+	fails_with 2 "--input $out/p.png,resize=24x16,scale=1/255" run pic.onnx "$out/p.png" --resize 24x16 --scale 1/255
+	fails_with 4 "unknown input key 'crop'" run pic.onnx rgb.png,resize=24x16,crop=2
+	fails_with 4 "write resize=24x24" run pic.onnx rgb.png,resize=24
+	fails_with 4 "scale=1/255,mean=0.485/0.456/0.406,std=0.229/0.224/0.225" run pic.onnx rgb.png,mean=imagenet
+	fails_with 4 "scale=1/255,mean=0.485/0.456/0.406,std=0.229/0.224/0.225" run pic.onnx rgb.png,imagenet
+	fails_with 4 "--random in place of --input" run pic.onnx --input random
+	fails_with 4 "write --random x=0..1" run "$S/batch/model.onnx" --random x
+	fails_with 4 "its input is 'x': --input x=" run "$S/fixed/model.onnx" --input y="$S/fixed/x.npy"
+	fails_with 2 "write --dim batch=4" run "$S/batch/model.onnx" --random --dim batch 4
+	fails_with 2 "write --output y --print" run "$S/batch/model.onnx" --random --print y
+	fails_with 2 "write --nodes --top 3" profile pic.onnx --nodes 3
+	fails_with 2 "infer profile pic.onnx --shapes-sweep batch=1..8" profile pic.onnx --batch 1..8
+	fails_with 4 "--shapes-sweep batch=1-8" profile "$S/batch/model.onnx" --dim batch=1-8
+	fails_with 2 "infer check pic.onnx --nan" run pic.onnx --nan
+	fails_with 2 "infer suite pic.onnx batch.onnx work.onnx" check pic.onnx batch.onnx work.onnx
+	fails_with 2 "infer profile pic.onnx batch.onnx" profile pic.onnx vs batch.onnx
+	fails_with 2 "infer profile batch.onnx pic.onnx compares two models" profile pic.onnx --baseline batch.onnx
+	fails_with 2 "infer doctor" gpu
+	fails_with 2 "infer inspect pic.onnx --nodes" nodes pic.onnx
+	fails_with 2 "~/.config/infer/config.yaml" defaults
+	fails_with 2 "write it behind the subcommand: infer run MODEL --threads" --threads 2 run other.onnx
+	fails_with 2 "--expect $S/fixed/x.npy" diff "$S/fixed/x.npy" "$S/fixed/x.npy"
+	fails_with 4 "another file, with the type and shape that the model expects" run "$S/fixed/model.onnx" rgb.png
 }

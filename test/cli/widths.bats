@@ -31,7 +31,7 @@ longest() {
 		grep -q '^(wider terminals show: .*prepare'
 	# a file gets every column, whatever its width
 	(unset COLUMNS; "$INFER" profile batch.onnx --shapes-sweep batch=1..3 -n 2 --warmup 0 2>/dev/null) |
-		grep -q '^what .*prepare .*p99 .*planned'
+		grep -q '^what .*prepare .*p99 .*activations'
 }
 
 @test "--print prints rows: in columns that fit the terminal, or one line each for other programs" {
