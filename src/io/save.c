@@ -615,8 +615,8 @@ static const char *unique_path(struct map *taken, const char *dir, const char *n
 }
 
 /* Adds a part to an archive, whose names of members are unique and whose fields for their lengths have 16 bits. */
-static int add_member(struct zip_writer *z, const struct part *p, struct map *names, struct arena *a,
-		      struct diag *d)
+static int add_member(struct zip_writer *z, const struct part *p, struct map *names,
+		      struct arena *a, struct diag *d)
 {
 	const char *member = arena_printf(a, "%s.npy", p->name);
 	struct npy_image m;
