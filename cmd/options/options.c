@@ -261,6 +261,13 @@ bool option_takes_next(const struct field *f, const char *next)
 	return (*next != '-' || isdigit((unsigned char)next[1])) && access(next, F_OK) != 0;
 }
 
+/* Behind the model, the file that an option writes may be there already: otherwise a command would fail the second time. */
+static bool takes_file(const struct parser *p, const struct field *f, const char *next)
+{
+	return next && *next != '-' && f->metavar_kind && !strcmp(f->metavar_kind, "file") &&
+	       p->noperands >= p->o->command->least && !path_names_model(next);
+}
+
 /* Takes the argument of f: `attached` if it was part of the same word ("--dim=N", "-t4"), otherwise the next word. */
 static int take_argument(struct parser *p, const struct field *f, const char *attached,
 			 const char *where)
@@ -272,7 +279,7 @@ static int take_argument(struct parser *p, const struct field *f, const char *at
 		record_given(p, f, attached, where);
 		return 0;
 	}
-	if (option_optional(f) && !option_takes_next(f, next)) {
+	if (option_optional(f) && !option_takes_next(f, next) && !takes_file(p, f, next)) {
 		record_given(p, f, f->implied, where);
 		return 0;
 	}

@@ -224,7 +224,15 @@ int results_add_failure(struct results *r, size_t at, const struct diag *why, st
 	return rc;
 }
 
-/* Takes one line of an earlier run. *keep: false for that of an input that failed, which will run again. */
+static bool has_line(const struct results *r, const char *name)
+{
+	return map_get(&r->written, name, strlen(name)) >= 0;
+}
+
+/*
+ * Takes one line of an earlier run. *keep: false for that of an input that failed, which will run again, and for the second line of an
+ * input, which two runs at the same time have left. Scores count the inputs of this list only.
+ */
 static int read_line(struct results *r, const char *text, size_t n, const char *what, bool *keep,
 		     struct diag *d)
 {
@@ -233,11 +241,12 @@ static int read_line(struct results *r, const char *text, size_t n, const char *
 	const char *name = v ? jtext(v, "name") : NULL;
 	int rc = v ? 0 : -E_OUTPUT;
 
-	*keep = v && !jget(v, "error");
+	*keep = v && !jget(v, "error") && !(name && has_line(r, name));
 	if (v && !name)
 		rc = FAIL(d, E_OUTPUT, .message = fmt(d, "%s is no line that --jsonl wrote", what),
 			  .hint = "name another file, or leave out --resume to replace it");
-	else if (*keep && !scores_resume(&r->scores, jget(v, "scores"), d))
+	else if (*keep && map_get(&r->listed, name, strlen(name)) >= 0 &&
+		 !scores_resume(&r->scores, jget(v, "scores"), d))
 		rc = FAIL(d, E_OUTPUT, .message = fmt(d, "%s does not have these scores", what),
 			  .hint = "leave out --resume, or --score");
 	if (!rc && *keep)
@@ -388,7 +397,9 @@ int results_open(struct results *r, const struct options *o, const struct model 
 		 const struct input_list *list, struct diag *d)
 {
 	*r = (struct results){.o = o, .graph = m->graph, .lines = -1, .list = list};
-	r->written.arena = &r->arena;
+	r->written.arena = r->listed.arena = &r->arena;
+	for (size_t i = 0; i < list->n; i++)
+		map_set(&r->listed, list->name[i], strlen(list->name[i]), 0);
 	int rc = results_parse_decode(o, &r->blank, &r->box_rules, d);
 	if (rc)
 		return rc;
@@ -408,11 +419,6 @@ int results_open(struct results *r, const struct options *o, const struct model 
 	if (!rc && o->save)
 		rc = options_blame(o, "save", io_probe_folder(o->save, d), d);
 	return rc || !o->jsonl ? rc : open_lines(r, d);
-}
-
-static bool has_line(const struct results *r, const char *name)
-{
-	return map_get(&r->written, name, strlen(name)) >= 0;
 }
 
 bool results_has(const struct results *r, const char *name)

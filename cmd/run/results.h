@@ -17,6 +17,7 @@ struct results {
 	const struct graph *graph;
 	struct arena arena;
 	int lines;	    /* file descriptor of --jsonl, or -1 */
+	struct map listed;  /* names of the cases of the list */
 	struct map written; /* names of cases that have a line already */
 	struct labels labels;
 	int64_t blank;

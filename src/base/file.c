@@ -246,19 +246,38 @@ static int read_all(int fd, int store, const char *path, size_t most, struct fil
 }
 
 /*
- * Reads a stream to its end. Standard input is then replaced by an unnamed file (memfd) with the
- * same content, at its beginning, so that a child process that repeats the run can read the content
- * again.
+ * Returns the descriptor by which a shell has handed us the pipe that was opened as `fd`: 63 for /dev/fd/63, which is what <(COMMAND)
+ * stands for, or 0 for /dev/stdin. -1: there is none, because the pipe has a name.
+ */
+static int inherited_pipe(int fd)
+{
+	enum { MOST = 1024 };
+	struct stat st, other;
+
+	if (fstat(fd, &st) != 0 || !S_ISFIFO(st.st_mode))
+		return -1;
+	for (int i = 0; i < MOST; i++)
+		if (i != fd && fstat(i, &other) == 0 && other.st_dev == st.st_dev &&
+		    other.st_ino == st.st_ino && (fcntl(i, F_GETFL) & O_ACCMODE) == O_RDONLY)
+			return i;
+	return -1;
+}
+
+/*
+ * Reads a stream to its end. Standard input, or a pipe that a shell has handed us, is then replaced by an unnamed file (memfd)
+ * with the same content, at its beginning, so that it can be read again: by this process (a command may read a model twice),
+ * or by a child process that repeats the run. Of a pipe the second reader would find nothing, which is a valid, empty model.
  */
 static int read_stream(int fd, const char *path, size_t most, struct file_map *m, enum code code,
 		       struct diag *d)
 {
-	int store = fd == STDIN_FILENO ? memfd_create("infer-stdin", MFD_CLOEXEC) : -1;
+	int from = fd == STDIN_FILENO ? fd : inherited_pipe(fd);
+	int store = from >= 0 ? memfd_create("infer-stdin", MFD_CLOEXEC) : -1;
 	int rc = read_all(fd, store, path, most, m, code, d);
 
 	if (store >= 0) {
 		if (!rc)
-			dup2(store, STDIN_FILENO);
+			dup2(store, from);
 		close(store);
 	}
 	return rc;

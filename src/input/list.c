@@ -249,9 +249,22 @@ static char *safe_name(struct arena *a, const char *path, bool extension)
 	return name;
 }
 
+/* Appends a number to the name of a result. The name remains one that io_file_name() would not change: files are called after it. */
+static const char *number_name(struct arena *a, const char *name, unsigned k)
+{
+	struct arena scratch = {0};
+	const char *last = path_base(name), *number = arena_printf(&scratch, "_%u", k);
+	int most = IO_NAME_BYTES - (int)strlen(number);
+	const char *part = arena_printf(&scratch, "%.*s%s", most, last, number);
+
+	name = arena_printf(a, "%.*s%s", (int)(last - name), name, io_file_name(&scratch, part));
+	arena_free(&scratch);
+	return name;
+}
+
 /*
  * Names the results of paths: without their extension, unless two paths differ only there. What is still not unique,
- * because a list names a file twice, gets a number.
+ * because a list names a file twice or characters became '_', gets a number.
  */
 static void name_paths(struct input_list *l, const struct paths *p)
 {
@@ -270,7 +283,7 @@ static void name_paths(struct input_list *l, const struct paths *p)
 			name = safe_name(&l->arena, p->v[i] + p->base, true);
 		l->name[i] = name;
 		for (unsigned k = 2; !map_set(&taken, l->name[i], strlen(l->name[i]), 0); k++)
-			l->name[i] = arena_printf(&l->arena, "%s~%u", name, k);
+			l->name[i] = number_name(&l->arena, name, k);
 	}
 	arena_free(&scratch);
 }

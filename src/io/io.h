@@ -171,6 +171,11 @@ void io_json_element(struct json *j, const struct tensor *t, int64_t i);
 /* Writes the member "shape" into the open object. */
 void io_json_shape(struct json *j, const struct shape *s);
 /*
+ * Most bytes of an output's name that a file name contains. File names have at most 255 bytes, and
+ * a number and an extension follow the output's name.
+ */
+enum { IO_NAME_BYTES = 200 };
+/*
  * Makes a file name from an output's name: characters that are special to file systems or shells
  * become '_'.
  */

@@ -18,16 +18,10 @@
 #include <string.h>
 #include <zlib.h>
 
-/*
- * Most bytes of an output's name that a file name contains. File names have at most 255 bytes, and
- * a number and an extension follow the output's name.
- */
-enum { MAX_NAME_BYTES = 200 };
-
 const char *io_file_name(struct arena *a, const char *name)
 {
 	size_t n = strlen(name);
-	char *s = arena_strn(a, name, n < MAX_NAME_BYTES ? n : MAX_NAME_BYTES);
+	char *s = arena_strn(a, name, n < IO_NAME_BYTES ? n : IO_NAME_BYTES);
 
 	for (char *p = s, *end = s + strlen(s), shown[TAMED_BYTES]; p < end;) {
 		size_t length = tame_char(p, (size_t)(end - p), false, shown);
@@ -620,22 +614,37 @@ static const char *unique_path(struct map *taken, const char *dir, const char *n
 	}
 }
 
+/* Adds a part to an archive, whose names of members are unique and whose fields for their lengths have 16 bits. */
+static int add_member(struct zip_writer *z, const struct part *p, struct map *names,
+		      struct arena *a, struct diag *d)
+{
+	const char *member = arena_printf(a, "%s.npy", p->name);
+	struct npy_image m;
+
+	if (strlen(member) > UINT16_MAX || !map_set(names, p->name, strlen(p->name), 0))
+		return FAIL(d, E_OUTPUT,
+			    .message = fmt(d, "an .npz file cannot name an array '%s'%s", p->name,
+					   strlen(member) > UINT16_MAX ? "" : " twice"),
+			    .hint = "save the outputs as npy");
+	int rc = npy_make(p->t, p->name, a, &m, d);
+	if (!rc)
+		zip_add(z, member, &m, a);
+	mem_free(m.owned);
+	return rc;
+}
+
 static int save_npz(const char *path, const struct part *parts, size_t n, struct arena *a,
 		    struct diag *d)
 {
 	struct zip_writer z = {.directory.arena = a};
+	struct map names = {.arena = a};
 	int rc = 0;
 
 	z.f = file_create(path, E_OUTPUT, d);
 	if (!z.f)
 		return -E_OUTPUT;
-	for (size_t i = 0; !rc && i < n; i++) {
-		struct npy_image m;
-		rc = npy_make(parts[i].t, parts[i].name, a, &m, d);
-		if (!rc)
-			zip_add(&z, arena_printf(a, "%s.npy", parts[i].name), &m, a);
-		mem_free(m.owned);
-	}
+	for (size_t i = 0; !rc && i < n; i++)
+		rc = add_member(&z, &parts[i], &names, a, d);
 	if (rc) {
 		file_abort(z.f);
 		return rc;

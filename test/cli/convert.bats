@@ -295,3 +295,17 @@ fails() { # STATUS TEXT ARGUMENT...
 	[[ $output == *"two files to write"* ]]
 	[ ! -e one.json ] && [ ! -e two.json ]
 }
+
+@test "--external FILE may stand behind the model without =, also if the file is there already" {
+	cp "$BATS_TEST_DIRNAME/../data/run/work.onnx" .
+	for command in simplify convert "extract --to y"; do
+		for _ in 1 2; do
+			# shellcheck disable=SC2086
+			"$INFER" $command work.onnx --external w.data -o out.onnx
+			[ -e w.data ]
+		done
+		rm w.data out.onnx
+	done
+	"$INFER" simplify --external work.onnx -o out.onnx
+	[ -e out.onnx.data ]
+}

@@ -96,3 +96,16 @@ refuses_to_write() { # PATH
 	mkdir pipe
 	refuses 3 pipe run outside.onnx --random
 }
+
+@test "What comes out of a pipe of the shell is there as often as it is read" {
+	"$INFER" simplify "$MODEL" -o file.onnx -q
+	"$INFER" simplify <(cat "$MODEL") -o pipe.onnx -q
+	cmp file.onnx pipe.onnx
+	cat "$MODEL" | "$INFER" simplify /dev/stdin -o pipe.onnx -q
+	cmp file.onnx pipe.onnx
+	"$INFER" extract "$MODEL" --to y -o file.onnx -q
+	"$INFER" extract <(cat "$MODEL") --to y -o pipe.onnx -q
+	cmp file.onnx pipe.onnx
+	"$INFER" check <(cat "$MODEL") --random --compare none,full --determinism 2 -q
+	"$INFER" check <(cat "$MODEL") --random --all --runs 3 -q
+}

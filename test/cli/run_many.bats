@@ -79,6 +79,17 @@ alone() {
 	[ "$(find . -name '*.npy' | grep -vc '^./deep/out/\|^./out/')" -eq 0 ]
 }
 
+@test "Names that are alike when they have become file names do not replace one another's results" {
+	local long
+	long=$(printf '%0240d' 0)
+	for name in "a b" "a_b" "a_b.png_2" "a_b_2" "${long}1" "${long}2" "${long}3"; do
+		cp pics/a.png "pics/$name.png"
+	done
+	"$INFER" run "$data/pic.onnx" --input 'pics/*[_0 ]*.png' -q -o out --jsonl out.jsonl
+	[ "$(find out -name '*.npy' | wc -l)" -eq 7 ]
+	[ "$(sed 's/.*"path": "out\/\([^"]*\).npy".*/\1/' out.jsonl)" = "$(names out.jsonl | tr ' ' '\n')" ]
+}
+
 @test "Several outputs get a folder for each input" {
 	cp "$data/a.npy" one.npy
 	cp "$data/a.npy" two.npy

@@ -22,6 +22,25 @@ setup() {
 	[[ $output = *"no input 'sum'"* ]]
 }
 
+@test "An archive in which a name would be there twice, or is longer than archives allow, is refused" {
+	cat >"$BATS_TEST_TMPDIR/twice.onnxtxt" <<-'END'
+		<ir_version: 8, opset_import: ["" : 17]>
+		g (float[2] x) => (seq(float) a, float[2] "a.0") {
+			a = SplitToSequence (x)
+			"a.0" = Relu (x)
+		}
+	END
+	run -10 "$INFER" run "$BATS_TEST_TMPDIR/twice.onnxtxt" --random -q -o "$out" --save-format npz
+	[[ $output = "error[E-OUTPUT]: an .npz file cannot name an array 'a.0' twice"* ]]
+	[ ! -e "$out/outputs.npz" ]
+	long=$(printf '%065533d' 0 | tr 0 n)
+	printf '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] %s) { %s = Relu (x) }' "$long" "$long" \
+		>"$BATS_TEST_TMPDIR/long.onnxtxt"
+	run -10 "$INFER" run "$BATS_TEST_TMPDIR/long.onnxtxt" --random -q -o "$out" --save-format npz
+	[[ $output = "error[E-OUTPUT]: an .npz file cannot name an array 'nnn"* ]]
+	[ ! -e "$out/outputs.npz" ]
+}
+
 @test "Complex numbers keep their imaginary part in text" {
 	base64 -d >"$BATS_TEST_TMPDIR/complex.onnx" <<<'CAg6NwoQCgF4EgF5IghJZGVudGl0eRIBZ1oPCgF4EgoKCAgOEgQKAggCYg8KAXkSCgoICA4SBAoCCAJCBAoAEBE='
 	echo '[[1, 2], [3, -4]]' >"$BATS_TEST_TMPDIR/in.json"

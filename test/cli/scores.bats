@@ -81,6 +81,14 @@ fails() {
 	cp in/1.json in/2.json
 	"$INFER" run "$data/classes.onnx" --input in --score top1=truth.csv -q --jsonl lines --resume >resumed
 	grep -q '3 of 3 inputs counted' resumed
+	# also if two runs at the same time have written each line twice, or if the list has become shorter
+	cat lines lines >twice
+	"$INFER" run "$data/classes.onnx" --input in --score top1=truth.csv -q --jsonl twice --resume | cmp - resumed
+	cmp lines twice
+	mkdir fewer
+	cp in/1.json in/2.json fewer
+	head -2 truth.csv >fewer.csv
+	"$INFER" run "$data/classes.onnx" --input fewer --score top1=fewer.csv -q --jsonl lines --resume | grep -q '2 of 2 inputs counted'
 	fails 2 E-OPTION "give --jsonl FILE to both runs" "$data/classes.onnx" --input in --score top1=truth.csv -o out --resume
 	"$INFER" run "$data/classes.onnx" --input in -q --jsonl bare
 	fails 10 E-OUTPUT "bare:1 does not have these scores" "$data/classes.onnx" --input in --score top1=truth.csv --jsonl bare --resume
