@@ -214,7 +214,7 @@ $(OBJ)/%$(1): %.c $(OUT)/flags | $(GEN)/onnx.pb-c.h
 	$$(call say,CC,$$(CC) $$(WARN) $$(FLAGS_C) $$(KERNEL_OPT) $(2) -MMD -MP -c -o $$@ $$<)
 endef
 # Kernels are loops: where the flags are the usual ones they are compiled with more zeal.
-$(OBJ)/src/cpu/%: KERNEL_OPT = $(if $(filter -O2,$(CFLAGS)),-O3)
+$(OBJ)/src/cpu/% $(OBJ)/src/image/%: KERNEL_OPT = $(if $(filter -O2,$(CFLAGS)),-O3)
 $(eval $(call COMPILE,.o,))
 $(foreach l,$(SIMD_LEVELS),$(eval $(call COMPILE,.v$(l).o,$(call SIMD_FLAGS,$(l)))))
 

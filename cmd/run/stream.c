@@ -2,6 +2,7 @@
 #include "cmd/run/stream.h"
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/pool.h"
 #include "base/thread.h"
 
@@ -377,6 +378,7 @@ int stream_run(struct stream *s, const struct input_list *list, const size_t *ca
 	int threads = pool_cores() < MAX_READERS ? pool_cores() : MAX_READERS;
 	struct lane *here = NULL;
 
+	mem_keep_freed();
 	s->room = s->nlanes > 1 ? AHEAD * s->nlanes : 1;
 	s->finished = arena_new_n(&s->arena, struct group *, s->room);
 	/* two batches ahead keep the readers busy during a run; each reader holds one case besides */

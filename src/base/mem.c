@@ -5,6 +5,7 @@
 #include "base/diag.h"
 #include "base/proc.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,6 +93,15 @@ void mem_free(void *p)
 	asan_unpoison(block, HEAD_BYTES);
 	mem_note(MEM_HOST, h->purpose, -(int64_t)h->bytes);
 	free(block);
+}
+
+void mem_keep_freed(void)
+{
+	enum { KEPT_BYTES = 16 << 20 };
+
+	/* larger blocks are mapped each by itself, and unmapped when they are freed */
+	mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
+	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
 }
 
 void mem_move(void *to, void *from, size_t n)

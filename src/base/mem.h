@@ -41,6 +41,11 @@ void *mem_alloc(size_t bytes, enum mem_purpose purpose);
 void *mem_zalloc(size_t bytes, enum mem_purpose purpose);
 void mem_free(void *p);
 /*
+ * From now on freed memory of the C library's allocator stays in the process, up to some MiB a thread, for a program that
+ * allocates and frees blocks of the same sizes all the time: the system clears each page that it gives out again.
+ */
+void mem_keep_freed(void);
+/*
  * Moves n bytes from the block `from`, which mem_alloc() gave, to another place, and frees the block. The system gets its pages
  * back on the way, so that a large block that grows does not take its size twice.
  */

@@ -132,10 +132,27 @@ struct converter {
 		 * channels last
 		 */
 		*mixed;
-	int64_t held[2]; /* numbers of the source rows in row[]; -1 if row[] is empty */
+	/*
+	 * If bytes_last() holds, two source rows take this form instead: the pixels to the left of each output column, then
+	 * those to the right. A pixel is a word whose lowest byte is its first channel.
+	 */
+	uint32_t *picked[2];
+	int64_t held[2]; /* numbers of the source rows in row[] or picked[]; -1: none */
 	float *out;	 /* one output row */
 	float *plane;	 /* one channel of a row */
 };
+
+/*
+ * True for decoded pictures of up to 4 channels of a byte each, whose output channels each depend on one source channel.
+ * For these only the pixels that the output needs are converted.
+ */
+static bool bytes_last(const struct converter *k)
+{
+	const struct pixels *s = k->src;
+
+	return s->dtype == DT_U8 && axes_last(s->axes) && s->c <= 4 &&
+	       (k->order != ORDER_GRAY || s->c <= 2);
+}
 
 static void fill_map(struct axis_map *m, int64_t size)
 {
@@ -179,16 +196,19 @@ static bool allocate_buffers(struct converter *k, struct arena *a)
 	}
 	fill_map(&k->x, s->w);
 	fill_map(&k->y, s->h);
-	for (int i = 0; i < 2; i++) {
-		k->row[i] = mem_alloc(in * sizeof(float), MEM_STAGING);
-		k->held[i] = -1;
-	}
 	size_t widest = (size_t)(s->w > t->w ? s->w : t->w);
 	size_t most = (size_t)(s->c > t->c ? s->c : t->c);
-	k->mixed = mem_alloc(in * sizeof(float), MEM_STAGING);
 	k->out = mem_alloc((out > (size_t)t->w * most ? out : (size_t)t->w * most) * sizeof(float),
 			   MEM_STAGING);
 	k->plane = mem_alloc(widest * sizeof(float), MEM_STAGING);
+	if (bytes_last(k)) {
+		for (int i = 0; i < 2; i++)
+			k->picked[i] = arena_new_n(a, uint32_t, 2 * (size_t)k->x.inner);
+		return k->out && k->plane;
+	}
+	for (int i = 0; i < 2; i++)
+		k->row[i] = mem_alloc(in * sizeof(float), MEM_STAGING);
+	k->mixed = mem_alloc(in * sizeof(float), MEM_STAGING);
 	return k->row[0] && k->row[1] && k->mixed && k->out && k->plane;
 }
 
@@ -285,14 +305,109 @@ static void reorder(struct converter *k)
 			reorder_pixel(k->order, k->out + x * c, c, k->out + x * c2);
 }
 
+/* ---- pictures of bytes */
+
+/* Reads `bytes` bytes, of which the pixel's channels are the first. */
+static inline uint32_t read_pixel(const unsigned char *p, int64_t bytes)
+{
+	uint32_t v = p[0];
+
+	for (int i = 1; i < bytes; i++)
+		v |= (uint32_t)p[i] << 8 * i;
+	return v;
+}
+
+static inline void pick_columns(const struct axis_map *m, const unsigned char *row, int64_t c,
+				int64_t bytes, uint32_t *to)
+{
+	for (int64_t x = 0; x < m->inner; x++) {
+		to[x] = read_pixel(row + m->left[x] * c, bytes);
+		to[m->inner + x] = read_pixel(row + m->right[x] * c, bytes);
+	}
+}
+
+static const uint32_t *picked_row(struct converter *k, int64_t n, int64_t y)
+{
+	const struct pixels *s = k->src;
+	const unsigned char *row = (const unsigned char *)s->data + (n * s->h + y) * s->w * s->c;
+	int slot = (int)(y & 1);
+	uint32_t *to = k->picked[slot];
+
+	if (k->held[slot] == y)
+		return to;
+	k->held[slot] = y;
+	if (s->c == 1)
+		pick_columns(&k->x, row, 1, 1, to);
+	else if (s->c == 2)
+		pick_columns(&k->x, row, 2, 2, to);
+	else if (s->c == 4)
+		pick_columns(&k->x, row, 4, 4, to);
+	else if (n == s->n - 1 && y == s->h - 1) /* no byte follows the last pixel */
+		pick_columns(&k->x, row, 3, 3, to);
+	else /* one load of 4 bytes is faster than loads of 3 */
+		pick_columns(&k->x, row, 3, 4, to);
+	return to;
+}
+
+/* The source channel of an output channel. */
+static int64_t channel_from(const struct converter *k, int64_t c)
+{
+	if (k->order == ORDER_NONE)
+		return c;
+	if (k->src->c <= 2) /* the source is gray, so red, green and blue are equal */
+		return 0;
+	return k->order == ORDER_BGR ? 2 - c : c;
+}
+
+static inline float channel_of(uint32_t pixel, int shift)
+{
+	return (float)(int32_t)(pixel >> shift & 255);
+}
+
+/* Bilinear interpolation of one channel by the same operations as in resample_row(), so that the values are the same. */
+static void interpolate_channel(const struct axis_map *m, const uint32_t *restrict a,
+				const uint32_t *restrict b, float part, int shift, float *restrict out)
+{
+	const int64_t n = m->inner;
+	const float *restrict across = m->part;
+
+	for (int64_t x = 0; x < n; x++) {
+		float l = channel_of(a[x], shift), r = channel_of(a[n + x], shift);
+		l += (channel_of(b[x], shift) - l) * part;
+		r += (channel_of(b[n + x], shift) - r) * part;
+		out[x] = l + (r - l) * across[x];
+	}
+}
+
+/* Computes channel c of row y of the output from a picture of bytes, into k->plane. y may be outside the picture. */
+static void resample_channel(struct converter *k, int64_t n, int64_t y, int64_t c)
+{
+	bool inside = y >= 0 && y < k->y.inner;
+
+	if (!inside || k->x.inner < k->dst->w)
+		for (int64_t x = 0; x < k->dst->w; x++)
+			k->plane[x] = (float)k->resize->pad;
+	if (!inside)
+		return;
+	float part = k->y.part[y];
+	const uint32_t *a = picked_row(k, n, k->y.left[y]);
+	const uint32_t *b = part != 0 ? picked_row(k, n, k->y.right[y]) : a;
+	interpolate_channel(&k->x, a, b, part, 8 * (int)channel_from(k, c), k->plane + k->x.from);
+}
+
+/* ---- rows of the output */
+
 static void finish_row(struct converter *k, int64_t n, int64_t y)
 {
 	const struct pixels *t = k->dst;
-	bool last = axes_last(t->axes);
+	bool last = axes_last(t->axes), bytes = bytes_last(k);
 
-	reorder(k);
+	if (!bytes)
+		reorder(k);
 	for (int64_t c = 0; c < t->c; c++) {
-		for (int64_t x = 0; x < t->w; x++)
+		if (bytes)
+			resample_channel(k, n, y - k->y.from, c);
+		for (int64_t x = 0; !bytes && x < t->w; x++)
 			k->plane[x] = k->out[x * t->c + c];
 		if (k->math->given)
 			apply_arithmetic(k->plane, t->w, k->math, (int)c);
@@ -306,19 +421,25 @@ static void finish_row(struct converter *k, int64_t n, int64_t y)
 		store_row(t->dtype, k->out, t->w * t->c, t->data, (n * t->h + y) * t->w * t->c);
 }
 
-static void convert_rows(struct converter *k, int64_t n)
+/* Computes row y of the output, into k->out. y may be outside the picture. */
+static void resample_padded_row(struct converter *k, int64_t n, int64_t y)
 {
 	const struct pixels *s = k->src, *t = k->dst;
+	bool inside = y >= 0 && y < k->y.inner;
 
+	if (!inside || k->x.inner < t->w)
+		for (int64_t i = 0; i < t->w * s->c; i++)
+			k->out[i] = (float)k->resize->pad;
+	if (inside)
+		resample_row(k, n, y);
+}
+
+static void convert_rows(struct converter *k, int64_t n)
+{
 	k->held[0] = k->held[1] = -1;
-	for (int64_t y = 0; y < t->h; y++) {
-		int64_t at = y - k->y.from;
-		bool inside = at >= 0 && at < k->y.inner;
-		if (!inside || k->x.inner < t->w)
-			for (int64_t i = 0; i < t->w * s->c; i++)
-				k->out[i] = (float)k->resize->pad;
-		if (inside)
-			resample_row(k, n, at);
+	for (int64_t y = 0; y < k->dst->h; y++) {
+		if (!bytes_last(k))
+			resample_padded_row(k, n, y - k->y.from);
 		finish_row(k, n, y);
 	}
 }

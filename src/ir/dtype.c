@@ -391,6 +391,9 @@ void to_f32(enum dtype t, const void *src, int64_t first, int64_t n, float *dst)
 	} else if (t == DT_BF16) {
 		for (int64_t i = 0; i < n; i++)
 			dst[i] = bf16_to_f32(((const uint16_t *)src)[first + i]);
+	} else if (t == DT_U8) {
+		for (int64_t i = 0; i < n; i++)
+			dst[i] = ((const uint8_t *)src)[first + i];
 	} else {
 		for (int64_t i = 0; i < n; i++)
 			dst[i] = (float)elem_f64(t, src, first + i);

@@ -261,6 +261,64 @@ static void conversions(void)
 		}
 }
 
+/*
+ * Pictures of bytes have loops of their own. The same picture as floats takes the general ones, and the values must be
+ * the same to the last bit. The source ends where its memory ends, so the sanitizers see a read behind its last pixel.
+ */
+static void check_bytes_as_floats(int64_t c, enum channel_order order, const struct resize *r,
+				  bool last)
+{
+	enum { N = 2, H = 7, W = 9 };
+	const struct arithmetic math = {.given = true,
+					.scale = 1.0 / 255,
+					.mean = {0.485, 0.456, 0.406, 0.4},
+					.nmean = 4,
+					.std = {0.229, 0.224, 0.225, 0.2},
+					.nstd = 4};
+	size_t count = (size_t)(N * H * W * c), most = N * 4 * 20 * 20;
+	unsigned char *bytes = malloc(count);
+	float *floats = malloc(count * sizeof(float));
+	float *to = malloc(2 * most * sizeof(float));
+
+	for (size_t i = 0; i < count; i++)
+		floats[i] = bytes[i] = (unsigned char)(i * i * 31 + i * 7);
+	struct pixels a = {DT_U8, AXES_NHWC, N, c, H, W, bytes}, b = a;
+	struct pixels to_a = {.dtype = DT_F32, .axes = last ? AXES_NHWC : AXES_NCHW, .n = N};
+	b.dtype = DT_F32;
+	b.data = floats;
+	to_a.c = order_channels(order, c);
+	to_a.w = r->given ? r->width : W;
+	to_a.h = r->given ? r->height : H;
+	to_a.data = to;
+	struct pixels to_b = to_a;
+	to_b.data = to + most;
+	CHECK_INT(pixels_convert(&a, &to_a, r, order, &math, NULL), 0);
+	CHECK_INT(pixels_convert(&b, &to_b, r, order, &math, NULL), 0);
+	CHECK(!memcmp(to, to + most, (size_t)(N * to_a.c * to_a.h * to_a.w) * sizeof(float)));
+	free(bytes);
+	free(floats);
+	free(to);
+}
+
+static void bytes_as_floats(void)
+{
+	static const struct resize sizes[] = {
+		{0},
+		{.given = true, .width = 4, .height = 3},
+		{.given = true, .width = 9, .height = 20},
+		{.given = true, .width = 20, .height = 19},
+		{.given = true, .letterbox = true, .width = 20, .height = 8, .pad = 114},
+		{.given = true, .letterbox = true, .width = 5, .height = 12, .pad = 114},
+	};
+
+	for (int64_t c = 1; c <= 4; c++)
+		for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++)
+			for (enum channel_order o = ORDER_NONE; o <= ORDER_GRAY; o++) {
+				check_bytes_as_floats(c, o, &sizes[k], false);
+				check_bytes_as_floats(c, o, &sizes[k], true);
+			}
+}
+
 static void exact_integers(void)
 {
 	int64_t src[6] = {INT64_MAX, INT64_MIN, 1, 2, 3, (int64_t)1 << 60}, to[6];
@@ -283,6 +341,7 @@ int main(void)
 	UNIT(png_round_trip);
 	UNIT(resize_sizes);
 	UNIT(conversions);
+	UNIT(bytes_as_floats);
 	UNIT(exact_integers);
 	return unit_end();
 }
