@@ -6,6 +6,7 @@
 #include "backend/weight_store.h"
 #include "base/arena.h"
 #include "cpu/onednn/pack.h"
+#include "cpu/math/amx.h"
 #include "cpu/math/simd.h"
 #include "ops/fused.h"
 
@@ -39,7 +40,7 @@ struct action *build_action(struct build *b, enum action_kind kind)
 void build_start(struct build *b, struct site *s, struct step *step, struct diag *d)
 {
 	*b = (struct build){.s = s, .step = step, .d = d, .type = DT_F32};
-	if (site_in(s, 0)->type.dtype == DT_BF16 && onednn_has_amx())
+	if (site_in(s, 0)->type.dtype == DT_BF16 && amx_usable())
 		b->type = DT_BF16;
 	b->p = arena_new(s->plan_arena, struct program);
 	step->state = b->p;

@@ -23,8 +23,6 @@ extern struct onednn_api onednn_api;
 extern dnnl_engine_t onednn_engine;
 extern dnnl_stream_t onednn_stream;
 
-/* Returns whether the processor has AMX, the system lets us use it, and nobody forbade it to oneDNN. */
-bool onednn_has_amx(void);
 /*
  * Reports status s of a oneDNN call as a diag and returns our error code. `what` is the source text of the failed
  * call.

@@ -66,13 +66,6 @@ static void library_open(void)
 	missing = NULL;
 }
 
-bool onednn_has_amx(void)
-{
-	/* A limit that the user sets (ONEDNN_MAX_CPU_ISA) counts as well. */
-	return (onednn_api.dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_amx) ==
-	       dnnl_cpu_isa_avx512_core_amx;
-}
-
 static bool library_usable(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
