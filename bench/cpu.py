@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares infer with ONNX Runtime and OpenVINO on the CPU, over many models, and writes one table.
 
-usage: cpu.py [--latency PROGRAM] [--threads 1,2] [--rounds N] [--isa AVX2] [--out FILE] MODEL...
+usage: cpu.py [--latency PROGRAM] [--threads 1,2] [--rounds N] [--isa AVX2] [--precision bf16] [--out FILE] MODEL...
 
 The three take turns, a short burst each, in processes of their own that are pinned to the same
-cores; each is asked for fp32. A time is the median over the rounds; the last column is the median
+cores; each is asked for fp32. With --precision bf16 ours and OpenVINO are asked for bf16, which
+ONNX Runtime does not have: its column is fp32, and the last one compares with OpenVINO alone. A time is the median over the rounds; the last column is the median
 over the rounds of (the faster peer / ours), so that above 1 we are ahead. The peers are those of
 this Python (pip install onnxruntime openvino); one that is missing, or refuses a model, is left out.
 --isa limits our instructions (ONEDNN_MAX_CPU_ISA), not those of the peers.
@@ -25,7 +26,7 @@ from compare import PEER, Server, arguments
 
 OPENVINO = r"""
 import sys, time, numpy as np, openvino as ov
-model, threads = sys.argv[1], int(sys.argv[2])
+model, threads, precision = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 core = ov.Core()
 m = core.read_model(model)
 feed, shapes = {}, {}
@@ -34,7 +35,7 @@ for a in sys.argv[4:]:
     feed[name] = np.fromfile(path, dtype).reshape([int(d) for d in dims.split('x')] if dims else [])
     shapes[name] = list(feed[name].shape)
 m.reshape(shapes)
-c = core.compile_model(m, 'CPU', {'INFERENCE_NUM_THREADS': threads, 'INFERENCE_PRECISION_HINT': 'f32',
+c = core.compile_model(m, 'CPU', {'INFERENCE_NUM_THREADS': threads, 'INFERENCE_PRECISION_HINT': precision,
                                   'PERFORMANCE_HINT': 'LATENCY'})
 r = c.create_infer_request()
 r.infer(feed)
@@ -66,9 +67,10 @@ def measure(args, model, threads):
     cores = sorted(os.sched_getaffinity(0))[-threads:]
     with tempfile.TemporaryDirectory() as tmp:
         ours, peer = arguments(model, args.dims, tmp)
-        runners = [Pinned([args.latency, model, str(threads), *ours], cores, args.isa)]
-        for program in (PEER, OPENVINO):
-            runners.append(Pinned([sys.executable, "-c", program, model, str(threads), "", *peer], cores))
+        bf16 = args.precision == "bf16"
+        runners = [Pinned([args.latency, model, f"{threads},bf16" if bf16 else str(threads), *ours], cores, args.isa)]
+        for program, precision in ((PEER, ""), (OPENVINO, "bf16" if bf16 else "f32")):
+            runners.append(Pinned([sys.executable, "-c", program, model, str(threads), precision, *peer], cores))
         alive = [r for r in runners if r.alive]
         if runners[0] not in alive or len(alive) < 2:
             return None
@@ -79,7 +81,8 @@ def measure(args, model, threads):
                 times[r].append(r.burst(n))
         for r in runners:
             r.close()
-        ratio = statistics.median(min(times[r][k] for r in alive[1:]) / times[alive[0]][k] for k in range(args.rounds))
+        rivals = alive[2:] if bf16 and len(alive) > 2 else alive[1:]
+        ratio = statistics.median(min(times[r][k] for r in rivals) / times[alive[0]][k] for k in range(args.rounds))
         return [statistics.median(times[r]) if r in times else None for r in runners] + [ratio]
 
 
@@ -103,6 +106,7 @@ def main():
     ap.add_argument("--threads", default="1,2")
     ap.add_argument("--rounds", type=int, default=7)
     ap.add_argument("--isa", help="AVX2, AVX512_CORE, ...: limits our instructions")
+    ap.add_argument("--precision", default="fp32", choices=("fp32", "bf16"))
     ap.add_argument("--dim", action="append", default=[], metavar="NAME=N")
     ap.add_argument("--out", help="file to which the table is appended")
     ap.add_argument("model", nargs="+")
@@ -110,7 +114,7 @@ def main():
     args.dims = {k: int(v) for k, v in (d.split("=") for d in args.dim)}
     args.dims.setdefault("seq", 128)
     lines = [f"## {datetime.date.today()}, {machine()}", "",
-             f"ONNX Runtime {version('onnxruntime')}, OpenVINO {version('openvino')}, fp32, "
+             f"ONNX Runtime {version('onnxruntime')}, OpenVINO {version('openvino')}, {args.precision}, "
              f"ours {'limited to ' + args.isa if args.isa else 'unlimited'}; {args.rounds} rounds", "",
              "| model | threads | ours, ms | ONNX Runtime | OpenVINO | faster peer / ours |", "| --- | --- | --- | --- | --- | --- |"]
     ratios = {}

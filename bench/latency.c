@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * latency MODEL THREADS [FILE:DIMS]...: one session in one process, driven through standard input.
+ * latency MODEL THREADS[,bf16] [FILE:DIMS]...: one session in one process, driven through standard input.
  * Each FILE holds the raw bytes of the model's input at that place, DIMS is 1x3x224x224.
  *
  *   run N      N inferences: their times in ms on one line
@@ -188,10 +188,12 @@ int main(int argc, char **argv)
 	struct run_config config = {
 		.device = "cpu", .optimize = OPTIMIZE_FULL, .memory_plan = true, .arena = true};
 	if (argc < 3 || argc - 3 > MAX_INPUTS) {
-		fprintf(stderr, "usage: latency MODEL THREADS [FILE:DIMS]...\n");
+		fprintf(stderr, "usage: latency MODEL THREADS[,bf16] [FILE:DIMS]...\n");
 		return 2;
 	}
 	config.threads = strtol(argv[2], NULL, 10);
+	if (strstr(argv[2], ",bf16"))
+		config.precision = PRECISION_BF16;
 	struct session *s = session_open(argv[1], &config, &d);
 	int err = s ? 0 : 1;
 	const struct graph *g = s ? session_model(s)->graph : NULL;

@@ -9,6 +9,7 @@
 #include "cpu/math/function.h"
 #include "cpu/attention/sdpa.h"
 #include "cpu/conv.h"
+#include "cpu/math/amx.h"
 #include "cpu/math/gemm.h"
 #include "cpu/onednn/onednn.h"
 #include "cpu/pointwise.h"
@@ -212,6 +213,18 @@ static void set_attend_sizes(struct attend *a, const struct fused_attention *p,
 	}
 }
 
+/* The type in which the attention of tensors of type t computes. */
+static enum dtype attend_type(enum dtype t)
+{
+	return t == DT_F64 || (t == DT_BF16 && amx_usable()) ? t : DT_F32;
+}
+
+/* Returns the data of an operand as a->type. */
+static const void *attention_in(const struct attend *a, struct scratch *s, const struct tensor *t)
+{
+	return a->type == DT_BF16 ? t->data : wide_in(s, t);
+}
+
 static int attention_reshape(struct site *site, struct step *step, struct diag *d)
 {
 	struct attend *a = arena_new(site->plan_arena, struct attend);
@@ -220,10 +233,13 @@ static int attention_reshape(struct site *site, struct step *step, struct diag *
 	for (uint32_t i = 0; i < 4; i++)
 		x[i] = site_in(site, i) ? &site_in(site, i)->shape : NULL;
 	set_attend_sizes(a, site_params(site), x, &site_out(site, 0)->shape);
-	a->f64 = site_type(site, 0) == DT_F64;
+	a->type = attend_type(site_type(site, 0));
 	a->mask_bool = site_type(site, 3) == DT_BOOL;
 	step->state = a;
-	step->workspace = wide_workspace(site) + attend_scratch(a);
+	step->workspace = (a->type == DT_BF16 && x[3] ? wide_bytes(site_type(site, 3), x[3])
+			   : a->type == DT_BF16	     ? 0
+						     : wide_workspace(site)) +
+			  attend_scratch(a);
 	return 0;
 }
 
@@ -231,19 +247,20 @@ static int attention_run(const struct call *c)
 {
 	struct attend a = *(const struct attend *)c->step->state;
 	struct scratch s = scratch_of(c);
-	size_t size = a.f64 ? sizeof(double) : sizeof(float);
+	size_t size = dtype_bits(a.type) / 8;
 	uint32_t nin = c->step->nin;
-	const char *q = wide_in(&s, c->in[0]);
+	const char *q = attention_in(&a, &s, c->in[0]);
 	bool packed = nin < 2 || !c->in[1];
 	int64_t part = a.heads * a.size;
-	void *y = wide_out(&s, c->out[0]);
+	void *y = a.type == DT_BF16 ? c->out[0]->data : wide_out(&s, c->out[0]);
 	a.q.data = q;
-	a.k.data = packed ? q + (size_t)part * size : wide_in(&s, c->in[1]);
-	a.v.data = packed ? q + 2 * (size_t)part * size : wide_in(&s, c->in[2]);
+	a.k.data = packed ? q + (size_t)part * size : attention_in(&a, &s, c->in[1]);
+	a.v.data = packed ? q + 2 * (size_t)part * size : attention_in(&a, &s, c->in[2]);
 	a.mask = nin > 3 ? wide_in(&s, c->in[3]) : NULL;
 	a.y.data = y;
 	attend_run(&a, s.at);
-	wide_done(c->out[0], y);
+	if (a.type != DT_BF16)
+		wide_done(c->out[0], y);
 	return 0;
 }
 

@@ -269,8 +269,9 @@ struct channels {
 	struct window w;
 	int64_t inner, kernel, inputs, outputs, planes; /* inner channels make a plane */
 	enum layout layout;
-	const float *x;
-	float *y;
+	enum dtype type;
+	const char *x;
+	char *y;
 };
 
 static bool is_global_max(const struct site *s)
@@ -326,27 +327,28 @@ static int channels_reshape(struct site *s, struct step *step, struct diag *d)
 static void max_of_channels(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct channels *c = arg;
-	const struct simd *v = simd();
+	simd_bin *max = simd()->bin[VB_MAX][c->type];
 	int64_t o[MAX_RANK];
 
 	(void)thread;
 	window_split(begin % c->outputs, c->w.out, c->w.n, o);
 	for (int64_t i = begin; i < end; i++, window_next(o, c->w.out, c->w.n)) {
-		const float *x = c->x + i / c->outputs * c->inputs * c->inner;
-		float *y = c->y + i * c->inner;
+		size_t plane = (size_t)c->inner * (dtype_bits(c->type) / 8);
+		const char *x = c->x + (size_t)(i / c->outputs * c->inputs) * plane;
+		char *y = c->y + (size_t)i * plane;
 		int64_t tap[MAX_RANK] = {0}, at;
 		bool first = true;
 		for (int64_t k = 0; k < c->kernel; k++, window_next(tap, c->w.kernel, c->w.n)) {
 			if (!window_at(&c->w, c->w.n, o, tap, &at))
 				continue;
 			if (first)
-				memcpy(y, x + at * c->inner, (size_t)c->inner * sizeof(*y));
+				memcpy(y, x + (size_t)at * plane, plane);
 			else
-				v->bin[VB_MAX][DT_F32](x + at * c->inner, y, y, c->inner);
+				max(x + (size_t)at * plane, y, y, c->inner);
 			first = false;
 		}
 		for (int64_t k = 0; first && k < c->inner; k++)
-			y[k] = -INFINITY;
+			elem_set_f64(c->type, y, k, -(double)INFINITY);
 	}
 }
 
@@ -356,6 +358,7 @@ static int channels_run(const struct call *call)
 
 	c.x = call->in[0]->data;
 	c.y = call->out[0]->data;
+	c.type = tensor_dtype(call->in[0]);
 	pool_for(c.planes * c.outputs, 8192 / (c.kernel * c.inner) + 1, max_of_channels, &c);
 	return 0;
 }
@@ -377,11 +380,11 @@ static bool row_major(const struct site *s, struct why *w)
 #define FAST (T_F32 | T_F16 | T_BF16)
 
 const struct kernel cpu_pool[] = {
-	{"MaxPool", T_F32, CHANNELS},
+	{"MaxPool", T_F32 | T_BF16, CHANNELS},
 	{"AveragePool", FAST, ONEDNN(pool)},
 	{"GlobalMaxPool", T_F32, 0, row_major, NULL, wide_reshape, global_max_run, NULL, NULL},
 	{"GlobalAveragePool", T_F32, 0, row_major, NULL, wide_reshape, global_average_run, NULL, NULL},
-	{"GlobalMaxPool", T_F32, CHANNELS},
+	{"GlobalMaxPool", T_F32 | T_BF16, CHANNELS},
 	{"GlobalAveragePool", FAST, ONEDNN(pool)},
 	ROW("MaxPool", T_FLOATS_BF | T_I8 | T_U8, max_run),
 	ROW("AveragePool", T_FLOATS_BF, average_run),

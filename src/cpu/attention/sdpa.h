@@ -13,7 +13,7 @@ struct attend_view {
 	int64_t batch, head, row;
 };
 struct attend {
-	bool f64; /* all data are double; otherwise float */
+	enum dtype type; /* of Q, K, V and Y: f32, f64 or, if amx_usable(), bf16. A mask of numbers is f64 for f64, else f32 */
 	int64_t batch, heads, kv_heads, queries, keys, size, vsize;
 	struct attend_view q, k, v, y;
 	/*

@@ -296,6 +296,22 @@ static void float_to_brain(const float *x, uint16_t *y, int64_t n)
 	}
 }
 
+/* A number that is the larger the larger the bf16 number is, and the largest for NaN. */
+static inline int16_t brain_order(uint16_t u)
+{
+	int16_t order = (int16_t)(u ^ ((int16_t)u >> 15 & 0x7fff));
+
+	return (u & 0x7fff) > 0x7f80 ? INT16_MAX : order;
+}
+
+static void max_brain(const void *a, const void *b, void *y, int64_t n)
+{
+	const uint16_t *p = a, *q = b;
+	uint16_t *to = y;
+
+	LOOP for (int64_t i = 0; i < n; i++) to[i] = brain_order(p[i]) > brain_order(q[i]) ? p[i] : q[i];
+}
+
 /* ---- reductions ----------------------------------------------------------------------------- */
 
 /*
@@ -496,6 +512,7 @@ const struct simd V(simd_table) = {
 			ARITH(u32, DT_U32),
 			ARITH(i64, DT_I64),
 			ARITH(u64, DT_U64),
+			[VB_MAX][DT_BF16] = max_brain,
 			[VB_PRELU][DT_F32] = prelu_f32,
 			[VB_PRELU][DT_F64] = prelu_f64,
 			[VB_PRELU][DT_I32] = prelu_i32,

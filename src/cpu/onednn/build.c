@@ -6,6 +6,7 @@
 #include "backend/weight_store.h"
 #include "base/arena.h"
 #include "cpu/onednn/pack.h"
+#include "cpu/math/amx.h"
 #include "cpu/math/simd.h"
 #include "ops/fused.h"
 
@@ -38,7 +39,9 @@ struct action *build_action(struct build *b, enum action_kind kind)
 
 void build_start(struct build *b, struct site *s, struct step *step, struct diag *d)
 {
-	*b = (struct build){.s = s, .step = step, .d = d};
+	*b = (struct build){.s = s, .step = step, .d = d, .type = DT_F32};
+	if (site_in(s, 0)->type.dtype == DT_BF16 && amx_usable())
+		b->type = DT_BF16;
 	b->p = arena_new(s->plan_arena, struct program);
 	step->state = b->p;
 }
@@ -95,6 +98,11 @@ static size_t f32_bytes(int64_t count)
 
 /* ---- memory descriptors ---------------------------------------------------------------------- */
 
+struct made made_new(const struct build *b)
+{
+	return (struct made){.type = b->type == DT_BF16 ? dnnl_bf16 : dnnl_f32};
+}
+
 void made_free(struct made *m)
 {
 	for (int i = 0; i < m->nmd; i++)
@@ -111,7 +119,7 @@ void made_free(struct made *m)
 dnnl_memory_desc_t md_tag(struct made *m, int n, const dnnl_dim_t *dims, dnnl_format_tag_t tag)
 {
 	dnnl_memory_desc_t md;
-	if (onednn_api.dnnl_memory_desc_create_with_tag(&md, n, dims, dnnl_f32, tag))
+	if (onednn_api.dnnl_memory_desc_create_with_tag(&md, n, dims, m->type, tag))
 		return NULL;
 	return m->md[m->nmd++] = md;
 }
@@ -119,7 +127,7 @@ dnnl_memory_desc_t md_tag(struct made *m, int n, const dnnl_dim_t *dims, dnnl_fo
 dnnl_memory_desc_t md_strides(struct made *m, int n, const dnnl_dim_t *dims, const dnnl_dim_t *strides)
 {
 	dnnl_memory_desc_t md;
-	if (onednn_api.dnnl_memory_desc_create_with_strides(&md, n, dims, dnnl_f32, strides))
+	if (onednn_api.dnnl_memory_desc_create_with_strides(&md, n, dims, m->type, strides))
 		return NULL;
 	return m->md[m->nmd++] = md;
 }
@@ -173,10 +181,12 @@ bool md_layouts_same(const struct shape *s, enum layout a, enum layout b)
 
 bool md_layout_find(const_dnnl_memory_desc_t md, const struct shape *s, enum layout *out)
 {
+	dnnl_data_type_t type = dnnl_f32;
+	onednn_api.dnnl_memory_desc_query(md, dnnl_query_data_type, &type);
 	for (int l = LAYOUT_ROW; l <= LAYOUT_BLOCK16; l++) {
 		dnnl_memory_desc_t is;
 		if (onednn_api.dnnl_memory_desc_create_with_tag(
-			    &is, s->rank, s->dim, dnnl_f32, md_layout_tag((enum layout)l, s->rank)))
+			    &is, s->rank, s->dim, type, md_layout_tag((enum layout)l, s->rank)))
 			continue;
 		bool same = onednn_api.dnnl_memory_desc_equal(is, md);
 		onednn_api.dnnl_memory_desc_destroy(is);
@@ -227,7 +237,7 @@ int64_t build_elements(const struct vinfo *v, enum layout l)
 struct at build_operand_in(struct build *b, uint32_t i, enum layout l)
 {
 	const struct vinfo *v = site_in(b->s, i);
-	if (v->type.dtype == DT_F32)
+	if (v->type.dtype == b->type)
 		return IN(i);
 	int64_t count = build_elements(v, l);
 	struct at to = build_work(b, f32_bytes(count));
@@ -242,6 +252,7 @@ struct at build_operand(struct build *b, uint32_t i)
 
 struct packing {
 	const_dnnl_memory_desc_t from, to;
+	enum dtype type;
 	float scale;
 	struct diag *d;
 };
@@ -318,11 +329,13 @@ static int pack_weights_now(const struct packing *p, const float *src, void *dst
 	return reorder_now(p, src, dst);
 }
 
-/* Writes t to dst in the layout p->to, as fp32 and multiplied by p->scale. This is the callback of store_get. */
+/* Writes t to dst in the layout p->to, as p->type and multiplied by p->scale. This is the callback of store_get. */
 static int pack_weights(void *dst, const struct tensor *t, void *arg)
 {
 	const struct packing *p = arg;
 	int64_t count = tensor_count(t);
+	if (p->type == DT_BF16)
+		return reorder_now(p, t->data, dst);
 	if (tensor_dtype(t) == DT_F32 && p->scale == 1)
 		return pack_weights_now(p, t->data, dst);
 	float *wide = mem_alloc(f32_bytes(count), MEM_STAGING);
@@ -341,12 +354,12 @@ static int pack_weights(void *dst, const struct tensor *t, void *arg)
  * be used as it is and also transposed.
  */
 static const char *weights_key(struct arena *a, const_dnnl_memory_desc_t from,
-			       const_dnnl_memory_desc_t to, float scale)
+			       const_dnnl_memory_desc_t to, enum dtype type, float scale)
 {
 	const char *f = md_text(a, from, "as"), *t = md_text(a, to, "to");
 	if (!f || !t || strlen(f) + strlen(t) > MAX_KEY_LENGTH)
 		return NULL;
-	return arena_printf(a, "onednn * %a %s %s", (double)scale, f, t);
+	return arena_printf(a, "onednn %s * %a %s %s", dtype_name(type), (double)scale, f, t);
 }
 
 int build_weights(struct build *b, uint32_t i, const_dnnl_memory_desc_t from,
@@ -354,16 +367,16 @@ int build_weights(struct build *b, uint32_t i, const_dnnl_memory_desc_t from,
 {
 	const struct vinfo *v = site_in(b->s, i);
 	bool same = onednn_api.dnnl_memory_desc_equal(from, to);
-	if (same && v->type.dtype == DT_F32 && scale == 1) {
+	if (same && v->type.dtype == b->type && scale == 1) {
 		*out = IN(i);
 		return 0;
 	}
 	size_t bytes = onednn_api.dnnl_memory_desc_get_size(to);
 	const char *key = NULL;
 	if (b->s->store && site_is_weight(b->s, i) && site_known(b->s, i))
-		key = weights_key(b->s->plan_arena, from, to, scale);
+		key = weights_key(b->s->plan_arena, from, to, b->type, scale);
 	if (key) {
-		struct packing p = {from, to, scale, b->d};
+		struct packing p = {from, to, b->type, scale, b->d};
 		const void *fixed = store_get(b->s->store, site_known(b->s, i), key, bytes,
 					      pack_weights, &p, b->d);
 		*out = (struct at){.place = AT_FIXED, .fixed = fixed};
@@ -373,7 +386,7 @@ int build_weights(struct build *b, uint32_t i, const_dnnl_memory_desc_t from,
 	if (same)
 		return 0;
 	struct action *a;
-	struct made m = {0};
+	struct made m = made_new(b);
 	struct at packed = build_work(b, bytes);
 	dnnl_status_t s = onednn_api.dnnl_reorder_primitive_desc_create(&m.pd, from, onednn_engine,
 									to, onednn_engine, NULL);
@@ -388,27 +401,27 @@ int build_weights(struct build *b, uint32_t i, const_dnnl_memory_desc_t from,
 struct at build_result(struct build *b, enum layout l)
 {
 	const struct vinfo *v = site_out(b->s, 0);
-	return v->type.dtype == DT_F32 ? OUT0 : build_work(b, f32_bytes(build_elements(v, l)));
+	return v->type.dtype == b->type ? OUT0 : build_work(b, f32_bytes(build_elements(v, l)));
 }
 
 void build_result_end(struct build *b, enum layout l, struct at at)
 {
 	const struct vinfo *v = site_out(b->s, 0);
-	if (v->type.dtype != DT_F32)
+	if (v->type.dtype != b->type)
 		build_convert(b, DO_NARROW, (enum dtype)v->type.dtype, build_elements(v, l), at, OUT0);
 }
 
 void build_residual(struct build *b, uint32_t i, enum layout l, struct at to)
 {
 	const struct vinfo *v = site_in(b->s, i);
-	if (v->type.dtype != DT_F32) {
+	if (v->type.dtype != b->type) {
 		build_convert(b, DO_WIDEN, (enum dtype)v->type.dtype, build_elements(v, l), IN(i), to);
 		return;
 	}
 	struct action *a = build_action(b, DO_COPY);
 	a->at[0] = IN(i);
 	a->at[1] = to;
-	a->count = (int64_t)f32_bytes(build_elements(v, l));
+	a->count = build_elements(v, l) * (dtype_bits(b->type) / 8);
 	b->step->inplace[b->step->ninplace].out = 0;
 	b->step->inplace[b->step->ninplace++].in = (uint8_t)i;
 }
@@ -486,6 +499,7 @@ int build_apart(struct build *b, struct made *plain, const struct action *fused,
 	plain->pd = NULL;
 	x->y = y;
 	x->count = count;
+	x->type = b->type;
 	*out = &x->action;
 	return build_scratchpad(b, x->desc, &x->action);
 }

@@ -89,6 +89,7 @@ struct apart {
 	int act;
 	float alpha, beta;
 	struct at y;
+	enum dtype type; /* of y */
 	int64_t count;
 };
 
@@ -106,6 +107,11 @@ struct build {
 	struct step *step;
 	struct program *p;
 	struct diag *d;
+	/*
+	 * The type in which primitives read and write the node's tensors: bf16 if the node computes in bf16 and the
+	 * processor has AMX, else fp32. Where it is bf16 nothing is widened or narrowed.
+	 */
+	enum dtype type;
 };
 
 void build_start(struct build *b, struct site *s, struct step *step, struct diag *d);
@@ -120,12 +126,14 @@ int build_primitive(struct build *b, const_dnnl_primitive_desc_t pd, struct acti
 
 /* oneDNN objects that a reshape function creates and must destroy by made_free, also after a failure. */
 struct made {
+	dnnl_data_type_t type; /* of the elements that the descriptors describe */
 	dnnl_memory_desc_t md[12];
 	int nmd;
 	dnnl_post_ops_t ops;
 	dnnl_primitive_attr_t attr;
 	dnnl_primitive_desc_t pd;
 };
+struct made made_new(const struct build *b);
 void made_free(struct made *m);
 
 /*
@@ -154,8 +162,8 @@ static inline const_dnnl_memory_desc_t pd_md(const_dnnl_primitive_desc_t pd, dnn
 /* ---- operands -------------------------------------------------------------------------------- */
 
 /*
- * Returns where primitives find input i as fp32 in layout l, which the input has. An fp16 or bf16 input is widened to
- * fp32 at each run.
+ * Returns where primitives find input i as b->type in layout l, which the input has. An input of a smaller type is
+ * widened to fp32 at each run.
  */
 struct at build_operand_in(struct build *b, uint32_t i, enum layout l);
 struct at build_operand(struct build *b, uint32_t i);
@@ -166,11 +174,11 @@ struct at build_operand(struct build *b, uint32_t i);
  */
 int build_weights(struct build *b, uint32_t i, const_dnnl_memory_desc_t from,
 		  const_dnnl_memory_desc_t to, float scale, struct at *out);
-/* Returns how many fp32 elements the value occupies in layout l, including the padding of blocks. */
+/* Returns how many elements the value occupies in layout l, including the padding of blocks. */
 int64_t build_elements(const struct vinfo *v, enum layout l);
 /*
- * Where the primitives write their result, always as fp32: the output itself, or a work buffer if the output is fp16
- * or bf16. Call build_result_end after adding the primitives: it rounds a work buffer's elements into the output.
+ * Where the primitives write their result, as b->type: the output itself, or a work buffer if the output has a smaller
+ * type. Call build_result_end after adding the primitives: it rounds a work buffer's elements into the output.
  */
 struct at build_result(struct build *b, enum layout l);
 void build_result_end(struct build *b, enum layout l, struct at at);

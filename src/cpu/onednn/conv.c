@@ -208,7 +208,7 @@ static int conv_attributes(struct build *b, struct made *m, const struct conv_st
 	int r = 0;
 	if (onednn_api.dnnl_post_ops_create(&m->ops))
 		return onednn_failed(b->d, dnnl_out_of_memory, "dnnl_post_ops_create");
-	if (c->sum != UINT32_MAX && onednn_api.dnnl_post_ops_append_sum(m->ops, 1, 0, dnnl_f32))
+	if (c->sum != UINT32_MAX && onednn_api.dnnl_post_ops_append_sum(m->ops, 1, 0, m->type))
 		r = onednn_failed(b->d, dnnl_invalid_arguments, "dnnl_post_ops_append_sum");
 	r = r ? r : build_activation(b, m, act, c->alpha, c->beta);
 	return r ? r : build_attributes(b, m);
@@ -218,7 +218,7 @@ static int conv_attributes(struct build *b, struct made *m, const struct conv_st
 static int conv_apart(struct build *b, struct made *fused, const struct conv_step *c,
 		      const struct conv_places *at, enum layout dst, const struct action *a)
 {
-	struct made m = {0};
+	struct made m = made_new(b);
 	struct action *apart;
 	int r = conv_attributes(b, &m, c, ACT_NONE);
 	r = r ? r
@@ -258,7 +258,7 @@ static int conv_operands(struct build *b, struct made *m, const struct conv_step
 
 static int conv_build(struct build *b, struct conv_step *c)
 {
-	struct made m = {0};
+	struct made m = made_new(b);
 	enum layout src, dst;
 	conv_dims(b->s, c);
 	int r = conv_attributes(b, &m, c, c->act);

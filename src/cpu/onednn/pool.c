@@ -99,10 +99,10 @@ int onednn_pool_reshape(struct site *s, struct step *step, struct diag *d)
 	enum layout l = site_in(s, 0)->layout;
 	enum layout *want = arena_new_n(s->plan_arena, enum layout, 1);
 	enum layout *give = arena_new_n(s->plan_arena, enum layout, s->node->nout);
-	struct made m = {0};
 	struct window w;
 	struct build b;
 	build_start(&b, s, step, d);
+	struct made m = made_new(&b);
 	want[0] = l;
 	give[0] = md_layouts_same(y, l, LAYOUT_ROW) ? LAYOUT_ROW : l;
 	step->want = want;

@@ -132,12 +132,12 @@ static int product_ops(struct build *b, struct made *m, const struct product *p,
 	if (r)
 		return r;
 	if (c == C_SUM)
-		TRY(b->d, dnnl_post_ops_append_sum(m->ops, p->beta, 0, dnnl_f32));
+		TRY(b->d, dnnl_post_ops_append_sum(m->ops, p->beta, 0, m->type));
 	if (p->r != NO_INPUT && c == C_SUM)
 		TRY(b->d,
 		    dnnl_post_ops_append_binary(m->ops, dnnl_binary_add, md_row(m, p->rank, p->y)));
 	else if (p->r != NO_INPUT)
-		TRY(b->d, dnnl_post_ops_append_sum(m->ops, 1, 0, dnnl_f32));
+		TRY(b->d, dnnl_post_ops_append_sum(m->ops, 1, 0, m->type));
 	r = build_activation(b, m, act, p->act_alpha, p->act_beta);
 	return r ? r : build_attributes(b, m);
 }
@@ -193,7 +193,7 @@ static int product_arguments(struct build *b, struct made *m, const struct produ
 static int product_apart(struct build *b, struct made *fused, const struct product *p,
 			 enum addend c, const struct product_places *at, const struct action *act)
 {
-	struct made m = {0};
+	struct made m = made_new(b);
 	struct action *apart;
 	dnnl_memory_desc_t bias;
 	int r = product_ops(b, &m, p, c, ACT_NONE);
@@ -235,7 +235,6 @@ static int product_operands(struct build *b, struct made *m, const struct produc
 
 static int product_build(struct site *s, struct step *step, struct product *p, struct diag *d)
 {
-	struct made m = {0};
 	struct build b;
 	dnnl_memory_desc_t bias;
 	build_start(&b, s, step, d);
@@ -247,6 +246,9 @@ static int product_build(struct site *s, struct step *step, struct product *p, s
 	if (p->rank > DNNL_MAX_NDIMS)
 		return FAIL(d, E_RANK, .actual = fmt(d, "%d dimensions", p->rank));
 	enum addend c = addend_kind(&b, p);
+	if (c == C_SUM)
+		b.type = DT_F32; /* C is broadcast as fp32 */
+	struct made m = made_new(&b);
 	int r = product_ops(&b, &m, p, c, p->act);
 	r = r ? r : product_choose(&b, &m, p, c, &bias);
 	r = r ? r : product_operands(&b, &m, p, c, bias);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CPU_MATH_AMX_H
+#define CPU_MATH_AMX_H
+/*
+ * Products of bf16 matrices by AMX, with sums in fp32. A tile has 16 rows of 64 bytes; operands are copied to whole tiles
+ * first, padded with zeros.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { AMX_ROWS = 16, AMX_DEPTH = 32 }; /* a tile: rows of A and of C, columns of B and C; bf16 elements along k */
+
+/*
+ * Returns whether the processor has AMX for bf16 and the system lets this process use it. ONEDNN_MAX_CPU_ISA forbids it if
+ * that names a smaller instruction set.
+ */
+bool amx_usable(void);
+
+/* Returns n rounded up to whole tiles. */
+static inline int64_t amx_rows(int64_t n)
+{
+	return (n + AMX_ROWS - 1) / AMX_ROWS * AMX_ROWS;
+}
+static inline int64_t amx_depth(int64_t k)
+{
+	return (k + AMX_DEPTH - 1) / AMX_DEPTH * AMX_DEPTH;
+}
+
+/*
+ * Copies rows of k elements, `row` elements apart, to `to`, amx_depth(k) elements apart and amx_rows(rows) in number. The
+ * padding is zero.
+ */
+void amx_pack_a(const uint16_t *a, int64_t row, int64_t rows, int64_t k, uint16_t *to);
+/*
+ * Copies B of k rows and n columns in the order in which amx_multiply reads it: amx_depth(k) * amx_rows(n) elements. The rows
+ * of B are dense and `step` elements apart, or, if `transposed` is set, its columns are.
+ */
+void amx_pack_b(const uint16_t *b, int64_t step, bool transposed, int64_t k, int64_t n, uint16_t *to);
+
+/* C = A B for whole tiles: amx_pack_a's A, amx_pack_b's B, and m, n and k rounded up to tiles. */
+struct amx {
+	int64_t m, n, k;
+	const uint16_t *a;
+	int64_t a_row;
+	const uint16_t *b;
+	float *c;
+	int64_t c_row;
+};
+void amx_multiply(const struct amx *p);
+
+/*
+ * y = exp((x - max) * scale), precise enough for bf16, where max is no less than any x; returns the sum of the terms before
+ * they are rounded.
+ */
+float amx_exp_sum(const float *x, uint16_t *y, int64_t n, float max, float scale);
+
+/* ---- for amx.c and amx.simd.c only ---- */
+
+void amx_multiply_v4(const struct amx *p);
+float amx_exp_sum_v4(const float *x, uint16_t *y, int64_t n, float max, float scale);
+void amx_pack_b_v4(const uint16_t *b, int64_t step, bool transposed, int64_t k, int64_t n, uint16_t *to);
+
+#endif
