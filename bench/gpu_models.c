@@ -8,7 +8,7 @@
  *   -n 50            timed runs (after two others); 0: none
  *   -s 12            the slowest steps of an observed run, with their times; 0: none
  *
- * A line a case: difference and bound (1e-4 in fp32, 3e-2 in tf32 and fp16, 6e-2 in bf16; exit status 1 where
+ * A line a case: difference and bound (1e-4 in fp32, 3e-2 in tf32 and fp16, 6e-2 in bf16, 5e-2 in fp8; exit status 1 where
  * one is beyond it), then medians: of a run from host memory to host memory, of one with everything on the
  * device (launches recorded as one graph, launched and waited for), and the time the plan took.
  */
@@ -334,8 +334,8 @@ out:
 	return mid;
 }
 
-static const char *const names[] = {"fp32", "tf32", "fp16", "bf16"};
-static const double bounds[] = {1e-4, 3e-2, 3e-2, 6e-2};
+static const char *const names[] = {"fp32", "tf32", "fp16", "bf16", "fp8"};
+static const double bounds[] = {1e-4, 3e-2, 3e-2, 6e-2, 5e-2};
 
 struct job {
 	const char *path;
@@ -393,7 +393,7 @@ int main(int argc, char **argv)
 			*(o == 'n' ? &j.runs : &j.steps) = atoi(optarg);
 	}
 	j.path = optind < argc ? argv[optind] : "";
-	for (int p = 0; p < 4; p++) {
+	for (int p = 0; p < 5; p++) {
 		if (!strstr(precisions, names[p]))
 			continue;
 		char copy[64], *save = NULL;

@@ -96,7 +96,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	run:--fail-below) kind='none' ;;
 	run:--labels) kind='labels' ;;
 	run:--device | run:-d) kind='=auto all cpu cuda' ;;
-	run:--precision) kind='=fp32 tf32 fp16 bf16 auto' ;;
+	run:--precision) kind='=fp32 tf32 fp16 bf16 fp8 auto' ;;
 	run:--sync) kind='=async node launch' ;;
 	run:--context) kind='=primary own' ;;
 	run:--cuda-graph) kind='=auto off' ;;
@@ -157,7 +157,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	profile:--fail-above-memory) kind='none' ;;
 	profile:--fail-above-energy) kind='none' ;;
 	profile:--device | profile:-d) kind='=auto all cpu cuda' ;;
-	profile:--precision) kind='=fp32 tf32 fp16 bf16 auto' ;;
+	profile:--precision) kind='=fp32 tf32 fp16 bf16 fp8 auto' ;;
 	profile:--sync) kind='=async node launch' ;;
 	profile:--context) kind='=primary own' ;;
 	profile:--cuda-graph) kind='=auto off' ;;
@@ -207,7 +207,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false if the opt
 	check:--html) kind='file' ;;
 	check:--export) kind='file' ;;
 	check:--device | check:-d) kind='=auto all cpu cuda' ;;
-	check:--precision) kind='=fp32 tf32 fp16 bf16 auto' ;;
+	check:--precision) kind='=fp32 tf32 fp16 bf16 fp8 auto' ;;
 	check:--sync) kind='=async node launch' ;;
 	check:--context) kind='=primary own' ;;
 	check:--cuda-graph) kind='=auto off' ;;

@@ -484,13 +484,16 @@ const struct field options_table[] = {
 		 "exit status is 8 and the reason is given."},
 	{ROW("precision", F_ENUM, config.precision, DEVICE, CMD_RUNS),
 	 .axis = offsetof(struct options, precision_axis), .def = "fp32",
-	 .choices = "fp32|tf32|fp16|bf16|auto", .arg = "TYPE", .env = "INFER_PRECISION",
+	 .choices = "fp32|tf32|fp16|bf16|fp8|auto", .arg = "TYPE", .env = "INFER_PRECISION",
 	 .help = "types in which float tensors may be computed",
 	 .more = "fp32 computes in the types that the model declares and rounds once per node. tf32 allows matrix "
 		 "products and convolutions on a CUDA device to round their fp32 inputs to a fraction of 10 bits. fp16 "
 		 "and bf16 compute the inside of an fp32 model in that type, with the weights converted once; inputs, "
 		 "outputs and values that are sensitive to rounding stay fp32. Models that are fp16 or bf16 themselves "
-		 "are not changed. auto tries all of them on the given inputs and uses the fastest one whose outputs stay "
+		 "are not changed. fp8 is fp16 with products by constant matrices in FP8 (E4M3) on a CUDA device of compute "
+		 "capability 8.9 or more: an error of a few hundredths of the largest value is to be expected. Products that do not "
+		 "fit (sizes that are no multiples of 16, for one) and convolutions stay fp16; -v says which. auto tries all but fp8 on the "
+		 "given inputs and uses the fastest one whose outputs stay "
 		 "within 0.01 of the largest value of each fp32 output; it reports its choice, and the time and the error "
 		 "of each. The choice is kept in the cache. On the CPU, auto is fp32."},
 	{ROW("sync", F_ENUM, config.sync, DEVICE, CMD_RUNS), .def = "async",

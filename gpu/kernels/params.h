@@ -178,9 +178,11 @@ struct gpu_norm { /* rows of n elements: y = (x - mean) / sqrt(var + eps) * scal
 	const void *x, *add, *add2, *scale, *bias;
 	void *y, *sum;
 	void *mean, *inv; /* may be null */
+	void *q; /* receives y * q_factor as float8e4m3fn if it is not null; y may be null then */
 	int64_t rows, n, period, per_row, inner;
 	int rms, row_threads;
 	double epsilon;
+	float q_factor;
 };
 
 struct gpu_batch { /* normalizes each channel with given statistics */

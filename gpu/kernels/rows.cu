@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that work along dimensions: reductions, softmax, normalization, running sums, quantization.
-#include "common.cuh"
+#include "float8.cuh"
 
 // Sum<T>::type is the type in which elements of type T are summed up.
 template <typename T> struct Sum { typedef int64_t type; };
@@ -207,7 +207,11 @@ template <typename T> __device__ inline void norm(const gpu_norm &p)
 				v *= up(((const T *)p.scale)[c]);
 			if (p.bias)
 				v += up(((const T *)p.bias)[c]);
-			((T *)p.y)[at] = down<T>(v);
+			if (p.y)
+				((T *)p.y)[at] = down<T>(v);
+			float f = (float)v;
+			if (p.q)
+				store_float8<1>((u8 *)p.q + at, &f, p.q_factor);
 		}
 		if (threadIdx.x == 0 && p.mean)
 			((float *)p.mean)[r] = (float)mean;
@@ -245,6 +249,15 @@ template <typename T, int V> __device__ inline void fetch_add(const T *x, float 
 	fetch<T, V>(x, more);
 	for (int e = 0; e < V; e++)
 		v[e] += more[e];
+}
+
+// Writes V elements of the results that the node has.
+template <typename T, int V> __device__ inline void store_row(const gpu_norm &p, int64_t at, const float *v)
+{
+	if (p.y)
+		store<T, V>((T *)p.y + at, v);
+	if (p.q)
+		store_float8<V>((u8 *)p.q + at, v, p.q_factor);
 }
 
 // A thread holds up to CH pieces of V elements of its row.
@@ -303,7 +316,7 @@ template <typename T, int V, int CH> __device__ inline void norm_row(const gpu_n
 			y = p.scale ? y * by[e] : y;
 			v[c][e] = p.bias ? y + plus[e] : y;
 		}
-		store<T, V>((T *)p.y + at + i, v[c]);
+		store_row<T, V>(p, at + i, v[c]);
 	}
 	if (lane == 0 && p.mean)
 		((float *)p.mean)[r] = mean;

@@ -15,8 +15,13 @@ enum blaslt_act { BLASLT_NONE, BLASLT_RELU, BLASLT_GELU }; /* GELU: the form wit
 
 /* Description of a product. It is compared bytewise: it has no padding, and unused members must be 0. */
 struct blaslt_job {
-	/* enum dtype of a, b, r and bias: f32, f16, bf16 or f64; i8 if y and r are i32 */
+	/* enum dtype of a, b, r and bias: f32, f16, bf16 or f64; i8 if y and r are i32; f8e4m3fn, see `out` */
 	int32_t type;
+	/*
+	 * out: enum dtype of y if a and b are f8e4m3fn, otherwise 0. r and bias have it, too; they are f16 if it is f8e4m3fn.
+	 * scaled: the product is multiplied by *blaslt_args.s. A y of f8e4m3fn is multiplied by *blaslt_args.d.
+	 */
+	int32_t out, scaled;
 	int32_t tf32; /* f32 operands may be rounded to tf32 before they are multiplied */
 	/* trans_a: a is stored as [k,m]; trans_b: b is stored as [n,k] */
 	int32_t trans_a, trans_b;
@@ -52,6 +57,8 @@ struct blaslt_args {
 	const void *a, *b, *bias, *r;
 	void *y, *workspace;
 	size_t workspace_bytes;
+	const float *s, *d; /* on the device, for f8e4m3fn */
+	float scale;	    /* a factor of the product beside alpha; 0 stands for 1 */
 };
 int blaslt_run(const struct call *c, const struct blaslt_product *p, const struct blaslt_args *x);
 

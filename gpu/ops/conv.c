@@ -632,6 +632,8 @@ int gpu_conv_reshape(struct site *s, struct step *step, struct diag *d)
 	struct why why = {.arena = s->plan_arena};
 	int err = 1;
 
+	if (s->config && s->config->precision == PRECISION_FP8 && gpu_type(s, 0) == DT_F16)
+		gpu_fell_back(s, "in fp16", "convolutions are not computed in fp8");
 	fill_job(s, c);
 	step->state = c;
 	if (!shorter || gpu_count(&site_out(s, 0)->shape) == 0 ||

@@ -22,6 +22,7 @@ static int gemm_reshape(struct site *s, struct step *step, struct diag *d)
 
 static bool gemv_accepts(const struct site *s, struct why *w)
 {
+	gpu_note_wide_product(s, s->node->params);
 	return gpu_gemv_accepts(s, s->node->params, w);
 }
 
@@ -50,7 +51,7 @@ static int addnorm_reshape(struct site *s, struct step *step, struct diag *d)
 	int64_t row = x->rank ? x->dim[x->rank - 1] : 1;
 
 	*n = (struct gpu_norm_state){
-		.add = 1, .add2 = -1, .scale = 2, .bias = 3, .mean = -1, .inv = -1, .sum = 1};
+		.add = 1, .add2 = -1, .scale = 2, .bias = 3, .mean = -1, .inv = -1, .sum = 1, .q = -1};
 	n->job = (struct gpu_norm){.rows = x->rank ? shape_span(x, 0, x->rank - 1) : 1,
 				   .n = row,
 				   .period = 1,

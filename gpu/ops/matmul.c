@@ -6,6 +6,7 @@
 #include "gpu/library/choices.h"
 #include "gpu/launch/packed.h"
 #include "gpu/ops/task_rows.h"
+#include "ops/float8.h"
 
 enum { TILE_SIZE = 64 };
 
@@ -45,6 +46,17 @@ const char *gpu_gemm_job(const struct site *s, const struct fused_gemm *f, struc
 	j->alpha = (double)f->alpha, j->beta = (double)f->beta;
 	j->act = f->act, j->act_alpha = (double)f->act_alpha, j->act_beta = (double)f->act_beta;
 	return NULL;
+}
+
+void gpu_note_wide_product(const struct site *s, const struct fused_gemm *f)
+{
+	const struct vinfo *c = site_in(s, 2);
+
+	if (s->config && s->config->precision == PRECISION_FP8 && gpu_type(s, 0) == DT_F16) {
+		const char *why = float8_gemm_refusal(f, &site_in(s, 0)->shape, &site_in(s, 1)->shape,
+						      c ? &c->shape : NULL, site_is_weight(s, 1));
+		gpu_fell_back(s, "in fp16", why ? why : "it is no product of the optimized graph");
+	}
 }
 
 static int64_t batches(const struct gpu_gemm *j)
@@ -684,6 +696,7 @@ static bool gemv_accepts(const struct site *s, struct why *w)
 {
 	const struct fused_gemm f = as_fused(s);
 
+	gpu_note_wide_product(s, &f);
 	return batches_in_order(s, w) && gpu_gemv_accepts(s, &f, w);
 }
 

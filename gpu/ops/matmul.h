@@ -16,6 +16,9 @@ const char *gpu_gemm_job(const struct site *s, const struct fused_gemm *f, struc
 /* The grid of the kernels gemm_* for it. */
 struct gpu_grid gpu_gemm_grid(const struct gpu_gemm *j);
 
+/* With --precision fp8, notes for the report why this product is computed in fp16. */
+void gpu_note_wide_product(const struct site *s, const struct fused_gemm *f);
+
 /* Kernels of our own, which support every type and form of product. */
 bool gpu_product_accepts(const struct site *s, const struct fused_gemm *f, struct why *w);
 int gpu_product_reshape(struct site *s, const struct fused_gemm *f, struct step *step, struct diag *d);

@@ -74,7 +74,8 @@ int gpu_norm_run(const struct call *c)
 	job.add2 = input_or_null(c, n->add2);
 	job.scale = input_or_null(c, n->scale);
 	job.bias = input_or_null(c, n->bias);
-	job.y = gpu_out(c, 0);
+	job.y = output_or_null(c, n->y);
+	job.q = output_or_null(c, n->q);
 	job.mean = output_or_null(c, n->mean);
 	job.inv = output_or_null(c, n->inv);
 	job.sum = output_or_null(c, n->sum);
@@ -116,7 +117,8 @@ static int layer_reshape(struct site *s, struct step *step, struct diag *d)
 				     .bias = 2,
 				     .mean = rms ? -1 : 1,
 				     .inv = rms ? 1 : 2,
-				     .sum = -1};
+				     .sum = -1,
+				     .q = -1};
 	n->job = (struct gpu_norm){.rows = shape_span(x, 0, axis),
 				   .n = shape_span(x, axis, x->rank),
 				   .period = 1,
@@ -154,7 +156,7 @@ static int channels_reshape(struct site *s, struct step *step, struct diag *d)
 		groups = q->num_groups;
 	int64_t each = groups > 0 ? x->dim[1] / groups : 0;
 	*n = (struct gpu_norm_state){
-		.add = -1, .add2 = -1, .scale = 1, .bias = 2, .mean = -1, .inv = -1, .sum = -1};
+		.add = -1, .add2 = -1, .scale = 1, .bias = 2, .mean = -1, .inv = -1, .sum = -1, .q = -1};
 	n->job = (struct gpu_norm){.rows = x->dim[0] * groups,
 				   .n = each * spatial,
 				   .period = groups,
@@ -193,7 +195,8 @@ static int skip_reshape(struct site *s, struct step *step, struct diag *d)
 				     .add2 = rms ? 3 : 4,
 				     .mean = -1,
 				     .inv = -1,
-				     .sum = 3};
+				     .sum = 3,
+				     .q = -1};
 	n->job = (struct gpu_norm){.rows = shape_span(x, 0, x->rank - 1),
 				   .n = x->dim[x->rank - 1],
 				   .period = 1,

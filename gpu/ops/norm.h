@@ -5,14 +5,15 @@
 
 /*
  * A normalization of rows. add and add2 (addends to x), scale and bias are indices of inputs. mean, inv (1 / standard
- * deviation) and sum (x + addends) are indices of outputs. An index is -1 if the node has no such input or output.
+ * deviation), sum (x + addends) and q (y * job.q_factor as float8e4m3fn) are indices of outputs. An index is -1 if the
+ * node has no such input or output. `y` is the index of the output y.
  * gpu_norm_set() chooses the kernel once the state is filled.
  */
 struct gpu_norm_state {
 	void *fn;
 	struct gpu_grid grid;
 	struct gpu_norm job;
-	int add, add2, scale, bias, mean, inv, sum;
+	int add, add2, scale, bias, y, mean, inv, sum, q;
 };
 int gpu_norm_set(struct site *s, struct step *step, struct gpu_norm_state *n, struct diag *d);
 int gpu_norm_run(const struct call *c);

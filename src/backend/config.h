@@ -8,7 +8,16 @@
 #include <stdint.h>
 
 enum device_choice { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA };
-enum precision { PRECISION_FP32, PRECISION_TF32, PRECISION_FP16, PRECISION_BF16, PRECISION_AUTO };
+enum precision {
+	PRECISION_FP32,
+	PRECISION_TF32,
+	PRECISION_FP16,
+	PRECISION_BF16,
+	PRECISION_FP8, /* products by weights in float8e4m3fn, the rest as with fp16 */
+	PRECISION_AUTO
+};
+/* The words of --precision, indexed by enum precision. */
+extern const char *const precision_names[PRECISION_AUTO + 1];
 enum sync_mode { SYNC_ASYNC, SYNC_NODE, SYNC_LAUNCH };
 enum context_choice { CONTEXT_PRIMARY, CONTEXT_OWN };
 enum cuda_graph { CUDA_GRAPH_AUTO, CUDA_GRAPH_OFF };

@@ -37,7 +37,6 @@ struct alive {
 static int run_in_child(struct alive *a, const char *model, const char *data, const char *out)
 {
 	static const char *const levels[] = {"none", "basic", "full"};
-	static const char *const precisions[] = {"fp32", "tf32", "fp16", "bf16", "auto"};
 	const struct run_config *r = a->c->config;
 	const char **argv = arena_new_n(&a->arena, const char *, (size_t)r->ops.n + 32);
 	struct child child;
@@ -54,7 +53,7 @@ static int run_in_child(struct alive *a, const char *model, const char *data, co
 	argv[n++] = "--optimize";
 	argv[n++] = levels[r->optimize];
 	argv[n++] = "--precision";
-	argv[n++] = precisions[r->precision];
+	argv[n++] = precision_names[r->precision];
 	argv[n++] = "--memory-plan";
 	argv[n++] = r->memory_plan ? "on" : "off";
 	if (r->external_root) {

@@ -29,7 +29,6 @@ static bool word_is(const char *word, size_t n, const char *what)
  */
 static size_t parse_word(struct check_context *c, const char *s, size_t n, struct run_config *to)
 {
-	static const char *const precisions[] = {"fp32", "tf32", "fp16", "bf16"};
 	static const char *const levels[] = {"none", "basic", "full"};
 	size_t one = 0, digits = 0;
 
@@ -45,7 +44,7 @@ static size_t parse_word(struct check_context *c, const char *s, size_t n, struc
 		to->device = arena_strn(&c->arena, s, all);
 		return all;
 	}
-	if (find_word(s, one, precisions, 4, &to->precision) ||
+	if (find_word(s, one, precision_names, PRECISION_AUTO, &to->precision) ||
 	    find_word(s, one, levels, 3, &to->optimize))
 		return one;
 	if (!word_is(s, one, "plan") && !word_is(s, one, "noplan"))
@@ -81,7 +80,7 @@ static int parse_side(struct check_context *c, const char *s, size_t n, struct p
 				.message = fmt(c->d, "--compare: '%.*s' is not a way to run a model",
 					       (int)n, s),
 				.expected =
-					"two of cpu, cuda[:N], fp32, tf32, fp16, bf16, none, basic, "
+					"two of cpu, cuda[:N], fp32, tf32, fp16, bf16, fp8, none, basic, "
 					"full, plan, noplan, or several of them joined by colons; onnxruntime; or a model, FILE.onnx",
 				.actual = fmt(c->d, "'%s'", s), .hint = likely_side(c, s));
 		at += k;
@@ -148,13 +147,13 @@ const char *pair_sides_text(const struct check_context *c)
 
 double pair_sides_limit(const struct check_context *c, const struct pair *p)
 {
-	/* indexed by enum precision: fp32, tf32, fp16, bf16, auto */
-	static const double least[] = {0, 5e-3, 1e-2, 5e-2, 1e-2};
+	/* indexed by enum precision: fp32, tf32, fp16, bf16, fp8, auto */
+	static const double least[] = {0, 5e-3, 1e-2, 5e-2, 5e-2, 1e-2};
 	double limit = c->options->rtol;
 
 	for (int i = 0; i < 2; i++) {
 		int k = i ? p->got.config.precision : p->ref.config.precision;
-		if (k >= 0 && k < 5 && least[k] > limit)
+		if (k >= 0 && k <= PRECISION_AUTO && least[k] > limit)
 			limit = least[k];
 	}
 	return limit;

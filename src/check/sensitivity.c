@@ -121,10 +121,9 @@ static int set_sides(struct sensitivity *s)
 	if (c->options->compare) {
 		err = pair_sides_parse(c, c->options->compare, p);
 	} else {
-		static const char *const names[] = {"fp32", "tf32", "fp16", "bf16", "auto"};
 		p->ref.config = p->got.config = *c->config;
 		p->ref.name = "fp32";
-		p->got.name = names[c->config->precision];
+		p->got.name = precision_names[c->config->precision];
 	}
 	p->ref.config.precision = PRECISION_FP32;
 	p->ref.config.device = "cpu";

@@ -76,5 +76,6 @@ int pass_fuse(struct optimizer *o, struct graph *g);
 int pass_pointwise(struct optimizer *o, struct graph *g);
 int pass_dce(struct optimizer *o, struct graph *g);
 int pass_precision(struct optimizer *o, struct graph *g);
+int pass_float8(struct optimizer *o, struct graph *g);
 
 #endif

@@ -21,8 +21,9 @@ const struct opt_pass opt_passes[OPT_PASSES + 1] = {
 	{"dce", "unused nodes are removed", pass_dce, OPTIMIZE_NONE},
 	{"pointwise", "chains of elementwise nodes are fused", pass_pointwise, OPTIMIZE_FULL},
 	{"dce again", "unused nodes are removed", pass_dce, OPTIMIZE_FULL},
-	{"precision", "--precision fp16, bf16: nodes that can use the smaller type", pass_precision,
-	 OPTIMIZE_NONE},
+	{"precision", "--precision fp16, bf16, fp8: nodes that can use the smaller type",
+	 pass_precision, OPTIMIZE_NONE},
+	{"float8", "--precision fp8: products by constant matrices", pass_float8, OPTIMIZE_NONE},
 	{"dce at last", "unused nodes are removed", pass_dce, OPTIMIZE_NONE},
 	{"infer", "types and shapes of the result", pass_infer, OPTIMIZE_NONE},
 	{0}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --precision fp16 and bf16: nodes inside an fp32 graph compute in the smaller type if their operator's row
+ * --precision fp16, bf16 and fp8 (which is fp16 here, see float8.c): nodes inside an fp32 graph compute in the smaller type if their operator's row
  * says that this does no harm (enum op_reduced). Constants are converted here, once. Inputs and outputs of the
  * graph stay fp32, with Cast nodes between the two types. Kernels accumulate sums, normalize and exponentiate
  * in fp32 whatever the type of their inputs.
@@ -272,9 +272,9 @@ int pass_precision(struct optimizer *o, struct graph *g)
 	struct lowering l = {.o = o, .g = g};
 	int p = o->config->precision, err;
 
-	if ((p != PRECISION_FP16 && p != PRECISION_BF16) || g != o->model->graph)
+	if ((p != PRECISION_FP16 && p != PRECISION_BF16 && p != PRECISION_FP8) || g != o->model->graph)
 		return 0; /* bodies of control flow stay fp32 */
-	l.type = p == PRECISION_FP16 ? DT_F16 : DT_BF16;
+	l.type = p == PRECISION_BF16 ? DT_BF16 : DT_F16;
 	err = graph_sort(g, o->diag);
 	if (err)
 		return err;

@@ -410,19 +410,22 @@ static bool find_kind(const struct runtime *rt, struct fault_spec *s, const char
 static bool where_matches(const struct runtime *rt, const char *where)
 {
 	static const char *const levels[] = {"none", "basic", "full"};
-	static const char *const precisions[] = {"fp32", "tf32", "fp16", "bf16", "auto"};
 	const struct run_config *c = rt->config;
 
 	return !where || !strcmp(where, rt->backend->name) ||
 	       (c->optimize >= 0 && c->optimize < 3 && !strcmp(where, levels[c->optimize])) ||
-	       (c->precision >= 0 && c->precision < 5 && !strcmp(where, precisions[c->precision])) ||
+	       (c->precision >= 0 && c->precision <= PRECISION_AUTO &&
+		!strcmp(where, precision_names[c->precision])) ||
 	       !strcmp(where, c->memory_plan ? "planned" : "unplanned");
 }
 
 static bool is_known_where(const char *where)
 {
-	static const char *const words[] = {"none", "basic", "full",	"fp32",	    "tf32",
-					    "fp16", "bf16",  "planned", "unplanned"};
+	static const char *const words[] = {"none", "basic", "full", "planned", "unplanned"};
+
+	for (int p = 0; p < PRECISION_AUTO; p++)
+		if (!strcmp(where, precision_names[p]))
+			return true;
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
 		if (!strcmp(where, words[i]))

@@ -410,13 +410,13 @@ static void fill_identity(struct bench *b)
 	struct identity *id = &b->r->id;
 	struct device_description on;
 	struct runtime *rt = session_runtime(b->lane[0].session);
-	static const char *const precisions[] = {"fp32", "tf32", "fp16", "bf16", "auto"},
-				 *const levels[] = {"none", "basic", "full"},
-				 *const syncs[] = {"async", "node", "launch"};
+	static const char *const levels[] = {"none", "basic", "full"}, *const syncs[] = {"async",
+											 "node",
+											 "launch"};
 	const struct run_config *c = &b->job->config;
 
 	id->device = arena_str(&b->r->arena, session_device(b->lane[0].session));
-	id->precision = precisions[c->precision];
+	id->precision = precision_names[c->precision];
 	id->optimize = levels[c->optimize];
 	id->sync = syncs[c->sync];
 	id->threads = pool_threads();

@@ -22,8 +22,6 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *const precision_names[PRECISIONS + 1] = {"fp32", "tf32", "fp16", "bf16", "auto"};
-
 /*
  * Warm-up takes at most WARM_RUNS runs or WARM_NS nanoseconds. Then runs are measured until RUN_NS
  * nanoseconds have passed or MAX_RUNS runs were made, but at least MIN_RUNS runs.

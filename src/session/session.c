@@ -137,6 +137,34 @@ static int fix_shapes(struct model *m, const struct run_config *c, struct diag *
 	return rc;
 }
 
+/* The lowest compute capability, times ten, of a device whose tensor cores multiply float8. */
+enum { FLOAT8_CAPABILITY = 89, MAX_DEVICES = 64 };
+
+/* Takes fp16 in place of fp8, with a warning, if the device that the session will open cannot multiply float8. */
+static void lower_float8(struct run_config *c, struct diag *d)
+{
+	struct device_info info[MAX_DEVICES];
+	int ordinal = 0;
+	const struct backend *b = is_auto(c->device) ? NULL : backend_named(c->device, &ordinal);
+
+	for (int i = FIRST_ACCELERATOR; i < BACKENDS && c->precision == PRECISION_FP8; i++) {
+		struct diag why = {0};
+		int n = b && b != backends[i] ? 0 : backends[i]->probe(info, MAX_DEVICES, &why);
+		for (int k = 0; k < n; k++) {
+			int has = 10 * info[k].compute_major + info[k].compute_minor;
+			if (info[k].ordinal != ordinal || has >= FLOAT8_CAPABILITY)
+				continue;
+			c->precision = PRECISION_FP16;
+			WARN(d, E_OPTION, .slot = "--precision",
+			     .message = "the device cannot multiply fp8: fp16 is used",
+			     .expected = "a device of compute capability 8.9 or more",
+			     .actual = fmt(d, "%s of compute capability %d.%d", info[k].name,
+					   info[k].compute_major, info[k].compute_minor));
+		}
+		diag_free(&why);
+	}
+}
+
 struct session *session_open(const char *path, const struct run_config *config, struct diag *d)
 {
 	struct arena a = {0};
@@ -162,6 +190,8 @@ struct session *session_open(const char *path, const struct run_config *config, 
 	s->times.load = clock_ns() - t0;
 	t0 = clock_ns();
 	s->config.gpu = expects_accelerator(&s->config);
+	if (s->config.gpu && s->config.precision == PRECISION_FP8)
+		lower_float8(&s->config, d);
 	bool fixed = s->config.fixed_dims.n > 0 || s->config.fixed_shapes.n > 0;
 	if (!s->model || (fixed && fix_shapes(s->model, &s->config, d)) ||
 	    opt_run(s->model, host_backend(), &s->config, d)) {
@@ -301,16 +331,19 @@ static int choose_device(struct session *s, const char *name, struct diag *d)
 }
 
 /*
- * Refuses TF32 on the CPU: TF32 is a mode of NVIDIA's tensor cores, and the CPU has no such
+ * Refuses TF32 and FP8 on the CPU: they are modes of NVIDIA's tensor cores, and the CPU has no such
  * arithmetic.
  */
 static int check_precision(const struct session *s, struct diag *d)
 {
-	if (s->config.precision != PRECISION_TF32 || s->runtime.backend != s->runtime.cpu)
+	int p = s->config.precision;
+
+	if ((p != PRECISION_TF32 && p != PRECISION_FP8) || s->runtime.backend != s->runtime.cpu)
 		return 0;
-	return FAIL(d, E_OPTION, .message = "tf32 needs a GPU",
+	return FAIL(d, E_OPTION, .message = fmt(d, "%s needs a GPU", precision_names[p]),
 		    .expected = "--precision fp32, fp16 or bf16 on the CPU",
-		    .actual = s->why ? fmt(d, "tf32 on the CPU (%s)", s->why) : "tf32");
+		    .actual = s->why ? fmt(d, "%s on the CPU (%s)", precision_names[p], s->why)
+				     : precision_names[p]);
 }
 
 static bool is_backend(const char *name)

@@ -18,6 +18,12 @@ teardown() {
 	[[ $output == *"tf32 needs a GPU"* ]]
 }
 
+@test "fp8 requires a GPU" {
+	run "$INFER" run "$M" --random=-1..1 --device cpu --precision fp8
+	[ "$status" -eq 2 ]
+	[[ $output == *"fp8 needs a GPU"* ]]
+}
+
 @test "An unknown precision is refused with a list of the valid ones" {
 	run "$INFER" run "$M" --precision fp12
 	[ "$status" -eq 2 ]

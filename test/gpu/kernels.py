@@ -720,14 +720,25 @@ def language():
             c.end(y[0], t=t)
 
 
+def float8():
+    """--precision fp8: scales from bounds and from the run, what a normalization and a product round themselves."""
+    for rows, wide in ((5, 64), (70, 256)):
+        c = Case(f"float8_{rows}_{wide}", precision=4)
+        x = c.op("MatMul", c.x("f32", rows, wide), c.w("f32", wide, 48))  # the scale is found in the run
+        x = c.op("LayerNormalization", x, c.w("f32", 48, low=.5), c.w("f32", 48))
+        y = c.op("Gelu", c.op("Gemm", x, c.w("f32", 80, 48, low=-.3, high=.3), c.w("f32", 80), transB=1))
+        y = c.op("Add", c.op("Gemm", y, c.w("f32", 80, 48, low=-.3, high=.3), c.w("f32", 48)), x)
+        c.end(c.op("Relu", c.op("Gemm", y, c.w("f32", 48, 32, low=-.3, high=.3), c.w("f32", 32))))
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, coded, special, language):
+    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, coded, special, language, float8):
         group()
     with open(os.path.join(sys.argv[1], "manifest.tsv"), "w") as f:
         for name, precision in sorted(MADE):
-            flags = f"precision={precision},times=30,extra=0.002" if precision else "-"
+            flags = f"precision={precision},times={60 if precision == 4 else 30},extra={1 if precision == 4 else 0.002}" if precision else "-"
             f.write("\t".join(["kernels", name, "-", "-", "-", "-", "-", "1", "1e-3", "1e-7", flags, "-"]) + "\n")
     print(f"{len(MADE)} cases")
 

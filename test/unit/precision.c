@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --precision fp16: what becomes small, what stays, and where the casts stand. */
+#include "ops/float8.h"
 #include "test/unit/trial.h"
 
 /* x [2,4] and a weight w [4,4] whose last element is beyond fp16; the text's y is the output. */
@@ -72,10 +73,43 @@ static void fp32_is_left_alone(void)
 	trial_finish(&t);
 }
 
+/* A normalization and a product round what only products read; a product that does not fit stays fp16. */
+static void products_become_float8(void)
+{
+	struct shape square = shape_of(2, (int64_t[]){16, 16}), line = shape_of(1, (int64_t[]){16});
+	struct trial t;
+
+	trial_start(&t);
+	t.config = (struct run_config){.optimize = OPTIMIZE_FULL, .precision = PRECISION_FP8};
+	trial_input(&t, "x", DT_F32, shape_of(2, (int64_t[]){3, 16}));
+	struct tensor *w = tensor_new(&t.model.arena, DT_F32, &square);
+	struct tensor *s = tensor_new(&t.model.arena, DT_F32, &line);
+	for (int i = 0; i < 256; i++)
+		((float *)w->data)[i] = (float)(i % 7 - 3) / 3;
+	for (int i = 0; i < 16; i++)
+		((float *)s->data)[i] = 1;
+	trial_const(&t, "w", w);
+	trial_const(&t, "s", s);
+	if (CHECK(trial_text(&t, "n = LayerNormalization(x, s); y = MatMul(Relu(MatMul(n, w)), w)") ==
+		  0) &&
+	    CHECK(trial_output(&t, "y")) &&
+	    CHECK_INT(opt_run(&t.model, &cpu_backend, &t.config, &t.diag), 0)) {
+		CHECK(only(&t, "infer::LayerNormFloat8"));
+		CHECK(!only(&t, "infer::Gemm") && !only(&t, "infer::Float8"));
+		CHECK_INT(type_of_in(&t, only(&t, "infer::GemmFloat8"), 0), FLOAT8);
+		CHECK_INT(type_of_in(&t, only(&t, "infer::GemmFloat8"), 1), FLOAT8);
+	}
+	trial_finish(&t);
+	if (start(&t, PRECISION_FP8, "y = MatMul(x, w)"))
+		CHECK_INT(type_of_in(&t, only(&t, "infer::Gemm"), 1), DT_F16);
+	trial_finish(&t);
+}
+
 int main(void)
 {
 	UNIT(products_become_small);
 	UNIT(exponentials_stay);
 	UNIT(fp32_is_left_alone);
+	UNIT(products_become_float8);
 	return unit_end();
 }

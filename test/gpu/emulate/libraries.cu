@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What libraries compute on a GPU, an element a thread: for their stand-ins, test/gpu/fake/cublaslt.c and cudnn.c.
-#include "common.cuh"
+#include "float8.cuh"
 #include "libraries.h"
 
 __device__ inline double get(int type, const void *p, int64_t i)
@@ -11,6 +11,7 @@ __device__ inline double get(int type, const void *p, int64_t i)
 	case LIBRARY_BF16: return up(((const bf16 *)p)[i]);
 	case LIBRARY_F64: return ((const f64 *)p)[i];
 	case LIBRARY_I8: return ((const i8 *)p)[i];
+	case LIBRARY_F8: return float8_value(((const u8 *)p)[i]);
 	default: return ((const i32 *)p)[i];
 	}
 }
@@ -21,6 +22,11 @@ __device__ inline void put(int type, void *p, int64_t i, double v)
 	case LIBRARY_F16: ((f16 *)p)[i] = down<f16>(v); break;
 	case LIBRARY_BF16: ((bf16 *)p)[i] = down<bf16>(v); break;
 	case LIBRARY_F64: ((f64 *)p)[i] = v; break;
+	case LIBRARY_F8: {
+		float f = (float)v;
+		store_float8<1>((u8 *)p + i, &f, 1.0f);
+		break;
+	}
 	default: ((i32 *)p)[i] = (i32)v;
 	}
 }
@@ -34,13 +40,13 @@ extern "C" __global__ void library_product(const library_product p)
 		for (int64_t k = 0; k < p.k; k++)
 			sum += get(p.type, p.a, z * p.step_a + (p.turn_a ? k + i * p.lda : i + k * p.lda)) *
 			       get(p.type, p.b, z * p.step_b + (p.turn_b ? j + k * p.ldb : k + j * p.ldb));
-		sum *= p.alpha;
+		sum *= p.alpha * (p.factor ? *p.factor : 1.0f);
 		if (p.beta != 0)
-			sum += p.beta * get(p.out, p.c, z * p.step_c + i + j * p.ldc);
+			sum += p.beta * get(p.side, p.c, z * p.step_c + i + j * p.ldc);
 		if (p.bias)
-			sum += get(p.out, p.bias, i);
+			sum += get(p.side, p.bias, i);
 		sum = p.act == LIBRARY_RELU ? fmax(sum, 0.0) : p.act == LIBRARY_GELU ? fn_GELU_TANH(sum, 0.0, 0.0) : sum;
-		put(p.out, p.d, z * p.step_d + i + j * p.ldd, sum);
+		put(p.out, p.d, z * p.step_d + i + j * p.ldd, sum * (p.after ? *p.after : 1.0f));
 	}
 }
 

@@ -4,14 +4,18 @@
 /* What the stand-ins for cuBLASLt and cuDNN (test/gpu/fake) have computed, by the kernels of libraries.cu. */
 #include <stdint.h>
 
-enum { LIBRARY_F32, LIBRARY_F16, LIBRARY_BF16, LIBRARY_F64, LIBRARY_I8, LIBRARY_I32 };
+enum { LIBRARY_F32, LIBRARY_F16, LIBRARY_BF16, LIBRARY_F64, LIBRARY_I8, LIBRARY_I32, LIBRARY_F8 };
 enum { LIBRARY_PLAIN, LIBRARY_RELU, LIBRARY_GELU };
 
-/* d = act(alpha op(a) op(b) + beta c + bias), all by columns: m of a, n of b */
+/*
+ * d = act(alpha *factor op(a) op(b) + beta c + bias) *after, all by columns: m of a, n of b; `factor` and `after` may be
+ * null. c and bias have the type `side`.
+ */
 struct library_product {
 	const void *a, *b, *c, *bias;
 	void *d;
-	int32_t type, out, turn_a, turn_b, act, pad;
+	const float *factor, *after;
+	int32_t type, out, side, turn_a, turn_b, act;
 	int64_t m, n, k, lda, ldb, ldc, ldd;
 	int64_t batch, step_a, step_b, step_c, step_d;
 	double alpha, beta;

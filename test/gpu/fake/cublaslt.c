@@ -16,6 +16,7 @@ struct product { /* a cublasLtMatmulDesc_t */
 	cublasOperation_t a, b;
 	cublasLtEpilogue_t epilogue;
 	const void *bias;
+	const float *factor, *after;
 };
 struct layout { /* a cublasLtMatrixLayout_t */
 	cudaDataType_t type;
@@ -78,6 +79,9 @@ LIBRARY_API cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d
 	case CUBLASLT_MATMUL_DESC_TRANSB: memcpy(&p->b, v, n); break;
 	case CUBLASLT_MATMUL_DESC_EPILOGUE: memcpy(&p->epilogue, v, n); break;
 	case CUBLASLT_MATMUL_DESC_BIAS_POINTER: memcpy(&p->bias, v, n); break;
+	case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER: memcpy(&p->factor, v, n); break;
+	case CUBLASLT_MATMUL_DESC_D_SCALE_POINTER: memcpy(&p->after, v, n); break;
+	case CUBLASLT_MATMUL_DESC_FAST_ACCUM: break;
 	default: return CUBLAS_STATUS_NOT_SUPPORTED;
 	}
 	return CUBLAS_STATUS_SUCCESS;
@@ -145,6 +149,15 @@ LIBRARY_API cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPr
 	return CUBLAS_STATUS_SUCCESS;
 }
 
+/* NVIDIA's multiplies float8 only if both operands run along k, in multiples of 16 bytes. */
+static int takes_float8(const struct product *p, const struct layout *a, const struct layout *b)
+{
+	if (a->type != CUDA_R_8F_E4M3)
+		return 1;
+	return p->a == CUBLAS_OP_T && p->b == CUBLAS_OP_N && a->rows % 16 == 0 && a->ld % 16 == 0 &&
+	       a->cols % 16 == 0 && b->ld % 16 == 0;
+}
+
 LIBRARY_API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
 	cublasLtHandle_t h, cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t a,
 	cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t y,
@@ -152,10 +165,13 @@ LIBRARY_API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
 {
 	const struct wish *x = (const struct wish *)w;
 
-	(void)h, (void)d, (void)a, (void)b, (void)c, (void)y;
+	(void)h, (void)c, (void)y;
 	*n = most > 0;
 	if (!*n)
 		return CUBLAS_STATUS_INVALID_VALUE;
+	if (!takes_float8((const struct product *)d, (const struct layout *)a,
+			  (const struct layout *)b))
+		return CUBLAS_STATUS_NOT_SUPPORTED;
 	memset(found, 0, sizeof(*found));
 	for (int i = 0; i < 4; i++) /* what was promised goes along with the algorithm */
 		found->algo.data[i] = x->align[i];
@@ -180,6 +196,7 @@ static int type_of(cudaDataType_t t)
 	       : t == CUDA_R_64F  ? LIBRARY_F64
 	       : t == CUDA_R_8I	  ? LIBRARY_I8
 	       : t == CUDA_R_32I  ? LIBRARY_I32
+	       : t == CUDA_R_8F_E4M3 ? LIBRARY_F8
 				  : LIBRARY_F32;
 }
 
@@ -224,14 +241,21 @@ LIBRARY_API cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc
 				"ABCD"[i], (unsigned)algo -> data[i]);
 			return CUBLAS_STATUS_INVALID_VALUE;
 		}
+	if (C == D && c->type != y->type) {
+		fprintf(stderr, "fake cuBLASLt: C is D, but of another type\n");
+		return CUBLAS_STATUS_INVALID_VALUE;
+	}
 	struct library_product job = {
 		.a = A,
 		.b = B,
 		.c = C,
 		.bias = has_bias(p->epilogue) ? p->bias : NULL,
 		.d = D,
+		.factor = p->factor,
+		.after = y->type == CUDA_R_8F_E4M3 ? p->after : NULL,
 		.type = type_of(a->type),
 		.out = type_of(y->type),
+		.side = type_of(c->type),
 		.turn_a = p->a == CUBLAS_OP_T,
 		.turn_b = p->b == CUBLAS_OP_T,
 		.act = act_of(p->epilogue),
