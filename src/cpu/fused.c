@@ -237,8 +237,8 @@ static int attention_reshape(struct site *site, struct step *step, struct diag *
 	a->mask_bool = site_type(site, 3) == DT_BOOL;
 	step->state = a;
 	step->workspace = (a->type == DT_BF16 && x[3] ? wide_bytes(site_type(site, 3), x[3])
-			   : a->type == DT_BF16	     ? 0
-						     : wide_workspace(site)) +
+			   : a->type == DT_BF16	      ? 0
+						      : wide_workspace(site)) +
 			  attend_scratch(a);
 	return 0;
 }

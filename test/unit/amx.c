@@ -20,7 +20,8 @@ static bool product_is_exact(int64_t m, int64_t n, int64_t k, bool transposed)
 {
 	int64_t depth = amx_depth(k), step = (transposed ? k : n) + 3;
 	size_t half = sizeof(uint16_t);
-	uint16_t *a = calloc((size_t)(m * (k + 1)), half), *b = calloc((size_t)(step * (transposed ? n : k)), half);
+	uint16_t *a = calloc((size_t)(m * (k + 1)), half),
+		 *b = calloc((size_t)(step * (transposed ? n : k)), half);
 	uint16_t *pa = malloc((size_t)(amx_rows(m) * depth) * half);
 	uint16_t *pb = malloc((size_t)(amx_rows(n) * depth) * half);
 	float *c = malloc((size_t)(amx_rows(m) * amx_rows(n)) * sizeof(*c));
@@ -32,7 +33,8 @@ static bool product_is_exact(int64_t m, int64_t n, int64_t k, bool transposed)
 			a[i * (k + 1) + t] = f32_to_bf16((float)small(i, t));
 	for (int64_t t = 0; same && t < k; t++)
 		for (int64_t j = 0; j < n; j++)
-			b[transposed ? j * step + t : t * step + j] = f32_to_bf16((float)small(t, 2 * j));
+			b[transposed ? j * step + t : t * step + j] =
+				f32_to_bf16((float)small(t, 2 * j));
 	if (same) {
 		amx_pack_a(a, k + 1, m, k, pa);
 		amx_pack_b(b, step, transposed, k, n, pb);

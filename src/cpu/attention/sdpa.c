@@ -159,8 +159,8 @@ static void attend_group_bf16(const struct attend *a, int64_t b, int64_t h, int6
 	amx_pack_b(head_of(&a->k, b, kv), a->k.row, !a->k_col, a->size, a->keys, s.k);
 	amx_pack_b(head_of(&a->v, b, kv), a->v.row, false, a->keys, a->vsize, s.v);
 	for (int64_t i = 0; i < count; i += AMX_BLOCK)
-		attend_block_bf16(a, b, h, first + i,
-				  count - i < AMX_BLOCK ? count - i : AMX_BLOCK, &s);
+		attend_block_bf16(a, b, h, first + i, count - i < AMX_BLOCK ? count - i : AMX_BLOCK,
+				  &s);
 }
 
 /* ---- blocks of queries for the threads --------------------------------------------------------- */

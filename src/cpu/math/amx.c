@@ -42,7 +42,8 @@ static bool allowed_by_user(void)
 	const char *isa = getenv("ONEDNN_MAX_CPU_ISA");
 
 	isa = isa ? isa : getenv("DNNL_MAX_CPU_ISA");
-	return !isa || strcasestr(isa, "AMX") || !strcasecmp(isa, "ALL") || !strcasecmp(isa, "DEFAULT");
+	return !isa || strcasestr(isa, "AMX") || !strcasecmp(isa, "ALL") ||
+	       !strcasecmp(isa, "DEFAULT");
 }
 
 /* Linux gives a process the large state of tiles only if it asks for it. */

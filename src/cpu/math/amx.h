@@ -8,7 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { AMX_ROWS = 16, AMX_DEPTH = 32 }; /* a tile: rows of A and of C, columns of B and C; bf16 elements along k */
+enum {
+	AMX_ROWS = 16,
+	AMX_DEPTH = 32
+}; /* a tile: rows of A and of C, columns of B and C; bf16 elements along k */
 
 /*
  * Returns whether the processor has AMX for bf16 and the system lets this process use it. ONEDNN_MAX_CPU_ISA forbids it if
@@ -58,6 +61,7 @@ float amx_exp_sum(const float *x, uint16_t *y, int64_t n, float max, float scale
 
 void amx_multiply_v4(const struct amx *p);
 float amx_exp_sum_v4(const float *x, uint16_t *y, int64_t n, float max, float scale);
-void amx_pack_b_v4(const uint16_t *b, int64_t step, bool transposed, int64_t k, int64_t n, uint16_t *to);
+void amx_pack_b_v4(const uint16_t *b, int64_t step, bool transposed, int64_t k, int64_t n,
+		   uint16_t *to);
 
 #endif

@@ -41,7 +41,8 @@ static void pack_rows(const uint16_t *b, int64_t step, int64_t depth, int64_t co
 	}
 }
 
-void amx_pack_b_v4(const uint16_t *b, int64_t step, bool transposed, int64_t k, int64_t n, uint16_t *to)
+void amx_pack_b_v4(const uint16_t *b, int64_t step, bool transposed, int64_t k, int64_t n,
+		   uint16_t *to)
 {
 	for (int64_t j = 0; j < n; j += AMX_ROWS)
 		for (int64_t i = 0; i < k; i += AMX_DEPTH, to += TILE) {
@@ -70,7 +71,8 @@ struct configuration {
 	WITH_AMX static void name(const struct amx *p, int64_t i, int64_t j)                       \
 	{                                                                                          \
 		const uint16_t *a = p->a + i * p->a_row, *b = p->b + j * p->k;                     \
-		size_t a_step = (size_t)p->a_row * sizeof(*a), c_step = (size_t)p->c_row * sizeof(float); \
+		size_t a_step = (size_t)p->a_row * sizeof(*a),                                     \
+		       c_step = (size_t)p->c_row * sizeof(float);                                  \
 		float *c = p->c + i * p->c_row + j;                                                \
 		_tile_zero(0);                                                                     \
 		if (two_columns)                                                                   \
@@ -150,11 +152,13 @@ static inline __m512 exp2_of(__m512 x)
 __attribute__((target("avx512bf16"))) float amx_exp_sum_v4(const float *x, uint16_t *y, int64_t n,
 							   float max, float scale)
 {
-	__m512 m = _mm512_set1_ps(max), s = _mm512_set1_ps(scale * 1.44269504f), sum = _mm512_setzero_ps();
+	__m512 m = _mm512_set1_ps(max), s = _mm512_set1_ps(scale * 1.44269504f),
+	       sum = _mm512_setzero_ps();
 
 	for (int64_t i = 0; i < n; i += 16) {
 		__mmask16 k = n - i < 16 ? (__mmask16)((1u << (n - i)) - 1) : 0xffff;
-		__m512 e = exp2_of(_mm512_mul_ps(_mm512_sub_ps(_mm512_maskz_loadu_ps(k, x + i), m), s));
+		__m512 e =
+			exp2_of(_mm512_mul_ps(_mm512_sub_ps(_mm512_maskz_loadu_ps(k, x + i), m), s));
 		__m256bh half = _mm512_cvtneps_pbh(e);
 		__m256i bits;
 		memcpy(&bits, &half, sizeof(bits));

@@ -309,7 +309,8 @@ static void max_brain(const void *a, const void *b, void *y, int64_t n)
 	const uint16_t *p = a, *q = b;
 	uint16_t *to = y;
 
-	LOOP for (int64_t i = 0; i < n; i++) to[i] = brain_order(p[i]) > brain_order(q[i]) ? p[i] : q[i];
+	LOOP for (int64_t i = 0; i < n; i++) to[i] =
+		brain_order(p[i]) > brain_order(q[i]) ? p[i] : q[i];
 }
 
 /* ---- reductions ----------------------------------------------------------------------------- */
