@@ -29,13 +29,18 @@ int source_open(struct source *s, const char *path, const struct run_config *con
 	s->graph = session_model(s->session)->graph;
 	s->maker_of.arena = s->value_of.arena = &s->arena;
 	index_values(&s->value_of, s->graph);
-	for (uint32_t i = 0; i < onnx_file_nodes(s->file); i++) {
+	source_index_nodes(s, 0);
+	return 0;
+}
+
+void source_index_nodes(struct source *s, uint32_t from)
+{
+	for (uint32_t i = from; i < onnx_file_nodes(s->file); i++) {
 		const struct onnx_node *n = onnx_file_node(s->file, i);
 		for (uint32_t k = 0; k < n->nout; k++)
 			if (*n->out[k])
 				map_set(&s->maker_of, n->out[k], strlen(n->out[k]), i);
 	}
-	return 0;
 }
 
 void source_close(struct source *s)

@@ -20,6 +20,8 @@ struct source {
 /* Opens both. Returns 0 or -code; source_close() is called in any case. */
 int source_open(struct source *s, const char *path, const struct run_config *config, struct diag *d);
 void source_close(struct source *s);
+/* Enters the results of the file's nodes from number `from` on, which have come later. */
+void source_index_nodes(struct source *s, uint32_t from);
 bool source_knows(const struct map *m, const char *name);
 /* Number of the node that makes the value; -1 if none does. */
 int64_t source_maker(const struct source *s, const char *name);

@@ -3,7 +3,8 @@
  * infer simplify: writes a model as the optimizer leaves it at --optimize basic, with the nodes of the file. The optimized graph
  * says what became of each value of the file: a constant, or another value that takes its place (graph_became). Nodes whose
  * results are still read are copied from the file with the names of what their operands became. So the model has the file's
- * opsets and its operators only, none of the optimizer's own, and bodies of nodes stay as they are, captured names apart.
+ * opsets and its operators only, none of the optimizer's own, and bodies of nodes stay as they are, captured names apart. The branch
+ * that an If of constant condition takes is put in the place of the If first.
  *
  * All values that became one value form a class. The class is computed by the node of its first member in the order of the file;
  * therefore a node never reads what a later node makes.
@@ -24,7 +25,10 @@ struct simplify {
 	struct source source; /* optimized */
 	const struct graph *graph;
 	struct onnx_file *file;
-	uint32_t nnodes; /* of the file */
+	uint32_t nbefore; /* nodes of the file */
+	uint32_t nnodes; /* the same, with those of the branches that have taken the place of their If */
+	const char **file_name; /* by value: its name in the file or, of a value of such a branch, its new one */
+	struct map taken; /* names of inputs, and those that values of branches have got */
 	uint32_t *order; /* the file's nodes in topological order: the order of the file, if it has one */
 	uint32_t *place; /* by node: its place in `order` */
 	uint32_t *first; /* by value that others became: the value of the file that stands for the class; NO_VALUE */
@@ -43,7 +47,7 @@ struct simplify {
 
 static const char *file_name(const struct simplify *x, uint32_t v)
 {
-	return x->graph->value[v]->name;
+	return x->file_name[v];
 }
 
 static bool is_weight(const struct simplify *x, uint32_t v)
@@ -75,6 +79,109 @@ static bool is_compact(const struct simplify *x, uint32_t v)
 static bool is_constant(const struct simplify *x, uint32_t v)
 {
 	return is_weight(x, v) || (constant_of(x, v) && !is_compact(x, v));
+}
+
+/* ---- branches */
+
+/* A branch whose values get new names. */
+struct branch_names {
+	struct simplify *x;
+	const struct inlined *branch;
+	struct map id; /* by name in the branch: the value */
+};
+
+static bool is_taken(const struct simplify *x, const char *name)
+{
+	return source_maker(&x->source, name) >= 0 || onnx_file_weight(x->file, name) ||
+	       onnx_file_inner_name(x->file, name) || source_knows(&x->taken, name);
+}
+
+static const char *fresh_name(void *arg, const char *name)
+{
+	struct branch_names *b = arg;
+	struct simplify *x = b->x;
+	int64_t id = map_get(&b->id, name, strlen(name));
+	const char *now = name;
+
+	for (uint32_t k = 1; is_taken(x, now); k++)
+		now = arena_printf(&x->source.arena, "%s_%" PRIu32, name, k);
+	map_set(&x->taken, now, strlen(now), 1);
+	if (id >= 0) {
+		map_set(&x->source.value_of, now, strlen(now), (uint32_t)id);
+		x->file_name[id] = now;
+	}
+	return now;
+}
+
+/* The node of the file that a branch takes the place of: an If of tensors, which an Identity can pass on. -1: there is none. */
+static int64_t owner_of(const struct simplify *x, const struct inlined *b)
+{
+	int64_t owner = -1;
+
+	for (uint32_t k = 0; k < b->node->nout; k++) {
+		uint32_t v = b->node->out[k];
+		if (v == NO_VALUE)
+			continue;
+		uint32_t named = source_id(&x->source, x->file_name[v]),
+			 now = graph_became(x->graph, v);
+		if (named == NO_VALUE || graph_became(x->graph, named) != now ||
+		    x->graph->value[now]->info.type.kind != V_TENSOR)
+			return -1;
+		owner = source_maker(&x->source, x->file_name[v]);
+	}
+	return owner >= 0 && !strcmp(onnx_file_node(x->file, (uint32_t)owner)->op, "If") ? owner : -1;
+}
+
+/* What nodes of the branch make as its outputs is called as the outputs of the If are. */
+static void name_branch_outputs(struct simplify *x, const struct inlined *b)
+{
+	for (uint32_t k = b->body->nout; k-- > 0;)
+		if (k < b->node->nout && b->node->out[k] != NO_VALUE &&
+		    b->body->value[b->body->out[k]]->producer != NO_NODE)
+			x->file_name[b->id[b->body->out[k]]] = x->file_name[b->node->out[k]];
+}
+
+static int inline_branch(struct simplify *x, const struct inlined *branch)
+{
+	struct arena a = {0};
+	struct branch_names b = {x, branch, {.arena = &a}};
+	int64_t owner = owner_of(x, branch);
+	uint32_t n = onnx_file_nodes(x->file);
+	int rc = 0;
+
+	for (uint32_t i = 0; owner >= 0 && i < branch->body->nvalues; i++) {
+		const char *name = branch->body->value[i]->name;
+		if (name && *name && !source_knows(&b.id, name))
+			map_set(&b.id, name, strlen(name), branch->id[i]);
+	}
+	if (owner >= 0)
+		rc = onnx_file_inline(x->file, (uint32_t)owner, branch->attribute, fresh_name, &b,
+				      x->d);
+	if (owner >= 0 && !rc)
+		name_branch_outputs(x, branch);
+	source_index_nodes(&x->source, n);
+	arena_free(&a);
+	return rc < 0 ? rc : 0;
+}
+
+/* Puts the nodes of taken branches in the place of their Ifs: outer branches first, which may hold an If in turn. */
+static int inline_branches(struct simplify *x)
+{
+	const struct inlined **list;
+	uint32_t n = 0, at = 0;
+	int rc = 0;
+
+	for (const struct inlined *b = x->graph->inlined; b; b = b->next)
+		n++;
+	list = arena_new_n(&x->source.arena, const struct inlined *, n + 1);
+	for (const struct inlined *b = x->graph->inlined; b; b = b->next)
+		list[at++] = b;
+	for (uint32_t i = 0; i < x->graph->nin; i++)
+		map_set(&x->taken, file_name(x, x->graph->in[i]),
+			strlen(file_name(x, x->graph->in[i])), 1);
+	while (!rc && at)
+		rc = inline_branch(x, list[--at]);
+	return rc;
 }
 
 /* ---- the order of the nodes */
@@ -149,8 +256,7 @@ static void find_classes(struct simplify *x)
 	const struct graph *g = x->graph;
 
 	for (uint32_t v = 0; v < g->nvalues; v++)
-		if (*g->value[v]->name && source_id(&x->source, g->value[v]->name) == v &&
-		    is_weight(x, v))
+		if (*file_name(x, v) && source_id(&x->source, file_name(x, v)) == v && is_weight(x, v))
 			enter(x, v);
 	for (uint32_t i = 0; i < g->nin; i++)
 		enter(x, g->in[i]);
@@ -438,6 +544,14 @@ static int prepare(struct simplify *x)
 		return rc;
 	const struct graph *g = x->graph = x->source.graph;
 	x->file = x->source.file;
+	x->nbefore = onnx_file_nodes(x->file);
+	x->taken.arena = a;
+	x->file_name = arena_new_n(a, const char *, g->nvalues + 1);
+	for (uint32_t v = 0; v < g->nvalues; v++)
+		x->file_name[v] = g->value[v]->name;
+	rc = inline_branches(x);
+	if (rc)
+		return rc;
 	x->nnodes = onnx_file_nodes(x->file);
 	x->first = arena_new_n(a, uint32_t, g->nvalues + 1);
 	x->made_by = arena_new_n(a, uint32_t, g->nvalues + 1);
@@ -450,7 +564,7 @@ static int prepare(struct simplify *x)
 	for (uint32_t v = 0; v < g->nvalues; v++) {
 		x->first[v] = NO_VALUE;
 		x->made_by[v] = NO_NODE;
-		x->name[v] = g->value[v]->name;
+		x->name[v] = x->file_name[v];
 	}
 	for (uint32_t i = session_model(x->source.session)->file_nodes; i-- > 0;)
 		for (uint32_t k = 0; k < g->node[i]->nout; k++)
@@ -511,7 +625,7 @@ static void tell(const struct simplify *x, uint32_t nodes)
 		json_envelope_begin(&j, x->o, x->d);
 		json_string(&j, "path", x->o->save);
 		json_uint(&j, "nodes", nodes);
-		json_uint(&j, "nodes_before", x->nnodes);
+		json_uint(&j, "nodes_before", x->nbefore);
 		json_uint(&j, "initializers", x->constant.n);
 		json_uint(&j, "folded", x->folded);
 		borders_json(&j, "inputs", &x->in);
@@ -520,7 +634,7 @@ static void tell(const struct simplify *x, uint32_t nodes)
 	} else if (!x->o->quiet) {
 		FILE *f = listing_begin(stderr);
 		fprintf(f, "model    %s of %" PRIu32 ", %s, %" PRIu32 " of them folded, in %s\n",
-			str_many(&a, nodes, "node"), x->nnodes,
+			str_many(&a, nodes, "node"), x->nbefore,
 			str_many(&a, x->constant.n, "initializer"), x->folded,
 			tame_word(&a, x->o->save));
 		borders_print(&x->source, "inputs", &x->in, f);

@@ -18,16 +18,17 @@ struct onnx_file {
 	struct pb_span *info;	/* ValueInfoProtos; info_of has their numbers by name */
 	struct pb_span *weight; /* initializers; weight_of has their numbers by name */
 	bool *sparse;		/* by weight */
-	uint32_t nweights;
+	uint32_t nweights, cap_weights;
 	struct map info_of, weight_of;
-	struct map inner;	    /* names that bodies define */
+	struct map inner;    /* names that bodies define: how often */
+	struct map title_of; /* names of nodes, once a branch has taken the place of a node */
 	struct pb_span *annotation; /* of quantization */
 	uint32_t nannotations;
 	struct pb_span model, graph;
 	struct pb_span *bytes; /* of the nodes */
 	bool *named;	       /* indexed by node: whether the file gives the node a name */
 	struct onnx_node *node;
-	uint32_t nnodes;
+	uint32_t nnodes, cap_nodes;
 	const char **output;
 	uint32_t noutputs;
 };
@@ -49,10 +50,16 @@ static void add_name(struct names *x, struct pb_span s)
 	x->v[x->n++] = span_text(x->arena, s);
 }
 
+/* Counts how often bodies define a name. */
+struct tally {
+	struct map *of;
+	int by; /* -1: these bodies go away */
+};
+
 /* Names that a body defines. A name that the body itself or an enclosing body defines is not captured from outside. */
 struct inner {
 	struct map names;
-	struct map *all; /* gathers the names of all bodies; NULL: nobody asks */
+	const struct tally *all; /* NULL: nobody asks */
 	const struct inner *up;
 };
 
@@ -61,8 +68,10 @@ static void define_name(struct inner *s, struct pb_span name)
 	if (!name.n)
 		return;
 	map_set(&s->names, (const char *)name.p, name.n, 1);
-	if (s->all)
-		map_set(s->all, (const char *)name.p, name.n, 1);
+	if (!s->all)
+		return;
+	int64_t n = map_get(s->all->of, (const char *)name.p, name.n);
+	map_set(s->all->of, (const char *)name.p, name.n, (uint32_t)((n < 0 ? 0 : n) + s->all->by));
 }
 
 static bool defined(const struct inner *s, struct pb_span name)
@@ -91,11 +100,11 @@ static void define_body(struct inner *s, struct pb_span graph)
 	}
 }
 
-static void capture_body(struct pb_span graph, const struct inner *up, struct map *all,
+static void capture_body(struct pb_span graph, const struct inner *up, const struct tally *all,
 			 struct names *out);
 
 /* Collects the names that the node's bodies read from the enclosing graph. */
-static void capture_node(struct pb_span node, const struct inner *up, struct map *all,
+static void capture_node(struct pb_span node, const struct inner *up, const struct tally *all,
 			 struct names *out)
 {
 	struct pb_span attributes = node, attribute, graphs, g;
@@ -108,7 +117,7 @@ static void capture_node(struct pb_span node, const struct inner *up, struct map
 	}
 }
 
-static void capture_body(struct pb_span graph, const struct inner *up, struct map *all,
+static void capture_body(struct pb_span graph, const struct inner *up, const struct tally *all,
 			 struct names *out)
 {
 	struct arena a = {0};
@@ -131,7 +140,7 @@ static void capture_body(struct pb_span graph, const struct inner *up, struct ma
 	arena_free(&a);
 }
 
-static void read_node(struct onnx_file *f, uint32_t i, struct pb_span bytes)
+static void read_node(struct onnx_file *f, uint32_t i, struct pb_span bytes, const struct tally *all)
 {
 	static const struct scope top = {.prefix = ""};
 	struct node_view v = node_view(bytes, i);
@@ -141,7 +150,7 @@ static void read_node(struct onnx_file *f, uint32_t i, struct pb_span bytes)
 	for (rest = bytes; pb_each(&rest, NODE_INPUT, &name);)
 		add_name(&in, name);
 	uint32_t noperands = in.n;
-	capture_node(bytes, NULL, &f->inner, &in);
+	capture_node(bytes, NULL, all, &in);
 	for (rest = bytes; pb_each(&rest, NODE_OUTPUT, &name);)
 		add_name(&out, name);
 	f->bytes[i] = bytes;
@@ -162,12 +171,14 @@ static void read_graph(struct onnx_file *f)
 	size_t n = pb_occurs(f->graph, GRAPH_NODE);
 	struct pb_span rest = f->graph, m;
 	struct names out = {.arena = &f->arena};
+	const struct tally all = {&f->inner, 1};
 
+	f->cap_nodes = (uint32_t)n + 1;
 	f->bytes = arena_new_n(&f->arena, struct pb_span, n + 1);
 	f->named = arena_new_n(&f->arena, bool, n + 1);
 	f->node = arena_new_n(&f->arena, struct onnx_node, n + 1);
 	while (f->nnodes < n && pb_each(&rest, GRAPH_NODE, &m)) {
-		read_node(f, f->nnodes, m);
+		read_node(f, f->nnodes, m, &all);
 		f->nnodes++;
 	}
 	for (rest = f->graph; pb_each(&rest, GRAPH_OUTPUT, &m);)
@@ -201,6 +212,7 @@ static void read_weights(struct onnx_file *f)
 		}
 	}
 	f->nweights = at;
+	f->cap_weights = (uint32_t)n + 1;
 }
 
 static void read_infos(struct onnx_file *f)
@@ -243,7 +255,7 @@ struct onnx_file *onnx_file_open(const char *path, const char *external_root, st
 		FAIL(d, E_MEMORY);
 		return NULL;
 	}
-	f->info_of.arena = f->weight_of.arena = f->inner.arena = &f->arena;
+	f->info_of.arena = f->weight_of.arena = f->inner.arena = f->title_of.arena = &f->arena;
 	f->store = weights_open(&f->shell, path, external_root);
 	struct file_map *map = weights_file(f->store);
 	if (file_map(path, map, E_MODEL_OPEN, d)) {
@@ -305,7 +317,7 @@ bool onnx_file_weight(const struct onnx_file *f, const char *name)
 
 bool onnx_file_inner_name(const struct onnx_file *f, const char *name)
 {
-	return find_name(&f->inner, name) >= 0;
+	return find_name(&f->inner, name) > 0;
 }
 
 uint32_t onnx_file_parameters(struct onnx_file *f, const char *name, const char *const **names)
@@ -468,17 +480,17 @@ static int add_constants(struct copier *c, struct message *m, const struct onnx_
 /* A node that is copied, and what its names become. */
 struct renaming {
 	struct copier *c;
-	const struct onnx_part *part;
+	onnx_rename *rename;
+	void *arg;
 	uint32_t node;
+	const char *title; /* the node's new name; NULL: it keeps its own */
 };
 
 static void add_renamed(const struct renaming *r, struct message *m, uint32_t field,
 			int64_t operand, struct pb_span name)
 {
 	struct arena *a = m->arena;
-	const char *now =
-		name.n ? r->part->rename(r->part->rename_arg, r->node, operand, span_text(a, name))
-		       : "";
+	const char *now = name.n ? r->rename(r->arg, r->node, operand, span_text(a, name)) : "";
 
 	msg_text(m, field, arena_str(a, now));
 }
@@ -581,16 +593,18 @@ static int rename_node(const struct renaming *r, struct pb_span s, struct messag
 			add_renamed(r, out, NODE_OUTPUT, ONNX_RESULT, f.bytes);
 		else if (f.number == NODE_ATTRIBUTE)
 			rc = rename_attribute(r, NULL, f.bytes, out);
-		else
+		else if (f.number != NODE_NAME || !r->title)
 			msg_piece(out, raw.p, raw.n);
 	}
+	if (r->title)
+		msg_text(out, NODE_NAME, r->title);
 	return rc;
 }
 
 static int add_node(struct copier *c, struct message *m, const struct onnx_file *f,
 		    const struct onnx_part *part, uint32_t i)
 {
-	const struct renaming r = {c, part, i};
+	const struct renaming r = {c, part->rename, part->rename_arg, i, NULL};
 	struct message x = {.arena = m->arena};
 	int rc = part->rename ? rename_node(&r, f->bytes[i], &x)
 			      : copy_message(c, &onnx__node_proto__descriptor, f->bytes[i], &x);
@@ -703,6 +717,228 @@ static int make_model(struct copier *c, struct message *m, const struct onnx_fil
 	}
 	rc = rc ? rc : make_graph(c, &graph, f, part);
 	msg_message(m, MODEL_GRAPH, &graph);
+	return rc;
+}
+
+/* ---- a branch in the place of its node ----------------------------------------------------------- */
+
+struct branch {
+	struct onnx_file *f;
+	struct copier *c;
+	struct onnx_node owner; /* the node that the branch takes the place of */
+	struct pb_span graph;
+	struct map number; /* by such a name: its place in `now` */
+	const char **now;  /* what the name becomes */
+	uint32_t n;
+	onnx_fresh *fresh;
+	void *arg;
+};
+
+static const char *now_of(const struct branch *b, struct pb_span name)
+{
+	int64_t k = map_get(&b->number, (const char *)name.p, name.n);
+
+	return k < 0 ? NULL : b->now[k];
+}
+
+static const char *rename_in_branch(void *arg, uint32_t node, int64_t operand, const char *name)
+{
+	const struct branch *b = arg;
+	const char *now = now_of(b, (struct pb_span){(const uint8_t *)name, strlen(name)});
+
+	(void)node, (void)operand;
+	return now ? now : name;
+}
+
+static void set_now(struct branch *b, struct pb_span name, const char *now)
+{
+	if (!name.n || now_of(b, name))
+		return;
+	map_set(&b->number, (const char *)name.p, name.n, b->n);
+	b->now[b->n++] = now ? now : b->fresh(b->arg, span_text(&b->f->arena, name));
+}
+
+/*
+ * Says what each name of the branch becomes. A result of a node that is an output of the branch gets the name that the owner's
+ * output has; a second output of the same value, or one of a value from outside, is left to an Identity.
+ */
+static void name_branch(struct branch *b)
+{
+	struct map made = {.arena = b->c->arena};
+	struct pb_span rest, m, name;
+	size_t n = pb_occurs(b->graph, GRAPH_INITIALIZER) + pb_occurs(b->graph, GRAPH_SPARSE);
+	uint32_t k = 0;
+
+	for (rest = b->graph; pb_each(&rest, GRAPH_NODE, &m);)
+		for (struct pb_span outs = m; pb_each(&outs, NODE_OUTPUT, &name); n++)
+			if (name.n)
+				map_set(&made, (const char *)name.p, name.n, 1);
+	b->now = arena_new_n(b->c->arena, const char *, n + 1);
+	for (rest = b->graph; pb_each(&rest, GRAPH_OUTPUT, &m) && k < b->owner.nout; k++) {
+		name = pb_last(m, 1);
+		if (*b->owner.out[k] && map_get(&made, (const char *)name.p, name.n) > 0)
+			set_now(b, name, b->owner.out[k]);
+	}
+	for (rest = b->graph; pb_each(&rest, GRAPH_INITIALIZER, &m);)
+		set_now(b, pb_last(m, 8), NULL);
+	for (rest = b->graph; pb_each(&rest, GRAPH_SPARSE, &m);)
+		set_now(b, pb_last(pb_last(m, 1), 8), NULL);
+	for (rest = b->graph; pb_each(&rest, GRAPH_NODE, &m);)
+		for (struct pb_span outs = m; pb_each(&outs, NODE_OUTPUT, &name);)
+			set_now(b, name, NULL);
+}
+
+/* A name for a node that no node has yet; title: what it was called in the branch. */
+static const char *fresh_title(struct branch *b, const char *title)
+{
+	struct onnx_file *f = b->f;
+	bool first = !f->title_of.used;
+
+	for (uint32_t i = 0; first && i < f->nnodes; i++)
+		map_set(&f->title_of, f->node[i].title, strlen(f->node[i].title), 1);
+	if (find_name(&f->title_of, title) >= 0)
+		title = arena_printf(&f->arena, "%s/%s", b->owner.title, title);
+	while (find_name(&f->title_of, title) >= 0)
+		title = arena_printf(&f->arena, "%s_", title);
+	map_set(&f->title_of, title, strlen(title), 1);
+	return title;
+}
+
+static void append_node(struct onnx_file *f, const struct message *m)
+{
+	if (f->nnodes == f->cap_nodes) {
+		uint32_t cap = 2 * f->cap_nodes;
+		f->bytes = arena_grow(&f->arena, f->bytes, f->nnodes, cap, sizeof(*f->bytes));
+		f->named = arena_grow(&f->arena, f->named, f->nnodes, cap, sizeof(*f->named));
+		f->node = arena_grow(&f->arena, f->node, f->nnodes, cap, sizeof(*f->node));
+		f->cap_nodes = cap;
+	}
+	read_node(f, f->nnodes, msg_flat(m, &f->arena), NULL);
+	f->nnodes++;
+}
+
+static int take_nodes(struct branch *b)
+{
+	static const struct scope top = {.prefix = ""};
+	struct pb_span rest = b->graph, m;
+	int rc = 0;
+
+	for (uint32_t i = 0; !rc && pb_each(&rest, GRAPH_NODE, &m); i++) {
+		struct message x = {.arena = b->c->arena};
+		struct node_view v = node_view(m, i);
+		const struct renaming r = {b->c, rename_in_branch, b, 0,
+					   fresh_title(b, node_title(&b->f->arena, &top, &v))};
+		rc = rename_node(&r, m, &x);
+		if (!rc)
+			append_node(b->f, &x);
+	}
+	return rc;
+}
+
+/* Names of initializers are in their messages: one that changes is copied. */
+static struct pb_span renamed_weight(struct branch *b, struct pb_span m, bool sparse, const char *now)
+{
+	struct message x = {.arena = b->c->arena};
+	struct pb_span rest = m, raw;
+	struct pb_field f;
+
+	while (pb_next_raw(&rest, &f, &raw)) {
+		if (sparse && f.number == 1) {
+			struct pb_span values = renamed_weight(b, f.bytes, false, now);
+			msg_bytes(&x, 1, values.p, values.n);
+		} else if (sparse || f.number != 8) {
+			msg_piece(&x, raw.p, raw.n);
+		}
+	}
+	if (!sparse)
+		msg_text(&x, 8, now);
+	return msg_flat(&x, &b->f->arena);
+}
+
+static void take_weights(struct branch *b, bool sparse)
+{
+	struct onnx_file *f = b->f;
+	struct pb_span rest = b->graph, m;
+
+	while (pb_each(&rest, sparse ? GRAPH_SPARSE : GRAPH_INITIALIZER, &m)) {
+		struct pb_span name = weight_name(m, sparse);
+		const char *now = now_of(b, name);
+		if (!now)
+			continue;
+		if (f->nweights == f->cap_weights) {
+			uint32_t cap = 2 * f->cap_weights;
+			f->weight = arena_grow(&f->arena, f->weight, f->nweights, cap,
+					       sizeof(*f->weight));
+			f->sparse = arena_grow(&f->arena, f->sparse, f->nweights, cap,
+					       sizeof(*f->sparse));
+			f->cap_weights = cap;
+		}
+		f->weight[f->nweights] = span_is(name, now) ? m : renamed_weight(b, m, sparse, now);
+		f->sparse[f->nweights] = sparse;
+		map_set(&f->weight_of, now, strlen(now), f->nweights++);
+	}
+}
+
+/* Adds an Identity for each output of the owner that no node of the branch makes under its name. */
+static void pass_outputs(struct branch *b)
+{
+	struct pb_span rest = b->graph, m;
+
+	for (uint32_t k = 0; k < b->owner.nout && pb_each(&rest, GRAPH_OUTPUT, &m); k++) {
+		struct pb_span name = pb_last(m, 1);
+		const char *to = b->owner.out[k], *from = now_of(b, name);
+		struct message x = {.arena = b->c->arena};
+		if (!from)
+			from = span_text(b->c->arena, name);
+		if (!*to || !strcmp(from, to))
+			continue;
+		msg_text(&x, NODE_INPUT, from);
+		msg_text(&x, NODE_OUTPUT, to);
+		msg_text(&x, NODE_NAME, fresh_title(b, to));
+		msg_text(&x, NODE_TYPE, "Identity");
+		append_node(b->f, &x);
+	}
+}
+
+static struct pb_span find_branch(struct pb_span node, const char *attribute)
+{
+	struct pb_span rest = node, m, none = {0};
+
+	while (pb_each(&rest, NODE_ATTRIBUTE, &m))
+		if (span_is(pb_last(m, 1), attribute))
+			return pb_occurs(m, ATTRIBUTE_G) == 1 ? pb_last(m, ATTRIBUTE_G) : none;
+	return none;
+}
+
+int onnx_file_inline(struct onnx_file *f, uint32_t node, const char *attribute, onnx_fresh *fresh,
+		     void *arg, struct diag *d)
+{
+	struct arena a = {0};
+	struct copier c = {.arena = &a, .d = d, .store = f->store, .data = {.arena = &a}};
+	struct branch b = {.f = f,
+			   .c = &c,
+			   .owner = f->node[node],
+			   .graph = find_branch(f->bytes[node], attribute),
+			   .number = {.arena = &a},
+			   .fresh = fresh,
+			   .arg = arg};
+	struct names unread = {.arena = &a};
+	const struct tally less = {&f->inner, -1}, more = {&f->inner, 1};
+	struct pb_span rest = b.graph, m;
+
+	if (!b.graph.p)
+		return ONNX_NO_BRANCH;
+	/* the bodies of the branch's own nodes stay, and hide what they define */
+	capture_node(f->bytes[node], NULL, &less, &unread);
+	while (pb_each(&rest, GRAPH_NODE, &m))
+		capture_node(m, NULL, &more, &unread);
+	name_branch(&b);
+	int rc = take_nodes(&b);
+	take_weights(&b, false);
+	take_weights(&b, true);
+	pass_outputs(&b);
+	f->node[node] = (struct onnx_node){.title = b.owner.title, .op = ""};
+	arena_free(&a);
 	return rc;
 }
 

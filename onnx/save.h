@@ -39,6 +39,16 @@ bool onnx_file_inner_name(const struct onnx_file *f, const char *name);
 /* Whether the file's graph has an initializer of this name, dense or sparse. */
 bool onnx_file_weight(const struct onnx_file *f, const char *name);
 /*
+ * Puts the nodes of a body in the place of its node, an If whose condition is constant. They become nodes of the file's graph, with
+ * higher numbers than all others; the node itself is left without inputs and outputs. A value of the body is called what fresh()
+ * returns for its name, which must not be defined anywhere; an output gets the name that the node's output has.
+ * Returns 0, ONNX_NO_BRANCH, in which case nothing has changed, or -code.
+ */
+typedef const char *onnx_fresh(void *arg, const char *name);
+enum { ONNX_NO_BRANCH = 1 };
+int onnx_file_inline(struct onnx_file *f, uint32_t node, const char *attribute, onnx_fresh *fresh,
+		     void *arg, struct diag *d);
+/*
  * Adds the names of the tensors that the graph's quantization annotations give as parameters of the tensor `name`. Returns the number
  * of names in *names, which is in the file's memory.
  */

@@ -187,6 +187,7 @@ const struct kernel cpu_attention[] = {
 	REFERENCE("LinearAttention", NF, NULL, linear_attention_reshape, linear_attention_run),
 	REFERENCE("com.microsoft::LinearAttention", NF, NULL, linear_attention_reshape,
 		  linear_attention_run),
+	REFERENCE("com.microsoft::GatedDeltaNet", NF, NULL, delta_net_reshape, delta_net_run),
 	REFERENCE("com.microsoft::LinearAttentionGate", NF, NULL, wide_reshape, linear_gate_run),
 	REFERENCE("RotaryEmbedding", NF, NULL, wide_reshape, rotary_run),
 	REFERENCE("com.microsoft::RotaryEmbedding", NF, ms_rotary_accepts, wide_reshape, ms_rotary_run),

@@ -88,6 +88,15 @@ struct false_hint {
 	const struct false_hint *next;
 };
 
+/* An If whose condition is constant: the nodes of one branch took its place. */
+struct inlined {
+	const struct node *node; /* dead; its outputs have become those of the branch (graph_became) */
+	const char *attribute;	  /* that holds the branch */
+	const struct graph *body; /* the branch, as it was */
+	const uint32_t *id; /* by value of the body: the value that stands for it in the graph */
+	const struct inlined *next; /* an older one; an If that a branch holds comes after the branch */
+};
+
 struct graph {
 	struct arena *arena;
 	struct value **value;
@@ -113,6 +122,7 @@ struct graph {
 	uint32_t norder;
 	const struct constant_node *constants;
 	const struct false_hint *false_hints;
+	const struct inlined *inlined; /* the newest first */
 	const char *name;
 	struct model *model;
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/attention.h"
 
+#include "ops/delta_net.h"
 #include "ops/infer_util.h"
 
 #include <inttypes.h>
@@ -1285,6 +1286,14 @@ const struct op ops_attention[] = {
 	 ATTRS(ms_linear_attrs, struct linear_attention),
 	 .infer = linear_infer,
 	 .macs = linear_macs,
+	 .flags = OP_OPTIONAL_OUT},
+	{.name = "GatedDeltaNet",
+	 MICROSOFT,
+	 .in = delta_net_in,
+	 .out = delta_net_out,
+	 ATTRS(delta_net_attrs, struct delta_net),
+	 .infer = delta_net_infer,
+	 .macs = delta_net_macs,
 	 .flags = OP_OPTIONAL_OUT},
 	{.name = "LinearAttentionGate",
 	 MICROSOFT,

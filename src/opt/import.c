@@ -353,8 +353,8 @@ static int import_node(struct optimizer *o, struct graph *g, struct node *n);
 
 /* ---- an If whose condition is known ---------------------------------------------------------- */
 
-/* The branch of an If that will run, or NULL if the condition is not constant. */
-static struct graph *taken_branch(const struct graph *g, const struct node *n)
+/* The branch of an If that will run, and the attribute that holds it; NULL if the condition is not constant. */
+static struct graph *taken_branch(const struct graph *g, const struct node *n, const char **attribute)
 {
 	const struct value *c = n->op && may_skip_bodies(n) && n->nsub == 2 ? node_in(g, n, 0) : NULL;
 	const struct tensor *t = c ? (c->init ? c->init : c->info.known) : NULL;
@@ -362,7 +362,8 @@ static struct graph *taken_branch(const struct graph *g, const struct node *n)
 	if (!t || t->type.kind != V_TENSOR || t->type.dtype != DT_BOOL || tensor_count(t) != 1)
 		return NULL;
 	int k = elem_i64(DT_BOOL, t->data, 0) ? 0 : 1;
-	const struct field *f = params_field(n->op, k ? "else_branch" : "then_branch");
+	*attribute = k ? "else_branch" : "then_branch";
+	const struct field *f = params_field(n->op, *attribute);
 	double sub;
 	if (f && params_number(f, n->params, &sub) && sub >= 0 && sub < n->nsub)
 		k = (int)sub;
@@ -373,10 +374,9 @@ static struct graph *taken_branch(const struct graph *g, const struct node *n)
  * Makes values in g for the values of body s, which is inlined into g. Returns their ids in g, indexed by value id in
  * s.
  */
-static uint32_t *map_values(struct optimizer *o, struct graph *g, const struct node *n,
-			    const struct graph *s)
+static uint32_t *map_values(struct graph *g, const struct node *n, const struct graph *s)
 {
-	uint32_t *id = arena_new_n(&o->scratch, uint32_t, s->nvalues + 1);
+	uint32_t *id = arena_new_n(g->arena, uint32_t, s->nvalues + 1);
 
 	for (uint32_t i = 0; i < s->nvalues; i++)
 		id[i] = NO_VALUE;
@@ -438,19 +438,23 @@ static void replace_if_output(struct graph *g, const struct node *n, uint32_t k,
 }
 
 /* Copies all nodes of branch s into g before importing the first, which may be an If that is inlined in turn. */
-static int inline_branch(struct optimizer *o, struct graph *g, struct node *n, struct graph *s)
+static int inline_branch(struct optimizer *o, struct graph *g, struct node *n, struct graph *s,
+			 const char *attribute)
 {
+	struct inlined *told = arena_new(g->arena, struct inlined);
 	int r = graph_sort(s, o->diag);
 
 	if (r)
 		return r;
-	uint32_t *id = map_values(o, g, n, s), first = g->nnodes;
+	uint32_t *id = map_values(g, n, s), first = g->nnodes;
 	for (uint32_t i = 0; i < s->norder; i++)
 		copy_node(o, g, s->node[s->order[i]], id);
 	for (uint32_t k = 0; k < n->nout && k < s->nout; k++)
 		if (n->out[k] != NO_VALUE)
 			replace_if_output(g, n, k, id[s->out[k]]);
 	graph_remove_node(g, n);
+	*told = (struct inlined){n, attribute, s, id, g->inlined};
+	g->inlined = told;
 	uint32_t end = g->nnodes;
 	for (uint32_t i = first; r >= 0 && i < end; i++)
 		if (!g->node[i]->dead)
@@ -462,12 +466,13 @@ static int inline_branch(struct optimizer *o, struct graph *g, struct node *n, s
 
 static int import_node(struct optimizer *o, struct graph *g, struct node *n)
 {
-	struct graph *branch = taken_branch(g, n);
+	const char *attribute;
+	struct graph *branch = taken_branch(g, n, &attribute);
 	uint32_t first = g->nnodes;
 	int changes, r;
 
 	if (branch)
-		return inline_branch(o, g, n, branch);
+		return inline_branch(o, g, n, branch, attribute);
 	if (!n->op)
 		return FAIL(o->diag, E_OP_UNSUPPORTED, .node = n->origin->name, .op = n->type);
 	changes = upgrade(o, g, n);

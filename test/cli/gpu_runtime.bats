@@ -314,3 +314,57 @@ fake_nvml() { # VERSION STATUS
 	[ "$status" -eq 0 ]
 	[[ $output == *"output  y f32 [1,1,0,4], 0 bytes"* ]]
 }
+
+# custom_library RESULT: a library whose com.example::Swish only copies in its CUDA entry, by the driver that infer has opened, and
+# returns RESULT; and a model with it
+custom_library() {
+	cat >"$T/swish.c" <<'END'
+#include "infer/op.h"
+#include <dlfcn.h>
+#include <stddef.h>
+#include <string.h>
+static const struct infer_attribute attributes[] = {{"alpha", INFER_ATTR_FLOAT, 0, "1", 0}, {0}};
+static const struct infer_operand in[] = {{"x", "T", INFER_TYPE(INFER_F32), NULL, 0}, {0}};
+static const struct infer_operand out[] = {{"y", "T", INFER_TYPE(INFER_F32), NULL, 0}, {0}};
+static int shape(const struct infer_call *call)
+{
+	call->out[0].rank = call->in[0].rank;
+	memcpy(call->out[0].dim, call->in[0].dim, sizeof(call->in[0].dim));
+	return 0;
+}
+static int cuda(const struct infer_call *call)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+	int (*copy)(unsigned long long, unsigned long long, size_t, void *) = driver ? dlsym(driver, "cuMemcpyDtoDAsync_v2") : 0;
+	if (!copy || copy((unsigned long long)call->out[0].data, (unsigned long long)call->in[0].data, call->in[0].bytes, call->stream))
+		return call->fail(call, "no copy");
+	return FAULT;
+}
+static const struct infer_op ops[] = {{"Swish", "com.example", 1, INFER_OP_LAUNCHES_ONLY, in, out, attributes, 8, shape, NULL, NULL, cuda}};
+INFER_OP_EXPORT const struct infer_op_library *infer_op_library(void)
+{
+	static const struct infer_op_library l = {INFER_OP_VERSION, sizeof(struct infer_op), "copies", ops, 1};
+	return &l;
+}
+END
+	"${CC:-gcc}" -shared -fPIC -w -Isrc/custom "-DFAULT=$1" -o "$T/swish.so" "$T/swish.c"
+	cat >"$T/swish.onnxtxt" <<'END'
+<ir_version: 10, opset_import: ["": 20, "com.example": 1]>
+custom (float[n, 3] x) => (float[n, 3] y) {
+   [swish] y = com.example.Swish <alpha: float = 2.0> (x)
+}
+END
+}
+
+@test "The CUDA entry of a custom operator gets memory and stream of the device; its failure is its node's" {
+	custom_library 0
+	run "$INFER" run "$T/swish.onnxtxt" --ops "$T/swish.so" --input 'x=[[1,2,3],[4,5,6]]' --device cuda -o "$T/out" --save-format json
+	[ "$status" -eq 0 ]
+	[ "$(jq -c '[.. | numbers] | .[-6:]' "$T/out/y.json")" = '[1,2,3,4,5,6]' ] || { cat "$T/out/y.json"; return 1; }
+	run "$INFER" profile "$T/swish.onnxtxt" --ops "$T/swish.so" --random --dim n=4 --device cuda -n 20
+	[ "$status" -eq 0 ]
+	custom_library 'call->fail(call, "not today")'
+	run "$INFER" run "$T/swish.onnxtxt" --ops "$T/swish.so" --random --dim n=4 --device cuda
+	[ "$status" -eq 3 ]
+	[[ $output == *"node 'swish' (com.example::Swish)"*"not today"* ]]
+}

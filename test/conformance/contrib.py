@@ -195,6 +195,63 @@ def linear_attention_gate(w):
     w.case(kind, [f(2, 3, 4).astype(F16), f(4), f(4)], {}, 1, free=True)
 
 
+# ---- GatedDeltaNet
+
+def delta_net_case(w, name, tokens=6, heads=2, values=4, size=3, vsize=5, batch=2, lead=1, packed=False, starts=None, per_key=False,
+                   bias=None, state=True, gate_dtype=None, dtype=np.float32, count=None, active=None, outs=None, free=False,
+                   **attributes):
+    """bias: the shape of dt_bias; count: of how many tokens the updates are kept; lead: dimensions of tokens."""
+    w.begin("gated_delta_net_" + name)
+    rule = attributes.get("update_rule", "gated_delta")
+    over = (tokens,) if lead == 1 else (batch, tokens // batch)
+    q, k = w.f(*over, heads, size), w.f(*over, heads, size)
+    if not attributes.get("qk_l2_norm"):
+        q, k = q / 3, k / 3
+    ins = [q, k, w.f(*over, values, vsize), starts and np.array(starts, np.int32)]
+    ins += [-np.abs(w.f(*over, values, *([size] if per_key else []))) if "gated" in rule else None,
+            np.abs(w.f(*over, values)) if "delta" in rule else None]
+    ins += [w.f(batch, values, vsize, size) if state else None]
+    ins += [w.f(values), w.f(*bias)] if bias else [None, None]
+    ins += [count and np.array(count, np.int32), active and np.array(active, np.int32)]
+    ins[:3] = [a.astype(dtype) for a in ins[:3]]
+    ins[4:6] = [a if a is None else a.astype(gate_dtype or dtype) for a in ins[4:6]]
+    if packed:
+        ins[0] = np.concatenate([a.reshape(*over, -1) for a in ins[:3]], -1)
+        ins[1] = ins[2] = None
+    while ins[-1] is None:
+        ins.pop()
+    if count:
+        attributes["state_update_capacity"] = attributes.get("state_update_capacity", max(count))
+    w.case("GatedDeltaNet", ins, attributes, outs or (3 if count else 2), free=free)
+
+
+def gated_delta_net(w):
+    for rule in ("linear", "gated", "delta", "gated_delta"):
+        delta_net_case(w, rule, update_rule=rule)
+    delta_net_case(w, "batches", lead=2)
+    delta_net_case(w, "no_state", lead=2, state=False)
+    delta_net_case(w, "one_output", outs=1, scale=0.5)
+    delta_net_case(w, "ragged", starts=[0, 1, 1, 6], batch=3)
+    delta_net_case(w, "ragged_no_state", starts=[0, 4, 6], state=False)
+    delta_net_case(w, "packed", packed=True)
+    delta_net_case(w, "packed_batches", packed=True, lead=2, heads=1)
+    delta_net_case(w, "packed_ragged", packed=True, starts=[0, 5, 6], qk_l2_norm=1)
+    delta_net_case(w, "per_key", per_key=True)
+    delta_net_case(w, "step", tokens=2, qk_l2_norm=1, bias=(4,), gate_activation="softplus", beta_activation="sigmoid")
+    delta_net_case(w, "qwen", qk_l2_norm=1, bias=(4,), gate_activation="qwen", beta_activation="sigmoid", chunk_size=32)
+    delta_net_case(w, "kda", per_key=True, qk_l2_norm=1, bias=(4, 3), gate_activation="kda", beta_activation="sigmoid")
+    delta_net_case(w, "kda_flat_bias", per_key=True, bias=(12,), gate_activation="sigmoid", gate_lower_bound=-2.0)
+    delta_net_case(w, "kda_head_bias", per_key=True, bias=(4,), gate_activation="sigmoid")
+    delta_net_case(w, "updates", count=[1, 5], state_update_capacity=2)
+    delta_net_case(w, "updates_per_key", count=[2, 0], per_key=True, state_update_capacity=8, qk_l2_norm=1)
+    delta_net_case(w, "updates_delta", count=[2, 3], update_rule="delta")
+    delta_net_case(w, "updates_off", count=[2, 3], active=[0])
+    delta_net_case(w, "fp16", dtype=F16, lead=2)
+    delta_net_case(w, "fp16_gates", dtype=F16, gate_dtype=np.float32, qk_l2_norm=1)
+    delta_net_case(w, "free", free=True)
+    delta_net_case(w, "free_packed", free=True, packed=True, starts=[0, 2, 6])
+
+
 # ---- GatedRMSNorm
 
 def gated_rms_norm(w):
@@ -709,7 +766,7 @@ def mrotary(w):
     rotary_case(w, "mrotary_free", (1, 3, 8), 4, [2, 2, 0], mrope_layout=1, num_heads=1, free=True)
 
 
-ALL = (linear_attention, linear_attention_gate, gated_rms_norm, causal_conv, block_weights, mixture, quantized_mixture,
+ALL = (linear_attention, linear_attention_gate, gated_delta_net, gated_rms_norm, causal_conv, block_weights, mixture, quantized_mixture,
        sparse_attention, paged_attention, mrotary, gated_add)
 
 

@@ -14,6 +14,10 @@ int linear_attention_reshape(struct site *site, struct step *step, struct diag *
 int linear_attention_run(const struct call *c);
 int linear_gate_run(const struct call *c);
 
+/* delta_net.c: GatedDeltaNet */
+int delta_net_reshape(struct site *site, struct step *step, struct diag *d);
+int delta_net_run(const struct call *c);
+
 /* rotary.c: RotaryEmbedding of ai.onnx and of com.microsoft, and MRotaryEmbedding */
 int rotary_run(const struct call *c);
 int mrotary_reshape(struct site *site, struct step *step, struct diag *d);
