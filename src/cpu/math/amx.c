@@ -27,7 +27,11 @@ void amx_pack_a(const uint16_t *a, int64_t row, int64_t rows, int64_t k, uint16_
 
 static bool processor_has_amx(void)
 {
-	enum { AMX = 1 << 22 | 1 << 24 | 1 << 25 /* bf16, tiles, int8 */, OSXSAVE = 1 << 27, TILE_STATES = 3 << 17 };
+	enum {
+		AMX = 1 << 22 | 1 << 24 | 1 << 25 /* bf16, tiles, int8 */,
+		OSXSAVE = 1 << 27,
+		TILE_STATES = 3 << 17
+	};
 	unsigned a, b, c, d, states, high;
 
 	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & OSXSAVE) ||

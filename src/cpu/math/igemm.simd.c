@@ -239,7 +239,10 @@ WITH_AMX static void panels_amx(const struct igemm_block *g)
 
 static void panels(const struct igemm_block *g)
 {
-	enum { MIN_ROWS = 4, MAX_TILES = 4 }; /* a tile takes as long with one row as with sixteen */
+	enum {
+		MIN_ROWS = 4,
+		MAX_TILES = 4
+	}; /* a tile takes as long with one row as with sixteen */
 
 	if (g->m >= MIN_ROWS && g->panels <= MAX_TILES && amx_usable())
 		panels_amx(g);
