@@ -7,7 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { M = 11, N = 3 * IGEMM_NR, K = 37, LONG = 301 };
+/* Neither whole tiles of AMX, 16 rows and 64 bytes along k, nor less than one. */
+enum { M = 27, N = 3 * IGEMM_NR, K = 149, LONG = 301 };
 
 static uint8_t byte(void)
 {

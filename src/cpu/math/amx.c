@@ -27,11 +27,15 @@ void amx_pack_a(const uint16_t *a, int64_t row, int64_t rows, int64_t k, uint16_
 
 static bool processor_has_amx(void)
 {
-	enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24, OSXSAVE = 1 << 27, TILE_STATES = 3 << 17 };
+	enum {
+		AMX = 1 << 22 | 1 << 24 | 1 << 25 /* bf16, tiles, int8 */,
+		OSXSAVE = 1 << 27,
+		TILE_STATES = 3 << 17
+	};
 	unsigned a, b, c, d, states, high;
 
 	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & OSXSAVE) ||
-	    !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & AMX_BF16) || !(d & AMX_TILE))
+	    !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & AMX) != AMX)
 		return false;
 	__asm__("xgetbv" : "=a"(states), "=d"(high) : "c"(0));
 	return (states & TILE_STATES) == TILE_STATES;

@@ -2,7 +2,7 @@
 #ifndef CPU_MATH_AMX_H
 #define CPU_MATH_AMX_H
 /*
- * Products of bf16 matrices by AMX, with sums in fp32. A tile has 16 rows of 64 bytes; operands are copied to whole tiles
+ * Products of bf16 matrices by AMX, with sums in fp32 (those of 8-bit integers are in igemm.simd.c). A tile has 16 rows of 64 bytes; operands are copied to whole tiles
  * first, padded with zeros.
  */
 #include <stdbool.h>
@@ -14,7 +14,7 @@ enum {
 }; /* a tile: rows of A and of C, columns of B and C; bf16 elements along k */
 
 /*
- * Returns whether the processor has AMX for bf16 and the system lets this process use it. ONEDNN_MAX_CPU_ISA forbids it if
+ * Returns whether the processor has AMX for bf16 and for 8-bit integers, and the system lets this process use it. ONEDNN_MAX_CPU_ISA forbids it if
  * that names a smaller instruction set.
  */
 bool amx_usable(void);
@@ -56,6 +56,15 @@ void amx_multiply(const struct amx *p);
  * they are rounded.
  */
 float amx_exp_sum(const float *x, uint16_t *y, int64_t n, float max, float scale);
+
+/* ---- for code that uses tiles ---- */
+
+/* What the instruction that prepares the tiles reads. */
+struct amx_configuration {
+	uint8_t palette, start_row, reserved[14];
+	uint16_t row_bytes[16];
+	uint8_t rows[16];
+} __attribute__((aligned(64)));
 
 /* ---- for amx.c and amx.simd.c only ---- */
 

@@ -55,12 +55,6 @@ void amx_pack_b_v4(const uint16_t *b, int64_t step, bool transposed, int64_t k, 
 		}
 }
 
-struct configuration {
-	uint8_t palette, start_row, reserved[14];
-	uint16_t row_bytes[16];
-	uint8_t rows[16];
-} __attribute__((aligned(64)));
-
 #define WITH_AMX __attribute__((target("amx-tile,amx-bf16")))
 
 /*
@@ -111,7 +105,7 @@ BLOCK(block_2x2, true, true)
 
 WITH_AMX void amx_multiply_v4(const struct amx *p)
 {
-	struct configuration all = {.palette = 1};
+	struct amx_configuration all = {.palette = 1};
 
 	for (int t = 0; t < 8; t++) {
 		all.row_bytes[t] = 64;

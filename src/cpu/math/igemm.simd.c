@@ -2,6 +2,8 @@
 /* This file is compiled once for each SIMD_LEVEL; igemm.c chooses the level at run time. */
 #include "cpu/math/igemm.h"
 
+#include "cpu/math/amx.h"
+
 #include <math.h>
 #include <string.h>
 #if SIMD_LEVEL >= 2
@@ -161,9 +163,90 @@ PANELS(panels_pairs, , strip_pairs)
 STRIP(strip_fours, VNNI, BY_FOURS)
 PANELS(panels_fours, VNNI, strip_fours)
 
+#define WITH_AMX __attribute__((target("amx-tile,amx-int8")))
+
+/*
+ * One tile of rows by up to four panels. Tiles 0 to 3 are the sums, 4 and 6 whole tiles of A and B, 5 and 7 what is left of
+ * them at the end of k: a panel's line of four values of k is a line of a tile.
+ */
+#define TILES(name, product)                                                                       \
+	WITH_AMX static void name(const struct igemm_block *g, int64_t i)                          \
+	{                                                                                          \
+		const uint8_t *a = g->a + i * g->lda, *b = g->b;                                   \
+		int64_t panel = QUAD * g->k4, whole = g->k4 / 16 * 16;                             \
+		size_t lda = (size_t)g->lda, ldc = (size_t)g->ldc * sizeof(*g->c);                 \
+		int32_t *c = g->c + i * g->ldc;                                                    \
+		_tile_zero(0);                                                                     \
+		_tile_zero(1);                                                                     \
+		_tile_zero(2);                                                                     \
+		_tile_zero(3);                                                                     \
+		for (int64_t k = 0; k < whole; k += 16) {                                          \
+			_tile_loadd(4, a + 4 * k, lda);                                            \
+			FOR_PANELS(6, 4, product, b + k * QUAD)                                    \
+		}                                                                                  \
+		if (whole < g->k4) {                                                               \
+			_tile_loadd(5, a + 4 * whole, lda);                                        \
+			FOR_PANELS(7, 5, product, b + whole * QUAD)                                \
+		}                                                                                  \
+		_tile_stored(0, c, ldc);                                                           \
+		if (g->panels > 1)                                                                 \
+			_tile_stored(1, c + IGEMM_NR, ldc);                                        \
+		if (g->panels > 2)                                                                 \
+			_tile_stored(2, c + 2 * IGEMM_NR, ldc);                                    \
+		if (g->panels > 3)                                                                 \
+			_tile_stored(3, c + 3 * IGEMM_NR, ldc);                                    \
+	}
+#define FOR_PANELS(to, rows, product, at)                                                          \
+	_tile_loadd(to, at, QUAD);                                                                 \
+	product(0, rows, to);                                                                      \
+	if (g->panels > 1) {                                                                       \
+		_tile_loadd(to, (at) + panel, QUAD);                                               \
+		product(1, rows, to);                                                              \
+	}                                                                                          \
+	if (g->panels > 2) {                                                                       \
+		_tile_loadd(to, (at) + 2 * panel, QUAD);                                           \
+		product(2, rows, to);                                                              \
+	}                                                                                          \
+	if (g->panels > 3) {                                                                       \
+		_tile_loadd(to, (at) + 3 * panel, QUAD);                                           \
+		product(3, rows, to);                                                              \
+	}
+TILES(tiles_signed, _tile_dpbsud)
+TILES(tiles_unsigned, _tile_dpbusd)
+
+WITH_AMX static void panels_amx(const struct igemm_block *g)
+{
+	for (int64_t i = 0; i < g->m; i += 16) {
+		uint8_t rows = g->m - i < 16 ? (uint8_t)(g->m - i) : 16, left = (uint8_t)(g->k4 % 16);
+		struct amx_configuration all = {.palette = 1};
+		for (int t = 0; t < 8; t++) {
+			all.rows[t] = t < 6 ? rows : 16;
+			all.row_bytes[t] = 64;
+		}
+		if (left) {
+			all.row_bytes[5] = (uint16_t)(4 * left);
+			all.rows[7] = left;
+		}
+		if (i == 0 || rows < 16)
+			_tile_loadconfig(&all);
+		if (g->a_signed)
+			tiles_signed(g, i);
+		else
+			tiles_unsigned(g, i);
+	}
+	_tile_release();
+}
+
 static void panels(const struct igemm_block *g)
 {
-	if (__builtin_cpu_supports("avx512vnni"))
+	enum {
+		MIN_ROWS = 4,
+		MAX_TILES = 4
+	}; /* a tile takes as long with one row as with sixteen */
+
+	if (g->m >= MIN_ROWS && g->panels <= MAX_TILES && amx_usable())
+		panels_amx(g);
+	else if (__builtin_cpu_supports("avx512vnni"))
 		panels_fours(g);
 	else
 		panels_pairs(g);
