@@ -117,7 +117,7 @@ static void mistakes_name_the_nearest(void)
 	CHECK_STR(message(), "unknown option '--devise'");
 	CHECK_STR(d.last->hint, "did you mean '--device'?");
 	CHECK_INT(parse("run", "m --explain"), -E_OPTION);
-	CHECK_STR(d.last->hint, "it belongs to infer inspect");
+	CHECK_STR(d.last->hint, "it belongs to infer inspect: infer inspect MODEL --explain");
 	/* the full name of another subcommand's option is no abbreviation of --memory-limit */
 	CHECK_INT(parse("run", "m --memory"), -E_OPTION);
 	CHECK_STR(message(), "'infer run' has no option --memory");
