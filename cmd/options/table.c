@@ -496,7 +496,8 @@ const struct field options_table[] = {
 		 "and convolutions stay fp16; -v says which. auto tries all but fp8 on the "
 		 "given inputs and uses the fastest one whose outputs stay "
 		 "within 0.01 of the largest value of each fp32 output; it reports its choice, and the time and the error "
-		 "of each. The choice is kept in the cache. On the CPU, auto is fp32."},
+		 "of each. The choice is kept in the cache. On the CPU, auto is fp32; bf16 is faster there if "
+		 "the processor has AMX."},
 	{ROW("sync", F_ENUM, config.sync, DEVICE, CMD_RUNS), .def = "async",
 	 .choices = "async|node|launch", .arg = "WHEN", .env = "INFER_SYNC",
 	 .help = "how often to wait for the GPU",
