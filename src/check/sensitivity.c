@@ -101,7 +101,9 @@ static int check_options(struct check_context *c)
 			    .message = "--sensitivity has nothing to compare",
 			    .expected = "--compare FILE.onnx with the model before it was quantized, or "
 					"--precision fp16 or bf16",
-			    .actual = "neither");
+			    .actual = c->config->precision == PRECISION_FP32
+					      ? "neither"
+					      : precision_names[c->config->precision]);
 	return 0;
 }
 
