@@ -8,6 +8,7 @@
 #include "cmd/options/version.h"
 #include "cmd/output/watchdog.h"
 #include "custom/custom.h"
+#include "session/backends.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -214,5 +215,10 @@ int main(int argc, char **argv)
 	const struct command *c = argc > 1 ? command_find(argv[1]) : NULL;
 
 	watchdog_writes();
-	return c ? run_subcommand(c, argc - 2, argv + 2) : run_without_subcommand(argc, argv);
+	int status = c ? run_subcommand(c, argc - 2, argv + 2) : run_without_subcommand(argc, argv);
+	if (backends_may_exit_quickly()) {
+		fflush(NULL);
+		_exit(status);
+	}
+	return status;
 }

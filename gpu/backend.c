@@ -55,6 +55,7 @@ const struct backend cuda_backend = {
 	.configure = cuda_configure,
 	.warm_begin = cuda_warm_begin,
 	.warm_end = cuda_warm_end,
+	.may_exit_quickly = cuda_may_exit_quickly,
 	.choices = gpu_choices,
 	.fallback = gpu_fallback,
 	.cache_folder = tune_folder,

@@ -215,18 +215,27 @@ static bool nvrtc_suits(void *const *table, char *found, size_t room)
 	return major >= 12 && made_for_driver(major * 1000, found, room);
 }
 
+static const char *const cudnn_part_names[] = {"graph", "engines_precompiled",
+					       "engines_runtime_compiled", "heuristic"};
+
+/* Sets `file` to the name that part i of cuDNN has in the folder of the library `path`. */
+static void name_cudnn_part(size_t i, const char *path, char *file, size_t room)
+{
+	const char *slash = strrchr(path, '/');
+
+	snprintf(file, room, "%.*slibcudnn_%s.so.9", slash ? (int)(slash + 1 - path) : 0, path,
+		 cudnn_part_names[i]);
+}
+
 /* cuDNN opens its component libraries later. Checks that they lie beside it or in a folder that the system searches. */
 static bool cudnn_parts(const char *path, char *found, size_t room)
 {
-	static const char *const parts[] = {"graph", "engines_precompiled",
-					    "engines_runtime_compiled", "heuristic"};
 	const char *slash = strrchr(path, '/');
 	size_t used = strlen(found);
 	char file[600];
 
-	for (size_t i = 0; i < COUNT(parts); i++) {
-		snprintf(file, sizeof(file), "%.*slibcudnn_%s.so.9",
-			 slash ? (int)(slash + 1 - path) : 0, path, parts[i]);
+	for (size_t i = 0; i < COUNT(cudnn_part_names); i++) {
+		name_cudnn_part(i, path, file, sizeof(file));
 		if (slash && access(file, R_OK) == 0)
 			continue;
 		const char *name = slash ? strrchr(file, '/') + 1 : file;
@@ -242,6 +251,20 @@ static bool cudnn_parts(const char *path, char *found, size_t room)
 	return true;
 }
 
+/*
+ * Opens the parts now, which cuDNN would open when it makes its first plan: that takes 30 to 80 ms. cuDNN is opened by a thread of
+ * its own, while the driver starts.
+ */
+static void open_cudnn_parts(const char *path)
+{
+	char file[600];
+
+	for (size_t i = 0; i < COUNT(cudnn_part_names); i++) {
+		name_cudnn_part(i, path, file, sizeof(file));
+		dlopen(file, RTLD_LAZY | RTLD_LOCAL);
+	}
+}
+
 static bool cudnn_suits(void *const *table, char *found, size_t room)
 {
 	const struct cudnn_api *api = (const void *)table;
@@ -254,6 +277,7 @@ static bool cudnn_suits(void *const *table, char *found, size_t room)
 	if (!dladdr(*(void *const *)&api->p_cudnnGetVersion, &file) ||
 	    !cudnn_parts(file.dli_fname, found, room))
 		return false;
+	open_cudnn_parts(file.dli_fname); /* before the check, which waits for the driver */
 	int status = (int)api->p_cudnnGraphVersionCheck();
 	size_t used = strlen(found);
 	if (status)

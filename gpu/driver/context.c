@@ -2,6 +2,8 @@
 /* The machine's devices and their contexts; turns the driver's errors into findings. */
 #include "gpu/driver/device.h"
 
+#include "base/asan.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -310,6 +312,15 @@ void cuda_warm_end(void)
 	while (init.nthreads)
 		pthread_join(init.thread[--init.nthreads], NULL);
 	pthread_mutex_unlock(&init.lock);
+}
+
+/*
+ * Tools such as compute-sanitizer, ncu and our own watcher are preloaded or injected, and write what they have gathered in
+ * an exit handler. AddressSanitizer looks for leaks in one.
+ */
+bool cuda_may_exit_quickly(void)
+{
+	return !WITH_ASAN && init.begun && !getenv("LD_PRELOAD") && !getenv("CUDA_INJECTION64_PATH");
 }
 
 static void read_device_facts(const struct cuda_api *api, int k, struct device_facts *f)

@@ -51,6 +51,7 @@ int cuda_use_stream(struct device *device, void *handle, struct diag *d); /* han
 void cuda_configure(struct run_config *config);
 void cuda_warm_begin(unsigned parts);
 void cuda_warm_end(void);
+bool cuda_may_exit_quickly(void);
 void cuda_describe(const struct device *dev, struct device_description *out, struct arena *a);
 
 /*

@@ -12,7 +12,7 @@
 
 /* Devices of a machine beyond this number are ignored. */
 enum { MAX_DEVICES = 16 };
-enum { MAX_IMAGES = 64, STAGES = 8, STAGE_BYTES = 4 << 20, STAGE_ALIGN = 256 };
+enum { MAX_IMAGES = 64, STAGES = 4, STAGE_BYTES = 4 << 20, STAGE_ALIGN = 256 };
 
 struct loaded {
 	CUlibrary library;

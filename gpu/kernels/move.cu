@@ -165,7 +165,7 @@ template <typename T> __device__ inline void trilu(const gpu_trilu &p)
 }
 
 #define KERNELS(bytes, T)                                                                                              \
-	extern "C" __global__ void strided_##bytes(const gpu_strided p) { strided<T>(p); }                             \
+	extern "C" __global__ void strided_##bytes(const gpu_strided_pieces p) { strided<T>(p.piece[blockIdx.y]); }          \
 	extern "C" __global__ void pad_##bytes(const gpu_pad p) { pad<T>(p); }                                         \
 	extern "C" __global__ void gather_##bytes(const gpu_gather_job p) { gather<T>(p); }                                \
 	extern "C" __global__ void gather_elements_##bytes(const gpu_gather_job p) { gather_elements<T>(p); }              \

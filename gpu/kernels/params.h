@@ -123,6 +123,12 @@ struct gpu_strided {
 	int64_t xs[GPU_DIMS], ys[GPU_DIMS];
 };
 
+/* Copies several strided views at once, a row of blocks (blockIdx.y) for each. */
+enum { GPU_PIECES = 4 };
+struct gpu_strided_pieces {
+	struct gpu_strided piece[GPU_PIECES];
+};
+
 struct gpu_pad {
 	const void *x, *value; /* if value is null, the padding is zero */
 	void *y;

@@ -140,18 +140,90 @@ bool gpu_piece(struct gpu_piece *p, int rank, const int64_t *dim, const int64_t 
 	return true;
 }
 
+int gpu_strided_run(const struct call *c, void *fn, const struct gpu_strided *job)
+{
+	const struct gpu_strided_pieces one = {.piece = {*job}};
+
+	return gpu_launch(c, fn, gpu_grid(job->n), &one, sizeof(one));
+}
+
+enum { WIDE_BYTES = 16 };
+
+/* Sets `to` to the same copy with elements of WIDE_BYTES. Returns false if rows, steps or offsets are no multiples of these. */
+static bool widen(const struct gpu_piece *from, int64_t size, struct gpu_piece *to)
+{
+	int64_t by = WIDE_BYTES / size;
+	int last = from->job.d.rank - 1;
+
+	*to = *from;
+	if (by < 2 || last < 0 || from->job.xs[last] != 1 || from->job.ys[last] != 1 ||
+	    from->job.d.dim[last] % by || from->from % WIDE_BYTES || from->to % WIDE_BYTES)
+		return false;
+	for (int r = 0; r < last; r++) {
+		if (from->job.xs[r] % by || from->job.ys[r] % by)
+			return false;
+		to->job.xs[r] /= by;
+		to->job.ys[r] /= by;
+	}
+	to->job.d.dim[last] /= by;
+	to->job.n /= by;
+	return true;
+}
+
+int gpu_moves_set(const struct site *s, struct gpu_moves *m, enum dtype t, struct diag *d)
+{
+	bool wide = m->count > 0;
+
+	m->fn = gpu_sized(s, "move", "strided", t, d);
+	m->wide = arena_new_n(s->plan_arena, struct gpu_piece, (size_t)m->count + 1);
+	for (int i = 0; i < m->count; i++)
+		wide = wide && widen(&m->piece[i], gpu_size(t), &m->wide[i]);
+	m->wide_fn = wide ? gpu_kernel(s, "move", "strided_16", d) : NULL;
+	return m->fn && (m->wide_fn || !wide) ? 0 : -E_DEVICE;
+}
+
+static const void *piece_from(const struct call *c, const struct gpu_piece *p)
+{
+	return (const char *)gpu_data(c, p->in) + p->from;
+}
+
+static void *piece_to(const struct call *c, const struct gpu_piece *p)
+{
+	return (char *)gpu_out(c, p->out) + p->to;
+}
+
+static bool pieces_aligned(const struct call *c, const struct gpu_moves *m)
+{
+	uintptr_t all = 0;
+
+	for (int i = 0; i < m->count; i++)
+		all |= (uintptr_t)piece_from(c, &m->piece[i]) | (uintptr_t)piece_to(c, &m->piece[i]);
+	return all % WIDE_BYTES == 0;
+}
+
 int gpu_moves_run(const struct call *c)
 {
 	const struct gpu_moves *m = c->step->state;
+	bool wide = m->wide_fn && pieces_aligned(c, m);
+	const struct gpu_piece *pieces = wide ? m->wide : m->piece;
 	int err = 0;
 
-	for (int i = 0; i < m->count && !err; i++) {
-		const struct gpu_piece *p = &m->piece[i];
-		struct gpu_strided job = p->job;
-		job.x = (const char *)gpu_data(c, p->in) + p->from;
-		job.y = (char *)gpu_out(c, p->out) + p->to;
-		if (job.n > 0)
-			err = gpu_launch(c, m->fn, gpu_grid(job.n), &job, sizeof(job));
+	for (int i = 0; i < m->count && !err;) {
+		struct gpu_strided_pieces job = {0};
+		int64_t most = 0;
+		unsigned n = 0;
+		for (; i < m->count && n < GPU_PIECES; i++) {
+			const struct gpu_piece *p = &pieces[i];
+			if (p->job.n <= 0)
+				continue;
+			job.piece[n] = p->job;
+			job.piece[n].x = piece_from(c, p);
+			job.piece[n++].y = piece_to(c, p);
+			most = p->job.n > most ? p->job.n : most;
+		}
+		struct gpu_grid g = gpu_grid(most);
+		g.y = n;
+		err = n ? gpu_launch(c, wide ? m->wide_fn : m->fn, g, &job, sizeof(job)) : 0;
 	}
 	return err;
 }

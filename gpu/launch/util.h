@@ -97,10 +97,17 @@ struct gpu_moves {
 	void *fn;
 	int count;
 	struct gpu_piece *piece;
+	/* the same copies with elements of 16 bytes, for operands that are aligned to them; NULL if the pieces are not */
+	void *wide_fn;
+	struct gpu_piece *wide;
 };
 /* Sets the dims and the strides, in elements, of a piece. Returns false if there are too many dims. */
 bool gpu_piece(struct gpu_piece *p, int rank, const int64_t *dim, const int64_t *xs,
 	       const int64_t *ys);
+/* Launches the kernel "strided" of move.cu for one copy. */
+int gpu_strided_run(const struct call *c, void *fn, const struct gpu_strided *job);
+/* Finds the kernels for the pieces, whose elements are of the type. Returns 0 or -code. */
+int gpu_moves_set(const struct site *s, struct gpu_moves *m, enum dtype t, struct diag *d);
 int gpu_moves_run(const struct call *c);
 /* For operators whose output has the same bytes as their input, so that usually nothing is to be copied. */
 int gpu_view_reshape(struct site *s, struct step *step, struct diag *d);

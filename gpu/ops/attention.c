@@ -83,7 +83,7 @@ static int run_copies(const struct call *c, const struct joined *k, char *key, c
 		job.x = gpu_data(c, p->in);
 		job.y = (p->value ? value : key) + (size_t)p->to * size;
 		if (job.n > 0)
-			err = gpu_launch(c, k->fn, gpu_grid(job.n), &job, sizeof(job));
+			err = gpu_strided_run(c, k->fn, &job);
 	}
 	return err;
 }

@@ -185,7 +185,7 @@ static int heap_give(const struct call *c, uint32_t i, const struct stack *s, co
 		return call_fail(c, E_RANK, NULL, NULL);
 	p.job.x = from + (s->reverse ? (turns - 1) * s->size * gpu_size(s->type) : 0);
 	p.job.y = c->out[i]->data;
-	return gpu_launch(c, s->heap.fn, gpu_grid(p.job.n), &p.job, sizeof(p.job));
+	return gpu_strided_run(c, s->heap.fn, &p.job);
 }
 
 /* ---- scanned inputs --------------------------------------------------------------------------- */
@@ -214,8 +214,7 @@ static int cut_start(const struct call *c, struct scanned *v, const struct tenso
 	int err = enlarge(c, &k->front, x->bytes, 0);
 	k->view.job.x = x->data;
 	k->view.job.y = k->front.buffer.ptr;
-	return err ? err
-		   : gpu_launch(c, k->fn, gpu_grid(k->view.job.n), &k->view.job, sizeof(k->view.job));
+	return err ? err : gpu_strided_run(c, k->fn, &k->view.job);
 }
 
 static const struct tensor *cut_at(struct scanned *v, const struct tensor *x, int64_t k)

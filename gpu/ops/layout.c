@@ -15,10 +15,9 @@
 		m->count = 1;                                                                      \
 		m->piece = arena_new(s->plan_arena, struct gpu_piece);                             \
 		name(s, m->piece);                                                                 \
-		m->fn = gpu_sized(s, "move", "strided", gpu_type(s, 0), d);                        \
 		step->state = m;                                                                   \
 		step->unread = ~UINT64_C(1);                                                       \
-		return m->fn ? 0 : -E_DEVICE;                                                      \
+		return gpu_moves_set(s, m, gpu_type(s, 0), d);                                     \
 	}
 
 static bool transpose(const struct site *s, struct gpu_piece *p)
@@ -186,9 +185,8 @@ static int concat_reshape(struct site *s, struct step *step, struct diag *d)
 			  (int64_t[]){y->dim[axis] * inner, 1});
 		at += x->dim[axis];
 	}
-	m->fn = gpu_sized(s, "move", "strided", gpu_type(s, 0), d);
 	step->state = m;
-	return m->fn ? 0 : -E_DEVICE;
+	return gpu_moves_set(s, m, gpu_type(s, 0), d);
 }
 
 #define VIEW(name)                                                                                 \

@@ -421,7 +421,7 @@ static int transpose_weights(const struct call *c, void *dst, const void *src, c
 	gpu_piece(&p, 2, dim, from, to);
 	p.job.x = src;
 	p.job.y = dst;
-	return gpu_launch(c, t->fn, gpu_grid(p.job.n), &p.job, sizeof(p.job));
+	return gpu_strided_run(c, t->fn, &p.job);
 }
 
 /* Pads the weights with copies of their first rows. The output columns that these rows produce are never read. */

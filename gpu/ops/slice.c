@@ -48,10 +48,9 @@ static int slice_reshape(struct site *s, struct step *step, struct diag *d)
 	m->count = 1;
 	m->piece = arena_new(s->plan_arena, struct gpu_piece);
 	fill_slice(s, m->piece);
-	m->fn = gpu_sized(s, "move", "strided", gpu_type(s, 0), d);
 	step->state = m;
 	step->unread = ~UINT64_C(1);
-	return m->fn ? 0 : -E_DEVICE;
+	return gpu_moves_set(s, m, gpu_type(s, 0), d);
 }
 
 /* Returns the length, along the axis, of Split's output k if the model does not use that output. */
@@ -88,10 +87,9 @@ static int split_reshape(struct site *s, struct step *step, struct diag *d)
 			  (int64_t[]){x->dim[axis] * inner, 1}, (int64_t[]){run, 1});
 		at += y->shape.dim[axis];
 	}
-	m->fn = gpu_sized(s, "move", "strided", gpu_type(s, 0), d);
 	step->state = m;
 	step->unread = ~UINT64_C(1);
-	return m->fn ? 0 : -E_DEVICE;
+	return gpu_moves_set(s, m, gpu_type(s, 0), d);
 }
 
 struct pad_state {
@@ -240,9 +238,8 @@ static int crop_reshape(struct site *s, struct step *step, struct diag *d)
 	for (int i = 2; i < 4; i++)
 		m->piece->from += q->border.v[3 - i] * xs[i] * gpu_size(gpu_type(s, 0));
 	gpu_piece(m->piece, y->rank, y->dim, xs, ys);
-	m->fn = gpu_sized(s, "move", "strided", gpu_type(s, 0), d);
 	step->state = m;
-	return m->fn ? 0 : -E_DEVICE;
+	return gpu_moves_set(s, m, gpu_type(s, 0), d);
 }
 
 static int reverse_reshape(struct site *s, struct step *step, struct diag *d)

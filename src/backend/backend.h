@@ -317,6 +317,11 @@ struct backend {
 	 */
 	void (*warm_begin)(unsigned parts);
 	void (*warm_end)(void);
+	/*
+	 * Whether the process may end with _exit(): the device's libraries are open, whose exit handlers take long and only
+	 * give back what the system takes back anyway.
+	 */
+	bool (*may_exit_quickly)(void);
 
 	/*
 	 * choices describes how the kernels of the device were chosen, with `each` also in one line

@@ -215,9 +215,11 @@ int op_each(int (*f)(const struct op *, void *), void *arg)
 
 struct op op_resolved(const struct op *row)
 {
-	const struct entry *e = entry_of(row);
 	struct op r = *row;
 
+	if (r.in && r.out && r.infer)
+		return r;
+	const struct entry *e = entry_of(row);
 	/* a row inherits what it leaves out from the nearest newer row that has it */
 	for (const struct op *p = row; p >= e->first && !r.upgrade && (!r.in || !r.infer); p--) {
 		if (!r.in)

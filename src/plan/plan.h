@@ -46,6 +46,12 @@ struct runtime {
 	struct arena *arena; /* lives as long as the session */
 };
 
+/* Whether the device copies from and to pinned host memory on its own, without the host waiting. */
+static inline bool can_pin(const struct runtime *rt)
+{
+	return rt->backend != rt->cpu && rt->backend->alloc_host && rt->backend->queue_copy;
+}
+
 /* A planned step, for reports. */
 struct step_report {
 	const struct origin *from;

@@ -150,11 +150,6 @@ struct instance {
 	uint64_t plans; /* plans made so far */
 };
 
-/* Whether the device copies from and to pinned host memory on its own, without the host waiting. */
-static inline bool can_pin(const struct runtime *rt)
-{
-	return rt->backend != rt->cpu && rt->backend->alloc_host && rt->backend->queue_copy;
-}
 static inline bool has_device(const struct runtime *rt)
 {
 	return rt->backend != rt->cpu;

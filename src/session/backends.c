@@ -116,3 +116,11 @@ void backends_warm_end(void)
 		if (backends[i]->warm_end)
 			backends[i]->warm_end();
 }
+
+bool backends_may_exit_quickly(void)
+{
+	for (int i = 0; i < BACKENDS; i++)
+		if (backends[i]->may_exit_quickly && backends[i]->may_exit_quickly())
+			return true;
+	return false;
+}

@@ -48,5 +48,7 @@ bool accelerator_found(struct diag *why);
  */
 void backends_warm_begin(const char *device, unsigned parts);
 void backends_warm_end(void);
+/* Whether any accelerator's exit handlers are better left out (may_exit_quickly). */
+bool backends_may_exit_quickly(void);
 
 #endif

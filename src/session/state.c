@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/pool.h"
 #include "base/str.h"
 #include "input/random.h"
 #include "session/collect.h"
@@ -44,9 +45,9 @@ struct stepper {
 	/* ids chosen so far, by --next: rows of `batch` ids a step */
 	int64_t **ids;
 	size_t *ids_room;
-	bool *ended; /* by row of the batch: the row has had an id of --until */
-	void *row;   /* scores of the last position on the host, a row behind the other */
-	size_t row_bytes;
+	bool *ended;	   /* by row of the batch: the row has had an id of --until */
+	struct buffer row; /* scores of the last position on the host, a row behind the other */
+	bool row_pinned;   /* the device writes there directly, several times as fast */
 	uint64_t random;
 };
 
@@ -370,6 +371,29 @@ static int fail_scores(const struct stepper *x, const struct next *n, struct dia
 						       : type_str(&d->arena, t->type));
 }
 
+static void row_free(struct stepper *x)
+{
+	struct runtime *rt = session_runtime(x->session);
+
+	if (x->row.ptr && x->row_pinned)
+		rt->backend->free_host(rt->device, &x->row);
+	else if (x->row.ptr)
+		rt->cpu->free(rt->host, &x->row);
+	x->row = (struct buffer){0};
+}
+
+static int row_reserve(struct stepper *x, size_t bytes, struct diag *d)
+{
+	struct runtime *rt = session_runtime(x->session);
+
+	if (x->row.bytes >= bytes)
+		return 0;
+	row_free(x);
+	x->row_pinned = can_pin(rt);
+	return x->row_pinned ? rt->backend->alloc_host(rt->device, bytes, MEM_STAGING, &x->row, d)
+			     : rt->cpu->alloc(rt->host, bytes, MEM_STAGING, &x->row, d);
+}
+
 /* Brings the scores of the last position of all rows to the host, x->row, and returns their number in a row in *ids. */
 static int fetch_scores(struct stepper *x, const struct next *n, int64_t *ids, struct diag *d)
 {
@@ -383,20 +407,14 @@ static int fetch_scores(struct stepper *x, const struct next *n, int64_t *ids, s
 	int64_t positions = rank == 3 ? t->shape.dim[1] : 1, size = t->shape.dim[rank - 1];
 	size_t bytes = (size_t)size * (dtype_bits(tensor_dtype(t)) / 8);
 	size_t all = bytes * (size_t)x->batch; /* no more than the tensor has */
-	if (x->row_bytes < all) {
-		mem_free(x->row);
-		x->row = mem_alloc(all, MEM_STAGING);
-		x->row_bytes = x->row ? all : 0;
-		if (!x->row)
-			return FAIL(d, E_MEMORY);
-	}
+	err = row_reserve(x, all, d);
 	*ids = size;
 	/* with one position, all rows lie behind one another */
 	for (int64_t b = 0; b < (positions == 1 ? 1 : x->batch) && !err; b++) {
 		struct tensor last = *t;
 		last.data = (char *)t->data + (size_t)(b * positions + positions - 1) * bytes;
 		last.bytes = positions == 1 ? all : bytes;
-		err = session_fetch(x->session, (char *)x->row + (size_t)b * bytes, &last, d);
+		err = session_fetch(x->session, (char *)x->row.ptr + (size_t)b * bytes, &last, d);
 	}
 	return err;
 }
@@ -505,6 +523,24 @@ static bool ends(const struct stepper *x, int64_t id)
 	return false;
 }
 
+/* The rows of the batch, of which several threads find the largest scores. */
+struct rows {
+	enum dtype type;
+	const char *data;
+	int64_t size;
+	size_t bytes; /* of a row */
+	int64_t *ids;
+};
+
+static void find_largest(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct rows *r = arg;
+
+	(void)thread;
+	for (int64_t b = begin; b < end; b++)
+		r->ids[b] = largest(r->type, r->data + (size_t)b * r->bytes, r->size);
+}
+
 /* Chooses an id for each row. Rows that have ended repeat their last id, so that the other rows can go on. */
 static int choose_ids(struct stepper *x, uint32_t k, struct diag *d)
 {
@@ -516,14 +552,14 @@ static int choose_ids(struct stepper *x, uint32_t k, struct diag *d)
 	if (err)
 		return err;
 	enum dtype t = tensor_dtype(x->out[n->out]);
-	size_t bytes = (size_t)size * (dtype_bits(t) / 8);
+	struct rows rows = {t, x->row.ptr, size, (size_t)size * (dtype_bits(t) / 8), ids};
+	if (!n->sample)
+		pool_for(x->batch, 1, find_largest, &rows);
 	for (int64_t b = 0; b < x->batch; b++) {
-		const void *row = (const char *)x->row + (size_t)b * bytes;
-		if (x->ended[b]) {
+		if (x->ended[b])
 			ids[b] = ids[b - x->batch];
-			continue;
-		}
-		ids[b] = n->sample ? draw(x, n, t, row, size) : largest(t, row, size);
+		else if (n->sample)
+			ids[b] = draw(x, n, t, rows.data + (size_t)b * rows.bytes, size);
 		if (ids[b] < 0)
 			return FAIL(d, E_OUT_NAN,
 				    .slot = fmt(d, "output '%s'", x->graph->out_name[n->out]),
@@ -773,6 +809,7 @@ struct stepper *stepper_new(struct session *s, const struct stepper_request *r,
 	struct stepper *x = new_stepper(s, r, inputs);
 	int err = set_limit(x, d);
 
+	mem_keep_freed(); /* each step makes a plan, and frees an older one */
 	if (!err) {
 		x->collector = collector_new(s, r, &x->arena, d);
 		err = x->collector ? 0 : -E_STEPS;
@@ -891,7 +928,7 @@ void stepper_free(struct stepper *x)
 			room_free(x, &x->room[i][k]);
 	for (uint32_t k = 0; k < x->steps->nnext; k++)
 		mem_free(x->ids[k]);
-	mem_free(x->row);
+	row_free(x);
 	collector_free(x->collector);
 	struct arena a = x->arena;
 	arena_free(&a);
