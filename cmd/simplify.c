@@ -3,8 +3,8 @@
  * infer simplify: writes a model as the optimizer leaves it at --optimize basic, with the nodes of the file. The optimized graph
  * says what became of each value of the file: a constant, or another value that takes its place (graph_became). Nodes whose
  * results are still read are copied from the file with the names of what their operands became. So the model has the file's
- * opsets and its operators only, none of the optimizer's own, and bodies of nodes stay as they are, captured names apart. The branch
- * that an If of constant condition takes is put in the place of the If first.
+ * opsets and its operators only, none of the optimizer's own, and bodies of nodes stay as they are, captured names apart. Before
+ * all that, an If with a constant condition is replaced by the nodes of the branch that it takes.
  *
  * All values that became one value form a class. The class is computed by the node of its first member in the order of the file;
  * therefore a node never reads what a later node makes.

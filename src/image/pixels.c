@@ -307,7 +307,7 @@ static void reorder(struct converter *k)
 
 /* ---- pictures of bytes */
 
-/* Reads `bytes` bytes, of which the pixel's channels are the first. */
+/* Loads the `bytes` (1 to 4) bytes at p, which begin with the channels of one pixel, as one little-endian number. */
 static inline uint32_t read_pixel(const unsigned char *p, int64_t bytes)
 {
 	uint32_t v = p[0];

@@ -261,15 +261,9 @@ static void init_conversion(struct conversion *c)
 	c->n = g->nvalues;
 	c->of = magnitudes(c->o, g);
 	c->small = arena_new_n(a, struct float8, c->n + 1);
-	c->captured = arena_new_n(a, bool, c->n + 1);
+	c->captured = opt_captured(c->o, g);
 	for (uint32_t i = 0; i < c->n; i++)
 		c->small[i].q = NO_VALUE;
-	for (uint32_t i = 0; i < g->norder; i++) {
-		const struct node *n = g->node[g->order[i]];
-		for (uint32_t k = n->nin; k < n->nin + n->ncap; k++)
-			if (n->in[k] != NO_VALUE)
-				c->captured[n->in[k]] = true;
-	}
 }
 
 int pass_float8(struct optimizer *o, struct graph *g)

@@ -157,6 +157,19 @@ struct rewriter opt_rewriter(struct made *m)
 
 /* ---- captures -------------------------------------------------------------------------------- */
 
+bool *opt_captured(struct optimizer *o, const struct graph *g)
+{
+	bool *captured = arena_new_n(&o->scratch, bool, (size_t)g->nvalues + 1);
+
+	for (uint32_t i = 0; i < g->norder; i++) {
+		const struct node *n = g->node[g->order[i]];
+		for (uint32_t k = n->nin; k < n->nin + n->ncap; k++)
+			if (n->in[k] != NO_VALUE)
+				captured[n->in[k]] = true;
+	}
+	return captured;
+}
+
 void opt_sync_captures(struct optimizer *o, struct graph *g, struct node *n)
 {
 	opt_info(o, g);

@@ -55,6 +55,8 @@ int opt_infer_node(struct optimizer *o, struct graph *g, struct node *n);
 void opt_set_const(struct optimizer *o, struct graph *g, struct value *v, const struct tensor *t);
 /* Removes from the bodies of n the captures that became constants or that nothing uses any more. Returns 0 or -code. */
 int opt_trim_captures(struct optimizer *o, struct graph *g, struct node *n);
+/* Returns, indexed by value id, whether the body of a node reads the value. The memory is o->scratch's. */
+bool *opt_captured(struct optimizer *o, const struct graph *g);
 /* Copies what is known of the captured values into the bodies of n. */
 void opt_sync_captures(struct optimizer *o, struct graph *g, struct node *n);
 /* The argument of a rewriter's callback `made`, which infers each new node of g. */

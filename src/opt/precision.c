@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --precision fp16, bf16 and fp8 (which is fp16 here, see float8.c): nodes inside an fp32 graph compute in the smaller type if their operator's row
- * says that this does no harm (enum op_reduced). Constants are converted here, once. Inputs and outputs of the
+ * --precision fp16 and bf16: nodes inside an fp32 graph compute in the smaller type if their operator's row says that this
+ * does no harm (enum op_reduced). --precision fp8 begins as fp16 here, and float8.c converts products afterwards. Constants are converted here, once. Inputs and outputs of the
  * graph stay fp32, with Cast nodes between the two types. Kernels accumulate sums, normalize and exponentiate
  * in fp32 whatever the type of their inputs.
  */
@@ -256,15 +256,9 @@ static void init_lowering(struct lowering *l)
 	l->small = arena_new_n(a, uint32_t, l->n + 1);
 	l->large = arena_new_n(a, uint32_t, l->n + 1);
 	l->lowered = arena_new_n(a, bool, l->n + 1);
-	l->captured = arena_new_n(a, bool, l->n + 1);
+	l->captured = opt_captured(l->o, g);
 	for (uint32_t i = 0; i < l->n; i++)
 		l->small[i] = l->large[i] = NO_VALUE;
-	for (uint32_t i = 0; i < g->norder; i++) {
-		const struct node *n = g->node[g->order[i]];
-		for (uint32_t k = n->nin; k < n->nin + n->ncap; k++)
-			if (n->in[k] != NO_VALUE)
-				l->captured[n->in[k]] = true;
-	}
 }
 
 int pass_precision(struct optimizer *o, struct graph *g)

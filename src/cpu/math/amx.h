@@ -2,8 +2,8 @@
 #ifndef CPU_MATH_AMX_H
 #define CPU_MATH_AMX_H
 /*
- * Products of bf16 matrices by AMX, with sums in fp32 (those of 8-bit integers are in igemm.simd.c). A tile has 16 rows of 64 bytes; operands are copied to whole tiles
- * first, padded with zeros.
+ * Products of bf16 matrices by AMX, with sums in fp32; products of 8-bit integers by AMX are in igemm.simd.c. A tile has 16
+ * rows of 64 bytes. Operands are first copied into whole tiles, which are padded with zeros.
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -166,8 +166,9 @@ PANELS(panels_fours, VNNI, strip_fours)
 #define WITH_AMX __attribute__((target("amx-tile,amx-int8")))
 
 /*
- * One tile of rows by up to four panels. Tiles 0 to 3 are the sums, 4 and 6 whole tiles of A and B, 5 and 7 what is left of
- * them at the end of k: a panel's line of four values of k is a line of a tile.
+ * Multiplies one tile of rows by up to four panels. Tiles 0 to 3 hold the sums, tiles 4 and 6 the whole tiles of A and B. If k
+ * is no multiple of a tile, its last values are in the shorter tiles 5 (A) and 7 (B). A panel stores four values of k for each of
+ * its columns side by side, which is what one row of a tile holds.
  */
 #define TILES(name, product)                                                                       \
 	WITH_AMX static void name(const struct igemm_block *g, int64_t i)                          \
