@@ -3,6 +3,7 @@
 
 #include "base/pool.h"
 #include "cpu/math/move.h"
+#include "cpu/onednn/onednn.h"
 #include "cpu/quantized/nbits.h"
 #include "cpu/quantized/qconv.h"
 #include "cpu/quantized/qlinear.h"
@@ -484,10 +485,12 @@ const struct kernel cpu_quant[] = {
 	 .flags = K_REFERENCE,
 	 .reshape = conv_integer_reshape,
 	 .run = conv_integer_run},
+	{.op = "QLinearConv", ONEDNN(qconv)},
 	{.op = "QLinearConv",
 	 .flags = K_REFERENCE,
 	 .reshape = qlinear_conv_reshape,
 	 .run = qlinear_conv_run},
+	{.op = "com.microsoft::QLinearConv", ONEDNN(qconv)},
 	{.op = "com.microsoft::QLinearConv",
 	 .flags = K_REFERENCE,
 	 .reshape = qlinear_conv_reshape,

@@ -159,6 +159,12 @@ static inline const_dnnl_memory_desc_t pd_md(const_dnnl_primitive_desc_t pd, dnn
 	return onednn_api.dnnl_primitive_desc_query_md(pd, what, 0);
 }
 
+/* Describes where md places the elements, as text for a key of the weight store; NULL for an opaque layout. */
+const char *build_layout_text(struct arena *a, const_dnnl_memory_desc_t md);
+/* Copies data from one layout to the other immediately, by a reorder primitive of oneDNN. */
+int build_reorder_now(const_dnnl_memory_desc_t from_md, const_dnnl_memory_desc_t to_md,
+		      const void *src, void *dst, struct diag *d);
+
 /* ---- operands -------------------------------------------------------------------------------- */
 
 /*

@@ -319,6 +319,7 @@ void onednn_drop(struct step *step)
 		return FAIL(d, E_LIBRARY, .actual = onednn_about());                               \
 	}
 ABSENT(conv)
+ABSENT(qconv)
 ABSENT(deconv)
 ABSENT(fused_conv)
 ABSENT(gemm)
