@@ -516,6 +516,8 @@ const struct kernel cpu_quant[] = {
 	 .flags = K_REFERENCE,
 	 .reshape = qtable_reshape,
 	 .run = qleaky_run},
+	{.op = "infer::CodeTable", .flags = K_REFERENCE, .reshape = code_table_reshape, .run = code_table_run},
+	{.op = "infer::AllCodes", .flags = K_REFERENCE, .run = all_codes_run},
 	{.op = "com.microsoft::GatherBlockQuantized",
 	 .flags = K_REFERENCE,
 	 .reshape = block_gather_reshape,
