@@ -5,6 +5,7 @@
 #include "backend/backend.h"
 
 int qconcat_run(const struct call *c);
+int qglobal_reshape(struct site *s, struct step *st, struct diag *d);
 int qglobal_run(const struct call *c);
 int qbinary_reshape(struct site *s, struct step *st, struct diag *d);
 int qadd_run(const struct call *c);

@@ -347,6 +347,9 @@ static bool bias(struct match *m)
 #define S_X	 "x[2,4,6,6]:u8 sx=0.02 zx[]:u8 "
 #define S_Y	 "sy=0.03 zy[]:u8 "
 #define S_CONV	 S_X "w[8,4,3,3]:i8 sw+[8] zw[8]:i8 sy=3 zy[]:u8 "
+#define S_CONV_TEXT(b)                                                                             \
+	"y = QuantizeLinear(Conv(DequantizeLinear(x, sx, zx), DequantizeLinear(w, sw, zw) {axis=0}" b \
+	"), sy, zy)"
 #define S_PAIR	 "a[2,3,8]:u8 sa=0.02 za[]:u8 b[2,3,8]:u8 sb=0.03 zb[]:u8 sy=0.05 zy[]:u8"
 #define S_MATRIX "a[3,8]:u8 sa=0.02 za[]:u8 b[8,5]:i8 sb=0.03 zb[]:i8 "
 
@@ -396,9 +399,9 @@ const struct rule rules_quant[] = {
 
 	{"codes-conv-bias", QUANTIZE, Q("c: Conv(" DQ("x") ", d: " DQ("w") ", #b)"),
 	 "y = QLinearConv(x, sx, zx, w, sw, zw, sy, zy, " WHOLE("Div(b, Mul(sx, sw))") ") {...c}",
-	 conv_bias, true, .sample = S_CONV "b[8]"},
+	 conv_bias, true, .sample = S_CONV "b[8]; " S_CONV_TEXT(", b")},
 	{"codes-conv", QUANTIZE, Q("c: Conv(" DQ("x") ", d: " DQ("w") ")"),
-	 "y = QLinearConv(x, sx, zx, w, sw, zw, sy, zy) {...c}", conv, true, .sample = S_CONV},
+	 "y = QLinearConv(x, sx, zx, w, sw, zw, sy, zy) {...c}", conv, true, .sample = S_CONV "; " S_CONV_TEXT("")},
 	{"codes-matmul", QUANTIZE, Q("MatMul(" DQ("a") ", d: " DQ("b") ")"),
 	 "y = QLinearMatMul(a, sa, za, b, sb, zb, sy, zy)", product, true, .sample = S_MATRIX "sy=0.5 zy[]:u8"},
 	{"codes-matmul-float", QUANTIZE, "y = MatMul(" DQ("a") ", d: " DQ("b") ")",
@@ -419,7 +422,8 @@ const struct rule rules_quant[] = {
 	{"codes-mean", QUANTIZE, Q("ReduceMean(" DQ("x") ", [2, 3]) {keepdims=1}"),
 	 "y = com.microsoft::QLinearGlobalAveragePool(x, sx, zx, sy, zy)", mean_of_picture, true, .sample = S_X S_Y},
 	{"codes-concat", QUANTIZE, Q("c: Concat(" DQ("a") ", " DQ("b") ")"),
-	 "y = com.microsoft::QLinearConcat(sy, zy, a, sa, za, b, sb, zb) {axis=c.axis}", concat, .sample = S_PAIR},
+	 "y = com.microsoft::QLinearConcat(sy, zy, a, sa, za, b, sb, zb) {axis=c.axis}", concat,
+	 .sample = S_PAIR "; y = QuantizeLinear(Concat(DequantizeLinear(a, sa, za), DequantizeLinear(b, sb, zb)) {axis=1}, sy, zy)"},
 
 	{"codes-same", QUANTIZE, "y = q: QuantizeLinear(!DequantizeLinear(x, #sy, #zy), #sy, #zy)", "y = x",
 	 to_codes, .sample = "x[2,4]:u8 " S_Y},
@@ -427,7 +431,8 @@ const struct rule rules_quant[] = {
 	{"codes-shape", QUANTIZE, "y = f: Shape(!DequantizeLinear(x, s, z))", "y = Shape(x) {...f}", tabled,
 	 .sample = "x[2,4]:u8 s=0.02 z[]:u8"},
 	{"codes-maxpool", QUANTIZE, "y = q: QuantizeLinear(f: MaxPool(!DequantizeLinear(x, #sy, #zy)), #sy, #zy)",
-	 "y = MaxPool(x) {...f}", largest_first, .sample = "x[2,4,6,6]:u8 " S_Y},
+	 "y = MaxPool(x) {...f}", largest_first,
+	 .sample = "x[2,4,6,6]:u8 " S_Y "; y = QuantizeLinear(MaxPool(DequantizeLinear(x, sy, zy)) {kernel_shape=[2,2]}, sy, zy)"},
 	MOVES("Reshape", ", s", "x[2,6]:u8 s=[3,4] "),
 	MOVES("Transpose", "", "x[2,6]:u8 "),
 	MOVES("Flatten", "", "x[2,6,2]:u8 "),
