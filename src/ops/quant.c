@@ -826,7 +826,9 @@ static const struct slot qconcat_in[] = {
 	{.name = "inputs", .types = T_Q8 | T_F32, .variadic = true, .heterogeneous = true},
 	SLOT_END};
 static const struct slot code_table_in[] = {
-	{.name = "X", .types = T_Q8}, {.name = "table", .tvar = "T", .types = T_Q8, .dims = "256"}, SLOT_END};
+	{.name = "X", .types = T_Q8},
+	{.name = "table", .tvar = "T", .types = T_Q8, .dims = "256"},
+	SLOT_END};
 static const struct slot code_table_out[] = {{.name = "Y", .tvar = "T", .types = T_Q8}, SLOT_END};
 static const struct slot all_codes_in[] = {
 	{.name = "like", .tvar = "T", .types = T_Q8, .dims = "() | 1"}, SLOT_END};

@@ -23,7 +23,7 @@ static size_t aligned(size_t bytes)
 	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static struct at build_work(struct build *b, size_t bytes)
+struct at build_work(struct build *b, size_t bytes)
 {
 	struct at at = WORK(b->p->work);
 	b->p->work += aligned(bytes);

@@ -226,7 +226,8 @@ static bool any_layout(const struct shape *x)
 int qbinary_reshape(struct site *s, struct step *st, struct diag *d)
 {
 	struct bcast *b = arena_new(s->plan_arena, struct bcast);
-	enum layout l = choose_layout(s), *want = arena_new_n(s->plan_arena, enum layout, s->node->nin);
+	enum layout l = choose_layout(s),
+		    *want = arena_new_n(s->plan_arena, enum layout, s->node->nin);
 	enum layout *give = arena_new_n(s->plan_arena, enum layout, s->node->nout);
 	struct tensor in[2], out = {.type = type_tensor(DT_U8), .layout = l};
 	const struct tensor *const all[] = {&in[0], &in[1]};
@@ -238,7 +239,8 @@ int qbinary_reshape(struct site *s, struct step *st, struct diag *d)
 	for (int k = 0; k < 2; k++) {
 		const struct vinfo *v = site_in(s, operands[k]);
 		in[k] = (struct tensor){.type = out.type, .layout = l, .shape = v->shape};
-		want[operands[k]] = l == LAYOUT_CHANNELS_LAST && any_layout(&v->shape) ? v->layout : l;
+		want[operands[k]] =
+			l == LAYOUT_CHANNELS_LAST && any_layout(&v->shape) ? v->layout : l;
 	}
 	if (!bcast_tensors(b, &out, all, 2))
 		return site_fail(s, d, E_INTERNAL, NULL, NULL);

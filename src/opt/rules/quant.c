@@ -92,7 +92,8 @@ static double scale_at(const struct tensor *t, int64_t i)
  */
 static bool bias_in_units(struct match *m, const char *bias_name, const char *sx, const char *sw)
 {
-	const struct tensor *b = match_const(m, bias_name), *w = match_const(m, sw), *y = match_const(m, "sy");
+	const struct tensor *b = match_const(m, bias_name), *w = match_const(m, sw),
+			    *y = match_const(m, "sy");
 	double x = scale_at(match_const(m, sx), 0), loss = y ? fabs(scale_at(y, 0)) / 256 : 0;
 	int64_t n = b ? tensor_count(b) : 0;
 
@@ -101,7 +102,8 @@ static bool bias_in_units(struct match *m, const char *bias_name, const char *sx
 		return match_why(m, "the bias is no constant for each channel");
 	for (int64_t i = 0; i < n; i++) {
 		double unit = x * scale_at(w, i), v = elem_f64(DT_F32, b->data, i) / unit;
-		if (!(fabs(v) < 1 << 30) || fabs(v - rint(v)) * fabs(unit) > loss + 1e-6 * fabs(v * unit))
+		if (!(fabs(v) < 1 << 30) ||
+		    fabs(v - rint(v)) * fabs(unit) > loss + 1e-6 * fabs(v * unit))
 			return match_why(m, "the bias is no multiple of the product of the scales");
 	}
 	return true;
@@ -130,7 +132,8 @@ static bool conv_bias(struct match *m)
 static bool columns_scaled(struct match *m, bool turned)
 {
 	struct shape b = match_shape(m, "b");
-	int64_t columns = b.rank == 2 ? b.dim[!turned] : 1, axis = (int64_t)match_attr(m, "d", "axis", 1);
+	int64_t columns = b.rank == 2 ? b.dim[!turned] : 1,
+		axis = (int64_t)match_attr(m, "d", "axis", 1);
 	int64_t terms = b.rank >= 1 ? b.dim[b.rank > 1 && !turned ? b.rank - 2 : b.rank - 1] : -1;
 
 	if (!pair_from_codes(m) || match_rank(m, "a") < 1 || !has_scales(m, "sb", "zb", columns))
@@ -207,8 +210,8 @@ static bool concat(struct match *m)
 /* True if larger codes mean larger numbers. */
 static bool largest_first(struct match *m)
 {
-	return to_codes(m) && (scale_at(match_const(m, "sy"), 0) > 0 ||
-			       match_why(m, "the scale is negative"));
+	return to_codes(m) &&
+	       (scale_at(match_const(m, "sy"), 0) > 0 || match_why(m, "the scale is negative"));
 }
 
 static double code_of(const struct match *m, double v)
@@ -244,14 +247,15 @@ static bool clip_holds(struct match *m)
 	return to_codes(m) && bounds_hold(m, low, high);
 }
 
-/* True if y is positive in floats where it is above its zero point, and the node before computes on dequantized codes. */
-static bool relu_of_codes(struct match *m)
+/* True if codes of y grow with its numbers, and the node before the bounds, which nothing else reads, computes on dequantized codes. */
+static bool bounds_of_codes(struct match *m)
 {
 	const struct value *x = match_value(m, "x"), *in;
 	const struct graph *g = match_graph(m);
 	const struct node *n = x->producer == NO_NODE ? NULL : g->node[x->producer];
 
-	if (!to_codes(m) || scale_at(match_const(m, "sy"), 0) < 0 || x->nusers != 1 || x->is_output || !n)
+	if (!to_codes(m) || scale_at(match_const(m, "sy"), 0) < 0 || x->nusers != 1 ||
+	    x->is_output || !n)
 		return false;
 	in = node_in(g, n, 0);
 	return (in && in->producer != NO_NODE &&
@@ -264,8 +268,9 @@ static bool with_number(struct match *m)
 {
 	double v;
 
-	return one_operand(m) && ((match_number(m, "k", &v) && match_rank(m, "k") <= match_rank(m, "x")) ||
-				  match_why(m, "the other operand is not one number"));
+	return one_operand(m) &&
+	       ((match_number(m, "k", &v) && match_rank(m, "k") <= match_rank(m, "x")) ||
+		match_why(m, "the other operand is not one number"));
 }
 
 /* True if x goes through a table before and after. */
@@ -337,17 +342,16 @@ static bool bias(struct match *m)
 #define SAMPLE "a[2,3,8]:u8 b[8,5]:i8 za[]:u8 zb[]:i8 "
 
 /* A dequantized operand, which other nodes may read as well; the quantized result of a node; all codes of x. */
-#define DQ(x)	"!DequantizeLinear(" x ", #s" x ", #z" x ")"
-#define Q(text) "y = q: QuantizeLinear(" text ", #sy, #zy)"
-#define ALL	"DequantizeLinear(infer::AllCodes(zx), sx, zx)"
-#define TABLE(text)                                                                                \
-	"t = QuantizeLinear(" text ", sy, zy) {...q}; y = infer::CodeTable(x, t)"
+#define DQ(x)	    "!DequantizeLinear(" x ", #s" x ", #z" x ")"
+#define Q(text)	    "y = q: QuantizeLinear(" text ", #sy, #zy)"
+#define ALL	    "DequantizeLinear(infer::AllCodes(zx), sx, zx)"
+#define TABLE(text) "t = QuantizeLinear(" text ", sy, zy) {...q}; y = infer::CodeTable(x, t)"
 #define WHOLE(text) "Cast(Round(" text ")) {to=6}"
 
-#define S_X	 "x[2,4,6,6]:u8 sx=0.02 zx[]:u8 "
-#define S_Y	 "sy=0.03 zy[]:u8 "
-#define S_CONV	 S_X "w[8,4,3,3]:i8 sw+[8] zw[8]:i8 sy=3 zy[]:u8 "
-#define S_CONV_TEXT(b)                                                                             \
+#define S_X    "x[2,4,6,6]:u8 sx=0.02 zx[]:u8 "
+#define S_Y    "sy=0.03 zy[]:u8 "
+#define S_CONV S_X "w[8,4,3,3]:i8 sw+[8] zw[8]:i8 sy=3 zy[]:u8 "
+#define S_CONV_TEXT(b)                                                                                \
 	"y = QuantizeLinear(Conv(DequantizeLinear(x, sx, zx), DequantizeLinear(w, sw, zw) {axis=0}" b \
 	"), sy, zy)"
 #define S_PAIR	 "a[2,3,8]:u8 sa=0.02 za[]:u8 b[2,3,8]:u8 sb=0.03 zb[]:u8 sy=0.05 zy[]:u8"
@@ -360,21 +364,28 @@ static bool bias(struct match *m)
 			one_operand, .sample = S_X S_Y                                             \
 	}
 #define WITH_NUMBER(op)                                                                            \
-	{"codes-number-" op, QUANTIZE, Q("f: " op "(" DQ("x") ", #k)"),                            \
-	 TABLE(op "(" ALL ", k) {...f}"), with_number, .sample = S_X S_Y "k=0.7"},                 \
+	{"codes-number-" op,                                                                       \
+	 QUANTIZE,                                                                                 \
+	 Q("f: " op "(" DQ("x") ", #k)"),                                                          \
+	 TABLE(op "(" ALL ", k) {...f}"),                                                          \
+	 with_number,                                                                              \
+	 .sample = S_X S_Y "k=0.7"},                                                               \
 	{                                                                                          \
 		"codes-of-number-" op, QUANTIZE, Q("f: " op "(#k, " DQ("x") ")"),                  \
 			TABLE(op "(k, " ALL ") {...f}"), with_number, .sample = S_X S_Y "k=0.7"    \
 	}
 /* An operator that moves elements; args are its other operands. If the scales differ, the codes are looked up before. */
 #define MOVES(op, args, sample_)                                                                   \
-	{"codes-" op, QUANTIZE,                                                                    \
+	{"codes-" op,                                                                              \
+	 QUANTIZE,                                                                                 \
 	 "y = q: QuantizeLinear(f: " op "(!DequantizeLinear(x, #sy, #zy)" args "), #sy, #zy)",     \
-	 "y = " op "(x" args ") {...f}", to_codes, .sample = sample_ S_Y},                         \
+	 "y = " op "(x" args ") {...f}",                                                           \
+	 to_codes,                                                                                 \
+	 .sample = sample_ S_Y},                                                                   \
 	{                                                                                          \
 		"codes-scaled-" op, QUANTIZE, Q("f: " op "(" DQ("x") args ")"),                    \
-			"t = QuantizeLinear(" ALL                                                  \
-			", sy, zy) {...q}; y = " op "(infer::CodeTable(x, t)" args ") {...f}",     \
+			"t = QuantizeLinear(" ALL ", sy, zy) {...q}; y = " op                      \
+			"(infer::CodeTable(x, t)" args ") {...f}",                                 \
 			one_operand, .sample = sample_ "sx=0.02 zx[]:u8 " S_Y                      \
 	}
 
@@ -394,8 +405,14 @@ const struct rule rules_quant[] = {
 	 .sample = "x[2,8] sy=0.03 zy=0:u8"},
 	{"codes-clip-holds", QUANTIZE, Q("Clip(x, #lo?, #hi?)"), "y = QuantizeLinear(x, sy, zy) {...q}",
 	 clip_holds, .sample = "x[2,8] lo=0 hi=6 sy=0.02 zy=0:u8"},
-	{"codes-relu", QUANTIZE, Q("Relu(x)"), "y = Max(QuantizeLinear(x, sy, zy) {...q}, zy)", relu_of_codes,
+	{"codes-relu-behind", QUANTIZE, Q("Relu(x)"), "y = Max(QuantizeLinear(x, sy, zy) {...q}, zy)", bounds_of_codes,
 	 .sample = S_PAIR "; x = Add(DequantizeLinear(a, sa, za), DequantizeLinear(b, sb, zb)); " "y = QuantizeLinear(Relu(x), sy, zy)"},
+
+	{"codes-clip-behind", QUANTIZE, Q("Clip(x, #lo?, #hi?)"),
+	 "y = Clip(QuantizeLinear(x, sy, zy) {...q}, QuantizeLinear(lo?, sy, zy), QuantizeLinear(hi?, sy, zy))",
+	 bounds_of_codes,
+	 .sample = S_PAIR " lo=0.1 hi=0.7; x = Add(DequantizeLinear(a, sa, za), DequantizeLinear(b, sb, zb)); "
+		   "y = QuantizeLinear(Clip(x, lo, hi), sy, zy)"},
 
 	{"codes-conv-bias", QUANTIZE, Q("c: Conv(" DQ("x") ", d: " DQ("w") ", #b)"),
 	 "y = QLinearConv(x, sx, zx, w, sw, zw, sy, zy, " WHOLE("Div(b, Mul(sx, sw))") ") {...c}",
