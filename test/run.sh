@@ -360,6 +360,8 @@ random() {
 		--driver "$OUT/random/driver" --ops "$ops" --keep "$OUT/random/failed" \
 		--seed "${RANDOM_SEED:-1}" "${limit[@]}"
 	rm -f "$ops"
+	PYTHONPATH=$python PYTHONDONTWRITEBYTECODE=1 tap codes python3 test/random/codes.py --tap \
+		--driver "$OUT/random/driver" --seed "${RANDOM_SEED:-1}" --count $((${RANDOM_GRAPHS:-3000} / 10))
 	PYTHONPATH=$python PYTHONDONTWRITEBYTECODE=1 tap operands python3 test/random/operands.py --tap \
 		--driver "$OUT/random/driver" --seed "${RANDOM_SEED:-1}" test/conformance/cases test/random/cases
 	PYTHONPATH=$python PYTHONDONTWRITEBYTECODE=1 tap trust python3 test/trust/self_test.py "$INFER"

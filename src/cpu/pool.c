@@ -380,7 +380,7 @@ static bool row_major(const struct site *s, struct why *w)
 #define FAST (T_F32 | T_F16 | T_BF16)
 
 const struct kernel cpu_pool[] = {
-	{"MaxPool", T_F32 | T_BF16, CHANNELS},
+	{"MaxPool", T_F32 | T_BF16 | T_U8 | T_I8, CHANNELS},
 	{"AveragePool", FAST, ONEDNN(pool)},
 	{"GlobalMaxPool", T_F32, 0, row_major, NULL, wide_reshape, global_max_run, NULL, NULL},
 	{"GlobalAveragePool", T_F32, 0, row_major, NULL, wide_reshape, global_average_run, NULL, NULL},

@@ -3,6 +3,7 @@
 
 #include "base/pool.h"
 #include "cpu/math/move.h"
+#include "cpu/onednn/onednn.h"
 #include "cpu/quantized/nbits.h"
 #include "cpu/quantized/qconv.h"
 #include "cpu/quantized/qlinear.h"
@@ -452,14 +453,20 @@ static int block_gather_run(const struct call *c)
 }
 
 const struct kernel cpu_quant[] = {
-	{.op = "QuantizeLinear", .flags = K_REFERENCE, .reshape = rows_reshape, .run = quantize_run},
-	{.op = "com.microsoft::QuantizeLinear",
-	 .flags = K_REFERENCE,
+	{.op = "QuantizeLinear",
+	 .flags = K_REFERENCE | K_ANY_LAYOUT,
 	 .reshape = rows_reshape,
 	 .run = quantize_run},
-	{.op = "DequantizeLinear", .flags = K_REFERENCE, .reshape = rows_reshape, .run = dequantize_run},
+	{.op = "com.microsoft::QuantizeLinear",
+	 .flags = K_REFERENCE | K_ANY_LAYOUT,
+	 .reshape = rows_reshape,
+	 .run = quantize_run},
+	{.op = "DequantizeLinear",
+	 .flags = K_REFERENCE | K_ANY_LAYOUT,
+	 .reshape = rows_reshape,
+	 .run = dequantize_run},
 	{.op = "com.microsoft::DequantizeLinear",
-	 .flags = K_REFERENCE,
+	 .flags = K_REFERENCE | K_ANY_LAYOUT,
 	 .reshape = rows_reshape,
 	 .run = dequantize_run},
 	{.op = "DynamicQuantizeLinear", .flags = K_REFERENCE, .run = dynamic_run},
@@ -484,10 +491,12 @@ const struct kernel cpu_quant[] = {
 	 .flags = K_REFERENCE,
 	 .reshape = conv_integer_reshape,
 	 .run = conv_integer_run},
+	{.op = "QLinearConv", ONEDNN(qconv)},
 	{.op = "QLinearConv",
 	 .flags = K_REFERENCE,
 	 .reshape = qlinear_conv_reshape,
 	 .run = qlinear_conv_run},
+	{.op = "com.microsoft::QLinearConv", ONEDNN(qconv)},
 	{.op = "com.microsoft::QLinearConv",
 	 .flags = K_REFERENCE,
 	 .reshape = qlinear_conv_reshape,
@@ -506,17 +515,25 @@ const struct kernel cpu_quant[] = {
 	 .reshape = qbinary_reshape,
 	 .run = qmultiply_run},
 	{.op = "com.microsoft::QLinearSigmoid",
-	 .flags = K_REFERENCE,
+	 .flags = K_REFERENCE | K_ANY_LAYOUT,
 	 .reshape = qtable_reshape,
 	 .run = qsigmoid_run},
 	{.op = "com.microsoft::QLinearLeakyRelu",
-	 .flags = K_REFERENCE,
+	 .flags = K_REFERENCE | K_ANY_LAYOUT,
 	 .reshape = qtable_reshape,
 	 .run = qleaky_run},
+	{.op = "infer::CodeTable",
+	 .flags = K_REFERENCE,
+	 .reshape = code_table_reshape,
+	 .run = code_table_run},
+	{.op = "infer::AllCodes", .flags = K_REFERENCE, .run = all_codes_run},
 	{.op = "com.microsoft::GatherBlockQuantized",
 	 .flags = K_REFERENCE,
 	 .reshape = block_gather_reshape,
 	 .run = block_gather_run},
 	{.op = "com.microsoft::QLinearConcat", .flags = K_REFERENCE, .run = qconcat_run},
-	{.op = "com.microsoft::QLinearGlobalAveragePool", .flags = K_REFERENCE, .run = qglobal_run},
+	{.op = "com.microsoft::QLinearGlobalAveragePool",
+	 .flags = K_REFERENCE,
+	 .reshape = qglobal_reshape,
+	 .run = qglobal_run},
 	{0}};

@@ -491,6 +491,23 @@ static int qglobal_infer(struct infer *c)
 	return 0;
 }
 
+/* The result of CodeTable has the type of the table, which must have an element for each code. */
+static int code_table_infer(struct infer *c)
+{
+	struct shape x = infer_shape(c, 0);
+
+	infer_set(c, 0, infer_dtype(c, 1), &x);
+	return 0;
+}
+
+static int all_codes_infer(struct infer *c)
+{
+	struct shape y = shape_of(1, (int64_t[]){256});
+
+	infer_set(c, 0, infer_dtype(c, 0), &y);
+	return 0;
+}
+
 /* ---- GatherBlockQuantized ------------------------------------------------------------------------------------- */
 
 struct shape block_gather_data(const struct shape *x, enum dtype t, int64_t bits)
@@ -808,6 +825,13 @@ static const struct slot qconcat_in[] = {
 	{.name = "Y_zero_point", .types = T_Q8, .dims = "() | 1"},
 	{.name = "inputs", .types = T_Q8 | T_F32, .variadic = true, .heterogeneous = true},
 	SLOT_END};
+static const struct slot code_table_in[] = {
+	{.name = "X", .types = T_Q8},
+	{.name = "table", .tvar = "T", .types = T_Q8, .dims = "256"},
+	SLOT_END};
+static const struct slot code_table_out[] = {{.name = "Y", .tvar = "T", .types = T_Q8}, SLOT_END};
+static const struct slot all_codes_in[] = {
+	{.name = "like", .tvar = "T", .types = T_Q8, .dims = "() | 1"}, SLOT_END};
 static const struct slot qattention_in[] = {
 	{.name = "input", .tvar = "T1", .types = T_Q8, .dims = "B S I"},
 	{.name = "weight", .tvar = "T2", .types = T_Q8, .dims = "I W"},
@@ -1085,6 +1109,22 @@ const struct op ops_quant[] = {
 	 .out = q8_out,
 	 ATTRS(qconcat_attrs, struct qconcat_params),
 	 .infer = qconcat_infer},
+	/* what a function of one element makes of 8-bit codes: y = table[the bits of x as a number without sign] */
+	{.name = "CodeTable",
+	 .domain = "infer",
+	 .since = 1,
+	 .in = code_table_in,
+	 .out = code_table_out,
+	 .infer = code_table_infer,
+	 .flags = OP_INTERNAL | OP_ELEMENTWISE},
+	/* the 256 codes of a type, in the order of a CodeTable */
+	{.name = "AllCodes",
+	 .domain = "infer",
+	 .since = 1,
+	 .in = all_codes_in,
+	 .out = code_table_out,
+	 .infer = all_codes_infer,
+	 .flags = OP_INTERNAL},
 	{.name = "QAttention",
 	 MICROSOFT,
 	 .in = qattention_in,

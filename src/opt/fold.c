@@ -283,14 +283,33 @@ static bool left_to_rules(const struct graph *g, const struct node *n)
 	return y->nusers > 0;
 }
 
-static int fold(struct optimizer *o, struct graph *g, bool all)
+bool opt_keeps_codes(const struct optimizer *o)
 {
-	struct folding f = {o, g, arena_new_n(&o->scratch, struct temporary *, g->nvalues), all};
+	return o->config->optimize == OPTIMIZE_FULL && !o->config->to_file && !o->config->gpu;
+}
+
+/* Whether the node dequantizes constant codes of 8 bits, which the pass "quantize" may want as they are. */
+static bool left_to_quantize(const struct folding *f, const struct node *n)
+{
+	const struct value *x = node_in(f->g, n, 0);
+
+	return opt_keeps_codes(f->o) && n->op == op_named("DequantizeLinear") && x && x->init &&
+	       (T_BIT(tensor_dtype(x->init)) & (T_U8 | T_I8));
+}
+
+enum left { LEAVE_NOTHING, LEAVE_TRANSPOSED, LEAVE_CODES };
+
+/* Folds the nodes but those that `left`, with all before it in the enumeration, leaves to the rules. */
+static int fold(struct optimizer *o, struct graph *g, enum left left)
+{
+	struct folding f = {o, g, arena_new_n(&o->scratch, struct temporary *, g->nvalues),
+			    left == LEAVE_NOTHING};
 	int changes = 0, r = graph_sort(g, o->diag);
 
 	for (uint32_t i = 0; !r && i < g->norder; i++) {
 		struct node *n = g->node[g->order[i]];
-		if (n->nsub || (!all && left_to_rules(g, n)) || !evaluate(&f, n))
+		if (n->nsub || (left >= LEAVE_TRANSPOSED && left_to_rules(g, n)) ||
+		    (left >= LEAVE_CODES && left_to_quantize(&f, n)) || !evaluate(&f, n))
 			continue;
 		replace_by_constants(&f, n);
 		changes++;
@@ -303,10 +322,15 @@ static int fold(struct optimizer *o, struct graph *g, bool all)
 
 int pass_fold(struct optimizer *o, struct graph *g)
 {
-	return fold(o, g, o->config->optimize == OPTIMIZE_NONE);
+	return fold(o, g, o->config->optimize == OPTIMIZE_NONE ? LEAVE_NOTHING : LEAVE_CODES);
+}
+
+int pass_fold_codes(struct optimizer *o, struct graph *g)
+{
+	return opt_keeps_codes(o) ? fold(o, g, LEAVE_TRANSPOSED) : 0;
 }
 
 int pass_fold_weights(struct optimizer *o, struct graph *g)
 {
-	return fold(o, g, true);
+	return fold(o, g, LEAVE_NOTHING);
 }

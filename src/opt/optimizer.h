@@ -55,6 +55,8 @@ int opt_infer_node(struct optimizer *o, struct graph *g, struct node *n);
 void opt_set_const(struct optimizer *o, struct graph *g, struct value *v, const struct tensor *t);
 /* Removes from the bodies of n the captures that became constants or that nothing uses any more. Returns 0 or -code. */
 int opt_trim_captures(struct optimizer *o, struct graph *g, struct node *n);
+/* Whether the pass "quantize" will look for operators on codes, for which constants stay codes until then. */
+bool opt_keeps_codes(const struct optimizer *o);
 /* Returns, indexed by value id, whether the body of a node reads the value. The memory is o->scratch's. */
 bool *opt_captured(struct optimizer *o, const struct graph *g);
 /* Copies what is known of the captured values into the bodies of n. */
@@ -71,9 +73,11 @@ int pass_import(struct optimizer *o, struct graph *g);
 int pass_infer(struct optimizer *o, struct graph *g);
 int pass_expand(struct optimizer *o, struct graph *g);
 int pass_fold(struct optimizer *o, struct graph *g);
+int pass_fold_codes(struct optimizer *o, struct graph *g);
 int pass_fold_weights(struct optimizer *o, struct graph *g);
 int pass_cse(struct optimizer *o, struct graph *g);
 int pass_simplify(struct optimizer *o, struct graph *g);
+int pass_quantize(struct optimizer *o, struct graph *g);
 int pass_fuse(struct optimizer *o, struct graph *g);
 int pass_pointwise(struct optimizer *o, struct graph *g);
 int pass_dce(struct optimizer *o, struct graph *g);

@@ -11,6 +11,8 @@ const struct opt_pass opt_passes[OPT_PASSES + 1] = {
 	{"cse", "equal nodes and equal constants are merged", pass_cse, OPTIMIZE_BASIC},
 	{"simplify", "rules that remove nodes", pass_simplify, OPTIMIZE_BASIC},
 	{"fold again", "constants from the rules are folded", pass_fold, OPTIMIZE_BASIC},
+	{"quantize", "on the CPU, rules that compute on 8-bit codes", pass_quantize, OPTIMIZE_FULL},
+	{"fold codes", "codes that stay are dequantized", pass_fold_codes, OPTIMIZE_FULL},
 	{"fuse", "rules that fuse nodes", pass_fuse, OPTIMIZE_BASIC},
 	{"fold weights", "scales and biases are folded into weights", pass_fold_weights,
 	 OPTIMIZE_BASIC},
@@ -46,6 +48,11 @@ static int apply_rules(struct optimizer *o, struct graph *g, enum rule_kind most
 int pass_simplify(struct optimizer *o, struct graph *g)
 {
 	return apply_rules(o, g, SIMPLIFY);
+}
+
+int pass_quantize(struct optimizer *o, struct graph *g)
+{
+	return opt_keeps_codes(o) ? apply_rules(o, g, QUANTIZE) : 0;
 }
 
 int pass_fuse(struct optimizer *o, struct graph *g)

@@ -44,7 +44,7 @@
  */
 #include "backend/backend.h"
 
-enum rule_kind { SIMPLIFY, FUSE };
+enum rule_kind { SIMPLIFY, QUANTIZE, FUSE };
 
 struct match;
 struct rule {
@@ -132,8 +132,7 @@ const struct rule_set *rules_all(void);
 int rule_parse(const struct rule *r, struct arena *a, struct parsed_rule *out, struct diag *d);
 
 /*
- * Applies the rules of the set to the graph until none matches: the rules of kind SIMPLIFY or, if most is FUSE, of
- * both kinds. With `exact`, inexact rules are left out. counts (may be NULL) has a counter for each rule. Returns the
+ * Applies the rules of the set to the graph until none matches: the rules of the kinds from SIMPLIFY to `most`. With `exact`, inexact rules are left out. counts (may be NULL) has a counter for each rule. Returns the
  * number of applications, or -code.
  */
 int rewrite_graph(struct rewriter *w, const struct rule_set *set, enum rule_kind most, bool exact,

@@ -69,7 +69,7 @@ static void finish(struct trial *t)
 	diag_free(&t->diag);
 }
 
-/* ---- samples: "x[2,3] v+[8] b[2]:bool u[3]:u8 s=0.5 z=[2,-1] t=false" -------------------------------- */
+/* ---- samples: "x[2,3] v+[8] b[2]:bool u[3]:u8 s=0.5 c=7:u8 z=[2,-1] t=false" -------------------------------- */
 
 static struct tensor *list(struct trial *t, const char **p)
 {
@@ -88,15 +88,17 @@ static struct tensor *number(struct trial *t, const char **p)
 {
 	struct shape s = {.rank = 0};
 	bool is_false = str_starts(*p, "false");
-	struct tensor *x = tensor_new(&t->arena, is_false ? DT_BOOL : DT_F32, &s);
-	char *end;
+	char *end = (char *)(uintptr_t)*p;
+	double v = is_false ? 0 : strtod(*p, &end);
+	enum dtype type = is_false ? DT_BOOL : str_starts(end, ":u8") ? DT_U8 : DT_F32;
+	struct tensor *x = tensor_new(&t->arena, type, &s);
 
 	if (is_false) {
 		*p += 5;
 		return x;
 	}
-	elem_set_f64(DT_F32, x->data, 0, strtod(*p, &end));
-	*p = end;
+	elem_set_f64(type, x->data, 0, v);
+	*p = end + (type == DT_U8 ? 3 : 0);
 	return x;
 }
 

@@ -23,7 +23,7 @@ static size_t aligned(size_t bytes)
 	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static struct at build_work(struct build *b, size_t bytes)
+struct at build_work(struct build *b, size_t bytes)
 {
 	struct at at = WORK(b->p->work);
 	b->p->work += aligned(bytes);
@@ -225,6 +225,11 @@ static const char *md_text(struct arena *a, const_dnnl_memory_desc_t md, const c
 	return arena_str(a, text);
 }
 
+const char *build_layout_text(struct arena *a, const_dnnl_memory_desc_t md)
+{
+	return md_text(a, md, "");
+}
+
 /* ---- operands -------------------------------------------------------------------------------- */
 
 int64_t build_elements(const struct vinfo *v, enum layout l)
@@ -257,19 +262,19 @@ struct packing {
 	struct diag *d;
 };
 
-/* Copies data from layout p->from to layout p->to immediately, by a reorder primitive of oneDNN. */
-static int reorder_now(const struct packing *p, const void *src, void *dst)
+int build_reorder_now(const_dnnl_memory_desc_t from_md, const_dnnl_memory_desc_t to_md,
+		      const void *src, void *dst, struct diag *d)
 {
 	dnnl_primitive_desc_t pd = NULL;
 	dnnl_primitive_t primitive = NULL;
 	dnnl_memory_t from = NULL, to = NULL;
 	dnnl_status_t s;
-	(void)((s = onednn_api.dnnl_reorder_primitive_desc_create(&pd, p->from, onednn_engine,
-								  p->to, onednn_engine, NULL)) ||
+	(void)((s = onednn_api.dnnl_reorder_primitive_desc_create(&pd, from_md, onednn_engine,
+								  to_md, onednn_engine, NULL)) ||
 	       (s = onednn_api.dnnl_primitive_create(&primitive, pd)) ||
-	       (s = onednn_api.dnnl_memory_create(&from, p->from, onednn_engine,
+	       (s = onednn_api.dnnl_memory_create(&from, from_md, onednn_engine,
 						  (void *)(uintptr_t)src)) ||
-	       (s = onednn_api.dnnl_memory_create(&to, p->to, onednn_engine, dst)));
+	       (s = onednn_api.dnnl_memory_create(&to, to_md, onednn_engine, dst)));
 	if (!s) {
 		dnnl_exec_arg_t arg[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
 		s = onednn_api.dnnl_primitive_execute(primitive, onednn_stream, 2, arg);
@@ -282,7 +287,7 @@ static int reorder_now(const struct packing *p, const void *src, void *dst)
 		onednn_api.dnnl_primitive_destroy(primitive);
 	if (pd)
 		onednn_api.dnnl_primitive_desc_destroy(pd);
-	return s ? onednn_failed(p->d, s, "packing weights") : 0;
+	return s ? onednn_failed(d, s, "packing weights") : 0;
 }
 
 /* Describes the two layouts for pack_f32. Returns false if pack_f32 does not support layouts of this kind. */
@@ -326,7 +331,7 @@ static int pack_weights_now(const struct packing *p, const float *src, void *dst
 	struct pack plan = {0};
 	if (describe_packing(p, &plan) && pack_f32(&plan, src, dst))
 		return 0;
-	return reorder_now(p, src, dst);
+	return build_reorder_now(p->from, p->to, src, dst, p->d);
 }
 
 /* Writes t to dst in the layout p->to, as p->type and multiplied by p->scale. This is the callback of store_get. */
@@ -335,7 +340,7 @@ static int pack_weights(void *dst, const struct tensor *t, void *arg)
 	const struct packing *p = arg;
 	int64_t count = tensor_count(t);
 	if (p->type == DT_BF16)
-		return reorder_now(p, t->data, dst);
+		return build_reorder_now(p->from, p->to, t->data, dst, p->d);
 	if (tensor_dtype(t) == DT_F32 && p->scale == 1)
 		return pack_weights_now(p, t->data, dst);
 	float *wide = mem_alloc(f32_bytes(count), MEM_STAGING);

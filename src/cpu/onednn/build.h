@@ -64,6 +64,8 @@ enum action_kind {
 	DO_NARROW, /* convert `count` elements from fp32 in at[0] to dtype in at[1] */
 	DO_COPY,   /* copy `count` bytes from at[0] to at[1], unless the addresses are equal */
 	DO_EXPAND, /* broadcast the fp32 tensor in at[0] to the `count` elements of at[1] */
+	DO_DECODE, /* subtract `zero` from `count` 8-bit codes of dtype in at[0], to fp32 in at[1] */
+	DO_ENCODE, /* round `count` fp32 elements in at[0] to codes of dtype in at[1], whose zero point is `zero` */
 };
 struct action {
 	enum action_kind kind;
@@ -73,6 +75,7 @@ struct action {
 	dnnl_primitive_t primitive;
 	enum dtype dtype;
 	int64_t count;
+	int32_t zero;
 	/* only for DO_EXPAND: shape of the target, and strides of the source in elements */
 	int rank;
 	int64_t dim[MAX_RANK], stride[MAX_RANK];
@@ -117,6 +120,8 @@ struct build {
 void build_start(struct build *b, struct site *s, struct step *step, struct diag *d);
 int build_end(struct build *b);
 struct action *build_action(struct build *b, enum action_kind kind);
+/* Reserves so many bytes of the workspace. */
+struct at build_work(struct build *b, size_t bytes);
 int build_argument(struct build *b, struct action *a, int which, const_dnnl_memory_desc_t md,
 		   struct at at);
 /* Appends the primitive that pd describes to the program and reserves its scratchpad. */
@@ -158,6 +163,12 @@ static inline const_dnnl_memory_desc_t pd_md(const_dnnl_primitive_desc_t pd, dnn
 {
 	return onednn_api.dnnl_primitive_desc_query_md(pd, what, 0);
 }
+
+/* Describes where md places the elements, as text for a key of the weight store; NULL for an opaque layout. */
+const char *build_layout_text(struct arena *a, const_dnnl_memory_desc_t md);
+/* Copies data from one layout to the other immediately, by a reorder primitive of oneDNN. */
+int build_reorder_now(const_dnnl_memory_desc_t from_md, const_dnnl_memory_desc_t to_md,
+		      const void *src, void *dst, struct diag *d);
 
 /* ---- operands -------------------------------------------------------------------------------- */
 

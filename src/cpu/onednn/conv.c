@@ -4,26 +4,11 @@
 #if HAVE_DNNL
 
 #include "base/arena.h"
-#include "cpu/onednn/build.h"
+#include "cpu/onednn/conv.h"
 #include "ops/conv.h"
 #include "ops/fused.h"
-#include "ops/window.h"
 
 #include <string.h>
-
-struct conv_step {
-	struct window w;
-	int64_t group;
-	int act;
-	float alpha, beta;
-	bool transposed;
-	uint32_t bias, sum; /* indices of inputs; UINT32_MAX if there is no such input */
-	/*
-	 * arguments of oneDNN's functions: dims and strides of the tensors; strides, dilations and pads of the window
-	 */
-	int rank;
-	dnnl_dims_t src, dst, weights, weight_strides, strides, dilates, begin, end;
-};
 
 /*
  * Sets the dims and strides of the weights as oneDNN orders them: group, output channels, input channels,
@@ -76,7 +61,7 @@ static void drop_single_columns(struct conv_step *c)
 			return;
 }
 
-static void conv_dims(const struct site *s, struct conv_step *c)
+void conv_dims(const struct site *s, struct conv_step *c, uint32_t w)
 {
 	const struct shape *x = &site_in(s, 0)->shape, *y = &site_out(s, 0)->shape;
 	c->rank = x->rank;
@@ -90,14 +75,13 @@ static void conv_dims(const struct site *s, struct conv_step *c)
 		c->begin[i] = c->w.begin[i];
 		c->end[i] = c->w.end[i];
 	}
-	conv_weights(c, &site_in(s, 1)->shape);
+	conv_weights(c, &site_in(s, w)->shape);
 	drop_single_columns(c);
 }
 
-/* Lets oneDNN choose an implementation for these descriptors, with the attributes of m. */
-static int conv_describe(struct build *b, struct made *m, const struct conv_step *c,
-			 const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t w,
-			 const_dnnl_memory_desc_t dst)
+int conv_describe(struct build *b, struct made *m, const struct conv_step *c,
+		  const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t w,
+		  const_dnnl_memory_desc_t dst)
 {
 	dnnl_memory_desc_t bias = NULL;
 	dnnl_dims_t strides, dilates, begin, end;
@@ -141,7 +125,7 @@ static bool implemented_by(const_dnnl_primitive_desc_t pd, const char *kind)
 	return name && strncmp(name, kind, strlen(kind)) == 0;
 }
 
-static bool is_reference(const_dnnl_primitive_desc_t pd)
+bool conv_is_reference(const_dnnl_primitive_desc_t pd)
 {
 	return implemented_by(pd, "ref");
 }
@@ -161,14 +145,14 @@ static int conv_layouts(struct build *b, struct made *m, const struct conv_step 
 	if (r)
 		return r;
 	if (md_layout_find(pd_md(m->pd, dnnl_query_src_md), &x, src) &&
-	    md_layout_find(pd_md(m->pd, dnnl_query_dst_md), &y, dst) && !is_reference(m->pd))
+	    md_layout_find(pd_md(m->pd, dnnl_query_dst_md), &y, dst) && !conv_is_reference(m->pd))
 		return 0;
 	/* oneDNN chose a layout that enum layout lacks, or slow reference code: try common layouts instead */
 	static const enum layout others[] = {LAYOUT_CHANNELS_LAST, LAYOUT_ROW};
 	for (size_t i = 0; i < 2; i++) {
 		*src = *dst = others[i];
 		r = conv_choose(b, m, c, md_layout_tag(others[i], c->rank));
-		if (r || !is_reference(m->pd))
+		if (r || !conv_is_reference(m->pd))
 			return r;
 	}
 	return 0;
@@ -260,7 +244,7 @@ static int conv_build(struct build *b, struct conv_step *c)
 {
 	struct made m = made_new(b);
 	enum layout src, dst;
-	conv_dims(b->s, c);
+	conv_dims(b->s, c, 1);
 	int r = conv_attributes(b, &m, c, c->act);
 	r = r ? r : conv_layouts(b, &m, c, &src, &dst);
 	if (!r) {

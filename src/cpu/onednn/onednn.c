@@ -13,6 +13,7 @@
 #include "base/dl.h"
 #include "base/pool.h"
 #include "cpu/math/function.h"
+#include "cpu/math/igemm.h"
 #include "cpu/onednn/build.h"
 #include "cpu/onednn/new.h"
 #include "cpu/math/simd.h"
@@ -119,20 +120,37 @@ static void *address(const struct call *c, const struct program *p, const struct
 }
 
 struct conversion {
-	enum action_kind kind;
-	enum dtype dtype;
+	const struct action *action;
 	const void *from;
 	void *to;
 };
 
+static void convert_codes(const struct conversion *v, int64_t at, int64_t n)
+{
+	const struct igemm_kernels *k = igemm_kernels();
+	bool is_signed = v->action->dtype == DT_I8;
+	int32_t zero = v->action->zero;
+
+	if (v->action->kind == DO_ENCODE)
+		k->quantize((const float *)v->from + at, (uint8_t *)v->to + at, n, 1, zero,
+			    is_signed ? -128 : 0, is_signed ? 127 : 255);
+	else if (is_signed)
+		k->dequantize_i8((const int8_t *)v->from + at, (float *)v->to + at, n, 1, zero);
+	else
+		k->dequantize_u8((const uint8_t *)v->from + at, (float *)v->to + at, n, 1, zero);
+}
+
 static void convert_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct conversion *v = arg;
+	enum dtype t = v->action->dtype;
 	(void)thread;
-	if (v->kind == DO_WIDEN)
-		simd_to_f32(v->dtype, v->from, begin, end - begin, (float *)v->to + begin);
+	if (v->action->kind == DO_WIDEN)
+		simd_to_f32(t, v->from, begin, end - begin, (float *)v->to + begin);
+	else if (v->action->kind == DO_NARROW)
+		simd_from_f32(t, (const float *)v->from + begin, end - begin, v->to, begin);
 	else
-		simd_from_f32(v->dtype, (const float *)v->from + begin, end - begin, v->to, begin);
+		convert_codes(v, begin, end - begin);
 }
 
 /* Broadcasts the strided source `from` to the dense target `to`. */
@@ -243,7 +261,7 @@ static int run_program(const struct call *c, struct program *p, bool apart)
 			if (from != to)
 				memcpy(to, from, (size_t)a->count);
 		} else {
-			struct conversion v = {a->kind, a->dtype, from, to};
+			struct conversion v = {a, from, to};
 			pool_for(a->count, 16384, convert_piece, &v);
 		}
 	}
@@ -319,6 +337,7 @@ void onednn_drop(struct step *step)
 		return FAIL(d, E_LIBRARY, .actual = onednn_about());                               \
 	}
 ABSENT(conv)
+ABSENT(qconv)
 ABSENT(deconv)
 ABSENT(fused_conv)
 ABSENT(gemm)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/quantized/qlinear.h"
 
+#include "base/arena.h"
 #include "base/pool.h"
 #include "cpu/math/broadcast.h"
 #include "cpu/math/move.h"
@@ -91,33 +92,71 @@ struct qglobal_job {
 	int32_t zero_x, zero_y;
 };
 
-static int64_t sum_channel(const struct qglobal_job *j, int64_t k)
-{
-	uint8_t flip = j->is_signed ? IGEMM_FLIP : 0;
-	int64_t sum = 0;
+enum {
+	SUMMED_CHANNELS = 64, /* channels that lie side by side and are summed at once */
+	SUMMED_PIXELS = 256   /* pixels of these that are summed at once */
+};
 
-	if (!j->last) {
-		sum = igemm_kernels()->sum_bytes(j->x + k * j->pixels, j->pixels, flip);
-	} else {
-		const uint8_t *x = j->x + k / j->channels * j->pixels * j->channels + k % j->channels;
-		for (int64_t i = 0; i < j->pixels; i++)
-			sum += x[i * j->channels] ^ flip;
+static void store_average(const struct qglobal_job *j, int64_t k, int64_t sum, float low, float high)
+{
+	float q = rintf((float)(sum - j->pixels * j->zero_x) * j->scale) + (float)j->zero_y;
+
+	elem_set_i64(tensor_dtype(j->y), j->y->data, k, (int64_t)clamped(q, low, high));
+}
+
+/* Averages SUMMED_CHANNELS channels of a picture for each index from begin to end - 1. */
+static void qglobal_last_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct qglobal_job *j = arg;
+	uint8_t flip = j->is_signed ? IGEMM_FLIP : 0;
+	int64_t blocks = (j->channels + SUMMED_CHANNELS - 1) / SUMMED_CHANNELS;
+	int8_t ones[SUMMED_PIXELS];
+	float low, high;
+
+	(void)thread;
+	memset(ones, 1, sizeof(ones));
+	int_range(tensor_dtype(j->y), &low, &high);
+	for (int64_t b = begin; b < end; b++) {
+		int64_t first = b % blocks * SUMMED_CHANNELS, sum[SUMMED_CHANNELS] = {0};
+		int64_t n = lesser(SUMMED_CHANNELS, j->channels - first);
+		const uint8_t *x = j->x + b / blocks * j->pixels * j->channels + first;
+		for (int64_t p = 0, count; p < j->pixels; p += count) {
+			int32_t part[SUMMED_CHANNELS];
+			count = lesser(SUMMED_PIXELS, j->pixels - p);
+			struct igemm_rows rows = {.base = x + p * j->channels, .row = j->channels};
+			igemm_kernels()->add_rows(&rows, ones, 0, count, flip, 0, n, part);
+			for (int64_t c = 0; c < n; c++)
+				sum[c] += part[c] - flip * count;
+		}
+		for (int64_t c = 0; c < n; c++)
+			store_average(j, b / blocks * j->channels + first + c, sum[c], low, high);
 	}
-	return sum - flip * j->pixels;
 }
 
 static void qglobal_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct qglobal_job *j = arg;
+	uint8_t flip = j->is_signed ? IGEMM_FLIP : 0;
 	float low, high;
 
 	(void)thread;
 	int_range(tensor_dtype(j->y), &low, &high);
 	for (int64_t k = begin; k < end; k++) {
-		int64_t sum = sum_channel(j, k) - j->pixels * j->zero_x;
-		float q = rintf((float)sum * j->scale) + (float)j->zero_y;
-		elem_set_i64(tensor_dtype(j->y), j->y->data, k, (int64_t)clamped(q, low, high));
+		int64_t sum = igemm_kernels()->sum_bytes(j->x + k * j->pixels, j->pixels, flip);
+		store_average(j, k, sum - flip * j->pixels, low, high);
 	}
+}
+
+int qglobal_reshape(struct site *s, struct step *st, struct diag *d)
+{
+	const struct qglobal_params *p = site_params(s);
+	enum layout *want = arena_new_n(s->plan_arena, enum layout, s->node->nin);
+	enum layout l = site_in(s, 0)->layout;
+
+	(void)d;
+	want[0] = l == LAYOUT_CHANNELS_LAST && !p->channels_last ? l : LAYOUT_ROW;
+	st->want = want;
+	return 0;
 }
 
 int qglobal_run(const struct call *c)
@@ -129,14 +168,18 @@ int qglobal_run(const struct call *c)
 	struct qglobal_job j = {.x = x->data,
 				.y = c->out[0],
 				.channels = s->dim[last],
-				.last = p->channels_last != 0,
+				.last = p->channels_last || x->layout == LAYOUT_CHANNELS_LAST,
 				.is_signed = tensor_dtype(x) == DT_I8};
 
 	j.pixels = p->channels_last ? shape_span(s, 1, last) : shape_span(s, 2, s->rank);
 	j.scale = scale_at(c->in[1], 0) / (scale_at(c->in[3], 0) * (float)j.pixels);
 	j.zero_x = zx ? (int32_t)int8_at(zx->data, j.is_signed, 0) : 0;
 	j.zero_y = zy ? (int32_t)int8_at(zy->data, tensor_dtype(zy) == DT_I8, 0) : 0;
-	pool_for(tensor_count(c->out[0]), move_grain(j.pixels), qglobal_piece, &j);
+	if (j.last && j.channels)
+		pool_for(s->dim[0] * ((j.channels + SUMMED_CHANNELS - 1) / SUMMED_CHANNELS),
+			 move_grain(j.pixels * SUMMED_CHANNELS), qglobal_last_piece, &j);
+	else
+		pool_for(tensor_count(c->out[0]), move_grain(j.pixels), qglobal_piece, &j);
 	return 0;
 }
 
@@ -152,15 +195,58 @@ static void multiply_codes(void *arg, const void *const *in, void *y, int64_t n)
 	igemm_kernels()->multiply8(arg, in[0], in[1], y, n);
 }
 
+/* The inputs that are operands; scales and zero points follow each. */
+static const uint32_t operands[] = {0, 3};
+
+/*
+ * Chooses the layout with the channels last if an operand of the result's shape has it and the other can be brought into it, as the
+ * scales [N,C,1,1] that squeeze-and-excitation blocks multiply pictures by can.
+ */
+static enum layout choose_layout(const struct site *s)
+{
+	const struct shape *y = &site_out(s, 0)->shape;
+	enum layout found = LAYOUT_ROW;
+
+	for (int k = 0; k < 2; k++) {
+		const struct vinfo *v = site_in(s, operands[k]);
+		if (v->shape.rank != y->rank && shape_count(&v->shape) != 1)
+			return LAYOUT_ROW;
+		if (v->layout == LAYOUT_CHANNELS_LAST && shape_equal(&v->shape, y))
+			found = v->layout;
+	}
+	return found;
+}
+
+/* Whether the elements lie alike in both layouts, since there is one channel or one pixel. */
+static bool any_layout(const struct shape *x)
+{
+	return x->rank < 3 || x->dim[1] == 1 || shape_span(x, 2, x->rank) == 1;
+}
+
 int qbinary_reshape(struct site *s, struct step *st, struct diag *d)
 {
 	struct bcast *b = arena_new(s->plan_arena, struct bcast);
-	const struct shape *in[] = {&site_in(s, 0)->shape, &site_in(s, 3)->shape};
+	enum layout l = choose_layout(s),
+		    *want = arena_new_n(s->plan_arena, enum layout, s->node->nin);
+	enum layout *give = arena_new_n(s->plan_arena, enum layout, s->node->nout);
+	struct tensor in[2], out = {.type = type_tensor(DT_U8), .layout = l};
+	const struct tensor *const all[] = {&in[0], &in[1]};
 
 	for (uint32_t i = 1; i < s->node->nin; i++)
 		if (i != 3 && site_in(s, i) && shape_count(&site_in(s, i)->shape) != 1)
 			return site_fail(s, d, E_SHAPE, "one scale and one zero point", NULL);
-	bcast_make(b, &site_out(s, 0)->shape, in, 2, (int64_t[]){1, 1}, 1);
+	out.shape = site_out(s, 0)->shape;
+	for (int k = 0; k < 2; k++) {
+		const struct vinfo *v = site_in(s, operands[k]);
+		in[k] = (struct tensor){.type = out.type, .layout = l, .shape = v->shape};
+		want[operands[k]] =
+			l == LAYOUT_CHANNELS_LAST && any_layout(&v->shape) ? v->layout : l;
+	}
+	if (!bcast_tensors(b, &out, all, 2))
+		return site_fail(s, d, E_INTERNAL, NULL, NULL);
+	give[0] = any_layout(&out.shape) ? LAYOUT_ROW : l;
+	st->want = want;
+	st->give = give;
 	st->state = b;
 	return 0;
 }
@@ -233,6 +319,36 @@ static int table_run(const struct call *c, float (*f)(float, float), float alpha
 		j.table[k] = (uint8_t)(int32_t)clamped(v, low, high);
 	}
 	pool_for(tensor_count(c->in[0]), 1 << 15, table_piece, &j);
+	return 0;
+}
+
+/* Codes are looked up in whatever order they lie. */
+int code_table_reshape(struct site *s, struct step *st, struct diag *d)
+{
+	enum layout *want = arena_new_n(s->plan_arena, enum layout, s->node->nin);
+	enum layout *give = arena_new_n(s->plan_arena, enum layout, s->node->nout);
+
+	(void)d;
+	want[0] = give[0] = site_in(s, 0)->layout;
+	st->want = want;
+	st->give = give;
+	st->inplace[st->ninplace++].in = 0;
+	return 0;
+}
+
+int code_table_run(const struct call *c)
+{
+	struct table_job j = {.x = c->in[0]->data, .y = c->out[0]->data};
+
+	memcpy(j.table, c->in[1]->data, sizeof(j.table));
+	pool_for((int64_t)c->out[0]->bytes, 1 << 15, table_piece, &j);
+	return 0;
+}
+
+int all_codes_run(const struct call *c)
+{
+	for (int i = 0; i < 256; i++)
+		((uint8_t *)c->out[0]->data)[i] = (uint8_t)i;
 	return 0;
 }
 
