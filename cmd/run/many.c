@@ -139,7 +139,11 @@ static void list_todo(struct many *m)
 			continue;
 		}
 		m->skipped++;
-		m->row[i] = (struct report_case){.index = i, .name = m->list.name[i], .seconds = NAN};
+		m->row[i] = (struct report_case){.index = i,
+						 .name = m->list.name[i],
+						 .seconds = NAN,
+						 .sums = m->results.former ? m->results.former[i]
+									   : NULL};
 	}
 }
 
@@ -161,7 +165,7 @@ static int read_former_report(struct many *m, const struct shard_report *now)
 		if (!row->name || old.cases[k].failed)
 			continue;
 		row->seconds = old.cases[k].seconds;
-		row->sums = old.cases[k].sums;
+		row->sums = old.cases[k].sums ? old.cases[k].sums : row->sums;
 	}
 	m->former_seconds = old.seconds;
 	return 0;
