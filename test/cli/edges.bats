@@ -94,3 +94,16 @@ levels() { # WANT [OPTION]...: each level prints WANT for the model in text form
 	told=$(grep -E '(^|,)exec,cpu,convolution' <<<"$output$stderr") || skip "no oneDNN, or one that does not tell what it runs"
 	[ "$(grep -vc eltwise_relu <<<"$told")" -eq 0 ]
 }
+
+@test "A program without oneDNN beside it computes products of many rows" {
+	mkdir bin
+	cp "$INFER" bin/infer
+	echo '<ir_version: 8, opset_import: ["" : 17]> g (float[n,24] x) => (float[n,32] y) {
+		half = Constant <value = float[1] {0.5}> ()
+		shape = Constant <value = int64[2] {24, 32}> ()
+		w = Expand (half, shape)
+		y = MatMul (x, w)
+	}' >model.onnxtxt
+	run -0 --separate-stderr bin/infer run model.onnxtxt --random 1..1 --dim n=40 --print 2
+	[[ $output == *"12 12"* ]]
+}
