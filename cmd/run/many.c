@@ -139,7 +139,11 @@ static void list_todo(struct many *m)
 			continue;
 		}
 		m->skipped++;
-		m->row[i] = (struct report_case){.index = i, .name = m->list.name[i], .seconds = NAN};
+		m->row[i] = (struct report_case){.index = i,
+						 .name = m->list.name[i],
+						 .seconds = NAN,
+						 .sums = m->results.former ? m->results.former[i]
+									   : NULL};
 	}
 }
 
@@ -161,7 +165,7 @@ static int read_former_report(struct many *m, const struct shard_report *now)
 		if (!row->name || old.cases[k].failed)
 			continue;
 		row->seconds = old.cases[k].seconds;
-		row->sums = old.cases[k].sums;
+		row->sums = old.cases[k].sums ? old.cases[k].sums : row->sums;
 	}
 	m->former_seconds = old.seconds;
 	return 0;
@@ -226,7 +230,7 @@ static int run_with_sizes(void *many, const struct input_set *inputs, struct dia
 {
 	const struct lane *first = &((struct many *)many)->stream.lane[0];
 
-	return session_run(first->session, input_tensors(inputs), first->out, d);
+	return session_run(first->session, input_tensors(inputs), first->worker[0].out, d);
 }
 
 /* Searches sizes for free dimensions if all values are random, and the model does not accept dimensions of 1. */
@@ -447,7 +451,7 @@ static void print_summary(const struct many *m)
 	fprintf(f, "inputs   %s in %s: %.1f a second, %s a run, on %s\n",
 		str_many(&a, m->done, "input"), str_seconds(&a, m->seconds),
 		m->seconds > 0 ? (double)m->done / m->seconds : 0.0,
-		str_many(&a, (uint64_t)m->stream.lane[0].batch.limit, "input"), devices_text(m, &a));
+		str_many(&a, (uint64_t)stream_limit(&m->stream), "input"), devices_text(m, &a));
 	if (m->shard.count > 1)
 		fprintf(f, "shard    %zu of %zu, of %s\n", m->shard.index + 1, m->shard.count,
 			str_many(&a, m->list.n, "input"));
@@ -469,7 +473,7 @@ static void write_document(const struct many *m)
 	json_uint(&j, "done", m->done);
 	json_uint(&j, "skipped", m->skipped);
 	json_uint(&j, "failed", m->failed);
-	json_int(&j, "batch", m->stream.lane[0].batch.limit);
+	json_int(&j, "batch", stream_limit(&m->stream));
 	json_number(&j, "seconds", m->seconds);
 	json_end(&j, '}');
 	json_object(&j, "shard");

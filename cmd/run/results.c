@@ -229,6 +229,17 @@ static bool has_line(const struct results *r, const char *name)
 	return map_get(&r->written, name, strlen(name)) >= 0;
 }
 
+/* Takes the scores of a line. Those of an input that is not in this list do not count. */
+static bool resume_scores(struct results *r, const char *name, const struct jvalue *v, struct diag *d)
+{
+	const int64_t at = map_get(&r->listed, name, strlen(name));
+	struct score_sums *of = NULL;
+
+	if (at >= 0 && r->former)
+		of = r->former[at] = arena_new_n(&r->arena, struct score_sums, r->scores.n + 1);
+	return at < 0 || scores_resume(&r->scores, v, of, &r->arena, d);
+}
+
 /*
  * Takes one line of an earlier run. *keep: false for that of an input that failed, which will run again, and for the second line of an
  * input, which two runs at the same time have left. Scores count the inputs of this list only.
@@ -245,8 +256,7 @@ static int read_line(struct results *r, const char *text, size_t n, const char *
 	if (v && !name)
 		rc = FAIL(d, E_OUTPUT, .message = fmt(d, "%s is no line that --jsonl wrote", what),
 			  .hint = "name another file, or leave out --resume to replace it");
-	else if (*keep && map_get(&r->listed, name, strlen(name)) >= 0 &&
-		 !scores_resume(&r->scores, jget(v, "scores"), d))
+	else if (*keep && !resume_scores(r, name, jget(v, "scores"), d))
 		rc = FAIL(d, E_OUTPUT, .message = fmt(d, "%s does not have these scores", what),
 			  .hint = "leave out --resume, or --score");
 	if (!rc && *keep)
@@ -399,7 +409,7 @@ int results_open(struct results *r, const struct options *o, const struct model 
 	*r = (struct results){.o = o, .graph = m->graph, .lines = -1, .list = list};
 	r->written.arena = r->listed.arena = &r->arena;
 	for (size_t i = 0; i < list->n; i++)
-		map_set(&r->listed, list->name[i], strlen(list->name[i]), 0);
+		map_set(&r->listed, list->name[i], strlen(list->name[i]), (uint32_t)i);
 	int rc = results_parse_decode(o, &r->blank, &r->box_rules, d);
 	if (rc)
 		return rc;
@@ -416,6 +426,8 @@ int results_open(struct results *r, const struct options *o, const struct model 
 	if (!rc && !o->labels && (o->top > 0 || o->decode))
 		labels_suggest(m, wanted.text, d);
 	rc = rc ? rc : open_scores(r, d);
+	if (o->report && o->resume)
+		r->former = arena_new_n(&r->arena, struct score_sums *, list->n + 1);
 	if (!rc && o->save)
 		rc = options_blame(o, "save", io_probe_folder(o->save, d), d);
 	return rc || !o->jsonl ? rc : open_lines(r, d);

@@ -17,13 +17,14 @@ struct results {
 	const struct graph *graph;
 	struct arena arena;
 	int lines;	    /* file descriptor of --jsonl, or -1 */
-	struct map listed;  /* names of the cases of the list */
+	struct map listed;  /* cases of the list by name */
 	struct map written; /* names of cases that have a line already */
 	struct labels labels;
 	int64_t blank;
 	struct box_rules box_rules; /* of --decode yolo, ssd or detr */
 	const struct input_list *list;
 	struct scores scores;
+	struct score_sums **former; /* by case of the list: what an earlier run's line has, for --report; or NULL */
 	struct line *failures; /* not written yet, by case */
 };
 

@@ -8,9 +8,11 @@
 
 #include <string.h>
 
-enum { MAX_READERS = 16, LOOK_MS = 50, LANE_STACK = 8 << 20 };
+enum { MAX_READERS = 16, LOOK_MS = 50, WORKER_STACK = 8 << 20 };
 /* groups a lane that may be between the oldest one that is not written and the newest one that was taken */
 enum { AHEAD = 8 };
+/* Outputs of so many bytes are copied from the session's memory, so that the next group can run while they are written. */
+enum { KEPT_BYTES = 32 << 20 };
 
 /* ---- devices */
 
@@ -39,7 +41,9 @@ static void tell_loss(const struct lane *l, bool last, struct diag *d)
 
 static void close_lane(struct lane *l)
 {
-	batch_free(&l->batch);
+	for (int i = 0; i < WORKERS; i++)
+		batch_free(&l->worker[i].batch);
+	pthread_mutex_destroy(&l->free);
 	session_close(l->session);
 	l->session = NULL;
 }
@@ -62,6 +66,7 @@ int stream_open(struct stream *s, const char *model, const struct run_config *co
 		struct lane *l = &s->lane[i];
 		*l = (struct lane){.stream = s, .device = device[i], .config = *config};
 		l->config.device = device[i];
+		pthread_mutex_init(&l->free, NULL);
 		int failed = open_lane(s, l, model, &l->why);
 		/* the same model fails on each device alike */
 		if (failed && (n == 1 || !is_loss(failed))) {
@@ -78,18 +83,26 @@ int stream_open(struct stream *s, const char *model, const struct run_config *co
 	return s->alive ? 0 : rc;
 }
 
+static int batch_lane(struct stream *s, struct lane *l, const struct input_list *list, struct diag *d)
+{
+	const struct model *m = session_model(l->session);
+	int rc = 0;
+
+	for (int i = 0; !rc && i < WORKERS; i++) {
+		struct worker *w = &l->worker[i];
+		w->lane = l;
+		w->out = arena_new_n(&s->arena, const struct tensor *, m->graph->nout + 1);
+		rc = batch_begin(&w->batch, m, list->varies, s->batch, d);
+	}
+	return rc;
+}
+
 int stream_batch(struct stream *s, const struct input_list *list, struct diag *d)
 {
 	int rc = 0;
 
-	for (size_t i = 0; !rc && i < s->nlanes; i++) {
-		struct lane *l = &s->lane[i];
-		if (!l->session)
-			continue;
-		const struct model *m = session_model(l->session);
-		rc = batch_begin(&l->batch, m, list->varies, s->batch, d);
-		l->out = arena_new_n(&s->arena, const struct tensor *, m->graph->nout + 1);
-	}
+	for (size_t i = 0; !rc && i < s->nlanes; i++)
+		rc = s->lane[i].session ? batch_lane(s, &s->lane[i], list, d) : 0;
 	return rc;
 }
 
@@ -97,14 +110,19 @@ int stream_batch(struct stream *s, const struct input_list *list, struct diag *d
 
 static const struct batch *any_batch(const struct stream *s)
 {
-	return &s->lane[0].batch;
+	return &s->lane[0].worker[0].batch;
+}
+
+int64_t stream_limit(const struct stream *s)
+{
+	return any_batch(s)->limit;
 }
 
 static struct group *new_group(const struct stream *s)
 {
 	struct arena a = {0};
 	struct group *g = arena_new(&a, struct group);
-	size_t limit = (size_t)any_batch(s)->limit;
+	size_t limit = (size_t)stream_limit(s);
 
 	g->arena = a;
 	g->cases = arena_new_n(&g->arena, struct read_case, limit);
@@ -135,7 +153,7 @@ static void free_group(struct group *g)
 static struct group *gather(struct stream *s, bool *last)
 {
 	struct group *g = new_group(s);
-	const size_t limit = (size_t)any_batch(s)->limit;
+	const size_t limit = (size_t)stream_limit(s);
 
 	while (g->n < limit && !*last) {
 		struct read_case c = s->held;
@@ -197,25 +215,24 @@ static struct group *take(struct stream *s)
 
 /* ---- running */
 
-/* Runs the read cases first..first+n-1 of a group together, and takes the outputs apart. */
-static int run_together(struct lane *l, struct group *g, size_t first, size_t n, struct diag *d)
+/* Runs the n read cases from the first-th on, which were stacked, and takes the outputs apart. */
+static int run_stacked(struct worker *w, struct group *g, size_t first, size_t n, struct diag *d)
 {
-	const struct graph *graph = session_model(l->session)->graph;
-	const struct tensor *const *in;
+	struct session *session = w->lane->session;
+	const struct graph *graph = session_model(session)->graph;
 	uint64_t start = clock_ns();
-	int rc = batch_stack(&l->batch, g->in + first, n, &in, d);
-
-	rc = rc ? rc : session_run(l->session, in, l->out, d);
+	int rc = session_run(session, w->in, w->out, d);
 	double seconds = (double)(clock_ns() - start) * 1e-9;
+
 	for (size_t k = 0; !rc && k < n; k++) {
 		struct outcome *x = &g->outcome[g->at[first + k]];
 		x->seconds = seconds;
 		x->out = arena_new_n(&g->arena, const struct tensor *, graph->nout + 1);
 		x->part = arena_new_n(&g->arena, struct tensor, graph->nout + 1);
 		for (uint32_t o = 0; !x->rc && o < graph->nout; o++) {
-			if (!l->out[o])
+			if (!w->out[o])
 				continue;
-			x->rc = batch_part(&l->batch, graph->out_name[o], l->out[o], k, &x->part[o],
+			x->rc = batch_part(&w->batch, graph->out_name[o], w->out[o], k, &x->part[o],
 					   &x->why);
 			x->out[o] = &x->part[o];
 		}
@@ -224,50 +241,61 @@ static int run_together(struct lane *l, struct group *g, size_t first, size_t n,
 }
 
 /* Copies the outputs of read cases first..first+n-1 from the session's memory, which its next run overwrites. */
-static void keep_outputs(const struct lane *l, struct group *g, size_t first, size_t n)
+static void keep_outputs(const struct worker *w, struct group *g, size_t first, size_t n)
 {
 	for (size_t k = first; k < first + n; k++) {
 		struct outcome *x = &g->outcome[g->at[k]];
-		for (uint32_t o = 0; !x->rc && o < session_model(l->session)->graph->nout; o++)
+		for (uint32_t o = 0; !x->rc && o < session_model(w->lane->session)->graph->nout; o++)
 			if (x->out[o])
 				x->out[o] = tensor_copy(&g->arena, x->out[o]);
 	}
+	g->kept |= n == g->nread;
 }
 
 /* After a run of several cases failed, each is run alone, so that the error names the one that it is about. */
-static void run_each(struct lane *l, struct group *g)
+static void run_each(struct worker *w, struct group *g)
 {
 	for (size_t k = 0; k < g->nread && !g->cut; k++) {
 		struct outcome *x = &g->outcome[g->at[k]];
-		int rc = run_together(l, g, k, 1, &x->why);
-		g->cut = rc && l->stream->stopped();
+		int rc = batch_stack(&w->batch, g->in + k, 1, &w->in, &x->why);
+		rc = rc ? rc : run_stacked(w, g, k, 1, &x->why);
+		g->cut = rc && w->lane->stream->stopped();
 		x->rc = rc ? rc : x->rc;
 		if (!rc)
-			keep_outputs(l, g, k, 1);
-		else if (is_loss(rc) || !l->stream->keep_going)
+			keep_outputs(w, g, k, 1);
+		else if (is_loss(rc) || !w->lane->stream->keep_going)
 			break;
 	}
+	g->kept = true;
 }
 
-static void run_group(struct lane *l, struct group *g)
+static size_t output_bytes(const struct worker *w)
 {
-	struct diag why = {0};
-	int rc = g->nread ? run_together(l, g, 0, g->nread, &why) : 0;
+	size_t bytes = 0;
 
+	for (uint32_t o = 0; o < session_model(w->lane->session)->graph->nout; o++)
+		bytes += w->out[o] ? w->out[o]->bytes : 0;
+	return bytes;
+}
+
+/* `rc` and `why`: what the stacking of its inputs had to say. The caller holds the session. */
+static void run_group(struct worker *w, struct group *g, int rc, struct diag why)
+{
+	rc = rc || !g->nread ? rc : run_stacked(w, g, 0, g->nread, &why);
 	/* a run that was cancelled says so as if by Ctrl-C; the reason is watchdog_caught()'s */
-	g->cut = rc && l->stream->stopped();
+	g->cut = rc && w->lane->stream->stopped();
 	if (rc && !g->cut && g->nread > 1 && !is_loss(rc)) {
-		run_each(l, g);
+		run_each(w, g);
+		diag_free(&why);
 	} else if (rc) {
 		struct outcome *x = &g->outcome[g->at[0]];
 		x->rc = rc;
 		x->why = why;
-		return;
 	} else {
 		g->notes = why;
-		return;
+		if (g->nread && output_bytes(w) <= KEPT_BYTES)
+			keep_outputs(w, g, 0, g->nread);
 	}
-	diag_free(&why);
 }
 
 /* ---- results */
@@ -284,14 +312,15 @@ static int write_group(struct stream *s, struct group *g)
  * Writes a finished group, and those behind it that are finished already, unless an earlier one still runs. The outputs
  * of a group that has to wait are copied, so that its lane can go on.
  */
-static void finish(struct lane *l, struct group *g)
+static void finish(struct worker *w, struct group *g)
 {
-	struct stream *s = l->stream;
+	struct stream *s = w->lane->stream;
 
 	pthread_mutex_lock(&s->lock);
-	if (s->writing || g->number != s->written) {
+	w->lane->done += g->nread;
+	if (!g->kept && (s->writing || g->number != s->written)) {
 		pthread_mutex_unlock(&s->lock);
-		keep_outputs(l, g, 0, g->nread);
+		keep_outputs(w, g, 0, g->nread);
 		pthread_mutex_lock(&s->lock);
 	}
 	s->finished[g->number % s->room] = g;
@@ -332,18 +361,22 @@ static bool give_back(struct lane *l, struct group *g)
 	if (!x)
 		return false;
 	pthread_mutex_lock(&s->lock);
-	bool others = s->alive > 1;
+	/* another worker of the lane may have noticed the loss before */
+	bool others = l->lost || s->alive > 1;
 	if (others) {
-		s->alive--;
-		l->lost = true;
-		l->why = x->why;
-		x->why = (struct diag){0};
+		if (!l->lost) {
+			s->alive--;
+			l->lost = true;
+			l->why = x->why;
+			x->why = (struct diag){0};
+		}
 		for (size_t k = 0; k < g->nread; k++) {
 			struct outcome *y = &g->outcome[g->at[k]];
 			diag_free(&y->why);
 			*y = (struct outcome){0};
 		}
 		g->given_back = true;
+		g->kept = false;
 		while (*p && (*p)->number < g->number)
 			p = &(*p)->next;
 		g->next = *p;
@@ -354,20 +387,65 @@ static bool give_back(struct lane *l, struct group *g)
 	return others;
 }
 
-static void *run_lane(void *arg)
+static bool is_lost(struct lane *l)
 {
-	struct lane *l = arg;
-	struct group *g;
+	pthread_mutex_lock(&l->stream->lock);
+	bool lost = l->lost;
+	pthread_mutex_unlock(&l->stream->lock);
+	return lost;
+}
 
-	while (!l->lost && (g = take(l->stream))) {
-		size_t n = g->nread;
-		run_group(l, g);
-		if (give_back(l, g))
-			break;
-		l->done += n;
-		finish(l, g);
+static void *work(void *arg);
+
+/*
+ * A GPU would wait while its only worker stacks and writes. On the CPU the threads that compute and read have these cores
+ * busy anyway, and more workers would only need memory.
+ */
+static void start_helpers(struct lane *l)
+{
+	for (int i = 1; i < WORKERS && session_has_device(l->session); i++) {
+		struct worker *w = &l->worker[i];
+		w->running = thread_start(&w->thread, WORKER_STACK, work, w);
+	}
+}
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	struct lane *l = w->lane;
+	struct group *g;
+	bool alone = w == l->worker;
+
+	while (!is_lost(l) && (g = take(l->stream))) {
+		struct diag why = {0};
+		int rc = g->nread ? batch_stack(&w->batch, g->in, g->nread, &w->in, &why) : 0;
+		pthread_mutex_lock(&l->free);
+		run_group(w, g, rc, why);
+		bool back = give_back(l, g);
+		/* outputs that stay in the session's memory must be written before the next run */
+		bool hold = !back && !g->kept;
+		if (alone && !back)
+			start_helpers(l); /* the first run has opened the device */
+		alone = false;
+		if (!hold)
+			pthread_mutex_unlock(&l->free);
+		if (!back)
+			finish(w, g);
+		if (hold)
+			pthread_mutex_unlock(&l->free);
 	}
 	return NULL;
+}
+
+/* Waits for the end of a lane's threads. Returns whether it ran. The first worker starts the others. */
+static bool join_workers(struct lane *l, bool ran)
+{
+	for (int i = 0; i < WORKERS; i++) {
+		ran |= l->worker[i].running;
+		if (l->worker[i].running)
+			pthread_join(l->worker[i].thread, NULL);
+	}
+	return ran;
 }
 
 int stream_run(struct stream *s, const struct input_list *list, const size_t *cases, size_t n,
@@ -379,7 +457,7 @@ int stream_run(struct stream *s, const struct input_list *list, const size_t *ca
 	struct lane *here = NULL;
 
 	mem_keep_freed();
-	s->room = s->nlanes > 1 ? AHEAD * s->nlanes : 1;
+	s->room = s->nlanes > 1 ? AHEAD * s->nlanes : WORKERS;
 	s->finished = arena_new_n(&s->arena, struct group *, s->room);
 	/* two batches ahead keep the readers busy during a run; each reader holds one case besides */
 	s->reader = reader_open(list, session_model(s->lane[0].session), cases, n,
@@ -389,17 +467,17 @@ int stream_run(struct stream *s, const struct input_list *list, const size_t *ca
 		struct lane *l = &s->lane[i];
 		if (l->lost)
 			continue;
+		struct worker *w = &l->worker[0];
 		if (!here)
-			here = l; /* the caller's thread serves one */
-		else if (!(l->running = thread_start(&l->thread, LANE_STACK, run_lane, l)))
+			here = l; /* the caller's thread is its first worker */
+		else if (!(w->running = thread_start(&w->thread, WORKER_STACK, work, w)))
 			s->alive--;
 	}
-	run_lane(here);
+	work(&here->worker[0]);
 	for (size_t i = 0; i < s->nlanes; i++) {
 		struct lane *l = &s->lane[i];
-		if (l->running)
-			pthread_join(l->thread, NULL);
-		if (l->lost && (l->running || l == here))
+		bool ran = join_workers(l, l == here);
+		if (l->lost && ran)
 			tell_loss(l, false, d);
 	}
 	return s->rc;

@@ -4,8 +4,10 @@
 /*
  * Runs the cases of a list on one or several devices, and hands on their results in the list's order.
  *
- *   lane   a session on one device, in a thread of its own. A lane takes the next group as soon as it is free.
- *   group  the cases of one run.
+ *   lane    a session on one device.
+ *   worker  a thread of a lane: takes the next group, stacks its inputs, runs it when the device is free, and writes. A GPU
+ *           has several, so that it runs one group while others are stacked and written.
+ *   group   the cases of one run.
  *
  * A lane that is lost (its device failed, or has no memory) gives its group back, and another lane takes it.
  */
@@ -35,21 +37,35 @@ struct group {
 	const struct tensor *const **in;
 	size_t *at, nread;
 	bool given_back;
+	bool kept;	   /* its outputs were copied from the session's memory */
 	bool cut;	   /* the program was told to end before all had run */
 	struct diag notes; /* of the run that all took part in */
 };
 
 struct stream;
+struct lane;
+
+struct worker {
+	struct lane *lane;
+	struct batch batch;
+	const struct tensor *const *in; /* of the newest stack */
+	const struct tensor **out;
+	pthread_t thread;
+	bool running;
+};
+
+/* On a GPU one worker stacks, one runs, one writes. */
+enum { WORKERS = 3 };
 
 struct lane {
 	struct stream *stream;
 	const char *device; /* as named by the user */
 	struct run_config config;
 	struct session *session;
-	struct batch batch;
-	const struct tensor **out;
-	pthread_t thread;
-	bool running, lost;
+	pthread_mutex_t free; /* held by the worker that uses the session */
+	struct worker worker[WORKERS];
+	/* protected by the stream's lock */
+	bool lost;
 	struct diag why; /* why it was lost */
 	size_t done;	 /* cases that ran */
 };
@@ -84,6 +100,8 @@ int stream_open(struct stream *s, const char *model, const struct run_config *co
 		const char *const *device, size_t n, struct diag *d);
 /* Sets up batches for the list. Fails with E-BATCH. */
 int stream_batch(struct stream *s, const struct input_list *l, struct diag *d);
+/* Returns the number of cases in a run. */
+int64_t stream_limit(const struct stream *s);
 /* Runs the n cases whose indices `cases` has. Returns 0 or the error that ended it. */
 int stream_run(struct stream *s, const struct input_list *l, const size_t *cases, size_t n,
 	       struct diag *d);

@@ -66,8 +66,7 @@ static bool accepts(const struct site *s, const struct fused_gemm *f, struct why
 		return refuse(w, "an empty factor");
 	if (n < MIN_COLUMNS)
 		return refuse(w, "few columns");
-	struct why unused;
-	if (m > FEW_ROWS && simd_level() == 4 && onednn_usable(&unused))
+	if (m > FEW_ROWS && simd_level() == 4 && onednn_usable(NULL))
 		return refuse(w, "oneDNN's products of many rows are faster with AVX-512");
 	if (c && (f->beta != 1 || !is_row(c, n)))
 		return refuse(w, "a C that is no row");

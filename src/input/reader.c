@@ -179,7 +179,8 @@ bool reader_next(struct reader *r, bool (*stop)(void), struct read_case *c)
 		s->ready = false;
 		r->handed_out++;
 		r->waiting -= case_bytes(c);
-		pthread_cond_broadcast(&r->room);
+		/* there is room for one more; to wake all threads each time would take as long as small pictures do */
+		pthread_cond_signal(&r->room);
 	}
 	pthread_mutex_unlock(&r->lock);
 	return ready;

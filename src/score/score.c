@@ -601,14 +601,17 @@ void scores_write(const struct scores *s, const struct score_sums *sums, struct 
 	json_end(j, '}');
 }
 
-bool scores_resume(struct scores *s, const struct jvalue *v, struct diag *d)
+bool scores_resume(struct scores *s, const struct jvalue *v, struct score_sums *of, struct arena *a,
+		   struct diag *d)
 {
 	for (size_t k = 0; k < s->n; k++) {
 		const struct jvalue *own = jget(v, s->v[k].name);
 		struct score_sums sums;
-		if (!own || !score_sums_read(s->v[k].kind, &sums, own, &s->arena) ||
+		if (!own || !score_sums_read(s->v[k].kind, &sums, own, a) ||
 		    score_merge(&s->v[k].sums, &sums, &s->arena, d))
 			return false;
+		if (of)
+			of[k] = sums;
 	}
 	return true;
 }

@@ -91,8 +91,12 @@ bool score_sums_read(enum score_kind kind, struct score_sums *sums, const struct
 		     struct arena *a);
 /* Writes a member "scores": an object with an object {"value", sums} for each score, by name. sums: NULL for all inputs'. */
 void scores_write(const struct scores *s, const struct score_sums *sums, struct json *j);
-/* Adds what scores_write() wrote of one input to the sums, for a run that goes on. Returns false if v is something else. */
-bool scores_resume(struct scores *s, const struct jvalue *v, struct diag *d);
+/*
+ * Adds what scores_write() wrote of one input to the sums, for a run that goes on. Unless `of` is NULL, of[k] become the
+ * input's own sums for each score k; what they point to is in the arena. Returns false if v is something else.
+ */
+bool scores_resume(struct scores *s, const struct jvalue *v, struct score_sums *of, struct arena *a,
+		   struct diag *d);
 /* Prints a line for each score. total: the number of inputs. */
 void scores_print(const struct scores *s, size_t total, FILE *f);
 

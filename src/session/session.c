@@ -234,6 +234,11 @@ const struct model *session_model(const struct session *s)
 	return s->model;
 }
 
+bool session_has_device(const struct session *s)
+{
+	return has_device(&s->runtime);
+}
+
 const char *session_device(const struct session *s)
 {
 	return s->runtime.backend ? s->runtime.backend->name : "none";

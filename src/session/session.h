@@ -35,6 +35,7 @@ void session_close(struct session *s);
  */
 const struct model *session_model(const struct session *s);
 const char *session_device(const struct session *s);	 /* "cpu" */
+bool session_has_device(const struct session *s);	 /* false: it runs on the host alone */
 const char *session_device_why(const struct session *s); /* "no CUDA driver: ..." */
 /*
  * Returns the device for people, such as "cuda (auto found it)". A machine without a GPU is not worth a word at every start,

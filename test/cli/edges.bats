@@ -81,3 +81,29 @@ levels() { # WANT [OPTION]...: each level prints WANT for the model in text form
 		    json.loads(end.stdout)
 	PYTHON
 }
+
+@test "oneDNN computes the activation behind a depthwise convolution, in the same pass" {
+	echo '<ir_version: 8, opset_import: ["" : 17]> g (float[1,32,12,12] x) => (float[1,32,12,12] y) {
+		one = Constant <value = float[1] {0.5}> ()
+		shape = Constant <value = int64[4] {32, 1, 3, 3}> ()
+		w = Expand (one, shape)
+		c = Conv <group = 32, pads = [1, 1, 1, 1]> (x, w)
+		y = Relu (c)
+	}' >model.onnxtxt
+	ONEDNN_VERBOSE=1 run -0 --separate-stderr "$INFER" profile model.onnxtxt --random -1..1 --device cpu -n 5
+	told=$(grep -E '(^|,)exec,cpu,convolution' <<<"$output$stderr") || skip "no oneDNN, or one that does not tell what it runs"
+	[ "$(grep -vc eltwise_relu <<<"$told")" -eq 0 ]
+}
+
+@test "A program without oneDNN beside it computes products of many rows" {
+	mkdir bin
+	cp "$INFER" bin/infer
+	echo '<ir_version: 8, opset_import: ["" : 17]> g (float[n,24] x) => (float[n,32] y) {
+		half = Constant <value = float[1] {0.5}> ()
+		shape = Constant <value = int64[2] {24, 32}> ()
+		w = Expand (half, shape)
+		y = MatMul (x, w)
+	}' >model.onnxtxt
+	run -0 --separate-stderr bin/infer run model.onnxtxt --random 1..1 --dim n=40 --print 2
+	[[ $output == *"12 12"* ]]
+}

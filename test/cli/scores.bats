@@ -195,6 +195,22 @@ fails() {
 	cmp <(jq .scores.map.value whole.json) <("$INFER" merge map-2.json map-1.json --json | jq .scores.map.value)
 }
 
+@test "The report of a run that goes on after one was killed has the scores of all its lines" {
+	kinds=(--score top1="$data/classes.csv" --jsonl lines.jsonl -q)
+	"$INFER" run "${classes[@]}" "${kinds[@]}" --report one.json
+	"$INFER" merge one.json --json >one.sum
+	head -n 7 lines.jsonl >left && mv left lines.jsonl # a killed run writes no report
+	"$INFER" run "${classes[@]}" "${kinds[@]}" --report resumed.json --resume
+	"$INFER" merge resumed.json --json >resumed.sum
+	cmp <(jq .scores one.sum) <(jq .scores resumed.sum)
+	cmp <(jq '[.cases[].scores]' one.json) <(jq '[.cases[].scores]' resumed.json)
+	# boxes as well
+	"$INFER" run "${boxes[@]}" --score map="$data/coco.json" -q --jsonl b.jsonl --report b.json
+	head -n 3 b.jsonl >left && mv left b.jsonl
+	"$INFER" run "${boxes[@]}" --score map="$data/coco.json" -q --jsonl b.jsonl --report c.json --resume
+	cmp <("$INFER" merge b.json --json | jq .scores) <("$INFER" merge c.json --json | jq .scores)
+}
+
 @test "infer merge fails where the sum is below its limit, and refuses reports without scores" {
 	limit=(--score top1="$data/classes.csv" --fail-below top1=0.999)
 	for i in 1 2; do

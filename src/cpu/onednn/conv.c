@@ -133,7 +133,7 @@ bool conv_is_reference(const_dnnl_primitive_desc_t pd)
 /* Whether activations are applied by generated code, whose instructions raise exceptions. The others are plain C++. */
 static bool is_generated(const_dnnl_primitive_desc_t pd)
 {
-	return implemented_by(pd, "brg") || implemented_by(pd, "jit");
+	return implemented_by(pd, "brg") || implemented_by(pd, "brdgmm") || implemented_by(pd, "jit");
 }
 
 /* Lets oneDNN choose the implementation and the layouts; sets *src and *dst to the layouts of input and output. */
