@@ -559,6 +559,7 @@ static int heads_reshape(struct site *s, struct step *step, const struct heads_p
 		h->mask_room = gpu_room(
 			step, (size_t)(h->shown.batch * h->shown.rows * h->shown.keys) * size);
 	if (h->lens != NONE) {
+		step->unread |= UINT64_C(1) << GQA_TOTAL; /* known when this was planned */
 		h->numbers_room = gpu_room(step, 5 * (size_t)j->batch * sizeof(int64_t));
 		h->zero_room = gpu_room(step, (size_t)h->lengths.zero_bytes);
 	}
