@@ -54,23 +54,76 @@ __device__ inline void finish(const gpu_attend &p, int64_t b, Query q, int c, fl
 	y[c] = down<T>(nothing ? nothing_seen<T>(p, b, q.h, c) : out / sum);
 }
 
-enum { FEW_WARPS = 4, FEW_KEYS = 4 };
+enum { MOST_WARPS = 8, FEW_KEYS = 4 };
 
-// What a block reads of its head of keys: the part [begin, end) of the keys, from this thread's first element on.
+// What a block reads of its head of keys: the part [begin, end) of the keys, from this thread's first element on. If the keys and
+// values are still being made (MAKE), rows before `used` come from the caches and go to where the attention has them, as do the zeros
+// behind the `fresh` rows, which are there already; `room` is the end of the rows of this part.
 template <typename T> struct Part {
-	const T *k, *v;
-	int64_t b, kh, begin, end, keys;
+	T *k, *v;
+	const T *past_k, *past_v;
+	int64_t b, kh, begin, end, keys, room, used;
 	int at; // this thread's first element of a key
 };
 
-template <typename T> __device__ inline Part<T> part_of(const gpu_attend &p, int at)
+template <typename T, bool MAKE> __device__ inline Part<T> part_of(const gpu_attend &p, int at)
 {
-	Part<T> x = {NULL, NULL, blockIdx.z, blockIdx.y % p.kv_heads, (int64_t)blockIdx.x * p.part, 0, 0, at};
+	Part<T> x;
+	x.b = blockIdx.z;
+	x.kh = blockIdx.y % p.kv_heads;
+	x.begin = (int64_t)blockIdx.x * p.part;
+	x.at = at;
 	x.keys = keys_of(p, x.b);
 	x.end = x.begin + p.part < x.keys ? x.begin + p.part : x.keys;
-	x.k = (const T *)p.k + x.b * p.ks[0] + x.kh * p.ks[1] + at;
-	x.v = (const T *)p.v + x.b * p.vs[0] + x.kh * p.vs[1] + at;
+	x.k = (T *)p.k + x.b * p.ks[0] + x.kh * p.ks[1] + at;
+	x.v = (T *)p.v + x.b * p.vs[0] + x.kh * p.vs[1] + at;
+	if (MAKE) {
+		int64_t head = (x.b * p.kv_heads + x.kh) * p.past_room;
+		x.room = x.begin + p.part < p.t ? x.begin + p.part : p.t;
+		x.used = p.used ? p.used[x.b] : p.past_room;
+		x.past_k = (const T *)p.past_k + head * p.d + at;
+		x.past_v = (const T *)p.past_v + head * p.dv + at;
+	}
 	return x;
+}
+
+// FEW_KEYS keys and their values, as far as this thread has them: keys j0, j0 + step, ...
+struct Pieces {
+	uint4 key[FEW_KEYS], value[FEW_KEYS];
+};
+
+template <typename T, bool MAKE>
+__device__ inline void read_pieces(const gpu_attend &p, const Part<T> &part, int64_t j0, int step, Pieces &to)
+{
+#pragma unroll
+	for (int u = 0; u < FEW_KEYS; u++) {
+		int64_t j = j0 + u * step;
+		bool old = MAKE && j < part.used;
+		bool there = j < (MAKE ? part.room : part.end) && (!MAKE || j < part.used + p.fresh);
+		to.key[u] = to.value[u] = make_uint4(0, 0, 0, 0);
+		if (there && part.at < p.d)
+			to.key[u] = *(const uint4 *)(old ? part.past_k + j * p.d : part.k + j * p.ks[2]);
+		if (there && part.at < p.dv)
+			to.value[u] = *(const uint4 *)(old ? part.past_v + j * p.dv : part.v + j * p.vs[2]);
+	}
+}
+
+// Writes the pieces that come from the caches, and the zeros behind the fresh rows, to where the attention has its keys and values.
+// What no query may see becomes zero then.
+template <typename T>
+__device__ inline void keep_pieces(const gpu_attend &p, const Part<T> &part, int64_t j0, int step, Pieces &x)
+{
+#pragma unroll
+	for (int u = 0; u < FEW_KEYS; u++) {
+		int64_t j = j0 + u * step;
+		bool made = blockIdx.y < p.kv_heads && j < part.room && (j < part.used || j >= part.used + p.fresh);
+		if (made && part.at < p.d)
+			*(uint4 *)(part.k + j * p.ks[2]) = x.key[u];
+		if (made && part.at < p.dv)
+			*(uint4 *)(part.v + j * p.vs[2]) = x.value[u];
+		if (j >= part.end)
+			x.key[u] = x.value[u] = make_uint4(0, 0, 0, 0);
+	}
 }
 
 // A query, with this thread's elements of it, the keys that it may see, and what it has seen.
@@ -97,55 +150,100 @@ template <typename T, int EACH> __device__ inline void begin_row(const gpu_atten
 		r.seen.out[e] = 0;
 }
 
-// The score of key j times log2(e), or -infinity if it is hidden. LANES threads add up the products of their elements.
-template <typename T, int EACH, int LANES>
-__device__ inline float score_of(const gpu_attend &p, const Part<T> &part, const Row<EACH> &r, const uint4 &key, int64_t j)
+// The score of key j times log2(e), or -infinity if it is hidden, of the sum of the products of their elements.
+template <typename T, int EACH>
+__device__ inline float score_of(const gpu_attend &p, const Part<T> &part, const Row<EACH> &r, float s, int64_t j)
 {
 	const float log2e = 1.4426950408889634f;
-	float x[EACH], s = 0;
 
-	numbers<T, EACH>(x, key);
-#pragma unroll
-	for (int e = 0; e < EACH; e++)
-		s += r.q[e] * x[e];
-#pragma unroll
-	for (int m = 1; m < LANES; m *= 2)
-		s += __shfl_xor_sync(0xffffffffu, s, m);
 	s *= p.scale;
 	if (p.softcap > 0)
 		s = soft_cap(s, p.softcap, true);
 	if (j >= part.end || j < r.visible.first || j >= r.visible.end)
 		return -INFINITY;
-	return masked<float>(p, s, part.b, r.query.h, r.query.i, j) * log2e;
+	if (p.mask_type || p.bias_type)
+		s = masked<float>(p, s, part.b, r.query.h, r.query.i, j);
+	return s * log2e;
 }
 
-// Adds keys of these scores to what has been seen.
-template <typename T, int EACH> __device__ inline void see(Seen<EACH> &seen, const float *score, const uint4 *values)
+// The scores of the pieces' keys. LANES threads add up the products of their elements.
+template <typename T, int EACH, int LANES, int ROWS>
+__device__ inline void score_pieces(const gpu_attend &p, const Part<T> &part, const Row<EACH> *row, const Pieces &all, int64_t j0, int step,
+				    float score[ROWS][FEW_KEYS])
 {
-	float most = seen.top;
-#pragma unroll
-	for (int u = 0; u < FEW_KEYS; u++)
-		most = fmaxf(most, score[u]);
-	float base = most == -INFINITY ? 0.0f : most, by = exp2_of(seen.top - base);
-	seen.top = most;
-	seen.sum *= by;
-#pragma unroll
-	for (int e = 0; e < EACH; e++)
-		seen.out[e] *= by;
 #pragma unroll
 	for (int u = 0; u < FEW_KEYS; u++) {
-		float x[EACH], w = exp2_of(score[u] - base);
-		numbers<T, EACH>(x, values[u]);
-		seen.sum += w;
+		float x[EACH];
+		numbers<T, EACH>(x, all.key[u]);
+#pragma unroll
+		for (int r = 0; r < ROWS; r++) {
+			float s = 0;
+#pragma unroll
+			for (int e = 0; e < EACH; e++)
+				s += row[r].q[e] * x[e];
+			score[r][u] = s;
+		}
+	}
+#pragma unroll
+	for (int m = 1; m < LANES; m *= 2)
+#pragma unroll
+		for (int r = 0; r < ROWS; r++)
+#pragma unroll
+			for (int u = 0; u < FEW_KEYS; u++)
+				score[r][u] += __shfl_xor_sync(0xffffffffu, score[r][u], m);
+#pragma unroll
+	for (int r = 0; r < ROWS; r++)
+#pragma unroll
+		for (int u = 0; u < FEW_KEYS; u++)
+			score[r][u] = score_of<T, EACH>(p, part, row[r], score[r][u], j0 + u * step);
+}
+
+// Adds keys of these scores to what the queries have seen.
+template <typename T, int EACH, int ROWS>
+__device__ inline void see(Row<EACH> *row, float score[ROWS][FEW_KEYS], const Pieces &all)
+{
+#pragma unroll
+	for (int r = 0; r < ROWS; r++) {
+		Seen<EACH> &seen = row[r].seen;
+		float most = seen.top;
+#pragma unroll
+		for (int u = 0; u < FEW_KEYS; u++)
+			most = fmaxf(most, score[r][u]);
+		float base = most == -INFINITY ? 0.0f : most, by = exp2_of(seen.top - base);
+		seen.top = most;
+		seen.sum *= by;
 #pragma unroll
 		for (int e = 0; e < EACH; e++)
-			seen.out[e] += w * x[e];
+			seen.out[e] *= by;
+#pragma unroll
+		for (int u = 0; u < FEW_KEYS; u++) {
+			score[r][u] = exp2_of(score[r][u] - base);
+			seen.sum += score[r][u];
+		}
+	}
+#pragma unroll
+	for (int u = 0; u < FEW_KEYS; u++) {
+		float x[EACH];
+		numbers<T, EACH>(x, all.value[u]);
+#pragma unroll
+		for (int r = 0; r < ROWS; r++)
+#pragma unroll
+			for (int e = 0; e < EACH; e++)
+				row[r].seen.out[e] += score[r][u] * x[e];
 	}
 }
 
-// Joins what the groups of LANES threads of a warp have seen, and leaves it in shared memory, an element a place.
-template <int EACH, int LANES> __device__ inline void settle(Seen<EACH> &seen, int at, Seen<1> *shared)
+// What the warps of a block have seen.
+template <int HEAD, int ROWS> struct Warps {
+	float top[MOST_WARPS][ROWS], sum[MOST_WARPS][ROWS], out[MOST_WARPS][ROWS][HEAD];
+};
+
+// Joins what the groups of LANES threads of a warp have seen, and leaves it in shared memory.
+template <int EACH, int LANES, int HEAD, int ROWS>
+__device__ inline void settle(Seen<EACH> &seen, int at, int r, Warps<HEAD, ROWS> &all)
 {
+	const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+
 	for (int m = LANES; m < 32; m *= 2) {
 		Seen<EACH> other;
 		other.top = __shfl_xor_sync(0xffffffffu, seen.top, m);
@@ -155,10 +253,14 @@ template <int EACH, int LANES> __device__ inline void settle(Seen<EACH> &seen, i
 			other.out[e] = __shfl_xor_sync(0xffffffffu, seen.out[e], m);
 		join(seen, other);
 	}
-	for (int e = 0; e < EACH && threadIdx.x % 32 < LANES; e++) {
-		Seen<1> one = {seen.top, seen.sum, {seen.out[e]}};
-		shared[at + e] = one;
+	if (lane == 0) {
+		all.top[warp][r] = seen.top;
+		all.sum[warp][r] = seen.sum;
 	}
+#pragma unroll
+	for (int e = 0; e < EACH; e++)
+		if (lane < LANES)
+			all.out[warp][r][at + e] = seen.out[e];
 }
 
 // Writes element c of query `row`: the result if there is one part, otherwise what is known of it after this part.
@@ -179,49 +281,45 @@ template <typename T> __device__ inline void put(const gpu_attend &p, const Part
 }
 
 // A block has ROWS queries of one head of keys, and one part of the keys. LANES neighbouring threads hold a key, each 16 bytes
-// of it; each thread reads FEW_KEYS keys and their values at once, so that the memory is kept busy.
-template <typename T, int HEAD, int ROWS> __device__ inline void few(const gpu_attend &p)
+// of it; each thread reads FEW_KEYS keys and their values at once, and the next ones while it computes, so that the memory is kept busy.
+template <typename T, int HEAD, int ROWS, bool MAKE> __device__ inline void few(const gpu_attend &p)
 {
-	const int EACH = 16 / sizeof(T), LANES = HEAD / EACH, GROUPS = FEW_WARPS * (32 / LANES), group = threadIdx.x / LANES;
-	__shared__ Seen<1> shared[FEW_WARPS][ROWS][HEAD];
-	const Part<T> part = part_of<T>(p, threadIdx.x % LANES * EACH);
-	int64_t row0 = blockIdx.y / p.kv_heads * ROWS, rows = p.heads / p.kv_heads * p.s;
+	const int EACH = 16 / sizeof(T), LANES = HEAD / EACH;
+	const int groups = blockDim.x / LANES, step = groups * FEW_KEYS;
+	__shared__ Warps<HEAD, ROWS> warps;
+	const Part<T> part = part_of<T, MAKE>(p, threadIdx.x % LANES * EACH);
+	const int64_t row0 = blockIdx.y / p.kv_heads * ROWS, rows = p.heads / p.kv_heads * p.s, end = MAKE ? part.room : part.end;
 	Row<EACH> row[ROWS];
+	Pieces now, next;
+	float score[ROWS][FEW_KEYS];
 
+	int64_t j0 = part.begin + threadIdx.x / LANES;
+	read_pieces<T, MAKE>(p, part, j0, groups, now);
 #pragma unroll
 	for (int r = 0; r < ROWS; r++)
 		begin_row<T, EACH>(p, part, row0 + r < rows ? row0 + r : 0, row[r]);
-	for (int64_t j0 = part.begin + group; j0 - group < part.end; j0 += GROUPS * FEW_KEYS) {
-		uint4 keys[FEW_KEYS], values[FEW_KEYS];
-#pragma unroll
-		for (int u = 0; u < FEW_KEYS; u++) {
-			int64_t j = j0 + u * GROUPS;
-			keys[u] = values[u] = make_uint4(0, 0, 0, 0);
-			if (j < part.end && part.at < p.d)
-				keys[u] = *(const uint4 *)(part.k + j * p.ks[2]);
-			if (j < part.end && part.at < p.dv)
-				values[u] = *(const uint4 *)(part.v + j * p.vs[2]);
-		}
-#pragma unroll
-		for (int r = 0; r < ROWS; r++) {
-			float score[FEW_KEYS];
-#pragma unroll
-			for (int u = 0; u < FEW_KEYS; u++)
-				score[u] = score_of<T, EACH, LANES>(p, part, row[r], keys[u], j0 + u * GROUPS);
-			see<T, EACH>(row[r].seen, score, values);
-		}
+	// all threads of a warp go through the same rounds, since they exchange products
+	for (int64_t first = part.begin; first < end; first += step, j0 += step) {
+		read_pieces<T, MAKE>(p, part, j0 + step, groups, next);
+		if (MAKE)
+			keep_pieces<T>(p, part, j0, groups, now);
+		score_pieces<T, EACH, LANES, ROWS>(p, part, row, now, j0, groups, score);
+		see<T, EACH, ROWS>(row, score, now);
+		now = next;
 	}
 #pragma unroll
 	for (int r = 0; r < ROWS; r++)
-		settle<EACH, LANES>(row[r].seen, part.at, shared[threadIdx.x / 32][r]);
+		settle<EACH, LANES, HEAD, ROWS>(row[r].seen, part.at, r, warps);
 	__syncthreads();
 	for (int z = threadIdx.x; z < ROWS * HEAD; z += blockDim.x) {
 		int r = z / HEAD, c = z % HEAD;
 		if (row0 + r >= rows || c >= p.dv)
 			continue;
-		Seen<1> all = shared[0][r][c];
-		for (int w = 1; w < FEW_WARPS; w++)
-			join(all, shared[w][r][c]);
+		Seen<1> all = {warps.top[0][r], warps.sum[0][r], {warps.out[0][r][c]}};
+		for (int w = 1; w < (int)blockDim.x / 32; w++) {
+			Seen<1> other = {warps.top[w][r], warps.sum[w][r], {warps.out[w][r][c]}};
+			join(all, other);
+		}
 		put<T>(p, part, row0 + r, c, all);
 	}
 }
@@ -243,13 +341,18 @@ template <typename T> __device__ inline void join_parts(const gpu_attend &p)
 	}
 }
 
+// __grid_constant__: threads would copy the parameters to memory of their own, where a function takes their address.
 #define FEW(T, HEAD, ROWS)                                                                                             \
-	extern "C" __global__ void __launch_bounds__(128) attend_few_##T##_##HEAD##_##ROWS(const gpu_attend p)         \
+	extern "C" __global__ void __launch_bounds__(256) attend_few_##T##_##HEAD##_##ROWS(const __grid_constant__ gpu_attend p)         \
 	{                                                                                                              \
-		few<T, HEAD, ROWS>(p);                                                                                 \
+		few<T, HEAD, ROWS, false>(p);                                                                          \
+	}                                                                                                              \
+	extern "C" __global__ void __launch_bounds__(256) attend_make_##T##_##HEAD##_##ROWS(const __grid_constant__ gpu_attend p)        \
+	{                                                                                                              \
+		few<T, HEAD, ROWS, true>(p);                                                                           \
 	}
 #define JOIN(T)                                                                                                        \
-	extern "C" __global__ void __launch_bounds__(128) attend_join_##T(const gpu_attend p) { join_parts<T>(p); }
+	extern "C" __global__ void __launch_bounds__(128) attend_join_##T(const __grid_constant__ gpu_attend p) { join_parts<T>(p); }
 // FEW(type, head size, queries in a block). gpu/ops/sdpa.c chooses among these numbers.
 FEW(f32, 64, 1) FEW(f32, 64, 4) FEW(f32, 128, 1) FEW(f32, 128, 4)
 FEW(f16, 64, 1) FEW(f16, 64, 4) FEW(f16, 128, 1) FEW(f16, 128, 4)

@@ -135,9 +135,10 @@ template <typename T> __device__ inline void heads_fill(const gpu_heads_parts &a
 	const gpu_heads &p = all.part[blockIdx.y];
 	// a cache of codes, or of another type, is computed element by element
 	bool pieces = p.plain && p.size * sizeof(T) % 16 == 0 && (((uintptr_t)p.past | (uintptr_t)p.y) & 15) == 0;
-	if (p.room > p.rows && pieces)
+	bool old = p.room > p.rows && !p.fresh;
+	if (old && pieces)
 		fill_old_pieces<T>(p);
-	else if (p.room > p.rows)
+	else if (old)
 		fill_old<T>(p);
 	for (int64_t z = blockIdx.x; z < p.batch * p.heads * p.rows; z += gridDim.x) {
 		int64_t now = z % p.rows, h = z / p.rows % p.heads, b = z / p.rows / p.heads, r = used_rows(p, b) + now;

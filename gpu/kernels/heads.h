@@ -31,6 +31,7 @@ struct gpu_heads {
 	/* quantization of the cached rows; new rows are rounded as if they had been in the cache */
 	struct gpu_codes codes;
 	int plain; /* the cached rows have the type of the new ones, and are not quantized */
+	int fresh; /* only the new rows are written: the attention copies the others */
 	int interleaved;
 	float epsilon;
 	uint64_t *fault, who;

@@ -285,6 +285,13 @@ struct gpu_attend {
 	int round;
 	/* of the kernels for few queries: the keys are cut into `parts` parts of `part` keys */
 	int part, parts;
+	/*
+	 * of the kernels attend_make: rows of caches of past_room rows a head, `used` of which (all, if it is null) they copy to k and v;
+	 * `fresh` rows behind them are there already, and what follows becomes zero
+	 */
+	const void *past_k, *past_v;
+	const int64_t *used;
+	int64_t past_room, fresh;
 	/* hidden: number that is added to a score if a mask of type bool hides the key */
 	float scale, softcap, hidden;
 };

@@ -528,6 +528,12 @@ static int find_kernels(struct site *s, struct heads_plan *h, enum dtype t, stru
 	return good ? 0 : -E_DEVICE;
 }
 
+/* Whether the part's cached rows are copied as they are. */
+static bool copies_cache(const struct part *p, enum dtype t)
+{
+	return p->made && p->past != NONE && p->scale == NONE && p->job.codes.type == (int)t;
+}
+
 static void reserve_copy(struct step *step, struct part *p, size_t size)
 {
 	const struct gpu_heads *j = &p->job;
@@ -552,6 +558,8 @@ static int heads_reshape(struct site *s, struct step *step, const struct heads_p
 	int err = find_kernels(s, h, t, d);
 	if (!err)
 		err = gpu_attend_set(s, &h->attend, t, starts, d);
+	if (!err && copies_cache(&h->k, t) && copies_cache(&h->v, t))
+		err = gpu_attend_set_make(s, &h->attend, t, d);
 	reserve_copy(step, &h->q, size);
 	reserve_copy(step, &h->k, size);
 	reserve_copy(step, &h->v, size);
@@ -559,6 +567,7 @@ static int heads_reshape(struct site *s, struct step *step, const struct heads_p
 		h->mask_room = gpu_room(
 			step, (size_t)(h->shown.batch * h->shown.rows * h->shown.keys) * size);
 	if (h->lens != NONE) {
+		step->unread |= UINT64_C(1) << GQA_TOTAL; /* known when this was planned */
 		h->numbers_room = gpu_room(step, 5 * (size_t)j->batch * sizeof(int64_t));
 		h->zero_room = gpu_room(step, (size_t)h->lengths.zero_bytes);
 	}
@@ -625,9 +634,11 @@ struct parts {
 	unsigned n;
 };
 
-/* Returns the address of a part on the device. If the part needs a copy, adds the job that makes it. */
+/*
+ * Returns the address of a part on the device. If the part needs a copy, adds the job that makes it, or (`fresh`) the new rows of it.
+ */
 static const void *add_part(const struct call *c, const struct heads_plan *h, const struct part *p,
-			    struct parts *to)
+			    bool fresh, struct parts *to)
 {
 	struct gpu_heads job = p->job;
 
@@ -649,6 +660,7 @@ static const void *add_part(const struct call *c, const struct heads_plan *h, co
 	}
 	job.codes.scale = gpu_data(c, p->scale);
 	job.plain = !job.codes.scale && job.codes.type == (int)tensor_dtype(c->in[p->in]);
+	job.fresh = fresh;
 	job.fault = gpu_fault(c);
 	job.who = (uint64_t)(uintptr_t)c->step->from;
 	if (job.batch > 0 && job.heads > 0 && job.room > 0 && job.size > 0)
@@ -666,8 +678,9 @@ static int run_parts(const struct call *c, const struct heads_plan *h, const str
 	for (unsigned i = 0; i < p->n; i++) {
 		const struct gpu_heads *j = &p->jobs.part[i];
 		int64_t rows = j->batch * j->heads * j->rows;
-		int64_t old =
-			j->room > j->rows ? j->batch * j->heads * j->room * j->size / 8 / threads : 0;
+		int64_t old = j->room > j->rows && !j->fresh
+				      ? j->batch * j->heads * j->room * j->size / 8 / threads
+				      : 0;
 		rows = rows > old ? rows : old;
 		blocks = rows > blocks ? rows : blocks;
 	}
@@ -712,6 +725,31 @@ static int run_mask(const struct call *c, const struct heads_plan *h, const void
 	return n > 0 ? gpu_launch(c, h->mask_fn, gpu_grid(n), &job, sizeof(job)) : 0;
 }
 
+/* Whether the attention itself copies the cached rows of this run, 16 bytes at a time. */
+static bool makes_cache(const struct call *c, const struct heads_plan *h)
+{
+	uintptr_t all = 0;
+
+	for (int i = 0; i < 2 && h->attend.make; i++) {
+		const struct part *p = i ? &h->v : &h->k;
+		all |= (uintptr_t)input_at(c, p->past, p->past_start);
+		all |= p->out == NONE ? 0 : (uintptr_t)gpu_out(c, p->out) + p->out_start;
+	}
+	return h->attend.make && all % 16 == 0;
+}
+
+static void copy_cache(const struct call *c, const struct heads_plan *h, struct gpu_attend_plan *plan)
+{
+	struct gpu_attend *j = &plan->job;
+
+	plan->fn = h->attend.make;
+	j->past_k = input_at(c, h->k.past, h->k.past_start);
+	j->past_v = input_at(c, h->v.past, h->v.past_start);
+	j->past_room = h->k.job.past_room;
+	j->fresh = h->k.job.rows;
+	j->used = h->lens == NONE ? NULL : batch_numbers(c, h, 2);
+}
+
 int gpu_heads_run(const struct call *c)
 {
 	const struct heads_plan *h = c->step->state;
@@ -719,10 +757,13 @@ int gpu_heads_run(const struct call *c)
 	struct gpu_attend *j = &plan.job;
 	int err = run_lengths(c, h);
 	struct parts parts = {.n = 0};
+	bool make = makes_cache(c, h);
 
-	j->q = add_part(c, h, &h->q, &parts);
-	j->k = add_part(c, h, &h->k, &parts);
-	j->v = add_part(c, h, &h->v, &parts);
+	j->q = add_part(c, h, &h->q, false, &parts);
+	j->k = add_part(c, h, &h->k, make, &parts);
+	j->v = add_part(c, h, &h->v, make, &parts);
+	if (make)
+		copy_cache(c, h, &plan);
 	if (!err)
 		err = run_parts(c, h, &parts);
 	j->mask = gpu_data(c, h->bias);

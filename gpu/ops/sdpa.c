@@ -12,8 +12,10 @@ enum {
 	MAX_PLAIN_BLOCKS = 2048,
 	MAX_KNOWN_MASK = 1 << 20,
 	HIDING_SCORE = 30000,
-	MAX_FEW = 16,	    /* queries of a head of keys that the kernels for few queries take */
-	FEW_ELEMENTS = 512, /* what such a block reads of the keys at once, in pieces of 16 bytes: four by each of 128 threads */
+	MAX_FEW = 16,	/* queries of a head of keys that the kernels for few queries take */
+	FEW_AT_ONCE = 4, /* pieces of 16 bytes that each thread of these reads of the keys at once, */
+	FEW_THREADS = 128,
+	MANY_THREADS = 256, /* of a block that has a processor for itself */
 	MAX_PARTS = 64
 };
 
@@ -105,16 +107,39 @@ static bool is_few(const struct gpu_attend *j, enum dtype t, const size_t starts
 	       j->batch <= MAX_GRID_YZ && j->t < INT32_MAX / 2;
 }
 
-/* Cuts the keys into so many parts that two blocks for each processor have work. */
+static int few_rows(const struct gpu_attend *j)
+{
+	return j->heads / j->kv_heads * j->s > 1 ? 4 : 1;
+}
+
+static int few_head(const struct gpu_attend *j)
+{
+	return j->d > 64 || j->dv > 64 ? 128 : 64;
+}
+
+static void *few_kernel(const struct site *s, const char *name, const struct gpu_attend *j, enum dtype t,
+			struct diag *d)
+{
+	char all[64];
+
+	snprintf(all, sizeof(all), "%s_%s_%d_%d", name, dtype_name(t), few_head(j), few_rows(j));
+	return gpu_kernel(s, "attend_few", all, d);
+}
+
+/*
+ * Cuts the keys into so many parts that two blocks for each processor have work. If there are nearly as many heads as processors,
+ * a larger block for each of them takes all keys, and nothing is to be joined.
+ */
 static int set_few(const struct site *s, struct gpu_attend_plan *p, enum dtype t, struct diag *d)
 {
 	struct gpu_attend *j = &p->job;
-	int head = j->d > 64 || j->dv > 64 ? 128 : 64;
-	int64_t rows = j->heads / j->kv_heads * j->s, each = rows > 1 ? 4 : 1;
-	int64_t unit = FEW_ELEMENTS * (16 / gpu_size(t)) / head, units = (j->t + unit - 1) / unit;
+	int64_t rows = j->heads / j->kv_heads * j->s, each = few_rows(j);
 	int64_t heads = j->kv_heads * ((rows + each - 1) / each), blocks = heads * j->batch;
-	int64_t parts = blocks > 0 ? 2 * cuda_facts(s->device)->processors / blocks : 1;
-	char name[64];
+	int64_t processors = cuda_facts(s->device)->processors;
+	bool whole = blocks >= processors * 3 / 4;
+	unsigned threads = whole ? MANY_THREADS : FEW_THREADS;
+	int64_t unit = FEW_AT_ONCE * threads * (16 / gpu_size(t)) / few_head(j), units = (j->t + unit - 1) / unit;
+	int64_t parts = blocks > 0 && !whole ? 2 * processors / blocks : 1;
 
 	parts = parts < MAX_PARTS ? parts : MAX_PARTS;
 	parts = parts < units ? parts : units;
@@ -122,14 +147,25 @@ static int set_few(const struct site *s, struct gpu_attend_plan *p, enum dtype t
 	int64_t each_part = units > 0 ? (units + parts - 1) / parts * unit : unit;
 	j->part = (int)each_part;
 	j->parts = j->t > each_part ? (int)((j->t + each_part - 1) / each_part) : 1;
-	p->grid = (struct gpu_grid){(unsigned)j->parts, (unsigned)heads, (unsigned)j->batch, 128, 0};
-	snprintf(name, sizeof(name), "attend_few_%s_%d_%d", dtype_name(t), head, (int)each);
-	p->fn = gpu_kernel(s, "attend_few", name, d);
+	p->grid = (struct gpu_grid){(unsigned)j->parts, (unsigned)heads, (unsigned)j->batch, threads, 0};
+	p->few = true;
+	p->fn = few_kernel(s, "attend_few", j, t, d);
 	if (!p->fn || j->parts == 1)
 		return p->fn ? 0 : -E_DEVICE;
 	p->scratch = (size_t)(j->batch * j->kv_heads * rows * j->parts * (j->dv + 2)) * sizeof(float);
 	p->join = gpu_typed(s, "attend_few", "attend_join", t, d);
 	return p->join ? 0 : -E_DEVICE;
+}
+
+int gpu_attend_set_make(const struct site *s, struct gpu_attend_plan *p, enum dtype t, struct diag *d)
+{
+	const struct gpu_attend *j = &p->job;
+
+	/* a query whose probabilities are NaN would look at all values, which other blocks are still copying */
+	if (!p->few || j->nan_to_zero || j->batch < 1 || j->heads < 1 || j->s < 1 || j->t < 1)
+		return 0;
+	p->make = few_kernel(s, "attend_make", j, t, d);
+	return p->make ? 0 : -E_DEVICE;
 }
 
 /* The parts of each query are joined by a kernel of their own, which waits for all of them. */

@@ -263,7 +263,7 @@ static struct binding *binding_new(struct instance *x, struct segment *s)
 	b->external = arena_new_n(&b->arena, uint32_t, s->nslots + 1);
 	for (uint32_t i = 0; i < s->nslots; i++) {
 		b->tensors[i] = s->slots[i].desc;
-		if (s->slots[i].place == PLACE_EXTERNAL)
+		if (s->slots[i].place == PLACE_EXTERNAL || s->slots[i].staged)
 			b->external[b->nexternal++] = i;
 	}
 	for (uint32_t i = 0; i < s->nsteps; i++)
@@ -516,7 +516,7 @@ static void copy_piece(void *arg, int64_t begin, int64_t end, int thread)
 	memcpy(p->to + begin, p->from + begin, (size_t)(end - begin));
 }
 
-/* Copies each staged input to its fixed address in the slab; the other inputs are read where they lie. */
+/* Copies each staged value to its fixed address in the slab; the other inputs are read where they lie. */
 static int bind_inputs(struct instance *x, struct segment *s, struct slab *slab, struct diag *d)
 {
 	struct binding *b = s->binding;
@@ -529,8 +529,9 @@ static int bind_inputs(struct instance *x, struct segment *s, struct slab *slab,
 	}
 	for (uint32_t i = 0; i < b->nexternal; i++) {
 		uint32_t slot = b->external[i];
-		const struct tensor *t = x->live[s->slots[slot].value];
-		if (s->slots[slot].staged)
+		const struct slot_plan *p = &s->slots[slot];
+		const struct tensor *t = p->place == PLACE_CONST ? &p->desc : x->live[p->value];
+		if (p->staged)
 			pool_for((int64_t)t->bytes, 1 << 20, copy_piece,
 				 &(struct staged_copy){b->tensors[slot].data, t->data});
 		else

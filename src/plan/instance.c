@@ -297,8 +297,10 @@ void instance_plan_ahead(struct instance *x, const struct tensor *const *in)
 			ran = s;
 	x->steps = true;
 	set_inputs(x, in);
-	if (x->graph->norder && !find_segment(x, 0) && !add_segment(x, 0, &s, &unread))
+	if (x->graph->norder && !find_segment(x, 0) && !add_segment(x, 0, &s, &unread)) {
 		segment_record(x, s, ran);
+		evict_oldest(x, 0); /* or the next run would, before the device has work */
+	}
 	diag_free(&unread);
 }
 

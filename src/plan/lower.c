@@ -86,6 +86,17 @@ static bool is_missing(const struct lower *l, uint32_t v)
 	       !l->g->value[v]->init && !l->x->live[v];
 }
 
+/* Lets each run copy a value on the host to a fixed address in pinned memory, from which the device can read it in its own time. */
+static void stage_slot(struct lower *l, uint32_t slot)
+{
+	struct slot_plan *p = &l->s->slots[slot];
+	const struct tensor *t = &p->desc;
+
+	p->staged = t->device == HOST && can_pin(l->x->rt) && !l->x->body &&
+		    t->type.kind == V_TENSOR && t->type.dtype != DT_STRING && t->bytes;
+	l->s->stages |= p->staged;
+}
+
 /* Returns the slot of value v. A value that the segment does not make gets its slot at its first use. */
 static uint32_t read_slot(struct lower *l, uint32_t v)
 {
@@ -94,11 +105,8 @@ static uint32_t read_slot(struct lower *l, uint32_t v)
 	const struct tensor *known = l->info[v].known ? l->info[v].known : l->g->value[v]->init;
 	const struct tensor *t = known ? known : l->x->live[v];
 	uint32_t slot = l->slot_of[v] = add_slot(l, v, t, known ? PLACE_CONST : PLACE_EXTERNAL);
-	/* inputs on the host are copied to a fixed address in pinned memory, from which the device can read them */
-	l->s->slots[slot].staged = !known && t->device == HOST && can_pin(l->x->rt) &&
-				   !l->x->body && t->type.kind == V_TENSOR &&
-				   t->type.dtype != DT_STRING && t->bytes;
-	l->s->stages |= l->s->slots[slot].staged;
+	if (!known)
+		stage_slot(l, slot);
 	return slot;
 }
 
@@ -409,6 +417,8 @@ static int move_to_device(struct lower *l, uint32_t *slot, int device)
 			*slot = add_slot(l, s->slots[*slot].value, &there, PLACE_CONST);
 		return err;
 	}
+	if (device == DEVICE && s->slots[*slot].place == PLACE_CONST)
+		stage_slot(l, *slot);
 	desc.device = device;
 	desc.data = NULL;
 	struct step_plan *p = add_moving_step(l, *slot, &desc);
@@ -892,7 +902,7 @@ int segment_plan(struct instance *x, uint32_t first, struct segment **out, struc
 	add_conditions(&l);
 	int err = lower_all(&l);
 	if (!err)
-		err = segment_memory(s, x->rt, d);
+		err = segment_memory(x, s, d);
 	if (!err)
 		segment_ranges(s, x->rt);
 	arena_free(&a);

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 /*
  * Assigns offsets of the slab to blocks by their lifetimes: the largest block first, each at the lowest offset where it
@@ -33,10 +34,27 @@ static size_t round_to_alignment(size_t n)
 	return (n + SLAB_ALIGNMENT - 1) & ~(size_t)(SLAB_ALIGNMENT - 1);
 }
 
-/* The bytes that a block of n bytes takes in the slab. AddressSanitizer watches the gap behind it (redzone.h). */
-static size_t bytes_in_slab(size_t n)
+/* The range of sizes to which a block belongs: each power of two has four, so at most a fifth of a place is unused. */
+enum { SIZE_CLASSES = 4 * 64 };
+
+static unsigned size_class(size_t bytes, size_t *place)
 {
-	return round_to_alignment(n) + REDZONE;
+	bytes = bytes < SLAB_ALIGNMENT ? SLAB_ALIGNMENT : bytes;
+	unsigned power = 63 - (unsigned)__builtin_clzll(bytes);
+	size_t quarter = (size_t)1 << (power - 2), quarters = (bytes + quarter - 1) / quarter;
+
+	*place = round_to_alignment(quarters * quarter);
+	return 4 * power + (unsigned)quarters - 4;
+}
+
+/* The bytes that a block of n bytes takes in the slab. AddressSanitizer watches the gap behind it (redzone.h). */
+static size_t bytes_in_slab(size_t n, bool by_class)
+{
+	size_t bytes = round_to_alignment(n);
+
+	if (by_class)
+		(void)size_class(n, &bytes);
+	return bytes + REDZONE;
 }
 
 static int larger_first(const void *a, const void *b)
@@ -97,19 +115,6 @@ static void fit_blocks(struct block *blocks, uint32_t n, size_t *total)
 		placed[i] = b;
 	}
 	arena_free(&scratch);
-}
-
-/* The range of sizes to which a block belongs: each power of two has four, so at most a fifth of a place is unused. */
-enum { SIZE_CLASSES = 4 * 64 };
-
-static unsigned size_class(size_t bytes, size_t *place)
-{
-	bytes = bytes < SLAB_ALIGNMENT ? SLAB_ALIGNMENT : bytes;
-	unsigned power = 63 - (unsigned)__builtin_clzll(bytes);
-	size_t quarter = (size_t)1 << (power - 2), quarters = (bytes + quarter - 1) / quarter;
-
-	*place = round_to_alignment(quarters * quarter);
-	return 4 * power + (unsigned)quarters - 4;
 }
 
 static int born_first(const void *a, const void *b)
@@ -237,32 +242,43 @@ static int fail_over_limit(const struct segment *s, const struct runtime *rt, si
  * Compares the memory of the session's device with --memory-limit. On a GPU this memory includes the weights uploaded
  * so far.
  */
-static int check_limit(const struct segment *s, const struct runtime *rt, struct diag *d)
+static bool is_over_limit(const struct segment *s, const struct runtime *rt)
 {
 	int64_t limit = rt->config->memory_limit;
-	size_t weights = uploads_bytes(rt), need = s->slab_bytes[has_device(rt)], sum;
+	size_t sum;
 
-	if (limit > 0 && (!size_add(need, weights, &sum) || sum > (size_t)limit))
-		return fail_over_limit(s, rt, (size_t)limit, weights, need, d);
-	if (rt->host_limit && s->slab_bytes[HOST] > rt->host_limit)
+	return limit > 0 && (!size_add(s->slab_bytes[has_device(rt)], uploads_bytes(rt), &sum) ||
+			     sum > (size_t)limit);
+}
+
+static bool is_over_host_limit(const struct segment *s, const struct runtime *rt)
+{
+	return rt->host_limit && s->slab_bytes[HOST] > rt->host_limit;
+}
+
+static int check_limit(const struct segment *s, const struct runtime *rt, struct diag *d)
+{
+	if (is_over_limit(s, rt))
+		return fail_over_limit(s, rt, (size_t)rt->config->memory_limit, uploads_bytes(rt),
+				       s->slab_bytes[has_device(rt)], d);
+	if (is_over_host_limit(s, rt))
 		return fail_over_limit(s, rt, rt->host_limit, 0, s->slab_bytes[HOST], d);
 	return 0;
 }
 
-int segment_memory(struct segment *s, const struct runtime *rt, struct diag *d)
+/* Gives each slot and workspace its offset. With by_class they have the room of their class of sizes. */
+static void lay_out(struct segment *s, const struct runtime *rt, bool by_class)
 {
 	struct arena scratch = {0};
 	struct block *blocks = arena_new_n(&scratch, struct block, (size_t)s->nslots + s->nsteps + 1);
 	uint32_t n = 0;
 
-	extend_lives_of_roots(s);
+	memset(s->slab_bytes, 0, sizeof(s->slab_bytes));
 	for (uint32_t i = 0; i < s->nslots; i++) {
 		struct slot_plan *p = &s->slots[i];
 		if (p->place != PLACE_SLAB && !p->staged)
 			continue;
-		if (!p->staged)
-			s->value_bytes += p->desc.bytes;
-		blocks[n++] = (struct block){.bytes = bytes_in_slab(p->desc.bytes),
+		blocks[n++] = (struct block){.bytes = bytes_in_slab(p->desc.bytes, by_class),
 					     .device = p->desc.device,
 					     .born = p->staged ? 0 : p->born,
 					     .dies = p->keep || p->staged ? s->nsteps : p->dies,
@@ -271,18 +287,35 @@ int segment_memory(struct segment *s, const struct runtime *rt, struct diag *d)
 	}
 	for (uint32_t i = 0; i < s->nsteps; i++) {
 		size_t bytes = s->steps[i].step.workspace;
-		if (!bytes)
-			continue;
-		if (bytes > s->workspace)
-			s->workspace = bytes;
-		blocks[n++] = (struct block){.bytes = bytes_in_slab(bytes),
-					     .device = s->steps[i].device,
-					     .born = i,
-					     .dies = i,
-					     .where = &s->steps[i].workspace_offset,
-					     .index = s->nslots + i};
+		if (bytes)
+			blocks[n++] = (struct block){.bytes = bytes_in_slab(bytes, by_class),
+						     .device = s->steps[i].device,
+						     .born = i,
+						     .dies = i,
+						     .where = &s->steps[i].workspace_offset,
+						     .index = s->nslots + i};
 	}
 	place_blocks(blocks, n, s->nsteps, rt->config->memory_plan, s->slab_bytes);
 	arena_free(&scratch);
+}
+
+int segment_memory(const struct instance *x, struct segment *s, struct diag *d)
+{
+	const struct runtime *rt = x->rt;
+
+	extend_lives_of_roots(s);
+	for (uint32_t i = 0; i < s->nslots; i++)
+		if (s->slots[i].place == PLACE_SLAB && !s->slots[i].staged)
+			s->value_bytes += s->slots[i].desc.bytes;
+	for (uint32_t i = 0; i < s->nsteps; i++)
+		if (s->steps[i].step.workspace > s->workspace)
+			s->workspace = s->steps[i].step.workspace;
+	/*
+	 * In a decoder some values grow with each step. With rooms of a few sizes the next plan has mostly the same offsets, so that
+	 * few of the recorded launches must be changed.
+	 */
+	lay_out(s, rt, x->steps);
+	if (x->steps && (is_over_limit(s, rt) || is_over_host_limit(s, rt)))
+		lay_out(s, rt, false);
 	return check_limit(s, rt, d);
 }

@@ -8,7 +8,7 @@
  * Fills the slots' and workspaces' offsets, slab_bytes, value_bytes and workspace from the slots' lifetimes. Fails
  * with E-MEMORY-LIMIT if the result exceeds --memory-limit.
  */
-int segment_memory(struct segment *s, const struct runtime *rt, struct diag *d);
+int segment_memory(const struct instance *x, struct segment *s, struct diag *d);
 /* Returns a text for messages, "the largest values: ...", with the three values that take most memory. */
 const char *segment_largest(const struct segment *s, struct diag *d);
 

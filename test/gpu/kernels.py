@@ -475,8 +475,26 @@ def cached(c, t, bits, each, room=8, window=0, outs=3, **more):
     c.end(*y, t=t)
 
 
+def grown(t, d, group, rows, room, batch):
+    """GroupQueryAttention of new rows behind a past that is copied as it is, shorter in each second row of the batch."""
+    c = Case(f"grown{d}_{group}_{rows}_{room}_{batch}_{t}")
+    last = [room + rows - 1 - (b % 2 and min(3, room)) for b in range(batch)]
+    q, k, v = (c.x(t, batch, rows, n * d, low=-1, high=1) for n in (2 * group, 2, 2))
+    past = [c.x(t, batch, 2, room, d, low=-1, high=1) for _ in range(2)]
+    y = c.op("GroupQueryAttention", q, k, v, *past, c.given("i32", last), c.constant("i32", room + rows), num_heads=2 * group, kv_num_heads=2,
+             outs=3, domain="com.microsoft")
+    c.end(*y, t=t)
+
+
 def caches():
     for t in HALVES:
+        for d in 64, 96:  # one head and several that share keys, in one part and in several, and a block for each head
+            for more in (1, 1, 200, 2), (4, 1, 200, 2), (1, 1, 70, 50), (4, 1, 70, 50), (3, 4, 8, 2):
+                grown(t, d, *more)
+        c = Case(f"grown_heads_{t}")
+        past = [c.x(t, 2, 4, 9, 16, low=-1, high=1) for _ in range(2)]
+        c.end(*c.op("MultiHeadAttention", *[c.x(t, 2, 1, 64, low=-1, high=1) for _ in range(3)], "", "", "", *past, num_heads=4, outs=3,
+                    domain="com.microsoft"), t=t)
         for bits, each in ((4, 0), (4, 1), (8, 0), (8, 1)):
             cached(Case(f"codes{bits}_{each}_{t}"), t, bits, each)
         cached(Case(f"ring_{t}"), t, 0, 0, window=5)

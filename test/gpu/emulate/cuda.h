@@ -20,6 +20,7 @@
 #undef __noinline__
 #undef __forceinline__
 #undef __launch_bounds__
+#undef __grid_constant__
 #undef __align__
 #define __device__
 #define __host__
@@ -32,6 +33,7 @@
 #endif
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define __align__(n) __attribute__((aligned(n)))
 
 #include <cuda_bf16.h>
