@@ -54,12 +54,17 @@ size_t gemm_scratch_for(enum gemm_type t, const struct gemm *g)
 	return scratch_each(t, g) * (size_t)pool_threads();
 }
 
+void gemm_columns(enum gemm_type t, const struct gemm *g, int64_t n0, int64_t n1, void *scratch)
+{
+	struct gemm_piece p = {.g = g, .m1 = g->m, .n0 = n0, .n1 = n1, .scratch = scratch};
+
+	if (g->m > 0 && n0 < n1)
+		kernels()->piece[t](&p);
+}
+
 void gemm_one(enum gemm_type t, const struct gemm *g, void *scratch)
 {
-	struct gemm_piece p = {.g = g, .m1 = g->m, .n1 = g->n, .scratch = scratch};
-
-	if (g->m > 0 && g->n > 0)
-		kernels()->piece[t](&p);
+	gemm_columns(t, g, 0, g->n, scratch);
 }
 
 struct split {
