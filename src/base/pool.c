@@ -473,6 +473,36 @@ void pool_for(int64_t n, int64_t grain, pool_fn *fn, void *arg)
 	team_end();
 }
 
+static void share_run(void *arg, int thread)
+{
+	struct loop *l = arg;
+	int64_t threads = team_now()->threads, each = l->n / threads, more = l->n % threads;
+	int64_t begin = each * thread + (thread < more ? thread : more);
+	uint64_t before = cancel_at(l->cancel_at);
+
+	if (!cancel_requested())
+		l->fn(l->arg, begin, begin + each + (thread < more), thread);
+	cancel_at(before);
+}
+
+void pool_shares(int64_t n, pool_fn *fn, void *arg)
+{
+	int threads = job_threads();
+
+	if (n <= 0)
+		return;
+	if (n < threads)
+		threads = (int)n;
+	if (threads == 1 || self.depth || threads_harm()) {
+		fn(arg, 0, n, self.depth ? team_now()->thread : 0);
+		return;
+	}
+	struct loop l = {.fn = fn, .arg = arg, .n = n, .cancel_at = cancel_moment()};
+	team_start(share_run, &l, threads);
+	share_run(&l, 0);
+	team_end();
+}
+
 void pool_clear_exceptions(void)
 {
 	atomic_store_explicit(&pool.raised, 0, memory_order_relaxed);

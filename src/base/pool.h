@@ -40,6 +40,12 @@ void pool_limit(int threads);
 void pool_for(int64_t n, int64_t grain, pool_fn *fn, void *arg);
 
 /*
+ * Like pool_for(), but cuts 0..n-1 into one share for each thread, and the same thread gets the same share each time. For
+ * loops that run again and again over data that then stay in the caches of the threads' cores.
+ */
+void pool_shares(int64_t n, pool_fn *fn, void *arg);
+
+/*
  * The floating-point exceptions that were raised since pool_clear_exceptions(), in the calling thread or in a part of a
  * job that another thread did: FE_INVALID, FE_OVERFLOW (fenv.h) or both. With INFER_OPENMP=system the
  * exceptions in libgomp's threads are not seen.

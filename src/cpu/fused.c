@@ -358,6 +358,7 @@ static int addnorm_run(const struct call *c)
 #define FAST (T_F32 | T_F16 | T_BF16)
 
 const struct kernel cpu_fused[] = {
+	{"infer::Conv", T_F32, PRODUCT(fused_conv)},
 	{"infer::Conv", FAST, ONEDNN(fused_conv)},
 	{"infer::Conv", T_FLOATS_BF, K_REFERENCE, .reshape = conv_any_reshape, .run = conv_any_run},
 	{"infer::Gemm", T_F32, PRODUCT(fused_gemm)},

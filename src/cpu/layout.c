@@ -264,18 +264,21 @@ struct concat {
 static int concat_reshape(struct site *s, struct step *st, struct diag *d)
 {
 	const struct concat_params *p = site_params(s);
-	const struct shape *y = &site_out(s, 0)->shape;
-	int axis = axis_of(p->axis, y->rank);
 	struct concat *v = arena_new(s->plan_arena, struct concat);
 
 	(void)d;
-	v->outer = shape_span(y, 0, axis);
-	v->row = shape_span(y, axis, y->rank);
-	v->part = arena_new_n(s->plan_arena, int64_t, s->node->nin);
-	for (uint32_t i = 0; i < s->node->nin; i++)
-		v->part[i] = shape_span(&site_in(s, i)->shape, axis, y->rank);
-	st->state = v;
 	st->nop = s->node->nin == 1;
+	enum layout l = st->nop ? LAYOUT_ROW : move_in_layout(s, st, s->node->nin);
+	struct shape y = stored_shape(&site_out(s, 0)->shape, l);
+	int axis = stored_dim(axis_of(p->axis, y.rank), y.rank, l);
+	v->outer = shape_span(&y, 0, axis);
+	v->row = shape_span(&y, axis, y.rank);
+	v->part = arena_new_n(s->plan_arena, int64_t, s->node->nin);
+	for (uint32_t i = 0; i < s->node->nin; i++) {
+		struct shape x = stored_shape(&site_in(s, i)->shape, l);
+		v->part[i] = shape_span(&x, axis, y.rank);
+	}
+	st->state = v;
 	return 0;
 }
 

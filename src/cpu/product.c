@@ -11,8 +11,6 @@
 #include "ops/fused.h"
 #include "ops/matmul.h"
 
-/* Products of so few rows take as long as reading the weights does, and run at the memory's speed here. */
-enum { FEW_ROWS = 16 };
 /* Packing pads the columns to those of a strip, up to 32, so that a narrow matrix would take many times its size. */
 enum { MIN_COLUMNS = 16 };
 
@@ -52,6 +50,20 @@ static bool is_row(const struct vinfo *c, int64_t n)
 	       shape_count(&c->shape) == n;
 }
 
+/*
+ * With AVX-512, oneDNN waits for weights that come from memory: on one core of a Xeon, 128 rows by 768 x 3072 run at 150 GFLOP/s
+ * there and at 185 here. With many rows the weights matter less, and less still if several threads share the cores' path to
+ * memory. Its GELU is faster, which shows behind short sums.
+ */
+static bool onednn_faster(const struct fused_gemm *f, int64_t m, int64_t k)
+{
+	enum { FEW_ROWS = 16, MANY_ROWS = 160, MANY_ALONE = 512, SHORT_SUM = 512 };
+	int64_t many = pool_threads() > 1 ? MANY_ROWS : MANY_ALONE;
+	bool gelu = f->act == ACT_GELU || f->act == ACT_GELU_TANH;
+
+	return m > FEW_ROWS && (m > many || (gelu && k < SHORT_SUM)) && onednn_usable(NULL);
+}
+
 static bool accepts(const struct site *s, const struct fused_gemm *f, struct why *w)
 {
 	const struct vinfo *a = site_in(s, IN_A), *b = site_in(s, IN_B), *c = site_in(s, IN_C);
@@ -66,8 +78,8 @@ static bool accepts(const struct site *s, const struct fused_gemm *f, struct why
 		return refuse(w, "an empty factor");
 	if (n < MIN_COLUMNS)
 		return refuse(w, "few columns");
-	if (m > FEW_ROWS && simd_level() == 4 && onednn_usable(NULL))
-		return refuse(w, "oneDNN's products of many rows are faster with AVX-512");
+	if (simd_level() == 4 && onednn_faster(f, m, k))
+		return refuse(w, "oneDNN's product is faster with AVX-512");
 	if (c && (f->beta != 1 || !is_row(c, n)))
 		return refuse(w, "a C that is no row");
 	return true;
@@ -127,26 +139,18 @@ static struct gemm product_of(const struct linear *l)
 			     .alpha = (double)l->alpha};
 }
 
-static int reshape(struct site *s, struct step *step, const struct fused_gemm *f, struct diag *d)
+/* Packs the weights of the product, a matrix [n, k] if `transposed` and else [k, n], and finishes the step. */
+static int prepare(struct site *s, struct step *step, struct linear *l, bool transposed,
+		   struct diag *d)
 {
-	struct linear *l = arena_new(s->plan_arena, struct linear);
-	const struct tensor *b = site_known(s, IN_B);
-	const struct shape *a = &site_in(s, IN_A)->shape;
-	size_t bytes;
+	struct packing p = {.n = l->n, .k = l->k, .transposed = transposed};
+	size_t bytes = gemm_packed_bytes(GEMM_F32, l->n, l->k);
 
-	*l = (struct linear){.m = shape_span(a, 0, a->rank - 1),
-			     .k = a->dim[a->rank - 1],
-			     .n = b->shape.dim[f->transB ? 0 : 1],
-			     .alpha = f->alpha,
-			     .act = f->act,
-			     .act_alpha = f->act_alpha,
-			     .act_beta = f->act_beta,
-			     .has_c = site_in(s, IN_C) != NULL,
-			     .has_r = site_in(s, IN_R) != NULL};
-	struct packing p = {.n = l->n, .k = l->k, .transposed = f->transB != 0};
-	bytes = gemm_packed_bytes(GEMM_F32, l->n, l->k);
-	l->packed = store_get(s->store, b, f->transB ? "product transposed" : "product", bytes,
-			      pack_weights, &p, d);
+	l->has_c = site_in(s, IN_C) != NULL;
+	l->has_r = site_in(s, IN_R) != NULL;
+	l->packed = store_get(s->store, site_known(s, IN_B),
+			      transposed ? "product transposed" : "product", bytes, pack_weights,
+			      &p, d);
 	if (!l->packed)
 		return -E_MEMORY;
 	step->unread |= UINT64_C(1) << IN_B;
@@ -156,6 +160,22 @@ static int reshape(struct site *s, struct step *step, const struct fused_gemm *f
 	if (l->has_r)
 		allow_inplace(step, 0, IN_R);
 	return 0;
+}
+
+static int reshape(struct site *s, struct step *step, const struct fused_gemm *f, struct diag *d)
+{
+	struct linear *l = arena_new(s->plan_arena, struct linear);
+	const struct tensor *b = site_known(s, IN_B);
+	const struct shape *a = &site_in(s, IN_A)->shape;
+
+	*l = (struct linear){.m = shape_span(a, 0, a->rank - 1),
+			     .k = a->dim[a->rank - 1],
+			     .n = b->shape.dim[f->transB ? 0 : 1],
+			     .alpha = f->alpha,
+			     .act = f->act,
+			     .act_alpha = f->act_alpha,
+			     .act_beta = f->act_beta};
+	return prepare(s, step, l, f->transB != 0, d);
 }
 
 struct linear_run {
@@ -244,4 +264,75 @@ bool product_fused_gemm_accepts(const struct site *s, struct why *w)
 int product_fused_gemm_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	return reshape(s, step, site_params(s), d);
+}
+
+/* ---- convolutions with a kernel of one element ------------------------------------------------ */
+
+static bool all_are(struct ints v, int64_t value)
+{
+	for (int64_t i = 0; i < v.n; i++)
+		if (v.v[i] != value)
+			return false;
+	return true;
+}
+
+/* The number of positions of all pictures: the rows of the product if the channels of a position lie side by side. */
+static int64_t positions(const struct shape *x)
+{
+	return x->dim[0] * shape_span(x, 2, x->rank);
+}
+
+/*
+ * As for products, oneDNN waits for weights that come from memory. But its threads keep to the same part of the picture from
+ * convolution to convolution, which then is in their own caches: with several threads that counts more, unless the
+ * picture is small.
+ */
+bool product_fused_conv_accepts(const struct site *s, struct why *w)
+{
+	enum { MANY_POSITIONS = 64, MANY_ALONE = 256, FEW_CHANNELS = 64 };
+	int64_t many = pool_threads() > 1 ? MANY_POSITIONS : MANY_ALONE;
+	const struct fused_conv *p = site_params(s);
+	const struct shape *x = &site_in(s, IN_A)->shape, *weight = &site_in(s, IN_B)->shape;
+	struct why unused;
+
+	if (simd_level() != 4 || !onednn_usable(&unused))
+		return refuse(w, "convolutions around it that want another layout than channels last");
+	if (!s->store || !site_is_weight(s, IN_B))
+		return refuse(w, "weights that are no constant");
+	if (x->rank < 3 || weight->rank != x->rank || p->group != 1 ||
+	    shape_span(weight, 2, weight->rank) != 1 || !all_are(p->strides, 1) ||
+	    !all_are(p->pads, 0))
+		return refuse(w, "a window of more than one element");
+	if (weight->dim[0] < FEW_CHANNELS || weight->dim[1] < FEW_CHANNELS)
+		return refuse(w, "few channels");
+	if (positions(x) < 1 || positions(x) > many)
+		return refuse(w, "so many positions that oneDNN is as fast");
+	return true;
+}
+
+int product_fused_conv_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct linear *l = arena_new(s->plan_arena, struct linear);
+	const struct fused_conv *p = site_params(s);
+	const struct vinfo *x = site_in(s, IN_A);
+	const struct shape *weight = &site_in(s, IN_B)->shape;
+	enum layout *want = arena_new_n(s->plan_arena, enum layout, s->node->nin);
+	enum layout *give = arena_new_n(s->plan_arena, enum layout, s->node->nout);
+	bool single = shape_span(&x->shape, 2, x->shape.rank) == 1;
+
+	*l = (struct linear){.m = positions(&x->shape),
+			     .k = weight->dim[1],
+			     .n = weight->dim[0],
+			     .alpha = 1,
+			     .act = p->act,
+			     .act_alpha = p->act_alpha,
+			     .act_beta = p->act_beta};
+	/* for a single position the two layouts are one */
+	give[0] = single ? LAYOUT_ROW : LAYOUT_CHANNELS_LAST;
+	want[0] = single && x->layout == LAYOUT_CHANNELS_LAST ? x->layout : give[0];
+	if (site_in(s, IN_R))
+		want[IN_R] = give[0];
+	step->want = want;
+	step->give = give;
+	return prepare(s, step, l, true, d);
 }

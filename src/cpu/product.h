@@ -4,7 +4,7 @@
 /*
  * Products of fp32 matrices with constant weights, by our own blocked product (cpu/math/gemm.h). The weights are packed
  * once a session; bias, activation and residual are applied to each block while it is in the cache. On machines with
- * AVX-512 oneDNN's products of many rows are faster, and these kernels refuse them unless there is no oneDNN.
+ * AVX-512 oneDNN is faster with many rows, and these kernels then refuse unless there is no oneDNN.
  *
  *   {"Gemm", T_F32, PRODUCT(gemm)},
  */
@@ -19,6 +19,9 @@ bool product_gemm_accepts(const struct site *s, struct why *w); /* Gemm */
 int product_gemm_reshape(struct site *s, struct step *step, struct diag *d);
 bool product_fused_gemm_accepts(const struct site *s, struct why *w); /* infer::Gemm */
 int product_fused_gemm_reshape(struct site *s, struct step *step, struct diag *d);
+/* infer::Conv with a kernel of one element, where convolutions have the channels last */
+bool product_fused_conv_accepts(const struct site *s, struct why *w);
+int product_fused_conv_reshape(struct site *s, struct step *step, struct diag *d);
 int product_run(const struct call *c);
 
 #endif

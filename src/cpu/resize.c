@@ -10,12 +10,14 @@
 #include "ops/taps.h"
 
 #include "base/pool.h"
+#include "cpu/math/move.h"
 #include "cpu/math/wide.h"
 #include "image/image.h"
 
 #include <math.h>
 #include <string.h>
 
+/* The axes are in the order in which the tensors' layout stores them. */
 struct resize_job {
 	int rank, changed;
 	int order[MAX_RANK]; /* the axes that change, in the order of their passes */
@@ -86,10 +88,11 @@ static int make_taps(const struct call *c, const struct resize *p, const struct 
 	j->rank = x->rank;
 	for (int d = 0; d < x->rank; d++) {
 		struct taps_axis a = {.p = p, .in = x->dim[d], .out = r->out[d], .scale = r->scale[d]};
-		struct taps *t = &j->taps[d];
+		int at = stored_dim(d, x->rank, c->in[0]->layout);
+		struct taps *t = &j->taps[at];
 		char *end = s->at + taps_bytes(p, x->dim[d], r->out[d]);
-		j->in[d] = t->in = x->dim[d];
-		j->out[d] = t->out = r->out[d];
+		j->in[at] = t->in = x->dim[d];
+		j->out[at] = t->out = r->out[d];
 		if (!taps_change(p, r, x, d)) {
 			s->at = end;
 			continue;
@@ -416,6 +419,8 @@ static int resize_reshape(struct site *site, struct step *step, struct diag *d)
 	int64_t count = shape_count(&y->shape);
 
 	(void)d;
+	if (p->coordinate_transformation_mode != COORD_TF_CROP_AND_RESIZE)
+		(void)move_in_layout(site, step, 1);
 	for (int i = 0; i < x->shape.rank; i++)
 		step->workspace += taps_bytes(p, x->shape.dim[i], y->shape.dim[i]);
 	if (t == DT_STRING)

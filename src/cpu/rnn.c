@@ -42,6 +42,18 @@ struct rnn_plan {
  */
 enum { PACK_BATCH = 4, PACK_ROWS = 8, PACK_COLUMNS = 16 };
 
+/* Threads share units in groups of so many, since a strip of a packed R begins at each of these (see gemm_columns). */
+enum { UNITS = 32 };
+
+/* Returns whether a time step is worth several threads that share its units, and has a group for each. */
+static bool worth_sharing(int64_t batch, int64_t wide, int64_t hidden)
+{
+	int threads = pool_threads();
+
+	return threads > 1 && hidden / UNITS >= threads &&
+	       (double)batch * (double)wide * (double)hidden > 1e5;
+}
+
 /*
  * Returns the bytes reserved for the first part of a packed R (see pack_recurrent), which are
  * enough for all gates.

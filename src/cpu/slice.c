@@ -40,18 +40,22 @@ static int window_run(const struct call *c)
 	return c->out[0]->data == c->in[0]->data ? 0 : move_run(c, 0, copy_input);
 }
 
+/* Both tensors have the layout l. */
 static void window_set_copy(struct window_copy *w, const struct shape *x, const struct shape *y,
-			    const struct slice_spec *spec)
+			    enum layout l, const struct slice_spec *spec)
 {
-	int64_t dense[MAX_RANK], in[MAX_RANK], out[MAX_RANK];
+	int64_t dense[MAX_RANK], in[MAX_RANK], out[MAX_RANK], len[MAX_RANK];
+	const struct shape from = stored_shape(x, l), to = stored_shape(y, l);
 
-	dense_strides(x, dense);
-	dense_strides(y, out);
+	dense_strides(&from, dense);
+	dense_strides(&to, out);
 	for (int i = 0; i < x->rank; i++) {
-		in[i] = dense[i] * spec->step[i];
-		w->from += dense[i] * spec->from[i];
+		int at = stored_dim(i, x->rank, l);
+		in[at] = dense[at] * spec->step[i];
+		len[at] = spec->len[i];
+		w->from += dense[at] * spec->from[i];
 	}
-	strided_set(&w->view, x->rank, spec->len, in, out);
+	strided_set(&w->view, x->rank, len, in, out);
 }
 
 static int slice_reshape(struct site *s, struct step *st, struct diag *d)
@@ -69,11 +73,11 @@ static int slice_reshape(struct site *s, struct step *st, struct diag *d)
 	if (bad)
 		return site_fail(s, d, E_VALUE, "starts, ends, axes and steps that fit", bad);
 	struct window_copy *w = arena_new(s->plan_arena, struct window_copy);
-	window_set_copy(w, x, y, &spec);
-	st->state = w;
 	st->nop = shape_equal(x, y);
 	for (int i = 0; i < x->rank; i++)
 		st->nop &= spec.step[i] == 1;
+	window_set_copy(w, x, y, st->nop ? LAYOUT_ROW : move_in_layout(s, st, 1), &spec);
+	st->state = w;
 	return 0;
 }
 
@@ -90,7 +94,7 @@ static int crop_reshape(struct site *s, struct step *st, struct diag *d)
 		spec.step[i] = 1;
 		spec.len[i] = y->dim[i];
 	}
-	window_set_copy(w, x, y, &spec);
+	window_set_copy(w, x, y, LAYOUT_ROW, &spec);
 	st->state = w;
 	return 0;
 }
@@ -109,15 +113,17 @@ struct split {
 static int split_reshape(struct site *s, struct step *st, struct diag *d)
 {
 	const struct split_params *p = site_params(s);
-	const struct shape *x = &site_in(s, 0)->shape;
-	int axis = axis_of(p->axis, x->rank);
 	struct split *v = arena_new(s->plan_arena, struct split);
 	const struct tensor *sizes = site_known(s, 1);
-	int64_t inner = shape_span(x, axis + 1, x->rank), at = 0, dim = x->dim[axis];
 	struct int_list l = {0};
 
-	v->outer = shape_span(x, 0, axis);
-	v->row = shape_span(x, axis, x->rank);
+	st->nop = s->node->nout == 1;
+	enum layout layout = st->nop ? LAYOUT_ROW : move_in_layout(s, st, 1);
+	struct shape x = stored_shape(&site_in(s, 0)->shape, layout);
+	int axis = stored_dim(axis_of(p->axis, x.rank), x.rank, layout);
+	int64_t inner = shape_span(&x, axis + 1, x.rank), at = 0, dim = x.dim[axis];
+	v->outer = shape_span(&x, 0, axis);
+	v->row = shape_span(&x, axis, x.rank);
 	v->from = arena_new_n(s->plan_arena, int64_t, s->node->nout);
 	v->part = arena_new_n(s->plan_arena, int64_t, s->node->nout);
 	if (site_in(s, 1) && !sizes && !site_list(s, 1, &l))
@@ -131,7 +137,6 @@ static int split_reshape(struct site *s, struct step *st, struct diag *d)
 		at += n;
 	}
 	st->state = v;
-	st->nop = s->node->nout == 1;
 	return 0;
 }
 

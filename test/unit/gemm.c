@@ -66,7 +66,7 @@ struct trial {
 	int m, n, k;
 	int a_row, a_col, b_row, b_col, c_row;
 	int alpha, beta;
-	bool packed, finish;
+	bool packed, finish, backwards, halves;
 };
 
 static struct trial draw_trial(enum gemm_type t)
@@ -104,6 +104,8 @@ static struct trial draw_trial(enum gemm_type t)
 	x.beta = real && !draw(4) ? 3 : draw(2);
 	x.packed = draw(2) && x.k;
 	x.finish = draw(2);
+	x.backwards = draw(2);
+	x.halves = draw(2) && x.n > 32;
 	return x;
 }
 
@@ -127,8 +129,9 @@ static bool agrees(const struct gemm_kernels *kernels, enum gemm_type t, const s
 			 .c = c,
 			 .c_row = x->c_row,
 			 .alpha = x->alpha,
-			 .beta = x->beta};
-	struct gemm_piece p = {.g = &g, .m1 = x->m, .n1 = x->n, .scratch = room};
+			 .beta = x->beta,
+			 .backwards = x->backwards};
+	struct gemm_piece p = {.g = &g, .m1 = x->m, .n1 = x->halves ? 32 : x->n, .scratch = room};
 	bool same = true;
 
 	for (size_t i = 0; i < na; i++)
@@ -156,6 +159,11 @@ static bool agrees(const struct gemm_kernels *kernels, enum gemm_type t, const s
 		g.finish_arg = &t;
 	}
 	kernels->piece[t](&p);
+	if (x->halves) {
+		p.n0 = p.n1;
+		p.n1 = x->n;
+		kernels->piece[t](&p);
+	}
 	for (size_t i = 0; i < nc; i++)
 		same &= get(t, c, (int64_t)i) == want[i];
 	free(a);

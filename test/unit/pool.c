@@ -221,6 +221,34 @@ static void faults(void)
 	check(WIFEXITED(status) && WEXITSTATUS(status) == 7, "a fault in a worker is handled");
 }
 
+static _Atomic int owner[TEAM];
+
+static void own(void *arg, int64_t begin, int64_t end, int thread)
+{
+	(void)arg;
+	for (int64_t i = begin; i < end; i++)
+		owner[i] = thread;
+}
+
+/* Each share belongs to the thread of its number, whoever runs it. */
+static void shares(void)
+{
+	bool same = true;
+
+	for (int n = 1; n < 3 * TEAM; n++) {
+		pool_shares(n, touch, NULL);
+		same &= all_once(n);
+	}
+	pool_shares(N, touch, NULL);
+	check(same && all_once(N), "shares, every index once");
+	for (int turn = 0; turn < 50; turn++) {
+		pool_shares(TEAM, own, NULL);
+		for (int i = 0; i < TEAM; i++)
+			same &= owner[i] == i || !owner[i]; /* 0: threads did harm, so that the caller ran all */
+	}
+	check(same, "shares stay with their threads");
+}
+
 int main(void)
 {
 	pool_set_threads(TEAM);
@@ -229,6 +257,7 @@ int main(void)
 	callers();
 	openmp();
 	wakes();
+	shares();
 	pool_set_threads(1);
 	pool_for(N, 1, touch, NULL);
 	check(all_once(N), "one thread");

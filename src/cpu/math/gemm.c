@@ -4,6 +4,8 @@
 #include "base/pool.h"
 #include "cpu/math/level.h"
 
+#include <math.h>
+
 static const struct gemm_kernels *kernels(void)
 {
 #if defined(__x86_64__)
@@ -52,12 +54,17 @@ size_t gemm_scratch_for(enum gemm_type t, const struct gemm *g)
 	return scratch_each(t, g) * (size_t)pool_threads();
 }
 
+void gemm_columns(enum gemm_type t, const struct gemm *g, int64_t n0, int64_t n1, void *scratch)
+{
+	struct gemm_piece p = {.g = g, .m1 = g->m, .n0 = n0, .n1 = n1, .scratch = scratch};
+
+	if (g->m > 0 && n0 < n1)
+		kernels()->piece[t](&p);
+}
+
 void gemm_one(enum gemm_type t, const struct gemm *g, void *scratch)
 {
-	struct gemm_piece p = {.g = g, .m1 = g->m, .n1 = g->n, .scratch = scratch};
-
-	if (g->m > 0 && g->n > 0)
-		kernels()->piece[t](&p);
+	gemm_columns(t, g, 0, g->n, scratch);
 }
 
 struct split {
@@ -100,31 +107,65 @@ static int64_t part_size(int64_t a, int64_t b, int64_t unit)
 	return (x + unit - 1) / unit * unit;
 }
 
+/* Parts of C begin at whole tiles and whole strips of every type and machine. */
+enum { UNIT_ROWS = 12, UNIT_COLUMNS = 32, MAX_ROUNDS = 4, MAX_ROW_PARTS = 64 };
+
+/*
+ * Estimates the time of a part of so many rows and columns, in multiplications for each value of k. A part waits for its columns
+ * of B to come from memory, as long as some 24 rows of it take, every part reads its rows of A once more, or copies them, and packs its columns of B unless they are packed.
+ * Handing out a part takes as long as some 100,000 multiplications.
+ */
+static double part_cost(const struct gemm *g, bool copies_a, int64_t rows, int64_t cols)
+{
+	double busy = (double)(rows + (g->packed ? 24 : 40));
+
+	return busy * (double)cols + (copies_a ? 40 : 8) * (double)rows + 1e5 / (double)(g->k + 1);
+}
+
+/*
+ * Cuts C into parts such that the threads end at about the same time. Several rounds of smaller parts cost more than one round,
+ * but a thread that loses its core for a while then delays the others less: hence the tenth of a part that is added.
+ */
+static void choose_parts(struct split *s)
+{
+	const struct gemm *g = s->g;
+	bool copies_a = gemm_copies_a(g, element_bytes(s->type));
+	int64_t threads = pool_threads(), most = g->m <= GEMM_FEW ? 1 : MAX_ROW_PARTS;
+	double best = HUGE_VAL;
+
+	most = min_int64(most, (g->m + UNIT_ROWS - 1) / UNIT_ROWS);
+	for (int64_t parts = threads; parts <= MAX_ROUNDS * threads; parts += threads)
+		for (int64_t mparts = 1; mparts <= min_int64(most, parts); mparts++) {
+			int64_t mstep = min_int64(part_size(g->m, mparts, UNIT_ROWS), g->m);
+			int64_t nstep = part_size(g->n, parts / mparts, UNIT_COLUMNS);
+			int64_t m = (g->m + mstep - 1) / mstep, n = (g->n + nstep - 1) / nstep;
+			double rounds = (double)((m * n + threads - 1) / threads);
+			double cost = (rounds + 0.1) * part_cost(g, copies_a, mstep, nstep);
+			if (cost < best) {
+				best = cost;
+				s->mstep = mstep;
+				s->nstep = nstep;
+				s->mparts = m;
+				s->nparts = n;
+			}
+		}
+}
+
 void gemm_run(enum gemm_type t, const struct gemm *g, void *scratch)
 {
 	struct split s = {.g = g,
 			  .type = t,
 			  .mparts = 1,
 			  .nparts = 1,
+			  .mstep = g->m,
+			  .nstep = g->n,
 			  .scratch = scratch,
 			  .each = scratch_each(t, g)};
-	int64_t want = 4 * (int64_t)pool_threads();
 
 	if (g->m <= 0 || g->n <= 0)
 		return;
-	s.mstep = g->m;
-	s.nstep = g->n;
 	/* Below about 100,000 multiplications, handing work to other threads costs more time than it saves. */
-	if (pool_threads() > 1 && (double)g->m * (double)g->n * (double)(g->k + 1) > 1e5) {
-		s.nstep = min_int64(part_size(g->n, want, 64), GEMM_NC);
-		s.nparts = (g->n + s.nstep - 1) / s.nstep;
-		if (s.nparts < want && g->m > GEMM_MC) {
-			s.mstep = part_size(g->m, (want + s.nparts - 1) / s.nparts, GEMM_MC);
-			s.mparts = (g->m + s.mstep - 1) / s.mstep;
-		} else if (g->n < 128 && g->m > 24) {
-			s.mstep = part_size(g->m, want, 12);
-			s.mparts = (g->m + s.mstep - 1) / s.mstep;
-		}
-	}
+	if (pool_threads() > 1 && (double)g->m * (double)g->n * (double)(g->k + 1) > 1e5)
+		choose_parts(&s);
 	pool_for(s.mparts * s.nparts, 1, multiply_parts, &s);
 }

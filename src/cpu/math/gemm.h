@@ -35,6 +35,11 @@ struct gemm {
 	 */
 	const void *packed;
 	/*
+	 * With a packed B and at most GEMM_FEW rows: read B from its last columns to its first. A loop over one B that turns round
+	 * each time finds in the cache what it has read last, also if B is larger than the cache.
+	 */
+	bool backwards;
+	/*
 	 * Unless NULL, called when the elements in rows m0..m1-1 and columns n0..n1-1 of C are complete, while they are still
 	 * in the cache, by the thread that has computed them. Each element is in one such call.
 	 */
@@ -57,6 +62,8 @@ size_t gemm_scratch_for(enum gemm_type t, const struct gemm *g);
 /* gemm_one runs on the calling thread with gemm_scratch_one bytes, gemm_run on the pool with gemm_scratch bytes. */
 void gemm_one(enum gemm_type t, const struct gemm *g, void *scratch);
 void gemm_run(enum gemm_type t, const struct gemm *g, void *scratch);
+/* Computes columns n0..n1-1, where n0 is a multiple of 32, on the calling thread with gemm_scratch_one bytes. */
+void gemm_columns(enum gemm_type t, const struct gemm *g, int64_t n0, int64_t n1, void *scratch);
 
 /* ---- for gemm.c and gemm.simd.c only ---- */
 

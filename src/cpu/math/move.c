@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/math/move.h"
 
+#include "base/arena.h"
 #include "base/pool.h"
 #include "ops/ints.h"
 
@@ -190,6 +191,52 @@ void *move_out(struct mover *m, uint32_t i, const struct shape *s)
 }
 
 /* ---- strided copies -------------------------------------------------------------------------- */
+
+static enum layout layout_of_most(const struct site *s, uint32_t images)
+{
+	int64_t last = 0, all = 0;
+
+	for (uint32_t i = 0; i < images; i++) {
+		const struct vinfo *v = site_in(s, i);
+		int64_t n = v ? shape_count(&v->shape) : 0;
+		if (!v || v->shape.rank < 3 || v->shape.rank > 5 || n < 0)
+			return LAYOUT_ROW;
+		all += n;
+		last += v->layout == LAYOUT_CHANNELS_LAST ? n : 0;
+	}
+	return last > all / 2 ? LAYOUT_CHANNELS_LAST : LAYOUT_ROW;
+}
+
+enum layout move_in_layout(struct site *s, struct step *step, uint32_t images)
+{
+	enum layout l = layout_of_most(s, images);
+
+	if (l == LAYOUT_ROW)
+		return l;
+	enum layout *want = arena_new_n(s->plan_arena, enum layout, s->node->nin);
+	enum layout *give = arena_new_n(s->plan_arena, enum layout, s->node->nout);
+	for (uint32_t i = 0; i < s->node->nin; i++)
+		want[i] = i < images ? l : LAYOUT_ROW;
+	for (uint32_t i = 0; i < s->node->nout; i++)
+		give[i] = l;
+	step->want = want;
+	step->give = give;
+	return l;
+}
+
+int stored_dim(int i, int rank, enum layout l)
+{
+	return l == LAYOUT_ROW || i == 0 ? i : i == 1 ? rank - 1 : i - 1;
+}
+
+struct shape stored_shape(const struct shape *s, enum layout l)
+{
+	struct shape to = {.rank = s->rank};
+
+	for (int i = 0; i < s->rank; i++)
+		to.dim[stored_dim(i, s->rank, l)] = s->dim[i];
+	return to;
+}
 
 void dense_strides(const struct shape *s, int64_t *strides)
 {

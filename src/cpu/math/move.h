@@ -59,6 +59,15 @@ void strided_set(struct strided *s, int rank, const int64_t *n, const int64_t *i
 /* Copies s. `in` and `out` point at the elements with index 0; size is the number of bytes of an element. */
 void strided_copy(const struct strided *s, const void *in, void *out, size_t size);
 
+/*
+ * The layout for a step that moves elements of its first `images` inputs to outputs of the same rank: LAYOUT_CHANNELS_LAST if
+ * most of their bytes lie so, as behind a convolution, and else LAYOUT_ROW. Declares it for these inputs and all outputs.
+ */
+enum layout move_in_layout(struct site *s, struct step *step, uint32_t images);
+/* The shape with its dimensions in the order in which layout l stores them, and the place of dimension i in it. */
+struct shape stored_shape(const struct shape *s, enum layout l);
+int stored_dim(int i, int rank, enum layout l);
+
 /* Sets row-major strides. Dimensions of size 1 get a stride as well, unlike in shape_strides. */
 void dense_strides(const struct shape *s, int64_t *strides);
 
