@@ -31,16 +31,16 @@ static const char *repeat_text(const struct graph *g, const struct node *n)
 	const char *text = arena_printf(
 		g->arena,
 		"count = Max(Sub(Shape(input_ids) {start=1}, %d), [0]); "
-		"next = Slice(input_ids, [%d], [9223372036854775807], [1]); found0 = Equal(next, next); ",
+		"next = Slice(input_ids, [%d], [2147483647], [1]); found0 = Equal(next, next); ",
 		before, before);
 
 	for (int j = 0; j < before; j++)
 		text = arena_printf(
 			g->arena,
 			"%sfound%d = And(found%d, Equal(Slice(input_ids, [%d], Add(count, %d), [1]), "
-			"Slice(input_ids, [%d], [%" PRId64 "], [1]))); ",
+			"Slice(input_ids, [%d], [%d], [1]))); ",
 			text, j + 1, j, j, j, j - before,
-			j + 1 < before ? (int64_t)(j + 1 - before) : INT64_MAX);
+			j + 1 < before ? j + 1 - before : INT32_MAX);
 	return arena_printf(g->arena,
 			    "%smost = Reciprocal(Cast(0) {to=1}); scores_out = ScatterElements(scores, next, "
 			    "Where(found%d, Neg(most), most)) {axis=1, reduction=min}",
@@ -136,7 +136,7 @@ static const char *hash_text(const struct graph *g, const struct node *n)
 		g->arena,
 		"size = Shape(input_ids) {start=1}; missing = %s; rows = Concat(Shape(input_ids) {end=1}, [%" PRId64
 		"]) {axis=0}; all = Concat(%s, input_ids) {axis=1}; %s%s"
-		"present_ids = Slice(all, size, [9223372036854775807], [1]); "
+		"present_ids = Slice(all, size, [2147483647], [1]); "
 		"mix1 = Mul(shifted0, Gather(multipliers, 0)); ",
 		node_in(g, n, HASH_EOS) ? "Reshape(eos_token_id, [])" : "CastLike($pad_id, input_ids)", before,
 		node_in(g, n, HASH_PAST) ? "past_ids" : "Expand(missing, rows)",
@@ -144,7 +144,7 @@ static const char *hash_text(const struct graph *g, const struct node *n)
 			? arena_printf(g->arena,
 				       "old = Less(Expand(Cast(0) {to=6}, Concat(Shape(input_ids) {end=1}, [%" PRId64
 				       "]) {axis=0}), 0); begins = Concat(old, Not(Equal(Slice(segment_ids, [1], "
-				       "[9223372036854775807], [1]), Slice(segment_ids, [0], [-1], [1])))) {axis=1}; ",
+				       "[2147483647], [1]), Slice(segment_ids, [0], [-1], [1])))) {axis=1}; ",
 				       before + 1)
 			: "",
 		shifted_text(g, n));

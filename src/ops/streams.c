@@ -82,9 +82,10 @@ static int check_gates(const struct infer *c, uint32_t i, const struct stream_si
 
 	if (s.rank < 0 || z->lead < 0)
 		return 0;
-	if (s.rank == z->lead + 1)
-		return check_led(c, i, z->lead,
-				 flat && s.dim[z->lead] == wide ? wide : z->branches, 0);
+	if (s.rank == z->lead + 1) {
+		bool features = flat && (wide < 0 || s.dim[z->lead] == wide);
+		return check_led(c, i, z->lead, features ? wide : z->branches, 0);
+	}
 	return check_led(c, i, z->lead, z->branches,
 			 last_dim(&s, 1) == 1 ? 1 : z->features);
 }

@@ -456,6 +456,7 @@ def ngrams(w):
             ("plain", (2, 5), 3, 2, np.int64, False, False, None, False, {}), ("past", (2, 4), 3, 2, np.int64, True, True, None, False, {}),
             ("int32", (1, 6), 2, 3, np.int32, False, False, None, False, {}), ("eos", (2, 7), 4, 1, np.int64, True, False, 3, False, dict(reset_on_eos=1)),
             ("eos_only", (1, 4), 3, 1, np.int64, False, False, 3, False, {}), ("segments", (2, 6), 3, 2, np.int64, True, False, None, True, {}),
+            ("int32_segments", (1, 5), 3, 1, np.int32, False, False, None, True, {}),
             ("all", (2, 6), 4, 2, np.int64, True, True, 2, True, dict(reset_on_eos=1))):
         w.begin("ngram_hash_mapping_" + name)
         width = (n - 1) * heads
