@@ -39,7 +39,7 @@ static const char *op_device(const struct op *row)
 	if (backend_kernel(host_backend(), newest, 0))
 		return "cpu";
 	/* if even the newest version has an upgrade, it turns the node into another operator (Upsample) */
-	return newest->expand || newest->upgrade ? "cpu (expands)" : "none";
+	return op_expressed(newest) ? "cpu (expands)" : "none";
 }
 
 /*

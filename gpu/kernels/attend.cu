@@ -313,64 +313,11 @@ template <typename T> __device__ inline void rotary(const gpu_rotary &p)
 	}
 }
 
-// ---- linear attention --------------------------------------------------------------------------
-
-// A block computes one head of one batch. Each thread updates its own columns of the head's state in p.state.
-template <typename T> __device__ inline void linear_attention(const gpu_linear_attention &p)
-{
-	for (int64_t z = blockIdx.x; z < p.batch * p.kv_heads; z += gridDim.x) {
-		int64_t b = z / p.kv_heads, h = z % p.kv_heads, group = p.q_heads / p.kv_heads;
-		for (int64_t m = threadIdx.x; m < p.dv; m += blockDim.x) {
-			float *s = p.state + z * p.d * p.dv + m;
-			for (int64_t i = 0; i < p.d; i++)
-				s[i * p.dv] = p.past ? number(p.past_type, p.past, (z * p.d + i) * p.dv + m) : 0.0f;
-			for (int64_t t = 0; t < p.length; t++) {
-				int64_t row = b * p.length + t;
-				const T *k = (const T *)p.k + (row * p.kv_heads + h) * p.d;
-				float v = up(((const T *)p.v)[(row * p.kv_heads + h) * p.dv + m]), read = 0;
-				const T *g = p.decay ? (const T *)p.decay + (row * p.kv_heads + h) * p.decay_size : NULL;
-				for (int64_t i = 0; i < p.d; i++) {
-					float e = s[i * p.dv];
-					if (g)
-						e *= expf(up(g[p.decay_size == 1 ? 0 : i]));
-					s[i * p.dv] = e;
-					read += e * up(k[i]);
-				}
-				if (p.beta) {
-					float by = up(((const T *)p.beta)[row * p.beta_heads + (p.beta_heads == 1 ? 0 : h)]);
-					v = by * (v - read);
-				}
-				for (int64_t i = 0; i < p.d; i++)
-					s[i * p.dv] += up(k[i]) * v;
-				for (int64_t n = h * group; n < (h + 1) * group; n++) {
-					const T *q = (const T *)p.q + (row * p.q_heads + n) * p.d;
-					float y = 0;
-					for (int64_t i = 0; i < p.d; i++)
-						y += p.scale * up(q[i]) * s[i * p.dv];
-					((T *)p.y)[(row * p.q_heads + n) * p.dv + m] = down<T>(y);
-				}
-			}
-			for (int64_t i = 0; i < p.d && p.present; i++) {
-				int64_t at = (z * p.d + i) * p.dv + m;
-				float e = s[i * p.dv];
-				if (p.past_type == T_F32)
-					((f32 *)p.present)[at] = e;
-				else if (p.past_type == T_F16)
-					((f16 *)p.present)[at] = down<f16>(e);
-				else
-					((bf16 *)p.present)[at] = down<bf16>(e);
-			}
-		}
-	}
-}
-
 #define PLAIN(T)                                                                                                       \
 	extern "C" __global__ void attend_plain_##T(const gpu_attend p) { plain<T>(p); }
 PLAIN(f32) PLAIN(f16) PLAIN(bf16) PLAIN(f64)
-#define OTHERS(T)                                                                                                      \
-	extern "C" __global__ void rotary_##T(const gpu_rotary p) { rotary<T>(p); }                                    \
-	extern "C" __global__ void linear_attention_##T(const gpu_linear_attention p) { linear_attention<T>(p); }
-OTHERS(f32) OTHERS(f16) OTHERS(bf16)
+#define ROTARY(T) extern "C" __global__ void rotary_##T(const gpu_rotary p) { rotary<T>(p); }
+ROTARY(f32) ROTARY(f16) ROTARY(bf16)
 #define FLASH(HEAD, BN)                                                                                                \
 	extern "C" __global__ void __launch_bounds__(128) attend_f32_##HEAD(const gpu_attend p)                        \
 	{                                                                                                              \

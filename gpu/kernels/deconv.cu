@@ -135,31 +135,55 @@ template <typename T> __device__ inline void deform(const gpu_deform &p)
 	}
 }
 
+// A channel of a batch (row) and a position: element i of a tensor with `count` positions.
+struct Position {
+	int64_t row, at;
+};
+__device__ inline Position position_of(const gpu_causal &p, int64_t i, int64_t count)
+{
+	if (!p.last)
+		return {i / count, i % count};
+	return {i / p.channels / count * p.channels + i % p.channels, i / p.channels % count};
+}
+__device__ inline int64_t index_of(const gpu_causal &p, Position x, int64_t count)
+{
+	return p.last ? (x.row / p.channels * count + x.at) * p.channels + x.row % p.channels : x.row * count + x.at;
+}
+
+// Element i of a row: the past state, or 0 without one, then the input.
 template <typename T> __device__ inline float causal_at(const gpu_causal &p, int64_t row, int64_t i)
 {
-	int64_t state = p.kernel - 1;
-	if (i >= state)
-		return up(((const T *)p.x)[row * p.length + i - state]);
-	return p.past ? up(((const T *)p.past)[row * state + i]) : 0.f;
+	if (i >= p.state)
+		return up(((const T *)p.x)[index_of(p, {row, i - p.state}, p.length)]);
+	return p.past ? up(((const T *)p.past)[index_of(p, {row, i}, p.state)]) : 0.f;
+}
+
+// Element i of present: the state after one of the last positions, or 0 if there was no such position in this call.
+template <typename T> __device__ inline void causal_state(const gpu_causal &p, int64_t i)
+{
+	const int64_t slot = i / (p.rows * p.state), seen = p.length - p.window + slot + 1;
+	const Position to = position_of(p, i % (p.rows * p.state), p.state);
+	const bool there = seen > 0 || slot == p.window - 1;
+	((T *)p.present)[i] = down<T>(there ? causal_at<T>(p, to.row, seen + to.at) : 0.f);
 }
 
 template <typename T> __device__ inline void causal(const gpu_causal &p)
 {
-	EACH(i, p.rows * (p.length + p.kernel - 1))
+	const int64_t outputs = p.rows * p.length;
+	EACH(i, outputs + (p.present ? p.window * p.rows * p.state : 0))
 	{
-		int64_t row = i / (p.length + p.kernel - 1), at = i % (p.length + p.kernel - 1), c = row % p.channels;
-		if (at >= p.length) {
-			at -= p.length;
-			if (p.present)
-				((T *)p.present)[row * (p.kernel - 1) + at] = down<T>(causal_at<T>(p, row, p.length + at));
+		if (i >= outputs) {
+			causal_state<T>(p, i - outputs);
 			continue;
 		}
+		const Position to = position_of(p, i, p.length);
+		const int64_t c = to.row % p.channels;
 		float sum = 0;
 		for (int64_t k = 0; k < p.kernel; k++)
-			sum += up(((const T *)p.w)[c * p.kernel + k]) * causal_at<T>(p, row, at + k);
+			sum += up(((const T *)p.w)[c * p.kernel + k]) * causal_at<T>(p, to.row, to.at + k * p.dilation);
 		if (p.b)
 			sum += up(((const T *)p.b)[c]);
-		((T *)p.y)[row * p.length + at] = down<T>(p.silu ? sum / (1.f + expf(-sum)) : sum);
+		((T *)p.y)[i] = down<T>(p.silu ? sum / (1.f + expf(-sum)) : sum);
 	}
 }
 

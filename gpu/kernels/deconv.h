@@ -45,8 +45,10 @@ struct gpu_deform {
 struct gpu_causal {
 	const void *x, *w, *b, *past;
 	void *y, *present;
-	int64_t rows, channels, length, kernel;
-	int silu;
+	int64_t rows; /* channels of all batches */
+	int64_t channels, length, kernel, dilation;
+	int64_t state, window; /* positions that a state holds; states that present holds */
+	int silu, last;	       /* last: the channels lie behind the positions */
 };
 
 #endif

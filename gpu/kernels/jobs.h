@@ -212,6 +212,7 @@ struct gpu_norm_any {
 	int skip, bias, w, b, mean, inv, sum;
 	/* tables: nonzero if a row is the sum of rows of the embedding tables in[2], in[3] and in[4] */
 	int rms, tables;
+	int gate; /* GPU_GATE_...: the gate is in[2] */
 	/* length: length of the sequences; positions: number of position ids; table: number of rows of each table */
 	int64_t length, positions, table[3];
 	double epsilon;

@@ -173,6 +173,10 @@ extern "C" __global__ void norm_any(const gpu_norm_any p)
 				y *= in_real(p.io, p.w, at[0]);
 			if (p.b >= 0)
 				y += in_real(p.io, p.b, at[1]);
+			if (p.gate) {
+				double g = in_real(p.io, 2, row * p.n + i);
+				y *= (p.gate == GPU_GATE_SILU ? g : 1) / (1 + exp(-g));
+			}
 			out_put(p.io, 0, row * p.n + i, y);
 			if (p.sum >= 0)
 				out_put(p.io, p.sum, row * p.n + i, x);

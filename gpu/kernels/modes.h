@@ -43,6 +43,8 @@ enum { GPU_QK_RAW, GPU_QK_CAPPED, GPU_QK_MASKED, GPU_QK_PROBABILITIES };
 enum { GPU_POOL_MAX, GPU_POOL_AVERAGE, GPU_POOL_LP };
 enum { GPU_RANDOM_UNIFORM, GPU_RANDOM_NORMAL, GPU_RANDOM_BERNOULLI };
 enum { GPU_SOFTMAX, GPU_LOG_SOFTMAX, GPU_HARDMAX };
+/* what the result of a norm is multiplied by: the sigmoid of a gate, or the gate times its sigmoid */
+enum { GPU_GATE_NONE, GPU_GATE_SIGMOID, GPU_GATE_SILU };
 /* Mirror the activations of ops/experts.h and where the linear part of SwiGLU is. */
 enum { GPU_EXPERT_RELU, GPU_EXPERT_GELU, GPU_EXPERT_SILU, GPU_EXPERT_SWIGLU, GPU_EXPERT_IDENTITY };
 enum { GPU_SWIGLU_APART, GPU_SWIGLU_IN_TURN, GPU_SWIGLU_HALVES };

@@ -316,15 +316,6 @@ struct gpu_rotary {
 	uint64_t *fault, who;
 };
 
-struct gpu_linear_attention {
-	const void *q, *k, *v, *past, *decay, *beta;
-	void *y, *present; /* present: may be null */
-	float *state;	   /* [batch][head][d][dv] */
-	int64_t batch, length, q_heads, kv_heads, d, dv, decay_size, beta_heads;
-	int past_type; /* type of past and present, as ONNX numbers it */
-	float scale;
-};
-
 struct gpu_quantize {
 	const void *x, *scale, *zero;
 	void *y;

@@ -99,6 +99,16 @@ extern "C" __global__ void split_gelu(const gpu_binary_any p)
 	}
 }
 
+// Adds to x the rows of in[1], each times one number of in[2]; a row has d.dim[0] elements. The product is rounded first.
+extern "C" __global__ void gated_add(const gpu_binary_any p)
+{
+	EACH(i, p.n)
+	{
+		out_put(p.io, 0, i, in_real(p.io, 1, i) * in_real(p.io, 2, i / p.d.dim[0]));
+		out_put(p.io, 0, i, in_real(p.io, 0, i) + any_real(p.io.ot[0], p.io.out[0], i));
+	}
+}
+
 extern "C" __global__ void image_scale(const gpu_image_scale p)
 {
 	EACH(i, p.n)

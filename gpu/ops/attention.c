@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention, MultiHeadAttention, RotaryEmbedding and LinearAttention as they occur in models. infer::Attention, which
+ * Attention, MultiHeadAttention and RotaryEmbedding as they occur in models. infer::Attention, which
  * the optimizer makes, is in sdpa.c. com.microsoft's other attention operators are in contrib_attention.c.
  */
 #include "ops/attention.h"
@@ -9,6 +9,7 @@
 #include "gpu/ops/contrib_attention.h"
 #include "gpu/ops/flex_attention.h"
 #include "gpu/ops/paged_attention.h"
+#include "gpu/ops/recurrent.h"
 
 #include <math.h>
 
@@ -399,75 +400,6 @@ static int rotary_run(const struct call *c)
 	return n > 0 ? gpu_launch(c, r->fn, gpu_grid(n), &job, sizeof(job)) : 0;
 }
 
-/* ---- LinearAttention ------------------------------------------------------------------------- */
-
-struct linear_plan {
-	void *fn;
-	struct gpu_linear_attention job;
-};
-
-static const char *linear_fill(const struct site *s, struct gpu_linear_attention *j)
-{
-	const struct linear_attention *p = s->node->params;
-	const struct shape *q = &site_in(s, LIN_Q)->shape, *v = &site_in(s, LIN_V)->shape;
-	const struct vinfo *decay = site_in(s, LIN_DECAY), *beta = site_in(s, LIN_BETA),
-			   *past = site_in(s, LIN_PAST);
-	enum dtype t = gpu_type(s, 0), kept = past ? gpu_type(s, LIN_PAST) : t;
-
-	if (p->state_window)
-		return "several states";
-	if (p->q_num_heads % p->kv_num_heads)
-		return "more heads of keys than of queries";
-	j->batch = q->dim[0], j->length = q->dim[1];
-	j->q_heads = p->q_num_heads, j->kv_heads = p->kv_num_heads;
-	j->d = q->dim[2] / j->q_heads, j->dv = v->dim[2] / j->kv_heads;
-	j->decay_size = decay ? decay->shape.dim[2] / j->kv_heads : 0;
-	j->beta_heads = beta ? beta->shape.dim[2] : 0;
-	j->past_type = (int)kept;
-	j->scale = p->scale != 0 ? p->scale : scale_or(NAN, j->d);
-	if ((decay && j->decay_size != 1 && j->decay_size != j->d) ||
-	    (beta && j->beta_heads != 1 && j->beta_heads != j->kv_heads))
-		return "decay or beta that do not fit the heads";
-	for (uint32_t i = 0; i < s->node->nin; i++)
-		if (site_in(s, i) && i != LIN_PAST && gpu_type(s, i) != t)
-			return "inputs of several types";
-	return T_BIT(kept) & (T_F32 | T_F16 | T_BF16) ? NULL : "a state of another type";
-}
-
-static bool linear_accepts(const struct site *s, struct why *w)
-{
-	struct gpu_linear_attention j = {0};
-	const char *bad = linear_fill(s, &j);
-
-	return bad ? refuse(w, "%s", bad) : true;
-}
-
-static int linear_reshape(struct site *s, struct step *step, struct diag *d)
-{
-	struct linear_plan *p = arena_new(s->plan_arena, struct linear_plan);
-	const struct gpu_linear_attention *j = &p->job;
-
-	linear_fill(s, &p->job);
-	p->fn = gpu_typed(s, "attend", "linear_attention", gpu_type(s, 0), d);
-	step->state = p;
-	step->workspace = (size_t)(j->batch * j->kv_heads * j->d * j->dv) * sizeof(float);
-	return p->fn ? 0 : -E_DEVICE;
-}
-
-static int linear_run(const struct call *c)
-{
-	const struct linear_plan *p = c->step->state;
-	struct gpu_linear_attention job = p->job;
-	struct gpu_grid g = {(unsigned)(job.batch * job.kv_heads), 1, 1, 64, 0};
-
-	job.q = gpu_data(c, LIN_Q), job.k = gpu_data(c, LIN_K), job.v = gpu_data(c, LIN_V);
-	job.past = gpu_data(c, LIN_PAST);
-	job.decay = gpu_data(c, LIN_DECAY), job.beta = gpu_data(c, LIN_BETA);
-	job.y = gpu_out(c, 0), job.present = gpu_out(c, 1);
-	job.state = c->workspace;
-	return g.x ? gpu_launch(c, p->fn, g, &job, sizeof(job)) : 0;
-}
-
 #define NF (T_F32 | T_F16 | T_BF16)
 #define ROW(name, types_, how, run_)                                                               \
 	{                                                                                          \
@@ -491,8 +423,16 @@ const struct kernel gpu_attention[] = {
 	ROW("RotaryEmbedding", NF, rotary, rotary_run),
 	ROW("com.microsoft::RotaryEmbedding", NF, rotary, rotary_run),
 	ROW("com.microsoft::MRotaryEmbedding", NF, rotary, rotary_run),
-	ROW("LinearAttention", NF, linear, linear_run),
-	ROW("com.microsoft::LinearAttention", NF, linear, linear_run),
+	ROW("LinearAttention", NF, gpu_linear, gpu_linear_run),
+	ROW("com.microsoft::LinearAttention", NF, gpu_linear, gpu_linear_run),
+	{.op = "com.microsoft::LinearAttentionGate",
+	 .types = NF,
+	 .reshape = gpu_linear_gate_reshape,
+	 .run = gpu_linear_gate_run},
+	{.op = "com.microsoft::GatedDeltaNet",
+	 .types = NF,
+	 .reshape = gpu_delta_net_reshape,
+	 .run = gpu_delta_net_run},
 	ROW("com.microsoft::PagedAttention", T_F16 | T_BF16, gpu_paged, gpu_paged_run),
 	{.op = "infer::SparseMask",
 	 .types = NF,

@@ -225,7 +225,7 @@ static int where_run(const struct call *c)
 	return job.n ? gpu_launch(c, w->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
 }
 
-/* ---- operands of two types: Pow; SwiGLU; BiasSplitGelu ---------------------------------------- */
+/* ---- operands of two types: Pow; SwiGLU; BiasSplitGelu; GatedAdd ------------------------------ */
 
 static bool fill_mixed(const struct site *s, struct gpu_binary_any *j)
 {
@@ -271,6 +271,15 @@ static int split_gelu_reshape(struct site *s, struct step *step, struct diag *d)
 
 	job.d.dim[0] = y->rank ? y->dim[y->rank - 1] : 1;
 	return job.n ? GPU_TASK(s, step, "slice", "split_gelu", &job, job.n, d) : 0;
+}
+
+static int gated_add_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct shape *y = &site_out(s, 0)->shape;
+	struct gpu_binary_any job = {.n = gpu_count(y)};
+
+	job.d.dim[0] = y->dim[y->rank - 1];
+	return job.n ? GPU_TASK(s, step, "slice", "gated_add", &job, job.n, d) : 0;
 }
 
 #define ROW(name, types_)                                                                          \
@@ -333,6 +342,10 @@ const struct kernel gpu_binary[] = {
 	{.op = "com.microsoft::BiasSplitGelu",
 	 .types = T_FLOATING,
 	 .reshape = split_gelu_reshape,
+	 .run = gpu_tasks_run},
+	{.op = "com.microsoft::GatedAdd",
+	 .types = T_FLOATING,
+	 .reshape = gated_add_reshape,
 	 .run = gpu_tasks_run},
 	{.op = "Where", .accepts = where_accepts, .reshape = where_reshape, .run = where_run},
 	{0}};

@@ -443,18 +443,6 @@ int gpu_deform_run(const struct call *c)
 
 /* ---- CausalConvWithState ---------------------------------------------------------------------- */
 
-bool gpu_causal_accepts(const struct site *s, struct why *w)
-{
-	const struct causal_conv *p = s->node->params;
-
-	if (p->dilation > 1 || p->channels_last || p->state_window)
-		return refuse(w, "a dilation, channels_last or a window of states");
-	for (uint32_t i = 1; i < 4; i++)
-		if (site_in(s, i) && gpu_type(s, i) != gpu_type(s, 0))
-			return refuse(w, "inputs of two types");
-	return site_in(s, 0)->shape.rank == 3 || refuse(w, "no [batch, channels, length]");
-}
-
 int gpu_causal_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	step->state = gpu_typed(s, "deconv", "causal", gpu_type(s, 0), d);
@@ -465,18 +453,26 @@ int gpu_causal_run(const struct call *c)
 {
 	const struct causal_conv *p = call_params(c);
 	const struct shape *x = &c->in[0]->shape;
+	int64_t taps = c->in[1]->shape.dim[2];
 	struct gpu_causal job = {.x = gpu_data(c, 0),
 				 .w = gpu_data(c, 1),
 				 .b = gpu_data(c, 2),
 				 .past = gpu_data(c, 3),
 				 .y = gpu_out(c, 0),
 				 .present = gpu_out(c, 1),
-				 .rows = x->dim[0] * x->dim[1],
-				 .channels = x->dim[1],
-				 .length = x->dim[2],
-				 .kernel = c->in[1]->shape.dim[2],
-				 .silu = p->activation != CAUSAL_NONE};
-	int64_t n = job.rows * (job.length + job.kernel - 1);
+				 .channels = c->in[1]->shape.dim[0],
+				 .length = x->dim[p->channels_last ? 1 : 2],
+				 .kernel = taps,
+				 .dilation = p->dilation > 1 ? p->dilation : 1,
+				 .state = causal_state(p, taps),
+				 .window = p->state_window > 0 ? p->state_window : 1,
+				 .silu = p->activation != CAUSAL_NONE,
+				 .last = p->channels_last != 0};
 
+	job.rows = x->dim[0] * job.channels;
+	int64_t state = job.rows * job.state, n = job.rows * job.length + job.window * state;
+	if (job.past) /* the newest of the states is the last */
+		job.past = (const char *)job.past +
+			   (job.window - 1) * state * gpu_size(tensor_dtype(c->in[3]));
 	return n > 0 ? gpu_launch(c, c->step->state, gpu_grid(n), &job, sizeof(job)) : 0;
 }

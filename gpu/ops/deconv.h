@@ -5,12 +5,13 @@
 #include "gpu/launch/util.h"
 
 #define GPU_DECONV_OP(how)                                                                         \
-	bool gpu_##how##_accepts(const struct site *s, struct why *w);                             \
 	int gpu_##how##_reshape(struct site *s, struct step *step, struct diag *d);                \
 	int gpu_##how##_run(const struct call *c)
 GPU_DECONV_OP(transposed);
 GPU_DECONV_OP(deform);
 GPU_DECONV_OP(causal);
+bool gpu_transposed_accepts(const struct site *s, struct why *w);
+bool gpu_deform_accepts(const struct site *s, struct why *w);
 void gpu_transposed_drop(struct step *step);
 
 #define GPU_DECONV_ROWS                                                                            \
@@ -29,8 +30,8 @@ void gpu_transposed_drop(struct step *step);
 		GPU_CAUSAL_ROW("com.microsoft::CausalConvWithState")
 #define GPU_CAUSAL_ROW(name)                                                                       \
 	{                                                                                          \
-		.op = (name), .types = T_F32 | T_F16 | T_BF16, .accepts = gpu_causal_accepts,      \
-		.reshape = gpu_causal_reshape, .run = gpu_causal_run                               \
+		.op = (name), .types = T_F32 | T_F16 | T_BF16, .reshape = gpu_causal_reshape,      \
+		.run = gpu_causal_run                                                              \
 	}
 
 #endif

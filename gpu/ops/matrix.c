@@ -222,6 +222,31 @@ int gpu_layer_any_reshape(struct site *s, struct step *step, struct diag *d)
 	return add_norm_any(s, step, &job, d);
 }
 
+/* GatedRMSNorm: rows are as long as the scale, whatever the last dimension of X. */
+int gpu_gated_rms_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct gated_rms *p = s->node->params;
+	const struct shape *scale = &site_in(s, 1)->shape;
+	int64_t n = scale->dim[0], rows = gpu_count(&site_in(s, 0)->shape) / n;
+	const struct shape view = shape_of(2, (int64_t[]){rows, n}), *in[2] = {scale, &view};
+	struct gpu_norm_any job = {.rows = rows,
+				   .n = n,
+				   .skip = -1,
+				   .bias = -1,
+				   .w = 1,
+				   .b = -1,
+				   .mean = -1,
+				   .inv = -1,
+				   .sum = -1,
+				   .rms = 1,
+				   .gate = p->activation == GATE_SIGMOID ? GPU_GATE_SIGMOID
+									 : GPU_GATE_SILU,
+				   .epsilon = (double)p->epsilon};
+
+	gpu_broadcast(&view, 2, in, &job.d, job.step);
+	return add_norm_any(s, step, &job, d);
+}
+
 /* Fills the job of SkipLayerNormalization that outputs statistics or whose skip input broadcasts over batches. */
 static bool fill_skip_any(const struct site *s, struct gpu_norm_any *j)
 {

@@ -39,6 +39,7 @@ GPU_TASK_OP(deconv_any);
 GPU_TASK_OP(unpool);
 int gpu_inverse_reshape(struct site *s, struct step *step, struct diag *d);
 GPU_TASK_OP(global_lp);
+int gpu_gated_rms_reshape(struct site *s, struct step *step, struct diag *d);
 
 #define GPU_POOL_ROWS                                                                              \
 	GPU_TASK_ROW("RoiAlign", T_FLOATING, roi_align),                                           \
@@ -77,6 +78,10 @@ GPU_TASK_OP(global_lp);
 		GPU_TASK_ROW("com.microsoft::SkipSimplifiedLayerNormalization", T_FLOATING,         \
 			     skip_any),                                                             \
 		GPU_TASK_ROW("com.microsoft::EmbedLayerNormalization", 0, embed),                   \
+		{                                                                                   \
+			.op = "com.microsoft::GatedRMSNorm", .types = T_FLOATING,                   \
+			.reshape = gpu_gated_rms_reshape, .run = gpu_tasks_run                      \
+		},                                                                                  \
 		GPU_TASK_ROW("com.microsoft::GroupNorm", T_FLOATING, group_any)
 
 #endif

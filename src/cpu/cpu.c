@@ -16,11 +16,14 @@ struct device {
 };
 
 #define FAMILY(F) extern const struct kernel cpu_##F[];
+#define EXPRESSED(F)
 #include "ops/families.def"
 #undef FAMILY
 
+static const struct kernel no_kernels[] = {{0}};
 static const struct kernel *const families[] = {
-#define FAMILY(F) cpu_##F,
+#define FAMILY(F)    cpu_##F,
+#define EXPRESSED(F) no_kernels,
 #include "ops/families.def"
 #undef FAMILY
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/signal.h"
 
+#include "base/mem.h"
 #include "base/pool.h"
 #include "cpu/math/fft.h"
 #include "cpu/math/util.h"
@@ -322,10 +323,90 @@ static int mel_run(const struct call *c)
 	{                                                                                          \
 		name, types, K_REFERENCE, NULL, NULL, reshape, run, NULL, NULL                     \
 	}
+/* ---- DynamicTimeWarping ------------------------------------------------------------------------ */
+
+/* Where the cheapest path to a point comes from: both before it, the row before, the column before. */
+enum { FROM_BOTH, FROM_ROW, FROM_COLUMN };
+
+/*
+ * Sets from[r * (cols + 1) + c] for each point; row and column 0 are outside the matrix. `cost` has room for two rows. Of equal
+ * costs the column before is taken, as ONNX Runtime does.
+ */
+static void find_paths(const float *x, int64_t rows, int64_t cols, float *cost, uint8_t *from)
+{
+	float *above = cost, *now = cost + cols + 1;
+
+	for (int64_t c = 0; c <= cols; c++)
+		above[c] = c ? INFINITY : 0;
+	for (int64_t r = 1; r <= rows; r++) {
+		now[0] = INFINITY;
+		for (int64_t c = 1; c <= cols; c++) {
+			float both = above[c - 1], row = above[c], column = now[c - 1], least = column;
+			uint8_t at = FROM_COLUMN;
+			if (both < row && both < column) {
+				least = both;
+				at = FROM_BOTH;
+			} else if (row < both && row < column) {
+				least = row;
+				at = FROM_ROW;
+			}
+			now[c] = least + x[(r - 1) * cols + c - 1];
+			from[r * (cols + 1) + c] = at;
+		}
+		float *swap = above;
+		above = now;
+		now = swap;
+	}
+}
+
+/* Goes back from the last point to the first. Returns the number of points; writes them, last first, to at if it is not NULL. */
+static int64_t trace_path(const uint8_t *from, int64_t rows, int64_t cols, int32_t (*at)[2])
+{
+	int64_t n = 0;
+
+	for (int64_t r = rows, c = cols; r > 0 || c > 0; n++) {
+		uint8_t step = !r ? FROM_COLUMN : !c ? FROM_ROW : from[r * (cols + 1) + c];
+		if (at) {
+			at[n][0] = (int32_t)r - 1;
+			at[n][1] = (int32_t)c - 1;
+		}
+		r -= step != FROM_COLUMN;
+		c -= step != FROM_ROW;
+	}
+	return n;
+}
+
+static int warping_run(const struct call *c)
+{
+	const struct shape *x = &c->in[0]->shape;
+	int64_t rows = x->dim[x->rank - 2], cols = x->dim[x->rank - 1];
+	size_t points = (size_t)(rows + 1) * (size_t)(cols + 1), path = (size_t)(rows + cols);
+	float *cost = mem_alloc((size_t)(cols + 1) * 2 * sizeof(float), MEM_WORKSPACE);
+	uint8_t *from = mem_alloc(points, MEM_WORKSPACE);
+	int32_t(*at)[2] = mem_alloc(path * sizeof(*at) + 1, MEM_WORKSPACE);
+	int err = 0;
+
+	if (!cost || !from || !at) {
+		err = call_fail(c, E_MEMORY, NULL, NULL);
+	} else {
+		find_paths(c->in[0]->data, rows, cols, cost, from);
+		int64_t n = trace_path(from, rows, cols, at);
+		err = call_alloc(c, 0, DT_I32, &(struct shape){.rank = 2, .dim = {2, n}});
+		for (int64_t i = 0; i < n && !err; i++)
+			for (int k = 0; k < 2; k++)
+				((int32_t *)c->out[0]->data)[k * n + i] = at[n - 1 - i][k];
+	}
+	mem_free(cost);
+	mem_free(from);
+	mem_free(at);
+	return err;
+}
+
 const struct kernel cpu_signal[] = {REFERENCE("DFT", T_FLOATS_BF, dft_reshape, dft_run),
 				    REFERENCE("STFT", T_FLOATS_BF, stft_reshape, stft_run),
 				    REFERENCE("HannWindow", 0, NULL, hann_run),
 				    REFERENCE("HammingWindow", 0, NULL, hamming_run),
 				    REFERENCE("BlackmanWindow", 0, NULL, blackman_run),
 				    REFERENCE("MelWeightMatrix", 0, NULL, mel_run),
+				    REFERENCE("com.microsoft::DynamicTimeWarping", 0, NULL, warping_run),
 				    {0}};

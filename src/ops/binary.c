@@ -214,6 +214,69 @@ static int infer_bias_split_gelu(struct infer *c)
 	return 0;
 }
 
+/* ---- com.microsoft::SwiGLU, ComplexMul, ComplexMulConj ------------------------------------------ */
+
+struct ms_swiglu {
+	float limit, activation_alpha, activation_beta;
+	int64_t round_activation;
+};
+static const struct slot ms_swiglu_in[] = {SLOT("gate", "T", T_F32 | T_F16 | T_BF16),
+					   SLOT_OPT("up", "T", T_F32 | T_F16 | T_BF16), SLOT_END};
+static const struct slot ms_swiglu_out[] = {SLOT("output", "T", T_F32 | T_F16 | T_BF16), SLOT_END};
+static const struct field ms_swiglu_attrs[] = {
+	FIELD(struct ms_swiglu, limit, F_FLOAT, "0", "bound of both halves; 0 or less: none"),
+	FIELD(struct ms_swiglu, activation_alpha, F_FLOAT, "1", "factor in the sigmoid"),
+	FIELD(struct ms_swiglu, activation_beta, F_FLOAT, "0", "is added to the linear half"),
+	FIELD(struct ms_swiglu, round_activation, F_INT, "0",
+	      "1: the activated gate is rounded before the product"),
+	{0}};
+
+static int ms_swiglu_infer(struct infer *c)
+{
+	struct shape y = infer_shape(c, 0), up = infer_shape(c, 1);
+
+	if (infer_in(c, 1) && shape_known(&y) && shape_known(&up) && !shape_equal(&y, &up))
+		return infer_fail(c, E_SHAPE, 1, "the shape of gate",
+				  shape_str(&c->diag->arena, &up, NULL));
+	if (!infer_in(c, 1) && (y.rank == 0 || (y.rank > 0 && y.dim[y.rank - 1] >= 0 &&
+						y.dim[y.rank - 1] % 2)))
+		return infer_fail(c, E_SHAPE, 0, "two halves in the last dimension",
+				  shape_str(&c->diag->arena, &y, NULL));
+	if (!infer_in(c, 1) && y.rank > 0)
+		y.dim[y.rank - 1] = y.dim[y.rank - 1] >= 0 ? y.dim[y.rank - 1] / 2 : DIM_UNKNOWN;
+	infer_set(c, 0, infer_dtype(c, 0), &y);
+	return 0;
+}
+
+static const char *ms_swiglu_text(const struct graph *g, const struct node *n)
+{
+	const struct ms_swiglu *p = n->params;
+
+	return arena_printf(
+		g->arena,
+		"%s; gate1 = Cast(half1) {to=1}; up1 = Cast(half2) {to=1}; %s"
+		"activated = Swish(gate2) {alpha=$activation_alpha}; %s"
+		"output = CastLike(Mul(rounded, Add(up2, $activation_beta)), gate)",
+		node_in(g, n, 1) ? "half1 = gate; half2 = up"
+				 : "half1, half2 = Split(gate) {axis=-1, num_outputs=2}",
+		p->limit > 0 ? arena_printf(g->arena, "gate2 = Min(gate1, $limit); up2 = Max(Min(up1, $limit), -%.9g); ", (double)p->limit)
+			     : "gate2 = gate1; up2 = up1; ",
+		p->round_activation ? "rounded = Cast(CastLike(activated, gate)) {to=1}; "
+				    : "rounded = activated; ");
+}
+
+static const struct slot complex_in[] = {SLOT("A", "T", T_FLOATS, .dims = "_... 2"),
+					 SLOT("B", "T", T_FLOATS, .dims = "_... 2"), SLOT_END};
+static const struct slot complex_out[] = {SLOT("C", "T", T_FLOATS), SLOT_END};
+#define COMPLEX(name_, real, imaginary)                                                            \
+	{                                                                                          \
+		.name = (name_), MICROSOFT, .in = complex_in, .out = complex_out,                  \
+		.infer = infer_broadcast,                                                          \
+		.expand = "ar, ai = Split(A, [1, 1]) {axis=-1}; br, bi = Split(B, [1, 1]) {axis=-1}; " \
+			  "C = Concat(" real "(Mul(ar, br), Mul(ai, bi)), " imaginary               \
+			  "(Mul(ai, br), Mul(ar, bi))) {axis=-1}"                                  \
+	}
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 #define ARITH(name_, flags_, reduced_)                                                             \
@@ -402,4 +465,13 @@ const struct op ops_binary[] = {
 	 .out = swiglu_out,
 	 .types = T_FLOATS_BF,
 	 .infer = infer_bias_split_gelu},
+	{.name = "SwiGLU",
+	 MICROSOFT,
+	 .in = ms_swiglu_in,
+	 .out = ms_swiglu_out,
+	 ATTRS(ms_swiglu_attrs, struct ms_swiglu),
+	 .infer = ms_swiglu_infer,
+	 .expand_as = ms_swiglu_text},
+	COMPLEX("ComplexMul", "Sub", "Add"),
+	COMPLEX("ComplexMulConj", "Add", "Sub"),
 	{0}};

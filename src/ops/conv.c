@@ -3,6 +3,7 @@
 
 #include "ops/fused.h"
 #include "ops/infer_util.h"
+#include "ops/upgrade.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -77,6 +78,16 @@ static int ms_conv_upgrade(struct edit *e)
 	f->group = p->group;
 	return edit_activation(e, 0, p->activation, a->n > 0 ? a->v[0] : NAN,
 			       a->n > 1 ? a->v[1] : NAN);
+}
+
+/* NhwcFusedConv: FusedConv whose X, Z and Y have the channels last; the weights have them where FusedConv has them. */
+static int nhwc_conv_upgrade(struct edit *e)
+{
+	int err = edit_channels_first(e);
+
+	if (!err && e->node->nin > 3 && e->node->in[3] != NO_VALUE)
+		err = edit_input_channels_first(e, 3);
+	return err ? err : ms_conv_upgrade(e);
 }
 
 static int deform_infer(struct infer *c)
@@ -346,6 +357,11 @@ static const struct slot ms_conv_in[] = {SLOT("X", "T", T_FLOATS, .dims = "N $gr
 					 SLOT("W", "T", T_FLOATS, .dims = "$group*M C _ _..."),
 					 SLOT_OPT("B", "T", T_FLOATS, .dims = "$group*M"),
 					 SLOT_OPT("Z", "T", T_FLOATS), SLOT_END};
+static const struct slot nhwc_conv_in[] = {SLOT("X", "T", T_F32 | T_F16, .dims = "_ _ _..."),
+					   SLOT("W", "T", T_F32 | T_F16, .dims = "_ _ _..."),
+					   SLOT_OPT("B", "T", T_F32 | T_F16, .dims = "_"),
+					   SLOT_OPT("Z", "T", T_F32 | T_F16, .dims = "_ _ _..."),
+					   SLOT_END};
 static const struct slot conv_out[] = {SLOT("Y", "T", T_FLOATS_BF), SLOT_END};
 static const struct slot deform_in[] = {SLOT("X", "T", T_FLOATS_BF, .dims = "N $group*C _ _"),
 					SLOT("W", "T", T_FLOATS_BF, .dims = "$group*M C _ _"),
@@ -478,5 +494,13 @@ const struct op ops_conv[] = {{.name = "Conv",
 			       .upgrade = ms_conv_upgrade,
 			       .infer = ms_conv_infer,
 			       .macs = conv_macs,
+			       .flags = OP_CONVOLUTION},
+			      {.name = "NhwcFusedConv",
+			       MICROSOFT,
+			       .in = nhwc_conv_in,
+			       .out = conv_out,
+			       .types = T_F32 | T_F16,
+			       ATTRS(ms_conv_attrs, struct ms_conv),
+			       .upgrade = nhwc_conv_upgrade,
 			       .flags = OP_CONVOLUTION},
 			      {0}};

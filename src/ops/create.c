@@ -318,6 +318,19 @@ static int infer_multinomial(struct infer *c)
 	 .flags = OP_RANDOM},                                                                      \
 		OLD(name_, 1, T_FLOATS)
 
+#define T_MS_RANGE (T_F32 | T_F64 | T_I16 | T_I32 | T_I64)
+static const struct slot ms_range_in[] = {SLOT("start", "T", T_MS_RANGE, .dims = "() | 1"),
+					  SLOT("limit", "T", T_MS_RANGE, .dims = "() | 1"),
+					  SLOT_OPT("delta", "T", T_MS_RANGE, .dims = "() | 1"),
+					  SLOT_END};
+static const struct slot ms_range_out[] = {SLOT("Y", "T", T_MS_RANGE), SLOT_END};
+
+static const char *ms_range_text(const struct graph *g, const struct node *n)
+{
+	return node_in(g, n, 2) ? "Y = Range(Squeeze(start), Squeeze(limit), Squeeze(delta))"
+				: "Y = Range(Squeeze(start), Squeeze(limit), 1)";
+}
+
 const struct op ops_create[] = {
 	{.name = "ConstantOfShape",
 	 .since = 25,
@@ -390,4 +403,9 @@ const struct op ops_create[] = {
 	 .infer = infer_multinomial,
 	 .flags = OP_RANDOM},
 	OLD("Multinomial", 7, T_FLOATS),
+	{.name = "Range",
+	 MICROSOFT,
+	 .in = ms_range_in,
+	 .out = ms_range_out,
+	 .expand_as = ms_range_text},
 	{0}};

@@ -363,6 +363,20 @@ static const struct field tensor_scatter_attrs[] = {
 
 #define SCATTER_SIZE .params_size = sizeof(struct scatter_params)
 
+static const struct slot ms_gather_nd_in[] = {{.name = "data", .tvar = "T", .types = T_ALL_OLD},
+					      {.name = "indices", .types = T_INDEX},
+					      SLOT_END};
+static const struct slot ms_gather_nd_out[] = {{.name = "output", .tvar = "T", .types = T_ALL_OLD},
+					       SLOT_END};
+static const struct slot embedding_in[] = {
+	{.name = "weight", .tvar = "T", .types = T_NUMERIC_BF, .dims = "_ _"},
+	{.name = "indices", .types = T_I64},
+	{.name = "padding_idx", .types = T_I64, .optional = true},
+	{.name = "scale_grad_by_freq", .types = T_BOOL, .optional = true},
+	SLOT_END};
+static const struct slot embedding_out[] = {{.name = "Y", .tvar = "T", .types = T_NUMERIC_BF},
+					    SLOT_END};
+
 const struct op ops_gather[] = {{.name = "Gather",
 				 .since = 13,
 				 .reduced = REDUCED_MOVES,
@@ -499,4 +513,14 @@ const struct op ops_gather[] = {{.name = "Gather",
 				 .types = T_ALL_24,
 				 ATTRS(tensor_scatter_attrs, struct tensor_scatter_params),
 				 .infer = tensor_scatter_infer},
+				{.name = "GatherND",
+				 MICROSOFT,
+				 .in = ms_gather_nd_in,
+				 .out = ms_gather_nd_out,
+				 .expand = "output = GatherND(data, Cast(indices) {to=7})"},
+				{.name = "TorchEmbedding",
+				 MICROSOFT,
+				 .in = embedding_in,
+				 .out = embedding_out,
+				 .expand = "Y = Gather(weight, indices)"},
 				{0}};

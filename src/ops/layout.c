@@ -647,6 +647,61 @@ static const struct slot expand_dims_out[] = {{.name = "Y", .tvar = "T", .types 
 		.upgrade = depth1_upgrade                                                          \
 	}
 
+/* ---- UnfoldTensor --------------------------------------------------------------------------------- */
+
+struct unfold {
+	int64_t dim, size, step;
+};
+static const struct slot unfold_in[] = {{.name = "input", .tvar = "T", .types = T_ALL_13}, SLOT_END};
+static const struct slot unfold_out[] = {{.name = "output", .tvar = "T", .types = T_ALL_13}, SLOT_END};
+static const struct field unfold_attrs[] = {
+	FIELD(struct unfold, dim, F_INT, "-1", "dimension that is unfolded"),
+	FIELD_REQ(struct unfold, size, F_INT, "elements of a slice"),
+	FIELD(struct unfold, step, F_INT, "1", "distance of the slices"),
+	{0}};
+
+static int unfold_infer(struct infer *c)
+{
+	const struct unfold *p = infer_params(c);
+	struct shape x = infer_shape(c, 0), y = x;
+	int axis, err = infer_axis(c, 0, p->dim, &axis);
+
+	if (err || x.rank < 0)
+		return err;
+	if (x.rank == 0 || x.rank == MAX_RANK)
+		return infer_fail(c, E_SHAPE, 0, fmt(c->diag, "rank 1 to %d", MAX_RANK - 1),
+				  fmt(c->diag, "rank %d", x.rank));
+	if (p->size < 1 || p->step < 1 || (x.dim[axis] >= 0 && p->size > x.dim[axis]))
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "a positive step, and a size within the dimension",
+				  fmt(c->diag, "step %" PRId64 ", size %" PRId64, p->step, p->size));
+	y.dim[axis] = x.dim[axis] >= 0 ? (x.dim[axis] - p->size) / p->step + 1 : DIM_UNKNOWN;
+	y.dim[y.rank++] = p->size;
+	infer_set(c, 0, infer_dtype(c, 0), &y);
+	return 0;
+}
+
+/* Gathers the slices along the dimension, and moves their elements, which lie behind it then, to the end. */
+static const char *unfold_text(const struct graph *g, const struct node *n)
+{
+	const struct unfold *p = n->params;
+	const struct shape *x = &node_in(g, n, 0)->info.shape;
+	int axis = x->rank > 0 ? axis_of(p->dim, x->rank) : -1;
+	const char *perm = "";
+
+	if (axis < 0 || x->rank == MAX_RANK)
+		return NULL;
+	for (int i = 0; i <= x->rank; i++)
+		perm = arena_printf(g->arena, "%s%s%d", perm, i ? "," : "",
+				    i == x->rank ? axis + 1 : i > axis ? i + 1 : i);
+	return arena_printf(
+		g->arena,
+		"n = Add(Div(Sub(Shape(input) {start=%d, end=%d}, $size), $step), 1); "
+		"starts = Mul(Range(0, Squeeze(n), 1), $step); "
+		"at = Add(Unsqueeze(starts, [1]), Unsqueeze(Range(0, Squeeze(Add(Mul(n, 0), $size)), 1), [0])); "
+		"output = Transpose(Gather(input, at) {axis=%d}) {perm=[%s]}",
+		axis, axis + 1, axis, perm);
+}
+
 const struct op ops_layout[] = {
 	{.name = "Reshape",
 	 .since = 25,
@@ -792,4 +847,11 @@ const struct op ops_layout[] = {
 	 .infer = space_to_depth_infer},
 	DEPTH_OLD("SpaceToDepth", 13, T_ALL_13),
 	DEPTH_OLD("SpaceToDepth", 1, T_ALL_OLD),
+	{.name = "UnfoldTensor",
+	 MICROSOFT,
+	 .in = unfold_in,
+	 .out = unfold_out,
+	 ATTRS(unfold_attrs, struct unfold),
+	 .infer = unfold_infer,
+	 .expand_as = unfold_text},
 	{0}};

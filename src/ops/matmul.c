@@ -473,6 +473,80 @@ static const struct field transpose_matmul_attrs[] = {
 static const struct field einsum_attrs[] = {
 	FIELD_REQ(struct einsum, equation, F_STRING, "what to multiply and what to sum over"), {0}};
 
+/* com.microsoft::FusedMatMulActivation becomes FusedMatMul and a node for the activation. */
+struct activated_matmul {
+	struct fused_matmul matmul;
+	float activation_alpha, activation_beta, activation_gamma;
+	int64_t activation_axis;
+	const char *activation;
+};
+
+static int activated_matmul_upgrade(struct edit *e)
+{
+	const struct activated_matmul *p = e->node->params;
+
+	*(struct fused_matmul *)edit_become(e, "com.microsoft::FusedMatMul") = p->matmul;
+	return edit_activation(e, 0, p->activation, p->activation_alpha, p->activation_beta);
+}
+
+#define MATMUL_FIELD(name_, type_, def_, help_)                                                    \
+	{                                                                                          \
+		.name = #name_, .type = (type_), .off = offsetof(struct activated_matmul, matmul.name_), \
+		.def = (def_), .help = (help_)                                                     \
+	}
+static const struct field activated_matmul_attrs[] = {
+	MATMUL_FIELD(alpha, F_FLOAT, "1", "scale of the product"),
+	MATMUL_FIELD(transA, F_INT, "0", "1: the last two dims of A are swapped"),
+	MATMUL_FIELD(transB, F_INT, "0", "1: the last two dims of B are swapped"),
+	MATMUL_FIELD(transBatchA, F_INT, "0", "1: dim 0 of A goes behind the batch dims"),
+	MATMUL_FIELD(transBatchB, F_INT, "0", "1: dim 0 of B goes behind the batch dims"),
+	FIELD_REQ(struct activated_matmul, activation, F_STRING, "activation behind the product"),
+	FIELD(struct activated_matmul, activation_alpha, F_FLOAT, NULL, "its first parameter"),
+	FIELD(struct activated_matmul, activation_beta, F_FLOAT, NULL, "its second parameter"),
+	FIELD(struct activated_matmul, activation_gamma, F_FLOAT, NULL, "its third parameter"),
+	FIELD(struct activated_matmul, activation_axis, F_INT, NULL, "its axis"),
+	{0}};
+
+static const struct slot fast_gelu_in[] = {SLOT("X", "T", T_F32 | T_F16 | T_BF16),
+					   SLOT("W", "T", T_F32 | T_F16 | T_BF16),
+					   SLOT_OPT("bias", "T", T_F32 | T_F16 | T_BF16, .dims = "_"),
+					   SLOT_END};
+static const struct slot fast_gelu_out[] = {SLOT("Y", "T", T_F32 | T_F16 | T_BF16), SLOT_END};
+
+/* com.microsoft::MatMulInteger16: the sums have 32 bits, and a sign unless both matrices are unsigned. */
+static const struct slot integer16_in[] = {SLOT("A", "T1", T_I16 | T_U16),
+					   SLOT("B", "T2", T_I16 | T_U16), SLOT_END};
+static const struct slot integer16_out[] = {SLOT("Y", NULL, T_I32 | T_U32), SLOT_END};
+
+static const char *integer16_text(const struct graph *g, const struct node *n)
+{
+	return node_in(g, n, 0)->info.type.dtype == DT_U16 && node_in(g, n, 1)->info.type.dtype == DT_U16
+		       ? "Y = MatMul(Cast(A) {to=12}, Cast(B) {to=12})"
+		       : "Y = MatMul(Cast(A) {to=6}, Cast(B) {to=6})";
+}
+
+/* com.microsoft::CDist: the distances between the rows of A and those of B. */
+struct cdist {
+	int metric;
+};
+enum { CDIST_SQUARES, CDIST_EUCLIDEAN };
+static const struct slot cdist_in[] = {SLOT("A", "T", T_F32 | T_F64, .dims = "_ N"),
+				       SLOT("B", "T", T_F32 | T_F64, .dims = "_ N"), SLOT_END};
+static const struct slot cdist_out[] = {SLOT("C", "T", T_F32 | T_F64), SLOT_END};
+static const struct field cdist_attrs[] = {FIELD_ENUM(struct cdist, metric, "sqeuclidean",
+						      "sqeuclidean|euclidean", "which distance"),
+					   {0}};
+
+static const char *cdist_text(const struct graph *g, const struct node *n)
+{
+	bool root = ((const struct cdist *)n->params)->metric == CDIST_EUCLIDEAN;
+
+	return arena_printf(g->arena,
+			    "lengths = Add(ReduceSumSquare(A, [1]), Transpose(ReduceSumSquare(B, [1]))); "
+			    "squares = Max(Sub(lengths, Mul(MatMul(A, Transpose(B)), 2)), 0); C = %s",
+			    root ? "Sqrt(squares)" : "squares");
+}
+
 #define GEMM_OP .params_size = sizeof(struct gemm_params), .infer = gemm_infer, .macs = gemm_macs
 
 const struct op ops_matmul[] = {
@@ -546,5 +620,31 @@ const struct op ops_matmul[] = {
 	 .types = T_FLOATS_BF,
 	 .infer = gemm_infer,
 	 .macs = gemm_macs,
+	 .flags = OP_PRODUCT},
+	{.name = "FusedMatMulActivation",
+	 MICROSOFT,
+	 .in = matmul_in,
+	 .out = matmul_out,
+	 ATTRS(activated_matmul_attrs, struct activated_matmul),
+	 .upgrade = activated_matmul_upgrade,
+	 .types = T_FLOATS_BF,
+	 .flags = OP_PRODUCT},
+	{.name = "GemmFastGelu",
+	 MICROSOFT,
+	 .in = fast_gelu_in,
+	 .out = fast_gelu_out,
+	 .expand = "Y = com.microsoft::FastGelu(MatMul(X, W), bias?)",
+	 .flags = OP_PRODUCT},
+	{.name = "MatMulInteger16",
+	 MICROSOFT,
+	 .in = integer16_in,
+	 .out = integer16_out,
+	 .expand_as = integer16_text},
+	{.name = "CDist",
+	 MICROSOFT,
+	 .in = cdist_in,
+	 .out = cdist_out,
+	 ATTRS(cdist_attrs, struct cdist),
+	 .expand_as = cdist_text,
 	 .flags = OP_PRODUCT},
 	{0}};

@@ -572,6 +572,55 @@ static bool gated_rms_expands(const struct graph *g, const struct node *n)
 	       x->info.shape.dim[x->info.shape.rank - 1] > 0;
 }
 
+/* ---- SkipGroupNorm ------------------------------------------------------------------------------ */
+
+static const struct slot skip_gn_in[] = {SLOT("X", "T", T_F32 | T_F16, .dims = "_ _ _ _"),
+					 SLOT("gamma", "M", T_F32 | T_F16, .dims = "C"),
+					 SLOT("beta", "M", T_F32 | T_F16, .dims = "C"),
+					 SLOT("skip", "T", T_F32 | T_F16, .dims = "_ _ _ _ | _ _"),
+					 SLOT_OPT("bias", "T", T_F32 | T_F16, .dims = "C"),
+					 SLOT_END};
+static const struct slot skip_gn_out[] = {SLOT("Y", "T", T_F32 | T_F16),
+					  SLOT_OPT("S", "T", T_F32 | T_F16), SLOT_END};
+
+/* skip has the shape of X, or an element for each channel of each image. */
+static int infer_skip_group_norm(struct infer *c)
+{
+	const struct ms_group_norm *p = infer_params(c);
+	struct shape x = infer_shape(c, 0), gamma = infer_shape(c, 1), skip = infer_shape(c, 3);
+	int64_t channels = x.rank == 4 ? x.dim[p->channels_last ? 3 : 1] : DIM_UNKNOWN, same;
+	int err = infer_unify(c, 1, channels, gamma.rank == 1 ? gamma.dim[0] : DIM_UNKNOWN, &channels);
+
+	if (err)
+		return err;
+	if (p->groups < 1 || (channels >= 0 && channels % p->groups))
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "groups that divides the channels",
+				  fmt(c->diag, "%" PRId64, p->groups));
+	for (int i = 0; i < skip.rank && x.rank == 4 && !err; i++) {
+		int64_t want = skip.rank == 4 ? x.dim[i] : i ? channels : x.dim[0];
+		bool pixels = skip.rank == 4 && i && i != (p->channels_last ? 3 : 1);
+		if (!pixels || skip.dim[i] != 1)
+			err = infer_unify(c, 3, want, skip.dim[i], &same);
+	}
+	infer_set(c, 0, infer_dtype(c, 0), &x);
+	infer_set(c, 1, infer_dtype(c, 0), &x);
+	return err;
+}
+
+static const char *skip_gn_text(const struct graph *g, const struct node *n)
+{
+	bool last = ((const struct ms_group_norm *)n->params)->channels_last;
+	bool flat = node_in(g, n, 3)->info.shape.rank == 2;
+	const char *skip = !flat ? "skip" : last ? "Unsqueeze(skip, [1, 2])" : "Unsqueeze(skip, [2, 3])";
+	const char *bias = last ? "bias?" : "Unsqueeze(bias, [1, 2])";
+
+	return arena_printf(g->arena,
+			    "S = Add(Add(X, %s), %s); "
+			    "Y = com.microsoft::GroupNorm(S, gamma, beta) {groups=$groups, "
+			    "activation=$activation, channels_last=$channels_last, epsilon=$epsilon}",
+			    skip, node_in(g, n, 4) ? bias : "bias?");
+}
+
 const struct op ops_norm[] = {
 	{.name = "BatchNormalization",
 	 .since = 15,
@@ -711,4 +760,11 @@ const struct op ops_norm[] = {
 	 .types = T_FB,
 	 ATTRS(ms_gn_attrs, struct ms_group_norm),
 	 .infer = infer_same},
+	{.name = "SkipGroupNorm",
+	 MICROSOFT,
+	 .in = skip_gn_in,
+	 .out = skip_gn_out,
+	 ATTRS(ms_gn_attrs, struct ms_group_norm),
+	 .infer = infer_skip_group_norm,
+	 .expand_as = skip_gn_text},
 	{0}};

@@ -104,6 +104,11 @@ struct op {
 	int (*upgrade)(struct edit *);
 	/* text that replaces the node, written with slot names and $attributes; the syntax is in opt/rewrite.h */
 	const char *expand;
+	/*
+	 * The text of a node whose attributes or operands decide about it, in place of `expand`; it may lie in the graph's arena.
+	 * NULL if too little is known of the operands, which is an error.
+	 */
+	const char *(*expand_as)(const struct graph *, const struct node *);
 	/* Whether this node expands; if NULL, every node does. Nodes that do not expand need a kernel. */
 	bool (*expand_when)(const struct graph *, const struct node *);
 	unsigned flags; /* OP_* */
@@ -144,6 +149,11 @@ const struct op *op_newest(const char *domain, const char *name);
 const struct op *op_oldest(const char *domain, const char *name);
 /* Returns the newest row of a qualified name such as "Softmax" or "com.microsoft::Gelu"; NULL if there is none. */
 const struct op *op_named(const char *qualified);
+/* Whether nodes of the row are expressed by other operators. */
+static inline bool op_expressed(const struct op *op)
+{
+	return op->expand || op->expand_as || op->upgrade;
+}
 /* Qualified name, "Softmax" or "infer::Conv"; lives as long as the program. */
 const char *op_qualified(const struct op *op);
 /* The OP_* flags of the operator's newest row, whatever version `op` is. */

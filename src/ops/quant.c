@@ -2,6 +2,8 @@
 /* Quantized operators of ONNX and of com.microsoft. */
 #include "ops/quant.h"
 
+#include "ops/reduce.h"
+
 #include "ops/infer_util.h"
 #include "ops/layout.h"
 #include "ops/ints.h"
@@ -922,6 +924,54 @@ static const struct field qattention_attrs[] = {
 		.upgrade = qbinary_upgrade, .infer = qbinary_infer, .variant = (variant_)          \
 	}
 
+/* com.microsoft::QLinearReduceMean: the mean of the dequantized elements, quantized. */
+struct qreduce_params {
+	struct ints axes;
+	int64_t keepdims;
+};
+static const struct slot qreduce_in[] = {
+	SLOT("data", "T", T_U8 | T_I8),
+	SLOT("data_scale", NULL, T_F32, .dims = "() | 1"),
+	SLOT_OPT("data_zero_point", "T", T_U8 | T_I8, .dims = "() | 1"),
+	SLOT("reduced_scale", NULL, T_F32, .dims = "() | 1"),
+	SLOT_OPT("reduced_zero_point", "T", T_U8 | T_I8, .dims = "() | 1"),
+	SLOT_END};
+static const struct slot qreduce_out[] = {SLOT("reduced", "T", T_U8 | T_I8), SLOT_END};
+static const struct field qreduce_attrs[] = {
+	FIELD_REQ(struct qreduce_params, axes, F_INTS, "dimensions that are reduced"),
+	FIELD_REQ(struct qreduce_params, keepdims, F_INT, "1: they stay, with size 1"),
+	{0}};
+
+static int qreduce_upgrade(struct edit *e)
+{
+	const struct qreduce_params *old = e->node->params;
+	const uint32_t *in = e->node->in;
+	uint32_t scale[2] = {in[3], e->node->nin > 4 ? in[4] : NO_VALUE};
+	int64_t type = edit_dtype(e, 0);
+	void *params;
+	uint32_t wide = edit_before(e, "DequantizeLinear",
+				    (uint32_t[]){in[0], in[1], e->node->nin > 2 ? in[2] : NO_VALUE}, 3,
+				    NULL);
+	struct reduce *now = edit_become(e, "ReduceMean");
+
+	node_set_ins(e->graph, e->node, &wide, 1);
+	now->keepdims = old->keepdims;
+	if (old->axes.n > 0)
+		edit_const_ints(e, 1, old->axes.v, old->axes.n);
+	edit_after(e, 0, "QuantizeLinear", scale, 2, &params);
+	((struct quantize_params *)params)->output_dtype = type;
+	return 0;
+}
+
+/* com.microsoft::MulInteger */
+static const struct slot mul_integer_in[] = {
+	SLOT("A", "T", T_U8 | T_I8),
+	SLOT_OPT("A_zero_point", "T", T_U8 | T_I8, .dims = "() | 1"),
+	SLOT("B", "T", T_U8 | T_I8),
+	SLOT_OPT("B_zero_point", "T", T_U8 | T_I8, .dims = "() | 1"),
+	SLOT_END};
+static const struct slot mul_integer_out[] = {SLOT("C", NULL, T_I32), SLOT_END};
+
 const struct op ops_quant[] = {
 	{.name = "QuantizeLinear", .since = 28, QUANTIZE},
 	OLD("QuantizeLinear", 25, T_Q25),
@@ -1135,4 +1185,16 @@ const struct op ops_quant[] = {
 		   "output, present = infer::ProjectedAttention(p, mask_index?, past?) "
 		   "{num_heads=$num_heads, unidirectional=$unidirectional, do_rotary=$do_rotary, "
 		   "mask_filter_value=$mask_filter_value, scale=$scale}"},
+	{.name = "QLinearReduceMean",
+	 MICROSOFT,
+	 .in = qreduce_in,
+	 .out = qreduce_out,
+	 ATTRS(qreduce_attrs, struct qreduce_params),
+	 .upgrade = qreduce_upgrade},
+	{.name = "MulInteger",
+	 MICROSOFT,
+	 .in = mul_integer_in,
+	 .out = mul_integer_out,
+	 .expand = "az = Cast(A_zero_point?) {to=6}; bz = Cast(B_zero_point?) {to=6}; "
+		   "C = Mul(Sub(Cast(A) {to=6}, az?), Sub(Cast(B) {to=6}, bz?))"},
 	{0}};

@@ -2,6 +2,8 @@
 /* Reductions along axes, ArgMax and ArgMin, and cumulative sums and products. */
 #include "ops/reduce.h"
 
+#include "ops/cast.h"
+
 #include "ops/infer_util.h"
 #include "ops/ints.h"
 #include "ops/upgrade.h"
@@ -157,6 +159,30 @@ static int infer_arg(struct infer *c)
 		.variant = (variant_)                                                              \
 	}
 
+/* com.microsoft::ReduceSumInteger: the sum in 32 bits. */
+static const struct slot sum_integer_in[] = {SLOT("data", "T1", T_I8 | T_U8), SLOT_END};
+static const struct slot sum_integer_out[] = {SLOT("reduced", NULL, T_I32 | T_U32), SLOT_END};
+static const struct field sum_integer_attrs[] = {
+	FIELD_REQ(struct reduce_1, axes, F_INTS, "dimensions that are summed over"),
+	FIELD_REQ(struct reduce_1, keepdims, F_INT, "1: they stay, with size 1"),
+	{0}};
+
+static int sum_integer_upgrade(struct edit *e)
+{
+	const struct reduce_1 *old = e->node->params;
+	enum dtype to = edit_dtype(e, 0) == DT_U8 ? DT_U32 : DT_I32;
+	void *params;
+	uint32_t wide = edit_before(e, "Cast", e->node->in, 1, &params);
+	struct reduce *now = edit_become(e, "ReduceSum");
+
+	((struct cast *)params)->to = to;
+	node_set_in(e->graph, e->node, 0, wide);
+	now->keepdims = old->keepdims;
+	if (old->axes.n > 0)
+		edit_const_ints(e, 1, old->axes.v, old->axes.n);
+	return 0;
+}
+
 const struct op ops_reduce[] = {AXES_INPUT("ReduceSum", 13, T_RED, REDUCED_NEVER),
 				AXES_ATTR("ReduceSum", 11, T_RED_1),
 				AXES_ATTR("ReduceSum", 1, T_RED_1),
@@ -174,4 +200,10 @@ const struct op ops_reduce[] = {AXES_INPUT("ReduceSum", 13, T_RED, REDUCED_NEVER
 				CUMULATE("CumSum", 14, T_RED, CUMULATE_SUM),
 				OLD("CumSum", 11, T_F32 | T_F64 | T_WIDE),
 				CUMULATE("CumProd", 26, T_RED, CUMULATE_PRODUCT),
+				{.name = "ReduceSumInteger",
+				 MICROSOFT,
+				 .in = sum_integer_in,
+				 .out = sum_integer_out,
+				 ATTRS(sum_integer_attrs, struct reduce_1),
+				 .upgrade = sum_integer_upgrade},
 				{0}};

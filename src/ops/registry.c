@@ -232,8 +232,10 @@ struct op op_resolved(const struct op *row)
 		}
 		if (!r.infer)
 			r.infer = p->infer;
-		if (!r.expand)
+		if (!r.expand && !r.expand_as) {
 			r.expand = p->expand;
+			r.expand_as = p->expand_as;
+		}
 		r.flags |= p->flags;
 		if (p != row && p->upgrade)
 			r.upgrade = p->upgrade;
@@ -261,7 +263,7 @@ static int check_row(const struct op *op, void *arg)
 
 	if (!r.in || !r.out)
 		return FAIL(d, E_INTERNAL, .op = op->name, .message = "a row without slots");
-	if (op == e->first && !r.infer && !r.expand)
+	if (op == e->first && !r.infer && !op_expressed(&r))
 		return FAIL(d, E_INTERNAL, .op = op->name,
 			    .message = "a newest row without shape function");
 	if (op != e->first && (op - 1)->since <= op->since)

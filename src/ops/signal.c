@@ -207,6 +207,78 @@ static const struct field mel_attrs[] = {
 		ATTRS(window_attrs, struct signal_window), .infer = window_infer                   \
 	}
 
+/* com.microsoft::Rfft and Irfft: the transform of the last dimension of real numbers, and back. */
+static const struct slot fft_in[] = {SLOT("X", "T", T_FLOATS), SLOT_END};
+static const struct slot fft_out[] = {SLOT("Y", "T", T_FLOATS), SLOT_END};
+struct ms_fft {
+	int64_t onesided, normalized, signal_ndim;
+};
+static const struct field fft_attrs[] = {
+	FIELD(struct ms_fft, onesided, F_INT, "1", "must be 1"),
+	FIELD(struct ms_fft, normalized, F_INT, "0", "must be 0"),
+	FIELD(struct ms_fft, signal_ndim, F_INT, "1", "dimensions of the signal; must be 1"),
+	{0}};
+
+static int ms_fft_infer(struct infer *c, bool inverse)
+{
+	const struct ms_fft *p = infer_params(c);
+	struct shape x = infer_shape(c, 0), y = x;
+	int last = x.rank - (inverse ? 2 : 1); /* the dimension of the signal */
+
+	if (p->onesided != 1 || p->normalized || p->signal_ndim != 1)
+		return infer_fail(c, E_OP_UNSUPPORTED, -1,
+				  "onesided=1, normalized=0 and signal_ndim=1", "other attributes");
+	if (x.rank >= 0 && (last < 0 || (!inverse && x.rank == MAX_RANK) ||
+			    (inverse && x.dim[x.rank - 1] >= 0 && x.dim[x.rank - 1] != 2)))
+		return infer_fail(c, E_SHAPE, 0,
+				  inverse ? "a real and an imaginary part in the last dimension"
+					  : "rank 1 or more",
+				  shape_str(&c->diag->arena, &x, NULL));
+	if (x.rank >= 0 && x.dim[last] >= 0 && x.dim[last] < (inverse ? 2 : 1))
+		return infer_fail(c, E_SHAPE, 0, "a signal of some length",
+				  shape_str(&c->diag->arena, &x, NULL));
+	if (x.rank >= 0 && inverse) {
+		y.rank--;
+		y.dim[last] = x.dim[last] >= 0 ? 2 * (x.dim[last] - 1) : DIM_UNKNOWN;
+	} else if (x.rank >= 0) {
+		y.dim[last] = x.dim[last] >= 0 ? x.dim[last] / 2 + 1 : DIM_UNKNOWN;
+		y.dim[y.rank++] = 2;
+	}
+	infer_set(c, 0, infer_dtype(c, 0), &y);
+	return 0;
+}
+static int rfft_infer(struct infer *c)
+{
+	return ms_fft_infer(c, false);
+}
+static int irfft_infer(struct infer *c)
+{
+	return ms_fft_infer(c, true);
+}
+
+#define FFT(name_, infer_, text)                                                                   \
+	{                                                                                          \
+		.name = (name_), MICROSOFT, .in = fft_in, .out = fft_out,                          \
+		ATTRS(fft_attrs, struct ms_fft), .infer = (infer_), .expand = (text)               \
+	}
+
+/* com.microsoft::DynamicTimeWarping: the cheapest path from the first point of a matrix of costs to the last. */
+static const struct slot warping_in[] = {SLOT("input", "F", T_F32, .dims = "_ _ | 1 _ _"), SLOT_END};
+static const struct slot warping_out[] = {SLOT("output", "I", T_I32), SLOT_END};
+
+static int warping_infer(struct infer *c)
+{
+	struct shape x = infer_shape(c, 0), y = shape_of(2, (int64_t[]){2, DIM_UNKNOWN});
+
+	for (int i = x.rank - 2; i >= 0 && i < x.rank; i++)
+		if (x.dim[i] == 0 || x.dim[i] > INT32_MAX / 2)
+			return infer_fail(c, E_SHAPE, 0,
+					  fmt(c->diag, "1 to %d rows and columns", INT32_MAX / 2),
+					  shape_str(&c->diag->arena, &x, NULL));
+	infer_set(c, 0, DT_I32, &y);
+	return 0;
+}
+
 const struct op ops_signal[] = {{.name = "DFT",
 				 .since = 20,
 				 .in = dft_in,
@@ -233,4 +305,13 @@ const struct op ops_signal[] = {{.name = "DFT",
 				 .out = window_out,
 				 ATTRS(mel_attrs, struct mel),
 				 .infer = mel_infer},
+				FFT("Rfft", rfft_infer, "Y = DFT(Unsqueeze(X, [-1]), _, -2) {onesided=1}"),
+				FFT("Irfft", irfft_infer,
+				    "Y = Squeeze(DFT(X, _, -2) {onesided=1, inverse=1}, [-1])"),
+				{.name = "DynamicTimeWarping",
+				 MICROSOFT,
+				 .in = warping_in,
+				 .out = warping_out,
+				 .infer = warping_infer,
+				 .flags = OP_RUN_SHAPES},
 				{0}};

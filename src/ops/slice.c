@@ -639,6 +639,16 @@ static const struct field crop_attrs[] = {
 	FIELD(struct crop_params, scale, F_INTS, NULL, "height, width"),
 	{0}};
 
+static const struct slot ms_pad_in[] = {
+	{.name = "data", .tvar = "T", .types = T_FLOATS},
+	{.name = "pads", .types = T_I64, .dims = "_ | 1 _"},
+	{.name = "value", .tvar = "T", .types = T_FLOATS, .optional = true, .dims = "() | 1"},
+	SLOT_END};
+static const struct slot ms_pad_out[] = {{.name = "output", .tvar = "T", .types = T_FLOATS}, SLOT_END};
+static const struct field ms_pad_attrs[] = {
+	FIELD_ENUM(struct pad_params, mode, "constant", "constant|reflect|edge", "what to pad with"),
+	{0}};
+
 const struct op ops_slice[] = {
 	{.name = "Slice",
 	 .since = 13,
@@ -763,4 +773,10 @@ const struct op ops_slice[] = {
 	 .types = T_FLOATS,
 	 ATTRS(crop_attrs, struct crop_params),
 	 .infer = crop_infer},
+	{.name = "Pad",
+	 MICROSOFT,
+	 .in = ms_pad_in,
+	 .out = ms_pad_out,
+	 ATTRS(ms_pad_attrs, struct pad_params),
+	 .expand = "v = Squeeze(value?); output = Pad(data, Reshape(pads, [-1]), v?) {mode=$mode}"},
 	{0}};

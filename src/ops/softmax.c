@@ -51,6 +51,36 @@ static int infer_softmax(struct infer *c)
 	return err ? err : infer_same(c);
 }
 
+/*
+ * com.microsoft::BiasSoftmax: the bias has the dimensions of data, 1 where it is broadcast, or fewer. All dimensions from axis on
+ * are normalized together.
+ */
+struct bias_softmax {
+	int64_t axis, is_inner_broadcast;
+};
+static const struct slot bias_in[] = {SLOT("data", "T", T_FLOATS), SLOT("bias", "T", T_FLOATS),
+				      SLOT_END};
+static const struct slot bias_out[] = {SLOT("output", "T", T_FLOATS), SLOT_END};
+static const struct field bias_attrs[] = {
+	FIELD(struct bias_softmax, axis, F_INT, "1", "first of the dimensions that are taken as one"),
+	FIELD_REQ(struct bias_softmax, is_inner_broadcast, F_INT,
+		  "a hint: bias is broadcast in the dimensions before axis (1) or in the first ones"),
+	{0}};
+
+static int infer_bias_softmax(struct infer *c)
+{
+	const struct bias_softmax *p = infer_params(c);
+	struct shape x = infer_shape(c, 0), bias = infer_shape(c, 1);
+	int axis, err = infer_axis(c, 0, p->axis, &axis);
+
+	if (!err && !shape_broadcasts_to(&bias, &x))
+		err = infer_fail(c, E_SHAPE, 1,
+				 fmt(c->diag, "a bias that broadcasts to %s",
+				     shape_str(&c->diag->arena, &x, NULL)),
+				 shape_str(&c->diag->arena, &bias, NULL));
+	return err ? err : infer_same(c);
+}
+
 #define ROWS(name_, variant_, reduced_)                                                            \
 	{.name = (name_),                                                                          \
 	 .since = 13,                                                                              \
@@ -76,4 +106,12 @@ static int infer_softmax(struct infer *c)
 const struct op ops_softmax[] = {ROWS("Softmax", SOFTMAX_PLAIN, REDUCED_COMPUTES),
 				 ROWS("LogSoftmax", SOFTMAX_LOG, REDUCED_COMPUTES),
 				 ROWS("Hardmax", SOFTMAX_HARD, REDUCED_NEVER),
-				 {0}};
+				 {.name = "BiasSoftmax",
+				 MICROSOFT,
+				 .in = bias_in,
+				 .out = bias_out,
+				 ATTRS(bias_attrs, struct bias_softmax),
+				 .infer = infer_bias_softmax,
+				 .expand = "rows = Flatten(Add(data, bias)) {axis=$axis}; "
+					   "output = Reshape(Softmax(rows) {axis=-1}, Shape(data)) {allowzero=1}"},
+				{0}};

@@ -130,6 +130,23 @@ static const struct field unique_attrs[] = {
 	FIELD(struct unique_params, sorted, F_INT, "1", "in order, else as they come"),
 	{0}};
 
+/* com.microsoft::Unique: a vector, and its elements as they come. */
+static int ms_unique_infer(struct infer *c)
+{
+	struct shape x = infer_shape(c, 0), y = shape_of(1, (int64_t[]){DIM_UNKNOWN});
+
+	infer_set(c, 0, infer_dtype(c, 0), &y);
+	infer_set(c, 1, DT_I64, &x);
+	infer_set(c, 2, DT_I64, &y);
+	return 0;
+}
+static const struct slot ms_unique_in[] = {
+	{.name = "x", .tvar = "T", .types = T_ALL_OLD, .dims = "_"}, SLOT_END};
+static const struct slot ms_unique_out[] = {{.name = "y", .tvar = "T", .types = T_ALL_OLD},
+					    {.name = "idx", .types = T_I64},
+					    {.name = "counts", .types = T_I64},
+					    SLOT_END};
+
 const struct op ops_sort[] = {{.name = "TopK",
 			       .since = 24,
 			       .in = topk_in,
@@ -168,4 +185,10 @@ const struct op ops_sort[] = {{.name = "TopK",
 			       .infer = non_zero_infer,
 			       .flags = OP_RUN_SHAPES},
 			      {.name = "NonZero", .since = 9, .types = T_ALL_OLD},
+			      {.name = "Unique",
+			       MICROSOFT,
+			       .in = ms_unique_in,
+			       .out = ms_unique_out,
+			       .infer = ms_unique_infer,
+			       .expand = "y, first, idx, counts = Unique(x) {sorted=0}"},
 			      {0}};

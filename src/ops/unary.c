@@ -321,6 +321,37 @@ struct unary_function unary_function(const struct node *n)
 	return u;
 }
 
+/* com.microsoft::BiasDropout */
+struct bias_dropout {
+	int64_t seed;
+};
+static const struct slot bias_dropout_in[] = {SLOT("data", "T", T_FLOATS_BF),
+					      SLOT("bias", "T", T_FLOATS_BF),
+					      SLOT_OPT("residual", "T", T_FLOATS_BF),
+					      SLOT_OPT("ratio", "T1", T_FLOATS_BF, .dims = "() | 1"),
+					      SLOT_OPT("training_mode", "T2", T_BOOL, .dims = "() | 1"),
+					      SLOT_END};
+static const struct slot bias_dropout_out[] = {SLOT("output", "T", T_FLOATS_BF),
+					       SLOT_OPT("mask", "T2", T_BOOL), SLOT_END};
+static const struct field bias_dropout_attrs[] = {
+	FIELD(struct bias_dropout, seed, F_INT, "0", "a hint for training"), {0}};
+
+/* com.microsoft::ScaledSiLU: the scaled input and its sigmoid are rounded to the type. */
+#define T_SCALED (T_F32 | T_F16 | T_BF16)
+static const struct slot scaled_silu_in[] = {SLOT("X", "T", T_SCALED),
+					     SLOT_OPT("scale", "M", T_SCALED, .dims = "() | 1"),
+					     SLOT_END};
+static const struct slot scaled_silu_out[] = {SLOT("Y", "T", T_SCALED), SLOT_END};
+static const struct field scaled_silu_attrs[] = {
+	FIELD(struct alpha, alpha, F_FLOAT, "1", "factor of X without the input scale"), {0}};
+
+static const char *scaled_silu_text(const struct graph *g, const struct node *n)
+{
+	return arena_printf(g->arena,
+			    "z = CastLike(Mul(Cast(X) {to=1}, %s), X); Y = Mul(z, Sigmoid(z))",
+			    node_in(g, n, 1) ? "Squeeze(Cast(scale) {to=1})" : "$alpha");
+}
+
 const struct op ops_unary[] = {
 	{NEWEST("Abs", 13, T_NUMERIC_BF), .reduced = REDUCED_COMPUTES},
 	OLD("Abs", 6, T_NUMERIC),
@@ -565,4 +596,18 @@ const struct op ops_unary[] = {
 	 ATTRS(quick_gelu_attrs, struct alpha),
 	 .infer = infer_same,
 	 .flags = OP_ELEMENTWISE},
+	{.name = "ScaledSiLU",
+	 MICROSOFT,
+	 .in = scaled_silu_in,
+	 .out = scaled_silu_out,
+	 ATTRS(scaled_silu_attrs, struct alpha),
+	 .infer = infer_same,
+	 .expand_as = scaled_silu_text},
+	{.name = "BiasDropout",
+	 MICROSOFT,
+	 .in = bias_dropout_in,
+	 .out = bias_dropout_out,
+	 ATTRS(bias_dropout_attrs, struct bias_dropout),
+	 .expand = "kept, mask = Dropout(Add(data, bias), ratio?, training_mode?); "
+		   "output = Add(kept, residual?)"},
 	{0}};

@@ -33,17 +33,26 @@ static void channels_perm(struct transpose_params *p, int rank, bool to_first, s
 	p->perm = (struct ints){.v = perm, .n = rank};
 }
 
-int edit_channels_first(struct edit *e)
+int edit_input_channels_first(struct edit *e, uint32_t i)
 {
-	int rank = edit_rank(e, 0);
-	uint32_t in = e->node->in[0];
+	int rank = edit_rank(e, i);
 	void *params;
 
 	if (rank < 2)
 		return edit_fail(e, E_OP_UNSUPPORTED,
 				 "a known rank of two or more with channels last", NULL);
-	node_set_in(e->graph, e->node, 0, edit_before(e, "Transpose", &in, 1, &params));
+	node_set_in(e->graph, e->node, i, edit_before(e, "Transpose", &e->node->in[i], 1, &params));
 	channels_perm(params, rank, true, e->graph->arena);
+	return 0;
+}
+
+int edit_channels_first(struct edit *e)
+{
+	int rank = edit_rank(e, 0), err = edit_input_channels_first(e, 0);
+	void *params;
+
+	if (err)
+		return err;
 	edit_after(e, 0, "Transpose", NULL, 0, &params);
 	channels_perm(params, rank, false, e->graph->arena);
 	return 0;

@@ -18,6 +18,8 @@ int upgrade_prefix(struct edit *e);
  * the node itself has the channels in dimension 1. The rank of input 0 must be known.
  */
 int edit_channels_first(struct edit *e);
+/* Puts such a Transpose before input i alone, whose rank must be known. */
+int edit_input_channels_first(struct edit *e, uint32_t i);
 /* Adds a constant of n int64s of rank 1; returns the id of the value. */
 uint32_t edit_ints(struct edit *e, const int64_t *v, int64_t n);
 

@@ -654,11 +654,15 @@ int rewrite_expand(struct rewriter *w, struct node *n)
 	struct parsed_rule parsed = {.rule = &rule, .vars = &vars, .labels = &labels};
 	struct match *m = arena_new(w->arena, struct match);
 	struct build b = {.m = m, .w = w, .g = w->graph, .labels = &labels, .origin = n->origin};
+	const char *text = op.expand_as ? op.expand_as(w->graph, n) : op.expand;
 	int r;
 
 	enter_slots(&vars, op.in);
 	uint32_t nin = (uint32_t)vars.n;
-	r = text_parse(op.expand, &vars, &labels, w->arena, op_qualified(n->op), &parsed.to, w->diag);
+	if (!text)
+		return FAIL(w->diag, E_OP_UNSUPPORTED, .node = n->origin->name, .op = n->origin->op,
+			    .expected = "operands of known dimensions");
+	r = text_parse(text, &vars, &labels, w->arena, op_qualified(n->op), &parsed.to, w->diag);
 	if (r)
 		return r;
 	m->w = w;

@@ -11,10 +11,10 @@ static bool expands(const struct optimizer *o, const struct graph *g, const stru
 {
 	struct op op;
 
-	if (!n->op->expand && n->op->in)
+	if (!n->op->expand && !n->op->expand_as && n->op->in)
 		return false;
 	op = op_resolved(n->op);
-	if (!op.expand)
+	if (!op.expand && !op.expand_as)
 		return false;
 	return n->op->expand_when ? n->op->expand_when(g, n) : !has_kernel(o, n->op);
 }

@@ -44,7 +44,7 @@ static void count_node(const struct graph *g, const struct node *n, void *arg)
 		t->v[t->n] = (struct op_count){.name = n->origin->op, .since = n->origin->since};
 		for (int b = 0; op && b < BACKENDS; b++)
 			t->v[t->n].on[b] = backend_kernel(backends[b], op, 0) ||
-					   (b == HOST_BACKEND && (op->expand || op->upgrade));
+					   (b == HOST_BACKEND && op_expressed(op));
 		map_set(&t->by_name, key, strlen(key), (uint32_t)t->n);
 		k = (int64_t)t->n++;
 	}

@@ -23,6 +23,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+import contrib_composed
+
 ORT = "ONNX Runtime"
 TEXT = "the operator's text, in numpy"
 BF16, F8 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
@@ -106,9 +108,8 @@ class Writer:
     def bytes(self, *shape):
         return self.r.integers(0, 256, shape).astype(np.uint8)
 
-    def case(self, kind, ins, attributes, outs, rtol=None, atol=None, weights=(), free=False, shared=None):
-        """outs: the number of outputs, which ONNX Runtime computes, or what they are by the text (None: left out)."""
-        origin = TEXT
+    def case(self, kind, ins, attributes, outs, rtol=None, atol=None, weights=(), free=False, shared=None, origin=TEXT):
+        """outs: the number of outputs, which ONNX Runtime computes, or what they are by the text (None: left out). origin: what made outs."""
         if isinstance(outs, int):
             import onnxruntime
 
@@ -776,6 +777,8 @@ def write_cases(folder):
     w = Writer(folder)
     for cases in ALL:
         cases(w)
+    for cases in contrib_composed.ALL:
+        cases(*([w, run_ort] if cases is contrib_composed.products else [w]))
     w.lines.sort()
     with open(os.path.join(folder, "manifest.tsv"), "w", encoding="utf-8") as f:
         f.write("\n".join([HEAD, *w.lines]) + "\n")

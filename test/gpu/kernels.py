@@ -84,9 +84,13 @@ class Case:
         x = self.op("Conv", self.x(t, 2, wide, n, n), self.w(t, wide, 1, 3, 3), self.w(t, wide), pads=[1] * 4, group=wide)
         return self.op("Relu", x)
 
-    def end(self, *outs, t=None):
-        """Kept where it is a model by onnx's own rules; t: type of the outputs of an operator that onnx may not know."""
-        graph = h.make_graph(self.nodes, "g", [h.make_tensor_value_info(n, ELEM[t_], v.shape) for n, t_, v in self.inputs],
+    def end(self, *outs, t=None, free=False):
+        """
+        Kept where it is a model by onnx's own rules; t: type of the outputs of an operator that onnx may not know; `free` sizes
+        are not declared.
+        """
+        graph = h.make_graph(self.nodes, "g", [h.make_tensor_value_info(n, ELEM[t_], [None] * v.ndim if free else v.shape)
+                                               for n, t_, v in self.inputs],
                              [onnx.ValueInfoProto(name=o) for o in outs], self.constants)
         opsets = [h.make_opsetid("", self.opset)] + [h.make_opsetid(d, 1) for d in sorted({n.domain for n in self.nodes} - {""})]
         model = h.make_model(graph, opset_imports=opsets, ir_version=10)
@@ -712,6 +716,25 @@ def language():
         c.end(c.op("QMoE", c.x(t, 5, 64, low=-1, high=1), c.x(t, 5, 6), c.w("u8", 6, 32, 32, low=0, high=255), c.w(t, 6, 32, 4, low=0, high=.1), "",
                    c.w("u8", 6, 64, 16, low=0, high=255), c.w(t, 6, 64, 2, low=0, high=.1), k=2, activation_type="silu",
                    block_size=16, **ms), t=t)
+        for kind, starts, per_key in (("whole", None, False), ("ragged", [0, 17, 17, 40], True)):
+            c = Case(f"gated_delta_net_{kind}_{t}")
+            batch, tokens = (3, (40,)) if starts else (2, (2, 21))
+            y = c.op("GatedDeltaNet", c.x(t, *tokens, 2, 96, low=-1, high=1), c.x(t, *tokens, 2, 96, low=-1, high=1), c.x(t, *tokens, 4, 40),
+                     c.given("i32", starts) if starts else "", c.x(t, *tokens, 4, *([96] if per_key else []), low=-1, high=0),
+                     c.x(t, *tokens, 4, low=0, high=1), c.x("f32", batch, 4, 40, 96), "", "", c.given("i32", [3, 0, 9][:batch]), outs=3,
+                     qk_l2_norm=1, state_update_capacity=4, **ms)
+            c.end(y[0], t=t)
+        c = Case(f"linear_attention_window_{t}")
+        y = c.op("LinearAttention", c.x(t, 2, 5, 16, low=-1, high=1), c.x(t, 2, 5, 32, low=-1, high=1), c.x(t, 2, 5, 40), c.x(t, 3, 2, 4, 8, 10),
+                 c.x(t, 2, 5, 4, low=-1, high=0), c.x(t, 2, 5, 4, low=0, high=.3), outs=2, kv_num_heads=4, q_num_heads=2, state_window=3, **ms)
+        c.end(*y, t=t)
+        c = Case(f"linear_gate_{t}")
+        y = c.op("LinearAttentionGate", c.x(t, 3, 5, 40), c.x("f32", 40), c.x("f32", 40), c.x(t, 3, 5, 40), outs=2, **ms)
+        c.end(*y, t=t, free=True)
+        c = Case(f"causal_last_{t}")
+        y = c.op("CausalConvWithState", c.x(t, 2, 30, 40), c.w(t, 40, 1, 4), c.w(t, 40), c.x(t, 2, 2, 6, 40), outs=2, channels_last=1, dilation=2,
+                 state_window=2, activation="silu", **ms)
+        c.end(*y, t=t)
         for layout in (0, 1):
             c = Case(f"mrotary_{layout}_{t}")
             c.end(c.op("MRotaryEmbedding", c.x(t, 2, 5, 3 * 16), c.given("i64", RNG.integers(0, 9, (3, 2, 5))), c.x(t, 9, 8), c.x(t, 9, 8),

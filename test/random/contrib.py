@@ -68,9 +68,161 @@ def fused_conv(c):
                 B=c.maybe(lambda: c.fresh(t, [m], const=True)), group=group, activation=act, activation_params=params)
 
 
-@recipe("BiasAdd", "BiasSplitGelu", "GroupNorm")
+@recipe("BiasAdd", "BiasSplitGelu", "GroupNorm", "SkipGroupNorm", "SwiGLU", "ComplexMul", "ComplexMulConj", "MulInteger", "BiasDropout", "Rfft",
+        "Irfft", "TorchEmbedding", "ReduceSumInteger", "MatMulNBitsMlp", "MatMulNBitsQkv", "MatMulNBitsQLoRA", "RouterGateUpProj", "GemmFastGelu",
+        "FusedMatMulActivation", "NhwcFusedConv", "RelativePositionBias", "GatedRelativePositionBias", "GemmaRotaryEmbedding", "RemovePadding",
+        "RestorePadding", "PackedAttention", "PackedMultiHeadAttention", "HyperConnectionLowRankMix")
 def gpu_only(c):
     raise Skip("no oracle on the CPU")
+
+
+@recipe("ScaledSiLU")
+def scaled_silu(c):
+    c.pick("T", FULL)
+    m = c.pick("M", FULL)
+    return dict(X=c.any("T", lo=1), scale=c.maybe(lambda: Value(np.asarray(c.num(-2, 2), NUMPY[m]))), alpha=c.maybe(lambda: c.num(-2, 2)), _tol=4)
+
+
+def stream_sizes(c):
+    """leading dimensions, branches, features; streams as one dimension or two"""
+    lead, n, h, flat = c.dims(0, 2, False, 3), c.int(1, 4), c.int(1, 6), c.flag()
+    return lead, n, h, lead + ([n * h] if flat else [n, h]), dict(num_branches=n if flat else None)
+
+
+@recipe("BranchwiseRMSNorm")
+def branchwise_norm(c):
+    lead, n, h, shape, how = stream_sizes(c)
+    t, m = c.pick("T", FULL), c.pick("M", FULL)
+    return dict(how, X=c.fresh(t, shape), scale=c.maybe(lambda: c.fresh(m, c.choice([[n * h], [n, h], [h]]))), epsilon=c.maybe(lambda: c.num(1e-5, 0.1)), _tol=10)
+
+
+@recipe("HyperConnectionPreMix")
+def pre_mix(c):
+    lead, n, h, shape, how = stream_sizes(c)
+    t, m = c.pick("T", FULL), c.pick("M", FULL)
+    gates = [[n], [n, 1], [n, h]] + ([[n * h]] if how["num_branches"] else [])
+    return dict(how, streams=c.fresh(t, shape), pre_mix=c.fresh(m, lead + c.choice(gates)), reduction_scale=c.maybe(lambda: c.num(-2, 2)), _tol=10,
+                _atol=1e-5 if t == "float" else 4e-3)
+
+
+@recipe("HyperConnectionPostMix")
+def post_mix(c):
+    lead, n, h, shape, how = stream_sizes(c)
+    t, m = c.pick("T", FULL), c.pick("M", FULL)
+    return dict(how, streams=c.fresh(t, shape), block_output=c.fresh(t, lead + [h]), post_mix=c.fresh(m, lead + c.choice([[n], [n, 1], [n, h]])),
+                stream_mix=c.maybe(lambda: c.fresh(m, lead + [n, n])), _tol=10, _atol=1e-5 if t == "float" else 4e-3)
+
+
+@recipe("EngramGate")
+def engram_gate(c):
+    t = c.pick("T", FULL)
+    b, s, m, h = c.dim(1, 2), c.dim(1, 3), c.int(1, 3), c.int(1, 6)
+    outs = c.int(1, 2)
+    return dict(key=c.any("T", shape=[b, s, m, h]), query=c.fresh(t, [b, s, m, h]), value=c.fresh(t, [b, s, h]), key_norm_scale=c.fresh(t, [m, h]),
+                query_norm_scale=c.fresh(t, [m, h]), conv_norm_scale=c.fresh(t, [m, h]) if outs == 2 else None, epsilon=c.maybe(lambda: c.num(1e-5, 0.1)), _nout=outs,
+                _tol=10, _atol=1e-5 if t == "float" else 8e-3)
+
+
+@recipe("MoEGroupRouter")
+def group_router(c):
+    t = c.pick("T", FULL)
+    groups, size = c.int(1, 4), c.int(1, 4)
+    chosen = c.int(1, groups)
+    logits = Value(np.asarray(c.rng.permutation(groups * size * 6).reshape(6, -1) / 16 - 1, NUMPY[t]))
+    return dict(logits=logits, expert_bias=c.fresh("float", [groups * size]), n_group=groups, topk_group=chosen, top_k=c.int(1, chosen * size),
+                group_topk=c.int(1, 3), router_sentinel=c.maybe(lambda: c.num(-9, 0)), _tol=10)
+
+
+@recipe("CDist")
+def cdist(c):
+    t = c.pick("T")
+    n = c.dim(1, 5)
+    return dict(A=c.any("T", shape=[c.dim(1, 5), n]), B=c.fresh(t, [c.dim(1, 5), n]), metric=c.choice(["sqeuclidean", "euclidean"]), _tol=10, _atol=2e-3)
+
+
+@recipe("GatherND")
+def gather_nd(c):
+    t = c.pick("T", COMMON)
+    shape = c.dims(1, 4, False)
+    k = c.int(1, len(shape))
+    kind = c.pick("Tind")
+    at = np.stack([c.rng.integers(-d, d, (2, 3)) for d in shape[:k]], -1)
+    return dict(data=c.fresh(t, shape), indices=Value(at.astype(NUMPY[kind])))
+
+
+@recipe("Pad")
+def ms_pad(c):
+    t = c.pick("T", ("float",))
+    shape = [c.int(2, 4) for _ in range(c.int(1, 3))]
+    mode = c.choice(["constant", "reflect", "edge"])
+    pads = np.array([c.int(-1 if mode == "constant" else 0, 1) for _ in range(2 * len(shape))])
+    return dict(data=c.fresh(t, shape), pads=Value(pads if c.flag() else pads[None], const=c.flag()), mode=mode,
+                value=c.maybe(lambda: c.fresh(t, c.choice([[], [1]]))) if mode == "constant" else None)
+
+
+@recipe("Range")
+def ms_range(c):
+    t = c.pick("T", ("int64", "int32", "float"))
+    shape = c.choice([[], [1]])
+    number = lambda v: Value(np.full(shape, v, NUMPY[t]))
+    return dict(start=number(c.int(-5, 5)), limit=number(c.int(-5, 9)), delta=c.maybe(lambda: number(c.choice([-2, -1, 1, 2, 3]))))
+
+
+@recipe("Unique")
+def ms_unique(c):
+    return dict(x=Value(c.rng.integers(0, 5, c.int(1, 9)).astype(np.float32)), _nout=3)
+
+
+@recipe("UnfoldTensor")
+def unfold(c):
+    t = c.pick("T", COMMON + ("int64", "bool"))
+    shape = c.dims(1, 4, False)
+    axis = c.int(0, len(shape) - 1)
+    return dict(input=c.fresh(t, shape), dim=axis - c.choice([0, len(shape)]), size=c.int(1, shape[axis]), step=c.maybe(lambda: c.int(1, 3)))
+
+
+@recipe("MatMulInteger16")
+def matmul_integer16(c):
+    k = c.dim(1, 6)
+    number = lambda *shape: Value(c.rng.integers(-999, 999, shape).astype(np.int16))
+    return dict(A=number(c.dim(1, 4), k), B=number(k, c.dim(1, 4)))
+
+
+@recipe("DynamicTimeWarping")
+def warping(c):
+    shape = [c.int(1, 7), c.int(1, 7)]
+    cost = c.rng.integers(0, 4, shape) if c.flag() else c.rng.standard_normal(shape)
+    return dict(input=Value((cost if c.flag() else cost[None]).astype(np.float32)))
+
+
+@recipe("NGramRepeatBlock")
+def repeat_block(c):
+    b, words = c.dim(1, 3), c.int(1, 5)
+    return dict(input_ids=Value(c.rng.integers(0, words, (b, c.int(1, 12)))), scores=c.fresh("float", [b, words]), ngram_size=c.int(1, 4))
+
+
+@recipe("NGramHashMapping")
+def ngram_hash(c):
+    t = NUMPY[c.pick("M", ("int64", "int32"))]
+    b, s, n, heads = c.dim(1, 2), c.dim(1, 7), c.int(2, 5), c.int(1, 3)
+    ids = lambda *shape: Value(c.rng.integers(0, 5, shape).astype(t))
+    eos = c.flag()
+    return dict(input_ids=ids(b, s), multipliers=Value((c.rng.integers(0, 99, n + c.int(0, 1)) * 2 + 1).astype(t)), past_ids=c.maybe(lambda: ids(b, n - 1)),
+                vocab_sizes=Value(c.rng.integers(1, 90, (n - 1) * heads).astype(t)), head_offsets=c.maybe(lambda: ids((n - 1) * heads)),
+                eos_token_id=ids() if eos else None, segment_ids=c.maybe(lambda: Value(np.sort(c.rng.integers(0, 3, (b, s))).astype(np.int32))),
+                max_ngram_size=n, n_head_per_ngram=heads, pad_id=c.int(0, 5), reset_on_eos=c.maybe(1), _nout=c.int(1, 2))
+
+
+@recipe("VarlenCausalConvWithState")
+def varlen_conv(c):
+    t = c.pick("T", FULL)
+    b, ch, taps, d, room = c.int(1, 3), c.dim(1, 4), c.int(1, 4), c.int(1, 2), c.choice([0, 0, 3])
+    counts = [c.int(1, 5) for _ in range(b)]
+    starts = Value(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
+    return dict(input=c.fresh(t, [sum(counts), ch]), weight=c.fresh(t, [ch, 1, taps]), cumulative_sequence_length=starts, bias=c.maybe(lambda: c.fresh(t, [ch])),
+                initial_state=c.fresh(t, [b, ch, (taps - 1) * d]), capture_count=Value(c.rng.integers(-1, 5, b).astype(np.int32)) if room else None,
+                state_update_capacity=room or None, dilation=d, activation=c.maybe(lambda: c.choice(["none", "silu", "swish"])), _nout=3 if room else 2, _tol=10,
+                _atol=1e-5 if t == "float" else 8e-3)
 
 
 @recipe("BiasSoftmax")

@@ -314,7 +314,7 @@ static uint64_t missing_types(const struct op *op, const struct op *r)
 static int check_types(const struct op *op, void *arg)
 {
 	const struct op r = op_resolved(op);
-	bool own = op == op_newest(op->domain, op->name) && !r.expand && !r.upgrade;
+	bool own = op == op_newest(op->domain, op->name) && !op_expressed(&r);
 
 	(void)arg;
 	if (!own || (r.domain && strcmp(r.domain, "com.microsoft") != 0) ||

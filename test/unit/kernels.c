@@ -46,7 +46,7 @@ static bool newest(const struct op *op)
 static int has_kernel(const struct op *op, void *arg)
 {
 	(void)arg;
-	if (newest(op) && !CHECK(op->expand || op->upgrade || backend_kernel(&cpu_backend, op, 0)))
+	if (newest(op) && !CHECK(op_expressed(op) || backend_kernel(&cpu_backend, op, 0)))
 		printf("# %s has neither a CPU kernel nor an expansion\n", op_qualified(op));
 	return 0;
 }
