@@ -158,10 +158,13 @@ const struct field options_table[] = {
 	 .metavar_kind = "=interface|operators|attributes|weights|opsets|metadata",
 	 .help = "leave out differences of these kinds: interface, operators, attributes, weights, opsets, metadata; repeatable",
 	 .more = "They neither are listed nor change the exit status; the summary counts them."},
-	{ROW("simplify", F_BOOL, simplify, OUTPUTS, CMD_DIFF),
-	 .help = "compare what infer simplify would write of the two models",
-	 .more = "Then it is no difference either what one exporter has folded and another has left to compute, nor which version of an "
-		 "operator says the same. Opsets and metadata are told as they are in the files."},
+	{ROW("exact", F_BOOL, exact, OUTPUTS, CMD_DIFF),
+	 .help = "tell other words for the same mathematics, and rounding, as differences too",
+	 .more = "Without it, models whose files differ are compared in a normal form too, in which BatchNormalization is folded into "
+		 "convolutions, LayerNormalization, Gelu and the like are one node, sizes and constants are computed, and operators that give "
+		 "a tensor another shape are alike; then weights that differ by rounding alone are equal. What differs there is told if it is "
+		 "less than what differs between the files. Free dimensions take the sizes that the other model gives them. Interface, opsets "
+		 "and metadata are always told as they are in the files."},
 	{ROW("save", F_STRING, save, OUTPUTS,
 	     CMD_RUN | CMD_CHECK | CMD_EXTRACT | CMD_SIMPLIFY | CMD_CONVERT),
 	 .sh = 'o', .arg = "PATH", .metavar_kind = "dir",
