@@ -4,9 +4,12 @@
  * of kind NORMAL do so for arithmetic; the passes here do it for what a rule's text cannot express: attributes that may be left out,
  * axes counted from either end, the many operators that only give a tensor another shape, and sizes that are computed in the run.
  */
+#include "ops/cast.h"
+#include "ops/gather.h"
 #include "ops/ints.h"
 #include "ops/layout.h"
 #include "ops/reduce.h"
+#include "ops/sequence.h"
 #include "ops/slice.h"
 #include "opt/optimizer.h"
 #include "opt/params.h"
@@ -155,6 +158,7 @@ static void form_window(struct forming *f, struct node *n)
 		fill_list(f, pads, 2 * spatial, 0);
 	fill_list(f, list_field(n, "strides"), spatial, 1);
 	fill_list(f, list_field(n, "dilations"), spatial, 1);
+	fill_list(f, list_field(n, "output_padding"), spatial, 0);
 	if (kernel->n <= 0 && w && w->rank == x->rank)
 		*kernel = (struct ints){arena_dup(f->g->arena, w->dim + 2,
 						  (size_t)spatial * sizeof(*w->dim)),
@@ -385,28 +389,173 @@ static void form_split(struct forming *f, struct node *n)
 	}
 }
 
-/* A Gather of one element by a constant number is a Slice; if the dimension vanishes, by a Squeeze. */
+/* Whether the elements of an integer constant are *from, *from + 1, ... */
+static bool consecutive(const struct tensor *t, int64_t *from)
+{
+	if (!t || t->type.kind != V_TENSOR || dtype_class(tensor_dtype(t)) != DT_INT || tensor_count(t) < 1)
+		return false;
+	*from = elem_i64(tensor_dtype(t), t->data, 0);
+	for (int64_t i = 1; i < tensor_count(t); i++)
+		if (elem_i64(tensor_dtype(t), t->data, i) != *from + i)
+			return false;
+	return true;
+}
+
+/* Gives the output of n the elements of value v in another shape, and returns true; n stays as it is if no operator can say it. */
+static bool view_instead(struct forming *f, struct node *n, uint32_t v)
+{
+	const struct shape *x = &f->g->value[v]->info.shape, *y = shape_out(f, n);
+	uint32_t in[2] = {v, NO_VALUE};
+	int64_t list[MAX_RANK];
+	int count;
+
+	if (!y || x->rank < 0)
+		return false;
+	if (find_target(x, y, list)) {
+		in[1] = add_ints(f, list, y->rank);
+		turn_into(f, n, "Reshape", NULL, in, 2);
+	} else if (find_dropped(x, y, list, &count)) {
+		in[1] = add_ints(f, list, count);
+		turn_into(f, n, "Squeeze", NULL, in, 2);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+/* A Gather by constant numbers that follow one another is a Slice, perhaps in another shape. */
 static void form_gather(struct forming *f, struct node *n)
 {
-	const struct field *axis = params_field(n->op, "axis");
-	const struct shape *x = shape_in(f, n, 0), *i = shape_in(f, n, 1);
-	struct int_list l;
-	double at;
+	const struct gather_params *p = n->params;
+	const struct shape *x = shape_in(f, n, 0);
+	const struct value *i = node_in(f->g, n, 1);
+	int64_t from;
 
-	if (!x || !i || i->rank > 1 || !constant_ints(f, n, 1, &l) || l.n != 1 ||
-	    !params_number(axis, n->params, &at))
+	int a = x ? axis_of(p->axis, x->rank) : -1;
+	if (a < 0 || !i || !consecutive(i->init, &from) || (from < 0 && x->dim[a] < 0))
 		return;
-	int a = axis_of((int64_t)at, x->rank);
-	if (a < 0 || (l.v[0] < 0 && x->dim[a] < 0))
-		return;
-	int64_t from = l.v[0] < 0 ? l.v[0] + x->dim[a] : l.v[0], axes = a;
-	uint32_t part = add_slice(f, n->in[0], a, from, from + 1, n->origin);
-	if (i->rank == 1) {
+	from = from < 0 ? from + x->dim[a] : from;
+	uint32_t part = n->in[0];
+	if (from != 0 || x->dim[a] != tensor_count(i->init))
+		part = add_slice(f, part, a, from, from + tensor_count(i->init), n->origin);
+	if (i->init->shape.rank == 1 && part != n->in[0])
 		put_in_place(f, n->out[0], part);
+	else
+		view_instead(f, n, part);
+}
+
+/* A part of a sequence that was split before is a Slice. */
+static void form_sequence_at(struct forming *f, struct node *n)
+{
+	const struct value *s = node_in(f->g, n, 0), *size;
+	const struct node *split = s && s->producer != NO_NODE ? f->g->node[s->producer] : NULL;
+	struct int_list at, sizes = {0};
+	int64_t from = 0, part;
+
+	if (!split || split->op != op_named("SplitToSequence") || !constant_ints(f, n, 1, &at) ||
+	    at.n != 1 || at.v[0] < 0 || !shape_in(f, split, 0))
 		return;
+	const struct split_to_sequence_params *p = split->params;
+	int a = axis_of(p->axis, shape_in(f, split, 0)->rank);
+	size = node_in(f->g, split, 1);
+	if (a < 0 || (size && !constant_ints(f, split, 1, &sizes)))
+		return;
+	if (size && size->info.shape.rank == 1) {
+		if (at.v[0] >= sizes.n)
+			return;
+		for (int i = 0; i < at.v[0]; i++)
+			from += sizes.v[i];
+		part = sizes.v[at.v[0]];
+	} else {
+		part = size ? sizes.v[0] : 1;
+		from = at.v[0] * part;
 	}
-	uint32_t in[] = {part, add_ints(f, &axes, 1)};
-	turn_into(f, n, "Squeeze", NULL, in, 2);
+	uint32_t slice = add_slice(f, split->in[0], a, from, from + part, n->origin);
+	if (size || p->keepdims)
+		put_in_place(f, n->out[0], slice);
+	else
+		view_instead(f, n, slice);
+}
+
+/* ---- operands */
+
+/* A constant that broadcasts loses its leading dimensions of 1. */
+static void form_broadcast(struct forming *f, struct node *n)
+{
+	int most = 0;
+
+	for (uint32_t i = 0; i < n->nin; i++) {
+		const struct shape *s = shape_in(f, n, i);
+		if (!s)
+			return;
+		if (!node_in(f->g, n, i)->init && s->rank > most)
+			most = s->rank;
+	}
+	for (uint32_t i = 0; i < n->nin; i++) {
+		const struct tensor *t = node_in(f->g, n, i)->init;
+		if (!t || t->type.kind != V_TENSOR || t->shape.rank < 1 || t->shape.rank > most ||
+		    t->shape.dim[0] != 1)
+			continue;
+		struct tensor *less = arena_dup(f->g->arena, t, sizeof(*t));
+		int drop = 0;
+		while (drop < t->shape.rank && t->shape.dim[drop] == 1)
+			drop++;
+		less->shape.rank -= drop;
+		memmove(less->shape.dim, less->shape.dim + drop,
+			(size_t)less->shape.rank * sizeof(*less->shape.dim));
+		node_set_in(f->g, n, i, graph_add_const(f->g, node_in(f->g, n, i)->name, less)->id);
+		opt_info(f->o, f->g);
+		f->changes++;
+	}
+}
+
+/* CastLike is a Cast to the type that the second operand has. */
+static void form_cast_like(struct forming *f, struct node *n)
+{
+	const struct value *like = node_in(f->g, n, 1);
+	const struct cast_like *p = n->params;
+	struct cast *cast = params_new(op_named("Cast"), f->g->arena);
+
+	if (!like || like->info.type.kind != V_TENSOR || !like->info.type.dtype)
+		return;
+	*cast = (struct cast){like->info.type.dtype, p->saturate, p->round_mode};
+	turn_into(f, n, "Cast", cast, n->in, 1);
+}
+
+/* A Transpose of the last two dimensions goes before an operator that only splits or merges those before them. */
+static void form_transpose(struct forming *f, struct node *n)
+{
+	const struct shape *h = shape_in(f, n, 0), *y = shape_out(f, n), *x;
+	const struct ints *perm = list_field(n, "perm");
+	int64_t *swap, list[MAX_RANK];
+
+	if (!h || !y || h->rank < 2 || perm->n != h->rank)
+		return;
+	uint32_t source = viewed(f, n->in[0]);
+	x = &f->g->value[source]->info.shape;
+	if (source == n->in[0] || x->rank < 2)
+		return;
+	for (int i = 0; i < h->rank; i++) {
+		int to = i == h->rank - 1 ? i - 1 : i == h->rank - 2 ? i + 1 : i;
+		if (perm->v[i] != to)
+			return;
+	}
+	for (int i = 1; i <= 2; i++)
+		if (x->dim[x->rank - i] != h->dim[h->rank - i] || h->dim[h->rank - i] == DIM_UNKNOWN)
+			return;
+	struct shape turned = *x;
+	turned.dim[x->rank - 1] = x->dim[x->rank - 2];
+	turned.dim[x->rank - 2] = x->dim[x->rank - 1];
+	if (!find_target(&turned, y, list))
+		return;
+	swap = arena_new_n(f->g->arena, int64_t, (size_t)x->rank);
+	for (int i = 0; i < x->rank; i++)
+		swap[i] = i == x->rank - 1 ? i - 1 : i == x->rank - 2 ? i + 1 : i;
+	struct transpose_params *p = params_new(n->op, f->g->arena);
+	p->perm = (struct ints){swap, x->rank};
+	uint32_t in[2] = {add_node(f, "Transpose", p, &source, 1, n->origin), NO_VALUE};
+	in[1] = add_ints(f, list, y->rank);
+	turn_into(f, n, "Reshape", NULL, in, 2);
 }
 
 /* ---- the pass */
@@ -424,6 +573,14 @@ static void form_node(struct forming *f, struct node *n)
 		form_split(f, n);
 	else if (n->op == op_named("Gather"))
 		form_gather(f, n);
+	else if (n->op == op_named("SequenceAt"))
+		form_sequence_at(f, n);
+	else if (n->op == op_named("CastLike"))
+		form_cast_like(f, n);
+	else if (n->op == op_named("Transpose"))
+		form_transpose(f, n);
+	else if (op_flags(n->op) & OP_ELEMENTWISE)
+		form_broadcast(f, n);
 	else if (params_field(n->op, "noop_with_empty_axes"))
 		form_reduction(f, n);
 }

@@ -30,6 +30,7 @@ static bool scaled(struct match *m)
 	}
 #define CUBE	"Add(x, Mul(Pow(x, 3), 0.044715))"
 #define CUBEM	"Add(x, Mul(x, Mul(x, Mul(x, 0.044715))))"
+#define CUBEX	"Add(x, Mul(Mul(x, Mul(x, x)), 0.044715))"
 #define TANH(c) "Add(Tanh(Mul(" c ", 0.7978845608)), 1)"
 
 #define SWISH(n, text)                                                                             \
@@ -52,6 +53,9 @@ const struct rule rules_activation[] = {
 	GELUT("mul-half-first", "y = Mul(Mul(x, 0.5), " TANH(CUBEM) ")"),
 	GELUT("mul-half-last", "y = Mul(Mul(x, " TANH(CUBEM) "), 0.5)"),
 	GELUT("mul-half-inside", "y = Mul(x, Mul(" TANH(CUBEM) ", 0.5))"),
+	GELUT("square-half-first", "y = Mul(Mul(x, 0.5), " TANH(CUBEX) ")"),
+	GELUT("square-half-last", "y = Mul(Mul(x, " TANH(CUBEX) "), 0.5)"),
+	GELUT("square-half-inside", "y = Mul(x, Mul(" TANH(CUBEX) ", 0.5))"),
 	SWISH("div-last", "y = Div(Mul(x, " CLIP "), 6)"),
 	SWISH("mul-last", "y = Mul(Mul(x, " CLIP "), 0.16666667)"),
 	SWISH("div", "y = Mul(x, Div(" CLIP ", 6))"),

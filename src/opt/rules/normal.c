@@ -18,6 +18,12 @@ static bool constant_weight(struct match *m)
 	return match_rank(m, "b") == 2;
 }
 
+/* True if the bias is a constant of zeros, which some exporters leave out. */
+static bool no_bias(struct match *m)
+{
+	return match_value(m, "b") && match_const(m, "b") && largest(m, "b") == 0;
+}
+
 const struct rule rules_normal[] = {
 	{"div-constant", NORMAL, "y = Div(x, #c)", "y = Mul(x, Reciprocal(c))", floats, true,
 	 .sample = "x[2,3] c+[3]"},
@@ -38,4 +44,8 @@ const struct rule rules_normal[] = {
 	{"gemm-untransposed", NORMAL, "y = g: infer::Gemm(a, #b, c?, r?) {transB=1}",
 	 "y = infer::Gemm(a, Transpose(b) {perm=[1,0]}, c, r) {...g, transB=0}", constant_weight,
 	 .sample = "a[2,3,4] b[5,4] c[5] r[2,3,5]"},
+	{"conv-no-bias", NORMAL, "y = c: infer::Conv(x, w, #b, r?)", "y = infer::Conv(x, w, _, r) {...c}",
+	 no_bias, .sample = "x[2,4,6,6] w[8,4,3,3] b=[0,0,0,0,0,0,0,0] r[2,8,4,4]"},
+	{"gemm-no-bias", NORMAL, "y = g: infer::Gemm(x, w, #b, r?)", "y = infer::Gemm(x, w, _, r) {...g}",
+	 no_bias, .sample = "x[2,3,4] w[4,5] b=[0,0,0,0,0] r[2,3,5]"},
 	{0}};
