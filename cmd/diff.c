@@ -112,7 +112,8 @@ static void print_summary(struct view *x, FILE *f)
 		fprintf(f, "  %s equal within rounding, %.2g at most\n",
 			str_many(a, r->rounded, "weight"), r->rounding);
 	if (x->reworded)
-		fprintf(f, "  written in other words in %s, which change nothing of what is computed (--exact tells them)\n",
+		fprintf(f,
+			"  written in other words in %s, which change nothing of what is computed (--exact tells them)\n",
 			str_many(a, x->reworded, "place"));
 	for (int k = 0; k < DIFF_KINDS; k++)
 		if (r->count[k])
@@ -338,9 +339,9 @@ static struct texts sizes_of_other(struct view *x, int side)
 		for (int k = 0; k < in->info.shape.rank && k < other->info.shape.rank; k++) {
 			if (in->info.shape.dim[k] >= 0 || other->info.shape.dim[k] < 0)
 				continue;
-			const char *s = arena_printf(
-				&x->arena, "%s=%" PRId64,
-				input_dim_name(x->model[side], in, k, &x->arena), other->info.shape.dim[k]);
+			const char *s = arena_printf(&x->arena, "%s=%" PRId64,
+						     input_dim_name(x->model[side], in, k, &x->arena),
+						     other->info.shape.dim[k]);
 			v[sizes.n++] = (struct text){s, strlen(s)};
 		}
 	}

@@ -160,11 +160,9 @@ const struct field options_table[] = {
 	 .more = "They neither are listed nor change the exit status; the summary counts them."},
 	{ROW("exact", F_BOOL, exact, OUTPUTS, CMD_DIFF),
 	 .help = "tell other words for the same mathematics, and rounding, as differences too",
-	 .more = "Without it, models whose files differ are compared in a normal form too, in which BatchNormalization is folded into "
-		 "convolutions, LayerNormalization, Gelu and the like are one node, sizes and constants are computed, and operators that give "
-		 "a tensor another shape are alike; then weights that differ by rounding alone are equal. What differs there is told if it is "
-		 "less than what differs between the files. Free dimensions take the sizes that the other model gives them. Interface, opsets "
-		 "and metadata are always told as they are in the files."},
+	 .more = "Then the models are compared as they are in the files alone, and not in normal form. Interface, opsets and metadata are "
+		 "told as they are in the files in any case; in the normal form a free dimension of an input takes the size that the other "
+		 "model gives it."},
 	{ROW("save", F_STRING, save, OUTPUTS,
 	     CMD_RUN | CMD_CHECK | CMD_EXTRACT | CMD_SIMPLIFY | CMD_CONVERT),
 	 .sh = 'o', .arg = "PATH", .metavar_kind = "dir",

@@ -27,8 +27,7 @@ struct forming {
 
 static uint32_t add_ints(struct forming *f, const int64_t *v, int64_t n)
 {
-	struct tensor *t =
-		tensor_new(f->g->arena, DT_I64, &(struct shape){.rank = 1, .dim = {n}});
+	struct tensor *t = tensor_new(f->g->arena, DT_I64, &(struct shape){.rank = 1, .dim = {n}});
 
 	for (int64_t i = 0; i < n; i++)
 		elem_set_i64(DT_I64, t->data, i, v[i]);
@@ -133,7 +132,8 @@ static void fill_list(struct forming *f, struct ints *l, int n, int64_t with)
 	*l = (struct ints){v, n};
 }
 
-static bool has_word(struct forming *f, const struct node *n, const struct field *field, const char *word)
+static bool has_word(struct forming *f, const struct node *n, const struct field *field,
+		     const char *word)
 {
 	void *copy = arena_dup(&f->o->scratch, n->params, op_resolved(n->op).params_size);
 
@@ -160,9 +160,9 @@ static void form_window(struct forming *f, struct node *n)
 	fill_list(f, list_field(n, "dilations"), spatial, 1);
 	fill_list(f, list_field(n, "output_padding"), spatial, 0);
 	if (kernel->n <= 0 && w && w->rank == x->rank)
-		*kernel = (struct ints){arena_dup(f->g->arena, w->dim + 2,
-						  (size_t)spatial * sizeof(*w->dim)),
-					spatial};
+		*kernel = (struct ints){
+			arena_dup(f->g->arena, w->dim + 2, (size_t)spatial * sizeof(*w->dim)),
+			spatial};
 }
 
 static void form_attributes(struct forming *f, struct node *n)
@@ -392,7 +392,8 @@ static void form_split(struct forming *f, struct node *n)
 /* Whether the elements of an integer constant are *from, *from + 1, ... */
 static bool consecutive(const struct tensor *t, int64_t *from)
 {
-	if (!t || t->type.kind != V_TENSOR || dtype_class(tensor_dtype(t)) != DT_INT || tensor_count(t) < 1)
+	if (!t || t->type.kind != V_TENSOR || dtype_class(tensor_dtype(t)) != DT_INT ||
+	    tensor_count(t) < 1)
 		return false;
 	*from = elem_i64(tensor_dtype(t), t->data, 0);
 	for (int64_t i = 1; i < tensor_count(t); i++)
@@ -632,16 +633,17 @@ static void form_sizes(struct forming *f, struct node *n)
 	uint32_t part[MAX_INTS];
 	struct int_list l;
 
-	if (!v || v->init || v->is_output || v->info.type.kind != V_TENSOR || v->info.type.dtype != DT_I64 ||
-	    v->info.shape.rank > 1 || v->info.shape.rank < 0 || !list_of_info(&v->info, &l) || l.exact ||
-	    l.n < 1)
+	if (!v || v->init || v->is_output || v->info.type.kind != V_TENSOR ||
+	    v->info.type.dtype != DT_I64 || v->info.shape.rank > 1 || v->info.shape.rank < 0 ||
+	    !list_of_info(&v->info, &l) || l.exact || l.n < 1)
 		return;
 	for (int i = 0; i < l.n; i++) {
 		part[i] = add_size(f, l.v[i], n->origin);
 		if (part[i] == NO_VALUE)
 			return;
 	}
-	uint32_t all = l.n > 1 ? add_node(f, "Concat", NULL, part, (uint32_t)l.n, n->origin) : part[0];
+	uint32_t all =
+		l.n > 1 ? add_node(f, "Concat", NULL, part, (uint32_t)l.n, n->origin) : part[0];
 	if (!v->info.shape.rank) {
 		uint32_t in[] = {all, add_ints(f, NULL, 0)};
 		all = add_node(f, "Reshape", NULL, in, 2, n->origin);

@@ -63,11 +63,13 @@ static int pass_alike(struct optimizer *o, struct graph *g)
 }
 
 /* What brings a model into the form in which it is compared with another; done again while that changes something. */
-static const struct opt_pass alike_passes[] = {
-	{"forms", "", pass_forms, 0},	    {"rules", "", pass_alike, 0},
-	{"fold", "", pass_fold_weights, 0}, {"cse", "", pass_cse, 0},
-	{"infer", "", pass_infer, 0},	    {"dce", "", pass_dce, 0},
-	{0}};
+static const struct opt_pass alike_passes[] = {{"forms", "", pass_forms, 0},
+					       {"rules", "", pass_alike, 0},
+					       {"fold", "", pass_fold_weights, 0},
+					       {"cse", "", pass_cse, 0},
+					       {"infer", "", pass_infer, 0},
+					       {"dce", "", pass_dce, 0},
+					       {0}};
 enum { MAX_ROUNDS = 8 };
 
 /* Runs one pass over a graph and then over its bodies, except for the import pass, which imports bodies itself. */

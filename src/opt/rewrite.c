@@ -123,7 +123,8 @@ static struct rule_index *index_rules(const struct rule_set *set, unsigned kinds
 	for (uint32_t i = set->n; i-- > 0;) {
 		const struct pattern *p = set->rules[i].from;
 		const struct term *root = p->statements[p->n - 1].expr;
-		if (!(KIND(set->rules[i].rule->kind) & kinds) || (exact && set->rules[i].rule->inexact))
+		if (!(KIND(set->rules[i].rule->kind) & kinds) ||
+		    (exact && set->rules[i].rule->inexact))
 			continue;
 		for (int k = 0; k < root->nops; k++) {
 			uint32_t *head = &x->head[bucket(root->ops[k])];

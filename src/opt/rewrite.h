@@ -48,7 +48,7 @@ enum rule_kind {
 	SIMPLIFY,  /* removes nodes */
 	RECOGNIZE, /* makes one operator of several, or folds constants into weights: what remains is simpler to run and to compare */
 	FUSE,	   /* makes what runs faster, such as an activation within a convolution */
-	NORMAL	   /* gives equal mathematics equal words, for models that are compared and not run */
+	NORMAL /* gives equal mathematics equal words, for models that are compared and not run */
 };
 /* A set of kinds, as bits. */
 #define KIND(kind)  (1u << (kind))
@@ -76,8 +76,9 @@ struct rule {
 };
 
 /* All rule tables. The table NAME is in src/opt/rules/NAME.c and ends with a NULL name. */
-#define RULE_TABLES(T) T(algebra) T(conv) T(norm) T(activation) T(matmul) T(attention) T(quant) T(normal)
-#define T(name)	       extern const struct rule rules_##name[];
+#define RULE_TABLES(T)                                                                             \
+	T(algebra) T(conv) T(norm) T(activation) T(matmul) T(attention) T(quant) T(normal)
+#define T(name) extern const struct rule rules_##name[];
 RULE_TABLES(T)
 #undef T
 
@@ -141,8 +142,8 @@ const struct rule_set *rules_all(void);
 int rule_parse(const struct rule *r, struct arena *a, struct parsed_rule *out, struct diag *d);
 
 /*
- * Applies the rules of the set to the graph until none matches: those of the set of kinds. With `exact`, inexact rules are left out. counts (may be NULL) has a counter for each rule. Returns the
- * number of applications, or -code.
+ * Applies the rules of the set to the graph until none matches: those whose kind is among `kinds` (KIND). With `exact`, inexact
+ * rules are left out. counts (may be NULL) has a counter for each rule. Returns the number of applications, or -code.
  */
 int rewrite_graph(struct rewriter *w, const struct rule_set *set, unsigned kinds, bool exact,
 		  uint32_t *counts);

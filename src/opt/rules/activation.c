@@ -16,7 +16,7 @@ static bool scaled(struct match *m)
 /* GELU written with erf; the forms differ in where the factor 1/2 is. */
 #define GELU(n, text)                                                                              \
 	{                                                                                          \
-		.name = "gelu-" n, .kind = RECOGNIZE, .from = text, .to = "y = Gelu(x)",                \
+		.name = "gelu-" n, .kind = RECOGNIZE, .from = text, .to = "y = Gelu(x)",           \
 		.when = fusable, .inexact = true, .sample = "x[3,8]"                               \
 	}
 #define ERF  "Add(Erf(Div(x, 1.4142135)), 1)"
@@ -24,7 +24,7 @@ static bool scaled(struct match *m)
 
 #define GELUT(n, text)                                                                             \
 	{                                                                                          \
-		.name = "gelu-tanh-" n, .kind = RECOGNIZE, .from = text,                                \
+		.name = "gelu-tanh-" n, .kind = RECOGNIZE, .from = text,                           \
 		.to = "y = Gelu(x) {approximate=tanh}", .when = fusable, .inexact = true,          \
 		.sample = "x[3,8]"                                                                 \
 	}
@@ -35,7 +35,7 @@ static bool scaled(struct match *m)
 
 #define SWISH(n, text)                                                                             \
 	{                                                                                          \
-		.name = "hardswish-" n, .kind = RECOGNIZE, .from = text, .to = "y = HardSwish(x)",      \
+		.name = "hardswish-" n, .kind = RECOGNIZE, .from = text, .to = "y = HardSwish(x)", \
 		.when = fusable, .inexact = true, .sample = "x[3,8]"                               \
 	}
 #define CLIP "Clip(Add(x, 3), 0, 6)"
@@ -65,7 +65,8 @@ const struct rule rules_activation[] = {
 	 "y = HardSigmoid(x) {alpha=1/6, beta=0.5}", fusable, true, .sample = "x[3,8]"},
 	{"hardsigmoid-mul", RECOGNIZE, "y = Mul(" CLIP ", 0.16666667)",
 	 "y = HardSigmoid(x) {alpha=1/6, beta=0.5}", fusable, true, .sample = "x[3,8]"},
-	{"swish", RECOGNIZE, "y = Mul(x, Sigmoid(x))", "y = Swish(x)", fusable, true, .sample = "x[3,8]"},
+	{"swish", RECOGNIZE, "y = Mul(x, Sigmoid(x))", "y = Swish(x)", fusable, true,
+	 .sample = "x[3,8]"},
 	{"swish-scaled", RECOGNIZE, "y = Mul(x, Sigmoid(Mul(x, #k)))", "y = Swish(x) {alpha=@k*1}",
 	 scaled, true, .sample = "x[3,8] k=1.702"},
 	{"mish", RECOGNIZE, "y = Mul(x, Tanh(Softplus(x)))", "y = Mish(x)", fusable, true,

@@ -58,7 +58,7 @@ static bool alone(struct match *m)
 #define TO_LN	    "y = LayerNormalization(x, s, b) {axis=-1, epsilon=@e*1}"
 #define LAYER_NORM(n, text)                                                                        \
 	{                                                                                          \
-		.name = "layernorm-" n, .kind = RECOGNIZE, .from = text, .to = TO_LN,                   \
+		.name = "layernorm-" n, .kind = RECOGNIZE, .from = text, .to = TO_LN,              \
 		.when = layer_norm, .inexact = true, .sample = SAMPLE " b[8]"                      \
 	}
 
