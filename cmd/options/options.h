@@ -72,7 +72,7 @@ struct options {
 	const char *report; /* file for a report that infer merge adds up; NULL: none */
 	const char *save; /* folder for the outputs, or file of a part; NULL if they are not written */
 	int form;	  /* enum model_form: of the file that convert writes */
-	bool simplify;	  /* diff compares what simplify would write */
+	bool exact;	  /* diff compares the files only, not their normal forms */
 	bool strip_weights; /* simplify writes no file of weights */
 	const char *external; /* file for a model's weights, "" for one named after the model; NULL: none */
 	int save_format; /* enum save_format */

@@ -158,10 +158,11 @@ const struct field options_table[] = {
 	 .metavar_kind = "=interface|operators|attributes|weights|opsets|metadata",
 	 .help = "leave out differences of these kinds: interface, operators, attributes, weights, opsets, metadata; repeatable",
 	 .more = "They neither are listed nor change the exit status; the summary counts them."},
-	{ROW("simplify", F_BOOL, simplify, OUTPUTS, CMD_DIFF),
-	 .help = "compare what infer simplify would write of the two models",
-	 .more = "Then it is no difference either what one exporter has folded and another has left to compute, nor which version of an "
-		 "operator says the same. Opsets and metadata are told as they are in the files."},
+	{ROW("exact", F_BOOL, exact, OUTPUTS, CMD_DIFF),
+	 .help = "tell other words for the same mathematics, and rounding, as differences too",
+	 .more = "Then the models are compared as they are in the files alone, and not in normal form. Interface, opsets and metadata are "
+		 "told as they are in the files in any case; in the normal form a free dimension of an input takes the size that the other "
+		 "model gives it."},
 	{ROW("save", F_STRING, save, OUTPUTS,
 	     CMD_RUN | CMD_CHECK | CMD_EXTRACT | CMD_SIMPLIFY | CMD_CONVERT),
 	 .sh = 'o', .arg = "PATH", .metavar_kind = "dir",

@@ -42,6 +42,7 @@ struct run_config {
 	 * from stay nodes, and folding takes little memory.
 	 */
 	bool to_file;
+	bool compared; /* the graph is not run but compared: equal mathematics gets equal words (opt/normal.c) */
 	/* texts of --dim and --shape whose sizes hold before the model is optimized; none: all dimensions stay as they are */
 	struct texts fixed_dims, fixed_shapes;
 	int64_t threads;      /* number of threads; 0 for one per core */

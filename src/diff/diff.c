@@ -14,6 +14,7 @@ enum { SHOWN = 120 /* bytes of an attribute's value */ };
 
 struct differ {
 	struct diff_report *r;
+	enum diff_mode mode;
 	struct match *m;
 	struct arena *arena;
 	struct map class_of; /* what a node or leaf computes, as bytes: its class */
@@ -90,6 +91,33 @@ static const char *tensor_text(struct differ *x, const struct tensor *t)
 			    str_double(x->arena, elem_f64(tensor_dtype(t), t->data, 0)));
 }
 
+/* How far a result may be from another one of the same terms, computed in another order or precision: some units in the last place. */
+static double rounding_of(enum dtype t)
+{
+	return t == DT_F32    ? 16 * 0x1p-23
+	       : t == DT_F16  ? 2 * 0x1p-10
+	       : t == DT_BF16 ? 2 * 0x1p-7
+	       : t == DT_F64  ? 16 * 0x1p-23 /* often computed in fp32 by one of both */
+			      : 0;
+}
+
+/* Whether the constants differ by rounding alone, measured by their largest element: others may be small by cancellation. */
+static bool within_rounding(struct differ *x, const struct tensor *a, const struct tensor *b,
+			    const struct difference *far)
+{
+	const struct tolerance some = {0, rounding_of(tensor_dtype(a)) * far->max_want};
+	struct difference d;
+
+	if (x->mode != DIFF_ROUNDING || some.atol == 0 || !isfinite(some.atol))
+		return false;
+	compare_as_numbers(b, a, some, &d);
+	if (d.beyond)
+		return false;
+	x->r->rounded++;
+	x->r->rounding = fmax(x->r->rounding, far->max_abs);
+	return true;
+}
+
 /* Adds an item if the constants differ in type, shape or value. */
 static void compare_constants(struct differ *x, enum diff_kind kind, const char *what,
 			      const char *where_a, const char *where_b, const struct tensor *a,
@@ -110,6 +138,8 @@ static void compare_constants(struct differ *x, enum diff_kind kind, const char 
 		item.elements = item.far.beyond;
 		if (same_type && !item.far.beyond)
 			return; /* 0 and -0, or two sorts of NaN */
+		if (same_type && within_rounding(x, a, b, &item.far))
+			return;
 		item.measured = true;
 	}
 	item.value[0] = tensor_text(x, a);
@@ -171,6 +201,17 @@ static bool list_tensor(const struct field *f, const void *params, struct tensor
 	return true;
 }
 
+static bool near_floats(const struct field *f, const void *p, const struct field *g, const void *q)
+{
+	float v, w;
+
+	if (f->type != F_FLOAT || g->type != F_FLOAT)
+		return false;
+	memcpy(&v, (const char *)p + f->off, sizeof(v));
+	memcpy(&w, (const char *)q + g->off, sizeof(w));
+	return fabs((double)v - (double)w) <= rounding_of(DT_F32) * fabs((double)v);
+}
+
 static void compare_field(struct differ *x, const struct match_node *a, const struct match_node *b,
 			  const struct field *f, const struct field *g)
 {
@@ -194,6 +235,8 @@ static void compare_field(struct differ *x, const struct match_node *a, const st
 		compare_constants(x, DIFF_ATTRIBUTES, what, title(a), title(b), &s, &t);
 	} else if (f->type != F_GRAPH) {
 		const char *v = field_print(f, p, x->arena), *w = field_print(g, q, x->arena);
+		if (v != w && x->mode == DIFF_ROUNDING && near_floats(f, p, g, q))
+			return;
 		if (v != w && (!v || !w || strcmp(v, w) != 0))
 			add(x, (struct diff_item){.kind = DIFF_ATTRIBUTES,
 						  .what = what,
@@ -682,10 +725,43 @@ static void sort_items(struct diff_report *r, struct arena *a)
 	r->item = to;
 }
 
-struct diff_report *diff_models(const struct model *a, const struct model *b, struct arena *arena)
+size_t diff_within(const struct diff_report *r)
+{
+	return r->count[DIFF_OPERATORS] + r->count[DIFF_ATTRIBUTES] + r->count[DIFF_WEIGHTS];
+}
+
+static bool is_head(const struct diff_item *i)
+{
+	return i->kind == DIFF_INTERFACE || i->kind == DIFF_OPSETS || i->kind == DIFF_METADATA;
+}
+
+void diff_take_heads(struct diff_report *r, const struct diff_report *from)
+{
+	struct arena *a = r->match->arena;
+	struct diff_item *to = arena_new_n(a, struct diff_item, r->nitems + from->nitems + 1);
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->nitems; i++)
+		if (!is_head(&r->item[i]))
+			to[n++] = r->item[i];
+	for (size_t i = 0; i < from->nitems; i++)
+		if (is_head(&from->item[i]))
+			to[n++] = from->item[i];
+	r->item = to;
+	r->nitems = n;
+	for (int k = 0; k < DIFF_KINDS; k++) {
+		r->count[k] = 0;
+		for (size_t i = 0; i < n; i++)
+			r->count[k] += r->item[i].kind == (enum diff_kind)k;
+	}
+	sort_items(r, a);
+}
+
+struct diff_report *diff_models(const struct model *a, const struct model *b, enum diff_mode mode,
+				struct arena *arena)
 {
 	struct diff_report *r = arena_new(arena, struct diff_report);
-	struct differ x = {.r = r, .arena = arena, .at = {NO_MATCH, NO_MATCH}};
+	struct differ x = {.r = r, .mode = mode, .arena = arena, .at = {NO_MATCH, NO_MATCH}};
 
 	x.class_of.arena = x.compared.arena = arena;
 	r->match = x.m = match_models(a, b, arena);

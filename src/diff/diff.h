@@ -39,13 +39,27 @@ struct diff_report {
 	uint32_t pairs;		    /* nodes that correspond */
 	uint32_t nodes[2];	    /* live nodes of each side, bodies included */
 	uint64_t weights, elements; /* pairs of constants that were compared, and their elements */
+	uint64_t rounded;	    /* of these pairs: unequal, but within rounding */
+	double rounding;	    /* the largest difference within such a pair */
+};
+
+/* How diff_models compares. */
+enum diff_mode {
+	DIFF_EXACT,
+	/* weights and numbers that differ by rounding are equal: they may be folded, by others in other precision */
+	DIFF_ROUNDING
 };
 
 /*
  * Compares two loaded models. Weights are compared where they lie, so no memory is taken for them. The report lives in the
  * arena, and refers to the models.
  */
-struct diff_report *diff_models(const struct model *a, const struct model *b, struct arena *arena);
+struct diff_report *diff_models(const struct model *a, const struct model *b, enum diff_mode mode,
+				struct arena *arena);
+/* How many differences of operators, attributes and weights there are. */
+size_t diff_within(const struct diff_report *r);
+/* Puts the differences of other kinds, interface, opsets and metadata, in place of those of the report. */
+void diff_take_heads(struct diff_report *r, const struct diff_report *from);
 /* "interface", "operators", ... */
 const char *diff_kind_name(enum diff_kind kind);
 /* How far the weights of an item are from one another: "12 of 100 elements, max abs 0.1, ...", in the arena. */

@@ -83,5 +83,8 @@ int pass_pointwise(struct optimizer *o, struct graph *g);
 int pass_dce(struct optimizer *o, struct graph *g);
 int pass_precision(struct optimizer *o, struct graph *g);
 int pass_float8(struct optimizer *o, struct graph *g);
+/* For models that are compared and not run: sizes computed in the run, and all else that rules cannot express, in one form. */
+int pass_sizes(struct optimizer *o, struct graph *g);
+int pass_forms(struct optimizer *o, struct graph *g);
 
 #endif

@@ -30,7 +30,7 @@ const struct opt_pass opt_passes[OPT_PASSES + 1] = {
 	{"infer", "types and shapes of the result", pass_infer, OPTIMIZE_NONE},
 	{0}};
 
-static int apply_rules(struct optimizer *o, struct graph *g, enum rule_kind most)
+static int apply_rules(struct optimizer *o, struct graph *g, unsigned kinds)
 {
 	struct made made = {o, g};
 	struct diag quiet = {0}, *loud = o->diag;
@@ -39,7 +39,8 @@ static int apply_rules(struct optimizer *o, struct graph *g, enum rule_kind most
 	/* a rule whose replacement fails is skipped without a finding: it is no fault of the model */
 	o->diag = &quiet;
 	struct rewriter w = opt_rewriter(&made);
-	r = rewrite_graph(&w, &o->rules, most, o->config->optimize < OPTIMIZE_FULL, o->fired);
+	bool exact = o->config->optimize < OPTIMIZE_FULL && !o->config->compared;
+	r = rewrite_graph(&w, &o->rules, kinds, exact, o->fired);
 	o->diag = loud;
 	diag_free(&quiet);
 	return r < 0 ? FAIL(loud, E_INTERNAL, .message = "the rewritten graph cannot be sorted") : r;
@@ -47,19 +48,36 @@ static int apply_rules(struct optimizer *o, struct graph *g, enum rule_kind most
 
 int pass_simplify(struct optimizer *o, struct graph *g)
 {
-	return apply_rules(o, g, SIMPLIFY);
+	return apply_rules(o, g, KIND(SIMPLIFY));
 }
 
 int pass_quantize(struct optimizer *o, struct graph *g)
 {
-	return opt_keeps_codes(o) ? apply_rules(o, g, QUANTIZE) : 0;
+	return opt_keeps_codes(o) ? apply_rules(o, g, KIND(SIMPLIFY) | KIND(QUANTIZE)) : 0;
 }
 
 int pass_fuse(struct optimizer *o, struct graph *g)
 {
 	/* a file has no operators of ours, and what they would absorb, such as the Transpose of a weight, is folded for it */
-	return o->config->to_file ? 0 : apply_rules(o, g, FUSE);
+	if (o->config->to_file)
+		return 0;
+	return apply_rules(o, g, o->config->compared ? KIND(SIMPLIFY) | KIND(RECOGNIZE) : KINDS_RUN);
 }
+
+static int pass_alike(struct optimizer *o, struct graph *g)
+{
+	return apply_rules(o, g, KINDS_ALIKE);
+}
+
+/* What brings a model into the form in which it is compared with another; done again while that changes something. */
+static const struct opt_pass alike_passes[] = {{"forms", "", pass_forms, 0},
+					       {"rules", "", pass_alike, 0},
+					       {"fold", "", pass_fold_weights, 0},
+					       {"cse", "", pass_cse, 0},
+					       {"infer", "", pass_infer, 0},
+					       {"dce", "", pass_dce, 0},
+					       {0}};
+enum { MAX_ROUNDS = 8 };
 
 /* Runs one pass over a graph and then over its bodies, except for the import pass, which imports bodies itself. */
 static int run_pass(struct optimizer *o, const struct opt_pass *p, struct graph *g)
@@ -77,6 +95,21 @@ static int run_pass(struct optimizer *o, const struct opt_pass *p, struct graph 
 		}
 	}
 	return changes;
+}
+
+static int make_alike(struct optimizer *o)
+{
+	static const struct opt_pass sizes = {"sizes", "", pass_sizes, 0};
+	int r = run_pass(o, &sizes, o->model->graph);
+
+	for (int round = 0, changes = 1; r >= 0 && changes && round < MAX_ROUNDS; round++) {
+		changes = 0;
+		for (const struct opt_pass *p = alike_passes; r >= 0 && p->name; p++) {
+			r = run_pass(o, p, o->model->graph);
+			changes += r > 0;
+		}
+	}
+	return r;
 }
 
 static uint32_t count_nodes(const struct graph *g)
@@ -125,6 +158,8 @@ int opt_run_report(struct model *m, const struct backend *cpu, const struct run_
 		if (report && r >= 0)
 			report->done[i] = (struct opt_done){true, r, count_nodes(m->graph)};
 	}
+	if (r >= 0 && cfg->compared)
+		r = make_alike(&o);
 	report_rules(&o);
 	arena_free(&o.scratch);
 	return r < 0 ? r : 0;

@@ -114,7 +114,7 @@ static uint32_t bucket(const struct op *op)
 	return (uint32_t)(((uintptr_t)op / sizeof(*op) * 2654435761u) >> 7) % BUCKETS;
 }
 
-static struct rule_index *index_rules(const struct rule_set *set, enum rule_kind most, bool exact,
+static struct rule_index *index_rules(const struct rule_set *set, unsigned kinds, bool exact,
 				      struct arena *a)
 {
 	struct rule_index *x = arena_new(a, struct rule_index);
@@ -123,7 +123,8 @@ static struct rule_index *index_rules(const struct rule_set *set, enum rule_kind
 	for (uint32_t i = set->n; i-- > 0;) {
 		const struct pattern *p = set->rules[i].from;
 		const struct term *root = p->statements[p->n - 1].expr;
-		if (set->rules[i].rule->kind > most || (exact && set->rules[i].rule->inexact))
+		if (!(KIND(set->rules[i].rule->kind) & kinds) ||
+		    (exact && set->rules[i].rule->inexact))
 			continue;
 		for (int k = 0; k < root->nops; k++) {
 			uint32_t *head = &x->head[bucket(root->ops[k])];
@@ -173,12 +174,12 @@ static void remove_useless(struct graph *g)
 
 enum { MAX_SWEEPS = 200 }; /* limit of passes over the graph, in case two rules undo each other */
 
-int rewrite_graph(struct rewriter *w, const struct rule_set *set, enum rule_kind most, bool exact,
+int rewrite_graph(struct rewriter *w, const struct rule_set *set, unsigned kinds, bool exact,
 		  uint32_t *counts)
 {
 	struct arena scratch = {0};
 	struct match *m = arena_new(&scratch, struct match);
-	const struct rule_index *x = index_rules(set, most, exact, &scratch);
+	const struct rule_index *x = index_rules(set, kinds, exact, &scratch);
 	int total = 0, r = 0, fired, sweeps = 0;
 
 	do {

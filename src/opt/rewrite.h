@@ -44,7 +44,17 @@
  */
 #include "backend/backend.h"
 
-enum rule_kind { SIMPLIFY, QUANTIZE, FUSE };
+enum rule_kind {
+	SIMPLIFY,  /* removes nodes */
+	QUANTIZE,  /* computes on 8-bit codes what stands between DequantizeLinear and QuantizeLinear */
+	RECOGNIZE, /* makes one operator of several, or folds constants into weights: what remains is simpler to run and to compare */
+	FUSE,	   /* makes what runs faster, such as an activation within a convolution */
+	NORMAL /* gives equal mathematics equal words, for models that are compared and not run */
+};
+/* A set of kinds, as bits. */
+#define KIND(kind)  (1u << (kind))
+#define KINDS_RUN   (KIND(SIMPLIFY) | KIND(RECOGNIZE) | KIND(FUSE))
+#define KINDS_ALIKE (KIND(SIMPLIFY) | KIND(RECOGNIZE) | KIND(NORMAL))
 
 struct match;
 struct rule {
@@ -67,8 +77,9 @@ struct rule {
 };
 
 /* All rule tables. The table NAME is in src/opt/rules/NAME.c and ends with a NULL name. */
-#define RULE_TABLES(T) T(algebra) T(conv) T(norm) T(activation) T(matmul) T(attention) T(quant)
-#define T(name)	       extern const struct rule rules_##name[];
+#define RULE_TABLES(T)                                                                             \
+	T(algebra) T(conv) T(norm) T(activation) T(matmul) T(attention) T(quant) T(normal)
+#define T(name) extern const struct rule rules_##name[];
 RULE_TABLES(T)
 #undef T
 
@@ -132,10 +143,10 @@ const struct rule_set *rules_all(void);
 int rule_parse(const struct rule *r, struct arena *a, struct parsed_rule *out, struct diag *d);
 
 /*
- * Applies the rules of the set to the graph until none matches: the rules of the kinds from SIMPLIFY to `most`. With `exact`, inexact rules are left out. counts (may be NULL) has a counter for each rule. Returns the
- * number of applications, or -code.
+ * Applies the rules of the set to the graph until none matches: those whose kind is among `kinds` (KIND). With `exact`, inexact
+ * rules are left out. counts (may be NULL) has a counter for each rule. Returns the number of applications, or -code.
  */
-int rewrite_graph(struct rewriter *w, const struct rule_set *set, enum rule_kind most, bool exact,
+int rewrite_graph(struct rewriter *w, const struct rule_set *set, unsigned kinds, bool exact,
 		  uint32_t *counts);
 /* Replaces the node by the nodes of its operator's .expand. Returns -code on errors. */
 int rewrite_expand(struct rewriter *w, struct node *n);

@@ -41,7 +41,7 @@ static int fires(const char *nodes, const char *from, const char *to)
 	    rule_parse(&rule, &t.model.arena, &parsed, &t.diag) == 0) {
 		struct rule_set one = {&parsed, 1};
 		outputs(&t);
-		n = rewrite_graph(&w, &one, FUSE, false, NULL);
+		n = rewrite_graph(&w, &one, KINDS_RUN, false, NULL);
 	}
 	trial_finish(&t);
 	return n;

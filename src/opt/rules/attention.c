@@ -219,7 +219,7 @@ const struct rule rules_attention[] = {
 	 "y = infer::Attention(q, k, v, m) {...a, scale=a.scale/@s}", scalar, true,
 	 .sample = M
 	 " s=0.5; y = infer::Attention(q, Div(k, s), v, m) {num_heads=3, k_transposed=1, merged=0}"},
-	{"transpose-through-rank3", FUSE,
+	{"transpose-through-rank3", RECOGNIZE,
 	 "f = Reshape(x, s); y = Reshape(Transpose(f) {perm=[0,2,1]}, z)",
 	 "y = Transpose(x) {perm=[0,1,3,2]}", through_rank3,
 	 .sample = "x[2,3,4,5] s=[6,4,5] z=[2,3,5,4]"},

@@ -108,9 +108,9 @@ static bool channels_residual(struct match *m)
 #define GEMM "infer::Gemm(a, b, c?, r?) {act=none}"
 #define TO   "infer::Gemm(a, b, c, r) {...g, "
 const struct rule rules_matmul[] = {
-	{"gemm", FUSE, "y = g: Gemm(a, b, c?)", "y = infer::Gemm(a, b, c) {...g}", matrices,
+	{"gemm", RECOGNIZE, "y = g: Gemm(a, b, c?)", "y = infer::Gemm(a, b, c) {...g}", matrices,
 	 .sample = "a[3,4] b[4,5] c[5]"},
-	{"matmul-weight", FUSE, "y = MatMul(a, #b)", "y = infer::Gemm(a, b)", weight, .sample = S},
+	{"matmul-weight", RECOGNIZE, "y = MatMul(a, #b)", "y = infer::Gemm(a, b)", weight, .sample = S},
 	{"matmul-transposed", FUSE, "y = MatMul(a, Transpose(#b) {perm=[1,0]})",
 	 "y = infer::Gemm(a, b) {transB=1}", matrix, .sample = "a[2,3,4] b[5,4]"},
 	{"gemm-transposed", FUSE,
@@ -121,10 +121,11 @@ const struct rule rules_matmul[] = {
 	 "y = g: infer::Gemm(a, Transpose(#b) {perm=[1,0]}, c?, r?) {transB=1}",
 	 "y = infer::Gemm(a, b, c, r) {...g, transB=0}", matrix,
 	 .sample = "a[2,3,4] b[4,5] c[5] r[2,3,5]"},
-	{"gemm-reshaped", FUSE, "u = Reshape(a, s); t = g: infer::Gemm(u, b, c?); y = Reshape(t, z)",
+	{"gemm-reshaped", RECOGNIZE,
+	 "u = Reshape(a, s); t = g: infer::Gemm(u, b, c?); y = Reshape(t, z)",
 	 "y = infer::Gemm(a, b, c) {...g}", rows_only,
 	 .sample = "a[2,3,4] s=[6,4] b[4,5] c[5] z=[2,3,5]"},
-	{"gemm-bias", FUSE, "t = g: infer::Gemm(a, b) {act=none}; y = Add(t, #c)",
+	{"gemm-bias", RECOGNIZE, "t = g: infer::Gemm(a, b) {act=none}; y = Add(t, #c)",
 	 "y = infer::Gemm(a, b, Reshape(c, [-1])) {...g}", bias, true, .sample = SC},
 	{"gemm-residual", FUSE, "t = g: infer::Gemm(a, b, c?) {act=none}; y = Add(t, r)",
 	 "y = infer::Gemm(a, b, c, r) {...g}", residual, true, .sample = SR},

@@ -58,7 +58,7 @@ static bool alone(struct match *m)
 #define TO_LN	    "y = LayerNormalization(x, s, b) {axis=-1, epsilon=@e*1}"
 #define LAYER_NORM(n, text)                                                                        \
 	{                                                                                          \
-		.name = "layernorm-" n, .kind = FUSE, .from = text, .to = TO_LN,                   \
+		.name = "layernorm-" n, .kind = RECOGNIZE, .from = text, .to = TO_LN,              \
 		.when = layer_norm, .inexact = true, .sample = SAMPLE " b[8]"                      \
 	}
 
@@ -73,19 +73,19 @@ const struct rule rules_norm[] = {
 		   MEAN VAR("Pow(d, 2)") "y = Add(Mul(Mul(d, Reciprocal(Sqrt(Add(q, #e)))), #s), #b)"),
 	LAYER_NORM("scale-first",
 		   MEAN VAR("Mul(d, d)") "y = Add(Mul(d, Mul(Reciprocal(Sqrt(Add(q, #e))), #s)), #b)"),
-	{"layernorm-noshift", FUSE, MEAN VAR("Pow(d, 2)") "y = Mul(Div(d, Sqrt(Add(q, #e))), #s)",
+	{"layernorm-noshift", RECOGNIZE, MEAN VAR("Pow(d, 2)") "y = Mul(Div(d, Sqrt(Add(q, #e))), #s)",
 	 "y = LayerNormalization(x, s) {axis=-1, epsilon=@e*1}", layer_norm, true, .sample = SAMPLE},
-	{"layernorm-shift", FUSE, "y = Add(n: LayerNormalization(x, s), #b)",
+	{"layernorm-shift", RECOGNIZE, "y = Add(n: LayerNormalization(x, s), #b)",
 	 "y = LayerNormalization(x, s, b) {...n}", shift, true, .sample = "x[2,3,8] s[8] b[8]"},
-	{"rmsnorm-div", FUSE,
+	{"rmsnorm-div", RECOGNIZE,
 	 "y = Mul(Div(x, Sqrt(Add(ReduceMean(Pow(x, 2), #a) {keepdims=1}, #e))), #s)",
 	 "y = RMSNormalization(x, s) {axis=-1, epsilon=@e*1}", rms_norm, true,
 	 .sample = "x[2,3,8] a=[-1] e=1e-5 s[8]"},
-	{"rmsnorm-reciprocal", FUSE,
+	{"rmsnorm-reciprocal", RECOGNIZE,
 	 "y = Mul(Mul(x, Reciprocal(Sqrt(Add(ReduceMean(Pow(x, 2), #a) {keepdims=1}, #e)))), #s)",
 	 "y = RMSNormalization(x, s) {axis=-1, epsilon=@e*1}", rms_norm, true,
 	 .sample = "x[2,3,8] a=[-1] e=1e-5 s[8]"},
-	{"batchnorm-affine", FUSE,
+	{"batchnorm-affine", RECOGNIZE,
 	 "y, _, _ = n: BatchNormalization(x, #s, #o, #m, #v) {training_mode=0}",
 	 "k = Div(s, Sqrt(Add(v, n.epsilon))); "
 	 "y = Add(Mul(x, Reshape(k, [1, -1, 1...x])), Reshape(Sub(o, Mul(m, k)), [1, -1, 1...x]))",
