@@ -114,6 +114,14 @@ static bool floats_are_faster(const struct site *s)
 	return p->group > 1 || simd_level() < 4;
 }
 
+/* Returns what sums of channel i are multiplied by. */
+static float scale_of_channel(const struct site *s, int64_t i)
+{
+	return (float)number_at(site_known(s, X_SCALE), 0) *
+	       (float)number_at(site_known(s, W_SCALE), i) /
+	       (float)number_at(site_known(s, Y_SCALE), 0);
+}
+
 bool onednn_qconv_accepts(const struct site *s, struct why *w)
 {
 	const struct int_conv_params *p = site_params(s);
@@ -122,17 +130,16 @@ bool onednn_qconv_accepts(const struct site *s, struct why *w)
 	if (!onednn_spatial_accept(s, w) || !onednn_pads_accept(&p->window.pads, w))
 		return false;
 	for (uint32_t i = X_SCALE; i <= BIAS; i++)
-		if (i != W && site_in(s, i) && !numbers(s, i, channels))
+		if (i != W && site_in(s, i) &&
+		    !numbers(s, i, i == W_SCALE || i == W_ZERO || i == BIAS ? channels : 1))
 			return refuse(w, "input %u is not known before the run", i);
 	if (!site_is_weight(s, W) || !site_known(s, W))
 		return refuse(w, "the weights are not known before the run");
 	if (!(plain_weights(s) && sums_are_exact(s)) && !floats_are_faster(s))
 		return refuse(w, "weights with a zero point, or a processor without VNNI");
 	for (int64_t i = 0; i < channels; i++)
-		if (!isfinite((float)(number_at(numbers(s, X_SCALE, 1), 0) *
-				      number_at(numbers(s, W_SCALE, channels), i) /
-				      number_at(numbers(s, Y_SCALE, 1), 0))))
-			return refuse(w, "a scale that is no finite number");
+		if (!(fabsf(scale_of_channel(s, i)) < 0x1p64f))
+			return refuse(w, "a scale that makes sums infinite");
 	return true;
 }
 
@@ -140,10 +147,7 @@ bool onednn_qconv_accepts(const struct site *s, struct why *w)
 static void read_numbers(struct qconv *q, const struct site *s)
 {
 	int64_t n = site_in(s, W)->shape.dim[0];
-	const struct tensor *ws = site_known(s, W_SCALE),
-			    *b = site_in(s, BIAS) ? site_known(s, BIAS) : NULL;
-	float xs = (float)number_at(site_known(s, X_SCALE), 0);
-	float ys = (float)number_at(site_known(s, Y_SCALE), 0);
+	const struct tensor *b = site_in(s, BIAS) ? site_known(s, BIAS) : NULL;
 
 	q->x_type = site_in(s, X)->type.dtype == DT_U8 ? dnnl_u8 : dnnl_s8;
 	q->y_type = site_out(s, 0)->type.dtype == DT_U8 ? dnnl_u8 : dnnl_s8;
@@ -154,7 +158,7 @@ static void read_numbers(struct qconv *q, const struct site *s)
 	q->scale = arena_new_n(s->plan_arena, float, (size_t)n);
 	q->bias = b ? arena_new_n(s->plan_arena, float, (size_t)n) : NULL;
 	for (int64_t i = 0; i < n; i++) {
-		q->scale[i] = xs * (float)number_at(ws, i) / ys;
+		q->scale[i] = scale_of_channel(s, i);
 		if (b)
 			q->bias[i] = (float)number_at(b, i) * q->scale[i];
 	}
