@@ -452,13 +452,27 @@ static int block_gather_run(const struct call *c)
 	return 0;
 }
 
+/* Elements of less than a byte cannot be brought from one layout to another. */
+static bool to_whole_bytes(const struct site *s, struct why *w)
+{
+	return dtype_bits((enum dtype)site_out(s, 0)->type.dtype) >= 8 ||
+	       refuse(w, "codes of less than a byte");
+}
+
 const struct kernel cpu_quant[] = {
 	{.op = "QuantizeLinear",
-	 .flags = K_REFERENCE | K_ANY_LAYOUT,
+	 .flags = K_ANY_LAYOUT,
+	 .accepts = to_whole_bytes,
+	 .reshape = rows_reshape,
+	 .run = quantize_run},
+	{.op = "QuantizeLinear", .flags = K_REFERENCE, .reshape = rows_reshape, .run = quantize_run},
+	{.op = "com.microsoft::QuantizeLinear",
+	 .flags = K_ANY_LAYOUT,
+	 .accepts = to_whole_bytes,
 	 .reshape = rows_reshape,
 	 .run = quantize_run},
 	{.op = "com.microsoft::QuantizeLinear",
-	 .flags = K_REFERENCE | K_ANY_LAYOUT,
+	 .flags = K_REFERENCE,
 	 .reshape = rows_reshape,
 	 .run = quantize_run},
 	{.op = "DequantizeLinear",

@@ -116,6 +116,8 @@ class Island:
         """Codes with one scale, or one for each index of the axis."""
         w = self.value(shape, const=True)
         symmetric = self.flag(0.6)
+        if self.flag(0.4):  # weights of 7 bits
+            self.inits[-1].CopyFrom(numpy_helper.from_array((self.r.integers(-64, 65, shape) + (128 if w.t == "uint8" else 0)).astype(w.t), w.name))
         if self.flag():
             n = shape[axis]
             w.scale = np.array([self.scale() for _ in range(n)], np.float32)

@@ -5,8 +5,8 @@
  * oneDNN multiplies the sums by a scale for each channel, adds a float bias, and rounds. The scale is x_scale * w_scale / y_scale,
  * so that the sums are scaled once, and the bias is scaled alike.
  *
- * A processor without VNNI adds pairs of products in 16 bits, which saturate, and no code of oneDNN's multiplies weights that have a
- * zero point. Then codes and weights become floats, whose products oneDNN sums, if that is faster than our own kernel
+ * A processor without VNNI adds pairs of products in 16 bits, which may saturate, and no code of oneDNN's multiplies weights that
+ * have a zero point. Then codes and weights become floats, whose products oneDNN sums, if that is faster than our own kernel
  * for integers.
  */
 #include "cpu/onednn/onednn.h"
@@ -35,13 +35,6 @@ struct qconv {
 	float *scale, *bias; /* by output channel; bias is NULL if there is none */
 };
 
-static bool multiplies_bytes(void)
-{
-	enum { AVX2_VNNI = 8, AVX512_VNNI = 64 }; /* bits of enum dnnl_cpu_isa_t */
-
-	return onednn_api.dnnl_get_effective_cpu_isa() & (AVX2_VNNI | AVX512_VNNI);
-}
-
 /* Returns the numbers of input i, which are one or one for each of n channels, or NULL. */
 static const struct tensor *numbers(const struct site *s, uint32_t i, int64_t n)
 {
@@ -67,12 +60,66 @@ static bool plain_weights(const struct site *s)
 	return true;
 }
 
+static bool has_vnni(void)
+{
+	enum { AVX2_VNNI = 8, AVX512_VNNI = 64 }; /* bits of enum dnnl_cpu_isa_t */
+
+	return onednn_api.dnnl_get_effective_cpu_isa() & (AVX2_VNNI | AVX512_VNNI);
+}
+
+/* Whether the sum of any two of n weights, times the largest code, fits in 16 bits. */
+static bool pairs_fit(const uint8_t *w, int64_t n, uint8_t flip)
+{
+	int most[2] = {0}, least[2] = {0};
+
+	for (int64_t i = 0; i < n; i++) {
+		int v = (int8_t)(w[i] ^ flip);
+		if (v > most[0])
+			most[1] = most[0], most[0] = v;
+		else if (v > most[1])
+			most[1] = v;
+		if (v < least[0])
+			least[1] = least[0], least[0] = v;
+		else if (v < least[1])
+			least[1] = v;
+	}
+	return most[0] + most[1] <= 128 && least[0] + least[1] >= -128;
+}
+
+/*
+ * Whether oneDNN's sums of two products of bytes, which without VNNI saturate in 16 bits, are exact whatever the codes of x are.
+ * Weights of 7 bits, which tools choose for such processors, always fit.
+ */
+static bool sums_are_exact(const struct site *s)
+{
+	const struct tensor *w = site_known(s, W);
+	int64_t row = shape_span(&w->shape, 1, w->shape.rank);
+
+	if (has_vnni())
+		return true;
+	if (site_in(s, X)->type.dtype != DT_U8)
+		return false; /* oneDNN halves the weights */
+	for (int64_t m = 0; m < w->shape.dim[0]; m++)
+		if (!pairs_fit((const uint8_t *)w->data + m * row, row,
+			       tensor_dtype(w) == DT_U8 ? 128 : 0))
+			return false;
+	return true;
+}
+
 /* Whether sums of floats are faster than our own kernel, which is good at long sums. */
 static bool floats_are_faster(const struct site *s)
 {
 	const struct int_conv_params *p = site_params(s);
 
 	return p->group > 1 || simd_level() < 4;
+}
+
+/* Returns what sums of channel i are multiplied by. */
+static float scale_of_channel(const struct site *s, int64_t i)
+{
+	return (float)number_at(site_known(s, X_SCALE), 0) *
+	       (float)number_at(site_known(s, W_SCALE), i) /
+	       (float)number_at(site_known(s, Y_SCALE), 0);
 }
 
 bool onednn_qconv_accepts(const struct site *s, struct why *w)
@@ -83,17 +130,16 @@ bool onednn_qconv_accepts(const struct site *s, struct why *w)
 	if (!onednn_spatial_accept(s, w) || !onednn_pads_accept(&p->window.pads, w))
 		return false;
 	for (uint32_t i = X_SCALE; i <= BIAS; i++)
-		if (i != W && site_in(s, i) && !numbers(s, i, channels))
+		if (i != W && site_in(s, i) &&
+		    !numbers(s, i, i == W_SCALE || i == W_ZERO || i == BIAS ? channels : 1))
 			return refuse(w, "input %u is not known before the run", i);
 	if (!site_is_weight(s, W) || !site_known(s, W))
 		return refuse(w, "the weights are not known before the run");
-	if (!(multiplies_bytes() && plain_weights(s)) && !floats_are_faster(s))
+	if (!(plain_weights(s) && sums_are_exact(s)) && !floats_are_faster(s))
 		return refuse(w, "weights with a zero point, or a processor without VNNI");
 	for (int64_t i = 0; i < channels; i++)
-		if (!isfinite((float)(number_at(numbers(s, X_SCALE, 1), 0) *
-				      number_at(numbers(s, W_SCALE, channels), i) /
-				      number_at(numbers(s, Y_SCALE, 1), 0))))
-			return refuse(w, "a scale that is no finite number");
+		if (!(fabsf(scale_of_channel(s, i)) < 0x1p64f))
+			return refuse(w, "a scale that makes sums infinite");
 	return true;
 }
 
@@ -101,21 +147,18 @@ bool onednn_qconv_accepts(const struct site *s, struct why *w)
 static void read_numbers(struct qconv *q, const struct site *s)
 {
 	int64_t n = site_in(s, W)->shape.dim[0];
-	const struct tensor *ws = site_known(s, W_SCALE),
-			    *b = site_in(s, BIAS) ? site_known(s, BIAS) : NULL;
-	float xs = (float)number_at(site_known(s, X_SCALE), 0);
-	float ys = (float)number_at(site_known(s, Y_SCALE), 0);
+	const struct tensor *b = site_in(s, BIAS) ? site_known(s, BIAS) : NULL;
 
 	q->x_type = site_in(s, X)->type.dtype == DT_U8 ? dnnl_u8 : dnnl_s8;
 	q->y_type = site_out(s, 0)->type.dtype == DT_U8 ? dnnl_u8 : dnnl_s8;
-	q->widened = !multiplies_bytes() || !plain_weights(s);
+	q->widened = !plain_weights(s) || !sums_are_exact(s);
 	q->flip = site_in(s, W)->type.dtype == DT_U8 ? 128 : 0;
 	q->x_zero = (int32_t)number_at(site_known(s, X_ZERO), 0);
 	q->y_zero = (int32_t)number_at(site_known(s, Y_ZERO), 0);
 	q->scale = arena_new_n(s->plan_arena, float, (size_t)n);
 	q->bias = b ? arena_new_n(s->plan_arena, float, (size_t)n) : NULL;
 	for (int64_t i = 0; i < n; i++) {
-		q->scale[i] = xs * (float)number_at(ws, i) / ys;
+		q->scale[i] = scale_of_channel(s, i);
 		if (b)
 			q->bias[i] = (float)number_at(b, i) * q->scale[i];
 	}
