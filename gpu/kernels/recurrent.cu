@@ -173,45 +173,45 @@ extern "C" __global__ void delta_net_updates(const gpu_delta_net p)
 	}
 }
 
-// Advances row i of the states, whose elements are s, by one token. Returns the part of the value that is added.
-template <typename T>
-__device__ inline float delta_net_step(const gpu_delta_net &p, int64_t token, int64_t i, float *s, const float *k)
+// Advances row i of the states, which depends on no other row, through all tokens of its sequence, by a warp. A lane holds N
+// elements in registers; with N = 0 they stay in memory.
+template <typename T, int N> __device__ inline void delta_net_row(const gpu_delta_net &p, int64_t i)
 {
-	const int64_t row = i % p.vsize, h = i / p.vsize % p.vheads;
-	const bool each = p.width != p.vheads;
-	const float *f = p.factor ? p.factor + token * p.width + (each ? h * p.size : h) : NULL;
-	float delta = up(((const T *)p.v)[token * p.v_step + h * p.vsize + row]), read = 0;
-	for (int64_t e = threadIdx.x % 32; e < p.size; e += 32) {
-		if (f)
-			s[e] *= f[each ? e : 0];
-		read += s[e] * k[e];
-	}
-	if (p.beta) {
-		float by = number(p.gate_type, p.beta, token * p.vheads + h);
-		delta = (p.beta_sigmoid ? 1 / (1 + expf(-by)) : by) * (delta - warp_sum(read));
-	}
-	return delta;
-}
-
-// A warp advances one row of a state, which depends on no other row, through all tokens of its sequence.
-template <typename T> __device__ inline void delta_net_row(const gpu_delta_net &p, int64_t i)
-{
-	const int lane = threadIdx.x % 32;
+	const int lane = threadIdx.x % 32, steps = N ? N : (int)((p.size + 31) / 32);
 	const int64_t row = i % p.vsize, h = i / p.vsize % p.vheads, b = i / p.vsize / p.vheads;
 	if (!sound(p, b))
 		return;
 	const int64_t first = start_of(p, b), last = start_of(p, b + 1), keep = kept(p, b), head = h * p.heads / p.vheads;
 	const int64_t before = p.capacity * (p.width + p.heads * p.size), all = before + p.capacity * p.vheads * p.vsize;
-	float *s = p.state + i * p.size;
-	for (int64_t e = lane; e < p.size; e += 32)
-		s[e] = p.past ? p.past[i * p.size + e] : 0.0f;
+	const bool each = p.width != p.vheads; // a factor for each element
+	float *s = p.state + i * p.size, held[N ? N : 1];
+	for (int j = 0; j < steps; j++)
+		if (lane + 32 * j < p.size)
+			(N ? held[j] : s[lane + 32 * j]) = p.past ? p.past[i * p.size + lane + 32 * j] : 0.0f;
 	for (int64_t t = first; t < last; t++) {
 		const float *q = p.query + (t * p.heads + head) * p.size, *k = p.key + (t * p.heads + head) * p.size;
-		const float delta = delta_net_step<T>(p, t, i, s, k);
-		float y = 0;
-		for (int64_t e = lane; e < p.size; e += 32) {
-			s[e] += k[e] * delta;
-			y += q[e] * s[e];
+		const float *f = p.factor ? p.factor + t * p.width + (each ? h * p.size : h) : NULL;
+		float delta = up(((const T *)p.v)[t * p.v_step + h * p.vsize + row]), read = 0, y = 0;
+		for (int j = 0; j < steps; j++) {
+			const int e = lane + 32 * j;
+			if (e >= p.size)
+				continue;
+			float &x = N ? held[j] : s[e];
+			if (f)
+				x *= f[each ? e : 0];
+			read += x * k[e];
+		}
+		if (p.beta) {
+			float by = number(p.gate_type, p.beta, t * p.vheads + h);
+			delta = (p.beta_sigmoid ? 1 / (1 + expf(-by)) : by) * (delta - warp_sum(read));
+		}
+		for (int j = 0; j < steps; j++) {
+			const int e = lane + 32 * j;
+			if (e >= p.size)
+				continue;
+			float &x = N ? held[j] : s[e];
+			x += k[e] * delta;
+			y += q[e] * x;
 		}
 		y = warp_sum(y);
 		if (lane == 0)
@@ -219,15 +219,24 @@ template <typename T> __device__ inline void delta_net_row(const gpu_delta_net &
 		if (lane == 0 && t - first < keep)
 			p.update[b * all + before + ((t - first) * p.vheads + h) * p.vsize + row] = delta;
 	}
+	for (int j = 0; j < N; j++)
+		if (lane + 32 * j < p.size)
+			s[lane + 32 * j] = held[j];
 }
 
 template <typename T> __device__ inline void delta_net(const gpu_delta_net &p)
 {
-	const int64_t warps = gridDim.x * (int64_t)(blockDim.x / 32);
+	const int64_t warps = gridDim.x * (int64_t)(blockDim.x / 32), rows = p.batch * p.vheads * p.vsize;
 	if (!p.batch)
 		sound(p, 0);
-	for (int64_t i = blockIdx.x * (int64_t)(blockDim.x / 32) + threadIdx.x / 32; i < p.batch * p.vheads * p.vsize; i += warps)
-		delta_net_row<T>(p, i);
+	for (int64_t i = blockIdx.x * (int64_t)(blockDim.x / 32) + threadIdx.x / 32; i < rows; i += warps) {
+		if (p.size <= 64)
+			delta_net_row<T, 2>(p, i);
+		else if (p.size <= 128)
+			delta_net_row<T, 4>(p, i);
+		else
+			delta_net_row<T, 0>(p, i);
+	}
 }
 
 #define KERNELS(T)                                                                                                     \

@@ -167,8 +167,7 @@ int gpu_delta_net_reshape(struct site *s, struct step *step, struct diag *d)
 	    !floats(step, z.tokens, z.heads * z.size, &n->key) ||
 	    !floats(step, site_in(s, NET_DECAY) ? z.tokens : 0, z.width, &n->factor) ||
 	    !floats(step, site_out(s, 1) ? 0 : z.batch * z.vheads, z.vsize * z.size, &n->state))
-		return FAIL(d, E_SIZE, .node = s->node->origin->name,
-			    .op = op_qualified(s->node->op));
+		return FAIL(d, E_SIZE, .node = s->node->origin->name, .op = op_qualified(s->node->op));
 	n->rows = gpu_typed(s, "recurrent", "delta_net_rows", t, d);
 	n->factors = n->rows ? gpu_kernel(s, "recurrent", "delta_net_factors", d) : NULL;
 	n->updates = n->factors ? gpu_kernel(s, "recurrent", "delta_net_updates", d) : NULL;
@@ -176,8 +175,7 @@ int gpu_delta_net_reshape(struct site *s, struct step *step, struct diag *d)
 	return n->net ? 0 : -E_DEVICE;
 }
 
-static void set_operands(const struct call *c, const struct delta_net_plan *n,
-			 struct gpu_delta_net *j)
+static void set_operands(const struct call *c, const struct delta_net_plan *n, struct gpu_delta_net *j)
 {
 	int64_t size = gpu_size(tensor_dtype(c->in[NET_Q])), keys = j->heads * j->size;
 

@@ -78,10 +78,10 @@ int gpu_gated_rms_reshape(struct site *s, struct step *step, struct diag *d);
 		GPU_TASK_ROW("com.microsoft::SkipSimplifiedLayerNormalization", T_FLOATING,         \
 			     skip_any),                                                             \
 		GPU_TASK_ROW("com.microsoft::EmbedLayerNormalization", 0, embed),                   \
-		{                                                                                   \
-			.op = "com.microsoft::GatedRMSNorm", .types = T_FLOATING,                   \
-			.reshape = gpu_gated_rms_reshape, .run = gpu_tasks_run                      \
-		},                                                                                  \
+		{.op = "com.microsoft::GatedRMSNorm",                                               \
+		 .types = T_FLOATING,                                                               \
+		 .reshape = gpu_gated_rms_reshape,                                                  \
+		 .run = gpu_tasks_run},                                                             \
 		GPU_TASK_ROW("com.microsoft::GroupNorm", T_FLOATING, group_any)
 
 #endif

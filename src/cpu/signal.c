@@ -341,7 +341,8 @@ static void find_paths(const float *x, int64_t rows, int64_t cols, float *cost, 
 	for (int64_t r = 1; r <= rows; r++) {
 		now[0] = INFINITY;
 		for (int64_t c = 1; c <= cols; c++) {
-			float both = above[c - 1], row = above[c], column = now[c - 1], least = column;
+			float both = above[c - 1], row = above[c], column = now[c - 1],
+			      least = column;
 			uint8_t at = FROM_COLUMN;
 			if (both < row && both < column) {
 				least = both;
@@ -402,11 +403,12 @@ static int warping_run(const struct call *c)
 	return err;
 }
 
-const struct kernel cpu_signal[] = {REFERENCE("DFT", T_FLOATS_BF, dft_reshape, dft_run),
-				    REFERENCE("STFT", T_FLOATS_BF, stft_reshape, stft_run),
-				    REFERENCE("HannWindow", 0, NULL, hann_run),
-				    REFERENCE("HammingWindow", 0, NULL, hamming_run),
-				    REFERENCE("BlackmanWindow", 0, NULL, blackman_run),
-				    REFERENCE("MelWeightMatrix", 0, NULL, mel_run),
-				    REFERENCE("com.microsoft::DynamicTimeWarping", 0, NULL, warping_run),
-				    {0}};
+const struct kernel cpu_signal[] = {
+	REFERENCE("DFT", T_FLOATS_BF, dft_reshape, dft_run),
+	REFERENCE("STFT", T_FLOATS_BF, stft_reshape, stft_run),
+	REFERENCE("HannWindow", 0, NULL, hann_run),
+	REFERENCE("HammingWindow", 0, NULL, hamming_run),
+	REFERENCE("BlackmanWindow", 0, NULL, blackman_run),
+	REFERENCE("MelWeightMatrix", 0, NULL, mel_run),
+	REFERENCE("com.microsoft::DynamicTimeWarping", 0, NULL, warping_run),
+	{0}};

@@ -238,8 +238,8 @@ static int ms_swiglu_infer(struct infer *c)
 	if (infer_in(c, 1) && shape_known(&y) && shape_known(&up) && !shape_equal(&y, &up))
 		return infer_fail(c, E_SHAPE, 1, "the shape of gate",
 				  shape_str(&c->diag->arena, &up, NULL));
-	if (!infer_in(c, 1) && (y.rank == 0 || (y.rank > 0 && y.dim[y.rank - 1] >= 0 &&
-						y.dim[y.rank - 1] % 2)))
+	if (!infer_in(c, 1) &&
+	    (y.rank == 0 || (y.rank > 0 && y.dim[y.rank - 1] >= 0 && y.dim[y.rank - 1] % 2)))
 		return infer_fail(c, E_SHAPE, 0, "two halves in the last dimension",
 				  shape_str(&c->diag->arena, &y, NULL));
 	if (!infer_in(c, 1) && y.rank > 0)
@@ -259,8 +259,11 @@ static const char *ms_swiglu_text(const struct graph *g, const struct node *n)
 		"output = CastLike(Mul(rounded, Add(up2, $activation_beta)), gate)",
 		node_in(g, n, 1) ? "half1 = gate; half2 = up"
 				 : "half1, half2 = Split(gate) {axis=-1, num_outputs=2}",
-		p->limit > 0 ? arena_printf(g->arena, "gate2 = Min(gate1, $limit); up2 = Max(Min(up1, $limit), -%.9g); ", (double)p->limit)
-			     : "gate2 = gate1; up2 = up1; ",
+		p->limit > 0
+			? arena_printf(g->arena,
+				       "gate2 = Min(gate1, $limit); up2 = Max(Min(up1, $limit), -%.9g); ",
+				       (double)p->limit)
+			: "gate2 = gate1; up2 = up1; ",
 		p->round_activation ? "rounded = Cast(CastLike(activated, gate)) {to=1}; "
 				    : "rounded = activated; ");
 }
@@ -268,13 +271,13 @@ static const char *ms_swiglu_text(const struct graph *g, const struct node *n)
 static const struct slot complex_in[] = {SLOT("A", "T", T_FLOATS, .dims = "_... 2"),
 					 SLOT("B", "T", T_FLOATS, .dims = "_... 2"), SLOT_END};
 static const struct slot complex_out[] = {SLOT("C", "T", T_FLOATS), SLOT_END};
-#define COMPLEX(name_, real, imaginary)                                                            \
-	{                                                                                          \
-		.name = (name_), MICROSOFT, .in = complex_in, .out = complex_out,                  \
-		.infer = infer_broadcast,                                                          \
+#define COMPLEX(name_, real, imaginary)                                                                \
+	{                                                                                              \
+		.name = (name_), MICROSOFT, .in = complex_in, .out = complex_out,                      \
+		.infer = infer_broadcast,                                                              \
 		.expand = "ar, ai = Split(A, [1, 1]) {axis=-1}; br, bi = Split(B, [1, 1]) {axis=-1}; " \
-			  "C = Concat(" real "(Mul(ar, br), Mul(ai, bi)), " imaginary               \
-			  "(Mul(ai, br), Mul(ar, bi))) {axis=-1}"                                  \
+			  "C = Concat(" real "(Mul(ar, br), Mul(ai, bi)), " imaginary                  \
+			  "(Mul(ai, br), Mul(ar, bi))) {axis=-1}"                                      \
 	}
 
 /* ---- rows ------------------------------------------------------------------------------------ */

@@ -403,9 +403,5 @@ const struct op ops_create[] = {
 	 .infer = infer_multinomial,
 	 .flags = OP_RANDOM},
 	OLD("Multinomial", 7, T_FLOATS),
-	{.name = "Range",
-	 MICROSOFT,
-	 .in = ms_range_in,
-	 .out = ms_range_out,
-	 .expand_as = ms_range_text},
+	{.name = "Range", MICROSOFT, .in = ms_range_in, .out = ms_range_out, .expand_as = ms_range_text},
 	{0}};

@@ -672,7 +672,8 @@ static int unfold_infer(struct infer *c)
 		return infer_fail(c, E_SHAPE, 0, fmt(c->diag, "rank 1 to %d", MAX_RANK - 1),
 				  fmt(c->diag, "rank %d", x.rank));
 	if (p->size < 1 || p->step < 1 || (x.dim[axis] >= 0 && p->size > x.dim[axis]))
-		return infer_fail(c, E_OP_ATTRIBUTE, -1, "a positive step, and a size within the dimension",
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  "a positive step, and a size within the dimension",
 				  fmt(c->diag, "step %" PRId64 ", size %" PRId64, p->step, p->size));
 	y.dim[axis] = x.dim[axis] >= 0 ? (x.dim[axis] - p->size) / p->step + 1 : DIM_UNKNOWN;
 	y.dim[y.rank++] = p->size;
@@ -692,7 +693,9 @@ static const char *unfold_text(const struct graph *g, const struct node *n)
 		return NULL;
 	for (int i = 0; i <= x->rank; i++)
 		perm = arena_printf(g->arena, "%s%s%d", perm, i ? "," : "",
-				    i == x->rank ? axis + 1 : i > axis ? i + 1 : i);
+				    i == x->rank ? axis + 1
+				    : i > axis	 ? i + 1
+						 : i);
 	return arena_printf(
 		g->arena,
 		"n = Add(Div(Sub(Shape(input) {start=%d, end=%d}, $size), $step), 1); "

@@ -491,8 +491,9 @@ static int activated_matmul_upgrade(struct edit *e)
 
 #define MATMUL_FIELD(name_, type_, def_, help_)                                                    \
 	{                                                                                          \
-		.name = #name_, .type = (type_), .off = offsetof(struct activated_matmul, matmul.name_), \
-		.def = (def_), .help = (help_)                                                     \
+		.name = #name_, .type = (type_),                                                   \
+		.off = offsetof(struct activated_matmul, matmul.name_), .def = (def_),             \
+		.help = (help_)                                                                    \
 	}
 static const struct field activated_matmul_attrs[] = {
 	MATMUL_FIELD(alpha, F_FLOAT, "1", "scale of the product"),
@@ -507,10 +508,9 @@ static const struct field activated_matmul_attrs[] = {
 	FIELD(struct activated_matmul, activation_axis, F_INT, NULL, "its axis"),
 	{0}};
 
-static const struct slot fast_gelu_in[] = {SLOT("X", "T", T_F32 | T_F16 | T_BF16),
-					   SLOT("W", "T", T_F32 | T_F16 | T_BF16),
-					   SLOT_OPT("bias", "T", T_F32 | T_F16 | T_BF16, .dims = "_"),
-					   SLOT_END};
+static const struct slot fast_gelu_in[] = {
+	SLOT("X", "T", T_F32 | T_F16 | T_BF16), SLOT("W", "T", T_F32 | T_F16 | T_BF16),
+	SLOT_OPT("bias", "T", T_F32 | T_F16 | T_BF16, .dims = "_"), SLOT_END};
 static const struct slot fast_gelu_out[] = {SLOT("Y", "T", T_F32 | T_F16 | T_BF16), SLOT_END};
 
 /* com.microsoft::MatMulInteger16: the sums have 32 bits, and a sign unless both matrices are unsigned. */
@@ -533,9 +533,9 @@ enum { CDIST_SQUARES, CDIST_EUCLIDEAN };
 static const struct slot cdist_in[] = {SLOT("A", "T", T_F32 | T_F64, .dims = "_ N"),
 				       SLOT("B", "T", T_F32 | T_F64, .dims = "_ N"), SLOT_END};
 static const struct slot cdist_out[] = {SLOT("C", "T", T_F32 | T_F64), SLOT_END};
-static const struct field cdist_attrs[] = {FIELD_ENUM(struct cdist, metric, "sqeuclidean",
-						      "sqeuclidean|euclidean", "which distance"),
-					   {0}};
+static const struct field cdist_attrs[] = {
+	FIELD_ENUM(struct cdist, metric, "sqeuclidean", "sqeuclidean|euclidean", "which distance"),
+	{0}};
 
 static const char *cdist_text(const struct graph *g, const struct node *n)
 {

@@ -589,7 +589,8 @@ static int infer_skip_group_norm(struct infer *c)
 	const struct ms_group_norm *p = infer_params(c);
 	struct shape x = infer_shape(c, 0), gamma = infer_shape(c, 1), skip = infer_shape(c, 3);
 	int64_t channels = x.rank == 4 ? x.dim[p->channels_last ? 3 : 1] : DIM_UNKNOWN, same;
-	int err = infer_unify(c, 1, channels, gamma.rank == 1 ? gamma.dim[0] : DIM_UNKNOWN, &channels);
+	int err =
+		infer_unify(c, 1, channels, gamma.rank == 1 ? gamma.dim[0] : DIM_UNKNOWN, &channels);
 
 	if (err)
 		return err;
@@ -611,7 +612,9 @@ static const char *skip_gn_text(const struct graph *g, const struct node *n)
 {
 	bool last = ((const struct ms_group_norm *)n->params)->channels_last;
 	bool flat = node_in(g, n, 3)->info.shape.rank == 2;
-	const char *skip = !flat ? "skip" : last ? "Unsqueeze(skip, [1, 2])" : "Unsqueeze(skip, [2, 3])";
+	const char *skip = !flat  ? "skip"
+			   : last ? "Unsqueeze(skip, [1, 2])"
+				  : "Unsqueeze(skip, [2, 3])";
 	const char *bias = last ? "bias?" : "Unsqueeze(bias, [1, 2])";
 
 	return arena_printf(g->arena,

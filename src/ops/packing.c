@@ -68,15 +68,16 @@ static int check_heads(const struct infer *c, int64_t width, int slot)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "num_heads: 1 or more",
 				  fmt(c->diag, "%" PRId64, p->num_heads));
 	if (width >= 0 && (!width || width % p->num_heads))
-		return shape_fail(c, slot,
-				  fmt(c->diag, "a last dimension for %" PRId64 " heads", p->num_heads));
+		return shape_fail(
+			c, slot, fmt(c->diag, "a last dimension for %" PRId64 " heads", p->num_heads));
 	return 0;
 }
 
 /* token_offset and cumulative_sequence_length are of one batch, and have no fewer places than there are tokens. */
 static int check_places(const struct infer *c, int offset, int64_t tokens)
 {
-	struct shape at = infer_shape(c, (uint32_t)offset), starts = infer_shape(c, (uint32_t)offset + 1);
+	struct shape at = infer_shape(c, (uint32_t)offset),
+		     starts = infer_shape(c, (uint32_t)offset + 1);
 	int64_t places = shape_count(&at);
 
 	if (starts.rank == 1 && at.rank == 2 && starts.dim[0] >= 0 && at.dim[0] >= 0 &&
@@ -97,7 +98,9 @@ static int packed_mha_infer(struct infer *c)
 
 	if (q.rank >= 0 && q.rank != (packed ? 4 : 2))
 		return shape_fail(c, PMHA_Q, packed ? "rank 4" : "rank 2");
-	int64_t width = q.rank < 0 ? DIM_UNKNOWN : packed ? known_product(q.dim[1], q.dim[3]) : q.dim[1];
+	int64_t width = q.rank < 0 ? DIM_UNKNOWN
+			: packed   ? known_product(q.dim[1], q.dim[3])
+				   : q.dim[1];
 	if ((err = check_heads(c, width, PMHA_Q)) ||
 	    (err = check_places(c, PMHA_OFFSET, q.rank > 0 ? q.dim[0] : DIM_UNKNOWN)))
 		return err;
@@ -189,16 +192,17 @@ static int check_conv(const struct infer *c)
 	const struct varlen_conv *p = infer_params(c);
 	bool updates = p->state_update_capacity > 0;
 
-	if (p->state_update_capacity < 0 || p->state_update_capacity > MAX_UPDATES || p->dilation < 1 ||
-	    p->dilation > INT32_MAX)
+	if (p->state_update_capacity < 0 || p->state_update_capacity > MAX_UPDATES ||
+	    p->dilation < 1 || p->dilation > INT32_MAX)
 		return infer_fail(
 			c, E_OP_ATTRIBUTE, -1,
 			fmt(c->diag, "state_update_capacity from 0 to %d and a dilation of 1 or more",
 			    MAX_UPDATES),
-			fmt(c->diag, "%" PRId64 " and %" PRId64, p->state_update_capacity, p->dilation));
+			fmt(c->diag, "%" PRId64 " and %" PRId64, p->state_update_capacity,
+			    p->dilation));
 	if (infer_in(c, CONV_DELTA) || infer_in(c, CONV_MASK))
-		return infer_fail(c, E_OP_UNSUPPORTED, CONV_DELTA, "none: dynamic taps are not supported",
-				  "a tensor");
+		return infer_fail(c, E_OP_UNSUPPORTED, CONV_DELTA,
+				  "none: dynamic taps are not supported", "a tensor");
 	if (updates != (infer_in(c, CONV_COUNT) != NULL))
 		return infer_fail(c, E_OP_INPUTS, CONV_COUNT,
 				  updates ? "a tensor, as state_update_capacity says"
@@ -206,7 +210,8 @@ static int check_conv(const struct infer *c)
 				  updates ? "none" : "a tensor");
 	return infer_out(c, 2) && !updates
 		       ? infer_fail(c, E_OP_ATTRIBUTE, -1,
-				    "a state_update_capacity of 1 or more for the output state_update", "0")
+				    "a state_update_capacity of 1 or more for the output state_update",
+				    "0")
 		       : 0;
 }
 
@@ -233,7 +238,8 @@ static int conv_infer(struct infer *c)
 		return err;
 	infer_set(c, 0, infer_dtype(c, CONV_X), &x);
 	infer_set(c, 1, infer_dtype(c, CONV_X), &state);
-	y = shape_of(3, (int64_t[]){batch, p->state_update_capacity, x.rank == 2 ? x.dim[1] : DIM_UNKNOWN});
+	y = shape_of(3, (int64_t[]){batch, p->state_update_capacity,
+				    x.rank == 2 ? x.dim[1] : DIM_UNKNOWN});
 	infer_set(c, 2, infer_dtype(c, CONV_X), &y);
 	return 0;
 }
@@ -249,7 +255,8 @@ static const char *taps_text(const struct graph *g, int64_t taps, int64_t dilati
 	for (int64_t j = 0; j < taps; j++) {
 		int64_t back = (taps - 1 - j) * dilation;
 		text = arena_printf(g->arena,
-				    "%stap%" PRId64 " = Mul(Gather(rows, Where(GreaterOrEqual(own, %" PRId64
+				    "%stap%" PRId64
+				    " = Mul(Gather(rows, Where(GreaterOrEqual(own, %" PRId64
 				    "), Sub(at, %" PRId64 "), Add(before, Sub(own, %" PRId64
 				    ")))), Gather(w, %" PRId64 ") {axis=1}); ",
 				    text, j, back, back, back, j);
@@ -274,7 +281,8 @@ static const char *conv_text(const struct graph *g, const struct node *n)
 		"rows = Concat(Cast(input) {to=1}, Reshape(state, Concat([-1], Shape(input) {start=1}) {axis=0})) {axis=0}; "
 		"at = Range(0, tokens, 1); wide = Cast(bias?) {to=1}; "
 		"of = ReduceSum(Cast(LessOrEqual(Unsqueeze(last, [0]), Unsqueeze(at, [1]))) {to=7}, [1]) {keepdims=0}; "
-		"own = Sub(at, Gather(first, of)); before = Add(Add(Mul(of, %" PRId64 "), tokens), %" PRId64 "); %s"
+		"own = Sub(at, Gather(first, of)); before = Add(Add(Mul(of, %" PRId64
+		"), tokens), %" PRId64 "); %s"
 		"y = Add(sum, wide?); output = CastLike(%s, input); "
 		"none = Sub(tokens, tokens); "
 		"places = Add(Range(Sub(none, %" PRId64 "), none, 1), Unsqueeze(count, [1])); "
@@ -300,20 +308,19 @@ static const char *conv_text(const struct graph *g, const struct node *n)
 static const struct slot remove_in[] = {SLOT("input", "T", NF, .dims = "B _ _"),
 					SLOT("sequence_token_count", NULL, T_I32, .dims = "B"),
 					SLOT_END};
-static const struct slot remove_out[] = {
-	OUTPUT, SLOT("token_offset", NULL, T_I32), SLOT("cumulated_seq_len", NULL, T_I32),
-	SLOT("max_seq_len", NULL, T_I32), SLOT_END};
+static const struct slot remove_out[] = {OUTPUT, SLOT("token_offset", NULL, T_I32),
+					 SLOT("cumulated_seq_len", NULL, T_I32),
+					 SLOT("max_seq_len", NULL, T_I32), SLOT_END};
 static const struct slot restore_in[] = {SLOT("input", "T", NF, .dims = "_ _"), PLACES, SLOT_END};
 static const struct slot output_out[] = {OUTPUT, SLOT_END};
-static const struct slot packed_mha_in[] = {
-	SLOT("query", "T", NF, .dims = "N C | N H 3 E"),
-	SLOT_OPT("key", "T", NF, .dims = "N C", .with = "value"),
-	SLOT_OPT("value", "T", NF, .dims = "N _", .with = "key"),
-	SLOT_OPT("bias", "T", NF, .dims = "_"),
-	PLACES,
-	STARTS,
-	SLOT_OPT("attention_bias", "T", NF, .dims = "_ _ S S"),
-	SLOT_END};
+static const struct slot packed_mha_in[] = {SLOT("query", "T", NF, .dims = "N C | N H 3 E"),
+					    SLOT_OPT("key", "T", NF, .dims = "N C", .with = "value"),
+					    SLOT_OPT("value", "T", NF, .dims = "N _", .with = "key"),
+					    SLOT_OPT("bias", "T", NF, .dims = "_"),
+					    PLACES,
+					    STARTS,
+					    SLOT_OPT("attention_bias", "T", NF, .dims = "_ _ S S"),
+					    SLOT_END};
 static const struct slot packed_in[] = {SLOT("input", "T", NF, .dims = "N I"),
 					SLOT("weights", "T", NF, .dims = "I O"),
 					SLOT("bias", "T", NF, .dims = "O"),

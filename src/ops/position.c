@@ -59,9 +59,11 @@ static struct tensor *bucket_table(struct arena *a, int64_t buckets, int64_t max
 		of[d] = d;
 		if (d < exact)
 			continue;
-		float share = logf((float)d / (float)exact) / logf((float)max_distance / (float)exact);
-		int64_t at = share < (float)buckets ? exact + (int64_t)(share * (float)(buckets - exact))
-						    : buckets - 1;
+		float share =
+			logf((float)d / (float)exact) / logf((float)max_distance / (float)exact);
+		int64_t at = share < (float)buckets
+				     ? exact + (int64_t)(share * (float)(buckets - exact))
+				     : buckets - 1;
 		of[d] = at < buckets - 1 && at >= 0 ? at : buckets - 1;
 	}
 	return t;
@@ -86,8 +88,8 @@ static uint32_t binary(struct edit *e, const char *op, uint32_t a, uint32_t b)
 static uint32_t positions(struct edit *e, uint32_t n, int64_t one_at)
 {
 	uint32_t length = unary(e, "Squeeze", n);
-	uint32_t range = edit_before(e, "Range", (uint32_t[]){scalar(e, 0), length, scalar(e, 1)}, 3,
-				     NULL);
+	uint32_t range =
+		edit_before(e, "Range", (uint32_t[]){scalar(e, 0), length, scalar(e, 1)}, 3, NULL);
 
 	return binary(e, "Unsqueeze", range, edit_ints(e, &one_at, 1));
 }
@@ -110,8 +112,8 @@ static int bias_upgrade(struct edit *e)
 	uint32_t list = graph_add_const(e->graph, "",
 					bucket_table(e->graph->arena, buckets, p->max_distance))
 				->id;
-	uint32_t distance = p->is_bidirectional ? unary(e, "Abs", behind)
-						: binary(e, "Max", behind, zero);
+	uint32_t distance =
+		p->is_bidirectional ? unary(e, "Abs", behind) : binary(e, "Max", behind, zero);
 	uint32_t bucket = binary(e, "Gather", list, binary(e, "Min", distance, far));
 	if (p->is_bidirectional) { /* keys that come later have the second half of the buckets */
 		uint32_t later = binary(e, "Less", behind, zero);
@@ -134,7 +136,15 @@ static int bias_upgrade(struct edit *e)
 struct gated_bias {
 	int64_t num_heads;
 };
-enum { GATED_QUERY, GATED_BIAS, GATED_POSITION, GATED_WEIGHT, GATED_WEIGHT_BIAS, GATED_ECO, GATED_OFFSET };
+enum {
+	GATED_QUERY,
+	GATED_BIAS,
+	GATED_POSITION,
+	GATED_WEIGHT,
+	GATED_WEIGHT_BIAS,
+	GATED_ECO,
+	GATED_OFFSET
+};
 
 static int gated_infer(struct infer *c)
 {
@@ -148,7 +158,8 @@ static int gated_infer(struct infer *c)
 		return infer_fail(c, E_SHAPE, GATED_QUERY, packed ? "rank 2" : "rank 3",
 				  shape_str(&c->diag->arena, &q, NULL));
 	if (p->num_heads < 1 || (width >= 0 && width % p->num_heads))
-		return infer_fail(c, E_OP_ATTRIBUTE, -1, "num_heads that divides the query's last dimension",
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  "num_heads that divides the query's last dimension",
 				  fmt(c->diag, "%" PRId64, p->num_heads));
 	if (w.rank == 2 && w.dim[1] >= 0 && (!w.dim[1] || w.dim[1] % 2))
 		return infer_fail(c, E_SHAPE, GATED_WEIGHT, "columns for two gates",
@@ -168,17 +179,16 @@ static int gated_infer(struct infer *c)
 
 static const char *gated_text(const struct graph *g, const struct node *n)
 {
-	return arena_printf(
-		g->arena,
-		"%s; q = Reshape(Add(rows, query_bias), [0, 0, %" PRId64 ", -1]); "
-		"gates = Add(MatMul(Transpose(q) {perm=[0,2,1,3]}, weight), bias); "
-		"sums = ReduceSum(Reshape(gates, [0, 0, 0, 2, -1]), [-1]) {keepdims=0}; "
-		"u, r = Split(Sigmoid(sums), [1, 1]) {axis=-1}; "
-		"by = Add(Mul(u, Sub(Mul(r, eco_a), 1)), 2); output = Mul(by, rel_pos)",
-		node_in(g, n, GATED_OFFSET)
-			? "rows = com.microsoft::RestorePadding(query_layer, token_offset)"
-			: "rows = query_layer",
-		((const struct gated_bias *)n->params)->num_heads);
+	return arena_printf(g->arena,
+			    "%s; q = Reshape(Add(rows, query_bias), [0, 0, %" PRId64 ", -1]); "
+			    "gates = Add(MatMul(Transpose(q) {perm=[0,2,1,3]}, weight), bias); "
+			    "sums = ReduceSum(Reshape(gates, [0, 0, 0, 2, -1]), [-1]) {keepdims=0}; "
+			    "u, r = Split(Sigmoid(sums), [1, 1]) {axis=-1}; "
+			    "by = Add(Mul(u, Sub(Mul(r, eco_a), 1)), 2); output = Mul(by, rel_pos)",
+			    node_in(g, n, GATED_OFFSET)
+				    ? "rows = com.microsoft::RestorePadding(query_layer, token_offset)"
+				    : "rows = query_layer",
+			    ((const struct gated_bias *)n->params)->num_heads);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------- */
@@ -201,12 +211,10 @@ static const struct slot gated_in[] = {SLOT("query_layer", "T", NF),
 				       SLOT_END};
 static const struct field gated_attrs[] = {
 	FIELD_REQ(struct gated_bias, num_heads, F_INT, "heads of the query"), {0}};
-static const struct slot gemma_in[] = {SLOT("emb", "U", T_F32, .dims = "B S D"),
-				       SLOT("q", "T", T_F16, .dims = "B H S D"),
-				       SLOT("q_rot", "T", T_F16, .dims = "B H S D"),
-				       SLOT("k", "T", T_F16, .dims = "B K S D"),
-				       SLOT("k_rot", "T", T_F16, .dims = "B K S D"),
-				       SLOT_END};
+static const struct slot gemma_in[] = {
+	SLOT("emb", "U", T_F32, .dims = "B S D"),     SLOT("q", "T", T_F16, .dims = "B H S D"),
+	SLOT("q_rot", "T", T_F16, .dims = "B H S D"), SLOT("k", "T", T_F16, .dims = "B K S D"),
+	SLOT("k_rot", "T", T_F16, .dims = "B K S D"), SLOT_END};
 static const struct slot gemma_out[] = {SLOT("output1", "T", T_F16), SLOT("output2", "T", T_F16),
 					SLOT_END};
 

@@ -95,7 +95,8 @@ static const char *norm_text(const struct graph *g, const struct node *n)
 static const char *mlp_text(const struct graph *g, const struct node *n)
 {
 	return arena_printf(g->arena, "%s; %s; %s; Y = Mul(Mul(gate, Sigmoid(gate)), up)",
-			    norm_text(g, n), PRODUCT("gate", "gate", "$N"), PRODUCT("up", "up", "$N"));
+			    norm_text(g, n), PRODUCT("gate", "gate", "$N"),
+			    PRODUCT("up", "up", "$N"));
 }
 
 static const char *qkv_text(const struct graph *g, const struct node *n)
@@ -159,9 +160,10 @@ static int router_gate_infer(struct infer *c)
 	if (err)
 		return err;
 	if (p->router_size < 1 || (w.rank == 2 && w.dim[1] >= 0 && (rest < 0 || rest % 2)))
-		return infer_fail(c, E_OP_ATTRIBUTE, -1,
-				  "a router_size of at least 1 that leaves two halves of the columns of W",
-				  fmt(c->diag, "%" PRId64, p->router_size));
+		return infer_fail(
+			c, E_OP_ATTRIBUTE, -1,
+			"a router_size of at least 1 that leaves two halves of the columns of W",
+			fmt(c->diag, "%" PRId64, p->router_size));
 	set_projected(c, 0, p->router_size);
 	set_projected(c, 1, rest >= 0 ? rest / 2 : DIM_UNKNOWN);
 	return 0;
@@ -186,17 +188,14 @@ static const char *router_gate_text(const struct graph *g, const struct node *n)
 		SLOT(which "_scales", "T1", NF, .dims = "_ | " n " _"),                            \
 		SLOT_OPT(which "_bias", "T1", NF, .dims = n)
 #define A_AND_SKIP SLOT("A", "T1", NF, .dims = "_... $K"), SLOT_OPT("skip", "T1", NF)
-static const struct slot mlp_in[] = {A_AND_SKIP,
-				     SLOT_OPT("norm_scale", "T1", NF, .dims = "$K"),
+static const struct slot mlp_in[] = {A_AND_SKIP, SLOT_OPT("norm_scale", "T1", NF, .dims = "$K"),
 				     WEIGHTS("gate", "$N"), WEIGHTS("up", "$N"), SLOT_END};
-static const struct slot mlp_out[] = {SLOT("Y", "T1", NF), SLOT_OPT("input_skip_bias_sum", "T1", NF),
-				      SLOT_END};
-static const struct slot qkv_in[] = {A_AND_SKIP,
-				     SLOT("norm_scale", "T1", NF, .dims = "$K"),
-				     WEIGHTS("q", "$Nq"),
-				     WEIGHTS("k", "$Nkv"),
-				     WEIGHTS("v", "$Nkv"),
-				     SLOT_END};
+static const struct slot mlp_out[] = {SLOT("Y", "T1", NF),
+				      SLOT_OPT("input_skip_bias_sum", "T1", NF), SLOT_END};
+static const struct slot qkv_in[] = {
+	A_AND_SKIP,	      SLOT("norm_scale", "T1", NF, .dims = "$K"),
+	WEIGHTS("q", "$Nq"),  WEIGHTS("k", "$Nkv"),
+	WEIGHTS("v", "$Nkv"), SLOT_END};
 static const struct slot qkv_out[] = {SLOT("Q", "T1", NF), SLOT("K", "T1", NF), SLOT("V", "T1", NF),
 				      SLOT_OPT("input_skip_bias_sum", "T1", NF), SLOT_END};
 static const struct slot lora_in[] = {SLOT("X", "T1", T_F32 | T_F16, .dims = "_... $K"),
@@ -218,13 +217,17 @@ static const struct slot router_gate_out[] = {SLOT("router", "T", NF), SLOT("act
 		block, FIELD(G, accuracy_level, F_INT, "0", "a hint that is not needed")
 #define BLOCK	FIELD_REQ(G, block_size, F_INT, "weights that share a scale")
 #define EPSILON FIELD(G, epsilon, F_FLOAT, "1e-05", "keeps the root of the norm from zero")
-static const struct field mlp_attrs[] = {
-	GROUP_FIELDS(BLOCK), FIELD_REQ(G, N, F_INT, "rows of either weight"), EPSILON,
-	FIELD_REQ(G, activation, F_STRING, "of the gate: silu"), {0}};
+static const struct field mlp_attrs[] = {GROUP_FIELDS(BLOCK),
+					 FIELD_REQ(G, N, F_INT, "rows of either weight"),
+					 EPSILON,
+					 FIELD_REQ(G, activation, F_STRING, "of the gate: silu"),
+					 {0}};
 static const struct field qkv_attrs[] = {
-	GROUP_FIELDS(BLOCK), FIELD_REQ(G, Nq, F_INT, "rows of the weight of Q"),
+	GROUP_FIELDS(BLOCK),
+	FIELD_REQ(G, Nq, F_INT, "rows of the weight of Q"),
 	FIELD_REQ(G, Nkv, F_INT, "rows of the weights of K and V"),
-	FIELD(G, epsilon, F_FLOAT, "1e-06", "keeps the root of the norm from zero"), {0}};
+	FIELD(G, epsilon, F_FLOAT, "1e-06", "keeps the root of the norm from zero"),
+	{0}};
 static const struct field lora_attrs[] = {
 	GROUP_FIELDS(FIELD(G, block_size, F_INT, "32", "weights that share a scale")),
 	FIELD_REQ(G, N, F_INT, "rows of W"),
@@ -245,7 +248,8 @@ static const struct field router_gate_attrs[] = {
 		ATTRS(how##_attrs, type), .infer = how##_infer, .expand_as = how##_text,           \
 		.flags = OP_PRODUCT                                                                \
 	}
-const struct op ops_projections[] = {ROW("MatMulNBitsMlp", mlp, G), ROW("MatMulNBitsQkv", qkv, G),
+const struct op ops_projections[] = {ROW("MatMulNBitsMlp", mlp, G),
+				     ROW("MatMulNBitsQkv", qkv, G),
 				     ROW("MatMulNBitsQLoRA", lora, G),
 				     ROW("RouterGateUpProj", router_gate, struct router_gate_up),
 				     {0}};

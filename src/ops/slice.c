@@ -645,9 +645,9 @@ static const struct slot ms_pad_in[] = {
 	{.name = "value", .tvar = "T", .types = T_FLOATS, .optional = true, .dims = "() | 1"},
 	SLOT_END};
 static const struct slot ms_pad_out[] = {{.name = "output", .tvar = "T", .types = T_FLOATS}, SLOT_END};
-static const struct field ms_pad_attrs[] = {
-	FIELD_ENUM(struct pad_params, mode, "constant", "constant|reflect|edge", "what to pad with"),
-	{0}};
+static const struct field ms_pad_attrs[] = {FIELD_ENUM(struct pad_params, mode, "constant",
+						       "constant|reflect|edge", "what to pad with"),
+					    {0}};
 
 const struct op ops_slice[] = {
 	{.name = "Slice",

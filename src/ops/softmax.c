@@ -103,15 +103,16 @@ static int infer_bias_softmax(struct infer *c)
 		ATTRS(old_attrs, struct softmax), .upgrade = upgrade_flat                          \
 	}
 
-const struct op ops_softmax[] = {ROWS("Softmax", SOFTMAX_PLAIN, REDUCED_COMPUTES),
-				 ROWS("LogSoftmax", SOFTMAX_LOG, REDUCED_COMPUTES),
-				 ROWS("Hardmax", SOFTMAX_HARD, REDUCED_NEVER),
-				 {.name = "BiasSoftmax",
-				 MICROSOFT,
-				 .in = bias_in,
-				 .out = bias_out,
-				 ATTRS(bias_attrs, struct bias_softmax),
-				 .infer = infer_bias_softmax,
-				 .expand = "rows = Flatten(Add(data, bias)) {axis=$axis}; "
-					   "output = Reshape(Softmax(rows) {axis=-1}, Shape(data)) {allowzero=1}"},
-				{0}};
+const struct op ops_softmax[] = {
+	ROWS("Softmax", SOFTMAX_PLAIN, REDUCED_COMPUTES),
+	ROWS("LogSoftmax", SOFTMAX_LOG, REDUCED_COMPUTES),
+	ROWS("Hardmax", SOFTMAX_HARD, REDUCED_NEVER),
+	{.name = "BiasSoftmax",
+	 MICROSOFT,
+	 .in = bias_in,
+	 .out = bias_out,
+	 ATTRS(bias_attrs, struct bias_softmax),
+	 .infer = infer_bias_softmax,
+	 .expand = "rows = Flatten(Add(data, bias)) {axis=$axis}; "
+		   "output = Reshape(Softmax(rows) {axis=-1}, Shape(data)) {allowzero=1}"},
+	{0}};

@@ -190,5 +190,5 @@ const struct op ops_sort[] = {{.name = "TopK",
 			       .in = ms_unique_in,
 			       .out = ms_unique_out,
 			       .infer = ms_unique_infer,
-			       .expand = "y, first, idx, counts = Unique(x) {sorted=0}"},
+			       .expand = "y, first, idx, counts = Unique(x) {sorted=0, axis=0}"},
 			      {0}};

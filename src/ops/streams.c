@@ -86,16 +86,14 @@ static int check_gates(const struct infer *c, uint32_t i, const struct stream_si
 		bool features = flat && (wide < 0 || s.dim[z->lead] == wide);
 		return check_led(c, i, z->lead, features ? wide : z->branches, 0);
 	}
-	return check_led(c, i, z->lead, z->branches,
-			 last_dim(&s, 1) == 1 ? 1 : z->features);
+	return check_led(c, i, z->lead, z->branches, last_dim(&s, 1) == 1 ? 1 : z->features);
 }
 
 /* A shape in text: the leading dimensions of x, its branches, and `last`. */
 static const char *led(const struct graph *g, const char *x, int64_t flat, const char *last)
 {
-	return flat ? arena_printf(g->arena,
-				   "Concat(Shape(%s) {end=-1}, [%" PRId64 "], %s) {axis=0}", x, flat,
-				   last)
+	return flat ? arena_printf(g->arena, "Concat(Shape(%s) {end=-1}, [%" PRId64 "], %s) {axis=0}",
+				   x, flat, last)
 		    : arena_printf(g->arena, "Concat(Shape(%s) {end=-1}, %s) {axis=0}", x, last);
 }
 
@@ -129,14 +127,15 @@ static const char *norm_text(const struct graph *g, const struct node *n)
 {
 	int64_t flat = ((const struct streams *)n->params)->num_branches;
 
-	return arena_printf(g->arena,
-			    "rows = Reshape(Cast(X) {to=1}, %s); "
-			    "n = RMSNormalization(rows, %s) {axis=-1, epsilon=$epsilon}; "
-			    "Y = CastLike(Reshape(n, Shape(X)), X)",
-			    grouped(g, "X", flat),
-			    node_in(g, n, 1)
-				    ? "Reshape(Cast(scale) {to=1}, Concat([-1], Shape(rows) {start=-1}) {axis=0})"
-				    : "1.0");
+	return arena_printf(
+		g->arena,
+		"rows = Reshape(Cast(X) {to=1}, %s); "
+		"n = RMSNormalization(rows, %s) {axis=-1, epsilon=$epsilon}; "
+		"Y = CastLike(Reshape(n, Shape(X)), X)",
+		grouped(g, "X", flat),
+		node_in(g, n, 1)
+			? "Reshape(Cast(scale) {to=1}, Concat([-1], Shape(rows) {start=-1}) {axis=0})"
+			: "1.0");
 }
 
 static int pre_mix_infer(struct infer *c)
@@ -325,7 +324,9 @@ static int check_router(const struct infer *c, int64_t experts)
 				  fmt(c->diag, "experts in %" PRId64 " groups", p->n_group));
 	if (size >= 0 && !__builtin_mul_overflow(size, p->topk_group, &room) && p->top_k > room)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1,
-				  fmt(c->diag, "a top_k of at most %" PRId64 ", the experts of the groups", room),
+				  fmt(c->diag,
+				      "a top_k of at most %" PRId64 ", the experts of the groups",
+				      room),
 				  fmt(c->diag, "%" PRId64, p->top_k));
 	if (scores && (infer_out(c, 0) || !infer_out(c, 1) || !infer_out(c, 2) || p->n_group != 1))
 		return infer_fail(
@@ -345,8 +346,8 @@ static int router_infer(struct infer *c)
 	int64_t experts = bias.rank == 1 ? bias.dim[0] : DIM_UNKNOWN, tokens = DIM_UNKNOWN;
 	int err = 0;
 
-	if (x.rank == 0 || (projected && x.rank >= 0 && x.rank != 2))
-		return shape_fail(c, 0, projected ? "rank 2" : "rank 1 or more");
+	if (x.rank >= 0 && (projected ? x.rank != 2 : x.rank < 2))
+		return shape_fail(c, 0, projected ? "rank 2" : "rank 2 or more");
 	if (x.rank > 0) {
 		tokens = shape_span(&x, 0, x.rank - 1);
 		if (!projected)
@@ -368,7 +369,8 @@ static const char *router_text(const struct graph *g, const struct node *n)
 {
 	const struct group_router *p = n->params;
 	const struct shape *bias = &node_in(g, n, ROUTER_BIAS)->info.shape;
-	int64_t size = bias->rank == 1 && bias->dim[0] >= 0 ? bias->dim[0] / p->n_group : p->group_topk;
+	int64_t size =
+		bias->rank == 1 && bias->dim[0] >= 0 ? bias->dim[0] / p->n_group : p->group_topk;
 	const char *scores =
 		node_in(g, n, ROUTER_PROJECTION)
 			? "s = Sigmoid(MatMul(Cast(logits) {to=1}, Transpose(Cast(projection_weight) {to=1})))"
@@ -381,7 +383,8 @@ static const char *router_text(const struct graph *g, const struct node *n)
 	return arena_printf(
 		g->arena,
 		"%s; groups = Reshape(Add(s, expert_bias), [0, %" PRId64 ", -1]); "
-		"best, unused1 = TopK(groups, [%" PRId64 "]) {axis=-1}; sums = ReduceSum(best, [-1]) {keepdims=0}; "
+		"best, unused1 = TopK(groups, [%" PRId64
+		"]) {axis=-1}; sums = ReduceSum(best, [-1]) {keepdims=0}; "
 		"unused2, chosen = TopK(sums, [%" PRId64 "]) {axis=-1}; "
 		"in = ScatterElements(Expand(Cast(0) {to=1}, Shape(sums)), chosen, Expand(Cast(1) {to=1}, Shape(chosen))) {axis=-1}; "
 		"left = Where(Cast(Unsqueeze(in, [-1])) {to=9}, groups, -inf); "
@@ -389,7 +392,8 @@ static const char *router_text(const struct graph *g, const struct node *n)
 		"probs = Log(Max(GatherElements(s, experts) {axis=-1}, 1e-20)); "
 		"filled = ScatterElements(Expand(Add(Cast(0) {to=1}, $router_sentinel), Shape(s)), experts, probs) {axis=-1}; "
 		"router_probs = CastLike(filled, logits)",
-		scores, p->n_group, p->group_topk < size ? p->group_topk : size, p->topk_group, p->top_k);
+		scores, p->n_group, p->group_topk < size ? p->group_topk : size, p->topk_group,
+		p->top_k);
 }
 
 /* ---- rows --------------------------------------------------------------------------------------- */
@@ -405,8 +409,8 @@ static const struct slot output_out[] = {SLOT("output", "T", NF), SLOT_END};
 static const struct field pre_mix_attrs[] = {
 	BRANCHES, FIELD(struct streams, reduction_scale, F_FLOAT, "1", "factor of the sum"), {0}};
 static const struct slot post_mix_in[] = {STREAMS, SLOT("block_output", "T", NF),
-					  SLOT("post_mix", "M", NF), SLOT_OPT("stream_mix", "M", NF),
-					  SLOT_END};
+					  SLOT("post_mix", "M", NF),
+					  SLOT_OPT("stream_mix", "M", NF), SLOT_END};
 static const struct field post_mix_attrs[] = {BRANCHES, {0}};
 static const struct slot low_rank_in[] = {
 	STREAMS,
@@ -450,7 +454,8 @@ static const struct field router_attrs[] = {
 	FIELD(struct group_router, n_group, F_INT, "1", "groups of experts"),
 	FIELD(struct group_router, topk_group, F_INT, "1", "groups of a token"),
 	FIELD(struct group_router, group_topk, F_INT, "2", "experts that a group counts by"),
-	FIELD(struct group_router, router_sentinel, F_FLOAT, "-10000", "of experts that are not chosen"),
+	FIELD(struct group_router, router_sentinel, F_FLOAT, "-10000",
+	      "of experts that are not chosen"),
 	{0}};
 
 #define ROW(name_, how, out_, type)                                                                \
@@ -458,11 +463,10 @@ static const struct field router_attrs[] = {
 		.name = (name_), MICROSOFT, .in = how##_in, .out = (out_),                         \
 		ATTRS(how##_attrs, struct type), .infer = how##_infer, .expand_as = how##_text     \
 	}
-const struct op ops_streams[] = {
-	ROW("BranchwiseRMSNorm", norm, y_out, streams),
-	ROW("HyperConnectionPreMix", pre_mix, output_out, streams),
-	ROW("HyperConnectionPostMix", post_mix, output_out, streams),
-	ROW("HyperConnectionLowRankMix", low_rank, low_rank_out, low_rank_mix),
-	ROW("EngramGate", engram, engram_out, engram_gate),
-	ROW("MoEGroupRouter", router, router_out, group_router),
-	{0}};
+const struct op ops_streams[] = {ROW("BranchwiseRMSNorm", norm, y_out, streams),
+				 ROW("HyperConnectionPreMix", pre_mix, output_out, streams),
+				 ROW("HyperConnectionPostMix", post_mix, output_out, streams),
+				 ROW("HyperConnectionLowRankMix", low_rank, low_rank_out, low_rank_mix),
+				 ROW("EngramGate", engram, engram_out, engram_gate),
+				 ROW("MoEGroupRouter", router, router_out, group_router),
+				 {0}};

@@ -325,12 +325,13 @@ struct unary_function unary_function(const struct node *n)
 struct bias_dropout {
 	int64_t seed;
 };
-static const struct slot bias_dropout_in[] = {SLOT("data", "T", T_FLOATS_BF),
-					      SLOT("bias", "T", T_FLOATS_BF),
-					      SLOT_OPT("residual", "T", T_FLOATS_BF),
-					      SLOT_OPT("ratio", "T1", T_FLOATS_BF, .dims = "() | 1"),
-					      SLOT_OPT("training_mode", "T2", T_BOOL, .dims = "() | 1"),
-					      SLOT_END};
+static const struct slot bias_dropout_in[] = {
+	SLOT("data", "T", T_FLOATS_BF),
+	SLOT("bias", "T", T_FLOATS_BF),
+	SLOT_OPT("residual", "T", T_FLOATS_BF),
+	SLOT_OPT("ratio", "T1", T_FLOATS_BF, .dims = "() | 1"),
+	SLOT_OPT("training_mode", "T2", T_BOOL, .dims = "() | 1"),
+	SLOT_END};
 static const struct slot bias_dropout_out[] = {SLOT("output", "T", T_FLOATS_BF),
 					       SLOT_OPT("mask", "T2", T_BOOL), SLOT_END};
 static const struct field bias_dropout_attrs[] = {
@@ -338,9 +339,8 @@ static const struct field bias_dropout_attrs[] = {
 
 /* com.microsoft::ScaledSiLU: the scaled input and its sigmoid are rounded to the type. */
 #define T_SCALED (T_F32 | T_F16 | T_BF16)
-static const struct slot scaled_silu_in[] = {SLOT("X", "T", T_SCALED),
-					     SLOT_OPT("scale", "M", T_SCALED, .dims = "() | 1"),
-					     SLOT_END};
+static const struct slot scaled_silu_in[] = {
+	SLOT("X", "T", T_SCALED), SLOT_OPT("scale", "M", T_SCALED, .dims = "() | 1"), SLOT_END};
 static const struct slot scaled_silu_out[] = {SLOT("Y", "T", T_SCALED), SLOT_END};
 static const struct field scaled_silu_attrs[] = {
 	FIELD(struct alpha, alpha, F_FLOAT, "1", "factor of X without the input scale"), {0}};

@@ -716,12 +716,12 @@ def language():
         c.end(c.op("QMoE", c.x(t, 5, 64, low=-1, high=1), c.x(t, 5, 6), c.w("u8", 6, 32, 32, low=0, high=255), c.w(t, 6, 32, 4, low=0, high=.1), "",
                    c.w("u8", 6, 64, 16, low=0, high=255), c.w(t, 6, 64, 2, low=0, high=.1), k=2, activation_type="silu",
                    block_size=16, **ms), t=t)
-        for kind, starts, per_key in (("whole", None, False), ("ragged", [0, 17, 17, 40], True)):
+        for kind, starts, per_key, d in (("whole", None, False, 96), ("ragged", [0, 17, 17, 40], True, 50), ("wide", None, True, 150)):
             c = Case(f"gated_delta_net_{kind}_{t}")
             batch, tokens = (3, (40,)) if starts else (2, (2, 21))
-            y = c.op("GatedDeltaNet", c.x(t, *tokens, 2, 96, low=-1, high=1), c.x(t, *tokens, 2, 96, low=-1, high=1), c.x(t, *tokens, 4, 40),
-                     c.given("i32", starts) if starts else "", c.x(t, *tokens, 4, *([96] if per_key else []), low=-1, high=0),
-                     c.x(t, *tokens, 4, low=0, high=1), c.x("f32", batch, 4, 40, 96), "", "", c.given("i32", [3, 0, 9][:batch]), outs=3,
+            y = c.op("GatedDeltaNet", c.x(t, *tokens, 2, d, low=-1, high=1), c.x(t, *tokens, 2, d, low=-1, high=1), c.x(t, *tokens, 4, 40),
+                     c.given("i32", starts) if starts else "", c.x(t, *tokens, 4, *([d] if per_key else []), low=-1, high=0),
+                     c.x(t, *tokens, 4, low=0, high=1), c.x("f32", batch, 4, 40, d), "", "", c.given("i32", [3, 0, 9][:batch]), outs=3,
                      qk_l2_norm=1, state_update_capacity=4, **ms)
             c.end(y[0], t=t)
         c = Case(f"linear_attention_window_{t}")

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define FAMILY(F) extern const struct kernel cpu_##F[];
+#define EXPRESSED(F)
 #include "ops/families.def"
 #undef FAMILY
 
@@ -15,6 +16,7 @@ static const struct {
 	const struct kernel *kernels;
 } tables[] = {
 #define FAMILY(F) {#F, cpu_##F},
+#define EXPRESSED(F)
 #include "ops/families.def"
 #undef FAMILY
 };
