@@ -16,17 +16,17 @@
 #include <string.h>
 
 enum {
-	CHUNK = 64,    /* channels that are computed at once */
-	LANES = 16,    /* to so many the last chunk is padded */
+	CHUNK = 64, /* channels that are computed at once */
+	LANES = 16, /* to so many the last chunk is padded */
 	MANY_POSITIONS = 784,
 	MAX_KERNEL = 5, /* rows and columns of a window */
-	MIN_BAND = 4,  /* output rows of a part: parts that follow one another convert some input rows twice */
+	MIN_BAND = 4, /* output rows of a part: parts that follow one another convert some input rows twice */
 };
 
 struct depthwise {
 	struct window w;
 	int64_t batch, channels, chunks, bands, band; /* band: output rows of a part */
-	int64_t width; /* of a padded row, in positions */
+	int64_t width;				      /* of a padded row, in positions */
 	int act;
 	float alpha, beta;
 	bool has_bias;
@@ -62,7 +62,8 @@ static int pack_weights(void *dst, const struct tensor *t, void *arg)
 	for (int64_t c = 0; c < p->channels; c++) {
 		simd_to_f32(tensor_dtype(t), t->data, c * n, n, line);
 		for (int64_t i = 0; i < n; i++)
-			to[c / CHUNK * n * CHUNK + i * chunk_lanes(p, c / CHUNK) + c % CHUNK] = line[i];
+			to[c / CHUNK * n * CHUNK + i * chunk_lanes(p, c / CHUNK) + c % CHUNK] =
+				line[i];
 	}
 	return 0;
 }
@@ -122,7 +123,8 @@ static void run_band(const struct depthwise_run *j, struct room *r, int64_t pict
 	const struct window *w = &p->w;
 	int64_t n = chunk_size(p, chunk), lanes = chunk_lanes(p, chunk), c = p->channels;
 	int64_t end = lesser((band + 1) * p->band, w->out[0]), loaded = 0;
-	const uint16_t *x = (const uint16_t *)j->x->data + picture * w->in[0] * w->in[1] * c + chunk * CHUNK;
+	const uint16_t *x =
+		(const uint16_t *)j->x->data + picture * w->in[0] * w->in[1] * c + chunk * CHUNK;
 	uint16_t *y = (uint16_t *)j->y->data + picture * w->out[0] * w->out[1] * c + chunk * CHUNK;
 
 	clear_pads(p, r, lanes);
@@ -135,8 +137,8 @@ static void run_band(const struct depthwise_run *j, struct room *r, int64_t pict
 		loaded = greater(loaded, greater(top, 0));
 		for (; loaded < lesser(top + w->kernel[0], w->in[0]); loaded++)
 			simd()->bf16_rows_to_f32(x + loaded * w->in[1] * c, c,
-						 ring_row(p, r, loaded) + w->begin[1] * lanes, lanes,
-						 n, w->in[1]);
+						 ring_row(p, r, loaded) + w->begin[1] * lanes,
+						 lanes, n, w->in[1]);
 		for (int64_t i = 0; i < w->kernel[0]; i++)
 			rows[i] = top + i < 0 || top + i >= w->in[0] ? r->zeros
 								     : ring_row(p, r, top + i);
@@ -198,9 +200,9 @@ bool depthwise_accepts(const struct site *s, struct why *w)
 		return refuse(w, "a processor that computes bf16 as fp32");
 	if (!s->store || !site_is_weight(s, 1) || !t)
 		return refuse(w, "weights that are no constant");
-	if (x->rank != 4 || weight->rank != 4 || weight->dim[1] != 1 || weight->dim[0] != x->dim[1] ||
-	    p->group != x->dim[1] || weight->dim[2] != weight->dim[3] ||
-	    (weight->dim[2] != 3 && weight->dim[2] != 5))
+	if (x->rank != 4 || weight->rank != 4 || weight->dim[1] != 1 ||
+	    weight->dim[0] != x->dim[1] || p->group != x->dim[1] ||
+	    weight->dim[2] != weight->dim[3] || (weight->dim[2] != 3 && weight->dim[2] != 5))
 		return refuse(w, "no window of 3 x 3 or 5 x 5 for each channel");
 	/* Few sums behind each number that is converted: converting it in place, as oneDNN does, is faster. */
 	if (weight->dim[2] == 3 && shape_span(x, 2, 4) > MANY_POSITIONS)

@@ -294,9 +294,8 @@ bool product_fused_conv_accepts(const struct site *s, struct why *w)
 	int64_t many = pool_threads() > 1 ? MANY_POSITIONS : MANY_ALONE;
 	const struct fused_conv *p = site_params(s);
 	const struct shape *x = &site_in(s, IN_A)->shape, *weight = &site_in(s, IN_B)->shape;
-	struct why unused;
 
-	if (simd_level() != 4 || !onednn_usable(&unused))
+	if (simd_level() != 4 || !onednn_usable(NULL))
 		return refuse(w, "convolutions around it that want another layout than channels last");
 	if (!s->store || !site_is_weight(s, IN_B))
 		return refuse(w, "weights that are no constant");

@@ -506,9 +506,11 @@ static inline __attribute__((always_inline)) void depthwise_outputs(const float 
 		v_store(y + o * channels, sum[o]);
 }
 
-static inline __attribute__((always_inline)) void
-depthwise_window(const float *const *rows, int kernel, int64_t stride, const float *w,
-		 const float *b, float *y, int64_t channels, int64_t n)
+static inline __attribute__((always_inline)) void depthwise_window(const float *const *rows,
+								   int kernel, int64_t stride,
+								   const float *w, const float *b,
+								   float *y, int64_t channels,
+								   int64_t n)
 {
 	int64_t step = stride * channels;
 
