@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares infer with ONNX Runtime and OpenVINO on the CPU, over many models, and writes one table.
 
-usage: cpu.py [--latency PROGRAM] [--threads 1,2] [--rounds N] [--isa AVX2] [--precision bf16] [--out FILE] MODEL...
+usage: cpu.py [--latency PROGRAM] [--threads 1,2] [--rounds N] [--isa AVX2] [--precision bf16] [--out FILE] MODEL[,DIM=N...]...
 
 The three take turns, a short burst each, in processes of their own that are pinned to the same
 cores; each is asked for fp32. With --precision bf16 ours and OpenVINO are asked for bf16, which
 ONNX Runtime does not have: its column is fp32, and the last one compares with OpenVINO alone. A time is the median over the rounds; the last column is the median
 over the rounds of (the faster peer / ours), so that above 1 we are ahead. The peers are those of
 this Python (pip install onnxruntime openvino); one that is missing, or refuses a model, is left out.
---isa limits our instructions (ONEDNN_MAX_CPU_ISA), not those of the peers.
+--isa limits the instructions of ours and of OpenVINO (ONEDNN_MAX_CPU_ISA); ONNX Runtime has no such switch, and is left out.
 """
 
 import argparse
@@ -64,13 +64,17 @@ class Pinned(Server):
 
 def measure(args, model, threads):
     """The median milliseconds of ours, ONNX Runtime and OpenVINO (None where it did not run), and the ratio."""
+    model, *dims = model.split(",")
+    dims = {**args.dims, **{k: int(v) for k, v in (d.rsplit("=", 1) for d in dims)}}
     cores = sorted(os.sched_getaffinity(0))[-threads:]
     with tempfile.TemporaryDirectory() as tmp:
-        ours, peer = arguments(model, args.dims, tmp)
+        ours, peer = arguments(model, dims, tmp)
         bf16 = args.precision == "bf16"
         runners = [Pinned([args.latency, model, f"{threads},bf16" if bf16 else str(threads), *ours], cores, args.isa)]
         for program, precision in ((PEER, ""), (OPENVINO, "bf16" if bf16 else "f32")):
-            runners.append(Pinned([sys.executable, "-c", program, model, str(threads), precision, *peer], cores))
+            if program != PEER or not args.isa:
+                runners.append(Pinned([sys.executable, "-c", program, model, str(threads), precision, *peer], cores,
+                                      args.isa))
         alive = [r for r in runners if r.alive]
         if runners[0] not in alive or len(alive) < 2:
             return None
@@ -83,7 +87,10 @@ def measure(args, model, threads):
             r.close()
         rivals = alive[2:] if bf16 and len(alive) > 2 else alive[1:]
         ratio = statistics.median(min(times[r][k] for r in rivals) / times[alive[0]][k] for k in range(args.rounds))
-        return [statistics.median(times[r]) if r in times else None for r in runners] + [ratio]
+        medians = [statistics.median(times[r]) if r in times else None for r in runners]
+        if args.isa:
+            medians.insert(1, None)
+        return medians + [ratio]
 
 
 def version(package):
@@ -105,7 +112,7 @@ def main():
     ap.add_argument("--latency", default="build/bench/latency", help="our program (make build/bench/latency makes it)")
     ap.add_argument("--threads", default="1,2")
     ap.add_argument("--rounds", type=int, default=7)
-    ap.add_argument("--isa", help="AVX2, AVX512_CORE, ...: limits our instructions")
+    ap.add_argument("--isa", help="AVX2, AVX512_CORE, ...: limits the instructions of ours and of OpenVINO")
     ap.add_argument("--precision", default="fp32", choices=("fp32", "bf16"))
     ap.add_argument("--dim", action="append", default=[], metavar="NAME=N")
     ap.add_argument("--out", help="file to which the table is appended")
@@ -115,7 +122,7 @@ def main():
     args.dims.setdefault("seq", 128)
     lines = [f"## {datetime.date.today()}, {machine()}", "",
              f"ONNX Runtime {version('onnxruntime')}, OpenVINO {version('openvino')}, {args.precision}, "
-             f"ours {'limited to ' + args.isa if args.isa else 'unlimited'}; {args.rounds} rounds", "",
+             f"{'ours and OpenVINO limited to ' + args.isa if args.isa else 'unlimited'}; {args.rounds} rounds", "",
              "| model | threads | ours, ms | ONNX Runtime | OpenVINO | faster peer / ours |", "| --- | --- | --- | --- | --- | --- |"]
     ratios = {}
     text = lambda v: "-" if v is None else f"{v:.3g}" if v < 10 else f"{v:.1f}"
@@ -124,8 +131,10 @@ def main():
         for model in args.model:
             row = measure(args, model, threads)
             if not row:
+                print(f"{model}: left out", flush=True)
                 continue
-            name = os.path.basename(os.path.dirname(os.path.abspath(model))) + "/" + os.path.basename(model)
+            path = os.path.abspath(model.split(",")[0])
+            name = os.path.basename(os.path.dirname(path)) + "/" + os.path.basename(path)
             lines.append(f"| {name} | {threads} | {' | '.join(map(text, row[:3]))} | {row[3]:.2f} |")
             print(lines[-1], flush=True)
             ratios.setdefault(threads, []).append(row[3])

@@ -13,6 +13,7 @@
 #include "cpu/math/gemm.h"
 #include "cpu/onednn/onednn.h"
 #include "cpu/pointwise.h"
+#include "cpu/depthwise.h"
 #include "cpu/product.h"
 #include "cpu/math/simd.h"
 #include "cpu/math/util.h"
@@ -359,6 +360,8 @@ static int addnorm_run(const struct call *c)
 
 const struct kernel cpu_fused[] = {
 	{"infer::Conv", T_F32, PRODUCT(fused_conv)},
+	{"infer::Conv", T_BF16, .accepts = depthwise_accepts, .reshape = depthwise_reshape,
+	 .run = depthwise_run},
 	{"infer::Conv", FAST, ONEDNN(fused_conv)},
 	{"infer::Conv", T_FLOATS_BF, K_REFERENCE, .reshape = conv_any_reshape, .run = conv_any_run},
 	{"infer::Gemm", T_F32, PRODUCT(fused_gemm)},

@@ -277,6 +277,21 @@ static void convolutions(enum dtype type)
 	p.act_alpha = 0;
 	p.act_beta = 6;
 	test(&t, &p);
+	t = (struct test){"depthwise 5x5 of 72 channels",
+			  "infer::Conv",
+			  type,
+			  2,
+			  {S(2, 72, 11, 14), S(72, 1, 5, 5)},
+			  {0, 1},
+			  {0},
+			  0,
+			  0};
+	p.group = 72;
+	p.strides.v = one;
+	p.act = ACT_SWISH;
+	p.act_alpha = 1;
+	test(&t, &p);
+	p.strides.v = two;
 	t = (struct test){"groups, dilated, weights that are no initializer",
 			  "infer::Conv",
 			  type,

@@ -244,7 +244,8 @@ static void shares(void)
 	for (int turn = 0; turn < 50; turn++) {
 		pool_shares(TEAM, own, NULL);
 		for (int i = 0; i < TEAM; i++)
-			same &= owner[i] == i || !owner[i]; /* 0: threads did harm, so that the caller ran all */
+			same &= owner[i] == i ||
+				!owner[i]; /* 0: threads did harm, so that the caller ran all */
 	}
 	check(same, "shares stay with their threads");
 }

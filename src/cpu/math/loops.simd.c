@@ -461,6 +461,95 @@ static void bias_map(const float *x, const float *b, float *y, int64_t n, enum v
 		map_GELU_TANH(y, y, n, NULL);
 }
 
+/* The usual number of channels is a constant, so that the compiler unrolls the loop over them. */
+static void brain_rows_to_float(const uint16_t *x, int64_t x_step, float *y, int64_t y_step,
+				int64_t n, int64_t rows)
+{
+	for (int64_t r = 0; r < rows; r++, x += x_step, y += y_step)
+		if (n == 64)
+			brain_to_float(x, y, 64);
+		else
+			brain_to_float(x, y, n);
+}
+
+static void float_rows_to_brain(const float *x, int64_t x_step, uint16_t *y, int64_t y_step,
+				int64_t n, int64_t rows)
+{
+	for (int64_t r = 0; r < rows; r++, x += x_step, y += y_step)
+		if (n == 64)
+			float_to_brain(x, y, 64);
+		else
+			float_to_brain(x, y, n);
+}
+
+/* Computes `at_once` outputs of a depthwise row for a vector of channels. All three are constants where this is inlined. */
+static inline __attribute__((always_inline)) void depthwise_outputs(const float *const *rows,
+								    int kernel, int at_once,
+								    int64_t step, int64_t channels,
+								    const vf *w, vf b, float *y)
+{
+	vf sum[4];
+
+#pragma GCC unroll 4
+	for (int o = 0; o < at_once; o++)
+		sum[o] = b;
+#pragma GCC unroll 5
+	for (int i = 0; i < kernel; i++)
+#pragma GCC unroll 5
+		for (int j = 0; j < kernel; j++)
+#pragma GCC unroll 4
+			for (int o = 0; o < at_once; o++)
+				sum[o] = v_fma(v_load(rows[i] + o * step + j * channels),
+					       w[i * kernel + j], sum[o]);
+#pragma GCC unroll 4
+	for (int o = 0; o < at_once; o++)
+		v_store(y + o * channels, sum[o]);
+}
+
+static inline __attribute__((always_inline)) void depthwise_window(const float *const *rows,
+								   int kernel, int64_t stride,
+								   const float *w, const float *b,
+								   float *y, int64_t channels,
+								   int64_t n)
+{
+	int64_t step = stride * channels;
+
+	for (int64_t c = 0; c < channels; c += VW) {
+		const float *at[5];
+		vf taps[25];
+		int64_t o = 0;
+#pragma GCC unroll 5
+		for (int i = 0; i < kernel; i++)
+			at[i] = rows[i] + c;
+#pragma GCC unroll 25
+		for (int i = 0; i < kernel * kernel; i++)
+			taps[i] = v_load(w + i * channels + c);
+		for (; o + 4 <= n; o += 4) {
+			depthwise_outputs(at, kernel, 4, step, channels, taps, v_load(b + c),
+					  y + o * channels + c);
+#pragma GCC unroll 5
+			for (int i = 0; i < kernel; i++)
+				at[i] += 4 * step;
+		}
+		for (; o < n; o++) {
+			depthwise_outputs(at, kernel, 1, step, channels, taps, v_load(b + c),
+					  y + o * channels + c);
+#pragma GCC unroll 5
+			for (int i = 0; i < kernel; i++)
+				at[i] += step;
+		}
+	}
+}
+
+static void depthwise_row(const float *const *rows, int kernel, int64_t stride, const float *w,
+			  const float *b, float *y, int64_t channels, int64_t n)
+{
+	if (kernel == 3)
+		depthwise_window(rows, 3, stride, w, b, y, channels, n);
+	else
+		depthwise_window(rows, 5, stride, w, b, y, channels, n);
+}
+
 /* ---- the table ------------------------------------------------------------------------------ */
 
 #define ARITH(t, T)                                                                                 \
@@ -569,4 +658,7 @@ const struct simd V(simd_table) = {
 	.scale_shift = scale_shift,
 	.multiply_add = multiply_add,
 	.bias_map = bias_map,
+	.bf16_rows_to_f32 = brain_rows_to_float,
+	.f32_rows_to_bf16 = float_rows_to_brain,
+	.depthwise_row = depthwise_row,
 };

@@ -79,6 +79,17 @@ struct simd {
 	int (*multiply_add)(int64_t rounds, float *keep);
 	/* y = f(x + b); f is VF_GELU or VF_GELU_TANH */
 	void (*bias_map)(const float *x, const float *b, float *y, int64_t n, enum vfun f);
+	/* Convert `rows` rows of n elements, whose beginnings are x_step and y_step elements apart. */
+	void (*bf16_rows_to_f32)(const uint16_t *x, int64_t x_step, float *y, int64_t y_step,
+				 int64_t n, int64_t rows);
+	void (*f32_rows_to_bf16)(const float *x, int64_t x_step, uint16_t *y, int64_t y_step,
+				 int64_t n, int64_t rows);
+	/*
+	 * A row of a convolution of each channel with a window of its own: y[o][c] = b[c] + the sum over i and j of
+	 * rows[i][o * stride + j][c] * w[i * kernel + j][c]. `channels` is a multiple of 16, `kernel` is 3 or 5.
+	 */
+	void (*depthwise_row)(const float *const *rows, int kernel, int64_t stride, const float *w,
+			      const float *b, float *y, int64_t channels, int64_t n);
 };
 
 const struct simd *simd(void);
