@@ -6,7 +6,9 @@
 #include "gpu/ops/block_gather.h"
 #include "gpu/ops/quantized_elementwise.h"
 #include "gpu/ops/int8.h"
+#include "gpu/ops/int8_conv.h"
 #include "gpu/ops/nbits.h"
+#include "gpu/launch/channels_last.h"
 #include "gpu/launch/window.h"
 #include "ops/matmul.h"
 
@@ -155,8 +157,16 @@ static int mean_reshape(struct site *s, struct step *step, struct diag *d)
 	struct gpu_quant_mean job = {.lines = gpu_count(y),
 				     .pixels = shape_span(x, last ? 1 : 2, x->rank - last),
 				     .channels = last ? x->dim[x->rank - 1] : 0};
+	enum layout *want, *give;
 
-	return job.lines ? GPU_TASK(s, step, "quant", "quant_mean", &job, 32 * job.lines, d) : 0;
+	if (!last && gpu_is_last(s, 0)) {
+		gpu_layouts(s, step, &want, &give);
+		want[0] = LAYOUT_CHANNELS_LAST;
+		job.channels = x->dim[1];
+	}
+	return job.lines ? GPU_TASK(s, step, "quant", "quant_mean", &job,
+				    (job.channels ? 1 : 32) * job.lines, d)
+			 : 0;
 }
 
 struct concat_state {
@@ -371,6 +381,11 @@ static int int_conv_reshape(struct site *s, struct step *step, struct diag *d)
 		.op = (name), .types = T_8BIT, .accepts = gpu_int8_conv_accepts,                   \
 		.reshape = gpu_int8_conv_reshape, .run = gpu_int8_run, .drop = gpu_int8_drop       \
 	}
+#define CODES_CONV(name)                                                                           \
+	{                                                                                          \
+		.op = (name), .types = T_8BIT, .accepts = gpu_codes_conv_accepts,                  \
+		.reshape = gpu_codes_conv_reshape, .run = gpu_codes_conv_run                       \
+	}
 #define PRODUCT(name)                                                                              \
 	{                                                                                          \
 		.op = (name), .types = T_8BIT | T_F8, .accepts = product_accepts,                  \
@@ -440,8 +455,10 @@ const struct kernel gpu_quant[] = {
 	PRODUCT("com.microsoft::QGemm"),
 	INT8_CONV("ConvInteger"),
 	CONV("ConvInteger"),
+	CODES_CONV("QLinearConv"),
 	INT8_CONV("QLinearConv"),
 	CONV("QLinearConv"),
+	CODES_CONV("com.microsoft::QLinearConv"),
 	INT8_CONV("com.microsoft::QLinearConv"),
 	CONV("com.microsoft::QLinearConv"),
 	{0}};
