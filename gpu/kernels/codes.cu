@@ -16,11 +16,11 @@ __device__ inline u32 code_near(float v, float low, float high)
 }
 __device__ inline float number(const gpu_io &o, int k) { return *(const float *)o.in[k]; }
 
-// ---- QLinearSigmoid, QLinearLeakyRelu: a table of the result of each code ----------------------
+// ---- a table of the result of each code --------------------------------------------------------
 
-extern "C" __global__ void codes_table(const gpu_codes p)
+// Makes the table of QLinearSigmoid or QLinearLeakyRelu.
+__device__ inline void make_table(const gpu_codes &p, u8 *table)
 {
-	__shared__ u8 table[256];
 	const int t = p.io.it[0];
 	const float from = number(p.io, 1), to = number(p.io, 3);
 	const int zero = code_at(t, p.io.in[2], 0), y_zero = code_at(t, p.io.in[4], 0);
@@ -31,6 +31,16 @@ extern "C" __global__ void codes_table(const gpu_codes p)
 		const float v = p.how == GPU_CODES_SIGMOID ? 1 / (1 + expf(-x)) : x < 0 ? p.alpha * x : x;
 		table[k] = (u8)code_near(rintf(v / to) + (float)y_zero, low, high);
 	}
+}
+
+extern "C" __global__ void codes_table(const gpu_codes p)
+{
+	__shared__ u8 table[256];
+	if (p.how != GPU_CODES_GIVEN)
+		make_table(p, table);
+	else
+		for (int k = threadIdx.x; k < 256; k += blockDim.x)
+			table[k] = ((const u8 *)p.io.in[1])[k];
 	__syncthreads();
 	const u8 *x = (const u8 *)p.io.in[0];
 	u8 *y = (u8 *)p.io.out[0];

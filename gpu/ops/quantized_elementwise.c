@@ -56,14 +56,26 @@ bool gpu_codes_accepts(const struct site *s, struct why *w)
  * Each block first computes a table of all 256 results. Therefore a thread takes 16 elements, which keeps the number of
  * blocks low.
  */
+static int add_table(struct site *s, struct step *step, struct gpu_codes job, struct diag *d)
+{
+	job.n = gpu_count(&site_out(s, 0)->shape);
+	gpu_elementwise_layout(s, step);
+	gpu_inplace(step, 0, 0);
+	return job.n ? GPU_TASK(s, step, "codes", "codes_table", &job, (job.n + 15) / 16, d) : 0;
+}
+
 int gpu_codes_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	bool leaky = s->node->op->variant == QUANT_LEAKY_RELU;
-	struct gpu_codes job = {.n = gpu_count(&site_out(s, 0)->shape),
-				.how = leaky ? GPU_CODES_LEAKY : GPU_CODES_SIGMOID};
 
-	if (leaky)
-		job.alpha = ((const struct qleaky_params *)s->node->params)->alpha;
-	gpu_inplace(step, 0, 0);
-	return job.n ? GPU_TASK(s, step, "codes", "codes_table", &job, (job.n + 15) / 16, d) : 0;
+	return add_table(s, step,
+			 (struct gpu_codes){
+				 .how = leaky ? GPU_CODES_LEAKY : GPU_CODES_SIGMOID,
+				 .alpha = leaky ? ((const struct qleaky_params *)s->node->params)->alpha : 0},
+			 d);
+}
+
+int gpu_code_table_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	return add_table(s, step, (struct gpu_codes){.how = GPU_CODES_GIVEN}, d);
 }

@@ -633,6 +633,20 @@ def convs_of_codes():
         y = c.op("QLinearConv", x, *one(1), *weights(32, 32, 3, 3), *one(20), pads=[1] * 4)
         y = c.op("QLinearAdd", y, *one(20), x, *one(1), *one(15), domain="com.microsoft")
         c.end(y, c.op("QLinearGlobalAveragePool", y, *one(15), *one(5), domain="com.microsoft"), t=q)
+        c = Case(f"table_of_codes_{q}")
+        one = lambda s: [c.constant("f32", s), c.constant(q, 7)]
+        x = c.op("HardSwish", c.op("DequantizeLinear", c.x(q, 3, 7, 5, low=low, high=high), *one(.03)))
+        c.end(c.op("QuantizeLinear", x, *one(.02)))
+        c = Case(f"net_of_codes_{q}")
+        one = lambda s: [c.constant("f32", s), c.constant(q, 7)]
+        down = lambda x, s: c.op("DequantizeLinear", c.op("QuantizeLinear", x, *one(s)), *one(s))
+        w = lambda *shape: c.op("DequantizeLinear", c.w("i8", *shape, low=-127, high=127), c.w("f32", shape[0], low=.001, high=.003), c.constant("i8", np.zeros(shape[0])), axis=0)
+        x = down(c.op("Conv", down(c.x("f32", 2, 3, 20, 18), .03), w(16, 3, 3, 3), pads=[1] * 4, strides=[2, 2]), .02)
+        y = down(c.op("Conv", x, w(32, 16, 3, 3), pads=[1] * 4), .1)
+        z = down(c.op("Conv", x, w(32, 16, 1, 1)), .1)
+        y = down(c.op("Relu", c.op("Add", y, z)), .1)
+        y = down(c.op("GlobalAveragePool", y), .03)
+        c.end(c.op("QuantizeLinear", c.op("Flatten", y), *one(.03)))
 
 
 def coded():

@@ -42,11 +42,9 @@ static bool has_scales(struct match *m, const char *s, const char *z, int64_t n)
 	return true;
 }
 
-/* True if only the CPU, which has kernels for such nodes, will run the graph; and if y is quantized as a whole. */
+/* True if y is quantized as a whole. */
 static bool to_codes(struct match *m)
 {
-	if (match_on_gpu(m))
-		return match_why(m, "the GPU has no kernel for it");
 	return has_scales(m, "sy", "zy", 1) && (match_attr(m, "q", "precision", 0) == 0 ||
 						match_attr(m, "q", "precision", 0) == DT_F32);
 }
@@ -109,6 +107,25 @@ static bool bias_in_units(struct match *m, const char *bias_name, const char *sx
 	return true;
 }
 
+/*
+ * True if a kernel on tensor cores takes the convolution, or if it runs on the CPU. Without such a kernel a GPU is faster
+ * with floats.
+ */
+static bool conv_is_fast(struct match *m)
+{
+	struct shape w = match_shape(m, "w");
+	const struct tensor *z = match_const(m, "zw");
+
+	if (!match_on_gpu(m))
+		return true;
+	for (int64_t i = 0; i < tensor_count(z); i++)
+		if (tensor_dtype(z) != DT_I8 || elem_f64(DT_I8, z->data, i) != 0)
+			return match_why(m, "the weights have zero points");
+	return (w.rank == 4 && w.dim[0] % 16 == 0 && match_attr(m, "c", "group", 1) == 1 &&
+		match_dtype(m, "w") == DT_I8) ||
+	       match_why(m, "the GPU has no fast kernel for it");
+}
+
 static bool conv(struct match *m)
 {
 	struct shape w = match_shape(m, "w");
@@ -120,7 +137,8 @@ static bool conv(struct match *m)
 	if (tensor_count(sw) != 1 && match_attr(m, "d", "axis", 1) != 0 &&
 	    match_attr(m, "d", "axis", 1) != -w.rank)
 		return match_why(m, "the scales of the weights are not one for each output channel");
-	return shape_span(&w, 1, w.rank) <= MAX_TERMS || match_why(m, "sums may overflow 32 bits");
+	return conv_is_fast(m) && (shape_span(&w, 1, w.rank) <= MAX_TERMS ||
+				   match_why(m, "sums may overflow 32 bits"));
 }
 
 static bool conv_bias(struct match *m)
@@ -157,7 +175,7 @@ static bool stays_float(struct match *m)
 	for (uint32_t i = 0; i < y->nusers; i++)
 		if (g->node[y->users[i]]->op == op_named("QuantizeLinear"))
 			return match_why(m, "a QuantizeLinear follows");
-	return !match_on_gpu(m) || match_why(m, "the GPU has no kernel for it");
+	return true;
 }
 
 static bool float_product(struct match *m)
@@ -276,7 +294,7 @@ static bool with_number(struct match *m)
 /* True if x goes through a table before and after. */
 static bool tabled(struct match *m)
 {
-	return (is_codes(m, "x") && !match_on_gpu(m)) || match_why(m, "no codes for the CPU");
+	return is_codes(m, "x") || match_why(m, "it has no codes of 8 bits");
 }
 
 static bool tabled_pair(struct match *m)
@@ -288,9 +306,8 @@ static bool zero_left_out(struct match *m)
 {
 	const struct tensor *s = match_const(m, "s");
 
-	return (s && s->shape.rank <= 1 && tensor_dtype(s) == DT_F32 && is_codes(m, "x") &&
-		!match_on_gpu(m)) ||
-	       match_why(m, "no codes for the CPU");
+	return (s && s->shape.rank <= 1 && tensor_dtype(s) == DT_F32 && is_codes(m, "x")) ||
+	       match_why(m, "it has no codes of 8 bits");
 }
 
 static bool quantizes_to(struct match *m, enum dtype t)
@@ -298,9 +315,9 @@ static bool quantizes_to(struct match *m, enum dtype t)
 	const struct tensor *s = match_const(m, "s");
 	double as = match_attr(m, "q", "output_dtype", 0);
 
-	return (s && s->shape.rank <= 1 && tensor_dtype(s) == DT_F32 && !match_on_gpu(m) &&
+	return (s && s->shape.rank <= 1 && tensor_dtype(s) == DT_F32 &&
 		(as == t || (as == 0 && t == DT_U8))) ||
-	       match_why(m, "no codes for the CPU");
+	       match_why(m, "it has no codes of 8 bits");
 }
 
 static bool quantizes_to_u8(struct match *m)
