@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantized operators whose inputs and output are 8-bit codes. A thread computes four codes, which make one 32-bit
-// word.
+// Quantized operators whose inputs and output are 8-bit codes. A thread computes 4 or 16 codes, which make one access of
+// memory.
 #include "codes.h"
 #include "quant.cuh"
 
@@ -91,19 +91,23 @@ extern "C" __global__ void codes_pairs(const gpu_code_pairs p)
 	const Pair pair(p);
 	const u8 *a = (const u8 *)p.io.in[0], *b = (const u8 *)p.io.in[3];
 	u8 *y = (u8 *)p.io.out[0];
-	const bool words = p.flat && (((uintptr_t)a | (uintptr_t)b | (uintptr_t)y) & 3) == 0;
-	EACH(i, (p.n + 3) / 4)
+	const bool wide = p.flat && (((uintptr_t)a | (uintptr_t)b | (uintptr_t)y) & 15) == 0;
+	EACH(i, (p.n + 15) / 16)
 	{
-		if (words && 4 * i + 4 <= p.n) {
-			const u32 va = ((const u32 *)a)[i], vb = ((const u32 *)b)[i];
-			u32 v = 0;
+		if (wide && 16 * i + 16 <= p.n) {
+			union {
+				uint4 all;
+				u8 code[16];
+			} va, vb, v;
+			va.all = ((const uint4 *)a)[i];
+			vb.all = ((const uint4 *)b)[i];
 #pragma unroll
-			for (int e = 0; e < 32; e += 8)
-				v |= pair(va >> e & 0xff, vb >> e & 0xff) << e;
-			((u32 *)y)[i] = v;
+			for (int e = 0; e < 16; e++)
+				v.code[e] = (u8)pair(va.code[e], vb.code[e]);
+			((uint4 *)y)[i] = v.all;
 			continue;
 		}
-		for (int64_t e = 4 * i; e < 4 * i + 4 && e < p.n; e++) {
+		for (int64_t e = 16 * i; e < 16 * i + 16 && e < p.n; e++) {
 			int64_t at[2] = {e, e};
 			if (!p.flat)
 				walk<2>(p.d, p.step, e, at);

@@ -85,59 +85,81 @@ template <int DEPTH> __device__ inline int unit_offset(int row, int unit)
 	return DEPTH == 64 ? row * 64 + (unit ^ (row >> 1 & 3)) * GPU_CODES_UNIT : row * 128 + (unit ^ (row & 7)) * GPU_CODES_UNIT;
 }
 
-// Where a unit of a window lies: its offset from the first pixel of the window, and its row and column in the window.
+// Where a unit of a window lies: its offset from the first pixel of the window, and the number of its pixel.
 struct __align__(8) Place {
-	int offset;
-	short row, col;
+	int offset, tap;
 };
 
 // The units of windows that a thread copies. They belong to the same pixels in every step.
 template <int ROWS, int DEPTH, int THREADS> struct Windows {
-	enum { ALL = ROWS * DEPTH / GPU_CODES_UNIT, MINE = (ALL + THREADS - 1) / THREADS, ACROSS = DEPTH / GPU_CODES_UNIT };
+	enum { ACROSS = DEPTH / GPU_CODES_UNIT, MINE = ROWS * ACROSS / THREADS, DOWN = THREADS / ACROSS };
+	static_assert(ROWS * ACROSS % THREADS == 0 && THREADS % ACROSS == 0, "threads with other units");
 	const u8 *from[MINE];
-	int row[MINE], col[MINE];
+	u64 inside[MINE]; // a bit for each pixel of a window; the others lie in the padding
 	__device__ Windows(const gpu_codes_conv &p, int64_t m0)
 	{
 #pragma unroll
 		for (int e = 0; e < MINE; e++) {
-			const int64_t m = m0 + ((int)threadIdx.x + e * THREADS) / ACROSS;
+			const int64_t m = m0 + (int)threadIdx.x / ACROSS + e * DOWN;
 			const unsigned pixel = (unsigned)(m < p.m ? m : 0), line = pixel / (unsigned)p.win.out[1];
 			const unsigned image = line / (unsigned)p.win.out[0];
-			row[e] = (int)(line - image * (unsigned)p.win.out[0]) * p.win.stride[0] - p.win.begin[0];
-			col[e] = (int)(pixel - line * (unsigned)p.win.out[1]) * p.win.stride[1] - p.win.begin[1];
-			from[e] = (const u8 *)p.x + (((int64_t)image * p.win.in[0] + row[e]) * p.win.in[1] + col[e]) * p.channels;
+			const int row = (int)(line - image * (unsigned)p.win.out[0]) * p.win.stride[0] - p.win.begin[0];
+			const int col = (int)(pixel - line * (unsigned)p.win.out[1]) * p.win.stride[1] - p.win.begin[1];
+			from[e] = (const u8 *)p.x + (((int64_t)image * p.win.in[0] + row) * p.win.in[1] + col) * p.channels;
+			inside[e] = 0;
+			for (int v = 0, tap = 0; v < p.win.kernel[0] && !p.plain; v++)
+				for (int u = 0; u < p.win.kernel[1]; u++, tap++)
+					if ((unsigned)(row + v * p.win.dilation[0]) < (unsigned)p.win.in[0] &&
+					    (unsigned)(col + u * p.win.dilation[1]) < (unsigned)p.win.in[1])
+						inside[e] |= (u64)1 << tap;
 		}
 	}
-	// Padding becomes the zero point. What lies behind the window is multiplied by zeros.
+	// Padding becomes the zero point, of which `zero` has four. What lies behind the window is multiplied by zeros. Units
+	// that are nowhere are not read from one common place, since all blocks would wait for that line of the cache.
 	__device__ void operator()(u8 *tile, const Place *place, int k0, int units, const gpu_codes_conv &p, u32 zero) const
 	{
+		const int row = (int)threadIdx.x / ACROSS, col = (int)threadIdx.x % ACROSS, unit = k0 / GPU_CODES_UNIT + col;
+		const bool there = unit < units, plain = p.plain && there;
+		int offset = unit * GPU_CODES_UNIT, tap = GPU_CODES_TAPS;
+		if (!p.plain && there) {
+			offset = place[unit].offset;
+			tap = place[unit].tap;
+		}
 #pragma unroll
 		for (int e = 0; e < MINE; e++) {
-			const int at = (int)threadIdx.x + e * THREADS, unit = k0 / GPU_CODES_UNIT + at % ACROSS;
-			if (ALL % THREADS && at >= ALL)
-				continue;
-			u8 *to = tile + unit_offset<DEPTH>(at / ACROSS, at % ACROSS);
-			const Place w = unit < units ? place[unit] : Place{0, -32768, 0};
-			if ((unsigned)(row[e] + w.row) < (unsigned)p.win.in[0] && (unsigned)(col[e] + w.col) < (unsigned)p.win.in[1])
-				fetch16(to, from[e] + w.offset, true);
+			const bool in = plain || inside[e] >> tap & 1;
+			u8 *to = tile + unit_offset<DEPTH>(row + e * DOWN, col);
+			if (in || !zero)
+				fetch16(to, in ? from[e] + offset : (const u8 *)p.x, in);
 			else
 				*(uint4 *)to = make_uint4(zero, zero, zero, zero);
 		}
 	}
 };
 
-template <int ROWS, int DEPTH, int THREADS>
-__device__ inline void fetch_weights(u8 *tile, const gpu_codes_conv &p, int n0, int k0)
-{
-	enum { ALL = ROWS * DEPTH / GPU_CODES_UNIT, ACROSS = DEPTH / GPU_CODES_UNIT };
-#pragma unroll
-	for (int at = threadIdx.x; at < ALL; at += THREADS) {
-		const int row = at / ACROSS, unit = at % ACROSS;
-		const bool there = n0 + row < p.n && k0 < p.pitch;
-		fetch16(tile + unit_offset<DEPTH>(row, unit),
-			(const u8 *)p.w + (there ? (int64_t)(n0 + row) * p.pitch + k0 + unit * GPU_CODES_UNIT : 0), there);
+// The units of weights that a thread copies.
+template <int ROWS, int DEPTH, int THREADS> struct Weights {
+	enum { ACROSS = DEPTH / GPU_CODES_UNIT, MINE = (ROWS * ACROSS + THREADS - 1) / THREADS, DOWN = THREADS / ACROSS };
+	const u8 *from;
+	int rows; // of this thread, that exist
+	__device__ Weights(const gpu_codes_conv &p, int n0)
+	{
+		const int row = (int)threadIdx.x / ACROSS;
+		rows = row < ROWS ? (p.n - n0 < ROWS ? p.n - n0 : ROWS) - row : 0;
+		from = (const u8 *)p.w + (int64_t)(rows > 0 ? n0 + row : 0) * p.pitch + (int)threadIdx.x % ACROSS * GPU_CODES_UNIT;
 	}
-}
+	__device__ void operator()(u8 *tile, int k0, int pitch) const
+	{
+		const int row = (int)threadIdx.x / ACROSS, col = (int)threadIdx.x % ACROSS;
+#pragma unroll
+		for (int e = 0; e < MINE; e++) {
+			const bool there = e * DOWN < rows;
+			if (ROWS % DOWN == 0 || row + e * DOWN < ROWS)
+				fetch16(tile + unit_offset<DEPTH>(row + e * DOWN, col), there ? from + k0 + (int64_t)e * DOWN * pitch : (const u8 *)from,
+					there);
+		}
+	}
+};
 
 // What turns the sum of an output channel into a code.
 struct __align__(8) Channel {
@@ -151,20 +173,90 @@ __device__ inline Channel channel_of(const gpu_codes_conv &p, int n, int x_zero)
 	c.add = (int)((p.bias ? (u32)p.bias[n] : 0) - (u32)x_zero * (u32)p.sum[n]);
 	return c;
 }
+
+// Codes around a zero point. The bounds are whole numbers, so that rounding may follow them; a NaN becomes the least code.
 struct Codes {
-	float zero, low, high;
+	int zero;
+	float low, high;
 	__device__ Codes(const void *z, bool is_signed)
 	{
-		zero = (float)code_of(z, is_signed);
-		low = is_signed ? -128.0f : 0.0f;
-		high = is_signed ? 127.0f : 255.0f;
+		zero = code_of(z, is_signed);
+		low = (float)((is_signed ? -128 : 0) - zero);
+		high = (float)((is_signed ? 127 : 255) - zero);
 	}
+	__device__ u32 operator()(float v) const { return (u32)(__float2int_rn(fminf(fmaxf(v, low), high)) + zero) & 0xff; }
 	__device__ u32 operator()(int sum, const Channel &c) const
 	{
-		const float v = rintf(__fmul_rn((float)(int)((u32)sum + (u32)c.add), c.scale)) + zero;
-		return (u32)(int)fminf(fmaxf(v, low), high) & 0xff;
+		return (*this)(__fmul_rn((float)(int)((u32)sum + (u32)c.add), c.scale));
 	}
 };
+
+// Adds a residual to codes.
+struct Adding {
+	float by, r_by;
+	int zero, r_zero;
+	bool is_signed;
+	Codes codes;
+	__device__ Adding(const gpu_codes_conv &p) : codes(p.sum_zero, p.y_signed != 0)
+	{
+		is_signed = p.y_signed != 0;
+		by = p.r ? *p.y_scale / *p.sum_scale : 0;
+		r_by = p.r ? *p.r_scale / *p.sum_scale : 0;
+		zero = code_of(p.y_zero, is_signed);
+		r_zero = code_of(p.r_zero, is_signed);
+	}
+	__device__ int number(u8 code) const { return is_signed ? (int)(i8)code : (int)code; }
+	__device__ void operator()(Unit &y, const Unit &r) const
+	{
+#pragma unroll
+		for (int e = 0; e < GPU_CODES_UNIT; e++)
+			y.code[e] = (u8)codes(__fadd_rn(__fmul_rn((float)(number(y.code[e]) - zero), by),
+							__fmul_rn((float)(number(r.code[e]) - r_zero), r_by)));
+	}
+};
+
+// Writes the codes of a tile, rows of LINE bytes in shared memory.
+template <int BM, int BN, int LINE, int THREADS>
+__device__ inline void write_tile(const gpu_codes_conv &p, const u8 *tile, int64_t m0, int n0)
+{
+	enum { ACROSS = BN / GPU_CODES_UNIT };
+	const Adding adding(p);
+	for (int i = threadIdx.x; i < BM * ACROSS; i += THREADS) {
+		const int row = i / ACROSS, col = i % ACROSS * GPU_CODES_UNIT;
+		const int64_t at = (m0 + row) * p.n + n0 + col;
+		if (m0 + row >= p.m || n0 + col >= p.n)
+			continue;
+		Unit y;
+		y.all = *(const uint4 *)(tile + row * LINE + col);
+		if (p.r) {
+			Unit r;
+			r.all = *(const uint4 *)((const u8 *)p.r + at);
+			adding(y, r);
+		}
+		*(uint4 *)((u8 *)p.y + at) = y.all;
+	}
+}
+
+template <int DEPTH, int MT, int NT, bool SIGNED>
+__device__ inline void multiply_step(int (*sum)[NT][4], const u8 *a, const u8 *b)
+{
+	const int lane = threadIdx.x % 32;
+#pragma unroll
+	for (int half = 0; half < DEPTH / GPU_CODES_UNIT; half += 2) {
+		u32 fa[MT][4], fb[NT / 2][4];
+#pragma unroll
+		for (int i = 0; i < MT; i++)
+			matrices(fa[i], a + unit_offset<DEPTH>(i * 16 + lane % 16, half + lane / 16));
+#pragma unroll
+		for (int j = 0; j < NT / 2; j++)
+			matrices(fb[j], b + unit_offset<DEPTH>(j * 16 + lane / 16 * 8 + lane % 8, half + lane / 8 % 2));
+#pragma unroll
+		for (int i = 0; i < MT; i++)
+#pragma unroll
+			for (int j = 0; j < NT; j++)
+				multiply<SIGNED>(sum[i][j], fa[i], fb[j / 2] + j % 2 * 2);
+	}
+}
 
 /*
  * A block computes BM pixels of BN channels, and each of its warps WM x WN of them. Each step along the window takes
@@ -174,82 +266,70 @@ template <int BM, int BN, int WM, int WN, int DEPTH, int STAGES, bool SIGNED>
 __device__ inline void codes_conv(const gpu_codes_conv &p)
 {
 	constexpr int ACROSS = BN / WN, THREADS = BM / WM * ACROSS * 32, STAGE = (BM + BN) * DEPTH, LINE = BN + GPU_CODES_UNIT;
-	__shared__ __align__(128) u8 shared[STAGES * STAGE];
+	SHARED_ROOM(u8, shared);
 	__shared__ Place place[GPU_CODES_UNITS];
 	__shared__ Channel channel[BN];
 	static_assert(BM * LINE <= STAGES * STAGE, "the codes of a tile do not fit");
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, wm = warp / ACROSS * WM, wn = warp % ACROSS * WN;
 	const unsigned across = (unsigned)((p.n + BN - 1) / BN);
 	const int64_t m0 = (int64_t)(blockIdx.x / across) * BM;
-	const int n0 = (int)(blockIdx.x % across) * BN, x_zero = code_of(p.x_zero, SIGNED);
+	const int n0 = (int)(blockIdx.x % across) * BN;
 	const int per_pixel = p.channels / GPU_CODES_UNIT, units = p.win.kernel[0] * p.win.kernel[1] * per_pixel;
 	const int steps = (units * GPU_CODES_UNIT + DEPTH - 1) / DEPTH;
-	const u32 zero = (u32)(x_zero & 0xff) * 0x01010101u;
+	const u32 zero = (u32)(code_of(p.x_zero, SIGNED) & 0xff) * 0x01010101u;
 	const Windows<BM, DEPTH, THREADS> windows(p, m0);
+	const Weights<BN, DEPTH, THREADS> weights(p, n0);
 
-	for (int i = threadIdx.x; i < units; i += THREADS) {
+	for (int i = threadIdx.x; i < units && !p.plain; i += THREADS) {
 		const int tap = i / per_pixel, row = tap / p.win.kernel[1] * p.win.dilation[0], col = tap % p.win.kernel[1] * p.win.dilation[1];
-		place[i] = Place{(row * p.win.in[1] + col) * p.channels + i % per_pixel * GPU_CODES_UNIT, (short)row, (short)col};
+		place[i] = Place{(row * p.win.in[1] + col) * p.channels + i % per_pixel * GPU_CODES_UNIT, tap};
 	}
-	for (int i = threadIdx.x; i < BN && n0 + i < p.n; i += THREADS)
-		channel[i] = channel_of(p, n0 + i, x_zero);
 	__syncthreads();
-#pragma unroll
-	for (int s = 0; s < STAGES - 1; s++) {
-		windows(shared + s * STAGE, place, s * DEPTH, units, p, zero);
-		fetch_weights<BN, DEPTH, THREADS>(shared + s * STAGE + BM * DEPTH, p, n0, s * DEPTH);
+	const auto fetch_step = [&](int s, u8 *to) {
+		if (s < steps) {
+			windows(to, place, s * DEPTH, units, p, zero);
+			weights(to + BM * DEPTH, s * DEPTH, p.pitch);
+		}
 		fetch_end();
-	}
+	};
+#pragma unroll
+	for (int s = 0; s < STAGES - 1; s++)
+		fetch_step(s, shared + s * STAGE);
+	// These are needed at the end only, but loading them now overlaps with the first copies.
+	for (int i = threadIdx.x; i < BN && n0 + i < p.n; i += THREADS)
+		channel[i] = channel_of(p, n0 + i, code_of(p.x_zero, SIGNED));
 	int sum[WM / 16][WN / 8][4] = {}, now = 0, next = STAGES - 1;
 	for (int s = 0; s < steps; s++) {
 		fetch_wait<STAGES - 2>();
 		__syncthreads();
-		windows(shared + next * STAGE, place, (s + STAGES - 1) * DEPTH, units, p, zero);
-		fetch_weights<BN, DEPTH, THREADS>(shared + next * STAGE + BM * DEPTH, p, n0, (s + STAGES - 1) * DEPTH);
-		fetch_end();
-		const u8 *sa = shared + now * STAGE, *sb = sa + BM * DEPTH;
+		fetch_step(s + STAGES - 1, shared + next * STAGE);
+		const u8 *a = shared + now * STAGE, *b = a + BM * DEPTH;
 		next = next + 1 == STAGES ? 0 : next + 1;
 		now = now + 1 == STAGES ? 0 : now + 1;
-#pragma unroll
-		for (int half = 0; half < DEPTH / GPU_CODES_UNIT; half += 2) {
-			u32 fa[WM / 16][4], fb[WN / 16][4];
-#pragma unroll
-			for (int i = 0; i < WM / 16; i++)
-				matrices(fa[i], sa + unit_offset<DEPTH>(wm + i * 16 + lane % 16, half + lane / 16));
-#pragma unroll
-			for (int j = 0; j < WN / 16; j++)
-				matrices(fb[j], sb + unit_offset<DEPTH>(wn + j * 16 + lane / 16 * 8 + lane % 8, half + lane / 8 % 2));
-#pragma unroll
-			for (int i = 0; i < WM / 16; i++)
-#pragma unroll
-				for (int j = 0; j < WN / 8; j++)
-					multiply<SIGNED>(sum[i][j], fa[i], fb[j / 2] + j % 2 * 2);
-		}
+		multiply_step<DEPTH, WM / 16, WN / 8, SIGNED>(sum, a + wm * DEPTH, b + wn * DEPTH);
 	}
 	fetch_wait_all();
 	__syncthreads();
 	const Codes codes(p.y_zero, p.y_signed != 0);
 #pragma unroll
-	for (int i = 0; i < WM / 16; i++)
+	for (int j = 0; j < WN / 8; j++) {
+		const int col = wn + j * 8 + lane % 4 * 2;
+		if (n0 + col >= p.n)
+			continue;
+		const Channel left = channel[col], right = channel[col + 1];
 #pragma unroll
-		for (int j = 0; j < WN / 8; j++)
+		for (int i = 0; i < WM / 16; i++)
 #pragma unroll
-			for (int e = 0; e < 4; e += 2) {
-				const int row = wm + i * 16 + lane / 4 + e / 2 * 8, col = wn + j * 8 + lane % 4 * 2;
-				if (n0 + col < p.n)
-					*(u16 *)(shared + row * LINE + col) = (u16)(codes(sum[i][j][e], channel[col]) |
-										   codes(sum[i][j][e + 1], channel[col + 1]) << 8);
-			}
-	__syncthreads();
-	for (int i = threadIdx.x; i < BM * (BN / GPU_CODES_UNIT); i += THREADS) {
-		const int row = i / (BN / GPU_CODES_UNIT), col = i % (BN / GPU_CODES_UNIT) * GPU_CODES_UNIT;
-		if (m0 + row < p.m && n0 + col < p.n)
-			*(uint4 *)((u8 *)p.y + (m0 + row) * p.n + n0 + col) = *(const uint4 *)(shared + row * LINE + col);
+			for (int e = 0; e < 4; e += 2)
+				*(u16 *)(shared + (wm + i * 16 + lane / 4 + e / 2 * 8) * LINE + col) =
+					(u16)(codes(sum[i][j][e], left) | codes(sum[i][j][e + 1], right) << 8);
 	}
+	__syncthreads();
+	write_tile<BM, BN, LINE, THREADS>(p, shared, m0, n0);
 }
 
 #define KERNEL(BM, BN, WM, WN, DEPTH, STAGES, T, SIGNED)                                                               \
-	extern "C" __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32)                                         \
+	extern "C" __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, 2)                                      \
 		int8_conv_##T##_##BM##x##BN(const gpu_codes_conv p)                                                    \
 	{                                                                                                              \
 		codes_conv<BM, BN, WM, WN, DEPTH, STAGES, SIGNED>(p);                                                      \
@@ -257,9 +337,8 @@ __device__ inline void codes_conv(const gpu_codes_conv &p)
 #define TILE(BM, BN, WM, WN, DEPTH, STAGES)                                                                            \
 	KERNEL(BM, BN, WM, WN, DEPTH, STAGES, u8, false)                                                                   \
 	KERNEL(BM, BN, WM, WN, DEPTH, STAGES, i8, true)
-// The last number is how many stages fit into the 48 KiB of shared memory that a block has by default, beside the places.
-TILE(128, 128, 64, 32, 64, 2)
-TILE(128, 64, 32, 32, 64, 3)
-TILE(64, 128, 32, 32, 64, 3)
+TILE(128, 128, 64, 32, 64, 3)
+TILE(128, 64, 32, 32, 64, 4)
+TILE(64, 128, 32, 32, 64, 4)
 TILE(64, 64, 32, 32, 64, 4)
 TILE(32, 64, 16, 32, 128, 3)

@@ -6,9 +6,10 @@
 
 /*
  * GPU_CODES_UNIT: channels that are read at once; images and weights have a multiple of it. GPU_CODES_PITCH: rows of
- * weights begin at multiples of so many bytes, with zeros behind them. GPU_CODES_UNITS: units that a window may have.
+ * weights begin at multiples of so many bytes, with zeros behind them. GPU_CODES_UNITS, GPU_CODES_TAPS: units and
+ * pixels that a window may have.
  */
-enum { GPU_CODES_UNIT = 16, GPU_CODES_PITCH = 128, GPU_CODES_UNITS = 640 };
+enum { GPU_CODES_UNIT = 16, GPU_CODES_PITCH = 128, GPU_CODES_UNITS = 640, GPU_CODES_TAPS = 63 };
 
 /*
  * Puts blocks of stride x stride pixels of an image into the channels of one pixel, so that a convolution with this
@@ -38,18 +39,22 @@ struct gpu_fold_weights {
 
 /*
  * y[m][n] = the sum over a window of (x - x's zero point) * w, scaled and rounded to y's codes, for pixels m and output
- * channels n. With a residual r, the result is the code of that code and r, added as QLinearAdd does.
+ * channels n. With a residual r, y is that code and r's, added and rounded as QLinearAdd does, to codes of the scale
+ * `sum_scale`.
  */
 struct gpu_codes_conv {
 	const void *x, *w; /* x: channels last; w: packed, signed */
-	const int32_t *sum, *bias; /* sum of the weights of a channel; bias may be null */
+	const int32_t *sum, *bias; /* sum: of the weights of a channel; bias may be null */
 	const float *x_scale, *w_scale, *y_scale;
 	const void *x_zero, *y_zero; /* may be null */
+	const void *r, *r_zero, *sum_zero; /* may be null */
+	const float *r_scale, *sum_scale;
 	void *y;
 	int64_t m;
 	int n, pitch, channels;
 	struct gpu_plane win;
-	int w_scales, x_signed, y_signed; /* w_scales: whether each channel has a scale */
+	int w_scales, y_signed; /* w_scales: whether each channel has a scale */
+	int plain; /* windows of one pixel that are read one after the other */
 };
 
 #endif

@@ -7,18 +7,19 @@
 #include "gpu/launch/packed.h"
 #include "gpu/launch/window.h"
 #include "gpu/ops/quant.h"
+#include "ops/quant.h"
 
 #include <inttypes.h>
 
 /* Our kernels. A block computes a tile of rows (pixels) x columns (output channels). */
 static const struct tile {
 	const char *name;
-	int rows, columns, threads;
-} tiles[] = {{"128x128", 128, 128, 256},
-	     {"128x64", 128, 64, 256},
-	     {"64x128", 64, 128, 256},
-	     {"64x64", 64, 64, 128},
-	     {"32x64", 32, 64, 128}};
+	int rows, columns, threads, shared;
+} tiles[] = {{"128x128", 128, 128, 256, 3 * 256 * 64},
+	     {"128x64", 128, 64, 256, 4 * 192 * 64},
+	     {"64x128", 64, 128, 256, 4 * 192 * 64},
+	     {"64x64", 64, 64, 128, 4 * 128 * 64},
+	     {"32x64", 32, 64, 128, 3 * 96 * 128}};
 enum { TILES = sizeof(tiles) / sizeof(*tiles), MAX_EXTENT = 1 << 14 };
 
 struct codes_conv {
@@ -26,7 +27,8 @@ struct codes_conv {
 	struct gpu_fold_codes fold; /* of x */
 	struct gpu_fold_weights weights;
 	struct gpu_qslots q;
-	bool folds; /* x is rearranged before the convolution */
+	bool adds; /* the node has a residual */
+	bool x_signed, folds; /* folds: x is rearranged before the convolution */
 	int tile;
 	void *fn, *fold_fn, *weights_fn;
 	const void *packed;
@@ -78,6 +80,8 @@ static void plan_fold(struct codes_conv *c, const struct gpu_int_conv *j, int64_
 	f->room = round_to(j->cin * f->stride[0] * f->stride[1], GPU_CODES_UNIT);
 	f->n = batch * f->out[0] * f->out[1] * (f->room / GPU_CODES_UNIT);
 	c->job.channels = f->room;
+	c->job.plain = w->kernel[0] * w->kernel[1] == 1 && w->stride[0] * w->stride[1] == 1 &&
+		       !w->begin[0] && !w->begin[1] && w->in[0] == w->out[0] && w->in[1] == w->out[1];
 	c->job.pitch = round_to((int64_t)w->kernel[0] * w->kernel[1] * f->room, GPU_CODES_PITCH);
 	c->weights = (struct gpu_fold_weights){.channels = (int)j->cin,
 					       .room = f->room,
@@ -97,7 +101,7 @@ static const char *refuse_window(const struct gpu_int_conv *j)
 		return "groups of channels, an empty output, or windows of three dimensions";
 	if (j->cout % GPU_CODES_UNIT)
 		return "output channels that are no multiple of 16";
-	if (units > GPU_CODES_UNITS)
+	if (units > GPU_CODES_UNITS || gpu_volume(w->kernel) > GPU_CODES_TAPS)
 		return "a window that is too large";
 	for (int i = 1; i < GPU_SPACE; i++)
 		if (w->in[i] > MAX_EXTENT || w->begin[i] < 0 || w->begin[i] > MAX_EXTENT ||
@@ -125,13 +129,16 @@ static const char *fill_conv(const struct site *s, struct codes_conv *c)
 	    j.count[q.y_zero] > 1 || gpu_type(s, (uint32_t)q.a_scale) != DT_F32)
 		return "more than one scale of the input or of the output";
 	*c = (struct codes_conv){.q = q,
+				 .x_signed = gpu_type(s, (uint32_t)q.a) == DT_I8,
 				 .job = {.m = j.n / j.cout,
 					 .n = (int)j.cout,
 					 .win = gpu_window_plane(&j.win),
 					 .w_scales = j.count[q.b_scale] > 1,
-					 .x_signed = gpu_type(s, (uint32_t)q.a) == DT_I8,
 					 .y_signed = gpu_out_type(s, 0) == DT_I8}};
 	plan_fold(c, &j, site_in(s, (uint32_t)q.a)->shape.dim[0]);
+	c->adds = s->node->op == op_named("infer::QConvAdd");
+	if (c->adds && !shape_equal(&site_in(s, QCONV_R)->shape, &site_out(s, 0)->shape))
+		return "a residual of another shape";
 	return NULL;
 }
 
@@ -165,16 +172,17 @@ static struct gpu_grid grid_of(const struct gpu_codes_conv *j, const struct tile
 {
 	int64_t blocks = (j->m + t->rows - 1) / t->rows * ((j->n + t->columns - 1) / t->columns);
 
-	return (struct gpu_grid){(unsigned)blocks, 1, 1, (unsigned)t->threads, 0};
+	return (struct gpu_grid){(unsigned)blocks, 1, 1, (unsigned)t->threads,
+				 (unsigned)t->shared};
 }
 
 static void *tile_kernel(const struct site *s, const struct codes_conv *c, int tile, struct diag *d)
 {
 	char name[48];
 
-	snprintf(name, sizeof(name), "int8_conv_%s_%s", c->job.x_signed ? "i8" : "u8",
+	snprintf(name, sizeof(name), "int8_conv_%s_%s", c->x_signed ? "i8" : "u8",
 		 tiles[tile].name);
-	return gpu_kernel(s, "int8_conv", name, d);
+	return gpu_kernel_sharing(s, "int8_conv", name, (unsigned)tiles[tile].shared, d);
 }
 
 struct trial {
@@ -252,9 +260,9 @@ static int choose_tile(struct site *s, const struct codes_conv *c)
 	const struct gpu_plane *w = &j->win;
 	const char *key = arena_printf(
 		s->plan_arena,
-		"infer int8 conv m%" PRId64 " n%d c%d in%d,%d out%d,%d window%d,%d stride%d,%d %s", j->m,
+		"infer int8 conv3 m%" PRId64 " n%d c%d in%d,%d out%d,%d window%d,%d stride%d,%d %s", j->m,
 		j->n, j->channels, w->in[0], w->in[1], w->out[0], w->out[1], w->kernel[0],
-		w->kernel[1], w->stride[0], w->stride[1], j->x_signed ? "i8" : "u8");
+		w->kernel[1], w->stride[0], w->stride[1], c->x_signed ? "i8" : "u8");
 	const char *known = tune_get(s->device, key);
 	int tile = known ? known[0] - '0' : -1;
 	double us = 0;
@@ -301,6 +309,8 @@ int gpu_codes_conv_reshape(struct site *s, struct step *step, struct diag *d)
 	gpu_layouts(s, step, &want, &give);
 	want[a] = c->folds ? site_in(s, a)->layout : gpu_channels_last(&site_in(s, a)->shape);
 	give[0] = gpu_channels_last(&site_out(s, 0)->shape);
+	if (c->adds)
+		want[QCONV_R] = give[0];
 	c->tile = choose_tile(s, c);
 	c->fn = tile_kernel(s, c, c->tile, d);
 	c->weights_fn = gpu_kernel(s, "int8_conv", "int8_fold_weights", d);
@@ -309,13 +319,22 @@ int gpu_codes_conv_reshape(struct site *s, struct step *step, struct diag *d)
 		return -E_DEVICE;
 	if (c->folds)
 		c->x_at = gpu_room(step, (size_t)c->fold.n * GPU_CODES_UNIT);
-	snprintf(form, sizeof(form), "codes %d %d %d,%d", c->weights.room, c->weights.pitch,
-		 c->weights.stride[0], c->weights.stride[1]);
+	snprintf(form, sizeof(form), "codes %d %d %d,%d", c->weights.room,
+		 c->weights.pitch, c->weights.stride[0], c->weights.stride[1]);
 	c->packed = gpu_packed(s, b, form, weight_bytes(c) + (size_t)c->job.n * sizeof(int32_t),
 			       pack_weights, c, d);
 	step->unread |= UINT64_C(1) << b;
 	step->state = c;
 	return c->packed ? 0 : -E_DEVICE;
+}
+
+static void set_residual(const struct call *call, struct gpu_codes_conv *job)
+{
+	job->r = gpu_data(call, QCONV_R);
+	job->r_scale = gpu_data(call, QCONV_R_SCALE);
+	job->r_zero = gpu_data(call, QCONV_R_ZERO);
+	job->sum_scale = gpu_data(call, QCONV_Y_SCALE);
+	job->sum_zero = gpu_data(call, QCONV_Y_ZERO);
 }
 
 static const void *operand(const struct call *call, int slot)
@@ -347,6 +366,8 @@ int gpu_codes_conv_run(const struct call *call)
 	job.y_scale = operand(call, c->q.y_scale);
 	job.y_zero = operand(call, c->q.y_zero);
 	job.y = gpu_out(call, 0);
+	if (c->adds)
+		set_residual(call, &job);
 	return err ? err
 		   : gpu_launch(call, c->fn, grid_of(&job, &tiles[c->tile]), &job, sizeof(job));
 }

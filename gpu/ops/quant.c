@@ -249,6 +249,7 @@ static const struct {
 	{"ConvInteger", {0, 1, 2, 3, -1, -1, -1, -1, -1, -1}},
 	{"QLinearMatMul", {0, 3, 2, 5, 1, 4, 6, 7, -1, -1}},
 	{"QLinearConv", {0, 3, 2, 5, 1, 4, 6, 7, 8, -1}},
+	{"QConvAdd", {0, 3, 2, 5, 1, 4, 6, 7, 8, -1}},
 	{"MatMulIntegerToFloat", {0, 1, 4, 5, 2, 3, -1, -1, -1, 6}},
 	{"QGemm", {0, 3, 2, 5, 1, 4, 7, 8, 6, -1}},
 };
@@ -459,6 +460,7 @@ const struct kernel gpu_quant[] = {
 	PRODUCT("com.microsoft::QGemm"),
 	INT8_CONV("ConvInteger"),
 	CONV("ConvInteger"),
+	CODES_CONV("infer::QConvAdd"),
 	CODES_CONV("QLinearConv"),
 	INT8_CONV("QLinearConv"),
 	CONV("QLinearConv"),

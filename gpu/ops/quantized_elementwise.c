@@ -44,7 +44,7 @@ int gpu_code_pairs_reshape(struct site *s, struct step *step, struct diag *d)
 		step->want = step->give = NULL;
 		fill_pairs(s, &job, LAYOUT_ROW);
 	}
-	return job.n ? GPU_TASK(s, step, "codes", "codes_pairs", &job, (job.n + 3) / 4, d) : 0;
+	return job.n ? GPU_TASK(s, step, "codes", "codes_pairs", &job, (job.n + 15) / 16, d) : 0;
 }
 
 bool gpu_codes_accepts(const struct site *s, struct why *w)

@@ -146,6 +146,23 @@ static bool conv_bias(struct match *m)
 	return conv(m) && bias_in_units(m, "b", "sx", "sw");
 }
 
+/*
+ * True if a kernel of the GPU adds the residual r to the codes t of the convolution. The nodes before may be of a file that had codes
+ * from the beginning, so that they are judged as those of a rule above are.
+ */
+static bool conv_residual(struct match *m)
+{
+	enum dtype type = match_dtype(m, "t");
+
+	if (!match_on_gpu(m))
+		return match_why(m, "the CPU has no kernel for it");
+	if (match_value(m, "r") == match_value(m, "t") || !match_same_shape(m, "r", "t"))
+		return match_why(m, "it is added to itself or to another shape");
+	return match_const(m, "zw") && from_codes(m) && has_scales(m, "sc", "zc", 1) &&
+	       has_scales(m, "sr", "zr", 1) && has_scales(m, "sy", "zy", 1) &&
+	       match_dtype(m, "r") == type && match_dtype(m, "zy") == type && conv_is_fast(m);
+}
+
 /* True if b, whose last dimension but one (the last if it is turned) is summed over, has scales that a product of codes takes. */
 static bool columns_scaled(struct match *m, bool turned)
 {
@@ -371,6 +388,9 @@ static bool bias(struct match *m)
 #define S_CONV_TEXT(b)                                                                                \
 	"y = QuantizeLinear(Conv(DequantizeLinear(x, sx, zx), DequantizeLinear(w, sw, zw) {axis=0}" b \
 	"), sy, zy)"
+#define S_CONV_ADD                                                                                 \
+	S_X "w[16,4,3,3]:i8 sw+[16] zw=0:i8 sc=3 zc[]:u8 r[2,16,4,4]:u8 sr=0.03 "      \
+	    "zr[]:u8 " S_Y
 #define S_PAIR	 "a[2,3,8]:u8 sa=0.02 za[]:u8 b[2,3,8]:u8 sb=0.03 zb[]:u8 sy=0.05 zy[]:u8"
 #define S_MATRIX "a[3,8]:u8 sa=0.02 za[]:u8 b[8,5]:i8 sb=0.03 zb[]:i8 "
 
@@ -449,6 +469,16 @@ const struct rule rules_quant[] = {
 
 	{"codes-add", QUANTIZE, Q("Add(" DQ("a") ", " DQ("b") ")"),
 	 "y = com.microsoft::QLinearAdd(a, sa, za, b, sb, zb, sy, zy)", two_operands, true, .sample = S_PAIR},
+	{"codes-conv-add", QUANTIZE,
+	 "t = c: QLinearConv(x, #sx, #zx, #w, sw, #zw, #sc, #zc, b?); "
+	 "y = com.microsoft::QLinearAdd(t, #sc, #zc, r, #sr, #zr, #sy, #zy)",
+	 "y = infer::QConvAdd(x, sx, zx, w, sw, zw, sc, zc, b, r, sr, zr, sy, zy) {...c}", conv_residual,
+	 .sample = S_CONV_ADD},
+	{"codes-add-conv", QUANTIZE,
+	 "t = c: QLinearConv(x, #sx, #zx, #w, sw, #zw, #sc, #zc, b?); "
+	 "y = com.microsoft::QLinearAdd(r, #sr, #zr, t, #sc, #zc, #sy, #zy)",
+	 "y = infer::QConvAdd(x, sx, zx, w, sw, zw, sc, zc, b, r, sr, zr, sy, zy) {...c}", conv_residual,
+	 .sample = S_CONV_ADD},
 	{"codes-mul", QUANTIZE, Q("Mul(" DQ("a") ", " DQ("b") ")"),
 	 "y = com.microsoft::QLinearMul(a, sa, za, b, sb, zb, sy, zy)", two_operands, true, .sample = S_PAIR},
 	{"codes-average", QUANTIZE, Q("GlobalAveragePool(" DQ("x") ")"),
