@@ -106,12 +106,13 @@ template <int ROWS, int DEPTH, int THREADS> struct Windows {
 			const int row = (int)(line - image * (unsigned)p.win.out[0]) * p.win.stride[0] - p.win.begin[0];
 			const int col = (int)(pixel - line * (unsigned)p.win.out[1]) * p.win.stride[1] - p.win.begin[1];
 			from[e] = (const u8 *)p.x + (((int64_t)image * p.win.in[0] + row) * p.win.in[1] + col) * p.channels;
+			u64 across = 0; // which columns of a window lie inside
+			for (int u = 0; u < p.win.kernel[1] && !p.plain; u++)
+				across |= (u64)((unsigned)(col + u * p.win.dilation[1]) < (unsigned)p.win.in[1]) << u;
 			inside[e] = 0;
-			for (int v = 0, tap = 0; v < p.win.kernel[0] && !p.plain; v++)
-				for (int u = 0; u < p.win.kernel[1]; u++, tap++)
-					if ((unsigned)(row + v * p.win.dilation[0]) < (unsigned)p.win.in[0] &&
-					    (unsigned)(col + u * p.win.dilation[1]) < (unsigned)p.win.in[1])
-						inside[e] |= (u64)1 << tap;
+			for (int v = 0; v < p.win.kernel[0] && !p.plain; v++)
+				if ((unsigned)(row + v * p.win.dilation[0]) < (unsigned)p.win.in[0])
+					inside[e] |= across << v * p.win.kernel[1];
 		}
 	}
 	// Padding becomes the zero point, of which `zero` has four. What lies behind the window is multiplied by zeros. Units
@@ -174,6 +175,12 @@ __device__ inline Channel channel_of(const gpu_codes_conv &p, int n, int x_zero)
 	return c;
 }
 
+// Added to a float of at most 2^22, this leaves it rounded to a whole number in the lowest bits: conversions by the
+// instructions for them take eight times as long.
+const float WHOLE = 12582912.0f;
+// The bits of 2^23, to which a number below 2^23 may be added as bits.
+const u32 BITS_OF_2_23 = 0x4b000000u;
+
 // Codes around a zero point. The bounds are whole numbers, so that rounding may follow them; a NaN becomes the least code.
 struct Codes {
 	int zero;
@@ -184,56 +191,54 @@ struct Codes {
 		low = (float)((is_signed ? -128 : 0) - zero);
 		high = (float)((is_signed ? 127 : 255) - zero);
 	}
-	__device__ u32 operator()(float v) const { return (u32)(__float2int_rn(fminf(fmaxf(v, low), high)) + zero) & 0xff; }
-	__device__ u32 operator()(int sum, const Channel &c) const
+	// The bits of WHOLE plus the code without its zero point.
+	__device__ float rounded(float v) const { return __fadd_rn(fminf(fmaxf(v, low), high), WHOLE); }
+	__device__ u32 code(float r) const { return (__float_as_uint(r) + (u32)zero) & 0xff; }
+};
+
+// Turns sums into codes and, if there is a residual, adds its codes as QLinearAdd does.
+struct Result {
+	Codes codes, sums;
+	float by, r_by, r_zero;
+	u32 flip; // what makes codes with a sign numbers from 0 to 255
+	bool adds;
+	__device__ Result(const gpu_codes_conv &p) : codes(p.y_zero, p.y_signed != 0), sums(p.sum_zero, p.y_signed != 0)
 	{
-		return (*this)(__fmul_rn((float)(int)((u32)sum + (u32)c.add), c.scale));
+		adds = p.adds != 0;
+		by = adds ? *p.y_scale / *p.sum_scale : 0;
+		r_by = adds ? *p.r_scale / *p.sum_scale : 0;
+		flip = p.y_signed ? 0x80 : 0;
+		r_zero = 8388608.0f + (float)(code_of(p.r_zero, p.y_signed != 0) + (int)flip);
+	}
+	__device__ u32 operator()(int sum, const Channel &c, u32 r) const
+	{
+		const float v = codes.rounded(__fmul_rn((float)(int)((u32)sum + (u32)c.add), c.scale));
+		if (!adds)
+			return codes.code(v);
+		const float w = __fsub_rn(__uint_as_float(BITS_OF_2_23 | ((r & 0xff) ^ flip)), r_zero);
+		return sums.code(sums.rounded(__fadd_rn(__fmul_rn(__fsub_rn(v, WHOLE), by), __fmul_rn(w, r_by))));
 	}
 };
 
-// Adds a residual to codes.
-struct Adding {
-	float by, r_by;
-	int zero, r_zero;
-	bool is_signed;
-	Codes codes;
-	__device__ Adding(const gpu_codes_conv &p) : codes(p.sum_zero, p.y_signed != 0)
-	{
-		is_signed = p.y_signed != 0;
-		by = p.r ? *p.y_scale / *p.sum_scale : 0;
-		r_by = p.r ? *p.r_scale / *p.sum_scale : 0;
-		zero = code_of(p.y_zero, is_signed);
-		r_zero = code_of(p.r_zero, is_signed);
+// Copies the codes of a tile from or to rows of LINE bytes in shared memory.
+template <int BM, int BN, int LINE, int THREADS>
+__device__ inline void fetch_residual(const gpu_codes_conv &p, u8 *tile, int64_t m0, int n0)
+{
+	enum { ACROSS = BN / GPU_CODES_UNIT };
+	for (int i = threadIdx.x; i < BM * ACROSS; i += THREADS) {
+		const int row = i / ACROSS, col = i % ACROSS * GPU_CODES_UNIT;
+		const bool there = m0 + row < p.m && n0 + col < p.n;
+		fetch16(tile + row * LINE + col, (const u8 *)p.r + (there ? (m0 + row) * p.n + n0 + col : 0), there);
 	}
-	__device__ int number(u8 code) const { return is_signed ? (int)(i8)code : (int)code; }
-	__device__ void operator()(Unit &y, const Unit &r) const
-	{
-#pragma unroll
-		for (int e = 0; e < GPU_CODES_UNIT; e++)
-			y.code[e] = (u8)codes(__fadd_rn(__fmul_rn((float)(number(y.code[e]) - zero), by),
-							__fmul_rn((float)(number(r.code[e]) - r_zero), r_by)));
-	}
-};
-
-// Writes the codes of a tile, rows of LINE bytes in shared memory.
+}
 template <int BM, int BN, int LINE, int THREADS>
 __device__ inline void write_tile(const gpu_codes_conv &p, const u8 *tile, int64_t m0, int n0)
 {
 	enum { ACROSS = BN / GPU_CODES_UNIT };
-	const Adding adding(p);
 	for (int i = threadIdx.x; i < BM * ACROSS; i += THREADS) {
 		const int row = i / ACROSS, col = i % ACROSS * GPU_CODES_UNIT;
-		const int64_t at = (m0 + row) * p.n + n0 + col;
-		if (m0 + row >= p.m || n0 + col >= p.n)
-			continue;
-		Unit y;
-		y.all = *(const uint4 *)(tile + row * LINE + col);
-		if (p.r) {
-			Unit r;
-			r.all = *(const uint4 *)((const u8 *)p.r + at);
-			adding(y, r);
-		}
-		*(uint4 *)((u8 *)p.y + at) = y.all;
+		if (m0 + row < p.m && n0 + col < p.n)
+			*(uint4 *)((u8 *)p.y + (m0 + row) * p.n + n0 + col) = *(const uint4 *)(tile + row * LINE + col);
 	}
 }
 
@@ -285,6 +290,9 @@ __device__ inline void codes_conv(const gpu_codes_conv &p)
 		place[i] = Place{(row * p.win.in[1] + col) * p.channels + i % per_pixel * GPU_CODES_UNIT, tap};
 	}
 	__syncthreads();
+	u8 *const residual = shared + STAGES * STAGE; // a tile, of which only launches with a residual have the memory
+	if (p.adds)
+		fetch_residual<BM, BN, LINE, THREADS>(p, residual, m0, n0);
 	const auto fetch_step = [&](int s, u8 *to) {
 		if (s < steps) {
 			windows(to, place, s * DEPTH, units, p, zero);
@@ -310,7 +318,7 @@ __device__ inline void codes_conv(const gpu_codes_conv &p)
 	}
 	fetch_wait_all();
 	__syncthreads();
-	const Codes codes(p.y_zero, p.y_signed != 0);
+	const Result result(p);
 #pragma unroll
 	for (int j = 0; j < WN / 8; j++) {
 		const int col = wn + j * 8 + lane % 4 * 2;
@@ -320,25 +328,28 @@ __device__ inline void codes_conv(const gpu_codes_conv &p)
 #pragma unroll
 		for (int i = 0; i < WM / 16; i++)
 #pragma unroll
-			for (int e = 0; e < 4; e += 2)
-				*(u16 *)(shared + (wm + i * 16 + lane / 4 + e / 2 * 8) * LINE + col) =
-					(u16)(codes(sum[i][j][e], left) | codes(sum[i][j][e + 1], right) << 8);
+			for (int e = 0; e < 4; e += 2) {
+				const int at = (wm + i * 16 + lane / 4 + e / 2 * 8) * LINE + col;
+				const u32 r = result.adds ? *(const u16 *)(residual + at) : 0;
+				*(u16 *)(shared + at) = (u16)(result(sum[i][j][e], left, r) | result(sum[i][j][e + 1], right, r >> 8) << 8);
+			}
 	}
 	__syncthreads();
 	write_tile<BM, BN, LINE, THREADS>(p, shared, m0, n0);
 }
 
-#define KERNEL(BM, BN, WM, WN, DEPTH, STAGES, T, SIGNED)                                                               \
-	extern "C" __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, 2)                                      \
-		int8_conv_##T##_##BM##x##BN(const gpu_codes_conv p)                                                    \
+#define KERNEL(BM, BN, WM, WN, DEPTH, STAGES, T, SIGNED, name)                                                         \
+	extern "C" __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, 2) int8_conv_##T##_##name(              \
+		const gpu_codes_conv p)                                                                                \
 	{                                                                                                              \
 		codes_conv<BM, BN, WM, WN, DEPTH, STAGES, SIGNED>(p);                                                      \
 	}
-#define TILE(BM, BN, WM, WN, DEPTH, STAGES)                                                                            \
-	KERNEL(BM, BN, WM, WN, DEPTH, STAGES, u8, false)                                                                   \
-	KERNEL(BM, BN, WM, WN, DEPTH, STAGES, i8, true)
-TILE(128, 128, 64, 32, 64, 3)
-TILE(128, 64, 32, 32, 64, 4)
-TILE(64, 128, 32, 32, 64, 4)
-TILE(64, 64, 32, 32, 64, 4)
-TILE(32, 64, 16, 32, 128, 3)
+#define TILE(BM, BN, WM, WN, DEPTH, STAGES, name)                                                                      \
+	KERNEL(BM, BN, WM, WN, DEPTH, STAGES, u8, false, name)                                                             \
+	KERNEL(BM, BN, WM, WN, DEPTH, STAGES, i8, true, name)
+TILE(128, 128, 64, 32, 64, 3, 128x128)
+TILE(128, 128, 64, 64, 64, 3, 4_warps)
+TILE(128, 64, 32, 32, 64, 4, 128x64)
+TILE(64, 128, 32, 32, 64, 4, 64x128)
+TILE(64, 64, 32, 32, 64, 4, 64x64)
+TILE(32, 64, 16, 32, 128, 3, 32x64)

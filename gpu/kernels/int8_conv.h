@@ -54,7 +54,8 @@ struct gpu_codes_conv {
 	int n, pitch, channels;
 	struct gpu_plane win;
 	int w_scales, y_signed; /* w_scales: whether each channel has a scale */
-	int plain; /* windows of one pixel that are read one after the other */
+	/* plain: windows of one pixel that are read one after the other; adds: r is added */
+	int plain, adds;
 };
 
 #endif

@@ -16,18 +16,19 @@ static const struct tile {
 	const char *name;
 	int rows, columns, threads, shared;
 } tiles[] = {{"128x128", 128, 128, 256, 3 * 256 * 64},
+	     {"4_warps", 128, 128, 128, 3 * 256 * 64},
 	     {"128x64", 128, 64, 256, 4 * 192 * 64},
 	     {"64x128", 64, 128, 256, 4 * 192 * 64},
 	     {"64x64", 64, 64, 128, 4 * 128 * 64},
 	     {"32x64", 32, 64, 128, 3 * 96 * 128}};
-enum { TILES = sizeof(tiles) / sizeof(*tiles), MAX_EXTENT = 1 << 14 };
+/* OWN_SHARED: bytes of shared memory, at most, that a kernel takes beside those of its launch. */
+enum { TILES = sizeof(tiles) / sizeof(*tiles), MAX_EXTENT = 1 << 14, OWN_SHARED = 8 << 10 };
 
 struct codes_conv {
 	struct gpu_codes_conv job;
 	struct gpu_fold_codes fold; /* of x */
 	struct gpu_fold_weights weights;
 	struct gpu_qslots q;
-	bool adds; /* the node has a residual */
 	bool x_signed, folds; /* folds: x is rearranged before the convolution */
 	int tile;
 	void *fn, *fold_fn, *weights_fn;
@@ -136,8 +137,8 @@ static const char *fill_conv(const struct site *s, struct codes_conv *c)
 					 .w_scales = j.count[q.b_scale] > 1,
 					 .y_signed = gpu_out_type(s, 0) == DT_I8}};
 	plan_fold(c, &j, site_in(s, (uint32_t)q.a)->shape.dim[0]);
-	c->adds = s->node->op == op_named("infer::QConvAdd");
-	if (c->adds && !shape_equal(&site_in(s, QCONV_R)->shape, &site_out(s, 0)->shape))
+	c->job.adds = s->node->op == op_named("infer::QConvAdd");
+	if (c->job.adds && !shape_equal(&site_in(s, QCONV_R)->shape, &site_out(s, 0)->shape))
 		return "a residual of another shape";
 	return NULL;
 }
@@ -168,12 +169,18 @@ static int pack_weights(const struct call *call, void *dst, const void *src, con
 
 /* ---- choosing a tile ------------------------------------------------------------------------- */
 
+/* The shared memory of a launch: the steps in flight, and the residual's tile, whose rows are 16 bytes apart. */
+static unsigned shared_of(const struct tile *t, bool adds)
+{
+	return (unsigned)(t->shared + (adds ? t->rows * (t->columns + GPU_CODES_UNIT) : 0));
+}
+
 static struct gpu_grid grid_of(const struct gpu_codes_conv *j, const struct tile *t)
 {
 	int64_t blocks = (j->m + t->rows - 1) / t->rows * ((j->n + t->columns - 1) / t->columns);
 
 	return (struct gpu_grid){(unsigned)blocks, 1, 1, (unsigned)t->threads,
-				 (unsigned)t->shared};
+				 shared_of(t, j->adds)};
 }
 
 static void *tile_kernel(const struct site *s, const struct codes_conv *c, int tile, struct diag *d)
@@ -182,7 +189,7 @@ static void *tile_kernel(const struct site *s, const struct codes_conv *c, int t
 
 	snprintf(name, sizeof(name), "int8_conv_%s_%s", c->x_signed ? "i8" : "u8",
 		 tiles[tile].name);
-	return gpu_kernel_sharing(s, "int8_conv", name, (unsigned)tiles[tile].shared, d);
+	return gpu_kernel_sharing(s, "int8_conv", name, shared_of(&tiles[tile], true), d);
 }
 
 struct trial {
@@ -221,6 +228,8 @@ static bool place_trial_operands(struct site *s, struct trial *t)
 	j->y = p + x + w;
 	j->sum = (const int32_t *)(p + x + w + y);
 	j->x_scale = j->w_scale = j->y_scale = (const float *)(p + x + w + y + sums);
+	j->r = j->y;
+	j->r_scale = j->sum_scale = j->x_scale;
 	return true;
 }
 
@@ -231,7 +240,8 @@ static int guess_tile(const struct site *s, const struct gpu_codes_conv *j)
 	unsigned enough = f ? (unsigned)f->processors * 3 / 4 : 64;
 
 	for (int i = 0; i < TILES; i++)
-		if (tiles[i].columns <= j->n && grid_of(j, &tiles[i]).x >= enough)
+		if (f && shared_of(&tiles[i], true) + OWN_SHARED <= (unsigned)f->shared_memory &&
+		    tiles[i].columns <= j->n && grid_of(j, &tiles[i]).x >= enough)
 			return i;
 	return TILES - 1;
 }
@@ -260,9 +270,10 @@ static int choose_tile(struct site *s, const struct codes_conv *c)
 	const struct gpu_plane *w = &j->win;
 	const char *key = arena_printf(
 		s->plan_arena,
-		"infer int8 conv3 m%" PRId64 " n%d c%d in%d,%d out%d,%d window%d,%d stride%d,%d %s", j->m,
+		"infer int8 conv4 m%" PRId64 " n%d c%d in%d,%d out%d,%d window%d,%d stride%d,%d %s%s", j->m,
 		j->n, j->channels, w->in[0], w->in[1], w->out[0], w->out[1], w->kernel[0],
-		w->kernel[1], w->stride[0], w->stride[1], c->x_signed ? "i8" : "u8");
+		w->kernel[1], w->stride[0], w->stride[1], c->x_signed ? "i8" : "u8",
+		j->adds ? " add" : "");
 	const char *known = tune_get(s->device, key);
 	int tile = known ? known[0] - '0' : -1;
 	double us = 0;
@@ -309,7 +320,7 @@ int gpu_codes_conv_reshape(struct site *s, struct step *step, struct diag *d)
 	gpu_layouts(s, step, &want, &give);
 	want[a] = c->folds ? site_in(s, a)->layout : gpu_channels_last(&site_in(s, a)->shape);
 	give[0] = gpu_channels_last(&site_out(s, 0)->shape);
-	if (c->adds)
+	if (c->job.adds)
 		want[QCONV_R] = give[0];
 	c->tile = choose_tile(s, c);
 	c->fn = tile_kernel(s, c, c->tile, d);
@@ -366,7 +377,7 @@ int gpu_codes_conv_run(const struct call *call)
 	job.y_scale = operand(call, c->q.y_scale);
 	job.y_zero = operand(call, c->q.y_zero);
 	job.y = gpu_out(call, 0);
-	if (c->adds)
+	if (c->job.adds)
 		set_residual(call, &job);
 	return err ? err
 		   : gpu_launch(call, c->fn, grid_of(&job, &tiles[c->tile]), &job, sizeof(job));
