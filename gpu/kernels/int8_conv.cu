@@ -196,24 +196,22 @@ struct Codes {
 	__device__ u32 code(float r) const { return (__float_as_uint(r) + (u32)zero) & 0xff; }
 };
 
-// Turns sums into codes and, if there is a residual, adds its codes as QLinearAdd does.
-struct Result {
+// Turns sums into codes and, if ADDS, adds the codes of the residual as QLinearAdd does.
+template <bool ADDS> struct Result {
 	Codes codes, sums;
 	float by, r_by, r_zero;
 	u32 flip; // what makes codes with a sign numbers from 0 to 255
-	bool adds;
 	__device__ Result(const gpu_codes_conv &p) : codes(p.y_zero, p.y_signed != 0), sums(p.sum_zero, p.y_signed != 0)
 	{
-		adds = p.adds != 0;
-		by = adds ? *p.y_scale / *p.sum_scale : 0;
-		r_by = adds ? *p.r_scale / *p.sum_scale : 0;
+		by = ADDS ? *p.y_scale / *p.sum_scale : 0;
+		r_by = ADDS ? *p.r_scale / *p.sum_scale : 0;
 		flip = p.y_signed ? 0x80 : 0;
 		r_zero = 8388608.0f + (float)(code_of(p.r_zero, p.y_signed != 0) + (int)flip);
 	}
 	__device__ u32 operator()(int sum, const Channel &c, u32 r) const
 	{
 		const float v = codes.rounded(__fmul_rn((float)(int)((u32)sum + (u32)c.add), c.scale));
-		if (!adds)
+		if (!ADDS)
 			return codes.code(v);
 		const float w = __fsub_rn(__uint_as_float(BITS_OF_2_23 | ((r & 0xff) ^ flip)), r_zero);
 		return sums.code(sums.rounded(__fadd_rn(__fmul_rn(__fsub_rn(v, WHOLE), by), __fmul_rn(w, r_by))));
@@ -239,6 +237,30 @@ __device__ inline void write_tile(const gpu_codes_conv &p, const u8 *tile, int64
 		const int row = i / ACROSS, col = i % ACROSS * GPU_CODES_UNIT;
 		if (m0 + row < p.m && n0 + col < p.n)
 			*(uint4 *)((u8 *)p.y + (m0 + row) * p.n + n0 + col) = *(const uint4 *)(tile + row * LINE + col);
+	}
+}
+
+// Writes the codes of a warp's sums into a tile in shared memory; `residual` is a tile as well.
+template <bool ADDS, int LINE, int MT, int NT>
+__device__ inline void put_codes(const gpu_codes_conv &p, u8 *tile, const u8 *residual, const Channel *channel, int wm, int wn,
+				 int n0, const int (&sum)[MT][NT][4])
+{
+	const Result<ADDS> result(p);
+	const int lane = threadIdx.x % 32;
+#pragma unroll
+	for (int j = 0; j < NT; j++) {
+		const int col = wn + j * 8 + lane % 4 * 2;
+		if (n0 + col >= p.n)
+			continue;
+		const Channel left = channel[col], right = channel[col + 1];
+#pragma unroll
+		for (int i = 0; i < MT; i++)
+#pragma unroll
+			for (int e = 0; e < 4; e += 2) {
+				const int at = (wm + i * 16 + lane / 4 + e / 2 * 8) * LINE + col;
+				const u32 r = ADDS ? *(const u16 *)(residual + at) : 0;
+				*(u16 *)(tile + at) = (u16)(result(sum[i][j][e], left, r) | result(sum[i][j][e + 1], right, r >> 8) << 8);
+			}
 	}
 }
 
@@ -275,7 +297,7 @@ __device__ inline void codes_conv(const gpu_codes_conv &p)
 	__shared__ Place place[GPU_CODES_UNITS];
 	__shared__ Channel channel[BN];
 	static_assert(BM * LINE <= STAGES * STAGE, "the codes of a tile do not fit");
-	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, wm = warp / ACROSS * WM, wn = warp % ACROSS * WN;
+	const int warp = threadIdx.x / 32, wm = warp / ACROSS * WM, wn = warp % ACROSS * WN;
 	const unsigned across = (unsigned)((p.n + BN - 1) / BN);
 	const int64_t m0 = (int64_t)(blockIdx.x / across) * BM;
 	const int n0 = (int)(blockIdx.x % across) * BN;
@@ -318,22 +340,10 @@ __device__ inline void codes_conv(const gpu_codes_conv &p)
 	}
 	fetch_wait_all();
 	__syncthreads();
-	const Result result(p);
-#pragma unroll
-	for (int j = 0; j < WN / 8; j++) {
-		const int col = wn + j * 8 + lane % 4 * 2;
-		if (n0 + col >= p.n)
-			continue;
-		const Channel left = channel[col], right = channel[col + 1];
-#pragma unroll
-		for (int i = 0; i < WM / 16; i++)
-#pragma unroll
-			for (int e = 0; e < 4; e += 2) {
-				const int at = (wm + i * 16 + lane / 4 + e / 2 * 8) * LINE + col;
-				const u32 r = result.adds ? *(const u16 *)(residual + at) : 0;
-				*(u16 *)(shared + at) = (u16)(result(sum[i][j][e], left, r) | result(sum[i][j][e + 1], right, r >> 8) << 8);
-			}
-	}
+	if (p.adds)
+		put_codes<true, LINE>(p, shared, residual, channel, wm, wn, n0, sum);
+	else
+		put_codes<false, LINE>(p, shared, residual, channel, wm, wn, n0, sum);
 	__syncthreads();
 	write_tile<BM, BN, LINE, THREADS>(p, shared, m0, n0);
 }
@@ -349,7 +359,7 @@ __device__ inline void codes_conv(const gpu_codes_conv &p)
 	KERNEL(BM, BN, WM, WN, DEPTH, STAGES, i8, true, name)
 TILE(128, 128, 64, 32, 64, 3, 128x128)
 TILE(128, 128, 64, 64, 64, 3, 4_warps)
-TILE(128, 64, 32, 32, 64, 4, 128x64)
-TILE(64, 128, 32, 32, 64, 4, 64x128)
+TILE(128, 64, 64, 32, 64, 4, 128x64)
+TILE(64, 128, 64, 32, 64, 4, 64x128)
 TILE(64, 64, 32, 32, 64, 4, 64x64)
 TILE(32, 64, 16, 32, 128, 3, 32x64)

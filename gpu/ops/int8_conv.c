@@ -17,8 +17,8 @@ static const struct tile {
 	int rows, columns, threads, shared;
 } tiles[] = {{"128x128", 128, 128, 256, 3 * 256 * 64},
 	     {"4_warps", 128, 128, 128, 3 * 256 * 64},
-	     {"128x64", 128, 64, 256, 4 * 192 * 64},
-	     {"64x128", 64, 128, 256, 4 * 192 * 64},
+	     {"128x64", 128, 64, 128, 4 * 192 * 64},
+	     {"64x128", 64, 128, 128, 4 * 192 * 64},
 	     {"64x64", 64, 64, 128, 4 * 128 * 64},
 	     {"32x64", 32, 64, 128, 3 * 96 * 128}};
 /* OWN_SHARED: bytes of shared memory, at most, that a kernel takes beside those of its launch. */
@@ -270,7 +270,7 @@ static int choose_tile(struct site *s, const struct codes_conv *c)
 	const struct gpu_plane *w = &j->win;
 	const char *key = arena_printf(
 		s->plan_arena,
-		"infer int8 conv4 m%" PRId64 " n%d c%d in%d,%d out%d,%d window%d,%d stride%d,%d %s%s", j->m,
+		"infer int8 conv m%" PRId64 " n%d c%d in%d,%d out%d,%d window%d,%d stride%d,%d %s%s", j->m,
 		j->n, j->channels, w->in[0], w->in[1], w->out[0], w->out[1], w->kernel[0],
 		w->kernel[1], w->stride[0], w->stride[1], c->x_signed ? "i8" : "u8",
 		j->adds ? " add" : "");
