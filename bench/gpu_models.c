@@ -370,8 +370,7 @@ static int one(const struct job *j, int precision, int64_t batch)
 	for (uint32_t i = 0; g && i < g->nout && i < MOST; i++)
 		worst = fmax(worst, apart(got[i], want[i]));
 	double bound = bounds[precision];
-	if (!bad && g->nin && (tensor_dtype(want[0]) == DT_F16 || computes_on_codes(g)) &&
-	    bound < 3e-2)
+	if (!bad && g->nin && (tensor_dtype(want[0]) == DT_F16 || computes_on_codes(g)) && bound < 3e-2)
 		bound = 3e-2;
 	bad = bad || !(worst <= bound);
 	double ms = g && j->runs ? median_ms(gpu, &f, got, j->runs) : 0;

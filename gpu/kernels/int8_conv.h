@@ -19,8 +19,8 @@ enum { GPU_CODES_UNIT = 16, GPU_CODES_PITCH = 128, GPU_CODES_UNITS = 640, GPU_CO
 struct gpu_fold_codes {
 	const void *x, *zero; /* zero may be null */
 	void *y;
-	int64_t n;     /* units of y */
-	int64_t xs[4]; /* strides of x: image, channel, row, column */
+	int64_t n;	    /* units of y */
+	int64_t xs[4];	    /* strides of x: image, channel, row, column */
 	int channels, room; /* of a pixel of x and of y */
 	int in[2], out[2], stride[2], begin[2];
 };
@@ -43,10 +43,10 @@ struct gpu_fold_weights {
  * `sum_scale`.
  */
 struct gpu_codes_conv {
-	const void *x, *w; /* x: channels last; w: packed, signed */
+	const void *x, *w;	   /* x: channels last; w: packed, signed */
 	const int32_t *sum, *bias; /* sum: of the weights of a channel; bias may be null */
 	const float *x_scale, *w_scale, *y_scale;
-	const void *x_zero, *y_zero; /* may be null */
+	const void *x_zero, *y_zero;	   /* may be null */
 	const void *r, *r_zero, *sum_zero; /* may be null */
 	const float *r_scale, *sum_scale;
 	void *y;

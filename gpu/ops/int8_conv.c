@@ -15,12 +15,9 @@
 static const struct tile {
 	const char *name;
 	int rows, columns, threads, shared;
-} tiles[] = {{"128x128", 128, 128, 256, 3 * 256 * 64},
-	     {"4_warps", 128, 128, 128, 3 * 256 * 64},
-	     {"128x64", 128, 64, 128, 4 * 192 * 64},
-	     {"64x128", 64, 128, 128, 4 * 192 * 64},
-	     {"64x64", 64, 64, 128, 4 * 128 * 64},
-	     {"32x64", 32, 64, 128, 3 * 96 * 128}};
+} tiles[] = {{"128x128", 128, 128, 256, 3 * 256 * 64}, {"4_warps", 128, 128, 128, 3 * 256 * 64},
+	     {"128x64", 128, 64, 128, 4 * 192 * 64},   {"64x128", 64, 128, 128, 4 * 192 * 64},
+	     {"64x64", 64, 64, 128, 4 * 128 * 64},     {"32x64", 32, 64, 128, 3 * 96 * 128}};
 /* OWN_SHARED: bytes of shared memory, at most, that a kernel takes beside those of its launch. */
 enum { TILES = sizeof(tiles) / sizeof(*tiles), MAX_EXTENT = 1 << 14, OWN_SHARED = 8 << 10 };
 
@@ -62,8 +59,8 @@ static void plan_fold(struct codes_conv *c, const struct gpu_int_conv *j, int64_
 	struct gpu_fold_codes *f = &c->fold;
 	struct gpu_plane *w = &c->job.win;
 	const struct gpu_plane from = *w;
-	bool joins = j->cin * w->stride[0] * w->stride[1] <= GPU_CODES_UNIT && w->dilation[0] == 1 &&
-		     w->dilation[1] == 1;
+	bool joins = j->cin * w->stride[0] * w->stride[1] <= GPU_CODES_UNIT &&
+		     w->dilation[0] == 1 && w->dilation[1] == 1;
 
 	c->folds = j->cin % GPU_CODES_UNIT != 0;
 	*f = (struct gpu_fold_codes){.channels = (int)j->cin, .stride = {1, 1}};
@@ -179,16 +176,14 @@ static struct gpu_grid grid_of(const struct gpu_codes_conv *j, const struct tile
 {
 	int64_t blocks = (j->m + t->rows - 1) / t->rows * ((j->n + t->columns - 1) / t->columns);
 
-	return (struct gpu_grid){(unsigned)blocks, 1, 1, (unsigned)t->threads,
-				 shared_of(t, j->adds)};
+	return (struct gpu_grid){(unsigned)blocks, 1, 1, (unsigned)t->threads, shared_of(t, j->adds)};
 }
 
 static void *tile_kernel(const struct site *s, const struct codes_conv *c, int tile, struct diag *d)
 {
 	char name[48];
 
-	snprintf(name, sizeof(name), "int8_conv_%s_%s", c->x_signed ? "i8" : "u8",
-		 tiles[tile].name);
+	snprintf(name, sizeof(name), "int8_conv_%s_%s", c->x_signed ? "i8" : "u8", tiles[tile].name);
 	return gpu_kernel_sharing(s, "int8_conv", name, shared_of(&tiles[tile], true), d);
 }
 
@@ -268,12 +263,13 @@ static int choose_tile(struct site *s, const struct codes_conv *c)
 {
 	const struct gpu_codes_conv *j = &c->job;
 	const struct gpu_plane *w = &j->win;
-	const char *key = arena_printf(
-		s->plan_arena,
-		"infer int8 conv m%" PRId64 " n%d c%d in%d,%d out%d,%d window%d,%d stride%d,%d %s%s", j->m,
-		j->n, j->channels, w->in[0], w->in[1], w->out[0], w->out[1], w->kernel[0],
-		w->kernel[1], w->stride[0], w->stride[1], c->x_signed ? "i8" : "u8",
-		j->adds ? " add" : "");
+	const char *key =
+		arena_printf(s->plan_arena,
+			     "infer int8 conv m%" PRId64
+			     " n%d c%d in%d,%d out%d,%d window%d,%d stride%d,%d %s%s",
+			     j->m, j->n, j->channels, w->in[0], w->in[1], w->out[0], w->out[1],
+			     w->kernel[0], w->kernel[1], w->stride[0], w->stride[1],
+			     c->x_signed ? "i8" : "u8", j->adds ? " add" : "");
 	const char *known = tune_get(s->device, key);
 	int tile = known ? known[0] - '0' : -1;
 	double us = 0;
@@ -330,8 +326,8 @@ int gpu_codes_conv_reshape(struct site *s, struct step *step, struct diag *d)
 		return -E_DEVICE;
 	if (c->folds)
 		c->x_at = gpu_room(step, (size_t)c->fold.n * GPU_CODES_UNIT);
-	snprintf(form, sizeof(form), "codes %d %d %d,%d", c->weights.room,
-		 c->weights.pitch, c->weights.stride[0], c->weights.stride[1]);
+	snprintf(form, sizeof(form), "codes %d %d %d,%d", c->weights.room, c->weights.pitch,
+		 c->weights.stride[0], c->weights.stride[1]);
 	c->packed = gpu_packed(s, b, form, weight_bytes(c) + (size_t)c->job.n * sizeof(int32_t),
 			       pack_weights, c, d);
 	step->unread |= UINT64_C(1) << b;
@@ -379,6 +375,5 @@ int gpu_codes_conv_run(const struct call *call)
 	job.y = gpu_out(call, 0);
 	if (c->job.adds)
 		set_residual(call, &job);
-	return err ? err
-		   : gpu_launch(call, c->fn, grid_of(&job, &tiles[c->tile]), &job, sizeof(job));
+	return err ? err : gpu_launch(call, c->fn, grid_of(&job, &tiles[c->tile]), &job, sizeof(job));
 }

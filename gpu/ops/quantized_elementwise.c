@@ -68,11 +68,12 @@ int gpu_codes_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	bool leaky = s->node->op->variant == QUANT_LEAKY_RELU;
 
-	return add_table(s, step,
-			 (struct gpu_codes){
-				 .how = leaky ? GPU_CODES_LEAKY : GPU_CODES_SIGMOID,
-				 .alpha = leaky ? ((const struct qleaky_params *)s->node->params)->alpha : 0},
-			 d);
+	return add_table(
+		s, step,
+		(struct gpu_codes){
+			.how = leaky ? GPU_CODES_LEAKY : GPU_CODES_SIGMOID,
+			.alpha = leaky ? ((const struct qleaky_params *)s->node->params)->alpha : 0},
+		d);
 }
 
 int gpu_code_table_reshape(struct site *s, struct step *step, struct diag *d)

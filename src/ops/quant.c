@@ -966,8 +966,8 @@ static int qreduce_upgrade(struct edit *e)
 	int64_t type = edit_dtype(e, 0);
 	void *params;
 	uint32_t wide = edit_before(e, "DequantizeLinear",
-				    (uint32_t[]){in[0], in[1], e->node->nin > 2 ? in[2] : NO_VALUE}, 3,
-				    NULL);
+				    (uint32_t[]){in[0], in[1], e->node->nin > 2 ? in[2] : NO_VALUE},
+				    3, NULL);
 	struct reduce *now = edit_become(e, "ReduceMean");
 
 	node_set_ins(e->graph, e->node, &wide, 1);
@@ -981,10 +981,8 @@ static int qreduce_upgrade(struct edit *e)
 
 /* com.microsoft::MulInteger */
 static const struct slot mul_integer_in[] = {
-	SLOT("A", "T", T_U8 | T_I8),
-	SLOT_OPT("A_zero_point", "T", T_U8 | T_I8, .dims = "() | 1"),
-	SLOT("B", "T", T_U8 | T_I8),
-	SLOT_OPT("B_zero_point", "T", T_U8 | T_I8, .dims = "() | 1"),
+	SLOT("A", "T", T_U8 | T_I8), SLOT_OPT("A_zero_point", "T", T_U8 | T_I8, .dims = "() | 1"),
+	SLOT("B", "T", T_U8 | T_I8), SLOT_OPT("B_zero_point", "T", T_U8 | T_I8, .dims = "() | 1"),
 	SLOT_END};
 static const struct slot mul_integer_out[] = {SLOT("C", NULL, T_I32), SLOT_END};
 

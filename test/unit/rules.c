@@ -90,7 +90,7 @@ static struct tensor *number(struct trial *t, const char **p)
 	bool is_false = str_starts(*p, "false");
 	char *end = (char *)(uintptr_t)*p;
 	double v = is_false ? 0 : strtod(*p, &end);
-	enum dtype type = is_false		     ? DT_BOOL
+	enum dtype type = is_false		   ? DT_BOOL
 			  : str_starts(end, ":u8") ? DT_U8
 			  : str_starts(end, ":i8") ? DT_I8
 						   : DT_F32;

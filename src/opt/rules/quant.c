@@ -137,8 +137,8 @@ static bool conv(struct match *m)
 	if (tensor_count(sw) != 1 && match_attr(m, "d", "axis", 1) != 0 &&
 	    match_attr(m, "d", "axis", 1) != -w.rank)
 		return match_why(m, "the scales of the weights are not one for each output channel");
-	return conv_is_fast(m) && (shape_span(&w, 1, w.rank) <= MAX_TERMS ||
-				   match_why(m, "sums may overflow 32 bits"));
+	return conv_is_fast(m) &&
+	       (shape_span(&w, 1, w.rank) <= MAX_TERMS || match_why(m, "sums may overflow 32 bits"));
 }
 
 static bool conv_bias(struct match *m)
@@ -389,7 +389,7 @@ static bool bias(struct match *m)
 	"y = QuantizeLinear(Conv(DequantizeLinear(x, sx, zx), DequantizeLinear(w, sw, zw) {axis=0}" b \
 	"), sy, zy)"
 #define S_CONV_ADD                                                                                 \
-	S_X "w[16,4,3,3]:i8 sw+[16] zw=0:i8 sc=3 zc[]:u8 r[2,16,4,4]:u8 sr=0.03 "      \
+	S_X "w[16,4,3,3]:i8 sw+[16] zw=0:i8 sc=3 zc[]:u8 r[2,16,4,4]:u8 sr=0.03 "                  \
 	    "zr[]:u8 " S_Y
 #define S_PAIR	 "a[2,3,8]:u8 sa=0.02 za[]:u8 b[2,3,8]:u8 sb=0.03 zb[]:u8 sy=0.05 zy[]:u8"
 #define S_MATRIX "a[3,8]:u8 sa=0.02 za[]:u8 b[8,5]:i8 sb=0.03 zb[]:i8 "
