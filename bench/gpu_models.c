@@ -337,6 +337,15 @@ out:
 static const char *const names[] = {"fp32", "tf32", "fp16", "bf16", "fp8"};
 static const double bounds[] = {1e-4, 3e-2, 3e-2, 6e-2, 5e-2};
 
+/* Whether the graph rounds to codes of 8 bits: two backends then differ by a code where a value lies near a tie. */
+static bool computes_on_codes(const struct graph *g)
+{
+	for (uint32_t i = 0; i < g->nnodes; i++)
+		if (!g->node[i]->dead && g->node[i]->op == op_named("QuantizeLinear"))
+			return true;
+	return false;
+}
+
 struct job {
 	const char *path;
 	int runs, steps;
@@ -361,11 +370,11 @@ static int one(const struct job *j, int precision, int64_t batch)
 	for (uint32_t i = 0; g && i < g->nout && i < MOST; i++)
 		worst = fmax(worst, apart(got[i], want[i]));
 	double bound = bounds[precision];
-	if (!bad && g->nin && tensor_dtype(want[0]) == DT_F16 && bound < 3e-2)
+	if (!bad && g->nin && (tensor_dtype(want[0]) == DT_F16 || computes_on_codes(g)) && bound < 3e-2)
 		bound = 3e-2;
 	bad = bad || !(worst <= bound);
-	double ms = !bad && j->runs ? median_ms(gpu, &f, got, j->runs) : 0;
-	double device = !bad && j->runs ? device_ms(gpu, &f, got, j->runs) : 0;
+	double ms = g && j->runs ? median_ms(gpu, &f, got, j->runs) : 0;
+	double device = g && j->runs ? device_ms(gpu, &f, got, j->runs) : 0;
 	printf("%-28s %s b%-3d %-4s %.2e (%.0e) run %8.3f device %8.3f plan %5.0f ms\n",
 	       slash ? slash + 1 : j->path, names[precision], (int)batch, bad ? "BAD" : "ok", worst,
 	       bound, ms, device, plan);

@@ -492,7 +492,7 @@ const struct field options_table[] = {
 		 "and bf16 compute the inside of an fp32 model in that type, with the weights converted once; inputs, "
 		 "outputs and values that are sensitive to rounding stay fp32. Models that are fp16 or bf16 themselves "
 		 "are not changed. fp8 is fp16 with products by constant matrices in FP8 (E4M3) on a CUDA device of compute "
-		 "capability 8.9 or more. It is coarse: errors of 6 and 12 % of the largest value were measured on encoders of 12 "
+		 "capability 8.9 or more. It is coarse: errors of 8 and 11 % of the largest value were measured on encoders of 12 "
 		 "layers, so compare the outputs first. Products that do not fit (sizes that are no multiples of 16, for one) "
 		 "and convolutions stay fp16; -v says which. auto tries all but fp8 on the "
 		 "given inputs and uses the fastest one whose outputs stay "

@@ -131,6 +131,9 @@ struct gpu_grid {
 };
 /* Finds kernel `name` of gpu/kernels/FILE.cu. Returns NULL with a finding if there is none. */
 void *gpu_kernel(const struct site *s, const char *file, const char *name, struct diag *d);
+/* The same for a kernel whose launches set up to `bytes` bytes of shared memory; without this, 48 KiB are the most. */
+void *gpu_kernel_sharing(const struct site *s, const char *file, const char *name, unsigned bytes,
+			 struct diag *d);
 int gpu_launch(const struct call *c, void *fn, struct gpu_grid grid, const void *params, size_t bytes);
 /*
  * Must be called after every launch that a library made: with --sync launch it waits for the device. Returns 0 or

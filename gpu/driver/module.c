@@ -152,6 +152,21 @@ void *gpu_kernel(const struct site *s, const char *file, const char *name, struc
 	return r ? fail_without_kernel(dev, r, name, d) : keep_function(dev, key, f);
 }
 
+void *gpu_kernel_sharing(const struct site *s, const char *file, const char *name, unsigned bytes,
+			 struct diag *d)
+{
+	struct device *dev = s->device;
+	void *fn = gpu_kernel(s, file, name, d);
+	bool pushed;
+
+	if (!fn || cuda_enter(dev, &pushed, d))
+		return NULL;
+	CUresult r = dev->api->p_cuFuncSetAttribute(
+		fn, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)bytes);
+	cuda_leave(dev, pushed);
+	return r ? fail_without_kernel(dev, r, name, d) : fn;
+}
+
 void *gpu_code(struct device *dev, const void *image, const char *kernel, struct diag *d)
 {
 	CUlibrary library;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantized operators whose inputs and output are 8-bit codes. A thread computes four codes, which make one 32-bit
-// word.
+// Quantized operators whose inputs and output are 8-bit codes. A thread computes 4 or 16 codes, which make one access of
+// memory.
 #include "codes.h"
 #include "quant.cuh"
 
@@ -16,11 +16,11 @@ __device__ inline u32 code_near(float v, float low, float high)
 }
 __device__ inline float number(const gpu_io &o, int k) { return *(const float *)o.in[k]; }
 
-// ---- QLinearSigmoid, QLinearLeakyRelu: a table of the result of each code ----------------------
+// ---- a table of the result of each code --------------------------------------------------------
 
-extern "C" __global__ void codes_table(const gpu_codes p)
+// Makes the table of QLinearSigmoid or QLinearLeakyRelu.
+__device__ inline void make_table(const gpu_codes &p, u8 *table)
 {
-	__shared__ u8 table[256];
 	const int t = p.io.it[0];
 	const float from = number(p.io, 1), to = number(p.io, 3);
 	const int zero = code_at(t, p.io.in[2], 0), y_zero = code_at(t, p.io.in[4], 0);
@@ -31,6 +31,16 @@ extern "C" __global__ void codes_table(const gpu_codes p)
 		const float v = p.how == GPU_CODES_SIGMOID ? 1 / (1 + expf(-x)) : x < 0 ? p.alpha * x : x;
 		table[k] = (u8)code_near(rintf(v / to) + (float)y_zero, low, high);
 	}
+}
+
+extern "C" __global__ void codes_table(const gpu_codes p)
+{
+	__shared__ u8 table[256];
+	if (p.how != GPU_CODES_GIVEN)
+		make_table(p, table);
+	else
+		for (int k = threadIdx.x; k < 256; k += blockDim.x)
+			table[k] = ((const u8 *)p.io.in[1])[k];
 	__syncthreads();
 	const u8 *x = (const u8 *)p.io.in[0];
 	u8 *y = (u8 *)p.io.out[0];
@@ -81,19 +91,23 @@ extern "C" __global__ void codes_pairs(const gpu_code_pairs p)
 	const Pair pair(p);
 	const u8 *a = (const u8 *)p.io.in[0], *b = (const u8 *)p.io.in[3];
 	u8 *y = (u8 *)p.io.out[0];
-	const bool words = p.flat && (((uintptr_t)a | (uintptr_t)b | (uintptr_t)y) & 3) == 0;
-	EACH(i, (p.n + 3) / 4)
+	const bool wide = p.flat && (((uintptr_t)a | (uintptr_t)b | (uintptr_t)y) & 15) == 0;
+	EACH(i, (p.n + 15) / 16)
 	{
-		if (words && 4 * i + 4 <= p.n) {
-			const u32 va = ((const u32 *)a)[i], vb = ((const u32 *)b)[i];
-			u32 v = 0;
+		if (wide && 16 * i + 16 <= p.n) {
+			union {
+				uint4 all;
+				u8 code[16];
+			} va, vb, v;
+			va.all = ((const uint4 *)a)[i];
+			vb.all = ((const uint4 *)b)[i];
 #pragma unroll
-			for (int e = 0; e < 32; e += 8)
-				v |= pair(va >> e & 0xff, vb >> e & 0xff) << e;
-			((u32 *)y)[i] = v;
+			for (int e = 0; e < 16; e++)
+				v.code[e] = (u8)pair(va.code[e], vb.code[e]);
+			((uint4 *)y)[i] = v.all;
 			continue;
 		}
-		for (int64_t e = 4 * i; e < 4 * i + 4 && e < p.n; e++) {
+		for (int64_t e = 16 * i; e < 16 * i + 16 && e < p.n; e++) {
 			int64_t at[2] = {e, e};
 			if (!p.flat)
 				walk<2>(p.d, p.step, e, at);

@@ -4,9 +4,12 @@
 /* Parameters of the kernels of codes.cu: quantized operators from 8-bit codes to 8-bit codes. */
 #include "jobs.h"
 
-enum { GPU_CODES_SIGMOID, GPU_CODES_LEAKY };
+enum { GPU_CODES_SIGMOID, GPU_CODES_LEAKY, GPU_CODES_GIVEN };
 
-/* inputs: X, its scale, its zero point, the output's scale, the output's zero point */
+/*
+ * inputs: X, its scale, its zero point, the output's scale, the output's zero point; or, with GPU_CODES_GIVEN, X and the
+ * table of the 256 results
+ */
 struct gpu_codes {
 	struct gpu_io io;
 	int64_t n;

@@ -333,8 +333,21 @@ template <typename T, int V> __device__ inline void scale(const gpu_scale &p)
 
 // ---- pooling
 
+// The type in which elements are compared or added. Codes are compared as integers: conversions to floats would take longer
+// than the rest.
+template <typename T> struct Pooled {
+	typedef float type;
+	static __device__ float least() { return -INFINITY; }
+};
+template <> struct Pooled<u8> {
+	typedef int type;
+	static __device__ int least() { return -128; }
+};
+template <> struct Pooled<i8> : Pooled<u8> {};
+
 template <typename T, int V> __device__ inline void window_pool(const gpu_window_pool &p)
 {
+	typedef typename Pooled<T>::type C;
 	const int groups = p.channels / V;
 
 	EACH(i, p.n)
@@ -345,11 +358,11 @@ template <typename T, int V> __device__ inline void window_pool(const gpu_window
 		rest /= p.win.out[1];
 		int o = (int)(rest % p.win.out[0]);
 		int64_t n = rest / p.win.out[0];
-		float a[V];
+		C a[V];
 		int count = 0;
 #pragma unroll
 		for (int j = 0; j < V; j++)
-			a[j] = p.average ? 0.f : -INFINITY;
+			a[j] = p.average ? C(0) : Pooled<T>::least();
 		for (int r = 0; r < p.win.kernel[0]; r++) {
 			int h = o * p.win.stride[0] - p.win.begin[0] + r * p.win.dilation[0];
 			for (int s = 0; s < p.win.kernel[1]; s++) {
@@ -361,7 +374,7 @@ template <typename T, int V> __device__ inline void window_pool(const gpu_window
 				Pack<T, V> v = *(const Pack<T, V> *)((const T *)p.x + ((n * p.win.in[0] + h) * p.win.in[1] + x) * p.channels + c);
 #pragma unroll
 				for (int j = 0; j < V; j++) {
-					float f = up(v.v[j]);
+					C f = up(v.v[j]);
 					if (p.average)
 						a[j] += f;
 					else
@@ -372,7 +385,7 @@ template <typename T, int V> __device__ inline void window_pool(const gpu_window
 		Pack<T, V> y;
 #pragma unroll
 		for (int j = 0; j < V; j++)
-			y.v[j] = down<T>(p.average ? a[j] / (float)count : a[j]);
+			y.v[j] = down<T>(p.average ? a[j] / (C)count : a[j]);
 		((Pack<T, V> *)p.y)[i] = y;
 	}
 }
@@ -515,6 +528,7 @@ template <typename T> __device__ inline void stem(const gpu_stem &p)
 	extern "C" __global__ void whole_pool_end_##T(const gpu_whole_pool p) { whole_pool_end<T>(p); }                \
 	extern "C" __global__ void point_##T(const gpu_point p) { point<T>(p); }
 KERNELS(f32) KERNELS(f16) KERNELS(bf16)
+BOTH(window_pool, gpu_window_pool, u8) BOTH(window_pool, gpu_window_pool, i8)
 extern "C" __global__ void __launch_bounds__(128) stem_f32(const gpu_stem p) { stem<f32>(p); }
 #define PACKS(T, size)                                                                                                 \
 	extern "C" __global__ void pack_##size(const gpu_pack p) { pack<T>(p); }                                       \

@@ -152,25 +152,39 @@ __device__ inline u8 clamped_byte(int t, float v)
 	return (u8)(int)(v <= high ? v : high);
 }
 
-// A warp computes the mean of one line. The inputs are X, x_scale, x_zero, y_scale, y_zero.
+__device__ inline void put_mean(const gpu_quant_mean &p, int64_t k, long long sum)
+{
+	const float size = __fmul_rn(*(const float *)p.io.in[3], (float)p.pixels);
+	const float scale = *(const float *)p.io.in[1] / size;
+	sum -= p.pixels * byte_of(p.io.it[0], p.io.in[2], 0);
+	((u8 *)p.io.out[0])[k] =
+		clamped_byte(p.io.ot[0], rintf(__fmul_rn((float)sum, scale)) + (float)byte_of(p.io.ot[0], p.io.in[4], 0));
+}
+
+// A warp computes the mean of one line or, if channels come last, a thread that of one channel, so that neighbouring
+// threads read neighbouring channels. The inputs are X, x_scale, x_zero, y_scale, y_zero.
 extern "C" __global__ void quant_mean(const gpu_quant_mean p)
 {
 	const int lane = threadIdx.x % 32, t = p.io.it[0];
-	const int64_t warps = gridDim.x * (int64_t)(blockDim.x / 32), step = p.channels ? p.channels : 1;
+	const int64_t warps = gridDim.x * (int64_t)(blockDim.x / 32);
+	EACH(k, p.channels ? p.lines : 0)
+	{
+		const int64_t at = k / p.channels * p.pixels * p.channels + k % p.channels;
+		long long sum = 0;
+		for (int64_t i = 0; i < p.pixels; i++)
+			sum += byte_of(t, p.io.in[0], at + i * p.channels);
+		put_mean(p, k, sum);
+	}
+	if (p.channels)
+		return;
 	for (int64_t k = (blockIdx.x * (int64_t)blockDim.x + threadIdx.x) / 32; k < p.lines; k += warps) {
-		const int64_t at = p.channels ? k / p.channels * p.pixels * p.channels + k % p.channels : k * p.pixels;
 		long long sum = 0;
 		for (int64_t i = lane; i < p.pixels; i += 32)
-			sum += byte_of(t, p.io.in[0], at + i * step);
+			sum += byte_of(t, p.io.in[0], k * p.pixels + i);
 		for (int o = 16; o; o >>= 1)
 			sum += __shfl_xor_sync(0xffffffffu, sum, o);
-		if (lane)
-			continue;
-		const float size = __fmul_rn(*(const float *)p.io.in[3], (float)p.pixels);
-		const float scale = *(const float *)p.io.in[1] / size;
-		sum -= p.pixels * byte_of(t, p.io.in[2], 0);
-		((u8 *)p.io.out[0])[k] = clamped_byte(
-			p.io.ot[0], rintf(__fmul_rn((float)sum, scale)) + (float)byte_of(p.io.ot[0], p.io.in[4], 0));
+		if (lane == 0)
+			put_mean(p, k, sum);
 	}
 }
 

@@ -45,7 +45,7 @@ static bool pool_accepts(const struct site *s, struct why *w)
  */
 static bool takes_last(const struct site *s, const struct gpu_pool_job *j)
 {
-	return gpu_is_last(s, 0) && T_BIT(gpu_type(s, 0)) & (T_F32 | T_F16 | T_BF16) &&
+	return gpu_is_last(s, 0) && T_BIT(gpu_type(s, 0)) & (T_F32 | T_F16 | T_BF16 | T_I8 | T_U8) &&
 	       j->kind != GPU_POOL_LP && !site_out(s, 1) && gpu_window_flat(&j->win) &&
 	       gpu_count(&site_in(s, 0)->shape) < INT32_MAX && j->n < INT32_MAX;
 }

@@ -6,7 +6,9 @@
 #include "gpu/ops/block_gather.h"
 #include "gpu/ops/quantized_elementwise.h"
 #include "gpu/ops/int8.h"
+#include "gpu/ops/int8_conv.h"
 #include "gpu/ops/nbits.h"
+#include "gpu/launch/channels_last.h"
 #include "gpu/launch/window.h"
 #include "ops/matmul.h"
 
@@ -155,8 +157,16 @@ static int mean_reshape(struct site *s, struct step *step, struct diag *d)
 	struct gpu_quant_mean job = {.lines = gpu_count(y),
 				     .pixels = shape_span(x, last ? 1 : 2, x->rank - last),
 				     .channels = last ? x->dim[x->rank - 1] : 0};
+	enum layout *want, *give;
 
-	return job.lines ? GPU_TASK(s, step, "quant", "quant_mean", &job, 32 * job.lines, d) : 0;
+	if (!last && gpu_is_last(s, 0)) {
+		gpu_layouts(s, step, &want, &give);
+		want[0] = LAYOUT_CHANNELS_LAST;
+		job.channels = x->dim[1];
+	}
+	return job.lines ? GPU_TASK(s, step, "quant", "quant_mean", &job,
+				    (job.channels ? 1 : 32) * job.lines, d)
+			 : 0;
 }
 
 struct concat_state {
@@ -239,6 +249,7 @@ static const struct {
 	{"ConvInteger", {0, 1, 2, 3, -1, -1, -1, -1, -1, -1}},
 	{"QLinearMatMul", {0, 3, 2, 5, 1, 4, 6, 7, -1, -1}},
 	{"QLinearConv", {0, 3, 2, 5, 1, 4, 6, 7, 8, -1}},
+	{"QConvAdd", {0, 3, 2, 5, 1, 4, 6, 7, 8, -1}},
 	{"MatMulIntegerToFloat", {0, 1, 4, 5, 2, 3, -1, -1, -1, 6}},
 	{"QGemm", {0, 3, 2, 5, 1, 4, 7, 8, 6, -1}},
 };
@@ -371,6 +382,11 @@ static int int_conv_reshape(struct site *s, struct step *step, struct diag *d)
 		.op = (name), .types = T_8BIT, .accepts = gpu_int8_conv_accepts,                   \
 		.reshape = gpu_int8_conv_reshape, .run = gpu_int8_run, .drop = gpu_int8_drop       \
 	}
+#define CODES_CONV(name)                                                                           \
+	{                                                                                          \
+		.op = (name), .types = T_8BIT, .accepts = gpu_codes_conv_accepts,                  \
+		.reshape = gpu_codes_conv_reshape, .run = gpu_codes_conv_run                       \
+	}
 #define PRODUCT(name)                                                                              \
 	{                                                                                          \
 		.op = (name), .types = T_8BIT | T_F8, .accepts = product_accepts,                  \
@@ -428,6 +444,7 @@ const struct kernel gpu_quant[] = {
 	CODES("com.microsoft::QLinearMul", gpu_code_pairs),
 	CODES("com.microsoft::QLinearSigmoid", gpu_codes),
 	CODES("com.microsoft::QLinearLeakyRelu", gpu_codes),
+	{.op = "infer::CodeTable", .types = T_8BIT, .reshape = gpu_code_table_reshape, .run = gpu_tasks_run},
 	{.op = "com.microsoft::QLinearConcat",
 	 .accepts = concat_accepts,
 	 .reshape = concat_reshape,
@@ -440,8 +457,11 @@ const struct kernel gpu_quant[] = {
 	PRODUCT("com.microsoft::QGemm"),
 	INT8_CONV("ConvInteger"),
 	CONV("ConvInteger"),
+	CODES_CONV("infer::QConvAdd"),
+	CODES_CONV("QLinearConv"),
 	INT8_CONV("QLinearConv"),
 	CONV("QLinearConv"),
+	CODES_CONV("com.microsoft::QLinearConv"),
 	INT8_CONV("com.microsoft::QLinearConv"),
 	CONV("com.microsoft::QLinearConv"),
 	{0}};

@@ -2,8 +2,8 @@
 #ifndef GPU_OPS_QUANTIZED_ELEMENTWISE_H
 #define GPU_OPS_QUANTIZED_ELEMENTWISE_H
 /*
- * com.microsoft::QLinearAdd, QLinearMul, QLinearSigmoid and QLinearLeakyRelu. Their inputs and output are 8-bit
- * quantized tensors.
+ * com.microsoft::QLinearAdd, QLinearMul, QLinearSigmoid, QLinearLeakyRelu and infer::CodeTable. Their inputs
+ * and output are 8-bit quantized tensors.
  */
 #include "gpu/launch/job.h"
 
@@ -11,5 +11,6 @@ bool gpu_code_pairs_accepts(const struct site *s, struct why *w);
 int gpu_code_pairs_reshape(struct site *s, struct step *step, struct diag *d);
 bool gpu_codes_accepts(const struct site *s, struct why *w);
 int gpu_codes_reshape(struct site *s, struct step *step, struct diag *d);
+int gpu_code_table_reshape(struct site *s, struct step *step, struct diag *d);
 
 #endif

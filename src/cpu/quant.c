@@ -515,6 +515,7 @@ const struct kernel cpu_quant[] = {
 	 .flags = K_REFERENCE,
 	 .reshape = qlinear_conv_reshape,
 	 .run = qlinear_conv_run},
+	{.op = "infer::QConvAdd", .flags = K_REFERENCE, .reshape = qconv_add_reshape, .run = qconv_add_run},
 	{.op = "com.microsoft::MatMulNBits",
 	 .flags = K_REFERENCE,
 	 .reshape = nbits_reshape,

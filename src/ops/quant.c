@@ -687,6 +687,22 @@ static const struct slot qlinear_conv_in[] = {
 	{.name = "y_zero_point", .tvar = "T3", .types = T_Q8, .dims = "() | 1"},
 	{.name = "B", .types = T_I32, .optional = true, .dims = "M"},
 	SLOT_END};
+static const struct slot qconv_add_in[] = {
+	{.name = "x", .tvar = "T1", .types = T_Q8},
+	{.name = "x_scale", .types = T_F32, .dims = "() | 1"},
+	{.name = "x_zero_point", .tvar = "T1", .types = T_Q8, .dims = "() | 1"},
+	{.name = "w", .tvar = "T2", .types = T_Q8, .dims = "M _ _ _..."},
+	{.name = "w_scale", .types = T_F32, .dims = "() | 1 | M"},
+	{.name = "w_zero_point", .tvar = "T2", .types = T_Q8, .dims = "() | 1 | M"},
+	{.name = "c_scale", .types = T_F32, .dims = "() | 1"},
+	{.name = "c_zero_point", .tvar = "T3", .types = T_Q8, .dims = "() | 1"},
+	{.name = "B", .types = T_I32, .optional = true, .dims = "M"},
+	{.name = "r", .tvar = "T3", .types = T_Q8},
+	{.name = "r_scale", .types = T_F32, .dims = "() | 1"},
+	{.name = "r_zero_point", .tvar = "T3", .types = T_Q8, .dims = "() | 1"},
+	{.name = "y_scale", .types = T_F32, .dims = "() | 1"},
+	{.name = "y_zero_point", .tvar = "T3", .types = T_Q8, .dims = "() | 1"},
+	SLOT_END};
 static const struct slot q8_out[] = {{.name = "y", .tvar = "T3", .types = T_Q8}, SLOT_END};
 static const struct slot qlinear_matmul_in[] = {
 	{.name = "a", .tvar = "T1", .types = T_Q19, .dims = "K | _... M K"},
@@ -1157,6 +1173,15 @@ const struct op ops_quant[] = {
 	 .out = q8_out,
 	 ATTRS(qconcat_attrs, struct qconcat_params),
 	 .infer = qconcat_infer},
+	/* QLinearAdd(QLinearConv(x, ..., B), c_scale, c_zero_point, r, ...), where r has the convolution's shape */
+	{.name = "QConvAdd",
+	 .domain = "infer",
+	 .since = 1,
+	 .in = qconv_add_in,
+	 .out = q8_out,
+	 ATTRS(conv_attrs, struct int_conv_params),
+	 .infer = qlinear_conv_infer,
+	 .flags = OP_CONVOLUTION | OP_INTERNAL},
 	/* what a function of one element makes of 8-bit codes: y = table[the bits of x as a number without sign] */
 	{.name = "CodeTable",
 	 .domain = "infer",

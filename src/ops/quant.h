@@ -21,6 +21,8 @@ struct block_weight {
 struct quantize_params { /* QuantizeLinear, DequantizeLinear */
 	int64_t axis, block_size, output_dtype, precision, saturate;
 };
+/* The inputs of infer::QConvAdd behind those of QLinearConv. */
+enum qconv_add_in { QCONV_R = 9, QCONV_R_SCALE, QCONV_R_ZERO, QCONV_Y_SCALE, QCONV_Y_ZERO };
 struct int_conv_params { /* ConvInteger, QLinearConv */
 	struct window_attrs window;
 	int64_t group, channels_last;

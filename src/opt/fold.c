@@ -285,7 +285,7 @@ static bool left_to_rules(const struct graph *g, const struct node *n)
 
 bool opt_keeps_codes(const struct optimizer *o)
 {
-	return o->config->optimize == OPTIMIZE_FULL && !o->config->to_file && !o->config->gpu;
+	return o->config->optimize == OPTIMIZE_FULL && !o->config->to_file;
 }
 
 /* Whether the node dequantizes constant codes of 8 bits, which the pass "quantize" may want as they are. */

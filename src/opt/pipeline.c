@@ -11,7 +11,7 @@ const struct opt_pass opt_passes[OPT_PASSES + 1] = {
 	{"cse", "equal nodes and equal constants are merged", pass_cse, OPTIMIZE_BASIC},
 	{"simplify", "rules that remove nodes", pass_simplify, OPTIMIZE_BASIC},
 	{"fold again", "constants from the rules are folded", pass_fold, OPTIMIZE_BASIC},
-	{"quantize", "on the CPU, rules that compute on 8-bit codes", pass_quantize, OPTIMIZE_FULL},
+	{"quantize", "rules that compute on 8-bit codes", pass_quantize, OPTIMIZE_FULL},
 	{"fold codes", "codes that stay are dequantized", pass_fold_codes, OPTIMIZE_FULL},
 	{"fuse", "rules that fuse nodes", pass_fuse, OPTIMIZE_BASIC},
 	{"fold weights", "scales and biases are folded into weights", pass_fold_weights,

@@ -610,6 +610,45 @@ def tiles():
         c.end(c.op("Conv", y, c.w(t, 24, 16, 2, 2), c.w(t, 24), strides=[2, 2]))
 
 
+def convs_of_codes():
+    """Convolutions of 8-bit codes whose channels come last: tiles, padding, steps, images of few channels, layouts."""
+    for q in ("u8", "i8"):
+        low, high = (0, 255) if q == "u8" else (-128, 127)
+        for name, cin, cout, kernel, more in (
+                ("tuned_conv_of_codes", 32, 96, (3, 3), {"pads": [1] * 4}), ("tuned_conv1_of_codes", 80, 144, (1, 1), {}),
+                ("conv_of_codes_step", 16, 32, (3, 3), {"pads": [0, 1, 1, 0], "strides": [2, 2]}), ("conv_of_codes_apart", 16, 16, (3, 2), {"dilations": [2, 3], "pads": [2] * 4}),
+                ("conv_of_pictures", 3, 64, (7, 7), {"pads": [3] * 4, "strides": [2, 2]}), ("conv_of_pictures1", 3, 16, (3, 3), {"pads": [1] * 4}),
+                ("conv_of_codes_odd", 5, 32, (3, 3), {"strides": [1, 2]}), ("conv_of_codes_24", 24, 48, (3, 3), {"pads": [1] * 4, "strides": [2, 1]}),
+                ("conv_of_codes_line", 16, 32, (5,), {"pads": [2] * 2})):
+            c = Case(f"{name}_{q}")
+            x = c.x(q, 3, cin, *(15, 14)[: len(kernel)], low=low, high=high)
+            y = [c.constant("f32", cin * .05), c.constant(q, 100 if q == "u8" else -3)]
+            c.end(c.op("QLinearConv", x, c.constant("f32", .02), c.constant(q, 7), c.w("i8", cout, cin, *kernel, low=-127, high=127), c.w("f32", cout, low=.001, high=.004),
+                       c.constant("i8", np.zeros(cout)), *y, c.w("i32", cout, low=-5000, high=5000), **more))
+        c = Case(f"chain_of_codes_{q}")
+        one = lambda s: [c.constant("f32", s), c.constant(q, 7)]
+        weights = lambda *shape: [c.w("i8", *shape, low=-127, high=127), c.constant("f32", .01), c.constant("i8", 0)]
+        x = c.op("QLinearConv", c.x(q, 2, 3, 20, 18, low=low, high=high), *one(.1), *weights(32, 3, 3, 3), *one(1), strides=[2, 2], pads=[1] * 4)
+        x = c.op("MaxPool", x, kernel_shape=[3, 3], pads=[1] * 4)
+        y = c.op("QLinearConv", x, *one(1), *weights(32, 32, 3, 3), *one(20), pads=[1] * 4)
+        y = c.op("QLinearAdd", y, *one(20), x, *one(1), *one(15), domain="com.microsoft")
+        c.end(y, c.op("QLinearGlobalAveragePool", y, *one(15), *one(5), domain="com.microsoft"), t=q)
+        c = Case(f"table_of_codes_{q}")
+        one = lambda s: [c.constant("f32", s), c.constant(q, 7)]
+        x = c.op("HardSwish", c.op("DequantizeLinear", c.x(q, 3, 7, 5, low=low, high=high), *one(.03)))
+        c.end(c.op("QuantizeLinear", x, *one(.02)))
+        c = Case(f"net_of_codes_{q}")
+        one = lambda s: [c.constant("f32", s), c.constant(q, 7)]
+        down = lambda x, s: c.op("DequantizeLinear", c.op("QuantizeLinear", x, *one(s)), *one(s))
+        w = lambda *shape: c.op("DequantizeLinear", c.w("i8", *shape, low=-127, high=127), c.w("f32", shape[0], low=.001, high=.003), c.constant("i8", np.zeros(shape[0])), axis=0)
+        x = down(c.op("Conv", down(c.x("f32", 2, 3, 20, 18), .03), w(16, 3, 3, 3), pads=[1] * 4, strides=[2, 2]), .02)
+        y = down(c.op("Conv", x, w(32, 16, 3, 3), pads=[1] * 4), .1)
+        z = down(c.op("Conv", x, w(32, 16, 1, 1)), .1)
+        y = down(c.op("Relu", c.op("Add", y, z)), .1)
+        y = down(c.op("GlobalAveragePool", y), .03)
+        c.end(c.op("QuantizeLinear", c.op("Flatten", y), *one(.03)))
+
+
 def coded():
     """Weights of com.microsoft's as codes: bitsandbytes' blocks, rows in an order of their own, gathered blocks, a layer's."""
     ms = {"domain": "com.microsoft"}
@@ -775,7 +814,7 @@ def float8():
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, coded, special, language, float8):
+    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, convs_of_codes, coded, special, language, float8):
         group()
     with open(os.path.join(sys.argv[1], "manifest.tsv"), "w") as f:
         for name, precision in sorted(MADE):

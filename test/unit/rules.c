@@ -90,7 +90,10 @@ static struct tensor *number(struct trial *t, const char **p)
 	bool is_false = str_starts(*p, "false");
 	char *end = (char *)(uintptr_t)*p;
 	double v = is_false ? 0 : strtod(*p, &end);
-	enum dtype type = is_false ? DT_BOOL : str_starts(end, ":u8") ? DT_U8 : DT_F32;
+	enum dtype type = is_false		   ? DT_BOOL
+			  : str_starts(end, ":u8") ? DT_U8
+			  : str_starts(end, ":i8") ? DT_I8
+						   : DT_F32;
 	struct tensor *x = tensor_new(&t->arena, type, &s);
 
 	if (is_false) {
@@ -98,7 +101,7 @@ static struct tensor *number(struct trial *t, const char **p)
 		return x;
 	}
 	elem_set_f64(type, x->data, 0, v);
-	*p = end + (type == DT_U8 ? 3 : 0);
+	*p = end + (type == DT_F32 ? 0 : strlen(":u8"));
 	return x;
 }
 
@@ -291,7 +294,12 @@ static bool try(const struct rule *r, bool optional, uint32_t seed, bool special
 		goto out;
 	struct rule_set one = {&parsed, 1};
 	uint32_t fired = 0;
-	if (rewrite_graph(&w, &one, KIND(r->kind), false, &fired) < 0)
+	int changes = rewrite_graph(&w, &one, KIND(r->kind), false, &fired);
+	if (!changes) { /* some rules are for GPUs alone */
+		w.gpu = true;
+		changes = rewrite_graph(&w, &one, KIND(r->kind), false, &fired);
+	}
+	if (changes < 0)
 		goto out;
 	ok = special || unit_check(fired > 0, "the rule fires", r->name, 0);
 	ok = ok && run(&t, right);

@@ -5,6 +5,7 @@
 #include "base/pool.h"
 #include "cpu/math/broadcast.h"
 #include "cpu/math/move.h"
+#include "cpu/quantized/qconv.h"
 #include "cpu/quantized/quant.h"
 #include "ops/quant.h"
 
@@ -278,6 +279,49 @@ int qadd_run(const struct call *c)
 int qmultiply_run(const struct call *c)
 {
 	return qbinary_run(c, true);
+}
+
+/* ---- infer::QConvAdd: only GPUs have a kernel that needs no memory for the codes between -------------------------------------- */
+
+static size_t codes_between(int64_t n)
+{
+	return ((size_t)n + 63) & ~(size_t)63;
+}
+
+int qconv_add_reshape(struct site *s, struct step *st, struct diag *d)
+{
+	int err = qlinear_conv_reshape(s, st, d);
+	int64_t n = shape_count(&site_out(s, 0)->shape);
+
+	if (!err && __builtin_add_overflow(st->workspace, codes_between(n), &st->workspace))
+		return site_fail(s, d, E_MEMORY, NULL, NULL);
+	return err;
+}
+
+int qconv_add_run(const struct call *c)
+{
+	enum dtype t = tensor_dtype(c->out[0]);
+	uint8_t flip = flip_to(false, t);
+	float y = scale_at(c->in[QCONV_Y_SCALE], 0);
+	int64_t n = tensor_count(c->out[0]);
+	struct tensor between = *c->out[0];
+	struct tensor *out[] = {&between};
+	struct call conv = *c;
+
+	between.data = c->workspace;
+	conv.out = out;
+	conv.workspace = (char *)c->workspace + codes_between(n);
+	int err = qlinear_conv_run(&conv);
+	struct igemm_codes j = {
+		.a_scale = scale_at(c->in[6], 0) / y,
+		.b_scale = scale_at(c->in[QCONV_R_SCALE], 0) / y,
+		.a_zero = zero_of(c->in[7], 0, 1, 0) + zero_move(false, flip),
+		.b_zero = zero_of(c->in[QCONV_R_ZERO], 0, 1, 0) + zero_move(false, flip),
+		.zero = (float)(zero_of(c->in[QCONV_Y_ZERO], 0, 1, 0) + zero_move(false, flip)),
+		.flip = flip};
+	if (!err)
+		igemm_kernels()->add8(&j, between.data, c->in[QCONV_R]->data, c->out[0]->data, n);
+	return err;
 }
 
 /* ---- QLinearSigmoid, QLinearLeakyRelu: look-up in a table of the result of each code -------------------------------------- */

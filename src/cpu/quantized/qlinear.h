@@ -10,6 +10,8 @@ int qglobal_run(const struct call *c);
 int qbinary_reshape(struct site *s, struct step *st, struct diag *d);
 int qadd_run(const struct call *c);
 int qmultiply_run(const struct call *c);
+int qconv_add_reshape(struct site *s, struct step *st, struct diag *d);
+int qconv_add_run(const struct call *c);
 int qtable_reshape(struct site *s, struct step *st, struct diag *d);
 int qsigmoid_run(const struct call *c);
 int qleaky_run(const struct call *c);

@@ -42,11 +42,9 @@ static bool has_scales(struct match *m, const char *s, const char *z, int64_t n)
 	return true;
 }
 
-/* True if only the CPU, which has kernels for such nodes, will run the graph; and if y is quantized as a whole. */
+/* True if y is quantized as a whole. */
 static bool to_codes(struct match *m)
 {
-	if (match_on_gpu(m))
-		return match_why(m, "the GPU has no kernel for it");
 	return has_scales(m, "sy", "zy", 1) && (match_attr(m, "q", "precision", 0) == 0 ||
 						match_attr(m, "q", "precision", 0) == DT_F32);
 }
@@ -109,6 +107,25 @@ static bool bias_in_units(struct match *m, const char *bias_name, const char *sx
 	return true;
 }
 
+/*
+ * True if a kernel on tensor cores takes the convolution, or if it runs on the CPU. Without such a kernel a GPU is faster
+ * with floats.
+ */
+static bool conv_is_fast(struct match *m)
+{
+	struct shape w = match_shape(m, "w");
+	const struct tensor *z = match_const(m, "zw");
+
+	if (!match_on_gpu(m))
+		return true;
+	for (int64_t i = 0; i < tensor_count(z); i++)
+		if (tensor_dtype(z) != DT_I8 || elem_f64(DT_I8, z->data, i) != 0)
+			return match_why(m, "the weights have zero points");
+	return (w.rank == 4 && w.dim[0] % 16 == 0 && match_attr(m, "c", "group", 1) == 1 &&
+		match_dtype(m, "w") == DT_I8) ||
+	       match_why(m, "the GPU has no fast kernel for it");
+}
+
 static bool conv(struct match *m)
 {
 	struct shape w = match_shape(m, "w");
@@ -120,12 +137,30 @@ static bool conv(struct match *m)
 	if (tensor_count(sw) != 1 && match_attr(m, "d", "axis", 1) != 0 &&
 	    match_attr(m, "d", "axis", 1) != -w.rank)
 		return match_why(m, "the scales of the weights are not one for each output channel");
-	return shape_span(&w, 1, w.rank) <= MAX_TERMS || match_why(m, "sums may overflow 32 bits");
+	return conv_is_fast(m) &&
+	       (shape_span(&w, 1, w.rank) <= MAX_TERMS || match_why(m, "sums may overflow 32 bits"));
 }
 
 static bool conv_bias(struct match *m)
 {
 	return conv(m) && bias_in_units(m, "b", "sx", "sw");
+}
+
+/*
+ * True if a kernel of the GPU adds the residual r to the codes t of the convolution. The nodes before may be of a file that had codes
+ * from the beginning, so that they are judged as those of a rule above are.
+ */
+static bool conv_residual(struct match *m)
+{
+	enum dtype type = match_dtype(m, "t");
+
+	if (!match_on_gpu(m))
+		return match_why(m, "the CPU has no kernel for it");
+	if (match_value(m, "r") == match_value(m, "t") || !match_same_shape(m, "r", "t"))
+		return match_why(m, "it is added to itself or to another shape");
+	return match_const(m, "zw") && from_codes(m) && has_scales(m, "sc", "zc", 1) &&
+	       has_scales(m, "sr", "zr", 1) && has_scales(m, "sy", "zy", 1) &&
+	       match_dtype(m, "r") == type && match_dtype(m, "zy") == type && conv_is_fast(m);
 }
 
 /* True if b, whose last dimension but one (the last if it is turned) is summed over, has scales that a product of codes takes. */
@@ -157,7 +192,7 @@ static bool stays_float(struct match *m)
 	for (uint32_t i = 0; i < y->nusers; i++)
 		if (g->node[y->users[i]]->op == op_named("QuantizeLinear"))
 			return match_why(m, "a QuantizeLinear follows");
-	return !match_on_gpu(m) || match_why(m, "the GPU has no kernel for it");
+	return true;
 }
 
 static bool float_product(struct match *m)
@@ -276,7 +311,7 @@ static bool with_number(struct match *m)
 /* True if x goes through a table before and after. */
 static bool tabled(struct match *m)
 {
-	return (is_codes(m, "x") && !match_on_gpu(m)) || match_why(m, "no codes for the CPU");
+	return is_codes(m, "x") || match_why(m, "it has no codes of 8 bits");
 }
 
 static bool tabled_pair(struct match *m)
@@ -288,9 +323,8 @@ static bool zero_left_out(struct match *m)
 {
 	const struct tensor *s = match_const(m, "s");
 
-	return (s && s->shape.rank <= 1 && tensor_dtype(s) == DT_F32 && is_codes(m, "x") &&
-		!match_on_gpu(m)) ||
-	       match_why(m, "no codes for the CPU");
+	return (s && s->shape.rank <= 1 && tensor_dtype(s) == DT_F32 && is_codes(m, "x")) ||
+	       match_why(m, "it has no codes of 8 bits");
 }
 
 static bool quantizes_to(struct match *m, enum dtype t)
@@ -298,9 +332,9 @@ static bool quantizes_to(struct match *m, enum dtype t)
 	const struct tensor *s = match_const(m, "s");
 	double as = match_attr(m, "q", "output_dtype", 0);
 
-	return (s && s->shape.rank <= 1 && tensor_dtype(s) == DT_F32 && !match_on_gpu(m) &&
+	return (s && s->shape.rank <= 1 && tensor_dtype(s) == DT_F32 &&
 		(as == t || (as == 0 && t == DT_U8))) ||
-	       match_why(m, "no codes for the CPU");
+	       match_why(m, "it has no codes of 8 bits");
 }
 
 static bool quantizes_to_u8(struct match *m)
@@ -354,6 +388,9 @@ static bool bias(struct match *m)
 #define S_CONV_TEXT(b)                                                                                \
 	"y = QuantizeLinear(Conv(DequantizeLinear(x, sx, zx), DequantizeLinear(w, sw, zw) {axis=0}" b \
 	"), sy, zy)"
+#define S_CONV_ADD                                                                                 \
+	S_X "w[16,4,3,3]:i8 sw+[16] zw=0:i8 sc=3 zc[]:u8 r[2,16,4,4]:u8 sr=0.03 "                  \
+	    "zr[]:u8 " S_Y
 #define S_PAIR	 "a[2,3,8]:u8 sa=0.02 za[]:u8 b[2,3,8]:u8 sb=0.03 zb[]:u8 sy=0.05 zy[]:u8"
 #define S_MATRIX "a[3,8]:u8 sa=0.02 za[]:u8 b[8,5]:i8 sb=0.03 zb[]:i8 "
 
@@ -432,6 +469,16 @@ const struct rule rules_quant[] = {
 
 	{"codes-add", QUANTIZE, Q("Add(" DQ("a") ", " DQ("b") ")"),
 	 "y = com.microsoft::QLinearAdd(a, sa, za, b, sb, zb, sy, zy)", two_operands, true, .sample = S_PAIR},
+	{"codes-conv-add", QUANTIZE,
+	 "t = c: QLinearConv(x, #sx, #zx, #w, sw, #zw, #sc, #zc, b?); "
+	 "y = com.microsoft::QLinearAdd(t, #sc, #zc, r, #sr, #zr, #sy, #zy)",
+	 "y = infer::QConvAdd(x, sx, zx, w, sw, zw, sc, zc, b, r, sr, zr, sy, zy) {...c}", conv_residual,
+	 .sample = S_CONV_ADD},
+	{"codes-add-conv", QUANTIZE,
+	 "t = c: QLinearConv(x, #sx, #zx, #w, sw, #zw, #sc, #zc, b?); "
+	 "y = com.microsoft::QLinearAdd(r, #sr, #zr, t, #sc, #zc, #sy, #zy)",
+	 "y = infer::QConvAdd(x, sx, zx, w, sw, zw, sc, zc, b, r, sr, zr, sy, zy) {...c}", conv_residual,
+	 .sample = S_CONV_ADD},
 	{"codes-mul", QUANTIZE, Q("Mul(" DQ("a") ", " DQ("b") ")"),
 	 "y = com.microsoft::QLinearMul(a, sa, za, b, sb, zb, sy, zy)", two_operands, true, .sample = S_PAIR},
 	{"codes-average", QUANTIZE, Q("GlobalAveragePool(" DQ("x") ")"),

@@ -264,6 +264,10 @@ inline float __fsub_rn(float a, float b)
 {
 	return a - b;
 }
+inline int __float2int_rn(float x)
+{
+	return (int)lrintf(x);
+}
 inline float __fmul_rn(float a, float b)
 {
 	return a * b;

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/ops/int8_conv.h"
+
+#include "gpu/driver/tune.h"
+#include "gpu/kernels/int8_conv.h"
+#include "gpu/launch/channels_last.h"
+#include "gpu/launch/packed.h"
+#include "gpu/launch/window.h"
+#include "gpu/ops/quant.h"
+#include "ops/quant.h"
+
+#include <inttypes.h>
+
+/* Our kernels. A block computes a tile of rows (pixels) x columns (output channels). */
+static const struct tile {
+	const char *name;
+	int rows, columns, threads, shared;
+} tiles[] = {{"128x128", 128, 128, 256, 3 * 256 * 64}, {"4_warps", 128, 128, 128, 3 * 256 * 64},
+	     {"128x64", 128, 64, 128, 4 * 192 * 64},   {"64x128", 64, 128, 128, 4 * 192 * 64},
+	     {"64x64", 64, 64, 128, 4 * 128 * 64},     {"32x64", 32, 64, 128, 3 * 96 * 128}};
+/* OWN_SHARED: bytes of shared memory, at most, that a kernel takes beside those of its launch. */
+enum { TILES = sizeof(tiles) / sizeof(*tiles), MAX_EXTENT = 1 << 14, OWN_SHARED = 8 << 10 };
+
+struct codes_conv {
+	struct gpu_codes_conv job;
+	struct gpu_fold_codes fold; /* of x */
+	struct gpu_fold_weights weights;
+	struct gpu_qslots q;
+	bool x_signed, folds; /* folds: x is rearranged before the convolution */
+	int tile;
+	void *fn, *fold_fn, *weights_fn;
+	const void *packed;
+	size_t x_at; /* offset of the rearranged x in the workspace */
+};
+
+static int round_to(int64_t n, int unit)
+{
+	return (int)((n + unit - 1) / unit * unit);
+}
+
+static bool all_zero(const struct site *s, int slot)
+{
+	const struct tensor *t = slot < 0 ? NULL : site_known(s, (uint32_t)slot);
+
+	if (slot < 0 || !site_in(s, (uint32_t)slot))
+		return true;
+	for (int64_t i = 0; t && t->data && i < tensor_count(t); i++)
+		if (((const int8_t *)t->data)[i])
+			return false;
+	return t && t->data;
+}
+
+/*
+ * Plans how x becomes an image whose channels are a multiple of 16 bytes. If x has few channels and the windows step
+ * over several pixels, these pixels become channels of one pixel, which leaves less of the 16 bytes empty.
+ */
+static void plan_fold(struct codes_conv *c, const struct gpu_int_conv *j, int64_t batch)
+{
+	struct gpu_fold_codes *f = &c->fold;
+	struct gpu_plane *w = &c->job.win;
+	const struct gpu_plane from = *w;
+	bool joins = j->cin * w->stride[0] * w->stride[1] <= GPU_CODES_UNIT &&
+		     w->dilation[0] == 1 && w->dilation[1] == 1;
+
+	c->folds = j->cin % GPU_CODES_UNIT != 0;
+	*f = (struct gpu_fold_codes){.channels = (int)j->cin, .stride = {1, 1}};
+	for (int i = 0; i < 2; i++) {
+		f->in[i] = f->out[i] = from.in[i];
+		if (!c->folds || !joins)
+			continue;
+		f->stride[i] = from.stride[i];
+		f->begin[i] = from.begin[i];
+		w->kernel[i] = (from.kernel[i] + from.stride[i] - 1) / from.stride[i];
+		w->in[i] = f->out[i] = from.out[i] + w->kernel[i] - 1;
+		w->stride[i] = 1;
+		w->begin[i] = 0;
+	}
+	f->room = round_to(j->cin * f->stride[0] * f->stride[1], GPU_CODES_UNIT);
+	f->n = batch * f->out[0] * f->out[1] * (f->room / GPU_CODES_UNIT);
+	c->job.channels = f->room;
+	c->job.plain = w->kernel[0] * w->kernel[1] == 1 && w->stride[0] * w->stride[1] == 1 &&
+		       !w->begin[0] && !w->begin[1] && w->in[0] == w->out[0] && w->in[1] == w->out[1];
+	c->job.pitch = round_to((int64_t)w->kernel[0] * w->kernel[1] * f->room, GPU_CODES_PITCH);
+	c->weights = (struct gpu_fold_weights){.channels = (int)j->cin,
+					       .room = f->room,
+					       .pitch = c->job.pitch,
+					       .cout = (int)j->cout,
+					       .kernel = {from.kernel[0], from.kernel[1]},
+					       .folded = {w->kernel[0], w->kernel[1]},
+					       .stride = {f->stride[0], f->stride[1]}};
+}
+
+static const char *refuse_window(const struct gpu_int_conv *j)
+{
+	const struct gpu_window *w = &j->win;
+	int64_t units = gpu_volume(w->kernel) * ((j->cin + GPU_CODES_UNIT - 1) / GPU_CODES_UNIT);
+
+	if (j->group != 1 || j->n < 1 || !gpu_window_flat(w))
+		return "groups of channels, an empty output, or windows of three dimensions";
+	if (j->cout % GPU_CODES_UNIT)
+		return "output channels that are no multiple of 16";
+	if (units > GPU_CODES_UNITS || gpu_volume(w->kernel) > GPU_CODES_TAPS)
+		return "a window that is too large";
+	for (int i = 1; i < GPU_SPACE; i++)
+		if (w->in[i] > MAX_EXTENT || w->begin[i] < 0 || w->begin[i] > MAX_EXTENT ||
+		    w->stride[i] > MAX_EXTENT || w->kernel[i] * w->dilation[i] > MAX_EXTENT)
+			return "an image or a step that is too large";
+	if (j->n >= INT32_MAX || j->cin > MAX_EXTENT ||
+	    w->kernel[1] * w->dilation[1] * w->in[2] * (j->cin + GPU_CODES_UNIT) > INT32_MAX)
+		return "an image that is too large";
+	return NULL;
+}
+
+static const char *fill_conv(const struct site *s, struct codes_conv *c)
+{
+	struct gpu_int_conv j = {.n = 0};
+	const char *bad = gpu_quant_conv(s, &j);
+
+	bad = bad ? bad : refuse_window(&j);
+	if (bad)
+		return bad;
+	const struct gpu_qslots q = j.q;
+	if (gpu_type(s, (uint32_t)q.b) != DT_I8 || !all_zero(s, q.b_zero) ||
+	    !site_is_weight(s, (uint32_t)q.b))
+		return "weights that are unsigned, have zero points or are not constant";
+	if (j.count[q.a_scale] != 1 || j.count[q.a_zero] > 1 || j.count[q.y_scale] != 1 ||
+	    j.count[q.y_zero] > 1 || gpu_type(s, (uint32_t)q.a_scale) != DT_F32)
+		return "more than one scale of the input or of the output";
+	*c = (struct codes_conv){.q = q,
+				 .x_signed = gpu_type(s, (uint32_t)q.a) == DT_I8,
+				 .job = {.m = j.n / j.cout,
+					 .n = (int)j.cout,
+					 .win = gpu_window_plane(&j.win),
+					 .w_scales = j.count[q.b_scale] > 1,
+					 .y_signed = gpu_out_type(s, 0) == DT_I8}};
+	plan_fold(c, &j, site_in(s, (uint32_t)q.a)->shape.dim[0]);
+	c->job.adds = s->node->op == op_named("infer::QConvAdd");
+	if (c->job.adds && !shape_equal(&site_in(s, QCONV_R)->shape, &site_out(s, 0)->shape))
+		return "a residual of another shape";
+	return NULL;
+}
+
+bool gpu_codes_conv_accepts(const struct site *s, struct why *w)
+{
+	struct codes_conv c;
+	const char *bad = fill_conv(s, &c);
+
+	return bad ? refuse(w, "%s", bad) : true;
+}
+
+static size_t weight_bytes(const struct codes_conv *c)
+{
+	return (size_t)c->weights.cout * (size_t)c->weights.pitch;
+}
+
+static int pack_weights(const struct call *call, void *dst, const void *src, const void *arg)
+{
+	const struct codes_conv *c = arg;
+	struct gpu_fold_weights job = c->weights;
+
+	job.x = src;
+	job.y = dst;
+	job.sum = (int32_t *)((char *)dst + weight_bytes(c));
+	return gpu_launch(call, c->weights_fn, gpu_blocks(job.cout, 256), &job, sizeof(job));
+}
+
+/* ---- choosing a tile ------------------------------------------------------------------------- */
+
+/* The shared memory of a launch: the steps in flight, and the residual's tile, whose rows are 16 bytes apart. */
+static unsigned shared_of(const struct tile *t, bool adds)
+{
+	return (unsigned)(t->shared + (adds ? t->rows * (t->columns + GPU_CODES_UNIT) : 0));
+}
+
+static struct gpu_grid grid_of(const struct gpu_codes_conv *j, const struct tile *t)
+{
+	int64_t blocks = (j->m + t->rows - 1) / t->rows * ((j->n + t->columns - 1) / t->columns);
+
+	return (struct gpu_grid){(unsigned)blocks, 1, 1, (unsigned)t->threads, shared_of(t, j->adds)};
+}
+
+static void *tile_kernel(const struct site *s, const struct codes_conv *c, int tile, struct diag *d)
+{
+	char name[48];
+
+	snprintf(name, sizeof(name), "int8_conv_%s_%s", c->x_signed ? "i8" : "u8", tiles[tile].name);
+	return gpu_kernel_sharing(s, "int8_conv", name, shared_of(&tiles[tile], true), d);
+}
+
+struct trial {
+	struct call call;
+	struct gpu_codes_conv job;
+	const struct tile *tile;
+	void *fn;
+};
+
+static int enqueue_trial(void *arg, struct diag *d)
+{
+	struct trial *t = arg;
+
+	t->call.diag = d;
+	return gpu_launch(&t->call, t->fn, grid_of(&t->job, t->tile), &t->job, sizeof(t->job));
+}
+
+static size_t aligned(int64_t n)
+{
+	return ((size_t)n + 255) & ~(size_t)255;
+}
+
+static bool place_trial_operands(struct site *s, struct trial *t)
+{
+	struct gpu_codes_conv *j = &t->job;
+	int64_t images = j->m / ((int64_t)j->win.out[0] * j->win.out[1]);
+	size_t x = aligned(images * j->win.in[0] * j->win.in[1] * j->channels),
+	       w = aligned((int64_t)j->n * j->pitch), y = aligned(j->m * j->n),
+	       sums = aligned(4 * (int64_t)j->n);
+	char *p = tune_memory(s->device, x + w + y + 2 * sums);
+
+	if (!p)
+		return false;
+	j->x = p;
+	j->w = p + x;
+	j->y = p + x + w;
+	j->sum = (const int32_t *)(p + x + w + y);
+	j->x_scale = j->w_scale = j->y_scale = (const float *)(p + x + w + y + sums);
+	j->r = j->y;
+	j->r_scale = j->sum_scale = j->x_scale;
+	return true;
+}
+
+/* Chooses without timing: the largest tile with which at least three quarters of the processors still get a block. */
+static int guess_tile(const struct site *s, const struct gpu_codes_conv *j)
+{
+	const struct device_facts *f = cuda_facts(s->device);
+	unsigned enough = f ? (unsigned)f->processors * 3 / 4 : 64;
+
+	for (int i = 0; i < TILES; i++)
+		if (f && shared_of(&tiles[i], true) + OWN_SHARED <= (unsigned)f->shared_memory &&
+		    tiles[i].columns <= j->n && grid_of(j, &tiles[i]).x >= enough)
+			return i;
+	return TILES - 1;
+}
+
+static int time_tiles(struct site *s, const struct codes_conv *c, double *least)
+{
+	static const struct step none;
+	struct trial t = {.call = {.step = &none, .stream = cuda_stream(s->device)}, .job = c->job};
+	int best = -1;
+
+	for (int i = 0; i < TILES && (i || place_trial_operands(s, &t)); i++) {
+		t.tile = &tiles[i];
+		t.fn = tile_kernel(s, c, i, NULL);
+		double us = t.fn ? tune_time(s->device, enqueue_trial, &t, *least) : -1;
+		if (us > 0 && (best < 0 || us < *least)) {
+			*least = us;
+			best = i;
+		}
+	}
+	return best;
+}
+
+static int choose_tile(struct site *s, const struct codes_conv *c)
+{
+	const struct gpu_codes_conv *j = &c->job;
+	const struct gpu_plane *w = &j->win;
+	const char *key =
+		arena_printf(s->plan_arena,
+			     "infer int8 conv m%" PRId64
+			     " n%d c%d in%d,%d out%d,%d window%d,%d stride%d,%d %s%s",
+			     j->m, j->n, j->channels, w->in[0], w->in[1], w->out[0], w->out[1],
+			     w->kernel[0], w->kernel[1], w->stride[0], w->stride[1],
+			     c->x_signed ? "i8" : "u8", j->adds ? " add" : "");
+	const char *known = tune_get(s->device, key);
+	int tile = known ? known[0] - '0' : -1;
+	double us = 0;
+
+	if (tile >= 0 && tile < TILES)
+		return tile;
+	if (!tune_may(s->device)) {
+		tune_skipped(s->device);
+		return guess_tile(s, j);
+	}
+	tune_begin(s->device, "convolutions of integers");
+	tile = time_tiles(s, c, &us);
+	tune_end(s->device);
+	if (tile < 0)
+		return guess_tile(s, j);
+	tune_put(s->device, key, arena_printf(s->plan_arena, "%d %.2f", tile, us));
+	return tile;
+}
+
+/* ---- plans and runs -------------------------------------------------------------------------- */
+
+static void set_fold_strides(const struct site *s, struct codes_conv *c)
+{
+	const struct vinfo *x = site_in(s, (uint32_t)c->q.a);
+	int64_t st[MAX_RANK];
+	int rank = x->shape.rank;
+
+	gpu_layout_strides(&x->shape, x->layout, st);
+	c->fold.xs[0] = st[0];
+	c->fold.xs[1] = st[1];
+	c->fold.xs[2] = rank > 3 ? st[rank - 2] : 0;
+	c->fold.xs[3] = st[rank - 1];
+}
+
+int gpu_codes_conv_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct codes_conv *c = arena_new(s->plan_arena, struct codes_conv);
+	enum layout *want, *give;
+	char form[96];
+
+	fill_conv(s, c);
+	set_fold_strides(s, c);
+	uint32_t a = (uint32_t)c->q.a, b = (uint32_t)c->q.b;
+	gpu_layouts(s, step, &want, &give);
+	want[a] = c->folds ? site_in(s, a)->layout : gpu_channels_last(&site_in(s, a)->shape);
+	give[0] = gpu_channels_last(&site_out(s, 0)->shape);
+	if (c->job.adds)
+		want[QCONV_R] = give[0];
+	c->tile = choose_tile(s, c);
+	c->fn = tile_kernel(s, c, c->tile, d);
+	c->weights_fn = gpu_kernel(s, "int8_conv", "int8_fold_weights", d);
+	c->fold_fn = c->folds ? gpu_kernel(s, "int8_conv", "int8_fold_codes", d) : NULL;
+	if (!c->fn || !c->weights_fn || (c->folds && !c->fold_fn))
+		return -E_DEVICE;
+	if (c->folds)
+		c->x_at = gpu_room(step, (size_t)c->fold.n * GPU_CODES_UNIT);
+	snprintf(form, sizeof(form), "codes %d %d %d,%d", c->weights.room, c->weights.pitch,
+		 c->weights.stride[0], c->weights.stride[1]);
+	c->packed = gpu_packed(s, b, form, weight_bytes(c) + (size_t)c->job.n * sizeof(int32_t),
+			       pack_weights, c, d);
+	step->unread |= UINT64_C(1) << b;
+	step->state = c;
+	return c->packed ? 0 : -E_DEVICE;
+}
+
+static void set_residual(const struct call *call, struct gpu_codes_conv *job)
+{
+	job->r = gpu_data(call, QCONV_R);
+	job->r_scale = gpu_data(call, QCONV_R_SCALE);
+	job->r_zero = gpu_data(call, QCONV_R_ZERO);
+	job->sum_scale = gpu_data(call, QCONV_Y_SCALE);
+	job->sum_zero = gpu_data(call, QCONV_Y_ZERO);
+}
+
+static const void *operand(const struct call *call, int slot)
+{
+	return slot < 0 ? NULL : gpu_data(call, (uint32_t)slot);
+}
+
+int gpu_codes_conv_run(const struct call *call)
+{
+	const struct codes_conv *c = call->step->state;
+	struct gpu_codes_conv job = c->job;
+	int err = 0;
+
+	job.x = operand(call, c->q.a);
+	job.x_zero = operand(call, c->q.a_zero);
+	if (c->folds) {
+		struct gpu_fold_codes fold = c->fold;
+		fold.x = job.x;
+		fold.zero = job.x_zero;
+		fold.y = gpu_at(call, c->x_at);
+		err = gpu_launch(call, c->fold_fn, gpu_grid(fold.n), &fold, sizeof(fold));
+		job.x = fold.y;
+	}
+	job.w = c->packed;
+	job.sum = (const int32_t *)((const char *)c->packed + weight_bytes(c));
+	job.bias = operand(call, c->q.add);
+	job.x_scale = operand(call, c->q.a_scale);
+	job.w_scale = operand(call, c->q.b_scale);
+	job.y_scale = operand(call, c->q.y_scale);
+	job.y_zero = operand(call, c->q.y_zero);
+	job.y = gpu_out(call, 0);
+	if (c->job.adds)
+		set_residual(call, &job);
+	return err ? err : gpu_launch(call, c->fn, grid_of(&job, &tiles[c->tile]), &job, sizeof(job));
+}
