@@ -124,3 +124,11 @@ nothing_left() {
 	! grep 'stale graph' "$T/log"
 	nothing_left
 }
+
+@test "A decoder's long first plan is freed while a step runs, and the step's scores stay" {
+	local speak=(--feed 'present.*=past_key_values.*' --next input_ids=argmax:logits --prefill 100 --decode 20 --dim batch=1)
+	FAKE_CUDA_LATE=1 run "$INFER" profile test/data/steps/gpt.onnx "${speak[@]}" --device cuda
+	[ "$status" -eq 0 ]
+	[[ $output == *"20 ids a round"* ]]
+	nothing_left
+}
