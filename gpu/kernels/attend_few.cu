@@ -28,14 +28,20 @@ template <typename T, int EACH> __device__ inline void numbers(float *to, const 
 		to[e] = up(x[e]);
 }
 
-// Query `row` of the group of queries that share a head of keys: the query's head and position.
+// Query `row` of the group of queries that share a head of keys: the query's head and position. Divisions of 64 bits would take
+// longer than the rest.
 struct Query {
-	int64_t h, i;
+	int h, i;
 };
-__device__ inline Query query_of(const gpu_attend &p, int64_t kh, int64_t row)
+__device__ inline Query query_of(const gpu_attend &p, unsigned kh, unsigned row)
 {
-	Query q = {kh * (p.heads / p.kv_heads) + row / p.s, row % p.s};
+	unsigned s = (unsigned)p.s, group = (unsigned)p.heads / (unsigned)p.kv_heads;
+	Query q = {(int)(kh * group + row / s), (int)(row % s)};
 	return q;
+}
+__device__ inline unsigned rows_of(const gpu_attend &p)
+{
+	return (unsigned)p.heads / (unsigned)p.kv_heads * (unsigned)p.s;
 }
 
 // Writes element c of a query's result.
@@ -62,7 +68,7 @@ enum { MOST_WARPS = 8, FEW_KEYS = 4 };
 template <typename T> struct Part {
 	T *k, *v;
 	const T *past_k, *past_v;
-	int64_t b, kh, begin, end, keys, room, used;
+	int b, kh, begin, end, keys, room, used;
 	int at; // this thread's first element of a key
 };
 
@@ -70,17 +76,17 @@ template <typename T, bool MAKE> __device__ inline Part<T> part_of(const gpu_att
 {
 	Part<T> x;
 	x.b = blockIdx.z;
-	x.kh = blockIdx.y % p.kv_heads;
-	x.begin = (int64_t)blockIdx.x * p.part;
+	x.kh = blockIdx.y % (unsigned)p.kv_heads;
+	x.begin = blockIdx.x * p.part;
 	x.at = at;
-	x.keys = keys_of(p, x.b);
+	x.keys = (int)keys_of(p, x.b);
 	x.end = x.begin + p.part < x.keys ? x.begin + p.part : x.keys;
 	x.k = (T *)p.k + x.b * p.ks[0] + x.kh * p.ks[1] + at;
 	x.v = (T *)p.v + x.b * p.vs[0] + x.kh * p.vs[1] + at;
 	if (MAKE) {
 		int64_t head = (x.b * p.kv_heads + x.kh) * p.past_room;
-		x.room = x.begin + p.part < p.t ? x.begin + p.part : p.t;
-		x.used = p.used ? p.used[x.b] : p.past_room;
+		x.room = x.begin + p.part < p.t ? x.begin + p.part : (int)p.t;
+		x.used = (int)(p.used ? p.used[x.b] : p.past_room);
 		x.past_k = (const T *)p.past_k + head * p.d + at;
 		x.past_v = (const T *)p.past_v + head * p.dv + at;
 	}
@@ -93,34 +99,37 @@ struct Pieces {
 };
 
 template <typename T, bool MAKE>
-__device__ inline void read_pieces(const gpu_attend &p, const Part<T> &part, int64_t j0, int step, Pieces &to)
+__device__ inline void read_pieces(const gpu_attend &p, const Part<T> &part, int j0, int step, Pieces &to)
 {
+	const int k_row = (int)p.ks[2], v_row = (int)p.vs[2], d = (int)p.d, dv = (int)p.dv, fresh = part.used + (int)p.fresh;
 #pragma unroll
 	for (int u = 0; u < FEW_KEYS; u++) {
-		int64_t j = j0 + u * step;
+		int j = j0 + u * step;
 		bool old = MAKE && j < part.used;
-		bool there = j < (MAKE ? part.room : part.end) && (!MAKE || j < part.used + p.fresh);
+		bool there = j < (MAKE ? part.room : part.end) && (!MAKE || j < fresh);
 		to.key[u] = to.value[u] = make_uint4(0, 0, 0, 0);
-		if (there && part.at < p.d)
-			to.key[u] = *(const uint4 *)(old ? part.past_k + j * p.d : part.k + j * p.ks[2]);
-		if (there && part.at < p.dv)
-			to.value[u] = *(const uint4 *)(old ? part.past_v + j * p.dv : part.v + j * p.vs[2]);
+		if (there && part.at < d)
+			to.key[u] = *(const uint4 *)(old ? part.past_k + (int64_t)j * d : part.k + (int64_t)j * k_row);
+		if (there && part.at < dv)
+			to.value[u] = *(const uint4 *)(old ? part.past_v + (int64_t)j * dv : part.v + (int64_t)j * v_row);
 	}
 }
 
 // Writes the pieces that come from the caches, and the zeros behind the fresh rows, to where the attention has its keys and values.
 // What no query may see becomes zero then.
 template <typename T>
-__device__ inline void keep_pieces(const gpu_attend &p, const Part<T> &part, int64_t j0, int step, Pieces &x)
+__device__ inline void keep_pieces(const gpu_attend &p, const Part<T> &part, int j0, int step, Pieces &x)
 {
+	const int k_row = (int)p.ks[2], v_row = (int)p.vs[2], fresh = part.used + (int)p.fresh;
+	const bool first = blockIdx.y < p.kv_heads; // of the blocks that read these keys
 #pragma unroll
 	for (int u = 0; u < FEW_KEYS; u++) {
-		int64_t j = j0 + u * step;
-		bool made = blockIdx.y < p.kv_heads && j < part.room && (j < part.used || j >= part.used + p.fresh);
+		int j = j0 + u * step;
+		bool made = first && j < part.room && (j < part.used || j >= fresh);
 		if (made && part.at < p.d)
-			*(uint4 *)(part.k + j * p.ks[2]) = x.key[u];
+			*(uint4 *)(part.k + (int64_t)j * k_row) = x.key[u];
 		if (made && part.at < p.dv)
-			*(uint4 *)(part.v + j * p.vs[2]) = x.value[u];
+			*(uint4 *)(part.v + (int64_t)j * v_row) = x.value[u];
 		if (j >= part.end)
 			x.key[u] = x.value[u] = make_uint4(0, 0, 0, 0);
 	}
@@ -129,17 +138,19 @@ __device__ inline void keep_pieces(const gpu_attend &p, const Part<T> &part, int
 // A query, with this thread's elements of it, the keys that it may see, and what it has seen.
 template <int EACH> struct Row {
 	Query query;
-	Range visible;
+	int first, end; // the keys that the query may see in this part
 	float q[EACH];
 	Seen<EACH> seen;
 };
 
-template <typename T, int EACH> __device__ inline void begin_row(const gpu_attend &p, const Part<T> &part, int64_t row, Row<EACH> &r)
+template <typename T, int EACH> __device__ inline void begin_row(const gpu_attend &p, const Part<T> &part, unsigned row, Row<EACH> &r)
 {
 	uint4 all = make_uint4(0, 0, 0, 0);
 
 	r.query = query_of(p, part.kh, row);
-	r.visible = range(p, part.b, r.query.i, part.keys);
+	Range visible = range(p, part.b, r.query.i, part.keys);
+	r.first = (int)(visible.first < part.end ? visible.first : part.end);
+	r.end = (int)(visible.end < 0 ? 0 : visible.end < part.end ? visible.end : part.end);
 	if (part.at < p.d)
 		all = *(const uint4 *)((const T *)p.q + part.b * p.qs[0] + r.query.h * p.qs[1] + r.query.i * p.qs[2] + part.at);
 	numbers<T, EACH>(r.q, all);
@@ -150,27 +161,22 @@ template <typename T, int EACH> __device__ inline void begin_row(const gpu_atten
 		r.seen.out[e] = 0;
 }
 
-// The score of key j times log2(e), or -infinity if it is hidden, of the sum of the products of their elements.
-template <typename T, int EACH>
-__device__ inline float score_of(const gpu_attend &p, const Part<T> &part, const Row<EACH> &r, float s, int64_t j)
+// What a soft cap, a mask and a bias make of a score. Out of line: a step of a decoder runs the kernel's code about once, so that
+// fetching instructions takes much of its time, those that it jumps over included.
+__device__ __noinline__ float altered(const gpu_attend &p, float s, int b, Query q, int j)
 {
-	const float log2e = 1.4426950408889634f;
-
-	s *= p.scale;
 	if (p.softcap > 0)
 		s = soft_cap(s, p.softcap, true);
-	if (j >= part.end || j < r.visible.first || j >= r.visible.end)
-		return -INFINITY;
-	if (p.mask_type || p.bias_type)
-		s = masked<float>(p, s, part.b, r.query.h, r.query.i, j);
-	return s * log2e;
+	return masked<float>(p, s, b, q.h, q.i, j);
 }
 
 // The scores of the pieces' keys. LANES threads add up the products of their elements.
 template <typename T, int EACH, int LANES, int ROWS>
-__device__ inline void score_pieces(const gpu_attend &p, const Part<T> &part, const Row<EACH> *row, const Pieces &all, int64_t j0, int step,
+__device__ inline void score_pieces(const gpu_attend &p, const Part<T> &part, const Row<EACH> *row, const Pieces &all, int j0, int step,
 				    float score[ROWS][FEW_KEYS])
 {
+	const float log2e = 1.4426950408889634f;
+	const bool plain = !(p.softcap > 0) && !p.mask_type && !p.bias_type;
 #pragma unroll
 	for (int u = 0; u < FEW_KEYS; u++) {
 		float x[EACH];
@@ -181,21 +187,29 @@ __device__ inline void score_pieces(const gpu_attend &p, const Part<T> &part, co
 #pragma unroll
 			for (int e = 0; e < EACH; e++)
 				s += row[r].q[e] * x[e];
-			score[r][u] = s;
+#pragma unroll
+			for (int m = 1; m < LANES; m *= 2)
+				s += __shfl_xor_sync(0xffffffffu, s, m);
+			score[r][u] = s * p.scale;
 		}
 	}
-#pragma unroll
-	for (int m = 1; m < LANES; m *= 2)
+	if (!plain) {
 #pragma unroll
 		for (int r = 0; r < ROWS; r++)
 #pragma unroll
-			for (int u = 0; u < FEW_KEYS; u++)
-				score[r][u] += __shfl_xor_sync(0xffffffffu, score[r][u], m);
+			for (int u = 0; u < FEW_KEYS; u++) {
+				int j = j0 + u * step;
+				if (j >= row[r].first && j < row[r].end)
+					score[r][u] = altered(p, score[r][u], part.b, row[r].query, j);
+			}
+	}
 #pragma unroll
 	for (int r = 0; r < ROWS; r++)
 #pragma unroll
-		for (int u = 0; u < FEW_KEYS; u++)
-			score[r][u] = score_of<T, EACH>(p, part, row[r], score[r][u], j0 + u * step);
+		for (int u = 0; u < FEW_KEYS; u++) {
+			int j = j0 + u * step;
+			score[r][u] = j < row[r].first || j >= row[r].end ? -INFINITY : score[r][u] * log2e;
+		}
 }
 
 // Adds keys of these scores to what the queries have seen.
@@ -244,6 +258,7 @@ __device__ inline void settle(Seen<EACH> &seen, int at, int r, Warps<HEAD, ROWS>
 {
 	const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 
+#pragma unroll 1
 	for (int m = LANES; m < 32; m *= 2) {
 		Seen<EACH> other;
 		other.top = __shfl_xor_sync(0xffffffffu, seen.top, m);
@@ -264,15 +279,15 @@ __device__ inline void settle(Seen<EACH> &seen, int at, int r, Warps<HEAD, ROWS>
 }
 
 // Writes element c of query `row`: the result if there is one part, otherwise what is known of it after this part.
-template <typename T> __device__ inline void put(const gpu_attend &p, const Part<T> &part, int64_t row, int c, const Seen<1> &all)
+template <typename T> __device__ inline void put(const gpu_attend &p, const Part<T> &part, unsigned row, int c, const Seen<1> &all)
 {
-	int64_t rows = p.heads / p.kv_heads * p.s;
 
 	if (p.parts == 1) {
 		finish<T>(p, part.b, query_of(p, part.kh, row), c, all.top, all.sum, all.out[0]);
 		return;
 	}
-	float *to = (float *)p.scratch + (((part.b * p.kv_heads + part.kh) * rows + row) * p.parts + blockIdx.x) * (p.dv + 2);
+	int64_t at = (part.b * (int)p.kv_heads + part.kh) * (int64_t)rows_of(p) + row;
+	float *to = (float *)p.scratch + (at * p.parts + blockIdx.x) * (p.dv + 2);
 	if (c == 0) {
 		to[0] = all.top;
 		to[1] = all.sum;
@@ -288,18 +303,19 @@ template <typename T, int HEAD, int ROWS, bool MAKE> __device__ inline void few(
 	const int groups = blockDim.x / LANES, step = groups * FEW_KEYS;
 	__shared__ Warps<HEAD, ROWS> warps;
 	const Part<T> part = part_of<T, MAKE>(p, threadIdx.x % LANES * EACH);
-	const int64_t row0 = blockIdx.y / p.kv_heads * ROWS, rows = p.heads / p.kv_heads * p.s, end = MAKE ? part.room : part.end;
+	const unsigned row0 = blockIdx.y / (unsigned)p.kv_heads * ROWS, rows = rows_of(p);
+	const int end = MAKE ? part.room : part.end;
 	Row<EACH> row[ROWS];
 	Pieces now, next;
 	float score[ROWS][FEW_KEYS];
 
-	int64_t j0 = part.begin + threadIdx.x / LANES;
+	int j0 = part.begin + threadIdx.x / LANES;
 	read_pieces<T, MAKE>(p, part, j0, groups, now);
 #pragma unroll
 	for (int r = 0; r < ROWS; r++)
 		begin_row<T, EACH>(p, part, row0 + r < rows ? row0 + r : 0, row[r]);
 	// all threads of a warp go through the same rounds, since they exchange products
-	for (int64_t first = part.begin; first < end; first += step, j0 += step) {
+	for (int first = part.begin; first < end; first += step, j0 += step) {
 		read_pieces<T, MAKE>(p, part, j0 + step, groups, next);
 		if (MAKE)
 			keep_pieces<T>(p, part, j0, groups, now);
@@ -311,11 +327,13 @@ template <typename T, int HEAD, int ROWS, bool MAKE> __device__ inline void few(
 	for (int r = 0; r < ROWS; r++)
 		settle<EACH, LANES, HEAD, ROWS>(row[r].seen, part.at, r, warps);
 	__syncthreads();
+#pragma unroll 1
 	for (int z = threadIdx.x; z < ROWS * HEAD; z += blockDim.x) {
 		int r = z / HEAD, c = z % HEAD;
-		if (row0 + r >= rows || c >= p.dv)
+		if (row0 + r >= rows || c >= (int)p.dv)
 			continue;
 		Seen<1> all = {warps.top[0][r], warps.sum[0][r], {warps.out[0][r][c]}};
+#pragma unroll 1
 		for (int w = 1; w < (int)blockDim.x / 32; w++) {
 			Seen<1> other = {warps.top[w][r], warps.sum[w][r], {warps.out[w][r][c]}};
 			join(all, other);
@@ -327,8 +345,8 @@ template <typename T, int HEAD, int ROWS, bool MAKE> __device__ inline void few(
 // A block joins the parts of one query. Each thread has one element of it.
 template <typename T> __device__ inline void join_parts(const gpu_attend &p)
 {
-	int64_t rows = p.heads / p.kv_heads * p.s, row = blockIdx.x % rows, kh = blockIdx.x / rows % p.kv_heads;
-	int64_t b = blockIdx.x / rows / p.kv_heads;
+	const unsigned rows = rows_of(p), row = blockIdx.x % rows, kh = blockIdx.x / rows % (unsigned)p.kv_heads;
+	const int b = (int)(blockIdx.x / rows / (unsigned)p.kv_heads);
 	const float *from = (const float *)p.scratch + (int64_t)blockIdx.x * p.parts * (p.dv + 2);
 	for (int c = threadIdx.x; c < p.dv; c += blockDim.x) {
 		Seen<1> all = {from[0], from[1], {from[2 + c]}};

@@ -12,7 +12,7 @@ enum {
 	MAX_PLAIN_BLOCKS = 2048,
 	MAX_KNOWN_MASK = 1 << 20,
 	HIDING_SCORE = 30000,
-	MAX_FEW = 16,	/* queries of a head of keys that the kernels for few queries take */
+	MAX_FEW = 16,	 /* queries of a head of keys that the kernels for few queries take */
 	FEW_AT_ONCE = 4, /* pieces of 16 bytes that each thread of these reads of the keys at once, */
 	FEW_THREADS = 128,
 	MANY_THREADS = 256, /* of a block that has a processor for itself */
@@ -102,9 +102,9 @@ static bool is_few(const struct gpu_attend *j, enum dtype t, const size_t starts
 	return t != DT_F64 && rows <= MAX_FEW && !j->qk && !j->round && j->kd == 1 &&
 	       j->d <= MAX_HEAD_SIZE && j->dv <= MAX_HEAD_SIZE && j->d % each == 0 &&
 	       j->dv % each == 0 && are_multiples(j->qs, each) && are_multiples(j->ks, each) &&
-	       are_multiples(j->vs, each) && starts[0] % 16 == 0 && starts[1] % 16 == 0 &&
-	       starts[2] % 16 == 0 && j->kv_heads * rows <= MAX_GRID_YZ &&
-	       j->batch <= MAX_GRID_YZ && j->t < INT32_MAX / 2;
+	       are_multiples(j->vs, each) && j->ks[2] <= INT32_MAX && j->vs[2] <= INT32_MAX &&
+	       starts[0] % 16 == 0 && starts[1] % 16 == 0 && starts[2] % 16 == 0 &&
+	       j->kv_heads * rows <= MAX_GRID_YZ && j->batch <= MAX_GRID_YZ && j->t < INT32_MAX / 2;
 }
 
 static int few_rows(const struct gpu_attend *j)
@@ -117,8 +117,8 @@ static int few_head(const struct gpu_attend *j)
 	return j->d > 64 || j->dv > 64 ? 128 : 64;
 }
 
-static void *few_kernel(const struct site *s, const char *name, const struct gpu_attend *j, enum dtype t,
-			struct diag *d)
+static void *few_kernel(const struct site *s, const char *name, const struct gpu_attend *j,
+			enum dtype t, struct diag *d)
 {
 	char all[64];
 
@@ -138,7 +138,8 @@ static int set_few(const struct site *s, struct gpu_attend_plan *p, enum dtype t
 	int64_t processors = cuda_facts(s->device)->processors;
 	bool whole = blocks >= processors * 3 / 4;
 	unsigned threads = whole ? MANY_THREADS : FEW_THREADS;
-	int64_t unit = FEW_AT_ONCE * threads * (16 / gpu_size(t)) / few_head(j), units = (j->t + unit - 1) / unit;
+	int64_t unit = FEW_AT_ONCE * threads * (16 / gpu_size(t)) / few_head(j),
+		units = (j->t + unit - 1) / unit;
 	int64_t parts = blocks > 0 && !whole ? 2 * processors / blocks : 1;
 
 	parts = parts < MAX_PARTS ? parts : MAX_PARTS;
@@ -147,7 +148,8 @@ static int set_few(const struct site *s, struct gpu_attend_plan *p, enum dtype t
 	int64_t each_part = units > 0 ? (units + parts - 1) / parts * unit : unit;
 	j->part = (int)each_part;
 	j->parts = j->t > each_part ? (int)((j->t + each_part - 1) / each_part) : 1;
-	p->grid = (struct gpu_grid){(unsigned)j->parts, (unsigned)heads, (unsigned)j->batch, threads, 0};
+	p->grid = (struct gpu_grid){(unsigned)j->parts, (unsigned)heads, (unsigned)j->batch,
+				    threads, 0};
 	p->few = true;
 	p->fn = few_kernel(s, "attend_few", j, t, d);
 	if (!p->fn || j->parts == 1)

@@ -14,7 +14,7 @@ struct gpu_attend_plan {
 	void *fn;
 	void *make; /* as fn, but it also copies cached keys and values to where it reads them; NULL if there is none */
 	void *join; /* joins the parts that `fn` has made of each query, or NULL if there is one part */
-	bool few;  /* fn is one of the kernels for few queries */
+	bool few; /* fn is one of the kernels for few queries */
 	struct gpu_grid grid;
 	struct gpu_attend job;
 	size_t scratch; /* bytes of workspace that the kernel needs */
@@ -41,7 +41,8 @@ const char *gpu_attend_refusal(const struct gpu_attend *job);
 int gpu_attend_set(const struct site *s, struct gpu_attend_plan *plan, enum dtype t,
 		   const size_t starts[3], struct diag *d);
 /* Looks for a kernel that copies cached rows of keys and values while it reads them. Call after gpu_attend_set(). */
-int gpu_attend_set_make(const struct site *s, struct gpu_attend_plan *plan, enum dtype t, struct diag *d);
+int gpu_attend_set_make(const struct site *s, struct gpu_attend_plan *plan, enum dtype t,
+			struct diag *d);
 /* Queues the kernel. plan must be a copy of the plan whose job has its pointers filled in. Returns 0 or -code. */
 int gpu_attend_launch(const struct call *c, const struct gpu_attend_plan *plan);
 

@@ -93,7 +93,7 @@ static struct segment *find_segment(struct instance *x, uint32_t first)
 	return NULL;
 }
 
-/* Frees the plan used longest ago if the position has more than CACHED_PLANS of them. */
+/* Frees the plan used longest ago if the position has more than CACHED_PLANS of them. Its memory stays: a run may be using it. */
 static void evict_oldest(struct instance *x, uint32_t first)
 {
 	struct segment **oldest = NULL;
@@ -109,7 +109,6 @@ static void evict_oldest(struct instance *x, uint32_t first)
 	struct segment *s = *oldest;
 	*oldest = s->next;
 	segment_free(x, s);
-	slab_fit(x, first);
 }
 
 static int add_segment(struct instance *x, uint32_t first, struct segment **out, struct diag *d)
@@ -145,6 +144,7 @@ static int get_segment(struct instance *x, uint32_t first, struct segment **out,
 	}
 	s->used = ++x->clock;
 	evict_oldest(x, first);
+	slab_fit(x, first);
 	*out = s;
 	return segment_bind(x, s, d);
 }

@@ -439,32 +439,62 @@ static inline int order_of(uint32_t magnitude, bool negative, uint32_t infinity)
 	return magnitude > infinity ? INT_MIN : negative ? -(int)magnitude : (int)magnitude;
 }
 
-static int64_t largest_f32(const uint32_t *row, int64_t n)
-{
-	int best = INT_MIN;
+enum {
+	SCORES_AT_ONCE = 32
+}; /* a constant number, so that compilers make vector code of the loops */
 
-	for (int64_t i = 0; i < n; i++) {
-		int v = order_of(row[i] & 0x7fffffff, row[i] >> 31, 0x7f800000);
-		best = v > best ? v : best;
-	}
-	for (int64_t i = 0; i < n && best > INT_MIN; i++)
-		if (order_of(row[i] & 0x7fffffff, row[i] >> 31, 0x7f800000) == best)
-			return i;
-	return -1;
+/* Sets to[] to the orders of the next SCORES_AT_ONCE scores. */
+static inline void orders(enum dtype t, const void *row, int64_t at, int *to)
+{
+	const uint32_t *wide = (const uint32_t *)row + at;
+	const uint16_t *half = (const uint16_t *)row + at;
+	uint32_t infinity = t == DT_F32 ? 0x7f800000 : t == DT_F16 ? 0x7c00 : 0x7f80;
+
+	for (int k = 0; k < SCORES_AT_ONCE && t == DT_F32; k++)
+		to[k] = order_of(wide[k] & 0x7fffffff, wide[k] >> 31, infinity);
+	for (int k = 0; k < SCORES_AT_ONCE && t != DT_F32; k++)
+		to[k] = order_of(half[k] & 0x7fffU, half[k] >> 15, infinity);
 }
 
-static int64_t largest_half(const uint16_t *row, int64_t n, uint32_t infinity)
+static inline int order_at(enum dtype t, const void *row, int64_t i)
 {
-	int best = INT_MIN;
+	return t == DT_F32
+		       ? order_of(((const uint32_t *)row)[i] & 0x7fffffff,
+				  ((const uint32_t *)row)[i] >> 31, 0x7f800000)
+		       : order_of(((const uint16_t *)row)[i] & 0x7fffU,
+				  ((const uint16_t *)row)[i] >> 15, t == DT_F16 ? 0x7c00 : 0x7f80);
+}
 
-	for (int64_t i = 0; i < n; i++) {
-		int v = order_of(row[i] & 0x7fff, row[i] >> 15, infinity);
-		best = v > best ? v : best;
+/* Returns the first of the largest of n scores of float32, float16 or bfloat16, or -1 if all are NaN. */
+static inline int64_t largest_of(enum dtype t, const void *row, int64_t n)
+{
+	int best[SCORES_AT_ONCE], now[SCORES_AT_ONCE], most = INT_MIN;
+	int64_t i = 0;
+
+	for (int k = 0; k < SCORES_AT_ONCE; k++)
+		best[k] = INT_MIN;
+	for (; i + SCORES_AT_ONCE <= n; i += SCORES_AT_ONCE) {
+		orders(t, row, i, now);
+		for (int k = 0; k < SCORES_AT_ONCE; k++)
+			best[k] = now[k] > best[k] ? now[k] : best[k];
 	}
-	for (int64_t i = 0; i < n && best > INT_MIN; i++)
-		if (order_of(row[i] & 0x7fff, row[i] >> 15, infinity) == best)
-			return i;
-	return -1;
+	for (int k = 0; k < SCORES_AT_ONCE; k++)
+		most = best[k] > most ? best[k] : most;
+	for (; i < n; i++)
+		most = order_at(t, row, i) > most ? order_at(t, row, i) : most;
+	if (most == INT_MIN)
+		return -1;
+	for (i = 0; i + SCORES_AT_ONCE <= n; i += SCORES_AT_ONCE) {
+		int found = 0;
+		orders(t, row, i, now);
+		for (int k = 0; k < SCORES_AT_ONCE; k++)
+			found |= now[k] == most;
+		if (found)
+			break;
+	}
+	while (order_at(t, row, i) != most)
+		i++;
+	return i;
 }
 
 /* Returns the first of the largest scores, or -1 if all are NaN. A vocabulary is long, so that it must be found quickly. */
@@ -473,10 +503,12 @@ static int64_t largest(enum dtype t, const void *row, int64_t n)
 	int64_t best = -1;
 	double most = 0;
 
-	if (t == DT_F32)
-		return largest_f32(row, n);
-	if (t == DT_F16 || t == DT_BF16)
-		return largest_half(row, n, t == DT_F16 ? 0x7c00 : 0x7f80);
+	if (t == DT_F32) /* a constant type each, for the compiler */
+		return largest_of(DT_F32, row, n);
+	if (t == DT_F16)
+		return largest_of(DT_F16, row, n);
+	if (t == DT_BF16)
+		return largest_of(DT_BF16, row, n);
 	for (int64_t i = 0; i < n; i++) {
 		double v = elem_f64(t, row, i);
 		if (v == v && (best < 0 || v > most)) {
