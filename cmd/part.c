@@ -30,6 +30,11 @@ int source_open(struct source *s, const char *path, const struct run_config *con
 	s->maker_of.arena = s->value_of.arena = &s->arena;
 	index_values(&s->value_of, s->graph);
 	source_index_nodes(s, 0);
+	const char *defaults = model_defaults(session_model(s->session), &s->arena);
+	if (defaults)
+		NOTE(d, E_MODEL_FOLD, .slot = "inputs that have default values",
+		     .message = fmt(d, "%s: constants in the model that is written", defaults),
+		     .hint = "infer convert keeps them as inputs");
 	return 0;
 }
 

@@ -243,6 +243,8 @@ static int add_input(struct loader *l, struct scope *s, struct pb_span m)
 	/* An initializer that is also listed as an input is that input's default. */
 	if (!rc && known >= 0 && !s->up && is_given(l, name))
 		rc = override_default(l, s, s->g->value[known], p);
+	else if (!rc && known >= 0 && !s->up)
+		s->g->value[known]->is_default = true;
 	if (rc || known >= 0)
 		goto out;
 	struct value *v = new_value(l, s, name);

@@ -99,6 +99,11 @@ static void write_ports(const struct inspection *x, struct json *j)
 	for (uint32_t i = 0; i < g->nin; i++)
 		write_port(x, j, g->value[g->in[i]]->name, &g->value[g->in[i]]->info);
 	json_end(j, ']');
+	json_array(j, "defaults");
+	for (uint32_t i = 0; i < g->nvalues; i++)
+		if (g->value[i]->is_default)
+			write_port(x, j, g->value[i]->name, &g->value[i]->info);
+	json_end(j, ']');
 	/* the names that --dim takes */
 	json_array(j, "free");
 	for (uint32_t i = 0; i < g->nin; i++) {

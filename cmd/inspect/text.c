@@ -134,6 +134,10 @@ static void print_ports(const struct inspection *x, struct arena *a, FILE *f)
 			v->type.kind == V_TENSOR ? shape_str(a, &v->shape, x->model->symbols) : "",
 			unnamed_dims(x, g->value[g->in[i]], a));
 	}
+	const char *defaults = model_defaults(x->model, a);
+	if (defaults)
+		fprintf(f, "defaults    %s  (inputs that have a value if none is given)\n",
+			tame_word(a, defaults));
 	for (uint32_t i = 0; i < g->nout; i++) {
 		const struct vinfo *v = &g->value[g->out[i]]->info;
 		fprintf(f, "%-11s %s  %s %s%s\n", i ? "" : "outputs", tame_word(a, g->out_name[i]),

@@ -147,6 +147,15 @@ static void compare_constants(struct differ *x, enum diff_kind kind, const char 
 	add(x, item);
 }
 
+/* The node that reads a weight, and the weight's name; in a normal form one that was computed has none. */
+static const char *weight_place(struct differ *x, const struct match_node *n,
+				const struct match_value *v)
+{
+	const char *name = v->value->name;
+
+	return name && *name ? arena_printf(x->arena, "%s %s", title(n), name) : title(n);
+}
+
 static void compare_weights(struct differ *x, const struct match_node *a, const struct match_node *b,
 			    uint32_t slot, const struct match_value *v, const struct match_value *w)
 {
@@ -156,10 +165,7 @@ static void compare_weights(struct differ *x, const struct match_node *a, const 
 		return;
 	x->r->weights++;
 	x->r->elements += (uint64_t)tensor_count(v->init);
-	const char *place_a =
-		arena_printf(x->arena, "%s %s", title(a), v->value->name ? v->value->name : "");
-	const char *place_b =
-		arena_printf(x->arena, "%s %s", title(b), w->value->name ? w->value->name : "");
+	const char *place_a = weight_place(x, a, v), *place_b = weight_place(x, b, w);
 	compare_constants(x, DIFF_WEIGHTS,
 			  arena_printf(x->arena, "%s of %s", slot_name(x, a, slot),
 				       match_operator(a, x->arena)),

@@ -98,8 +98,10 @@ bool match_commutes(const struct match_node *n)
 
 const char *match_operator(const struct match_node *n, struct arena *a)
 {
-	return *n->node->domain ? arena_printf(a, "%s::%s", n->node->domain, n->node->type)
-				: n->node->type;
+	/* the operators of normal forms are named as those of files are */
+	return *n->node->domain && strcmp(n->node->domain, "infer") != 0
+		       ? arena_printf(a, "%s::%s", n->node->domain, n->node->type)
+		       : n->node->type;
 }
 
 /* ---- the flat list */

@@ -417,3 +417,18 @@ bool path_names_model(const char *path)
 
 	return !strcmp(ext, ".onnx") || !strcmp(ext, ".onnxtxt");
 }
+
+const char *model_defaults(const struct model *m, struct arena *a)
+{
+	enum { SHOWN = 3 };
+	const char *text = NULL;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; m->ir_version >= 4 && i < m->graph->nvalues; i++) {
+		const struct value *v = m->graph->value[i];
+		if (!v->is_default || n++ >= SHOWN)
+			continue;
+		text = text ? arena_printf(a, "%s, %s", text, v->name) : v->name;
+	}
+	return n > SHOWN ? arena_printf(a, "%s and %u more", text, n - SHOWN) : text;
+}

@@ -43,6 +43,7 @@ struct value {
 	uint32_t nusers, cap;
 	uint32_t near_user; /* index in users near which the next user to be dropped is looked for */
 	bool is_input, is_output;
+	bool is_default; /* a constant that the file lists as an input too: its value if the caller gives none */
 };
 
 /* Where a node came from; it is kept when rewrites replace the node. */
@@ -241,6 +242,12 @@ static inline struct value *node_out(const struct graph *g, const struct node *n
 {
 	return i < n->nout && n->out[i] != NO_VALUE ? g->value[n->out[i]] : NULL;
 }
+
+/*
+ * Lists the names of inputs that have a default value, which is a constant here ("a, b and 3 more"); NULL if there are none. Before IR
+ * version 4 every initializer was listed as an input, so that this says nothing of such a model.
+ */
+const char *model_defaults(const struct model *m, struct arena *a);
 
 /* Whether what is known of both, types and dimensions, differs. */
 bool vinfo_contradicts(const struct vinfo *a, const struct vinfo *b);

@@ -159,6 +159,15 @@ static void form_window(struct forming *f, struct node *n)
 	fill_list(f, list_field(n, "strides"), spatial, 1);
 	fill_list(f, list_field(n, "dilations"), spatial, 1);
 	fill_list(f, list_field(n, "output_padding"), spatial, 0);
+	/* without padding, and without windows that stick out, there is nothing to count */
+	const struct field *count = params_field(n->op, "count_include_pad");
+	const struct field *up = params_field(n->op, "ceil_mode");
+	double ceil = 0;
+	bool padded = has_word(f, n, pad, "SAME_UPPER") || has_word(f, n, pad, "SAME_LOWER");
+	for (int64_t i = 0; i < pads->n; i++)
+		padded |= pads->v[i] != 0;
+	if (count && !padded && up && params_number(up, n->params, &ceil) && ceil == 0)
+		params_set_number(count, n->params, 0);
 	if (kernel->n <= 0 && w && w->rank == x->rank)
 		*kernel = (struct ints){
 			arena_dup(f->g->arena, w->dim + 2, (size_t)spatial * sizeof(*w->dim)),
@@ -523,6 +532,47 @@ static void form_cast_like(struct forming *f, struct node *n)
 	turn_into(f, n, "Cast", cast, n->in, 1);
 }
 
+/* Whether a Transpose moves dimensions of size 1 only. */
+static bool keeps_order(const struct shape *x, const struct ints *perm)
+{
+	int64_t last = -1;
+
+	for (int64_t i = 0; i < perm->n; i++) {
+		if (x->dim[perm->v[i]] == 1)
+			continue;
+		if (perm->v[i] < last)
+			return false;
+		last = perm->v[i];
+	}
+	return true;
+}
+
+/* A Tile of dimensions of size 1 is an Expand. */
+static void form_tile(struct forming *f, struct node *n)
+{
+	const struct shape *x = shape_in(f, n, 0), *y = shape_out(f, n);
+	struct int_list times;
+
+	if (!x || !y || !shape_known(y) || !constant_ints(f, n, 1, &times) || times.n != x->rank)
+		return;
+	for (int i = 0; i < x->rank; i++)
+		if (times.v[i] != 1 && x->dim[i] != 1)
+			return;
+	uint32_t in[] = {n->in[0], add_ints(f, y->dim, y->rank)};
+	turn_into(f, n, "Expand", NULL, in, 2);
+}
+
+/* The target of an Expand is the shape of its result. */
+static void form_expand(struct forming *f, struct node *n)
+{
+	const struct shape *y = shape_out(f, n);
+
+	if (!y || !shape_known(y) || constant_is(f, n, 1, y->dim, y->rank))
+		return;
+	node_set_in(f->g, n, 1, add_ints(f, y->dim, y->rank));
+	f->changes++;
+}
+
 /* A Transpose of the last two dimensions goes before an operator that only splits or merges those before them. */
 static void form_transpose(struct forming *f, struct node *n)
 {
@@ -531,6 +581,8 @@ static void form_transpose(struct forming *f, struct node *n)
 	int64_t *swap, list[MAX_RANK];
 
 	if (!h || !y || h->rank < 2 || perm->n != h->rank)
+		return;
+	if (keeps_order(h, perm) && view_instead(f, n, viewed(f, n->in[0])))
 		return;
 	uint32_t source = viewed(f, n->in[0]);
 	x = &f->g->value[source]->info.shape;
@@ -580,6 +632,10 @@ static void form_node(struct forming *f, struct node *n)
 		form_cast_like(f, n);
 	else if (n->op == op_named("Transpose"))
 		form_transpose(f, n);
+	else if (n->op == op_named("Tile"))
+		form_tile(f, n);
+	else if (n->op == op_named("Expand"))
+		form_expand(f, n);
 	else if (op_flags(n->op) & OP_ELEMENTWISE)
 		form_broadcast(f, n);
 	else if (params_field(n->op, "noop_with_empty_axes"))

@@ -106,6 +106,79 @@ static void add_feeds(struct str *b, const struct jvalue *in, const struct jvalu
 	}
 }
 
+/* ---- an encoder, whose results the decoder takes in each step */
+
+enum { MAX_LAYERS = 64 };
+#define ENCODED "encoded" /* folder that the first of the two lines writes */
+
+static const struct genai_part *find_part(const struct genai *g, const char *name)
+{
+	for (size_t i = 0; i < g->nparts; i++)
+		if (!strcmp(g->part[i].name, name))
+			return &g->part[i];
+	return NULL;
+}
+
+/* "past_key_cross_%d" with the layer's number */
+static const char *with_number(const char *pattern, int64_t layer, struct arena *a)
+{
+	const char *at = strstr(pattern, "%d");
+
+	return at ? arena_printf(a, "%.*s%" PRId64 "%s", (int)(at - pattern), pattern, layer, at + 2)
+		  : pattern;
+}
+
+static bool takes_encoded(const struct jvalue *in)
+{
+	return jtext(in, "encoder_hidden_states") || jtext(in, "cross_past_key_names");
+}
+
+/* Whether the encoder can be run on its own, so that its results are files for the decoder. */
+static bool has_encoder(const struct genai *g)
+{
+	const struct genai_part *e = find_part(g, "encoder");
+
+	return e && e->path && !strchr(e->file, '/') && strcmp(e->file, "..") != 0 && e->inputs &&
+	       e->inputs->first && e->inputs->first->type == J_STRING && e->outputs &&
+	       g->layers > 0 && g->layers <= MAX_LAYERS;
+}
+
+static void add_encoder(struct str *b, const struct genai *g, struct arena *a)
+{
+	const struct genai_part *e = find_part(g, "encoder");
+
+	str_add(b, "infer run");
+	add_word(b, e->path);
+	str_add(b, " --input");
+	add_word(b, arena_printf(a, "%s=FEATURES.npy", e->inputs->first->text));
+	str_add(b, " -o " ENCODED " && ");
+}
+
+static void add_encoded_one(struct str *b, const char *input, const char *output, struct arena *a)
+{
+	str_add(b, " --input");
+	add_word(b, arena_printf(a, "%s=" ENCODED "/%s.npy", input, output));
+}
+
+static void add_encoded(struct str *b, const struct genai *g, const struct jvalue *in, struct arena *a)
+{
+	static const char *const pairs[][2] = {
+		{"cross_present_key_names", "cross_past_key_names"},
+		{"cross_present_value_names", "cross_past_value_names"}};
+	const struct jvalue *out = find_part(g, "encoder")->outputs;
+
+	if (jtext(in, "encoder_hidden_states") && jtext(out, "encoder_hidden_states"))
+		add_encoded_one(b, jtext(in, "encoder_hidden_states"),
+				jtext(out, "encoder_hidden_states"), a);
+	for (int64_t layer = 0; layer < g->layers; layer++)
+		for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
+			const char *from = jtext(out, pairs[i][0]), *to = jtext(in, pairs[i][1]);
+			if (from && to)
+				add_encoded_one(b, with_number(to, layer, a),
+						with_number(from, layer, a), a);
+		}
+}
+
 /* Inputs that follow from the number of positions: under their usual names --next derives them by itself. */
 static void add_derived(struct str *b, const struct jvalue *in, struct arena *a)
 {
@@ -174,14 +247,18 @@ static void propose(struct genai *g, const struct jvalue *root, struct arena *a)
 	else if (jtext(in, "inputs_embeds") && !jtext(in, "input_ids"))
 		g->why_not =
 			"the decoder takes embeddings, which another part makes of the ids in each step";
-	else if (jtext(in, "encoder_hidden_states") || jtext(in, "cross_past_key_names"))
+	else if (takes_encoded(in) && !has_encoder(g))
 		g->why_not = "the decoder takes what an encoder makes of another input";
 	if (g->why_not)
 		return;
+	if (takes_encoded(in))
+		add_encoder(&b, g, a);
 	str_add(&b, "infer run");
 	add_word(&b, file);
 	str_add(&b, " --input");
 	add_word(&b, arena_printf(a, "%s=PROMPT.npy", ids));
+	if (takes_encoded(in))
+		add_encoded(&b, g, in, a);
 	add_feeds(&b, in, out, a);
 	add_next(&b, ids, text_or(out, "logits", "logits"), search, a);
 	add_derived(&b, in, a);

@@ -124,6 +124,59 @@ assert far["elements"] == 64 and far["differ"] == 1 and far["worst"] == 3 * 8 + 
 	python3 "$plant" "$INFER" 7 12 8 a.onnx
 }
 
+@test "Exports of one network by two exporters with other options differ in no weight, operator or attribute" {
+	tar xf "$BATS_TEST_DIRNAME/../data/diff/exports.tar.xz"
+	for model in *.onnx; do
+		run -0 "$INFER" diff "${model%%.*}.0.onnx" "$model" --ignore interface,opsets,metadata
+		[[ $output == "no difference"* ]]
+	done
+	run -0 "$INFER" diff pictures.0.onnx pictures.dynamo.onnx --ignore interface,opsets,metadata
+	[[ $output == *"in normal form"*"written in other words in "*" places"*"(--exact tells them)"* ]]
+	run -1 "$INFER" diff pictures.0.onnx pictures.unfolded.onnx --ignore interface,opsets,metadata --exact
+	[[ $output == *"node added"*"BatchNormalization"* ]]
+}
+
+@test "An edit within another export is found, and nothing else" {
+	need_onnx
+	tar xf "$BATS_TEST_DIRNAME/../data/diff/exports.tar.xz"
+	python3 - <<-'PYTHON'
+		import numpy as np
+		import onnx
+		from onnx import numpy_helper as nh
+		m = onnx.load("pictures.unfolded.onnx")
+		norm = [n for n in m.graph.node if n.op_type == "BatchNormalization"][1]
+		norm.attribute[0].f = 0.5
+		onnx.save(m, "epsilon.onnx")
+		m = onnx.load("text.dynamo.onnx")
+		t = [t for t in m.graph.initializer if t.name == "wide.weight" or list(t.dims) in ([8, 16], [16, 8])][0]
+		w = nh.to_array(t).copy()
+		w[2, 3] += 0.5
+		t.CopyFrom(nh.from_array(w, t.name))
+		onnx.save(m, "weight.onnx")
+		m = onnx.load("text.dynamo.onnx")
+		t = [t for t in m.graph.initializer if list(t.dims) in ([8, 16], [16, 8])][0]
+		t.CopyFrom(nh.from_array(nh.to_array(t) * np.float32(1 + 2e-7), t.name))
+		onnx.save(m, "rounded.onnx")
+		m = onnx.load("maps.dynamo.onnx")
+		relu = [n for n in m.graph.node if n.op_type == "Relu"][0]
+		for n in m.graph.node:
+		    n.input[:] = [relu.input[0] if i == relu.output[0] else i for i in n.input]
+		m.graph.node.remove(relu)
+		onnx.save(m, "relu.onnx")
+	PYTHON
+	run -1 "$INFER" diff pictures.0.onnx epsilon.onnx --ignore interface,opsets,metadata
+	[[ $output == *"input 1 (W) of Conv  at /b/Conv"*"input 2 (B) of Conv  at /b/Conv"*"weights     2 differences"* ]]
+	run -1 "$INFER" diff text.0.onnx weight.onnx --ignore interface,opsets,metadata
+	[[ $output == *"1 of 128 elements, max abs 0.5, "*"weights     1 difference"* ]]
+	run -0 "$INFER" diff text.0.onnx rounded.onnx --ignore interface,opsets,metadata
+	[[ $output == *"  1 weight equal within rounding, "*e-0*" at most"* ]]
+	run -0 "$INFER" diff text.dynamo.onnx rounded.onnx
+	[[ $output == "no difference"*"  1 weight equal within rounding, "*e-0*" at most"* ]]
+	run -1 "$INFER" diff text.dynamo.onnx rounded.onnx --exact
+	run -1 "$INFER" diff maps.0.onnx relu.onnx --ignore interface,opsets,metadata
+	[[ $output == *"node removed  at /Relu | -"*"operators   1 difference"* ]]
+}
+
 @test "What one export folds and another computes is no difference, but with --exact; another weight is one" {
 	cat >computed.onnxtxt <<-'TEXT'
 		<ir_version: 8, opset_import: ["": 13]>

@@ -82,3 +82,49 @@ config() { # MODEL_MEMBERS SEARCH [DECODER_MEMBERS]
 	run -3 "$INFER" run folder
 	[[ $output = *"E-MODEL-FORMAT"* ]]
 }
+
+@test "The lines for an encoder and its decoder run: each result of the encoder is an input of every step" {
+	mkdir whisper
+	cat >whisper/genai_config.json <<-'END'
+		{"model": {"type": "whisper", "vocab_size": 10, "context_length": 448, "eos_token_id": 50257, "decoder": {
+		  "filename": "decoder.onnx", "num_hidden_layers": 2, "inputs": {"input_ids": "input_ids",
+		   "past_key_names": "past_key_self_%d", "cross_past_key_names": "past_key_cross_%d"},
+		  "outputs": {"logits": "logits", "present_key_names": "present_key_self_%d"}},
+		 "encoder": {"filename": "encoder.onnx", "num_hidden_layers": 2, "inputs": {"audio_features": "audio_features"},
+		  "outputs": {"cross_present_key_names": "present_key_cross_%d"}}}, "search": {"max_length": 448}}
+	END
+	cat >encoder.onnxtxt <<-'END'
+		<ir_version: 10, opset_import: ["" : 21]>
+		g (float[1,frames] audio_features) => (float[1,frames] present_key_cross_0, float[1,frames] present_key_cross_1) <float two = {2.0}> {
+		  present_key_cross_0 = Neg (audio_features)
+		  present_key_cross_1 = Mul (audio_features, two)
+		}
+	END
+	cat >decoder.onnxtxt <<-'END'
+		<ir_version: 10, opset_import: ["" : 21]>
+		g (int64[1,sequence] input_ids, int64[1,past] past_key_self_0, int64[1,past] past_key_self_1, float[1,frames] past_key_cross_0,
+		   float[1,frames] past_key_cross_1) => (float[1,sequence,10] logits, int64[1,all] present_key_self_0, int64[1,all] present_key_self_1) <
+		  int64[1] ten = {10}, float[2] values = {0.0, 1.0}, int64[1] one = {1}> {
+		  both = Add (past_key_cross_0, past_key_cross_1)
+		  sum = ReduceSum <keepdims = 0> (both, one)
+		  more = Cast <to = 7> (sum)
+		  next = Add (input_ids, more)
+		  id = Mod (next, ten)
+		  logits = OneHot (id, ten, values)
+		  present_key_self_0 = Concat <axis = 1> (past_key_self_0, input_ids)
+		  present_key_self_1 = Concat <axis = 1> (past_key_self_1, input_ids)
+		}
+	END
+	for part in encoder decoder; do "$INFER" convert $part.onnxtxt whisper/$part.onnx; done
+	run -0 --separate-stderr "$INFER" inspect whisper
+	[ "${lines[-1]#run         }" = "infer run whisper/encoder.onnx --input audio_features=FEATURES.npy -o encoded && \
+infer run whisper/decoder.onnx --input input_ids=PROMPT.npy --input past_key_cross_0=encoded/present_key_cross_0.npy \
+--input past_key_cross_1=encoded/present_key_cross_1.npy --feed 'present_key_self_*=past_key_self_*' --next input_ids=argmax:logits \
+--until 50257 --steps 128" ]
+	line=${lines[-1]#run         }
+	line=${line//infer run/\"\$INFER\" run -q}
+	line=${line/FEATURES.npy/\'[[1,2]]\'}
+	line=${line/PROMPT.npy/\'[[1]]\'}
+	run -0 --separate-stderr eval "${line/--steps 128/--steps 3} --print 0"
+	[[ $output = *$'input_ids.next i64 [1,3]\n4 7 0'* ]] # 3 more each time
+}

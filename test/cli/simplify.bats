@@ -393,3 +393,22 @@ assert {p["location"] for p in places} == {"simple.onnx.data"} and all(int(p["of
 	"$INFER" run net.onnx --input 'x=[[1000,1000,1000,1000]]' --optimize basic --print 1 -q --output a >printed
 	grep -q -- '-1000.0' printed && ! grep -qx -- '-1000' printed
 }
+
+@test "An input with a default value is told by inspect, and by what makes it a constant" {
+	cat >with_default.onnxtxt <<-'TEXT'
+		<ir_version: 8, opset_import: ["": 17]>
+		g (float[n,4] x, float[4] w) => (float[n,4] y) <float[4] w = {1,2,3,4}> {
+		 a = Mul(x, w)
+		 y = Relu(a)
+		}
+	TEXT
+	"$INFER" convert with_default.onnxtxt -o with_default.onnx
+	run -0 "$INFER" inspect with_default.onnx
+	[[ $output == *"defaults    w  (inputs that have a value if none is given)"* ]]
+	for words in "simplify with_default.onnx -o s.onnx" "extract with_default.onnx --to a -o s.onnx"; do
+		run -0 "$INFER" $words
+		[[ $output == *"note[N-MODEL-FOLD]"*"inputs that have default values: w: constants in the model that is written"* ]]
+	done
+	run -0 "$INFER" simplify s.onnx -o t.onnx
+	[[ $output != *"default"* ]]
+}

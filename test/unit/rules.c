@@ -69,19 +69,26 @@ static void finish(struct trial *t)
 	diag_free(&t->diag);
 }
 
-/* ---- samples: "x[2,3] v+[8] b[2]:bool u[3]:u8 s=0.5 c=7:u8 z=[2,-1] t=false" -------------------------------- */
+/* ---- samples: "x[2,3] v+[8] b[2]:bool u[3]:u8 s=0.5 c=7:u8 z=[2,-1] b=[0.0] t=false" -------------------------------- */
 
+/* Integers; floats if one is written with a point. */
 static struct tensor *list(struct trial *t, const char **p)
 {
-	int64_t v[16], n = 0;
+	double v[16];
+	int64_t n = 0;
+	bool floats = memchr(*p, '.', strcspn(*p, "]")) != NULL;
 
 	for (*p += 1; **p != ']'; *p += **p == ',') {
 		char *end;
-		v[n++] = strtoll(*p, &end, 10);
+		v[n++] = strtod(*p, &end);
 		*p = end;
 	}
 	*p += 1;
-	return tensor_i64(&t->arena, 1, v, n);
+	struct tensor *x = tensor_new(&t->arena, floats ? DT_F32 : DT_I64,
+				      &(struct shape){.rank = 1, .dim = {n}});
+	for (int64_t i = 0; i < n; i++)
+		elem_set_f64(tensor_dtype(x), x->data, i, v[i]);
+	return x;
 }
 
 static struct tensor *number(struct trial *t, const char **p)

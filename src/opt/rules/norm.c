@@ -85,6 +85,10 @@ const struct rule rules_norm[] = {
 	 "y = Mul(Mul(x, Reciprocal(Sqrt(Add(ReduceMean(Pow(x, 2), #a) {keepdims=1}, #e)))), #s)",
 	 "y = RMSNormalization(x, s) {axis=-1, epsilon=@e*1}", rms_norm, true,
 	 .sample = "x[2,3,8] a=[-1] e=1e-5 s[8]"},
+	{"rmsnorm-one-div", RECOGNIZE,
+	 "y = Mul(Mul(x, Div(1, Sqrt(Add(ReduceMean(Pow(x, 2), #a) {keepdims=1}, #e)))), #s)",
+	 "y = RMSNormalization(x, s) {axis=-1, epsilon=@e*1}", rms_norm, true,
+	 .sample = "x[2,3,8] a=[-1] e=1e-5 s[8]"},
 	{"batchnorm-affine", RECOGNIZE,
 	 "y, _, _ = n: BatchNormalization(x, #s, #o, #m, #v) {training_mode=0}",
 	 "k = Div(s, Sqrt(Add(v, n.epsilon))); "
