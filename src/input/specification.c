@@ -416,17 +416,62 @@ static char *last_key(char *text)
 	return NULL;
 }
 
+/* Returns the length of a word for an infinity or NaN at p, and its spelling in JSON, which has only strings for them; or 0. */
+static size_t nonfinite(const char *p, const char **json)
+{
+	static const struct {
+		const char *word, *json;
+	} words[] = {{"infinity", "Infinity"}, {"inf", "Infinity"}, {"nan", "NaN"}};
+	size_t sign = *p == '-' || *p == '+';
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+		size_t n = strlen(words[i].word);
+		if (!strncasecmp(p + sign, words[i].word, n) && strchr(",] \t\n", p[sign + n])) {
+			*json = words[i].json;
+			return sign + n;
+		}
+	}
+	return 0;
+}
+
+/* Copies JSON in which the words inf and nan may stand, as no writer of numbers would quote them. */
+static const char *quote_nonfinite(const char *text, struct arena *a)
+{
+	struct str b = {.arena = a};
+	bool inside = false; /* a string */
+
+	for (const char *p = text, *json; *p;) {
+		size_t n = !inside && p > text && strchr("[, \t\n", p[-1]) ? nonfinite(p, &json) : 0;
+		if (n) {
+			bool minus = *p == '-' && *json == 'I';
+			str_addf(&b, "\"%s%s\"", minus ? "-" : "", json);
+			p += n;
+			continue;
+		}
+		n = inside && *p == '\\' && p[1] ? 2 : 1;
+		inside ^= *p == '"';
+		str_addf(&b, "%.*s", (int)n, p);
+		p += n;
+	}
+	return str_get(&b);
+}
+
 bool spec_is_literal(const char *text)
 {
 	struct arena a = {0};
 	double number;
+	const char *word;
 
 	if (access(text, F_OK) == 0)
 		return false;
-	if (parse_number(text, strlen(text), &number))
+	if (parse_number(text, strlen(text), &number) ||
+	    (*text && nonfinite(text, &word) == strlen(text)))
 		return true;
-	bool json = (*text == '[' || *text == '"' || *text == 't' || *text == 'f') &&
-		    jread(text, strlen(text), "", E_INPUT_FORMAT, &a, NULL);
+	bool json = *text == '[' || *text == '"' || *text == 't' || *text == 'f';
+	if (json) {
+		const char *quoted = *text == '[' ? quote_nonfinite(text, &a) : text;
+		json = jread(quoted, strlen(quoted), "", E_INPUT_FORMAT, &a, NULL) != NULL;
+	}
 	arena_free(&a);
 	return json;
 }
@@ -577,6 +622,8 @@ int spec_parse(const char *text, const char *const *names, size_t n, struct inpu
 		return FAIL(d, E_INPUT_OPEN, .message = fmt(d, "'%s' names no file", text));
 	cut_member(s, a);
 	s->literal = spec_is_literal(s->file);
+	if (s->literal && *s->file == '[')
+		s->file = quote_nonfinite(s->file, a);
 	if (s->literal && (s->name || n == 1))
 		return 0;
 	int rc = refuse_unknown_key(s->file, d);

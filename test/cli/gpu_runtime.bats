@@ -368,3 +368,21 @@ END
 	[ "$status" -eq 3 ]
 	[[ $output == *"node 'swish' (com.example::Swish)"*"not today"* ]]
 }
+
+@test "Two GPUs share the inputs of a list: a context each, and the results in the list's order" {
+	mkdir "$T/in"
+	for i in $(seq 10 49); do seq -s " " "$i" $((i + 63)) >"$T/in/$i.txt"; done
+	FAKE_CUDA_DEVICES=2 run "$INFER" run "$chain" --input "$T/in" --batch 2 --optimize none --jsonl "$T/lines" --json \
+		--device cuda:0,1 -q
+	[ "$status" -eq 0 ]
+	[ "$(jq -r .name "$T/lines" | tr '\n' ' ')" = "$(seq -s ' ' 10 49) " ]
+	[ "$(jq -c '[.devices[] | [.device, .lost]]' <<<"$output")" = '[["cuda:0",false],["cuda:1",false]]' ]
+	[ "$(jq '[.devices[].inputs] | add' <<<"$output")" -eq 40 ]
+	[ "$(grep -c '^retain' "$T/log")" -eq 2 ]
+	[ "$(grep -c '^release' "$T/log")" -eq 2 ]
+	# all that exist
+	FAKE_CUDA_DEVICES=3 run "$INFER" run "$chain" --input "$T/in" --optimize none --jsonl "$T/lines" --json --device cuda:0,1,2,3
+	[ "$status" -eq 0 ]
+	[[ $output = *"cuda:3: "*"its inputs go to the other devices"* ]]
+	[ "$(wc -l <"$T/lines")" -eq 40 ]
+}

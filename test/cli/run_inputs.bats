@@ -200,6 +200,9 @@ sums=$'sum f32 [2,4]\n1 2 3 4\n5 6 7 8\ndiff f32 [2,4]\n-1 0 1 2\n3 4 5 6'
 	prints $'y string [2]\n"a,b" "c=d,shape=3"' words.onnx --input 'x=["a,b","c=d,shape=3"]' --print 0 -q
 	prints $'y string [1]\n"a cat"' words.onnx --input 'x="a cat",shape=1' --print 0 -q
 	prints $'sum f32 [1,4]\n2 3 4 5\ndiff f32 [1,4]\n0 1 2 3' two.onnx --input 'a=[[1,2,3,4]]' --input 'b=[[1,1,1,1]]' --print 0 -q
+	prints $'y bf16 [3]\n1 -inf nan' many.onnx --input 'x=[1,-inf,NaN]' --print 0 -q
+	prints $'y f32 []\n-inf' scalar.onnx --input x=-inf --print 0 -q
+	prints $'y string [2]\n"inf" "[nan,"' words.onnx --input 'x=["inf","[nan,"]' --print 0 -q
 	run -4 "$INFER" run many.onnx --input x=7
 	[[ $output = *"7 has"*"1 element"* ]]
 	run -4 "$INFER" run ints.onnx --input '[1,2.5]'

@@ -5,6 +5,7 @@
 
 #include "backend/weight_store.h"
 #include "base/arena.h"
+#include "base/clock.h"
 #include "cpu/onednn/pack.h"
 #include "cpu/math/amx.h"
 #include "cpu/math/simd.h"
@@ -12,6 +13,7 @@
 
 #include <fenv.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <string.h>
 
 enum { ALIGN = 64, MAX_KEY_LENGTH = 400 };
@@ -74,10 +76,36 @@ static int build_scratchpad(struct build *b, const_dnnl_primitive_desc_t pd, str
 	return build_argument(b, a, DNNL_ARG_SCRATCHPAD, md, (struct at){.place = AT_SCRATCH});
 }
 
+/*
+ * oneDNN keeps its newest primitives, by default 1,024, and 3.2 never frees the code of its convolutions. Inputs of many
+ * sizes, as lines of text have them, would fill that cache after some 40 sizes, and then generate and lose code for each
+ * input. So very many primitives are kept. When there are too many, all are dropped at once, since oneDNN itself looks
+ * through the whole cache for each one that it drops. It does not tell which primitives it had: those took a few
+ * microseconds, and new ones more than a hundred.
+ */
+static void count_generated(uint64_t ns)
+{
+	enum { KEPT = 16384, GENERATED_NS = 40 * 1000 };
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static int generated = KEPT; /* so that the first one sets the capacity */
+
+	if (ns < GENERATED_NS)
+		return;
+	pthread_mutex_lock(&lock);
+	if (generated++ == KEPT) {
+		onednn_api.dnnl_set_primitive_cache_capacity(0);
+		onednn_api.dnnl_set_primitive_cache_capacity(2 * KEPT);
+		generated = 1;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
 int build_primitive(struct build *b, const_dnnl_primitive_desc_t pd, struct action **out)
 {
 	struct action *a = *out = build_action(b, DO_PRIMITIVE);
+	uint64_t start = clock_ns();
 	TRY(b->d, dnnl_primitive_create(&a->primitive, pd));
+	count_generated(clock_ns() - start);
 	return build_scratchpad(b, pd, a);
 }
 

@@ -7,6 +7,7 @@
  *   FAKE_CUDA_REFUSE=K:R    the K-th launch itself returns R
  *   FAKE_CUDA_VERSION=11080 what the driver says it is
  *   FAKE_CUDA_MEMORY=BYTES  of the device
+ *   FAKE_CUDA_DEVICES=N     how many devices there are (1; at most 4)
  *   FAKE_CUDA_RESET=K       something resets the primary context before the K-th entry
  *   FAKE_CUDA_FOREIGN=K     at the K-th launch another library makes a context of its own and leaves it current
  *   FAKE_CUDA_WAKE=BYTES    the first module that is loaded wakes the primary context, which takes so much
@@ -56,7 +57,8 @@ enum {
 	CAPTURE_INVALIDATED = 901
 };
 
-static struct context primary;
+enum { MAX_DEVICES = 4 };
+static struct context primary[MAX_DEVICES]; /* by device */
 static __thread struct context *stack[16];
 static __thread int depth;
 static __thread struct stream *recording; /* this thread's */
@@ -168,16 +170,23 @@ API cuGetExportTable(const void **table, const void *id)
 	return NOT_FOUND;
 }
 
+static int devices(void)
+{
+	int n = setting("FAKE_CUDA_DEVICES", 1);
+
+	return n < 1 ? 1 : n > MAX_DEVICES ? MAX_DEVICES : n;
+}
+
 API cuDeviceGetCount(int *n)
 {
-	*n = 1;
+	*n = devices();
 	return OK;
 }
 
 API cuDeviceGet(int *device, int ordinal)
 {
 	*device = ordinal;
-	return ordinal ? 101 : OK;
+	return ordinal >= 0 && ordinal < devices() ? OK : 101;
 }
 
 API cuDeviceGetName(char *name, int room, int device)
@@ -215,8 +224,7 @@ API cuDeviceGetAttribute(int *value, int attribute, int device)
 
 API cuDeviceGetPCIBusId(char *bus, int room, int device)
 {
-	(void)device;
-	snprintf(bus, (size_t)room, "0000:00:00.0");
+	snprintf(bus, (size_t)room, "0000:0%d:00.0", device);
 	return OK;
 }
 
@@ -226,10 +234,9 @@ API cuDevicePrimaryCtxRetain(struct context **c, int device)
 {
 	ALONE;
 
-	(void)device;
-	primary.alive = 1;
-	primary.retained++;
-	*c = &primary;
+	primary[device].alive = 1;
+	primary[device].retained++;
+	*c = &primary[device];
 	say("retain");
 	return OK;
 }
@@ -238,10 +245,9 @@ API cuDevicePrimaryCtxRelease_v2(int device)
 {
 	ALONE;
 
-	(void)device;
-	if (!primary.retained)
+	if (!primary[device].retained)
 		return INVALID;
-	primary.alive = --primary.retained != 0;
+	primary[device].alive = --primary[device].retained != 0;
 	say("release");
 	return OK;
 }
@@ -250,11 +256,10 @@ API cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
 {
 	ALONE;
 
-	(void)device;
 	*flags = 0;
 	if (++entries == setting("FAKE_CUDA_RESET", 0))
-		primary.alive = 0;
-	*active = primary.alive;
+		primary[device].alive = 0;
+	*active = primary[device].alive;
 	return OK;
 }
 
@@ -291,8 +296,10 @@ API cuCtxGetCurrent(struct context **c)
 
 API cuCtxGetDevice(int *device)
 {
-	*device = 0;
-	return depth ? OK : INVALID_CONTEXT;
+	const struct context *c = depth ? stack[depth - 1] : NULL;
+
+	*device = c >= primary && c < primary + MAX_DEVICES ? (int)(c - primary) : 0;
+	return c ? OK : INVALID_CONTEXT;
 }
 
 API cuCtxPushCurrent_v2(struct context *c)
@@ -1021,11 +1028,11 @@ API cuLibraryLoadData(void **library, const void *image, void *a, void *b, unsig
 	ALONE;
 
 	if (!woken++ && setting("FAKE_CUDA_WAKE", 0)) {
-		primary.alive = 1;
+		primary[0].alive = 1;
 		used += (size_t)setting("FAKE_CUDA_WAKE", 0);
 	}
 	(void)image, (void)a, (void)b, (void)n, (void)c, (void)d, (void)m;
-	*library = &primary;
+	*library = primary;
 	return state();
 }
 
