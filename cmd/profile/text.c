@@ -186,6 +186,23 @@ double profile_energy(const struct record *r, const struct record_point *q, cons
 	return watts > 0 && q->n && q->span > 0 ? watts * q->span / (double)q->n : NAN;
 }
 
+struct interval latency_interval(const struct record_point *q, double quantile)
+{
+	/*
+	 * A load on the machine lasts for seconds and slows all runs meanwhile, so that they tell as little as one of them. Blocks of
+	 * a twentieth of the measurement keep them together.
+	 */
+	size_t block = stats_block_length(q->n), twentieth = q->n / 20;
+	struct bootstrap how = {.quantile = quantile,
+				.level = 0.95,
+				.rounds = 300,
+				.block = block > twentieth ? block : twentieth,
+				.max_drawn = q->n,
+				.seed = 7};
+
+	return stats_bootstrap(q->time, q->n, &how);
+}
+
 const char *clock_sentence(const struct record *r, struct arena *a)
 {
 	const struct record_clocks *c = &r->clocks;
@@ -599,7 +616,7 @@ void table_latency(struct profile *p, struct table *t, struct arena *a)
 	const char **heads = arena_new_n(a, const char *, n + 16);
 	char *align = arena_new_n(a, char, n + 16);
 	static const char *const first[] = {"what", "prepare", "first run", "runs",
-					    "mean", "+-",      "min"},
+					    "mean", "deviation", "min"},
 				 *const parts[] = {"to device", "compute", "to host"};
 	bool split = p->o->transfers == TRANSFERS_SPLIT;
 	size_t k = 0;
@@ -812,7 +829,7 @@ static void print_one(struct profile *p, const struct record *r, bool terminal, 
 	fprintf(f, "%-9s prepare %s, first run %s\n", "times", seconds(&a, q->prepare),
 		seconds(&a, q->first));
 	if (q->n) {
-		fprintf(f, "%-9s median %s, mean %s +- %s (%.1f %%), min %s, max %s; %s run%s%s\n",
+		fprintf(f, "%-9s median %s, mean %s, deviation %s (%.1f %%), min %s, max %s; %s run%s%s\n",
 			"latency", seconds(&a, profile_latency(p, q, s.median)),
 			seconds(&a, profile_latency(p, q, s.mean)), seconds(&a, s.deviation),
 			s.deviation / s.mean * 100, seconds(&a, profile_latency(p, q, s.min)),
@@ -961,7 +978,7 @@ static void print_ranking(const struct profile *p, FILE *f)
 
 	table_ranking(p, &t, &a);
 	if (t.rows) {
-		fprintf(f, "\nranking   by the median: %s\n", ranking_sentence(p, &a));
+		fprintf(f, "\nranking   %s\n", ranking_sentence(p, &a));
 		table_print(&t, "  ", f);
 	}
 	arena_free(&a);
