@@ -389,7 +389,7 @@ static void report_slower(struct profile *p)
 	if (!isnan(v->nodes_ratio.value))
 		row[n++] = (struct diag_row){
 			"nodes",
-			fmt(d, "ratio %.3f (95 %% interval %.3f to %.3f) from the nodes that grew more than the others",
+			fmt(d, "those that grew more than the others make a run %.3f times as long (95 %% interval %.3f to %.3f)",
 			    v->nodes_ratio.value, v->nodes_ratio.low, v->nodes_ratio.high)};
 	size_t told = n;
 	for (size_t k = 0; k < v->nnodes; k++)
@@ -467,6 +467,9 @@ static int report_unknown(struct profile *p)
 				p->limits.latency * 100);
 		f.hint = "measure longer with --duration, or raise the limit";
 	}
+	if (!p->o->fail_unknown)
+		f.hint = fmt(p->d, "%s; --fail-unknown ends with status %d in place of 0", f.hint,
+			     code_exit(E_BASELINE_UNKNOWN));
 	int rc = diag_add(p->d, &f);
 	return p->o->fail_unknown ? rc : 0;
 }

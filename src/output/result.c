@@ -99,6 +99,17 @@ static int load_metadata_labels(const char *key, const struct model *m, struct l
 				       : "it has no metadata: give the labels as a file");
 }
 
+/* Returns how the labels in the model's metadata are named. */
+static const char *metadata_hint(const struct model *m, struct diag *d)
+{
+	struct str all = {.arena = &d->arena};
+
+	for (size_t i = 0; i < m->nmeta; i++)
+		str_addf(&all, "%smeta:%s", i ? ", " : "", m->meta[i].key);
+	return m->nmeta ? fmt(d, "name the key of the metadata: --labels %s", str_get(&all))
+			: "the model has no metadata: give the labels as a file, one a line";
+}
+
 int labels_load(const char *spec, const struct model *m, struct labels *out, struct arena *a,
 		struct diag *d)
 {
@@ -108,6 +119,8 @@ int labels_load(const char *spec, const struct model *m, struct labels *out, str
 	if (str_starts(spec, "meta:"))
 		return load_metadata_labels(spec + 5, m, out, a, d);
 	int rc = file_map(spec, &f, E_LABELS, d);
+	if (rc && d && d->last && !strcmp(spec, "meta"))
+		d->last->hint = metadata_hint(m, d);
 	for (size_t i = 0; rc && i < m->nmeta && d && d->last; i++)
 		if (!strcmp(m->meta[i].key, spec))
 			d->last->hint = fmt(d, "write --labels meta:%s", spec);
