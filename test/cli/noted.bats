@@ -20,6 +20,15 @@ setup_file() {
 		output y i64 batch,words
 		node Identity same ids -> y
 
+		case pyramid
+		input x f32 1,3,h,w
+		output y f32 1,3,h,w
+		init s f32 4 1 1 32 32
+		node MaxPool down x -> p kernel_shape=[32,32] strides=[32,32]
+		node Resize up p,_,s -> u mode="nearest"
+		node Add sum x,u -> y
+		npy x.npy f32 1,3,48,48 rand 1
+
 		case scores
 		input x f32 batch,4
 		output y f32 batch,4
@@ -127,4 +136,23 @@ setup() {
 	done < <(grep -E '^(inputs|outputs)' <<<"$output")
 	[[ $output == *"[floor"*"..."*",4]"* || $output == *"[floor"*"…"*",4]"* ]]
 	"$INFER" inspect "$out/long/long/model.onnx" --json | grep -qF "$formula"
+}
+
+@test "The multiple that sizes have to be is the one that holds" {
+	run -3 --separate-stderr "$INFER" run "$S/pyramid/model.onnx" --input "$S/pyramid/x.npy"
+	[[ $stderr == *"error[E-SHAPE]"*"multiples of 32, such as x [1,3,64,64]"* && $stderr != *"of 16"* ]]
+}
+
+@test "Pictures for a model of Ultralytics are proposed with their scale, and doubted before the boxes" {
+	echo '<ir_version: 8, opset_import: ["" : 17], metadata_props: ["author": "Ultralytics"]> g (float[1,3,32,32] x) => (float[1,6,512] y)
+	{ s = Constant <value_ints = [1, 6, 512]> () y = Reshape (x, s) }' >"$out/u.onnxtxt"
+	fails_with 4 "--input rgb.png,resize=32x32,scale=1/255" run "$out/u.onnxtxt" rgb.png
+	run -0 "$INFER" run "$out/u.onnxtxt" rgb.png,resize=32x32 --decode yolo
+	[[ $output == *"W-INPUT-RANGE"*"scale=1/255"*$'\n1 '[0-9]* || $output == *"W-INPUT-RANGE"*"scale=1/255"*$'\n0 '[0-9]* ]]
+	boxes=$(grep -cE '^[01] [0-9.]+ ' <<<"$output")
+	[ "$boxes" -gt 20 ]
+	if command -v script >/dev/null; then
+		run -0 script -qec "'$INFER' run '$out/u.onnxtxt' rgb.png,resize=32x32 --decode yolo" /dev/null
+		[[ $output == *"and $((boxes - 20)) more boxes; into a file or a pipe all are written"* ]]
+	fi
 }
