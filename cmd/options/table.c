@@ -92,7 +92,7 @@ const struct field options_table[] = {
 	 .help = "set the size of a free dimension, for example batch=4; repeatable",
 	 .more = "INPUT.NAME=N sets the dimension of one input only. A free dimension that is not set takes its size from the "
 		 "input's file; bare elements can determine one such dimension only. A dimension whose size nothing "
-		 "determines becomes 1, with a warning; if the model does not accept 1, other sizes are tried, and the warning "
+		 "determines becomes 1, with a warning unless it is a batch; if the model does not accept 1, other sizes are tried, and the warning "
 		 "names them. INPUT.AXIS=N, such as x.2=224, sets a dimension that the model gives no name; infer inspect lists "
 		 "these names."},
 	{ROW("strict", F_BOOL, strict, INPUTS, CMD_RUNS),

@@ -125,11 +125,17 @@ static const char *all_devices(const struct profile *p, struct arena *a)
 	return str_get(&s);
 }
 
+/* Whether the models were measured with the same settings, as without lists of them. */
+static bool same_settings(const struct profile *p)
+{
+	return p->njobs == p->o->noperands;
+}
+
 const char *profile_head(const struct profile *p, const struct record *r, struct arena *a)
 {
 	const struct identity *id = &r->id;
 
-	if (p->njobs > 1)
+	if (p->njobs > 1 && !same_settings(p))
 		return arena_printf(a, "%s; settings as the table says", all_devices(p, a));
 	return arena_printf(
 		a, "%s%s%s, %" PRId64 " thread%s, %s, optimize %s%s%s%s", id->device,
