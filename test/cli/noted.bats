@@ -156,3 +156,11 @@ setup() {
 		[[ $output == *"and $((boxes - 20)) more boxes; into a file or a pipe all are written"* ]]
 	fi
 }
+
+@test "Labels in the metadata as a list or dictionary of JSON" {
+	for labels in "['ham', \\\"eggs\\\", 'a, b']" '{\"2\": \"a, b\", \"0\": \"ham\", \"1\": \"eggs\"}'; do
+		echo "<ir_version: 8, opset_import: [\"\" : 17], metadata_props: [\"classes\": \"$labels\"]> g (float[1,3] x) => (float[1,3] y) { y = Relu (x) }" >"$out/l.onnxtxt"
+		run -0 --separate-stderr "$INFER" run "$out/l.onnxtxt" --input 'x=[[1,2,3]]' --top 3 --labels meta:classes -q
+		[[ $output == *"a, b"*"eggs"*"ham"* ]]
+	done
+}
