@@ -2,6 +2,7 @@
 #include "cmd/inspect/inspect.h"
 #include "cmd/output/table.h"
 
+#include "base/columns.h"
 #include "base/str.h"
 #include "base/tame.h"
 #include "base/utf8.h"
@@ -123,6 +124,18 @@ static const char *unnamed_symbols(const struct inspection *x, const struct valu
 	return n ? arena_printf(a, "  (%s: known once the inputs are)", str_get(&names)) : "";
 }
 
+/* A formula as the name of a size may have hundreds of characters; --json and the page have it whole. */
+static const char *port_shape(const struct inspection *x, const struct vinfo *v, struct arena *a)
+{
+	enum { LONGEST = 48 };
+	const struct model *m = x->model;
+	const char **symbol = arena_new_n(a, const char *, m->nsymbols + 1);
+
+	for (uint32_t i = 0; i < m->nsymbols; i++)
+		symbol[i] = columns_shorten(m->symbols[i], LONGEST, a);
+	return v->type.kind == V_TENSOR ? shape_str(a, &v->shape, symbol) : "";
+}
+
 static void print_ports(const struct inspection *x, struct arena *a, FILE *f)
 {
 	const struct graph *g = x->model->graph;
@@ -131,8 +144,7 @@ static void print_ports(const struct inspection *x, struct arena *a, FILE *f)
 		const struct vinfo *v = &g->value[g->in[i]]->info;
 		fprintf(f, "%-11s %s  %s %s%s\n", i ? "" : "inputs",
 			tame_word(a, g->value[g->in[i]]->name), type_str(a, v->type),
-			v->type.kind == V_TENSOR ? shape_str(a, &v->shape, x->model->symbols) : "",
-			unnamed_dims(x, g->value[g->in[i]], a));
+			port_shape(x, v, a), unnamed_dims(x, g->value[g->in[i]], a));
 	}
 	const char *defaults = model_defaults(x->model, a);
 	if (defaults)
@@ -142,8 +154,7 @@ static void print_ports(const struct inspection *x, struct arena *a, FILE *f)
 		const struct vinfo *v = &g->value[g->out[i]]->info;
 		fprintf(f, "%-11s %s  %s %s%s\n", i ? "" : "outputs", tame_word(a, g->out_name[i]),
 			type_str(a, v->type),
-			v->type.kind == V_TENSOR ? shape_str(a, &v->shape, x->model->symbols) : "",
-			unnamed_symbols(x, g->value[g->out[i]], a));
+			port_shape(x, v, a), unnamed_symbols(x, g->value[g->out[i]], a));
 	}
 }
 

@@ -771,11 +771,13 @@ static void add_export(struct options *o, const char *path)
 }
 
 /*
- * Makes -o FILE of infer check and --html FILE of infer profile what they stand for, --export FILE, and adds the --nodes that
+ * Notes whether --atol stands alone, makes -o FILE of infer check and --html FILE of infer profile what they stand for, --export FILE, and adds the --nodes that
  * --top and --sort of infer profile mean.
  */
 static void take_short_forms(struct options *o)
 {
+	o->check.atol_alone = strcmp(options_origin(o, "atol"), "default") != 0 &&
+			      !strcmp(options_origin(o, "rtol"), "default");
 	if (o->command->bit & CMD_PROFILE &&
 	    (*options_origin(o, "top") == '-' || *options_origin(o, "sort") == '-'))
 		o->nodes = true;

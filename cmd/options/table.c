@@ -92,7 +92,7 @@ const struct field options_table[] = {
 	 .help = "set the size of a free dimension, for example batch=4; repeatable",
 	 .more = "INPUT.NAME=N sets the dimension of one input only. A free dimension that is not set takes its size from the "
 		 "input's file; bare elements can determine one such dimension only. A dimension whose size nothing "
-		 "determines becomes 1, with a warning; if the model does not accept 1, other sizes are tried, and the warning "
+		 "determines becomes 1, with a warning unless it is a batch; if the model does not accept 1, other sizes are tried, and the warning "
 		 "names them. INPUT.AXIS=N, such as x.2=224, sets a dimension that the model gives no name; infer inspect lists "
 		 "these names."},
 	{ROW("strict", F_BOOL, strict, INPUTS, CMD_RUNS),
@@ -287,7 +287,9 @@ const struct field options_table[] = {
 	{ROW("rtol", F_DOUBLE, check.rtol, CHECKS, CMD_CHECK), .def = "1e-3", .min = 0,
 	 .max = INFINITY, .arg = "NUMBER", .help = "relative tolerance of comparisons"},
 	{ROW("atol", F_DOUBLE, check.atol, CHECKS, CMD_CHECK), .def = "1e-7", .min = 0,
-	 .max = INFINITY, .arg = "NUMBER", .help = "absolute tolerance of comparisons"},
+	 .max = INFINITY, .arg = "NUMBER", .help = "absolute tolerance of comparisons",
+	 .more = "With --expect and --data-set, --atol without --rtol makes --rtol 0: then no element may differ by more than --atol. The report "
+		 "names both."},
 	{ROW("metric", F_ENUM, check.metric, CHECKS, CMD_CHECK), .def = "maxabs",
 	 .choices = "maxabs|cosine|l2|kl", .arg = "NAME",
 	 .help = "how to measure the difference between two outputs",
@@ -570,7 +572,11 @@ const struct field options_table[] = {
 		 "libraries that you trust."},
 
 	{ROW("json", F_BOOL, json, COMMON, CMD_ALL),
-	 .help = "print one JSON document on standard output"},
+	 .help = "print one JSON document on standard output",
+	 .more = "Every document has command, ok, exit_code, env and findings (id, severity, message, hint). run adds inputs and outputs "
+		 "(name, dtype, shape, min, max, mean, with --print values, with --top top), times and memory; inspect inputs, outputs, "
+		 "parameters, operators and nodes; profile summary (mean, median, percentiles, runs_per_second, for each point), ranking and "
+		 "records (nodes, samples); check checks (name, state, said). Times are in seconds, sizes in bytes."},
 	{ROW("config", F_STRING, config_file, COMMON, CMD_ALL), .arg = "FILE",
 	 .flags = OPTION_COMMAND_LINE, .env = "INFER_CONFIG", .metavar_kind = "file",
 	 .help = "read options from a YAML file (default ~/.config/infer/config.yaml)",

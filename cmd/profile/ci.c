@@ -22,8 +22,7 @@ static void add_measures(const struct profile *p, const struct record *r,
 			 const struct record_point *q, struct ci_measure *m, size_t *n,
 			 struct arena *a)
 {
-	static const struct bootstrap how = {.quantile = 0.5, .level = 0.95, .rounds = 300, .seed = 7};
-	struct interval median = stats_bootstrap(q->time, q->n, &how);
+	struct interval median = latency_interval(q, 0.5);
 	const char *name = point_name(p, r, q, a);
 
 	m[(*n)++] = (struct ci_measure){name, "latency", median.value * 1e9, median.low * 1e9,

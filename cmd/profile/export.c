@@ -26,8 +26,7 @@ static void write_summary(struct profile *p, const struct record *r, const struc
 			  struct json *j)
 {
 	struct stats s = stats_of(q->time, q->n);
-	static const struct bootstrap how = {.quantile = 0.1, .level = 0.95, .rounds = 300, .seed = 7};
-	struct interval low = stats_bootstrap(q->time, q->n, &how);
+	struct interval low = latency_interval(q, 0.1), median = latency_interval(q, 0.5);
 	const struct floats *want = &p->o->percentile;
 	double *sorted = stats_sorted(q->time, q->n);
 
@@ -52,9 +51,6 @@ static void write_summary(struct profile *p, const struct record *r, const struc
 	}
 	free(sorted);
 	json_end(j, '}');
-	struct bootstrap middle = how;
-	middle.quantile = 0.5;
-	struct interval median = stats_bootstrap(q->time, q->n, &middle);
 	json_array(j, "median_interval");
 	json_number(j, NULL, median.low);
 	json_number(j, NULL, median.high);
@@ -155,6 +151,7 @@ static void write_members(struct profile *p, struct json *j)
 		for (size_t k = 0; k < p->record[i]->npoints; k++)
 			write_summary(p, p->record[i], &p->record[i]->point[k], j);
 	json_end(j, ']');
+	write_ranking(p, j);
 	if (p->nfailed)
 		write_failed(p, j);
 	if (p->compared)
@@ -388,7 +385,7 @@ static void write_markdown(struct profile *p, FILE *f)
 	table_markdown(&t, f);
 	table_ranking(p, &t, &a);
 	if (t.rows) {
-		fputs("### Ranking\n\n", f);
+		fprintf(f, "### Ranking\n\n%s.\n\n", ranking_sentence(p, &a));
 		table_markdown(&t, f);
 	}
 	for (size_t i = 0; i < p->nfailed; i++)

@@ -47,7 +47,7 @@ static void add_tiles(struct profile *p, struct page *page, struct arena *a)
 	if (!q->n)
 		return;
 	page_tile(page, "median latency", str_seconds(a, profile_latency(p, q, s.median)),
-		  arena_printf(a, "%s run%s, +- %.1f %%", str_count(a, (int64_t)q->n),
+		  arena_printf(a, "%s run%s, deviation %.1f %%", str_count(a, (int64_t)q->n),
 			       q->n == 1 ? "" : "s", s.deviation / s.mean * 100));
 	double tail = profile_latency(p, q, stats_quantile_of(q->time, q->n, 0.99));
 	page_tile(page, "99th percentile", str_seconds(a, tail),
@@ -352,8 +352,10 @@ int export_page(struct profile *p, const char *path)
 	table_latency(p, &t, &a);
 	table_page(&t, &page);
 	table_ranking(p, &t, &a);
-	if (t.rows)
+	if (t.rows) {
+		page_section(&page, "Ranking", ranking_sentence(p, &a));
 		table_page(&t, &page);
+	}
 	for (size_t i = 0; single && i < p->nrecords; i++)
 		add_latency(p, p->record[i], &p->record[i]->point[0], &page, &a);
 	for (size_t i = 0; i < p->nrecords; i++)

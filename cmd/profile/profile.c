@@ -99,9 +99,35 @@ static struct record *measure_baseline(struct profile *p)
 	return record_joined(r, more);
 }
 
+/* Measures all models and settings in turns. Returns false, with nothing measured, if that is not possible. */
+static bool measure_in_turns(struct profile *p)
+{
+	struct record **r = arena_new_n(&p->arena, struct record *, p->njobs);
+	struct diag *own = arena_new_n(&p->arena, struct diag, p->njobs);
+
+	p->part = 1;
+	for (size_t k = 0; k < p->njobs; k++) {
+		p->job[k].poll = on_poll;
+		p->job[k].arg = p;
+	}
+	if (p->njobs < 2 || p->sweep.points || !profile_in_turns(p->job, p->njobs, r, own))
+		return false;
+	for (size_t k = 0; k < p->njobs; k++) {
+		add_findings(p, &p->job[k], r[k], &own[k]);
+		diag_free(&own[k]);
+		if (!r[k])
+			continue;
+		r[k]->label = p->job[k].label; /* the child sends no label */
+		p->record[p->nrecords++] = r[k];
+	}
+	return true;
+}
+
 static int measure_all(struct profile *p)
 {
-	for (size_t k = 0; k < p->njobs && watchdog_caught() == E_OK; k++) {
+	size_t first = measure_in_turns(p) ? p->njobs : 0;
+
+	for (size_t k = first; k < p->njobs && watchdog_caught() == E_OK; k++) {
 		p->part = 1 / (double)p->njobs;
 		p->done = (double)k * p->part;
 		bool twice = p->o->save_baseline && !p->o->baseline;
@@ -363,7 +389,7 @@ static void report_slower(struct profile *p)
 	if (!isnan(v->nodes_ratio.value))
 		row[n++] = (struct diag_row){
 			"nodes",
-			fmt(d, "ratio %.3f (95 %% interval %.3f to %.3f) from the nodes that grew more than the others",
+			fmt(d, "those that grew more than the others make a run %.3f times as long (95 %% interval %.3f to %.3f)",
 			    v->nodes_ratio.value, v->nodes_ratio.low, v->nodes_ratio.high)};
 	size_t told = n;
 	for (size_t k = 0; k < v->nnodes; k++)
@@ -441,6 +467,9 @@ static int report_unknown(struct profile *p)
 				p->limits.latency * 100);
 		f.hint = "measure longer with --duration, or raise the limit";
 	}
+	if (!p->o->fail_unknown)
+		f.hint = fmt(p->d, "%s; --fail-unknown ends with status %d in place of 0", f.hint,
+			     code_exit(E_BASELINE_UNKNOWN));
 	int rc = diag_add(p->d, &f);
 	return p->o->fail_unknown ? rc : 0;
 }

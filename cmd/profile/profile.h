@@ -2,6 +2,7 @@
 #ifndef CMD_PROFILE_PROFILE_H
 #define CMD_PROFILE_PROFILE_H
 /* The state of `infer profile`, shared by its files. */
+#include "base/stats.h"
 #include "profile/gate.h"
 #include "cmd/options/options.h"
 #include "cmd/output/ci.h"
@@ -70,8 +71,12 @@ void table_nodes(struct profile *p, const struct record *r, bool brief, struct t
  * can be compared: points of a sweep do different work.
  */
 void table_ranking(const struct profile *p, struct table *t, struct arena *a);
-/* "a.onnx is the fastest", or that the first ones do not differ. */
+/* "a.onnx is the fastest", that the first ones do not differ, or what is not known and why. */
 const char *ranking_sentence(const struct profile *p, struct arena *a);
+/* Writes the ranking as member "ranking" of the open JSON object, if there is one. */
+void write_ranking(const struct profile *p, struct json *j);
+/* Returns a quantile of a point's runs with its 95 % interval. */
+struct interval latency_interval(const struct record_point *q, double quantile);
 /* Sums of the nodes by their operator. */
 void table_operators(const struct record *r, struct table *t, struct arena *a);
 void table_memory(const struct record *r, struct table *t, struct arena *a);

@@ -125,11 +125,17 @@ static const char *all_devices(const struct profile *p, struct arena *a)
 	return str_get(&s);
 }
 
+/* Whether the models were measured with the same settings, as without lists of them. */
+static bool same_settings(const struct profile *p)
+{
+	return p->njobs == p->o->noperands;
+}
+
 const char *profile_head(const struct profile *p, const struct record *r, struct arena *a)
 {
 	const struct identity *id = &r->id;
 
-	if (p->njobs > 1)
+	if (p->njobs > 1 && !same_settings(p))
 		return arena_printf(a, "%s; settings as the table says", all_devices(p, a));
 	return arena_printf(
 		a, "%s%s%s, %" PRId64 " thread%s, %s, optimize %s%s%s%s", id->device,
@@ -184,6 +190,23 @@ double profile_energy(const struct record *r, const struct record_point *q, cons
 		*by = "NVML";
 	}
 	return watts > 0 && q->n && q->span > 0 ? watts * q->span / (double)q->n : NAN;
+}
+
+struct interval latency_interval(const struct record_point *q, double quantile)
+{
+	/*
+	 * A load on the machine lasts for seconds and slows all runs meanwhile, so that they tell as little as one of them. Blocks of
+	 * a twentieth of the measurement keep them together.
+	 */
+	size_t block = stats_block_length(q->n), twentieth = q->n / 20;
+	struct bootstrap how = {.quantile = quantile,
+				.level = 0.95,
+				.rounds = 300,
+				.block = block > twentieth ? block : twentieth,
+				.max_drawn = q->n,
+				.seed = 7};
+
+	return stats_bootstrap(q->time, q->n, &how);
 }
 
 const char *clock_sentence(const struct record *r, struct arena *a)
@@ -599,7 +622,7 @@ void table_latency(struct profile *p, struct table *t, struct arena *a)
 	const char **heads = arena_new_n(a, const char *, n + 16);
 	char *align = arena_new_n(a, char, n + 16);
 	static const char *const first[] = {"what", "prepare", "first run", "runs",
-					    "mean", "+-",      "min"},
+					    "mean", "deviation", "min"},
 				 *const parts[] = {"to device", "compute", "to host"};
 	bool split = p->o->transfers == TRANSFERS_SPLIT;
 	size_t k = 0;
@@ -812,7 +835,7 @@ static void print_one(struct profile *p, const struct record *r, bool terminal, 
 	fprintf(f, "%-9s prepare %s, first run %s\n", "times", seconds(&a, q->prepare),
 		seconds(&a, q->first));
 	if (q->n) {
-		fprintf(f, "%-9s median %s, mean %s +- %s (%.1f %%), min %s, max %s; %s run%s%s\n",
+		fprintf(f, "%-9s median %s, mean %s, deviation %s (%.1f %%), min %s, max %s; %s run%s%s\n",
 			"latency", seconds(&a, profile_latency(p, q, s.median)),
 			seconds(&a, profile_latency(p, q, s.mean)), seconds(&a, s.deviation),
 			s.deviation / s.mean * 100, seconds(&a, profile_latency(p, q, s.min)),
@@ -961,7 +984,7 @@ static void print_ranking(const struct profile *p, FILE *f)
 
 	table_ranking(p, &t, &a);
 	if (t.rows) {
-		fprintf(f, "\nranking   by the median: %s\n", ranking_sentence(p, &a));
+		fprintf(f, "\nranking   %s\n", ranking_sentence(p, &a));
 		table_print(&t, "  ", f);
 	}
 	arena_free(&a);

@@ -691,6 +691,15 @@ const char *path_join(struct arena *a, const char *dir, const char *name)
 	return arena_printf(a, "%s%s%s", dir, dir[n - 1] == '/' ? "" : "/", name);
 }
 
+/* An extension that two names share makes them no more alike. */
+static bool stems_are_near(struct arena *a, const char *x, const char *y)
+{
+	size_t n = (size_t)(path_ext(x) - x), m = (size_t)(path_ext(y) - y);
+	const char *stem = arena_strn(a, y, m);
+
+	return strcmp(path_ext(x), path_ext(y)) != 0 || str_nearest(arena_strn(a, x, n), &stem, 1);
+}
+
 const char *path_near(struct arena *a, const char *path, const char *ext)
 {
 	enum { MAX_LOOKED_AT = 10000 };
@@ -702,7 +711,8 @@ const char *path_near(struct arena *a, const char *path, const char *ext)
 		const struct dirent *e = readdir(dir);
 		if (!e)
 			break;
-		if (e->d_name[0] == '.' || (ext && strcmp(path_ext(e->d_name), ext) != 0))
+		if (e->d_name[0] == '.' || (ext && strcmp(path_ext(e->d_name), ext) != 0) ||
+		    !stems_are_near(a, path_base(path), e->d_name))
 			continue;
 		/* of names that are equally near the first in order, as folders have none */
 		const char *pair[2] = {near, arena_str(a, e->d_name)};

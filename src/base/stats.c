@@ -215,6 +215,106 @@ struct interval stats_ratio(const double *a, size_t na, const double *b, size_t 
 	return i;
 }
 
+/* ---- turns */
+
+/*
+ * Groups of turns differ if the error by their medians is larger than that by single turns by this factor: its square, 2, is
+ * exceeded by chance in about one of eight measurements.
+ */
+static const double GROUPS_DIFFER = 1.414;
+
+/* A mean with its standard error and degrees of freedom. */
+struct estimate {
+	double value, error;
+	size_t freedom;
+};
+
+/*
+ * Returns the probability that Student's t with this many degrees of freedom is within +- sqrt(freedom) tan(angle), by the
+ * finite series of Abramowitz and Stegun, 26.7.3 and 26.7.4.
+ */
+static double student_within(double angle, size_t freedom)
+{
+	double s = sin(angle), c = cos(angle), sum = 0;
+	bool odd = freedom % 2;
+	double term = odd ? c : 1;
+
+	for (size_t k = odd ? 1 : 0; k + 1 < freedom; k += 2) {
+		sum += term;
+		term *= c * c * (double)(k + 1) / (double)(k + 2);
+	}
+	return odd ? 2 / M_PI * (angle + s * sum) : s * sum;
+}
+
+/* Returns the bound within which Student's t stays, on both sides of 0, with this probability. */
+static double student_bound(double level, size_t freedom)
+{
+	double low = 0, high = M_PI / 2;
+
+	for (int i = 0; i < 60; i++) {
+		double middle = (low + high) / 2;
+		if (student_within(middle, freedom) < level)
+			low = middle;
+		else
+			high = middle;
+	}
+	return sqrt((double)freedom) * tan(low);
+}
+
+/* The mean of ascending values without a fifth of them at each end, which a burst of load would move; by Tukey and McLaughlin. */
+static struct estimate trimmed_mean(const double *sorted, size_t n)
+{
+	size_t cut = n / 5, kept = n - 2 * cut;
+	double sum = 0, winsorized = 0, squares = 0;
+
+	for (size_t k = cut; k < n - cut; k++)
+		sum += sorted[k];
+	winsorized = (sum + (double)cut * (sorted[cut] + sorted[n - cut - 1])) / (double)n;
+	for (size_t k = 0; k < n; k++) {
+		double v = fmin(fmax(sorted[k], sorted[cut]), sorted[n - cut - 1]);
+		squares += (v - winsorized) * (v - winsorized);
+	}
+	double deviation = n > 1 ? sqrt(squares / (double)(n - 1)) : NAN;
+	return (struct estimate){sum / (double)kept,
+				 deviation * sqrt((double)n) / (double)kept, kept - 1};
+}
+
+/* The mean of the groups' medians. Its error is larger than that of the single values if the groups differ. */
+static struct estimate mean_of_groups(double *v, size_t n, size_t group)
+{
+	size_t groups = n / group;
+
+	for (size_t k = 0; k < groups; k++)
+		v[k] = stats_quantile_of(v + k * group, group, 0.5);
+	struct stats s = stats_of(v, groups);
+	return (struct estimate){s.mean, s.deviation / sqrt((double)groups), groups - 1};
+}
+
+struct interval stats_paired_ratio(const double *a, const double *b, size_t n, size_t group,
+				   double level)
+{
+	enum { FEWEST_GROUPS = 3 };
+	struct interval i = {NAN, NAN, NAN};
+	double *ratio = calloc(n + 1, sizeof(*ratio));
+
+	for (size_t k = 0; ratio && k < n; k++)
+		ratio[k] = log(b[k] / a[k]);
+	double *sorted = ratio && n ? stats_sorted(ratio, n) : NULL;
+	if (sorted) {
+		struct estimate e = trimmed_mean(sorted, n), of_groups = {0};
+		double value = e.value;
+		if (group > 1 && n / group >= FEWEST_GROUPS)
+			of_groups = mean_of_groups(ratio, n, group);
+		if (of_groups.error > GROUPS_DIFFER * e.error)
+			e = of_groups;
+		double half = e.freedom ? student_bound(level, e.freedom) * e.error : NAN;
+		i = (struct interval){exp(value), exp(value - half), exp(value + half)};
+	}
+	free(sorted);
+	free(ratio);
+	return i;
+}
+
 /* ---- trend */
 
 struct points {

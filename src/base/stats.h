@@ -73,6 +73,16 @@ struct interval stats_ratio(const double *a, size_t na, const double *b, size_t 
 			    const struct bootstrap *how);
 
 /*
+ * Returns the ratio b / a of two series that were measured in turns, with its interval: a[i] and b[i] are the means of turn i, one
+ * soon after the other, so that a load which lasts longer than a turn divides out of their ratio. If chance decided which of
+ * the two came first, the interval of equal series holds 1 as often as `level` says, whatever the load does. The estimate is the
+ * trimmed mean of the ratios' logarithms, the interval Student's (Yuen 1974). If `group` turns in a row (one process) resemble one
+ * another more than the others, groups count as single observations. The bounds are NAN if there are fewer than two turns.
+ */
+struct interval stats_paired_ratio(const double *a, const double *b, size_t n, size_t group,
+				   double level);
+
+/*
  * Returns the block length for a series of n samples: 2 n^(1/3), rounded up, and at most n. This
  * function and stats_resample() let a caller bootstrap other statistics.
  */

@@ -28,6 +28,7 @@ struct check_options {
 	bool nan, zero, layout, leak, recreate, contexts, bisect;
 	struct texts expect; /* [NAME=]FILE */
 	double rtol, atol;
+	bool atol_alone;     /* --atol is given, and --rtol is not */
 	int metric;	     /* enum check_metric */
 	const char *compare; /* "cpu,cuda", "fp32,tf32", ...; NULL if not requested */
 	bool every_tensor;   /* with --compare onnxruntime: not only outputs */

@@ -232,17 +232,9 @@ static bool check_trained_scale(const struct look *x)
 }
 
 /* The keys and values of ONNX's own metadata about pictures (MetadataProps.md). */
-static const char *metadata(const struct model *m, const char *key)
-{
-	for (size_t i = 0; i < m->nmeta; i++)
-		if (!strcmp(m->meta[i].key, key))
-			return m->meta[i].value;
-	return "";
-}
-
 static bool check_declared_range(const struct look *x)
 {
-	const char *range = metadata(x->c->file, "Image.NominalPixelRange");
+	const char *range = model_metadata(x->c->file, "Image.NominalPixelRange");
 	struct diag *d = x->c->d;
 	bool scaled = str_starts(range, "Normalized_"), raw = str_starts(range, "NominalRange_");
 
@@ -310,7 +302,7 @@ static bool near(const double *mean, double a, double b, double c)
 
 static void check_order(const struct look *x)
 {
-	const char *format = metadata(x->c->file, "Image.BitmapPixelFormat");
+	const char *format = model_metadata(x->c->file, "Image.BitmapPixelFormat");
 	const double *m = x->in->mean;
 	struct diag *d = x->c->d;
 	bool bgr = x->in->bgr;
@@ -482,11 +474,11 @@ static const char *ultralytics_hint(const struct model *m, const struct input_in
 {
 	int h = 0, w = 0;
 	const char *file = in->file ? in->file : "FILE";
-	const char *more = !strcmp(metadata(m, "task"), "detect")
+	const char *more = !strcmp(model_metadata(m, "task"), "detect")
 				   ? " --decode yolo --labels meta:names -o boxes.png"
 				   : "";
 
-	if (sscanf(metadata(m, "imgsz"), "[%9d, %9d]", &h, &w) != 2)
+	if (sscanf(model_metadata(m, "imgsz"), "[%9d, %9d]", &h, &w) != 2)
 		return fmt(d, "--input %s,scale=1/255%s", file, more);
 	return fmt(d, "--input %s,resize=letterbox:%dx%d,scale=1/255%s", file, w, h, more);
 }
@@ -509,7 +501,7 @@ void warn_of_raw_pictures(const char *path, const struct load_options *load,
 		for (uint32_t k = 0; k < g->nin; k++)
 			if (!strcmp(g->value[g->in[k]]->name, in->name))
 				x.v = g->value[g->in[k]];
-		if (!strcmp(metadata(c.file, "author"), "Ultralytics"))
+		if (!strcmp(model_metadata(c.file, "author"), "Ultralytics"))
 			WARN(d, E_INPUT_RANGE, .slot = slot_of(&x),
 			     .message = fmt(d,
 					    "values up to %.4g, and the model's metadata say that Ultralytics made it, "

@@ -245,7 +245,7 @@ static int run_variants(struct check_context *c, const struct picture *p, struct
 
 enum { MAX_ROWS = 12 };
 
-/* Returns mean and standard deviation of each channel of the first picture as text, such as "0.45 +- 0.2, ...". */
+/* Returns mean and standard deviation of each channel of the first picture as text, such as "0.45 (deviation 0.2), ...". */
 static const char *channel_means(struct check_context *c, const struct picture *p)
 {
 	const char *text = "";
@@ -260,7 +260,7 @@ static const char *channel_means(struct check_context *c, const struct picture *
 				mean += v / n;
 				square += v * v / n;
 			}
-		text = fmt(c->d, "%s%s%.3g +- %.3g", text, k ? ", " : "", mean,
+		text = fmt(c->d, "%s%s%.3g (deviation %.3g)", text, k ? ", " : "", mean,
 			   sqrt(fmax(square - mean * mean, 0)));
 	}
 	return text;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "check/pair_sides.h"
 #include "base/file.h"
+#include "base/str.h"
 #include "session/backends.h"
 
 #include <string.h>
@@ -103,7 +104,9 @@ static void compare_models(struct check_context *c, const char *path, struct pai
 
 int pair_sides_parse(struct check_context *c, const char *text, struct pair *p)
 {
-	if (path_names_model(text) || !strcmp(path_ext(text), ".json")) {
+	/* a model may come out of a shell's pipe, as <(COMMAND) */
+	if (path_names_model(text) || !strcmp(path_ext(text), ".json") ||
+	    str_starts(text, "/dev/fd/") || !strcmp(text, "/dev/stdin")) {
 		compare_models(c, text, p);
 		return 0;
 	}

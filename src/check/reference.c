@@ -274,6 +274,17 @@ static bool is_within_tolerance(const struct check_options *o, const struct diff
 	}
 }
 
+/* Returns the tolerance of single elements. Who gives --atol alone, wants no more than that to be allowed, as with pytest.approx(). */
+static struct tolerance element_tolerance(const struct check_options *o)
+{
+	return (struct tolerance){o->atol_alone && o->metric == METRIC_MAXABS ? 0 : o->rtol, o->atol};
+}
+
+static const char *why_no_rtol(const struct check_options *o, const struct tolerance *t)
+{
+	return o->atol_alone && t->rtol == 0 ? " (as --atol is given alone)" : "";
+}
+
 /*
  * Fails if the tolerance is so wide that an output of zeros would pass for this reference, because such a tolerance
  * would accept any fault.
@@ -281,7 +292,7 @@ static bool is_within_tolerance(const struct check_options *o, const struct diff
 static int check_tolerance(struct check_context *c, const struct reference *r)
 {
 	const struct check_options *o = c->options;
-	const struct tolerance t = {o->rtol, o->atol};
+	const struct tolerance t = element_tolerance(o);
 	struct difference f;
 
 	if (r->want->type.kind != V_TENSOR || tensor_dtype(r->want) == DT_STRING)
@@ -298,7 +309,7 @@ static int check_tolerance(struct check_context *c, const struct reference *r)
 		    .message = fmt(c->d,
 				   "with rtol %g and atol %g even an output of zeros would pass: the "
 				   "largest element of the reference is %.4g",
-				   o->rtol, o->atol, f.max_want),
+				   t.rtol, t.atol, f.max_want),
 		    .hint = fmt(c->d, "give --rtol below 1 and --atol well below %.2g", f.max_want));
 }
 
@@ -395,7 +406,7 @@ static void report_difference(struct check_context *c, const struct reference *r
 	const struct check_options *o = c->options;
 	const struct tensor *got = c->out[r->output];
 	const struct graph *g = session_model(c->session)->graph;
-	const struct tolerance t = {o->rtol, o->atol};
+	const struct tolerance t = element_tolerance(o);
 	struct diag_row rows[8];
 	struct diag *d = c->d;
 	size_t n = 0;
@@ -412,7 +423,7 @@ static void report_difference(struct check_context *c, const struct reference *r
 			fmt(d, "element %s: expected %s, got %s, difference %.3g%s",
 			    place_of(d, r, in, worst), element_text(d, in.want, worst, want),
 			    element_text(d, in.got, worst, is), fabs(is - want),
-			    each ? fmt(d, " (allowed %.3g)", o->atol + o->rtol * fabs(want)) : "")};
+			    each ? fmt(d, " (allowed %.3g)", t.atol + t.rtol * fabs(want)) : "")};
 	if (f->first >= 0)
 		rows[n++] = (struct diag_row){
 			"first", fmt(d, "element %s: expected %s, got %s",
@@ -421,9 +432,10 @@ static void report_difference(struct check_context *c, const struct reference *r
 				     element_text(d, f->first_in.got, f->first, f->got))};
 	rows[n++] = (struct diag_row){
 		"beyond",
-		fmt(d, "%s of %s (%.3g %%) beyond rtol %g, atol %g", str_count(&d->arena, f->beyond),
+		fmt(d, "%s of %s (%.3g %%) beyond rtol %g%s, atol %g", str_count(&d->arena, f->beyond),
 		    str_many(&d->arena, (uint64_t)f->count, "element"),
-		    f->count ? 100.0 * (double)f->beyond / (double)f->count : 0, o->rtol, o->atol)};
+		    f->count ? 100.0 * (double)f->beyond / (double)f->count : 0, t.rtol,
+		    why_no_rtol(o, &t), t.atol)};
 	if (got->type.kind != V_TENSOR || tensor_dtype(got) != DT_STRING)
 		rows[n++] = (struct diag_row){"metrics", describe_metrics(c, f)};
 	const char *why = likely_cause(c, got, r->want, f, &t);
@@ -435,10 +447,14 @@ static void report_difference(struct check_context *c, const struct reference *r
 			"likely",
 			fmt(d, "rounding: no difference is above %.2g of the largest value, %.4g; small elements are beyond rtol alone",
 			    f->max_abs / f->max_want, f->max_want)};
-	rows[n++] = (struct diag_row){
-		"try", rounding ? fmt(d, "--atol %.1g, which lets all elements pass",
-				      rounded_up(f->least_atol))
-				: "--compare none to find the node, if the inputs are right"};
+	if (rounding)
+		rows[n++] = (struct diag_row){
+			"try", fmt(d, "--rtol %g --atol %.1g, which lets all elements pass", t.rtol,
+				   rounded_up(f->least_atol))};
+	else if (!o->compare)
+		rows[n++] = (struct diag_row){
+			"try",
+			"--compare none, a second run without optimizations: if it differs from the first, the node is named"};
 	FAIL(d, E_COMPARE,
 	     .slot = fmt(d, "output '%s' %s %s", g->out_name[r->output],
 			 type_str(&d->arena, got->type),
@@ -449,7 +465,7 @@ static void report_difference(struct check_context *c, const struct reference *r
 
 static int compare_one(struct check_context *c, const struct reference *r, double *most)
 {
-	const struct tolerance t = {c->options->rtol, c->options->atol};
+	const struct tolerance t = element_tolerance(c->options);
 	const struct tensor *got = c->out[r->output];
 	const struct graph *g = session_model(c->session)->graph;
 	struct difference f;
@@ -477,6 +493,7 @@ static int compare_one(struct check_context *c, const struct reference *r, doubl
 static int run_reference(struct check_context *c)
 {
 	const struct check_options *o = c->options;
+	const struct tolerance t = element_tolerance(o);
 	struct references r = {0};
 	size_t errors = c->d->errors;
 	double most = 0;
@@ -489,8 +506,8 @@ static int run_reference(struct check_context *c)
 	for (uint32_t i = 0; i < r.n && !err; i++)
 		err = compare_one(c, &r.v[i], &most);
 	if (!err && c->d->errors == errors)
-		check_say(c, "%" PRIu32 " output%s within rtol %g, atol %g; max diff %.3g", r.n,
-			  r.n == 1 ? "" : "s", o->rtol, o->atol, most);
+		check_say(c, "%" PRIu32 " output%s within rtol %g%s, atol %g; max diff %.3g", r.n,
+			  r.n == 1 ? "" : "s", t.rtol, why_no_rtol(o, &t), t.atol, most);
 	input_free(r.files);
 	return err;
 }

@@ -217,6 +217,9 @@ static bool guess_layout(struct guesser *g, const char *layout, bool resize)
 			continue;
 		if (ways[i].resize)
 			add_key(g, "resize", arena_printf(g->a, "%" PRId64 "x%" PRId64, w, h));
+		if (ways[i].resize && !g->keys.math.given &&
+		    !strcmp(model_metadata(g->m->model, "author"), "Ultralytics"))
+			add_key(g, "scale", "1/255");
 		if (!keys_fit(g))
 			continue;
 		enum axes from = layout ? g->keys.layout : AXES_HWC;

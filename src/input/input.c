@@ -25,9 +25,26 @@ static int find_input(const struct input_set *s, const char *name)
 	return -1;
 }
 
+int refuse_unneeded_input(const struct model *m, const char *option, struct diag *d)
+{
+	size_t n = strcspn(option, "=:");
+
+	for (uint32_t i = 0; i < m->nunneeded; i++)
+		if (strlen(m->unneeded[i]) == n && !strncmp(m->unneeded[i], option, n))
+			return FAIL(d, E_INPUT_NAME, .slot = fmt(d, "%s", option),
+				    .message = fmt(d, "none of the outputs of --output needs input '%s'",
+						   m->unneeded[i]),
+				    .hint = "leave it out, or name an output that needs it");
+	return 0;
+}
+
 static int report_unknown_input(const struct input_set *s, const char *option, const char *name,
 				struct diag *d)
 {
+	int rc = refuse_unneeded_input(s->model, name, d);
+
+	if (rc)
+		return rc;
 	const char *near = str_nearest(name, s->names, s->n);
 	const char *all = d ? input_names(&d->arena, s->names, s->n) : "";
 
@@ -516,14 +533,24 @@ static int assign_tensors(struct input_set *s, struct source *x, struct diag *d)
 	return rc;
 }
 
+/* A list of words behind the model is most likely meant as labels. */
+static void suggest_labels(const struct source *x, struct diag *d)
+{
+	if (d && d->last && d->last->code == E_INPUT_FORMAT && !d->last->hint &&
+	    !x->spec.literal && !strcmp(path_ext(x->spec.file), ".txt"))
+		d->last->hint = fmt(d, "a text file as an input holds numbers; for names of classes write --labels %s",
+				    x->spec.file);
+}
+
 static const char only_run[] = "infer run takes many inputs; other commands take one";
 
 /* file: the file to read instead of the one that the text names, or NULL */
 static int assign_file(struct input_set *s, const char *text, const char *file, struct diag *d)
 {
 	struct source *x = arena_new(&s->arena, struct source);
-	int rc = spec_parse(text, s->names, s->n, &x->spec, &s->arena, d);
+	int rc = refuse_unneeded_input(s->model, text, d);
 
+	rc = rc ? rc : spec_parse(text, s->names, s->n, &x->spec, &s->arena, d);
 	if (!rc && file)
 		x->spec.listed_by = x->spec.file;
 	if (!rc && file)
@@ -908,6 +935,8 @@ static int plan_file(struct input_set *s, struct input *in, struct diag *d)
 		return rc;
 	rc = source_head(x, x->member ? IO_NPZ : kind_of(x), what, in->info.name, in->info.type,
 			 &s->arena, d);
+	if (rc)
+		suggest_labels(x, d);
 	if (!rc && x->spec.keys.split >= 0 && s->request->files && s->request->part >= 0)
 		rc = source_slice(x, x->spec.keys.split, s->request->part, what, &s->arena, d);
 	if (rc)
@@ -950,7 +979,10 @@ static int plan_file(struct input_set *s, struct input *in, struct diag *d)
 	return 0;
 }
 
-/* Binds to 1 the dimensions that are still free, with a warning; with --strict a free dimension is an error. */
+/*
+ * Binds to 1 the dimensions that are still free; with --strict that is an error. A batch of one is what everybody expects, so only for
+ * others there is a warning.
+ */
 static int bind_free_dims_to_one(struct input_set *s, struct input *in, struct diag *d)
 {
 	if (in->shape.rank < 0)
@@ -967,7 +999,8 @@ static int bind_free_dims_to_one(struct input_set *s, struct input *in, struct d
 			    in->info.name, s->request->strict ? "" : "; it is taken as 1");
 		if (s->request->strict)
 			return FAIL(d, E_DIM_DEFAULT, .message = text, .hint = hint);
-		WARN(d, E_DIM_DEFAULT, .message = text, .hint = hint);
+		if (i || in->shape.rank < 2)
+			WARN(d, E_DIM_DEFAULT, .message = text, .hint = hint);
 		bind_dim_size(s, in, i, 1, "default");
 	}
 	return 0;

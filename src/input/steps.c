@@ -304,6 +304,8 @@ static int parse_slice(struct parse *p, const char *text)
 	const char *place, *value = split(p, text, &place);
 	size_t n = value ? strcspn(value, ":,") : 0, m;
 
+	if (value && n && strspn(value, "0123456789") == n && !parse_count(value, n, 0, &s.size))
+		return fail_form(p, "this number of elements is too large", form, text);
 	if (!value || !parse_count(value, n, 1, &s.size))
 		return fail_form(p, "it does not say how many elements a step gets", form, text);
 	s.stride = s.size;

@@ -411,6 +411,14 @@ bool vinfo_contradicts(const struct vinfo *a, const struct vinfo *b)
 	return differs;
 }
 
+const char *model_metadata(const struct model *m, const char *key)
+{
+	for (size_t i = 0; i < m->nmeta; i++)
+		if (!strcmp(m->meta[i].key, key))
+			return m->meta[i].value;
+	return "";
+}
+
 bool path_names_model(const char *path)
 {
 	const char *ext = path_ext(path);

@@ -176,6 +176,8 @@ struct model {
 	size_t dropped_bytes;
 	size_t nfunctions;   /* model-local functions (they are inlined) */
 	uint32_t file_nodes; /* number of nodes of the main graph in the file, before any rewrite */
+	const char **unneeded; /* inputs that none of the outputs of --output needs; these are no inputs any more */
+	uint32_t nunneeded;
 	void *maps;	     /* belongs to onnx/weights.c; released by onnx_unload */
 };
 
@@ -254,5 +256,7 @@ bool vinfo_contradicts(const struct vinfo *a, const struct vinfo *b);
 
 /* Whether a path ends as those of models do, in binary or in text form. JSON has an ending that says nothing of this kind. */
 bool path_names_model(const char *path);
+/* Returns the value of a key of the model's metadata, or "". */
+const char *model_metadata(const struct model *m, const char *key);
 
 #endif

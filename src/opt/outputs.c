@@ -149,7 +149,7 @@ static bool is_needed(const struct graph *g, const struct node *n)
 }
 
 /* Removes the nodes that no output needs, and the inputs that only these used. */
-static int remove_unneeded(struct chosen *c, struct diag *d)
+static int remove_unneeded(struct model *m, struct chosen *c, struct diag *d)
 {
 	struct graph *g = c->g;
 	bool *used = arena_new_n(c->a, bool, g->nvalues + 1);
@@ -162,10 +162,13 @@ static int remove_unneeded(struct chosen *c, struct diag *d)
 		if (!is_needed(g, g->node[g->order[i]]))
 			graph_remove_node(g, g->node[g->order[i]]);
 	g->in_place = arena_new_n(g->arena, uint32_t, g->nin + 1);
+	m->unneeded = arena_new_n(g->arena, const char *, g->nin + 1);
 	for (uint32_t i = 0; i < g->nin; i++) {
 		const struct value *v = g->value[g->in[i]];
-		if (used[v->id] && !v->nusers && !v->is_output)
+		if (used[v->id] && !v->nusers && !v->is_output) {
+			m->unneeded[m->nunneeded++] = v->name;
 			continue;
+		}
 		g->in_place[n] = i;
 		g->in[n++] = v->id;
 	}
@@ -189,7 +192,7 @@ int opt_choose_outputs(struct model *m, const struct texts *names, struct diag *
 		rc = choose_text(&c, names->v[i].s, d);
 	if (!rc) {
 		replace_outputs(&c);
-		rc = remove_unneeded(&c, d);
+		rc = remove_unneeded(m, &c, d);
 	}
 	arena_free(&scratch);
 	return rc;

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_BOXES = 300 };
 
@@ -384,11 +385,15 @@ static const char *label_of(const struct labels *l, int64_t class, struct arena 
 
 void print_boxes(const struct boxes *b, const struct labels *labels, FILE *stream)
 {
+	enum { MOST_ON_TERMINAL = 20 };
 	struct arena a = {0};
+	size_t n = b->n > MOST_ON_TERMINAL && isatty(STDOUT_FILENO) ? MOST_ON_TERMINAL : b->n;
 
-	for (size_t i = 0; i < b->n; i++)
+	for (size_t i = 0; i < n; i++)
 		fprintf(stream, "%s %.3f %.1f %.1f %.1f %.1f\n", label_of(labels, b->v[i].class, &a),
 			b->v[i].score, b->v[i].x0, b->v[i].y0, b->v[i].x1, b->v[i].y1);
+	if (n < b->n)
+		fprintf(stream, "and %zu more boxes; into a file or a pipe all are written\n", b->n - n);
 	arena_free(&a);
 }
 

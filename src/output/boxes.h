@@ -34,7 +34,10 @@ int boxes_find(const struct box_rules *rules, const struct output *out, size_t n
 	       struct arena *a, struct diag *d);
 /* Returns the first input that is a picture, else the first whose rank is 4, else the first. */
 const struct input_info *boxes_input(const struct input_set *s);
-/* Prints "person 0.91 12 30 200 320" for each box: label, score, left, top, right, bottom. */
+/*
+ * Prints "person 0.91 12 30 200 320" for each box: label, score, left, top, right, bottom. If standard output is a terminal, only the
+ * best ones, and how many there are.
+ */
 void print_boxes(const struct boxes *b, const struct labels *labels, FILE *stream);
 void json_boxes(struct json *j, const struct boxes *b, const struct labels *labels);
 /*

@@ -47,6 +47,9 @@ static const char style[] =
 	"padding:10px 12px}figcaption{font-size:14px;font-weight:600;margin:2px 4px 4px}"
 	"svg{display:block;width:100%;height:auto}svg text{fill:var(--dim);font:12px system-ui,sans-serif}"
 	"svg .ink{fill:var(--ink);paint-order:stroke;stroke:var(--card);stroke-width:3px}.grid{stroke:var(--line)}.mark{stroke:var(--ink);stroke-dasharray:3 3}"
+	".bars{display:grid;grid-template-columns:fit-content(45%) 1fr;gap:5px 10px;margin:8px 4px;font-size:13px;line-height:1.3}"
+	".bars span{text-align:right;overflow-wrap:anywhere}.bars div{color:var(--dim);white-space:nowrap}"
+	".bars i{display:inline-block;height:1.1em;min-width:1px;margin-right:8px;border-radius:2px;background:var(--s0);vertical-align:middle}"
 	".legend{font-size:13px;color:var(--dim);margin:0 4px 6px}.legend i{display:inline-block;width:10px;"
 	"height:10px;border-radius:3px;margin:0 5px 0 14px}.legend i:first-child{margin-left:0}"
 	"footer{color:var(--dim);font-size:13px;margin-top:36px;border-top:1px solid var(--line);padding-top:8px;"
@@ -66,7 +69,7 @@ static const char style_of_widths[] =
 	/* a phone: drawings keep letters that can be read, and are moved sideways in their frame */
 	"@media(max-width:640px){main{padding:16px 12px 40px}h1{font-size:20px}figure{overflow-x:auto}"
 	"svg{min-width:560px}svg text{font-size:18px}.tile{min-width:calc(50% - 6px);flex:1;padding:8px 12px}"
-	".tile b{font-size:18px}dl{grid-template-columns:1fr;gap:0}dd{margin:0 0 6px}"
+	"td.t{min-width:20ch}.tile b{font-size:18px}dl{grid-template-columns:1fr;gap:0}dd{margin:0 0 6px}"
 	"th,td{padding:5px 7px}table{font-size:13px}}\n";
 
 /* In the page, a click on a column's head sorts the table by that column; another click reverses the order. */
@@ -500,9 +503,9 @@ static void add_short_label(struct str *h, const char *label)
 	add_escaped(h, columns_shorten(label, LABEL_COLUMNS, h->arena));
 }
 
+/* Lines of text with bars and no drawing, so that they fit a phone as well, with letters of the usual size. */
 void page_bars(struct page *p, const char *title, const struct page_bar *bar, size_t n)
 {
-	enum { ROW = 22, LABEL = 330, TEXT = 190 };
 	struct str *h = &p->html;
 	double most = 0;
 
@@ -510,22 +513,16 @@ void page_bars(struct page *p, const char *title, const struct page_bar *bar, si
 		return;
 	for (size_t i = 0; i < n; i++)
 		most = fmax(most, bar[i].value);
-	begin_figure(p, title, (int)n * ROW + 12);
+	switch_part(p, PAGE_BODY);
+	add_element(h, "<figure><figcaption>", title, "</figcaption>\n<div class=\"bars\">\n");
 	for (size_t i = 0; i < n; i++) {
-		double width = most > 0 ? bar[i].value / most * (WIDTH - LABEL - TEXT) : 0;
-		int y = 6 + (int)i * ROW;
-		str_addf(h, "<text class=\"ink\" x=\"%d\" y=\"%d\" text-anchor=\"end\">",
-			 LABEL - 10, y + 15);
+		add_element(h, "<span title=\"", bar[i].label, "\">");
 		add_short_label(h, bar[i].label);
-		str_addf(h,
-			 "</text><rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\" rx=\"2\" "
-			 "fill=\"var(--s0)\"><title>",
-			 LABEL, y + 3, fmax(width, 1), ROW - 6);
-		add_element(h, "", bar[i].label, "</title></rect>");
-		str_addf(h, "<text x=\"%.1f\" y=\"%d\">", LABEL + fmax(width, 1) + 8, y + 15);
-		add_element(h, "", bar[i].text, "</text>\n");
+		str_addf(h, "</span><div><i style=\"width:calc((100%% - 17ch)*%.4f)\"></i>",
+			 most > 0 ? fmax(bar[i].value / most, 0.002) : 0.002);
+		add_element(h, "", bar[i].text, "</div>\n");
 	}
-	end_figure(p);
+	str_add(h, "</div></figure>\n");
 }
 
 static double x_at(const struct page_series *s, size_t i)

@@ -32,9 +32,25 @@ static void split_lines(const char *p, size_t n, struct labels *out, struct aren
 	}
 }
 
+/* Reads the key of a dictionary with its colon, "0: " or "\"0\": ". Returns -1 for anything else. */
+static long read_key(const char **text)
+{
+	const char *s = *text;
+	char *end, quote = *s == '\'' || *s == '"' ? *s++ : 0;
+	long k = strtol(s, &end, 10);
+
+	if (end == s || (quote && *end++ != quote))
+		return -1;
+	s = end + strspn(end, " \t");
+	if (*s != ':')
+		return -1;
+	*text = s + 1 + strspn(s + 1, " \t");
+	return k;
+}
+
 /*
- * Reads "{0: 'person', 1: 'bicycle'}", which Ultralytics writes into the metadata: a dictionary of Python. Returns false for
- * other texts.
+ * Reads "{0: 'person', 1: 'bicycle'}", which Ultralytics writes into the metadata, a dictionary of Python, or of JSON with its numbers in
+ * quotes; and a list of either, "['person', 'bicycle']". Returns false for other texts.
  */
 static bool read_dictionary(const char *s, struct labels *out, struct arena *a)
 {
@@ -42,20 +58,18 @@ static bool read_dictionary(const char *s, struct labels *out, struct arena *a)
 	size_t room = 0;
 
 	s += strspn(s, " \t\n");
-	if (*s++ != '{')
+	bool list = *s == '[';
+	if (*s != '{' && !list)
 		return false;
+	s++;
 	for (;;) {
-		char *end, quote;
+		char quote;
 		s += strspn(s, " \t\n,");
-		if (*s == '}')
+		if (*s == (list ? ']' : '}'))
 			return out->n > 0;
-		long k = strtol(s, &end, 10);
-		if (end == s || k < 0 || k >= MOST)
+		long k = list ? (long)out->n : read_key(&s);
+		if (k < 0 || k >= MOST)
 			return false;
-		s = end + strspn(end, " \t");
-		if (*s != ':')
-			return false;
-		s += 1 + strspn(s + 1, " \t");
 		quote = *s;
 		if (quote != '\'' && quote != '"')
 			return false;
@@ -99,6 +113,17 @@ static int load_metadata_labels(const char *key, const struct model *m, struct l
 				       : "it has no metadata: give the labels as a file");
 }
 
+/* Returns how the labels in the model's metadata are named. */
+static const char *metadata_hint(const struct model *m, struct diag *d)
+{
+	struct str all = {.arena = &d->arena};
+
+	for (size_t i = 0; i < m->nmeta; i++)
+		str_addf(&all, "%smeta:%s", i ? ", " : "", m->meta[i].key);
+	return m->nmeta ? fmt(d, "name the key of the metadata: --labels %s", str_get(&all))
+			: "the model has no metadata: give the labels as a file, one a line";
+}
+
 int labels_load(const char *spec, const struct model *m, struct labels *out, struct arena *a,
 		struct diag *d)
 {
@@ -108,6 +133,8 @@ int labels_load(const char *spec, const struct model *m, struct labels *out, str
 	if (str_starts(spec, "meta:"))
 		return load_metadata_labels(spec + 5, m, out, a, d);
 	int rc = file_map(spec, &f, E_LABELS, d);
+	if (rc && d && d->last && !strcmp(spec, "meta"))
+		d->last->hint = metadata_hint(m, d);
 	for (size_t i = 0; rc && i < m->nmeta && d && d->last; i++)
 		if (!strcmp(m->meta[i].key, spec))
 			d->last->hint = fmt(d, "write --labels meta:%s", spec);

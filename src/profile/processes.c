@@ -3,40 +3,41 @@
  * Measures in child processes, so that one measurement's memory and libraries cannot disturb the next. A child sends
  * its findings and its record back through a pipe, as JSON.
  */
-#include "profile/profile.h"
+#include "profile/processes.h"
 
 #include "base/child.h"
 #include "base/str.h"
 
+#include <errno.h>
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { POLL_MS = 100, MAX_RECORD_BYTES = 1 << 30 };
-
-/* Memory that parent and child share while the child measures. */
-struct progress {
-	_Atomic bool stop; /* set by the parent: the child shall end its measurement */
-	_Atomic double done; /* set by the child: the part of the measurement that is done, from 0 to 1 */
-	/*
-	 * Set by the child: the name of its current step. The text is a constant of the program, whose address is the
-	 * same in parent and child.
-	 */
-	const char *_Atomic step;
-};
 
 /* ---- the child */
 
 static bool publish_progress(void *arg, double done, const char *step)
 {
-	struct progress *p = arg;
+	struct measuring_shared *p = arg;
 
 	atomic_store(&p->step, step);
 	atomic_store(&p->done, done);
 	return atomic_load(&p->stop);
+}
+
+/* Tells the parent that the child is ready or its turn over, and waits for the next turn. */
+static bool wait_for_turn(void *arg)
+{
+	struct measuring_shared *p = arg;
+
+	sem_post(&p->over);
+	while (sem_wait(&p->go) && errno == EINTR)
+		;
+	return !atomic_load(&p->stop) && !atomic_load(&p->last);
 }
 
 enum { TEXTS = 8 };
@@ -72,21 +73,18 @@ static void write_findings(const struct diag *d, struct json *j)
 	json_end(j, ']');
 }
 
-struct task {
-	const struct profile_job *job;
-	struct progress *progress;
-};
-
 /* Runs in the child: measures, and writes findings and record as one JSON object. */
 static void measure_and_write(void *arg, FILE *out)
 {
-	const struct task *t = arg;
-	struct profile_job job = *t->job;
+	struct measuring *m = arg;
+	struct profile_job job = *m->job;
 	struct diag d = {0};
 	struct json j;
 
 	job.poll = publish_progress;
-	job.arg = t->progress;
+	job.arg = m->shared;
+	if (job.turns)
+		job.next_turn = wait_for_turn;
 	struct record *r = profile_measure(&job, &d);
 	json_begin(&j, out);
 	json_object(&j, NULL);
@@ -98,24 +96,6 @@ static void measure_and_write(void *arg, FILE *out)
 }
 
 /* ---- the parent */
-
-/*
- * Reads the child's text to its end, and reports the child's progress as `base` plus `share` times the part that is
- * done. The child is still read after the caller asks to stop, because it then writes the samples that it has
- * measured.
- */
-static void follow_child(const struct profile_job *job, struct progress *progress,
-			 struct child *child, double base, double share)
-{
-	while (child_read(child, POLL_MS)) {
-		double done = base + share * atomic_load(&progress->done);
-		const char *step = atomic_load(&progress->step);
-		if (job->label && *job->label)
-			step = job->label;
-		if (job->poll && job->poll(job->arg, done, step ? step : "measure"))
-			atomic_store(&progress->stop, true);
-	}
-}
 
 /* Adds a finding that the child wrote, unless an earlier child has already reported the same one. */
 static void add_child_finding(const struct jvalue *v, struct arena *a, struct diag *d)
@@ -157,21 +137,86 @@ static struct record *parse_measurement(const struct child *child, struct diag *
 	return r;
 }
 
-static struct record *run_child(const struct profile_job *job, struct progress *progress,
-				double base, double share, struct diag *d)
+bool measuring_begin(struct measuring *m, const struct profile_job *job, struct diag *d)
 {
-	struct task task = {job, progress};
-	struct child child;
+	struct measuring_shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+					       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	*m = (struct measuring){.job = job, .input_at = lseek(STDIN_FILENO, 0, SEEK_CUR)};
+	if (shared == MAP_FAILED)
+		return FAIL(d, E_MEMORY, .message = NULL), false;
+	m->shared = shared;
+	m->running = !sem_init(&shared->go, 1, 0) && !sem_init(&shared->over, 1, 0) &&
+		     child_fork(&m->child, MAX_RECORD_BYTES, measure_and_write, m);
+	if (m->running)
+		return true;
+	munmap(shared, sizeof(*shared));
+	m->shared = NULL;
+	return FAIL(d, E_MEMORY, .message = "no process can be started"), false;
+}
+
+void measuring_rewind_input(const struct measuring *m)
+{
+	if (m->input_at >= 0)
+		(void)lseek(STDIN_FILENO, m->input_at, SEEK_SET);
+}
+
+/* Reports progress, and tells the child if the caller asks to stop. */
+static void report(struct measuring *m, double base, double share)
+{
+	const struct profile_job *job = m->job;
+	const char *step = atomic_load(&m->shared->step);
+
+	if (job->label && *job->label)
+		step = job->label;
+	if (job->poll && job->poll(job->arg, base + share * atomic_load(&m->shared->done),
+				   step ? step : "measure"))
+		atomic_store(&m->shared->stop, true);
+}
+
+bool measuring_wait(struct measuring *m, double base)
+{
+	while (m->child.fd >= 0 && !m->child.n) {
+		struct timespec until;
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += POLL_MS * 1000000L;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		if (!sem_timedwait(&m->shared->over, &until))
+			return true;
+		report(m, base, 0);
+		(void)child_read(&m->child, 0); /* a child that failed sends its findings */
+	}
+	return false;
+}
+
+bool measuring_turn(struct measuring *m, double base)
+{
+	report(m, base, 0);
+	sem_post(&m->shared->go);
+	return measuring_wait(m, base);
+}
+
+struct record *measuring_end(struct measuring *m, double base, double share, struct diag *d)
+{
 	struct record *r = NULL;
 
-	if (child_fork(&child, MAX_RECORD_BYTES, measure_and_write, &task)) {
-		follow_child(job, progress, &child, base, share);
-		child_wait(&child, INFINITY);
-		r = parse_measurement(&child, d);
-	} else {
-		FAIL(d, E_MEMORY, .message = "no process can be started");
-	}
-	child_free(&child);
+	if (!m->running)
+		return NULL;
+	atomic_store(&m->shared->last, true);
+	sem_post(&m->shared->go);
+	/* a child that was asked to stop is read all the same: it writes what it has measured */
+	while (child_read(&m->child, POLL_MS))
+		report(m, base, share);
+	child_wait(&m->child, INFINITY);
+	r = parse_measurement(&m->child, d);
+	child_free(&m->child);
+	sem_destroy(&m->shared->go);
+	sem_destroy(&m->shared->over);
+	munmap(m->shared, sizeof(*m->shared));
+	/* the child has read inputs from standard input, and the next child will read them again */
+	measuring_rewind_input(m);
+	m->running = false;
 	return r;
 }
 
@@ -179,20 +224,9 @@ static struct record *run_child(const struct profile_job *job, struct progress *
 static struct record *measure_in_child(const struct profile_job *job, double base, double share,
 				       struct diag *d)
 {
-	struct progress *progress = mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE,
-					 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	off_t at = lseek(STDIN_FILENO, 0, SEEK_CUR);
+	struct measuring m;
 
-	if (progress == MAP_FAILED) {
-		FAIL(d, E_MEMORY, .message = NULL);
-		return NULL;
-	}
-	struct record *r = run_child(job, progress, base, share, d);
-	munmap(progress, sizeof(*progress));
-	/* the child has read inputs from standard input, and the next child will read them again */
-	if (at >= 0)
-		(void)lseek(STDIN_FILENO, at, SEEK_SET);
-	return r;
+	return measuring_begin(&m, job, d) ? measuring_end(&m, base, share, d) : NULL;
 }
 
 struct record *profile_apart(const struct profile_job *job, struct diag *d)
@@ -230,6 +264,12 @@ static const double *get_time(const struct record *r, size_t *n)
 {
 	*n = r->npoints ? r->point[0].n : 0;
 	return r->npoints ? r->point[0].time : NULL;
+}
+
+static const double *get_turns(const struct record *r, size_t *n)
+{
+	*n = r->npoints ? r->point[0].nturns : 0;
+	return r->npoints ? r->point[0].turn_mean : NULL;
 }
 
 static const double *get_delay(const struct record *r, size_t *n)
@@ -348,7 +388,7 @@ static void join_references(struct record *to, const struct record *const *r, si
 	}
 }
 
-static void join_rounds(struct record *to, const struct record *const *r, size_t n)
+void records_join(struct record *to, const struct record *const *r, size_t n)
 {
 	struct record_point *p = &to->point[0];
 	size_t *rounds = arena_new_n(&to->arena, size_t, n + 1);
@@ -362,6 +402,7 @@ static void join_rounds(struct record *to, const struct record *const *r, size_t
 	p->time = joined(to, r, n, get_time, &p->n);
 	p->delay = delays == p->n ? delay : NULL;
 	p->start = NULL;
+	p->turn_mean = joined(to, r, n, get_turns, &p->nturns);
 	join_references(to, r, n);
 	to->observed_time = joined(to, r, n, get_observed, &to->nobserved);
 	join_nodes(to, r, n);
@@ -396,7 +437,7 @@ struct record *profile_rounds(const struct profile_job *job, size_t n, struct di
 	if (got && (got == n || r[got - 1]->stopped)) {
 		to = r[0];
 		if (to->npoints)
-			join_rounds(to, (const struct record *const *)r, got);
+			records_join(to, (const struct record *const *)r, got);
 	}
 	for (size_t i = to ? 1 : 0; r && i < got; i++)
 		record_free(r[i]);
@@ -422,7 +463,7 @@ struct record *record_joined(struct record *a, struct record *b)
 		memcpy(rounds, whole, sizeof(whole));
 		n = 2;
 	}
-	join_rounds(a, both, 2);
+	records_join(a, both, 2);
 	p->rounds = rounds;
 	p->nrounds = n;
 	record_free(b);

@@ -45,6 +45,12 @@ static const uint64_t REFERENCE_INTERVAL =
 	50000000; /* least time in ns between two measurements of the reference workloads */
 static const uint64_t POLL_INTERVAL = 20000000; /* ns between two calls of the job's poll */
 
+/*
+ * In ns. Another model's turn leaves the caches cold: a run that begins so early in a turn is not kept, unless all runs take
+ * longer.
+ */
+static const uint64_t TURN_SETTLE = 10000000;
+
 static const uint64_t CLOCK_INTERVAL = 200000000; /* ns between two samples of the device's clocks */
 
 /* A lane is a session with its samples. Several lanes run side by side, each in a thread. */
@@ -53,6 +59,7 @@ struct lane {
 	struct session *session;
 	const struct tensor **out;
 	struct samples time, start, delay;
+	size_t had; /* samples before this loop */
 	struct diag diag;
 	int rc;
 	bool first; /* this lane also reports progress, samples memory, and runs the reference workloads */
@@ -83,9 +90,14 @@ struct bench {
 	uint64_t last_report;
 	_Atomic bool stop;
 	bool stopped;
+	uint64_t shortest;	  /* ns of the shortest run of the point's first session */
+	struct samples turn_mean; /* of the point, if its job takes turns */
+	double span;		  /* of the point's loops, as in struct record_point */
+	double joules, seconds;	  /* of all loops: what the processors took, -1 if not known, and their time */
 	/* of the loop that is running */
 	/* clock_ns at which the loop began, and at which its duration is over (0 without a duration) */
 	uint64_t begin, end;
+	uint64_t settled;   /* runs that end before are not kept; 0 to keep all */
 	size_t most;	    /* runs of each lane, 0 if the duration decides */
 	double base, share; /* progress before this point, and the point's share of the progress */
 	double loop; /* the loop's share of the point's progress; observed runs are the rest */
@@ -136,6 +148,8 @@ static int run_once(struct lane *l, uint64_t *start, uint64_t *ns)
 	*start = clock_ns();
 	int rc = session_run(l->session, in, l->out, &l->diag);
 	*ns = elapsed_since(*start);
+	if (l->first && *ns < b->shortest)
+		b->shortest = *ns;
 	return rc;
 }
 
@@ -187,7 +201,7 @@ static double extended_progress(double by_time, double enough)
 
 static double loop_progress(const struct bench *b, const struct lane *l, uint64_t now)
 {
-	double by_runs = b->most ? (double)l->time.n / (double)b->most : 0;
+	double by_runs = b->most ? (double)(l->time.n - l->had) / (double)b->most : 0;
 	double by_time =
 		b->end > b->begin ? (double)(now - b->begin) / (double)(b->end - b->begin) : 0;
 
@@ -198,14 +212,16 @@ static double loop_progress(const struct bench *b, const struct lane *l, uint64_
 
 static bool loop_over(const struct bench *b, const struct lane *l, uint64_t now)
 {
-	if (b->most && l->time.n >= b->most)
+	size_t runs = l->time.n - l->had, least = b->job->next_turn ? 1 : MIN_RUNS;
+
+	if (b->most && runs >= b->most)
 		return true;
 	if (!b->most && l->time.n >= MAX_RUNS / b->nlanes)
 		return true; /* the runs take about a microsecond each, and no more of them can be kept */
 	if (b->waits && l->first && b->nundisturbed < MIN_UNDISTURBED_RUNS &&
 	    now < b->begin + 4 * (b->end - b->begin))
 		return false; /* the machine is busy: go on until enough runs can be compared */
-	return b->end && now >= b->end && (l->time.n >= MIN_RUNS || b->most);
+	return b->end && now >= b->end && (runs >= least || b->most);
 }
 
 /*
@@ -239,6 +255,8 @@ static void measure_lane(struct lane *l)
 		double missed, delay = core_waits_end(b->waits, &missed);
 		if (l->rc)
 			break;
+		if (now < b->settled || (start < b->settled && b->most))
+			continue;
 		assign_missed_waits(l, (double)(start - b->start) * 1e-9, missed);
 		bool undisturbed = gate_undisturbed((double)ns * 1e-9, delay);
 		if (b->waits) /* waits is set only if there is a single lane, so no other thread changes nundisturbed */
@@ -598,15 +616,106 @@ static int prepare_and_run_first(struct bench *b, struct record_point *p)
 	return 0;
 }
 
+/* Begins a loop: the whole measurement of a point, or one turn. */
 static void set_loop_limits(struct bench *b)
 {
 	const struct profile_job *job = b->job;
-	size_t lanes = b->nlanes ? b->nlanes : 1;
+	size_t parts = (b->nlanes ? b->nlanes : 1) * (job->next_turn ? (size_t)job->turns : 1);
+	double duration = job->duration / (job->next_turn ? (double)job->turns : 1);
 
 	b->begin = clock_ns();
-	b->end = job->duration > 0 ? b->begin + (uint64_t)(job->duration * 1e9) : 0;
-	b->most = job->iterations > 0 ? ((size_t)job->iterations + lanes - 1) / lanes : 0;
+	b->settled = job->next_turn && b->shortest < TURN_SETTLE ? b->begin + TURN_SETTLE : 0;
+	uint64_t from = b->settled ? b->settled : b->begin;
+	b->end = duration > 0 ? from + (uint64_t)(duration * 1e9) : 0;
+	b->most = job->iterations > 0 ? ((size_t)job->iterations + parts - 1) / parts : 0;
+	for (size_t i = 0; i < b->nlanes; i++)
+		b->lane[i].had = b->lane[i].time.n;
 	atomic_store(&b->stop, false);
+}
+
+/*
+ * Returns the mean time of a run in the turn that is over. If the turn had an end in time, the runs at its beginning and end count with
+ * the parts that lie within it. Counted as whole runs they would favour slow models: a run that was held up for long
+ * is more likely than others to be the one that is under way at a given time.
+ */
+static double turn_mean(const struct bench *b)
+{
+	double begin = (double)((b->settled ? b->settled : b->begin) - b->start) * 1e-9;
+	double end = b->end ? (double)(b->end - b->start) * 1e-9 : INFINITY, runs = 0, sum = 0;
+
+	for (size_t i = 0; i < b->nlanes; i++)
+		for (size_t k = b->lane[i].had; k < b->lane[i].time.n; k++) {
+			double from = b->lane[i].start.v[k], time = b->lane[i].time.v[k];
+			/* a turn whose first run begins late holds that run alone, as a whole */
+			bool late = k == b->lane[i].had && from >= end;
+			double within = late ? time : fmin(from + time, end) - fmax(from, begin);
+			if (within > 0) {
+				sum += within;
+				runs += within / time;
+			}
+		}
+	return sum / runs;
+}
+
+/* Adds the loop's runs to the span of the point, and keeps their mean if the loop was a turn. */
+static int end_loop(struct bench *b)
+{
+	double sum = 0, first = INFINITY, last = 0;
+
+	for (size_t i = 0; i < b->nlanes; i++)
+		for (size_t k = b->lane[i].had; k < b->lane[i].time.n; k++) {
+			const struct lane *l = &b->lane[i];
+			sum += l->time.v[k];
+			first = fmin(first, l->start.v[k]);
+			last = fmax(last, l->start.v[k] + l->time.v[k]);
+		}
+	if (!(sum > 0))
+		return 0;
+	b->span += b->nlanes > 1 ? last - first : sum;
+	if (!b->job->next_turn)
+		return 0;
+	if (!samples_reserve(&b->turn_mean, 1))
+		return FAIL(b->d, E_MEMORY, .message = "no memory for the times of turns");
+	samples_push(&b->turn_mean, turn_mean(b));
+	return 0;
+}
+
+/* Adds what the processors took during a loop; their counter may have begun anew once. */
+static void add_energy(struct bench *b, double before, double after, double range)
+{
+	bool known = before >= 0 && after >= 0 && b->joules >= 0;
+
+	b->joules = !known ? -1 : b->joules + (after < before ? after + range - before : after - before);
+	b->seconds += (double)(clock_ns() - b->begin) * 1e-9;
+}
+
+static int measure_loop(struct bench *b)
+{
+	double range, joules = proc_energy(&range);
+	struct clock_watch *watch = begin_clock_watch(b);
+	uint64_t waited = proc_waited();
+
+	set_loop_limits(b);
+	measure_lanes(b);
+	b->r->point[b->point].waited += (double)(proc_waited() - waited) * 1e-9;
+	end_clock_watch(b, watch);
+	add_energy(b, joules, proc_energy(&range), range);
+	int rc = collect_findings(b);
+	return rc ? rc : end_loop(b);
+}
+
+/* Measures a point at one go, or in turns until there is no further one. */
+static int measure_loops(struct bench *b)
+{
+	const struct profile_job *job = b->job;
+	int rc = 0;
+
+	if (!job->next_turn)
+		return b->stopped ? 0 : measure_loop(b);
+	while (!rc && !b->stopped && job->next_turn(job->arg))
+		rc = measure_loop(b);
+	b->stopped |= job->poll && job->poll(job->arg, 1, "measure");
+	return rc;
 }
 
 /* Merges the lanes' samples in the order in which the runs began. */
@@ -617,7 +726,7 @@ static void merge_samples(struct bench *b, struct record_point *p)
 	for (size_t i = 0; i < b->nlanes; i++)
 		n += b->lane[i].time.n;
 	double *time = arena_new_n(&b->r->arena, double, n + 1);
-	double *start = arena_new_n(&b->r->arena, double, n + 1), last = 0, sum = 0;
+	double *start = arena_new_n(&b->r->arena, double, n + 1);
 	for (size_t k = 0; k < n; k++) {
 		size_t best = b->nlanes;
 		for (size_t i = 0; i < b->nlanes; i++)
@@ -627,15 +736,15 @@ static void merge_samples(struct bench *b, struct record_point *p)
 				best = i;
 		time[k] = b->lane[best].time.v[at[best]];
 		start[k] = b->lane[best].start.v[at[best]++];
-		last = fmax(last, start[k] + time[k]);
-		sum += time[k];
 	}
 	p->time = time;
 	p->start = start;
 	if (b->waits) /* there is only one lane, so its samples are in the same order */
 		p->delay = arena_dup(&b->r->arena, b->lane[0].delay.v, n * sizeof(double));
 	p->n = n;
-	p->span = b->nlanes > 1 && n ? last - start[0] : sum;
+	p->span = b->span;
+	p->turn_mean = samples_kept(&b->r->arena, &b->turn_mean);
+	p->nturns = b->turn_mean.n;
 }
 
 /*
@@ -805,6 +914,8 @@ static void prepare_for_gate(struct bench *b)
 static int measure_point(struct bench *b)
 {
 	struct record_point *p = &b->r->point[b->point];
+
+	b->shortest = UINT64_MAX;
 	int rc = prepare_and_run_first(b, p);
 
 	p->items = rc ? 1 : items_per_run(b);
@@ -821,18 +932,12 @@ static int measure_point(struct bench *b)
 		return rc;
 	for (size_t i = 0; i < b->nlanes; i++)
 		b->lane[i].time.n = b->lane[i].start.n = b->lane[i].delay.n = 0;
-	b->nundisturbed = 0;
+	b->nundisturbed = b->turn_mean.n = 0;
+	b->span = 0;
 	b->loop = loop_share(b, p);
 	if (b->job->for_gate && !b->point)
 		prepare_for_gate(b);
-	set_loop_limits(b);
-	uint64_t waited = proc_waited();
-	struct clock_watch *watch = begin_clock_watch(b);
-	if (!b->stopped)
-		measure_lanes(b);
-	end_clock_watch(b, watch);
-	p->waited = (double)(proc_waited() - waited) * 1e-9;
-	rc = collect_findings(b);
+	rc = measure_loops(b);
 	merge_samples(b, p);
 	if (!rc)
 		rc = observe_point(b, p);
@@ -983,18 +1088,9 @@ static int open_session(struct bench *b)
 	return plan_inputs(b);
 }
 
-/* Mean power of the processors between two readings of their counter, which may have begun anew once; 0 if not known. */
-static double mean_watts(double before, double after, double range, double seconds)
-{
-	if (before < 0 || after < 0 || !(seconds > 0))
-		return 0;
-	return (after < before ? after + range - before : after - before) / seconds;
-}
-
 static int measure_all(struct bench *b)
 {
 	struct proc_faults before, after;
-	double range, joules = proc_energy(&range);
 	int rc = 0;
 
 	make_points(b);
@@ -1014,8 +1110,7 @@ static int measure_all(struct bench *b)
 		}
 	}
 	proc_faults(0, &after);
-	b->r->watts =
-		mean_watts(joules, proc_energy(&range), range, (double)(clock_ns() - begin) / 1e9);
+	b->r->watts = b->joules > 0 && b->seconds > 0 ? b->joules / b->seconds : 0;
 	read_core_clocks(b->r);
 	end_phase(b, "steady state", clock_ns() - begin);
 	b->r->faults_minor = (double)(after.minor - before.minor);
@@ -1071,6 +1166,7 @@ static void bench_free(struct bench *b)
 		free(b->clock[k].v);
 	timeline_end(&b->timeline);
 	arena_free(&b->scratch);
+	free(b->turn_mean.v);
 	free(b);
 }
 

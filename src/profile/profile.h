@@ -32,6 +32,13 @@ struct profile_job {
 	 */
 	const struct identity *expect;
 	const char *expected_by;
+	/*
+	 * If several jobs take turns: waits until it is this job's turn, and returns false if there is no further one. `duration`
+	 * and `iterations` are then those of all turns; a turn lasts for one of `turns` equal parts, and for one run at least. NULL
+	 * if the job is measured at one go.
+	 */
+	bool (*next_turn)(void *arg);
+	int64_t turns;
 	const char *trace; /* file for a trace of some observed runs, or NULL */
 	/*
 	 * Called often, with the progress `done` from 0 to 1. Returns true to end the measurement early and keep its
@@ -52,6 +59,14 @@ struct record *profile_measure(const struct profile_job *job, struct diag *d);
  * Measures the job in a new process, so that earlier measurements leave no memory, threads or CUDA contexts behind.
  */
 struct record *profile_apart(const struct profile_job *job, struct diag *d);
+
+/*
+ * Measures n jobs in turns, each in processes of its own. Every turn of one is followed by a turn of each other, in random order, so
+ * that a change of the machine's load meets all of them alike; every few turns start with new processes if that
+ * costs little, because processes of one model differ, too. Sets r[k] and adds the findings of job k to d[k], as
+ * profile_apart() does. Returns false, and measures nothing, if memory may not hold all of the models at once.
+ */
+bool profile_in_turns(const struct profile_job *job, size_t n, struct record **r, struct diag *d);
 
 /*
  * Runs the job n times, each in a new process with an nth of its duration, and joins the records: the samples then

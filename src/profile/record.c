@@ -89,6 +89,7 @@ static const struct field point_fields[] = {
 	NUMBER(record_point, weights, "weight_bytes"),
 	NUMBER(record_point, span, "span"),
 	NUMBER(record_point, waited, "waited"),
+	ROW(record_point, process_turns, F_INT, "turns_a_process", "0"),
 	{0},
 };
 
@@ -252,6 +253,8 @@ static void write_point(const struct record_point *p, size_t ndims, struct json 
 			json_uint(j, NULL, p->rounds[i]);
 		json_end(j, ']');
 	}
+	if (p->nturns)
+		write_numbers(j, "turn_means", p->turn_mean, p->nturns);
 	write_series(point_series, p, p->n, j);
 	json_end(j, '}');
 }
@@ -404,6 +407,7 @@ static void read_point(struct record *r, const struct jvalue *v, struct record_p
 	p->size = read_numbers(r, v, "size", &n);
 	p->n = read_series(r, point_series, p, v);
 	read_rounds(r, v, p);
+	p->turn_mean = read_numbers(r, v, "turn_means", &p->nturns);
 }
 
 static void read_name(struct record *r, const struct jvalue *v, const char **to)

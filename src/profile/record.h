@@ -80,6 +80,13 @@ struct record_point {
 	double waited; /* seconds that threads waited for a core while the point was measured */
 	const size_t *rounds; /* number of runs from each process; NULL if all are from one process */
 	size_t nrounds;
+	/*
+	 * If models took turns: the mean time of a run in each turn, and how many turns in a row each process had. Turn i of each of
+	 * the models was measured at about the same time.
+	 */
+	const double *turn_mean;
+	size_t nturns;
+	int64_t process_turns;
 };
 
 /*

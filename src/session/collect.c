@@ -95,6 +95,23 @@ static int apply_text(struct collector *c, const char *text, struct diag *d)
 		    .hint = near ? fmt(d, "did you mean '%s'?", near) : NULL);
 }
 
+/* A pattern may be followed by a name that it holds; the same words twice would contradict themselves. */
+static int refuse_repeated(const struct texts *by_step, struct arena *a, struct diag *d)
+{
+	for (int64_t i = 1; i < by_step->n; i++)
+		for (int64_t k = 0; k < i; k++) {
+			const char *x = by_step->v[k].s, *y = by_step->v[i].s, *eq = strrchr(y, '=');
+			size_t n = eq ? (size_t)(eq - y) + 1 : 0;
+			if (eq ? strrchr(x, '=') == x + n - 1 && !strncmp(x, y, n) : !strchr(x, '='))
+				return FAIL(d, E_STEPS, .slot = fmt(d, "--by-step %s", y),
+					    .message = fmt(d, "--by-step %s has said what becomes of it", x),
+					    .hint = eq ? fmt(d, "give %s one --by-step",
+							     arena_strn(a, y, n - 1))
+						       : "give the outputs one --by-step");
+		}
+	return 0;
+}
+
 struct collector *collector_new(struct session *s, const struct stepper_request *r, struct arena *a,
 				struct diag *d)
 {
@@ -113,6 +130,7 @@ struct collector *collector_new(struct session *s, const struct stepper_request 
 		c->output[r->steps->feed[k].out].how = BY_STEP_LAST;
 	for (uint32_t k = 0; k < r->steps->nnext; k++)
 		c->output[r->steps->next[k].out].how = BY_STEP_LAST;
+	rc = refuse_repeated(&r->by_step, a, d);
 	for (int64_t i = 0; !rc && i < r->by_step.n; i++)
 		rc = apply_text(c, r->by_step.v[i].s, d);
 	if (!rc)

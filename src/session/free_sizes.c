@@ -46,14 +46,6 @@ struct input_set *prepare_inputs_for(struct session *s, const struct input_reque
 
 /* ---- candidates ------------------------------------------------------------------------------- */
 
-static const char *metadata(const struct model *m, const char *key)
-{
-	for (size_t i = 0; i < m->nmeta; i++)
-		if (!strcmp(m->meta[i].key, key))
-			return m->meta[i].value;
-	return "";
-}
-
 /* Reads the numbers of a text such as "[640, 480]". */
 static int read_sizes(const char *text, int64_t *v)
 {
@@ -82,12 +74,12 @@ static size_t list_candidates(const struct model *m, struct candidate *c)
 	size_t n = 0;
 
 	/* Ultralytics writes the size that a model was exported for, and what sizes must be multiples of */
-	image.nsides = read_sizes(metadata(m, "imgsz"), image.side);
+	image.nsides = read_sizes(model_metadata(m, "imgsz"), image.side);
 	if (image.nsides) {
 		image.size = image.side[image.nsides - 1];
 		c[n++] = image;
 	}
-	if (read_sizes(metadata(m, "stride"), stride))
+	if (read_sizes(model_metadata(m, "stride"), stride))
 		c[n++] = (struct candidate){.which = INNER_DIMS, .size = stride[0]};
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 		c[n++] = (struct candidate){.which = INNER_DIMS, .size = sizes[i]};
@@ -407,7 +399,7 @@ struct input_set *recover_sizes(struct session *s, const struct input_request *r
 		diag_drop(d, E_DIM_DEFAULT, SEV_WARNING); /* those that they are taken as 1 */
 		WARN(d, E_DIM_DEFAULT,
 		     .message = fmt(d,
-				    "nothing binds the free dimensions %s, and the model does not accept 1; it runs "
+				    "nothing binds the free dimensions %s, and with 1 for each the model does not run; it runs "
 				    "with %s",
 				    assumed, shapes_found(set, m, a)),
 		     .hint = fmt(d, "bind them with %s", sizes_as_options(r, *found, a)));

@@ -12,6 +12,11 @@ setup_file() {
 		output y f32 batch,4
 		node Relu r x -> y
 
+		case rows
+		input x f32 rows
+		output y f32 rows
+		node Relu r x -> y
+
 		case fixed
 		input x f32 1,4
 		output y f32 1,4
@@ -136,10 +141,10 @@ setup() {
 }
 
 @test "Warnings of profile name the model if there are several" {
-	run -0 --separate-stderr "$INFER" profile "$S/batch/model.onnx" "$S/lookup/model.onnx" -n 20
-	[[ $stderr == *"warning[W-DIM-DEFAULT]: $S/batch/model.onnx: nothing binds the free dimension 'batch'"* ]]
+	run -0 --separate-stderr "$INFER" profile "$S/rows/model.onnx" "$S/lookup/model.onnx" -n 20
+	[[ $stderr == *"warning[W-DIM-DEFAULT]: $S/rows/model.onnx: nothing binds the free dimension 'rows'"* ]]
 	[[ $stderr == *"warning[W-DIM-DEFAULT]: $S/lookup/model.onnx: nothing binds the free dimension 'n'"* ]]
-	run -0 --separate-stderr "$INFER" profile "$S/batch/model.onnx" -n 20
+	run -0 --separate-stderr "$INFER" profile "$S/rows/model.onnx" -n 20
 	[[ $stderr == *"warning[W-DIM-DEFAULT]: nothing binds"* ]]
 }
 

@@ -295,6 +295,7 @@ PY
 	gate=(profile work.onnx --dim n=32 -n 20 --baseline "$out/b.json")
 	run -0 --separate-stderr "$INFER" "${gate[@]}" --fail-above 100000%
 	[[ $stderr == *"warning[W-UNSTEADY]"*"too busy"* ]]
+	[[ ${stderr##*$'\n'} == *"--fail-unknown ends with status 11 in place of 0"* ]]
 	run -11 --separate-stderr "$INFER" "${gate[@]}" --fail-above 100000% --fail-unknown
 	[[ $stderr == *"error[E-BASELINE-UNKNOWN]"*"too busy"* && $output == *"Not known: the machine is too busy"* ]]
 	run -2 --separate-stderr "$INFER" "${gate[@]}" --fail-unknown
