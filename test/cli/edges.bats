@@ -106,4 +106,13 @@ levels() { # WANT [OPTION]...: each level prints WANT for the model in text form
 	}' >model.onnxtxt
 	run -0 --separate-stderr bin/infer run model.onnxtxt --random 1..1 --dim n=40 --print 2
 	[[ $output == *"12 12"* ]]
+	# and convolutions of one element
+	echo '<ir_version: 8, opset_import: ["" : 17]> g (float[1,24,9,9] x) => (float[1,32,9,9] y) {
+		half = Constant <value = float[1] {0.5}> ()
+		shape = Constant <value = int64[4] {32, 24, 1, 1}> ()
+		w = Expand (half, shape)
+		y = Conv (x, w)
+	}' >conv.onnxtxt
+	run -0 --separate-stderr bin/infer run conv.onnxtxt --random 1..1 --print 2
+	[[ $output == *"12 12"* ]]
 }

@@ -351,3 +351,29 @@ alone() {
 	cmp out.jsonl want.jsonl
 	echo "killed $killed"
 }
+
+@test "Inputs of many sizes are prepared once a size, not once an input" {
+	{
+		echo '<ir_version: 8, opset_import: ["" : 17]> g (float[1,4,6,w] c4) => (float[1,20,6,w] c20) {'
+		echo 'half = Constant <value = float[1] {0.5}> ()'
+		for i in $(seq 4 19); do
+			echo "s$i = Constant <value = int64[4] {$((i + 1)), $i, 3, 3}> ()"
+			echo "w$i = Expand (half, s$i)"
+			echo "c$((i + 1)) = Conv <pads = [1, 1, 1, 1]> (c$i, w$i)"
+		done
+		echo '}'
+	} >model.onnxtxt
+	mkdir in
+	for w in $(seq 30 109); do
+		head=$(printf "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 4, 6, %d), }" "$w")
+		{
+			printf '\223NUMPY\1\0\166\0%-117s\n' "$head"
+			head -c $((96 * w)) /dev/zero
+		} >"in/$w.npy"
+	done
+	printf "%s\n" in/*.npy in/*.npy >list.txt
+	ONEDNN_VERBOSE=2 "$INFER" run model.onnxtxt --input @list.txt --device cpu -t 1 -q --jsonl lines >told 2>&1
+	[ "$(wc -l <lines)" -eq 160 ]
+	made=$(grep -c 'create:cache_miss,cpu,convolution' told) || skip "no oneDNN, or one that does not tell what it makes"
+	[ "$made" -le $((80 * 16 + 40)) ]
+}
