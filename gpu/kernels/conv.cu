@@ -528,7 +528,8 @@ template <typename T> __device__ inline void stem(const gpu_stem &p)
 	extern "C" __global__ void whole_pool_end_##T(const gpu_whole_pool p) { whole_pool_end<T>(p); }                \
 	extern "C" __global__ void point_##T(const gpu_point p) { point<T>(p); }
 KERNELS(f32) KERNELS(f16) KERNELS(bf16)
-BOTH(window_pool, gpu_window_pool, u8) BOTH(window_pool, gpu_window_pool, i8)
+extern "C" __global__ void window_pool_v_u8(const gpu_window_pool p) { window_pool<u8, Most<u8>::V>(p); }
+extern "C" __global__ void window_pool_v_i8(const gpu_window_pool p) { window_pool<i8, Most<i8>::V>(p); }
 extern "C" __global__ void __launch_bounds__(128) stem_f32(const gpu_stem p) { stem<f32>(p); }
 #define PACKS(T, size)                                                                                                 \
 	extern "C" __global__ void pack_##size(const gpu_pack p) { pack<T>(p); }                                       \

@@ -41,11 +41,16 @@ static bool pool_accepts(const struct site *s, struct why *w)
 
 /*
  * Returns whether the channels-last kernel supports this pooling: maxima or means over windows of images, without an
- * output of indices.
+ * output of indices. Codes come channels last only from convolutions (int8_conv.h), in multiples of 16 bytes.
  */
 static bool takes_last(const struct site *s, const struct gpu_pool_job *j)
 {
-	return gpu_is_last(s, 0) && T_BIT(gpu_type(s, 0)) & (T_F32 | T_F16 | T_BF16 | T_I8 | T_U8) &&
+	enum dtype t = gpu_type(s, 0);
+	bool codes = t == DT_I8 || t == DT_U8;
+
+	if (codes && site_in(s, 0)->shape.dim[1] % 16)
+		return false;
+	return gpu_is_last(s, 0) && (codes || T_BIT(t) & (T_F32 | T_F16 | T_BF16)) &&
 	       j->kind != GPU_POOL_LP && !site_out(s, 1) && gpu_window_flat(&j->win) &&
 	       gpu_count(&site_in(s, 0)->shape) < INT32_MAX && j->n < INT32_MAX;
 }

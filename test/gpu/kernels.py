@@ -625,7 +625,7 @@ def convs_of_codes():
             y = [c.constant("f32", cin * .05), c.constant(q, 100 if q == "u8" else -3)]
             c.end(c.op("QLinearConv", x, c.constant("f32", .02), c.constant(q, 7), c.w("i8", cout, cin, *kernel, low=-127, high=127), c.w("f32", cout, low=.001, high=.004),
                        c.constant("i8", np.zeros(cout)), *y, c.w("i32", cout, low=-5000, high=5000), **more))
-        c = Case(f"chain_of_codes_{q}")
+        c = Case(f"tuned_chain_of_codes_{q}")
         one = lambda s: [c.constant("f32", s), c.constant(q, 7)]
         weights = lambda *shape: [c.w("i8", *shape, low=-127, high=127), c.constant("f32", .01), c.constant("i8", 0)]
         x = c.op("QLinearConv", c.x(q, 2, 3, 20, 18, low=low, high=high), *one(.1), *weights(32, 3, 3, 3), *one(1), strides=[2, 2], pads=[1] * 4)
