@@ -435,9 +435,10 @@ static int read_suite(struct suite *s)
 	if (!rc && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
 		return FAIL(s->d, E_USAGE, .message = fmt(s->d, "%s is a folder", path),
 			    .expected = "models (.onnx), or one file of YAML that lists them",
-			    .hint = !strcmp(path, ".") ? "infer suite *.onnx takes its models"
-						       : fmt(s->d, "infer suite %s/*.onnx takes its models",
-							     path));
+			    .hint = !strcmp(path, ".")
+					    ? "infer suite *.onnx takes its models"
+					    : fmt(s->d, "infer suite %s/*.onnx takes its models",
+						  path));
 	if (!rc && (s->o->noperands > 1 || path_names_model(path)))
 		rc = take_models(s);
 	else if (!rc)

@@ -153,8 +153,8 @@ static void print_ports(const struct inspection *x, struct arena *a, FILE *f)
 	for (uint32_t i = 0; i < g->nout; i++) {
 		const struct vinfo *v = &g->value[g->out[i]]->info;
 		fprintf(f, "%-11s %s  %s %s%s\n", i ? "" : "outputs", tame_word(a, g->out_name[i]),
-			type_str(a, v->type),
-			port_shape(x, v, a), unnamed_symbols(x, g->value[g->out[i]], a));
+			type_str(a, v->type), port_shape(x, v, a),
+			unnamed_symbols(x, g->value[g->out[i]], a));
 	}
 }
 

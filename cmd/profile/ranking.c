@@ -40,7 +40,8 @@ static struct interval compare_places(const struct place *best, const struct pla
 	struct interval i = stats_paired_ratio(x->turn_mean, y->turn_mean, n, group, 0.95);
 
 	if (!n)
-		i.value = stats_quantile_of(y->time, y->n, 0.5) / stats_quantile_of(x->time, x->n, 0.5);
+		i.value = stats_quantile_of(y->time, y->n, 0.5) /
+			  stats_quantile_of(x->time, x->n, 0.5);
 	if (n < FEWEST_TURNS)
 		return (struct interval){i.value, NAN, NAN};
 	double effect = PROCESS_EFFECT / sqrt(fmax((double)n / (double)group, 1));
@@ -111,8 +112,7 @@ const char *ranking_sentence(const struct profile *p, struct arena *a)
 	for (size_t i = 0; i < tied; i++)
 		str_addf(&s, "%s%s",
 			 !i		 ? ""
-			 : i + 1 == tied ? unknown ? " or "
-						   : " and "
+			 : i + 1 == tied ? unknown ? " or " : " and "
 					 : ", ",
 			 all[i].record->label);
 	return unknown ? arena_printf(a, "not known whether %s is the fastest; %s", str_get(&s),

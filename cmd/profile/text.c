@@ -621,7 +621,7 @@ void table_latency(struct profile *p, struct table *t, struct arena *a)
 	size_t n = (size_t)want->n;
 	const char **heads = arena_new_n(a, const char *, n + 16);
 	char *align = arena_new_n(a, char, n + 16);
-	static const char *const first[] = {"what", "prepare", "first run", "runs",
+	static const char *const first[] = {"what", "prepare",	 "first run", "runs",
 					    "mean", "deviation", "min"},
 				 *const parts[] = {"to device", "compute", "to host"};
 	bool split = p->o->transfers == TRANSFERS_SPLIT;
@@ -835,7 +835,8 @@ static void print_one(struct profile *p, const struct record *r, bool terminal, 
 	fprintf(f, "%-9s prepare %s, first run %s\n", "times", seconds(&a, q->prepare),
 		seconds(&a, q->first));
 	if (q->n) {
-		fprintf(f, "%-9s median %s, mean %s, deviation %s (%.1f %%), min %s, max %s; %s run%s%s\n",
+		fprintf(f,
+			"%-9s median %s, mean %s, deviation %s (%.1f %%), min %s, max %s; %s run%s%s\n",
 			"latency", seconds(&a, profile_latency(p, q, s.median)),
 			seconds(&a, profile_latency(p, q, s.mean)), seconds(&a, s.deviation),
 			s.deviation / s.mean * 100, seconds(&a, profile_latency(p, q, s.min)),

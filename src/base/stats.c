@@ -275,8 +275,8 @@ static struct estimate trimmed_mean(const double *sorted, size_t n)
 		squares += (v - winsorized) * (v - winsorized);
 	}
 	double deviation = n > 1 ? sqrt(squares / (double)(n - 1)) : NAN;
-	return (struct estimate){sum / (double)kept,
-				 deviation * sqrt((double)n) / (double)kept, kept - 1};
+	return (struct estimate){sum / (double)kept, deviation * sqrt((double)n) / (double)kept,
+				 kept - 1};
 }
 
 /* The mean of the groups' medians. Its error is larger than that of the single values if the groups differ. */

@@ -431,11 +431,11 @@ static void report_difference(struct check_context *c, const struct reference *r
 				     element_text(d, f->first_in.want, f->first, f->want),
 				     element_text(d, f->first_in.got, f->first, f->got))};
 	rows[n++] = (struct diag_row){
-		"beyond",
-		fmt(d, "%s of %s (%.3g %%) beyond rtol %g%s, atol %g", str_count(&d->arena, f->beyond),
-		    str_many(&d->arena, (uint64_t)f->count, "element"),
-		    f->count ? 100.0 * (double)f->beyond / (double)f->count : 0, t.rtol,
-		    why_no_rtol(o, &t), t.atol)};
+		"beyond", fmt(d, "%s of %s (%.3g %%) beyond rtol %g%s, atol %g",
+			      str_count(&d->arena, f->beyond),
+			      str_many(&d->arena, (uint64_t)f->count, "element"),
+			      f->count ? 100.0 * (double)f->beyond / (double)f->count : 0, t.rtol,
+			      why_no_rtol(o, &t), t.atol)};
 	if (got->type.kind != V_TENSOR || tensor_dtype(got) != DT_STRING)
 		rows[n++] = (struct diag_row){"metrics", describe_metrics(c, f)};
 	const char *why = likely_cause(c, got, r->want, f, &t);

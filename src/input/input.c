@@ -536,10 +536,12 @@ static int assign_tensors(struct input_set *s, struct source *x, struct diag *d)
 /* A list of words behind the model is most likely meant as labels. */
 static void suggest_labels(const struct source *x, struct diag *d)
 {
-	if (d && d->last && d->last->code == E_INPUT_FORMAT && !d->last->hint &&
-	    !x->spec.literal && !strcmp(path_ext(x->spec.file), ".txt"))
-		d->last->hint = fmt(d, "a text file as an input holds numbers; for names of classes write --labels %s",
-				    x->spec.file);
+	if (d && d->last && d->last->code == E_INPUT_FORMAT && !d->last->hint && !x->spec.literal &&
+	    !strcmp(path_ext(x->spec.file), ".txt"))
+		d->last->hint = fmt(
+			d,
+			"a text file as an input holds numbers; for names of classes write --labels %s",
+			x->spec.file);
 }
 
 static const char only_run[] = "infer run takes many inputs; other commands take one";

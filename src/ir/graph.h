@@ -178,7 +178,7 @@ struct model {
 	uint32_t file_nodes; /* number of nodes of the main graph in the file, before any rewrite */
 	const char **unneeded; /* inputs that none of the outputs of --output needs; these are no inputs any more */
 	uint32_t nunneeded;
-	void *maps;	     /* belongs to onnx/weights.c; released by onnx_unload */
+	void *maps; /* belongs to onnx/weights.c; released by onnx_unload */
 };
 
 struct graph *graph_new(struct arena *a, struct model *m, const char *name);

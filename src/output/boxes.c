@@ -393,7 +393,8 @@ void print_boxes(const struct boxes *b, const struct labels *labels, FILE *strea
 		fprintf(stream, "%s %.3f %.1f %.1f %.1f %.1f\n", label_of(labels, b->v[i].class, &a),
 			b->v[i].score, b->v[i].x0, b->v[i].y0, b->v[i].x1, b->v[i].y1);
 	if (n < b->n)
-		fprintf(stream, "and %zu more boxes; into a file or a pipe all are written\n", b->n - n);
+		fprintf(stream, "and %zu more boxes; into a file or a pipe all are written\n",
+			b->n - n);
 	arena_free(&a);
 }
 

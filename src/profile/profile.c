@@ -93,7 +93,8 @@ struct bench {
 	uint64_t shortest;	  /* ns of the shortest run of the point's first session */
 	struct samples turn_mean; /* of the point, if its job takes turns */
 	double span;		  /* of the point's loops, as in struct record_point */
-	double joules, seconds;	  /* of all loops: what the processors took, -1 if not known, and their time */
+	double joules,
+		seconds; /* of all loops: what the processors took, -1 if not known, and their time */
 	/* of the loop that is running */
 	/* clock_ns at which the loop began, and at which its duration is over (0 without a duration) */
 	uint64_t begin, end;
@@ -685,7 +686,8 @@ static void add_energy(struct bench *b, double before, double after, double rang
 {
 	bool known = before >= 0 && after >= 0 && b->joules >= 0;
 
-	b->joules = !known ? -1 : b->joules + (after < before ? after + range - before : after - before);
+	b->joules = !known ? -1
+			   : b->joules + (after < before ? after + range - before : after - before);
 	b->seconds += (double)(clock_ns() - b->begin) * 1e-9;
 }
 

@@ -29,7 +29,7 @@ struct contest {
 	size_t n;
 	size_t parts;		 /* of the time or the runs that were asked for; a turn is one */
 	size_t turns, processes; /* of each job, in all */
-	double starting, cycle;	 /* seconds that it took to start all of them, and that a cycle takes */
+	double starting, cycle; /* seconds that it took to start all of them, and that a cycle takes */
 	uint64_t seed;
 	bool stopped;
 };
@@ -101,8 +101,7 @@ static void start_all(struct contest *c, size_t round, double done)
 		}
 		if (round && !c->got[k * MOST_PROCESSES + round - 1])
 			continue;
-		if (measuring_begin(&c->child[k], job, &c->d[k]) &&
-		    measuring_wait(&c->child[k], done))
+		if (measuring_begin(&c->child[k], job, &c->d[k]) && measuring_wait(&c->child[k], done))
 			measuring_rewind_input(&c->child[k]);
 	}
 	c->starting = seconds_since(begin);
@@ -171,8 +170,7 @@ static void run_round(struct contest *c, size_t round)
 			decide(c);
 	}
 	for (size_t k = 0; k < c->n; k++)
-		c->got[k * MOST_PROCESSES + round] =
-			measuring_end(&c->child[k], base, 0, &c->d[k]);
+		c->got[k * MOST_PROCESSES + round] = measuring_end(&c->child[k], base, 0, &c->d[k]);
 }
 
 /* Returns the record of job k, joined of those of its processes; NULL if one of them failed. */

@@ -104,7 +104,8 @@ static int refuse_repeated(const struct texts *by_step, struct arena *a, struct 
 			size_t n = eq ? (size_t)(eq - y) + 1 : 0;
 			if (eq ? strrchr(x, '=') == x + n - 1 && !strncmp(x, y, n) : !strchr(x, '='))
 				return FAIL(d, E_STEPS, .slot = fmt(d, "--by-step %s", y),
-					    .message = fmt(d, "--by-step %s has said what becomes of it", x),
+					    .message = fmt(
+						    d, "--by-step %s has said what becomes of it", x),
 					    .hint = eq ? fmt(d, "give %s one --by-step",
 							     arena_strn(a, y, n - 1))
 						       : "give the outputs one --by-step");

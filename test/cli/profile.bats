@@ -81,7 +81,7 @@ assert all(x["rss"] > 0 and x["private"] > 0 for x in r["phases"])'
 	grep -q '^| what | prepare |' "$out/r.md"
 	grep -q '^### Nodes' "$out/r.md"
 	grep -q '</html>' "$out/r.html"
-	[ "$(grep -c '<svg' "$out/r.html")" -ge 4 ]
+	[ "$(grep -c '<figure' "$out/r.html")" -ge 4 ]
 	! grep -qE 'https?://|src=|@import|url\(' "$out/r.html"
 	need_python
 	python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$out/r.json"
@@ -209,9 +209,9 @@ assert found["where"]["slot"] == "memory-plan=off"' "$output"
 }
 
 @test "A comparison prints the warning of a single measurement once" {
-	run -0 --separate-stderr "$INFER" profile batch.onnx -n 3 --threads 1,2
+	run -0 --separate-stderr "$INFER" profile free.onnx -n 3 --threads 1,2 --dim h=8
 	[[ $stderr == *"W-DIM-DEFAULT"* && $stderr != *"W-DIM-DEFAULT"*"W-DIM-DEFAULT"* ]]
-	run -0 --separate-stderr "$INFER" profile batch.onnx -n 60 --save-baseline "$out/b.json"
+	run -0 --separate-stderr "$INFER" profile free.onnx -n 60 --dim h=8 --save-baseline "$out/b.json"
 	[[ $stderr == *"W-DIM-DEFAULT"* && $stderr != *"W-DIM-DEFAULT"*"W-DIM-DEFAULT"* ]]
 }
 
@@ -469,7 +469,8 @@ PY
 	interrupt work.onnx --dim n=2000 --sessions 2 -n 100000000
 	[[ $output == *'"sessions": 2'* ]]
 	interrupt work.onnx --dim n=2000 --threads 1,2 -n 100000000
-	[[ $output == *'"records": 1'* ]]
+	# they take turns, so that each has been measured
+	[[ $output == *'"records": 2'* ]]
 }
 
 @test "When interrupted while it measures a baseline, profile writes none" {

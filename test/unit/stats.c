@@ -128,8 +128,8 @@ static bool holds_in_sequence(double truth, struct load *l)
 
 	for (int side = 0; side < 2; side++)
 		for (size_t k = 0; k < TURNS; k++)
-			fill_runs(v[side] + k * RUNS_A_TURN, RUNS_A_TURN, side ? truth : 1, next_load(l),
-				  l->state);
+			fill_runs(v[side] + k * RUNS_A_TURN, RUNS_A_TURN, side ? truth : 1,
+				  next_load(l), l->state);
 	struct interval i = stats_ratio(v[0], TURNS * RUNS_A_TURN, v[1], TURNS * RUNS_A_TURN, &how);
 	return i.low <= truth && truth <= i.high;
 }
