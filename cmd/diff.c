@@ -383,6 +383,8 @@ static int compare(struct view *x, struct diag *d)
 	const struct load_options load = {.external_root = x->o->config.external_root};
 	int rc = read_ignored(x, d);
 
+	if (!rc && x->o->exact && x->o->simplify)
+		rc = FAIL(d, E_USAGE, .message = "--exact and --simplify are opposites");
 	for (int side = 0; !rc && side < 2; side++) {
 		x->model[side] = onnx_load(x->o->operand[side], &load, d);
 		if (!x->model[side])

@@ -73,6 +73,7 @@ struct options {
 	const char *save; /* folder for the outputs, or file of a part; NULL if they are not written */
 	int form;	  /* enum model_form: of the file that convert writes */
 	bool exact;	  /* diff compares the files only, not their normal forms */
+	bool simplify;	  /* diff compares normal forms, as it does anyway */
 	bool strip_weights; /* simplify writes no file of weights */
 	const char *external; /* file for a model's weights, "" for one named after the model; NULL: none */
 	int save_format; /* enum save_format */

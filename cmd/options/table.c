@@ -163,6 +163,8 @@ const struct field options_table[] = {
 	 .more = "Then the models are compared as they are in the files alone, and not in normal form. Interface, opsets and metadata are "
 		 "told as they are in the files in any case; in the normal form a free dimension of an input takes the size that the other "
 		 "model gives it."},
+	{ROW("simplify", F_BOOL, simplify, OUTPUTS, CMD_DIFF),
+	 .help = "the opposite of --exact, and what happens anyway; scripts may still say it"},
 	{ROW("save", F_STRING, save, OUTPUTS,
 	     CMD_RUN | CMD_CHECK | CMD_EXTRACT | CMD_SIMPLIFY | CMD_CONVERT),
 	 .sh = 'o', .arg = "PATH", .metavar_kind = "dir",

@@ -210,6 +210,9 @@ assert far["elements"] == 64 and far["differ"] == 1 and far["worst"] == 3 * 8 + 
 	run -0 "$INFER" simplify computed.onnxtxt -o simple.onnx
 	run -1 "$INFER" diff computed.onnxtxt simple.onnx --exact
 	run -0 "$INFER" diff computed.onnxtxt simple.onnx
+	run -0 "$INFER" diff computed.onnxtxt simple.onnx --simplify
+	run -2 "$INFER" diff computed.onnxtxt simple.onnx --simplify --exact
+	[[ $output == *"E-USAGE"*"opposites"* ]]
 	run -2 "$INFER" diff computed.onnxtxt nowhere.onnx
 	[[ $output == *"E-MODEL-OPEN"* ]]
 }
