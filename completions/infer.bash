@@ -36,7 +36,7 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		operand='model'
 		;;
 	diff)
-		options=' --ignore --exact --html --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options=' --ignore --exact --simplify --html --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='model'
 		;;
 	convert)

@@ -325,6 +325,7 @@ complete -c infer -n '__infer_is help' -a diff -d 'say what differs between two 
 complete -c infer -n '__infer_is diff' -k -a '(__fish_complete_suffix .onnx)'
 complete -c infer -n '__infer_is diff' -l ignore -x -a 'interface operators attributes weights opsets metadata' -d 'leave out differences of these kinds: interface, operators, attributes, weights, opsets, metadata; repeatable'
 complete -c infer -n '__infer_is diff' -l exact -d 'tell other words for the same mathematics, and rounding, as differences too'
+complete -c infer -n '__infer_is diff' -l simplify -d 'the opposite of --exact, and what happens anyway; scripts may still say it'
 complete -c infer -n '__infer_is diff' -l html -r -F -d 'also write the report as an HTML page'
 complete -c infer -n '__infer_is diff' -l external-root -x -a '(__fish_complete_directories)' -d 'also allow weights to be read from this folder'
 complete -c infer -n '__infer_is diff' -l json -d 'print one JSON document on standard output'

@@ -10,7 +10,7 @@ struct gpu_linear_attention {
 	float *state;	   /* [batch][head][d][dv] */
 	int64_t batch, length, q_heads, kv_heads, d, dv, decay_size, beta_heads;
 	int64_t window; /* states of the last positions that past and present hold; 0: one state */
-	int past_type; /* type of past and present, as ONNX numbers it */
+	int past_type;	/* type of past and present, as ONNX numbers it */
 	float scale;
 };
 

@@ -45,8 +45,8 @@
 #include "backend/backend.h"
 
 enum rule_kind {
-	SIMPLIFY,  /* removes nodes */
-	QUANTIZE,  /* computes on 8-bit codes what stands between DequantizeLinear and QuantizeLinear */
+	SIMPLIFY, /* removes nodes */
+	QUANTIZE, /* computes on 8-bit codes what stands between DequantizeLinear and QuantizeLinear */
 	RECOGNIZE, /* makes one operator of several, or folds constants into weights: what remains is simpler to run and to compare */
 	FUSE,	   /* makes what runs faster, such as an activation within a convolution */
 	NORMAL /* gives equal mathematics equal words, for models that are compared and not run */
