@@ -124,17 +124,30 @@ static void resolve_precision(struct view *v)
 
 #define CHECK_REPORTS "the report itself is kept by -o FILE.txt, FILE.json, FILE.html or FILE.xml"
 
+/* Refuses a file for a report of an unknown kind, or a folder that would stay empty: a job would miss it only when it wants it. */
+static int refuse_useless_save(const struct options *o, struct diag *d)
+{
+	const char *origin = options_origin(o, "save");
+
+	if (!o->save || *origin != '-' || o->check.bisect || o->check.all)
+		return 0;
+	return FAIL(d, E_OPTION, .slot = origin,
+		    .message = fmt(
+			    d, "'%s' is no file for a report, and nothing else is saved without --bisect",
+			    o->save),
+		    .hint = CHECK_REPORTS "; --bisect -o DIR keeps the nodes that it finds");
+}
+
 /* Warns about options that have no effect without another one. */
 static void warn_useless_options(const struct options *o, struct diag *d)
 {
 	const struct check_options *c = &o->check;
 	bool leak = c->leak || c->all, bisect = c->bisect || c->all;
 
-	if (o->save && *options_origin(o, "save") == '-' && !c->bisect)
+	if (o->save && *options_origin(o, "save") == '-' && c->all && !c->bisect)
 		WARN(d, E_OPTION, .slot = options_origin(o, "save"),
-		     .message = bisect ? "nothing is saved but what --bisect finds, if it finds a node"
-				       : "nothing is saved without --bisect",
-		     .hint = bisect ? CHECK_REPORTS : "add --bisect; " CHECK_REPORTS);
+		     .message = "nothing is saved but what --bisect finds, if it finds a node",
+		     .hint = CHECK_REPORTS);
 	static const char *const tolerances[] = {"rtol", "atol", "metric"};
 	for (size_t i = 0;
 	     i < 3 && !c->expect.n && !c->compare && !c->sensitivity && !o->data_set && !bisect; i++)
@@ -176,6 +189,8 @@ int check_model(struct options *o, struct diag *d)
 {
 	struct view v = {.o = o, .start = clock_ns()};
 
+	if (refuse_useless_save(o, d))
+		return -E_OPTION;
 	warn_useless_options(o, d);
 	if (o->html && output_probe(o->html, d))
 		return -E_OUTPUT;

@@ -87,6 +87,24 @@ static const char *likely_input(const struct parser *p)
 	return found;
 }
 
+/* Whether there is a word --mean or --std with values from 0 to 1, as ImageNet's, but no --scale: pixels must be divided before. */
+static bool wants_scale(const struct parser *p)
+{
+	bool small = false;
+
+	for (int i = 0; i < p->argc; i++) {
+		const char *w = p->argv[i], *value = i + 1 < p->argc ? p->argv[i + 1] : "";
+		if (str_starts(w, "--scale"))
+			return false;
+		if (str_starts(w, "--mean=") || str_starts(w, "--std="))
+			value = strchr(w, '=') + 1;
+		else if (strcmp(w, "--mean") != 0 && strcmp(w, "--std") != 0)
+			continue;
+		small |= str_starts(value, "0.");
+	}
+	return small;
+}
+
 /*
  * Returns what to write if the word is a key of --input, such as resize, which --resize 224x224 was meant to be; or NULL. Keys in
  * later words, as in --resize 224x224 --mean 0.5, are joined. `format` is left to the words of other tools, of which it means
@@ -99,6 +117,8 @@ static const char *key_hint(const struct parser *p, const char *word, size_t n)
 	if (!(p->o->command->bit & CMD_RUNS) || !is_input_key(word, n) || !strncmp(word, "format", n))
 		return NULL;
 	str_addf(&s, "%.*s is a key of --input: --input %s", (int)n, word, likely_input(p));
+	if (wants_scale(p))
+		str_add(&s, ",scale=1/255");
 	for (int i = p->next - 1; i < p->argc; i++) {
 		const char *w = p->argv[i];
 		size_t len = strcspn(w, "=");
@@ -109,6 +129,9 @@ static const char *key_hint(const struct parser *p, const char *word, size_t n)
 		const char *value = w[len] ? w + len + 1 : i + 1 < p->argc ? p->argv[i + 1] : "";
 		str_addf(&s, ",%.*s=%s", (int)len - 2, w + 2,
 			 *value && *value != '-' ? value : "VALUE");
+		if (!strncmp(w + 2, "resize", len - 2) && *value &&
+		    !value[strspn(value, "0123456789")])
+			str_addf(&s, "x%s", value);
 	}
 	return str_get(&s);
 }

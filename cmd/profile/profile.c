@@ -332,8 +332,8 @@ static void warn_of_differences(struct profile *p)
 		     .hint = "compared nevertheless because of --force");
 	if (gate_new_version(&p->baseline->id, &p->record[0]->id))
 		NOTE(p->d, E_BASELINE_FILE, .slot = p->o->baseline,
-		     .message =
-			     "the model's file has changed since: its new version is compared with the old one");
+		     .message = "the model's file has changed since: its new version is compared with the old one",
+		     .hint = "if the change is meant to stay, save its baseline with --save-baseline");
 }
 
 /*

@@ -142,8 +142,8 @@ static const char *ratio_text(const struct place *x, struct arena *a)
 
 void table_ranking(const struct profile *p, struct table *t, struct arena *a)
 {
-	static const char *const heads[] = {"what", "a run takes", "the fastest is (95 % interval)",
-					    NULL};
+	static const char *const heads[] = {"what", "a run, by turns",
+					    "the fastest is (95 % interval)", NULL};
 	size_t n;
 	const struct place *all = sort_places(p, &n, a);
 

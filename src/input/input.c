@@ -544,7 +544,7 @@ static void suggest_labels(const struct source *x, struct diag *d)
 			x->spec.file);
 }
 
-static const char only_run[] = "infer run takes many inputs; other commands take one";
+static const char only_run[] = "infer run takes many inputs; other commands take one: name a file, such as FOLDER/NAME.npy";
 
 /* file: the file to read instead of the one that the text names, or NULL */
 static int assign_file(struct input_set *s, const char *text, const char *file, struct diag *d)
@@ -875,23 +875,42 @@ static int refuse_foreign_file(const struct input *in, const struct source *x, s
 }
 
 /*
- * Warns of a mean and deviation that were computed for values from 0 to 1, such as ImageNet's, but are applied to pixels from 0
- * to 255. The run succeeds then, and its results are wrong without any other sign of it.
+ * Warns of a scale, mean and deviation that do not belong together, such as ImageNet's mean of values from 0 to 1 with pixels
+ * from 0 to 255, or the other way round. The run succeeds then, and its results are wrong without any other sign of it.
  */
 static void doubt_mean(const struct source *x, const char *name, struct diag *d)
 {
+	const double FULL = 300,
+		     MIXED = 16; /* no training has larger pixels; between those that reach 1 and 255 */
 	const struct arithmetic *m = &x->spec.keys.math;
-	bool small = m->nstd > 0 && m->scale == 1;
+	double largest = (x->item.dtype == DT_U16 ? 65535 : 255) * m->scale, mean = 0, std = 0;
+	const char *message = NULL, *hint = NULL;
 
+	if (x->item.kind != IO_IMAGE || dtype_class(x->item.dtype) == DT_FLOAT)
+		return;
 	for (int i = 0; i < m->nmean; i++)
-		small &= fabs(m->mean[i]) < 1;
+		mean = fmax(mean, fabs(m->mean[i]));
 	for (int i = 0; i < m->nstd; i++)
-		small &= m->std[i] > 0 && m->std[i] < 1;
-	if (small && x->item.kind == IO_IMAGE && dtype_class(x->item.dtype) != DT_FLOAT)
-		WARN(d, E_INPUT_RANGE, .slot = fmt(d, "input '%s'", name),
-		     .message = "the mean and the deviation look like those of values from 0 to 1, but the pixels reach "
-				"the largest value of their type",
-		     .hint = "add scale=1/255, which comes before mean= and std=");
+		std = fmax(std, fabs(m->std[i]));
+	if (m->scale != 1 && largest > FULL) {
+		message = fmt(d, "the scale makes the largest pixel %g", largest);
+		hint = "scale=1/255 divides by 255";
+	} else if (largest > MIXED && (mean > 0 || std > 0) && mean < 1 && std < 1) {
+		message = fmt(
+			d,
+			"the mean and the deviation look like those of values from 0 to 1, but the pixels reach %g",
+			largest);
+		hint = "add scale=1/255, which comes before mean= and std=";
+	} else if (largest < MIXED && mean > MIXED) {
+		message = fmt(
+			d,
+			"the mean and the deviation look like those of pixels from 0 to 255, but scale= makes the largest %g",
+			largest);
+		hint = "leave scale= out, or divide mean= and std= by 255";
+	}
+	if (message)
+		WARN(d, E_INPUT_RANGE, .slot = fmt(d, "input '%s'", name), .message = message,
+		     .hint = hint);
 }
 
 /*

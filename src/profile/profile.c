@@ -458,11 +458,12 @@ static int check_expected(struct bench *b)
 	const char *differs = job->expect ? gate_differs(job->expect, &b->r->id, &b->r->arena) : NULL;
 	if (!differs)
 		return 0;
-	return FAIL(b->d, E_BASELINE_FILE, .slot = fmt(b->d, "%s", job->expected_by),
-		    .message = fmt(b->d, "the baseline is of another measurement: %s", differs),
-		    .hint = str_starts(differs, "model: ") && !strchr(differs, ';')
-				    ? "a file of the same name is compared as a new version of the model; --force compares this one all the same"
-				    : NULL);
+	return FAIL(
+		b->d, E_BASELINE_FILE, .slot = fmt(b->d, "%s", job->expected_by),
+		.message = fmt(b->d, "the baseline is of another measurement: %s", differs),
+		.hint = str_starts(differs, "model: ") && !strchr(differs, ';')
+				? "a file of the same name is compared as a new version of the model; --force compares this one all the same"
+				: "save one anew with --save-baseline, or compare all the same with --force");
 }
 
 /* Returns the inputs of the first point as text, such as "x f32 [1,3,224,224], mask bool [1,128]". */

@@ -171,12 +171,19 @@ answers() {
 	[[ $output == *"try "*"one file is one row of a batch"*"--batch 4 stacks 4 files"* ]]
 	run -0 "$INFER" run batch.onnx --input images=rgb.png --batch 4
 	[[ $output == *"note[N-BATCH]: --batch 4 stacks so many inputs, and there is only 1"* ]]
+	[[ $output == *"1 input in "*", 1 input a run"* ]]
 	run -0 "$INFER" run pic.onnx rgb.png,mean=0.485/0.456/0.406,std=0.229/0.224/0.225
 	[[ $output == *"W-INPUT-RANGE"*"the mean and the deviation look like those of values from 0 to 1"*"add scale=1/255"* ]]
 	for keys in scale=1/255,mean=0.485/0.456/0.406,std=0.229/0.224/0.225 mean=123/116/103,std=58/57/57; do
 		run -0 "$INFER" run pic.onnx "rgb.png,$keys"
 		[[ $output != *"W-INPUT-RANGE"* ]]
 	done
+	run -0 "$INFER" run pic.onnx rgb.png,mean=0.485,0.456,0.406
+	[[ $output == *"W-INPUT-RANGE"*"values from 0 to 1, but the pixels reach 255"* ]]
+	run -0 "$INFER" run pic.onnx rgb.png,scale=255
+	[[ $output == *"W-INPUT-RANGE"*"the scale makes the largest pixel 65025"* ]]
+	run -0 "$INFER" run pic.onnx rgb.png,scale=1/255,mean=123.675/116.28/103.53,std=58.395/57.12/57.375
+	[[ $output == *"W-INPUT-RANGE"*"those of pixels from 0 to 255, but scale= makes the largest 1"*"leave scale= out"* ]]
 	echo '<ir_version: 8, opset_import: ["" : 17], metadata_props: ["author": "Ultralytics"]> g (float[1,3,16,24] x) => (float[1,3,16,24] y) { y = Relu (x) }' >"$out/u.onnxtxt"
 	"$INFER" convert "$out/u.onnxtxt" "$out/u.onnx"
 	run -0 "$INFER" run "$out/u.onnx" rgb.png,resize=24x16 --top 1 -q

@@ -55,7 +55,14 @@ run pic.onnx --trt-outputs mark all | --output NAME
 run pic.onnx --iterations 5 | infer profile
 run pic.onnx --warm-up 5 | --warmup
 run pic.onnx --data-loader-script loader.py | --input
-run pic.onnx --validate | infer check
+run pic.onnx --validate | infer check pic.onnx --nan
+run pic.onnx rgb.png --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 | --input rgb.png,scale=1/255,mean=0.485,0.456,0.406,std=0.229,0.224,0.225
+run pic.onnx rgb.png --scale 1/255 --mean 0.485,0.456,0.406 | --input rgb.png,scale=1/255,mean=0.485,0.456,0.406
+run pic.onnx rgb.png --resize 224 | --input rgb.png,resize=224x224
+run pic.onnx --normalize imagenet | scale=1/255,mean=0.485/0.456/0.406
+profile pic.onnx --export-html p.html | --html p.html
+ocr pic.onnx p.png | scale=1/255
+detect pic.onnx p.png | scale=1/255
 run pic.onnx --pool-limit workspace:1G | --memory-limit
 inspect pic.onnx --show layers attrs weights | --nodes
 surgeon extract pic.onnx | infer extract MODEL
@@ -325,8 +332,8 @@ END
 @test "Keys of --input as options, one dash for two, and words that are misspelt" {
 	answers_all 20 <<'END'
 run pic.onnx rgb.png --resize 24x16 | --input rgb.png,resize=24x16
-run pic.onnx rgb.png --mean=0.5/0.5/0.5 | --input rgb.png,mean=0.5/0.5/0.5
-run pic.onnx rgb.png --std 0.5 | --input rgb.png,std=0.5
+run pic.onnx rgb.png --mean=0.5/0.5/0.5 | --input rgb.png,scale=1/255,mean=0.5/0.5/0.5
+run pic.onnx rgb.png --std 0.5 | --input rgb.png,scale=1/255,std=0.5
 run pic.onnx rgb.png --scale 1/255 | --input rgb.png,scale=1/255
 run pic.onnx rgb.png --dtype u8 | --input rgb.png,dtype=u8
 run pic.onnx rgb.png --layout nhwc | --input rgb.png,layout=nhwc

@@ -164,3 +164,17 @@ setup() {
 		[[ $output == *"a, b"*"eggs"*"ham"* ]]
 	done
 }
+
+@test "check refuses -o for what is no report and nothing else" {
+	run -2 "$INFER" check "$S/scores/model.onnx" -o "$out/findings.pdf"
+	[[ $output == *"E-OPTION"*"findings.pdf' is no file for a report"*"-o FILE.txt"* ]]
+	run -2 "$INFER" check "$S/scores/model.onnx" -o "$out/folder"
+	[ ! -e "$out/folder" ]
+	"$INFER" check "$S/scores/model.onnx" "$S/scores/x.npy" -o "$out/findings.txt"
+	[ -s "$out/findings.txt" ]
+}
+
+@test "The interval of many runs, of which only a part is drawn, holds their median" {
+	run -0 --separate-stderr "$INFER" profile "$S/scores/model.onnx" --random -n 20000 --warmup 0 -q --json
+	jq -e '.summary[0] | .median_interval[0] <= .median and .median <= .median_interval[1] and .runs == 20000' <<<"$output"
+}
