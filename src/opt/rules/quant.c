@@ -333,7 +333,7 @@ static bool quantizes_to(struct match *m, enum dtype t)
 	double as = match_attr(m, "q", "output_dtype", 0);
 
 	return (s && s->shape.rank <= 1 && tensor_dtype(s) == DT_F32 &&
-		(as == t || (as == 0 && t == DT_U8))) ||
+		(as == (double)t || (as == 0 && t == DT_U8))) ||
 	       match_why(m, "it has no codes of 8 bits");
 }
 
