@@ -762,7 +762,7 @@ def language():
                      c.given("i32", starts) if starts else "", c.x(t, *tokens, 4, *([d] if per_key else []), low=-1, high=0),
                      c.x(t, *tokens, 4, low=0, high=1), c.x("f32", batch, 4, 40, d), "", "", c.given("i32", [3, 0, 9][:batch]), outs=3,
                      qk_l2_norm=1, state_update_capacity=4, **ms)
-            c.end(y[0], t=t)
+            c.end(*(y if t == "f32" else y[:1]), t=t)
         c = Case(f"linear_attention_window_{t}")
         y = c.op("LinearAttention", c.x(t, 2, 5, 16, low=-1, high=1), c.x(t, 2, 5, 32, low=-1, high=1), c.x(t, 2, 5, 40), c.x(t, 3, 2, 4, 8, 10),
                  c.x(t, 2, 5, 4, low=-1, high=0), c.x(t, 2, 5, 4, low=0, high=.3), outs=2, kv_num_heads=4, q_num_heads=2, state_window=3, **ms)
@@ -770,6 +770,8 @@ def language():
         c = Case(f"linear_gate_{t}")
         y = c.op("LinearAttentionGate", c.x(t, 3, 5, 40), c.x("f32", 40), c.x("f32", 40), c.x(t, 3, 5, 40), outs=2, **ms)
         c.end(*y, t=t, free=True)
+        c = Case(f"gated_add_{t}")
+        c.end(c.op("GatedAdd", c.x(t, 2, 3, 40), c.x(t, 2, 3, 40), c.x(t, 2, 3, 1), **ms), t=t, free=True)
         c = Case(f"causal_last_{t}")
         y = c.op("CausalConvWithState", c.x(t, 2, 30, 40), c.w(t, 40, 1, 4), c.w(t, 40), c.x(t, 2, 2, 6, 40), outs=2, channels_last=1, dilation=2,
                  state_window=2, activation="silu", **ms)
