@@ -544,7 +544,8 @@ static void suggest_labels(const struct source *x, struct diag *d)
 			x->spec.file);
 }
 
-static const char only_run[] = "infer run takes many inputs; other commands take one: name a file, such as FOLDER/NAME.npy";
+static const char only_run[] =
+	"infer run takes many inputs; other commands take one: name a file, such as FOLDER/NAME.npy";
 
 /* file: the file to read instead of the one that the text names, or NULL */
 static int assign_file(struct input_set *s, const char *text, const char *file, struct diag *d)
