@@ -285,7 +285,8 @@ const struct field options_table[] = {
 	 .help = "run every check that applies, the cheapest first"},
 	{ROW("expect", F_LIST, check.expect, CHECKS, CMD_CHECK), .arg = "[NAME=]FILE",
 	 .metavar_kind = "file", .help = "compare an output with a reference file; repeatable",
-	 .more = "With --data-set the references are its output_K.pb files."},
+	 .more = "FILE may be a folder that infer run -o has written: its .npy files that are named after outputs are compared. With "
+		 "--data-set the references are its output_K.pb files."},
 	{ROW("rtol", F_DOUBLE, check.rtol, CHECKS, CMD_CHECK), .def = "1e-3", .min = 0,
 	 .max = INFINITY, .arg = "NUMBER", .help = "relative tolerance of comparisons"},
 	{ROW("atol", F_DOUBLE, check.atol, CHECKS, CMD_CHECK), .def = "1e-7", .min = 0,

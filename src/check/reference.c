@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "check/check.h"
 #include "check/step_value.h"
+#include "io/io.h"
 #include "ir/compare.h"
 #include "onnx/tensor_pb.h"
 
@@ -11,6 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* The expected value of an output. */
@@ -23,6 +25,7 @@ struct reference {
 struct references {
 	struct reference *v;
 	uint32_t n;
+	struct texts texts; /* --expect, with files in place of folders */
 	struct input_set *files; /* the files that --expect names, opened by the code that opens inputs */
 };
 
@@ -144,7 +147,7 @@ static struct finding of_reference(struct check_context *c, const struct finding
  */
 static int read_as_inputs(struct check_context *c, struct references *r, struct model *m)
 {
-	const struct input_request request = {.input = c->options->expect, .strict = true};
+	const struct input_request request = {.input = r->texts, .strict = true};
 	struct diag d = {0};
 	int err = 0;
 
@@ -165,12 +168,62 @@ static bool names_another(const char *text)
 	return text[strcspn(text, "=,/.")] == '=' && access(text, F_OK) != 0;
 }
 
+static bool is_folder(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* Appends the .npy files of the folder that are named after outputs. Returns 0 or -code. */
+static int add_folder(struct check_context *c, const struct graph *g, const char *folder,
+		      struct text *to, int64_t *n)
+{
+	const int64_t before = *n;
+	const char *name = "", *path;
+
+	for (uint32_t k = 0; k < g->nout; k++) {
+		name = arena_printf(&c->arena, "%s.npy", io_file_name(&c->arena, g->out_name[k]));
+		path = path_join(&c->arena, folder, name);
+		if (access(path, F_OK) != 0)
+			continue;
+		const char *text = arena_printf(&c->arena, "%s=%s", g->out_name[k], path);
+		to[(*n)++] = (struct text){text, strlen(text)};
+	}
+	if (*n > before)
+		return 0;
+	return FAIL(c->d, E_INPUT_OPEN,
+		    .message = fmt(c->d, "--expect %s: no file in this folder is named after an output",
+				   folder),
+		    .expected = fmt(c->d, "%s, as infer run -o %s writes it", name, folder));
+}
+
+/* Sets r->texts: a folder, as infer run -o writes it, stands for the files of outputs in it. Returns 0 or -code. */
+static int expand_folders(struct check_context *c, const struct graph *g, struct references *r)
+{
+	const struct texts *e = &c->options->expect;
+	struct text *to = arena_new_n(&c->arena, struct text, (size_t)e->n * (g->nout + 1) + 1);
+	int err = 0;
+
+	r->texts.v = to;
+	for (int64_t i = 0; i < e->n && !err; i++) {
+		if (is_folder(e->v[i].s))
+			err = add_folder(c, g, e->v[i].s, to, &r->texts.n);
+		else
+			to[r->texts.n++] = e->v[i];
+	}
+	return err;
+}
+
 static int read_expected(struct check_context *c, struct references *r)
 {
 	const struct graph *g = session_model(c->session)->graph;
-	const struct texts *e = &c->options->expect;
+	const struct texts *e = &r->texts;
 
-	for (int64_t i = 0; i < e->n; i++) {
+	int err = expand_folders(c, g, r);
+	r->v = arena_new_n(&c->arena, struct reference, (size_t)e->n + 1);
+
+	for (int64_t i = 0; i < e->n && !err; i++) {
 		int64_t k = named_output(g, e->v[i].s);
 		if (k < 0 && g->nout == 1 && !names_another(e->v[i].s))
 			k = 0;
@@ -187,7 +240,7 @@ static int read_expected(struct check_context *c, struct references *r)
 		file += named_output(g, file) < 0 ? 0 : strlen(g->out_name[k]) + 1;
 		r->v[r->n++] = (struct reference){(uint32_t)k, file, NULL};
 	}
-	int err = read_as_inputs(c, r, outputs_as_inputs(c, r));
+	err = err ? err : read_as_inputs(c, r, outputs_as_inputs(c, r));
 	for (uint32_t i = 0; i < r->n && !err; i++)
 		r->v[i].want = input_tensors(r->files)[i];
 	return err;
@@ -501,7 +554,7 @@ static int run_reference(struct check_context *c)
 
 	if (err)
 		return err;
-	r.v = arena_new_n(&c->arena, struct reference, (size_t)o->expect.n + c->nout + 1);
+	r.v = arena_new_n(&c->arena, struct reference, (size_t)c->nout + 1);
 	err = o->expect.n ? read_expected(c, &r) : read_data_set(c, &r);
 	for (uint32_t i = 0; i < r.n && !err; i++)
 		err = compare_one(c, &r.v[i], &most);

@@ -178,3 +178,17 @@ setup() {
 	run -0 --separate-stderr "$INFER" profile "$S/scores/model.onnx" --random -n 20000 --warmup 0 -q --json
 	jq -e '.summary[0] | .median_interval[0] <= .median and .median <= .median_interval[1] and .runs == 20000' <<<"$output"
 }
+
+@test "A folder that run -o has written is a reference of check" {
+	run -0 "$INFER" run "$S/two/model.onnx" --random --seed 3 -o "$out/written" -q
+	run -0 "$INFER" check "$S/two/model.onnx" --random --seed 3 --expect "$out/written"
+	[[ $output == *"reference    ok          2 outputs within"* ]]
+	run -5 "$INFER" check "$S/two/model.onnx" --random --seed 4 --expect "$out/written"
+	[[ $output == *"E-COMPARE"* ]]
+	rm "$out/written/p.npy"
+	run -0 "$INFER" check "$S/two/model.onnx" --random --seed 3 --expect "$out/written"
+	[[ $output == *"reference    ok          1 output within"* ]]
+	rm "$out/written/q.npy"
+	run -4 "$INFER" check "$S/two/model.onnx" --random --seed 3 --expect "$out/written"
+	[[ $output == *"no file in this folder is named after an output"*"q.npy"* ]]
+}
