@@ -130,4 +130,5 @@ nothing_left() {
 	FAKE_CUDA_LATE=1 run "$INFER" profile test/data/steps/gpt.onnx "${speak[@]}" --device cuda
 	[ "$status" -eq 0 ]
 	[[ $output == *"20 ids a round"* ]]
+	nothing_left
 }
