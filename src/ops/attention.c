@@ -8,16 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-static const char *dims_text(const struct infer *c, const struct shape *s)
-{
-	return c->diag ? shape_str(&c->diag->arena, s, NULL) : "";
-}
-
-static int shape_fail(const struct infer *c, int slot, const char *expected, const struct shape *actual)
-{
-	return infer_fail(c, E_SHAPE, slot, expected, dims_text(c, actual));
-}
-
 static int64_t add_dims(int64_t a, int64_t b)
 {
 	int64_t r;
@@ -71,7 +61,7 @@ static int check_merged_heads(const struct infer *c, uint32_t i, int64_t heads, 
 		return infer_fail(c, E_OP_ATTRIBUTE, -1,
 				  fmt(c->diag, "%s for an input of rank 3", attribute), "none");
 	if (s.rank == 3 && s.dim[2] == 0)
-		return shape_fail(c, (int)i, "heads of at least one element", &s);
+		return infer_fail_shape(c, (int)i, "heads of at least one element", &s);
 	return 0;
 }
 
@@ -91,9 +81,10 @@ static int check_mask(const struct infer *c, uint32_t i, const struct shape *sco
 
 	return shape_broadcasts_to(&s, score)
 		       ? 0
-		       : shape_fail(c, (int)i,
-				    fmt(c->diag, "a shape that broadcasts to %s", dims_text(c, score)),
-				    &s);
+		       : infer_fail_shape(c, (int)i,
+					  fmt(c->diag, "a shape that broadcasts to %s",
+					      infer_shape_text(c, score)),
+					  &s);
 }
 
 static int attention_infer(struct infer *c)
@@ -125,9 +116,10 @@ static int attention_infer(struct infer *c)
 	if (mask.rank > 0 && mask.dim[mask.rank - 1] < total)
 		mask.dim[mask.rank - 1] = total;
 	if (!shape_broadcasts_to(&mask, &score))
-		return shape_fail(c, ATT_MASK,
-				  fmt(c->diag, "a shape that broadcasts to %s", dims_text(c, &score)),
-				  &mask);
+		return infer_fail_shape(
+			c, ATT_MASK,
+			fmt(c->diag, "a shape that broadcasts to %s", infer_shape_text(c, &score)),
+			&mask);
 	if (!known)
 		y = SHAPE_UNKNOWN;
 	else if (q.rank == 4)
@@ -173,7 +165,8 @@ static int flex_infer(struct infer *c)
 		return rc;
 	if (q.rank == 4 && k.rank == 4 && q.dim[1] >= 0 && k.dim[1] >= 0 &&
 	    (k.dim[1] == 0 || q.dim[1] % k.dim[1]))
-		return shape_fail(c, 1, fmt(c->diag, "heads that divide %" PRId64, q.dim[1]), &k);
+		return infer_fail_shape(c, 1, fmt(c->diag, "heads that divide %" PRId64, q.dim[1]),
+					&k);
 	struct vinfo score = {.type = type_tensor(t == DT_F64 ? DT_F64 : DT_F32),
 			      .shape = SHAPE_UNKNOWN},
 		     out;
@@ -195,8 +188,8 @@ static int flex_infer(struct infer *c)
 			return rc;
 		if (shape_known(&out.shape) && shape_known(&score.shape) &&
 		    !shape_equal(&out.shape, &score.shape))
-			return infer_fail(c, E_SHAPE, -1, dims_text(c, &score.shape),
-					  dims_text(c, &out.shape));
+			return infer_fail(c, E_SHAPE, -1, infer_shape_text(c, &score.shape),
+					  infer_shape_text(c, &out.shape));
 	}
 	y = q;
 	if (q.rank == 4)
@@ -252,10 +245,10 @@ static int linear_infer(struct infer *c)
 	if (gated != (infer_in(c, LIN_DECAY) != NULL) || delta != (infer_in(c, LIN_BETA) != NULL))
 		return infer_fail(c, E_OP_INPUTS, -1, "decay and beta as update_rule has them", NULL);
 	if (past.rank >= 0 && past.rank != (window ? 5 : 4))
-		return shape_fail(c, LIN_PAST,
-				  window ? "rank 5, with a state for each position of state_window"
-					 : "rank 4, without state_window",
-				  &past);
+		return infer_fail_shape(c, LIN_PAST,
+					window ? "rank 5, with a state for each position of state_window"
+					       : "rank 4, without state_window",
+					&past);
 	struct shape state = shape_of_4(q.rank == 3 ? q.dim[0] : DIM_UNKNOWN, hk,
 					q.rank == 3 ? div_dim(q.dim[2], hq) : DIM_UNKNOWN,
 					v.rank == 3 ? div_dim(v.dim[2], hk) : DIM_UNKNOWN);
@@ -331,16 +324,17 @@ static int rotary_infer_at(struct infer *c, uint32_t cos_at)
 				  fmt(c->diag, "rotary_embedding_dim of at most %" PRId64, size),
 				  fmt(c->diag, "%" PRId64, turned));
 	if (turned >= 0 && columns >= 0 && (turned % 2 || columns != turned / 2))
-		return shape_fail(c, (int)cos_at,
-				  fmt(c->diag, "a last dimension of half of %" PRId64, turned), &cos);
+		return infer_fail_shape(c, (int)cos_at,
+					fmt(c->diag, "a last dimension of half of %" PRId64, turned),
+					&cos);
 	if (turned < 0 && x.rank == 3 && x.dim[2] >= 0 && columns >= 0 &&
 	    (!columns || x.dim[2] % columns || x.dim[2] / columns % 2))
-		return shape_fail(c, (int)cos_at,
-				  fmt(c->diag,
-				      "a last dimension of which %" PRId64
-				      " is a multiple of the double",
-				      x.dim[2]),
-				  &cos);
+		return infer_fail_shape(c, (int)cos_at,
+					fmt(c->diag,
+					    "a last dimension of which %" PRId64
+					    " is a multiple of the double",
+					    x.dim[2]),
+					&cos);
 	infer_set(c, 0, infer_dtype(c, 0), &x);
 	return 0;
 }
@@ -383,13 +377,13 @@ static int rotary_infer(struct infer *c)
 	if (x.rank == 3 && p->num_heads < 1)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "num_heads for an input of rank 3", "none");
 	if (cos.rank >= 0 && cos.rank != rank)
-		return shape_fail(
+		return infer_fail_shape(
 			c, 1,
 			infer_in(c, 3) ? "rank 2, a row a position, since there are position_ids"
 				       : "rank 3, a row a batch and position, without position_ids",
 			&cos);
 	if (cos.rank >= 0 && sin.rank >= 0 && sin.rank != cos.rank)
-		return shape_fail(c, 2, fmt(c->diag, "cos_cache's rank of %d", cos.rank), &sin);
+		return infer_fail_shape(c, 2, fmt(c->diag, "cos_cache's rank of %d", cos.rank), &sin);
 	return rotary_infer_at(c, 1);
 }
 
@@ -437,9 +431,10 @@ static int check_key_mask(const struct infer *c, uint32_t i, const struct score_
 	}
 	struct shape want = shape_of_4(z->batch, z->heads, z->length, z->keys);
 	return fits ? 0
-		    : shape_fail(c, (int)i,
-				 fmt(c->diag, "a mask of keys for scores of %s", dims_text(c, &want)),
-				 &s);
+		    : infer_fail_shape(c, (int)i,
+				       fmt(c->diag, "a mask of keys for scores of %s",
+					   infer_shape_text(c, &want)),
+				       &s);
 }
 
 /*
@@ -526,7 +521,7 @@ static int check_mha_operands(const struct infer *c)
 				  packed ? "none, since key holds it" : "a value beside the key",
 				  packed ? "a tensor" : "none");
 	if (k.rank >= 0 && v.rank >= 0 && v.rank != k.rank)
-		return shape_fail(c, MHA_V, fmt(c->diag, "key's rank of %d", k.rank), &v);
+		return infer_fail_shape(c, MHA_V, fmt(c->diag, "key's rank of %d", k.rank), &v);
 	return 0;
 }
 
@@ -573,7 +568,7 @@ static int mha_infer(struct infer *c)
 		return infer_fail(c, E_SHAPE, MHA_Q, "heads of at least one element", "none");
 	int64_t all = known_product(add_dims(known_product(z.size, 2), z.vsize), n);
 	if (bias.rank == 1 && bias.dim[0] >= 0 && all >= 0 && bias.dim[0] != all)
-		return shape_fail(c, MHA_BIAS, fmt(c->diag, "[%" PRId64 "]", all), &bias);
+		return infer_fail_shape(c, MHA_BIAS, fmt(c->diag, "[%" PRId64 "]", all), &bias);
 	y = shape_of(3, (int64_t[]){z.batch, z.length, known_product(z.vsize, n)});
 	infer_set(c, 0, t, &y);
 	y = shape_of_4(z.batch, n, z.keys, z.size);
@@ -597,11 +592,11 @@ static int gqa_head_size(const struct infer *c, int64_t *size)
 
 	*size = div_dim(wide, heads);
 	if (wide >= 0 && (wide == 0 || wide % heads))
-		return shape_fail(c, GQA_Q,
-				  fmt(c->diag, "a last dimension for %" PRId64 " heads", heads), &q);
+		return infer_fail_shape(
+			c, GQA_Q, fmt(c->diag, "a last dimension for %" PRId64 " heads", heads), &q);
 	if (k.rank == 3 && k.dim[2] >= 0 && *size >= 0 &&
 	    k.dim[2] != known_product(*size, p->kv_num_heads))
-		return shape_fail(
+		return infer_fail_shape(
 			c, GQA_K,
 			fmt(c->diag, "%" PRId64 " heads of %" PRId64, p->kv_num_heads, *size), &k);
 	return 0;
@@ -679,7 +674,8 @@ static int gqa_infer(struct infer *c)
 	infer_set(c, 3, infer_dtype(c, GQA_Q), &y);
 	struct shape bias = infer_shape(c, GQA_BIAS);
 	if (bias.rank == 4 && !dim_is(bias.dim[3], total))
-		return shape_fail(c, GQA_BIAS, fmt(c->diag, "%" PRId64 " columns", total), &bias);
+		return infer_fail_shape(c, GQA_BIAS, fmt(c->diag, "%" PRId64 " columns", total),
+					&bias);
 	return 0;
 }
 
@@ -708,13 +704,14 @@ static int check_layouts(const struct infer *c, uint32_t rows_at, int64_t heads)
 
 	if (rows.rank == 2 && ((rows.dim[0] >= 0 && (!rows.dim[0] || heads % rows.dim[0])) ||
 			       (rows.dim[1] >= 0 && rows.dim[1] < 2)))
-		return shape_fail(
+		return infer_fail_shape(
 			c, (int)rows_at,
 			fmt(c->diag, "a divisor of %" PRId64 " layouts of one row or more", heads),
 			&rows);
 	if (rows.rank == 2 && cols.rank == 2 && rows.dim[1] > 1 &&
 	    cols.dim[1] > known_product(rows.dim[1] - 1, rows.dim[1] - 1))
-		return shape_fail(c, (int)rows_at + 1, "no more columns than there are blocks", &cols);
+		return infer_fail_shape(c, (int)rows_at + 1,
+					"no more columns than there are blocks", &cols);
 	return 0;
 }
 
@@ -734,8 +731,9 @@ static int sparse_infer(struct infer *c)
 		return infer_fail(c, E_OP_INPUTS, SPARSE_COS,
 				  "cos_cache and sin_cache, as do_rotary is set", "none");
 	if (q.rank == 3 && q.dim[2] >= 0 && (!q.dim[2] || q.dim[2] % heads))
-		return shape_fail(c, SPARSE_Q,
-				  fmt(c->diag, "a last dimension for %" PRId64 " heads", heads), &q);
+		return infer_fail_shape(c, SPARSE_Q,
+					fmt(c->diag, "a last dimension for %" PRId64 " heads", heads),
+					&q);
 	if (q.rank == 3) {
 		int64_t size = div_dim(q.dim[2], heads);
 		y.dim[2] = known_product(size, p->num_heads);
@@ -890,12 +888,12 @@ static int check_paged_cache(const struct infer *c, uint32_t i, int64_t size)
 					: "none, as the cache is not quantized",
 				  codes ? "none" : "a tensor");
 	if (kind == PAGED_PER_TENSOR && count >= 0 && count != 1)
-		return shape_fail(c, (int)scale_slot,
-				  "one scale, as the quantization is PER_TENSOR", &scale);
+		return infer_fail_shape(c, (int)scale_slot,
+					"one scale, as the quantization is PER_TENSOR", &scale);
 	if (kind == PAGED_PER_CHANNEL && count >= 0 && size >= 0 &&
 	    (count != known_product(p->kv_num_heads, size) || scale.rank < 1 ||
 	     scale.dim[scale.rank - 1] != size))
-		return shape_fail(
+		return infer_fail_shape(
 			c, (int)scale_slot,
 			fmt(c->diag, "[%" PRId64 ",1,%" PRId64 "], as the quantization is PER_CHANNEL",
 			    p->kv_num_heads, size),
@@ -923,7 +921,7 @@ static int check_paged_sizes(const struct infer *c, int64_t size)
 		err = infer_unify(c, PAGED_Q_NORM, size, norm.dim[0], &same);
 	if (!err && p->do_rotary && cos.rank == 2 && size >= 0 && cos.dim[1] >= 0 &&
 	    (cos.dim[1] > size / 2 || p->rotary_offset > size - 2 * cos.dim[1]))
-		err = shape_fail(
+		err = infer_fail_shape(
 			c, PAGED_COS,
 			fmt(c->diag, "rows of at most %" PRId64 " pairs of a head of %" PRId64,
 			    p->rotary_offset > size ? 0 : (size - p->rotary_offset) / 2, size),
@@ -943,8 +941,9 @@ static int paged_infer(struct infer *c)
 	if ((err = check_paged_operands(c)) || (err = check_paged_attributes(c, size)))
 		return err;
 	if (q.rank == 2 && q.dim[1] >= 0 && (!q.dim[1] || q.dim[1] % heads))
-		return shape_fail(c, PAGED_Q,
-				  fmt(c->diag, "a last dimension for %" PRId64 " heads", heads), &q);
+		return infer_fail_shape(c, PAGED_Q,
+					fmt(c->diag, "a last dimension for %" PRId64 " heads", heads),
+					&q);
 	if ((err = check_paged_cache(c, 0, size)) || (err = check_paged_cache(c, 1, size)) ||
 	    (err = check_paged_sizes(c, size)))
 		return err;

@@ -150,10 +150,10 @@ static int infer_prelu(struct infer *c)
 	struct shape x = infer_shape(c, 0), s = infer_shape(c, 1);
 
 	if (!shape_broadcasts_to(&s, &x))
-		return infer_fail(c, E_SHAPE, 1,
-				  fmt(c->diag, "a slope that broadcasts to %s",
-				      shape_str(&c->diag->arena, &x, NULL)),
-				  shape_str(&c->diag->arena, &s, NULL));
+		return infer_fail(
+			c, E_SHAPE, 1,
+			fmt(c->diag, "a slope that broadcasts to %s", infer_shape_text(c, &x)),
+			infer_shape_text(c, &s));
 	return infer_same(c);
 }
 
@@ -196,8 +196,7 @@ static int infer_swiglu(struct infer *c)
 	struct shape a = infer_shape(c, 0), b = infer_shape(c, 1);
 
 	if (shape_known(&a) && shape_known(&b) && !shape_equal(&a, &b))
-		return infer_fail(c, E_SHAPE, 1, "the shape of A",
-				  shape_str(&c->diag->arena, &b, NULL));
+		return infer_fail(c, E_SHAPE, 1, "the shape of A", infer_shape_text(c, &b));
 	return infer_same(c);
 }
 
@@ -236,12 +235,11 @@ static int ms_swiglu_infer(struct infer *c)
 	struct shape y = infer_shape(c, 0), up = infer_shape(c, 1);
 
 	if (infer_in(c, 1) && shape_known(&y) && shape_known(&up) && !shape_equal(&y, &up))
-		return infer_fail(c, E_SHAPE, 1, "the shape of gate",
-				  shape_str(&c->diag->arena, &up, NULL));
+		return infer_fail(c, E_SHAPE, 1, "the shape of gate", infer_shape_text(c, &up));
 	if (!infer_in(c, 1) &&
 	    (y.rank == 0 || (y.rank > 0 && y.dim[y.rank - 1] >= 0 && y.dim[y.rank - 1] % 2)))
 		return infer_fail(c, E_SHAPE, 0, "two halves in the last dimension",
-				  shape_str(&c->diag->arena, &y, NULL));
+				  infer_shape_text(c, &y));
 	if (!infer_in(c, 1) && y.rank > 0)
 		y.dim[y.rank - 1] = y.dim[y.rank - 1] >= 0 ? y.dim[y.rank - 1] / 2 : DIM_UNKNOWN;
 	infer_set(c, 0, infer_dtype(c, 0), &y);

@@ -8,16 +8,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-static const char *dims_text(const struct infer *c, const struct shape *s)
-{
-	return c->diag ? shape_str(&c->diag->arena, s, NULL) : "";
-}
-
-static int shape_fail(const struct infer *c, int slot, const char *expected, const struct shape *actual)
-{
-	return infer_fail(c, E_SHAPE, slot, expected, dims_text(c, actual));
-}
-
 /* Whether the kernel is larger than the padded input along an axis; window_set() has then set an output size of 0. */
 static bool too_small(const struct window *w)
 {
@@ -38,7 +28,8 @@ static int window_infer(struct infer *c, const struct window_attrs *a)
 		if (bad)
 			return infer_fail(c, E_OP_ATTRIBUTE, -1, bad, NULL);
 		if (too_small(&win))
-			return shape_fail(c, 0, "an input, with its pads, as large as the kernel", &x);
+			return infer_fail_shape(
+				c, 0, "an input, with its pads, as large as the kernel", &x);
 		y.rank = x.rank;
 		y.dim[0] = x.dim[0];
 		y.dim[1] = w.rank >= 0 ? w.dim[0] : DIM_UNKNOWN;
@@ -112,7 +103,7 @@ static int deform_infer(struct infer *c)
 					  p->offset_group * (i == 2 ? 2 : 1));
 		struct shape want = shape_of(4, (int64_t[]){y.dim[0], k, y.dim[2], y.dim[3]});
 		if (!shape_equal(&s, &want))
-			return shape_fail(c, (int)i, dims_text(c, &want), &s);
+			return infer_fail_shape(c, (int)i, infer_shape_text(c, &want), &s);
 	}
 	return 0;
 }
@@ -220,7 +211,7 @@ static int causal_infer(struct infer *c)
 	struct shape state = {.rank = 3, .dim = {DIM_UNKNOWN, DIM_UNKNOWN, DIM_UNKNOWN}};
 
 	if (w.rank == 3 && w.dim[2] == 0)
-		return shape_fail(c, 1, "a kernel of 1 or more", &w);
+		return infer_fail_shape(c, 1, "a kernel of 1 or more", &w);
 	if (x.rank == 3) {
 		state.dim[0] = x.dim[0];
 		state.dim[1] = x.dim[1];
@@ -228,7 +219,7 @@ static int causal_infer(struct infer *c)
 	if (w.rank == 3 && w.dim[2] > 0)
 		state.dim[2] = w.dim[2] - 1;
 	if (shape_known(&s) && shape_known(&state) && !shape_equal(&s, &state))
-		return shape_fail(c, 3, dims_text(c, &state), &s);
+		return infer_fail_shape(c, 3, infer_shape_text(c, &state), &s);
 	infer_set(c, 0, infer_dtype(c, 0), &x);
 	infer_set(c, 1, infer_dtype(c, 0), &state);
 	return 0;
@@ -262,9 +253,9 @@ static int ms_causal_infer(struct infer *c)
 	if (err)
 		return err;
 	if (x.rank >= 0 && (p->channels_last ? x.rank < 3 || x.rank == MAX_RANK : x.rank != 3))
-		return shape_fail(c, 0, p->channels_last ? "rank 3 or more" : "rank 3", &x);
+		return infer_fail_shape(c, 0, p->channels_last ? "rank 3 or more" : "rank 3", &x);
 	if (w.rank == 3 && w.dim[2] == 0)
-		return shape_fail(c, 1, "a kernel of 1 or more", &w);
+		return infer_fail_shape(c, 1, "a kernel of 1 or more", &w);
 	if (x.rank > 0) {
 		channels = p->channels_last ? shape_span(&x, 2, x.rank) : x.dim[1];
 		err = infer_unify(c, 1, channels, w.rank == 3 ? w.dim[0] : DIM_UNKNOWN, &same);
@@ -277,7 +268,7 @@ static int ms_causal_infer(struct infer *c)
 						    : DIM_UNKNOWN;
 	}
 	if (!err && shape_known(&s) && shape_known(&state) && !shape_equal(&s, &state))
-		return shape_fail(c, 3, dims_text(c, &state), &s);
+		return infer_fail_shape(c, 3, infer_shape_text(c, &state), &s);
 	infer_set(c, 0, infer_dtype(c, 0), &x);
 	infer_set(c, 1, infer_dtype(c, 0), &state);
 	return err;
@@ -323,7 +314,7 @@ static int col2im_infer(struct infer *c)
 		int64_t size = shape_count(&block);
 		if (block.rank != image.rank || size <= 0)
 			return infer_fail(c, E_SHAPE, 2, "as many positive sizes as image_shape has",
-					  dims_text(c, &block));
+					  infer_shape_text(c, &block));
 		for (int i = 0; i < image.rank; i++) {
 			weight.dim[i + 2] = block.dim[i];
 			whole.dim[i + 2] = image.dim[i];
@@ -333,11 +324,11 @@ static int col2im_infer(struct infer *c)
 			return infer_fail(c, E_OP_ATTRIBUTE, -1, bad, NULL);
 		positions = window_outputs(&w);
 		if (x.dim[1] >= 0 && x.dim[1] % size)
-			return shape_fail(
+			return infer_fail_shape(
 				c, 0, fmt(c->diag, "dimension 1 a multiple of %" PRId64, size), &x);
 		if (x.dim[2] >= 0 && x.dim[2] != positions)
-			return shape_fail(c, 0, fmt(c->diag, "dimension 2 of %" PRId64, positions),
-					  &x);
+			return infer_fail_shape(
+				c, 0, fmt(c->diag, "dimension 2 of %" PRId64, positions), &x);
 		y.dim[1] = x.dim[1] >= 0 ? x.dim[1] / size : DIM_UNKNOWN;
 	}
 	infer_set(c, 0, infer_dtype(c, 0), &y);

@@ -54,8 +54,7 @@ static int size_fail(const struct infer *c, int slot, const char *expected)
 {
 	struct shape s = infer_shape(c, (uint32_t)slot);
 
-	return infer_fail(c, E_SHAPE, slot, expected,
-			  c->diag ? shape_str(&c->diag->arena, &s, NULL) : "");
+	return infer_fail(c, E_SHAPE, slot, expected, infer_shape_text(c, &s));
 }
 
 /* Whether an input is given exactly if it is wanted. */

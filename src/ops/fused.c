@@ -27,10 +27,9 @@ static int check_summand(const struct infer *c, uint32_t i, const struct shape *
 
 	if (shape_broadcasts_to(&s, y))
 		return 0;
-	return infer_fail(
-		c, E_SHAPE, (int)i,
-		fmt(c->diag, "a shape that broadcasts to %s", shape_str(&c->diag->arena, y, NULL)),
-		shape_str(&c->diag->arena, &s, NULL));
+	return infer_fail(c, E_SHAPE, (int)i,
+			  fmt(c->diag, "a shape that broadcasts to %s", infer_shape_text(c, y)),
+			  infer_shape_text(c, &s));
 }
 
 /* Input R of infer::Conv is added element by element. */
@@ -41,9 +40,7 @@ static int check_residual(const struct infer *c, const struct shape *y)
 
 	for (int i = 0; same && i < r.rank; i++)
 		same = r.dim[i] < 0 || y->dim[i] < 0 || r.dim[i] == y->dim[i];
-	return same ? 0
-		    : infer_fail(c, E_SHAPE, 3, shape_str(&c->diag->arena, y, NULL),
-				 shape_str(&c->diag->arena, &r, NULL));
+	return same ? 0 : infer_fail(c, E_SHAPE, 3, infer_shape_text(c, y), infer_shape_text(c, &r));
 }
 
 static const struct slot in_conv[] = {
@@ -177,8 +174,7 @@ static int product_shape(const struct infer *c, struct shape a, struct shape b, 
 	batch_a = shape_of(a.rank - 2, a.dim);
 	batch_b = shape_of(b.rank - 2, b.dim);
 	if (!shape_broadcast(&batch_a, &batch_b, y))
-		return infer_fail(c, E_SHAPE, 1, "batch dims that broadcast",
-				  shape_str(&c->diag->arena, &b, NULL));
+		return infer_fail(c, E_SHAPE, 1, "batch dims that broadcast", infer_shape_text(c, &b));
 	if (!vec_a)
 		y->dim[y->rank++] = a.dim[a.rank - 2];
 	if (!vec_b)
@@ -273,7 +269,7 @@ static int check_heads(const struct infer *c, uint32_t i, int64_t heads)
 
 	return fits ? 0
 		    : infer_fail(c, E_SHAPE, (int)i, fmt(c->diag, "%" PRId64 " heads", heads),
-				 shape_str(&c->diag->arena, &s, NULL));
+				 infer_shape_text(c, &s));
 }
 
 /* Checks K and V against Q, and the mask against all of them: the patterns that were fused saw fewer sizes than a run does. */
@@ -304,9 +300,8 @@ static int check_attention(const struct infer *c, int64_t heads, int64_t kv)
 			     (i || dims_agree(s->dim[3], q.dim[3])));
 		if (!fits)
 			return infer_fail(c, E_SHAPE, i + 1,
-					  fmt(c->diag, "heads that fit %s",
-					      shape_str(&c->diag->arena, &q, NULL)),
-					  shape_str(&c->diag->arena, &given, NULL));
+					  fmt(c->diag, "heads that fit %s", infer_shape_text(c, &q)),
+					  infer_shape_text(c, &given));
 	}
 	return check_summand(c, 3, &score);
 }

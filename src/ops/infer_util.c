@@ -137,6 +137,23 @@ int infer_fail(const struct infer *c, enum code code, int slot, const char *expe
 		    .expected = expected, .actual = actual);
 }
 
+const char *infer_shape_text(const struct infer *c, const struct shape *s)
+{
+	return c->diag ? shape_str(&c->diag->arena, s, NULL) : "";
+}
+
+int infer_fail_shape(const struct infer *c, int slot, const char *expected, const struct shape *actual)
+{
+	return infer_fail(c, E_SHAPE, slot, expected, infer_shape_text(c, actual));
+}
+
+int infer_refuse_shape(const struct infer *c, int slot, const char *expected)
+{
+	struct shape s = infer_shape(c, (uint32_t)slot);
+
+	return infer_fail_shape(c, slot, expected, &s);
+}
+
 struct shape infer_shape(const struct infer *c, uint32_t i)
 {
 	const struct vinfo *v = infer_in(c, i);
@@ -181,8 +198,8 @@ static int broadcast_all(struct infer *c, enum dtype t)
 		if (v && !shape_broadcast(&before, &v->shape, &r))
 			return infer_fail(c, E_SHAPE, (int)i,
 					  fmt(c->diag, "a shape that broadcasts with %s",
-					      shape_str(&c->diag->arena, &before, NULL)),
-					  shape_str(&c->diag->arena, &v->shape, NULL));
+					      infer_shape_text(c, &before)),
+					  infer_shape_text(c, &v->shape));
 	}
 	infer_set(c, 0, t, &r);
 	return 0;

@@ -20,6 +20,12 @@ int infer_axis(const struct infer *c, uint32_t i, int64_t axis, int *out);
 /* Shape of input i; SHAPE_UNKNOWN if it is left out. */
 struct shape infer_shape(const struct infer *c, uint32_t i);
 enum dtype infer_dtype(const struct infer *c, uint32_t i);
+/* The shape as text for a finding, "[2,n,4]"; "" if nobody reads findings (c->diag is NULL). */
+const char *infer_shape_text(const struct infer *c, const struct shape *s);
+/* Fail with E-SHAPE at a slot whose shape is `actual`, or that of the input in this slot. */
+int infer_fail_shape(const struct infer *c, int slot, const char *expected,
+		     const struct shape *actual);
+int infer_refuse_shape(const struct infer *c, int slot, const char *expected);
 /*
  * Sets *out to whichever is known of two dims that must be equal. If both are known and differ, that is the error
  * E-SHAPE, reported at slot.

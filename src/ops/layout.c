@@ -64,9 +64,8 @@ static int reshape_fail(const struct infer *c, const struct shape *in, const str
 	for (int i = 0; i < l->n; i++)
 		to.dim[i] = l->v[i] < 0 ? DIM_UNKNOWN : l->v[i];
 	return infer_fail(c, E_SHAPE, 1,
-			  fmt(c->diag, "a shape of as many elements as %s",
-			      c->diag ? shape_str(&c->diag->arena, in, NULL) : ""),
-			  c->diag ? shape_str(&c->diag->arena, &to, NULL) : "");
+			  fmt(c->diag, "a shape of as many elements as %s", infer_shape_text(c, in)),
+			  infer_shape_text(c, &to));
 }
 
 /*
@@ -253,7 +252,7 @@ static const char *ints_text(const struct infer *c, const struct ints *v)
 
 	for (int i = 0; i < s.rank; i++)
 		s.dim[i] = v->v[i];
-	return c->diag ? shape_str(&c->diag->arena, &s, NULL) : "";
+	return infer_shape_text(c, &s);
 }
 
 static int transpose_infer(struct infer *c)
@@ -314,10 +313,10 @@ static int expand_infer(struct infer *c)
 			to.dim[i] = DIM_UNKNOWN;
 	}
 	if (!shape_broadcast(&in, &to, &out))
-		return infer_fail(c, E_SHAPE, 1,
-				  fmt(c->diag, "a shape that broadcasts with %s",
-				      c->diag ? shape_str(&c->diag->arena, &in, NULL) : ""),
-				  c->diag ? shape_str(&c->diag->arena, &to, NULL) : "");
+		return infer_fail(
+			c, E_SHAPE, 1,
+			fmt(c->diag, "a shape that broadcasts with %s", infer_shape_text(c, &in)),
+			infer_shape_text(c, &to));
 	/* an unknown target dim may be 1 or anything: the output dim is known only if the input's is 2 or more */
 	for (int i = 0; to.rank >= 0 && i < out.rank; i++) {
 		int k = i - (out.rank - to.rank), j = i - (out.rank - in.rank);

@@ -7,11 +7,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const char *dims_text(const struct infer *c, const struct shape *s)
-{
-	return c->diag ? shape_str(&c->diag->arena, s, NULL) : "";
-}
-
 /* ---- MatMul ----------------------------------------------------------------------------------- */
 
 /* One operand as a batch of matrices: sizes, and strides in elements. */
@@ -97,12 +92,13 @@ static int matmul_common(struct infer *c, const struct fused_matmul *f)
 	if (a.rank == 0 || b.rank == 0)
 		return infer_fail(c, E_SHAPE, a.rank == 0 ? 0 : 1, "rank 1 or more", "a scalar");
 	if (a.rank + b.rank > MAX_RANK + 2)
-		return infer_fail(c, E_RANK, 0, "ranks that fit together", dims_text(c, &a));
+		return infer_fail(c, E_RANK, 0, "ranks that fit together", infer_shape_text(c, &a));
 	if (a.rank > 0 && b.rank > 0) {
 		if (!matmul_shape(&a, &b, f, &s))
-			return infer_fail(c, E_SHAPE, 1,
-					  fmt(c->diag, "a matrix that fits %s", dims_text(c, &a)),
-					  dims_text(c, &b));
+			return infer_fail(
+				c, E_SHAPE, 1,
+				fmt(c->diag, "a matrix that fits %s", infer_shape_text(c, &a)),
+				infer_shape_text(c, &b));
 		y = s.out;
 	}
 	infer_set(c, 0, infer_dtype(c, 0), &y);
@@ -158,9 +154,10 @@ static int gemm_infer(struct infer *c)
 			return rc;
 	}
 	if (!shape_broadcasts_to(&s, &y))
-		return infer_fail(c, E_SHAPE, 2,
-				  fmt(c->diag, "a shape that broadcasts to %s", dims_text(c, &y)),
-				  dims_text(c, &s));
+		return infer_fail(
+			c, E_SHAPE, 2,
+			fmt(c->diag, "a shape that broadcasts to %s", infer_shape_text(c, &y)),
+			infer_shape_text(c, &s));
 	infer_set(c, 0, infer_dtype(c, 0), &y);
 	return 0;
 }
@@ -339,7 +336,7 @@ static int einsum_infer(struct infer *c)
 			if (*z >= 0 && *z != 1 && v >= 0 && v != 1 && v != *z)
 				return infer_fail(c, E_SHAPE, k,
 						  fmt(c->diag, "dimension %d of %" PRId64, i, *z),
-						  dims_text(c, &s));
+						  infer_shape_text(c, &s));
 			if (v != 1 && (*z == 1 || (*z < 0 && v >= 0)))
 				*z = v;
 		}
@@ -383,7 +380,7 @@ static int det_infer(struct infer *c)
 	if (x.rank >= 0) {
 		int64_t n;
 		if (x.rank < 2)
-			return infer_fail(c, E_SHAPE, 0, "rank 2 or more", dims_text(c, &x));
+			return infer_fail(c, E_SHAPE, 0, "rank 2 or more", infer_shape_text(c, &x));
 		int rc = infer_unify(c, 0, x.dim[x.rank - 2], x.dim[x.rank - 1], &n);
 		if (rc)
 			return rc;

@@ -63,7 +63,7 @@ static int check_vector(const struct infer *c, uint32_t i, int64_t n, bool more)
 	if (s.rank != 1 || s.dim[0] < 0 || s.dim[0] == n || (more && s.dim[0] > n))
 		return 0;
 	return infer_fail(c, E_SHAPE, (int)i, fmt(c->diag, "%" PRId64 " elements", n),
-			  shape_str(&c->diag->arena, &s, NULL));
+			  infer_shape_text(c, &s));
 }
 
 static int hash_infer(struct infer *c)

@@ -212,10 +212,9 @@ static int check_row_operand(const struct infer *c, uint32_t i, const struct sha
 
 	if (shape_broadcasts_to(&s, x) || (row >= 0 && shape_count(&s) == row))
 		return 0;
-	return infer_fail(
-		c, E_SHAPE, (int)i,
-		fmt(c->diag, "a shape that broadcasts to %s", shape_str(&c->diag->arena, x, NULL)),
-		shape_str(&c->diag->arena, &s, NULL));
+	return infer_fail(c, E_SHAPE, (int)i,
+			  fmt(c->diag, "a shape that broadcasts to %s", infer_shape_text(c, x)),
+			  infer_shape_text(c, &s));
 }
 
 static int infer_layer_norm(struct infer *c)

@@ -16,13 +16,6 @@ struct packed_attention {
 	float scale, mask_filter_value;
 };
 
-static int shape_fail(const struct infer *c, int slot, const char *expected)
-{
-	struct shape s = infer_shape(c, (uint32_t)slot);
-
-	return infer_fail(c, E_SHAPE, slot, expected, shape_str(&c->diag->arena, &s, NULL));
-}
-
 /* ---- RemovePadding, RestorePadding -------------------------------------------------------------- */
 
 static int remove_infer(struct infer *c)
@@ -48,7 +41,7 @@ static int restore_infer(struct infer *c)
 	int64_t places = shape_count(&at);
 
 	if (x.rank == 2 && x.dim[0] >= 0 && places >= 0 && x.dim[0] > places)
-		return shape_fail(c, 0, fmt(c->diag, "at most %" PRId64 " tokens", places));
+		return infer_refuse_shape(c, 0, fmt(c->diag, "at most %" PRId64 " tokens", places));
 	if (x.rank == 2 && at.rank == 2)
 		y = shape_of(3, (int64_t[]){at.dim[0], at.dim[1], x.dim[1]});
 	infer_set(c, 0, infer_dtype(c, 0), &y);
@@ -68,7 +61,7 @@ static int check_heads(const struct infer *c, int64_t width, int slot)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "num_heads: 1 or more",
 				  fmt(c->diag, "%" PRId64, p->num_heads));
 	if (width >= 0 && (!width || width % p->num_heads))
-		return shape_fail(
+		return infer_refuse_shape(
 			c, slot, fmt(c->diag, "a last dimension for %" PRId64 " heads", p->num_heads));
 	return 0;
 }
@@ -82,11 +75,11 @@ static int check_places(const struct infer *c, int offset, int64_t tokens)
 
 	if (starts.rank == 1 && at.rank == 2 && starts.dim[0] >= 0 && at.dim[0] >= 0 &&
 	    starts.dim[0] - 1 != at.dim[0])
-		return shape_fail(c, offset + 1,
-				  fmt(c->diag, "%" PRId64 " numbers, one more than sequences",
-				      at.dim[0] + 1));
+		return infer_refuse_shape(
+			c, offset + 1,
+			fmt(c->diag, "%" PRId64 " numbers, one more than sequences", at.dim[0] + 1));
 	if (tokens >= 0 && places >= 0 && tokens > places)
-		return shape_fail(c, 0, fmt(c->diag, "at most %" PRId64 " tokens", places));
+		return infer_refuse_shape(c, 0, fmt(c->diag, "at most %" PRId64 " tokens", places));
 	return 0;
 }
 
@@ -97,7 +90,7 @@ static int packed_mha_infer(struct infer *c)
 	int err;
 
 	if (q.rank >= 0 && q.rank != (packed ? 4 : 2))
-		return shape_fail(c, PMHA_Q, packed ? "rank 4" : "rank 2");
+		return infer_refuse_shape(c, PMHA_Q, packed ? "rank 4" : "rank 2");
 	int64_t width = q.rank < 0 ? DIM_UNKNOWN
 			: packed   ? known_product(q.dim[1], q.dim[3])
 				   : q.dim[1];
@@ -149,7 +142,7 @@ static int packed_infer(struct infer *c)
 		if (sizes->v[i] < 1 || __builtin_add_overflow(sum, sizes->v[i], &sum))
 			return infer_fail(c, E_OP_ATTRIBUTE, -1, "positive qkv_hidden_sizes", NULL);
 	if (all >= 0 && (sizes->n > 0 ? sum != all || sizes->v[0] != sizes->v[1] : all % 3))
-		return shape_fail(c, PA_W, "columns for queries, keys and values");
+		return infer_refuse_shape(c, PA_W, "columns for queries, keys and values");
 	if (sizes->n > 0 || all >= 0)
 		width = sizes->n > 0 ? sizes->v[2] : all / 3;
 	if ((err = check_heads(c, width, PA_W)) ||
@@ -227,10 +220,10 @@ static int conv_infer(struct infer *c)
 	if (err)
 		return err;
 	if (taps == 0 || taps > MAX_TAPS)
-		return shape_fail(c, CONV_W, fmt(c->diag, "a kernel of 1 to %d", MAX_TAPS));
+		return infer_refuse_shape(c, CONV_W, fmt(c->diag, "a kernel of 1 to %d", MAX_TAPS));
 	if (starts.rank == 1 && starts.dim[0] >= 0) {
 		if (!starts.dim[0])
-			return shape_fail(c, CONV_STARTS, "at least one number");
+			return infer_refuse_shape(c, CONV_STARTS, "at least one number");
 		batch = starts.dim[0] - 1;
 	}
 	if (state.rank == 3 && ((err = infer_unify(c, CONV_STATE, batch, state.dim[0], &batch)) ||

@@ -6,12 +6,6 @@
 
 #include <inttypes.h>
 
-static int shape_fail(const struct infer *c, int slot, const char *expected, const struct shape *actual)
-{
-	return infer_fail(c, E_SHAPE, slot, expected,
-			  c->diag ? shape_str(&c->diag->arena, actual, NULL) : "");
-}
-
 static int pool_infer(struct infer *c)
 {
 	const struct pool *p = infer_params(c);
@@ -20,13 +14,13 @@ static int pool_infer(struct infer *c)
 
 	if (x.rank >= 0) {
 		if (x.rank < 3)
-			return shape_fail(c, 0, "rank 3 or more", &x);
+			return infer_fail_shape(c, 0, "rank 3 or more", &x);
 		const char *bad = window_set(&w, &p->window, &x, NULL, p->ceil_mode != 0, c->diag);
 		if (bad)
 			return infer_fail(c, E_OP_ATTRIBUTE, -1, bad, NULL);
 		for (int i = 0; i < w.n; i++) {
 			if (w.in[i] > 0 && w.out[i] == 0)
-				return shape_fail(
+				return infer_fail_shape(
 					c, 0, "an input, with its pads, as large as the window", &x);
 			y.dim[i + 2] = w.out[i];
 		}
@@ -41,7 +35,7 @@ static int global_infer(struct infer *c)
 	struct shape x = infer_shape(c, 0), y = x;
 
 	if (x.rank >= 0 && x.rank < 2)
-		return shape_fail(c, 0, "rank 2 or more", &x);
+		return infer_fail_shape(c, 0, "rank 2 or more", &x);
 	for (int i = 2; i < y.rank; i++)
 		y.dim[i] = 1;
 	infer_set(c, 0, infer_dtype(c, 0), &y);
@@ -105,9 +99,9 @@ static int unpool_infer(struct infer *c)
 	bool have;
 
 	if (x.rank >= 0 && x.rank < 3)
-		return shape_fail(c, 0, "rank 3 or more", &x);
+		return infer_fail_shape(c, 0, "rank 3 or more", &x);
 	if (shape_known(&x) && shape_known(&idx) && !shape_equal(&x, &idx))
-		return shape_fail(c, 1, "the shape of X", &idx);
+		return infer_fail_shape(c, 1, "the shape of X", &idx);
 	if (infer_in(c, 2)) {
 		have = infer_ints(c, 2, &given);
 		if (have)
@@ -135,9 +129,9 @@ static int region_infer(struct infer *c, int64_t height, int64_t width, int64_t 
 	struct shape x = infer_shape(c, 0), r = infer_shape(c, 1), y = {.rank = 4};
 
 	if (x.rank >= 0 && x.rank != 4)
-		return shape_fail(c, 0, "rank 4", &x);
+		return infer_fail_shape(c, 0, "rank 4", &x);
 	if (r.rank >= 0 && (r.rank != 2 || (r.dim[1] >= 0 && r.dim[1] != columns)))
-		return shape_fail(c, 1, fmt(c->diag, "[regions, %" PRId64 "]", columns), &r);
+		return infer_fail_shape(c, 1, fmt(c->diag, "[regions, %" PRId64 "]", columns), &r);
 	if (height < 1 || width < 1 || height >= INT64_C(1) << 31 || width >= INT64_C(1) << 31)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "an output height and width of at least 1",
 				  fmt(c->diag, "%" PRId64 " and %" PRId64, height, width));
@@ -169,7 +163,7 @@ static int roi_align_infer(struct infer *c)
 
 	if (b.rank >= 0 &&
 	    (b.rank != 1 || (r.rank == 2 && r.dim[0] >= 0 && b.dim[0] >= 0 && b.dim[0] != r.dim[0])))
-		return shape_fail(c, 2, "one index for each region", &b);
+		return infer_fail_shape(c, 2, "one index for each region", &b);
 	if (p->sampling_ratio > MAX_SAMPLING_RATIO)
 		return infer_fail(c, E_VALUE, -1,
 				  fmt(c->diag, "a sampling_ratio of at most %d", MAX_SAMPLING_RATIO),

@@ -32,7 +32,7 @@ static int bias_infer(struct infer *c)
 	if (buckets >= 0 && buckets < (p->is_bidirectional ? 4 : 2))
 		return infer_fail(c, E_SHAPE, BIAS_TABLE,
 				  p->is_bidirectional ? "4 buckets or more" : "2 buckets or more",
-				  shape_str(&c->diag->arena, &table, NULL));
+				  infer_shape_text(c, &table));
 	const struct tensor *q = infer_value(c, BIAS_QUERIES), *k = infer_value(c, BIAS_KEYS);
 	n.rank = keys.rank = 1;
 	n.dim[0] = q && tensor_count(q) == 1 ? elem_i64(DT_I64, q->data, 0) : DIM_UNKNOWN;
@@ -156,14 +156,14 @@ static int gated_infer(struct infer *c)
 
 	if (q.rank >= 0 && q.rank != (packed ? 2 : 3))
 		return infer_fail(c, E_SHAPE, GATED_QUERY, packed ? "rank 2" : "rank 3",
-				  shape_str(&c->diag->arena, &q, NULL));
+				  infer_shape_text(c, &q));
 	if (p->num_heads < 1 || (width >= 0 && width % p->num_heads))
 		return infer_fail(c, E_OP_ATTRIBUTE, -1,
 				  "num_heads that divides the query's last dimension",
 				  fmt(c->diag, "%" PRId64, p->num_heads));
 	if (w.rank == 2 && w.dim[1] >= 0 && (!w.dim[1] || w.dim[1] % 2))
 		return infer_fail(c, E_SHAPE, GATED_WEIGHT, "columns for two gates",
-				  shape_str(&c->diag->arena, &w, NULL));
+				  infer_shape_text(c, &w));
 	int err = w.rank == 2 && width >= 0
 			  ? infer_unify(c, GATED_WEIGHT, width / p->num_heads, w.dim[0], &same)
 			  : 0;

@@ -50,7 +50,7 @@ static int group_infer(struct infer *c, uint32_t sum)
 				  "skip, whose sum with A is the output input_skip_bias_sum", "none");
 	if (shape_known(&x) && shape_known(&skip) && !shape_equal(&x, &skip))
 		return infer_fail(c, E_SHAPE, GROUP_SKIP, "the shape of A",
-				  shape_str(&c->diag->arena, &skip, NULL));
+				  infer_shape_text(c, &skip));
 	infer_set(c, sum, infer_dtype(c, 0), &x);
 	return 0;
 }
@@ -116,7 +116,7 @@ static int lora_infer(struct infer *c)
 
 	if (down.rank == 2 && down.dim[0] == 0)
 		return infer_fail(c, E_SHAPE, LORA_A_SCALES, "an adapter of rank 1 or more",
-				  shape_str(&c->diag->arena, &down, NULL));
+				  infer_shape_text(c, &down));
 	if (c->concrete && down.rank != 2)
 		return infer_fail(c, E_SHAPE, LORA_A_SCALES, "rank 2", NULL);
 	set_projected(c, 0, p->N);

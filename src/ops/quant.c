@@ -63,8 +63,8 @@ static int check_pair(const struct infer *c, uint32_t scale, uint32_t zero)
 	if (!shape_known(&s) || !shape_known(&z) || shape_count(&s) == shape_count(&z))
 		return 0;
 	return infer_fail(c, E_SHAPE, (int)zero,
-			  fmt(c->diag, "the scale's shape, %s", shape_str(&c->diag->arena, &s, NULL)),
-			  shape_str(&c->diag->arena, &z, NULL));
+			  fmt(c->diag, "the scale's shape, %s", infer_shape_text(c, &s)),
+			  infer_shape_text(c, &z));
 }
 
 /* Checks the shapes of scale (input 1) and zero point (input 2) against x (input 0). */
@@ -77,8 +77,7 @@ static int quantize_shapes(struct infer *c)
 	if (shape_known(&x) && shape_known(&s)) {
 		const char *bad = granularity_set(&g, &x, &s, p->axis, p->block_size);
 		if (bad)
-			return infer_fail(c, E_SHAPE, 1, bad,
-					  c->diag ? shape_str(&c->diag->arena, &s, NULL) : "");
+			return infer_fail(c, E_SHAPE, 1, bad, infer_shape_text(c, &s));
 	}
 	return check_pair(c, 1, 2);
 }
@@ -153,7 +152,7 @@ static int check_each(const struct infer *c, uint32_t i, int64_t n, int64_t batc
 	return infer_fail(c, E_SHAPE, (int)i,
 			  fmt(c->diag, "1, %" PRId64 " or %" PRId64 " times %" PRId64 " numbers", n,
 			      batches, n),
-			  c->diag ? shape_str(&c->diag->arena, &s, NULL) : "");
+			  infer_shape_text(c, &s));
 }
 
 static int check_product_operands(const struct infer *c, const struct product_slots *in,
@@ -170,7 +169,7 @@ static int check_product_operands(const struct infer *c, const struct product_sl
 	if (err || biases < 0 || s->n < 0 || biases == s->n)
 		return err;
 	return infer_fail(c, E_SHAPE, (int)in->bias, fmt(c->diag, "[%" PRId64 "]", s->n),
-			  c->diag ? shape_str(&c->diag->arena, &bias, NULL) : "");
+			  infer_shape_text(c, &bias));
 }
 
 static int product_shape(struct infer *c, const struct product_slots *in, enum dtype t)
@@ -186,8 +185,8 @@ static int product_shape(struct infer *c, const struct product_slots *in, enum d
 	if (!a.rank || !b.rank || !matmul_shape(&a, &b, NULL, &s))
 		return infer_fail(c, E_SHAPE, (int)ib,
 				  fmt(c->diag, "a matrix that %s can be multiplied by",
-				      c->diag ? shape_str(&c->diag->arena, &a, NULL) : ""),
-				  c->diag ? shape_str(&c->diag->arena, &b, NULL) : "");
+				      infer_shape_text(c, &a)),
+				  infer_shape_text(c, &b));
 	infer_set(c, 0, t, &s.out);
 	return check_product_operands(c, in, &s);
 }
@@ -250,7 +249,7 @@ static int check_columns(const struct infer *c, uint32_t i, int64_t n)
 	if (s.rank < 1 || (s.rank == 1 && (count < 0 || count == 1 || n < 0 || count == n)))
 		return 0;
 	return infer_fail(c, E_SHAPE, (int)i, fmt(c->diag, "[], [1] or [%" PRId64 "]", n),
-			  shape_str(&c->diag->arena, &s, NULL));
+			  infer_shape_text(c, &s));
 }
 
 static int qgemm_infer(struct infer *c)
@@ -432,8 +431,7 @@ static int check_concat_operand(const struct infer *c, uint32_t i)
 		return infer_fail(c, E_TYPE, (int)i,
 				  scale ? "a scale of type f32" : "codes, u8 or i8", dtype_name(t));
 	if (!codes && (s.rank > 1 || (count >= 0 && count != 1)))
-		return infer_fail(c, E_SHAPE, (int)i, "[] or [1]",
-				  c->diag ? shape_str(&c->diag->arena, &s, NULL) : "");
+		return infer_fail(c, E_SHAPE, (int)i, "[] or [1]", infer_shape_text(c, &s));
 	return 0;
 }
 

@@ -8,7 +8,7 @@
 
 static const char *dims(const struct infer *c, const struct shape *s)
 {
-	return c->diag ? shape_str(&c->diag->arena, s, NULL) : "";
+	return infer_shape_text(c, s);
 }
 
 static struct shape unknown_dims(int rank)

@@ -62,11 +62,6 @@ const char *rnn_activations(const struct rnn *p, enum rnn_cell c,
 
 /* ---- shapes ----------------------------------------------------------------------------------- */
 
-static const char *dims(const struct infer *c, const struct shape *s)
-{
-	return c->diag ? shape_str(&c->diag->arena, s, NULL) : "";
-}
-
 /*
  * Checks that input i has these dims, where a negative one stands for any size. The input may be left out or of
  * unknown rank.
@@ -80,7 +75,8 @@ static int expect_dims(const struct infer *c, uint32_t i, int rank, const int64_
 	bool bad = s.rank != rank;
 	for (int k = 0; !bad && k < rank; k++)
 		bad = s.dim[k] >= 0 && want[k] >= 0 && s.dim[k] != want[k];
-	return bad ? infer_fail(c, E_SHAPE, (int)i, dims(c, &w), dims(c, &s)) : 0;
+	return bad ? infer_fail(c, E_SHAPE, (int)i, infer_shape_text(c, &w), infer_shape_text(c, &s))
+		   : 0;
 }
 
 /*
@@ -97,13 +93,13 @@ static int check_attributes(const struct infer *c, const struct rnn *p, const st
 	if (p->hidden_size > 0 && r->dim[2] != p->hidden_size && w->dim[1] == gates * r->dim[2])
 		return infer_fail(c, E_OP_ATTRIBUTE, -1,
 				  fmt(c->diag, "hidden_size %" PRId64 ", as W %s and R %s have",
-				      r->dim[2], dims(c, w), dims(c, r)),
+				      r->dim[2], infer_shape_text(c, w), infer_shape_text(c, r)),
 				  fmt(c->diag, "hidden_size %" PRId64, p->hidden_size));
 	if (w->dim[0] != n && w->dim[0] == r->dim[0])
 		return infer_fail(
 			c, E_OP_ATTRIBUTE, -1,
 			fmt(c->diag, "a direction for W %s and R %s, whose first dimension counts them",
-			    dims(c, w), dims(c, r)),
+			    infer_shape_text(c, w), infer_shape_text(c, r)),
 			n == 2 ? "direction bidirectional, which is 2"
 			       : "direction forward or reverse, which is 1");
 	return 0;
@@ -121,7 +117,7 @@ static int rnn_common(struct infer *c, int gates)
 	int rc;
 
 	if (x.rank >= 0 && x.rank != 3)
-		return infer_fail(c, E_SHAPE, RNN_X, "rank 3", dims(c, &x));
+		return infer_fail(c, E_SHAPE, RNN_X, "rank 3", infer_shape_text(c, &x));
 	if (x.rank == 3) {
 		seq = x.dim[last ? 1 : 0];
 		batch = x.dim[last ? 0 : 1];
@@ -183,7 +179,7 @@ static int quantized_infer(struct infer *c)
 	int rc;
 
 	if (x.rank >= 0 && x.rank != 3)
-		return infer_fail(c, E_SHAPE, RNN_X, "rank 3", dims(c, &x));
+		return infer_fail(c, E_SHAPE, RNN_X, "rank 3", infer_shape_text(c, &x));
 	if ((rc = expect_dims(c, RNN_W, 3, (int64_t[]){n, input, wide})) ||
 	    (rc = expect_dims(c, RNN_R, 3, (int64_t[]){n, hidden, wide})) ||
 	    (rc = expect_dims(c, RNN_B, 2, (int64_t[]){n, wide < 0 ? DIM_UNKNOWN : 2 * wide})) ||

@@ -7,7 +7,7 @@
 
 static const char *dims(const struct infer *c, const struct shape *s)
 {
-	return c->diag ? shape_str(&c->diag->arena, s, NULL) : "";
+	return infer_shape_text(c, s);
 }
 
 /* The single element of input i; DIM_UNKNOWN if it is not known. */
@@ -233,10 +233,9 @@ static int ms_fft_infer(struct infer *c, bool inverse)
 		return infer_fail(c, E_SHAPE, 0,
 				  inverse ? "a real and an imaginary part in the last dimension"
 					  : "rank 1 or more",
-				  shape_str(&c->diag->arena, &x, NULL));
+				  infer_shape_text(c, &x));
 	if (x.rank >= 0 && x.dim[last] >= 0 && x.dim[last] < (inverse ? 2 : 1))
-		return infer_fail(c, E_SHAPE, 0, "a signal of some length",
-				  shape_str(&c->diag->arena, &x, NULL));
+		return infer_fail(c, E_SHAPE, 0, "a signal of some length", infer_shape_text(c, &x));
 	if (x.rank >= 0 && inverse) {
 		y.rank--;
 		y.dim[last] = x.dim[last] >= 0 ? 2 * (x.dim[last] - 1) : DIM_UNKNOWN;
@@ -274,7 +273,7 @@ static int warping_infer(struct infer *c)
 		if (x.dim[i] == 0 || x.dim[i] > INT32_MAX / 2)
 			return infer_fail(c, E_SHAPE, 0,
 					  fmt(c->diag, "1 to %d rows and columns", INT32_MAX / 2),
-					  shape_str(&c->diag->arena, &x, NULL));
+					  infer_shape_text(c, &x));
 	infer_set(c, 0, DT_I32, &y);
 	return 0;
 }

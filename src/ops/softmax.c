@@ -75,9 +75,8 @@ static int infer_bias_softmax(struct infer *c)
 
 	if (!err && !shape_broadcasts_to(&bias, &x))
 		err = infer_fail(c, E_SHAPE, 1,
-				 fmt(c->diag, "a bias that broadcasts to %s",
-				     shape_str(&c->diag->arena, &x, NULL)),
-				 shape_str(&c->diag->arena, &bias, NULL));
+				 fmt(c->diag, "a bias that broadcasts to %s", infer_shape_text(c, &x)),
+				 infer_shape_text(c, &bias));
 	return err ? err : infer_same(c);
 }
 

@@ -16,13 +16,6 @@ static int64_t last_dim(const struct shape *s, int back)
 	return s->rank >= back ? s->dim[s->rank - back] : DIM_UNKNOWN;
 }
 
-static int shape_fail(const struct infer *c, int slot, const char *expected)
-{
-	struct shape s = infer_shape(c, (uint32_t)slot);
-
-	return infer_fail(c, E_SHAPE, slot, expected, shape_str(&c->diag->arena, &s, NULL));
-}
-
 /* ---- streams ---------------------------------------------------------------------------------- */
 
 /* Sizes of streams. lead: number of dimensions before those of the streams; -1 if it is not known. */
@@ -44,12 +37,12 @@ static int find_streams(const struct infer *c, int64_t flat, struct stream_sizes
 	if (x.rank < 0)
 		return 0;
 	if (x.rank < (flat ? 1 : 2))
-		return shape_fail(c, 0, flat ? "rank 1 or more" : "rank 2 or more");
+		return infer_refuse_shape(c, 0, flat ? "rank 1 or more" : "rank 2 or more");
 	z->lead = x.rank - (flat ? 1 : 2);
 	if (flat && all >= 0) {
 		if (all % flat)
-			return shape_fail(c, 0,
-					  fmt(c->diag, "a multiple of %" PRId64 " features", flat));
+			return infer_refuse_shape(
+				c, 0, fmt(c->diag, "a multiple of %" PRId64 " features", flat));
 		z->features = all / flat;
 	}
 	return 0;
@@ -65,7 +58,7 @@ static int check_led(const struct infer *c, uint32_t i, int lead, int64_t a, int
 	if (s.rank < 0 || lead < 0)
 		return 0;
 	if (s.rank != rank)
-		return shape_fail(c, (int)i, fmt(c->diag, "rank %d", rank));
+		return infer_refuse_shape(c, (int)i, fmt(c->diag, "rank %d", rank));
 	for (int k = 0; k < rank && !err; k++)
 		err = infer_unify(c, (int)i, k < lead ? x.dim[k] : want[k - lead], s.dim[k], &same);
 	return err;
@@ -114,7 +107,7 @@ static int norm_infer(struct infer *c)
 	int64_t same, all = known_product(z.branches, z.features);
 
 	if (!err && s.rank >= 0 && (s.rank < 1 || s.rank > 2))
-		err = shape_fail(c, 1, "rank 1 or 2");
+		err = infer_refuse_shape(c, 1, "rank 1 or 2");
 	if (!err && s.rank == 2 && !(err = infer_unify(c, 1, z.branches, s.dim[0], &same)))
 		err = infer_unify(c, 1, z.features, s.dim[1], &same);
 	if (!err && s.rank == 1 && s.dim[0] >= 0 && all >= 0 && s.dim[0] != all)
@@ -210,7 +203,7 @@ static int check_matrix(const struct infer *c, uint32_t i, int64_t rows, int64_t
 	if (s.rank < 0)
 		return 0;
 	if (s.rank != 2)
-		return shape_fail(c, (int)i, "rank 2");
+		return infer_refuse_shape(c, (int)i, "rank 2");
 	err = infer_unify(c, (int)i, rows, s.dim[0], &same);
 	return err ? err : infer_unify(c, (int)i, cols, s.dim[1], &same);
 }
@@ -320,8 +313,8 @@ static int check_router(const struct infer *c, int64_t experts)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1,
 				  "positive numbers, and a topk_group of at most n_group", NULL);
 	if (experts >= 0 && (!experts || experts % p->n_group))
-		return shape_fail(c, ROUTER_BIAS,
-				  fmt(c->diag, "experts in %" PRId64 " groups", p->n_group));
+		return infer_refuse_shape(c, ROUTER_BIAS,
+					  fmt(c->diag, "experts in %" PRId64 " groups", p->n_group));
 	if (size >= 0 && !__builtin_mul_overflow(size, p->topk_group, &room) && p->top_k > room)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1,
 				  fmt(c->diag,
@@ -347,7 +340,7 @@ static int router_infer(struct infer *c)
 	int err = 0;
 
 	if (x.rank >= 0 && (projected ? x.rank != 2 : x.rank < 2))
-		return shape_fail(c, 0, projected ? "rank 2" : "rank 2 or more");
+		return infer_refuse_shape(c, 0, projected ? "rank 2" : "rank 2 or more");
 	if (x.rank > 0) {
 		tokens = shape_span(&x, 0, x.rank - 1);
 		if (!projected)

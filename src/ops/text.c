@@ -12,8 +12,7 @@ static int normalizer_infer(struct infer *c)
 	struct shape x = infer_shape(c, 0);
 
 	if (x.rank >= 0 && x.rank != 1 && !(x.rank == 2 && (x.dim[0] == 1 || x.dim[0] < 0)))
-		return infer_fail(c, E_SHAPE, 0, "shape [C] or [1,C]",
-				  c->diag ? shape_str(&c->diag->arena, &x, NULL) : "");
+		return infer_fail(c, E_SHAPE, 0, "shape [C] or [1,C]", infer_shape_text(c, &x));
 	if (x.rank > 0)
 		x.dim[x.rank - 1] = DIM_UNKNOWN;
 	infer_set(c, 0, DT_STRING, &x);

@@ -279,7 +279,7 @@ static int infer_image_scaler(struct infer *c)
 
 	if (p->bias.n > 0 && s.rank >= 0 && (s.rank < 2 || (s.dim[1] >= 0 && s.dim[1] != p->bias.n)))
 		return infer_fail(c, E_SHAPE, 0, fmt(c->diag, "%" PRId64 " channels", p->bias.n),
-				  shape_str(&c->diag->arena, &s, NULL));
+				  infer_shape_text(c, &s));
 	return infer_same(c);
 }
 
