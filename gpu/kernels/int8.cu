@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exact products of 8-bit integers on tensor cores. The kernels also apply scales, zero points and bias to the sums.
 #include "int8.h"
-#include "ptx.cuh"
+#include "codes_tile.cuh"
 #include "quant.cuh"
 
-enum { PIECE = 16 };
 
 __device__ inline int byte_sum(u32 v, bool is_signed)
 {
@@ -252,21 +251,6 @@ extern "C" __global__ void int8_epilogue(const gpu_int8 p)
 }
 
 // ---- the product -------------------------------------------------------------------------------
-
-template <bool SIGNED> __device__ inline void multiply(int *c, const u32 *a, const u32 *b)
-{
-	if (SIGNED)
-		mma_i8(c, a, b[0], b[1]);
-	else
-		mma_u8(c, a, b[0], b[1]);
-}
-
-// Returns the offset of a 16-byte piece in a tile whose rows have DEPTH bytes. The pieces of a row are permuted so that
-// eight rows at the same k fall into different banks of shared memory.
-template <int DEPTH> __device__ inline int piece_offset(int row, int piece)
-{
-	return DEPTH == 64 ? row * 64 + (piece ^ (row >> 1 & 3)) * PIECE : row * 128 + (piece ^ (row & 7)) * PIECE;
-}
 
 // The pieces of an operand that a thread copies. They have the same rows and columns in every tile.
 template <int ROWS, int DEPTH, int THREADS> struct Fetch {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exact convolutions of 8-bit codes on tensor cores. Channels come last, so that a window is read in place: there is no
 // matrix of windows in memory.
+#include "codes_tile.cuh"
 #include "common.cuh"
 #include "int8_conv.h"
-#include "ptx.cuh"
 
 __device__ inline int code_of(const void *p, bool is_signed) { return !p ? 0 : is_signed ? (int)*(const i8 *)p : (int)*(const u8 *)p; }
 
@@ -70,20 +70,7 @@ extern "C" __global__ void int8_fold_weights(const gpu_fold_weights p)
 
 // ---- the convolution ---------------------------------------------------------------------------
 
-template <bool SIGNED> __device__ inline void multiply(int *c, const u32 *a, const u32 *b)
-{
-	if (SIGNED)
-		mma_i8(c, a, b[0], b[1]);
-	else
-		mma_u8(c, a, b[0], b[1]);
-}
-
-// Returns the offset of a unit in a tile whose rows have DEPTH bytes. The units of a row are permuted so that eight rows
-// at the same k fall into different banks of shared memory.
-template <int DEPTH> __device__ inline int unit_offset(int row, int unit)
-{
-	return DEPTH == 64 ? row * 64 + (unit ^ (row >> 1 & 3)) * GPU_CODES_UNIT : row * 128 + (unit ^ (row & 7)) * GPU_CODES_UNIT;
-}
+static_assert(GPU_CODES_UNIT == PIECE, "a unit is a piece of a tile");
 
 // Where a unit of a window lies: its offset from the first pixel of the window, and the number of its pixel.
 struct __align__(8) Place {
@@ -129,7 +116,7 @@ template <int ROWS, int DEPTH, int THREADS> struct Windows {
 #pragma unroll
 		for (int e = 0; e < MINE; e++) {
 			const bool in = plain || inside[e] >> tap & 1;
-			u8 *to = tile + unit_offset<DEPTH>(row + e * DOWN, col);
+			u8 *to = tile + piece_offset<DEPTH>(row + e * DOWN, col);
 			if (in || !zero)
 				fetch16(to, in ? from[e] + offset : (const u8 *)p.x, in);
 			else
@@ -156,7 +143,7 @@ template <int ROWS, int DEPTH, int THREADS> struct Weights {
 		for (int e = 0; e < MINE; e++) {
 			const bool there = e * DOWN < rows;
 			if (ROWS % DOWN == 0 || row + e * DOWN < ROWS)
-				fetch16(tile + unit_offset<DEPTH>(row + e * DOWN, col), there ? from + k0 + (int64_t)e * DOWN * pitch : (const u8 *)from,
+				fetch16(tile + piece_offset<DEPTH>(row + e * DOWN, col), there ? from + k0 + (int64_t)e * DOWN * pitch : (const u8 *)from,
 					there);
 		}
 	}
@@ -273,10 +260,10 @@ __device__ inline void multiply_step(int (*sum)[NT][4], const u8 *a, const u8 *b
 		u32 fa[MT][4], fb[NT / 2][4];
 #pragma unroll
 		for (int i = 0; i < MT; i++)
-			matrices(fa[i], a + unit_offset<DEPTH>(i * 16 + lane % 16, half + lane / 16));
+			matrices(fa[i], a + piece_offset<DEPTH>(i * 16 + lane % 16, half + lane / 16));
 #pragma unroll
 		for (int j = 0; j < NT / 2; j++)
-			matrices(fb[j], b + unit_offset<DEPTH>(j * 16 + lane / 16 * 8 + lane % 8, half + lane / 8 % 2));
+			matrices(fb[j], b + piece_offset<DEPTH>(j * 16 + lane / 16 * 8 + lane % 8, half + lane / 8 % 2));
 #pragma unroll
 		for (int i = 0; i < MT; i++)
 #pragma unroll
