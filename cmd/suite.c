@@ -21,7 +21,6 @@
 #include <fcntl.h>
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_DOCUMENT = 512 << 20, MAX_WORDS = 256, COMMANDS = 2, LOOK_MS = 100 };
@@ -426,13 +425,12 @@ static int take_models(struct suite *s)
 static int read_suite(struct suite *s)
 {
 	const char *path = s->o->operand[0], *word[1];
-	struct stat st;
 	int rc = 0;
 
 	for (const struct field *f = suite_fields; f->name && !rc; f++)
 		if (f->def)
 			rc = field_set(f, &s->file, f->def, "", &s->arena, s->d);
-	if (!rc && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+	if (!rc && path_is_folder(path))
 		return FAIL(s->d, E_USAGE, .message = fmt(s->d, "%s is a folder", path),
 			    .expected = "models (.onnx), or one file of YAML that lists them",
 			    .hint = !strcmp(path, ".")

@@ -2,6 +2,7 @@
 /* infer inspect: shows what a model contains, without running it. */
 #include "cmd/inspect/inspect.h"
 
+#include "base/file.h"
 #include "base/tame.h"
 #include "cmd/options/subcommand.h"
 #include "output/graph_text.h"
@@ -244,7 +245,7 @@ int cmd_inspect(struct options *o, struct diag *d)
 		arena_free(&x.arena);
 		return err;
 	}
-	if (inspect_is_folder(x.path)) {
+	if (path_is_folder(x.path)) {
 		err = refuse_model_options(o, "a folder of tensors", d);
 		err = err ? err : inspect_folder(o, x.path, d);
 		arena_free(&x.arena);

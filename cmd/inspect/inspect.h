@@ -57,7 +57,6 @@ bool inspect_is_tensor(const char *path);
  */
 bool inspect_is_json_tensor(const char *path);
 int inspect_tensor(struct options *o, const char *path, struct diag *d);
-bool inspect_is_folder(const char *path);
 /* Shows a line for each tensor in the files of a folder, such as `infer run -o FOLDER` writes, and names the other files. */
 int inspect_folder(struct options *o, const char *path, struct diag *d);
 

@@ -479,13 +479,6 @@ static void write_folder(const struct folder *x, struct json *j)
 	json_end(j, ']');
 }
 
-bool inspect_is_folder(const char *path)
-{
-	struct stat st;
-
-	return !stat(path, &st) && S_ISDIR(st.st_mode);
-}
-
 int inspect_folder(struct options *o, const char *path, struct diag *d)
 {
 	struct arena a = {0};

@@ -17,7 +17,6 @@
 #include "session/odd_outputs.h"
 
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 struct run {
@@ -73,10 +72,7 @@ static bool draws_boxes(const struct run *r)
 /* "-o out.safetensors" is one file with all outputs, unless a folder has that name. */
 static bool saves_one_file(const struct options *o)
 {
-	struct stat st;
-
-	return o->save && !strcmp(path_ext(o->save), ".safetensors") &&
-	       !(stat(o->save, &st) == 0 && S_ISDIR(st.st_mode));
+	return o->save && !strcmp(path_ext(o->save), ".safetensors") && !path_is_folder(o->save);
 }
 
 /* Whether the folder of -o is named like a file of the kinds that are written, and is not there. */

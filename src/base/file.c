@@ -651,8 +651,7 @@ int file_make_dir(const char *path, enum code code, struct diag *d)
 			rc = stat(part, &st) == 0 ? 0 : -1;
 		part[i] = i < n ? '/' : '\0';
 	}
-	struct stat st;
-	if (!rc && (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))) {
+	if (!rc && !path_is_folder(path)) {
 		errno = ENOTDIR;
 		rc = -1;
 	}
@@ -669,6 +668,13 @@ const char *path_base(const char *path)
 	const char *slash = strrchr(path, '/');
 
 	return slash ? slash + 1 : path;
+}
+
+bool path_is_folder(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 const char *path_dir(struct arena *a, const char *path)

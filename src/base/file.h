@@ -66,6 +66,7 @@ int file_make_dir(const char *path, enum code code, struct diag *d); /* and its 
 const char *path_dir(struct arena *a, const char *path);
 const char *path_join(struct arena *a, const char *dir, const char *name);
 const char *path_base(const char *path); /* points into path */
+bool path_is_folder(const char *path);
 /*
  * Returns the path of the file in the same folder whose name is nearest to that of a path that is not there, for messages, or
  * NULL. Only names with the extension `ext` count, or all if it is NULL.

@@ -12,7 +12,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* The expected value of an output. */
@@ -168,13 +167,6 @@ static bool names_another(const char *text)
 	return text[strcspn(text, "=,/.")] == '=' && access(text, F_OK) != 0;
 }
 
-static bool is_folder(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 /* Appends the .npy files of the folder that are named after outputs. Returns 0 or -code. */
 static int add_folder(struct check_context *c, const struct graph *g, const char *folder,
 		      struct text *to, int64_t *n)
@@ -207,7 +199,7 @@ static int expand_folders(struct check_context *c, const struct graph *g, struct
 
 	r->texts.v = to;
 	for (int64_t i = 0; i < e->n && !err; i++) {
-		if (is_folder(e->v[i].s))
+		if (path_is_folder(e->v[i].s))
 			err = add_folder(c, g, e->v[i].s, to, &r->texts.n);
 		else
 			to[r->texts.n++] = e->v[i];
@@ -327,7 +319,7 @@ static bool is_within_tolerance(const struct check_options *o, const struct diff
 	}
 }
 
-/* Returns the tolerance of single elements. Who gives --atol alone, wants no more than that to be allowed, as with pytest.approx(). */
+/* Returns the tolerance of single elements. --atol alone allows no relative difference, as with pytest.approx(). */
 static struct tolerance element_tolerance(const struct check_options *o)
 {
 	return (struct tolerance){o->atol_alone && o->metric == METRIC_MAXABS ? 0 : o->rtol, o->atol};

@@ -25,13 +25,6 @@ struct paths {
 	bool many; /* false: the word names one file, whose path is the word itself */
 };
 
-static bool is_folder(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 static void add_path(struct input_list *l, struct paths *p, const char *path)
 {
 	if (p->n == p->room) {
@@ -91,7 +84,7 @@ static int add_folder(struct input_list *l, const char *folder, int depth, struc
 			continue;
 		if (S_ISDIR(st.st_mode))
 			rc = depth < MAX_FOLDER_DEPTH ? add_folder(l, path, depth + 1, p, d) : 0;
-		else if (!is_folder(path))
+		else if (!path_is_folder(path))
 			add_path(l, p, path);
 	}
 	closedir(dir);
@@ -136,7 +129,7 @@ static int expand_word(struct input_list *l, const char *word, bool folders, str
 		       struct diag *d)
 {
 	const char *kind = folders ? "folder" : "file";
-	bool list = *word == '@', folder = !folders && is_folder(word);
+	bool list = *word == '@', folder = !folders && path_is_folder(word);
 	int rc;
 
 	*p = (struct paths){0};
@@ -190,7 +183,7 @@ bool input_text_names_many(const char *text)
 	char *work = arena_str(&a, text);
 	many = split = spec_cut_keys(work, "split");
 	for (const char *p = work; p; p = next_start(p)) {
-		bool folder = is_folder(p);
+		bool folder = path_is_folder(p);
 		if (folder || access(p, F_OK) == 0 || spec_is_literal(p)) {
 			many = folder || split;
 			break;

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const char config_name[] = "genai_config.json";
 
@@ -18,14 +19,12 @@ enum {
 
 const char *genai_path(const char *path, struct arena *a)
 {
-	struct stat st;
-
 	if (!strcmp(path_base(path), config_name))
 		return path;
-	if (stat(path, &st) || !S_ISDIR(st.st_mode))
+	if (!path_is_folder(path))
 		return NULL;
 	path = path_join(a, path, config_name);
-	return stat(path, &st) == 0 ? path : NULL;
+	return access(path, F_OK) == 0 ? path : NULL;
 }
 
 static const char *text_or(const struct jvalue *v, const char *key, const char *otherwise)
