@@ -247,6 +247,18 @@ static bool find_dropped(const struct shape *x, const struct shape *y, int64_t *
 	return k == y->rank;
 }
 
+/*
+ * Returns the operator that gives the elements of shape x the shape y, with the list of *count numbers that is its second operand; NULL
+ * if Reshape and Squeeze cannot say it.
+ */
+static const char *find_view(const struct shape *x, const struct shape *y, int64_t *list, int *count)
+{
+	*count = y->rank;
+	if (find_target(x, y, list))
+		return "Reshape";
+	return find_dropped(x, y, list, count) ? "Squeeze" : NULL;
+}
+
 static void form_view(struct forming *f, struct node *n)
 {
 	const struct shape *y = shape_out(f, n);
@@ -257,19 +269,13 @@ static void form_view(struct forming *f, struct node *n)
 		return;
 	uint32_t in[2] = {viewed(f, n->in[0]), NO_VALUE};
 	const struct shape *x = &f->g->value[in[0]]->info.shape;
-	const char *name = NULL;
 	if (x->rank < 0)
 		return;
-	if (find_target(x, y, list)) {
-		name = "Reshape";
-		count = y->rank;
-	} else if (find_dropped(x, y, list, &count)) {
-		name = "Squeeze";
-	} else if (find_dropped(y, x, list, &count)) {
+	const char *name = find_view(x, y, list, &count);
+	if (!name && find_dropped(y, x, list, &count))
 		name = "Unsqueeze";
-	} else {
+	if (!name)
 		return;
-	}
 	const struct op *op = op_named(name);
 	if (n->op == op && n->in[0] == in[0] && constant_is(f, n, 1, list, count) &&
 	    params_same(op, n->params, params_new(op, &f->o->scratch)))
@@ -419,17 +425,12 @@ static bool view_instead(struct forming *f, struct node *n, uint32_t v)
 	int64_t list[MAX_RANK];
 	int count;
 
-	if (!y || x->rank < 0)
+	const char *name = y && x->rank >= 0 ? find_view(x, y, list, &count) : NULL;
+
+	if (!name)
 		return false;
-	if (find_target(x, y, list)) {
-		in[1] = add_ints(f, list, y->rank);
-		turn_into(f, n, "Reshape", NULL, in, 2);
-	} else if (find_dropped(x, y, list, &count)) {
-		in[1] = add_ints(f, list, count);
-		turn_into(f, n, "Squeeze", NULL, in, 2);
-	} else {
-		return false;
-	}
+	in[1] = add_ints(f, list, count);
+	turn_into(f, n, name, NULL, in, 2);
 	return true;
 }
 
@@ -573,6 +574,12 @@ static void form_expand(struct forming *f, struct node *n)
 	f->changes++;
 }
 
+/* The place of dimension i after the last two of `rank` dimensions are swapped. */
+static int swapped(int i, int rank)
+{
+	return i == rank - 1 ? i - 1 : i == rank - 2 ? i + 1 : i;
+}
+
 /* A Transpose of the last two dimensions goes before an operator that only splits or merges those before them. */
 static void form_transpose(struct forming *f, struct node *n)
 {
@@ -588,11 +595,9 @@ static void form_transpose(struct forming *f, struct node *n)
 	x = &f->g->value[source]->info.shape;
 	if (source == n->in[0] || x->rank < 2)
 		return;
-	for (int i = 0; i < h->rank; i++) {
-		int to = i == h->rank - 1 ? i - 1 : i == h->rank - 2 ? i + 1 : i;
-		if (perm->v[i] != to)
+	for (int i = 0; i < h->rank; i++)
+		if (perm->v[i] != swapped(i, h->rank))
 			return;
-	}
 	for (int i = 1; i <= 2; i++)
 		if (x->dim[x->rank - i] != h->dim[h->rank - i] || h->dim[h->rank - i] == DIM_UNKNOWN)
 			return;
@@ -603,7 +608,7 @@ static void form_transpose(struct forming *f, struct node *n)
 		return;
 	swap = arena_new_n(f->g->arena, int64_t, (size_t)x->rank);
 	for (int i = 0; i < x->rank; i++)
-		swap[i] = i == x->rank - 1 ? i - 1 : i == x->rank - 2 ? i + 1 : i;
+		swap[i] = swapped(i, x->rank);
 	struct transpose_params *p = params_new(n->op, f->g->arena);
 	p->perm = (struct ints){swap, x->rank};
 	uint32_t in[2] = {add_node(f, "Transpose", p, &source, 1, n->origin), NO_VALUE};
@@ -642,7 +647,9 @@ static void form_node(struct forming *f, struct node *n)
 		form_reduction(f, n);
 }
 
-int pass_forms(struct optimizer *o, struct graph *g)
+/* Forms each node. Returns the number of changes, or -code. */
+static int form_all(struct optimizer *o, struct graph *g,
+		    void (*form)(struct forming *, struct node *))
 {
 	struct forming f = {o, g, 0};
 	int r = graph_sort(g, o->diag);
@@ -650,9 +657,14 @@ int pass_forms(struct optimizer *o, struct graph *g)
 	opt_info(o, g);
 	for (uint32_t i = 0; !r && i < g->norder; i++)
 		if (!g->node[g->order[i]]->dead && g->node[g->order[i]]->op)
-			form_node(&f, g->node[g->order[i]]);
+			form(&f, g->node[g->order[i]]);
 	r = r ? r : graph_sort(g, o->diag);
 	return r ? r : f.changes;
+}
+
+int pass_forms(struct optimizer *o, struct graph *g)
+{
+	return form_all(o, g, form_node);
 }
 
 /* ---- sizes */
@@ -709,13 +721,5 @@ static void form_sizes(struct forming *f, struct node *n)
 
 int pass_sizes(struct optimizer *o, struct graph *g)
 {
-	struct forming f = {o, g, 0};
-	int r = g == o->model->graph ? graph_sort(g, o->diag) : 0;
-
-	opt_info(o, g);
-	for (uint32_t i = 0; !r && g == o->model->graph && i < g->norder; i++)
-		if (!g->node[g->order[i]]->dead && g->node[g->order[i]]->op)
-			form_sizes(&f, g->node[g->order[i]]);
-	r = r ? r : graph_sort(g, o->diag);
-	return r ? r : f.changes;
+	return g == o->model->graph ? form_all(o, g, form_sizes) : 0;
 }
