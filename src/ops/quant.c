@@ -674,33 +674,27 @@ static const struct slot conv_integer_in[] = {
 	{.name = "x_zero_point", .tvar = "T1", .types = T_Q8, .optional = true, .dims = "() | 1"},
 	{.name = "w_zero_point", .tvar = "T2", .types = T_Q8, .optional = true, .dims = "() | 1 | M"},
 	SLOT_END};
+/* Codes with their scale and zero point, and these two alone. */
+#define QSLOTS(name_, tvar_, dims_, each_)                                                         \
+	{.name = name_, .tvar = tvar_, .types = T_Q8, .dims = dims_}, QSCALES(name_, tvar_, each_)
+#define QSCALES(name_, tvar_, each_)                                                               \
+	{.name = name_ "_scale", .types = T_F32, .dims = each_},                                   \
+	{                                                                                          \
+		.name = name_ "_zero_point", .tvar = tvar_, .types = T_Q8, .dims = each_           \
+	}
 static const struct slot qlinear_conv_in[] = {
-	{.name = "x", .tvar = "T1", .types = T_Q8},
-	{.name = "x_scale", .types = T_F32, .dims = "() | 1"},
-	{.name = "x_zero_point", .tvar = "T1", .types = T_Q8, .dims = "() | 1"},
-	{.name = "w", .tvar = "T2", .types = T_Q8, .dims = "M _ _ _..."},
-	{.name = "w_scale", .types = T_F32, .dims = "() | 1 | M"},
-	{.name = "w_zero_point", .tvar = "T2", .types = T_Q8, .dims = "() | 1 | M"},
-	{.name = "y_scale", .types = T_F32, .dims = "() | 1"},
-	{.name = "y_zero_point", .tvar = "T3", .types = T_Q8, .dims = "() | 1"},
+	QSLOTS("x", "T1", NULL, "() | 1"),
+	QSLOTS("w", "T2", "M _ _ _...", "() | 1 | M"),
+	QSCALES("y", "T3", "() | 1"),
 	{.name = "B", .types = T_I32, .optional = true, .dims = "M"},
 	SLOT_END};
-static const struct slot qconv_add_in[] = {
-	{.name = "x", .tvar = "T1", .types = T_Q8},
-	{.name = "x_scale", .types = T_F32, .dims = "() | 1"},
-	{.name = "x_zero_point", .tvar = "T1", .types = T_Q8, .dims = "() | 1"},
-	{.name = "w", .tvar = "T2", .types = T_Q8, .dims = "M _ _ _..."},
-	{.name = "w_scale", .types = T_F32, .dims = "() | 1 | M"},
-	{.name = "w_zero_point", .tvar = "T2", .types = T_Q8, .dims = "() | 1 | M"},
-	{.name = "c_scale", .types = T_F32, .dims = "() | 1"},
-	{.name = "c_zero_point", .tvar = "T3", .types = T_Q8, .dims = "() | 1"},
-	{.name = "B", .types = T_I32, .optional = true, .dims = "M"},
-	{.name = "r", .tvar = "T3", .types = T_Q8},
-	{.name = "r_scale", .types = T_F32, .dims = "() | 1"},
-	{.name = "r_zero_point", .tvar = "T3", .types = T_Q8, .dims = "() | 1"},
-	{.name = "y_scale", .types = T_F32, .dims = "() | 1"},
-	{.name = "y_zero_point", .tvar = "T3", .types = T_Q8, .dims = "() | 1"},
-	SLOT_END};
+static const struct slot qconv_add_in[] = {QSLOTS("x", "T1", NULL, "() | 1"),
+					   QSLOTS("w", "T2", "M _ _ _...", "() | 1 | M"),
+					   QSCALES("c", "T3", "() | 1"),
+					   {.name = "B", .types = T_I32, .optional = true, .dims = "M"},
+					   QSLOTS("r", "T3", NULL, "() | 1"),
+					   QSCALES("y", "T3", "() | 1"),
+					   SLOT_END};
 static const struct slot q8_out[] = {{.name = "y", .tvar = "T3", .types = T_Q8}, SLOT_END};
 static const struct slot qlinear_matmul_in[] = {
 	{.name = "a", .tvar = "T1", .types = T_Q19, .dims = "K | _... M K"},
