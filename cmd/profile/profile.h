@@ -73,7 +73,7 @@ void table_nodes(struct profile *p, const struct record *r, bool brief, struct t
 void table_ranking(const struct profile *p, struct table *t, struct arena *a);
 /* "a.onnx is the fastest", that the first ones do not differ, or what is not known and why. */
 const char *ranking_sentence(const struct profile *p, struct arena *a);
-/* Writes the ranking as member "ranking" of the open JSON object, if there is one. */
+/* Adds the member "ranking" to the open JSON object; nothing if there are no models to rank. */
 void write_ranking(const struct profile *p, struct json *j);
 /* Returns a quantile of a point's runs with its 95 % interval. */
 struct interval latency_interval(const struct record_point *q, double quantile);

@@ -207,9 +207,8 @@ bool depthwise_accepts(const struct site *s, struct why *w)
 	/* Few sums behind each number that is converted: converting it in place, as oneDNN does, is faster. */
 	if (weight->dim[2] == 3 && shape_span(x, 2, 4) > MANY_POSITIONS)
 		return refuse(w, "a small window over a large picture");
-	for (int64_t i = 0; i < p->dilations.n; i++)
-		if (p->dilations.v[i] != 1)
-			return refuse(w, "dilations");
+	if (!all_are(p->dilations, 1))
+		return refuse(w, "dilations");
 	for (int64_t i = 0; i < p->pads.n; i++)
 		if (p->pads.v[i] < 0)
 			return refuse(w, "negative pads");

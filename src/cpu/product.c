@@ -269,14 +269,6 @@ int product_fused_gemm_reshape(struct site *s, struct step *step, struct diag *d
 
 /* ---- convolutions with a kernel of one element ------------------------------------------------ */
 
-static bool all_are(struct ints v, int64_t value)
-{
-	for (int64_t i = 0; i < v.n; i++)
-		if (v.v[i] != value)
-			return false;
-	return true;
-}
-
 /* The number of positions of all pictures: the rows of the product if the channels of a position lie side by side. */
 static int64_t positions(const struct shape *x)
 {

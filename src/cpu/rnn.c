@@ -42,7 +42,10 @@ struct rnn_plan {
  */
 enum { PACK_BATCH = 4, PACK_ROWS = 8, PACK_COLUMNS = 16 };
 
-/* Threads share units in groups of so many, since a strip of a packed R begins at each of these (see gemm_columns). */
+/*
+ * The smallest group of units that a thread computes. gemm_columns() can only begin at a multiple of 32 columns of a packed R, and each
+ * unit is a column.
+ */
 enum { UNITS = 32 };
 
 /* Returns whether a time step is worth several threads that share its units, and has a group for each. */

@@ -325,7 +325,7 @@ static int mel_run(const struct call *c)
 	}
 /* ---- DynamicTimeWarping ------------------------------------------------------------------------ */
 
-/* Where the cheapest path to a point comes from: both before it, the row before, the column before. */
+/* From where the cheapest path reaches a point (r, c): from (r - 1, c - 1), from (r - 1, c), or from (r, c - 1). */
 enum { FROM_BOTH, FROM_ROW, FROM_COLUMN };
 
 /*

@@ -98,7 +98,7 @@ struct bench {
 	/* of the loop that is running */
 	/* clock_ns at which the loop began, and at which its duration is over (0 without a duration) */
 	uint64_t begin, end;
-	uint64_t settled;   /* runs that end before are not kept; 0 to keep all */
+	uint64_t settled;   /* clock_ns before which runs are not kept; 0 to keep all */
 	size_t most;	    /* runs of each lane, 0 if the duration decides */
 	double base, share; /* progress before this point, and the point's share of the progress */
 	double loop; /* the loop's share of the point's progress; observed runs are the rest */

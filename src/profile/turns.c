@@ -27,7 +27,7 @@ struct contest {
 	struct diag *d;
 	size_t *order; /* in which the jobs take their turns of a cycle */
 	size_t n;
-	size_t parts;		 /* of the time or the runs that were asked for; a turn is one */
+	size_t parts; /* into which the time or the runs that were asked for are cut: a turn measures one */
 	size_t turns, processes; /* of each job, in all */
 	double starting, cycle; /* seconds that it took to start all of them, and that a cycle takes */
 	uint64_t seed;
@@ -46,9 +46,7 @@ static uint64_t file_size(const char *path)
 /* Whether memory holds all models at once: a model takes about its file's size twice while it starts. */
 static bool memory_suffices(const struct profile_job *job, size_t n)
 {
-	uint64_t sum = 0;
-
-	uint64_t available = proc_available();
+	uint64_t sum = 0, available = proc_available();
 
 	for (size_t k = 0; k < n; k++)
 		sum += 2 * file_size(job[k].path);
@@ -124,7 +122,7 @@ static void run_cycle(struct contest *c, double done)
 	draw_order(c);
 	for (size_t k = 0; k < c->n && !c->stopped; k++) {
 		struct measuring *m = &c->child[c->order[k]];
-		if (m->running && !m->child.n && m->child.fd >= 0)
+		if (m->running)
 			(void)measuring_turn(m, done);
 		c->stopped = was_stopped(c);
 	}

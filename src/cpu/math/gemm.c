@@ -112,8 +112,8 @@ enum { UNIT_ROWS = 12, UNIT_COLUMNS = 32, MAX_ROUNDS = 4, MAX_ROW_PARTS = 64 };
 
 /*
  * Estimates the time of a part of so many rows and columns, in multiplications for each value of k. A part waits for its columns
- * of B to come from memory, as long as some 24 rows of it take, every part reads its rows of A once more, or copies them, and packs its columns of B unless they are packed.
- * Handing out a part takes as long as some 100,000 multiplications.
+ * of B to come from memory, which takes as long as some 24 rows of products, or 40 if it has to pack them. It reads its rows of A
+ * once more, or copies them. Handing out a part takes as long as some 100,000 multiplications.
  */
 static double part_cost(const struct gemm *g, bool copies_a, int64_t rows, int64_t cols)
 {

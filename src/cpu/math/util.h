@@ -25,6 +25,15 @@ enum {
 	BLOCK = 1024, /* elements converted at once */
 };
 
+/* Whether all numbers of an attribute, of which there may be none, have the value. */
+static inline bool all_are(struct ints v, int64_t value)
+{
+	for (int64_t i = 0; i < v.n; i++)
+		if (v.v[i] != value)
+			return false;
+	return true;
+}
+
 /* Returns the bytes of one element of a type of at least eight bits. */
 static inline int64_t elem_size(enum dtype t)
 {
