@@ -56,6 +56,7 @@ static int open_model(struct extract *x)
 	struct arena *a = &x->source.arena;
 
 	x->o->config.optimize = OPTIMIZE_NONE;
+	x->o->config.types_only = true; /* a part may hold operators that this build cannot run */
 	x->o->config.device = "cpu";
 	int rc = source_open(&x->source, x->o->operand[0], &x->o->config, x->d);
 	if (rc)
@@ -238,6 +239,34 @@ static int add_begins(struct extract *x)
 	return 0;
 }
 
+/*
+ * The type of a tensor that an unknown operator makes is known only if the file declares it. Refuses a part that has such an
+ * input, because no program could load it; an output without a type is only warned of.
+ */
+static int check_types(const struct extract *x)
+{
+	for (uint32_t i = 0; i < x->in.n + x->out.n; i++) {
+		bool begins = i < x->in.n;
+		const struct onnx_border *b = begins ? &x->in.v[i] : &x->out.v[i - x->in.n];
+		if (b->t->type.kind != V_NONE)
+			continue;
+		const struct finding f = {
+			.code = E_MODEL_NAME,
+			.severity = begins ? SEV_ERROR : SEV_WARNING,
+			.file = __FILE__,
+			.line = __LINE__,
+			.slot = fmt(x->d, "%s '%s' of the part", begins ? "input" : "output", b->name),
+			.message = "its type is not known: an operator that this build does not know lies before it, "
+				   "and the file declares no type",
+			.hint = begins ? "begin at another tensor, or add a value_info for it to the model"
+				       : "add a value_info for it to the model if a program wants its type"};
+		int rc = diag_add(x->d, &f);
+		if (begins)
+			return rc;
+	}
+	return 0;
+}
+
 static int write_part(struct extract *x, uint32_t *count)
 {
 	uint32_t *node = arena_new_n(&x->source.arena, uint32_t, onnx_file_nodes(x->file) + 1), n = 0;
@@ -301,6 +330,7 @@ int cmd_extract(struct options *o, struct diag *d)
 	rc = rc ? rc : open_model(&x);
 	rc = rc ? rc : find_part(&x);
 	rc = rc ? rc : add_begins(&x);
+	rc = rc ? rc : check_types(&x);
 	rc = rc ? rc : write_part(&x, &nodes);
 	if (!rc)
 		tell(&x, nodes);

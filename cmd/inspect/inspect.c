@@ -128,9 +128,12 @@ static int gather_model(struct inspection *x, struct session **plan, struct diag
 	 * missing, what depends on them is no fault of its own.
 	 */
 	struct diag quiet = {0};
-	if (!err && stage != STAGE_FILE)
-		(void)opt_run_report(x->model, host_backend(), &config, &x->report,
-				     x->weights[0].missing ? &quiet : d);
+	if (!err && stage != STAGE_FILE &&
+	    opt_run_report(x->model, host_backend(), &config, &x->report,
+			   x->weights[0].missing ? &quiet : d) == -(int)E_OP_UNSUPPORTED) {
+		config.types_only = true;
+		(void)opt_run(x->model, host_backend(), &config, &quiet);
+	}
 	diag_free(&quiet);
 	if (!err && (x->o->nodes || x->o->cost || x->o->json || x->o->html))
 		gather_nodes(x);

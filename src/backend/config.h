@@ -42,6 +42,11 @@ struct run_config {
 	 * from stay nodes, and folding takes little memory.
 	 */
 	bool to_file;
+	/*
+	 * The graph is not run: types and shapes are inferred as far as its operators are known, and those of an unknown
+	 * operator's outputs are what the file declares.
+	 */
+	bool types_only;
 	bool compared; /* the graph is not run but compared: equal mathematics gets equal words (opt/normal.c) */
 	/* texts of --dim and --shape whose sizes hold before the model is optimized; none: all dimensions stay as they are */
 	struct texts fixed_dims, fixed_shapes;

@@ -349,6 +349,25 @@ static size_t count_findings(const struct diag *d, enum severity s)
 	return n;
 }
 
+/*
+ * Whether an error says that the command line is wrong: a name that the model does not have, a value that an option does not
+ * take. It is no finding about the model.
+ */
+static bool blames_command_line(const struct finding *f)
+{
+	return f->severity == SEV_ERROR &&
+	       (code_exit(f->code) == 2 || f->code == E_DIM || f->code == E_STEPS ||
+		f->code == E_INPUT_NAME || f->code == E_INPUT_KEY);
+}
+
+static int find_wrong_option(const struct diag *d)
+{
+	for (const struct finding *f = d->first; f; f = f->next)
+		if (blames_command_line(f))
+			return -(int)f->code;
+	return 0;
+}
+
 static void add_result(struct check_context *c, const struct check_result *r)
 {
 	c->results[c->nresults++] = *r;
@@ -402,8 +421,10 @@ int check_run(struct check_context *c)
 	for (size_t i = 0; checks[i] && !err; i++)
 		err = checks[i]->asked ? checks[i]->asked(c) : 0;
 	c->results = arena_new_n(&c->arena, struct check_result, sizeof(checks) / sizeof(*checks));
-	for (size_t i = 0; checks[i] && !err; i++)
+	for (size_t i = 0; checks[i] && !err; i++) {
 		run_check(c, checks[i]);
+		err = find_wrong_option(c->d);
+	}
 	return err;
 }
 

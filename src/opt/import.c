@@ -287,7 +287,7 @@ static int check_old(struct optimizer *o, struct graph *g, const struct node *n)
 	r = infer_types(&x->c);
 	diag_free(&quiet);
 	/* shapes that do not fit are no error in a branch that may never run */
-	if (!r || (x->tolerant && r == -(int)E_SHAPE))
+	if (!r || o->config->types_only || (x->tolerant && r == -(int)E_SHAPE))
 		return 0;
 	x->c.diag = o->diag;
 	return infer_types(&x->c);
@@ -486,6 +486,8 @@ static int import_node(struct optimizer *o, struct graph *g, struct node *n)
 
 	if (branch)
 		return inline_branch(o, g, n, branch, attribute);
+	if (!n->op && o->config->types_only)
+		return 0;
 	if (!n->op)
 		return FAIL(o->diag, E_OP_UNSUPPORTED, .node = n->origin->name, .op = n->type);
 	changes = upgrade(o, g, n);
@@ -498,9 +500,12 @@ static int import_node(struct optimizer *o, struct graph *g, struct node *n)
 int pass_import(struct optimizer *o, struct graph *g)
 {
 	struct graph_info *x = opt_info(o, g);
-	int changes = 0, r = g == o->model->graph ? ops_supported(o->model, o->diag) : 0;
+	bool whole = g == o->model->graph;
+	int changes = 0, r = whole && !o->config->types_only ? ops_supported(o->model, o->diag) : 0;
 
 	x->imported = true;
+	/* an input of unknown type is no error: an unknown operator may have made it */
+	x->tolerant |= o->config->types_only;
 	for (uint32_t i = 0; i < g->nin; i++)
 		name_unknown(o, g, &x->info[g->in[i]]);
 	if (!r)

@@ -152,7 +152,8 @@ int opt_run_report(struct model *m, const struct backend *cpu, const struct run_
 	if (report)
 		report->nodes = count_nodes(m->graph);
 	for (int i = 0; r >= 0 && opt_passes[i].name; i++) {
-		if (opt_passes[i].level > cfg->optimize)
+		if (opt_passes[i].level > cfg->optimize ||
+		    (cfg->types_only && opt_passes[i].run != pass_import))
 			continue;
 		r = run_pass(&o, &opt_passes[i], m->graph);
 		if (report && r >= 0)

@@ -202,6 +202,9 @@ static bool view_as_steps(const struct tensor *t, struct steps *s)
 	int r = t->shape.rank;
 	if (r < 2 || r > 3 || dim[r - 1] < 2)
 		return false;
+	/* one row of scores is what a classifier gives */
+	if (r == 2 && dim[0] < 2)
+		return false;
 	*s = (struct steps){
 		.t = t, .batch = r == 3 ? dim[0] : 1, .steps = dim[r - 2], .classes = dim[r - 1]};
 	/* some speech models have outputs of shape [steps, 1, classes], of which the first axis is the steps */
@@ -281,9 +284,12 @@ static int fail_no_text(const struct output *out, size_t n, const struct labels 
 	for (size_t i = 0; i < n; i++)
 		str_addf(&all, "%s%s %s", i ? ", " : "", out[i].name,
 			 out[i].tensor ? shape_str(&d->arena, &out[i].tensor->shape, NULL) : "");
-	return FAIL(d, E_LABELS, .message = "no output can be decoded as text",
-		    .expected = "an output of floats with shape [batch, steps, classes]",
-		    .actual = str_get(&all));
+	return FAIL(
+		d, E_LABELS, .message = "no output can be decoded as text",
+		.expected = "an output of floats with shape [batch, steps, classes]",
+		.actual = str_get(&all),
+		.hint = "--decode ctc chooses a letter at each of many steps; --top 5 names the best classes of "
+			"one, and --print 20 prints values as they are");
 }
 
 /* Finds the first output that can be decoded with these labels. */
@@ -470,7 +476,8 @@ static int check_rankable(const struct output *out, size_t n, const struct label
 		return 0;
 	if (seen < 0)
 		return FAIL(d, E_LABELS,
-			    .message = "no output has classes along its last axis to rank");
+			    .message = "no output has classes along its last axis to rank",
+			    .hint = "infer inspect MODEL shows the outputs; --print 20 prints their values");
 	int64_t more = seen - (int64_t)labels->n;
 	return FAIL(
 		d, E_LABELS, .message = "the labels do not fit the classes",
@@ -505,6 +512,17 @@ int rank_outputs(const struct output *out, size_t n, int64_t k, const struct lab
 
 /* ---- checks before the run */
 
+/* Whether the dimension is the first of an input of rank 4. */
+static bool is_picture_batch(const struct graph *g, int64_t dim)
+{
+	for (uint32_t i = 0; i < g->nin; i++) {
+		const struct shape *s = &g->value[g->in[i]]->info.shape;
+		if (s->rank == 4 && dim_is_sym(dim) && s->dim[0] == dim)
+			return true;
+	}
+	return false;
+}
+
 int results_check(const struct graph *g, const struct wanted *w, struct diag *d)
 {
 	struct arena a = {0};
@@ -522,9 +540,10 @@ int results_check(const struct graph *g, const struct wanted *w, struct diag *d)
 		known &= v->type.kind != V_NONE &&
 			 (v->type.kind != V_TENSOR ||
 			  (v->shape.rank >= 0 && (last < 0 || v->shape.dim[last] >= 0)));
+		/* a free size can be a number of steps, but not if pictures are stacked along it */
 		for (int k = 0; k < last; k++)
 			if (t[i].shape.dim[k] < 0)
-				t[i].shape.dim[k] = 1;
+				t[i].shape.dim[k] = is_picture_batch(g, t[i].shape.dim[k]) ? 1 : 2;
 	}
 	int rc = known && w->rank ? check_rankable(out, g->nout, w->labels, d) : 0;
 	if (known && w->text && !rc)
