@@ -369,6 +369,27 @@ static size_t list_models(const char *folder, const char **name, struct arena *a
 	return n;
 }
 
+enum { MAX_TOLD = 5 };
+
+/* Names the first models of the folder in which a missing one was looked for, or says that the folder is missing, too. */
+static const char *models_beside(const char *path, struct diag *d)
+{
+	struct arena *a = &d->arena;
+	const char *base = path_base(path), **name = arena_new_n(a, const char *, MAX_LISTED);
+	const char *folder = base > path ? arena_strn(a, path, (size_t)(base - path)) : ".";
+	struct str all = {.arena = a};
+
+	if (!path_is_folder(folder))
+		return fmt(d, "there is no folder %s", folder);
+	size_t n = list_models(folder, name, a);
+	for (size_t i = 0; i < n && i < MAX_TOLD; i++)
+		str_addf(&all, "%s%s%s", i ? ", " : "", base > path ? folder : "", name[i]);
+	if (n > MAX_TOLD)
+		str_addf(&all, " and %s%zu more", n == MAX_LISTED ? "at least " : "", n - MAX_TOLD);
+	return n ? fmt(d, "the models there are %s", str_get(&all))
+		 : "no .onnx file lies there; check the path";
+}
+
 /* Hints at the models that are there if the path is a folder or is not there. */
 static void hint_at_models(const char *path, struct diag *d)
 {
@@ -381,7 +402,7 @@ static void hint_at_models(const char *path, struct diag *d)
 	size_t n = there ? list_models(path, name, &d->arena) : 0;
 	if (!there) {
 		const char *near = path_near(&d->arena, path, ".onnx");
-		d->last->hint = near ? fmt(d, "did you mean %s?", near) : NULL;
+		d->last->hint = near ? fmt(d, "did you mean %s?", near) : models_beside(path, d);
 	} else if (n == 1) {
 		d->last->hint =
 			fmt(d, "the folder has one model: %s", path_join(&d->arena, path, name[0]));

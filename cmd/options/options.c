@@ -7,6 +7,7 @@
 #include "base/yaml.h"
 #include "cmd/options/foreign.h"
 #include "cmd/options/subcommand.h"
+#include "cmd/options/whole_line.h"
 #include "input/list.h"
 #include "ir/graph.h"
 #include "session/backends.h"
@@ -60,17 +61,6 @@ static const char *hint_for_foreign(const struct parser *p, const char *word, si
 	return foreign_hint(word, n, p->o->command->bit, likely_value(p, word, n), p->diag);
 }
 
-static bool is_input_key(const char *word, size_t n)
-{
-	for (const char *key = input_key_words(""); *key;) {
-		size_t len = strcspn(key, "|");
-		if (len == n && !strncmp(key, word, n))
-			return true;
-		key += len + (key[len] == '|');
-	}
-	return false;
-}
-
 /* Returns the last word of the command line that names a file which is no model, with its keys, or "FILE". */
 static const char *likely_input(const struct parser *p)
 {
@@ -87,24 +77,6 @@ static const char *likely_input(const struct parser *p)
 	return found;
 }
 
-/* Whether there is a word --mean or --std with values from 0 to 1, as ImageNet's, but no --scale: pixels must be divided before. */
-static bool wants_scale(const struct parser *p)
-{
-	bool small = false;
-
-	for (int i = 0; i < p->argc; i++) {
-		const char *w = p->argv[i], *value = i + 1 < p->argc ? p->argv[i + 1] : "";
-		if (str_starts(w, "--scale"))
-			return false;
-		if (str_starts(w, "--mean=") || str_starts(w, "--std="))
-			value = strchr(w, '=') + 1;
-		else if (strcmp(w, "--mean") != 0 && strcmp(w, "--std") != 0)
-			continue;
-		small |= str_starts(value, "0.");
-	}
-	return small;
-}
-
 /*
  * Returns what to write if the word is a key of --input, such as resize, which --resize 224x224 was meant to be; or NULL. Keys in
  * later words, as in --resize 224x224 --mean 0.5, are joined. `format` is left to the words of other tools, of which it means
@@ -117,7 +89,7 @@ static const char *key_hint(const struct parser *p, const char *word, size_t n)
 	if (!(p->o->command->bit & CMD_RUNS) || !is_input_key(word, n) || !strncmp(word, "format", n))
 		return NULL;
 	str_addf(&s, "%.*s is a key of --input: --input %s", (int)n, word, likely_input(p));
-	if (wants_scale(p))
+	if (wants_scale(p->argc, p->argv))
 		str_add(&s, ",scale=1/255");
 	for (int i = p->next - 1; i < p->argc; i++) {
 		const char *w = p->argv[i];
@@ -194,10 +166,12 @@ static int unknown_option(const struct parser *p, const char *name, size_t n)
 	}
 	if (!other && !near)
 		other = foreign_near(name - 2, n + 2, p->o->command->bit, likely_value(p, name, n), d);
+	const char *line = other ? whole_line(p->o->command, p->argc, p->argv, d) : NULL;
 	return FAIL(d, E_OPTION, .message = fmt(d, "unknown option '--%s'", word),
-		    .hint = other  ? other
-			    : near ? fmt(d, "did you mean '--%s'?", near)
-				   : fmt(d, "see infer %s --help", p->o->command->name));
+		    .hint = line    ? fmt(d, "%s; the whole line: %s", other, line)
+			    : other ? other
+			    : near  ? fmt(d, "did you mean '--%s'?", near)
+				    : fmt(d, "see infer %s --help", p->o->command->name));
 }
 
 /* Of a letter with two dashes, as in --n 20, the short option of that letter is meant rather than an abbreviation. */

@@ -79,7 +79,8 @@ const struct field options_table[] = {
 	 .implied = "0..1", .metavar_kind = "range",
 	 .help = "fill an input with random values from LO to HI (0 to 1 if left out); repeatable",
 	 .more = "Without NAME it applies to every input that no other option gives. Integer inputs get integers, and "
-		 "bool inputs get false and true. A message on standard error names each input that was filled with "
+		 "bool inputs get false and true. Where 0..1 says too little the model decides: bytes (u8) of three axes or more are "
+		 "pixels from 0 to 255, ids are rows of their table, and masks are ones; NAME=LO..HI overrules that. A message on standard error names each input that was filled with "
 		 "random values."},
 	{ROW("seed", F_INT, seed, INPUTS, CMD_RUNS), .def = "0", .arg = "N", .env = "INFER_SEED",
 	 .help = "seed of the random values",
@@ -567,7 +568,8 @@ const struct field options_table[] = {
 	 .arg = "[LIBRARY.so]", .implied = "", .metavar_kind = "library",
 	 .help = "add the operators of a shared library; repeatable. inspect without a model: list all operators",
 	 .more = "The library is written against the header infer/op.h, which describes all that it has to have; "
-		 "docs/custom-operators has an example with CPU and CUDA kernels. It is opened by its path, its operators are "
+		 "share/doc/infer/custom-operators of an installation (docs/custom-operators of the sources) has an example with CPU "
+		 "and CUDA kernels. It is opened by its path, its operators are "
 		 "computed by its code in this process, and operands and attributes are checked against its tables before. A crash "
 		 "in its code is reported with the node that ran. A library that cannot be opened, that is for "
 		 "another version of the header, or that names an operator that exists already, ends the command with exit status 8. "

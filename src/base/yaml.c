@@ -175,7 +175,8 @@ static int refuse_unknown_key(struct reader *r, const char *key)
 	return FAIL(r->diag, E_CONFIG, .slot = fmt(r->diag, "%s:%u", r->path, event_line(r)),
 		    .message = fmt(r->diag, "unknown option '%s'", key),
 		    .hint = near ? fmt(r->diag, "did you mean '%s'?", near)
-				 : "the keys are the names of the long options");
+				 : "the keys are the names of the long options, as threads: 4; infer COMMAND --help "
+				   "lists them");
 }
 
 /* Reads a key, which is the current event, and the value after it. */
@@ -202,7 +203,9 @@ static int read_root(struct reader *r)
 	if (r->event.type == YAML_SCALAR_EVENT && is_null(r))
 		return 0;
 	if (r->event.type != YAML_MAPPING_START_EVENT)
-		return config_fail(r, event_line(r), "a mapping (key: value) is expected", NULL);
+		return config_fail(
+			r, event_line(r), "a mapping (key: value) is expected",
+			"write an option a line, without dashes and with a colon: threads: 4");
 	for (;;) {
 		int rc = next_event(r);
 		if (rc || r->event.type == YAML_MAPPING_END_EVENT)

@@ -507,7 +507,7 @@ static void plot_series(const struct leak *x, const char *what, struct page *p)
 							  .steps = true};
 	page_plot(p, &(struct page_plot){.title = "Memory after each run",
 					 .x_label = "run",
-					 .y_label = "bytes",
+					 .y_label = "memory",
 					 .y_unit = PAGE_BYTES,
 					 .series = lines,
 					 .nseries = n});

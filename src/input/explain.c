@@ -22,6 +22,7 @@ struct guesser {
 	const struct item *item;
 	struct input_keys keys; /* the user's keys and the keys guessed so far */
 	struct str added;	/* the guessed keys as text, for the hint */
+	const char *left_out; /* the user's key with which a picture cannot fit; NULL if it is none of them */
 	const char *reads,
 		*note; /* meaning of the file with these keys: "u8 [224,224,3]", "an HWC image" */
 	struct fit fit;
@@ -325,6 +326,79 @@ static bool guess_typed(struct guesser *g)
 	if (ok && g->item->kind != IO_IMAGE && g->keys.dtype && !g->m->source->spec.keys.dtype)
 		scale_pixels(g, g->item->dtype);
 	return ok;
+}
+
+/* Sets a key back to what it is if nobody gives it. */
+static void clear_key(struct input_keys *k, const char *key)
+{
+	const struct input_keys none = NO_KEYS;
+
+	if (!strcmp(key, "layout"))
+		k->layout = none.layout;
+	else if (!strcmp(key, "resize"))
+		k->resize = none.resize;
+	else if (!strcmp(key, "shape"))
+		k->shape = none.shape;
+	else if (!strcmp(key, "dtype"))
+		k->dtype = none.dtype;
+	else if (!strcmp(key, "order"))
+		k->order = none.order;
+	else if (!strcmp(key, "mean"))
+		k->math.nmean = none.math.nmean;
+	else
+		k->math.nstd = none.math.nstd;
+}
+
+/* Returns where KEY= stands in the text of the user's keys, or NULL. */
+static const char *find_key(const char *text, const char *key)
+{
+	size_t n = strlen(key);
+
+	for (const char *p = text; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+		if (!strncmp(p, key, n) && p[n] == '=')
+			return p;
+	return NULL;
+}
+
+/* Guesses that one of the user's keys is what keeps a picture from fitting, such as layout=nhwc, which is for arrays. */
+static bool guess_needless_key(struct guesser *g)
+{
+	static const char *const keys[] = {"layout", "shape", "dtype", "resize",
+					   "order",  "mean",  "std"};
+	struct saved start = save_keys(g);
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
+		if (!find_key(g->m->source->spec.keys_text, keys[i]))
+			continue;
+		clear_key(&g->keys, keys[i]);
+		if (keys_fit(g) || guess_typed(g)) {
+			g->left_out = keys[i];
+			return set_reading(g, g->item->dtype, &g->item->shape,
+					   arena_printf(g->a,
+							!strcmp(keys[i], "resize")
+								? "it fits with another %s="
+								: "it fits without %s=",
+							keys[i]));
+		}
+		restore_keys(g, start);
+	}
+	return false;
+}
+
+/* Returns the user's keys without the one that is left out. */
+static const char *kept_keys(const struct guesser *g)
+{
+	const char *text = g->m->source->spec.keys_text;
+	const char *from = g->left_out ? find_key(text, g->left_out) : NULL, *end = from;
+
+	if (!from)
+		return text;
+	/* a comma before a number belongs to the value, as in shape=1,3,64,64 */
+	do
+		end += strcspn(end, ",") + (end[strcspn(end, ",")] == ',');
+	while (*end && !isalpha((unsigned char)*end));
+	bool last = !*end && from > text;
+	return arena_printf(g->a, "%.*s%s", (int)(from - text) - last, text, end);
 }
 
 /*
@@ -659,8 +733,8 @@ static const char *input_option(struct guesser *g)
 	str_add(&b, s->listed_by ? s->listed_by : s->file);
 	if (s->member)
 		str_addf(&b, ":%s", s->member);
-	if (*s->keys_text)
-		str_addf(&b, ",%s", s->keys_text);
+	if (*kept_keys(g))
+		str_addf(&b, ",%s", kept_keys(g));
 	if (g->added.n)
 		str_addf(&b, ",%s", str_get(&g->added));
 	return arena_printf(g->a, "--input %s", str_quoted(g->a, str_get(&b)));
@@ -802,7 +876,7 @@ static int report_mismatch(struct guesser *g, bool guessed, struct diag *d)
 		rows[n++] = (struct diag_row){
 			"reads as",
 			g->note ? arena_printf(g->a, "%s (%s)", g->reads, g->note) : g->reads};
-	const char *fix = guessed && g->added.n ? input_option(g) : remedy(g);
+	const char *fix = guessed && (g->added.n || g->left_out) ? input_option(g) : remedy(g);
 	rows[n++] = (struct diag_row){"try", fix};
 	return FAIL(d, final_code(g, guessed),
 		    .message = fmt(d, "input '%s' does not fit the model; nothing was read into it",
@@ -842,7 +916,10 @@ int input_explain(const struct mismatch *m, struct diag *d)
 		return -(int)m->fit->code;
 	if (m->fit->code == E_INPUT_KEY)
 		return FAIL(d, E_INPUT_KEY, .slot = fmt(d, "input '%s'", m->want->name),
-			    .message = m->fit->why);
+			    .message = m->fit->why,
+			    .hint = m->source->item.kind == IO_IMAGE && m->source->spec.keys.dtype
+					    ? "leave dtype= out: the bytes of a picture become the model's type"
+					    : NULL);
 	if (m->source->item.kind == IO_SOUND)
 		return explain_sound(m, d);
 	struct guesser g = {.m = m,
@@ -857,6 +934,8 @@ int input_explain(const struct mismatch *m, struct diag *d)
 		       (guess_other_kind(&g, &other) || (typed ? guess_typed(&g) : guess_raw(&g)));
 	if (g.item->count >= 0 && g.item->shape.rank >= 0)
 		guessed = guess_typed(&g);
+	if (!guessed && g.item->kind == IO_IMAGE)
+		guessed = guess_needless_key(&g);
 	if (!guessed) {
 		restore_keys(&g, (struct saved){m->source->spec.keys, 0});
 		describe_file(&g);

@@ -89,6 +89,11 @@ void random_choose(struct range *r, const struct graph *g, const struct value *v
 		r->kind = RANGE_ONES;
 		return;
 	}
+	/* bytes of three or four axes are pixels, of which 0 to 1 would leave a black picture */
+	if (t == DT_U8 && v->info.shape.rank >= 3 && r->lo == 0 && r->hi == 1) {
+		r->hi = 255;
+		return;
+	}
 	if (!is_integer(t) || t == DT_BOOL || dtype_bits(t) < 32)
 		return;
 	int64_t rows = table_rows(g, v, 3);

@@ -223,7 +223,7 @@ static bool set_key(struct input_keys *k, const char *key, const char *value)
 	if (!strcmp(key, "mean"))
 		return (k->math.nmean = parse_numbers(value, k->math.mean)) > 0;
 	if (!strcmp(key, "scale"))
-		return parse_fraction(value, &k->math.scale);
+		return parse_fraction(value, &k->math.scale) && k->math.scale != 0;
 	if (strcmp(key, "std"))
 		return false;
 	k->math.nstd = parse_numbers(value, k->math.std);
@@ -243,7 +243,7 @@ static const char *key_takes(const char *key)
 		"a number",
 		"numbers, as 0.485/0.456/0.406",
 		"numbers other than 0, as 0.229/0.224/0.225",
-		"a number or a fraction, as 1/255",
+		"a number other than 0 or a fraction, as 1/255",
 		"sizes, as 1x3x224x224",
 		"npy, npz, pb, safetensors, raw, image, sound, txt or json",
 		"an axis, as 0",
@@ -311,22 +311,87 @@ static const char *other_key(const char *word, const char *value, struct diag *d
 	return NULL;
 }
 
+/* Returns what other programs call a value of ours, or NULL. */
+static const char *other_value(const char *key, const char *value)
+{
+	static const struct {
+		const char *key, *words, *instead;
+	} rows[] = {
+		{"layout", "channels_last channels-last last tf tensorflow", "nhwc"},
+		{"layout", "channels_first channels-first first torch pytorch", "nchw"},
+		{"order", "grey grayscale greyscale l mono", "gray"},
+		{"order", "rgba color colour", "rgb"},
+		{"order", "bgra cv2 opencv", "bgr"},
+		{"exif", "yes true 1", "on"},
+		{"exif", "no false 0 none", "off"},
+		{"mono", "yes true 1", "on"},
+		{"mono", "no false 0 none", "off"},
+		{"format", "png jpg jpeg bmp gif webp tiff ppm picture img", "image"},
+		{"format", "wav flac mp3 ogg audio", "sound"},
+		{"format", "numpy", "npy"},
+		{"format", "bin binary bytes", "raw"},
+		{"format", "csv text", "txt"},
+		{"format", "protobuf proto", "pb"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const char *p = rows[i].words;
+		for (size_t len; !strcmp(rows[i].key, key) && *p; p += len + (p[len] == ' ')) {
+			len = strcspn(p, " ");
+			if (len == strlen(value) && !strncasecmp(p, value, len))
+				return rows[i].instead;
+		}
+	}
+	return NULL;
+}
+
+/* Returns sides that are numbers with something other than an 'x' between them, or one number for both, as a hint; or NULL. */
+static const char *resize_instead(const char *value, struct diag *d)
+{
+	const char *form = !strncasecmp(value, "letterbox", 9) ? "letterbox:" : "";
+	const char *side = value + strcspn(value, "0123456789");
+	char *end;
+	long w = strtol(side, &end, 10), h = w;
+
+	if (*end)
+		h = strtol(end + 1, NULL, 10);
+	if (*side && strchr(value, '-') == NULL && w >= 1 && h >= 1 && w <= IMAGE_MAX_SIDE &&
+	    h <= IMAGE_MAX_SIDE)
+		return fmt(d, "write resize=%s%ldx%ld", form, w, h);
+	return *form ? "write resize=letterbox:640x640, with the sizes that the model takes"
+		     : "write the width and height that infer inspect MODEL shows, as resize=224x224";
+}
+
 /* Returns what to write instead of a value that a key does not take, or NULL. */
 static const char *value_instead(const char *key, const char *value, struct diag *d)
 {
-	int64_t w, h;
-	size_t n = strcspn(value, ",X*:");
+	struct input_keys scratch = NO_KEYS;
+	struct arena a = {0};
+	const char *other = other_value(key, value), *hint = NULL;
+	char *text = arena_strn(&a, value, strlen(value)), *to = text;
 
 	if (!strncasecmp(value, "imagenet", 8))
 		return "write " IMAGENET;
-	if (strcmp(key, "resize") != 0 || !*value)
-		return NULL;
-	if (!value[n] && parse_side(value, n, &w))
-		return fmt(d, "write resize=%sx%s", value, value);
-	if (value[n] && parse_side(value, n, &w) &&
-	    parse_side(value + n + 1, strlen(value + n + 1), &h))
-		return fmt(d, "write resize=%" PRId64 "x%" PRId64, w, h);
-	return NULL;
+	if (other)
+		return fmt(d, "write %s=%s", key, other);
+	/* small letters, no brackets, and a slash between numbers */
+	bool numbers = !strcmp(key, "mean") || !strcmp(key, "std");
+	for (const char *p = value; *p; p++)
+		if (!strchr("[](){}\"'", *p))
+			*to++ = (char)(numbers && strchr(":;|_ ", *p) ? '/'
+								      : tolower((unsigned char)*p));
+	*to = '\0';
+	if (*text && strcmp(text, value) != 0 && set_key(&scratch, key, text))
+		hint = fmt(d, "write %s=%s", key, text);
+	else if (!strcmp(key, "resize"))
+		hint = resize_instead(value, d);
+	else if (!strcmp(key, "scale"))
+		hint = "write scale=1/255 for values from 0 to 1";
+	else if (!strcmp(key, "rate") && strtol(value, NULL, 10) > 0 &&
+		 tolower((unsigned char)value[strlen(value) - 1]) == 'k')
+		hint = fmt(d, "write rate=%ld", 1000 * strtol(value, NULL, 10));
+	arena_free(&a);
+	return hint;
 }
 
 int keys_set(struct input_keys *k, const char *key, const char *value, struct diag *d)
@@ -528,7 +593,10 @@ static int refuse_junk_after_keys(const char *file, struct diag *d)
 	if (!behind_file && (!file[eq] || key == file ||
 			     !key_takes(fmt(d, "%.*s", (int)(file + eq - key - 1), key + 1))))
 		return 0;
-	const char *other = other_key(junk + 1, NULL, d);
+	const char *other = other_key(junk + 1, NULL, d), *bracket = strpbrk(file, "[(");
+	if (bracket && bracket > file && bracket[-1] == '=' && strpbrk(junk, "])"))
+		other = "write numbers without brackets and with slashes between them, as mean=0.485/0.456/0.406, and sizes as "
+			"shape=1x3x224x224";
 	return FAIL(d, E_INPUT_KEY, .message = fmt(d, "'%s' is not KEY=VALUE", junk + 1),
 		    .expected = "[NAME=]FILE[,KEY=VALUE]...", .actual = fmt(d, "'%s'", file),
 		    .hint = other ? other : all_keys);

@@ -103,7 +103,7 @@ static const char *unsupported_cure(struct diag *d, const struct groups *s)
 		return NULL;
 	if (!all_late)
 		return "--ops LIBRARY.so, if you have their kernels in a library written against infer/op.h (see "
-		       "docs/custom-operators); infer inspect --ops lists the operators that run";
+		       "--ops in infer-run(1)); infer inspect --ops lists the operators that run";
 	return fmt(d, "export for opset %d of %s, or a later one, and let opset_import say so",
 		   version_needed(newest), *newest->domain ? newest->domain : "ai.onnx");
 }

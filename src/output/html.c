@@ -50,7 +50,7 @@ static const char style[] =
 	".bars{display:grid;grid-template-columns:fit-content(45%) 1fr;gap:5px 10px;margin:8px 4px;font-size:13px;line-height:1.3}"
 	".bars span{text-align:right;overflow-wrap:anywhere}.bars div{color:var(--dim);white-space:nowrap}"
 	".bars i{display:inline-block;height:1.1em;min-width:1px;margin-right:8px;border-radius:2px;background:var(--s0);vertical-align:middle}"
-	".legend{font-size:13px;color:var(--dim);margin:0 4px 6px}.legend i{display:inline-block;width:10px;"
+	".legend{font-size:13px;color:var(--dim);margin:0 4px 6px;max-width:none}.legend i{display:inline-block;width:10px;"
 	"height:10px;border-radius:3px;margin:0 5px 0 14px}.legend i:first-child{margin-left:0}"
 	"footer{color:var(--dim);font-size:13px;margin-top:36px;border-top:1px solid var(--line);padding-top:8px;"
 	"overflow-wrap:anywhere}footer code{font:12px ui-monospace,monospace}"
@@ -69,7 +69,7 @@ static const char style_of_widths[] =
 	/* a phone: drawings keep letters that can be read, and are moved sideways in their frame */
 	"@media(max-width:640px){main{padding:16px 12px 40px}h1{font-size:20px}figure{overflow-x:auto}"
 	"svg{min-width:560px}svg text{font-size:18px}.tile{min-width:calc(50% - 6px);flex:1;padding:8px 12px}"
-	"td.t{min-width:20ch}.tile b{font-size:18px}dl{grid-template-columns:1fr;gap:0}dd{margin:0 0 6px}"
+	"td.t{min-width:20ch}td.l:first-child{min-width:10ch}.tile b{font-size:18px}dl{grid-template-columns:1fr;gap:0}dd{margin:0 0 6px}"
 	"th,td{padding:5px 7px}table{font-size:13px}}\n";
 
 /* In the page, a click on a column's head sorts the table by that column; another click reverses the order. */

@@ -284,12 +284,11 @@ static int fail_no_text(const struct output *out, size_t n, const struct labels 
 	for (size_t i = 0; i < n; i++)
 		str_addf(&all, "%s%s %s", i ? ", " : "", out[i].name,
 			 out[i].tensor ? shape_str(&d->arena, &out[i].tensor->shape, NULL) : "");
-	return FAIL(
-		d, E_LABELS, .message = "no output can be decoded as text",
-		.expected = "an output of floats with shape [batch, steps, classes]",
-		.actual = str_get(&all),
-		.hint = "--decode ctc chooses a letter at each of many steps; --top 5 names the best classes of "
-			"one, and --print 20 prints values as they are");
+	return FAIL(d, E_LABELS, .message = "no output can be decoded as text",
+		    .expected = "an output of floats with shape [batch, steps, classes]",
+		    .actual = str_get(&all),
+		    .hint = "--decode ctc chooses a letter at each of many steps; --top 5 names the best classes of "
+			    "one, and --print 20 prints values as they are");
 }
 
 /* Finds the first output that can be decoded with these labels. */
@@ -475,9 +474,9 @@ static int check_rankable(const struct output *out, size_t n, const struct label
 	if (!labels->n && seen < 0 && !n)
 		return 0;
 	if (seen < 0)
-		return FAIL(d, E_LABELS,
-			    .message = "no output has classes along its last axis to rank",
-			    .hint = "infer inspect MODEL shows the outputs; --print 20 prints their values");
+		return FAIL(
+			d, E_LABELS, .message = "no output has classes along its last axis to rank",
+			.hint = "infer inspect MODEL shows the outputs; --print 20 prints their values");
 	int64_t more = seen - (int64_t)labels->n;
 	return FAIL(
 		d, E_LABELS, .message = "the labels do not fit the classes",
