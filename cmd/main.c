@@ -4,6 +4,7 @@
 #include "cmd/run/blame.h"
 #include "cmd/options/foreign.h"
 #include "cmd/options/subcommand.h"
+#include "cmd/options/whole_line.h"
 #include "cmd/output/output.h"
 #include "cmd/options/version.h"
 #include "cmd/output/watchdog.h"
@@ -21,7 +22,18 @@ static bool equals_either(const char *word, const char *a, const char *b)
 	return strcmp(word, a) == 0 || (b && strcmp(word, b) == 0);
 }
 
-static int unknown_command(const char *name, struct diag *d)
+/* Returns the hint for another tool's name in place of a subcommand, with the whole line if its options have equals of ours. */
+static const char *with_profile_line(const char *hint, int argc, char *const *argv, struct diag *d)
+{
+	const char *line = str_starts(hint, "infer profile MODEL ")
+				   ? whole_line(command_find("profile"), argc, argv, d)
+				   : NULL;
+
+	return line ? fmt(d, "%s; the whole line: %s", hint, line) : hint;
+}
+
+/* argv holds the words behind the name. */
+static int unknown_command(const char *name, int argc, char *const *argv, struct diag *d)
 {
 	static const char *const plain[] = {"--version", "--help"};
 	const char *near = !strcmp(name, "-V")	      ? plain[0]
@@ -59,7 +71,7 @@ static int unknown_command(const char *name, struct diag *d)
 	const char *foreign = foreign_hint(name, strlen(name), CMD_ALL, NULL, d);
 	if (foreign)
 		return FAIL(d, E_OPTION, .message = fmt(d, "unknown subcommand '%s'", name),
-			    .hint = foreign);
+			    .hint = with_profile_line(foreign, argc, argv, d));
 	for (const struct command *c = commands; c->name; c++) {
 		const char *pair[2] = {near, c->name};
 		const char *now = str_nearest(name, pair, 2);
@@ -202,7 +214,8 @@ static int run_without_subcommand(int argc, char **argv)
 	else if (equals_either(word, "__complete", NULL))
 		cmd_complete(argc - 2, argv + 2, &d);
 	else
-		unknown_command(equals_either(word, "help", NULL) ? argv[2] : word, &d);
+		unknown_command(equals_either(word, "help", NULL) ? argv[2] : word, argc - 2,
+				argv + 2, &d);
 	name_model_in_hints(argc - 1, argv + 1, &d);
 	print_findings(&o, &d);
 	int status = diag_exit(&d);

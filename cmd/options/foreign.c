@@ -71,6 +71,9 @@ static bool fits(const char *name, size_t n, const char *value)
 		(void)strtod(value, &end);
 		return isdigit((unsigned char)*value) && !*end;
 	}
+	/* -o 99 is a level, and no file */
+	if (n == 4 && !strncmp(name, "FILE", n) && !value[strspn(value, "0123456789")])
+		return false;
 	bool model = path_names_model(value);
 	const char *ending = memchr(name, '.', n);
 	if (ending) {
@@ -106,10 +109,13 @@ const char *hint_with_model(const char *hint, int argc, char *const *argv, struc
 	const char *model = NULL, *p;
 	struct str s = {.arena = &d->arena};
 
-	for (int i = 0; i < argc && !model; i++)
-		if (path_names_model(argv[i]) && access(argv[i], F_OK) == 0 &&
-		    !strpbrk(argv[i], " '\""))
-			model = argv[i];
+	for (int i = 0; i < argc && !model; i++) {
+		/* --onnx=m.onnx names a model, too */
+		const char *value = *argv[i] == '-' ? strchr(argv[i], '=') : NULL;
+		const char *word = value ? value + 1 : argv[i];
+		if (path_names_model(word) && access(word, F_OK) == 0 && !strpbrk(word, " '\""))
+			model = word;
+	}
 	if (!model || !hint)
 		return hint;
 	while ((p = strstr(hint, " MODEL"))) {

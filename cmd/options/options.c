@@ -131,6 +131,14 @@ static const char *hint_without_verb(const struct parser *p, const char *name, s
 	return NULL;
 }
 
+/* Returns the hint with the line that was meant behind it, if there is more than the one word to change. */
+static const char *with_whole_line(const struct parser *p, const char *hint)
+{
+	const char *line = whole_line(p->o->command, p->argc, p->argv, p->diag);
+
+	return line ? fmt(p->diag, "%s; the whole line: %s", hint, line) : hint;
+}
+
 /* Two dashes precede `name`. */
 static int unknown_option(const struct parser *p, const char *name, size_t n)
 {
@@ -166,12 +174,10 @@ static int unknown_option(const struct parser *p, const char *name, size_t n)
 	}
 	if (!other && !near)
 		other = foreign_near(name - 2, n + 2, p->o->command->bit, likely_value(p, name, n), d);
-	const char *line = other ? whole_line(p->o->command, p->argc, p->argv, d) : NULL;
 	return FAIL(d, E_OPTION, .message = fmt(d, "unknown option '--%s'", word),
-		    .hint = line    ? fmt(d, "%s; the whole line: %s", other, line)
-			    : other ? other
-			    : near  ? fmt(d, "did you mean '--%s'?", near)
-				    : fmt(d, "see infer %s --help", p->o->command->name));
+		    .hint = other  ? with_whole_line(p, other)
+			    : near ? fmt(d, "did you mean '--%s'?", near)
+				   : fmt(d, "see infer %s --help", p->o->command->name));
 }
 
 /* Of a letter with two dashes, as in --n 20, the short option of that letter is meant rather than an abbreviation. */
@@ -325,7 +331,7 @@ static int refuse_foreign(const struct parser *p, const char *word)
 	}
 
 	return hint ? FAIL(d, E_OPTION, .message = fmt(d, "unknown option '%.*s'", (int)n, word),
-			   .hint = hint)
+			   .hint = with_whole_line(p, hint))
 		    : 0;
 }
 
@@ -349,7 +355,7 @@ static int unknown_letter(const struct parser *p, const char *word, const char *
 					   : likely_value(p, two, 2);
 	const char *hint = foreign_hint(two, 2, p->o->command->bit, value, d);
 	return FAIL(d, E_OPTION, .message = fmt(d, "unknown option '-%c'", *word),
-		    .hint = hint ? hint : fmt(d, "see infer %s --help", help));
+		    .hint = hint ? with_whole_line(p, hint) : fmt(d, "see infer %s --help", help));
 }
 
 static int parse_short(struct parser *p, const char *word)
@@ -712,8 +718,11 @@ static int refuse_operand(const struct options *o, size_t k, struct diag *d)
 	} else if (!hint && c->bit & CMD_EXTRACT) {
 		hint = fmt(d, "the file to write is named by -o %s", o->operand[k]);
 	} else if (!hint && c->bit & CMD_DOCTOR) {
-		hint = fmt(d, "infer doctor looks at this machine; infer check %s looks at a model",
-			   o->operand[k]);
+		hint = path_names_model(o->operand[k])
+			       ? fmt(d,
+				     "infer doctor looks at this machine; infer check %s looks at a model",
+				     o->operand[k])
+			       : "infer doctor takes no operand: it lists all devices and libraries, and what is missing";
 	} else if (!hint && c->bit & CMD_RUNS && o->noperands == 2) {
 		const char *near = path_near(&d->arena, o->operand[k], NULL);
 		hint = fmt(d, "a file after the model is its input, but there is no such file%s%s%s",

@@ -54,26 +54,71 @@ struct line {
 	int foreign; /* words that are not ours */
 };
 
-/* Options of other tools that need nothing but another name here. */
-static const char *our_name(const char *name, size_t n)
-{
-	static const struct {
-		const char *words, *ours;
-	} rows[] = {
-		{"topk top-k top_k print-top num-top", "top"},
-		{"names class-names class_names label-file labels-file label-path class-file",
-		 "labels"},
-		{"batch-size batch_size batchsize bs", "batch"},
-		{"num-threads num_threads nthreads", "threads"},
-	};
+/* What becomes of a word of another tool, with or without the value behind it. */
+enum becomes { OPTION, TEXT, THE_MODEL, THE_FILE, NOTHING, NOTHING_OF_TWO };
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		const char *p = rows[i].words;
+static const struct alike {
+	const char *words; /* of several letters: found with one dash or two */
+	enum becomes becomes;
+	const char *ours;
+} alike[] = {
+	{"m onnx model model-path model-file engine loadEngine", THE_MODEL, ""},
+	{"i image input-file loadInputs source file", THE_FILE, ""},
+	{"k topk top-k print-top num-top", OPTION, "--top"},
+	{"names class-names class-file label-file labels-file label-path", OPTION, "--labels"},
+	{"b batch-size batchsize bs", OPTION, "--batch"},
+	{"x nthreads num-threads intra-op-num-threads", OPTION, "--threads"},
+	{"r niter iters num-runs num-iters min-runs runs repeat repeats reps iterations", OPTION, "-n"},
+	{"w warmup-runs num-warmup", OPTION, "--warmup"},
+	{"nstreams infStreams num-streams", OPTION, "--streams"},
+	{"c nireq concurrency", OPTION, "--sessions"},
+	{"S random-seed", OPTION, "--seed"},
+	{"exportTimes exportProfile export-json export-csv export-markdown export-file", OPTION,
+	 "--export"},
+	{"fp16 half", TEXT, "--precision fp16"},
+	{"bf16", TEXT, "--precision bf16"},
+	{"gpu cuda use-gpu use-cuda", TEXT, "-d cuda"},
+	{"cpu use-cpu", TEXT, "-d cpu"},
+	{"pc dumpProfile layers profile-layers perf-counts", TEXT, "--nodes"},
+	{"noDataTransfers inference-only", TEXT, "--transfers exclude"},
+	{"top5 top-5", TEXT, "--top 5"},
+	{"separateProfileRun useSpinWait useCudaGraph onnxrt I", NOTHING, ""},
+	{"hint api api-type pin model-type avgRuns", NOTHING_OF_TWO, ""},
+};
+
+static bool same_letters(const char *a, const char *b, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if ((a[i] == '_' ? '-' : a[i]) != b[i])
+			return false;
+	return true;
+}
+
+static const struct alike *find_alike(const char *name, size_t n)
+{
+	for (size_t i = 0; i < sizeof(alike) / sizeof(*alike); i++) {
+		const char *p = alike[i].words;
 		for (size_t len; *p; p += len + (p[len] == ' ')) {
 			len = strcspn(p, " ");
-			if (len == n && !strncmp(p, name, n))
-				return rows[i].ours;
+			if (len == n && same_letters(name, p, n))
+				return &alike[i];
 		}
+	}
+	return NULL;
+}
+
+/* The option of ours that a word with one dash or two is, or NULL. */
+static const struct field *find_own(const struct line *l, const char *word)
+{
+	bool brief = word[1] != '-';
+	const char *name = word + (brief ? 1 : 2);
+	size_t n = strcspn(name, "= ");
+
+	for (const struct field *f = options_table; f->name; f++) {
+		bool same = brief ? n == 1 && f->sh == *name
+				  : strlen(f->name) == n && !strncmp(f->name, name, n);
+		if (same && f->cmds & l->command->bit)
+			return f;
 	}
 	return NULL;
 }
@@ -100,6 +145,24 @@ static bool add_key(struct line *l, const char *key, size_t n, const char *value
 	return true;
 }
 
+static bool has_word(const struct line *l, const char *word)
+{
+	for (int i = 0; i < l->argc; i++)
+		if (!strcmp(l->argv[i], word))
+			return true;
+	return false;
+}
+
+/* Devices as other tools write them: CPU, GPU.0. */
+static const char *device_word(struct diag *d, const char *word)
+{
+	if (!strcasecmp(word, "cpu"))
+		return "cpu";
+	if (!strncasecmp(word, "gpu", 3))
+		return word[3] ? fmt(d, "cuda:%s", word + 4) : "cuda";
+	return word;
+}
+
 /* Takes an option of ours with its value, if it takes one. Returns the number of words, or 0. */
 static int take_own(struct line *l, const struct field *f, int i, const char *attached)
 {
@@ -113,10 +176,45 @@ static int take_own(struct line *l, const struct field *f, int i, const char *at
 		l->file = file;
 		return 1 + value;
 	}
+	/* benchmark_app and onnxruntime_perf_test, which have -m, count seconds by -t */
+	if (f->sh == 't' && value && has_word(l, "-m")) {
+		str_addf(&l->rest, " --duration %ss", next);
+		return 2;
+	}
 	add_word(l, l->argv[i]);
 	if (value)
-		add_word(l, next);
+		add_word(l, !strcmp(f->name, "device") ? device_word(l->d, next) : next);
 	return 1 + value;
+}
+
+static bool set_once(const char **place, const char *word)
+{
+	if (*place)
+		return false;
+	*place = word;
+	return true;
+}
+
+/* Takes another tool's word and its value, "" if there is none. Returns the number of words, which are two with a value, or 0. */
+static int take_alike(struct line *l, const struct alike *x, const char *value)
+{
+	bool has_value = *value && *value != '-';
+
+	l->foreign++;
+	switch (x->becomes) {
+	case THE_MODEL: return has_value && set_once(&l->model, value) ? 2 : 0;
+	case THE_FILE: return has_value && set_once(&l->file, value) ? 2 : 0;
+	case NOTHING: return 1;
+	case NOTHING_OF_TWO: return has_value ? 2 : 0;
+	case OPTION:
+	case TEXT: break;
+	}
+	if (!find_own(l, x->ours) || (x->becomes == OPTION && !has_value))
+		return 0;
+	str_addf(&l->rest, " %s", x->ours);
+	if (x->becomes == OPTION)
+		add_word(l, value);
+	return x->becomes == OPTION ? 2 : 1;
 }
 
 /* Takes the word at i. Returns the number of words that belong to it, or 0 if it cannot be carried over. */
@@ -124,38 +222,25 @@ static int take_word(struct line *l, int i)
 {
 	const char *w = l->argv[i], *equals = strchr(w, '='), *attached = equals ? equals + 1 : NULL;
 
-	if (*w != '-') {
-		const char **place = path_names_model(w) ? &l->model : &l->file;
-		if (*place)
-			return 0;
-		*place = w;
-		return 1;
-	}
-	bool brief = w[1] != '-';
-	const char *name = w + (brief ? 1 : 2);
-	size_t n = strcspn(name, "=");
-	for (const struct field *f = options_table; f->name; f++) {
-		bool same = brief ? n == 1 && f->sh == *name
-				  : strlen(f->name) == n && !strncmp(f->name, name, n);
-		if (same && f->cmds & l->command->bit)
-			return take_own(l, f, i, attached);
-	}
+	if (*w != '-')
+		return set_once(path_names_model(w) && !l->model ? &l->model : &l->file, w);
+	const struct field *own = find_own(l, w);
+	if (own)
+		return take_own(l, own, i, attached);
+	const char *name = w + 1 + (w[1] == '-');
 	const char *value = attached ? attached : i + 1 < l->argc ? l->argv[i + 1] : "";
-	const char *ours = brief ? NULL : our_name(name, n);
-	if (ours && *value && *value != '-') {
-		str_addf(&l->rest, " --%s", ours);
-		add_word(l, value);
-		l->foreign++;
-		return attached ? 1 : 2;
-	}
-	if (brief || !is_input_key(name, n) || !add_key(l, name, n, value))
-		return 0;
-	return attached ? 1 : 2;
+	size_t n = strcspn(name, "=");
+	const struct alike *x = find_alike(name, n);
+	int taken = x ? take_alike(l, x, value)
+		    : w[1] == '-' && is_input_key(name, n) && add_key(l, name, n, value) ? 2
+											 : 0;
+	return taken == 2 && attached ? 1 : taken;
 }
 
 static bool is_picture(const char *file)
 {
-	static const char *const kinds[] = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".gif"};
+	static const char *const kinds[] = {".png",  ".jpg", ".jpeg", ".bmp",
+					    ".webp", ".ppm", ".gif"};
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (!strcasecmp(path_ext(file), kinds[i]))
@@ -196,18 +281,22 @@ const char *whole_line(const struct command *command, int argc, char *const *arg
 			return NULL;
 		i += n;
 	}
-	if (!l.model || !l.file || access(l.model, F_OK) != 0 || !(command->bit & CMD_RUNS))
+	if (!l.model || access(l.model, F_OK) != 0 || !(command->bit & CMD_RUNS) || !l.foreign)
 		return NULL;
-	if (!l.foreign)
-		return NULL;
-	if (is_picture(l.file))
+	if (l.file && is_picture(l.file))
 		add_size(&l);
-	if (!l.keys.n && l.foreign < 2)
+	if ((!l.keys.n && l.foreign < 2) || (l.keys.n && !l.file))
 		return NULL;
 	if (wants_scale(argc, argv))
 		str_add(&l.keys, ",scale=1/255");
-	const char *input = arena_printf(&d->arena, "%s%s", l.file, l.keys.n ? str_get(&l.keys) : "");
-	return arena_printf(&d->arena, "infer %s %s %s%s", command->name,
-			    str_quoted(&d->arena, l.model), str_quoted(&d->arena, input),
-			    l.rest.n ? str_get(&l.rest) : "");
+	struct str out = {.arena = &d->arena};
+	str_addf(&out, "infer %s %s", command->name, str_quoted(&d->arena, l.model));
+	if (l.file)
+		str_addf(&out, "%s %s", strpbrk(l.file, "=:") ? " --input" : "",
+			 str_quoted(&d->arena,
+				    fmt(d, "%s%s", l.file, l.keys.n ? str_get(&l.keys) : "")));
+	else if (command->bit & CMD_RUN && !strstr(l.rest.n ? str_get(&l.rest) : "", "--random"))
+		str_add(&out, " --random");
+	str_add(&out, l.rest.n ? str_get(&l.rest) : "");
+	return str_get(&out);
 }
