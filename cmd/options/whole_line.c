@@ -182,8 +182,10 @@ static int take_own(struct line *l, const struct field *f, int i, const char *at
 		return 2;
 	}
 	add_word(l, l->argv[i]);
+	const char *word = value && !strcmp(f->name, "device") ? device_word(l->d, next) : next;
+	l->foreign += word != next;
 	if (value)
-		add_word(l, !strcmp(f->name, "device") ? device_word(l->d, next) : next);
+		add_word(l, word);
 	return 1 + value;
 }
 

@@ -16,6 +16,7 @@
 #include "session/genai.h"
 #include "session/odd_outputs.h"
 
+#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -212,6 +213,21 @@ static int execute_model(struct run *r)
 	return 0;
 }
 
+/* Says why nothing is printed: a page without text and a wrong blank both give an empty line. */
+static void note_empty_text(const struct run *r)
+{
+	for (size_t i = 0; i < r->decoded.n; i++)
+		if (*r->decoded.text[i])
+			return;
+	if (r->decoded.n)
+		NOTE(r->d, E_LABELS,
+		     .message = fmt(r->d,
+				    "the text is empty: the blank, class %" PRId64
+				    ", has the best score at every step",
+				    r->blank),
+		     .hint = "--decode ctc:blank=N names another class for the blank");
+}
+
 /* Runs the model step by step; the outputs are those that the steps have made together. */
 static int execute_steps(struct run *r)
 {
@@ -247,6 +263,8 @@ static int rank_and_decode(struct run *r)
 	else if (!rc && o->decode)
 		rc = decode_ctc(r->outputs, r->noutputs, r->blank, &r->labels, &r->decoded,
 				&r->arena, r->d);
+	if (!rc)
+		note_empty_text(r);
 	return rc;
 }
 

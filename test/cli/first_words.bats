@@ -74,7 +74,7 @@ answers() {
 	answers "--precision fp16" profile pic.onnx --fp16
 	answers "--precision fp16" profile pic.onnx --best
 	answers "--input x:f" profile pic.onnx --loadInputs=x:f
-	answers "--export FILE" profile pic.onnx --exportTimes=f
+	answers "--export f" profile pic.onnx --exportTimes=f
 	answers "--nodes" profile pic.onnx --dumpProfile
 	answers "--cuda-graph off" profile pic.onnx --useCudaGraph
 	answers "--transfers exclude" profile pic.onnx --noDataTransfers
@@ -111,7 +111,7 @@ answers() {
 	answers "-n 100" profile pic.onnx -r 100
 	answers "-t 4" profile pic.onnx -x 4
 	answers "--sessions 2" profile pic.onnx -c 2
-	answers "--trace FILE" profile pic.onnx -p f
+	answers "--trace f" profile pic.onnx -p f
 	answers "--optimize none|basic|full" profile pic.onnx -o 99
 	answers "--dim NAME=N" profile pic.onnx -f batch:4
 	answers "-n 5" profile pic.onnx --runs 5

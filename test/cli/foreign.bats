@@ -144,7 +144,7 @@ END
 	answers_all 50 <<'END'
 profile pic.onnx --minShapes=x:1x4 | --shape NAME=
 profile pic.onnx --memPoolSize=workspace:4096 | --memory-limit
-profile pic.onnx --exportTimes=t.json | --export FILE.json
+profile pic.onnx --exportTimes=t.json | --export t.json
 profile pic.onnx --dumpLayerInfo | --nodes
 run pic.onnx --dumpOutput | --print N
 run pic.onnx --loadInputs=x:x.bin | --input x:x.bin
@@ -170,7 +170,7 @@ profile pic.onnx -X | --ops LIBRARY.so
 profile pic.onnx -z | has no option for it
 profile pic.onnx -C key=value | --config FILE
 profile pic.onnx --parameter-scan batch 1 8 | --shapes-sweep
-profile pic.onnx --export-markdown x.md | --export FILE.json
+profile pic.onnx --export-markdown x.md | --export x.md
 profile pic.onnx --time-unit millisecond | --export FILE.csv
 profile pic.onnx --prepare sync | --warmup
 profile pic.onnx --reference-name main | infer profile A.onnx B.onnx
@@ -275,7 +275,7 @@ extract pic.onnx --output-names y | --to y
 diff pic.onnx pic.onnx --rtol 1e-3 | infer check A --compare
 run pic.onnx -cache_dir d | --cache DIR
 profile pic.onnx -num_streams 3 | --streams 3
-profile pic.onnx -dump_config x | configs/default.yaml
+profile pic.onnx -dump_config x | default.yaml in share/infer/configs
 optimize pic.onnx | --stage opt
 quantize pic.onnx | --precision fp16
 config | .config/infer/config.yaml
@@ -303,7 +303,7 @@ run pic.onnx --vid-stride 2 | infer reads pictures and no videos
 run pic.onnx -fa on | infer has no option for it
 run pic.onnx --no-mmap | infer has no option for it
 run pic.onnx -p hello | infer has no tokenizer
-profile pic.onnx -p out.json | --trace FILE
+profile pic.onnx -p out.json | --trace out.json
 profile pic.onnx --shrink_arena_between_runs cpu:0 | --arena off
 profile pic.onnx --list_ep_devices | infer doctor
 profile pic.onnx --opt_data f | --stage opt

@@ -127,8 +127,8 @@ profile pic.onnx --stability-percentage 10 | not steady
 profile pic.onnx --max-trials 3 | not steady
 profile pic.onnx --latency-threshold 5 | not steady
 profile pic.onnx --input-data zero | --random 0..0
-profile pic.onnx --latency-report-file a.csv | --export FILE.json
-profile pic.onnx --profile-export-file a.json | --export FILE.json
+profile pic.onnx --latency-report-file a.csv | --export a.csv
+profile pic.onnx --profile-export-file a.json | --export a.json
 run pic.onnx --print-time | infer profile MODEL
 run pic.onnx --print-top 5 | --top 5
 run pic.onnx --print-metadata | shows the metadata

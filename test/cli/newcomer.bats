@@ -216,7 +216,7 @@ setup() {
 		run -3 "$INFER" $command "$out/one/nets.onnx"
 		[[ $output == *"hint: did you mean $out/one/net.onnx?"* ]]
 		run -3 "$INFER" $command "$out/nowhere/nets.onnx"
-		[[ $output != *"hint:"* ]]
+		[[ $output == *"hint: there is no folder $out/nowhere/"* ]]
 	done
 	cd "$out/one"
 	run -3 "$INFER" run nett.onnx

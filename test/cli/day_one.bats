@@ -1,0 +1,245 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# What a newcomer of the first day stumbles over: outputs of another shape than --decode wants, wrong options, keys with another
+# tool's values, and several foreign words in one line, whose answer is one line that runs. The models come from test/check/make.c.
+
+load helper
+
+setup_file() {
+	"${CC:-cc}" -O1 -o "$BATS_FILE_TMPDIR/make" "$BATS_TEST_DIRNAME/../check/make.c" -lm
+	cat >"$BATS_FILE_TMPDIR/models" <<-'END'
+		case scores
+		input x f32 batch,4
+		output y f32 batch,4
+		node Relu r x -> y
+
+		case scalar
+		input x f32 1,4
+		output y f32 -
+		node ReduceMean mean x -> y keepdims=0
+
+		case classes
+		input x f32 batch,3,8,8
+		output y f32 batch,3
+		node GlobalAveragePool pool x -> p
+		node Flatten flat p -> y
+
+		case steps
+		input x f32 1,steps,3
+		output y f32 1,steps,3
+		node Relu r x -> y
+
+		npy blanks.npy f32 1,2,3 9 0 1 9 0 1
+
+		case odd
+		import com.vendor 1
+		input x f32 n,4
+		output y f32 n,4
+		node Relu first x -> a
+		node com.vendor:Fancy fancy a -> b
+		node Relu last b -> y
+
+		case declared
+		import com.vendor 1
+		input x f32 n,4
+		output y f32 n,4
+		value b f32 n,4
+		node com.vendor:Fancy fancy x -> b
+		node Relu last b -> y
+
+		case bytes
+		input img u8 1,8,8,3
+		input flags u8 64
+		output y f32 1,8,8,3
+		output z f32 64
+		node Cast one img -> y to=1
+		node Cast two flags -> z to=1
+	END
+	mkdir "$BATS_FILE_TMPDIR/cases"
+	"$BATS_FILE_TMPDIR/make" "$BATS_FILE_TMPDIR/models" "$BATS_FILE_TMPDIR/cases"
+}
+
+setup() {
+	in_test_data
+	S=$BATS_FILE_TMPDIR/cases
+	cp "$S/classes/model.onnx" "$out/cls.onnx"
+	cp rgb.png "$out/cat.png"
+	cp rgb.png "$out/my cat.png"
+	printf 'cat\ndog\nbird\n' >"$out/names.txt"
+}
+
+@test "--decode ctc refuses scores of one step, and an empty text is told" {
+	for model in scores scalar classes; do
+		fails_with 4 "no output can be decoded as text: expected an output of floats with shape [batch, steps, classes], got y" \
+			run "$S/$model/model.onnx" --random --decode ctc
+		[[ $stderr == *"hint: --decode ctc chooses a letter at each of many steps; --top 5 names the best classes of one"* ]]
+	done
+	# several pictures are no steps, either, and are refused before the run
+	fails_with 4 "no output can be decoded as text" run "$S/classes/model.onnx" --random --dim batch=4 --decode ctc
+	fails_with 4 "no output has classes along its last axis to rank" run "$S/scalar/model.onnx" --random --top 2
+	[[ $stderr == *"hint: infer inspect $S/scalar/model.onnx shows the outputs"* ]]
+	run -0 --separate-stderr "$INFER" run "$S/steps/model.onnx" "$S/steps/blanks.npy" --decode ctc
+	[[ $output == "" && $stderr == *"N-LABELS]: the text is empty: the blank, class 0, has the best score at every step"* ]]
+	run -0 --separate-stderr "$INFER" run "$S/steps/model.onnx" "$S/steps/blanks.npy" --decode ctc:blank=2
+	[[ $output == 0 && $stderr != *"the text is empty"* ]]
+}
+
+@test "A wrong option of check is no finding about the model" {
+	local option status
+	while read -r status option; do
+		run "-$status" "$INFER" check "$S/scores/model.onnx" "$option"
+		[[ $output == *"error["* && $output != *"cannot be run"* && $output != *"exit status"* ]]
+	done <<-'END'
+		2 --output=nope
+		2 --shapes-sweep=batch=a
+		4 --dim=nope=3
+		4 --random=nope=0..1
+		4 --expect=nope=x.npy
+		4 --feed=a=b
+	END
+	# what is wrong with the model or its input still has a report
+	run -4 "$INFER" check "$S/scores/model.onnx" nan.npy
+	[[ $output == *"exit status 4"* ]]
+}
+
+@test "extract cuts out operators that the build does not know, and inspect infers the types around them" {
+	run -0 "$INFER" extract "$S/odd/model.onnx" --to a -o "$out/part.onnx"
+	run -0 "$INFER" run "$out/part.onnx" --random
+	run -0 "$INFER" extract "$S/odd/model.onnx" --from fancy --to b -o "$out/part.onnx"
+	[[ $output == *"output 'b' of the part: its type is not known"* ]]
+	run -3 "$INFER" inspect "$out/part.onnx"
+	[[ $output == *"a  f32 [n,4]"* ]]
+	fails_with 3 "input 'b' of the part: its type is not known" extract "$S/odd/model.onnx" --from last -o "$out/no.onnx"
+	[[ $stderr == *"hint: begin at another tensor, or add a value_info"* && ! -e $out/no.onnx ]]
+	run -0 "$INFER" extract "$S/declared/model.onnx" --from last -o "$out/part.onnx"
+	run -0 "$INFER" run "$out/part.onnx" --random
+	run -3 "$INFER" inspect "$S/odd/model.onnx" --nodes
+	[[ $output == *"out  a: f32 [n,4]"* && $output == *"out  b: ?"* ]]
+}
+
+@test "A value of a key that other tools use is told as ours" {
+	local given wanted
+	while read -r given wanted; do
+		run -4 "$INFER" run "$out/cls.onnx" "$out/cat.png,$given"
+		[[ $output == *"hint: "*"write ${wanted//_/ }"* ]] || { echo "$given: $output"; return 1; }
+	done <<-'END'
+		order=BGR order=bgr
+		order=grayscale order=gray
+		layout=NCHW layout=nchw
+		layout=channels_last layout=nhwc
+		dtype=F32 dtype=f32
+		resize=64 resize=64x64
+		resize=64x64x3 resize=64x64
+		resize=crop:64x64 resize=64x64
+		resize=letterbox:64 resize=letterbox:64x64
+		resize=0x0 the_width_and_height
+		scale=0 scale=1/255
+		scale=1/0 scale=1/255
+		mean=0.5:0.5:0.5 mean=0.5/0.5/0.5
+		mean=(0.5) mean=0.5
+		mean=[0.5,0.5,0.5] numbers_without_brackets
+		exif=no exif=off
+		mono=yes mono=on
+		format=png format=image
+		rate=16k rate=16000
+	END
+}
+
+@test "A key with which a picture cannot fit is left out of the line that fits" {
+	local keys wanted
+	while read -r keys wanted; do
+		run -4 "$INFER" run "$out/cls.onnx" "$out/cat.png,$keys"
+		[[ $output == *"--input $out/cat.png,$wanted"* ]] || { echo "$keys: $output"; return 1; }
+		run -0 "$INFER" run "$out/cls.onnx" --input "$out/cat.png,$wanted"
+	done <<-'END'
+		layout=nhwc resize=8x8
+		scale=1/255,layout=nhwc,mean=0.5 scale=1/255,mean=0.5,resize=8x8
+		shape=1,3,64,64,scale=1/255 scale=1/255,resize=8x8
+		resize=4x4 resize=8x8
+		mean=0.5/0.5 resize=8x8
+	END
+}
+
+@test "Random bytes are pixels if they have the axes of a picture, and a range that is given holds" {
+	run -0 --separate-stderr "$INFER" run "$S/bytes/model.onnx" --random
+	[[ $stderr == *"img u8 [1,8,8,3]"*"random integers 0..255"*"flags u8 [64]"*"random integers 0..1,"* ]]
+	run -0 --separate-stderr "$INFER" run "$S/bytes/model.onnx" --random 0..3
+	[[ $stderr == *"img u8 [1,8,8,3]"*"random integers 0..3"* ]]
+	run -0 --separate-stderr "$INFER" run "$S/bytes/model.onnx" --random img=0..1 --random flags=0..1
+	[[ $stderr == *"img u8 [1,8,8,3]"*"random integers 0..1,"* ]]
+}
+
+@test "A missing model, and a file of options with another form, are told with what would do" {
+	cd "$out"
+	fails_with 3 "hint: the models there are cls.onnx" run nope.onnx --random
+	fails_with 3 "hint: there is no folder nowhere/" run nowhere/cls.onnx --random
+	mkdir empty
+	fails_with 3 "hint: no .onnx file lies there" run empty/cls.onnx --random
+	for text in 'threads 4' 'threads=4' '- threads'; do
+		echo "$text" >c.yaml
+		fails_with 2 "hint: write an option a line, without dashes and with a colon: threads: 4" run cls.onnx --random --config c.yaml
+	done
+}
+
+@test "No message names a file that an installation does not have" {
+	cd "$BATS_TEST_DIRNAME/../.."
+	# C sources and tables: what stands in quotes, without the folder's place in an installation before it
+	run ! grep -rnE '"[^"]*[ (](docs|configs)/[a-z]' --include='*.c' --include='*.def' src onnx gpu \
+		cmd/*.c cmd/*/*.def cmd/check cmd/inspect cmd/profile cmd/run cmd/output cmd/watch
+}
+
+# Runs the line that a hint ends with, as if it had been pasted.
+paste_whole_line() { # WORD...
+	run -2 "$INFER" "$@"
+	[[ $output == *"; the whole line: infer "* ]] || { echo "$* : $output"; return 1; }
+	local line=${output##*; the whole line: }
+	PATH=$(dirname "$INFER"):$PATH run -0 bash -c "$line"
+}
+
+@test "Several words of other tools are answered by one line that runs when it is pasted" {
+	cd "$out"
+	paste_whole_line run cls.onnx cat.png --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --names names.txt --topk 2
+	[[ $output == *"cat"* || $output == *"dog"* || $output == *"bird"* ]]
+	[[ $output != *W-INPUT-RANGE* ]]
+	paste_whole_line run cls.onnx "my cat.png" --topk 2
+	paste_whole_line run cls.onnx --image 'my cat.png' --resize 8 --scale 1/255
+	paste_whole_line run -m cls.onnx -d CPU
+	paste_whole_line run --onnx=cls.onnx --loadInputs=x:cat.png
+	paste_whole_line profile -m cls.onnx -d CPU -niter 3 -hint latency
+	[[ $output == *"p50"* ]]
+	paste_whole_line profile --onnx=cls.onnx --iterations=3 --avgRuns=10 --dumpProfile
+	paste_whole_line profile cls.onnx -w 1 -r 3
+	paste_whole_line benchmark_app -m cls.onnx -d CPU -niter 3
+	paste_whole_line trtexec --onnx=cls.onnx --iterations=3
+	# -t is a number of seconds for the tools that have -m
+	run -2 "$INFER" profile -m cls.onnx -t 5 -api async
+	[[ $output == *"the whole line: infer profile cls.onnx --duration 5s" ]]
+	# a line with a word that cannot be carried over is not proposed
+	run -2 "$INFER" profile -m cls.onnx -niter 3 --qps 5
+	[[ $output != *"the whole line"* ]]
+}
+
+@test "Words of a first day are answered by the option that does it" {
+	cd "$out"
+	cp cls.onnx b.onnx
+	answers_all 18 <<-'END'
+		run cls.onnx cat.png -k 5 | print the K largest values by --top 5
+		run cls.onnx cat.png --imagenet | --input FILE,resize=224x224,scale=1/255,mean=0.485/0.456/0.406
+		run cls.onnx cat.png --size 64 | --input FILE,resize=WxH
+		run cls.onnx cat.png --crop 64 | --input FILE,resize=WxH
+		run cls.onnx cat.png --bgr | --input FILE,order=bgr
+		run cls.onnx --random --max | --json -q | jq .outputs[0].max
+		run cls.onnx --random --jq .outputs | --json -q | jq
+		run cls.onnx --file cat.png | by --input cat.png
+		profile cls.onnx -w 3 | --warmup 3
+		profile cls.onnx -p prof.json | --trace prof.json
+		profile cls.onnx -o 99 | --optimize none|basic|full
+		profile cls.onnx --export-json t.json | --export t.json
+		profile cls.onnx b.onnx --sort mean-time | --sort time
+		inspect cls.onnx --dumpLayerInfo | by --nodes
+		polygraphy inspect model cls.onnx | infer inspect cls.onnx shows a model
+		hyperfine cls.onnx b.onnx | infer profile A.onnx B.onnx says which is faster
+		trtexec --onnx=cls.onnx | infer profile cls.onnx measures a model
+		doctor cuda | infer doctor takes no operand
+	END
+}
