@@ -26,7 +26,7 @@ static bool equals_either(const char *word, const char *a, const char *b)
 static const char *with_profile_line(const char *hint, int argc, char *const *argv, struct diag *d)
 {
 	const char *line = str_starts(hint, "infer profile MODEL ")
-				   ? whole_line(command_find("profile"), argc, argv, d)
+				   ? whole_line(command_find("profile"), 1, argc, argv, d)
 				   : NULL;
 
 	return line ? fmt(d, "%s; the whole line: %s", hint, line) : hint;
@@ -67,7 +67,7 @@ static int unknown_command(const char *name, int argc, char *const *argv, struct
 	if (access(name, F_OK) == 0)
 		return FAIL(d, E_USAGE, .message = fmt(d, "'%s' is a file, and no subcommand", name),
 			    .hint = fmt(d, "infer run %s runs it, infer inspect %s shows what it wants as inputs",
-					name, name));
+					str_quoted(&d->arena, name), str_quoted(&d->arena, name)));
 	const char *foreign = foreign_hint(name, strlen(name), CMD_ALL, NULL, d);
 	if (foreign)
 		return FAIL(d, E_OPTION, .message = fmt(d, "unknown subcommand '%s'", name),

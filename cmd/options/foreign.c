@@ -96,7 +96,7 @@ static const char *fill_in(const char *hint, const char *value, struct diag *d)
 			break;
 		size_t n = strcspn(++p, "}");
 		if (fits(p, n, value))
-			str_addf(&s, "%s", value);
+			str_add(&s, str_quoted(&d->arena, value));
 		else
 			str_addf(&s, "%.*s", (int)n, p);
 		p += n + (p[n] == '}');
@@ -113,8 +113,8 @@ const char *hint_with_model(const char *hint, int argc, char *const *argv, struc
 		/* --onnx=m.onnx names a model, too */
 		const char *value = *argv[i] == '-' ? strchr(argv[i], '=') : NULL;
 		const char *word = value ? value + 1 : argv[i];
-		if (path_names_model(word) && access(word, F_OK) == 0 && !strpbrk(word, " '\""))
-			model = word;
+		if (path_names_model(word) && access(word, F_OK) == 0)
+			model = str_quoted(&d->arena, word);
 	}
 	if (!model || !hint)
 		return hint;

@@ -88,7 +88,7 @@ static const char *key_hint(const struct parser *p, const char *word, size_t n)
 
 	if (!(p->o->command->bit & CMD_RUNS) || !is_input_key(word, n) || !strncmp(word, "format", n))
 		return NULL;
-	str_addf(&s, "%.*s is a key of --input: --input %s", (int)n, word, likely_input(p));
+	str_add(&s, likely_input(p));
 	if (wants_scale(p->argc, p->argv))
 		str_add(&s, ",scale=1/255");
 	for (int i = p->next - 1; i < p->argc; i++) {
@@ -105,7 +105,8 @@ static const char *key_hint(const struct parser *p, const char *word, size_t n)
 		    !value[strspn(value, "0123456789")])
 			str_addf(&s, "x%s", value);
 	}
-	return str_get(&s);
+	return fmt(p->diag, "%.*s is a key of --input: --input %s", (int)n, word,
+		   str_quoted(&p->diag->arena, str_get(&s)));
 }
 
 /*
@@ -134,7 +135,7 @@ static const char *hint_without_verb(const struct parser *p, const char *name, s
 /* Returns the hint with the line that was meant behind it, if there is more than the one word to change. */
 static const char *with_whole_line(const struct parser *p, const char *hint)
 {
-	const char *line = whole_line(p->o->command, p->argc, p->argv, p->diag);
+	const char *line = whole_line(p->o->command, 0, p->argc, p->argv, p->diag);
 
 	return line ? fmt(p->diag, "%s; the whole line: %s", hint, line) : hint;
 }
@@ -704,7 +705,7 @@ static int refuse_operand(const struct options *o, size_t k, struct diag *d)
 	}
 	if (!hint && k == 1 && word_precedes_model(o)) {
 		k = 0;
-		hint = fmt(d, "infer %s %s", c->name, o->operand[1]);
+		hint = fmt(d, "infer %s %s", c->name, str_quoted(&d->arena, o->operand[1]));
 	} else if (!hint && names_models_only(o)) {
 		struct str s = {.arena = &d->arena};
 		for (size_t i = 0; i < o->noperands; i++)

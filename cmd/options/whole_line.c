@@ -70,8 +70,8 @@ static const struct alike {
 	{"x nthreads num-threads intra-op-num-threads", OPTION, "--threads"},
 	{"r niter iters num-runs num-iters min-runs runs repeat repeats reps iterations", OPTION, "-n"},
 	{"w warmup-runs num-warmup", OPTION, "--warmup"},
-	{"nstreams infStreams num-streams", OPTION, "--streams"},
-	{"c nireq concurrency", OPTION, "--sessions"},
+	{"infStreams num-streams", OPTION, "--streams"},
+	{"c nireq nstreams concurrency", OPTION, "--sessions"},
 	{"S random-seed", OPTION, "--seed"},
 	{"exportTimes exportProfile export-json export-csv export-markdown export-file", OPTION,
 	 "--export"},
@@ -272,9 +272,10 @@ static void add_size(struct line *l)
 	diag_free(&quiet);
 }
 
-const char *whole_line(const struct command *command, int argc, char *const *argv, struct diag *d)
+const char *whole_line(const struct command *command, int foreign, int argc, char *const *argv,
+		       struct diag *d)
 {
-	struct line l = {.command = command, .argc = argc, .argv = argv, .d = d};
+	struct line l = {.command = command, .foreign = foreign, .argc = argc, .argv = argv, .d = d};
 
 	l.keys.arena = l.rest.arena = &d->arena;
 	for (int i = 0; i < argc;) {

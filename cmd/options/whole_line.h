@@ -20,8 +20,9 @@ bool wants_scale(int argc, char *const *argv);
 /*
  * Returns the line "infer run MODEL FILE,resize=...,mean=... --top 5 --labels FILE" that a command line with --mean, --topk
  * or --names is meant as, in the arena of d. A picture is resized to what the model takes if nothing else is said. Returns NULL
- * if the line names no model, has only one such word, or a word that cannot be carried over.
+ * if the line names no model, has only one such word (foreign counts those that stand before argv), or a word that cannot be carried over.
  */
-const char *whole_line(const struct command *command, int argc, char *const *argv, struct diag *d);
+const char *whole_line(const struct command *command, int foreign, int argc, char *const *argv,
+		       struct diag *d);
 
 #endif

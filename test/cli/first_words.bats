@@ -116,8 +116,8 @@ answers() {
 	answers "--dim NAME=N" profile pic.onnx -f batch:4
 	answers "-n 5" profile pic.onnx --runs 5
 	answers "--warmup" profile pic.onnx -w 3
-	answers "--export FILE" profile pic.onnx --export-json f
-	answers "--export FILE" profile pic.onnx --export-markdown f
+	answers "--export f" profile pic.onnx --export-json f
+	answers "--export f" profile pic.onnx --export-markdown f
 	answers "-n 3" profile pic.onnx --min-runs 3
 }
 
