@@ -64,7 +64,7 @@ struct flag {
 struct worker {
 	struct flag ticket; /* number of the newest job that has a part for this worker */
 	_Atomic uint32_t claimed; /* number of the newest job whose part was claimed, by the worker or the caller */
-	_Atomic uint64_t spun;	  /* ns that the thread has spun in flag_wait() */
+	_Atomic uint64_t spun; /* ns that the thread has spun in flag_wait() */
 	pthread_t thread;
 };
 
