@@ -91,6 +91,7 @@ static void write_verdict(struct profile *p, struct json *j)
 	write_quantity(j, "work_ratio", v->work.value);
 	write_quantity(j, "work_ratio_low", v->work.low);
 	write_quantity(j, "work_ratio_high", v->work.high);
+	json_bool(j, "by_work", v->by_work);
 	json_bool(j, "busy", v->busy);
 	json_bool(j, "slower", v->slower);
 	json_bool(j, "bigger", v->bigger);

@@ -23,7 +23,7 @@ static const double MEMORY_NOISE = 1 << 20;
  * The work of a run of the same model differs by less than this factor between an idle and a busy machine: after a thread has
  * lost its core, caches have to be filled anew.
  */
-static const double WORK_MARGIN = 1.15;
+static const double WORK_MARGIN = 1.25;
 
 static const struct bootstrap latency_bootstrap = {
 	.quantile = 0.1, .level = 0.95, .rounds = 400, .max_drawn = 2000, .seed = 20240229};
