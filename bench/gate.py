@@ -80,7 +80,7 @@ def compare_once(args, model, folder, fault, log, k):
     baseline = os.path.join(folder, "baseline.json")
     start = time.time()
     _, before = profile(args, model, "--save-baseline", baseline)
-    slower = args.slower and fault
+    slower = args.slower if fault else None
     code, now = profile(args, slower or model, "--baseline", baseline, "--fail-above", args.limit, fault=None if slower else fault)
     v = now["baseline"]
     grown = [n for n in v["nodes"] if n["slower"]]
