@@ -349,7 +349,7 @@ static void warn_of_differences(struct profile *p)
 static bool measure_again(const struct profile *p, int measurements)
 {
 	const struct gate_verdict *v = &p->verdict;
-	bool no_node = v->slower && !(v->nodes_ratio.low > 1 + p->limits.latency);
+	bool no_node = v->slower && !v->by_work && !(v->nodes_ratio.low > 1 + p->limits.latency);
 
 	return p->gate &&
 	       (v->undecided || no_node || ((v->slower || v->bigger) && measurements == 1));
