@@ -8,6 +8,7 @@ The program must be the fault-injection build. It makes one node of a generated 
 Nth), take 1.5 times as long. --threads 0, the default, uses as many threads as cores, so that any other program on the machine
 disturbs the runs. Every pair has a baseline of its own, so that the state of the machine changes from pair to pair. A line for each pair
 goes to --log; the last line counts the alarms, the faults that were caught, and those of them that named the right node first.
+With --slower FILE the slower model is another file, and the program may be the usual build.
 Needs the Python packages onnx and numpy, or a model generated elsewhere (--make FILE generates it and ends; --model FILE uses it).
 """
 import argparse
@@ -79,16 +80,17 @@ def compare_once(args, model, folder, fault, log, k):
     baseline = os.path.join(folder, "baseline.json")
     start = time.time()
     _, before = profile(args, model, "--save-baseline", baseline)
-    code, now = profile(args, model, "--baseline", baseline, "--fail-above", args.limit, fault=fault)
+    slower = args.slower if fault else None
+    code, now = profile(args, slower or model, "--baseline", baseline, "--fail-above", args.limit, fault=None if slower else fault)
     v = now["baseline"]
-    slower = [n for n in v["nodes"] if n["slower"]]
-    named = [n["name"] for n in slower]
+    grown = [n for n in v["nodes"] if n["slower"]]
+    named = [n["name"] for n in grown]
     print(json.dumps({"k": k, "fault": bool(fault), "alarm": code == 9, "ratio": v["ratio"], "machine": v["machine"],
                       "fair": [v["fair_low"], v["fair"], v["fair_high"]],
-                      "nodes": [v["nodes_ratio_low"], v["nodes_ratio"], v["nodes_ratio_high"]], "named": named[:3],
+                      "nodes": [v["nodes_ratio_low"], v["nodes_ratio"], v["nodes_ratio_high"]], "work": [v["work_ratio_low"], v["work_ratio"], v["work_ratio_high"]], "busy": v["busy"], "by_work": v["by_work"], "named": named[:3],
                       "share": round(share_of(before, args.node), 3), "undisturbed": [v["runs_before"], v["runs_now"]], "load": os.getloadavg()[0], "references": reference_ratios(before, now),
                       "seconds": round(time.time() - start, 1)}), file=log, flush=True)
-    return code == 9, bool(slower) and names(slower[0], args.node)
+    return code == 9, bool(grown) and names(grown[0], args.node)
 
 
 def main():
@@ -106,6 +108,7 @@ def main():
     p.add_argument("--rows", type=int, default=192)
     p.add_argument("--make")
     p.add_argument("--model")
+    p.add_argument("--slower", help="a slower version of --model, a file of the same name in another folder, in place of a fault")
     p.add_argument("--log", default="-")
     args = p.parse_args()
     if args.make:

@@ -461,8 +461,9 @@ const struct field options_table[] = {
 		 "bootstrap interval of their ratio, reduced by the change that the machine itself may have caused "
 		 "(measured with loops of known work between the runs), lies above the limit, and repeated measurements "
 		 "confirm it. A node that became slower by more than all others did is judged on its own, because this "
-		 "shows even on a machine so busy that hardly any run is undisturbed. The report names the nodes that "
-		 "became slower."},
+		 "shows even on a machine so busy that hardly any run is undisturbed. There the model as a whole is judged "
+		 "by the time for which its threads had a core and worked, which must have grown by a quarter more than the "
+		 "limit, unless the model also has more operations. The report names the nodes that became slower."},
 	{ROW("fail-above-memory", F_STRING, fail_above_memory, EXPORTS, CMD_PROFILE), .arg = "P%|SIZE",
 	 .help = "the same for memory: planned and counted bytes on host and device, and resident bytes"},
 	{ROW("fail-above-energy", F_DOUBLE, fail_above_energy, EXPORTS, CMD_PROFILE), .arg = "JOULES",

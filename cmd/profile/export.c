@@ -88,6 +88,10 @@ static void write_verdict(struct profile *p, struct json *j)
 	write_quantity(j, "nodes_ratio", v->nodes_ratio.value);
 	write_quantity(j, "nodes_ratio_low", v->nodes_ratio.low);
 	write_quantity(j, "nodes_ratio_high", v->nodes_ratio.high);
+	write_quantity(j, "work_ratio", v->work.value);
+	write_quantity(j, "work_ratio_low", v->work.low);
+	write_quantity(j, "work_ratio_high", v->work.high);
+	json_bool(j, "by_work", v->by_work);
 	json_bool(j, "busy", v->busy);
 	json_bool(j, "slower", v->slower);
 	json_bool(j, "bigger", v->bigger);
@@ -98,6 +102,7 @@ static void write_verdict(struct profile *p, struct json *j)
 		json_string(j, "operator", v->node[k].op);
 		json_string(j, "fused", v->node[k].fused);
 		json_number(j, "before", v->node[k].before);
+		json_number(j, "measured", v->node[k].measured);
 		json_number(j, "now", v->node[k].now);
 		json_bool(j, "slower", v->node[k].slower);
 		json_end(j, '}');

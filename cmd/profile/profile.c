@@ -19,6 +19,8 @@ enum { PROCESSES = 5, MAX_MEASUREMENTS = 4 };
 
 /* In seconds. Smaller differences come from the clock's resolution or a single cache miss. */
 static const double NEGLIGIBLE_TIME = 2e-6;
+/* Slow first runs are told if they change the mean by a larger share. */
+static const double NEGLIGIBLE_SHARE = 0.01;
 
 static bool on_poll(void *arg, double done, const char *what)
 {
@@ -177,11 +179,14 @@ static void warn_of_slow_first_runs(struct diag *own, const struct record *r,
 				    const struct record_point *q, const struct stats *s)
 {
 	size_t cold = 0;
+	double excess = 0; /* seconds */
 
 	while (cold < q->n && cold < 20 &&
-	       q->time[cold] > s->median + fmax(10 * fmax(s->mad, s->median * 0.01), NEGLIGIBLE_TIME))
+	       q->time[cold] > s->median + fmax(10 * fmax(s->mad, s->median * 0.01), NEGLIGIBLE_TIME)) {
+		excess += q->time[cold] - s->median;
 		cold++;
-	if (cold && !q->rounds)
+	}
+	if (excess > NEGLIGIBLE_SHARE * s->median * (double)q->n && !q->rounds)
 		add_warning(
 			own, r, q,
 			cold == 1
@@ -344,7 +349,7 @@ static void warn_of_differences(struct profile *p)
 static bool measure_again(const struct profile *p, int measurements)
 {
 	const struct gate_verdict *v = &p->verdict;
-	bool no_node = v->slower && !(v->nodes_ratio.low > 1 + p->limits.latency);
+	bool no_node = v->slower && !v->by_work && !(v->nodes_ratio.low > 1 + p->limits.latency);
 
 	return p->gate &&
 	       (v->undecided || no_node || ((v->slower || v->bigger) && measurements == 1));
@@ -401,13 +406,14 @@ static void report_slower(struct profile *p)
 					      then_and_now(&v->node[k], d))};
 	if (n == told)
 		row[n++] = (struct diag_row){"slower", "all nodes alike; none stands out"};
-	/* on a busy machine the alarm may come from the nodes alone */
-	bool by_latency = v->adjusted.low > 1 + p->limits.latency;
+	/* on a busy machine the alarm may come from the work of the threads, or from the nodes alone */
+	double by = v->by_work				      ? v->work.value
+		    : v->adjusted.low > 1 + p->limits.latency ? v->adjusted.value
+							      : v->nodes_ratio.value;
 	FAIL(d, E_BASELINE,
 	     .message = fmt(
 		     d, "the model is slower than the baseline by %.1f %%, more than the allowed %.4g %%",
-		     ((by_latency ? v->adjusted.value : v->nodes_ratio.value) - 1) * 100,
-		     p->limits.latency * 100),
+		     (by - 1) * 100, p->limits.latency * 100),
 	     .rows = row, .nrows = n);
 }
 
@@ -467,6 +473,13 @@ static int report_unknown(struct profile *p)
 				p->limits.latency * 100);
 		f.hint = "measure longer with --duration, or raise the limit";
 	}
+	double then = p->baseline->flops, now = p->record[0]->flops;
+	if (then > 0 && now > then * (1 + p->limits.latency))
+		f.actual =
+			fmt(p->d,
+			    "a run has %.3g times the operations of the baseline's (%s then, %s now)",
+			    now / then, profile_rate(&p->d->arena, then, "FLOP"),
+			    profile_rate(&p->d->arena, now, "FLOP"));
 	if (!p->o->fail_unknown)
 		f.hint = fmt(p->d, "%s; --fail-unknown ends with status %d in place of 0", f.hint,
 			     code_exit(E_BASELINE_UNKNOWN));

@@ -691,11 +691,11 @@ void table_latency(struct profile *p, struct table *t, struct arena *a)
 
 void table_gate(const struct profile *p, struct table *t, struct arena *a)
 {
-	static const char *const heads[] = {"node", "operator", "baseline p10", "now p10", "change",
-					    "",	    NULL};
+	static const char *const heads[] = {
+		"node", "operator", "baseline p10", "now p10", "at its pace", "change", "", NULL};
 	const struct gate_verdict *v = &p->verdict;
 
-	table_begin(t, a, heads, "llrrrl");
+	table_begin(t, a, heads, "llrrrrl");
 	for (size_t k = 0; k < v->nnodes; k++) {
 		const struct gate_node *n = &v->node[k];
 		bool both = n->before > 0 && n->now > 0;
@@ -703,6 +703,7 @@ void table_gate(const struct profile *p, struct table *t, struct arena *a)
 		table_text(t, n->name);
 		table_text(t, n->op);
 		table_number(t, n->before, n->before > 0 ? seconds(a, n->before) : "-");
+		table_number(t, n->measured, n->measured > 0 ? seconds(a, n->measured) : "-");
 		table_number(t, n->now, n->now > 0 ? seconds(a, n->now) : "-");
 		table_number(t, change, both ? arena_printf(a, "%+.1f %%", change * 100) : "-");
 		table_text(t, !(n->before > 0) ? "new"
@@ -764,6 +765,10 @@ const char *gate_sentence(const struct profile *p, struct arena *a)
 			 "tenth percentile of undisturbed runs (%zu then, %zu now): %s then, %s now, ratio %.3f (95 %% interval %.3f to %.3f)",
 			 v->undisturbed_before, v->undisturbed_now, seconds(a, v->before),
 			 seconds(a, v->now), v->ratio.value, v->ratio.low, v->ratio.high);
+	if ((v->busy || v->by_work) && !isnan(v->work.value))
+		str_addf(&b,
+			 "; ratio of the time that threads worked for a run, without waiting and spinning: %.3f (%.3f to %.3f)",
+			 v->work.value, v->work.low, v->work.high);
 	if (!v->busy && fabs(v->machine_ratio - 1) > 0.005)
 		str_addf(&b,
 			 "; reference workloads attribute a ratio of %.3f to the machine, which leaves %.3f (%.3f to %.3f)",
@@ -961,6 +966,9 @@ static void print_gate(struct profile *p, FILE *f)
 		return;
 	fprintf(f, "\nbaseline  %s: %s\n", gate_word(p), gate_sentence(p, &a));
 	table_gate(p, &t, &a);
+	if (t.rows)
+		fprintf(f, "          p10: tenth percentile of the observed runs, as measured; at its pace: divided by what slowed "
+			   "all nodes alike, and compared\n");
 	table_print(&t, "  ", f);
 	table_gate_memory(p, &t, &a);
 	table_print(&t, "  ", f);
@@ -1003,7 +1011,9 @@ static void print_ranking(const struct profile *p, FILE *f)
 
 	table_ranking(p, &t, &a);
 	if (t.rows) {
-		fprintf(f, "\nranking   %s\n", ranking_sentence(p, &a));
+		fprintf(f,
+			"\nranking   %s\n          a run: of the fastest the median of its turns' means, of the others that times the ratio\n",
+			ranking_sentence(p, &a));
 		table_print(&t, "  ", f);
 	}
 	arena_free(&a);

@@ -64,6 +64,7 @@ struct flag {
 struct worker {
 	struct flag ticket; /* number of the newest job that has a part for this worker */
 	_Atomic uint32_t claimed; /* number of the newest job whose part was claimed, by the worker or the caller */
+	_Atomic uint64_t spun; /* ns that the thread has spun in flag_wait() */
 	pthread_t thread;
 };
 
@@ -76,7 +77,7 @@ struct job {
 
 static struct {
 	pthread_mutex_t lock; /* held by the thread whose job runs */
-	/* indexed by thread number; entry 0, the caller's, is unused */
+	/* indexed by thread number; of entry 0, the caller's, only `spun` is used */
 	struct worker worker[MAX_THREADS];
 	int started;	     /* workers 1..started exist */
 	_Atomic int threads; /* number of threads; 0 if not set yet */
@@ -117,6 +118,7 @@ static _Thread_local struct {
 	int depth;	/* number of nested teams that the thread is in */
 	bool holds;	/* true if this thread holds pool.lock */
 	int64_t spin;	/* spin limit of this thread in ns; 0 if not set yet */
+	int worker;	/* this thread's place in pool.worker; 0 for all callers */
 	int limit;	/* see pool_limit(); 0: none */
 	bool long_part; /* this thread's last part of a job was long */
 	long lost; /* if so: how often the system had taken a core from it before its present part */
@@ -162,7 +164,13 @@ static void flag_wait(struct flag *f, uint32_t value)
 	uint64_t start = clock_ns();
 	if (!self.spin)
 		self.spin = SPIN_MAX;
-	if (!spin_while(f, value, start, self.spin)) {
+	bool seen = spin_while(f, value, start, self.spin);
+	int64_t spun = (int64_t)(clock_ns() - start);
+	/* the system may have taken the core from the thread while it spun, which is no time of spinning */
+	atomic_fetch_add_explicit(&pool.worker[self.worker].spun,
+				  (uint64_t)(spun < self.spin ? spun : self.spin),
+				  memory_order_relaxed);
+	if (!seen) {
 		atomic_fetch_add(&f->sleepers, 1);
 		while (atomic_load(&f->value) == value)
 			futex_wait(&f->value, value);
@@ -279,6 +287,7 @@ static void *worker_main(void *arg)
 	struct worker *w = arg;
 	int thread = (int)(w - pool.worker);
 	uint32_t seen = 0;
+	self.worker = thread;
 	for (;;) {
 		flag_wait(&w->ticket, seen);
 		seen = atomic_load(&w->ticket.value);
@@ -408,6 +417,15 @@ int pool_threads(void)
 		return n;
 	pool_set_threads(0);
 	return atomic_load(&pool.threads);
+}
+
+uint64_t pool_spun_ns(void)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i <= pool.started; i++)
+		sum += atomic_load_explicit(&pool.worker[i].spun, memory_order_relaxed);
+	return sum;
 }
 
 void pool_limit(int threads)

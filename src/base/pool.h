@@ -26,6 +26,12 @@ int pool_threads(void);
 int pool_cores(void); /* number of cores in the affinity mask */
 
 /*
+ * Returns the nanoseconds for which the threads of the pool, and those that wait for them, have spun so far. It is time on a core
+ * without work.
+ */
+uint64_t pool_spun_ns(void);
+
+/*
  * From now on at most `threads` threads work on a job that the calling thread starts; 0: all. oneDNN asks for the number when
  * it creates a primitive and relies on it when it runs one, so both need the same limit.
  */

@@ -207,6 +207,7 @@ static const uint64_t WAKE_NS = 5000; /* nanoseconds that a wake-up takes on a f
 
 struct thread_wait {
 	int fd;
+	clockid_t clock; /* of the time for which the thread had a core */
 	uint64_t waited, slices;
 };
 
@@ -229,6 +230,12 @@ static bool read_wait(int fd, uint64_t *waited, uint64_t *slices)
 	return true;
 }
 
+/* The kernel's name of a thread's clock (CPUCLOCK_PERTHREAD and CPUCLOCK_SCHED), as pthread_getcpuclockid() makes it of a pthread_t. */
+static clockid_t thread_clock(pid_t id)
+{
+	return (clockid_t)(~(unsigned)id << 3 | 6);
+}
+
 static void watch_thread(struct proc_waits *w, const char *id)
 {
 	char path[320];
@@ -240,6 +247,7 @@ static void watch_thread(struct proc_waits *w, const char *id)
 	t->fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (t->fd < 0)
 		return;
+	t->clock = thread_clock((pid_t)strtol(id, NULL, 10));
 	if (read_wait(t->fd, &t->waited, &t->slices))
 		w->n++;
 	else
@@ -284,6 +292,18 @@ void proc_waits_read(struct proc_waits *w, uint64_t *own, uint64_t *others)
 			 free_of = (t->slices - was.slices) * WAKE_NS;
 		*(i ? others : own) += waited > free_of ? waited - free_of : 0;
 	}
+}
+
+double proc_waits_cpu(const struct proc_waits *w)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < w->n; i++) {
+		struct timespec t;
+		if (!clock_gettime(w->thread[i].clock, &t))
+			sum += (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+	}
+	return sum;
 }
 
 /* Reads a number from a file of powercap, in millionths. Returns -1 if it cannot be read. */

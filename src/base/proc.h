@@ -61,6 +61,12 @@ void proc_waits_free(struct proc_waits *w);
  */
 void proc_waits_read(struct proc_waits *w, uint64_t *own, uint64_t *others);
 
+/*
+ * Returns the seconds for which these threads together have had a core so far. CLOCK_PROCESS_CPUTIME_ID would not do: it knows the
+ * time of the other threads only as of the last tick.
+ */
+double proc_waits_cpu(const struct proc_waits *w);
+
 struct proc_faults {
 	uint64_t minor, major;	     /* page faults */
 	uint64_t voluntary, forced;  /* context switches, only known for this process */

@@ -138,3 +138,8 @@ double core_waits_end(struct core_waits *w, double *missed)
 	*missed = (double)(w->others_before > others ? w->others_before : others) * 1e-9;
 	return (double)(own + others) * 1e-9;
 }
+
+double core_waits_cpu(const struct core_waits *w)
+{
+	return w ? proc_waits_cpu(w->waits) - (double)pool_spun_ns() * 1e-9 : 0;
+}

@@ -29,5 +29,7 @@ void core_waits_begin(struct core_waits *w);
  * may belong to the time before core_waits_begin.
  */
 double core_waits_end(struct core_waits *w, double *missed);
+/* Returns the seconds for which the threads together have had a core so far and did not spin for work; 0 if w is NULL. */
+double core_waits_cpu(const struct core_waits *w);
 
 #endif

@@ -19,10 +19,21 @@ static const double REFERENCE_QUANTILE = 0.02;
  */
 static const double MEMORY_NOISE = 1 << 20;
 
+/*
+ * The work of a run of the same model differs by less than this factor between an idle and a busy machine: after a thread has
+ * lost its core, caches have to be filled anew.
+ */
+static const double WORK_MARGIN = 1.25;
+
 static const struct bootstrap latency_bootstrap = {
 	.quantile = 0.1, .level = 0.95, .rounds = 400, .max_drawn = 2000, .seed = 20240229};
 static const struct bootstrap observed_bootstrap = {
 	.quantile = 0.1, .level = 0.95, .rounds = 200, .seed = 20240302};
+
+static bool same_text(const char *a, const char *b)
+{
+	return !strcmp(a ? a : "", b ? b : "");
+}
 
 bool gate_parse(const char *text, bool memory, struct gate_limits *to)
 {
@@ -220,6 +231,36 @@ static void confirm_by_observed_runs(const struct record *before, const struct r
 	}
 }
 
+/*
+ * Step 5. The work of a run, that is the time for which threads had a core and did not spin, is the same however long they waited for cores.
+ * It decides if the latency does not: on a busy machine, or if the measurements do not agree. Caches that other programs
+ * use add to it, for which there is a margin; none is needed if the operations of the plan grew beyond the limit, too.
+ */
+static void compare_work(const struct record *before, const struct record *now, const struct side *x,
+			 const struct side *y, double limit, struct gate_verdict *v)
+{
+	const struct record_point *p = &before->point[0], *q = &now->point[0];
+	double ignored;
+
+	v->work = (struct interval){NAN, NAN, NAN};
+	/* a thread that waits for a device spins in the driver, and the pool does not know how long */
+	if (!p->cpu || !q->cpu || p->n < MIN_OBSERVED || q->n < MIN_OBSERVED ||
+	    !same_text(now->id.device, "cpu"))
+		return;
+	v->work = stats_ratio(p->cpu, p->n, q->cpu, q->n, &latency_bootstrap);
+	double machine = machine_ratio(x, y, v->work.value, &ignored);
+	v->work.value /= machine;
+	v->work.low /= machine;
+	v->work.high /= machine;
+	bool more_operations = before->flops > 0 && now->flops > before->flops * (1 + limit);
+	double least = (1 + limit) * (more_operations ? 1 : WORK_MARGIN);
+	if ((v->busy || v->undecided) && !v->slower && v->work.low > least &&
+	    v->ratio.value > 1 + limit) {
+		v->slower = v->by_work = true;
+		v->undecided = false;
+	}
+}
+
 /* ---- memory */
 
 /* Adds a row about memory. Growth of up to `noise` bytes is no finding whatever the limits are. */
@@ -282,20 +323,16 @@ struct gate_verdict gate_compare(const struct record *before, const struct recor
 	compare_latency(&x, &y, limits->latency, &v);
 	if (v.busy)
 		compare_busy(before, now, limits->latency, &v);
+	confirm_by_observed_runs(before, now, limits->latency, &v);
+	compare_work(before, now, &x, &y, limits->latency, &v);
 	side_free(&x);
 	side_free(&y);
-	confirm_by_observed_runs(before, now, limits->latency, &v);
 	gate_compare_nodes(before, now, limits->latency, &v, a);
 	compare_memory(before, now, limits, &v, a);
 	return v;
 }
 
 /* ---- what may be compared */
-
-static bool same_text(const char *a, const char *b)
-{
-	return !strcmp(a ? a : "", b ? b : "");
-}
 
 static void add_difference(struct str *s, const char *what, const char *before, const char *now)
 {

@@ -49,10 +49,10 @@ bool gate_parse(const char *text, bool memory, struct gate_limits *to);
 struct gate_node {
 	const char *name, *op, *fused;
 	/*
-	 * tenth percentiles of the node's time in seconds, 0 if that side has no such node; `now` is divided by the
-	 * pace ratio, or by the machine ratio if the plain runs became slower beyond that
+	 * tenth percentiles of the node's time in seconds, 0 if that side has no such node; `now` is `measured` divided by
+	 * the pace ratio, or by the machine ratio if the plain runs became slower beyond that
 	 */
-	double before, now;
+	double before, measured, now;
 	bool slower; /* the node grew by more than the limit, beyond that ratio */
 };
 
@@ -80,6 +80,9 @@ struct gate_verdict {
 	struct interval adjusted; /* the same, divided by machine_ratio */
 	/* the ratio that follows from the nodes that grew more than the pace, or NAN if not known */
 	struct interval nodes_ratio;
+	/* ratio of the work of the threads, divided by the machine's part, or NAN if not known */
+	struct interval work;
+	bool by_work; /* `slower` was decided by `work` */
 	/* the part of the ratio that the reference workloads excuse, for example 1.08 for 8 % */
 	double machine_ratio;
 	double fastest_reference; /* smallest ratio of a reference workload, at most 1 */

@@ -261,7 +261,8 @@ static size_t list_current(const struct record *before, const struct record *now
 		struct gate_node *n = &to[count++];
 		*n = copy_names(is, a);
 		n->before = low_time(was);
-		n->now = low_time(is) / pace_ratio;
+		n->measured = low_time(is);
+		n->now = n->measured / pace_ratio;
 		double growth = n->now - n->before;
 		n->slower = growth > n->before * limit && growth > MIN_GROWTH_SHARE * now->observed;
 	}
@@ -356,7 +357,9 @@ void gate_compare_nodes(const struct record *before, const struct record *now, d
 	 * If the plain runs are slower than the machine explains, the growth that all nodes share belongs to the model, and must not
 	 * be divided out.
 	 */
-	if (by_plain_runs)
+	if (v->by_work)
+		pace_ratio = fmax(pace_ratio / v->work.value, 1);
+	else if (by_plain_runs)
 		pace_ratio = fmin(pace_ratio, fmax(v->machine_ratio, 1));
 	fill_named_nodes(before, now, node_limit, pace_ratio, v, a);
 }

@@ -278,6 +278,12 @@ static const double *get_delay(const struct record *r, size_t *n)
 	return r->npoints ? r->point[0].delay : NULL;
 }
 
+static const double *get_cpu(const struct record *r, size_t *n)
+{
+	*n = r->npoints && r->point[0].cpu ? r->point[0].n : 0;
+	return r->npoints ? r->point[0].cpu : NULL;
+}
+
 static const double *get_reference0(const struct record *r, size_t *n)
 {
 	*n = r->nreference;
@@ -397,10 +403,12 @@ void records_join(struct record *to, const struct record *const *r, size_t n)
 		rounds[i] = r[i]->npoints ? r[i]->point[0].n : 0;
 	p->rounds = rounds;
 	p->nrounds = n;
-	size_t delays;
+	size_t delays, cpus;
 	const double *delay = joined(to, r, n, get_delay, &delays);
+	const double *cpu = joined(to, r, n, get_cpu, &cpus);
 	p->time = joined(to, r, n, get_time, &p->n);
 	p->delay = delays == p->n ? delay : NULL;
+	p->cpu = cpus == p->n ? cpu : NULL;
 	p->start = NULL;
 	p->turn_mean = joined(to, r, n, get_turns, &p->nturns);
 	join_references(to, r, n);

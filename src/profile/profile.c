@@ -58,7 +58,7 @@ struct lane {
 	struct bench *b;
 	struct session *session;
 	const struct tensor **out;
-	struct samples time, start, delay;
+	struct samples time, start, delay, cpu;
 	size_t had; /* samples before this loop */
 	struct diag diag;
 	int rc;
@@ -251,8 +251,10 @@ static void measure_lane(struct lane *l)
 				break;
 		}
 		core_waits_begin(b->waits);
+		double cpu = core_waits_cpu(b->waits);
 		l->rc = run_once(l, &start, &ns);
 		now = start + ns;
+		cpu = core_waits_cpu(b->waits) - cpu;
 		double missed, delay = core_waits_end(b->waits, &missed);
 		if (l->rc)
 			break;
@@ -264,11 +266,12 @@ static void measure_lane(struct lane *l)
 			b->nundisturbed += undisturbed && calm >= GATE_SETTLE_TIME;
 		calm = undisturbed ? calm + (double)ns * 1e-9 : 0;
 		if (!samples_reserve(&l->delay, 1) || !samples_reserve(&l->time, 1) ||
-		    !samples_reserve(&l->start, 1)) {
+		    !samples_reserve(&l->start, 1) || !samples_reserve(&l->cpu, 1)) {
 			l->rc = FAIL(&l->diag, E_MEMORY, .message = "too many runs to keep");
 			break;
 		}
 		samples_push(&l->delay, delay);
+		samples_push(&l->cpu, cpu);
 		samples_push(&l->time, (double)ns * 1e-9);
 		samples_push(&l->start, (double)(start - b->start) * 1e-9);
 		if (l->first) {
@@ -742,8 +745,10 @@ static void merge_samples(struct bench *b, struct record_point *p)
 	}
 	p->time = time;
 	p->start = start;
-	if (b->waits) /* there is only one lane, so its samples are in the same order */
+	if (b->waits) { /* there is only one lane, so its samples are in the same order */
 		p->delay = arena_dup(&b->r->arena, b->lane[0].delay.v, n * sizeof(double));
+		p->cpu = arena_dup(&b->r->arena, b->lane[0].cpu.v, n * sizeof(double));
+	}
 	p->n = n;
 	p->span = b->span;
 	p->turn_mean = samples_kept(&b->r->arena, &b->turn_mean);
@@ -934,7 +939,7 @@ static int measure_point(struct bench *b)
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < b->nlanes; i++)
-		b->lane[i].time.n = b->lane[i].start.n = b->lane[i].delay.n = 0;
+		b->lane[i].time.n = b->lane[i].start.n = b->lane[i].delay.n = b->lane[i].cpu.n = 0;
 	b->nundisturbed = b->turn_mean.n = 0;
 	b->span = 0;
 	b->loop = loop_share(b, p);
@@ -1159,6 +1164,7 @@ static void bench_free(struct bench *b)
 		free(b->lane[i].time.v);
 		free(b->lane[i].start.v);
 		free(b->lane[i].delay.v);
+		free(b->lane[i].cpu.v);
 		diag_free(&b->lane[i].diag);
 	}
 	for (int k = 0; k < REFERENCE_KINDS; k++) {

@@ -141,6 +141,7 @@ static const struct series point_series[] = {
 	{"samples", offsetof(struct record_point, time), false},
 	{"start", offsetof(struct record_point, start), true},
 	{"delay", offsetof(struct record_point, delay), true},
+	{"cpu", offsetof(struct record_point, cpu), true},
 	{0},
 };
 

@@ -294,6 +294,55 @@ static void gate_knows_a_busy_machine(void)
 	arena_free(&a);
 }
 
+/* Gives the runs the time that their threads worked: `work` seconds, with the noise of caches. */
+static void work_for(struct record *r, double work, uint64_t seed)
+{
+	double *cpu = arena_new_n(&r->arena, double, r->point[0].n);
+
+	for (size_t i = 0; i < r->point[0].n; i++)
+		cpu[i] = work * (1 + 0.3 * (double)(stats_random(&seed) >> 11) * 0x1p-53);
+	r->point[0].cpu = cpu;
+}
+
+/* However long threads waited for cores, a model that makes them work much longer is slower; caches explain some of it. */
+static void gate_decides_by_work(void)
+{
+	struct arena a = {0};
+	/* work, latency, operations of a run, as ratios to the baseline */
+	static const struct {
+		double work, latency, flops;
+		bool slower;
+	} trials[] = {
+		{1, 1.3, 1, false},   {1.2, 1.2, 1, false},  {1.5, 1.5, 1, true},
+		{2.5, 2.5, 1, true},  {1.2, 1.2, 1.2, true}, {1, 1.2, 1.2, false},
+		{1.5, 0.9, 1, false}, /* more threads at work, and done earlier */
+	};
+
+	for (size_t k = 0; k < sizeof(trials) / sizeof(*trials); k++) {
+		struct record *x = made(400, 1e-3, 3, 1, 5),
+			      *y = made(400, 1e-3 * trials[k].latency, 3, 1, 6);
+		work_for(x, 2e-3, 7);
+		work_for(y, 2e-3 * trials[k].work, 8);
+		y->reference_time[0] = y->reference_time[1] = x->reference_time[0];
+		x->flops = 1e6;
+		y->flops = 1e6 * trials[k].flops;
+		disturb(x, 47);
+		disturb(y, 47);
+		struct gate_verdict v = judge(x, y, &a);
+		CHECK(v.busy && fabs(v.work.value - trials[k].work) < 0.05 * trials[k].work);
+		CHECK_INT(v.slower, trials[k].slower);
+		/* a baseline of an older version, and a GPU for which threads spin in the driver */
+		x->point[0].cpu = NULL;
+		CHECK(!judge(x, y, &a).slower);
+		x->point[0].cpu = y->point[0].cpu;
+		y->id.device = "cuda";
+		CHECK(isnan(judge(x, y, &a).work.value));
+		record_free(x);
+		record_free(y);
+	}
+	arena_free(&a);
+}
+
 /* As `made`, with observed runs of five equal nodes, of which the third is `heavy`; no run is undisturbed. */
 static struct record *busy(double machine, double heavy, uint64_t seed)
 {
@@ -697,6 +746,7 @@ int main(void)
 	UNIT(gate_gives_the_benefit_of_the_doubt);
 	UNIT(gate_leaves_out_disturbed_runs);
 	UNIT(gate_knows_a_busy_machine);
+	UNIT(gate_decides_by_work);
 	UNIT(gate_sets_a_node_apart);
 	UNIT(gate_sees_through_a_changing_pace);
 	UNIT(gate_of_memory);
