@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-enum { MAX_READERS = 16, LOOK_MS = 50, WORKER_STACK = 8 << 20 };
+/* READERS: at most, for each device */
+enum { READERS = 16, LOOK_MS = 50, WORKER_STACK = 8 << 20 };
 /* groups a lane that may be between the oldest one that is not written and the newest one that was taken */
 enum { AHEAD = 8 };
 /* Outputs of so many bytes are copied from the session's memory, so that the next group can run while they are written. */
@@ -453,7 +454,8 @@ int stream_run(struct stream *s, const struct input_list *list, const size_t *ca
 {
 	const struct batch *b = any_batch(s);
 	size_t limit = (size_t)b->limit;
-	int threads = pool_cores() < MAX_READERS ? pool_cores() : MAX_READERS;
+	size_t cores = (size_t)pool_cores(), readers = READERS * s->nlanes;
+	int threads = (int)(cores < readers ? cores : readers);
 	struct lane *here = NULL;
 
 	mem_keep_freed();
