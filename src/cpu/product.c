@@ -280,18 +280,47 @@ static int64_t positions(const struct shape *x)
 }
 
 /*
+ * Whether the model leaves the number of positions open, so that each run may have another one. oneDNN generates code for each
+ * anew: for a recognizer of lines of text, whose widths differ, that takes longer than the convolutions. The answer must not
+ * depend on earlier runs, or the results of an input would.
+ */
+static bool has_free_positions(const struct site *s)
+{
+	const struct shape *x = &s->graph->value[s->node->in[IN_A]]->info.shape;
+
+	for (int i = 2; i < x->rank; i++)
+		if (x->dim[i] < 0)
+			return true;
+	return x->rank < 0;
+}
+
+/*
  * As for products, oneDNN waits for weights that come from memory. But its threads keep to the same part of the picture from
  * convolution to convolution, which then is in their own caches: with several threads that counts more, unless the
  * picture is small.
  */
-bool product_fused_conv_accepts(const struct site *s, struct why *w)
+static bool onednn_slower(const struct site *s, struct why *w)
 {
 	enum { MANY_POSITIONS = 64, MANY_ALONE = 256, FEW_CHANNELS = 64 };
 	int64_t many = pool_threads() > 1 ? MANY_POSITIONS : MANY_ALONE;
+	const struct shape *x = &site_in(s, IN_A)->shape, *weight = &site_in(s, IN_B)->shape;
+
+	if (simd_level() != 4)
+		return refuse(w, "oneDNN's product is as fast without AVX-512");
+	if (weight->dim[0] < FEW_CHANNELS || weight->dim[1] < FEW_CHANNELS)
+		return refuse(w, "few channels");
+	if (pool_threads() > 2)
+		return refuse(w, "more than two threads");
+	return positions(x) <= many || refuse(w, "so many positions that oneDNN is as fast");
+}
+
+bool product_fused_conv_accepts(const struct site *s, struct why *w)
+{
 	const struct fused_conv *p = site_params(s);
 	const struct shape *x = &site_in(s, IN_A)->shape, *weight = &site_in(s, IN_B)->shape;
 
-	if (simd_level() != 4 || !onednn_usable(NULL))
+	if ((simd_level() != 4 && site_in(s, IN_A)->layout != LAYOUT_CHANNELS_LAST) ||
+	    !onednn_usable(NULL))
 		return refuse(w, "convolutions around it that want another layout than channels last");
 	if (!s->store || !site_is_weight(s, IN_B))
 		return refuse(w, "weights that are no constant");
@@ -299,13 +328,9 @@ bool product_fused_conv_accepts(const struct site *s, struct why *w)
 	    shape_span(weight, 2, weight->rank) != 1 || !all_are(p->strides, 1) ||
 	    !all_are(p->pads, 0))
 		return refuse(w, "a window of more than one element");
-	if (weight->dim[0] < FEW_CHANNELS || weight->dim[1] < FEW_CHANNELS)
-		return refuse(w, "few channels");
-	if (pool_threads() > 2)
-		return refuse(w, "more than two threads");
-	if (positions(x) < 1 || positions(x) > many)
-		return refuse(w, "so many positions that oneDNN is as fast");
-	return true;
+	if (positions(x) < 1 || weight->dim[0] < MIN_COLUMNS)
+		return refuse(w, "few columns");
+	return has_free_positions(s) || onednn_slower(s, w);
 }
 
 int product_fused_conv_reshape(struct site *s, struct step *step, struct diag *d)
@@ -340,8 +365,7 @@ int product_fused_conv_reshape(struct site *s, struct step *step, struct diag *d
 /*
  * A picture of one row, or a sequence, whose channels lie side by side, is a matrix [positions, channels]. The window of an output
  * position is a part of it without gaps, so that the convolution is a product whose rows overlap in memory; only a padded line
- * is copied. oneDNN generates code for each width anew, several milliseconds for a kernel of 3 over 960 channels:
- * with inputs of many widths that takes longer than the convolutions.
+ * is copied. Where oneDNN is as fast, it still needs some milliseconds to generate its code, for a kernel of 3 over 960 channels.
  */
 struct line {
 	struct linear product; /* of one picture */
@@ -392,7 +416,7 @@ static bool is_line(const struct site *s, const struct fused_conv *p)
 
 bool product_line_accepts(const struct site *s, struct why *w)
 {
-	enum { FEW_CHANNELS = 64, FEW_MAPS = 32, MANY_POSITIONS = 256 };
+	enum { FEW_CHANNELS = 64, FEW_MAPS = 32 };
 	const struct fused_conv *p = site_params(s);
 	const struct vinfo *x = site_in(s, IN_A);
 
@@ -406,9 +430,9 @@ bool product_line_accepts(const struct site *s, struct why *w)
 		return refuse(w, "few channels");
 	if (x->layout != LAYOUT_CHANNELS_LAST)
 		return refuse(w, "another layout than channels last");
-	if (y->dim[0] < 1 || y->dim[y->rank - 1] < 1 || y->dim[y->rank - 1] > MANY_POSITIONS)
-		return refuse(w, "so many positions that oneDNN's code is worth its time");
-	return true;
+	if (shape_count(y) < 1)
+		return refuse(w, "an empty output");
+	return has_free_positions(s) || refuse(w, "a fixed size, for which oneDNN is as fast");
 }
 
 /* The product of one picture, whose line may have to be padded first. */
