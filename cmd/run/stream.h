@@ -5,7 +5,7 @@
  * Runs the cases of a list on one or several devices, and hands on their results in the list's order.
  *
  *   lane    a session on one device.
- *   worker  a thread of a lane: takes the next group, stacks its inputs, runs it when the device is free, and writes. A GPU
+ *   worker  a thread of a lane: takes the next group, stacks its inputs, runs it when the device is free, and writes. A lane
  *           has several, so that it runs one group while others are stacked and written.
  *   group   the cases of one run.
  *
@@ -54,8 +54,8 @@ struct worker {
 	bool running;
 };
 
-/* On a GPU one worker stacks, one runs, one writes. */
-enum { WORKERS = 3 };
+/* On a GPU one worker stacks, one runs, one writes; on the CPU one runs, and one stacks or writes. */
+enum { WORKERS = 3, CPU_WORKERS = 2 };
 
 struct lane {
 	struct stream *stream;

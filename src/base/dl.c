@@ -300,6 +300,23 @@ int dl_open(struct dl *lib, const char *const *sonames, const struct dl_symbol *
 	return dl_find(lib, sonames, NULL, symbols, table, n, d);
 }
 
+int dl_open_kept(struct dl_kept *k, const char *const *sonames, const struct dl_symbol *symbols,
+		 void **table, size_t n, struct diag *d)
+{
+	struct dl lib;
+	int rc = 0;
+
+	if (atomic_load_explicit(&k->open, memory_order_acquire))
+		return 0;
+	pthread_mutex_lock(&k->lock);
+	if (!atomic_load_explicit(&k->open, memory_order_relaxed)) {
+		rc = dl_open(&lib, sonames, symbols, table, n, d);
+		atomic_store_explicit(&k->open, !rc, memory_order_release);
+	}
+	pthread_mutex_unlock(&k->lock);
+	return rc;
+}
+
 int dl_open_file(struct dl *lib, const char *path, const struct dl_symbol *symbols, void **table,
 		 size_t n, struct diag *d)
 {

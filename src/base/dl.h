@@ -9,6 +9,8 @@
  */
 #include "base/diag.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 struct dl_symbol {
@@ -34,6 +36,19 @@ const char *dl_brief(const char *tried, struct arena *a);
  */
 int dl_open(struct dl *lib, const char *const *sonames, const struct dl_symbol *symbols,
 	    void **table, size_t n, struct diag *d);
+
+/* Whether a library that stays open for the rest of the process has been found. Zero-initialized. */
+struct dl_kept {
+	pthread_mutex_t lock;
+	atomic_bool open;
+};
+/*
+ * Works like dl_open(), but looks for the library only until it has been found once, and later leaves the table as it is: the
+ * dynamic linker has one lock for all threads, for which threads that decode small files would wait. The caller keeps
+ * `k` and `table` for the rest of the process. Any thread may call it, and may read the table after it has returned 0.
+ */
+int dl_open_kept(struct dl_kept *k, const char *const *sonames, const struct dl_symbol *symbols,
+		 void **table, size_t n, struct diag *d);
 
 struct dl_search {
 	/* glob(7) patterns of further folders, searched before and after those of the dynamic linker; NULL ends a list */

@@ -2,6 +2,7 @@
 #include "cpu/product.h"
 
 #include "backend/weight_store.h"
+#include "base/mem.h"
 #include "base/pool.h"
 #include "cpu/math/function.h"
 #include "cpu/math/gemm.h"
@@ -10,6 +11,9 @@
 #include "cpu/onednn/onednn.h"
 #include "ops/fused.h"
 #include "ops/matmul.h"
+#include "ops/window.h"
+
+#include <string.h>
 
 /* Packing pads the columns to those of a strip, up to 32, so that a narrow matrix would take many times its size. */
 enum { MIN_COLUMNS = 16 };
@@ -276,18 +280,47 @@ static int64_t positions(const struct shape *x)
 }
 
 /*
+ * Whether the model leaves the number of positions open, so that each run may have another one. oneDNN generates code for each
+ * anew: for a recognizer of lines of text, whose widths differ, that takes longer than the convolutions. The answer must not
+ * depend on earlier runs, or the results of an input would.
+ */
+static bool has_free_positions(const struct site *s)
+{
+	const struct shape *x = &s->graph->value[s->node->in[IN_A]]->info.shape;
+
+	for (int i = 2; i < x->rank; i++)
+		if (x->dim[i] < 0)
+			return true;
+	return x->rank < 0;
+}
+
+/*
  * As for products, oneDNN waits for weights that come from memory. But its threads keep to the same part of the picture from
  * convolution to convolution, which then is in their own caches: with several threads that counts more, unless the
  * picture is small.
  */
-bool product_fused_conv_accepts(const struct site *s, struct why *w)
+static bool onednn_slower(const struct site *s, struct why *w)
 {
 	enum { MANY_POSITIONS = 64, MANY_ALONE = 256, FEW_CHANNELS = 64 };
 	int64_t many = pool_threads() > 1 ? MANY_POSITIONS : MANY_ALONE;
+	const struct shape *x = &site_in(s, IN_A)->shape, *weight = &site_in(s, IN_B)->shape;
+
+	if (simd_level() != 4)
+		return refuse(w, "oneDNN's product is as fast without AVX-512");
+	if (weight->dim[0] < FEW_CHANNELS || weight->dim[1] < FEW_CHANNELS)
+		return refuse(w, "few channels");
+	if (pool_threads() > 2)
+		return refuse(w, "more than two threads");
+	return positions(x) <= many || refuse(w, "so many positions that oneDNN is as fast");
+}
+
+bool product_fused_conv_accepts(const struct site *s, struct why *w)
+{
 	const struct fused_conv *p = site_params(s);
 	const struct shape *x = &site_in(s, IN_A)->shape, *weight = &site_in(s, IN_B)->shape;
 
-	if (simd_level() != 4 || !onednn_usable(NULL))
+	if ((simd_level() != 4 && site_in(s, IN_A)->layout != LAYOUT_CHANNELS_LAST) ||
+	    !onednn_usable(NULL))
 		return refuse(w, "convolutions around it that want another layout than channels last");
 	if (!s->store || !site_is_weight(s, IN_B))
 		return refuse(w, "weights that are no constant");
@@ -295,13 +328,9 @@ bool product_fused_conv_accepts(const struct site *s, struct why *w)
 	    shape_span(weight, 2, weight->rank) != 1 || !all_are(p->strides, 1) ||
 	    !all_are(p->pads, 0))
 		return refuse(w, "a window of more than one element");
-	if (weight->dim[0] < FEW_CHANNELS || weight->dim[1] < FEW_CHANNELS)
-		return refuse(w, "few channels");
-	if (pool_threads() > 2)
-		return refuse(w, "more than two threads");
-	if (positions(x) < 1 || positions(x) > many)
-		return refuse(w, "so many positions that oneDNN is as fast");
-	return true;
+	if (positions(x) < 1 || weight->dim[0] < MIN_COLUMNS)
+		return refuse(w, "few columns");
+	return has_free_positions(s) || onednn_slower(s, w);
 }
 
 int product_fused_conv_reshape(struct site *s, struct step *step, struct diag *d)
@@ -329,4 +358,193 @@ int product_fused_conv_reshape(struct site *s, struct step *step, struct diag *d
 	step->want = want;
 	step->give = give;
 	return prepare(s, step, l, true, d);
+}
+
+/* ---- convolutions along a line ---------------------------------------------------------------- */
+
+/*
+ * A picture of one row, or a sequence, whose channels lie side by side, is a matrix [positions, channels]. The window of an output
+ * position is a part of it without gaps, so that the convolution is a product whose rows overlap in memory; only a padded line
+ * is copied. Where oneDNN is as fast, it still needs some milliseconds to generate its code, for a kernel of 3 over 960 channels.
+ */
+struct line {
+	struct linear product; /* of one picture */
+	int64_t pictures, positions, channels;
+	int64_t begin, end; /* padding */
+	int64_t stride;
+	size_t scratch; /* of the product; the padded line follows */
+};
+
+struct taps {
+	struct packing packing;
+	int64_t channels, taps;
+};
+
+/* Packs weights [n, channels, taps] as a matrix [n, taps * channels]. */
+static int pack_taps(void *dst, const struct tensor *t, void *arg)
+{
+	const struct taps *p = arg;
+	struct packing packing = p->packing;
+	const float *from = t->data;
+	float *to = mem_alloc((size_t)(packing.n * packing.k) * sizeof(*to), MEM_STAGING);
+	const struct tensor ordered = {.data = to};
+
+	if (!to)
+		return -E_MEMORY;
+	for (int64_t i = 0; i < packing.n; i++)
+		for (int64_t c = 0; c < p->channels; c++)
+			for (int64_t k = 0; k < p->taps; k++)
+				to[(i * p->taps + k) * p->channels + c] = *from++;
+	int rc = pack_weights(dst, &ordered, &packing);
+	mem_free(to);
+	return rc;
+}
+
+/* Whether all spatial axes but the last have one element, which is not padded, and the last one is padded by zeros or not at all. */
+static bool is_line(const struct site *s, const struct fused_conv *p)
+{
+	const struct shape *x = &site_in(s, IN_A)->shape, *w = &site_in(s, IN_B)->shape;
+	int axes = x->rank - 2;
+
+	if (axes < 1 || w->rank != x->rank)
+		return false;
+	for (int64_t i = 0; i < p->pads.n; i++)
+		if (p->pads.v[i] < 0 || (p->pads.v[i] && i % axes != axes - 1))
+			return false;
+	return shape_span(x, 2, x->rank - 1) == 1 && shape_span(w, 2, w->rank - 1) == 1;
+}
+
+bool product_line_accepts(const struct site *s, struct why *w)
+{
+	enum { FEW_CHANNELS = 64, FEW_MAPS = 32 };
+	const struct fused_conv *p = site_params(s);
+	const struct vinfo *x = site_in(s, IN_A);
+
+	if (!s->store || !site_is_weight(s, IN_B))
+		return refuse(w, "weights that are no constant");
+	if (p->group != 1 || !all_are(p->dilations, 1) || !is_line(s, p))
+		return refuse(w, "windows of more than one row");
+	const struct shape *weight = &site_in(s, IN_B)->shape, *y = &site_out(s, 0)->shape;
+	if (weight->dim[weight->rank - 1] < 2 || weight->dim[1] < FEW_CHANNELS ||
+	    weight->dim[0] < FEW_MAPS)
+		return refuse(w, "few channels");
+	if (x->layout != LAYOUT_CHANNELS_LAST)
+		return refuse(w, "another layout than channels last");
+	if (shape_count(y) < 1)
+		return refuse(w, "an empty output");
+	return has_free_positions(s) || refuse(w, "a fixed size, for which oneDNN is as fast");
+}
+
+/* The product of one picture, whose line may have to be padded first. */
+static struct gemm line_product(const struct line *l)
+{
+	struct gemm g = product_of(&l->product);
+
+	g.a_row = l->stride * l->channels;
+	return g;
+}
+
+static int64_t padded_elements(const struct line *l)
+{
+	return l->begin + l->end ? (l->begin + l->positions + l->end) * l->channels : 0;
+}
+
+static int prepare_line(struct site *s, struct step *step, struct line *l, int64_t taps,
+			struct diag *d)
+{
+	struct linear *p = &l->product;
+	struct taps order = {.packing = {.n = p->n, .k = p->k, .transposed = true},
+			     .channels = l->channels,
+			     .taps = taps};
+
+	p->has_c = site_in(s, IN_C) != NULL;
+	p->has_r = site_in(s, IN_R) != NULL;
+	p->packed = store_get(s->store, site_known(s, IN_B), "line",
+			      gemm_packed_bytes(GEMM_F32, p->n, p->k), pack_taps, &order, d);
+	if (!p->packed)
+		return -E_MEMORY;
+	step->unread |= UINT64_C(1) << IN_B;
+	const struct gemm g = line_product(l);
+	size_t padded;
+	l->scratch = gemm_scratch_for(GEMM_F32, &g);
+	if (__builtin_mul_overflow((size_t)padded_elements(l), sizeof(float), &padded) ||
+	    !size_add(l->scratch, padded, &step->workspace))
+		return FAIL(d, E_SIZE);
+	step->state = l;
+	return 0;
+}
+
+int product_line_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct line *l = arena_new(s->plan_arena, struct line);
+	const struct fused_conv *p = site_params(s);
+	const struct shape *x = &site_in(s, IN_A)->shape, *y = &site_out(s, 0)->shape;
+	const struct tensor *weights = site_known(s, IN_B);
+	const struct window_attrs a = {p->auto_pad, p->dilations, p->kernel_shape, p->pads,
+				       p->strides};
+	enum layout *want = arena_new_n(s->plan_arena, enum layout, s->node->nin);
+	enum layout *give = arena_new_n(s->plan_arena, enum layout, s->node->nout);
+	struct window window;
+	const char *wrong = window_set(&window, &a, x, &weights->shape, false, d);
+	if (wrong)
+		return FAIL(d, E_SHAPE, .expected = wrong);
+	int last = window.n - 1;
+	*l = (struct line){.product = {.m = y->dim[y->rank - 1],
+				       .n = weights->shape.dim[0],
+				       .k = weights->shape.dim[1] * window.kernel[last],
+				       .alpha = 1,
+				       .act = p->act,
+				       .act_alpha = p->act_alpha,
+				       .act_beta = p->act_beta},
+			   .pictures = x->dim[0],
+			   .positions = window.in[last],
+			   .channels = weights->shape.dim[1],
+			   .begin = window.begin[last],
+			   .end = window.end[last],
+			   .stride = window.stride[last]};
+	give[0] = want[0] = LAYOUT_CHANNELS_LAST;
+	if (site_in(s, IN_R))
+		want[IN_R] = LAYOUT_CHANNELS_LAST;
+	step->want = want;
+	step->give = give;
+	return prepare_line(s, step, l, window.kernel[last], d);
+}
+
+/* Copies a line between its padding. */
+static const float *pad_line(const struct line *l, const float *x, float *to)
+{
+	size_t c = (size_t)l->channels * sizeof(*x), n = (size_t)l->positions * c;
+
+	if (!padded_elements(l))
+		return x;
+	memset(to, 0, (size_t)l->begin * c);
+	memcpy(to + l->begin * l->channels, x, n);
+	memset(to + (l->begin + l->positions) * l->channels, 0, (size_t)l->end * c);
+	return to;
+}
+
+int product_line_run(const struct call *c)
+{
+	const struct line *l = c->step->state;
+	const struct linear *p = &l->product;
+	const float *x = c->in[IN_A]->data;
+	struct linear_run run = {.l = p,
+				 .c = p->has_c ? c->in[IN_C]->data : NULL,
+				 .r = p->has_r ? c->in[IN_R]->data : NULL};
+	float *padded = (float *)(void *)((char *)c->workspace + l->scratch);
+	struct gemm g = line_product(l);
+
+	if (run.c || run.r || p->act != ACT_NONE) {
+		g.finish = finish;
+		g.finish_arg = &run;
+	}
+	g.c = c->out[0]->data;
+	for (int64_t i = 0; i < l->pictures; i++) {
+		g.a = pad_line(l, x, padded);
+		gemm_run(GEMM_F32, &g, c->workspace);
+		x += l->positions * l->channels;
+		g.c = (float *)g.c + p->m * p->n;
+		run.r = run.r ? run.r + p->m * p->n : NULL;
+	}
+	return 0;
 }

@@ -136,7 +136,7 @@ int image_room(const struct image_job *job)
 /*
  * LIBRARY(name, list) defines the type `union name` and the function open_name() from a list of
  * functions. The union has the functions as typed members and, in the same order, as an array of
- * pointers that dl_open() fills.
+ * pointers that dl_open_kept() fills.
  */
 #define FUNCTION(f) __typeof__(f) *f;
 #define SYMBOL(f)   {#f, true},
@@ -150,9 +150,13 @@ int image_room(const struct image_job *job)
 	static int open_##name(union name *l, const char *const *sonames, struct diag *d)           \
 	{                                                                                           \
 		static const struct dl_symbol symbols[] = {list(SYMBOL)};                           \
-		struct dl lib;                                                                      \
-		return dl_open(&lib, sonames, symbols, l->table,                                    \
-			       sizeof(symbols) / sizeof(*symbols), d);                              \
+		static struct dl_kept kept;                                                         \
+		static union name all;                                                              \
+		int rc = dl_open_kept(&kept, sonames, symbols, all.table,                           \
+				      sizeof(symbols) / sizeof(*symbols), d);                       \
+		if (!rc)                                                                            \
+			*l = all;                                                                   \
+		return rc;                                                                          \
 	}
 
 /* ---- PNG */

@@ -441,6 +441,10 @@ static int open_file(struct input_set *s, struct source *x, struct diag *d)
 				sscanf(x->spec.file, "%lf", &number) == 1 ? IO_TEXT : IO_JSON;
 		return 0;
 	}
+	if (x->spec.keys.split >= 0 && s->request->files && s->request->array) {
+		x->map = *s->request->array;
+		return 0;
+	}
 	struct opened *o = arena_new(&s->arena, struct opened);
 	int rc = file_map_most(x->spec.file, max_pipe_bytes(s), &o->map, E_INPUT_OPEN, d);
 	if (rc && d && d->last && !d->last->hint && access(x->spec.file, F_OK))

@@ -10,6 +10,7 @@
  *   input_read   makes the tensors; the data of a tensor stay in the mapped file if type and layout already fit
  */
 #include "base/field.h"
+#include "base/file.h"
 #include "ir/graph.h"
 
 struct steps;
@@ -41,6 +42,7 @@ struct input_request {
 	 */
 	const char *const *files;
 	int64_t part;
+	const struct file_map *array; /* of which the parts are slices; the list has it open */
 	/*
 	 * for each input of the model: whether a first dimension that the model fixes counts as 1, because inputs are
 	 * stacked along it; NULL: none

@@ -173,7 +173,8 @@ int source_head(struct source *s, enum io_kind kind, const char *what, const cha
 int source_slice(struct source *s, int axis, int64_t part, const char *what, struct arena *a,
 		 struct diag *d);
 /* Sets *parts to the size of the array in `file` along an axis. input: name of the model's input, or NULL. */
-int input_count_slices(const char *file, int axis, const char *input, int64_t *parts, struct diag *d);
+int input_count_slices(const char *file, const struct file_map *map, int axis, const char *input,
+		       int64_t *parts, struct diag *d);
 /* Fills *it from the head of an .npy file of `total` bytes, of which the first n bytes are at p. */
 int item_npy(const unsigned char *p, size_t n, size_t total, const char *what, struct item *it,
 	     struct arena *a, struct diag *d);

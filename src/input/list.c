@@ -316,7 +316,8 @@ static void mark_varying(struct input_list *l, const struct model *m, const char
 static int make_slices(struct input_list *l, struct text_files *t, size_t texts, struct diag *d)
 {
 	int64_t parts = 0;
-	int rc = input_count_slices(t->word, t->split, t->input, &parts, d);
+	int rc = file_map(t->word, &l->array, E_INPUT_OPEN, d);
+	rc = rc ? rc : input_count_slices(t->word, &l->array, t->split, t->input, &parts, d);
 
 	if (rc)
 		return rc;
@@ -416,6 +417,7 @@ struct input_request input_list_case(const struct input_list *l, size_t i)
 
 	r.files = l->files + i * (size_t)r.input.n;
 	r.part = l->split ? (int64_t)i : -1;
+	r.array = l->split ? &l->array : NULL;
 	if (l->sets)
 		r.data_set = l->sets[i];
 	return r;
@@ -423,5 +425,6 @@ struct input_request input_list_case(const struct input_list *l, size_t i)
 
 void input_list_free(struct input_list *l)
 {
+	file_unmap(&l->array);
 	arena_free(&l->arena);
 }

@@ -7,6 +7,7 @@
  * is a request for one run of the model.
  */
 #include "base/arena.h"
+#include "base/file.h"
 #include "input/input.h"
 
 struct input_list {
@@ -21,7 +22,8 @@ struct input_list {
 	const char **files; /* n rows, each with a file for every text of --input; NULL: as the text says */
 	const char **sets; /* the --data-set folder of each case; NULL if they do not differ */
 	bool split;	   /* the cases are slices of an array */
-	bool *varies;	   /* for each input of the model: whether it differs between cases */
+	struct file_map array; /* which all of them share: it would take long to map and unmap it for each */
+	bool *varies;	       /* for each input of the model: whether it differs between cases */
 };
 
 /* Returns true if some text names many inputs. It looks at the texts and at files, not at a model. */

@@ -264,16 +264,13 @@ int source_slice(struct source *s, int axis, int64_t part, const char *what, str
 	return 0;
 }
 
-int input_count_slices(const char *file, int axis, const char *input, int64_t *parts, struct diag *d)
+int input_count_slices(const char *file, const struct file_map *map, int axis, const char *input,
+		       int64_t *parts, struct diag *d)
 {
-	struct source s = {.spec.file = file, .spec.keys = NO_KEYS};
+	struct source s = {.spec.file = file, .spec.keys = NO_KEYS, .map = *map};
 	struct arena a = {0};
-	int rc = file_map(file, &s.map, E_INPUT_OPEN, d);
-
-	if (rc)
-		return rc;
-	rc = source_head(&s, io_kind_of(file, s.map.data, s.map.size), file, input ? input : "",
-			 type_tensor(DT_NONE), &a, d);
+	int rc = source_head(&s, io_kind_of(file, s.map.data, s.map.size), file, input ? input : "",
+			     type_tensor(DT_NONE), &a, d);
 	const int64_t size = !rc && axis < s.item.shape.rank ? s.item.shape.dim[axis] : 0;
 	if (!rc && size > 0)
 		rc = source_slice(&s, axis, 0, file, &a, d);
@@ -284,7 +281,6 @@ int input_count_slices(const char *file, int axis, const char *input, int64_t *p
 					    ? io_kind_name(s.item.kind)
 					    : shape_str(&d->arena, &s.item.shape, NULL));
 	*parts = size;
-	file_unmap(&s.map);
 	arena_free(&a);
 	return rc;
 }

@@ -65,12 +65,12 @@ static int no_headers(const struct job *j, const char *headers)
 }
 #endif
 
-__attribute__((unused)) static int open_library(const struct job *j, const char *const *sonames,
+__attribute__((unused)) static int open_library(const struct job *j, struct dl_kept *kept,
+						const char *const *sonames,
 						const struct dl_symbol *symbols, void **table,
 						size_t n, const char *package)
 {
-	struct dl lib;
-	int rc = dl_open(&lib, sonames, symbols, table, n, j->d);
+	int rc = dl_open_kept(kept, sonames, symbols, table, n, j->d);
 
 	if (rc && j->d && j->d->last)
 		j->d->last->hint = fmt(
@@ -89,7 +89,9 @@ __attribute__((unused)) static int open_library(const struct job *j, const char 
 		};                                                                                  \
 		void *table[sizeof((struct dl_symbol[]){list(SYMBOL)}) / sizeof(struct dl_symbol)]; \
 	};                                                                                          \
-	static const struct dl_symbol name##_symbols[] = {list(SYMBOL)};
+	static const struct dl_symbol name##_symbols[] = {list(SYMBOL)};                            \
+	static union name name##_table;                                                             \
+	static struct dl_kept name##_kept;
 
 /* Takes blocks of interleaved samples and writes rows, one for each channel. */
 struct rows {
@@ -133,10 +135,11 @@ static int resampler_open(struct resampler *r, const struct job *j, const struct
 
 	if (s->rate == s->file_rate)
 		return 0;
-	int rc = open_library(j, sonames, soxr_lib_symbols, r->f.table,
+	int rc = open_library(j, &soxr_lib_kept, sonames, soxr_lib_symbols, soxr_lib_table.table,
 			      sizeof(soxr_lib_symbols) / sizeof(*soxr_lib_symbols), "libsoxr0");
 	if (rc)
 		return rc;
+	r->f = soxr_lib_table;
 	/* the quality that librosa and the Python package soxr take unless told otherwise */
 	const soxr_quality_spec_t quality = r->f.soxr_quality_spec(SOXR_HQ, 0);
 	r->soxr = r->f.soxr_create((double)s->file_rate, (double)s->rate, (unsigned)s->channels,
@@ -265,11 +268,12 @@ static int decoder_open(struct decoder *x, const struct job *j)
 				.tell = memory_tell};
 
 	*x = (struct decoder){.data = j->data, .size = (sf_count_t)j->size};
-	int rc = open_library(j, sonames, sndfile_lib_symbols, x->f.table,
-			      sizeof(sndfile_lib_symbols) / sizeof(*sndfile_lib_symbols),
-			      "libsndfile1");
+	int rc = open_library(
+		j, &sndfile_lib_kept, sonames, sndfile_lib_symbols, sndfile_lib_table.table,
+		sizeof(sndfile_lib_symbols) / sizeof(*sndfile_lib_symbols), "libsndfile1");
 	if (rc)
 		return rc;
+	x->f = sndfile_lib_table;
 	x->file = x->f.sf_open_virtual(&memory, SFM_READ, &x->info, x);
 	if (!x->file)
 		return fail(j, fmt(j->d, "cannot be read (libsndfile: %s)", x->f.sf_strerror(NULL)),

@@ -345,6 +345,51 @@ static void convolutions(enum dtype type)
 	test(&t, &p);
 }
 
+/* Convolutions along one axis, whose other axes have one element. */
+static void lines(enum dtype type)
+{
+	static const int64_t around[] = {0, 1, 0, 1}, behind[] = {0, 2}, two[] = {2};
+	struct fused_conv p = {.dilations = absent,
+			       .kernel_shape = absent,
+			       .pads = {around, 4},
+			       .strides = absent,
+			       .group = 1,
+			       .act = ACT_SWISH,
+			       .act_alpha = 1};
+	struct test t = {"conv 1x3 of lines, bias, sum",
+			 "infer::Conv",
+			 type,
+			 4,
+			 {S(2, 96, 1, 23), S(40, 96, 1, 3), S(40), S(2, 40, 1, 23)},
+			 {0, 1, 1, 0},
+			 {LAYOUT_CHANNELS_LAST, 0, 0, LAYOUT_CHANNELS_LAST},
+			 0,
+			 0};
+	test(&t, &p);
+	t = (struct test){"conv of lines, stride 2, padded at one end",
+			  "infer::Conv",
+			  type,
+			  3,
+			  {S(3, 70, 37), S(36, 70, 4), S(36)},
+			  {0, 1, 1},
+			  {LAYOUT_CHANNELS_LAST},
+			  0,
+			  0};
+	p.pads = (struct ints){behind, 2};
+	p.strides = (struct ints){two, 1};
+	p.act = ACT_NONE;
+	test(&t, &p);
+	t.name = "conv of lines without padding";
+	t.in[0] = (struct shape)S(1, 64, 4);
+	t.in[1] = (struct shape)S(36, 64, 4);
+	p.pads = absent;
+	test(&t, &p);
+	t.name = "conv of lines, SAME";
+	t.in[0] = (struct shape)S(1, 64, 20);
+	p.auto_pad = FUSED_SAME_UPPER;
+	test(&t, &p);
+}
+
 static void products(enum dtype type)
 {
 	struct fused_gemm p = {.alpha = 1, .beta = 1, .act = ACT_GELU};
@@ -572,6 +617,7 @@ int main(void)
 	static const enum dtype types[] = {DT_F32, DT_F16, DT_BF16};
 	for (int i = 0; i < 3; i++) {
 		convolutions(types[i]);
+		lines(types[i]);
 		products(types[i]);
 		pointwise(types[i]);
 		norms(types[i]);
