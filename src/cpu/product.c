@@ -2,14 +2,19 @@
 #include "cpu/product.h"
 
 #include "backend/weight_store.h"
+#include "base/arena.h"
+#include "base/mem.h"
 #include "base/pool.h"
 #include "cpu/math/function.h"
 #include "cpu/math/gemm.h"
 #include "cpu/math/level.h"
 #include "cpu/math/util.h"
+#include "cpu/math/window.h"
 #include "cpu/onednn/onednn.h"
 #include "ops/fused.h"
 #include "ops/matmul.h"
+
+#include <string.h>
 
 /* Packing pads the columns to those of a strip, up to 32, so that a narrow matrix would take many times its size. */
 enum { MIN_COLUMNS = 16 };
@@ -304,15 +309,29 @@ bool product_fused_conv_accepts(const struct site *s, struct why *w)
 	return true;
 }
 
+/* Declares that the convolution's first input, its residual and its output have their channels last. */
+static void want_channels_last(const struct site *s, struct step *step)
+{
+	const struct vinfo *x = site_in(s, IN_A), *y = site_out(s, 0);
+	enum layout *want = arena_new_n(s->plan_arena, enum layout, s->node->nin);
+	enum layout *give = arena_new_n(s->plan_arena, enum layout, s->node->nout);
+	bool single = shape_span(&x->shape, 2, x->shape.rank) == 1;
+
+	/* for a single position the two layouts are one */
+	give[0] = shape_span(&y->shape, 2, y->shape.rank) == 1 ? LAYOUT_ROW : LAYOUT_CHANNELS_LAST;
+	want[0] = single && x->layout != LAYOUT_CHANNELS_LAST ? LAYOUT_ROW : LAYOUT_CHANNELS_LAST;
+	if (site_in(s, IN_R))
+		want[IN_R] = give[0];
+	step->want = want;
+	step->give = give;
+}
+
 int product_fused_conv_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	struct linear *l = arena_new(s->plan_arena, struct linear);
 	const struct fused_conv *p = site_params(s);
 	const struct vinfo *x = site_in(s, IN_A);
 	const struct shape *weight = &site_in(s, IN_B)->shape;
-	enum layout *want = arena_new_n(s->plan_arena, enum layout, s->node->nin);
-	enum layout *give = arena_new_n(s->plan_arena, enum layout, s->node->nout);
-	bool single = shape_span(&x->shape, 2, x->shape.rank) == 1;
 
 	*l = (struct linear){.m = positions(&x->shape),
 			     .k = weight->dim[1],
@@ -321,12 +340,283 @@ int product_fused_conv_reshape(struct site *s, struct step *step, struct diag *d
 			     .act = p->act,
 			     .act_alpha = p->act_alpha,
 			     .act_beta = p->act_beta};
-	/* for a single position the two layouts are one */
-	give[0] = single ? LAYOUT_ROW : LAYOUT_CHANNELS_LAST;
-	want[0] = single && x->layout == LAYOUT_CHANNELS_LAST ? x->layout : give[0];
-	if (site_in(s, IN_R))
-		want[IN_R] = give[0];
-	step->want = want;
-	step->give = give;
+	want_channels_last(s, step);
 	return prepare(s, step, l, true, d);
+}
+
+/* ---- convolutions as a sum of products ---------------------------------------------------------- */
+
+/*
+ * Where the channels of a position lie side by side, so do those of neighbouring positions: a row of the window, or with dilation
+ * an element of it, is a run of the picture, and the convolution is the sum over the runs of the window of products of rows that
+ * are where they are. Pads are written into a copy of the picture.
+ *
+ * oneDNN's code for AVX2 is faster, unless the elements of a window lie far apart (128 channels: 75 GFLOP/s, at a dilation of 128
+ * positions 67, of 512 37) or the sums of its runs are short and many (20 channels, 96 x 3: 47 GFLOP/s).
+ */
+struct runs {
+	struct linear l; /* of one run: n maps, k elements */
+	struct window w;
+	int64_t images, channels, runs, padded[MAX_RANK];
+	size_t run_floats,
+		picture; /* elements of a run's packed weights, and of a picture with its pads */
+	int64_t *offset; /* of each run, from the first element of a window on */
+	int64_t rows, chunk,
+		chunks; /* rows of outputs in a picture; outputs of a row that are computed at once */
+	bool pads;
+	size_t scratch; /* bytes of a thread's, in front of the copy of the picture */
+};
+
+/* Whether neighbouring elements of a row of the window are neighbours in the picture: then the row is a run. */
+static bool whole_rows(const struct window *w)
+{
+	return w->dilation[w->n - 1] == 1 || w->kernel[w->n - 1] == 1;
+}
+
+static bool onednn_slow(const struct window *w, int64_t channels)
+{
+	enum { FAR = 1 << 14, MANY_TAPS = 64 }; /* floats; elements of a window */
+	int last = w->n - 1;
+	bool far = w->kernel[last] > 1 && w->dilation[last] >= FAR / channels;
+
+	return far || (channels % 8 && channels > 8 && window_size(w) >= MANY_TAPS);
+}
+
+bool product_runs_accepts(const struct site *s, struct why *w)
+{
+	enum { MIN_OUTPUTS = 12 };
+	const struct fused_conv *p = site_params(s);
+	const struct shape *x = &site_in(s, IN_A)->shape, *weight = &site_in(s, IN_B)->shape;
+	const struct window_attrs a = {p->auto_pad, p->dilations, p->kernel_shape, p->pads,
+				       p->strides};
+	struct window win;
+
+	if (simd_level() != 3)
+		return refuse(w, "another instruction set than AVX2, for which this was measured");
+	if (!s->store || !site_is_weight(s, IN_B) || !site_known(s, IN_B))
+		return refuse(w, "weights that are no constant");
+	if (x->rank < 3 || weight->rank != x->rank || p->group != 1 ||
+	    weight->dim[0] < MIN_COLUMNS || shape_count(x) < 1 || shape_count(weight) < 1)
+		return refuse(w, "groups, few maps, or nothing to sum");
+	if (window_set(&win, &a, x, weight, false, NULL))
+		return refuse(w, "a window that does not fit");
+	for (int d = 0; d < win.n; d++)
+		if (win.begin[d] < 0 || win.end[d] < 0)
+			return refuse(w, "negative pads");
+	if (win.out[win.n - 1] < MIN_OUTPUTS)
+		return refuse(w, "few outputs in a row");
+	return onednn_slow(&win, x->dim[1]) || refuse(w, "a window at which oneDNN is faster");
+}
+
+/* Sets the sizes of a padded picture, and where its runs begin. */
+static bool runs_set(struct runs *v, struct arena *arena)
+{
+	const struct window *w = &v->w;
+	int last = w->n - 1, taps = whole_rows(w) ? last : w->n;
+	int64_t tap[MAX_RANK] = {0};
+
+	v->picture = (size_t)v->channels;
+	v->runs = 1;
+	for (int d = 0; d < w->n; d++) {
+		v->pads |= w->begin[d] || w->end[d];
+		v->padded[d] = w->in[d] + w->begin[d] + w->end[d];
+		if (!size_mul(v->picture, (size_t)v->padded[d], &v->picture))
+			return false;
+		v->runs *= d < taps ? w->kernel[d] : 1;
+	}
+	v->l.k = window_size(w) / v->runs * v->channels;
+	v->run_floats = gemm_packed_bytes(GEMM_F32, v->l.n, v->l.k) / sizeof(float);
+	v->offset = arena_new_n(arena, int64_t, (size_t)v->runs);
+	for (int64_t r = 0; r < v->runs; r++, window_next(tap, w->kernel, taps)) {
+		int64_t at = 0;
+		for (int d = 0; d < w->n; d++)
+			at = at * v->padded[d] + (d < taps ? tap[d] * w->dilation[d] : 0);
+		v->offset[r] = at * v->channels;
+	}
+	return true;
+}
+
+/* Packs each run's weights, a matrix of its elements by the maps. */
+static int pack_runs(void *dst, const struct tensor *t, void *arg)
+{
+	const struct runs *v = arg;
+	const struct linear *l = &v->l;
+	int64_t size = window_size(&v->w), taps = size / v->runs;
+	float *run = mem_alloc((size_t)(l->k * l->n) * sizeof(float), MEM_STAGING);
+
+	for (int64_t r = 0; run && r < v->runs; r++) {
+		const float *from = (const float *)t->data + r * taps;
+		for (int64_t n = 0; n < l->n; n++)
+			for (int64_t c = 0; c < v->channels; c++, from += size)
+				for (int64_t e = 0; e < taps; e++)
+					run[(e * v->channels + c) * l->n + n] = from[e];
+		struct gemm g = {.n = l->n, .k = l->k, .b = run, .b_row = l->n, .b_col = 1};
+		gemm_pack(GEMM_F32, &g, (float *)dst + (size_t)r * v->run_floats);
+	}
+	mem_free(run);
+	return run ? 0 : -E_MEMORY;
+}
+
+/* The product of `rows` outputs of a row with a run, without its data. */
+static struct gemm run_product(const struct runs *v, int64_t rows)
+{
+	struct gemm g = product_of(&v->l);
+
+	g.m = rows;
+	g.a_row = v->w.stride[v->w.n - 1] * v->channels;
+	return g;
+}
+
+/* Whole tiles of rows, which with their outputs stay in the cache, and about as many for each thread. */
+static int64_t rows_at_once(int64_t outputs, int64_t rows)
+{
+	int64_t parts = (outputs + GEMM_MC - 1) / GEMM_MC, threads = pool_threads();
+
+	if (rows * parts < threads)
+		parts = threads;
+	return ((outputs + parts - 1) / parts + 11) / 12 * 12;
+}
+
+int product_runs_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct fused_conv *p = site_params(s);
+	const struct shape *x = &site_in(s, IN_A)->shape, *weight = &site_in(s, IN_B)->shape;
+	const struct window_attrs a = {p->auto_pad, p->dilations, p->kernel_shape, p->pads,
+				       p->strides};
+	struct runs *v = arena_new(s->plan_arena, struct runs);
+	size_t pad_bytes = 0, bytes;
+
+	*v = (struct runs){.images = x->dim[0], .channels = x->dim[1]};
+	v->l = (struct linear){.n = weight->dim[0],
+			       .alpha = 1,
+			       .act = p->act,
+			       .act_alpha = p->act_alpha,
+			       .act_beta = p->act_beta,
+			       .has_c = site_in(s, IN_C) != NULL,
+			       .has_r = site_in(s, IN_R) != NULL};
+	const char *wrong = window_set(&v->w, &a, x, weight, false, d);
+	if (wrong)
+		return FAIL(d, E_SHAPE, .expected = wrong);
+	int last = v->w.n - 1;
+	if (!runs_set(v, s->plan_arena) ||
+	    !size_mul((size_t)v->runs * sizeof(float), v->run_floats, &bytes) ||
+	    (v->pads && (!size_mul(v->picture, (size_t)v->images * sizeof(float), &pad_bytes))))
+		return FAIL(d, E_SIZE, .node = s->node->origin->name, .op = "Conv");
+	v->rows = window_outputs(&v->w) / v->w.out[last];
+	v->chunk = rows_at_once(v->w.out[last], v->images * v->rows);
+	v->chunks = (v->w.out[last] + v->chunk - 1) / v->chunk;
+	v->l.packed = store_get(s->store, site_known(s, IN_B),
+				whole_rows(&v->w) ? "product rows" : "product taps", bytes,
+				pack_runs, v, d);
+	if (!v->l.packed)
+		return -E_MEMORY;
+	step->unread |= UINT64_C(1) << IN_B;
+	const struct gemm g = run_product(v, v->chunk);
+	v->scratch = gemm_scratch_for(GEMM_F32, &g) / (size_t)pool_threads();
+	if (!size_add(pad_bytes, v->scratch * (size_t)pool_threads(), &step->workspace))
+		return FAIL(d, E_SIZE, .node = s->node->origin->name, .op = "Conv");
+	step->state = v;
+	want_channels_last(s, step);
+	if (v->l.has_r)
+		allow_inplace(step, 0, IN_R);
+	return 0;
+}
+
+struct runs_call {
+	const struct runs *v;
+	struct linear_run run;
+	const float *x; /* with its pads */
+	float *y;
+	char *scratch;
+	bool in_place;
+};
+
+static void multiply_runs(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct runs_call *j = arg;
+	const struct runs *v = j->v;
+	const struct window *w = &v->w;
+	int last = w->n - 1;
+	int64_t o[MAX_RANK];
+
+	for (int64_t i = begin; i < end; i++) {
+		int64_t row = i / v->chunks, first = i % v->chunks * v->chunk, at = 0;
+		int64_t left = w->out[last] - first, done = (row * w->out[last] + first) * v->l.n;
+		struct linear_run run = j->run;
+		struct gemm g = run_product(v, left < v->chunk ? left : v->chunk);
+		window_split(row % v->rows, w->out, last, o);
+		for (int d = 0; d < w->n; d++)
+			at = at * v->padded[d] + (d < last ? o[d] : first) * w->stride[d];
+		const float *x = j->x + row / v->rows * (int64_t)v->picture + at * v->channels;
+		run.r = run.r ? run.r + done : NULL;
+		g.c = j->y + done;
+		for (int64_t r = 0; r < v->runs; r++) {
+			g.a = x + v->offset[r];
+			g.b = g.packed = v->l.packed + (size_t)r * v->run_floats;
+			g.beta = r || j->in_place ? 1 : 0;
+			if (r == v->runs - 1) {
+				g.finish = finish;
+				g.finish_arg = &run;
+			}
+			gemm_one(GEMM_F32, &g,
+				 v->scratch ? j->scratch + (size_t)thread * v->scratch : NULL);
+		}
+	}
+}
+
+struct pad_job {
+	const struct runs *v;
+	const float *x;
+	float *to;
+};
+
+/* Copies rows of the padded pictures, or clears them where they are pads. */
+static void pad_rows(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct pad_job *j = arg;
+	const struct window *w = &j->v->w;
+	int last = w->n - 1;
+	int64_t c = j->v->channels, width = w->in[last] * c, rows = window_inputs(w) / w->in[last];
+	int64_t each = (int64_t)j->v->picture / j->v->padded[last] / c, o[MAX_RANK];
+
+	(void)thread;
+	for (int64_t i = begin; i < end; i++) {
+		float *to = j->to + i * j->v->padded[last] * c;
+		bool inside = true;
+		int64_t at = 0;
+		window_split(i % each, j->v->padded, last, o);
+		for (int d = 0; d < last; d++) {
+			int64_t k = o[d] - w->begin[d];
+			inside &= k >= 0 && k < w->in[d];
+			at = at * w->in[d] + k;
+		}
+		memset(to, 0, (size_t)(j->v->padded[last] * c) * sizeof(float));
+		if (inside)
+			memcpy(to + w->begin[last] * c, j->x + (i / each * rows + at) * width,
+			       (size_t)width * sizeof(float));
+	}
+}
+
+int product_runs_run(const struct call *c)
+{
+	const struct runs *v = c->step->state;
+	const void *r = v->l.has_r ? c->in[IN_R]->data : NULL;
+	struct runs_call j = {.v = v,
+			      .run = {.l = &v->l, .c = v->l.has_c ? c->in[IN_C]->data : NULL},
+			      .x = c->in[IN_A]->data,
+			      .y = c->out[0]->data,
+			      .scratch = c->workspace,
+			      .in_place = r && r == c->out[0]->data};
+
+	j.run.r = j.in_place ? NULL : r;
+	if (v->pads) {
+		float *to =
+			(float *)(void *)((char *)c->workspace + v->scratch * (size_t)pool_threads());
+		struct pad_job pad = {v, j.x, to};
+		int64_t width = v->padded[v->w.n - 1] * v->channels;
+		pool_for(v->images * (int64_t)v->picture / width, 1 + 16384 / width, pad_rows, &pad);
+		j.x = to;
+	}
+	pool_for(v->images * v->rows * v->chunks, 1, multiply_runs, &j);
+	return 0;
 }
