@@ -354,22 +354,30 @@ static inline __attribute__((always_inline)) void wide_strip(const int16_t *a, c
 #undef WIDE_EACH
 }
 
-/* The products of all rows with two vectors of columns. */
+/* The products of all rows with two vectors of columns. What remains beyond whole strips is halved. */
 static void wide_columns(const int16_t *a, const int16_t *b, int64_t k4, int64_t m, int32_t *c,
 			 int64_t ldc, bool first)
 {
-	int64_t r = 0;
+	enum { STRIP_ROWS = 6 };
 
-	for (; r + 6 <= m; r += 6)
-		wide_strip(a + r * WIDE_STEP, b, k4, 6, c + r * ldc, ldc, first);
-	if (r + 4 <= m) {
-		wide_strip(a + r * WIDE_STEP, b, k4, 4, c + r * ldc, ldc, first);
-		r += 4;
+	for (int64_t left = m, rows; left > 0; left -= rows, a += rows * WIDE_STEP, c += rows * ldc) {
+		rows = left >= 2 * STRIP_ROWS ? STRIP_ROWS
+		       : left > STRIP_ROWS    ? (left + 1) / 2
+					      : left;
+#define WIDE_STRIP(n)                                                                              \
+	case n:                                                                                    \
+		wide_strip(a, b, k4, n, c, ldc, first);                                            \
+		break;
+		switch (rows) {
+			WIDE_STRIP(1)
+			WIDE_STRIP(2)
+			WIDE_STRIP(3)
+			WIDE_STRIP(4)
+			WIDE_STRIP(5)
+			WIDE_STRIP(6)
+		}
+#undef WIDE_STRIP
 	}
-	for (; r + 2 <= m; r += 2)
-		wide_strip(a + r * WIDE_STEP, b, k4, 2, c + r * ldc, ldc, first);
-	if (r < m)
-		wide_strip(a + r * WIDE_STEP, b, k4, 1, c + r * ldc, ldc, first);
 }
 
 static inline __attribute__((always_inline)) void panels_wide(const struct igemm_block *g,
