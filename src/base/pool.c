@@ -49,7 +49,7 @@ enum {
 	LONG_PART = 200 * 1000,
 	/* threads do harm if a job takes this much longer with them than one thread would take (ns) */
 	HARM = 20 * 1000,
-	/* how long pool_for() does without threads after they did harm (ns) */
+	/* how long the caller does without threads after they did harm (ns) */
 	ALONE_MIN = 4 * 1000 * 1000,
 	ALONE_MAX = 1000 * 1000 * 1000,
 	WATCHED = FE_INVALID | FE_OVERFLOW,
@@ -88,8 +88,9 @@ static struct {
 	_Atomic uint32_t arrived;     /* threads in the barrier */
 	_Atomic int raised;	      /* floating-point exceptions in the parts that workers did */
 	_Atomic bool preempted;	      /* a worker lost its core during its part of the job */
-	_Atomic uint64_t alone_until; /* pool_for() uses no workers before this time */
-	int64_t alone;	/* ns that the last such time took, 0 if threads have been useful since */
+	_Atomic uint64_t alone_until; /* no worker is woken before this time */
+	int64_t alone; /* ns that the last such time took, less the ns for which threads have been useful since */
+	bool unwoken;	/* the workers that sleep were not woken for this job */
 	uint64_t began; /* when the job began */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -121,7 +122,7 @@ static _Thread_local struct {
 	int worker;	/* this thread's place in pool.worker; 0 for all callers */
 	int limit;	/* see pool_limit(); 0: none */
 	bool long_part; /* this thread's last part of a job was long */
-	long lost; /* if so: how often the system had taken a core from it before its present part */
+	long lost;	/* how often the system had taken a core from it when this was last asked */
 } self = {.alone = {.threads = 1}};
 
 /* ---- waiting -------------------------------------------------------------------------------- */
@@ -243,8 +244,8 @@ static long cores_lost(void)
 
 /*
  * Tells pool.preempted of a part that took so long because the system gave the thread's core to somebody else. Reading
- * the count costs a system call, so it is read before a part only if the thread's last part was long; a long part that
- * follows a short one is not judged, because the core may have been lost between them.
+ * the count costs a system call, so it is read only behind a long part, and before the next one. Thus a long part that follows
+ * a short one may be told of a core that was lost between them, while the thread waited for work: the machine is as busy then.
  */
 static uint64_t begin_part(void)
 {
@@ -255,22 +256,26 @@ static uint64_t begin_part(void)
 
 static void end_part(uint64_t began)
 {
-	bool took_long = clock_ns() - began >= LONG_PART;
-
-	if (took_long && self.long_part && cores_lost() != self.lost)
+	self.long_part = clock_ns() - began >= LONG_PART;
+	if (!self.long_part)
+		return;
+	long lost = cores_lost();
+	if (lost != self.lost)
 		atomic_store_explicit(&pool.preempted, true, memory_order_relaxed);
-	self.long_part = took_long;
+	self.lost = lost;
 }
 
 /*
  * Judges the job that ends now; the caller ended its own part at `own`. The threads did harm if one of them lost its
- * core and the job took longer than one thread would have taken for all parts. pool_for() then does without threads for a
- * while, which doubles each time they harm again.
+ * core and the job took longer than one thread would have taken for all parts. The caller then does all parts for a while,
+ * which doubles if they harm again before they have been useful for as long.
  */
 static void judge_job(uint64_t own, int threads)
 {
 	uint64_t now = clock_ns(), by_one = (own - pool.began) * (uint64_t)threads;
 
+	if (pool.unwoken)
+		return;
 	if (now - pool.began > by_one + HARM &&
 	    atomic_load_explicit(&pool.preempted, memory_order_relaxed)) {
 		pool.alone = pool.alone < ALONE_MIN ? ALONE_MIN : 2 * pool.alone;
@@ -278,7 +283,8 @@ static void judge_job(uint64_t own, int threads)
 		atomic_store_explicit(&pool.alone_until, now + (uint64_t)pool.alone,
 				      memory_order_relaxed);
 	} else if (now - pool.began < by_one - by_one / 4) {
-		pool.alone /= 2;
+		pool.alone -= (int64_t)(now - pool.began);
+		pool.alone = pool.alone < 0 ? 0 : pool.alone;
 	}
 }
 
@@ -288,6 +294,7 @@ static void *worker_main(void *arg)
 	int thread = (int)(w - pool.worker);
 	uint32_t seen = 0;
 	self.worker = thread;
+	self.lost = cores_lost();
 	for (;;) {
 		flag_wait(&w->ticket, seen);
 		seen = atomic_load(&w->ticket.value);
@@ -328,6 +335,19 @@ static int start_workers(int threads)
 	return pool.started + 1 < threads ? pool.started + 1 : threads;
 }
 
+static bool threads_harm(void)
+{
+	uint64_t until = atomic_load_explicit(&pool.alone_until, memory_order_relaxed);
+	return until && clock_ns() < until;
+}
+
+/* Wakes the workers of the job that sleep. */
+static void wake_workers(void)
+{
+	for (int i = 1; i < pool.job.threads; i++)
+		flag_wake(&pool.worker[i].ticket, 1);
+}
+
 /*
  * Locks the pool and starts the workers of a team. The caller must then do the part of thread 0.
  * Returns the team's size.
@@ -341,10 +361,11 @@ static int team_start(void (*fn)(void *, int), void *arg, int threads)
 	pool.began = clock_ns();
 	atomic_store_explicit(&pool.preempted, false, memory_order_relaxed);
 	atomic_store_explicit(&pool.pending.value, (uint32_t)threads - 1, memory_order_relaxed);
-	for (int i = 1; i < threads; i++) {
+	for (int i = 1; i < threads; i++)
 		atomic_fetch_add(&pool.worker[i].ticket.value, 1);
-		flag_wake(&pool.worker[i].ticket, 1);
-	}
+	pool.unwoken = threads_harm();
+	if (!pool.unwoken)
+		wake_workers();
 	team_enter(0, threads);
 	return threads;
 }
@@ -383,6 +404,10 @@ static void team_barrier(void)
 	uint32_t phase = atomic_load(&pool.barrier.value);
 	if (self.depth != 1 || threads == 1)
 		return;
+	if (self.holds && pool.unwoken) { /* the caller cannot do their parts after its own */
+		wake_workers();
+		pool.unwoken = false;
+	}
 	if (atomic_fetch_add(&pool.arrived, 1) + 1 == threads) {
 		atomic_store(&pool.arrived, 0);
 		atomic_fetch_add(&pool.barrier.value, 1);
@@ -438,12 +463,6 @@ static int job_threads(void)
 {
 	int n = pool_threads();
 	return self.limit && self.limit < n ? self.limit : n;
-}
-
-static bool threads_harm(void)
-{
-	uint64_t until = atomic_load_explicit(&pool.alone_until, memory_order_relaxed);
-	return until && clock_ns() < until;
 }
 
 struct loop {

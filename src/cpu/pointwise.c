@@ -531,6 +531,30 @@ struct pointwise_job {
 	const struct call *call;
 };
 
+/* Writes the first `period` elements of dst to the rest of its n elements, again and again. */
+static void repeat(float *dst, int64_t period, int64_t n)
+{
+	for (int64_t done = period, part; done < n; done += part) {
+		part = n - done < done ? n - done : done;
+		memcpy(dst + done, dst, (size_t)part * sizeof(*dst));
+	}
+}
+
+/*
+ * How often the row that begins at pos comes again, as with a number for each channel where channels lie side by side, in the
+ * n elements from there on.
+ */
+static int64_t row_repeats(const struct pointwise *p, const struct operand_walk *w,
+			   const int64_t *pos, int64_t n)
+{
+	int64_t last = p->rank - 1;
+
+	if (last < 1 || pos[last] || w->step[last - 1])
+		return 1;
+	int64_t whole = n / p->dim[last], left = p->dim[last - 1] - pos[last - 1];
+	return whole < 1 ? 1 : whole < left ? whole : left;
+}
+
 /* Writes the n elements of input k that output elements first..first+n-1 use to dst, as fp32. */
 static void expand_input(const struct pointwise_job *j, int k, int64_t first, int64_t n, float *dst)
 {
@@ -549,6 +573,7 @@ static void expand_input(const struct pointwise_job *j, int k, int64_t first, in
 	while (n > 0) {
 		int64_t run = p->dim[last] - pos[last];
 		run = run > n ? n : run;
+		int64_t times = row_repeats(p, w, pos, n);
 		at = 0;
 		for (int64_t i = 0; i <= last; i++)
 			at += pos[i] * w->step[i];
@@ -562,6 +587,11 @@ static void expand_input(const struct pointwise_job *j, int k, int64_t first, in
 		} else {
 			for (int64_t i = 0; i < run; i++)
 				simd_to_f32(p->dtype, x, at + i * w->step[last], 1, dst + i);
+		}
+		if (times > 1) {
+			repeat(dst, run, run * times);
+			pos[last - 1] += times - 1;
+			run *= times;
 		}
 		dst += run;
 		n -= run;

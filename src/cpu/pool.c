@@ -4,6 +4,7 @@
 #include "base/cancel.h"
 #include "base/pool.h"
 #include "cpu/onednn/onednn.h"
+#include "cpu/math/move.h"
 #include "cpu/math/simd.h"
 #include "cpu/math/wide.h"
 #include "cpu/math/window.h"
@@ -324,31 +325,55 @@ static int channels_reshape(struct site *s, struct step *step, struct diag *d)
 	return 0;
 }
 
+/*
+ * Takes the maximum over one row of the window, for one row of outputs. With a stride of one, what an element of the window reads
+ * for neighbouring outputs lies side by side, and is one run however few the channels are.
+ */
+static void max_of_row(const struct channels *c, const char *x, char *y, size_t plane)
+{
+	simd_bin *max = simd()->bin[VB_MAX][c->type];
+	int d = c->w.n - 1;
+	int64_t stride = c->w.stride[d], from, count;
+
+	for (int64_t tap = 0; tap < c->w.kernel[d]; tap++) {
+		window_run(&c->w, d, tap, &from, &count);
+		if (!count)
+			continue;
+		const char *a =
+			x + (size_t)(from * stride - c->w.begin[d] + tap * c->w.dilation[d]) * plane;
+		char *b = y + (size_t)from * plane;
+		if (stride == 1) {
+			max(a, b, b, count * c->inner);
+			continue;
+		}
+		for (int64_t i = 0; i < count; i++, a += (size_t)stride * plane, b += plane)
+			max(a, b, b, c->inner);
+	}
+}
+
 static void max_of_channels(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct channels *c = arg;
-	simd_bin *max = simd()->bin[VB_MAX][c->type];
-	int64_t o[MAX_RANK];
+	int d = c->w.n - 1;
+	int64_t o[MAX_RANK], rows = c->outputs / c->w.out[d];
+	size_t size = dtype_bits(c->type) / 8, plane = (size_t)c->inner * size;
+	char lowest[8];
 
 	(void)thread;
-	window_split(begin % c->outputs, c->w.out, c->w.n, o);
-	for (int64_t i = begin; i < end; i++, window_next(o, c->w.out, c->w.n)) {
-		size_t plane = (size_t)c->inner * (dtype_bits(c->type) / 8);
-		const char *x = c->x + (size_t)(i / c->outputs * c->inputs) * plane;
-		char *y = c->y + (size_t)i * plane;
+	if (dtype_class(c->type) == DT_FLOAT)
+		elem_set_f64(c->type, lowest, 0, -(double)INFINITY);
+	else
+		elem_set_i64(c->type, lowest, 0, c->type == DT_I8 ? INT8_MIN : 0);
+	window_split(begin % rows, c->w.out, d, o);
+	for (int64_t i = begin; i < end; i++, window_next(o, c->w.out, d)) {
+		const char *x = c->x + (size_t)(i / rows * c->inputs) * plane;
+		char *y = c->y + (size_t)(i * c->w.out[d]) * plane;
 		int64_t tap[MAX_RANK] = {0}, at;
-		bool first = true;
-		for (int64_t k = 0; k < c->kernel; k++, window_next(tap, c->w.kernel, c->w.n)) {
-			if (!window_at(&c->w, c->w.n, o, tap, &at))
-				continue;
-			if (first)
-				memcpy(y, x + (size_t)at * plane, plane);
-			else
-				max(x + (size_t)at * plane, y, y, c->inner);
-			first = false;
-		}
-		for (int64_t k = 0; first && k < c->inner; k++)
-			elem_set_f64(c->type, y, k, -(double)INFINITY);
+		fill_run(y, lowest, c->w.out[d] * c->inner, size);
+		for (int64_t k = 0; k < c->kernel;
+		     k += c->w.kernel[d], window_next(tap, c->w.kernel, d))
+			if (window_at(&c->w, d, o, tap, &at))
+				max_of_row(c, x + (size_t)(at * c->w.in[d]) * plane, y, plane);
 	}
 }
 
@@ -359,7 +384,11 @@ static int channels_run(const struct call *call)
 	c.x = call->in[0]->data;
 	c.y = call->out[0]->data;
 	c.type = tensor_dtype(call->in[0]);
-	pool_for(c.planes * c.outputs, 8192 / (c.kernel * c.inner) + 1, max_of_channels, &c);
+	int64_t last = c.w.out[c.w.n - 1];
+
+	if (c.outputs > 0)
+		pool_for(c.planes * c.outputs / last, 8192 / (c.kernel * c.inner * last) + 1,
+			 max_of_channels, &c);
 	return 0;
 }
 

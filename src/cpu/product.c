@@ -2,12 +2,14 @@
 #include "cpu/product.h"
 
 #include "backend/weight_store.h"
+#include "base/arena.h"
 #include "base/mem.h"
 #include "base/pool.h"
 #include "cpu/math/function.h"
 #include "cpu/math/gemm.h"
 #include "cpu/math/level.h"
 #include "cpu/math/util.h"
+#include "cpu/math/window.h"
 #include "cpu/onednn/onednn.h"
 #include "ops/fused.h"
 #include "ops/matmul.h"
@@ -333,15 +335,29 @@ bool product_fused_conv_accepts(const struct site *s, struct why *w)
 	return has_free_positions(s) || onednn_slower(s, w);
 }
 
+/* Declares that the convolution's first input, its residual and its output have their channels last. */
+static void want_channels_last(const struct site *s, struct step *step)
+{
+	const struct vinfo *x = site_in(s, IN_A), *y = site_out(s, 0);
+	enum layout *want = arena_new_n(s->plan_arena, enum layout, s->node->nin);
+	enum layout *give = arena_new_n(s->plan_arena, enum layout, s->node->nout);
+	bool single = shape_span(&x->shape, 2, x->shape.rank) == 1;
+
+	/* for a single position the two layouts are one */
+	give[0] = shape_span(&y->shape, 2, y->shape.rank) == 1 ? LAYOUT_ROW : LAYOUT_CHANNELS_LAST;
+	want[0] = single && x->layout != LAYOUT_CHANNELS_LAST ? LAYOUT_ROW : LAYOUT_CHANNELS_LAST;
+	if (site_in(s, IN_R))
+		want[IN_R] = give[0];
+	step->want = want;
+	step->give = give;
+}
+
 int product_fused_conv_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	struct linear *l = arena_new(s->plan_arena, struct linear);
 	const struct fused_conv *p = site_params(s);
 	const struct vinfo *x = site_in(s, IN_A);
 	const struct shape *weight = &site_in(s, IN_B)->shape;
-	enum layout *want = arena_new_n(s->plan_arena, enum layout, s->node->nin);
-	enum layout *give = arena_new_n(s->plan_arena, enum layout, s->node->nout);
-	bool single = shape_span(&x->shape, 2, x->shape.rank) == 1;
 
 	*l = (struct linear){.m = positions(&x->shape),
 			     .k = weight->dim[1],
@@ -350,201 +366,303 @@ int product_fused_conv_reshape(struct site *s, struct step *step, struct diag *d
 			     .act = p->act,
 			     .act_alpha = p->act_alpha,
 			     .act_beta = p->act_beta};
-	/* for a single position the two layouts are one */
-	give[0] = single ? LAYOUT_ROW : LAYOUT_CHANNELS_LAST;
-	want[0] = single && x->layout == LAYOUT_CHANNELS_LAST ? x->layout : give[0];
-	if (site_in(s, IN_R))
-		want[IN_R] = give[0];
-	step->want = want;
-	step->give = give;
+	want_channels_last(s, step);
 	return prepare(s, step, l, true, d);
 }
 
-/* ---- convolutions along a line ---------------------------------------------------------------- */
+/* ---- convolutions as a sum of products ---------------------------------------------------------- */
 
 /*
- * A picture of one row, or a sequence, whose channels lie side by side, is a matrix [positions, channels]. The window of an output
- * position is a part of it without gaps, so that the convolution is a product whose rows overlap in memory; only a padded line
- * is copied. Where oneDNN is as fast, it still needs some milliseconds to generate its code, for a kernel of 3 over 960 channels.
+ * Where the channels of a position lie side by side, so do those of neighbouring positions: a row of the window, or with dilation
+ * an element of it, is a run of the picture, and the convolution is the sum over the runs of the window of products of rows that
+ * are where they are. Pads are written into a copy of the picture.
+ *
+ * oneDNN's code for AVX2 is faster, unless the elements of a window lie far apart (128 channels: 75 GFLOP/s, at a dilation of 128
+ * positions 67, of 512 37) or the sums of its runs are short and many (20 channels, 96 x 3: 47 GFLOP/s).
  */
-struct line {
-	struct linear product; /* of one picture */
-	int64_t pictures, positions, channels;
-	int64_t begin, end; /* padding */
-	int64_t stride;
-	size_t scratch; /* of the product; the padded line follows */
+struct runs {
+	struct linear l; /* of one run: n maps, k elements */
+	struct window w;
+	int64_t images, channels, runs, padded[MAX_RANK];
+	size_t run_floats,
+		picture; /* elements of a run's packed weights, and of a picture with its pads */
+	int64_t *offset; /* of each run, from the first element of a window on */
+	int64_t rows, chunk,
+		chunks; /* rows of outputs in a picture; outputs of a row that are computed at once */
+	bool pads;
+	size_t scratch; /* bytes of a thread's, in front of the copy of the picture */
 };
 
-struct taps {
-	struct packing packing;
-	int64_t channels, taps;
-};
-
-/* Packs weights [n, channels, taps] as a matrix [n, taps * channels]. */
-static int pack_taps(void *dst, const struct tensor *t, void *arg)
+/* Whether neighbouring elements of a row of the window are neighbours in the picture: then the row is a run. */
+static bool whole_rows(const struct window *w)
 {
-	const struct taps *p = arg;
-	struct packing packing = p->packing;
-	const float *from = t->data;
-	float *to = mem_alloc((size_t)(packing.n * packing.k) * sizeof(*to), MEM_STAGING);
-	const struct tensor ordered = {.data = to};
-
-	if (!to)
-		return -E_MEMORY;
-	for (int64_t i = 0; i < packing.n; i++)
-		for (int64_t c = 0; c < p->channels; c++)
-			for (int64_t k = 0; k < p->taps; k++)
-				to[(i * p->taps + k) * p->channels + c] = *from++;
-	int rc = pack_weights(dst, &ordered, &packing);
-	mem_free(to);
-	return rc;
+	return w->dilation[w->n - 1] == 1 || w->kernel[w->n - 1] == 1;
 }
 
-/* Whether all spatial axes but the last have one element, which is not padded, and the last one is padded by zeros or not at all. */
-static bool is_line(const struct site *s, const struct fused_conv *p)
+static bool onednn_slow(const struct window *w, int64_t channels)
 {
-	const struct shape *x = &site_in(s, IN_A)->shape, *w = &site_in(s, IN_B)->shape;
-	int axes = x->rank - 2;
+	enum { FAR = 1 << 14, MANY_TAPS = 64 }; /* floats; elements of a window */
+	int last = w->n - 1;
+	bool far = w->kernel[last] > 1 && w->dilation[last] >= FAR / channels;
 
-	if (axes < 1 || w->rank != x->rank)
-		return false;
-	for (int64_t i = 0; i < p->pads.n; i++)
-		if (p->pads.v[i] < 0 || (p->pads.v[i] && i % axes != axes - 1))
-			return false;
-	return shape_span(x, 2, x->rank - 1) == 1 && shape_span(w, 2, w->rank - 1) == 1;
+	/* measured for AVX2 only */
+	return simd_level() == 3 &&
+	       (far || (channels % 8 && channels > 8 && window_size(w) >= MANY_TAPS));
 }
 
-bool product_line_accepts(const struct site *s, struct why *w)
+/*
+ * Whether it is a convolution along a line, all other axes having one element, whose length the model leaves open. Where oneDNN is as
+ * fast, it still needs some milliseconds to generate its code for each new length, for a window of 3 over 960 channels.
+ */
+static bool line_of_free_length(const struct site *s, const struct window *w, int64_t maps,
+				int64_t channels)
 {
 	enum { FEW_CHANNELS = 64, FEW_MAPS = 32 };
-	const struct fused_conv *p = site_params(s);
-	const struct vinfo *x = site_in(s, IN_A);
+	int last = w->n - 1;
 
-	if (!s->store || !site_is_weight(s, IN_B))
-		return refuse(w, "weights that are no constant");
-	if (p->group != 1 || !all_are(p->dilations, 1) || !is_line(s, p))
-		return refuse(w, "windows of more than one row");
-	const struct shape *weight = &site_in(s, IN_B)->shape, *y = &site_out(s, 0)->shape;
-	if (weight->dim[weight->rank - 1] < 2 || weight->dim[1] < FEW_CHANNELS ||
-	    weight->dim[0] < FEW_MAPS)
-		return refuse(w, "few channels");
-	if (x->layout != LAYOUT_CHANNELS_LAST)
-		return refuse(w, "another layout than channels last");
-	if (shape_count(y) < 1)
-		return refuse(w, "an empty output");
-	return has_free_positions(s) || refuse(w, "a fixed size, for which oneDNN is as fast");
+	for (int d = 0; d < last; d++)
+		if (w->in[d] != 1 || w->kernel[d] != 1 || w->begin[d] || w->end[d])
+			return false;
+	return has_free_positions(s) && site_in(s, IN_A)->layout == LAYOUT_CHANNELS_LAST &&
+	       w->kernel[last] > 1 && whole_rows(w) && channels >= FEW_CHANNELS &&
+	       maps >= FEW_MAPS;
 }
 
-/* The product of one picture, whose line may have to be padded first. */
-static struct gemm line_product(const struct line *l)
+bool product_runs_accepts(const struct site *s, struct why *w)
 {
-	struct gemm g = product_of(&l->product);
+	enum { MIN_OUTPUTS = 12 };
+	const struct fused_conv *p = site_params(s);
+	const struct shape *x = &site_in(s, IN_A)->shape, *weight = &site_in(s, IN_B)->shape;
+	const struct window_attrs a = {p->auto_pad, p->dilations, p->kernel_shape, p->pads,
+				       p->strides};
+	struct window win;
 
-	g.a_row = l->stride * l->channels;
+	if (!s->store || !site_is_weight(s, IN_B) || !site_known(s, IN_B))
+		return refuse(w, "weights that are no constant");
+	if (x->rank < 3 || weight->rank != x->rank || p->group != 1 ||
+	    weight->dim[0] < MIN_COLUMNS || shape_count(x) < 1 || shape_count(weight) < 1)
+		return refuse(w, "groups, few maps, or nothing to sum");
+	if (window_set(&win, &a, x, weight, false, NULL))
+		return refuse(w, "a window that does not fit");
+	for (int d = 0; d < win.n; d++)
+		if (win.begin[d] < 0 || win.end[d] < 0)
+			return refuse(w, "negative pads");
+	if (win.out[win.n - 1] < MIN_OUTPUTS)
+		return refuse(w, "few outputs in a row");
+	return onednn_slow(&win, x->dim[1]) ||
+	       line_of_free_length(s, &win, weight->dim[0], x->dim[1]) ||
+	       refuse(w, "a window at which oneDNN is as fast");
+}
+
+/* Sets the sizes of a padded picture, and where its runs begin. */
+static bool runs_set(struct runs *v, struct arena *arena)
+{
+	const struct window *w = &v->w;
+	int last = w->n - 1, taps = whole_rows(w) ? last : w->n;
+	int64_t tap[MAX_RANK] = {0};
+
+	v->picture = (size_t)v->channels;
+	v->runs = 1;
+	for (int d = 0; d < w->n; d++) {
+		v->pads |= w->begin[d] || w->end[d];
+		v->padded[d] = w->in[d] + w->begin[d] + w->end[d];
+		if (!size_mul(v->picture, (size_t)v->padded[d], &v->picture))
+			return false;
+		v->runs *= d < taps ? w->kernel[d] : 1;
+	}
+	v->l.k = window_size(w) / v->runs * v->channels;
+	v->run_floats = gemm_packed_bytes(GEMM_F32, v->l.n, v->l.k) / sizeof(float);
+	v->offset = arena_new_n(arena, int64_t, (size_t)v->runs);
+	for (int64_t r = 0; r < v->runs; r++, window_next(tap, w->kernel, taps)) {
+		int64_t at = 0;
+		for (int d = 0; d < w->n; d++)
+			at = at * v->padded[d] + (d < taps ? tap[d] * w->dilation[d] : 0);
+		v->offset[r] = at * v->channels;
+	}
+	return true;
+}
+
+/* Packs each run's weights, a matrix of its elements by the maps. */
+static int pack_runs(void *dst, const struct tensor *t, void *arg)
+{
+	const struct runs *v = arg;
+	const struct linear *l = &v->l;
+	int64_t size = window_size(&v->w), taps = size / v->runs;
+	float *run = mem_alloc((size_t)(l->k * l->n) * sizeof(float), MEM_STAGING);
+
+	for (int64_t r = 0; run && r < v->runs; r++) {
+		const float *from = (const float *)t->data + r * taps;
+		for (int64_t n = 0; n < l->n; n++)
+			for (int64_t c = 0; c < v->channels; c++, from += size)
+				for (int64_t e = 0; e < taps; e++)
+					run[(e * v->channels + c) * l->n + n] = from[e];
+		struct gemm g = {.n = l->n, .k = l->k, .b = run, .b_row = l->n, .b_col = 1};
+		gemm_pack(GEMM_F32, &g, (float *)dst + (size_t)r * v->run_floats);
+	}
+	mem_free(run);
+	return run ? 0 : -E_MEMORY;
+}
+
+/* The product of `rows` outputs of a row with a run, without its data. */
+static struct gemm run_product(const struct runs *v, int64_t rows)
+{
+	struct gemm g = product_of(&v->l);
+
+	g.m = rows;
+	g.a_row = v->w.stride[v->w.n - 1] * v->channels;
 	return g;
 }
 
-static int64_t padded_elements(const struct line *l)
+/* Whole tiles of rows, which with their outputs stay in the cache, and about as many for each thread. */
+static int64_t rows_at_once(int64_t outputs, int64_t rows)
 {
-	return l->begin + l->end ? (l->begin + l->positions + l->end) * l->channels : 0;
+	int64_t parts = (outputs + GEMM_MC - 1) / GEMM_MC, threads = pool_threads();
+
+	if (rows * parts < threads)
+		parts = threads;
+	return ((outputs + parts - 1) / parts + 11) / 12 * 12;
 }
 
-static int prepare_line(struct site *s, struct step *step, struct line *l, int64_t taps,
-			struct diag *d)
+int product_runs_reshape(struct site *s, struct step *step, struct diag *d)
 {
-	struct linear *p = &l->product;
-	struct taps order = {.packing = {.n = p->n, .k = p->k, .transposed = true},
-			     .channels = l->channels,
-			     .taps = taps};
+	const struct fused_conv *p = site_params(s);
+	const struct shape *x = &site_in(s, IN_A)->shape, *weight = &site_in(s, IN_B)->shape;
+	const struct window_attrs a = {p->auto_pad, p->dilations, p->kernel_shape, p->pads,
+				       p->strides};
+	struct runs *v = arena_new(s->plan_arena, struct runs);
+	size_t pad_bytes = 0, bytes;
 
-	p->has_c = site_in(s, IN_C) != NULL;
-	p->has_r = site_in(s, IN_R) != NULL;
-	p->packed = store_get(s->store, site_known(s, IN_B), "line",
-			      gemm_packed_bytes(GEMM_F32, p->n, p->k), pack_taps, &order, d);
-	if (!p->packed)
+	*v = (struct runs){.images = x->dim[0], .channels = x->dim[1]};
+	v->l = (struct linear){.n = weight->dim[0],
+			       .alpha = 1,
+			       .act = p->act,
+			       .act_alpha = p->act_alpha,
+			       .act_beta = p->act_beta,
+			       .has_c = site_in(s, IN_C) != NULL,
+			       .has_r = site_in(s, IN_R) != NULL};
+	const char *wrong = window_set(&v->w, &a, x, weight, false, d);
+	if (wrong)
+		return FAIL(d, E_SHAPE, .expected = wrong);
+	int last = v->w.n - 1;
+	if (!runs_set(v, s->plan_arena) ||
+	    !size_mul((size_t)v->runs * sizeof(float), v->run_floats, &bytes) ||
+	    (v->pads && (!size_mul(v->picture, (size_t)v->images * sizeof(float), &pad_bytes))))
+		return FAIL(d, E_SIZE, .node = s->node->origin->name, .op = "Conv");
+	v->rows = window_outputs(&v->w) / v->w.out[last];
+	v->chunk = rows_at_once(v->w.out[last], v->images * v->rows);
+	v->chunks = (v->w.out[last] + v->chunk - 1) / v->chunk;
+	v->l.packed = store_get(s->store, site_known(s, IN_B),
+				whole_rows(&v->w) ? "product rows" : "product taps", bytes,
+				pack_runs, v, d);
+	if (!v->l.packed)
 		return -E_MEMORY;
 	step->unread |= UINT64_C(1) << IN_B;
-	const struct gemm g = line_product(l);
-	size_t padded;
-	l->scratch = gemm_scratch_for(GEMM_F32, &g);
-	if (__builtin_mul_overflow((size_t)padded_elements(l), sizeof(float), &padded) ||
-	    !size_add(l->scratch, padded, &step->workspace))
-		return FAIL(d, E_SIZE);
-	step->state = l;
+	const struct gemm g = run_product(v, v->chunk);
+	v->scratch = gemm_scratch_for(GEMM_F32, &g) / (size_t)pool_threads();
+	if (!size_add(pad_bytes, v->scratch * (size_t)pool_threads(), &step->workspace))
+		return FAIL(d, E_SIZE, .node = s->node->origin->name, .op = "Conv");
+	step->state = v;
+	want_channels_last(s, step);
+	if (v->l.has_r)
+		allow_inplace(step, 0, IN_R);
 	return 0;
 }
 
-int product_line_reshape(struct site *s, struct step *step, struct diag *d)
+struct runs_call {
+	const struct runs *v;
+	struct linear_run run;
+	const float *x; /* with its pads */
+	float *y;
+	char *scratch;
+	bool in_place;
+};
+
+static void multiply_runs(void *arg, int64_t begin, int64_t end, int thread)
 {
-	struct line *l = arena_new(s->plan_arena, struct line);
-	const struct fused_conv *p = site_params(s);
-	const struct shape *x = &site_in(s, IN_A)->shape, *y = &site_out(s, 0)->shape;
-	const struct tensor *weights = site_known(s, IN_B);
-	const struct window_attrs a = {p->auto_pad, p->dilations, p->kernel_shape, p->pads,
-				       p->strides};
-	enum layout *want = arena_new_n(s->plan_arena, enum layout, s->node->nin);
-	enum layout *give = arena_new_n(s->plan_arena, enum layout, s->node->nout);
-	struct window window;
-	const char *wrong = window_set(&window, &a, x, &weights->shape, false, d);
-	if (wrong)
-		return FAIL(d, E_SHAPE, .expected = wrong);
-	int last = window.n - 1;
-	*l = (struct line){.product = {.m = y->dim[y->rank - 1],
-				       .n = weights->shape.dim[0],
-				       .k = weights->shape.dim[1] * window.kernel[last],
-				       .alpha = 1,
-				       .act = p->act,
-				       .act_alpha = p->act_alpha,
-				       .act_beta = p->act_beta},
-			   .pictures = x->dim[0],
-			   .positions = window.in[last],
-			   .channels = weights->shape.dim[1],
-			   .begin = window.begin[last],
-			   .end = window.end[last],
-			   .stride = window.stride[last]};
-	give[0] = want[0] = LAYOUT_CHANNELS_LAST;
-	if (site_in(s, IN_R))
-		want[IN_R] = LAYOUT_CHANNELS_LAST;
-	step->want = want;
-	step->give = give;
-	return prepare_line(s, step, l, window.kernel[last], d);
+	const struct runs_call *j = arg;
+	const struct runs *v = j->v;
+	const struct window *w = &v->w;
+	int last = w->n - 1;
+	int64_t o[MAX_RANK];
+
+	for (int64_t i = begin; i < end; i++) {
+		int64_t row = i / v->chunks, first = i % v->chunks * v->chunk, at = 0;
+		int64_t left = w->out[last] - first, done = (row * w->out[last] + first) * v->l.n;
+		struct linear_run run = j->run;
+		struct gemm g = run_product(v, left < v->chunk ? left : v->chunk);
+		window_split(row % v->rows, w->out, last, o);
+		for (int d = 0; d < w->n; d++)
+			at = at * v->padded[d] + (d < last ? o[d] : first) * w->stride[d];
+		const float *x = j->x + row / v->rows * (int64_t)v->picture + at * v->channels;
+		run.r = run.r ? run.r + done : NULL;
+		g.c = j->y + done;
+		for (int64_t r = 0; r < v->runs; r++) {
+			g.a = x + v->offset[r];
+			g.b = g.packed = v->l.packed + (size_t)r * v->run_floats;
+			g.beta = r || j->in_place ? 1 : 0;
+			if (r == v->runs - 1) {
+				g.finish = finish;
+				g.finish_arg = &run;
+			}
+			gemm_one(GEMM_F32, &g,
+				 v->scratch ? j->scratch + (size_t)thread * v->scratch : NULL);
+		}
+	}
 }
 
-/* Copies a line between its padding. */
-static const float *pad_line(const struct line *l, const float *x, float *to)
-{
-	size_t c = (size_t)l->channels * sizeof(*x), n = (size_t)l->positions * c;
+struct pad_job {
+	const struct runs *v;
+	const float *x;
+	float *to;
+};
 
-	if (!padded_elements(l))
-		return x;
-	memset(to, 0, (size_t)l->begin * c);
-	memcpy(to + l->begin * l->channels, x, n);
-	memset(to + (l->begin + l->positions) * l->channels, 0, (size_t)l->end * c);
-	return to;
+/* Copies rows of the padded pictures, or clears them where they are pads. */
+static void pad_rows(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct pad_job *j = arg;
+	const struct window *w = &j->v->w;
+	int last = w->n - 1;
+	int64_t c = j->v->channels, width = w->in[last] * c, rows = window_inputs(w) / w->in[last];
+	int64_t each = (int64_t)j->v->picture / j->v->padded[last] / c, o[MAX_RANK];
+
+	(void)thread;
+	for (int64_t i = begin; i < end; i++) {
+		float *to = j->to + i * j->v->padded[last] * c;
+		bool inside = true;
+		int64_t at = 0;
+		window_split(i % each, j->v->padded, last, o);
+		for (int d = 0; d < last; d++) {
+			int64_t k = o[d] - w->begin[d];
+			inside &= k >= 0 && k < w->in[d];
+			at = at * w->in[d] + k;
+		}
+		memset(to, 0, (size_t)(j->v->padded[last] * c) * sizeof(float));
+		if (inside)
+			memcpy(to + w->begin[last] * c, j->x + (i / each * rows + at) * width,
+			       (size_t)width * sizeof(float));
+	}
 }
 
-int product_line_run(const struct call *c)
+int product_runs_run(const struct call *c)
 {
-	const struct line *l = c->step->state;
-	const struct linear *p = &l->product;
-	const float *x = c->in[IN_A]->data;
-	struct linear_run run = {.l = p,
-				 .c = p->has_c ? c->in[IN_C]->data : NULL,
-				 .r = p->has_r ? c->in[IN_R]->data : NULL};
-	float *padded = (float *)(void *)((char *)c->workspace + l->scratch);
-	struct gemm g = line_product(l);
+	const struct runs *v = c->step->state;
+	const void *r = v->l.has_r ? c->in[IN_R]->data : NULL;
+	struct runs_call j = {.v = v,
+			      .run = {.l = &v->l, .c = v->l.has_c ? c->in[IN_C]->data : NULL},
+			      .x = c->in[IN_A]->data,
+			      .y = c->out[0]->data,
+			      .scratch = c->workspace,
+			      .in_place = r && r == c->out[0]->data};
 
-	if (run.c || run.r || p->act != ACT_NONE) {
-		g.finish = finish;
-		g.finish_arg = &run;
+	j.run.r = j.in_place ? NULL : r;
+	if (v->pads) {
+		float *to =
+			(float *)(void *)((char *)c->workspace + v->scratch * (size_t)pool_threads());
+		struct pad_job pad = {v, j.x, to};
+		int64_t width = v->padded[v->w.n - 1] * v->channels;
+		pool_for(v->images * (int64_t)v->picture / width, 1 + 16384 / width, pad_rows, &pad);
+		j.x = to;
 	}
-	g.c = c->out[0]->data;
-	for (int64_t i = 0; i < l->pictures; i++) {
-		g.a = pad_line(l, x, padded);
-		gemm_run(GEMM_F32, &g, c->workspace);
-		x += l->positions * l->channels;
-		g.c = (float *)g.c + p->m * p->n;
-		run.r = run.r ? run.r + p->m * p->n : NULL;
-	}
+	pool_for(v->images * v->rows * v->chunks, 1, multiply_runs, &j);
 	return 0;
 }

@@ -46,6 +46,17 @@ static void view_strides(const struct view *v, int64_t chunk, int64_t *stride)
 	stride[3] = v->layout == LAYOUT_ROW ? v->positions : 1;
 }
 
+static void swap_dims(int64_t *n, int64_t *in, int64_t *out, int a, int b)
+{
+	int64_t *of[] = {n, in, out};
+
+	for (int i = 0; i < 3; i++) {
+		int64_t t = of[i][a];
+		of[i][a] = of[i][b];
+		of[i][b] = t;
+	}
+}
+
 /* Copies `chunks` chunks of `chunk` channels each, starting at channel c. */
 static void copy_chunks(const struct view *from, const struct view *to, int64_t c, int64_t chunks,
 			int64_t chunk, const char *src, char *dst, size_t size)
@@ -54,12 +65,11 @@ static void copy_chunks(const struct view *from, const struct view *to, int64_t 
 	struct strided s;
 	view_strides(from, chunk, in);
 	view_strides(to, chunk, out);
-	if (to->layout == LAYOUT_ROW) { /* make the target's dense dimension, the positions, the last one */
-		int64_t t;
-		t = n[2], n[2] = n[3], n[3] = t;
-		t = in[2], in[2] = in[3], in[3] = t;
-		t = out[2], out[2] = out[3], out[3] = t;
-	}
+	if (to->layout == LAYOUT_ROW) /* make the target's dense dimension, the positions, the last one */
+		swap_dims(n, in, out, 2, 3);
+	else if (from->layout !=
+		 LAYOUT_ROW) /* a position's channels are all read, or all written, together */
+		swap_dims(n, in, out, 1, 2);
 	strided_set(&s, 4, n, in, out);
 	strided_copy(&s, src + (size_t)channel_offset(from, c) * size,
 		     dst + (size_t)channel_offset(to, c) * size, size);

@@ -228,6 +228,45 @@ static void test(const struct test *t, void *params)
 	}
 static const struct ints absent = {.n = -1};
 
+/* Windows for which AVX2 has a kernel of its own, in all its parts: pads, strides, several pictures, outputs in several pieces. */
+static void sums_of_products(enum dtype type)
+{
+	static const int64_t far[] = {256}, sides[] = {3, 5}, step[] = {2, 1},
+			     around[] = {2, 1, 2, 3};
+	struct fused_conv p = {.dilations = {far, 1},
+			       .kernel_shape = absent,
+			       .pads = {sides, 2},
+			       .strides = absent,
+			       .group = 1,
+			       .act = ACT_GELU};
+	struct test t = {"conv of elements far apart",
+			 "infer::Conv",
+			 type,
+			 4,
+			 {S(2, 64, 844), S(20, 64, 3), S(20), S(2, 20, 340)},
+			 {0, 1, 1, 0},
+			 {0},
+			 0,
+			 0};
+	test(&t, &p);
+	p = (struct fused_conv){.dilations = absent,
+				.kernel_shape = absent,
+				.pads = {around, 4},
+				.strides = {step, 2},
+				.group = 1,
+				.act = ACT_RELU};
+	t = (struct test){"conv 9x8 of 12 channels",
+			  "infer::Conv",
+			  type,
+			  2,
+			  {S(2, 12, 9, 30), S(17, 12, 9, 8)},
+			  {0, 1},
+			  {0},
+			  0,
+			  0};
+	test(&t, &p);
+}
+
 static void convolutions(enum dtype type)
 {
 	static const int64_t two[] = {2, 2}, one[] = {1, 1, 1, 1}, three[] = {3, 3, 3, 3};
@@ -616,6 +655,7 @@ int main(void)
 	printf("# %s\n", onednn_about());
 	static const enum dtype types[] = {DT_F32, DT_F16, DT_BF16};
 	for (int i = 0; i < 3; i++) {
+		sums_of_products(types[i]);
 		convolutions(types[i]);
 		lines(types[i]);
 		products(types[i]);

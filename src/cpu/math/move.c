@@ -194,17 +194,17 @@ void *move_out(struct mover *m, uint32_t i, const struct shape *s)
 
 static enum layout layout_of_most(const struct site *s, uint32_t images)
 {
-	int64_t last = 0, all = 0;
+	int64_t last = 0, rows = 0;
 
 	for (uint32_t i = 0; i < images; i++) {
 		const struct vinfo *v = site_in(s, i);
 		int64_t n = v ? shape_count(&v->shape) : 0;
 		if (!v || v->shape.rank < 3 || v->shape.rank > 5 || n < 0)
 			return LAYOUT_ROW;
-		all += n;
+		rows += v->layout == LAYOUT_ROW ? n : 0;
 		last += v->layout == LAYOUT_CHANNELS_LAST ? n : 0;
 	}
-	return last > all / 2 ? LAYOUT_CHANNELS_LAST : LAYOUT_ROW;
+	return last > rows ? LAYOUT_CHANNELS_LAST : LAYOUT_ROW;
 }
 
 enum layout move_in_layout(struct site *s, struct step *step, uint32_t images)
@@ -353,19 +353,48 @@ static void offsets_of(const struct strided *s, int dims, int skip, int64_t k, i
 	}
 }
 
+/* Copies rows of so many bytes, whose beginnings are is and os bytes apart. A short row of a known length takes a few instructions. */
+static void copy_rows(char *dst, const char *src, int64_t rows, int64_t is, int64_t os, size_t bytes)
+{
+#define ROWS_OF(length)                                                                            \
+	if (bytes == (length)) {                                                                   \
+		for (int64_t i = 0; i < rows; i++)                                                 \
+			memcpy(dst + i * os, src + i * is, length);                                \
+		return;                                                                            \
+	}
+	ROWS_OF(8)
+	ROWS_OF(16)
+	ROWS_OF(32)
+	ROWS_OF(64)
+#undef ROWS_OF
+	for (int64_t i = 0; i < rows; i++)
+		copy_run(dst + i * os, src + i * is, bytes);
+}
+
+/* Copies the rows begin to end - 1; those along the last dimension but one are copied together. */
 static void rows_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct job *j = arg;
 	const struct strided *s = j->s;
-	int last = s->rank - 1;
-	int64_t at[MAX_RANK], in, out;
+	int last = s->rank - 1, d = last - 1;
+	bool dense = s->in[last] == 1 && s->out[last] == 1;
+	int64_t at[MAX_RANK], in, out, rows, size = (int64_t)j->size;
 
 	(void)thread;
 	offsets_of(s, last, -1, begin, at, &in, &out);
-	for (int64_t k = begin; k < end; k++) {
-		copy_row(j->out + out * (int64_t)j->size, j->in + in * (int64_t)j->size, s->n[last],
-			 s->in[last], s->out[last], j->size);
-		for (int i = last - 1; i >= 0; i--) {
+	for (int64_t k = begin; k < end; k += rows) {
+		rows = s->n[d] - at[d] < end - k ? s->n[d] - at[d] : end - k;
+		if (dense)
+			copy_rows(j->out + out * size, j->in + in * size, rows, s->in[d] * size,
+				  s->out[d] * size, (size_t)(s->n[last] * size));
+		for (int64_t i = 0; !dense && i < rows; i++)
+			copy_row(j->out + (out + i * s->out[d]) * size,
+				 j->in + (in + i * s->in[d]) * size, s->n[last], s->in[last],
+				 s->out[last], j->size);
+		in += s->in[d] * (rows - 1);
+		out += s->out[d] * (rows - 1);
+		at[d] += rows - 1;
+		for (int i = d; i >= 0; i--) {
 			in += s->in[i];
 			out += s->out[i];
 			if (++at[i] < s->n[i])

@@ -61,7 +61,8 @@ void strided_copy(const struct strided *s, const void *in, void *out, size_t siz
 
 /*
  * The layout for a step that moves elements of its first `images` inputs to outputs of the same rank: LAYOUT_CHANNELS_LAST if
- * most of their bytes lie so, as behind a convolution, and else LAYOUT_ROW. Declares it for these inputs and all outputs.
+ * more of their bytes lie so, as behind a convolution, than row by row, and else LAYOUT_ROW. Declares it for these inputs and all
+ * outputs. Blocks of channels have to be reordered in either case.
  */
 enum layout move_in_layout(struct site *s, struct step *step, uint32_t images);
 /* The shape with its dimensions in the order in which layout l stores them, and the place of dimension i in it. */
