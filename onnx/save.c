@@ -256,9 +256,9 @@ struct onnx_file *onnx_file_open(const char *path, const char *external_root, st
 		return NULL;
 	}
 	f->info_of.arena = f->weight_of.arena = f->inner.arena = f->title_of.arena = &f->arena;
-	f->store = weights_open(&f->shell, path, external_root);
-	struct file_map *map = weights_file(f->store);
-	if (file_map(path, map, E_MODEL_OPEN, d)) {
+	f->store = weights_open(&f->shell, path, external_root, true);
+	const struct file_map *map = weights_file(f->store);
+	if (weights_map(f->store, path, d)) {
 		onnx_file_close(f);
 		return NULL;
 	}

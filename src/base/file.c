@@ -57,7 +57,9 @@ static struct known {
 	_Atomic(uintptr_t) start;
 	_Atomic size_t size;
 	_Atomic int code;
+	_Atomic bool lean;
 } known[MAX_KNOWN];
+static _Atomic size_t nlean; /* rows that are lean */
 
 static void know_mapping(const struct file_map *m, enum code code)
 {
@@ -76,13 +78,15 @@ static void forget_mapping(const struct file_map *m)
 	for (size_t i = 0; i < MAX_KNOWN; i++) {
 		if (atomic_load(&known[i].start) != (uintptr_t)m->data)
 			continue;
+		if (atomic_exchange(&known[i].lean, false))
+			nlean--;
 		atomic_store(&known[i].size, 0);
 		atomic_store(&known[i].start, 0);
 		return;
 	}
 }
 
-enum code file_mapped_at(const void *address)
+static struct known *known_at(const void *address)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
@@ -91,9 +95,16 @@ enum code file_mapped_at(const void *address)
 		uintptr_t start = atomic_load(&known[i].start);
 		/* the last page counts as a whole: vector code may read behind the file's end */
 		if (size && (uintptr_t)address - start < (size + page - 1) / page * page)
-			return (enum code)atomic_load(&known[i].code);
+			return &known[i];
 	}
-	return E_OK;
+	return NULL;
+}
+
+enum code file_mapped_at(const void *address)
+{
+	const struct known *k = known_at(address);
+
+	return k ? (enum code)atomic_load(&k->code) : E_OK;
 }
 
 void file_release(const void *p, size_t n)
@@ -107,6 +118,24 @@ void file_release(const void *p, size_t n)
 	from = from / page * page;
 	if (from < to)
 		(void)madvise((void *)from, to - from, MADV_DONTNEED);
+}
+
+void file_map_lean(const struct file_map *m)
+{
+	struct known *k = m->mapped ? known_at(m->data) : NULL;
+
+	if (!k || atomic_exchange(&k->lean, true))
+		return;
+	nlean++;
+	(void)madvise((void *)(uintptr_t)m->data, m->size, MADV_NOHUGEPAGE);
+}
+
+void file_pass(const void *p, size_t n)
+{
+	const struct known *k = nlean ? known_at(p) : NULL;
+
+	if (k && atomic_load(&k->lean))
+		file_release(p, n);
 }
 
 /* ---- streams */
