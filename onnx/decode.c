@@ -45,9 +45,6 @@ static enum status read_fixed(struct pb_span *rest, size_t bytes, uint64_t *out)
 	return OK;
 }
 
-/* Fields of at least a page are given back once they are passed over, if their file is mapped lean (base/file.h). */
-enum { PASS_MIN = 4096 };
-
 static enum status read_bytes(struct pb_span *rest, struct pb_field *f)
 {
 	enum status s = read_varint(rest, &f->value);
@@ -59,8 +56,7 @@ static enum status read_bytes(struct pb_span *rest, struct pb_field *f)
 	f->bytes = (struct pb_span){rest->p, (size_t)f->value};
 	rest->p += f->bytes.n;
 	rest->n -= f->bytes.n;
-	if (f->bytes.n >= PASS_MIN)
-		file_pass(f->bytes.p, f->bytes.n);
+	file_pass(f->bytes.p, f->bytes.n);
 	return OK;
 }
 

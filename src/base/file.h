@@ -50,11 +50,11 @@ void file_release(const void *p, size_t n);
 
 /*
  * For a file of which only heads are read, as its data are written elsewhere. Otherwise most of a large file that is in the page
- * cache would count as our memory: a fault maps up to 64 KiB around the page, and 2 MiB if the file system keeps it in folios of that
- * size. Huge pages are turned off for the mapping, and file_pass() gives back what a reader has passed over.
+ * cache would count as our memory: a fault maps the pages around, up to 2 MiB of them. Huge pages are turned off for the mapping, and
+ * file_pass() gives back what a reader has passed over.
  */
 void file_map_lean(const struct file_map *m);
-/* Gives these bytes back as file_release() does, if they are of a lean mapping. */
+/* Says that a reader of a lean mapping has passed over these bytes. Does nothing to other memory. */
 void file_pass(const void *p, size_t n);
 
 /*
