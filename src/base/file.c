@@ -136,7 +136,7 @@ static void pass_lean(struct known *k, const void *p, size_t n)
 {
 	size_t at = (uintptr_t)p - atomic_load(&k->start), end = at + n, last = atomic_load(&k->passed);
 
-	if (end >= last && end - last < MAX_FOLIO / 2)
+	if (n < MAX_FOLIO / 4 && end >= last && end - last < MAX_FOLIO / 2)
 		return;
 	atomic_store(&k->passed, end);
 	at = end >= last && last < at ? last : at;
