@@ -35,7 +35,7 @@ enum { UNALIGNED_FINE = 0 };
 static const size_t copied_below = WITH_ASAN ? 64 << 10 : 1;
 
 enum { LEAN_UNALIGNED_MIN = 512 }; /* the same of a model that is written and not run */
-enum { MAX_ARENA_BYTES = 4096 }; /* data of at most this many bytes are copied into the arena */
+enum { MAX_ARENA_BYTES = 4096 };   /* data of at most this many bytes are copied into the arena */
 /*
  * Limit of the memory of all sparse tensors together, once they are stored as dense tensors: DENSE_BASE bytes plus
  * DENSE_TIMES their size in the file. It keeps a small file from filling the memory.

@@ -39,7 +39,8 @@ int weights_sparse(const struct weights_to *to, struct pb_span m, struct tensor 
  * folder for external data, or NULL. to_file: the model is written and not run, so that its files are mapped lean (base/file.h), and
  * all but small data stay there wherever they lie, if the processor reads unaligned data.
  */
-struct weights *weights_open(struct model *m, const char *path, const char *external_root, bool to_file);
+struct weights *weights_open(struct model *m, const char *path, const char *external_root,
+			     bool to_file);
 /* Maps the model's own file; the mapping lives as long as the model. */
 int weights_map(struct weights *w, const char *path, struct diag *d);
 /* That mapping. */

@@ -134,7 +134,8 @@ static void release_lean(const struct known *k, const void *p, size_t n)
  */
 static void pass_lean(struct known *k, const void *p, size_t n)
 {
-	size_t at = (uintptr_t)p - atomic_load(&k->start), end = at + n, last = atomic_load(&k->passed);
+	size_t at = (uintptr_t)p - atomic_load(&k->start), end = at + n,
+	       last = atomic_load(&k->passed);
 
 	if (n < MAX_FOLIO / 4 && end >= last && end - last < MAX_FOLIO / 2)
 		return;
