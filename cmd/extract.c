@@ -58,6 +58,8 @@ static int open_model(struct extract *x)
 	x->o->config.optimize = OPTIMIZE_NONE;
 	x->o->config.types_only = true; /* a part may hold operators that this build cannot run */
 	x->o->config.device = "cpu";
+	x->o->config.to_file = x->o->config.keep_floats =
+		true; /* the part has the file's nodes: folded weights would only take memory */
 	int rc = source_open(&x->source, x->o->operand[0], &x->o->config, x->d);
 	if (rc)
 		return rc;

@@ -106,8 +106,8 @@ struct conversion {
 static int read_source(struct conversion *x)
 {
 	static const struct pb_codes codes = {E_MODEL_FORMAT, E_MODEL_TRUNCATED, E_MODEL_DEPTH};
-	struct file_map *map = weights_file(x->store);
-	int rc = file_map(x->c->from, map, E_MODEL_OPEN, x->d);
+	const struct file_map *map = weights_file(x->store);
+	int rc = weights_map(x->store, x->c->from, x->d);
 
 	rc = rc ? rc
 		: binary_form((struct pb_span){map->data, map->size}, &x->arena, &x->model, x->d);
@@ -141,7 +141,7 @@ int onnx_convert(const struct onnx_conversion *c, struct diag *d)
 	struct message m = {.arena = &a};
 	int rc;
 
-	x.store = weights_open(&x.shell, c->from, NULL);
+	x.store = weights_open(&x.shell, c->from, NULL, true);
 	rc = read_source(&x);
 	struct copier copier = {
 		.arena = &a, .d = d, .store = x.store, .location = c->external, .data = {.arena = &a}};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "onnx/decode.h"
 
+#include "base/file.h"
 #include "base/mem.h"
 
 #include <inttypes.h>
@@ -55,6 +56,7 @@ static enum status read_bytes(struct pb_span *rest, struct pb_field *f)
 	f->bytes = (struct pb_span){rest->p, (size_t)f->value};
 	rest->p += f->bytes.n;
 	rest->n -= f->bytes.n;
+	file_pass(f->bytes.p, f->bytes.n);
 	return OK;
 }
 

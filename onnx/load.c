@@ -425,10 +425,10 @@ static struct model *load_file_or_bytes(const char *path, struct pb_span bytes,
 		return NULL;
 	struct loader l = {.m = m, .d = d, .a = &m->arena, .options = options ? options : &none};
 	l.function_of.arena = l.symbol_of.arena = l.tensor_of.arena = &l.scratch;
-	l.store = weights_open(m, path, l.options->external_root);
+	l.store = weights_open(m, path, l.options->external_root, l.options->to_file);
 	if (path) {
 		struct file_map *map = weights_file(l.store);
-		rc = file_map(path, map, E_MODEL_OPEN, d);
+		rc = weights_map(l.store, path, d);
 		bytes = (struct pb_span){map->data, map->size};
 		if (rc)
 			hint_at_models(path, d);

@@ -14,6 +14,7 @@ struct load_options {
 	 */
 	const struct texts *given;
 	uint32_t ngiven;
+	bool to_file; /* the model is written and not run: little of its file shall be in memory at once (onnx/weights.h) */
 	bool collect; /* report each faulty node and weight and go on, instead of ending at the first */
 	/* go on, as with `collect`, after external data that cannot be read, and after nothing else */
 	bool without_data;

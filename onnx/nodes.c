@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loads graphs, bodies and nodes; replaces the names of values by ids. */
+#include "base/file.h"
 #include "onnx/internal.h"
 
 #include <inttypes.h>
@@ -36,7 +37,8 @@ static struct value *new_value(struct loader *l, struct scope *s, struct pb_span
 	v->name = *s->prefix ? arena_printf(l->a, "%s%.*s", s->prefix,
 					    (int)(name.n < TITLE ? name.n : TITLE), name.p)
 			     : span_text(l->a, name);
-	set_name(s, name, v->id);
+	/* a name in a mapped file would bring its page back into memory at each look-up */
+	map_set(&s->names, *s->prefix ? (const char *)name.p : v->name, name.n, v->id);
 	return v;
 }
 
@@ -138,6 +140,7 @@ static int add_initializers(struct loader *l, struct scope *s, struct pb_span by
 			else if (t)
 				set_const(v, t);
 		}
+		file_pass(m.p, m.n);
 	}
 	return 0;
 }
@@ -450,6 +453,7 @@ int load_declare(struct loader *l, struct scope *s, struct pb_span bytes, uint32
 		int rc = load_excuse(l, at_node(l, s, &v, declare_node(l, s, &v)));
 		if (rc)
 			return rc;
+		file_pass(m.p, m.n);
 	}
 	return 0;
 }
@@ -725,6 +729,7 @@ int load_nodes(struct loader *l, struct scope *s, struct pb_span bytes, uint32_t
 		int rc = load_excuse(l, at_node(l, s, &v, load_node(l, s, &v)));
 		if (rc)
 			return rc;
+		file_pass(m.p, m.n);
 	}
 	return 0;
 }

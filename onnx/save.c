@@ -180,6 +180,7 @@ static void read_graph(struct onnx_file *f)
 	while (f->nnodes < n && pb_each(&rest, GRAPH_NODE, &m)) {
 		read_node(f, f->nnodes, m, &all);
 		f->nnodes++;
+		file_pass(m.p, m.n);
 	}
 	for (rest = f->graph; pb_each(&rest, GRAPH_OUTPUT, &m);)
 		add_name(&out, pb_last(m, 1));
@@ -207,8 +208,10 @@ static void read_weights(struct onnx_file *f)
 			struct pb_span name = weight_name(m, i == 0);
 			f->weight[at] = m;
 			f->sparse[at] = i == 0;
+			/* the map's keys are copies: in the file each look-up would bring a page of it back */
 			if (name.n)
-				map_set(&f->weight_of, (const char *)name.p, name.n, at);
+				map_set(&f->weight_of, span_text(&f->arena, name), name.n, at);
+			file_pass(m.p, m.n);
 		}
 	}
 	f->nweights = at;
@@ -256,9 +259,9 @@ struct onnx_file *onnx_file_open(const char *path, const char *external_root, st
 		return NULL;
 	}
 	f->info_of.arena = f->weight_of.arena = f->inner.arena = f->title_of.arena = &f->arena;
-	f->store = weights_open(&f->shell, path, external_root);
-	struct file_map *map = weights_file(f->store);
-	if (file_map(path, map, E_MODEL_OPEN, d)) {
+	f->store = weights_open(&f->shell, path, external_root, true);
+	const struct file_map *map = weights_file(f->store);
+	if (weights_map(f->store, path, d)) {
 		onnx_file_close(f);
 		return NULL;
 	}

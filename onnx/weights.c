@@ -34,7 +34,8 @@ enum { UNALIGNED_FINE = 0 };
 /* Instrumented builds copy tensors of fewer bytes than this out of the file, so that reads beyond them are noticed. */
 static const size_t copied_below = WITH_ASAN ? 64 << 10 : 1;
 
-enum { MAX_ARENA_BYTES = 4096 }; /* data of at most this many bytes are copied into the arena */
+enum { LEAN_UNALIGNED_MIN = 512 }; /* the same of a model that is written and not run */
+enum { MAX_ARENA_BYTES = 4096 };   /* data of at most this many bytes are copied into the arena */
 /*
  * Limit of the memory of all sparse tensors together, once they are stored as dense tensors: DENSE_BASE bytes plus
  * DENSE_TIMES their size in the file. It keeps a small file from filling the memory.
@@ -61,6 +62,7 @@ enum { MAX_ROOTS = 3 };
 struct weights {
 	struct model *model;
 	struct file_map file;
+	bool to_file; /* weights_open() */
 	struct external *externals;
 	struct block *blocks;
 	const char *roots[MAX_ROOTS]; /* folders that external data may lie in, as resolved paths */
@@ -87,11 +89,12 @@ static void add_root(struct weights *w, const char *dir)
 	free(real);
 }
 
-struct weights *weights_open(struct model *m, const char *path, const char *external_root)
+struct weights *weights_open(struct model *m, const char *path, const char *external_root, bool to_file)
 {
 	struct weights *w = arena_new(&m->arena, struct weights);
 
 	w->model = m;
+	w->to_file = to_file;
 	m->maps = w;
 	if (path) {
 		char *real = realpath(path, NULL);
@@ -103,6 +106,15 @@ struct weights *weights_open(struct model *m, const char *path, const char *exte
 	}
 	add_root(w, external_root);
 	return w;
+}
+
+int weights_map(struct weights *w, const char *path, struct diag *d)
+{
+	int rc = file_map(path, &w->file, E_MODEL_OPEN, d);
+
+	if (!rc && w->to_file)
+		file_map_lean(&w->file);
+	return rc;
 }
 
 struct file_map *weights_file(struct weights *w)
@@ -197,7 +209,8 @@ static int no_memory(const struct weights_to *to, size_t bytes)
 static int place(const struct weights_to *to, struct tensor *t, const uint8_t *p)
 {
 	enum { WORD = 8 };
-	bool aligned = (uintptr_t)p % WORD == 0 || (UNALIGNED_FINE && t->bytes >= UNALIGNED_MIN);
+	size_t least = to->store && to->store->to_file ? LEAN_UNALIGNED_MIN : UNALIGNED_MIN;
+	bool aligned = (uintptr_t)p % WORD == 0 || (UNALIGNED_FINE && t->bytes >= least);
 
 	if (to->store && aligned && t->bytes >= copied_below) {
 		t->data = (void *)(uintptr_t)p;
@@ -208,6 +221,7 @@ static int place(const struct weights_to *to, struct tensor *t, const uint8_t *p
 		return no_memory(to, t->bytes);
 	if (t->bytes)
 		memcpy(t->data, p, t->bytes);
+	file_pass(p, t->bytes);
 	return 0;
 }
 
@@ -316,6 +330,8 @@ static int map_external(const struct weights_to *to, struct pb_span name, const 
 	rc = file_map_beneath(w->root_fd[root], rest, path, &e->map, E_WEIGHT_EXTERNAL, to->d);
 	if (rc)
 		return rc;
+	if (w->to_file)
+		file_map_lean(&e->map);
 	e->path = path;
 	e->next = w->externals;
 	w->externals = e;

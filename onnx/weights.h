@@ -36,10 +36,14 @@ int weights_sparse(const struct weights_to *to, struct pb_span m, struct tensor 
 
 /*
  * Opens the store of a model that is read from path (NULL if the model is in memory). external_root is a further
- * folder for external data, or NULL.
+ * folder for external data, or NULL. to_file: the model is written and not run, so that its files are mapped lean (base/file.h), and
+ * all but small data stay there wherever they lie, if the processor reads unaligned data.
  */
-struct weights *weights_open(struct model *m, const char *path, const char *external_root);
-/* The mapping of the model's own file; it lives as long as the model. */
+struct weights *weights_open(struct model *m, const char *path, const char *external_root,
+			     bool to_file);
+/* Maps the model's own file; the mapping lives as long as the model. */
+int weights_map(struct weights *w, const char *path, struct diag *d);
+/* That mapping. */
 struct file_map *weights_file(struct weights *w);
 void weights_close(struct model *m);
 

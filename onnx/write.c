@@ -283,7 +283,7 @@ int copy_message(struct copier *c, const ProtobufCMessageDescriptor *desc, struc
 /* Writes a piece in blocks, and gives back the pages of each: otherwise all weights would be in memory in the end. */
 static void write_piece(struct file_out *out, const struct piece *x)
 {
-	enum { BLOCK = 8 << 20 };
+	enum { BLOCK = 1 << 20 };
 
 	for (size_t at = 0; at < x->n; at += BLOCK) {
 		size_t n = x->n - at < BLOCK ? x->n - at : BLOCK;

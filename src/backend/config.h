@@ -39,7 +39,7 @@ struct run_config {
 	bool keep_floats; /* float values that constants determine are computed in the run, by the file's own nodes */
 	/*
 	 * The optimized graph is to be written to a file: constants that would take more room than what they are folded
-	 * from stay nodes, and folding takes little memory.
+	 * from stay nodes, and folding takes little memory. Its file is read so that little of it is in memory at once.
 	 */
 	bool to_file;
 	/*

@@ -57,7 +57,10 @@ static struct known {
 	_Atomic(uintptr_t) start;
 	_Atomic size_t size;
 	_Atomic int code;
+	_Atomic bool lean;
+	_Atomic size_t passed; /* of a lean mapping: where its reader was when bytes were given back last */
 } known[MAX_KNOWN];
+static _Atomic size_t nlean; /* rows that are lean */
 
 static void know_mapping(const struct file_map *m, enum code code)
 {
@@ -76,13 +79,16 @@ static void forget_mapping(const struct file_map *m)
 	for (size_t i = 0; i < MAX_KNOWN; i++) {
 		if (atomic_load(&known[i].start) != (uintptr_t)m->data)
 			continue;
+		if (atomic_exchange(&known[i].lean, false))
+			nlean--;
+		atomic_store(&known[i].passed, 0);
 		atomic_store(&known[i].size, 0);
 		atomic_store(&known[i].start, 0);
 		return;
 	}
 }
 
-enum code file_mapped_at(const void *address)
+static struct known *known_at(const void *address)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
@@ -91,22 +97,95 @@ enum code file_mapped_at(const void *address)
 		uintptr_t start = atomic_load(&known[i].start);
 		/* the last page counts as a whole: vector code may read behind the file's end */
 		if (size && (uintptr_t)address - start < (size + page - 1) / page * page)
-			return (enum code)atomic_load(&known[i].code);
+			return &known[i];
 	}
-	return E_OK;
+	return NULL;
+}
+
+enum code file_mapped_at(const void *address)
+{
+	const struct known *k = known_at(address);
+
+	return k ? (enum code)atomic_load(&k->code) : E_OK;
+}
+
+/*
+ * Linux maps a whole folio of the page cache at a fault, up to 2 MiB of the file, aligned there. So what a reader of some bytes has
+ * brought in begins and ends at such borders.
+ */
+enum { MAX_FOLIO = 2 << 20 };
+
+/* Gives back n bytes at p, with the rest of the folios that they begin and end in. */
+static void release_lean(const struct known *k, const void *p, size_t n)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), size = atomic_load(&k->size);
+	uintptr_t start = atomic_load(&k->start);
+	size_t from = ((uintptr_t)p - start) / MAX_FOLIO * MAX_FOLIO;
+	size_t to = ((uintptr_t)p - start + n + MAX_FOLIO - 1) / MAX_FOLIO * MAX_FOLIO;
+
+	to = to < size ? to : (size + page - 1) / page * page;
+	if (from < to)
+		(void)madvise((void *)(start + from), to - from, MADV_DONTNEED);
+}
+
+/*
+ * Notes that a reader has come to the end of n bytes at p. What it has passed over is given back in steps, as each call of the
+ * system has its price; a reader that begins anew is noticed by its going back.
+ */
+static void pass_lean(struct known *k, const void *p, size_t n)
+{
+	size_t at = (uintptr_t)p - atomic_load(&k->start), end = at + n,
+	       last = atomic_load(&k->passed);
+
+	if (n < MAX_FOLIO / 4 && end >= last && end - last < MAX_FOLIO / 2)
+		return;
+	atomic_store(&k->passed, end);
+	at = end >= last && last < at ? last : at;
+	at = at / MAX_FOLIO * MAX_FOLIO;
+	end -= end % (size_t)sysconf(_SC_PAGESIZE);
+	if (at < end)
+		(void)madvise((void *)(atomic_load(&k->start) + at), end - at, MADV_DONTNEED);
 }
 
 void file_release(const void *p, size_t n)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)p;
+	struct known *k = n ? known_at(p) : NULL;
 
-	if (!n || file_mapped_at(p) == E_OK || file_mapped_at((const char *)p + n - 1) == E_OK)
+	if (!k || known_at((const char *)p + n - 1) != k)
 		return;
+	if (atomic_load(&k->lean) && n < MAX_FOLIO / 4) {
+		pass_lean(k, p, n);
+		return;
+	}
+	if (atomic_load(&k->lean)) {
+		release_lean(k, p, n);
+		return;
+	}
 	/* The last page is kept, because the next bytes of the file may be read next; they give it back. */
 	uintptr_t to = (from + n) / page * page;
 	from = from / page * page;
 	if (from < to)
 		(void)madvise((void *)from, to - from, MADV_DONTNEED);
+}
+
+void file_map_lean(const struct file_map *m)
+{
+	struct known *k = m->mapped ? known_at(m->data) : NULL;
+
+	if (!k || atomic_exchange(&k->lean, true))
+		return;
+	nlean++;
+	(void)madvise((void *)(uintptr_t)m->data, m->size, MADV_NOHUGEPAGE);
+}
+
+void file_pass(const void *p, size_t n)
+{
+	enum { WORTH_A_LOOK = 1024 };
+	struct known *k = nlean && n >= WORTH_A_LOOK ? known_at(p) : NULL;
+
+	if (k && atomic_load(&k->lean))
+		pass_lean(k, p, n);
 }
 
 /* ---- streams */

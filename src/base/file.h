@@ -49,6 +49,15 @@ enum code file_mapped_at(const void *address);
 void file_release(const void *p, size_t n);
 
 /*
+ * For a file of which only heads are read, as its data are written elsewhere. Otherwise most of a large file that is in the page
+ * cache would count as our memory: a fault maps the pages around, up to 2 MiB of them. Huge pages are turned off for the mapping, and
+ * file_pass() gives back what a reader has passed over.
+ */
+void file_map_lean(const struct file_map *m);
+/* Says that a reader of a lean mapping has passed over these bytes. Does nothing to other memory. */
+void file_pass(const void *p, size_t n);
+
+/*
  * A file that is being written in the folder of `path`, without a name or with a temporary one,
  * until file_commit() gives it its name. "-" means stdout.
  */

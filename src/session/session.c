@@ -184,6 +184,7 @@ struct session *session_open(const char *path, const struct run_config *config, 
 	if (config->threads > 0)
 		pool_set_threads((int)config->threads);
 	struct load_options load = {.external_root = config->external_root,
+				    .to_file = config->to_file,
 				    .given = config->given,
 				    .ngiven = sizeof(config->given) / sizeof(*config->given)};
 	s->model = onnx_load(path, &load, d);

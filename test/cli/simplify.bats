@@ -295,6 +295,40 @@ assert [list(m.input) for m in a["then_branch"].node] == [["v_1", "x"], ["v_1", 
 	[ "$(stat -c %s simple.onnx)" -lt 3000 ]
 }
 
+@test "Weights in the model's own file, in nodes or in small pieces, are never in memory together" {
+	need_onnx
+	nm "$INFER" | grep -q __asan_init && skip "AddressSanitizer has memory of its own"
+	python3 - <<-'PYTHON'
+		import numpy as np
+		import onnx
+		from onnx import TensorProto as T, helper as h, numpy_helper as nh
+		for name, size, layers in ("small", 224, 450), ("middle", 640, 56):  # 88 MiB each
+		    nodes, weights, last = [], [], "x"
+		    for i in range(layers):
+		        w = nh.from_array(np.full((size, size), i, np.float32), f"{'weight' if i % 3 else 'w'}{i}")
+		        if i % 2:
+		            weights.append(w)
+		        else:
+		            nodes.append(h.make_node("Constant", [], [w.name], value=w))
+		        nodes.append(h.make_node("MatMul", [last, w.name], [f"y{i}"]))
+		        last = f"y{i}"
+		    info = lambda name: h.make_tensor_value_info(name, T.FLOAT, [1, size])
+		    g = h.make_graph(nodes, "g", [info("x")], [info(last)], weights)
+		    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 17)], ir_version=8), name + ".onnx")
+	PYTHON
+	for model in small middle; do
+		for words in "extract $model.onnx -o new.onnx" "simplify $model.onnx -o new.onnx" "convert $model.onnx new.onnx"; do
+			python3 - "$INFER" $words -q >peak <<-'PYTHON'
+				import resource, subprocess, sys
+				subprocess.run(sys.argv[1:], check=True)
+				print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+			PYTHON
+			# 1.2 times the largest tensor (0.2 and 1.6 MiB) and 64 MiB
+			[ "$(cat peak)" -lt $((64 << 10)) ] || { echo "$words: $(cat peak) KiB"; return 1; }
+		done
+	done
+}
+
 @test "Weights of any size take no memory: --external, and without them --strip-weights" {
 	need_onnx
 	python3 - <<-'PYTHON'
