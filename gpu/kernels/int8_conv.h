@@ -54,6 +54,7 @@ struct gpu_codes_conv {
 	int n, pitch, channels;
 	struct gpu_plane win;
 	int w_scales, y_signed; /* w_scales: whether each channel has a scale */
+	int residual; /* offset of the residual's tile in shared memory */
 	/* plain: windows of one pixel that are read one after the other; adds: r is added */
 	int plain, adds;
 };

@@ -11,13 +11,25 @@
 
 #include <inttypes.h>
 
-/* Our kernels. A block computes a tile of rows (pixels) x columns (output channels). */
+/*
+ * Our kernels. A block computes a tile of rows (pixels) x columns (output channels), `depth` bytes of a window in a step, of
+ * which up to `stages` are in flight. Those of groups multiply with four warps at a time, which only sm_90 can.
+ */
 static const struct tile {
 	const char *name;
-	int rows, columns, threads, shared;
-} tiles[] = {{"128x128", 128, 128, 256, 3 * 256 * 64}, {"4_warps", 128, 128, 128, 3 * 256 * 64},
-	     {"128x64", 128, 64, 128, 4 * 192 * 64},   {"64x128", 64, 128, 128, 4 * 192 * 64},
-	     {"64x64", 64, 64, 128, 4 * 128 * 64},     {"32x64", 32, 64, 128, 3 * 96 * 128}};
+	int rows, columns, threads, depth, stages;
+} tiles[] = {{"128x128", 128, 128, 256, 64, 3},
+	     {"4_warps", 128, 128, 128, 64, 3},
+	     {"128x64", 128, 64, 128, 64, 4},
+	     {"64x128", 64, 128, 128, 64, 4},
+	     {"64x64", 64, 64, 128, 64, 4},
+	     {"32x64", 32, 64, 128, 128, 3},
+	     {"group_128x256x64", 128, 256, 256, 64, 6},
+	     {"group_128x128x64", 128, 128, 256, 64, 5},
+	     {"group_128x128x128", 128, 128, 256, 128, 3},
+	     {"group_128x64x64", 128, 64, 256, 64, 5},
+	     {"group_64x128x128", 64, 128, 128, 128, 4},
+	     {"group_64x64x128", 64, 64, 128, 128, 4}};
 /* OWN_SHARED: bytes of shared memory, at most, that a kernel takes beside those of its launch. */
 enum { TILES = sizeof(tiles) / sizeof(*tiles), MAX_EXTENT = 1 << 14, OWN_SHARED = 8 << 10 };
 
@@ -166,17 +178,42 @@ static int pack_weights(const struct call *call, void *dst, const void *src, con
 
 /* ---- choosing a tile ------------------------------------------------------------------------- */
 
-/* The shared memory of a launch: the steps in flight, and the residual's tile, whose rows are 16 bytes apart. */
-static unsigned shared_of(const struct tile *t, bool adds)
+/* The bytes of a tile of codes, whose rows are 16 bytes apart. */
+static int tile_bytes(const struct tile *t)
 {
-	return (unsigned)(t->shared + (adds ? t->rows * (t->columns + GPU_CODES_UNIT) : 0));
+	return t->rows * (t->columns + GPU_CODES_UNIT);
 }
 
-static struct gpu_grid grid_of(const struct gpu_codes_conv *j, const struct tile *t)
+/*
+ * The shared memory of a launch: the steps in flight, of which there are no more than the window has; the outputs' tile takes
+ * their place in the end. A residual's tile is behind them. The less a block takes, the more blocks a processor has.
+ */
+static int steps_bytes(const struct gpu_codes_conv *j, const struct tile *t)
 {
-	int64_t blocks = (j->m + t->rows - 1) / t->rows * ((j->n + t->columns - 1) / t->columns);
+	int64_t window = (int64_t)j->win.kernel[0] * j->win.kernel[1] * j->channels,
+		steps = (window + t->depth - 1) / t->depth;
+	int bytes = (int)(steps < t->stages ? steps : t->stages) * (t->rows + t->columns) * t->depth;
 
-	return (struct gpu_grid){(unsigned)blocks, 1, 1, (unsigned)t->threads, shared_of(t, j->adds)};
+	return bytes > tile_bytes(t) ? bytes : tile_bytes(t);
+}
+
+static unsigned most_shared(const struct tile *t)
+{
+	return (unsigned)(t->stages * (t->rows + t->columns) * t->depth + tile_bytes(t));
+}
+
+static int64_t blocks_of(const struct gpu_codes_conv *j, const struct tile *t)
+{
+	return (j->m + t->rows - 1) / t->rows * ((j->n + t->columns - 1) / t->columns);
+}
+
+static int launch_conv(const struct call *c, void *fn, struct gpu_codes_conv *j, const struct tile *t)
+{
+	j->residual = steps_bytes(j, t);
+	const struct gpu_grid g = {(unsigned)blocks_of(j, t), 1, 1, (unsigned)t->threads,
+				   (unsigned)(j->residual + (j->adds ? tile_bytes(t) : 0))};
+
+	return gpu_launch(c, fn, g, j, sizeof(*j));
 }
 
 static void *tile_kernel(const struct site *s, const struct codes_conv *c, int tile, struct diag *d)
@@ -184,7 +221,7 @@ static void *tile_kernel(const struct site *s, const struct codes_conv *c, int t
 	char name[48];
 
 	snprintf(name, sizeof(name), "int8_conv_%s_%s", c->x_signed ? "i8" : "u8", tiles[tile].name);
-	return gpu_kernel_sharing(s, "int8_conv", name, shared_of(&tiles[tile], true), d);
+	return gpu_kernel_sharing(s, "int8_conv", name, most_shared(&tiles[tile]), d);
 }
 
 struct trial {
@@ -199,7 +236,7 @@ static int enqueue_trial(void *arg, struct diag *d)
 	struct trial *t = arg;
 
 	t->call.diag = d;
-	return gpu_launch(&t->call, t->fn, grid_of(&t->job, t->tile), &t->job, sizeof(t->job));
+	return launch_conv(&t->call, t->fn, &t->job, t->tile);
 }
 
 static size_t aligned(int64_t n)
@@ -375,5 +412,5 @@ int gpu_codes_conv_run(const struct call *call)
 	job.y = gpu_out(call, 0);
 	if (c->job.adds)
 		set_residual(call, &job);
-	return err ? err : gpu_launch(call, c->fn, grid_of(&job, &tiles[c->tile]), &job, sizeof(job));
+	return err ? err : launch_conv(call, c->fn, &job, &tiles[c->tile]);
 }
