@@ -5,7 +5,10 @@
 #include "common.cuh"
 #include "int8_conv.h"
 
-__device__ inline int code_of(const void *p, bool is_signed) { return !p ? 0 : is_signed ? (int)*(const i8 *)p : (int)*(const u8 *)p; }
+__device__ inline int code_of(const void *p, bool is_signed)
+{
+	return !p ? 0 : is_signed ? (int)*(const i8 *)p : (int)*(const u8 *)p;
+}
 
 // ---- images of few channels, and weights -------------------------------------------------------
 
@@ -26,12 +29,15 @@ extern "C" __global__ void int8_fold_codes(const gpu_fold_codes p)
 		rest /= p.out[1];
 		const int v = (int)(rest % p.out[0]);
 		const u8 *image = (const u8 *)p.x + rest / p.out[0] * p.xs[0];
-		int c = c0 % p.channels, place = c0 / p.channels, b = place / p.stride[1], a = place % p.stride[1];
+		int c = c0 % p.channels, place = c0 / p.channels, b = place / p.stride[1],
+		    a = place % p.stride[1];
 		Unit y;
 #pragma unroll
 		for (int e = 0; e < GPU_CODES_UNIT; e++) {
-			const int row = v * p.stride[0] + b - p.begin[0], col = u * p.stride[1] + a - p.begin[1];
-			const bool there = b < p.stride[0] && (unsigned)row < (unsigned)p.in[0] && (unsigned)col < (unsigned)p.in[1];
+			const int row = v * p.stride[0] + b - p.begin[0],
+				  col = u * p.stride[1] + a - p.begin[1];
+			const bool there = b < p.stride[0] && (unsigned)row < (unsigned)p.in[0] &&
+					   (unsigned)col < (unsigned)p.in[1];
 			y.code[e] = there ? image[c * p.xs[1] + row * p.xs[2] + col * p.xs[3]] : zero;
 			if (++c == p.channels) { // the next pixel
 				c = 0;
@@ -44,7 +50,10 @@ extern "C" __global__ void int8_fold_codes(const gpu_fold_codes p)
 }
 
 struct Sum {
-	__device__ int operator()(int a, int b) const { return a + b; }
+	__device__ int operator()(int a, int b) const
+	{
+		return a + b;
+	}
 };
 
 // A block packs the weights of an output channel.
@@ -56,10 +65,12 @@ extern "C" __global__ void int8_fold_weights(const gpu_fold_weights p)
 		i8 *y = (i8 *)p.y + (int64_t)k * p.pitch;
 		int sum = 0;
 		for (int i = threadIdx.x; i < p.pitch; i += blockDim.x) {
-			const int tap = i / p.room, c = i % p.room % p.channels, place = i % p.room / p.channels;
+			const int tap = i / p.room, c = i % p.room % p.channels,
+				  place = i % p.room / p.channels;
 			const int row = tap / p.folded[1] * p.stride[0] + place / p.stride[1];
 			const int col = tap % p.folded[1] * p.stride[1] + place % p.stride[1];
-			const bool there = tap < p.folded[0] * p.folded[1] && place < p.stride[0] * p.stride[1] && row < p.kernel[0] &&
+			const bool there = tap < p.folded[0] * p.folded[1] &&
+					   place < p.stride[0] * p.stride[1] && row < p.kernel[0] &&
 					   col < p.kernel[1];
 			y[i] = there ? x[c * window + row * p.kernel[1] + col] : 0;
 			sum += y[i];
@@ -76,14 +87,16 @@ extern "C" __global__ void int8_fold_weights(const gpu_fold_weights p)
 static_assert(GPU_CODES_UNIT == PIECE, "a unit is a piece of a tile");
 
 // Where a unit of a window lies: its offset from the first pixel of the window, and the number of its pixel.
-struct __align__(8) Place {
+struct __align__(8) Place
+{
 	int offset, tap;
 };
 
 // The way of a thread's units through the windows, a step at a time: `offset` as above, and a bit for the pixel, which is 0
 // behind the window. If a step lies within one pixel it is counted on, otherwise it is looked up.
 template <int DEPTH> struct Way {
-	int offset, c, col, pixel, line, unit; // pixel, line: from the last unit of one to the first of the next
+	int offset, c, col, pixel, line,
+		unit; // pixel, line: from the last unit of one to the first of the next
 	u64 bit;
 	__device__ Way(const gpu_codes_conv &p)
 	{
@@ -92,7 +105,8 @@ template <int DEPTH> struct Way {
 		unit = (int)threadIdx.x % (DEPTH / GPU_CODES_UNIT);
 		offset = unit * GPU_CODES_UNIT;
 		pixel = (p.win.dilation[1] - 1) * p.channels;
-		line = (p.win.dilation[0] * p.win.in[1] - p.win.kernel[1] * p.win.dilation[1]) * p.channels;
+		line = (p.win.dilation[0] * p.win.in[1] - p.win.kernel[1] * p.win.dilation[1]) *
+		       p.channels;
 	}
 	__device__ void look_up(const Place *place, int units)
 	{
@@ -121,12 +135,17 @@ template <int DEPTH> struct Way {
 
 // The units of windows that a thread copies. They belong to the same pixels in every step.
 template <int ROWS, int DEPTH, int THREADS> struct Windows {
-	enum { ACROSS = DEPTH / GPU_CODES_UNIT, MINE = ROWS * ACROSS / THREADS, DOWN = THREADS / ACROSS };
-	static_assert(ROWS * ACROSS % THREADS == 0 && THREADS % ACROSS == 0 && DOWN % 8 == 0, "threads with other units");
+	enum {
+		ACROSS = DEPTH / GPU_CODES_UNIT,
+		MINE = ROWS * ACROSS / THREADS,
+		DOWN = THREADS / ACROSS
+	};
+	static_assert(ROWS * ACROSS % THREADS == 0 && THREADS % ACROSS == 0 && DOWN % 8 == 0,
+		      "threads with other units");
 	const u8 *from[MINE];
 	u64 inside[MINE]; // a bit for each pixel of a window; the others lie in the padding
 	int to;
-	__device__ Windows(const gpu_codes_conv &p, int64_t m0)
+	__device__ void set(const gpu_codes_conv &p, int64_t m0)
 	{
 		const int first = (int)threadIdx.x / ACROSS;
 		to = piece_offset<DEPTH>(first, (int)threadIdx.x % ACROSS);
@@ -138,13 +157,25 @@ template <int ROWS, int DEPTH, int THREADS> struct Windows {
 			inside[e] = 1;
 			if (p.plain)
 				continue;
-			const unsigned line = pixel / (unsigned)p.win.out[1], image = line / (unsigned)p.win.out[0];
-			const int row = (int)(line - image * (unsigned)p.win.out[0]) * p.win.stride[0] - p.win.begin[0];
-			const int col = (int)(pixel - line * (unsigned)p.win.out[1]) * p.win.stride[1] - p.win.begin[1];
-			from[e] = (const u8 *)p.x + (((int64_t)image * p.win.in[0] + row) * p.win.in[1] + col) * p.channels;
+			const unsigned line = pixel / (unsigned)p.win.out[1],
+				       image = line / (unsigned)p.win.out[0];
+			const int row =
+				(int)(line - image * (unsigned)p.win.out[0]) * p.win.stride[0] -
+				p.win.begin[0];
+			const int col =
+				(int)(pixel - line * (unsigned)p.win.out[1]) * p.win.stride[1] -
+				p.win.begin[1];
+			from[e] = (const u8 *)p.x +
+				  (((int64_t)image * p.win.in[0] + row) * p.win.in[1] + col) *
+					  p.channels;
+			inside[e] = ~(u64)0;
+			if (p.whole)
+				continue;
 			u64 across = 0; // which columns of a window lie inside
 			for (int u = 0; u < p.win.kernel[1]; u++)
-				across |= (u64)((unsigned)(col + u * p.win.dilation[1]) < (unsigned)p.win.in[1]) << u;
+				across |= (u64)((unsigned)(col + u * p.win.dilation[1]) <
+						(unsigned)p.win.in[1])
+					  << u;
 			inside[e] = 0;
 			for (int v = 0; v < p.win.kernel[0]; v++)
 				if ((unsigned)(row + v * p.win.dilation[0]) < (unsigned)p.win.in[0])
@@ -158,7 +189,8 @@ template <int ROWS, int DEPTH, int THREADS> struct Windows {
 		if (!zero) {
 #pragma unroll
 			for (int e = 0; e < MINE; e++)
-				fetch16(tile + to + e * DOWN * DEPTH, from[e] + way.offset, (inside[e] & way.bit) != 0);
+				fetch16(tile + to + e * DOWN * DEPTH, from[e] + way.offset,
+					(inside[e] & way.bit) != 0);
 			return;
 		}
 #pragma unroll
@@ -166,23 +198,35 @@ template <int ROWS, int DEPTH, int THREADS> struct Windows {
 			if (inside[e] & way.bit)
 				fetch16(tile + to + e * DOWN * DEPTH, from[e] + way.offset, true);
 			else
-				*(uint4 *)(tile + to + e * DOWN * DEPTH) = make_uint4(zero, zero, zero, zero);
+				*(uint4 *)(tile + to + e * DOWN * DEPTH) =
+					make_uint4(zero, zero, zero, zero);
 		}
 	}
 };
 
-// The units of weights that a thread copies, a step at a time.
+// The units of weights that a thread copies, a step at a time. Of sixteen channels, a thread gets two columns of the sums in
+// each of two eights: the rows of weights are dealt so that these are four channels side by side.
+__device__ inline int row_of_channel(int n)
+{
+	return (n & ~15) | (n & 2) << 2 | (n & 12) >> 1 | (n & 1);
+}
 template <int ROWS, int DEPTH, int THREADS> struct Weights {
-	enum { ACROSS = DEPTH / GPU_CODES_UNIT, MINE = (ROWS * ACROSS + THREADS - 1) / THREADS, DOWN = THREADS / ACROSS };
-	const u8 *from;
+	enum {
+		ACROSS = DEPTH / GPU_CODES_UNIT,
+		MINE = (ROWS * ACROSS + THREADS - 1) / THREADS,
+		DOWN = THREADS / ACROSS
+	};
+	static_assert(DOWN % 16 == 0, "rows that are dealt otherwise");
+	const u8 *from, *begin;
 	int rows, to; // rows: of this thread, that exist
 	int64_t down;
 	__device__ Weights(const gpu_codes_conv &p, int n0)
 	{
 		const int row = (int)threadIdx.x / ACROSS;
 		rows = row < ROWS ? (p.n - n0 < ROWS ? p.n - n0 : ROWS) - row : 0;
-		from = (const u8 *)p.w + (int64_t)(rows > 0 ? n0 + row : 0) * p.pitch + (int)threadIdx.x % ACROSS * GPU_CODES_UNIT;
-		to = piece_offset<DEPTH>(row, (int)threadIdx.x % ACROSS);
+		begin = (const u8 *)p.w + (int64_t)(rows > 0 ? n0 + row : 0) * p.pitch +
+			(int)threadIdx.x % ACROSS * GPU_CODES_UNIT;
+		to = piece_offset<DEPTH>(row_of_channel(row), (int)threadIdx.x % ACROSS);
 		down = (int64_t)DOWN * p.pitch;
 	}
 	__device__ void operator()(u8 *tile)
@@ -190,25 +234,36 @@ template <int ROWS, int DEPTH, int THREADS> struct Weights {
 #pragma unroll
 		for (int e = 0; e < MINE; e++)
 			if (ROWS % DOWN == 0 || (int)threadIdx.x / ACROSS + e * DOWN < ROWS)
-				fetch16(tile + to + e * DOWN * DEPTH, from + e * down, e * DOWN < rows);
+				fetch16(tile + to + e * DOWN * DEPTH, from + e * down,
+					e * DOWN < rows);
 		from += DEPTH;
 	}
 };
 
-// What turns the sum of an output channel into a code; `add` is in the sum from the start.
-struct __align__(8) Channel {
-	float scale;
-	int add;
-};
-__device__ inline Channel channel_of(const gpu_codes_conv &p, int n, int x_zero, float unit)
+// What turns the sums of output channels into codes; `add` is in a sum from the start. by, r_by: of sums with a residual.
+template <int BN> struct __align__(16) Channels
 {
-	Channel c = {0, 0};
-	if (n < p.n) {
-		c.scale = p.w_scale[p.w_scales ? n : 0] * *p.x_scale / *p.y_scale * unit;
-		c.add = (int)((p.bias ? (u32)p.bias[n] : 0) - (u32)x_zero * (u32)p.sum[n]);
+	float scale[BN];
+	int add[BN];
+	float by, r_by;
+	// unit: what scales are multiplied by, those of the last rounding
+	__device__ void set(const gpu_codes_conv &p, int n0, int x_zero, int threads, float unit)
+	{
+		for (int i = threadIdx.x; i < BN; i += threads) {
+			const int n = n0 + i;
+			const bool there = n < p.n;
+			const float y_scale = *p.y_scale,
+				    s = there ? p.w_scale[p.w_scales ? n : 0] * *p.x_scale / y_scale
+					      : 0;
+			scale[i] = p.adds ? s : s * unit;
+			add[i] = there ? (int)((p.bias ? (u32)p.bias[n] : 0) -
+					       (u32)x_zero * (u32)p.sum[n])
+				       : 0;
+			if (i < 2 && p.adds)
+				(i ? r_by : by) = (i ? *p.r_scale : y_scale) / *p.sum_scale * unit;
+		}
 	}
-	return c;
-}
+};
 
 // Added to a float of at most 2^22, this leaves it rounded to a whole number in the lowest bits: conversions by the
 // instructions for them take eight times as long.
@@ -236,7 +291,10 @@ template <bool FROM_0> struct Codes {
 		return __fadd_rn(fminf(fmaxf(v, low), high), WHOLE);
 	}
 	// The code is in the lowest byte. The sum is exact, and other units than those of integers have time for it.
-	__device__ u32 code(float r) const { return __float_as_uint(FROM_0 ? r : __fadd_rn(r, zero)); }
+	__device__ u32 code(float r) const
+	{
+		return __float_as_uint(FROM_0 ? r : __fadd_rn(r, zero));
+	}
 };
 template <bool FROM_0> __device__ inline float scaled(float a, float b)
 {
@@ -248,32 +306,38 @@ template <bool ADDS, bool FROM_0> struct Result {
 	Codes<FROM_0 && !ADDS> codes;
 	Codes<FROM_0> sums;
 	float by, r_by, r_zero;
-	u32 flip; // what makes two codes with a sign numbers from 0 to 255
-	__device__ Result(const gpu_codes_conv &p) : codes(p.y_zero, p.y_signed != 0), sums(p.sum_zero, p.y_signed != 0)
+	u32 flip; // what makes four codes with a sign numbers from 0 to 255
+	template <typename C>
+	__device__ Result(const gpu_codes_conv &p, const C &c)
+	    : codes(p.y_zero, p.y_signed != 0), sums(p.sum_zero, p.y_signed != 0)
 	{
-		const float unit = FROM_0 ? FRACTION : 1;
-		by = ADDS ? *p.y_scale / *p.sum_scale * unit : 0;
-		r_by = ADDS ? *p.r_scale / *p.sum_scale * unit : 0;
-		flip = p.y_signed ? 0x8080 : 0;
-		r_zero = 8388608.0f + (float)(code_of(p.r_zero, p.y_signed != 0) + (p.y_signed ? 0x80 : 0));
+		by = ADDS ? c.by : 0;
+		r_by = ADDS ? c.r_by : 0;
+		flip = p.y_signed ? 0x80808080 : 0;
+		r_zero = 8388608.0f +
+			 (float)(code_of(p.r_zero, p.y_signed != 0) + (p.y_signed ? 0x80 : 0));
 	}
 	// r: the bits of 2^23 plus the residual's code, if that is one without a sign
 	__device__ u32 code(int sum, float scale, u32 r) const
 	{
-		const float v = codes.rounded(scaled<FROM_0 && !ADDS>((float)sum, scale));
+		const float v = codes.rounded(scaled < FROM_0 && !ADDS > ((float)sum, scale));
 		if (!ADDS)
 			return codes.code(v);
-		const float a = __fmul_rn(__fsub_rn(v, WHOLE), by), b = __fmul_rn(__fsub_rn(__uint_as_float(r), r_zero), r_by);
-		return sums.code(sums.rounded(FROM_0 ? __saturatef(__fadd_rn(a, b)) : __fadd_rn(a, b)));
+		const float a = __fmul_rn(__fsub_rn(v, WHOLE), by),
+			    b = __fmul_rn(__fsub_rn(__uint_as_float(r), r_zero), r_by);
+		return sums.code(
+			sums.rounded(FROM_0 ? __saturatef(__fadd_rn(a, b)) : __fadd_rn(a, b)));
 	}
-	// Of two neighbours; r: the codes of the residual.
-	__device__ u16 operator()(const int *sum, float left, float right, u32 r) const
+	// Of four neighbours, two of them in each of two eights; r: the codes of the residual.
+	__device__ u32 operator()(const int *sum, const int *next, const float4 &scale, u32 r) const
 	{
 		if (!FROM_0)
 			r ^= flip;
-		const u32 x = code(sum[0], left, __byte_perm(r, BITS_OF_2_23, 0x7650)),
-			  y = code(sum[1], right, __byte_perm(r, BITS_OF_2_23, 0x7651));
-		return (u16)__byte_perm(x, y, 0x0040);
+		const u32 x = code(sum[0], scale.x, __byte_perm(r, BITS_OF_2_23, 0x7650)),
+			  y = code(sum[1], scale.y, __byte_perm(r, BITS_OF_2_23, 0x7651)),
+			  z = code(next[0], scale.z, __byte_perm(r, BITS_OF_2_23, 0x7652)),
+			  w = code(next[1], scale.w, __byte_perm(r, BITS_OF_2_23, 0x7653));
+		return __byte_perm(__byte_perm(x, y, 0x0040), __byte_perm(z, w, 0x0040), 0x5410);
 	}
 };
 
@@ -283,10 +347,13 @@ template <int BM, int BN, int LINE, int THREADS> struct Pieces {
 	static_assert(THREADS % ACROSS == 0 && BM % DOWN == 0, "threads with other pieces");
 	int rows, at; // rows: from the first on, that exist
 	int64_t first, down;
-	__device__ Pieces(const gpu_codes_conv &p, int64_t m0, int n0)
+	__device__ void set(const gpu_codes_conv &p, int64_t m0, int n0)
 	{
-		const int row = (int)threadIdx.x / ACROSS, col = (int)threadIdx.x % ACROSS * GPU_CODES_UNIT;
-		rows = n0 + col >= p.n || p.m <= m0 + row ? 0 : p.m - m0 < BM ? (int)(p.m - m0) - row : BM - row;
+		const int row = (int)threadIdx.x / ACROSS,
+			  col = (int)threadIdx.x % ACROSS * GPU_CODES_UNIT;
+		rows = n0 + col >= p.n || p.m <= m0 + row ? 0
+		       : p.m - m0 < BM			  ? (int)(p.m - m0) - row
+							  : BM - row;
 		at = row * LINE + col;
 		first = (m0 + row) * p.n + n0 + col;
 		down = (int64_t)DOWN * p.n;
@@ -295,34 +362,37 @@ template <int BM, int BN, int LINE, int THREADS> struct Pieces {
 	{
 #pragma unroll
 		for (int e = 0; e < BM / DOWN; e++)
-			fetch16(tile + at + e * DOWN * LINE, (const u8 *)from + first + e * down, e * DOWN < rows);
+			fetch16(tile + at + e * DOWN * LINE, (const u8 *)from + first + e * down,
+				e * DOWN < rows);
 	}
 	__device__ void write(const u8 *tile, void *to) const
 	{
 #pragma unroll
 		for (int e = 0; e < BM / DOWN; e++)
 			if (e * DOWN < rows)
-				*(uint4 *)((u8 *)to + first + e * down) = *(const uint4 *)(tile + at + e * DOWN * LINE);
+				*(uint4 *)((u8 *)to + first + e * down) =
+					*(const uint4 *)(tile + at + e * DOWN * LINE);
 	}
 };
 
-// Writes the codes of a warp's sums into a tile in shared memory; `residual` is a tile as well.
-template <bool ADDS, bool FROM_0, int LINE, int MT, int NT>
-__device__ inline void put_codes(const gpu_codes_conv &p, u8 *tile, const u8 *residual, const Channel *channel, int wm, int wn,
-				 const int (&sum)[MT][NT][4])
+// Writes the codes of a warp's sums into a tile in shared memory, which held those of a residual.
+template <bool ADDS, bool FROM_0, int LINE, int MT, int NT, typename C>
+__device__ inline void put_codes(const gpu_codes_conv &p, u8 *tile, const C &channels, int wm,
+				 int wn, const int (&sum)[MT][NT][4])
 {
-	const Result<ADDS, FROM_0> result(p);
-	const int lane = threadIdx.x % 32, first = (wm + lane / 4) * LINE + wn + lane % 4 * 2;
+	const Result<ADDS, FROM_0> result(p, channels);
+	const int lane = threadIdx.x % 32, n = wn + lane % 4 * 4, first = (wm + lane / 4) * LINE + n;
 #pragma unroll
-	for (int j = 0; j < NT; j++) {
-		const Channel *c = channel + wn + j * 8 + lane % 4 * 2;
+	for (int j = 0; j < NT; j += 2) {
+		const float4 scale = *(const float4 *)(channels.scale + n + j * 8);
 #pragma unroll
 		for (int i = 0; i < MT; i++)
 #pragma unroll
 			for (int e = 0; e < 4; e += 2) {
 				const int at = first + (i * 16 + e / 2 * 8) * LINE + j * 8;
-				const u32 r = ADDS ? *(const u16 *)(residual + at) : 0;
-				*(u16 *)(tile + at) = result(sum[i][j] + e, c[0].scale, c[1].scale, r);
+				const u32 r = ADDS ? *(const u32 *)(tile + at) : 0;
+				*(u32 *)(tile + at) =
+					result(sum[i][j] + e, sum[i][j + 1] + e, scale, r);
 			}
 	}
 }
@@ -339,7 +409,8 @@ __device__ inline void multiply_step(int (*sum)[NT][4], const u8 *a, const u8 *b
 			matrices(fa[i], a + piece_offset<DEPTH>(i * 16 + lane % 16, half + lane / 16));
 #pragma unroll
 		for (int j = 0; j < NT / 2; j++)
-			matrices(fb[j], b + piece_offset<DEPTH>(j * 16 + lane / 16 * 8 + lane % 8, half + lane / 8 % 2));
+			matrices(fb[j], b + piece_offset<DEPTH>(j * 16 + lane / 16 * 8 + lane % 8,
+								half + lane / 8 % 2));
 #pragma unroll
 		for (int i = 0; i < MT; i++)
 #pragma unroll
@@ -349,127 +420,165 @@ __device__ inline void multiply_step(int (*sum)[NT][4], const u8 *a, const u8 *b
 }
 
 /*
- * A block computes BM pixels of BN channels. Each step along the window takes DEPTH bytes, and STAGES steps are in flight
- * at a time. Each warp computes WM x WN outputs; if GROUPS is true, four warps do, of which each has sixteen rows.
+ * A block computes tiles of BM pixels of BN channels, one after the other, of the same channels. Each step along the window
+ * takes DEPTH bytes, and STAGES steps are in flight at a time; while the sums of a tile become codes, the first steps of the
+ * next one are on their way. Each warp computes WM x WN outputs; if GROUPS is true, four warps do, of which each has sixteen
+ * rows.
  */
 template <int BM, int BN, int WM, int WN, int DEPTH, int STAGES, bool SIGNED, bool GROUPS>
 __device__ inline void codes_conv(const gpu_codes_conv &p)
 {
-	constexpr int ACROSS = BN / WN, THREADS = BM / WM * ACROSS * (GROUPS ? 128 : 32), STAGE = (BM + BN) * DEPTH;
+	constexpr int ACROSS = BN / WN, THREADS = BM / WM * ACROSS * (GROUPS ? 128 : 32),
+		      STAGE = (BM + BN) * DEPTH;
 	constexpr int LINE = BN + GPU_CODES_UNIT, AHEAD = GROUPS ? STAGES - 2 : STAGES - 1;
 	constexpr int MT = GROUPS ? 1 : WM / 16, NT = WN / 8;
 	SHARED_ROOM(u8, shared);
 	__shared__ Place place[GPU_CODES_UNITS];
-	__shared__ Channel channel[BN];
+	__shared__ Channels<BN> channels;
 	const int lane = threadIdx.x % 32, part = (int)threadIdx.x / (GROUPS ? 128 : 32);
 	const int wm = part / ACROSS * WM, wn = part % ACROSS * WN;
+	const int down = GROUPS ? (int)threadIdx.x / 32 % 4 * 16 : 0; // the rows of this warp
 	const unsigned across = (unsigned)((p.n + BN - 1) / BN);
-	const int64_t m0 = (int64_t)(blockIdx.x / across) * BM;
 	const int n0 = (int)(blockIdx.x % across) * BN;
-	const int per_pixel = p.channels / GPU_CODES_UNIT, units = p.win.kernel[0] * p.win.kernel[1] * per_pixel;
+	const int per_pixel = p.channels / GPU_CODES_UNIT,
+		  units = p.win.kernel[0] * p.win.kernel[1] * per_pixel;
 	const int steps = (units * GPU_CODES_UNIT + DEPTH - 1) / DEPTH;
 	const bool even = p.channels % DEPTH == 0; // each step lies within a pixel
 	const u32 zero = (u32)(code_of(p.x_zero, SIGNED) & 0xff) * 0x01010101u;
-	const Windows<BM, DEPTH, THREADS> windows(p, m0);
+	const bool from_0 = !p.y_signed && code_of(p.adds ? p.sum_zero : p.y_zero, false) == 0;
+	Windows<BM, DEPTH, THREADS> windows;
 	Weights<BN, DEPTH, THREADS> weights(p, n0);
+	Pieces<BM, BN, LINE, THREADS> pieces;
 	Way<DEPTH> way(p);
+	const Way<DEPTH> begin(way);
 
 	if (!even) {
 		for (int i = threadIdx.x; i < units; i += THREADS) {
-			const int tap = i / per_pixel, row = tap / p.win.kernel[1] * p.win.dilation[0], col = tap % p.win.kernel[1] * p.win.dilation[1];
-			place[i] = Place{(row * p.win.in[1] + col) * p.channels + i % per_pixel * GPU_CODES_UNIT, tap};
+			const int tap = i / per_pixel,
+				  row = tap / p.win.kernel[1] * p.win.dilation[0],
+				  col = tap % p.win.kernel[1] * p.win.dilation[1];
+			place[i] = Place{(row * p.win.in[1] + col) * p.channels +
+						 i % per_pixel * GPU_CODES_UNIT,
+					 tap};
 		}
 		__syncthreads();
-		way.look_up(place, units);
 	}
 	const auto fetch_step = [&](int s, u8 *to) {
 		if (s < steps) {
+			if (!even)
+				way.look_up(place, units);
 			windows(to, way, zero);
 			weights(to + BM * DEPTH);
 			if (even)
 				way.count_on(p);
-			else
-				way.look_up(place, units);
 		}
 		fetch_end();
 	};
-	const Pieces<BM, BN, LINE, THREADS> pieces(p, m0, n0);
+	// Starts the first steps of a tile. Its residual comes behind the first step, since each step waits for all before it.
+	const auto fetch_first = [&](int64_t m0, u8 *tile) {
+		windows.set(p, m0);
+		way = begin;
+		weights.from = weights.begin;
 #pragma unroll
-	for (int s = 0; s < AHEAD; s++) {
-		fetch_step(s, shared + s * STAGE);
-		// Behind the first step, since each step waits for all before it. Only launches with a residual have the memory.
-		if (s == 0 && p.adds)
-			pieces.fetch(shared + p.residual, p.r);
-	}
-	const bool from_0 = !p.y_signed && code_of(p.adds ? p.sum_zero : p.y_zero, false) == 0;
-	for (int i = threadIdx.x; i < BN; i += THREADS)
-		channel[i] = channel_of(p, n0 + i, code_of(p.x_zero, SIGNED), from_0 && !p.adds ? FRACTION : 1);
+		for (int s = 0; s < AHEAD; s++) {
+			fetch_step(s, shared + s * STAGE);
+			if (s == 0 && p.adds) {
+				pieces.set(p, m0, n0);
+				pieces.fetch(tile, p.r);
+			}
+		}
+	};
+	// The tile of codes, and where launches with a residual fetch that of the next one.
+	u8 *tile = shared + p.tiles, *other = p.adds ? tile + BM * LINE : tile;
+	int64_t m0 = (int64_t)(blockIdx.x / across) * BM;
+	const int64_t on = (int64_t)(gridDim.x / across) * BM;
+
+	fetch_first(m0, tile);
+	channels.set(p, n0, code_of(p.x_zero, SIGNED), THREADS, from_0 ? FRACTION : 1);
 	__syncthreads();
-	int sum[MT][NT][4], now = 0, next = AHEAD;
+	for (;;) {
+		int sum[MT][NT][4], now = 0, next = AHEAD;
 #pragma unroll
-	for (int j = 0; j < NT; j++)
+		for (int j = 0; j < NT; j += 2) {
+			const int4 add = *(const int4 *)(channels.add + wn + lane % 4 * 4 + j * 8);
 #pragma unroll
-		for (int i = 0; i < MT * 4; i++)
-			sum[i / 4][j][i % 4] = channel[wn + j * 8 + lane % 4 * 2 + i % 2].add;
-	for (int s = 0; s < steps; s++) {
-		fetch_wait<AHEAD - 1>();
+			for (int i = 0; i < MT; i++)
+#pragma unroll
+				for (int e = 0; e < 4; e += 2) {
+					sum[i][j][e] = add.x, sum[i][j][e + 1] = add.y;
+					sum[i][j + 1][e] = add.z, sum[i][j + 1][e + 1] = add.w;
+				}
+		}
+		for (int s = 0; s < steps; s++) {
+			fetch_wait<AHEAD - 1>();
 #ifdef WARPGROUPS
-		if constexpr (GROUPS)
-			group_sees();
+			if constexpr (GROUPS)
+				group_sees();
 #endif
-		__syncthreads();
-		const u8 *a = shared + now * STAGE, *b = a + BM * DEPTH;
-		now = now + 1 == STAGES ? 0 : now + 1;
+			__syncthreads();
+			const u8 *a = shared + now * STAGE, *b = a + BM * DEPTH;
+			now = now + 1 == STAGES ? 0 : now + 1;
+#ifdef WARPGROUPS
+			if constexpr (GROUPS) {
+				const uint64_t ta = group_tile<DEPTH>(a + wm * DEPTH),
+					       tb = group_tile<DEPTH>(b + wn * DEPTH);
+				group_keep(sum[0]);
+				group_begin();
+#pragma unroll
+				for (int k = 0; k < DEPTH / 32; k++)
+					group_multiply<WN, SIGNED>(sum[0][0], ta + 2 * k, tb + 2 * k);
+				group_end();
+			}
+#endif
+			fetch_step(s + AHEAD, shared + next * STAGE);
+			next = next + 1 == STAGES ? 0 : next + 1;
+			if constexpr (!GROUPS)
+				multiply_step<DEPTH, MT, NT, SIGNED>(sum, a + wm * DEPTH,
+								     b + wn * DEPTH);
+#ifdef WARPGROUPS
+			if constexpr (GROUPS)
+				group_wait<1>(); // a step's memory is filled anew by the step after the next one
+#endif
+		}
 #ifdef WARPGROUPS
 		if constexpr (GROUPS) {
-			const uint64_t ta = group_tile<DEPTH>(a + wm * DEPTH), tb = group_tile<DEPTH>(b + wn * DEPTH);
+			group_wait<0>();
 			group_keep(sum[0]);
-			group_begin();
-#pragma unroll
-			for (int k = 0; k < DEPTH / 32; k++)
-				group_multiply<WN, SIGNED>(sum[0][0], ta + 2 * k, tb + 2 * k);
-			group_end();
 		}
 #endif
-		fetch_step(s + AHEAD, shared + next * STAGE);
-		next = next + 1 == STAGES ? 0 : next + 1;
-		if constexpr (!GROUPS)
-			multiply_step<DEPTH, MT, NT, SIGNED>(sum, a + wm * DEPTH, b + wn * DEPTH);
-#ifdef WARPGROUPS
-		if constexpr (GROUPS)
-			group_wait<1>(); // a step's memory is filled anew by the step after the next one
-#endif
+		fetch_wait_all();
+		__syncthreads();
+		const int64_t m = m0;
+		m0 += on;
+		if (m0 < p.m)
+			fetch_first(m0, other);
+		if (p.adds && from_0)
+			put_codes<true, true, LINE>(p, tile, channels, wm + down, wn, sum);
+		else if (p.adds)
+			put_codes<true, false, LINE>(p, tile, channels, wm + down, wn, sum);
+		else if (from_0)
+			put_codes<false, true, LINE>(p, tile, channels, wm + down, wn, sum);
+		else
+			put_codes<false, false, LINE>(p, tile, channels, wm + down, wn, sum);
+		__syncthreads();
+		pieces.set(p, m, n0);
+		pieces.write(tile, p.y);
+		if (m0 >= p.m)
+			break;
+		u8 *const written = tile;
+		tile = other;
+		other = written;
 	}
-#ifdef WARPGROUPS
-	if constexpr (GROUPS) {
-		group_wait<0>();
-		group_keep(sum[0]);
-	}
-#endif
-	fetch_wait_all();
-	__syncthreads();
-	const int down = GROUPS ? (int)threadIdx.x / 32 % 4 * 16 : 0; // the rows of this warp
-	const u8 *residual = shared + p.residual;
-	if (p.adds && from_0)
-		put_codes<true, true, LINE>(p, shared, residual, channel, wm + down, wn, sum);
-	else if (p.adds)
-		put_codes<true, false, LINE>(p, shared, residual, channel, wm + down, wn, sum);
-	else if (from_0)
-		put_codes<false, true, LINE>(p, shared, residual, channel, wm + down, wn, sum);
-	else
-		put_codes<false, false, LINE>(p, shared, residual, channel, wm + down, wn, sum);
-	__syncthreads();
-	pieces.write(shared, p.y);
 }
 
-#define KERNEL(BM, BN, WM, WN, DEPTH, STAGES, T, SIGNED, name)                                                         \
-	extern "C" __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, 2) int8_conv_##T##_##name(              \
-		const gpu_codes_conv p)                                                                                \
-	{                                                                                                              \
-		codes_conv<BM, BN, WM, WN, DEPTH, STAGES, SIGNED, false>(p);                                               \
+#define KERNEL(BM, BN, WM, WN, DEPTH, STAGES, T, SIGNED, name)                                     \
+	extern "C" __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, 2)                  \
+		int8_conv_##T##_##name(const gpu_codes_conv p)                                     \
+	{                                                                                          \
+		codes_conv<BM, BN, WM, WN, DEPTH, STAGES, SIGNED, false>(p);                       \
 	}
-#define TILE(BM, BN, WM, WN, DEPTH, STAGES, name)                                                                      \
-	KERNEL(BM, BN, WM, WN, DEPTH, STAGES, u8, false, name)                                                             \
+#define TILE(BM, BN, WM, WN, DEPTH, STAGES, name)                                                  \
+	KERNEL(BM, BN, WM, WN, DEPTH, STAGES, u8, false, name)                                     \
 	KERNEL(BM, BN, WM, WN, DEPTH, STAGES, i8, true, name)
 TILE(128, 128, 64, 32, 64, 3, 128x128)
 TILE(128, 128, 64, 64, 64, 3, 4_warps)
@@ -479,25 +588,17 @@ TILE(64, 64, 32, 32, 64, 4, 64x64)
 TILE(32, 64, 16, 32, 128, 3, 32x64)
 
 #ifdef WARPGROUPS
-#define GROUP_KERNEL(BM, BN, WN, DEPTH, STAGES, BLOCKS, T, SIGNED)                                                     \
-	extern "C" __global__ void __launch_bounds__(BM / 64 * (BN / WN) * 128, BLOCKS)                                \
-		int8_conv_##T##_group_##BM##x##BN##x##DEPTH(const gpu_codes_conv p)                                        \
-	{                                                                                                              \
-		codes_conv<BM, BN, 64, WN, DEPTH, STAGES, SIGNED, true>(p);                                                \
+#define GROUP_KERNEL(BM, BN, DEPTH, STAGES, BLOCKS, T, SIGNED)                                     \
+	extern "C" __global__ void __launch_bounds__(BM * 2, BLOCKS)                               \
+		int8_conv_##T##_group_##BM##x##BN(const gpu_codes_conv p)                          \
+	{                                                                                          \
+		codes_conv<BM, BN, 64, BN, DEPTH, STAGES, SIGNED, true>(p);                        \
 	}
-#define GROUP_TILE(BM, BN, WN, DEPTH, STAGES, BLOCKS)                                                                  \
-	GROUP_KERNEL(BM, BN, WN, DEPTH, STAGES, BLOCKS, u8, false)                                                         \
-	GROUP_KERNEL(BM, BN, WN, DEPTH, STAGES, BLOCKS, i8, true)
-GROUP_TILE(128, 256, 256, 64, 6, 1)
-GROUP_TILE(128, 256, 256, 128, 4, 1)
-GROUP_TILE(256, 128, 128, 64, 6, 1)
-GROUP_TILE(128, 128, 128, 64, 5, 2)
-GROUP_TILE(128, 128, 128, 128, 3, 2)
-GROUP_TILE(128, 64, 64, 64, 5, 3)
-GROUP_TILE(128, 64, 64, 128, 4, 2)
-GROUP_TILE(64, 128, 128, 64, 5, 3)
-GROUP_TILE(64, 128, 128, 128, 4, 2)
-GROUP_TILE(64, 256, 128, 64, 5, 2)
-GROUP_TILE(64, 64, 64, 64, 5, 6)
-GROUP_TILE(64, 64, 64, 128, 4, 3)
+#define GROUP_TILE(BM, BN, DEPTH, STAGES, BLOCKS)                                                  \
+	GROUP_KERNEL(BM, BN, DEPTH, STAGES, BLOCKS, u8, false)                                     \
+	GROUP_KERNEL(BM, BN, DEPTH, STAGES, BLOCKS, i8, true)
+GROUP_TILE(128, 128, 64, 4, 2)
+GROUP_TILE(128, 64, 64, 4, 3)
+GROUP_TILE(64, 128, 128, 4, 2)
+GROUP_TILE(64, 64, 128, 4, 3)
 #endif
