@@ -229,9 +229,10 @@ GPU_HDR := $(filter-out %/image.h,$(wildcard gpu/kernels/*.h gpu/kernels/*.cuh))
 # Devices of 8.x share PTX, and so do those of 10.0 and 12.0: neither our kernels nor the headers of CUDA that they include ask for
 # more than 8.0 or 9.0. The front half of the compiler, which takes half of the time, runs four times instead of seven.
 front = $(if $(filter 7%,$(1)),$(1),$(if $(filter 8%,$(1)),80,$(if $(filter 9%,$(1)),90,100)))
-backs = $(foreach a,$(GPU_ARCHS),$(if $(filter $(1),$(call front,$(a))),sm_$(a)))
+# Products of warpgroups are instructions of 9.0 alone, which is then named 90a.
+backs = $(foreach a,$(GPU_ARCHS),$(if $(filter $(1),$(call front,$(a))),sm_$(a:90=90a)))
 GENCODE := $(foreach f,$(sort $(foreach a,$(GPU_ARCHS),$(call front,$(a)))),\
-	-gencode 'arch=compute_$(f)$(comma)code=[$(subst $() $(),$(comma),$(strip $(call backs,$(f))))]')
+	-gencode 'arch=compute_$(f:90=90a)$(comma)code=[$(subst $() $(),$(comma),$(strip $(call backs,$(f))))]')
 $(KERNELS)/%.fatbin: gpu/kernels/%.cu $(GPU_HDR) $(KERNELS)/archs
 	@mkdir -p $(@D)
 	$(call say,NVCC,$(NVCC) $(GENCODE) -o $@ $<)

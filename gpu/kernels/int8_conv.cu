@@ -5,7 +5,10 @@
 #include "common.cuh"
 #include "int8_conv.h"
 
-__device__ inline int code_of(const void *p, bool is_signed) { return !p ? 0 : is_signed ? (int)*(const i8 *)p : (int)*(const u8 *)p; }
+__device__ inline int code_of(const void *p, bool is_signed)
+{
+	return !p ? 0 : is_signed ? (int)*(const i8 *)p : (int)*(const u8 *)p;
+}
 
 // ---- images of few channels, and weights -------------------------------------------------------
 
@@ -26,22 +29,31 @@ extern "C" __global__ void int8_fold_codes(const gpu_fold_codes p)
 		rest /= p.out[1];
 		const int v = (int)(rest % p.out[0]);
 		const u8 *image = (const u8 *)p.x + rest / p.out[0] * p.xs[0];
+		int c = c0 % p.channels, place = c0 / p.channels, b = place / p.stride[1],
+		    a = place % p.stride[1];
 		Unit y;
 #pragma unroll
 		for (int e = 0; e < GPU_CODES_UNIT; e++) {
-			const int c = (c0 + e) % p.channels, place = (c0 + e) / p.channels;
-			const int row = v * p.stride[0] + place / p.stride[1] - p.begin[0];
-			const int col = u * p.stride[1] + place % p.stride[1] - p.begin[1];
-			const bool there = place < p.stride[0] * p.stride[1] && (unsigned)row < (unsigned)p.in[0] &&
+			const int row = v * p.stride[0] + b - p.begin[0],
+				  col = u * p.stride[1] + a - p.begin[1];
+			const bool there = b < p.stride[0] && (unsigned)row < (unsigned)p.in[0] &&
 					   (unsigned)col < (unsigned)p.in[1];
 			y.code[e] = there ? image[c * p.xs[1] + row * p.xs[2] + col * p.xs[3]] : zero;
+			if (++c == p.channels) { // the next pixel
+				c = 0;
+				a = a + 1 == p.stride[1] ? 0 : a + 1;
+				b += a == 0;
+			}
 		}
 		((uint4 *)p.y)[i] = y.all;
 	}
 }
 
 struct Sum {
-	__device__ int operator()(int a, int b) const { return a + b; }
+	__device__ int operator()(int a, int b) const
+	{
+		return a + b;
+	}
 };
 
 // A block packs the weights of an output channel.
@@ -53,10 +65,12 @@ extern "C" __global__ void int8_fold_weights(const gpu_fold_weights p)
 		i8 *y = (i8 *)p.y + (int64_t)k * p.pitch;
 		int sum = 0;
 		for (int i = threadIdx.x; i < p.pitch; i += blockDim.x) {
-			const int tap = i / p.room, c = i % p.room % p.channels, place = i % p.room / p.channels;
+			const int tap = i / p.room, c = i % p.room % p.channels,
+				  place = i % p.room / p.channels;
 			const int row = tap / p.folded[1] * p.stride[0] + place / p.stride[1];
 			const int col = tap % p.folded[1] * p.stride[1] + place % p.stride[1];
-			const bool there = tap < p.folded[0] * p.folded[1] && place < p.stride[0] * p.stride[1] && row < p.kernel[0] &&
+			const bool there = tap < p.folded[0] * p.folded[1] &&
+					   place < p.stride[0] * p.stride[1] && row < p.kernel[0] &&
 					   col < p.kernel[1];
 			y[i] = there ? x[c * window + row * p.kernel[1] + col] : 0;
 			sum += y[i];
@@ -73,94 +87,183 @@ extern "C" __global__ void int8_fold_weights(const gpu_fold_weights p)
 static_assert(GPU_CODES_UNIT == PIECE, "a unit is a piece of a tile");
 
 // Where a unit of a window lies: its offset from the first pixel of the window, and the number of its pixel.
-struct __align__(8) Place {
+struct __align__(8) Place
+{
 	int offset, tap;
+};
+
+// The way of a thread's units through the windows, a step at a time: `offset` as above, and a bit for the pixel, which is 0
+// behind the window. If a step lies within one pixel it is counted on, otherwise it is looked up.
+template <int DEPTH> struct Way {
+	int offset, c, col, pixel, line,
+		unit; // pixel, line: from the last unit of one to the first of the next
+	u64 bit;
+	__device__ Way(const gpu_codes_conv &p)
+	{
+		c = col = 0;
+		bit = 1;
+		unit = (int)threadIdx.x % (DEPTH / GPU_CODES_UNIT);
+		offset = unit * GPU_CODES_UNIT;
+		pixel = (p.win.dilation[1] - 1) * p.channels;
+		line = (p.win.dilation[0] * p.win.in[1] - p.win.kernel[1] * p.win.dilation[1]) *
+		       p.channels;
+	}
+	__device__ void look_up(const Place *place, int units)
+	{
+		bit = 0;
+		if (unit < units) {
+			offset = place[unit].offset;
+			bit = (u64)1 << place[unit].tap;
+		}
+		unit += DEPTH / GPU_CODES_UNIT;
+	}
+	__device__ void count_on(const gpu_codes_conv &p)
+	{
+		c += DEPTH;
+		offset += DEPTH;
+		if (c < p.channels)
+			return;
+		c = 0;
+		offset += pixel;
+		bit <<= 1;
+		if (++col < p.win.kernel[1])
+			return;
+		col = 0;
+		offset += line;
+	}
 };
 
 // The units of windows that a thread copies. They belong to the same pixels in every step.
 template <int ROWS, int DEPTH, int THREADS> struct Windows {
-	enum { ACROSS = DEPTH / GPU_CODES_UNIT, MINE = ROWS * ACROSS / THREADS, DOWN = THREADS / ACROSS };
-	static_assert(ROWS * ACROSS % THREADS == 0 && THREADS % ACROSS == 0, "threads with other units");
+	enum {
+		ACROSS = DEPTH / GPU_CODES_UNIT,
+		MINE = ROWS * ACROSS / THREADS,
+		DOWN = THREADS / ACROSS
+	};
+	static_assert(ROWS * ACROSS % THREADS == 0 && THREADS % ACROSS == 0 && DOWN % 8 == 0,
+		      "threads with other units");
 	const u8 *from[MINE];
 	u64 inside[MINE]; // a bit for each pixel of a window; the others lie in the padding
-	__device__ Windows(const gpu_codes_conv &p, int64_t m0)
+	int to;
+	__device__ void set(const gpu_codes_conv &p, int64_t m0)
 	{
+		const int first = (int)threadIdx.x / ACROSS;
+		to = piece_offset<DEPTH>(first, (int)threadIdx.x % ACROSS);
 #pragma unroll
 		for (int e = 0; e < MINE; e++) {
-			const int64_t m = m0 + (int)threadIdx.x / ACROSS + e * DOWN;
-			const unsigned pixel = (unsigned)(m < p.m ? m : 0), line = pixel / (unsigned)p.win.out[1];
-			const unsigned image = line / (unsigned)p.win.out[0];
-			const int row = (int)(line - image * (unsigned)p.win.out[0]) * p.win.stride[0] - p.win.begin[0];
-			const int col = (int)(pixel - line * (unsigned)p.win.out[1]) * p.win.stride[1] - p.win.begin[1];
-			from[e] = (const u8 *)p.x + (((int64_t)image * p.win.in[0] + row) * p.win.in[1] + col) * p.channels;
+			const int64_t m = m0 + first + e * DOWN;
+			const unsigned pixel = (unsigned)(m < p.m ? m : 0);
+			from[e] = (const u8 *)p.x + (int64_t)pixel * p.channels;
+			inside[e] = 1;
+			if (p.plain)
+				continue;
+			const unsigned line = pixel / (unsigned)p.win.out[1],
+				       image = line / (unsigned)p.win.out[0];
+			const int row =
+				(int)(line - image * (unsigned)p.win.out[0]) * p.win.stride[0] -
+				p.win.begin[0];
+			const int col =
+				(int)(pixel - line * (unsigned)p.win.out[1]) * p.win.stride[1] -
+				p.win.begin[1];
+			from[e] = (const u8 *)p.x +
+				  (((int64_t)image * p.win.in[0] + row) * p.win.in[1] + col) *
+					  p.channels;
+			inside[e] = ~(u64)0;
+			if (p.whole)
+				continue;
 			u64 across = 0; // which columns of a window lie inside
-			for (int u = 0; u < p.win.kernel[1] && !p.plain; u++)
-				across |= (u64)((unsigned)(col + u * p.win.dilation[1]) < (unsigned)p.win.in[1]) << u;
+			for (int u = 0; u < p.win.kernel[1]; u++)
+				across |= (u64)((unsigned)(col + u * p.win.dilation[1]) <
+						(unsigned)p.win.in[1])
+					  << u;
 			inside[e] = 0;
-			for (int v = 0; v < p.win.kernel[0] && !p.plain; v++)
+			for (int v = 0; v < p.win.kernel[0]; v++)
 				if ((unsigned)(row + v * p.win.dilation[0]) < (unsigned)p.win.in[0])
 					inside[e] |= across << v * p.win.kernel[1];
 		}
 	}
-	// Padding becomes the zero point, of which `zero` has four. What lies behind the window is multiplied by zeros. Units
-	// that are nowhere are not read from one common place, since all blocks would wait for that line of the cache.
-	__device__ void operator()(u8 *tile, const Place *place, int k0, int units, const gpu_codes_conv &p, u32 zero) const
+	// Padding becomes the zero point, of which `zero` has four. What lies behind the window is multiplied by zeros. Of
+	// units that are nowhere nothing is read.
+	__device__ void operator()(u8 *tile, const Way<DEPTH> &way, u32 zero) const
 	{
-		const int row = (int)threadIdx.x / ACROSS, col = (int)threadIdx.x % ACROSS, unit = k0 / GPU_CODES_UNIT + col;
-		const bool there = unit < units, plain = p.plain && there;
-		int offset = unit * GPU_CODES_UNIT, tap = GPU_CODES_TAPS;
-		if (!p.plain && there) {
-			offset = place[unit].offset;
-			tap = place[unit].tap;
+		if (!zero) {
+#pragma unroll
+			for (int e = 0; e < MINE; e++)
+				fetch16(tile + to + e * DOWN * DEPTH, from[e] + way.offset,
+					(inside[e] & way.bit) != 0);
+			return;
 		}
 #pragma unroll
 		for (int e = 0; e < MINE; e++) {
-			const bool in = plain || inside[e] >> tap & 1;
-			u8 *to = tile + piece_offset<DEPTH>(row + e * DOWN, col);
-			if (in || !zero)
-				fetch16(to, in ? from[e] + offset : (const u8 *)p.x, in);
+			if (inside[e] & way.bit)
+				fetch16(tile + to + e * DOWN * DEPTH, from[e] + way.offset, true);
 			else
-				*(uint4 *)to = make_uint4(zero, zero, zero, zero);
+				*(uint4 *)(tile + to + e * DOWN * DEPTH) =
+					make_uint4(zero, zero, zero, zero);
 		}
 	}
 };
 
-// The units of weights that a thread copies.
+// The units of weights that a thread copies, a step at a time. Of sixteen channels, a thread gets two columns of the sums in
+// each of two eights: the rows of weights are dealt so that these are four channels side by side.
+__device__ inline int row_of_channel(int n)
+{
+	return (n & ~15) | (n & 2) << 2 | (n & 12) >> 1 | (n & 1);
+}
 template <int ROWS, int DEPTH, int THREADS> struct Weights {
-	enum { ACROSS = DEPTH / GPU_CODES_UNIT, MINE = (ROWS * ACROSS + THREADS - 1) / THREADS, DOWN = THREADS / ACROSS };
-	const u8 *from;
-	int rows; // of this thread, that exist
+	enum {
+		ACROSS = DEPTH / GPU_CODES_UNIT,
+		MINE = (ROWS * ACROSS + THREADS - 1) / THREADS,
+		DOWN = THREADS / ACROSS
+	};
+	static_assert(DOWN % 16 == 0, "rows that are dealt otherwise");
+	const u8 *from, *begin;
+	int rows, to; // rows: of this thread, that exist
+	int64_t down;
 	__device__ Weights(const gpu_codes_conv &p, int n0)
 	{
 		const int row = (int)threadIdx.x / ACROSS;
 		rows = row < ROWS ? (p.n - n0 < ROWS ? p.n - n0 : ROWS) - row : 0;
-		from = (const u8 *)p.w + (int64_t)(rows > 0 ? n0 + row : 0) * p.pitch + (int)threadIdx.x % ACROSS * GPU_CODES_UNIT;
+		begin = (const u8 *)p.w + (int64_t)(rows > 0 ? n0 + row : 0) * p.pitch +
+			(int)threadIdx.x % ACROSS * GPU_CODES_UNIT;
+		to = piece_offset<DEPTH>(row_of_channel(row), (int)threadIdx.x % ACROSS);
+		down = (int64_t)DOWN * p.pitch;
 	}
-	__device__ void operator()(u8 *tile, int k0, int pitch) const
+	__device__ void operator()(u8 *tile)
 	{
-		const int row = (int)threadIdx.x / ACROSS, col = (int)threadIdx.x % ACROSS;
 #pragma unroll
-		for (int e = 0; e < MINE; e++) {
-			const bool there = e * DOWN < rows;
-			if (ROWS % DOWN == 0 || row + e * DOWN < ROWS)
-				fetch16(tile + piece_offset<DEPTH>(row + e * DOWN, col), there ? from + k0 + (int64_t)e * DOWN * pitch : (const u8 *)from,
-					there);
-		}
+		for (int e = 0; e < MINE; e++)
+			if (ROWS % DOWN == 0 || (int)threadIdx.x / ACROSS + e * DOWN < ROWS)
+				fetch16(tile + to + e * DOWN * DEPTH, from + e * down,
+					e * DOWN < rows);
+		from += DEPTH;
 	}
 };
 
-// What turns the sum of an output channel into a code.
-struct __align__(8) Channel {
-	float scale;
-	int add;
-};
-__device__ inline Channel channel_of(const gpu_codes_conv &p, int n, int x_zero)
+// What turns the sums of output channels into codes; `add` is in a sum from the start. by, r_by: of sums with a residual.
+template <int BN> struct __align__(16) Channels
 {
-	Channel c;
-	c.scale = p.w_scale[p.w_scales ? n : 0] * *p.x_scale / *p.y_scale;
-	c.add = (int)((p.bias ? (u32)p.bias[n] : 0) - (u32)x_zero * (u32)p.sum[n]);
-	return c;
-}
+	float scale[BN];
+	int add[BN];
+	float by, r_by;
+	// unit: what scales are multiplied by, those of the last rounding
+	__device__ void set(const gpu_codes_conv &p, int n0, int x_zero, int threads, float unit)
+	{
+		for (int i = threadIdx.x; i < BN; i += threads) {
+			const int n = n0 + i;
+			const bool there = n < p.n;
+			const float y_scale = *p.y_scale,
+				    s = there ? p.w_scale[p.w_scales ? n : 0] * *p.x_scale / y_scale
+					      : 0;
+			scale[i] = p.adds ? s : s * unit;
+			add[i] = there ? (int)((p.bias ? (u32)p.bias[n] : 0) -
+					       (u32)x_zero * (u32)p.sum[n])
+				       : 0;
+			if (i < 2 && p.adds)
+				(i ? r_by : by) = (i ? *p.r_scale : y_scale) / *p.sum_scale * unit;
+		}
+	}
+};
 
 // Added to a float of at most 2^22, this leaves it rounded to a whole number in the lowest bits: conversions by the
 // instructions for them take eight times as long.
@@ -168,85 +271,128 @@ const float WHOLE = 12582912.0f;
 // The bits of 2^23, to which a number below 2^23 may be added as bits.
 const u32 BITS_OF_2_23 = 0x4b000000u;
 
-// Codes around a zero point. The bounds are whole numbers, so that rounding may follow them; a NaN becomes the least code.
-struct Codes {
-	int zero;
-	float low, high;
+// Rounds scaled sums to codes around a zero point. The bounds are whole numbers, so that rounding may follow them; a NaN
+// becomes the least code. If FROM_0 is true, codes begin with 0, their zero point: their sums are scaled by FRACTION, which
+// loses nothing, and the instruction that scales them bounds them by 0 and 1 at no cost.
+const float FRACTION = 0x1p-8f;
+template <bool FROM_0> struct Codes {
+	float zero, low, high;
 	__device__ Codes(const void *z, bool is_signed)
 	{
-		zero = code_of(z, is_signed);
-		low = (float)((is_signed ? -128 : 0) - zero);
-		high = (float)((is_signed ? 127 : 255) - zero);
+		zero = (float)code_of(z, is_signed);
+		low = (is_signed ? -128.0f : 0.0f) - zero;
+		high = (is_signed ? 127.0f : 255.0f) - zero;
 	}
-	// The bits of WHOLE plus the code without its zero point.
-	__device__ float rounded(float v) const { return __fadd_rn(fminf(fmaxf(v, low), high), WHOLE); }
-	__device__ u32 code(float r) const { return (__float_as_uint(r) + (u32)zero) & 0xff; }
+	// WHOLE plus the code without its zero point; v is what to round, of FROM_0 in [0, 1].
+	__device__ float rounded(float v) const
+	{
+		if (FROM_0)
+			return fmaf(fminf(v, 255 * FRACTION), 1 / FRACTION, WHOLE);
+		return __fadd_rn(fminf(fmaxf(v, low), high), WHOLE);
+	}
+	// The code is in the lowest byte. The sum is exact, and other units than those of integers have time for it.
+	__device__ u32 code(float r) const
+	{
+		return __float_as_uint(FROM_0 ? r : __fadd_rn(r, zero));
+	}
 };
+template <bool FROM_0> __device__ inline float scaled(float a, float b)
+{
+	return FROM_0 ? __saturatef(__fmul_rn(a, b)) : __fmul_rn(a, b);
+}
 
-// Turns sums into codes and, if ADDS, adds the codes of the residual as QLinearAdd does.
-template <bool ADDS> struct Result {
-	Codes codes, sums;
+// Turns sums into codes and, if ADDS, adds the codes of the residual as QLinearAdd does. FROM_0 tells of the last codes.
+template <bool ADDS, bool FROM_0> struct Result {
+	Codes<FROM_0 && !ADDS> codes;
+	Codes<FROM_0> sums;
 	float by, r_by, r_zero;
-	u32 flip; // what makes codes with a sign numbers from 0 to 255
-	__device__ Result(const gpu_codes_conv &p) : codes(p.y_zero, p.y_signed != 0), sums(p.sum_zero, p.y_signed != 0)
+	u32 flip; // what makes four codes with a sign numbers from 0 to 255
+	template <typename C>
+	__device__ Result(const gpu_codes_conv &p, const C &c)
+	    : codes(p.y_zero, p.y_signed != 0), sums(p.sum_zero, p.y_signed != 0)
 	{
-		by = ADDS ? *p.y_scale / *p.sum_scale : 0;
-		r_by = ADDS ? *p.r_scale / *p.sum_scale : 0;
-		flip = p.y_signed ? 0x80 : 0;
-		r_zero = 8388608.0f + (float)(code_of(p.r_zero, p.y_signed != 0) + (int)flip);
+		by = ADDS ? c.by : 0;
+		r_by = ADDS ? c.r_by : 0;
+		flip = p.y_signed ? 0x80808080 : 0;
+		r_zero = 8388608.0f +
+			 (float)(code_of(p.r_zero, p.y_signed != 0) + (p.y_signed ? 0x80 : 0));
 	}
-	__device__ u32 operator()(int sum, const Channel &c, u32 r) const
+	// r: the bits of 2^23 plus the residual's code, if that is one without a sign
+	__device__ u32 code(int sum, float scale, u32 r) const
 	{
-		const float v = codes.rounded(__fmul_rn((float)(int)((u32)sum + (u32)c.add), c.scale));
+		const float v = codes.rounded(scaled < FROM_0 && !ADDS > ((float)sum, scale));
 		if (!ADDS)
 			return codes.code(v);
-		const float w = __fsub_rn(__uint_as_float(BITS_OF_2_23 | ((r & 0xff) ^ flip)), r_zero);
-		return sums.code(sums.rounded(__fadd_rn(__fmul_rn(__fsub_rn(v, WHOLE), by), __fmul_rn(w, r_by))));
+		const float a = __fmul_rn(__fsub_rn(v, WHOLE), by),
+			    b = __fmul_rn(__fsub_rn(__uint_as_float(r), r_zero), r_by);
+		return sums.code(
+			sums.rounded(FROM_0 ? __saturatef(__fadd_rn(a, b)) : __fadd_rn(a, b)));
+	}
+	// Of four neighbours, two of them in each of two eights; r: the codes of the residual.
+	__device__ u32 operator()(const int *sum, const int *next, const float4 &scale, u32 r) const
+	{
+		if (!FROM_0)
+			r ^= flip;
+		const u32 x = code(sum[0], scale.x, __byte_perm(r, BITS_OF_2_23, 0x7650)),
+			  y = code(sum[1], scale.y, __byte_perm(r, BITS_OF_2_23, 0x7651)),
+			  z = code(next[0], scale.z, __byte_perm(r, BITS_OF_2_23, 0x7652)),
+			  w = code(next[1], scale.w, __byte_perm(r, BITS_OF_2_23, 0x7653));
+		return __byte_perm(__byte_perm(x, y, 0x0040), __byte_perm(z, w, 0x0040), 0x5410);
 	}
 };
 
-// Copies the codes of a tile from or to rows of LINE bytes in shared memory.
-template <int BM, int BN, int LINE, int THREADS>
-__device__ inline void fetch_residual(const gpu_codes_conv &p, u8 *tile, int64_t m0, int n0)
-{
-	enum { ACROSS = BN / GPU_CODES_UNIT };
-	for (int i = threadIdx.x; i < BM * ACROSS; i += THREADS) {
-		const int row = i / ACROSS, col = i % ACROSS * GPU_CODES_UNIT;
-		const bool there = m0 + row < p.m && n0 + col < p.n;
-		fetch16(tile + row * LINE + col, (const u8 *)p.r + (there ? (m0 + row) * p.n + n0 + col : 0), there);
+// The pieces that a thread copies of a tile of codes, from or to rows of LINE bytes in shared memory.
+template <int BM, int BN, int LINE, int THREADS> struct Pieces {
+	enum { ACROSS = BN / GPU_CODES_UNIT, DOWN = THREADS / ACROSS };
+	static_assert(THREADS % ACROSS == 0 && BM % DOWN == 0, "threads with other pieces");
+	int rows, at; // rows: from the first on, that exist
+	int64_t first, down;
+	__device__ void set(const gpu_codes_conv &p, int64_t m0, int n0)
+	{
+		const int row = (int)threadIdx.x / ACROSS,
+			  col = (int)threadIdx.x % ACROSS * GPU_CODES_UNIT;
+		rows = n0 + col >= p.n || p.m <= m0 + row ? 0
+		       : p.m - m0 < BM			  ? (int)(p.m - m0) - row
+							  : BM - row;
+		at = row * LINE + col;
+		first = (m0 + row) * p.n + n0 + col;
+		down = (int64_t)DOWN * p.n;
 	}
-}
-template <int BM, int BN, int LINE, int THREADS>
-__device__ inline void write_tile(const gpu_codes_conv &p, const u8 *tile, int64_t m0, int n0)
-{
-	enum { ACROSS = BN / GPU_CODES_UNIT };
-	for (int i = threadIdx.x; i < BM * ACROSS; i += THREADS) {
-		const int row = i / ACROSS, col = i % ACROSS * GPU_CODES_UNIT;
-		if (m0 + row < p.m && n0 + col < p.n)
-			*(uint4 *)((u8 *)p.y + (m0 + row) * p.n + n0 + col) = *(const uint4 *)(tile + row * LINE + col);
-	}
-}
-
-// Writes the codes of a warp's sums into a tile in shared memory; `residual` is a tile as well.
-template <bool ADDS, int LINE, int MT, int NT>
-__device__ inline void put_codes(const gpu_codes_conv &p, u8 *tile, const u8 *residual, const Channel *channel, int wm, int wn,
-				 int n0, const int (&sum)[MT][NT][4])
-{
-	const Result<ADDS> result(p);
-	const int lane = threadIdx.x % 32;
+	__device__ void fetch(u8 *tile, const void *from) const
+	{
 #pragma unroll
-	for (int j = 0; j < NT; j++) {
-		const int col = wn + j * 8 + lane % 4 * 2;
-		if (n0 + col >= p.n)
-			continue;
-		const Channel left = channel[col], right = channel[col + 1];
+		for (int e = 0; e < BM / DOWN; e++)
+			fetch16(tile + at + e * DOWN * LINE, (const u8 *)from + first + e * down,
+				e * DOWN < rows);
+	}
+	__device__ void write(const u8 *tile, void *to) const
+	{
+#pragma unroll
+		for (int e = 0; e < BM / DOWN; e++)
+			if (e * DOWN < rows)
+				*(uint4 *)((u8 *)to + first + e * down) =
+					*(const uint4 *)(tile + at + e * DOWN * LINE);
+	}
+};
+
+// Writes the codes of a warp's sums into a tile in shared memory, which held those of a residual.
+template <bool ADDS, bool FROM_0, int LINE, int MT, int NT, typename C>
+__device__ inline void put_codes(const gpu_codes_conv &p, u8 *tile, const C &channels, int wm,
+				 int wn, const int (&sum)[MT][NT][4])
+{
+	const Result<ADDS, FROM_0> result(p, channels);
+	const int lane = threadIdx.x % 32, n = wn + lane % 4 * 4, first = (wm + lane / 4) * LINE + n;
+#pragma unroll
+	for (int j = 0; j < NT; j += 2) {
+		const float4 scale = *(const float4 *)(channels.scale + n + j * 8);
 #pragma unroll
 		for (int i = 0; i < MT; i++)
 #pragma unroll
 			for (int e = 0; e < 4; e += 2) {
-				const int at = (wm + i * 16 + lane / 4 + e / 2 * 8) * LINE + col;
-				const u32 r = ADDS ? *(const u16 *)(residual + at) : 0;
-				*(u16 *)(tile + at) = (u16)(result(sum[i][j][e], left, r) | result(sum[i][j][e + 1], right, r >> 8) << 8);
+				const int at = first + (i * 16 + e / 2 * 8) * LINE + j * 8;
+				const u32 r = ADDS ? *(const u32 *)(tile + at) : 0;
+				*(u32 *)(tile + at) =
+					result(sum[i][j] + e, sum[i][j + 1] + e, scale, r);
 			}
 	}
 }
@@ -263,7 +409,8 @@ __device__ inline void multiply_step(int (*sum)[NT][4], const u8 *a, const u8 *b
 			matrices(fa[i], a + piece_offset<DEPTH>(i * 16 + lane % 16, half + lane / 16));
 #pragma unroll
 		for (int j = 0; j < NT / 2; j++)
-			matrices(fb[j], b + piece_offset<DEPTH>(j * 16 + lane / 16 * 8 + lane % 8, half + lane / 8 % 2));
+			matrices(fb[j], b + piece_offset<DEPTH>(j * 16 + lane / 16 * 8 + lane % 8,
+								half + lane / 8 % 2));
 #pragma unroll
 		for (int i = 0; i < MT; i++)
 #pragma unroll
@@ -273,76 +420,165 @@ __device__ inline void multiply_step(int (*sum)[NT][4], const u8 *a, const u8 *b
 }
 
 /*
- * A block computes BM pixels of BN channels, and each of its warps WM x WN of them. Each step along the window takes
- * DEPTH bytes, and STAGES steps are in flight at a time.
+ * A block computes tiles of BM pixels of BN channels, one after the other, of the same channels. Each step along the window
+ * takes DEPTH bytes, and STAGES steps are in flight at a time; while the sums of a tile become codes, the first steps of the
+ * next one are on their way. Each warp computes WM x WN outputs; if GROUPS is true, four warps do, of which each has sixteen
+ * rows.
  */
-template <int BM, int BN, int WM, int WN, int DEPTH, int STAGES, bool SIGNED>
+template <int BM, int BN, int WM, int WN, int DEPTH, int STAGES, bool SIGNED, bool GROUPS>
 __device__ inline void codes_conv(const gpu_codes_conv &p)
 {
-	constexpr int ACROSS = BN / WN, THREADS = BM / WM * ACROSS * 32, STAGE = (BM + BN) * DEPTH, LINE = BN + GPU_CODES_UNIT;
+	constexpr int ACROSS = BN / WN, THREADS = BM / WM * ACROSS * (GROUPS ? 128 : 32),
+		      STAGE = (BM + BN) * DEPTH;
+	constexpr int LINE = BN + GPU_CODES_UNIT, AHEAD = GROUPS ? STAGES - 2 : STAGES - 1;
+	constexpr int MT = GROUPS ? 1 : WM / 16, NT = WN / 8;
 	SHARED_ROOM(u8, shared);
 	__shared__ Place place[GPU_CODES_UNITS];
-	__shared__ Channel channel[BN];
-	static_assert(BM * LINE <= STAGES * STAGE, "the codes of a tile do not fit");
-	const int warp = threadIdx.x / 32, wm = warp / ACROSS * WM, wn = warp % ACROSS * WN;
+	__shared__ Channels<BN> channels;
+	const int lane = threadIdx.x % 32, part = (int)threadIdx.x / (GROUPS ? 128 : 32);
+	const int wm = part / ACROSS * WM, wn = part % ACROSS * WN;
+	const int down = GROUPS ? (int)threadIdx.x / 32 % 4 * 16 : 0; // the rows of this warp
 	const unsigned across = (unsigned)((p.n + BN - 1) / BN);
-	const int64_t m0 = (int64_t)(blockIdx.x / across) * BM;
 	const int n0 = (int)(blockIdx.x % across) * BN;
-	const int per_pixel = p.channels / GPU_CODES_UNIT, units = p.win.kernel[0] * p.win.kernel[1] * per_pixel;
+	const int per_pixel = p.channels / GPU_CODES_UNIT,
+		  units = p.win.kernel[0] * p.win.kernel[1] * per_pixel;
 	const int steps = (units * GPU_CODES_UNIT + DEPTH - 1) / DEPTH;
+	const bool even = p.channels % DEPTH == 0; // each step lies within a pixel
 	const u32 zero = (u32)(code_of(p.x_zero, SIGNED) & 0xff) * 0x01010101u;
-	const Windows<BM, DEPTH, THREADS> windows(p, m0);
-	const Weights<BN, DEPTH, THREADS> weights(p, n0);
+	const bool from_0 = !p.y_signed && code_of(p.adds ? p.sum_zero : p.y_zero, false) == 0;
+	Windows<BM, DEPTH, THREADS> windows;
+	Weights<BN, DEPTH, THREADS> weights(p, n0);
+	Pieces<BM, BN, LINE, THREADS> pieces;
+	Way<DEPTH> way(p);
+	const Way<DEPTH> begin(way);
 
-	for (int i = threadIdx.x; i < units && !p.plain; i += THREADS) {
-		const int tap = i / per_pixel, row = tap / p.win.kernel[1] * p.win.dilation[0], col = tap % p.win.kernel[1] * p.win.dilation[1];
-		place[i] = Place{(row * p.win.in[1] + col) * p.channels + i % per_pixel * GPU_CODES_UNIT, tap};
+	if (!even) {
+		for (int i = threadIdx.x; i < units; i += THREADS) {
+			const int tap = i / per_pixel,
+				  row = tap / p.win.kernel[1] * p.win.dilation[0],
+				  col = tap % p.win.kernel[1] * p.win.dilation[1];
+			place[i] = Place{(row * p.win.in[1] + col) * p.channels +
+						 i % per_pixel * GPU_CODES_UNIT,
+					 tap};
+		}
+		__syncthreads();
 	}
-	__syncthreads();
-	u8 *const residual = shared + STAGES * STAGE; // a tile, of which only launches with a residual have the memory
-	if (p.adds)
-		fetch_residual<BM, BN, LINE, THREADS>(p, residual, m0, n0);
 	const auto fetch_step = [&](int s, u8 *to) {
 		if (s < steps) {
-			windows(to, place, s * DEPTH, units, p, zero);
-			weights(to + BM * DEPTH, s * DEPTH, p.pitch);
+			if (!even)
+				way.look_up(place, units);
+			windows(to, way, zero);
+			weights(to + BM * DEPTH);
+			if (even)
+				way.count_on(p);
 		}
 		fetch_end();
 	};
+	// Starts the first steps of a tile. Its residual comes behind the first step, since each step waits for all before it.
+	const auto fetch_first = [&](int64_t m0, u8 *tile) {
+		windows.set(p, m0);
+		way = begin;
+		weights.from = weights.begin;
 #pragma unroll
-	for (int s = 0; s < STAGES - 1; s++)
-		fetch_step(s, shared + s * STAGE);
-	// These are needed at the end only, but loading them now overlaps with the first copies.
-	for (int i = threadIdx.x; i < BN && n0 + i < p.n; i += THREADS)
-		channel[i] = channel_of(p, n0 + i, code_of(p.x_zero, SIGNED));
-	int sum[WM / 16][WN / 8][4] = {}, now = 0, next = STAGES - 1;
-	for (int s = 0; s < steps; s++) {
-		fetch_wait<STAGES - 2>();
+		for (int s = 0; s < AHEAD; s++) {
+			fetch_step(s, shared + s * STAGE);
+			if (s == 0 && p.adds) {
+				pieces.set(p, m0, n0);
+				pieces.fetch(tile, p.r);
+			}
+		}
+	};
+	// The tile of codes, and where launches with a residual fetch that of the next one.
+	u8 *tile = shared + p.tiles, *other = p.adds ? tile + BM * LINE : tile;
+	int64_t m0 = (int64_t)(blockIdx.x / across) * BM;
+	const int64_t on = (int64_t)(gridDim.x / across) * BM;
+
+	fetch_first(m0, tile);
+	channels.set(p, n0, code_of(p.x_zero, SIGNED), THREADS, from_0 ? FRACTION : 1);
+	__syncthreads();
+	for (;;) {
+		int sum[MT][NT][4], now = 0, next = AHEAD;
+#pragma unroll
+		for (int j = 0; j < NT; j += 2) {
+			const int4 add = *(const int4 *)(channels.add + wn + lane % 4 * 4 + j * 8);
+#pragma unroll
+			for (int i = 0; i < MT; i++)
+#pragma unroll
+				for (int e = 0; e < 4; e += 2) {
+					sum[i][j][e] = add.x, sum[i][j][e + 1] = add.y;
+					sum[i][j + 1][e] = add.z, sum[i][j + 1][e + 1] = add.w;
+				}
+		}
+		for (int s = 0; s < steps; s++) {
+			fetch_wait<AHEAD - 1>();
+#ifdef WARPGROUPS
+			if constexpr (GROUPS)
+				group_sees();
+#endif
+			__syncthreads();
+			const u8 *a = shared + now * STAGE, *b = a + BM * DEPTH;
+			now = now + 1 == STAGES ? 0 : now + 1;
+#ifdef WARPGROUPS
+			if constexpr (GROUPS) {
+				const uint64_t ta = group_tile<DEPTH>(a + wm * DEPTH),
+					       tb = group_tile<DEPTH>(b + wn * DEPTH);
+				group_keep(sum[0]);
+				group_begin();
+#pragma unroll
+				for (int k = 0; k < DEPTH / 32; k++)
+					group_multiply<WN, SIGNED>(sum[0][0], ta + 2 * k, tb + 2 * k);
+				group_end();
+			}
+#endif
+			fetch_step(s + AHEAD, shared + next * STAGE);
+			next = next + 1 == STAGES ? 0 : next + 1;
+			if constexpr (!GROUPS)
+				multiply_step<DEPTH, MT, NT, SIGNED>(sum, a + wm * DEPTH,
+								     b + wn * DEPTH);
+#ifdef WARPGROUPS
+			if constexpr (GROUPS)
+				group_wait<1>(); // a step's memory is filled anew by the step after the next one
+#endif
+		}
+#ifdef WARPGROUPS
+		if constexpr (GROUPS) {
+			group_wait<0>();
+			group_keep(sum[0]);
+		}
+#endif
+		fetch_wait_all();
 		__syncthreads();
-		fetch_step(s + STAGES - 1, shared + next * STAGE);
-		const u8 *a = shared + now * STAGE, *b = a + BM * DEPTH;
-		next = next + 1 == STAGES ? 0 : next + 1;
-		now = now + 1 == STAGES ? 0 : now + 1;
-		multiply_step<DEPTH, WM / 16, WN / 8, SIGNED>(sum, a + wm * DEPTH, b + wn * DEPTH);
+		const int64_t m = m0;
+		m0 += on;
+		if (m0 < p.m)
+			fetch_first(m0, other);
+		if (p.adds && from_0)
+			put_codes<true, true, LINE>(p, tile, channels, wm + down, wn, sum);
+		else if (p.adds)
+			put_codes<true, false, LINE>(p, tile, channels, wm + down, wn, sum);
+		else if (from_0)
+			put_codes<false, true, LINE>(p, tile, channels, wm + down, wn, sum);
+		else
+			put_codes<false, false, LINE>(p, tile, channels, wm + down, wn, sum);
+		__syncthreads();
+		pieces.set(p, m, n0);
+		pieces.write(tile, p.y);
+		if (m0 >= p.m)
+			break;
+		u8 *const written = tile;
+		tile = other;
+		other = written;
 	}
-	fetch_wait_all();
-	__syncthreads();
-	if (p.adds)
-		put_codes<true, LINE>(p, shared, residual, channel, wm, wn, n0, sum);
-	else
-		put_codes<false, LINE>(p, shared, residual, channel, wm, wn, n0, sum);
-	__syncthreads();
-	write_tile<BM, BN, LINE, THREADS>(p, shared, m0, n0);
 }
 
-#define KERNEL(BM, BN, WM, WN, DEPTH, STAGES, T, SIGNED, name)                                                         \
-	extern "C" __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, 2) int8_conv_##T##_##name(              \
-		const gpu_codes_conv p)                                                                                \
-	{                                                                                                              \
-		codes_conv<BM, BN, WM, WN, DEPTH, STAGES, SIGNED>(p);                                                      \
+#define KERNEL(BM, BN, WM, WN, DEPTH, STAGES, T, SIGNED, name)                                     \
+	extern "C" __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, 2)                  \
+		int8_conv_##T##_##name(const gpu_codes_conv p)                                     \
+	{                                                                                          \
+		codes_conv<BM, BN, WM, WN, DEPTH, STAGES, SIGNED, false>(p);                       \
 	}
-#define TILE(BM, BN, WM, WN, DEPTH, STAGES, name)                                                                      \
-	KERNEL(BM, BN, WM, WN, DEPTH, STAGES, u8, false, name)                                                             \
+#define TILE(BM, BN, WM, WN, DEPTH, STAGES, name)                                                  \
+	KERNEL(BM, BN, WM, WN, DEPTH, STAGES, u8, false, name)                                     \
 	KERNEL(BM, BN, WM, WN, DEPTH, STAGES, i8, true, name)
 TILE(128, 128, 64, 32, 64, 3, 128x128)
 TILE(128, 128, 64, 64, 64, 3, 4_warps)
@@ -350,3 +586,19 @@ TILE(128, 64, 64, 32, 64, 4, 128x64)
 TILE(64, 128, 64, 32, 64, 4, 64x128)
 TILE(64, 64, 32, 32, 64, 4, 64x64)
 TILE(32, 64, 16, 32, 128, 3, 32x64)
+
+#ifdef WARPGROUPS
+#define GROUP_KERNEL(BM, BN, DEPTH, STAGES, BLOCKS, T, SIGNED)                                     \
+	extern "C" __global__ void __launch_bounds__(BM * 2, BLOCKS)                               \
+		int8_conv_##T##_group_##BM##x##BN(const gpu_codes_conv p)                          \
+	{                                                                                          \
+		codes_conv<BM, BN, 64, BN, DEPTH, STAGES, SIGNED, true>(p);                        \
+	}
+#define GROUP_TILE(BM, BN, DEPTH, STAGES, BLOCKS)                                                  \
+	GROUP_KERNEL(BM, BN, DEPTH, STAGES, BLOCKS, u8, false)                                     \
+	GROUP_KERNEL(BM, BN, DEPTH, STAGES, BLOCKS, i8, true)
+GROUP_TILE(128, 128, 64, 4, 2)
+GROUP_TILE(128, 64, 64, 4, 3)
+GROUP_TILE(64, 128, 128, 4, 2)
+GROUP_TILE(64, 64, 128, 4, 3)
+#endif

@@ -54,8 +54,16 @@ struct gpu_codes_conv {
 	int n, pitch, channels;
 	struct gpu_plane win;
 	int w_scales, y_signed; /* w_scales: whether each channel has a scale */
-	/* plain: windows of one pixel that are read one after the other; adds: r is added */
-	int plain, adds;
+	/*
+	 * offset in shared memory, behind the steps in flight, of a tile of codes, whose rows are 16 bytes apart, and of
+	 * another one if r is added
+	 */
+	int tiles;
+	/*
+	 * plain: windows of one pixel that are read one after the other; whole: windows that reach into no padding; adds: r is
+	 * added
+	 */
+	int plain, whole, adds;
 };
 
 #endif

@@ -8,13 +8,17 @@
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #define TURING
 #endif
+// Products of four warps, of sm_90a alone.
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define WARPGROUPS
+#endif
 
 #ifdef EMULATED
 #include "ptx.h"
 #else
 
-// Declares shared memory whose size is set by the launch.
-#define SHARED_ROOM(T, name) extern __shared__ __align__(16) T name[]
+// Declares shared memory whose size is set by the launch. Tiles that warpgroups multiply begin at multiples of 1 KiB.
+#define SHARED_ROOM(T, name) extern __shared__ __align__(1024) T name[]
 
 // ---- c += a b by a warp: c has 16 rows, 8 columns ------------------------------------------------
 
@@ -39,12 +43,12 @@ __device__ inline void mma_u8_k16(int *c, uint32_t a, uint32_t b)
 	    : "r"(a), "r"(b));
 }
 #else
-#define PTX_MMA(name, C, how, shape)                                                                                   \
-	__device__ inline void name(C *c, const uint32_t *a, uint32_t b0, uint32_t b1)                                 \
-	{                                                                                                              \
-		asm("mma.sync.aligned." shape " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                 \
-		    : how(c[0]), how(c[1]), how(c[2]), how(c[3])                                                       \
-		    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                                   \
+#define PTX_MMA(name, C, how, shape)                                                                   \
+	__device__ inline void name(C *c, const uint32_t *a, uint32_t b0, uint32_t b1)                 \
+	{                                                                                              \
+		asm("mma.sync.aligned." shape " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
+		    : how(c[0]), how(c[1]), how(c[2]), how(c[3])                                       \
+		    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                   \
 	}
 PTX_MMA(mma_tf32, float, "+f", "m16n8k8.row.col.f32.tf32.tf32.f32")
 PTX_MMA(mma_f16, float, "+f", "m16n8k16.row.col.f32.f16.f16.f32")
@@ -77,13 +81,104 @@ __device__ inline void matrices_turned(uint32_t *r, const void *row)
 __device__ inline void fetch16(void *to, const void *from, bool there)
 {
 	uint32_t at = (uint32_t)__cvta_generic_to_shared(to);
-	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(there ? 16 : 0));
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from),
+		     "r"(there ? 16 : 0));
 }
 // Makes a group of the copies that were started since the last call.
-__device__ inline void fetch_end() { asm volatile("cp.async.commit_group;"); }
+__device__ inline void fetch_end()
+{
+	asm volatile("cp.async.commit_group;");
+}
 // Waits until all groups of this thread, except the last LEFT groups, have arrived.
-template <int LEFT> __device__ inline void fetch_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT)); }
-__device__ inline void fetch_wait_all() { asm volatile("cp.async.wait_all;"); }
+template <int LEFT> __device__ inline void fetch_wait()
+{
+	asm volatile("cp.async.wait_group %0;" ::"n"(LEFT));
+}
+__device__ inline void fetch_wait_all()
+{
+	asm volatile("cp.async.wait_all;");
+}
+#endif
+
+// ---- c += a b by a warpgroup (four warps): c has 64 rows, COLUMNS columns ----------------------------------------
+
+#ifdef WARPGROUPS
+// What the tensor cores know of a tile in shared memory whose rows have DEPTH bytes along k and are permuted as the
+// instruction set says ("128-Byte" or "64-Byte swizzling mode"): address, distance of eight rows, permutation.
+template <int DEPTH> __device__ inline uint64_t group_tile(const void *tile)
+{
+	const uint32_t at = (uint32_t)__cvta_generic_to_shared(tile);
+	return (uint64_t)(DEPTH == 128 ? 1 : 2) << 62 | (uint64_t)(8 * DEPTH >> 4) << 32 | 1 << 16 |
+	       (at & 0x3ffff) >> 4;
+}
+// What a thread wrote to shared memory, copies that arrived among it, is seen by the tensor cores after the next barrier.
+__device__ inline void group_sees()
+{
+	asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+// Registers are what they should be before a product begins, and its products are one group from here on.
+__device__ inline void group_begin()
+{
+	asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ inline void group_end()
+{
+	asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+// Waits until all products, except the last LEFT groups, are done.
+template <int LEFT> __device__ inline void group_wait()
+{
+	asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
+}
+// The compiler moves no use of a sum beyond this.
+template <int N> __device__ inline void group_keep(int (&c)[N][4])
+{
+#pragma unroll
+	for (int i = 0; i < N * 4; i++)
+		asm volatile("" : "+r"(c[i / 4][i % 4])::"memory");
+}
+
+#define R4(i)  "+r"(c[i]), "+r"(c[i + 1]), "+r"(c[i + 2]), "+r"(c[i + 3])
+#define R16(i) R4(i), R4(i + 4), R4(i + 8), R4(i + 12)
+#define R64(i) R16(i), R16(i + 16), R16(i + 32), R16(i + 48)
+#define P32                                                                                        \
+	"%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define P64                                                                                        \
+	P32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define P128                                                                                                                                \
+	P64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94," \
+	    "%95,%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118,%119,"      \
+	    "%120,%121,%122,%123,%124,%125,%126,%127"
+#define GROUP(COLUMNS, A, P, a_at, b_at, ...)                                                      \
+	asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0;"                                         \
+		     "wgmma.mma_async.sync.aligned.m64n" COLUMNS "k32.s32." A ".s8 {" P            \
+		     "}, %" a_at ", %" b_at ", p;}"                                                \
+		     : __VA_ARGS__                                                                 \
+		     : "l"(a), "l"(b))
+// a and b: tiles of group_tile(), b of COLUMNS rows. c: as of mma_i8, column by column of eight.
+template <int COLUMNS, bool SIGNED>
+__device__ inline void group_multiply(int *c, uint64_t a, uint64_t b)
+{
+	if constexpr (COLUMNS == 64 && SIGNED)
+		GROUP("64", "s8", P32, "32", "33", R16(0), R16(16));
+	else if constexpr (COLUMNS == 64)
+		GROUP("64", "u8", P32, "32", "33", R16(0), R16(16));
+	else if constexpr (COLUMNS == 128 && SIGNED)
+		GROUP("128", "s8", P64, "64", "65", R64(0));
+	else if constexpr (COLUMNS == 128)
+		GROUP("128", "u8", P64, "64", "65", R64(0));
+	else if constexpr (COLUMNS == 256 && SIGNED)
+		GROUP("256", "s8", P128, "128", "129", R64(0), R64(64));
+	else
+		GROUP("256", "u8", P128, "128", "129", R64(0), R64(64));
+}
+#undef R4
+#undef R16
+#undef R64
+#undef P32
+#undef P64
+#undef P128
+#undef GROUP
 #endif
 
 // ---- numbers, time -----------------------------------------------------------------------------

@@ -10,15 +10,22 @@
 #include "ops/quant.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
-/* Our kernels. A block computes a tile of rows (pixels) x columns (output channels). */
+/*
+ * Our kernels. A block computes tiles of rows (pixels) x columns (output channels), `depth` bytes of a window in a step, of
+ * which up to `stages` are in flight; a processor has registers for `blocks` of them. Those called group multiply with four
+ * warps at a time, which only sm_90 can.
+ */
 static const struct tile {
 	const char *name;
-	int rows, columns, threads, shared;
-} tiles[] = {{"128x128", 128, 128, 256, 3 * 256 * 64}, {"4_warps", 128, 128, 128, 3 * 256 * 64},
-	     {"128x64", 128, 64, 128, 4 * 192 * 64},   {"64x128", 64, 128, 128, 4 * 192 * 64},
-	     {"64x64", 64, 64, 128, 4 * 128 * 64},     {"32x64", 32, 64, 128, 3 * 96 * 128}};
-/* OWN_SHARED: bytes of shared memory, at most, that a kernel takes beside those of its launch. */
+	int rows, columns, threads, depth, stages, blocks;
+} tiles[] = {{"group_128x128", 128, 128, 256, 64, 4, 2}, {"group_128x64", 128, 64, 256, 64, 4, 3},
+	     {"group_64x128", 64, 128, 128, 128, 4, 2},	 {"group_64x64", 64, 64, 128, 128, 4, 3},
+	     {"128x128", 128, 128, 256, 64, 3, 2},	 {"4_warps", 128, 128, 128, 64, 3, 2},
+	     {"128x64", 128, 64, 128, 64, 4, 2},	 {"64x128", 64, 128, 128, 64, 4, 2},
+	     {"64x64", 64, 64, 128, 64, 4, 2},		 {"32x64", 32, 64, 128, 128, 3, 2}};
+/* OWN_SHARED: bytes of shared memory, at most, that a block takes beside those of its launch. */
 enum { TILES = sizeof(tiles) / sizeof(*tiles), MAX_EXTENT = 1 << 14, OWN_SHARED = 8 << 10 };
 
 struct codes_conv {
@@ -27,7 +34,9 @@ struct codes_conv {
 	struct gpu_fold_weights weights;
 	struct gpu_qslots q;
 	bool x_signed, folds; /* folds: x is rearranged before the convolution */
-	int tile;
+	/* what is known to be 0 is not read: a kernel would begin by waiting for it */
+	bool x_from_0, y_from_0, sum_from_0;
+	struct gpu_grid grid;
 	void *fn, *fold_fn, *weights_fn;
 	const void *packed;
 	size_t x_at; /* offset of the rearranged x in the workspace */
@@ -80,6 +89,11 @@ static void plan_fold(struct codes_conv *c, const struct gpu_int_conv *j, int64_
 	c->job.channels = f->room;
 	c->job.plain = w->kernel[0] * w->kernel[1] == 1 && w->stride[0] * w->stride[1] == 1 &&
 		       !w->begin[0] && !w->begin[1] && w->in[0] == w->out[0] && w->in[1] == w->out[1];
+	c->job.whole = true;
+	for (int i = 0; i < 2; i++)
+		c->job.whole &= !w->begin[i] &&
+				(w->out[i] - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] <
+					w->in[i];
 	c->job.pitch = round_to((int64_t)w->kernel[0] * w->kernel[1] * f->room, GPU_CODES_PITCH);
 	c->weights = (struct gpu_fold_weights){.channels = (int)j->cin,
 					       .room = f->room,
@@ -135,6 +149,9 @@ static const char *fill_conv(const struct site *s, struct codes_conv *c)
 					 .y_signed = gpu_out_type(s, 0) == DT_I8}};
 	plan_fold(c, &j, site_in(s, (uint32_t)q.a)->shape.dim[0]);
 	c->job.adds = s->node->op == op_named("infer::QConvAdd");
+	c->x_from_0 = all_zero(s, q.a_zero);
+	c->y_from_0 = all_zero(s, q.y_zero);
+	c->sum_from_0 = c->job.adds && all_zero(s, QCONV_Y_ZERO);
 	if (c->job.adds && !shape_equal(&site_in(s, QCONV_R)->shape, &site_out(s, 0)->shape))
 		return "a residual of another shape";
 	return NULL;
@@ -166,17 +183,53 @@ static int pack_weights(const struct call *call, void *dst, const void *src, con
 
 /* ---- choosing a tile ------------------------------------------------------------------------- */
 
-/* The shared memory of a launch: the steps in flight, and the residual's tile, whose rows are 16 bytes apart. */
-static unsigned shared_of(const struct tile *t, bool adds)
+static int64_t round_down(int64_t n, int64_t unit)
 {
-	return (unsigned)(t->shared + (adds ? t->rows * (t->columns + GPU_CODES_UNIT) : 0));
+	return n / unit * unit;
 }
 
-static struct gpu_grid grid_of(const struct gpu_codes_conv *j, const struct tile *t)
+/* The bytes of a tile of codes, whose rows are 16 bytes apart; where a residual is added there are two of them. */
+static int codes_bytes(const struct tile *t, bool adds)
 {
-	int64_t blocks = (j->m + t->rows - 1) / t->rows * ((j->n + t->columns - 1) / t->columns);
+	return (adds ? 2 : 1) * t->rows * (t->columns + GPU_CODES_UNIT);
+}
 
-	return (struct gpu_grid){(unsigned)blocks, 1, 1, (unsigned)t->threads, shared_of(t, j->adds)};
+/* The bytes of the steps in flight, of which there are no more than the window has: the fewer, the more blocks fit. */
+static int steps_bytes(const struct gpu_codes_conv *j, const struct tile *t)
+{
+	int64_t window = (int64_t)j->win.kernel[0] * j->win.kernel[1] * j->channels,
+		steps = (window + t->depth - 1) / t->depth;
+
+	return (int)(steps < t->stages ? steps : t->stages) * (t->rows + t->columns) * t->depth;
+}
+
+static unsigned most_shared(const struct tile *t)
+{
+	return (unsigned)(t->stages * (t->rows + t->columns) * t->depth + codes_bytes(t, true));
+}
+
+static int64_t tiles_of(const struct gpu_codes_conv *j, const struct tile *t)
+{
+	return (j->m + t->rows - 1) / t->rows * ((j->n + t->columns - 1) / t->columns);
+}
+
+/*
+ * As many blocks as the device holds at a time, each of which computes a tile after the other of the same columns. If not
+ * even a block for each of the columns fits: a block a tile.
+ */
+static struct gpu_grid grid_of(const struct device_facts *f, const struct gpu_codes_conv *j,
+			       const struct tile *t)
+{
+	int64_t shared = j->tiles + codes_bytes(t, j->adds), blocks = tiles_of(j, t),
+		fit = f ? f->shared_memory / (shared + OWN_SHARED) : 0,
+		most = f ? round_down(f->processors * (fit < 1		 ? 1
+						       : fit < t->blocks ? fit
+									 : t->blocks),
+				      (j->n + t->columns - 1) / t->columns)
+			 : 0;
+
+	return (struct gpu_grid){(unsigned)(most && most < blocks ? most : blocks), 1, 1,
+				 (unsigned)t->threads, (unsigned)shared};
 }
 
 static void *tile_kernel(const struct site *s, const struct codes_conv *c, int tile, struct diag *d)
@@ -184,13 +237,13 @@ static void *tile_kernel(const struct site *s, const struct codes_conv *c, int t
 	char name[48];
 
 	snprintf(name, sizeof(name), "int8_conv_%s_%s", c->x_signed ? "i8" : "u8", tiles[tile].name);
-	return gpu_kernel_sharing(s, "int8_conv", name, shared_of(&tiles[tile], true), d);
+	return gpu_kernel_sharing(s, "int8_conv", name, most_shared(&tiles[tile]), d);
 }
 
 struct trial {
 	struct call call;
 	struct gpu_codes_conv job;
-	const struct tile *tile;
+	struct gpu_grid grid;
 	void *fn;
 };
 
@@ -199,7 +252,7 @@ static int enqueue_trial(void *arg, struct diag *d)
 	struct trial *t = arg;
 
 	t->call.diag = d;
-	return gpu_launch(&t->call, t->fn, grid_of(&t->job, t->tile), &t->job, sizeof(t->job));
+	return gpu_launch(&t->call, t->fn, t->grid, &t->job, sizeof(t->job));
 }
 
 static size_t aligned(int64_t n)
@@ -228,15 +281,20 @@ static bool place_trial_operands(struct site *s, struct trial *t)
 	return true;
 }
 
-/* Chooses without timing: the largest tile with which at least three quarters of the processors still get a block. */
-static int guess_tile(const struct site *s, const struct gpu_codes_conv *j)
+/*
+ * Chooses without timing: the first tile that the device has and with which at least three quarters of its processors still
+ * get a block, or the tile with most blocks.
+ */
+static int guess_tile(const struct site *s, const struct codes_conv *c)
 {
+	const struct gpu_codes_conv *j = &c->job;
 	const struct device_facts *f = cuda_facts(s->device);
-	unsigned enough = f ? (unsigned)f->processors * 3 / 4 : 64;
+	int64_t enough = f ? f->processors * 3 / 4 : 64;
 
 	for (int i = 0; i < TILES; i++)
-		if (f && shared_of(&tiles[i], true) + OWN_SHARED <= (unsigned)f->shared_memory &&
-		    tiles[i].columns <= j->n && grid_of(j, &tiles[i]).x >= enough)
+		if (f && most_shared(&tiles[i]) + OWN_SHARED <= (unsigned)f->shared_memory &&
+		    tiles[i].columns <= j->n && tiles_of(j, &tiles[i]) >= enough &&
+		    tile_kernel(s, c, i, NULL))
 			return i;
 	return TILES - 1;
 }
@@ -248,7 +306,8 @@ static int time_tiles(struct site *s, const struct codes_conv *c, double *least)
 	int best = -1;
 
 	for (int i = 0; i < TILES && (i || place_trial_operands(s, &t)); i++) {
-		t.tile = &tiles[i];
+		t.job.tiles = steps_bytes(&t.job, &tiles[i]);
+		t.grid = grid_of(cuda_facts(s->device), &t.job, &tiles[i]);
 		t.fn = tile_kernel(s, c, i, NULL);
 		double us = t.fn ? tune_time(s->device, enqueue_trial, &t, *least) : -1;
 		if (us > 0 && (best < 0 || us < *least)) {
@@ -265,26 +324,26 @@ static int choose_tile(struct site *s, const struct codes_conv *c)
 	const struct gpu_plane *w = &j->win;
 	const char *key =
 		arena_printf(s->plan_arena,
-			     "infer int8 conv m%" PRId64
+			     "infer codes conv m%" PRId64
 			     " n%d c%d in%d,%d out%d,%d window%d,%d stride%d,%d %s%s",
 			     j->m, j->n, j->channels, w->in[0], w->in[1], w->out[0], w->out[1],
 			     w->kernel[0], w->kernel[1], w->stride[0], w->stride[1],
 			     c->x_signed ? "i8" : "u8", j->adds ? " add" : "");
 	const char *known = tune_get(s->device, key);
-	int tile = known ? known[0] - '0' : -1;
+	int tile = known ? atoi(known) : -1;
 	double us = 0;
 
 	if (tile >= 0 && tile < TILES)
 		return tile;
 	if (!tune_may(s->device)) {
 		tune_skipped(s->device);
-		return guess_tile(s, j);
+		return guess_tile(s, c);
 	}
 	tune_begin(s->device, "convolutions of integers");
 	tile = time_tiles(s, c, &us);
 	tune_end(s->device);
 	if (tile < 0)
-		return guess_tile(s, j);
+		return guess_tile(s, c);
 	tune_put(s->device, key, arena_printf(s->plan_arena, "%d %.2f", tile, us));
 	return tile;
 }
@@ -318,8 +377,10 @@ int gpu_codes_conv_reshape(struct site *s, struct step *step, struct diag *d)
 	give[0] = gpu_channels_last(&site_out(s, 0)->shape);
 	if (c->job.adds)
 		want[QCONV_R] = give[0];
-	c->tile = choose_tile(s, c);
-	c->fn = tile_kernel(s, c, c->tile, d);
+	int tile = choose_tile(s, c);
+	c->job.tiles = steps_bytes(&c->job, &tiles[tile]);
+	c->grid = grid_of(cuda_facts(s->device), &c->job, &tiles[tile]);
+	c->fn = tile_kernel(s, c, tile, d);
 	c->weights_fn = gpu_kernel(s, "int8_conv", "int8_fold_weights", d);
 	c->fold_fn = c->folds ? gpu_kernel(s, "int8_conv", "int8_fold_codes", d) : NULL;
 	if (!c->fn || !c->weights_fn || (c->folds && !c->fold_fn))
@@ -335,13 +396,13 @@ int gpu_codes_conv_reshape(struct site *s, struct step *step, struct diag *d)
 	return c->packed ? 0 : -E_DEVICE;
 }
 
-static void set_residual(const struct call *call, struct gpu_codes_conv *job)
+static void set_residual(const struct call *call, bool from_0, struct gpu_codes_conv *job)
 {
 	job->r = gpu_data(call, QCONV_R);
 	job->r_scale = gpu_data(call, QCONV_R_SCALE);
 	job->r_zero = gpu_data(call, QCONV_R_ZERO);
 	job->sum_scale = gpu_data(call, QCONV_Y_SCALE);
-	job->sum_zero = gpu_data(call, QCONV_Y_ZERO);
+	job->sum_zero = from_0 ? NULL : gpu_data(call, QCONV_Y_ZERO);
 }
 
 static const void *operand(const struct call *call, int slot)
@@ -356,7 +417,7 @@ int gpu_codes_conv_run(const struct call *call)
 	int err = 0;
 
 	job.x = operand(call, c->q.a);
-	job.x_zero = operand(call, c->q.a_zero);
+	job.x_zero = c->x_from_0 ? NULL : operand(call, c->q.a_zero);
 	if (c->folds) {
 		struct gpu_fold_codes fold = c->fold;
 		fold.x = job.x;
@@ -371,9 +432,9 @@ int gpu_codes_conv_run(const struct call *call)
 	job.x_scale = operand(call, c->q.a_scale);
 	job.w_scale = operand(call, c->q.b_scale);
 	job.y_scale = operand(call, c->q.y_scale);
-	job.y_zero = operand(call, c->q.y_zero);
+	job.y_zero = c->y_from_0 ? NULL : operand(call, c->q.y_zero);
 	job.y = gpu_out(call, 0);
 	if (c->job.adds)
-		set_residual(call, &job);
-	return err ? err : gpu_launch(call, c->fn, grid_of(&job, &tiles[c->tile]), &job, sizeof(job));
+		set_residual(call, c->sum_from_0, &job);
+	return err ? err : gpu_launch(call, c->fn, c->grid, &job, sizeof(job));
 }

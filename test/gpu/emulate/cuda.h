@@ -256,6 +256,10 @@ inline unsigned __dp4a(unsigned a, unsigned b, unsigned c)
 
 /* ---- numbers: nothing here is contracted, so that rounding once needs no more than the operator */
 
+inline float __saturatef(float x)
+{
+	return x > 0 ? fminf(x, 1) : 0; /* 0 of NaN */
+}
 inline float __fadd_rn(float a, float b)
 {
 	return a + b;

@@ -103,8 +103,8 @@ inline void mma_f16_k8(float *c, uint32_t a0, uint32_t a1, uint32_t b)
 {
 	const uint32_t a[] = {a0, a1};
 	emulate::fragments f = {c, a, {b}};
-	emulate_warp(0xffffffffu, emulate::multiply<2, 2, 1, float, emulate::half, emulate::half>, &f,
-		     "mma_f16_k8");
+	emulate_warp(0xffffffffu, emulate::multiply<2, 2, 1, float, emulate::half, emulate::half>,
+		     &f, "mma_f16_k8");
 }
 #define EMULATE_SMALL_MMA(name, A)                                                                 \
 	inline void name(int *c, uint32_t a, uint32_t b)                                           \
@@ -159,6 +159,59 @@ template <int LEFT> void fetch_wait()
 inline void fetch_wait_all()
 {
 	emulate_fetch_wait(0);
+}
+#endif
+
+/*
+ * Products of a warpgroup: "Register Fragments and Shared Memory Matrix Layouts" and "Swizzling modes" of the PTX ISA's part
+ * on wgmma. A tile is known by its address, in whose lowest bits a kernel counts how many times 16 bytes along k it has gone,
+ * and by a bit for rows of 128 bytes. A product is done when it is started, as if the tensor cores were as quick as that.
+ */
+#ifdef WARPGROUPS
+namespace emulate
+{
+const uint64_t deep_rows = UINT64_C(1) << 63;
+inline uint8_t in_tile(uint64_t tile, int row, int k)
+{
+	const uint64_t at = tile & ~deep_rows & ~UINT64_C(15);
+	const int piece = (int)(tile & 15) + k / 16;
+	const uint64_t byte = tile & deep_rows ? row * 128 + (piece ^ row % 8) * 16
+					       : row * 64 + (piece ^ row / 2 % 4) * 16;
+	return *(const uint8_t *)(at + byte + k % 16);
+}
+} // namespace emulate
+template <int DEPTH> uint64_t group_tile(const void *tile)
+{
+	emulate_aligned(tile, "group_tile");
+	return (uint64_t)tile | (DEPTH == 128 ? emulate::deep_rows : 0);
+}
+inline void group_sees()
+{
+}
+inline void group_begin()
+{
+}
+inline void group_end()
+{
+}
+template <int LEFT> void group_wait()
+{
+}
+template <int N> void group_keep(int (&)[N][4])
+{
+}
+template <int COLUMNS, bool SIGNED> void group_multiply(int *c, uint64_t a, uint64_t b)
+{
+	const int lane = (int)threadIdx.x % 32, first = (int)threadIdx.x / 32 % 4 * 16 + lane / 4;
+
+	for (int e = 0; e < COLUMNS / 2; e++) {
+		const int row = first + e / 2 % 2 * 8, column = e / 4 * 8 + lane % 4 * 2 + e % 2;
+		for (int k = 0; k < 32; k++) {
+			const uint8_t x = emulate::in_tile(a, row, k);
+			c[e] += (SIGNED ? (int)(int8_t)x : (int)x) *
+				(int8_t)emulate::in_tile(b, column, k);
+		}
+	}
 }
 #endif
 

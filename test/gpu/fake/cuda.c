@@ -592,13 +592,30 @@ static struct shared *parameters(const char *kernel, void **extra)
 	return emulator() ? aside(extra[1], *(size_t *)extra[3]) : NULL;
 }
 
-static int out_of_bounds(const unsigned *grid, const unsigned *block, unsigned shared, void **extra)
+/* Shared memory beyond 48 KiB is for kernels that asked for it, which here is said of a kernel once. */
+enum { ATTRIBUTE_SHARED = 8, MOST_SHARED = 227 << 10, ASKING = 512 };
+static struct {
+	const char *kernel;
+	unsigned bytes;
+} asking[ASKING];
+static int nasking;
+
+static unsigned shared_of(const char *kernel)
+{
+	for (int i = nasking; i--;)
+		if (!strcmp(asking[i].kernel, kernel))
+			return asking[i].bytes;
+	return 48 << 10;
+}
+
+static int out_of_bounds(const char *kernel, const unsigned *grid, const unsigned *block,
+			 unsigned shared, void **extra)
 {
 	unsigned long threads = (unsigned long)block[0] * block[1] * block[2];
 
 	return !threads || threads > 1024 || block[2] > 64 || !grid[0] || !grid[1] || !grid[2] ||
-	       grid[0] > 0x7fffffff || grid[1] > 65535 || grid[2] > 65535 || shared > 48 << 10 ||
-	       (extra && *(size_t *)extra[3] > 32764);
+	       grid[0] > 0x7fffffff || grid[1] > 65535 || grid[2] > 65535 ||
+	       shared > shared_of(kernel) || (extra && *(size_t *)extra[3] > 32764);
 }
 
 API cuLaunchKernel(const char *f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
@@ -611,7 +628,7 @@ API cuLaunchKernel(const char *f, unsigned x, unsigned y, unsigned z, unsigned b
 		.kind = KERNEL, .kernel = f, .grid = {x, y, z}, .block = {bx, by, bz}, .shared = shared};
 
 	(void)params;
-	if (out_of_bounds(o.grid, o.block, shared, extra))
+	if (out_of_bounds(f, o.grid, o.block, shared, extra))
 		return INVALID;
 	if (asked == setting("FAKE_CUDA_FOREIGN", 0)) {
 		struct context *other;
@@ -805,7 +822,7 @@ struct launch_node {
 
 static int launch_of(const struct launch_node *p, struct operation *o)
 {
-	if (out_of_bounds(p->grid, p->block, p->shared, p->extra))
+	if (out_of_bounds(p->kernel, p->grid, p->block, p->shared, p->extra))
 		return INVALID;
 	*o = (struct operation){.kind = KERNEL, .kernel = p->kernel, .shared = p->shared};
 	memcpy(o->grid, p->grid, sizeof(o->grid));
@@ -1065,8 +1082,16 @@ API cuKernelGetFunction(const char **function, const char *kernel)
 	return OK;
 }
 
-API cuFuncSetAttribute(void *f, int attribute, int value)
+API cuFuncSetAttribute(const char *f, int attribute, int value)
 {
-	(void)f, (void)attribute, (void)value;
+	ALONE;
+	if (attribute != ATTRIBUTE_SHARED)
+		return OK;
+	if (value < 0 || value > MOST_SHARED)
+		return INVALID;
+	if ((unsigned)value > shared_of(f) && nasking < ASKING) {
+		asking[nasking].kernel = f;
+		asking[nasking++].bytes = (unsigned)value;
+	}
 	return OK;
 }
