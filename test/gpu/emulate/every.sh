@@ -29,11 +29,12 @@ awk -F '\t' '!/^#/ && NF { print $1 }' "$here/exceptions.txt" | sort >"$at/excep
 # A world: libraries that are missing, kernels that are said to be the quickest of what is tried, cases.
 none=cudnn,cublaslt,nvrtc,cupti,nvml
 both=nvrtc,cupti,nvml
-worlds=(own libraries quick1 quick2 quick3 quick4 quick5 quick6)
-without=("$none" "$both" "$both" "$both" "$both" "$both" "$both" "$both")
+worlds=(own libraries quick1 quick2 quick3 quick4 quick5 quick6 quick7)
+without=("$none" "$both" "$both" "$both" "$both" "$both" "$both" "$both" "$both")
 quick=('' '' 'depthwise_?_?_1_*,pixel_32_32_*,int8_*_32x64' 'depthwise_?_?_2_*,pixel_64_32_*,int8_*_64x64'
-	'depthwise_?_?_4_*,pixel_64_64_*,int8_*_128x64' 'depthwise_?_?_8_*,pixel_128_64_*,library_product,int8_epilogue,int8_conv_*_128x128' 'int8_conv_*_64x128' 'int8_conv_*_4_warps')
-only=(kernels/ kernels/ kernels/tuned_ kernels/tuned_ kernels/tuned_ kernels/tuned_ kernels/tuned_ kernels/tuned_)
+	'depthwise_?_?_4_*,pixel_64_64_*,int8_*_128x64' 'depthwise_?_?_8_*,pixel_128_64_*,library_product,int8_epilogue,int8_conv_*_128x128' 'int8_conv_*_64x128,depthwise_rows_?_?_1_*'
+	'int8_conv_*_4_warps,depthwise_rows_?_?_2_*' 'depthwise_rows_?_?_4_*')
+only=(kernels/ kernels/ kernels/tuned_ kernels/tuned_ kernels/tuned_ kernels/tuned_ kernels/tuned_ kernels/tuned_ kernels/tuned_)
 
 # What the cases of world K reach. Where some kernel is the quickest everything is tried first: the cache has it then.
 look() { # K
@@ -62,7 +63,7 @@ compute() { # K
 
 unset FAKE_CUDA_KERNELS FAKE_CUDA_LATE FAKE_CUDA_HIDE
 for k in 0 2 3; do look $k; done &
-for k in 1 4 5 6 7; do look $k; done
+for k in 1 4 5 6 7 8; do look $k; done
 wait
 # the smallest first
 (cd "$at/cases" && find kernels -type f -printf '%h %s\n') | sed 's,/test_data_set_0 , ,' |
@@ -84,7 +85,7 @@ for k in "${!worlds[@]}"; do
 	cat "$w/chosen.new" >>"$at/wanted.not" 2>/dev/null
 done
 compute 0 &
-for k in 1 2 3 4 5 6 7; do compute $k; done
+for k in 1 2 3 4 5 6 7 8; do compute $k; done
 wait
 
 # ---- what came of it
