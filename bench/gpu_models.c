@@ -7,6 +7,8 @@
  *   -p fp32,tf32     precisions, each a session of its own
  *   -n 50            timed runs (after two others); 0: none
  *   -s 12            the slowest steps of an observed run, with their times; 0: none
+ *   -d cuda          device that gives the results to compare with (cpu; a GPU gives them sooner, but proves less)
+ *   -t full          how long to search for fast kernels: off, quick (the default) or full
  *
  * A line a case: difference and bound (1e-4 in fp32, 3e-2 in tf32 and fp16, 6e-2 in bf16, 5e-2 in fp8; exit status 1 where
  * one is beyond it), then medians: of a run from host memory to host memory, of one with everything on the
@@ -140,10 +142,12 @@ static void tell(const struct diag *d)
 			f->actual ? f->actual : "-", f->node ? f->node : "-");
 }
 
-static struct session *open_one(const char *path, const char *device, int precision, struct diag *d)
+static struct session *open_one(const char *path, const char *device, int precision, int tune,
+				struct diag *d)
 {
 	struct run_config c = {.device = device,
 			       .precision = precision,
+			       .tune = tune,
 			       .optimize = OPTIMIZE_FULL,
 			       .memory_plan = true,
 			       .arena = true};
@@ -348,7 +352,8 @@ static bool computes_on_codes(const struct graph *g)
 
 struct job {
 	const char *path;
-	int runs, steps;
+	int runs, steps, tune;
+	const char *reference;
 };
 
 static int one(const struct job *j, int precision, int64_t batch)
@@ -356,8 +361,8 @@ static int one(const struct job *j, int precision, int64_t batch)
 	struct diag d = {0};
 	struct feed f = {0};
 	const struct tensor *want[MOST] = {0}, *got[MOST] = {0};
-	struct session *cpu = open_one(j->path, "cpu", PRECISION_FP32, &d);
-	struct session *gpu = open_one(j->path, "cuda", precision, &d);
+	struct session *cpu = open_one(j->path, j->reference, PRECISION_FP32, j->tune, &d);
+	struct session *gpu = open_one(j->path, "cuda", precision, j->tune, &d);
 	int bad = !cpu || !gpu || !feed_make(&f, cpu, batch);
 	const char *slash = strrchr(j->path, '/');
 	double worst = 0;
@@ -392,11 +397,17 @@ static int one(const struct job *j, int precision, int64_t batch)
 int main(int argc, char **argv)
 {
 	char batches[64] = "1", precisions[64] = "fp32";
-	struct job j = {0};
+	struct job j = {.reference = "cpu"};
 	int o, bad = 0;
 
-	while ((o = getopt(argc, argv, "b:p:n:s:")) > 0) {
-		if (o == 'b' || o == 'p')
+	while ((o = getopt(argc, argv, "b:d:p:n:s:t:")) > 0) {
+		if (o == 't')
+			j.tune = !strcmp(optarg, "full")  ? TUNE_FULL
+				 : !strcmp(optarg, "off") ? TUNE_OFF
+							  : TUNE_QUICK;
+		else if (o == 'd')
+			j.reference = optarg;
+		else if (o == 'b' || o == 'p')
 			snprintf(o == 'b' ? batches : precisions, 64, "%s", optarg);
 		else
 			*(o == 'n' ? &j.runs : &j.steps) = atoi(optarg);

@@ -69,7 +69,7 @@ def peer(path, batch, precision, mode, seconds):
 
 def ours(program, path, batch, precision):
     out = subprocess.run(
-        [program, str(path), "-b", str(batch), "-p", precision, "-n", "200", "-s", "0"], capture_output=True, text=True
+        [program, str(path), "-b", str(batch), "-p", precision, "-n", "200", "-d", "cuda"], capture_output=True, text=True
     ).stdout
     m = re.search(r"run\s+([\d.]+)\s+device\s+([\d.]+)", out)
     if not m:
@@ -80,11 +80,11 @@ def ours(program, path, batch, precision):
 LINE = re.compile(r"^(\w+) +(tf32|fp16) b(\d+) +ort +([\d.]+|inf|nan) \((\w*) *\) ours +([\d.]+|inf|nan)")
 
 
-def table(cells):
-    """cells[precision][name][batch] = (ONNX Runtime's ms, ours)"""
+def table(cells, peer="ONNX Runtime"):
+    """cells[precision][name][batch] = (the peer's ms, ours)"""
     ratios = {}
     for precision, rows in cells.items():
-        print(f"\n| {precision} | ours, ms | ONNX Runtime, ms | quotient |\n| --- | --- | --- | --- |")
+        print(f"\n| {precision} | ours, ms | {peer}, ms | quotient |\n| --- | --- | --- | --- |")
         for name, row in rows.items():
             for batch, (theirs, mine) in row.items():
                 ratios[f"{name} {precision} batch {batch}"] = theirs / mine

@@ -168,6 +168,7 @@ static struct device *new_device(const struct device_facts *facts, const struct 
 		.api = cuda_api(d), .facts = *facts, .config = config ? config : &plain, .arena = a};
 	dev->functions.arena = &dev->arena;
 	dev->stream.device = dev;
+	dev->early = gpu_can_launch_early(&dev->facts);
 	dev->launched = dev->config->sync == SYNC_LAUNCH ? device_wait : do_not_wait;
 	return dev;
 }

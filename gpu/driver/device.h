@@ -77,7 +77,8 @@ struct device {
 	int (*launched)(struct device *, struct diag *);
 	/* bytes measured for this device, for each purpose; subtracted from the counters when the device closes */
 	uint64_t noted[MEM_PURPOSES];
-	bool lost; /* a sticky error has occurred, after which nothing works on the device */
+	bool early; /* gpu_can_launch_early() */
+	bool lost;  /* a sticky error has occurred, after which nothing works on the device */
 	bool told_foreign;
 	/* the primary context was already active when the session made its own context */
 	bool primary_before;
@@ -104,6 +105,11 @@ void stages_free(struct device *dev);
 int device_wait(struct device *dev, struct diag *d);
 
 /* module.c */
+/*
+ * Whether kernels wait for the kernel before them where they call wait_for_previous(): machine code for compute capability 9.0 and newer
+ * does, PTX may be for older devices.
+ */
+bool gpu_can_launch_early(const struct device_facts *f);
 void modules_free(struct device *dev);
 
 /* ---- listing.c: work that is written down in place of being queued */

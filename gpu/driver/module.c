@@ -243,18 +243,50 @@ static int fail_launch(const struct call *c, CUresult r)
 	return cuda_failed(dev, (int)r, "a launch", c->diag);
 }
 
+bool gpu_can_launch_early(const struct device_facts *f)
+{
+	bool ptx;
+
+	return f->major >= 9 && gpu_has_code(f, &ptx) && !ptx;
+}
+
 /* The device's context is already current, because sessions enter it before anything runs. */
-int gpu_launch(const struct call *c, void *fn, struct gpu_grid g, const void *params, size_t bytes)
+static int launch(const struct call *c, void *fn, struct gpu_grid g, const void *params,
+		  size_t bytes, bool early)
 {
 	struct device *dev = c->stream->device;
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)params,
 			 CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+	CUlaunchAttribute overlap = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+				     .value.programmaticStreamSerializationAllowed = 1};
+	CUlaunchConfig config = {.gridDimX = g.x,
+				 .gridDimY = g.y,
+				 .gridDimZ = g.z,
+				 .blockDimX = g.threads,
+				 .blockDimY = 1,
+				 .blockDimZ = 1,
+				 .sharedMemBytes = g.shared,
+				 .hStream = c->stream->stream,
+				 .attrs = &overlap,
+				 .numAttrs = 1};
 
 	if (c->stream->listing)
 		return listing_launch(c->stream->listing, fn, g, params, bytes);
-	CUresult r = dev->api->p_cuLaunchKernel(fn, g.x, g.y, g.z, g.threads, 1, 1, g.shared,
-						c->stream->stream, NULL, extra);
+	CUresult r = early ? dev->api->p_cuLaunchKernelEx(&config, fn, NULL, extra)
+			   : dev->api->p_cuLaunchKernel(fn, g.x, g.y, g.z, g.threads, 1, 1,
+							g.shared, c->stream->stream, NULL, extra);
 	return r ? fail_launch(c, r) : dev->launched(dev, c->diag);
+}
+
+int gpu_launch(const struct call *c, void *fn, struct gpu_grid g, const void *params, size_t bytes)
+{
+	return launch(c, fn, g, params, bytes, false);
+}
+
+int gpu_launch_early(const struct call *c, void *fn, struct gpu_grid g, const void *params,
+		     size_t bytes)
+{
+	return launch(c, fn, g, params, bytes, c->stream->device->early);
 }
 
 int gpu_launched(const struct call *c)

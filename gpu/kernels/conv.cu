@@ -163,6 +163,7 @@ template <typename T, int V> __device__ inline void depthwise_start(const gpu_de
 // are f32, so that they are converted once instead of for each output.
 template <typename T, int K, int S, int W> __device__ inline void depthwise(const gpu_depthwise &p)
 {
+	wait_for_previous();
 	enum { V = 4 };
 	const int groups = p.channels / V, tiles = (p.win.out[1] + W - 1) / W;
 
@@ -220,9 +221,76 @@ template <typename T, int K, int S, int W> __device__ inline void depthwise(cons
 	}
 }
 
+// As depthwise(), but each of K warps sums one row of the windows, and the block adds up the K sums. A thread then waits for one
+// row instead of K, which makes up for the barrier if there are too few outputs to keep the processors busy.
+template <typename T, int K, int S, int W> __device__ inline void depthwise_rows(const gpu_depthwise &p)
+{
+	enum { V = 4 };
+	__shared__ float4 part[K][W][32];
+	const int groups = p.channels / V, tiles = (p.win.out[1] + W - 1) / W, r = threadIdx.x / 32, lane = threadIdx.x % 32;
+	const int64_t i = blockIdx.x * (int64_t)32 + lane;
+	uint32_t rest = (uint32_t)i;
+	const int c = (int)(rest % groups) * V;
+	rest /= groups;
+	const int q0 = (int)(rest % tiles) * W;
+	rest /= tiles;
+	const int o = (int)(rest % p.win.out[0]), n = (int)(rest / p.win.out[0]);
+	const int w0 = q0 * S - p.win.begin[1], h = o * S - p.win.begin[0] + r;
+	float a[W][V] = {};
+	wait_for_previous();
+	if (i < p.n && h >= 0 && h < p.win.in[0]) {
+		float4 w[K];
+#pragma unroll
+		for (int s = 0; s < K; s++)
+			w[s] = *(const float4 *)((const float *)p.w + (r * K + s) * p.channels + c);
+		const T *row = (const T *)p.x + (((int64_t)n * p.win.in[0] + h) * p.win.in[1] + w0) * p.channels + c;
+		Pack<T, V> v[(W - 1) * S + K];
+#pragma unroll
+		for (int u = 0; u < (W - 1) * S + K; u++) {
+#pragma unroll
+			for (int j = 0; j < V; j++)
+				v[u].v[j] = T(0);
+			if (w0 + u >= 0 && w0 + u < p.win.in[1])
+				v[u] = *(const Pack<T, V> *)(row + u * p.channels);
+		}
+#pragma unroll
+		for (int u = 0; u < (W - 1) * S + K; u++) {
+			if (w0 + u < 0 || w0 + u >= p.win.in[1])
+				continue; // an infinite weight must not meet a zero that is not there
+#pragma unroll
+			for (int k = 0; k < W; k++) {
+				const int s = u - k * S;
+				if (s >= 0 && s < K) {
+					a[k][0] += up(v[u].v[0]) * w[s].x;
+					a[k][1] += up(v[u].v[1]) * w[s].y;
+					a[k][2] += up(v[u].v[2]) * w[s].z;
+					a[k][3] += up(v[u].v[3]) * w[s].w;
+				}
+			}
+		}
+	}
+#pragma unroll
+	for (int k = 0; k < W; k++)
+		part[r][k][lane] = make_float4(a[k][0], a[k][1], a[k][2], a[k][3]);
+	__syncthreads();
+	for (int k = r; k < W; k += K) {
+		if (i >= p.n || q0 + k >= p.win.out[1])
+			continue;
+		float sum[V];
+		depthwise_start<T, V>(p, c, sum);
+#pragma unroll
+		for (int row = 0; row < K; row++) {
+			const float4 f = part[row][k][lane];
+			sum[0] += f.x, sum[1] += f.y, sum[2] += f.z, sum[3] += f.w;
+		}
+		depthwise_end<T, V>(p, (((int64_t)n * p.win.out[0] + o) * p.win.out[1] + q0 + k) * p.channels + c, sum);
+	}
+}
+
 // Computes windows of any shape. A thread computes V channels of one output.
 template <typename T, int V> __device__ inline void depthwise_any(const gpu_depthwise &p)
 {
+	wait_for_previous();
 	const int groups = p.channels / V;
 
 	EACH(i, p.n)
@@ -270,6 +338,7 @@ template <typename T, int V> __device__ inline float dot(const T *x, const T *w,
 
 template <typename T> __device__ inline void point(const gpu_point &p)
 {
+	wait_for_previous();
 	int lane = threadIdx.x % 32, k = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
 	if (k >= p.cout)
 		return;
@@ -292,6 +361,7 @@ template <typename T> __device__ inline void point(const gpu_point &p)
 
 template <typename T, int V> __device__ inline void tail(const gpu_tail &p)
 {
+	wait_for_previous();
 	EACH(i, p.n / V)
 	{
 		Pack<T, V> *at = (Pack<T, V> *)p.y + i, v = *at, b, r;
@@ -317,17 +387,22 @@ template <typename T, int V> __device__ inline void tail(const gpu_tail &p)
 	}
 }
 
+// An image lies in row blockIdx.y of the grid, so that a thread divides no number of 64 bits.
 template <typename T, int V> __device__ inline void scale(const gpu_scale &p)
 {
-	EACH(i, p.n / V)
-	{
-		int64_t at = i * V;
-		Pack<T, V> v = ((const Pack<T, V> *)p.x)[i];
-		Pack<T, V> s = *(const Pack<T, V> *)((const T *)p.s + at / p.image * p.channels + at % p.channels);
+	wait_for_previous();
+	const uint32_t vectors = (uint32_t)(p.image / V), groups = (uint32_t)p.channels / V;
+	for (int64_t n = blockIdx.y; n < p.batch; n += gridDim.y) {
+		const Pack<T, V> *x = (const Pack<T, V> *)((const T *)p.x + n * p.image);
+		const Pack<T, V> *by = (const Pack<T, V> *)((const T *)p.s + n * p.channels);
+		Pack<T, V> *y = (Pack<T, V> *)((T *)p.y + n * p.image);
+		for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < vectors; i += gridDim.x * blockDim.x) {
+			Pack<T, V> v = x[i], s = by[i % groups];
 #pragma unroll
-		for (int j = 0; j < V; j++)
-			v.v[j] = down<T>(up(v.v[j]) * up(s.v[j]));
-		((Pack<T, V> *)p.y)[i] = v;
+			for (int j = 0; j < V; j++)
+				v.v[j] = down<T>(up(v.v[j]) * up(s.v[j]));
+			y[i] = v;
+		}
 	}
 }
 
@@ -390,55 +465,77 @@ template <typename T, int V> __device__ inline void window_pool(const gpu_window
 	}
 }
 
-template <typename T, int V> __device__ inline void whole_pool(const gpu_whole_pool &p)
+template <bool AVERAGE> __device__ inline float pooled(float a, float f)
 {
-	__shared__ float part[256][V + 1];
-	int lane = threadIdx.x % p.lanes, row = threadIdx.x / p.lanes, rows = 256 / p.lanes;
-	int c = (blockIdx.x * p.lanes + lane) * V;
+	return AVERAGE ? a + f : f > a || f != f ? f : a;
+}
+
+// Pools the pixels `first`, `first + step` and so on below `end` into a. Some loads are always under way, because there are few threads.
+template <typename T, int V, bool AVERAGE>
+__device__ inline void pool_pixels(const T *x, int first, int end, int step, int channels, float *a)
+{
+	enum { AHEAD = V == 1 ? 8 : 6 };
+	for (int k = first; k < end; k += AHEAD * step) {
+		Pack<T, V> v[AHEAD];
+#pragma unroll
+		for (int u = 0; u < AHEAD; u++)
+			if (k + u * step < end)
+				v[u] = *(const Pack<T, V> *)(x + (int64_t)(k + u * step) * channels);
+#pragma unroll
+		for (int u = 0; u < AHEAD; u++)
+			if (k + u * step < end)
+#pragma unroll
+				for (int j = 0; j < V; j++)
+					a[j] = pooled<AVERAGE>(a[j], up(v[u].v[j]));
+	}
+}
+
+template <typename T, int V, bool AVERAGE> __device__ inline void whole_pool_of(const gpu_whole_pool &p)
+{
+	__shared__ float part[POOL_THREADS / 32][POOL_LANES][V];
+	const int lane = threadIdx.x % p.lanes, rows = POOL_THREADS / p.lanes;
+	const int c = (blockIdx.x * p.lanes + lane) * V;
 	float a[V];
 #pragma unroll
 	for (int j = 0; j < V; j++)
-		a[j] = p.average ? 0.f : -INFINITY;
+		a[j] = AVERAGE ? 0.f : -INFINITY;
 	if (c < p.channels)
-		for (int k = blockIdx.z * rows + row; k < p.pixels; k += p.splits * rows) {
-			Pack<T, V> v = *(const Pack<T, V> *)((const T *)p.x + ((int64_t)blockIdx.y * p.pixels + k) * p.channels + c);
+		pool_pixels<T, V, AVERAGE>((const T *)p.x + (int64_t)blockIdx.y * p.pixels * p.channels + c,
+					   blockIdx.z * rows + threadIdx.x / p.lanes, p.pixels, p.splits * rows, p.channels, a);
+	for (int o = 16; o >= p.lanes; o >>= 1)
 #pragma unroll
-			for (int j = 0; j < V; j++) {
-				float f = up(v.v[j]);
-				if (p.average)
-					a[j] += f;
-				else
-					a[j] = f > a[j] || f != f ? f : a[j];
-			}
-		}
+		for (int j = 0; j < V; j++)
+			a[j] = pooled<AVERAGE>(a[j], __shfl_xor_sync(0xffffffffu, a[j], o));
+	if (threadIdx.x % 32 < p.lanes)
 #pragma unroll
-	for (int j = 0; j < V; j++)
-		part[threadIdx.x][j] = a[j];
-	for (int half = rows / 2; half; half /= 2) {
-		__syncthreads();
-		if (row < half)
-#pragma unroll
-			for (int j = 0; j < V; j++) {
-				float f = part[threadIdx.x + half * p.lanes][j], g = part[threadIdx.x][j];
-				part[threadIdx.x][j] = p.average ? f + g : f > g || f != f ? f : g;
-			}
-	}
-	if (row || c >= p.channels)
+		for (int j = 0; j < V; j++)
+			part[threadIdx.x / 32][lane][j] = a[j];
+	__syncthreads();
+	const int own = threadIdx.x / V, e = threadIdx.x % V, at = (blockIdx.x * p.lanes + own) * V + e;
+	if (own >= p.lanes || at >= p.channels)
 		return;
-	Pack<T, V> y;
-#pragma unroll
-	for (int j = 0; j < V; j++) {
-		float f = part[threadIdx.x][j];
-		if (p.splits > 1)
-			p.part[((int64_t)blockIdx.y * p.splits + blockIdx.z) * p.channels + c + j] = f;
-		y.v[j] = down<T>(p.average ? f / (float)p.pixels : f);
-	}
-	if (p.splits == 1)
-		*(Pack<T, V> *)((T *)p.y + (int64_t)blockIdx.y * p.channels + c) = y;
+	float f = part[0][own][e];
+#pragma unroll 8
+	for (int k = 1; k < POOL_THREADS / 32; k++)
+		f = pooled<AVERAGE>(f, part[k][own][e]);
+	if (p.splits > 1)
+		p.part[((int64_t)blockIdx.y * p.splits + blockIdx.z) * p.channels + at] = f;
+	else
+		((T *)p.y)[(int64_t)blockIdx.y * p.channels + at] = down<T>(AVERAGE ? f / (float)p.pixels : f);
+}
+
+template <typename T, int V> __device__ inline void whole_pool(const gpu_whole_pool &p)
+{
+	wait_for_previous();
+	if (p.average)
+		whole_pool_of<T, V, true>(p);
+	else
+		whole_pool_of<T, V, false>(p);
 }
 
 template <typename T> __device__ inline void whole_pool_end(const gpu_whole_pool &p)
 {
+	wait_for_previous();
 	EACH(i, (int64_t)p.batch * p.channels)
 	{
 		const float *part = p.part + i / p.channels * p.splits * p.channels + i % p.channels;
@@ -510,11 +607,27 @@ template <typename T> __device__ inline void stem(const gpu_stem &p)
 	{                                                                                                              \
 		depthwise<T, K, S, W>(p);                                                                              \
 	}
+#define DEPTHWISE_ROWS(T, K, S, W)                                                                                     \
+	extern "C" __global__ void __launch_bounds__(32 * K) depthwise_rows_##K##_##S##_##W##_##T(const gpu_depthwise p) \
+	{                                                                                                              \
+		depthwise_rows<T, K, S, W>(p);                                                                         \
+	}
+#define ROWS_OF(T, K, S) DEPTHWISE_ROWS(T, K, S, 1) DEPTHWISE_ROWS(T, K, S, 2) DEPTHWISE_ROWS(T, K, S, 4)
 #define WIDTHS(T, K, S) DEPTHWISE(T, K, S, 1) DEPTHWISE(T, K, S, 2) DEPTHWISE(T, K, S, 4)
 #define DEPTHWISES(T)                                                                                                  \
 	WIDTHS(T, 3, 1) WIDTHS(T, 3, 2) WIDTHS(T, 5, 1) WIDTHS(T, 5, 2) WIDTHS(T, 7, 1) WIDTHS(T, 7, 2)                \
+	ROWS_OF(T, 5, 1) ROWS_OF(T, 7, 1)                                                                              \
 	DEPTHWISE(T, 5, 1, 8) DEPTHWISE(T, 7, 1, 8)                                                                    \
 	extern "C" __global__ void __launch_bounds__(256) depthwise_weights_##T(const gpu_flip p) { to_float<T>(p); }
+#define POOLS(T)                                                                                                       \
+	extern "C" __global__ void __launch_bounds__(POOL_THREADS) whole_pool_1_##T(const gpu_whole_pool p)            \
+	{                                                                                                              \
+		whole_pool<T, 1>(p);                                                                                   \
+	}                                                                                                              \
+	extern "C" __global__ void __launch_bounds__(POOL_THREADS) whole_pool_v_##T(const gpu_whole_pool p)            \
+	{                                                                                                              \
+		whole_pool<T, Most<T>::V>(p);                                                                          \
+	}
 #define BOTH(name, job, T)                                                                                             \
 	extern "C" __global__ void name##_1_##T(const job p) { name<T, 1>(p); }                                        \
 	extern "C" __global__ void name##_v_##T(const job p) { name<T, Most<T>::V>(p); }
@@ -524,7 +637,7 @@ template <typename T> __device__ inline void stem(const gpu_stem &p)
 	BOTH(tail, gpu_tail, T)                                                                                        \
 	BOTH(scale, gpu_scale, T)                                                                                      \
 	BOTH(window_pool, gpu_window_pool, T)                                                                          \
-	BOTH(whole_pool, gpu_whole_pool, T)                                                                            \
+	POOLS(T)                                                                                                       \
 	extern "C" __global__ void whole_pool_end_##T(const gpu_whole_pool p) { whole_pool_end<T>(p); }                \
 	extern "C" __global__ void point_##T(const gpu_point p) { point<T>(p); }
 KERNELS(f32) KERNELS(f16) KERNELS(bf16)

@@ -32,7 +32,8 @@ struct gpu_plane {
 struct gpu_depthwise {
 	const void *x, *w, *b, *r; /* w: f32 [rows][cols][channels]; b and r may be null */
 	void *y;
-	int64_t n; /* number of pieces of work, which the threads share */
+	int64_t n;	    /* number of pieces of work, which the threads share */
+	int threads, items; /* of a block: its threads, and the pieces that it takes at a time */
 	int batch, channels;
 	struct gpu_plane win;
 	int act;
@@ -85,10 +86,11 @@ struct gpu_window_pool {
 };
 
 /*
- * Pools all pixels of an image: y[n][c] is their mean or maximum. `lanes` threads of a block take a vector of channels
- * each; if the block has more threads, they share the pixels. With several splits (parts of the pixels), each split
+ * Pools all pixels of an image: y[n][c] is their mean or maximum. `lanes` threads of a block (a power of two, at most POOL_LANES)
+ * take a vector of channels each; the other threads of the block take other pixels. With several splits (parts of the pixels), each split
  * writes its partial result, and whole_pool_end combines them.
  */
+enum { POOL_THREADS = 512, POOL_LANES = 8 };
 struct gpu_whole_pool {
 	const void *x;
 	void *y;
@@ -100,9 +102,8 @@ struct gpu_whole_pool {
 struct gpu_scale {
 	const void *x, *s;
 	void *y;
-	int64_t n; /* elements */
-	int channels;
-	int64_t image; /* elements of an image */
+	int batch, channels;
+	int64_t image; /* elements of an image, fewer than 2^32 */
 };
 
 #endif

@@ -126,7 +126,8 @@ bool gpu_broadcast_as(enum layout layout, const struct shape *out, int n,
 
 struct scale_state {
 	void *fn;
-	uint32_t full; /* index of the input that has pixels */
+	uint32_t full;	/* index of the input that has pixels */
+	int64_t vector; /* elements that a thread scales at a time */
 	struct gpu_scale job;
 };
 
@@ -141,7 +142,8 @@ static bool is_scale(const struct site *s, uint32_t full)
 	for (int r = 2; r < f->shape.rank; r++)
 		if (f->shape.dim[r] != 1)
 			return false;
-	return true;
+	return x->shape.dim[0] <= INT32_MAX &&
+	       shape_span(&x->shape, 1, x->shape.rank) <= UINT32_MAX / 2;
 }
 
 bool gpu_scale_accepts(const struct site *s, struct why *w)
@@ -158,9 +160,10 @@ int gpu_scale_reshape(struct site *s, struct step *step, struct diag *d)
 	c->full = is_scale(s, 0) ? 0 : 1;
 	const struct shape *x = &site_in(s, c->full)->shape;
 	bool whole = x->dim[1] % (16 / gpu_size(gpu_type(s, 0))) == 0;
-	c->job = (struct gpu_scale){.n = gpu_count(x),
+	c->job = (struct gpu_scale){.batch = (int)x->dim[0],
 				    .channels = (int)x->dim[1],
 				    .image = x->dim[0] ? gpu_count(x) / x->dim[0] : 1};
+	c->vector = whole ? 16 / gpu_size(gpu_type(s, 0)) : 1;
 	c->fn = gpu_typed(s, "conv", whole ? "scale_v" : "scale_1", gpu_type(s, 0), d);
 	gpu_layouts(s, step, &want, &give);
 	want[c->full] = give[0] = LAYOUT_CHANNELS_LAST;
@@ -177,5 +180,9 @@ int gpu_scale_run(const struct call *c)
 	job.x = gpu_data(c, s->full);
 	job.s = gpu_data(c, 1 - s->full);
 	job.y = gpu_out(c, 0);
-	return job.n ? gpu_launch(c, s->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
+	if (job.batch < 1 || job.image < 1)
+		return 0;
+	struct gpu_grid g = gpu_grid(job.image / s->vector);
+	g.y = job.batch < MAX_GRID_YZ ? (unsigned)job.batch : MAX_GRID_YZ;
+	return gpu_launch_early(c, s->fn, g, &job, sizeof(job));
 }

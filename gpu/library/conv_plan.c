@@ -293,7 +293,7 @@ static int run_pixel(const struct call *c, const struct conv_plan *p, const stru
 	struct gpu_grid g = {(unsigned)((job.n + n - 1) / n), (unsigned)((job.m + m - 1) / m), 1,
 			     128, (unsigned)(in > out ? in : out)};
 
-	return gpu_launch(c, p->own_fn, g, &job, sizeof(job));
+	return gpu_launch_early(c, p->own_fn, g, &job, sizeof(job));
 }
 
 size_t conv_plan_workspace(const struct conv_plan *p)
@@ -335,7 +335,8 @@ static int run_tail(const struct call *c, const struct conv_plan *p, const struc
 	job.y = a->y;
 	job.b = p->form == CONV_PLAIN && p->key.bias ? a->b : NULL;
 	job.r = p->form == CONV_PLAIN ? a->r : NULL;
-	return gpu_launch(c, p->tail_fn, gpu_grid(job.n / tail_step(&p->key)), &job, sizeof(job));
+	return gpu_launch_early(c, p->tail_fn, gpu_grid(job.n / tail_step(&p->key)), &job,
+				sizeof(job));
 }
 
 int conv_plan_run(const struct call *c, const struct conv_plan *p, const struct conv_args *a)

@@ -11,7 +11,7 @@
  * LT_WORKSPACE: bytes of workspace that an algorithm may use; more makes no product faster on current GPUs. LT_ALIGN:
  * alignment of operands. LT_OWN_ALIGN: alignment of the workspace. LT_TRIED: number of algorithms that are timed.
  */
-enum { LT_WORKSPACE = 32 << 20, LT_ALIGN = 64, LT_OWN_ALIGN = 256, LT_TRIED = 8 };
+enum { LT_WORKSPACE = 32 << 20, LT_ALIGN = 64, LT_OWN_ALIGN = 256, LT_TRIED = 16 };
 
 /* The algorithm chosen for a product. The device keeps it, because choosing takes longer than most products. */
 struct choice {

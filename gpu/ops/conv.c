@@ -143,37 +143,49 @@ static bool is_depthwise(const struct conv_state *c)
 	       fits_int32(c);
 }
 
-/* The numbers of neighbouring outputs of a row that one thread may compute. Timing chooses one of them. */
-static const int shares[] = {1, 2, 4, 8};
+/*
+ * The ways to divide the work, of which timing chooses one: a thread computes `width` neighbouring outputs of a row, either alone or
+ * (`rows`) with one thread for each row of the window.
+ */
+static const struct {
+	int width;
+	bool rows;
+} shares[] = {{1, false}, {2, false}, {4, false}, {8, false}, {1, true}, {2, true}, {4, true}};
 enum { SHARES = sizeof(shares) / sizeof(*shares) };
 
 static bool has_share(const struct gpu_depthwise *p, int share)
 {
-	return shares[share] < 8 || (p->win.stride[0] == 1 && p->win.kernel[0] > 3);
+	if (shares[share].rows)
+		return p->win.stride[0] == 1 && p->win.kernel[0] > 3;
+	return shares[share].width < 8 || (p->win.stride[0] == 1 && p->win.kernel[0] > 3);
 }
 
 /*
- * Finds the kernel for p's window in which a thread computes shares[share] outputs, and sets p->n for it. Returns NULL
+ * Finds the kernel for p's window that divides the work as shares[share] says, and sets p->n and p->threads for it. Returns NULL
  * if there is none.
  */
 static void *depthwise_share(const struct site *s, struct gpu_depthwise *p, int share, struct diag *d)
 {
-	int width = shares[share];
+	int width = shares[share].width;
 	char name[64];
 
 	if (!has_share(p, share))
 		return NULL;
 	p->n = (int64_t)p->batch * p->win.out[0] * ((p->win.out[1] + width - 1) / width) *
 	       p->channels / 4;
-	snprintf(name, sizeof(name), "depthwise_%d_%d_%d", p->win.kernel[0], p->win.stride[0], width);
+	p->threads = shares[share].rows ? 32 * p->win.kernel[0] : 128;
+	p->items = shares[share].rows ? 32 : 128;
+	snprintf(name, sizeof(name), "depthwise_%s%d_%d_%d", shares[share].rows ? "rows_" : "",
+		 p->win.kernel[0], p->win.stride[0], width);
 	return gpu_typed(s, "conv", name, gpu_type(s, 0), d);
 }
 
 static int launch_depthwise(const struct call *c, void *fn, const struct gpu_depthwise *job)
 {
-	unsigned blocks = (unsigned)((job->n + 127) / 128);
+	unsigned blocks = (unsigned)((job->n + job->items - 1) / job->items);
 
-	return gpu_launch(c, fn, (struct gpu_grid){blocks, 1, 1, 128, 0}, job, sizeof(*job));
+	return gpu_launch_early(c, fn, (struct gpu_grid){blocks, 1, 1, (unsigned)job->threads, 0},
+				job, sizeof(*job));
 }
 
 struct trial {
@@ -242,7 +254,7 @@ static int choose_share(const struct site *s, const struct gpu_depthwise *p)
 	char key[192], value[32];
 
 	snprintf(key, sizeof(key),
-		 "infer2 depthwise %s b%d c%d in%d,%d out%d,%d window%d stride%d act%d",
+		 "infer3 depthwise %s b%d c%d in%d,%d out%d,%d window%d stride%d act%d",
 		 dtype_name(gpu_type(s, 0)), p->batch, p->channels, p->win.in[0], p->win.in[1],
 		 p->win.out[0], p->win.out[1], p->win.kernel[0], p->win.stride[0], p->act);
 	const char *known = tune_get(s->device, key);
@@ -257,7 +269,7 @@ static int choose_share(const struct site *s, const struct gpu_depthwise *p)
 	bool tried = share >= 0;
 	int64_t n = (int64_t)p->batch * p->win.out[0] * p->win.out[1] * p->channels / 4;
 	for (share = tried ? share : 0; !tried && share < 2; share++)
-		if (n / (2 * shares[share]) < (int64_t)cuda_facts(s->device)->processors * 1024)
+		if (n / (2 * shares[share].width) < (int64_t)cuda_facts(s->device)->processors * 1024)
 			break;
 	snprintf(value, sizeof(value), "%d%s", share, tried ? "" : " skipped");
 	if (tried || tune_skipped(s->device))
@@ -277,6 +289,7 @@ static void *depthwise_kernel(const struct site *s, struct gpu_depthwise *p, str
 	if (square && p->channels % 4 == 0)
 		return depthwise_share(s, p, choose_share(s, p), d);
 	p->n = (int64_t)p->batch * p->win.out[0] * p->win.out[1] * p->channels / (whole ? vector : 1);
+	p->threads = p->items = 128;
 	return gpu_typed(s, "conv", whole ? "depthwise_any_v" : "depthwise_any_1", gpu_type(s, 0), d);
 }
 
@@ -414,7 +427,7 @@ static int point_run(const struct call *c, const struct conv_state *s)
 	job.b = gpu_data(c, 2);
 	job.r = gpu_data(c, 3);
 	job.y = gpu_out(c, 0);
-	return gpu_launch(c, s->fn, g, &job, sizeof(job));
+	return gpu_launch_early(c, s->fn, g, &job, sizeof(job));
 }
 
 /* ---- cuDNN ------------------------------------------------------------------------------------ */

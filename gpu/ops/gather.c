@@ -9,8 +9,10 @@ GPU_SAME(GPU_SCATTER_MUL, SCATTER_MUL);
 GPU_SAME(GPU_SCATTER_MAX, SCATTER_MAX);
 GPU_SAME(GPU_SCATTER_MIN, SCATTER_MIN);
 
+/* wide_fn copies `by` elements at a time; NULL if slices are no multiples of 16 bytes. */
 struct gather {
-	void *fn;
+	void *fn, *wide_fn;
+	int by;
 	bool scatter;
 	struct gpu_gather_job job;
 };
@@ -38,6 +40,11 @@ static int gather_run(const struct call *c)
 	job.update = gpu_data(c, 2);
 	job.y = gpu_out(c, 0);
 	job.fault = gpu_fault(c);
+	if (g->wide_fn && ((uintptr_t)job.x | (uintptr_t)job.y) % 16 == 0) {
+		job.inner /= g->by;
+		job.n /= g->by;
+		return job.n ? gpu_launch(c, g->wide_fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
+	}
 	if (g->scatter && job.x != job.y)
 		err = gpu_copy(c, job.y, job.x, c->out[0]->bytes);
 	return job.n && !err ? gpu_launch(c, g->fn, gpu_grid(job.n), &job, sizeof(job)) : err;
@@ -61,6 +68,12 @@ static int gather_reshape(struct site *s, struct step *step, struct diag *d)
 	g->job.dim = x->dim[axis];
 	g->job.inner = shape_span(x, axis + 1, x->rank);
 	g->job.count = gpu_count(&site_in(s, 1)->shape);
+	g->by = (int)(16 / gpu_size(gpu_type(s, 0)));
+	if (g->by > 1 && g->job.inner % g->by == 0) {
+		g->wide_fn = gpu_kernel(s, "move", "gather_16", d);
+		if (!g->wide_fn)
+			return -E_DEVICE;
+	}
 	return plan_kernel(s, step, g, "gather", d);
 }
 

@@ -11,6 +11,7 @@
  */
 struct gpu_norm_state {
 	void *fn;
+	bool early; /* fn calls wait_for_previous() */
 	struct gpu_grid grid;
 	struct gpu_norm job;
 	int add, add2, scale, bias, y, mean, inv, sum, q;

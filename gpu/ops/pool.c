@@ -116,21 +116,24 @@ struct global_state {
 	struct gpu_whole_pool pool;
 };
 
-/* Divides the channels among threads and, if the images are few and large, the pixels of an image among blocks. */
+/*
+ * Divides the channels among threads and, if the images are few and large, the pixels of an image among blocks. Neighbouring lanes
+ * read neighbouring channels, which saves traffic; fewer of them give more processors work.
+ */
 static void divide_work(const struct site *s, struct step *step, struct global_state *c)
 {
 	struct gpu_whole_pool *p = &c->pool;
+	int64_t processors = cuda_facts(s->device)->processors, images = p->batch ? p->batch : 1;
 	int vector = (int)(16 / gpu_size(gpu_type(s, 0)));
-	int vectors = p->channels % vector ? p->channels : p->channels / vector, lanes = 1;
+	int vectors = p->channels % vector ? p->channels : p->channels / vector, lanes = 2;
 
-	while (lanes < 32 && lanes < vectors)
+	while (lanes < POOL_LANES && lanes < vectors && images * vectors > lanes * processors)
 		lanes *= 2;
 	p->lanes = lanes;
 	c->blocks = (unsigned)((vectors + lanes - 1) / lanes);
-	/* Each thread should add at least about 16 pixels, and each processor should get about two blocks. */
-	int64_t by_pixels = p->pixels / (16 * 256 / lanes),
-		room = 2 * (int64_t)cuda_facts(s->device)->processors;
-	int64_t by_processors = room / ((int64_t)c->blocks * (p->batch ? p->batch : 1));
+	/* Each thread should have at least some 16 pixels, and each processor should get about two blocks. */
+	int64_t by_pixels = p->pixels / (16 * POOL_THREADS / lanes),
+		by_processors = 2 * processors / (c->blocks * images);
 	int64_t splits = by_pixels < by_processors ? by_pixels : by_processors;
 	p->splits = splits < 2 ? 1 : splits > 64 ? 64 : (int)splits;
 	if (p->splits > 1)
@@ -165,7 +168,7 @@ static int global_reshape(struct site *s, struct step *step, struct diag *d)
 	int64_t rows = shape_span(x, 0, 2), n = shape_span(x, 2, x->rank);
 
 	step->state = c;
-	if (gpu_is_last(s, 0) && gpu_type(s, 0) != DT_F64 && gpu_count(x) < INT32_MAX &&
+	if (gpu_is_last(s, 0) && gpu_type(s, 0) != DT_F64 && gpu_count(x) < INT32_MAX / 2 &&
 	    x->dim[0] < 65536)
 		return global_last_reshape(s, step, c, d);
 	c->job = (struct gpu_reduce_job){.n = rows,
@@ -189,15 +192,16 @@ static int global_run(const struct call *c)
 
 	if (s->last) {
 		struct gpu_whole_pool pool = s->pool;
-		g = (struct gpu_grid){s->blocks, (unsigned)pool.batch, (unsigned)pool.splits, 256, 0};
+		g = (struct gpu_grid){s->blocks, (unsigned)pool.batch, (unsigned)pool.splits,
+				      POOL_THREADS, 0};
 		pool.x = gpu_data(c, 0);
 		pool.y = gpu_out(c, 0);
 		pool.part = c->workspace;
-		int err = pool.batch ? gpu_launch(c, s->fn, g, &pool, sizeof(pool)) : 0;
+		int err = pool.batch ? gpu_launch_early(c, s->fn, g, &pool, sizeof(pool)) : 0;
 		if (err || pool.splits == 1 || !pool.batch)
 			return err;
-		return gpu_launch(c, s->end_fn, gpu_grid((int64_t)pool.batch * pool.channels),
-				  &pool, sizeof(pool));
+		return gpu_launch_early(c, s->end_fn, gpu_grid((int64_t)pool.batch * pool.channels),
+					&pool, sizeof(pool));
 	}
 	job.x = gpu_data(c, 0);
 	job.y = gpu_out(c, 0);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Each model of the folder MODELS (with its weights), or those named, on the GPU against the CPU, in every precision and of
 # each size in BATCHES, with latencies of RUNS runs: OUT is the build folder, whose bench/gpu_models `make tests` makes. A
-# model whose name ends in 16 is run as it is. PEERS=1: PyTorch's times of the same encoders, too. TAP on standard output,
+# model whose name ends in 16 is run as it is. PEERS=1: PyTorch's times of seven networks, too. TAP on standard output,
 # a line as soon as it is known.
 set -u
 : "${OUT:=build}" "${BATCHES:=1,8,32}" "${RUNS:=0}"
