@@ -136,6 +136,12 @@ void *gpu_kernel_sharing(const struct site *s, const char *file, const char *nam
 			 struct diag *d);
 int gpu_launch(const struct call *c, void *fn, struct gpu_grid grid, const void *params, size_t bytes);
 /*
+ * The same for a kernel of which every block calls wait_for_previous() (gpu/kernels/ptx.cuh). In a graph of launches that were
+ * written down, it may start before the launch before it has ended.
+ */
+int gpu_launch_early(const struct call *c, void *fn, struct gpu_grid grid, const void *params,
+		     size_t bytes);
+/*
  * Must be called after every launch that a library made: with --sync launch it waits for the device. Returns 0 or
  * -code.
  */

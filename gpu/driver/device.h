@@ -107,7 +107,8 @@ int device_wait(struct device *dev, struct diag *d);
 void modules_free(struct device *dev);
 
 /* ---- listing.c: work that is written down in place of being queued */
-int listing_launch(struct listing *l, void *fn, struct gpu_grid g, const void *params, size_t bytes);
+int listing_launch(struct listing *l, void *fn, struct gpu_grid g, const void *params, size_t bytes,
+		   bool early);
 int listing_copy(struct listing *l, void *to, int to_device, const void *from, int from_device,
 		 size_t bytes);
 /* Empties a listing for new work, or makes one out of NULL. Returns NULL without memory. */

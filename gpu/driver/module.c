@@ -244,17 +244,29 @@ static int fail_launch(const struct call *c, CUresult r)
 }
 
 /* The device's context is already current, because sessions enter it before anything runs. */
-int gpu_launch(const struct call *c, void *fn, struct gpu_grid g, const void *params, size_t bytes)
+static int launch(const struct call *c, void *fn, struct gpu_grid g, const void *params, size_t bytes,
+		  bool early)
 {
 	struct device *dev = c->stream->device;
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)params,
 			 CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
 
 	if (c->stream->listing)
-		return listing_launch(c->stream->listing, fn, g, params, bytes);
+		return listing_launch(c->stream->listing, fn, g, params, bytes, early);
 	CUresult r = dev->api->p_cuLaunchKernel(fn, g.x, g.y, g.z, g.threads, 1, 1, g.shared,
 						c->stream->stream, NULL, extra);
 	return r ? fail_launch(c, r) : dev->launched(dev, c->diag);
+}
+
+int gpu_launch(const struct call *c, void *fn, struct gpu_grid g, const void *params, size_t bytes)
+{
+	return launch(c, fn, g, params, bytes, false);
+}
+
+int gpu_launch_early(const struct call *c, void *fn, struct gpu_grid g, const void *params,
+		     size_t bytes)
+{
+	return launch(c, fn, g, params, bytes, true);
 }
 
 int gpu_launched(const struct call *c)

@@ -207,6 +207,7 @@ struct gpu_gemm {
 	int64_t as[GPU_DIMS], bs[GPU_DIMS], cs[GPU_DIMS];
 	double alpha, beta, act_alpha, act_beta;
 	int act;
+	int b_is_weight; /* nothing that runs before the product writes B */
 };
 
 /*

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/ops/gemv.h"
+#include <stdlib.h>
 
 enum {
-	MOST_ROWS = 4,	  /* with more, cuBLASLt's tensor cores are faster */
+	MOST_ROWS = 4,	  /* with more, cuBLASLt's tensor cores are faster, */
+	MOST_HALF_ROWS = 16, /* but for those of a product of our own of 16-bit elements */
+	HALF_CHUNK = 16,     /* elements of k in such a product, */
+	LEAST_HALF_BLOCKS = 100, /* which takes more columns a block if there are so many blocks, */
+	HALF_THREADS = 512,	 /* and whose blocks have so many threads */
 	COLUMN_WARPS = 8, /* of a block: one for each column of B that lies in one piece */
 	/* As measured on an H200, for products of 768 to 32,000 columns: */
 	NARROW = 2,
@@ -53,6 +58,16 @@ static bool one_batch(struct gpu_gemm *j)
 	return true;
 }
 
+/* Whether gemv_half.cu computes the product: up to 16 rows of 16-bit elements. */
+static bool on_tensor_cores(const struct site *s, const struct gpu_gemm *j)
+{
+	int64_t least = getenv("HALF_FROM") ? atoi(getenv("HALF_FROM")) : 2;
+	return (T_BIT(gpu_type(s, 0)) & (T_BIT(DT_F16) | T_BIT(DT_BF16))) && j->m >= least &&
+	       j->m <= MOST_HALF_ROWS && j->b_col == 1 && j->k % HALF_CHUNK == 0 &&
+	       j->n % 8 == 0 && j->b_row % 8 == 0 && j->a_row % 4 == 0 &&
+	       cuda_facts(s->device)->major >= 8;
+}
+
 /* Describes the product, or returns why these kernels do not compute it. */
 static const char *describe(const struct site *s, const struct fused_gemm *f, struct gpu_gemm *j)
 {
@@ -65,10 +80,13 @@ static const char *describe(const struct site *s, const struct fused_gemm *f, st
 		return "a type other than float32, float16 and bfloat16";
 	if (!one_batch(j))
 		return "several matrices";
-	if (j->m < 1 || j->m > MOST_ROWS || j->n < 1)
-		return "many rows";
 	if (j->a_col != 1 && j->k != 1)
 		return "rows that do not lie in one piece";
+	j->b_is_weight = site_is_weight(s, 1);
+	if (on_tensor_cores(s, j))
+		return NULL;
+	if (j->m < 1 || j->m > (getenv("FEW") ? atoi(getenv("FEW")) : MOST_ROWS) || j->n < 1)
+		return "many rows";
 	if (j->b_col != 1 && !columns_in_one_piece(j, size))
 		return "columns of the matrix that are no multiples of 16 bytes";
 	return NULL;
@@ -106,6 +124,20 @@ static void by_columns(struct gemv *p, int at_once, char *name, size_t room)
 	snprintf(name, room, "gemv_columns%d", at_once);
 }
 
+/* Two columns a word and lane, and eight lanes beside one another. */
+static void by_halves(struct gemv *p, char *name, size_t room)
+{
+	int words = 4;
+
+	while (words > 1 && (p->job.n + 16 * words - 1) / (16 * words) < LEAST_HALF_BLOCKS)
+		words /= 2;
+	p->grid = (struct gpu_grid){.x = (unsigned)((p->job.n + 16 * words - 1) / (16 * words)),
+				    .y = 1,
+				    .z = 1,
+				    .threads = getenv("HALF_THREADS") ? (unsigned)atoi(getenv("HALF_THREADS")) : HALF_THREADS};
+	snprintf(name, room, "gemv_half_%d", words);
+}
+
 int gpu_gemv_reshape(struct site *s, const struct fused_gemm *f, struct step *step, struct diag *d)
 {
 	struct gemv *p = arena_new(s->plan_arena, struct gemv);
@@ -115,11 +147,16 @@ int gpu_gemv_reshape(struct site *s, const struct fused_gemm *f, struct step *st
 
 	describe(s, f, &p->job);
 	int at_once = p->job.m == 1 ? 1 : MOST_ROWS;
-	if (p->job.b_col == 1)
+	bool half = on_tensor_cores(s, &p->job);
+	if (half)
+		by_halves(p, name, sizeof(name));
+	else if (p->job.b_col == 1)
 		by_rows(p, size, at_once, name, sizeof(name));
 	else
 		by_columns(p, at_once, name, sizeof(name));
-	p->fn = gpu_typed(s, "gemv", name, t, d);
+	if (!half)
+		p->grid.y = (unsigned)((p->job.m + at_once - 1) / at_once);
+	p->fn = gpu_typed(s, half ? "gemv_half" : "gemv", name, t, d);
 	p->unaligned = gpu_typed(s, "product", "gemm", t, d);
 	step->state = p;
 	return p->fn && p->unaligned ? 0 : -E_DEVICE;
@@ -136,6 +173,6 @@ int gpu_gemv_run(const struct call *c)
 	job.r = gpu_data(c, 3);
 	job.y = gpu_out(c, 0);
 	if (((uintptr_t)job.a | (uintptr_t)job.b) % 16 == 0)
-		return gpu_launch(c, p->fn, p->grid, &job, sizeof(job));
+		return gpu_launch_early(c, p->fn, p->grid, &job, sizeof(job));
 	return gpu_launch(c, p->unaligned, gpu_gemm_grid(&job), &job, sizeof(job));
 }
