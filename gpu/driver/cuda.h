@@ -142,6 +142,14 @@ int gpu_launch(const struct call *c, void *fn, struct gpu_grid grid, const void 
 int gpu_launch_early(const struct call *c, void *fn, struct gpu_grid grid, const void *params,
 		     size_t bytes);
 /*
+ * The same for a kernel that does several jobs: blockIdx.z tells which. If launches are written down, and the one before is of the
+ * same kernel and number of threads, add() may put this job, with which the parameters begin, behind the n jobs of that launch; it
+ * returns whether it did. Then one launch does all of them.
+ */
+typedef bool gpu_add_job(void *params, unsigned n, const void *job);
+int gpu_launch_several(const struct call *c, void *fn, struct gpu_grid grid, const void *params,
+		       size_t bytes, gpu_add_job *add);
+/*
  * Must be called after every launch that a library made: with --sync launch it waits for the device. Returns 0 or
  * -code.
  */

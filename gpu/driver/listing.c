@@ -94,6 +94,20 @@ int listing_launch(struct listing *l, void *fn, struct gpu_grid g, const void *p
 	return 0;
 }
 
+bool listing_add_job(struct listing *l, void *fn, struct gpu_grid g, const void *job,
+		     gpu_add_job *add_job)
+{
+	struct operation *last = l->n ? &l->op[l->n - 1] : NULL;
+
+	if (l->failed || !last || last->fn != fn || last->grid.y != g.y ||
+	    last->grid.threads != g.threads || last->grid.shared != g.shared ||
+	    !add_job(l->params + last->at, last->grid.z, job))
+		return false;
+	last->grid.x = last->grid.x > g.x ? last->grid.x : g.x;
+	last->grid.z++;
+	return true;
+}
+
 int listing_copy(struct listing *l, void *to, int to_device, const void *from, int from_device,
 		 size_t bytes)
 {

@@ -269,6 +269,15 @@ int gpu_launch_early(const struct call *c, void *fn, struct gpu_grid g, const vo
 	return launch(c, fn, g, params, bytes, true);
 }
 
+int gpu_launch_several(const struct call *c, void *fn, struct gpu_grid g, const void *params,
+		       size_t bytes, gpu_add_job *add)
+{
+	struct listing *l = c->stream->listing;
+
+	return l && listing_add_job(l, fn, g, params, add) ? 0
+							   : launch(c, fn, g, params, bytes, true);
+}
+
 int gpu_launched(const struct call *c)
 {
 	return c->stream->device->launched(c->stream->device, c->diag);

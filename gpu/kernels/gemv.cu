@@ -145,14 +145,14 @@ template <typename T, int M> __device__ inline void gemv_by_columns(const gpu_ge
 
 #define ROWS(T, M, SIDE, EACH)                                                                     \
 	extern "C" __global__ void __launch_bounds__(512)                                          \
-		gemv_rows##M##_##SIDE##_##T(const gpu_gemm p)                                      \
+		gemv_rows##M##_##SIDE##_##T(const __grid_constant__ gpu_gemms p)                   \
 	{                                                                                          \
-		gemv_by_rows<T, M, SIDE, EACH>(p);                                                 \
+		gemv_by_rows<T, M, SIDE, EACH>(p.job[blockIdx.z]);                                 \
 	}
 #define COLUMNS(T, M)                                                                              \
-	extern "C" __global__ void __launch_bounds__(256) gemv_columns##M##_##T(const gpu_gemm p)  \
+	extern "C" __global__ void __launch_bounds__(256) gemv_columns##M##_##T(const __grid_constant__ gpu_gemms p)  \
 	{                                                                                          \
-		gemv_by_columns<T, M>(p);                                                          \
+		gemv_by_columns<T, M>(p.job[blockIdx.z]);                                          \
 	}
 #define KERNELS(T)                                                                                 \
 	ROWS(T, 1, 2, 16 / sizeof(T))                                                              \

@@ -127,8 +127,8 @@ template <typename T, int WORDS> __device__ inline void few_rows(const gpu_gemm 
 }
 
 #define FEW(T, WORDS)                                                                                                  \
-	extern "C" __global__ void __launch_bounds__(512) gemv_half_##WORDS##_##T(const __grid_constant__ gpu_gemm p)  \
+	extern "C" __global__ void __launch_bounds__(512) gemv_half_##WORDS##_##T(const __grid_constant__ gpu_gemms p) \
 	{                                                                                                              \
-		few_rows<T, WORDS>(p);                                                                                 \
+		few_rows<T, WORDS>(p.job[blockIdx.z]);                                                                 \
 	}
 FEW(f16, 1) FEW(f16, 2) FEW(f16, 4) FEW(bf16, 1) FEW(bf16, 2) FEW(bf16, 4)

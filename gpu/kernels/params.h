@@ -209,6 +209,11 @@ struct gpu_gemm {
 	int act;
 	int b_is_weight; /* nothing that runs before the product writes B */
 };
+/* Products of the same rows by several matrices, in one launch: blockIdx.z tells which. */
+enum { GPU_SEVERAL = 3 };
+struct gpu_gemms {
+	struct gpu_gemm job[GPU_SEVERAL];
+};
 
 /*
  * A window over GPU_SPACE axes. Its numbers are right-aligned: with fewer spatial dims, the first axes have one

@@ -129,7 +129,7 @@ static void by_halves(struct gemv *p, char *name, size_t room)
 {
 	int words = 4;
 
-	while (words > 1 && (p->job.n + 16 * words - 1) / (16 * words) < LEAST_HALF_BLOCKS)
+	while (words > 1 && (p->job.n + 16 * words - 1) / (16 * words) < (getenv("HALF_BLOCKS") ? atoi(getenv("HALF_BLOCKS")) : LEAST_HALF_BLOCKS))
 		words /= 2;
 	p->grid = (struct gpu_grid){.x = (unsigned)((p->job.n + 16 * words - 1) / (16 * words)),
 				    .y = 1,
@@ -162,17 +162,36 @@ int gpu_gemv_reshape(struct site *s, const struct fused_gemm *f, struct step *st
 	return p->fn && p->unaligned ? 0 : -E_DEVICE;
 }
 
+/*
+ * Adds a product to `n` products of a launch that is still to be made, if it is one of the same rows. These products are independent:
+ * their results lie apart from what they read, and what is added to a product is none of the results.
+ */
+static bool add_product(void *all, unsigned n, const void *one)
+{
+	struct gpu_gemms *to = all;
+	const struct gpu_gemm *first = &to->job[0], *now = one;
+
+	if (getenv("NO_JOIN") || n == GPU_SEVERAL || first->a != now->a || first->m != now->m || first->k != now->k ||
+	    first->a_row != now->a_row || first->r || now->r || first->c || now->c ||
+	    !first->b_is_weight || !now->b_is_weight)
+		return false;
+	to->job[n] = *now;
+	return true;
+}
+
 int gpu_gemv_run(const struct call *c)
 {
 	const struct gemv *p = c->step->state;
 	struct gpu_gemm job = p->job;
+	struct gpu_gemms all = {0};
 
 	job.a = gpu_data(c, 0);
 	job.b = gpu_data(c, 1);
 	job.c = gpu_data(c, 2);
 	job.r = gpu_data(c, 3);
 	job.y = gpu_out(c, 0);
+	all.job[0] = job;
 	if (((uintptr_t)job.a | (uintptr_t)job.b) % 16 == 0)
-		return gpu_launch_early(c, p->fn, p->grid, &job, sizeof(job));
+		return gpu_launch_several(c, p->fn, p->grid, &all, sizeof(all), add_product);
 	return gpu_launch(c, p->unaligned, gpu_gemm_grid(&job), &job, sizeof(job));
 }
