@@ -110,7 +110,8 @@ void modules_free(struct device *dev);
 int listing_launch(struct listing *l, void *fn, struct gpu_grid g, const void *params, size_t bytes,
 		   bool early);
 /* Gives the job to the launch that was written down last, if add() agrees: gpu_launch_several(). */
-bool listing_add_job(struct listing *l, void *fn, struct gpu_grid g, const void *job, gpu_add_job *add);
+bool listing_add_job(struct listing *l, void *fn, struct gpu_grid g, const void *job,
+		     gpu_add_job *add);
 int listing_copy(struct listing *l, void *to, int to_device, const void *from, int from_device,
 		 size_t bytes);
 /* Empties a listing for new work, or makes one out of NULL. Returns NULL without memory. */

@@ -6,7 +6,6 @@
  */
 #include "gpu/driver/device.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct operation {
@@ -181,8 +180,8 @@ static CUDA_MEMCPY3D copy_node(const struct operation *o)
  */
 static bool starts_early(const struct device *dev, const struct listing *l, size_t i)
 {
-	return !getenv("NO_EARLY") && i && l->op[i].fn && l->op[i].early && l->op[i - 1].fn &&
-	       dev->facts.major >= 9 && dev->api->p_cuGraphAddDependencies_v2;
+	return i && l->op[i].fn && l->op[i].early && l->op[i - 1].fn && dev->facts.major >= 9 &&
+	       dev->api->p_cuGraphAddDependencies_v2;
 }
 
 /* Adds the operations to the graph, each behind the one before it. */

@@ -244,8 +244,8 @@ static int fail_launch(const struct call *c, CUresult r)
 }
 
 /* The device's context is already current, because sessions enter it before anything runs. */
-static int launch(const struct call *c, void *fn, struct gpu_grid g, const void *params, size_t bytes,
-		  bool early)
+static int launch(const struct call *c, void *fn, struct gpu_grid g, const void *params,
+		  size_t bytes, bool early)
 {
 	struct device *dev = c->stream->device;
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)params,

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/ops/gemv.h"
-#include <stdlib.h>
 
 enum {
-	MOST_ROWS = 4,	  /* with more, cuBLASLt's tensor cores are faster, */
-	MOST_HALF_ROWS = 16, /* but for those of a product of our own of 16-bit elements */
-	HALF_CHUNK = 16,     /* elements of k in such a product, */
-	LEAST_HALF_BLOCKS = 100, /* which takes more columns a block if there are so many blocks, */
-	HALF_THREADS = 512,	 /* and whose blocks have so many threads */
-	COLUMN_WARPS = 8, /* of a block: one for each column of B that lies in one piece */
+	MOST_ROWS = 4,	     /* with more, tensor cores are faster: cuBLASLt's, */
+	MOST_HALF_ROWS = 16, /* or up to these our own, of 16-bit elements, */
+	HALF_CHUNK = 16,     /* which take so many elements of k at a time; */
+	HALF_BLOCKS = 100, /* there must be so many blocks if a lane is to have more than two columns, */
+	HALF_THREADS = 512, /* of so many threads */
+	COLUMN_WARPS = 8,   /* of a block: one for each column of B that lies in one piece */
 	/* As measured on an H200, for products of 768 to 32,000 columns: */
 	NARROW = 2,
 	WIDE = 4,	   /* threads beside one another in a row of B, */
@@ -58,14 +57,15 @@ static bool one_batch(struct gpu_gemm *j)
 	return true;
 }
 
-/* Whether gemv_half.cu computes the product: up to 16 rows of 16-bit elements. */
+/*
+ * Whether gemv_half.cu computes the product. Such a kernel alone takes a third longer than cuBLASLt's, but can be written down, so that the
+ * step of a decoder with several rows is one launch.
+ */
 static bool on_tensor_cores(const struct site *s, const struct gpu_gemm *j)
 {
-	int64_t least = getenv("HALF_FROM") ? atoi(getenv("HALF_FROM")) : 2;
-	return (T_BIT(gpu_type(s, 0)) & (T_BIT(DT_F16) | T_BIT(DT_BF16))) && j->m >= least &&
-	       j->m <= MOST_HALF_ROWS && j->b_col == 1 && j->k % HALF_CHUNK == 0 &&
-	       j->n % 8 == 0 && j->b_row % 8 == 0 && j->a_row % 4 == 0 &&
-	       cuda_facts(s->device)->major >= 8;
+	return (T_BIT(gpu_type(s, 0)) & (T_BIT(DT_F16) | T_BIT(DT_BF16))) && j->m > MOST_ROWS &&
+	       j->m <= MOST_HALF_ROWS && j->b_col == 1 && j->k % HALF_CHUNK == 0 && j->n % 8 == 0 &&
+	       j->b_row % 8 == 0 && j->a_row % 4 == 0 && cuda_facts(s->device)->major >= 8;
 }
 
 /* Describes the product, or returns why these kernels do not compute it. */
@@ -85,7 +85,7 @@ static const char *describe(const struct site *s, const struct fused_gemm *f, st
 	j->b_is_weight = site_is_weight(s, 1);
 	if (on_tensor_cores(s, j))
 		return NULL;
-	if (j->m < 1 || j->m > (getenv("FEW") ? atoi(getenv("FEW")) : MOST_ROWS) || j->n < 1)
+	if (j->m < 1 || j->m > MOST_ROWS || j->n < 1)
 		return "many rows";
 	if (j->b_col != 1 && !columns_in_one_piece(j, size))
 		return "columns of the matrix that are no multiples of 16 bytes";
@@ -124,18 +124,17 @@ static void by_columns(struct gemv *p, int at_once, char *name, size_t room)
 	snprintf(name, room, "gemv_columns%d", at_once);
 }
 
-/* Two columns a word and lane, and eight lanes beside one another. */
+/* A lane reads one, two or four words of each of its rows of B, two columns a word; eight lanes lie beside one another. */
 static void by_halves(struct gemv *p, char *name, size_t room)
 {
-	int words = 4;
+	const int64_t columns = 16; /* of eight lanes with a word each */
+	int64_t words = 4;
 
-	while (words > 1 && (p->job.n + 16 * words - 1) / (16 * words) < (getenv("HALF_BLOCKS") ? atoi(getenv("HALF_BLOCKS")) : LEAST_HALF_BLOCKS))
+	while (words > 1 && (p->job.n + columns * words - 1) / (columns * words) < HALF_BLOCKS)
 		words /= 2;
-	p->grid = (struct gpu_grid){.x = (unsigned)((p->job.n + 16 * words - 1) / (16 * words)),
-				    .y = 1,
-				    .z = 1,
-				    .threads = getenv("HALF_THREADS") ? (unsigned)atoi(getenv("HALF_THREADS")) : HALF_THREADS};
-	snprintf(name, room, "gemv_half_%d", words);
+	p->grid = (struct gpu_grid){(unsigned)((p->job.n + columns * words - 1) / (columns * words)),
+				    1, 1, HALF_THREADS, 0};
+	snprintf(name, room, "gemv_half_%d", (int)words);
 }
 
 int gpu_gemv_reshape(struct site *s, const struct fused_gemm *f, struct step *step, struct diag *d)
@@ -154,8 +153,6 @@ int gpu_gemv_reshape(struct site *s, const struct fused_gemm *f, struct step *st
 		by_rows(p, size, at_once, name, sizeof(name));
 	else
 		by_columns(p, at_once, name, sizeof(name));
-	if (!half)
-		p->grid.y = (unsigned)((p->job.m + at_once - 1) / at_once);
 	p->fn = gpu_typed(s, half ? "gemv_half" : "gemv", name, t, d);
 	p->unaligned = gpu_typed(s, "product", "gemm", t, d);
 	step->state = p;
@@ -171,7 +168,7 @@ static bool add_product(void *all, unsigned n, const void *one)
 	struct gpu_gemms *to = all;
 	const struct gpu_gemm *first = &to->job[0], *now = one;
 
-	if (getenv("NO_JOIN") || n == GPU_SEVERAL || first->a != now->a || first->m != now->m || first->k != now->k ||
+	if (n == GPU_SEVERAL || first->a != now->a || first->m != now->m || first->k != now->k ||
 	    first->a_row != now->a_row || first->r || now->r || first->c || now->c ||
 	    !first->b_is_weight || !now->b_is_weight)
 		return false;

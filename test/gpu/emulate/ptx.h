@@ -103,8 +103,8 @@ inline void mma_f16_k8(float *c, uint32_t a0, uint32_t a1, uint32_t b)
 {
 	const uint32_t a[] = {a0, a1};
 	emulate::fragments f = {c, a, {b}};
-	emulate_warp(0xffffffffu, emulate::multiply<2, 2, 1, float, emulate::half, emulate::half>, &f,
-		     "mma_f16_k8");
+	emulate_warp(0xffffffffu, emulate::multiply<2, 2, 1, float, emulate::half, emulate::half>,
+		     &f, "mma_f16_k8");
 }
 #define EMULATE_SMALL_MMA(name, A)                                                                 \
 	inline void name(int *c, uint32_t a, uint32_t b)                                           \
