@@ -175,13 +175,21 @@ static CUDA_MEMCPY3D copy_node(const struct operation *o)
 }
 
 /*
- * Whether operation i may start while the launch before it still runs ("programmatic dependent launch"): it waits by itself for what it
- * reads. As it then ends after the launch before it, what comes behind may rely on both.
+ * Whether launches may start while the ones before still run ("programmatic dependent launch"). Code that the driver has made of PTX for
+ * older devices does not wait.
  */
-static bool starts_early(const struct device *dev, const struct listing *l, size_t i)
+static bool can_start_early(const struct device *dev)
 {
-	return i && l->op[i].fn && l->op[i].early && l->op[i - 1].fn && dev->facts.major >= 9 &&
-	       dev->api->p_cuGraphAddDependencies_v2;
+	bool ptx;
+
+	return dev->facts.major >= 9 && dev->api->p_cuGraphAddDependencies_v2 &&
+	       gpu_has_code(&dev->facts, &ptx) && !ptx;
+}
+
+/* Operation i waits by itself for what it reads. As it then ends after the launch before it, what comes behind may rely on both. */
+static bool starts_early(const struct listing *l, size_t i)
+{
+	return i && l->op[i].fn && l->op[i].early && l->op[i - 1].fn;
 }
 
 /* Adds the operations to the graph, each behind the one before it. */
@@ -190,13 +198,14 @@ static CUresult add_nodes(struct device *dev, struct listing *l)
 	static const CUgraphEdgeData early = {.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
 					      .type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC};
 	const struct cuda_api *api = dev->api;
+	const bool able = can_start_early(dev);
 	CUresult r = CUDA_SUCCESS;
 
 	for (size_t i = 0; i < l->n && !r; i++) {
 		const struct operation *o = &l->op[i];
 		const CUgraphNode *before = i ? &l->node[i - 1] : NULL;
 		struct launch_node k;
-		if (starts_early(dev, l, i)) {
+		if (able && starts_early(l, i)) {
 			r = api->p_cuGraphAddKernelNode(&l->node[i], l->graph, NULL, 0,
 							launch_node(&k, l, o));
 			if (!r)

@@ -228,8 +228,7 @@ __device__ inline int64_t cached_positions(const gpu_lengths &p, int64_t t)
 
 extern "C" __global__ void gqa_lengths(const gpu_lengths p)
 {
-	let_next_begin();
-	wait_for_previous();
+	start_early();
 	EACH(i, p.zero_bytes)
 	((u8 *)p.zeros)[i] = 0;
 	EACH(b, p.batch)
@@ -314,8 +313,7 @@ extern "C" __global__ void retype(const gpu_retype p)
 #define HEADS(T)                                                                                                       \
 	extern "C" __global__ void heads_fill_##T(const gpu_heads_parts p)                                             \
 	{                                                                                                              \
-		let_next_begin();                                                                                      \
-		wait_for_previous();                                                                                   \
+		start_early();                                                                                        \
 		heads_fill<T>(p);                                                                                      \
 	}                                                                                                              \
 	extern "C" __global__ void heads_keep_##T(const gpu_keep p) { heads_keep<T>(p); }                              \

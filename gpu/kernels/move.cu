@@ -10,8 +10,7 @@ struct __align__(16) u128 {
 
 template <typename T> __device__ inline void strided(const gpu_strided &p)
 {
-	let_next_begin();
-	wait_for_previous();
+	start_early();
 	EACH(i, p.n) ((T *)p.y)[walk1(p.d, p.ys, i)] = ((const T *)p.x)[walk1(p.d, p.xs, i)];
 }
 

@@ -133,3 +133,10 @@ __device__ inline void wait_for_previous()
 #ifdef TURING
 #include "turing.cuh"
 #endif
+
+// The start of a kernel that has nothing to do before the one before it has ended.
+__device__ inline void start_early()
+{
+	let_next_begin();
+	wait_for_previous();
+}

@@ -268,8 +268,7 @@ template <typename T, int V, int CH> __device__ inline void norm_row(const gpu_n
 	int64_t r = warp ? blockIdx.x * (int64_t)(blockDim.x / 32) + threadIdx.x / 32 : blockIdx.x;
 	int lane = warp ? threadIdx.x % 32 : threadIdx.x, n = (int)p.n;
 	float v[CH][V], by[V], plus[V], sum = 0, var = 0, mean = 0;
-	let_next_begin();
-	wait_for_previous();
+	start_early();
 	if (r >= p.rows)
 		return;
 	int64_t at = r * p.n;
