@@ -82,6 +82,17 @@ int cuptiActivityPopExternalCorrelationId(int kind, uint64_t *last);
 CUresult cuCtxCreate_v2(CUcontext *, unsigned, CUdevice);
 CUresult cuEventElapsedTime(float *, CUevent, CUevent);
 
+/* Headers before CUDA 12.3 lack this, and those before 13.0 have the name for an older function. */
+#if CUDA_VERSION < 12030
+typedef struct {
+	unsigned char from_port, to_port, type, reserved[5];
+} CUgraphEdgeData;
+#define CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC 1
+#define CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC  1
+#endif
+CUresult cuGraphAddDependencies_v2(CUgraph, const CUgraphNode *, const CUgraphNode *,
+				   const CUgraphEdgeData *, size_t);
+
 #define SYM(f, required) __typeof__(&f) p_##f;
 struct cuda_api {
 #include "gpu/driver/cuda.def"

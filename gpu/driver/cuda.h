@@ -136,11 +136,19 @@ void *gpu_kernel_sharing(const struct site *s, const char *file, const char *nam
 			 struct diag *d);
 int gpu_launch(const struct call *c, void *fn, struct gpu_grid grid, const void *params, size_t bytes);
 /*
- * The same for a kernel that calls wait_for_previous(): on devices that can, it is launched while the kernel before it in the stream
- * still runs, which saves most of the time between the two.
+ * The same for a kernel of which every block calls wait_for_previous() (gpu/kernels/ptx.cuh) before it touches what others write: on
+ * devices that can, it starts while the kernel before it still runs, which saves most of the time between the two.
  */
 int gpu_launch_early(const struct call *c, void *fn, struct gpu_grid grid, const void *params,
 		     size_t bytes);
+/*
+ * The same for a kernel that does several jobs: blockIdx.z tells which. If launches are written down, and the one before is of the
+ * same kernel and number of threads, add() may put this job, with which the parameters begin, behind the n jobs of that launch; it
+ * returns whether it did. Then one launch does all of them.
+ */
+typedef bool gpu_add_job(void *params, unsigned n, const void *job);
+int gpu_launch_several(const struct call *c, void *fn, struct gpu_grid grid, const void *params,
+		       size_t bytes, gpu_add_job *add);
 /*
  * Must be called after every launch that a library made: with --sync launch it waits for the device. Returns 0 or
  * -code.

@@ -106,14 +106,18 @@ int device_wait(struct device *dev, struct diag *d);
 
 /* module.c */
 /*
- * Whether kernels wait for the kernel before them where they call wait_for_previous(): machine code for compute capability 9.0 and newer
- * does, PTX may be for older devices.
+ * Whether launches may start while the ones before still run ("programmatic dependent launch"), since kernels wait where they call
+ * wait_for_previous(): machine code for compute capability 9.0 and newer does, PTX may be for older devices.
  */
 bool gpu_can_launch_early(const struct device_facts *f);
 void modules_free(struct device *dev);
 
 /* ---- listing.c: work that is written down in place of being queued */
-int listing_launch(struct listing *l, void *fn, struct gpu_grid g, const void *params, size_t bytes);
+int listing_launch(struct listing *l, void *fn, struct gpu_grid g, const void *params, size_t bytes,
+		   bool early);
+/* Gives the job to the launch that was written down last, if add() agrees: gpu_launch_several(). */
+bool listing_add_job(struct listing *l, void *fn, struct gpu_grid g, const void *job,
+		     gpu_add_job *add);
 int listing_copy(struct listing *l, void *to, int to_device, const void *from, int from_device,
 		 size_t bytes);
 /* Empties a listing for new work, or makes one out of NULL. Returns NULL without memory. */

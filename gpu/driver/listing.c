@@ -11,6 +11,7 @@
 struct operation {
 	CUfunction fn; /* NULL for a copy */
 	struct gpu_grid grid;
+	bool early; /* gpu_launch_early() */
 	void *to;
 	const void *from;
 	int to_device, from_device;
@@ -73,7 +74,8 @@ static struct operation *add(struct listing *l)
 	return &l->op[l->n++];
 }
 
-int listing_launch(struct listing *l, void *fn, struct gpu_grid g, const void *params, size_t bytes)
+int listing_launch(struct listing *l, void *fn, struct gpu_grid g, const void *params, size_t bytes,
+		   bool early)
 {
 	void *all = l->params;
 	size_t at = (l->params_used + 15) & ~(size_t)15;
@@ -87,8 +89,22 @@ int listing_launch(struct listing *l, void *fn, struct gpu_grid g, const void *p
 	memset(l->params + l->params_used, 0, at - l->params_used);
 	memcpy(l->params + at, params, bytes);
 	l->params_used = at + bytes;
-	*o = (struct operation){.fn = fn, .grid = g, .at = at, .bytes = bytes};
+	*o = (struct operation){.fn = fn, .grid = g, .early = early, .at = at, .bytes = bytes};
 	return 0;
+}
+
+bool listing_add_job(struct listing *l, void *fn, struct gpu_grid g, const void *job,
+		     gpu_add_job *add_job)
+{
+	struct operation *last = l->n ? &l->op[l->n - 1] : NULL;
+
+	if (l->failed || !last || last->fn != fn || last->grid.y != g.y ||
+	    last->grid.threads != g.threads || last->grid.shared != g.shared ||
+	    !add_job(l->params + last->at, last->grid.z, job))
+		return false;
+	last->grid.x = last->grid.x > g.x ? last->grid.x : g.x;
+	last->grid.z++;
+	return true;
 }
 
 int listing_copy(struct listing *l, void *to, int to_device, const void *from, int from_device,
@@ -158,17 +174,32 @@ static CUDA_MEMCPY3D copy_node(const struct operation *o)
 		.Depth = 1};
 }
 
+/* Operation i waits by itself for what it reads. As it then ends after the launch before it, what comes behind may rely on both. */
+static bool starts_early(const struct listing *l, size_t i)
+{
+	return i && l->op[i].fn && l->op[i].early && l->op[i - 1].fn;
+}
+
 /* Adds the operations to the graph, each behind the one before it. */
 static CUresult add_nodes(struct device *dev, struct listing *l)
 {
+	static const CUgraphEdgeData early = {.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
+					      .type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC};
 	const struct cuda_api *api = dev->api;
+	const bool able = dev->early && api->p_cuGraphAddDependencies_v2;
 	CUresult r = CUDA_SUCCESS;
 
 	for (size_t i = 0; i < l->n && !r; i++) {
 		const struct operation *o = &l->op[i];
 		const CUgraphNode *before = i ? &l->node[i - 1] : NULL;
 		struct launch_node k;
-		if (o->fn) {
+		if (able && starts_early(l, i)) {
+			r = api->p_cuGraphAddKernelNode(&l->node[i], l->graph, NULL, 0,
+							launch_node(&k, l, o));
+			if (!r)
+				r = api->p_cuGraphAddDependencies_v2(l->graph, before, &l->node[i],
+								     &early, 1);
+		} else if (o->fn) {
 			r = api->p_cuGraphAddKernelNode(&l->node[i], l->graph, before, i > 0,
 							launch_node(&k, l, o));
 		} else {
@@ -211,7 +242,8 @@ static bool alike(const struct listing *a, const struct listing *b)
 	if (a->n != b->n)
 		return false;
 	for (size_t i = 0; i < a->n; i++)
-		if (!a->op[i].fn != !b->op[i].fn || a->op[i].to_device != b->op[i].to_device ||
+		if (!a->op[i].fn != !b->op[i].fn || a->op[i].early != b->op[i].early ||
+		    a->op[i].to_device != b->op[i].to_device ||
 		    a->op[i].from_device != b->op[i].from_device)
 			return false;
 	return true;

@@ -271,7 +271,7 @@ static int launch(const struct call *c, void *fn, struct gpu_grid g, const void 
 				 .numAttrs = 1};
 
 	if (c->stream->listing)
-		return listing_launch(c->stream->listing, fn, g, params, bytes);
+		return listing_launch(c->stream->listing, fn, g, params, bytes, early);
 	CUresult r = early ? dev->api->p_cuLaunchKernelEx(&config, fn, NULL, extra)
 			   : dev->api->p_cuLaunchKernel(fn, g.x, g.y, g.z, g.threads, 1, 1,
 							g.shared, c->stream->stream, NULL, extra);
@@ -287,6 +287,16 @@ int gpu_launch_early(const struct call *c, void *fn, struct gpu_grid g, const vo
 		     size_t bytes)
 {
 	return launch(c, fn, g, params, bytes, c->stream->device->early);
+}
+
+int gpu_launch_several(const struct call *c, void *fn, struct gpu_grid g, const void *params,
+		       size_t bytes, gpu_add_job *add)
+{
+	struct listing *l = c->stream->listing;
+
+	if (l && listing_add_job(l, fn, g, params, add))
+		return 0;
+	return launch(c, fn, g, params, bytes, l && c->stream->device->early);
 }
 
 int gpu_launched(const struct call *c)

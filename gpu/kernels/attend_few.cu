@@ -363,14 +363,20 @@ template <typename T> __device__ inline void join_parts(const gpu_attend &p)
 #define FEW(T, HEAD, ROWS)                                                                                             \
 	extern "C" __global__ void __launch_bounds__(256) attend_few_##T##_##HEAD##_##ROWS(const __grid_constant__ gpu_attend p)         \
 	{                                                                                                              \
+		start_early();                                                                                        \
 		few<T, HEAD, ROWS, false>(p);                                                                          \
 	}                                                                                                              \
 	extern "C" __global__ void __launch_bounds__(256) attend_make_##T##_##HEAD##_##ROWS(const __grid_constant__ gpu_attend p)        \
 	{                                                                                                              \
+		start_early();                                                                                        \
 		few<T, HEAD, ROWS, true>(p);                                                                           \
 	}
 #define JOIN(T)                                                                                                        \
-	extern "C" __global__ void __launch_bounds__(128) attend_join_##T(const __grid_constant__ gpu_attend p) { join_parts<T>(p); }
+	extern "C" __global__ void __launch_bounds__(128) attend_join_##T(const __grid_constant__ gpu_attend p)            \
+	{                                                                                                              \
+		start_early();                                                                                        \
+		join_parts<T>(p);                                                                                      \
+	}
 // FEW(type, head size, queries in a block). gpu/ops/sdpa.c chooses among these numbers.
 FEW(f32, 64, 1) FEW(f32, 64, 4) FEW(f32, 128, 1) FEW(f32, 128, 4)
 FEW(f16, 64, 1) FEW(f16, 64, 4) FEW(f16, 128, 1) FEW(f16, 128, 4)

@@ -75,15 +75,6 @@ template <typename T, int V> __device__ inline void store(T *y, const float *fro
 	}
 }
 
-// A kernel that is launched with gpu_grid.early starts while the kernel before it still runs, and calls this before it touches
-// memory: it waits until that kernel's results are there. The next kernel may start to be launched meanwhile.
-__device__ inline void wait_for_previous()
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-	asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
-#endif
-}
-
 // Loops over 0 to n - 1. The threads of the whole grid share the iterations.
 #define EACH(i, n)                                                                                                     \
 	for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x, i##_step = gridDim.x * (int64_t)blockDim.x;   \

@@ -3,6 +3,7 @@
 // epilogues and pooling.
 #include "act.cuh"
 #include "conv.h"
+#include "ptx.cuh"
 
 template <typename T> struct Most { enum { V = 16 / (int)sizeof(T) }; };
 
@@ -163,7 +164,7 @@ template <typename T, int V> __device__ inline void depthwise_start(const gpu_de
 // are f32, so that they are converted once instead of for each output.
 template <typename T, int K, int S, int W> __device__ inline void depthwise(const gpu_depthwise &p)
 {
-	wait_for_previous();
+	start_early();
 	enum { V = 4 };
 	const int groups = p.channels / V, tiles = (p.win.out[1] + W - 1) / W;
 
@@ -237,7 +238,7 @@ template <typename T, int K, int S, int W> __device__ inline void depthwise_rows
 	const int o = (int)(rest % p.win.out[0]), n = (int)(rest / p.win.out[0]);
 	const int w0 = q0 * S - p.win.begin[1], h = o * S - p.win.begin[0] + r;
 	float a[W][V] = {};
-	wait_for_previous();
+	start_early();
 	if (i < p.n && h >= 0 && h < p.win.in[0]) {
 		float4 w[K];
 #pragma unroll
@@ -290,7 +291,7 @@ template <typename T, int K, int S, int W> __device__ inline void depthwise_rows
 // Computes windows of any shape. A thread computes V channels of one output.
 template <typename T, int V> __device__ inline void depthwise_any(const gpu_depthwise &p)
 {
-	wait_for_previous();
+	start_early();
 	const int groups = p.channels / V;
 
 	EACH(i, p.n)
@@ -338,7 +339,7 @@ template <typename T, int V> __device__ inline float dot(const T *x, const T *w,
 
 template <typename T> __device__ inline void point(const gpu_point &p)
 {
-	wait_for_previous();
+	start_early();
 	int lane = threadIdx.x % 32, k = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
 	if (k >= p.cout)
 		return;
@@ -361,7 +362,7 @@ template <typename T> __device__ inline void point(const gpu_point &p)
 
 template <typename T, int V> __device__ inline void tail(const gpu_tail &p)
 {
-	wait_for_previous();
+	start_early();
 	EACH(i, p.n / V)
 	{
 		Pack<T, V> *at = (Pack<T, V> *)p.y + i, v = *at, b, r;
@@ -390,7 +391,7 @@ template <typename T, int V> __device__ inline void tail(const gpu_tail &p)
 // An image lies in row blockIdx.y of the grid, so that a thread divides no number of 64 bits.
 template <typename T, int V> __device__ inline void scale(const gpu_scale &p)
 {
-	wait_for_previous();
+	start_early();
 	const uint32_t vectors = (uint32_t)(p.image / V), groups = (uint32_t)p.channels / V;
 	for (int64_t n = blockIdx.y; n < p.batch; n += gridDim.y) {
 		const Pack<T, V> *x = (const Pack<T, V> *)((const T *)p.x + n * p.image);
@@ -526,7 +527,7 @@ template <typename T, int V, bool AVERAGE> __device__ inline void whole_pool_of(
 
 template <typename T, int V> __device__ inline void whole_pool(const gpu_whole_pool &p)
 {
-	wait_for_previous();
+	start_early();
 	if (p.average)
 		whole_pool_of<T, V, true>(p);
 	else
@@ -535,7 +536,7 @@ template <typename T, int V> __device__ inline void whole_pool(const gpu_whole_p
 
 template <typename T> __device__ inline void whole_pool_end(const gpu_whole_pool &p)
 {
-	wait_for_previous();
+	start_early();
 	EACH(i, (int64_t)p.batch * p.channels)
 	{
 		const float *part = p.part + i / p.channels * p.splits * p.channels + i % p.channels;

@@ -59,13 +59,16 @@ __device__ inline void gemv_by_rows(const gpu_gemm &p)
 	const int64_t col = blockIdx.x * (int64_t)TILE + lane * EACH;
 	const T *b = (const T *)p.b + col;
 	float sum[M][EACH] = {};
-
-	for (int64_t k0 = threadIdx.x / SIDE; k0 < p.k && col < p.n; k0 += AHEAD * groups) {
-		Piece<T, EACH> w[AHEAD];
+	Piece<T, EACH> w[AHEAD];
+	auto read = [&](int64_t k0) {
 #pragma unroll
 		for (int u = 0; u < AHEAD; u++)
-			if (k0 + u * groups < p.k)
+			if (k0 + u * groups < p.k && col < p.n)
 				w[u].read(b + (k0 + u * groups) * p.b_row);
+	};
+
+	begin_product(p, [&] { read(threadIdx.x / SIDE); });
+	for (int64_t k0 = threadIdx.x / SIDE; k0 < p.k && col < p.n; k0 += AHEAD * groups, read(k0)) {
 #pragma unroll
 		for (int u = 0; u < AHEAD; u++) {
 			if (k0 + u * groups >= p.k)
@@ -105,15 +108,18 @@ template <typename T, int M> __device__ inline void gemv_by_columns(const gpu_ge
 		      step = 32 * EACH;
 	const T *b = (const T *)p.b + col * p.b_col;
 	float sum[M] = {};
-
-	if (col >= p.n)
-		return;
-	for (int64_t k0 = lane * EACH; k0 < p.k; k0 += AHEAD * step) {
-		Piece<T, EACH> w[AHEAD];
+	Piece<T, EACH> w[AHEAD];
+	auto read = [&](int64_t k0) {
 #pragma unroll
 		for (int u = 0; u < AHEAD; u++)
-			if (k0 + u * step < p.k)
+			if (k0 + u * step < p.k && col < p.n)
 				w[u].read(b + k0 + u * step);
+	};
+
+	begin_product(p, [&] { read(lane * EACH); });
+	if (col >= p.n)
+		return;
+	for (int64_t k0 = lane * EACH; k0 < p.k; k0 += AHEAD * step, read(k0)) {
 #pragma unroll
 		for (int u = 0; u < AHEAD; u++) {
 			if (k0 + u * step >= p.k)
@@ -139,14 +145,14 @@ template <typename T, int M> __device__ inline void gemv_by_columns(const gpu_ge
 
 #define ROWS(T, M, SIDE, EACH)                                                                     \
 	extern "C" __global__ void __launch_bounds__(512)                                          \
-		gemv_rows##M##_##SIDE##_##T(const gpu_gemm p)                                      \
+		gemv_rows##M##_##SIDE##_##T(const __grid_constant__ gpu_gemms p)                   \
 	{                                                                                          \
-		gemv_by_rows<T, M, SIDE, EACH>(p);                                                 \
+		gemv_by_rows<T, M, SIDE, EACH>(p.job[blockIdx.z]);                                 \
 	}
 #define COLUMNS(T, M)                                                                              \
-	extern "C" __global__ void __launch_bounds__(256) gemv_columns##M##_##T(const gpu_gemm p)  \
+	extern "C" __global__ void __launch_bounds__(256) gemv_columns##M##_##T(const __grid_constant__ gpu_gemms p)  \
 	{                                                                                          \
-		gemv_by_columns<T, M>(p);                                                          \
+		gemv_by_columns<T, M>(p.job[blockIdx.z]);                                          \
 	}
 #define KERNELS(T)                                                                                 \
 	ROWS(T, 1, 2, 16 / sizeof(T))                                                              \

@@ -2,6 +2,7 @@
 // Kernels that prepare heads, masks and lengths for com.microsoft's attention operators.
 #include "any.cuh"
 #include "heads.h"
+#include "ptx.cuh"
 
 // Returns element e of a new row with its bias added. If p.norm is set, the row is normalized: `by` is the factor of
 // the row.
@@ -227,6 +228,7 @@ __device__ inline int64_t cached_positions(const gpu_lengths &p, int64_t t)
 
 extern "C" __global__ void gqa_lengths(const gpu_lengths p)
 {
+	start_early();
 	EACH(i, p.zero_bytes)
 	((u8 *)p.zeros)[i] = 0;
 	EACH(b, p.batch)
@@ -309,7 +311,11 @@ extern "C" __global__ void retype(const gpu_retype p)
 }
 
 #define HEADS(T)                                                                                                       \
-	extern "C" __global__ void heads_fill_##T(const gpu_heads_parts p) { heads_fill<T>(p); }                             \
+	extern "C" __global__ void heads_fill_##T(const gpu_heads_parts p)                                             \
+	{                                                                                                              \
+		start_early();                                                                                        \
+		heads_fill<T>(p);                                                                                      \
+	}                                                                                                              \
 	extern "C" __global__ void heads_keep_##T(const gpu_keep p) { heads_keep<T>(p); }                              \
 	extern "C" __global__ void ms_mask_##T(const gpu_ms_mask p) { ms_mask<T>(p); }                                 \
 	extern "C" __global__ void score_rows_##T(const gpu_score_rows p) { score_rows<T>(p); }                        \

@@ -2,6 +2,7 @@
 // Kernels that only move elements: strided copies, padding, gathering, triangles. Types of the same size share a
 // kernel.
 #include "common.cuh"
+#include "ptx.cuh"
 
 struct __align__(16) u128 {
 	u64 v[2];
@@ -9,6 +10,7 @@ struct __align__(16) u128 {
 
 template <typename T> __device__ inline void strided(const gpu_strided &p)
 {
+	start_early();
 	EACH(i, p.n) ((T *)p.y)[walk1(p.d, p.ys, i)] = ((const T *)p.x)[walk1(p.d, p.xs, i)];
 }
 

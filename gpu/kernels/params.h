@@ -207,6 +207,12 @@ struct gpu_gemm {
 	int64_t as[GPU_DIMS], bs[GPU_DIMS], cs[GPU_DIMS];
 	double alpha, beta, act_alpha, act_beta;
 	int act;
+	int b_is_weight; /* nothing that runs before the product writes B */
+};
+/* Products of the same rows by several matrices, in one launch: blockIdx.z tells which. */
+enum { GPU_SEVERAL = 3 };
+struct gpu_gemms {
+	struct gpu_gemm job[GPU_SEVERAL];
 };
 
 /*

@@ -64,7 +64,7 @@ template <typename T, int M, int N> __device__ inline void pixel(const gpu_pixel
 	const int turns = (p.k + DEPTH - 1) / DEPTH;
 	float acc[MT][NT][4] = {};
 
-	wait_for_previous();
+	start_early();
 	for (int s = 0; s < STAGES - 1; s++) {
 		if (s < turns) {
 			fetch_tile<T, M>(room.in.a[s], (const T *)p.x, row0, p.m, s * DEPTH, p.k);

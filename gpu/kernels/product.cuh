@@ -2,6 +2,7 @@
 // What all kernels of products do with a finished sum.
 #pragma once
 #include "common.cuh"
+#include "ptx.cuh"
 
 // Stores act(alpha * v + beta * C + R) as element `at` of the result; c is the element of C.
 template <typename T, typename C>
@@ -15,4 +16,15 @@ __device__ inline void put_product(const gpu_gemm &p, int64_t at, int64_t c, C v
 	if (p.act)
 		v = activate(p.act, (C)p.act_alpha, (C)p.act_beta, v);
 	((T *)p.y)[at] = down<T>(v);
+}
+
+// Reads the first of B, which nobody writes if it is a weight: that may be done while the kernel before this one still runs.
+template <typename READ> __device__ inline void begin_product(const gpu_gemm &p, const READ &read)
+{
+	let_next_begin();
+	if (!p.b_is_weight)
+		wait_for_previous();
+	read();
+	if (p.b_is_weight)
+		wait_for_previous();
 }

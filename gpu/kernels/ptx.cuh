@@ -205,8 +205,33 @@ __device__ inline unsigned long long global_clock()
 	return t;
 }
 
+// ---- launches that overlap: a kernel that gpu_launch_early() launches may start while the one before it still runs. It must not write
+// anything, nor read what others write, before wait_for_previous() in every block.
+
+// The next kernel may start once all blocks of this one have come here.
+__device__ inline void let_next_begin()
+{
+#if __CUDA_ARCH__ >= 900
+	asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+// Waits until all kernels before this one have ended, and what they wrote can be read.
+__device__ inline void wait_for_previous()
+{
+#if __CUDA_ARCH__ >= 900
+	asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 #endif
 
 #ifdef TURING
 #include "turing.cuh"
 #endif
+
+// The start of a kernel that has nothing to do before the one before it has ended.
+__device__ inline void start_early()
+{
+	let_next_begin();
+	wait_for_previous();
+}

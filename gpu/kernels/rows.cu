@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that work along dimensions: reductions, softmax, normalization, running sums, quantization.
 #include "float8.cuh"
+#include "ptx.cuh"
 
 // Sum<T>::type is the type in which elements of type T are summed up.
 template <typename T> struct Sum { typedef int64_t type; };
@@ -267,7 +268,7 @@ template <typename T, int V, int CH> __device__ inline void norm_row(const gpu_n
 	int64_t r = warp ? blockIdx.x * (int64_t)(blockDim.x / 32) + threadIdx.x / 32 : blockIdx.x;
 	int lane = warp ? threadIdx.x % 32 : threadIdx.x, n = (int)p.n;
 	float v[CH][V], by[V], plus[V], sum = 0, var = 0, mean = 0;
-	wait_for_previous();
+	start_early();
 	if (r >= p.rows)
 		return;
 	int64_t at = r * p.n;

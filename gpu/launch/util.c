@@ -144,7 +144,7 @@ int gpu_strided_run(const struct call *c, void *fn, const struct gpu_strided *jo
 {
 	const struct gpu_strided_pieces one = {.piece = {*job}};
 
-	return gpu_launch(c, fn, gpu_grid(job->n), &one, sizeof(one));
+	return gpu_launch_early(c, fn, gpu_grid(job->n), &one, sizeof(one));
 }
 
 enum { WIDE_BYTES = 16 };
@@ -223,7 +223,7 @@ int gpu_moves_run(const struct call *c)
 		}
 		struct gpu_grid g = gpu_grid(most);
 		g.y = n;
-		err = n ? gpu_launch(c, wide ? m->wide_fn : m->fn, g, &job, sizeof(job)) : 0;
+		err = n ? gpu_launch_early(c, wide ? m->wide_fn : m->fn, g, &job, sizeof(job)) : 0;
 	}
 	return err;
 }

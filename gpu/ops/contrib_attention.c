@@ -618,7 +618,8 @@ static int run_lengths(const struct call *c, const struct heads_plan *h)
 	job.zeros = gpu_at(c, h->zero_room);
 	job.fault = gpu_fault(c);
 	job.who = (uint64_t)(uintptr_t)c->step->from;
-	return gpu_launch(c, h->length_fn, gpu_grid(job.batch + job.zero_bytes), &job, sizeof(job));
+	return gpu_launch_early(c, h->length_fn, gpu_grid(job.batch + job.zero_bytes), &job,
+				sizeof(job));
 }
 
 static const void *input_at(const struct call *c, uint32_t in, size_t start)
@@ -686,7 +687,7 @@ static int run_parts(const struct call *c, const struct heads_plan *h, const str
 	}
 	struct gpu_grid g = gpu_blocks(blocks, (unsigned)threads);
 	g.y = p->n;
-	return p->n ? gpu_launch(c, h->fill, g, &p->jobs, sizeof(p->jobs)) : 0;
+	return p->n ? gpu_launch_early(c, h->fill, g, &p->jobs, sizeof(p->jobs)) : 0;
 }
 
 static int run_keep(const struct call *c, const struct heads_plan *h, const struct part *p,

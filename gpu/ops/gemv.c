@@ -2,8 +2,12 @@
 #include "gpu/ops/gemv.h"
 
 enum {
-	MOST_ROWS = 4,	  /* with more, cuBLASLt's tensor cores are faster */
-	COLUMN_WARPS = 8, /* of a block: one for each column of B that lies in one piece */
+	MOST_ROWS = 4,	     /* with more, tensor cores are faster: cuBLASLt's, */
+	MOST_HALF_ROWS = 16, /* or up to these our own, of 16-bit elements, */
+	HALF_CHUNK = 16,     /* which take so many elements of k at a time; */
+	HALF_BLOCKS = 100, /* there must be so many blocks if a lane is to have more than two columns, */
+	HALF_THREADS = 512, /* of so many threads */
+	COLUMN_WARPS = 8,   /* of a block: one for each column of B that lies in one piece */
 	/* As measured on an H200, for products of 768 to 32,000 columns: */
 	NARROW = 2,
 	WIDE = 4,	   /* threads beside one another in a row of B, */
@@ -53,6 +57,17 @@ static bool one_batch(struct gpu_gemm *j)
 	return true;
 }
 
+/*
+ * Whether gemv_half.cu computes the product. Such a kernel alone takes a third longer than cuBLASLt's, but can be written down, so that the
+ * step of a decoder with several rows is one launch.
+ */
+static bool on_tensor_cores(const struct site *s, const struct gpu_gemm *j)
+{
+	return (T_BIT(gpu_type(s, 0)) & (T_BIT(DT_F16) | T_BIT(DT_BF16))) && j->m > MOST_ROWS &&
+	       j->m <= MOST_HALF_ROWS && j->b_col == 1 && j->k % HALF_CHUNK == 0 && j->n % 8 == 0 &&
+	       j->b_row % 8 == 0 && j->a_row % 4 == 0 && cuda_facts(s->device)->major >= 8;
+}
+
 /* Describes the product, or returns why these kernels do not compute it. */
 static const char *describe(const struct site *s, const struct fused_gemm *f, struct gpu_gemm *j)
 {
@@ -65,10 +80,13 @@ static const char *describe(const struct site *s, const struct fused_gemm *f, st
 		return "a type other than float32, float16 and bfloat16";
 	if (!one_batch(j))
 		return "several matrices";
-	if (j->m < 1 || j->m > MOST_ROWS || j->n < 1)
-		return "many rows";
 	if (j->a_col != 1 && j->k != 1)
 		return "rows that do not lie in one piece";
+	j->b_is_weight = site_is_weight(s, 1);
+	if (on_tensor_cores(s, j))
+		return NULL;
+	if (j->m < 1 || j->m > MOST_ROWS || j->n < 1)
+		return "many rows";
 	if (j->b_col != 1 && !columns_in_one_piece(j, size))
 		return "columns of the matrix that are no multiples of 16 bytes";
 	return NULL;
@@ -106,6 +124,19 @@ static void by_columns(struct gemv *p, int at_once, char *name, size_t room)
 	snprintf(name, room, "gemv_columns%d", at_once);
 }
 
+/* A lane reads one, two or four words of each of its rows of B, two columns a word; eight lanes lie beside one another. */
+static void by_halves(struct gemv *p, char *name, size_t room)
+{
+	const int64_t columns = 16; /* of eight lanes with a word each */
+	int64_t words = 4;
+
+	while (words > 1 && (p->job.n + columns * words - 1) / (columns * words) < HALF_BLOCKS)
+		words /= 2;
+	p->grid = (struct gpu_grid){(unsigned)((p->job.n + columns * words - 1) / (columns * words)),
+				    1, 1, HALF_THREADS, 0};
+	snprintf(name, room, "gemv_half_%d", (int)words);
+}
+
 int gpu_gemv_reshape(struct site *s, const struct fused_gemm *f, struct step *step, struct diag *d)
 {
 	struct gemv *p = arena_new(s->plan_arena, struct gemv);
@@ -115,27 +146,49 @@ int gpu_gemv_reshape(struct site *s, const struct fused_gemm *f, struct step *st
 
 	describe(s, f, &p->job);
 	int at_once = p->job.m == 1 ? 1 : MOST_ROWS;
-	if (p->job.b_col == 1)
+	bool half = on_tensor_cores(s, &p->job);
+	if (half)
+		by_halves(p, name, sizeof(name));
+	else if (p->job.b_col == 1)
 		by_rows(p, size, at_once, name, sizeof(name));
 	else
 		by_columns(p, at_once, name, sizeof(name));
-	p->fn = gpu_typed(s, "gemv", name, t, d);
+	p->fn = gpu_typed(s, half ? "gemv_half" : "gemv", name, t, d);
 	p->unaligned = gpu_typed(s, "product", "gemm", t, d);
 	step->state = p;
 	return p->fn && p->unaligned ? 0 : -E_DEVICE;
+}
+
+/*
+ * Adds a product to `n` products of a launch that is still to be made, if it is one of the same rows. These products are independent:
+ * their results lie apart from what they read, and what is added to a product is none of the results.
+ */
+static bool add_product(void *all, unsigned n, const void *one)
+{
+	struct gpu_gemms *to = all;
+	const struct gpu_gemm *first = &to->job[0], *now = one;
+
+	if (n == GPU_SEVERAL || first->a != now->a || first->m != now->m || first->k != now->k ||
+	    first->a_row != now->a_row || first->r || now->r || first->c || now->c ||
+	    !first->b_is_weight || !now->b_is_weight)
+		return false;
+	to->job[n] = *now;
+	return true;
 }
 
 int gpu_gemv_run(const struct call *c)
 {
 	const struct gemv *p = c->step->state;
 	struct gpu_gemm job = p->job;
+	struct gpu_gemms all = {0};
 
 	job.a = gpu_data(c, 0);
 	job.b = gpu_data(c, 1);
 	job.c = gpu_data(c, 2);
 	job.r = gpu_data(c, 3);
 	job.y = gpu_out(c, 0);
+	all.job[0] = job;
 	if (((uintptr_t)job.a | (uintptr_t)job.b) % 16 == 0)
-		return gpu_launch(c, p->fn, p->grid, &job, sizeof(job));
+		return gpu_launch_several(c, p->fn, p->grid, &all, sizeof(all), add_product);
 	return gpu_launch(c, p->unaligned, gpu_gemm_grid(&job), &job, sizeof(job));
 }

@@ -40,11 +40,11 @@ int gpu_norm_set(struct site *s, struct step *step, struct gpu_norm_state *n, st
 	    gpu_rows_fit(j->rows, j->n, gpu_type(s, 0), "norm", name, &fit)) {
 		int64_t vector = 16 / gpu_size(gpu_type(s, 0));
 		n->grid = fit.grid;
-		n->early = true;
 		j->row_threads = fit.threads;
 		if (j->n % vector == 0 && fit.threads * vector >= j->n)
 			snprintf(name, sizeof(name), "norm_one_row_%s", dtype_name(gpu_type(s, 0)));
 		n->fn = gpu_kernel(s, "rows", name, d);
+		n->early = true;
 		return n->fn ? 0 : -E_DEVICE;
 	}
 	n->grid = (struct gpu_grid){(unsigned)(j->rows > 1 << 20 ? 1 << 20 : j->rows), 1, 1,
@@ -80,9 +80,10 @@ int gpu_norm_run(const struct call *c)
 	job.mean = output_or_null(c, n->mean);
 	job.inv = output_or_null(c, n->inv);
 	job.sum = output_or_null(c, n->sum);
-	if (job.rows <= 0 || job.n <= 0)
+	if (job.rows < 1 || job.n < 1)
 		return 0;
-	return (n->early ? gpu_launch_early : gpu_launch)(c, n->fn, n->grid, &job, sizeof(job));
+	return n->early ? gpu_launch_early(c, n->fn, n->grid, &job, sizeof(job))
+			: gpu_launch(c, n->fn, n->grid, &job, sizeof(job));
 }
 
 /* Accepts LayerNormalization and RMS forms whose scale and bias are as long as a row. matrix.c supports the others. */

@@ -11,9 +11,9 @@
  */
 struct gpu_norm_state {
 	void *fn;
-	bool early; /* fn calls wait_for_previous() */
 	struct gpu_grid grid;
 	struct gpu_norm job;
+	bool early; /* the kernel waits by itself: gpu_launch_early() */
 	int add, add2, scale, bias, y, mean, inv, sum, q;
 };
 int gpu_norm_set(struct site *s, struct step *step, struct gpu_norm_state *n, struct diag *d);

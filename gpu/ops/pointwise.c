@@ -132,6 +132,10 @@ static const char prelude[] = "struct pw_job { " TEXT(
 		"template <typename T, int V> struct alignas(sizeof(T) * V) Vec { T e[V]; };\n"
 		"template <typename T, typename C, int NIN, int NOUT, int V, typename F> D void run(const pw_job &p, F f)\n"
 		"{\n"
+		"#if __CUDA_ARCH__ >= 900\n" /* let_next_begin(), wait_for_previous() */
+		"	asm volatile(\"griddepcontrol.launch_dependents;\");\n"
+		"	asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n"
+		"#endif\n"
 		"	const i64 step = (i64)gridDim.x * blockDim.x * V;\n"
 		"	for (i64 i = ((i64)blockIdx.x * blockDim.x + threadIdx.x) * V; i < p.n; i += step) {\n"
 		"		i64 at[NIN];\n"
@@ -466,6 +470,6 @@ int gpu_pointwise_compiled_run(const struct call *c)
 		return 0;
 	/* a view may begin at an address that is not aligned to 16 bytes */
 	if (s->wide && !(low & 15))
-		return gpu_launch(c, s->wide, gpu_grid(job.n / s->vector), &job, sizeof(job));
-	return gpu_launch(c, s->one, gpu_grid(job.n), &job, sizeof(job));
+		return gpu_launch_early(c, s->wide, gpu_grid(job.n / s->vector), &job, sizeof(job));
+	return gpu_launch_early(c, s->one, gpu_grid(job.n), &job, sizeof(job));
 }

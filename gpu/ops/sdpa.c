@@ -176,7 +176,7 @@ static int join_parts(const struct call *c, const struct gpu_attend_plan *p)
 	const struct gpu_attend *j = &p->job;
 	const struct gpu_grid g = {(unsigned)(j->batch * j->heads * j->s), 1, 1, 128, 0};
 
-	return gpu_launch(c, p->join, g, j, sizeof(*j));
+	return gpu_launch_early(c, p->join, g, j, sizeof(*j));
 }
 
 int gpu_attend_set(const struct site *s, struct gpu_attend_plan *p, enum dtype t,
@@ -227,7 +227,9 @@ int gpu_attend_launch(const struct call *c, const struct gpu_attend_plan *p)
 
 	if (any && p->library)
 		return sdpa_run(c, p->library, job, job->scratch);
-	int err = any ? gpu_launch(c, p->fn, p->grid, job, sizeof(*job)) : 0;
+	int (*launch)(const struct call *, void *, struct gpu_grid, const void *, size_t) =
+		p->few ? gpu_launch_early : gpu_launch;
+	int err = any ? launch(c, p->fn, p->grid, job, sizeof(*job)) : 0;
 	return any && p->join && !err ? join_parts(c, p) : err;
 }
 

@@ -231,6 +231,11 @@ def products():
             c.end(c.op("Relu", c.op("Add", c.op("MatMul", c.x(t, m, 90), c.w(t, 90, 48)), c.w(t, 48))),
                   c.op("MatMul", c.x(t, m, 20), c.w(t, 20, 8200)), c.op("MatMul", c.x(t, m, 90), c.w(t, 90, 51)),
                   c.op("Gemm", c.x(t, m, 1040), c.w(t, 21, 1040), c.w(t, 21), transB=1))
+        for m in (5, 16) if t != "f32" else ():  # on tensor cores, with two, four and eight columns a lane
+            c = Case(f"gemv_half{m}_{t}")
+            c.end(c.op("Relu", c.op("Add", c.op("MatMul", c.x(t, m, 1040), c.w(t, 1040, 48)), c.w(t, 48))),
+                  c.op("MatMul", c.x(t, m, 32), c.w(t, 32, 3208)), c.op("MatMul", c.x(t, m, 32), c.w(t, 32, 6408)),
+                  c.op("MatMul", c.x(t, m, 1, 48), c.x(t, 48, 24)))
         c = Case(f"gemv_batches_{t}")
         c.end(c.op("Add", c.op("MatMul", c.x(t, 3, 1, 90), c.w(t, 90, 48)), c.x(t, 3, 1, 48)))
     for t in FLOATS:

@@ -235,4 +235,12 @@ inline unsigned long long global_clock()
 	return t += 1000000000ull;
 }
 
+/* Kernels run one after the other. */
+inline void let_next_begin()
+{
+}
+inline void wait_for_previous()
+{
+}
+
 #endif
