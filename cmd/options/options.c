@@ -547,8 +547,10 @@ static int load_config(struct parser *p)
 	}
 	if (!path || !*path)
 		return 0;
-	return yaml_load(path, options_table, OPTION_COMMAND_LINE, p->o, record_file_origin, p->o,
-			 &p->o->arena, p->diag);
+	int rc = yaml_load(path, options_table, OPTION_COMMAND_LINE, p->o, record_file_origin, p->o,
+			   &p->o->arena, p->diag);
+	/* doctor is what one asks about a file that has no effect: it tells the error, and everything else */
+	return p->o->command->bit & CMD_DOCTOR ? 0 : rc;
 }
 
 static int check_device_name(const struct options *o, const char *name, struct diag *d)
@@ -724,6 +726,11 @@ static int refuse_operand(const struct options *o, size_t k, struct diag *d)
 				     "infer doctor looks at this machine; infer check %s looks at a model",
 				     o->operand[k])
 			       : "infer doctor takes no operand: it lists all devices and libraries, and what is missing";
+	} else if (!hint && k == 1 && path_names_model(o->operand[1]) &&
+		   !path_names_model(o->operand[0]) && access(o->operand[1], F_OK) == 0) {
+		hint = fmt(d, "the model comes first: infer %s %s %s", c->name,
+			   str_quoted(&d->arena, o->operand[1]),
+			   str_quoted(&d->arena, o->operand[0]));
 	} else if (!hint && c->bit & CMD_RUNS && o->noperands == 2) {
 		const char *near = path_near(&d->arena, o->operand[k], NULL);
 		hint = fmt(d, "a file after the model is its input, but there is no such file%s%s%s",

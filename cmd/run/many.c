@@ -267,8 +267,8 @@ static void tell_short_list(struct many *m)
 		     .message = fmt(m->d,
 				    "--batch %" PRId64 " stacks so many inputs, and there %s only %zu",
 				    m->o->batch, m->list.n == 1 ? "is" : "are", m->list.n),
-		     .hint = "name more files, a folder or a pattern with --input, or split=0 behind an array of many "
-			     "inputs; --random --dim NAME=N makes a batch of random values");
+		     .hint = "name a folder, a list @FILE or a quoted pattern such as 'pics/*.png' with --input, or split=0 behind an "
+			     "array of many inputs; --random --dim NAME=N makes a batch of random values");
 }
 
 static int write_group(void *arg, struct group *g);

