@@ -396,10 +396,10 @@ static bool is_permutation(const struct tensor *got, const struct tensor *want,
 }
 
 /* Returns a likely cause of the difference, judged by its pattern, or NULL if the pattern is not known. */
-/* Whether an input's values were made up, so that the reference can hardly be of the same ones. */
+/* Whether an input's values were made up, unasked, so that the reference can hardly be of the same ones. */
 static bool has_made_up_inputs(const struct check_context *c)
 {
-	for (uint32_t i = 0; c->inputs && i < input_count(c->inputs); i++)
+	for (uint32_t i = 0; c->inputs && !c->request->random.n && i < input_count(c->inputs); i++)
 		if (input_info(c->inputs, i)->made_up)
 			return true;
 	return false;

@@ -105,7 +105,7 @@ part_shows() { # N SPEC ID OPTION...
 	d=$cases/tolerance-absolute
 	for t in '--rtol 1' '--rtol 1e9' '--atol 100' '--rtol 0.5 --atol 30' '--metric l2 --rtol 1' '--metric cosine --rtol 2'; do
 		run -2 --separate-stderr "$INFER" check "$d/model.onnx" --input x="$d/x.npy" --expect "$d/y.npy" $t
-		[[ $output == *"error[E-TOLERANCE]"* ]]
+		[[ $stderr == *"error[E-TOLERANCE]"* ]]
 	done
 	run -2 --separate-stderr "$INFER" check "$net" --random x=0..1 --compare none --rtol 1
 	[[ $stderr == *"error[E-TOLERANCE]"* ]]
@@ -113,7 +113,7 @@ part_shows() { # N SPEC ID OPTION...
 
 @test "A reference for an unknown output is refused with a list of the outputs" {
 	run -4 --separate-stderr "$INFER" check "$cases/random-node/model.onnx" --random x=0..1 --expect z=nowhere.npy
-	[[ $output == *"E-INPUT-OPEN"* || $output == *"E-INPUT-NAME"* ]]
+	[[ $stderr == *"E-INPUT-OPEN"* || $stderr == *"E-INPUT-NAME"* ]]
 }
 
 # --- a picture fed as NHWC to an NCHW model

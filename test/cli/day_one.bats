@@ -243,3 +243,30 @@ paste_whole_line() { # WORD...
 		doctor cuda | infer doctor takes no operand
 	END
 }
+
+@test "The first answer is enough: reading a line, nodes of a graph, several models for JUnit, a model behind its input" {
+	run -2 --separate-stderr "$INFER" run classes.onnx --input line.png --ctc
+	[[ $stderr == *"scale=1/255"*"--decode ctc --labels meta:character"* ]]
+	run -2 --separate-stderr "$INFER" graph classes.onnx
+	[[ $stderr == *"--nodes"*"--html"* ]]
+	run -2 --separate-stderr "$INFER" check classes.onnx classes.onnx --junit ci.xml
+	[[ $stderr == *"infer suite"*"--export FILE.xml"* ]]
+	: >picture.png
+	run -2 --separate-stderr "$INFER" run picture.png classes.onnx
+	[[ $stderr == *"the model comes first: infer run "*" picture.png"* ]]
+}
+
+@test "A reference beside inputs that were made up: the first thing to doubt is the inputs" {
+	"$INFER" run classes.onnx --random=0..1 --seed 3 -q -o ref
+	run -5 --separate-stderr "$INFER" check classes.onnx --expect ref
+	[[ $output == *"likely   other inputs: they were made up"* ]]
+	run -5 --separate-stderr "$INFER" check classes.onnx --random=0..1 --seed 4 --expect ref
+	[[ $output != *"they were made up"* ]]
+}
+
+@test "doctor tells a configuration file that is wrong, and everything else" {
+	mkdir -p config/infer && echo 'bogus: 3' >config/infer/config.yaml
+	XDG_CONFIG_HOME=$PWD/config run -2 --separate-stderr "$INFER" doctor
+	[[ $stderr == *"E-CONFIG"*"unknown option 'bogus'"* ]]
+	[[ $output == *"cpu "*"memory"* ]]
+}
