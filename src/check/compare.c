@@ -109,9 +109,11 @@ static void report_jump(struct check_context *c, struct verdict *v)
 					      fmt(d, "%s before it without a counterpart in %s",
 						  str_many(&d->arena, n->since - 1, "node"),
 						  v->pair.ref.name)};
-	rows[k++] = (struct diag_row){"its inputs", n->inputs > 0
-							    ? fmt(d, "agree within %.2g", n->inputs)
-							    : "agree to the bit"};
+	/* what such nodes make has nothing to agree with */
+	rows[k++] = (struct diag_row){
+		n->since > 1 ? "inputs" : "its inputs",
+		fmt(d, "%s%s", n->since > 1 ? "of these nodes together: " : "",
+		    n->inputs > 0 ? fmt(d, "agree within %.2g", n->inputs) : "agree to the bit")};
 	rows[k++] = (struct diag_row){
 		"its output", fmt(d, "'%s' %s", value_name(v, n->value), distance_say(d, &n->own))};
 	if (n->local.known)
@@ -130,12 +132,17 @@ static void report_jump(struct check_context *c, struct verdict *v)
 			"also", fmt(d, "%zu later nodes differ by themselves", v->jumps - 1)};
 	k += add_output_rows(c, v, rows + k);
 	rows[k++] = (struct diag_row){"limit", fmt(d, "%.2g of the largest element", v->limit)};
+	if (n->since > 1 && v->pair.ref.path)
+		rows[k++] = (struct diag_row){
+			"try", fmt(d, "infer diff %s %s, which tells nodes and weights apart",
+				   c->path, v->pair.ref.path)};
 	struct finding f = {.code = E_COMPARE_NODE,
 			    .severity = v->outputs ? SEV_ERROR : SEV_WARNING,
 			    .node = inside.node ? inside.node : n->origin->name,
 			    .op = inside.node ? inside.op : n->origin->op,
-			    .message = fmt(d, "%s and %s begin to differ in this node%s",
+			    .message = fmt(d, "%s and %s begin to differ in this node%s%s",
 					   v->pair.got.name, v->pair.ref.name,
+					   n->since > 1 ? " or before" : "",
 					   v->outputs ? "" : ", but no output shows it"),
 			    .rows = rows,
 			    .nrows = k,

@@ -139,6 +139,8 @@ const char *distance_say(struct diag *d, const struct distance *x)
 			   x->wrong, x->count, x->at, x->got, x->want);
 	if (x->at < 0)
 		return "equal";
-	return fmt(d, "max diff %.3g of %.4g (%.2g), at element %" PRId64 ": %.7g for %.7g",
-		   x->max_abs, x->max_want, x->rel, x->at, x->got, x->want);
+	return fmt(d,
+		   "max diff %.3g, %.2g of the largest element (%.4g); element %" PRId64
+		   ": %.7g in place of %.7g",
+		   x->max_abs, x->rel, x->max_want, x->at, x->got, x->want);
 }
