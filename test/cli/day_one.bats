@@ -251,22 +251,22 @@ paste_whole_line() { # WORD...
 	[[ $stderr == *"--nodes"*"--html"* ]]
 	run -2 --separate-stderr "$INFER" check classes.onnx classes.onnx --junit ci.xml
 	[[ $stderr == *"infer suite"*"--export FILE.xml"* ]]
-	: >picture.png
-	run -2 --separate-stderr "$INFER" run picture.png classes.onnx
-	[[ $stderr == *"the model comes first: infer run "*" picture.png"* ]]
+	: >"$out/picture.png"
+	run -2 --separate-stderr "$INFER" run "$out/picture.png" classes.onnx
+	[[ $stderr == *"the model comes first: infer run classes.onnx $out/picture.png"* ]]
 }
 
 @test "A reference beside inputs that were made up: the first thing to doubt is the inputs" {
-	"$INFER" run classes.onnx --random=0..1 --seed 3 -q -o ref
-	run -5 --separate-stderr "$INFER" check classes.onnx --expect ref
+	"$INFER" run classes.onnx --random=0..1 --seed 3 -q -o "$out/ref"
+	run -5 --separate-stderr "$INFER" check classes.onnx --expect "$out/ref"
 	[[ $output == *"likely   other inputs: they were made up"* ]]
-	run -5 --separate-stderr "$INFER" check classes.onnx --random=0..1 --seed 4 --expect ref
+	run -5 --separate-stderr "$INFER" check classes.onnx --random=0..1 --seed 4 --expect "$out/ref"
 	[[ $output != *"they were made up"* ]]
 }
 
 @test "doctor tells a configuration file that is wrong, and everything else" {
-	mkdir -p config/infer && echo 'bogus: 3' >config/infer/config.yaml
-	XDG_CONFIG_HOME=$PWD/config run -2 --separate-stderr "$INFER" doctor
+	mkdir -p "$out/infer" && echo 'bogus: 3' >"$out/infer/config.yaml"
+	XDG_CONFIG_HOME=$out run -2 --separate-stderr "$INFER" doctor
 	[[ $stderr == *"E-CONFIG"*"unknown option 'bogus'"* ]]
 	[[ $output == *"cpu "*"memory"* ]]
 }

@@ -9,7 +9,8 @@
  *     there already does no harm;
  *   - what a copy into shared memory is still to write, touched before it was waited for, or asked for while others are
  *     at it;
- *   - an object that does not lie at a multiple of what its type wants.
+ *   - an object that does not lie at a multiple of what its type wants;
+ *   - memory of the device that a kernel touches before it has waited for the launch before it, if it may begin ahead of that one's end.
  *
  * EMULATE_CHECK=LETTERS leaves only some: m memory, i initialised, r races.
  */
@@ -350,6 +351,19 @@ static bool on_its_way(const struct region *r, const char *p, size_t n, bool wri
 	return true;
 }
 
+static void too_early(const struct region *r, const char *p, size_t n, bool write, const void *pc)
+{
+	char at[300];
+
+	if (emulation.failed)
+		return;
+	place(pc, at, sizeof(at));
+	emulate_report(
+		"%s: %s %zu bytes of an allocation, at byte %zu of %zu, before it has waited for the launch before",
+		at, write ? "writes" : "reads", n, (size_t)(p - r->start),
+		(size_t)(r->end - r->start));
+}
+
 static void access(const void *at, size_t n, bool write, bool atomic, const void *pc)
 {
 	const char *p = (const char *)at;
@@ -367,6 +381,8 @@ static void access(const void *at, size_t n, bool write, bool atomic, const void
 			outside(p, n, write, pc);
 		return;
 	}
+	if (emulation.early && !r->shared)
+		too_early(r, p, n, write, pc);
 	const who me = myself();
 	struct cell *cell = r->cell + (p - r->start);
 	if (on_its_way(r, p, n, write, pc))

@@ -25,6 +25,19 @@ extern "C" __global__ void summed(const faults p)
 		p.y[threadIdx.x] = v;
 }
 extern "C" __global__ void behind(const faults p) { p.y[threadIdx.x] = p.x[threadIdx.x + 1]; }
+extern "C" __global__ void waits(const faults p)
+{
+	__shared__ float part[64];
+	part[threadIdx.x] = 1;
+	start_early();
+	p.y[threadIdx.x] = p.x[threadIdx.x] + part[threadIdx.x];
+}
+extern "C" __global__ void waits_late(const faults p)
+{
+	float v = p.x[threadIdx.x];
+	start_early();
+	p.y[threadIdx.x] = v;
+}
 extern "C" __global__ void askew(const faults p)
 {
 	__shared__ __align__(16) float part[4];

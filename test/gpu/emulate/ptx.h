@@ -235,12 +235,14 @@ inline unsigned long long global_clock()
 	return t += 1000000000ull;
 }
 
-/* Kernels run one after the other. */
+/* Kernels run one after the other; who touches memory of the device before it has waited is told (check.cc). */
 inline void let_next_begin()
 {
 }
+void emulate_waited();
 inline void wait_for_previous()
 {
+	emulate_waited();
 }
 
 #endif

@@ -113,6 +113,7 @@ struct thread {
 	enum { UNBORN, RUNS, AT_BARRIER, IN_WARP, DONE } state;
 	struct fetch *fetch; /* under way, eldest first */
 	int nfetch, cap, group;
+	bool early; /* has still to wait for the launch before */
 	uint3 at;
 };
 
@@ -132,7 +133,8 @@ KEPT static struct {
 	void (*call)(void);
 	void *kernel;
 	char *room;
-	bool over; /* the launch has failed: nobody goes on */
+	bool early; /* the launch before may still be under way */
+	bool over;  /* the launch has failed: nobody goes on */
 	alignas(64) char params[PARAMS];
 } b;
 
@@ -183,6 +185,12 @@ static void be(unsigned t)
 {
 	emulation.thread = t;
 	emulate_thread = b.thread[t].at;
+	emulation.early = b.thread[t].early;
+}
+
+void emulate_waited()
+{
+	emulation.early = b.thread[emulation.thread].early = false;
 }
 
 static void fetched(struct thread *t, int left);
@@ -409,6 +417,7 @@ static void run_block(void)
 	for (unsigned t = 0; t < b.threads; t++) {
 		b.thread[t].state = thread::UNBORN;
 		b.thread[t].nfetch = b.thread[t].group = 0;
+		b.thread[t].early = b.early;
 	}
 	for (unsigned w = 0; w < (b.threads + 31) / 32; w++)
 		b.warp[w].n = 0;
@@ -473,7 +482,7 @@ static void fill(unsigned shared)
 }
 
 static int launch(const char *kernel, const unsigned *grid, const unsigned *block, unsigned shared,
-		  const void *params, size_t nparams);
+		  const void *params, size_t nparams, int early);
 static void memory(const void *p, size_t n, int what);
 
 static void *self(void)
@@ -492,7 +501,7 @@ static int has(const char *kernel)
 }
 
 static int run(const char *kernel, const unsigned *grid, const unsigned *block, unsigned shared,
-	       const void *params, size_t nparams)
+	       const void *params, size_t nparams, int early)
 {
 	const uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
 
@@ -505,6 +514,7 @@ static int run(const char *kernel, const unsigned *grid, const unsigned *block, 
 	memcpy(b.params, params, nparams);
 	b.call = caller(nparams);
 	b.over = false;
+	b.early = early != 0;
 	emulate_blocks = dim3(grid[0], grid[1], grid[2]);
 	emulate_threads = dim3(block[0], block[1], block[2]);
 	emulation.kernel = kernel;
@@ -529,10 +539,10 @@ static int run(const char *kernel, const unsigned *grid, const unsigned *block, 
 KEPT static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER; /* that is at it */
 
 static int launch(const char *kernel, const unsigned *grid, const unsigned *block, unsigned shared,
-		  const void *params, size_t nparams)
+		  const void *params, size_t nparams, int early)
 {
 	pthread_mutex_lock(&one);
-	const int r = run(kernel, grid, block, shared, params, nparams);
+	const int r = run(kernel, grid, block, shared, params, nparams, early);
 	pthread_mutex_unlock(&one);
 	return r;
 }
@@ -550,7 +560,7 @@ static void memory(const void *p, size_t n, int what)
 struct emulator {
 	int (*has)(const char *kernel);
 	int (*launch)(const char *kernel, const unsigned *grid, const unsigned *block,
-		      unsigned shared, const void *params, size_t nparams);
+		      unsigned shared, const void *params, size_t nparams, int early);
 	void (*memory)(const void *p, size_t n, int what);
 };
 extern "C" __attribute__((visibility("default")))

@@ -13,7 +13,8 @@ struct emulation {
 	const char *stacks, *stacks_end; /* threads' own */
 	const void *params;
 	bool kernels; /* they run, and what is accessed is theirs */
-	int failed;   /* said something of this launch */
+	bool early; /* the thread has not waited yet for the launch before, which may still be under way */
+	int failed; /* said something of this launch */
 };
 extern struct emulation emulation;
 

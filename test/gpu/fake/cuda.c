@@ -102,12 +102,12 @@ static size_t total(void)
 	return (size_t)setting("FAKE_CUDA_MEMORY", 1L << 30);
 }
 
-/* What runs kernels: its `launch` returns a CUresult; `memory` hears of device memory that is taken (1), given back
+/* What runs kernels: its `launch`, which is told whether the kernel may begin before the one before it has ended, returns a CUresult; `memory` hears of device memory that is taken (1), given back
  * (0) and written by a copy or a fill (2). The same struct is in test/gpu/emulate/run.cc. */
 struct emulator {
 	int (*has)(const char *kernel);
 	int (*launch)(const char *kernel, const unsigned *grid, const unsigned *block,
-		      unsigned shared, const void *params, size_t nparams);
+		      unsigned shared, const void *params, size_t nparams, int early);
 	void (*memory)(const void *p, size_t n, int what);
 };
 
@@ -513,7 +513,7 @@ static void run_kernel(const struct operation *o)
 	working = o->kernel;
 	if (!r && o->data && emulator()->has(o->kernel))
 		r = emulator()->launch(o->kernel, o->grid, o->block, o->shared, o->data->v,
-				       o->data->n);
+				       o->data->n, o->early);
 	working = NULL;
 	if (r)
 		error = r;
@@ -618,17 +618,13 @@ static int out_of_bounds(const char *kernel, const unsigned *grid, const unsigne
 	       shared > shared_of(kernel) || (extra && *(size_t *)extra[3] > 32764);
 }
 
-API cuLaunchKernel(const char *f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
-		   unsigned bz, unsigned shared, struct stream *s, void **params, void **extra)
+static int launch_kernel(struct operation *o, struct stream *s, void **extra)
 {
 	static int asked;
 	ALONE;
 	int r = planted("FAKE_CUDA_REFUSE", ++asked);
-	struct operation o = {
-		.kind = KERNEL, .kernel = f, .grid = {x, y, z}, .block = {bx, by, bz}, .shared = shared};
 
-	(void)params;
-	if (out_of_bounds(f, o.grid, o.block, shared, extra))
+	if (out_of_bounds(o->kernel, o->grid, o->block, o->shared, extra))
 		return INVALID;
 	if (asked == setting("FAKE_CUDA_FOREIGN", 0)) {
 		struct context *other;
@@ -636,8 +632,18 @@ API cuLaunchKernel(const char *f, unsigned x, unsigned y, unsigned z, unsigned b
 	}
 	if (r)
 		return r;
-	o.data = parameters(f, extra);
-	return submit(s, &o);
+	o->data = parameters(o->kernel, extra);
+	return submit(s, o);
+}
+
+API cuLaunchKernel(const char *f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
+		   unsigned bz, unsigned shared, struct stream *s, void **params, void **extra)
+{
+	struct operation o = {
+		.kind = KERNEL, .kernel = f, .grid = {x, y, z}, .block = {bx, by, bz}, .shared = shared};
+
+	(void)params;
+	return launch_kernel(&o, s, extra);
 }
 
 /* A function is its name here. */
@@ -647,15 +653,32 @@ API cuFuncGetName(const char **name, const char *f)
 	return OK;
 }
 
+/* As the driver lays out CUlaunchConfig and CUlaunchAttribute. */
+struct attribute {
+	int id, pad;
+	union {
+		char pad[64];
+		int on;
+	} value;
+};
 struct config {
 	unsigned grid[3], block[3], shared;
 	struct stream *stream;
+	const struct attribute *attribute;
+	unsigned nattributes;
 };
+enum { ATTRIBUTE_EARLY = 6 }; /* CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION */
 
 API cuLaunchKernelEx(const struct config *c, const char *f, void **params, void **extra)
 {
-	return cuLaunchKernel(f, c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1],
-			      c->block[2], c->shared, c->stream, params, extra);
+	struct operation o = {.kind = KERNEL, .kernel = f, .shared = c->shared};
+
+	(void)params;
+	memcpy(o.grid, c->grid, sizeof(o.grid));
+	memcpy(o.block, c->block, sizeof(o.block));
+	for (unsigned i = 0; i < c->nattributes; i++)
+		o.early |= c->attribute[i].id == ATTRIBUTE_EARLY && c->attribute[i].value.on;
+	return launch_kernel(&o, c->stream, extra);
 }
 
 API cuMemcpyHtoDAsync_v2(pointer to, const void *from, size_t n, struct stream *s)

@@ -31,6 +31,7 @@ struct operation {
 	unsigned char value;
 	const char *kernel;
 	unsigned grid[3], block[3], shared;
+	int early; /* a launch that does not wait for the one before it */
 	struct shared *data;
 	struct event *event;
 	unsigned long serial; /* of a record; what a wait waits for */
