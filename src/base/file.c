@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <linux/openat2.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -685,11 +686,25 @@ static void flush_and_close(struct file_out *f)
 	f->stream = NULL;
 }
 
+void file_reader_gone(void)
+{
+	sigset_t pipe;
+
+	sigemptyset(&pipe);
+	sigaddset(&pipe, SIGPIPE);
+	signal(SIGPIPE, SIG_DFL);
+	pthread_sigmask(SIG_UNBLOCK, &pipe, NULL);
+	raise(SIGPIPE);
+	_exit(128 + SIGPIPE);
+}
+
 int file_commit(struct file_out *f, struct diag *d)
 {
 	int rc = 0;
 
 	flush_and_close(f);
+	if (f->error == EPIPE && !strcmp(f->path, "-"))
+		file_reader_gone();
 	if (!f->error && f->real && rename(f->temp, f->real) != 0)
 		f->error = errno;
 	if (f->error) {
