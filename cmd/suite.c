@@ -389,13 +389,13 @@ static int export_suite(struct suite *s)
 				continue;
 			/* what an interruption kept from being done: the first fails, so that the report does not pass */
 			const bool cut = !x->done && !x->why;
-			c[r.ncases++] = (struct ci_case){
-				s->model[k],
-				command_names[i],
-				x->seconds,
-				!x->done && !(cut && !ended),
-				cut ? "not done: the suite was ended early" : x->why,
-				x->detail};
+			c[r.ncases++] = (struct ci_case){s->model[k],
+							 command_names[i],
+							 x->seconds,
+							 !x->done && !(cut && !ended),
+							 cut ? "not done: the suite was ended early"
+							     : x->why,
+							 x->detail};
 			ended |= cut;
 		}
 		const struct outcome *x = &s->outcome[k].of[1];

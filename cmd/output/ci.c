@@ -32,9 +32,11 @@ enum ci_format ci_format_of(const char *text, const char **path)
 		const char *word, *ending;
 		enum ci_format format;
 	} formats[] = {
-		{"junit", ".xml", CI_JUNIT}, {"xml", ".xml", CI_JUNIT}, {"bencher", "", CI_BENCHER},
-		{"github", "", CI_GITHUB},   {"json", ".json", OWN_JSON}, {"csv", ".csv", OWN_CSV},
-		{"md", ".md", OWN_MD},	     {"html", ".html", OWN_HTML}, {"txt", ".txt", OWN_TXT},
+		{"junit", ".xml", CI_JUNIT}, {"xml", ".xml", CI_JUNIT},
+		{"bencher", "", CI_BENCHER}, {"github", "", CI_GITHUB},
+		{"json", ".json", OWN_JSON}, {"csv", ".csv", OWN_CSV},
+		{"md", ".md", OWN_MD},	     {"html", ".html", OWN_HTML},
+		{"txt", ".txt", OWN_TXT},
 	};
 	size_t n = format_word(text);
 	const char *ending = path_ext(text);
@@ -251,8 +253,9 @@ int ci_refuse_export(const struct options *o, const char *text, const char *why,
 	size_t n = format_word(text);
 
 	if (n && format == NO_FORMAT)
-		return options_fail(o, "export", fmt(d, "'%s': '%.*s' is no format", text, (int)n, text),
-				    fmt(d, "%s; a file of this name is written as './%s'", known, text), d);
+		return options_fail(
+			o, "export", fmt(d, "'%s': '%.*s' is no format", text, (int)n, text),
+			fmt(d, "%s; a file of this name is written as './%s'", known, text), d);
 	if (format == OWN_TXT)
 		known = fmt(d, "%s; for text, write > '%s' instead", known, path);
 	return options_fail(o, "export", why, known, d);

@@ -736,6 +736,12 @@ int file_make_dir(const char *path, enum code code, struct diag *d)
 
 	if (!part)
 		return FAIL(d, E_MEMORY, .message = "no memory for a path");
+	if (!n || (access(path, F_OK) == 0 && !path_is_folder(path))) {
+		mem_free(part);
+		return n ? file_fail_text(path, "this is no folder, and a folder is wanted here",
+					  code, d)
+			 : FAIL(d, code, .message = "the name of the folder is empty");
+	}
 	for (size_t i = 1; i <= n && !rc; i++) {
 		struct stat st;
 		if (part[i] != '/' && part[i] != '\0')
