@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* infer: runs ONNX models and finds what is wrong with them. */
+#include "base/file.h"
 #include "base/str.h"
 #include "cmd/run/blame.h"
 #include "cmd/options/foreign.h"
@@ -107,16 +108,23 @@ static int error_of_earlier_write(void)
 	return poll(&out, 1, 0) == 1 && out.revents & POLLERR ? EPIPE : EIO;
 }
 
-/* Flushes standard output and reports a write error: a full disk or a closed pipe must not pass as success. */
-static void flush_stdout(struct diag *d)
+/*
+ * Flushes standard output and reports a write error: a full disk must not pass as success. Returns true if a pipe's reader has
+ * closed it, which is no error.
+ */
+static bool flush_stdout(struct diag *d)
 {
 	errno = 0;
-	if (fflush(stdout) != 0 || ferror(stdout))
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return false;
+	int error = errno ? errno : error_of_earlier_write();
+	if (error != EPIPE)
 		FAIL(d, E_OUTPUT,
-		     .message = fmt(d, "standard output: cannot write: %s",
-				    strerror(errno ? errno : error_of_earlier_write())));
+		     .message = fmt(d, "standard output: cannot write: %s", strerror(error)));
+	return error == EPIPE;
 }
 
+/* Prints the findings, and ends the process if nobody reads standard output and there is no error to report by the status. */
 static void print_findings(struct options *o, struct diag *d)
 {
 	struct json j;
@@ -126,9 +134,11 @@ static void print_findings(struct options *o, struct diag *d)
 		json_envelope_end(&j, d);
 	}
 	size_t errors = d->errors;
-	flush_stdout(d);
+	bool reader_gone = flush_stdout(d);
 	if (!o->json || d->errors > errors)
 		output_findings(o, d, stderr);
+	if (reader_gone && !diag_exit(d))
+		file_reader_gone();
 }
 
 static void run_command(struct options *o, char **argv, struct diag *d)

@@ -43,7 +43,8 @@ struct outcome {
 	int status;
 	double seconds;
 	double median, low, high, rate; /* of profile; NAN */
-	const char *why, *detail;	/* the first error, or NULL */
+	const char *why, *detail;	/* the first error, or why it is not done; or NULL */
+	bool wanted;			/* false: the suite's file turns the command off */
 };
 
 struct suite {
@@ -246,6 +247,14 @@ static bool names_baseline(const char *line, struct arena *a)
 	return false;
 }
 
+static void prepare_outcome(const struct suite *s, struct outcome *x, int command)
+{
+	const char *common = command ? s->file.profile : s->file.check;
+
+	*x = (struct outcome){.median = NAN, .low = NAN, .high = NAN, .rate = NAN};
+	x->wanted = strcmp(common, "no") != 0 && strcmp(common, "false") != 0;
+}
+
 static void run_command(struct suite *s, size_t k, int command, const char *line)
 {
 	const char *common = command ? s->file.profile : s->file.check;
@@ -256,12 +265,13 @@ static void run_command(struct suite *s, size_t k, int command, const char *line
 	struct child child;
 	uint64_t start = clock_ns();
 
-	*x = (struct outcome){.median = NAN, .low = NAN, .high = NAN, .rate = NAN};
-	if (!strcmp(common, "no") || !strcmp(common, "false"))
+	if (!x->wanted)
 		return;
 	/* a model that cannot be read is told of once */
-	if (command && s->outcome[k].of[0].status == code_exit(E_MODEL_OPEN))
+	if (command && s->outcome[k].of[0].status == code_exit(E_MODEL_OPEN)) {
+		x->why = "not measured: infer check has found that the model cannot be used";
 		return;
+	}
 	const bool update = s->o->update_baselines;
 	const struct wanted what = {command, update, !update && names_baseline(line, &a)};
 	add_options(&w, line, &what, &a);
@@ -319,7 +329,7 @@ static void print_suite(const struct suite *s, FILE *f)
 	t.ranks = "000123";
 	for (size_t k = 0; k < s->n; k++) {
 		const struct outcome *x = s->outcome[k].of;
-		failed += x[0].why || x[1].why;
+		failed += (x[0].done && x[0].why) || (x[1].done && x[1].why);
 		table_text(&t, s->model[k]);
 		table_text(&t, outcome_text(&x[0]));
 		table_text(&t, outcome_text(&x[1]));
@@ -370,14 +380,23 @@ static int export_suite(struct suite *s)
 	struct ci_case *c = arena_new_n(&s->arena, struct ci_case, COMMANDS * s->n + 1);
 	struct ci_measure *m = arena_new_n(&s->arena, struct ci_measure, 2 * s->n + 1);
 	struct ci_report r = {.title = "infer suite", .cases = c, .measures = m, .d = s->d};
+	bool ended = false;
 
 	for (size_t k = 0; k < s->n; k++) {
 		for (int i = 0; i < COMMANDS; i++) {
 			const struct outcome *x = &s->outcome[k].of[i];
-			if (x->done)
-				c[r.ncases++] =
-					(struct ci_case){s->model[k], command_names[i], x->seconds,
-							 false,	      x->why,		x->detail};
+			if (!x->wanted)
+				continue;
+			/* what an interruption kept from being done: the first fails, so that the report does not pass */
+			const bool cut = !x->done && !x->why;
+			c[r.ncases++] = (struct ci_case){s->model[k],
+							 command_names[i],
+							 x->seconds,
+							 !x->done && !(cut && !ended),
+							 cut ? "not done: the suite was ended early"
+							     : x->why,
+							 x->detail};
+			ended |= cut;
 		}
 		const struct outcome *x = &s->outcome[k].of[1];
 		if (isnan(x->median))
@@ -449,9 +468,12 @@ static int read_suite(struct suite *s)
 	s->n = (size_t)s->file.models.n;
 	s->model = arena_new_n(&s->arena, const char *, s->n);
 	s->outcome = arena_new_n(&s->arena, struct outcome_pair, s->n);
-	for (size_t k = 0; k < s->n; k++)
+	for (size_t k = 0; k < s->n; k++) {
 		s->model[k] =
 			split_words(s->file.models.v[k].s, word, 1, NULL, &s->arena) ? word[0] : "";
+		for (int c = 0; c < COMMANDS; c++)
+			prepare_outcome(s, &s->outcome[k].of[c], c);
+	}
 	for (size_t k = 0; !rc && k < s->n; k++)
 		rc = check_line(s, s->file.models.v[k].s);
 	rc = rc ? rc : check_line(s, s->file.check);

@@ -323,6 +323,13 @@ static int bad_field(const struct checker *c, enum status s, const uint8_t *at,
 
 	if (s != CUT || !c->known || rest->p + rest->n != end)
 		return bad(c, at, "a protobuf field", actual[s]);
+	/* a field that the outermost message does not have: what is cut short is no model */
+	if (c->depth == 1 && f->number && !c->path[0].field)
+		return FAIL(c->d, c->codes->format, .slot = place(c, at),
+			    .message = "bytes that are no part of a model stand behind it",
+			    .expected = "the end of the file",
+			    .actual = fmt(c->d, "%zu more bytes", (size_t)(end - at)),
+			    .hint = "cut them off, or copy or download the file again");
 	if (f->wire != PB_BYTES || f->value <= rest->n)
 		return FAIL(c->d, c->codes->truncated, .slot = place(c, at),
 			    .actual = fmt(c->d, "the end of the file inside a field (%zu bytes in all)",

@@ -386,7 +386,8 @@ static const char *models_beside(const char *path, struct diag *d)
 		str_addf(&all, "%s%s%s", i ? ", " : "", base > path ? folder : "", name[i]);
 	if (n > MAX_TOLD)
 		str_addf(&all, " and %s%zu more", n == MAX_LISTED ? "at least " : "", n - MAX_TOLD);
-	return n ? fmt(d, "the models there are %s", str_get(&all))
+	return n ? fmt(d, "the model%s there %s %s", n == 1 ? "" : "s", n == 1 ? "is" : "are",
+		       str_get(&all))
 		 : "no .onnx file lies there; check the path";
 }
 

@@ -94,9 +94,11 @@ static void init_view(struct view *v, struct diag *d)
 	o->check.steps = o->steps;
 	o->check.step_limit = o->step_limit;
 	o->check.html = o->html;
-	for (int64_t i = 0; i < o->exports.n; i++)
-		if (ci_own_format(o->exports.v[i].s, ".html"))
-			o->check.html = o->exports.v[i].s;
+	for (int64_t i = 0; i < o->exports.n; i++) {
+		const char *path;
+		if (ci_format_of(o->exports.v[i].s, &path) == OWN_HTML)
+			o->check.html = path;
+	}
 	o->check.save = o->save;
 	v->request = options_request(o);
 	v->c.path = o->operand[0];
@@ -167,12 +169,13 @@ static void print_result(const struct view *v)
 	if (o->html)
 		report_page(&v->c, o, o->html, v->c.d);
 	for (int64_t i = 0; i < o->exports.n; i++) {
-		const char *path = o->exports.v[i].s;
-		if (ci_own_format(path, ".html"))
+		const char *path;
+		enum ci_format format = ci_format_of(o->exports.v[i].s, &path);
+		if (format == OWN_HTML)
 			report_page(&v->c, o, path, v->c.d);
-		else if (ci_own_format(path, ".json"))
+		else if (format == OWN_JSON)
 			report_save(&v->c, v->start, o, path);
-		else if (ci_own_format(path, ".txt"))
+		else if (format == OWN_TXT)
 			report_text(&v->c, v->start, path);
 	}
 	(void)report_ci(&v->c, o, v->c.d);

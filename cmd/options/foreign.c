@@ -83,6 +83,15 @@ static bool fits(const char *name, size_t n, const char *value)
 	return n == 5 && !strncmp(name, "MODEL", n) ? model : !model && *value != '-';
 }
 
+const char *foreign_input(const char *value, struct arena *a)
+{
+	size_t n = strcspn(value, ":=/.,");
+
+	if (!n || value[n] != ':' || !value[n + 1] || access(value, F_OK) == 0)
+		return value;
+	return arena_printf(a, "%.*s=%s", (int)n, value, value + n + 1);
+}
+
 /* Returns the hint with the user's value in its places, or with their names if the value does not fit or is not known. */
 static const char *fill_in(const char *hint, const char *value, struct diag *d)
 {
@@ -96,7 +105,9 @@ static const char *fill_in(const char *hint, const char *value, struct diag *d)
 			break;
 		size_t n = strcspn(++p, "}");
 		if (fits(p, n, value))
-			str_add(&s, str_quoted(&d->arena, value));
+			str_add(&s, str_quoted(&d->arena, str_starts(p, "[NAME=]FILE")
+								  ? foreign_input(value, &d->arena)
+								  : value));
 		else
 			str_addf(&s, "%.*s", (int)n, p);
 		p += n + (p[n] == '}');

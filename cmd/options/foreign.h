@@ -3,6 +3,7 @@
 #define CMD_OPTIONS_FOREIGN_H
 #include <stddef.h>
 
+struct arena;
 struct diag;
 
 /*
@@ -12,6 +13,9 @@ struct diag;
  */
 const char *foreign_hint(const char *word, size_t n, unsigned commands, const char *value,
 			 struct diag *d);
+
+/* Returns the value of --input that trtexec's x:a.bin is, x=a.bin; other values as they are. */
+const char *foreign_input(const char *value, struct arena *a);
 
 /*
  * Returns the hint with the word MODEL replaced by the first of the words that is the file of a model, so that the command in the

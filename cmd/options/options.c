@@ -345,6 +345,12 @@ static int unknown_letter(const struct parser *p, const char *word, const char *
 	const char two[] = {'-', *word, '\0'}, *help = p->o->command->name;
 	struct diag *d = p->diag;
 
+	const char *file = fmt(d, "-%s", word);
+	if (word == first &&
+	    (access(file, F_OK) == 0 || (strlen(path_ext(word)) > 1 && !strchr(word, '='))))
+		return FAIL(
+			d, E_OPTION, .message = fmt(d, "unknown option '%s'", file),
+			.hint = fmt(d, "a file whose name begins with a dash is named ./%s", file));
 	if (word == first && isalpha((unsigned char)word[1]))
 		return FAIL(
 			d, E_OPTION,
@@ -705,6 +711,12 @@ static int refuse_operand(const struct options *o, size_t k, struct diag *d)
 		hint = hint_for_assignment(o, o->operand[i], d);
 		k = hint ? i : k;
 	}
+	const struct texts *ops = &o->config.ops;
+	for (int64_t i = 0; !hint && i < ops->n; i++)
+		if (!ops->v[i].n && path_names_model(o->operand[k]))
+			hint = fmt(d,
+				   "--ops takes a library with operators, --ops LIBRARY.so; infer inspect %s names the operators of a model",
+				   str_quoted(&d->arena, o->operand[k]));
 	if (!hint && k == 1 && word_precedes_model(o)) {
 		k = 0;
 		hint = fmt(d, "infer %s %s", c->name, str_quoted(&d->arena, o->operand[1]));

@@ -439,7 +439,7 @@ const struct field options_table[] = {
 	{ROW("export", F_LIST, exports, EXPORTS, CMD_PROFILE | CMD_CHECK | CMD_SUITE),
 	 .arg = "[FORMAT:]FILE", .metavar_kind = "file",
 	 .help = "also write the report to a file, in the format of its extension; repeatable",
-	 .more = "profile writes .json: everything, with all samples; .csv: one line for each sample; .md: tables for a pull "
+	 .more = "FORMAT is the extension's name if the file has another one: json:FILE. profile writes .json: everything, with all samples; .csv: one line for each sample; .md: tables for a pull "
 		 "request; .html: one page with plots that needs no network. For CI systems there are junit:FILE (JUnit's XML, "
 		 "also by the extension .xml), github:FILE (GitHub's annotations; github:- prints them, so that a workflow shows "
 		 "them) and, for what was measured, bencher:FILE (Bencher Metric Format). check writes these but Bencher's, and .txt, .json and .html; suite writes those for CI systems."},

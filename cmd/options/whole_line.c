@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "cmd/options/foreign.h"
 #include "cmd/options/options.h"
 #include "cmd/options/subcommand.h"
 #include "input/list.h"
@@ -205,7 +206,8 @@ static int take_alike(struct line *l, const struct alike *x, const char *value)
 	l->foreign++;
 	switch (x->becomes) {
 	case THE_MODEL: return has_value && set_once(&l->model, value) ? 2 : 0;
-	case THE_FILE: return has_value && set_once(&l->file, value) ? 2 : 0;
+	case THE_FILE:
+		return has_value && set_once(&l->file, foreign_input(value, &l->d->arena)) ? 2 : 0;
 	case NOTHING: return 1;
 	case NOTHING_OF_TWO: return has_value ? 2 : 0;
 	case OPTION:

@@ -9,23 +9,46 @@
 #include "cmd/options/subcommand.h"
 #include "cmd/output/output.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+/* Returns the length of the word before a colon that looks like the name of a format, or 0: a path has a point or a slash there. */
+static size_t format_word(const char *text)
+{
+	size_t n = 0;
+
+	while (isalnum((unsigned char)text[n]))
+		n++;
+	return n > 1 && text[n] == ':' ? n : 0;
+}
+
 enum ci_format ci_format_of(const char *text, const char **path)
 {
-	static const char *const words[CI_FORMATS] = {"junit:", "bencher:", "github:"};
+	static const struct {
+		const char *word, *ending;
+		enum ci_format format;
+	} formats[] = {
+		{"junit", ".xml", CI_JUNIT}, {"xml", ".xml", CI_JUNIT},
+		{"bencher", "", CI_BENCHER}, {"github", "", CI_GITHUB},
+		{"json", ".json", OWN_JSON}, {"csv", ".csv", OWN_CSV},
+		{"md", ".md", OWN_MD},	     {"html", ".html", OWN_HTML},
+		{"txt", ".txt", OWN_TXT},
+	};
+	size_t n = format_word(text);
+	const char *ending = path_ext(text);
 
-	for (int i = 0; i < CI_FORMATS; i++)
-		if (str_starts(text, words[i])) {
-			*path = text + strlen(words[i]);
-			return (enum ci_format)i;
-		}
 	*path = text;
-	return !strcmp(path_ext(text), ".xml") ? CI_JUNIT : CI_FORMATS;
+	for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++)
+		if (n ? strlen(formats[i].word) == n && !strncmp(text, formats[i].word, n)
+		      : *ending && !strcmp(ending, formats[i].ending)) {
+			*path = text + n + (n > 0);
+			return formats[i].format;
+		}
+	return NO_FORMAT;
 }
 
 const char *ci_finding_text(const struct finding *f, struct arena *a)
@@ -216,24 +239,26 @@ int ci_export_all(const struct ci_report *r, const struct options *o, struct dia
 	for (int64_t i = 0; i < o->exports.n && !rc; i++) {
 		const char *path;
 		enum ci_format format = ci_format_of(o->exports.v[i].s, &path);
-		if (format != CI_FORMATS)
+		if (format < CI_FORMATS)
 			rc = ci_write(r, format, path, d);
 	}
 	return rc;
 }
 
-bool ci_own_format(const char *text, const char *extension)
+int ci_refuse_export(const struct options *o, const char *text, const char *why, const char *known,
+		     struct diag *d)
 {
 	const char *path;
+	enum ci_format format = ci_format_of(text, &path);
+	size_t n = format_word(text);
 
-	return ci_format_of(text, &path) == CI_FORMATS && !strcmp(path_ext(text), extension);
-}
-
-const char *ci_export_hint(const char *path, const char *known, struct diag *d)
-{
-	return strcmp(path_ext(path), ".txt")
-		       ? known
-		       : fmt(d, "%s; for text, write > '%s' instead", known, path);
+	if (n && format == NO_FORMAT)
+		return options_fail(
+			o, "export", fmt(d, "'%s': '%.*s' is no format", text, (int)n, text),
+			fmt(d, "%s; a file of this name is written as './%s'", known, text), d);
+	if (format == OWN_TXT)
+		known = fmt(d, "%s; for text, write > '%s' instead", known, path);
+	return options_fail(o, "export", why, known, d);
 }
 
 int ci_check(const struct options *o, enum ci_more more, struct diag *d)
@@ -242,20 +267,19 @@ int ci_check(const struct options *o, enum ci_more more, struct diag *d)
 		[CI_MEASURES] =
 			"end the name in .xml, or write junit:FILE, bencher:FILE or github:FILE",
 		[CI_PAGES] =
-			"end the name in .txt, .html, .json or .xml, or write junit:FILE or github:FILE"};
+			"end the name in .txt, .html, .json or .xml, or write txt:FILE, html:FILE, json:FILE, junit:FILE or github:FILE"};
 	int rc = 0;
 
 	for (int64_t i = 0; i < o->exports.n && !rc; i++) {
 		const char *path, *text = o->exports.v[i].s;
 		enum ci_format format = ci_format_of(text, &path);
-		bool own = more == CI_PAGES &&
-			   (ci_own_format(text, ".html") || ci_own_format(text, ".json") ||
-			    ci_own_format(text, ".txt"));
-		if ((format == CI_FORMATS && !own) || (format == CI_BENCHER && more != CI_MEASURES))
-			return options_fail(o, "export",
-					    fmt(d, "'%s': infer %s writes no report of this format",
-						text, o->command->name),
-					    ci_export_hint(text, known[more], d), d);
+		bool page = format == OWN_TXT || format == OWN_HTML || format == OWN_JSON;
+		if (format < CI_FORMATS ? format == CI_BENCHER && more != CI_MEASURES
+					: more != CI_PAGES || !page)
+			return ci_refuse_export(o, text,
+						fmt(d, "'%s': infer %s writes no report of this format",
+						    text, o->command->name),
+						known[more], d);
 		rc = output_probe(path, d);
 	}
 	return rc;

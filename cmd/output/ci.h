@@ -6,7 +6,19 @@
 
 #include <stdio.h>
 
-enum ci_format { CI_JUNIT, CI_BENCHER, CI_GITHUB, CI_FORMATS };
+/* The formats of --export. Those before CI_FORMATS are written by ci_write(), the others by the command itself. */
+enum ci_format {
+	CI_JUNIT,
+	CI_BENCHER,
+	CI_GITHUB,
+	CI_FORMATS,
+	OWN_JSON = CI_FORMATS,
+	OWN_CSV,
+	OWN_MD,
+	OWN_HTML,
+	OWN_TXT,
+	NO_FORMAT
+};
 
 /* Something that passed or failed. */
 struct ci_case {
@@ -33,7 +45,7 @@ struct ci_report {
 	const struct diag *d;
 };
 
-/* Returns the format that --export asks for, by "junit:FILE" or by the ending of FILE, and sets *path; or CI_FORMATS. */
+/* Returns the format that --export asks for, by "junit:FILE" or by the ending of FILE, and sets *path; or NO_FORMAT. */
 enum ci_format ci_format_of(const char *text, const char **path);
 /* Writes the report to a file, or to standard output if the path is -. */
 int ci_write(const struct ci_report *r, enum ci_format format, const char *path, struct diag *d);
@@ -43,10 +55,9 @@ int ci_export_all(const struct ci_report *r, const struct options *o, struct dia
 enum ci_more { CI_MEASURES, CI_PAGES };
 /* Refuses files of --export that the command does not write, before anything is done. */
 int ci_check(const struct options *o, enum ci_more more, struct diag *d);
-/* The hint for a file of --export that no format fits; known names the formats. A text is what standard output holds. */
-const char *ci_export_hint(const char *path, const char *known, struct diag *d);
-/* Whether a text of --export asks for the command's own report in the format of this extension. */
-bool ci_own_format(const char *text, const char *extension);
+/* Refuses a text of --export whose format is not written; `why` says so, `known` names the formats that are. */
+int ci_refuse_export(const struct options *o, const char *text, const char *why, const char *known,
+		     struct diag *d);
 
 /* Returns the text of a finding for people, without the id. */
 const char *ci_finding_text(const struct finding *f, struct arena *a);

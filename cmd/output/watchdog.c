@@ -323,8 +323,8 @@ static void on_exit_call(void)
 }
 
 /*
- * A write to a closed pipe, or beyond the limit for files, fails with an error that is reported like a full disk, if the
- * signal that comes with it has a handler.
+ * A write to a closed pipe, or beyond the limit for files, fails with an error if the signal that comes with it has a handler:
+ * it is reported like a full disk, or ends the process at a place of our choice (file_reader_gone()).
  */
 static void on_failed_write(int number)
 {

@@ -410,19 +410,6 @@ static void write_markdown(struct profile *p, FILE *f)
 
 /* ---- writing */
 
-enum format { FORMAT_JSON, FORMAT_CSV, FORMAT_MD, FORMAT_HTML, FORMATS };
-
-static int format_of(const char *path)
-{
-	static const char *const ends[FORMATS] = {".json", ".csv", ".md", ".html"};
-	const char *ext = path_ext(path);
-
-	for (int i = 0; i < FORMATS; i++)
-		if (!strcmp(ext, ends[i]))
-			return i;
-	return -1;
-}
-
 static bool is_stdout(const char *path)
 {
 	return path && !strcmp(path, "-");
@@ -448,15 +435,13 @@ int export_check(struct profile *p)
 	int rc = check_stdout(o, p->d);
 
 	for (int64_t i = 0; i < o->exports.n && !rc; i++) {
-		const char *path = o->exports.v[i].s;
-		if (ci_format_of(path, &path) == CI_FORMATS && format_of(path) < 0)
-			return options_fail(
-				o, "export",
-				fmt(p->d, "'%s': the format is not known from the file's ending", path),
-				ci_export_hint(
-					path,
-					"name it FILE.json, FILE.csv, FILE.md, FILE.html, junit:FILE, bencher:FILE or github:FILE",
-					p->d),
+		const char *path, *text = o->exports.v[i].s;
+		enum ci_format format = ci_format_of(text, &path);
+		if (format == NO_FORMAT || format == OWN_TXT)
+			return ci_refuse_export(
+				o, text,
+				fmt(p->d, "'%s': the format is not known from the file's ending", text),
+				"name it FILE.json, FILE.csv, FILE.md, FILE.html or FILE.xml, or write json:FILE, csv:FILE, md:FILE, html:FILE, junit:FILE, bencher:FILE or github:FILE",
 				p->d);
 		rc = output_probe(path, p->d);
 	}
@@ -487,18 +472,17 @@ static int write_file(struct profile *p, const char *path, void (*write)(struct 
 
 int export_all(struct profile *p)
 {
-	static void (*const write[])(struct profile *, FILE *) = {write_json, write_csv,
-								  write_markdown};
+	static void (*const write[])(struct profile *, FILE *) = {
+		[OWN_JSON] = write_json, [OWN_CSV] = write_csv, [OWN_MD] = write_markdown};
 	const struct options *o = p->o;
 	int rc = 0;
 
 	for (int64_t i = 0; i < o->exports.n && !rc && p->nrecords; i++) {
-		const char *path = o->exports.v[i].s;
-		enum ci_format ci = ci_format_of(path, &path);
-		int form = format_of(path);
-		rc = ci < CI_FORMATS	   ? export_ci(p, ci, path)
-		     : form == FORMAT_HTML ? export_page(p, path)
-					   : write_file(p, path, write[form]);
+		const char *path;
+		enum ci_format format = ci_format_of(o->exports.v[i].s, &path);
+		rc = format < CI_FORMATS  ? export_ci(p, format, path)
+		     : format == OWN_HTML ? export_page(p, path)
+					  : write_file(p, path, write[format]);
 	}
 	return rc;
 }

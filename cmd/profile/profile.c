@@ -159,7 +159,10 @@ static void name_failed_jobs(struct profile *p)
 		size_t n = 0;
 		const char *whose = failure_labels(p, i, &n, &p->d->arena);
 		struct finding *f = p->failed[i].finding;
-		if (whose && (p->nrecords || n < p->njobs))
+		/* a file that cannot be opened is named by the message */
+		bool named = whose && f->message && str_starts(f->message, whose) &&
+			     f->message[strlen(whose)] == ':';
+		if (whose && !named && (p->nrecords || n < p->njobs))
 			f->slot = f->slot ? fmt(p->d, "%s: %s", whose, f->slot) : whose;
 	}
 }
@@ -391,7 +394,8 @@ static void report_slower(struct profile *p)
 	size_t n = 0;
 
 	row[n++] = (struct diag_row){"latency", gate_sentence(p, &d->arena)};
-	if (!isnan(v->nodes_ratio.value))
+	/* a model that grew as a whole has no such nodes */
+	if (v->nodes_ratio.low > 1)
 		row[n++] = (struct diag_row){
 			"nodes",
 			fmt(d, "those that grew more than the others make a run %.3f times as long (95 %% interval %.3f to %.3f)",

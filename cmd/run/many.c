@@ -451,10 +451,13 @@ static void print_summary(const struct many *m)
 	uint64_t each = (uint64_t)stream_limit(&m->stream);
 	if (m->done && m->done < each)
 		each = m->done;
-	fprintf(f, "inputs   %s in %s: %.1f a second, %s a run, on %s\n",
-		str_many(&a, m->done, "input"), str_seconds(&a, m->seconds),
-		m->seconds > 0 ? (double)m->done / m->seconds : 0.0, str_many(&a, each, "input"),
-		devices_text(m, &a));
+	if (m->done)
+		fprintf(f, "inputs   %s in %s: %.1f a second, %s a run, on %s\n",
+			str_many(&a, m->done, "input"), str_seconds(&a, m->seconds),
+			m->seconds > 0 ? (double)m->done / m->seconds : 0.0,
+			str_many(&a, each, "input"), devices_text(m, &a));
+	else
+		fprintf(f, "inputs   none was run\n");
 	if (m->shard.count > 1)
 		fprintf(f, "shard    %zu of %zu, of %s\n", m->shard.index + 1, m->shard.count,
 			str_many(&a, m->list.n, "input"));

@@ -89,6 +89,8 @@ static int write_all(struct results *r, const char *p, size_t n, struct diag *d)
 {
 	while (n) {
 		ssize_t w = write(r->lines, p, n);
+		if (w < 0 && errno == EPIPE && !strcmp(r->o->jsonl, "-"))
+			file_reader_gone();
 		if (w < 0 && errno != EINTR)
 			return fail_lines(r, "write", d);
 		p += w > 0 ? w : 0;

@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <linux/openat2.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -685,11 +686,25 @@ static void flush_and_close(struct file_out *f)
 	f->stream = NULL;
 }
 
+void file_reader_gone(void)
+{
+	sigset_t pipe;
+
+	sigemptyset(&pipe);
+	sigaddset(&pipe, SIGPIPE);
+	signal(SIGPIPE, SIG_DFL);
+	pthread_sigmask(SIG_UNBLOCK, &pipe, NULL);
+	raise(SIGPIPE);
+	_exit(128 + SIGPIPE);
+}
+
 int file_commit(struct file_out *f, struct diag *d)
 {
 	int rc = 0;
 
 	flush_and_close(f);
+	if (f->error == EPIPE && !strcmp(f->path, "-"))
+		file_reader_gone();
 	if (!f->error && f->real && rename(f->temp, f->real) != 0)
 		f->error = errno;
 	if (f->error) {
@@ -721,6 +736,12 @@ int file_make_dir(const char *path, enum code code, struct diag *d)
 
 	if (!part)
 		return FAIL(d, E_MEMORY, .message = "no memory for a path");
+	if (!n || (access(path, F_OK) == 0 && !path_is_folder(path))) {
+		mem_free(part);
+		return n ? file_fail_text(path, "this is no folder, and a folder is wanted here",
+					  code, d)
+			 : FAIL(d, code, .message = "the name of the folder is empty");
+	}
 	for (size_t i = 1; i <= n && !rc; i++) {
 		struct stat st;
 		if (part[i] != '/' && part[i] != '\0')

@@ -66,6 +66,11 @@ struct file_out *file_create(const char *path, enum code code, struct diag *d);
 /* an error is remembered and reported by file_commit() */
 void file_write(struct file_out *f, const void *p, size_t n);
 int file_commit(struct file_out *f, struct diag *d); /* flush, fsync, rename; frees f */
+/*
+ * Ends the process as an unhandled SIGPIPE does, without a message: the reader of standard output, such as head(1), has seen
+ * enough. file_commit() does so for "-".
+ */
+_Noreturn void file_reader_gone(void);
 void file_abort(struct file_out *f);
 /* Opens a file to add lines to, emptied first if `anew` is set; returns -1 and sets errno if it cannot. Nobody waits for a pipe's reader. */
 int file_open_lines(const char *path, bool anew);

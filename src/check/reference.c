@@ -313,8 +313,8 @@ static bool is_within_tolerance(const struct check_options *o, const struct diff
 	if (!f->same_type || !f->same_shape)
 		return false;
 	switch (o->metric) {
-	case METRIC_COSINE: return difference_cosine(f) <= o->rtol;
-	case METRIC_L2: return difference_l2(f) <= o->rtol;
+	case METRIC_COSINE: return !f->odd && difference_cosine(f) <= o->rtol;
+	case METRIC_L2: return !f->odd && difference_l2(f) <= o->rtol;
 	default: return !f->beyond;
 	}
 }
@@ -418,11 +418,13 @@ static const char *likely_cause(struct check_context *c, const struct tensor *go
 		return "other inputs: they were made up; give those of the reference by --input NAME=FILE";
 	if (s.nan || s.inf)
 		return "the output is not finite: --nan finds the first node";
+	if (f->nan_want)
+		return "the reference is not finite: what wrote it has computed NaN, or the file is another one";
 	if (s.zero == s.count && s.count)
 		return "the output is all 0: --zero and --compare find the node";
 	if (is_permutation(got, want, t))
 		return "the same numbers in another order: a layout (NHWC for NCHW), a transposed or reversed axis";
-	if (difference_cosine(f) < 1e-6 && fabs(factor - 1) > 1e-3)
+	if (f->norm_want > 0 && difference_cosine(f) < 1e-6 && fabs(factor - 1) > 1e-3)
 		return fmt(c->d,
 			   "the same up to a factor of %.6g: a scale is missing or applied twice",
 			   factor);
@@ -431,8 +433,21 @@ static const char *likely_cause(struct check_context *c, const struct tensor *go
 
 static const char *describe_metrics(struct check_context *c, const struct difference *f)
 {
-	return fmt(c->d, "max diff %.4g, cosine distance %.3g, l2 %.3g", f->max_abs,
-		   difference_cosine(f), difference_l2(f));
+	struct arena *a = &c->d->arena;
+
+	if (!f->odd)
+		return fmt(c->d, "max diff %.4g, cosine distance %.3g, l2 %.3g", f->max_abs,
+			   difference_cosine(f), difference_l2(f));
+	const char *odd =
+		f->nan_got + f->nan_want
+			? fmt(c->d, "NaN in %s of the output and %s of the reference alone",
+			      str_many(a, (uint64_t)f->nan_got, "element"), str_count(a, f->nan_want))
+			: fmt(c->d, "%s infinite on one side",
+			      str_many(a, (uint64_t)f->odd, "element"));
+	if (f->norm_got == 0 && f->norm_want == 0)
+		return odd;
+	return fmt(c->d, "%s; of the others: max diff %.4g, cosine distance %.3g, l2 %.3g", odd,
+		   f->max_abs, difference_cosine(f), difference_l2(f));
 }
 
 /*

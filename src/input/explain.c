@@ -237,6 +237,20 @@ static bool guess_layout(struct guesser *g, const char *layout, bool resize)
 	return false;
 }
 
+/* Sets the free sizes so that the shape has so many elements: the first one to what the others leave, the rest to 1. */
+static void fill_free_sizes(struct shape *s, int64_t count)
+{
+	int first = -1;
+
+	for (int i = 0; i < s->rank; i++) {
+		first = s->dim[i] < 0 && first < 0 ? i : first;
+		s->dim[i] = s->dim[i] < 0 ? 1 : s->dim[i];
+	}
+	int64_t each = shape_count(s);
+	if (first >= 0 && each > 0 && count > 0 && count % each == 0)
+		s->dim[first] = count / each;
+}
+
 /*
  * Guesses another shape for the same elements: axes of size 1 are added or dropped, or, with
  * `anything`, the model's shape is tried.
@@ -272,6 +286,8 @@ static bool guess_shape(struct guesser *g, bool anything)
 	s.rank = want->rank;
 	if (anything)
 		s = *want;
+	if (anything && !shape_known(&s))
+		fill_free_sizes(&s, shape_count(have));
 	if (!shape_known(&s) || shape_count(&s) != shape_count(have))
 		return false;
 	add_key(g, "shape", shape_key(g->a, &s));
@@ -694,6 +710,8 @@ static const char *remedy(const struct guesser *g)
 		return "saving it in C order: numpy.save(file, numpy.ascontiguousarray(a))";
 	if (it->big_endian)
 		return "saving it little-endian: numpy.save(file, a.astype(a.dtype.newbyteorder('<')))";
+	if ((it->dtype == DT_C64 || it->dtype == DT_C128) && g->m->fit->code == E_INPUT_TYPE)
+		return "saving what the model takes of it: numpy.save(file, a.real), a.imag or abs(a)";
 	if (it->descr)
 		return "saving it as another type: numpy.save(file, a.astype(...))";
 	if (g->reads && !strcmp(g->reads, "an empty file"))

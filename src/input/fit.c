@@ -330,6 +330,11 @@ static enum code fit_plain(const struct want *w, const struct input_keys *k, str
 
 /* ---- types, sizes */
 
+static bool is_complex(enum dtype t)
+{
+	return t == DT_C64 || t == DT_C128;
+}
+
 static enum code fit_type(const struct want *w, const struct item *it, const struct input_keys *k,
 			  struct fit *f)
 {
@@ -350,6 +355,10 @@ static enum code fit_type(const struct want *w, const struct item *it, const str
 		return E_OK;
 	if (!is_number(f->from) || !is_number(w->dtype))
 		return refuse(f, E_INPUT_TYPE, NULL);
+	/* dtype= says what a file holds, and asks for no loss: a model of real numbers has no place for the imaginary parts */
+	if (is_complex(f->from) && !is_complex(w->dtype))
+		return refuse(f, E_INPUT_TYPE,
+			      "its elements are complex, and the model takes real numbers");
 	bool asked = k->dtype || k->math.given || it->kind == IO_IMAGE ||
 		     (it->kind == IO_SOUND && dtype_class(w->dtype) == DT_FLOAT);
 	return asked ? E_OK : refuse(f, E_INPUT_TYPE, NULL);

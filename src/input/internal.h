@@ -54,6 +54,8 @@ int spec_parse(const char *text, const char *const *names, size_t n, struct inpu
 	       struct arena *a, struct diag *d);
 /* Returns true if the text, which is no file's name, is a value: a number, a JSON string, array, true or false. */
 bool spec_is_literal(const char *text);
+/* Returns true if the text, which is no file's name, is meant as a JSON array, and is none. */
+bool spec_is_broken_json(const char *text);
 /*
  * Cuts all keys off the text, in place. Returns true if the key `name` was among them.
  */

@@ -178,7 +178,7 @@ bool input_text_names_many(const char *text)
 
 	for (const char *p = text; p; p = next_start(p))
 		/* before keys are cut off, since a string may hold what looks like one */
-		if ((*p == '[' || *p == '"') && spec_is_literal(p))
+		if ((*p == '[' || *p == '"') && (spec_is_literal(p) || spec_is_broken_json(p)))
 			return false;
 	char *work = arena_str(&a, text);
 	many = split = spec_cut_keys(work, "split");

@@ -541,6 +541,15 @@ bool spec_is_literal(const char *text)
 	return json;
 }
 
+/* A bracket of a pattern ends before the name does: [0-9].npy. */
+bool spec_is_broken_json(const char *text)
+{
+	size_t n = strlen(text);
+
+	return *text == '[' && access(text, F_OK) != 0 && !spec_is_literal(text) &&
+	       (text[1] == '[' || !strchr(text, ']') || text[n - 1] == ']');
+}
+
 bool spec_cut_keys(char *text, const char *name)
 {
 	size_t n = strlen(name);
@@ -690,6 +699,11 @@ int spec_parse(const char *text, const char *const *names, size_t n, struct inpu
 		return FAIL(d, E_INPUT_OPEN, .message = fmt(d, "'%s' names no file", text));
 	cut_member(s, a);
 	s->literal = spec_is_literal(s->file);
+	if (spec_is_broken_json(s->file)) {
+		const char *quoted = quote_nonfinite(s->file, a);
+		(void)jread(quoted, strlen(quoted), fmt(d, "'%s'", s->file), E_INPUT_FORMAT, a, d);
+		return -E_INPUT_FORMAT;
+	}
 	if (s->literal && *s->file == '[')
 		s->file = quote_nonfinite(s->file, a);
 	if (s->literal && (s->name || n == 1))

@@ -17,6 +17,7 @@
 struct dict {
 	const char *p, *end;
 	bool seen_descr, seen_order, seen_shape;
+	const char *why; /* what is wrong, or NULL if only the text is */
 };
 
 static void skip_blanks(struct dict *s)
@@ -75,12 +76,17 @@ static bool take_shape(struct dict *s, struct shape *shape)
 	while (!accept_char(s, ')')) {
 		int64_t v = 0;
 		skip_blanks(s);
+		s->why = s->p < s->end && *s->p == '-' ? "a dimension of its shape is negative"
+			 : shape->rank == MAX_RANK     ? "its shape has too many dimensions"
+						       : NULL;
 		if (s->p >= s->end || *s->p < '0' || *s->p > '9' || shape->rank == MAX_RANK)
 			return false;
 		for (; s->p < s->end && *s->p >= '0' && *s->p <= '9'; s->p++)
 			if (__builtin_mul_overflow(v, (int64_t)10, &v) ||
-			    __builtin_add_overflow(v, (int64_t)(*s->p - '0'), &v))
+			    __builtin_add_overflow(v, (int64_t)(*s->p - '0'), &v)) {
+				s->why = "a dimension of its shape is too large";
 				return false;
+			}
 		take_word(s, "L");
 		shape->dim[shape->rank++] = v;
 		if (!accept_char(s, ',') && !(s->p < s->end && *s->p == ')'))
@@ -165,10 +171,15 @@ static int npy_dict(struct dict s, const char *what, struct npy *h, struct diag 
 			break;
 		}
 	}
-	if (!ok || !s.seen_descr || !s.seen_order || !s.seen_shape)
+	if (ok)
+		s.why = !s.seen_descr	? "it does not name 'descr'"
+			: !s.seen_order ? "it does not name 'fortran_order'"
+			: !s.seen_shape ? "it does not name 'shape'"
+					: NULL;
+	if (!ok || s.why)
 		return refuse_head(what,
-				   fmt(d, "its header cannot be read: %.*s%s",
-				       (int)(length < 80 ? length : 80), text,
+				   fmt(d, "its header cannot be read%s%s: %.*s%s", s.why ? ", as " : "",
+				       s.why ? s.why : "", (int)(length < 80 ? length : 80), text,
 				       length > 80 ? "..." : ""),
 				   d);
 	return 0;
@@ -180,6 +191,9 @@ int npy_head(const void *bytes, size_t n, const char *what, struct npy *h, struc
 	size_t at, len;
 
 	*h = (struct npy){0};
+	if (!n)
+		return FAIL(d, E_INPUT_FORMAT, .message = fmt(d, "%s: the file is empty", what),
+			    .expected = io_kind_name(IO_NPY), .actual = "0 bytes");
 	if (n < 10 || memcmp(p, "\x93NUMPY", 6))
 		return refuse_head(what, "it does not begin with \\x93NUMPY", d);
 	if (p[6] < 1 || p[6] > 3)

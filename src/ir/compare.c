@@ -18,8 +18,12 @@ static void compare_number(struct difference *d, int64_t i, double got, double w
 			   struct tolerance t)
 {
 	if (isnan(got) || isnan(want) || isinf(got) || isinf(want)) {
-		if (!(isnan(got) && isnan(want)) && !(got == want))
+		if (!(isnan(got) && isnan(want)) && !(got == want)) {
+			d->odd++;
+			d->nan_got += isnan(got);
+			d->nan_want += isnan(want);
 			add_difference(d, i, got, want);
+		}
 		return;
 	}
 	double diff = fabs(got - want);

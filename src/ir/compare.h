@@ -19,9 +19,12 @@ struct difference {
 	int64_t count; /* elements compared */
 	/* number of elements over the tolerance, with NaN on one side only, or with unequal strings */
 	int64_t beyond;
-	int64_t first;		  /* index of the first such element; -1 if there is none */
-	double got, want;	  /* its values */
-	double max_abs, max_want; /* largest |got - want|; largest finite |want| */
+	/* elements that are no finite number on one side or both, and unequal: the sums and maxima below leave them out */
+	int64_t odd;
+	int64_t nan_got, nan_want; /* of them, those that are NaN on this side alone */
+	int64_t first;		   /* index of the first such element; -1 if there is none */
+	double got, want;	   /* its values */
+	double max_abs, max_want;  /* largest |got - want|; largest finite |want| */
 	int64_t worst; /* index of the largest difference of finite numbers; -1 if all are equal */
 	double worst_got, worst_want;
 	/* the largest of |got - want| - rtol * |want|, the least atol that lets all finite elements pass; and where it is */

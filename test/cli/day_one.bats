@@ -30,6 +30,9 @@ setup_file() {
 		node Relu r x -> y
 
 		npy blanks.npy f32 1,2,3 9 0 1 9 0 1
+		npy nans.npy f32 1,2,3 nan nan nan nan nan nan
+		npy one_nan.npy f32 1,2,3 9 0 nan 9 0 1
+		npy flat.npy f32 6 9 0 1 9 0 1
 
 		case odd
 		import com.vendor 1
@@ -171,7 +174,7 @@ setup() {
 
 @test "A missing model, and a file of options with another form, are told with what would do" {
 	cd "$out"
-	fails_with 3 "hint: the models there are cls.onnx" run nope.onnx --random
+	fails_with 3 "hint: the model there is cls.onnx" run nope.onnx --random
 	fails_with 3 "hint: there is no folder nowhere/" run nowhere/cls.onnx --random
 	mkdir empty
 	fails_with 3 "hint: no .onnx file lies there" run empty/cls.onnx --random
@@ -269,4 +272,117 @@ paste_whole_line() { # WORD...
 	XDG_CONFIG_HOME=$out run -2 --separate-stderr "$INFER" doctor
 	[[ $stderr == *"E-CONFIG"*"unknown option 'bogus'"* ]]
 	[[ $output == *"cpu "*"memory"* ]]
+
+@test "NaN on one side is told as NaN, not as a difference of 0 or a missing scale" {
+	local metric
+	for metric in maxabs cosine l2; do
+		run "$INFER" check "$S/steps/model.onnx" "$S/steps/blanks.npy" --expect "y=$S/steps/nans.npy" --metric "$metric"
+		[ "$status" -ne 0 ]
+		[[ $output == *"metrics  NaN in 0 elements of the output and 6 of the reference alone"* ]] || { echo "$output"; return 1; }
+		[[ $output == *"the reference is not finite"* && $output != *"max diff"* && $output != *"a scale is missing"* ]]
+		run "$INFER" check "$S/steps/model.onnx" "$S/steps/blanks.npy" --expect "y=$S/steps/one_nan.npy" --metric "$metric"
+		[[ $output == *"1 of the reference alone; of the others: max diff 0, cosine distance 0, l2 0"* ]]
+	done
+	run "$INFER" check "$S/steps/model.onnx" "$S/steps/nans.npy" --expect "y=$S/steps/blanks.npy"
+	[[ $output == *"metrics  NaN in 6 elements of the output and 0 of the reference alone"* && $output == *"--nan finds the first node"* ]]
+	[[ $output != *"a scale is missing"* ]]
+}
+
+# Writes an .npy file with this header and so many bytes of zeros.
+npy_file() { # FILE DESCR SHAPE BYTES
+	local head="{'descr': '$2', 'fortran_order': False, 'shape': $3, }"
+	{
+		printf '\x93NUMPY\x01\x00'
+		# shellcheck disable=SC2059
+		printf "\\x$(printf %x $((${#head} + 1)))\\x00"
+		printf '%s\n' "$head"
+		head -c "$4" /dev/zero
+	} >"$1"
+}
+
+@test "Complex numbers are not read into an input of real ones, whatever dtype= says" {
+	local key
+	npy_file "$out/c8.npy" '<c8' '(1, 2, 3)' 48
+	npy_file "$out/c16.npy" '<c16' '(1, 2, 3)' 96
+	for key in c8.npy c8.npy,dtype=c64 c8.npy,dtype=f32 c8.npy,scale=2 c16.npy c16.npy,dtype=c128; do
+		fails_with 4 "error[E-INPUT-TYPE]: input 'x' does not fit the model" run "$S/steps/model.onnx" "$out/$key"
+		[[ $stderr == *"numpy.save(file, a.real)"* && $stderr != *"--input $out"* ]] || { echo "$key: $stderr"; return 1; }
+	done
+}
+
+@test "What is wrong with an .npy file is said, and run and inspect say the same" {
+	npy_file "$out/negative.npy" '<f4' '(1, -2, 3)' 24
+	npy_file "$out/large.npy" '<f4' '(99999999999999999999,)' 24
+	: >"$out/empty.npy"
+	for command in "run $S/steps/model.onnx" inspect; do
+		# shellcheck disable=SC2086
+		fails_with 4 "negative.npy is no valid .npy file: its header cannot be read, as a dimension of its shape is negative: {" $command "$out/negative.npy"
+		# shellcheck disable=SC2086
+		fails_with 4 "as a dimension of its shape is too large" $command "$out/large.npy"
+		# shellcheck disable=SC2086
+		fails_with 4 "empty.npy: the file is empty: expected an .npy file, got 0 bytes" $command "$out/empty.npy"
+	done
+}
+
+@test "An array with the right number of elements is told its shape, with free sizes, too" {
+	fails_with 4 "as many elements in another shape" run "$S/steps/model.onnx" "$S/steps/flat.npy"
+	[[ $stderr == *"--input $S/steps/flat.npy,shape=1x2x3"* ]]
+	run -0 "$INFER" run "$S/steps/model.onnx" --input "$S/steps/flat.npy,shape=1x2x3"
+}
+
+@test "A value that begins with a bracket is JSON, and it is said where it breaks" {
+	local text
+	while IFS='|' read -r text message; do
+		for command in run check; do
+			run -4 "$INFER" $command two.onnx --input "a=$text"
+			[[ $output == *"error[E-INPUT-FORMAT]: '$text': no JSON: $message"* ]] || { echo "$command $text: $output"; return 1; }
+		done
+	done <<-'END'
+		[[1,2|a closing bracket is missing at byte 5
+		[1,2|a closing bracket is missing at byte 4
+		[[1,2]];|something stands behind its end at byte 7
+	END
+	# a pattern is one, and keys may stand behind the array
+	fails_with 4 "[x]y.npy: no file matches this pattern" run two.onnx --input 'a=[x]y.npy'
+	run -0 "$INFER" run two.onnx --input 'a=[[1,2,3,4]],dtype=f32' --input 'b=[[1,2,3,4]]'
+}
+
+@test "Bytes behind a model are told from a truncated one" {
+	local size
+	size=$(stat -c %s "$S/steps/model.onnx")
+	{ cat "$S/steps/model.onnx"; printf junkjunkjunk; } >"$out/junk.onnx"
+	fails_with 3 "error[E-MODEL-FORMAT]: $out/junk.onnx: byte $size: bytes that are no part of a model stand behind it: expected the end of the file, got 12 more bytes" \
+		inspect "$out/junk.onnx"
+	head -c $((size - 1)) "$S/steps/model.onnx" >"$out/cut.onnx"
+	fails_with 3 "error[E-MODEL-TRUNCATED]" inspect "$out/cut.onnx"
+}
+
+@test "-o that cannot be a folder is refused in words about folders" {
+	local ending
+	cd "$out"
+	fails_with 10 "the name of the folder is empty" run cls.onnx cat.png -o ''
+	fails_with 10 "/dev/full: this is no folder, and a folder is wanted here" run cls.onnx cat.png -o /dev/full
+	for ending in jpg jpeg gif bmp webp tiff JPG; do
+		fails_with 2 "'b.$ending' looks like a file, but outputs are written to a folder" run cls.onnx cat.png --decode yolo -o "b.$ending"
+		[[ $stderr == *"-o b.png draws the boxes"* && ! -e b.$ending ]]
+	done
+}
+
+@test "Hints about files that begin with a dash, libraries and trtexec's inputs can be followed" {
+	cd "$out"
+	fails_with 2 "a file whose name begins with a dash is named ./-cat.png" run cls.onnx -cat.png
+	cp cat.png ./-cat.png
+	run -0 "$INFER" run cls.onnx --input ./-cat.png,resize=8x8
+	fails_with 2 "--ops takes a library with operators, --ops LIBRARY.so; infer inspect cls.onnx names the operators" inspect cls.onnx --ops cls.onnx
+	fails_with 2 "--input x=cat.png" run cls.onnx --loadInputs=x:cat.png
+}
+
+@test "Messages count their things and name a file once" {
+	cd "$out"
+	run -3 "$INFER" profile cls.onnx nosuch.onnx -n 3
+	[[ $output == *"error[E-MODEL-OPEN]: nosuch.onnx: cannot open"* && $output != *"nosuch.onnx: nosuch.onnx"* ]]
+	mkdir pics
+	: >pics/a.npy
+	run -4 "$INFER" run cls.onnx --input pics
+	[[ $output == *"inputs   none was run"* && $output != *"on none"* ]]
 }

@@ -73,7 +73,7 @@ answers() {
 	answers "--warmup" profile pic.onnx --warmUp=200
 	answers "--precision fp16" profile pic.onnx --fp16
 	answers "--precision fp16" profile pic.onnx --best
-	answers "--input x:f" profile pic.onnx --loadInputs=x:f
+	answers "--input x=f" profile pic.onnx --loadInputs=x:f
 	answers "--export f" profile pic.onnx --exportTimes=f
 	answers "--nodes" profile pic.onnx --dumpProfile
 	answers "--cuda-graph off" profile pic.onnx --useCudaGraph

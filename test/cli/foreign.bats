@@ -147,7 +147,7 @@ profile pic.onnx --memPoolSize=workspace:4096 | --memory-limit
 profile pic.onnx --exportTimes=t.json | --export t.json
 profile pic.onnx --dumpLayerInfo | --nodes
 run pic.onnx --dumpOutput | --print N
-run pic.onnx --loadInputs=x:x.bin | --input x:x.bin
+run pic.onnx --loadInputs=x:x.bin | --input x=x.bin
 profile pic.onnx --sleepTime=10 | infer has no pause between runs
 profile pic.onnx --idleTime=5 | infer has no pause between runs
 run pic.onnx --layerPrecisions=conv1:fp16 | --precision

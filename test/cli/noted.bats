@@ -96,7 +96,7 @@ setup() {
 	cp work.onnx "$out/score.onnx"
 	cd "$out"
 	run -3 --separate-stderr "$INFER" run nope.onnx
-	[[ $stderr == *"nope.onnx: cannot open"* && $stderr == *"hint: the models there are score.onnx" && $stderr != *"did you mean"* ]]
+	[[ $stderr == *"nope.onnx: cannot open"* && $stderr == *"hint: the model there is score.onnx" && $stderr != *"did you mean"* ]]
 	fails_with 3 "did you mean score.onnx?" run scor.onnx
 	fails_with 3 "did you mean score.onnx?" run scores.onnx
 }

@@ -31,7 +31,10 @@ setup() {
 		import json, sys
 		import xml.etree.ElementTree as E
 		suite = E.parse(sys.argv[1] + "/j.xml").getroot()[0]
-		assert suite.get("tests") == "5" and suite.get("failures") == "1", suite.attrib
+		assert suite.get("tests") == "6" and suite.get("failures") == "1" and suite.get("skipped") == "1", suite.attrib
+		skipped = [c for c in suite if c.find("skipped") is not None]
+		assert [(c.get("classname"), c.get("name")) for c in skipped] == [("nothere.onnx", "profile")]
+		assert "infer check has found" in skipped[0].find("skipped").get("message")
 		assert [c.get("classname") for c in suite if c.find("failure") is not None] == ["nothere.onnx"]
 		b = json.load(open(sys.argv[1] + "/b.bmf"))
 		assert set(b) == {"pic.onnx", "work.onnx"}
@@ -108,8 +111,8 @@ setup() {
 
 @test "A suite that is interrupted reports what it has done" {
 	mkfifo "$out/pipe.npy"
-	printf 'models: [pic.onnx --input rgb.png, "work.onnx --input %s/pipe.npy"]\nprofile: no\n' "$out" >"$out/s.yaml"
-	env --default-signal=INT "$INFER" suite "$out/s.yaml" --json >"$out/doc.json" 2>"$out/err" 3>&- &
+	printf 'models: [pic.onnx --input rgb.png, "work.onnx --input %s/pipe.npy", two.onnx]\nprofile: no\n' "$out" >"$out/s.yaml"
+	env --default-signal=INT "$INFER" suite "$out/s.yaml" --export "$out/j.xml" --json >"$out/doc.json" 2>"$out/err" 3>&- &
 	pid=$!
 	exec 8>"$out/pipe.npy" # opens when the second model is read
 	kill -INT $pid
@@ -120,6 +123,38 @@ setup() {
 	[ "$(jq -r '.models[0].check.exit_code' "$out/doc.json")" = 0 ]
 	jq -e '.findings | any(.id == "E-INTERRUPTED")' "$out/doc.json"
 	[ "$(jq '.models[1].check' "$out/doc.json")" = null ]
+	# the models that never ran are in the report for CI, too, which does not pass
+	grep -q '<testsuite .* tests="3" failures="1" errors="0" skipped="1"' "$out/j.xml"
+	[[ $(grep -A 1 'classname="work.onnx"' "$out/j.xml") == *'<failure message="not done: the suite was ended early"'* ]]
+	[[ $(grep -A 1 'classname="two.onnx"' "$out/j.xml") == *'<skipped message="not done: the suite was ended early"'* ]]
+}
+
+@test "--export takes a format before the file's name, and refuses one that it does not know" {
+	local word
+	cd "$out"
+	for word in json:a.x csv:b.x md:c.x html:d.x xml:e.x junit:f.x bencher:g.x github:h.x; do
+		run -0 "$INFER" profile "$OLDPWD/two.onnx" --data-set "$OLDPWD/set" -n 3 --export "$word"
+		[ -s "${word#*:}" ] && [ ! -e "$word" ]
+	done
+	[[ $(head -c 1 a.x) == "{" && $(head -c 9 d.x) == "<!doctype" && $(head -c 5 e.x) == "<?xml" ]]
+	cmp <(head -c 38 e.x) <(head -c 38 f.x)
+	for word in json:k.x html:l.x txt:m.x xml:n.x; do
+		run -0 "$INFER" check "$OLDPWD/pic.onnx" "$OLDPWD/rgb.png" --export "$word"
+		[ -s "${word#*:}" ] && [ ! -e "$word" ]
+	done
+	[[ $(head -c 1 k.x) == "{" && $(head -c 9 l.x) == "<!doctype" ]]
+	for word in "profile two.onnx" "check two.onnx" "suite two.onnx"; do
+		cd "$OLDPWD"
+		# shellcheck disable=SC2086
+		fails_with 2 "'foo:a.json': 'foo' is no format" $word --export foo:a.json
+		[[ $stderr == *"junit:FILE"*"github:FILE"*"./foo:a.json"* ]]
+		cd "$out"
+	done
+	run -0 "$INFER" profile "$OLDPWD/two.onnx" --data-set "$OLDPWD/set" -n 3 --export ./foo:a.json
+	[ -s foo:a.json ]
+	cd "$OLDPWD"
+	fails_with 2 "infer check writes no report of this format" check pic.onnx --export csv:a.x
+	fails_with 2 "infer suite writes no report of this format" suite pic.onnx --export html:a.x
 }
 
 @test "Models may be operands of a suite" {
