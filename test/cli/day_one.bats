@@ -272,6 +272,7 @@ paste_whole_line() { # WORD...
 	XDG_CONFIG_HOME=$out run -2 --separate-stderr "$INFER" doctor
 	[[ $stderr == *"E-CONFIG"*"unknown option 'bogus'"* ]]
 	[[ $output == *"cpu "*"memory"* ]]
+}
 
 @test "NaN on one side is told as NaN, not as a difference of 0 or a missing scale" {
 	local metric
