@@ -419,6 +419,51 @@ __device__ inline void multiply_step(int (*sum)[NT][4], const u8 *a, const u8 *b
 	}
 }
 
+// Where the units of a window lie, as distances from its first element.
+template <int THREADS>
+__device__ inline void find_places(Place *place, const gpu_codes_conv &p, int units, int per_pixel)
+{
+	for (int i = threadIdx.x; i < units; i += THREADS) {
+		const int tap = i / per_pixel, row = tap / p.win.kernel[1] * p.win.dilation[0],
+			  col = tap % p.win.kernel[1] * p.win.dilation[1];
+		place[i] = Place{(row * p.win.in[1] + col) * p.channels +
+					 i % per_pixel * GPU_CODES_UNIT,
+				 tap};
+	}
+	__syncthreads();
+}
+
+// Sums begin with what is added to them; `add` is that of this thread's first channel.
+template <int MT, int NT> __device__ inline void start_sums(int (&sum)[MT][NT][4], const int *add)
+{
+#pragma unroll
+	for (int j = 0; j < NT; j += 2) {
+		const int4 four = *(const int4 *)(add + j * 8);
+#pragma unroll
+		for (int i = 0; i < MT; i++)
+#pragma unroll
+			for (int e = 0; e < 4; e += 2) {
+				sum[i][j][e] = four.x, sum[i][j][e + 1] = four.y;
+				sum[i][j + 1][e] = four.z, sum[i][j + 1][e + 1] = four.w;
+			}
+	}
+}
+
+// Makes codes of the sums; from_0: codes without a sign whose zero point is 0.
+template <int LINE, int MT, int NT, typename C>
+__device__ inline void put_sums(const gpu_codes_conv &p, u8 *tile, const C &channels, int m, int n,
+				const int (&sum)[MT][NT][4], bool from_0)
+{
+	if (p.adds && from_0)
+		put_codes<true, true, LINE>(p, tile, channels, m, n, sum);
+	else if (p.adds)
+		put_codes<true, false, LINE>(p, tile, channels, m, n, sum);
+	else if (from_0)
+		put_codes<false, true, LINE>(p, tile, channels, m, n, sum);
+	else
+		put_codes<false, false, LINE>(p, tile, channels, m, n, sum);
+}
+
 /*
  * A block computes tiles of BM pixels of BN channels, one after the other, of the same channels. Each step along the window
  * takes DEPTH bytes, and STAGES steps are in flight at a time; while the sums of a tile become codes, the first steps of the
@@ -452,17 +497,8 @@ __device__ inline void codes_conv(const gpu_codes_conv &p)
 	Way<DEPTH> way(p);
 	const Way<DEPTH> begin(way);
 
-	if (!even) {
-		for (int i = threadIdx.x; i < units; i += THREADS) {
-			const int tap = i / per_pixel,
-				  row = tap / p.win.kernel[1] * p.win.dilation[0],
-				  col = tap % p.win.kernel[1] * p.win.dilation[1];
-			place[i] = Place{(row * p.win.in[1] + col) * p.channels +
-						 i % per_pixel * GPU_CODES_UNIT,
-					 tap};
-		}
-		__syncthreads();
-	}
+	if (!even)
+		find_places<THREADS>(place, p, units, per_pixel);
 	const auto fetch_step = [&](int s, u8 *to) {
 		if (s < steps) {
 			if (!even)
@@ -498,17 +534,7 @@ __device__ inline void codes_conv(const gpu_codes_conv &p)
 	__syncthreads();
 	for (;;) {
 		int sum[MT][NT][4], now = 0, next = AHEAD;
-#pragma unroll
-		for (int j = 0; j < NT; j += 2) {
-			const int4 add = *(const int4 *)(channels.add + wn + lane % 4 * 4 + j * 8);
-#pragma unroll
-			for (int i = 0; i < MT; i++)
-#pragma unroll
-				for (int e = 0; e < 4; e += 2) {
-					sum[i][j][e] = add.x, sum[i][j][e + 1] = add.y;
-					sum[i][j + 1][e] = add.z, sum[i][j + 1][e + 1] = add.w;
-				}
-		}
+		start_sums(sum, channels.add + wn + lane % 4 * 4);
 		for (int s = 0; s < steps; s++) {
 			fetch_wait<AHEAD - 1>();
 #ifdef WARPGROUPS
@@ -552,14 +578,7 @@ __device__ inline void codes_conv(const gpu_codes_conv &p)
 		m0 += on;
 		if (m0 < p.m)
 			fetch_first(m0, other);
-		if (p.adds && from_0)
-			put_codes<true, true, LINE>(p, tile, channels, wm + down, wn, sum);
-		else if (p.adds)
-			put_codes<true, false, LINE>(p, tile, channels, wm + down, wn, sum);
-		else if (from_0)
-			put_codes<false, true, LINE>(p, tile, channels, wm + down, wn, sum);
-		else
-			put_codes<false, false, LINE>(p, tile, channels, wm + down, wn, sum);
+		put_sums<LINE>(p, tile, channels, wm + down, wn, sum, from_0);
 		__syncthreads();
 		pieces.set(p, m, n0);
 		pieces.write(tile, p.y);

@@ -330,7 +330,7 @@ static int choose_tile(struct site *s, const struct codes_conv *c)
 			     w->kernel[0], w->kernel[1], w->stride[0], w->stride[1],
 			     c->x_signed ? "i8" : "u8", j->adds ? " add" : "");
 	const char *known = tune_get(s->device, key);
-	int tile = known ? atoi(known) : -1;
+	int tile = known ? (int)strtol(known, NULL, 10) : -1;
 	double us = 0;
 
 	if (tile >= 0 && tile < TILES)

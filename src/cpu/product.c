@@ -424,8 +424,7 @@ static bool line_of_free_length(const struct site *s, const struct window *w, in
 		if (w->in[d] != 1 || w->kernel[d] != 1 || w->begin[d] || w->end[d])
 			return false;
 	return has_free_positions(s) && site_in(s, IN_A)->layout == LAYOUT_CHANNELS_LAST &&
-	       w->kernel[last] > 1 && whole_rows(w) && channels >= FEW_CHANNELS &&
-	       maps >= FEW_MAPS;
+	       w->kernel[last] > 1 && whole_rows(w) && channels >= FEW_CHANNELS && maps >= FEW_MAPS;
 }
 
 bool product_runs_accepts(const struct site *s, struct why *w)

@@ -196,9 +196,9 @@ static void commands_have_a_page(void)
 static bool is_verb(const char *word)
 {
 	static const char *const verbs[] = {
-		"has",	    "runs",	"ends",	     "loads",	"keeps",   "needs",
-		"reads",    "writes",	"sets",	     "chooses", "changes", "computes",
-		"compares", "measures", "optimizes", "does",	"tunes",   "lists",   "resizes"};
+		"has",	     "runs", "ends",	"loads",   "keeps",    "needs",	   "reads",
+		"writes",    "sets", "chooses", "changes", "computes", "compares", "measures",
+		"optimizes", "does", "tunes",	"lists",   "resizes"};
 
 	for (size_t i = 0; i < sizeof(verbs) / sizeof(*verbs); i++)
 		if (!strcmp(word, verbs[i]))
