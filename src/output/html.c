@@ -414,6 +414,7 @@ static void draw_marks(struct page *p, const struct axis *x, const struct page_m
 /* ---- plots */
 
 enum { MAX_BINS = 60, MAX_POINTS = 1500, COLORS = 6 };
+enum { MARKS = 32 }; /* the height above the highest bar, where marks have their labels */
 
 struct bins {
 	struct axis x, y;
@@ -449,7 +450,7 @@ static void fill_bins(struct bins *b, const double *sorted, size_t n, enum page_
 	b->x.from = LEFT;
 	b->x.to = WIDTH - RIGHT;
 	b->y.from = HEIGHT - BOTTOM;
-	b->y.to = TOP;
+	b->y.to = TOP + MARKS;
 }
 
 static void draw_bins(struct page *p, const struct bins *b)
