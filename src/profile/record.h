@@ -72,7 +72,7 @@ struct record_point {
 	/* duration and start of each run; `start` counts from the begin of the measurement */
 	const double *time, *start;
 	const double *delay; /* for each run the seconds that threads waited for a core; NULL if not known */
-	const double *cpu; /* for each run the seconds that all threads together had a core; NULL if not known */
+	const double *cpu; /* for each run the seconds that all threads together worked on cores: core_waits_cpu(); NULL if not known */
 	size_t n;
 	double copy_in, copy_out; /* seconds of copies to and from the device in an observed run */
 	double items; /* number of items that one run processes: the size of the batch */
