@@ -231,11 +231,6 @@ def products():
             c.end(c.op("Relu", c.op("Add", c.op("MatMul", c.x(t, m, 90), c.w(t, 90, 48)), c.w(t, 48))),
                   c.op("MatMul", c.x(t, m, 20), c.w(t, 20, 8200)), c.op("MatMul", c.x(t, m, 90), c.w(t, 90, 51)),
                   c.op("Gemm", c.x(t, m, 1040), c.w(t, 21, 1040), c.w(t, 21), transB=1))
-        for m in (5, 16) if t != "f32" else ():  # on tensor cores, with two, four and eight columns a lane
-            c = Case(f"gemv_half{m}_{t}")
-            c.end(c.op("Relu", c.op("Add", c.op("MatMul", c.x(t, m, 1040), c.w(t, 1040, 48)), c.w(t, 48))),
-                  c.op("MatMul", c.x(t, m, 32), c.w(t, 32, 3208)), c.op("MatMul", c.x(t, m, 32), c.w(t, 32, 6408)),
-                  c.op("MatMul", c.x(t, m, 1, 48), c.x(t, 48, 24)))
         c = Case(f"gemv_batches_{t}")
         c.end(c.op("Add", c.op("MatMul", c.x(t, 3, 1, 90), c.w(t, 90, 48)), c.x(t, 3, 1, 48)))
     for t in FLOATS:
@@ -818,10 +813,19 @@ def float8():
         c.end(c.op("Relu", c.op("Gemm", y, c.w("f32", 48, 32, low=-.3, high=.3), c.w("f32", 32))))
 
 
+def few_rows():
+    """Products of 5 to 16 rows on tensor cores, with two, four and eight columns a lane."""
+    for t, m in (("f16", 5), ("f16", 16), ("bf16", 5), ("bf16", 16)):
+        c = Case(f"gemv_half{m}_{t}")
+        c.end(c.op("Relu", c.op("Add", c.op("MatMul", c.x(t, m, 1040), c.w(t, 1040, 48)), c.w(t, 48))),
+              c.op("MatMul", c.x(t, m, 32), c.w(t, 32, 3208)), c.op("MatMul", c.x(t, m, 32), c.w(t, 32, 6408)),
+              c.op("MatMul", c.x(t, m, 1, 48), c.x(t, 48, 24)))
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, convs_of_codes, coded, special, language, float8):
+    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, convs_of_codes, coded, special, language, float8, few_rows):
         group()
     with open(os.path.join(sys.argv[1], "manifest.tsv"), "w") as f:
         for name, precision in sorted(MADE):

@@ -20,12 +20,11 @@ static struct {
 	FILE *to;
 	char *name[LAUNCHES_MOST]; /* of those since the last call; a hash table */
 	__typeof__(((struct cuda_api *)0)->p_cuLaunchKernel) launch;
+	__typeof__(((struct cuda_api *)0)->p_cuLaunchKernelEx) launch_ex;
 	CUresult (*func_name)(const char **, CUfunction);
 } launches;
 
-static CUresult launches_note(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned x,
-			      unsigned y, unsigned z, unsigned shared, CUstream stream,
-			      void **params, void **extra)
+static void launches_note(CUfunction f)
 {
 	const char *name = NULL;
 	unsigned at = 5381;
@@ -41,7 +40,20 @@ static CUresult launches_note(CUfunction f, unsigned gx, unsigned gy, unsigned g
 				break;
 		}
 	}
+}
+
+static CUresult launches_plain(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned x,
+			       unsigned y, unsigned z, unsigned shared, CUstream stream,
+			       void **params, void **extra)
+{
+	launches_note(f);
 	return launches.launch(f, gx, gy, gz, x, y, z, shared, stream, params, extra);
+}
+
+static CUresult launches_ex(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
+{
+	launches_note(f);
+	return launches.launch_ex(config, f, params, extra);
 }
 
 /* Names of all kernels of the program's images. */
@@ -93,7 +105,9 @@ static void launches_begin(void)
 		return;
 	memcpy(&table, &api, sizeof(table)); /* it is of this program, and const only for its users */
 	launches.launch = api->p_cuLaunchKernel;
-	table->p_cuLaunchKernel = launches_note;
+	launches.launch_ex = api->p_cuLaunchKernelEx;
+	table->p_cuLaunchKernel = launches_plain;
+	table->p_cuLaunchKernelEx = launches_ex;
 }
 
 static void launches_of(const char *who)
