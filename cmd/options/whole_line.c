@@ -7,6 +7,7 @@
 #include "cmd/options/options.h"
 #include "cmd/options/subcommand.h"
 #include "input/list.h"
+#include "io/io.h"
 #include "ir/graph.h"
 #include "onnx/load.h"
 
@@ -241,17 +242,6 @@ static int take_word(struct line *l, int i)
 	return taken == 2 && attached ? 1 : taken;
 }
 
-static bool is_picture(const char *file)
-{
-	static const char *const kinds[] = {".png",  ".jpg", ".jpeg", ".bmp",
-					    ".webp", ".ppm", ".gif"};
-
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
-		if (!strcasecmp(path_ext(file), kinds[i]))
-			return true;
-	return false;
-}
-
 /* Adds the size of the pictures that the model takes, if its only input of four axes says it. */
 static void add_size(struct line *l)
 {
@@ -288,7 +278,7 @@ const char *whole_line(const struct command *command, int foreign, int argc, cha
 	}
 	if (!l.model || access(l.model, F_OK) != 0 || !(command->bit & CMD_RUNS) || !l.foreign)
 		return NULL;
-	if (l.file && is_picture(l.file))
+	if (l.file && io_kind_of(l.file, "", 0) == IO_IMAGE)
 		add_size(&l);
 	if ((!l.keys.n && l.foreign < 2) || (l.keys.n && !l.file))
 		return NULL;

@@ -77,17 +77,16 @@ static bool saves_one_file(const struct options *o)
 	return o->save && !strcmp(path_ext(o->save), ".safetensors") && !path_is_folder(o->save);
 }
 
-/* Whether the ending is one of pictures that are not written: boxes are drawn as PNG alone. */
-static bool names_other_picture(const char *ending)
+/* Whether the name's ending is one of pictures that are not written: boxes are drawn as PNG alone. */
+static bool names_other_picture(const char *path)
 {
-	static const char *const pictures[] = {".jpg",	".jpeg", ".gif", ".bmp", ".webp",
-					       ".tif",	".tiff", ".jp2", ".ppm", ".pgm",
-					       ".avif", ".heic", ".svg", ".pdf"};
+	static const char *const not_read[] = {".gif", ".svg", ".pdf"};
+	const char *ending = path_ext(path);
 
-	for (size_t i = 0; i < sizeof(pictures) / sizeof(*pictures); i++)
-		if (!strcasecmp(ending, pictures[i]))
+	for (size_t i = 0; i < sizeof(not_read) / sizeof(*not_read); i++)
+		if (!strcasecmp(ending, not_read[i]))
 			return true;
-	return false;
+	return strcasecmp(ending, ".png") != 0 && io_kind_of(path, "", 0) == IO_IMAGE;
 }
 
 /* Whether the folder of -o is named like a file of the kinds that are written, and is not there. */
@@ -96,7 +95,7 @@ static bool save_is_file_name(const char *save)
 	static const char *const kinds[] = {".png", ".npy", ".npz", ".json", ".bin",
 					    ".pb",  ".txt", ".csv", ".tsv",  ".raw"};
 
-	if (names_other_picture(path_ext(save)))
+	if (names_other_picture(save))
 		return access(save, F_OK) != 0;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (!strcmp(path_ext(save), kinds[i]))
@@ -107,7 +106,7 @@ static bool save_is_file_name(const char *save)
 static int refuse_file_name(const struct options *o, struct diag *d)
 {
 	const char *kind = path_ext(o->save) + 1;
-	bool picture = !strcmp(kind, "png") || names_other_picture(kind - 1);
+	bool picture = !strcmp(kind, "png") || names_other_picture(o->save);
 	bool text = !strcmp(kind, "txt") || !strcmp(kind, "csv") || !strcmp(kind, "tsv");
 	int stem = (int)(strlen(o->save) - strlen(kind) - 1);
 	const char *hint = fmt(

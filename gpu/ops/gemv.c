@@ -2,12 +2,14 @@
 #include "gpu/ops/gemv.h"
 
 enum {
-	MOST_ROWS = 4,	     /* with more, tensor cores are faster: cuBLASLt's, */
-	MOST_HALF_ROWS = 16, /* or up to these our own, of 16-bit elements, */
-	HALF_CHUNK = 16,     /* which take so many elements of k at a time; */
-	HALF_BLOCKS = 100, /* there must be so many blocks if a lane is to have more than two columns, */
-	HALF_THREADS = 512, /* of so many threads */
-	COLUMN_WARPS = 8,   /* of a block: one for each column of B that lies in one piece */
+	MOST_ROWS = 4, /* of gemv.cu; with more rows, tensor cores are faster */
+	/* gemv_half.cu, on tensor cores, for elements of 16 bits: */
+	MOST_HALF_ROWS = 16,
+	HALF_CHUNK = 16,    /* k must be a multiple of this */
+	HALF_BLOCKS = 100,  /* a lane has more than two columns only if this many blocks remain */
+	HALF_THREADS = 512, /* of a block */
+	/* gemv.cu: */
+	COLUMN_WARPS = 8, /* of a block: one for each column of B that lies in one piece */
 	/* As measured on an H200, for products of 768 to 32,000 columns: */
 	NARROW = 2,
 	WIDE = 4,	   /* threads beside one another in a row of B, */

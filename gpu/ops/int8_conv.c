@@ -214,8 +214,8 @@ static int64_t tiles_of(const struct gpu_codes_conv *j, const struct tile *t)
 }
 
 /*
- * As many blocks as the device holds at a time, each of which computes a tile after the other of the same columns. If not
- * even a block for each of the columns fits: a block a tile.
+ * The grid has as many blocks as the device holds at a time, and each block computes several tiles, one after the other, all of the same
+ * columns. If the device does not even hold one block for each group of columns, there is a block for each tile.
  */
 static struct gpu_grid grid_of(const struct device_facts *f, const struct gpu_codes_conv *j,
 			       const struct tile *t)

@@ -54,7 +54,10 @@ void file_release(const void *p, size_t n);
  * file_pass() gives back what a reader has passed over.
  */
 void file_map_lean(const struct file_map *m);
-/* Says that a reader of a lean mapping has passed over these bytes. Does nothing to other memory. */
+/*
+ * Tells that n bytes at p of such a file have been read and are not needed soon, so that their pages can be given back. Does nothing if
+ * p is in no file for which file_map_lean() was called.
+ */
 void file_pass(const void *p, size_t n);
 
 /*

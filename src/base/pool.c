@@ -404,7 +404,8 @@ static void team_barrier(void)
 	uint32_t phase = atomic_load(&pool.barrier.value);
 	if (self.depth != 1 || threads == 1)
 		return;
-	if (self.holds && pool.unwoken) { /* the caller cannot do their parts after its own */
+	/* workers that sleep would never come to the barrier, and the caller can do their parts only behind its own */
+	if (self.holds && pool.unwoken) {
 		wake_workers();
 		pool.unwoken = false;
 	}

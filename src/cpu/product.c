@@ -384,13 +384,14 @@ struct runs {
 	struct linear l; /* of one run: n maps, k elements */
 	struct window w;
 	int64_t images, channels, runs, padded[MAX_RANK];
-	size_t run_floats,
-		picture; /* elements of a run's packed weights, and of a picture with its pads */
-	int64_t *offset; /* of each run, from the first element of a window on */
-	int64_t rows, chunk,
-		chunks; /* rows of outputs in a picture; outputs of a row that are computed at once */
-	bool pads;
-	size_t scratch; /* bytes of a thread's, in front of the copy of the picture */
+	size_t run_floats; /* elements of a run's packed weights */
+	size_t picture;	   /* elements of a picture with its pads */
+	int64_t *offset; /* for each run, how many elements behind the first one of a window it begins */
+	int64_t rows;	/* of outputs in a picture */
+	int64_t chunk;	/* outputs of a row that are computed at once */
+	int64_t chunks; /* of a row */
+	bool pads;	/* pictures are copied, with their pads */
+	size_t scratch; /* bytes that each thread needs; the copies of the pictures follow those of all threads */
 };
 
 /* Whether neighbouring elements of a row of the window are neighbours in the picture: then the row is a run. */
@@ -615,7 +616,7 @@ struct pad_job {
 	float *to;
 };
 
-/* Copies rows of the padded pictures, or clears them where they are pads. */
+/* Writes rows begin to end - 1 of the copies of all pictures: zeros where they are pads, the picture's elements elsewhere. */
 static void pad_rows(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct pad_job *j = arg;
@@ -635,10 +636,13 @@ static void pad_rows(void *arg, int64_t begin, int64_t end, int thread)
 			inside &= k >= 0 && k < w->in[d];
 			at = at * w->in[d] + k;
 		}
-		memset(to, 0, (size_t)(j->v->padded[last] * c) * sizeof(float));
-		if (inside)
-			memcpy(to + w->begin[last] * c, j->x + (i / each * rows + at) * width,
-			       (size_t)width * sizeof(float));
+		int64_t before = inside ? w->begin[last] * c : j->v->padded[last] * c;
+		memset(to, 0, (size_t)before * sizeof(float));
+		if (!inside)
+			continue;
+		memcpy(to + before, j->x + (i / each * rows + at) * width,
+		       (size_t)width * sizeof(float));
+		memset(to + before + width, 0, (size_t)(w->end[last] * c) * sizeof(float));
 	}
 }
 

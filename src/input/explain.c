@@ -22,7 +22,7 @@ struct guesser {
 	const struct item *item;
 	struct input_keys keys; /* the user's keys and the keys guessed so far */
 	struct str added;	/* the guessed keys as text, for the hint */
-	const char *left_out; /* the user's key with which a picture cannot fit; NULL if it is none of them */
+	const char *left_out; /* that key of the user's without which the picture fits; NULL if no key is to blame */
 	const char *reads,
 		*note; /* meaning of the file with these keys: "u8 [224,224,3]", "an HWC image" */
 	struct fit fit;

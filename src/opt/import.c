@@ -504,7 +504,7 @@ int pass_import(struct optimizer *o, struct graph *g)
 	int changes = 0, r = whole && !o->config->types_only ? ops_supported(o->model, o->diag) : 0;
 
 	x->imported = true;
-	/* an input of unknown type is no error: an unknown operator may have made it */
+	/* who only wants types has operators that nobody knows, and what they make has no type: that is no error of its readers */
 	x->tolerant |= o->config->types_only;
 	for (uint32_t i = 0; i < g->nin; i++)
 		name_unknown(o, g, &x->info[g->in[i]]);
