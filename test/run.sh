@@ -369,7 +369,11 @@ random() {
 
 for suite; do
 	case $suite in
-	unit | cli | conformance | check | lint | headers | gcc | clang | arm64 | emulated | sanitize | mutants | fuzz | random | torture) "$suite" ;;
+	unit | cli | conformance | check | lint | headers | gcc | clang | arm64 | emulated | sanitize | mutants | fuzz | random | torture)
+		began=$SECONDS
+		"$suite"
+		printf -- '--- %s: %d s\n' "$suite" $((SECONDS - began))
+		;;
 	*)
 		echo "test/run.sh: there is no suite '$suite'" >&2
 		exit 2

@@ -368,12 +368,13 @@ static const char *value_instead(const char *key, const char *value, struct diag
 	struct input_keys scratch = NO_KEYS;
 	struct arena a = {0};
 	const char *other = other_value(key, value), *hint = NULL;
-	char *text = arena_strn(&a, value, strlen(value)), *to = text;
+	char *text, *to;
 
 	if (!strncasecmp(value, "imagenet", 8))
 		return "write " IMAGENET;
 	if (other)
 		return fmt(d, "write %s=%s", key, other);
+	text = to = arena_strn(&a, value, strlen(value));
 	/* small letters, no brackets, and a slash between numbers */
 	bool numbers = !strcmp(key, "mean") || !strcmp(key, "std");
 	for (const char *p = value; *p; p++)
