@@ -104,8 +104,8 @@ endif
 # --- flags: CPPFLAGS, CFLAGS and LDFLAGS are the user's and come last
 
 WARN := -Wall -Wextra
-# Instrumented code makes gcc warn of conversions that are not there: the plain builds are where warnings count.
-ifneq ($(and $(DEVELOPER),$(if $(SANITIZE),,yes)),)
+# Instrumented code makes gcc warn of conversions that are not there; clang warns of the code before it instruments it.
+ifneq ($(and $(DEVELOPER),$(if $(SANITIZE),$(findstring clang,$(CC)),yes)),)
 WARN += -Werror -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition \
 	-Wvla -Wundef -Wformat=2 -Wcast-qual -Wwrite-strings -Wpointer-arith \
 	$(if $(findstring clang,$(CC)),-Wno-gnu-zero-variadic-macro-arguments -Wno-pass-failed)

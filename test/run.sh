@@ -27,6 +27,9 @@ for name in "${!INFER_@}"; do
 	esac
 done
 export XDG_CACHE_HOME=$scratch/cache
+# The runtime of gcc before 14 and clang before 17 now and then takes a thread's block of storage for one with the header of an old C
+# library, and its search for leaks then crashes.
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}intercept_tls_get_addr=0
 
 count() { # PASSED FAILED SKIPPED
 	passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
@@ -77,6 +80,36 @@ step() { # NAME COMMAND...: one test, which passes if the command succeeds
 	fi
 }
 
+# Calls FUNCTION with ITEM in a shell of its own, with a log, a cache and counts of its own; what it prints stands together.
+apart() { # FUNCTION ITEM
+	log=$(mktemp -p "$scratch") && trap - EXIT || return
+	export XDG_CACHE_HOME=$log.cache
+	passed=0 failed=0 skipped=0
+	"$@" >"$log.out" 2>&1
+	cat "$log.out"
+	echo "$passed $failed $skipped" >"$log.counts"
+}
+
+# Calls FUNCTION for each ITEM, as many at a time as there are cores: no test may depend on what runs beside it. A call that
+# never came to its counts is one failed test.
+side_by_side() { # FUNCTION ITEM...
+	local each=$1 item running=0 counts
+	shift
+	for item; do
+		if [ $running -ge "$(nproc)" ]; then
+			wait -n
+			running=$((running - 1))
+		fi
+		(apart "$each" "$item") &
+		running=$((running + 1))
+	done
+	wait
+	counts=("$scratch"/*.counts)
+	# shellcheck disable=SC2046 # three numbers
+	count $(cat /dev/null "${counts[@]}" | awk -v calls=$# '{p += $1; f += $2; s += $3} END {print p + 0, f + calls - NR, s + 0}')
+	rm -f "${counts[@]}"
+}
+
 # Removes a build that no later suite uses, in CI only, where disk space is short.
 done_with() { # FOLDER
 	[ -z "${CI:-}" ] || rm -rf "${BUILD:?}/$1"
@@ -84,19 +117,14 @@ done_with() { # FOLDER
 
 # --- the suites of make test
 
+unit_program() { tap "unit/${1##*/}" "$1"; }
 unit() {
-	local program
-	for program in $UNIT; do
-		tap "unit/${program##*/}" "$program"
-	done
+	# shellcheck disable=SC2086 # a list of programs
+	side_by_side unit_program $UNIT
 }
 
-cli() {
-	local file
-	for file in test/cli/*.bats; do
-		tap "${file#test/}" bats --tap "$file"
-	done
-}
+bats_file() { tap "${1#test/}" bats --tap "$1"; }
+cli() { side_by_side bats_file test/cli/*.bats; }
 
 # Runs the corpus of `infer check` with this build and with the fault-injection build, which is made first if needed.
 # CHECK_MODELS names folders of further models that are correct.
@@ -163,10 +191,9 @@ headers() { step 'headers compile alone' "$MAKE" -k --no-print-directory check-h
 
 gcc() { step "$CC DEVELOPER=1" "$MAKE" -k --no-print-directory tests DEVELOPER=1; }
 
-clang() {
-	step 'clang DEVELOPER=1' "$MAKE" -k --no-print-directory tests CC=clang DEVELOPER=1
-	done_with clang
-}
+# clang warns while it builds what the suite `fuzz` runs.
+FUZZERS=(CC=clang SANITIZE='fuzzer-no-link,address,undefined')
+clang() { step 'clang DEVELOPER=1' "$MAKE" -k --no-print-directory tests fuzzers "${FUZZERS[@]}" DEVELOPER=1; }
 
 # Reads a list of the conformance runner and prints the numeric operators that ran on the host instead of the GPU. Operators on
 # strings, sequences, optionals and pictures, those of ai.onnx.ml, losses and optimizers may run there.
@@ -315,23 +342,26 @@ mutants() {
 # Runs each fuzz target from the seeds in test/fuzz/NAME/, on a fixed number of inputs that are the same on every machine;
 # options that would let addresses or the clock influence the inputs are therefore off. FUZZ_SECONDS=N searches for N seconds
 # without these restrictions.
-fuzz() {
-	local target name found
+fuzz_target() { # NAME
+	local name=$1 found=$BUILD/fuzz/$1 folders
 	local how=(-runs="${FUZZ_RUNS:-20000}" -seed="${FUZZ_SEED:-1}" -reload=0 -entropic=0 -use_cmp=0)
-	[ -z "${FUZZ_SECONDS:-}" ] || how=(-max_total_time="$FUZZ_SECONDS" -seed="${FUZZ_SEED:-0}")
-	local config=(CC=clang SANITIZE='fuzzer-no-link,address,undefined')
-	step 'fuzzers build' "$MAKE" --no-print-directory fuzzers "${config[@]}"
-	for target in "$BUILD"/clang-fuzzer-no-link-address-undefined/fuzz/*; do
-		name=${target##*/}
-		[ -f "test/fuzz/$name.c" ] || continue
-		found=$BUILD/fuzz/$name
-		[ -n "${FUZZ_SECONDS:-}" ] || { found=$found-same && rm -rf "$found"; }
-		mkdir -p "$found"
-		local folders=("$found") # libFuzzer writes new inputs to the first folder
-		[ ! -d "test/fuzz/$name" ] || folders+=("test/fuzz/$name")
-		step "fuzz/$name" "$target" "${how[@]}" -timeout=1200 -rss_limit_mb=2048 \
-			-artifact_prefix="$BUILD/fuzz/$name-" "${folders[@]}"
-	done
+	if [ -n "${FUZZ_SECONDS:-}" ]; then
+		how=(-max_total_time="$FUZZ_SECONDS" -seed="${FUZZ_SEED:-0}")
+	else
+		found=$found-same && rm -rf "$found"
+	fi
+	mkdir -p "$found"
+	folders=("$found") # libFuzzer writes new inputs to the first folder
+	[ ! -d "test/fuzz/$name" ] || folders+=("test/fuzz/$name")
+	step "fuzz/$name" "$BUILD/clang-fuzzer-no-link-address-undefined/fuzz/$name" "${how[@]}" -timeout=1200 -rss_limit_mb=2048 \
+		-artifact_prefix="$BUILD/fuzz/$name-" "${folders[@]}"
+}
+fuzz() {
+	local targets
+	step 'fuzzers build' "$MAKE" --no-print-directory fuzzers "${FUZZERS[@]}"
+	targets=(test/fuzz/*.c)
+	targets=("${targets[@]##*/}")
+	side_by_side fuzz_target "${targets[@]%.c}"
 	done_with clang-fuzzer-no-link-address-undefined
 }
 
@@ -341,30 +371,30 @@ torture() {
 	tap torture "$OUT/torture/run" ${TORTURE_MODE:-} "$INFER" "$OUT/torture/refuse.so" test/torture/model.onnx
 }
 
-# Compares random graphs with the reference implementations that `make deps-dev` installs; skipped if they are missing. The
-# number of graphs and the seed are fixed, so that every run is the same; RANDOM_SECONDS=N runs as many as fit into N seconds.
-random() {
-	local python=${DEPS:-$BUILD/deps}/python ops limit=(--count "${RANDOM_GRAPHS:-3000}")
+# Compares random graphs, codes, operands and planted faults with the reference implementations that `make deps-dev` installs; skipped
+# if they are missing. The number of graphs and the seed are fixed, so that every run is the same; RANDOM_SECONDS=N runs as many as
+# fit into N seconds.
+random_part() { # NAME
+	local seed=(--tap --driver "$OUT/random/driver" --seed "${RANDOM_SEED:-1}") limit=(--count "${RANDOM_GRAPHS:-3000}")
 	[ -z "${RANDOM_SECONDS:-}" ] || limit=(--seconds "$RANDOM_SECONDS")
-	if [ ! -d "$python/onnxruntime" ]; then
+	case $1 in
+	random)
+		"$INFER" inspect --ops --json >"$log.ops" || return
+		tap random python3 test/random/random_test.py --ops "$log.ops" --keep "$OUT/random/failed" "${seed[@]}" "${limit[@]}"
+		;;
+	codes) tap codes python3 test/random/codes.py "${seed[@]}" --count $((${RANDOM_GRAPHS:-3000} / 10)) ;;
+	operands) tap operands python3 test/random/operands.py "${seed[@]}" test/conformance/cases test/random/cases ;;
+	trust) tap trust python3 test/trust/self_test.py "$INFER" ;;
+	esac
+}
+random() {
+	local -x PYTHONPATH=${DEPS:-$BUILD/deps}/python PYTHONDONTWRITEBYTECODE=1
+	if [ ! -d "$PYTHONPATH/onnxruntime" ]; then
 		echo 'random                       skipped: it needs the reference implementations that make deps-dev installs'
 		count 0 0 1
 		return
 	fi
-	ops=$(mktemp)
-	if ! "$INFER" inspect --ops --json >"$ops"; then
-		count 0 1 0
-		return
-	fi
-	PYTHONPATH=$python PYTHONDONTWRITEBYTECODE=1 tap random python3 test/random/random_test.py --tap \
-		--driver "$OUT/random/driver" --ops "$ops" --keep "$OUT/random/failed" \
-		--seed "${RANDOM_SEED:-1}" "${limit[@]}"
-	rm -f "$ops"
-	PYTHONPATH=$python PYTHONDONTWRITEBYTECODE=1 tap codes python3 test/random/codes.py --tap \
-		--driver "$OUT/random/driver" --seed "${RANDOM_SEED:-1}" --count $((${RANDOM_GRAPHS:-3000} / 10))
-	PYTHONPATH=$python PYTHONDONTWRITEBYTECODE=1 tap operands python3 test/random/operands.py --tap \
-		--driver "$OUT/random/driver" --seed "${RANDOM_SEED:-1}" test/conformance/cases test/random/cases
-	PYTHONPATH=$python PYTHONDONTWRITEBYTECODE=1 tap trust python3 test/trust/self_test.py "$INFER"
+	side_by_side random_part random codes operands trust
 }
 
 for suite; do
