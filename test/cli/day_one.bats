@@ -227,10 +227,10 @@ paste_whole_line() { # WORD...
 	cp cls.onnx b.onnx
 	answers_all 18 <<-'END'
 		run cls.onnx cat.png -k 5 | print the K largest values by --top 5
-		run cls.onnx cat.png --imagenet | --input FILE,resize=224x224,scale=1/255,mean=0.485/0.456/0.406
-		run cls.onnx cat.png --size 64 | --input FILE,resize=WxH
-		run cls.onnx cat.png --crop 64 | --input FILE,resize=WxH
-		run cls.onnx cat.png --bgr | --input FILE,order=bgr
+		run cls.onnx cat.png --imagenet | --input cat.png,resize=224x224,scale=1/255,mean=0.485/0.456/0.406
+		run cls.onnx cat.png --size 64 | --input cat.png,resize=64x64
+		run cls.onnx cat.png --crop 64 | --input cat.png,resize=64x64
+		run cls.onnx cat.png --bgr | --input cat.png,order=bgr
 		run cls.onnx --random --max | --json -q | jq .outputs[0].max
 		run cls.onnx --random --jq .outputs | --json -q | jq
 		run cls.onnx --file cat.png | by --input cat.png
@@ -241,7 +241,7 @@ paste_whole_line() { # WORD...
 		profile cls.onnx b.onnx --sort mean-time | --sort time
 		inspect cls.onnx --dumpLayerInfo | by --nodes
 		polygraphy inspect model cls.onnx | infer inspect cls.onnx shows a model
-		hyperfine cls.onnx b.onnx | infer profile A.onnx B.onnx says which is faster
+		hyperfine cls.onnx b.onnx | infer profile cls.onnx b.onnx says which is faster
 		trtexec --onnx=cls.onnx | infer profile cls.onnx measures a model
 		doctor cuda | infer doctor takes no operand
 	END
@@ -386,4 +386,41 @@ npy_file() { # FILE DESCR SHAPE BYTES
 	: >pics/a.npy
 	run -4 "$INFER" run cls.onnx --input pics
 	[[ $output == *"inputs   none was run"* && $output != *"on none"* ]]
+}
+
+# Runs the command that begins with "infer run" in the hint, up to a text that comes behind it.
+paste_command() { # END WORD...
+	local end=$1
+	shift
+	run -2 "$INFER" "$@"
+	local line=${output##*hint: }
+	[[ $line == infer\ *"$end"* ]] || { echo "$* : $output"; return 1; }
+	PATH=$(dirname "$INFER"):$PATH run -0 bash -c "${line%%"$end"*}"
+}
+
+@test "Commands in hints have the files of the line, so that they can be pasted" {
+	cd "$out"
+	echo '<ir_version: 8, opset_import: ["" : 17]> g (float[1,3,h,w] x) => (float[1,3] y)
+		{ p = GlobalAveragePool (x) y = Flatten (p) }' >any.onnxtxt
+	"$INFER" convert any.onnxtxt cls.onnx
+	cp cls.onnx b.onnx
+	paste_command '; ' classify cls.onnx 'my cat.png'
+	paste_command ' runs a model once' predict cls.onnx x:cat.png
+	paste_command ' compares' compare cls.onnx b.onnx
+	answers_all 7 <<-'END'
+		ocr cls.onnx cat.png | infer run cls.onnx cat.png,scale=1/255,mean=0.5,std=0.5 --decode ctc --labels meta:character
+		detect cls.onnx 'my cat.png' | infer run cls.onnx 'my cat.png',resize=letterbox:640x640,scale=1/255
+		run cls.onnx --input x=cat.png,scale=1/255 --bgr | --input cat.png,order=bgr
+		run cls.onnx cat.png --height 48 | --input cat.png,resize=x48
+		run cls.onnx cat.png --expect names.txt | infer check cls.onnx cat.png --expect names.txt
+		run cls.onnx --labels names.txt --expect names.txt | infer check cls.onnx FILE --expect names.txt
+		diff cls.onnx b.onnx --rtol 1e-3 | infer check cls.onnx --compare b.onnx --rtol 1e-3
+	END
+}
+
+@test "A height that the model fixes is told, and not multiples of a size that runs" {
+	echo '<ir_version: 8, opset_import: ["" : 17]> g (float[1,3,h,w] x) => (float[1,3,n] y)
+		{ p = AveragePool <kernel_shape = [48, 1], strides = [48, 1]> (x) a = Constant <value_ints = [2]> () y = Squeeze (p, a) }' >"$out/line.onnxtxt"
+	fails_with 3 "it accepts, for example, x [1,3,48,63]: resize=x48" run "$out/line.onnxtxt" rgb.png,resize=42x32
+	run -0 "$INFER" run "$out/line.onnxtxt" rgb.png,resize=x48
 }
