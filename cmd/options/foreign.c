@@ -194,7 +194,8 @@ static const char *word_in_place(const struct given *g, const char *hint, const 
 		return g->model[0];
 	if (*n == 7 && str_starts(p, "PICTURE"))
 		return g->picture ? g->picture : g->input;
-	bool input = p - hint >= 8 && (str_starts(p - 6, "MODEL ") || str_starts(p - 8, "--input "));
+	bool input = p - hint >= 10 && (str_starts(p - 6, "MODEL ") || str_starts(p - 8, "--input ") ||
+					str_starts(p - 10, "ffmpeg -i "));
 	return *n == 4 && input && str_starts(p, "FILE") ? g->input : NULL;
 }
 

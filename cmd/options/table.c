@@ -266,8 +266,10 @@ const struct field options_table[] = {
 		 "their sizes."},
 	{ROW("memory", F_BOOL, memory, SHOW, CMD_INSPECT),
 	 .help = "show the planned memory and its peak",
-	 .more = "This is the most that a run with these dimensions will hold, by purpose. The program and its libraries "
-		 "need about 30 MiB more."},
+	 .more = "This is the most that a run with these dimensions will hold, by purpose. Weights are read in place where the file is mapped, "
+		 "unless they are small and not aligned: those are copied. Many kernels read packed weights, which are made once; "
+		 "those in the file need no memory then. infer run and infer profile count copied and packed weights by the same names. "
+		 "The program and its libraries need about 30 MiB more."},
 	{ROW("stage", F_ENUM, stage, SHOW, CMD_INSPECT), .choices = "file|graph|opt|plan",
 	 .arg = "STAGE", .help = "print the graph after a stage of the pipeline",
 	 .more = "file: as read from the file; graph: upgraded to the newest operator versions; opt: after the rewrites; "

@@ -214,6 +214,18 @@ paste_whole_line() { # WORD...
 	paste_whole_line profile cls.onnx -w 1 -r 3
 	paste_whole_line benchmark_app -m cls.onnx -d CPU -niter 3
 	paste_whole_line trtexec --onnx=cls.onnx --iterations=3
+	paste_whole_line run --onnx=cls.onnx --minShapes=x:1x3x8x8 --optShapes=x:2x3x8x8 --maxShapes=x:4x3x8x8
+	[[ $output == *"x f32 [2,3,8,8]"* ]]
+	paste_whole_line run cls.onnx --input-shapes 'x:[2,3,8,8]' --providers CPUExecutionProvider
+	paste_whole_line run -m cls.onnx -shape 'x[2,3,8,8]' -d CPU
+	[[ $output == *"x f32 [2,3,8,8]"* ]]
+	run -2 "$INFER" profile -I -m times -r 10 -e cpu cls.onnx
+	[[ $output == *"the whole line: infer profile cls.onnx -n 10 -d cpu" ]]
+	run -2 "$INFER" check cls.onnx --onnxrt --input-shape x:2,3,8,8
+	[[ $output == *"the whole line: infer check cls.onnx --compare onnxruntime --shape x=2x3x8x8" ]]
+	# a shape that belongs to no input by name, or is none
+	run -2 "$INFER" run --onnx=cls.onnx --shapes=1x3x8x8 --iterations=3
+	[[ $output != *"the whole line"* ]]
 	# -t is a number of seconds for the tools that have -m
 	run -2 "$INFER" profile -m cls.onnx -t 5 -api async
 	[[ $output == *"the whole line: infer profile cls.onnx --duration 5s" ]]
@@ -423,4 +435,22 @@ paste_command() { # END WORD...
 		{ p = AveragePool <kernel_shape = [48, 1], strides = [48, 1]> (x) a = Constant <value_ints = [2]> () y = Squeeze (p, a) }' >"$out/line.onnxtxt"
 	fails_with 3 "it accepts, for example, x [1,3,48,63]: resize=x48" run "$out/line.onnxtxt" rgb.png,resize=42x32
 	run -0 "$INFER" run "$out/line.onnxtxt" rgb.png,resize=x48
+}
+
+@test "Files of other programs are told by what they are, as inputs and as models" {
+	local file
+	cd "$out"
+	mkdir t && printf 'x' >t/data.pkl && cp cls.onnx t/m.onnx
+	printf '\0\0\0\x18ftypmp42%064d' 0 >film.mp4
+	printf '\x80\x04\x95%064d' 0 >p.pkl
+	fails_with 4 "film.mp4 is a film, no bare elements" run cls.onnx film.mp4
+	[[ $stderr == *"ffmpeg -i film.mp4 frame%d.png"* ]]
+	fails_with 4 "p.pkl is a Python pickle" run cls.onnx p.pkl
+	fails_with 2 "the file to write is named by -o 'my out.onnx'" simplify cls.onnx 'my out.onnx'
+	need_python
+	python3 -c 'import zipfile as z
+z.ZipFile("t.pt", "w").write("t/data.pkl"); z.ZipFile("m.zip", "w").write("t/m.onnx")'
+	fails_with 4 "t.pt is an archive of PyTorch, and no .npz file" run cls.onnx t.pt
+	[[ $stderr == *"torch.load('t.pt').numpy()"* ]]
+	fails_with 3 "hint: this is a zip archive with an ONNX model: unpack it first" run m.zip --random
 }
