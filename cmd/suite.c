@@ -389,21 +389,25 @@ static int export_suite(struct suite *s)
 				continue;
 			/* what an interruption kept from being done: the first fails, so that the report does not pass */
 			const bool cut = !x->done && !x->why;
+			const struct ci_measure *measured = &m[r.nmeasures];
+			if (!isnan(x->median)) {
+				m[r.nmeasures++] =
+					(struct ci_measure){s->model[k], "latency", x->median * 1e9,
+							    x->low * 1e9, x->high * 1e9};
+				m[r.nmeasures++] = (struct ci_measure){s->model[k], "throughput",
+								       x->rate, NAN, NAN};
+			}
 			c[r.ncases++] = (struct ci_case){s->model[k],
 							 command_names[i],
 							 x->seconds,
 							 !x->done && !(cut && !ended),
 							 cut ? "not done: the suite was ended early"
 							     : x->why,
-							 x->detail};
+							 x->detail,
+							 measured,
+							 (size_t)(&m[r.nmeasures] - measured)};
 			ended |= cut;
 		}
-		const struct outcome *x = &s->outcome[k].of[1];
-		if (isnan(x->median))
-			continue;
-		m[r.nmeasures++] = (struct ci_measure){s->model[k], "latency", x->median * 1e9,
-						       x->low * 1e9, x->high * 1e9};
-		m[r.nmeasures++] = (struct ci_measure){s->model[k], "throughput", x->rate, NAN, NAN};
 	}
 	return ci_export_all(&r, s->o, s->d);
 }

@@ -105,6 +105,9 @@ static const char *hint_for_other_format(struct pb_span f)
 		{0, "ptrt", "this is a TensorRT engine: use the ONNX file that it was built from"},
 	};
 
+	/* the name of the first member stands at byte 30 of a zip archive */
+	if (f.n > 64 && !memcmp(f.p, "PK\3\4", 4) && memmem(f.p + 30, 34, ".onnx", 5))
+		return "this is a zip archive with an ONNX model: unpack it first";
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
 		size_t n = strlen(kinds[i].magic);
 		if (f.n >= kinds[i].at + n && !memcmp(f.p + kinds[i].at, kinds[i].magic, n))

@@ -192,6 +192,7 @@ static void *new_data(const struct weights_to *to, size_t bytes)
 	if (!p)
 		return NULL;
 	struct block *b = arena_new(&to->store->model->arena, struct block);
+	to->store->model->copied_bytes += bytes;
 	*b = (struct block){p, to->store->blocks};
 	to->store->blocks = b;
 	return p;

@@ -84,17 +84,20 @@ static struct input_set *plan_inputs(struct inspection *x, struct session *s, st
 static int plan_memory(struct inspection *x, struct session *s, struct diag *d)
 {
 	struct segment_report r = {0};
-	uint64_t before = mem_count(MEM_HOST, MEM_WEIGHTS).live;
+	uint64_t before = mem_count(MEM_HOST, MEM_PACKED).live;
 	struct input_set *set = plan_inputs(x, s, d);
 	int err = set ? 0 : d->last ? -(int)d->last->code : -E_INTERNAL;
 
 	if (!err)
 		err = session_prepare(s, input_tensors(set), &r, d);
-	x->packed_bytes = (size_t)(mem_count(MEM_HOST, MEM_WEIGHTS).live - before);
+	x->packed_bytes = (size_t)(mem_count(MEM_HOST, MEM_PACKED).live - before);
 	if (!err) {
-		size_t weights = x->weights[0].bytes, gone = session_model(s)->dropped_bytes;
-		x->kept_bytes = gone < weights ? weights - gone : 0;
-		x->peak_bytes = x->kept_bytes + x->packed_bytes + r.slab_bytes;
+		size_t weights = x->weights[0].bytes;
+		const struct model *m = session_model(s);
+		size_t elsewhere = m->copied_bytes + m->dropped_bytes;
+		x->in_place_bytes = elsewhere < weights ? weights - elsewhere : 0;
+		x->copied_bytes = m->copied_bytes;
+		x->peak_bytes = x->copied_bytes + x->in_place_bytes + x->packed_bytes + r.slab_bytes;
 		x->plan = r;
 		x->plan.steps = arena_dup(&x->arena, r.steps, r.nsteps * sizeof(*r.steps));
 		x->planned = true;

@@ -31,8 +31,9 @@ struct inspection {
 	bool planned; /* --memory */
 	struct segment_report plan;
 	size_t packed_bytes;	  /* weights packed for the kernels */
-	size_t kept_bytes;	  /* weights that stay in memory in their original form */
-	size_t peak_bytes;	  /* kept_bytes, packed_bytes and the planned memory of values */
+	size_t copied_bytes;	  /* weights that were copied from the file when it was read */
+	size_t in_place_bytes;	  /* weights that kernels read where the file is mapped */
+	size_t peak_bytes;	  /* the three, and the planned memory of values */
 	struct opt_report report; /* --passes, --explain */
 };
 

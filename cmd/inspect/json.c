@@ -217,8 +217,9 @@ static void write_memory(const struct inspection *x, struct json *j)
 {
 	json_object(j, "memory");
 	json_int(j, "weights", (int64_t)x->weights[0].bytes);
-	json_int(j, "weights_kept", (int64_t)x->kept_bytes);
-	json_int(j, "packed", (int64_t)x->packed_bytes);
+	json_int(j, "weights_in_place", (int64_t)x->in_place_bytes);
+	json_int(j, "copied_weights", (int64_t)x->copied_bytes);
+	json_int(j, "packed_weights", (int64_t)x->packed_bytes);
 	json_int(j, "activations", (int64_t)x->plan.slab_bytes);
 	json_int(j, "activations_without_reuse", (int64_t)x->plan.value_bytes);
 	json_int(j, "workspace", (int64_t)x->plan.workspace);

@@ -120,10 +120,12 @@ static void add_memory(const struct inspection *x, struct page *p, struct arena 
 {
 	if (!x->planned)
 		return;
-	struct page_bar bars[] = {{"weights", NULL, (double)x->kept_bytes},
-				  {"weights packed for the kernels", NULL, (double)x->packed_bytes},
-				  {"activations and workspace", NULL, (double)x->plan.slab_bytes},
-				  {"activations, not shared", NULL, (double)x->plan.value_bytes}};
+	struct page_bar bars[] = {
+		{"weights read in place in the file", NULL, (double)x->in_place_bytes},
+		{"copied weights", NULL, (double)x->copied_bytes},
+		{"packed weights", NULL, (double)x->packed_bytes},
+		{"activations and workspace", NULL, (double)x->plan.slab_bytes},
+		{"activations, not shared", NULL, (double)x->plan.value_bytes}};
 
 	for (size_t i = 0; i < sizeof(bars) / sizeof(*bars); i++)
 		bars[i].text = str_bytes(a, (int64_t)bars[i].value);

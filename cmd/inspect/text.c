@@ -314,15 +314,13 @@ static void print_cost(const struct inspection *x, struct arena *a, FILE *f)
 static void print_memory(const struct inspection *x, struct arena *a, FILE *f)
 {
 	const struct segment_report *p = &x->plan;
-	uint64_t weights = x->weights[0].bytes;
 
-	fprintf(f, "memory      planned peak %s: weights %s%s, packed for the kernels %s, ",
-		human_bytes(a, x->peak_bytes), human_bytes(a, x->kept_bytes),
-		x->kept_bytes < weights ? arena_printf(a, " (of %s; the others are freed once packed)",
-						       human_bytes(a, weights))
-					: "",
-		human_bytes(a, x->packed_bytes));
-	fprintf(f, "activations and workspace %s\n", human_bytes(a, p->slab_bytes));
+	fprintf(f,
+		"memory      planned peak %s: weights read in place in the file %s, copied weights %s, packed weights %s, "
+		"activations and workspace %s\n",
+		human_bytes(a, x->peak_bytes), human_bytes(a, x->in_place_bytes),
+		human_bytes(a, x->copied_bytes), human_bytes(a, x->packed_bytes),
+		human_bytes(a, p->slab_bytes));
 	fprintf(f,
 		"            without sharing, the activations would take %s; largest workspace %s\n",
 		human_bytes(a, p->value_bytes), human_bytes(a, p->workspace));

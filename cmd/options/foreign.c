@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "cmd/options/options.h"
+#include "io/io.h"
 #include "ir/graph.h"
 
 #include <ctype.h>
@@ -115,26 +116,103 @@ static const char *fill_in(const char *hint, const char *value, struct diag *d)
 	return str_get(&s);
 }
 
-const char *hint_with_model(const char *hint, int argc, char *const *argv, struct diag *d)
-{
-	const char *model = NULL, *p;
-	struct str s = {.arena = &d->arena};
+/* Files of the command line, quoted for a shell. NULL: there is none. */
+struct given {
+	const char *model[2], *picture, *input;
+};
 
-	for (int i = 0; i < argc && !model; i++) {
+/* Returns the file that a word names as x.npy, NAME=x.npy,KEY=VALUE or x:x.npy, or NULL if there is no such file. */
+static const char *file_of_word(const char *word, struct diag *d)
+{
+	const char *named = strchr(word, '=');
+
+	if (access(word, F_OK) != 0) {
+		word = named ? named + 1 : foreign_input(word, &d->arena);
+		word = strchr(word, '=') && !named ? strchr(word, '=') + 1 : word;
+		word = fmt(d, "%.*s", (int)strcspn(word, ","), word);
+	}
+	return *word && access(word, F_OK) == 0 && !path_is_folder(word) ? word : NULL;
+}
+
+/* Whether the file of a word is an input by the word before it: an operand, or the value of --input or its like. */
+static bool follows_input(const char *before)
+{
+	static const char *const words[] = {"--input", "-i", "--image", "--loadInputs"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (!strcmp(before, words[i]))
+			return true;
+	return *before != '-';
+}
+
+static struct given find_given(int argc, char *const *argv, struct diag *d)
+{
+	struct given g = {.model = {NULL}};
+
+	for (int i = 0; i < argc; i++) {
 		/* --onnx=m.onnx names a model, too */
 		const char *value = *argv[i] == '-' ? strchr(argv[i], '=') : NULL;
-		const char *word = value ? value + 1 : argv[i];
-		if (path_names_model(word) && access(word, F_OK) == 0)
-			model = str_quoted(&d->arena, word);
+		const char *before = value || !i ? "" : argv[i - 1];
+		const char *file = file_of_word(value ? value + 1 : argv[i], d);
+		if (!file || !strcmp(before, "-o"))
+			continue;
+		const char *quoted = str_quoted(&d->arena, file);
+		bool is_picture = io_kind_of(file, "", 0) == IO_IMAGE;
+		if (path_names_model(file)) {
+			const char **model = &g.model[g.model[0] != NULL];
+			*model = *model ? *model : quoted;
+			continue;
+		}
+		if (is_picture && !g.picture)
+			g.picture = quoted;
+		if ((is_picture || follows_input(before)) && !g.input)
+			g.input = quoted;
 	}
-	if (!model || !hint)
+	return g;
+}
+
+/* Returns what stands for the word at p in a hint, and its length in *n, or NULL if it stands for itself. */
+static const char *word_in_place(const struct given *g, const char *hint, const char *p, size_t *n,
+				 struct diag *d)
+{
+	static const struct {
+		const char *words, *between;
+	} pairs[] = {
+		{"A.onnx B.onnx", " "},
+		{"A B", " "},
+		{"A --compare B.onnx", " --compare "},
+		{"MODEL --compare B.onnx", " --compare "},
+	};
+
+	*n = strcspn(p, " ,;:'");
+	for (size_t i = 0; g->model[1] && i < sizeof(pairs) / sizeof(*pairs); i++)
+		if (str_starts(p, pairs[i].words)) {
+			*n = strlen(pairs[i].words);
+			return fmt(d, "%s%s%s", g->model[0], pairs[i].between, g->model[1]);
+		}
+	if (*n == 5 && str_starts(p, "MODEL"))
+		return g->model[0];
+	if (*n == 7 && str_starts(p, "PICTURE"))
+		return g->picture ? g->picture : g->input;
+	bool input = p - hint >= 10 && (str_starts(p - 6, "MODEL ") || str_starts(p - 8, "--input ") ||
+					str_starts(p - 10, "ffmpeg -i "));
+	return *n == 4 && input && str_starts(p, "FILE") ? g->input : NULL;
+}
+
+const char *hint_with_files(const char *hint, int argc, char *const *argv, struct diag *d)
+{
+	struct str s = {.arena = &d->arena};
+
+	if (!hint || !*hint)
 		return hint;
-	while ((p = strstr(hint, " MODEL"))) {
-		bool whole = !p[6] || strchr(" ,;:'", p[6]);
-		str_addf(&s, "%.*s %s", (int)(p - hint), hint, whole ? model : "MODEL");
-		hint = p + 6;
+	const struct given g = find_given(argc, argv, d);
+	for (const char *p = hint; *p;) {
+		size_t n;
+		const char *file =
+			p == hint || p[-1] == ' ' ? word_in_place(&g, hint, p, &n, d) : NULL;
+		str_addf(&s, "%.*s", file ? (int)strlen(file) : 1, file ? file : p);
+		p += file ? n : 1;
 	}
-	str_addf(&s, "%s", hint);
 	return str_get(&s);
 }
 

@@ -18,10 +18,10 @@ const char *foreign_hint(const char *word, size_t n, unsigned commands, const ch
 const char *foreign_input(const char *value, struct arena *a);
 
 /*
- * Returns the hint with the word MODEL replaced by the first of the words that is the file of a model, so that the command in the
- * hint can be pasted.
+ * Returns the hint with files of the command line in its places, so that the command in it can be pasted: the first model for
+ * MODEL, the first two for "A.onnx B.onnx" and "A B", the first picture for PICTURE, the first input for FILE behind "--input" or MODEL.
  */
-const char *hint_with_model(const char *hint, int argc, char *const *argv, struct diag *d);
+const char *hint_with_files(const char *hint, int argc, char *const *argv, struct diag *d);
 
 /* Returns foreign_hint() of the word in foreign.def that `word` misspells, or NULL. */
 const char *foreign_near(const char *word, size_t n, unsigned commands, const char *value,

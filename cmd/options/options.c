@@ -730,8 +730,9 @@ static int refuse_operand(const struct options *o, size_t k, struct diag *d)
 			       : fmt(d, "infer suite%s checks and measures several models",
 				     str_get(&s));
 	} else if (!hint && (hint = hint_for_value(o, o->operand[k], d))) {
-	} else if (!hint && c->bit & CMD_EXTRACT) {
-		hint = fmt(d, "the file to write is named by -o %s", o->operand[k]);
+	} else if (!hint && c->bit & (CMD_EXTRACT | CMD_SIMPLIFY)) {
+		hint = fmt(d, "the file to write is named by -o %s",
+			   str_quoted(&d->arena, o->operand[k]));
 	} else if (!hint && c->bit & CMD_DOCTOR) {
 		hint = path_names_model(o->operand[k])
 			       ? fmt(d,

@@ -266,8 +266,10 @@ const struct field options_table[] = {
 		 "their sizes."},
 	{ROW("memory", F_BOOL, memory, SHOW, CMD_INSPECT),
 	 .help = "show the planned memory and its peak",
-	 .more = "This is the most that a run with these dimensions will hold, by purpose. The program and its libraries "
-		 "need about 30 MiB more."},
+	 .more = "This is the most that a run with these dimensions will hold, by purpose. Weights are read in place where the file is mapped, "
+		 "unless they are small and not aligned: those are copied. Many kernels read packed weights, which are made once; "
+		 "those in the file need no memory then. infer run and infer profile count copied and packed weights by the same names. "
+		 "The program and its libraries need about 30 MiB more."},
 	{ROW("stage", F_ENUM, stage, SHOW, CMD_INSPECT), .choices = "file|graph|opt|plan",
 	 .arg = "STAGE", .help = "print the graph after a stage of the pipeline",
 	 .more = "file: as read from the file; graph: upgraded to the newest operator versions; opt: after the rewrites; "
@@ -442,7 +444,8 @@ const struct field options_table[] = {
 	 .more = "FORMAT is the extension's name if the file has another one: json:FILE. profile writes .json: everything, with all samples; .csv: one line for each sample; .md: tables for a pull "
 		 "request; .html: one page with plots that needs no network. For CI systems there are junit:FILE (JUnit's XML, "
 		 "also by the extension .xml), github:FILE (GitHub's annotations; github:- prints them, so that a workflow shows "
-		 "them) and, for what was measured, bencher:FILE (Bencher Metric Format). check writes these but Bencher's, and .txt, .json and .html; suite writes those for CI systems."},
+		 "them) and, for what was measured, bencher:FILE (Bencher Metric Format). Latencies (ns), rates (1/s) and peaks of memory are properties of JUnit's "
+		 "cases, and notices of GitHub's. check writes these but Bencher's, and .txt, .json and .html; suite writes those for CI systems."},
 	{ROW("update-baselines", F_BOOL, update_baselines, EXPORTS, CMD_SUITE),
 	 .help = "write the baselines of the suite's models instead of comparing with them"},
 	{ROW("save-baseline", F_STRING, save_baseline, EXPORTS, CMD_PROFILE), .arg = "FILE",

@@ -57,7 +57,7 @@ struct line {
 };
 
 /* What becomes of a word of another tool, with or without the value behind it. */
-enum becomes { OPTION, TEXT, THE_MODEL, THE_FILE, NOTHING, NOTHING_OF_TWO };
+enum becomes { OPTION, TEXT, THE_MODEL, THE_FILE, THE_DEVICE, THE_SHAPES, NOTHING, NOTHING_OF_TWO };
 
 static const struct alike {
 	const char *words; /* of several letters: found with one dash or two */
@@ -66,6 +66,9 @@ static const struct alike {
 } alike[] = {
 	{"m onnx model model-path model-file engine loadEngine", THE_MODEL, ""},
 	{"i image input-file loadInputs source file", THE_FILE, ""},
+	{"e ep provider providers execution-provider target-device", THE_DEVICE, "--device"},
+	{"shapes shape data-shape optShapes input-shape input-shapes override-input-shapes",
+	 THE_SHAPES, "--shape"},
 	{"k topk top-k print-top num-top", OPTION, "--top"},
 	{"names class-names class-file label-file labels-file label-path", OPTION, "--labels"},
 	{"b batch-size batchsize bs", OPTION, "--batch"},
@@ -84,8 +87,9 @@ static const struct alike {
 	{"pc dumpProfile layers profile-layers perf-counts", TEXT, "--nodes"},
 	{"noDataTransfers inference-only", TEXT, "--transfers exclude"},
 	{"top5 top-5", TEXT, "--top 5"},
+	{"onnxrt onnxruntime ort", TEXT, "--compare onnxruntime"},
 	{"separateProfileRun useSpinWait useCudaGraph onnxrt I", NOTHING, ""},
-	{"hint api api-type pin model-type avgRuns", NOTHING_OF_TWO, ""},
+	{"hint api api-type pin model-type avgRuns minShapes maxShapes", NOTHING_OF_TWO, ""},
 };
 
 static bool same_letters(const char *a, const char *b, size_t n)
@@ -94,19 +98,6 @@ static bool same_letters(const char *a, const char *b, size_t n)
 		if ((a[i] == '_' ? '-' : a[i]) != b[i])
 			return false;
 	return true;
-}
-
-static const struct alike *find_alike(const char *name, size_t n)
-{
-	for (size_t i = 0; i < sizeof(alike) / sizeof(*alike); i++) {
-		const char *p = alike[i].words;
-		for (size_t len; *p; p += len + (p[len] == ' ')) {
-			len = strcspn(p, " ");
-			if (len == n && same_letters(name, p, n))
-				return &alike[i];
-		}
-	}
-	return NULL;
 }
 
 /* The option of ours that a word with one dash or two is, or NULL. */
@@ -121,6 +112,21 @@ static const struct field *find_own(const struct line *l, const char *word)
 				  : strlen(f->name) == n && !strncmp(f->name, name, n);
 		if (same && f->cmds & l->command->bit)
 			return f;
+	}
+	return NULL;
+}
+
+/* A row whose option the command does not have is not found. */
+static const struct alike *find_alike(const struct line *l, const char *name, size_t n)
+{
+	for (size_t i = 0; i < sizeof(alike) / sizeof(*alike); i++) {
+		const char *p = alike[i].words;
+		for (size_t len; *p; p += len + (p[len] == ' ')) {
+			len = strcspn(p, " ");
+			if (len == n && same_letters(name, p, n) &&
+			    (!*alike[i].ours || find_own(l, alike[i].ours)))
+				return &alike[i];
+		}
 	}
 	return NULL;
 }
@@ -199,6 +205,39 @@ static bool set_once(const char **place, const char *word)
 	return true;
 }
 
+/* Adds --shape x=1x3x8x8 for each of x:1x3x8x8,y:1x2, x:1,3,8,8, x:[1,3,8,8] or x[1,3,8,8]. Returns false for other texts. */
+static bool add_shapes(struct line *l, const char *p)
+{
+	while (*p) {
+		size_t n = strcspn(p, ":[");
+		if (!n || !isdigit((unsigned char)p[n + strspn(p + n, ":[")]))
+			return false;
+		str_addf(&l->rest,
+			 " --shape %s=", str_quoted(&l->d->arena, fmt(l->d, "%.*s", (int)n, p)));
+		p += n + strspn(p + n, ":[");
+		for (; isdigit((unsigned char)*p) ||
+		       (strchr("x,", *p) && isdigit((unsigned char)p[1]));
+		     p++)
+			str_addf(&l->rest, "%c", *p == ',' ? 'x' : *p);
+		p += *p == ']';
+		if (*p && *p++ != ',')
+			return false;
+	}
+	l->foreign++; /* one such word is enough for a line */
+	return true;
+}
+
+/* Adds -d for CPUExecutionProvider, GPU or cuda. */
+static bool add_provider(struct line *l, const char *value)
+{
+	bool cpu = !strncasecmp(value, "cpu", 3);
+
+	if (!cpu && strncasecmp(value, "cuda", 4) != 0 && strncasecmp(value, "gpu", 3) != 0)
+		return false;
+	str_addf(&l->rest, " -d %s", cpu ? "cpu" : "cuda");
+	return true;
+}
+
 /* Takes another tool's word and its value, "" if there is none. Returns the number of words, which are two with a value, or 0. */
 static int take_alike(struct line *l, const struct alike *x, const char *value)
 {
@@ -206,7 +245,13 @@ static int take_alike(struct line *l, const struct alike *x, const char *value)
 
 	l->foreign++;
 	switch (x->becomes) {
-	case THE_MODEL: return has_value && set_once(&l->model, value) ? 2 : 0;
+	case THE_MODEL:
+		/* onnxruntime_perf_test has -m times */
+		if (has_value && !path_names_model(value) && access(value, F_OK) != 0)
+			return 2;
+		return has_value && set_once(&l->model, value) ? 2 : 0;
+	case THE_DEVICE: return add_provider(l, value) ? 2 : 0;
+	case THE_SHAPES: return add_shapes(l, value) ? 2 : 0;
 	case THE_FILE:
 		return has_value && set_once(&l->file, foreign_input(value, &l->d->arena)) ? 2 : 0;
 	case NOTHING: return 1;
@@ -214,7 +259,7 @@ static int take_alike(struct line *l, const struct alike *x, const char *value)
 	case OPTION:
 	case TEXT: break;
 	}
-	if (!find_own(l, x->ours) || (x->becomes == OPTION && !has_value))
+	if (x->becomes == OPTION && !has_value)
 		return 0;
 	str_addf(&l->rest, " %s", x->ours);
 	if (x->becomes == OPTION)
@@ -235,7 +280,7 @@ static int take_word(struct line *l, int i)
 	const char *name = w + 1 + (w[1] == '-');
 	const char *value = attached ? attached : i + 1 < l->argc ? l->argv[i + 1] : "";
 	size_t n = strcspn(name, "=");
-	const struct alike *x = find_alike(name, n);
+	const struct alike *x = find_alike(l, name, n);
 	int taken = x ? take_alike(l, x, value)
 		    : w[1] == '-' && is_input_key(name, n) && add_key(l, name, n, value) ? 2
 											 : 0;

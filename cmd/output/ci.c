@@ -102,22 +102,70 @@ static void xml_attribute(const char *name, const char *value, FILE *f)
 	fputc('"', f);
 }
 
+/* Returns a number as people read it: "1.79 ms (1.75 ms to 1.83 ms)", "559/s". */
+static const char *measure_text(const struct ci_measure *m, struct arena *a)
+{
+	if (!strcmp(m->measure, "throughput"))
+		return arena_printf(a, "%.4g/s", m->value);
+	if (!strcmp(m->measure, "energy"))
+		return arena_printf(a, "%.4g J", m->value);
+	if (!strcmp(m->measure, "peak-memory"))
+		return str_bytes(a, (int64_t)m->value);
+	const char *time = str_seconds(a, m->value / 1e9);
+	if (isnan(m->low) || isnan(m->high))
+		return time;
+	return arena_printf(a, "%s (%s to %s)", time, str_seconds(a, m->low / 1e9),
+			    str_seconds(a, m->high / 1e9));
+}
+
+static const char *measures_text(const struct ci_case *c, struct arena *a)
+{
+	struct str s = {.arena = a};
+
+	for (size_t i = 0; i < c->nmeasures; i++)
+		str_addf(&s, "%s%s %s", i ? ", " : "", c->measures[i].measure,
+			 measure_text(&c->measures[i], a));
+	return str_get(&s);
+}
+
+/* Numbers are properties of a case, in the units that Bencher has, for tools, and a line of its output, which CI systems show. */
+static void write_measures(const struct ci_case *c, FILE *f)
+{
+	struct arena a = {0};
+
+	fputs("      <properties>\n", f);
+	for (size_t i = 0; i < c->nmeasures; i++)
+		fprintf(f, "        <property name=\"%s\" value=\"%.9g\"/>\n",
+			c->measures[i].measure, c->measures[i].value);
+	fputs("      </properties>\n      <system-out>", f);
+	xml_text(measures_text(c, &a), f);
+	fputs("</system-out>\n", f);
+	arena_free(&a);
+}
+
 static void write_case(const struct ci_case *c, FILE *f)
 {
+	const char *outcome = c->skipped ? "skipped" : "failure";
+
 	fputs("    <testcase", f);
 	xml_attribute("classname", c->group, f);
 	xml_attribute("name", c->name, f);
 	fprintf(f, " time=\"%.6f\"", c->seconds);
-	if (!c->why) {
+	if (!c->why && !c->nmeasures) {
 		fputs("/>\n", f);
 		return;
 	}
-	fprintf(f, ">\n      <%s", c->skipped ? "skipped" : "failure");
-	xml_attribute("message", c->why, f);
-	fputc('>', f);
-	if (c->detail)
-		xml_text(c->detail, f);
-	fprintf(f, "</%s>\n    </testcase>\n", c->skipped ? "skipped" : "failure");
+	fputs(">\n", f);
+	if (c->nmeasures)
+		write_measures(c, f);
+	if (c->why) {
+		fprintf(f, "      <%s", outcome);
+		xml_attribute("message", c->why, f);
+		fputc('>', f);
+		xml_text(c->detail ? c->detail : "", f);
+		fprintf(f, "</%s>\n", outcome);
+	}
+	fputs("    </testcase>\n", f);
 }
 
 static void write_junit(const struct ci_report *r, FILE *f)
@@ -200,6 +248,18 @@ static void write_github(const struct ci_report *r, FILE *f)
 		}
 		fputs("::", f);
 		github_text(ci_finding_text(x, &a), false, f);
+		fputc('\n', f);
+	}
+	for (size_t i = 0; i < r->ncases; i++) {
+		const struct ci_case *c = &r->cases[i];
+		if (!c->nmeasures)
+			continue;
+		fputs("::notice title=", f);
+		github_text(c->name, true, f);
+		fputs(",file=", f);
+		github_text(tame_word(&a, c->group), true, f);
+		fputs("::", f);
+		github_text(measures_text(c, &a), false, f);
 		fputc('\n', f);
 	}
 	arena_free(&a);

@@ -20,6 +20,13 @@ enum ci_format {
 	NO_FORMAT
 };
 
+/* A number that was measured. The bounds are NAN if they are not known. */
+struct ci_measure {
+	const char *name; /* of what was measured: "model.onnx batch=4" */
+	const char *measure; /* as Bencher knows it: "latency" (ns), "throughput" (1/s), or a name of ours */
+	double value, low, high;
+};
+
 /* Something that passed or failed. */
 struct ci_case {
 	const char *group, *name; /* "model.onnx", "check numbers" */
@@ -27,13 +34,8 @@ struct ci_case {
 	bool skipped;
 	const char *why;    /* why it was skipped or has failed, in a sentence; NULL if it passed */
 	const char *detail; /* more lines of that, or NULL */
-};
-
-/* A number that was measured. The bounds are NAN if they are not known. */
-struct ci_measure {
-	const char *name; /* of what was measured: "model.onnx batch=4" */
-	const char *measure; /* as Bencher knows it: "latency" (ns), "throughput" (1/s), or a name of ours */
-	double value, low, high;
+	const struct ci_measure *measures; /* those of the report that it made */
+	size_t nmeasures;
 };
 
 struct ci_report {

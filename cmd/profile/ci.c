@@ -67,12 +67,15 @@ int export_ci(struct profile *p, enum ci_format format, const char *path)
 	for (size_t i = 0; i < p->nrecords; i++)
 		for (size_t k = 0; k < p->record[i]->npoints; k++) {
 			const struct record_point *q = &p->record[i]->point[k];
+			const struct ci_measure *measured = &measures[nmeasures];
+			add_measures(p, p->record[i], q, measures, &nmeasures, &a);
 			cases[ncases++] = (struct ci_case){
 				.group = p->record[i]->id.model,
 				.name = arena_printf(&a, "profile %s",
 						     point_name(p, p->record[i], q, &a)),
-				.seconds = stats_quantile_of(q->time, q->n, 0.5)};
-			add_measures(p, p->record[i], q, measures, &nmeasures, &a);
+				.seconds = stats_quantile_of(q->time, q->n, 0.5),
+				.measures = measured,
+				.nmeasures = (size_t)(&measures[nmeasures] - measured)};
 		}
 	for (size_t i = 0; i < p->nfailed; i++)
 		cases[ncases++] =

@@ -2,7 +2,6 @@
 /* infer run: reads the inputs, runs the model once, and prints or saves the outputs. */
 #include "base/clock.h"
 #include "base/file.h"
-#include "cmd/options/foreign.h"
 #include "cmd/options/subcommand.h"
 #include "io/io.h"
 #include "cmd/output/output.h"
@@ -369,18 +368,6 @@ static void print_decoded(const struct run *r)
 	listing_end(f);
 }
 
-/* A warning about the picture explains why there are so many boxes, or none; it stands before them. */
-static void print_findings_first(struct run *r)
-{
-	int n = 0;
-
-	while (r->o->words && r->o->words[n])
-		n++;
-	for (struct finding *f = r->d->first; f; f = f->next)
-		f->hint = hint_with_model(f->hint, n, r->o->words, r->d);
-	output_findings(r->o, r->d, stderr);
-}
-
 static void print_results(struct run *r)
 {
 	if (!r->o->quiet) {
@@ -390,8 +377,6 @@ static void print_results(struct run *r)
 			steps_print(&r->step_run, f);
 		listing_end(f);
 	}
-	if (r->box_rules.form)
-		print_findings_first(r);
 	FILE *f = listing_begin(stdout);
 	print_outcome(r, f);
 	listing_end(f);

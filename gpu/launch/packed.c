@@ -77,7 +77,7 @@ const void *gpu_packed(const struct site *s, uint32_t i, const char *form, size_
 	int64_t k = map_get(&p->by_key, key, (size_t)n);
 	if (k >= 0)
 		return p->items[k].ptr;
-	int err = cuda_alloc(s->device, bytes ? bytes : 1, MEM_WEIGHTS, &b, d);
+	int err = cuda_alloc(s->device, bytes ? bytes : 1, MEM_PACKED, &b, d);
 	if (!err)
 		err = upload_and_pack(s->device, t, b.ptr, make, arg, d);
 	if (!err)
@@ -123,7 +123,7 @@ const void *gpu_zeros(const struct site *s, size_t bytes, struct diag *d)
 	if (k >= 0)
 		return p->items[k].ptr;
 	void *zero = mem_zalloc(bytes ? bytes : 1, MEM_STAGING);
-	int err = zero ? cuda_alloc(s->device, bytes ? bytes : 1, MEM_WEIGHTS, &b, d)
+	int err = zero ? cuda_alloc(s->device, bytes ? bytes : 1, MEM_PACKED, &b, d)
 		       : FAIL(d, E_MEMORY);
 	if (!err)
 		err = cuda_copy(cuda_stream(s->device), b.ptr, 1, zero, 0, bytes, d);

@@ -62,7 +62,7 @@ void store_free(struct store *s)
 		if (s->items[i].alone)
 			mem_free(s->items[i].data);
 	if (s->region.base) {
-		mem_note(MEM_HOST, MEM_WEIGHTS, -(int64_t)s->region.used);
+		mem_note(MEM_HOST, MEM_PACKED, -(int64_t)s->region.used);
 		munmap(s->region.base, s->region.size);
 	}
 	pthread_mutex_destroy(&s->lock);
@@ -100,7 +100,7 @@ static void *region_take(struct region *r, size_t bytes)
 		return NULL;
 	void *p = r->base + r->used;
 	r->used += (bytes + 63) / 64 * 64;
-	mem_note(MEM_HOST, MEM_WEIGHTS, (int64_t)((bytes + 63) / 64 * 64));
+	mem_note(MEM_HOST, MEM_PACKED, (int64_t)((bytes + 63) / 64 * 64));
 	return p;
 }
 
@@ -108,7 +108,7 @@ static void *region_take(struct region *r, size_t bytes)
 static void region_return(struct region *r, size_t bytes)
 {
 	r->used -= (bytes + 63) / 64 * 64;
-	mem_note(MEM_HOST, MEM_WEIGHTS, -(int64_t)((bytes + 63) / 64 * 64));
+	mem_note(MEM_HOST, MEM_PACKED, -(int64_t)((bytes + 63) / 64 * 64));
 }
 
 static const void *add_packed(struct store *s, const char *key, size_t n, void *data, size_t bytes,
@@ -143,7 +143,7 @@ const void *store_get(struct store *s, const struct tensor *t, const char *key, 
 		void *data = region_take(&s->region, bytes);
 		bool alone = !data;
 		if (alone)
-			data = mem_alloc(bytes, MEM_WEIGHTS);
+			data = mem_alloc(bytes, MEM_PACKED);
 		int err = data ? make(data, t, arg)
 			       : FAIL(d, E_MEMORY,
 				      .actual = fmt(d, "%zu bytes for a packed weight", bytes));

@@ -158,8 +158,15 @@ uint64_t mem_calls(void)
 
 const char *mem_purpose_name(enum mem_purpose purpose)
 {
-	static const char *const names[MEM_PURPOSES] = {"model",     "weights",	  "activations",
-							"workspace", "staging",	  "context",
-							"code",	     "libraries", "graphs"};
+	static const char *const names[MEM_PURPOSES] = {
+		"model",   "copied weights", "packed weights", "activations", "workspace",
+		"staging", "context",	     "code",	       "libraries",   "graphs"};
 	return (unsigned)purpose < MEM_PURPOSES ? names[purpose] : "?";
+}
+
+const char *mem_purpose_key(enum mem_purpose purpose)
+{
+	return purpose == MEM_WEIGHTS  ? "copied_weights"
+	       : purpose == MEM_PACKED ? "packed_weights"
+				       : mem_purpose_name(purpose);
 }

@@ -11,8 +11,9 @@
 #include <stdint.h>
 
 enum mem_purpose {
-	MEM_MODEL,	 /* graph, names, diagnostics: arenas */
-	MEM_WEIGHTS,	 /* initializers and their packed copies */
+	MEM_MODEL, /* graph, names, diagnostics: arenas */
+	MEM_WEIGHTS, /* copies of initializers; those that are read in place in the mapped file are not counted */
+	MEM_PACKED,	 /* initializers in the form that a kernel wants */
 	MEM_ACTIVATIONS, /* values between steps */
 	MEM_WORKSPACE,	 /* scratch of a step */
 	MEM_STAGING,	 /* inputs and outputs while they are copied between host and device */
@@ -66,7 +67,9 @@ _Noreturn void mem_refused(size_t bytes);
 void mem_on_refusal(void (*say)(size_t bytes));
 /* Returns the number of allocations of host memory, summed over all purposes. */
 uint64_t mem_calls(void);
+/* "copied weights", for people, and "copied_weights", for documents. */
 const char *mem_purpose_name(enum mem_purpose purpose);
+const char *mem_purpose_key(enum mem_purpose purpose);
 
 /* Multiplies or adds sizes. Returns false if the result overflows. */
 static inline bool size_mul(size_t a, size_t b, size_t *out)

@@ -51,8 +51,8 @@ static bool check_type_of_bytes(const struct look *x)
 			    : 2 * dtype_bits(t) == dtype_bits(now)
 				    ? "two numbers were taken for one"
 				    : "the numbers would be of absurd sizes"),
-	     .hint = fmt(d, "say what the file holds: --input '%s=FILE,dtype=%s'", x->in->name,
-			 dtype_name(t)));
+	     .hint = fmt(d, "say what the file holds: --input '%s=%s,dtype=%s'", x->in->name,
+			 x->in->file, dtype_name(t)));
 	return false;
 }
 
@@ -199,9 +199,17 @@ static void report_scale(const struct look *x, const char *message, const char *
 	WARN(x->c->d, E_INPUT_RANGE, .slot = slot_of(x), .message = message, .hint = hint);
 }
 
-static const char *const scale_hint =
-	"most models expect scale=1/255, or the mean=... and std=... of their training; many that were trained "
-	"on OpenCV's pictures expect order=bgr, too";
+static const char *scale_hint(const struct look *x)
+{
+	const struct input_info *in = x->in;
+
+	return fmt(x->c->d,
+		   "most models expect %s%s%s%sscale=1/255, or the mean=... and std=... of their training; many that were "
+		   "trained on OpenCV's pictures expect order=bgr, too",
+		   in->file ? "--input " : "", in->file ? in->file : "", in->file ? "," : "",
+		   in->file && *in->keys ? fmt(x->c->d, "%s,", in->keys) : "");
+}
+
 static const char *const twice_hint = "it seems to be scaled twice: leave scale= out";
 
 /*
@@ -227,7 +235,7 @@ static bool check_trained_scale(const struct look *x)
 		    "trained on values with a standard deviation of %.3g, and this input gives %.3g",
 		    x->s.min, x->s.max, small ? 1 / e.ratio : e.ratio, small ? "small" : "large",
 		    check_node(e.norm), where, e.trained, e.given),
-		small ? twice_hint : scale_hint);
+		small ? twice_hint : scale_hint(x));
 	return true;
 }
 
@@ -244,7 +252,7 @@ static bool check_declared_range(const struct look *x)
 		report_scale(x,
 			     fmt(d, "values from %g to %g, but the model's metadata say %s",
 				 x->s.min, x->s.max, range),
-			     scale_hint);
+			     scale_hint(x));
 	if (raw && x->s.max <= 1)
 		report_scale(x,
 			     fmt(d, "values from %g to %g, but the model's metadata say %s",
@@ -274,9 +282,9 @@ static void check_scale(const struct look *x)
 		report_scale(x,
 			     fmt(d,
 				 "its elements are from %g to %g, like raw pixels, and %s '%s' reads "
-				 "them without scaling",
+				 "them without scaling: the results are most likely wrong",
 				 x->s.min, x->s.max, r.node->type, check_node(r.node)),
-			     scale_hint);
+			     scale_hint(x));
 		return;
 	}
 	if (!looks_like_sound(x))
@@ -473,12 +481,13 @@ static bool is_raw_picture(const struct input_info *in)
 static const char *ultralytics_hint(const struct model *m, const struct input_info *in, struct diag *d)
 {
 	int h = 0, w = 0;
-	const char *file = in->file ? in->file : "FILE";
+	const char *file = fmt(d, "%s%s%s", in->file, *in->keys ? "," : "", in->keys);
 	const char *more = !strcmp(model_metadata(m, "task"), "detect")
 				   ? " --decode yolo --labels meta:names -o boxes.png"
 				   : "";
 
-	if (sscanf(model_metadata(m, "imgsz"), "[%9d, %9d]", &h, &w) != 2)
+	if (strstr(in->keys, "resize=") ||
+	    sscanf(model_metadata(m, "imgsz"), "[%9d, %9d]", &h, &w) != 2)
 		return fmt(d, "--input %s,scale=1/255%s", file, more);
 	return fmt(d, "--input %s,resize=letterbox:%dx%d,scale=1/255%s", file, w, h, more);
 }
@@ -503,10 +512,11 @@ void warn_of_raw_pictures(const char *path, const struct load_options *load,
 				x.v = g->value[g->in[k]];
 		if (!strcmp(model_metadata(c.file, "author"), "Ultralytics"))
 			WARN(d, E_INPUT_RANGE, .slot = slot_of(&x),
-			     .message = fmt(d,
-					    "values up to %.4g, and the model's metadata say that Ultralytics made it, "
-					    "whose models take values from 0 to 1",
-					    x.s.max),
+			     .message = fmt(
+				     d,
+				     "values up to %.4g, and the model's metadata say that Ultralytics made it, "
+				     "whose models take values from 0 to 1: the results are wrong",
+				     x.s.max),
 			     .hint = ultralytics_hint(c.file, in, d));
 		else if (x.v)
 			check_scale(&x);

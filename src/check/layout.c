@@ -350,10 +350,13 @@ static void report_layout(struct check_context *c, const struct picture *p,
 			    : agrees	? "the bytes and the model's confidence agree"
 					: "the bytes only; the model's confidence does not agree"};
 	rows[n++] = (struct diag_row){
-		"try", fmt(c->d, "--input '%s=FILE,layout=%s'",
+		"try", fmt(c->d, "--input '%s=%s,layout=%s'",
 			   session_model(c->session)
 				   ->graph->value[session_model(c->session)->graph->in[p->input]]
 				   ->name,
+			   input_info(c->inputs, p->input)->made_up
+				   ? "FILE"
+				   : input_info(c->inputs, p->input)->file,
 			   p->last ? "chw" : "hwc")};
 	struct finding f = {.code = E_INPUT_LAYOUT,
 			    .severity = ratio >= ERROR_RATIO ? SEV_ERROR : SEV_WARNING,

@@ -279,7 +279,7 @@ static int pack_dequantized(void *dst, const struct tensor *t, void *arg)
 {
 	const struct rnn_dequantize *q = arg;
 	size_t bytes = (size_t)tensor_count(t) * sizeof(float);
-	struct tensor whole = {.data = mem_alloc(bytes, MEM_WEIGHTS), .bytes = bytes};
+	struct tensor whole = {.data = mem_alloc(bytes, MEM_WORKSPACE), .bytes = bytes};
 
 	if (!whole.data)
 		return -E_MEMORY;

@@ -948,7 +948,8 @@ static void doubt_channels(struct input_set *s, const struct source *x, const st
 		     .message = fmt(d, "the %d channels of %s are taken as its first axis, %s = %d",
 				    x->item.sound.channels, x->spec.file, dim_name(s, in, 0),
 				    x->item.sound.channels),
-		     .hint = "for their mean add the key mono behind the file: FILE,mono");
+		     .hint = fmt(d, "for their mean add the key mono behind the file: --input %s=%s,mono",
+				 in->info.name, x->spec.file));
 }
 
 static int plan_file(struct input_set *s, struct input *in, struct diag *d)
@@ -999,6 +1000,7 @@ static int plan_file(struct input_set *s, struct input *in, struct diag *d)
 		in->info.picture_width = x->item.shape.dim[1];
 	}
 	in->info.file = x->spec.file;
+	in->info.keys = x->spec.keys_text;
 	in->info.letterbox = x->spec.keys.resize.given && x->spec.keys.resize.letterbox;
 	in->info.bgr = x->spec.keys.order == ORDER_BGR;
 	in->info.mean = x->spec.keys.math.nmean == 3 ? x->spec.keys.math.mean : NULL;

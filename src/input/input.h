@@ -60,10 +60,11 @@ struct input_info {
 	bool made_up;		     /* true if the values are random and not from a file */
 	/* true for the unconverted elements of a file that states neither their type nor their shape */
 	bool bare;
-	bool bgr;			       /* the user asked for the order blue, green, red */
-	bool picture;			       /* decoded from a picture file */
-	bool as_stored;			       /* its EXIF orientation was not obeyed */
-	const char *file;		       /* of a picture */
+	bool bgr;	  /* the user asked for the order blue, green, red */
+	bool picture;	  /* decoded from a picture file */
+	bool as_stored;	  /* its EXIF orientation was not obeyed */
+	const char *file; /* NULL: none */
+	const char *keys; /* behind the file: "resize=8x8,scale=1/255", or "" */
 	int64_t picture_width, picture_height; /* in the file */
 	bool letterbox;	    /* the picture keeps its aspect ratio inside the input */
 	const double *mean; /* what the user has subtracted from each channel; NULL if not 3 numbers */

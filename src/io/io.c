@@ -74,22 +74,30 @@ static const struct {
 const struct io_foreign *io_foreign(const void *bytes, size_t n)
 {
 	static const struct {
+		size_t at; /* offset of magic */
 		/* at8: text at offset 8, or NULL if any text may be there */
 		const char *magic, *at8;
 		struct io_foreign is;
 	} known[] = {
-		{"GIF8", NULL, {"a GIF picture", "convert it to PNG"}},
-		{"%PDF-", NULL, {"a PDF document", "convert the page to PNG"}},
-		{"RIFF", "AVI ", {"a film", "take its frames: ffmpeg -i FILE frame%d.png"}},
-		{"\x1f\x8b\x08", NULL, {"a gzip file", "unpack it first"}},
-		{"\xfd"
+		{4, "ftyp", NULL, {"a film", "take its frames: ffmpeg -i FILE frame%d.png"}},
+		{0, "\x1a\x45\xdf\xa3", NULL, {"a film", "take its frames: ffmpeg -i FILE frame%d.png"}},
+		{0, "\x80\x02}", NULL, {"a Python pickle", "save the array with numpy.save"}},
+		{0, "\x80\x04\x95", NULL, {"a Python pickle", "save the array with numpy.save"}},
+		{0, "\x80\x05\x95", NULL, {"a Python pickle", "save the array with numpy.save"}},
+		{0, "GIF8", NULL, {"a GIF picture", "convert it to PNG"}},
+		{0, "%PDF-", NULL, {"a PDF document", "convert the page to PNG"}},
+		{0, "RIFF", "AVI ", {"a film", "take its frames: ffmpeg -i FILE frame%d.png"}},
+		{0, "\x1f\x8b\x08", NULL, {"a gzip file", "unpack it first"}},
+		{0,
+		 "\xfd"
 		 "7zXZ",
 		 NULL,
 		 {"an xz file", "unpack it first"}},
-		{"PK\3\4", NULL, {"a zip archive", "add format=npz if it is one of NumPy's"}},
-		{"\x89HDF\r\n\x1a\n", NULL, {"an HDF5 file", "save the array with numpy.save"}},
-		{"SQLite format 3", NULL, {"a database", "save the array with numpy.save"}},
-		{"version https://git-lfs",
+		{0, "PK\3\4", NULL, {"a zip archive", "add format=npz if it is one of NumPy's"}},
+		{0, "\x89HDF\r\n\x1a\n", NULL, {"an HDF5 file", "save the array with numpy.save"}},
+		{0, "SQLite format 3", NULL, {"a database", "save the array with numpy.save"}},
+		{0,
+		 "version https://git-lfs",
 		 NULL,
 		 {"a Git LFS pointer", "fetch the file itself: git lfs pull"}},
 	};
@@ -97,7 +105,8 @@ const struct io_foreign *io_foreign(const void *bytes, size_t n)
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
 		size_t len = strlen(known[i].magic);
-		if (n < len || n < 12 || memcmp(p, known[i].magic, len) != 0)
+		if (n < len + known[i].at || n < 12 ||
+		    memcmp(p + known[i].at, known[i].magic, len) != 0)
 			continue;
 		if (!known[i].at8 || !memcmp(p + 8, known[i].at8, 4))
 			return &known[i].is;

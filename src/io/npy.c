@@ -378,6 +378,13 @@ int zip_open(const void *p, size_t n, const char *what, struct arena *a, struct 
 	z->entry = arena_new_n(a, struct zip_entry, (size_t)count + 1);
 	for (; !rc && z->n < count; z->n += !rc)
 		rc = zip_member(&r, &at, a, &z->entry[z->n]);
+	for (size_t i = 0; !rc && i < z->n; i++)
+		if (!strcmp(path_ext(z->entry[i].name), ".pkl"))
+			rc = FAIL(d, E_INPUT_FORMAT,
+				  .message = fmt(d, "%s is an archive of PyTorch, and no .npz file",
+						 what),
+				  .hint = fmt(d, "in Python: numpy.save('x.npy', torch.load('%s').numpy())",
+					      what));
 	return rc;
 }
 

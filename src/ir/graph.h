@@ -174,6 +174,7 @@ struct model {
 	size_t external_bytes; /* number of bytes of external data that are mapped */
 	/* number of bytes of mapped weights whose pages were released after kernels had packed them */
 	size_t dropped_bytes;
+	size_t copied_bytes; /* of initializers that are not used in place in the file */
 	size_t nfunctions;   /* model-local functions (they are inlined) */
 	uint32_t file_nodes; /* number of nodes of the main graph in the file, before any rewrite */
 	const char **unneeded; /* inputs that none of the outputs of --output needs; these are no inputs any more */

@@ -477,6 +477,20 @@ static int inline_branch(struct optimizer *o, struct graph *g, struct node *n, s
 
 /* ---- a graph --------------------------------------------------------------------------------- */
 
+/* Stands for an operator that nobody knows, in a model that is written and not run: it is never folded, merged or rewritten. */
+static const struct slot any_values[] = {{"values", .optional = true, .variadic = true}, {NULL}};
+static int infer_nothing(struct infer *c)
+{
+	(void)c;
+	return 0;
+}
+static const struct op opaque = {.name = "Opaque",
+				 .domain = "infer",
+				 .in = any_values,
+				 .out = any_values,
+				 .infer = infer_nothing,
+				 .flags = OP_RANDOM | OP_CONTROL | OP_HOST_VALUES | OP_INTERNAL};
+
 static int import_node(struct optimizer *o, struct graph *g, struct node *n)
 {
 	const char *attribute;
@@ -488,6 +502,10 @@ static int import_node(struct optimizer *o, struct graph *g, struct node *n)
 		return inline_branch(o, g, n, branch, attribute);
 	if (!n->op && o->config->types_only)
 		return 0;
+	if (!n->op && o->config->to_file) {
+		n->op = &opaque;
+		return opt_infer_node(o, g, n);
+	}
 	if (!n->op)
 		return FAIL(o->diag, E_OP_UNSUPPORTED, .node = n->origin->name, .op = n->type);
 	changes = upgrade(o, g, n);
@@ -497,11 +515,37 @@ static int import_node(struct optimizer *o, struct graph *g, struct node *n)
 	return r ? r : changes;
 }
 
+/*
+ * Fails if the model has operators that this build does not know, or, if it is written and not run, notes that their nodes stay
+ * as they are. *left says so.
+ */
+static int check_supported(struct optimizer *o, bool *left)
+{
+	struct diag quiet = {0};
+	int r = o->config->types_only ? 0 : ops_supported(o->model, &quiet);
+
+	if (r) {
+		struct finding f = *quiet.last;
+		*left = o->config->to_file;
+		if (*left) {
+			f.severity = SEV_NOTE;
+			f.message = fmt(o->diag,
+					"%s: they are left as they are, and so is what depends on the types and shapes of "
+					"their results",
+					f.message);
+			f.hint = "";
+		}
+		r = *left ? (diag_add(o->diag, &f), 0) : diag_add(o->diag, &f);
+	}
+	diag_free(&quiet);
+	return r;
+}
+
 int pass_import(struct optimizer *o, struct graph *g)
 {
 	struct graph_info *x = opt_info(o, g);
 	bool whole = g == o->model->graph;
-	int changes = 0, r = whole && !o->config->types_only ? ops_supported(o->model, o->diag) : 0;
+	int changes = 0, r = whole ? check_supported(o, &x->tolerant) : 0;
 
 	x->imported = true;
 	/* who only wants types has operators that nobody knows, and what they make has no type: that is no error of its readers */

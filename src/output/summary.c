@@ -273,7 +273,7 @@ static void json_memory(const struct summary *s, struct json *j)
 		json_object(j, kinds[kind]);
 		for (int p = 0; p < MEM_PURPOSES; p++) {
 			struct mem_count c = mem_count((enum mem_kind)kind, (enum mem_purpose)p);
-			json_object(j, mem_purpose_name((enum mem_purpose)p));
+			json_object(j, mem_purpose_key((enum mem_purpose)p));
 			json_uint(j, "live", c.live);
 			json_uint(j, "peak", c.peak);
 			json_uint(j, "calls", c.calls);

@@ -1136,9 +1136,11 @@ static void fill_record(struct bench *b)
 
 	keep_series(b);
 	fill_identity(b);
+	uint64_t weights = 0;
+	for (enum mem_purpose p = MEM_WEIGHTS; p <= MEM_PACKED; p++)
+		weights += mem_count(MEM_HOST, p).live + mem_count(MEM_DEVICE, p).live;
 	for (size_t k = 0; k < r->npoints; k++)
-		r->point[k].weights = (double)mem_count(MEM_HOST, MEM_WEIGHTS).live +
-				      (double)mem_count(MEM_DEVICE, MEM_WEIGHTS).live;
+		r->point[k].weights = (double)weights;
 	if (b->nodes)
 		node_times_record(b->nodes, &b->plan, r);
 	if (b->nodes &&

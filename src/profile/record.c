@@ -222,7 +222,7 @@ static void write_phase(const struct record_phase *p, struct json *j)
 		json_object(j, record_kind_name(k));
 		for (int i = 0; i < RECORD_PURPOSES; i++)
 			if (p->live[k][i] > 0)
-				json_number(j, mem_purpose_name((enum mem_purpose)i), p->live[k][i]);
+				json_number(j, mem_purpose_key((enum mem_purpose)i), p->live[k][i]);
 		json_end(j, '}');
 	}
 	json_end(j, '}');
@@ -353,7 +353,7 @@ static void read_phase(struct record *r, const struct jvalue *v, struct record_p
 	for (int k = 0; k < RECORD_KINDS; k++)
 		for (int i = 0; i < RECORD_PURPOSES; i++)
 			p->live[k][i] = jnumber(jget(live, record_kind_name(k)),
-						mem_purpose_name((enum mem_purpose)i), 0);
+						mem_purpose_key((enum mem_purpose)i), 0);
 }
 
 /* Reads an array member whose elements are objects. The function `one` reads each element. */

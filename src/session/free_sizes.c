@@ -249,14 +249,36 @@ static const char *shapes_found(const struct input_set *set, const struct model 
 	return str_get(&b);
 }
 
+/* How sizes of free dimensions follow from those of the given inputs. The batch stays as it is. */
+struct change {
+	int64_t multiple; /* they are rounded up to a multiple of this number */
+	bool odd; /* to an odd multiple three times as large or more, which shows that a multiple of 64 is no constant 64 */
+	int axis; /* only this axis gets `size`, and a picture keeps its proportions; 0 for none */
+	int64_t size;
+};
+
+static int64_t changed_size(const struct change *c, const struct input_info *given, int k)
+{
+	const int64_t *has = given->shape.dim;
+	int64_t up = (has[k] + c->multiple - 1) / c->multiple;
+
+	if (!k)
+		return has[k];
+	if (!c->axis)
+		return (c->odd ? (up | 1) + 2 : up) * c->multiple;
+	if (k == c->axis)
+		return c->size;
+	return given->picture && has[c->axis] ? (has[k] * c->size + has[c->axis] - 1) / has[c->axis]
+					      : has[k];
+}
+
 /*
- * Generates inputs of the sizes of the given ones, rounded up to a multiple, and plans a run for them. *changed says whether
- * any size is another one. With `odd` the sizes are odd multiples, which are multiples of nothing larger. Returns NULL if the
- * model does not accept these sizes.
+ * Generates inputs of the changed sizes, and plans a run for them. *changed says whether any size is another one. Returns NULL
+ * if the model does not accept these sizes.
  */
-static struct input_set *round_sizes_to(struct session *s, const struct input_request *free,
-					const struct input_set *given, int64_t multiple, bool odd,
-					bool *changed, struct arena *a)
+static struct input_set *change_sizes(struct session *s, const struct input_request *free,
+				      const struct input_set *given, const struct change *c,
+				      bool *changed, struct arena *a)
 {
 	const struct model *m = session_model(s);
 	const struct graph *g = m->graph;
@@ -268,13 +290,12 @@ static struct input_set *round_sizes_to(struct session *s, const struct input_re
 	*changed = false;
 	for (uint32_t i = 0; i < g->nin && i < input_count(given); i++) {
 		const struct value *x = g->value[g->in[i]];
-		const struct shape *has = &input_info(given, i)->shape;
-		for (int k = 0; k < has->rank && k < x->info.shape.rank; k++) {
-			int64_t size = has->dim[k], up = (size + multiple - 1) / multiple;
+		const struct input_info *in = input_info(given, i);
+		for (int k = 0; k < in->shape.rank && k < x->info.shape.rank; k++) {
 			if (x->info.shape.dim[k] >= 0)
 				continue;
-			size = k ? (up + (odd && up % 2 == 0)) * multiple : size;
-			*changed |= size != has->dim[k];
+			int64_t size = changed_size(c, in, k);
+			*changed |= size != in->shape.dim[k];
 			count = count > MAX_ELEMENTS ? count : count * (size ? size : 1);
 			const char *text =
 				arena_printf(a, "%s=%" PRId64, input_dim_name(m, x, k, a), size);
@@ -296,16 +317,54 @@ static struct input_set *round_given_sizes(struct session *s, const struct input
 					   struct arena *a)
 {
 	for (*multiple = 2; *multiple <= 128; *multiple *= 2) {
-		bool changed = false;
-		struct input_set *set = round_sizes_to(s, free, given, *multiple, false, &changed, a);
+		bool changed;
+		struct input_set *set = change_sizes(
+			s, free, given, &(struct change){.multiple = *multiple}, &changed, a);
 		struct input_set *odd =
-			set && changed ? round_sizes_to(s, free, given, *multiple, true, &changed, a)
-				       : NULL;
+			set && changed
+				? change_sizes(s, free, given,
+					       &(struct change){.multiple = *multiple, .odd = true},
+					       &changed, a)
+				: NULL;
 		input_free(odd);
 		if (odd)
 			return set;
 		input_free(set);
 	}
+	return NULL;
+}
+
+static bool axis_is_free(const struct model *m, int axis)
+{
+	const struct graph *g = m->graph;
+
+	for (uint32_t i = 0; i < g->nin; i++) {
+		const struct shape *s = &g->value[g->in[i]]->info.shape;
+		if (axis < s->rank && s->dim[axis] < 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Tries common sizes for one axis of the given inputs at a time: a model that reads lines of text takes one height, and any
+ * width. Returns inputs that the model accepts, and their axis, or NULL.
+ */
+static struct input_set *change_one_axis(struct session *s, const struct input_request *free,
+					 const struct input_set *given, int *axis, struct arena *a)
+{
+	static const int16_t sizes[] = {32, 48, 64, 24, 80, 96, 128, 40, 16, 224, 256, 512, 640};
+
+	for (*axis = 1; *axis < 4; ++*axis)
+		for (size_t i = 0;
+		     axis_is_free(session_model(s), *axis) && i < sizeof(sizes) / sizeof(*sizes);
+		     i++) {
+			const struct change c = {.multiple = 1, .axis = *axis, .size = sizes[i]};
+			bool changed;
+			struct input_set *set = change_sizes(s, free, given, &c, &changed, a);
+			if (set)
+				return set;
+		}
 	return NULL;
 }
 
@@ -317,7 +376,8 @@ static bool runs_at_given_sizes(struct session *s, const struct input_request *f
 		arena_new_n(a, const struct tensor *, session_model(s)->graph->nout + 1);
 	bool changed = false;
 	struct diag quiet = {0};
-	struct input_set *set = round_sizes_to(s, free, given, 1, false, &changed, a);
+	struct input_set *set =
+		change_sizes(s, free, given, &(struct change){.multiple = 1}, &changed, a);
 	bool runs = set && !session_run(s, input_tensors(set), out, &quiet);
 
 	diag_free(&quiet);
@@ -325,9 +385,9 @@ static bool runs_at_given_sizes(struct session *s, const struct input_request *f
 	return runs;
 }
 
-/* Adds the key that resizes a picture to the shape that was found, if exactly one input is a picture. */
+/* Adds the key that resizes a picture to the shape that was found, or one axis of it, if exactly one input is a picture. */
 static const char *add_resize(const char *hint, const struct input_set *given,
-			      const struct input_set *found, struct diag *d)
+			      const struct input_set *found, int axis, struct diag *d)
 {
 	const struct shape *s = NULL;
 	size_t pictures = 0;
@@ -341,8 +401,37 @@ static const char *add_resize(const char *hint, const struct input_set *given,
 		return hint;
 	/* channels first, as long as that axis can be one of channels */
 	int h = s->dim[1] <= 4 ? 2 : 1;
-	return fmt(d, "%s: resize=%" PRId64 "x%" PRId64 " behind the file's name", hint,
-		   s->dim[h + 1], s->dim[h]);
+	const char *width = axis == h ? "" : fmt(d, "%" PRId64, s->dim[h + 1]);
+	const char *height = axis == h + 1 ? "" : fmt(d, "%" PRId64, s->dim[h]);
+	return fmt(d, "%s: resize=%sx%s behind the file's name", hint, width, height);
+}
+
+/* Searches sizes that the model accepts in place of those of the given inputs. Returns the hint, "" if there are none. */
+static const char *other_sizes(struct session *s, const struct input_request *free,
+			       const struct input_set *given, struct arena *a, struct diag *d)
+{
+	static const char refused[] =
+		"the model does not accept these sizes of its free dimensions; it accepts";
+	const struct input_request *found;
+	const char *hint = "", *shapes;
+	int64_t multiple = 0;
+	int axis = 0;
+	struct input_set *set = round_given_sizes(s, free, given, &multiple, a);
+	bool rounded = set != NULL;
+
+	set = set ? set : change_one_axis(s, free, given, &axis, a);
+	if (!set) {
+		axis = 0;
+		set = search_sizes(s, free, NULL, NULL, a, &found);
+	}
+	if (!set)
+		return "";
+	shapes = shapes_found(set, session_model(s), a);
+	hint = rounded ? fmt(d, "%s multiples of %" PRId64 ", such as %s", refused, multiple, shapes)
+		       : fmt(d, "%s, for example, %s", refused, shapes);
+	hint = add_resize(hint, given, set, axis, d);
+	input_free(set);
+	return hint;
 }
 
 /* For files, whose sizes stand: names shapes that the model accepts, by a search as if no file were given. */
@@ -352,34 +441,16 @@ static void explain_given_sizes(struct session *s, const struct input_request *r
 {
 	static const struct text range = {"0..1", 4};
 	struct input_request free = *r;
-	const struct input_request *found;
-	const char *hint = "";
-	int64_t multiple = 0;
 
 	free.input = free.dim = free.shape = (struct texts){NULL, 0};
 	free.data_set = NULL;
 	free.strict = false;
 	free.random = (struct texts){&range, 1};
-	if (runs_at_given_sizes(s, &free, given, a)) {
-		add_failure(why,
-			    "the model runs on random values of the same shapes: look at the values of the inputs",
-			    d);
-		return;
-	}
-	struct input_set *set = round_given_sizes(s, &free, given, &multiple, a);
-	if (set)
-		hint = fmt(d,
-			   "the model does not accept these sizes of its free dimensions; it accepts multiples of %" PRId64
-			   ", such as %s",
-			   multiple, shapes_found(set, session_model(s), a));
-	else if ((set = search_sizes(s, &free, NULL, NULL, a, &found)))
-		hint = fmt(d,
-			   "the model does not accept these sizes of its free dimensions; it accepts, for example, %s",
-			   shapes_found(set, session_model(s), a));
-	if (set)
-		hint = add_resize(hint, given, set, d);
-	add_failure(why, hint, d);
-	input_free(set);
+	add_failure(why,
+		    runs_at_given_sizes(s, &free, given, a)
+			    ? "the model runs on random values of the same shapes: look at the values of the inputs"
+			    : other_sizes(s, &free, given, a, d),
+		    d);
 }
 
 struct input_set *recover_sizes(struct session *s, const struct input_request *r,

@@ -214,6 +214,18 @@ paste_whole_line() { # WORD...
 	paste_whole_line profile cls.onnx -w 1 -r 3
 	paste_whole_line benchmark_app -m cls.onnx -d CPU -niter 3
 	paste_whole_line trtexec --onnx=cls.onnx --iterations=3
+	paste_whole_line run --onnx=cls.onnx --minShapes=x:1x3x8x8 --optShapes=x:2x3x8x8 --maxShapes=x:4x3x8x8
+	[[ $output == *"x f32 [2,3,8,8]"* ]]
+	paste_whole_line run cls.onnx --input-shapes 'x:[2,3,8,8]' --providers CPUExecutionProvider
+	paste_whole_line run -m cls.onnx -shape 'x[2,3,8,8]' -d CPU
+	[[ $output == *"x f32 [2,3,8,8]"* ]]
+	run -2 "$INFER" profile -I -m times -r 10 -e cpu cls.onnx
+	[[ $output == *"the whole line: infer profile cls.onnx -n 10 -d cpu" ]]
+	run -2 "$INFER" check cls.onnx --onnxrt --input-shape x:2,3,8,8
+	[[ $output == *"the whole line: infer check cls.onnx --compare onnxruntime --shape x=2x3x8x8" ]]
+	# a shape that belongs to no input by name, or is none
+	run -2 "$INFER" run --onnx=cls.onnx --shapes=1x3x8x8 --iterations=3
+	[[ $output != *"the whole line"* ]]
 	# -t is a number of seconds for the tools that have -m
 	run -2 "$INFER" profile -m cls.onnx -t 5 -api async
 	[[ $output == *"the whole line: infer profile cls.onnx --duration 5s" ]]
@@ -227,10 +239,10 @@ paste_whole_line() { # WORD...
 	cp cls.onnx b.onnx
 	answers_all 18 <<-'END'
 		run cls.onnx cat.png -k 5 | print the K largest values by --top 5
-		run cls.onnx cat.png --imagenet | --input FILE,resize=224x224,scale=1/255,mean=0.485/0.456/0.406
-		run cls.onnx cat.png --size 64 | --input FILE,resize=WxH
-		run cls.onnx cat.png --crop 64 | --input FILE,resize=WxH
-		run cls.onnx cat.png --bgr | --input FILE,order=bgr
+		run cls.onnx cat.png --imagenet | --input cat.png,resize=224x224,scale=1/255,mean=0.485/0.456/0.406
+		run cls.onnx cat.png --size 64 | --input cat.png,resize=64x64
+		run cls.onnx cat.png --crop 64 | --input cat.png,resize=64x64
+		run cls.onnx cat.png --bgr | --input cat.png,order=bgr
 		run cls.onnx --random --max | --json -q | jq .outputs[0].max
 		run cls.onnx --random --jq .outputs | --json -q | jq
 		run cls.onnx --file cat.png | by --input cat.png
@@ -241,7 +253,7 @@ paste_whole_line() { # WORD...
 		profile cls.onnx b.onnx --sort mean-time | --sort time
 		inspect cls.onnx --dumpLayerInfo | by --nodes
 		polygraphy inspect model cls.onnx | infer inspect cls.onnx shows a model
-		hyperfine cls.onnx b.onnx | infer profile A.onnx B.onnx says which is faster
+		hyperfine cls.onnx b.onnx | infer profile cls.onnx b.onnx says which is faster
 		trtexec --onnx=cls.onnx | infer profile cls.onnx measures a model
 		doctor cuda | infer doctor takes no operand
 	END
@@ -386,4 +398,59 @@ npy_file() { # FILE DESCR SHAPE BYTES
 	: >pics/a.npy
 	run -4 "$INFER" run cls.onnx --input pics
 	[[ $output == *"inputs   none was run"* && $output != *"on none"* ]]
+}
+
+# Runs the command that begins with "infer run" in the hint, up to a text that comes behind it.
+paste_command() { # END WORD...
+	local end=$1
+	shift
+	run -2 "$INFER" "$@"
+	local line=${output##*hint: }
+	[[ $line == infer\ *"$end"* ]] || { echo "$* : $output"; return 1; }
+	PATH=$(dirname "$INFER"):$PATH run -0 bash -c "${line%%"$end"*}"
+}
+
+@test "Commands in hints have the files of the line, so that they can be pasted" {
+	cd "$out"
+	echo '<ir_version: 8, opset_import: ["" : 17]> g (float[1,3,h,w] x) => (float[1,3] y)
+		{ p = GlobalAveragePool (x) y = Flatten (p) }' >any.onnxtxt
+	"$INFER" convert any.onnxtxt cls.onnx
+	cp cls.onnx b.onnx
+	paste_command '; ' classify cls.onnx 'my cat.png'
+	paste_command ' runs a model once' predict cls.onnx x:cat.png
+	paste_command ' compares' compare cls.onnx b.onnx
+	answers_all 7 <<-'END'
+		ocr cls.onnx cat.png | infer run cls.onnx cat.png,scale=1/255,mean=0.5,std=0.5 --decode ctc --labels meta:character
+		detect cls.onnx 'my cat.png' | infer run cls.onnx 'my cat.png',resize=letterbox:640x640,scale=1/255
+		run cls.onnx --input x=cat.png,scale=1/255 --bgr | --input cat.png,order=bgr
+		run cls.onnx cat.png --height 48 | --input cat.png,resize=x48
+		run cls.onnx cat.png --expect names.txt | infer check cls.onnx cat.png --expect names.txt
+		run cls.onnx --labels names.txt --expect names.txt | infer check cls.onnx FILE --expect names.txt
+		diff cls.onnx b.onnx --rtol 1e-3 | infer check cls.onnx --compare b.onnx --rtol 1e-3
+	END
+}
+
+@test "A height that the model fixes is told, and not multiples of a size that runs" {
+	echo '<ir_version: 8, opset_import: ["" : 17]> g (float[1,3,h,w] x) => (float[1,3,n] y)
+		{ p = AveragePool <kernel_shape = [48, 1], strides = [48, 1]> (x) a = Constant <value_ints = [2]> () y = Squeeze (p, a) }' >"$out/line.onnxtxt"
+	fails_with 3 "it accepts, for example, x [1,3,48,63]: resize=x48" run "$out/line.onnxtxt" rgb.png,resize=42x32
+	run -0 "$INFER" run "$out/line.onnxtxt" rgb.png,resize=x48
+}
+
+@test "Files of other programs are told by what they are, as inputs and as models" {
+	local file
+	cd "$out"
+	mkdir t && printf 'x' >t/data.pkl && cp cls.onnx t/m.onnx
+	printf '\0\0\0\x18ftypmp42%064d' 0 >film.mp4
+	printf '\x80\x04\x95%064d' 0 >p.pkl
+	fails_with 4 "film.mp4 is a film, no bare elements" run cls.onnx film.mp4
+	[[ $stderr == *"ffmpeg -i film.mp4 frame%d.png"* ]]
+	fails_with 4 "p.pkl is a Python pickle" run cls.onnx p.pkl
+	fails_with 2 "the file to write is named by -o 'my out.onnx'" simplify cls.onnx 'my out.onnx'
+	need_python
+	python3 -c 'import zipfile as z
+z.ZipFile("t.pt", "w").write("t/data.pkl"); z.ZipFile("m.zip", "w").write("t/m.onnx")'
+	fails_with 4 "t.pt is an archive of PyTorch, and no .npz file" run cls.onnx t.pt
+	[[ $stderr == *"torch.load('t.pt').numpy()"* ]]
+	fails_with 3 "hint: this is a zip archive with an ONNX model: unpack it first" run m.zip --random
 }

@@ -272,7 +272,7 @@ convert pic.onnx --opset 17 | keeps the opset
 convert pic.onnx --to json | --form
 extract pic.onnx --inputs x | --from x
 extract pic.onnx --output-names y | --to y
-diff pic.onnx pic.onnx --rtol 1e-3 | infer check A --compare
+diff pic.onnx pic.onnx --rtol 1e-3 | infer check pic.onnx --compare
 run pic.onnx -cache_dir d | --cache DIR
 profile pic.onnx -num_streams 3 | --streams 3
 profile pic.onnx -dump_config x | default.yaml in share/infer/configs

@@ -26,7 +26,7 @@ run onnx pic.onnx | infer run pic.onnx
 inspect pic.onnx --mode full | --weights
 surgeon sanitize pic.onnx | infer simplify MODEL -o OUT
 debug reduce pic.onnx | --bisect -o DIR
-compare pic.onnx pic.onnx | infer diff A B
+compare pic.onnx pic.onnx | infer diff pic.onnx pic.onnx
 extract pic.onnx -i x -o y.onnx | --from x
 END
 }

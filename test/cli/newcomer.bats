@@ -352,7 +352,7 @@ setup() {
 	run --separate-stderr "$INFER" run "$out/m.onnx" --input "$out/two.wav"
 	[[ $status -eq 0 || $stderr != *libsndfile* ]] || skip "no libsndfile"
 	[ "$status" -eq 0 ]
-	[[ $stderr == *"note[N-INPUT-LAYOUT]: input 'x': the 2 channels of $out/two.wav are taken as its first axis, batch = 2"*"FILE,mono"* ]]
+	[[ $stderr == *"note[N-INPUT-LAYOUT]: input 'x': the 2 channels of $out/two.wav are taken as its first axis, batch = 2"*"--input x=$out/two.wav,mono"* ]]
 	run -0 --separate-stderr "$INFER" run "$out/m.onnx" --input "$out/two.wav,mono"
 	[[ $stderr != *N-INPUT-LAYOUT* && $stderr == *"x f32 [1,4]"* ]]
 }

@@ -143,12 +143,12 @@ setup() {
 	[[ $stderr == *"error[E-SHAPE]"*"multiples of 32, such as x [1,3,64,64]"* && $stderr != *"of 16"* ]]
 }
 
-@test "Pictures for a model of Ultralytics are proposed with their scale, and doubted before the boxes" {
+@test "Pictures for a model of Ultralytics are proposed with their scale, and doubted behind the boxes, where the eye is" {
 	echo '<ir_version: 8, opset_import: ["" : 17], metadata_props: ["author": "Ultralytics"]> g (float[1,3,32,32] x) => (float[1,6,512] y)
 	{ s = Constant <value_ints = [1, 6, 512]> () y = Reshape (x, s) }' >"$out/u.onnxtxt"
 	fails_with 4 "--input rgb.png,resize=32x32,scale=1/255" run "$out/u.onnxtxt" rgb.png
 	run -0 "$INFER" run "$out/u.onnxtxt" rgb.png,resize=32x32 --decode yolo
-	[[ $output == *"W-INPUT-RANGE"*"scale=1/255"*$'\n1 '[0-9]* || $output == *"W-INPUT-RANGE"*"scale=1/255"*$'\n0 '[0-9]* ]]
+	[[ $output == *$'\n'[01]' '[0-9]*"W-INPUT-RANGE"*"the results are wrong"*"hint: --input rgb.png,resize=32x32,scale=1/255" ]]
 	boxes=$(grep -cE '^[01] [0-9.]+ ' <<<"$output")
 	[ "$boxes" -gt 20 ]
 	if command -v script >/dev/null; then

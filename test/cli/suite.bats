@@ -38,6 +38,13 @@ setup() {
 		assert [c.get("classname") for c in suite if c.find("failure") is not None] == ["nothere.onnx"]
 		b = json.load(open(sys.argv[1] + "/b.bmf"))
 		assert set(b) == {"pic.onnx", "work.onnx"}
+		# the cases of JUnit have the same numbers, and a line for people
+		for c in suite:
+		    numbers = {p.get("name"): float(p.get("value")) for p in c.iter("property")}
+		    measured = b.get(c.get("classname"), {}) if c.get("name") == "profile" else {}
+		    assert numbers.keys() == measured.keys(), (c.attrib, numbers)
+		    assert all(abs(numbers[k] / v["value"] - 1) < 1e-6 for k, v in measured.items())
+		    assert (c.findtext("system-out") or "").startswith("latency ") == bool(measured)
 		for m in b.values():
 		    x = m["latency"]
 		    assert 0 < x["lower_value"] <= x["value"] <= x["upper_value"]
@@ -60,7 +67,8 @@ setup() {
 
 @test "profile and check write JUnit, Bencher's JSON and GitHub's annotations" {
 	run -0 --separate-stderr "$INFER" profile batch.onnx --shapes-sweep batch=1..2 -n 20 --export "$out/p.xml" \
-		--export "bencher:$out/p.bmf"
+		--export "bencher:$out/p.bmf" --export "github:$out/p.txt"
+	[ "$(grep -cE '^::notice title=profile batch.onnx batch=[12],file=batch.onnx::latency [0-9.]+ [mnu]?s \([0-9].* throughput ' "$out/p.txt")" -eq 2 ]
 	run -4 --separate-stderr "$INFER" check pic.onnx --input short.bin --export "junit:$out/c.xml" --export github:-
 	[[ $output == *"::error title=E-INPUT-BYTES::"*"%0A"* ]]
 	run -2 --separate-stderr "$INFER" check pic.onnx --input rgb.png --export bencher:x
