@@ -301,15 +301,21 @@ static void compare_memory(const struct record *before, const struct record *now
 	const struct record_phase *was = &before->phase[before->nphases - 1];
 	const struct record_phase *is = &now->phase[now->nphases - 1];
 	for (int k = 0; k < RECORD_KINDS; k++)
-		for (int i = 0; i < RECORD_PURPOSES; i++)
+		for (enum mem_purpose i = 0; i < MEM_PURPOSES; i++) {
 			/* staging memory is left out, as it includes the reference workloads' buffers */
-			if (i != MEM_STAGING)
-				add_memory(v,
-					   arena_printf(a, "%s, %s",
-							mem_purpose_name((enum mem_purpose)i),
-							record_kind_name(k)),
-					   bytes_added(before, k, i), bytes_added(now, k, i),
-					   i == MEM_MODEL ? MEMORY_NOISE / 4 : 0, l);
+			if (i == MEM_STAGING || i == MEM_PACKED)
+				continue;
+			/* copied or packed, a weight is a weight; older records do not tell which */
+			bool weights = i == MEM_WEIGHTS;
+			add_memory(v,
+				   arena_printf(a, "%s, %s", weights ? "weights" : mem_purpose_name(i),
+						record_kind_name(k)),
+				   bytes_added(before, k, i) +
+					   (weights ? bytes_added(before, k, MEM_PACKED) : 0),
+				   bytes_added(now, k, i) +
+					   (weights ? bytes_added(now, k, MEM_PACKED) : 0),
+				   i == MEM_MODEL ? MEMORY_NOISE / 4 : 0, l);
+		}
 	add_memory(v, "resident", was->rss, is->rss, MEMORY_NOISE, l);
 	add_memory(v, "private", was->private, is->private, MEMORY_NOISE, l);
 }

@@ -350,10 +350,13 @@ static void read_phase(struct record *r, const struct jvalue *v, struct record_p
 	const struct jvalue *live = jget(v, "live");
 
 	field_read_json(phase_fields, p, v, &r->arena);
-	for (int k = 0; k < RECORD_KINDS; k++)
-		for (int i = 0; i < RECORD_PURPOSES; i++)
-			p->live[k][i] = jnumber(jget(live, record_kind_name(k)),
-						mem_purpose_key((enum mem_purpose)i), 0);
+	for (int k = 0; k < RECORD_KINDS; k++) {
+		const struct jvalue *of = jget(live, record_kind_name(k));
+		for (enum mem_purpose i = 0; i < MEM_PURPOSES; i++)
+			p->live[k][i] = jnumber(of, mem_purpose_key(i), 0);
+		/* older records count copied and packed weights as one */
+		p->live[k][MEM_WEIGHTS] += jnumber(of, "weights", 0);
+	}
 }
 
 /* Reads an array member whose elements are objects. The function `one` reads each element. */
