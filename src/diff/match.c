@@ -377,7 +377,7 @@ struct hashes {
 	uint64_t *local, *weak, *form;
 	uint64_t *up, *down; /* of all that leads to it, of all that follows: their `local` */
 	uint64_t *form_up, *form_down; /* their `form` */
-	uint64_t *place; /* of the `form` of a node and of those around it */
+	uint64_t *place;	       /* of the `form` of a node and of those around it */
 	uint64_t *content; /* `local` of a node with a weight; others, as a Reshape to a size that many have, are like none */
 	uint64_t *around, *next;
 };
@@ -456,7 +456,8 @@ static void hash_down(const struct match *m, int side, const uint64_t *own, uint
 		for (uint32_t k = 0; n->live && k < n->noperands; k++) {
 			const struct match_value *v = &s->value[n->operand[k]];
 			if (v->node != NO_MATCH)
-				down[v->node] += mix(mix(down[i], commutes ? 0 : n->slot[k]), v->port);
+				down[v->node] +=
+					mix(mix(down[i], commutes ? 0 : n->slot[k]), v->port);
 		}
 	}
 }
@@ -783,8 +784,9 @@ static void make_hashes(struct matcher *x, int side)
 {
 	struct match_side *s = &x->m->side[side];
 	struct hashes *h = &x->h[side];
-	uint64_t **all[] = {&h->local,   &h->weak,	&h->form,  &h->up,	&h->down, &h->form_up,
-			    &h->form_down, &h->place, &h->content, &h->around, &h->next};
+	uint64_t **all[] = {&h->local,	 &h->weak,    &h->form,	     &h->up,
+			    &h->down,	 &h->form_up, &h->form_down, &h->place,
+			    &h->content, &h->around,  &h->next};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
 		*all[i] = arena_new_n(x->m->arena, uint64_t, (size_t)s->nnodes + 1);

@@ -25,6 +25,8 @@ setup_file() {
 		save("hides.onnx", draws + [h.make_node("Sub", ["s", "s"], ["z"], "zero"), h.make_node("Add", ["z", "a"], ["y"], "last")],
 		    [value("x", [4, 8])], [value("y", [4, 8])], [w])
 		save("missing.onnx", [h.make_node("Relu", ["x"], ["y"], "shorts")], [value("x", [8], T.INT16)], [value("y", [8], T.INT16)])
+		save("pad.onnx", [h.make_node("Pad", ["x", "pads"], ["y"], "mirror", mode="reflect")], [value("x", [1, "n"])], [value("y", None)],
+		    [nh.from_array(np.array([0, 1, 0, 1]), "pads")])
 		for name, scale in (("large", 1e3), ("small", 1e-2), ("middle", 1)):
 		    np.save(name + ".npy", (scale * rng.standard_normal((4, 8))).astype("f"))
 	END
@@ -86,6 +88,14 @@ setup() {
 @test "what ONNX Runtime refuses is told in its words" {
 	run -5 "$INFER" check missing.onnx --compare onnxruntime
 	[[ $output == *'error[E-REFERENCE]: '*'ONNX Runtime 1.'*'cannot open the model: Could not find an implementation for Relu'* ]]
+}
+
+@test "sizes that were guessed, and that only we take, are guessed again" {
+	run -0 "$INFER" check pad.onnx --compare onnxruntime --every-tensor
+	[[ $output == *'the reference does not run with the sizes that were guessed, but with --dim n='* ]]
+	[[ $output == *'not optimized: outputs within 0, 1 inner tensor'* ]]
+	run -5 "$INFER" check pad.onnx --compare onnxruntime --dim n=1
+	[[ $output == *E-REFERENCE*'mirror'* ]]
 }
 
 @test "--every-tensor needs ONNX Runtime" {
