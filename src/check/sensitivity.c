@@ -211,11 +211,11 @@ static double share_of(const struct sensitivity *s, const struct node_error *e)
 	if (e->opaque)
 		return e->tried ? e->undone / loss : (double)NAN;
 	/*
-	 * a second-order term larger than the first says that the error is too large for both; on a network whose outputs saturate, such
-	 * terms alone would order the nodes
+	 * The second order takes no more than half of the first, which leaves the share by Euler's theorem: a larger estimate is the
+	 * noise of its few random vectors, or says that the error is too large for both, and would order the nodes alone.
 	 */
 	if (probes_pay(s) && isfinite(e->bend))
-		return (e->slope - fmin(e->bend / 2, fabs(e->slope))) / loss;
+		return (e->slope - fmin(e->bend, fabs(e->slope)) / 2) / loss;
 	return e->slope / loss / (s->errors.metric == METRIC_MAXABS ? 1 : 2);
 }
 
