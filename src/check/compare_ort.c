@@ -459,7 +459,8 @@ static const struct tensor *as_f64(const struct tensor *t, struct arena *a)
 }
 
 /*
- * The node's output k without rounding: in double precision or, for products of bytes, whose sums are exact, as it is.
+ * The node's output k without rounding: in double precision or, for products of bytes to integers, as it is: sums of
+ * integers are exact.
  * Returns NULL if the node can be computed in neither way.
  */
 static const struct tensor *exact_result(struct against_ort *a, const struct node *n, uint32_t k,
@@ -476,7 +477,7 @@ static const struct tensor *exact_result(struct against_ort *a, const struct nod
 		if (arg[i] && !wide[i])
 			return NULL;
 	}
-	if (bytes > 1)
+	if (bytes > 1 && !is_real(plain))
 		return plain;
 	if (!is_real(plain) || (op_flags(n->op) & OP_RANDOM) ||
 	    eval_node(host_backend(), a->g, n, wide, out, tmp, NULL))
