@@ -314,7 +314,8 @@ const struct field options_table[] = {
 		 "optimizations. Its library is looked for in the folders of INFER_LIBRARY_PATH, in the system, and in Python "
 		 "environments (pip install onnxruntime). Outputs are compared for every input that --input or --data-set "
 		 "names, and for the worst one, if an output differs, the inner tensors as well, until the node is found that "
-		 "gives another result from equal inputs. With FILE.onnx the reference is another model, and both run "
+		 "gives another result from equal inputs. Where double precision agrees with this run, or the node adds up "
+		 "products of bytes, which saturate in ONNX Runtime on CPUs without VNNI, that is a warning. With FILE.onnx the reference is another model, and both run "
 		 "without optimizations on the same inputs: tensors correspond by their names or, if fewer than half "
 		 "of them agree, by the order of the operators, and a node in between, such as the QuantizeLinear of a quantized "
 		 "model, counts to the next node that has a counterpart."},

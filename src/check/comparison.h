@@ -11,7 +11,8 @@ struct node_result {
 	double local; /* the same on the reference's inputs; NAN if not known */
 };
 struct comparison {
-	const char *ref, *got, *verdict; /* verdict: "jump", "drift", "agree" */
+	const char *ref, *got,
+		*verdict; /* verdict: "jump", "reference" (is at fault), "drift", "agree" */
 	struct node_result *line;
 	size_t n, peak; /* peak: most bytes of the reference's values in memory */
 	size_t inputs;	/* how many inputs were compared; 0: one */

@@ -363,27 +363,53 @@ static int run_changed(struct node_errors *x, const struct tensor *const *in)
 
 /* ---- errors ---------------------------------------------------------------------------------------- */
 
-static double norm(const float *a, const float *b, int64_t n)
+/*
+ * From which magnitude on an element is a mask, as the -1e9 that an attention's mask adds to scores of about 10: it says nothing of how
+ * large the others are. INFINITY if there are no such elements.
+ */
+static float mask_from(const float *a, int64_t n)
+{
+	const float least = 1e4F, times = 100;
+	float mask = INFINITY, rest = 0;
+
+	for (int64_t i = 0; i < n; i++) {
+		float v = fabsf(a[i]);
+		mask = v >= least && v < mask ? v : mask;
+		rest = v < least && v > rest ? v : rest;
+	}
+	return rest > 0 && mask >= times * rest ? mask : INFINITY;
+}
+
+/* Whether an element is a mask on both sides, so that its size does not matter. */
+static bool both_mask(float a, float b, float mask)
+{
+	return a == b || (fabsf(a) >= mask && a / b > 0.5F && a / b < 2);
+}
+
+/* The norm of a or, if b is given, of b - a; without masks. */
+static double norm(const float *a, const float *b, int64_t n, float mask)
 {
 	double sum = 0;
 
 	for (int64_t i = 0; i < n; i++) {
+		if (b ? both_mask(a[i], b[i], mask) : fabsf(a[i]) >= mask)
+			continue;
 		double v = b ? (double)b[i] - (double)a[i] : (double)a[i];
 		sum += v * v;
 	}
 	return sqrt(sum);
 }
 
-/* The largest |a|, and the largest |b - a|. NAN if an element of either is not finite. */
-static double largest(const float *a, const float *b, int64_t n, double *apart)
+/* The largest |a|, and the largest |b - a|, without masks. NAN if an element of either is not finite. */
+static double largest(const float *a, const float *b, int64_t n, float mask, double *apart)
 {
 	float most = 0, far = 0, nan = 0;
 
 	for (int64_t i = 0; i < n; i++) {
 		float v = fabsf(a[i]), e = fabsf(b[i] - a[i]);
-		most = v > most ? v : most;
-		far = e > far ? e : far;
 		nan += e - e; /* NaN and infinity less itself are NaN */
+		most = v > most && v < mask ? v : most;
+		far = e > far && !both_mask(a[i], b[i], mask) ? e : far;
 	}
 	*apart = (double)far;
 	return nan == 0 ? (double)most : (double)NAN;
@@ -512,13 +538,14 @@ static int adopt(struct node_errors *x, uint32_t id, struct value_copy *exact)
 		return 0;
 	int64_t n = tensor_count(&exact->t);
 	float *a = exact->t.data, *b = got->t.data;
-	double most, size = largest(a, b, n, &most);
+	const float mask = mask_from(a, n);
+	double most, size = largest(a, b, n, mask, &most);
 	bool finite = !isnan(size);
 	if (finite && most > NOISE * size) {
 		struct node_error *e = w->number[id] ? &x->node[w->number[id] - 1] : add_node(x, id);
-		double all = e->size > 0 ? 0 : norm(a, NULL, n);
+		double all = e->size > 0 ? 0 : norm(a, NULL, n, mask);
 		if (!(e->size > 0))
-			e->size = all > 0 ? norm(a, b, n) / all : INFINITY;
+			e->size = all > 0 ? norm(a, b, n, mask) / all : INFINITY;
 		if (isnan(e->output_part))
 			e->output_part = output_part(x, id, &exact->t, &got->t);
 		for (int64_t i = 0; i < n; i++) {
@@ -529,7 +556,7 @@ static int adopt(struct node_errors *x, uint32_t id, struct value_copy *exact)
 		w->error[id] = *got;
 		*got = (struct value_copy){0};
 	} else {
-		if (!finite && isfinite(norm(a, NULL, n)) && !x->not_finite &&
+		if (!finite && isfinite(norm(a, NULL, n, INFINITY)) && !x->not_finite &&
 		    w->a->value[id]->producer != NO_NODE) {
 			const struct node *at = quantized_node(w, id);
 			x->not_finite = arena_str(&x->c->arena, check_node(at));

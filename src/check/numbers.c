@@ -693,12 +693,23 @@ static int report_zero(struct check_context *c, struct numbers *x, uint32_t k,
 		n += add_node_rows(x, node, first, rows + n);
 	rows[n++] = (struct diag_row){
 		"try",
-		"--compare with another device or --optimize none, if this node's output should not be 0"};
-	FAIL(c->d, E_OUT_ZERO, .slot = output_slot(c, k, c->out[k]),
-	     .node = node ? node->origin->name : NULL, .op = node ? node->origin->op : NULL,
-	     .message = fmt(c->d, "%s 0%s%s", count, tried ? ", also for other inputs" : "",
-			    input ? ", and so are those of an input" : ""),
-	     .rows = rows, .nrows = n);
+		c->sizes_guessed
+			? "--dim NAME=N, as sizes of free dimensions were guessed, or --input"
+			: "--compare with another device or --optimize none, if this node's output should not be 0"};
+	/* a length of 1 that was guessed may leave nothing but padding */
+	struct finding f = {.code = E_OUT_ZERO,
+			    .severity = c->sizes_guessed ? SEV_WARNING : SEV_ERROR,
+			    .slot = output_slot(c, k, c->out[k]),
+			    .node = node ? node->origin->name : NULL,
+			    .op = node ? node->origin->op : NULL,
+			    .message = fmt(c->d, "%s 0%s%s", count,
+					   tried ? ", also for other inputs" : "",
+					   input ? ", and so are those of an input" : ""),
+			    .rows = rows,
+			    .nrows = n,
+			    .file = __FILE__,
+			    .line = __LINE__};
+	diag_add(c->d, &f);
 	return 0;
 }
 
@@ -895,8 +906,9 @@ static int run_numbers(struct check_context *c)
 		err = check_dependence(c, x);
 	session_close(x->plain);
 	if (!err && c->d->errors == errors)
-		check_say(c, "%" PRIu32 " output%s: finite, not all zero%s", c->nout,
-			  c->nout == 1 ? "" : "s", o->zero || o->all ? ", depend on the input" : "");
+		check_say(c, "%" PRIu32 " output%s: finite%s%s", c->nout, c->nout == 1 ? "" : "s",
+			  check_found(c, E_OUT_ZERO) ? "" : ", not all zero",
+			  o->zero || o->all ? ", depend on the input" : "");
 	return err;
 }
 

@@ -72,6 +72,7 @@ static void report_guessed_dims(struct check_context *c, const struct input_requ
 			check_name_add(&names, arena_printf(&c->arena, "%s %s", in->name,
 							    shape_str(&c->arena, &in->shape, NULL)));
 	}
+	c->sizes_guessed = names.n;
 	if (names.n)
 		NOTE(c->d, E_DIM_DEFAULT,
 		     .message = fmt(c->d, "sizes of free dimensions were guessed: %s",
@@ -173,6 +174,21 @@ bool retry_with_other_sizes(struct check_context *c, const struct diag *why, con
 	c->inputs = s;
 	c->in = input_tensors(s);
 	return true;
+}
+
+struct input_set *guess_sizes_again(struct check_context *c, sizes_test *test, void *arg)
+{
+	const struct input_request *r = request_generated(c, c->request), *found;
+	struct input_set *s =
+		c->sizes_guessed ? search_sizes(c->session, r, test, arg, &c->arena, &found) : NULL;
+
+	if (s)
+		NOTE(c->d, E_DIM_DEFAULT,
+		     .message = fmt(
+			     c->d,
+			     "the reference does not run with the sizes that were guessed, but with %s",
+			     sizes_as_options(r, found, &c->arena)));
+	return s;
 }
 
 /*

@@ -3,6 +3,7 @@
 #define CHECK_PREPARE_INPUTS_H
 /* Prepares the inputs of the checks: the inputs that the user gives, or generated values of guessed sizes. */
 #include "check/check.h"
+#include "session/free_sizes.h"
 
 /*
  * Sets c->inputs and c->in for the driver. Reports each input that cannot be used as a finding, even when this build
@@ -17,6 +18,12 @@ void prepare_inputs(struct check_context *c);
  */
 bool retry_with_other_sizes(struct check_context *c, const struct diag *why,
 			    const struct tensor **out);
+
+/*
+ * If sizes of free dimensions were guessed, returns generated inputs of other sizes with which a run of the reference,
+ * the test, succeeds, and tells the sizes in a note. Returns NULL if there are none.
+ */
+struct input_set *guess_sizes_again(struct check_context *c, sizes_test *test, void *arg);
 
 /*
  * Generates a new set of inputs for a check that needs inputs of its own. dims binds free dimensions ("batch=4", as

@@ -17,6 +17,7 @@
 #include <string.h>
 
 enum {
+	TRUSTED_PROBES = 16,
 	SHOWN_ROWS = 10,   /* nodes in the finding; JSON has all */
 	MAX_EXCLUDED = 10, /* nodes that are undone together */
 	MIN_PROBES = 4,
@@ -211,11 +212,14 @@ static double share_of(const struct sensitivity *s, const struct node_error *e)
 	if (e->opaque)
 		return e->tried ? e->undone / loss : (double)NAN;
 	/*
-	 * a second-order term larger than the first says that the error is too large for both; on a network whose outputs saturate, such
-	 * terms alone would order the nodes
+	 * A second-order term larger than the first says that the error is too large for both; on a network whose outputs saturate, such
+	 * terms alone would order the nodes. Of few inputs, with a random vector each, it is mostly noise: of 8, no more than half of
+	 * the first is taken, which leaves the share by Euler's theorem.
 	 */
-	if (probes_pay(s) && isfinite(e->bend))
-		return (e->slope - fmin(e->bend / 2, fabs(e->slope))) / loss;
+	if (probes_pay(s) && isfinite(e->bend)) {
+		double trust = fmin(1, (double)s->c->cases->n / TRUSTED_PROBES);
+		return (e->slope - fmin(e->bend / 2, trust * fabs(e->slope))) / loss;
+	}
 	return e->slope / loss / (s->errors.metric == METRIC_MAXABS ? 1 : 2);
 }
 

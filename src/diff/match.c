@@ -10,6 +10,9 @@
 /* How many steps around a node the finest comparison of neighbourhoods sees. */
 enum { RADIUS = 4 };
 
+/* From how many bytes on a constant is told from others by what is in it. */
+enum { WEIGHT_BYTES = 64 };
+
 /* ---- hashes */
 
 static uint64_t mix(uint64_t h, uint64_t v)
@@ -367,9 +370,15 @@ static void number_inputs(struct match *m)
 /* ---- hashes of nodes */
 
 struct hashes {
-	/* by node: the operator, its attributes, and what constants it reads; the same with only the shapes of these */
-	uint64_t *local, *weak;
-	uint64_t *up, *down; /* of all that leads to it, of all that follows */
+	/*
+	 * By node: the operator, its attributes, and what constants it reads; the operator and the shapes of these; the
+	 * operator alone and where constants are
+	 */
+	uint64_t *local, *weak, *form;
+	uint64_t *up, *down; /* of all that leads to it, of all that follows: their `local` */
+	uint64_t *form_up, *form_down; /* their `form` */
+	uint64_t *place;	       /* of the `form` of a node and of those around it */
+	uint64_t *content; /* `local` of a node with a weight; others, as a Reshape to a size that many have, are like none */
 	uint64_t *around, *next;
 };
 
@@ -386,27 +395,32 @@ static void hash_leaves(struct match_side *s)
 	}
 }
 
-static void hash_local(const struct match_side *s, struct hashes *h)
+static void hash_local(const struct match_side *s, int side, struct hashes *h)
 {
 	for (uint32_t i = 0; i < s->nnodes; i++) {
+		bool weight = false;
 		const struct match_node *n = &s->node[i];
 		uint64_t op = mix(hash_text(n->node->type), hash_text(n->node->domain));
 		uint64_t attributes = match_attributes_hash(n->node);
 		bool commutes = match_commutes(n);
-		h->weak[i] = mix(op, n->noperands);
+		h->form[i] = h->weak[i] = mix(op, n->noperands);
 		h->local[i] = mix(h->weak[i], attributes);
 		for (uint32_t k = 0; k < n->noperands; k++) {
 			const struct match_value *v = &s->value[n->operand[k]];
 			uint32_t slot = commutes ? 0 : n->slot[k];
 			if (v->init) {
+				h->form[i] += mix(7, slot);
 				h->weak[i] += mix(slot, hash_shape(v->init));
 				h->local[i] += mix(slot, v->hash);
+				weight |= v->init->bytes >= WEIGHT_BYTES;
 			}
 		}
+		h->content[i] = weight ? h->local[i] : mix(mix(8, (uint64_t)side), i);
 	}
 }
 
-static void hash_up(const struct match_side *s, struct hashes *h)
+/* Hashes of all that leads to each node, made of those of the nodes, which tell the constants as well. */
+static void hash_up(const struct match_side *s, const uint64_t *own, uint64_t *up)
 {
 	for (uint32_t i = 0; i < s->nnodes; i++) {
 		const struct match_node *n = &s->node[i];
@@ -414,40 +428,42 @@ static void hash_up(const struct match_side *s, struct hashes *h)
 		uint64_t sum = 0;
 		for (uint32_t k = 0; k < n->noperands; k++) {
 			const struct match_value *v = &s->value[n->operand[k]];
-			uint64_t from = v->node == NO_MATCH ? v->hash : mix(h->up[v->node], v->port);
-			sum += mix(commutes ? 0 : n->slot[k] + 1, from);
+			uint64_t from = v->node == NO_MATCH ? v->hash : mix(up[v->node], v->port);
+			if (!v->init)
+				sum += mix(commutes ? 0 : n->slot[k] + 1, from);
 		}
-		h->up[i] = mix(h->local[i], sum);
+		up[i] = mix(own[i], sum);
 	}
 }
 
-static void hash_down(const struct match *m, int side, struct hashes *h)
+/* The same of all that follows. */
+static void hash_down(const struct match *m, int side, const uint64_t *own, uint64_t *down)
 {
 	const struct match_side *s = &m->side[side];
 	const struct graph *g = s->model->graph;
 
-	memset(h->down, 0, s->nnodes * sizeof(*h->down));
+	memset(down, 0, s->nnodes * sizeof(*down));
 	for (uint32_t i = 0; i < g->nout; i++) {
 		const struct match_value *v = &s->value[s->out[i]];
 		uint32_t number = side && s->out_partner[i] != NO_MATCH ? s->out_partner[i] : i;
 		if (v->node != NO_MATCH)
-			h->down[v->node] += mix(mix(3, number), v->port);
+			down[v->node] += mix(mix(3, number), v->port);
 	}
 	for (uint32_t i = s->nnodes; i-- > 0;) {
 		const struct match_node *n = &s->node[i];
 		bool commutes = match_commutes(n);
-		h->down[i] = mix(h->local[i], h->down[i]);
+		down[i] = mix(own[i], down[i]);
 		for (uint32_t k = 0; n->live && k < n->noperands; k++) {
 			const struct match_value *v = &s->value[n->operand[k]];
 			if (v->node != NO_MATCH)
-				h->down[v->node] +=
-					mix(mix(h->down[i], commutes ? 0 : n->slot[k]), v->port);
+				down[v->node] +=
+					mix(mix(down[i], commutes ? 0 : n->slot[k]), v->port);
 		}
 	}
 }
 
 /* One more step of the neighbourhoods: h->next from h->around. */
-static void hash_around(const struct match_side *s, struct hashes *h)
+static void widen(const struct match_side *s, struct hashes *h)
 {
 	for (uint32_t i = 0; i < s->nnodes; i++)
 		h->next[i] = mix(4, h->around[i]);
@@ -464,6 +480,14 @@ static void hash_around(const struct match_side *s, struct hashes *h)
 		}
 	}
 	memcpy(h->around, h->next, s->nnodes * sizeof(*h->around));
+}
+
+/* Hashes of the neighbourhoods of this radius, into h->around. */
+static void hash_around(const struct match_side *s, struct hashes *h, const uint64_t *own, int radius)
+{
+	memcpy(h->around, own, s->nnodes * sizeof(*own));
+	for (int r = 0; r < radius; r++)
+		widen(s, h);
 }
 
 /* ---- pairs */
@@ -556,7 +580,7 @@ static void pair_groups(struct matcher *x, const uint64_t *a, const uint64_t *b,
 }
 
 /* How alike two neighbours of a pair must be to become a pair as well. */
-enum alike { ALIKE_LOCAL, ALIKE_WEAK, ALIKE_OPERATOR };
+enum alike { ALIKE_LOCAL, ALIKE_WEAK, ALIKE_PLACE, ALIKE_OPERATOR };
 
 static uint64_t likeness(const struct matcher *x, int side, uint32_t node, enum alike how)
 {
@@ -566,6 +590,8 @@ static uint64_t likeness(const struct matcher *x, int side, uint32_t node, enum 
 		return x->h[side].local[node];
 	if (how == ALIKE_WEAK)
 		return x->h[side].weak[node];
+	if (how == ALIKE_PLACE)
+		return x->h[side].place[node];
 	return mix(hash_text(n->node->type), hash_text(n->node->domain));
 }
 
@@ -758,30 +784,31 @@ static void make_hashes(struct matcher *x, int side)
 {
 	struct match_side *s = &x->m->side[side];
 	struct hashes *h = &x->h[side];
-	uint64_t **all[] = {&h->local, &h->weak, &h->up, &h->down, &h->around, &h->next};
+	uint64_t **all[] = {&h->local,	 &h->weak,    &h->form,	     &h->up,
+			    &h->down,	 &h->form_up, &h->form_down, &h->place,
+			    &h->content, &h->around,  &h->next};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
 		*all[i] = arena_new_n(x->m->arena, uint64_t, (size_t)s->nnodes + 1);
 	x->keyed[side] = arena_new_n(x->m->arena, struct keyed, (size_t)s->nnodes + 1);
 	hash_leaves(s);
-	hash_local(s, h);
-	hash_up(s, h);
-	hash_down(x->m, side, h);
+	hash_local(s, side, h);
+	hash_up(s, h->local, h->up);
+	hash_down(x->m, side, h->local, h->down);
+	hash_up(s, h->form, h->form_up);
+	hash_down(x->m, side, h->form, h->form_down);
+	hash_around(s, h, h->form, RADIUS / 2);
+	memcpy(h->place, h->around, s->nnodes * sizeof(*h->place));
 }
 
 /* Pairs what has equal neighbourhoods, the largest first. */
-static void pair_around(struct matcher *x, const uint64_t *from_a, const uint64_t *from_b)
+static void pair_around(struct matcher *x, const uint64_t *from_a, const uint64_t *from_b, int least)
 {
 	struct hashes *a = &x->h[0], *b = &x->h[1];
-	uint32_t na = x->m->side[0].nnodes, nb = x->m->side[1].nnodes;
 
-	for (int radius = RADIUS; radius >= 0; radius--) {
-		memcpy(a->around, from_a, na * sizeof(*from_a));
-		memcpy(b->around, from_b, nb * sizeof(*from_b));
-		for (int r = 0; r < radius; r++) {
-			hash_around(&x->m->side[0], a);
-			hash_around(&x->m->side[1], b);
-		}
+	for (int radius = RADIUS; radius >= least; radius--) {
+		hash_around(&x->m->side[0], a, from_a, radius);
+		hash_around(&x->m->side[1], b, from_b, radius);
 		pair_groups(x, a->around, b->around, NULL, NULL, GROUP_SINGLE);
 		spread(x, ALIKE_LOCAL);
 	}
@@ -798,10 +825,20 @@ static void pair_nodes(struct matcher *x)
 	spread(x, ALIKE_LOCAL);
 	pair_groups(x, a->down, b->down, NULL, NULL, GROUP_SINGLE);
 	spread(x, ALIKE_LOCAL);
-	pair_around(x, a->local, b->local);
+	/* the same place in all of the network says more than an equal weight: with other widths, one layer's size is another's */
+	pair_groups(x, a->form_up, b->form_up, a->form_down, b->form_down, GROUP_SINGLE);
+	spread(x, ALIKE_LOCAL);
+	pair_around(x, a->local, b->local, 1);
+	pair_groups(x, a->content, b->content, NULL, NULL, GROUP_SINGLE);
+	spread(x, ALIKE_LOCAL);
 	pair_groups(x, a->up, b->up, NULL, NULL, GROUP_ANY);
 	spread(x, ALIKE_WEAK);
-	pair_around(x, a->weak, b->weak);
+	pair_groups(x, a->form_up, b->form_up, NULL, NULL, GROUP_SINGLE);
+	pair_groups(x, a->form_down, b->form_down, NULL, NULL, GROUP_SINGLE);
+	spread(x, ALIKE_PLACE);
+	pair_groups(x, a->local, b->local, NULL, NULL, GROUP_SINGLE);
+	spread(x, ALIKE_LOCAL);
+	pair_around(x, a->weak, b->weak, 0);
 	spread(x, ALIKE_OPERATOR);
 	find_replaced(x);
 	spread(x, ALIKE_OPERATOR);

@@ -25,6 +25,10 @@ setup_file() {
 		save("hides.onnx", draws + [h.make_node("Sub", ["s", "s"], ["z"], "zero"), h.make_node("Add", ["z", "a"], ["y"], "last")],
 		    [value("x", [4, 8])], [value("y", [4, 8])], [w])
 		save("missing.onnx", [h.make_node("Relu", ["x"], ["y"], "shorts")], [value("x", [8], T.INT16)], [value("y", [8], T.INT16)])
+		save("pad.onnx", [h.make_node("Pad", ["x", "pads"], ["y"], "mirror", mode="reflect")], [value("x", [1, "n"])], [value("y", None)],
+		    [nh.from_array(np.array([0, 1, 0, 1]), "pads")])
+		save("tail.onnx", [h.make_node("Sub", ["x", "far"], ["a"], "shift"), h.make_node("Sigmoid", ["a"], ["b"], "tail"), h.make_node("Neg", ["b"], ["y"], "last")],
+		    [value("x", [64])], [value("y", [64])], [nh.from_array(np.linspace(12, 20, 64, dtype="f"), "far")])
 		for name, scale in (("large", 1e3), ("small", 1e-2), ("middle", 1)):
 		    np.save(name + ".npy", (scale * rng.standard_normal((4, 8))).astype("f"))
 	END
@@ -86,6 +90,20 @@ setup() {
 @test "what ONNX Runtime refuses is told in its words" {
 	run -5 "$INFER" check missing.onnx --compare onnxruntime
 	[[ $output == *'error[E-REFERENCE]: '*'ONNX Runtime 1.'*'cannot open the model: Could not find an implementation for Relu'* ]]
+}
+
+@test "a node that ONNX Runtime computes less exactly is a warning" {
+	run -0 "$INFER" check tail.onnx --compare onnxruntime --rtol 1e-3 --atol 0
+	[[ $output == *"warning[W-COMPARE-NODE]: node 'tail' (Sigmoid): this run and ONNX Runtime begin to differ in this node, where ONNX Runtime is off"* ]]
+	[[ $output == *'exact'*'without rounding: this run is off by '*', ONNX Runtime by 0.0'* ]]
+}
+
+@test "sizes that were guessed, and that only we take, are guessed again" {
+	run -0 "$INFER" check pad.onnx --compare onnxruntime --every-tensor
+	[[ $output == *'the reference does not run with the sizes that were guessed, but with --dim n='* ]]
+	[[ $output == *'not optimized: outputs within 0, 1 inner tensor'* ]]
+	run -5 "$INFER" check pad.onnx --compare onnxruntime --dim n=1
+	[[ $output == *E-REFERENCE*'mirror'* ]]
 }
 
 @test "--every-tensor needs ONNX Runtime" {

@@ -111,6 +111,41 @@ assert far["elements"] == 64 and far["differ"] == 1 and far["worst"] == 3 * 8 + 
 	[ "$status" -eq 2 ]
 }
 
+@test "A network of other widths corresponds layer by layer" {
+	need_onnx
+	python3 - <<-'PYTHON'
+		import numpy as np
+		import onnx
+		from onnx import TensorProto as T, helper as h, numpy_helper as nh
+		def save(path, seed, widths, added=False):
+		    r, c, at, nodes, init = np.random.default_rng(seed), 3, "x", [], []
+		    for k, w in enumerate(widths):
+		        init.append(nh.from_array(r.standard_normal((c, w)).astype("f"), f"w{k}"))
+		        nodes += [h.make_node("MatMul", [at, f"w{k}"], [f"m{k}"], f"layer{k}"), h.make_node("Relu", [f"m{k}"], [f"r{k}"], f"relu{k}")]
+		        c, at = w, f"r{k}"
+		        if added and k == 1:
+		            nodes.append(h.make_node("Neg", [at], ["n"], "added"))
+		            at = "n"
+		    nodes[-1].output[0] = "y"
+		    info = lambda n, s: h.make_tensor_value_info(n, T.FLOAT, s)
+		    g = h.make_graph(nodes, "g", [info("x", [2, 3])], [info("y", None)], init)
+		    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 17)], ir_version=8), path)
+		save("narrow.onnx", 1, [4, 8, 16, 32])
+		save("wide.onnx", 2, [8, 16, 32, 64])
+		save("more.onnx", 3, [8, 16, 32, 64], True)
+	PYTHON
+	for other in wide more; do
+		run -1 "$INFER" diff narrow.onnx $other.onnx --ignore interface --json
+		python3 - "$output" <<-'PYTHON'
+			import json, sys
+			items = json.loads(sys.argv[1])["differences"]
+			weights = [(i["where_a"].split()[0], i["where_b"].split()[0]) for i in items if i["kind"] == "weights"]
+			assert weights == [(f"layer{k}",) * 2 for k in range(4)], items
+			assert [i["where_b"] for i in items if i["kind"] != "weights"] in ([], ["added"]), items
+		PYTHON
+	done
+}
+
 @test "A page shows both models side by side" {
 	models
 	run "$INFER" diff a.onnx weight.onnx --html page.html -q

@@ -48,6 +48,17 @@ finds_first() { # MODEL NODE
 	finds_first qoperator.onnx conv2
 }
 
+@test "a mask whose range leaves nothing of the scores beside it is found first" {
+	run -0 "$INFER" check mask8.onnx --compare mask.onnx --sensitivity --metric l2 --json
+	python3 - "$output" <<-'END'
+		import json, sys
+		[c] = [c for c in json.loads(sys.argv[1])["checks"] if c["name"] == "sensitivity"]
+		first, *others = c["nodes"]
+		assert first["node"] == "mask" and first["loss_if_undone"] < c["loss"] / 100, c["nodes"]
+		assert all(n["loss_if_undone"] > c["loss"] * 0.9 for n in others), c["nodes"]
+	END
+}
+
 @test "the finding names node, scale and what would remain" {
 	run -0 "$INFER" check activation.onnx --compare fp32.onnx --sensitivity --metric l2 --data-set 'set_*'
 	[[ $output == *"warning[W-SENSITIVITY]: node 'conv1' (Conv): "*"% of the loss between this model and fp32.onnx comes from this node, of "* ]]

@@ -274,3 +274,17 @@ save("large.onnx", [h.make_node("MatMul", ["x", "a"], ["u"], "first"), h.make_no
                     h.make_node("Sub", ["v", "up"], ["d"], "lower"), h.make_node("MatMul", ["d", "c"], ["y"], "last")],
      [nh.from_array(normal(6, 6), "a"), nh.from_array(np.eye(6, dtype="f"), "e"), nh.from_array(np.full(6, 1500, "f"), "up"), nh.from_array(normal(6, 3), "c")],
      [("x", [4, 6])], [("y", [4, 3])])
+
+# scores beside a mask of -1e9: a quantizer's range is the mask's, which leaves nothing of the scores
+keep = np.tril(np.ones((6, 6), bool))
+masked = [h.make_node("MatMul", ["x", "a"], ["u"], "scores"), h.make_node("Where", ["keep", "u", "far"], ["m"], "mask"),
+          h.make_node("Softmax", ["m"], ["s"], "softmax"), h.make_node("MatMul", ["s", "c"], ["y"], "values")]
+init = [nh.from_array(v, n) for n, v in (("a", normal(6, 6)), ("keep", keep), ("far", np.float32(-1e9)), ("c", normal(6, 4)))]
+save("mask.onnx", masked, init, [("x", [6, 6])], [("y", [6, 4])])
+pairs = [h.make_node("QuantizeLinear", ["m", "m_s", "m_z"], ["m_q"], "m_Q"), h.make_node("DequantizeLinear", ["m_q", "m_s", "m_z"], ["m_d"], "m_DQ"),
+         h.make_node("QuantizeLinear", ["u", "u_s", "u_z"], ["u_q"], "u_Q"), h.make_node("DequantizeLinear", ["u_q", "u_s", "u_z"], ["u_d"], "u_DQ")]
+for n, old, new in ((masked[1], "u", "u_d"), (masked[2], "m", "m_d")):
+    n.input[:] = [new if i == old else i for i in n.input]
+save("mask8.onnx", masked[:1] + pairs[2:] + masked[1:2] + pairs[:2] + masked[2:],
+     init + [nh.from_array(v, n) for n, v in (("m_s", np.float32(1e9 / 255)), ("m_z", np.uint8(255)), ("u_s", np.float32(0.06)), ("u_z", np.uint8(128)))],
+     [("x", [6, 6])], [("y", [6, 4])])
