@@ -102,6 +102,9 @@ struct igemm_kernels {
 	 */
 	void (*requantize)(const int32_t *x, void *y, int64_t n, const float *scale, int step,
 			   int32_t zero, int32_t low, int32_t high);
+	/* the same of sums that are floats */
+	void (*requantize_floats)(const float *x, void *y, int64_t n, const float *scale, int step,
+				  int32_t zero, int32_t low, int32_t high);
 	/* y = clamp(round(x / scale) + zero, low, high), stored as a byte */
 	void (*quantize)(const float *x, void *y, int64_t n, float scale, int32_t zero, int32_t low,
 			 int32_t high);

@@ -576,9 +576,15 @@ static void correct(int32_t *c, int64_t n, int32_t za, const int32_t *column, in
 	}
 }
 
-static void requantize(const int32_t *x, void *out, int64_t n, const float *scale, int step,
-		       int32_t zero, int32_t low, int32_t high)
+/* The sums x are floats, or else integers. */
+static inline __attribute__((always_inline)) void requantize_sums(const void *x, const bool floats,
+								  void *out, int64_t n,
+								  const float *scale, int step,
+								  int32_t zero, int32_t low,
+								  int32_t high)
 {
+	const float *real = x;
+	const int32_t *whole = x;
 	float lo = (float)(low - zero), hi = (float)(high - zero);
 	uint8_t *y = out;
 	int64_t i = 0;
@@ -588,7 +594,8 @@ static void requantize(const int32_t *x, void *out, int64_t n, const float *scal
 	__m512i zw = _mm512_set1_epi32(zero);
 	for (; i < n; i += 16) {
 		__mmask16 m = n - i < 16 ? (__mmask16)((1u << (n - i)) - 1) : 0xffff;
-		__m512 q = _mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(m, x + i));
+		__m512 q = floats ? _mm512_maskz_loadu_ps(m, real + i)
+				  : _mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(m, whole + i));
 		q = _mm512_mul_ps(q, step ? _mm512_maskz_loadu_ps(m, scale + i) : all);
 		q = _mm512_min_ps(_mm512_max_ps(q, lw), hw); /* max gives lw for NaN */
 		_mm512_mask_cvtepi32_storeu_epi8(y + i, m,
@@ -600,9 +607,9 @@ static void requantize(const int32_t *x, void *out, int64_t n, const float *scal
 	for (; i + 16 <= n; i += 16) {
 		__m128i v[4];
 		for (int k = 0; k < 4; k++) {
-			__m128i sum = _mm_loadu_si128((const __m128i *)(const void *)(x + i + 4 * k));
-			__m128 q = _mm_mul_ps(_mm_cvtepi32_ps(sum),
-					      step ? _mm_loadu_ps(scale + i + 4 * k) : one);
+			const void *at = whole + i + 4 * k;
+			__m128 q = floats ? _mm_loadu_ps(at) : _mm_cvtepi32_ps(_mm_loadu_si128(at));
+			q = _mm_mul_ps(q, step ? _mm_loadu_ps(scale + i + 4 * k) : one);
 			q = _mm_min_ps(_mm_max_ps(q, l), h); /* max gives l for NaN */
 			v[k] = _mm_and_si128(_mm_add_epi32(_mm_cvtps_epi32(q), z), byte);
 		}
@@ -612,11 +619,23 @@ static void requantize(const int32_t *x, void *out, int64_t n, const float *scal
 	}
 #endif
 	for (; i < n; i++) {
-		float q = (float)x[i] * scale[i * step];
+		float q = (floats ? real[i] : (float)whole[i]) * scale[i * step];
 		q = q > lo ? q : lo;
 		q = q < hi ? q : hi;
 		y[i] = (uint8_t)((int32_t)rintf(q) + zero);
 	}
+}
+
+static void requantize(const int32_t *x, void *y, int64_t n, const float *scale, int step,
+		       int32_t zero, int32_t low, int32_t high)
+{
+	requantize_sums(x, false, y, n, scale, step, zero, low, high);
+}
+
+static void requantize_floats(const float *x, void *y, int64_t n, const float *scale, int step,
+			      int32_t zero, int32_t low, int32_t high)
+{
+	requantize_sums(x, true, y, n, scale, step, zero, low, high);
 }
 
 static inline int32_t quantize_one(float x, float scale, float low, float high)
@@ -953,6 +972,7 @@ const struct igemm_kernels NAME(SIMD_LEVEL) = {
 	.row_sum = row_sum,
 	.correct = correct,
 	.requantize = requantize,
+	.requantize_floats = requantize_floats,
 	.quantize = quantize,
 	.dequantize_u8 = dequantize_u8,
 	.dequantize_i8 = dequantize_i8,
