@@ -1138,21 +1138,33 @@ static float nibbles(const float *a, const uint8_t *w, float zero, const float *
 
 static void widen_nibbles(const uint8_t *w, int64_t n, float zero, float scale, float *restrict y)
 {
-	float table[16];
 	int64_t i = 0;
 
+#if SIMD_LEVEL >= 4
+	float table[16];
 	for (int k = 0; k < 16; k++)
 		table[k] = ((float)k - zero) * scale;
-#if SIMD_LEVEL >= 4
 	const __m512 values = _mm512_loadu_ps(table);
 	for (; i + 16 <= n; i += 16) {
 		__m128i b = _mm_loadl_epi64((const __m128i *)(const void *)(w + i / 2));
 		__m128i both = _mm_unpacklo_epi8(b, _mm_srli_epi16(b, 4));
 		_mm512_storeu_ps(y + i, _mm512_permutexvar_ps(_mm512_cvtepu8_epi32(both), values));
 	}
+#elif SIMD_LEVEL == 3
+	const __m128i low = _mm_set1_epi8(15);
+	const __m256 less = _mm256_set1_ps(zero), times = _mm256_set1_ps(scale);
+	for (; i + 16 <= n; i += 16) {
+		__m128i b = _mm_loadl_epi64((const __m128i *)(const void *)(w + i / 2));
+		__m128i both = _mm_unpacklo_epi8(_mm_and_si128(b, low),
+						 _mm_and_si128(_mm_srli_epi16(b, 4), low));
+		__m256 first = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(both));
+		__m256 second = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(both, 8)));
+		_mm256_storeu_ps(y + i, _mm256_mul_ps(_mm256_sub_ps(first, less), times));
+		_mm256_storeu_ps(y + i + 8, _mm256_mul_ps(_mm256_sub_ps(second, less), times));
+	}
 #endif
 	for (; i < n; i++)
-		y[i] = table[w[i / 2] >> (i & 1) * 4 & 15];
+		y[i] = ((float)(w[i / 2] >> (i & 1) * 4 & 15) - zero) * scale;
 }
 
 /* Looks up eight bytes at a time, so that eight bytes need only one load of x and one store to y. */
