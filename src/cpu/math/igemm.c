@@ -63,6 +63,8 @@ struct job {
 	const struct igemm_kernels *k;
 	char *scratch; /* of the first thread */
 	int16_t *wide; /* the widened rows, or NULL */
+	int64_t rows;  /* in a block, which is multiplied at once */
+	int64_t parts; /* blocks that are multiplied by themselves: 1 if a group of panels has all rows */
 };
 
 /* Returns where the widened rows of a product lie that begins on this thread. */
@@ -86,7 +88,7 @@ static void widen_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct job *j = arg;
 	const struct igemm *g = j->g;
-	int64_t lda = igemm_depth(g->k), rows = block_rows(g->m);
+	int64_t lda = igemm_depth(g->k), rows = j->rows;
 
 	(void)thread;
 	for (int64_t i = begin; i < end; i++) {
@@ -97,11 +99,9 @@ static void widen_piece(void *arg, int64_t begin, int64_t end, int thread)
 	}
 }
 
-static int64_t wide_pieces(const struct igemm *g)
+static int64_t wide_pieces(const struct job *j)
 {
-	int64_t rows = block_rows(g->m);
-
-	return (g->m + rows - 1) / rows * wide_parts(g);
+	return (j->g->m + j->rows - 1) / j->rows * wide_parts(j->g);
 }
 
 static const uint8_t *group_panels(const struct igemm *g, int64_t n0, int64_t cols, uint8_t *room)
@@ -116,8 +116,8 @@ static const uint8_t *group_panels(const struct igemm *g, int64_t n0, int64_t co
 	return room;
 }
 
-/* Multiplies all rows of A by one group of IGEMM_GROUP panels of B, which begins at column n0. */
-static void multiply_group(const struct job *j, int64_t n0, char *room)
+/* Multiplies all rows of A, or one block, by one group of IGEMM_GROUP panels of B, which begins at column n0. */
+static void multiply_group(const struct job *j, int64_t n0, int64_t part, char *room)
 {
 	const struct igemm *g = j->g;
 	int64_t width = IGEMM_NR * IGEMM_GROUP, cols = g->n - n0 < width ? g->n - n0 : width;
@@ -141,8 +141,8 @@ static void multiply_group(const struct job *j, int64_t n0, char *room)
 				  column + p * IGEMM_NR);
 	for (int64_t i = 0; i < cols && g->b_zero; i++)
 		zero[i] = g->b_zero[g->b_zero_step * (n0 + i)];
-	int64_t rows = g->narrow_rows ? IGEMM_MC : j->wide || g->narrow ? block_rows(g->m) : 64;
-	for (int64_t m = 0; m < g->m; m += rows) {
+	int64_t rows = j->rows, end = j->parts > 1 ? (part + 1) * rows : g->m;
+	for (int64_t m = part * rows; m < end && m < g->m; m += rows) {
 		b.a = g->a + m * b.lda;
 		b.m = g->m - m < rows ? g->m - m : rows;
 		if (g->narrow)
@@ -168,7 +168,7 @@ static void groups_piece(void *arg, int64_t begin, int64_t end, int thread)
 	const struct job *j = arg;
 
 	for (int64_t i = begin; i < end; i++)
-		multiply_group(j, i * IGEMM_NR * IGEMM_GROUP,
+		multiply_group(j, i / j->parts * IGEMM_NR * IGEMM_GROUP, i % j->parts,
 			       j->scratch + (size_t)thread * thread_scratch_bytes(j->g->k));
 }
 
@@ -179,24 +179,47 @@ static int64_t group_count(const struct igemm *g)
 	return g->m > 0 ? (g->n + width - 1) / width : 0;
 }
 
+static struct job job_of(const struct igemm *g, void *scratch, int thread)
+{
+	struct job j = {g, igemm_kernels(), scratch, wide_rows(g, scratch, thread), IGEMM_MC, 1};
+
+	if (!g->narrow_rows)
+		j.rows = j.wide || g->narrow ? block_rows(g->m) : 64;
+	return j;
+}
+
+/* Gives each thread some rows, where there are too few columns for all of them. */
+static void split_blocks(struct job *j)
+{
+	enum { LEAST = 48 }; /* a multiple of strips and of panels */
+	int64_t parts = (2 * pool_threads() + group_count(j->g) - 1) / group_count(j->g);
+	int64_t rows = ((j->g->m + parts - 1) / parts + LEAST - 1) / LEAST * LEAST;
+
+	if (pool_threads() < 2 || parts < 3 || j->g->m <= rows)
+		return;
+	j->rows = rows < j->rows ? rows : j->rows;
+	j->parts = (j->g->m + j->rows - 1) / j->rows;
+}
+
 void igemm_run(const struct igemm *g, void *scratch)
 {
-	struct job j = {g, igemm_kernels(), scratch, wide_rows(g, scratch, 0)};
-	int64_t work = g->m * g->k * IGEMM_NR * IGEMM_GROUP;
+	struct job j = job_of(g, scratch, 0);
 
 	if (group_count(g) < 1)
 		return;
+	split_blocks(&j);
+	int64_t work = g->m / j.parts * g->k * IGEMM_NR * IGEMM_GROUP;
 	if (j.wide)
-		pool_for(wide_pieces(g), 1 + (1 << 16) / (IGEMM_WIDE_K4 * block_rows(g->m)),
-			 widen_piece, &j);
-	pool_for(group_count(g), work > 1 << 18 ? 1 : (1 << 18) / (work + 1) + 1, groups_piece, &j);
+		pool_for(wide_pieces(&j), 1 + (1 << 16) / (IGEMM_WIDE_K4 * j.rows), widen_piece, &j);
+	pool_for(group_count(g) * j.parts, work > 1 << 18 ? 1 : (1 << 18) / (work + 1) + 1,
+		 groups_piece, &j);
 }
 
 void igemm_run_alone(const struct igemm *g, void *scratch, int thread)
 {
-	struct job j = {g, igemm_kernels(), scratch, wide_rows(g, scratch, thread)};
+	struct job j = job_of(g, scratch, thread);
 
 	if (j.wide && group_count(g) > 0)
-		widen_piece(&j, 0, wide_pieces(g), thread);
+		widen_piece(&j, 0, wide_pieces(&j), thread);
 	groups_piece(&j, 0, group_count(g), thread);
 }

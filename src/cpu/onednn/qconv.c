@@ -3,9 +3,10 @@
  * QLinearConv by oneDNN, in the layout that has the channels last: between convolutions nothing is reordered.
  *
  * The sums, with the bias, are multiplied once by x_scale * w_scale / y_scale and rounded, as the operator's text has it: any other
- * order makes another code of a sum that lies on a tie. oneDNN scales sums before it adds a bias; with a bias its sums are
- * therefore floats, which a loop of ours scales. With VNNI that loop would take too large a part of the time: there oneDNN adds a
- * scaled bias, and a sum with a bias that lies within 1e-5 of a tie may get the code beside it.
+ * order makes another code of a sum that lies on a tie. oneDNN scales sums before it adds a bias; with a bias the scales are
+ * therefore the operand of a multiplication behind it, or, as oneDNN 3.2 takes wrong ones of these for groups, the sums become
+ * floats, which a loop of ours scales. With VNNI oneDNN adds a scaled bias: there a sum with a bias that lies within 1e-5 of a tie
+ * may get the code beside it.
  *
  * A processor without VNNI adds pairs of products in 16 bits, which may saturate, and no code of oneDNN's multiplies weights that
  * have a zero point. Then codes and weights become floats, whose products oneDNN sums, if that is faster than our own kernel
@@ -34,6 +35,7 @@ struct qconv {
 	int32_t x_zero, y_zero;
 	bool widened;	     /* codes and weights become floats */
 	bool sums;	     /* what oneDNN writes are sums, as floats */
+	bool multiplied;     /* the scales are an operand of a multiplication */
 	uint8_t flip;	     /* mask for XOR that makes the weights signed */
 	float *scale, *bias; /* by output channel; bias is NULL if there is none */
 	int64_t width; /* numbers in `scale`: if channels are few, their scales are repeated */
@@ -178,7 +180,7 @@ bool onednn_qconv_accepts(const struct site *s, struct why *w)
 /* Reads the inputs that are known: scales, zero points and bias. */
 static void read_numbers(struct qconv *q, const struct site *s)
 {
-	int64_t n = site_in(s, W)->shape.dim[0], least = 64;
+	int64_t n = site_in(s, W)->shape.dim[0], least = 512, whole = 16;
 	const struct tensor *b = site_in(s, BIAS) ? site_known(s, BIAS) : NULL;
 
 	q->x_type = site_in(s, X)->type.dtype == DT_U8 ? dnnl_u8 : dnnl_s8;
@@ -187,22 +189,33 @@ static void read_numbers(struct qconv *q, const struct site *s)
 	q->flip = site_in(s, W)->type.dtype == DT_U8 ? 128 : 0;
 	q->x_zero = (int32_t)number_at(site_known(s, X_ZERO), 0);
 	q->y_zero = (int32_t)number_at(site_known(s, Y_ZERO), 0);
-	q->sums = q->widened || (b && !has_vnni());
+	q->multiplied = !q->widened && b && !has_vnni() && q->conv.group == 1 && n % whole == 0;
+	q->sums = q->widened || (b && !has_vnni() && !q->multiplied);
 	q->width = (least + n - 1) / n * n;
 	q->scale = arena_new_n(s->plan_arena, float, (size_t)q->width);
 	q->bias = b ? arena_new_n(s->plan_arena, float, (size_t)n) : NULL;
 	for (int64_t i = 0; i < q->width; i++)
 		q->scale[i] = scale_of_channel(s, i % n);
 	for (int64_t i = 0; i < n && b; i++)
-		q->bias[i] = (float)number_at(b, i) * (q->sums ? 1 : q->scale[i]);
+		q->bias[i] = (float)number_at(b, i) * (q->sums || q->multiplied ? 1 : q->scale[i]);
 }
 
 /* ---- attributes and descriptors ---------------------------------------------------------------------------------- */
+
+/* Describes the scales as an operand of each pixel. */
+static dnnl_memory_desc_t scales_md(struct made *m, const struct qconv *q)
+{
+	dnnl_dims_t dims = {1, q->conv.dst[1], 1, 1, 1};
+
+	return md_row(m, q->conv.rank, dims);
+}
 
 static int qconv_attributes(struct build *b, struct made *m, const struct qconv *q)
 {
 	if (onednn_api.dnnl_post_ops_create(&m->ops))
 		return onednn_failed(b->d, dnnl_out_of_memory, "dnnl_post_ops_create");
+	if (q->multiplied)
+		TRY(b->d, dnnl_post_ops_append_binary(m->ops, dnnl_binary_mul, scales_md(m, q)));
 	/* oneDNN adds the zero point before it rounds: with an odd one, ties would go the other way */
 	int r = q->y_zero % 2 && !q->sums ? build_eltwise(b, m, dnnl_eltwise_round, 0, 0) : 0;
 	r = r ? r : build_attributes(b, m);
@@ -212,8 +225,9 @@ static int qconv_attributes(struct build *b, struct made *m, const struct qconv 
 		TRY(b->d, dnnl_primitive_attr_set_zero_points_mask(m->attr, DNNL_ARG_SRC, 0));
 	if (q->sums)
 		return 0;
-	TRY(b->d, dnnl_primitive_attr_set_scales_mask(m->attr, DNNL_ARG_WEIGHTS,
-						      q->conv.group > 1 ? 3 : 1));
+	if (!q->multiplied)
+		TRY(b->d, dnnl_primitive_attr_set_scales_mask(m->attr, DNNL_ARG_WEIGHTS,
+							      q->conv.group > 1 ? 3 : 1));
 	if (q->y_zero)
 		TRY(b->d, dnnl_primitive_attr_set_zero_points_mask(m->attr, DNNL_ARG_DST, 0));
 	return 0;
@@ -393,9 +407,12 @@ static int qconv_arguments(struct build *b, struct made *m, const struct qconv *
 		a->width = q->width;
 		return r;
 	}
-	r = r ? r
-	      : build_argument(b, a, DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS,
-			       md_vector(m, q->conv.dst[1]), fixed_at(q->scale));
+	if (!r && q->multiplied)
+		r = build_argument(b, a, DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1,
+				   scales_md(m, q), fixed_at(q->scale));
+	else if (!r)
+		r = build_argument(b, a, DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS,
+				   md_vector(m, q->conv.dst[1]), fixed_at(q->scale));
 	if (!r && q->y_zero)
 		r = zero_argument(b, m, a, DNNL_ARG_DST, q->y_zero);
 	return r;
