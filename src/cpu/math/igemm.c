@@ -132,8 +132,11 @@ static void multiply_group(const struct job *j, int64_t n0, int64_t part, char *
 				.a_signed = g->a_signed};
 
 	memset(column, 0, 2 * (size_t)width * sizeof(*column));
-	struct igemm_narrow narrow = g->narrow ? *g->narrow : (struct igemm_narrow){NULL};
-	narrow.start = g->narrow ? narrow.start + n0 / IGEMM_NR : NULL;
+	struct igemm_narrow narrow = {.start = NULL};
+	if (g->narrow) {
+		narrow = *g->narrow;
+		narrow.start += n0 / IGEMM_NR;
+	}
 	if (g->a_zero && g->packed_sums)
 		memcpy(column, g->packed_sums + n0, (size_t)b.panels * IGEMM_NR * sizeof(*column));
 	for (int64_t p = 0; p < b.panels && g->a_zero && !g->packed_sums; p++)
