@@ -93,6 +93,121 @@ static void products(void)
 			product(level(i), s);
 }
 
+/* An operand of a product: `n` rows or columns of IGEMM_PART values of k, as rows and as panels. */
+enum { PART = 48 };
+struct operand {
+	uint8_t rows[N][PART], panels[N * PART];
+};
+
+static void make_operand(const struct igemm_kernels *k, struct operand *o, int least, int most)
+{
+	uint8_t columns[PART][N];
+
+	for (int i = 0; i < N; i++)
+		for (int j = 0; j < PART; j++)
+			columns[j][i] = o->rows[i][j] =
+				(uint8_t)(least + rand() % (most - least + 1));
+	for (int p = 0; p < N / IGEMM_NR; p++)
+		k->pack(&(struct igemm_rows){.base = &columns[0][p * IGEMM_NR], .row = N}, PART,
+			IGEMM_NR, 0, o->panels + p * PART * IGEMM_NR);
+}
+
+/* Returns how many of m x N sums are wrong: of rows of a and of b, which has zero points. */
+static int wrong_sums(const struct operand *a, const struct operand *b, bool a_signed,
+		      bool b_signed, const int8_t *zero, int m, const int32_t *c)
+{
+	int wrong = 0;
+
+	for (int i = 0; i < m; i++)
+		for (int n = 0; n < N; n++) {
+			int32_t sum = 0;
+			for (int j = 0; j < PART; j++)
+				sum += value(a->rows[i][j], a_signed) *
+				       (value(b->rows[n][j], b_signed) - (zero ? zero[n] : 0));
+			wrong += sum != c[i * N + n];
+		}
+	return wrong;
+}
+
+static void wide_product(const struct igemm_kernels *k, bool a_signed, int m)
+{
+	static struct operand a, b;
+	static int32_t c[N * N];
+	static int16_t wide[N * PART];
+	struct igemm_block g = {.b = b.panels,
+				.ldc = N,
+				.k4 = PART / 4,
+				.m = m,
+				.panels = N / IGEMM_NR,
+				.c = c,
+				.a_signed = a_signed};
+
+	make_operand(k, &a, 0, 255);
+	make_operand(k, &b, 0, 255);
+	k->widen(a.rows[0], PART, m, PART / 4, a_signed, wide);
+	k->panels_wide(&g, wide);
+	CHECK_INT(wrong_sums(&a, &b, a_signed, !a_signed, NULL, m, c), 0);
+}
+
+/* Weights from `least` to `most`, which are split, by the largest codes, as columns and as rows. */
+static void narrow_product(const struct igemm_kernels *k, int least, int most, int m)
+{
+	enum { GROUP = IGEMM_NARROW * IGEMM_NR, GROUPS = PART / IGEMM_NARROW, MOST = 8 };
+	static struct operand a, b;
+	static int32_t c[N * N], at[N / IGEMM_NR * GROUPS * MOST], start[N / IGEMM_NR + 1];
+	static int8_t zero[N];
+	static uint8_t data[N / IGEMM_NR * GROUPS * MOST][GROUP];
+	struct igemm_narrow w = {start, at, data[0]};
+	struct igemm_block g = {.a = a.rows[0],
+				.b = a.panels,
+				.lda = PART,
+				.ldc = N,
+				.k4 = PART / 4,
+				.m = m,
+				.panels = N / IGEMM_NR,
+				.c = c};
+	int n = 0, wrong = 0;
+
+	make_operand(k, &a, 250, 255);
+	make_operand(k, &b, least, most);
+	for (int i = 0; i < N; i++)
+		zero[i] = (int8_t)(rand() % 255 - 127);
+	for (int p = 0; p < N / IGEMM_NR; p++) {
+		for (int i = 0; i < GROUPS; i++) {
+			const uint8_t *from = b.panels + (p * GROUPS + i) * GROUP;
+			int count = k->split(from, zero + p * IGEMM_NR, data[n]);
+			CHECK_INT(k->split(from, zero + p * IGEMM_NR, NULL), count);
+			CHECK(count <= MOST);
+			for (; count; count--)
+				at[n++] = i * IGEMM_NARROW;
+		}
+		start[p + 1] = n;
+	}
+	k->panels_narrow(&g, &w);
+	CHECK_INT(wrong_sums(&a, &b, false, true, zero, m, c), 0);
+	k->rows_narrow(&g, &w);
+	for (int i = 0; i < m; i++)
+		for (int col = 0; col < N; col++) {
+			int32_t sum = 0;
+			for (int j = 0; j < PART; j++)
+				sum += a.rows[col][j] * ((int8_t)b.rows[i][j] - zero[i]);
+			wrong += sum != c[i * N + col];
+		}
+	CHECK_INT(wrong, 0);
+}
+
+static void products_without_vnni(void)
+{
+	for (int i = 0; i < 3; i++)
+		for (int m = 1; m <= N && level(i) && level(i)->widen; m += 1 + m / 9) {
+			wide_product(level(i), false, m);
+			wide_product(level(i), true, m);
+			narrow_product(level(i), -128, 127, m);
+			narrow_product(level(i), -20, 30, m);
+			narrow_product(level(i), 120, 127, m);
+		}
+}
+
 /* Rows by offsets, flipped, and fewer columns than a panel has. */
 static void packs_parts(void)
 {
@@ -276,6 +391,7 @@ static void requantizes_tails(void)
 int main(void)
 {
 	UNIT(products);
+	UNIT(products_without_vnni);
 	UNIT(packs_parts);
 	UNIT(takes_zero_points_off);
 	UNIT(adds_and_multiplies_codes);

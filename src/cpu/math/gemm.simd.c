@@ -46,6 +46,40 @@ typedef uint64_t vec_u64 __attribute__((vector_size(BYTES)));
 #endif
 #define SPLAT(x) ((x) - (VEC){0})
 
+/* Packs eight columns of 4-byte elements: dst[k * step + l] is element k of column l. */
+static inline void pack_eight(const void *b, int64_t b_col, int64_t kc, void *dst, int64_t step)
+{
+	const float *from = b;
+	float *to = dst;
+	int64_t k = 0;
+
+#if SIMD_LEVEL >= 3
+	for (; k + 8 <= kc; k += 8) {
+		__m256 x[8], y[8];
+		for (int i = 0; i < 8; i++)
+			x[i] = _mm256_loadu_ps(from + i * b_col + k);
+		for (int i = 0; i < 8; i += 2) {
+			y[i] = _mm256_unpacklo_ps(x[i], x[i + 1]);
+			y[i + 1] = _mm256_unpackhi_ps(x[i], x[i + 1]);
+		}
+		for (int i = 0; i < 8; i += 4)
+			for (int h = 0; h < 2; h++) {
+				x[i + 2 * h] = _mm256_shuffle_ps(y[i + h], y[i + 2 + h], 0x44);
+				x[i + 2 * h + 1] = _mm256_shuffle_ps(y[i + h], y[i + 2 + h], 0xee);
+			}
+		for (int i = 0; i < 4; i++) {
+			_mm256_storeu_ps(to + (k + i) * step,
+					 _mm256_permute2f128_ps(x[i], x[i + 4], 0x20));
+			_mm256_storeu_ps(to + (k + 4 + i) * step,
+					 _mm256_permute2f128_ps(x[i], x[i + 4], 0x31));
+		}
+	}
+#endif
+	for (; k < kc; k++)
+		for (int i = 0; i < 8; i++)
+			memcpy(to + k * step + i, from + i * b_col + k, sizeof(*to));
+}
+
 #define REAL  float
 #define VEC   vec_f32
 #define LANES (BYTES / 4)

@@ -17,6 +17,21 @@ const struct igemm_kernels *igemm_kernels(void)
 #endif
 }
 
+/* Rows of a product that are multiplied at once, where rows are widened: all blocks have about as many. */
+static int64_t block_rows(int64_t m)
+{
+	int64_t blocks = (m + IGEMM_MC - 1) / IGEMM_MC;
+
+	return (m + blocks - 1) / blocks;
+}
+
+static bool has_wide_rows(int64_t m)
+{
+	enum { WIDE_MIN_ROWS = 8 };
+
+	return m >= WIDE_MIN_ROWS && igemm_kernels()->widen;
+}
+
 /*
  * Returns the bytes of one thread's scratch, which holds the panels of a group, the int32 sums of IGEMM_MC rows, the
  * sums of B's columns, and the zero points of B's columns.
@@ -29,19 +44,70 @@ static size_t thread_scratch_bytes(int64_t k)
 	return (bytes + 63) & ~(size_t)63;
 }
 
-size_t igemm_scratch(int64_t k)
+/* Each thread has widened rows, too, for threads may run products of their own. */
+size_t igemm_scratch(int64_t m, int64_t k)
 {
-	return thread_scratch_bytes(k) * (size_t)pool_threads();
+	size_t bytes = 0;
+
+	if (has_wide_rows(m) &&
+	    __builtin_mul_overflow((size_t)m, (size_t)igemm_depth(k) * sizeof(int16_t), &bytes))
+		return SIZE_MAX;
+	if (__builtin_add_overflow(bytes, thread_scratch_bytes(k) + 63, &bytes) ||
+	    __builtin_mul_overflow(bytes & ~(size_t)63, (size_t)pool_threads(), &bytes))
+		return SIZE_MAX;
+	return bytes;
 }
 
 struct job {
 	const struct igemm *g;
 	const struct igemm_kernels *k;
-	char *scratch;
+	char *scratch; /* of the first thread */
+	int16_t *wide; /* the widened rows, or NULL */
+	int64_t rows;  /* in a block, which is multiplied at once */
+	int64_t parts; /* blocks that are multiplied by themselves: 1 if a group of panels has all rows */
 };
+
+/* Returns where the widened rows of a product lie that begins on this thread. */
+static int16_t *wide_rows(const struct igemm *g, void *scratch, int thread)
+{
+	size_t bytes = (size_t)g->m * (size_t)igemm_depth(g->k) * sizeof(int16_t);
+	char *all = (char *)scratch + (size_t)pool_threads() * thread_scratch_bytes(g->k);
+
+	return has_wide_rows(g->m) && !g->narrow && !g->narrow_rows
+		       ? (int16_t *)(void *)(all + (size_t)thread * ((bytes + 63) & ~(size_t)63))
+		       : NULL;
+}
+
+static int64_t wide_parts(const struct igemm *g)
+{
+	return (igemm_depth(g->k) / 4 + IGEMM_WIDE_K4 - 1) / IGEMM_WIDE_K4;
+}
+
+/* Widens parts of k of all blocks of rows. */
+static void widen_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct job *j = arg;
+	const struct igemm *g = j->g;
+	int64_t lda = igemm_depth(g->k), rows = j->rows;
+
+	(void)thread;
+	for (int64_t i = begin; i < end; i++) {
+		int64_t m = i / wide_parts(g) * rows, k = i % wide_parts(g) * IGEMM_WIDE_K4;
+		int64_t n = g->m - m < rows ? g->m - m : rows, k4 = lda / 4 - k;
+		j->k->widen(g->a + m * lda + 4 * k, lda, n, k4 < IGEMM_WIDE_K4 ? k4 : IGEMM_WIDE_K4,
+			    g->a_signed, j->wide + m * lda + n * 4 * k);
+	}
+}
+
+static int64_t wide_pieces(const struct job *j)
+{
+	return (j->g->m + j->rows - 1) / j->rows * wide_parts(j->g);
+}
 
 static const uint8_t *group_panels(const struct igemm *g, int64_t n0, int64_t cols, uint8_t *room)
 {
+	if (g->narrow)
+		return NULL;
 	if (g->packed)
 		return g->packed + (size_t)(n0 / IGEMM_NR) * igemm_panel(g->k);
 	for (int64_t c = 0; c < cols; c += IGEMM_NR)
@@ -50,8 +116,8 @@ static const uint8_t *group_panels(const struct igemm *g, int64_t n0, int64_t co
 	return room;
 }
 
-/* Multiplies all rows of A by one group of IGEMM_GROUP panels of B, which begins at column n0. */
-static void multiply_group(const struct job *j, int64_t n0, char *room)
+/* Multiplies all rows of A, or one block, by one group of IGEMM_GROUP panels of B, which begins at column n0. */
+static void multiply_group(const struct job *j, int64_t n0, int64_t part, char *room)
 {
 	const struct igemm *g = j->g;
 	int64_t width = IGEMM_NR * IGEMM_GROUP, cols = g->n - n0 < width ? g->n - n0 : width;
@@ -66,17 +132,33 @@ static void multiply_group(const struct job *j, int64_t n0, char *room)
 				.a_signed = g->a_signed};
 
 	memset(column, 0, 2 * (size_t)width * sizeof(*column));
-	if (g->a_zero && g->packed)
+	struct igemm_narrow narrow = {.start = NULL};
+	if (g->narrow) {
+		narrow = *g->narrow;
+		narrow.start += n0 / IGEMM_NR;
+	}
+	if (g->a_zero && g->packed_sums)
 		memcpy(column, g->packed_sums + n0, (size_t)b.panels * IGEMM_NR * sizeof(*column));
-	for (int64_t p = 0; p < b.panels && g->a_zero && !g->packed; p++)
+	for (int64_t p = 0; p < b.panels && g->a_zero && !g->packed_sums; p++)
 		j->k->column_sums(b.b + (size_t)p * igemm_panel(g->k), b.k4, !g->a_signed,
 				  column + p * IGEMM_NR);
 	for (int64_t i = 0; i < cols && g->b_zero; i++)
 		zero[i] = g->b_zero[g->b_zero_step * (n0 + i)];
-	for (int64_t m = 0; m < g->m; m += IGEMM_MC) {
+	int64_t rows = j->rows, end = j->parts > 1 ? (part + 1) * rows : g->m;
+	for (int64_t m = part * rows; m < end && m < g->m; m += rows) {
 		b.a = g->a + m * b.lda;
-		b.m = g->m - m < IGEMM_MC ? g->m - m : IGEMM_MC;
-		j->k->panels(&b);
+		b.m = g->m - m < rows ? g->m - m : rows;
+		if (g->narrow)
+			j->k->panels_narrow(&b, &narrow);
+		else if (g->narrow_rows)
+			j->k->rows_narrow(&b, &(struct igemm_narrow){
+						      .start = g->narrow_rows->start + m / IGEMM_NR,
+						      .at = g->narrow_rows->at,
+						      .data = g->narrow_rows->data});
+		else if (j->wide)
+			j->k->panels_wide(&b, j->wide + m * b.lda);
+		else
+			j->k->panels(&b);
 		for (int64_t r = 0; r < b.m && (g->a_zero || g->b_zero); r++)
 			j->k->correct(sums + r * width, cols, g->a_zero ? g->a_zero[m + r] : 0,
 				      column, g->b_zero ? g->a_rest[m + r] : 0, zero);
@@ -89,7 +171,7 @@ static void groups_piece(void *arg, int64_t begin, int64_t end, int thread)
 	const struct job *j = arg;
 
 	for (int64_t i = begin; i < end; i++)
-		multiply_group(j, i * IGEMM_NR * IGEMM_GROUP,
+		multiply_group(j, i / j->parts * IGEMM_NR * IGEMM_GROUP, i % j->parts,
 			       j->scratch + (size_t)thread * thread_scratch_bytes(j->g->k));
 }
 
@@ -100,19 +182,47 @@ static int64_t group_count(const struct igemm *g)
 	return g->m > 0 ? (g->n + width - 1) / width : 0;
 }
 
+static struct job job_of(const struct igemm *g, void *scratch, int thread)
+{
+	struct job j = {g, igemm_kernels(), scratch, wide_rows(g, scratch, thread), IGEMM_MC, 1};
+
+	if (!g->narrow_rows)
+		j.rows = j.wide || g->narrow ? block_rows(g->m) : 64;
+	return j;
+}
+
+/* Gives each thread some rows, where there are too few columns for all of them. */
+static void split_blocks(struct job *j)
+{
+	enum { LEAST = 48 }; /* a multiple of strips and of panels */
+	int64_t parts = (2 * pool_threads() + group_count(j->g) - 1) / group_count(j->g);
+	int64_t rows = ((j->g->m + parts - 1) / parts + LEAST - 1) / LEAST * LEAST;
+
+	if (pool_threads() < 2 || parts < 3 || j->g->m <= rows)
+		return;
+	j->rows = rows < j->rows ? rows : j->rows;
+	j->parts = (j->g->m + j->rows - 1) / j->rows;
+}
+
 void igemm_run(const struct igemm *g, void *scratch)
 {
-	struct job j = {g, igemm_kernels(), scratch};
-	int64_t work = g->m * g->k * IGEMM_NR * IGEMM_GROUP;
+	struct job j = job_of(g, scratch, 0);
 
-	if (group_count(g) > 0)
-		pool_for(group_count(g), work > 1 << 18 ? 1 : (1 << 18) / (work + 1) + 1,
-			 groups_piece, &j);
+	if (group_count(g) < 1)
+		return;
+	split_blocks(&j);
+	int64_t work = g->m / j.parts * g->k * IGEMM_NR * IGEMM_GROUP;
+	if (j.wide)
+		pool_for(wide_pieces(&j), 1 + (1 << 16) / (IGEMM_WIDE_K4 * j.rows), widen_piece, &j);
+	pool_for(group_count(g) * j.parts, work > 1 << 18 ? 1 : (1 << 18) / (work + 1) + 1,
+		 groups_piece, &j);
 }
 
 void igemm_run_alone(const struct igemm *g, void *scratch, int thread)
 {
-	struct job j = {g, igemm_kernels(), scratch};
+	struct job j = job_of(g, scratch, thread);
 
+	if (j.wide && group_count(g) > 0)
+		widen_piece(&j, 0, wide_pieces(&j), thread);
 	groups_piece(&j, 0, group_count(g), thread);
 }

@@ -12,7 +12,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { IGEMM_NR = 16, IGEMM_GROUP = 4, IGEMM_MC = 64, IGEMM_FLIP = 128 };
+enum {
+	IGEMM_NR = 16,
+	IGEMM_GROUP = 4,
+	IGEMM_MC = 192,
+	IGEMM_WIDE_K4 = 96,
+	IGEMM_NARROW = 8,
+	IGEMM_FLIP = 128
+};
+
+/*
+ * Panels of signed weights as groups of IGEMM_NARROW values of k: without VNNI, sums of products of bytes have 16 bits. The groups are
+ * made so that four products at a time always fit; a group of large weights is the sum of several. Such panels are half as long
+ * as widened ones, and a product takes two thirds of the time.
+ */
+struct igemm_narrow {
+	const int32_t *start; /* the first group of each panel, and their number behind the last one */
+	const int32_t *at;    /* where along k a group lies */
+	const uint8_t *data; /* of each group two quads of a panel */
+};
 
 struct igemm {
 	int64_t m, n, k;
@@ -30,6 +48,9 @@ struct igemm {
 	 */
 	const uint8_t *packed;
 	const int32_t *packed_sums; /* needed if packed and a_zero are set: sum of each column of B */
+	const struct igemm_narrow *narrow; /* if not NULL: all panels of B in this form */
+	/* if not NULL: a signed A in this form, where each panel holds IGEMM_NR rows */
+	const struct igemm_narrow *narrow_rows;
 	void (*pack)(const void *arg, int64_t n, int64_t count, uint8_t *panel);
 	/*
 	 * Receives the sums of rows m..m+rows-1 and columns n..n+cols-1. sums[r * ld + c] belongs to row m + r and
@@ -42,15 +63,15 @@ struct igemm {
 
 static inline int64_t igemm_depth(int64_t k)
 {
-	return (k + 3) & ~(int64_t)3;
+	return (k + 7) & ~(int64_t)7;
 }
 /* Bytes of a panel. */
 static inline size_t igemm_panel(int64_t k)
 {
 	return (size_t)igemm_depth(k) * IGEMM_NR;
 }
-/* Returns the bytes of scratch for all threads together. */
-size_t igemm_scratch(int64_t k);
+/* Returns the bytes of scratch for all threads together, SIZE_MAX if there are too many. */
+size_t igemm_scratch(int64_t m, int64_t k);
 void igemm_run(const struct igemm *g, void *scratch);
 /*
  * Does the work of igemm_run on the calling thread alone, in the part of the scratch that belongs to thread number
@@ -86,6 +107,21 @@ struct igemm_codes {
 
 struct igemm_kernels {
 	void (*panels)(const struct igemm_block *g);
+	/*
+	 * For blocks of many rows; NULL if the processor's instructions need no such form. widen() writes 4 * k4 values of each
+	 * of m rows as panels_wide() reads them, with k4 up to IGEMM_WIDE_K4. `a` has such parts of a block one after the other.
+	 */
+	void (*widen)(const uint8_t *a, int64_t lda, int64_t m, int64_t k4, bool is_signed,
+		      int16_t *to);
+	void (*panels_wide)(const struct igemm_block *g, const int16_t *a);
+	/*
+	 * split() writes a group of a panel, without its columns' zero points, as groups whose products fit in 16 bits (to may be
+	 * NULL), and returns their number. No zero point is -128. panels_narrow() multiplies an unsigned A by such panels,
+	 * rows_narrow() such rows by an unsigned B. NULL where widen() is.
+	 */
+	int (*split)(const uint8_t *group, const int8_t *zero, uint8_t *to);
+	void (*panels_narrow)(const struct igemm_block *g, const struct igemm_narrow *b);
+	void (*rows_narrow)(const struct igemm_block *g, const struct igemm_narrow *a);
 	/* writes `count` columns of b, each of k rows, as a panel, with each byte XORed with flip */
 	void (*pack)(const struct igemm_rows *b, int64_t k, int64_t count, uint8_t flip,
 		     uint8_t *panel);
@@ -96,12 +132,18 @@ struct igemm_kernels {
 	int32_t (*row_sum)(const uint8_t *a, int64_t n, bool is_signed);
 	void (*correct)(int32_t *c, int64_t n, int32_t za, const int32_t *column, int32_t rest,
 			const int32_t *zb);
+	/* y = x * scale + bias; step is 1 if each element has its own scale, 0 if they share one; bias may be NULL */
+	void (*to_floats)(const int32_t *x, float *y, int64_t n, const float *scale, int step,
+			  const float *bias);
 	/*
 	 * y = clamp(round(x * scale) + zero, low, high), stored as a byte; step is 1 if each element has
 	 * its own scale, 0 if they share one
 	 */
 	void (*requantize)(const int32_t *x, void *y, int64_t n, const float *scale, int step,
 			   int32_t zero, int32_t low, int32_t high);
+	/* the same of sums that are floats */
+	void (*requantize_floats)(const float *x, void *y, int64_t n, const float *scale, int step,
+				  int32_t zero, int32_t low, int32_t high);
 	/* y = clamp(round(x / scale) + zero, low, high), stored as a byte */
 	void (*quantize)(const float *x, void *y, int64_t n, float scale, int32_t zero, int32_t low,
 			 int32_t high);

@@ -36,6 +36,13 @@
 #define LOW_U(v)    _mm256_and_si256(v, _mm256_set1_epi16(255))
 #define HIGH_U(v)   _mm256_srli_epi16(v, 8)
 #define HIGH_S(v)   _mm256_srai_epi16(v, 8)
+#define BYTES	    _mm256_maddubs_epi16 /* sums of two products of unsigned and signed bytes */
+#define ADD16	    _mm256_add_epi16
+#define MAX8	    _mm256_max_epi8
+#define MIN8	    _mm256_min_epi8
+#define ABOVE16	    _mm256_cmpgt_epi16
+#define OR	    _mm256_or_si256
+#define IS_ZERO(v)  _mm256_testz_si256(v, v)
 #define LOW_S(v)    HIGH_S(_mm256_slli_epi16(v, 8))
 #define ROWS	    4
 #elif SIMD_LEVEL == 2
@@ -50,6 +57,13 @@
 #define LOW_U(v)    _mm_and_si128(v, _mm_set1_epi16(255))
 #define HIGH_U(v)   _mm_srli_epi16(v, 8)
 #define HIGH_S(v)   _mm_srai_epi16(v, 8)
+#define BYTES	    _mm_maddubs_epi16
+#define ADD16	    _mm_add_epi16
+#define MAX8	    _mm_max_epi8
+#define MIN8	    _mm_min_epi8
+#define ABOVE16	    _mm_cmpgt_epi16
+#define OR	    _mm_or_si128
+#define IS_ZERO(v)  _mm_testz_si128(v, v)
 #define LOW_S(v)    HIGH_S(_mm_slli_epi16(v, 8))
 #define ROWS	    2
 #endif
@@ -257,11 +271,18 @@ STRIP(strip_pairs, , BY_PAIRS)
 PANELS(panels_pairs, , strip_pairs)
 
 /*
- * With many rows, bytes are widened to 16 bits beforehand, a part of k at a time: then the loop over k has nothing to do but
- * multiply pairs and add. Four values of k become two pairs, of the even and of the odd ones, in the rows as in the panel.
+ * With many rows, bytes are widened to 16 bits beforehand: then the loop over k has nothing to do but multiply pairs and add. Four
+ * values of k become two pairs, of the even and of the odd ones, in the rows as in the panel. The rows of a strip lie side by side.
  */
-enum { WIDE_K4 = 96, WIDE_MIN_ROWS = 8 };
-#define WIDE_STEP (4 * WIDE_K4 + 16) /* between rows: not the same lines of the L1 cache */
+enum { STRIP_ROWS = 6 };
+
+/* Returns how many of the rows that are left the next strip has. What remains beyond whole strips is halved. */
+static int strip_rows(int64_t left)
+{
+	return left >= 2 * STRIP_ROWS ? STRIP_ROWS
+	       : left > STRIP_ROWS    ? (int)((left + 1) / 2)
+				      : (int)left;
+}
 
 /* Widens k4 groups of four rows of a panel: first the even, then the odd ones of a group, of all columns. */
 static inline __attribute__((always_inline)) void widen_panel(const uint8_t *x, int64_t k4,
@@ -310,9 +331,14 @@ static inline __attribute__((always_inline)) void widen_row(const uint8_t *x, in
 
 /*
  * An empty instruction that needs both sums in registers. Without it gcc loads all rows before it multiplies the first, for which
- * the registers do not suffice, and keeps sums in memory.
+ * the registers do not suffice, and keeps sums in memory. ADD_TO adds in place; a plain ADD gets a copy of the register besides.
  */
 #define KEEP_ORDER(x, y) __asm__ volatile("" : "+x"(x), "+x"(y))
+#if SIMD_LEVEL == 3
+#define ADD_TO(sum, x) __asm__("vpaddd %1, %0, %0" : "+x"(sum) : "x"(x))
+#else
+#define ADD_TO(sum, x) ((sum) = ADD(sum, x))
+#endif
 
 /*
  * Adds the products of `rows` rows with two vectors of a panel's columns to c, or stores them if `first`. The sums have names so that
@@ -322,7 +348,7 @@ static inline __attribute__((always_inline)) void wide_strip(const int16_t *a, c
 							     int64_t k4, int rows, int32_t *c,
 							     int64_t ldc, bool first)
 {
-#define WIDE_EACH(F)	 F(0) F(1) F(2) F(3) F(4) F(5)
+#define WIDE_EACH(F) F(0) F(1) F(2) F(3) F(4) F(5)
 #define WIDE_START(r)                                                                              \
 	VEC c0_##r = ZERO, c1_##r = ZERO;                                                          \
 	if (rows > (r) && !first) {                                                                \
@@ -331,9 +357,9 @@ static inline __attribute__((always_inline)) void wide_strip(const int16_t *a, c
 	}
 #define WIDE_PAIR(r)                                                                               \
 	if (rows > (r)) {                                                                          \
-		memcpy(&pair, a + (r)*WIDE_STEP, sizeof(pair));                                    \
-		c0_##r = ADD(c0_##r, MADD(SPLAT(pair), b0));                                       \
-		c1_##r = ADD(c1_##r, MADD(SPLAT(pair), b1));                                       \
+		memcpy(&pair, a + 2 * (r), sizeof(pair));                                          \
+		ADD_TO(c0_##r, MADD(SPLAT(pair), b0));                                             \
+		ADD_TO(c1_##r, MADD(SPLAT(pair), b1));                                             \
 		KEEP_ORDER(c0_##r, c1_##r);                                                        \
 	}
 #define WIDE_STORE(r)                                                                              \
@@ -342,28 +368,25 @@ static inline __attribute__((always_inline)) void wide_strip(const int16_t *a, c
 		STORE(c + (r)*ldc + LANES, c1_##r);                                                \
 	}
 	WIDE_EACH(WIDE_START)
-	for (int64_t k = 0; k < 2 * k4; k++, a += 2, b += QUAD / 2) {
-		VEC b0 = LOAD(b), b1 = LOAD(b + 2 * LANES);
-		int32_t pair;
-		WIDE_EACH(WIDE_PAIR)
+	for (int64_t k = 0; k < k4; k++) {
+		for (int i = 0; i < 2; i++, a += 2 * rows, b += QUAD / 2) {
+			VEC b0 = LOAD(b), b1 = LOAD(b + 2 * LANES);
+			int32_t pair;
+			WIDE_EACH(WIDE_PAIR)
+		}
 	}
 	WIDE_EACH(WIDE_STORE)
 #undef WIDE_START
 #undef WIDE_PAIR
 #undef WIDE_STORE
-#undef WIDE_EACH
 }
 
-/* The products of all rows with two vectors of columns. What remains beyond whole strips is halved. */
+/* The products of all rows with two vectors of columns. */
 static void wide_columns(const int16_t *a, const int16_t *b, int64_t k4, int64_t m, int32_t *c,
 			 int64_t ldc, bool first)
 {
-	enum { STRIP_ROWS = 6 };
-
-	for (int64_t left = m, rows; left > 0; left -= rows, a += rows * WIDE_STEP, c += rows * ldc) {
-		rows = left >= 2 * STRIP_ROWS ? STRIP_ROWS
-		       : left > STRIP_ROWS    ? (left + 1) / 2
-					      : left;
+	for (int64_t left = m, rows; left > 0; left -= rows, a += rows * 4 * k4, c += rows * ldc) {
+		rows = strip_rows(left);
 #define WIDE_STRIP(n)                                                                              \
 	case n:                                                                                    \
 		wide_strip(a, b, k4, n, c, ldc, first);                                            \
@@ -380,42 +403,268 @@ static void wide_columns(const int16_t *a, const int16_t *b, int64_t k4, int64_t
 	}
 }
 
-static inline __attribute__((always_inline)) void panels_wide(const struct igemm_block *g,
-							      const bool a_signed)
+static void widen(const uint8_t *a, int64_t lda, int64_t m, int64_t k4, bool is_signed, int16_t *to)
 {
-	int16_t a[IGEMM_MC * WIDE_STEP], b[QUAD * WIDE_K4];
+	int16_t row[4 * IGEMM_WIDE_K4];
 
-	for (int64_t k = 0; k < g->k4; k += WIDE_K4) {
-		int64_t k4 = g->k4 - k < WIDE_K4 ? g->k4 - k : WIDE_K4;
-		for (int64_t r = 0; r < g->m; r++)
-			widen_row(g->a + r * g->lda + 4 * k, k4, a + r * WIDE_STEP, a_signed);
+	for (int64_t left = m, rows; left > 0; left -= rows, to += rows * 4 * k4) {
+		rows = strip_rows(left);
+		for (int64_t r = 0; r < rows; r++, a += lda) {
+			if (is_signed)
+				widen_row(a, k4, row, true);
+			else
+				widen_row(a, k4, row, false);
+			for (int64_t k = 0; k < 2 * k4; k++)
+				memcpy(to + 2 * (k * rows + r), row + 2 * k, 2 * sizeof(*row));
+		}
+	}
+}
+
+static void panels_wide(const struct igemm_block *g, const int16_t *a)
+{
+	__attribute__((aligned(64))) int16_t b[QUAD * IGEMM_WIDE_K4];
+
+	for (int64_t k = 0; k < g->k4; k += IGEMM_WIDE_K4) {
+		int64_t k4 = g->k4 - k < IGEMM_WIDE_K4 ? g->k4 - k : IGEMM_WIDE_K4;
 		for (int64_t p = 0; p < g->panels; p++) {
-			widen_panel(g->b + (p * g->k4 + k) * QUAD, k4, b, !a_signed);
+			const uint8_t *panel = g->b + (p * g->k4 + k) * QUAD;
+			if (g->a_signed)
+				widen_panel(panel, k4, b, false);
+			else
+				widen_panel(panel, k4, b, true);
 			for (int v = 0; v < VECS; v += 2)
-				wide_columns(a, b + 2 * LANES * v, k4, g->m,
+				wide_columns(a + g->m * 4 * k, b + 2 * LANES * v, k4, g->m,
 					     g->c + p * IGEMM_NR + v * LANES, g->ldc, k == 0);
 		}
 	}
 }
 
-static void panels_wide_signed(const struct igemm_block *g)
+/* Whether sums of the products of a group with bytes of up to 255 fit in 16 bits: two pairs of weights at a time. */
+static bool group_fits(const uint8_t *w)
 {
-	panels_wide(g, true);
+	const VEC ones = SPLAT(0x01010101), most = SPLAT(0x00800080), least = SPLAT((int)0xff80ff80);
+	VEC over = ZERO;
+
+	for (int i = 0; i < QUAD; i += 4 * LANES) {
+		VEC x = LOAD(w + i), y = LOAD(w + QUAD + i);
+		VEC up = ADD16(BYTES(ones, MAX8(x, ZERO)), BYTES(ones, MAX8(y, ZERO)));
+		VEC down = ADD16(BYTES(ones, MIN8(x, ZERO)), BYTES(ones, MIN8(y, ZERO)));
+		over = OR(over, OR(ABOVE16(up, most), ABOVE16(least, down)));
+	}
+	return IS_ZERO(over);
 }
 
-static void panels_wide_unsigned(const struct igemm_block *g)
+/* Splits the weights `rest` into groups that fit. */
+static int split_rest(int8_t *rest, uint8_t *to)
 {
-	panels_wide(g, false);
+	enum { GROUP = 2 * QUAD };
+	int n = 0;
+
+	while (!group_fits((const uint8_t *)rest)) {
+		for (int i = 0; i < QUAD; i += 2) {
+			int up = 128, down = -128, at[] = {i, i + 1, QUAD + i, QUAD + i + 1};
+			for (int k = 0; k < 4; k++) {
+				int v = rest[at[k]];
+				v = v > up ? up : v < down ? down : v;
+				up -= v > 0 ? v : 0;
+				down -= v < 0 ? v : 0;
+				rest[at[k]] = (int8_t)(rest[at[k]] - v);
+				if (to)
+					to[at[k]] = (uint8_t)v;
+			}
+		}
+		to = to ? to + GROUP : NULL;
+		n++;
+	}
+	if (to)
+		memcpy(to, rest, GROUP);
+	return n + 1;
+}
+
+static int split(const uint8_t *w, const int8_t *zero, uint8_t *to)
+{
+	int8_t rest[2 * QUAD], more[2 * QUAD];
+	bool any = false;
+
+	for (int i = 0; i < 2 * QUAD; i++) {
+		int v = (int8_t)w[i] - zero[i / 4 % IGEMM_NR];
+		rest[i] = (int8_t)(v > 127 ? 127 : v < -128 ? -128 : v);
+		more[i] = (int8_t)(v - rest[i]);
+		any |= more[i] != 0;
+	}
+	int n = split_rest(rest, to);
+	return any ? n + split_rest(more, to ? to + n * 2 * QUAD : NULL) : n;
+}
+
+/*
+ * Adds the products of `rows` rows with n groups of two vectors of a panel's columns to c, or stores them if `first`. Sums of four
+ * products fit in 16 bits. `rows` is a constant where this is inlined.
+ */
+static inline __attribute__((always_inline)) void narrow_strip(const uint8_t *a, int64_t lda,
+							       const int32_t *at, const uint8_t *b,
+							       int64_t n, int rows, int32_t *c,
+							       int64_t ldc, bool first)
+{
+#define NARROW_EACH(F) F(0) F(1) F(2) F(3) F(4)
+#define NARROW_START(r)                                                                            \
+	VEC c0_##r = ZERO, c1_##r = ZERO;                                                          \
+	if (rows > (r) && !first) {                                                                \
+		c0_##r = LOAD(c + (r)*ldc);                                                        \
+		c1_##r = LOAD(c + (r)*ldc + LANES);                                                \
+	}
+#define NARROW_FOURS(r)                                                                              \
+	if (rows > (r)) {                                                                            \
+		memcpy(four, x + (r)*lda, sizeof(four));                                             \
+		VEC p = SPLAT(four[0]), q = SPLAT(four[1]);                                          \
+		VEC s0 = ADD16(BYTES(p, LOAD(b)), BYTES(q, LOAD(b + QUAD)));                         \
+		VEC s1 = ADD16(BYTES(p, LOAD(b + 4 * LANES)), BYTES(q, LOAD(b + QUAD + 4 * LANES))); \
+		ADD_TO(c0_##r, MADD(s0, ones));                                                      \
+		ADD_TO(c1_##r, MADD(s1, ones));                                                      \
+		KEEP_ORDER(c0_##r, c1_##r);                                                          \
+	}
+#define NARROW_STORE(r)                                                                            \
+	if (rows > (r)) {                                                                          \
+		STORE(c + (r)*ldc, c0_##r);                                                        \
+		STORE(c + (r)*ldc + LANES, c1_##r);                                                \
+	}
+	const VEC ones = SPLAT(0x00010001);
+	NARROW_EACH(NARROW_START)
+	for (int64_t j = 0; j < n; j++, b += 2 * QUAD) {
+		const uint8_t *x = a + at[j];
+		int32_t four[2];
+		NARROW_EACH(NARROW_FOURS)
+	}
+	NARROW_EACH(NARROW_STORE)
+#undef NARROW_START
+#undef NARROW_FOURS
+#undef NARROW_STORE
+#undef NARROW_EACH
+}
+
+/* The products of all rows with n groups of a panel. */
+static void narrow_panel(const struct igemm_block *g, const int32_t *at, const uint8_t *b,
+			 int64_t n, int32_t *c, bool first)
+{
+	enum { ROWS_AT_ONCE = 5 };
+
+	for (int64_t m = 0, rows; m < g->m; m += rows) {
+		int64_t left = g->m - m;
+		rows = left < ROWS_AT_ONCE ? left : ROWS_AT_ONCE;
+		for (int v = 0; v < VECS; v += 2)
+#define NARROW_STRIP(k)                                                                            \
+	case k:                                                                                    \
+		narrow_strip(g->a + m * g->lda, g->lda, at, b + 4 * LANES * v, n, k,               \
+			     c + m * g->ldc + v * LANES, g->ldc, first);                           \
+		break;
+			switch (rows) {
+				NARROW_STRIP(1)
+				NARROW_STRIP(2)
+				NARROW_STRIP(3)
+				NARROW_STRIP(4)
+				NARROW_STRIP(5)
+			}
+#undef NARROW_STRIP
+	}
+}
+
+static void panels_narrow(const struct igemm_block *g, const struct igemm_narrow *w)
+{
+	enum { GROUPS_AT_ONCE = 128 }; /* half of the L1 cache */
+
+	for (int64_t p = 0; p < g->panels; p++) {
+		int64_t end = w->start[p + 1], n;
+		for (int64_t i = w->start[p]; i < end; i += n) {
+			n = end - i < GROUPS_AT_ONCE ? end - i : GROUPS_AT_ONCE;
+			narrow_panel(g, w->at + i, w->data + i * 2 * QUAD, n, g->c + p * IGEMM_NR,
+				     i == w->start[p]);
+		}
+	}
+}
+
+/* Like narrow_strip, of four rows of weights and two vectors of a panel's columns. */
+static inline __attribute__((always_inline)) void narrow_rows(const uint8_t *w, const int32_t *at,
+							      const uint8_t *panel, int64_t n,
+							      int rows, int32_t *c, int64_t ldc,
+							      bool first)
+{
+#define NARROW_EACH(F) F(0) F(1) F(2) F(3)
+#define NARROW_START(r)                                                                            \
+	VEC c0_##r = ZERO, c1_##r = ZERO;                                                          \
+	if (rows > (r) && !first) {                                                                \
+		c0_##r = LOAD(c + (r)*ldc);                                                        \
+		c1_##r = LOAD(c + (r)*ldc + LANES);                                                \
+	}
+#define NARROW_FOURS(r)                                                                            \
+	if (rows > (r)) {                                                                          \
+		int32_t p, q;                                                                      \
+		memcpy(&p, w + 4 * (r), sizeof(p));                                                \
+		memcpy(&q, w + QUAD + 4 * (r), sizeof(q));                                         \
+		VEC s0 = ADD16(BYTES(x0, SPLAT(p)), BYTES(y0, SPLAT(q)));                          \
+		VEC s1 = ADD16(BYTES(x1, SPLAT(p)), BYTES(y1, SPLAT(q)));                          \
+		ADD_TO(c0_##r, MADD(s0, ones));                                                    \
+		ADD_TO(c1_##r, MADD(s1, ones));                                                    \
+		KEEP_ORDER(c0_##r, c1_##r);                                                        \
+	}
+#define NARROW_STORE(r)                                                                            \
+	if (rows > (r)) {                                                                          \
+		STORE(c + (r)*ldc, c0_##r);                                                        \
+		STORE(c + (r)*ldc + LANES, c1_##r);                                                \
+	}
+	const VEC ones = SPLAT(0x00010001);
+	NARROW_EACH(NARROW_START)
+	for (int64_t j = 0; j < n; j++, w += 2 * QUAD) {
+		const uint8_t *b = panel + (int64_t)at[j] * IGEMM_NR;
+		VEC x0 = LOAD(b), x1 = LOAD(b + 4 * LANES);
+		VEC y0 = LOAD(b + QUAD), y1 = LOAD(b + QUAD + 4 * LANES);
+		NARROW_EACH(NARROW_FOURS)
+	}
+	NARROW_EACH(NARROW_STORE)
+#undef NARROW_START
+#undef NARROW_FOURS
+#undef NARROW_STORE
+#undef NARROW_EACH
+}
+
+/* The products of up to IGEMM_NR rows of weights, in n groups, with a panel. */
+static void narrow_weights(const uint8_t *w, const int32_t *at, int64_t n, int64_t rows,
+			   const uint8_t *panel, int32_t *c, int64_t ldc, bool first)
+{
+	for (int64_t r = 0; r < rows; r += 4)
+		for (int v = 0; v < VECS; v += 2) {
+			int32_t *to = c + r * ldc + v * LANES;
+			if (rows - r >= 4)
+				narrow_rows(w + 4 * r, at, panel + 4 * LANES * v, n, 4, to, ldc,
+					    first);
+			else if (rows - r > 1)
+				narrow_rows(w + 4 * r, at, panel + 4 * LANES * v, n, 3, to, ldc,
+					    first);
+			else
+				narrow_rows(w + 4 * r, at, panel + 4 * LANES * v, n, 1, to, ldc,
+					    first);
+		}
+}
+
+static void rows_narrow(const struct igemm_block *g, const struct igemm_narrow *w)
+{
+	enum { GROUPS_AT_ONCE = 64 };
+
+	for (int64_t p = 0; p < g->panels; p++)
+		for (int64_t m = 0; m < g->m; m += IGEMM_NR) {
+			const int32_t *start = w->start + m / IGEMM_NR;
+			int64_t rows = g->m - m < IGEMM_NR ? g->m - m : IGEMM_NR, n;
+			for (int64_t i = start[0]; i < start[1]; i += n) {
+				n = start[1] - i < GROUPS_AT_ONCE ? start[1] - i : GROUPS_AT_ONCE;
+				narrow_weights(w->data + i * 2 * QUAD, w->at + i, n, rows,
+					       g->b + p * g->k4 * QUAD,
+					       g->c + m * g->ldc + p * IGEMM_NR, g->ldc,
+					       i == start[0]);
+			}
+		}
 }
 
 static void panels(const struct igemm_block *g)
 {
-	if (g->m < WIDE_MIN_ROWS || g->m > IGEMM_MC)
-		panels_pairs(g);
-	else if (g->a_signed)
-		panels_wide_signed(g);
-	else
-		panels_wide_unsigned(g);
+	panels_pairs(g);
 }
 #else
 static inline int byte_at(uint8_t v, bool is_signed)
@@ -476,7 +725,7 @@ static void pack(const struct igemm_rows *b, int64_t k, int64_t count, uint8_t f
 		interleave_rows(r, flip, out);
 	}
 	/* rows beyond k are filled with flip, which interleave_rows turns into 0 */
-	for (; i < k; i += 4, out += QUAD) {
+	for (; i < igemm_depth(k); i += 4, out += QUAD) {
 		memset(part, flip, sizeof(part));
 		for (int j = 0; j < 4; j++) {
 			r[j] = part[j];
@@ -576,9 +825,15 @@ static void correct(int32_t *c, int64_t n, int32_t za, const int32_t *column, in
 	}
 }
 
-static void requantize(const int32_t *x, void *out, int64_t n, const float *scale, int step,
-		       int32_t zero, int32_t low, int32_t high)
+/* The sums x are floats, or else integers. */
+static inline __attribute__((always_inline)) void requantize_sums(const void *x, const bool floats,
+								  void *out, int64_t n,
+								  const float *scale, int step,
+								  int32_t zero, int32_t low,
+								  int32_t high)
 {
+	const float *real = x;
+	const int32_t *whole = x;
 	float lo = (float)(low - zero), hi = (float)(high - zero);
 	uint8_t *y = out;
 	int64_t i = 0;
@@ -588,7 +843,8 @@ static void requantize(const int32_t *x, void *out, int64_t n, const float *scal
 	__m512i zw = _mm512_set1_epi32(zero);
 	for (; i < n; i += 16) {
 		__mmask16 m = n - i < 16 ? (__mmask16)((1u << (n - i)) - 1) : 0xffff;
-		__m512 q = _mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(m, x + i));
+		__m512 q = floats ? _mm512_maskz_loadu_ps(m, real + i)
+				  : _mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(m, whole + i));
 		q = _mm512_mul_ps(q, step ? _mm512_maskz_loadu_ps(m, scale + i) : all);
 		q = _mm512_min_ps(_mm512_max_ps(q, lw), hw); /* max gives lw for NaN */
 		_mm512_mask_cvtepi32_storeu_epi8(y + i, m,
@@ -600,9 +856,9 @@ static void requantize(const int32_t *x, void *out, int64_t n, const float *scal
 	for (; i + 16 <= n; i += 16) {
 		__m128i v[4];
 		for (int k = 0; k < 4; k++) {
-			__m128i sum = _mm_loadu_si128((const __m128i *)(const void *)(x + i + 4 * k));
-			__m128 q = _mm_mul_ps(_mm_cvtepi32_ps(sum),
-					      step ? _mm_loadu_ps(scale + i + 4 * k) : one);
+			const void *at = whole + i + 4 * k;
+			__m128 q = floats ? _mm_loadu_ps(at) : _mm_cvtepi32_ps(_mm_loadu_si128(at));
+			q = _mm_mul_ps(q, step ? _mm_loadu_ps(scale + i + 4 * k) : one);
 			q = _mm_min_ps(_mm_max_ps(q, l), h); /* max gives l for NaN */
 			v[k] = _mm_and_si128(_mm_add_epi32(_mm_cvtps_epi32(q), z), byte);
 		}
@@ -612,11 +868,36 @@ static void requantize(const int32_t *x, void *out, int64_t n, const float *scal
 	}
 #endif
 	for (; i < n; i++) {
-		float q = (float)x[i] * scale[i * step];
+		float q = (floats ? real[i] : (float)whole[i]) * scale[i * step];
 		q = q > lo ? q : lo;
 		q = q < hi ? q : hi;
 		y[i] = (uint8_t)((int32_t)rintf(q) + zero);
 	}
+}
+
+static void requantize(const int32_t *x, void *y, int64_t n, const float *scale, int step,
+		       int32_t zero, int32_t low, int32_t high)
+{
+	requantize_sums(x, false, y, n, scale, step, zero, low, high);
+}
+
+static void requantize_floats(const float *x, void *y, int64_t n, const float *scale, int step,
+			      int32_t zero, int32_t low, int32_t high)
+{
+	requantize_sums(x, true, y, n, scale, step, zero, low, high);
+}
+
+static void to_floats(const int32_t *x, float *y, int64_t n, const float *scale, int step,
+		      const float *bias)
+{
+	if (step)
+		for (int64_t i = 0; i < n; i++)
+			y[i] = (float)x[i] * scale[i];
+	else
+		for (int64_t i = 0; i < n; i++)
+			y[i] = (float)x[i] * *scale;
+	for (int64_t i = 0; i < n && bias; i++)
+		y[i] += bias[i];
 }
 
 static inline int32_t quantize_one(float x, float scale, float low, float high)
@@ -857,21 +1138,33 @@ static float nibbles(const float *a, const uint8_t *w, float zero, const float *
 
 static void widen_nibbles(const uint8_t *w, int64_t n, float zero, float scale, float *restrict y)
 {
-	float table[16];
 	int64_t i = 0;
 
+#if SIMD_LEVEL >= 4
+	float table[16];
 	for (int k = 0; k < 16; k++)
 		table[k] = ((float)k - zero) * scale;
-#if SIMD_LEVEL >= 4
 	const __m512 values = _mm512_loadu_ps(table);
 	for (; i + 16 <= n; i += 16) {
 		__m128i b = _mm_loadl_epi64((const __m128i *)(const void *)(w + i / 2));
 		__m128i both = _mm_unpacklo_epi8(b, _mm_srli_epi16(b, 4));
 		_mm512_storeu_ps(y + i, _mm512_permutexvar_ps(_mm512_cvtepu8_epi32(both), values));
 	}
+#elif SIMD_LEVEL == 3
+	const __m128i low = _mm_set1_epi8(15);
+	const __m256 less = _mm256_set1_ps(zero), times = _mm256_set1_ps(scale);
+	for (; i + 16 <= n; i += 16) {
+		__m128i b = _mm_loadl_epi64((const __m128i *)(const void *)(w + i / 2));
+		__m128i both = _mm_unpacklo_epi8(_mm_and_si128(b, low),
+						 _mm_and_si128(_mm_srli_epi16(b, 4), low));
+		__m256 first = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(both));
+		__m256 second = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(both, 8)));
+		_mm256_storeu_ps(y + i, _mm256_mul_ps(_mm256_sub_ps(first, less), times));
+		_mm256_storeu_ps(y + i + 8, _mm256_mul_ps(_mm256_sub_ps(second, less), times));
+	}
 #endif
 	for (; i < n; i++)
-		y[i] = table[w[i / 2] >> (i & 1) * 4 & 15];
+		y[i] = ((float)(w[i / 2] >> (i & 1) * 4 & 15) - zero) * scale;
 }
 
 /* Looks up eight bytes at a time, so that eight bytes need only one load of x and one store to y. */
@@ -947,12 +1240,21 @@ static int64_t sum_bytes(const uint8_t *x, int64_t n, uint8_t flip)
 #define NAME(level)  NAME_(level)
 const struct igemm_kernels NAME(SIMD_LEVEL) = {
 	.panels = panels,
+#if SIMD_LEVEL == 2 || SIMD_LEVEL == 3
+	.widen = widen,
+	.panels_wide = panels_wide,
+	.split = split,
+	.panels_narrow = panels_narrow,
+	.rows_narrow = rows_narrow,
+#endif
 	.pack = pack,
 	.column_sums = column_sums,
 	.add_rows = add_rows,
 	.row_sum = row_sum,
 	.correct = correct,
+	.to_floats = to_floats,
 	.requantize = requantize,
+	.requantize_floats = requantize_floats,
 	.quantize = quantize,
 	.dequantize_u8 = dequantize_u8,
 	.dequantize_i8 = dequantize_i8,

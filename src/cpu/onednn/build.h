@@ -65,7 +65,8 @@ enum action_kind {
 	DO_COPY,   /* copy `count` bytes from at[0] to at[1], unless the addresses are equal */
 	DO_EXPAND, /* broadcast the fp32 tensor in at[0] to the `count` elements of at[1] */
 	DO_DECODE, /* subtract `zero` from `count` 8-bit codes of dtype in at[0], to fp32 in at[1] */
-	DO_ENCODE, /* round `count` fp32 elements in at[0] to codes of dtype in at[1], whose zero point is `zero` */
+	/* multiply `count` fp32 sums in at[0] by the `width` floats of `scale` in turn, and round to codes of dtype in at[1] with zero point `zero` */
+	DO_ENCODE,
 };
 struct action {
 	enum action_kind kind;
@@ -76,6 +77,9 @@ struct action {
 	enum dtype dtype;
 	int64_t count;
 	int32_t zero;
+	/* only for DO_ENCODE */
+	const float *scale;
+	int64_t width;
 	/* only for DO_EXPAND: shape of the target, and strides of the source in elements */
 	int rank;
 	int64_t dim[MAX_RANK], stride[MAX_RANK];

@@ -131,13 +131,26 @@ static void convert_codes(const struct conversion *v, int64_t at, int64_t n)
 	bool is_signed = v->action->dtype == DT_I8;
 	int32_t zero = v->action->zero;
 
-	if (v->action->kind == DO_ENCODE)
-		k->quantize((const float *)v->from + at, (uint8_t *)v->to + at, n, 1, zero,
-			    is_signed ? -128 : 0, is_signed ? 127 : 255);
-	else if (is_signed)
+	if (is_signed)
 		k->dequantize_i8((const int8_t *)v->from + at, (float *)v->to + at, n, 1, zero);
 	else
 		k->dequantize_u8((const uint8_t *)v->from + at, (float *)v->to + at, n, 1, zero);
+}
+
+/* Converts rows of sums, each of which has the whole list of scales but perhaps the last one. */
+static void encode_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct conversion *v = arg;
+	const struct action *a = v->action;
+	bool is_signed = a->dtype == DT_I8;
+
+	(void)thread;
+	for (int64_t i = begin * a->width, n; begin < end; begin++, i += n) {
+		n = a->count - i < a->width ? a->count - i : a->width;
+		igemm_kernels()->requantize_floats((const float *)v->from + i, (uint8_t *)v->to + i,
+						   n, a->scale, 1, a->zero, is_signed ? -128 : 0,
+						   is_signed ? 127 : 255);
+	}
 }
 
 static void convert_piece(void *arg, int64_t begin, int64_t end, int thread)
@@ -262,7 +275,11 @@ static int run_program(const struct call *c, struct program *p, bool apart)
 				memcpy(to, from, (size_t)a->count);
 		} else {
 			struct conversion v = {a, from, to};
-			pool_for(a->count, 16384, convert_piece, &v);
+			if (a->kind == DO_ENCODE)
+				pool_for((a->count + a->width - 1) / a->width, 1 + 16384 / a->width,
+					 encode_piece, &v);
+			else
+				pool_for(a->count, 16384, convert_piece, &v);
 		}
 	}
 	return 0;

@@ -2,12 +2,15 @@
 /*
  * QLinearConv by oneDNN, in the layout that has the channels last: between convolutions nothing is reordered.
  *
- * oneDNN multiplies the sums by a scale for each channel, adds a float bias, and rounds. The scale is x_scale * w_scale / y_scale,
- * so that the sums are scaled once, and the bias is scaled alike.
+ * The sums, with the bias, are multiplied once by x_scale * w_scale / y_scale and rounded, as the operator's text has it: any other
+ * order makes another code of a sum that lies on a tie. oneDNN scales sums before it adds a bias; with a bias the scales are
+ * therefore the operand of a multiplication behind it, or, as oneDNN 3.2 takes wrong ones of these for groups, the sums become
+ * floats, which a loop of ours scales. With VNNI oneDNN adds a scaled bias: there a sum with a bias that lies within 1e-5 of a tie
+ * may get the code beside it.
  *
  * A processor without VNNI adds pairs of products in 16 bits, which may saturate, and no code of oneDNN's multiplies weights that
  * have a zero point. Then codes and weights become floats, whose products oneDNN sums, if that is faster than our own kernel
- * for integers.
+ * for integers. The sums stay below 2^24, so that they are exact.
  */
 #include "cpu/onednn/onednn.h"
 
@@ -31,8 +34,11 @@ struct qconv {
 	dnnl_data_type_t x_type, y_type;
 	int32_t x_zero, y_zero;
 	bool widened;	     /* codes and weights become floats */
+	bool sums;	     /* what oneDNN writes are sums, as floats */
+	bool multiplied;     /* the scales are an operand of a multiplication */
 	uint8_t flip;	     /* mask for XOR that makes the weights signed */
 	float *scale, *bias; /* by output channel; bias is NULL if there is none */
+	int64_t width; /* numbers in `scale`: if channels are few, their scales are repeated */
 };
 
 /* Returns the numbers of input i, which are one or one for each of n channels, or NULL. */
@@ -106,6 +112,31 @@ static bool sums_are_exact(const struct site *s)
 	return true;
 }
 
+/*
+ * Whether no sum of products, nor a part of it, can leave the whole numbers that floats have. As a pad counts as the zero point,
+ * a product lies between 0 and what the least or the largest code makes.
+ */
+static bool sums_fit_floats(const struct site *s)
+{
+	const struct tensor *w = site_known(s, W), *zeros = site_known(s, W_ZERO);
+	const struct tensor *b = site_in(s, BIAS) ? site_known(s, BIAS) : NULL;
+	int64_t row = shape_span(&w->shape, 1, w->shape.rank);
+	double zero = number_at(site_known(s, X_ZERO), 0);
+	double low = (site_in(s, X)->type.dtype == DT_U8 ? 0 : -128) - zero, high = low + 255;
+
+	for (int64_t m = 0; m < w->shape.dim[0]; m++) {
+		double up = 0, down = 0, add = b ? fabs(number_at(b, m)) : 0;
+		for (int64_t i = m * row; i < (m + 1) * row; i++) {
+			double v = elem_f64(tensor_dtype(w), w->data, i) - number_at(zeros, m);
+			up += v > 0 ? v : 0;
+			down -= v < 0 ? v : 0;
+		}
+		if (up * high - down * low + add > 0x1p24 || down * high - up * low + add > 0x1p24)
+			return false;
+	}
+	return true;
+}
+
 /* Whether sums of floats are faster than our own kernel, which is good at long sums. */
 static bool floats_are_faster(const struct site *s)
 {
@@ -135,8 +166,11 @@ bool onednn_qconv_accepts(const struct site *s, struct why *w)
 			return refuse(w, "input %u is not known before the run", i);
 	if (!site_is_weight(s, W) || !site_known(s, W))
 		return refuse(w, "the weights are not known before the run");
-	if (!(plain_weights(s) && sums_are_exact(s)) && !floats_are_faster(s))
+	bool codes = plain_weights(s) && sums_are_exact(s);
+	if (!codes && !floats_are_faster(s))
 		return refuse(w, "weights with a zero point, or a processor without VNNI");
+	if ((!codes || (site_in(s, BIAS) && !has_vnni())) && !sums_fit_floats(s))
+		return refuse(w, "sums of more than 24 bits");
 	for (int64_t i = 0; i < channels; i++)
 		if (!(fabsf(scale_of_channel(s, i)) < 0x1p64f))
 			return refuse(w, "a scale that makes sums infinite");
@@ -146,7 +180,7 @@ bool onednn_qconv_accepts(const struct site *s, struct why *w)
 /* Reads the inputs that are known: scales, zero points and bias. */
 static void read_numbers(struct qconv *q, const struct site *s)
 {
-	int64_t n = site_in(s, W)->shape.dim[0];
+	int64_t n = site_in(s, W)->shape.dim[0], least = 512, whole = 16;
 	const struct tensor *b = site_in(s, BIAS) ? site_known(s, BIAS) : NULL;
 
 	q->x_type = site_in(s, X)->type.dtype == DT_U8 ? dnnl_u8 : dnnl_s8;
@@ -155,30 +189,45 @@ static void read_numbers(struct qconv *q, const struct site *s)
 	q->flip = site_in(s, W)->type.dtype == DT_U8 ? 128 : 0;
 	q->x_zero = (int32_t)number_at(site_known(s, X_ZERO), 0);
 	q->y_zero = (int32_t)number_at(site_known(s, Y_ZERO), 0);
-	q->scale = arena_new_n(s->plan_arena, float, (size_t)n);
+	q->multiplied = !q->widened && b && !has_vnni() && q->conv.group == 1 && n % whole == 0;
+	q->sums = q->widened || (b && !has_vnni() && !q->multiplied);
+	q->width = (least + n - 1) / n * n;
+	q->scale = arena_new_n(s->plan_arena, float, (size_t)q->width);
 	q->bias = b ? arena_new_n(s->plan_arena, float, (size_t)n) : NULL;
-	for (int64_t i = 0; i < n; i++) {
-		q->scale[i] = scale_of_channel(s, i);
-		if (b)
-			q->bias[i] = (float)number_at(b, i) * q->scale[i];
-	}
+	for (int64_t i = 0; i < q->width; i++)
+		q->scale[i] = scale_of_channel(s, i % n);
+	for (int64_t i = 0; i < n && b; i++)
+		q->bias[i] = (float)number_at(b, i) * (q->sums || q->multiplied ? 1 : q->scale[i]);
 }
 
 /* ---- attributes and descriptors ---------------------------------------------------------------------------------- */
+
+/* Describes the scales as an operand of each pixel. */
+static dnnl_memory_desc_t scales_md(struct made *m, const struct qconv *q)
+{
+	dnnl_dims_t dims = {1, q->conv.dst[1], 1, 1, 1};
+
+	return md_row(m, q->conv.rank, dims);
+}
 
 static int qconv_attributes(struct build *b, struct made *m, const struct qconv *q)
 {
 	if (onednn_api.dnnl_post_ops_create(&m->ops))
 		return onednn_failed(b->d, dnnl_out_of_memory, "dnnl_post_ops_create");
+	if (q->multiplied)
+		TRY(b->d, dnnl_post_ops_append_binary(m->ops, dnnl_binary_mul, scales_md(m, q)));
 	/* oneDNN adds the zero point before it rounds: with an odd one, ties would go the other way */
-	int r = q->y_zero % 2 && !q->widened ? build_eltwise(b, m, dnnl_eltwise_round, 0, 0) : 0;
+	int r = q->y_zero % 2 && !q->sums ? build_eltwise(b, m, dnnl_eltwise_round, 0, 0) : 0;
 	r = r ? r : build_attributes(b, m);
-	if (r || q->widened)
+	if (r)
 		return r;
-	TRY(b->d, dnnl_primitive_attr_set_scales_mask(m->attr, DNNL_ARG_WEIGHTS,
-						      q->conv.group > 1 ? 3 : 1));
-	if (q->x_zero)
+	if (q->x_zero && !q->widened)
 		TRY(b->d, dnnl_primitive_attr_set_zero_points_mask(m->attr, DNNL_ARG_SRC, 0));
+	if (q->sums)
+		return 0;
+	if (!q->multiplied)
+		TRY(b->d, dnnl_primitive_attr_set_scales_mask(m->attr, DNNL_ARG_WEIGHTS,
+							      q->conv.group > 1 ? 3 : 1));
 	if (q->y_zero)
 		TRY(b->d, dnnl_primitive_attr_set_zero_points_mask(m->attr, DNNL_ARG_DST, 0));
 	return 0;
@@ -198,7 +247,7 @@ static int qconv_choose(struct build *b, struct made *m, const struct qconv *q)
 	const struct conv_step *c = &q->conv;
 	dnnl_format_tag_t tag = md_layout_tag(LAYOUT_CHANNELS_LAST, c->rank);
 	dnnl_data_type_t x = q->widened ? dnnl_f32 : q->x_type, w = q->widened ? dnnl_f32 : dnnl_s8,
-			 y = q->widened ? dnnl_f32 : q->y_type;
+			 y = q->sums ? dnnl_f32 : q->y_type;
 	int r = qconv_attributes(b, m, q);
 
 	return r ? r
@@ -222,7 +271,7 @@ static void flip_weights(const struct packed_weights *p, const struct tensor *t,
 		to[i] = ((const uint8_t *)t->data)[i] ^ p->q->flip;
 }
 
-/* Writes each weight without its zero point, times the scale of its channel. */
+/* Writes each weight without its zero point. */
 static void widen_weights(const struct packed_weights *p, const struct tensor *t, float *to)
 {
 	int64_t row = tensor_count(t) / t->shape.dim[0];
@@ -230,8 +279,7 @@ static void widen_weights(const struct packed_weights *p, const struct tensor *t
 	for (int64_t c = 0; c < t->shape.dim[0]; c++)
 		for (int64_t i = c * row; i < (c + 1) * row; i++)
 			to[i] = (float)(elem_f64(tensor_dtype(t), t->data, i) -
-					number_at(p->zeros, c)) *
-				p->q->scale[c];
+					number_at(p->zeros, c));
 }
 
 /* Writes the weights t to dst in the layout that the implementation wants. This is the callback of store_get. */
@@ -253,8 +301,8 @@ static int pack_weights(void *dst, const struct tensor *t, void *arg)
 }
 
 /*
- * Returns what else packed weights depend on: on the tensors whose numbers they are multiplied by, or, as oneDNN stores their sums
- * behind them, on the type of x and whether x has a zero point.
+ * Returns what else packed weights depend on: on their zero points, or, as oneDNN stores their sums behind them, on the type of x
+ * and whether x has a zero point.
  */
 static const char *weights_key(const struct build *b, const struct qconv *q,
 			       const_dnnl_memory_desc_t to)
@@ -262,11 +310,8 @@ static const char *weights_key(const struct build *b, const struct qconv *q,
 	const char *text = build_layout_text(b->s->plan_arena, to);
 
 	if (q->widened)
-		return arena_printf(b->s->plan_arena, "onednn codes %p %p %p %p%s",
-				    (const void *)site_known(b->s, X_SCALE),
-				    (const void *)site_known(b->s, W_SCALE),
-				    (const void *)site_known(b->s, W_ZERO),
-				    (const void *)site_known(b->s, Y_SCALE), text ? text : "");
+		return arena_printf(b->s->plan_arena, "onednn codes %p%s",
+				    (const void *)site_known(b->s, W_ZERO), text ? text : "");
 	return arena_printf(b->s->plan_arena, "onednn 8-bit %d %d%s", q->x_type == dnnl_u8,
 			    q->x_zero != 0, text ? text : "");
 }
@@ -320,8 +365,8 @@ static int zero_argument(struct build *b, struct made *m, struct action *a, int 
 			      typed(m, dnnl_s32, 1, (dnnl_dims_t){1}, dnnl_a), fixed_at(at));
 }
 
-static void convert(struct build *b, enum action_kind kind, const struct vinfo *codes, int32_t zero,
-		    struct at from, struct at to)
+static struct action *convert(struct build *b, enum action_kind kind, const struct vinfo *codes,
+			      int32_t zero, struct at from, struct at to)
 {
 	struct action *a = build_action(b, kind);
 
@@ -330,6 +375,7 @@ static void convert(struct build *b, enum action_kind kind, const struct vinfo *
 	a->zero = zero;
 	a->at[0] = from;
 	a->at[1] = to;
+	return a;
 }
 
 static struct at work_of(struct build *b, const struct vinfo *v)
@@ -340,7 +386,7 @@ static struct at work_of(struct build *b, const struct vinfo *v)
 static int qconv_arguments(struct build *b, struct made *m, const struct qconv *q, struct at w)
 {
 	const struct vinfo *xs = site_in(b->s, X), *ys = site_out(b->s, 0);
-	struct at x = q->widened ? work_of(b, xs) : IN(X), y = q->widened ? work_of(b, ys) : OUT0;
+	struct at x = q->widened ? work_of(b, xs) : IN(X), y = q->sums ? work_of(b, ys) : OUT0;
 	struct action *a;
 
 	if (q->widened)
@@ -353,15 +399,20 @@ static int qconv_arguments(struct build *b, struct made *m, const struct qconv *
 	if (!r && q->bias)
 		r = build_argument(b, a, DNNL_ARG_BIAS, md_vector(m, q->conv.dst[1]),
 				   fixed_at(q->bias));
-	if (q->widened) {
-		convert(b, DO_ENCODE, ys, q->y_zero, y, OUT0);
+	if (!r && q->x_zero && !q->widened)
+		r = zero_argument(b, m, a, DNNL_ARG_SRC, q->x_zero);
+	if (q->sums) {
+		a = convert(b, DO_ENCODE, ys, q->y_zero, y, OUT0);
+		a->scale = q->scale;
+		a->width = q->width;
 		return r;
 	}
-	r = r ? r
-	      : build_argument(b, a, DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS,
-			       md_vector(m, q->conv.dst[1]), fixed_at(q->scale));
-	if (!r && q->x_zero)
-		r = zero_argument(b, m, a, DNNL_ARG_SRC, q->x_zero);
+	if (!r && q->multiplied)
+		r = build_argument(b, a, DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1,
+				   scales_md(m, q), fixed_at(q->scale));
+	else if (!r)
+		r = build_argument(b, a, DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS,
+				   md_vector(m, q->conv.dst[1]), fixed_at(q->scale));
 	if (!r && q->y_zero)
 		r = zero_argument(b, m, a, DNNL_ARG_DST, q->y_zero);
 	return r;

@@ -11,14 +11,15 @@
 #include "ops/quant.h"
 
 /*
- * If A has at most MAX_DIRECT_ROWS rows, they are multiplied without a GEMM. If it has more, WIDEN_COLUMNS columns of
- * B at a time are widened to fp32 and multiplied by a GEMM.
+ * If A has at most MAX_DIRECT_ROWS rows, they are multiplied without a GEMM. If it has more, each thread widens some columns of B
+ * at a time to fp32 and multiplies by them: so few that they stay in its cache, unless A is larger than it.
  */
-enum { MAX_DIRECT_ROWS = 4, WIDEN_COLUMNS = 256 };
+enum { MAX_DIRECT_ROWS = 4, FEW_COLUMNS = 64, MANY_COLUMNS = 256, MANY_ROWS = 256 };
 
 struct nbits {
 	/* number of rows of A; number of blocks in a column of B; number of bytes in a block */
 	int64_t rows, blocks, blob;
+	int64_t a_row; /* elements between rows of A for the GEMM, which would copy rows that are 4,096 bytes apart each time */
 	bool direct; /* few rows, 4 bits, no g_idx: multiply by the 4-bit weights without widening them to fp32 */
 	size_t sums, columns, narrow,
 		gemm; /* offsets in the workspace; the output of split_rows is at offset 0 */
@@ -30,9 +31,16 @@ struct nbits_job {
 	const struct nbits *v;
 	const float *a,
 		*sums; /* A in fp32 if `direct` is not set; otherwise both outputs of split_rows */
-	float *columns; /* widened columns of B; if `direct` is set, each thread's scales and zero points */
-	int64_t first; /* index of the first widened column */
+	/* each thread's widened columns of B, or scales and zero points if `direct` is set */
+	float *columns;
+	float *y;
+	char *scratch; /* each thread's, of the GEMM */
 };
+
+static int64_t columns_at_once(const struct nbits *v)
+{
+	return v->rows > MANY_ROWS ? MANY_COLUMNS : FEW_COLUMNS;
+}
 
 static const char *sizes_fit(const struct site *s, const struct matmul_nbits_params *p,
 			     const struct nbits *v)
@@ -65,14 +73,15 @@ int nbits_reshape(struct site *s, struct step *st, struct diag *d)
 	if (bad)
 		return site_fail(s, d, E_SHAPE, bad, NULL);
 	size_t wide = (size_t)v->rows * (size_t)v->blocks * (size_t)p->block_size * sizeof(float);
-	size_t per = (size_t)(v->direct ? 2 * v->blocks : p->K) * sizeof(float);
+	size_t per = (size_t)(v->direct ? 2 * v->blocks : p->K * columns_at_once(v)) * sizeof(float);
 	v->sums = scratch_size(wide);
 	v->columns = v->sums + scratch_size((size_t)v->rows * (size_t)v->blocks * sizeof(float));
-	v->narrow = v->columns +
-		    scratch_size(per * (size_t)(v->direct ? pool_threads() : WIDEN_COLUMNS));
-	size_t narrow = site_in(s, 0)->type.dtype == DT_F32
+	v->narrow = v->columns + scratch_size(per * (size_t)pool_threads());
+	bool f32 = site_in(s, 0)->type.dtype == DT_F32;
+	v->a_row = p->K % 1024 ? p->K : p->K + 16;
+	size_t narrow = f32 && v->a_row == p->K
 				? 0
-				: (size_t)(v->rows * (p->K + p->N)) * sizeof(float);
+				: (size_t)(v->rows * (v->a_row + (f32 ? 0 : p->N))) * sizeof(float);
 	v->gemm = v->narrow + scratch_size(narrow);
 	st->workspace = v->gemm + gemm_scratch(GEMM_F32);
 	st->state = v;
@@ -194,13 +203,31 @@ static void widen_column(const struct nbits_job *j, int64_t n, float *b)
 	}
 }
 
-static void widen_piece(void *arg, int64_t begin, int64_t end, int thread)
+static void columns_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct nbits_job *j = arg;
+	const struct matmul_nbits_params *p = j->p;
+	int64_t most = columns_at_once(j->v);
+	float *b = j->columns + thread * most * p->K;
 
-	(void)thread;
-	for (int64_t i = begin; i < end; i++)
-		widen_column(j, j->first + i, j->columns + i * j->p->K);
+	for (int64_t i = begin; i < end; i++) {
+		int64_t n = i * most, count = p->N - n < most ? p->N - n : most;
+		struct gemm g = {.m = j->v->rows,
+				 .n = count,
+				 .k = p->K,
+				 .a = j->a,
+				 .a_row = j->v->a_row,
+				 .a_col = 1,
+				 .b = b,
+				 .b_row = 1,
+				 .b_col = p->K,
+				 .c = j->y + n,
+				 .c_row = p->N,
+				 .alpha = 1};
+		for (int64_t k = 0; k < count; k++)
+			widen_column(j, n + k, b + k * p->K);
+		gemm_one(GEMM_F32, &g, j->scratch + (size_t)thread * gemm_scratch_one(GEMM_F32));
+	}
 }
 
 /* Adds the bias to the rows of y, each of N fp32 elements. */
@@ -211,31 +238,6 @@ static void add_bias(const struct nbits_job *j, float *y)
 	for (int64_t r = 0; bias && r < j->v->rows; r++)
 		for (int64_t n = 0; n < j->p->N; n++)
 			y[r * j->p->N + n] += scale_at(bias, n);
-}
-
-static void run_gemm(struct nbits_job *j, float *y, void *scratch)
-{
-	const struct matmul_nbits_params *p = j->p;
-
-	for (int64_t n = 0; n < p->N; n += WIDEN_COLUMNS) {
-		int64_t count = p->N - n < WIDEN_COLUMNS ? p->N - n : WIDEN_COLUMNS;
-		struct gemm g = {.m = j->v->rows,
-				 .n = count,
-				 .k = p->K,
-				 .a = j->a,
-				 .a_row = p->K,
-				 .a_col = 1,
-				 .b = j->columns,
-				 .b_row = 1,
-				 .b_col = p->K,
-				 .c = y + n,
-				 .c_row = p->N,
-				 .alpha = 1};
-		j->first = n;
-		pool_for(count, 1 + (1 << 14) / p->K, widen_piece, j);
-		gemm_run(GEMM_F32, &g, scratch);
-	}
-	add_bias(j, y);
 }
 
 static int groups_fit(const struct call *c, const struct nbits *v, int64_t k)
@@ -267,17 +269,24 @@ int nbits_run(const struct call *c)
 
 	if (err || !v->rows || !p->N)
 		return err;
-	if (t != DT_F32) { /* compute in fp32 and round the result once */
-		to_f32(t, c->in[0]->data, 0, v->rows * p->K, wide);
+	int64_t a_row = v->direct ? p->K : v->a_row;
+	if (t != DT_F32 || a_row != p->K) { /* compute in fp32 and round the result once */
+		for (int64_t r = 0; r < v->rows; r++)
+			to_f32(t, c->in[0]->data, r * p->K, p->K, wide + r * a_row);
 		j.a = wide;
-		y = wide + v->rows * p->K;
 	}
+	if (t != DT_F32)
+		y = wide + v->rows * a_row;
 	if (v->direct) {
 		split_rows(&j, j.a, (float *)(void *)work, (float *)(void *)(work + v->sums));
 		j.a = (float *)(void *)work;
 		pool_for(p->N, 1 + (1 << 15) / p->K, direct_piece, &j);
 	} else {
-		run_gemm(&j, y, work + v->gemm);
+		int64_t most = columns_at_once(v);
+		j.y = y;
+		j.scratch = work + v->gemm;
+		pool_for((p->N + most - 1) / most, 1, columns_piece, &j);
+		add_bias(&j, y);
 		if (t != DT_F32)
 			from_f32(t, y, v->rows * p->N, c->out[0]->data, 0);
 	}

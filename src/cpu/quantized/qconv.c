@@ -19,6 +19,7 @@ struct int_conv {
 	int64_t pixels, inputs; /* number of elements in a channel of the output and of the input */
 	size_t scratch, padded; /* bytes of igemm's scratch; bytes of an image with its pads */
 	uint32_t x, wt, zx, zw; /* indices of the inputs: x, weights and their zero points */
+	const struct packed *packed; /* the weights in narrow groups, or NULL */
 	/*
 	 * If `even` is set, the padded image is split into parts. A part holds the elements whose coordinates leave
 	 * the same remainders when divided by the strides. Each tap of the kernel then reads one part, at a constant
@@ -97,6 +98,19 @@ static bool set_parts(struct int_conv *v, struct site *s)
 	return true;
 }
 
+/* Packs the weights of a convolution in one group if narrow groups are possible. */
+static int pack_features(struct int_conv *v, struct site *s, struct diag *d)
+{
+	struct matmul_shape m = {.n = v->features, .k = v->k, .b_row = 1, .b_col = v->k};
+	int r = 0;
+
+	if (igemm_kernels()->split && v->k > 0 && v->features > 0)
+		r = packed_get(s, v->wt, v->zw, &m, &v->packed, d);
+	if (v->packed && !v->packed->is_narrow)
+		v->packed = NULL;
+	return r;
+}
+
 static int reshape_conv(struct site *s, struct step *st, struct diag *d, uint32_t x, uint32_t wt,
 			uint32_t zx, uint32_t zw)
 {
@@ -118,10 +132,15 @@ static int reshape_conv(struct site *s, struct step *st, struct diag *d, uint32_
 	v->k = v->channels * window_size(&v->w);
 	v->pixels = v->columns = window_outputs(&v->w);
 	v->inputs = window_inputs(&v->w);
-	v->scratch = igemm_scratch(v->k);
+	v->scratch = igemm_scratch(v->features, v->k);
 	v->even = v->pixels > 0 && v->k > 0 && set_parts(v, s);
 	if (!v->even)
 		v->padded = 0;
+	int r = v->group == 1 && (v->channels > 1 || v->features > 1) ? pack_features(v, s, d) : 0;
+	if (r)
+		return r;
+	if (v->packed)
+		st->unread |= UINT64_C(1) << wt;
 	if (!product_bytes(ws->dim[0], 1, v->k, v->scratch, &st->workspace) ||
 	    !size_add(st->workspace, v->padded, &st->workspace))
 		return site_fail(s, d, E_SIZE, NULL, NULL);
@@ -493,28 +512,47 @@ static void channels_piece(void *arg, int64_t begin, int64_t end, int thread)
 		run_channel(arg, c);
 }
 
+/* Sets what g has of the weights: those that were packed, or copies in `room`. */
+static void prepare_weights(const struct call *c, struct product_room *room, struct igemm *g)
+{
+	const struct int_conv *v = c->step->state;
+	int64_t features = v->features * v->group;
+
+	if (v->packed) {
+		g->narrow_rows = &v->packed->narrow;
+		g->a_rest = v->packed->sums;
+		return;
+	}
+	struct code_job code = {.to = room->rows,
+				.sum = room->rest,
+				.from = c->in[v->wt]->data,
+				.k = v->k,
+				.row = v->k,
+				.col = 1,
+				.flip = flip_to(true, tensor_dtype(c->in[v->wt])),
+				.is_signed = true};
+	code_rows(&code, features);
+	g->a_rest = room->rest;
+	if (zeros_of(optional_in(c, v->zw), zero_move(true, code.flip), features, 0, room->za))
+		g->a_zero = room->za;
+	for (int64_t m = 0; m < features; m++)
+		room->rest[m] =
+			(int32_t)((uint32_t)room->rest[m] - (uint32_t)v->k * (uint32_t)room->za[m]);
+}
+
 static int run_conv(const struct call *c, const struct finish *f)
 {
 	const struct int_conv *v = c->step->state;
-	const struct tensor *x = c->in[v->x], *wt = c->in[v->wt], *zx = optional_in(c, v->zx);
+	const struct tensor *x = c->in[v->x], *zx = optional_in(c, v->zx);
 	int64_t features = v->features * v->group, channels = v->channels * v->group;
 	struct product_room room = product_room((char *)c->workspace + v->scratch, features, 1, v->k);
 	struct conv_job j = {
 		.v = v, .flip = flip_to(false, tensor_dtype(x)), .f = *f, .y = c->out[0]->data};
-	struct code_job code = {.to = room.rows,
-				.sum = room.rest,
-				.from = wt->data,
-				.k = v->k,
-				.row = v->k,
-				.col = 1,
-				.flip = flip_to(true, tensor_dtype(wt)),
-				.is_signed = true};
 	struct igemm g = {.m = v->features,
 			  .n = v->columns,
 			  .k = v->k,
 			  .a = room.rows,
 			  .a_signed = true,
-			  .a_rest = room.rest,
 			  .pack = pack_pixels,
 			  .store = store_pixels};
 	struct groups_job groups = {&j, &g, c->workspace,
@@ -531,12 +569,7 @@ static int run_conv(const struct call *c, const struct finish *f)
 	room.zb[0] = j.zero + zero_move(false, j.flip);
 	if (room.zb[0])
 		g.b_zero = room.zb;
-	code_rows(&code, features);
-	if (zeros_of(optional_in(c, v->zw), zero_move(true, code.flip), features, 0, room.za))
-		g.a_zero = room.za;
-	for (int64_t m = 0; m < features; m++)
-		room.rest[m] =
-			(int32_t)((uint32_t)room.rest[m] - (uint32_t)v->k * (uint32_t)room.za[m]);
+	prepare_weights(c, &room, &g);
 	for (int64_t i = 0; i < v->n; i++) {
 		j.x = padded_image(v, (const uint8_t *)x->data + i * channels * v->inputs,
 				   (uint8_t)j.zero, (uint8_t *)(room.zb + 1));

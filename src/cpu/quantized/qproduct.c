@@ -71,9 +71,10 @@ static void finish_chunk(const struct finish *f, int64_t m, int64_t n0, int64_t 
 	}
 	if (f->type == DT_F32) {
 		float *y = (float *)out + at;
-		for (int64_t i = 0; i < cols; i++)
-			y[i] = (float)sums[i] * scale[i * step];
-		for (int64_t i = 0; i < cols && f->bias; i++)
+		bool plain = f->bias && tensor_dtype(f->bias) == DT_F32;
+		igemm_kernels()->to_floats(sums, y, cols, scale, step,
+					   plain ? (const float *)f->bias->data + n0 : NULL);
+		for (int64_t i = 0; i < cols && f->bias && !plain; i++)
 			y[i] += scale_at(f->bias, n0 + i);
 		return;
 	}
@@ -104,8 +105,7 @@ struct product {
 	struct matmul_shape s;
 	uint32_t a, b, za, zb; /* indices of the inputs: operands and zero points */
 	size_t scratch; /* bytes of igemm's scratch in the workspace; the buffers of struct product_room follow */
-	/* if B is constant, the packed panels of B and then the column sums of B; otherwise NULL */
-	const uint8_t *packed;
+	const struct packed *packed; /* of a constant B; otherwise NULL */
 };
 
 struct product_job {
@@ -210,9 +210,13 @@ bool product_bytes(int64_t m, int64_t n, int64_t k, size_t scratch, size_t *byte
 
 struct pack_all {
 	const struct matmul_shape *s;
+	const struct tensor *zeros; /* zero points of columns, or NULL */
+	struct diag *d;
 	const uint8_t *b;
-	uint8_t *to, flip;
-	int32_t *sums; /* column sums, stored behind the panels */
+	uint8_t flip;
+	struct packed *to;
+	int32_t *start, *at; /* those of to->narrow */
+	uint8_t *room;	     /* a panel of each thread */
 };
 
 static int64_t panels_of(const struct matmul_shape *s)
@@ -220,51 +224,168 @@ static int64_t panels_of(const struct matmul_shape *s)
 	return (s->n + IGEMM_NR - 1) / IGEMM_NR;
 }
 
+/* Packs panels and sums of columns. */
 static void pack_all_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct pack_all *j = arg;
 
 	(void)thread;
 	for (int64_t p = begin; p < end; p++) {
-		uint8_t *panel = j->to + (size_t)p * igemm_panel(j->s->k);
+		uint8_t *panel = j->to->panels + (size_t)p * igemm_panel(j->s->k);
 		pack_columns(j->s, j->b, j->flip, p * IGEMM_NR,
 			     lesser(IGEMM_NR, j->s->n - p * IGEMM_NR), panel);
 		igemm_kernels()->column_sums(panel, igemm_depth(j->s->k) / 4, true,
-					     j->sums + p * IGEMM_NR);
+					     j->to->sums + p * IGEMM_NR);
 	}
+}
+
+/* Groups in a panel before they are split. */
+static int64_t groups_of(const struct matmul_shape *s)
+{
+	return igemm_depth(s->k) / IGEMM_NARROW;
+}
+
+/* Bytes of a group. */
+enum { GROUP = IGEMM_NARROW * IGEMM_NR };
+
+/* Sets zero[i] to the zero point of column n0 + i, and returns whether it is one that split() takes. */
+static bool zeros_of_panel(const struct pack_all *j, int64_t n0, int8_t *zero)
+{
+	bool fit = true;
+
+	for (int64_t i = 0; i < IGEMM_NR; i++) {
+		int32_t z = zero_of(j->zeros, lesser(n0 + i, j->s->n - 1), j->s->n, 0);
+		z += j->zeros ? zero_move(true, j->flip) : 0;
+		fit &= z > -128;
+		zero[i] = (int8_t)z;
+	}
+	return fit;
+}
+
+/* Splits the groups of panels: counts them while there is no list of them, then writes them from start[p] on. */
+static void split_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct pack_all *j = arg;
+	uint8_t *panel = j->room + (size_t)thread * igemm_panel(j->s->k);
+
+	for (int64_t p = begin; p < end; p++) {
+		int64_t n = j->at ? j->start[p] : 0;
+		int8_t zero[IGEMM_NR];
+		if (!zeros_of_panel(j, p * IGEMM_NR, zero))
+			n = INT32_MAX / 2;
+		pack_columns(j->s, j->b, j->flip, p * IGEMM_NR,
+			     lesser(IGEMM_NR, j->s->n - p * IGEMM_NR), panel);
+		for (int64_t g = 0; g < groups_of(j->s); g++) {
+			const uint8_t *from = panel + g * GROUP;
+			int count = igemm_kernels()->split(from, zero,
+							   j->at ? j->to->panels + n * GROUP : NULL);
+			for (int i = 0; i < count && j->at; i++)
+				j->at[n + i] = (int32_t)(g * IGEMM_NARROW);
+			n += count;
+		}
+		if (!j->at) {
+			int32_t *sum = j->to->sums + p * IGEMM_NR;
+			j->start[p + 1] = (int32_t)n;
+			igemm_kernels()->column_sums(panel, igemm_depth(j->s->k) / 4, true, sum);
+			for (int i = 0; i < IGEMM_NR; i++)
+				sum[i] = (int32_t)((uint32_t)sum[i] - (uint32_t)(zero[i] * j->s->k));
+		}
+	}
+}
+
+/* The most groups that are worth it: above, fewer but wider multiplications are faster. */
+static int64_t most_groups(const struct matmul_shape *s)
+{
+	return panels_of(s) * groups_of(s) * 5 / 4;
+}
+
+/* Sets *bytes to what a packed B takes. Returns false if its size overflows, or indices of groups do. */
+static bool packed_bytes(const struct matmul_shape *s, size_t *bytes)
+{
+	size_t panels = (size_t)panels_of(s), more;
+
+	return size_mul(panels, igemm_panel(s->k) / 4, bytes) && *bytes < INT32_MAX &&
+	       size_mul(*bytes, 6, bytes) &&
+	       size_mul(panels + 1, (IGEMM_NR + 1) * sizeof(int32_t), &more) &&
+	       size_add(*bytes, more, bytes) &&
+	       size_add(*bytes, sizeof(struct packed) + 4 * 64, bytes);
+}
+
+/* Packs B in narrow groups if there are few enough. Returns whether it has. */
+static bool pack_narrow(struct pack_all *j)
+{
+	int64_t panels = panels_of(j->s);
+
+	j->start[0] = 0;
+	pool_for(panels, 8, split_piece, j);
+	for (int64_t p = 0; p < panels; p++) {
+		if (j->start[p + 1] > most_groups(j->s) - j->start[p])
+			return false;
+		j->start[p + 1] += j->start[p];
+	}
+	j->at = (int32_t *)(void *)(j->to->panels + align64((size_t)j->start[panels] * GROUP));
+	pool_for(panels, 8, split_piece, j);
+	j->to->narrow = (struct igemm_narrow){j->start, j->at, j->to->panels};
+	return true;
 }
 
 static int pack_all(void *dst, const struct tensor *t, void *arg)
 {
-	struct pack_all j = {
-		.s = arg, .b = t->data, .to = dst, .flip = flip_to(true, tensor_dtype(t))};
+	struct pack_all j = *(const struct pack_all *)arg;
+	size_t room = igemm_panel(j.s->k) * (size_t)pool_threads();
 
-	j.sums = (int32_t *)(void *)(j.to + (size_t)panels_of(j.s) * igemm_panel(j.s->k));
-	pool_for(panels_of(j.s), 8, pack_all_piece, &j);
+	j.b = t->data;
+	j.to = dst;
+	j.flip = flip_to(true, tensor_dtype(t));
+	*j.to = (struct packed){.sums = (int32_t *)(void *)((char *)dst + align64(sizeof(*j.to)))};
+	j.start = j.to->sums + panels_of(j.s) * IGEMM_NR;
+	j.to->panels = (uint8_t *)dst +
+		       align64((size_t)((char *)(j.start + panels_of(j.s) + 1) - (char *)dst));
+	if (igemm_kernels()->split) {
+		j.room = mem_alloc(room, MEM_STAGING);
+		if (!j.room)
+			return FAIL(j.d, E_MEMORY, .actual = fmt(j.d, "%zu bytes", room));
+		j.to->is_narrow = pack_narrow(&j);
+		mem_free(j.room);
+	}
+	if (!j.to->is_narrow)
+		pool_for(panels_of(j.s), 8, pack_all_piece, &j);
 	return 0;
+}
+
+int packed_get(const struct site *s, uint32_t w, uint32_t zero, const struct matmul_shape *m,
+	       const struct packed **out, struct diag *d)
+{
+	const struct tensor *b = site_known(s, w);
+	const struct tensor *zeros = site_in(s, zero) ? site_known(s, zero) : NULL;
+	struct pack_all pack = {.s = m, .zeros = zeros, .d = d};
+	size_t bytes;
+
+	*out = NULL;
+	if (!s->store || !b || !site_is_weight(s, w) || !tensor_count(b) || !packed_bytes(m, &bytes))
+		return 0;
+	if (site_in(s, zero) && (!zeros || (tensor_count(zeros) != 1 && tensor_count(zeros) != m->n)))
+		return 0;
+	const char *key =
+		arena_printf(s->plan_arena, "igemm %d %p", m->b_col == 1, (const void *)zeros);
+	*out = key ? store_get(s->store, b, key, bytes, pack_all, &pack, d) : NULL;
+	return *out ? 0 : -E_MEMORY;
 }
 
 /* Packs B into the weight store if B is constant, so that each session packs B only once. */
 static int pack_weights(struct site *s, struct step *st, struct diag *d, struct product *p)
 {
-	const struct tensor *b = site_known(s, p->b);
-	size_t bytes;
-
-	if (!s->store || !b || !site_is_weight(s, p->b) || b->shape.rank > 2 || !tensor_count(b) ||
-	    !size_mul((size_t)panels_of(&p->s), igemm_panel(p->s.k) + IGEMM_NR * sizeof(int32_t),
-		      &bytes))
+	if (!site_known(s, p->b) || site_in(s, p->b)->shape.rank > 2)
 		return 0;
-	p->packed = store_get(s->store, b, p->s.b_col == 1 ? "igemm" : "igemm transposed", bytes,
-			      pack_all, &p->s, d);
-	if (!p->packed)
-		return -E_MEMORY;
-	st->unread |= UINT64_C(1) << p->b;
-	return 0;
+	int r = packed_get(s, p->b, p->zb, &p->s, &p->packed, d);
+	if (p->packed)
+		st->unread |= UINT64_C(1) << p->b;
+	return r;
 }
 
 static int product_prepare(struct site *s, struct step *st, struct diag *d, struct product *p)
 {
-	p->scratch = igemm_scratch(p->s.k);
+	p->scratch = igemm_scratch(p->s.m, p->s.k);
 	if (!product_bytes(p->s.m, p->s.n, p->s.k, p->scratch, &st->workspace))
 		return site_fail(s, d, E_SIZE, NULL, NULL);
 	st->state = p;
@@ -304,24 +425,20 @@ static void product_batch(const struct call *c, struct product_job *j, const uin
 	const struct tensor *za = optional_in(c, p->za), *zb = optional_in(c, p->zb);
 	uint8_t flip = flip_to(false, tensor_dtype(c->in[p->a]));
 	struct product_room r = product_room((char *)c->workspace + p->scratch, s->m, s->n, s->k);
-	struct igemm g = {
-		.m = s->m,
-		.n = s->n,
-		.k = s->k,
-		.packed = p->packed,
-		.packed_sums = !p->packed
-				       ? NULL
-				       : (const int32_t *)(const void *)(p->packed +
-									 (size_t)panels_of(s) *
-										 igemm_panel(s->k)),
-		.pack = pack_matrix,
-		.store = store_matrix,
-		.arg = j};
+	struct igemm g = {.m = s->m,
+			  .n = s->n,
+			  .k = s->k,
+			  .packed = p->packed ? p->packed->panels : NULL,
+			  .packed_sums = p->packed ? p->packed->sums : NULL,
+			  .narrow = p->packed && p->packed->is_narrow ? &p->packed->narrow : NULL,
+			  .pack = pack_matrix,
+			  .store = store_matrix,
+			  .arg = j};
 
 	finish_prepare(&j->f, r.factor);
 	if (zeros_of(za, zero_move(false, flip), s->m, batch * s->m, r.za))
 		g.a_zero = r.za;
-	if (zeros_of(zb, zero_move(true, j->flip), s->n, batch * s->n, r.zb)) {
+	if (!g.narrow && zeros_of(zb, zero_move(true, j->flip), s->n, batch * s->n, r.zb)) {
 		g.b_zero = r.zb;
 		g.b_zero_step = 1;
 		g.a_rest = r.rest;

@@ -6,6 +6,8 @@
  * output type, which convolutions share.
  */
 #include "backend/backend.h"
+#include "cpu/math/igemm.h"
+#include "ops/matmul.h"
 
 /*
  * How an integer sum becomes an element of the output. An int32 output gets the sum itself. A float output gets sum *
@@ -67,6 +69,20 @@ bool product_bytes(int64_t m, int64_t n, int64_t k, size_t scratch, size_t *byte
  * any to[i] is not 0.
  */
 bool zeros_of(const struct tensor *z, int32_t move, int64_t n, int64_t first, int32_t *to);
+
+/* A constant matrix of weights, the right operand of a product, packed once a session. */
+struct packed {
+	int32_t *sums;	 /* of columns, without the zero points if is_narrow */
+	uint8_t *panels; /* those of igemm, or those of `narrow` */
+	bool is_narrow;	 /* the columns have lost their zero points */
+	struct igemm_narrow narrow;
+};
+/*
+ * Sets *out to the packed form of input w, whose zero points are input `zero`, or to NULL if the input is not known before the run.
+ * `m` says where its columns are; m->m does not matter. Returns 0 or -code.
+ */
+int packed_get(const struct site *s, uint32_t w, uint32_t zero, const struct matmul_shape *m,
+	       const struct packed **out, struct diag *d);
 
 /* ---- kernels ---- */
 
