@@ -621,6 +621,9 @@ static int depth1_upgrade(struct edit *e)
 	return 0;
 }
 
+#define T_SAMPLE (T_U32 | T_U64 | T_I32 | T_I64 | T_FLOATS)
+static const struct slot sample_in[] = {SLOT("X", "T", T_SAMPLE), SLOT_END};
+static const struct slot sample_out[] = {SLOT("Y", "T", T_SAMPLE), SLOT_END};
 static const struct slot expand_dims_in[] = {
 	{.name = "X", .tvar = "T", .types = T_ALL}, {.name = "axis", .types = T_I32}, SLOT_END};
 static const struct slot expand_dims_out[] = {{.name = "Y", .tvar = "T", .types = T_ALL}, SLOT_END};
@@ -760,6 +763,7 @@ const struct op ops_layout[] = {
 	OLD("Unsqueeze", 13, T_ALL_13),
 	AXES_OLD("Unsqueeze", 11),
 	AXES_OLD("Unsqueeze", 1),
+	{.name = "SampleOp", MICROSOFT, .in = sample_in, .out = sample_out, .expand = "Y = Identity(X)"},
 	{.name = "ExpandDims",
 	 MICROSOFT,
 	 .in = expand_dims_in,
