@@ -274,3 +274,13 @@ save("large.onnx", [h.make_node("MatMul", ["x", "a"], ["u"], "first"), h.make_no
                     h.make_node("Sub", ["v", "up"], ["d"], "lower"), h.make_node("MatMul", ["d", "c"], ["y"], "last")],
      [nh.from_array(normal(6, 6), "a"), nh.from_array(np.eye(6, dtype="f"), "e"), nh.from_array(np.full(6, 1500, "f"), "up"), nh.from_array(normal(6, 3), "c")],
      [("x", [4, 6])], [("y", [4, 3])])
+
+# one weight that no input reaches leaves the others of its matrix few bits of fp8
+weights = normal(16, 16)
+weights[0, 0] = 3e4
+save("outlier.onnx", [h.make_node("Mul", ["x", "m"], ["u"], "mask"), h.make_node("MatMul", ["u", "a"], ["v"], "outlier"),
+                      h.make_node("Relu", ["v"], ["r"], "act"), h.make_node("MatMul", ["r", "b"], ["w"], "second"),
+                      h.make_node("Add", ["w", "c"], ["y"], "bias")],
+     [nh.from_array(weights, "a"), nh.from_array(normal(16, 16), "b"), nh.from_array(normal(16), "c"),
+      nh.from_array(np.array([0] + [1] * 15, "f"), "m")],
+     [("x", [8, 16])], [("y", [8, 16])])
