@@ -616,6 +616,28 @@ static int write_model(struct simplify *x, uint32_t *count)
 	return onnx_save_part(x->file, &part, x->o->save, x->d);
 }
 
+/* Says which multi-device annotations are gone with their nodes. */
+static void tell_annotations(const struct simplify *x)
+{
+	const struct onnx_node *first = NULL;
+	struct arena a = {0};
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < x->nnodes; i++) {
+		const struct onnx_node *node = onnx_file_node(x->file, i);
+		if (x->chosen[i] || !node->annotated)
+			continue;
+		first = first ? first : node;
+		n++;
+	}
+	if (first)
+		WARN(x->d, E_MODEL_FORMAT, .node = first->title, .op = *first->op ? first->op : "If",
+		     .message = fmt(x->d, "the multi-device annotations of %s are left out",
+				    str_many(&a, n, "node")),
+		     .hint = "the model does without these nodes");
+	arena_free(&a);
+}
+
 static void tell(const struct simplify *x, uint32_t nodes)
 {
 	struct arena a = {0};
@@ -661,8 +683,10 @@ int cmd_simplify(struct options *o, struct diag *d)
 		find_inner(&x);
 	}
 	rc = rc ? rc : write_model(&x, &nodes);
-	if (!rc)
+	if (!rc) {
+		tell_annotations(&x);
 		tell(&x, nodes);
+	}
 	source_close(&x.source);
 	return rc;
 }
