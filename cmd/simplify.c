@@ -113,7 +113,20 @@ static const char *fresh_name(void *arg, const char *name)
 	return now;
 }
 
-/* The node of the file that a branch takes the place of: an If of tensors, which an Identity can pass on. -1: there is none. */
+/* Whether an Identity of the file's opset passes on a value of this kind: sequences since 14, optionals since 16. */
+static bool can_pass_on(const struct simplify *x, enum vkind kind)
+{
+	const struct model *m = session_model(x->source.session);
+	int64_t version = 0;
+
+	for (size_t i = 0; i < m->nopsets; i++)
+		if (!*m->opsets[i].domain)
+			version = m->opsets[i].version;
+	return kind == V_TENSOR || (kind == V_SEQUENCE && version >= 14) ||
+	       (kind == V_OPTIONAL && version >= 16);
+}
+
+/* The node of the file that a branch takes the place of: an If whose results an Identity can pass on. -1: there is none. */
 static int64_t owner_of(const struct simplify *x, const struct inlined *b)
 {
 	int64_t owner = -1;
@@ -125,7 +138,7 @@ static int64_t owner_of(const struct simplify *x, const struct inlined *b)
 		uint32_t named = source_id(&x->source, x->file_name[v]),
 			 now = graph_became(x->graph, v);
 		if (named == NO_VALUE || graph_became(x->graph, named) != now ||
-		    x->graph->value[now]->info.type.kind != V_TENSOR)
+		    !can_pass_on(x, x->graph->value[now]->info.type.kind))
 			return -1;
 		owner = source_maker(&x->source, x->file_name[v]);
 	}
