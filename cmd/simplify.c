@@ -113,7 +113,20 @@ static const char *fresh_name(void *arg, const char *name)
 	return now;
 }
 
-/* The node of the file that a branch takes the place of: an If of tensors, which an Identity can pass on. -1: there is none. */
+/* Whether an Identity of the file's opset passes on a value of this kind: sequences since 14, optionals since 16. */
+static bool can_pass_on(const struct simplify *x, enum vkind kind)
+{
+	const struct model *m = session_model(x->source.session);
+	int64_t version = 0;
+
+	for (size_t i = 0; i < m->nopsets; i++)
+		if (!*m->opsets[i].domain)
+			version = m->opsets[i].version;
+	return kind == V_TENSOR || (kind == V_SEQUENCE && version >= 14) ||
+	       (kind == V_OPTIONAL && version >= 16);
+}
+
+/* The node of the file that a branch takes the place of: an If whose results an Identity can pass on. -1: there is none. */
 static int64_t owner_of(const struct simplify *x, const struct inlined *b)
 {
 	int64_t owner = -1;
@@ -125,7 +138,7 @@ static int64_t owner_of(const struct simplify *x, const struct inlined *b)
 		uint32_t named = source_id(&x->source, x->file_name[v]),
 			 now = graph_became(x->graph, v);
 		if (named == NO_VALUE || graph_became(x->graph, named) != now ||
-		    x->graph->value[now]->info.type.kind != V_TENSOR)
+		    !can_pass_on(x, x->graph->value[now]->info.type.kind))
 			return -1;
 		owner = source_maker(&x->source, x->file_name[v]);
 	}
@@ -616,6 +629,28 @@ static int write_model(struct simplify *x, uint32_t *count)
 	return onnx_save_part(x->file, &part, x->o->save, x->d);
 }
 
+/* Says which multi-device annotations are gone with their nodes. */
+static void tell_annotations(const struct simplify *x)
+{
+	const struct onnx_node *first = NULL;
+	struct arena a = {0};
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < x->nnodes; i++) {
+		const struct onnx_node *node = onnx_file_node(x->file, i);
+		if (x->chosen[i] || !node->annotated)
+			continue;
+		first = first ? first : node;
+		n++;
+	}
+	if (first)
+		WARN(x->d, E_MODEL_FORMAT, .node = first->title, .op = *first->op ? first->op : "If",
+		     .message = fmt(x->d, "the multi-device annotations of %s are left out",
+				    str_many(&a, n, "node")),
+		     .hint = "the model does without these nodes");
+	arena_free(&a);
+}
+
 static void tell(const struct simplify *x, uint32_t nodes)
 {
 	struct arena a = {0};
@@ -661,8 +696,10 @@ int cmd_simplify(struct options *o, struct diag *d)
 		find_inner(&x);
 	}
 	rc = rc ? rc : write_model(&x, &nodes);
-	if (!rc)
+	if (!rc) {
+		tell_annotations(&x);
 		tell(&x, nodes);
+	}
 	source_close(&x.source);
 	return rc;
 }

@@ -224,7 +224,7 @@ complete -c infer -n '__infer_is check' -l atol -x -d 'absolute tolerance of com
 complete -c infer -n '__infer_is check' -l metric -x -a 'maxabs cosine l2 kl' -d 'how to measure the difference between two outputs'
 complete -c infer -n '__infer_is check' -l compare -x -a 'cpu cpu,cuda fp32,tf32 fp32,fp16 none,full plan,noplan onnxruntime' -d 'run the model in two ways and find the first node whose results differ'
 complete -c infer -n '__infer_is check' -l every-tensor -d 'with --compare onnxruntime: compare the tensors inside the model even if the outputs agree'
-complete -c infer -n '__infer_is check' -l sensitivity -d 'rank the nodes by how much of the loss of a quantized model (--compare FP32.onnx), or of --precision fp16 or bf16, each causes'
+complete -c infer -n '__infer_is check' -l sensitivity -d 'rank the nodes by how much of the loss of a quantized model (--compare FP32.onnx), or of --precision fp16, bf16 or fp8, each causes'
 complete -c infer -n '__infer_is check' -l undo -x -d 'with --sensitivity: undo the first N nodes of the ranking one by one'
 complete -c infer -n '__infer_is check' -l exclude-list -r -F -d 'with --sensitivity: write the names of the nodes to keep in fp32 to FILE'
 complete -c infer -n '__infer_is check' -l nan -d 'find the first tensor that holds NaN or Inf, and nodes that lose precision'

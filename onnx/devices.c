@@ -93,11 +93,48 @@ static const char *text_of(struct arena *a, struct pb_span node, uint32_t number
 	return s.n ? arena_strn(a, (const char *)s.p, s.n) : "";
 }
 
+/* Adds the annotations of the nodes that lie in `field` of the message, and of those in their bodies, or counts them if `to` is NULL. */
+static size_t add_placements(struct arena *a, struct pb_span message, uint32_t field,
+			     struct placement *to)
+{
+	struct pb_span node, rest, s;
+	struct pb_field f;
+	size_t n = 0;
+
+	while (pb_each(&message, field, &node)) {
+		for (rest = node; pb_each(&rest, NODE_DEVICES, &s); n++) {
+			if (!to)
+				continue;
+			to[n] = (struct placement){.node = text_of(a, node, NODE_NAME),
+						   .op = text_of(a, node, NODE_TYPE)};
+			load_placement(a, s, &to[n]);
+		}
+		for (rest = node; pb_each(&rest, NODE_ATTRIBUTE, &s);)
+			while (pb_next(&s, &f))
+				if (f.wire == PB_BYTES &&
+				    (f.number == ATTRIBUTE_G || f.number == ATTRIBUTE_GRAPHS))
+					n += add_placements(a, f.bytes, GRAPH_NODE,
+							    to ? to + n : NULL);
+	}
+	return n;
+}
+
+/* The same for the graph and the model's functions. */
+static size_t load_placements(struct arena *a, struct pb_span model, struct pb_span graph,
+			      struct placement *to)
+{
+	size_t n = add_placements(a, graph, GRAPH_NODE, to);
+	struct pb_span s;
+
+	while (pb_each(&model, MODEL_FUNCTIONS, &s))
+		n += add_placements(a, s, FUNCTION_NODE, to ? to + n : NULL);
+	return n;
+}
+
 void load_devices(struct loader *l, struct pb_span model, struct pb_span graph)
 {
 	struct model *m = l->m;
-	struct pb_span rest = model, s, node, nodes = graph;
-	size_t n = 0;
+	struct pb_span rest = model, s;
 
 	/* without a configuration that they could name, annotations of nodes mean nothing */
 	if (!pb_occurs(model, MODEL_CONFIGURATION))
@@ -106,14 +143,6 @@ void load_devices(struct loader *l, struct pb_span model, struct pb_span graph)
 				       pb_occurs(model, MODEL_CONFIGURATION));
 	while (pb_each(&rest, MODEL_CONFIGURATION, &s))
 		load_configuration(l->a, s, &m->configuration[m->nconfigurations++]);
-	while (pb_each(&nodes, GRAPH_NODE, &node))
-		n += pb_occurs(node, NODE_DEVICES);
-	m->placement = arena_new_n(l->a, struct placement, n);
-	for (nodes = graph; pb_each(&nodes, GRAPH_NODE, &node);)
-		for (rest = node; pb_each(&rest, NODE_DEVICES, &s);) {
-			struct placement *p = &m->placement[m->nplacements++];
-			*p = (struct placement){.node = text_of(l->a, node, NODE_NAME),
-						.op = text_of(l->a, node, NODE_TYPE)};
-			load_placement(l->a, s, p);
-		}
+	m->placement = arena_new_n(l->a, struct placement, load_placements(l->a, model, graph, NULL));
+	m->nplacements = load_placements(l->a, model, graph, m->placement);
 }

@@ -163,7 +163,8 @@ static void read_node(struct onnx_file *f, uint32_t i, struct pb_span bytes, con
 					.nout = out.n,
 					.noperands = noperands,
 					.bytes = bytes.n,
-					.constant = !v.domain.n && span_is(v.type, "Constant")};
+					.constant = !v.domain.n && span_is(v.type, "Constant"),
+					.annotated = pb_occurs(bytes, NODE_DEVICES) != 0};
 }
 
 static void read_graph(struct onnx_file *f)
@@ -498,8 +499,50 @@ static void add_renamed(const struct renaming *r, struct message *m, uint32_t fi
 	msg_text(m, field, arena_str(a, now));
 }
 
+/* What a name of the node that no body defines is to rename(): the number of an operand, ONNX_CAPTURE of a body's node, or ONNX_RESULT. */
+static int64_t role_of(struct pb_span node, const struct inner *up, struct pb_span name)
+{
+	struct pb_span in;
+
+	for (int64_t k = 0; pb_each(&node, NODE_INPUT, &in); k++)
+		if (in.n == name.n && !memcmp(in.p, name.p, in.n))
+			return up ? ONNX_CAPTURE : k;
+	return ONNX_RESULT;
+}
+
+/* Copies a message about devices at this depth: 0 is the annotation of a node, 1 how a tensor is spread, whose name is renamed. */
+static void rename_devices(const struct renaming *r, const struct inner *up, struct pb_span node,
+			   struct pb_span s, int depth, struct message *out)
+{
+	enum { SPECS = 2, TENSOR_NAME = 1 };
+	struct pb_span rest = s, raw;
+	struct pb_field f;
+
+	while (pb_next_raw(&rest, &f, &raw)) {
+		struct message x = {.arena = out->arena};
+		if (depth == 0 && f.number == SPECS && f.wire == PB_BYTES) {
+			rename_devices(r, up, node, f.bytes, 1, &x);
+			msg_message(out, SPECS, &x);
+		} else if (depth == 1 && f.number == TENSOR_NAME && f.wire == PB_BYTES &&
+			   !(up && defined(up, f.bytes))) {
+			add_renamed(r, out, TENSOR_NAME, role_of(node, up, f.bytes), f.bytes);
+		} else {
+			msg_piece(out, raw.p, raw.n);
+		}
+	}
+}
+
 static int rename_attribute(const struct renaming *r, const struct inner *up, struct pb_span s,
 			    struct message *out);
+
+static void add_devices(const struct renaming *r, const struct inner *up, struct pb_span node,
+			struct pb_span s, struct message *out)
+{
+	struct message x = {.arena = out->arena};
+
+	rename_devices(r, up, node, s, 0, &x);
+	msg_message(out, NODE_DEVICES, &x);
+}
 
 /* Copies a node of a body. Names that no body defines are captured from the file's graph. */
 static int rename_in_node(const struct renaming *r, const struct inner *up, struct pb_span s,
@@ -514,6 +557,8 @@ static int rename_in_node(const struct renaming *r, const struct inner *up, stru
 			add_renamed(r, out, NODE_INPUT, ONNX_CAPTURE, f.bytes);
 		else if (f.number == NODE_ATTRIBUTE && f.wire == PB_BYTES)
 			rc = rename_attribute(r, up, f.bytes, out);
+		else if (f.number == NODE_DEVICES && f.wire == PB_BYTES)
+			add_devices(r, up, s, f.bytes, out);
 		else
 			msg_piece(out, raw.p, raw.n);
 	}
@@ -596,6 +641,8 @@ static int rename_node(const struct renaming *r, struct pb_span s, struct messag
 			add_renamed(r, out, NODE_OUTPUT, ONNX_RESULT, f.bytes);
 		else if (f.number == NODE_ATTRIBUTE)
 			rc = rename_attribute(r, NULL, f.bytes, out);
+		else if (f.number == NODE_DEVICES)
+			add_devices(r, NULL, s, f.bytes, out);
 		else if (f.number != NODE_NAME || !r->title)
 			msg_piece(out, raw.p, raw.n);
 	}
@@ -940,7 +987,8 @@ int onnx_file_inline(struct onnx_file *f, uint32_t node, const char *attribute, 
 	take_weights(&b, false);
 	take_weights(&b, true);
 	pass_outputs(&b);
-	f->node[node] = (struct onnx_node){.title = b.owner.title, .op = ""};
+	f->node[node] =
+		(struct onnx_node){.title = b.owner.title, .op = "", .annotated = b.owner.annotated};
 	arena_free(&a);
 	return rc;
 }

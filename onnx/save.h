@@ -22,6 +22,7 @@ struct onnx_node {
 	uint32_t noperands; /* the first of `in` are the node's own; captured names follow */
 	size_t bytes;	    /* in the file */
 	bool constant;	    /* a Constant */
+	bool annotated;	    /* has multi-device annotations */
 };
 
 struct onnx_file;

@@ -103,6 +103,7 @@ static void init_view(struct view *v, struct diag *d)
 	v->request = options_request(o);
 	v->c.path = o->operand[0];
 	v->c.config = &o->config;
+	o->config.simulate_fp8 = o->check.sensitivity;
 	v->c.options = &o->check;
 	v->c.request = &v->request;
 	v->c.d = d;

@@ -44,6 +44,8 @@ static void print_all(const struct genai *g, struct arena *a, FILE *f)
 		fprintf(f, "run         %s\n", tame_word(a, g->command));
 	else
 		fprintf(f, "run         no line to run it: %s\n", g->why_not);
+	if (g->first)
+		fprintf(f, "first step  %s\n", tame_word(a, g->first));
 }
 
 static void write_names(struct json *j, const char *key, const struct jvalue *v)
@@ -80,6 +82,7 @@ static void write_all(const struct genai *g, struct json *j)
 	}
 	json_end(j, ']');
 	json_string(j, "run", g->command);
+	json_string(j, "first_step", g->first);
 	json_end(j, '}');
 }
 

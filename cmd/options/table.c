@@ -322,7 +322,7 @@ const struct field options_table[] = {
 	{ROW("every-tensor", F_BOOL, check.every_tensor, CHECKS, CMD_CHECK),
 	 .help = "with --compare onnxruntime: compare the tensors inside the model even if the outputs agree"},
 	{ROW("sensitivity", F_BOOL, check.sensitivity, CHECKS, CMD_CHECK),
-	 .help = "rank the nodes by how much of the loss of a quantized model (--compare FP32.onnx), or of --precision fp16 or bf16, each causes",
+	 .help = "rank the nodes by how much of the loss of a quantized model (--compare FP32.onnx), or of --precision fp16, bf16 or fp8, each causes",
 	 .more = "The error of a node is its value in the quantized model less what the node of the fp32 model makes of the quantized "
 		 "model's own inputs to it. One pass backwards through the fp32 model tells what part of the loss (--metric) comes from each "
 		 "error; the parts add up to about 100 % while the errors are small, and a part below 0 makes up for others. The first nodes (--undo) are then undone one by one: "

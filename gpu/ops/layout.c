@@ -204,6 +204,7 @@ const struct kernel gpu_layout[] = {
 	VIEW("Flatten"),
 	VIEW("Squeeze"),
 	VIEW("Unsqueeze"),
+	VIEW("infer::Operands"),
 	{.op = "Transpose",
 	 .types = T_MOVED,
 	 .accepts = transpose_accepts,

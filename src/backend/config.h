@@ -47,6 +47,8 @@ struct run_config {
 	 * operator's outputs are what the file declares.
 	 */
 	bool types_only;
+	/* the CPU may run fp8 by its reference kernels, which are slow, to show what a GPU would compute (--sensitivity) */
+	bool simulate_fp8;
 	bool compared; /* the graph is not run but compared: equal mathematics gets equal words (opt/normal.c) */
 	/* texts of --dim and --shape whose sizes hold before the model is optimized; none: all dimensions stay as they are */
 	struct texts fixed_dims, fixed_shapes;

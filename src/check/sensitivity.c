@@ -73,7 +73,7 @@ struct sensitivity_result {
 static bool is_short(int precision)
 {
 	return precision == PRECISION_TF32 || precision == PRECISION_FP16 ||
-	       precision == PRECISION_BF16;
+	       precision == PRECISION_BF16 || precision == PRECISION_FP8;
 }
 
 static int check_options(struct check_context *c)
@@ -101,7 +101,7 @@ static int check_options(struct check_context *c)
 		return FAIL(c->d, E_OPTION, .slot = "--sensitivity",
 			    .message = "--sensitivity has nothing to compare",
 			    .expected = "--compare FILE.onnx with the model before it was quantized, or "
-					"--precision fp16 or bf16",
+					"--precision fp16, bf16 or fp8",
 			    .actual = c->config->precision == PRECISION_FP32
 					      ? "neither"
 					      : precision_names[c->config->precision]);
@@ -114,7 +114,10 @@ static bool is_requested(const struct check_context *c, const char **why)
 	return c->options->sensitivity;
 }
 
-/* Sets both sides. The reference runs in fp32 on the host, and neither is optimized: only then each node has its value. */
+/*
+ * Sets both sides. The reference runs in fp32 on the host, and neither is optimized: only then each node has its value. fp8 is in products
+ * that the optimizer has made of MatMul and Gemm, and of what follows them.
+ */
 static int set_sides(struct sensitivity *s)
 {
 	struct check_context *c = s->c;
@@ -130,7 +133,9 @@ static int set_sides(struct sensitivity *s)
 	}
 	p->ref.config.precision = PRECISION_FP32;
 	p->ref.config.device = "cpu";
-	p->ref.config.optimize = p->got.config.optimize = OPTIMIZE_NONE;
+	p->ref.config.optimize = OPTIMIZE_NONE;
+	p->got.config.optimize =
+		p->got.config.precision == PRECISION_FP8 ? OPTIMIZE_BASIC : OPTIMIZE_NONE;
 	return err;
 }
 

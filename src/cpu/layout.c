@@ -378,6 +378,7 @@ const struct kernel cpu_layout[] = {
 	{.op = "Flatten", .flags = K_REFERENCE, .reshape = view_reshape, .run = view_run},
 	{.op = "Squeeze", .flags = K_REFERENCE, .reshape = view_reshape, .run = view_run},
 	{.op = "Unsqueeze", .flags = K_REFERENCE, .reshape = view_reshape, .run = view_run},
+	{.op = "infer::Operands", .flags = K_REFERENCE, .reshape = view_reshape, .run = view_run},
 	{.op = "Transpose",
 	 .accepts = transpose_view_accepts,
 	 .reshape = transpose_view_reshape,

@@ -163,7 +163,7 @@ struct model {
 	size_t nmeta;
 	struct device_configuration *configuration; /* multi-device annotations; they change nothing */
 	size_t nconfigurations;
-	struct placement *placement; /* of nodes of the main graph */
+	struct placement *placement; /* of nodes of the main graph, their bodies and functions */
 	size_t nplacements;
 	const char **symbols; /* dim_param names; DIM_SYM(k) is symbols[k] */
 	uint32_t nsymbols, cap_symbols;

@@ -81,6 +81,104 @@ static int nhwc_conv_upgrade(struct edit *e)
 	return err ? err : ms_conv_upgrade(e);
 }
 
+/* com.microsoft::NhwcConv: Conv whose input, weights and output have the channels last. */
+static int nhwc_plain_upgrade(struct edit *e)
+{
+	struct conv old = *(const struct conv *)e->node->params;
+	int err = edit_channels_first(e);
+
+	if (err || (err = edit_input_channels_first(e, 1)))
+		return err;
+	*(struct conv *)edit_become(e, "Conv") = old;
+	return 0;
+}
+
+/* ---- ConvTransposeWithDynamicPads ---------------------------------------------------------------- */
+
+static int dynamic_pads_infer(struct infer *c)
+{
+	const struct conv_transpose *p = infer_params(c);
+	struct shape x = infer_shape(c, 0), pads = infer_shape(c, 2);
+
+	if (p->window.auto_pad != PAD_NOTSET)
+		return infer_fail(c, E_OP_UNSUPPORTED, -1, "auto_pad NOTSET, as Pads has the pads",
+				  NULL);
+	if (x.rank >= 0 && pads.rank == 1 && pads.dim[0] >= 0 && pads.dim[0] != 2 * (x.rank - 2))
+		return infer_fail_shape(c, 2, fmt(c->diag, "[%d]", 2 * (x.rank - 2)), &pads);
+	if (x.rank >= 0) {
+		struct shape w = infer_shape(c, 1);
+		int32_t rank = x.rank;
+		x = (struct shape){.rank = rank, .dim = {x.dim[0]}};
+		for (int i = 1; i < rank; i++)
+			x.dim[i] = DIM_UNKNOWN;
+		if (w.rank >= 2)
+			x.dim[1] = known_product(w.dim[1], p->group);
+	}
+	infer_set(c, 0, infer_dtype(c, 0), &x);
+	return 0;
+}
+
+/* Pads cut off elements at either end; negative ones add elements, which have the bias alone. */
+static const char *dynamic_pads_text(const struct graph *g, const struct node *n)
+{
+	const char *conv = "{strides=$strides, dilations=$dilations, group=$group, "
+			   "kernel_shape=$kernel_shape, output_padding=$output_padding}";
+
+	if (!node_in(g, n, 2))
+		return arena_printf(g->arena, "Y = ConvTranspose(X, W, B?) %s", conv);
+	return arena_printf(
+		g->arena,
+		"whole = ConvTranspose(X, W) %s; half = Div(Shape(Pads), [2]); "
+		"cut = Concat([0, 0], Slice(Pads, [0], half), [0, 0], Slice(Pads, half, [2147483647])) {axis=0}; "
+		"%s = Pad(whole, Neg(cut))%s",
+		conv, node_in(g, n, 3) ? "y" : "Y",
+		node_in(g, n, 3)
+			? "; Y = Add(y, Reshape(B, Concat([-1], Expand(Div(half, half), half)) {axis=0}))"
+			: "");
+}
+
+/* ---- WordConvEmbedding ---------------------------------------------------------------------------- */
+
+struct word_conv {
+	int64_t embedding_size, conv_window_size, char_embedding_size;
+};
+
+static int word_conv_infer(struct infer *c)
+{
+	const struct word_conv *p = infer_params(c);
+	struct shape words = infer_shape(c, 0), w = infer_shape(c, 1), y;
+	const int64_t want[3] = {p->embedding_size, p->conv_window_size, p->char_embedding_size};
+	const int at[3] = {0, 2, 3};
+
+	for (int i = 0; i < 3 && w.rank == 4; i++)
+		if (want[i] != -1 && w.dim[at[i]] >= 0 && w.dim[at[i]] != want[i])
+			return infer_fail_shape(
+				c, 1, fmt(c->diag, "%" PRId64 " in dimension %d", want[i], at[i]), &w);
+	if (w.rank == 4 && words.rank == 2 && w.dim[2] >= 0 && words.dim[1] >= 0 &&
+	    (!w.dim[2] || w.dim[2] > words.dim[1]))
+		return infer_fail_shape(
+			c, 0, fmt(c->diag, "words of %" PRId64 " characters or more", w.dim[2]),
+			&words);
+	y = shape_of(2, (int64_t[]){words.rank == 2 ? words.dim[0] : DIM_UNKNOWN,
+				    w.rank == 4 ? w.dim[0] : DIM_UNKNOWN});
+	infer_set(c, 0, infer_dtype(c, 1), &y);
+	return 0;
+}
+
+/*
+ * Windows that begin within a word count, and the first window of any word; characters that are not positive are none. A word
+ * whose first character is none has zeros.
+ */
+#define WORD_CONV_TEXT                                                                             \
+	"there = Greater(Sequence, 0); all = ReduceSum(Cast(there) {to=7}, [1]); "                 \
+	"length = Mul(all, Cast(Slice(there, [0], [1], [1])) {to=7}); "                            \
+	"e = Unsqueeze(Gather(C, Max(Sequence, 0)), [1]); "                                        \
+	"y = Tanh(Squeeze(Conv(e, W, B), [3])); "                                                  \
+	"last = Sub(Max(length, Shape(W) {start=2, end=3}), Shape(W) {start=2, end=3}); "          \
+	"at = Range(0, Squeeze(Shape(y) {start=2}), 1); "                                          \
+	"best = ReduceMax(Where(Unsqueeze(Greater(at, last), [1]), -1e12, y), [2]) {keepdims=0}; " \
+	"Y = Where(Greater(length, 0), best, 0.0)"
+
 static int deform_infer(struct infer *c)
 {
 	const struct deform_conv *p = infer_params(c);
@@ -353,6 +451,19 @@ static const struct slot nhwc_conv_in[] = {SLOT("X", "T", T_F32 | T_F16, .dims =
 					   SLOT_OPT("B", "T", T_F32 | T_F16, .dims = "_"),
 					   SLOT_OPT("Z", "T", T_F32 | T_F16, .dims = "_ _ _..."),
 					   SLOT_END};
+static const struct slot nhwc_plain_in[] = {SLOT("X", "T", T_FLOATS, .dims = "N _ _... $group*C"),
+					    SLOT("W", "T", T_FLOATS, .dims = "$group*M _ _... C"),
+					    SLOT_OPT("B", "T", T_FLOATS, .dims = "$group*M"),
+					    SLOT_END};
+static const struct slot dynamic_pads_in[] = {SLOT("X", "T", T_FLOATS, .dims = "N $group*C _ _..."),
+					      SLOT("W", "T", T_FLOATS, .dims = "$group*C M _ _..."),
+					      SLOT_OPT("Pads", NULL, T_I64, .dims = "_"),
+					      SLOT_OPT("B", "T", T_FLOATS, .dims = "$group*M"),
+					      SLOT_END};
+static const struct slot word_conv_in[] = {
+	SLOT("Sequence", "T", T_I32, .dims = "_ _"), SLOT("W", "T1", T_F32, .dims = "M 1 _ E"),
+	SLOT("B", "T1", T_F32, .dims = "M"), SLOT("C", "T1", T_F32, .dims = "_ E"), SLOT_END};
+static const struct slot word_conv_out[] = {SLOT("Y", "T1", T_F32), SLOT_END};
 static const struct slot conv_out[] = {SLOT("Y", "T", T_FLOATS_BF), SLOT_END};
 static const struct slot deform_in[] = {SLOT("X", "T", T_FLOATS_BF, .dims = "N $group*C _ _"),
 					SLOT("W", "T", T_FLOATS_BF, .dims = "$group*M C _ _"),
@@ -391,6 +502,20 @@ static const struct field transpose_attrs[] = {
 	FIELD(struct conv_transpose, output_padding, F_INTS, NULL, "added at the end of each axis"),
 	FIELD(struct conv_transpose, output_shape, F_INTS, NULL,
 	      "output size of each axis; pads follow"),
+	{0}};
+static const struct field dynamic_pads_attrs[] = {
+	WINDOW_FIELD(struct conv_transpose, dilations, F_INTS, NULL,
+		     "distance of the kernel's elements"),
+	WINDOW_FIELD(struct conv_transpose, kernel_shape, F_INTS, NULL, "size of the kernel"),
+	WINDOW_FIELD(struct conv_transpose, strides, F_INTS, NULL, "step of the kernel"),
+	WINDOW_AUTO_PAD(struct conv_transpose),
+	GROUP_FIELD(struct conv_transpose),
+	FIELD(struct conv_transpose, output_padding, F_INTS, NULL, "added at the end of each axis"),
+	{0}};
+static const struct field word_conv_attrs[] = {
+	FIELD(struct word_conv, embedding_size, F_INT, "-1", "size of a word's vector"),
+	FIELD(struct word_conv, conv_window_size, F_INT, "-1", "characters of a window"),
+	FIELD(struct word_conv, char_embedding_size, F_INT, "-1", "size of a character's vector"),
 	{0}};
 static const struct field deform_attrs[] = {
 	WINDOW_FIELD(struct deform_conv, dilations, F_INTS, NULL, "distance of the kernel's elements"),
@@ -493,5 +618,30 @@ const struct op ops_conv[] = {{.name = "Conv",
 			       .types = T_F32 | T_F16,
 			       ATTRS(ms_conv_attrs, struct ms_conv),
 			       .upgrade = nhwc_conv_upgrade,
+			       .flags = OP_CONVOLUTION},
+			      {.name = "NhwcConv",
+			       MICROSOFT,
+			       .in = nhwc_plain_in,
+			       .out = conv_out,
+			       .types = T_FLOATS,
+			       ATTRS(conv_attrs, struct conv),
+			       .upgrade = nhwc_plain_upgrade,
+			       .flags = OP_CONVOLUTION},
+			      {.name = "ConvTransposeWithDynamicPads",
+			       MICROSOFT,
+			       .in = dynamic_pads_in,
+			       .out = conv_out,
+			       .types = T_FLOATS,
+			       ATTRS(dynamic_pads_attrs, struct conv_transpose),
+			       .infer = dynamic_pads_infer,
+			       .expand_as = dynamic_pads_text,
+			       .flags = OP_CONVOLUTION},
+			      {.name = "WordConvEmbedding",
+			       MICROSOFT,
+			       .in = word_conv_in,
+			       .out = word_conv_out,
+			       ATTRS(word_conv_attrs, struct word_conv),
+			       .infer = word_conv_infer,
+			       .expand = WORD_CONV_TEXT,
 			       .flags = OP_CONVOLUTION},
 			      {0}};

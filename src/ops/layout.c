@@ -621,6 +621,43 @@ static int depth1_upgrade(struct edit *e)
 	return 0;
 }
 
+static const struct slot operands_in[] = {
+	{.name = "operands", .types = T_ALL, .variadic = true, .heterogeneous = true}, SLOT_END};
+static const struct slot operands_out[] = {SLOT("first", NULL, T_ALL), SLOT_END};
+static const struct field operands_attrs[] = {
+	FIELD(struct operands, node, F_INT, "0", "number of the node"), {0}};
+
+/* Checks the operands as the node's own row does. */
+static int operands_infer(struct infer *c)
+{
+	const struct operands *p = infer_params(c);
+	uint32_t in[MAX_OPERANDS];
+	struct node n = *c->node;
+	struct infer as = *c;
+	struct shape x = infer_shape(c, 0);
+	enum dtype t = infer_dtype(c, 0);
+
+	for (uint32_t i = 0; i < p->nin; i++)
+		in[i] = NO_VALUE;
+	for (uint32_t i = 0; i < c->node->nin; i++)
+		in[p->at[i]] = c->node->in[i];
+	n.op = p->op;
+	n.params = (void *)(uintptr_t)p->params;
+	n.in = in;
+	n.nin = p->nin;
+	n.nout = 0;
+	as.node = &n;
+	const struct op op = op_resolved(p->op);
+	int err = infer_types(&as);
+	if (!err && op.infer)
+		err = op.infer(&as);
+	infer_set(c, 0, t, &x);
+	return err;
+}
+
+#define T_SAMPLE (T_U32 | T_U64 | T_I32 | T_I64 | T_FLOATS)
+static const struct slot sample_in[] = {SLOT("X", "T", T_SAMPLE), SLOT_END};
+static const struct slot sample_out[] = {SLOT("Y", "T", T_SAMPLE), SLOT_END};
 static const struct slot expand_dims_in[] = {
 	{.name = "X", .tvar = "T", .types = T_ALL}, {.name = "axis", .types = T_I32}, SLOT_END};
 static const struct slot expand_dims_out[] = {{.name = "Y", .tvar = "T", .types = T_ALL}, SLOT_END};
@@ -760,6 +797,15 @@ const struct op ops_layout[] = {
 	OLD("Unsqueeze", 13, T_ALL_13),
 	AXES_OLD("Unsqueeze", 11),
 	AXES_OLD("Unsqueeze", 1),
+	{.name = "Operands",
+	 .domain = "infer",
+	 .since = 1,
+	 .in = operands_in,
+	 .out = operands_out,
+	 ATTRS(operands_attrs, struct operands),
+	 .infer = operands_infer,
+	 .flags = OP_VIEW | OP_INTERNAL},
+	{.name = "SampleOp", MICROSOFT, .in = sample_in, .out = sample_out, .expand = "Y = Identity(X)"},
 	{.name = "ExpandDims",
 	 MICROSOFT,
 	 .in = expand_dims_in,

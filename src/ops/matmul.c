@@ -544,6 +544,98 @@ static const char *cdist_text(const struct graph *g, const struct node *n)
 			    root ? "Sqrt(squares)" : "squares");
 }
 
+/*
+ * com.microsoft::GemmFloat8: scaleA and scaleB turn what is stored into numbers, scaleY is a factor of what is stored, and the
+ * activation comes before it.
+ */
+struct stored_gemm {
+	int64_t transA, transB, dtype;
+	float alpha, beta;
+	int activation;
+};
+enum { STORED_NONE, STORED_RELU, STORED_GELU };
+#define T_STORED (T_BIT(DT_F8E4M3FN) | T_BIT(DT_F8E5M2) | T_F16 | T_BF16 | T_F32)
+static const struct slot stored_gemm_in[] = {
+	SLOT("A", "TA", T_STORED, .dims = "_ _"),
+	SLOT("B", "TB", T_STORED, .dims = "_ _"),
+	SLOT_OPT("C", "TC", T_F16 | T_BF16 | T_F32, .dims = "_ _ | _"),
+	SLOT_OPT("scaleA", "TS", T_F32, .dims = "() | 1"),
+	SLOT_OPT("scaleB", "TS", T_F32, .dims = "() | 1"),
+	SLOT_OPT("scaleY", "TS", T_F32, .dims = "() | 1"),
+	SLOT_END};
+static const struct slot stored_gemm_out[] = {SLOT("Y", NULL, T_STORED), SLOT_END};
+static const struct field stored_gemm_attrs[] = {
+	FIELD(struct stored_gemm, transA, F_INT, "0", "1: A is transposed"),
+	FIELD(struct stored_gemm, transB, F_INT, "0", "1: B is transposed"),
+	FIELD(struct stored_gemm, dtype, F_INT, "1", "element type of Y"),
+	FIELD(struct stored_gemm, alpha, F_FLOAT, "1", "factor of the product"),
+	FIELD(struct stored_gemm, beta, F_FLOAT, "0", "factor of C"),
+	FIELD_ENUM(struct stored_gemm, activation, "NONE", "NONE|RELU|GELU", "activation"),
+	{0}};
+
+static int stored_gemm_infer(struct infer *c)
+{
+	const struct stored_gemm *p = infer_params(c);
+	struct shape a = infer_shape(c, 0), b = infer_shape(c, 1), bias = infer_shape(c, 2), y;
+	int64_t k, ta = p->transA != 0, tb = p->transB != 0;
+
+	if (p->dtype < 0 || p->dtype >= 64 || !(T_STORED >> p->dtype & 1))
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "dtype of a float of 8, 16 or 32 bits",
+				  fmt(c->diag, "%" PRId64, p->dtype));
+	y = shape_of(2, (int64_t[]){DIM_UNKNOWN, DIM_UNKNOWN});
+	if (a.rank == 2 && b.rank == 2) {
+		int err = infer_unify(c, 1, a.dim[!ta], b.dim[tb], &k);
+		if (err)
+			return err;
+		y = shape_of(2, (int64_t[]){a.dim[ta], b.dim[!tb]});
+	}
+	if (!shape_broadcasts_to(&bias, &y))
+		return infer_fail_shape(
+			c, 2, fmt(c->diag, "a shape that broadcasts to %s", infer_shape_text(c, &y)),
+			&bias);
+	infer_set(c, 0, (enum dtype)p->dtype, &y);
+	return 0;
+}
+
+static const char *stored_gemm_text(const struct graph *g, const struct node *n)
+{
+	const struct stored_gemm *p = n->params;
+	bool added = node_in(g, n, 2) && p->beta != 0;
+
+	return arena_printf(
+		g->arena,
+		"p = com.microsoft::FusedMatMul(Cast(A) {to=1}, Cast(B) {to=1}) {transA=$transA, transB=$transB, "
+		"alpha=$alpha}; s = Mul(Mul(p, scaleA?), scaleB?); t = %s; y = %s; "
+		"Y = Cast(Mul(y, scaleY?)) {to=$dtype}",
+		added ? "Add(s, Mul(Cast(C) {to=1}, $beta))" : "s",
+		p->activation == STORED_RELU   ? "Relu(t)"
+		: p->activation == STORED_GELU ? "Gelu(t)"
+					       : "t");
+}
+
+/* com.microsoft::SparseToDenseMatMul: sparse weights are dense once they are loaded. */
+struct sparse_matmul {
+	int64_t transA, transB;
+	float alpha;
+};
+#define T_SPARSE (T_F32 | T_F64 | T_I32 | T_I64 | T_U32 | T_U64)
+static const struct slot sparse_matmul_in[] = {SLOT("A", "T", T_SPARSE, .dims = "_ _"),
+					       SLOT("B", "T", T_SPARSE, .dims = "_ _"), SLOT_END};
+static const struct slot sparse_matmul_out[] = {SLOT("Y", "T", T_SPARSE), SLOT_END};
+static const struct field sparse_matmul_attrs[] = {
+	FIELD(struct sparse_matmul, transA, F_INT, "0", "1: A is transposed"),
+	FIELD(struct sparse_matmul, transB, F_INT, "0", "1: B is transposed"),
+	FIELD(struct sparse_matmul, alpha, F_FLOAT, "1", "factor of the product"),
+	{0}};
+
+static const char *sparse_matmul_text(const struct graph *g, const struct node *n)
+{
+	const struct sparse_matmul *p = n->params;
+
+	return arena_printf(g->arena, "Y = Mul(MatMul(%s, %s), %s)", p->transA ? "Transpose(A)" : "A",
+			    p->transB ? "Transpose(B)" : "B", p->alpha == 1 ? "1" : "$alpha");
+}
+
 #define GEMM_OP .params_size = sizeof(struct gemm_params), .infer = gemm_infer, .macs = gemm_macs
 
 const struct op ops_matmul[] = {
@@ -643,5 +735,20 @@ const struct op ops_matmul[] = {
 	 .out = cdist_out,
 	 ATTRS(cdist_attrs, struct cdist),
 	 .expand_as = cdist_text,
+	 .flags = OP_PRODUCT},
+	{.name = "GemmFloat8",
+	 MICROSOFT,
+	 .in = stored_gemm_in,
+	 .out = stored_gemm_out,
+	 ATTRS(stored_gemm_attrs, struct stored_gemm),
+	 .infer = stored_gemm_infer,
+	 .expand_as = stored_gemm_text,
+	 .flags = OP_PRODUCT},
+	{.name = "SparseToDenseMatMul",
+	 MICROSOFT,
+	 .in = sparse_matmul_in,
+	 .out = sparse_matmul_out,
+	 ATTRS(sparse_matmul_attrs, struct sparse_matmul),
+	 .expand_as = sparse_matmul_text,
 	 .flags = OP_PRODUCT},
 	{0}};

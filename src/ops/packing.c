@@ -268,7 +268,9 @@ static const char *conv_text(const struct graph *g, const struct node *n)
 		return NULL;
 	return arena_printf(
 		g->arena,
-		"starts = Cast(cumulative_sequence_length) {to=7}; tokens = Squeeze(Shape(input) {end=1}); "
+		"bounds = Cast(cumulative_sequence_length) {to=7}; tokens = Squeeze(Shape(input) {end=1}); "
+		/* a bound beyond the tokens is none of these numbers, and refused */
+		"starts = Gather(Range(0, Add(tokens, 1), 1), Where(Less(bounds, 0), Add(tokens, 1), bounds)); "
 		"first = Slice(starts, [0], [-1]); last = Slice(starts, [1], [2147483647]); count = Sub(last, first); "
 		"state = Transpose(Cast(initial_state) {to=1}) {perm=[0,2,1]}; w = Cast(Squeeze(weight, [1])) {to=1}; "
 		"rows = Concat(Cast(input) {to=1}, Reshape(state, Concat([-1], Shape(input) {start=1}) {axis=0})) {axis=0}; "

@@ -372,6 +372,97 @@ static const struct field decoder_attrs[] = {FIELD_ENUM(struct image_decoder, pi
 
 #define RESIZE_OP .params_size = sizeof(struct resize)
 
+/* ---- CropAndResize ---------------------------------------------------------------------------- */
+
+struct crop_and_resize {
+	int mode;
+	float extrapolation_value;
+};
+enum { CROP_BILINEAR, CROP_NEAREST };
+static const struct slot crop_in[] = {SLOT("X", "T1", T_FLOATS, .dims = "_ C _ _"),
+				      SLOT("rois", "T1", T_FLOATS, .dims = "R 4"),
+				      SLOT("batch_indices", "T2", T_I32, .dims = "R"),
+				      SLOT("crop_size", "T2", T_I32, .dims = "2"), SLOT_END};
+static const struct slot crop_out[] = {SLOT("Y", "T1", T_FLOATS), SLOT_END};
+static const struct field crop_attrs[] = {
+	FIELD_ENUM(struct crop_and_resize, mode, "bilinear", "bilinear|nearest", "how to sample"),
+	FIELD(struct crop_and_resize, extrapolation_value, F_FLOAT, "0", "of what is outside of X"),
+	{0}};
+
+static int crop_infer(struct infer *c)
+{
+	struct shape x = infer_shape(c, 0), rois = infer_shape(c, 1), at = infer_shape(c, 2), size, y;
+
+	y = shape_of(4, (int64_t[]){rois.rank == 2 ? rois.dim[0] : DIM_UNKNOWN,
+				    x.rank == 4 ? x.dim[1] : DIM_UNKNOWN, DIM_UNKNOWN, DIM_UNKNOWN});
+	if (y.dim[0] < 0 && at.rank == 1)
+		y.dim[0] = at.dim[0];
+	if (infer_ints(c, 3, &size) && size.rank == 2) {
+		for (int i = 0; i < 2; i++) {
+			if (shape_known(&size) && size.dim[i] < 1)
+				return infer_fail(c, E_VALUE, 3, "sizes of 1 or more",
+						  infer_shape_text(c, &size));
+			y.dim[i + 2] = size.dim[i];
+		}
+	}
+	infer_set(c, 0, infer_dtype(c, 0), &y);
+	return 0;
+}
+
+/*
+ * The text of the positions of a crop along one axis of X, and whether each lies outside of X. The first and last are the ends
+ * of the region; a single one is its middle. Positions outside are moved into X, so that every element that is read exists.
+ */
+static const char *crop_axis(const struct graph *g, const char *a, int axis, const char *type)
+{
+	return arena_printf(
+		g->arena,
+		"%s_n = Slice(sizes, [%d], [%d], [0]); %s_top = Cast(Sub(Shape(X) {start=%d, end=%d}, [1])) {to=%s}; "
+		"%s_a = Mul(Slice(boxes, [%d], [%d], [1]), %s_top); %s_b = Mul(Slice(boxes, [%d], [%d], [1]), %s_top); "
+		"%s_i = Range(0, Squeeze(%s_n), 1); "
+		"%s_step = Div(Sub(%s_b, %s_a), Cast(Max(Sub(%s_n, [1]), [1])) {to=%s}); "
+		"%s_in = Add(%s_a, Mul(Cast(%s_i) {to=%s}, %s_step)); "
+		"%s_end = Where(Equal(%s_i, Sub(%s_n, [1])), %s_b, %s_in); "
+		"%s = Where(Greater(%s_n, 1), %s_end, Mul(Add(%s_a, %s_b), 0.5)); "
+		"%s_out = Not(And(GreaterOrEqual(%s, 0), LessOrEqual(%s, %s_top))); "
+		"%s_at = Where(%s_out, Sub(%s_top, %s_top), %s); ",
+		a, axis - 2, axis - 1, a, axis, axis + 1, type, a, axis - 2, axis - 1, a, a, axis,
+		axis + 1, a, a, a, a, a, a, a, type, a, a, a, type, a, a, a, a, a, a, a, a, a, a, a,
+		a, a, a, a, a, a, a, a, a);
+}
+
+static const char *crop_text(const struct graph *g, const struct node *n)
+{
+	enum dtype t = node_in(g, n, 0)->info.type.dtype;
+	const char *type = t == DT_F64 ? "11" : "1";
+	bool nearest = ((const struct crop_and_resize *)n->params)->mode == CROP_NEAREST;
+	const char *corners =
+		"top = Floor(y_at); left = Floor(x_at); dy = Unsqueeze(Sub(y_at, top), [2, 3]); "
+		"dx = Unsqueeze(Sub(x_at, left), [1, 3]); "
+		"y0 = Cast(top) {to=7}; y1 = Cast(Ceil(y_at)) {to=7}; "
+		"x0 = Unsqueeze(Cast(left) {to=7}, [1]); x1 = Unsqueeze(Cast(Ceil(x_at)) {to=7}, [1]); "
+		"r0 = Mul(Add(base, Unsqueeze(y0, [2])), wide); r1 = Mul(Add(base, Unsqueeze(y1, [2])), wide); "
+		"a = Gather(pixels, Add(r0, x0)); b = Gather(pixels, Add(r0, x1)); "
+		"c = Gather(pixels, Add(r1, x0)); d = Gather(pixels, Add(r1, x1)); "
+		"upper = Add(a, Mul(Sub(b, a), dx)); lower = Add(c, Mul(Sub(d, c), dx)); "
+		"v = Add(upper, Mul(Sub(lower, upper), dy)); ";
+
+	if (nearest)
+		corners = "near_y = Cast(Floor(Add(y_at, 0.5))) {to=7}; near_x = Cast(Floor(Add(x_at, 0.5))) {to=7}; "
+			  "v = Gather(pixels, Add(Mul(Add(base, Unsqueeze(near_y, [2])), wide), "
+			  "Unsqueeze(near_x, [1]))); ";
+	return arena_printf(
+		g->arena,
+		"sizes = Cast(crop_size) {to=7}; boxes = Cast(rois) {to=%s}; images = Shape(X) {end=1}; "
+		"of = Cast(batch_indices) {to=7}; which = Gather(Range(0, Squeeze(images), 1), "
+		"Where(Less(of, 0), images, of)); "
+		"base = Unsqueeze(Mul(which, Shape(X) {start=2, end=3}), [1, 2]); wide = Shape(X) {start=3}; "
+		"pixels = Reshape(Transpose(Cast(X) {to=%s}) {perm=[0,2,3,1]}, Concat([-1], Shape(X) {start=1, end=2}) "
+		"{axis=0}); %s%s%sout = Or(Unsqueeze(y_out, [1, 3]), Unsqueeze(x_out, [1, 2])); "
+		"Y = CastLike(Where(out, $extrapolation_value, Transpose(v) {perm=[0,3,1,2]}), X)",
+		type, type, crop_axis(g, "y", 2, type), crop_axis(g, "x", 3, type), corners);
+}
+
 const struct op ops_resize[] = {
 	{.name = "Resize",
 	 .since = 19,
@@ -434,6 +525,13 @@ const struct op ops_resize[] = {
 	 ATTRS(grid_attrs, struct grid_sample),
 	 .expand = "Y = GridSample(X, Grid) {mode=$mode, padding_mode=$padding_mode, "
 		   "align_corners=$align_corners}"},
+	{.name = "CropAndResize",
+	 MICROSOFT,
+	 .in = crop_in,
+	 .out = crop_out,
+	 ATTRS(crop_attrs, struct crop_and_resize),
+	 .infer = crop_infer,
+	 .expand_as = crop_text},
 
 	{.name = "AffineGrid",
 	 .since = 20,

@@ -340,7 +340,7 @@ static const struct field bias_dropout_attrs[] = {
 /* com.microsoft::ScaledSiLU: the scaled input and its sigmoid are rounded to the type. */
 #define T_SCALED (T_F32 | T_F16 | T_BF16)
 static const struct slot scaled_silu_in[] = {
-	SLOT("X", "T", T_SCALED), SLOT_OPT("scale", "M", T_SCALED, .dims = "() | 1"), SLOT_END};
+	SLOT("X", "T", T_SCALED), SLOT_OPT("scale", "M", T_SCALED, .dims = "()"), SLOT_END};
 static const struct slot scaled_silu_out[] = {SLOT("Y", "T", T_SCALED), SLOT_END};
 static const struct field scaled_silu_attrs[] = {
 	FIELD(struct alpha, alpha, F_FLOAT, "1", "factor of X without the input scale"), {0}};

@@ -178,8 +178,8 @@ static void add_encoded(struct str *b, const struct genai *g, const struct jvalu
 		}
 }
 
-/* Inputs that follow from the number of positions: under their usual names --next derives them by itself. */
-static void add_derived(struct str *b, const struct jvalue *in, struct arena *a)
+/* Inputs that follow from the number of positions: under their usual names --next, if it is in the line, derives them by itself. */
+static void add_derived(struct str *b, const struct jvalue *in, bool next, struct arena *a)
 {
 	static const char *const rules[][2] = {{"attention_mask", "ones"},
 					       {"position_ids", "positions"},
@@ -188,11 +188,73 @@ static void add_derived(struct str *b, const struct jvalue *in, struct arena *a)
 
 	for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++) {
 		const char *name = jtext(in, rules[i][0]);
-		if (!name || !strcmp(name, rules[i][0]))
+		if (!name || (next && !strcmp(name, rules[i][0])))
 			continue;
 		str_add(b, " --derive");
 		add_word(b, arena_printf(a, "%s=%s", name, rules[i][1]));
 	}
+}
+
+/* ---- a decoder that takes embeddings of ids, pictures and sounds */
+
+static bool lies_beside(const struct genai_part *p)
+{
+	return p && !strchr(p->file, '/') && strcmp(p->file, "..") != 0;
+}
+
+/* Adds a part's line, which writes its results to a folder of the part's name. Each input that no other part makes is a file to give. */
+static void add_part_line(struct str *b, const struct genai *g, const struct genai_part *p,
+			  struct arena *a)
+{
+	static const char *const makers[] = {"vision", "speech"};
+
+	str_add(b, "infer run");
+	add_word(b, p->path);
+	for (const struct jvalue *m = p->inputs->first; m; m = m->next) {
+		const char *from = NULL;
+		if (m->type != J_STRING)
+			continue;
+		for (size_t i = 0; i < sizeof(makers) / sizeof(*makers) && !from; i++) {
+			const struct genai_part *by = find_part(g, makers[i]);
+			const char *made = lies_beside(by) ? jtext(by->outputs, m->key) : NULL;
+			if (made && by != p)
+				from = arena_printf(a, "%s/%s.npy", makers[i], made);
+		}
+		str_add(b, " --input");
+		add_word(b, arena_printf(a, "%s=%s", m->text,
+					 from ? from : arena_printf(a, "%s.npy", m->key)));
+	}
+	str_addf(b, " -o %s && ", p->name);
+}
+
+/*
+ * The lines for the first step: what pictures and sounds are to the model, the embeddings of the prompt with them, and the decoder. Later
+ * steps need the embedding of each new id.
+ */
+static void propose_first(struct genai *g, const struct jvalue *in, const struct jvalue *out,
+			  struct arena *a)
+{
+	static const char *const order[] = {"vision", "speech", "embedding"};
+	const struct genai_part *e = find_part(g, "embedding");
+	const char *embeds = jtext(in, "inputs_embeds"), *made = NULL;
+	struct str b = {.arena = a};
+
+	made = lies_beside(e) && e->inputs ? jtext(e->outputs, "inputs_embeds") : NULL;
+	if (!made || !genai_decoder(g))
+		return;
+	for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++) {
+		const struct genai_part *p = find_part(g, order[i]);
+		if (lies_beside(p) && p->inputs && p->inputs->type == J_OBJECT)
+			add_part_line(&b, g, p, a);
+	}
+	str_add(&b, "infer run");
+	add_word(&b, genai_decoder(g));
+	str_add(&b, " --input");
+	add_word(&b, arena_printf(a, "%s=embedding/%s.npy", embeds, made));
+	add_feeds(&b, in, out, a);
+	add_derived(&b, in, false, a);
+	str_add(&b, " --steps 1");
+	g->first = str_get(&b);
 }
 
 static void add_next(struct str *b, const char *ids, const char *logits,
@@ -248,8 +310,11 @@ static void propose(struct genai *g, const struct jvalue *root, struct arena *a)
 			"the decoder takes embeddings, which another part makes of the ids in each step";
 	else if (takes_encoded(in) && !has_encoder(g))
 		g->why_not = "the decoder takes what an encoder makes of another input";
-	if (g->why_not)
+	if (g->why_not) {
+		if (jtext(in, "inputs_embeds") && !jtext(in, "input_ids"))
+			propose_first(g, in, out, a);
 		return;
+	}
 	if (takes_encoded(in))
 		add_encoder(&b, g, a);
 	str_add(&b, "infer run");
@@ -260,7 +325,7 @@ static void propose(struct genai *g, const struct jvalue *root, struct arena *a)
 		add_encoded(&b, g, in, a);
 	add_feeds(&b, in, out, a);
 	add_next(&b, ids, text_or(out, "logits", "logits"), search, a);
-	add_derived(&b, in, a);
+	add_derived(&b, in, true, a);
 	add_ends(&b, jget(model, "eos_token_id"));
 	str_addf(&b, " --steps %" PRId64, most > 0 && most < STEPS ? most : (int64_t)STEPS);
 	g->command = str_get(&b);

@@ -18,6 +18,7 @@ struct genai {
 	size_t nparts;
 	const char *command; /* the line that runs the decoder; NULL with `why_not` */
 	const char *why_not;
+	const char *first; /* lines for the first step of a decoder that takes embeddings, from the other parts; NULL: none */
 };
 /* The configuration that the path names: itself, or a folder's. NULL if it is neither. */
 const char *genai_path(const char *path, struct arena *a);

@@ -346,6 +346,8 @@ static int check_precision(const struct session *s, struct diag *d)
 
 	if ((p != PRECISION_TF32 && p != PRECISION_FP8) || s->runtime.backend != s->runtime.cpu)
 		return 0;
+	if (p == PRECISION_FP8 && s->config.simulate_fp8)
+		return 0;
 	return FAIL(d, E_OPTION, .message = fmt(d, "%s needs a GPU", precision_names[p]),
 		    .expected = "--precision fp32, fp16 or bf16 on the CPU",
 		    .actual = s->why ? fmt(d, "%s on the CPU (%s)", precision_names[p], s->why)

@@ -51,3 +51,45 @@ setup() {
 	run -0 "$INFER" convert m.onnx m.onnxtxt
 	[[ $output = *"the text form has no place for"* ]]
 }
+
+@test "simplify gives a sharded tensor its new name, and tells which annotations go with their nodes" {
+	cat >s.json <<-'END2'
+		{"irVersion": "11", "opsetImport": [{"version": "21"}], "configuration": [{"name": "two", "numDevices": 2}],
+		 "graph": {"name": "g",
+		  "input": [{"name": "x", "type": {"tensorType": {"elemType": 1, "shape": {"dim": [{"dimValue": "4"}]}}}}],
+		  "output": [{"name": "y", "type": {"tensorType": {"elemType": 1, "shape": {"dim": [{"dimValue": "4"}]}}}}],
+		  "node": [{"opType": "Exp", "name": "first", "input": ["x"], "output": ["h"]},
+		   {"opType": "Identity", "name": "gone", "input": ["h"], "output": ["k"], "deviceConfigurations": [{"configurationId": "two"}]},
+		   {"opType": "Relu", "name": "last", "input": ["k"], "output": ["y"], "deviceConfigurations": [{"configurationId": "two",
+		    "shardingSpec": [{"tensorName": "k", "device": ["0", "1"]}, {"tensorName": "y", "device": ["0"]}]}]}]}}
+	END2
+	"$INFER" convert s.json s.onnx
+	run -0 "$INFER" simplify s.onnx -o small.onnx
+	[[ $output = *"warning[W-MODEL-FORMAT]: node 'gone' (Identity): the multi-device annotations of 1 node are left out"* ]]
+	run -0 "$INFER" inspect small.onnx --nodes
+	[[ $output = *"          h  on devices 0, 1"*"          y  on device 0"* ]]
+	[[ $output != *"          k  on"* ]]
+}
+
+@test "annotations inside bodies and functions are shown" {
+	cat >b.json <<-'END2'
+		{"irVersion": "11", "opsetImport": [{"version": "21"}, {"domain": "my", "version": "1"}],
+		 "configuration": [{"name": "two", "numDevices": 2}],
+		 "functions": [{"name": "Twice", "domain": "my", "input": ["p"], "output": ["q"], "opsetImport": [{"version": "21"}],
+		  "node": [{"opType": "Add", "name": "sum", "input": ["p", "p"], "output": ["q"],
+		   "deviceConfigurations": [{"configurationId": "two", "pipelineStage": 2}]}]}],
+		 "graph": {"name": "g",
+		  "input": [{"name": "x", "type": {"tensorType": {"elemType": 1, "shape": {"dim": [{"dimValue": "4"}]}}}},
+		   {"name": "c", "type": {"tensorType": {"elemType": 9, "shape": {}}}}],
+		  "output": [{"name": "y", "type": {"tensorType": {"elemType": 1, "shape": {"dim": [{"dimValue": "4"}]}}}}],
+		  "node": [{"opType": "If", "name": "if", "input": ["c"], "output": ["h"], "attribute": [
+		   {"name": "then_branch", "type": "GRAPH", "g": {"name": "t", "node": [{"opType": "Exp", "name": "inner", "input": ["x"],
+		    "output": ["a"], "deviceConfigurations": [{"configurationId": "two", "pipelineStage": 1}]}], "output": [{"name": "a"}]}},
+		   {"name": "else_branch", "type": "GRAPH", "g": {"name": "e", "node": [{"opType": "Relu", "input": ["x"], "output": ["b"]}],
+		    "output": [{"name": "b"}]}}]},
+		   {"opType": "Twice", "domain": "my", "name": "call", "input": ["h"], "output": ["y"]}]}}
+	END2
+	"$INFER" convert b.json b.onnx
+	run -0 "$INFER" inspect b.onnx --nodes
+	[[ $output = *"devices     two  2 devices; 2 nodes annotated"*"two  Exp  inner  stage 1"*"two  Add  sum  stage 2"* ]]
+}

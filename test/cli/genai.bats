@@ -128,3 +128,47 @@ infer run whisper/decoder.onnx --input input_ids=PROMPT.npy --input past_key_cro
 	run -0 --separate-stderr eval "${line/--steps 128/--steps 3} --print 0"
 	[[ $output = *$'input_ids.next i64 [1,3]\n4 7 0'* ]] # 3 more each time
 }
+
+@test "The lines for the first step of a model with a picture run: its features and the prompt's ids become embeddings" {
+	mkdir vlm
+	cat >vlm/genai_config.json <<-'END'
+		{"model": {"type": "phi3v", "vocab_size": 10, "context_length": 64, "eos_token_id": 2, "decoder": {
+		  "filename": "text.onnx", "num_hidden_layers": 1, "inputs": {"inputs_embeds": "inputs_embeds", "attention_mask": "attention_mask",
+		   "past_key_names": "past.%d.key"}, "outputs": {"logits": "logits", "present_key_names": "present.%d.key"}},
+		 "embedding": {"filename": "embedding.onnx", "inputs": {"input_ids": "ids", "image_features": "features"},
+		  "outputs": {"inputs_embeds": "embeds"}},
+		 "vision": {"filename": "vision.onnx", "inputs": {"pixel_values": "pixels"}, "outputs": {"image_features": "seen"}}},
+		 "search": {"max_length": 64}}
+	END
+	cat >vision.onnxtxt <<-'END'
+		<ir_version: 10, opset_import: ["" : 21]>
+		g (float[n,2] pixels) => (float[n,2] seen) { seen = Neg (pixels) }
+	END
+	cat >embedding.onnxtxt <<-'END'
+		<ir_version: 10, opset_import: ["" : 21]>
+		g (int64[1,s] ids, float[n,2] features) => (float[1,all,2] embeds) <float[3,2] table = {0.0, 1.0, 2.0, 3.0, 4.0, 5.0}, int64[1] first = {0}> {
+		  words = Gather (table, ids)
+		  more = Unsqueeze (features, first)
+		  embeds = Concat <axis = 1> (more, words)
+		}
+	END
+	cat >text.onnxtxt <<-'END'
+		<ir_version: 10, opset_import: ["" : 21]>
+		g (float[1,s,2] inputs_embeds, int64[1,total] attention_mask, float[1,past,2] "past.0.key") => (float[1,s,2] logits, float[1,total,2] "present.0.key") {
+		  logits = Identity (inputs_embeds)
+		  "present.0.key" = Concat <axis = 1> ("past.0.key", inputs_embeds)
+		}
+	END
+	for part in vision embedding text; do "$INFER" convert $part.onnxtxt vlm/$part.onnx; done
+	run -0 --separate-stderr "$INFER" inspect vlm
+	[[ $output = *"no line to run it: the decoder takes embeddings"* ]]
+	[ "${lines[-1]#first step  }" = "infer run vlm/vision.onnx --input pixels=pixel_values.npy -o vision && \
+infer run vlm/embedding.onnx --input ids=input_ids.npy --input features=vision/seen.npy -o embedding && \
+infer run vlm/text.onnx --input inputs_embeds=embedding/embeds.npy --feed 'present.*.key=past.*.key' --derive attention_mask=ones --steps 1" ]
+	line=${lines[-1]#first step  }
+	line=${line//infer run/\"\$INFER\" run -q}
+	line=${line/pixel_values.npy/\'[[1,2]]\'}
+	line=${line/input_ids.npy/\'[[2]]\'}
+	run -0 --separate-stderr eval "$line --print 0"
+	[[ $output = *"logits"*"[1,2,2]"* ]]
+}

@@ -90,6 +90,29 @@ setup_file() {
 		npy 0.npy i32 1 0
 		npy 19.npy i32 1 19
 		npy 21.npy i32 1 21
+		case crop
+		import com.microsoft 1
+		input x f32 2,1,4,4
+		input r f32 ?,?
+		input at i32 ?
+		init size i32 2 2 2
+		output y f32 ?,?,?,?
+		node com.microsoft:CropAndResize crop x,r,at,size -> y
+		npy four.npy f32 1,4 0 0 1 1
+		npy five.npy f32 1,5 0 0 1 1 1
+		npy 1.npy i32 1 1
+		npy 2.npy i32 1 2
+		npy below.npy i32 1 -1
+		case decoder
+		import com.microsoft 1
+		input q f32 1,1,8
+		input past f32 1,2,3,4
+		input at i32 1
+		output y f32 1,1,8
+		node com.microsoft:DecoderMaskedMultiHeadAttention attend q,q,q,_,_,past,past,at -> y num_heads=2 past_present_share_buffer=1
+		npy 2.npy i32 1 2
+		npy 3.npy i32 1 3
+		npy below.npy i32 1 -1
 	END
 	${CC:-cc} -O1 -o "$BATS_FILE_TMPDIR/make" "$BATS_TEST_DIRNAME/../check/make.c" -lm
 	"$BATS_FILE_TMPDIR/make" "$BATS_FILE_TMPDIR/corpus" "$BATS_FILE_TMPDIR/cases"
@@ -163,6 +186,21 @@ paged() {
 	for name in starts_more starts_late past_full past_below table_beyond table_below slots_beyond slots_below; do
 		paged "${name%%_*}" "$name"
 		refuses paged "error[E-VALUE]: node 'attend' (com.microsoft::PagedAttention)" "${inputs[@]}"
+	done
+}
+
+@test "Regions of CropAndResize have four numbers, also of undeclared sizes, and lie in one of the images" {
+	runs crop --random x=0..1 --input r=four.npy --input at=1.npy
+	refuses crop "error[E-SHAPE]: node 'crop' (com.microsoft::CropAndResize) input 1 'rois'" --random x=0..1 --input r=five.npy --input at=1.npy
+	for at in 2 below; do
+		refuses crop "error[E-VALUE]: node 'crop'" --random x=0..1 --input r=four.npy --input at=$at.npy
+	done
+}
+
+@test "past_sequence_length of DecoderMaskedMultiHeadAttention is a row of the shared cache" {
+	runs decoder --random q=0..1 --random past=0..1 --input at=2.npy
+	for at in 3 below; do
+		refuses decoder "error[E-VALUE]: node 'attend'" --random q=0..1 --random past=0..1 --input at=$at.npy
 	done
 }
 

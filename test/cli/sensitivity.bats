@@ -128,6 +128,21 @@ finds_first() { # MODEL NODE
 	[[ $output == raise* ]]
 }
 
+@test "with --precision fp8 the product is found whose weights have an outlier, on the CPU" {
+	run -0 "$INFER" check outlier.onnx --precision fp8 --sensitivity --metric l2 --json --exclude-list "$BATS_TEST_TMPDIR/list"
+	python3 - "$output" <<-'END'
+		import json, sys
+		[c] = [c for c in json.loads(sys.argv[1])["checks"] if c["name"] == "sensitivity"]
+		assert c["reference"] == "fp32" and c["compared"] == "fp8", c
+		first, second = c["nodes"][:2]
+		assert first["node"] == "outlier" and first["loss_if_undone"] < c["loss"] / 3, c["nodes"]
+		assert second["share"] > 0, second
+	END
+	run -0 head -1 "$BATS_TEST_TMPDIR/list"
+	[ "$output" = outlier ]
+	fails_with 2 'fp8 needs a GPU' check outlier.onnx --precision fp8
+}
+
 @test "quantized nodes that correspond to nothing are named" {
 	run -0 "$INFER" check more.onnx --compare fp32.onnx --sensitivity --metric l2
 	[[ $output == *"no counterpart  'stray'"* ]]
@@ -148,7 +163,6 @@ finds_first() { # MODEL NODE
 	fails_with 2 'cannot take ONNX Runtime as its reference' check fp32.onnx --sensitivity --compare onnxruntime
 	fails_with 2 '--exclude-list needs --sensitivity' check fp32.onnx --exclude-list x
 	fails_with 2 '--metric kl needs --sensitivity' check fp32.onnx --metric kl
-	fails_with 2 'got fp8' check fp32.onnx --sensitivity --precision fp8
 }
 
 @test "models with different inputs are refused, and a missing one is named" {

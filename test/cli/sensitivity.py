@@ -288,3 +288,13 @@ for n, old, new in ((masked[1], "u", "u_d"), (masked[2], "m", "m_d")):
 save("mask8.onnx", masked[:1] + pairs[2:] + masked[1:2] + pairs[:2] + masked[2:],
      init + [nh.from_array(v, n) for n, v in (("m_s", np.float32(1e9 / 255)), ("m_z", np.uint8(255)), ("u_s", np.float32(0.06)), ("u_z", np.uint8(128)))],
      [("x", [6, 6])], [("y", [6, 4])])
+
+# one weight that no input reaches leaves the others of its matrix few bits of fp8
+weights = normal(16, 16)
+weights[0, 0] = 3e4
+save("outlier.onnx", [h.make_node("Mul", ["x", "m"], ["u"], "mask"), h.make_node("MatMul", ["u", "a"], ["v"], "outlier"),
+                      h.make_node("Relu", ["v"], ["r"], "act"), h.make_node("MatMul", ["r", "b"], ["w"], "second"),
+                      h.make_node("Add", ["w", "c"], ["y"], "bias")],
+     [nh.from_array(weights, "a"), nh.from_array(normal(16, 16), "b"), nh.from_array(normal(16), "c"),
+      nh.from_array(np.array([0] + [1] * 15, "f"), "m")],
+     [("x", [8, 16])], [("y", [8, 16])])

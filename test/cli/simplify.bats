@@ -242,6 +242,30 @@ assert len({n.name for n in g.node}) == len(g.node)'
 	[ "$(jq .nodes_before <<<"$output")" = 8 ]
 }
 
+@test "A taken branch may give sequences and pass on those from outside" {
+	make net 'x:["n",4]' 'y:["n",4];z:["n",4];w:["n",4]' <<-'NODES'
+		more["check"] = False  # a branch whose output is a value from outside
+		weight("yes", np.array(True))
+		weight("i", np.array(1, np.int64))
+		seq = lambda name: h.make_tensor_sequence_value_info(name, T.FLOAT, None)
+		node("SequenceConstruct", "x x", "held", name="hold")
+		made = h.make_graph([h.make_node("Abs", ["x"], ["u"], name="abs"), h.make_node("SequenceConstruct", ["x", "u"], ["s"], name="pair")], "a", [], [seq("s"), seq("held")])
+		other = h.make_graph([h.make_node("SequenceConstruct", ["x"], ["s2"]), h.make_node("SequenceConstruct", ["x"], ["s3"])], "b", [], [seq("s2"), seq("s3")])
+		node("If", "yes", "first second", name="choose", then_branch=made, else_branch=other)
+		node("SequenceAt", "first i", "y", name="take")
+		node("SequenceAt", "second i", "z", name="held")
+		node("SequenceAt", "first i", "w", name="again")
+	NODES
+	same net
+	! grep -q ' If ' nodes
+	is "hold SequenceConstruct (x,x) held
+abs Abs (x) u
+pair SequenceConstruct (x,u) first
+take SequenceAt (first,i) y
+held SequenceAt (held,i) z
+again SequenceAt (first,i) w"
+}
+
 @test "An If that stays in a taken branch captures the branch's values by their new names" {
 	make net 'x:["n",4];k:[]:int' 'y:["n",4]' <<-'NODES'
 		weight("yes", np.array(True))

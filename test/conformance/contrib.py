@@ -24,6 +24,7 @@ import onnx
 from onnx import TensorProto, helper
 
 import contrib_composed
+import contrib_various
 
 ORT = "ONNX Runtime"
 TEXT = "the operator's text, in numpy"
@@ -779,6 +780,8 @@ def write_cases(folder):
         cases(w)
     for cases in contrib_composed.ALL:
         cases(*([w, run_ort] if cases is contrib_composed.products else [w]))
+    for cases in contrib_various.ALL:
+        cases(w)
     w.lines.sort()
     with open(os.path.join(folder, "manifest.tsv"), "w", encoding="utf-8") as f:
         f.write("\n".join([HEAD, *w.lines]) + "\n")
