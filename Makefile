@@ -17,6 +17,11 @@ MAKEFLAGS += --no-builtin-rules
 BUILD ?= build
 DEPS ?= build/deps
 
+# The build runs on all cores unless told otherwise.
+ifeq ($(filter -j%,$(MAKEFLAGS))$(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
+
 # `deps` changes what the rest of this file looks for. Where it is among the goals it runs first, and the
 # other goals in a make of their own, which reads this file anew.
 BOOT := $(filter deps deps-dev deps-cuda,$(MAKECMDGOALS))
@@ -47,11 +52,6 @@ OUT := $(BUILD)$(if $(strip $(CONFIG)),/$(subst $() $(),-,$(strip $(CONFIG))))
 OBJ := $(OUT)/obj
 GEN := $(OUT)/gen
 INFER := $(OUT)/bin/infer
-
-# The build runs on all cores unless told otherwise.
-ifeq ($(filter -j%,$(MAKEFLAGS))$(MAKELEVEL),0)
-MAKEFLAGS += -j$(shell nproc)
-endif
 
 # Libraries whose headers we include. Linked: the first three. The codecs of pictures and sounds are opened when one is read.
 PACKAGES := libprotobuf-c yaml-0.1 zlib libpng libjpeg libwebp libtiff-4 libopenjp2 libheif sndfile soxr
