@@ -25,7 +25,7 @@ struct simplify {
 	struct source source; /* optimized */
 	const struct graph *graph;
 	struct onnx_file *file;
-	uint32_t nbefore; /* nodes of the file */
+	uint32_t nbefore; /* nodes of the file but for Constants, which are written as initializers */
 	uint32_t nnodes; /* the same, with those of the branches that have taken the place of their If */
 	const char **file_name; /* by value: its name in the file or, of a value of such a branch, its new one */
 	struct map taken; /* names of inputs, and those that values of branches have got */
@@ -557,7 +557,8 @@ static int prepare(struct simplify *x)
 		return rc;
 	const struct graph *g = x->graph = x->source.graph;
 	x->file = x->source.file;
-	x->nbefore = onnx_file_nodes(x->file);
+	for (uint32_t i = 0; i < onnx_file_nodes(x->file); i++)
+		x->nbefore += !onnx_file_node(x->file, i)->constant;
 	x->taken.arena = a;
 	x->file_name = arena_new_n(a, const char *, g->nvalues + 1);
 	for (uint32_t v = 0; v < g->nvalues; v++)

@@ -45,6 +45,7 @@ struct outcome {
 	double median, low, high, rate; /* of profile; NAN */
 	const char *why, *detail;	/* the first error, or why it is not done; or NULL */
 	bool wanted;			/* false: the suite's file turns the command off */
+	bool unknown; /* the machine did not let profile say whether the model is slower than its baseline */
 };
 
 struct suite {
@@ -221,6 +222,7 @@ static void take_document(struct suite *s, const char *model, struct outcome *x,
 	const struct jvalue *findings = jget(v, "findings"), *sums = jget(v, "summary");
 
 	x->status = (int)jnumber(v, "exit_code", 0);
+	x->unknown = jget(v, "baseline") && !jbool(jget(v, "baseline"), "known");
 	for (const struct jvalue *f = findings ? findings->first : NULL; f; f = f->next)
 		take_finding(s, model, x, f);
 	if (sums && sums->first) {
@@ -314,7 +316,7 @@ static void run_command(struct suite *s, size_t k, int command, const char *line
 
 static const char *outcome_text(const struct outcome *x)
 {
-	return !x->done ? "-" : x->why ? "failed" : "ok";
+	return !x->done ? "-" : x->why ? "failed" : x->unknown ? "not known" : "ok";
 }
 
 static void print_suite(const struct suite *s, FILE *f)
@@ -362,6 +364,7 @@ static void write_suite(struct suite *s)
 				continue;
 			json_object(&j, command_names[c]);
 			json_int(&j, "exit_code", x->status);
+			json_bool(&j, "known", !x->unknown);
 			json_number(&j, "seconds", x->seconds);
 			if (!isnan(x->median)) {
 				json_number(&j, "median", x->median);
@@ -389,6 +392,7 @@ static int export_suite(struct suite *s)
 				continue;
 			/* what an interruption kept from being done: the first fails, so that the report does not pass */
 			const bool cut = !x->done && !x->why;
+			const bool unknown = x->done && !x->why && x->unknown;
 			const struct ci_measure *measured = &m[r.nmeasures];
 			if (!isnan(x->median)) {
 				m[r.nmeasures++] =
@@ -397,15 +401,17 @@ static int export_suite(struct suite *s)
 				m[r.nmeasures++] = (struct ci_measure){s->model[k], "throughput",
 								       x->rate, NAN, NAN};
 			}
-			c[r.ncases++] = (struct ci_case){s->model[k],
-							 command_names[i],
-							 x->seconds,
-							 !x->done && !(cut && !ended),
-							 cut ? "not done: the suite was ended early"
-							     : x->why,
-							 x->detail,
-							 measured,
-							 (size_t)(&m[r.nmeasures] - measured)};
+			c[r.ncases++] = (struct ci_case){
+				s->model[k],
+				command_names[i],
+				x->seconds,
+				unknown || (!x->done && !(cut && !ended)),
+				cut	  ? "not done: the suite was ended early"
+				: unknown ? "not known whether it is slower than its baseline"
+					  : x->why,
+				x->detail,
+				measured,
+				(size_t)(&m[r.nmeasures] - measured)};
 			ended |= cut;
 		}
 	}

@@ -679,7 +679,24 @@ static bool names_models_only(const struct options *o)
 			return false;
 		models += model;
 	}
-	return models > 1 && o->command->bit & (CMD_PROFILE | CMD_CHECK | CMD_RUN);
+	return models > 1 && o->command->bit & (CMD_PROFILE | CMD_CHECK | CMD_RUN | CMD_INSPECT);
+}
+
+/* Returns the line that takes all the models that are named. */
+static const char *line_of_models(const struct options *o, struct diag *d)
+{
+	const bool each = o->command->bit & CMD_INSPECT;
+	struct str s = {.arena = &d->arena};
+
+	for (size_t i = 0; i < o->noperands; i++)
+		if (path_names_model(o->operand[i]))
+			str_addf(&s, "%s %s", each ? s.n ? " && infer inspect" : "infer inspect" : "",
+				 str_quoted(&d->arena, o->operand[i]));
+	if (each)
+		return str_get(&s);
+	if (o->command->bit & CMD_PROFILE)
+		return fmt(d, "infer profile%s", str_get(&s));
+	return fmt(d, "infer suite%s checks and measures several models", str_get(&s));
 }
 
 /*
@@ -721,15 +738,12 @@ static int refuse_operand(const struct options *o, size_t k, struct diag *d)
 		k = 0;
 		hint = fmt(d, "infer %s %s", c->name, str_quoted(&d->arena, o->operand[1]));
 	} else if (!hint && names_models_only(o)) {
-		struct str s = {.arena = &d->arena};
-		for (size_t i = 0; i < o->noperands; i++)
-			if (path_names_model(o->operand[i]))
-				str_addf(&s, " %s", o->operand[i]);
-		hint = c->bit & CMD_PROFILE
-			       ? fmt(d, "infer profile%s", str_get(&s))
-			       : fmt(d, "infer suite%s checks and measures several models",
-				     str_get(&s));
+		hint = line_of_models(o, d);
 	} else if (!hint && (hint = hint_for_value(o, o->operand[k], d))) {
+	} else if (!hint && c->bit & CMD_EXTRACT && o->save) {
+		hint = fmt(d,
+			   "--from and --to name the tensors or nodes between which to cut: --to %s",
+			   str_quoted(&d->arena, o->operand[k]));
 	} else if (!hint && c->bit & (CMD_EXTRACT | CMD_SIMPLIFY)) {
 		hint = fmt(d, "the file to write is named by -o %s",
 			   str_quoted(&d->arena, o->operand[k]));

@@ -93,6 +93,7 @@ static void write_verdict(struct profile *p, struct json *j)
 	write_quantity(j, "work_ratio_high", v->work.high);
 	json_bool(j, "by_work", v->by_work);
 	json_bool(j, "busy", v->busy);
+	json_bool(j, "known", !gate_unknown(p));
 	json_bool(j, "slower", v->slower);
 	json_bool(j, "bigger", v->bigger);
 	json_array(j, "nodes");

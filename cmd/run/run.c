@@ -46,7 +46,7 @@ struct run {
 /* Records the memory in use at a moment of the run, for the summary. */
 static void record_memory(struct run *r, enum moment m)
 {
-	r->summary.rss[m] = rss_now();
+	summary_mark(&r->summary, m);
 	if (r->session)
 		r->summary.device[m] = session_device_used(r->session);
 }

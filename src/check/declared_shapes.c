@@ -144,6 +144,9 @@ static void report_later_types(struct shapes *x)
 	int64_t slot = 0, i;
 	size_t count = 0;
 
+	/* the types are then what --precision makes of the file's */
+	if (x->c->config->precision == PRECISION_FP16 || x->c->config->precision == PRECISION_BF16)
+		return;
 	for (uint32_t k = 0; k < f->nnodes; k++) {
 		const struct node *n = f->node[k];
 		if (n->dead || !n->op || n->op == op_named(op_qualified(n->op)))

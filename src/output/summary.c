@@ -107,20 +107,28 @@ static uint64_t load_time(const struct summary *s)
 	return s->times.load + s->times.optimize;
 }
 
+void summary_mark(struct summary *s, enum moment m)
+{
+	s->rss[m] = rss_now();
+	for (int kind = 0; kind < MEM_KINDS; kind++)
+		for (int p = 0; p < MEM_PURPOSES; p++)
+			s->counted[kind][p] = mem_count((enum mem_kind)kind, (enum mem_purpose)p);
+}
+
 /* Returns the bytes of device memory that infer itself has counted, which are shown beside the driver's number. */
-static uint64_t counted_on_device(void)
+static uint64_t counted_on_device(const struct summary *s)
 {
 	uint64_t sum = 0;
 
 	for (int p = 0; p < MEM_PURPOSES; p++)
-		sum += mem_count(MEM_DEVICE, (enum mem_purpose)p).live;
+		sum += s->counted[MEM_DEVICE][p].live;
 	return sum;
 }
 
 static void print_device(const struct summary *s, FILE *stream)
 {
 	struct arena a = {0};
-	uint64_t used = s->device[AFTER_RUN], counted = counted_on_device();
+	uint64_t used = s->device[AFTER_RUN], counted = counted_on_device(s);
 	int64_t delta = (int64_t)(used - s->device[AFTER_PREPARE]);
 
 	fprintf(stream,
@@ -151,7 +159,7 @@ static void print_memory(const struct summary *s, FILE *stream)
 		static const char *const names[] = {"host", "pinned", "device"};
 		b.n = 0;
 		for (int p = 0; p < MEM_PURPOSES; p++) {
-			struct mem_count c = mem_count((enum mem_kind)kind, (enum mem_purpose)p);
+			struct mem_count c = s->counted[kind][p];
 			if (c.peak)
 				str_addf(&b, "%s%s %s", b.n ? ", " : "",
 					 mem_purpose_name((enum mem_purpose)p),
@@ -272,7 +280,7 @@ static void json_memory(const struct summary *s, struct json *j)
 	for (int kind = 0; kind < MEM_KINDS; kind++) {
 		json_object(j, kinds[kind]);
 		for (int p = 0; p < MEM_PURPOSES; p++) {
-			struct mem_count c = mem_count((enum mem_kind)kind, (enum mem_purpose)p);
+			struct mem_count c = s->counted[kind][p];
 			json_object(j, mem_purpose_key((enum mem_purpose)p));
 			json_uint(j, "live", c.live);
 			json_uint(j, "peak", c.peak);

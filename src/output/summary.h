@@ -21,6 +21,8 @@ struct summary {
 	size_t noutputs;
 	const char *path; /* of the model, as given */
 	struct rss rss[MOMENTS];
+	/* at the last moment so far: what is done with the results, as a look at the model for a warning, does not count */
+	struct mem_count counted[MEM_KINDS][MEM_PURPOSES];
 	/* bytes of the device's memory in use according to its driver, 0 if the driver was not asked */
 	uint64_t device[MOMENTS];
 	struct session_times times;
@@ -36,6 +38,8 @@ struct summary {
  * result is at least the time since `start`, a value of clock_ns.
  */
 uint64_t summary_total(uint64_t start);
+/* Records the host's resident memory and the program's own counts at this moment. */
+void summary_mark(struct summary *s, enum moment m);
 void summary_print(const struct summary *s, FILE *stream);
 /* Adds the members model, device, inputs, times and memory to the open object. */
 void summary_json(const struct summary *s, struct json *j);

@@ -454,3 +454,25 @@ z.ZipFile("t.pt", "w").write("t/data.pkl"); z.ZipFile("m.zip", "w").write("t/m.o
 	[[ $stderr == *"torch.load('t.pt').numpy()"* ]]
 	fails_with 3 "hint: this is a zip archive with an ONNX model: unpack it first" run m.zip --random
 }
+
+@test "Several models in one line, a node behind a model, and what a look at the model for a warning costs" {
+	echo '<ir_version: 8, opset_import: ["" : 17]> g (float[1,3,8,8] x) => (float[1,1,8,8] y) <float[1,3,1,1] w = {1, 2, 3}>
+		{ one = Constant <value_float = 1.0> () c = Conv (x, w) y = Mul (c, one) }' >"$out/conv.onnxtxt"
+	cp pic.onnx rgb.png "$out"
+	cd "$out"
+	"$INFER" convert conv.onnxtxt conv.onnx
+	fails_with 2 "hint: infer inspect conv.onnx && infer inspect pic.onnx" inspect conv.onnx pic.onnx
+	fails_with 2 "--from and --to name the tensors or nodes between which to cut: --to /conv2" extract conv.onnx /conv2 -o part.onnx
+	run -0 "$INFER" simplify conv.onnx -o s.onnx
+	[[ $output == *"1 node of 2, 1 initializer"* ]]
+	run -0 --separate-stderr "$INFER" check conv.onnx --precision bf16
+	[[ $stderr$output != *W-MODEL-OPSET* ]]
+	need_python
+	run -0 --separate-stderr "$INFER" run conv.onnx rgb.png,resize=8x8,scale=1/255 --json
+	local quiet=$output
+	run -0 --separate-stderr "$INFER" run conv.onnx rgb.png,resize=8x8 --json
+	python3 -c 'import json, sys
+one, other = (json.loads(a)["memory"]["host"]["model"]["calls"] for a in sys.argv[1:])
+assert one == other, (one, other)' "$quiet" "$output"
+	[[ $output == *W-INPUT-RANGE* ]]
+}
