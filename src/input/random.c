@@ -135,9 +135,15 @@ static int64_t random_integer(const struct range *r, uint64_t *state)
 	return lo + (int64_t)(random_unit(state) * ((double)hi - (double)lo + 1));
 }
 
+static double random_real(const struct range *r, uint64_t *state)
+{
+	return r->lo + random_unit(state) * (r->hi - r->lo);
+}
+
 void random_fill(const struct range *r, int64_t seed, const char *name, struct tensor *t)
 {
 	enum dtype type = tensor_dtype(t);
+	bool whole = is_integer(type);
 	uint64_t state = random_start(seed, name);
 	int64_t n = tensor_count(t), last = t->shape.rank ? t->shape.dim[t->shape.rank - 1] : 1;
 	int parts = dtype_class(type) == DT_COMPLEX ? 2 : 1;
@@ -148,7 +154,10 @@ void random_fill(const struct range *r, int64_t seed, const char *name, struct t
 	if (parts == 2)
 		type = type == DT_C64 ? DT_F32 : DT_F64;
 	for (int64_t i = 0; i < n * parts; i++) {
-		if (r->kind == RANGE_ONES)
+		/* the usual case, without a call for each element: sizes are searched with inputs of up to millions of them */
+		if (type == DT_F32 && r->kind == RANGE_UNIFORM)
+			((float *)t->data)[i] = (float)random_real(r, &state);
+		else if (r->kind == RANGE_ONES)
 			elem_set_i64(type, t->data, i, 1);
 		else if (r->kind == RANGE_ZERO)
 			elem_set_i64(type, t->data, i, 0);
@@ -157,10 +166,10 @@ void random_fill(const struct range *r, int64_t seed, const char *name, struct t
 				     i % last < (int64_t)r->hi ? i % last : (int64_t)r->hi);
 		else if (type == DT_BOOL && !r->named)
 			elem_set_i64(type, t->data, i, (int64_t)(next_random(&state) >> 63));
-		else if (is_integer(type))
+		else if (whole)
 			elem_set_i64(type, t->data, i, random_integer(r, &state));
 		else
-			elem_set_f64(type, t->data, i, r->lo + random_unit(&state) * (r->hi - r->lo));
+			elem_set_f64(type, t->data, i, random_real(r, &state));
 	}
 }
 
