@@ -478,7 +478,8 @@ static int inline_branch(struct optimizer *o, struct graph *g, struct node *n, s
 /* ---- a graph --------------------------------------------------------------------------------- */
 
 /* Stands for an operator that nobody knows, in a model that is written and not run: it is never folded, merged or rewritten. */
-static const struct slot any_values[] = {{"values", .optional = true, .variadic = true}, {NULL}};
+static const struct slot any_values[] = {{"values", .optional = true, .variadic = true},
+					 {.name = NULL}};
 static int infer_nothing(struct infer *c)
 {
 	(void)c;

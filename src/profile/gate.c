@@ -301,14 +301,16 @@ static void compare_memory(const struct record *before, const struct record *now
 	const struct record_phase *was = &before->phase[before->nphases - 1];
 	const struct record_phase *is = &now->phase[now->nphases - 1];
 	for (int k = 0; k < RECORD_KINDS; k++)
-		for (enum mem_purpose i = 0; i < MEM_PURPOSES; i++) {
+		for (int i = 0; i < MEM_PURPOSES; i++) {
 			/* staging memory is left out, as it includes the reference workloads' buffers */
 			if (i == MEM_STAGING || i == MEM_PACKED)
 				continue;
 			/* copied or packed, a weight is a weight; older records do not tell which */
 			bool weights = i == MEM_WEIGHTS;
 			add_memory(v,
-				   arena_printf(a, "%s, %s", weights ? "weights" : mem_purpose_name(i),
+				   arena_printf(a, "%s, %s",
+						weights ? "weights"
+							: mem_purpose_name((enum mem_purpose)i),
 						record_kind_name(k)),
 				   bytes_added(before, k, i) +
 					   (weights ? bytes_added(before, k, MEM_PACKED) : 0),

@@ -248,8 +248,11 @@ static int64_t groups_of(const struct matmul_shape *s)
 /* Bytes of a group. */
 enum { GROUP = IGEMM_NARROW * IGEMM_NR };
 
-/* Sets zero[i] to the zero point of column n0 + i, and returns whether it is one that split() takes. */
-static bool zeros_of_panel(const struct pack_all *j, int64_t n0, int8_t *zero)
+/*
+ * Sets zero[i] to the zero point of column n0 + i, and returns whether it is one that split() takes. Inlined, gcc for ARM sees a
+ * write behind the list that is not there.
+ */
+static __attribute__((noinline)) bool zeros_of_panel(const struct pack_all *j, int64_t n0, int8_t *zero)
 {
 	bool fit = true;
 
