@@ -112,7 +112,8 @@ WARN += -Werror -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-p
 endif
 
 ifdef SANITIZE
-CFLAGS ?= -O1 -g
+# reports name lines and no variables; 80 programs are linked
+CFLAGS ?= -O1 -g1
 # The sanitizers' dlopen searches the program's DT_RPATH but not its DT_RUNPATH.
 HARDEN := -fno-omit-frame-pointer
 HARDEN_LD := -Wl,--disable-new-dtags
