@@ -258,7 +258,7 @@ static __attribute__((noinline)) bool zeros_of_panel(const struct pack_all *j, i
 
 	for (int64_t i = 0; i < IGEMM_NR; i++) {
 		int32_t z = zero_of(j->zeros, lesser(n0 + i, j->s->n - 1), j->s->n, 0);
-		z += j->zeros ? zero_move(true, j->flip) : 0;
+		z += zero_move(true, j->flip);
 		fit &= z > -128;
 		zero[i] = (int8_t)z;
 	}
