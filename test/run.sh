@@ -379,7 +379,10 @@ random_part() { # NAME
 	[ -z "${RANDOM_SECONDS:-}" ] || limit=(--seconds "$RANDOM_SECONDS")
 	case $1 in
 	random)
-		"$INFER" inspect --ops --json >"$log.ops" || return
+		"$INFER" inspect --ops --json >"$log.ops" || {
+			count 0 1 0
+			return
+		}
 		tap random python3 test/random/random_test.py --ops "$log.ops" --keep "$OUT/random/failed" "${seed[@]}" "${limit[@]}"
 		;;
 	codes) tap codes python3 test/random/codes.py "${seed[@]}" --count $((${RANDOM_GRAPHS:-3000} / 10)) ;;
