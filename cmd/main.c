@@ -164,13 +164,6 @@ static void run_command(struct options *o, char **argv, struct diag *d)
 	}
 }
 
-/* Puts the files of the command line into the hints of all findings. */
-static void name_files_in_hints(int argc, char *const *argv, struct diag *d)
-{
-	for (struct finding *f = d->first; f; f = f->next)
-		f->hint = hint_with_files(f->hint, argc, argv, d);
-}
-
 static int run_subcommand(const struct command *c, int argc, char **argv)
 {
 	struct diag d = {0};
@@ -186,7 +179,7 @@ static int run_subcommand(const struct command *c, int argc, char **argv)
 		run_command(&o, argv - 2, &d);
 	else
 		o.json |= json;
-	name_files_in_hints(argc, argv, &d);
+	hints_name_files(&d, argc, argv);
 	print_findings(&o, &d);
 	int status = diag_exit(&d);
 	if (!status || o.status_stands)
@@ -226,7 +219,7 @@ static int run_without_subcommand(int argc, char **argv)
 	else
 		unknown_command(equals_either(word, "help", NULL) ? argv[2] : word, argc - 2,
 				argv + 2, &d);
-	name_files_in_hints(argc - 1, argv + 1, &d);
+	hints_name_files(&d, argc - 1, argv + 1);
 	print_findings(&o, &d);
 	int status = diag_exit(&d);
 	diag_free(&d);

@@ -116,12 +116,8 @@ static const char *fresh_name(void *arg, const char *name)
 /* Whether an Identity of the file's opset passes on a value of this kind: sequences since 14, optionals since 16. */
 static bool can_pass_on(const struct simplify *x, enum vkind kind)
 {
-	const struct model *m = session_model(x->source.session);
-	int64_t version = 0;
+	int64_t version = model_opset(session_model(x->source.session), "");
 
-	for (size_t i = 0; i < m->nopsets; i++)
-		if (!*m->opsets[i].domain)
-			version = m->opsets[i].version;
 	return kind == V_TENSOR || (kind == V_SEQUENCE && version >= 14) ||
 	       (kind == V_OPTIONAL && version >= 16);
 }

@@ -199,21 +199,27 @@ static const char *word_in_place(const struct given *g, const char *hint, const 
 	return *n == 4 && input && str_starts(p, "FILE") ? g->input : NULL;
 }
 
-const char *hint_with_files(const char *hint, int argc, char *const *argv, struct diag *d)
+static const char *hint_with(const struct given *g, const char *hint, struct diag *d)
 {
 	struct str s = {.arena = &d->arena};
 
-	if (!hint || !*hint)
-		return hint;
-	const struct given g = find_given(argc, argv, d);
-	for (const char *p = hint; *p;) {
+	for (const char *p = hint; p && *p;) {
 		size_t n;
 		const char *file =
-			p == hint || p[-1] == ' ' ? word_in_place(&g, hint, p, &n, d) : NULL;
+			p == hint || p[-1] == ' ' ? word_in_place(g, hint, p, &n, d) : NULL;
 		str_addf(&s, "%.*s", file ? (int)strlen(file) : 1, file ? file : p);
 		p += file ? n : 1;
 	}
-	return str_get(&s);
+	return s.n ? str_get(&s) : hint;
+}
+
+void hints_name_files(struct diag *d, int argc, char *const *argv)
+{
+	if (!d->first)
+		return;
+	const struct given g = find_given(argc, argv, d);
+	for (struct finding *f = d->first; f; f = f->next)
+		f->hint = hint_with(&g, f->hint, d);
 }
 
 const char *foreign_hint(const char *word, size_t n, unsigned commands, const char *value,

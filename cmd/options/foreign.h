@@ -18,10 +18,10 @@ const char *foreign_hint(const char *word, size_t n, unsigned commands, const ch
 const char *foreign_input(const char *value, struct arena *a);
 
 /*
- * Returns the hint with files of the command line in its places, so that the command in it can be pasted: the first model for
+ * Puts files of the command line into the hints of all findings, so that the commands in them can be pasted: the first model for
  * MODEL, the first two for "A.onnx B.onnx" and "A B", the first picture for PICTURE, the first input for FILE behind "--input" or MODEL.
  */
-const char *hint_with_files(const char *hint, int argc, char *const *argv, struct diag *d);
+void hints_name_files(struct diag *d, int argc, char *const *argv);
 
 /* Returns foreign_hint() of the word in foreign.def that `word` misspells, or NULL. */
 const char *foreign_near(const char *word, size_t n, unsigned commands, const char *value,

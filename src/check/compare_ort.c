@@ -459,9 +459,8 @@ static const struct tensor *as_f64(const struct tensor *t, struct arena *a)
 }
 
 /*
- * The node's output k without rounding: in double precision or, for products of bytes to integers, as it is: sums of
- * integers are exact.
- * Returns NULL if the node can be computed in neither way.
+ * Returns the node's output k without rounding: computed in double precision or, where bytes are multiplied and added to integers, as
+ * it is, since such sums are exact. Returns NULL if the node is neither such a product nor computable in double precision.
  */
 static const struct tensor *exact_result(struct against_ort *a, const struct node *n, uint32_t k,
 					 const struct tensor *const *arg,

@@ -636,14 +636,6 @@ static void compare_order(struct differ *x, bool out)
 
 /* ---- the model's own fields */
 
-static int64_t opset_version(const struct model *m, const char *domain)
-{
-	for (size_t i = 0; i < m->nopsets; i++)
-		if (!strcmp(m->opsets[i].domain, domain))
-			return m->opsets[i].version;
-	return 0;
-}
-
 static void compare_opset(struct differ *x, const char *domain)
 {
 	int64_t v[2];
@@ -652,7 +644,7 @@ static void compare_opset(struct differ *x, const char *domain)
 		.what = arena_printf(x->arena, "opset of %s", *domain ? domain : "ai.onnx")};
 
 	for (int side = 0; side < 2; side++) {
-		v[side] = opset_version(x->m->side[side].model, domain);
+		v[side] = model_opset(x->m->side[side].model, domain);
 		item.value[side] = v[side] ? arena_printf(x->arena, "%" PRId64, v[side]) : NULL;
 	}
 	if (v[0] != v[1])
@@ -707,7 +699,7 @@ static void compare_heads(struct differ *x, const struct model *a, const struct 
 	for (size_t i = 0; i < a->nopsets; i++)
 		compare_opset(x, a->opsets[i].domain);
 	for (size_t i = 0; i < b->nopsets; i++)
-		if (!opset_version(a, b->opsets[i].domain))
+		if (!model_opset(a, b->opsets[i].domain))
 			compare_opset(x, b->opsets[i].domain);
 	compare_text(x, "producer", a->producer, b->producer);
 	compare_text(x, "producer version", a->producer_version, b->producer_version);

@@ -370,13 +370,12 @@ static void number_inputs(struct match *m)
 /* ---- hashes of nodes */
 
 struct hashes {
-	/*
-	 * By node: the operator, its attributes, and what constants it reads; the operator and the shapes of these; the
-	 * operator alone and where constants are
-	 */
-	uint64_t *local, *weak, *form;
-	uint64_t *up, *down; /* of all that leads to it, of all that follows: their `local` */
-	uint64_t *form_up, *form_down; /* their `form` */
+	/* each has one hash a node */
+	uint64_t *local; /* of the operator, its attributes, and the contents of the constants that it reads */
+	uint64_t *weak;	     /* of the operator and the shapes of its constants */
+	uint64_t *form;	     /* of the operator and which of its operands are constants */
+	uint64_t *up, *down; /* of `local` of all that leads to the node, of all that follows it */
+	uint64_t *form_up, *form_down; /* the same of `form` */
 	uint64_t *place;	       /* of the `form` of a node and of those around it */
 	uint64_t *content; /* `local` of a node with a weight; others, as a Reshape to a size that many have, are like none */
 	uint64_t *around, *next;

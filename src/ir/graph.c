@@ -419,6 +419,14 @@ const char *model_metadata(const struct model *m, const char *key)
 	return "";
 }
 
+int64_t model_opset(const struct model *m, const char *domain)
+{
+	for (size_t i = 0; i < m->nopsets; i++)
+		if (!strcmp(m->opsets[i].domain, domain))
+			return m->opsets[i].version;
+	return 0;
+}
+
 bool path_names_model(const char *path)
 {
 	const char *ext = path_ext(path);

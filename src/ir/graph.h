@@ -259,5 +259,7 @@ bool vinfo_contradicts(const struct vinfo *a, const struct vinfo *b);
 bool path_names_model(const char *path);
 /* Returns the value of a key of the model's metadata, or "". */
 const char *model_metadata(const struct model *m, const char *key);
+/* Returns the version of a domain ("": ai.onnx) that the model imports, or 0. */
+int64_t model_opset(const struct model *m, const char *domain);
 
 #endif

@@ -38,7 +38,6 @@ static bool has_unknown_sizes(const struct value *v)
  */
 static void guard_operands(struct optimizer *o, struct graph *g, struct node *n)
 {
-	struct operands *p = arena_new(g->arena, struct operands);
 	uint32_t in[MAX_OPERANDS], nin = 0, first = n->nin, unknown = 0;
 
 	if (o->config->to_file || o->config->compared || n->nin > MAX_OPERANDS)
@@ -53,6 +52,7 @@ static void guard_operands(struct optimizer *o, struct graph *g, struct node *n)
 	}
 	if (!unknown || first == n->nin)
 		return;
+	struct operands *p = arena_new(g->arena, struct operands);
 	*p = (struct operands){.node = n->id, .op = n->op, .params = n->params, .nin = n->nin};
 	for (uint32_t k = 0; k <= n->nin; k++) {
 		uint32_t i = k ? k - 1 : first;

@@ -536,7 +536,8 @@ static int check_supported(struct optimizer *o, bool *left)
 					f.message);
 			f.hint = "";
 		}
-		r = *left ? (diag_add(o->diag, &f), 0) : diag_add(o->diag, &f);
+		diag_add(o->diag, &f);
+		r = *left ? 0 : r;
 	}
 	diag_free(&quiet);
 	return r;

@@ -93,7 +93,7 @@ static void products(void)
 			product(level(i), s);
 }
 
-/* An operand of a product: `n` rows or columns of IGEMM_PART values of k, as rows and as panels. */
+/* An operand of a product: N rows or columns of PART values of k, as rows and as panels. */
 enum { PART = 48 };
 struct operand {
 	uint8_t rows[N][PART], panels[N * PART];
@@ -149,7 +149,10 @@ static void wide_product(const struct igemm_kernels *k, bool a_signed, int m)
 	CHECK_INT(wrong_sums(&a, &b, a_signed, !a_signed, NULL, m, c), 0);
 }
 
-/* Weights from `least` to `most`, which are split, by the largest codes, as columns and as rows. */
+/*
+ * Weights between `least` and `most` are split into narrow groups and multiplied by codes near 255, where sums of 16 bits would overflow
+ * first: once as the columns of the right operand, once as the rows of the left one.
+ */
 static void narrow_product(const struct igemm_kernels *k, int least, int most, int m)
 {
 	enum { GROUP = IGEMM_NARROW * IGEMM_NR, GROUPS = PART / IGEMM_NARROW, MOST = 8 };

@@ -17,7 +17,7 @@ const struct igemm_kernels *igemm_kernels(void)
 #endif
 }
 
-/* Rows of a product that are multiplied at once, where rows are widened: all blocks have about as many. */
+/* Divides the rows of a product evenly into blocks of at most IGEMM_MC, so that the last one is not much shorter than the others. */
 static int64_t block_rows(int64_t m)
 {
 	int64_t blocks = (m + IGEMM_MC - 1) / IGEMM_MC;
@@ -184,10 +184,15 @@ static int64_t group_count(const struct igemm *g)
 
 static struct job job_of(const struct igemm *g, void *scratch, int thread)
 {
-	struct job j = {g, igemm_kernels(), scratch, wide_rows(g, scratch, thread), IGEMM_MC, 1};
+	enum {
+		PLAIN_ROWS = 64
+	}; /* bytes as they are: the block stays in the cache beside a group of panels */
+	struct job j = {g, igemm_kernels(), scratch, wide_rows(g, scratch, thread), PLAIN_ROWS, 1};
 
-	if (!g->narrow_rows)
-		j.rows = j.wide || g->narrow ? block_rows(g->m) : 64;
+	if (g->narrow_rows)
+		j.rows = IGEMM_MC; /* a multiple of a panel's rows */
+	else if (j.wide || g->narrow)
+		j.rows = block_rows(g->m);
 	return j;
 }
 

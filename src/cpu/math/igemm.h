@@ -13,11 +13,11 @@
 #include <stdint.h>
 
 enum {
-	IGEMM_NR = 16,
-	IGEMM_GROUP = 4,
-	IGEMM_MC = 192,
-	IGEMM_WIDE_K4 = 96,
-	IGEMM_NARROW = 8,
+	IGEMM_NR = 16,	    /* columns of a panel */
+	IGEMM_GROUP = 4,    /* panels that are multiplied at once */
+	IGEMM_MC = 192,	    /* most rows that are multiplied at once */
+	IGEMM_WIDE_K4 = 96, /* most fours of k that widen() takes at once */
+	IGEMM_NARROW = 8,   /* values of k in a group of struct igemm_narrow */
 	IGEMM_FLIP = 128
 };
 

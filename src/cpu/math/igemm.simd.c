@@ -268,7 +268,7 @@ static void panels(const struct igemm_block *g)
 }
 #elif defined(VEC)
 STRIP(strip_pairs, , BY_PAIRS)
-PANELS(panels_pairs, , strip_pairs)
+PANELS(panels, , strip_pairs)
 
 /*
  * With many rows, bytes are widened to 16 bits beforehand: then the loop over k has nothing to do but multiply pairs and add. Four
@@ -340,6 +340,19 @@ static inline __attribute__((always_inline)) void widen_row(const uint8_t *x, in
 #define ADD_TO(sum, x) ((sum) = ADD(sum, x))
 #endif
 
+/* The sums of row r of a strip, in two vectors: from c unless they are the first, and back. */
+#define SUMS_START(r)                                                                              \
+	VEC c0_##r = ZERO, c1_##r = ZERO;                                                          \
+	if (rows > (r) && !first) {                                                                \
+		c0_##r = LOAD(c + (r)*ldc);                                                        \
+		c1_##r = LOAD(c + (r)*ldc + LANES);                                                \
+	}
+#define SUMS_STORE(r)                                                                              \
+	if (rows > (r)) {                                                                          \
+		STORE(c + (r)*ldc, c0_##r);                                                        \
+		STORE(c + (r)*ldc + LANES, c1_##r);                                                \
+	}
+
 /*
  * Adds the products of `rows` rows with two vectors of a panel's columns to c, or stores them if `first`. The sums have names so that
  * they stay in registers. `rows` is a constant where this is inlined.
@@ -349,12 +362,6 @@ static inline __attribute__((always_inline)) void wide_strip(const int16_t *a, c
 							     int64_t ldc, bool first)
 {
 #define WIDE_EACH(F) F(0) F(1) F(2) F(3) F(4) F(5)
-#define WIDE_START(r)                                                                              \
-	VEC c0_##r = ZERO, c1_##r = ZERO;                                                          \
-	if (rows > (r) && !first) {                                                                \
-		c0_##r = LOAD(c + (r)*ldc);                                                        \
-		c1_##r = LOAD(c + (r)*ldc + LANES);                                                \
-	}
 #define WIDE_PAIR(r)                                                                               \
 	if (rows > (r)) {                                                                          \
 		memcpy(&pair, a + 2 * (r), sizeof(pair));                                          \
@@ -362,12 +369,7 @@ static inline __attribute__((always_inline)) void wide_strip(const int16_t *a, c
 		ADD_TO(c1_##r, MADD(SPLAT(pair), b1));                                             \
 		KEEP_ORDER(c0_##r, c1_##r);                                                        \
 	}
-#define WIDE_STORE(r)                                                                              \
-	if (rows > (r)) {                                                                          \
-		STORE(c + (r)*ldc, c0_##r);                                                        \
-		STORE(c + (r)*ldc + LANES, c1_##r);                                                \
-	}
-	WIDE_EACH(WIDE_START)
+	WIDE_EACH(SUMS_START)
 	for (int64_t k = 0; k < k4; k++) {
 		for (int i = 0; i < 2; i++, a += 2 * rows, b += QUAD / 2) {
 			VEC b0 = LOAD(b), b1 = LOAD(b + 2 * LANES);
@@ -375,10 +377,8 @@ static inline __attribute__((always_inline)) void wide_strip(const int16_t *a, c
 			WIDE_EACH(WIDE_PAIR)
 		}
 	}
-	WIDE_EACH(WIDE_STORE)
-#undef WIDE_START
+	WIDE_EACH(SUMS_STORE)
 #undef WIDE_PAIR
-#undef WIDE_STORE
 }
 
 /* The products of all rows with two vectors of columns. */
@@ -506,12 +506,6 @@ static inline __attribute__((always_inline)) void narrow_strip(const uint8_t *a,
 							       int64_t ldc, bool first)
 {
 #define NARROW_EACH(F) F(0) F(1) F(2) F(3) F(4)
-#define NARROW_START(r)                                                                            \
-	VEC c0_##r = ZERO, c1_##r = ZERO;                                                          \
-	if (rows > (r) && !first) {                                                                \
-		c0_##r = LOAD(c + (r)*ldc);                                                        \
-		c1_##r = LOAD(c + (r)*ldc + LANES);                                                \
-	}
 #define NARROW_FOURS(r)                                                                              \
 	if (rows > (r)) {                                                                            \
 		memcpy(four, x + (r)*lda, sizeof(four));                                             \
@@ -522,22 +516,15 @@ static inline __attribute__((always_inline)) void narrow_strip(const uint8_t *a,
 		ADD_TO(c1_##r, MADD(s1, ones));                                                      \
 		KEEP_ORDER(c0_##r, c1_##r);                                                          \
 	}
-#define NARROW_STORE(r)                                                                            \
-	if (rows > (r)) {                                                                          \
-		STORE(c + (r)*ldc, c0_##r);                                                        \
-		STORE(c + (r)*ldc + LANES, c1_##r);                                                \
-	}
 	const VEC ones = SPLAT(0x00010001);
-	NARROW_EACH(NARROW_START)
+	NARROW_EACH(SUMS_START)
 	for (int64_t j = 0; j < n; j++, b += 2 * QUAD) {
 		const uint8_t *x = a + at[j];
 		int32_t four[2];
 		NARROW_EACH(NARROW_FOURS)
 	}
-	NARROW_EACH(NARROW_STORE)
-#undef NARROW_START
+	NARROW_EACH(SUMS_STORE)
 #undef NARROW_FOURS
-#undef NARROW_STORE
 #undef NARROW_EACH
 }
 
@@ -588,12 +575,6 @@ static inline __attribute__((always_inline)) void narrow_rows(const uint8_t *w, 
 							      bool first)
 {
 #define NARROW_EACH(F) F(0) F(1) F(2) F(3)
-#define NARROW_START(r)                                                                            \
-	VEC c0_##r = ZERO, c1_##r = ZERO;                                                          \
-	if (rows > (r) && !first) {                                                                \
-		c0_##r = LOAD(c + (r)*ldc);                                                        \
-		c1_##r = LOAD(c + (r)*ldc + LANES);                                                \
-	}
 #define NARROW_FOURS(r)                                                                            \
 	if (rows > (r)) {                                                                          \
 		int32_t p, q;                                                                      \
@@ -605,23 +586,16 @@ static inline __attribute__((always_inline)) void narrow_rows(const uint8_t *w, 
 		ADD_TO(c1_##r, MADD(s1, ones));                                                    \
 		KEEP_ORDER(c0_##r, c1_##r);                                                        \
 	}
-#define NARROW_STORE(r)                                                                            \
-	if (rows > (r)) {                                                                          \
-		STORE(c + (r)*ldc, c0_##r);                                                        \
-		STORE(c + (r)*ldc + LANES, c1_##r);                                                \
-	}
 	const VEC ones = SPLAT(0x00010001);
-	NARROW_EACH(NARROW_START)
+	NARROW_EACH(SUMS_START)
 	for (int64_t j = 0; j < n; j++, w += 2 * QUAD) {
 		const uint8_t *b = panel + (int64_t)at[j] * IGEMM_NR;
 		VEC x0 = LOAD(b), x1 = LOAD(b + 4 * LANES);
 		VEC y0 = LOAD(b + QUAD), y1 = LOAD(b + QUAD + 4 * LANES);
 		NARROW_EACH(NARROW_FOURS)
 	}
-	NARROW_EACH(NARROW_STORE)
-#undef NARROW_START
+	NARROW_EACH(SUMS_STORE)
 #undef NARROW_FOURS
-#undef NARROW_STORE
 #undef NARROW_EACH
 }
 
@@ -662,10 +636,6 @@ static void rows_narrow(const struct igemm_block *g, const struct igemm_narrow *
 		}
 }
 
-static void panels(const struct igemm_block *g)
-{
-	panels_pairs(g);
-}
 #else
 static inline int byte_at(uint8_t v, bool is_signed)
 {
