@@ -105,11 +105,6 @@ void stages_free(struct device *dev);
 int device_wait(struct device *dev, struct diag *d);
 
 /* module.c */
-/*
- * Whether launches may start while the ones before still run ("programmatic dependent launch"), since kernels wait where they call
- * wait_for_previous(): machine code for compute capability 9.0 and newer does, PTX may be for older devices.
- */
-bool gpu_can_launch_early(const struct device_facts *f);
 void modules_free(struct device *dev);
 
 /* ---- listing.c: work that is written down in place of being queued */

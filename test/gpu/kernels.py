@@ -821,6 +821,14 @@ def few_rows():
         c.end(c.op("Relu", c.op("Add", c.op("MatMul", c.x(t, m, 1040), c.w(t, 1040, 48)), c.w(t, 48))),
               c.op("MatMul", c.x(t, m, 32), c.w(t, 32, 3208)), c.op("MatMul", c.x(t, m, 32), c.w(t, 32, 6408)),
               c.op("MatMul", c.x(t, m, 1, 48), c.x(t, 48, 24)))
+    # large matrices: rows in rings, columns shared by one, two and four blocks; neither is a multiple of what a block takes
+    for t, m in (("f16", 1), ("f16", 3), ("f16", 8), ("f16", 16), ("bf16", 1), ("bf16", 9)):
+        c = Case(f"gemv_ring{m}_{t}")
+        x = c.op("MatMul", c.x(t, m, 1096), c.w(t, 1096, 136, low=-.1, high=.1))
+        y = c.op("Mul", c.op("MatMul", c.x(t, m, 520), c.w(t, 520, 264, low=-.1, high=.1)), c.constant(t, .5))
+        c.end(c.op("Add", x, c.x(t, m, 136)), c.op("Relu", c.op("Add", y, c.w(t, 264))),
+              c.op("Gemm", c.x(t, m, 264), c.w(t, 264, 520, low=-.1, high=.1), c.w(t, 520), alpha=.5, beta=2.0),
+              c.op("MatMul", c.x(t, m, 1, 264), c.x(t, 264, 520, low=-.1, high=.1)))
 
 
 def odd_sizes():
