@@ -12,9 +12,9 @@ enum {
 	RING_COLUMNS = 128, /* of a block */
 	RING_WARPS = 8,
 	RING_CHUNK = 16, /* rows of B that a warp reads at a time, */
-	RING_TURNS = 2,	 /* and how many times each warp does so at least, if blocks share columns */
+	RING_TURNS = 2, /* and how many times each warp does so at least, if blocks share columns */
 	RING_BLOCKS = 4, /* at most, which share columns: more are slower, as they must find room at the same time */
-	RING_HALF = 8,	 /* rows of A in a product of tensor cores */
+	RING_HALF = 8, /* rows of A in a product of tensor cores */
 	RING_SHARED = 4 * RING_WARPS * (RING_COLUMNS + 2 * RING_HALF) * RING_CHUNK * 2 +
 		      2 * RING_HALF * RING_COLUMNS * 4, /* bytes */
 	RING_LEAST = 1 << 17, /* elements of B; with less, the other kernels are as fast */
@@ -70,8 +70,8 @@ static bool one_batch(struct gpu_gemm *j)
 }
 
 /*
- * Whether gemv_half.cu computes the product. Such a kernel alone takes a third longer than cuBLASLt's (12.7 us against 9.4 as a mean over a Llama's), but can be written down, so that the
- * step of a decoder with several rows is one launch.
+ * Whether gemv_half.cu computes the product. Such a kernel alone takes a third longer than cuBLASLt's (as a mean over a Llama's), but can
+ * be written down, so that the step of a decoder with several rows is one launch.
  */
 static bool on_tensor_cores(const struct site *s, const struct gpu_gemm *j)
 {
@@ -89,7 +89,8 @@ static bool in_rings(const struct site *s, const struct gpu_gemm *j)
 	return (T_BIT(gpu_type(s, 0)) & (T_BIT(DT_F16) | T_BIT(DT_BF16))) && j->m >= 1 &&
 	       j->m <= MOST_HALF_ROWS && j->b_col == 1 && j->k % piece == 0 && j->n % piece == 0 &&
 	       j->b_row % piece == 0 && (j->m == 1 || j->a_row % piece == 0) && j->k < INT32_MAX &&
-	       j->n >= RING_LEAST / j->k && gpu_can_launch_early(f) && f->shared_memory >= RING_SHARED;
+	       j->n >= RING_LEAST / j->k && gpu_can_launch_early(f) &&
+	       f->shared_memory >= RING_SHARED;
 }
 
 /* Describes the product, or returns why these kernels do not compute it. */

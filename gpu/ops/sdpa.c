@@ -176,7 +176,9 @@ static void set_near(struct gpu_attend_plan *p, enum dtype t)
 	int64_t part = (j->t + NEAR_PARTS - 1) / NEAR_PARTS;
 	int64_t threads = (part + FEW_AT_ONCE - 1) / FEW_AT_ONCE * few_head(j) / (16 / gpu_size(t));
 
-	threads = threads < FEW_THREADS ? FEW_THREADS : threads > MANY_THREADS ? MANY_THREADS : threads;
+	threads = threads < FEW_THREADS	   ? FEW_THREADS
+		  : threads > MANY_THREADS ? MANY_THREADS
+					   : threads;
 	p->near = p->grid;
 	p->near.x = NEAR_PARTS;
 	p->near.threads = (unsigned)(threads + 31) / 32 * 32;

@@ -136,8 +136,8 @@ KEPT static struct {
 	void (*call)(void);
 	void *kernel;
 	char *room;
-	bool early; /* the launch before may still be under way */
-	bool over;  /* the launch has failed: nobody goes on */
+	bool early;				    /* the launch before may still be under way */
+	bool over;				    /* the launch has failed: nobody goes on */
 	float far[CLUSTER_BLOCKS][CLUSTER_NUMBERS]; /* written to other blocks of a cluster */
 	unsigned arrivals;
 	alignas(64) char params[PARAMS];
@@ -493,7 +493,9 @@ static int64_t arrange(uint64_t blocks)
 		b.order[t - 1] = v;
 	}
 	/* blocks of a cluster one after the other */
-	return back ? -1 : seed ? (int64_t)(mixed(seed) % blocks / CLUSTER_BLOCKS * CLUSTER_BLOCKS) : 0;
+	return back   ? -1
+	       : seed ? (int64_t)(mixed(seed) % blocks / CLUSTER_BLOCKS * CLUSTER_BLOCKS)
+		      : 0;
 }
 
 static bool ready(void)
