@@ -4,8 +4,13 @@
 #include "ops/norm.h"
 #include "gpu/ops/task_rows.h"
 
-/* With fewer rows than this, a whole block computes each row instead of a warp, so that more of the device has work. */
-enum { MIN_WARP_ROWS = 2048 };
+enum {
+	/* With fewer rows than this, a whole block computes each row instead of a warp, so that more of the device has work. */
+	MIN_WARP_ROWS = 2048,
+	/* From so many rows on, threads of a warp share rows that are too short for all of them, and each thread has two rows. */
+	MANY_ROWS = 8192,
+	MANY_THREADS = 128,
+};
 
 bool gpu_rows_fit(int64_t rows, int64_t n, enum dtype t, const char *prefix, char name[64],
 		  struct gpu_rows *out)
@@ -29,6 +34,11 @@ bool gpu_rows_fit(int64_t rows, int64_t n, enum dtype t, const char *prefix, cha
 	return true;
 }
 
+static struct gpu_grid many_rows(int64_t rows, int64_t of_block)
+{
+	return (struct gpu_grid){(unsigned)((rows + of_block - 1) / of_block), 1, 1, MANY_THREADS, 0};
+}
+
 int gpu_norm_set(struct site *s, struct step *step, struct gpu_norm_state *n, struct diag *d)
 {
 	struct gpu_norm *j = &n->job;
@@ -39,10 +49,16 @@ int gpu_norm_set(struct site *s, struct step *step, struct gpu_norm_state *n, st
 	if (j->period == 1 && j->inner == 1 &&
 	    gpu_rows_fit(j->rows, j->n, gpu_type(s, 0), "norm", name, &fit)) {
 		int64_t vector = 16 / gpu_size(gpu_type(s, 0));
+		bool one = j->n % vector == 0 && fit.threads * vector >= j->n;
 		n->grid = fit.grid;
 		j->row_threads = fit.threads;
-		if (j->n % vector == 0 && fit.threads * vector >= j->n)
+		if (one && fit.threads == 32 && j->rows >= MANY_ROWS) {
+			j->row_threads = j->n <= 8 * vector ? 8 : j->n <= 16 * vector ? 16 : 32;
+			n->grid = many_rows(j->rows, 2 * MANY_THREADS / j->row_threads);
+			snprintf(name, sizeof(name), "norm_two_rows_%s", dtype_name(gpu_type(s, 0)));
+		} else if (one) {
 			snprintf(name, sizeof(name), "norm_one_row_%s", dtype_name(gpu_type(s, 0)));
+		}
 		n->fn = gpu_kernel(s, "rows", name, d);
 		n->early = true;
 		return n->fn ? 0 : -E_DEVICE;
