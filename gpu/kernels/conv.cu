@@ -160,20 +160,6 @@ template <typename T, int V> __device__ inline void depthwise_start(const gpu_de
 	}
 }
 
-// Reads N neighbouring pixels of a row of an image, of which those outside are zeros. No read waits for the one before.
-template <typename T, int V, int N>
-__device__ inline void read_pixels(const gpu_depthwise &p, const T *row, int first, Pack<T, V> (&v)[N])
-{
-#pragma unroll
-	for (int u = 0; u < N; u++) {
-#pragma unroll
-		for (int j = 0; j < V; j++)
-			v[u].v[j] = T(0);
-		if (first + u >= 0 && first + u < p.win.in[1])
-			v[u] = *(const Pack<T, V> *)(row + u * p.channels);
-	}
-}
-
 // Computes windows of K x K with stride S. A thread computes four channels of W neighbouring outputs of a row. Weights
 // are f32, so that they are converted once instead of for each output.
 template <typename T, int K, int S, int W> __device__ inline void depthwise(const gpu_depthwise &p)
@@ -208,16 +194,15 @@ template <typename T, int K, int S, int W> __device__ inline void depthwise(cons
 			for (int s = 0; s < K; s++)
 				w[s] = *(const float4 *)((const float *)p.w + (r * K + s) * p.channels + c);
 			const T *row = (const T *)p.x + (((int64_t)n * p.win.in[0] + h) * p.win.in[1] + w0) * p.channels + c;
-			Pack<T, V> v[(W - 1) * S + K];
-			read_pixels<T, V>(p, row, w0, v);
 #pragma unroll
 			for (int u = 0; u < (W - 1) * S + K; u++) {
 				if (!inside && (w0 + u < 0 || w0 + u >= p.win.in[1]))
-					continue; // an infinite weight must not meet a zero that is not there
+					continue;
+				Pack<T, V> v = *(const Pack<T, V> *)(row + u * p.channels);
 				float f[V];
 #pragma unroll
 				for (int j = 0; j < V; j++)
-					f[j] = up(v[u].v[j]);
+					f[j] = up(v.v[j]);
 #pragma unroll
 				for (int k = 0; k < W; k++) {
 					const int s = u - k * S;
@@ -261,7 +246,14 @@ template <typename T, int K, int S, int W> __device__ inline void depthwise_rows
 			w[s] = *(const float4 *)((const float *)p.w + (r * K + s) * p.channels + c);
 		const T *row = (const T *)p.x + (((int64_t)n * p.win.in[0] + h) * p.win.in[1] + w0) * p.channels + c;
 		Pack<T, V> v[(W - 1) * S + K];
-		read_pixels<T, V>(p, row, w0, v);
+#pragma unroll
+		for (int u = 0; u < (W - 1) * S + K; u++) {
+#pragma unroll
+			for (int j = 0; j < V; j++)
+				v[u].v[j] = T(0);
+			if (w0 + u >= 0 && w0 + u < p.win.in[1])
+				v[u] = *(const Pack<T, V> *)(row + u * p.channels);
+		}
 #pragma unroll
 		for (int u = 0; u < (W - 1) * S + K; u++) {
 			if (w0 + u < 0 || w0 + u >= p.win.in[1])
@@ -335,16 +327,15 @@ template <typename T, int K, int S, int W, int R> __device__ inline void depthwi
 		if (h < 0 || h >= p.win.in[0])
 			continue;
 		const T *row = (const T *)p.x + (((int64_t)n * p.win.in[0] + h) * p.win.in[1] + w0) * p.channels + c;
-		Pack<T, V> v[ACROSS];
-		read_pixels<T, V>(p, row, w0, v);
 #pragma unroll
 		for (int u = 0; u < ACROSS; u++) {
 			if (!inside && (w0 + u < 0 || w0 + u >= p.win.in[1]))
-				continue; // as above
+				continue;
+			Pack<T, V> v = *(const Pack<T, V> *)(row + u * p.channels);
 			float f[V];
 #pragma unroll
 			for (int j = 0; j < V; j++)
-				f[j] = up(v[u].v[j]);
+				f[j] = up(v.v[j]);
 #pragma unroll
 			for (int r = 0; r < R; r++) {
 				if (d < r || d >= r + K)

@@ -226,9 +226,14 @@ template <typename T> __device__ inline void norm(const gpu_norm &p)
 // Combines v over the threads that share a row, which are a part of a warp (8, 16 or 32 threads) or the whole block.
 template <typename F> __device__ inline float row_all(float v, F f, int threads)
 {
-	for (int o = threads < 32 ? threads / 2 : 16; o; o >>= 1)
+	if (threads < 32) {
+		for (int o = threads / 2; o; o >>= 1)
+			v = f(v, __shfl_xor_sync(0xffffffffu, v, o));
+		return v;
+	}
+	for (int o = 16; o; o >>= 1)
 		v = f(v, __shfl_xor_sync(0xffffffffu, v, o));
-	if (threads <= 32)
+	if (threads == 32)
 		return v;
 	__shared__ float part[32];
 	__syncthreads(); // threads may still be reading `part` for the previous call
@@ -261,85 +266,68 @@ template <typename T, int V> __device__ inline void store_row(const gpu_norm &p,
 		store_float8<V>((u8 *)p.q + at, v, p.q_factor);
 }
 
-// A thread holds up to CH pieces of V elements of each of its R rows, which lie beside one another. With several rows, more reads
-// are under way at a time.
-template <typename T, int V, int CH, int R> __device__ inline void norm_row(const gpu_norm &p)
+// A thread holds up to CH pieces of V elements of its row.
+template <typename T, int V, int CH> __device__ inline void norm_row(const gpu_norm &p)
 {
-	const int threads = p.row_threads, n = (int)p.n, lane = threadIdx.x % threads;
-	const int64_t first = (blockIdx.x * (int64_t)(blockDim.x / threads) + threadIdx.x / threads) * R;
-	float v[R][CH][V], by[V], plus[V], mean[R], inv[R];
+	const int threads = p.row_threads, lane = threadIdx.x % threads;
+	const int64_t r = blockIdx.x * (int64_t)(blockDim.x / threads) + threadIdx.x / threads;
+	// Threads of a warp whose row is behind the last take part in the sums of the others.
+	const int n = r < p.rows ? (int)p.n : 0;
+	float v[CH][V], by[V], plus[V], sum = 0, var = 0, mean = 0;
 	start_early();
+	int64_t at = r * p.n;
 	if (CH == 1 && lane * V < n) { // loads scale and bias together with x, so that the loads overlap
 		if (p.scale)
 			fetch<T, V>((const T *)p.scale + lane * V, by);
 		if (p.bias)
 			fetch<T, V>((const T *)p.bias + lane * V, plus);
 	}
-	// Threads of a warp whose rows are behind the last take part in the sums of the others.
 #pragma unroll
-	for (int r = 0; r < R; r++) {
-		const int64_t at = (first + r) * n;
-#pragma unroll
-		for (int c = 0; c < CH; c++) {
-			int i = (c * threads + lane) * V;
-			if (i >= n || first + r >= p.rows)
-				continue;
-			fetch<T, V>((const T *)p.x + at + i, v[r][c]);
-			if (p.add)
-				fetch_add<T, V>((const T *)p.add + at + i, v[r][c]);
-			if (p.add2)
-				fetch_add<T, V>((const T *)p.add2 + i, v[r][c]);
-			if (p.sum)
-				store<T, V>((T *)p.sum + at + i, v[r][c]);
-		}
+	for (int c = 0; c < CH; c++) {
+		int i = (c * threads + lane) * V;
+		if (i >= n)
+			break;
+		fetch<T, V>((const T *)p.x + at + i, v[c]);
+		if (p.add)
+			fetch_add<T, V>((const T *)p.add + at + i, v[c]);
+		if (p.add2)
+			fetch_add<T, V>((const T *)p.add2 + i, v[c]);
+		if (p.sum)
+			store<T, V>((T *)p.sum + at + i, v[c]);
+		for (int e = 0; e < V; e++)
+			sum += v[c][e];
 	}
+	if (!p.rms)
+		mean = row_all(sum, Add(), threads) / (float)n;
 #pragma unroll
-	for (int r = 0; r < R; r++) {
-		float sum = 0, var = 0;
-#pragma unroll
-		for (int c = 0; c < CH; c++) {
-			if ((c * threads + lane) * V >= n || first + r >= p.rows)
-				break;
-			for (int e = 0; e < V; e++)
-				sum += v[r][c][e];
-		}
-		mean[r] = p.rms ? 0.0f : row_all(sum, Add(), threads) / (float)n;
-#pragma unroll
-		for (int c = 0; c < CH; c++) {
-			if ((c * threads + lane) * V >= n || first + r >= p.rows)
-				break;
-			for (int e = 0; e < V; e++)
-				var += (v[r][c][e] - mean[r]) * (v[r][c][e] - mean[r]);
-		}
-		var = row_all(var, Add(), threads) / (float)n;
-		inv[r] = 1.0f / sqrtf(var + (float)p.epsilon);
+	for (int c = 0; c < CH; c++) {
+		if ((c * threads + lane) * V >= n)
+			break;
+		for (int e = 0; e < V; e++)
+			var += (v[c][e] - mean) * (v[c][e] - mean);
 	}
+	var = row_all(var, Add(), threads) / (float)n;
+	float inv = 1.0f / sqrtf(var + (float)p.epsilon);
 #pragma unroll
-	for (int r = 0; r < R; r++) {
-		const int64_t row = first + r;
-		if (row >= p.rows)
-			return;
-#pragma unroll
-		for (int c = 0; c < CH; c++) {
-			int i = (c * threads + lane) * V;
-			if (i >= n)
-				break;
-			if (CH > 1 && p.scale)
-				fetch<T, V>((const T *)p.scale + i, by);
-			if (CH > 1 && p.bias)
-				fetch<T, V>((const T *)p.bias + i, plus);
-			for (int e = 0; e < V; e++) {
-				float y = (v[r][c][e] - mean[r]) * inv[r];
-				y = p.scale ? y * by[e] : y;
-				v[r][c][e] = p.bias ? y + plus[e] : y;
-			}
-			store_row<T, V>(p, row * n + i, v[r][c]);
+	for (int c = 0; c < CH; c++) {
+		int i = (c * threads + lane) * V;
+		if (i >= n)
+			break;
+		if (CH > 1 && p.scale)
+			fetch<T, V>((const T *)p.scale + i, by);
+		if (CH > 1 && p.bias)
+			fetch<T, V>((const T *)p.bias + i, plus);
+		for (int e = 0; e < V; e++) {
+			float y = (v[c][e] - mean) * inv;
+			y = p.scale ? y * by[e] : y;
+			v[c][e] = p.bias ? y + plus[e] : y;
 		}
-		if (lane == 0 && p.mean)
-			((float *)p.mean)[row] = mean[r];
-		if (lane == 0 && p.inv)
-			((float *)p.inv)[row] = inv[r];
+		store_row<T, V>(p, at + i, v[c]);
 	}
+	if (lane == 0 && n && p.mean)
+		((float *)p.mean)[r] = mean;
+	if (lane == 0 && n && p.inv)
+		((float *)p.inv)[r] = inv;
 }
 
 // op: GPU_SOFTMAX or GPU_LOG_SOFTMAX.
@@ -450,15 +438,10 @@ template <typename Q> __device__ inline void dequantize(const gpu_quantize &p)
 #define QUANT(T)                                                                                                       \
 	extern "C" __global__ void quantize_##T(const gpu_quantize p) { quantize<T>(p); }                              \
 	extern "C" __global__ void dequantize_##T(const gpu_quantize p) { dequantize<T>(p); }
-// norm_row: with at most 64 registers, the rows of a usual batch of a transformer are computed in one go.
 #define ROWS(T, V)                                                                                                     \
-	extern "C" __global__ void __launch_bounds__(512, 2) norm_row_##T(const gpu_norm p)                            \
-	{                                                                                                              \
-		norm_row<T, V, FAST_ELEMENTS / V, 1>(p);                                                               \
-	}                                                                                                              \
-	extern "C" __global__ void norm_one_row_##T(const gpu_norm p) { norm_row<T, V, 1, 1>(p); }                     \
-	extern "C" __global__ void norm_two_rows_##T(const gpu_norm p) { norm_row<T, V, 1, 2>(p); }                    \
-	extern "C" __global__ void norm_any_row_##T(const gpu_norm p) { norm_row<T, 1, FAST_ELEMENTS / 4, 1>(p); }     \
+	extern "C" __global__ void norm_row_##T(const gpu_norm p) { norm_row<T, V, FAST_ELEMENTS / V>(p); }            \
+	extern "C" __global__ void norm_one_row_##T(const gpu_norm p) { norm_row<T, V, 1>(p); }                        \
+	extern "C" __global__ void norm_any_row_##T(const gpu_norm p) { norm_row<T, 1, FAST_ELEMENTS / 4>(p); }        \
 	extern "C" __global__ void softmax_row_##T(const gpu_line p) { softmax_row<T, V>(p); }                         \
 	extern "C" __global__ void softmax_any_row_##T(const gpu_line p) { softmax_row<T, 1>(p); }
 NUMBERS(ARG)

@@ -7,9 +7,8 @@
 enum {
 	/* With fewer rows than this, a whole block computes each row instead of a warp, so that more of the device has work. */
 	MIN_WARP_ROWS = 2048,
-	/* From so many rows on, threads of a warp share rows that are too short for all of them, and each thread has two rows. */
+	/* From so many rows on, a warp computes two or four rows that are too short for all of its threads. */
 	MANY_ROWS = 8192,
-	MANY_THREADS = 128,
 };
 
 bool gpu_rows_fit(int64_t rows, int64_t n, enum dtype t, const char *prefix, char name[64],
@@ -34,11 +33,6 @@ bool gpu_rows_fit(int64_t rows, int64_t n, enum dtype t, const char *prefix, cha
 	return true;
 }
 
-static struct gpu_grid many_rows(int64_t rows, int64_t of_block)
-{
-	return (struct gpu_grid){(unsigned)((rows + of_block - 1) / of_block), 1, 1, MANY_THREADS, 0};
-}
-
 int gpu_norm_set(struct site *s, struct step *step, struct gpu_norm_state *n, struct diag *d)
 {
 	struct gpu_norm *j = &n->job;
@@ -52,12 +46,11 @@ int gpu_norm_set(struct site *s, struct step *step, struct gpu_norm_state *n, st
 		bool one = j->n % vector == 0 && fit.threads * vector >= j->n;
 		n->grid = fit.grid;
 		j->row_threads = fit.threads;
-		if (one && fit.threads == 32 && j->rows >= MANY_ROWS) {
-			j->row_threads = j->n <= 8 * vector ? 8 : j->n <= 16 * vector ? 16 : 32;
-			n->grid = many_rows(j->rows, 2 * MANY_THREADS / j->row_threads);
-			snprintf(name, sizeof(name), "norm_two_rows_%s", dtype_name(gpu_type(s, 0)));
-		} else if (one) {
+		if (one)
 			snprintf(name, sizeof(name), "norm_one_row_%s", dtype_name(gpu_type(s, 0)));
+		if (one && fit.threads == 32 && j->rows >= MANY_ROWS && j->n <= 16 * vector) {
+			j->row_threads = j->n <= 8 * vector ? 8 : 16;
+			n->grid.x = (n->grid.x + 32 / j->row_threads - 1) / (32 / j->row_threads);
 		}
 		n->fn = gpu_kernel(s, "rows", name, d);
 		n->early = true;
