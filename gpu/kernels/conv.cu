@@ -79,13 +79,15 @@ __device__ inline void pack_runs(const gpu_pack &p)
 	}
 }
 
-// Gathers windows that do not overlap from an image in planes (channels first). The output is y[n][p][q][c][r], and
-// each element of it is one row of a window. ONNX stores weights in the same order, so that they need no packing.
+// Gathers windows that do not overlap from an image in planes (channels first). The output is y[n][p][q][c][r][run]; the runs are
+// a row of a window. ONNX stores weights in the same order, so that they need no packing.
 template <typename T> __device__ inline void pack_planes(const gpu_pack &p)
 {
 	EACH(i, p.n)
 	{
 		uint32_t rest = (uint32_t)i;
+		uint32_t run = rest % (uint32_t)p.runs;
+		rest /= (uint32_t)p.runs;
 		uint32_t r = rest % (uint32_t)p.kernel[0];
 		rest /= (uint32_t)p.kernel[0];
 		uint32_t c = rest % (uint32_t)p.channels;
@@ -93,7 +95,7 @@ template <typename T> __device__ inline void pack_planes(const gpu_pack &p)
 		uint32_t q = rest % (uint32_t)p.out[1];
 		rest /= (uint32_t)p.out[1];
 		uint32_t h = rest % (uint32_t)p.out[0], n = rest / (uint32_t)p.out[0];
-		((T *)p.y)[i] = ((const T *)p.x)[n * p.xs[0] + c * p.xs[1] + (int64_t)(h * p.kernel[0] + r) * p.xs[2] + q];
+		((T *)p.y)[i] = ((const T *)p.x)[n * p.xs[0] + c * p.xs[1] + (int64_t)(h * p.kernel[0] + r) * p.xs[2] + q * p.runs + run];
 	}
 }
 

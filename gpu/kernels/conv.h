@@ -14,6 +14,7 @@ struct gpu_pack {
 	void *y;
 	int64_t n; /* elements of y */
 	int channels, room, kernel[2], step[2], out[2];
+	int runs;      /* pack_planes: elements of a row of a window, of the kernel's type */
 	int64_t xs[4]; /* strides of x in elements: image, channel, row, column */
 };
 

@@ -507,7 +507,7 @@ static void fill_case(const struct site *s, const struct conv_state *c, struct c
 
 /*
  * Prepares to copy non-overlapping windows in runs instead of single elements. If x is channels-last, a run is 16
- * bytes; otherwise it is a row of the window, and the weights keep the model's order. Returns false if the window
+ * bytes; otherwise it is a row of the window or 16 bytes of one, and the weights keep the model's order. Returns false if the window
  * cannot be copied in runs.
  */
 static bool pack_runs(struct conv_state *c, const struct conv_case *k, char *name, size_t room)
@@ -526,6 +526,8 @@ static bool pack_runs(struct conv_state *c, const struct conv_case *k, char *nam
 		snprintf(name, room, "pack_runs_16");
 		run = 16;
 	} else {
+		p->runs = run % 16 ? 1 : (int)(run / 16);
+		run /= p->runs;
 		if ((run != 4 && run != 8 && run != 16) || p->xs[0] * size % run ||
 		    p->xs[1] * size % run || p->xs[2] * size % run || p->xs[3] != 1)
 			return false;
