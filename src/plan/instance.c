@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
+#include "plan/derive.h"
 #include "plan/exec.h"
 #include "plan/lower.h"
 #include "plan/upload.h"
@@ -113,11 +114,12 @@ static void evict_oldest(struct instance *x, uint32_t first)
 
 static int add_segment(struct instance *x, uint32_t first, struct segment **out, struct diag *d)
 {
-	struct segment *s = NULL;
-	int err = segment_plan(x, first, &s, d);
+	struct segment *s = x->segments[first] ? segment_derive(x, x->segments[first]) : NULL;
+	int err = s ? 0 : segment_plan(x, first, &s, d);
 
 	if (err)
 		return err;
+	x->plans++;
 	if (s->end == first && first < x->graph->norder) {
 		const struct origin *o = x->graph->node[x->graph->order[first]]->origin;
 		segment_free(x, s);

@@ -60,7 +60,15 @@ struct condition {
 	int device;
 	/* if not NULL, the plan depends on the input's contents, which must equal these */
 	const struct tensor *contents;
+	uint32_t at; /* position of the node from which on the contents are known */
 };
+
+/* What became of a node: nothing, if its outputs are constant; a step; or only a view, which needs none. */
+struct lowered {
+	const struct kernel *kernel; /* NULL: the outputs are constant */
+	uint32_t step;		     /* or NO_STEP */
+};
+#define NO_STEP UINT32_MAX
 
 /*
  * A range of consecutive steps. If `graph` is set, all of them only launch kernels, and can be recorded and replayed
@@ -87,6 +95,10 @@ struct segment {
 	struct range *ranges;
 	uint32_t nranges;
 	size_t slab_bytes[PLACES], value_bytes, workspace;
+	bool by_class; /* places in the slab have rooms of a few sizes, see memory.c */
+	/* what another plan can be derived from (derive.c) */
+	struct vinfo *info;    /* indexed by value id */
+	struct lowered *nodes; /* indexed by position behind `first` */
 	bool waits;  /* some steps run on the device and some results are on the host */
 	bool stages; /* some slot is staged */
 	uint64_t used; /* instance.clock at the last use: the plan used longest ago is evicted first */
