@@ -228,6 +228,7 @@ enum warm_part { WARM_DRIVER = 1, WARM_PRODUCTS = 2, WARM_CONVOLUTIONS = 4 };
 /* Tables of backend/observe.h. */
 struct activity_ops;
 struct hold_ops;
+struct choose_ops;
 struct clock_ops;
 struct process_ops;
 struct device_contexts;
@@ -350,6 +351,7 @@ struct backend {
 
 	const struct activity_ops *activities;
 	const struct hold_ops *hold;
+	const struct choose_ops *choose; /* backend/choose.h */
 	const struct clock_ops *clocks;
 	const struct process_ops *processes;
 	/* Describes the contexts that exist on the device. Strings live in d's arena. */

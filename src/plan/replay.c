@@ -38,6 +38,14 @@ static bool can_be_recorded(const struct segment *s, const struct step_plan *p)
 	       fault_replays(p);
 }
 
+bool segment_launches(const struct segment *s)
+{
+	for (uint32_t k = 0; k < s->nsteps; k++)
+		if (s->steps[k].run != view_run && !can_be_recorded(s, &s->steps[k]))
+			return false;
+	return !s->waits;
+}
+
 /* Whether the slot's bytes have an address that the plan determines. For a result the caller may give memory. */
 static bool has_fixed_address(const struct segment *s, uint32_t slot)
 {

@@ -18,5 +18,7 @@ void replays_drop(struct binding *b);
 void replays_record(struct binding *b, struct binding *from);
 /* Runs all steps of the binding, replaying the ranges that have been recorded. Returns 0 or -code. */
 int steps_replay(struct binding *b, struct diag *d);
+/* Whether the steps of a segment only launch kernels and queue copies on the device, so that the host waits for nothing in a run. */
+bool segment_launches(const struct segment *s);
 
 #endif

@@ -35,6 +35,8 @@ struct slot_plan {
 };
 /* desc.device of a slot says where its bytes are. Each of the two places has a slab of its own. */
 enum { HOST = 0, DEVICE = 1, PLACES = 2 };
+/* The slabs: of the host, of the device, and of the host for odd turns, see instance.turn. */
+enum { HOST_ODD = PLACES, SLABS };
 
 struct step_plan {
 	struct step step; /* must stay first: the address of a step is also the address of its step_plan */
@@ -99,6 +101,7 @@ struct segment {
 	/* what another plan can be derived from (derive.c) */
 	struct vinfo *info;    /* indexed by value id */
 	struct lowered *nodes; /* indexed by position behind `first` */
+	unsigned turn; /* instance.turn of the runs that it is for */
 	bool waits;  /* some steps run on the device and some results are on the host */
 	bool stages; /* some slot is staged */
 	uint64_t used; /* instance.clock at the last use: the plan used longest ago is evicted first */
@@ -123,10 +126,10 @@ struct plan_body {
 
 /* Memory that all segments starting at one position share. */
 struct slab {
-	struct buffer buffer[PLACES];
+	struct buffer buffer[SLABS];
 	unsigned number; /* counts the buffers: another one at the same address is still another one to CUDA graphs */
 	bool pinned;  /* buffer[HOST] comes from the backend's alloc_host */
-	bool pending; /* the device may still be reading the inputs that were staged here */
+	bool pending[2]; /* by turn: the device may still be reading the inputs that were staged here */
 };
 
 /* Memory that the caller provides for an output. */
@@ -158,6 +161,11 @@ struct instance {
 	/* the graph is a body that a step on the device runs, so its results stay where they are made */
 	bool inner;
 	bool steps;	/* runs are steps of a decoder: instance_plan_ahead() has been called */
+	/*
+	 * 0 or 1. If runs are queued before the one before them has ended, they alternate: a run then has other memory of the host
+	 * than the one before it, and its own recordings.
+	 */
+	unsigned turn;
 	uint64_t clock; /* counts the uses of plans, see segment.used */
 	uint64_t plans; /* plans made so far */
 };
