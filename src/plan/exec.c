@@ -586,7 +586,7 @@ static int run_steps(struct instance *x, struct segment *s, struct slab *slab, s
 	return err;
 }
 
-void segment_record(struct instance *x, struct segment *s, struct segment *from)
+void segment_record(struct instance *x, struct segment *s, struct segment *from, bool soon)
 {
 	struct slab *slab = &x->slabs[s->first];
 	struct binding *b;
@@ -609,7 +609,7 @@ void segment_record(struct instance *x, struct segment *s, struct segment *from)
 			view_run(&b->calls[i]);
 	/* its recordings may name a slab that is gone */
 	bool usable = from && from->binding && from->binding->number == b->number;
-	replays_record(b, usable ? from->binding : NULL);
+	replays_record(b, usable ? from->binding : NULL, soon);
 }
 
 /* The steps stay careful: what one input has led to, the next probably leads to as well. */

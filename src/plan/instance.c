@@ -311,7 +311,7 @@ void instance_plan_ahead(struct instance *x, const struct tensor *const *in)
 	x->steps = true;
 	set_inputs(x, in);
 	if (x->graph->norder && !find_segment(x, 0) && !add_segment(x, 0, &s, &unread)) {
-		segment_record(x, s, ran_before(x, s));
+		segment_record(x, s, ran_before(x, s), false);
 		evict_oldest(x, 0); /* or the next run would, before the device has work */
 	}
 	diag_free(&unread);
@@ -340,7 +340,7 @@ bool instance_foresee(struct instance *x, const struct tensor *const *in, unsign
 	diag_free(&unread);
 	if (!s || s->end != x->graph->norder || !segment_launches(s))
 		return false;
-	for (uint32_t k = 0; k < x->graph->nout; k++)
+	for (uint32_t k = 0; bytes && k < x->graph->nout; k++)
 		bytes[k] = result_bytes(s, x->graph->out[k]);
 	return true;
 }
@@ -354,7 +354,7 @@ int instance_launch(struct instance *x, const struct tensor *const *in, unsigned
 	set_inputs(x, in);
 	s = find_segment(x, 0);
 	if (s && (!s->binding || !s->binding->resolved))
-		segment_record(x, s, ran_before(x, s));
+		segment_record(x, s, ran_before(x, s), true);
 	x->slabs[0].pending[turn] = false; /* the run before the last has ended */
 	return instance_run(x, in, out, d);
 }

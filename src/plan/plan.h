@@ -108,7 +108,7 @@ void instance_place(struct instance *x, uint32_t k, void *data, size_t bytes);
 void instance_plan_ahead(struct instance *x, const struct tensor *const *in);
 /*
  * Runs that are queued before the run before them has ended, in turns of 0 and 1. instance_foresee() plans such a run, and sets
- * bytes[] to the sizes of its outputs. It returns false if the run would do more than launch kernels on the device. instance_launch()
+ * bytes[], if it is not NULL, to the sizes of its outputs. It returns false if the run would do more than launch kernels on the device. instance_launch()
  * queues it, when the run before the last has ended; *out is filled in, but the contents are not there yet. Other runs have turn 0,
  * and begin with instance_turn() if there were such.
  */

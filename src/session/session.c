@@ -36,6 +36,7 @@ struct session {
 	struct uploaded *uploaded;
 	session_foresee *foresee;
 	void *foresee_arg;
+	unsigned foresee_turn;
 };
 
 /* A tensor of session_upload. */
@@ -540,7 +541,9 @@ int session_run(struct session *s, const struct tensor *const *in, const struct 
 	err = instance_run(s->instance, in, out, d);
 	const struct tensor *const *next =
 		!err && s->runtime.outputs_stay && s->foresee ? s->foresee(s->foresee_arg) : NULL;
-	if (next)
+	if (next && s->foresee_turn)
+		(void)instance_foresee(s->instance, next, s->foresee_turn, NULL);
+	else if (next)
 		instance_plan_ahead(s->instance, next);
 	if (!err && s->runtime.outputs_stay)
 		err = s->runtime.backend->wait(s->runtime.stream, d);
@@ -656,10 +659,11 @@ int session_fetch(struct session *s, void *to, const struct tensor *t, struct di
 	return err ? err : rt->backend->copy(rt->stream, to, 0, t->data, t->device, t->bytes, d);
 }
 
-void session_plan_ahead(struct session *s, session_foresee *inputs, void *arg)
+void session_plan_ahead(struct session *s, session_foresee *inputs, void *arg, unsigned turn)
 {
 	s->foresee = inputs;
 	s->foresee_arg = arg;
+	s->foresee_turn = turn;
 }
 
 void session_observe(struct session *s, struct observer *o)

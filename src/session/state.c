@@ -642,6 +642,16 @@ static int shape_ids(struct stepper *x, const struct next *n, struct tensor *own
 	return 0;
 }
 
+/* The ids that the device chooses, as an input for --next. */
+static int chosen_ids(struct stepper *x, const struct next *n, struct tensor *own, struct diag *d)
+{
+	int err = shape_ids(x, n, own, d);
+
+	own->data = x->choosing->ids(x->chooser);
+	own->device = 1;
+	return err;
+}
+
 /* Makes room for one id a row, as an input for --next. */
 static int make_ids(struct stepper *x, const struct next *n, struct room *r, struct tensor *own,
 		    struct diag *d)
@@ -816,9 +826,11 @@ static bool foresee_inputs(struct stepper *x, struct diag *d)
 	for (uint32_t k = 0; k < x->steps->nnext; k++) {
 		const struct next *next = &x->steps->next[k];
 		struct tensor *own = &x->next_own[next->in];
-		if (make_ids(x, next, &x->room[next->in][1], own, d))
+		if (x->chooser ? chosen_ids(x, next, own, d)
+			       : make_ids(x, next, &x->room[next->in][1], own, d))
 			return false;
-		memset(own->data, 0, own->bytes);
+		if (!x->chooser)
+			memset(own->data, 0, own->bytes);
 		x->next[next->in] = own;
 	}
 	return true;
@@ -828,7 +840,7 @@ static const struct tensor *const *foresee(void *arg)
 {
 	struct stepper *x = arg;
 	struct diag unread = {0};
-	bool known = !x->chooser && x->times.steps + 1 < x->limit && foresee_inputs(x, &unread);
+	bool known = x->times.steps + 1 < x->limit && foresee_inputs(x, &unread);
 
 	diag_free(&unread);
 	return known ? x->next : NULL;
@@ -924,9 +936,7 @@ static int launch_step(struct stepper *x, int64_t step, bool *able, struct diag 
 	unsigned turn = (unsigned)(step & 1);
 	int err = set_inputs(x, d);
 
-	err = err ? err : shape_ids(x, n, &x->own[n->in], d);
-	x->own[n->in].data = x->choosing->ids(x->chooser);
-	x->own[n->in].device = 1;
+	err = err ? err : chosen_ids(x, n, &x->own[n->in], d);
 	x->in[n->in] = &x->own[n->in];
 	*able = !err && session_foresees(x->session, x->in, turn, x->output_bytes);
 	if (!*able)
@@ -961,6 +971,7 @@ static int choose_on_host(struct stepper *x, struct diag *d)
 {
 	x->choosing->destroy(x->chooser);
 	x->chooser = NULL;
+	session_plan_ahead(x->session, foresee, x, 0);
 	for (uint32_t k = 0; k < x->graph->nout; k++)
 		if (session_place(x->session, k, NULL, 0, d))
 			return -E_STEPS;
@@ -1031,9 +1042,9 @@ struct stepper *stepper_new(struct session *s, const struct stepper_request *r,
 	if (!err && session_runtime(s)->backend != session_runtime(s)->cpu)
 		err = session_outputs_stay(s, true, d);
 	err = err ? err : set_inputs(x, d);
-	session_plan_ahead(s, foresee, x);
 	if (!err) {
 		choose_on_device(x);
+		session_plan_ahead(s, foresee, x, x->chooser != NULL);
 		return x;
 	}
 	stepper_free(x);
@@ -1119,13 +1130,13 @@ static int step_ahead(struct stepper *x, bool *able, bool *done, struct diag *d)
 	err = err ? err : read_ids(x, turn, &ended, d);
 	uint64_t run = clock_ns() - start;
 	err = err ? err : collector_add(x->collector, x->out, d);
-	if (err)
-		return err;
-	add_times(x, start, run, planned);
-	*done = ended || x->times.steps >= x->limit;
-	if (*done)
+	if (!err) {
+		add_times(x, start, run, planned);
+		*done = ended || x->times.steps >= x->limit;
+	}
+	if (err || *done)
 		land(x);
-	return 0;
+	return err;
 }
 
 int stepper_step(struct stepper *x, bool *done, struct diag *d)
@@ -1206,7 +1217,7 @@ void stepper_free(struct stepper *x)
 {
 	if (!x)
 		return;
-	session_plan_ahead(x->session, NULL, NULL);
+	session_plan_ahead(x->session, NULL, NULL, 0);
 	if (x->choosing && x->chooser)
 		x->choosing->destroy(x->chooser);
 	for (uint32_t k = 0; k < x->graph->nout; k++)
