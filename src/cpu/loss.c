@@ -25,7 +25,16 @@ struct job {
 
 static double element_f64(const struct tensor *t, int64_t i)
 {
+	if (tensor_dtype(t) == DT_F32)
+		return (double)((const float *)t->data)[i];
 	return elem_f64(tensor_dtype(t), t->data, i);
+}
+
+static int64_t class_at(const struct tensor *t, int64_t i)
+{
+	if (tensor_dtype(t) == DT_I64)
+		return ((const int64_t *)t->data)[i];
+	return elem_i64(tensor_dtype(t), t->data, i);
 }
 
 static bool is_ignored(const struct job *j, int64_t class)
@@ -114,7 +123,7 @@ static void loss_task(const struct job *j, int64_t task)
 			elem_set_f64(t, j->log_prob->data, e, element_f64(j->x, e) - lse[i]);
 		}
 	for (int64_t i = 0; i < w; i++) {
-		int64_t class = elem_i64(tensor_dtype(j->target), j->target->data, at_ + i);
+		int64_t class = class_at(j->target, at_ + i);
 		double weight = is_ignored(j, class) ? 0
 				: j->weight	     ? element_f64(j->weight, class)
 						     : 1;
@@ -137,7 +146,7 @@ static void loss_piece(void *arg, int64_t begin, int64_t end, int thread)
 static int check_classes(const struct job *j)
 {
 	for (int64_t i = 0; i < tensor_count(j->target); i++) {
-		int64_t class = elem_i64(tensor_dtype(j->target), j->target->data, i);
+		int64_t class = class_at(j->target, i);
 		if (!is_ignored(j, class) && (class < 0 || class >= j->classes))
 			return call_fail(
 				j->call, E_VALUE,
