@@ -212,8 +212,9 @@ static float most_that_vanishes(const struct packing *p, const struct faint *f, 
 	for (int64_t k = f->strong; k < p->k; k++)
 		for (int64_t n = 0; n < p->n; n++) {
 			int64_t at = f->order[k];
-			largest = fmax(largest, fabs((double)w[p->transposed ? n * p->k + at
-									     : at * p->n + n]));
+			largest =
+				fmax(largest,
+				     fabs((double)w[p->transposed ? n * p->k + at : at * p->n + n]));
 		}
 	return (float)fmin((double)FLT_MAX, 0x1p-151 / largest);
 }
@@ -240,8 +241,9 @@ static int prepare_faint(struct site *s, struct linear *l, struct packing *p, st
 	f->most = most_that_vanishes(p, f, b->data);
 	struct faint_packing pack = {p, f};
 	size_t first = gemm_packed_bytes(GEMM_F32, l->n, f->strong);
-	l->packed = store_get(s->store, b, p->transposed ? "product faint transposed" : "product faint",
-			      first + gemm_packed_bytes(GEMM_F32, l->n, faint), pack_faint, &pack, d);
+	l->packed =
+		store_get(s->store, b, p->transposed ? "product faint transposed" : "product faint",
+			  first + gemm_packed_bytes(GEMM_F32, l->n, faint), pack_faint, &pack, d);
 	if (!l->packed)
 		return -E_MEMORY;
 	f->packed = (const float *)(const void *)((const char *)l->packed + first);
