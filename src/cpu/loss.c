@@ -137,9 +137,20 @@ static void loss_task(const struct job *j, int64_t task)
 
 static void loss_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
+	enum { AHEAD = 16 };
+	const struct job *j = arg;
+	bool far = !j->softmax && j->inner == 1; /* of each row of scores, one is read */
+
 	(void)thread;
-	for (int64_t k = begin; k < end; k++)
-		loss_task(arg, k);
+	for (int64_t k = begin; k < end; k++) {
+		if (far && k + AHEAD < end) {
+			int64_t class = class_at(j->target, k + AHEAD);
+			int64_t at_ = (k + AHEAD) * j->classes + (is_ignored(j, class) ? 0 : class);
+			__builtin_prefetch((const char *)j->x->data +
+					   (size_t)at_ * dtype_bits(tensor_dtype(j->x)) / 8);
+		}
+		loss_task(j, k);
+	}
 }
 
 /* Fails if a target class is not among the classes of the scores, or the number of weights is wrong. */
