@@ -493,10 +493,11 @@ struct renaming {
 static void add_renamed(const struct renaming *r, struct message *m, uint32_t field,
 			int64_t operand, struct pb_span name)
 {
-	struct arena *a = m->arena;
-	const char *now = name.n ? r->rename(r->arg, r->node, operand, span_text(a, name)) : "";
+	struct arena a = {0};
+	const char *now = name.n ? r->rename(r->arg, r->node, operand, span_text(&a, name)) : "";
 
-	msg_text(m, field, arena_str(a, now));
+	msg_text(m, field, now);
+	arena_free(&a);
 }
 
 /* What a name of the node that no body defines is to rename(): the number of an operand, ONNX_CAPTURE of a body's node, or ONNX_RESULT. */
@@ -655,13 +656,15 @@ static int add_node(struct copier *c, struct message *m, const struct onnx_file 
 		    const struct onnx_part *part, uint32_t i)
 {
 	const struct renaming r = {c, part->rename, part->rename_arg, i, NULL};
-	struct message x = {.arena = m->arena};
+	struct arena a = {0};
+	struct message x = {.arena = &a};
 	int rc = part->rename ? rename_node(&r, f->bytes[i], &x)
 			      : copy_message(c, &onnx__node_proto__descriptor, f->bytes[i], &x);
 
 	if (!f->named[i]) /* an unnamed node is called by its number, which changes in the part: write its old title as its name */
 		msg_text(&x, NODE_NAME, f->node[i].title);
 	msg_message(m, GRAPH_NODE, &x);
+	arena_free(&a);
 	return rc;
 }
 
@@ -707,7 +710,8 @@ static bool has_annotation(const struct map *values, struct pb_span m)
 /* Adds what the graph says besides nodes, initializers, inputs and outputs, as far as it is about the part. */
 static void add_notes(struct message *m, const struct onnx_file *f, const struct onnx_part *part)
 {
-	struct map values = {.arena = m->arena};
+	struct arena a = {0};
+	struct map values = {.arena = &a};
 	struct pb_span rest = f->graph, raw;
 	struct pb_field g;
 
@@ -727,6 +731,7 @@ static void add_notes(struct message *m, const struct onnx_file *f, const struct
 		if (value_of(&values, (struct pb_span){(const uint8_t *)part->inner[i].name,
 						       strlen(part->inner[i].name)}) == 1)
 			add_border(m, GRAPH_VALUE_INFO, f, &part->inner[i]);
+	arena_free(&a);
 }
 
 static int make_graph(struct copier *c, struct message *m, const struct onnx_file *f,
