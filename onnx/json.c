@@ -285,7 +285,7 @@ enum { PASS_AFTER = 1 << 20 };
 
 struct json_reader {
 	struct json_scan s;
-	struct arena *keep; /* of the model */
+	struct arena *keep;	 /* of the model */
 	struct file_spill *data; /* takes the data of tensors; NULL: the arena does */
 	const char *passed;	 /* the text up to here has been given back */
 	int depth;
