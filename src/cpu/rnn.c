@@ -20,10 +20,11 @@ struct rnn_size {
 	int gates;
 	int64_t seq, batch, input, hidden;
 	/*
-	 * W and R of DynamicQuantizeLSTM, dequantized and in the layout of LSTM. Both are NULL for
-	 * other operators.
+	 * W and R of DynamicQuantizeLSTM: codes less their zero points, as floats and in the layout of LSTM, and the scales of a
+	 * direction: of each column, or one. All are NULL for other operators.
 	 */
-	const float *w, *r;
+	const float *w, *r, *w_scale, *r_scale;
+	int64_t w_scales, r_scales;
 };
 
 /*
@@ -97,8 +98,8 @@ static void pack_recurrent(enum gemm_type t, int gates, int64_t n, bool split, c
 	gemm_pack(t, &m, (char *)to + pack_first(t, gates, n));
 }
 
-/* Quantizes x to 0..255 as DynamicQuantizeLinear does, and writes the dequantized values to y. */
-static void quantize_dequantize(const float *x, int64_t n, float *y)
+/* Quantizes x to 0..255 as DynamicQuantizeLinear does. Writes the codes less their zero point to y and returns the scale. */
+static float quantize_codes(const float *x, int64_t n, float *y)
 {
 	float low = 0, high = 0;
 
@@ -114,8 +115,9 @@ static void quantize_dequantize(const float *x, int64_t n, float *y)
 	for (int64_t i = 0; i < n; i++) {
 		float q = rintf(x[i] / scale) + zero;
 		q = q >= 0 ? q : 0;
-		y[i] = ((q <= 255 ? q : 255) - zero) * scale;
+		y[i] = (q <= 255 ? q : 255) - zero;
 	}
+	return scale;
 }
 
 /* RNN_CODES tells rnn.inc whether DynamicQuantizeLSTM supports the type. */
@@ -243,78 +245,76 @@ static int pack_weights(struct site *s, struct rnn_plan *plan, const struct rnn_
 
 /* ---- weights of com.microsoft::DynamicQuantizeLSTM ------------------------------------------------ */
 
-/* A quantized weight [directions, k, 4 * hidden]; its scales and zero points are one a direction, or one a column. */
+/* A quantized weight [directions, k, 4 * hidden]; its zero points are one a direction, or one a column. */
 struct rnn_codes {
-	const struct tensor *code, *scale, *zero;
+	const struct tensor *code, *zero;
 };
 
-/* Writes the weight as floats of shape [directions, 4 * hidden, k]. */
-static void dequantize_weight(const struct rnn_codes *q, float *to)
+/*
+ * Writes codes less zero points as floats of shape [directions, 4 * hidden, k]. Without the scale their products are whole numbers,
+ * whose sums floats hold exactly up to 2^24, as the sums of integers would be.
+ */
+static void center_weight(const struct rnn_codes *q, float *to)
 {
 	const struct shape *s = &q->code->shape;
 	int64_t dirs = s->dim[0], k = s->dim[1], n = s->dim[2];
-	int64_t each = tensor_count(q->scale) / dirs, zeros = tensor_count(q->zero) / dirs;
+	int64_t zeros = tensor_count(q->zero) / dirs;
 	enum dtype type = tensor_dtype(q->code), zero_type = tensor_dtype(q->zero);
 
 	for (int64_t d = 0; d < dirs; d++)
 		for (int64_t j = 0; j < n; j++) {
-			float f = ((const float *)q->scale->data)[d * each + (each > 1 ? j : 0)];
 			int64_t zero =
 				elem_i64(zero_type, q->zero->data, d * zeros + (zeros > 1 ? j : 0));
 			for (int64_t i = 0; i < k; i++)
 				to[(d * n + j) * k + i] =
 					(float)(elem_i64(type, q->code->data, (d * k + i) * n + j) -
-						zero) *
-					f;
+						zero);
 		}
 }
 
-struct rnn_dequantize {
+struct rnn_center {
 	struct rnn_codes codes;
 	struct rnn_pack pack;
 	uint32_t which; /* RNN_W or RNN_R */
 };
 
-static int pack_dequantized(void *dst, const struct tensor *t, void *arg)
+static int pack_centered(void *dst, const struct tensor *t, void *arg)
 {
-	const struct rnn_dequantize *q = arg;
+	const struct rnn_center *q = arg;
 	size_t bytes = (size_t)tensor_count(t) * sizeof(float);
 	struct tensor whole = {.data = mem_alloc(bytes, MEM_WORKSPACE), .bytes = bytes};
 
 	if (!whole.data)
 		return -E_MEMORY;
-	dequantize_weight(&q->codes, whole.data);
+	center_weight(&q->codes, whole.data);
 	int err = (q->which == RNN_W ? pack_w : pack_r)(dst, &whole, (void *)(uintptr_t)&q->pack);
 	mem_free(whole.data);
 	return err;
 }
 
 /*
- * Returns weight i as floats, packed once per session, if it, its scales and its zero points are constants of sizes that
+ * Returns weight i as floats, packed once per session, if it and its zero points are constants of sizes that
  * fit; else NULL, and also, with *err set, if memory is short.
  */
 static const char *packed_codes(struct site *s, uint32_t i, const struct rnn_pack *k, size_t bytes,
 				struct diag *d, int *err)
 {
-	uint32_t scale = i == RNN_W ? RNN_P + 1 : RNN_P + 3;
-	struct rnn_dequantize q = {
-		{site_known(s, i), site_known(s, scale), site_known(s, scale + 1)}, *k, i};
+	uint32_t zero = i == RNN_W ? RNN_P + 2 : RNN_P + 4;
+	struct rnn_center q = {{site_known(s, i), site_known(s, zero)}, *k, i};
 	const struct rnn_codes *c = &q.codes;
 	const char *made;
 
-	if (*err || !s->store || !c->code || !c->scale || !c->zero || !site_is_weight(s, i) ||
-	    !site_is_weight(s, scale) || !site_is_weight(s, scale + 1) || !tensor_count(c->code))
+	if (*err || !s->store || !c->code || !c->zero || !site_is_weight(s, i) ||
+	    !site_is_weight(s, zero) || !tensor_count(c->code))
 		return NULL;
-	int64_t n = k->z->gates * k->z->hidden, scales = tensor_count(c->scale),
-		zeros = tensor_count(c->zero);
-	if ((scales != k->directions && scales != k->directions * n) ||
-	    (zeros != k->directions && zeros != k->directions * n))
+	int64_t n = k->z->gates * k->z->hidden, zeros = tensor_count(c->zero);
+	if (zeros != k->directions && zeros != k->directions * n)
 		return NULL; /* quantized_run refuses these */
-	/* one weight may serve two nodes with other scales */
+	/* one weight may serve two nodes with other zero points */
 	made = store_get(s->store, c->code,
-			 arena_printf(s->plan_arena, "rnn %c codes %p %p", i == RNN_W ? 'W' : 'R',
-				      c->scale->data, c->zero->data),
-			 bytes * (size_t)k->directions, pack_dequantized, &q, d);
+			 arena_printf(s->plan_arena, "rnn %c codes %p", i == RNN_W ? 'W' : 'R',
+				      c->zero->data),
+			 bytes * (size_t)k->directions, pack_centered, &q, d);
 	if (!made)
 		*err = -E_MEMORY;
 	return made;
@@ -405,15 +405,15 @@ static int rnn_run(const struct call *c)
 /* ---- com.microsoft::DynamicQuantizeLSTM: inputs and states are quantized before each product ------ */
 
 /* Returns weight i as floats; if they are packed already, nothing reads what this returns. */
-static const float *dequantized(const struct call *c, uint32_t i, uint32_t scale,
-				const char *packed, struct scratch *s)
+static const float *centered(const struct call *c, uint32_t i, uint32_t zero, const char *packed,
+			     struct scratch *s)
 {
-	const struct rnn_codes codes = {c->in[i], c->in[scale], c->in[scale + 1]};
+	const struct rnn_codes codes = {c->in[i], c->in[zero]};
 
 	if (packed)
 		return (const float *)(const void *)packed;
 	float *to = scratch_take(s, (size_t)tensor_count(codes.code) * sizeof(float));
-	dequantize_weight(&codes, to);
+	center_weight(&codes, to);
 	return to;
 }
 
@@ -434,8 +434,12 @@ static int quantized_run(const struct call *c)
 	if (err)
 		return err;
 	rnn_activations(p, z.cell, act);
-	z.w = dequantized(c, RNN_W, RNN_P + 1, plan->w, &s);
-	z.r = dequantized(c, RNN_R, RNN_P + 3, plan->r, &s);
+	z.w = centered(c, RNN_W, RNN_P + 2, plan->w, &s);
+	z.r = centered(c, RNN_R, RNN_P + 4, plan->r, &s);
+	z.w_scale = c->in[RNN_P + 1]->data;
+	z.r_scale = c->in[RNN_P + 3]->data;
+	z.w_scales = tensor_count(c->in[RNN_P + 1]) / rnn_directions(p);
+	z.r_scales = tensor_count(c->in[RNN_P + 3]) / rnn_directions(p);
 	run_rnn_f32(c, &z, act, &s);
 	return 0;
 }
