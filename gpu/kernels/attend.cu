@@ -313,13 +313,14 @@ template <typename T> __device__ inline void rotary(const gpu_rotary &p)
 	}
 }
 
+// __grid_constant__: threads would copy the parameters to memory of their own, where a function takes their address.
 #define PLAIN(T)                                                                                                       \
-	extern "C" __global__ void attend_plain_##T(const gpu_attend p) { plain<T>(p); }
+	extern "C" __global__ void attend_plain_##T(const __grid_constant__ gpu_attend p) { plain<T>(p); }
 PLAIN(f32) PLAIN(f16) PLAIN(bf16) PLAIN(f64)
-#define ROTARY(T) extern "C" __global__ void rotary_##T(const gpu_rotary p) { rotary<T>(p); }
+#define ROTARY(T) extern "C" __global__ void rotary_##T(const __grid_constant__ gpu_rotary p) { rotary<T>(p); }
 ROTARY(f32) ROTARY(f16) ROTARY(bf16)
 #define FLASH(HEAD, BN)                                                                                                \
-	extern "C" __global__ void __launch_bounds__(128) attend_f32_##HEAD(const gpu_attend p)                        \
+	extern "C" __global__ void __launch_bounds__(128) attend_f32_##HEAD(const __grid_constant__ gpu_attend p)                        \
 	{                                                                                                              \
 		flash<HEAD, BN>(p);                                                                                    \
 	}

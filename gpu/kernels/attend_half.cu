@@ -295,8 +295,9 @@ template <typename T, int HEAD, int BN, Form FORM> __device__ inline void flash(
 	write_rows<T, HEAD, FORM>(p, b, h, row, out, sum, SCALED ? up_by(ev) : 1.0f);
 }
 
+// __grid_constant__: threads would copy the parameters to memory of their own, where a function takes their address.
 #define FLASH(NAME, T, HEAD, FORM)                                                                                     \
-	extern "C" __global__ void __launch_bounds__(128) attend_##NAME##_##HEAD##_##FORM(const gpu_attend p)          \
+	extern "C" __global__ void __launch_bounds__(128) attend_##NAME##_##HEAD##_##FORM(const __grid_constant__ gpu_attend p)          \
 	{                                                                                                              \
 		flash<T, HEAD, 32, FORM>(p);                                                                           \
 	}

@@ -79,13 +79,15 @@ __device__ inline void pack_runs(const gpu_pack &p)
 	}
 }
 
-// Gathers windows that do not overlap from an image in planes (channels first). The output is y[n][p][q][c][r], and
-// each element of it is one row of a window. ONNX stores weights in the same order, so that they need no packing.
+// Gathers windows that do not overlap from an image in planes (channels first). The output is y[n][p][q][c][r][run]; the runs are
+// a row of a window. ONNX stores weights in the same order, so that they need no packing.
 template <typename T> __device__ inline void pack_planes(const gpu_pack &p)
 {
 	EACH(i, p.n)
 	{
 		uint32_t rest = (uint32_t)i;
+		uint32_t run = rest % (uint32_t)p.runs;
+		rest /= (uint32_t)p.runs;
 		uint32_t r = rest % (uint32_t)p.kernel[0];
 		rest /= (uint32_t)p.kernel[0];
 		uint32_t c = rest % (uint32_t)p.channels;
@@ -93,7 +95,7 @@ template <typename T> __device__ inline void pack_planes(const gpu_pack &p)
 		uint32_t q = rest % (uint32_t)p.out[1];
 		rest /= (uint32_t)p.out[1];
 		uint32_t h = rest % (uint32_t)p.out[0], n = rest / (uint32_t)p.out[0];
-		((T *)p.y)[i] = ((const T *)p.x)[n * p.xs[0] + c * p.xs[1] + (int64_t)(h * p.kernel[0] + r) * p.xs[2] + q];
+		((T *)p.y)[i] = ((const T *)p.x)[n * p.xs[0] + c * p.xs[1] + (int64_t)(h * p.kernel[0] + r) * p.xs[2] + q * p.runs + run];
 	}
 }
 
@@ -286,6 +288,79 @@ template <typename T, int K, int S, int W> __device__ inline void depthwise_rows
 		}
 		depthwise_end<T, V>(p, (((int64_t)n * p.win.out[0] + o) * p.win.out[1] + q0 + k) * p.channels + c, sum);
 	}
+}
+
+// As depthwise(), for R rows of W outputs each. The outputs of a block lie in one rectangle of an image, so that most rows of the
+// input that they share are read from the nearest cache.
+template <typename T, int K, int S, int W, int R> __device__ inline void depthwise_tile(const gpu_depthwise &p)
+{
+	enum { V = 4, ACROSS = (W - 1) * S + K, DOWN = (R - 1) * S + K };
+	static_assert(R == 1 || S == 1, "rows of outputs that share weights are one row apart");
+	const int across = p.side[0], wide = p.side[1], t = threadIdx.x, tall = blockDim.x / (across * wide);
+	uint32_t rest = blockIdx.x;
+	const int c = (int)((rest % p.blocks[0]) * across + t % across) * V;
+	rest /= p.blocks[0];
+	const int q0 = (int)((rest % p.blocks[1]) * wide + t / across % wide) * W;
+	rest /= p.blocks[1];
+	const int o = (int)((rest % p.blocks[2]) * tall + t / (across * wide)) * R, n = (int)(rest / p.blocks[2]);
+	const int w0 = q0 * S - p.win.begin[1], h0 = o * S - p.win.begin[0];
+	float a[R][W][V];
+	float4 w[R][K] = {};
+	start_early();
+	if (c >= p.channels || q0 >= p.win.out[1] || o >= p.win.out[0])
+		return;
+#pragma unroll
+	for (int r = 0; r < R; r++)
+#pragma unroll
+		for (int k = 0; k < W; k++)
+			depthwise_start<T, V>(p, c, a[r][k]);
+	const bool inside = w0 >= 0 && w0 + ACROSS <= p.win.in[1];
+	for (int d = 0; d < DOWN; d++) {
+		// w[r]: the row of the window that row d of the input meets in the r-th row of outputs
+#pragma unroll
+		for (int r = R - 1; r > 0; r--)
+#pragma unroll
+			for (int s = 0; s < K; s++)
+				w[r][s] = w[r - 1][s];
+#pragma unroll
+		for (int s = 0; s < K && d < K; s++)
+			w[0][s] = *(const float4 *)((const float *)p.w + (d * K + s) * p.channels + c);
+		const int h = h0 + d;
+		if (h < 0 || h >= p.win.in[0])
+			continue;
+		const T *row = (const T *)p.x + (((int64_t)n * p.win.in[0] + h) * p.win.in[1] + w0) * p.channels + c;
+#pragma unroll
+		for (int u = 0; u < ACROSS; u++) {
+			if (!inside && (w0 + u < 0 || w0 + u >= p.win.in[1]))
+				continue;
+			Pack<T, V> v = *(const Pack<T, V> *)(row + u * p.channels);
+			float f[V];
+#pragma unroll
+			for (int j = 0; j < V; j++)
+				f[j] = up(v.v[j]);
+#pragma unroll
+			for (int r = 0; r < R; r++) {
+				if (d < r || d >= r + K)
+					continue;
+#pragma unroll
+				for (int k = 0; k < W; k++) {
+					const int s = u - k * S;
+					if (s >= 0 && s < K) {
+						a[r][k][0] += f[0] * w[r][s].x;
+						a[r][k][1] += f[1] * w[r][s].y;
+						a[r][k][2] += f[2] * w[r][s].z;
+						a[r][k][3] += f[3] * w[r][s].w;
+					}
+				}
+			}
+		}
+	}
+#pragma unroll
+	for (int r = 0; r < R; r++)
+#pragma unroll
+		for (int k = 0; k < W; k++)
+			if (o + r < p.win.out[0] && q0 + k < p.win.out[1])
+				depthwise_end<T, V>(p, (((int64_t)n * p.win.out[0] + o + r) * p.win.out[1] + q0 + k) * p.channels + c, a[r][k]);
 }
 
 // Computes windows of any shape. A thread computes V channels of one output.
@@ -613,12 +688,19 @@ template <typename T> __device__ inline void stem(const gpu_stem &p)
 	{                                                                                                              \
 		depthwise_rows<T, K, S, W>(p);                                                                         \
 	}
+#define DEPTHWISE_TILE(T, K, S, W, R)                                                                                  \
+	extern "C" __global__ void __launch_bounds__(128) depthwise_tile_##K##_##S##_##W##_##T(const gpu_depthwise p)  \
+	{                                                                                                              \
+		depthwise_tile<T, K, S, W, R>(p);                                                                      \
+	}
+#define TILES(T, K) DEPTHWISE_TILE(T, K, 1, 4, 2) DEPTHWISE_TILE(T, K, 1, 7, 2) DEPTHWISE_TILE(T, K, 2, 4, 1)
 #define ROWS_OF(T, K, S) DEPTHWISE_ROWS(T, K, S, 1) DEPTHWISE_ROWS(T, K, S, 2) DEPTHWISE_ROWS(T, K, S, 4)
 #define WIDTHS(T, K, S) DEPTHWISE(T, K, S, 1) DEPTHWISE(T, K, S, 2) DEPTHWISE(T, K, S, 4)
 #define DEPTHWISES(T)                                                                                                  \
 	WIDTHS(T, 3, 1) WIDTHS(T, 3, 2) WIDTHS(T, 5, 1) WIDTHS(T, 5, 2) WIDTHS(T, 7, 1) WIDTHS(T, 7, 2)                \
 	ROWS_OF(T, 5, 1) ROWS_OF(T, 7, 1)                                                                              \
 	DEPTHWISE(T, 5, 1, 8) DEPTHWISE(T, 7, 1, 8)                                                                    \
+	TILES(T, 3) TILES(T, 5) TILES(T, 7)                                                                            \
 	extern "C" __global__ void __launch_bounds__(256) depthwise_weights_##T(const gpu_flip p) { to_float<T>(p); }
 #define POOLS(T)                                                                                                       \
 	extern "C" __global__ void __launch_bounds__(POOL_THREADS) whole_pool_1_##T(const gpu_whole_pool p)            \

@@ -14,6 +14,7 @@ struct gpu_pack {
 	void *y;
 	int64_t n; /* elements of y */
 	int channels, room, kernel[2], step[2], out[2];
+	int runs;      /* pack_planes: elements of a row of a window, of the kernel's type */
 	int64_t xs[4]; /* strides of x in elements: image, channel, row, column */
 };
 
@@ -34,6 +35,8 @@ struct gpu_depthwise {
 	void *y;
 	int64_t n;	    /* number of pieces of work, which the threads share */
 	int threads, items; /* of a block: its threads, and the pieces that it takes at a time */
+	/* depthwise_tile: threads of a block beside one another along channels and columns; blocks along channels, columns, rows */
+	int side[2], blocks[3];
 	int batch, channels;
 	struct gpu_plane win;
 	int act;

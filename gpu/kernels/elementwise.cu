@@ -275,6 +275,39 @@ template <typename V> __device__ inline void store(int to, void *y, int64_t i, V
 	}
 }
 
+enum { CAST_AT_ONCE = GPU_CAST_AT_ONCE };
+template <typename T> __device__ inline void fetch_some(const T *x, float *v)
+{
+	const int V = 16 / sizeof(T);
+	for (int i = 0; i < CAST_AT_ONCE; i += V)
+		fetch<T, V>(x + i, v + i);
+}
+template <typename T> __device__ inline void store_some(void *y, int64_t at, const float *v)
+{
+	const int V = 16 / sizeof(T);
+	for (int i = 0; i < CAST_AT_ONCE; i += V)
+		store<T, V>((T *)y + at + i, v + i);
+}
+
+// Casts between types of 16 and 32 bits, whole pieces of 16 bytes at a time.
+template <typename T> __device__ inline void cast_some(const gpu_map &p)
+{
+	const int64_t whole = p.n / CAST_AT_ONCE;
+	EACH(i, whole)
+	{
+		float v[CAST_AT_ONCE];
+		fetch_some<T>((const T *)p.x + i * CAST_AT_ONCE, v);
+		switch (p.to) {
+		case T_F32: store_some<f32>(p.y, i * CAST_AT_ONCE, v); break;
+		case T_F16: store_some<f16>(p.y, i * CAST_AT_ONCE, v); break;
+		default: store_some<bf16>(p.y, i * CAST_AT_ONCE, v);
+		}
+	}
+	if (blockIdx.x == 0)
+		for (int64_t i = whole * CAST_AT_ONCE + threadIdx.x; i < p.n; i += blockDim.x)
+			store(p.to, p.y, i, up(((const T *)p.x)[i]));
+}
+
 template <typename T> __device__ inline void cast(const gpu_map &p)
 {
 	EACH(i, p.n)
@@ -307,6 +340,8 @@ template <typename T> __device__ inline void is_class(const gpu_map &p)
 NUMBERS(KERNELS)
 #define CLASS(T) extern "C" __global__ void class_##T(const gpu_map p) { is_class<T>(p); }
 FLOATS(CLASS)
+#define SOME(T) extern "C" __global__ void cast_some_##T(const gpu_map p) { cast_some<T>(p); }
+SOME(f32) SOME(f16) SOME(bf16)
 extern "C" __global__ void where_1(const gpu_where p) { where<u8>(p); }
 extern "C" __global__ void where_2(const gpu_where p) { where<u16>(p); }
 extern "C" __global__ void where_4(const gpu_where p) { where<u32>(p); }

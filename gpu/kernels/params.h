@@ -77,6 +77,7 @@ struct gpu_dims {
 	int64_t dim[GPU_DIMS];
 };
 
+enum { GPU_CAST_AT_ONCE = 8 }; /* elements that a thread of cast_some casts at a time */
 struct gpu_map {
 	const void *x;
 	void *y;

@@ -223,12 +223,17 @@ template <typename T> __device__ inline void norm(const gpu_norm &p)
 
 // ---- rows that fit the registers: read once, written once --------------------------------------
 
-// Combines v over the threads that share a row, which are a warp or the whole block.
-template <typename F> __device__ inline float row_all(float v, F f, bool warp)
+// Combines v over the threads that share a row, which are a part of a warp (8, 16 or 32 threads) or the whole block.
+template <typename F> __device__ inline float row_all(float v, F f, int threads)
 {
+	if (threads < 32) {
+		for (int o = threads / 2; o; o >>= 1)
+			v = f(v, __shfl_xor_sync(0xffffffffu, v, o));
+		return v;
+	}
 	for (int o = 16; o; o >>= 1)
 		v = f(v, __shfl_xor_sync(0xffffffffu, v, o));
-	if (warp)
+	if (threads == 32)
 		return v;
 	__shared__ float part[32];
 	__syncthreads(); // threads may still be reading `part` for the previous call
@@ -264,13 +269,12 @@ template <typename T, int V> __device__ inline void store_row(const gpu_norm &p,
 // A thread holds up to CH pieces of V elements of its row.
 template <typename T, int V, int CH> __device__ inline void norm_row(const gpu_norm &p)
 {
-	const bool warp = p.row_threads == 32;
-	int64_t r = warp ? blockIdx.x * (int64_t)(blockDim.x / 32) + threadIdx.x / 32 : blockIdx.x;
-	int lane = warp ? threadIdx.x % 32 : threadIdx.x, n = (int)p.n;
+	const int threads = p.row_threads, lane = threadIdx.x % threads;
+	const int64_t r = blockIdx.x * (int64_t)(blockDim.x / threads) + threadIdx.x / threads;
+	// Threads of a warp whose row is behind the last take part in the sums of the others.
+	const int n = r < p.rows ? (int)p.n : 0;
 	float v[CH][V], by[V], plus[V], sum = 0, var = 0, mean = 0;
 	start_early();
-	if (r >= p.rows)
-		return;
 	int64_t at = r * p.n;
 	if (CH == 1 && lane * V < n) { // loads scale and bias together with x, so that the loads overlap
 		if (p.scale)
@@ -280,7 +284,7 @@ template <typename T, int V, int CH> __device__ inline void norm_row(const gpu_n
 	}
 #pragma unroll
 	for (int c = 0; c < CH; c++) {
-		int i = (c * p.row_threads + lane) * V;
+		int i = (c * threads + lane) * V;
 		if (i >= n)
 			break;
 		fetch<T, V>((const T *)p.x + at + i, v[c]);
@@ -294,19 +298,19 @@ template <typename T, int V, int CH> __device__ inline void norm_row(const gpu_n
 			sum += v[c][e];
 	}
 	if (!p.rms)
-		mean = row_all(sum, Add(), warp) / (float)n;
+		mean = row_all(sum, Add(), threads) / (float)n;
 #pragma unroll
 	for (int c = 0; c < CH; c++) {
-		if ((c * p.row_threads + lane) * V >= n)
+		if ((c * threads + lane) * V >= n)
 			break;
 		for (int e = 0; e < V; e++)
 			var += (v[c][e] - mean) * (v[c][e] - mean);
 	}
-	var = row_all(var, Add(), warp) / (float)n;
+	var = row_all(var, Add(), threads) / (float)n;
 	float inv = 1.0f / sqrtf(var + (float)p.epsilon);
 #pragma unroll
 	for (int c = 0; c < CH; c++) {
-		int i = (c * p.row_threads + lane) * V;
+		int i = (c * threads + lane) * V;
 		if (i >= n)
 			break;
 		if (CH > 1 && p.scale)
@@ -320,9 +324,9 @@ template <typename T, int V, int CH> __device__ inline void norm_row(const gpu_n
 		}
 		store_row<T, V>(p, at + i, v[c]);
 	}
-	if (lane == 0 && p.mean)
+	if (lane == 0 && n && p.mean)
 		((float *)p.mean)[r] = mean;
-	if (lane == 0 && p.inv)
+	if (lane == 0 && n && p.inv)
 		((float *)p.inv)[r] = inv;
 }
 
@@ -346,7 +350,7 @@ template <typename T, int V> __device__ inline void softmax_row(const gpu_line &
 		for (int e = 0; e < V; e++)
 			most = Max()(v[c][e], most);
 	}
-	most = row_all(most, Max(), warp);
+	most = row_all(most, Max(), p.row_threads);
 #pragma unroll
 	for (int c = 0; c < CH; c++) {
 		if ((c * p.row_threads + lane) * V >= n)
@@ -356,7 +360,7 @@ template <typename T, int V> __device__ inline void softmax_row(const gpu_line &
 			sum += expf(v[c][e]);
 		}
 	}
-	sum = row_all(sum, Add(), warp);
+	sum = row_all(sum, Add(), p.row_threads);
 	float log_sum = logf(sum);
 #pragma unroll
 	for (int c = 0; c < CH; c++) {

@@ -11,8 +11,11 @@ GPU_SAME(GPU_CAST_NEAREST, CAST_NEAREST);
 #define T_USUAL (T_NUMBERS | T_BOOL)
 #define T_CAST	((T_ALL | T_F6) & ~(T_STRING | T_COMPLEX))
 
+/* types between which cast_some converts whole pieces of 16 bytes */
+#define T_SOME (T_BIT(DT_F32) | T_F16 | T_BF16)
+
 struct cast_state {
-	void *fn;
+	void *fn, *some; /* some: where both types are among T_SOME, for operands that are aligned to 16 bytes */
 	struct gpu_map job;
 };
 
@@ -32,6 +35,8 @@ static int usual_reshape(struct site *s, struct step *step, struct diag *d)
 	c->job.n = gpu_count(&site_in(s, 0)->shape);
 	c->job.to = (int)gpu_out_type(s, 0);
 	c->fn = gpu_typed(s, "elementwise", "cast", gpu_type(s, 0), d);
+	if (T_BIT(gpu_type(s, 0)) & T_SOME && T_BIT(gpu_out_type(s, 0)) & T_SOME)
+		c->some = gpu_typed(s, "elementwise", "cast_some", gpu_type(s, 0), d);
 	step->state = c;
 	/*
 	 * The kernel does not read CastLike's second input: only its type matters, which is known when the plan is
@@ -48,7 +53,12 @@ static int usual_run(const struct call *c)
 
 	job.x = gpu_data(c, 0);
 	job.y = gpu_out(c, 0);
-	return job.n ? gpu_launch(c, s->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
+	if (!job.n)
+		return 0;
+	if (s->some && ((uintptr_t)job.x | (uintptr_t)job.y) % 16 == 0)
+		return gpu_launch(c, s->some, gpu_grid((job.n + GPU_CAST_AT_ONCE - 1) / GPU_CAST_AT_ONCE),
+				  &job, sizeof(job));
+	return gpu_launch(c, s->fn, gpu_grid(job.n), &job, sizeof(job));
 }
 
 static bool any_accepts(const struct site *s, struct why *w)

@@ -189,9 +189,26 @@ static int concat_reshape(struct site *s, struct step *step, struct diag *d)
 	return gpu_moves_set(s, m, gpu_type(s, 0), d);
 }
 
+/*
+ * Reshape and its like of a channels-last value that keep its first two dimensions, as between the first convolution of a vision
+ * transformer and what follows, keep its layout: the others are the pixels in the same order.
+ */
+static int view_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct shape *x = &site_in(s, 0)->shape, *y = &site_out(s, 0)->shape;
+	enum layout *want, *give;
+
+	if (gpu_is_last(s, 0) && y->rank >= 2 && x->dim[0] == y->dim[0] && x->dim[1] == y->dim[1] &&
+	    gpu_channels_last(y) == LAYOUT_CHANNELS_LAST) {
+		gpu_layouts(s, step, &want, &give);
+		want[0] = give[0] = LAYOUT_CHANNELS_LAST;
+	}
+	return gpu_view_reshape(s, step, d);
+}
+
 #define VIEW(name)                                                                                 \
 	{                                                                                          \
-		.op = (name), .types = T_MOVED, .reshape = gpu_view_reshape, .run = gpu_view_run   \
+		.op = (name), .types = T_MOVED, .reshape = view_reshape, .run = gpu_view_run       \
 	}
 #define MOVE(name, how)                                                                            \
 	{                                                                                          \

@@ -4,8 +4,12 @@
 #include "ops/norm.h"
 #include "gpu/ops/task_rows.h"
 
-/* With fewer rows than this, a whole block computes each row instead of a warp, so that more of the device has work. */
-enum { MIN_WARP_ROWS = 2048 };
+enum {
+	/* With fewer rows than this, a whole block computes each row instead of a warp, so that more of the device has work. */
+	MIN_WARP_ROWS = 2048,
+	/* From so many rows on, a warp computes two or four rows that are too short for all of its threads. */
+	MANY_ROWS = 8192,
+};
 
 bool gpu_rows_fit(int64_t rows, int64_t n, enum dtype t, const char *prefix, char name[64],
 		  struct gpu_rows *out)
@@ -39,10 +43,15 @@ int gpu_norm_set(struct site *s, struct step *step, struct gpu_norm_state *n, st
 	if (j->period == 1 && j->inner == 1 &&
 	    gpu_rows_fit(j->rows, j->n, gpu_type(s, 0), "norm", name, &fit)) {
 		int64_t vector = 16 / gpu_size(gpu_type(s, 0));
+		bool one = j->n % vector == 0 && fit.threads * vector >= j->n;
 		n->grid = fit.grid;
 		j->row_threads = fit.threads;
-		if (j->n % vector == 0 && fit.threads * vector >= j->n)
+		if (one)
 			snprintf(name, sizeof(name), "norm_one_row_%s", dtype_name(gpu_type(s, 0)));
+		if (one && fit.threads == 32 && j->rows >= MANY_ROWS && j->n <= 16 * vector) {
+			j->row_threads = j->n <= 8 * vector ? 8 : 16;
+			n->grid.x = (n->grid.x + 32 / j->row_threads - 1) / (32 / j->row_threads);
+		}
 		n->fn = gpu_kernel(s, "rows", name, d);
 		n->early = true;
 		return n->fn ? 0 : -E_DEVICE;

@@ -128,7 +128,20 @@ bool batch_takes(const struct batch *b, const struct tensor *const *const *cases
 	return true;
 }
 
-/* Copies input i of all cases behind one another, and repeats the last row up to b->rows. */
+/* Returns whether the cases' values of input i lie behind one another already, as slices of an array do. */
+static bool one_piece(const struct tensor *const *const *cases, size_t n, uint32_t i)
+{
+	const unsigned char *at = cases[0][i]->data;
+
+	for (size_t k = 0; k < n; k++) {
+		if (cases[k][i]->data != at)
+			return false;
+		at += cases[k][i]->bytes;
+	}
+	return true;
+}
+
+/* Copies input i of all cases behind one another, unless they are, and repeats the last row up to b->rows. */
 static int stack_input(struct batch *b, const struct tensor *const *const *cases, size_t n,
 		       uint32_t i, struct diag *d)
 {
@@ -140,6 +153,10 @@ static int stack_input(struct batch *b, const struct tensor *const *const *cases
 	t->shape.dim[0] = b->rows;
 	if (!tensor_bytes(tensor_dtype(t), &t->shape, LAYOUT_ROW, &bytes))
 		return FAIL(d, E_SIZE, .slot = fmt(d, "input '%s'", input_value(b, i)->name));
+	b->in[i] = t;
+	t->bytes = bytes;
+	if (b->rows == b->first[n] && one_piece(cases, n, i))
+		return 0;
 	if (bytes > b->room[i]) {
 		mem_free(b->owned[i]);
 		b->owned[i] = mem_alloc(bytes, MEM_STAGING);
@@ -148,7 +165,6 @@ static int stack_input(struct batch *b, const struct tensor *const *const *cases
 	if (!b->owned[i] && bytes)
 		return FAIL(d, E_MEMORY, .message = fmt(d, "no memory for a batch of %zu inputs", n));
 	t->data = to = b->owned[i];
-	t->bytes = bytes;
 	for (size_t k = 0; k < n; k++) {
 		if (cases[k][i]->bytes)
 			memcpy(to, cases[k][i]->data, cases[k][i]->bytes);
@@ -157,7 +173,6 @@ static int stack_input(struct batch *b, const struct tensor *const *const *cases
 	row = b->rows ? bytes / (size_t)b->rows : 0;
 	for (const unsigned char *end = (unsigned char *)t->data + bytes; row && to < end; to += row)
 		memcpy(to, to - row, row);
-	b->in[i] = t;
 	return 0;
 }
 

@@ -831,10 +831,26 @@ def odd_sizes():
         c.end(c.op("GlobalAveragePool", c.depthwise(t, 8, 92)))
 
 
+def large_batches():
+    """What only large batches take: rows that parts of a warp normalize, a vision transformer's patches."""
+    for t in HALVES:
+        for n in (24, 64, 96):
+            c = Case(f"many_rows{n}_{t}")
+            c.end(c.op("LayerNormalization", c.x(t, 8195, n), c.w(t, n), c.w(t, n), axis=-1))
+        c = Case(f"patches_in_a_row_{t}")
+        y = c.op("Conv", c.x(t, 2, 3, 12, 12), c.w(t, 40, 3, 4, 4), c.w(t, 40), strides=[4, 4])
+        y = c.op("Transpose", c.op("Reshape", y, i64(c, 2, 40, 9)), perm=[0, 2, 1])
+        c.end(c.op("Add", c.op("Concat", c.x(t, 2, 1, 40), y, axis=1), c.w(t, 1, 10, 40)))
+        c = Case(f"reshapes_of_channels_last_{t}")
+        y = c.depthwise(t, 8)
+        c.end(c.op("Reshape", y, i64(c, 2, 8, 144)), c.op("Reshape", y, i64(c, 2, 8, 4, 6, 6)), c.op("Reshape", y, i64(c, 2, 4, 2, 144)),
+              c.op("Flatten", y, axis=2), c.op("Relu", c.op("Reshape", c.op("Reshape", y, i64(c, 2, 8, 72, 2)), i64(c, 2, 8, 12, 12))))
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, convs_of_codes, coded, special, language, float8, few_rows, odd_sizes):
+    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, convs_of_codes, coded, special, language, float8, few_rows, odd_sizes, large_batches):
         group()
     with open(os.path.join(sys.argv[1], "manifest.tsv"), "w") as f:
         for name, precision in sorted(MADE):
