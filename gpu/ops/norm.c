@@ -49,8 +49,9 @@ int gpu_norm_set(struct site *s, struct step *step, struct gpu_norm_state *n, st
 		if (one)
 			snprintf(name, sizeof(name), "norm_one_row_%s", dtype_name(gpu_type(s, 0)));
 		if (one && fit.threads == 32 && j->rows >= MANY_ROWS && j->n <= 16 * vector) {
-			j->row_threads = j->n <= 8 * vector ? 8 : 16;
-			n->grid.x = (n->grid.x + 32 / j->row_threads - 1) / (32 / j->row_threads);
+			unsigned at_once = j->n <= 8 * vector ? 4 : 2; /* rows of a warp */
+			j->row_threads = (int)(32 / at_once);
+			n->grid.x = (n->grid.x + at_once - 1) / at_once;
 		}
 		n->fn = gpu_kernel(s, "rows", name, d);
 		n->early = true;
