@@ -44,7 +44,7 @@ int cuda_capture_end(struct stream *s, struct captured **out, struct diag *d);
 int cuda_capture_launch(struct captured *c, struct stream *s, struct diag *d);
 void cuda_capture_drop(struct captured *c);
 int cuda_list_begin(struct stream *s, struct diag *d);
-int cuda_list_end(struct stream *s, struct captured **out);
+int cuda_list_end(struct stream *s, struct captured **out, bool soon);
 
 struct stream *cuda_stream(struct device *device);
 int cuda_use_stream(struct device *device, void *handle, struct diag *d); /* handle: CUstream */

@@ -103,6 +103,8 @@ bool launches_block(void);
 void stages_free(struct device *dev);
 /* Waits for the stream, then reports invalid data that kernels found. Returns 0 or -code. */
 int device_wait(struct device *dev, struct diag *d);
+/* Reports invalid data that a kernel has found, as gpu_fault() held it, once. Returns 0 or -code. */
+int device_fault(struct device *dev, uint64_t who, struct diag *d);
 
 /* module.c */
 void modules_free(struct device *dev);

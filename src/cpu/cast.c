@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
 
 struct how {
 	enum dtype from, to;
@@ -46,25 +49,41 @@ typedef void cast_loop(const void *x, void *y, int64_t n);
 	static inline int64_t whole64_##f(F v)                                                     \
 	{                                                                                          \
 		return v >= (F)INT64_MIN && v < -(F)INT64_MIN ? (int64_t)v : INT64_MIN;            \
-	}                                                                                          \
+	}
+#define DEFINE_NATURAL(f, F)                                                                       \
 	static inline uint64_t natural64_##f(F v)                                                  \
 	{                                                                                          \
 		return v >= -(F)INT64_MIN && v < -2 * (F)INT64_MIN ? (uint64_t)v                   \
 								   : (uint64_t)whole64_##f(v);     \
 	}
+#if defined(__x86_64__)
+/* The instructions give the least number themselves. */
+static inline int32_t whole32_f32(float v)
+{
+	return _mm_cvttss_si32(_mm_set_ss(v));
+}
+static inline int64_t whole64_f32(float v)
+{
+	return _mm_cvttss_si64(_mm_set_ss(v));
+}
+#else
 DEFINE_WHOLE(f32, float)
+#endif
 DEFINE_WHOLE(f64, double)
+DEFINE_NATURAL(f32, float)
+DEFINE_NATURAL(f64, double)
 #define FROM_FLOAT(f, F)                                                                           \
 	LOOP_CAST(f##_f32, F, float, v)                                                            \
 	LOOP_CAST(f##_f64, F, double, v)                                                           \
+	LOOP_CAST(f##_u32, F, uint32_t, whole64_##f(v))                                            \
+	LOOP_CAST(f##_i64, F, int64_t, whole64_##f(v))                                             \
+	LOOP_CAST(f##_u64, F, uint64_t, natural64_##f(v))
+#define FROM_FLOAT_32(f, F)                                                                        \
 	LOOP_CAST(f##_i8, F, int8_t, whole32_##f(v))                                               \
 	LOOP_CAST(f##_u8, F, uint8_t, whole32_##f(v))                                              \
 	LOOP_CAST(f##_i16, F, int16_t, whole32_##f(v))                                             \
 	LOOP_CAST(f##_u16, F, uint16_t, whole32_##f(v))                                            \
-	LOOP_CAST(f##_i32, F, int32_t, whole32_##f(v))                                             \
-	LOOP_CAST(f##_u32, F, uint32_t, whole64_##f(v))                                            \
-	LOOP_CAST(f##_i64, F, int64_t, whole64_##f(v))                                             \
-	LOOP_CAST(f##_u64, F, uint64_t, natural64_##f(v))
+	LOOP_CAST(f##_i32, F, int32_t, whole32_##f(v))
 #define FROM_INT(f, F)                                                                             \
 	LOOP_CAST(f##_f32, F, float, v)                                                            \
 	LOOP_CAST(f##_f64, F, double, v)                                                           \
@@ -75,7 +94,44 @@ DEFINE_WHOLE(f64, double)
 	LOOP_CAST(f##_bool, F, uint8_t, v != 0)
 FROM_FLOAT(f32, float)
 FROM_FLOAT(f64, double)
+FROM_FLOAT_32(f64, double)
 LOOP_CAST(f64_bool, double, uint8_t, v != 0)
+
+/* Truncates n floats. */
+static void whole_chunk(const float *x, int32_t *y, int64_t n)
+{
+	int64_t i = 0;
+
+#if defined(__x86_64__)
+	for (; i + 4 <= n; i += 4)
+		_mm_storeu_si128((__m128i *)(void *)(y + i), _mm_cvttps_epi32(_mm_loadu_ps(x + i)));
+#endif
+	for (; i < n; i++)
+		y[i] = whole32_f32(x[i]);
+}
+
+static void f32_i32(const void *x, void *y, int64_t n)
+{
+	whole_chunk(x, y, n);
+}
+
+enum { WHOLE_CHUNK = 256 };
+#define FROM_WHOLE(name, T)                                                                        \
+	static void f32_##name(const void *px, void *py, int64_t n)                                \
+	{                                                                                          \
+		const float *x = px;                                                               \
+		T *y = py;                                                                         \
+		int32_t whole[WHOLE_CHUNK];                                                        \
+		for (int64_t w; n > 0; n -= w, x += w, y += w) {                                   \
+			w = n < WHOLE_CHUNK ? n : WHOLE_CHUNK;                                     \
+			whole_chunk(x, whole, w);                                                  \
+			LOOP for (int64_t i = 0; i < w; i++) y[i] = (T)whole[i];                   \
+		}                                                                                  \
+	}
+FROM_WHOLE(i8, int8_t)
+FROM_WHOLE(u8, uint8_t)
+FROM_WHOLE(i16, int16_t)
+FROM_WHOLE(u16, uint16_t)
 
 enum { ZERO_CHUNK = 1024 };
 

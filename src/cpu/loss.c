@@ -25,7 +25,16 @@ struct job {
 
 static double element_f64(const struct tensor *t, int64_t i)
 {
+	if (tensor_dtype(t) == DT_F32)
+		return (double)((const float *)t->data)[i];
 	return elem_f64(tensor_dtype(t), t->data, i);
+}
+
+static int64_t class_at(const struct tensor *t, int64_t i)
+{
+	if (tensor_dtype(t) == DT_I64)
+		return ((const int64_t *)t->data)[i];
+	return elem_i64(tensor_dtype(t), t->data, i);
 }
 
 static bool is_ignored(const struct job *j, int64_t class)
@@ -114,7 +123,7 @@ static void loss_task(const struct job *j, int64_t task)
 			elem_set_f64(t, j->log_prob->data, e, element_f64(j->x, e) - lse[i]);
 		}
 	for (int64_t i = 0; i < w; i++) {
-		int64_t class = elem_i64(tensor_dtype(j->target), j->target->data, at_ + i);
+		int64_t class = class_at(j->target, at_ + i);
 		double weight = is_ignored(j, class) ? 0
 				: j->weight	     ? element_f64(j->weight, class)
 						     : 1;
@@ -128,16 +137,27 @@ static void loss_task(const struct job *j, int64_t task)
 
 static void loss_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
+	enum { AHEAD = 16 };
+	const struct job *j = arg;
+	bool far = !j->softmax && j->inner == 1; /* of each row of scores, one is read */
+
 	(void)thread;
-	for (int64_t k = begin; k < end; k++)
-		loss_task(arg, k);
+	for (int64_t k = begin; k < end; k++) {
+		if (far && k + AHEAD < end) {
+			int64_t class = class_at(j->target, k + AHEAD);
+			int64_t at_ = (k + AHEAD) * j->classes + (is_ignored(j, class) ? 0 : class);
+			__builtin_prefetch((const char *)j->x->data +
+					   (size_t)at_ * dtype_bits(tensor_dtype(j->x)) / 8);
+		}
+		loss_task(j, k);
+	}
 }
 
 /* Fails if a target class is not among the classes of the scores, or the number of weights is wrong. */
 static int check_classes(const struct job *j)
 {
 	for (int64_t i = 0; i < tensor_count(j->target); i++) {
-		int64_t class = elem_i64(tensor_dtype(j->target), j->target->data, i);
+		int64_t class = class_at(j->target, i);
 		if (!is_ignored(j, class) && (class < 0 || class >= j->classes))
 			return call_fail(
 				j->call, E_VALUE,

@@ -178,6 +178,17 @@ static int max_roi_run(const struct call *c)
 	return tensor_dtype(c->in[0]) == DT_F64 ? run_max_roi_f64(c) : run_max_roi_f32(c);
 }
 
+static int max_reshape(struct site *site, struct step *step, struct diag *d)
+{
+	const struct shape *x = &site_in(site, 0)->shape;
+	size_t lines;
+
+	if (!size_mul((size_t)x->dim[x->rank - 1], (size_t)pool_threads() * sizeof(double), &lines))
+		return FAIL(d, E_SIZE, .node = site->node->origin->name, .op = "MaxPool");
+	step->workspace = wide_workspace(site) + scratch_size(lines);
+	return 0;
+}
+
 static int roi_align_reshape(struct site *site, struct step *step, struct diag *d)
 {
 	const struct shape *x = &site_in(site, 0)->shape;
@@ -415,7 +426,8 @@ const struct kernel cpu_pool[] = {
 	{"GlobalAveragePool", T_F32, 0, row_major, NULL, wide_reshape, global_average_run, NULL, NULL},
 	{"GlobalMaxPool", T_F32 | T_BF16, CHANNELS},
 	{"GlobalAveragePool", FAST, ONEDNN(pool)},
-	ROW("MaxPool", T_FLOATS_BF | T_I8 | T_U8, max_run),
+	{"MaxPool", T_FLOATS_BF | T_I8 | T_U8, K_REFERENCE, NULL, NULL, max_reshape, max_run, NULL,
+	 NULL},
 	ROW("AveragePool", T_FLOATS_BF, average_run),
 	ROW("LpPool", T_FLOATS_BF, lp_run),
 	ROW("GlobalMaxPool", T_FLOATS_BF, global_max_run),

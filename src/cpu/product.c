@@ -15,6 +15,8 @@
 #include "ops/matmul.h"
 #include "ops/window.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 /* Packing pads the columns to those of a strip, up to 32, so that a narrow matrix would take many times its size. */
@@ -30,6 +32,21 @@ struct linear {
 	int act;
 	float act_alpha, act_beta;
 	bool has_c, has_r;
+	struct faint *faint; /* usually NULL */
+};
+
+/*
+ * Values of k whose weights are all denormal or zero, as those of channels that training has let die. Their products with small
+ * elements add nothing, because what is below half of the least number rounds to zero, but processors take some hundred cycles
+ * for each multiplication of a denormal number. So these values stand behind the others, as a product of their own that is
+ * left out unless an element is large.
+ */
+struct faint {
+	int64_t strong;	      /* number of the other values */
+	const int32_t *order; /* of all values: the others first */
+	const float *packed;  /* weights of the faint values */
+	float most;	      /* the largest element whose products vanish */
+	size_t scratch;	      /* bytes before the rows of A in that order */
 };
 
 /* What the three operators say, as infer::Gemm says it. */
@@ -130,6 +147,132 @@ static int pack_weights(void *dst, const struct tensor *t, void *arg)
 	return 0;
 }
 
+/* ---- weights that are denormal ------------------------------------------------------------------ */
+
+static bool is_faint(float w)
+{
+	return fabsf(w) < FLT_MIN;
+}
+
+/*
+ * Writes the values of k whose weights are all faint to `list`, and returns their number. Where weights are as usual, that takes
+ * one look at each value.
+ */
+static int64_t find_faint(const struct packing *p, const float *w, int32_t *list)
+{
+	int64_t k_step = p->transposed ? 1 : p->n, n_step = p->transposed ? p->k : 1, count = 0;
+
+	for (int64_t k = 0; k < p->k; k++)
+		if (is_faint(w[k * k_step]))
+			list[count++] = (int32_t)k;
+	for (int64_t n = 1; n < p->n && count; n++) {
+		int64_t left = 0;
+		for (int64_t i = 0; i < count; i++)
+			if (is_faint(w[list[i] * k_step + n * n_step]))
+				list[left++] = list[i];
+		count = left;
+	}
+	return count;
+}
+
+struct faint_packing {
+	const struct packing *p;
+	const struct faint *f;
+};
+
+/* Packs the weights of the strong values, and behind them those of the faint ones. */
+static int pack_faint(void *dst, const struct tensor *t, void *arg)
+{
+	const struct faint_packing *a = arg;
+	const struct packing *p = a->p;
+	const float *w = t->data;
+	float *rows = mem_alloc((size_t)(p->k * p->n) * sizeof(float), MEM_STAGING);
+
+	if (!rows)
+		return -E_MEMORY;
+	for (int64_t k = 0; k < p->k; k++)
+		for (int64_t n = 0; n < p->n; n++) {
+			int64_t from = a->f->order[k];
+			rows[k * p->n + n] = w[p->transposed ? n * p->k + from : from * p->n + n];
+		}
+	struct gemm g = {.n = p->n, .k = a->f->strong, .b = rows, .b_row = p->n, .b_col = 1};
+	gemm_pack(GEMM_F32, &g, dst);
+	g.b = rows + a->f->strong * p->n;
+	g.k = p->k - a->f->strong;
+	gemm_pack(GEMM_F32, &g, (char *)dst + gemm_packed_bytes(GEMM_F32, p->n, a->f->strong));
+	mem_free(rows);
+	return 0;
+}
+
+/* The largest element whose products with all faint weights are below half of the least number. */
+static float most_that_vanishes(const struct packing *p, const struct faint *f, const float *w)
+{
+	double largest = 0;
+
+	for (int64_t k = f->strong; k < p->k; k++)
+		for (int64_t n = 0; n < p->n; n++) {
+			int64_t at = f->order[k];
+			largest =
+				fmax(largest,
+				     fabs((double)w[p->transposed ? n * p->k + at : at * p->n + n]));
+		}
+	return (float)fmin((double)FLT_MAX, 0x1p-151 / largest);
+}
+
+/* Sets l->faint if enough weights are faint. */
+static int prepare_faint(struct site *s, struct linear *l, struct packing *p, struct diag *d)
+{
+	enum { PART = 8 };
+	const struct tensor *b = site_known(s, IN_B);
+	int32_t *order = arena_new_n(s->plan_arena, int32_t, (size_t)l->k);
+	struct faint *f = arena_new(s->plan_arena, struct faint);
+	int64_t faint = l->k < INT32_MAX ? find_faint(p, b->data, order) : 0, at = 0;
+
+	if (faint < 1 || faint < l->k / PART)
+		return 0;
+	f->strong = l->k - faint;
+	memmove(order + f->strong, order, (size_t)faint * sizeof(*order));
+	for (int64_t k = 0, i = f->strong; k < l->k; k++)
+		if (i < l->k && order[i] == k)
+			i++;
+		else
+			order[at++] = (int32_t)k;
+	f->order = order;
+	f->most = most_that_vanishes(p, f, b->data);
+	struct faint_packing pack = {p, f};
+	size_t first = gemm_packed_bytes(GEMM_F32, l->n, f->strong);
+	l->packed =
+		store_get(s->store, b, p->transposed ? "product faint transposed" : "product faint",
+			  first + gemm_packed_bytes(GEMM_F32, l->n, faint), pack_faint, &pack, d);
+	if (!l->packed)
+		return -E_MEMORY;
+	f->packed = (const float *)(const void *)((const char *)l->packed + first);
+	l->faint = f;
+	return 0;
+}
+
+/*
+ * Copies the rows of A with the strong values, and behind all of them the faint ones. Returns whether the products of the faint
+ * ones must be added, because an element is too large or no number.
+ */
+static bool copy_by_order(const struct linear *l, const float *a, float *to)
+{
+	const struct faint *f = l->faint;
+	int64_t faint = l->k - f->strong;
+	float *rest = to + l->m * f->strong;
+	bool large = false;
+
+	for (int64_t i = 0; i < l->m; i++, a += l->k, to += f->strong, rest += faint) {
+		for (int64_t k = 0; k < f->strong; k++)
+			to[k] = a[f->order[k]];
+		for (int64_t k = 0; k < faint; k++) {
+			rest[k] = a[f->order[f->strong + k]];
+			large |= !(fabsf(rest[k]) <= f->most);
+		}
+	}
+	return large;
+}
+
 /* ---- the kernel ------------------------------------------------------------------------------- */
 
 /* The product without its operands' data. */
@@ -155,14 +298,29 @@ static int prepare(struct site *s, struct step *step, struct linear *l, bool tra
 
 	l->has_c = site_in(s, IN_C) != NULL;
 	l->has_r = site_in(s, IN_R) != NULL;
-	l->packed = store_get(s->store, site_known(s, IN_B),
-			      transposed ? "product transposed" : "product", bytes, pack_weights,
-			      &p, d);
+	int err = prepare_faint(s, l, &p, d);
+	if (err)
+		return err;
+	if (!l->faint)
+		l->packed = store_get(s->store, site_known(s, IN_B),
+				      transposed ? "product transposed" : "product", bytes,
+				      pack_weights, &p, d);
 	if (!l->packed)
 		return -E_MEMORY;
 	step->unread |= UINT64_C(1) << IN_B;
-	const struct gemm g = product_of(l);
+	struct gemm g = product_of(l);
 	step->workspace = gemm_scratch_for(GEMM_F32, &g);
+	if (l->faint) {
+		int64_t part[] = {l->faint->strong, l->k - l->faint->strong};
+		for (int i = 0; i < 2; i++) {
+			g.a_row = g.k = part[i];
+			size_t each = gemm_scratch_for(GEMM_F32, &g);
+			step->workspace = each > step->workspace ? each : step->workspace;
+		}
+		l->faint->scratch = step->workspace;
+		/* A is a tensor, so that its bytes can be counted */
+		step->workspace += (size_t)(l->m * l->k) * sizeof(float);
+	}
 	step->state = l;
 	if (l->has_r)
 		allow_inplace(step, 0, IN_R);
@@ -227,6 +385,19 @@ int product_run(const struct call *c)
 	g.a = c->in[IN_A]->data;
 	g.c = c->out[0]->data;
 	g.beta = in_place ? 1 : 0;
+	if (l->faint) {
+		float *rows = (float *)(void *)((char *)c->workspace + l->faint->scratch);
+		bool large = copy_by_order(l, g.a, rows);
+		g.a = rows;
+		g.a_row = g.k = l->faint->strong;
+		if (large) {
+			gemm_run(GEMM_F32, &g, c->workspace);
+			g.a = rows + l->m * l->faint->strong;
+			g.a_row = g.k = l->k - l->faint->strong;
+			g.b = g.packed = l->faint->packed;
+			g.beta = 1;
+		}
+	}
 	if (run.c || run.r || l->act != ACT_NONE) {
 		g.finish = finish;
 		g.finish_arg = &run;

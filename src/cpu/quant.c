@@ -283,8 +283,14 @@ struct range_job {
 static void find_range(void *arg, int64_t begin, int64_t end, int thread)
 {
 	struct range_job *j = arg;
-	float low = simd()->min(j->x + begin, end - begin),
-	      high = simd()->max(j->x + begin, end - begin);
+	enum { PART = 4096 }; /* floats, which stay in the cache for both */
+	float low = INFINITY, high = -INFINITY;
+
+	for (int64_t i = begin, n; i < end; i += n) {
+		n = end - i < PART ? end - i : PART;
+		low = least_f32(low, simd()->min(j->x + i, n));
+		high = greatest_f32(high, simd()->max(j->x + i, n));
+	}
 
 	j->low[thread & 63] = least_f32(j->low[thread & 63], low);
 	j->high[thread & 63] = greatest_f32(j->high[thread & 63], high);

@@ -109,40 +109,18 @@ static const float *load_f32(const struct plan *p, int64_t off, int64_t n, float
 	return buf;
 }
 
-/*
- * Multiplies in independent lanes, because in a single chain each multiplication would wait for the
- * one before.
- */
-static float product_f32(const float *x, int64_t n)
-{
-	enum { LANES = 32 };
-	float lane[LANES], r = 1;
-	int64_t i = 0;
-
-	for (int k = 0; k < LANES; k++)
-		lane[k] = 1;
-	for (; i + LANES <= n; i += LANES)
-		for (int k = 0; k < LANES; k++)
-			lane[k] *= x[i + k];
-	for (int k = 0; k < LANES; k++)
-		r *= lane[k];
-	for (; i < n; i++)
-		r *= x[i];
-	return r;
-}
-
-static float reduce_f32(const struct plan *p, const float *x, int64_t n, double max)
+static double reduce_f32(const struct plan *p, const float *x, int64_t n, double max)
 {
 	const struct simd *s = p->simd;
 
 	switch (p->kind) {
-	case A_SUM: return s->sum(x, n);
-	case A_ABS: return s->sum_abs(x, n);
-	case A_SQUARE: return s->sum_square(x, n);
-	case A_PROD: return product_f32(x, n);
-	case A_MAX: return s->max(x, n);
-	case A_MIN: return s->min(x, n);
-	case A_EXP: return s->sum_exp(x, n, (float)max);
+	case A_SUM: return (double)s->sum(x, n);
+	case A_ABS: return (double)s->sum_abs(x, n);
+	case A_SQUARE: return (double)s->sum_square(x, n);
+	case A_PROD: return s->product(x, n);
+	case A_MAX: return (double)s->max(x, n);
+	case A_MIN: return (double)s->min(x, n);
+	case A_EXP: return (double)s->sum_exp(x, n, (float)max);
 	}
 	return 0;
 }
@@ -155,7 +133,7 @@ static void f32_run(const struct plan *p, int64_t off, int64_t n, double max, un
 	for (int64_t m; n > 0; off += m, n -= m) {
 		m = n < most ? n : most;
 		const float *x = load_f32(p, off, m, buf);
-		a->d = combine(p->kind, a->d, (double)reduce_f32(p, x, m, max));
+		a->d = combine(p->kind, a->d, reduce_f32(p, x, m, max));
 	}
 }
 
@@ -473,8 +451,7 @@ static void reduce_runs(const struct plan *p, int64_t base, int64_t split, doubl
 		double d = a->d;
 		const float *x = (const float *)p->x + base;
 		for (int64_t k = from; k < to; k++)
-			d = combine(p->kind, d,
-				    (double)reduce_f32(p, x + k * p->rstep[0], p->inner, max));
+			d = combine(p->kind, d, reduce_f32(p, x + k * p->rstep[0], p->inner, max));
 		a->d = d;
 		return;
 	}

@@ -11,6 +11,7 @@
 #include "cpu/math/gemm.h"
 #include "cpu/math/util.h"
 #include "cpu/math/wide.h"
+#include "cpu/quantized/qproduct.h"
 
 #include <math.h>
 #include <string.h>
@@ -20,10 +21,11 @@ struct rnn_size {
 	int gates;
 	int64_t seq, batch, input, hidden;
 	/*
-	 * W and R of DynamicQuantizeLSTM, dequantized and in the layout of LSTM. Both are NULL for
-	 * other operators.
+	 * W and R of DynamicQuantizeLSTM: codes less their zero points, as floats and in the layout of LSTM, or NULL where products
+	 * take the codes; and the scales of a direction: of each column, or one. All are NULL for other operators.
 	 */
-	const float *w, *r;
+	const float *w, *r, *w_scale, *r_scale;
+	int64_t w_scales, r_scales;
 };
 
 /*
@@ -33,6 +35,8 @@ struct rnn_size {
 struct rnn_plan {
 	const char *w, *r; /* the packed directions, one after the other */
 	bool quantized;
+	const struct rnn_integers *w8, *r8; /* constant weights of DynamicQuantizeLSTM, else NULL */
+	size_t scratch; /* of igemm_run; the buffers of struct product_room follow it */
 };
 
 /*
@@ -97,8 +101,8 @@ static void pack_recurrent(enum gemm_type t, int gates, int64_t n, bool split, c
 	gemm_pack(t, &m, (char *)to + pack_first(t, gates, n));
 }
 
-/* Quantizes x to 0..255 as DynamicQuantizeLinear does, and writes the dequantized values to y. */
-static void quantize_dequantize(const float *x, int64_t n, float *y)
+/* Finds the scale, and the zero point, by which DynamicQuantizeLinear quantizes x to 0..255. */
+static float scale_of_range(const float *x, int64_t n, float *zero)
 {
 	float low = 0, high = 0;
 
@@ -110,12 +114,103 @@ static void quantize_dequantize(const float *x, int64_t n, float *y)
 
 	if (scale == 0) /* a range of denormal numbers: they count as zeros */
 		scale = 1;
-	float zero = rintf(0 - low / scale);
+	*zero = rintf(0 - low / scale);
+	return scale;
+}
+
+/* Quantizes x to 0..255 as DynamicQuantizeLinear does. Writes the codes less their zero point to y and returns the scale. */
+static float quantize_codes(const float *x, int64_t n, float *y)
+{
+	float zero, scale = scale_of_range(x, n, &zero);
+
 	for (int64_t i = 0; i < n; i++) {
 		float q = rintf(x[i] / scale) + zero;
 		q = q >= 0 ? q : 0;
-		y[i] = ((q <= 255 ? q : 255) - zero) * scale;
+		y[i] = (q <= 255 ? q : 255) - zero;
 	}
+	return scale;
+}
+
+/* ---- products of 8-bit codes (com.microsoft::DynamicQuantizeLSTM) ------------------------------------------------------- */
+
+/*
+ * A constant weight of codes, W or R, a quarter as long as floats: a time step of few sequences takes as long as R takes from
+ * memory. The directions lie one after the other, each as panels, sums of its columns and their zero points.
+ */
+struct rnn_integers {
+	int64_t k, n, scales; /* each direction has one scale, or n */
+	const float *scale;
+	const char *data;
+};
+
+static size_t integers_panels(int64_t k, int64_t n)
+{
+	return (size_t)((n + IGEMM_NR - 1) / IGEMM_NR) * igemm_panel(k);
+}
+
+/* Bytes of a direction. */
+static size_t integers_bytes(int64_t k, int64_t n)
+{
+	return integers_panels(k, n) + 2 * (size_t)(n + IGEMM_NR) * sizeof(int32_t);
+}
+
+static const int32_t *integers_sums(const struct rnn_integers *w, int64_t d)
+{
+	return (const int32_t *)(const void *)(w->data + (size_t)d * integers_bytes(w->k, w->n) +
+					       integers_panels(w->k, w->n));
+}
+
+struct integer_product {
+	const float *scale; /* of each column */
+	float *y;
+	int64_t n;
+};
+
+static void store_integers(const void *arg, int64_t m, int64_t rows, int64_t n, int64_t cols,
+			   const int32_t *sums, int64_t ld)
+{
+	const struct integer_product *p = arg;
+
+	for (int64_t i = 0; i < rows; i++)
+		igemm_kernels()->to_floats(sums + i * ld, p->y + (m + i) * p->n + n, cols,
+					   p->scale + n, 1, NULL);
+}
+
+/* y = the product of x [m, k], quantized as a whole, by direction d of a weight */
+static void multiply_codes(const struct rnn_integers *w, int64_t d, const float *x, int64_t m,
+			   float *y, char *scratch, char *buffers)
+{
+	struct product_room room = product_room(buffers, m, w->n, w->k);
+	const float *scale = w->scale + d * w->scales;
+	const int32_t *sums = integers_sums(w, d);
+	float zero, by = scale_of_range(x, m * w->k, &zero);
+	int64_t depth = igemm_depth(w->k);
+	struct integer_product p = {room.factor, y, w->n};
+	struct igemm g = {.m = m,
+			  .n = w->n,
+			  .k = w->k,
+			  .a = room.rows,
+			  .a_zero = room.za,
+			  .b_zero = sums + w->n + IGEMM_NR,
+			  .b_zero_step = 1,
+			  .a_rest = room.rest,
+			  .packed = (const uint8_t *)w->data + (size_t)d * integers_bytes(w->k, w->n),
+			  .packed_sums = sums,
+			  .store = store_integers,
+			  .arg = &p};
+
+	for (int64_t i = 0; i < w->n; i++)
+		room.factor[i] = by * scale[w->scales > 1 ? i : 0];
+	for (int64_t i = 0; i < m; i++) {
+		uint8_t *to = room.rows + i * depth;
+		igemm_kernels()->quantize(x + i * w->k, to, w->k, by, (int32_t)zero, 0, 255);
+		memset(to + w->k, 0, (size_t)(depth - w->k));
+		room.za[i] = (int32_t)zero;
+		room.rest[i] = (int32_t)((uint32_t)igemm_kernels()->row_sum(to, w->k, false) -
+					 (uint32_t)w->k * (uint32_t)room.za[i]);
+	}
+	if (m > 0)
+		igemm_run(&g, scratch);
 }
 
 /* RNN_CODES tells rnn.inc whether DynamicQuantizeLSTM supports the type. */
@@ -248,87 +343,81 @@ struct rnn_codes {
 	const struct tensor *code, *scale, *zero;
 };
 
-/* Writes the weight as floats of shape [directions, 4 * hidden, k]. */
-static void dequantize_weight(const struct rnn_codes *q, float *to)
+/*
+ * Writes codes less zero points as floats of shape [directions, 4 * hidden, k]. Without the scale their products are whole numbers,
+ * whose sums floats hold exactly up to 2^24, as the sums of integers would be.
+ */
+static void center_weight(const struct rnn_codes *q, float *to)
 {
 	const struct shape *s = &q->code->shape;
 	int64_t dirs = s->dim[0], k = s->dim[1], n = s->dim[2];
-	int64_t each = tensor_count(q->scale) / dirs, zeros = tensor_count(q->zero) / dirs;
+	int64_t zeros = tensor_count(q->zero) / dirs;
 	enum dtype type = tensor_dtype(q->code), zero_type = tensor_dtype(q->zero);
 
 	for (int64_t d = 0; d < dirs; d++)
 		for (int64_t j = 0; j < n; j++) {
-			float f = ((const float *)q->scale->data)[d * each + (each > 1 ? j : 0)];
 			int64_t zero =
 				elem_i64(zero_type, q->zero->data, d * zeros + (zeros > 1 ? j : 0));
 			for (int64_t i = 0; i < k; i++)
 				to[(d * n + j) * k + i] =
 					(float)(elem_i64(type, q->code->data, (d * k + i) * n + j) -
-						zero) *
-					f;
+						zero);
 		}
 }
 
-struct rnn_dequantize {
-	struct rnn_codes codes;
-	struct rnn_pack pack;
-	uint32_t which; /* RNN_W or RNN_R */
-};
-
-static int pack_dequantized(void *dst, const struct tensor *t, void *arg)
+static int pack_integers(void *dst, const struct tensor *t, void *arg)
 {
-	const struct rnn_dequantize *q = arg;
-	size_t bytes = (size_t)tensor_count(t) * sizeof(float);
-	struct tensor whole = {.data = mem_alloc(bytes, MEM_WORKSPACE), .bytes = bytes};
+	const struct rnn_codes *q = arg;
+	const struct shape *s = &t->shape;
+	int64_t dirs = s->dim[0], k = s->dim[1], n = s->dim[2], zeros = tensor_count(q->zero) / dirs;
+	uint8_t flip = tensor_dtype(t) == DT_U8 ? IGEMM_FLIP : 0;
 
-	if (!whole.data)
-		return -E_MEMORY;
-	dequantize_weight(&q->codes, whole.data);
-	int err = (q->which == RNN_W ? pack_w : pack_r)(dst, &whole, (void *)(uintptr_t)&q->pack);
-	mem_free(whole.data);
-	return err;
+	for (int64_t d = 0; d < dirs; d++) {
+		uint8_t *panel = (uint8_t *)dst + (size_t)d * integers_bytes(k, n);
+		int32_t *sum = (int32_t *)(void *)(panel + integers_panels(k, n)),
+			*zero = sum + n + IGEMM_NR;
+		for (int64_t j = 0; j < n; j += IGEMM_NR, panel += igemm_panel(k)) {
+			struct igemm_rows rows = {.base = (const uint8_t *)t->data + d * k * n + j,
+						  .row = n};
+			int32_t sums[IGEMM_NR];
+			igemm_kernels()->pack(&rows, k, lesser(IGEMM_NR, n - j), flip, panel);
+			igemm_kernels()->column_sums(panel, igemm_depth(k) / 4, true, sums);
+			memcpy(sum + j, sums, sizeof(sums));
+		}
+		for (int64_t j = 0; j < n; j++)
+			zero[j] = (int32_t)elem_i64(tensor_dtype(q->zero), q->zero->data,
+						    d * zeros + (zeros > 1 ? j : 0)) -
+				  flip;
+	}
+	return 0;
 }
 
 /*
- * Returns weight i as floats, packed once per session, if it, its scales and its zero points are constants of sizes that
- * fit; else NULL, and also, with *err set, if memory is short.
+ * Sets *out to weight i, packed once per session, if it, its scales and its zero points are constants of sizes that fit. Returns 0,
+ * or -code if memory is short.
  */
-static const char *packed_codes(struct site *s, uint32_t i, const struct rnn_pack *k, size_t bytes,
-				struct diag *d, int *err)
+static int packed_codes(struct site *s, uint32_t i, const struct rnn_size *z,
+			const struct rnn_integers **out, struct diag *d)
 {
 	uint32_t scale = i == RNN_W ? RNN_P + 1 : RNN_P + 3;
-	struct rnn_dequantize q = {
-		{site_known(s, i), site_known(s, scale), site_known(s, scale + 1)}, *k, i};
-	const struct rnn_codes *c = &q.codes;
-	const char *made;
+	struct rnn_codes c = {site_known(s, i), site_known(s, scale), site_known(s, scale + 1)};
+	int64_t n = z->gates * z->hidden, dirs = rnn_directions(site_params(s));
 
-	if (*err || !s->store || !c->code || !c->scale || !c->zero || !site_is_weight(s, i) ||
-	    !site_is_weight(s, scale) || !site_is_weight(s, scale + 1) || !tensor_count(c->code))
-		return NULL;
-	int64_t n = k->z->gates * k->z->hidden, scales = tensor_count(c->scale),
-		zeros = tensor_count(c->zero);
-	if ((scales != k->directions && scales != k->directions * n) ||
-	    (zeros != k->directions && zeros != k->directions * n))
-		return NULL; /* quantized_run refuses these */
-	/* one weight may serve two nodes with other scales */
-	made = store_get(s->store, c->code,
-			 arena_printf(s->plan_arena, "rnn %c codes %p %p", i == RNN_W ? 'W' : 'R',
-				      c->scale->data, c->zero->data),
-			 bytes * (size_t)k->directions, pack_dequantized, &q, d);
-	if (!made)
-		*err = -E_MEMORY;
-	return made;
-}
-
-static int pack_quantized_weights(struct site *s, struct rnn_plan *plan, const struct rnn_size *z,
-				  struct diag *d)
-{
-	struct rnn_pack k = {GEMM_F32, z, rnn_directions(site_params(s)), false};
-	int err = 0;
-
-	plan->r = packed_codes(s, RNN_R, &k, 2 * pack_first(GEMM_F32, z->gates, z->hidden), d, &err);
-	plan->w = packed_codes(s, RNN_W, &k, pack_input(GEMM_F32, z), d, &err);
-	return err;
+	if (!s->store || !c.code || !c.scale || !c.zero || !site_is_weight(s, i) ||
+	    !site_is_weight(s, scale) || !site_is_weight(s, scale + 1) || !tensor_count(c.code))
+		return 0;
+	int64_t scales = tensor_count(c.scale), zeros = tensor_count(c.zero);
+	if ((scales != dirs && scales != dirs * n) || (zeros != dirs && zeros != dirs * n))
+		return 0; /* quantized_run refuses these */
+	struct rnn_integers *w = arena_new(s->plan_arena, struct rnn_integers);
+	*w = (struct rnn_integers){
+		.k = c.code->shape.dim[1], .n = n, .scales = scales / dirs, .scale = c.scale->data};
+	/* one weight may serve two nodes with other zero points */
+	w->data = store_get(s->store, c.code,
+			    arena_printf(s->plan_arena, "rnn codes %p", c.zero->data),
+			    integers_bytes(w->k, n) * (size_t)dirs, pack_integers, &c, d);
+	*out = w;
+	return w->data ? 0 : -E_MEMORY;
 }
 
 static int reshape_rnn(struct site *site, struct step *step, struct diag *d, bool quantized)
@@ -353,11 +442,18 @@ static int reshape_rnn(struct site *site, struct step *step, struct diag *d, boo
 	if (!quantized)
 		return pack_weights(site, plan, &z, t, d);
 	step->workspace += state;
-	int err = pack_quantized_weights(site, plan, &z, d);
-	size_t dirs = (size_t)rnn_directions(p);
-	if (!plan->w)
+	int err = packed_codes(site, RNN_W, &z, &plan->w8, d);
+	err = err ? err : packed_codes(site, RNN_R, &z, &plan->r8, d);
+	size_t dirs = (size_t)rnn_directions(p), integers;
+	int64_t rows = z.seq > 1 ? z.seq * z.batch : z.batch,
+		k = z.input > z.hidden ? z.input : z.hidden;
+	plan->scratch = igemm_scratch(rows, k);
+	if (!product_bytes(rows, z.gates * z.hidden, k, plan->scratch, &integers) ||
+	    !size_add(step->workspace, scratch_size(integers), &step->workspace))
+		return FAIL(d, E_SIZE, .node = site->node->origin->name, .op = site->node->origin->op);
+	if (!plan->w8)
 		step->workspace += scratch_size(dirs * wide * (size_t)z.input);
-	if (!plan->r)
+	if (!plan->r8)
 		step->workspace += scratch_size(dirs * wide * (size_t)z.hidden);
 	return err;
 }
@@ -404,16 +500,16 @@ static int rnn_run(const struct call *c)
 
 /* ---- com.microsoft::DynamicQuantizeLSTM: inputs and states are quantized before each product ------ */
 
-/* Returns weight i as floats; if they are packed already, nothing reads what this returns. */
-static const float *dequantized(const struct call *c, uint32_t i, uint32_t scale,
-				const char *packed, struct scratch *s)
+/* Returns weight i as floats without their scale, or NULL if its codes are packed. */
+static const float *centered(const struct call *c, uint32_t i, uint32_t scale,
+				const struct rnn_integers *packed, struct scratch *s)
 {
 	const struct rnn_codes codes = {c->in[i], c->in[scale], c->in[scale + 1]};
 
 	if (packed)
-		return (const float *)(const void *)packed;
+		return NULL;
 	float *to = scratch_take(s, (size_t)tensor_count(codes.code) * sizeof(float));
-	dequantize_weight(&codes, to);
+	center_weight(&codes, to);
 	return to;
 }
 
@@ -434,8 +530,12 @@ static int quantized_run(const struct call *c)
 	if (err)
 		return err;
 	rnn_activations(p, z.cell, act);
-	z.w = dequantized(c, RNN_W, RNN_P + 1, plan->w, &s);
-	z.r = dequantized(c, RNN_R, RNN_P + 3, plan->r, &s);
+	z.w = centered(c, RNN_W, RNN_P + 1, plan->w8, &s);
+	z.r = centered(c, RNN_R, RNN_P + 3, plan->r8, &s);
+	z.w_scale = c->in[RNN_P + 1]->data;
+	z.r_scale = c->in[RNN_P + 3]->data;
+	z.w_scales = tensor_count(c->in[RNN_P + 1]) / rnn_directions(p);
+	z.r_scales = tensor_count(c->in[RNN_P + 3]) / rnn_directions(p);
 	run_rnn_f32(c, &z, act, &s);
 	return 0;
 }

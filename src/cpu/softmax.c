@@ -65,16 +65,20 @@ static void softmax_short_rows(enum kind k, const float *x, float *y, int64_t ro
 			const float *v = x + r * n;
 			float max = s->max(v, n);
 			for (int64_t i = 0; i < n; i++)
-				y[r * n + i] = e[r * n + i] = v[i] - max;
+				e[r * n + i] = v[i] - max;
 		}
+		if (k == LOG_SOFTMAX)
+			memcpy(y, e, (size_t)(m * n) * sizeof(*e));
 		s->map[VF_EXP](e, e, m * n, NULL);
 		for (int64_t r = 0; r < m; r++) {
-			float sum = 0, by;
-			for (int64_t i = 0; i < n; i++)
-				sum += e[r * n + i];
-			by = k == SOFTMAX ? 1 / sum : logf(sum);
-			for (int64_t i = 0; i < n; i++)
-				y[r * n + i] = k == SOFTMAX ? e[r * n + i] * by : y[r * n + i] - by;
+			float *to = y + r * n, sum = s->sum(e + r * n, n);
+			float by = k == SOFTMAX ? 1 / sum : logf(sum);
+			if (k == SOFTMAX)
+				for (int64_t i = 0; i < n; i++)
+					to[i] = e[r * n + i] * by;
+			else
+				for (int64_t i = 0; i < n; i++)
+					to[i] -= by;
 		}
 	}
 }

@@ -3,6 +3,7 @@
 
 #include "base/pool.h"
 #include "cpu/attention/kernels.h"
+#include "cpu/math/simd.h"
 #include "cpu/math/util.h"
 #include "cpu/math/wide.h"
 #include "ops/attention.h"
@@ -22,6 +23,8 @@ static void rotate_positions(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct rotation *t = arg;
 	int64_t half = t->turned / 2;
+	void (*turn)(const float *, float *, int64_t, const float *, const float *) =
+		t->interleaved ? simd()->turn_pairs : simd()->turn_halves;
 
 	(void)thread;
 	for (int64_t i = begin; i < end; i++) { /* i = batch * length + position */
@@ -31,15 +34,15 @@ static void rotate_positions(void *arg, int64_t begin, int64_t end, int thread)
 			int64_t at = b * t->batch + s * t->row + n * t->head;
 			const float *x = t->x + at;
 			float *y = t->y + at;
-			for (int64_t k = 0; k < half; k++) {
+			if (!t->stream)
+				turn(x, y, half, co, si);
+			for (int64_t k = 0; t->stream && k < half; k++) {
 				int64_t p = t->interleaved ? 2 * k : k,
 					q = t->interleaved ? 2 * k + 1 : k + half;
 				float u = x[p], v = x[q];
-				if (t->stream) {
-					r = cache_row(t, b, s, t->stream[k]);
-					co = t->cos + r * half;
-					si = t->sin + r * half;
-				}
+				r = cache_row(t, b, s, t->stream[k]);
+				co = t->cos + r * half;
+				si = t->sin + r * half;
 				y[p] = co[k] * u - si[k] * v;
 				y[q] = si[k] * u + co[k] * v;
 			}

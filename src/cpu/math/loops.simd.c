@@ -550,6 +550,79 @@ static void depthwise_row(const float *const *rows, int kernel, int64_t stride, 
 		depthwise_window(rows, 5, stride, w, b, y, channels, n);
 }
 
+/* Multiplies in independent lanes, because in a single chain each multiplication would wait for the one before. */
+static double product(const float *x, int64_t n)
+{
+	enum { LANES = 32 };
+	double lane[LANES], r = 1;
+	int64_t i = 0;
+
+	for (int k = 0; k < LANES; k++)
+		lane[k] = 1;
+	for (; i + LANES <= n; i += LANES)
+		for (int k = 0; k < LANES; k++)
+			lane[k] *= (double)x[i + k];
+	for (int k = 0; k < LANES; k++)
+		r *= lane[k];
+	for (; i < n; i++)
+		r *= (double)x[i];
+	return r;
+}
+
+static void turn_halves(const float *x, float *y, int64_t n, const float *co, const float *si)
+{
+	LOOP for (int64_t i = 0; i < n; i++)
+	{
+		float u = x[i], v = x[n + i];
+		y[i] = co[i] * u - si[i] * v;
+		y[n + i] = si[i] * u + co[i] * v;
+	}
+}
+
+static void turn_pairs(const float *x, float *y, int64_t n, const float *co, const float *si)
+{
+	LOOP for (int64_t i = 0; i < n; i++)
+	{
+		float u = x[2 * i], v = x[2 * i + 1];
+		y[2 * i] = co[i] * u - si[i] * v;
+		y[2 * i + 1] = si[i] * u + co[i] * v;
+	}
+}
+
+/* The compiler has shuffles for a step that it knows. */
+#define MAX_WINDOWS(t, T)                                                                          \
+	static void max_windows_##t(const void *from, int64_t step, int64_t taps, int64_t gap,     \
+				    void *to, int64_t n)                                           \
+	{                                                                                          \
+		const T *x = from;                                                                 \
+		T *y = to;                                                                         \
+		if (step == 2)                                                                     \
+			LOOP for (int64_t i = 0; i < n; i++) y[i] = x[2 * i];                      \
+		else                                                                               \
+			LOOP for (int64_t i = 0; i < n; i++) y[i] = x[i * step];                   \
+		for (int64_t k = 1; k < taps; k++) {                                               \
+			x += gap;                                                                  \
+			if (step == 1)                                                             \
+				max_##t(y, x, y, n);                                               \
+			else if (step == 2)                                                        \
+				LOOP for (int64_t i = 0; i < n; i++)                               \
+				{                                                                  \
+					T a = y[i], b = x[2 * i];                                  \
+					y[i] = ((a > b) | (a != a)) ? a : b;                       \
+				}                                                                  \
+			else                                                                       \
+				LOOP for (int64_t i = 0; i < n; i++)                               \
+				{                                                                  \
+					T a = y[i], b = x[i * step];                               \
+					y[i] = ((a > b) | (a != a)) ? a : b;                       \
+				}                                                                  \
+		}                                                                                  \
+	}
+MAX_WINDOWS(f32, float)
+MAX_WINDOWS(f64, double)
+MAX_WINDOWS(i8, int8_t)
+MAX_WINDOWS(u8, uint8_t)
+
 /* ---- the table ------------------------------------------------------------------------------ */
 
 #define ARITH(t, T)                                                                                 \
@@ -652,6 +725,7 @@ const struct simd V(simd_table) = {
 	.sum_square = sum_square,
 	.sum_deviation = sum_deviation,
 	.sum_exp = sum_exp,
+	.product = product,
 	.dot = dot,
 	.exp_sum = exp_sum,
 	.normalize = normalize,
@@ -661,4 +735,8 @@ const struct simd V(simd_table) = {
 	.bf16_rows_to_f32 = brain_rows_to_float,
 	.f32_rows_to_bf16 = float_rows_to_brain,
 	.depthwise_row = depthwise_row,
+	.turn_halves = turn_halves,
+	.turn_pairs = turn_pairs,
+	.max_windows =
+		{[DT_F32] = max_windows_f32, [DT_F64] = max_windows_f64, [DT_I8] = max_windows_i8, [DT_U8] = max_windows_u8},
 };

@@ -298,8 +298,12 @@ void fill_run(void *dst, const void *src, int64_t n, size_t size)
 	do {                                                                                       \
 		const type *a = src;                                                               \
 		type *b = dst;                                                                     \
-		for (int64_t i = 0; i < n; i++)                                                    \
-			b[i * os] = a[i * is];                                                     \
+		if (is == 2 && os == 1) /* the compiler has shuffles for it */                     \
+			for (int64_t i = 0; i < n; i++)                                            \
+				b[i] = a[2 * i];                                                   \
+		else                                                                               \
+			for (int64_t i = 0; i < n; i++)                                            \
+				b[i * os] = a[i * is];                                             \
 	} while (0)
 
 struct wide {
@@ -537,15 +541,34 @@ static inline void tile8x1(const uint8_t *a, int64_t as, uint8_t *b, int64_t bs)
 				b[x * os + y] = a[y * is + x];                                     \
 	} while (0)
 
-/* Transposes a block: b[x][y] = a[y][x]. x has stride 1 in a and `os` in b; y has stride `is` in a and 1 in b. */
+enum { LINE = 64 }; /* bytes that come from memory at once */
+
+/* The block after one that is transposed: where it begins, and how many rows it has. */
+struct ahead {
+	const char *from;
+	char *to;
+	int64_t rows;
+};
+
+/*
+ * Transposes a block: b[x][y] = a[y][x]. x has stride 1 in a and `os` in b; y has stride `is` in a and 1 in b. Blocks of
+ * four-byte elements ask meanwhile for the lines of the next block, which no machine foresees, because they lie a row apart.
+ */
 static void transpose_block(const void *src, void *dst, int64_t nx, int64_t ny, int64_t is,
-			    int64_t os, size_t size)
+			    int64_t os, size_t size, const struct ahead *next)
 {
 	if (size == 4) {
 		const uint32_t *a = src;
 		uint32_t *b = dst;
-		int64_t x4 = nx & ~(int64_t)3, y4 = ny & ~(int64_t)3;
+		int64_t rows = next->rows;
+		int64_t x4 = nx & ~(int64_t)3, y4 = ny & ~(int64_t)3, asked = 0;
 		for (int64_t x = 0; x < x4; x += 4) {
+			for (; asked * nx < rows * (x + 4) && asked < rows; asked++)
+				for (int64_t i = 0; i < nx; i += LINE / 4)
+					__builtin_prefetch(next->from + (asked * is + i) * 4);
+			for (int64_t i = x; i < x + 4; i++)
+				for (int64_t y = 0; y < rows; y += LINE / 4)
+					__builtin_prefetch(next->to + (i * os + y) * 4, 1);
 			for (int64_t y = 0; y < y4; y += 4)
 				tile4(a + y * is + x, is, b + x * os + y, os);
 			for (int64_t y = y4; y < ny; y++)
@@ -588,7 +611,13 @@ static void tile_piece(void *arg, int64_t begin, int64_t end, int thread)
 		char *b = j->out + (out + x * os) * size;
 		for (int64_t y = 0; y < s->n[last]; y += TILE_Y) {
 			int64_t ny = s->n[last] - y < TILE_Y ? s->n[last] - y : TILE_Y;
-			transpose_block(a + y * is * size, b + y * size, nx, ny, is, os, j->size);
+			bool below = y + TILE_Y < s->n[last], beside = x + TILE_X < s->n[t];
+			int64_t left = below ? s->n[last] - y - TILE_Y : beside ? s->n[last] : 0;
+			struct ahead next = {below ? a + (y + TILE_Y) * is * size : a + TILE_X * size,
+					     below ? b + (y + TILE_Y) * size : b + TILE_X * os * size,
+					     left < TILE_Y ? left : TILE_Y};
+			transpose_block(a + y * is * size, b + y * size, nx, ny, is, os, j->size,
+					&next);
 		}
 	}
 }

@@ -63,6 +63,8 @@ struct simd {
 	float (*sum_square)(const float *x, int64_t n);
 	float (*sum_deviation)(const float *x, int64_t n, float mean); /* sum of (x - mean)^2 */
 	float (*sum_exp)(const float *x, int64_t n, float max);	       /* sum of exp(x - max) */
+	/* In double, where products of a row are seldom denormal, which would be slow. */
+	double (*product)(const float *x, int64_t n);
 	float (*dot)(const float *a, const float *b, int64_t n);
 	float (*exp_sum)(const float *x, float *y, int64_t n,
 			 float max); /* y = exp(x - max); returns the sum of y */
@@ -90,6 +92,15 @@ struct simd {
 	 */
 	void (*depthwise_row)(const float *const *rows, int kernel, int64_t stride, const float *w,
 			      const float *b, float *y, int64_t channels, int64_t n);
+	/*
+	 * Turn n pairs (u, v) by angles whose cosines and sines are given: u' = cos u - sin v, v' = sin u + cos v. A pair lies n
+	 * elements apart, or side by side. y may be x.
+	 */
+	void (*turn_halves)(const float *x, float *y, int64_t n, const float *co, const float *si);
+	void (*turn_pairs)(const float *x, float *y, int64_t n, const float *co, const float *si);
+	/* y[i] = the maximum of x[i * step + k * gap] over k below `taps`, for the types of MaxPool; NaN if any is NaN */
+	void (*max_windows[DT_COUNT])(const void *x, int64_t step, int64_t taps, int64_t gap,
+				      void *y, int64_t n);
 };
 
 const struct simd *simd(void);

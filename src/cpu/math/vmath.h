@@ -484,13 +484,16 @@ static inline vf v_erf(vf x)
  * Returns x * Phi(x), where Phi is the normal distribution function. For negative x, erfc keeps the relative accuracy
  * that 1 - erf would lose by cancellation.
  */
-static inline vf v_gelu(vf x)
+static inline vf v_gelu(vf given)
 {
+	/* Of a tiny number it is the half. Were that number denormal, each multiplication by it would be slow: so there is but one. */
+	vm tiny = v_lt(v_abs(given), v_set(0x1p-60f));
+	vf x = v_sel(tiny, v_set(0), given);
 	vf t = x * v_set(0.707106781f), a = v_abs(t), half = v_set(0.5f);
 	vf tail = half * v_erfc_big(a);
 	vf phi = v_sel(v_lt(t, v_set(0)), tail, v_set(1.0f) - tail);
 	phi = v_sel(v_lt(a, v_set(0.9375f)), v_fma(half, v_erf_small(t), half), phi);
-	return x * phi;
+	return v_sel(tiny, given * half, x * phi);
 }
 static inline vf v_gelu_tanh(vf x)
 {
