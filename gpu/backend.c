@@ -10,6 +10,7 @@
 #if HAVE_CUDA
 
 #include "gpu/driver/api.h"
+#include "gpu/driver/choose.h"
 #include "gpu/driver/context_list.h"
 #include "gpu/driver/cuda.h"
 #include "gpu/driver/cupti.h"
@@ -66,6 +67,7 @@ const struct backend cuda_backend = {
 	.libraries = libraries_probe,
 	.activities = &cupti_activities,
 	.hold = &cuda_hold,
+	.choose = &cuda_choose,
 	.clocks = &nvml_clocks,
 	.processes = &cuda_processes,
 	.contexts = cuda_contexts,

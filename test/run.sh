@@ -272,6 +272,8 @@ emulated() {
 	count_conformance emulated/random
 	tap emulated/gpu_runtime "$OUT/unit/gpu_runtime"
 	cp "$log" "$told/gpu_runtime"
+	tap emulated/decoder test/gpu/emulate/decoder.sh
+	cp "$log" "$told/decoder"
 	emulate_every "$folder"
 	found=$(cat "$told"/*.list | host_numbers)
 	expect_empty emulated/placed "$found"

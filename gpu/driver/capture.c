@@ -163,7 +163,7 @@ static struct captured *capture_listing(struct device *dev, CUstream stream, str
 }
 
 /* Changes the recording *out into what the stream's spare listing holds, or makes a new one in its place. */
-static void record_listing(struct stream *s, struct captured **out)
+static void record_listing(struct stream *s, struct captured **out, bool soon)
 {
 	struct device *dev = s->device;
 	struct captured *c = *out;
@@ -172,7 +172,8 @@ static void record_listing(struct stream *s, struct captured **out)
 	if (c && listing_change(dev, c->exec, c->listing, l)) {
 		s->spare = c->listing;
 		c->listing = l;
-		dev->api->p_cuGraphUpload(c->exec, s->stream); /* or the launch would, in its time */
+		if (!soon)
+			dev->api->p_cuGraphUpload(c->exec, s->stream); /* or the launch would, in its time */
 		return;
 	}
 	if (c)
@@ -182,7 +183,7 @@ static void record_listing(struct stream *s, struct captured **out)
 	*out = capture_listing(dev, s->stream, l);
 }
 
-int cuda_list_end(struct stream *s, struct captured **out)
+int cuda_list_end(struct stream *s, struct captured **out, bool soon)
 {
 	bool usable = listing_usable(s->listing), pushed;
 
@@ -190,7 +191,7 @@ int cuda_list_end(struct stream *s, struct captured **out)
 	s->listing = NULL;
 	if (!usable || cuda_enter(s->device, &pushed, NULL))
 		return -E_RUN;
-	record_listing(s, out);
+	record_listing(s, out, soon);
 	cuda_leave(s->device, pushed);
 	return *out ? 0 : -E_RUN;
 }

@@ -44,7 +44,7 @@ int cuda_capture_end(struct stream *s, struct captured **out, struct diag *d);
 int cuda_capture_launch(struct captured *c, struct stream *s, struct diag *d);
 void cuda_capture_drop(struct captured *c);
 int cuda_list_begin(struct stream *s, struct diag *d);
-int cuda_list_end(struct stream *s, struct captured **out);
+int cuda_list_end(struct stream *s, struct captured **out, bool soon);
 
 struct stream *cuda_stream(struct device *device);
 int cuda_use_stream(struct device *device, void *handle, struct diag *d); /* handle: CUstream */
@@ -173,6 +173,11 @@ struct gpu_grid gpu_grid(int64_t n);
  * compile first; that takes seconds.
  */
 bool gpu_has_code(const struct device_facts *f, bool *ptx);
+/*
+ * Whether launches may start while the ones before still run ("programmatic dependent launch"), since kernels wait where they call
+ * wait_for_previous(): machine code for compute capability 9.0 and newer does, PTX may be for older devices. The same code may have its blocks in clusters.
+ */
+bool gpu_can_launch_early(const struct device_facts *f);
 /* Fails if this build has no code for the device, and warns if it has only PTX. */
 int gpu_check_code(const struct device_facts *f, struct diag *d);
 /*

@@ -103,13 +103,10 @@ bool launches_block(void);
 void stages_free(struct device *dev);
 /* Waits for the stream, then reports invalid data that kernels found. Returns 0 or -code. */
 int device_wait(struct device *dev, struct diag *d);
+/* Reports invalid data that a kernel has found, as gpu_fault() held it, once. Returns 0 or -code. */
+int device_fault(struct device *dev, uint64_t who, struct diag *d);
 
 /* module.c */
-/*
- * Whether launches may start while the ones before still run ("programmatic dependent launch"), since kernels wait where they call
- * wait_for_previous(): machine code for compute capability 9.0 and newer does, PTX may be for older devices.
- */
-bool gpu_can_launch_early(const struct device_facts *f);
 void modules_free(struct device *dev);
 
 /* ---- listing.c: work that is written down in place of being queued */

@@ -175,11 +175,8 @@ void cuda_free_host(struct device *dev, struct buffer *b)
 
 /* ---- copies ------------------------------------------------------------------------------------- */
 
-/* Reports invalid data that a kernel has found, once. Returns 0 or -code. */
-static int check_fault(struct device *dev, struct diag *d)
+int device_fault(struct device *dev, uint64_t who, struct diag *d)
 {
-	uint64_t who = *dev->fault;
-
 	if (!who)
 		return 0;
 	*dev->fault = 0;
@@ -192,7 +189,7 @@ int device_wait(struct device *dev, struct diag *d)
 {
 	CUresult r = dev->api->p_cuStreamSynchronize(dev->stream.stream);
 
-	return r ? cuda_failed(dev, (int)r, "the wait for queued work", d) : check_fault(dev, d);
+	return r ? cuda_failed(dev, (int)r, "the wait for queued work", d) : device_fault(dev, *dev->fault, d);
 }
 
 static CUresult make_stage(struct device *dev, struct stage *s)

@@ -295,9 +295,46 @@ template <typename T> __device__ inline void put(const gpu_attend &p, const Part
 	to[2 + c] = all.out[0];
 }
 
+#ifdef CLUSTERS
+enum { NEAR_PARTS = 8 };
+
+// The blocks of a cluster have the parts of the same queries. Each gets from all of them what they have seen of its share of the
+// queries' elements, and joins it.
+template <typename T, int HEAD, int ROWS> struct Near {
+	static const int SHARE = ROWS * HEAD / NEAR_PARTS;
+	float number[NEAR_PARTS * SHARE * 3];
+
+	__device__ inline void give(int z, const Seen<1> &x)
+	{
+		const int at = (blockIdx.x * SHARE + z % SHARE) * 3;
+		cluster_put(number, at, z / SHARE, x.top);
+		cluster_put(number, at + 1, z / SHARE, x.sum);
+		cluster_put(number, at + 2, z / SHARE, x.out[0]);
+	}
+	__device__ inline Seen<1> got(int part, int i, int to) const
+	{
+		const int at = (part * SHARE + i) * 3;
+		return {cluster_get(number, at, to), cluster_get(number, at + 1, to), {cluster_get(number, at + 2, to)}};
+	}
+	__device__ inline void put_share(const gpu_attend &p, const Part<T> &part, unsigned row0, int to) const
+	{
+		for (int i = threadIdx.x; i < SHARE; i += blockDim.x) {
+			const int z = to * SHARE + i, c = z % HEAD;
+			const unsigned row = row0 + z / HEAD;
+			Seen<1> all = got(0, i, to);
+#pragma unroll
+			for (int k = 1; k < NEAR_PARTS; k++)
+				join(all, got(k, i, to));
+			if (row < rows_of(p) && c < (int)p.dv)
+				finish<T>(p, part.b, query_of(p, part.kh, row), c, all.top, all.sum, all.out[0]);
+		}
+	}
+};
+#endif
+
 // A block has ROWS queries of one head of keys, and one part of the keys. LANES neighbouring threads hold a key, each 16 bytes
 // of it; each thread reads FEW_KEYS keys and their values at once, and the next ones while it computes, so that the memory is kept busy.
-template <typename T, int HEAD, int ROWS, bool MAKE> __device__ inline void few(const gpu_attend &p)
+template <typename T, int HEAD, int ROWS, bool MAKE, bool CLUSTERED> __device__ inline void few(const gpu_attend &p)
 {
 	const int EACH = 16 / sizeof(T), LANES = HEAD / EACH;
 	const int groups = blockDim.x / LANES, step = groups * FEW_KEYS;
@@ -326,11 +363,16 @@ template <typename T, int HEAD, int ROWS, bool MAKE> __device__ inline void few(
 #pragma unroll
 	for (int r = 0; r < ROWS; r++)
 		settle<EACH, LANES, HEAD, ROWS>(row[r].seen, part.at, r, warps);
+#ifdef CLUSTERS
+	__shared__ Near<T, HEAD, ROWS> near_by;
+	if (CLUSTERED)
+		cluster_wait(); // the others have begun, so that their shared memory is there
+#endif
 	__syncthreads();
 #pragma unroll 1
 	for (int z = threadIdx.x; z < ROWS * HEAD; z += blockDim.x) {
 		int r = z / HEAD, c = z % HEAD;
-		if (row0 + r >= rows || c >= (int)p.dv)
+		if (!CLUSTERED && (row0 + r >= rows || c >= (int)p.dv))
 			continue;
 		Seen<1> all = {warps.top[0][r], warps.sum[0][r], {warps.out[0][r][c]}};
 #pragma unroll 1
@@ -338,8 +380,21 @@ template <typename T, int HEAD, int ROWS, bool MAKE> __device__ inline void few(
 			Seen<1> other = {warps.top[w][r], warps.sum[w][r], {warps.out[w][r][c]}};
 			join(all, other);
 		}
-		put<T>(p, part, row0 + r, c, all);
+		if (!CLUSTERED)
+			put<T>(p, part, row0 + r, c, all);
+#ifdef CLUSTERS
+		else
+			near_by.give(z, all);
+#endif
 	}
+#ifdef CLUSTERS
+	if (!CLUSTERED)
+		return;
+	cluster_arrive();
+	cluster_wait();
+	for (int to = cluster_first<NEAR_PARTS>(); to < cluster_end<NEAR_PARTS>(); to++)
+		near_by.put_share(p, part, row0, to);
+#endif
 }
 
 // A block joins the parts of one query. Each thread has one element of it.
@@ -364,13 +419,24 @@ template <typename T> __device__ inline void join_parts(const gpu_attend &p)
 	extern "C" __global__ void __launch_bounds__(256) attend_few_##T##_##HEAD##_##ROWS(const __grid_constant__ gpu_attend p)         \
 	{                                                                                                              \
 		start_early();                                                                                        \
-		few<T, HEAD, ROWS, false>(p);                                                                          \
+		few<T, HEAD, ROWS, false, false>(p);                                                                          \
 	}                                                                                                              \
 	extern "C" __global__ void __launch_bounds__(256) attend_make_##T##_##HEAD##_##ROWS(const __grid_constant__ gpu_attend p)        \
 	{                                                                                                              \
 		start_early();                                                                                        \
-		few<T, HEAD, ROWS, true>(p);                                                                           \
+		few<T, HEAD, ROWS, true, false>(p);                                                                           \
 	}
+#ifdef CLUSTERS
+#define NEAR(T, HEAD, ROWS)                                                                                             \
+	extern "C" __global__ void CLUSTER(NEAR_PARTS) __launch_bounds__(256) attend_near_##T##_##HEAD##_##ROWS(const __grid_constant__ gpu_attend p) \
+	{                                                                                                              \
+		cluster_arrive();                                                                                      \
+		start_early();                                                                                        \
+		few<T, HEAD, ROWS, true, true>(p);                                                                     \
+	}
+#else
+#define NEAR(T, HEAD, ROWS)
+#endif
 #define JOIN(T)                                                                                                        \
 	extern "C" __global__ void __launch_bounds__(128) attend_join_##T(const __grid_constant__ gpu_attend p)            \
 	{                                                                                                              \
@@ -381,4 +447,7 @@ template <typename T> __device__ inline void join_parts(const gpu_attend &p)
 FEW(f32, 64, 1) FEW(f32, 64, 4) FEW(f32, 128, 1) FEW(f32, 128, 4)
 FEW(f16, 64, 1) FEW(f16, 64, 4) FEW(f16, 128, 1) FEW(f16, 128, 4)
 FEW(bf16, 64, 1) FEW(bf16, 64, 4) FEW(bf16, 128, 1) FEW(bf16, 128, 4)
+NEAR(f32, 64, 1) NEAR(f32, 64, 4) NEAR(f32, 128, 1) NEAR(f32, 128, 4)
+NEAR(f16, 64, 1) NEAR(f16, 64, 4) NEAR(f16, 128, 1) NEAR(f16, 128, 4)
+NEAR(bf16, 64, 1) NEAR(bf16, 64, 4) NEAR(bf16, 128, 1) NEAR(bf16, 128, 4)
 JOIN(f32) JOIN(f16) JOIN(bf16)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elementwise kernels for one tensor, kernels for two or more tensors that broadcast, and conversions of types.
 #include "common.cuh"
+#include "ptx.cuh"
 
 template <typename C> __device__ inline C unary_float(int op, const double *q, C x)
 {
@@ -142,6 +143,7 @@ template <typename T> __device__ inline bool can_read_vectors(const gpu_dims &d,
 }
 template <typename T> __device__ inline void binary(const gpu_binary_job &p)
 {
+	start_early();
 	const int V = 16 / sizeof(T), last = p.d.rank - 1;
 	struct alignas(16) Some {
 		T v[V];
@@ -192,6 +194,7 @@ template <typename C> __device__ inline bool compared(int op, C a, C b)
 
 template <typename T> __device__ inline void compare(const gpu_binary_job &p)
 {
+	start_early();
 	EACH(i, p.n)
 	{
 		int64_t at[2];

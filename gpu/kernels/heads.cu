@@ -64,19 +64,60 @@ template <typename T> __device__ inline void heads_keep(const gpu_keep &p)
 	}
 }
 
-// Which rows of a head are from where: those before `used` from the cache, the next p.rows are new, the others are zero.
-__device__ inline int64_t used_rows(const gpu_heads &p, int64_t b)
+// Returns how many positions a cache holds after t positions were added. Whenever the cache is full, the oldest
+// positions are dropped, so that window - 1 remain.
+__device__ inline int64_t cached_positions(const gpu_lengths &p, int64_t t)
 {
-	return !p.past ? 0 : p.used ? p.used[b] : p.past_room;
+	int64_t step = p.past - p.window + 1;
+	return t <= p.past ? t : t - step * ((t - p.past + step - 1) / step);
+}
+
+// What the length of a batch says: valid keys, position of query 0, valid cached rows, rows that the new cache keeps. All are zero if
+// it is not good. Each block that needs them computes them anew, which is quicker than waiting for another kernel.
+struct Lengths {
+	int64_t valid, first, used, keep;
+	bool good;
+};
+__device__ inline Lengths lengths_of(const gpu_lengths &p, int64_t b)
+{
+	int64_t all = (int64_t)p.last[b] + 1, first = p.prompt ? 0 : all - p.queries;
+	bool good = all >= 0 && first >= 0;
+	int64_t used = !good ? 0 : p.window ? cached_positions(p, first) : first, valid = used + all - first;
+	int64_t keep = !good ? 0 : p.window ? cached_positions(p, all) : used + p.queries;
+	if (!good || valid > p.keys || used > p.past)
+		return {0, 0, 0, 0, false};
+	return {valid, first, used, keep, true};
+}
+
+// The first block leaves the numbers to the kernels behind.
+__device__ inline void store_lengths(const gpu_lengths &p)
+{
+	for (int64_t i = threadIdx.x; i < p.zero_bytes; i += blockDim.x)
+		((u8 *)p.zeros)[i] = 0;
+	for (int64_t b = threadIdx.x; b < p.batch; b += blockDim.x) {
+		const Lengths l = lengths_of(p, b);
+		if (!l.good)
+			*p.fault = p.who;
+		p.valid[b] = l.valid;
+		p.used[b] = l.used;
+		p.keep_first[b] = p.window ? l.valid - l.keep : 0;
+		p.keep_count[b] = l.keep;
+	}
+}
+
+// Which rows of a head are from where: those before `used` from the cache, the next p.rows are new, the others are zero.
+__device__ inline int64_t used_rows(const gpu_heads &p, const gpu_lengths &lengths, int64_t b)
+{
+	return !p.past ? 0 : lengths.last ? lengths_of(lengths, b).used : p.past_room;
 }
 
 // Copies the cached rows, 16 bytes at a time.
-template <typename T> __device__ inline void fill_old_pieces(const gpu_heads &p)
+template <typename T> __device__ inline void fill_old_pieces(const gpu_heads &p, const gpu_lengths &lengths)
 {
 	const int64_t pieces = p.size * (int64_t)sizeof(T) / 16;
 	EACH(i, p.batch * p.heads * p.room * pieces)
 	{
-		int64_t z = i / pieces, r = z % p.room, b = z / p.room / p.heads, used = used_rows(p, b);
+		int64_t z = i / pieces, r = z % p.room, b = z / p.room / p.heads, used = used_rows(p, lengths, b);
 		if (r >= used && r < used + p.rows)
 			continue;
 		int64_t old = (z / p.room * p.past_room + r) * pieces + i % pieces;
@@ -84,19 +125,19 @@ template <typename T> __device__ inline void fill_old_pieces(const gpu_heads &p)
 	}
 }
 
-template <typename T> __device__ inline void fill_old(const gpu_heads &p)
+template <typename T> __device__ inline void fill_old(const gpu_heads &p, const gpu_lengths &lengths)
 {
 	EACH(i, p.batch * p.heads * p.room * p.size)
 	{
 		int64_t e = i % p.size, z = i / p.size, r = z % p.room, h = z / p.room % p.heads, b = z / p.room / p.heads;
-		int64_t used = used_rows(p, b);
+		int64_t used = used_rows(p, lengths, b);
 		if (r < used || r >= used + p.rows)
 			((T *)p.y)[i] = down<T>(r < used ? cached<T>(p, h, ((b * p.heads + h) * p.past_room + r) * p.size + e, e) : 0.0f);
 	}
 }
 
 // Writes new row `now` of a head by a whole block: with its bias, normalized, turned by its position, rounded as the cache rounds.
-template <typename T> __device__ inline void fill_new(const gpu_heads &p, int64_t b, int64_t h, int64_t now, T *y)
+template <typename T> __device__ inline void fill_new(const gpu_heads &p, const gpu_lengths &lengths, int64_t b, int64_t h, int64_t now, T *y)
 {
 	const int64_t half = p.turned / 2;
 	const T *x = (const T *)p.x + b * p.step[0] + h * p.step[1] + now * p.step[2];
@@ -108,7 +149,7 @@ template <typename T> __device__ inline void fill_new(const gpu_heads &p, int64_
 		by = 1 / sqrtf(by / (float)p.size + p.epsilon);
 		__syncthreads();
 	}
-	int64_t row = p.position ? p.position[b * p.rows + now] : p.first ? p.first[b] + now : now;
+	int64_t row = p.position ? p.position[b * p.rows + now] : lengths.last ? lengths_of(lengths, b).first + now : now;
 	bool good = !half || (row >= 0 && row < p.cache_rows);
 	if (!good)
 		*p.fault = p.who;
@@ -134,17 +175,20 @@ template <typename T> __device__ inline void fill_new(const gpu_heads &p, int64_
 template <typename T> __device__ inline void heads_fill(const gpu_heads_parts &all)
 {
 	const gpu_heads &p = all.part[blockIdx.y];
+	const gpu_lengths &lengths = all.lengths;
 	// a cache of codes, or of another type, is computed element by element
 	bool pieces = p.plain && p.size * sizeof(T) % 16 == 0 && (((uintptr_t)p.past | (uintptr_t)p.y) & 15) == 0;
 	bool old = p.room > p.rows && !p.fresh;
+	if (lengths.last && !blockIdx.x && !blockIdx.y)
+		store_lengths(lengths);
 	if (old && pieces)
-		fill_old_pieces<T>(p);
+		fill_old_pieces<T>(p, lengths);
 	else if (old)
-		fill_old<T>(p);
+		fill_old<T>(p, lengths);
 	for (int64_t z = blockIdx.x; z < p.batch * p.heads * p.rows; z += gridDim.x) {
-		int64_t now = z % p.rows, h = z / p.rows % p.heads, b = z / p.rows / p.heads, r = used_rows(p, b) + now;
+		int64_t now = z % p.rows, h = z / p.rows % p.heads, b = z / p.rows / p.heads, r = used_rows(p, lengths, b) + now;
 		if (r < p.room)
-			fill_new<T>(p, b, h, now, (T *)p.y + ((b * p.heads + h) * p.room + r) * p.size);
+			fill_new<T>(p, lengths, b, h, now, (T *)p.y + ((b * p.heads + h) * p.room + r) * p.size);
 	}
 }
 
@@ -216,36 +260,6 @@ template <typename T> __device__ inline void sparse_mask(const gpu_sparse_mask &
 	}
 	EACH(i, p.batch * p.room)
 	p.rest[i] = i % p.room >= sparse_start(p, i / p.room) + p.queries;
-}
-
-// Returns how many positions a cache holds after t positions were added. Whenever the cache is full, the oldest
-// positions are dropped, so that window - 1 remain.
-__device__ inline int64_t cached_positions(const gpu_lengths &p, int64_t t)
-{
-	int64_t step = p.past - p.window + 1;
-	return t <= p.past ? t : t - step * ((t - p.past + step - 1) / step);
-}
-
-extern "C" __global__ void gqa_lengths(const gpu_lengths p)
-{
-	start_early();
-	EACH(i, p.zero_bytes)
-	((u8 *)p.zeros)[i] = 0;
-	EACH(b, p.batch)
-	{
-		int64_t all = (int64_t)p.last[b] + 1, first = p.prompt ? 0 : all - p.queries;
-		bool good = all >= 0 && first >= 0;
-		int64_t used = !good ? 0 : p.window ? cached_positions(p, first) : first, valid = used + all - first;
-		int64_t keep = !good ? 0 : p.window ? cached_positions(p, all) : used + p.queries;
-		good = good && valid <= p.keys && used <= p.past;
-		if (!good)
-			*p.fault = p.who;
-		p.valid[b] = good ? valid : 0;
-		p.first[b] = good ? first : 0;
-		p.used[b] = good ? used : 0;
-		p.keep_first[b] = good && p.window ? valid - keep : 0;
-		p.keep_count[b] = good ? keep : 0;
-	}
 }
 
 template <typename T> __device__ inline void score_rows(const gpu_score_rows &p)

@@ -20,11 +20,8 @@ struct gpu_codes {
 struct gpu_heads {
 	const void *past, *x, *bias, *norm, *cos, *sin;
 	void *y;
-	/* position of each new row; if null, the new rows begin at position first[batch] */
+	/* position of each new row; if null, the new rows begin where the lengths say, or at 0 */
 	const int64_t *position;
-	/* number of valid cached rows for each batch; if null, all cached rows are valid */
-	const int64_t *used;
-	const int64_t *first; /* position of the first new row for each batch */
 	int64_t batch, heads, room, size, rows, past_room;
 	int64_t step[3]; /* strides of x: batch, head, row */
 	int64_t turned, cache_rows;
@@ -37,8 +34,22 @@ struct gpu_heads {
 	uint64_t *fault, who;
 };
 
+/* Computes the lengths of GroupQueryAttention for each batch, and fills a sink with zeros. */
+struct gpu_lengths {
+	const int32_t *last; /* seqlens_k; if null, all cached rows are valid, and new rows begin at position 0 */
+	int64_t *valid, *used; /* for each batch: number of valid keys, number of valid cached rows */
+	int64_t *keep_first, *keep_count;
+	void *zeros;
+	int64_t batch, queries, keys, past, zero_bytes,
+		window; /* window: 0 if the cache holds all positions */
+	int prompt;
+	uint64_t *fault, who;
+};
+
+/* Up to three parts that are made at once, and the numbers of each batch, if they follow from seqlens_k. */
 struct gpu_heads_parts {
 	struct gpu_heads part[3];
+	struct gpu_lengths lengths;
 };
 
 /*
@@ -73,19 +84,6 @@ struct gpu_sparse_mask {
 	uint8_t *rest;
 	int64_t batch, heads, queries, keys, room, block, layouts;
 	int64_t row_step, col_step; /* indices of a layout */
-	uint64_t *fault, who;
-};
-
-/* Computes the lengths of GroupQueryAttention for each batch, and fills a sink with zeros. */
-struct gpu_lengths {
-	const int32_t *last; /* seqlens_k */
-	/* for each batch: number of valid keys, position of query 0, number of valid cached rows */
-	int64_t *valid, *first, *used;
-	int64_t *keep_first, *keep_count;
-	void *zeros;
-	int64_t batch, queries, keys, past, zero_bytes,
-		window; /* window: 0 if the cache holds all positions */
-	int prompt;
 	uint64_t *fault, who;
 };
 

@@ -12,6 +12,10 @@
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define WARPGROUPS
 #endif
+// Clusters of blocks, which see each other's shared memory.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define CLUSTERS
+#endif
 
 #ifdef EMULATED
 #include "ptx.h"
@@ -179,6 +183,41 @@ __device__ inline void group_multiply(int *c, uint64_t a, uint64_t b)
 #undef P64
 #undef P128
 #undef GROUP
+#endif
+
+// ---- clusters: SIZE blocks beside one another along x run at the same time -------------------------------------
+
+#ifdef CLUSTERS
+#define CLUSTER(SIZE) __cluster_dims__(SIZE, 1, 1)
+// Together, a barrier of all threads of the cluster; what they wrote before it is seen behind it.
+__device__ inline void cluster_arrive()
+{
+	asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+__device__ inline void cluster_wait()
+{
+	asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// Writes element i of what block `to` of the cluster has at the same place of shared memory as this block has `all`.
+__device__ inline void cluster_put(float *all, int i, int to, float v)
+{
+	uint32_t there;
+	asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"((uint32_t)__cvta_generic_to_shared(all + i)), "r"(to));
+	asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there), "f"(v) : "memory");
+}
+// A block finishes what was put to the blocks first to end - 1: itself, where blocks run at the same time.
+template <int SIZE> __device__ inline int cluster_first()
+{
+	return blockIdx.x % SIZE;
+}
+template <int SIZE> __device__ inline int cluster_end()
+{
+	return blockIdx.x % SIZE + 1;
+}
+__device__ inline float cluster_get(const float *all, int i, int)
+{
+	return all[i];
+}
 #endif
 
 // ---- numbers, time -----------------------------------------------------------------------------

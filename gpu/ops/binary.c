@@ -95,7 +95,7 @@ static int binary_run(const struct call *c)
 	job.y = gpu_out(c, 0);
 	/* The kernel computes four elements in each thread if the strides allow it. Otherwise its threads loop. */
 	int64_t threads = (job.n + 3) / 4;
-	return job.n ? gpu_launch(c, b->fn, gpu_grid(threads), &job, sizeof(job)) : 0;
+	return job.n ? gpu_launch_early(c, b->fn, gpu_grid(threads), &job, sizeof(job)) : 0;
 }
 
 /* ---- Max, Min, Sum, Mean --------------------------------------------------------------------- */

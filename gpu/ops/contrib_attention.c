@@ -34,14 +34,14 @@ struct part {
 };
 struct heads_plan {
 	struct gpu_attend_plan attend;
-	void *fill, *mask_fn, *length_fn, *score_fn, *keep_fn;
+	void *fill, *mask_fn, *score_fn, *keep_fn;
 	struct part q, k, v;
 	uint32_t mask, bias, sink; /* indices of inputs */
 	uint32_t cos, position, lens;
 	struct gpu_ms_mask shown;
 	size_t mask_room;
 	struct gpu_lengths lengths;
-	size_t numbers_room, zero_room; /* five int64_t for each batch, see batch_numbers() */
+	size_t numbers_room, zero_room; /* four int64_t for each batch, see batch_numbers() */
 	uint32_t qk;			/* index of the output of scores */
 	struct gpu_score_rows scores;
 	size_t qk_room, scratch_room;
@@ -519,8 +519,6 @@ static int find_kernels(struct site *s, struct heads_plan *h, enum dtype t, stru
 		good = (h->fill = gpu_typed(s, "heads", "heads_fill", t, d)) != NULL;
 	if (good && h->mask != NONE)
 		good = (h->mask_fn = gpu_typed(s, "heads", "ms_mask", t, d)) != NULL;
-	if (good && h->lens != NONE)
-		good = (h->length_fn = gpu_kernel(s, "heads", "gqa_lengths", d)) != NULL;
 	if (good && (h->k.keep != NONE || h->v.keep != NONE))
 		good = (h->keep_fn = gpu_typed(s, "heads", "heads_keep", t, d)) != NULL;
 	if (good && h->scores.n)
@@ -568,7 +566,7 @@ static int heads_reshape(struct site *s, struct step *step, const struct heads_p
 			step, (size_t)(h->shown.batch * h->shown.rows * h->shown.keys) * size);
 	if (h->lens != NONE) {
 		step->unread |= UINT64_C(1) << GQA_TOTAL; /* known when this was planned */
-		h->numbers_room = gpu_room(step, 5 * (size_t)j->batch * sizeof(int64_t));
+		h->numbers_room = gpu_room(step, 4 * (size_t)j->batch * sizeof(int64_t));
 		h->zero_room = gpu_room(step, (size_t)h->lengths.zero_bytes);
 	}
 	if (h->scores.n)
@@ -595,31 +593,29 @@ OPERATOR(multi_head)
 OPERATOR(group_query)
 
 /*
- * Returns the k-th array that the kernel gqa_lengths writes, with one number for each batch. k is 0 for valid, 1 for
- * first, 2 for used, 3 for keep_first, 4 for keep_count.
+ * Returns the k-th array that the kernel heads_fill writes, with one number for each batch. k is 0 for valid, 1 for
+ * used, 2 for keep_first, 3 for keep_count.
  */
 static int64_t *batch_numbers(const struct call *c, const struct heads_plan *h, int k)
 {
 	return (int64_t *)gpu_at(c, h->numbers_room) + k * h->lengths.batch;
 }
 
-static int run_lengths(const struct call *c, const struct heads_plan *h)
+static struct gpu_lengths lengths_job(const struct call *c, const struct heads_plan *h)
 {
 	struct gpu_lengths job = h->lengths;
 
 	if (h->lens == NONE)
-		return 0;
+		return job;
 	job.last = gpu_data(c, h->lens);
 	job.valid = batch_numbers(c, h, 0);
-	job.first = batch_numbers(c, h, 1);
-	job.used = batch_numbers(c, h, 2);
-	job.keep_first = batch_numbers(c, h, 3);
-	job.keep_count = batch_numbers(c, h, 4);
+	job.used = batch_numbers(c, h, 1);
+	job.keep_first = batch_numbers(c, h, 2);
+	job.keep_count = batch_numbers(c, h, 3);
 	job.zeros = gpu_at(c, h->zero_room);
 	job.fault = gpu_fault(c);
 	job.who = (uint64_t)(uintptr_t)c->step->from;
-	return gpu_launch_early(c, h->length_fn, gpu_grid(job.batch + job.zero_bytes), &job,
-				sizeof(job));
+	return job;
 }
 
 static const void *input_at(const struct call *c, uint32_t in, size_t start)
@@ -654,10 +650,6 @@ static const void *add_part(const struct call *c, const struct heads_plan *h, co
 		job.cos = gpu_data(c, h->cos);
 		job.sin = gpu_data(c, h->cos + 1);
 		job.position = gpu_data(c, h->position);
-	}
-	if (h->lens != NONE) {
-		job.first = batch_numbers(c, h, 1);
-		job.used = batch_numbers(c, h, 2);
 	}
 	job.codes.scale = gpu_data(c, p->scale);
 	job.plain = !job.codes.scale && job.codes.type == (int)tensor_dtype(c->in[p->in]);
@@ -706,8 +698,8 @@ static int run_keep(const struct call *c, const struct heads_plan *h, const stru
 		return 0;
 	job.y = y->data;
 	job.rows = y->shape.dim[2];
-	job.first = batch_numbers(c, h, 3);
-	job.count = batch_numbers(c, h, 4);
+	job.first = batch_numbers(c, h, 2);
+	job.count = batch_numbers(c, h, 3);
 	job.codes.scale = gpu_data(c, p->scale);
 	int64_t n = job.batch * job.heads * job.rows * job.size;
 	return n > 0 ? gpu_launch(c, h->keep_fn, gpu_grid((n + 1) / 2), &job, sizeof(job)) : 0;
@@ -743,12 +735,12 @@ static void copy_cache(const struct call *c, const struct heads_plan *h, struct 
 {
 	struct gpu_attend *j = &plan->job;
 
-	plan->fn = h->attend.make;
+	gpu_attend_use_make(plan);
 	j->past_k = input_at(c, h->k.past, h->k.past_start);
 	j->past_v = input_at(c, h->v.past, h->v.past_start);
 	j->past_room = h->k.job.past_room;
 	j->fresh = h->k.job.rows;
-	j->used = h->lens == NONE ? NULL : batch_numbers(c, h, 2);
+	j->used = h->lens == NONE ? NULL : batch_numbers(c, h, 1);
 }
 
 int gpu_heads_run(const struct call *c)
@@ -756,8 +748,8 @@ int gpu_heads_run(const struct call *c)
 	const struct heads_plan *h = c->step->state;
 	struct gpu_attend_plan plan = h->attend;
 	struct gpu_attend *j = &plan.job;
-	int err = run_lengths(c, h);
-	struct parts parts = {.n = 0};
+	struct parts parts = {.jobs = {.lengths = lengths_job(c, h)}, .n = 0};
+	int err = 0;
 	bool make = makes_cache(c, h);
 
 	j->q = add_part(c, h, &h->q, false, &parts);

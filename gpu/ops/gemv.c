@@ -8,6 +8,16 @@ enum {
 	HALF_CHUNK = 16,    /* k must be a multiple of this */
 	HALF_BLOCKS = 100,  /* a lane has more than two columns only if this many blocks remain */
 	HALF_THREADS = 512, /* of a block */
+	/* gemv_ring.cu, for elements of 16 bits on devices with clusters: */
+	RING_COLUMNS = 128, /* of a block */
+	RING_WARPS = 8,
+	RING_CHUNK = 16, /* rows of B that a warp reads at a time, */
+	RING_TURNS = 2, /* and how many times each warp does so at least, if blocks share columns */
+	RING_BLOCKS = 4, /* at most, which share columns: more are slower, as they must find room at the same time */
+	RING_HALF = 8, /* rows of A in a product of tensor cores */
+	RING_SHARED = 4 * RING_WARPS * (RING_COLUMNS + 2 * RING_HALF) * RING_CHUNK * 2 +
+		      2 * RING_HALF * RING_COLUMNS * 4, /* bytes */
+	RING_LEAST = 1 << 17, /* elements of B; with less, the other kernels are as fast */
 	/* gemv.cu: */
 	COLUMN_WARPS = 8, /* of a block: one for each column of B that lies in one piece */
 	/* As measured on an H200, for products of 768 to 32,000 columns: */
@@ -60,14 +70,27 @@ static bool one_batch(struct gpu_gemm *j)
 }
 
 /*
- * Whether gemv_half.cu computes the product. Such a kernel alone takes a third longer than cuBLASLt's (12.7 us against 9.4 as a mean over a Llama's), but can be written down, so that the
- * step of a decoder with several rows is one launch.
+ * Whether gemv_half.cu computes the product. Such a kernel alone takes a third longer than cuBLASLt's (as a mean over a Llama's), but can
+ * be written down, so that the step of a decoder with several rows is one launch.
  */
 static bool on_tensor_cores(const struct site *s, const struct gpu_gemm *j)
 {
 	return (T_BIT(gpu_type(s, 0)) & (T_BIT(DT_F16) | T_BIT(DT_BF16))) && j->m > MOST_ROWS &&
 	       j->m <= MOST_HALF_ROWS && j->b_col == 1 && j->k % HALF_CHUNK == 0 && j->n % 8 == 0 &&
 	       j->b_row % 8 == 0 && j->a_row % 4 == 0 && cuda_facts(s->device)->major >= 8;
+}
+
+/* Whether gemv_ring.cu computes the product. It reads 16 bytes at a time, of A's rows as well. */
+static bool in_rings(const struct site *s, const struct gpu_gemm *j)
+{
+	const struct device_facts *f = cuda_facts(s->device);
+	const int64_t piece = 8;
+
+	return (T_BIT(gpu_type(s, 0)) & (T_BIT(DT_F16) | T_BIT(DT_BF16))) && j->m >= 1 &&
+	       j->m <= MOST_HALF_ROWS && j->b_col == 1 && j->k % piece == 0 && j->n % piece == 0 &&
+	       j->b_row % piece == 0 && (j->m == 1 || j->a_row % piece == 0) && j->k < INT32_MAX &&
+	       j->n >= RING_LEAST / j->k && gpu_can_launch_early(f) &&
+	       f->shared_memory >= RING_SHARED;
 }
 
 /* Describes the product, or returns why these kernels do not compute it. */
@@ -85,7 +108,7 @@ static const char *describe(const struct site *s, const struct fused_gemm *f, st
 	if (j->a_col != 1 && j->k != 1)
 		return "rows that do not lie in one piece";
 	j->b_is_weight = site_is_weight(s, 1);
-	if (on_tensor_cores(s, j))
+	if (in_rings(s, j) || on_tensor_cores(s, j))
 		return NULL;
 	if (j->m < 1 || j->m > MOST_ROWS || j->n < 1)
 		return "many rows";
@@ -139,23 +162,43 @@ static void by_halves(struct gemv *p, char *name, size_t room)
 	snprintf(name, room, "gemv_half_%d", (int)words);
 }
 
+/*
+ * As many blocks share columns as half of the processors have room for, if enough rows of B are left to each: the other half then has
+ * blocks of the next product, whose reads are under way before this one ends.
+ */
+static void by_rings(struct gemv *p, int64_t processors, char *name, size_t room)
+{
+	int64_t tiles = (p->job.n + RING_COLUMNS - 1) / RING_COLUMNS;
+	int64_t chunks = (p->job.k + RING_CHUNK - 1) / RING_CHUNK, size = RING_BLOCKS;
+
+	while (size > 1 && (2 * tiles * size > processors || chunks < size * RING_WARPS * RING_TURNS))
+		size /= 2;
+	p->grid = (struct gpu_grid){(unsigned)(tiles * size), 1, 1, 32 * RING_WARPS, RING_SHARED};
+	snprintf(name, room, "gemv_ring%d_%d", p->job.m > RING_HALF ? 2 : 1, (int)size);
+}
+
 int gpu_gemv_reshape(struct site *s, const struct fused_gemm *f, struct step *step, struct diag *d)
 {
 	struct gemv *p = arena_new(s->plan_arena, struct gemv);
 	enum dtype t = gpu_type(s, 0);
 	int64_t size = gpu_size(t);
-	char name[32];
+	char name[32], typed[48];
 
 	describe(s, f, &p->job);
 	int at_once = p->job.m == 1 ? 1 : MOST_ROWS;
-	bool half = on_tensor_cores(s, &p->job);
-	if (half)
+	const char *file = in_rings(s, &p->job)		 ? "gemv_ring"
+			   : on_tensor_cores(s, &p->job) ? "gemv_half"
+							 : "gemv";
+	if (!strcmp(file, "gemv_ring"))
+		by_rings(p, cuda_facts(s->device)->processors, name, sizeof(name));
+	else if (!strcmp(file, "gemv_half"))
 		by_halves(p, name, sizeof(name));
 	else if (p->job.b_col == 1)
 		by_rows(p, size, at_once, name, sizeof(name));
 	else
 		by_columns(p, at_once, name, sizeof(name));
-	p->fn = gpu_typed(s, half ? "gemv_half" : "gemv", name, t, d);
+	snprintf(typed, sizeof(typed), "%s_%s", name, dtype_name(t));
+	p->fn = gpu_kernel_sharing(s, file, typed, p->grid.shared, d);
 	p->unaligned = gpu_typed(s, "product", "gemm", t, d);
 	step->state = p;
 	return p->fn && p->unaligned ? 0 : -E_DEVICE;

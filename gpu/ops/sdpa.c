@@ -16,7 +16,9 @@ enum {
 	FEW_AT_ONCE = 4, /* pieces of 16 bytes that each thread of these reads of the keys at once, */
 	FEW_THREADS = 128,
 	MANY_THREADS = 256, /* of a block that has a processor for itself */
-	MAX_PARTS = 64
+	MAX_PARTS = 64,
+	NEAR_PARTS = 8,	 /* of the kernels attend_near, whose blocks of a cluster join them, */
+	NEAR_ROUNDS = 4, /* if each of MANY_THREADS reads no more of the keys than this many times */
 };
 
 const char gpu_attend_there[1];
@@ -159,6 +161,30 @@ static int set_few(const struct site *s, struct gpu_attend_plan *p, enum dtype t
 	return p->join ? 0 : -E_DEVICE;
 }
 
+/* Whether the blocks of a cluster can have the parts: then nothing is left for another kernel to join. */
+static bool parts_are_near(const struct site *s, const struct gpu_attend *j, enum dtype t)
+{
+	int64_t unit = FEW_AT_ONCE * MANY_THREADS * (16 / gpu_size(t)) / few_head(j);
+
+	return gpu_can_launch_early(cuda_facts(s->device)) && j->parts > 1 &&
+	       j->t <= NEAR_PARTS * NEAR_ROUNDS * unit;
+}
+
+static void set_near(struct gpu_attend_plan *p, enum dtype t)
+{
+	const struct gpu_attend *j = &p->job;
+	int64_t part = (j->t + NEAR_PARTS - 1) / NEAR_PARTS;
+	int64_t threads = (part + FEW_AT_ONCE - 1) / FEW_AT_ONCE * few_head(j) / (16 / gpu_size(t));
+
+	threads = threads < FEW_THREADS	   ? FEW_THREADS
+		  : threads > MANY_THREADS ? MANY_THREADS
+					   : threads;
+	p->near = p->grid;
+	p->near.x = NEAR_PARTS;
+	p->near.threads = (unsigned)(threads + 31) / 32 * 32;
+	p->near_part = (int)part;
+}
+
 int gpu_attend_set_make(const struct site *s, struct gpu_attend_plan *p, enum dtype t, struct diag *d)
 {
 	const struct gpu_attend *j = &p->job;
@@ -166,8 +192,21 @@ int gpu_attend_set_make(const struct site *s, struct gpu_attend_plan *p, enum dt
 	/* a query whose probabilities are NaN would look at all values, which other blocks are still copying */
 	if (!p->few || j->nan_to_zero || j->batch < 1 || j->heads < 1 || j->s < 1 || j->t < 1)
 		return 0;
-	p->make = few_kernel(s, "attend_make", j, t, d);
+	if (parts_are_near(s, j, t))
+		set_near(p, t);
+	p->make = few_kernel(s, p->near.threads ? "attend_near" : "attend_make", j, t, d);
 	return p->make ? 0 : -E_DEVICE;
+}
+
+void gpu_attend_use_make(struct gpu_attend_plan *p)
+{
+	p->fn = p->make;
+	if (!p->near.threads)
+		return;
+	p->grid = p->near;
+	p->job.part = p->near_part;
+	p->job.parts = NEAR_PARTS;
+	p->join = NULL;
 }
 
 /* The parts of each query are joined by a kernel of their own, which waits for all of them. */

@@ -228,6 +228,7 @@ enum warm_part { WARM_DRIVER = 1, WARM_PRODUCTS = 2, WARM_CONVOLUTIONS = 4 };
 /* Tables of backend/observe.h. */
 struct activity_ops;
 struct hold_ops;
+struct choose_ops;
 struct clock_ops;
 struct process_ops;
 struct device_contexts;
@@ -350,6 +351,7 @@ struct backend {
 
 	const struct activity_ops *activities;
 	const struct hold_ops *hold;
+	const struct choose_ops *choose; /* backend/choose.h */
 	const struct clock_ops *clocks;
 	const struct process_ops *processes;
 	/* Describes the contexts that exist on the device. Strings live in d's arena. */
@@ -407,10 +409,11 @@ struct backend {
 	/*
 	 * The same for work that needs no library, which is written down without asking the driver. What fails between the two
 	 * calls, or in list_end, leaves no recording. list_end takes over a recording that list_end has made before, in *out,
-	 * which may still be running: to change one whose launches are alike is much quicker than to make a new one.
+	 * which may still be running: to change one whose launches are alike is much quicker than to make a new one. `soon` tells that
+	 * the recording is launched at once, so that nothing is won by bringing it to the device before.
 	 */
 	int (*list_begin)(struct stream *, struct diag *);
-	int (*list_end)(struct stream *, struct captured **out);
+	int (*list_end)(struct stream *, struct captured **out, bool soon);
 
 	/* Reports an error of queued work if one has occurred by now. Does not wait. */
 	int (*check)(struct stream *, struct diag *);

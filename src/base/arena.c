@@ -59,7 +59,8 @@ static void add_chunk(struct arena *a, size_t bytes)
 	asan_poison(c->data, size);
 }
 
-void *arena_alloc(struct arena *a, size_t bytes)
+/* Memory that is not zeroed. */
+static void *take(struct arena *a, size_t bytes)
 {
 	if (bytes > SIZE_MAX / 2)
 		mem_refused(bytes);
@@ -69,7 +70,12 @@ void *arena_alloc(struct arena *a, size_t bytes)
 	void *p = a->chunks->data + a->used;
 	a->used += taken;
 	asan_unpoison(p, bytes);
-	return memset(p, 0, bytes);
+	return p;
+}
+
+void *arena_alloc(struct arena *a, size_t bytes)
+{
+	return memset(take(a, bytes), 0, bytes);
 }
 
 void *arena_array(struct arena *a, size_t count, size_t size)
@@ -99,7 +105,7 @@ void *arena_append(struct arena *a, const void *old, size_t count, size_t size)
 
 void *arena_dup(struct arena *a, const void *src, size_t bytes)
 {
-	void *p = arena_alloc(a, bytes);
+	void *p = take(a, bytes);
 
 	if (bytes)
 		memcpy(p, src, bytes);

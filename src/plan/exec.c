@@ -155,6 +155,12 @@ int queue_run(const struct call *c)
 					     in->device, out->bytes, c->diag);
 }
 
+/* The slab of a segment for a place, HOST or DEVICE. */
+static int slab_of(const struct segment *s, int place)
+{
+	return place == HOST && s->turn ? HOST_ODD : place;
+}
+
 /* Makes the pointers of all tensors and workspaces point into the slab, the memory of the segment. */
 static void set_pointers(struct binding *b, const struct slab *slab)
 {
@@ -165,7 +171,8 @@ static void set_pointers(struct binding *b, const struct slab *slab)
 		const struct slot_plan *p = &s->slots[i], *root = &s->slots[p->root];
 		if (root->place == PLACE_SLAB || root->staged) {
 			b->tensors[i].data =
-				(char *)slab->buffer[root->desc.device].ptr + root->offset;
+				(char *)slab->buffer[slab_of(s, root->desc.device)].ptr +
+				root->offset;
 		} else if (root->place == PLACE_CONST && p->place == PLACE_VIEW) {
 			b->tensors[i].data = root->desc.data;
 			b->tensors[i].blob = root->desc.blob;
@@ -173,8 +180,9 @@ static void set_pointers(struct binding *b, const struct slab *slab)
 	}
 	for (uint32_t i = 0; i < s->nsteps; i++)
 		if (s->steps[i].step.workspace)
-			b->calls[i].workspace = (char *)slab->buffer[s->steps[i].device].ptr +
-						s->steps[i].workspace_offset;
+			b->calls[i].workspace =
+				(char *)slab->buffer[slab_of(s, s->steps[i].device)].ptr +
+				s->steps[i].workspace_offset;
 	b->number = slab->number;
 	b->resolved = true;
 }
@@ -302,22 +310,24 @@ static void slab_free(struct instance *x, struct slab *slab, int device)
 
 	if (!b->ptr)
 		return;
-	if (device == HOST && slab->pinned)
+	if (device != DEVICE && slab->pinned)
 		x->rt->backend->free_host(x->rt->device, b);
 	else
 		backend_at(x->rt, device)->free(device_at(x->rt, device), b);
 	*b = (struct buffer){0};
 	slab->number++;
-	slab->pending = false; /* the backend's free waits for the device */
+	slab->pending[0] = slab->pending[1] = false; /* the backend's free waits for the device */
 }
 
-/* Returns the number of bytes that the largest cached plan of the position needs. */
-static size_t slab_need(const struct instance *x, uint32_t position, int device)
+/* Returns the number of bytes of a slab that the largest cached plan of the position needs. */
+static size_t slab_need(const struct instance *x, uint32_t position, int slab)
 {
+	int place = slab == DEVICE ? DEVICE : HOST;
 	size_t most = 0;
 
 	for (const struct segment *s = x->segments[position]; s; s = s->next)
-		most = s->slab_bytes[device] > most ? s->slab_bytes[device] : most;
+		if (slab_of(s, place) == slab && s->slab_bytes[place] > most)
+			most = s->slab_bytes[place];
 	return most;
 }
 
@@ -325,7 +335,7 @@ void slab_fit(struct instance *x, uint32_t position)
 {
 	struct slab *slab = &x->slabs[position];
 
-	for (int i = 0; i < PLACES; i++) {
+	for (int i = 0; i < SLABS; i++) {
 		size_t need = slab_need(x, position, i);
 		if (slab->buffer[i].bytes > need &&
 		    (!x->steps || slab->buffer[i].bytes - need > need / HEADROOM))
@@ -335,7 +345,7 @@ void slab_fit(struct instance *x, uint32_t position)
 
 void slab_drop(struct instance *x, uint32_t position)
 {
-	for (int i = 0; i < PLACES; i++)
+	for (int i = 0; i < SLABS; i++)
 		slab_free(x, &x->slabs[position], i);
 }
 
@@ -350,7 +360,7 @@ static int slab_grow(struct instance *x, struct slab *slab, int device, size_t b
 		return FAIL(d, E_SIZE);
 	slab_free(x, slab, device);
 	slab->pinned = can_pin(rt);
-	if (device == HOST && slab->pinned)
+	if (device != DEVICE && slab->pinned)
 		return rt->backend->alloc_host(rt->device, bytes, MEM_STAGING, b, d);
 	return backend_at(rt, device)->alloc(device_at(rt, device), bytes, MEM_ACTIVATIONS, b, d);
 }
@@ -360,7 +370,7 @@ int segment_bind(struct instance *x, struct segment *s, struct diag *d)
 	struct slab *slab = &x->slabs[s->first];
 
 	for (int i = 0; i < PLACES; i++) {
-		int err = slab_grow(x, slab, i, s->slab_bytes[i], d);
+		int err = slab_grow(x, slab, slab_of(s, i), s->slab_bytes[i], d);
 		if (err) {
 			if (d && d->last && !d->last->hint)
 				d->last->hint = segment_largest(s, d);
@@ -521,11 +531,11 @@ static int bind_inputs(struct instance *x, struct segment *s, struct slab *slab,
 {
 	struct binding *b = s->binding;
 
-	if (slab->pending) { /* copies of the last run may still read this slab */
+	if (slab->pending[s->turn]) { /* copies of the last run may still read this slab */
 		int err = x->rt->backend->wait(x->rt->stream, d);
 		if (err)
 			return err;
-		slab->pending = false;
+		slab->pending[0] = slab->pending[1] = false;
 	}
 	for (uint32_t i = 0; i < b->nexternal; i++) {
 		uint32_t slot = b->external[i];
@@ -572,11 +582,11 @@ static int run_steps(struct instance *x, struct segment *s, struct slab *slab, s
 		place_results(s->binding, slab);
 	err = choose_exec(x->rt)(s->binding, d);
 	pool_limit(0);
-	slab->pending = s->stages;
+	slab->pending[s->turn] = s->stages;
 	return err;
 }
 
-void segment_record(struct instance *x, struct segment *s, struct segment *from)
+void segment_record(struct instance *x, struct segment *s, struct segment *from, bool soon)
 {
 	struct slab *slab = &x->slabs[s->first];
 	struct binding *b;
@@ -584,7 +594,7 @@ void segment_record(struct instance *x, struct segment *s, struct segment *from)
 	if (choose_exec(x->rt) != steps_replay)
 		return;
 	for (int i = 0; i < PLACES; i++)
-		if (slab->buffer[i].bytes < s->slab_bytes[i])
+		if (slab->buffer[slab_of(s, i)].bytes < s->slab_bytes[i])
 			return; /* the run that is under way still uses the smaller one */
 	if (segment_bind(x, s, NULL))
 		return;
@@ -597,7 +607,9 @@ void segment_record(struct instance *x, struct segment *s, struct segment *from)
 	for (uint32_t i = 0; i < s->nsteps; i++)
 		if (s->steps[i].run == view_run) /* of a state, say */
 			view_run(&b->calls[i]);
-	replays_record(b, from ? from->binding : NULL);
+	/* its recordings may name a slab that is gone */
+	bool usable = from && from->binding && from->binding->number == b->number;
+	replays_record(b, usable ? from->binding : NULL, soon);
 }
 
 /* The steps stay careful: what one input has led to, the next probably leads to as well. */
@@ -619,7 +631,7 @@ int segment_run(struct instance *x, struct segment *s, struct diag *d)
 	}
 	if (!err && s->waits) {
 		err = x->rt->backend->wait(x->rt->stream, d);
-		slab->pending = false;
+		slab->pending[0] = slab->pending[1] = false;
 	}
 	if (err)
 		return hint_lost_steps(b, err, d);

@@ -38,8 +38,9 @@ void binding_free(struct binding *b);
 /*
  * Records the steps of a segment that has not run yet for the inputs in x->live and the memory in x->placed, if the session records
  * and the slab is large enough. The recordings of `from`, which may be NULL, are changed into it: it is not expected to run again.
+ * The run comes at once if it comes `soon`.
  */
-void segment_record(struct instance *x, struct segment *s, struct segment *from);
+void segment_record(struct instance *x, struct segment *s, struct segment *from, bool soon);
 /* Runs a bound segment, which reads its inputs from x->live and stores its results there. Returns 0 or -code. */
 int segment_run(struct instance *x, struct segment *s, struct diag *d);
 /* Runs the steps from `first` to end - 1 of the binding. Returns 0 or -code. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
+#include "plan/derive.h"
 #include "plan/exec.h"
 #include "plan/lower.h"
+#include "plan/replay.h"
 #include "plan/upload.h"
 
 #include <string.h>
@@ -72,6 +74,8 @@ static bool same_contents(const struct instance *x, const struct tensor *t, cons
 /* Whether the conditions of the segment's plan hold for the values of this run. */
 static bool segment_fits(const struct instance *x, const struct segment *s)
 {
+	if (s->turn != x->turn)
+		return false;
 	for (uint32_t i = 0; i < s->nconditions; i++) {
 		const struct condition *c = &s->conditions[i];
 		const struct tensor *t = x->live[c->value];
@@ -113,11 +117,12 @@ static void evict_oldest(struct instance *x, uint32_t first)
 
 static int add_segment(struct instance *x, uint32_t first, struct segment **out, struct diag *d)
 {
-	struct segment *s = NULL;
-	int err = segment_plan(x, first, &s, d);
+	struct segment *s = x->segments[first] ? segment_derive(x, x->segments[first]) : NULL;
+	int err = s ? 0 : segment_plan(x, first, &s, d);
 
 	if (err)
 		return err;
+	x->plans++;
 	if (s->end == first && first < x->graph->norder) {
 		const struct origin *o = x->graph->node[x->graph->order[first]]->origin;
 		segment_free(x, s);
@@ -287,21 +292,84 @@ int instance_prepare(struct instance *x, const struct tensor *const *in,
 	return err;
 }
 
+/* The segment that ran last, of those whose turn it is, except s: what it has recorded may be changed. */
+static struct segment *ran_before(const struct instance *x, const struct segment *s)
+{
+	struct segment *ran = NULL;
+
+	for (struct segment *o = x->segments[0]; o; o = o->next)
+		if (o != s && o->turn == s->turn && (!ran || o->used > ran->used))
+			ran = o;
+	return ran;
+}
+
 void instance_plan_ahead(struct instance *x, const struct tensor *const *in)
 {
 	struct diag unread = {0};
-	struct segment *s, *ran = x->segments[0];
+	struct segment *s;
 
-	for (s = ran; s; s = s->next)
-		if (s->used > ran->used)
-			ran = s;
 	x->steps = true;
 	set_inputs(x, in);
 	if (x->graph->norder && !find_segment(x, 0) && !add_segment(x, 0, &s, &unread)) {
-		segment_record(x, s, ran);
+		segment_record(x, s, ran_before(x, s), false);
 		evict_oldest(x, 0); /* or the next run would, before the device has work */
 	}
 	diag_free(&unread);
+}
+
+/* The bytes that the segment gives value v: 0 if it does not make it. */
+static size_t result_bytes(const struct segment *s, uint32_t v)
+{
+	for (uint32_t i = 0; i < s->nresults; i++)
+		if (s->slots[s->results[i]].value == v)
+			return s->slots[s->results[i]].desc.bytes;
+	return 0;
+}
+
+bool instance_foresee(struct instance *x, const struct tensor *const *in, unsigned turn,
+		      size_t *bytes)
+{
+	struct diag unread = {0};
+	struct segment *s = NULL;
+
+	x->steps = true;
+	x->turn = turn;
+	set_inputs(x, in);
+	if (x->graph->norder && (s = find_segment(x, 0)) == NULL)
+		(void)add_segment(x, 0, &s, &unread);
+	diag_free(&unread);
+	if (!s || s->end != x->graph->norder || !segment_launches(s))
+		return false;
+	for (uint32_t k = 0; bytes && k < x->graph->nout; k++)
+		bytes[k] = result_bytes(s, x->graph->out[k]);
+	return true;
+}
+
+int instance_launch(struct instance *x, const struct tensor *const *in, unsigned turn,
+		    const struct tensor **out, struct diag *d)
+{
+	struct segment *s;
+
+	x->turn = turn;
+	set_inputs(x, in);
+	s = find_segment(x, 0);
+	if (s && (!s->binding || !s->binding->resolved))
+		segment_record(x, s, ran_before(x, s), true);
+	x->slabs[0].pending[turn] = false; /* the run before the last has ended */
+	return instance_run(x, in, out, d);
+}
+
+void instance_forget_recordings(struct instance *x)
+{
+	for (uint32_t p = 0; p < x->graph->norder; p++)
+		for (struct segment *s = x->segments[p]; s; s = s->next)
+			if (s->binding)
+				replays_drop(s->binding);
+}
+
+void instance_turn(struct instance *x, unsigned turn)
+{
+	x->turn = turn;
 }
 
 uint64_t instance_plans(const struct instance *x)

@@ -23,25 +23,6 @@ enum {
 	WORTH_NS = 5000,
 };
 
-struct lower {
-	struct instance *x;
-	struct segment *s;
-	const struct graph *g;
-	struct vinfo *info; /* indexed by value id */
-	uint32_t *slot_of; /* indexed by value id: the slot in which a step made the value, or NO_VALUE */
-	uint32_t *newest_slot; /* indexed by value id: the slot that was added last for the value, or NO_VALUE */
-	uint32_t *condition_of; /* indexed by value id: the segment's condition on the value, or NO_VALUE */
-	/* indexed by value id: last position that reads the value; UINT32_MAX for graph outputs */
-	uint32_t *last_use;
-	/* indexed by slot: last position that reads the slot's bytes, be it through a view */
-	uint32_t *slot_last;
-	bool *inside; /* indexed by value id: whether a step of this segment makes the value */
-	uint32_t at;  /* position in the order of the node that is being lowered */
-	/* set after the last node: values copied to the host from now on are for the caller */
-	bool finishing;
-	struct diag *diag;
-};
-
 static uint32_t add_slot(struct lower *l, uint32_t value, const struct tensor *desc, enum place place)
 {
 	struct segment *s = l->s;
@@ -110,10 +91,7 @@ static uint32_t read_slot(struct lower *l, uint32_t v)
 	return slot;
 }
 
-/*
- * Records what the plan assumes of value v: its type, shape and device, and also its contents if `contents` is set.
- */
-static void add_condition(struct lower *l, uint32_t v, bool contents)
+void lower_condition(struct lower *l, uint32_t v, bool contents)
 {
 	struct segment *s = l->s;
 	const struct tensor *t = l->x->live[v];
@@ -133,6 +111,7 @@ static void add_condition(struct lower *l, uint32_t v, bool contents)
 	if (contents && !c->contents) {
 		const struct tensor *host = on_host(l->x->rt, t, &s->arena, l->diag);
 		c->contents = host && host == t ? tensor_copy(&s->arena, t) : host;
+		c->at = l->at;
 	}
 }
 
@@ -170,13 +149,7 @@ static void find_last_uses(struct lower *l)
 		l->last_use[g->out[i]] = UINT32_MAX;
 }
 
-/*
- * Tells whether a node can be lowered now, or the segment must end before the node because the node's shapes depend
- * on data not made yet.
- */
-enum verdict { GO, CUT_BEFORE, FAILED };
-
-static bool outputs_known(const struct lower *l, const struct node *n)
+bool lower_known(const struct lower *l, const struct node *n)
 {
 	for (uint32_t i = 0; i < n->nout; i++) {
 		if (n->out[i] == NO_VALUE)
@@ -209,14 +182,14 @@ static bool use_contents(struct lower *l, const struct node *n, uint64_t wanted,
 		 * fetching a value from the device waits for the steps that make the value, all of them in earlier
 		 * segments
 		 */
-		add_condition(l, v, true);
+		lower_condition(l, v, true);
 		l->info[v].known = l->s->conditions[l->condition_of[v]].contents;
 		*any = true;
 	}
 	return true;
 }
 
-static enum verdict infer_outputs(struct lower *l, const struct node *n, int *err)
+enum verdict lower_infer(struct lower *l, const struct node *n, int *err)
 {
 	for (;;) {
 		struct infer c;
@@ -226,7 +199,7 @@ static enum verdict infer_outputs(struct lower *l, const struct node *n, int *er
 		*err = infer_node(&c);
 		if (*err)
 			return FAILED;
-		if (outputs_known(l, n) || !c.wanted)
+		if (lower_known(l, n) || !c.wanted)
 			return GO;
 		if (!use_contents(l, n, c.wanted, &any))
 			return CUT_BEFORE;
@@ -235,7 +208,7 @@ static enum verdict infer_outputs(struct lower *l, const struct node *n, int *er
 	}
 }
 
-static bool outputs_constant(const struct lower *l, const struct node *n)
+bool lower_constant(const struct lower *l, const struct node *n)
 {
 	bool any = false;
 
@@ -746,52 +719,60 @@ static int add_prepared(struct lower *l, const struct node *n, struct step_plan 
 	return 0;
 }
 
-static int lower_node(struct lower *l, const struct node *n)
+int lower_prepare(struct lower *l, const struct node *n, struct step_plan *p)
 {
 	struct instance *x = l->x;
-	struct segment *s = l->s;
-	uint32_t nin = n->nin + n->ncap;
 	struct site site = {.graph = l->g,
 			    .node = n,
 			    .info = l->info,
 			    .config = x->rt->config,
 			    .store = x->rt->store,
 			    .node_arena = &x->arena,
-			    .plan_arena = &s->arena};
+			    .plan_arena = &l->s->arena};
+	struct why why = {.arena = &l->s->arena};
 	int device = HOST;
-	struct why why = {.arena = &s->arena};
-	uint32_t *in = arena_new_n(&s->arena, uint32_t, nin + 1);
-
-	int err = read_operands(l, n, nin, in);
-	if (err)
-		return err;
 	const struct kernel *k = choose_kernel(l, &site, &device, &why);
+
 	if (!k)
 		return fail_unsupported(l, n, &why);
-	err = create_state(l, &site, k);
+	int err = create_state(l, &site, k);
 	if (err)
 		return err;
-	struct step_plan p = {.run = k->run,
-			      .in = in,
-			      .device = device,
-			      .out = arena_new_n(&s->arena, uint32_t, n->nout + 1)};
-	p.step = (struct step){.kernel = k,
-			       .node = n,
-			       .params = n->params,
-			       .node_state = site.state,
-			       .nin = nin,
-			       .nout = n->nout,
-			       .body = make_bodies(x, n, device),
-			       .from = n->origin};
-	enum layout common = (k->flags & K_ANY_LAYOUT) ? common_layout(l, n, in) : LAYOUT_ROW;
-	p.step.threads = device == HOST ? threads_worth(l, &site) : 0;
-	pool_limit(p.step.threads);
-	err = prepare_step(x, &site, &p.step, &p.prepared, l->diag);
+	p->run = k->run;
+	p->device = device;
+	p->step = (struct step){.kernel = k,
+				.node = n,
+				.params = n->params,
+				.node_state = site.state,
+				.nin = n->nin + n->ncap,
+				.nout = n->nout,
+				.body = make_bodies(x, n, device),
+				.from = n->origin,
+				.threads = device == HOST ? threads_worth(l, &site) : 0};
+	pool_limit(p->step.threads);
+	err = prepare_step(x, &site, &p->step, &p->prepared, l->diag);
 	pool_limit(0);
+	return err;
+}
+
+static int lower_node(struct lower *l, const struct node *n)
+{
+	struct segment *s = l->s;
+	uint32_t nin = n->nin + n->ncap;
+	struct step_plan p = {.in = arena_new_n(&s->arena, uint32_t, nin + 1),
+			      .out = arena_new_n(&s->arena, uint32_t, n->nout + 1)};
+	int err = read_operands(l, n, nin, p.in);
+
+	err = err ? err : lower_prepare(l, n, &p);
+	if (err)
+		return err;
 	bool added = false;
-	err = err ? err : add_prepared(l, n, &p, common, &added);
+	enum layout common = (p.step.kernel->flags & K_ANY_LAYOUT) ? common_layout(l, n, p.in)
+								   : LAYOUT_ROW;
+	err = add_prepared(l, n, &p, common, &added);
+	s->nodes[l->at - s->first] = (struct lowered){p.step.kernel, added ? s->nsteps - 1 : NO_STEP};
 	if (!added)
-		prepared_release(x, p.prepared);
+		prepared_release(l->x, p.prepared);
 	return err;
 }
 
@@ -851,14 +832,14 @@ static int lower_all(struct lower *l)
 
 	for (l->at = l->s->first; l->at < g->norder; l->at++) {
 		const struct node *n = g->node[g->order[l->at]];
-		enum verdict v = infer_outputs(l, n, &err);
+		enum verdict v = lower_infer(l, n, &err);
 		if (v == FAILED) {
 			diag_where(l->diag, NULL, n->origin->name, n->origin->op);
 			return err;
 		}
 		if (v == CUT_BEFORE)
 			break;
-		if (outputs_constant(l, n))
+		if (lower_constant(l, n))
 			continue;
 		err = lower_node(l, n);
 		if (err) {
@@ -878,7 +859,7 @@ static void add_conditions(struct lower *l)
 {
 	for (uint32_t i = 0; i < l->g->nvalues; i++)
 		if (l->x->live[i] && !l->g->value[i]->init && l->last_use[i] >= l->s->first)
-			add_condition(l, i, false);
+			lower_condition(l, i, false);
 }
 
 int segment_plan(struct instance *x, uint32_t first, struct segment **out, struct diag *d)
@@ -889,9 +870,11 @@ int segment_plan(struct instance *x, uint32_t first, struct segment **out, struc
 
 	if (!s)
 		return FAIL(d, E_MEMORY);
-	struct lower l = {.x = x, .s = s, .g = g, .diag = d};
+	struct lower l = {.x = x, .s = s, .g = g, .at = first, .diag = d};
 	s->first = first;
-	l.info = arena_new_n(&a, struct vinfo, g->nvalues + 1);
+	s->turn = x->turn;
+	s->info = l.info = arena_new_n(&s->arena, struct vinfo, g->nvalues + 1);
+	s->nodes = arena_new_n(&s->arena, struct lowered, g->norder - first + 1);
 	l.slot_of = arena_new_n(&a, uint32_t, g->nvalues + 1);
 	l.newest_slot = arena_new_n(&a, uint32_t, g->nvalues + 1);
 	l.condition_of = arena_new_n(&a, uint32_t, g->nvalues + 1);
@@ -910,7 +893,6 @@ int segment_plan(struct instance *x, uint32_t first, struct segment **out, struc
 		segment_free(x, s);
 		return err;
 	}
-	x->plans++;
 	*out = s;
 	return 0;
 }

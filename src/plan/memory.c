@@ -299,23 +299,57 @@ static void lay_out(struct segment *s, const struct runtime *rt, bool by_class)
 	arena_free(&scratch);
 }
 
-int segment_memory(const struct instance *x, struct segment *s, struct diag *d)
+static void sum_up(struct segment *s)
 {
-	const struct runtime *rt = x->rt;
-
-	extend_lives_of_roots(s);
+	s->value_bytes = s->workspace = 0;
 	for (uint32_t i = 0; i < s->nslots; i++)
 		if (s->slots[i].place == PLACE_SLAB && !s->slots[i].staged)
 			s->value_bytes += s->slots[i].desc.bytes;
 	for (uint32_t i = 0; i < s->nsteps; i++)
 		if (s->steps[i].step.workspace > s->workspace)
 			s->workspace = s->steps[i].step.workspace;
+}
+
+int segment_memory(const struct instance *x, struct segment *s, struct diag *d)
+{
+	const struct runtime *rt = x->rt;
+
+	extend_lives_of_roots(s);
+	sum_up(s);
 	/*
 	 * In a decoder some values grow with each step. With rooms of a few sizes the next plan has mostly the same offsets, so that
 	 * few of the recorded launches must be changed.
 	 */
-	lay_out(s, rt, x->steps);
-	if (x->steps && (is_over_limit(s, rt) || is_over_host_limit(s, rt)))
-		lay_out(s, rt, false);
+	s->by_class = x->steps;
+	lay_out(s, rt, s->by_class);
+	if (s->by_class && (is_over_limit(s, rt) || is_over_host_limit(s, rt)))
+		lay_out(s, rt, s->by_class = false);
 	return check_limit(s, rt, d);
+}
+
+/* Whether each slot and workspace takes as many bytes of the slab as in the other segment. */
+static bool same_rooms(const struct segment *s, const struct segment *old)
+{
+	for (uint32_t i = 0; i < s->nslots; i++) {
+		size_t now = s->slots[i].desc.bytes, then = old->slots[i].desc.bytes;
+		if (now != then && (s->slots[i].place == PLACE_SLAB || s->slots[i].staged) &&
+		    bytes_in_slab(now, s->by_class) != bytes_in_slab(then, s->by_class))
+			return false;
+	}
+	for (uint32_t i = 0; i < s->nsteps; i++) {
+		size_t now = s->steps[i].step.workspace, then = old->steps[i].step.workspace;
+		if (now != then && (!now != !then || bytes_in_slab(now, s->by_class) !=
+							     bytes_in_slab(then, s->by_class)))
+			return false;
+	}
+	return true;
+}
+
+int segment_memory_again(const struct instance *x, struct segment *s, const struct segment *old,
+			 struct diag *d)
+{
+	if (s->by_class != x->steps || !same_rooms(s, old))
+		return segment_memory(x, s, d);
+	sum_up(s);
+	return check_limit(s, x->rt, d);
 }

@@ -9,6 +9,9 @@
  * with E-MEMORY-LIMIT if the result exceeds --memory-limit.
  */
 int segment_memory(const struct instance *x, struct segment *s, struct diag *d);
+/* The same for a segment that has the slots and steps of `old`, some with other sizes: offsets stay where they fit. */
+int segment_memory_again(const struct instance *x, struct segment *s, const struct segment *old,
+			 struct diag *d);
 /* Returns a text for messages, "the largest values: ...", with the three values that take most memory. */
 const char *segment_largest(const struct segment *s, struct diag *d);
 

@@ -106,6 +106,19 @@ void instance_place(struct instance *x, uint32_t k, void *data, size_t bytes);
  * wrong, or comes otherwise, is left to that run.
  */
 void instance_plan_ahead(struct instance *x, const struct tensor *const *in);
+/*
+ * Runs that are queued before the run before them has ended, in turns of 0 and 1. instance_foresee() plans such a run, and sets
+ * bytes[], if it is not NULL, to the sizes of its outputs. It returns false if the run would do more than launch kernels on the device. instance_launch()
+ * queues it, when the run before the last has ended; *out is filled in, but the contents are not there yet. Other runs have turn 0,
+ * and begin with instance_turn() if there were such.
+ */
+bool instance_foresee(struct instance *x, const struct tensor *const *in, unsigned turn,
+		      size_t *bytes);
+int instance_launch(struct instance *x, const struct tensor *const *in, unsigned turn,
+		    const struct tensor **out, struct diag *d);
+void instance_turn(struct instance *x, unsigned turn);
+/* Drops what has been recorded of the graph's own steps, none of which may be running: later runs record anew. */
+void instance_forget_recordings(struct instance *x);
 /* Makes (or finds) the first segment for these inputs without running it. */
 int instance_prepare(struct instance *x, const struct tensor *const *in,
 		     struct segment_report *report, struct diag *d);

@@ -114,6 +114,16 @@ int prepare_step(struct instance *x, struct site *site, struct step *step, struc
 	return 0;
 }
 
+bool prepared_is_shared(const struct prepared *p)
+{
+	return p->shared;
+}
+
+void prepared_share(struct prepared *p)
+{
+	p->users++;
+}
+
 void prepared_release(struct instance *x, struct prepared *p)
 {
 	if (!p || --p->users)

@@ -15,5 +15,8 @@
 int prepare_step(struct instance *x, struct site *site, struct step *step, struct prepared **out,
 		 struct diag *d);
 void prepared_release(struct instance *x, struct prepared *p);
+/* Whether steps of other plans whose operands are alike may use it, and one more step that does. */
+bool prepared_is_shared(const struct prepared *p);
+void prepared_share(struct prepared *p);
 
 #endif

@@ -38,6 +38,14 @@ static bool can_be_recorded(const struct segment *s, const struct step_plan *p)
 	       fault_replays(p);
 }
 
+bool segment_launches(const struct segment *s)
+{
+	for (uint32_t k = 0; k < s->nsteps; k++)
+		if (s->steps[k].run != view_run && !can_be_recorded(s, &s->steps[k]))
+			return false;
+	return !s->waits;
+}
+
 /* Whether the slot's bytes have an address that the plan determines. For a result the caller may give memory. */
 static bool has_fixed_address(const struct segment *s, uint32_t slot)
 {
@@ -147,7 +155,7 @@ static void give_up_recording(const struct binding *b, const struct range *r, st
 }
 
 /* Writes the steps of the range down, as a change of an older recording if there is one. Returns whether that succeeded. */
-static bool list(struct binding *b, const struct range *r, struct captured **captured)
+static bool list(struct binding *b, const struct range *r, struct captured **captured, bool soon)
 {
 	const struct runtime *rt = b->x->rt;
 	struct diag unread = {0};
@@ -155,14 +163,14 @@ static bool list(struct binding *b, const struct range *r, struct captured **cap
 
 	if (!err) {
 		err = steps_run(b, r->first, r->end, &unread);
-		int ended = rt->backend->list_end(rt->stream, captured);
+		int ended = rt->backend->list_end(rt->stream, captured, soon);
 		err = err ? err : ended;
 	}
 	diag_free(&unread);
 	return !err;
 }
 
-void replays_record(struct binding *b, struct binding *from)
+void replays_record(struct binding *b, struct binding *from, bool soon)
 {
 	const struct runtime *rt = b->x->rt;
 	bool alike = from && from->s->nranges == b->s->nranges;
@@ -176,7 +184,7 @@ void replays_record(struct binding *b, struct binding *from)
 			continue;
 		if (old && !old->listed)
 			old = NULL;
-		if (!list(b, r, old ? &old->captured : &p->captured))
+		if (!list(b, r, old ? &old->captured : &p->captured, soon))
 			continue;
 		if (old) {
 			p->captured = old->captured;

@@ -13,10 +13,13 @@ void replays_new(struct binding *b);
 void replays_drop(struct binding *b);
 /*
  * Records all ranges of a binding that has not run yet, with the addresses that its slots have now, out of the recordings of `from`,
- * a plan that is not expected to run again (it may be running), or of nothing. What cannot be recorded is left to the run.
+ * a plan that is not expected to run again (it may be running), or of nothing. What cannot be recorded is left to the run,
+ * which comes at once if it comes `soon`.
  */
-void replays_record(struct binding *b, struct binding *from);
+void replays_record(struct binding *b, struct binding *from, bool soon);
 /* Runs all steps of the binding, replaying the ranges that have been recorded. Returns 0 or -code. */
 int steps_replay(struct binding *b, struct diag *d);
+/* Whether the steps of a segment only launch kernels and queue copies on the device, so that the host waits for nothing in a run. */
+bool segment_launches(const struct segment *s);
 
 #endif

@@ -35,6 +35,8 @@ struct slot_plan {
 };
 /* desc.device of a slot says where its bytes are. Each of the two places has a slab of its own. */
 enum { HOST = 0, DEVICE = 1, PLACES = 2 };
+/* The slabs: of the host, of the device, and of the host for odd turns, see instance.turn. */
+enum { HOST_ODD = PLACES, SLABS };
 
 struct step_plan {
 	struct step step; /* must stay first: the address of a step is also the address of its step_plan */
@@ -60,7 +62,15 @@ struct condition {
 	int device;
 	/* if not NULL, the plan depends on the input's contents, which must equal these */
 	const struct tensor *contents;
+	uint32_t at; /* position of the node from which on the contents are known */
 };
+
+/* What became of a node: nothing, if its outputs are constant; a step; or only a view, which needs none. */
+struct lowered {
+	const struct kernel *kernel; /* NULL: the outputs are constant */
+	uint32_t step;		     /* or NO_STEP */
+};
+#define NO_STEP UINT32_MAX
 
 /*
  * A range of consecutive steps. If `graph` is set, all of them only launch kernels, and can be recorded and replayed
@@ -87,6 +97,11 @@ struct segment {
 	struct range *ranges;
 	uint32_t nranges;
 	size_t slab_bytes[PLACES], value_bytes, workspace;
+	bool by_class; /* places in the slab have rooms of a few sizes, see memory.c */
+	/* what another plan can be derived from (derive.c) */
+	struct vinfo *info;    /* indexed by value id */
+	struct lowered *nodes; /* indexed by position behind `first` */
+	unsigned turn; /* instance.turn of the runs that it is for */
 	bool waits;  /* some steps run on the device and some results are on the host */
 	bool stages; /* some slot is staged */
 	uint64_t used; /* instance.clock at the last use: the plan used longest ago is evicted first */
@@ -111,10 +126,10 @@ struct plan_body {
 
 /* Memory that all segments starting at one position share. */
 struct slab {
-	struct buffer buffer[PLACES];
+	struct buffer buffer[SLABS];
 	unsigned number; /* counts the buffers: another one at the same address is still another one to CUDA graphs */
 	bool pinned;  /* buffer[HOST] comes from the backend's alloc_host */
-	bool pending; /* the device may still be reading the inputs that were staged here */
+	bool pending[2]; /* by turn: the device may still be reading the inputs that were staged here */
 };
 
 /* Memory that the caller provides for an output. */
@@ -146,6 +161,11 @@ struct instance {
 	/* the graph is a body that a step on the device runs, so its results stay where they are made */
 	bool inner;
 	bool steps;	/* runs are steps of a decoder: instance_plan_ahead() has been called */
+	/*
+	 * 0 or 1. If runs are queued before the one before them has ended, they alternate: a run then has other memory of the host
+	 * than the one before it, and its own recordings.
+	 */
+	unsigned turn;
 	uint64_t clock; /* counts the uses of plans, see segment.used */
 	uint64_t plans; /* plans made so far */
 };

@@ -272,6 +272,14 @@ int collector_add(struct collector *c, const struct tensor *const *out, struct d
 	return err;
 }
 
+bool collector_wants_last(const struct collector *c)
+{
+	for (uint32_t i = 0; i < c->graph->nout; i++)
+		if (c->output[i].how != BY_STEP_LAST)
+			return false;
+	return true;
+}
+
 /* ---- results */
 
 size_t collector_count(const struct collector *c)

@@ -10,6 +10,8 @@ struct collector *collector_new(struct session *s, const struct stepper_request 
 				struct diag *d);
 /* Adds the outputs of a step, which may lie on the device. */
 int collector_add(struct collector *c, const struct tensor *const *out, struct diag *d);
+/* Whether only outputs of the last step are wanted, so that the others need not be read. */
+bool collector_wants_last(const struct collector *c);
 /* The number of outputs that there are after the last step. */
 size_t collector_count(const struct collector *c);
 /* Fills `to` with these outputs, in host memory. `last` are those of the last step. */

@@ -36,6 +36,7 @@ struct session {
 	struct uploaded *uploaded;
 	session_foresee *foresee;
 	void *foresee_arg;
+	unsigned foresee_turn;
 };
 
 /* A tensor of session_upload. */
@@ -536,16 +537,51 @@ int session_run(struct session *s, const struct tensor *const *in, const struct 
 		return err;
 	if (!s->config.arena)
 		instance_release(s->instance);
+	instance_turn(s->instance, 0);
 	err = instance_run(s->instance, in, out, d);
 	const struct tensor *const *next =
 		!err && s->runtime.outputs_stay && s->foresee ? s->foresee(s->foresee_arg) : NULL;
-	if (next)
+	if (next && s->foresee_turn)
+		(void)instance_foresee(s->instance, next, s->foresee_turn, NULL);
+	else if (next)
 		instance_plan_ahead(s->instance, next);
 	if (!err && s->runtime.outputs_stay)
 		err = s->runtime.backend->wait(s->runtime.stream, d);
 	err = leave_device(s, err, d);
 	s->times.run = clock_ns() - t0;
 	return err;
+}
+
+bool session_foresees(struct session *s, const struct tensor *const *in, unsigned turn, size_t *bytes)
+{
+	struct runtime *rt = &s->runtime;
+	struct diag unread = {0};
+	bool can = has_device(rt) && rt->outputs_stay && !rt->observer && s->config.arena &&
+		   s->config.sync == SYNC_ASYNC && !check_and_start(s, in, &unread);
+
+	if (can && !enter_device(s, &unread)) {
+		can = instance_foresee(s->instance, in, turn, bytes);
+		can = !leave_device(s, 0, &unread) && can;
+	}
+	diag_free(&unread);
+	return can;
+}
+
+int session_launch(struct session *s, const struct tensor *const *in, unsigned turn,
+		   const struct tensor **out, struct diag *d)
+{
+	int err = check_and_start(s, in, d);
+
+	err = err ? err : enter_device(s, d);
+	if (err)
+		return err;
+	return leave_device(s, instance_launch(s->instance, in, turn, out, d), d);
+}
+
+void session_forget_recordings(struct session *s)
+{
+	if (s->instance)
+		instance_forget_recordings(s->instance);
 }
 
 uint64_t session_device_used(struct session *s)
@@ -623,10 +659,11 @@ int session_fetch(struct session *s, void *to, const struct tensor *t, struct di
 	return err ? err : rt->backend->copy(rt->stream, to, 0, t->data, t->device, t->bytes, d);
 }
 
-void session_plan_ahead(struct session *s, session_foresee *inputs, void *arg)
+void session_plan_ahead(struct session *s, session_foresee *inputs, void *arg, unsigned turn)
 {
 	s->foresee = inputs;
 	s->foresee_arg = arg;
+	s->foresee_turn = turn;
 }
 
 void session_observe(struct session *s, struct observer *o)

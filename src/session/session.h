@@ -64,10 +64,22 @@ void session_observe(struct session *s, struct observer *o); /* NULL ends it */
  * Has `inputs(arg)` called in each run whose outputs stay on the device, between the launches and the wait for them: *out of
  * session_run is filled in, but its contents are not there yet. It returns what the next run will probably be given, whose plan
  * is then made while the device works, or NULL. Of tensors on the device only types, sizes and addresses count. It may call
- * session_place() for that run.
+ * session_place() for that run. With turn 1 the next run is one of session_launch(), for which only a plan is made.
  */
 typedef const struct tensor *const *session_foresee(void *arg);
-void session_plan_ahead(struct session *s, session_foresee *inputs, void *arg);
+void session_plan_ahead(struct session *s, session_foresee *inputs, void *arg, unsigned turn);
+
+/*
+ * Runs that are queued while the one before is still under way, in turns of 0 and 1: what the host reads and writes of the run before the
+ * last must be over. session_foresees() plans one, sets bytes[] to the sizes of its outputs, and returns whether it can be launched so.
+ * session_launch() does, and leaves the outputs on the device; their contents are there when the device has worked off its queue.
+ */
+bool session_foresees(struct session *s, const struct tensor *const *in, unsigned turn, size_t *bytes);
+int session_launch(struct session *s, const struct tensor *const *in, unsigned turn,
+		   const struct tensor **out, struct diag *d);
+
+/* Call after memory has been freed that recorded launches of the session may name. The device must have nothing to do. */
+void session_forget_recordings(struct session *s);
 
 /*
  * Functions for tensors in the memory of the session's device, which is host memory on the CPU.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session/state.h"
 
+#include "backend/choose.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/pool.h"
@@ -49,6 +50,16 @@ struct stepper {
 	struct buffer row; /* scores of the last position on the host, a row behind the other */
 	bool row_pinned;   /* the device writes there directly, several times as fast */
 	uint64_t random;
+	/*
+	 * If the device chooses the ids, each step is launched while the one before it runs; the host reads the ids behind it. Of a step
+	 * and the one launched behind it, outputs lie in memory of their own.
+	 */
+	struct chooser *chooser; /* NULL: the host chooses */
+	const struct choose_ops *choosing;
+	struct tensor *flown[2];       /* by turn: outputs of the step launched last */
+	struct room (*outputs)[2];     /* by output and turn, of those that are no states */
+	size_t *output_bytes;	       /* of the step that is to be launched, by output */
+	bool flying;		       /* the next step has been launched */
 };
 
 /* ---- memory */
@@ -59,10 +70,12 @@ static void room_free(struct stepper *x, struct room *r)
 
 	if (!r->buffer.ptr)
 		return;
-	if (r->device)
+	if (r->device) {
 		rt->backend->free(rt->device, &r->buffer);
-	else
+		session_forget_recordings(x->session);
+	} else {
 		rt->cpu->free(rt->host, &r->buffer);
+	}
 	r->buffer = (struct buffer){0};
 }
 
@@ -394,15 +407,23 @@ static int row_reserve(struct stepper *x, size_t bytes, struct diag *d)
 			     : rt->cpu->alloc(rt->host, bytes, MEM_STAGING, &x->row, d);
 }
 
+/* Whether ids can be chosen from the output: it has scores for each row of the batch. */
+static bool has_scores(const struct stepper *x, const struct tensor *t)
+{
+	int rank = t->shape.rank;
+
+	return t->type.kind == V_TENSOR && rank >= 1 && rank <= 3 && tensor_count(t) > 0 &&
+	       (T_BIT(tensor_dtype(t)) & T_FLOATS_BF) &&
+	       (rank == 1 ? x->batch == 1 : t->shape.dim[0] == x->batch);
+}
+
 /* Brings the scores of the last position of all rows to the host, x->row, and returns their number in a row in *ids. */
 static int fetch_scores(struct stepper *x, const struct next *n, int64_t *ids, struct diag *d)
 {
 	const struct tensor *t = x->out[n->out];
 	int rank = t->shape.rank, err = 0;
 
-	if (t->type.kind != V_TENSOR || rank < 1 || rank > 3 || tensor_count(t) <= 0 ||
-	    !(T_BIT(tensor_dtype(t)) & T_FLOATS_BF) ||
-	    (rank == 1 ? x->batch != 1 : t->shape.dim[0] != x->batch))
+	if (!has_scores(x, t))
 		return fail_scores(x, n, d);
 	int64_t positions = rank == 3 ? t->shape.dim[1] : 1, size = t->shape.dim[rank - 1];
 	size_t bytes = (size_t)size * (dtype_bits(tensor_dtype(t)) / 8);
@@ -573,6 +594,12 @@ static void find_largest(void *arg, int64_t begin, int64_t end, int thread)
 		r->ids[b] = largest(r->type, r->data + (size_t)b * r->bytes, r->size);
 }
 
+static int fail_nan(const struct stepper *x, const struct next *n, struct diag *d)
+{
+	return FAIL(d, E_OUT_NAN, .slot = fmt(d, "output '%s'", x->graph->out_name[n->out]),
+		    .message = fmt(d, "all scores of step %" PRId64 " are NaN", x->times.steps + 1));
+}
+
 /* Chooses an id for each row. Rows that have ended repeat their last id, so that the other rows can go on. */
 static int choose_ids(struct stepper *x, uint32_t k, struct diag *d)
 {
@@ -593,17 +620,13 @@ static int choose_ids(struct stepper *x, uint32_t k, struct diag *d)
 		else if (n->sample)
 			ids[b] = draw(x, n, t, rows.data + (size_t)b * rows.bytes, size);
 		if (ids[b] < 0)
-			return FAIL(d, E_OUT_NAN,
-				    .slot = fmt(d, "output '%s'", x->graph->out_name[n->out]),
-				    .message = fmt(d, "all scores of step %" PRId64 " are NaN",
-						   x->times.steps + 1));
+			return fail_nan(x, n, d);
 	}
 	return 0;
 }
 
-/* Makes room for one id a row, as an input for --next. */
-static int make_ids(struct stepper *x, const struct next *n, struct room *r, struct tensor *own,
-		    struct diag *d)
+/* Gives the input for --next the shape of one id a row. */
+static int shape_ids(struct stepper *x, const struct next *n, struct tensor *own, struct diag *d)
 {
 	const struct tensor *given = input_info(x->inputs, n->in)->tensor;
 
@@ -616,16 +639,36 @@ static int make_ids(struct stepper *x, const struct next *n, struct room *r, str
 			.expected = fmt(d, "one id a step for each of %" PRId64 " rows", x->batch),
 			.actual = shape_str(&d->arena, &given->shape, NULL));
 	own->bytes = (size_t)x->batch * (dtype_bits(tensor_dtype(given)) / 8);
-	int err = room_reserve(x, r, own->bytes, 0, d);
+	return 0;
+}
+
+/* The ids that the device chooses, as an input for --next. */
+static int chosen_ids(struct stepper *x, const struct next *n, struct tensor *own, struct diag *d)
+{
+	int err = shape_ids(x, n, own, d);
+
+	own->data = x->choosing->ids(x->chooser);
+	own->device = 1;
+	return err;
+}
+
+/* Makes room for one id a row, as an input for --next. */
+static int make_ids(struct stepper *x, const struct next *n, struct room *r, struct tensor *own,
+		    struct diag *d)
+{
+	int err = shape_ids(x, n, own, d);
+
+	err = err ? err : room_reserve(x, r, own->bytes, 0, d);
 	own->data = r->buffer.ptr;
 	return err;
 }
 
-static int set_ids(struct stepper *x, uint32_t k, struct diag *d)
+/* Makes the ids that a step has chosen the input of the next one. */
+static int set_ids(struct stepper *x, uint32_t k, int64_t step, struct diag *d)
 {
 	const struct next *n = &x->steps->next[k];
 	struct tensor *own = &x->own[n->in];
-	const int64_t *ids = x->ids[k] + x->times.steps * x->batch;
+	const int64_t *ids = x->ids[k] + step * x->batch;
 	int err = make_ids(x, n, &x->room[n->in][0], own, d);
 
 	if (err)
@@ -657,21 +700,31 @@ static int grow_ids(struct stepper *x, uint32_t k, struct diag *d)
 	return 0;
 }
 
+/* Notes the rows that the newest ids end. Returns whether all have ended. */
+static bool all_ended(struct stepper *x)
+{
+	bool all = true;
+
+	for (int64_t b = 0; b < x->batch; b++) {
+		x->ended[b] |= ends(x, x->ids[0][x->times.steps * x->batch + b]);
+		all &= x->ended[b];
+	}
+	return all;
+}
+
 /* Chooses the ids of the next step, and tells in *ended whether every row of the batch has ended. */
 static int choose_next(struct stepper *x, bool *ended, struct diag *d)
 {
 	int err = 0;
 
-	*ended = x->steps->nnext > 0;
+	*ended = false;
 	for (uint32_t k = 0; !err && k < x->steps->nnext; k++) {
 		err = grow_ids(x, k, d);
 		err = err ? err : choose_ids(x, k, d);
-		err = err ? err : set_ids(x, k, d);
+		err = err ? err : set_ids(x, k, x->times.steps, d);
 	}
-	for (int64_t b = 0; !err && x->steps->nnext && b < x->batch; b++) {
-		x->ended[b] |= ends(x, x->ids[0][x->times.steps * x->batch + b]);
-		*ended &= x->ended[b];
-	}
+	if (!err && x->steps->nnext)
+		*ended = all_ended(x);
 	return err;
 }
 
@@ -773,9 +826,11 @@ static bool foresee_inputs(struct stepper *x, struct diag *d)
 	for (uint32_t k = 0; k < x->steps->nnext; k++) {
 		const struct next *next = &x->steps->next[k];
 		struct tensor *own = &x->next_own[next->in];
-		if (make_ids(x, next, &x->room[next->in][1], own, d))
+		if (x->chooser ? chosen_ids(x, next, own, d)
+			       : make_ids(x, next, &x->room[next->in][1], own, d))
 			return false;
-		memset(own->data, 0, own->bytes);
+		if (!x->chooser)
+			memset(own->data, 0, own->bytes);
 		x->next[next->in] = own;
 	}
 	return true;
@@ -789,6 +844,138 @@ static const struct tensor *const *foresee(void *arg)
 
 	diag_free(&unread);
 	return known ? x->next : NULL;
+}
+
+/* ---- steps that are launched before the one before them has ended */
+
+/* Lets the device choose the ids, if nothing else of a step must be seen by the host. What it lacks for that is no error. */
+static void choose_on_device(struct stepper *x)
+{
+	struct runtime *rt = session_runtime(x->session);
+	const struct next *n = x->steps->next;
+	struct diag unread = {0};
+
+	if (x->steps->nnext != 1 || n->sample || x->steps->nslice || x->limit < 3 ||
+	    !rt->backend->choose || rt->observer || rt->config->sync != SYNC_ASYNC ||
+	    !collector_wants_last(x->collector))
+		return;
+	enum dtype t = tensor_dtype(input_info(x->inputs, n->in)->tensor);
+	if (t != DT_I64 && t != DT_I32)
+		return;
+	x->choosing = rt->backend->choose;
+	x->chooser = x->choosing->create(rt->device, rt->stream, t, x->batch, x->request.until.v,
+					 x->request.until.n, &unread);
+	diag_free(&unread);
+}
+
+static bool is_state(const struct stepper *x, uint32_t out)
+{
+	for (uint32_t k = 0; k < x->steps->nfeed; k++)
+		if (x->steps->feed[k].out == out)
+			return true;
+	return false;
+}
+
+/* Gives the outputs that are no states memory that the steps before and behind this one do not write. */
+static int place_outputs(struct stepper *x, unsigned turn, struct diag *d)
+{
+	int err = 0;
+
+	for (uint32_t k = 0; !err && k < x->graph->nout; k++) {
+		struct room *r = &x->outputs[k][turn];
+		size_t need = x->output_bytes[k], more;
+		if (is_state(x, k))
+			continue;
+		bool grows = r->buffer.ptr && need > r->buffer.bytes;
+		more = grows && size_add(need, need / 2, &more) ? more : need;
+		err = need > r->buffer.bytes || !r->buffer.ptr ? room_reserve(x, r, more, 1, d) : 0;
+		err = err ? err
+			  : session_place(x->session, k, r->buffer.ptr, r->buffer.bytes, d);
+	}
+	return err;
+}
+
+/* Whether all outputs of the step lie where the step behind it writes nothing. */
+static bool outputs_last(const struct stepper *x, unsigned turn)
+{
+	for (uint32_t k = 0; k < x->steps->nfeed; k++) {
+		const struct feed *f = &x->steps->feed[k];
+		if (x->flown[turn][f->out].data != x->room[f->in][!x->newest[f->in]].buffer.ptr)
+			return false;
+	}
+	for (uint32_t k = 0; k < x->graph->nout; k++)
+		if (!is_state(x, k) && x->flown[turn][k].data != x->outputs[k][turn].buffer.ptr)
+			return false;
+	return true;
+}
+
+static int queue_choice(struct stepper *x, unsigned turn, struct diag *d)
+{
+	const struct next *n = x->steps->next;
+	const struct tensor *t = &x->flown[turn][n->out];
+	int rank = t->shape.rank;
+
+	if (!has_scores(x, t))
+		return fail_scores(x, n, d);
+	int64_t positions = rank == 3 ? t->shape.dim[1] : 1, size = t->shape.dim[rank - 1];
+	size_t before = (size_t)((positions - 1) * size) * (dtype_bits(tensor_dtype(t)) / 8);
+	const struct scores scores = {.type = tensor_dtype(t),
+				      .data = (const char *)t->data + before,
+				      .n = size,
+				      .step = positions * size};
+	return x->choosing->queue(x->chooser, turn, &scores, d);
+}
+
+/*
+ * Launches the step with number `step`, behind which its ids are chosen. *able becomes false if it must run as others do; nothing
+ * has been launched then.
+ */
+static int launch_step(struct stepper *x, int64_t step, bool *able, struct diag *d)
+{
+	const struct next *n = x->steps->next;
+	unsigned turn = (unsigned)(step & 1);
+	int err = set_inputs(x, d);
+
+	err = err ? err : chosen_ids(x, n, &x->own[n->in], d);
+	x->in[n->in] = &x->own[n->in];
+	*able = !err && session_foresees(x->session, x->in, turn, x->output_bytes);
+	if (!*able)
+		return 0;
+	err = place_states(x, d);
+	err = err ? err : place_outputs(x, turn, d);
+	err = err ? err : session_launch(x->session, x->in, turn, x->out, d);
+	for (uint32_t k = 0; !err && k < x->graph->nout; k++) {
+		x->flown[turn][k] = *x->out[k];
+		x->out[k] = &x->flown[turn][k];
+	}
+	return err ? err : queue_choice(x, turn, d);
+}
+
+/* Takes the ids that the device has chosen in the step that is ending. */
+static int read_ids(struct stepper *x, unsigned turn, bool *ended, struct diag *d)
+{
+	const int64_t *ids;
+	int err = x->choosing->wait(x->chooser, turn, &ids, d);
+
+	err = err ? err : grow_ids(x, 0, d);
+	for (int64_t b = 0; !err && b < x->batch; b++) {
+		x->ids[0][x->times.steps * x->batch + b] = ids[b];
+		err = ids[b] < 0 ? fail_nan(x, x->steps->next, d) : 0;
+	}
+	*ended = !err && all_ended(x);
+	return err;
+}
+
+/* The host chooses from now on. */
+static int choose_on_host(struct stepper *x, struct diag *d)
+{
+	x->choosing->destroy(x->chooser);
+	x->chooser = NULL;
+	session_plan_ahead(x->session, foresee, x, 0);
+	for (uint32_t k = 0; k < x->graph->nout; k++)
+		if (session_place(x->session, k, NULL, 0, d))
+			return -E_STEPS;
+	return set_ids(x, 0, x->times.steps - 1, d);
 }
 
 static void find_sizes(struct stepper *x)
@@ -826,6 +1013,10 @@ static struct stepper *new_stepper(struct session *s, const struct stepper_reque
 	x->newest = arena_new_n(&x->arena, int, n + 1);
 	x->out = arena_new_n(&x->arena, const struct tensor *, x->graph->nout + 1);
 	x->ids = arena_new_n(&x->arena, int64_t *, x->steps->nnext + 1);
+	x->outputs = arena_array(&x->arena, x->graph->nout + 1, sizeof(*x->outputs));
+	x->output_bytes = arena_new_n(&x->arena, size_t, x->graph->nout + 1);
+	for (int k = 0; k < 2; k++)
+		x->flown[k] = arena_new_n(&x->arena, struct tensor, x->graph->nout + 1);
 	x->ids_room = arena_new_n(&x->arena, size_t, x->steps->nnext + 1);
 	for (uint32_t i = 0; i < n; i++)
 		x->in[i] = input_tensors(inputs)[i];
@@ -851,9 +1042,11 @@ struct stepper *stepper_new(struct session *s, const struct stepper_request *r,
 	if (!err && session_runtime(s)->backend != session_runtime(s)->cpu)
 		err = session_outputs_stay(s, true, d);
 	err = err ? err : set_inputs(x, d);
-	session_plan_ahead(s, foresee, x);
-	if (!err)
+	if (!err) {
+		choose_on_device(x);
+		session_plan_ahead(s, foresee, x, x->chooser != NULL);
 		return x;
+	}
 	stepper_free(x);
 	return NULL;
 }
@@ -863,7 +1056,8 @@ int stepper_prepare(struct stepper *x, struct diag *d)
 	return session_prepare(x->session, x->in, NULL, d);
 }
 
-static void add_times(struct stepper *x, uint64_t start, uint64_t planned)
+/* Counts a step, of which `run` nanoseconds were the model's. */
+static void add_times(struct stepper *x, uint64_t start, uint64_t run, uint64_t planned)
 {
 	struct session_times t = session_times(x->session);
 	uint64_t took = clock_ns() - start;
@@ -872,30 +1066,99 @@ static void add_times(struct stepper *x, uint64_t start, uint64_t planned)
 		x->times.first = took;
 	} else {
 		x->times.rest += took;
-		x->times.run += t.run;
+		x->times.run += run;
 		x->times.planned += t.planned - planned;
 	}
 	x->times.steps++;
 }
 
+/* Names the step in the newest finding. */
+static int blame_step(const struct stepper *x, int err, struct diag *d)
+{
+	if (err && d->last && !d->last->hint && x->times.steps)
+		d->last->hint = fmt(d, "this was step %" PRId64, x->times.steps + 1);
+	return err;
+}
+
+/* Launches the next step, unless a finding must be reported or the host must see to it first: it is then launched in its turn. */
+static void launch_next(struct stepper *x)
+{
+	struct diag unread = {0};
+	bool able;
+
+	x->flying = !launch_step(x, x->times.steps + 1, &able, &unread) && able;
+	diag_free(&unread);
+}
+
+/* A step that the host did not want any more ends, and what it has found to be wrong is nobody's concern. */
+static void land(struct stepper *x)
+{
+	struct runtime *rt = session_runtime(x->session);
+	struct diag unread = {0};
+
+	if (x->flying)
+		(void)rt->backend->wait(rt->stream, &unread);
+	x->flying = false;
+	diag_free(&unread);
+}
+
+/* Runs a step whose ids the device chooses. *able becomes false, and nothing has happened, if the step cannot run so. */
+static int step_ahead(struct stepper *x, bool *able, bool *done, struct diag *d)
+{
+	uint64_t start = clock_ns(), planned = session_times(x->session).planned;
+	unsigned turn = (unsigned)(x->times.steps & 1);
+	bool ended = false;
+	int err = 0;
+
+	*able = true;
+	if (!x->flying) {
+		err = x->times.steps == 1 ? x->choosing->give(x->chooser, x->ids[0], d) : 0;
+		err = err ? err : launch_step(x, x->times.steps, able, d);
+		if (err || !*able)
+			return err;
+	}
+	for (uint32_t k = 0; k < x->graph->nout; k++)
+		x->out[k] = &x->flown[turn][k];
+	x->flying = false;
+	bool lasting = outputs_last(x, turn);
+	err = hand_over(x, d);
+	x->at = positions_after(x);
+	if (!err && lasting && x->times.steps + 1 < x->limit)
+		launch_next(x);
+	for (uint32_t k = 0; k < x->graph->nout; k++)
+		x->out[k] = &x->flown[turn][k];
+	err = err ? err : read_ids(x, turn, &ended, d);
+	uint64_t run = clock_ns() - start;
+	err = err ? err : collector_add(x->collector, x->out, d);
+	if (!err) {
+		add_times(x, start, run, planned);
+		*done = ended || x->times.steps >= x->limit;
+	}
+	if (err || *done)
+		land(x);
+	return err;
+}
+
 int stepper_step(struct stepper *x, bool *done, struct diag *d)
 {
 	uint64_t start = clock_ns(), planned = session_times(x->session).planned;
-	bool ended = false;
-	int err = set_inputs(x, d);
+	bool ended = false, ahead = false;
+	int err = x->chooser && x->times.steps ? step_ahead(x, &ahead, done, d) : 0;
+
+	if (err || ahead)
+		return blame_step(x, err, d);
+	err = x->chooser && x->times.steps ? choose_on_host(x, d) : 0;
+	err = err ? err : set_inputs(x, d);
 
 	err = err ? err : place_states(x, d);
 	err = err ? err : session_run(x->session, x->in, x->out, d);
 	err = err ? err : hand_over(x, d);
 	err = err ? err : choose_next(x, &ended, d);
 	err = err ? err : collector_add(x->collector, x->out, d);
-	if (err) {
-		if (d->last && !d->last->hint && x->times.steps)
-			d->last->hint = fmt(d, "this was step %" PRId64, x->times.steps + 1);
-		return err;
-	}
+	if (err)
+		return blame_step(x, err, d);
 	x->at = positions_after(x);
-	add_times(x, start, planned);
+	add_times(x, start, session_times(x->session).run, planned);
 	*done = ended || x->times.steps >= x->limit;
 	return 0;
 }
@@ -954,7 +1217,15 @@ void stepper_free(struct stepper *x)
 {
 	if (!x)
 		return;
-	session_plan_ahead(x->session, NULL, NULL);
+	session_plan_ahead(x->session, NULL, NULL, 0);
+	if (x->choosing && x->chooser)
+		x->choosing->destroy(x->chooser);
+	for (uint32_t k = 0; k < x->graph->nout; k++)
+		for (int turn = 0; turn < 2; turn++)
+			if (x->outputs[k][turn].buffer.ptr) {
+				room_free(x, &x->outputs[k][turn]);
+				(void)session_place(x->session, k, NULL, 0, NULL);
+			}
 	for (uint32_t i = 0; i < input_count(x->inputs); i++)
 		for (int k = 0; k < 2; k++)
 			room_free(x, &x->room[i][k]);

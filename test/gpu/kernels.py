@@ -819,8 +819,24 @@ def few_rows():
     for t, m in (("f16", 5), ("f16", 16), ("bf16", 5), ("bf16", 16)):
         c = Case(f"gemv_half{m}_{t}")
         c.end(c.op("Relu", c.op("Add", c.op("MatMul", c.x(t, m, 1040), c.w(t, 1040, 48)), c.w(t, 48))),
-              c.op("MatMul", c.x(t, m, 32), c.w(t, 32, 3208)), c.op("MatMul", c.x(t, m, 32), c.w(t, 32, 6408)),
+              c.op("MatMul", c.x(t, m, 32), c.w(t, 32, 3208)), c.op("MatMul", c.x(t, m, 16), c.w(t, 16, 6408)),
               c.op("MatMul", c.x(t, m, 1, 48), c.x(t, 48, 24)))
+    # large matrices: rows in rings, columns shared by one, two and four blocks; neither is a multiple of what a block takes
+    for t, m in (("f16", 1), ("f16", 3), ("f16", 8), ("f16", 16), ("bf16", 1), ("bf16", 9)):
+        c = Case(f"gemv_ring{m}_{t}")
+        x = c.op("MatMul", c.x(t, m, 1096), c.w(t, 1096, 136, low=-.1, high=.1))
+        y = c.op("Mul", c.op("MatMul", c.x(t, m, 520), c.w(t, 520, 264, low=-.1, high=.1)), c.constant(t, .5))
+        c.end(c.op("Add", x, c.x(t, m, 136)), c.op("Relu", c.op("Add", y, c.w(t, 264))),
+              c.op("Gemm", c.x(t, m, 264), c.w(t, 264, 520, low=-.1, high=.1), c.w(t, 520), alpha=.5, beta=2.0),
+              c.op("MatMul", c.x(t, m, 1, 264), c.x(t, 264, 520, low=-.1, high=.1)))
+
+
+def parts_of_keys():
+    """Attention of one query to so many keys that they are cut into parts, without a cache to copy: another kernel joins the parts."""
+    for t in HALVES:
+        for d, group in itertools.product((64, 96), (1, 2)):
+            c = Case(f"parts_of_keys{d}_{group}_{t}")
+            c.end(c.op("Attention", c.x(t, 1, 2 * group, 1, d, low=-1, high=1), *(c.x(t, 1, 2, 200, d, low=-1, high=1) for _ in range(2))), t=t)
 
 
 def odd_sizes():
@@ -850,7 +866,7 @@ def large_batches():
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, convs_of_codes, coded, special, language, float8, few_rows, odd_sizes, large_batches):
+    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, convs_of_codes, coded, special, language, float8, few_rows, odd_sizes, large_batches, parts_of_keys):
         group()
     with open(os.path.join(sys.argv[1], "manifest.tsv"), "w") as f:
         for name, precision in sorted(MADE):

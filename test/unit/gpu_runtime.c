@@ -3,12 +3,15 @@
  * Sessions on a GPU: side by side in threads, over many shapes, and in a process with contexts of others.
  * Passes without a look where there is no GPU; test/cli/gpu_late.bats lends it a driver that only seems one.
  */
+#include "backend/choose.h"
 #include "base/mem.h"
+#include "gpu/backend.h"
 #include "gpu/driver/api.h"
 #include "gpu/driver/cuda.h"
 #include "session/session.h"
 #include "test/unit/unit.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -223,6 +226,77 @@ static void a_stream_of_the_caller_is_used(void)
 	diag_free(&d);
 }
 
+enum { ROWS = 4, STEP = 5003, IDS = 4999 };
+
+/* Scores of four rows: a largest one that comes twice, none but NaN, NaN before infinity, and one above negative numbers. */
+static void fill_scores(enum dtype t, void *scores)
+{
+	for (int64_t i = 0; i < ROWS * STEP; i++)
+		elem_set_f64(t, scores, i, i / STEP == 1 ? NAN : (double)(i * 7919 % 1024) / 1024 - 2);
+	elem_set_f64(t, scores, 3001, 4);
+	elem_set_f64(t, scores, 4100, 4);
+	elem_set_f64(t, scores, IDS, 5); /* behind the row */
+	elem_set_f64(t, scores, 2 * STEP + 7, NAN);
+	elem_set_f64(t, scores, 2 * STEP + 8, INFINITY);
+	for (int64_t i = 0; i < IDS; i++)
+		elem_set_f64(t, scores, 3 * STEP + i, i == IDS - 1 ? -1 : -INFINITY);
+}
+
+/* Chooses ids of these types; row 3 has ended if its last id is 77. Returns false on an error. */
+static bool choose(struct device *dev, enum dtype t, enum dtype ids, int64_t last, int64_t *to,
+		   struct diag *d)
+{
+	const struct choose_ops *o = cuda_backend.choose;
+	struct stream *stream = cuda_backend.stream(dev);
+	int64_t until[2] = {-5, 77}, before[ROWS] = {1, 2, 3, last};
+	const int64_t *got;
+	struct buffer b = {0};
+	size_t bytes = ROWS * STEP * sizeof(float);
+	void *scores = mem_zalloc(bytes, MEM_STAGING);
+	struct chooser *c = o->create(dev, stream, ids, ROWS, until, 2, d);
+	struct scores s = {.type = t, .n = IDS, .step = STEP};
+	bool ok = scores && c && !cuda_backend.alloc(dev, bytes, MEM_ACTIVATIONS, &b, d);
+
+	if (ok) {
+		fill_scores(t, scores);
+		s.data = b.ptr;
+		ok = !cuda_backend.copy(stream, b.ptr, 1, scores, 0, bytes, d) &&
+		     !o->give(c, before, d) && !o->queue(c, 1, &s, d) && !o->wait(c, 1, &got, d);
+	}
+	if (ok)
+		memcpy(to, got, ROWS * sizeof(*to));
+	cuda_backend.free(dev, &b);
+	o->destroy(c);
+	mem_free(scores);
+	return ok;
+}
+
+static void ids_are_chosen_on_the_device(void)
+{
+	static const enum dtype types[] = {DT_F32, DT_F16, DT_BF16};
+	struct diag d = {0};
+	struct device *dev = cuda_backend.open(0, &config, &d);
+
+	for (int i = 0; CHECK(dev != NULL) && i < 3; i++)
+		for (int wide = 0; wide < 2; wide++) {
+			int64_t ids[ROWS] = {0};
+			enum dtype t = wide ? DT_I64 : DT_I32;
+			CHECK(choose(dev, types[i], t, 5, ids, &d));
+			if (!computes)
+				continue;
+			CHECK_INT(ids[0], 3001);
+			CHECK_INT(ids[1], -1);
+			CHECK_INT(ids[2], 8);
+			CHECK_INT(ids[3], IDS - 1);
+			CHECK(choose(dev, types[i], t, 77, ids, &d));
+			CHECK_INT(ids[3], 77);
+		}
+	if (dev)
+		cuda_backend.close(dev);
+	diag_print(&d, stdout, false);
+	diag_free(&d);
+}
+
 static void sessions_on_a_gpu(void)
 {
 }
@@ -250,5 +324,6 @@ int main(void)
 	UNIT(a_sweep_of_shapes_takes_no_more_than_the_largest);
 	UNIT(other_contexts_are_told);
 	UNIT(a_stream_of_the_caller_is_used);
+	UNIT(ids_are_chosen_on_the_device);
 	return unit_end();
 }

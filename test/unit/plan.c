@@ -164,6 +164,64 @@ static void plans_are_cached_by_shape(void)
 	end(&b);
 }
 
+/* Values of many kinds: of the input's rows, of rows times rows, of a size that depends on nothing, known from shapes. */
+static bool begin_growing(struct bench *b)
+{
+	begin(b);
+	uint32_t x = b->in, e = node(b, "Exp", &x, 1);
+	uint32_t a = node(b, "Add", (uint32_t[]){e, x}, 2), t = node(b, "Transpose", &x, 1);
+	uint32_t m = node(b, "MatMul", (uint32_t[]){a, t}, 2), r = node(b, "ReduceSum", &m, 1);
+	uint32_t s = node(b, "Sqrt", &r, 1), s2 = node(b, "Neg", &s, 1);
+	uint32_t shape = node(b, "Shape", &m, 1);
+	uint32_t view = node(b, "Reshape", (uint32_t[]){m, shape}, 2);
+	uint32_t y = node(b, "Mul", (uint32_t[]){view, s2}, 2);
+	uint32_t whole = node(b, "ConstantOfShape", &shape, 1);
+	return finish(b, node(b, "Add", (uint32_t[]){y, whole}, 2));
+}
+
+static bool same_reports(const struct segment_report *a, const struct segment_report *b)
+{
+	bool same = a->nsteps == b->nsteps && a->slab_bytes == b->slab_bytes &&
+		    a->value_bytes == b->value_bytes && a->workspace == b->workspace;
+
+	for (uint32_t i = 0; same && i < a->nsteps; i++)
+		same = !strcmp(a->steps[i].op, b->steps[i].op) &&
+		       !strcmp(a->steps[i].kernel, b->steps[i].kernel) &&
+		       a->steps[i].out_bytes == b->steps[i].out_bytes &&
+		       a->steps[i].workspace == b->steps[i].workspace &&
+		       a->steps[i].live == b->steps[i].live;
+	return same;
+}
+
+/* A plan that begins as a copy of another, for other sizes, has the steps, memory and results of one that is made of nothing. */
+static void a_plan_made_of_another_is_as_good(void)
+{
+	static const int64_t sizes[] = {3, 4, 5, 1, 2, 40, 41, 1, 7, 0, 8};
+	struct bench b;
+	float data[41 * 4];
+
+	for (int i = 0; i < 41 * 4; i++)
+		data[i] = (float)(i % 13) / 8 - 0.5F;
+	CHECK(begin_growing(&b));
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		struct segment_report mine = {0}, anew = {0};
+		struct tensor x = {.type = type_tensor(DT_F32),
+				   .shape = {2, {sizes[i], 4}},
+				   .data = data,
+				   .bytes = (size_t)sizes[i] * 16};
+		const struct tensor *in = &x;
+		struct bench c;
+		CHECK(begin_growing(&c));
+		CHECK(!instance_prepare(b.x, &in, &mine, &b.d));
+		CHECK(!instance_prepare(c.x, &in, &anew, &c.d));
+		CHECK(same_reports(&mine, &anew));
+		const struct tensor *y = run(&b, sizes[i], data), *z = run(&c, sizes[i], data);
+		CHECK(y && z && tensor_same(y, z));
+		end(&c);
+	}
+	end(&b);
+}
+
 static void data_dependent_shapes_cut_the_plan(void)
 {
 	struct bench b;
@@ -239,6 +297,7 @@ int main(void)
 	UNIT(the_rest_of_the_slab_is_watched);
 	UNIT(a_second_run_allocates_nothing);
 	UNIT(plans_are_cached_by_shape);
+	UNIT(a_plan_made_of_another_is_as_good);
 	UNIT(data_dependent_shapes_cut_the_plan);
 	UNIT(a_limit_fails_while_planning);
 	UNIT(thousands_of_values_share_memory);

@@ -30,15 +30,17 @@ extern "C" void *__real_memcpy(void *to, const void *from, size_t n),
 	*__real_memset(void *to, int v, size_t n);
 
 /*
- * Who did something last: the launch, the block in it, the barriers that the block had passed, the thread.
- * MANY: of those that read, several did.
+ * Who did something last: the launch, the block in it, the barriers that the block and that the thread's warp had passed, the thread.
+ * MANY: of those that read, several did; SEVERAL + w: several of warp w.
  */
 typedef uint64_t who;
 enum {
-	LAUNCHES = 20,
-	BLOCKS = 20,
+	LAUNCHES = 16,
+	BLOCKS = 18,
 	EPOCHS = 12,
+	STEPS = 6,
 	THREADS = 11,
+	SEVERAL = 1024,
 	MANY_THREADS = (1 << THREADS) - 1,
 	MANY_BLOCKS = (1 << BLOCKS) - 1
 };
@@ -58,23 +60,35 @@ static unsigned thread_of(who w)
 {
 	return FIELD(w, 0, THREADS);
 }
+static unsigned step_of(who w)
+{
+	return FIELD(w, THREADS, STEPS);
+}
 static unsigned epoch_of(who w)
 {
-	return FIELD(w, THREADS, EPOCHS);
+	return FIELD(w, THREADS + STEPS, EPOCHS);
 }
 static unsigned block_of(who w)
 {
-	return FIELD(w, THREADS + EPOCHS, BLOCKS);
+	return FIELD(w, THREADS + STEPS + EPOCHS, BLOCKS);
 }
 static unsigned launch_of(who w)
 {
-	return FIELD(w, THREADS + EPOCHS + BLOCKS, LAUNCHES);
+	return FIELD(w, THREADS + STEPS + EPOCHS + BLOCKS, LAUNCHES);
+}
+static unsigned warp_of(who w)
+{
+	const unsigned t = thread_of(w);
+
+	return t < SEVERAL ? t / 32 : t == MANY_THREADS ? MANY_THREADS : t - SEVERAL;
 }
 
-static who put(unsigned launch, unsigned block, unsigned epoch, unsigned thread)
+/* `as`, but of this block and thread. */
+static who put(who as, unsigned block, unsigned thread)
 {
-	return THERE | (who)launch << (THREADS + EPOCHS + BLOCKS) |
-	       (who)block << (THREADS + EPOCHS) | (who)epoch << THREADS | thread;
+	const who rest = ~((who)MANY_BLOCKS << (THREADS + STEPS + EPOCHS) | MANY_THREADS);
+
+	return (as & rest) | (who)block << (THREADS + STEPS + EPOCHS) | thread;
 }
 
 KEPT static struct {
@@ -258,7 +272,7 @@ static void race(const struct region *r, const char *p, size_t n, bool write, bo
 	if (emulation.failed || *c.pending.text)
 		return;
 	place(pc, at, sizeof(at));
-	if (thread_of(other) != MANY_THREADS)
+	if (thread_of(other) < SEVERAL)
 		snprintf(thread, sizeof(thread), "thread %u", thread_of(other));
 	if (block_of(other) != MANY_BLOCKS)
 		snprintf(block, sizeof(block), "block %u", block_of(other));
@@ -280,7 +294,8 @@ static bool beside(who me, who other)
 		return false;
 	if (block_of(me) != block_of(other))
 		return true;
-	return epoch_of(me) == epoch_of(other) && thread_of(me) != thread_of(other);
+	return epoch_of(me) == epoch_of(other) && thread_of(me) != thread_of(other) &&
+	       (warp_of(me) != warp_of(other) || step_of(me) == step_of(other));
 }
 
 static void reads(const struct region *r, struct cell *cell, who me, const char *p, size_t n,
@@ -299,8 +314,8 @@ static void reads(const struct region *r, struct cell *cell, who me, const char 
 			block = MANY_BLOCKS;
 		else if (old && launch_of(old) == launch_of(me) && block_of(old) == block &&
 			 epoch_of(old) == epoch_of(me) && thread_of(old) != thread)
-			thread = MANY_THREADS;
-		cell->read = put(launch_of(me), block, epoch_of(me), thread);
+			thread = warp_of(old) == warp_of(me) ? SEVERAL + warp_of(me) : MANY_THREADS;
+		cell->read = put(me, block, thread);
 	}
 }
 
@@ -328,9 +343,13 @@ static void writes(const struct region *r, struct cell *cell, who me, const char
 
 static who myself(void)
 {
-	return put((unsigned)emulation.launch & ((1u << LAUNCHES) - 1),
-		   (unsigned)(emulation.block % MANY_BLOCKS),
-		   emulation.epoch & ((1u << EPOCHS) - 1), emulation.thread);
+	const who launch = emulation.launch & ((1u << LAUNCHES) - 1),
+		  epoch = emulation.epoch & ((1u << EPOCHS) - 1),
+		  step = emulation.step & ((1u << STEPS) - 1);
+	const who me = THERE | launch << (THREADS + STEPS + EPOCHS + BLOCKS) |
+		       epoch << (THREADS + STEPS) | step << THREADS;
+
+	return put(me, (unsigned)(emulation.block % MANY_BLOCKS), emulation.thread);
 }
 
 /* Whether some of it is still on its way: told. */

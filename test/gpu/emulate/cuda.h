@@ -66,6 +66,15 @@ void emulate_fetch(void *to, const void *from, int there);
 void emulate_fetch_end(void);
 void emulate_fetch_wait(int left);
 
+/* The lanes of the warp have come here, and see what each has written. */
+void emulate_warp_barrier(void);
+
+/* What blocks of a cluster write to each other, by element and block; and how often blocks of the launch have arrived. */
+void emulate_cluster_put(int i, int to, float v);
+float emulate_cluster_get(int i, int to);
+void emulate_cluster_arrive(void);
+unsigned emulate_cluster_arrivals(void);
+
 /* A lane's value is asked for that is not of those that give theirs. */
 void emulate_stranger(int lane);
 
@@ -79,6 +88,7 @@ uint64_t emulate_or(void *p, uint64_t v, size_t n);
 #define blockDim	emulate_threads
 #define gridDim		emulate_blocks
 #define __syncthreads() emulate_barrier(__FILE__, __LINE__)
+#define __syncwarp()	emulate_warp_barrier()
 
 /* ---- warps */
 

@@ -215,6 +215,36 @@ template <int COLUMNS, bool SIGNED> void group_multiply(int *c, uint64_t a, uint
 }
 #endif
 
+/* Blocks run one after the other, so that the last of a cluster finishes for all. */
+#ifdef CLUSTERS
+#define CLUSTER(SIZE)
+inline void cluster_arrive()
+{
+	emulate_cluster_arrive();
+}
+inline void cluster_wait()
+{
+	__syncthreads();
+}
+inline void cluster_put(float *, int i, int to, float v)
+{
+	emulate_cluster_put(i, to, v);
+}
+template <int SIZE> int cluster_first()
+{
+	return 0;
+}
+/* Each block arrives twice. */
+template <int SIZE> int cluster_end()
+{
+	return emulate_cluster_arrivals() % (2 * SIZE) ? 0 : SIZE;
+}
+inline float cluster_get(const float *, int i, int to)
+{
+	return emulate_cluster_get(i, to);
+}
+#endif
+
 inline float exp2_of(float x)
 {
 	float y = exp2f(x);

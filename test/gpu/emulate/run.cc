@@ -35,6 +35,8 @@ enum {
 	STACK = 1 << 18,
 	ROOM = 232448,
 	PARAMS = 4096,
+	CLUSTER_BLOCKS = 8,
+	CLUSTER_NUMBERS = 4096,
 	LAUNCH_FAILED = 719,
 	NO_KERNEL = 500
 };
@@ -114,6 +116,7 @@ struct thread {
 	struct fetch *fetch; /* under way, eldest first */
 	int nfetch, cap, group;
 	bool early; /* has still to wait for the launch before */
+	unsigned step;
 	uint3 at;
 };
 
@@ -133,8 +136,10 @@ KEPT static struct {
 	void (*call)(void);
 	void *kernel;
 	char *room;
-	bool early; /* the launch before may still be under way */
-	bool over;  /* the launch has failed: nobody goes on */
+	bool early;				    /* the launch before may still be under way */
+	bool over;				    /* the launch has failed: nobody goes on */
+	float far[CLUSTER_BLOCKS][CLUSTER_NUMBERS]; /* written to other blocks of a cluster */
+	unsigned arrivals;
 	alignas(64) char params[PARAMS];
 } b;
 
@@ -186,6 +191,7 @@ static void be(unsigned t)
 	emulation.thread = t;
 	emulate_thread = b.thread[t].at;
 	emulation.early = b.thread[t].early;
+	emulation.step = b.thread[t].step;
 }
 
 void emulate_waited()
@@ -314,6 +320,16 @@ void emulate_warp(unsigned mask, void (*together)(void *const *own, unsigned mas
 			may_go(b.order[k]);
 }
 
+static void nothing(void *const *, unsigned)
+{
+}
+
+void emulate_warp_barrier(void)
+{
+	emulate_warp(0xffffffffu, nothing, NULL, "__syncwarp");
+	emulation.step = ++b.thread[emulation.thread].step;
+}
+
 void *emulate_room(void)
 {
 	return b.room;
@@ -328,6 +344,29 @@ void emulate_aligned(const void *p, const char *what)
 void emulate_stranger(int lane)
 {
 	emulate_report("a shuffle asks for the value of lane %d, which is not of its mask", lane);
+}
+
+void emulate_cluster_put(int i, int to, float v)
+{
+	if (i < 0 || i >= CLUSTER_NUMBERS || to < 0 || to >= CLUSTER_BLOCKS)
+		emulate_report("writes number %d of block %d of a cluster", i, to);
+	else
+		b.far[to][i] = v;
+}
+
+float emulate_cluster_get(int i, int to)
+{
+	return b.far[to % CLUSTER_BLOCKS][i % CLUSTER_NUMBERS];
+}
+
+void emulate_cluster_arrive(void)
+{
+	b.arrivals += emulation.thread == 0;
+}
+
+unsigned emulate_cluster_arrivals(void)
+{
+	return b.arrivals;
 }
 
 uint64_t emulate_or(void *p, uint64_t v, size_t n)
@@ -418,6 +457,7 @@ static void run_block(void)
 		b.thread[t].state = thread::UNBORN;
 		b.thread[t].nfetch = b.thread[t].group = 0;
 		b.thread[t].early = b.early;
+		b.thread[t].step = 0;
 	}
 	for (unsigned w = 0; w < (b.threads + 31) / 32; w++)
 		b.warp[w].n = 0;
@@ -452,7 +492,10 @@ static int64_t arrange(uint64_t blocks)
 		b.order[k] = b.order[t - 1];
 		b.order[t - 1] = v;
 	}
-	return back ? -1 : seed ? (int64_t)(mixed(seed) % blocks) : 0;
+	/* blocks of a cluster one after the other */
+	return back   ? -1
+	       : seed ? (int64_t)(mixed(seed) % blocks / CLUSTER_BLOCKS * CLUSTER_BLOCKS)
+		      : 0;
 }
 
 static bool ready(void)
@@ -478,6 +521,7 @@ static void fill(unsigned shared)
 {
 	memset(__bss_start, 0xff, (size_t)(_end - __bss_start));
 	memset(b.room, 0xff, shared);
+	memset(b.far, 0xff, sizeof(b.far));
 	emulation.room = b.room, emulation.room_end = b.room + shared;
 }
 
@@ -514,6 +558,7 @@ static int run(const char *kernel, const unsigned *grid, const unsigned *block, 
 	memcpy(b.params, params, nparams);
 	b.call = caller(nparams);
 	b.over = false;
+	b.arrivals = 0;
 	b.early = early != 0;
 	emulate_blocks = dim3(grid[0], grid[1], grid[2]);
 	emulate_threads = dim3(block[0], block[1], block[2]);

@@ -9,6 +9,7 @@ struct emulation {
 	const char *kernel;
 	uint64_t launch, block;		 /* from 1, from 0 */
 	unsigned thread, epoch;		 /* epoch: barriers that the block has passed */
+	unsigned step;			 /* barriers that the thread's warp has passed */
 	const char *room, *room_end;	 /* dynamic shared memory */
 	const char *stacks, *stacks_end; /* threads' own */
 	const void *params;

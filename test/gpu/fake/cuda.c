@@ -1002,6 +1002,8 @@ static int given_back(void *p, int pinned)
 		memory(p, b->n, 0);
 		close_memory();
 		say("free %zu", b->n);
+	} else {
+		memory(p, b->n, 0);
 	}
 	give(b);
 	return state();
@@ -1023,6 +1025,8 @@ API cuMemAllocHost_v2(void **p, size_t n)
 	if (!b)
 		return r ? r : OUT_OF_MEMORY;
 	*p = b->p;
+	memory(b->p, n, 1);
+	memory(b->p, n, 2); /* the host's writes are not told */
 	return state();
 }
 

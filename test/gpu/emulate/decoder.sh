@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Decoders on a device whose kernels run on the CPU, each step launched while the one before it runs: the ids of a loop around
+# ONNX Runtime, and the outputs of steps that are waited for one by one. Called with the environment of emulated() in test/run.sh.
+# TAP on standard output.
+set -u
+here=$(dirname "$0")
+: "${OUT:=build}" "${DATA:=$here/../../data/steps}"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+speak=(--feed 'present.*=past_key_values.*' --next input_ids=argmax:logits)
+
+told() { # STATUS NAME
+	if [ "$1" = 0 ]; then echo "ok $2"; else echo "not ok $2"; failed=1; fi
+}
+
+speaks() { # FOLDER MODEL PROMPT OPTION...
+	local to=$work/$1 model=$2 prompt=$3 rc
+	shift 3
+	"$OUT/bin/infer" run "$DATA/$model.onnx" "${speak[@]}" --input "input_ids=$DATA/$prompt.npy" -d cuda -o "$to" "$@" >"$to.log" 2>&1
+	rc=$?
+	grep '^emulate: ' "$to.log" # problems of kernels, which emulated() looks for
+	return $rc
+}
+
+# --by-step join makes the host read the scores of each step, which then waits for it
+same() { # NAME MODEL PROMPT OPTION...: the outputs with steps launched ahead, and one by one
+	local name=$1 f rc=0
+	shift
+	rm -rf "$work/ahead" "$work/waiting"
+	speaks ahead "$@" && speaks waiting "$@" --by-step logits=join:1
+	rc=$?
+	for f in "$work"/ahead/*.npy; do
+		[ "$(basename "$f")" = logits.npy ] || cmp "$f" "$work/waiting/$(basename "$f")" || rc=1
+	done
+	told "$rc" "$name"
+	[ "$rc" = 0 ] || sed 's/^/# /' "$work/ahead.log" "$work/waiting.log"
+}
+
+for model in gpt llama; do
+	for prompt in prompt prompts; do
+		wanted=$DATA/$model.$prompt.ids.npy steps=128
+		[ $prompt = prompt ] || steps=20
+		rm -rf "$work/ids"
+		speaks ids $model $prompt --steps $steps && cmp "$work/ids/input_ids.next.npy" "$wanted"
+		told $? "$model, $prompt: the ids of ONNX Runtime's loop"
+		same "$model, $prompt: the outputs of steps one by one" $model $prompt --steps 7
+		# the id of the first row's fifth step (int64, behind a header of 128 bytes) ends that row
+		id=$(od -An -t d8 -j $((128 + 4 * 8)) -N 8 "$wanted" | tr -d ' ')
+		same "$model, $prompt: nothing is kept of the step behind --until" $model $prompt --steps 12 --until "$id"
+	done
+done
+exit $failed
