@@ -173,6 +173,54 @@ static int inline_branch(struct simplify *x, const struct inlined *branch)
 	return rc < 0 ? rc : 0;
 }
 
+/* Branches that have been taken inside of bodies. */
+struct taken {
+	struct simplify *x;
+	struct map graphs; /* by address: those that have been looked at */
+	struct map places;
+};
+
+static void find_taken(struct taken *t, const struct graph *g)
+{
+	bool body = g != t->x->graph;
+
+	if (!map_set(&t->graphs, arena_dup(t->graphs.arena, &g, sizeof(g)), sizeof(g), 1))
+		return;
+	for (const struct inlined *b = g->inlined; body && b; b = b->next)
+		map_set(&t->places, (const char *)&b->body->place, sizeof(b->body->place), 1);
+	for (uint32_t i = 0; i < g->nnodes; i++)
+		for (uint32_t k = 0; k < g->node[i]->nsub; k++)
+			find_taken(t, g->node[i]->sub[k]);
+}
+
+static bool takes(void *arg, size_t place)
+{
+	const struct taken *t = arg;
+
+	return place && map_get(&t->places, (const char *)&place, sizeof(place)) >= 0;
+}
+
+static const char *fresh_inside(void *arg, const char *name)
+{
+	struct simplify *x = ((struct taken *)arg)->x;
+	struct branch_names b = {.x = x};
+
+	return fresh_name(&b, name);
+}
+
+static int take_inside(struct simplify *x)
+{
+	struct arena a = {0};
+	struct taken t = {x, {.arena = &a}, {.arena = &a}};
+	int rc = 0;
+
+	find_taken(&t, x->graph);
+	if (t.places.used)
+		rc = onnx_file_take_branches(x->file, takes, fresh_inside, &t, x->d);
+	arena_free(&a);
+	return rc;
+}
+
 /* Puts the nodes of taken branches in the place of their Ifs: outer branches first, which may hold an If in turn. */
 static int inline_branches(struct simplify *x)
 {
@@ -188,6 +236,8 @@ static int inline_branches(struct simplify *x)
 	for (uint32_t i = 0; i < x->graph->nin; i++)
 		map_set(&x->taken, file_name(x, x->graph->in[i]),
 			strlen(file_name(x, x->graph->in[i])), 1);
+	/* first in bodies, which still lie where the file has them */
+	rc = take_inside(x);
 	while (!rc && at)
 		rc = inline_branch(x, list[--at]);
 	return rc;

@@ -65,6 +65,13 @@ enum onnx_form form_of(struct pb_span file)
 						      : ONNX_BINARY;
 }
 
+static int read_form(enum onnx_form form, struct pb_span text, struct message *out,
+		     struct file_spill *data, struct diag *d)
+{
+	return form == ONNX_JSON ? json_to_model(text, out, data, d)
+				 : text_to_model(text, out, data, d);
+}
+
 int binary_form(struct pb_span file, struct arena *a, struct pb_span *out, struct diag *d)
 {
 	enum onnx_form form = form_of(file);
@@ -73,9 +80,87 @@ int binary_form(struct pb_span file, struct arena *a, struct pb_span *out, struc
 	*out = file;
 	if (form == ONNX_BINARY)
 		return 0;
-	int rc = form == ONNX_JSON ? json_to_model(file, &m, d) : text_to_model(file, &m, d);
+	int rc = read_form(form, file, &m, NULL, d);
 	if (!rc)
 		*out = msg_flat(&m, a);
+	return rc;
+}
+
+void *data_room(struct file_spill *data, struct arena *a, size_t n)
+{
+	void *p = data ? file_spill_room(data, n) : NULL;
+
+	return p ? p : arena_alloc(a, n);
+}
+
+void *data_more(struct file_spill *data, struct arena *a, void *p, size_t n, size_t more)
+{
+	void *to = data_room(data, a, more);
+
+	if (to != p && n)
+		memcpy(to, p, n);
+	return to;
+}
+
+void data_put(struct file_spill *data, struct message *m, uint32_t field, const void *p, size_t n)
+{
+	if (data && (const unsigned char *)p == data->map.data + data->used)
+		file_spill_take(data, n);
+	msg_bytes(m, field, p, n);
+}
+
+/* Writes the message to a file without a name. */
+static bool spill_message(const struct message *m, struct file_map *out)
+{
+	enum { BLOCK = 1 << 20 };
+	struct file_spill whole;
+
+	if (!file_spill_open(&whole, m->bytes))
+		return false;
+	if (!file_spill_room(&whole, m->bytes)) {
+		file_spill_close(&whole);
+		return false;
+	}
+	uint8_t *to = (uint8_t *)(uintptr_t)whole.map.data, *at = to;
+	for (size_t i = 0; i < m->n; i++) {
+		const uint8_t *p = m->v[i].p;
+		for (size_t left = m->v[i].n, n; left; left -= n, p += n, at += n) {
+			n = left < BLOCK ? left : BLOCK;
+			memcpy(at, p, n);
+			file_release(p, n);
+			file_pass(at, n);
+		}
+	}
+	whole.used = m->bytes;
+	file_spill_done(&whole, out);
+	return true;
+}
+
+int binary_map(struct file_map *file, struct diag *d)
+{
+	enum {
+		/* In the binary form numbers take four bytes a byte of text at most (a list "1,1" of doubles). */
+		GROWTH = 4,
+		MIN_ROOM = 1 << 20
+	};
+	struct pb_span text = {file->data, file->size};
+	enum onnx_form form = form_of(text);
+	struct arena a = {0};
+	struct message m = {.arena = &a};
+	struct file_spill data;
+	struct file_map map;
+	size_t most;
+
+	if (form == ONNX_BINARY || __builtin_mul_overflow(file->size, (size_t)GROWTH, &most) ||
+	    !file_spill_open(&data, most + MIN_ROOM))
+		return 0;
+	int rc = read_form(form, text, &m, &data, d);
+	if (!rc && m.bytes && spill_message(&m, &map)) {
+		file_unmap(file);
+		*file = map;
+	}
+	file_spill_close(&data);
+	arena_free(&a);
 	return rc;
 }
 

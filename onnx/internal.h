@@ -124,8 +124,9 @@ struct loader {
 	struct map function_of; /* domain, name, overload */
 	struct map symbol_of;	/* dim_param to number */
 	struct weights *store;
-	unsigned calls;	   /* function calls that are being expanded, one inside another */
-	uint64_t expanded; /* cost so far */
+	struct pb_span bytes; /* the model's */
+	unsigned calls;	      /* function calls that are being expanded, one inside another */
+	uint64_t expanded;    /* cost so far */
 	/*
 	 * for tensors in functions: maps a tensor's address in the file to its index in `tensors`, so that calls
 	 * share the tensor

@@ -281,11 +281,22 @@ int model_to_json(struct copier *c, struct pb_span model, struct file_out *out)
 
 /* ---- reading ---------------------------------------------------------------------------------- */
 
+enum { PASS_AFTER = 1 << 20 };
+
 struct json_reader {
 	struct json_scan s;
-	struct message *out;
+	struct arena *keep;	 /* of the model */
+	struct file_spill *data; /* takes the data of tensors; NULL: the arena does */
+	const char *passed;	 /* the text up to here has been given back */
 	int depth;
 };
+
+/* Gives back the pages of the text that has been read. */
+static void pass_text(struct json_reader *r)
+{
+	file_pass(r->passed, (size_t)(r->s.p - r->passed));
+	r->passed = r->s.p;
+}
 
 static bool take_word(struct json_scan *s, const char *word)
 {
@@ -430,7 +441,7 @@ static bool read_base64(struct json_reader *r, const char *p, size_t n, struct m
 
 	while (n && p[n - 1] == '=')
 		n--;
-	uint8_t *to = arena_alloc(out->arena, n / 4 * 3 + 3);
+	uint8_t *to = data_room(r->data, r->keep, n / 4 * 3 + 3);
 	for (size_t i = 0; i < n; i++) {
 		int x = base64_digit(p[i]);
 		if (x < 0)
@@ -442,7 +453,8 @@ static bool read_base64(struct json_reader *r, const char *p, size_t n, struct m
 	}
 	if (n % 4 == 1)
 		return json_fail(&r->s, "the base64 is not complete");
-	msg_bytes(out, field, to, len);
+	data_put(r->data, out, field, to, len);
+	pass_text(r);
 	return true;
 }
 
@@ -452,15 +464,16 @@ static bool read_message(struct json_reader *r, const ProtobufCMessageDescriptor
 static bool read_bytes_field(struct json_reader *r, const ProtobufCFieldDescriptor *f,
 			     struct message *out)
 {
-	struct message x = {.arena = out->arena};
+	struct arena a = {0};
+	struct message x = {.arena = &a};
 	const char *p;
 	size_t n;
 
 	if (f->type == PROTOBUF_C_TYPE_MESSAGE) {
-		if (!read_message(r, f->descriptor, &x))
-			return false;
+		bool good = read_message(r, f->descriptor, &x);
 		msg_message(out, f->id, &x);
-		return true;
+		arena_free(&a);
+		return good;
 	}
 	if (!json_take(&r->s, '"'))
 		return json_fail(&r->s, "a string is expected");
@@ -487,15 +500,23 @@ static bool read_single(struct json_reader *r, const ProtobufCFieldDescriptor *f
 /* Reads a list of numbers as one packed field, whatever the schema prefers: readers of protobuf must take both. */
 static bool read_numbers(struct json_reader *r, const ProtobufCFieldDescriptor *f, struct message *out)
 {
-	struct packed v = {.arena = out->arena};
+	enum { MOST = 10 };
+	uint8_t *p = NULL;
+	size_t n = 0, cap = 0;
 	uint64_t x;
 
 	do {
 		if (!read_value(&r->s, f, &x))
 			return false;
-		packed_add(&v, wire_of(f), x);
+		if (cap - n < MOST) {
+			cap = cap ? 2 * cap : 64;
+			p = data_more(r->data, r->keep, p, n, cap);
+		}
+		n += encode_number(wire_of(f), x, p + n);
+		if (r->s.p - r->passed > PASS_AFTER)
+			pass_text(r);
 	} while (json_take(&r->s, ','));
-	msg_bytes(out, f->id, v.p, v.n);
+	data_put(r->data, out, f->id, p, n);
 	return true;
 }
 
@@ -588,10 +609,13 @@ bool json_is_model(struct pb_span text)
 	return is;
 }
 
-int json_to_model(struct pb_span text, struct message *out, struct diag *d)
+int json_to_model(struct pb_span text, struct message *out, struct file_spill *data, struct diag *d)
 {
 	struct json_reader r = {
-		.s = {(const char *)text.p, (const char *)text.p + text.n, out->arena, NULL}};
+		.s = {(const char *)text.p, (const char *)text.p + text.n, out->arena, NULL},
+		.keep = out->arena,
+		.data = data,
+		.passed = (const char *)text.p};
 	size_t line = 1;
 
 	if (read_message(&r, &onnx__model_proto__descriptor, out)) {

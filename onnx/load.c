@@ -289,6 +289,7 @@ static int load_model(struct loader *l, struct pb_span f)
 
 	l->m->file_bytes = f.n;
 	int rc = check_file(l, f, &f);
+	l->bytes = f;
 	if (!rc)
 		rc = load_head(l, f);
 	if (!rc)

@@ -742,6 +742,9 @@ int load_graph(struct loader *l, struct pb_span bytes, struct scope *up, struct 
 		;
 	struct graph *g = graph_new(l->a, l->m, span_text(l->a, name));
 	struct scope *s = scope_new(l, g, up);
+	uintptr_t at = (uintptr_t)bytes.p - (uintptr_t)l->bytes.p;
+
+	g->place = up && bytes.p && at < l->bytes.n ? at : 0;
 	int rc = add_initializers(l, s, bytes, false);
 	if (!rc)
 		rc = add_initializers(l, s, bytes, true);

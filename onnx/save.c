@@ -493,10 +493,11 @@ struct renaming {
 static void add_renamed(const struct renaming *r, struct message *m, uint32_t field,
 			int64_t operand, struct pb_span name)
 {
-	struct arena *a = m->arena;
-	const char *now = name.n ? r->rename(r->arg, r->node, operand, span_text(a, name)) : "";
+	struct arena a = {0};
+	const char *now = name.n ? r->rename(r->arg, r->node, operand, span_text(&a, name)) : "";
 
-	msg_text(m, field, arena_str(a, now));
+	msg_text(m, field, now);
+	arena_free(&a);
 }
 
 /* What a name of the node that no body defines is to rename(): the number of an operand, ONNX_CAPTURE of a body's node, or ONNX_RESULT. */
@@ -655,13 +656,15 @@ static int add_node(struct copier *c, struct message *m, const struct onnx_file 
 		    const struct onnx_part *part, uint32_t i)
 {
 	const struct renaming r = {c, part->rename, part->rename_arg, i, NULL};
-	struct message x = {.arena = m->arena};
+	struct arena a = {0};
+	struct message x = {.arena = &a};
 	int rc = part->rename ? rename_node(&r, f->bytes[i], &x)
 			      : copy_message(c, &onnx__node_proto__descriptor, f->bytes[i], &x);
 
 	if (!f->named[i]) /* an unnamed node is called by its number, which changes in the part: write its old title as its name */
 		msg_text(&x, NODE_NAME, f->node[i].title);
 	msg_message(m, GRAPH_NODE, &x);
+	arena_free(&a);
 	return rc;
 }
 
@@ -707,7 +710,8 @@ static bool has_annotation(const struct map *values, struct pb_span m)
 /* Adds what the graph says besides nodes, initializers, inputs and outputs, as far as it is about the part. */
 static void add_notes(struct message *m, const struct onnx_file *f, const struct onnx_part *part)
 {
-	struct map values = {.arena = m->arena};
+	struct arena a = {0};
+	struct map values = {.arena = &a};
 	struct pb_span rest = f->graph, raw;
 	struct pb_field g;
 
@@ -727,6 +731,7 @@ static void add_notes(struct message *m, const struct onnx_file *f, const struct
 		if (value_of(&values, (struct pb_span){(const uint8_t *)part->inner[i].name,
 						       strlen(part->inner[i].name)}) == 1)
 			add_border(m, GRAPH_VALUE_INFO, f, &part->inner[i]);
+	arena_free(&a);
 }
 
 static int make_graph(struct copier *c, struct message *m, const struct onnx_file *f,
@@ -772,6 +777,16 @@ static int make_model(struct copier *c, struct message *m, const struct onnx_fil
 
 /* ---- a branch in the place of its node ----------------------------------------------------------- */
 
+static bool has_body(struct pb_span node)
+{
+	struct pb_span m;
+
+	while (pb_each(&node, NODE_ATTRIBUTE, &m))
+		if (pb_occurs(m, ATTRIBUTE_G) || pb_occurs(m, ATTRIBUTE_GRAPHS))
+			return true;
+	return false;
+}
+
 struct branch {
 	struct onnx_file *f;
 	struct copier *c;
@@ -782,6 +797,7 @@ struct branch {
 	uint32_t n;
 	onnx_fresh *fresh;
 	void *arg;
+	struct message *out; /* the body that the branch becomes a part of; NULL: the file's graph does */
 };
 
 static const char *now_of(const struct branch *b, struct pb_span name)
@@ -876,10 +892,13 @@ static int take_nodes(struct branch *b)
 	for (uint32_t i = 0; !rc && pb_each(&rest, GRAPH_NODE, &m); i++) {
 		struct message x = {.arena = b->c->arena};
 		struct node_view v = node_view(m, i);
-		const struct renaming r = {b->c, rename_in_branch, b, 0,
-					   fresh_title(b, node_title(&b->f->arena, &top, &v))};
+		const struct renaming r = {
+			b->c, rename_in_branch, b, 0,
+			b->out ? NULL : fresh_title(b, node_title(&b->f->arena, &top, &v))};
 		rc = rename_node(&r, m, &x);
-		if (!rc)
+		if (!rc && b->out)
+			msg_message(b->out, GRAPH_NODE, &x);
+		else if (!rc)
 			append_node(b->f, &x);
 	}
 	return rc;
@@ -915,6 +934,12 @@ static void take_weights(struct branch *b, bool sparse)
 		const char *now = now_of(b, name);
 		if (!now)
 			continue;
+		struct pb_span weight = span_is(name, now) ? m : renamed_weight(b, m, sparse, now);
+		if (b->out) {
+			msg_bytes(b->out, sparse ? GRAPH_SPARSE : GRAPH_INITIALIZER, weight.p,
+				  weight.n);
+			continue;
+		}
 		if (f->nweights == f->cap_weights) {
 			uint32_t cap = 2 * f->cap_weights;
 			f->weight = arena_grow(&f->arena, f->weight, f->nweights, cap,
@@ -923,7 +948,7 @@ static void take_weights(struct branch *b, bool sparse)
 					       sizeof(*f->sparse));
 			f->cap_weights = cap;
 		}
-		f->weight[f->nweights] = span_is(name, now) ? m : renamed_weight(b, m, sparse, now);
+		f->weight[f->nweights] = weight;
 		f->sparse[f->nweights] = sparse;
 		map_set(&f->weight_of, now, strlen(now), f->nweights++);
 	}
@@ -944,9 +969,12 @@ static void pass_outputs(struct branch *b)
 			continue;
 		msg_text(&x, NODE_INPUT, from);
 		msg_text(&x, NODE_OUTPUT, to);
-		msg_text(&x, NODE_NAME, fresh_title(b, to));
+		msg_text(&x, NODE_NAME, b->out ? to : fresh_title(b, to));
 		msg_text(&x, NODE_TYPE, "Identity");
-		append_node(b->f, &x);
+		if (b->out)
+			msg_message(b->out, GRAPH_NODE, &x);
+		else
+			append_node(b->f, &x);
 	}
 }
 
@@ -990,6 +1018,151 @@ int onnx_file_inline(struct onnx_file *f, uint32_t node, const char *attribute, 
 	f->node[node] =
 		(struct onnx_node){.title = b.owner.title, .op = "", .annotated = b.owner.annotated};
 	arena_free(&a);
+	return rc;
+}
+
+/* ---- branches inside of bodies ------------------------------------------------------------------- */
+
+/* A node of the file's graph whose bodies are looked through. */
+struct taking {
+	struct onnx_file *f;
+	struct copier *c;
+	onnx_takes *takes;
+	onnx_fresh *fresh;
+	void *arg;
+	bool changed;
+};
+
+static int take_in_graph(struct taking *t, struct pb_span graph, struct message *out);
+
+/* The attribute that holds the branch which a node, an If, gives way to; NULL: the node stays. */
+static const char *attribute_taken(const struct taking *t, struct pb_span node)
+{
+	static const char *const attributes[] = {"then_branch", "else_branch"};
+
+	for (int k = 0; k < 2; k++) {
+		struct pb_span g = find_branch(node, attributes[k]);
+		if (g.p && t->takes(t->arg, (size_t)(g.p - t->f->model.p)))
+			return attributes[k];
+	}
+	return NULL;
+}
+
+/* Puts what node's branch consists of into the body `out`. */
+static int take_branch(struct taking *t, struct pb_span node, const char *attribute,
+		       struct message *out)
+{
+	struct arena *a = &t->f->arena;
+	struct message flat = {.arena = a};
+	struct names outs = {.arena = a};
+	struct pb_span rest = node, name;
+
+	while (pb_each(&rest, NODE_OUTPUT, &name))
+		add_name(&outs, name);
+	int rc = take_in_graph(t, find_branch(node, attribute), &flat);
+	if (rc)
+		return rc;
+	struct branch b = {.f = t->f,
+			   .c = t->c,
+			   .owner = {.out = outs.v, .nout = outs.n},
+			   .graph = msg_flat(&flat, a),
+			   .number = {.arena = a},
+			   .fresh = t->fresh,
+			   .arg = t->arg,
+			   .out = out};
+	t->changed = true;
+	name_branch(&b);
+	rc = take_nodes(&b);
+	take_weights(&b, false);
+	take_weights(&b, true);
+	pass_outputs(&b);
+	return rc;
+}
+
+/* Copies an attribute, with other bodies if branches are taken in them. */
+static int take_in_attribute(struct taking *t, struct pb_span attribute, struct message *out)
+{
+	struct pb_span rest = attribute, raw;
+	struct pb_field f;
+	int rc = 0;
+
+	while (!rc && pb_next_raw(&rest, &f, &raw)) {
+		struct message x = {.arena = out->arena};
+		if (f.number != ATTRIBUTE_G && f.number != ATTRIBUTE_GRAPHS) {
+			msg_piece(out, raw.p, raw.n);
+			continue;
+		}
+		rc = take_in_graph(t, f.bytes, &x);
+		msg_message(out, f.number, &x);
+	}
+	return rc;
+}
+
+static int take_in_node(struct taking *t, struct pb_span node, struct message *out)
+{
+	struct pb_span rest = node, raw;
+	struct pb_field f;
+	int rc = 0;
+
+	while (!rc && pb_next_raw(&rest, &f, &raw)) {
+		struct message x = {.arena = out->arena};
+		if (f.number != NODE_ATTRIBUTE) {
+			msg_piece(out, raw.p, raw.n);
+			continue;
+		}
+		rc = take_in_attribute(t, f.bytes, &x);
+		msg_message(out, NODE_ATTRIBUTE, &x);
+	}
+	return rc;
+}
+
+static int take_in_graph(struct taking *t, struct pb_span graph, struct message *out)
+{
+	struct pb_span rest = graph, raw;
+	struct pb_field f;
+	int rc = 0;
+
+	while (!rc && pb_next_raw(&rest, &f, &raw)) {
+		struct message x = {.arena = out->arena};
+		const char *attribute = f.number == GRAPH_NODE ? attribute_taken(t, f.bytes) : NULL;
+		if (attribute) {
+			rc = take_branch(t, f.bytes, attribute, out);
+		} else if (f.number == GRAPH_NODE) {
+			rc = take_in_node(t, f.bytes, &x);
+			msg_message(out, GRAPH_NODE, &x);
+		} else {
+			msg_piece(out, raw.p, raw.n);
+		}
+	}
+	return rc;
+}
+
+int onnx_file_take_branches(struct onnx_file *f, onnx_takes *takes, onnx_fresh *fresh, void *arg,
+			    struct diag *d)
+{
+	struct copier c = {
+		.arena = &f->arena, .d = d, .store = f->store, .data = {.arena = &f->arena}};
+	const struct tally less = {&f->inner, -1}, more = {&f->inner, 1};
+	int rc = 0;
+
+	for (uint32_t i = 0; !rc && i < f->nnodes; i++) {
+		struct taking t = {f, &c, takes, fresh, arg, false};
+		struct arena a = {0};
+		struct message x = {.arena = &a};
+		struct names unread = {.arena = &a};
+		if (!has_body(f->bytes[i]))
+			continue;
+		rc = take_in_node(&t, f->bytes[i], &x);
+		if (!rc && t.changed) {
+			bool named = f->named[i];
+			const char *title = f->node[i].title;
+			capture_node(f->bytes[i], NULL, &less, &unread);
+			read_node(f, i, msg_flat(&x, &f->arena), &more);
+			f->named[i] = named;
+			f->node[i].title = title;
+		}
+		arena_free(&a);
+	}
 	return rc;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads ONNX's text form (docs/Syntax.md of onnx): a parser by recursive descent that writes a ModelProto as it goes. */
+#include "base/file.h"
 #include "onnx/forms.h"
 #include "onnx/text_words.h"
 
@@ -17,8 +18,10 @@ struct literal {
 
 struct text_reader {
 	const uint8_t *p, *end;
-	struct arena *arena;
-	const char *error; /* the first */
+	struct arena *arena;	 /* of the node that is read */
+	struct arena *keep;	 /* of the model */
+	struct file_spill *data; /* takes the data of tensors; NULL: the arena does */
+	const char *error;	 /* the first */
 	int depth;
 };
 
@@ -101,7 +104,7 @@ static bool take_string(struct text_reader *r, struct pb_span *out)
 	*out = (struct pb_span){from, (size_t)(r->p++ - from)};
 	if (!escapes)
 		return true;
-	uint8_t *to = arena_alloc(r->arena, out->n);
+	uint8_t *to = arena_alloc(r->keep, out->n);
 	size_t n = 0;
 	for (size_t i = 0; i < out->n; i++) {
 		i += out->p[i] == '\\';
@@ -404,19 +407,24 @@ static bool read_numbers(struct text_reader *r, enum dtype type, size_t count, s
 	size_t left = (size_t)(r->end - r->p) / 2 + 1,
 	       n = 0; /* an element takes two characters or more */
 	size_t cap = (count < left ? count : left) + 1;
-	uint8_t *data = arena_array(r->arena, cap, size);
+	uint8_t *data = data_room(r->data, r->keep, cap * size);
+	const uint8_t *from = r->p;
 
 	while (peek(r) != '}') {
-		if (n == cap) {
-			data = arena_grow(r->arena, data, n * size, 2 * n * size, 1);
-			cap = 2 * n;
-		}
+		if (n == cap)
+			data = data_more(r->data, r->keep, data, n * size, 2 * n * size);
+		cap = n == cap ? 2 * n : cap;
 		if (!read_element(r, type, size, data + n++ * size))
 			return false;
+		if (n % 4096 == 0) {
+			file_pass(from, (size_t)(r->p - from));
+			from = r->p;
+		}
 		if (!take(r, ','))
 			break;
 	}
-	msg_bytes(out, 9, data, n * size);
+	file_pass(from, (size_t)(r->p - from));
+	data_put(r->data, out, 9, data, n * size);
 	return true;
 }
 
@@ -473,7 +481,7 @@ static bool read_tensor(struct text_reader *r, const struct message *type, struc
 /* ---- values */
 
 /* A ValueInfoProto, or with `= data` an initializer. An initializer of the inputs' list is also an input. */
-static bool read_value(struct text_reader *r, uint32_t field, bool both, struct message *out)
+static bool read_value_parts(struct text_reader *r, uint32_t field, bool both, struct message *out)
 {
 	struct message x = {.arena = r->arena}, type = {.arena = r->arena};
 	bool typed = at_type(r);
@@ -489,6 +497,17 @@ static bool read_value(struct text_reader *r, uint32_t field, bool both, struct 
 		msg_message(out, field, &x);
 	}
 	return !tensor || read_tensor(r, &type, name, GRAPH_INITIALIZER, out);
+}
+
+static bool read_value(struct text_reader *r, uint32_t field, bool both, struct message *out)
+{
+	struct arena a = {0}, *outer = r->arena;
+
+	r->arena = &a;
+	bool good = read_value_parts(r, field, both, out);
+	r->arena = outer;
+	arena_free(&a);
+	return good;
 }
 
 static bool read_values(struct text_reader *r, uint32_t field, char close, bool both,
@@ -676,7 +695,7 @@ static bool read_operator(struct text_reader *r, struct message *x)
 	return true;
 }
 
-static bool read_node(struct text_reader *r, struct message *out)
+static bool read_node_parts(struct text_reader *r, struct message *out)
 {
 	struct message x = {.arena = r->arena};
 	struct pb_span name;
@@ -702,6 +721,17 @@ static bool read_node(struct text_reader *r, struct message *out)
 	return true;
 }
 
+static bool read_node(struct text_reader *r, struct message *out)
+{
+	struct arena a = {0}, *outer = r->arena;
+
+	r->arena = &a;
+	bool good = read_node_parts(r, out);
+	r->arena = outer;
+	arena_free(&a);
+	return good;
+}
+
 /* Nodes as field GRAPH_NODE of a graph, or FUNCTION_NODE of a function. */
 static bool read_nodes(struct text_reader *r, uint32_t field, struct message *out)
 {
@@ -719,7 +749,7 @@ static bool read_nodes(struct text_reader *r, uint32_t field, struct message *ou
 	while (!take(r, '}'))
 		if (!read_node(r, &all))
 			return false;
-	for (rest = msg_flat(&all, r->arena); pb_each(&rest, GRAPH_NODE, &node);)
+	for (rest = msg_flat(&all, r->keep); pb_each(&rest, GRAPH_NODE, &node);)
 		add_name(out, field, node);
 	return true;
 }
@@ -886,9 +916,13 @@ static bool read_model(struct text_reader *r, struct message *out)
 	return r->p == r->end || fail(r, "something follows the model");
 }
 
-int text_to_model(struct pb_span text, struct message *out, struct diag *d)
+int text_to_model(struct pb_span text, struct message *out, struct file_spill *data, struct diag *d)
 {
-	struct text_reader r = {.p = text.p, .end = text.p + text.n, .arena = out->arena};
+	struct text_reader r = {.p = text.p,
+				.end = text.p + text.n,
+				.arena = out->arena,
+				.keep = out->arena,
+				.data = data};
 	size_t line = 1, column = 1;
 
 	if (read_model(&r, out))

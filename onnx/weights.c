@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "ir/safetensors.h"
 #include "onnx.pb-c.h"
+#include "onnx/forms.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -112,9 +113,10 @@ int weights_map(struct weights *w, const char *path, struct diag *d)
 {
 	int rc = file_map(path, &w->file, E_MODEL_OPEN, d);
 
-	if (!rc && w->to_file)
-		file_map_lean(&w->file);
-	return rc;
+	if (rc || !w->to_file)
+		return rc;
+	file_map_lean(&w->file);
+	return binary_map(&w->file, d);
 }
 
 struct file_map *weights_file(struct weights *w)

@@ -22,29 +22,58 @@ enum {
 
 /* ---- messages */
 
-static void append_piece(struct message *m, const void *p, size_t n)
+enum { COPIED_BELOW = 256, FIRST_BLOCK = 64, LARGEST_BLOCK = 4096 };
+
+static struct piece *append_piece(struct message *m, const void *p, size_t n)
 {
 	if (m->n == m->cap) {
-		m->cap = m->cap ? 2 * m->cap : 16;
+		m->cap = m->cap ? 2 * m->cap : 4;
 		m->v = arena_grow(m->arena, m->v, m->n, m->cap, sizeof(*m->v));
 	}
-	m->v[m->n++] = (struct piece){p, n};
+	m->v[m->n] = (struct piece){p, n, false};
 	m->bytes += n;
+	return &m->v[m->n++];
+}
+
+static void copy_piece(struct message *m, const void *p, size_t n)
+{
+	const char *from = p;
+
+	for (size_t k; n; n -= k, from += k) {
+		if (!m->room) {
+			m->block = m->block ? 2 * m->block : FIRST_BLOCK;
+			m->block = m->block < LARGEST_BLOCK ? m->block : LARGEST_BLOCK;
+			m->end = arena_alloc(m->arena, m->block);
+			m->room = m->block;
+		}
+		struct piece *last = m->n ? &m->v[m->n - 1] : NULL;
+		if (!last || !last->own || (const uint8_t *)last->p + last->n != m->end)
+			last = append_piece(m, m->end, 0);
+		k = n < m->room ? n : m->room;
+		memcpy(m->end, from, k);
+		last->own = true;
+		last->n += k;
+		m->end += k;
+		m->room -= k;
+		m->bytes += k;
+	}
 }
 
 void msg_piece(struct message *m, const void *p, size_t n)
 {
 	struct piece *last = m->n ? &m->v[m->n - 1] : NULL;
 
-	if (last && (const char *)last->p + last->n == (const char *)p) {
+	if (last && !last->own && (const char *)last->p + last->n == (const char *)p) {
 		last->n += n;
 		m->bytes += n;
+	} else if (n < COPIED_BELOW) {
+		copy_piece(m, p, n);
 	} else {
 		append_piece(m, p, n);
 	}
 }
 
-static size_t encode(enum pb_wire wire, uint64_t v, uint8_t b[10])
+size_t encode_number(enum pb_wire wire, uint64_t v, uint8_t *b)
 {
 	size_t n = 0;
 
@@ -65,27 +94,18 @@ static size_t encode(enum pb_wire wire, uint64_t v, uint8_t b[10])
 static void add_varint(struct message *m, uint64_t v)
 {
 	uint8_t b[10];
-	size_t n = encode(PB_VARINT, v, b);
+	size_t n = encode_number(PB_VARINT, v, b);
 
-	msg_piece(m, arena_dup(m->arena, b, n), n);
+	copy_piece(m, b, n);
 }
 
 void msg_value(struct message *m, uint32_t field, enum pb_wire wire, uint64_t v)
 {
 	uint8_t b[10];
-	size_t n = encode(wire, v, b);
+	size_t n = encode_number(wire, v, b);
 
 	add_varint(m, (uint64_t)field << 3 | wire);
-	msg_piece(m, arena_dup(m->arena, b, n), n);
-}
-
-void packed_add(struct packed *x, enum pb_wire wire, uint64_t v)
-{
-	if (x->cap - x->n < 10) {
-		x->cap = x->cap ? 2 * x->cap : 64;
-		x->p = arena_grow(x->arena, x->p, x->n, x->cap, 1);
-	}
-	x->n += encode(wire, v, x->p + x->n);
+	copy_piece(m, b, n);
 }
 
 void msg_number(struct message *m, uint32_t field, uint64_t v)
@@ -103,7 +123,9 @@ void msg_bytes(struct message *m, uint32_t field, const void *p, size_t n)
 
 void msg_text(struct message *m, uint32_t field, const char *s)
 {
-	msg_bytes(m, field, s, strlen(s));
+	add_varint(m, (uint64_t)field << 3 | PB_BYTES);
+	add_varint(m, strlen(s));
+	copy_piece(m, s, strlen(s));
 }
 
 void msg_message(struct message *m, uint32_t field, const struct message *x)
@@ -111,7 +133,7 @@ void msg_message(struct message *m, uint32_t field, const struct message *x)
 	add_varint(m, (uint64_t)field << 3 | PB_BYTES);
 	add_varint(m, x->bytes);
 	for (size_t i = 0; i < x->n; i++)
-		msg_piece(m, x->v[i].p, x->v[i].n);
+		(x->v[i].own ? copy_piece : msg_piece)(m, x->v[i].p, x->v[i].n);
 }
 
 bool pb_next_raw(struct pb_span *rest, struct pb_field *f, struct pb_span *raw)
@@ -221,7 +243,8 @@ int copy_tensor(struct copier *c, uint32_t field, struct pb_span tensor, bool in
 	struct tensor_view v = view_tensor(tensor);
 	bool move = c->location && initializer && !v.segment && !v.strings &&
 		    tensor.n >= EXTERNAL_MIN && v.type != DT_STRING;
-	struct message x = {.arena = c->arena};
+	struct arena a = {0};
+	struct message x = {.arena = &a};
 	struct pb_span rest = tensor, raw, data;
 	struct pb_field f;
 	int rc = 0;
@@ -241,6 +264,7 @@ int copy_tensor(struct copier *c, uint32_t field, struct pb_span tensor, bool in
 	else
 		msg_bytes(&x, TENSOR_RAW, data.p, data.n);
 	msg_message(out, field, &x);
+	arena_free(&a);
 	return rc;
 }
 

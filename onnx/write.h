@@ -10,28 +10,30 @@
 struct piece {
 	const void *p;
 	size_t n;
+	bool own; /* bytes that the message holds in its arena */
 };
+/*
+ * What is short is copied, so that a message of thousands of nodes is a few pieces. Copies end with the arena: a message that is only
+ * made to become a part of another one may have a scratch arena.
+ */
 struct message {
-	struct arena *arena; /* of the list and of encoded numbers */
+	struct arena *arena; /* of the list and of the copies */
 	struct piece *v;
 	size_t n, cap, bytes;
+	uint8_t *end; /* of the copies so far; `room` bytes follow */
+	size_t room, block;
 };
 
-/* The bytes at p must stay until the message is written. */
+/* The bytes at p must stay until the message is written, and until those are that it becomes a part of. */
 void msg_piece(struct message *m, const void *p, size_t n);
 void msg_number(struct message *m, uint32_t field, uint64_t v);
 void msg_bytes(struct message *m, uint32_t field, const void *p, size_t n);
-void msg_text(struct message *m, uint32_t field, const char *s);
+void msg_text(struct message *m, uint32_t field, const char *s); /* the text is copied */
 /* A number as a field of this wire type; of PB_FIXED32 the low 32 bits count. */
 void msg_value(struct message *m, uint32_t field, enum pb_wire wire, uint64_t v);
 void msg_message(struct message *m, uint32_t field, const struct message *x);
-/* Encoded elements of a packed field. */
-struct packed {
-	struct arena *arena;
-	uint8_t *p;
-	size_t n, cap;
-};
-void packed_add(struct packed *x, enum pb_wire wire, uint64_t v);
+/* Writes a number as it stands in a field of this wire type, in 10 bytes at most. Returns how many. */
+size_t encode_number(enum pb_wire wire, uint64_t v, uint8_t *to);
 
 /* Takes the next field off `rest`, as pb_next() does, and sets *raw to all bytes of it, its number included. */
 bool pb_next_raw(struct pb_span *rest, struct pb_field *f, struct pb_span *raw);

@@ -189,6 +189,97 @@ void file_pass(const void *p, size_t n)
 		pass_lean(k, p, n);
 }
 
+/* ---- a file without a name */
+
+static int open_unnamed(void)
+{
+	const char *dir = getenv("TMPDIR");
+	char path[PATH_MAX];
+	int fd = -1;
+
+	dir = dir && *dir ? dir : "/var/tmp";
+#ifdef O_TMPFILE
+	fd = open(dir, O_RDWR | O_TMPFILE | O_CLOEXEC | O_EXCL, 0600);
+#endif
+	if (fd < 0 && snprintf(path, sizeof(path), "%s/infer-XXXXXX", dir) < (int)sizeof(path)) {
+		fd = mkostemp(path, O_CLOEXEC);
+		if (fd >= 0)
+			unlink(path);
+	}
+	return fd;
+}
+
+bool file_spill_open(struct file_spill *s, size_t most)
+{
+	void *p = MAP_FAILED;
+
+	*s = (struct file_spill){.fd = most > SIZE_MAX / 4 ? -1 : open_unnamed()};
+	if (s->fd >= 0 && most && ftruncate(s->fd, (off_t)most) == 0)
+		p = mmap(NULL, most, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
+	if (p == MAP_FAILED) {
+		if (s->fd >= 0)
+			close(s->fd);
+		return false;
+	}
+	s->map = (struct file_map){p, most, true};
+	know_mapping(&s->map, E_OUTPUT);
+	file_map_lean(&s->map);
+	return true;
+}
+
+void *file_spill_room(struct file_spill *s, size_t n)
+{
+	enum { STEP = 4 << 20 };
+	size_t end, step;
+
+	if (__builtin_add_overflow(s->used, n, &end) || end > s->map.size)
+		return NULL;
+	if (end > s->ready) {
+		/* a write through the mapping must not find the disk full */
+		step = end - s->ready > STEP ? end - s->ready : STEP;
+		step = step < s->map.size - s->ready ? step : s->map.size - s->ready;
+		if (posix_fallocate(s->fd, (off_t)s->ready, (off_t)step) != 0)
+			return NULL;
+		s->ready += step;
+	}
+	return (char *)(uintptr_t)s->map.data + s->used;
+}
+
+void file_spill_take(struct file_spill *s, size_t n)
+{
+	const unsigned char *p = s->map.data + s->used;
+	size_t end = (s->used + n + 15) & ~(size_t)15;
+
+	s->used = end < s->map.size ? end : s->map.size;
+	file_pass(p, n);
+}
+
+void file_spill_done(struct file_spill *s, struct file_map *out)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), keep = (s->used + page - 1) / page * page;
+	struct file_map whole = s->map;
+
+	forget_mapping(&whole);
+	if (keep < whole.size)
+		munmap((void *)(uintptr_t)(whole.data + keep), whole.size - keep);
+	*out = (struct file_map){whole.data, s->used, true};
+	(void)!ftruncate(s->fd, (off_t)s->used);
+	(void)mprotect((void *)(uintptr_t)out->data, keep, PROT_READ);
+	know_mapping(out, E_MODEL_OPEN);
+	file_map_lean(out);
+	close(s->fd);
+	*s = (struct file_spill){.fd = -1};
+}
+
+void file_spill_close(struct file_spill *s)
+{
+	if (s->map.size)
+		file_unmap(&s->map);
+	if (s->fd >= 0)
+		close(s->fd);
+	*s = (struct file_spill){.fd = -1};
+}
+
 /* ---- streams */
 
 /* How long we wait for another program to open the other end of a pipe that has a name. */

@@ -61,6 +61,26 @@ void file_map_lean(const struct file_map *m);
 void file_pass(const void *p, size_t n);
 
 /*
+ * A file without a name in $TMPDIR or, without that, in /var/tmp, for what is too much to be held in memory. It is written through its
+ * mapping, from front to back, and never moves; file_pass() gives memory back.
+ */
+struct file_spill {
+	struct file_map map; /* data and size are those of the room; so many bytes are taken: */
+	size_t used;
+	size_t ready; /* of these the disk has been asked for */
+	int fd;
+};
+/* most: bytes that will be taken in the end, at most. Returns false if there can be no such file; then nothing needs to be closed. */
+bool file_spill_open(struct file_spill *s, size_t most);
+/* The next n bytes to write, which are taken only by file_spill_take(). NULL: the disk is full. */
+void *file_spill_room(struct file_spill *s, size_t n);
+/* Takes n of these bytes. The next ones begin at a multiple of 16. */
+void file_spill_take(struct file_spill *s, size_t n);
+/* Makes a map of what was taken, as if it had been read from a file: `lean`, as file_map_lean() does. */
+void file_spill_done(struct file_spill *s, struct file_map *out);
+void file_spill_close(struct file_spill *s);
+
+/*
  * A file that is being written in the folder of `path`, without a name or with a temporary one,
  * until file_commit() gives it its name. "-" means stdout.
  */

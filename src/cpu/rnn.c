@@ -21,10 +21,11 @@ struct rnn_size {
 	int gates;
 	int64_t seq, batch, input, hidden;
 	/*
-	 * W and R of DynamicQuantizeLSTM, dequantized and in the layout of LSTM, or NULL where products take its codes. Both are
-	 * NULL for other operators.
+	 * W and R of DynamicQuantizeLSTM: codes less their zero points, as floats and in the layout of LSTM, or NULL where products
+	 * take the codes; and the scales of a direction: of each column, or one. All are NULL for other operators.
 	 */
-	const float *w, *r;
+	const float *w, *r, *w_scale, *r_scale;
+	int64_t w_scales, r_scales;
 };
 
 /*
@@ -117,16 +118,17 @@ static float scale_of_range(const float *x, int64_t n, float *zero)
 	return scale;
 }
 
-/* Quantizes x to 0..255 as DynamicQuantizeLinear does, and writes the dequantized values to y. */
-static void quantize_dequantize(const float *x, int64_t n, float *y)
+/* Quantizes x to 0..255 as DynamicQuantizeLinear does. Writes the codes less their zero point to y and returns the scale. */
+static float quantize_codes(const float *x, int64_t n, float *y)
 {
 	float zero, scale = scale_of_range(x, n, &zero);
 
 	for (int64_t i = 0; i < n; i++) {
 		float q = rintf(x[i] / scale) + zero;
 		q = q >= 0 ? q : 0;
-		y[i] = ((q <= 255 ? q : 255) - zero) * scale;
+		y[i] = (q <= 255 ? q : 255) - zero;
 	}
+	return scale;
 }
 
 /* ---- products of 8-bit codes (com.microsoft::DynamicQuantizeLSTM) ------------------------------------------------------- */
@@ -341,24 +343,25 @@ struct rnn_codes {
 	const struct tensor *code, *scale, *zero;
 };
 
-/* Writes the weight as floats of shape [directions, 4 * hidden, k]. */
-static void dequantize_weight(const struct rnn_codes *q, float *to)
+/*
+ * Writes codes less zero points as floats of shape [directions, 4 * hidden, k]. Without the scale their products are whole numbers,
+ * whose sums floats hold exactly up to 2^24, as the sums of integers would be.
+ */
+static void center_weight(const struct rnn_codes *q, float *to)
 {
 	const struct shape *s = &q->code->shape;
 	int64_t dirs = s->dim[0], k = s->dim[1], n = s->dim[2];
-	int64_t each = tensor_count(q->scale) / dirs, zeros = tensor_count(q->zero) / dirs;
+	int64_t zeros = tensor_count(q->zero) / dirs;
 	enum dtype type = tensor_dtype(q->code), zero_type = tensor_dtype(q->zero);
 
 	for (int64_t d = 0; d < dirs; d++)
 		for (int64_t j = 0; j < n; j++) {
-			float f = ((const float *)q->scale->data)[d * each + (each > 1 ? j : 0)];
 			int64_t zero =
 				elem_i64(zero_type, q->zero->data, d * zeros + (zeros > 1 ? j : 0));
 			for (int64_t i = 0; i < k; i++)
 				to[(d * n + j) * k + i] =
 					(float)(elem_i64(type, q->code->data, (d * k + i) * n + j) -
-						zero) *
-					f;
+						zero);
 		}
 }
 
@@ -497,8 +500,8 @@ static int rnn_run(const struct call *c)
 
 /* ---- com.microsoft::DynamicQuantizeLSTM: inputs and states are quantized before each product ------ */
 
-/* Returns weight i as floats, and NULL if its codes are packed. */
-static const float *dequantized(const struct call *c, uint32_t i, uint32_t scale,
+/* Returns weight i as floats without their scale, or NULL if its codes are packed. */
+static const float *centered(const struct call *c, uint32_t i, uint32_t scale,
 				const struct rnn_integers *packed, struct scratch *s)
 {
 	const struct rnn_codes codes = {c->in[i], c->in[scale], c->in[scale + 1]};
@@ -506,7 +509,7 @@ static const float *dequantized(const struct call *c, uint32_t i, uint32_t scale
 	if (packed)
 		return NULL;
 	float *to = scratch_take(s, (size_t)tensor_count(codes.code) * sizeof(float));
-	dequantize_weight(&codes, to);
+	center_weight(&codes, to);
 	return to;
 }
 
@@ -527,8 +530,12 @@ static int quantized_run(const struct call *c)
 	if (err)
 		return err;
 	rnn_activations(p, z.cell, act);
-	z.w = dequantized(c, RNN_W, RNN_P + 1, plan->w8, &s);
-	z.r = dequantized(c, RNN_R, RNN_P + 3, plan->r8, &s);
+	z.w = centered(c, RNN_W, RNN_P + 1, plan->w8, &s);
+	z.r = centered(c, RNN_R, RNN_P + 3, plan->r8, &s);
+	z.w_scale = c->in[RNN_P + 1]->data;
+	z.r_scale = c->in[RNN_P + 3]->data;
+	z.w_scales = tensor_count(c->in[RNN_P + 1]) / rnn_directions(p);
+	z.r_scales = tensor_count(c->in[RNN_P + 3]) / rnn_directions(p);
 	run_rnn_f32(c, &z, act, &s);
 	return 0;
 }

@@ -124,6 +124,7 @@ struct graph {
 	const struct constant_node *constants;
 	const struct false_hint *false_hints;
 	const struct inlined *inlined; /* the newest first */
+	size_t place; /* of a body: where its GraphProto begins in the model's bytes, which tells it from all others; 0: not known */
 	const char *name;
 	struct model *model;
 };

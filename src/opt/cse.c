@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/file.h"
 #include "base/hash.h"
 #include "opt/optimizer.h"
 #include "opt/params.h"
@@ -44,6 +45,7 @@ static bool can_share(const struct value *v)
 static int share_constants(struct graph *g, struct arena *scratch)
 {
 	struct table t = table_new(scratch, g->nvalues);
+	uint64_t *hash = arena_new_n(scratch, uint64_t, g->nvalues + 1);
 	int changes = 0;
 
 	for (uint32_t i = 0; i < g->nvalues; i++) {
@@ -52,10 +54,13 @@ static int share_constants(struct graph *g, struct arena *scratch)
 
 		if (!can_share(v))
 			continue;
-		head = &t.head[hash_const(v->init) & t.mask];
+		hash[i] = hash_const(v->init);
+		head = &t.head[hash[i] & t.mask];
+		/* hashes first: to look at others of the bucket would bring back their pages of the file */
 		for (uint32_t k = *head; k && !same; k = t.next[k])
-			if (tensor_same(g->value[k - 1]->init, v->init))
+			if (hash[k - 1] == hash[i] && tensor_same(g->value[k - 1]->init, v->init))
 				same = k;
+		file_pass(v->init->data, v->init->bytes);
 		if (same) {
 			graph_replace(g, i, same - 1);
 			changes++;

@@ -405,6 +405,12 @@ static uint32_t *map_values(struct graph *g, const struct node *n, const struct 
 			w->info = v->info;
 		id[i] = w->id;
 	}
+	/* a branch that was imported as a body may have replaced values already */
+	for (uint32_t i = 0; i < s->nbecame; i++) {
+		uint32_t now = graph_became(s, i);
+		if (now != i && !s->value[i]->is_input && id[now] != id[i])
+			graph_replace(g, id[i], id[now]);
+	}
 	return id;
 }
 
@@ -571,6 +577,38 @@ int pass_import(struct optimizer *o, struct graph *g)
 				r = pass_import(o, g->node[i]->sub[k]);
 	if (r >= 0)
 		r = graph_sort(g, o->diag);
+	return r < 0 ? r : changes;
+}
+
+static bool has_branches(const struct graph *g)
+{
+	for (uint32_t i = 0; i < g->nnodes; i++)
+		if (!g->node[i]->dead && g->node[i]->nsub == 2)
+			return true;
+	return false;
+}
+
+/* The import takes branches whose conditions inference knows. This is for those that folding or the graph outside of a body makes known. */
+int pass_branches(struct optimizer *o, struct graph *g)
+{
+	int changes = 0, taken = 1, r = 0;
+
+	while (r >= 0 && taken && has_branches(g)) {
+		taken = 0;
+		r = pass_fold(o, g);
+		for (uint32_t i = 0; r >= 0 && i < g->nnodes; i++) {
+			struct node *n = g->node[i];
+			const char *attribute;
+			struct graph *branch = n->dead ? NULL : taken_branch(g, n, &attribute);
+			if (!branch)
+				continue;
+			r = inline_branch(o, g, n, branch, attribute);
+			taken++;
+		}
+		changes += taken;
+		if (r >= 0)
+			r = graph_sort(g, o->diag);
+	}
 	return r < 0 ? r : changes;
 }
 

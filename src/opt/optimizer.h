@@ -70,6 +70,7 @@ struct rewriter opt_rewriter(struct made *m);
 
 /* The passes. Each returns the number of changes, or -code. The pipeline calls them for bodies, too. */
 int pass_import(struct optimizer *o, struct graph *g);
+int pass_branches(struct optimizer *o, struct graph *g);
 int pass_infer(struct optimizer *o, struct graph *g);
 int pass_expand(struct optimizer *o, struct graph *g);
 int pass_fold(struct optimizer *o, struct graph *g);

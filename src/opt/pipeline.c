@@ -6,6 +6,8 @@
 const struct opt_pass opt_passes[OPT_PASSES + 1] = {
 	{"import", "old versions are upgraded; types and shapes are inferred", pass_import,
 	 OPTIMIZE_NONE},
+	{"branches", "an If whose condition is a constant gives way to its branch", pass_branches,
+	 OPTIMIZE_NONE},
 	{"expand", "operators without a kernel are replaced by others", pass_expand, OPTIMIZE_NONE},
 	{"fold", "values known before the run become constants", pass_fold, OPTIMIZE_NONE},
 	{"cse", "equal nodes and equal constants are merged", pass_cse, OPTIMIZE_BASIC},

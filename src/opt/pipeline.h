@@ -19,7 +19,7 @@ struct opt_note {
 	struct opt_note *next;
 };
 
-enum { OPT_PASSES = 21 };
+enum { OPT_PASSES = 22 };
 
 /* What opt_run_report did. Texts live as long as the model. */
 struct opt_report {

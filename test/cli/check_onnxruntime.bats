@@ -110,3 +110,32 @@ setup() {
 	run -2 "$INFER" check same.onnx --every-tensor
 	[[ $output == *'--every-tensor needs --compare onnxruntime'* ]]
 }
+
+@test "DynamicQuantizeLSTM sums codes exactly, so that no step falls into other codes than ONNX Runtime's" {
+	python3 - "$INFER" <<-'PYTHON'
+		import subprocess, sys
+		import numpy as np
+		import onnx, onnxruntime as ort
+		from onnx import TensorProto as T, helper as h, numpy_helper as nh
+		steps, width, hidden = 60, 300, 96
+		for seed in range(3):
+		    r = np.random.default_rng(seed)
+		    dirs, columns = 1 + seed % 2, seed != 2
+		    # weights of 7 bits: without VNNI ONNX Runtime's sums of pairs would not hold more
+		    codes = lambda k: r.integers(-63, 64, (dirs, k, 4 * hidden)).astype(np.int8)
+		    scales = lambda: r.uniform(1e-3, 3e-3, (dirs, 4 * hidden) if columns else (dirs,)).astype(np.float32)
+		    w = {"w": codes(width), "r": codes(hidden), "b": r.normal(0, .1, (dirs, 8 * hidden)).astype(np.float32), "ws": scales(), "rs": scales()}
+		    w["wz"], w["rz"] = np.zeros_like(w["ws"], np.int8), np.zeros_like(w["rs"], np.int8)
+		    node = h.make_node("DynamicQuantizeLSTM", ["x", "w", "r", "b", "", "", "", "", "ws", "wz", "rs", "rz"], ["y"], domain="com.microsoft", hidden_size=hidden, direction="bidirectional" if dirs > 1 else "forward")
+		    g = h.make_graph([node], "g", [h.make_tensor_value_info("x", T.FLOAT, [steps, 2, width])], [h.make_tensor_value_info("y", T.FLOAT, None)], [nh.from_array(v, k) for k, v in w.items()])
+		    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 17), h.make_opsetid("com.microsoft", 1)], ir_version=8), "m.onnx")
+		    x = r.standard_normal((steps, 2, width)).astype(np.float32)
+		    np.save("x.npy", x)
+		    o = ort.SessionOptions()
+		    o.intra_op_num_threads = 1  # the states of each thread's sequences would have a scale of their own
+		    theirs = ort.InferenceSession("m.onnx", o).run(None, {"x": x})[0]
+		    subprocess.run([sys.argv[1], "run", "m.onnx", "--device", "cpu", "--input", "x=x.npy", "-o", "out", "-q"], check=True)
+		    off = np.abs(np.load("out/y.npy") - theirs).max()
+		    assert off < 5e-6, (seed, off)
+	PYTHON
+}

@@ -155,7 +155,7 @@ made = [r for r in d["rewrites"] if r["made"]]
 assert made and all(r["rule"] and r["node"] for r in d["rewrites"])
 assert all(r["why"] for r in d["rewrites"] if not r["made"])
 names = [p["name"] for p in d["passes"]]
-assert names[0] == "import" and names[-1] == "infer" and len(names) == 21, names
+assert names[0] == "import" and names[-1] == "infer" and len(names) == 22, names
 assert all(p["ran"] for p in d["passes"])
 fuse = [p for p in d["passes"] if p["name"] == "fuse"][0]
 assert fuse["changes"] > 0, d["passes"]
