@@ -50,7 +50,8 @@ int gpu_norm_set(struct site *s, struct step *step, struct gpu_norm_state *n, st
 			snprintf(name, sizeof(name), "norm_one_row_%s", dtype_name(gpu_type(s, 0)));
 		if (one && fit.threads == 32 && j->rows >= MANY_ROWS && j->n <= 16 * vector) {
 			j->row_threads = j->n <= 8 * vector ? 8 : 16;
-			n->grid.x = (n->grid.x + 32 / j->row_threads - 1) / (32 / j->row_threads);
+			unsigned rows = 32 / (unsigned)j->row_threads;
+			n->grid.x = (n->grid.x + rows - 1) / rows;
 		}
 		n->fn = gpu_kernel(s, "rows", name, d);
 		n->early = true;
