@@ -173,7 +173,8 @@ static void record_listing(struct stream *s, struct captured **out, bool soon)
 		s->spare = c->listing;
 		c->listing = l;
 		if (!soon)
-			dev->api->p_cuGraphUpload(c->exec, s->stream); /* or the launch would, in its time */
+			dev->api->p_cuGraphUpload(c->exec,
+						  s->stream); /* or the launch would, in its time */
 		return;
 	}
 	if (c)

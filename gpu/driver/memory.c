@@ -189,7 +189,8 @@ int device_wait(struct device *dev, struct diag *d)
 {
 	CUresult r = dev->api->p_cuStreamSynchronize(dev->stream.stream);
 
-	return r ? cuda_failed(dev, (int)r, "the wait for queued work", d) : device_fault(dev, *dev->fault, d);
+	return r ? cuda_failed(dev, (int)r, "the wait for queued work", d)
+		 : device_fault(dev, *dev->fault, d);
 }
 
 static CUresult make_stage(struct device *dev, struct stage *s)

@@ -290,11 +290,46 @@ template <typename T, int K, int S, int W> __device__ inline void depthwise_rows
 	}
 }
 
+enum { TILE_V = 4 }; // channels of a thread of depthwise_tile()
+
+// Adds what row d of the rows that R rows of outputs read gives to them. w[r]: the row of the window that it meets in the r-th.
+template <typename T, int K, int S, int W, int R>
+__device__ inline void add_row(const gpu_depthwise &p, const T *row, int d, int w0, const float4 (&w)[R][K], float (&a)[R][W][TILE_V])
+{
+	enum { V = TILE_V, ACROSS = (W - 1) * S + K };
+	const bool inside = w0 >= 0 && w0 + ACROSS <= p.win.in[1];
+#pragma unroll
+	for (int u = 0; u < ACROSS; u++) {
+		if (!inside && (w0 + u < 0 || w0 + u >= p.win.in[1]))
+			continue;
+		Pack<T, V> v = *(const Pack<T, V> *)(row + u * p.channels);
+		float f[V];
+#pragma unroll
+		for (int j = 0; j < V; j++)
+			f[j] = up(v.v[j]);
+#pragma unroll
+		for (int r = 0; r < R; r++) {
+			if (d < r || d >= r + K)
+				continue;
+#pragma unroll
+			for (int k = 0; k < W; k++) {
+				const int s = u - k * S;
+				if (s >= 0 && s < K) {
+					a[r][k][0] += f[0] * w[r][s].x;
+					a[r][k][1] += f[1] * w[r][s].y;
+					a[r][k][2] += f[2] * w[r][s].z;
+					a[r][k][3] += f[3] * w[r][s].w;
+				}
+			}
+		}
+	}
+}
+
 // As depthwise(), for R rows of W outputs each. The outputs of a block lie in one rectangle of an image, so that most rows of the
 // input that they share are read from the nearest cache.
 template <typename T, int K, int S, int W, int R> __device__ inline void depthwise_tile(const gpu_depthwise &p)
 {
-	enum { V = 4, ACROSS = (W - 1) * S + K, DOWN = (R - 1) * S + K };
+	enum { V = TILE_V, DOWN = (R - 1) * S + K };
 	static_assert(R == 1 || S == 1, "rows of outputs that share weights are one row apart");
 	const int across = p.side[0], wide = p.side[1], t = threadIdx.x, tall = blockDim.x / (across * wide);
 	uint32_t rest = blockIdx.x;
@@ -314,9 +349,7 @@ template <typename T, int K, int S, int W, int R> __device__ inline void depthwi
 #pragma unroll
 		for (int k = 0; k < W; k++)
 			depthwise_start<T, V>(p, c, a[r][k]);
-	const bool inside = w0 >= 0 && w0 + ACROSS <= p.win.in[1];
 	for (int d = 0; d < DOWN; d++) {
-		// w[r]: the row of the window that row d of the input meets in the r-th row of outputs
 #pragma unroll
 		for (int r = R - 1; r > 0; r--)
 #pragma unroll
@@ -326,34 +359,8 @@ template <typename T, int K, int S, int W, int R> __device__ inline void depthwi
 		for (int s = 0; s < K && d < K; s++)
 			w[0][s] = *(const float4 *)((const float *)p.w + (d * K + s) * p.channels + c);
 		const int h = h0 + d;
-		if (h < 0 || h >= p.win.in[0])
-			continue;
-		const T *row = (const T *)p.x + (((int64_t)n * p.win.in[0] + h) * p.win.in[1] + w0) * p.channels + c;
-#pragma unroll
-		for (int u = 0; u < ACROSS; u++) {
-			if (!inside && (w0 + u < 0 || w0 + u >= p.win.in[1]))
-				continue;
-			Pack<T, V> v = *(const Pack<T, V> *)(row + u * p.channels);
-			float f[V];
-#pragma unroll
-			for (int j = 0; j < V; j++)
-				f[j] = up(v.v[j]);
-#pragma unroll
-			for (int r = 0; r < R; r++) {
-				if (d < r || d >= r + K)
-					continue;
-#pragma unroll
-				for (int k = 0; k < W; k++) {
-					const int s = u - k * S;
-					if (s >= 0 && s < K) {
-						a[r][k][0] += f[0] * w[r][s].x;
-						a[r][k][1] += f[1] * w[r][s].y;
-						a[r][k][2] += f[2] * w[r][s].z;
-						a[r][k][3] += f[3] * w[r][s].w;
-					}
-				}
-			}
-		}
+		if (h >= 0 && h < p.win.in[0])
+			add_row<T, K, S, W, R>(p, (const T *)p.x + (((int64_t)n * p.win.in[0] + h) * p.win.in[1] + w0) * p.channels + c, d, w0, w, a);
 	}
 #pragma unroll
 	for (int r = 0; r < R; r++)

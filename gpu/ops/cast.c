@@ -56,8 +56,9 @@ static int usual_run(const struct call *c)
 	if (!job.n)
 		return 0;
 	if (s->some && ((uintptr_t)job.x | (uintptr_t)job.y) % 16 == 0)
-		return gpu_launch(c, s->some, gpu_grid((job.n + GPU_CAST_AT_ONCE - 1) / GPU_CAST_AT_ONCE),
-				  &job, sizeof(job));
+		return gpu_launch(c, s->some,
+				  gpu_grid((job.n + GPU_CAST_AT_ONCE - 1) / GPU_CAST_AT_ONCE), &job,
+				  sizeof(job));
 	return gpu_launch(c, s->fn, gpu_grid(job.n), &job, sizeof(job));
 }
 

@@ -151,8 +151,9 @@ enum share_kind { SHARE_ALONE, SHARE_ROWS, SHARE_TILE };
 static const struct {
 	int width;
 	enum share_kind kind;
-} shares[] = {{1, SHARE_ALONE}, {2, SHARE_ALONE}, {4, SHARE_ALONE}, {8, SHARE_ALONE}, {1, SHARE_ROWS},
-	      {2, SHARE_ROWS},	{4, SHARE_ROWS},  {4, SHARE_TILE},  {7, SHARE_TILE}};
+} shares[] = {{1, SHARE_ALONE}, {2, SHARE_ALONE}, {4, SHARE_ALONE},
+	      {8, SHARE_ALONE}, {1, SHARE_ROWS},  {2, SHARE_ROWS},
+	      {4, SHARE_ROWS},	{4, SHARE_TILE},  {7, SHARE_TILE}};
 enum { SHARES = sizeof(shares) / sizeof(*shares), DEPTHWISE_THREADS = 128 };
 
 static bool has_share(const struct gpu_depthwise *p, int share)

@@ -502,7 +502,7 @@ static int rnn_run(const struct call *c)
 
 /* Returns weight i as floats without their scale, or NULL if its codes are packed. */
 static const float *centered(const struct call *c, uint32_t i, uint32_t scale,
-				const struct rnn_integers *packed, struct scratch *s)
+			     const struct rnn_integers *packed, struct scratch *s)
 {
 	const struct rnn_codes codes = {c->in[i], c->in[scale], c->in[scale + 1]};
 

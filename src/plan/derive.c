@@ -18,7 +18,7 @@ struct derivation {
 	struct lower l;
 	const struct segment *old;
 	bool *changed; /* indexed by value id: its type, shape or known contents differ from those of `old` */
-	bool *anew;    /* indexed by step: prepared for this plan, and not taken from `old` */
+	bool *anew; /* indexed by step: prepared for this plan, and not taken from `old` */
 };
 
 /* ---- copying ------------------------------------------------------------------------------------ */
@@ -108,8 +108,8 @@ static struct segment *copy_segment(const struct segment *old, unsigned turn)
 	s->nodes = arena_dup(&s->arena, old->nodes, n * sizeof(*old->nodes));
 	s->results = arena_dup(&s->arena, old->results, old->nresults * sizeof(*old->results));
 	s->nresults = old->nresults;
-	s->conditions = arena_dup(&s->arena, old->conditions,
-				  old->nconditions * sizeof(*old->conditions));
+	s->conditions =
+		arena_dup(&s->arena, old->conditions, old->nconditions * sizeof(*old->conditions));
 	s->nconditions = s->cap_conditions = old->nconditions;
 	copy_steps(s, old);
 	copy_ranges(s, old);
@@ -206,9 +206,9 @@ static bool prepare_again(struct derivation *v, const struct node *n, const stru
 
 	if (lower_prepare(&v->l, n, &p))
 		return false;
-	bool same = p.step.kernel == to->kernel &&
-		    (step ? p.device == step->device && same_demands(&p.step, &step->step)
-			  : p.step.nop);
+	bool same =
+		p.step.kernel == to->kernel &&
+		(step ? p.device == step->device && same_demands(&p.step, &step->step) : p.step.nop);
 	if (!same || !step) {
 		prepared_release(v->l.x, p.prepared);
 		return same;

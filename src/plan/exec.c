@@ -170,9 +170,8 @@ static void set_pointers(struct binding *b, const struct slab *slab)
 	for (uint32_t i = 0; i < s->nslots; i++) {
 		const struct slot_plan *p = &s->slots[i], *root = &s->slots[p->root];
 		if (root->place == PLACE_SLAB || root->staged) {
-			b->tensors[i].data =
-				(char *)slab->buffer[slab_of(s, root->desc.device)].ptr +
-				root->offset;
+			b->tensors[i].data = (char *)slab->buffer[slab_of(s, root->desc.device)].ptr +
+					     root->offset;
 		} else if (root->place == PLACE_CONST && p->place == PLACE_VIEW) {
 			b->tensors[i].data = root->desc.data;
 			b->tensors[i].blob = root->desc.blob;

@@ -326,8 +326,7 @@ static size_t result_bytes(const struct segment *s, uint32_t v)
 	return 0;
 }
 
-bool instance_foresee(struct instance *x, const struct tensor *const *in, unsigned turn,
-		      size_t *bytes)
+bool instance_foresee(struct instance *x, const struct tensor *const *in, unsigned turn, size_t *bytes)
 {
 	struct diag unread = {0};
 	struct segment *s = NULL;

@@ -767,8 +767,8 @@ static int lower_node(struct lower *l, const struct node *n)
 	if (err)
 		return err;
 	bool added = false;
-	enum layout common = (p.step.kernel->flags & K_ANY_LAYOUT) ? common_layout(l, n, p.in)
-								   : LAYOUT_ROW;
+	enum layout common =
+		(p.step.kernel->flags & K_ANY_LAYOUT) ? common_layout(l, n, p.in) : LAYOUT_ROW;
 	err = add_prepared(l, n, &p, common, &added);
 	s->nodes[l->at - s->first] = (struct lowered){p.step.kernel, added ? s->nsteps - 1 : NO_STEP};
 	if (!added)

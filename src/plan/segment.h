@@ -101,9 +101,9 @@ struct segment {
 	/* what another plan can be derived from (derive.c) */
 	struct vinfo *info;    /* indexed by value id */
 	struct lowered *nodes; /* indexed by position behind `first` */
-	unsigned turn; /* instance.turn of the runs that it is for */
-	bool waits;  /* some steps run on the device and some results are on the host */
-	bool stages; /* some slot is staged */
+	unsigned turn;	       /* instance.turn of the runs that it is for */
+	bool waits;	       /* some steps run on the device and some results are on the host */
+	bool stages;	       /* some slot is staged */
 	uint64_t used; /* instance.clock at the last use: the plan used longest ago is evicted first */
 	struct binding *binding;
 	struct segment *next;
@@ -128,7 +128,7 @@ struct plan_body {
 struct slab {
 	struct buffer buffer[SLABS];
 	unsigned number; /* counts the buffers: another one at the same address is still another one to CUDA graphs */
-	bool pinned;  /* buffer[HOST] comes from the backend's alloc_host */
+	bool pinned;	 /* buffer[HOST] comes from the backend's alloc_host */
 	bool pending[2]; /* by turn: the device may still be reading the inputs that were staged here */
 };
 
@@ -160,7 +160,7 @@ struct instance {
 	bool body;
 	/* the graph is a body that a step on the device runs, so its results stay where they are made */
 	bool inner;
-	bool steps;	/* runs are steps of a decoder: instance_plan_ahead() has been called */
+	bool steps; /* runs are steps of a decoder: instance_plan_ahead() has been called */
 	/*
 	 * 0 or 1. If runs are queued before the one before them has ended, they alternate: a run then has other memory of the host
 	 * than the one before it, and its own recordings.

@@ -56,10 +56,10 @@ struct stepper {
 	 */
 	struct chooser *chooser; /* NULL: the host chooses */
 	const struct choose_ops *choosing;
-	struct tensor *flown[2];       /* by turn: outputs of the step launched last */
-	struct room (*outputs)[2];     /* by output and turn, of those that are no states */
-	size_t *output_bytes;	       /* of the step that is to be launched, by output */
-	bool flying;		       /* the next step has been launched */
+	struct tensor *flown[2];   /* by turn: outputs of the step launched last */
+	struct room (*outputs)[2]; /* by output and turn, of those that are no states */
+	size_t *output_bytes;	   /* of the step that is to be launched, by output */
+	bool flying;		   /* the next step has been launched */
 };
 
 /* ---- memory */
@@ -889,8 +889,7 @@ static int place_outputs(struct stepper *x, unsigned turn, struct diag *d)
 		bool grows = r->buffer.ptr && need > r->buffer.bytes;
 		more = grows && size_add(need, need / 2, &more) ? more : need;
 		err = need > r->buffer.bytes || !r->buffer.ptr ? room_reserve(x, r, more, 1, d) : 0;
-		err = err ? err
-			  : session_place(x->session, k, r->buffer.ptr, r->buffer.bytes, d);
+		err = err ? err : session_place(x->session, k, r->buffer.ptr, r->buffer.bytes, d);
 	}
 	return err;
 }
