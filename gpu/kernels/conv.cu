@@ -290,86 +290,6 @@ template <typename T, int K, int S, int W> __device__ inline void depthwise_rows
 	}
 }
 
-enum { TILE_V = 4 }; // channels of a thread of depthwise_tile()
-
-// Adds what row d of the rows that R rows of outputs read gives to them. w[r]: the row of the window that it meets in the r-th.
-template <typename T, int K, int S, int W, int R>
-__device__ inline void add_row(const gpu_depthwise &p, const T *row, int d, int w0, const float4 (&w)[R][K], float (&a)[R][W][TILE_V])
-{
-	enum { V = TILE_V, ACROSS = (W - 1) * S + K };
-	const bool inside = w0 >= 0 && w0 + ACROSS <= p.win.in[1];
-#pragma unroll
-	for (int u = 0; u < ACROSS; u++) {
-		if (!inside && (w0 + u < 0 || w0 + u >= p.win.in[1]))
-			continue;
-		Pack<T, V> v = *(const Pack<T, V> *)(row + u * p.channels);
-		float f[V];
-#pragma unroll
-		for (int j = 0; j < V; j++)
-			f[j] = up(v.v[j]);
-#pragma unroll
-		for (int r = 0; r < R; r++) {
-			if (d < r || d >= r + K)
-				continue;
-#pragma unroll
-			for (int k = 0; k < W; k++) {
-				const int s = u - k * S;
-				if (s >= 0 && s < K) {
-					a[r][k][0] += f[0] * w[r][s].x;
-					a[r][k][1] += f[1] * w[r][s].y;
-					a[r][k][2] += f[2] * w[r][s].z;
-					a[r][k][3] += f[3] * w[r][s].w;
-				}
-			}
-		}
-	}
-}
-
-// As depthwise(), for R rows of W outputs each. The outputs of a block lie in one rectangle of an image, so that most rows of the
-// input that they share are read from the nearest cache.
-template <typename T, int K, int S, int W, int R> __device__ inline void depthwise_tile(const gpu_depthwise &p)
-{
-	enum { V = TILE_V, DOWN = (R - 1) * S + K };
-	static_assert(R == 1 || S == 1, "rows of outputs that share weights are one row apart");
-	const int across = p.side[0], wide = p.side[1], t = threadIdx.x, tall = blockDim.x / (across * wide);
-	uint32_t rest = blockIdx.x;
-	const int c = (int)((rest % p.blocks[0]) * across + t % across) * V;
-	rest /= p.blocks[0];
-	const int q0 = (int)((rest % p.blocks[1]) * wide + t / across % wide) * W;
-	rest /= p.blocks[1];
-	const int o = (int)((rest % p.blocks[2]) * tall + t / (across * wide)) * R, n = (int)(rest / p.blocks[2]);
-	const int w0 = q0 * S - p.win.begin[1], h0 = o * S - p.win.begin[0];
-	float a[R][W][V];
-	float4 w[R][K] = {};
-	start_early();
-	if (c >= p.channels || q0 >= p.win.out[1] || o >= p.win.out[0])
-		return;
-#pragma unroll
-	for (int r = 0; r < R; r++)
-#pragma unroll
-		for (int k = 0; k < W; k++)
-			depthwise_start<T, V>(p, c, a[r][k]);
-	for (int d = 0; d < DOWN; d++) {
-#pragma unroll
-		for (int r = R - 1; r > 0; r--)
-#pragma unroll
-			for (int s = 0; s < K; s++)
-				w[r][s] = w[r - 1][s];
-#pragma unroll
-		for (int s = 0; s < K && d < K; s++)
-			w[0][s] = *(const float4 *)((const float *)p.w + (d * K + s) * p.channels + c);
-		const int h = h0 + d;
-		if (h >= 0 && h < p.win.in[0])
-			add_row<T, K, S, W, R>(p, (const T *)p.x + (((int64_t)n * p.win.in[0] + h) * p.win.in[1] + w0) * p.channels + c, d, w0, w, a);
-	}
-#pragma unroll
-	for (int r = 0; r < R; r++)
-#pragma unroll
-		for (int k = 0; k < W; k++)
-			if (o + r < p.win.out[0] && q0 + k < p.win.out[1])
-				depthwise_end<T, V>(p, (((int64_t)n * p.win.out[0] + o + r) * p.win.out[1] + q0 + k) * p.channels + c, a[r][k]);
-}
-
 // Computes windows of any shape. A thread computes V channels of one output.
 template <typename T, int V> __device__ inline void depthwise_any(const gpu_depthwise &p)
 {
@@ -695,19 +615,12 @@ template <typename T> __device__ inline void stem(const gpu_stem &p)
 	{                                                                                                              \
 		depthwise_rows<T, K, S, W>(p);                                                                         \
 	}
-#define DEPTHWISE_TILE(T, K, S, W, R)                                                                                  \
-	extern "C" __global__ void __launch_bounds__(128) depthwise_tile_##K##_##S##_##W##_##T(const gpu_depthwise p)  \
-	{                                                                                                              \
-		depthwise_tile<T, K, S, W, R>(p);                                                                      \
-	}
-#define TILES(T, K) DEPTHWISE_TILE(T, K, 1, 4, 2) DEPTHWISE_TILE(T, K, 1, 7, 2) DEPTHWISE_TILE(T, K, 2, 4, 1)
 #define ROWS_OF(T, K, S) DEPTHWISE_ROWS(T, K, S, 1) DEPTHWISE_ROWS(T, K, S, 2) DEPTHWISE_ROWS(T, K, S, 4)
 #define WIDTHS(T, K, S) DEPTHWISE(T, K, S, 1) DEPTHWISE(T, K, S, 2) DEPTHWISE(T, K, S, 4)
 #define DEPTHWISES(T)                                                                                                  \
 	WIDTHS(T, 3, 1) WIDTHS(T, 3, 2) WIDTHS(T, 5, 1) WIDTHS(T, 5, 2) WIDTHS(T, 7, 1) WIDTHS(T, 7, 2)                \
 	ROWS_OF(T, 5, 1) ROWS_OF(T, 7, 1)                                                                              \
 	DEPTHWISE(T, 5, 1, 8) DEPTHWISE(T, 7, 1, 8)                                                                    \
-	TILES(T, 3) TILES(T, 5) TILES(T, 7)                                                                            \
 	extern "C" __global__ void __launch_bounds__(256) depthwise_weights_##T(const gpu_flip p) { to_float<T>(p); }
 #define POOLS(T)                                                                                                       \
 	extern "C" __global__ void __launch_bounds__(POOL_THREADS) whole_pool_1_##T(const gpu_whole_pool p)            \

@@ -35,8 +35,6 @@ struct gpu_depthwise {
 	void *y;
 	int64_t n;	    /* number of pieces of work, which the threads share */
 	int threads, items; /* of a block: its threads, and the pieces that it takes at a time */
-	/* depthwise_tile: threads of a block beside one another along channels and columns; blocks along channels, columns, rows */
-	int side[2], blocks[3];
 	int batch, channels;
 	struct gpu_plane win;
 	int act;

@@ -145,49 +145,19 @@ static bool is_depthwise(const struct conv_state *c)
 
 /*
  * The ways to divide the work, of which timing chooses one: a thread computes `width` neighbouring outputs of a row, either alone or
- * with one thread for each row of the window, or of one row or two in a block whose outputs lie in one rectangle.
+ * (`rows`) with one thread for each row of the window.
  */
-enum share_kind { SHARE_ALONE, SHARE_ROWS, SHARE_TILE };
 static const struct {
 	int width;
-	enum share_kind kind;
-} shares[] = {{1, SHARE_ALONE}, {2, SHARE_ALONE}, {4, SHARE_ALONE},
-	      {8, SHARE_ALONE}, {1, SHARE_ROWS},  {2, SHARE_ROWS},
-	      {4, SHARE_ROWS},	{4, SHARE_TILE},  {7, SHARE_TILE}};
-enum { SHARES = sizeof(shares) / sizeof(*shares), DEPTHWISE_THREADS = 128 };
+	bool rows;
+} shares[] = {{1, false}, {2, false}, {4, false}, {8, false}, {1, true}, {2, true}, {4, true}};
+enum { SHARES = sizeof(shares) / sizeof(*shares) };
 
 static bool has_share(const struct gpu_depthwise *p, int share)
 {
-	bool once = p->win.stride[0] == 1; /* a step of one pixel */
-
-	if (shares[share].kind == SHARE_ROWS)
-		return once && p->win.kernel[0] > 3;
-	if (shares[share].kind == SHARE_TILE)
-		return once || shares[share].width == 4;
-	return shares[share].width < 8 || (once && p->win.kernel[0] > 3);
-}
-
-/* Lays the threads of a block over a rectangle of outputs; p->n becomes the number of all blocks' threads. */
-static void lay_tiles(struct gpu_depthwise *p, int width)
-{
-	int groups = p->channels / 4, columns = (p->win.out[1] + width - 1) / width,
-	    rows_each = p->win.stride[0] == 1 ? 2 : 1,
-	    rows = (p->win.out[0] + rows_each - 1) / rows_each;
-
-	/* A row of 8 threads reads whole sectors of memory. Where there are few channels, columns or rows, the others get more. */
-	int tall = 8;
-	p->side[1] = columns > 1 ? 2 : 1;
-	while (tall > 1 && tall / 2 >= rows)
-		tall /= 2;
-	p->side[0] = DEPTHWISE_THREADS / (p->side[1] * tall);
-	while (p->side[0] / 2 >= groups) {
-		p->side[0] /= 2;
-		tall *= 2;
-	}
-	p->blocks[0] = (groups + p->side[0] - 1) / p->side[0];
-	p->blocks[1] = (columns + p->side[1] - 1) / p->side[1];
-	p->blocks[2] = (rows + tall - 1) / tall;
-	p->n = (int64_t)p->blocks[0] * p->blocks[1] * p->blocks[2] * p->batch * DEPTHWISE_THREADS;
+	if (shares[share].rows)
+		return p->win.stride[0] == 1 && p->win.kernel[0] > 3;
+	return shares[share].width < 8 || (p->win.stride[0] == 1 && p->win.kernel[0] > 3);
 }
 
 /*
@@ -196,8 +166,6 @@ static void lay_tiles(struct gpu_depthwise *p, int width)
  */
 static void *depthwise_share(const struct site *s, struct gpu_depthwise *p, int share, struct diag *d)
 {
-	static const char *const kind[] = {
-		[SHARE_ALONE] = "", [SHARE_ROWS] = "rows_", [SHARE_TILE] = "tile_"};
 	int width = shares[share].width;
 	char name[64];
 
@@ -205,14 +173,9 @@ static void *depthwise_share(const struct site *s, struct gpu_depthwise *p, int 
 		return NULL;
 	p->n = (int64_t)p->batch * p->win.out[0] * ((p->win.out[1] + width - 1) / width) *
 	       p->channels / 4;
-	p->threads = p->items = DEPTHWISE_THREADS;
-	if (shares[share].kind == SHARE_ROWS) {
-		p->threads = 32 * p->win.kernel[0];
-		p->items = 32;
-	} else if (shares[share].kind == SHARE_TILE) {
-		lay_tiles(p, width);
-	}
-	snprintf(name, sizeof(name), "depthwise_%s%d_%d_%d", kind[shares[share].kind],
+	p->threads = shares[share].rows ? 32 * p->win.kernel[0] : 128;
+	p->items = shares[share].rows ? 32 : 128;
+	snprintf(name, sizeof(name), "depthwise_%s%d_%d_%d", shares[share].rows ? "rows_" : "",
 		 p->win.kernel[0], p->win.stride[0], width);
 	return gpu_typed(s, "conv", name, gpu_type(s, 0), d);
 }
@@ -291,7 +254,7 @@ static int choose_share(const struct site *s, const struct gpu_depthwise *p)
 	char key[192], value[32];
 
 	snprintf(key, sizeof(key),
-		 "infer4 depthwise %s b%d c%d in%d,%d out%d,%d window%d stride%d act%d",
+		 "infer3 depthwise %s b%d c%d in%d,%d out%d,%d window%d stride%d act%d",
 		 dtype_name(gpu_type(s, 0)), p->batch, p->channels, p->win.in[0], p->win.in[1],
 		 p->win.out[0], p->win.out[1], p->win.kernel[0], p->win.stride[0], p->act);
 	const char *known = tune_get(s->device, key);
@@ -326,7 +289,7 @@ static void *depthwise_kernel(const struct site *s, struct gpu_depthwise *p, str
 	if (square && p->channels % 4 == 0)
 		return depthwise_share(s, p, choose_share(s, p), d);
 	p->n = (int64_t)p->batch * p->win.out[0] * p->win.out[1] * p->channels / (whole ? vector : 1);
-	p->threads = p->items = DEPTHWISE_THREADS;
+	p->threads = p->items = 128;
 	return gpu_typed(s, "conv", whole ? "depthwise_any_v" : "depthwise_any_1", gpu_type(s, 0), d);
 }
 
