@@ -322,6 +322,17 @@ static void order_group(struct group *x, const uint32_t *place)
 	}
 }
 
+/* Whether an input gives the result its rank: constants of the program have none, where one of shape [1] makes a result [1] of x []. */
+static bool keeps_rank(const struct group *x)
+{
+	int rank = node_out(x->g, x->node[x->n - 1], 0)->info.shape.rank;
+
+	for (uint32_t i = 0; i < x->nin; i++)
+		if (x->g->value[x->in[i]]->info.shape.rank == rank)
+			return true;
+	return false;
+}
+
 static bool compile_group(struct group *x)
 {
 	x->ncode = x->nconsts = 0;
@@ -330,7 +341,7 @@ static bool compile_group(struct group *x)
 	for (uint32_t i = 0; i < x->n && !x->full; i++)
 		x->made[i] = instruction(x, x->node[i]);
 	/* the last instruction must be the result, and the program must have an input */
-	return !x->full && x->nin && x->made[x->n - 1] == x->ncode - 1;
+	return !x->full && x->nin && x->made[x->n - 1] == x->ncode - 1 && keeps_rank(x);
 }
 
 static int replace_group(struct group *x)
