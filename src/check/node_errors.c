@@ -94,7 +94,19 @@ static bool is_float(const struct value *v)
 	       (T_BIT(v->info.type.dtype) & T_FLOATS_BF || !v->info.type.dtype);
 }
 
-/* ONNX Runtime's QOperator form calls the integers of tensor NAME "NAME_quantized". */
+/* The result of the Relu or Clip that alone reads the value; otherwise NO_VALUE. */
+static uint32_t after_clipping(const struct graph *g, uint32_t id)
+{
+	const struct value *v = g->value[id];
+	const struct node *n = v->nusers == 1 && !v->is_output ? g->node[v->users[0]] : NULL;
+
+	return n && (is_op(n, "Relu") || is_op(n, "Clip")) ? n->out[0] : NO_VALUE;
+}
+
+/*
+ * ONNX Runtime's QOperator form calls the integers of tensor NAME "NAME_quantized". Where it drops a Relu or Clip, whose range the codes
+ * keep to, the integers of the tensor before are the result of that.
+ */
 static void match_integers(struct node_errors_work *w)
 {
 	struct arena tmp = {0};
@@ -111,10 +123,15 @@ static void match_integers(struct node_errors_work *w)
 		int64_t k = *name && w->of_a[i] == NO_VALUE && !w->a->value[i]->init
 				    ? map_get(&of, name, strlen(name))
 				    : -1;
-		if (k >= 0 && w->of_b[k] == NO_VALUE) {
-			w->of_a[i] = (uint32_t)k;
-			w->of_b[k] = i;
-		}
+		if (k < 0 || w->of_b[k] != NO_VALUE)
+			continue;
+		uint32_t clipped = after_clipping(w->a, i), to = i;
+		if (clipped != NO_VALUE && w->of_a[clipped] == NO_VALUE &&
+		    map_get(&of, w->a->value[clipped]->name, strlen(w->a->value[clipped]->name)) < 0 &&
+		    after_clipping(w->b, (uint32_t)k) == NO_VALUE)
+			to = clipped;
+		w->of_a[to] = (uint32_t)k;
+		w->of_b[k] = to;
 	}
 	arena_free(&tmp);
 }
