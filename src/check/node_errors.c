@@ -667,7 +667,7 @@ int node_errors_run(struct node_errors *x, const struct tensor *const *in)
 
 struct backwards {
 	struct node_errors *x;
-	bool probe; /* begins with a random vector, for the bends; otherwise it is for the slopes */
+	unsigned probes; /* so many passes begin with a random vector each, for the bends; 0: this one is for the slopes */
 	bool *depends; /* by value: some error reaches it */
 	bool *opaque;  /* by value: an operator after it has no derivative */
 };
@@ -715,12 +715,12 @@ static int start_at_outputs(const struct backwards *b)
 			continue;
 		if (!slope)
 			return -(int)E_MEMORY;
-		if (!b->probe)
+		if (!b->probes)
 			(void)loss_of(y, &w->h.out[k].t, x->metric, slope);
 		else if (!loss_probe(y, &w->h.out[k].t, x->metric, &x->seed, slope))
 			memset(slope, 0, (size_t)n * sizeof(*slope));
 		for (int64_t i = 0; i < n; i++)
-			slope[i] /= b->probe ? sqrtf((float)x->outputs) : (float)x->outputs;
+			slope[i] /= b->probes ? sqrtf((float)x->outputs) : (float)x->outputs;
 		add_slope(w, w->a->out[k], slope, n);
 	}
 	return 0;
@@ -739,8 +739,8 @@ static void settle(const struct backwards *b, uint32_t id)
 	int64_t n = w->slope[id] ? tensor_count(&e->t) : 0;
 	for (int64_t i = 0; i < n; i++)
 		sum += (double)w->slope[id][i] * (double)((const float *)e->t.data)[i];
-	if (b->probe)
-		node->bend += sum * sum;
+	if (b->probes)
+		node->bend += sum * sum / b->probes;
 	else
 		node->slope += sum;
 	node->opaque |= b->opaque[id];
@@ -821,16 +821,16 @@ static int pass_backwards(const struct backwards *b)
 	return err;
 }
 
-int node_errors_slopes(struct node_errors *x, bool probe)
+int node_errors_slopes(struct node_errors *x, unsigned probes)
 {
 	struct arena a = {0};
-	struct backwards b = {x, false, arena_new_n(&a, bool, x->work->a->nvalues + 1),
+	struct backwards b = {x, 0, arena_new_n(&a, bool, x->work->a->nvalues + 1),
 			      arena_new_n(&a, bool, x->work->a->nvalues + 1)};
 
 	find_dependents(&b);
 	int err = pass_backwards(&b);
-	b.probe = true;
-	if (probe && !err)
+	b.probes = probes;
+	for (unsigned i = 0; i < probes && !err; i++)
 		err = pass_backwards(&b);
 	arena_free(&a);
 	return err;

@@ -72,10 +72,10 @@ void node_errors_end(struct node_errors *x);
 int node_errors_run(struct node_errors *x, const struct tensor *const *in);
 void node_errors_drop(struct node_errors *x);
 /*
- * Adds to the slope of each node, for the input that is held, and with `probe` to its bend: an estimate of one degree of freedom, so that
- * the sum is worth something after several inputs only. Returns 0 or -code.
+ * Adds to the slope of each node, for the input that is held, and to its bend: the mean of so many estimates (0: none) of one degree of
+ * freedom, so that the sum is worth something after several inputs only. Returns 0 or -code.
  */
-int node_errors_slopes(struct node_errors *x, bool probe);
+int node_errors_slopes(struct node_errors *x, unsigned probes);
 /*
  * Sets *loss to the loss on the held input with these nodes (numbers of x->node) undone together. Returns 0; -E_OP_UNSUPPORTED if a
  * node after them cannot be computed again, because its shape depends on values that change; or another -code.

@@ -21,6 +21,7 @@ enum {
 	SHOWN_ROWS = 10,   /* nodes in the finding; JSON has all */
 	MAX_EXCLUDED = 10, /* nodes that are undone together */
 	MIN_PROBES = 4,
+	MAX_PROBES = 2, /* of an input: each is a pass backwards */
 };
 /* The list of nodes to exclude ends where more of them would spare less than this part of the loss. */
 static const double WORTH_IT = 0.05;
@@ -186,16 +187,20 @@ static int for_each_input(struct sensitivity *s, int (*f)(struct sensitivity *))
 	return err;
 }
 
-/* One probe is too noisy to rank by. With several inputs, each has one, and their mean is not. */
-static bool probes_pay(const struct sensitivity *s)
+/* Random vectors of each input. One is too noisy to rank by; the mean over several inputs is not. */
+static unsigned probes_of(const struct sensitivity *s)
 {
-	return s->c->cases && s->c->cases->n >= MIN_PROBES && s->errors.metric != METRIC_MAXABS;
+	size_t n = s->c->cases ? s->c->cases->n : 1;
+
+	if (n < MIN_PROBES || s->errors.metric == METRIC_MAXABS)
+		return 0;
+	return n < TRUSTED_PROBES ? MAX_PROBES : 1;
 }
 
 static int add_slopes(struct sensitivity *s)
 {
 	uint64_t start = clock_ns();
-	int err = node_errors_slopes(&s->errors, probes_pay(s));
+	int err = node_errors_slopes(&s->errors, probes_of(s));
 
 	s->pass_seconds += (double)(clock_ns() - start) / 1e9;
 	return err;
@@ -218,11 +223,12 @@ static double share_of(const struct sensitivity *s, const struct node_error *e)
 		return e->tried ? e->undone / loss : (double)NAN;
 	/*
 	 * A second-order term larger than the first says that the error is too large for both; on a network whose outputs saturate, such
-	 * terms alone would order the nodes. Of few inputs, with a random vector each, it is mostly noise: of 8, no more than half of
-	 * the first is taken, which leaves the share by Euler's theorem.
+	 * terms alone would order the nodes. Of few random vectors it is mostly noise: of 8, no more than half of the first is taken,
+	 * which leaves the share by Euler's theorem.
 	 */
-	if (probes_pay(s) && isfinite(e->bend)) {
-		double trust = fmin(1, (double)s->c->cases->n / TRUSTED_PROBES);
+	unsigned probes = probes_of(s);
+	if (probes && isfinite(e->bend)) {
+		double trust = fmin(1, (double)s->c->cases->n * probes / TRUSTED_PROBES);
 		return (e->slope - fmin(e->bend / 2, trust * fabs(e->slope))) / loss;
 	}
 	return e->slope / loss / (s->errors.metric == METRIC_MAXABS ? 1 : 2);
