@@ -48,6 +48,16 @@ finds_first() { # MODEL NODE
 	finds_first qoperator.onnx conv2
 }
 
+@test "codes of a convolution whose Relu the quantizer dropped are those of the Relu" {
+	finds_first dropped.onnx conv2
+	run -0 "$INFER" check dropped.onnx --compare fp32.onnx --sensitivity --data-set 'set_*' --json
+	python3 - "$output" <<-'END'
+		import json, sys
+		[c] = [c for c in json.loads(sys.argv[1])["checks"] if c["name"] == "sensitivity"]
+		assert [n["error"] < 0.05 for n in c["nodes"] if n["node"] in ("conv0", "conv1")] == [True, True], c["nodes"]
+	END
+}
+
 @test "a mask whose range leaves nothing of the scores beside it is found first" {
 	run -0 "$INFER" check mask8.onnx --compare mask.onnx --sensitivity --metric l2 --json
 	python3 - "$output" <<-'END'

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the models of sensitivity.bats in the current folder: fp32 ones, quantized forms of them, and faults planted there."""
 import os
+import re
 
 import numpy as np
 import onnx
@@ -168,6 +169,13 @@ for n in nodes:
     for i, name in enumerate(n.input):
         n.input[i] = short.get(name, name)
 save("qoperator.onnx", nodes, list(init.values()), [("x", [1, 3, 8, 8])], [("y", [1, 5])])
+
+# ONNX Runtime names the integers after the convolution, and not after the Relu that they stand for, which it drops
+for n in nodes:
+    for names in (n.input, n.output):
+        for i, name in enumerate(names):
+            names[i] = re.sub("^relu([0-9])_(quantized|dq)$", r"c\1_\2", name)
+save("dropped.onnx", nodes, list(init.values()), [("x", [1, 3, 8, 8])], [("y", [1, 5])])
 
 deep = network("deep.onnx", 12, 12, 12, 40)
 feeds = [{"x": normal(1, 3, 12, 12)} for _ in range(24)]
