@@ -207,16 +207,15 @@ static int pack_faint(void *dst, const struct tensor *t, void *arg)
 /* The largest element whose products with all faint weights are below half of the least number. */
 static float most_that_vanishes(const struct packing *p, const struct faint *f, const float *w)
 {
-	double largest = 0;
+	float largest = 0;
 
 	for (int64_t k = f->strong; k < p->k; k++)
 		for (int64_t n = 0; n < p->n; n++) {
 			int64_t at = f->order[k];
-			largest =
-				fmax(largest,
-				     fabs((double)w[p->transposed ? n * p->k + at : at * p->n + n]));
+			float v = fabsf(w[p->transposed ? n * p->k + at : at * p->n + n]);
+			largest = v > largest ? v : largest;
 		}
-	return (float)fmin((double)FLT_MAX, 0x1p-151 / largest);
+	return (float)fmin((double)FLT_MAX, 0x1p-151 / (double)largest);
 }
 
 /* Sets l->faint if enough weights are faint. */
