@@ -19,11 +19,10 @@ bool is_text(struct pb_span s)
 	return true;
 }
 
-struct pb_span msg_flat(const struct message *m, struct arena *a)
+/* Copies the message, and gives back the pages that have been read, and with `pass` those that have been written. */
+static void copy_pieces(const struct message *m, uint8_t *to, bool pass)
 {
-	enum { BLOCK = 8 << 20 }; /* bytes after which pages of the source are given back */
-	uint8_t *to = arena_alloc(a, m->bytes + 1);
-	struct pb_span flat = {to, m->bytes};
+	enum { BLOCK = 1 << 20 };
 
 	for (size_t i = 0; i < m->n; i++) {
 		const uint8_t *p = m->v[i].p;
@@ -31,9 +30,18 @@ struct pb_span msg_flat(const struct message *m, struct arena *a)
 			n = left < BLOCK ? left : BLOCK;
 			memcpy(to, p, n);
 			file_release(p, n);
+			if (pass)
+				file_pass(to, n);
 		}
 	}
-	return flat;
+}
+
+struct pb_span msg_flat(const struct message *m, struct arena *a)
+{
+	uint8_t *to = arena_alloc(a, m->bytes + 1);
+
+	copy_pieces(m, to, false);
+	return (struct pb_span){to, m->bytes};
 }
 
 int copy_flat(struct copier *c, struct pb_span tensor, bool initializer, struct arena *a,
@@ -112,7 +120,6 @@ void data_put(struct file_spill *data, struct message *m, uint32_t field, const 
 /* Writes the message to a file without a name. */
 static bool spill_message(const struct message *m, struct file_map *out)
 {
-	enum { BLOCK = 1 << 20 };
 	struct file_spill whole;
 
 	if (!file_spill_open(&whole, m->bytes))
@@ -121,16 +128,7 @@ static bool spill_message(const struct message *m, struct file_map *out)
 		file_spill_close(&whole);
 		return false;
 	}
-	uint8_t *to = (uint8_t *)(uintptr_t)whole.map.data, *at = to;
-	for (size_t i = 0; i < m->n; i++) {
-		const uint8_t *p = m->v[i].p;
-		for (size_t left = m->v[i].n, n; left; left -= n, p += n, at += n) {
-			n = left < BLOCK ? left : BLOCK;
-			memcpy(at, p, n);
-			file_release(p, n);
-			file_pass(at, n);
-		}
-	}
+	copy_pieces(m, (uint8_t *)(uintptr_t)whole.map.data, true);
 	whole.used = m->bytes;
 	file_spill_done(&whole, out);
 	return true;

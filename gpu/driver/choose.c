@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+enum { THREADS = 1024 }; /* of a block, which looks at a row */
+
 struct chooser {
 	struct stream *stream;
 	CUfunction kernel;
@@ -98,20 +100,10 @@ static int queue_choice(struct chooser *c, unsigned turn, const struct scores *s
 			       .nuntil = c->nuntil,
 			       .chosen = c->chosen[turn].ptr,
 			       .fault = (const volatile unsigned long long *)dev->fault};
-	size_t bytes = sizeof(p);
-	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &p, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
-			 CU_LAUNCH_PARAM_END};
-	bool pushed;
-	int err = cuda_enter(dev, &pushed, d);
+	int err = device_launch(c->stream, c->kernel, (unsigned)c->rows, THREADS, &p, sizeof(p),
+				"choosing ids", d);
 
-	if (err)
-		return err;
-	CUresult r = dev->api->p_cuLaunchKernel(c->kernel, (unsigned)c->rows, 1, 1, 1024, 1, 1, 0,
-						c->stream->stream, NULL, extra);
-	if (!r)
-		r = dev->api->p_cuEventRecord(c->made[turn]->event, c->stream->stream);
-	cuda_leave(dev, pushed);
-	return r ? cuda_failed(dev, (int)r, "choosing ids", d) : 0;
+	return err ? err : cuda_mark(c->stream, c->made[turn], d);
 }
 
 static int wait_for_choice(struct chooser *c, unsigned turn, const int64_t **ids, struct diag *d)

@@ -108,6 +108,9 @@ int device_fault(struct device *dev, uint64_t who, struct diag *d);
 
 /* module.c */
 void modules_free(struct device *dev);
+/* Launches a kernel that belongs to no step of a plan; `what` it is for is told if that fails. Returns 0 or -code. */
+int device_launch(struct stream *s, CUfunction fn, unsigned blocks, unsigned threads,
+		  const void *params, size_t bytes, const char *what, struct diag *d);
 
 /* ---- listing.c: work that is written down in place of being queued */
 int listing_launch(struct listing *l, void *fn, struct gpu_grid g, const void *params, size_t bytes,

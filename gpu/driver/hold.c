@@ -44,20 +44,9 @@ static void hold_free(struct hold *h)
 
 static int launch_hold(struct hold *h, void *over, uint64_t ns, struct diag *d)
 {
-	struct device *dev = h->stream->device;
 	struct gpu_hold p = {over, ns};
-	size_t bytes = sizeof(p);
-	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &p, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
-			 CU_LAUNCH_PARAM_END};
-	bool pushed;
-	int err = cuda_enter(dev, &pushed, d);
 
-	if (err)
-		return err;
-	CUresult r = dev->api->p_cuLaunchKernel(h->kernel, 1, 1, 1, 1, 1, 1, 0, h->stream->stream,
-						NULL, extra);
-	cuda_leave(dev, pushed);
-	return r ? cuda_failed(dev, (int)r, "holding the stream", d) : 0;
+	return device_launch(h->stream, h->kernel, 1, 1, &p, sizeof(p), "holding the stream", d);
 }
 
 static int hold_begin(struct hold *h, uint64_t ns, struct diag *d)

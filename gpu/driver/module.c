@@ -243,6 +243,23 @@ static int fail_launch(const struct call *c, CUresult r)
 	return cuda_failed(dev, (int)r, "a launch", c->diag);
 }
 
+int device_launch(struct stream *s, CUfunction fn, unsigned blocks, unsigned threads,
+		  const void *params, size_t bytes, const char *what, struct diag *d)
+{
+	struct device *dev = s->device;
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)params,
+			 CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+	bool pushed;
+	int err = cuda_enter(dev, &pushed, d);
+
+	if (err)
+		return err;
+	CUresult r = dev->api->p_cuLaunchKernel(fn, blocks, 1, 1, threads, 1, 1, 0, s->stream, NULL,
+						extra);
+	cuda_leave(dev, pushed);
+	return r ? cuda_failed(dev, (int)r, what, d) : 0;
+}
+
 bool gpu_can_launch_early(const struct device_facts *f)
 {
 	bool ptx;

@@ -12,9 +12,9 @@ void replays_new(struct binding *b);
 /* Frees the recordings, as these hold addresses of memory that the binding no longer uses. */
 void replays_drop(struct binding *b);
 /*
- * Records all ranges of a binding that has not run yet, with the addresses that its slots have now, out of the recordings of `from`,
- * a plan that is not expected to run again (it may be running), or of nothing. What cannot be recorded is left to the run,
- * which comes at once if it comes `soon`.
+ * Records all ranges of a binding that has not run yet, with the addresses that its slots have now. The recordings of `from` are
+ * changed for that: `from` has a plan that is not expected to run again, but its last run may still be under way; NULL: there are none.
+ * What cannot be recorded is left to the run. `soon`: that run comes at once.
  */
 void replays_record(struct binding *b, struct binding *from, bool soon);
 /* Runs all steps of the binding, replaying the ranges that have been recorded. Returns 0 or -code. */
