@@ -150,6 +150,22 @@ typedef bool gpu_add_job(void *params, unsigned n, const void *job);
 int gpu_launch_several(const struct call *c, void *fn, struct gpu_grid grid, const void *params,
 		       size_t bytes, gpu_add_job *add);
 /*
+ * Describes to the copy engine of devices of compute capability 9.0 (fetch_box() in gpu/kernels/ptx.cuh) a matrix of `rows` rows of `columns`
+ * elements of float32, float16 or bfloat16, which begin `row` elements apart, at multiples of 16 bytes. A copy takes 128 bytes of each of `box` rows, of
+ * which there are 256 at most. `out`: the 128 bytes of a CUtensorMap. Returns 0 or -code.
+ */
+int gpu_describe_box(const struct call *c, void *out, enum dtype t, const void *at, int64_t rows,
+		     int64_t columns, int64_t row, int box);
+/* Whether the driver can do that, and gpu_launch_boxes(). */
+bool gpu_can_describe_boxes(const struct device *device);
+/*
+ * gpu_launch_early() for a kernel whose parameters begin with such descriptions, and therefore at a multiple of 64 bytes of the device's memory:
+ * which is behind the first byte of all that a launch passes on. At most GPU_BOXED bytes.
+ */
+enum { GPU_BOXED = 512 };
+int gpu_launch_boxes(const struct call *c, void *fn, struct gpu_grid grid, const void *params,
+		     size_t bytes);
+/*
  * Must be called after every launch that a library made: with --sync launch it waits for the device. Returns 0 or
  * -code.
  */

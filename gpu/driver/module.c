@@ -316,6 +316,48 @@ int gpu_launch_several(const struct call *c, void *fn, struct gpu_grid g, const 
 	return launch(c, fn, g, params, bytes, l && c->stream->device->early);
 }
 
+bool gpu_can_describe_boxes(const struct device *device)
+{
+	return device->api->p_cuTensorMapEncodeTiled && device->api->p_cuFuncGetParamInfo;
+}
+
+int gpu_launch_boxes(const struct call *c, void *fn, struct gpu_grid g, const void *params, size_t bytes)
+{
+	struct device *dev = c->stream->device;
+	char all[64 + GPU_BOXED] = {0};
+	size_t at, size;
+	CUresult r = dev->api->p_cuFuncGetParamInfo(fn, 0, &at, &size);
+
+	if (r)
+		return fail_launch(c, r);
+	if (at > 64 || bytes > GPU_BOXED)
+		return FAIL(c->diag, E_INTERNAL, .message = "parameters that do not fit into a launch",
+			    .actual = fmt(c->diag, "%zu bytes at %zu", bytes, at));
+	memcpy(all + at, params, bytes);
+	return gpu_launch_early(c, fn, g, all, at + bytes);
+}
+
+int gpu_describe_box(const struct call *c, void *out, enum dtype t, const void *at, int64_t rows,
+		     int64_t columns, int64_t row, int box)
+{
+	struct device *dev = c->stream->device;
+	const cuuint64_t size = (cuuint64_t)dtype_bits(t) / 8;
+	const cuuint64_t dim[2] = {(cuuint64_t)columns, (cuuint64_t)rows};
+	const cuuint64_t step[1] = {(cuuint64_t)row * size};
+	const cuuint32_t taken[2] = {(cuuint32_t)(128 / size), (cuuint32_t)box}, each[2] = {1, 1};
+	CUtensorMapDataType type = t == DT_F32	  ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+				   : t == DT_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+						  : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+	CUtensorMap map;
+	CUresult r = dev->api->p_cuTensorMapEncodeTiled(
+		&map, type, 2, (void *)(uintptr_t)at, dim, step, taken, each,
+		CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+		CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+
+	memcpy(out, &map, sizeof(map));
+	return r ? cuda_failed(dev, (int)r, "describing a matrix to the copy engine", c->diag) : 0;
+}
+
 int gpu_launched(const struct call *c)
 {
 	return c->stream->device->launched(c->stream->device, c->diag);

@@ -141,6 +141,17 @@ template <int N> __device__ inline void group_keep(int (&c)[N][4])
 	for (int i = 0; i < N * 4; i++)
 		asm volatile("" : "+r"(c[i / 4][i % 4])::"memory");
 }
+template <int N> __device__ inline void group_keep(float (&c)[N])
+{
+#pragma unroll
+	for (int i = 0; i < N; i++)
+		asm volatile("" : "+f"(c[i])::"memory");
+}
+// The tile that begins `rows` rows further down, a multiple of eight.
+template <int DEPTH> __device__ inline uint64_t group_rows(uint64_t tile, int rows)
+{
+	return tile + (rows * DEPTH >> 4);
+}
 
 #define R4(i)  "+r"(c[i]), "+r"(c[i + 1]), "+r"(c[i + 2]), "+r"(c[i + 3])
 #define R16(i) R4(i), R4(i + 4), R4(i + 8), R4(i + 12)
@@ -179,10 +190,101 @@ __device__ inline void group_multiply(int *c, uint64_t a, uint64_t b)
 #undef R4
 #undef R16
 #undef R64
+#undef GROUP
+
+// The same for floats: 32 bytes along k are multiplied.
+#define P96                                                                                                                              \
+	P64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
+#define R4(i)  "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
+#define R16(i) R4(i), R4(i + 4), R4(i + 8), R4(i + 12)
+#define R64(i) R16(i), R16(i + 16), R16(i + 32), R16(i + 48)
+#define GROUP(COLUMNS, TYPES, MORE, P, a_at, b_at, ...)                                                                \
+	asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0;"                                                             \
+		     "wgmma.mma_async.sync.aligned.m64n" COLUMNS TYPES " {" P "}, %" a_at ", %" b_at ", p, 1, 1" MORE ";}" \
+		     : __VA_ARGS__                                                                                     \
+		     : "l"(a), "l"(b))
+#define FLOATS(name, TYPES, MORE)                                                                  \
+	template <int COLUMNS> __device__ inline void name(float *c, uint64_t a, uint64_t b)       \
+	{                                                                                          \
+		if constexpr (COLUMNS == 128)                                                      \
+			GROUP("128", TYPES, MORE, P64, "64", "65", R64(0));                        \
+		else if constexpr (COLUMNS == 192)                                                 \
+			GROUP("192", TYPES, MORE, P96, "96", "97", R64(0), R16(64), R16(80));      \
+		else                                                                               \
+			GROUP("256", TYPES, MORE, P128, "128", "129", R64(0), R64(64));            \
+	}
+FLOATS(group_multiply_f16, "k16.f32.f16.f16", ", 0, 0")
+FLOATS(group_multiply_bf16, "k16.f32.bf16.bf16", ", 0, 0")
+FLOATS(group_multiply_tf32, "k8.f32.tf32.tf32", "")
+#undef FLOATS
+#undef R4
+#undef R16
+#undef R64
 #undef P32
 #undef P64
+#undef P96
 #undef P128
 #undef GROUP
+
+// ---- the copy engine fills shared memory, and barriers in shared memory tell when it has, and when it may ----------
+
+// Completes a round when `arrivals` have come, and all bytes that were expected.
+typedef uint64_t barrier;
+
+__device__ inline uint32_t shared_address(const void *p)
+{
+	return (uint32_t)__cvta_generic_to_shared(p);
+}
+__device__ inline void barrier_set(barrier *b, int arrivals)
+{
+	asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(b)), "r"(arrivals) : "memory");
+}
+// By the thread that has set them, before the __syncthreads() behind which all use them.
+__device__ inline void barriers_are_set()
+{
+	asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+__device__ inline void barrier_arrive(barrier *b)
+{
+	asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(b)) : "memory");
+}
+// Arrives, too.
+__device__ inline void barrier_expect(barrier *b, int bytes)
+{
+	asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(b)), "r"(bytes) : "memory");
+}
+// Waits for the end of a round, of which the first has parity 0.
+__device__ inline void barrier_wait(barrier *b, int parity)
+{
+	asm volatile("{.reg .pred done;\n"
+		     "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+		     "@!done bra again;}" ::"r"(shared_address(b)),
+		     "r"(parity)
+		     : "memory");
+}
+// Copies a box, whose size the description has, from (column, row) on. Its rows have 128 bytes and are permuted as group_tile()
+// wants them; what lies outside of the matrix is 0. Begun by one thread; the barrier gets the bytes.
+__device__ inline void fetch_box(void *to, const void *box, int column, int row, barrier *b)
+{
+	asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
+			     shared_address(to)),
+		     "l"(box), "r"(column), "r"(row), "r"(shared_address(b))
+		     : "memory");
+}
+// Warpgroups share a block's registers out: how many each of their threads has from here on.
+template <int N> __device__ inline void fewer_registers()
+{
+	asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+}
+template <int N> __device__ inline void more_registers()
+{
+	asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
+}
+// v, which is the same in all threads of the warp; so the compiler knows, too.
+__device__ inline int uniform(int v)
+{
+	return __shfl_sync(0xffffffffu, v, 0);
+}
 #endif
 
 // ---- clusters: SIZE blocks beside one another along x run at the same time -------------------------------------
@@ -226,6 +328,13 @@ __device__ inline float exp2_of(float x)
 {
 	float y;
 	asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+	return y;
+}
+// 1 / x
+__device__ inline float quick_inverse(float x)
+{
+	float y;
+	asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
 	return y;
 }
 #ifndef TURING

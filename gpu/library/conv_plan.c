@@ -3,6 +3,7 @@
 
 #include "base/str.h"
 #include "gpu/kernels/pixel.h"
+#include "gpu/launch/group.h"
 #include "gpu/driver/tune.h"
 #include "gpu/launch/util.h"
 #include "ops/fused.h"
@@ -244,12 +245,19 @@ static int64_t volume(const int64_t *v)
 	return v[0] * v[1] * v[2];
 }
 
-/* The tiles of our kernel: a block computes m pixels by n channels. */
+/* The tiles of our kernels: a block computes m pixels by n channels. Behind those of pixel.cu stand gpu_group_tiles. */
 static const struct {
 	int m, n;
 	const char *text;
-} tiles[] = {{32, 32, "32x32"}, {64, 32, "64x32"}, {64, 64, "64x64"}, {128, 64, "128x64"}};
-enum { TILES = sizeof(tiles) / sizeof(*tiles) };
+} tiles[] = {{32, 32, "32x32"},
+	     {64, 32, "64x32"},
+	     {64, 64, "64x64"},
+	     {128, 64, "128x64"},
+#define TILE(rows, columns, stages, in_turns) {rows, columns, "group_" #rows "x" #columns},
+	     GPU_GROUP_TILES(TILE)
+#undef TILE
+};
+enum { TILES = sizeof(tiles) / sizeof(*tiles), FIRST_GROUP = TILES - GPU_GROUP_KINDS };
 
 /* Whether our kernel for 1x1 convolutions supports the case. */
 static bool is_pixel_case(const struct conv_case *k)
@@ -264,14 +272,44 @@ static bool is_pixel_case(const struct conv_case *k)
 	return yes && k->batch * volume(k->win.out) < (int64_t)MAX_GRID_YZ * 32;
 }
 
+/* Whether a tile of our kernels suits a case for which is_pixel_case(). */
+static bool suits(const struct device *device, const struct conv_case *k, int tile)
+{
+	return tile < FIRST_GROUP ||
+	       (gpu_group_has(device, k->type) && gpu_group_acts(k->act) &&
+		k->batch * volume(k->win.out) >= GPU_GROUP_LEAST);
+}
+
 static bool find_pixel_kernel(struct device *device, struct conv_plan *p)
 {
 	struct site s = {.device = device};
 	char name[32];
 
+	if (p->tile >= FIRST_GROUP) {
+		p->own_fn = gpu_group_kernel(&s, p->tile - FIRST_GROUP, p->key.type);
+		return p->own_fn != NULL;
+	}
 	snprintf(name, sizeof(name), "pixel_%d_%d", tiles[p->tile].m, tiles[p->tile].n);
 	p->own_fn = gpu_typed(&s, "pixel", name, p->key.type, NULL);
 	return p->own_fn != NULL;
+}
+
+static int run_group(const struct call *c, const struct conv_plan *p, const struct conv_args *a)
+{
+	const struct conv_case *k = &p->key;
+	struct gpu_group_product job = {.bias = k->bias ? a->b : NULL,
+					.r = k->residual ? a->r : NULL,
+					.y = a->y,
+					.m = k->batch * volume(k->win.out),
+					.n = k->cout,
+					.k = k->cin,
+					.alpha = 1,
+					.act = k->act,
+					.act_alpha = k->alpha,
+					.act_beta = k->beta};
+
+	return gpu_group_launch(c, p->own_fn, p->tile - FIRST_GROUP, k->type, &job, a->x, k->cin, a->w,
+				k->cin);
 }
 
 static int run_pixel(const struct call *c, const struct conv_plan *p, const struct conv_args *a)
@@ -347,7 +385,7 @@ int conv_plan_run(const struct call *c, const struct conv_plan *p, const struct 
 	int n = 3;
 
 	if (p->form == CONV_OWN)
-		return run_pixel(c, p, a);
+		return p->tile < FIRST_GROUP ? run_pixel(c, p, a) : run_group(c, p, a);
 	if (p->key.bias && p->form <= CONV_BIAS)
 		uid[n] = CONV_B, at[n++] = (void *)(uintptr_t)a->b;
 	if (p->key.residual && p->form <= CONV_BIAS)
@@ -728,7 +766,8 @@ static void try_own_tiles(struct chooser *ch)
 	struct conv_plan t = {.form = CONV_OWN, .key = ch->p->key};
 
 	for (t.tile = 0; t.tile < TILES; t.tile++)
-		try_plan(ch, &t, tiles[t.tile].text);
+		if (suits(ch->device, &t.key, t.tile))
+			try_plan(ch, &t, tiles[t.tile].text);
 }
 
 static bool try_all(struct chooser *ch)
@@ -792,7 +831,7 @@ static bool take_own_from_cache(struct chooser *ch, const char *text, const char
 	struct conv_plan *p = ch->p;
 
 	for (int i = 0; i < TILES; i++) {
-		if (strcmp(tiles[i].text, text) || !is_pixel_case(&p->key))
+		if (strcmp(tiles[i].text, text) || !is_pixel_case(&p->key) || !suits(ch->device, &p->key, i))
 			continue;
 		p->form = CONV_OWN;
 		p->tile = i;

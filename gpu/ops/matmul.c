@@ -2,6 +2,7 @@
 #include "gpu/ops/matmul.h"
 
 #include "gpu/ops/gemv.h"
+#include "gpu/ops/group_product.h"
 #include "gpu/library/cublaslt.h"
 #include "gpu/library/choices.h"
 #include "gpu/launch/packed.h"
@@ -13,6 +14,7 @@ enum { TILE_SIZE = 64 };
 struct own_product {
 	void *fn;
 	struct gpu_gemm job;
+	struct group_product *group; /* computes it if it is not NULL */
 };
 
 const char *gpu_gemm_job(const struct site *s, const struct fused_gemm *f, struct gpu_gemm *j)
@@ -68,6 +70,35 @@ static int64_t batches(const struct gpu_gemm *j)
 	return n;
 }
 
+struct transposition {
+	void *fn;
+	int64_t rows, cols;
+};
+
+static int transpose_weights(const struct call *c, void *dst, const void *src, const void *arg)
+{
+	const struct transposition *t = arg;
+	struct gpu_piece p = {0};
+	const int64_t dim[2] = {t->cols, t->rows}, from[2] = {1, t->cols}, to[2] = {t->rows, 1};
+
+	gpu_piece(&p, 2, dim, from, to);
+	p.job.x = src;
+	p.job.y = dst;
+	return gpu_strided_run(c, t->fn, &p.job);
+}
+
+const void *gpu_turned_weights(struct site *s, struct step *step, uint32_t i, int64_t rows, int64_t cols,
+			       struct diag *d)
+{
+	const enum dtype type = gpu_type(s, i);
+	struct transposition t = {.rows = rows, .cols = cols, .fn = gpu_sized(s, "move", "strided", type, d)};
+
+	if (!t.fn)
+		return NULL;
+	step->unread |= UINT64_C(1) << i;
+	return gpu_packed(s, i, "turned", (size_t)(rows * cols * gpu_size(type)), transpose_weights, &t, d);
+}
+
 /* ---- our own kernel -------------------------------------------------------------------------- */
 
 bool gpu_product_accepts(const struct site *s, const struct fused_gemm *f, struct why *w)
@@ -85,7 +116,7 @@ int gpu_product_reshape(struct site *s, const struct fused_gemm *f, struct step 
 	gpu_gemm_job(s, f, &p->job);
 	p->fn = gpu_typed(s, "product", "gemm", gpu_type(s, 0), d);
 	step->state = p;
-	return p->fn ? 0 : -E_DEVICE;
+	return p->fn ? gpu_group_product(s, step, f, 0, &p->group, d) : -E_DEVICE;
 }
 
 struct gpu_grid gpu_gemm_grid(const struct gpu_gemm *j)
@@ -105,6 +136,8 @@ int gpu_product_run(const struct call *c)
 	const struct own_product *p = c->step->state;
 	struct gpu_gemm job = p->job;
 
+	if (p->group)
+		return gpu_group_product_run(c, p->group);
 	job.a = gpu_data(c, 0);
 	job.b = gpu_data(c, 1);
 	job.c = gpu_data(c, 2);
@@ -163,6 +196,7 @@ struct library_product {
 	void *fn;      /* epilogue kernel, or NULL if none is needed */
 	void *compact;
 	size_t size; /* bytes of an element */
+	struct group_product *group; /* computes all of it if it is not NULL */
 };
 
 /*
@@ -407,23 +441,6 @@ static int plan_apart(struct site *s, struct library_product *p, struct diag *d)
 	return !p->compact || (rest && !p->tail);
 }
 
-struct transposition {
-	void *fn;
-	int64_t rows, cols;
-};
-
-static int transpose_weights(const struct call *c, void *dst, const void *src, const void *arg)
-{
-	const struct transposition *t = arg;
-	struct gpu_piece p = {0};
-	const int64_t dim[2] = {t->cols, t->rows}, from[2] = {1, t->cols}, to[2] = {t->rows, 1};
-
-	gpu_piece(&p, 2, dim, from, to);
-	p.job.x = src;
-	p.job.y = dst;
-	return gpu_strided_run(c, t->fn, &p.job);
-}
-
 /* Pads the weights with copies of their first rows. The output columns that these rows produce are never read. */
 static int pad_weights(const struct call *c, void *dst, const void *src, const void *arg)
 {
@@ -440,7 +457,6 @@ static int pad_weights(const struct call *c, void *dst, const void *src, const v
 static int plan_weights(struct site *s, struct library_product *p, struct step *step, struct diag *d)
 {
 	struct blaslt_job *j = &p->form.job, now = some_rows(&p->form, p->form.apart), other = now;
-	struct transposition t = {.rows = j->k, .cols = j->n};
 
 	if (p->form.columns) {
 		p->b = gpu_packed(s, 1, "widened", (size_t)(j->n * j->k) * p->size, pad_weights, p, d);
@@ -455,15 +471,11 @@ static int plan_weights(struct site *s, struct library_product *p, struct step *
 	double as_is = blaslt_us(s, &now), turned = as_is > 0 ? blaslt_us(s, &other) : 0;
 	if (turned <= 0 || turned > 0.97 * as_is)
 		return 0;
-	t.fn = gpu_sized(s, "move", "strided", (enum dtype)j->type, d);
-	if (!t.fn)
-		return -E_DEVICE;
-	p->b = gpu_packed(s, 1, "turned", (size_t)(j->k * j->n) * p->size, transpose_weights, &t, d);
+	p->b = gpu_turned_weights(s, step, 1, j->k, j->n, d);
 	if (!p->b)
 		return -E_MEMORY;
 	j->trans_b = 1;
 	j->ldb = j->k;
-	step->unread |= 2;
 	return 0;
 }
 
@@ -477,6 +489,11 @@ int gpu_library_reshape(struct site *s, const struct fused_gemm *f, struct step 
 	if (err)
 		return err;
 	struct blaslt_job j = some_rows(&p->form, p->form.apart);
+	const double us = p->form.apart || p->form.turns ? 0 : blaslt_us(s, &j);
+	err = us > 0 ? gpu_group_product(s, step, f, us, &p->group, d) : 0;
+	step->state = p;
+	if (err || p->group)
+		return err;
 	p->lt = blaslt_product(s, &j, &p->lt_workspace, d);
 	if (p->lt && (p->form.apart || p->form.turns) && plan_apart(s, p, d))
 		return -E_LIBRARY;
@@ -484,7 +501,6 @@ int gpu_library_reshape(struct site *s, const struct fused_gemm *f, struct step 
 	step->workspace = p->lt_workspace + apart_bytes(p);
 	if (p->form.behind)
 		p->fn = gpu_typed(s, "product", "epilogue", gpu_type(s, 0), d);
-	step->state = p;
 	if (p->form.r_is_matrix)
 		gpu_inplace(step, 0, 3);
 	return p->lt && (p->fn || !p->form.behind) ? 0 : -E_LIBRARY;
@@ -609,6 +625,8 @@ int gpu_library_run(const struct call *c)
 	const char *r = gpu_data(c, p->form.c_is_matrix ? 2 : 3);
 	int err = 0;
 
+	if (p->group)
+		return gpu_group_product_run(c, p->group);
 	if (p->form.apart || p->form.turns)
 		return p->form.turns ? run_turns(c, p) : run_apart(c, p);
 	for (int64_t i = 0; i < p->form.launches && !err; i++) {

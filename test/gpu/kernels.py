@@ -863,10 +863,21 @@ def large_batches():
               c.op("Flatten", y, axis=2), c.op("Relu", c.op("Reshape", c.op("Reshape", y, i64(c, 2, 8, 72, 2)), i64(c, 2, 8, 12, 12))))
 
 
+def large_products():
+    """What warpgroups multiply: rows of a batch as one matrix, sizes that are no multiples of a tile, all that may follow a product."""
+    for t, tf32 in (("f32", 1), ("f16", None), ("bf16", None)):
+        c = Case(f"tuned_large_products_{'tf32' if tf32 else t}", precision=tf32)
+        x = c.op("MatMul", c.x(t, 2, 70, 72, low=-1, high=1), c.w(t, 72, 136, low=-.2, high=.2))
+        x = c.op("Gelu", c.op("Add", x, c.w(t, 136, low=-1, high=1)))
+        y = c.op("Add", c.op("MatMul", x, c.w(t, 136, 136, low=-.1, high=.1)), c.w(t, 136, low=-1, high=1))
+        x = c.op("Gelu", c.op("Add", y, x), approximate="tanh")
+        c.end(c.op("Gemm", c.op("Reshape", x, i64(c, 140, 136)), c.w(t, 264, 136, low=-.1, high=.1), c.w(t, 264), transB=1, alpha=.5))
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, convs_of_codes, coded, special, language, float8, few_rows, odd_sizes, large_batches, parts_of_keys):
+    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, convs_of_codes, coded, special, language, float8, few_rows, odd_sizes, large_batches, parts_of_keys, large_products):
         group()
     with open(os.path.join(sys.argv[1], "manifest.tsv"), "w") as f:
         for name, precision in sorted(MADE):

@@ -198,6 +198,16 @@ static bool broadcasts_anyway(struct match *m)
 	return match_same_shape(m, "x", "y") || match_why(m, "the shapes may differ");
 }
 
+/* True if a and b are numbers, so that the choice between them has the condition's shape. */
+static bool chooses_numbers(struct match *m)
+{
+	const int rank = match_rank(m, "c");
+	double v;
+
+	return rank >= 0 && match_number(m, "a", &v) && match_number(m, "b", &v) &&
+	       match_rank(m, "a") <= rank && match_rank(m, "b") <= rank;
+}
+
 /* True if the mean is over all spatial axes, which stay with size 1, as in GlobalAveragePool. */
 static bool spatial_mean(struct match *m)
 {
@@ -219,7 +229,7 @@ static bool spatial_mean(struct match *m)
 #define EXPANDED(op)                                                                               \
 	{                                                                                          \
 		.name = "expand-before-" #op, .kind = SIMPLIFY,                                    \
-		.from = "y = " #op "(x, Expand(z, s))", .to = "y = " #op "(x, z)",                 \
+		.from = "y = " #op "(x, !Expand(z, s))", .to = "y = " #op "(x, z)",                 \
 		.when = broadcasts_anyway, .sample = "x[2,3] z[1,3] s=[2,3]"                       \
 	}
 
@@ -276,7 +286,10 @@ const struct rule rules_algebra[] = {
 	EXPANDED(Sub),
 	EXPANDED(Mul),
 	EXPANDED(Div),
-	{"sub-expanded", SIMPLIFY, "y = Sub(Expand(z, s), x)", "y = Sub(z, x)", broadcasts_anyway,
+	/* so that what is expanded reaches an operator that broadcasts: a mask that its scores would repeat anyway */
+	{"expand-after-where", SIMPLIFY, "y = Where(Expand(c, s), #a, #b)",
+	 "y = Expand(Where(c, a, b), s)", chooses_numbers, .sample = "c[2,1]:bool s=[2,3] a=0.5 b=-2"},
+	{"sub-expanded", SIMPLIFY, "y = Sub(!Expand(z, s), x)", "y = Sub(z, x)", broadcasts_anyway,
 	 .sample = "x[2,3] z[1,3] s=[2,3]"},
 	{"mean-spatial", RECOGNIZE, "y = ReduceMean(x, #axes) {keepdims=1}",
 	 "y = GlobalAveragePool(x)", spatial_mean, true, .sample = "x[2,3,4,4] axes=[-1,-2]"},

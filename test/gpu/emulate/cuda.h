@@ -68,6 +68,11 @@ void emulate_fetch_wait(int left);
 
 /* The lanes of the warp have come here, and see what each has written. */
 void emulate_warp_barrier(void);
+/* A barrier in shared memory, of 8 bytes: a round ends when `arrivals` have come, and the bytes that were expected. */
+void emulate_round_set(uint64_t *barrier, int arrivals);
+void emulate_round_come(uint64_t *barrier, int arrivals, int bytes);
+void emulate_round_wait(uint64_t *barrier, int parity);
+void emulate_read(const void *p, size_t n); /* by the copy engine */
 
 /* What blocks of a cluster write to each other, by element and block; and how often blocks of the launch have arrived. */
 void emulate_cluster_put(int i, int to, float v);

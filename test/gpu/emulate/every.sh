@@ -34,8 +34,8 @@ without=("$none" "$both" "$both" "$both" "$both" "$both" "$both" "$both" "$both"
 quick=('' '' 'depthwise_?_?_1_*,pixel_32_32_*,int8_?8_32x64,int8_conv_?8_32x64' 'depthwise_?_?_2_*,pixel_64_32_*,int8_?8_64x64,int8_conv_?8_64x64'
 	'depthwise_?_?_4_*,pixel_64_64_*,int8_?8_128x64,int8_conv_?8_128x64'
 	'depthwise_?_?_8_*,pixel_128_64_*,library_product,int8_epilogue,int8_conv_?8_128x128' 'int8_conv_?8_64x128,int8_?8_32x32,depthwise_rows_?_?_1_*'
-	'int8_conv_*_4_warps,depthwise_rows_?_?_2_*' 'int8_conv_*_group_128x128,depthwise_rows_?_?_4_*'
-	'int8_conv_*_group_128x64' 'int8_conv_*_group_64x128' 'int8_conv_*_group_64x64')
+	'int8_conv_*_4_warps,depthwise_rows_?_?_2_*' 'int8_conv_*_group_128x128,depthwise_rows_?_?_4_*,group_product_*_128x128'
+	'int8_conv_*_group_128x64,group_product_*_128x192' 'int8_conv_*_group_64x128' 'int8_conv_*_group_64x64')
 only=(kernels/ kernels/ kernels/tuned_ kernels/tuned_ kernels/tuned_ kernels/tuned_ kernels/tuned_ kernels/tuned_ kernels/tuned_ kernels/tuned_ kernels/tuned_ kernels/tuned_)
 
 # What the cases of world K reach. Where some kernel is the quickest everything is tried first: the cache has it then.

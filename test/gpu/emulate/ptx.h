@@ -6,6 +6,8 @@
 #ifndef EMULATE_PTX_H
 #define EMULATE_PTX_H
 
+#include "box.h"
+
 #define SHARED_ROOM(T, name) T *const name = (T *)emulate_room()
 
 namespace emulate
@@ -200,6 +202,107 @@ template <int LEFT> void group_wait()
 template <int N> void group_keep(int (&)[N][4])
 {
 }
+template <int N> void group_keep(float (&)[N])
+{
+}
+template <int DEPTH> uint64_t group_rows(uint64_t tile, int rows)
+{
+	return tile + (uint64_t)(rows * DEPTH);
+}
+namespace emulate
+{
+/* S: the bits of an element, of which F makes a float. 32 bytes along k of a row of a tile: */
+template <typename S, float (*F)(uint32_t)> void row_of(uint64_t tile, int row, float *out)
+{
+	for (int k = 0; k < 32; k += (int)sizeof(S)) {
+		S v = 0;
+		for (int i = 0; i < (int)sizeof(S); i++)
+			v |= (S)((S)in_tile(tile, row, k + i) << 8 * i);
+		*out++ = F(v);
+	}
+}
+template <int COLUMNS, typename S, float (*F)(uint32_t)> void group(float *c, uint64_t a, uint64_t b)
+{
+	enum { K = 32 / sizeof(S) };
+	const int lane = (int)threadIdx.x % 32, first = (int)threadIdx.x / 32 % 4 * 16 + lane / 4;
+	float x[2][K], y[K];
+
+	row_of<S, F>(a, first, x[0]);
+	row_of<S, F>(a, first + 8, x[1]);
+	for (int e = 0; e < COLUMNS / 4; e++) { /* two rows of a column */
+		row_of<S, F>(b, e / 2 * 8 + lane % 4 * 2 + e % 2, y);
+		for (int r = 0; r < 2; r++)
+			for (int k = 0; k < K; k++)
+				c[e / 2 * 4 + r * 2 + e % 2] += x[r][k] * y[k];
+	}
+}
+} // namespace emulate
+template <int COLUMNS> void group_multiply_f16(float *c, uint64_t a, uint64_t b)
+{
+	emulate::group<COLUMNS, uint16_t, emulate::half>(c, a, b);
+}
+template <int COLUMNS> void group_multiply_bf16(float *c, uint64_t a, uint64_t b)
+{
+	emulate::group<COLUMNS, uint16_t, emulate::brain>(c, a, b);
+}
+template <int COLUMNS> void group_multiply_tf32(float *c, uint64_t a, uint64_t b)
+{
+	emulate::group<COLUMNS, uint32_t, emulate::tf32>(c, a, b);
+}
+
+/* "mbarrier"; run.cc has what a barrier is, so that threads which come to it are not seen to touch memory without a barrier. */
+typedef uint64_t barrier;
+inline void barrier_set(barrier *b, int arrivals)
+{
+	emulate_round_set(b, arrivals);
+}
+inline void barriers_are_set()
+{
+}
+inline void barrier_arrive(barrier *b)
+{
+	emulate_round_come(b, 1, 0);
+}
+inline void barrier_expect(barrier *b, int bytes)
+{
+	emulate_round_come(b, 1, bytes);
+}
+inline void barrier_wait(barrier *b, int parity)
+{
+	emulate_round_wait(b, parity);
+}
+/* The copy arrives at once. */
+inline void fetch_box(void *to, const void *what, int column, int row, barrier *b)
+{
+	const struct box *x = (const struct box *)what;
+	const uint32_t each = 16 / x->size;
+
+	emulate_aligned(to, "fetch_box");
+	for (uint32_t i = 0; i < x->taken; i++)
+		for (uint32_t piece = 0; piece < 8; piece++) {
+			const uint64_t r = (uint64_t)row + i, c = (uint64_t)column + piece * each;
+			char *const into = (char *)to + i * 128 + (piece ^ i % 8) * 16;
+			const uint64_t n = r < x->rows && c < x->columns ? x->columns - c : 0;
+			const char *const from = (const char *)x->at + r * x->step + c * x->size;
+			const size_t bytes = (size_t)(n < each ? n : each) * x->size;
+			memset(into, 0, 16);
+			if (!bytes)
+				continue;
+			emulate_read(from, bytes);
+			memcpy(into, from, bytes);
+		}
+	emulate_round_come(b, 0, -(int)(x->taken * 128));
+}
+template <int N> void fewer_registers()
+{
+}
+template <int N> void more_registers()
+{
+}
+inline int uniform(int v)
+{
+	return v;
+}
 template <int COLUMNS, bool SIGNED> void group_multiply(int *c, uint64_t a, uint64_t b)
 {
 	const int lane = (int)threadIdx.x % 32, first = (int)threadIdx.x / 32 % 4 * 16 + lane / 4;
@@ -258,6 +361,10 @@ inline uint32_t round_tf32(uint32_t v)
 						  : (v + 0x1000u) & 0xffffe000u;
 }
 #endif
+inline float quick_inverse(float x)
+{
+	return 1 / x;
+}
 /* Whoever waits for time to pass has waited. */
 inline unsigned long long global_clock()
 {

@@ -112,7 +112,7 @@ struct warp {
 };
 struct thread {
 	struct fiber *fiber; /* while it waits */
-	enum { UNBORN, RUNS, AT_BARRIER, IN_WARP, DONE } state;
+	enum { UNBORN, RUNS, AT_BARRIER, IN_WARP, POLLS, DONE } state;
 	struct fetch *fetch; /* under way, eldest first */
 	int nfetch, cap, group;
 	bool early; /* has still to wait for the launch before */
@@ -130,6 +130,8 @@ KEPT static struct {
 	unsigned order[MOST];		      /* threads, as they are started and go on */
 	unsigned ready[2 * MOST], head, tail; /* a ring of those that may go on */
 	struct fiber *now;
+	unsigned polling[MOST], npolling; /* threads that look at barriers in shared memory */
+	unsigned looks; /* of all of them in a row, since such a barrier has changed */
 	unsigned waiting; /* at the barrier */
 	const char *file; /* which */
 	int line;
@@ -228,12 +230,29 @@ static void go(struct fiber *to)
 		change(from, to);
 }
 
+static void may_go(unsigned t)
+{
+	b.ready[b.tail++ % (2 * MOST)] = t;
+}
+
+/* Lets those that poll look again where nobody else can go on. */
+static void poll(void)
+{
+	if (b.head != b.tail || b.started < b.threads || b.looks > 1)
+		return;
+	b.looks++;
+	for (unsigned i = 0; i < b.npolling; i++)
+		may_go(b.polling[i]);
+	b.npolling = 0;
+}
+
 /* Of a thread that waits: on with another one, or with the launch where there is none. */
 static void leave(void)
 {
 	const unsigned t = emulation.thread;
 
 	b.thread[t].fiber = b.now;
+	poll();
 	if (b.head != b.tail)
 		go(b.thread[b.ready[b.head++ % (2 * MOST)]].fiber);
 	else if (b.started < b.threads)
@@ -258,13 +277,9 @@ static void work(void)
 		}
 		b.now->next = b.idle;
 		b.idle = b.now;
+		poll();
 		go(b.head != b.tail ? b.thread[b.ready[b.head++ % (2 * MOST)]].fiber : &b.main);
 	}
-}
-
-static void may_go(unsigned t)
-{
-	b.ready[b.tail++ % (2 * MOST)] = t;
 }
 
 /* ---- what threads wait for */
@@ -286,6 +301,53 @@ void emulate_barrier(const char *file, int line)
 		if (b.order[i] != emulation.thread)
 			may_go(b.order[i]);
 	b.thread[emulation.thread].state = thread::RUNS;
+}
+
+struct round_state {
+	int16_t arrivals, missing;
+	int32_t bytes : 31;
+	uint32_t parity : 1;
+};
+
+void emulate_round_set(uint64_t *barrier, int arrivals)
+{
+	*(struct round_state *)barrier = {(int16_t)arrivals, (int16_t)arrivals, 0, 0};
+}
+
+void emulate_round_come(uint64_t *barrier, int arrivals, int bytes)
+{
+	struct round_state *r = (struct round_state *)barrier;
+
+	r->missing = (int16_t)(r->missing - arrivals);
+	r->bytes += bytes;
+	if (r->missing < 0)
+		emulate_report("a barrier in shared memory has more arrivals than %d", r->arrivals);
+	if (r->missing || r->bytes)
+		return;
+	r->missing = r->arrivals;
+	r->parity ^= 1;
+	b.looks = 0;
+}
+
+/* Others go on meanwhile. Where everyone only looks at barriers, they are stuck. */
+void emulate_round_wait(uint64_t *barrier, int parity)
+{
+	while ((int)((const struct round_state *)barrier)->parity == parity) {
+		b.polling[b.npolling++] = emulation.thread;
+		b.thread[emulation.thread].state = thread::POLLS;
+		leave();
+	}
+}
+
+/* What is copied before the thread has waited is the kernel's to know, as with fetch16(). */
+void emulate_read(const void *p, size_t n)
+{
+	const bool early = emulation.early;
+
+	emulation.early = false;
+	if (check_read)
+		check_read(p, n);
+	emulation.early = early;
 }
 
 void emulate_warp(unsigned mask, void (*together)(void *const *own, unsigned mask), void *own,
@@ -432,24 +494,25 @@ void emulate_fetch_wait(int left)
 
 static void stuck(void)
 {
-	unsigned warps = 0, barrier = 0;
+	unsigned warps = 0, barrier = 0, polls = 0;
 	const char *what = "";
 
 	for (unsigned t = 0; t < b.threads; t++) {
 		warps += b.thread[t].state == thread::IN_WARP;
 		barrier += b.thread[t].state == thread::AT_BARRIER;
+		polls += b.thread[t].state == thread::POLLS;
 	}
 	for (unsigned w = 0; w < (b.threads + 31) / 32; w++)
 		if (b.warp[w].n)
 			what = b.warp[w].v[0].what;
 	emulate_report(
-		"of %u threads %u have ended, %u wait at the barrier of %s:%d, %u for their warp (%s)",
-		b.threads, b.done, barrier, b.file ? b.file : "nowhere", b.line, warps, what);
+		"of %u threads %u have ended, %u wait at the barrier of %s:%d, %u for their warp (%s), %u at barriers in shared memory",
+		b.threads, b.done, barrier, b.file ? b.file : "nowhere", b.line, warps, what, polls);
 }
 
 static void run_block(void)
 {
-	b.started = b.done = b.head = b.tail = b.waiting = 0;
+	b.started = b.done = b.head = b.tail = b.waiting = b.npolling = b.looks = 0;
 	b.idle = NULL;
 	b.used = 0;
 	emulation.epoch = 0;

@@ -36,6 +36,8 @@
 #define _GNU_SOURCE
 #include "queue.h"
 
+#include "../emulate/box.h"
+
 #include <dlfcn.h>
 #include <fnmatch.h>
 #include <pthread.h>
@@ -681,6 +683,23 @@ API cuLaunchKernelEx(const struct config *c, const char *f, void **params, void 
 	return launch_kernel(&o, c->stream, extra);
 }
 
+/* What fetch_box() of test/gpu/emulate/ptx.h reads; the real one is held to what the driver's manual says of its arguments. */
+API cuTensorMapEncodeTiled(struct box *out, int type, unsigned rank, void *at, const uint64_t *dim,
+			   const uint64_t *step, const unsigned *box, const unsigned *each,
+			   int interleave, int swizzle, int promotion, int fill)
+{
+	const unsigned size = type == BOX_F32 ? 4 : 2;
+
+	(void)promotion;
+	if (rank != 2 || (type != BOX_F32 && type != BOX_F16 && type != BOX_BF16) || (uintptr_t)at % 16 || step[0] % 16 ||
+	    !dim[0] || !dim[1] || dim[0] >> 32 || dim[1] >> 32 || step[0] < dim[0] * size ||
+	    box[0] * size != 128 || !box[1] || box[1] > 256 || each[0] != 1 || each[1] != 1 ||
+	    interleave || swizzle != SWIZZLE_128 || fill)
+		return INVALID;
+	*out = (struct box){at, dim[0], dim[1], step[0], box[1], size, {0}};
+	return OK;
+}
+
 API cuMemcpyHtoDAsync_v2(pointer to, const void *from, size_t n, struct stream *s)
 {
 	ALONE;
@@ -1107,6 +1126,14 @@ API cuKernelGetFunction(const char **function, const char *kernel)
 {
 	*function = kernel;
 	return OK;
+}
+
+/* The one struct that a kernel takes begins at once here. */
+API cuFuncGetParamInfo(const char *f, size_t i, size_t *at, size_t *size)
+{
+	(void)f;
+	*at = *size = 0;
+	return i ? INVALID : OK;
 }
 
 API cuFuncSetAttribute(const char *f, int attribute, int value)

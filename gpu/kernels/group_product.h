@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPU_KERNELS_GROUP_PRODUCT_H
+#define GPU_KERNELS_GROUP_PRODUCT_H
+/* Products of large matrices by warpgroups (group_product.cu): parameters and tiles. */
+#include "params.h"
+
+/* A matrix in memory, and the part of it that is copied at a time, as the driver describes both to the copy engine (CUtensorMap). */
+struct gpu_box {
+#ifdef __cplusplus
+	alignas(64) uint64_t word[16];
+#else
+	_Alignas(64) uint64_t word[16];
+#endif
+};
+
+/* y = act(alpha * A * B^T + bias + R). A has m rows of k elements, B has n. Rows of R and y have n elements and begin at multiples of 16 bytes. */
+struct gpu_group_product {
+	struct gpu_box a, b;
+	const void *bias, *r; /* NULL if there is none; bias: n elements */
+	void *y;
+	int64_t m, n, k;
+	float alpha, act_alpha, act_beta;
+	int act; /* GPU_ACT_NONE, _RELU, _GELU, _GELU_TANH, _SWISH or _HARDSWISH */
+	int b_is_weight; /* nothing that runs before the product writes B */
+};
+
+/*
+ * A block's tile of the result: X(rows, columns, stages, in_turns). Of three warpgroups one has copies made, of up to `stages` steps of 128 bytes along
+ * k. The others multiply: half of a tile's rows each, or tiles in turns, so that one finishes its tile while the other multiplies.
+ */
+#define GPU_GROUP_TILES(X) X(128, 128, 6, 1) X(128, 192, 5, 0)
+enum {
+	GPU_GROUP_THREADS = 384,
+	GPU_GROUP_DEPTH = 128,	    /* bytes along k in a step */
+	GPU_GROUP_PUT = 8 * 16 * 128, /* bytes of results on their way to memory: 16 rows of 128 bytes for each warp */
+	GPU_GROUP_BARRIERS = 256
+};
+/* Bytes of shared memory that a block takes: steps, results, each warp's bias as floats, barriers. */
+#define GPU_GROUP_SHARED(rows, columns, stages) \
+	((stages) * ((rows) + (columns)) * GPU_GROUP_DEPTH + GPU_GROUP_PUT + 8 * 4 * (columns) + GPU_GROUP_BARRIERS)
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/launch/group.h"
+
+const struct gpu_group_tile gpu_group_tiles[] = {
+#define TILE(rows, columns, stages, in_turns) \
+	{#rows "x" #columns, rows, columns, GPU_GROUP_SHARED(rows, columns, stages)},
+	GPU_GROUP_TILES(TILE)
+#undef TILE
+};
+
+bool gpu_group_has(const struct device *device, enum dtype t)
+{
+	const struct device_facts *f = cuda_facts(device);
+
+	return f && f->major == 9 && f->minor == 0 && gpu_can_describe_boxes(device) &&
+	       (t == DT_F16 || t == DT_BF16 || t == DT_F32);
+}
+
+bool gpu_group_acts(int act)
+{
+	return act == GPU_ACT_NONE || act == GPU_ACT_RELU || act == GPU_ACT_GELU ||
+	       act == GPU_ACT_GELU_TANH || act == GPU_ACT_SWISH || act == GPU_ACT_HARDSWISH;
+}
+
+void *gpu_group_kernel(const struct site *s, int tile, enum dtype t)
+{
+	const struct gpu_group_tile *of = &gpu_group_tiles[tile];
+	char name[48];
+
+	snprintf(name, sizeof(name), "group_product_%s_%s",
+		 t == DT_F32	? "f32"
+		 : t == DT_BF16 ? "bf16"
+				: "f16",
+		 of->name);
+	return gpu_kernel_sharing(s, "group_product", name, of->shared, NULL);
+}
+
+int64_t gpu_group_blocks(int tile, int64_t m, int64_t n)
+{
+	const struct gpu_group_tile *t = &gpu_group_tiles[tile];
+
+	return (m + t->rows - 1) / t->rows * ((n + t->columns - 1) / t->columns);
+}
+
+int gpu_group_launch(const struct call *c, void *fn, int tile, enum dtype t, struct gpu_group_product *job,
+		     const void *a, int64_t a_row, const void *b, int64_t b_row)
+{
+	const struct gpu_group_tile *of = &gpu_group_tiles[tile];
+	const int64_t blocks = gpu_group_blocks(tile, job->m, job->n),
+		      processors = cuda_facts(cuda_device(c->stream))->processors;
+	const struct gpu_grid grid = {(unsigned)(blocks < processors ? blocks : processors), 1, 1,
+				      GPU_GROUP_THREADS, of->shared};
+	int err = gpu_describe_box(c, &job->a, t, a, job->m, job->k, a_row, of->rows);
+
+	err = err ? err : gpu_describe_box(c, &job->b, t, b, job->n, job->k, b_row, of->columns);
+	return err ? err : gpu_launch_boxes(c, fn, grid, job, sizeof(*job));
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPU_LAUNCH_GROUP_H
+#define GPU_LAUNCH_GROUP_H
+/*
+ * Launches of gpu/kernels/group_product.cu: products of large matrices, and convolutions that are such products, on devices of
+ * compute capability 9.0, in float16, bfloat16 and TF32.
+ */
+#include "gpu/kernels/group_product.h"
+#include "gpu/launch/util.h"
+
+struct gpu_group_tile {
+	const char *name;
+	int rows, columns;
+	unsigned shared;
+};
+#define COUNT(...) +1
+enum { GPU_GROUP_KINDS = GPU_GROUP_TILES(COUNT), GPU_GROUP_LEAST = 128 };
+#undef COUNT
+extern const struct gpu_group_tile gpu_group_tiles[GPU_GROUP_KINDS];
+
+/* Whether the device has the kernels, for elements of this type, which is f32 if they may be rounded to TF32. */
+bool gpu_group_has(const struct device *device, enum dtype t);
+/* Whether the kernels apply this activation (GPU_ACT_...) to a product. */
+bool gpu_group_acts(int act);
+/* Returns the kernel of a tile, or NULL where this build has only PTX, which does not have it. */
+void *gpu_group_kernel(const struct site *s, int tile, enum dtype t);
+/* The blocks of a product of m x n elements. */
+int64_t gpu_group_blocks(int tile, int64_t m, int64_t n);
+/*
+ * Launches fn, the kernel of `tile`. job is filled in but for the matrices: A, whose rows begin a_row elements apart, and B,
+ * transposed, with b_row. All begin at multiples of 16 bytes. Returns 0 or -code.
+ */
+int gpu_group_launch(const struct call *c, void *fn, int tile, enum dtype t, struct gpu_group_product *job,
+		     const void *a, int64_t a_row, const void *b, int64_t b_row);
+
+#endif

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/ops/group_product.h"
+
+#include "gpu/driver/api.h"
+#include "gpu/driver/tune.h"
+#include "gpu/launch/group.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { LEAST_DEPTH = 64, LIBRARY = -1 };
+
+struct group_product {
+	struct gpu_group_product job; /* without addresses */
+	struct gpu_gemm of;
+	enum dtype type;
+	int tile;
+	void *fn;
+	const void *b; /* transposed weights; NULL if the input itself is read */
+};
+
+/* Merges batches whose rows follow each other and share B into the rows of one product. */
+static bool one_matrix(struct gpu_gemm *g)
+{
+	if (g->batch.rank > 1 || (g->batch.rank && (g->bs[0] || g->as[0] != g->m * g->a_row || g->cs[0])))
+		return false;
+	g->m *= g->batch.rank ? g->batch.dim[0] : 1;
+	g->batch = (struct gpu_dims){0};
+	return true;
+}
+
+static bool is_stored_turned(const struct gpu_gemm *g)
+{
+	return g->b_row == 1 && g->b_col >= g->k;
+}
+
+/* Describes the product, or returns why these kernels do not compute it. */
+static const char *describe(const struct site *s, const struct fused_gemm *f, struct gpu_gemm *g)
+{
+	const enum dtype t = gpu_type(s, 0);
+	const int64_t each = t == DT_F32 ? 4 : 8; /* elements of 16 bytes */
+	const char *bad = gpu_gemm_job(s, f, g);
+
+	if (bad)
+		return bad;
+	if (!gpu_group_has(s->device, t) ||
+	    (t == DT_F32 && !(s->config && s->config->precision == PRECISION_TF32)))
+		return "another device, or a type other than float16, bfloat16 and TF32";
+	if (!one_matrix(g))
+		return "several matrices";
+	if (g->m < GPU_GROUP_LEAST || g->n < GPU_GROUP_LEAST || g->k < LEAST_DEPTH || g->m > INT32_MAX ||
+	    g->n > INT32_MAX || g->k > INT32_MAX)
+		return "small or huge matrices";
+	if (g->a_col != 1 || g->a_row < g->k || g->a_row % each || g->n % each)
+		return "rows that are no multiples of 16 bytes";
+	if (!(is_stored_turned(g) && g->b_col % each == 0) &&
+	    !(site_is_weight(s, 1) && g->b_col == 1 && g->b_row == g->n && g->k % each == 0))
+		return "a second matrix that is neither transposed nor a weight";
+	if (site_in(s, 2) && (g->c_row || g->c_col != 1 || g->beta < 1 || g->beta > 1))
+		return "an addend that is no row";
+	if (!gpu_group_acts(g->act))
+		return "an activation that these kernels do not have";
+	return NULL;
+}
+
+static int launch(const struct call *c, const struct group_product *p, struct gpu_group_product *job,
+		  const void *a, const void *b)
+{
+	const struct gpu_gemm *g = &p->of;
+
+	return gpu_group_launch(c, p->fn, p->tile, p->type, job, a, g->a_row, b,
+				is_stored_turned(g) ? g->b_col : g->k);
+}
+
+/* ---- which tile ------------------------------------------------------------------------------- */
+
+/* The product on operands with arbitrary contents. */
+struct trial {
+	struct call call;
+	const struct group_product *of;
+	struct gpu_group_product job;
+	const void *a, *b;
+};
+
+static int enqueue_trial(void *arg, struct diag *d)
+{
+	struct trial *t = arg;
+
+	t->call.diag = d;
+	return launch(&t->call, t->of, &t->job, t->a, t->b);
+}
+
+static bool place_trial_operands(const struct site *s, struct trial *t)
+{
+	const struct group_product *p = t->of;
+	const struct gpu_gemm *g = &p->of;
+	const int64_t size = gpu_size(p->type), b_row = is_stored_turned(g) ? g->b_col : g->k;
+	const size_t a = (size_t)(g->m * g->a_row * size + 255) & ~(size_t)255,
+		     b = (size_t)(g->n * b_row * size + 255) & ~(size_t)255,
+		     y = (size_t)(g->m * g->n * size + 255) & ~(size_t)255;
+	char *at = tune_memory(s->device, a + b + 2 * y + (size_t)(g->n * size));
+
+	if (!at)
+		return false;
+	t->job = p->job;
+	t->a = at;
+	t->b = at + a;
+	t->job.y = at + a + b;
+	t->job.r = site_in(s, 3) ? at + a + b + y : NULL;
+	t->job.bias = site_in(s, 2) ? at + a + b + 2 * y : NULL;
+	return true;
+}
+
+/* The tile that keeps the processors busiest: the least of rounds of blocks, each as long as a tile is large. */
+static int guess_tile(const struct site *s, const struct gpu_gemm *g)
+{
+	const int64_t processors = cuda_facts(s->device)->processors;
+	int64_t least = INT64_MAX;
+	int best = 0;
+
+	for (int i = 0; i < GPU_GROUP_KINDS; i++) {
+		const struct gpu_group_tile *t = &gpu_group_tiles[i];
+		int64_t rounds = (gpu_group_blocks(i, g->m, g->n) + processors - 1) / processors,
+			took = rounds * t->rows * t->columns;
+		if (took < least) {
+			least = took;
+			best = i;
+		}
+	}
+	return best;
+}
+
+/* Returns the fastest tile, or LIBRARY if library_us are less. */
+static int time_tiles(struct site *s, struct group_product *p, double library_us, double *least)
+{
+	static const struct step none;
+	struct trial t = {.call = {.step = &none, .stream = cuda_stream(s->device)}, .of = p};
+	int best = LIBRARY;
+
+	*least = library_us;
+	for (int i = 0; i < GPU_GROUP_KINDS && (i || place_trial_operands(s, &t)); i++) {
+		p->tile = i;
+		p->fn = gpu_group_kernel(s, i, p->type);
+		double us = p->fn ? tune_time(s->device, enqueue_trial, &t, *least) : -1;
+		if (us > 0 && us < *least) {
+			*least = us;
+			best = i;
+		}
+	}
+	return best;
+}
+
+static int choose_tile(struct site *s, struct group_product *p, double library_us)
+{
+	const struct gpu_gemm *g = &p->of;
+	char versions[128] = "";
+	int tile = LIBRARY;
+	double us;
+
+	if (library_us <= 0)
+		return guess_tile(s, g);
+	libraries_versions(versions, sizeof(versions));
+	const char *key = arena_printf(s->plan_arena,
+				       "infer group product 1 %s %s %" PRId64 " %" PRId64 " %" PRId64
+				       " %" PRId64 " %" PRId64 " act%d%s%s",
+				       versions, dtype_name(p->type), g->m, g->n, g->k, g->a_row,
+				       is_stored_turned(g) ? g->b_col : g->k, g->act,
+				       site_in(s, 2) ? " bias" : "", site_in(s, 3) ? " add" : "");
+	const char *known = tune_get(s->device, key);
+	if (known && sscanf(known, "%d", &tile) == 1 && tile >= LIBRARY && tile < GPU_GROUP_KINDS)
+		return tile;
+	if (!tune_may(s->device)) {
+		tune_skipped(s->device);
+		return LIBRARY;
+	}
+	tune_begin(s->device, "matrix products");
+	tile = time_tiles(s, p, library_us, &us);
+	tune_end(s->device);
+	tune_put(s->device, key, arena_printf(s->plan_arena, "%d %.2f", tile, us));
+	return tile;
+}
+
+/* ---- plans and runs ---------------------------------------------------------------------------- */
+
+int gpu_group_product(struct site *s, struct step *step, const struct fused_gemm *f, double library_us,
+		      struct group_product **out, struct diag *d)
+{
+	struct gpu_gemm g = {0};
+
+	*out = NULL;
+	if (describe(s, f, &g))
+		return 0;
+	struct group_product *p = arena_new(s->plan_arena, struct group_product);
+	*p = (struct group_product){.of = g, .type = gpu_type(s, 0)};
+	p->job.m = g.m, p->job.n = g.n, p->job.k = g.k;
+	p->job.alpha = (float)g.alpha;
+	p->job.act = g.act;
+	p->job.act_alpha = (float)g.act_alpha, p->job.act_beta = (float)g.act_beta;
+	int tile = choose_tile(s, p, library_us);
+	if (tile == LIBRARY)
+		return 0;
+	p->tile = tile;
+	p->fn = gpu_group_kernel(s, tile, p->type);
+	if (!p->fn)
+		return 0;
+	/* what a kernel has packed is not read early: it might have been the one just before */
+	p->job.b_is_weight = site_is_weight(s, 1) && is_stored_turned(&g);
+	if (!is_stored_turned(&g)) {
+		p->b = gpu_turned_weights(s, step, 1, g.k, g.n, d);
+		if (!p->b)
+			return -E_MEMORY;
+	}
+	if (site_in(s, 3))
+		gpu_inplace(step, 0, 3);
+	*out = p;
+	return 0;
+}
+
+int gpu_group_product_run(const struct call *c, const struct group_product *p)
+{
+	struct gpu_group_product job = p->job;
+
+	job.bias = gpu_data(c, 2);
+	job.r = gpu_data(c, 3);
+	job.y = gpu_out(c, 0);
+	return launch(c, p, &job, gpu_data(c, 0), p->b ? p->b : gpu_data(c, 1));
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPU_OPS_GROUP_PRODUCT_H
+#define GPU_OPS_GROUP_PRODUCT_H
+/*
+ * Products of large matrices by kernels of our own for compute capability 9.0 (gpu/kernels/group_product.cu), in float16, bfloat16
+ * and TF32. A product of matmul.c uses them in place of cuBLASLt where they were measured to be faster.
+ */
+#include "gpu/ops/matmul.h"
+
+struct group_product;
+/*
+ * Sets *out to the product in the plan's arena, or to NULL: if device, types, sizes or layouts do not suit, if library_us microseconds
+ * are not longer than it takes, or if there was no time to measure. library_us is 0 if there is no library to compare with; then the
+ * product is taken unmeasured. Returns 0 or -code.
+ */
+int gpu_group_product(struct site *s, struct step *step, const struct fused_gemm *f, double library_us,
+		      struct group_product **out, struct diag *d);
+int gpu_group_product_run(const struct call *c, const struct group_product *p);
+
+#endif
