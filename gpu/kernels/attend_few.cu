@@ -150,31 +150,99 @@ __device__ inline void keep_pieces(const gpu_attend &p, const Part<T> &part, int
 	}
 }
 
+// Where the new row of a batch is, and how it is turned.
+template <int EACH> struct Turn {
+	Lengths length;
+	int64_t position;
+	bool fits;
+	int which; // of this thread's pieces: query `which`, or the key, or the value; nothing, if it is too large
+	uint4 cos, sin;
+};
+
 // The new row of each batch, and the queries of a block, made in shared memory. What lies behind a row is zero.
 template <typename T, int HEAD, int ROWS> struct Fresh {
+	static const int EACH = 16 / sizeof(T), PIECES = HEAD / EACH;
 	alignas(16) T all[(ROWS + 2) * HEAD]; // queries, key, value
 
-	__device__ inline void make(const gpu_attend &p, const gpu_heads_parts &heads, Part<T> &part, unsigned row0)
+	// Whether threads make 16 bytes of a row at once: a piece is turned by one other piece.
+	__device__ inline static bool in_pieces(const gpu_heads &p)
 	{
-		const Lengths length = heads.lengths.last ? lengths_of(heads.lengths, part.b)
-							  : Lengths{p.t, p.past_room, p.past_room, p.t, true};
+		const int64_t steps = p.step[0] | p.step[1] | p.size | (p.interleaved && p.turned ? 1 : p.turned / 2);
+		const uintptr_t at = (uintptr_t)p.x | (uintptr_t)p.cos | (uintptr_t)p.sin;
+		return steps % EACH == 0 && at % 16 == 0 && !p.bias;
+	}
+	__device__ inline static int part_of(int which)
+	{
+		return which < ROWS ? 0 : which - ROWS + 1;
+	}
+	// What does not depend on the rows.
+	__device__ inline Turn<EACH> begin(const gpu_attend &p, const gpu_heads_parts &heads, int b) const
+	{
+		Turn<EACH> t;
+		t.length = heads.lengths.last ? lengths_of(heads.lengths, b) : Lengths{p.t, p.past_room, p.past_room, p.t, true};
+		t.which = threadIdx.x / PIECES;
+		const gpu_heads &from = heads.part[t.which < ROWS + 2 ? part_of(t.which) : 0];
+		t.position = new_position(from, heads.lengths, b, 0, t.fits);
+		const int64_t half = from.turned / 2, e = threadIdx.x % PIECES * EACH;
+		t.cos = t.sin = make_uint4(0, 0, 0, 0);
+		if (e < from.turned && t.fits && in_pieces(from)) {
+			t.cos = *(const uint4 *)((const T *)from.cos + t.position * half + e % half);
+			t.sin = *(const uint4 *)((const T *)from.sin + t.position * half + e % half);
+		}
+		return t;
+	}
+	// A piece that begins at element e of a row at x.
+	__device__ inline uint4 piece(const gpu_heads &from, const T *x, const Turn<EACH> &t, int e) const
+	{
+		const int half = (int)from.turned / 2;
+		const bool turned = e < (int)from.turned, second = e >= half;
+		const uint4 own = *(const uint4 *)(x + e);
+		if (!turned)
+			return own;
+		const uint4 other = *(const uint4 *)(x + (second ? e - half : e + half));
+		uint4 y;
+#pragma unroll
+		for (int i = 0; i < EACH; i++) {
+			const float v = up(((const T *)&own)[i]), u = up(((const T *)&other)[i]);
+			const float c = up(((const T *)&t.cos)[i]), s = up(((const T *)&t.sin)[i]);
+			((T *)&y)[i] = down<T>(second ? s * u + c * v : c * v - s * u);
+		}
+		return y;
+	}
+	// Rows of another form, element by element.
+	__device__ __noinline__ void make_slowly(const gpu_attend &p, const gpu_heads_parts &heads, int b, int kh, unsigned row0)
+	{
 		const unsigned rows = rows_of(p);
-		bool good = length.good;
-		part.used = (int)length.used;
-		part.valid = length.valid;
-		part.set_keys(p, length.valid < p.t ? length.valid : p.t);
 		for (int z = threadIdx.x; z < (ROWS + 2) * HEAD; z += blockDim.x) {
 			const int which = z / HEAD, e = z % HEAD;
-			const gpu_heads &from = heads.part[which < ROWS ? 0 : which - ROWS + 1];
-			const int64_t h = which < ROWS ? part.kh * (int)rows + (int)row0 + which : part.kh;
+			const gpu_heads &from = heads.part[part_of(which)];
+			const int64_t h = which < ROWS ? kh * (int)rows + (int)row0 + which : kh;
 			bool fits, mine = e < from.size && (which >= ROWS || row0 + which < rows);
-			const int64_t position = new_position(from, heads.lengths, part.b, 0, fits);
-			const T *x = (const T *)from.x + part.b * from.step[0] + h * from.step[1];
-			good = good && fits;
+			const int64_t position = new_position(from, heads.lengths, b, 0, fits);
+			const T *x = (const T *)from.x + b * from.step[0] + h * from.step[1];
 			all[z] = mine && fits ? new_element<T, false>(from, x, h, 0, position, e) : down<T>(0.0f);
 		}
-		if (!good)
+	}
+	__device__ inline void make(const gpu_attend &p, const gpu_heads_parts &heads, const Turn<EACH> &t, Part<T> &part, unsigned row0)
+	{
+		const unsigned rows = rows_of(p);
+		const bool quick = in_pieces(heads.part[0]) && in_pieces(heads.part[1]) && in_pieces(heads.part[2]) &&
+				   (int)blockDim.x >= (ROWS + 2) * PIECES;
+		part.used = (int)t.length.used;
+		part.valid = t.length.valid;
+		part.set_keys(p, t.length.valid < p.t ? t.length.valid : p.t);
+		if (!t.length.good || !t.fits)
 			*heads.part[0].fault = heads.part[0].who;
+		if (!quick) {
+			make_slowly(p, heads, part.b, part.kh, row0);
+		} else if (t.which < ROWS + 2) {
+			const gpu_heads &from = heads.part[part_of(t.which)];
+			const int e = threadIdx.x % PIECES * EACH;
+			const int64_t h = t.which < ROWS ? part.kh * (int)rows + (int)row0 + t.which : part.kh;
+			const bool mine = e < (int)from.size && (t.which >= ROWS || row0 + t.which < rows);
+			const T *x = (const T *)from.x + part.b * from.step[0] + h * from.step[1];
+			*(uint4 *)(all + t.which * HEAD + e) = mine && t.fits ? piece(from, x, t, e) : make_uint4(0, 0, 0, 0);
+		}
 		__syncthreads();
 	}
 	// The pieces that are not in the caches: those of the new row, and zeros behind it.
@@ -413,11 +481,11 @@ __device__ inline void few(const gpu_attend &p, const gpu_heads_parts *heads = N
 
 	int j0 = part.begin + threadIdx.x / LANES;
 	read_pieces<T, FROM>(p, part, j0, groups, now);
-	if (FROM == NOW) {
+	if constexpr (FROM == NOW) {
+		const auto turn = fresh.begin(p, *heads, part.b);
 		if (ahead)
 			wait_for_previous();
-		if constexpr (FROM == NOW)
-			fresh.make(p, *heads, part, row0);
+		fresh.make(p, *heads, turn, part, row0);
 	}
 	const int end = FROM == READY ? part.end : part.room;
 #pragma unroll

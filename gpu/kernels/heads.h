@@ -56,7 +56,7 @@ struct gpu_heads_parts {
 struct gpu_attend_now {
 	struct gpu_attend attend;
 	struct gpu_heads_parts heads;
-	int ahead; /* what runs before the attention and may still run does not write the caches */
+	int ahead; /* what runs before the attention and may still run writes nothing that is read but the rows x of the parts */
 };
 
 /*

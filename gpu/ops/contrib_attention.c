@@ -759,14 +759,17 @@ static bool makes_rows(const struct heads_plan *h)
 }
 
 /*
- * The cached rows may be read while what runs before the attention still writes, if they come from outside of the graph of launches
- * that is written down.
+ * Whether cached rows, lengths and angles may be read while what runs before the attention still writes: they come from outside of the
+ * graph of launches that is written down.
  */
 static bool reads_ahead(const struct call *c, const struct heads_plan *h)
 {
-	const uint64_t past = UINT64_C(1) << h->k.past | UINT64_C(1) << h->v.past;
+	const uint32_t in[] = {h->k.past, h->v.past, h->lens, h->cos, h->cos == NONE ? NONE : h->cos + 1, h->position};
+	uint64_t all = 0;
 
-	return gpu_writes_down(c) && (c->step->outside & past) == past;
+	for (size_t i = 0; i < sizeof(in) / sizeof(*in); i++)
+		all |= in[i] == NONE ? 0 : UINT64_C(1) << in[i];
+	return gpu_writes_down(c) && (c->step->outside & all) == all;
 }
 
 static int run_now(const struct call *c, const struct heads_plan *h, struct gpu_attend_plan *plan,

@@ -233,7 +233,8 @@ static void tell_steps(struct segment *s)
 			if (p->in[k] == NO_VALUE)
 				continue;
 			reads[p->in[k]] = i;
-			if (k < 64 && s->slots[p->in[k]].place == PLACE_EXTERNAL)
+			enum place place = s->slots[p->in[k]].place;
+			if (k < 64 && (place == PLACE_EXTERNAL || place == PLACE_CONST))
 				p->step.outside |= UINT64_C(1) << k;
 		}
 	}
