@@ -31,13 +31,15 @@ struct Norms {
 	float part[2 * HALF * NORM_PIECES / 32]; // sums of the squares of 32 pieces
 };
 
-// Finds the factors of the rows. The order of the sums is that of norm_row (rows.cu), so that the results are the same.
-template <typename T> __device__ inline void find_norms(const gpu_gemm &p, float epsilon, Norms &to)
+// Finds the factors of the rows. The order of the sums is that of norm_row (rows.cu), so that the results are the same. between() is
+// called once while the first reads are under way.
+template <typename T, typename BETWEEN>
+__device__ inline void find_norms(const gpu_gemm &p, float epsilon, Norms &to, const BETWEEN &between)
 {
-	enum { AT_ONCE = 4 };
+	enum { AT_ONCE = 8 };
 	const int pieces = (int)p.k / PIECE, parts = (pieces + 31) / 32, all = (int)p.m * parts, lane = threadIdx.x % 32;
 #pragma unroll 1
-	for (int first = threadIdx.x / 32; first < all; first += AT_ONCE * WARPS) {
+	for (int first = threadIdx.x / 32; first < WARPS || first < all; first += AT_ONCE * WARPS) {
 		uint4 x[AT_ONCE];
 		float sum[AT_ONCE];
 #pragma unroll
@@ -47,6 +49,8 @@ template <typename T> __device__ inline void find_norms(const gpu_gemm &p, float
 			if (i < all && piece < pieces)
 				x[u] = *(const uint4 *)((const T *)p.a + i / parts * p.a_row + piece * PIECE);
 		}
+		if (first < WARPS)
+			between();
 #pragma unroll
 		for (int u = 0; u < AT_ONCE; u++) {
 			sum[u] = 0;
@@ -215,24 +219,24 @@ __device__ inline void put_sums(const gpu_ring &job, const gpu_gemm &p, int64_t 
 			v += part[(w * rows + at.row) * STEP + at.col];
 		return v;
 	};
-	if (SIZE == 1) {
+	if constexpr (SIZE == 1) {
 		for (int i = threadIdx.x * EACH; i < total; i += blockDim.x * EACH)
 			put_some<T, GATE>(job, p, col0, i, of_warps);
-		return;
-	}
-	for (int i = threadIdx.x; i < total; i += blockDim.x)
-		cluster_put(all, rank * share + i % share, i / share, of_warps(i));
-	cluster_arrive();
-	cluster_wait();
-	for (int to = cluster_first<SIZE>(); to < cluster_end<SIZE>(); to++)
-		for (int i = threadIdx.x * EACH; i < share; i += blockDim.x * EACH)
-			put_some<T, GATE>(job, p, col0, to * share + i, [&](int z) {
-				float v = 0;
+	} else {
+		for (int i = threadIdx.x; i < total; i += blockDim.x)
+			cluster_put(all, rank * share + i % share, i / share, of_warps(i));
+		cluster_arrive();
+		cluster_wait();
+		for (int to = cluster_first<SIZE>(); to < cluster_end<SIZE>(); to++)
+			for (int i = threadIdx.x * EACH; i < share; i += blockDim.x * EACH)
+				put_some<T, GATE>(job, p, col0, to * share + i, [&](int z) {
+					float v = 0;
 #pragma unroll
-				for (int r = 0; r < SIZE; r++)
-					v += cluster_get(all, r * share + z - to * share, to);
-				return v;
-			});
+					for (int r = 0; r < SIZE; r++)
+						v += cluster_get(all, r * share + z - to * share, to);
+					return v;
+				});
+	}
 }
 
 // Blocks have 128 columns of one matrix, or (GATE) 64 of each of the first two.
@@ -270,13 +274,17 @@ template <typename T, int HALVES, int SIZE, bool GATE> __device__ inline void ri
 			fetch_end();
 		}
 	});
+	auto read_a = [&] {
 #pragma unroll
-	for (int i = 0; i < STAGES; i++) {
-		way.read_a(i);
-		fetch_end();
-	}
+		for (int i = 0; i < STAGES; i++) {
+			way.read_a(i);
+			fetch_end();
+		}
+	};
 	if (job.scale)
-		find_norms<T>(p, job.epsilon, norms);
+		find_norms<T>(p, job.epsilon, norms, read_a);
+	else
+		read_a();
 #pragma unroll 1
 	for (int i = 0; i < way.n; i++) {
 		fetch_wait<STAGES - 1>(); // all but the copies of later chunks
