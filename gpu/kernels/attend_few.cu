@@ -465,13 +465,13 @@ template <typename T, int HEAD, int ROWS> struct Near {
 // A block has ROWS queries of one head of keys, and one part of the keys. LANES neighbouring threads hold a key, each 16 bytes
 // of it; each thread reads FEW_KEYS keys and their values at once, and the next ones while it computes, so that the memory is kept busy.
 template <typename T, int HEAD, int ROWS, Source FROM, bool CLUSTERED>
-__device__ inline void few(const gpu_attend &p, const gpu_heads_parts *heads = NULL, bool ahead = false)
+__device__ inline void few(const gpu_attend &p, const gpu_attend_now *all = NULL)
 {
 	const int EACH = 16 / sizeof(T), LANES = HEAD / EACH;
 	const int groups = blockDim.x / LANES, step = groups * FEW_KEYS;
 	__shared__ Warps<HEAD, ROWS> warps;
 	__shared__ Fresh<T, HEAD, FROM == NOW ? ROWS : 1> fresh;
-	if (FROM == NOW && !ahead)
+	if (FROM == NOW && !all->ahead)
 		wait_for_previous();
 	Part<T> part = part_of<T, FROM>(p, threadIdx.x % LANES * EACH);
 	const unsigned row0 = blockIdx.y / (unsigned)p.kv_heads * ROWS, rows = rows_of(p);
@@ -482,10 +482,13 @@ __device__ inline void few(const gpu_attend &p, const gpu_heads_parts *heads = N
 	int j0 = part.begin + threadIdx.x / LANES;
 	read_pieces<T, FROM>(p, part, j0, groups, now);
 	if constexpr (FROM == NOW) {
-		const auto turn = fresh.begin(p, *heads, part.b);
-		if (ahead)
+		const auto turn = fresh.begin(p, all->heads, part.b);
+		if (all->ahead)
 			wait_for_previous();
-		fresh.make(p, *heads, turn, part, row0);
+		fresh.make(p, all->heads, turn, part, row0);
+		if (all->weights.bytes)
+			ask_share(all->weights, blockIdx.x + gridDim.x * (blockIdx.y + (int64_t)gridDim.y * blockIdx.z),
+				  (int64_t)gridDim.x * gridDim.y * gridDim.z);
 	}
 	const int end = FROM == READY ? part.end : part.room;
 #pragma unroll
@@ -571,7 +574,7 @@ template <typename T> __device__ inline void join_parts(const gpu_attend &p)
 	extern "C" __global__ void __launch_bounds__(256) attend_now_##T##_##HEAD##_##ROWS(const __grid_constant__ gpu_attend_now p)     \
 	{                                                                                                              \
 		let_next_begin();                                                                                      \
-		few<T, HEAD, ROWS, NOW, false>(p.attend, &p.heads, p.ahead);                                           \
+		few<T, HEAD, ROWS, NOW, false>(p.attend, &p);                                                          \
 	}
 #ifdef CLUSTERS
 #define NEAR(T, HEAD, ROWS)                                                                                             \
@@ -586,7 +589,7 @@ template <typename T> __device__ inline void join_parts(const gpu_attend &p)
 	{                                                                                                              \
 		cluster_arrive();                                                                                      \
 		let_next_begin();                                                                                      \
-		few<T, HEAD, ROWS, NOW, true>(p.attend, &p.heads, p.ahead);                                            \
+		few<T, HEAD, ROWS, NOW, true>(p.attend, &p);                                                           \
 	}
 #else
 #define NEAR(T, HEAD, ROWS)
