@@ -102,9 +102,8 @@ bool listing_add_job(struct listing *l, const struct step *by, void *fn, struct 
 	struct operation *last = l->n ? &l->op[l->n - 1] : NULL;
 
 	if (l->failed || !last || last->fn != fn || last->grid.y != g.y ||
-	    last->grid.z >= GPU_SEVERAL ||
-	    last->grid.threads != g.threads || last->grid.shared != g.shared ||
-	    !add_job(l->params + last->at, last->grid.z, job))
+	    last->grid.z >= GPU_SEVERAL || last->grid.threads != g.threads ||
+	    last->grid.shared != g.shared || !add_job(l->params + last->at, last->grid.z, job))
 		return false;
 	last->grid.x = last->grid.x > g.x ? last->grid.x : g.x;
 	last->by[last->grid.z++] = by;

@@ -462,49 +462,13 @@ template <typename T, int HEAD, int ROWS> struct Near {
 };
 #endif
 
-// A block has ROWS queries of one head of keys, and one part of the keys. LANES neighbouring threads hold a key, each 16 bytes
-// of it; each thread reads FEW_KEYS keys and their values at once, and the next ones while it computes, so that the memory is kept busy.
-template <typename T, int HEAD, int ROWS, Source FROM, bool CLUSTERED>
-__device__ inline void few(const gpu_attend &p, const gpu_attend_now *all = NULL)
+// Joins what the threads of a block have seen, and with CLUSTERED what the blocks of a cluster have, and writes the results.
+template <typename T, int HEAD, int ROWS, bool CLUSTERED>
+__device__ inline void put_rows(const gpu_attend &p, const Part<T> &part, unsigned row0, Row<16 / sizeof(T)> *row)
 {
 	const int EACH = 16 / sizeof(T), LANES = HEAD / EACH;
-	const int groups = blockDim.x / LANES, step = groups * FEW_KEYS;
+	const unsigned rows = rows_of(p);
 	__shared__ Warps<HEAD, ROWS> warps;
-	__shared__ Fresh<T, HEAD, FROM == NOW ? ROWS : 1> fresh;
-	if (FROM == NOW && !all->ahead)
-		wait_for_previous();
-	Part<T> part = part_of<T, FROM>(p, threadIdx.x % LANES * EACH);
-	const unsigned row0 = blockIdx.y / (unsigned)p.kv_heads * ROWS, rows = rows_of(p);
-	Row<EACH> row[ROWS];
-	Pieces now, next;
-	float score[ROWS][FEW_KEYS];
-
-	int j0 = part.begin + threadIdx.x / LANES;
-	read_pieces<T, FROM>(p, part, j0, groups, now);
-	if constexpr (FROM == NOW) {
-		const auto turn = fresh.begin(p, all->heads, part.b);
-		if (all->ahead)
-			wait_for_previous();
-		fresh.make(p, all->heads, turn, part, row0);
-		if (all->weights.bytes)
-			ask_share(all->weights, blockIdx.x + gridDim.x * (blockIdx.y + (int64_t)gridDim.y * blockIdx.z),
-				  (int64_t)gridDim.x * gridDim.y * gridDim.z);
-	}
-	const int end = FROM == READY ? part.end : part.room;
-#pragma unroll
-	for (int r = 0; r < ROWS; r++)
-		begin_row<T, EACH>(p, part, row0 + r < rows ? row0 + r : 0, FROM == NOW ? fresh.all + (row0 + r < rows ? r : 0) * HEAD : NULL, row[r]);
-	// all threads of a warp go through the same rounds, since they exchange products
-	for (int first = part.begin; first < end; first += step, j0 += step) {
-		read_pieces<T, FROM>(p, part, j0 + step, groups, next);
-		if (FROM == NOW)
-			fresh.add(part, j0, groups, now);
-		if (FROM != READY)
-			keep_pieces<T, FROM>(p, part, j0, groups, now);
-		score_pieces<T, EACH, LANES, ROWS>(p, part, row, now, j0, groups, score);
-		see<T, EACH, ROWS>(row, score, now);
-		now = next;
-	}
 #pragma unroll
 	for (int r = 0; r < ROWS; r++)
 		settle<EACH, LANES, HEAD, ROWS>(row[r].seen, part.at, r, warps);
@@ -540,6 +504,51 @@ __device__ inline void few(const gpu_attend &p, const gpu_attend_now *all = NULL
 	for (int to = cluster_first<NEAR_PARTS>(); to < cluster_end<NEAR_PARTS>(); to++)
 		near_by.put_share(p, part, row0, to);
 #endif
+}
+
+// A block has ROWS queries of one head of keys, and one part of the keys. LANES neighbouring threads hold a key, each 16 bytes
+// of it; each thread reads FEW_KEYS keys and their values at once, and the next ones while it computes, so that the memory is kept busy.
+template <typename T, int HEAD, int ROWS, Source FROM, bool CLUSTERED>
+__device__ inline void few(const gpu_attend &p, const gpu_attend_now *all = NULL)
+{
+	const int EACH = 16 / sizeof(T), LANES = HEAD / EACH;
+	const int groups = blockDim.x / LANES, step = groups * FEW_KEYS;
+	__shared__ Fresh<T, HEAD, FROM == NOW ? ROWS : 1> fresh;
+	if (FROM == NOW && !all->ahead)
+		wait_for_previous();
+	Part<T> part = part_of<T, FROM>(p, threadIdx.x % LANES * EACH);
+	const unsigned row0 = blockIdx.y / (unsigned)p.kv_heads * ROWS, rows = rows_of(p);
+	Row<EACH> row[ROWS];
+	Pieces now, next;
+	float score[ROWS][FEW_KEYS];
+
+	int j0 = part.begin + threadIdx.x / LANES;
+	read_pieces<T, FROM>(p, part, j0, groups, now);
+	if constexpr (FROM == NOW) {
+		const auto turn = fresh.begin(p, all->heads, part.b);
+		if (all->ahead)
+			wait_for_previous();
+		fresh.make(p, all->heads, turn, part, row0);
+		if (all->weights.bytes)
+			ask_share(all->weights, blockIdx.x + gridDim.x * (blockIdx.y + (int64_t)gridDim.y * blockIdx.z),
+				  (int64_t)gridDim.x * gridDim.y * gridDim.z);
+	}
+	const int end = FROM == READY ? part.end : part.room;
+#pragma unroll
+	for (int r = 0; r < ROWS; r++)
+		begin_row<T, EACH>(p, part, row0 + r < rows ? row0 + r : 0, FROM == NOW ? fresh.all + (row0 + r < rows ? r : 0) * HEAD : NULL, row[r]);
+	// all threads of a warp go through the same rounds, since they exchange products
+	for (int first = part.begin; first < end; first += step, j0 += step) {
+		read_pieces<T, FROM>(p, part, j0 + step, groups, next);
+		if (FROM == NOW)
+			fresh.add(part, j0, groups, now);
+		if (FROM != READY)
+			keep_pieces<T, FROM>(p, part, j0, groups, now);
+		score_pieces<T, EACH, LANES, ROWS>(p, part, row, now, j0, groups, score);
+		see<T, EACH, ROWS>(row, score, now);
+		now = next;
+	}
+	put_rows<T, HEAD, ROWS, CLUSTERED>(p, part, row0, row);
 }
 
 // A block joins the parts of one query. Each thread has one element of it.

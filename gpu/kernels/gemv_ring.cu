@@ -141,6 +141,14 @@ template <typename T, int HALVES> struct Way {
 		if (i < n && row < HALVES * HALF)
 			fetch16(ring[i % STAGES].piece_a(row, piece), (const T *)p.a + (there ? row * p.a_row + k : 0), there);
 	}
+	__device__ inline void begin_a()
+	{
+#pragma unroll
+		for (int i = 0; i < STAGES; i++) {
+			read_a(i);
+			fetch_end();
+		}
+	}
 	// Adds the products of chunk i. The tensor cores take columns of B as rows, and rows of A as columns.
 	__device__ inline void multiply(int i, const Norms &norms, float sum[COLUMNS / 16][HALVES][4])
 	{
@@ -239,6 +247,22 @@ __device__ inline void put_sums(const gpu_ring &job, const gpu_gemm &p, int64_t 
 	}
 }
 
+// Writes a warp's sums to shared memory.
+template <int HALVES> __device__ inline void keep_sums(const float sum[COLUMNS / 16][HALVES][4], int rows, float *part)
+{
+	const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+#pragma unroll
+	for (int j = 0; j < COLUMNS / 16; j++)
+#pragma unroll
+		for (int h = 0; h < HALVES; h++)
+#pragma unroll
+			for (int e = 0; e < 4; e++) {
+				const int row = h * HALF + lane % 4 * 2 + e % 2;
+				if (row < rows)
+					part[(warp * rows + row) * STEP + j * 16 + e / 2 * 8 + lane / 4] = sum[j][h][e];
+			}
+}
+
 // Blocks have 128 columns of one matrix, or (GATE) 64 of each of the first two.
 template <typename T, int HALVES, int SIZE, bool GATE> __device__ inline void ring(const gpu_ring &job)
 {
@@ -246,7 +270,7 @@ template <typename T, int HALVES, int SIZE, bool GATE> __device__ inline void ri
 	__shared__ Norms norms;
 	const gpu_gemm &p = job.all.job[GATE ? 0 : blockIdx.z];
 	Stage<HALVES> *const stages = (Stage<HALVES> *)room;
-	const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, rank = blockIdx.x % SIZE, rows = (int)p.m;
+	const int warp = threadIdx.x / 32, rank = blockIdx.x % SIZE;
 	const int chunks = (int)((p.k + CHUNK - 1) / CHUNK), each = (chunks + SIZE - 1) / SIZE;
 	const int first = rank * each + warp, end = rank * each + each < chunks ? rank * each + each : chunks;
 	const int64_t col0 = blockIdx.x / SIZE * (int64_t)(GATE ? BAND : COLUMNS);
@@ -274,17 +298,10 @@ template <typename T, int HALVES, int SIZE, bool GATE> __device__ inline void ri
 			fetch_end();
 		}
 	});
-	auto read_a = [&] {
-#pragma unroll
-		for (int i = 0; i < STAGES; i++) {
-			way.read_a(i);
-			fetch_end();
-		}
-	};
 	if (job.scale)
-		find_norms<T>(p, job.epsilon, norms, read_a);
+		find_norms<T>(p, job.epsilon, norms, [&] { way.begin_a(); });
 	else
-		read_a();
+		way.begin_a();
 	if (job.ahead.bytes)
 		ask_share(job.ahead, blockIdx.x + (int64_t)blockIdx.z * gridDim.x, (int64_t)gridDim.x * gridDim.z);
 #pragma unroll 1
@@ -299,16 +316,7 @@ template <typename T, int HALVES, int SIZE, bool GATE> __device__ inline void ri
 	}
 	__syncthreads(); // nobody needs the ring any more
 	float *part = (float *)room, *all = (float *)(stages + WARPS * STAGES);
-#pragma unroll
-	for (int j = 0; j < COLUMNS / 16; j++)
-#pragma unroll
-		for (int h = 0; h < HALVES; h++)
-#pragma unroll
-			for (int e = 0; e < 4; e++) {
-				const int row = h * HALF + lane % 4 * 2 + e % 2;
-				if (row < rows)
-					part[(warp * rows + row) * STEP + j * 16 + e / 2 * 8 + lane / 4] = sum[j][h][e];
-			}
+	keep_sums<HALVES>(sum, (int)p.m, part);
 	if (SIZE > 1)
 		cluster_wait(); // the others have begun, so that their shared memory is there
 	__syncthreads();

@@ -94,8 +94,8 @@ static int binary_run(const struct call *c)
 	job.a = gpu_data(c, 0);
 	job.b = gpu_data(c, 1);
 	job.y = gpu_out(c, 0);
-	if (job.op == B_MUL && c->in[0]->bytes == c->out[0]->bytes && c->in[1]->bytes == c->out[0]->bytes &&
-	    gpu_gemv_multiply(c, job.a, job.b, job.y, job.n))
+	if (job.op == B_MUL && c->in[0]->bytes == c->out[0]->bytes &&
+	    c->in[1]->bytes == c->out[0]->bytes && gpu_gemv_multiply(c, job.a, job.b, job.y, job.n))
 		return 0;
 	/* The kernel computes four elements in each thread if the strides allow it. Otherwise its threads loop. */
 	int64_t threads = (job.n + 3) / 4;

@@ -731,7 +731,8 @@ static bool makes_cache(const struct call *c, const struct heads_plan *h)
 	return h->attend.make && all % 16 == 0;
 }
 
-static void copy_cache(const struct call *c, const struct heads_plan *h, struct gpu_attend_plan *plan, void *fn)
+static void copy_cache(const struct call *c, const struct heads_plan *h,
+		       struct gpu_attend_plan *plan, void *fn)
 {
 	struct gpu_attend *j = &plan->job;
 
@@ -753,7 +754,8 @@ static bool makes_rows(const struct heads_plan *h)
 
 	for (int i = 0; i < 3 && plain; i++) {
 		const struct part *p = i == 0 ? &h->q : i == 1 ? &h->k : &h->v;
-		plain = p->made && p->norm == NONE && p->scale == NONE && p->keep == NONE && p->job.rows == 1;
+		plain = p->made && p->norm == NONE && p->scale == NONE && p->keep == NONE &&
+			p->job.rows == 1;
 	}
 	return plain;
 }
@@ -764,7 +766,9 @@ static bool makes_rows(const struct heads_plan *h)
  */
 static bool reads_ahead(const struct call *c, const struct heads_plan *h)
 {
-	const uint32_t in[] = {h->k.past, h->v.past, h->lens, h->cos, h->cos == NONE ? NONE : h->cos + 1, h->position};
+	const uint32_t in[] = {
+		h->k.past,  h->v.past, h->lens, h->cos, h->cos == NONE ? NONE : h->cos + 1,
+		h->position};
 	uint64_t all = 0;
 
 	for (size_t i = 0; i < sizeof(in) / sizeof(*in); i++)

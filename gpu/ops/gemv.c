@@ -19,12 +19,12 @@ enum {
 	RING_CHUNK = 16, /* rows of B that a warp reads at a time, */
 	RING_TURNS = 2, /* and how many times each warp does so at least, if blocks share columns */
 	RING_BLOCKS = 4, /* at most, which share columns: more are slower, as they must find room at the same time */
-	RING_HALF = 8, /* rows of A in a product of tensor cores */
+	RING_HALF = 8,	 /* rows of A in a product of tensor cores */
 	RING_STAGES = 4, /* such reads of a warp that are under way */
 	RING_SHARED = RING_STAGES * RING_WARPS * (RING_COLUMNS + 2 * RING_HALF + 1) * RING_CHUNK * 2 +
 		      2 * RING_HALF * RING_COLUMNS * 4, /* bytes */
 	RING_GATED = RING_COLUMNS / 2, /* columns of each of two matrices whose products are multiplied */
-	RING_NORM = 4096, /* elements of a row that is normalized, at most */
+	RING_NORM = 4096,	       /* elements of a row that is normalized, at most */
 	/* bytes of each of two matrices for which one of so many launches before asks: an attention, other products */
 	ASKING = 3,
 	AHEAD_OF_HEADS = 8 << 20,
@@ -260,9 +260,9 @@ static bool is_plain_norm(const struct gpu_written *w)
 {
 	const struct gpu_norm *n = w->params;
 
-	return w->by[0]->kernel->run == gpu_norm_run && w->bytes == sizeof(*n) && n->rms && n->scale &&
-	       !n->add && !n->add2 && !n->bias && !n->q && !n->mean && !n->inv && !n->sum &&
-	       n->period == 1 && n->inner == 1 && n->n % 8 == 0 && n->n <= RING_NORM &&
+	return w->by[0]->kernel->run == gpu_norm_run && w->bytes == sizeof(*n) && n->rms &&
+	       n->scale && !n->add && !n->add2 && !n->bias && !n->q && !n->mean && !n->inv &&
+	       !n->sum && n->period == 1 && n->inner == 1 && n->n % 8 == 0 && n->n <= RING_NORM &&
 	       n->rows <= MOST_HALF_ROWS && ((uintptr_t)n->x | (uintptr_t)n->scale) % 16 == 0;
 }
 
@@ -334,7 +334,9 @@ static void ask_for_weights(const struct call *c, const struct gpu_gemm *j, unsi
 		return;
 	for (unsigned back = 1; back <= ASKING && rows > 0 && gpu_written(c, back, &w); back++) {
 		struct gpu_ahead *a = asks_ahead(&w);
-		int64_t most = (w.by[0]->kernel->run == gpu_heads_run ? AHEAD_OF_HEADS : AHEAD_OF_RING) / (2 * j->n);
+		int64_t most =
+			(w.by[0]->kernel->run == gpu_heads_run ? AHEAD_OF_HEADS : AHEAD_OF_RING) /
+			(2 * j->n);
 		if (!a || a->bytes)
 			continue;
 		most = most < rows ? most : rows;

@@ -275,7 +275,8 @@ int gpu_attend_launch(const struct call *c, const struct gpu_attend_plan *p)
 	return any && p->join && !err ? join_parts(c, p) : err;
 }
 
-int gpu_attend_launch_now(const struct call *c, const struct gpu_attend_plan *p, struct gpu_attend_now *job)
+int gpu_attend_launch_now(const struct call *c, const struct gpu_attend_plan *p,
+			  struct gpu_attend_now *job)
 {
 	job->attend = p->job;
 	int err = gpu_launch_early(c, p->fn, p->grid, job, sizeof(*job));

@@ -223,7 +223,8 @@ static void find_other_readers(const struct segment *s, uint32_t *reads, struct 
 static void tell_steps(struct segment *s)
 {
 	struct arena scratch = {0};
-	uint32_t *reads = arena_new_n(&scratch, uint32_t, s->nslots + 1); /* the last step that reads a slot */
+	uint32_t *reads =
+		arena_new_n(&scratch, uint32_t, s->nslots + 1); /* the last step that reads a slot */
 
 	for (uint32_t i = 0; i < s->nsteps; i++) {
 		struct step_plan *p = &s->steps[i];
