@@ -10,6 +10,8 @@
   stuck     a state that the model passes on as it is
   deep      gpt with 12 narrow layers, where planning costs most
   half      a decoder of 16-bit elements as of Llama, so wide that products of few rows take the kernels for large matrices
+  half_T_N  the same of other sizes and types
+  rows      a prompt of nine rows
   data      the prompts and pieces of the tests, and the ids that ort_loop.py chooses
   big       gpt at GPT-2's shape of layers (12 x 768), for measurements
 """
@@ -123,22 +125,28 @@ def gpt(path, layers=2, size=32, heads=2, vocab=61, longest=176, seed=1, contrib
     n.save(path, ins, outs, contrib)
 
 
-def half(path, size=512, heads=8, kv=4, d=64, wide=256, vocab=61, longest=176, seed=8):
+def half(path, size=512, heads=8, kv=4, d=64, wide=256, vocab=61, longest=176, seed=8, t=T.FLOAT16):
     """A decoder of 16-bit elements: normalization by the root of the mean of squares, a gate in the feed-forward part."""
-    n, t = Net(seed), T.FLOAT16
+    n = Net(seed)
+
+    def init(name, a):
+        if t == T.FLOAT16:
+            return n.init(name, a.astype(np.float16))
+        short = (np.ascontiguousarray(a, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+        n.inits.append(h.make_tensor(name, t, a.shape, short.tobytes(), raw=True))
+        return name
 
     def weight(*shape, scale=None):
         n.n += 1
-        a = n.rng.standard_normal(shape) * (scale or shape[0] ** -0.5)
-        return n.init(f"w{n.n}", a.astype(np.float16))
+        return init(f"w{n.n}", n.rng.standard_normal(shape) * (scale or shape[0] ** -0.5))
 
     def norm(x):
         n.n += 1
-        scale = n.init(f"g{n.n}", (1 + 0.1 * n.rng.standard_normal(size)).astype(np.float16))
+        scale = init(f"g{n.n}", 1 + 0.1 * n.rng.standard_normal(size))
         return n.op("SimplifiedLayerNormalization", x, scale, axis=-1, epsilon=1e-5)
 
     angle = np.outer(np.arange(longest), 10000.0 ** (-np.arange(0, d, 2) / d)).astype(np.float16)
-    cos, sin = n.init("cos", np.cos(angle)), n.init("sin", np.sin(angle))
+    cos, sin = init("cos", np.cos(angle)), init("sin", np.sin(angle))
     past, new = ([f"{kind}.0.{k}" for k in ("key", "value")] for kind in ("past_key_values", "present"))
     ins = [info("input_ids", T.INT64, ["batch", "sequence"]), info("seqlens_k", T.INT32, ["batch"]),
            info("total_sequence_length", T.INT32, [])]
@@ -210,9 +218,13 @@ KINDS = {
     "gpt": gpt,
     "llama": lambda p: gpt(p, seed=2, contrib=True),
     "half": half,
+    # products whose columns one block has, and two and four share
+    **{f"half_{name}_{size}": lambda p, t=t, size=size, wide=wide: half(p, size, wide=wide, t=t)
+       for name, t in (("f16", T.FLOAT16), ("bf16", T.BFLOAT16)) for size, wide in ((384, 352), (512, 256), (1024, 136))},
     "walk": walk,
     "grow": grow,
     "stuck": stuck,
+    "rows": lambda p: np.save(os.path.join(os.path.dirname(p), "rows.npy"), np.arange(27).reshape(9, 3) % 61),
     "data": data,
     "deep": lambda p: gpt(p, layers=12, size=64, heads=4, vocab=211, longest=1024, seed=7),
     "big": lambda p: gpt(p, layers=12, size=768, heads=12, vocab=8192, longest=2048, seed=6),
