@@ -529,9 +529,6 @@ __device__ inline void few(const gpu_attend &p, const gpu_attend_now *all = NULL
 		if (all->ahead)
 			wait_for_previous();
 		fresh.make(p, all->heads, turn, part, row0);
-		if (all->weights.bytes)
-			ask_share(all->weights, blockIdx.x + gridDim.x * (blockIdx.y + (int64_t)gridDim.y * blockIdx.z),
-				  (int64_t)gridDim.x * gridDim.y * gridDim.z);
 	}
 	const int end = FROM == READY ? part.end : part.room;
 #pragma unroll

@@ -302,8 +302,6 @@ template <typename T, int HALVES, int SIZE, bool GATE> __device__ inline void ri
 		find_norms<T>(p, job.epsilon, norms, [&] { way.begin_a(); });
 	else
 		way.begin_a();
-	if (job.ahead.bytes)
-		ask_share(job.ahead, blockIdx.x + (int64_t)blockIdx.z * gridDim.x, (int64_t)gridDim.x * gridDim.z);
 #pragma unroll 1
 	for (int i = 0; i < way.n; i++) {
 		fetch_wait<STAGES - 1>(); // all but the copies of later chunks

@@ -6,7 +6,6 @@
  * itself.
  */
 #include "params.h"
-#include "ring.h"
 
 /* How a cache is quantized. */
 struct gpu_codes {
@@ -57,7 +56,6 @@ struct gpu_heads_parts {
 struct gpu_attend_now {
 	struct gpu_attend attend;
 	struct gpu_heads_parts heads;
-	struct gpu_ahead weights;
 	int ahead; /* what runs before the attention and may still run writes nothing that is read but the rows x of the parts */
 };
 

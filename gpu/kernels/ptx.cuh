@@ -254,13 +254,6 @@ __device__ inline void let_next_begin()
 	asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
-// Asks the second-level cache for bytes, a multiple of 16, that lie at a multiple of 16.
-__device__ inline void ask_ahead(const void *at, uint32_t bytes)
-{
-#if __CUDA_ARCH__ >= 900
-	asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(at), "r"(bytes) : "memory");
-#endif
-}
 // Waits until all kernels before this one have ended, and what they wrote can be read.
 __device__ inline void wait_for_previous()
 {
@@ -280,16 +273,4 @@ __device__ inline void start_early()
 {
 	let_next_begin();
 	wait_for_previous();
-}
-
-// Block `block` of `blocks` asks for its share of the weights, a piece a thread. P: gpu_ahead
-template <typename P> __device__ inline void ask_share(const P &p, int64_t block, int64_t blocks)
-{
-	enum { PIECE_BYTES = 4096 };
-	const int64_t pieces = (p.bytes + PIECE_BYTES - 1) / PIECE_BYTES;
-	for (int64_t i = block + threadIdx.x * blocks; i < pieces; i += blockDim.x * blocks) {
-		const int64_t at = i * PIECE_BYTES, left = p.bytes - at;
-		for (const void *from : p.at)
-			ask_ahead((const char *)from + at, (uint32_t)(left < PIECE_BYTES ? left : PIECE_BYTES));
-	}
 }

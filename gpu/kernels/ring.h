@@ -4,16 +4,6 @@
 /* Parameters of the kernels of gemv_ring.cu. */
 #include "params.h"
 
-/*
- * Weights that a launch behind this one reads, and nobody writes: parts of matrices that are asked for, so that the second-level cache
- * has them. Bytes are multiples of 16.
- */
-enum { GPU_AHEAD = 2 };
-struct gpu_ahead {
-	const void *at[GPU_AHEAD];
-	int64_t bytes; /* of each */
-};
-
 /* Products of the same rows. What other launches would do before and after them is done with them. */
 struct gpu_ring {
 	struct gpu_gemms all; /* must stay first */
@@ -25,7 +15,6 @@ struct gpu_ring {
 	float epsilon;
 	/* of the kernels gemv_gate: the products of the first two jobs, multiplied element by element; their own y are not written */
 	void *gated;
-	struct gpu_ahead ahead;
 };
 
 #endif

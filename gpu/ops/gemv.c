@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/ops/gemv.h"
 
-#include "gpu/kernels/heads.h"
 #include "gpu/kernels/ring.h"
-#include "gpu/ops/contrib_attention.h"
 #include "gpu/ops/norm.h"
 
 enum {
@@ -25,11 +23,7 @@ enum {
 		      2 * RING_HALF * RING_COLUMNS * 4, /* bytes */
 	RING_GATED = RING_COLUMNS / 2, /* columns of each of two matrices whose products are multiplied */
 	RING_NORM = 4096,	       /* elements of a row that is normalized, at most */
-	/* bytes of each of two matrices for which one of so many launches before asks: an attention, other products */
-	ASKING = 3,
-	AHEAD_OF_HEADS = 8 << 20,
-	AHEAD_OF_RING = 4 << 20,
-	RING_LEAST = 1 << 17, /* elements of B; with less, the other kernels are as fast */
+	RING_LEAST = 1 << 17,	       /* elements of B; with less, the other kernels are as fast */
 	/* gemv.cu: */
 	COLUMN_WARPS = 8, /* of a block: one for each column of B that lies in one piece */
 	/* As measured on an H200, for products of 768 to 32,000 columns: */
@@ -263,7 +257,7 @@ static bool is_plain_norm(const struct gpu_written *w)
 	return w->by[0]->kernel->run == gpu_norm_run && w->bytes == sizeof(*n) && n->rms &&
 	       n->scale && !n->add && !n->add2 && !n->bias && !n->q && !n->mean && !n->inv &&
 	       !n->sum && n->period == 1 && n->inner == 1 && n->n % 8 == 0 && n->n <= RING_NORM &&
-	       n->rows <= MOST_HALF_ROWS && ((uintptr_t)n->x | (uintptr_t)n->scale) % 16 == 0;
+	       n->rows <= RING_NORM_ROWS && ((uintptr_t)n->x | (uintptr_t)n->scale) % 16 == 0;
 }
 
 /*
@@ -309,45 +303,6 @@ static bool can_gate(const struct call *c, const struct gpu_written *w, const vo
 	       w->by[0]->last_reader == c->step->number && w->by[1]->last_reader == c->step->number;
 }
 
-/* Where launches ask for weights that a later launch reads, or NULL if they do not. */
-static struct gpu_ahead *asks_ahead(const struct gpu_written *w)
-{
-	int (*run)(const struct call *) = w->by[0]->kernel->run;
-
-	if (run == gpu_gemv_run && w->bytes == sizeof(struct gpu_ring))
-		return &((struct gpu_ring *)w->params)->ahead;
-	if (run == gpu_heads_run && w->bytes == sizeof(struct gpu_attend_now))
-		return &((struct gpu_attend_now *)w->params)->weights;
-	return NULL;
-}
-
-/*
- * The launches before the last one leave the memory idle, as each waits for the one before it. Lets them ask for the weights of the
- * last one that its rings do not have ahead of its start.
- */
-static void ask_for_weights(const struct call *c, const struct gpu_gemm *j, unsigned shares)
-{
-	int64_t row = RING_STAGES * RING_WARPS * RING_CHUNK * (int64_t)shares, rows = j->k - row;
-	struct gpu_written w;
-
-	if (shares > 1 || j->b_row != j->n)
-		return;
-	for (unsigned back = 1; back <= ASKING && rows > 0 && gpu_written(c, back, &w); back++) {
-		struct gpu_ahead *a = asks_ahead(&w);
-		int64_t most =
-			(w.by[0]->kernel->run == gpu_heads_run ? AHEAD_OF_HEADS : AHEAD_OF_RING) /
-			(2 * j->n);
-		if (!a || a->bytes)
-			continue;
-		most = most < rows ? most : rows;
-		for (int i = 0; i < GPU_AHEAD; i++)
-			a->at[i] = (const char *)j[i].b + row * j->n * 2;
-		a->bytes = most * j->n * 2;
-		row += most;
-		rows -= most;
-	}
-}
-
 bool gpu_gemv_multiply(const struct call *c, const void *a, const void *b, void *y, int64_t n)
 {
 	struct gpu_written w;
@@ -365,7 +320,6 @@ bool gpu_gemv_multiply(const struct call *c, const void *a, const void *b, void 
 	*w.fn = p->gated;
 	w.grid->x = (unsigned)((j->n + RING_GATED - 1) / RING_GATED) * p->shares;
 	w.grid->z = 1;
-	ask_for_weights(c, j, p->shares);
 	return true;
 }
 

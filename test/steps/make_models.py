@@ -11,7 +11,7 @@
   deep      gpt with 12 narrow layers, where planning costs most
   half      a decoder of 16-bit elements as of Llama, so wide that products of few rows take the kernels for large matrices
   half_T_N  the same of other sizes and types
-  rows      a prompt of nine rows
+  rows      prompts of two and of nine rows
   data      the prompts and pieces of the tests, and the ids that ort_loop.py chooses
   big       gpt at GPT-2's shape of layers (12 x 768), for measurements
 """
@@ -224,7 +224,7 @@ KINDS = {
     "walk": walk,
     "grow": grow,
     "stuck": stuck,
-    "rows": lambda p: np.save(os.path.join(os.path.dirname(p), "rows.npy"), np.arange(27).reshape(9, 3) % 61),
+    "rows": lambda p: [np.save(os.path.join(os.path.dirname(p), f"rows{n}.npy"), np.arange(n).reshape(n, 1)) for n in (2, 9)],
     "data": data,
     "deep": lambda p: gpt(p, layers=12, size=64, heads=4, vocab=211, longest=1024, seed=7),
     "big": lambda p: gpt(p, layers=12, size=768, heads=12, vocab=8192, longest=2048, seed=6),

@@ -71,7 +71,7 @@ for prompt in prompt prompts; do
 done
 export FAKE_CUDA_LOG=$work/launches
 for kind in "${kinds[@]:1}"; do
-	for prompt in prompts rows; do
+	for prompt in rows2 rows9; do
 		same "$kind, $prompt: the outputs of steps one by one" "$kind" $prompt --steps 3
 	done
 done

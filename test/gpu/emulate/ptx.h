@@ -215,11 +215,6 @@ template <int COLUMNS, bool SIGNED> void group_multiply(int *c, uint64_t a, uint
 }
 #endif
 
-inline void ask_ahead(const void *at, uint32_t)
-{
-	emulate_aligned(at, "ask_ahead");
-}
-
 /* Blocks run one after the other, so that the last of a cluster finishes for all. */
 #ifdef CLUSTERS
 #define CLUSTER(SIZE)
