@@ -166,6 +166,21 @@ enum { GPU_BOXED = 512 };
 int gpu_launch_boxes(const struct call *c, void *fn, struct gpu_grid grid, const void *params,
 		     size_t bytes);
 /*
+ * Launches that have been written down, and may still be changed: the last one if `back` is 0, the one before it if `back` is 1, and so
+ * on. gpu_written() returns false if work is not written down, or that was no launch. What it points to holds until the next launch.
+ */
+struct gpu_written {
+	void **fn;
+	struct gpu_grid *grid;
+	void *params;
+	size_t bytes;
+	const struct step *const *by; /* the step of each job of gpu_launch_several(), otherwise of the launch */
+};
+bool gpu_written(const struct call *c, unsigned back, struct gpu_written *out);
+void gpu_unwrite(const struct call *c, unsigned back); /* takes it back */
+/* Whether launches are written down, to be one graph, which begins when all that was queued before it has ended. */
+bool gpu_writes_down(const struct call *c);
+/*
  * Must be called after every launch that a library made: with --sync launch it waits for the device. Returns 0 or
  * -code.
  */

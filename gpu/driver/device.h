@@ -113,11 +113,14 @@ int device_launch(struct stream *s, CUfunction fn, unsigned blocks, unsigned thr
 		  const void *params, size_t bytes, const char *what, struct diag *d);
 
 /* ---- listing.c: work that is written down in place of being queued */
-int listing_launch(struct listing *l, void *fn, struct gpu_grid g, const void *params, size_t bytes,
-		   bool early);
+int listing_launch(struct listing *l, const struct step *by, void *fn, struct gpu_grid g,
+		   const void *params, size_t bytes, bool early);
 /* Gives the job to the launch that was written down last, if add() agrees: gpu_launch_several(). */
-bool listing_add_job(struct listing *l, void *fn, struct gpu_grid g, const void *job,
-		     gpu_add_job *add);
+bool listing_add_job(struct listing *l, const struct step *by, void *fn, struct gpu_grid g,
+		     const void *job, gpu_add_job *add);
+/* gpu_written(), gpu_unwrite() */
+bool listing_written(struct listing *l, unsigned back, struct gpu_written *out);
+void listing_unwrite(struct listing *l, unsigned back);
 int listing_copy(struct listing *l, void *to, int to_device, const void *from, int from_device,
 		 size_t bytes);
 /* Empties a listing for new work, or makes one out of NULL. Returns NULL without memory. */

@@ -5,17 +5,19 @@
  * whose launches are alike only those that differ are changed. What a library queues cannot be written down.
  */
 #include "gpu/driver/device.h"
+#include "gpu/kernels/params.h"
 
 #include <string.h>
 
 struct operation {
-	CUfunction fn; /* NULL for a copy */
+	void *fn; /* CUfunction; NULL for a copy */
 	struct gpu_grid grid;
 	bool early; /* gpu_launch_early() */
 	void *to;
 	const void *from;
 	int to_device, from_device;
 	size_t at, bytes; /* parameters of a launch in listing.params; length of a copy */
+	const struct step *by[GPU_SEVERAL]; /* while it is written down: the steps of its jobs */
 };
 
 struct listing {
@@ -74,8 +76,8 @@ static struct operation *add(struct listing *l)
 	return &l->op[l->n++];
 }
 
-int listing_launch(struct listing *l, void *fn, struct gpu_grid g, const void *params, size_t bytes,
-		   bool early)
+int listing_launch(struct listing *l, const struct step *by, void *fn, struct gpu_grid g,
+		   const void *params, size_t bytes, bool early)
 {
 	void *all = l->params;
 	size_t at = (l->params_used + 15) & ~(size_t)15;
@@ -90,21 +92,44 @@ int listing_launch(struct listing *l, void *fn, struct gpu_grid g, const void *p
 	memcpy(l->params + at, params, bytes);
 	l->params_used = at + bytes;
 	*o = (struct operation){.fn = fn, .grid = g, .early = early, .at = at, .bytes = bytes};
+	o->by[0] = by;
 	return 0;
 }
 
-bool listing_add_job(struct listing *l, void *fn, struct gpu_grid g, const void *job,
-		     gpu_add_job *add_job)
+bool listing_add_job(struct listing *l, const struct step *by, void *fn, struct gpu_grid g,
+		     const void *job, gpu_add_job *add_job)
 {
 	struct operation *last = l->n ? &l->op[l->n - 1] : NULL;
 
 	if (l->failed || !last || last->fn != fn || last->grid.y != g.y ||
-	    last->grid.threads != g.threads || last->grid.shared != g.shared ||
-	    !add_job(l->params + last->at, last->grid.z, job))
+	    last->grid.z >= GPU_SEVERAL || last->grid.threads != g.threads ||
+	    last->grid.shared != g.shared || !add_job(l->params + last->at, last->grid.z, job))
 		return false;
 	last->grid.x = last->grid.x > g.x ? last->grid.x : g.x;
-	last->grid.z++;
+	last->by[last->grid.z++] = by;
 	return true;
+}
+
+bool listing_written(struct listing *l, unsigned back, struct gpu_written *out)
+{
+	struct operation *o = !l->failed && back < l->n ? &l->op[l->n - 1 - back] : NULL;
+
+	if (!o || !o->fn)
+		return false;
+	*out = (struct gpu_written){.fn = &o->fn,
+				    .grid = &o->grid,
+				    .params = l->params + o->at,
+				    .bytes = o->bytes,
+				    .by = o->by};
+	return true;
+}
+
+void listing_unwrite(struct listing *l, unsigned back)
+{
+	struct operation *o = &l->op[l->n - 1 - back];
+
+	memmove(o, o + 1, back * sizeof(*o));
+	l->n--;
 }
 
 int listing_copy(struct listing *l, void *to, int to_device, const void *from, int from_device,

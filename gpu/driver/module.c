@@ -288,7 +288,7 @@ static int launch(const struct call *c, void *fn, struct gpu_grid g, const void 
 				 .numAttrs = 1};
 
 	if (c->stream->listing)
-		return listing_launch(c->stream->listing, fn, g, params, bytes, early);
+		return listing_launch(c->stream->listing, c->step, fn, g, params, bytes, early);
 	CUresult r = early ? dev->api->p_cuLaunchKernelEx(&config, fn, NULL, extra)
 			   : dev->api->p_cuLaunchKernel(fn, g.x, g.y, g.z, g.threads, 1, 1,
 							g.shared, c->stream->stream, NULL, extra);
@@ -311,7 +311,7 @@ int gpu_launch_several(const struct call *c, void *fn, struct gpu_grid g, const 
 {
 	struct listing *l = c->stream->listing;
 
-	if (l && listing_add_job(l, fn, g, params, add))
+	if (l && listing_add_job(l, c->step, fn, g, params, add))
 		return 0;
 	return launch(c, fn, g, params, bytes, l && c->stream->device->early);
 }
@@ -356,6 +356,21 @@ int gpu_describe_box(const struct call *c, void *out, enum dtype t, const void *
 
 	memcpy(out, &map, sizeof(map));
 	return r ? cuda_failed(dev, (int)r, "describing a matrix to the copy engine", c->diag) : 0;
+}
+
+bool gpu_written(const struct call *c, unsigned back, struct gpu_written *out)
+{
+	return c->stream->listing && listing_written(c->stream->listing, back, out);
+}
+
+void gpu_unwrite(const struct call *c, unsigned back)
+{
+	listing_unwrite(c->stream->listing, back);
+}
+
+bool gpu_writes_down(const struct call *c)
+{
+	return c->stream->listing != NULL;
 }
 
 int gpu_launched(const struct call *c)

@@ -8,19 +8,23 @@
 // mask of type T. ANY: all other cases.
 enum Form { PLAIN, MASKED, ANY };
 
-// The keys [first, end) that query i of batch b may see.
+// The keys [first, end) that query i may see; `valid` is the number of valid keys of its batch, if that counts.
 struct Range {
 	int64_t first, end;
 };
-__device__ inline Range range(const gpu_attend &p, int64_t b, int64_t i, int64_t keys)
+__device__ inline Range range_of(const gpu_attend &p, int64_t valid, int64_t i, int64_t keys)
 {
-	int64_t at = i + (p.behind_valid ? p.valid[b] - p.s : p.offset);
+	int64_t at = i + (p.behind_valid ? valid - p.s : p.offset);
 	Range r = {0, keys};
 	if (p.left >= 0 && at - p.left > 0)
 		r.first = at - p.left;
 	if (p.right >= 0 && at + p.right + 1 < keys && !(p.last_sees_all && i + 1 == p.s))
 		r.end = at + p.right + 1;
 	return r;
+}
+__device__ inline Range range(const gpu_attend &p, int64_t b, int64_t i, int64_t keys)
+{
+	return range_of(p, p.behind_valid ? p.valid[b] : 0, i, keys);
 }
 __device__ inline int64_t keys_of(const gpu_attend &p, int64_t b)
 {

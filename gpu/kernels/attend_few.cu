@@ -2,6 +2,7 @@
 // Attention of few queries to many keys, as in each step of a decoder: the time goes into reading the keys and values, so
 // these are cut into parts which all processors of the device read at once ("Flash-Decoding", Dao and others, 2023).
 #include "attend.cuh"
+#include "heads.cuh"
 
 // What a thread knows of one query after some keys: the largest score, the sum of the exponentials of the scores beneath it,
 // and its elements of the values' sum, weighted by these exponentials. Scores are multiplied by log2(e), for exp2.
@@ -62,31 +63,44 @@ __device__ inline void finish(const gpu_attend &p, int64_t b, Query q, int c, fl
 
 enum { MOST_WARPS = 8, FEW_KEYS = 4 };
 
+// Where an attention has its keys and values: READY as they are to be read; MAKE: the cached rows are still to be copied; NOW: the new
+// row is to be made as well, and the query.
+enum Source { READY, MAKE, NOW };
+
 // What a block reads of its head of keys: the part [begin, end) of the keys, from this thread's first element on. If the keys and
-// values are still being made (MAKE), rows before `used` come from the caches and go to where the attention has them, as do the zeros
+// values are still being made, rows before `used` come from the caches and go to where the attention has them, as do the zeros
 // behind the `fresh` rows, which are there already; `room` is the end of the rows of this part.
 template <typename T> struct Part {
 	T *k, *v;
 	const T *past_k, *past_v;
 	int b, kh, begin, end, keys, room, used;
+	int64_t valid; // as the batch's length says
 	int at; // this thread's first element of a key
+
+	__device__ inline void set_keys(const gpu_attend &p, int64_t n)
+	{
+		keys = (int)n;
+		end = begin + p.part < keys ? begin + p.part : keys;
+	}
 };
 
-template <typename T, bool MAKE> __device__ inline Part<T> part_of(const gpu_attend &p, int at)
+template <typename T, Source FROM> __device__ inline Part<T> part_of(const gpu_attend &p, int at)
 {
 	Part<T> x;
 	x.b = blockIdx.z;
 	x.kh = blockIdx.y % (unsigned)p.kv_heads;
 	x.begin = blockIdx.x * p.part;
 	x.at = at;
-	x.keys = (int)keys_of(p, x.b);
-	x.end = x.begin + p.part < x.keys ? x.begin + p.part : x.keys;
+	if (FROM != NOW) {
+		x.set_keys(p, keys_of(p, x.b));
+		x.valid = p.behind_valid ? p.valid[x.b] : 0;
+	}
 	x.k = (T *)p.k + x.b * p.ks[0] + x.kh * p.ks[1] + at;
 	x.v = (T *)p.v + x.b * p.vs[0] + x.kh * p.vs[1] + at;
-	if (MAKE) {
+	if (FROM != READY) {
 		int64_t head = (x.b * p.kv_heads + x.kh) * p.past_room;
 		x.room = x.begin + p.part < p.t ? x.begin + p.part : (int)p.t;
-		x.used = (int)(p.used ? p.used[x.b] : p.past_room);
+		x.used = (int)(FROM == MAKE && p.used ? p.used[x.b] : p.past_room);
 		x.past_k = (const T *)p.past_k + head * p.d + at;
 		x.past_v = (const T *)p.past_v + head * p.dv + at;
 	}
@@ -98,15 +112,16 @@ struct Pieces {
 	uint4 key[FEW_KEYS], value[FEW_KEYS];
 };
 
-template <typename T, bool MAKE>
+// NOW: whatever the caches have there, as the lengths may not be known yet.
+template <typename T, Source FROM>
 __device__ inline void read_pieces(const gpu_attend &p, const Part<T> &part, int j0, int step, Pieces &to)
 {
 	const int k_row = (int)p.ks[2], v_row = (int)p.vs[2], d = (int)p.d, dv = (int)p.dv, fresh = part.used + (int)p.fresh;
 #pragma unroll
 	for (int u = 0; u < FEW_KEYS; u++) {
 		int j = j0 + u * step;
-		bool old = MAKE && j < part.used;
-		bool there = j < (MAKE ? part.room : part.end) && (!MAKE || j < fresh);
+		bool old = FROM == NOW || (FROM == MAKE && j < part.used);
+		bool there = j < (FROM == READY ? part.end : part.room) && (FROM != MAKE || j < fresh) && (FROM != NOW || j < (int)p.past_room);
 		to.key[u] = to.value[u] = make_uint4(0, 0, 0, 0);
 		if (there && part.at < d)
 			to.key[u] = *(const uint4 *)(old ? part.past_k + (int64_t)j * d : part.k + (int64_t)j * k_row);
@@ -117,7 +132,7 @@ __device__ inline void read_pieces(const gpu_attend &p, const Part<T> &part, int
 
 // Writes the pieces that come from the caches, and the zeros behind the fresh rows, to where the attention has its keys and values.
 // What no query may see becomes zero then.
-template <typename T>
+template <typename T, Source FROM>
 __device__ inline void keep_pieces(const gpu_attend &p, const Part<T> &part, int j0, int step, Pieces &x)
 {
 	const int k_row = (int)p.ks[2], v_row = (int)p.vs[2], fresh = part.used + (int)p.fresh;
@@ -125,7 +140,7 @@ __device__ inline void keep_pieces(const gpu_attend &p, const Part<T> &part, int
 #pragma unroll
 	for (int u = 0; u < FEW_KEYS; u++) {
 		int j = j0 + u * step;
-		bool made = first && j < part.room && (j < part.used || j >= fresh);
+		bool made = first && j < part.room && (FROM == NOW || j < part.used || j >= fresh);
 		if (made && part.at < p.d)
 			*(uint4 *)(part.k + (int64_t)j * k_row) = x.key[u];
 		if (made && part.at < p.dv)
@@ -135,6 +150,117 @@ __device__ inline void keep_pieces(const gpu_attend &p, const Part<T> &part, int
 	}
 }
 
+// Where the new row of a batch is, and how it is turned.
+template <int EACH> struct Turn {
+	Lengths length;
+	int64_t position;
+	bool fits;
+	int which; // of this thread's pieces: query `which`, or the key, or the value; nothing, if it is too large
+	uint4 cos, sin;
+};
+
+// The new row of each batch, and the queries of a block, made in shared memory. What lies behind a row is zero.
+template <typename T, int HEAD, int ROWS> struct Fresh {
+	static const int EACH = 16 / sizeof(T), PIECES = HEAD / EACH;
+	alignas(16) T all[(ROWS + 2) * HEAD]; // queries, key, value
+
+	// Whether threads make 16 bytes of a row at once: a piece is turned by one other piece.
+	__device__ inline static bool in_pieces(const gpu_heads &p)
+	{
+		const int64_t steps = p.step[0] | p.step[1] | p.size | (p.interleaved && p.turned ? 1 : p.turned / 2);
+		const uintptr_t at = (uintptr_t)p.x | (uintptr_t)p.cos | (uintptr_t)p.sin;
+		return steps % EACH == 0 && at % 16 == 0 && !p.bias;
+	}
+	__device__ inline static int part_of(int which)
+	{
+		return which < ROWS ? 0 : which - ROWS + 1;
+	}
+	// What does not depend on the rows.
+	__device__ inline Turn<EACH> begin(const gpu_attend &p, const gpu_heads_parts &heads, int b) const
+	{
+		Turn<EACH> t;
+		t.length = heads.lengths.last ? lengths_of(heads.lengths, b) : Lengths{p.t, p.past_room, p.past_room, p.t, true};
+		t.which = threadIdx.x / PIECES;
+		const gpu_heads &from = heads.part[t.which < ROWS + 2 ? part_of(t.which) : 0];
+		t.position = new_position(from, heads.lengths, b, 0, t.fits);
+		const int64_t half = from.turned / 2, e = threadIdx.x % PIECES * EACH;
+		t.cos = t.sin = make_uint4(0, 0, 0, 0);
+		if (e < from.turned && t.fits && in_pieces(from)) {
+			t.cos = *(const uint4 *)((const T *)from.cos + t.position * half + e % half);
+			t.sin = *(const uint4 *)((const T *)from.sin + t.position * half + e % half);
+		}
+		return t;
+	}
+	// A piece that begins at element e of a row at x.
+	__device__ inline uint4 piece(const gpu_heads &from, const T *x, const Turn<EACH> &t, int e) const
+	{
+		const int half = (int)from.turned / 2;
+		const bool turned = e < (int)from.turned, second = e >= half;
+		const uint4 own = *(const uint4 *)(x + e);
+		if (!turned)
+			return own;
+		const uint4 other = *(const uint4 *)(x + (second ? e - half : e + half));
+		uint4 y;
+#pragma unroll
+		for (int i = 0; i < EACH; i++) {
+			const float v = up(((const T *)&own)[i]), u = up(((const T *)&other)[i]);
+			const float c = up(((const T *)&t.cos)[i]), s = up(((const T *)&t.sin)[i]);
+			((T *)&y)[i] = down<T>(second ? s * u + c * v : c * v - s * u);
+		}
+		return y;
+	}
+	// Rows of another form, element by element.
+	__device__ __noinline__ void make_slowly(const gpu_attend &p, const gpu_heads_parts &heads, int b, int kh, unsigned row0)
+	{
+		const unsigned rows = rows_of(p);
+		for (int z = threadIdx.x; z < (ROWS + 2) * HEAD; z += blockDim.x) {
+			const int which = z / HEAD, e = z % HEAD;
+			const gpu_heads &from = heads.part[part_of(which)];
+			const int64_t h = which < ROWS ? kh * (int)rows + (int)row0 + which : kh;
+			bool fits, mine = e < from.size && (which >= ROWS || row0 + which < rows);
+			const int64_t position = new_position(from, heads.lengths, b, 0, fits);
+			const T *x = (const T *)from.x + b * from.step[0] + h * from.step[1];
+			all[z] = mine && fits ? new_element<T, false>(from, x, h, 0, position, e) : down<T>(0.0f);
+		}
+	}
+	__device__ inline void make(const gpu_attend &p, const gpu_heads_parts &heads, const Turn<EACH> &t, Part<T> &part, unsigned row0)
+	{
+		const unsigned rows = rows_of(p);
+		const bool quick = in_pieces(heads.part[0]) && in_pieces(heads.part[1]) && in_pieces(heads.part[2]) &&
+				   (int)blockDim.x >= (ROWS + 2) * PIECES;
+		part.used = (int)t.length.used;
+		part.valid = t.length.valid;
+		part.set_keys(p, t.length.valid < p.t ? t.length.valid : p.t);
+		if (!t.length.good || !t.fits)
+			*heads.part[0].fault = heads.part[0].who;
+		if (!quick) {
+			make_slowly(p, heads, part.b, part.kh, row0);
+		} else if (t.which < ROWS + 2) {
+			const gpu_heads &from = heads.part[part_of(t.which)];
+			const int e = threadIdx.x % PIECES * EACH;
+			const int64_t h = t.which < ROWS ? part.kh * (int)rows + (int)row0 + t.which : part.kh;
+			const bool mine = e < (int)from.size && (t.which >= ROWS || row0 + t.which < rows);
+			const T *x = (const T *)from.x + part.b * from.step[0] + h * from.step[1];
+			*(uint4 *)(all + t.which * HEAD + e) = mine && t.fits ? piece(from, x, t, e) : make_uint4(0, 0, 0, 0);
+		}
+		__syncthreads();
+	}
+	// The pieces that are not in the caches: those of the new row, and zeros behind it.
+	__device__ inline void add(const Part<T> &part, int j0, int step, Pieces &to) const
+	{
+#pragma unroll
+		for (int u = 0; u < FEW_KEYS; u++) {
+			const int j = j0 + u * step;
+			if (j == part.used) {
+				to.key[u] = *(const uint4 *)(all + ROWS * HEAD + part.at);
+				to.value[u] = *(const uint4 *)(all + (ROWS + 1) * HEAD + part.at);
+			} else if (j > part.used) {
+				to.key[u] = to.value[u] = make_uint4(0, 0, 0, 0);
+			}
+		}
+	}
+};
+
 // A query, with this thread's elements of it, the keys that it may see, and what it has seen.
 template <int EACH> struct Row {
 	Query query;
@@ -143,15 +269,19 @@ template <int EACH> struct Row {
 	Seen<EACH> seen;
 };
 
-template <typename T, int EACH> __device__ inline void begin_row(const gpu_attend &p, const Part<T> &part, unsigned row, Row<EACH> &r)
+// `made` is the query if it has just been made, otherwise NULL.
+template <typename T, int EACH>
+__device__ inline void begin_row(const gpu_attend &p, const Part<T> &part, unsigned row, const T *made, Row<EACH> &r)
 {
 	uint4 all = make_uint4(0, 0, 0, 0);
 
 	r.query = query_of(p, part.kh, row);
-	Range visible = range(p, part.b, r.query.i, part.keys);
+	Range visible = range_of(p, part.valid, r.query.i, part.keys);
 	r.first = (int)(visible.first < part.end ? visible.first : part.end);
 	r.end = (int)(visible.end < 0 ? 0 : visible.end < part.end ? visible.end : part.end);
-	if (part.at < p.d)
+	if (made)
+		all = *(const uint4 *)(made + part.at);
+	else if (part.at < p.d)
 		all = *(const uint4 *)((const T *)p.q + part.b * p.qs[0] + r.query.h * p.qs[1] + r.query.i * p.qs[2] + part.at);
 	numbers<T, EACH>(r.q, all);
 	r.seen.top = -INFINITY;
@@ -332,34 +462,13 @@ template <typename T, int HEAD, int ROWS> struct Near {
 };
 #endif
 
-// A block has ROWS queries of one head of keys, and one part of the keys. LANES neighbouring threads hold a key, each 16 bytes
-// of it; each thread reads FEW_KEYS keys and their values at once, and the next ones while it computes, so that the memory is kept busy.
-template <typename T, int HEAD, int ROWS, bool MAKE, bool CLUSTERED> __device__ inline void few(const gpu_attend &p)
+// Joins what the threads of a block have seen, and with CLUSTERED what the blocks of a cluster have, and writes the results.
+template <typename T, int HEAD, int ROWS, bool CLUSTERED>
+__device__ inline void put_rows(const gpu_attend &p, const Part<T> &part, unsigned row0, Row<16 / sizeof(T)> *row)
 {
 	const int EACH = 16 / sizeof(T), LANES = HEAD / EACH;
-	const int groups = blockDim.x / LANES, step = groups * FEW_KEYS;
+	const unsigned rows = rows_of(p);
 	__shared__ Warps<HEAD, ROWS> warps;
-	const Part<T> part = part_of<T, MAKE>(p, threadIdx.x % LANES * EACH);
-	const unsigned row0 = blockIdx.y / (unsigned)p.kv_heads * ROWS, rows = rows_of(p);
-	const int end = MAKE ? part.room : part.end;
-	Row<EACH> row[ROWS];
-	Pieces now, next;
-	float score[ROWS][FEW_KEYS];
-
-	int j0 = part.begin + threadIdx.x / LANES;
-	read_pieces<T, MAKE>(p, part, j0, groups, now);
-#pragma unroll
-	for (int r = 0; r < ROWS; r++)
-		begin_row<T, EACH>(p, part, row0 + r < rows ? row0 + r : 0, row[r]);
-	// all threads of a warp go through the same rounds, since they exchange products
-	for (int first = part.begin; first < end; first += step, j0 += step) {
-		read_pieces<T, MAKE>(p, part, j0 + step, groups, next);
-		if (MAKE)
-			keep_pieces<T>(p, part, j0, groups, now);
-		score_pieces<T, EACH, LANES, ROWS>(p, part, row, now, j0, groups, score);
-		see<T, EACH, ROWS>(row, score, now);
-		now = next;
-	}
 #pragma unroll
 	for (int r = 0; r < ROWS; r++)
 		settle<EACH, LANES, HEAD, ROWS>(row[r].seen, part.at, r, warps);
@@ -397,6 +506,48 @@ template <typename T, int HEAD, int ROWS, bool MAKE, bool CLUSTERED> __device__ 
 #endif
 }
 
+// A block has ROWS queries of one head of keys, and one part of the keys. LANES neighbouring threads hold a key, each 16 bytes
+// of it; each thread reads FEW_KEYS keys and their values at once, and the next ones while it computes, so that the memory is kept busy.
+template <typename T, int HEAD, int ROWS, Source FROM, bool CLUSTERED>
+__device__ inline void few(const gpu_attend &p, const gpu_attend_now *all = NULL)
+{
+	const int EACH = 16 / sizeof(T), LANES = HEAD / EACH;
+	const int groups = blockDim.x / LANES, step = groups * FEW_KEYS;
+	__shared__ Fresh<T, HEAD, FROM == NOW ? ROWS : 1> fresh;
+	if (FROM == NOW && !all->ahead)
+		wait_for_previous();
+	Part<T> part = part_of<T, FROM>(p, threadIdx.x % LANES * EACH);
+	const unsigned row0 = blockIdx.y / (unsigned)p.kv_heads * ROWS, rows = rows_of(p);
+	Row<EACH> row[ROWS];
+	Pieces now, next;
+	float score[ROWS][FEW_KEYS];
+
+	int j0 = part.begin + threadIdx.x / LANES;
+	read_pieces<T, FROM>(p, part, j0, groups, now);
+	if constexpr (FROM == NOW) {
+		const auto turn = fresh.begin(p, all->heads, part.b);
+		if (all->ahead)
+			wait_for_previous();
+		fresh.make(p, all->heads, turn, part, row0);
+	}
+	const int end = FROM == READY ? part.end : part.room;
+#pragma unroll
+	for (int r = 0; r < ROWS; r++)
+		begin_row<T, EACH>(p, part, row0 + r < rows ? row0 + r : 0, FROM == NOW ? fresh.all + (row0 + r < rows ? r : 0) * HEAD : NULL, row[r]);
+	// all threads of a warp go through the same rounds, since they exchange products
+	for (int first = part.begin; first < end; first += step, j0 += step) {
+		read_pieces<T, FROM>(p, part, j0 + step, groups, next);
+		if (FROM == NOW)
+			fresh.add(part, j0, groups, now);
+		if (FROM != READY)
+			keep_pieces<T, FROM>(p, part, j0, groups, now);
+		score_pieces<T, EACH, LANES, ROWS>(p, part, row, now, j0, groups, score);
+		see<T, EACH, ROWS>(row, score, now);
+		now = next;
+	}
+	put_rows<T, HEAD, ROWS, CLUSTERED>(p, part, row0, row);
+}
+
 // A block joins the parts of one query. Each thread has one element of it.
 template <typename T> __device__ inline void join_parts(const gpu_attend &p)
 {
@@ -419,12 +570,17 @@ template <typename T> __device__ inline void join_parts(const gpu_attend &p)
 	extern "C" __global__ void __launch_bounds__(256) attend_few_##T##_##HEAD##_##ROWS(const __grid_constant__ gpu_attend p)         \
 	{                                                                                                              \
 		start_early();                                                                                        \
-		few<T, HEAD, ROWS, false, false>(p);                                                                          \
+		few<T, HEAD, ROWS, READY, false>(p);                                                                          \
 	}                                                                                                              \
 	extern "C" __global__ void __launch_bounds__(256) attend_make_##T##_##HEAD##_##ROWS(const __grid_constant__ gpu_attend p)        \
 	{                                                                                                              \
 		start_early();                                                                                        \
-		few<T, HEAD, ROWS, true, false>(p);                                                                           \
+		few<T, HEAD, ROWS, MAKE, false>(p);                                                                           \
+	}                                                                                                              \
+	extern "C" __global__ void __launch_bounds__(256) attend_now_##T##_##HEAD##_##ROWS(const __grid_constant__ gpu_attend_now p)     \
+	{                                                                                                              \
+		let_next_begin();                                                                                      \
+		few<T, HEAD, ROWS, NOW, false>(p.attend, &p);                                                          \
 	}
 #ifdef CLUSTERS
 #define NEAR(T, HEAD, ROWS)                                                                                             \
@@ -432,7 +588,14 @@ template <typename T> __device__ inline void join_parts(const gpu_attend &p)
 	{                                                                                                              \
 		cluster_arrive();                                                                                      \
 		start_early();                                                                                        \
-		few<T, HEAD, ROWS, true, true>(p);                                                                     \
+		few<T, HEAD, ROWS, MAKE, true>(p);                                                                     \
+	}                                                                                                              \
+	extern "C" __global__ void CLUSTER(NEAR_PARTS) __launch_bounds__(256)                                          \
+		attend_now_near_##T##_##HEAD##_##ROWS(const __grid_constant__ gpu_attend_now p)                        \
+	{                                                                                                              \
+		cluster_arrive();                                                                                      \
+		let_next_begin();                                                                                      \
+		few<T, HEAD, ROWS, NOW, true>(p.attend, &p);                                                           \
 	}
 #else
 #define NEAR(T, HEAD, ROWS)

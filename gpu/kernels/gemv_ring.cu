@@ -5,6 +5,7 @@
 // less, the reads take twice as long. The blocks of a cluster share the rows of B, so that all processors read, however few columns
 // there are. Sums are made in float on tensor cores, in an order that only the sizes determine.
 #include "product.cuh"
+#include "ring.h"
 
 #ifdef CLUSTERS
 
@@ -17,15 +18,84 @@ enum {
 	HALF = 8,     // rows of A in a product of tensor cores
 	STAGES = 4,   // chunks of a warp under way
 	STEP = COLUMNS + 4, // from row to row of a warp's sums in shared memory
+	NORM_PIECES = 512,  // of a row that is normalized, at most
 };
 
 __device__ inline void mma(float *c, const u32 *a, u32 b0, u32 b1, f16) { mma_f16(c, a, b0, b1); }
 __device__ inline void mma(float *c, const u32 *a, u32 b0, u32 b1, bf16) { mma_bf16(c, a, b0, b1); }
 
-// A chunk in shared memory: 16 rows of B in bands of 64 columns, and the same 16 columns of each row of A. The pieces of a row are
-// permuted so that the eight rows of a matrix lie in different banks.
+// ---- rows that are normalized -----------------------------------------------------------------------
+
+struct Norms {
+	float factor[2 * HALF];			     // of each row
+	float part[2 * HALF * NORM_PIECES / 32]; // sums of the squares of 32 pieces
+};
+
+// Finds the factors of the rows. The order of the sums is that of norm_row (rows.cu), so that the results are the same. between() is
+// called once while the first reads are under way.
+template <typename T, typename BETWEEN>
+__device__ inline void find_norms(const gpu_gemm &p, float epsilon, Norms &to, const BETWEEN &between)
+{
+	enum { AT_ONCE = 8 };
+	const int pieces = (int)p.k / PIECE, parts = (pieces + 31) / 32, all = (int)p.m * parts, lane = threadIdx.x % 32;
+#pragma unroll 1
+	for (int first = threadIdx.x / 32; first < WARPS || first < all; first += AT_ONCE * WARPS) {
+		uint4 x[AT_ONCE];
+		float sum[AT_ONCE];
+#pragma unroll
+		for (int u = 0; u < AT_ONCE; u++) {
+			const int i = first + u * WARPS, piece = i % parts * 32 + lane;
+			x[u] = make_uint4(0, 0, 0, 0);
+			if (i < all && piece < pieces)
+				x[u] = *(const uint4 *)((const T *)p.a + i / parts * p.a_row + piece * PIECE);
+		}
+		if (first < WARPS)
+			between();
+#pragma unroll
+		for (int u = 0; u < AT_ONCE; u++) {
+			sum[u] = 0;
+#pragma unroll
+			for (int e = 0; e < PIECE; e++) {
+				const float v = up(((const T *)&x[u])[e]);
+				sum[u] += v * v;
+			}
+		}
+#pragma unroll
+		for (int o = 16; o; o >>= 1)
+#pragma unroll
+			for (int u = 0; u < AT_ONCE; u++)
+				sum[u] += __shfl_xor_sync(0xffffffffu, sum[u], o);
+#pragma unroll
+		for (int u = 0; u < AT_ONCE; u++)
+			if (!lane && first + u * WARPS < all)
+				to.part[first + u * WARPS] = sum[u];
+	}
+	__syncthreads();
+	if (threadIdx.x < 2 * HALF) {
+		float v = 0;
+		for (int k = 0; k < parts && threadIdx.x < (int)p.m; k++)
+			v += to.part[threadIdx.x * parts + k];
+		to.factor[threadIdx.x] = 1.0f / sqrtf(v / (float)p.k + epsilon);
+	}
+	__syncthreads();
+}
+
+// Two elements of a row with its factor, and with the scale of their columns.
+template <typename T> __device__ inline u32 normalized(u32 x, float factor, u32 scale)
+{
+	u32 y;
+#pragma unroll
+	for (int e = 0; e < 2; e++)
+		((T *)&y)[e] = down<T>(up(((const T *)&x)[e]) * factor * up(((const T *)&scale)[e]));
+	return y;
+}
+
+// ---- the way of the warps through B ------------------------------------------------------------------
+
+// A chunk in shared memory: 16 rows of B in bands of 64 columns, the same 16 columns of each row of A, and of the scale of rows that
+// are normalized. The pieces of a row are permuted so that the eight rows of a matrix lie in different banks.
 template <int HALVES> struct Stage {
-	uint4 b[COLUMNS / BAND][CHUNK][BAND / PIECE], a[HALVES * HALF][CHUNK / PIECE];
+	uint4 b[COLUMNS / BAND][CHUNK][BAND / PIECE], a[HALVES * HALF][CHUNK / PIECE], scale[CHUNK / PIECE];
 
 	__device__ inline uint4 *piece_b(int row, int piece)
 	{
@@ -41,8 +111,10 @@ template <int HALVES> struct Stage {
 template <typename T, int HALVES> struct Way {
 	Stage<HALVES> *ring;
 	const gpu_gemm &p;
-	int64_t col0; // of the block
-	int k0, n;    // first row of B, chunks
+	const T *b; // where this thread's columns begin
+	bool there; // they exist
+	const T *scale;
+	int k0, n; // first row of B, chunks
 
 	__device__ inline int row_of(int i) const
 	{
@@ -51,13 +123,16 @@ template <typename T, int HALVES> struct Way {
 	__device__ inline void read_b(int i)
 	{
 		const int WIDE = COLUMNS / PIECE, piece = threadIdx.x % WIDE, row0 = threadIdx.x % 32 / WIDE, k = row_of(i) + row0;
-		const bool there = col0 + piece * PIECE < p.n;
-		const T *from = (const T *)p.b + k * p.b_row + (there ? col0 + piece * PIECE : 0);
+		const T *from = b + k * p.b_row;
 		if (i >= n)
 			return;
 #pragma unroll
 		for (int r = 0; r < CHUNK; r += 32 / WIDE)
 			fetch16(ring[i % STAGES].piece_b(row0 + r, piece), from + r * p.b_row, there && k + r < (int)p.k);
+		if (scale && threadIdx.x % 32 < CHUNK / PIECE) {
+			const int at = row_of(i) + threadIdx.x % 32 * PIECE;
+			fetch16(&ring[i % STAGES].scale[threadIdx.x % 32], scale + (at < (int)p.k ? at : 0), at < (int)p.k);
+		}
 	}
 	__device__ inline void read_a(int i)
 	{
@@ -66,13 +141,26 @@ template <typename T, int HALVES> struct Way {
 		if (i < n && row < HALVES * HALF)
 			fetch16(ring[i % STAGES].piece_a(row, piece), (const T *)p.a + (there ? row * p.a_row + k : 0), there);
 	}
+	__device__ inline void begin_a()
+	{
+#pragma unroll
+		for (int i = 0; i < STAGES; i++) {
+			read_a(i);
+			fetch_end();
+		}
+	}
 	// Adds the products of chunk i. The tensor cores take columns of B as rows, and rows of A as columns.
-	__device__ inline void multiply(int i, float sum[COLUMNS / 16][HALVES][4])
+	__device__ inline void multiply(int i, const Norms &norms, float sum[COLUMNS / 16][HALVES][4])
 	{
 		const int lane = threadIdx.x % 32, row = lane / 16 * 8 + lane % 8, side = lane / 8 % 2;
 		Stage<HALVES> &stage = ring[i % STAGES];
 		u32 a[4], b[4];
 		matrices(a, stage.piece_a(row % (HALVES * HALF), side));
+		if (scale) {
+#pragma unroll
+			for (int h = 0; h < 2 * HALVES; h++)
+				a[h] = normalized<T>(a[h], norms.factor[h / 2 * HALF + lane / 4], ((const u32 *)stage.scale)[h % 2 * 4 + lane % 4]);
+		}
 #pragma unroll
 		for (int j = 0; j < COLUMNS / 16; j++) {
 			matrices_turned(b, stage.piece_b(row, 2 * j + side));
@@ -83,6 +171,19 @@ template <typename T, int HALVES> struct Way {
 	}
 };
 
+// ---- what becomes of the sums ------------------------------------------------------------------------
+
+// The sums of a block in the order in which its cluster's blocks share them: row by row, and with a gate each column of the first
+// matrix before the same one of the second.
+struct Place {
+	int row, col;
+};
+template <bool GATE> __device__ inline Place place_of(int i)
+{
+	const int e = i % COLUMNS;
+	return {i / COLUMNS, GATE ? e / 2 + e % 2 * BAND : e};
+}
+
 template <typename T> __device__ inline void put_sum(const gpu_gemm &p, int64_t col0, int i, float v)
 {
 	const int64_t row = i / COLUMNS, col = col0 + i % COLUMNS;
@@ -90,43 +191,100 @@ template <typename T> __device__ inline void put_sum(const gpu_gemm &p, int64_t 
 		put_product<T>(p, row * p.n + col, row * p.c_row + col * p.c_col, v);
 }
 
-// Adds up what the warps of a block, then what the SIZE blocks of its cluster have, and stores it. Each block has a share of the sums.
-template <typename T, int SIZE> __device__ inline void put_sums(const gpu_gemm &p, int64_t col0, const float *part, float *all)
+// The same for the sums i and i + 1 of the matrices that are multiplied.
+template <typename T> __device__ inline void put_gated(const gpu_ring &all, int64_t col0, int i, const float *v)
 {
-	const int rows = (int)p.m, total = rows * COLUMNS, share = total / SIZE, rank = blockIdx.x % SIZE;
-	for (int i = threadIdx.x; i < total; i += blockDim.x) {
+	const gpu_gemm *p = all.all.job;
+	const int64_t row = i / COLUMNS, col = col0 + i % COLUMNS / 2, at = row * p->n + col;
+	if (col < p->n) {
+		const float a = up(product_of<T>(p[0], at, row * p[0].c_row + col * p[0].c_col, v[0]));
+		((T *)all.gated)[at] = down<T>(a * up(product_of<T>(p[1], at, row * p[1].c_row + col * p[1].c_col, v[1])));
+	}
+}
+
+// Stores sums i, i + 1 (if there is a gate), which get() returns.
+template <typename T, bool GATE, typename GET>
+__device__ inline void put_some(const gpu_ring &all, const gpu_gemm &p, int64_t col0, int i, const GET &get)
+{
+	if (!GATE) {
+		put_sum<T>(p, col0, i, get(i));
+	} else {
+		const float v[2] = {get(i), get(i + 1)};
+		put_gated<T>(all, col0, i, v);
+	}
+}
+
+// Adds up what the warps of a block, then what the SIZE blocks of its cluster have, and stores it. Each block has a share of the sums.
+template <typename T, int SIZE, bool GATE>
+__device__ inline void put_sums(const gpu_ring &job, const gpu_gemm &p, int64_t col0, const float *part, float *all)
+{
+	const int EACH = GATE ? 2 : 1, rows = (int)p.m, total = rows * COLUMNS, share = total / SIZE, rank = blockIdx.x % SIZE;
+	auto of_warps = [&](int i) {
+		const Place at = place_of<GATE>(i);
 		float v = 0;
 #pragma unroll
 		for (int w = 0; w < WARPS; w++)
-			v += part[(w * rows + i / COLUMNS) * STEP + i % COLUMNS];
-		if (SIZE == 1)
-			put_sum<T>(p, col0, i, v);
-		else
-			cluster_put(all, rank * share + i % share, i / share, v);
-	}
-	if (SIZE == 1)
-		return;
-	cluster_arrive();
-	cluster_wait();
-	for (int to = cluster_first<SIZE>(); to < cluster_end<SIZE>(); to++)
-		for (int i = threadIdx.x; i < share; i += blockDim.x) {
-			float v = 0;
+			v += part[(w * rows + at.row) * STEP + at.col];
+		return v;
+	};
+	if constexpr (SIZE == 1) {
+		for (int i = threadIdx.x * EACH; i < total; i += blockDim.x * EACH)
+			put_some<T, GATE>(job, p, col0, i, of_warps);
+	} else {
+		for (int i = threadIdx.x; i < total; i += blockDim.x)
+			cluster_put(all, rank * share + i % share, i / share, of_warps(i));
+		cluster_arrive();
+		cluster_wait();
+		for (int to = cluster_first<SIZE>(); to < cluster_end<SIZE>(); to++)
+			for (int i = threadIdx.x * EACH; i < share; i += blockDim.x * EACH)
+				put_some<T, GATE>(job, p, col0, to * share + i, [&](int z) {
+					float v = 0;
 #pragma unroll
-			for (int r = 0; r < SIZE; r++)
-				v += cluster_get(all, r * share + i, to);
-			put_sum<T>(p, col0, to * share + i, v);
-		}
+					for (int r = 0; r < SIZE; r++)
+						v += cluster_get(all, r * share + z - to * share, to);
+					return v;
+				});
+	}
 }
 
-template <typename T, int HALVES, int SIZE> __device__ inline void ring(const gpu_gemm &p)
+// Writes a warp's sums to shared memory.
+template <int HALVES> __device__ inline void keep_sums(const float sum[COLUMNS / 16][HALVES][4], int rows, float *part)
+{
+	const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+#pragma unroll
+	for (int j = 0; j < COLUMNS / 16; j++)
+#pragma unroll
+		for (int h = 0; h < HALVES; h++)
+#pragma unroll
+			for (int e = 0; e < 4; e++) {
+				const int row = h * HALF + lane % 4 * 2 + e % 2;
+				if (row < rows)
+					part[(warp * rows + row) * STEP + j * 16 + e / 2 * 8 + lane / 4] = sum[j][h][e];
+			}
+}
+
+// Blocks have 128 columns of one matrix, or (GATE) 64 of each of the first two.
+template <typename T, int HALVES, int SIZE, bool GATE> __device__ inline void ring(const gpu_ring &job)
 {
 	SHARED_ROOM(char, room);
+	__shared__ Norms norms;
+	const gpu_gemm &p = job.all.job[GATE ? 0 : blockIdx.z];
 	Stage<HALVES> *const stages = (Stage<HALVES> *)room;
-	const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, rank = blockIdx.x % SIZE, rows = (int)p.m;
+	const int warp = threadIdx.x / 32, rank = blockIdx.x % SIZE;
 	const int chunks = (int)((p.k + CHUNK - 1) / CHUNK), each = (chunks + SIZE - 1) / SIZE;
 	const int first = rank * each + warp, end = rank * each + each < chunks ? rank * each + each : chunks;
-	const int64_t col0 = blockIdx.x / SIZE * (int64_t)COLUMNS;
-	Way<T, HALVES> way = {stages + warp * STAGES, p, col0, first * CHUNK, first < end ? (end - first + WARPS - 1) / WARPS : 0};
+	const int64_t col0 = blockIdx.x / SIZE * (int64_t)(GATE ? BAND : COLUMNS);
+	const int piece = threadIdx.x % (COLUMNS / PIECE);
+	const int64_t col = col0 + (GATE ? piece % (BAND / PIECE) : piece) * PIECE;
+	const T *const b = (const T *)(GATE && piece >= BAND / PIECE ? job.all.job[1].b : p.b);
+	const bool there = col < p.n;
+	Way<T, HALVES> way = {stages + warp * STAGES,
+			      p,
+			      b + (there ? col : 0),
+			      there,
+			      (const T *)job.scale,
+			      first * CHUNK,
+			      first < end ? (end - first + WARPS - 1) / WARPS : 0};
 	float sum[COLUMNS / 16][HALVES][4] = {};
 	if (col0 >= p.n)
 		return;
@@ -140,16 +298,15 @@ template <typename T, int HALVES, int SIZE> __device__ inline void ring(const gp
 			fetch_end();
 		}
 	});
-#pragma unroll
-	for (int i = 0; i < STAGES; i++) {
-		way.read_a(i);
-		fetch_end();
-	}
+	if (job.scale)
+		find_norms<T>(p, job.epsilon, norms, [&] { way.begin_a(); });
+	else
+		way.begin_a();
 #pragma unroll 1
 	for (int i = 0; i < way.n; i++) {
 		fetch_wait<STAGES - 1>(); // all but the copies of later chunks
 		__syncwarp();
-		way.multiply(i, sum);
+		way.multiply(i, norms, sum);
 		__syncwarp();
 		way.read_b(i + STAGES);
 		way.read_a(i + STAGES);
@@ -157,27 +314,23 @@ template <typename T, int HALVES, int SIZE> __device__ inline void ring(const gp
 	}
 	__syncthreads(); // nobody needs the ring any more
 	float *part = (float *)room, *all = (float *)(stages + WARPS * STAGES);
-#pragma unroll
-	for (int j = 0; j < COLUMNS / 16; j++)
-#pragma unroll
-		for (int h = 0; h < HALVES; h++)
-#pragma unroll
-			for (int e = 0; e < 4; e++) {
-				const int row = h * HALF + lane % 4 * 2 + e % 2;
-				if (row < rows)
-					part[(warp * rows + row) * STEP + j * 16 + e / 2 * 8 + lane / 4] = sum[j][h][e];
-			}
+	keep_sums<HALVES>(sum, (int)p.m, part);
 	if (SIZE > 1)
 		cluster_wait(); // the others have begun, so that their shared memory is there
 	__syncthreads();
-	put_sums<T, SIZE>(p, col0, part, all);
+	put_sums<T, SIZE, GATE>(job, p, col0, part, all);
 }
 
 #define RING(T, HALVES, SIZE)                                                                                                     \
 	extern "C" __global__ void CLUSTER(SIZE) __launch_bounds__(32 * WARPS)                                                     \
-		gemv_ring##HALVES##_##SIZE##_##T(const __grid_constant__ gpu_gemms p)                                              \
+		gemv_ring##HALVES##_##SIZE##_##T(const __grid_constant__ gpu_ring p)                                               \
 	{                                                                                                                          \
-		ring<T, HALVES, SIZE>(p.job[blockIdx.z]);                                                                  \
+		ring<T, HALVES, SIZE, false>(p);                                                                                   \
+	}                                                                                                                          \
+	extern "C" __global__ void CLUSTER(SIZE) __launch_bounds__(32 * WARPS)                                                     \
+		gemv_gate##HALVES##_##SIZE##_##T(const __grid_constant__ gpu_ring p)                                               \
+	{                                                                                                                          \
+		ring<T, HALVES, SIZE, true>(p);                                                                                    \
 	}
 #define RINGS(T, HALVES) RING(T, HALVES, 1) RING(T, HALVES, 2) RING(T, HALVES, 4)
 RINGS(f16, 1) RINGS(f16, 2) RINGS(bf16, 1) RINGS(bf16, 2)

@@ -1,42 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that prepare heads, masks and lengths for com.microsoft's attention operators.
-#include "any.cuh"
-#include "heads.h"
+#include "heads.cuh"
 #include "ptx.cuh"
-
-// Returns element e of a new row with its bias added. If p.norm is set, the row is normalized: `by` is the factor of
-// the row.
-template <typename T> __device__ inline float head_value(const gpu_heads &p, const T *x, int64_t h, float by, int64_t e)
-{
-	float v = up(x[e]) + (p.bias ? up(((const T *)p.bias)[h * p.size + e]) : 0.0f);
-	return p.norm ? v * by * up(((const T *)p.norm)[e]) : v;
-}
-
-// ---- quantized caches
-
-__device__ inline float code_scale(const gpu_codes &c, int64_t head, int64_t size, int64_t e)
-{
-	return c.scale[c.each ? head * size + e : 0];
-}
-__device__ inline float code_get(const gpu_codes &c, const void *x, int64_t i)
-{
-	return c.bits == 4 ? (float)packed_get(x, i, 4) - 8 : (float)any_real(c.type, x, i);
-}
-__device__ inline float code_nearest(const gpu_codes &c, float v)
-{
-	float most = c.bits == 4 ? 7 : 127;
-	if (c.type == T_F8E4M3FN)
-		return f8_get(c.type, f8_put(c.type, v, true));
-	v = rintf(v);
-	return v < -most - 1 ? -most - 1 : v < most ? v : most;
-}
-
-template <typename T> __device__ inline float cached(const gpu_heads &p, int64_t head, int64_t i, int64_t e)
-{
-	if (!p.codes.scale)
-		return (float)any_real(p.codes.type, p.past, i);
-	return code_get(p.codes, p.past, i) * code_scale(p.codes, head, p.size, e);
-}
 
 // A thread writes two elements, because elements of 4 bits share a byte.
 template <typename T> __device__ inline void heads_keep(const gpu_keep &p)
@@ -64,31 +29,6 @@ template <typename T> __device__ inline void heads_keep(const gpu_keep &p)
 	}
 }
 
-// Returns how many positions a cache holds after t positions were added. Whenever the cache is full, the oldest
-// positions are dropped, so that window - 1 remain.
-__device__ inline int64_t cached_positions(const gpu_lengths &p, int64_t t)
-{
-	int64_t step = p.past - p.window + 1;
-	return t <= p.past ? t : t - step * ((t - p.past + step - 1) / step);
-}
-
-// What the length of a batch says: valid keys, position of query 0, valid cached rows, rows that the new cache keeps. All are zero if
-// it is not good. Each block that needs them computes them anew, which is quicker than waiting for another kernel.
-struct Lengths {
-	int64_t valid, first, used, keep;
-	bool good;
-};
-__device__ inline Lengths lengths_of(const gpu_lengths &p, int64_t b)
-{
-	int64_t all = (int64_t)p.last[b] + 1, first = p.prompt ? 0 : all - p.queries;
-	bool good = all >= 0 && first >= 0;
-	int64_t used = !good ? 0 : p.window ? cached_positions(p, first) : first, valid = used + all - first;
-	int64_t keep = !good ? 0 : p.window ? cached_positions(p, all) : used + p.queries;
-	if (!good || valid > p.keys || used > p.past)
-		return {0, 0, 0, 0, false};
-	return {valid, first, used, keep, true};
-}
-
 // The first block leaves the numbers to the kernels behind.
 __device__ inline void store_lengths(const gpu_lengths &p)
 {
@@ -103,12 +43,6 @@ __device__ inline void store_lengths(const gpu_lengths &p)
 		p.keep_first[b] = p.window ? l.valid - l.keep : 0;
 		p.keep_count[b] = l.keep;
 	}
-}
-
-// Which rows of a head are from where: those before `used` from the cache, the next p.rows are new, the others are zero.
-__device__ inline int64_t used_rows(const gpu_heads &p, const gpu_lengths &lengths, int64_t b)
-{
-	return !p.past ? 0 : lengths.last ? lengths_of(lengths, b).used : p.past_room;
 }
 
 // Copies the cached rows, 16 bytes at a time.
@@ -139,7 +73,6 @@ template <typename T> __device__ inline void fill_old(const gpu_heads &p, const 
 // Writes new row `now` of a head by a whole block: with its bias, normalized, turned by its position, rounded as the cache rounds.
 template <typename T> __device__ inline void fill_new(const gpu_heads &p, const gpu_lengths &lengths, int64_t b, int64_t h, int64_t now, T *y)
 {
-	const int64_t half = p.turned / 2;
 	const T *x = (const T *)p.x + b * p.step[0] + h * p.step[1] + now * p.step[2];
 	float by = 0;
 	if (p.norm) {
@@ -149,26 +82,12 @@ template <typename T> __device__ inline void fill_new(const gpu_heads &p, const 
 		by = 1 / sqrtf(by / (float)p.size + p.epsilon);
 		__syncthreads();
 	}
-	int64_t row = p.position ? p.position[b * p.rows + now] : lengths.last ? lengths_of(lengths, b).first + now : now;
-	bool good = !half || (row >= 0 && row < p.cache_rows);
+	bool good;
+	int64_t row = new_position(p, lengths, b, now, good);
 	if (!good)
 		*p.fault = p.who;
-	for (int64_t e = threadIdx.x; e < p.size && good; e += blockDim.x) {
-		float v = head_value<T>(p, x, h, by, e);
-		if (e < p.turned) {
-			bool second = p.interleaved ? e % 2 : e >= half;
-			int64_t k = p.interleaved ? e / 2 : e % half;
-			int64_t other = p.interleaved ? e ^ 1 : second ? e - half : e + half;
-			float u = head_value<T>(p, x, h, by, other);
-			float c = up(((const T *)p.cos)[row * half + k]), s = up(((const T *)p.sin)[row * half + k]);
-			v = second ? s * u + c * v : c * v - s * u;
-		}
-		if (p.codes.scale) {
-			float f = code_scale(p.codes, h, p.size, e);
-			v = code_nearest(p.codes, v / f) * f;
-		}
-		y[e] = down<T>(v);
-	}
+	for (int64_t e = threadIdx.x; e < p.size && good; e += blockDim.x)
+		y[e] = new_element<T, true>(p, x, h, by, row, e);
 }
 
 // Query, keys and values, or those of them that are made, at once: gridDim.y parts.

@@ -5,7 +5,7 @@
  * Parameters of the kernels of heads.cu, which com.microsoft's attention operators run before and after the attention
  * itself.
  */
-#include <stdint.h>
+#include "params.h"
 
 /* How a cache is quantized. */
 struct gpu_codes {
@@ -50,6 +50,13 @@ struct gpu_lengths {
 struct gpu_heads_parts {
 	struct gpu_heads part[3];
 	struct gpu_lengths lengths;
+};
+
+/* An attention of one new position of each batch that makes the parts itself: query, keys and values, in this order. */
+struct gpu_attend_now {
+	struct gpu_attend attend;
+	struct gpu_heads_parts heads;
+	int ahead; /* what runs before the attention and may still run writes nothing that is read but the rows x of the parts */
 };
 
 /*

@@ -4,9 +4,8 @@
 #include "common.cuh"
 #include "ptx.cuh"
 
-// Stores act(alpha * v + beta * C + R) as element `at` of the result; c is the element of C.
-template <typename T, typename C>
-__device__ inline void put_product(const gpu_gemm &p, int64_t at, int64_t c, C v)
+// Returns act(alpha * v + beta * C + R), element `at` of the result; c is the element of C.
+template <typename T, typename C> __device__ inline T product_of(const gpu_gemm &p, int64_t at, int64_t c, C v)
 {
 	v *= (C)p.alpha;
 	if (p.c && p.beta != 0)
@@ -15,7 +14,12 @@ __device__ inline void put_product(const gpu_gemm &p, int64_t at, int64_t c, C v
 		v += up(((const T *)p.r)[at]);
 	if (p.act)
 		v = activate(p.act, (C)p.act_alpha, (C)p.act_beta, v);
-	((T *)p.y)[at] = down<T>(v);
+	return down<T>(v);
+}
+
+template <typename T, typename C> __device__ inline void put_product(const gpu_gemm &p, int64_t at, int64_t c, C v)
+{
+	((T *)p.y)[at] = product_of<T>(p, at, c, v);
 }
 
 // Reads the first of B, which nobody writes if it is a weight: that may be done while the kernel before this one still runs.

@@ -2,6 +2,7 @@
 /* Elementwise operators of two or more tensors that broadcast. */
 #include "gpu/launch/job.h"
 #include "gpu/launch/channels_last.h"
+#include "gpu/ops/gemv.h"
 #include "ops/binary.h"
 #include "ops/unary.h"
 
@@ -93,6 +94,9 @@ static int binary_run(const struct call *c)
 	job.a = gpu_data(c, 0);
 	job.b = gpu_data(c, 1);
 	job.y = gpu_out(c, 0);
+	if (job.op == B_MUL && c->in[0]->bytes == c->out[0]->bytes &&
+	    c->in[1]->bytes == c->out[0]->bytes && gpu_gemv_multiply(c, job.a, job.b, job.y, job.n))
+		return 0;
 	/* The kernel computes four elements in each thread if the strides allow it. Otherwise its threads loop. */
 	int64_t threads = (job.n + 3) / 4;
 	return job.n ? gpu_launch_early(c, b->fn, gpu_grid(threads), &job, sizeof(job)) : 0;

@@ -731,16 +731,64 @@ static bool makes_cache(const struct call *c, const struct heads_plan *h)
 	return h->attend.make && all % 16 == 0;
 }
 
-static void copy_cache(const struct call *c, const struct heads_plan *h, struct gpu_attend_plan *plan)
+static void copy_cache(const struct call *c, const struct heads_plan *h,
+		       struct gpu_attend_plan *plan, void *fn)
 {
 	struct gpu_attend *j = &plan->job;
 
-	gpu_attend_use_make(plan);
+	gpu_attend_use_make(plan, fn);
 	j->past_k = input_at(c, h->k.past, h->k.past_start);
 	j->past_v = input_at(c, h->v.past, h->v.past_start);
 	j->past_room = h->k.job.past_room;
 	j->fresh = h->k.job.rows;
 	j->used = h->lens == NONE ? NULL : batch_numbers(c, h, 1);
+}
+
+/*
+ * Whether the attention makes the new row of its operands as well: all three are made of rows as they are, and nothing else reads what
+ * the kernel heads_fill leaves behind.
+ */
+static bool makes_rows(const struct heads_plan *h)
+{
+	bool plain = h->attend.now && !h->scores.n && !h->lengths.zero_bytes && h->mask == NONE;
+
+	for (int i = 0; i < 3 && plain; i++) {
+		const struct part *p = i == 0 ? &h->q : i == 1 ? &h->k : &h->v;
+		plain = p->made && p->norm == NONE && p->scale == NONE && p->keep == NONE &&
+			p->job.rows == 1;
+	}
+	return plain;
+}
+
+/*
+ * Whether cached rows, lengths and angles may be read while what runs before the attention still writes: they come from outside of the
+ * graph of launches that is written down.
+ */
+static bool reads_ahead(const struct call *c, const struct heads_plan *h)
+{
+	const uint32_t in[] = {
+		h->k.past,  h->v.past, h->lens, h->cos, h->cos == NONE ? NONE : h->cos + 1,
+		h->position};
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < sizeof(in) / sizeof(*in); i++)
+		all |= in[i] == NONE ? 0 : UINT64_C(1) << in[i];
+	return gpu_writes_down(c) && (c->step->outside & all) == all;
+}
+
+static int run_now(const struct call *c, const struct heads_plan *h, struct gpu_attend_plan *plan,
+		   const struct parts *parts)
+{
+	struct gpu_attend_now job = {.heads = parts->jobs, .ahead = reads_ahead(c, h)};
+
+	plan->job.valid = NULL;
+	plan->job.used = NULL;
+	plan->job.mask = gpu_data(c, h->bias);
+	plan->job.bias = plan->job.mask;
+	plan->job.sink = plan->job.sink ? gpu_data(c, h->sink) : NULL;
+	plan->job.y = gpu_out(c, 0);
+	plan->job.scratch = gpu_at(c, h->scratch_room);
+	return gpu_attend_launch_now(c, plan, &job);
 }
 
 int gpu_heads_run(const struct call *c)
@@ -750,13 +798,15 @@ int gpu_heads_run(const struct call *c)
 	struct gpu_attend *j = &plan.job;
 	struct parts parts = {.jobs = {.lengths = lengths_job(c, h)}, .n = 0};
 	int err = 0;
-	bool make = makes_cache(c, h);
+	bool make = makes_cache(c, h), now = make && makes_rows(h);
 
 	j->q = add_part(c, h, &h->q, false, &parts);
 	j->k = add_part(c, h, &h->k, make, &parts);
 	j->v = add_part(c, h, &h->v, make, &parts);
 	if (make)
-		copy_cache(c, h, &plan);
+		copy_cache(c, h, &plan, now ? plan.now : plan.make);
+	if (now)
+		return run_now(c, h, &plan, &parts);
 	if (!err)
 		err = run_parts(c, h, &parts);
 	j->mask = gpu_data(c, h->bias);

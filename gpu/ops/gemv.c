@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/ops/gemv.h"
 
+#include "gpu/kernels/ring.h"
+#include "gpu/ops/norm.h"
+
 enum {
 	MOST_ROWS = 4, /* of gemv.cu; with more rows, tensor cores are faster */
 	/* gemv_half.cu, on tensor cores, for elements of 16 bits: */
@@ -14,10 +17,13 @@ enum {
 	RING_CHUNK = 16, /* rows of B that a warp reads at a time, */
 	RING_TURNS = 2, /* and how many times each warp does so at least, if blocks share columns */
 	RING_BLOCKS = 4, /* at most, which share columns: more are slower, as they must find room at the same time */
-	RING_HALF = 8, /* rows of A in a product of tensor cores */
-	RING_SHARED = 4 * RING_WARPS * (RING_COLUMNS + 2 * RING_HALF) * RING_CHUNK * 2 +
+	RING_HALF = 8,	 /* rows of A in a product of tensor cores */
+	RING_STAGES = 4, /* such reads of a warp that are under way */
+	RING_SHARED = RING_STAGES * RING_WARPS * (RING_COLUMNS + 2 * RING_HALF + 1) * RING_CHUNK * 2 +
 		      2 * RING_HALF * RING_COLUMNS * 4, /* bytes */
-	RING_LEAST = 1 << 17, /* elements of B; with less, the other kernels are as fast */
+	RING_GATED = RING_COLUMNS / 2, /* columns of each of two matrices whose products are multiplied */
+	RING_NORM = 4096,	       /* elements of a row that is normalized, at most */
+	RING_LEAST = 1 << 17,	       /* elements of B; with less, the other kernels are as fast */
 	/* gemv.cu: */
 	COLUMN_WARPS = 8, /* of a block: one for each column of B that lies in one piece */
 	/* As measured on an H200, for products of 768 to 32,000 columns: */
@@ -33,6 +39,8 @@ enum {
 
 struct gemv {
 	void *fn;
+	void *gated; /* kernel of rings for two products that are multiplied, or NULL if it is no such product */
+	unsigned shares; /* blocks of rings that share columns */
 	void *unaligned; /* kernel for operands of a run that are not aligned to 16 bytes */
 	struct gpu_gemm job;
 	struct gpu_grid grid;
@@ -174,6 +182,7 @@ static void by_rings(struct gemv *p, int64_t processors, char *name, size_t room
 	while (size > 1 && (2 * tiles * size > processors || chunks < size * RING_WARPS * RING_TURNS))
 		size /= 2;
 	p->grid = (struct gpu_grid){(unsigned)(tiles * size), 1, 1, 32 * RING_WARPS, RING_SHARED};
+	p->shares = (unsigned)size;
 	snprintf(name, room, "gemv_ring%d_%d", p->job.m > RING_HALF ? 2 : 1, (int)size);
 }
 
@@ -201,7 +210,11 @@ int gpu_gemv_reshape(struct site *s, const struct fused_gemm *f, struct step *st
 	p->fn = gpu_kernel_sharing(s, file, typed, p->grid.shared, d);
 	p->unaligned = gpu_typed(s, "product", "gemm", t, d);
 	step->state = p;
-	return p->fn && p->unaligned ? 0 : -E_DEVICE;
+	if (!p->fn || !p->unaligned || !p->shares)
+		return p->fn && p->unaligned ? 0 : -E_DEVICE;
+	snprintf(typed, sizeof(typed), "gemv_gate%s_%s", name + strlen("gemv_ring"), dtype_name(t));
+	p->gated = gpu_kernel_sharing(s, file, typed, p->grid.shared, d);
+	return p->gated ? 0 : -E_DEVICE;
 }
 
 /*
@@ -221,6 +234,105 @@ static bool add_product(void *all, unsigned n, const void *one)
 	return true;
 }
 
+/* The same for rings. What a launch normalizes first, no other product may read as it is. */
+static bool add_ring(void *all, unsigned n, const void *one)
+{
+	return !((const struct gpu_ring *)all)->scale && add_product(all, n, one);
+}
+
+/* ---- what is done together with products: changes of launches that have been written down --------------- */
+
+static bool apart(const void *a, int64_t a_bytes, const void *b, int64_t b_bytes)
+{
+	uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+
+	return x + (uintptr_t)a_bytes <= y || y + (uintptr_t)b_bytes <= x;
+}
+
+/* Whether a launch is one of norm_one_row (rows.cu) that divides by the root of the mean of squares, and nothing else. */
+static bool is_plain_norm(const struct gpu_written *w)
+{
+	const struct gpu_norm *n = w->params;
+
+	return w->by[0]->kernel->run == gpu_norm_run && w->bytes == sizeof(*n) && n->rms &&
+	       n->scale && !n->add && !n->add2 && !n->bias && !n->q && !n->mean && !n->inv &&
+	       !n->sum && n->period == 1 && n->inner == 1 && n->n % 8 == 0 && n->n <= RING_NORM &&
+	       n->rows <= RING_NORM_ROWS && ((uintptr_t)n->x | (uintptr_t)n->scale) % 16 == 0;
+}
+
+/*
+ * Lets the last launch, products in rings, normalize the rows that it reads, if the launch before it does only this, and nobody reads
+ * them but these products, of which `c` is the last. The results are the same to the bit.
+ */
+static void take_norm(const struct call *c)
+{
+	struct gpu_written last, before;
+
+	if (!gpu_written(c, 0, &last) || !gpu_written(c, 1, &before) || !is_plain_norm(&before) ||
+	    before.by[0]->last_reader != c->step->number)
+		return;
+	struct gpu_ring *r = last.params;
+	const struct gpu_norm *n = before.params;
+	const int64_t size = 2;
+	for (unsigned i = 0; i < last.grid->z; i++) {
+		const struct gpu_gemm *j = &r->all.job[i];
+		int64_t bytes = j->m * j->n * size;
+		if (j->a != n->y || j->m != n->rows || j->k != n->n || (j->m > 1 && j->a_row != n->n) ||
+		    !apart(j->y, bytes, n->x, n->rows * n->n * size) ||
+		    !apart(j->y, bytes, n->scale, n->n * size))
+			return;
+	}
+	for (unsigned i = 0; i < last.grid->z; i++)
+		r->all.job[i].a = n->x;
+	r->scale = n->scale;
+	r->epsilon = (float)n->epsilon;
+	gpu_unwrite(c, 1);
+}
+
+/* Whether the products of a launch can be multiplied: two in rings, of the same sizes, whose results only step `c` reads. */
+static bool can_gate(const struct call *c, const struct gpu_written *w, const void *a, const void *b)
+{
+	const struct gpu_gemms *all = w->params;
+	const struct gpu_gemm *j = all->job;
+	const struct gemv *p = w->by[0]->state;
+
+	if (w->by[0]->kernel->run != gpu_gemv_run || *w->fn != p->fn || !p->gated || w->grid->z != 2)
+		return false;
+	return ((j[0].y == a && j[1].y == b) || (j[0].y == b && j[1].y == a)) && j[0].n == j[1].n &&
+	       j[0].b_row == j[1].b_row && j[0].b_is_weight && j[1].b_is_weight &&
+	       w->by[0]->last_reader == c->step->number && w->by[1]->last_reader == c->step->number;
+}
+
+bool gpu_gemv_multiply(const struct call *c, const void *a, const void *b, void *y, int64_t n)
+{
+	struct gpu_written w;
+
+	if (!gpu_written(c, 0, &w) || !can_gate(c, &w, a, b))
+		return false;
+	struct gpu_ring *r = w.params;
+	const struct gpu_gemm *j = r->all.job;
+	const struct gemv *p = w.by[0]->state;
+	const int64_t size = 2, a_bytes = ((j->m - 1) * j->a_row + j->k) * size;
+	if (j->m * j->n != n || !apart(y, n * size, j->a, a_bytes) ||
+	    (r->scale && !apart(y, n * size, r->scale, j->k * size)))
+		return false;
+	r->gated = y;
+	*w.fn = p->gated;
+	w.grid->x = (unsigned)((j->n + RING_GATED - 1) / RING_GATED) * p->shares;
+	w.grid->z = 1;
+	return true;
+}
+
+static int run_rings(const struct call *c, const struct gemv *p, const struct gpu_gemm *job)
+{
+	struct gpu_ring all = {.all.job[0] = *job};
+	int err = gpu_launch_several(c, p->fn, p->grid, &all, sizeof(all), add_ring);
+
+	if (!err)
+		take_norm(c);
+	return err;
+}
+
 int gpu_gemv_run(const struct call *c)
 {
 	const struct gemv *p = c->step->state;
@@ -233,7 +345,8 @@ int gpu_gemv_run(const struct call *c)
 	job.r = gpu_data(c, 3);
 	job.y = gpu_out(c, 0);
 	all.job[0] = job;
-	if (((uintptr_t)job.a | (uintptr_t)job.b) % 16 == 0)
-		return gpu_launch_several(c, p->fn, p->grid, &all, sizeof(all), add_product);
-	return gpu_launch(c, p->unaligned, gpu_gemm_grid(&job), &job, sizeof(job));
+	if (((uintptr_t)job.a | (uintptr_t)job.b) % 16)
+		return gpu_launch(c, p->unaligned, gpu_gemm_grid(&job), &job, sizeof(job));
+	return p->shares ? run_rings(c, p, &job)
+			 : gpu_launch_several(c, p->fn, p->grid, &all, sizeof(all), add_product);
 }

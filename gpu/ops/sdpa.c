@@ -3,6 +3,7 @@
 
 #include "gpu/library/choices.h"
 #include "gpu/library/cudnn_attention.h"
+#include "gpu/kernels/heads.h"
 #include "ops/fused.h"
 
 #include <math.h>
@@ -195,12 +196,14 @@ int gpu_attend_set_make(const struct site *s, struct gpu_attend_plan *p, enum dt
 	if (parts_are_near(s, j, t))
 		set_near(p, t);
 	p->make = few_kernel(s, p->near.threads ? "attend_near" : "attend_make", j, t, d);
-	return p->make ? 0 : -E_DEVICE;
+	if (p->make && j->s == 1)
+		p->now = few_kernel(s, p->near.threads ? "attend_now_near" : "attend_now", j, t, d);
+	return p->make && (p->now || j->s != 1) ? 0 : -E_DEVICE;
 }
 
-void gpu_attend_use_make(struct gpu_attend_plan *p)
+void gpu_attend_use_make(struct gpu_attend_plan *p, void *fn)
 {
-	p->fn = p->make;
+	p->fn = fn;
 	if (!p->near.threads)
 		return;
 	p->grid = p->near;
@@ -270,6 +273,14 @@ int gpu_attend_launch(const struct call *c, const struct gpu_attend_plan *p)
 		p->few ? gpu_launch_early : gpu_launch;
 	int err = any ? launch(c, p->fn, p->grid, job, sizeof(*job)) : 0;
 	return any && p->join && !err ? join_parts(c, p) : err;
+}
+
+int gpu_attend_launch_now(const struct call *c, const struct gpu_attend_plan *p,
+			  struct gpu_attend_now *job)
+{
+	job->attend = p->job;
+	int err = gpu_launch_early(c, p->fn, p->grid, job, sizeof(*job));
+	return p->join && !err ? join_parts(c, p) : err;
 }
 
 /* ---- infer::Attention ------------------------------------------------------------------------ */

@@ -13,7 +13,8 @@ struct gpu_attend_plan {
 	const struct sdpa *library; /* cuDNN's plan, or NULL if our own kernel is used */
 	void *fn;
 	void *make; /* as fn, but it also copies cached keys and values to where it reads them; NULL if there is none */
-	/* launch of `make`, and keys of a part, if it joins its parts itself; no threads: it is launched as fn */
+	void *now; /* as make, but it also makes the new row of keys, values and queries */
+	/* launch of `make` or `now`, and keys of a part, if it joins its parts itself; no threads: it is launched as fn */
 	struct gpu_grid near;
 	int near_part;
 	void *join; /* joins the parts that `fn` has made of each query, or NULL if there is one part */
@@ -46,10 +47,14 @@ int gpu_attend_set(const struct site *s, struct gpu_attend_plan *plan, enum dtyp
 /* Looks for a kernel that copies cached rows of keys and values while it reads them. Call after gpu_attend_set(). */
 int gpu_attend_set_make(const struct site *s, struct gpu_attend_plan *plan, enum dtype t,
 			struct diag *d);
-/* Lets a copy of the plan, which has such a kernel, use it. */
-void gpu_attend_use_make(struct gpu_attend_plan *plan);
+/* Lets a copy of the plan, which has such a kernel, use it: plan->make or plan->now. */
+void gpu_attend_use_make(struct gpu_attend_plan *plan, void *fn);
 /* Queues the kernel. plan must be a copy of the plan whose job has its pointers filled in. Returns 0 or -code. */
 int gpu_attend_launch(const struct call *c, const struct gpu_attend_plan *plan);
+/* The same for plan->now; the attention of `job` is filled in from the plan. */
+struct gpu_attend_now;
+int gpu_attend_launch_now(const struct call *c, const struct gpu_attend_plan *plan,
+			  struct gpu_attend_now *job);
 
 /* placeholder for a pointer that is known only at run time */
 extern const char gpu_attend_there[];

@@ -140,6 +140,12 @@ struct step {
 	/* run must not compute anything in a way for which it has returned RUN_AGAIN */
 	bool careful;
 	uint32_t nin, nout;
+	/*
+	 * its place in the plan, and that of the last step that reads output 0 itself; UINT32_MAX if more than steps of this plan may
+	 * read it, or where its bytes are is not planned
+	 */
+	uint32_t number, last_reader;
+	uint64_t outside; /* bit i (i < 64) is set if input i was there before the plan's first step, and none of them writes it */
 	int threads; /* how many threads the work is worth; 0: all. It holds for reshape and run, see pool_limit() */
 	struct body **body; /* bodies of a control-flow node, indexed like the node's subgraphs */
 	const struct origin *from;

@@ -196,6 +196,58 @@ static void extend_lives_of_roots(struct segment *s)
 	}
 }
 
+/* What else than steps of the plan may read a slot, or views of it that no step makes. Sets reads[] to UINT32_MAX for these. */
+static void find_other_readers(const struct segment *s, uint32_t *reads, struct arena *scratch)
+{
+	bool *made = arena_new_n(scratch, bool, s->nslots + 1);
+	bool *viewed = arena_new_n(scratch, bool, s->nslots + 1); /* by root */
+
+	for (uint32_t i = 0; i < s->nsteps; i++)
+		for (uint32_t k = 0; k < s->steps[i].step.nout; k++)
+			if (s->steps[i].out[k] != NO_VALUE)
+				made[s->steps[i].out[k]] = true;
+	for (uint32_t i = 0; i < s->nslots; i++)
+		if (s->slots[i].place == PLACE_VIEW && !made[i])
+			viewed[s->slots[i].root] = true;
+	for (uint32_t i = 0; i < s->nresults; i++)
+		viewed[s->slots[s->results[i]].root] = true;
+	for (uint32_t i = 0; i < s->nslots; i++) {
+		const struct slot_plan *p = &s->slots[i], *root = &s->slots[p->root];
+		bool planned = p->place == PLACE_SLAB || p->place == PLACE_VIEW;
+		if (!planned || p->keep || root->keep || viewed[p->root])
+			reads[i] = UINT32_MAX;
+	}
+}
+
+/* Tells each step who reads what it makes, and what it reads that no step has made. */
+static void tell_steps(struct segment *s)
+{
+	struct arena scratch = {0};
+	uint32_t *reads =
+		arena_new_n(&scratch, uint32_t, s->nslots + 1); /* the last step that reads a slot */
+
+	for (uint32_t i = 0; i < s->nsteps; i++) {
+		struct step_plan *p = &s->steps[i];
+		p->step.number = i;
+		p->step.outside = 0;
+		for (uint32_t k = 0; k < p->step.nin; k++) {
+			if (p->in[k] == NO_VALUE)
+				continue;
+			reads[p->in[k]] = i;
+			enum place place = s->slots[p->in[k]].place;
+			if (k < 64 && (place == PLACE_EXTERNAL || place == PLACE_CONST))
+				p->step.outside |= UINT64_C(1) << k;
+		}
+	}
+	find_other_readers(s, reads, &scratch);
+	for (uint32_t i = 0; i < s->nsteps; i++) {
+		struct step_plan *p = &s->steps[i];
+		bool any = p->step.nout && p->out[0] != NO_VALUE;
+		p->step.last_reader = any ? reads[p->out[0]] : UINT32_MAX;
+	}
+	arena_free(&scratch);
+}
+
 const char *segment_largest(const struct segment *s, struct diag *d)
 {
 	const struct slot_plan *top[3] = {0};
@@ -314,6 +366,7 @@ int segment_memory(const struct instance *x, struct segment *s, struct diag *d)
 {
 	const struct runtime *rt = x->rt;
 
+	tell_steps(s);
 	extend_lives_of_roots(s);
 	sum_up(s);
 	/*
@@ -350,6 +403,7 @@ int segment_memory_again(const struct instance *x, struct segment *s, const stru
 {
 	if (s->by_class != x->steps || !same_rooms(s, old))
 		return segment_memory(x, s, d);
+	tell_steps(s);
 	sum_up(s);
 	return check_limit(s, x->rt, d);
 }

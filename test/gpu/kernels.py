@@ -874,10 +874,34 @@ def large_products():
         c.end(c.op("Gemm", c.op("Reshape", x, i64(c, 140, 136)), c.w(t, 264, 136, low=-.1, high=.1), c.w(t, 264), transB=1, alpha=.5))
 
 
+def turned(t, d, group, room, batch, **more):
+    """GroupQueryAttention of one new row, turned by its position, behind a past that is copied, shorter in each second row of the batch."""
+    c = Case(f"turned{d}_{group}_{room}_{batch}_{t}")
+    last = [room - (b % 2 and min(3, room)) for b in range(batch)]
+    q, k, v = (c.x(t, batch, 1, n * d, low=-1, high=1) for n in (2 * group, 2, 2))
+    past = [c.x(t, batch, 2, room, d, low=-1, high=1) for _ in range(2)]
+    angles = [c.w(t, room + 1, d // 4, low=-1, high=1) for _ in range(2)]
+    y = c.op("GroupQueryAttention", q, k, v, *past, c.given("i32", last), c.constant("i32", room + 1), *angles, num_heads=2 * group,
+             kv_num_heads=2, do_rotary=1, outs=3, domain="com.microsoft", **more)
+    c.end(*y, t=t)
+
+
+def rows_made_by_attention():
+    """One head and several that share keys, in one part and in several, and a block for each head; some with a soft cap or a window."""
+    for t in HALVES:
+        for d in 64, 96:
+            turned(t, d, 1, 200, 2)
+            turned(t, d, 4, 200, 2, rotary_interleaved=1)
+            turned(t, d, 1, 70, 50, softcap=2.0)
+            turned(t, d, 6, 70, 50, local_window_size=20)
+        turned(t, 80, 3, 5, 2)
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, convs_of_codes, coded, special, language, float8, few_rows, odd_sizes, large_batches, parts_of_keys, large_products):
+    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, convs_of_codes, coded, special, language, float8, few_rows, odd_sizes, large_batches, parts_of_keys,
+                  rows_made_by_attention, large_products):
         group()
     with open(os.path.join(sys.argv[1], "manifest.tsv"), "w") as f:
         for name, precision in sorted(MADE):

@@ -9,6 +9,9 @@
   grow      a state without names of axes, which grows
   stuck     a state that the model passes on as it is
   deep      gpt with 12 narrow layers, where planning costs most
+  half      a decoder of 16-bit elements as of Llama, so wide that products of few rows take the kernels for large matrices
+  half_T_N  the same of other sizes and types
+  rows      prompts of two and of nine rows
   data      the prompts and pieces of the tests, and the ids that ort_loop.py chooses
   big       gpt at GPT-2's shape of layers (12 x 768), for measurements
 """
@@ -122,6 +125,47 @@ def gpt(path, layers=2, size=32, heads=2, vocab=61, longest=176, seed=1, contrib
     n.save(path, ins, outs, contrib)
 
 
+def half(path, size=512, heads=8, kv=4, d=64, wide=256, vocab=61, longest=176, seed=8, t=T.FLOAT16):
+    """A decoder of 16-bit elements: normalization by the root of the mean of squares, a gate in the feed-forward part."""
+    n = Net(seed)
+
+    def init(name, a):
+        if t == T.FLOAT16:
+            return n.init(name, a.astype(np.float16))
+        short = (np.ascontiguousarray(a, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+        n.inits.append(h.make_tensor(name, t, a.shape, short.tobytes(), raw=True))
+        return name
+
+    def weight(*shape, scale=None):
+        n.n += 1
+        return init(f"w{n.n}", n.rng.standard_normal(shape) * (scale or shape[0] ** -0.5))
+
+    def norm(x):
+        n.n += 1
+        scale = init(f"g{n.n}", 1 + 0.1 * n.rng.standard_normal(size))
+        return n.op("SimplifiedLayerNormalization", x, scale, axis=-1, epsilon=1e-5)
+
+    angle = np.outer(np.arange(longest), 10000.0 ** (-np.arange(0, d, 2) / d)).astype(np.float16)
+    cos, sin = init("cos", np.cos(angle)), init("sin", np.sin(angle))
+    past, new = ([f"{kind}.0.{k}" for k in ("key", "value")] for kind in ("past_key_values", "present"))
+    ins = [info("input_ids", T.INT64, ["batch", "sequence"]), info("seqlens_k", T.INT32, ["batch"]),
+           info("total_sequence_length", T.INT32, [])]
+    ins += [info(k, t, ["batch", kv, "past_sequence_length", d]) for k in past]
+    outs = [info("logits", t, ["batch", "sequence", vocab])] + [info(k, t, ["batch", kv, "total_length", d]) for k in new]
+    x = n.op("Gather", weight(vocab, size, scale=1), "input_ids")
+    y = norm(x)
+    q, k, v = (n.op("MatMul", y, weight(size, m * d)) for m in (heads, kv, kv))
+    a = n.op("GroupQueryAttention", q, k, v, *past, "seqlens_k", "total_sequence_length", cos, sin, out=["a", *new],
+             domain="com.microsoft", num_heads=heads, kv_num_heads=kv, do_rotary=1)[0]
+    x = n.op("Add", x, n.op("MatMul", a, weight(heads * d, size)))
+    y = norm(x)
+    gate, up = n.op("MatMul", y, weight(size, wide)), n.op("MatMul", y, weight(size, wide))
+    y = n.op("Mul", n.op("Mul", gate, n.op("Sigmoid", gate)), up)
+    x = n.op("Add", x, n.op("MatMul", y, weight(wide, size)))
+    n.op("MatMul", norm(x), weight(size, vocab), out="logits")
+    n.save(path, ins, outs, contrib=True)
+
+
 def walk(path):
     """y = x + 0.5 * the last element of the piece before; the state counts the pieces, too."""
     n = Net(3)
@@ -162,14 +206,25 @@ def data(path):
             subprocess.run([sys.executable, os.path.join(here, "ort_loop.py"), os.path.join(folder, kind + ".onnx"),
                             os.path.join(folder, prompt + ".npy"), str(n),
                             os.path.join(folder, f"{kind}.{prompt}.ids.npy")], check=True)
+    # half.onnx itself is too large to be kept with the tests
+    half(os.path.join(folder, "half.onnx"))
+    for prompt, n in ("prompt", 20), ("prompts", 20):
+        subprocess.run([sys.executable, os.path.join(here, "ort_loop.py"), os.path.join(folder, "half.onnx"),
+                        os.path.join(folder, prompt + ".npy"), str(n), os.path.join(folder, f"half.{prompt}.ids.npy")], check=True)
+    os.remove(os.path.join(folder, "half.onnx"))
 
 
 KINDS = {
     "gpt": gpt,
     "llama": lambda p: gpt(p, seed=2, contrib=True),
+    "half": half,
+    # products whose columns one block has, and two and four share
+    **{f"half_{name}_{size}": lambda p, t=t, size=size, wide=wide: half(p, size, wide=wide, t=t)
+       for name, t in (("f16", T.FLOAT16), ("bf16", T.BFLOAT16)) for size, wide in ((384, 352), (512, 256), (1024, 136))},
     "walk": walk,
     "grow": grow,
     "stuck": stuck,
+    "rows": lambda p: [np.save(os.path.join(os.path.dirname(p), f"rows{n}.npy"), np.arange(n).reshape(n, 1)) for n in (2, 9)],
     "data": data,
     "deep": lambda p: gpt(p, layers=12, size=64, heads=4, vocab=211, longest=1024, seed=7),
     "big": lambda p: gpt(p, layers=12, size=768, heads=12, vocab=8192, longest=2048, seed=6),

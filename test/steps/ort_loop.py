@@ -12,7 +12,8 @@ options.intra_op_num_threads = int(sys.argv[5]) if len(sys.argv) > 5 else 0
 s = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 ins, outs = s.get_inputs(), [o.name for o in s.get_outputs()]
 batch, past = prompt.shape[0], 0
-cache = {i.name: np.zeros([batch, i.shape[1], 0, i.shape[3]], np.float32) for i in ins if i.name.startswith("past")}
+types = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
+cache = {i.name: np.zeros([batch, i.shape[1], 0, i.shape[3]], types[i.type]) for i in ins if i.name.startswith("past")}
 ids, chosen, inside, begun = prompt, [], 0.0, 0.0
 for step in range(count):
     now = ids.shape[1]

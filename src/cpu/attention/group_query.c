@@ -198,47 +198,59 @@ static void copy_heads(const struct rotation *t, const struct attend_view *x, co
 }
 
 /*
- * Copies the queries or keys that x views to `to`, normalises and rotates them as the node's attributes say, and lets
- * x view the copy. norm is the index of the input that holds the norm's weights. starts[b] is the position of batch
- * b's first row.
+ * Copies the queries or keys that x views to `to`, normalises them as the node says, turns them as `turn` says, and lets x view the
+ * copy. norm is the index of the input that holds the norm's weights.
  */
 static int prepare_operand(const struct call *c, const struct heads *a, struct attend_view *x,
-			   int64_t heads, uint32_t norm, const int64_t *starts, float *to,
+			   int64_t heads, uint32_t norm, const struct rotation *turn, float *to,
 			   struct scratch *s)
 {
 	const struct group_query *p = call_params(c);
-	const struct tensor *cos = optional_in(c, GQA_COS), *position = optional_in(c, GQA_POSITION);
 	const float *weights = wide_in(s, optional_in(c, norm));
-	struct rotation t = {.x = to,
-			     .y = to,
-			     .batches = a->batch,
-			     .length = a->queries,
-			     .heads = heads,
-			     .size = a->size,
-			     .interleaved = p->rotary_interleaved != 0,
-			     .counted = true,
-			     .starts = starts};
+	struct rotation t = *turn;
 
-	t.head = a->queries * a->size;
+	t.x = t.y = to;
+	t.heads = heads;
 	t.batch = heads * t.head;
-	t.row = a->size;
-	if (p->do_rotary && cos) {
-		int64_t half = cos->shape.dim[1];
-		t.turned = 2 * half;
-		t.cos = wide_in(s, cos);
-		t.sin = wide_in(s, optional_in(c, GQA_SIN));
-		if (position) {
-			t.position = position->data;
-			t.position_batch = a->queries;
-			t.position_row = 1;
-		}
-		if (t.turned > a->size || !t.sin || !rotary_fits(&t, cos->shape.dim[0]))
-			return call_fail(c, E_VALUE, "caches that have every position", NULL);
-	}
+	if (t.cos && !rotary_fits(&t, optional_in(c, GQA_COS)->shape.dim[0]))
+		return call_fail(c, E_VALUE, "caches that have every position", NULL);
 	copy_heads(&t, x, weights, p->qk_norm_epsilon);
 	if (t.cos)
 		rotary_turn(&t, 1);
 	*x = heads_view(to, heads, a->queries, a->size, false);
+	return 0;
+}
+
+/*
+ * How queries and keys are turned. The caches of angles are converted here, once for both: the workspace has room for each input once.
+ * starts[b] is the position of batch b's first row.
+ */
+static int describe_turn(const struct call *c, const struct heads *a, const int64_t *starts,
+			 struct scratch *s, struct rotation *t)
+{
+	const struct group_query *p = call_params(c);
+	const struct tensor *cos = optional_in(c, GQA_COS), *position = optional_in(c, GQA_POSITION);
+
+	*t = (struct rotation){.batches = a->batch,
+			       .length = a->queries,
+			       .size = a->size,
+			       .row = a->size,
+			       .head = a->queries * a->size,
+			       .interleaved = p->rotary_interleaved != 0,
+			       .counted = true,
+			       .starts = starts};
+	if (!p->do_rotary || !cos)
+		return 0;
+	t->turned = 2 * cos->shape.dim[1];
+	t->cos = wide_in(s, cos);
+	t->sin = wide_in(s, optional_in(c, GQA_SIN));
+	if (position) {
+		t->position = position->data;
+		t->position_batch = a->queries;
+		t->position_row = 1;
+	}
+	if (t->turned > a->size || !t->sin)
+		return call_fail(c, E_VALUE, "caches that have every position", NULL);
 	return 0;
 }
 
@@ -422,10 +434,13 @@ static int prepare_queries_and_keys(const struct call *c, struct heads *a, const
 {
 	int64_t each = a->batch * a->queries * a->size;
 	float *to = scratch_take(s, (size_t)(each * (a->heads + a->kv_heads)) * sizeof(float));
-	int rc = prepare_operand(c, a, &a->q, a->heads, GQA_Q_NORM, starts, to, s);
+	struct rotation turn;
+	int rc = describe_turn(c, a, starts, s, &turn);
 
+	if (!rc)
+		rc = prepare_operand(c, a, &a->q, a->heads, GQA_Q_NORM, &turn, to, s);
 	return rc ? rc
-		  : prepare_operand(c, a, &a->k, a->kv_heads, GQA_K_NORM, starts,
+		  : prepare_operand(c, a, &a->k, a->kv_heads, GQA_K_NORM, &turn,
 				    to + each * a->heads, s);
 }
 

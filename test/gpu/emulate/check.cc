@@ -10,7 +10,8 @@
  *   - what a copy into shared memory is still to write, touched before it was waited for, or asked for while others are
  *     at it;
  *   - an object that does not lie at a multiple of what its type wants;
- *   - memory of the device that a kernel touches before it has waited for the launch before it, if it may begin ahead of that one's end.
+ *   - memory of the device that a kernel touches before it has waited for the launch before it, if it may begin ahead of that one's end;
+ *     but it may read what has been there since before the last launch that began when all before it had ended.
  *
  * EMULATE_CHECK=LETTERS leaves only some: m memory, i initialised, r races.
  */
@@ -75,6 +76,10 @@ static unsigned block_of(who w)
 static unsigned launch_of(who w)
 {
 	return FIELD(w, THREADS + STEPS + EPOCHS + BLOCKS, LAUNCHES);
+}
+static who in_launch(uint64_t launch)
+{
+	return (launch & ((1u << LAUNCHES) - 1)) << (THREADS + STEPS + EPOCHS + BLOCKS);
 }
 static unsigned warp_of(who w)
 {
@@ -192,7 +197,7 @@ void check_memory(const void *at, size_t n, int what)
 	} else if (what == 2 && i < c.n && c.v[i].start <= p && p + n <= c.v[i].end) {
 		struct cell *cell = c.v[i].cell + (p - c.v[i].start);
 		for (size_t k = 0; k < n; k++)
-			cell[k] = (struct cell){THERE, 0};
+			cell[k] = (struct cell){THERE | in_launch(emulation.launch), 0};
 	}
 }
 
@@ -370,6 +375,18 @@ static bool on_its_way(const struct region *r, const char *p, size_t n, bool wri
 	return true;
 }
 
+/* Whether bytes may have been written by a launch that may still be under way, or are of the last copies before it. */
+static bool is_new(const struct region *r, const char *p, size_t n)
+{
+	const struct cell *cell = r->cell + (p - r->start);
+	const uint64_t most = emulation.launch - emulation.whole;
+
+	for (size_t i = 0; i < n; i++)
+		if (((emulation.launch - launch_of(cell[i].wrote)) & ((1u << LAUNCHES) - 1)) <= most)
+			return true;
+	return false;
+}
+
 static void too_early(const struct region *r, const char *p, size_t n, bool write, const void *pc)
 {
 	char at[300];
@@ -400,7 +417,7 @@ static void access(const void *at, size_t n, bool write, bool atomic, const void
 			outside(p, n, write, pc);
 		return;
 	}
-	if (emulation.early && !r->shared)
+	if (emulation.early && !r->shared && (write || is_new(r, p, n)))
 		too_early(r, p, n, write, pc);
 	const who me = myself();
 	struct cell *cell = r->cell + (p - r->start);

@@ -627,6 +627,8 @@ static int run(const char *kernel, const unsigned *grid, const unsigned *block, 
 	emulate_threads = dim3(block[0], block[1], block[2]);
 	emulation.kernel = kernel;
 	emulation.launch++;
+	if (!early)
+		emulation.whole = emulation.launch;
 	emulation.failed = 0;
 	for (unsigned t = 0; t < b.threads; t++)
 		b.thread[t].at =

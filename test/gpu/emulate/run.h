@@ -8,6 +8,7 @@
 struct emulation {
 	const char *kernel;
 	uint64_t launch, block;		 /* from 1, from 0 */
+	uint64_t whole; /* the last launch that began when all before it had ended */
 	unsigned thread, epoch;		 /* epoch: barriers that the block has passed */
 	unsigned step;			 /* barriers that the thread's warp has passed */
 	const char *room, *room_end;	 /* dynamic shared memory */
