@@ -17,6 +17,23 @@
 
 enum gemm_type { GEMM_F32, GEMM_F64, GEMM_U32, GEMM_U64, GEMM_TYPES };
 
+/*
+ * Where the rows of A are parts of a picture: value k of a row is element k % length of the row's run k / length. Such a row begins at
+ * an element of A, and each of its runs at a distance from there.
+ */
+struct gemm_runs {
+	int64_t runs, length;
+	const int64_t *offset; /* of each run */
+	const void *zeros;     /* a run of zeros, for runs that are outside of the picture; or NULL if there are none */
+	/*
+	 * Writes where rows m..m+count-1 begin and, if there are zeros, the bits of the runs that are outside; then there are at most
+	 * GEMM_MASK runs. Several threads call it at the same time.
+	 */
+	void (*rows)(const void *arg, int64_t m, int64_t count, int64_t *begin, uint64_t *outside);
+	const void *arg;
+};
+enum { GEMM_MASK = 64 };
+
 struct gemm {
 	int64_t m, n, k;
 	const void *a, *b;
@@ -30,6 +47,8 @@ struct gemm {
 	 */
 	void (*row)(const void *arg, int64_t k, int64_t n, int64_t count, void *dst);
 	const void *arg;
+	/* Unless NULL, where the rows of A are in `a`; B is packed then, and the strides of A are not used. */
+	const struct gemm_runs *runs;
 	/*
 	 * B as packed by gemm_pack, for several products with one B; or NULL. Then b and its strides are not used.
 	 */
@@ -92,7 +111,7 @@ enum {
  */
 static inline bool gemm_copies_a(const struct gemm *g, size_t element)
 {
-	if (g->packed && g->m <= GEMM_FEW)
+	if (g->runs || (g->packed && g->m <= GEMM_FEW))
 		return false;
 	return g->a_col != 1 || ((size_t)g->a_row * element % 4096 == 0 && g->m > 1);
 }
