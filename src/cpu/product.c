@@ -347,34 +347,13 @@ static int reshape(struct site *s, struct step *step, const struct fused_gemm *f
 	return prepare(s, step, l, f->transB != 0, d);
 }
 
-struct linear_run {
-	const struct linear *l;
-	const float *c;
-	const float *r; /* NULL if the product is added to R in place */
-};
-
-/* Applies what follows the product to a block of it. */
-static void finish(const struct gemm *g, int64_t m0, int64_t m1, int64_t n0, int64_t n1)
+/* Applies the activation to a block of the product. */
+static void activate(const struct gemm *g, int64_t m0, int64_t m1, int64_t n0, int64_t n1)
 {
-	const struct linear_run *run = g->finish_arg;
-	const struct linear *l = run->l;
-	const float *c = run->c ? run->c + n0 : NULL;
-	const struct simd *v = simd();
-	int64_t cols = n1 - n0;
+	const struct linear *l = g->finish_arg;
 
-	for (int64_t i = m0; i < m1; i++) {
-		float *y = (float *)g->c + i * g->c_row + n0;
-		bool gelu = l->act == ACT_GELU || l->act == ACT_GELU_TANH;
-		if (c && !run->r && gelu) {
-			v->bias_map(y, c, y, cols, act_function(l->act));
-			continue;
-		}
-		if (c)
-			v->bin[VB_ADD][DT_F32](y, c, y, cols);
-		if (run->r)
-			v->bin[VB_ADD][DT_F32](y, run->r + i * l->n + n0, y, cols);
-		act_f32(l->act, l->act_alpha, l->act_beta, y, cols);
-	}
+	for (int64_t i = m0; i < m1; i++)
+		act_f32(l->act, l->act_alpha, l->act_beta, (float *)g->c + i * g->c_row + n0, n1 - n0);
 }
 
 int product_run(const struct call *c)
@@ -382,8 +361,6 @@ int product_run(const struct call *c)
 	const struct linear *l = c->step->state;
 	const void *r = l->has_r ? c->in[IN_R]->data : NULL;
 	bool in_place = r && r == c->out[0]->data;
-	struct linear_run run = {
-		.l = l, .c = l->has_c ? c->in[IN_C]->data : NULL, .r = in_place ? NULL : r};
 	struct gemm g = product_of(l);
 
 	g.a = picture_data(c, l->image);
@@ -402,9 +379,12 @@ int product_run(const struct call *c)
 			g.beta = 1;
 		}
 	}
-	if (run.c || run.r || l->act != ACT_NONE) {
-		g.finish = finish;
-		g.finish_arg = &run;
+	g.bias = l->has_c ? c->in[IN_C]->data : NULL;
+	g.residual = in_place ? NULL : r;
+	g.relu = l->act == ACT_RELU;
+	if (l->act != ACT_NONE && l->act != ACT_RELU) {
+		g.finish = activate;
+		g.finish_arg = l;
 	}
 	gemm_run(GEMM_F32, &g, c->workspace);
 	return 0;

@@ -59,7 +59,13 @@ struct gemm {
 	 */
 	bool backwards;
 	/*
-	 * Unless NULL, called when the elements in rows m0..m1-1 and columns n0..n1-1 of C are complete, while they are still
+	 * What is added to the product once: a row [n] to each of its rows, and a matrix with the rows of C; either may be NULL. Then a Relu, if
+	 * `relu`.
+	 */
+	const void *bias, *residual;
+	bool relu;
+	/*
+	 * Unless NULL, called after that when the elements in rows m0..m1-1 and columns n0..n1-1 of C are complete, while they are still
 	 * in the cache, by the thread that has computed them. Each element is in one such call.
 	 */
 	void (*finish)(const struct gemm *g, int64_t m0, int64_t m1, int64_t n0, int64_t n1);
@@ -100,6 +106,7 @@ enum {
 	GEMM_MC = 144,
 	GEMM_KC = 256,
 	GEMM_NC = 512,
+	GEMM_KEPT = 1 << 17, /* so many elements of B stay in the cache of a core */
 	GEMM_PAD = 64,
 	GEMM_COPY = GEMM_MC * (GEMM_KC + 16), /* elements of a copy of rows of A */
 	GEMM_FEW = 6, /* up to so many rows a product reads packed weights at the speed of memory */
