@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 enum gemm_type { GEMM_F32, GEMM_F64, GEMM_U32, GEMM_U64, GEMM_TYPES };
+enum gemm_act { GEMM_PLAIN, GEMM_RELU, GEMM_HARDSWISH }; /* x * (alpha * x + beta, at least 0 and at most 1) */
 
 /*
  * Where the rows of A are parts of a picture: value k of a row is element k % length of the row's run k / length. Such a row begins at
@@ -59,11 +60,12 @@ struct gemm {
 	 */
 	bool backwards;
 	/*
-	 * What is added to the product once: a row [n] to each of its rows, and a matrix with the rows of C; either may be NULL. Then a Relu, if
-	 * `relu`.
+	 * What is added to the product once: a row [n] to each of its rows, and a matrix with the rows of C; either may be NULL. Then comes
+	 * one of the functions that tiles know, of floats.
 	 */
 	const void *bias, *residual;
-	bool relu;
+	enum gemm_act act;
+	float act_alpha, act_beta;
 	/*
 	 * Unless NULL, called after that when the elements in rows m0..m1-1 and columns n0..n1-1 of C are complete, while they are still
 	 * in the cache, by the thread that has computed them. Each element is in one such call.
@@ -106,7 +108,7 @@ enum {
 	GEMM_MC = 144,
 	GEMM_KC = 256,
 	GEMM_NC = 512,
-	GEMM_KEPT = 1 << 17, /* so many elements of B stay in the cache of a core */
+	GEMM_KEPT = 3 << 16, /* so many elements of B stay in the cache of a core */
 	GEMM_PAD = 64,
 	GEMM_COPY = GEMM_MC * (GEMM_KC + 16), /* elements of a copy of rows of A */
 	GEMM_FEW = 6, /* up to so many rows a product reads packed weights at the speed of memory */

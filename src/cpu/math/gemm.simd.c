@@ -96,6 +96,17 @@ static inline void pack_eight(const void *b, int64_t b_col, int64_t kc, void *ds
 			memcpy(to + k * step + i, from + i * b_col + k, sizeof(*to));
 }
 
+/* The instructions return their second operand if one of the two is no number. */
+#if SIMD_LEVEL >= 4
+#define AT_LEAST(x, low) _mm512_max_ps(low, x)
+#define AT_MOST(x, high) _mm512_min_ps(high, x)
+#elif SIMD_LEVEL == 3
+#define AT_LEAST(x, low) _mm256_max_ps(low, x)
+#define AT_MOST(x, high) _mm256_min_ps(high, x)
+#else
+#define AT_LEAST(x, low) FN(pick)((x) < (low), x, low)
+#define AT_MOST(x, high) FN(pick)((x) > (high), x, high)
+#endif
 #define REAL  float
 #define VEC   vec_f32
 #define LANES (BYTES / 4)
@@ -107,6 +118,10 @@ static inline void pack_eight(const void *b, int64_t b_col, int64_t kc, void *ds
 #undef LANES
 #undef FMA
 #undef FN
+#undef AT_LEAST
+#undef AT_MOST
+#define AT_LEAST(x, low) FN(pick)((x) < (low), x, low)
+#define AT_MOST(x, high) FN(pick)((x) > (high), x, high)
 
 #define REAL  double
 #define VEC   vec_f64
