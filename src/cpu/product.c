@@ -716,33 +716,32 @@ static bool set_picture(struct picture *v, struct arena *arena)
 
 struct window_packing {
 	struct packing p;
-	const struct picture *v;
-	bool failed;
+	int64_t channels, taps;
 };
+
+/* The weights of some maps for one element of the window and one channel. */
+static void weights_of(const void *arg, int64_t k, int64_t n, int64_t count, void *dst)
+{
+	const struct window_packing *a = arg;
+	const float *from = a->p.from + n * a->p.k + k % a->channels * a->taps + k / a->channels;
+	float *to = dst;
+
+	for (int64_t i = 0; i < count; i++)
+		to[i] = from[i * a->p.k];
+}
 
 /* Packs some maps, whose weights are ordered by the elements of the window, and by the channels of each. */
 static void pack_maps(void *arg, int64_t begin, int64_t end, int thread)
 {
-	struct window_packing *a = arg;
-	const struct packing *p = &a->p;
-	int64_t channels = a->v->channels, taps = p->k / channels;
-	float *maps = mem_alloc((size_t)(PACK_COLUMNS * p->k) * sizeof(float), MEM_STAGING);
+	struct window_packing a = *(const struct window_packing *)arg;
+	int64_t first = begin * PACK_COLUMNS, last = end * PACK_COLUMNS;
+	struct gemm g = {.n = (last < a.p.n ? last : a.p.n) - first, .k = a.p.k};
 
 	(void)thread;
-	for (int64_t i = begin; maps && i < end; i++) {
-		int64_t first = i * PACK_COLUMNS, n = p->n - first;
-		n = n < PACK_COLUMNS ? n : PACK_COLUMNS;
-		const float *from = p->from + first * p->k;
-		for (float *to = maps; to < maps + n * p->k; to += p->k)
-			for (int64_t c = 0; c < channels; c++)
-				for (int64_t t = 0; t < taps; t++)
-					to[t * channels + c] = *from++;
-		struct gemm g = {.n = n, .k = p->k, .b = maps, .b_row = 1, .b_col = p->k};
-		gemm_pack(GEMM_F32, &g, p->to + first * p->k);
-	}
-	if (!maps)
-		__atomic_store_n(&a->failed, true, __ATOMIC_RELAXED);
-	mem_free(maps);
+	a.p.from += first * a.p.k;
+	g.row = weights_of;
+	g.arg = &a;
+	gemm_pack(GEMM_F32, &g, a.p.to + first * a.p.k);
 }
 
 /* Packs the weights, and behind them a run of zeros. */
@@ -754,16 +753,16 @@ static int pack_window(void *dst, const struct tensor *t, void *arg)
 
 	p->from = t->data;
 	p->to = dst;
-	memset((char *)dst + bytes, 0, (size_t)a->v->channels * sizeof(float));
+	memset((char *)dst + bytes, 0, (size_t)a->channels * sizeof(float));
 	pool_for((p->n + PACK_COLUMNS - 1) / PACK_COLUMNS, 1, pack_maps, a);
-	return a->failed ? -E_MEMORY : 0;
+	return 0;
 }
 
 static int prepare_window(struct site *s, struct step *step, struct linear *l, struct diag *d)
 {
 	struct picture *v = l->image;
 	size_t bytes = gemm_packed_bytes(GEMM_F32, l->n, l->k), copy = 0;
-	struct window_packing pack = {{.n = l->n, .k = l->k}, v, false};
+	struct window_packing pack = {{.n = l->n, .k = l->k}, v->channels, window_size(&v->w)};
 
 	l->packed = store_get(s->store, site_known(s, IN_B), "product window",
 			      bytes + (size_t)v->channels * sizeof(float), pack_window, &pack, d);

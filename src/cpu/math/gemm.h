@@ -74,7 +74,7 @@ struct gemm {
 	const void *finish_arg;
 };
 
-/* Packs B (n, k, b and its strides in g) in the order in which the inner loop reads it, into gemm_packed_bytes bytes. */
+/* Packs B (n, k, b and its strides, or row(), in g) in the order in which the inner loop reads it, into gemm_packed_bytes bytes. */
 size_t gemm_packed_bytes(enum gemm_type t, int64_t n, int64_t k);
 void gemm_pack(enum gemm_type t, const struct gemm *g, void *to);
 
