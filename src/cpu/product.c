@@ -381,7 +381,9 @@ int product_run(const struct call *c)
 	}
 	g.bias = l->has_c ? c->in[IN_C]->data : NULL;
 	g.residual = in_place ? NULL : r;
-	g.act = l->act == ACT_RELU ? GEMM_RELU : l->act == ACT_HARDSWISH ? GEMM_HARDSWISH : GEMM_PLAIN;
+	g.act = l->act == ACT_RELU	  ? GEMM_RELU
+		: l->act == ACT_HARDSWISH ? GEMM_HARDSWISH
+					  : GEMM_PLAIN;
 	g.act_alpha = l->act_alpha;
 	g.act_beta = l->act_beta;
 	if (l->act != ACT_NONE && g.act == GEMM_PLAIN) {
@@ -562,8 +564,7 @@ static uint64_t outside(const struct picture *v, const int64_t *o)
 
 	for (int d = 0; d < w->n; d++) {
 		int64_t first = o[d] * w->stride[d] - w->begin[d];
-		inside &= first >= 0 &&
-			  first + (w->kernel[d] - 1) * w->dilation[d] < w->in[d];
+		inside &= first >= 0 && first + (w->kernel[d] - 1) * w->dilation[d] < w->in[d];
 	}
 	for (int64_t r = 0, at; !inside && r < v->runs.runs; r++, window_next(tap, w->kernel, w->n))
 		bits |= (uint64_t)!window_at(w, w->n, o, tap, &at) << r;

@@ -16,7 +16,11 @@
 #include <stdint.h>
 
 enum gemm_type { GEMM_F32, GEMM_F64, GEMM_U32, GEMM_U64, GEMM_TYPES };
-enum gemm_act { GEMM_PLAIN, GEMM_RELU, GEMM_HARDSWISH }; /* x * (alpha * x + beta, at least 0 and at most 1) */
+enum gemm_act {
+	GEMM_PLAIN,
+	GEMM_RELU,
+	GEMM_HARDSWISH
+}; /* x * (alpha * x + beta, at least 0 and at most 1) */
 
 /*
  * Where the rows of A are parts of a picture: value k of a row is element k % length of the row's run k / length. Such a row begins at
@@ -25,7 +29,7 @@ enum gemm_act { GEMM_PLAIN, GEMM_RELU, GEMM_HARDSWISH }; /* x * (alpha * x + bet
 struct gemm_runs {
 	int64_t runs, length;
 	const int64_t *offset; /* of each run */
-	const void *zeros;     /* a run of zeros, for runs that are outside of the picture; or NULL if there are none */
+	const void *zeros; /* a run of zeros, for runs that are outside of the picture; or NULL if there are none */
 	/*
 	 * Writes where rows m..m+count-1 begin and, if there are zeros, the bits of the runs that are outside; then there are at most
 	 * GEMM_MASK runs. Several threads call it at the same time.
