@@ -16,7 +16,7 @@
  * it is two vectors.
  *
  * Where a tile is wide, each element of A that is spread over a register serves more products: on a Xeon with AVX-512 tiles of
- * 6 x 4 and 8 x 3 vectors run at 0.97 of what the core can multiply, those of 12 x 2 at 0.86. The loop is unrolled because its own
+ * 6 x 4 vectors run at 0.97 of what the core can multiply, those of 8 x 3 at 0.93, of 12 x 2 at 0.86. The loop is unrolled because its own
  * instructions count where the core's other thread works, too: by 7 % there, by less than 1 % the other way where it does not.
  */
 #define ROWS6(F, v)  F(v, 1) F(v, 2) F(v, 3) F(v, 4) F(v, 5) F(v, 6)
