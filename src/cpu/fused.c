@@ -361,7 +361,7 @@ static int addnorm_run(const struct call *c)
 const struct kernel cpu_fused[] = {
 	{"infer::Conv", T_F32, PRODUCT(fused_conv)},
 	{"infer::Conv", T_F32, .accepts = product_runs_accepts, .reshape = product_runs_reshape,
-	 .run = product_runs_run},
+	 .run = product_run},
 	{"infer::Conv", T_BF16, .accepts = depthwise_accepts, .reshape = depthwise_reshape,
 	 .run = depthwise_run},
 	{"infer::Conv", FAST, ONEDNN(fused_conv)},

@@ -32,7 +32,8 @@ struct linear {
 	int act;
 	float act_alpha, act_beta;
 	bool has_c, has_r;
-	struct faint *faint; /* usually NULL */
+	struct faint *faint;   /* usually NULL */
+	struct picture *image; /* where the rows of A are, for convolutions; NULL if A is a matrix */
 };
 
 /*
@@ -274,6 +275,9 @@ static bool copy_by_order(const struct linear *l, const float *a, float *to)
 
 /* ---- the kernel ------------------------------------------------------------------------------- */
 
+static const struct gemm_runs *picture_runs(const struct picture *v);
+static const float *picture_data(const struct call *c, const struct picture *v);
+
 /* The product without its operands' data. */
 static struct gemm product_of(const struct linear *l)
 {
@@ -285,6 +289,7 @@ static struct gemm product_of(const struct linear *l)
 			     .b = l->packed,
 			     .packed = l->packed,
 			     .c_row = l->n,
+			     .runs = picture_runs(l->image),
 			     .alpha = (double)l->alpha};
 }
 
@@ -342,34 +347,13 @@ static int reshape(struct site *s, struct step *step, const struct fused_gemm *f
 	return prepare(s, step, l, f->transB != 0, d);
 }
 
-struct linear_run {
-	const struct linear *l;
-	const float *c;
-	const float *r; /* NULL if the product is added to R in place */
-};
-
-/* Applies what follows the product to a block of it. */
-static void finish(const struct gemm *g, int64_t m0, int64_t m1, int64_t n0, int64_t n1)
+/* Applies the activation to a block of the product. */
+static void activate(const struct gemm *g, int64_t m0, int64_t m1, int64_t n0, int64_t n1)
 {
-	const struct linear_run *run = g->finish_arg;
-	const struct linear *l = run->l;
-	const float *c = run->c ? run->c + n0 : NULL;
-	const struct simd *v = simd();
-	int64_t cols = n1 - n0;
+	const struct linear *l = g->finish_arg;
 
-	for (int64_t i = m0; i < m1; i++) {
-		float *y = (float *)g->c + i * g->c_row + n0;
-		bool gelu = l->act == ACT_GELU || l->act == ACT_GELU_TANH;
-		if (c && !run->r && gelu) {
-			v->bias_map(y, c, y, cols, act_function(l->act));
-			continue;
-		}
-		if (c)
-			v->bin[VB_ADD][DT_F32](y, c, y, cols);
-		if (run->r)
-			v->bin[VB_ADD][DT_F32](y, run->r + i * l->n + n0, y, cols);
-		act_f32(l->act, l->act_alpha, l->act_beta, y, cols);
-	}
+	for (int64_t i = m0; i < m1; i++)
+		act_f32(l->act, l->act_alpha, l->act_beta, (float *)g->c + i * g->c_row + n0, n1 - n0);
 }
 
 int product_run(const struct call *c)
@@ -377,11 +361,9 @@ int product_run(const struct call *c)
 	const struct linear *l = c->step->state;
 	const void *r = l->has_r ? c->in[IN_R]->data : NULL;
 	bool in_place = r && r == c->out[0]->data;
-	struct linear_run run = {
-		.l = l, .c = l->has_c ? c->in[IN_C]->data : NULL, .r = in_place ? NULL : r};
 	struct gemm g = product_of(l);
 
-	g.a = c->in[IN_A]->data;
+	g.a = picture_data(c, l->image);
 	g.c = c->out[0]->data;
 	g.beta = in_place ? 1 : 0;
 	if (l->faint) {
@@ -397,9 +379,16 @@ int product_run(const struct call *c)
 			g.beta = 1;
 		}
 	}
-	if (run.c || run.r || l->act != ACT_NONE) {
-		g.finish = finish;
-		g.finish_arg = &run;
+	g.bias = l->has_c ? c->in[IN_C]->data : NULL;
+	g.residual = in_place ? NULL : r;
+	g.act = l->act == ACT_RELU	  ? GEMM_RELU
+		: l->act == ACT_HARDSWISH ? GEMM_HARDSWISH
+					  : GEMM_PLAIN;
+	g.act_alpha = l->act_alpha;
+	g.act_beta = l->act_beta;
+	if (l->act != ACT_NONE && g.act == GEMM_PLAIN) {
+		g.finish = activate;
+		g.finish_arg = l;
 	}
 	gemm_run(GEMM_F32, &g, c->workspace);
 	return 0;
@@ -505,13 +494,13 @@ bool product_fused_conv_accepts(const struct site *s, struct why *w)
 	return has_free_positions(s) || onednn_slower(s, w);
 }
 
-/* Declares that the convolution's first input, its residual and its output have their channels last. */
-static void want_channels_last(const struct site *s, struct step *step)
+/* Declares that the convolution's first input, unless it is wanted as it is, its residual and its output have their channels last. */
+static void want_channels_last(const struct site *s, struct step *step, bool as_it_is)
 {
 	const struct vinfo *x = site_in(s, IN_A), *y = site_out(s, 0);
 	enum layout *want = arena_new_n(s->plan_arena, enum layout, s->node->nin);
 	enum layout *give = arena_new_n(s->plan_arena, enum layout, s->node->nout);
-	bool single = shape_span(&x->shape, 2, x->shape.rank) == 1;
+	bool single = as_it_is || shape_span(&x->shape, 2, x->shape.rank) == 1;
 
 	/* for a single position the two layouts are one */
 	give[0] = shape_span(&y->shape, 2, y->shape.rank) == 1 ? LAYOUT_ROW : LAYOUT_CHANNELS_LAST;
@@ -536,33 +525,68 @@ int product_fused_conv_reshape(struct site *s, struct step *step, struct diag *d
 			     .act = p->act,
 			     .act_alpha = p->act_alpha,
 			     .act_beta = p->act_beta};
-	want_channels_last(s, step);
+	want_channels_last(s, step, false);
 	return prepare(s, step, l, true, d);
 }
 
-/* ---- convolutions as a sum of products ---------------------------------------------------------- */
+/* ---- convolutions of any window -------------------------------------------------------------- */
 
 /*
- * Where the channels of a position lie side by side, so do those of neighbouring positions: a row of the window, or with dilation
- * an element of it, is a run of the picture, and the convolution is the sum over the runs of the window of products of rows that
- * are where they are. Pads are written into a copy of the picture.
- *
- * oneDNN's code for AVX2 is faster, unless the elements of a window lie far apart (128 channels: 75 GFLOP/s, at a dilation of 128
- * positions 67, of 512 37) or the sums of its runs are short and many (20 channels, 96 x 3: 47 GFLOP/s).
+ * Where the channels of a position lie side by side, a convolution is a product whose rows are parts of the picture: for each element of the
+ * window a run of channels or, where neighbouring elements of the window are neighbours in the picture, for each row of the window a
+ * longer one. Runs in the pads are zeros from elsewhere; with few channels, they would be short, and the picture is copied with
+ * its pads.
  */
-struct runs {
-	struct linear l; /* of one run: n maps, k elements */
+struct picture {
 	struct window w;
-	int64_t images, channels, runs, padded[MAX_RANK];
-	size_t run_floats; /* elements of a run's packed weights */
-	size_t picture;	   /* elements of a picture with its pads */
-	int64_t *offset; /* for each run, how many elements behind the first one of a window it begins */
-	int64_t rows;	/* of outputs in a picture */
-	int64_t chunk;	/* outputs of a row that are computed at once */
-	int64_t chunks; /* of a row */
-	bool pads;	/* pictures are copied, with their pads */
-	size_t scratch; /* bytes that each thread needs; the copies of the pictures follow those of all threads */
+	struct gemm_runs runs;
+	int64_t images, channels;
+	int64_t size[MAX_RANK]; /* of the picture that is read, with its pads if it is a copy */
+	int64_t elements;	/* of it */
+	bool masks;		/* runs can be outside */
+	bool copies;		/* the picture is copied */
+	bool rows;		/* the copied picture has the channels apart from each other */
+	size_t scratch;		/* bytes of the workspace before the copy */
 };
+
+static const struct gemm_runs *picture_runs(const struct picture *v)
+{
+	return v ? &v->runs : NULL;
+}
+
+/* The bits of the window's elements at output o that are in the pads. */
+static uint64_t outside(const struct picture *v, const int64_t *o)
+{
+	const struct window *w = &v->w;
+	int64_t tap[MAX_RANK] = {0};
+	uint64_t bits = 0;
+	bool inside = true;
+
+	for (int d = 0; d < w->n; d++) {
+		int64_t first = o[d] * w->stride[d] - w->begin[d];
+		inside &= first >= 0 && first + (w->kernel[d] - 1) * w->dilation[d] < w->in[d];
+	}
+	for (int64_t r = 0, at; !inside && r < v->runs.runs; r++, window_next(tap, w->kernel, w->n))
+		bits |= (uint64_t)!window_at(w, w->n, o, tap, &at) << r;
+	return bits;
+}
+
+static void picture_rows(const void *arg, int64_t m, int64_t count, int64_t *begin, uint64_t *out)
+{
+	const struct picture *v = arg;
+	const struct window *w = &v->w;
+	int64_t o[MAX_RANK], outputs = window_outputs(w);
+
+	window_split(m % outputs, w->out, w->n, o);
+	for (int64_t i = 0; i < count; i++, window_next(o, w->out, w->n)) {
+		int64_t at = 0;
+		for (int d = 0; d < w->n; d++)
+			at = at * v->size[d] + o[d] * w->stride[d] - (v->copies ? 0 : w->begin[d]);
+		begin[i] = (m + i) / outputs * v->elements + at * v->channels;
+		if (v->masks)
+			out[i] = outside(v, o);
+	}
+}
 
 /* Whether neighbouring elements of a row of the window are neighbours in the picture: then the row is a run. */
 static bool whole_rows(const struct window *w)
@@ -570,13 +594,16 @@ static bool whole_rows(const struct window *w)
 	return w->dilation[w->n - 1] == 1 || w->kernel[w->n - 1] == 1;
 }
 
+/*
+ * oneDNN's code for AVX2 is faster, unless the elements of a window lie far apart (128 channels: 75 GFLOP/s, at a dilation of 128
+ * positions 67, of 512 37) or the sums of its runs are short and many (20 channels, 96 x 3: 47 GFLOP/s).
+ */
 static bool onednn_slow(const struct window *w, int64_t channels)
 {
 	enum { FAR = 1 << 14, MANY_TAPS = 64 }; /* floats; elements of a window */
 	int last = w->n - 1;
 	bool far = w->kernel[last] > 1 && w->dilation[last] >= FAR / channels;
 
-	/* measured for AVX2 only */
 	return simd_level() == 3 &&
 	       (far || (channels % 8 && channels > 8 && window_size(w) >= MANY_TAPS));
 }
@@ -598,6 +625,35 @@ static bool line_of_free_length(const struct site *s, const struct window *w, in
 	       w->kernel[last] > 1 && whole_rows(w) && channels >= FEW_CHANNELS && maps >= FEW_MAPS;
 }
 
+/*
+ * With AVX-512, oneDNN reaches 150 to 170 GFLOP/s on a core of a Xeon, as our products do, but less where
+ * - many weights meet few positions, so that it waits for them (49 positions, 512 channels, 3 x 3: 95, here 135),
+ * - there are a few channels only, as in a picture, and a large window (7 x 7: 90 and 125),
+ * - the maps do not fill their last register and are few (96 channels, 3 x 3, 24 maps: 70 and 90).
+ * With many threads it was not measured.
+ */
+static bool onednn_waits(const struct window *w, int64_t images, int64_t maps, int64_t channels)
+{
+	enum {
+		MANY_WEIGHTS = 5 << 15,
+		FEW_POSITIONS = 256,
+		FEW_CHANNELS = 4,
+		LONG_SUM = 48,
+		SOME_MAPS = 32,
+		VECTOR = 16,
+		MANY_THREADS = 3
+	};
+	int64_t size = window_size(w), sum = size * channels;
+
+	if (simd_level() != 4 || pool_threads() >= MANY_THREADS || !onednn_usable(NULL))
+		return false;
+	if (images * window_outputs(w) <= FEW_POSITIONS)
+		return sum * maps > MANY_WEIGHTS;
+	if (channels <= FEW_CHANNELS)
+		return sum >= LONG_SUM && maps >= SOME_MAPS;
+	return maps < SOME_MAPS && maps % VECTOR && channels >= LONG_SUM;
+}
+
 bool product_runs_accepts(const struct site *s, struct why *w)
 {
 	enum { MIN_OUTPUTS = 12 };
@@ -617,225 +673,211 @@ bool product_runs_accepts(const struct site *s, struct why *w)
 	for (int d = 0; d < win.n; d++)
 		if (win.begin[d] < 0 || win.end[d] < 0)
 			return refuse(w, "negative pads");
-	if (win.out[win.n - 1] < MIN_OUTPUTS)
-		return refuse(w, "few outputs in a row");
+	if (window_outputs(&win) < MIN_OUTPUTS)
+		return refuse(w, "few outputs");
 	return onednn_slow(&win, x->dim[1]) ||
+	       onednn_waits(&win, x->dim[0], weight->dim[0], x->dim[1]) ||
 	       line_of_free_length(s, &win, weight->dim[0], x->dim[1]) ||
 	       refuse(w, "a window at which oneDNN is as fast");
 }
 
-/* Sets the sizes of a padded picture, and where its runs begin. */
-static bool runs_set(struct runs *v, struct arena *arena)
+/* Sets the size of the picture that is read, and where its runs begin; false if a size does not fit. */
+static bool set_picture(struct picture *v, struct arena *arena)
 {
+	enum { FEW_CHANNELS = 16 };
 	const struct window *w = &v->w;
-	int last = w->n - 1, taps = whole_rows(w) ? last : w->n;
-	int64_t tap[MAX_RANK] = {0};
+	int64_t tap[MAX_RANK] = {0}, size = window_size(w);
+	bool pads = false;
+	size_t elements = (size_t)v->channels;
 
-	v->picture = (size_t)v->channels;
-	v->runs = 1;
+	for (int d = 0; d < w->n; d++)
+		pads |= w->begin[d] || w->end[d];
+	v->copies = v->rows || (pads && (v->channels < FEW_CHANNELS || size > GEMM_MASK));
+	v->masks = pads && !v->copies;
+	int taps = whole_rows(w) && !v->masks ? w->n - 1 : w->n;
+	v->runs = (struct gemm_runs){.runs = 1, .rows = picture_rows, .arg = v};
 	for (int d = 0; d < w->n; d++) {
-		v->pads |= w->begin[d] || w->end[d];
-		v->padded[d] = w->in[d] + w->begin[d] + w->end[d];
-		if (!size_mul(v->picture, (size_t)v->padded[d], &v->picture))
+		v->size[d] = w->in[d] + (v->copies ? w->begin[d] + w->end[d] : 0);
+		if (!size_mul(elements, (size_t)v->size[d], &elements))
 			return false;
-		v->runs *= d < taps ? w->kernel[d] : 1;
+		v->runs.runs *= d < taps ? w->kernel[d] : 1;
 	}
-	v->l.k = window_size(w) / v->runs * v->channels;
-	v->run_floats = gemm_packed_bytes(GEMM_F32, v->l.n, v->l.k) / sizeof(float);
-	v->offset = arena_new_n(arena, int64_t, (size_t)v->runs);
-	for (int64_t r = 0; r < v->runs; r++, window_next(tap, w->kernel, taps)) {
+	v->elements = (int64_t)elements;
+	v->runs.length = size / v->runs.runs * v->channels;
+	int64_t *offset = arena_new_n(arena, int64_t, (size_t)v->runs.runs);
+	for (int64_t r = 0; r < v->runs.runs; r++, window_next(tap, w->kernel, taps)) {
 		int64_t at = 0;
 		for (int d = 0; d < w->n; d++)
-			at = at * v->padded[d] + (d < taps ? tap[d] * w->dilation[d] : 0);
-		v->offset[r] = at * v->channels;
+			at = at * v->size[d] + (d < taps ? tap[d] * w->dilation[d] : 0);
+		offset[r] = at * v->channels;
 	}
+	v->runs.offset = offset;
 	return true;
 }
 
-/* Packs each run's weights, a matrix of its elements by the maps. */
-static int pack_runs(void *dst, const struct tensor *t, void *arg)
-{
-	const struct runs *v = arg;
-	const struct linear *l = &v->l;
-	int64_t size = window_size(&v->w), taps = size / v->runs;
-	float *run = mem_alloc((size_t)(l->k * l->n) * sizeof(float), MEM_STAGING);
+struct window_packing {
+	struct packing p;
+	int64_t channels, taps;
+};
 
-	for (int64_t r = 0; run && r < v->runs; r++) {
-		const float *from = (const float *)t->data + r * taps;
-		for (int64_t n = 0; n < l->n; n++)
-			for (int64_t c = 0; c < v->channels; c++, from += size)
-				for (int64_t e = 0; e < taps; e++)
-					run[(e * v->channels + c) * l->n + n] = from[e];
-		struct gemm g = {.n = l->n, .k = l->k, .b = run, .b_row = l->n, .b_col = 1};
-		gemm_pack(GEMM_F32, &g, (float *)dst + (size_t)r * v->run_floats);
-	}
-	mem_free(run);
-	return run ? 0 : -E_MEMORY;
+/* The weights of some maps for one element of the window and one channel. */
+static void weights_of(const void *arg, int64_t k, int64_t n, int64_t count, void *dst)
+{
+	const struct window_packing *a = arg;
+	const float *from = a->p.from + n * a->p.k + k % a->channels * a->taps + k / a->channels;
+	float *to = dst;
+
+	for (int64_t i = 0; i < count; i++)
+		to[i] = from[i * a->p.k];
 }
 
-/* The product of `rows` outputs of a row with a run, without its data. */
-static struct gemm run_product(const struct runs *v, int64_t rows)
+/* Packs some maps, whose weights are ordered by the elements of the window, and by the channels of each. */
+static void pack_maps(void *arg, int64_t begin, int64_t end, int thread)
 {
-	struct gemm g = product_of(&v->l);
+	struct window_packing a = *(const struct window_packing *)arg;
+	int64_t first = begin * PACK_COLUMNS, last = end * PACK_COLUMNS;
+	struct gemm g = {.n = (last < a.p.n ? last : a.p.n) - first, .k = a.p.k};
 
-	g.m = rows;
-	g.a_row = v->w.stride[v->w.n - 1] * v->channels;
-	return g;
+	(void)thread;
+	a.p.from += first * a.p.k;
+	g.row = weights_of;
+	g.arg = &a;
+	gemm_pack(GEMM_F32, &g, a.p.to + first * a.p.k);
 }
 
-/* Whole tiles of rows, which with their outputs stay in the cache, and about as many for each thread. */
-static int64_t rows_at_once(int64_t outputs, int64_t rows)
+/* Packs the weights, and behind them a run of zeros. */
+static int pack_window(void *dst, const struct tensor *t, void *arg)
 {
-	int64_t parts = (outputs + GEMM_MC - 1) / GEMM_MC, threads = pool_threads();
+	struct window_packing *a = arg;
+	struct packing *p = &a->p;
+	size_t bytes = gemm_packed_bytes(GEMM_F32, p->n, p->k);
 
-	if (rows * parts < threads)
-		parts = threads;
-	return ((outputs + parts - 1) / parts + 11) / 12 * 12;
+	p->from = t->data;
+	p->to = dst;
+	memset((char *)dst + bytes, 0, (size_t)a->channels * sizeof(float));
+	pool_for((p->n + PACK_COLUMNS - 1) / PACK_COLUMNS, 1, pack_maps, a);
+	return 0;
+}
+
+static int prepare_window(struct site *s, struct step *step, struct linear *l, struct diag *d)
+{
+	struct picture *v = l->image;
+	size_t bytes = gemm_packed_bytes(GEMM_F32, l->n, l->k), copy = 0;
+	struct window_packing pack = {{.n = l->n, .k = l->k}, v->channels, window_size(&v->w)};
+
+	l->packed = store_get(s->store, site_known(s, IN_B), "product window",
+			      bytes + (size_t)v->channels * sizeof(float), pack_window, &pack, d);
+	if (!l->packed)
+		return -E_MEMORY;
+	if (v->masks)
+		v->runs.zeros = (const char *)l->packed + bytes;
+	step->unread |= UINT64_C(1) << IN_B;
+	const struct gemm g = product_of(l);
+	v->scratch = gemm_scratch_for(GEMM_F32, &g);
+	if ((v->copies && !size_mul((size_t)v->elements, (size_t)v->images * sizeof(float), &copy)) ||
+	    !size_add(v->scratch, copy, &step->workspace))
+		return FAIL(d, E_SIZE, .node = s->node->origin->name, .op = "Conv");
+	step->state = l;
+	if (l->has_r)
+		allow_inplace(step, 0, IN_R);
+	return 0;
 }
 
 int product_runs_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	const struct fused_conv *p = site_params(s);
-	const struct shape *x = &site_in(s, IN_A)->shape, *weight = &site_in(s, IN_B)->shape;
+	const struct vinfo *x = site_in(s, IN_A);
+	const struct shape *weight = &site_in(s, IN_B)->shape;
 	const struct window_attrs a = {p->auto_pad, p->dilations, p->kernel_shape, p->pads,
 				       p->strides};
-	struct runs *v = arena_new(s->plan_arena, struct runs);
-	size_t pad_bytes = 0, bytes;
+	struct picture *v = arena_new(s->plan_arena, struct picture);
+	struct linear *l = arena_new(s->plan_arena, struct linear);
+	enum { FEW_CHANNELS = 4 };
 
-	*v = (struct runs){.images = x->dim[0], .channels = x->dim[1]};
-	v->l = (struct linear){.n = weight->dim[0],
-			       .alpha = 1,
-			       .act = p->act,
-			       .act_alpha = p->act_alpha,
-			       .act_beta = p->act_beta,
-			       .has_c = site_in(s, IN_C) != NULL,
-			       .has_r = site_in(s, IN_R) != NULL};
-	const char *wrong = window_set(&v->w, &a, x, weight, false, d);
+	*v = (struct picture){.images = x->shape.dim[0], .channels = x->shape.dim[1]};
+	*l = (struct linear){.n = weight->dim[0],
+			     .alpha = 1,
+			     .act = p->act,
+			     .act_alpha = p->act_alpha,
+			     .act_beta = p->act_beta,
+			     .has_c = site_in(s, IN_C) != NULL,
+			     .has_r = site_in(s, IN_R) != NULL,
+			     .image = v};
+	const char *wrong = window_set(&v->w, &a, &x->shape, weight, false, d);
 	if (wrong)
 		return FAIL(d, E_SHAPE, .expected = wrong);
-	int last = v->w.n - 1;
-	if (!runs_set(v, s->plan_arena) ||
-	    !size_mul((size_t)v->runs * sizeof(float), v->run_floats, &bytes) ||
-	    (v->pads && (!size_mul(v->picture, (size_t)v->images * sizeof(float), &pad_bytes))))
+	v->rows = v->channels <= FEW_CHANNELS && x->layout == LAYOUT_ROW;
+	if (!set_picture(v, s->plan_arena))
 		return FAIL(d, E_SIZE, .node = s->node->origin->name, .op = "Conv");
-	v->rows = window_outputs(&v->w) / v->w.out[last];
-	v->chunk = rows_at_once(v->w.out[last], v->images * v->rows);
-	v->chunks = (v->w.out[last] + v->chunk - 1) / v->chunk;
-	v->l.packed = store_get(s->store, site_known(s, IN_B),
-				whole_rows(&v->w) ? "product rows" : "product taps", bytes,
-				pack_runs, v, d);
-	if (!v->l.packed)
-		return -E_MEMORY;
-	step->unread |= UINT64_C(1) << IN_B;
-	const struct gemm g = run_product(v, v->chunk);
-	v->scratch = gemm_scratch_for(GEMM_F32, &g) / (size_t)pool_threads();
-	if (!size_add(pad_bytes, v->scratch * (size_t)pool_threads(), &step->workspace))
-		return FAIL(d, E_SIZE, .node = s->node->origin->name, .op = "Conv");
-	step->state = v;
-	want_channels_last(s, step);
-	if (v->l.has_r)
-		allow_inplace(step, 0, IN_R);
-	return 0;
+	l->m = v->images * window_outputs(&v->w);
+	l->k = window_size(&v->w) * v->channels;
+	want_channels_last(s, step, v->rows);
+	return prepare_window(s, step, l, d);
 }
 
-struct runs_call {
-	const struct runs *v;
-	struct linear_run run;
-	const float *x; /* with its pads */
-	float *y;
-	char *scratch;
-	bool in_place;
-};
-
-static void multiply_runs(void *arg, int64_t begin, int64_t end, int thread)
-{
-	const struct runs_call *j = arg;
-	const struct runs *v = j->v;
-	const struct window *w = &v->w;
-	int last = w->n - 1;
-	int64_t o[MAX_RANK];
-
-	for (int64_t i = begin; i < end; i++) {
-		int64_t row = i / v->chunks, first = i % v->chunks * v->chunk, at = 0;
-		int64_t left = w->out[last] - first, done = (row * w->out[last] + first) * v->l.n;
-		struct linear_run run = j->run;
-		struct gemm g = run_product(v, left < v->chunk ? left : v->chunk);
-		window_split(row % v->rows, w->out, last, o);
-		for (int d = 0; d < w->n; d++)
-			at = at * v->padded[d] + (d < last ? o[d] : first) * w->stride[d];
-		const float *x = j->x + row / v->rows * (int64_t)v->picture + at * v->channels;
-		run.r = run.r ? run.r + done : NULL;
-		g.c = j->y + done;
-		for (int64_t r = 0; r < v->runs; r++) {
-			g.a = x + v->offset[r];
-			g.b = g.packed = v->l.packed + (size_t)r * v->run_floats;
-			g.beta = r || j->in_place ? 1 : 0;
-			if (r == v->runs - 1) {
-				g.finish = finish;
-				g.finish_arg = &run;
-			}
-			gemm_one(GEMM_F32, &g,
-				 v->scratch ? j->scratch + (size_t)thread * v->scratch : NULL);
-		}
-	}
-}
-
-struct pad_job {
-	const struct runs *v;
+struct copy_job {
+	const struct picture *v;
 	const float *x;
 	float *to;
 };
 
-/* Writes rows begin to end - 1 of the copies of all pictures: zeros where they are pads, the picture's elements elsewhere. */
-static void pad_rows(void *arg, int64_t begin, int64_t end, int thread)
+/* Copies a row of the picture to positions of the copy. */
+static void copy_row(const struct picture *v, const float *x, int64_t row, float *to)
 {
-	const struct pad_job *j = arg;
-	const struct window *w = &j->v->w;
+	const struct window *w = &v->w;
+	int64_t c = v->channels, width = w->in[w->n - 1], inputs = window_inputs(w);
+	int64_t rows = inputs / width, image = row / rows;
+
+	if (!v->rows) {
+		memcpy(to, x + row * width * c, (size_t)(width * c) * sizeof(float));
+		return;
+	}
+	for (int64_t k = 0; k < c; k++) {
+		const float *from = x + (image * c + k) * inputs + row % rows * width;
+		for (int64_t i = 0; i < width; i++)
+			to[i * c + k] = from[i];
+	}
+}
+
+/* Writes rows begin to end - 1 of the copies of all pictures: zeros where they are pads, the picture's elements elsewhere. */
+static void copy_rows(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct copy_job *j = arg;
+	const struct picture *v = j->v;
+	const struct window *w = &v->w;
 	int last = w->n - 1;
-	int64_t c = j->v->channels, width = w->in[last] * c, rows = window_inputs(w) / w->in[last];
-	int64_t each = (int64_t)j->v->picture / j->v->padded[last] / c, o[MAX_RANK];
+	int64_t c = v->channels, width = w->in[last] * c, rows = window_inputs(w) / w->in[last];
+	int64_t each = v->elements / v->size[last] / c, o[MAX_RANK];
 
 	(void)thread;
 	for (int64_t i = begin; i < end; i++) {
-		float *to = j->to + i * j->v->padded[last] * c;
+		float *to = j->to + i * v->size[last] * c;
 		bool inside = true;
 		int64_t at = 0;
-		window_split(i % each, j->v->padded, last, o);
+		window_split(i % each, v->size, last, o);
 		for (int d = 0; d < last; d++) {
 			int64_t k = o[d] - w->begin[d];
 			inside &= k >= 0 && k < w->in[d];
 			at = at * w->in[d] + k;
 		}
-		int64_t before = inside ? w->begin[last] * c : j->v->padded[last] * c;
+		int64_t before = inside ? w->begin[last] * c : v->size[last] * c;
 		memset(to, 0, (size_t)before * sizeof(float));
 		if (!inside)
 			continue;
-		memcpy(to + before, j->x + (i / each * rows + at) * width,
-		       (size_t)width * sizeof(float));
+		copy_row(v, j->x, i / each * rows + at, to + before);
 		memset(to + before + width, 0, (size_t)(w->end[last] * c) * sizeof(float));
 	}
 }
 
-int product_runs_run(const struct call *c)
+/* Returns the rows of A, or the picture in which they are: the input, or a copy of it behind the products' scratch. */
+static const float *picture_data(const struct call *c, const struct picture *v)
 {
-	const struct runs *v = c->step->state;
-	const void *r = v->l.has_r ? c->in[IN_R]->data : NULL;
-	struct runs_call j = {.v = v,
-			      .run = {.l = &v->l, .c = v->l.has_c ? c->in[IN_C]->data : NULL},
-			      .x = c->in[IN_A]->data,
-			      .y = c->out[0]->data,
-			      .scratch = c->workspace,
-			      .in_place = r && r == c->out[0]->data};
+	if (!v || !v->copies)
+		return c->in[IN_A]->data;
+	float *to = (float *)(void *)((char *)c->workspace + v->scratch);
+	struct copy_job j = {v, c->in[IN_A]->data, to};
+	int64_t width = v->size[v->w.n - 1] * v->channels;
 
-	j.run.r = j.in_place ? NULL : r;
-	if (v->pads) {
-		float *to =
-			(float *)(void *)((char *)c->workspace + v->scratch * (size_t)pool_threads());
-		struct pad_job pad = {v, j.x, to};
-		int64_t width = v->padded[v->w.n - 1] * v->channels;
-		pool_for(v->images * (int64_t)v->picture / width, 1 + 16384 / width, pad_rows, &pad);
-		j.x = to;
-	}
-	pool_for(v->images * v->rows * v->chunks, 1, multiply_runs, &j);
-	return 0;
+	pool_for(v->images * v->elements / width, 1 + 16384 / width, copy_rows, &j);
+	return to;
 }

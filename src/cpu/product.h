@@ -23,9 +23,8 @@ int product_fused_gemm_reshape(struct site *s, struct step *step, struct diag *d
 bool product_fused_conv_accepts(const struct site *s, struct why *w);
 int product_fused_conv_reshape(struct site *s, struct step *step, struct diag *d);
 int product_run(const struct call *c);
-/* infer::Conv as a sum of products, for windows at which oneDNN is slow, or slow to generate its code */
+/* infer::Conv of any window, where oneDNN is slow, or slow to generate its code */
 bool product_runs_accepts(const struct site *s, struct why *w);
 int product_runs_reshape(struct site *s, struct step *step, struct diag *d);
-int product_runs_run(const struct call *c);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The blocked product of every instruction set that this machine has against a plain one: small integers, whose products
- * and sums are exact in every type, in sizes around the borders of tiles and blocks.
+ * and sums are exact in every type, in sizes around the borders of tiles and blocks. What is added to a product, the functions
+ * behind it, and rows that are runs of a picture, some of them outside, come on top.
  */
 #include "cpu/math/gemm.h"
 #include "cpu/math/level.h"
@@ -66,8 +67,46 @@ struct trial {
 	int m, n, k;
 	int a_row, a_col, b_row, b_col, c_row;
 	int alpha, beta;
-	bool packed, finish, backwards, halves;
+	bool packed, finish, backwards, halves, bias, residual, masks;
+	enum gemm_act act;
+	int length; /* of a run; 0 if A is a matrix */
 };
+
+/* Rows that begin a_row elements apart, with runs that are 3 elements further apart than they are long. */
+enum { RUN_GAP = 3 };
+
+static int64_t run_offset(const struct trial *x, int64_t run)
+{
+	return run * (x->length + RUN_GAP);
+}
+
+static bool is_outside(const struct trial *x, int64_t m, int64_t run)
+{
+	return x->masks && (m * 5 + run * 3) % 4 == 0;
+}
+
+static void picture_rows(const void *arg, int64_t m, int64_t count, int64_t *begin, uint64_t *outside)
+{
+	const struct trial *x = arg;
+
+	for (int64_t i = 0; i < count; i++) {
+		begin[i] = (m + i) * x->a_row;
+		if (x->masks)
+			outside[i] = 0;
+		for (int64_t r = 0; x->masks && r < x->k / x->length; r++)
+			outside[i] |= (uint64_t)is_outside(x, m + i, r) << r;
+	}
+}
+
+/* The element of A that value k of row m is. */
+static int a_at(const struct trial *x, enum gemm_type t, const void *a, int64_t m, int64_t k)
+{
+	if (!x->length)
+		return get(t, a, m * x->a_row + k * x->a_col);
+	if (is_outside(x, m, k / x->length))
+		return 0;
+	return get(t, a, m * x->a_row + run_offset(x, k / x->length) + k % x->length);
+}
 
 static struct trial draw_trial(enum gemm_type t)
 {
@@ -106,15 +145,31 @@ static struct trial draw_trial(enum gemm_type t)
 	x.finish = draw(2);
 	x.backwards = draw(2);
 	x.halves = draw(2) && x.n > 32;
+	x.bias = draw(2);
+	x.residual = draw(2);
+	x.act = real ? (enum gemm_act)draw(3) : GEMM_PLAIN;
+	if (x.packed && draw(2)) {
+		int runs = 1 + draw(9);
+		x.length = 1 + x.k / runs;
+		x.k = runs * x.length;
+		x.masks = draw(2);
+		x.a_col = 1;
+		x.a_row = 1 + draw(2 * x.k);
+		x.b_row = x.n + gap;
+		x.b_col = 1;
+	}
 	return x;
 }
 
 static bool agrees(const struct gemm_kernels *kernels, enum gemm_type t, const struct trial *x)
 {
 	size_t size = t == GEMM_F32 || t == GEMM_U32 ? 4 : 8;
-	size_t na = (size_t)(x->m * x->a_row + x->k * x->a_col + 1);
+	size_t na = (size_t)(x->m * x->a_row + x->k * (x->a_col + RUN_GAP) + 1);
 	size_t nb = (size_t)(x->k * x->b_row + x->n * x->b_col + 1), nc = (size_t)(x->m * x->c_row);
 	void *a = calloc(na, size), *b = calloc(nb, size), *c = calloc(nc, size);
+	void *bias = calloc((size_t)x->n, size), *residual = calloc(nc, size);
+	void *zeros = calloc((size_t)x->length + 1, size);
+	int64_t offset[16] = {0};
 	int *want = calloc(nc, sizeof(int));
 	void *room = aligned_alloc(64, (gemm_scratch_one(t) + 63) / 64 * 64), *packed = NULL;
 	struct gemm g = {.m = x->m,
@@ -130,7 +185,17 @@ static bool agrees(const struct gemm_kernels *kernels, enum gemm_type t, const s
 			 .c_row = x->c_row,
 			 .alpha = x->alpha,
 			 .beta = x->beta,
+			 .bias = x->bias ? bias : NULL,
+			 .residual = x->residual ? residual : NULL,
+			 .act = x->act,
+			 .act_alpha = 1,
 			 .backwards = x->backwards};
+	struct gemm_runs runs = {.runs = x->length ? x->k / x->length : 0,
+				 .length = x->length,
+				 .offset = offset,
+				 .zeros = x->masks ? zeros : NULL,
+				 .rows = picture_rows,
+				 .arg = x};
 	struct gemm_piece p = {.g = &g, .m1 = x->m, .n1 = x->halves ? 32 : x->n, .scratch = room};
 	bool same = true;
 
@@ -140,19 +205,29 @@ static bool agrees(const struct gemm_kernels *kernels, enum gemm_type t, const s
 		set(t, b, (int64_t)i, draw(9) - 4);
 	for (size_t i = 0; i < nc; i++)
 		set(t, c, (int64_t)i, want[i] = draw(9) - 4);
+	for (size_t i = 0; i < nc; i++)
+		set(t, residual, (int64_t)i, draw(9) - 4);
+	for (int i = 0; i < x->n; i++)
+		set(t, bias, i, draw(99) - 49);
+	for (int64_t i = 0; i < runs.runs; i++)
+		offset[i] = run_offset(x, i);
 	for (int i = 0; i < x->m; i++)
 		for (int j = 0; j < x->n; j++) {
 			int sum = 0;
 			for (int k = 0; k < x->k; k++)
-				sum += get(t, a, i * x->a_row + k * x->a_col) *
-				       get(t, b, k * x->b_row + j * x->b_col);
+				sum += a_at(x, t, a, i, k) * get(t, b, k * x->b_row + j * x->b_col);
 			int *w = &want[i * x->c_row + j];
-			*w = x->alpha * sum + x->beta * *w + (x->finish ? 1000 : 0);
+			*w = x->alpha * sum + x->beta * *w;
+			*w += x->bias ? get(t, bias, j) : 0;
+			*w += x->residual ? get(t, residual, i * x->c_row + j) : 0;
+			*w = x->act != GEMM_PLAIN && *w < 0 ? 0 : *w;
+			*w += x->finish ? 1000 : 0;
 		}
 	if (x->packed) {
 		packed = aligned_alloc(64, (gemm_packed_bytes(t, x->n, x->k) + 63) / 64 * 64);
 		kernels->pack[t](&g, packed);
 		g.packed = packed;
+		g.runs = x->length ? &runs : NULL;
 	}
 	if (x->finish) {
 		g.finish = add_thousand;
@@ -169,6 +244,9 @@ static bool agrees(const struct gemm_kernels *kernels, enum gemm_type t, const s
 	free(a);
 	free(b);
 	free(c);
+	free(bias);
+	free(residual);
+	free(zeros);
 	free(want);
 	free(room);
 	free(packed);
@@ -179,13 +257,14 @@ static void products_of_all_levels(void)
 {
 	for (int level = 2; level <= 4; level++) {
 		const struct gemm_kernels *kernels = kernels_of(level);
-		for (int i = 0; kernels && i < 600; i++) {
+		for (int i = 0; kernels && i < 1200; i++) {
 			enum gemm_type t = (enum gemm_type)(i % GEMM_TYPES);
 			struct trial x = draw_trial(t);
 			if (!CHECK(agrees(kernels, t, &x)))
-				printf("# level %d type %d: %d x %d x %d, A %d %d, B %d %d, alpha %d beta %d packed %d finish %d\n",
+				printf("# level %d type %d: %d x %d x %d, A %d %d, B %d %d, alpha %d beta %d packed %d finish %d bias %d residual %d act %d length %d masks %d\n",
 				       level, (int)t, x.m, x.n, x.k, x.a_row, x.a_col, x.b_row,
-				       x.b_col, x.alpha, x.beta, x.packed, x.finish);
+				       x.b_col, x.alpha, x.beta, x.packed, x.finish, x.bias,
+				       x.residual, (int)x.act, x.length, x.masks);
 		}
 	}
 }

@@ -289,6 +289,60 @@ static void sums_of_products(enum dtype type)
 	test(&t, &p);
 }
 
+/* Windows for which AVX-512 has a kernel of its own: pads, strides, dilations, several pictures, with few channels row-major ones. */
+static void windows_of_products(enum dtype type)
+{
+	static const int64_t two[] = {2, 2}, one[] = {1, 1, 1, 1}, three[] = {3, 2, 1, 3};
+	struct fused_conv p = {.dilations = absent,
+			       .kernel_shape = absent,
+			       .pads = {one, 4},
+			       .strides = {two, 2},
+			       .group = 1,
+			       .act = ACT_RELU};
+	struct test t = {"conv 3x3 stride 2 of many weights",
+			 "infer::Conv",
+			 type,
+			 4,
+			 {S(2, 96, 9, 11), S(208, 96, 3, 3), S(208), S(2, 208, 5, 6)},
+			 {0, 1, 1, 0},
+			 {0},
+			 0,
+			 0};
+	test(&t, &p);
+	t = (struct test){"conv 7x7 stride 2 of 3 channels to 40 maps",
+			  "infer::Conv",
+			  type,
+			  3,
+			  {S(2, 3, 33, 61), S(40, 3, 7, 7), S(40)},
+			  {0, 1, 1},
+			  {0},
+			  0,
+			  0};
+	p.pads.v = three;
+	p.act = ACT_SWISH;
+	p.act_alpha = 1;
+	test(&t, &p);
+	t.name = "conv 7x7 stride 2 of 3 channels to 40 maps, channels last";
+	t.layout[0] = LAYOUT_CHANNELS_LAST;
+	test(&t, &p);
+	t = (struct test){"conv 3x3 of 52 channels to 23 maps, elements two apart",
+			  "infer::Conv",
+			  type,
+			  4,
+			  {S(1, 52, 19, 21), S(23, 52, 3, 3), S(23), S(1, 23, 19, 19)},
+			  {0, 1, 1, 0},
+			  {0},
+			  0,
+			  0};
+	p.dilations = (struct ints){two, 2};
+	p.strides = absent;
+	p.pads.v = (const int64_t[]){1, 2, 3, 0};
+	p.act = ACT_HARDSWISH;
+	p.act_alpha = 1.0f / 6;
+	p.act_beta = 0.5f;
+	test(&t, &p);
+}
+
 static void convolutions(enum dtype type)
 {
 	static const int64_t two[] = {2, 2}, one[] = {1, 1, 1, 1}, three[] = {3, 3, 3, 3};
@@ -719,6 +773,7 @@ int main(void)
 	static const enum dtype types[] = {DT_F32, DT_F16, DT_BF16};
 	for (int i = 0; i < 3; i++) {
 		sums_of_products(types[i]);
+		windows_of_products(types[i]);
 		convolutions(types[i]);
 		lines(types[i]);
 		products(types[i]);

@@ -16,6 +16,28 @@
 #include <stdint.h>
 
 enum gemm_type { GEMM_F32, GEMM_F64, GEMM_U32, GEMM_U64, GEMM_TYPES };
+enum gemm_act {
+	GEMM_PLAIN,
+	GEMM_RELU,
+	GEMM_HARDSWISH
+}; /* x * (alpha * x + beta, at least 0 and at most 1) */
+
+/*
+ * Where the rows of A are parts of a picture: value k of a row is element k % length of the row's run k / length. Such a row begins at
+ * an element of A, and each of its runs at a distance from there.
+ */
+struct gemm_runs {
+	int64_t runs, length;
+	const int64_t *offset; /* of each run */
+	const void *zeros; /* a run of zeros, for runs that are outside of the picture; or NULL if there are none */
+	/*
+	 * Writes where rows m..m+count-1 begin and, if there are zeros, the bits of the runs that are outside; then there are at most
+	 * GEMM_MASK runs. Several threads call it at the same time.
+	 */
+	void (*rows)(const void *arg, int64_t m, int64_t count, int64_t *begin, uint64_t *outside);
+	const void *arg;
+};
+enum { GEMM_MASK = 64 };
 
 struct gemm {
 	int64_t m, n, k;
@@ -30,6 +52,8 @@ struct gemm {
 	 */
 	void (*row)(const void *arg, int64_t k, int64_t n, int64_t count, void *dst);
 	const void *arg;
+	/* Unless NULL, where the rows of A are in `a`; B is packed then, and the strides of A are not used. */
+	const struct gemm_runs *runs;
 	/*
 	 * B as packed by gemm_pack, for several products with one B; or NULL. Then b and its strides are not used.
 	 */
@@ -40,14 +64,21 @@ struct gemm {
 	 */
 	bool backwards;
 	/*
-	 * Unless NULL, called when the elements in rows m0..m1-1 and columns n0..n1-1 of C are complete, while they are still
+	 * What is added to the product once: a row [n] to each of its rows, and a matrix with the rows of C; either may be NULL. Then comes
+	 * one of the functions that tiles know, of floats.
+	 */
+	const void *bias, *residual;
+	enum gemm_act act;
+	float act_alpha, act_beta;
+	/*
+	 * Unless NULL, called after that when the elements in rows m0..m1-1 and columns n0..n1-1 of C are complete, while they are still
 	 * in the cache, by the thread that has computed them. Each element is in one such call.
 	 */
 	void (*finish)(const struct gemm *g, int64_t m0, int64_t m1, int64_t n0, int64_t n1);
 	const void *finish_arg;
 };
 
-/* Packs B (n, k, b and its strides in g) in the order in which the inner loop reads it, into gemm_packed_bytes bytes. */
+/* Packs B (n, k, b and its strides, or row(), in g) in the order in which the inner loop reads it, into gemm_packed_bytes bytes. */
 size_t gemm_packed_bytes(enum gemm_type t, int64_t n, int64_t k);
 void gemm_pack(enum gemm_type t, const struct gemm *g, void *to);
 
@@ -81,6 +112,7 @@ enum {
 	GEMM_MC = 144,
 	GEMM_KC = 256,
 	GEMM_NC = 512,
+	GEMM_KEPT = 3 << 16, /* so many elements of B stay in the cache of a core */
 	GEMM_PAD = 64,
 	GEMM_COPY = GEMM_MC * (GEMM_KC + 16), /* elements of a copy of rows of A */
 	GEMM_FEW = 6, /* up to so many rows a product reads packed weights at the speed of memory */
@@ -92,7 +124,7 @@ enum {
  */
 static inline bool gemm_copies_a(const struct gemm *g, size_t element)
 {
-	if (g->packed && g->m <= GEMM_FEW)
+	if (g->runs || (g->packed && g->m <= GEMM_FEW))
 		return false;
 	return g->a_col != 1 || ((size_t)g->a_row * element % 4096 == 0 && g->m > 1);
 }
