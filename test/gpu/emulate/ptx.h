@@ -258,6 +258,11 @@ inline uint32_t round_tf32(uint32_t v)
 						  : (v + 0x1000u) & 0xffffe000u;
 }
 #endif
+inline uint32_t pack_u8(uint32_t a, uint32_t b, uint32_t c)
+{
+	const auto code = [](uint32_t v) { return (int32_t)v < 0 ? 0u : v > 255 ? 255u : v; };
+	return c << 16 | code(a) << 8 | code(b);
+}
 /* Whoever waits for time to pass has waited. */
 inline unsigned long long global_clock()
 {
