@@ -240,12 +240,14 @@ template <int ROWS, int DEPTH, int THREADS> struct Weights {
 	}
 };
 
-// What turns the sums of output channels into codes; `add` is in a sum from the start. by, r_by: of sums with a residual.
+// What turns the sums of output channels into codes; `add` is in a sum from the start. by, r_by: of sums with a residual. The zero points
+// are those of the codes of y, of the residual, and of sums with a residual.
 template <int BN> struct __align__(16) Channels
 {
 	float scale[BN];
 	int add[BN];
 	float by, r_by;
+	int y_zero, r_zero, sum_zero;
 	// unit: what scales are multiplied by, those of the last rounding
 	__device__ void set(const gpu_codes_conv &p, int n0, int x_zero, int threads, float unit)
 	{
@@ -261,6 +263,12 @@ template <int BN> struct __align__(16) Channels
 				       : 0;
 			if (i < 2 && p.adds)
 				(i ? r_by : by) = (i ? *p.r_scale : y_scale) / *p.sum_scale * unit;
+			if (i == 2)
+				y_zero = code_of(p.y_zero, p.y_signed != 0);
+			if (i == 3)
+				r_zero = code_of(p.r_zero, p.y_signed != 0);
+			if (i == 4)
+				sum_zero = code_of(p.sum_zero, p.y_signed != 0);
 		}
 	}
 };
@@ -273,27 +281,33 @@ const u32 BITS_OF_2_23 = 0x4b000000u;
 
 // Rounds scaled sums to codes around a zero point. The bounds are whole numbers, so that rounding may follow them; a NaN
 // becomes the least code. If FROM_0 is true, codes begin with 0, their zero point: their sums are scaled by FRACTION, which
-// loses nothing, and the instruction that scales them bounds them by 0 and 1 at no cost.
-const float FRACTION = 0x1p-8f;
+// loses nothing, and the instruction that scales them bounds them by 0 and 1 at no cost. The product with UNIT, the least float,
+// then rounds them to floats whose bits are whole numbers, which the instruction that packs codes bounds by 255.
+const float FRACTION = 0x1p-8f, UNIT = 0x1p-149f;
 template <bool FROM_0> struct Codes {
 	float zero, low, high;
-	__device__ Codes(const void *z, bool is_signed)
+	__device__ Codes(int z, bool is_signed)
 	{
-		zero = (float)code_of(z, is_signed);
+		zero = (float)z;
 		low = (is_signed ? -128.0f : 0.0f) - zero;
 		high = (is_signed ? 127.0f : 255.0f) - zero;
 	}
-	// WHOLE plus the code without its zero point; v is what to round, of FROM_0 in [0, 1].
+	// WHOLE plus the code without its zero point
 	__device__ float rounded(float v) const
 	{
-		if (FROM_0)
-			return fmaf(fminf(v, 255 * FRACTION), 1 / FRACTION, WHOLE);
 		return __fadd_rn(fminf(fmaxf(v, low), high), WHOLE);
 	}
-	// The code is in the lowest byte. The sum is exact, and other units than those of integers have time for it.
-	__device__ u32 code(float r) const
+	// The code is in the lowest byte, of FROM_0 with what is beyond 255; v is what to round, of FROM_0 in [0, 1]. The last sum
+	// is exact, and other units than those of integers have time for it.
+	__device__ u32 code(float v) const
 	{
-		return __float_as_uint(FROM_0 ? r : __fadd_rn(r, zero));
+		return __float_as_uint(FROM_0 ? __fmul_rn(v, UNIT / FRACTION) : __fadd_rn(rounded(v), zero));
+	}
+	static __device__ u32 packed(u32 x, u32 y, u32 z, u32 w)
+	{
+		if (FROM_0)
+			return pack_u8(y, x, pack_u8(w, z, 0));
+		return __byte_perm(__byte_perm(x, y, 0x0040), __byte_perm(z, w, 0x0040), 0x5410);
 	}
 };
 template <bool FROM_0> __device__ inline float scaled(float a, float b)
@@ -303,41 +317,38 @@ template <bool FROM_0> __device__ inline float scaled(float a, float b)
 
 // Turns sums into codes and, if ADDS, adds the codes of the residual as QLinearAdd does. FROM_0 tells of the last codes.
 template <bool ADDS, bool FROM_0> struct Result {
-	Codes<FROM_0 && !ADDS> codes;
-	Codes<FROM_0> sums;
+	Codes<false> codes;
+	Codes<FROM_0> last;
 	float by, r_by, r_zero;
 	u32 flip; // what makes four codes with a sign numbers from 0 to 255
 	template <typename C>
 	__device__ Result(const gpu_codes_conv &p, const C &c)
-	    : codes(p.y_zero, p.y_signed != 0), sums(p.sum_zero, p.y_signed != 0)
+	    : codes(c.y_zero, p.y_signed != 0), last(ADDS ? c.sum_zero : c.y_zero, p.y_signed != 0)
 	{
 		by = ADDS ? c.by : 0;
 		r_by = ADDS ? c.r_by : 0;
 		flip = p.y_signed ? 0x80808080 : 0;
-		r_zero = 8388608.0f +
-			 (float)(code_of(p.r_zero, p.y_signed != 0) + (p.y_signed ? 0x80 : 0));
+		r_zero = 8388608.0f + (float)(ADDS ? c.r_zero + (p.y_signed ? 0x80 : 0) : 0);
 	}
 	// r: the bits of 2^23 plus the residual's code, if that is one without a sign
 	__device__ u32 code(int sum, float scale, u32 r) const
 	{
-		const float v = codes.rounded(scaled < FROM_0 && !ADDS > ((float)sum, scale));
 		if (!ADDS)
-			return codes.code(v);
+			return last.code(scaled<FROM_0>((float)sum, scale));
+		const float v = codes.rounded(__fmul_rn((float)sum, scale));
 		const float a = __fmul_rn(__fsub_rn(v, WHOLE), by),
 			    b = __fmul_rn(__fsub_rn(__uint_as_float(r), r_zero), r_by);
-		return sums.code(
-			sums.rounded(FROM_0 ? __saturatef(__fadd_rn(a, b)) : __fadd_rn(a, b)));
+		return last.code(FROM_0 ? __saturatef(__fadd_rn(a, b)) : __fadd_rn(a, b));
 	}
 	// Of four neighbours, two of them in each of two eights; r: the codes of the residual.
 	__device__ u32 operator()(const int *sum, const int *next, const float4 &scale, u32 r) const
 	{
 		if (!FROM_0)
 			r ^= flip;
-		const u32 x = code(sum[0], scale.x, __byte_perm(r, BITS_OF_2_23, 0x7650)),
-			  y = code(sum[1], scale.y, __byte_perm(r, BITS_OF_2_23, 0x7651)),
-			  z = code(next[0], scale.z, __byte_perm(r, BITS_OF_2_23, 0x7652)),
-			  w = code(next[1], scale.w, __byte_perm(r, BITS_OF_2_23, 0x7653));
-		return __byte_perm(__byte_perm(x, y, 0x0040), __byte_perm(z, w, 0x0040), 0x5410);
+		return last.packed(code(sum[0], scale.x, __byte_perm(r, BITS_OF_2_23, 0x7650)),
+				   code(sum[1], scale.y, __byte_perm(r, BITS_OF_2_23, 0x7651)),
+				   code(next[0], scale.z, __byte_perm(r, BITS_OF_2_23, 0x7652)),
+				   code(next[1], scale.w, __byte_perm(r, BITS_OF_2_23, 0x7653)));
 	}
 };
 

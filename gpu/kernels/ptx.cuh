@@ -353,6 +353,14 @@ __device__ inline unsigned long long global_clock()
 	return t;
 }
 
+// Two numbers as codes from 0 to 255, the nearest where they are beyond: b in the lowest byte, a in the next one, the lower half of c above.
+__device__ inline uint32_t pack_u8(uint32_t a, uint32_t b, uint32_t c)
+{
+	uint32_t r;
+	asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+	return r;
+}
+
 // ---- launches that overlap: a kernel that gpu_launch_early() launches may start while the one before it still runs. It must not write
 // anything, nor read what others write, before wait_for_previous() in every block.
 

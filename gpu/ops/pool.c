@@ -99,7 +99,8 @@ static int pool_run(const struct call *c)
 		struct gpu_window_pool window = s->window;
 		window.x = gpu_data(c, 0);
 		window.y = gpu_out(c, 0);
-		return window.n ? gpu_launch(c, s->fn, gpu_grid(window.n), &window, sizeof(window))
+		return window.n ? gpu_launch_early(c, s->fn, gpu_grid(window.n), &window,
+						   sizeof(window))
 				: 0;
 	}
 	job.x = gpu_data(c, 0);

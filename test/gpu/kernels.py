@@ -648,6 +648,11 @@ def convs_of_codes():
         y = down(c.op("Relu", c.op("Add", y, z)), .1)
         y = down(c.op("GlobalAveragePool", y), .03)
         c.end(c.op("QuantizeLinear", c.op("Flatten", y), *one(.03)))
+        for name, more in (("", {"kernel_shape": [2, 5], "strides": [2, 1], "pads": [0, 2, 1, 2]}), ("_apart", {"kernel_shape": [3, 4], "dilations": [2, 3], "pads": [2] * 4})):
+            c = Case(f"pool_of_codes{name}_{q}")
+            x = c.op("QLinearConv", c.x(q, 2, 16, 13, 12, low=low, high=high), c.constant("f32", .02), c.constant(q, 7), c.w("i8", 32, 16, 1, 1, low=-127, high=127),
+                     c.constant("f32", .003), c.constant("i8", 0), c.constant("f32", .1371), c.constant(q, 100 if q == "u8" else -3))
+            c.end(c.op("MaxPool", x, **more))
 
 
 def coded():

@@ -256,6 +256,12 @@ inline unsigned __byte_perm(unsigned low, unsigned high, unsigned which)
 		v |= (unsigned)(both >> 8 * (which >> 4 * i & 7) & 0xff) << 8 * i;
 	return v;
 }
+inline unsigned __vmaxu2(unsigned a, unsigned b)
+{
+	const unsigned low = (a & 0xffff) > (b & 0xffff) ? a & 0xffff : b & 0xffff;
+
+	return ((a >> 16) > (b >> 16) ? a >> 16 : b >> 16) << 16 | low;
+}
 inline int __dp4a(int a, int b, int c)
 {
 	for (int i = 0; i < 4; i++)

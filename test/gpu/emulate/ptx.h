@@ -365,6 +365,11 @@ inline float quick_inverse(float x)
 {
 	return 1 / x;
 }
+inline uint32_t pack_u8(uint32_t a, uint32_t b, uint32_t c)
+{
+	const auto code = [](uint32_t v) { return (int32_t)v < 0 ? 0u : v > 255 ? 255u : v; };
+	return c << 16 | code(a) << 8 | code(b);
+}
 /* Whoever waits for time to pass has waited. */
 inline unsigned long long global_clock()
 {
