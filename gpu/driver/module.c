@@ -321,7 +321,8 @@ bool gpu_can_describe_boxes(const struct device *device)
 	return device->api->p_cuTensorMapEncodeTiled && device->api->p_cuFuncGetParamInfo;
 }
 
-int gpu_launch_boxes(const struct call *c, void *fn, struct gpu_grid g, const void *params, size_t bytes)
+int gpu_launch_boxes(const struct call *c, void *fn, struct gpu_grid g, const void *params,
+		     size_t bytes)
 {
 	struct device *dev = c->stream->device;
 	char all[64 + GPU_BOXED] = {0};

@@ -20,7 +20,7 @@ struct gpu_group_product {
 	void *y;
 	int64_t m, n, k;
 	float alpha, act_alpha, act_beta;
-	int act; /* GPU_ACT_NONE, _RELU, _GELU, _GELU_TANH, _SWISH or _HARDSWISH */
+	int act;	 /* GPU_ACT_NONE, _RELU, _GELU, _GELU_TANH, _SWISH or _HARDSWISH */
 	int b_is_weight; /* nothing that runs before the product writes B */
 };
 
@@ -31,12 +31,15 @@ struct gpu_group_product {
 #define GPU_GROUP_TILES(X) X(128, 128, 6, 1) X(128, 192, 5, 0)
 enum {
 	GPU_GROUP_THREADS = 384,
-	GPU_GROUP_DEPTH = 128,	    /* bytes along k in a step */
-	GPU_GROUP_PUT = 8 * 16 * 128, /* bytes of results on their way to memory: 16 rows of 128 bytes for each warp */
+	GPU_GROUP_DEPTH = 128, /* bytes along k in a step */
+	GPU_GROUP_PUT =
+		8 * 16 *
+		128, /* bytes of results on their way to memory: 16 rows of 128 bytes for each warp */
 	GPU_GROUP_BARRIERS = 256
 };
 /* Bytes of shared memory that a block takes: steps, results, each warp's bias as floats, barriers. */
-#define GPU_GROUP_SHARED(rows, columns, stages) \
-	((stages) * ((rows) + (columns)) * GPU_GROUP_DEPTH + GPU_GROUP_PUT + 8 * 4 * (columns) + GPU_GROUP_BARRIERS)
+#define GPU_GROUP_SHARED(rows, columns, stages)                                                    \
+	((stages) * ((rows) + (columns)) * GPU_GROUP_DEPTH + GPU_GROUP_PUT + 8 * 4 * (columns) +   \
+	 GPU_GROUP_BARRIERS)
 
 #endif

@@ -2,7 +2,7 @@
 #include "gpu/launch/group.h"
 
 const struct gpu_group_tile gpu_group_tiles[] = {
-#define TILE(rows, columns, stages, in_turns) \
+#define TILE(rows, columns, stages, in_turns)                                                      \
 	{#rows "x" #columns, rows, columns, GPU_GROUP_SHARED(rows, columns, stages)},
 	GPU_GROUP_TILES(TILE)
 #undef TILE
@@ -42,8 +42,9 @@ int64_t gpu_group_blocks(int tile, int64_t m, int64_t n)
 	return (m + t->rows - 1) / t->rows * ((n + t->columns - 1) / t->columns);
 }
 
-int gpu_group_launch(const struct call *c, void *fn, int tile, enum dtype t, struct gpu_group_product *job,
-		     const void *a, int64_t a_row, const void *b, int64_t b_row)
+int gpu_group_launch(const struct call *c, void *fn, int tile, enum dtype t,
+		     struct gpu_group_product *job, const void *a, int64_t a_row, const void *b,
+		     int64_t b_row)
 {
 	const struct gpu_group_tile *of = &gpu_group_tiles[tile];
 	const int64_t blocks = gpu_group_blocks(tile, job->m, job->n),

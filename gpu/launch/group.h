@@ -30,7 +30,8 @@ int64_t gpu_group_blocks(int tile, int64_t m, int64_t n);
  * Launches fn, the kernel of `tile`. job is filled in but for the matrices: A, whose rows begin a_row elements apart, and B,
  * transposed, with b_row. All begin at multiples of 16 bytes. Returns 0 or -code.
  */
-int gpu_group_launch(const struct call *c, void *fn, int tile, enum dtype t, struct gpu_group_product *job,
-		     const void *a, int64_t a_row, const void *b, int64_t b_row);
+int gpu_group_launch(const struct call *c, void *fn, int tile, enum dtype t,
+		     struct gpu_group_product *job, const void *a, int64_t a_row, const void *b,
+		     int64_t b_row);
 
 #endif

@@ -275,9 +275,8 @@ static bool is_pixel_case(const struct conv_case *k)
 /* Whether a tile of our kernels suits a case for which is_pixel_case(). */
 static bool suits(const struct device *device, const struct conv_case *k, int tile)
 {
-	return tile < FIRST_GROUP ||
-	       (gpu_group_has(device, k->type) && gpu_group_acts(k->act) &&
-		k->batch * volume(k->win.out) >= GPU_GROUP_LEAST);
+	return tile < FIRST_GROUP || (gpu_group_has(device, k->type) && gpu_group_acts(k->act) &&
+				      k->batch * volume(k->win.out) >= GPU_GROUP_LEAST);
 }
 
 static bool find_pixel_kernel(struct device *device, struct conv_plan *p)
@@ -308,8 +307,8 @@ static int run_group(const struct call *c, const struct conv_plan *p, const stru
 					.act_alpha = k->alpha,
 					.act_beta = k->beta};
 
-	return gpu_group_launch(c, p->own_fn, p->tile - FIRST_GROUP, k->type, &job, a->x, k->cin, a->w,
-				k->cin);
+	return gpu_group_launch(c, p->own_fn, p->tile - FIRST_GROUP, k->type, &job, a->x, k->cin,
+				a->w, k->cin);
 }
 
 static int run_pixel(const struct call *c, const struct conv_plan *p, const struct conv_args *a)
@@ -831,7 +830,8 @@ static bool take_own_from_cache(struct chooser *ch, const char *text, const char
 	struct conv_plan *p = ch->p;
 
 	for (int i = 0; i < TILES; i++) {
-		if (strcmp(tiles[i].text, text) || !is_pixel_case(&p->key) || !suits(ch->device, &p->key, i))
+		if (strcmp(tiles[i].text, text) || !is_pixel_case(&p->key) ||
+		    !suits(ch->device, &p->key, i))
 			continue;
 		p->form = CONV_OWN;
 		p->tile = i;

@@ -22,7 +22,8 @@ struct group_product {
 /* Merges batches whose rows follow each other and share B into the rows of one product. */
 static bool one_matrix(struct gpu_gemm *g)
 {
-	if (g->batch.rank > 1 || (g->batch.rank && (g->bs[0] || g->as[0] != g->m * g->a_row || g->cs[0])))
+	if (g->batch.rank > 1 ||
+	    (g->batch.rank && (g->bs[0] || g->as[0] != g->m * g->a_row || g->cs[0])))
 		return false;
 	g->m *= g->batch.rank ? g->batch.dim[0] : 1;
 	g->batch = (struct gpu_dims){0};
@@ -48,8 +49,8 @@ static const char *describe(const struct site *s, const struct fused_gemm *f, st
 		return "another device, or a type other than float16, bfloat16 and TF32";
 	if (!one_matrix(g))
 		return "several matrices";
-	if (g->m < GPU_GROUP_LEAST || g->n < GPU_GROUP_LEAST || g->k < LEAST_DEPTH || g->m > INT32_MAX ||
-	    g->n > INT32_MAX || g->k > INT32_MAX)
+	if (g->m < GPU_GROUP_LEAST || g->n < GPU_GROUP_LEAST || g->k < LEAST_DEPTH ||
+	    g->m > INT32_MAX || g->n > INT32_MAX || g->k > INT32_MAX)
 		return "small or huge matrices";
 	if (g->a_col != 1 || g->a_row < g->k || g->a_row % each || g->n % each)
 		return "rows that are no multiples of 16 bytes";
@@ -63,8 +64,8 @@ static const char *describe(const struct site *s, const struct fused_gemm *f, st
 	return NULL;
 }
 
-static int launch(const struct call *c, const struct group_product *p, struct gpu_group_product *job,
-		  const void *a, const void *b)
+static int launch(const struct call *c, const struct group_product *p,
+		  struct gpu_group_product *job, const void *a, const void *b)
 {
 	const struct gpu_gemm *g = &p->of;
 
@@ -161,8 +162,8 @@ static int choose_tile(struct site *s, struct group_product *p, double library_u
 		return guess_tile(s, g);
 	libraries_versions(versions, sizeof(versions));
 	const char *key = arena_printf(s->plan_arena,
-				       "infer group product 1 %s %s %" PRId64 " %" PRId64 " %" PRId64
-				       " %" PRId64 " %" PRId64 " act%d%s%s",
+				       "infer group product 1 %s %s %" PRId64 " %" PRId64
+				       " %" PRId64 " %" PRId64 " %" PRId64 " act%d%s%s",
 				       versions, dtype_name(p->type), g->m, g->n, g->k, g->a_row,
 				       is_stored_turned(g) ? g->b_col : g->k, g->act,
 				       site_in(s, 2) ? " bias" : "", site_in(s, 3) ? " add" : "");
@@ -182,8 +183,8 @@ static int choose_tile(struct site *s, struct group_product *p, double library_u
 
 /* ---- plans and runs ---------------------------------------------------------------------------- */
 
-int gpu_group_product(struct site *s, struct step *step, const struct fused_gemm *f, double library_us,
-		      struct group_product **out, struct diag *d)
+int gpu_group_product(struct site *s, struct step *step, const struct fused_gemm *f,
+		      double library_us, struct group_product **out, struct diag *d)
 {
 	struct gpu_gemm g = {0};
 

@@ -13,8 +13,8 @@ struct group_product;
  * are not longer than it takes, or if there was no time to measure. library_us is 0 if there is no library to compare with; then the
  * product is taken unmeasured. Returns 0 or -code.
  */
-int gpu_group_product(struct site *s, struct step *step, const struct fused_gemm *f, double library_us,
-		      struct group_product **out, struct diag *d);
+int gpu_group_product(struct site *s, struct step *step, const struct fused_gemm *f,
+		      double library_us, struct group_product **out, struct diag *d);
 int gpu_group_product_run(const struct call *c, const struct group_product *p);
 
 #endif

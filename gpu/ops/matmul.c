@@ -87,16 +87,18 @@ static int transpose_weights(const struct call *c, void *dst, const void *src, c
 	return gpu_strided_run(c, t->fn, &p.job);
 }
 
-const void *gpu_turned_weights(struct site *s, struct step *step, uint32_t i, int64_t rows, int64_t cols,
-			       struct diag *d)
+const void *gpu_turned_weights(struct site *s, struct step *step, uint32_t i, int64_t rows,
+			       int64_t cols, struct diag *d)
 {
 	const enum dtype type = gpu_type(s, i);
-	struct transposition t = {.rows = rows, .cols = cols, .fn = gpu_sized(s, "move", "strided", type, d)};
+	struct transposition t = {
+		.rows = rows, .cols = cols, .fn = gpu_sized(s, "move", "strided", type, d)};
 
 	if (!t.fn)
 		return NULL;
 	step->unread |= UINT64_C(1) << i;
-	return gpu_packed(s, i, "turned", (size_t)(rows * cols * gpu_size(type)), transpose_weights, &t, d);
+	return gpu_packed(s, i, "turned", (size_t)(rows * cols * gpu_size(type)), transpose_weights,
+			  &t, d);
 }
 
 /* ---- our own kernel -------------------------------------------------------------------------- */
@@ -195,7 +197,7 @@ struct library_product {
 	const void *b; /* transposed or padded weights, or NULL if the input itself is read */
 	void *fn;      /* epilogue kernel, or NULL if none is needed */
 	void *compact;
-	size_t size; /* bytes of an element */
+	size_t size;		     /* bytes of an element */
 	struct group_product *group; /* computes all of it if it is not NULL */
 };
 

@@ -20,8 +20,8 @@ struct gpu_grid gpu_gemm_grid(const struct gpu_gemm *j);
  * Returns weights of `rows` x `cols` elements, input i, transposed. The device keeps them, and the step does not read the input any
  * more. NULL with a finding on failure.
  */
-const void *gpu_turned_weights(struct site *s, struct step *step, uint32_t i, int64_t rows, int64_t cols,
-			       struct diag *d);
+const void *gpu_turned_weights(struct site *s, struct step *step, uint32_t i, int64_t rows,
+			       int64_t cols, struct diag *d);
 
 /* With --precision fp8, notes for the report why this product is computed in fp16. */
 void gpu_note_wide_product(const struct site *s, const struct fused_gemm *f);

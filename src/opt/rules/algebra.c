@@ -229,7 +229,7 @@ static bool spatial_mean(struct match *m)
 #define EXPANDED(op)                                                                               \
 	{                                                                                          \
 		.name = "expand-before-" #op, .kind = SIMPLIFY,                                    \
-		.from = "y = " #op "(x, !Expand(z, s))", .to = "y = " #op "(x, z)",                 \
+		.from = "y = " #op "(x, !Expand(z, s))", .to = "y = " #op "(x, z)",                \
 		.when = broadcasts_anyway, .sample = "x[2,3] z[1,3] s=[2,3]"                       \
 	}
 
