@@ -149,6 +149,40 @@ template <typename T, int COLUMNS> struct Results {
 	}
 };
 
+// What the ring of steps is to the threads: its memory, and barriers that tell when a step is full and when it may be filled.
+template <int STAGES> struct Ring {
+	u8 *room;
+	barrier *full, *empty;
+	int64_t down, tiles; // tiles of a column, of the product
+	int steps;	     // along k
+};
+
+// Has all steps of this block's tiles copied, B's of the first ones before the kernel ahead has ended if they are weights. One thread.
+template <int ROWS, int COLUMNS, int STAGES, int PER> __device__ inline void fill_ring(const gpu_group_product &p, const Ring<STAGES> &ring)
+{
+	enum { A = ROWS * GPU_GROUP_DEPTH, STEP = A + COLUMNS * GPU_GROUP_DEPTH };
+	int at = 0, parity = 1, early = 0;
+	const auto fetch_b = [&](int k, int64_t tile, int to) {
+		barrier_expect(ring.full + to, STEP);
+		fetch_box(ring.room + to * STEP + A, &p.b, k * PER, (int)(tile / ring.down * COLUMNS), ring.full + to);
+	};
+	if (p.b_is_weight && blockIdx.x < ring.tiles)
+		for (; early < STAGES && early < ring.steps; early++)
+			fetch_b(early, blockIdx.x, early);
+	wait_for_previous();
+	for (int64_t tile = blockIdx.x; tile < ring.tiles; tile += gridDim.x)
+		for (int k = 0; k < ring.steps; k++) {
+			barrier_wait(ring.empty + at, parity);
+			if (early > 0)
+				early--;
+			else
+				fetch_b(k, tile, at);
+			fetch_box(ring.room + at * STEP, &p.a, k * PER, (int)(tile % ring.down * ROWS), ring.full + at);
+			if (++at == STAGES)
+				at = 0, parity ^= 1;
+		}
+}
+
 template <typename T, int ROWS, int COLUMNS, int STAGES, bool IN_TURNS>
 __device__ inline void group_product(const gpu_group_product &p)
 {
@@ -184,26 +218,7 @@ __device__ inline void group_product(const gpu_group_product &p)
 		fewer_registers<24>();
 		if (threadIdx.x)
 			return;
-		int at = 0, parity = 1, early = 0;
-		const auto fetch_b = [&](int k, int64_t tile, int to) {
-			barrier_expect(full + to, STEP);
-			fetch_box(room + to * STEP + A, &p.b, k * PER, (int)(tile / down * COLUMNS), full + to);
-		};
-		if (p.b_is_weight && blockIdx.x < tiles)
-			for (; early < STAGES && early < steps; early++)
-				fetch_b(early, blockIdx.x, early);
-		wait_for_previous();
-		for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x)
-			for (int k = 0; k < steps; k++) {
-				barrier_wait(empty + at, parity);
-				if (early > 0)
-					early--;
-				else
-					fetch_b(k, tile, at);
-				fetch_box(room + at * STEP, &p.a, k * PER, (int)(tile % down * ROWS), full + at);
-				if (++at == STAGES)
-					at = 0, parity ^= 1;
-			}
+		fill_ring<ROWS, COLUMNS, STAGES, PER>(p, Ring<STAGES>{room, full, empty, down, tiles, steps});
 		return;
 	}
 	more_registers<240>();
