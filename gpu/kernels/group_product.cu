@@ -157,26 +157,16 @@ template <int STAGES> struct Ring {
 	int steps;	     // along k
 };
 
-// Has all steps of this block's tiles copied, B's of the first ones before the kernel ahead has ended if they are weights. One thread.
+// Has all steps of this block's tiles copied. One thread.
 template <int ROWS, int COLUMNS, int STAGES, int PER> __device__ inline void fill_ring(const gpu_group_product &p, const Ring<STAGES> &ring)
 {
 	enum { A = ROWS * GPU_GROUP_DEPTH, STEP = A + COLUMNS * GPU_GROUP_DEPTH };
-	int at = 0, parity = 1, early = 0;
-	const auto fetch_b = [&](int k, int64_t tile, int to) {
-		barrier_expect(ring.full + to, STEP);
-		fetch_box(ring.room + to * STEP + A, &p.b, k * PER, (int)(tile / ring.down * COLUMNS), ring.full + to);
-	};
-	if (p.b_is_weight && blockIdx.x < ring.tiles)
-		for (; early < STAGES && early < ring.steps; early++)
-			fetch_b(early, blockIdx.x, early);
-	wait_for_previous();
+	int at = 0, parity = 1;
 	for (int64_t tile = blockIdx.x; tile < ring.tiles; tile += gridDim.x)
 		for (int k = 0; k < ring.steps; k++) {
 			barrier_wait(ring.empty + at, parity);
-			if (early > 0)
-				early--;
-			else
-				fetch_b(k, tile, at);
+			barrier_expect(ring.full + at, STEP);
+			fetch_box(ring.room + at * STEP + A, &p.b, k * PER, (int)(tile / ring.down * COLUMNS), ring.full + at);
 			fetch_box(ring.room + at * STEP, &p.a, k * PER, (int)(tile % ring.down * ROWS), ring.full + at);
 			if (++at == STAGES)
 				at = 0, parity ^= 1;
@@ -218,6 +208,7 @@ __device__ inline void group_product(const gpu_group_product &p)
 		fewer_registers<24>();
 		if (threadIdx.x)
 			return;
+		wait_for_previous();
 		fill_ring<ROWS, COLUMNS, STAGES, PER>(p, Ring<STAGES>{room, full, empty, down, tiles, steps});
 		return;
 	}

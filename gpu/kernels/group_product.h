@@ -21,7 +21,6 @@ struct gpu_group_product {
 	int64_t m, n, k;
 	float alpha, act_alpha, act_beta;
 	int act;	 /* GPU_ACT_NONE, _RELU, _GELU, _GELU_TANH, _SWISH or _HARDSWISH */
-	int b_is_weight; /* nothing that runs before the product writes B */
 };
 
 /*

@@ -272,11 +272,15 @@ static bool is_pixel_case(const struct conv_case *k)
 	return yes && k->batch * volume(k->win.out) < (int64_t)MAX_GRID_YZ * 32;
 }
 
-/* Whether a tile of our kernels suits a case for which is_pixel_case(). */
+/*
+ * Whether a tile of our kernels suits a case for which is_pixel_case(). Warpgroups cut float32 off to TF32 where pixel.cu and cuDNN round:
+ * over the many layers of a convolutional network that adds up to ten times the error.
+ */
 static bool suits(const struct device *device, const struct conv_case *k, int tile)
 {
-	return tile < FIRST_GROUP || (gpu_group_has(device, k->type) && gpu_group_acts(k->act) &&
-				      k->batch * volume(k->win.out) >= GPU_GROUP_LEAST);
+	return tile < FIRST_GROUP ||
+	       (gpu_group_has(device, k->type) && k->type != DT_F32 && gpu_group_acts(k->act) &&
+		k->batch * volume(k->win.out) >= GPU_GROUP_LEAST);
 }
 
 static bool find_pixel_kernel(struct device *device, struct conv_plan *p)

@@ -204,8 +204,6 @@ int gpu_group_product(struct site *s, struct step *step, const struct fused_gemm
 	p->fn = gpu_group_kernel(s, tile, p->type);
 	if (!p->fn)
 		return 0;
-	/* what a kernel has packed is not read early: it might have been the one just before */
-	p->job.b_is_weight = site_is_weight(s, 1) && is_stored_turned(&g);
 	if (!is_stored_turned(&g)) {
 		p->b = gpu_turned_weights(s, step, 1, g.k, g.n, d);
 		if (!p->b)

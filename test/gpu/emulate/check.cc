@@ -318,7 +318,9 @@ static void reads(const struct region *r, struct cell *cell, who me, const char 
 		if (old && launch_of(old) == launch_of(me) && !r->shared && block_of(old) != block)
 			block = MANY_BLOCKS;
 		else if (old && launch_of(old) == launch_of(me) && block_of(old) == block &&
-			 epoch_of(old) == epoch_of(me) && thread_of(old) != thread)
+			 epoch_of(old) == epoch_of(me) && thread_of(old) != thread &&
+			 /* what its own warp read before a barrier of the warp is behind it */
+			 (warp_of(old) != warp_of(me) || step_of(old) == step_of(me)))
 			thread = warp_of(old) == warp_of(me) ? SEVERAL + warp_of(me) : MANY_THREADS;
 		cell->read = put(me, block, thread);
 	}

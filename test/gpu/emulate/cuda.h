@@ -73,6 +73,7 @@ void emulate_round_set(uint64_t *barrier, int arrivals);
 void emulate_round_come(uint64_t *barrier, int arrivals, int bytes);
 void emulate_round_wait(uint64_t *barrier, int parity);
 void emulate_read(const void *p, size_t n); /* by the copy engine */
+void emulate_copy(void *to, const void *from, size_t n); /* without a look at it */
 
 /* What blocks of a cluster write to each other, by element and block; and how often blocks of the launch have arrived. */
 void emulate_cluster_put(int i, int to, float v);

@@ -173,13 +173,17 @@ inline void fetch_wait_all()
 namespace emulate
 {
 const uint64_t deep_rows = UINT64_C(1) << 63;
-inline uint8_t in_tile(uint64_t tile, int row, int k)
+inline const uint8_t *piece_of(uint64_t tile, int row, int k)
 {
 	const uint64_t at = tile & ~deep_rows & ~UINT64_C(15);
 	const int piece = (int)(tile & 15) + k / 16;
 	const uint64_t byte = tile & deep_rows ? row * 128 + (piece ^ row % 8) * 16
 					       : row * 64 + (piece ^ row / 2 % 4) * 16;
-	return *(const uint8_t *)(at + byte + k % 16);
+	return (const uint8_t *)(at + byte + k % 16);
+}
+inline uint8_t in_tile(uint64_t tile, int row, int k)
+{
+	return *piece_of(tile, row, k);
 }
 } // namespace emulate
 template <int DEPTH> uint64_t group_tile(const void *tile)
@@ -211,15 +215,18 @@ template <int DEPTH> uint64_t group_rows(uint64_t tile, int rows)
 }
 namespace emulate
 {
-/* S: the bits of an element, of which F makes a float. 32 bytes along k of a row of a tile: */
+/*
+ * S: the bits of an element, of which F makes a float. 32 bytes along k of a row of a tile, which the copy engine has brought: its rounds
+ * of barriers are not those that are looked at for threads at the same bytes.
+ */
 template <typename S, float (*F)(uint32_t)> void row_of(uint64_t tile, int row, float *out)
 {
-	for (int k = 0; k < 32; k += (int)sizeof(S)) {
-		S v = 0;
-		for (int i = 0; i < (int)sizeof(S); i++)
-			v |= (S)((S)in_tile(tile, row, k + i) << 8 * i);
-		*out++ = F(v);
-	}
+	S v[32 / sizeof(S)];
+
+	for (int piece = 0; piece < 2; piece++)
+		emulate_copy((char *)v + 16 * piece, piece_of(tile, row, 16 * piece), 16);
+	for (unsigned k = 0; k < 32 / sizeof(S); k++)
+		out[k] = F(v[k]);
 }
 template <int COLUMNS, typename S, float (*F)(uint32_t)> void group(float *c, uint64_t a, uint64_t b)
 {
@@ -285,11 +292,11 @@ inline void fetch_box(void *to, const void *what, int column, int row, barrier *
 			const uint64_t n = r < x->rows && c < x->columns ? x->columns - c : 0;
 			const char *const from = (const char *)x->at + r * x->step + c * x->size;
 			const size_t bytes = (size_t)(n < each ? n : each) * x->size;
-			memset(into, 0, 16);
-			if (!bytes)
-				continue;
-			emulate_read(from, bytes);
-			memcpy(into, from, bytes);
+			char zeros[16] = {0};
+			if (bytes)
+				emulate_read(from, bytes);
+			emulate_copy(into, zeros, 16);
+			emulate_copy(into, from, bytes);
 		}
 	emulate_round_come(b, 0, -(int)(x->taken * 128));
 }
