@@ -7,10 +7,10 @@
 
 #ifdef WARPGROUPS
 
-// GELU of many values at a time, to 2e-7: erfc by formula 7.1.26 of Abramowitz and Stegun's handbook.
+// GELU of many values at a time, to 2e-7: erfc by formula 7.1.26 of Abramowitz and Stegun's handbook. Of -infinity it is NaN, as x * erfc(-x) is.
 __device__ inline float quick_gelu_erf(float x)
 {
-	const float size = fminf(fabsf(x), 30.f), z = size * 0.70710678f, t = quick_inverse(1.f + 0.3275911f * z);
+	const float size = fabsf(fminf(x, 30.f)), z = size * 0.70710678f, t = quick_inverse(1.f + 0.3275911f * z);
 	const float half = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f)))) *
 			   exp2_of(z * z * -1.44269504f) * 0.5f * size;
 	return x < 0 ? -half : x - half; // a NaN is not below 0

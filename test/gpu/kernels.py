@@ -902,11 +902,22 @@ def rows_made_by_attention():
         turned(t, 80, 3, 5, 2)
 
 
+def large_special():
+    """NaN and infinities that reach the activations of large products: where there is no cuBLASLt, those of warpgroups."""
+    acts = [("Relu", {}), ("HardSwish", {}), ("Gelu", {}), ("Gelu", {"approximate": "tanh"}), ("Swish", {})]
+    for (t, tf32), (op, more) in itertools.product((("f32", 1), ("f16", None)), acts):
+        c = Case(f"large_special_{op.lower()}{''.join(more.values())}_{'tf32' if tf32 else t}", precision=tf32)
+        v = numbers("f32", (140, 64), -1, 1)
+        v[1], v[2, 3], v[3, 3], v[4], v[7, 1:3] = np.nan, np.inf, -np.inf, 0, (np.inf, -np.inf)
+        y = c.op("Add", c.op("MatMul", c.given(t, v), c.w(t, 64, 136, low=-.1, high=.1)), c.w(t, 136))
+        c.end(c.op("Mul", y, c.op("Sigmoid", y)) if op == "Swish" else c.op(op, y, **more))
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, convs_of_codes, coded, special, language, float8, few_rows, odd_sizes, large_batches, parts_of_keys,
-                  rows_made_by_attention, large_products):
+                  rows_made_by_attention, large_products, large_special):
         group()
     with open(os.path.join(sys.argv[1], "manifest.tsv"), "w") as f:
         for name, precision in sorted(MADE):
