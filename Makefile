@@ -225,7 +225,8 @@ KERNELS ?= $(BUILD)/gpu
 GPU_FATBIN := $(GPU_CU:gpu/kernels/%.cu=$(KERNELS)/%.fatbin) \
 	$(if $(GPU_PTX),$(GPU_CU:gpu/kernels/%.cu=$(KERNELS)/ptx/%.fatbin))
 # The names of static functions hold a hash of the file's whole path, unless the compiler behind nvcc is told of another.
-NVCC = $(CUDA)/bin/nvcc -std=c++17 -O3 -fatbin --compress-mode=size -diag-suppress 186 -Xcicc --orig_src_path_name=$< -Igpu/kernels -Isrc
+NVCC = $(CUDA)/bin/nvcc -std=c++17 -O3 -fatbin --compress-mode=size -diag-suppress 186 -Xcicc --orig_src_path_name=$< -Igpu/kernels -Isrc \
+	-MMD -MP -MF $(@:.fatbin=.d) -MT $@
 GPU_HDR := $(filter-out %/image.h,$(wildcard gpu/kernels/*.h gpu/kernels/*.cuh)) src/ir/element_types.def src/ops/unary.def src/ops/pointwise.def
 # Devices of 8.x share PTX, and so do those of 10.0 and 12.0: neither our kernels nor the headers of CUDA that they include ask for
 # more than 8.0 or 9.0. The front half of the compiler, which takes half of the time, runs four times instead of seven.
@@ -234,13 +235,15 @@ front = $(if $(filter 7%,$(1)),$(1),$(if $(filter 8%,$(1)),80,$(if $(filter 9%,$
 backs = $(foreach a,$(GPU_ARCHS),$(if $(filter $(1),$(call front,$(a))),sm_$(a:90=90a)))
 GENCODE := $(foreach f,$(sort $(foreach a,$(GPU_ARCHS),$(call front,$(a)))),\
 	-gencode 'arch=compute_$(f:90=90a)$(comma)code=[$(subst $() $(),$(comma),$(strip $(call backs,$(f))))]')
-$(KERNELS)/%.fatbin: gpu/kernels/%.cu $(GPU_HDR) $(KERNELS)/archs
+-include $(wildcard $(KERNELS)/*.d $(KERNELS)/ptx/*.d)
+$(KERNELS)/%.fatbin: gpu/kernels/%.cu $(KERNELS)/archs
 	@mkdir -p $(@D)
 	$(call say,NVCC,$(NVCC) $(GENCODE) -o $@ $<)
-$(KERNELS)/ptx/%.fatbin: gpu/kernels/%.cu $(GPU_HDR) $(KERNELS)/archs
+$(KERNELS)/ptx/%.fatbin: gpu/kernels/%.cu $(KERNELS)/archs
 	@mkdir -p $(@D)
 	$(call say,NVCC,$(NVCC) -gencode arch=compute_$(GPU_PTX)$(comma)code=compute_$(GPU_PTX) -o $@ $<)
-GPU_CODE := $(strip $(GPU_ARCHS) $(GPU_PTX:%=ptx%))
+# "headers": kernels of builds that have not noted which headers each includes are compiled anew.
+GPU_CODE := $(strip $(GPU_ARCHS) $(GPU_PTX:%=ptx%) headers)
 ifneq ($(GPU_CODE),$(file <$(KERNELS)/archs))
 $(shell mkdir -p $(KERNELS))$(file >$(KERNELS)/archs,$(GPU_CODE))
 endif
