@@ -24,11 +24,11 @@ __device__ inline float quick_gelu_tanh(float x)
 
 template <typename T, int N> __device__ inline void group_act(const gpu_group_product &p, float *v)
 {
-	if (p.act == GPU_ACT_GELU && sizeof(T) > 2) {
+	if (p.act == GPU_ACT_GELU) {
 #pragma unroll
 		for (int i = 0; i < N; i++)
 			v[i] = quick_gelu_erf(v[i]);
-	} else if (p.act == GPU_ACT_GELU || p.act == GPU_ACT_GELU_TANH) { // differ by less than 16-bit types round
+	} else if (p.act == GPU_ACT_GELU_TANH) {
 #pragma unroll
 		for (int i = 0; i < N; i++)
 			v[i] = quick_gelu_tanh(v[i]);
@@ -110,7 +110,7 @@ template <typename T, int COLUMNS> struct Results {
 					v[4 * i + 2 * e + 1] = p.alpha * c[part * (ACROSS / 2) + 4 * i + 2 * e + 1] + add.y;
 				}
 			}
-			Pack<T, 2> *place[2]; // the permuted address of column 8 i is this one's with i times 8 elements exclusively or-ed
+			Pack<T, 2> *place[2]; // this thread's first two columns of its two rows, but for the permutation of 16 bytes
 #pragma unroll
 			for (int e = 0; e < 2; e++)
 				place[e] = (Pack<T, 2> *)(put + (lane / 4 + e * 8) * 128 + across % EACH * (int)sizeof(T));
@@ -233,7 +233,8 @@ __device__ inline void group_product(const gpu_group_product &p)
 #pragma unroll
 		for (int i = 0; i < COLUMNS / 32; i++)
 			bias[i] = p.bias && n0 + i * 32 + lane < p.n ? up(((const T *)p.bias)[n0 + i * 32 + lane]) : 0.f;
-		// A parity tells only neighbouring rounds of the ring apart: whoever is ahead must have seen all of its steps.
+		// A parity tells only neighbouring rounds of the ring apart. Without its turn, this warpgroup might look at a step while the ring is
+		// two rounds before it, and take that for its own.
 		if (IN_TURNS && turns)
 			barrier_wait(turn + me, (turns / 2 + me + 1) % 2);
 		int at = (int)(done % STAGES), parity = (int)(done / STAGES % 2), before = at;

@@ -21,6 +21,7 @@ enum {
 	RING_STAGES = 4, /* such reads of a warp that are under way */
 	RING_SHARED = RING_STAGES * RING_WARPS * (RING_COLUMNS + 2 * RING_HALF + 1) * RING_CHUNK * 2 +
 		      2 * RING_HALF * RING_COLUMNS * 4, /* bytes */
+	RING_OWN_SHARED = 2 << 10, /* bytes, at most, that a block takes beside those of its launch */
 	RING_GATED = RING_COLUMNS / 2, /* columns of each of two matrices whose products are multiplied */
 	/*
 	 * Elements of a row that is normalized, and such rows, at most: with one row a step of a Llama is 1 % faster so, with 16 it is
@@ -103,7 +104,7 @@ static bool in_rings(const struct site *s, const struct gpu_gemm *j)
 	       j->m <= MOST_HALF_ROWS && j->b_col == 1 && j->k % piece == 0 && j->n % piece == 0 &&
 	       j->b_row % piece == 0 && (j->m == 1 || j->a_row % piece == 0) && j->k < INT32_MAX &&
 	       j->n >= RING_LEAST / j->k && gpu_can_launch_early(f) &&
-	       f->shared_memory >= RING_SHARED;
+	       f->shared_memory >= RING_SHARED + RING_OWN_SHARED;
 }
 
 /* Describes the product, or returns why these kernels do not compute it. */
@@ -273,8 +274,9 @@ static void take_norm(const struct call *c)
 {
 	struct gpu_written last, before;
 
+	/* the products read the scale before they have waited: it must not be what a step computes (input 1, as nothing is added) */
 	if (!gpu_written(c, 0, &last) || !gpu_written(c, 1, &before) || !is_plain_norm(&before) ||
-	    before.by[0]->last_reader != c->step->number)
+	    !(before.by[0]->outside >> 1 & 1) || before.by[0]->last_reader != c->step->number)
 		return;
 	struct gpu_ring *r = last.params;
 	const struct gpu_norm *n = before.params;

@@ -131,20 +131,26 @@ static int guess_tile(const struct site *s, const struct gpu_gemm *g)
 	return best;
 }
 
-/* Returns the fastest tile, or LIBRARY if library_us are less. */
+/*
+ * Returns the fastest tile, or LIBRARY if library_us are less: by 3 % where weights would have to be kept transposed besides. *least is 0 if
+ * nothing could be tried.
+ */
 static int time_tiles(struct site *s, struct group_product *p, double library_us, double *least)
 {
 	static const struct step none;
 	struct trial t = {.call = {.step = &none, .stream = cuda_stream(s->device)}, .of = p};
+	double limit = is_stored_turned(&p->of) ? library_us : 0.97 * library_us;
 	int best = LIBRARY;
 
-	*least = library_us;
+	*least = 0;
 	for (int i = 0; i < GPU_GROUP_KINDS && (i || place_trial_operands(s, &t)); i++) {
 		p->tile = i;
 		p->fn = gpu_group_kernel(s, i, p->type);
-		double us = p->fn ? tune_time(s->device, enqueue_trial, &t, *least) : -1;
-		if (us > 0 && us < *least) {
-			*least = us;
+		double us = p->fn ? tune_time(s->device, enqueue_trial, &t, limit) : -1;
+		if (us > 0)
+			*least = us < limit ? us : limit;
+		if (us > 0 && us < limit) {
+			limit = us;
 			best = i;
 		}
 	}
@@ -177,20 +183,20 @@ static int choose_tile(struct site *s, struct group_product *p, double library_u
 	tune_begin(s->device, "matrix products");
 	tile = time_tiles(s, p, library_us, &us);
 	tune_end(s->device);
-	tune_put(s->device, key, arena_printf(s->plan_arena, "%d %.2f", tile, us));
+	if (us > 0)
+		tune_put(s->device, key, arena_printf(s->plan_arena, "%d %.2f", tile, us));
 	return tile;
 }
 
 /* ---- plans and runs ---------------------------------------------------------------------------- */
 
-int gpu_group_product(struct site *s, struct step *step, const struct fused_gemm *f,
-		      double library_us, struct group_product **out, struct diag *d)
+struct group_product *gpu_group_product(struct site *s, struct step *step,
+					const struct fused_gemm *f, double library_us)
 {
 	struct gpu_gemm g = {0};
 
-	*out = NULL;
 	if (describe(s, f, &g))
-		return 0;
+		return NULL;
 	struct group_product *p = arena_new(s->plan_arena, struct group_product);
 	*p = (struct group_product){.of = g, .type = gpu_type(s, 0)};
 	p->job.m = g.m, p->job.n = g.n, p->job.k = g.k;
@@ -199,20 +205,25 @@ int gpu_group_product(struct site *s, struct step *step, const struct fused_gemm
 	p->job.act_alpha = (float)g.act_alpha, p->job.act_beta = (float)g.act_beta;
 	int tile = choose_tile(s, p, library_us);
 	if (tile == LIBRARY)
-		return 0;
+		return NULL;
 	p->tile = tile;
 	p->fn = gpu_group_kernel(s, tile, p->type);
 	if (!p->fn)
-		return 0;
+		return NULL;
 	if (!is_stored_turned(&g)) {
-		p->b = gpu_turned_weights(s, step, 1, g.k, g.n, d);
-		if (!p->b)
-			return -E_MEMORY;
+		struct diag none = {0};
+		const uint64_t unread = step->unread;
+
+		p->b = gpu_turned_weights(s, step, 1, g.k, g.n, &none);
+		diag_free(&none);
+		if (!p->b) { /* there is no memory for a second copy: the library reads the first */
+			step->unread = unread;
+			return NULL;
+		}
 	}
 	if (site_in(s, 3))
 		gpu_inplace(step, 0, 3);
-	*out = p;
-	return 0;
+	return p;
 }
 
 int gpu_group_product_run(const struct call *c, const struct group_product *p)

@@ -9,12 +9,12 @@
 
 struct group_product;
 /*
- * Sets *out to the product in the plan's arena, or to NULL: if device, types, sizes or layouts do not suit, if library_us microseconds
- * are not longer than it takes, or if there was no time to measure. library_us is 0 if there is no library to compare with; then the
- * product is taken unmeasured. Returns 0 or -code.
+ * Returns the product in the plan's arena, or NULL: if device, types, sizes or layouts do not suit, if library_us microseconds are not
+ * longer than it takes, or if there was no time to measure, or no memory for transposed weights. library_us is 0 if there is no
+ * library to compare with; then the product is taken unmeasured.
  */
-int gpu_group_product(struct site *s, struct step *step, const struct fused_gemm *f,
-		      double library_us, struct group_product **out, struct diag *d);
+struct group_product *gpu_group_product(struct site *s, struct step *step,
+					const struct fused_gemm *f, double library_us);
 int gpu_group_product_run(const struct call *c, const struct group_product *p);
 
 #endif

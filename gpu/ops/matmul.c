@@ -9,6 +9,8 @@
 #include "gpu/ops/task_rows.h"
 #include "ops/float8.h"
 
+#include <inttypes.h>
+
 enum { TILE_SIZE = 64 };
 
 struct own_product {
@@ -94,11 +96,14 @@ const void *gpu_turned_weights(struct site *s, struct step *step, uint32_t i, in
 	struct transposition t = {
 		.rows = rows, .cols = cols, .fn = gpu_sized(s, "move", "strided", type, d)};
 
+	char form[64];
+
 	if (!t.fn)
 		return NULL;
+	snprintf(form, sizeof(form), "turned %" PRId64 " x %" PRId64, rows, cols);
 	step->unread |= UINT64_C(1) << i;
-	return gpu_packed(s, i, "turned", (size_t)(rows * cols * gpu_size(type)), transpose_weights,
-			  &t, d);
+	return gpu_packed(s, i, form, (size_t)(rows * cols * gpu_size(type)), transpose_weights, &t,
+			  d);
 }
 
 /* ---- our own kernel -------------------------------------------------------------------------- */
@@ -118,7 +123,8 @@ int gpu_product_reshape(struct site *s, const struct fused_gemm *f, struct step 
 	gpu_gemm_job(s, f, &p->job);
 	p->fn = gpu_typed(s, "product", "gemm", gpu_type(s, 0), d);
 	step->state = p;
-	return p->fn ? gpu_group_product(s, step, f, 0, &p->group, d) : -E_DEVICE;
+	p->group = gpu_group_product(s, step, f, 0);
+	return p->fn ? 0 : -E_DEVICE;
 }
 
 struct gpu_grid gpu_gemm_grid(const struct gpu_gemm *j)
@@ -492,10 +498,10 @@ int gpu_library_reshape(struct site *s, const struct fused_gemm *f, struct step 
 		return err;
 	struct blaslt_job j = some_rows(&p->form, p->form.apart);
 	const double us = p->form.apart || p->form.turns ? 0 : blaslt_us(s, &j);
-	err = us > 0 ? gpu_group_product(s, step, f, us, &p->group, d) : 0;
+	p->group = us > 0 ? gpu_group_product(s, step, f, us) : NULL;
 	step->state = p;
-	if (err || p->group)
-		return err;
+	if (p->group)
+		return 0;
 	p->lt = blaslt_product(s, &j, &p->lt_workspace, d);
 	if (p->lt && (p->form.apart || p->form.turns) && plan_apart(s, p, d))
 		return -E_LIBRARY;
