@@ -2,6 +2,8 @@
 /* This file is compiled once for each SIMD_LEVEL; gemm.c chooses the level at run time. */
 #include "cpu/math/gemm.h"
 
+#include "base/asan.h"
+
 #include <stdbool.h>
 #include <string.h>
 #if SIMD_LEVEL >= 3
@@ -41,6 +43,14 @@ enum { BYTES = 16, MAX_ROWS = 6, MAX_VECS = 2 };
 #define TILE_ROWS(v) 6
 #endif
 _Static_assert(GEMM_MC % MAX_ROWS == 0, "blocks of A are whole tiles");
+
+/* Sanitizers add code to each access: of unrolled tiles clang would make an object for a quarter of an hour. */
+#define PRAGMA(text) _Pragma(#text)
+#if WITH_ASAN
+#define UNROLLED(n) PRAGMA(GCC unroll 1)
+#else
+#define UNROLLED(n) PRAGMA(GCC unroll n)
+#endif
 
 typedef float vec_f32 __attribute__((vector_size(BYTES)));
 typedef double vec_f64 __attribute__((vector_size(BYTES)));
