@@ -224,15 +224,13 @@ expect_empty() { # NAME TEXT
 # Checks that every kernel ran with its numbers compared; cases of test/gpu/kernels.py cover the kernels that no other case
 # reaches. Needs the Python package onnx.
 emulate_every() {
-	local python=${DEPS:-$BUILD/deps}/python
-	[ -d "$python/onnx" ] || python=
-	if ! PYTHONPATH=$python python3 -c 'import ml_dtypes, onnx' 2>/dev/null; then
+	if ! PYTHONPATH=$PYTHON python3 -c 'import ml_dtypes, onnx' 2>/dev/null; then
 		echo 'emulated/every               skipped: it needs onnx for python3, which make deps-dev installs'
 		count 0 0 1
 		return
 	fi
 	cat "$OUT"/emulated/half?.launches >"$OUT/emulated/launches" 2>/dev/null
-	local -x EMULATE=$1 TOLD=$OUT/emulated PYTHON=$python REACHED=$OUT/emulated/launches
+	local -x EMULATE=$1 TOLD=$OUT/emulated REACHED=$OUT/emulated/launches
 	tap emulated/every test/gpu/emulate/every.sh
 }
 
@@ -272,6 +270,9 @@ emulated() {
 	count_conformance emulated/random
 	tap emulated/gpu_runtime "$OUT/unit/gpu_runtime"
 	cp "$log" "$told/gpu_runtime"
+	# a folder with onnx; empty: python3 has it, or nobody
+	local -x PYTHON=${DEPS:-$BUILD/deps}/python
+	[ -d "$PYTHON/onnx" ] || PYTHON=
 	tap emulated/decoder test/gpu/emulate/decoder.sh
 	cp "$log" "$told/decoder"
 	emulate_every "$folder"

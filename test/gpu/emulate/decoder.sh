@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Decoders on a device whose kernels run on the CPU, each step launched while the one before it runs: the ids of a loop around
 # ONNX Runtime, and the outputs of steps that are waited for one by one. Called with the environment of emulated() in test/run.sh.
-# TAP on standard output.
+# TAP on standard output. PYTHON: a folder with onnx; empty: python3 has it.
 set -u
 here=$(dirname "$0")
 : "${OUT:=build}" "${DATA:=$here/../../data/steps}"
@@ -57,6 +57,10 @@ done
 # Products so large that they normalize what they read, and multiply by a gate: of launches that are written down alone. Steps one by one
 # do the same with a launch each, to the bit. Which launches there are the stand-in says.
 kinds=(half half_f16_384 half_f16_512 half_f16_1024 half_bf16_384 half_bf16_512 half_bf16_1024)
+if ! PYTHONPATH=${PYTHON:-} python3 -c 'import ml_dtypes, onnx' 2>/dev/null; then
+	echo 'ok models of 16-bit elements # skip they need onnx for python3, which make deps-dev installs'
+	exit $failed
+fi
 if ! PYTHONPATH=${PYTHON:-} python3 "$here/../../steps/make_models.py" "$work" "${kinds[@]}" rows >"$work/log" 2>&1; then
 	sed 's/^/# /' "$work/log"
 	told 1 'models of 16-bit elements can be made'
