@@ -159,8 +159,8 @@ int gpu_describe_box(const struct call *c, void *out, enum dtype t, const void *
 /* Whether the driver can do that, and gpu_launch_boxes(). */
 bool gpu_can_describe_boxes(const struct device *device);
 /*
- * gpu_launch_early() for a kernel whose parameters begin with such descriptions, and therefore at a multiple of 64 bytes of the device's memory:
- * which is behind the first byte of all that a launch passes on. At most GPU_BOXED bytes.
+ * gpu_launch_early() for a kernel whose parameters hold such descriptions. The compiler puts these at a multiple of 64 bytes, where the memory for
+ * parameters does not begin: the driver tells how far behind its begin they are to be passed. At most GPU_BOXED bytes.
  */
 enum { GPU_BOXED = 512 };
 int gpu_launch_boxes(const struct call *c, void *fn, struct gpu_grid grid, const void *params,

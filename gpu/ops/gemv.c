@@ -63,26 +63,6 @@ static bool columns_in_one_piece(const struct gpu_gemm *j, int64_t size)
 	       (j->m == 1 || multiple(j->a_row, size));
 }
 
-/* Makes the rows of all batches the rows of one product, if B is the same for all of them. */
-static bool one_batch(struct gpu_gemm *j)
-{
-	int64_t rows = j->batch.rank ? j->batch.dim[0] : 1;
-
-	if (!j->batch.rank)
-		return true;
-	if (j->batch.rank > 1 || j->bs[0])
-		return false;
-	if (j->m == 1) {
-		j->a_row = j->as[0];
-		j->c_row = j->cs[0];
-	} else if (j->as[0] != j->m * j->a_row || j->cs[0] != j->m * j->c_row) {
-		return false;
-	}
-	j->m *= rows;
-	j->batch = (struct gpu_dims){0};
-	return true;
-}
-
 /*
  * Whether gemv_half.cu computes the product. Such a kernel alone takes a third longer than cuBLASLt's (as a mean over a Llama's), but can
  * be written down, so that the step of a decoder with several rows is one launch.
@@ -117,7 +97,7 @@ static const char *describe(const struct site *s, const struct fused_gemm *f, st
 		return bad;
 	if (!(T_BIT(gpu_type(s, 0)) & (T_BIT(DT_F32) | T_BIT(DT_F16) | T_BIT(DT_BF16))))
 		return "a type other than float32, float16 and bfloat16";
-	if (!one_batch(j))
+	if (!gpu_one_batch(j))
 		return "several matrices";
 	if (j->a_col != 1 && j->k != 1)
 		return "rows that do not lie in one piece";

@@ -19,17 +19,6 @@ struct group_product {
 	const void *b; /* transposed weights; NULL if the input itself is read */
 };
 
-/* Merges batches whose rows follow each other and share B into the rows of one product. */
-static bool one_matrix(struct gpu_gemm *g)
-{
-	if (g->batch.rank > 1 ||
-	    (g->batch.rank && (g->bs[0] || g->as[0] != g->m * g->a_row || g->cs[0])))
-		return false;
-	g->m *= g->batch.rank ? g->batch.dim[0] : 1;
-	g->batch = (struct gpu_dims){0};
-	return true;
-}
-
 static bool is_stored_turned(const struct gpu_gemm *g)
 {
 	return g->b_row == 1 && g->b_col >= g->k;
@@ -47,7 +36,7 @@ static const char *describe(const struct site *s, const struct fused_gemm *f, st
 	if (!gpu_group_has(s->device, t) ||
 	    (t == DT_F32 && !(s->config && s->config->precision == PRECISION_TF32)))
 		return "another device, or a type other than float16, bfloat16 and TF32";
-	if (!one_matrix(g))
+	if (!gpu_one_batch(g))
 		return "several matrices";
 	if (g->m < GPU_GROUP_LEAST || g->n < GPU_GROUP_LEAST || g->k < LEAST_DEPTH ||
 	    g->m > INT32_MAX || g->n > INT32_MAX || g->k > INT32_MAX)

@@ -16,7 +16,7 @@ enum { TILE_SIZE = 64 };
 struct own_product {
 	void *fn;
 	struct gpu_gemm job;
-	struct group_product *group; /* computes it if it is not NULL */
+	struct group_product *group; /* if it is not NULL, warpgroups compute the product, and not fn */
 };
 
 const char *gpu_gemm_job(const struct site *s, const struct fused_gemm *f, struct gpu_gemm *j)
@@ -50,6 +50,25 @@ const char *gpu_gemm_job(const struct site *s, const struct fused_gemm *f, struc
 	j->alpha = (double)f->alpha, j->beta = (double)f->beta;
 	j->act = f->act, j->act_alpha = (double)f->act_alpha, j->act_beta = (double)f->act_beta;
 	return NULL;
+}
+
+bool gpu_one_batch(struct gpu_gemm *j)
+{
+	int64_t rows = j->batch.rank ? j->batch.dim[0] : 1;
+
+	if (!j->batch.rank)
+		return true;
+	if (j->batch.rank > 1 || j->bs[0])
+		return false;
+	if (j->m == 1) {
+		j->a_row = j->as[0];
+		j->c_row = j->cs[0];
+	} else if (j->as[0] != j->m * j->a_row || j->cs[0] != j->m * j->c_row) {
+		return false;
+	}
+	j->m *= rows;
+	j->batch = (struct gpu_dims){0};
+	return true;
 }
 
 void gpu_note_wide_product(const struct site *s, const struct fused_gemm *f)
@@ -204,7 +223,7 @@ struct library_product {
 	void *fn;      /* epilogue kernel, or NULL if none is needed */
 	void *compact;
 	size_t size;		     /* bytes of an element */
-	struct group_product *group; /* computes all of it if it is not NULL */
+	struct group_product *group; /* if it is not NULL, warpgroups compute the whole product, and not cuBLASLt */
 };
 
 /*

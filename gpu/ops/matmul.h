@@ -13,6 +13,8 @@
  * cannot compute it, otherwise NULL.
  */
 const char *gpu_gemm_job(const struct site *s, const struct fused_gemm *f, struct gpu_gemm *j);
+/* Makes the rows of all batches the rows of one product. Returns false if B is not the same for all of them. */
+bool gpu_one_batch(struct gpu_gemm *j);
 /* The grid of the kernels gemm_* for it. */
 struct gpu_grid gpu_gemm_grid(const struct gpu_gemm *j);
 

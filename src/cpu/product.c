@@ -720,7 +720,7 @@ struct window_packing {
 	int64_t channels, taps;
 };
 
-/* The weights of some maps for one element of the window and one channel. */
+/* Copies to dst, for `count` maps from map n on, the weight that belongs to value k: of one element of the window and one channel. */
 static void weights_of(const void *arg, int64_t k, int64_t n, int64_t count, void *dst)
 {
 	const struct window_packing *a = arg;
