@@ -151,18 +151,30 @@ int gpu_launch_several(const struct call *c, void *fn, struct gpu_grid grid, con
 		       size_t bytes, gpu_add_job *add);
 /*
  * Describes to the copy engine of devices of compute capability 9.0 (fetch_box() in gpu/kernels/ptx.cuh) a matrix of `rows` rows of `columns`
- * elements of float32, float16 or bfloat16, which begin `row` elements apart, at multiples of 16 bytes. A copy takes 128 bytes of each of `box` rows, of
- * which there are 256 at most. `out`: the 128 bytes of a CUtensorMap. Returns 0 or -code.
+ * elements of float32, float16, bfloat16 or bytes, which begin `row` elements apart, at multiples of 16 bytes. A copy takes `width` bytes, 64 or 128, of
+ * each of `box` rows, of which there are 256 at most. `out`: the 128 bytes of a CUtensorMap. Returns 0 or -code.
  */
 int gpu_describe_box(const struct call *c, void *out, enum dtype t, const void *at, int64_t rows,
-		     int64_t columns, int64_t row, int box);
+		     int64_t columns, int64_t row, int box, int width);
+/*
+ * The same for fetch_window(): windows over images of bytes whose channels come last, without gaps. Columns come before rows. A copy takes `width` bytes,
+ * 64 or 128, of one pixel of each of `box` windows.
+ */
+struct gpu_windows {
+	int64_t images;
+	int in[2], channels;
+	int first[2], last[2]; /* where windows begin, the last as a distance from the last pixel */
+	int stride[2];	       /* from one to the next */
+};
+int gpu_describe_windows(const struct call *c, void *out, const void *at,
+			 const struct gpu_windows *w, int box, int width);
 /* Whether the driver can do that, and gpu_launch_boxes(). */
 bool gpu_can_describe_boxes(const struct device *device);
 /*
  * gpu_launch_early() for a kernel whose parameters hold such descriptions. The compiler puts these at a multiple of 64 bytes, where the memory for
  * parameters does not begin: the driver tells how far behind its begin they are to be passed. At most GPU_BOXED bytes.
  */
-enum { GPU_BOXED = 512 };
+enum { GPU_BOXED = 1024 };
 int gpu_launch_boxes(const struct call *c, void *fn, struct gpu_grid grid, const void *params,
 		     size_t bytes);
 /*

@@ -318,7 +318,8 @@ int gpu_launch_several(const struct call *c, void *fn, struct gpu_grid g, const 
 
 bool gpu_can_describe_boxes(const struct device *device)
 {
-	return device->api->p_cuTensorMapEncodeTiled && device->api->p_cuFuncGetParamInfo;
+	return device->api->p_cuTensorMapEncodeTiled && device->api->p_cuTensorMapEncodeIm2col &&
+	       device->api->p_cuFuncGetParamInfo;
 }
 
 int gpu_launch_boxes(const struct call *c, void *fn, struct gpu_grid g, const void *params,
@@ -338,25 +339,58 @@ int gpu_launch_boxes(const struct call *c, void *fn, struct gpu_grid g, const vo
 	return gpu_launch_early(c, fn, g, all, at + bytes);
 }
 
-int gpu_describe_box(const struct call *c, void *out, enum dtype t, const void *at, int64_t rows,
-		     int64_t columns, int64_t row, int box)
+/* The rows of a copy are permuted as tensor cores want them. */
+static CUtensorMapSwizzle swizzle(int width)
 {
-	struct device *dev = c->stream->device;
+	return width == 64 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B;
+}
+
+static int described(const struct call *c, void *out, CUresult r, const CUtensorMap *map)
+{
+	if (r)
+		return cuda_failed(c->stream->device, (int)r,
+				   "describing a matrix to the copy engine", c->diag);
+	memcpy(out, map, sizeof(*map));
+	return 0;
+}
+
+int gpu_describe_box(const struct call *c, void *out, enum dtype t, const void *at, int64_t rows,
+		     int64_t columns, int64_t row, int box, int width)
+{
 	const cuuint64_t size = (cuuint64_t)dtype_bits(t) / 8;
 	const cuuint64_t dim[2] = {(cuuint64_t)columns, (cuuint64_t)rows};
 	const cuuint64_t step[1] = {(cuuint64_t)row * size};
-	const cuuint32_t taken[2] = {(cuuint32_t)(128 / size), (cuuint32_t)box}, each[2] = {1, 1};
+	const cuuint32_t taken[2] = {(cuuint32_t)width / (cuuint32_t)size, (cuuint32_t)box},
+			 each[2] = {1, 1};
 	CUtensorMapDataType type = t == DT_F32	  ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
 				   : t == DT_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
-						  : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+				   : t == DT_F16  ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+						  : CU_TENSOR_MAP_DATA_TYPE_UINT8;
 	CUtensorMap map;
-	CUresult r = dev->api->p_cuTensorMapEncodeTiled(
+	CUresult r = c->stream->device->api->p_cuTensorMapEncodeTiled(
 		&map, type, 2, (void *)(uintptr_t)at, dim, step, taken, each,
-		CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-		CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+		CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle(width), CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+		CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 
-	memcpy(out, &map, sizeof(map));
-	return r ? cuda_failed(dev, (int)r, "describing a matrix to the copy engine", c->diag) : 0;
+	return described(c, out, r, &map);
+}
+
+int gpu_describe_windows(const struct call *c, void *out, const void *at,
+			 const struct gpu_windows *w, int box, int width)
+{
+	const cuuint64_t pixel = (cuuint64_t)w->channels, row = pixel * (cuuint64_t)w->in[0];
+	const cuuint64_t dim[4] = {pixel, (cuuint64_t)w->in[0], (cuuint64_t)w->in[1],
+				   (cuuint64_t)w->images};
+	const cuuint64_t step[3] = {pixel, row, row * (cuuint64_t)w->in[1]};
+	const cuuint32_t each[4] = {1, (cuuint32_t)w->stride[0], (cuuint32_t)w->stride[1], 1};
+	CUtensorMap map;
+	CUresult r = c->stream->device->api->p_cuTensorMapEncodeIm2col(
+		&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 4, (void *)(uintptr_t)at, dim, step, w->first,
+		w->last, (cuuint32_t)width, (cuuint32_t)box, each, CU_TENSOR_MAP_INTERLEAVE_NONE,
+		swizzle(width), CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+		CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+
+	return described(c, out, r, &map);
 }
 
 bool gpu_written(const struct call *c, unsigned back, struct gpu_written *out)

@@ -27,13 +27,13 @@ struct gpu_fold_codes {
 
 /*
  * Packs weights [cout][channels][kernel] in the order of such images, y[k][v][u][(b * stride[1] + a) * channels + c], and
- * adds up the weights of each output channel.
+ * adds up the weights of each output channel. If `dealt` is true, y[k] is in the row that row_of_channel() gives for k.
  */
 struct gpu_fold_weights {
 	const void *x;
 	void *y;
 	int32_t *sum;
-	int channels, room, pitch, cout;
+	int channels, room, pitch, cout, dealt;
 	int kernel[2], folded[2], stride[2]; /* folded: the window of the folded image */
 };
 

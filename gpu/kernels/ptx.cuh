@@ -262,7 +262,7 @@ __device__ inline void barrier_wait(barrier *b, int parity)
 		     "r"(parity)
 		     : "memory");
 }
-// Copies a box, whose size the description has, from (column, row) on. Its rows have 128 bytes and are permuted as group_tile()
+// Copies a box, whose size the description has, from (column, row) on. Its rows have 64 or 128 bytes and are permuted as group_tile()
 // wants them; what lies outside of the matrix is 0. Begun by one thread; the barrier gets the bytes.
 __device__ inline void fetch_box(void *to, const void *box, int column, int row, barrier *b)
 {
@@ -270,6 +270,48 @@ __device__ inline void fetch_box(void *to, const void *box, int column, int row,
 			     shared_address(to)),
 		     "l"(box), "r"(column), "r"(row), "r"(shared_address(b))
 		     : "memory");
+}
+// Copies one pixel of each of many windows over images, as many as the description says: windows follow one another from the one that begins
+// at (column, row) of `image`, and the pixel is the one `across` and `down` from where its window begins, from `channel` on. Pixels outside of
+// an image are 0. Rows are permuted as above.
+__device__ inline void fetch_window(void *to, const void *windows, int channel, int column, int row, int image, int across, int down, barrier *b)
+{
+	asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8};" ::"r"(
+			     shared_address(to)),
+		     "l"(windows), "r"(channel), "r"(column), "r"(row), "r"(image), "r"(shared_address(b)), "h"((uint16_t)across),
+		     "h"((uint16_t)down)
+		     : "memory");
+}
+// group_multiply() of tiles that the copy engine has brought: there is no thread whose barrier the emulator could look for.
+template <int COLUMNS, bool SIGNED> __device__ inline void group_multiply_boxes(int *c, uint64_t a, uint64_t b)
+{
+	group_multiply<COLUMNS, SIGNED>(c, a, b);
+}
+// Four bytes of a box that was fetched, to a thread that has waited for the box.
+__device__ inline uint32_t box_word(const void *p)
+{
+	return *(const uint32_t *)p;
+}
+// Has a box copied to memory, but for what lies outside of the matrix. Threads that wrote it to shared memory have called group_sees() and
+// come to a barrier. One thread; it knows by put_wait() that the memory of all its boxes before put_end() may be written again.
+__device__ inline void put_box(const void *box, int column, int row, const void *from)
+{
+	asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(box), "r"(column), "r"(row),
+		     "r"(shared_address(from))
+		     : "memory");
+}
+__device__ inline void put_end()
+{
+	asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+__device__ inline void put_wait()
+{
+	asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+// A barrier of whole warps, `threads` in all: one of 15 beside that of __syncthreads(), which is number 0.
+__device__ inline void some_threads(int which, int threads)
+{
+	asm volatile("bar.sync %0, %1;" ::"r"(which), "r"(threads) : "memory");
 }
 // Warpgroups share a block's registers out: how many each of their threads has from here on.
 template <int N> __device__ inline void fewer_registers()

@@ -53,8 +53,11 @@ int gpu_group_launch(const struct call *c, void *fn, int tile, enum dtype t,
 				      GPU_GROUP_THREADS, of->shared};
 	if (((uintptr_t)a | (uintptr_t)b | (uintptr_t)job->r | (uintptr_t)job->y) % 16)
 		return call_fail(c, E_INTERNAL, "operands at multiples of 16 bytes", "others");
-	int err = gpu_describe_box(c, &job->a, t, a, job->m, job->k, a_row, of->rows);
+	int err =
+		gpu_describe_box(c, &job->a, t, a, job->m, job->k, a_row, of->rows, GPU_GROUP_DEPTH);
 
-	err = err ? err : gpu_describe_box(c, &job->b, t, b, job->n, job->k, b_row, of->columns);
+	err = err ? err
+		  : gpu_describe_box(c, &job->b, t, b, job->n, job->k, b_row, of->columns,
+				     GPU_GROUP_DEPTH);
 	return err ? err : gpu_launch_boxes(c, fn, grid, job, sizeof(*job));
 }

@@ -6,6 +6,7 @@
 #include "gpu/launch/channels_last.h"
 #include "gpu/launch/packed.h"
 #include "gpu/launch/window.h"
+#include "gpu/ops/int8_boxes.h"
 #include "gpu/ops/quant.h"
 #include "ops/quant.h"
 
@@ -27,6 +28,17 @@ static const struct tile {
 	     {"64x64", 64, 64, 128, 64, 4, 2},		 {"32x64", 32, 64, 128, 128, 3, 2}};
 /* OWN_SHARED: bytes of shared memory, at most, that a block takes beside those of its launch. */
 enum { TILES = sizeof(tiles) / sizeof(*tiles), MAX_EXTENT = 1 << 14, OWN_SHARED = 8 << 10 };
+/* Behind these tiles come those of int8_boxes.h. */
+enum { ALL_TILES = TILES + GPU_CODES_BOX_TILES };
+
+/* A tile's kernel on one convolution. */
+struct launch {
+	int tile;
+	void *fn;
+	struct gpu_grid grid;
+	struct gpu_codes_conv job;
+	struct gpu_codes_boxes boxes; /* in place of job, if the tile is one of those */
+};
 
 struct codes_conv {
 	struct gpu_codes_conv job;
@@ -36,8 +48,9 @@ struct codes_conv {
 	bool x_signed, folds; /* folds: x is rearranged before the convolution */
 	/* what is known to be 0 is not read: a kernel would begin by waiting for it */
 	bool x_from_0, y_from_0, sum_from_0;
-	struct gpu_grid grid;
-	void *fn, *fold_fn, *weights_fn;
+	bool known; /* all but x and the residual are constants of the model */
+	struct launch launch;
+	void *fold_fn, *weights_fn;
 	const void *packed;
 	size_t x_at; /* offset of the rearranged x in the workspace */
 };
@@ -125,6 +138,14 @@ static const char *refuse_window(const struct gpu_int_conv *j)
 	return NULL;
 }
 
+static bool all_known(const struct site *s, int x)
+{
+	for (uint32_t i = 0; i < s->node->nin; i++)
+		if ((int)i != x && i != QCONV_R && site_in(s, i) && !site_is_weight(s, i))
+			return false;
+	return true;
+}
+
 static const char *fill_conv(const struct site *s, struct codes_conv *c)
 {
 	struct gpu_int_conv j = {.n = 0};
@@ -152,6 +173,7 @@ static const char *fill_conv(const struct site *s, struct codes_conv *c)
 	c->x_from_0 = all_zero(s, q.a_zero);
 	c->y_from_0 = all_zero(s, q.y_zero);
 	c->sum_from_0 = c->job.adds && all_zero(s, QCONV_Y_ZERO);
+	c->known = all_known(s, q.a);
 	if (c->job.adds && !shape_equal(&site_in(s, QCONV_R)->shape, &site_out(s, 0)->shape))
 		return "a residual of another shape";
 	return NULL;
@@ -240,11 +262,44 @@ static void *tile_kernel(const struct site *s, const struct codes_conv *c, int t
 	return gpu_kernel_sharing(s, "int8_conv", name, most_shared(&tiles[tile]), d);
 }
 
+/* Fills in a tile's launch. Returns whether the device has its kernel, and the kernel computes this convolution. */
+static bool plan_tile(const struct site *s, const struct codes_conv *c, int tile, struct launch *l,
+		      struct diag *d)
+{
+	l->tile = tile;
+	if (tile >= TILES) {
+		l->fn = gpu_codes_boxes_accept(s->device, &c->job, c->x_from_0)
+				? gpu_codes_boxes_plan(s, tile - TILES, c->x_signed, &c->job,
+						       &l->boxes, &l->grid)
+				: NULL;
+		l->boxes.known = c->known;
+		return l->fn;
+	}
+	l->job = c->job;
+	l->job.tiles = steps_bytes(&c->job, &tiles[tile]);
+	l->grid = grid_of(cuda_facts(s->device), &l->job, &tiles[tile]);
+	l->fn = tile_kernel(s, c, tile, d);
+	return l->fn;
+}
+
+/* Launches it on the operands of `job`. */
+static int launch(const struct call *call, const struct launch *l, const struct gpu_codes_conv *job)
+{
+	struct gpu_codes_conv own = *job;
+
+	if (l->tile >= TILES) {
+		struct gpu_codes_boxes boxes = l->boxes;
+		boxes.conv = own;
+		return gpu_codes_boxes_launch(call, l->fn, l->tile - TILES, l->grid, &boxes);
+	}
+	own.tiles = l->job.tiles;
+	return gpu_launch_early(call, l->fn, l->grid, &own, sizeof(own));
+}
+
 struct trial {
 	struct call call;
 	struct gpu_codes_conv job;
-	struct gpu_grid grid;
-	void *fn;
+	struct launch launch;
 };
 
 static int enqueue_trial(void *arg, struct diag *d)
@@ -252,7 +307,7 @@ static int enqueue_trial(void *arg, struct diag *d)
 	struct trial *t = arg;
 
 	t->call.diag = d;
-	return gpu_launch(&t->call, t->fn, t->grid, &t->job, sizeof(t->job));
+	return launch(&t->call, &t->launch, &t->job);
 }
 
 static size_t aligned(int64_t n)
@@ -305,11 +360,10 @@ static int time_tiles(struct site *s, const struct codes_conv *c, double *least)
 	struct trial t = {.call = {.step = &none, .stream = cuda_stream(s->device)}, .job = c->job};
 	int best = -1;
 
-	for (int i = 0; i < TILES && (i || place_trial_operands(s, &t)); i++) {
-		t.job.tiles = steps_bytes(&t.job, &tiles[i]);
-		t.grid = grid_of(cuda_facts(s->device), &t.job, &tiles[i]);
-		t.fn = tile_kernel(s, c, i, NULL);
-		double us = t.fn ? tune_time(s->device, enqueue_trial, &t, *least) : -1;
+	for (int i = 0; i < ALL_TILES && (i || place_trial_operands(s, &t)); i++) {
+		double us = plan_tile(s, c, i, &t.launch, NULL)
+				    ? tune_time(s->device, enqueue_trial, &t, *least)
+				    : -1;
 		if (us > 0 && (best < 0 || us < *least)) {
 			*least = us;
 			best = i;
@@ -322,18 +376,19 @@ static int choose_tile(struct site *s, const struct codes_conv *c)
 {
 	const struct gpu_codes_conv *j = &c->job;
 	const struct gpu_plane *w = &j->win;
-	const char *key =
-		arena_printf(s->plan_arena,
-			     "infer codes conv m%" PRId64
-			     " n%d c%d in%d,%d out%d,%d window%d,%d stride%d,%d %s%s",
-			     j->m, j->n, j->channels, w->in[0], w->in[1], w->out[0], w->out[1],
-			     w->kernel[0], w->kernel[1], w->stride[0], w->stride[1],
-			     c->x_signed ? "i8" : "u8", j->adds ? " add" : "");
+	const char *key = arena_printf(s->plan_arena,
+				       "infer codes conv 2 m%" PRId64
+				       " n%d c%d in%d,%d out%d,%d window%d,%d stride%d,%d %s%s%s",
+				       j->m, j->n, j->channels, w->in[0], w->in[1], w->out[0],
+				       w->out[1], w->kernel[0], w->kernel[1], w->stride[0],
+				       w->stride[1], c->x_signed ? "i8" : "u8",
+				       j->adds ? " add" : "", c->x_from_0 ? " from 0" : "");
 	const char *known = tune_get(s->device, key);
 	int tile = known ? (int)strtol(known, NULL, 10) : -1;
+	struct launch l;
 	double us = 0;
 
-	if (tile >= 0 && tile < TILES)
+	if (tile >= 0 && tile < ALL_TILES && plan_tile(s, c, tile, &l, NULL))
 		return tile;
 	if (!tune_may(s->device)) {
 		tune_skipped(s->device);
@@ -378,17 +433,17 @@ int gpu_codes_conv_reshape(struct site *s, struct step *step, struct diag *d)
 	if (c->job.adds)
 		want[QCONV_R] = give[0];
 	int tile = choose_tile(s, c);
-	c->job.tiles = steps_bytes(&c->job, &tiles[tile]);
-	c->grid = grid_of(cuda_facts(s->device), &c->job, &tiles[tile]);
-	c->fn = tile_kernel(s, c, tile, d);
+	if (!plan_tile(s, c, tile, &c->launch, d))
+		return -E_DEVICE;
+	c->weights.dealt = tile >= TILES;
 	c->weights_fn = gpu_kernel(s, "int8_conv", "int8_fold_weights", d);
 	c->fold_fn = c->folds ? gpu_kernel(s, "int8_conv", "int8_fold_codes", d) : NULL;
-	if (!c->fn || !c->weights_fn || (c->folds && !c->fold_fn))
+	if (!c->weights_fn || (c->folds && !c->fold_fn))
 		return -E_DEVICE;
 	if (c->folds)
 		c->x_at = gpu_room(step, (size_t)c->fold.n * GPU_CODES_UNIT);
-	snprintf(form, sizeof(form), "codes %d %d %d,%d", c->weights.room, c->weights.pitch,
-		 c->weights.stride[0], c->weights.stride[1]);
+	snprintf(form, sizeof(form), "codes %d %d %d,%d%s", c->weights.room, c->weights.pitch,
+		 c->weights.stride[0], c->weights.stride[1], c->weights.dealt ? " dealt" : "");
 	c->packed = gpu_packed(s, b, form, weight_bytes(c) + (size_t)c->job.n * sizeof(int32_t),
 			       pack_weights, c, d);
 	step->unread |= UINT64_C(1) << b;
@@ -423,7 +478,7 @@ int gpu_codes_conv_run(const struct call *call)
 		fold.x = job.x;
 		fold.zero = job.x_zero;
 		fold.y = gpu_at(call, c->x_at);
-		err = gpu_launch(call, c->fold_fn, gpu_grid(fold.n), &fold, sizeof(fold));
+		err = gpu_launch_early(call, c->fold_fn, gpu_grid(fold.n), &fold, sizeof(fold));
 		job.x = fold.y;
 	}
 	job.w = c->packed;
@@ -436,5 +491,5 @@ int gpu_codes_conv_run(const struct call *call)
 	job.y = gpu_out(call, 0);
 	if (c->job.adds)
 		set_residual(call, c->sum_from_0, &job);
-	return err ? err : gpu_launch(call, c->fn, c->grid, &job, sizeof(job));
+	return err ? err : launch(call, &c->launch, &job);
 }

@@ -913,11 +913,33 @@ def large_special():
         c.end(c.op("Mul", y, c.op("Sigmoid", y)) if op == "Swish" else c.op(op, y, **more))
 
 
+def boxes_of_codes():
+    """Convolutions of codes that the copy engine feeds: windows with padding, steps and dilations, single pixels, a residual, rows of several lengths."""
+    for q, (cin, cout, size, kernel, more) in itertools.product(("u8", "i8"), (
+            (64, 64, (9, 7), (3, 3), {"pads": [1] * 4}), (128, 144, (7, 7), (3, 3), {"pads": [1] * 4}), (128, 272, (5, 30), (3, 2), {"pads": [0, 1, 1, 0]}),
+            (64, 128, (15, 14), (3, 3), {"pads": [1] * 4, "strides": [2, 2]}), (128, 64, (11, 12), (2, 3), {"dilations": [3, 2], "pads": [2, 1, 1, 2]}),
+            (256, 256, (9, 15), (1, 1), {}), (64, 256, (13, 11), (1, 1), {"strides": [1, 2]}))):
+        low, high = (0, 255) if q == "u8" else (-128, 127)
+        c = Case(f"tuned_boxes{cin}_{cout}_{'x'.join(map(str, size + kernel))}_{q}")
+        y = [c.constant("f32", cin * kernel[0] * kernel[1] * .03), c.constant(q, 0 if q == "u8" else -3)]
+        c.end(c.op("QLinearConv", c.x(q, 3, cin, *size, low=low, high=high), c.constant("f32", .02), c.constant(q, 0), c.w("i8", cout, cin, *kernel, low=-127, high=127),
+                   c.w("f32", cout, low=.001, high=.004), c.constant("i8", np.zeros(cout)), *y, c.w("i32", cout, low=-5000, high=5000), **more))
+    for q, zero, (cin, cout, size) in itertools.product(("u8", "i8"), (0, 5), ((64, 128, (13, 12)), (128, 256, (9, 11)))):
+        low, high = (0, 255) if q == "u8" else (-128, 127)
+        c, small, large = Case(f"tuned_boxes_add{cin}_{cout}_{zero}_{q}"), 1.0371, 20.017
+        one = lambda s, z=0: [c.constant("f32", s), c.constant(q, z)]
+        weights = lambda *shape: [c.w("i8", *shape, low=-127, high=127), c.constant("f32", .01), c.constant("i8", 0)]
+        x = c.op("QLinearConv", c.x(q, 3, cin, *size, low=low, high=high), *one(.1), *weights(cin, cin, 1, 1), *one(small))
+        r = c.op("QLinearConv", x, *one(small), *weights(cout, cin, 1, 1), *one(large, zero))
+        y = c.op("QLinearConv", x, *one(small), *weights(cout, cin, 1, 1), *one(large, zero))
+        c.end(c.op("QLinearAdd", y, *one(large, zero), r, *one(large, zero), *one(40.03, zero), domain="com.microsoft"), t=q)
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, convs_of_codes, coded, special, language, float8, few_rows, odd_sizes, large_batches, parts_of_keys,
-                  rows_made_by_attention, large_products, large_special):
+                  rows_made_by_attention, large_products, large_special, boxes_of_codes):
         group()
     with open(os.path.join(sys.argv[1], "manifest.tsv"), "w") as f:
         for name, precision in sorted(MADE):

@@ -14,7 +14,7 @@ exceptions='
 gpu/kernels/attend.cu flash 68
 gpu/kernels/group_product.cu group_product 106
 gpu/kernels/int8.cu int8_product 85
-gpu/kernels/int8_conv.cu codes_conv 115
+gpu/kernels/int8_conv.cu codes_conv 116
 gpu/kernels/pixel.cu pixel 87'
 
 list=$(awk '

@@ -72,6 +72,8 @@ void emulate_warp_barrier(void);
 void emulate_round_set(uint64_t *barrier, int arrivals);
 void emulate_round_come(uint64_t *barrier, int arrivals, int bytes);
 void emulate_round_wait(uint64_t *barrier, int parity);
+/* Barrier `which` of so many threads of the block. */
+void emulate_some(int which, int threads);
 void emulate_read(const void *p, size_t n); /* by the copy engine */
 void emulate_copy(void *to, const void *from, size_t n); /* without a look at it */
 

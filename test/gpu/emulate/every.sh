@@ -29,14 +29,17 @@ awk -F '\t' '!/^#/ && NF { print $1 }' "$here/exceptions.txt" | sort >"$at/excep
 # A world: libraries that are missing, kernels that are said to be the quickest of what is tried, cases.
 none=cudnn,cublaslt,nvrtc,cupti,nvml
 both=nvrtc,cupti,nvml
-worlds=(own libraries quick1 quick2 quick3 quick4 quick5 quick6 quick7 quick8 quick9 quick10)
-without=("$none" "$both" "$both" "$both" "$both" "$both" "$both" "$both" "$both" "$both" "$both" "$both")
+worlds=(own libraries)
 quick=('' '' 'depthwise_?_?_1_*,pixel_32_32_*,int8_?8_32x64,int8_conv_?8_32x64' 'depthwise_?_?_2_*,pixel_64_32_*,int8_?8_64x64,int8_conv_?8_64x64'
 	'depthwise_?_?_4_*,pixel_64_64_*,int8_?8_128x64,int8_conv_?8_128x64'
 	'depthwise_?_?_8_*,pixel_128_64_*,library_product,int8_epilogue,int8_conv_?8_128x128' 'int8_conv_?8_64x128,int8_?8_32x32,depthwise_rows_?_?_1_*'
 	'int8_conv_*_4_warps,depthwise_rows_?_?_2_*' 'int8_conv_*_group_128x128,depthwise_rows_?_?_4_*,group_product_*_128x128'
-	'int8_conv_*_group_128x64,group_product_*_128x192' 'int8_conv_*_group_64x128' 'int8_conv_*_group_64x64')
-only=(kernels/ kernels/ kernels/tuned_ kernels/tuned_ kernels/tuned_ kernels/tuned_ kernels/tuned_ kernels/tuned_ kernels/tuned_ kernels/tuned_ kernels/tuned_ kernels/tuned_)
+	'int8_conv_*_group_128x64,group_product_*_128x192' 'int8_conv_*_group_64x128' 'int8_conv_*_group_64x64'
+	'int8_boxes_*_2_128_64_1,int8_boxes_*_2_128_128_1' 'int8_boxes_*_2_64_64_1,int8_boxes_*_1_128_128_1' 'int8_boxes_*_1_128_64_1,int8_boxes_*_2_128_128_0'
+	'int8_boxes_*_1_64_64_1,int8_boxes_*_2_64_128_0' 'int8_boxes_*_1_128_128_0' 'int8_boxes_*_1_64_128_0')
+without=("$none" "$both")
+only=(kernels/ kernels/)
+for ((k = 2; k < ${#quick[@]}; k++)); do worlds+=("quick$((k - 1))") without+=("$both") only+=(kernels/tuned_); done
 
 # What the cases of world K reach. Where some kernel is the quickest everything is tried first: the cache has it then.
 look() { # K
@@ -65,7 +68,8 @@ compute() { # K
 
 unset FAKE_CUDA_KERNELS FAKE_CUDA_LATE FAKE_CUDA_HIDE
 for k in 0 2 3; do look $k; done &
-for k in 1 4 5 6 7 8 9 10 11; do look $k; done
+look 1
+for ((k = 4; k < ${#worlds[@]}; k++)); do look "$k"; done
 wait
 # the smallest first
 (cd "$at/cases" && find kernels -type f -printf '%h %s\n') | sed 's,/test_data_set_0 , ,' |
@@ -87,7 +91,7 @@ for k in "${!worlds[@]}"; do
 	cat "$w/chosen.new" >>"$at/wanted.not" 2>/dev/null
 done
 compute 0 &
-for k in 1 2 3 4 5 6 7 8 9 10 11; do compute $k; done
+for ((k = 1; k < ${#worlds[@]}; k++)); do compute "$k"; done
 wait
 
 # ---- what came of it

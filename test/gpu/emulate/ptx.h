@@ -278,27 +278,103 @@ inline void barrier_wait(barrier *b, int parity)
 {
 	emulate_round_wait(b, parity);
 }
+/* Where 16 bytes of a row of a box lie in shared memory. */
+inline uint64_t emulate_turned(const struct box *x, uint64_t row, uint32_t piece)
+{
+	return row * x->width + (x->width == 128 ? piece ^ row % 8 : piece ^ row / 2 % 4) * 16;
+}
+/* Up to 16 bytes of a row of what is copied: n of them, and zeros behind them. */
+inline void emulate_piece(const struct box *x, void *to, uint64_t row, uint32_t piece, const char *from, uint64_t n)
+{
+	char *const into = (char *)to + emulate_turned(x, row, piece);
+	const char zeros[16] = {0};
+
+	if (n)
+		emulate_read(from, n);
+	emulate_copy(into, zeros, 16);
+	emulate_copy(into, from, n);
+}
+/* n of 16 bytes of a row, on their way back. */
+inline void emulate_put(const struct box *x, char *into, const void *from, uint64_t row, uint32_t piece, uint64_t n)
+{
+	const char *const at = (const char *)from + emulate_turned(x, row, piece);
+
+	for (uint64_t k = 0; k < n; k++)
+		into[k] = at[k];
+}
+/* The bytes of 16 that begin at column c of a row of the matrix. */
+inline uint64_t emulate_inside(const struct box *x, uint64_t c)
+{
+	const uint64_t bytes = c < x->columns ? (x->columns - c) * x->size : 0;
+
+	return bytes < 16 ? bytes : 16;
+}
 /* The copy arrives at once. */
 inline void fetch_box(void *to, const void *what, int column, int row, barrier *b)
 {
 	const struct box *x = (const struct box *)what;
-	const uint32_t each = 16 / x->size;
 
 	emulate_aligned(to, "fetch_box");
 	for (uint32_t i = 0; i < x->taken; i++)
-		for (uint32_t piece = 0; piece < 8; piece++) {
-			const uint64_t r = (uint64_t)row + i, c = (uint64_t)column + piece * each;
-			char *const into = (char *)to + i * 128 + (piece ^ i % 8) * 16;
-			const uint64_t n = r < x->rows && c < x->columns ? x->columns - c : 0;
-			const char *const from = (const char *)x->at + r * x->step + c * x->size;
-			const size_t bytes = (size_t)(n < each ? n : each) * x->size;
-			char zeros[16] = {0};
-			if (bytes)
-				emulate_read(from, bytes);
-			emulate_copy(into, zeros, 16);
-			emulate_copy(into, from, bytes);
+		for (uint32_t piece = 0; piece < x->width / 16u; piece++) {
+			const uint64_t r = (uint64_t)row + i, c = (uint64_t)column + piece * 16 / x->size;
+			emulate_piece(x, to, i, piece, (const char *)x->at + r * x->step + c * x->size,
+				      r < x->rows ? emulate_inside(x, c) : 0);
 		}
-	emulate_round_come(b, 0, -(int)(x->taken * 128));
+	emulate_round_come(b, 0, -(int)(x->taken * x->width));
+}
+/* From one window on to the next, row by row, image by image. */
+inline void fetch_window(void *to, const void *what, int channel, int column, int row, int image, int across, int down, barrier *b)
+{
+	const struct box *x = (const struct box *)what;
+
+	emulate_aligned(to, "fetch_window");
+	for (uint32_t i = 0; i < x->taken; i++) {
+		const int u = column + across, v = row + down;
+		const bool there = (unsigned)u < x->in[0] && (unsigned)v < x->in[1] && (unsigned)image < x->in[2];
+		for (uint32_t piece = 0; piece < x->width / 16u; piece++)
+			emulate_piece(x, to, i, piece,
+				      (const char *)x->at + image * x->steps[2] + v * x->steps[1] + u * x->steps[0] + channel + piece * 16,
+				      there ? emulate_inside(x, (uint64_t)channel + piece * 16) : 0);
+		column += x->stride[0];
+		if (column <= x->last[0])
+			continue;
+		column = x->first[0];
+		row += x->stride[1];
+		if (row <= x->last[1])
+			continue;
+		row = x->first[1];
+		image++;
+	}
+	emulate_round_come(b, 0, -(int)(x->taken * x->width));
+}
+inline uint32_t box_word(const void *p)
+{
+	uint32_t v;
+
+	emulate_copy(&v, p, sizeof(v));
+	return v;
+}
+inline void put_box(const void *what, int column, int row, const void *from)
+{
+	const struct box *x = (const struct box *)what;
+
+	emulate_aligned(from, "put_box");
+	for (uint32_t i = 0; i < x->taken; i++)
+		for (uint32_t piece = 0; piece < x->width / 16u; piece++) {
+			const uint64_t r = (uint64_t)row + i, c = (uint64_t)column + piece * 16 / x->size;
+			emulate_put(x, (char *)x->at + r * x->step + c * x->size, from, i, piece, r < x->rows ? emulate_inside(x, c) : 0);
+		}
+}
+inline void put_end()
+{
+}
+inline void put_wait()
+{
+}
+inline void some_threads(int which, int threads)
+{
+	emulate_some(which, threads);
 }
 template <int N> void fewer_registers()
 {
@@ -310,18 +386,38 @@ inline int uniform(int v)
 {
 	return v;
 }
-template <int COLUMNS, bool SIGNED> void group_multiply(int *c, uint64_t a, uint64_t b)
+namespace emulate
+{
+/* SEEN: whether threads have brought what is read, and must have come to a barrier since. */
+template <int COLUMNS, bool SIGNED, bool SEEN> void group_of_codes(int *c, uint64_t a, uint64_t b)
 {
 	const int lane = (int)threadIdx.x % 32, first = (int)threadIdx.x / 32 % 4 * 16 + lane / 4;
+	const auto row_of_codes = [](uint64_t tile, int row, uint8_t *out) {
+		for (int k = 0; k < 32; k += SEEN ? 1 : 16)
+			if (SEEN)
+				out[k] = in_tile(tile, row, k);
+			else
+				emulate_copy(out + k, piece_of(tile, row, k), 16);
+	};
+	uint8_t x[2][32], y[32];
 
-	for (int e = 0; e < COLUMNS / 2; e++) {
-		const int row = first + e / 2 % 2 * 8, column = e / 4 * 8 + lane % 4 * 2 + e % 2;
-		for (int k = 0; k < 32; k++) {
-			const uint8_t x = emulate::in_tile(a, row, k);
-			c[e] += (SIGNED ? (int)(int8_t)x : (int)x) *
-				(int8_t)emulate::in_tile(b, column, k);
-		}
+	row_of_codes(a, first, x[0]);
+	row_of_codes(a, first + 8, x[1]);
+	for (int e = 0; e < COLUMNS / 4; e++) { /* two rows of a column */
+		row_of_codes(b, e / 2 * 8 + lane % 4 * 2 + e % 2, y);
+		for (int r = 0; r < 2; r++)
+			for (int k = 0; k < 32; k++)
+				c[e / 2 * 4 + r * 2 + e % 2] += (SIGNED ? (int)(int8_t)x[r][k] : (int)x[r][k]) * (int8_t)y[k];
 	}
+}
+} // namespace emulate
+template <int COLUMNS, bool SIGNED> void group_multiply(int *c, uint64_t a, uint64_t b)
+{
+	emulate::group_of_codes<COLUMNS, SIGNED, true>(c, a, b);
+}
+template <int COLUMNS, bool SIGNED> void group_multiply_boxes(int *c, uint64_t a, uint64_t b)
+{
+	emulate::group_of_codes<COLUMNS, SIGNED, false>(c, a, b);
 }
 #endif
 

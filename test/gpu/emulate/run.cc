@@ -35,6 +35,7 @@ enum {
 	STACK = 1 << 18,
 	ROOM = 232448,
 	PARAMS = 4096,
+	BARRIERS = 16,
 	CLUSTER_BLOCKS = 8,
 	CLUSTER_NUMBERS = 4096,
 	LAUNCH_FAILED = 719,
@@ -133,6 +134,9 @@ KEPT static struct {
 	unsigned polling[MOST], npolling; /* threads that look at barriers in shared memory */
 	unsigned looks; /* of all of them in a row, since such a barrier has changed */
 	unsigned waiting; /* at the barrier */
+	struct {
+		unsigned n, at[MOST];
+	} some[BARRIERS]; /* threads at barriers of some of the block's */
 	const char *file; /* which */
 	int line;
 	void (*call)(void);
@@ -301,6 +305,26 @@ void emulate_barrier(const char *file, int line)
 		if (b.order[i] != emulation.thread)
 			may_go(b.order[i]);
 	b.thread[emulation.thread].state = thread::RUNS;
+}
+
+/* Who has passed it is taken to have passed a barrier of the whole block: so races of other threads are missed, but none is made up. */
+void emulate_some(int which, int threads)
+{
+	if (which < 1 || which >= BARRIERS || threads < 1 || threads % 32 || (unsigned)threads > b.threads) {
+		emulate_report("a barrier %d of %d threads", which, threads);
+		return;
+	}
+	auto *s = &b.some[which];
+	if (s->n + 1 < (unsigned)threads) {
+		s->at[s->n++] = emulation.thread;
+		b.thread[emulation.thread].state = thread::AT_BARRIER;
+		leave();
+		return;
+	}
+	emulation.epoch++;
+	for (unsigned i = 0; i < s->n; i++)
+		may_go(s->at[i]);
+	s->n = 0;
 }
 
 struct round_state {
@@ -519,6 +543,8 @@ static void run_block(void)
 	b.started = b.done = b.head = b.tail = b.waiting = b.npolling = b.looks = 0;
 	b.idle = NULL;
 	b.used = 0;
+	for (int i = 0; i < BARRIERS; i++)
+		b.some[i].n = 0;
 	emulation.epoch = 0;
 	for (unsigned t = 0; t < b.threads; t++) {
 		b.thread[t].state = thread::UNBORN;

@@ -683,20 +683,52 @@ API cuLaunchKernelEx(const struct config *c, const char *f, void **params, void 
 	return launch_kernel(&o, c->stream, extra);
 }
 
-/* What fetch_box() of test/gpu/emulate/ptx.h reads; the real one is held to what the driver's manual says of its arguments. */
+/* What fetch_box() and fetch_window() of test/gpu/emulate/ptx.h read; the real ones are held to what the driver's manual says of their arguments. */
+static unsigned swizzled(int swizzle)
+{
+	return swizzle == SWIZZLE_128 ? 128 : swizzle == SWIZZLE_64 ? 64 : 0;
+}
+
 API cuTensorMapEncodeTiled(struct box *out, int type, unsigned rank, void *at, const uint64_t *dim,
 			   const uint64_t *step, const unsigned *box, const unsigned *each,
 			   int interleave, int swizzle, int promotion, int fill)
 {
-	const unsigned size = type == BOX_F32 ? 4 : 2;
+	const unsigned size = type == BOX_F32 ? 4 : type == BOX_U8 ? 1 : 2;
 
 	(void)promotion;
-	if (rank != 2 || (type != BOX_F32 && type != BOX_F16 && type != BOX_BF16) || (uintptr_t)at % 16 || step[0] % 16 ||
+	if (rank != 2 || (type != BOX_U8 && type != BOX_F32 && type != BOX_F16 && type != BOX_BF16) || (uintptr_t)at % 16 || step[0] % 16 ||
 	    !dim[0] || !dim[1] || dim[0] >> 32 || dim[1] >> 32 || step[0] < dim[0] * size ||
-	    box[0] * size != 128 || !box[1] || box[1] > 256 || each[0] != 1 || each[1] != 1 ||
-	    interleave || swizzle != SWIZZLE_128 || fill)
+	    !swizzled(swizzle) || box[0] * size != swizzled(swizzle) || !box[1] || box[1] > 256 || each[0] != 1 || each[1] != 1 ||
+	    interleave || fill)
 		return INVALID;
-	*out = (struct box){at, dim[0], dim[1], step[0], box[1], size, {0}};
+	*out = (struct box){.at = at, .columns = dim[0], .rows = dim[1], .step = step[0], .taken = box[1],
+			    .size = (uint16_t)size, .width = (uint16_t)swizzled(swizzle)};
+	return OK;
+}
+
+API cuTensorMapEncodeIm2col(struct box *out, int type, unsigned rank, void *at, const uint64_t *dim,
+			    const uint64_t *step, const int *first, const int *last, unsigned channels, unsigned pixels,
+			    const unsigned *each, int interleave, int swizzle, int promotion, int fill)
+{
+	(void)promotion;
+	if (rank != 4 || type != BOX_U8 || (uintptr_t)at % 16 || !swizzled(swizzle) || channels != swizzled(swizzle) || !pixels ||
+	    pixels > 1024 || each[0] != 1 || each[3] != 1 || interleave || fill || !dim[0] || dim[0] >> 32)
+		return INVALID;
+	*out = (struct box){.at = at, .columns = dim[0], .taken = pixels, .size = 1, .width = (uint16_t)channels};
+	for (int i = 0; i < 3; i++) {
+		if (!dim[i + 1] || dim[i + 1] >> 32 || step[i] % 16 || step[i] < (i ? step[i - 1] * dim[i] : dim[0]))
+			return INVALID;
+		out->in[i] = (uint32_t)dim[i + 1];
+		out->steps[i] = step[i];
+	}
+	for (int i = 0; i < 2; i++) {
+		const int64_t end = (int64_t)dim[i + 1] - 1 + last[i];
+		if (first[i] < -128 || first[i] > 127 || last[i] < -128 || last[i] > 127 || end < first[i] || end > INT16_MAX || !each[i + 1] || each[i + 1] > 8)
+			return INVALID;
+		out->first[i] = (int16_t)first[i];
+		out->last[i] = (int16_t)end;
+		out->stride[i] = (int16_t)each[i + 1];
+	}
 	return OK;
 }
 
