@@ -135,7 +135,7 @@ struct step {
 	uint8_t ngrow; /* < */
 	/* < of such a step: number + 1 of the input that says where positions are added; 0 if it is behind those that there are */
 	uint8_t grow_at;
-	bool nop;	  /* < there is nothing to run, because every output is a view of input 0 */
+	bool nop; /* < there is nothing to run, because every output is a view of input 0 */
 	/*
 	 * < bit i (i < 64) is set if run does not read input i, since its data are packed or part
 	 * of state

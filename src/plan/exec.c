@@ -547,8 +547,10 @@ static int bind_inputs(struct instance *x, struct segment *s, struct slab *slab,
 		else
 			b->tensors[slot] = *t;
 		if (t->room && !slot_takes_room(x, s, slot))
-			return FAIL(d, E_INTERNAL,
-				    .message = "a state that grows where it lies came to a step that needs it dense");
+			return FAIL(
+				d, E_INTERNAL,
+				.message =
+					"a state that grows where it lies came to a step that needs it dense");
 	}
 	return 0;
 }

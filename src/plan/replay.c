@@ -18,7 +18,7 @@ enum {
 /* A range's recording, and the addresses for which it is valid. */
 struct replay {
 	struct captured *captured;
-	bool listed;	  /* made ahead, by replays_record() */
+	bool listed; /* made ahead, by replays_record() */
 	/* addresses and rooms (tensor.room) that the slots in range.moving had in the last run */
 	const void **at;
 	int64_t *room;

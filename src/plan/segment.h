@@ -161,8 +161,8 @@ struct instance {
 	 */
 	unsigned turn;
 	struct segment *foreseen; /* by the newest instance_foresee(); NULL: none, or it has been freed */
-	uint64_t clock; /* counts the uses of plans, see segment.used */
-	uint64_t plans; /* plans made so far */
+	uint64_t clock;		  /* counts the uses of plans, see segment.used */
+	uint64_t plans;		  /* plans made so far */
 };
 
 static inline bool has_device(const struct runtime *rt)

@@ -338,8 +338,7 @@ static bool may_grow(const struct stepper *x, const struct feed *f)
 	int rank = now->shape.rank;
 	uint32_t at;
 
-	if (!now->device || !now->bytes || rank < 2 ||
-	    !session_grows(x->session, f->in, f->out, &at))
+	if (!now->device || !now->bytes || rank < 2 || !session_grows(x->session, f->in, f->out, &at))
 		return false;
 	if (x->request.until.n <= 0 || at == NO_VALUE)
 		return true;
@@ -414,7 +413,8 @@ static struct tensor same_place(const struct tensor *t)
 /* In which of its input's two rooms the newest output of a feed was placed; -1 if it lies elsewhere, or is a view of the input. */
 static int room_of(const struct stepper *x, const struct feed *f, const struct tensor *t)
 {
-	int newest = x->newest[f->in], k = t->room && t->data == x->in[f->in]->data ? newest : !newest;
+	int newest = x->newest[f->in],
+	    k = t->room && t->data == x->in[f->in]->data ? newest : !newest;
 
 	return t->data && t->data == x->room[f->in][k].buffer.ptr ? k : -1;
 }

@@ -11,7 +11,7 @@
   deep      gpt with 12 narrow layers, where planning costs most
   half      a decoder of 16-bit elements as of Llama, so wide that products of few rows take the kernels for large matrices
   half_T_N  the same of other sizes and types
-  half_normed, half_multi  the same with other attention: normalized queries and keys; MultiHeadAttention with a bias
+  half_normed, half_multi, half_biased  the same with other attention: normalized queries and keys; MultiHeadAttention, with a bias
   rows      prompts of two and of nine rows
   data      the prompts and pieces of the tests, and the ids that ort_loop.py chooses
   big       gpt at GPT-2's shape of layers (12 x 768), for measurements
@@ -128,7 +128,7 @@ def gpt(path, layers=2, size=32, heads=2, vocab=61, longest=176, seed=1, contrib
 
 def half(path, size=512, heads=8, kv=4, d=64, wide=256, vocab=61, longest=176, seed=8, t=T.FLOAT16, attention="group"):
     """A decoder of 16-bit elements: normalization by the root of the mean of squares, a gate in the feed-forward part. attention:
-    "normed", with normalized queries and keys; "multi", MultiHeadAttention with a bias."""
+    "normed", with normalized queries and keys; "multi", MultiHeadAttention; "biased", that with a bias."""
     n = Net(seed)
 
     def init(name, a):
@@ -157,8 +157,8 @@ def half(path, size=512, heads=8, kv=4, d=64, wide=256, vocab=61, longest=176, s
     x = n.op("Gather", weight(vocab, size, scale=1), "input_ids")
     y = norm(x)
     q, k, v = (n.op("MatMul", y, weight(size, m * d)) for m in (heads, kv, kv))
-    if attention == "multi":
-        bias = init("bias", 0.1 * n.rng.standard_normal(3 * heads * d))
+    if attention in ("multi", "biased"):
+        bias = init("bias", 0.1 * n.rng.standard_normal(3 * heads * d)) if attention == "biased" else ""
         a = n.op("MultiHeadAttention", q, k, v, bias, "", "", *past, out=["a", *new], domain="com.microsoft", num_heads=heads,
                  unidirectional=1)[0]
         ins = [i for i in ins if i.name not in ("seqlens_k", "total_sequence_length")]
@@ -232,7 +232,7 @@ KINDS = {
     **{f"half_{name}_{size}": lambda p, t=t, size=size, wide=wide: half(p, size, wide=wide, t=t)
        for name, t in (("f16", T.FLOAT16), ("bf16", T.BFLOAT16)) for size, wide in ((384, 352), (512, 256), (1024, 136))},
     "half_normed": lambda p: half(p, attention="normed"),
-    "half_multi": lambda p: half(p, kv=8, attention="multi"),
+    **{f"half_{kind}": lambda p, kind=kind: half(p, kv=8, attention=kind) for kind in ("multi", "biased")},
     "walk": walk,
     "grow": grow,
     "stuck": stuck,
