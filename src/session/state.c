@@ -2,6 +2,7 @@
 #include "session/state.h"
 
 #include "backend/choose.h"
+#include "backend/evaluate.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/pool.h"
@@ -60,6 +61,12 @@ struct stepper {
 	struct room (*outputs)[2]; /* by output and turn, of those that are no states */
 	size_t *output_bytes;	   /* of the step that is to be launched, by output */
 	bool flying;		   /* the next step has been launched */
+	/* the newest answer of adds_behind(), which many states ask in the same step */
+	struct {
+		int64_t step, have;
+		uint32_t at;
+		bool behind;
+	} asked;
 };
 
 /* ---- memory */
@@ -327,12 +334,65 @@ static int place_growing(struct stepper *x, const struct feed *f, struct diag *d
 	return session_place(x->session, f->out, to, d);
 }
 
+enum { MOST_FOLLOWED = 6, MOST_OPERANDS = 2 };
+
+/*
+ * The contents that a value has in the next step, if few nodes make it of inputs that the host has (a mask of ones, say, whose sum tells the
+ * last position). NULL: it may be otherwise.
+ */
+static const struct tensor *follow(const struct stepper *x, uint32_t value, int nodes,
+				   struct arena *a, struct diag *d)
+{
+	const struct tensor *in[MOST_OPERANDS] = {0};
+	const struct value *v = x->graph->value[value];
+	const struct node *n = v->producer == NO_NODE ? NULL : x->graph->node[v->producer];
+	uint32_t which = 0;
+
+	if (v->init)
+		return v->init;
+	for (uint32_t i = 0; !n && i < x->graph->nin; i++)
+		if (x->graph->in[i] == value)
+			return x->in[i]->device || x->in[i]->type.kind != V_TENSOR ? NULL : x->in[i];
+	if (!n || !nodes || !n->nin || n->nin > MOST_OPERANDS ||
+	    (n->op->flags & (OP_RANDOM | OP_CONTROL | OP_HOST_VALUES)))
+		return NULL;
+	for (uint32_t i = 0; i < n->nin; i++) {
+		in[i] = n->in[i] == NO_VALUE ? NULL : follow(x, n->in[i], nodes - 1, a, d);
+		if (!in[i] && n->in[i] != NO_VALUE)
+			return NULL;
+	}
+	struct tensor **out = arena_new_n(a, struct tensor *, n->nout + 1);
+	while (n->out[which] != value)
+		which++;
+	return eval_node(session_runtime(x->session)->cpu, x->graph, n, in, out, a, d) ? NULL
+										       : out[which];
+}
+
+/*
+ * Whether the next step adds its positions behind the `have` that a state has in each row of the batch: the numbers of the last positions, which
+ * value `at` holds, must be those.
+ */
+static bool adds_behind(const struct stepper *x, uint32_t at, int64_t have)
+{
+	struct arena a = {0};
+	struct diag unread = {0};
+	const struct tensor *last = follow(x, at, MOST_FOLLOWED, &a, &unread);
+	enum dtype t = last ? tensor_dtype(last) : DT_NONE;
+	bool behind = (t == DT_I32 || t == DT_I64) && !last->device;
+
+	for (int64_t i = 0; behind && i < tensor_count(last); i++)
+		behind = elem_i64(t, last->data, i) == have + x->at.now - 1;
+	diag_free(&unread);
+	arena_free(&a);
+	return behind;
+}
+
 /*
  * Whether the step that has just been foreseen may write the feed's output over its input, whose positions stay as they are. A step that is
  * launched ahead comes to nothing if the one before it has chosen an id of --until, and the state before it is then the last one: it
  * must add its positions behind that.
  */
-static bool may_grow(const struct stepper *x, const struct feed *f)
+static bool may_grow(struct stepper *x, const struct feed *f)
 {
 	const struct tensor *now = x->in[f->in];
 	int rank = now->shape.rank;
@@ -342,11 +402,14 @@ static bool may_grow(const struct stepper *x, const struct feed *f)
 		return false;
 	if (x->request.until.n <= 0 || at == NO_VALUE)
 		return true;
-	for (uint32_t k = 0; k < x->steps->nderive; k++)
-		if (x->graph->in[x->steps->derive[k].in] == at)
-			return x->steps->derive[k].rule == DERIVE_LAST &&
-			       now->shape.dim[rank - 2] == x->at.past;
-	return false;
+	int64_t have = now->shape.dim[rank - 2];
+	if (x->asked.step != x->times.steps || x->asked.at != at || x->asked.have != have) {
+		x->asked.step = x->times.steps;
+		x->asked.at = at;
+		x->asked.have = have;
+		x->asked.behind = adds_behind(x, at, have);
+	}
+	return x->asked.behind;
 }
 
 /* Places all states for the next run, which has been `foreseen` if it is launched ahead. */

@@ -71,7 +71,7 @@ told $? 'gpt, prompt: no state is extended in place'
 
 # Products so large that they normalize what they read, and multiply by a gate: of launches that are written down alone. Steps one by one
 # do the same with a launch each, to the bit. Which launches there are the stand-in says.
-kinds=(half half_normed half_multi half_biased half_f16_384 half_f16_512 half_f16_1024 half_bf16_384 half_bf16_512 half_bf16_1024)
+kinds=(half half_normed half_masked half_multi half_biased half_f16_384 half_f16_512 half_f16_1024 half_bf16_384 half_bf16_512 half_bf16_1024)
 if ! PYTHONPATH=${PYTHON:-} python3 -c 'import ml_dtypes, onnx' 2>/dev/null; then
 	echo 'ok models of 16-bit elements # skip they need onnx for python3, which make deps-dev installs'
 	exit $failed
@@ -88,11 +88,11 @@ for prompt in prompt prompts; do
 	told $? "half, $prompt: attention makes its new rows"
 	same "half, $prompt: the outputs of steps one by one" half $prompt --steps 5
 done
-for kind in "${kinds[@]:1:3}"; do
-	in_place "$kind, prompts" 17 $kind prompts --steps 22
+for kind in "${kinds[@]:1:4}"; do
+	in_place "$kind, prompts" 6 "$kind" prompts --steps 9 --until 999
 done
 export FAKE_CUDA_LOG=$work/launches
-for kind in "${kinds[@]:4}"; do
+for kind in "${kinds[@]:5}"; do
 	for prompt in rows2 rows9; do
 		same "$kind, $prompt: the outputs of steps one by one" "$kind" $prompt --steps 3
 	done
