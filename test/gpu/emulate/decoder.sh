@@ -88,6 +88,11 @@ for prompt in prompt prompts; do
 	told $? "half, $prompt: attention makes its new rows"
 	same "half, $prompt: the outputs of steps one by one" half $prompt --steps 5
 done
+PYTHONPATH=${PYTHON:-} python3 -c 'import sys, numpy; numpy.save(sys.argv[1], numpy.array([4, 2], numpy.int32))' "$work/lengths.npy"
+in_place 'llama, lengths of less than the cache' 3 llama prompts --steps 6 --input "seqlens_k=$work/lengths.npy"
+same 'llama, lengths of less than the cache, --until: the outputs of steps one by one' llama prompts --steps 6 --input "seqlens_k=$work/lengths.npy" --until 999
+! grep -q 'extended in place' "$work/ahead.log"
+told $? 'llama, lengths of less than the cache, --until: each step writes a new state'
 for kind in "${kinds[@]:1:4}"; do
 	in_place "$kind, prompts" 6 "$kind" prompts --steps 9 --until 999
 done
