@@ -53,11 +53,11 @@ static bool add_copy(struct joined *k, uint32_t in, bool value, const int64_t *d
 	return true;
 }
 
-/* Where the copies of the keys or of the values are made. */
+/* How the keys (or the values) lie before and behind a run. */
 struct rooms {
-	int64_t past,
-		joined; /* rows that there is memory for in a head of the cache, and of the joined tensor */
-	bool stays; /* the cached rows are in the joined tensor already */
+	int64_t past;	/* rows that there is memory for in a head of the cache */
+	int64_t joined; /* the same in the joined tensor */
+	bool stays;	/* the cached rows are in the joined tensor already */
 };
 
 /*

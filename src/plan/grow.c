@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/grow.h"
 
-/* Returns the number + 1 of the pair of operands that output `out` of the step ends, or input `in`; 0 if there is none. */
+/* Returns the number + 1 of the pair of the step's operands, step.grow, that has one of these slots; 0 if none has. */
 static int pair_of(const struct step_plan *p, uint32_t out_slot, uint32_t in_slot)
 {
-	/* what observes or falsifies a kernel's outputs in its place expects dense ones */
+	/* a fault that runs in the kernel's place (fault.c) changes dense outputs */
 	bool plain = p->step.kernel && p->run == p->step.kernel->run;
 
 	for (int k = 0; plain && k < p->step.ngrow; k++) {
