@@ -252,9 +252,44 @@ template <int COLUMNS> void group_multiply_bf16(float *c, uint64_t a, uint64_t b
 {
 	emulate::group<COLUMNS, uint16_t, emulate::brain>(c, a, b);
 }
-template <int COLUMNS> void group_multiply_tf32(float *c, uint64_t a, uint64_t b)
+/* The four warps multiply registers each on its own, eight columns at a time. */
+template <int COLUMNS> void group_multiply_tf32(float *c, const uint32_t *a, uint64_t b)
 {
-	emulate::group<COLUMNS, uint32_t, emulate::tf32>(c, a, b);
+	const int lane = (int)threadIdx.x % 32;
+
+	for (int n = 0; n < COLUMNS / 8; n++) {
+		uint32_t v[2];
+		for (int i = 0; i < 2; i++)
+			emulate_copy((char *)&v[i], emulate::piece_of(b, n * 8 + lane / 4, 16 * i) + lane % 4 * 4, 4);
+		mma_tf32(c + 4 * n, a, v[0], v[1]);
+	}
+}
+namespace emulate
+{
+/* Of a tile whose rows are elements along k: two registers for eight columns. */
+inline void turned_part(uint64_t tile, int n, uint32_t *v)
+{
+	const int lane = (int)threadIdx.x % 32;
+
+	for (int i = 0; i < 4; i++)
+		emulate_copy((char *)v + 2 * i, piece_of(tile, i / 2 * 8 + lane % 4 * 2 + i % 2, 16 * n) + lane / 4 * 2, 2);
+}
+} // namespace emulate
+inline void group_turned_f16(float *c, const uint32_t *a, uint64_t b)
+{
+	for (int n = 0; n < 8; n++) {
+		uint32_t v[2];
+		emulate::turned_part(b, n, v);
+		mma_f16(c + 4 * n, a, v[0], v[1]);
+	}
+}
+inline void group_turned_bf16(float *c, const uint32_t *a, uint64_t b)
+{
+	for (int n = 0; n < 8; n++) {
+		uint32_t v[2];
+		emulate::turned_part(b, n, v);
+		mma_bf16(c + 4 * n, a, v[0], v[1]);
+	}
 }
 
 /* "mbarrier"; run.cc has what a barrier is, so that threads which come to it are not seen to touch memory without a barrier. */
