@@ -8,8 +8,9 @@
 
 enum { ROW = 128, QUERIES = 64, TILE = QUERIES * ROW }; // bytes of a row; rows, bytes of a tile of queries
 
-// NO_MASK; ROW_MASK: the mask is the same for all queries of a head; PAIR_MASK: it can be read two elements at a time.
-enum Mask { NO_MASK, ROW_MASK, PAIR_MASK };
+// How keys are hidden from queries: not at all, by ranges that differ from query to query, by a mask that is the same for all queries of a
+// head, or by one that can be read two elements at a time. Keys that are not there are hidden in all forms.
+enum Hiding { ALL, RANGES, ROW_MASK, PAIR_MASK };
 
 template <typename T> struct Tensor;
 template <> struct Tensor<f16> {
@@ -44,55 +45,64 @@ template <int COUNT, typename T> __device__ inline void fetch_rows(u8 *to, const
 		fetch16(at + i * ROW, from + i * step, row0 + row + i < end);
 }
 
-// What a mask adds to a score, for exp2: -infinity alone hides a key, the lowest number does not.
-__device__ inline float for_exp2(float add)
-{
-	return add == -INFINITY ? add : fmaxf(add * 1.4426950408889634f, -3.4028234e38f);
-}
+// What a mask adds to a score. -infinity alone hides a key: the lowest bf16, times log2(e), would do so, too.
+template <typename T> __device__ inline float addend(float v) { return v; }
+template <> __device__ inline float addend<bf16>(float v) { return v == -INFINITY ? v : fmaxf(v, -1e38f); }
 
-// The largest score of each of a thread's two rows, their exponentials below it as operands of the next product, and their sum.
-template <typename T, int KEYS> __device__ inline void exponentials(const float *s, u32 *p, float *sum)
+// Makes operands of the next product out of the scores of a thread's two rows: exponentials of `factor` times what a score is below the largest of its
+// row. Returns each row's sum of them.
+template <typename T, int KEYS> __device__ inline float2 exponentials(const float *s, float factor, u32 *p)
 {
-	float most[2] = {-INFINITY, -INFINITY};
+	float most[2][2], sum[2][2] = {};
 #pragma unroll
-	for (int e = 0; e < KEYS / 2; e++)
-		most[e / 2 % 2] = fmaxf(most[e / 2 % 2], s[e]);
+	for (int e = 0; e < 4; e++)
+		most[e / 2][e % 2] = s[e];
+#pragma unroll
+	for (int e = 4; e < KEYS / 2; e++)
+		most[e / 2 % 2][e % 2] = fmaxf(most[e / 2 % 2][e % 2], s[e]);
+	float base[2];
 #pragma unroll
 	for (int r = 0; r < 2; r++) {
-		most[r] = fmaxf(most[r], __shfl_xor_sync(0xffffffffu, most[r], 1));
-		most[r] = fmaxf(most[r], __shfl_xor_sync(0xffffffffu, most[r], 2));
-		most[r] = most[r] == -INFINITY ? 0.f : most[r];
-		sum[r] = 0;
+		float m = fmaxf(most[r][0], most[r][1]);
+		m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 1));
+		m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 2));
+		base[r] = m == -INFINITY ? 0.f : m * -factor;
 	}
 #pragma unroll
 	for (int e = 0; e < KEYS / 4; e++) {
-		const float a = exp2_of(s[2 * e] - most[e % 2]), b = exp2_of(s[2 * e + 1] - most[e % 2]);
-		sum[e % 2] += a + b;
+		const float a = exp2_of(s[2 * e] * factor + base[e % 2]), b = exp2_of(s[2 * e + 1] * factor + base[e % 2]);
+		sum[e % 2][0] += a;
+		sum[e % 2][1] += b;
 		p[e] = Tensor<T>::pair(a, b);
 	}
 #pragma unroll
 	for (int r = 0; r < 2; r++) {
-		sum[r] += __shfl_xor_sync(0xffffffffu, sum[r], 1);
-		sum[r] += __shfl_xor_sync(0xffffffffu, sum[r], 2);
+		float &all = sum[r][0];
+		all += sum[r][1];
+		all += __shfl_xor_sync(0xffffffffu, all, 1);
+		all += __shfl_xor_sync(0xffffffffu, all, 2);
 	}
+	return {sum[0][0], sum[1][0]};
 }
 
 // Writes a warp's 16 rows, which pass through its part of `put` on their way.
-template <typename T> __device__ inline void put_rows(const gpu_attend &p, int64_t b, int64_t h, int row0, u8 *put, const float *out, const float *sum)
+template <typename T>
+__device__ inline void put_rows(const gpu_attend &p, int64_t b, int64_t h, int row0, u8 *put, const float *out, float2 sums)
 {
 	const int lane = threadIdx.x % 32, t = lane % 4;
 #pragma unroll
 	for (int r = 0; r < 2; r++) {
 		const int row = lane / 4 + r * 8;
-		const bool nothing = row0 + row < p.s && ((p.safe && sum[r] == 0) || (p.nan_to_zero && sum[r] != sum[r]));
-		const float each = 1.f / sum[r];
+		const float sum = r ? sums.y : sums.x, each = 1.f / sum;
 #pragma unroll
-		for (int n = 0; n < 8; n++) {
-			float v[2] = {out[4 * n + 2 * r] * each, out[4 * n + 2 * r + 1] * each};
-			for (int e = 0; e < 2 && nothing; e++)
-				v[e] = nothing_seen<T>(p, b, h, n * 8 + 2 * t + e);
-			*(u32 *)(put + row * ROW + (n ^ row % 8) * 16 + t * 4) = Tensor<T>::pair(v[0], v[1]);
-		}
+		for (int n = 0; n < 8; n++)
+			*(u32 *)(put + row * ROW + (n ^ row % 8) * 16 + t * 4) =
+				Tensor<T>::pair(out[4 * n + 2 * r] * each, out[4 * n + 2 * r + 1] * each);
+		if (row0 + row < p.s && ((p.safe && sum == 0) || (p.nan_to_zero && sum != sum)))
+#pragma unroll 1
+			for (int n = 0; n < 8; n++)
+				*(u32 *)(put + row * ROW + (n ^ row % 8) * 16 + t * 4) =
+					Tensor<T>::pair(nothing_seen<T>(p, b, h, n * 8 + 2 * t), nothing_seen<T>(p, b, h, n * 8 + 2 * t + 1));
 	}
 	__syncwarp();
 	T *const y = (T *)p.y + b * p.ys[0] + h * p.ys[1] + lane % 8 * 8;
@@ -104,13 +114,45 @@ template <typename T> __device__ inline void put_rows(const gpu_attend &p, int64
 	}
 }
 
-template <typename T, int KEYS, Mask MASK> __device__ inline void attend(const gpu_attend &p)
+// Hides the keys that are beyond the range of their query. Most groups of eight keys are in the ranges of all of a warp's queries, and not looked at.
+template <int KEYS, Hiding HIDING>
+__device__ inline void hide(const gpu_attend &p, int64_t b, float *s, int keys, int row0)
+{
+	const int lane = threadIdx.x % 32, t = lane % 4;
+	int first[2] = {0, 0}, end[2] = {keys, keys}, all_first = 0, all_end = keys;
+	if (HIDING == RANGES) {
+		const int last = row0 + 15 < (int)p.s ? row0 + 15 : (int)p.s - 1;
+		all_first = (int)range(p, b, last, keys).first;
+		all_end = (int)range(p, b, row0, keys).end;
+#pragma unroll
+		for (int r = 0; r < 2; r++) {
+			const Range own = range(p, b, row0 + lane / 4 + r * 8, keys);
+			first[r] = (int)own.first;
+			end[r] = (int)own.end;
+		}
+	}
+	all_first = uniform(all_first);
+	all_end = uniform(all_end);
+#pragma unroll
+	for (int n = 0; n < KEYS / 8; n++) {
+		if (n * 8 >= all_first && n * 8 + 8 <= all_end)
+			continue;
+#pragma unroll
+		for (int e = 0; e < 4; e++) {
+			const int j = n * 8 + 2 * t + e % 2, r = e / 2;
+			if (!(j >= first[r] && j < end[r]))
+				s[4 * n + e] = -INFINITY;
+		}
+	}
+}
+
+template <typename T, int KEYS, Hiding HIDING> __device__ inline void attend(const gpu_attend &p)
 {
 	SHARED_ROOM(u8, room);
 	u8 *const ks = room, *const vs = ks + KEYS * ROW, *const qs = vs + KEYS * ROW;
 	float *const add = (float *)(qs + 2 * TILE);
 	const int64_t h = blockIdx.y, b = blockIdx.z, kh = blockIdx.y / ((u32)p.heads / (u32)p.kv_heads);
-	const int tiles = ((int)p.s + QUERIES - 1) / QUERIES, lane = threadIdx.x % 32, warp = threadIdx.x / 32, t = lane % 4;
+	const int tiles = ((int)p.s + QUERIES - 1) / QUERIES, lane = threadIdx.x % 32, warp = uniform(threadIdx.x / 32), t = lane % 4;
 
 	start_early();
 	const int keys = (int)keys_of(p, b);
@@ -120,12 +162,12 @@ template <typename T, int KEYS, Mask MASK> __device__ inline void attend(const g
 	fetch_end();
 	fetch_rows<KEYS>(vs, (const T *)p.v + b * p.vs[0] + kh * p.vs[1], p.vs[2], 0, keys);
 	fetch_end();
-	if (MASK == ROW_MASK)
+	if (HIDING == ROW_MASK)
 		for (int j = threadIdx.x; j < KEYS; j += 128)
 			add[j] = j < keys && j < p.mask_keys
-					 ? for_exp2(up(((const T *)p.mask)[b * p.ms[0] + h * p.ms[1] + j * p.ms[3]]))
+					 ? addend<T>(up(((const T *)p.mask)[b * p.ms[0] + h * p.ms[1] + j * p.ms[3]]))
 					 : -INFINITY;
-	const float factor = p.scale * 1.4426950408889634f;
+	const float factor = (HIDING == ALL || HIDING == RANGES ? p.scale : 1.f) * 1.4426950408889634f; // of what the softmax sees
 	u8 *mine = qs;
 	for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
 		const bool first_tile = tile == blockIdx.x;
@@ -141,22 +183,17 @@ template <typename T, int KEYS, Mask MASK> __device__ inline void attend(const g
 		fetch_end();
 
 		const int row0 = tile * QUERIES + warp * 16;
-		u32 masks[MASK == PAIR_MASK ? KEYS / 4 : 1];
-		int first[2], end[2];
+		const int seen = HIDING == PAIR_MASK && p.mask_keys < keys ? (int)p.mask_keys : keys;
+		u32 masks[HIDING == PAIR_MASK ? KEYS / 4 : 1];
+		if (HIDING == PAIR_MASK)
 #pragma unroll
-		for (int r = 0; r < 2; r++) {
-			const int row = row0 + lane / 4 + r * 8;
-			const Range own = range(p, b, row, keys);
-			first[r] = (int)own.first;
-			end[r] = row < p.s ? (int)own.end : 0;
-			if (MASK == PAIR_MASK) {
-				const T *const m = (const T *)p.mask + b * p.ms[0] + h * p.ms[1] + row * p.ms[2];
-				end[r] = end[r] < p.mask_keys ? end[r] : (int)p.mask_keys;
+			for (int r = 0; r < 2; r++) {
+				const int row = row0 + lane / 4 + r * 8, end = row < p.s ? seen : 0;
+				const T *const m = (const T *)p.mask + b * p.ms[0] + h * p.ms[1] + row * p.ms[2] + 2 * t;
 #pragma unroll
 				for (int n = 0; n < KEYS / 8; n++)
-					masks[2 * n + r] = n * 8 + 2 * t < end[r] ? *(const u32 *)(m + n * 8 + 2 * t) : 0;
+					masks[2 * n + r] = n * 8 + 2 * t < end ? *(const u32 *)(m + n * 8) : 0;
 			}
-		}
 		float s[KEYS / 2];
 #pragma unroll
 		for (int e = 0; e < KEYS / 2; e++)
@@ -169,31 +206,27 @@ template <typename T, int KEYS, Mask MASK> __device__ inline void attend(const g
 		group_end();
 		group_wait<0>();
 		group_keep(s);
+		if (HIDING == ROW_MASK || HIDING == PAIR_MASK)
 #pragma unroll
-		for (int n = 0; n < KEYS / 8; n++) {
-			const int j = n * 8 + 2 * t;
-			float2 more[2];
-			if (MASK == ROW_MASK)
-				more[0] = more[1] = *(const float2 *)(add + j);
-			if (MASK == PAIR_MASK)
+			for (int n = 0; n < KEYS / 8; n++)
 #pragma unroll
 				for (int r = 0; r < 2; r++) {
-					const float2 m = Tensor<T>::pair(masks[2 * n + r]);
-					more[r] = {for_exp2(m.x), for_exp2(m.y)};
+					float2 more;
+					if (HIDING == ROW_MASK) {
+						more = *(const float2 *)(add + n * 8 + 2 * t);
+					} else {
+						more = Tensor<T>::pair(masks[2 * n + r]);
+						more = {addend<T>(more.x), addend<T>(more.y)};
+					}
+					float &x = s[4 * n + 2 * r], &y = s[4 * n + 2 * r + 1];
+					x = more.x == -INFINITY ? more.x : x * p.scale + more.x;
+					y = more.y == -INFINITY ? more.y : y * p.scale + more.y;
 				}
-			const bool whole = first[0] <= n * 8 && end[0] >= n * 8 + 8 && first[1] <= n * 8 && end[1] >= n * 8 + 8;
-#pragma unroll
-			for (int e = 0; e < 4; e++) {
-				const float a = MASK == NO_MASK ? 0.f : e % 2 ? more[e / 2].y : more[e / 2].x;
-				float &x = s[4 * n + e];
-				x = MASK == NO_MASK ? x * factor : a == -INFINITY ? a : x * factor + a;
-				if (!whole && !(j + e % 2 >= first[e / 2] && j + e % 2 < end[e / 2]))
-					x = -INFINITY;
-			}
-		}
+		if (HIDING != ROW_MASK && (HIDING == RANGES || seen < KEYS))
+			hide<KEYS, HIDING>(p, b, s, seen, row0);
 		u32 probable[KEYS / 4];
-		float sum[2], out[32];
-		exponentials<T, KEYS>(s, probable, sum);
+		float out[32];
+		const float2 sums = exponentials<T, KEYS>(s, factor, probable);
 		if (first_tile) {
 			fetch_wait<1>();
 			group_sees();
@@ -210,18 +243,18 @@ template <typename T, int KEYS, Mask MASK> __device__ inline void attend(const g
 		group_end();
 		group_wait<0>();
 		group_keep(out);
-		put_rows<T>(p, b, h, row0, mine + warp * 16 * ROW, out, sum);
+		put_rows<T>(p, b, h, row0, mine + warp * 16 * ROW, out, sums);
 		mine = next;
 	}
 }
 
-#define KERNEL(T, KEYS, BLOCKS, MASK)                                                                                        \
-	extern "C" __global__ void __launch_bounds__(128, BLOCKS) attend_##T##_##KEYS##_##MASK(const __grid_constant__ gpu_attend p) \
-	{                                                                                                                    \
-		attend<T, KEYS, MASK>(p);                                                                                    \
+#define KERNEL(T, KEYS, BLOCKS, HIDING)                                                                                        \
+	extern "C" __global__ void __launch_bounds__(128, BLOCKS) attend_##T##_##KEYS##_##HIDING(const __grid_constant__ gpu_attend p) \
+	{                                                                                                                      \
+		attend<T, KEYS, HIDING>(p);                                                                                    \
 	}
-#define MASKS(T, KEYS, BLOCKS) KERNEL(T, KEYS, BLOCKS, NO_MASK) KERNEL(T, KEYS, BLOCKS, ROW_MASK)
-#define TYPES(KEYS, BLOCKS)    MASKS(f16, KEYS, BLOCKS) MASKS(bf16, KEYS, BLOCKS)
+#define FORMS(T, KEYS, BLOCKS) KERNEL(T, KEYS, BLOCKS, ALL) KERNEL(T, KEYS, BLOCKS, RANGES) KERNEL(T, KEYS, BLOCKS, ROW_MASK)
+#define TYPES(KEYS, BLOCKS)    FORMS(f16, KEYS, BLOCKS) FORMS(bf16, KEYS, BLOCKS)
 GPU_ATTEND_GROUP_KEYS(TYPES)
 KERNEL(f16, 128, 3, PAIR_MASK)
 KERNEL(bf16, 128, 3, PAIR_MASK)

@@ -236,14 +236,18 @@ static const struct {
 };
 enum { FEW_KEYS = sizeof(few_keys) / sizeof(*few_keys), GROUP_HEAD = 64, GROUP_QUERIES = 64 };
 
-/* Returns the mask that the kernels of attend_group.cu apply, by its name there, or NULL if these do not support this form of attention. */
-static const char *group_mask(const struct gpu_attend *j, enum dtype t)
+/* Returns how the kernels of attend_group.cu hide keys, by its name there, or NULL if they do not support this form of attention. */
+static const char *hiding(const struct gpu_attend *j, enum dtype t)
 {
-	if (j->bias_type || j->sink || j->qk || j->round || j->softcap > 0 ||
-	    (j->mask_type && j->mask_type != (int)t))
+	const bool ranges = j->left >= 0 || j->right >= 0;
+
+	if (j->bias_type || j->sink || j->qk || j->round || j->softcap > 0 || !(j->scale > 0) ||
+	    isinf(j->scale) || (j->mask_type && (ranges || j->mask_type != (int)t)))
 		return NULL;
-	if (!j->mask_type || !j->ms[2])
-		return j->mask_type ? "ROW_MASK" : "NO_MASK";
+	if (!j->mask_type)
+		return ranges ? "RANGES" : "ALL";
+	if (!j->ms[2])
+		return "ROW_MASK";
 	return j->t <= few_keys[0].keys && j->ms[3] == 1 && are_multiples(j->ms, 2) &&
 			       j->mask_keys % 2 == 0
 		       ? "PAIR_MASK"
@@ -255,14 +259,14 @@ static bool set_group(const struct site *s, struct gpu_attend_plan *p, enum dtyp
 		      const size_t starts[3])
 {
 	const struct gpu_attend *j = &p->job;
-	const char *mask = group_mask(j, t), *type = t == DT_F16 ? "f16" : "bf16";
+	const char *form = hiding(j, t), *type = t == DT_F16 ? "f16" : "bf16";
 	const int64_t tiles = (j->s + GROUP_QUERIES - 1) / GROUP_QUERIES, all = j->batch * j->heads;
 	char name[48];
 	int i = 0;
 
 	while (i < FEW_KEYS && j->t > few_keys[i].keys)
 		i++;
-	if (!mask || i == FEW_KEYS || (t != DT_F16 && t != DT_BF16) || !gpu_group_has(s->device, t) ||
+	if (!form || i == FEW_KEYS || (t != DT_F16 && t != DT_BF16) || !gpu_group_has(s->device, t) ||
 	    j->d != GROUP_HEAD || j->dv != GROUP_HEAD || j->kd != 1 || !are_multiples(j->qs, 8) ||
 	    !are_multiples(j->ks, 8) || !are_multiples(j->vs, 8) || !are_multiples(j->ys, 8) ||
 	    starts[0] % 16 || starts[1] % 16 || starts[2] % 16 || j->heads > MAX_GRID_YZ ||
@@ -275,7 +279,7 @@ static bool set_group(const struct site *s, struct gpu_attend_plan *p, enum dtyp
 					       : wanted < tiles ? wanted
 								: tiles),
 				    (unsigned)j->heads, (unsigned)j->batch, 128, few_keys[i].shared};
-	snprintf(name, sizeof(name), "attend_%s_%s_%s", type, few_keys[i].name, mask);
+	snprintf(name, sizeof(name), "attend_%s_%s_%s", type, few_keys[i].name, form);
 	p->fn = gpu_kernel_sharing(s, "attend_group", name, few_keys[i].shared, NULL);
 	p->early = p->fn != NULL;
 	return p->early;

@@ -252,6 +252,12 @@ template <int COLUMNS> void group_multiply_bf16(float *c, uint64_t a, uint64_t b
 {
 	emulate::group<COLUMNS, uint16_t, emulate::brain>(c, a, b);
 }
+inline uint32_t group_round_tf32(uint32_t v)
+{
+	return (v & 0x7fffffffu) > 0x7f800000u	  ? 0x7fffffffu
+	       : (v & 0x7f800000u) == 0x7f800000u ? v
+						  : (v + 0xfffu + (v >> 13 & 1)) & 0xffffe000u;
+}
 /* The four warps multiply registers each on its own, eight columns at a time. */
 template <int COLUMNS> void group_multiply_tf32(float *c, const uint32_t *a, uint64_t b)
 {
