@@ -6,7 +6,7 @@
 
 #ifdef WARPGROUPS
 
-enum { ROW = 128, QUERIES = 64, TILE = QUERIES * ROW }; // bytes of a row; rows, bytes of a tile of queries
+enum { THREADS = 128, HEAD = 64, ROW = 128, QUERIES = 64, TILE = QUERIES * ROW }; // bytes of a row; rows, bytes of a tile of queries
 
 // How keys are hidden from queries: not at all, by ranges that differ from query to query, by a mask that is the same for all queries of a
 // head, or by one that can be read two elements at a time. Keys that are not there are hidden in all forms.
@@ -146,16 +146,84 @@ __device__ inline void hide(const gpu_attend &p, int64_t b, float *s, int keys, 
 	}
 }
 
+// The mask's pairs for a thread's two rows; 0 for keys from `seen` on.
+template <typename T, int KEYS>
+__device__ inline void load_pairs(const gpu_attend &p, int64_t b, int64_t h, int row0, int seen, u32 *pairs)
+{
+	const int lane = threadIdx.x % 32, j = lane % 4 * 2;
+#pragma unroll
+	for (int r = 0; r < 2; r++) {
+		const int row = row0 + lane / 4 + r * 8, end = row < p.s ? seen : 0;
+		const T *const m = (const T *)p.mask + b * p.ms[0] + h * p.ms[1] + row * p.ms[2] + j;
+#pragma unroll
+		for (int n = 0; n < KEYS / 8; n++)
+			pairs[2 * n + r] = n * 8 + j < end ? *(const u32 *)(m + n * 8) : 0;
+	}
+}
+
+// Scales the scores and adds the mask to them: its pairs, or the row of it in shared memory.
+template <typename T, int KEYS, Hiding HIDING>
+__device__ inline void add_mask(const gpu_attend &p, float *s, const u32 *pairs, const float *row)
+{
+#pragma unroll
+	for (int n = 0; n < KEYS / 8; n++)
+#pragma unroll
+		for (int r = 0; r < 2; r++) {
+			float2 more;
+			if (HIDING == ROW_MASK) {
+				more = *(const float2 *)(row + n * 8 + threadIdx.x % 4 * 2);
+			} else {
+				more = Tensor<T>::pair(pairs[2 * n + r]);
+				more = {addend<T>(more.x), addend<T>(more.y)};
+			}
+			float &x = s[4 * n + 2 * r], &y = s[4 * n + 2 * r + 1];
+			x = more.x == -INFINITY ? more.x : x * p.scale + more.x;
+			y = more.y == -INFINITY ? more.y : y * p.scale + more.y;
+		}
+}
+
+// The scores of a tile of queries with all keys.
+template <typename T, int KEYS> __device__ inline void score(float (&s)[KEYS / 2], const u8 *queries, const u8 *keys)
+{
+	const uint64_t q = group_tile<ROW>(queries), k = group_tile<ROW>(keys);
+#pragma unroll
+	for (int e = 0; e < KEYS / 2; e++)
+		s[e] = 0;
+	group_begin();
+#pragma unroll
+	for (int i = 0; i < ROW / 32; i++)
+		Tensor<T>::template scores<KEYS>(s, q + 2 * i, k + 2 * i);
+	group_end();
+	group_wait<0>();
+	group_keep(s);
+}
+
+// The sums of all values, each as often as it is probable.
+template <typename T, int KEYS> __device__ inline void weigh(float (&out)[HEAD / 2], const u32 *probable, const u8 *values)
+{
+	const uint64_t v = group_tile<ROW>(values);
+#pragma unroll
+	for (int e = 0; e < HEAD / 2; e++)
+		out[e] = 0;
+	group_begin();
+#pragma unroll
+	for (int i = 0; i < KEYS / 16; i++)
+		Tensor<T>::values(out, probable + 4 * i, group_rows<ROW>(v, i * 16));
+	group_end();
+	group_wait<0>();
+	group_keep(out);
+}
+
 template <typename T, int KEYS, Hiding HIDING> __device__ inline void attend(const gpu_attend &p)
 {
 	SHARED_ROOM(u8, room);
 	u8 *const ks = room, *const vs = ks + KEYS * ROW, *const qs = vs + KEYS * ROW;
-	float *const add = (float *)(qs + 2 * TILE);
+	float *const row_mask = (float *)(qs + 2 * TILE);
 	const int64_t h = blockIdx.y, b = blockIdx.z, kh = blockIdx.y / ((u32)p.heads / (u32)p.kv_heads);
-	const int tiles = ((int)p.s + QUERIES - 1) / QUERIES, lane = threadIdx.x % 32, warp = uniform(threadIdx.x / 32), t = lane % 4;
+	const int tiles = ((int)p.s + QUERIES - 1) / QUERIES, warp = uniform(threadIdx.x / 32);
 
 	start_early();
-	const int keys = (int)keys_of(p, b);
+	const int keys = (int)keys_of(p, b), seen = HIDING == PAIR_MASK && p.mask_keys < keys ? (int)p.mask_keys : keys;
 	const T *const q = (const T *)p.q + b * p.qs[0] + h * p.qs[1];
 	fetch_rows<QUERIES>(qs, q, p.qs[2], blockIdx.x * QUERIES, (int)p.s);
 	fetch_rows<KEYS>(ks, (const T *)p.k + b * p.ks[0] + kh * p.ks[1], p.ks[2], 0, keys);
@@ -163,15 +231,17 @@ template <typename T, int KEYS, Hiding HIDING> __device__ inline void attend(con
 	fetch_rows<KEYS>(vs, (const T *)p.v + b * p.vs[0] + kh * p.vs[1], p.vs[2], 0, keys);
 	fetch_end();
 	if (HIDING == ROW_MASK)
-		for (int j = threadIdx.x; j < KEYS; j += 128)
-			add[j] = j < keys && j < p.mask_keys
-					 ? addend<T>(up(((const T *)p.mask)[b * p.ms[0] + h * p.ms[1] + j * p.ms[3]]))
-					 : -INFINITY;
+		for (int j = threadIdx.x; j < KEYS; j += THREADS)
+			row_mask[j] = j < keys && j < p.mask_keys
+					      ? addend<T>(up(((const T *)p.mask)[b * p.ms[0] + h * p.ms[1] + j * p.ms[3]]))
+					      : -INFINITY;
 	const float factor = (HIDING == ALL || HIDING == RANGES ? p.scale : 1.f) * 1.4426950408889634f; // of what the softmax sees
-	u8 *mine = qs;
+	u8 *mine = qs, *next = qs + TILE;
 	for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
 		const bool first_tile = tile == blockIdx.x;
-		u8 *const next = mine == qs ? qs + TILE : qs;
+		const int row0 = tile * QUERIES + warp * 16;
+		u32 pairs[HIDING == PAIR_MASK ? KEYS / 4 : 1], probable[KEYS / 4];
+		float s[KEYS / 2], out[HEAD / 2];
 		if (first_tile)
 			fetch_wait<1>();
 		else
@@ -181,75 +251,29 @@ template <typename T, int KEYS, Hiding HIDING> __device__ inline void attend(con
 		if (tile + gridDim.x < tiles)
 			fetch_rows<QUERIES>(next, q, p.qs[2], (tile + gridDim.x) * QUERIES, (int)p.s);
 		fetch_end();
-
-		const int row0 = tile * QUERIES + warp * 16;
-		const int seen = HIDING == PAIR_MASK && p.mask_keys < keys ? (int)p.mask_keys : keys;
-		u32 masks[HIDING == PAIR_MASK ? KEYS / 4 : 1];
 		if (HIDING == PAIR_MASK)
-#pragma unroll
-			for (int r = 0; r < 2; r++) {
-				const int row = row0 + lane / 4 + r * 8, end = row < p.s ? seen : 0;
-				const T *const m = (const T *)p.mask + b * p.ms[0] + h * p.ms[1] + row * p.ms[2] + 2 * t;
-#pragma unroll
-				for (int n = 0; n < KEYS / 8; n++)
-					masks[2 * n + r] = n * 8 + 2 * t < end ? *(const u32 *)(m + n * 8) : 0;
-			}
-		float s[KEYS / 2];
-#pragma unroll
-		for (int e = 0; e < KEYS / 2; e++)
-			s[e] = 0;
-		const uint64_t left = group_tile<ROW>(mine), right = group_tile<ROW>(ks);
-		group_begin();
-#pragma unroll
-		for (int i = 0; i < ROW / 32; i++)
-			Tensor<T>::template scores<KEYS>(s, left + 2 * i, right + 2 * i);
-		group_end();
-		group_wait<0>();
-		group_keep(s);
+			load_pairs<T, KEYS>(p, b, h, row0, seen, pairs);
+		score<T, KEYS>(s, mine, ks);
 		if (HIDING == ROW_MASK || HIDING == PAIR_MASK)
-#pragma unroll
-			for (int n = 0; n < KEYS / 8; n++)
-#pragma unroll
-				for (int r = 0; r < 2; r++) {
-					float2 more;
-					if (HIDING == ROW_MASK) {
-						more = *(const float2 *)(add + n * 8 + 2 * t);
-					} else {
-						more = Tensor<T>::pair(masks[2 * n + r]);
-						more = {addend<T>(more.x), addend<T>(more.y)};
-					}
-					float &x = s[4 * n + 2 * r], &y = s[4 * n + 2 * r + 1];
-					x = more.x == -INFINITY ? more.x : x * p.scale + more.x;
-					y = more.y == -INFINITY ? more.y : y * p.scale + more.y;
-				}
+			add_mask<T, KEYS, HIDING>(p, s, pairs, row_mask);
 		if (HIDING != ROW_MASK && (HIDING == RANGES || seen < KEYS))
 			hide<KEYS, HIDING>(p, b, s, seen, row0);
-		u32 probable[KEYS / 4];
-		float out[32];
 		const float2 sums = exponentials<T, KEYS>(s, factor, probable);
 		if (first_tile) {
 			fetch_wait<1>();
 			group_sees();
 		}
 		__syncthreads(); // all warps have used the queries up, and the values are there
-#pragma unroll
-		for (int e = 0; e < 32; e++)
-			out[e] = 0;
-		const uint64_t values = group_tile<ROW>(vs);
-		group_begin();
-#pragma unroll
-		for (int i = 0; i < KEYS / 16; i++)
-			Tensor<T>::values(out, probable + 4 * i, group_rows<ROW>(values, i * 16));
-		group_end();
-		group_wait<0>();
-		group_keep(out);
+		weigh<T, KEYS>(out, probable, vs);
 		put_rows<T>(p, b, h, row0, mine + warp * 16 * ROW, out, sums);
+		u8 *const used = mine;
 		mine = next;
+		next = used;
 	}
 }
 
 #define KERNEL(T, KEYS, BLOCKS, HIDING)                                                                                        \
-	extern "C" __global__ void __launch_bounds__(128, BLOCKS) attend_##T##_##KEYS##_##HIDING(const __grid_constant__ gpu_attend p) \
+	extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) attend_##T##_##KEYS##_##HIDING(const __grid_constant__ gpu_attend p) \
 	{                                                                                                                      \
 		attend<T, KEYS, HIDING>(p);                                                                                    \
 	}

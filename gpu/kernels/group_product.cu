@@ -58,9 +58,7 @@ template <> struct Halves<bf16> {
 // A warpgroup's products of one step, whose rows of A begin at `a`. Those of the step before may still be under way when it begins: `passed` is called
 // when they are done. The step's own may be under way when it ends. `next` waits for the step after it, and returns its rows, or NULL behind the last.
 template <typename T, int COLUMNS, int HEIGHT> struct Group {
-	__device__ void begin(const u8 *)
-	{
-	}
+	__device__ Group(const u8 *) {}
 	template <typename F, typename G> __device__ void multiply(float (&c)[HEIGHT][COLUMNS / 2], const u8 *a, const u8 *b, F passed, G next)
 	{
 		const uint64_t rows = group_tile<GPU_GROUP_DEPTH>(a), columns = group_tile<GPU_GROUP_DEPTH>(b);
@@ -89,7 +87,7 @@ template <int COLUMNS, int HEIGHT> struct Group<f32, COLUMNS, HEIGHT> {
 		const u8 *const row = a + (threadIdx.x / 32 % 4 * 16 + lane % 16) * GPU_GROUP_DEPTH;
 #pragma unroll
 		for (int h = 0; h < HEIGHT; h++)
-			matrices(x[part][h], row + h * 64 * GPU_GROUP_DEPTH + ((2 * part + lane / 16) ^ lane % 8) * 16);
+			group_matrices(x[part][h], row + h * 64 * GPU_GROUP_DEPTH + ((2 * part + lane / 16) ^ lane % 8) * 16);
 	}
 	__device__ void round(int part)
 	{
@@ -99,7 +97,7 @@ template <int COLUMNS, int HEIGHT> struct Group<f32, COLUMNS, HEIGHT> {
 			for (int e = 0; e < 4; e++)
 				x[part][h][e] = group_round_tf32(x[part][h][e]);
 	}
-	__device__ void begin(const u8 *a)
+	__device__ Group(const u8 *a)
 	{
 		load(a, 0);
 		round(0);
@@ -304,11 +302,10 @@ __device__ inline void group_product(const gpu_group_product &p)
 		// two rounds before it, and take that for its own.
 		if (IN_TURNS && turns)
 			barrier_wait(turn + me, (turns / 2 + me + 1) % 2);
-		Group<T, COLUMNS, HEIGHT> products;
 		const auto rows_of = [&](int step) -> const u8 * { return room + step * STEP + (IN_TURNS ? 0 : me * MINE * DEPTH); };
 		int at = (int)(done % STAGES), parity = (int)(done / STAGES % 2), before = at;
 		barrier_wait(full + at, parity);
-		products.begin(rows_of(at));
+		Group<T, COLUMNS, HEIGHT> products(rows_of(at));
 		for (int k = 0; k < steps; k++) {
 			const int step = at;
 			const auto passed = [&] {

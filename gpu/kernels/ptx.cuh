@@ -229,6 +229,11 @@ __device__ inline uint32_t group_round_tf32(uint32_t bits)
 	asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(r) : "f"(__uint_as_float(bits)));
 	return r;
 }
+// matrices() of what the copy engine has brought.
+__device__ inline void group_matrices(uint32_t *r, const void *row)
+{
+	matrices(r, row);
+}
 // a: as of mma_tf32, 16 rows for each warp.
 #define GROUP(COLUMNS, P, a0, a1, a2, a3, b_at, ...)                                               \
 	asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0;"                                         \

@@ -275,9 +275,8 @@ static bool is_pixel_case(const struct conv_case *k)
 /* Whether a tile of our kernels suits a case for which is_pixel_case(). */
 static bool suits(const struct device *device, const struct conv_case *k, int tile)
 {
-	return tile < FIRST_GROUP ||
-	       (gpu_group_has(device, k->type) && gpu_group_acts(k->act) &&
-		k->batch * volume(k->win.out) >= GPU_GROUP_LEAST);
+	return tile < FIRST_GROUP || (gpu_group_has(device, k->type) && gpu_group_acts(k->act) &&
+				      k->batch * volume(k->win.out) >= GPU_GROUP_LEAST);
 }
 
 static bool find_pixel_kernel(struct device *device, struct conv_plan *p)

@@ -33,7 +33,8 @@ struct conv_state {
 	struct gpu_stem stem;
 	/* the weights in the order that the kernel reads; packed once if they are constant, otherwise in each run */
 	struct gpu_form weight;
-	void *weight_fn, *round_fn; /* which rounds the weights when they are in order, if it is not NULL */
+	void *weight_fn,
+		*round_fn; /* which rounds the weights when they are in order, if it is not NULL */
 	struct gpu_pack weight_pack;
 	struct gpu_flip weight_flip;
 	int64_t weight_elements;

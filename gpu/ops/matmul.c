@@ -114,14 +114,17 @@ const void *gpu_turned_weights(struct site *s, struct step *step, uint32_t i, in
 			       int64_t cols, void *round, struct diag *d)
 {
 	const enum dtype type = gpu_type(s, i);
-	struct transposition t = {
-		.rows = rows, .cols = cols, .round = round, .fn = gpu_sized(s, "move", "strided", type, d)};
+	struct transposition t = {.rows = rows,
+				  .cols = cols,
+				  .round = round,
+				  .fn = gpu_sized(s, "move", "strided", type, d)};
 
 	char form[64];
 
 	if (!t.fn)
 		return NULL;
-	snprintf(form, sizeof(form), "turned%s %" PRId64 " x %" PRId64, round ? " rounded" : "", rows, cols);
+	snprintf(form, sizeof(form), "turned%s %" PRId64 " x %" PRId64, round ? " rounded" : "",
+		 rows, cols);
 	step->unread |= UINT64_C(1) << i;
 	return gpu_packed(s, i, form, (size_t)(rows * cols * gpu_size(type)), transpose_weights, &t,
 			  d);

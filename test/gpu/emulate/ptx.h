@@ -228,7 +228,8 @@ template <typename S, float (*F)(uint32_t)> void row_of(uint64_t tile, int row, 
 	for (unsigned k = 0; k < 32 / sizeof(S); k++)
 		out[k] = F(v[k]);
 }
-template <int COLUMNS, typename S, float (*F)(uint32_t)> void group(float *c, uint64_t a, uint64_t b)
+template <int COLUMNS, typename S, float (*F)(uint32_t)>
+void group(float *c, uint64_t a, uint64_t b)
 {
 	enum { K = 32 / sizeof(S) };
 	const int lane = (int)threadIdx.x % 32, first = (int)threadIdx.x / 32 % 4 * 16 + lane / 4;
@@ -258,6 +259,14 @@ inline uint32_t group_round_tf32(uint32_t v)
 	       : (v & 0x7f800000u) == 0x7f800000u ? v
 						  : (v + 0xfffu + (v >> 13 & 1)) & 0xffffe000u;
 }
+/* The copy engine's rounds of barriers are not those that are looked at for threads at the same bytes. */
+inline void group_matrices(uint32_t *r, const void *row)
+{
+	emulate::rows own = {r, {}};
+	emulate_aligned(row, "group_matrices");
+	emulate_copy(own.row, row, sizeof(own.row));
+	emulate_warp(0xffffffffu, emulate::deal<false>, &own, "group_matrices");
+}
 /* The four warps multiply registers each on its own, eight columns at a time. */
 template <int COLUMNS> void group_multiply_tf32(float *c, const uint32_t *a, uint64_t b)
 {
@@ -266,7 +275,9 @@ template <int COLUMNS> void group_multiply_tf32(float *c, const uint32_t *a, uin
 	for (int n = 0; n < COLUMNS / 8; n++) {
 		uint32_t v[2];
 		for (int i = 0; i < 2; i++)
-			emulate_copy((char *)&v[i], emulate::piece_of(b, n * 8 + lane / 4, 16 * i) + lane % 4 * 4, 4);
+			emulate_copy((char *)&v[i],
+				     emulate::piece_of(b, n * 8 + lane / 4, 16 * i) + lane % 4 * 4,
+				     4);
 		mma_tf32(c + 4 * n, a, v[0], v[1]);
 	}
 }
@@ -278,7 +289,9 @@ inline void turned_part(uint64_t tile, int n, uint32_t *v)
 	const int lane = (int)threadIdx.x % 32;
 
 	for (int i = 0; i < 4; i++)
-		emulate_copy((char *)v + 2 * i, piece_of(tile, i / 2 * 8 + lane % 4 * 2 + i % 2, 16 * n) + lane / 4 * 2, 2);
+		emulate_copy((char *)v + 2 * i,
+			     piece_of(tile, i / 2 * 8 + lane % 4 * 2 + i % 2, 16 * n) + lane / 4 * 2,
+			     2);
 }
 } // namespace emulate
 inline void group_turned_f16(float *c, const uint32_t *a, uint64_t b)
