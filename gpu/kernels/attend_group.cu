@@ -45,10 +45,6 @@ template <int COUNT, typename T> __device__ inline void fetch_rows(u8 *to, const
 		fetch16(at + i * ROW, from + i * step, row0 + row + i < end);
 }
 
-// What a mask adds to a score. -infinity alone hides a key: the lowest bf16, times log2(e), would do so, too.
-template <typename T> __device__ inline float addend(float v) { return v; }
-template <> __device__ inline float addend<bf16>(float v) { return v == -INFINITY ? v : fmaxf(v, -1e38f); }
-
 // Makes operands of the next product out of the scores of a thread's two rows: exponentials of `factor` times what a score is below the largest of its
 // row. Returns each row's sum of them.
 template <typename T, int KEYS> __device__ inline float2 exponentials(const float *s, float factor, u32 *p)
@@ -66,11 +62,12 @@ template <typename T, int KEYS> __device__ inline float2 exponentials(const floa
 		float m = fmaxf(most[r][0], most[r][1]);
 		m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 1));
 		m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 2));
-		base[r] = m == -INFINITY ? 0.f : m * -factor;
+		base[r] = m == -INFINITY ? 0.f : m;
 	}
 #pragma unroll
 	for (int e = 0; e < KEYS / 4; e++) {
-		const float a = exp2_of(s[2 * e] * factor + base[e % 2]), b = exp2_of(s[2 * e + 1] * factor + base[e % 2]);
+		// subtracted first: the rounding error of a huge score times the factor would be huge itself
+		const float a = exp2_of((s[2 * e] - base[e % 2]) * factor), b = exp2_of((s[2 * e + 1] - base[e % 2]) * factor);
 		sum[e % 2][0] += a;
 		sum[e % 2][1] += b;
 		p[e] = Tensor<T>::pair(a, b);
@@ -170,12 +167,10 @@ __device__ inline void add_mask(const gpu_attend &p, float *s, const u32 *pairs,
 #pragma unroll
 		for (int r = 0; r < 2; r++) {
 			float2 more;
-			if (HIDING == ROW_MASK) {
+			if (HIDING == ROW_MASK)
 				more = *(const float2 *)(row + n * 8 + threadIdx.x % 4 * 2);
-			} else {
+			else
 				more = Tensor<T>::pair(pairs[2 * n + r]);
-				more = {addend<T>(more.x), addend<T>(more.y)};
-			}
 			float &x = s[4 * n + 2 * r], &y = s[4 * n + 2 * r + 1];
 			x = more.x == -INFINITY ? more.x : x * p.scale + more.x;
 			y = more.y == -INFINITY ? more.y : y * p.scale + more.y;
@@ -233,7 +228,7 @@ template <typename T, int KEYS, Hiding HIDING> __device__ inline void attend(con
 	if (HIDING == ROW_MASK)
 		for (int j = threadIdx.x; j < KEYS; j += THREADS)
 			row_mask[j] = j < keys && j < p.mask_keys
-					      ? addend<T>(up(((const T *)p.mask)[b * p.ms[0] + h * p.ms[1] + j * p.ms[3]]))
+					      ? up(((const T *)p.mask)[b * p.ms[0] + h * p.ms[1] + j * p.ms[3]])
 					      : -INFINITY;
 	const float factor = (HIDING == ALL || HIDING == RANGES ? p.scale : 1.f) * 1.4426950408889634f; // of what the softmax sees
 	u8 *mine = qs, *next = qs + TILE;

@@ -266,8 +266,7 @@ template <typename T, int V> __device__ inline void store_row(const gpu_norm &p,
 		store_float8<V>((u8 *)p.q + at, v, p.q_factor);
 }
 
-// A thread holds up to CH pieces of V elements of its row. Loops over its pieces only load or only store: behind a store, a load would wait for all
-// loads before it.
+// A thread holds up to CH pieces of V elements of its row.
 template <typename T, int V, int CH> __device__ inline void norm_row(const gpu_norm &p)
 {
 	const int threads = p.row_threads, lane = threadIdx.x % threads;
@@ -276,47 +275,55 @@ template <typename T, int V, int CH> __device__ inline void norm_row(const gpu_n
 	const int n = r < p.rows ? (int)p.n : 0;
 	float v[CH][V], by[V], plus[V], sum = 0, var = 0, mean = 0;
 	start_early();
-	const int64_t at = r * p.n;
-#define PIECES                                                                                     \
-	_Pragma("unroll") for (int c = 0, i = lane * V; c < CH; c++, i += threads * V) if (i < n)
+	int64_t at = r * p.n;
 	if (CH == 1 && lane * V < n) { // loads scale and bias together with x, so that the loads overlap
 		if (p.scale)
 			fetch<T, V>((const T *)p.scale + lane * V, by);
 		if (p.bias)
 			fetch<T, V>((const T *)p.bias + lane * V, plus);
 	}
-	PIECES fetch<T, V>((const T *)p.x + at + i, v[c]);
-	if (p.add)
-		PIECES fetch_add<T, V>((const T *)p.add + at + i, v[c]);
-	if (p.add2)
-		PIECES fetch_add<T, V>((const T *)p.add2 + i, v[c]);
-	if (p.sum)
-		PIECES store<T, V>((T *)p.sum + at + i, v[c]);
-	PIECES for (int e = 0; e < V; e++) sum += v[c][e];
+#pragma unroll
+	for (int c = 0; c < CH; c++) {
+		int i = (c * threads + lane) * V;
+		if (i >= n)
+			break;
+		fetch<T, V>((const T *)p.x + at + i, v[c]);
+		if (p.add)
+			fetch_add<T, V>((const T *)p.add + at + i, v[c]);
+		if (p.add2)
+			fetch_add<T, V>((const T *)p.add2 + i, v[c]);
+		if (p.sum)
+			store<T, V>((T *)p.sum + at + i, v[c]);
+		for (int e = 0; e < V; e++)
+			sum += v[c][e];
+	}
 	if (!p.rms)
 		mean = row_all(sum, Add(), threads) / (float)n;
-	PIECES for (int e = 0; e < V; e++) var += (v[c][e] - mean) * (v[c][e] - mean);
+#pragma unroll
+	for (int c = 0; c < CH; c++) {
+		if ((c * threads + lane) * V >= n)
+			break;
+		for (int e = 0; e < V; e++)
+			var += (v[c][e] - mean) * (v[c][e] - mean);
+	}
 	var = row_all(var, Add(), threads) / (float)n;
-	const float inv = 1.0f / sqrtf(var + (float)p.epsilon);
-	PIECES for (int e = 0; e < V; e++) v[c][e] = (v[c][e] - mean) * inv;
-	if (p.scale)
-		PIECES
-		{
-			if (CH > 1)
-				fetch<T, V>((const T *)p.scale + i, by);
-			for (int e = 0; e < V; e++)
-				v[c][e] *= by[e];
+	float inv = 1.0f / sqrtf(var + (float)p.epsilon);
+#pragma unroll
+	for (int c = 0; c < CH; c++) {
+		int i = (c * threads + lane) * V;
+		if (i >= n)
+			break;
+		if (CH > 1 && p.scale)
+			fetch<T, V>((const T *)p.scale + i, by);
+		if (CH > 1 && p.bias)
+			fetch<T, V>((const T *)p.bias + i, plus);
+		for (int e = 0; e < V; e++) {
+			float y = (v[c][e] - mean) * inv;
+			y = p.scale ? y * by[e] : y;
+			v[c][e] = p.bias ? y + plus[e] : y;
 		}
-	if (p.bias)
-		PIECES
-		{
-			if (CH > 1)
-				fetch<T, V>((const T *)p.bias + i, plus);
-			for (int e = 0; e < V; e++)
-				v[c][e] += plus[e];
-		}
-	PIECES store_row<T, V>(p, at + i, v[c]);
-#undef PIECES
+		store_row<T, V>(p, at + i, v[c]);
+	}
 	if (lane == 0 && n && p.mean)
 		((float *)p.mean)[r] = mean;
 	if (lane == 0 && n && p.inv)
@@ -437,10 +444,13 @@ template <typename Q> __device__ inline void dequantize(const gpu_quantize &p)
 	extern "C" __global__ void norm_any_row_##T(const gpu_norm p) { norm_row<T, 1, FAST_ELEMENTS / 4>(p); }        \
 	extern "C" __global__ void softmax_row_##T(const gpu_line p) { softmax_row<T, V>(p); }                         \
 	extern "C" __global__ void softmax_any_row_##T(const gpu_line p) { softmax_row<T, 1>(p); }
+// Rows of up to 768 elements of 16 bits by one warp each: fewer pieces a thread leave registers for more warps.
+#define SHORT(T) extern "C" __global__ void norm_short_row_##T(const gpu_norm p) { norm_row<T, 8, 3>(p); }
 NUMBERS(ARG)
 SUMS(REDUCE) REDUCE(i8) REDUCE(u8)
 SUMS(CUMULATE)
 FLOATS(FLOATING)
 ROWS(f32, 4) ROWS(f16, 8) ROWS(bf16, 8)
+SHORT(f16) SHORT(bf16)
 QUANT(i8) QUANT(u8) QUANT(i16) QUANT(u16)
 extern "C" __global__ void dequantize_i32(const gpu_quantize p) { dequantize<i32>(p); }

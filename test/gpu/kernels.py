@@ -941,11 +941,17 @@ def few_keys():
             c.end(c.op("Attention", *(c.x(t, 2, 4, n, 56, low=-1, high=1) for n in (70, 90, 90)), *mask))
 
 
+def short_rows():
+    for t in HALVES:
+        c = Case(f"short_rows_{t}")
+        c.end(c.op("LayerNormalization", c.x(t, 2050, 264), c.w(t, 264), c.w(t, 264), axis=-1))
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, convs_of_codes, coded, special, language, float8, few_rows, odd_sizes, large_batches, parts_of_keys,
-                  rows_made_by_attention, large_products, large_special, few_keys):
+                  rows_made_by_attention, large_products, large_special, few_keys, short_rows):
         group()
     with open(os.path.join(sys.argv[1], "manifest.tsv"), "w") as f:
         for name, precision in sorted(MADE):
