@@ -47,15 +47,80 @@ template <typename T, int N> __device__ inline void group_act(const gpu_group_pr
 	}
 }
 
-template <typename T> struct Group;
-template <> struct Group<f16> {
+template <typename T> struct Halves;
+template <> struct Halves<f16> {
 	template <int COLUMNS> static __device__ inline void multiply(float *c, uint64_t a, uint64_t b) { group_multiply_f16<COLUMNS>(c, a, b); }
 };
-template <> struct Group<bf16> {
+template <> struct Halves<bf16> {
 	template <int COLUMNS> static __device__ inline void multiply(float *c, uint64_t a, uint64_t b) { group_multiply_bf16<COLUMNS>(c, a, b); }
 };
-template <> struct Group<f32> {
-	template <int COLUMNS> static __device__ inline void multiply(float *c, uint64_t a, uint64_t b) { group_multiply_tf32<COLUMNS>(c, a, b); }
+
+// A warpgroup's products of one step, whose rows of A begin at `a`. Those of the step before may still be under way when it begins: `passed` is called
+// when they are done. The step's own may be under way when it ends. `next` waits for the step after it, and returns its rows, or NULL behind the last.
+template <typename T, int COLUMNS, int HEIGHT> struct Group {
+	__device__ Group(const u8 *) {}
+	template <typename F, typename G> __device__ void multiply(float (&c)[HEIGHT][COLUMNS / 2], const u8 *a, const u8 *b, F passed, G next)
+	{
+		const uint64_t rows = group_tile<GPU_GROUP_DEPTH>(a), columns = group_tile<GPU_GROUP_DEPTH>(b);
+		group_begin();
+#pragma unroll
+		for (int i = 0; i < GPU_GROUP_DEPTH / 32; i++)
+#pragma unroll
+			for (int h = 0; h < HEIGHT; h++)
+				Halves<T>::template multiply<COLUMNS>(c[h], group_rows<GPU_GROUP_DEPTH>(rows, h * 64) + 2 * i, columns + 2 * i);
+		group_end();
+		group_wait<1>();
+		passed();
+		next();
+	}
+};
+
+// Tensor cores cut float32 off: A's numbers are rounded on their way through registers, those of B were when the weights were packed. A product of
+// registers is issued no earlier than they are read, so the next ones are loaded before and rounded meanwhile.
+template <int COLUMNS, int HEIGHT> struct Group<f32, COLUMNS, HEIGHT> {
+	enum { PARTS = GPU_GROUP_DEPTH / 32 };
+	uint32_t x[PARTS][HEIGHT][4]; // of 32 bytes along k each, which products under way still read
+
+	__device__ void load(const u8 *a, int part)
+	{
+		const int lane = threadIdx.x % 32;
+		const u8 *const row = a + (threadIdx.x / 32 % 4 * 16 + lane % 16) * GPU_GROUP_DEPTH;
+#pragma unroll
+		for (int h = 0; h < HEIGHT; h++)
+			group_matrices(x[part][h], row + h * 64 * GPU_GROUP_DEPTH + ((2 * part + lane / 16) ^ lane % 8) * 16);
+	}
+	__device__ void round(int part)
+	{
+#pragma unroll
+		for (int h = 0; h < HEIGHT; h++)
+#pragma unroll
+			for (int e = 0; e < 4; e++)
+				x[part][h][e] = group_round_tf32(x[part][h][e]);
+	}
+	__device__ Group(const u8 *a)
+	{
+		load(a, 0);
+		round(0);
+	}
+	template <typename F, typename G> __device__ void multiply(float (&c)[HEIGHT][COLUMNS / 2], const u8 *a, const u8 *b, F passed, G next)
+	{
+		const uint64_t columns = group_tile<GPU_GROUP_DEPTH>(b);
+#pragma unroll
+		for (int i = 0; i < PARTS; i++) {
+			group_wait<PARTS - 2>();
+			if (i == PARTS - 2)
+				passed();
+			const u8 *const from = i + 1 < PARTS ? a : next();
+			if (from)
+				load(from, (i + 1) % PARTS);
+			group_begin();
+#pragma unroll
+			for (int h = 0; h < HEIGHT; h++)
+				group_multiply_tf32<COLUMNS>(c[h], x[i][h], columns + 2 * i);
+			group_end();
+			round((i + 1) % PARTS);
+		}
+	}
 };
 
 // The results of a warp, 16 rows of ACROSS columns (128 bytes) at a time, pass through its part of shared memory, where 16 bytes of
@@ -237,26 +302,26 @@ __device__ inline void group_product(const gpu_group_product &p)
 		// two rounds before it, and take that for its own.
 		if (IN_TURNS && turns)
 			barrier_wait(turn + me, (turns / 2 + me + 1) % 2);
+		const auto rows_of = [&](int step) -> const u8 * { return room + step * STEP + (IN_TURNS ? 0 : me * MINE * DEPTH); };
 		int at = (int)(done % STAGES), parity = (int)(done / STAGES % 2), before = at;
+		barrier_wait(full + at, parity);
+		Group<T, COLUMNS, HEIGHT> products(rows_of(at));
 		for (int k = 0; k < steps; k++) {
-			barrier_wait(full + at, parity);
-			const uint64_t a = group_tile<DEPTH>(room + at * STEP + (IN_TURNS ? 0 : me * MINE * DEPTH)),
-				       b = group_tile<DEPTH>(room + at * STEP + A);
-			group_begin();
-#pragma unroll
-			for (int i = 0; i < DEPTH / 32; i++)
-#pragma unroll
-				for (int h = 0; h < HEIGHT; h++)
-					Group<T>::template multiply<COLUMNS>(c[h], group_rows<DEPTH>(a, h * 64) + 2 * i, b + 2 * i);
-			group_end();
-			if (k) {
-				group_wait<1>();
-				if (threadIdx.x % 128 == 0)
+			const int step = at;
+			const auto passed = [&] {
+				if (k && threadIdx.x % 128 == 0)
 					barrier_arrive(empty + before);
-			}
-			before = at;
-			if (++at == STAGES)
-				at = 0, parity ^= 1;
+			};
+			const auto next = [&]() -> const u8 * {
+				if (++at == STAGES)
+					at = 0, parity ^= 1;
+				if (k + 1 == steps)
+					return NULL;
+				barrier_wait(full + at, parity);
+				return rows_of(at);
+			};
+			products.multiply(c, rows_of(step), room + step * STEP + A, passed, next);
+			before = step;
 		}
 		if (IN_TURNS && threadIdx.x % 128 == 0)
 			barrier_arrive(turn + 1 - me);
@@ -282,6 +347,13 @@ __device__ inline void group_product(const gpu_group_product &p)
 			results.write(p, c[h]);
 		}
 	}
+}
+
+extern "C" __global__ void group_round(const gpu_group_round p)
+{
+	start_early();
+	EACH(i, p.n)
+	p.y[i] = group_round_tf32(p.x[i]);
 }
 
 #define KERNEL(T, rows, columns, stages, in_turns)                                                                           \

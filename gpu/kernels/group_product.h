@@ -13,7 +13,10 @@ struct gpu_box {
 #endif
 };
 
-/* y = act(alpha * A * B^T + bias + R). A has m rows of k elements, B has n. Rows of R and y have n elements and begin at multiples of 16 bytes. */
+/*
+ * y = act(alpha * A * B^T + bias + R). A has m rows of k elements, B has n. Rows of R and y have n elements and begin at multiples of 16 bytes. If
+ * the elements are float32, those of B were rounded by gpu_group_round.
+ */
 struct gpu_group_product {
 	struct gpu_box a, b;
 	const void *bias, *r; /* NULL if there is none; bias: n elements */
@@ -21,6 +24,13 @@ struct gpu_group_product {
 	int64_t m, n, k;
 	float alpha, act_alpha, act_beta;
 	int act;	 /* GPU_ACT_NONE, _RELU, _GELU, _GELU_TANH, _SWISH or _HARDSWISH */
+};
+
+/* y[i] = x[i], rounded to the float32 numbers that tensor cores multiply. */
+struct gpu_group_round {
+	const uint32_t *x;
+	uint32_t *y;
+	int64_t n;
 };
 
 /*

@@ -195,6 +195,7 @@ __device__ inline void group_multiply(int *c, uint64_t a, uint64_t b)
 // The same for floats: 32 bytes along k are multiplied.
 #define P96                                                                                                                              \
 	P64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
+#define P104 P96 ",%96,%97,%98,%99,%100,%101,%102,%103"
 #define R4(i)  "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
 #define R16(i) R4(i), R4(i + 4), R4(i + 8), R4(i + 12)
 #define R64(i) R16(i), R16(i + 16), R16(i + 32), R16(i + 48)
@@ -210,19 +211,66 @@ __device__ inline void group_multiply(int *c, uint64_t a, uint64_t b)
 			GROUP("128", TYPES, MORE, P64, "64", "65", R64(0));                        \
 		else if constexpr (COLUMNS == 192)                                                 \
 			GROUP("192", TYPES, MORE, P96, "96", "97", R64(0), R16(64), R16(80));      \
+		else if constexpr (COLUMNS == 208)                                                 \
+			GROUP("208", TYPES, MORE, P104, "104", "105", R64(0), R16(64), R16(80), R4(96), R4(100)); \
 		else                                                                               \
 			GROUP("256", TYPES, MORE, P128, "128", "129", R64(0), R64(64));            \
 	}
 FLOATS(group_multiply_f16, "k16.f32.f16.f16", ", 0, 0")
 FLOATS(group_multiply_bf16, "k16.f32.bf16.bf16", ", 0, 0")
-FLOATS(group_multiply_tf32, "k8.f32.tf32.tf32", "")
 #undef FLOATS
+#undef GROUP
+
+// Tensor cores take the first 19 bits of each number, whatever follows: both operands are rounded before, which this instruction of Hopper's does in a
+// third of round_tf32()'s.
+__device__ inline uint32_t group_round_tf32(uint32_t bits)
+{
+	uint32_t r;
+	asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(r) : "f"(__uint_as_float(bits)));
+	return r;
+}
+// matrices() of what the copy engine has brought.
+__device__ inline void group_matrices(uint32_t *r, const void *row)
+{
+	matrices(r, row);
+}
+// a: as of mma_tf32, 16 rows for each warp.
+#define GROUP(COLUMNS, P, a0, a1, a2, a3, b_at, ...)                                               \
+	asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0;"                                         \
+		     "wgmma.mma_async.sync.aligned.m64n" COLUMNS "k8.f32.tf32.tf32 {" P            \
+		     "}, {%" a0 ",%" a1 ",%" a2 ",%" a3 "}, %" b_at ", p, 1, 1;}"                  \
+		     : __VA_ARGS__                                                                 \
+		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+template <int COLUMNS> __device__ inline void group_multiply_tf32(float *c, const uint32_t *a, uint64_t b)
+{
+	if constexpr (COLUMNS == 128)
+		GROUP("128", P64, "64", "65", "66", "67", "68", R64(0));
+	else if constexpr (COLUMNS == 192)
+		GROUP("192", P96, "96", "97", "98", "99", "100", R64(0), R16(64), R16(80));
+	else
+		GROUP("256", P128, "128", "129", "130", "131", "132", R64(0), R64(64));
+}
+#undef GROUP
+
+// c has 64 columns. a: as of mma_f16, 16 rows for each warp; b: a tile of 16 rows, which are elements along k, of 64 columns.
+#define GROUP(name, TYPES)                                                                         \
+	__device__ inline void name(float *c, const uint32_t *a, uint64_t b)                       \
+	{                                                                                          \
+		asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0;"                                 \
+			     "wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPES " {" P32          \
+			     "}, {%32,%33,%34,%35}, %36, p, 1, 1, 1;}"                             \
+			     : R16(0), R16(16)                                                     \
+			     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                \
+	}
+GROUP(group_turned_f16, "f16.f16")
+GROUP(group_turned_bf16, "bf16.bf16")
 #undef R4
 #undef R16
 #undef R64
 #undef P32
 #undef P64
 #undef P96
+#undef P104
 #undef P128
 #undef GROUP
 

@@ -444,10 +444,13 @@ template <typename Q> __device__ inline void dequantize(const gpu_quantize &p)
 	extern "C" __global__ void norm_any_row_##T(const gpu_norm p) { norm_row<T, 1, FAST_ELEMENTS / 4>(p); }        \
 	extern "C" __global__ void softmax_row_##T(const gpu_line p) { softmax_row<T, V>(p); }                         \
 	extern "C" __global__ void softmax_any_row_##T(const gpu_line p) { softmax_row<T, 1>(p); }
+// Rows of up to 768 elements of 16 bits by one warp each: fewer pieces a thread leave registers for more warps.
+#define SHORT(T) extern "C" __global__ void norm_short_row_##T(const gpu_norm p) { norm_row<T, 8, 3>(p); }
 NUMBERS(ARG)
 SUMS(REDUCE) REDUCE(i8) REDUCE(u8)
 SUMS(CUMULATE)
 FLOATS(FLOATING)
 ROWS(f32, 4) ROWS(f16, 8) ROWS(bf16, 8)
+SHORT(f16) SHORT(bf16)
 QUANT(i8) QUANT(u8) QUANT(i16) QUANT(u16)
 extern "C" __global__ void dequantize_i32(const gpu_quantize p) { dequantize<i32>(p); }

@@ -61,3 +61,15 @@ int gpu_group_launch(const struct call *c, void *fn, int tile, enum dtype t,
 				     GPU_GROUP_DEPTH);
 	return err ? err : gpu_launch_boxes(c, fn, grid, job, sizeof(*job));
 }
+
+void *gpu_group_rounder(const struct site *s)
+{
+	return gpu_kernel(s, "group_product", "group_round", NULL);
+}
+
+int gpu_group_round(const struct call *c, void *fn, const void *x, void *y, int64_t n)
+{
+	const struct gpu_group_round job = {.x = x, .y = y, .n = n};
+
+	return gpu_launch_early(c, fn, gpu_grid(n), &job, sizeof(job));
+}

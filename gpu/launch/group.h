@@ -18,10 +18,7 @@ enum { GPU_GROUP_KINDS = GPU_GROUP_TILES(COUNT), GPU_GROUP_LEAST = 128 };
 #undef COUNT
 extern const struct gpu_group_tile gpu_group_tiles[GPU_GROUP_KINDS];
 
-/*
- * Whether the device has the kernels, for elements of this type: f32 if they may be cut off to TF32, which is a little more than to round. A product of
- * many elements bears that: vit's largest error is 1.5e-3 in place of 1.0e-3.
- */
+/* Whether the device has the kernels, for elements of this type: f32 if they may be rounded to TF32. */
 bool gpu_group_has(const struct device *device, enum dtype t);
 /* Whether the kernels apply this activation (GPU_ACT_...) to a product. */
 bool gpu_group_acts(int act);
@@ -31,10 +28,14 @@ void *gpu_group_kernel(const struct site *s, int tile, enum dtype t);
 int64_t gpu_group_blocks(int tile, int64_t m, int64_t n);
 /*
  * Launches fn, the kernel of `tile`. job is filled in but for the matrices: A, whose rows begin a_row elements apart, and B,
- * transposed, with b_row. All begin at multiples of 16 bytes. Returns 0 or -code.
+ * transposed, with b_row; float32 in B is rounded (gpu_group_round). All begin at multiples of 16 bytes. Returns 0 or -code.
  */
 int gpu_group_launch(const struct call *c, void *fn, int tile, enum dtype t,
 		     struct gpu_group_product *job, const void *a, int64_t a_row, const void *b,
 		     int64_t b_row);
+/* Returns the kernel that rounds weights of float32, which the kernels do not do themselves, or NULL. */
+void *gpu_group_rounder(const struct site *s);
+/* Rounds n weights. y may be x. Returns 0 or -code. */
+int gpu_group_round(const struct call *c, void *fn, const void *x, void *y, int64_t n);
 
 #endif

@@ -272,15 +272,11 @@ static bool is_pixel_case(const struct conv_case *k)
 	return yes && k->batch * volume(k->win.out) < (int64_t)MAX_GRID_YZ * 32;
 }
 
-/*
- * Whether a tile of our kernels suits a case for which is_pixel_case(). Warpgroups cut float32 off to TF32 where pixel.cu and cuDNN round:
- * over the many layers of a convolutional network that adds up to ten times the error.
- */
+/* Whether a tile of our kernels suits a case for which is_pixel_case(). */
 static bool suits(const struct device *device, const struct conv_case *k, int tile)
 {
-	return tile < FIRST_GROUP ||
-	       (gpu_group_has(device, k->type) && k->type != DT_F32 && gpu_group_acts(k->act) &&
-		k->batch * volume(k->win.out) >= GPU_GROUP_LEAST);
+	return tile < FIRST_GROUP || (gpu_group_has(device, k->type) && gpu_group_acts(k->act) &&
+				      k->batch * volume(k->win.out) >= GPU_GROUP_LEAST);
 }
 
 static bool find_pixel_kernel(struct device *device, struct conv_plan *p)
@@ -335,6 +331,11 @@ static int run_pixel(const struct call *c, const struct conv_plan *p, const stru
 			     128, (unsigned)(in > out ? in : out)};
 
 	return gpu_launch_early(c, p->own_fn, g, &job, sizeof(job));
+}
+
+bool conv_plan_rounds(const struct conv_plan *p)
+{
+	return p->form == CONV_OWN && p->tile >= FIRST_GROUP && p->key.type == DT_F32;
 }
 
 size_t conv_plan_workspace(const struct conv_plan *p)
@@ -438,7 +439,7 @@ static void add_text(char *out, size_t room, const char *name, const int64_t *v)
 static void conv_case_text(const struct conv_case *c, size_t version, char *out, size_t room)
 {
 	int n = snprintf(out, room,
-			 "cudnn%zu conv4%s %s%s b%" PRId64 " g%" PRId64 " c%" PRId64 " k%" PRId64
+			 "cudnn%zu conv5%s %s%s b%" PRId64 " g%" PRId64 " c%" PRId64 " k%" PRId64
 			 " act%d,%.9g,%.9g%s%s",
 			 version, c->backward ? "back" : "", dtype_name(c->type),
 			 c->type != DT_F32 ? ""

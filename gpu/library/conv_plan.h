@@ -83,6 +83,8 @@ struct conv_plan {
  */
 struct conv_plan *conv_plan_get(struct device *device, const struct conv_case *c, struct why *why);
 size_t conv_plan_workspace(const struct conv_plan *p);
+/* Whether it reads weights that are rounded (gpu_group_round). */
+bool conv_plan_rounds(const struct conv_plan *p);
 void conv_plan_put(struct device *device, struct conv_plan *p);
 
 /* Adds two lines for each plan of the device: its description and the choice made for it. */

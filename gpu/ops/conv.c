@@ -14,6 +14,7 @@
 #include "gpu/ops/deconv.h"
 #include "gpu/kernels/conv.h"
 #include "gpu/launch/channels_last.h"
+#include "gpu/launch/group.h"
 #include "gpu/launch/packed.h"
 #include "gpu/ops/task_rows.h"
 #include "gpu/driver/tune.h"
@@ -32,9 +33,11 @@ struct conv_state {
 	struct gpu_stem stem;
 	/* the weights in the order that the kernel reads; packed once if they are constant, otherwise in each run */
 	struct gpu_form weight;
-	void *weight_fn;
+	void *weight_fn,
+		*round_fn; /* which rounds the weights when they are in order, if it is not NULL */
 	struct gpu_pack weight_pack;
 	struct gpu_flip weight_flip;
+	int64_t weight_elements;
 	/* cuDNN */
 	struct conv_plan *plan;
 	void *pack_fn;
@@ -97,18 +100,24 @@ static int pack_weight(const struct call *c, void *dst, const void *src, const v
 	const struct conv_state *s = arg;
 
 	struct gpu_flip flip = s->weight_flip;
+	int err = 0;
 
-	if (!s->flips)
-		return launch_pack(c, s->weight_fn, &s->weight_pack, 1, src, dst);
 	flip.x = src;
 	flip.y = dst;
-	return gpu_launch(c, s->weight_fn, gpu_grid(flip.rows * flip.cols), &flip, sizeof(flip));
+	if (s->flips)
+		err = gpu_launch(c, s->weight_fn, gpu_grid(flip.rows * flip.cols), &flip,
+				 sizeof(flip));
+	else if (s->weight_fn)
+		err = launch_pack(c, s->weight_fn, &s->weight_pack, 1, src, dst);
+	if (err || !s->round_fn)
+		return err;
+	return gpu_group_round(c, s->round_fn, s->weight_fn ? dst : src, dst, s->weight_elements);
 }
 
 static int plan_weight(struct site *s, struct step *step, struct conv_state *c, const char *form,
 		       size_t bytes, struct diag *d)
 {
-	if (!c->weight_fn)
+	if (!c->weight_fn && !c->round_fn)
 		return -E_DEVICE;
 	return gpu_form_take(s, step, 1, form, bytes, pack_weight, c, &c->weight, d);
 }
@@ -549,7 +558,10 @@ static int pack_reshape(struct site *s, struct step *step, struct conv_state *c,
 	return c->pack_fn ? 0 : -E_DEVICE;
 }
 
-/* Reorders weights from [cout][cin][window] to [cout][window][room]. Channels from cin to room - 1 become zeros. */
+/*
+ * Reorders weights from [cout][cin][window] to [cout][window][room], and rounds them if the plan wants that. Channels from cin to room - 1 become
+ * zeros.
+ */
 static int weight_reshape(struct site *s, struct step *step, struct conv_state *c, int64_t room,
 			  struct diag *d)
 {
@@ -558,17 +570,27 @@ static int weight_reshape(struct site *s, struct step *step, struct conv_state *
 	struct gpu_pack *p = &c->weight_pack;
 	char form[64];
 
-	if (c->raw_weight || (j->window == 1 && room == j->cin))
-		return 0; /* already in this order */
+	c->weight_elements = j->cout * j->group * j->window * room;
+	if (conv_plan_rounds(c->plan)) {
+		c->round_fn = gpu_group_rounder(s);
+		if (!c->round_fn)
+			return -E_DEVICE;
+	}
+	if (c->raw_weight || (j->window == 1 && room == j->cin)) /* already in this order */
+		return c->round_fn ? plan_weight(s, step, c, "rounded",
+						 (size_t)(c->weight_elements * size), d)
+				   : 0;
 	*p = (struct gpu_pack){.channels = (int)j->cin,
 			       .room = (int)room,
 			       .kernel = {1, 1},
 			       .step = {1, 1},
 			       .out = {(int)rows, (int)j->win.kernel[2]},
 			       .xs = {j->cin * j->window, j->window, j->win.kernel[2], 1}};
-	p->n = j->cout * j->group * j->window * room;
+	p->n = c->weight_elements;
 	c->weight_fn = gpu_sized(s, "conv", "pack", gpu_type(s, 0), d);
-	snprintf(form, sizeof(form), "last %d", (int)room);
+	if (!c->weight_fn)
+		return -E_DEVICE;
+	snprintf(form, sizeof(form), "last %d%s", (int)room, c->round_fn ? " rounded" : "");
 	return plan_weight(s, step, c, form, (size_t)(p->n * size), d);
 }
 
@@ -632,7 +654,7 @@ static int own_reshape(struct site *s, struct step *step, struct conv_state *c, 
 {
 	c->how = OWN;
 	c->weight = (struct gpu_form){0};
-	c->weight_fn = NULL;
+	c->weight_fn = c->round_fn = NULL;
 	step->want = step->give = NULL;
 	step->unread = 0;
 	step->workspace = 0;

@@ -4,6 +4,7 @@
 #include "gpu/driver/api.h"
 #include "gpu/driver/tune.h"
 #include "gpu/launch/group.h"
+#include "gpu/launch/packed.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ struct group_product {
 	enum dtype type;
 	int tile;
 	void *fn;
-	const void *b; /* transposed weights; NULL if the input itself is read */
+	const void *b; /* weights, transposed or rounded; NULL if the input itself is read */
 };
 
 static bool is_stored_turned(const struct gpu_gemm *g)
@@ -43,6 +44,8 @@ static const char *describe(const struct site *s, const struct fused_gemm *f, st
 		return "small or huge matrices";
 	if (g->a_col != 1 || g->a_row < g->k || g->a_row % each || g->n % each)
 		return "rows that are no multiples of 16 bytes";
+	if (t == DT_F32 && !site_is_weight(s, 1))
+		return "a second matrix that is to be rounded in each run";
 	if (!(is_stored_turned(g) && g->b_col % each == 0) &&
 	    !(site_is_weight(s, 1) && g->b_col == 1 && g->b_row == g->n && g->k % each == 0))
 		return "a second matrix that is neither transposed nor a weight";
@@ -157,7 +160,7 @@ static int choose_tile(struct site *s, struct group_product *p, double library_u
 		return guess_tile(s, g);
 	libraries_versions(versions, sizeof(versions));
 	const char *key = arena_printf(s->plan_arena,
-				       "infer group product 1 %s %s %" PRId64 " %" PRId64
+				       "infer group product 2 %s %s %" PRId64 " %" PRId64
 				       " %" PRId64 " %" PRId64 " %" PRId64 " act%d%s%s",
 				       versions, dtype_name(p->type), g->m, g->n, g->k, g->a_row,
 				       is_stored_turned(g) ? g->b_col : g->k, g->act,
@@ -179,6 +182,42 @@ static int choose_tile(struct site *s, struct group_product *p, double library_u
 
 /* ---- plans and runs ---------------------------------------------------------------------------- */
 
+struct rounding {
+	void *fn;
+	int64_t n;
+};
+
+static int round_weights(const struct call *c, void *dst, const void *src, const void *arg)
+{
+	const struct rounding *r = arg;
+
+	return gpu_group_round(c, r->fn, src, dst, r->n);
+}
+
+/* Makes the form of the weights that the kernels read. Returns false if there is no memory for a second copy: the library reads the first. */
+static bool pack_weights(struct site *s, struct step *step, struct group_product *p)
+{
+	struct rounding r = {.fn = p->type == DT_F32 ? gpu_group_rounder(s) : NULL};
+	const uint64_t unread = step->unread;
+	struct diag none = {0};
+
+	if (p->type == DT_F32 && !r.fn)
+		return false;
+	if (!is_stored_turned(&p->of)) {
+		p->b = gpu_turned_weights(s, step, 1, p->of.k, p->of.n, r.fn, &none);
+	} else {
+		const size_t bytes = site_known(s, 1)->bytes;
+
+		r.n = (int64_t)(bytes / sizeof(float));
+		step->unread |= 2;
+		p->b = gpu_packed(s, 1, "rounded", bytes, round_weights, &r, &none);
+	}
+	diag_free(&none);
+	if (!p->b)
+		step->unread = unread;
+	return p->b;
+}
+
 struct group_product *gpu_group_product(struct site *s, struct step *step,
 					const struct fused_gemm *f, double library_us)
 {
@@ -199,17 +238,8 @@ struct group_product *gpu_group_product(struct site *s, struct step *step,
 	p->fn = gpu_group_kernel(s, tile, p->type);
 	if (!p->fn)
 		return NULL;
-	if (!is_stored_turned(&g)) {
-		struct diag none = {0};
-		const uint64_t unread = step->unread;
-
-		p->b = gpu_turned_weights(s, step, 1, g.k, g.n, &none);
-		diag_free(&none);
-		if (!p->b) { /* there is no memory for a second copy: the library reads the first */
-			step->unread = unread;
-			return NULL;
-		}
-	}
+	if ((p->type == DT_F32 || !is_stored_turned(&g)) && !pack_weights(s, step, p))
+		return NULL;
 	if (site_in(s, 3))
 		gpu_inplace(step, 0, 3);
 	return p;

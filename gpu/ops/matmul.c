@@ -5,6 +5,7 @@
 #include "gpu/ops/group_product.h"
 #include "gpu/library/cublaslt.h"
 #include "gpu/library/choices.h"
+#include "gpu/launch/group.h"
 #include "gpu/launch/packed.h"
 #include "gpu/ops/task_rows.h"
 #include "ops/float8.h"
@@ -92,7 +93,7 @@ static int64_t batches(const struct gpu_gemm *j)
 }
 
 struct transposition {
-	void *fn;
+	void *fn, *round;
 	int64_t rows, cols;
 };
 
@@ -105,21 +106,25 @@ static int transpose_weights(const struct call *c, void *dst, const void *src, c
 	gpu_piece(&p, 2, dim, from, to);
 	p.job.x = src;
 	p.job.y = dst;
-	return gpu_strided_run(c, t->fn, &p.job);
+	int err = gpu_strided_run(c, t->fn, &p.job);
+	return err || !t->round ? err : gpu_group_round(c, t->round, dst, dst, t->rows * t->cols);
 }
 
 const void *gpu_turned_weights(struct site *s, struct step *step, uint32_t i, int64_t rows,
-			       int64_t cols, struct diag *d)
+			       int64_t cols, void *round, struct diag *d)
 {
 	const enum dtype type = gpu_type(s, i);
-	struct transposition t = {
-		.rows = rows, .cols = cols, .fn = gpu_sized(s, "move", "strided", type, d)};
+	struct transposition t = {.rows = rows,
+				  .cols = cols,
+				  .round = round,
+				  .fn = gpu_sized(s, "move", "strided", type, d)};
 
 	char form[64];
 
 	if (!t.fn)
 		return NULL;
-	snprintf(form, sizeof(form), "turned %" PRId64 " x %" PRId64, rows, cols);
+	snprintf(form, sizeof(form), "turned%s %" PRId64 " x %" PRId64, round ? " rounded" : "",
+		 rows, cols);
 	step->unread |= UINT64_C(1) << i;
 	return gpu_packed(s, i, form, (size_t)(rows * cols * gpu_size(type)), transpose_weights, &t,
 			  d);
@@ -498,7 +503,7 @@ static int plan_weights(struct site *s, struct library_product *p, struct step *
 	double as_is = blaslt_us(s, &now), turned = as_is > 0 ? blaslt_us(s, &other) : 0;
 	if (turned <= 0 || turned > 0.97 * as_is)
 		return 0;
-	p->b = gpu_turned_weights(s, step, 1, j->k, j->n, d);
+	p->b = gpu_turned_weights(s, step, 1, j->k, j->n, NULL, d);
 	if (!p->b)
 		return -E_MEMORY;
 	j->trans_b = 1;

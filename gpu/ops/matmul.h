@@ -19,11 +19,11 @@ bool gpu_one_batch(struct gpu_gemm *j);
 struct gpu_grid gpu_gemm_grid(const struct gpu_gemm *j);
 
 /*
- * Returns weights of `rows` x `cols` elements, input i, transposed. The device keeps them, and the step does not read the input any
- * more. NULL with a finding on failure.
+ * Returns weights of `rows` x `cols` elements, input i, transposed; rounded by `round` (gpu_group_rounder), if it is not NULL. The device keeps them,
+ * and the step does not read the input any more. NULL with a finding on failure.
  */
 const void *gpu_turned_weights(struct site *s, struct step *step, uint32_t i, int64_t rows,
-			       int64_t cols, struct diag *d);
+			       int64_t cols, void *round, struct diag *d);
 
 /* With --precision fp8, notes for the report why this product is computed in fp16. */
 void gpu_note_wide_product(const struct site *s, const struct fused_gemm *f);

@@ -9,6 +9,7 @@ enum {
 	MIN_WARP_ROWS = 2048,
 	/* From so many rows on, a warp computes two or four rows that are too short for all of its threads. */
 	MANY_ROWS = 8192,
+	SHORT_ROW = 3 * 32 * 8, /* elements of 16 bits that a warp has in three pieces a thread */
 };
 
 bool gpu_rows_fit(int64_t rows, int64_t n, enum dtype t, const char *prefix, char name[64],
@@ -48,6 +49,8 @@ int gpu_norm_set(struct site *s, struct step *step, struct gpu_norm_state *n, st
 		j->row_threads = fit.threads;
 		if (one)
 			snprintf(name, sizeof(name), "norm_one_row_%s", dtype_name(gpu_type(s, 0)));
+		else if (vector == 8 && j->n % vector == 0 && fit.threads == 32 && j->n <= SHORT_ROW)
+			snprintf(name, sizeof(name), "norm_short_row_%s", dtype_name(gpu_type(s, 0)));
 		if (one && fit.threads == 32 && j->rows >= MANY_ROWS && j->n <= 16 * vector) {
 			unsigned at_once = j->n <= 8 * vector ? 4 : 2; /* rows of a warp */
 			j->row_threads = (int)(32 / at_once);

@@ -3,7 +3,9 @@
 
 #include "gpu/library/choices.h"
 #include "gpu/library/cudnn_attention.h"
+#include "gpu/kernels/attend_group.h"
 #include "gpu/kernels/heads.h"
+#include "gpu/launch/group.h"
 #include "ops/fused.h"
 
 #include <math.h>
@@ -221,6 +223,68 @@ static int join_parts(const struct call *c, const struct gpu_attend_plan *p)
 	return gpu_launch_early(c, p->join, g, j, sizeof(*j));
 }
 
+/* ---- few keys ---------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	int keys, blocks; /* of a processor */
+	unsigned shared;
+} few_keys[] = {
+#define KEYS(keys, blocks) {#keys, keys, blocks, GPU_ATTEND_GROUP_SHARED(keys)},
+	GPU_ATTEND_GROUP_KEYS(KEYS)
+#undef KEYS
+};
+enum { FEW_KEYS = sizeof(few_keys) / sizeof(*few_keys), GROUP_HEAD = 64, GROUP_QUERIES = 64 };
+
+/* Returns how the kernels of attend_group.cu hide keys, by its name there, or NULL if they do not support this form of attention. */
+static const char *hiding(const struct gpu_attend *j, enum dtype t)
+{
+	const bool ranges = j->left >= 0 || j->right >= 0;
+
+	if (j->bias_type || j->sink || j->qk || j->round || j->softcap > 0 || !(j->scale > 0) ||
+	    isinf(j->scale) || (j->mask_type && (ranges || j->mask_type != (int)t)))
+		return NULL;
+	if (!j->mask_type)
+		return ranges ? "RANGES" : "ALL";
+	if (!j->ms[2])
+		return "ROW_MASK";
+	return j->t <= few_keys[0].keys && j->ms[3] == 1 && are_multiples(j->ms, 2) &&
+			       j->mask_keys % 2 == 0
+		       ? "PAIR_MASK"
+		       : NULL;
+}
+
+/* Plans a kernel for few keys, if there is one for this form of attention. */
+static bool set_group(const struct site *s, struct gpu_attend_plan *p, enum dtype t,
+		      const size_t starts[3])
+{
+	const struct gpu_attend *j = &p->job;
+	const char *form = hiding(j, t), *type = t == DT_F16 ? "f16" : "bf16";
+	const int64_t tiles = (j->s + GROUP_QUERIES - 1) / GROUP_QUERIES, all = j->batch * j->heads;
+	char name[48];
+	int i = 0;
+
+	while (i < FEW_KEYS && j->t > few_keys[i].keys)
+		i++;
+	if (!form || i == FEW_KEYS || (t != DT_F16 && t != DT_BF16) || !gpu_group_has(s->device, t) ||
+	    j->d != GROUP_HEAD || j->dv != GROUP_HEAD || j->kd != 1 || !are_multiples(j->qs, 8) ||
+	    !are_multiples(j->ks, 8) || !are_multiples(j->vs, 8) || !are_multiples(j->ys, 8) ||
+	    starts[0] % 16 || starts[1] % 16 || starts[2] % 16 || j->heads > MAX_GRID_YZ ||
+	    j->batch > MAX_GRID_YZ || all < 1)
+		return false;
+	/* a block keeps the keys of its head for as many tiles of queries as leave work for all others */
+	const int64_t places = (int64_t)cuda_facts(s->device)->processors * few_keys[i].blocks,
+		      wanted = places / all;
+	p->grid = (struct gpu_grid){(unsigned)(wanted < 1	? 1
+					       : wanted < tiles ? wanted
+								: tiles),
+				    (unsigned)j->heads, (unsigned)j->batch, 128, few_keys[i].shared};
+	snprintf(name, sizeof(name), "attend_%s_%s_%s", type, few_keys[i].name, form);
+	p->fn = gpu_kernel_sharing(s, "attend_group", name, few_keys[i].shared, NULL);
+	p->early = p->fn != NULL;
+	return p->early;
+}
+
 int gpu_attend_set(const struct site *s, struct gpu_attend_plan *p, enum dtype t,
 		   const size_t starts[3], struct diag *d)
 {
@@ -233,6 +297,8 @@ int gpu_attend_set(const struct site *s, struct gpu_attend_plan *p, enum dtype t
 
 	if (is_few(j, t, starts))
 		return set_few(s, p, t, d);
+	if (set_group(s, p, t, starts))
+		return 0;
 	struct why why = {.arena = s->plan_arena};
 	p->library = sdpa_of(s, j, t, &p->scratch, &why);
 	if (p->library)
@@ -270,7 +336,7 @@ int gpu_attend_launch(const struct call *c, const struct gpu_attend_plan *p)
 	if (any && p->library)
 		return sdpa_run(c, p->library, job, job->scratch);
 	int (*launch)(const struct call *, void *, struct gpu_grid, const void *, size_t) =
-		p->few ? gpu_launch_early : gpu_launch;
+		p->few || p->early ? gpu_launch_early : gpu_launch;
 	int err = any ? launch(c, p->fn, p->grid, job, sizeof(*job)) : 0;
 	return any && p->join && !err ? join_parts(c, p) : err;
 }

@@ -935,11 +935,45 @@ def boxes_of_codes():
         c.end(c.op("QLinearAdd", y, *one(large, zero), r, *one(large, zero), *one(40.03, zero), domain="com.microsoft"), t=q)
 
 
+def few_keys():
+    """What warpgroups attend to: one tile of queries and several, sizes of keys up to each kernel's, masks of a row and of pairs, special values."""
+    for t, (queries, keys) in itertools.product(HALVES, ((70, 90), (130, 200), (20, 250))):
+        for causal in 0, 1:
+            c = Case(f"few_keys{queries}_{keys}_{causal}_{t}")
+            c.end(c.op("Attention", c.x(t, 2, 4, queries, 64, low=-1, high=1), *(c.x(t, 2, 2, keys, 64, low=-1, high=1) for _ in range(2)), is_causal=causal))
+        mask = numbers(t, (2, 1, 1, keys), -2, 0)
+        mask[0, 0, 0, 5:9], mask[1] = -np.inf, ml_dtypes.finfo(NP[t]).min if t == "bf16" else -9  # all hidden alike are seen alike
+        c = Case(f"few_keys{queries}_{keys}_row_{t}")
+        c.end(c.op("Attention", *(c.x(t, 2, 3, n, 64, low=-1, high=1) for n in (queries, keys, keys)), c.given(t, mask)))
+    for t, where in itertools.product(HALVES, ("", "query", "key", "value")):
+        mask = numbers(t, (2, 1, 70, 90), -2, 0)
+        mask[:, :, :, 3::7] = -np.inf
+        if where != "value":
+            mask[0, 0, 7] = -np.inf
+        q, k, v = (numbers(t, (2, 3, n, 64), -1, 1) for n in (70, 90, 90))
+        if where:
+            odd = {"query": q, "key": k, "value": v}[where]
+            odd[0, 1, 5, 3], odd[0, 2, 40, 7], odd[1, 0, 11, 30], odd[1, 2, 60, 9] = np.inf, -np.inf, np.nan, np.inf
+        c = Case(f"few_keys_pairs_{where}_{t}")
+        c.end(c.op("Attention", c.given(t, q), c.given(t, k), c.given(t, v), c.given(t, mask)))
+    for t in HALVES:  # heads of another size, which the kernels of any size have
+        for kind in "none", "number", "bool":
+            c = Case(f"few_keys_of_56_{kind}_{t}")
+            mask = {"none": [], "number": [c.given(t, numbers(t, (70, 90), -2, 0))], "bool": [c.given("bool", numbers("u8", (70, 90), 0, 2) > 0)]}[kind]
+            c.end(c.op("Attention", *(c.x(t, 2, 4, n, 56, low=-1, high=1) for n in (70, 90, 90)), *mask))
+
+
+def short_rows():
+    for t in HALVES:
+        c = Case(f"short_rows_{t}")
+        c.end(c.op("LayerNormalization", c.x(t, 2050, 264), c.w(t, 264), c.w(t, 264), axis=-1))
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, convs_of_codes, coded, special, language, float8, few_rows, odd_sizes, large_batches, parts_of_keys,
-                  rows_made_by_attention, large_products, large_special, boxes_of_codes):
+                  rows_made_by_attention, large_products, large_special, boxes_of_codes, few_keys, short_rows):
         group()
     with open(os.path.join(sys.argv[1], "manifest.tsv"), "w") as f:
         for name, precision in sorted(MADE):

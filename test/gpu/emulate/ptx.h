@@ -228,7 +228,8 @@ template <typename S, float (*F)(uint32_t)> void row_of(uint64_t tile, int row, 
 	for (unsigned k = 0; k < 32 / sizeof(S); k++)
 		out[k] = F(v[k]);
 }
-template <int COLUMNS, typename S, float (*F)(uint32_t)> void group(float *c, uint64_t a, uint64_t b)
+template <int COLUMNS, typename S, float (*F)(uint32_t)>
+void group(float *c, uint64_t a, uint64_t b)
 {
 	enum { K = 32 / sizeof(S) };
 	const int lane = (int)threadIdx.x % 32, first = (int)threadIdx.x / 32 % 4 * 16 + lane / 4;
@@ -252,9 +253,62 @@ template <int COLUMNS> void group_multiply_bf16(float *c, uint64_t a, uint64_t b
 {
 	emulate::group<COLUMNS, uint16_t, emulate::brain>(c, a, b);
 }
-template <int COLUMNS> void group_multiply_tf32(float *c, uint64_t a, uint64_t b)
+inline uint32_t group_round_tf32(uint32_t v)
 {
-	emulate::group<COLUMNS, uint32_t, emulate::tf32>(c, a, b);
+	return (v & 0x7fffffffu) > 0x7f800000u	  ? 0x7fffffffu
+	       : (v & 0x7f800000u) == 0x7f800000u ? v
+						  : (v + 0xfffu + (v >> 13 & 1)) & 0xffffe000u;
+}
+/* The copy engine's rounds of barriers are not those that are looked at for threads at the same bytes. */
+inline void group_matrices(uint32_t *r, const void *row)
+{
+	emulate::rows own = {r, {}};
+	emulate_aligned(row, "group_matrices");
+	emulate_copy(own.row, row, sizeof(own.row));
+	emulate_warp(0xffffffffu, emulate::deal<false>, &own, "group_matrices");
+}
+/* The four warps multiply registers each on its own, eight columns at a time. */
+template <int COLUMNS> void group_multiply_tf32(float *c, const uint32_t *a, uint64_t b)
+{
+	const int lane = (int)threadIdx.x % 32;
+
+	for (int n = 0; n < COLUMNS / 8; n++) {
+		uint32_t v[2];
+		for (int i = 0; i < 2; i++)
+			emulate_copy((char *)&v[i],
+				     emulate::piece_of(b, n * 8 + lane / 4, 16 * i) + lane % 4 * 4,
+				     4);
+		mma_tf32(c + 4 * n, a, v[0], v[1]);
+	}
+}
+namespace emulate
+{
+/* Of a tile whose rows are elements along k: two registers for eight columns. */
+inline void turned_part(uint64_t tile, int n, uint32_t *v)
+{
+	const int lane = (int)threadIdx.x % 32;
+
+	for (int i = 0; i < 4; i++)
+		emulate_copy((char *)v + 2 * i,
+			     piece_of(tile, i / 2 * 8 + lane % 4 * 2 + i % 2, 16 * n) + lane / 4 * 2,
+			     2);
+}
+} // namespace emulate
+inline void group_turned_f16(float *c, const uint32_t *a, uint64_t b)
+{
+	for (int n = 0; n < 8; n++) {
+		uint32_t v[2];
+		emulate::turned_part(b, n, v);
+		mma_f16(c + 4 * n, a, v[0], v[1]);
+	}
+}
+inline void group_turned_bf16(float *c, const uint32_t *a, uint64_t b)
+{
+	for (int n = 0; n < 8; n++) {
+		uint32_t v[2];
+		emulate::turned_part(b, n, v);
+		mma_bf16(c + 4 * n, a, v[0], v[1]);
+	}
 }
 
 /* "mbarrier"; run.cc has what a barrier is, so that threads which come to it are not seen to touch memory without a barrier. */
