@@ -11,6 +11,7 @@
   deep      gpt with 12 narrow layers, where planning costs most
   half      a decoder of 16-bit elements as of Llama, so wide that products of few rows take the kernels for large matrices
   half_T_N  the same of other sizes and types
+  half_made the same with scales of normalizations that each step computes
   rows      prompts of two and of nine rows
   data      the prompts and pieces of the tests, and the ids that ort_loop.py chooses
   big       gpt at GPT-2's shape of layers (12 x 768), for measurements
@@ -125,8 +126,9 @@ def gpt(path, layers=2, size=32, heads=2, vocab=61, longest=176, seed=1, contrib
     n.save(path, ins, outs, contrib)
 
 
-def half(path, size=512, heads=8, kv=4, d=64, wide=256, vocab=61, longest=176, seed=8, t=T.FLOAT16):
-    """A decoder of 16-bit elements: normalization by the root of the mean of squares, a gate in the feed-forward part."""
+def half(path, size=512, heads=8, kv=4, d=64, wide=256, vocab=61, longest=176, seed=8, t=T.FLOAT16, made=False):
+    """A decoder of 16-bit elements: normalization by the root of the mean of squares, a gate in the feed-forward part. With `made`, the
+    scales of normalizations are what the step computes."""
     n = Net(seed)
 
     def init(name, a):
@@ -143,6 +145,8 @@ def half(path, size=512, heads=8, kv=4, d=64, wide=256, vocab=61, longest=176, s
     def norm(x):
         n.n += 1
         scale = init(f"g{n.n}", 1 + 0.1 * n.rng.standard_normal(size))
+        if made:
+            scale = n.op("Add", scale, n.op("ReduceMean", x, n.const(0, 1), keepdims=0))
         return n.op("SimplifiedLayerNormalization", x, scale, axis=-1, epsilon=1e-5)
 
     angle = np.outer(np.arange(longest), 10000.0 ** (-np.arange(0, d, 2) / d)).astype(np.float16)
@@ -221,6 +225,7 @@ KINDS = {
     # products whose columns one block has, and two and four share
     **{f"half_{name}_{size}": lambda p, t=t, size=size, wide=wide: half(p, size, wide=wide, t=t)
        for name, t in (("f16", T.FLOAT16), ("bf16", T.BFLOAT16)) for size, wide in ((384, 352), (512, 256), (1024, 136))},
+    "half_made": lambda p: half(p, made=True),
     "walk": walk,
     "grow": grow,
     "stuck": stuck,
