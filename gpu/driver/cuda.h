@@ -146,7 +146,8 @@ int gpu_launch_early(const struct call *c, void *fn, struct gpu_grid grid, const
  * threads, add() may put this job, with which the parameters begin, behind the n jobs of that launch, and give it the blocks for it; it
  * returns whether it did. Then one launch does all of them.
  */
-typedef bool gpu_add_job(void *params, unsigned n, const void *job, struct gpu_grid *grid, const struct gpu_grid *more);
+typedef bool gpu_add_job(void *params, unsigned n, const void *job, struct gpu_grid *grid,
+			 const struct gpu_grid *more);
 int gpu_launch_several(const struct call *c, void *fn, struct gpu_grid grid, const void *params,
 		       size_t bytes, gpu_add_job *add);
 /*
@@ -174,7 +175,7 @@ struct gpu_written {
 	struct gpu_grid *grid;
 	void *params;
 	size_t bytes;
-	unsigned jobs; /* of gpu_launch_several(), otherwise 1 */
+	unsigned jobs;		      /* of gpu_launch_several(), otherwise 1 */
 	const struct step *const *by; /* the steps of these */
 };
 bool gpu_written(const struct call *c, unsigned back, struct gpu_written *out);

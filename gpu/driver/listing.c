@@ -92,7 +92,8 @@ int listing_launch(struct listing *l, const struct step *by, void *fn, struct gp
 	memset(l->params + l->params_used, 0, at - l->params_used);
 	memcpy(l->params + at, params, bytes);
 	l->params_used = at + bytes;
-	*o = (struct operation){.fn = fn, .grid = g, .early = early, .at = at, .bytes = bytes, .jobs = 1};
+	*o = (struct operation){
+		.fn = fn, .grid = g, .early = early, .at = at, .bytes = bytes, .jobs = 1};
 	o->by[0] = by;
 	return 0;
 }
@@ -102,9 +103,9 @@ bool listing_add_job(struct listing *l, const struct step *by, void *fn, struct 
 {
 	struct operation *last = l->n ? &l->op[l->n - 1] : NULL;
 
-	if (l->failed || !last || last->fn != fn || last->grid.y != g.y ||
-	    last->jobs >= GPU_SEVERAL || last->grid.threads != g.threads ||
-	    last->grid.shared != g.shared || !add_job(l->params + last->at, last->jobs, job, &last->grid, &g))
+	if (l->failed || !last || last->fn != fn || last->grid.y != g.y || last->jobs >= GPU_SEVERAL ||
+	    last->grid.threads != g.threads || last->grid.shared != g.shared ||
+	    !add_job(l->params + last->at, last->jobs, job, &last->grid, &g))
 		return false;
 	last->by[last->jobs++] = by;
 	return true;

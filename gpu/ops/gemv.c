@@ -25,8 +25,8 @@ enum {
 	RING_OWN_SHARED = 2 << 10, /* bytes, at most, that a block takes beside those of its launch */
 	RING_GATED = RING_COLUMNS / 2, /* columns of each of two matrices whose products are multiplied */
 	/*
-	 * Elements of a row that is normalized, and such rows, at most: with one row a step of a Llama is 1 % faster so, with 16 it is
-	 * 4 % slower, as each block goes through all rows.
+	 * Elements of a row that is normalized, at most, and such rows where nobody has added up their squares: each block then goes
+	 * through all rows, which makes a step of a Llama 1 % faster with one row and 4 % slower with 16.
 	 */
 	RING_NORM = 4096,
 	RING_NORM_ROWS = 4,
@@ -208,7 +208,8 @@ int gpu_gemv_reshape(struct site *s, const struct fused_gemm *f, struct step *st
 	step->state = p;
 	if (!p->fn || !p->unaligned || !p->shares)
 		return p->fn && p->unaligned ? 0 : -E_DEVICE;
-	p->squares = gpu_room(step, p->job.n <= RING_NORM ? (size_t)squares_bytes(p->job.m, p->job.n) : 0);
+	p->squares =
+		gpu_room(step, p->job.n <= RING_NORM ? (size_t)squares_bytes(p->job.m, p->job.n) : 0);
 	step->keep_workspace = true;
 	snprintf(typed, sizeof(typed), "gemv_gate%s_%s", name + strlen("gemv_ring"), dtype_name(t));
 	p->gated = gpu_kernel_sharing(s, file, typed, p->grid.shared, d);
@@ -244,7 +245,8 @@ static bool add_product(void *all, unsigned n, const void *one, struct gpu_grid 
  * The same for rings, whose blocks follow one another: a block that had nothing to do would have to find room for a ring first. What a
  * launch normalizes first, no other product may read as it is.
  */
-static bool add_ring(void *all, unsigned n, const void *one, struct gpu_grid *grid, const struct gpu_grid *more)
+static bool add_ring(void *all, unsigned n, const void *one, struct gpu_grid *grid,
+		     const struct gpu_grid *more)
 {
 	if (((const struct gpu_ring *)all)->scale || !can_add(all, n, one))
 		return false;
@@ -286,7 +288,8 @@ static struct gpu_ring *maker_of_rows(const struct call *c, const struct gpu_nor
 	struct gpu_ring *r = w.params;
 	const struct gemv *p = w.by[0]->state;
 	const struct gpu_gemm *j = r->all.job;
-	bool makes = *w.fn == p->fn && p->shares && w.jobs == 1 && j->y == n->x && j->m == n->rows && j->n == n->n;
+	bool makes = *w.fn == p->fn && p->shares && w.jobs == 1 && j->y == n->x &&
+		     j->m == n->rows && j->n == n->n;
 	return makes ? r : NULL;
 }
 

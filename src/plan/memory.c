@@ -322,7 +322,8 @@ static int check_limit(const struct segment *s, const struct runtime *rt, struct
 static uint32_t workspace_dies(const struct segment *s, uint32_t i)
 {
 	const struct step_plan *p = &s->steps[i];
-	const struct slot_plan *y = p->step.nout && p->out[0] != NO_VALUE ? &s->slots[p->out[0]] : NULL;
+	const struct slot_plan *y =
+		p->step.nout && p->out[0] != NO_VALUE ? &s->slots[p->out[0]] : NULL;
 
 	if (!p->step.keep_workspace || !y || y->dies < i)
 		return i;
