@@ -84,9 +84,9 @@ for kernel in gemv_gate{1,2}_{1,2,4}_{f16,bf16}; do
 	told $? "$kernel has run"
 done
 # of three normalizations the gate's products do one with nine rows, too, as the product before has added up their squares
-export FAKE_CUDA_LOG=$work/nine
+export FAKE_CUDA_LOG=$work/nine.launches
 speaks nine half_f16_512 rows9 --steps 4 && awk '/run norm_one_row/ {n++} /run gemv_gate/ {gate = 1}
-	/run choose_ids/ {if (gate && n == 2) good = 1; n = gate = 0} END {exit !good}' "$work/nine"
+	/run choose_ids/ {if (gate && n == 2) good = 1; n = gate = 0} END {exit !good}' "$work/nine.launches"
 told $? "half_f16_512, rows9: products normalize what they read"
 # a product must not read a scale that the step computes before the launch that makes it has ended: the emulator would tell
 found=$(speaks made half_made rows2 --steps 3) && [ -z "$found" ]
