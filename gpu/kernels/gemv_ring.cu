@@ -10,7 +10,7 @@
 #ifdef CLUSTERS
 
 enum {
-	DEEP = 16,    // rows of B in a product of tensor cores
+	CHUNK = 16,   // rows of B that a warp reads at a time
 	PIECE = 8,    // elements of 16 bytes
 	COLUMNS = 128, // of a block
 	BAND = 64,    // columns that lie together in shared memory, in rows of 128 bytes
@@ -21,24 +21,15 @@ enum {
 	NORM_PIECES = 512,  // of a row that is normalized, at most
 };
 
-// The warps of a block share its rows of B, and, with few rows of A, its columns: then fewer sums are added up in the end, though each
-// row of A is read twice, which takes longer than it saves with many.
-template <int HALVES> struct Warps {
-	enum {
-		SIDES = HALVES == 1 ? 2 : 1, // warps beside one another,
-		CHAIN = WARPS / SIDES,	     // and behind one another
-		WIDTH = COLUMNS / SIDES,     // columns of a warp,
-		CHUNK = DEEP * SIDES,	     // and rows that it reads at a time
-		CHUNK_PIECES = CHUNK / PIECE,
-	};
-};
-
 __device__ inline void mma(float *c, const u32 *a, u32 b0, u32 b1, f16) { mma_f16(c, a, b0, b1); }
 __device__ inline void mma(float *c, const u32 *a, u32 b0, u32 b1, bf16) { mma_bf16(c, a, b0, b1); }
 
 // ---- rows that are normalized -----------------------------------------------------------------------
 
-typedef float Norms[2 * HALF * NORM_PIECES / 32]; // for each row, the sums of the squares of 32 pieces
+struct Norms {
+	float factor[2 * HALF];			     // of each row
+	float part[2 * HALF * NORM_PIECES / 32]; // sums of the squares of 32 pieces
+};
 
 // The sum of the squares of N numbers, in the order of all sums of squares here: that of norm_row (rows.cu), so that the results are
 // the same. Neighbours come first, then neighbours of these, up to 256; such sums follow one another.
@@ -50,9 +41,14 @@ template <typename T, int N> __device__ inline float squares(const T *x)
 		return squares<T, N / 2>(x) + squares<T, N / 2>(x + N / 2);
 }
 
-// Adds up the squares of the rows. between() is called once while the first reads are under way.
+__device__ inline float norm_of(const gpu_gemm &p, float squares, float epsilon)
+{
+	return 1.0f / sqrtf(squares / (float)p.k + epsilon);
+}
+
+// Finds the factors of the rows. between() is called once while the first reads are under way.
 template <typename T, typename BETWEEN>
-__device__ inline void add_squares(const gpu_gemm &p, float *to, const BETWEEN &between)
+__device__ inline void find_norms(const gpu_gemm &p, float epsilon, Norms &to, const BETWEEN &between)
 {
 	enum { AT_ONCE = 8 };
 	const int pieces = (int)p.k / PIECE, parts = (pieces + 31) / 32, all = (int)p.m * parts, lane = threadIdx.x % 32;
@@ -80,8 +76,16 @@ __device__ inline void add_squares(const gpu_gemm &p, float *to, const BETWEEN &
 #pragma unroll
 		for (int u = 0; u < AT_ONCE; u++)
 			if (!lane && first + u * WARPS < all)
-				to[first + u * WARPS] = sum[u];
+				to.part[first + u * WARPS] = sum[u];
 	}
+	__syncthreads();
+	if (threadIdx.x < 2 * HALF) {
+		float v = 0;
+		for (int k = 0; k < parts && threadIdx.x < (int)p.m; k++)
+			v += to.part[threadIdx.x * parts + k];
+		to.factor[threadIdx.x] = norm_of(p, v, epsilon);
+	}
+	__syncthreads();
 }
 
 // The place of the sum of the squares of columns col to col + 31 of a row: two times four of them lie beside one another, so that two
@@ -92,34 +96,29 @@ __device__ inline int64_t place_of_squares(const gpu_gemm &p, int64_t row, int64
 	return (sum / GPU_SQUARE_SUMS * p.m + row) * GPU_SQUARE_SUMS + sum % GPU_SQUARE_SUMS;
 }
 
-// The same with sums that are known. Each block reads them once: they lie in few lines, which all blocks want at the same time.
-__device__ inline void gather_squares(const gpu_gemm &p, const float *known, float *to)
+// The factor of row threadIdx.x % 32 / 2, from sums of squares.
+__device__ inline float known_norm(const gpu_gemm &p, const float *known, float epsilon)
 {
-	const int EACH = GPU_SQUARES * GPU_SQUARE_SUMS, lane = threadIdx.x % 32, row = lane / 2, side = lane % 2;
-	const int groups = (int)((p.k + EACH - 1) / EACH);
-	for (int g = threadIdx.x / 32; g < groups; g += WARPS) {
-		float4 x = make_float4(0, 0, 0, 0);
-		if (row < (int)p.m && g * EACH + side * (EACH / 2) < (int)p.k)
-			x = ((const float4 *)known)[(g * (int)p.m + row) * 2 + side];
-		float sum = (x.x + x.y) + (x.z + x.w);
-		sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-		if (!side && row < (int)p.m)
-			to[row * groups + g] = sum;
-	}
-}
-
-// The factors of rows threadIdx.x % 32 / 4, and so on.
-template <int HALVES> __device__ inline void find_factors(const gpu_gemm &p, float epsilon, const float *sums, float *factor)
-{
-	const int parts = ((int)p.k / PIECE + 31) / 32;
+	enum { AT_ONCE = 8, EACH = GPU_SQUARES * GPU_SQUARE_SUMS };
+	const int lane = threadIdx.x % 32, groups = (int)((p.k + EACH - 1) / EACH);
+	float all = 0;
+#pragma unroll 1
+	for (int first = 0; first < groups; first += AT_ONCE) {
+		float4 x[AT_ONCE];
 #pragma unroll
-	for (int h = 0; h < HALVES; h++) {
-		const int row = h * HALF + threadIdx.x % 32 / 4;
-		float v = 0;
-		for (int k = 0; k < parts && row < (int)p.m; k++)
-			v += sums[row * parts + k];
-		factor[h] = 1.0f / sqrtf(v / (float)p.k + epsilon);
+		for (int u = 0; u < AT_ONCE; u++) {
+			const int group = first + u;
+			x[u] = make_float4(0, 0, 0, 0);
+			if (lane / 2 < (int)p.m && group * EACH + lane % 2 * (EACH / 2) < (int)p.k)
+				x[u] = ((const float4 *)known)[(group * (int)p.m + lane / 2) * 2 + lane % 2];
+		}
+#pragma unroll
+		for (int u = 0; u < AT_ONCE; u++) {
+			const float half = (x[u].x + x[u].y) + (x[u].z + x[u].w);
+			all += half + __shfl_xor_sync(0xffffffffu, half, 1);
+		}
 	}
+	return norm_of(p, all, epsilon);
 }
 
 // Two elements of a row with its factor, and with the scale of their columns.
@@ -134,11 +133,10 @@ template <typename T> __device__ inline u32 normalized(u32 x, float factor, u32 
 
 // ---- the way of the warps through B ------------------------------------------------------------------
 
-// A chunk in shared memory: rows of B in bands of 64 columns, the same columns of each row of A, and of the scale of rows that are
-// normalized. The pieces of a row are permuted so that the eight rows of a matrix lie in different banks.
+// A chunk in shared memory: 16 rows of B in bands of 64 columns, the same 16 columns of each row of A, and of the scale of rows that
+// are normalized. The pieces of a row are permuted so that the eight rows of a matrix lie in different banks.
 template <int HALVES> struct Stage {
-	typedef Warps<HALVES> W;
-	uint4 b[W::WIDTH / BAND][W::CHUNK][BAND / PIECE], a[HALVES * HALF][W::CHUNK_PIECES], scale[W::CHUNK_PIECES];
+	uint4 b[COLUMNS / BAND][CHUNK][BAND / PIECE], a[HALVES * HALF][CHUNK / PIECE], scale[CHUNK / PIECE];
 
 	__device__ inline uint4 *piece_b(int row, int piece)
 	{
@@ -146,13 +144,12 @@ template <int HALVES> struct Stage {
 	}
 	__device__ inline uint4 *piece_a(int row, int piece)
 	{
-		return &a[row][piece ^ (W::SIDES == 1 ? row >> 2 & 1 : row >> 1 & 3)];
+		return &a[row][piece ^ (row >> 2 & 1)];
 	}
 };
 
 // A warp's way through its chunks: the chunks of a block's rows of B, one after the other, are dealt to its warps.
 template <typename T, int HALVES> struct Way {
-	typedef Warps<HALVES> W;
 	Stage<HALVES> *ring;
 	const gpu_gemm &p;
 	const T *b; // where this thread's columns begin
@@ -162,28 +159,27 @@ template <typename T, int HALVES> struct Way {
 
 	__device__ inline int row_of(int i) const
 	{
-		return k0 + i * W::CHAIN * W::CHUNK;
+		return k0 + i * WARPS * CHUNK;
 	}
 	__device__ inline void read_b(int i)
 	{
-		const int WIDE = W::WIDTH / PIECE, piece = threadIdx.x % WIDE, row0 = threadIdx.x % 32 / WIDE, k = row_of(i) + row0;
+		const int WIDE = COLUMNS / PIECE, piece = threadIdx.x % WIDE, row0 = threadIdx.x % 32 / WIDE, k = row_of(i) + row0;
 		const T *from = b + k * p.b_row;
 		if (i >= n)
 			return;
 #pragma unroll
-		for (int r = 0; r < W::CHUNK; r += 32 / WIDE)
+		for (int r = 0; r < CHUNK; r += 32 / WIDE)
 			fetch16(ring[i % STAGES].piece_b(row0 + r, piece), from + r * p.b_row, there && k + r < (int)p.k);
-		if (scale && threadIdx.x % 32 < W::CHUNK_PIECES) {
+		if (scale && threadIdx.x % 32 < CHUNK / PIECE) {
 			const int at = row_of(i) + threadIdx.x % 32 * PIECE;
 			fetch16(&ring[i % STAGES].scale[threadIdx.x % 32], scale + (at < (int)p.k ? at : 0), at < (int)p.k);
 		}
 	}
 	__device__ inline void read_a(int i)
 	{
-		const int row = threadIdx.x % 32 / W::CHUNK_PIECES, piece = threadIdx.x % W::CHUNK_PIECES, k = row_of(i) + piece * PIECE;
+		const int row = threadIdx.x % 32 / 2, piece = threadIdx.x % 2, k = row_of(i) + piece * PIECE;
 		const bool there = row < (int)p.m && k < (int)p.k;
-		static_assert(HALVES * HALF * W::CHUNK_PIECES == 32, "a piece for each thread");
-		if (i < n)
+		if (i < n && row < HALVES * HALF)
 			fetch16(ring[i % STAGES].piece_a(row, piece), (const T *)p.a + (there ? row * p.a_row + k : 0), there);
 	}
 	__device__ inline void begin_a()
@@ -195,26 +191,23 @@ template <typename T, int HALVES> struct Way {
 		}
 	}
 	// Adds the products of chunk i. The tensor cores take columns of B as rows, and rows of A as columns.
-	__device__ inline void multiply(int i, const float *factor, float sum[W::WIDTH / 16][HALVES][4])
+	__device__ inline void multiply(int i, const float *factor, float sum[COLUMNS / 16][HALVES][4])
 	{
 		const int lane = threadIdx.x % 32, row = lane / 16 * 8 + lane % 8, side = lane / 8 % 2;
 		Stage<HALVES> &stage = ring[i % STAGES];
 		u32 a[4], b[4];
+		matrices(a, stage.piece_a(row % (HALVES * HALF), side));
+		if (scale) {
 #pragma unroll
-		for (int deep = 0; deep < W::SIDES; deep++) {
-			matrices(a, stage.piece_a(row % (HALVES * HALF), 2 * deep + side));
-			if (scale) {
+			for (int h = 0; h < 2 * HALVES; h++)
+				a[h] = normalized<T>(a[h], factor[h / 2], ((const u32 *)stage.scale)[h % 2 * 4 + lane % 4]);
+		}
 #pragma unroll
-				for (int h = 0; h < 2 * HALVES; h++)
-					a[h] = normalized<T>(a[h], factor[h / 2], ((const u32 *)stage.scale)[deep * 8 + h % 2 * 4 + lane % 4]);
-			}
+		for (int j = 0; j < COLUMNS / 16; j++) {
+			matrices_turned(b, stage.piece_b(row, 2 * j + side));
 #pragma unroll
-			for (int j = 0; j < W::WIDTH / 16; j++) {
-				matrices_turned(b, stage.piece_b(deep * DEEP + row, 2 * j + side));
-#pragma unroll
-				for (int h = 0; h < HALVES; h++)
-					mma(sum[j][h], b, a[2 * h], a[2 * h + 1], T());
-			}
+			for (int h = 0; h < HALVES; h++)
+				mma(sum[j][h], b, a[2 * h], a[2 * h + 1], T());
 		}
 	}
 };
@@ -273,7 +266,7 @@ __device__ inline void put_some(const gpu_ring &all, const gpu_gemm &p, int64_t 
 }
 
 // Adds up what the warps of a block, then what the SIZE blocks of its cluster have, and stores it. Each block has a share of the sums.
-template <typename T, int CHAIN, int SIZE, bool GATE>
+template <typename T, int SIZE, bool GATE>
 __device__ inline void put_sums(const gpu_ring &job, const gpu_gemm &p, int64_t col0, const float *part, float *all)
 {
 	const int EACH = GATE ? 2 : 1, rows = (int)p.m, total = rows * COLUMNS, share = total / SIZE, rank = blockIdx.x % SIZE;
@@ -281,7 +274,7 @@ __device__ inline void put_sums(const gpu_ring &job, const gpu_gemm &p, int64_t 
 		const Place at = place_of<GATE>(i);
 		float v = 0;
 #pragma unroll
-		for (int w = 0; w < CHAIN; w++)
+		for (int w = 0; w < WARPS; w++)
 			v += part[(w * rows + at.row) * STEP + at.col];
 		return v;
 	};
@@ -306,19 +299,18 @@ __device__ inline void put_sums(const gpu_ring &job, const gpu_gemm &p, int64_t 
 }
 
 // Writes a warp's sums to shared memory.
-template <int HALVES> __device__ inline void keep_sums(const float sum[Warps<HALVES>::WIDTH / 16][HALVES][4], int rows, float *part)
+template <int HALVES> __device__ inline void keep_sums(const float sum[COLUMNS / 16][HALVES][4], int rows, float *part)
 {
-	typedef Warps<HALVES> W;
-	const int warp = threadIdx.x / 32 / W::SIDES, side = threadIdx.x / 32 % W::SIDES, lane = threadIdx.x % 32;
+	const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 #pragma unroll
-	for (int j = 0; j < W::WIDTH / 16; j++)
+	for (int j = 0; j < COLUMNS / 16; j++)
 #pragma unroll
 		for (int h = 0; h < HALVES; h++)
 #pragma unroll
 			for (int e = 0; e < 4; e++) {
 				const int row = h * HALF + lane % 4 * 2 + e % 2;
 				if (row < rows)
-					part[(warp * rows + row) * STEP + side * W::WIDTH + j * 16 + e / 2 * 8 + lane / 4] = sum[j][h][e];
+					part[(warp * rows + row) * STEP + j * 16 + e / 2 * 8 + lane / 4] = sum[j][h][e];
 			}
 }
 
@@ -330,7 +322,6 @@ __device__ inline int tiles_of(const gpu_gemm &p)
 // Blocks have 128 columns of one matrix, one matrix after the other, or (GATE) 64 of each of the first two.
 template <typename T, int HALVES, int SIZE, bool GATE> __device__ inline void ring(const gpu_ring &job)
 {
-	typedef Warps<HALVES> W;
 	SHARED_ROOM(char, room);
 	__shared__ Norms norms;
 	int which = 0, tile = blockIdx.x / SIZE;
@@ -339,10 +330,10 @@ template <typename T, int HALVES, int SIZE, bool GATE> __device__ inline void ri
 	const gpu_gemm &p = job.all.job[which];
 	Stage<HALVES> *const stages = (Stage<HALVES> *)room;
 	const int warp = threadIdx.x / 32, rank = blockIdx.x % SIZE;
-	const int chunks = (int)((p.k + W::CHUNK - 1) / W::CHUNK), each = (chunks + SIZE - 1) / SIZE;
-	const int first = rank * each + warp / W::SIDES, end = rank * each + each < chunks ? rank * each + each : chunks;
+	const int chunks = (int)((p.k + CHUNK - 1) / CHUNK), each = (chunks + SIZE - 1) / SIZE;
+	const int first = rank * each + warp, end = rank * each + each < chunks ? rank * each + each : chunks;
 	const int64_t col0 = tile * (int64_t)(GATE ? BAND : COLUMNS);
-	const int piece = warp % W::SIDES * (W::WIDTH / PIECE) + threadIdx.x % (W::WIDTH / PIECE);
+	const int piece = threadIdx.x % (COLUMNS / PIECE);
 	const int64_t col = col0 + (GATE ? piece % (BAND / PIECE) : piece) * PIECE;
 	const T *const b = (const T *)(GATE && piece >= BAND / PIECE ? job.all.job[1].b : p.b);
 	const bool there = col < p.n;
@@ -351,9 +342,9 @@ template <typename T, int HALVES, int SIZE, bool GATE> __device__ inline void ri
 			      b + (there ? col : 0),
 			      there,
 			      (const T *)job.scale,
-			      first * W::CHUNK,
-			      first < end ? (end - first + W::CHAIN - 1) / W::CHAIN : 0};
-	float sum[W::WIDTH / 16][HALVES][4] = {}, factor[HALVES] = {}; // of rows threadIdx.x % 32 / 4, and so on
+			      first * CHUNK,
+			      first < end ? (end - first + WARPS - 1) / WARPS : 0};
+	float sum[COLUMNS / 16][HALVES][4] = {}, factor[HALVES] = {}; // of rows threadIdx.x % 32 / 4, and so on
 
 	if (SIZE > 1)
 		cluster_arrive();
@@ -364,16 +355,15 @@ template <typename T, int HALVES, int SIZE, bool GATE> __device__ inline void ri
 			fetch_end();
 		}
 	});
-	if (job.scale && !job.known) {
-		add_squares<T>(p, norms, [&] { way.begin_a(); });
-	} else {
+	if (job.scale && !job.known)
+		find_norms<T>(p, job.epsilon, norms, [&] { way.begin_a(); });
+	else
 		way.begin_a();
-		if (job.scale)
-			gather_squares(p, job.known, norms);
-	}
 	if (job.scale) {
-		__syncthreads();
-		find_factors<HALVES>(p, job.epsilon, norms, factor);
+		const float known = job.known ? known_norm(p, job.known, job.epsilon) : norms.factor[threadIdx.x % 32 / 2];
+#pragma unroll
+		for (int h = 0; h < HALVES; h++)
+			factor[h] = __shfl_sync(0xffffffffu, known, h * 2 * HALF + threadIdx.x % 32 / 4 * 2);
 	}
 #pragma unroll 1
 	for (int i = 0; i < way.n; i++) {
@@ -391,7 +381,7 @@ template <typename T, int HALVES, int SIZE, bool GATE> __device__ inline void ri
 	if (SIZE > 1)
 		cluster_wait(); // the others have begun, so that their shared memory is there
 	__syncthreads();
-	put_sums<T, W::CHAIN, SIZE, GATE>(job, p, col0, part, all);
+	put_sums<T, SIZE, GATE>(job, p, col0, part, all);
 }
 
 #define RING(T, HALVES, SIZE)                                                                                                     \
