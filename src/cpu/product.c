@@ -8,6 +8,7 @@
 #include "cpu/math/function.h"
 #include "cpu/math/gemm.h"
 #include "cpu/math/level.h"
+#include "cpu/math/simd.h"
 #include "cpu/math/util.h"
 #include "cpu/math/window.h"
 #include "cpu/onednn/onednn.h"
@@ -77,16 +78,17 @@ static bool is_row(const struct vinfo *c, int64_t n)
 /*
  * With AVX-512, oneDNN waits for weights that come from memory: on one core of a Xeon, 128 rows by 768 x 3072 run at 150 GFLOP/s
  * there and at 185 here. With many rows the weights matter less, and less still with several threads: with eight it is
- * the faster one (bert's 128 rows by a quarter). Its GELU is faster, which shows behind short sums.
+ * the faster one (bert's 128 rows by a quarter). Its GELU takes 1.15 times as long, unless it stands behind short sums (96 values: 0.9).
  */
 static bool onednn_faster(const struct fused_gemm *f, int64_t m, int64_t k)
 {
-	enum { FEW_ROWS = 16, MANY_BY_TWO = 160, MANY_ALONE = 512, SHORT_SUM = 512 };
+	enum { FEW_ROWS = 16, MANY_BY_TWO = 160, MANY_ALONE = 512, SHORT_SUM = 192 };
 	int threads = pool_threads();
 	int64_t many = threads == 1 ? MANY_ALONE : threads == 2 ? MANY_BY_TWO : FEW_ROWS;
-	bool gelu = f->act == ACT_GELU || f->act == ACT_GELU_TANH;
 
-	return m > FEW_ROWS && (m > many || (gelu && k < SHORT_SUM)) && onednn_usable(NULL);
+	if (threads <= 2 && f->act == ACT_GELU && k >= SHORT_SUM)
+		return false;
+	return m > many && onednn_usable(NULL);
 }
 
 static bool accepts(const struct site *s, const struct fused_gemm *f, struct why *w)
@@ -116,7 +118,7 @@ static bool accepts(const struct site *s, const struct fused_gemm *f, struct why
 enum { PACK_COLUMNS = 64 };
 
 struct packing {
-	int64_t n, k;
+	int64_t n, k, taps; /* taps: elements of the window, 0 for a matrix */
 	bool transposed;
 	const float *from;
 	float *to;
@@ -133,7 +135,8 @@ static void pack_columns(void *arg, int64_t begin, int64_t end, int thread)
 				 .k = p->k,
 				 .b = p->from + first * (p->transposed ? p->k : 1),
 				 .b_row = p->transposed ? 1 : p->n,
-				 .b_col = p->transposed ? p->k : 1};
+				 .b_col = p->transposed ? p->k : 1,
+				 .taps = p->taps};
 		gemm_pack(GEMM_F32, &g, p->to + first * p->k);
 	}
 }
@@ -347,19 +350,17 @@ static int reshape(struct site *s, struct step *step, const struct fused_gemm *f
 	return prepare(s, step, l, f->transB != 0, d);
 }
 
-/* Applies the activation to a block of the product. */
-static void activate(const struct gemm *g, int64_t m0, int64_t m1, int64_t n0, int64_t n1)
+/* The activation as tiles apply it to their sums, or GEMM_PLAIN. */
+static enum gemm_act tile_act(int act)
 {
-	const struct linear *l = g->finish_arg;
-
-	for (int64_t i = m0; i < m1; i++)
-		act_f32(l->act, l->act_alpha, l->act_beta, (float *)g->c + i * g->c_row + n0, n1 - n0);
+	return act == ACT_RELU ? GEMM_RELU : act == ACT_HARDSWISH ? GEMM_HARDSWISH : GEMM_PLAIN;
 }
 
 int product_run(const struct call *c)
 {
 	const struct linear *l = c->step->state;
 	const void *r = l->has_r ? c->in[IN_R]->data : NULL;
+	const float parameters[2] = {l->act_alpha, l->act_beta};
 	bool in_place = r && r == c->out[0]->data;
 	struct gemm g = product_of(l);
 
@@ -381,14 +382,12 @@ int product_run(const struct call *c)
 	}
 	g.bias = l->has_c ? c->in[IN_C]->data : NULL;
 	g.residual = in_place ? NULL : r;
-	g.act = l->act == ACT_RELU	  ? GEMM_RELU
-		: l->act == ACT_HARDSWISH ? GEMM_HARDSWISH
-					  : GEMM_PLAIN;
+	g.act = tile_act(l->act);
 	g.act_alpha = l->act_alpha;
 	g.act_beta = l->act_beta;
 	if (l->act != ACT_NONE && g.act == GEMM_PLAIN) {
-		g.finish = activate;
-		g.finish_arg = l;
+		g.map = simd()->map[act_function(l->act)];
+		g.map_arg = parameters;
 	}
 	gemm_run(GEMM_F32, &g, c->workspace);
 	return 0;
@@ -456,23 +455,40 @@ static bool has_free_positions(const struct site *s)
 }
 
 /*
- * As for products, oneDNN waits for weights that come from memory. But its threads keep to the same part of the picture from
- * convolution to convolution, which then is in their own caches: with several threads that counts more, unless the
- * picture is small.
+ * As for products, oneDNN waits for weights that come from memory, and for the residual. But its threads keep to the same part of the
+ * picture from convolution to convolution, which then is in their own caches: with several threads that counts more, unless the
+ * picture is small. Of maps that do not fill its blocks of 64 it takes a fifth to a quarter more time (784 positions, 120 channels,
+ * 40 maps: 79 us, here 58), of a single position twice as long. Activations that tiles do not apply in registers take time of
+ * their own here, but GELU is faster, and so are all that have whole tiles of rows at once, of up to 64 maps.
  */
 static bool onednn_slower(const struct site *s, struct why *w)
 {
-	enum { MANY_POSITIONS = 64, MANY_ALONE = 256, FEW_CHANNELS = 64 };
-	int64_t many = pool_threads() > 1 ? MANY_POSITIONS : MANY_ALONE;
+	enum {
+		MANY_POSITIONS = 64,
+		MANY_ALONE = 256,
+		SOME_CHANNELS = 24,
+		FEW_CHANNELS = 64,
+		BLOCKED = 64
+	};
+	bool alone = pool_threads() == 1;
+	const struct fused_conv *p = site_params(s);
+	bool cheap = p->act == ACT_NONE || p->act == ACT_GELU || tile_act(p->act) != GEMM_PLAIN;
 	const struct shape *x = &site_in(s, IN_A)->shape, *weight = &site_in(s, IN_B)->shape;
 
 	if (simd_level() != 4)
 		return refuse(w, "oneDNN's product is as fast without AVX-512");
-	if (weight->dim[0] < FEW_CHANNELS || weight->dim[1] < FEW_CHANNELS)
-		return refuse(w, "few channels");
 	if (pool_threads() > 2)
 		return refuse(w, "more than two threads");
-	return positions(x) <= many || refuse(w, "so many positions that oneDNN is as fast");
+	if (positions(x) == 1)
+		return true;
+	if (weight->dim[0] < BLOCKED && weight->dim[1] >= SOME_CHANNELS)
+		return true;
+	if (weight->dim[1] < FEW_CHANNELS)
+		return refuse(w, "few channels");
+	if (cheap && (alone || (weight->dim[0] < 2 * BLOCKED && weight->dim[0] % BLOCKED)))
+		return true;
+	return positions(x) <= (alone ? MANY_ALONE : MANY_POSITIONS) ||
+	       refuse(w, "so many positions that oneDNN is as fast");
 }
 
 bool product_fused_conv_accepts(const struct site *s, struct why *w)
@@ -571,18 +587,28 @@ static uint64_t outside(const struct picture *v, const int64_t *o)
 	return bits;
 }
 
+/* Where in the picture the window of output o begins. */
+static int64_t window_begin(const struct picture *v, const int64_t *o)
+{
+	const struct window *w = &v->w;
+	int64_t at = 0;
+
+	for (int d = 0; d < w->n; d++)
+		at = at * v->size[d] + o[d] * w->stride[d] - (v->copies ? 0 : w->begin[d]);
+	return at * v->channels;
+}
+
 static void picture_rows(const void *arg, int64_t m, int64_t count, int64_t *begin, uint64_t *out)
 {
 	const struct picture *v = arg;
 	const struct window *w = &v->w;
-	int64_t o[MAX_RANK], outputs = window_outputs(w);
+	int last = w->n - 1;
+	int64_t o[MAX_RANK], outputs = window_outputs(w), step = w->stride[last] * v->channels;
 
 	window_split(m % outputs, w->out, w->n, o);
-	for (int64_t i = 0; i < count; i++, window_next(o, w->out, w->n)) {
-		int64_t at = 0;
-		for (int d = 0; d < w->n; d++)
-			at = at * v->size[d] + o[d] * w->stride[d] - (v->copies ? 0 : w->begin[d]);
-		begin[i] = (m + i) / outputs * v->elements + at * v->channels;
+	for (int64_t i = 0, at = 0; i < count; i++, window_next(o, w->out, w->n)) {
+		at = i && o[last] ? at + step : (m + i) / outputs * v->elements + window_begin(v, o);
+		begin[i] = at;
 		if (v->masks)
 			out[i] = outside(v, o);
 	}
@@ -628,7 +654,8 @@ static bool line_of_free_length(const struct site *s, const struct window *w, in
 /*
  * With AVX-512, oneDNN reaches 150 to 170 GFLOP/s on a core of a Xeon, as our products do, but less where
  * - many weights meet few positions, so that it waits for them (49 positions, 512 channels, 3 x 3: 95, here 135),
- * - there are a few channels only, as in a picture, and a large window (7 x 7: 90 and 125),
+ * - there are a few channels only, as in a picture, since its maps then come in blocks and are reordered for what follows (3 x 3
+ *   elements of 320 x 320 pixels, 24 maps: 2.2 ms, here 1.0),
  * - the maps do not fill their last register and are few (96 channels, 3 x 3, 24 maps: 70 and 90).
  * With many threads it was not measured.
  */
@@ -638,7 +665,9 @@ static bool onednn_waits(const struct window *w, int64_t images, int64_t maps, i
 		MANY_WEIGHTS = 5 << 15,
 		FEW_POSITIONS = 256,
 		FEW_CHANNELS = 4,
-		LONG_SUM = 48,
+		SHORT_SUM = 27,
+		SOME_CHANNELS = 12,
+		FEW_MAPS = 24,
 		SOME_MAPS = 32,
 		VECTOR = 16,
 		MANY_THREADS = 3
@@ -650,8 +679,8 @@ static bool onednn_waits(const struct window *w, int64_t images, int64_t maps, i
 	if (images * window_outputs(w) <= FEW_POSITIONS)
 		return sum * maps > MANY_WEIGHTS;
 	if (channels <= FEW_CHANNELS)
-		return sum >= LONG_SUM && maps >= SOME_MAPS;
-	return maps < SOME_MAPS && maps % VECTOR && channels >= LONG_SUM;
+		return sum >= SHORT_SUM && maps >= FEW_MAPS;
+	return maps < SOME_MAPS && maps % VECTOR && channels >= SOME_CHANNELS;
 }
 
 bool product_runs_accepts(const struct site *s, struct why *w)
@@ -717,53 +746,25 @@ static bool set_picture(struct picture *v, struct arena *arena)
 
 struct window_packing {
 	struct packing p;
-	int64_t channels, taps;
+	int64_t channels;
 };
-
-/* Copies to dst, for `count` maps from map n on, the weight that belongs to value k: of one element of the window and one channel. */
-static void weights_of(const void *arg, int64_t k, int64_t n, int64_t count, void *dst)
-{
-	const struct window_packing *a = arg;
-	const float *from = a->p.from + n * a->p.k + k % a->channels * a->taps + k / a->channels;
-	float *to = dst;
-
-	for (int64_t i = 0; i < count; i++)
-		to[i] = from[i * a->p.k];
-}
-
-/* Packs some maps, whose weights are ordered by the elements of the window, and by the channels of each. */
-static void pack_maps(void *arg, int64_t begin, int64_t end, int thread)
-{
-	struct window_packing a = *(const struct window_packing *)arg;
-	int64_t first = begin * PACK_COLUMNS, last = end * PACK_COLUMNS;
-	struct gemm g = {.n = (last < a.p.n ? last : a.p.n) - first, .k = a.p.k};
-
-	(void)thread;
-	a.p.from += first * a.p.k;
-	g.row = weights_of;
-	g.arg = &a;
-	gemm_pack(GEMM_F32, &g, a.p.to + first * a.p.k);
-}
 
 /* Packs the weights, and behind them a run of zeros. */
 static int pack_window(void *dst, const struct tensor *t, void *arg)
 {
 	struct window_packing *a = arg;
-	struct packing *p = &a->p;
-	size_t bytes = gemm_packed_bytes(GEMM_F32, p->n, p->k);
+	size_t bytes = gemm_packed_bytes(GEMM_F32, a->p.n, a->p.k);
 
-	p->from = t->data;
-	p->to = dst;
 	memset((char *)dst + bytes, 0, (size_t)a->channels * sizeof(float));
-	pool_for((p->n + PACK_COLUMNS - 1) / PACK_COLUMNS, 1, pack_maps, a);
-	return 0;
+	return pack_weights(dst, t, &a->p);
 }
 
 static int prepare_window(struct site *s, struct step *step, struct linear *l, struct diag *d)
 {
 	struct picture *v = l->image;
 	size_t bytes = gemm_packed_bytes(GEMM_F32, l->n, l->k), copy = 0;
-	struct window_packing pack = {{.n = l->n, .k = l->k}, v->channels, window_size(&v->w)};
+	struct window_packing pack = {
+		{.n = l->n, .k = l->k, .taps = window_size(&v->w), .transposed = true}, v->channels};
 
 	l->packed = store_get(s->store, site_known(s, IN_B), "product window",
 			      bytes + (size_t)v->channels * sizeof(float), pack_window, &pack, d);

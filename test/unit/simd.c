@@ -7,6 +7,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #if defined(__x86_64__)
 extern const struct simd simd_table_v2, simd_table_v3, simd_table_v4;
@@ -66,7 +67,7 @@ static const struct {
 	{VF_ERF, erf, -5, 5, 3},
 	{VF_SIGMOID, sigmoid, -80, 20, 4},
 	{VF_SOFTPLUS, softplus, -20, 20, 4},
-	{VF_GELU, gelu, -3, 8, 8},
+	{VF_GELU, gelu, -13, 8, 8},
 	{VF_MISH, mish, -10, 30, 8},
 };
 
@@ -92,6 +93,40 @@ static void functions_are_close(void)
 			if (!CHECK(worst <= functions[k].ulps))
 				printf("# function %zu, %s: %g ulps\n", k, all_tables[t]->name, worst);
 		}
+	}
+}
+
+/* Far below zero GELU is a small number: its digits, its limits, and that no neighbour in a vector changes them. */
+static void gelu_keeps_its_tail(void)
+{
+	static float x[N], y[N];
+	static const float special[] = {INFINITY, -INFINITY, NAN,     0,       -0.0f,
+					1e-40f,	  -1e-40f,   FLT_MAX, -FLT_MAX};
+	enum { SPECIAL = sizeof(special) / sizeof(*special) };
+
+	for (int t = 0; t < tables(); t++) {
+		simd_map *map = all_tables[t]->map[VF_GELU];
+		double worst = 0;
+		for (int i = 0; i < N; i++)
+			x[i] = -12.5f + 12.4f * (float)i / (N - 1);
+		map(x, y, N, NULL);
+		for (int i = 0; i < N; i++) {
+			double want = gelu((double)x[i]);
+			worst = fmax(worst, fabs((double)y[i] - want) / fabs(want));
+		}
+		if (!CHECK(worst < 1e-5))
+			printf("# %s: %g\n", all_tables[t]->name, worst);
+		for (int i = 0; i < 64; i++)
+			x[i] = i % 2 ? -1.0f - (float)i : special[i / 2 % SPECIAL];
+		map(x, y, 64, NULL);
+		for (int i = 0; i < 64; i++) {
+			float alone;
+			map(&x[i], &alone, 1, NULL);
+			CHECK(memcmp(&alone, &y[i], sizeof(alone)) == 0 ||
+			      (isnan(alone) && isnan(y[i])));
+		}
+		CHECK(isinf(y[0]) && y[0] > 0 && isnan(y[2]) && isnan(y[4]) && y[6] == 0 && y[8] == 0);
+		CHECK(y[10] > 0 && y[10] < 6e-41f && y[12] < 0 && y[14] == FLT_MAX && y[16] == 0);
 	}
 }
 
@@ -207,6 +242,7 @@ static void shapes_broadcast(void)
 int main(void)
 {
 	UNIT(functions_are_close);
+	UNIT(gelu_keeps_its_tail);
 	UNIT(reductions_keep_nan);
 	UNIT(narrow_floats_agree);
 	UNIT(shapes_broadcast);

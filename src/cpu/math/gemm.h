@@ -9,6 +9,7 @@
  * signed integers, because products that wrap have the same bits. A and B may have any strides, in
  * elements; each row of C is dense.
  */
+#include "cpu/math/simd.h"
 #include "ir/dtype.h"
 
 #include <stdbool.h>
@@ -52,6 +53,11 @@ struct gemm {
 	 */
 	void (*row)(const void *arg, int64_t k, int64_t n, int64_t count, void *dst);
 	const void *arg;
+	/*
+	 * Unless 0, for gemm_pack alone, where b_row is 1: weights of a window of so many elements. Element (k, n) of B is in column n of the
+	 * memory at k % channels * taps + k / channels, for channels = K / taps.
+	 */
+	int64_t taps;
 	/* Unless NULL, where the rows of A are in `a`; B is packed then, and the strides of A are not used. */
 	const struct gemm_runs *runs;
 	/*
@@ -70,12 +76,9 @@ struct gemm {
 	const void *bias, *residual;
 	enum gemm_act act;
 	float act_alpha, act_beta;
-	/*
-	 * Unless NULL, called after that when the elements in rows m0..m1-1 and columns n0..n1-1 of C are complete, while they are still
-	 * in the cache, by the thread that has computed them. Each element is in one such call.
-	 */
-	void (*finish)(const struct gemm *g, int64_t m0, int64_t m1, int64_t n0, int64_t n1);
-	const void *finish_arg;
+	/* Unless NULL, what is done with floats after that, while they are in the first cache; it has these parameters. */
+	simd_map *map;
+	const float *map_arg;
 };
 
 /* Packs B (n, k, b and its strides, or row(), in g) in the order in which the inner loop reads it, into gemm_packed_bytes bytes. */

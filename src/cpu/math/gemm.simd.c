@@ -42,6 +42,8 @@ enum { BYTES = 16, MAX_ROWS = 6, MAX_VECS = 2 };
 #define TILES(F)     ROWS6(F, 1) ROWS6(F, 2)
 #define TILE_ROWS(v) 6
 #endif
+/* Whether a vector can be read and written in part, so that tiles may end within one. */
+#define RAGGED (SIMD_LEVEL >= 4)
 _Static_assert(GEMM_MC % MAX_ROWS == 0, "blocks of A are whole tiles");
 
 /* Sanitizers add code to each access: of unrolled tiles clang would make an object for a quarter of an hour. */
@@ -72,8 +74,8 @@ typedef uint64_t vec_u64 __attribute__((vector_size(BYTES)));
 #endif
 #define SPLAT(x) ((x) - (VEC){0})
 
-/* Packs eight columns of 4-byte elements: dst[k * step + l] is element k of column l. */
-static inline void pack_eight(const void *b, int64_t b_col, int64_t kc, void *dst, int64_t step)
+/* Packs eight columns of 4-byte elements: dst[at[k] + l] is element k of column l. */
+static inline void pack_eight(const void *b, int64_t b_col, int64_t kc, void *dst, const int64_t *at)
 {
 	const float *from = b;
 	float *to = dst;
@@ -94,16 +96,15 @@ static inline void pack_eight(const void *b, int64_t b_col, int64_t kc, void *ds
 				x[i + 2 * h + 1] = _mm256_shuffle_ps(y[i + h], y[i + 2 + h], 0xee);
 			}
 		for (int i = 0; i < 4; i++) {
-			_mm256_storeu_ps(to + (k + i) * step,
-					 _mm256_permute2f128_ps(x[i], x[i + 4], 0x20));
-			_mm256_storeu_ps(to + (k + 4 + i) * step,
+			_mm256_storeu_ps(to + at[k + i], _mm256_permute2f128_ps(x[i], x[i + 4], 0x20));
+			_mm256_storeu_ps(to + at[k + 4 + i],
 					 _mm256_permute2f128_ps(x[i], x[i + 4], 0x31));
 		}
 	}
 #endif
 	for (; k < kc; k++)
 		for (int i = 0; i < 8; i++)
-			memcpy(to + k * step + i, from + i * b_col + k, sizeof(*to));
+			memcpy(to + at[k] + i, from + i * b_col + k, sizeof(*to));
 }
 
 /* The instructions return their second operand if one of the two is no number. */

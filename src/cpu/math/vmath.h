@@ -481,20 +481,101 @@ static inline vf v_erf(vf x)
 	return v_sel(v_lt(a, v_set(0.9375f)), v_erf_small(x), v_copysign(big, x));
 }
 /*
- * Returns x * Phi(x), where Phi is the normal distribution function. For negative x, erfc keeps the relative accuracy
- * that 1 - erf would lose by cancellation.
+ * Phi(-a) for a in 0..14.25, where Phi is the normal distribution function: e^(-a^2 / 2) by a polynomial of 1 / (a + 3). It keeps the
+ * relative accuracy that 1 - Phi(a) would lose by cancellation, but for what the rounding of a^2 does to the exponential.
  */
+static inline vf v_normal_tail(vf a)
+{
+	vf d = v_set(1.0f) / (a + v_set(3.0f)), w = v_fma(v_set(-6.0f), d, v_set(1.0f));
+	vf p = v_set(-2.65859038e-4f);
+	p = v_fma(p, w, v_set(-9.00845975e-4f));
+	p = v_fma(p, w, v_set(1.07712892e-3f));
+	p = v_fma(p, w, v_set(6.92239963e-3f));
+	p = v_fma(p, w, v_set(-1.04810139e-2f));
+	p = v_fma(p, w, v_set(-4.72558253e-2f));
+	p = v_fma(p, w, v_set(0.230019584f));
+	p = v_fma(p, w, v_set(-0.509332299f));
+	p = v_fma(p, w, v_set(0.729083657f));
+	return v_exp(v_set(-0.5f) * a * a) * (p * d);
+}
+#if SIMD_LEVEL == 4
+/*
+ * Coefficients of Phi(-a) around each multiple of 3/16, by power: a polynomial that is looked up takes a third of the time of one formula for
+ * all numbers. The relative error of one is at most 1e-6 (at 5.9) and mostly 1e-8.
+ */
+/* clang-format off */
+static const float v_gelu_table[6][32] = {
+	{0.5f, 0.425634325f, 0.353830248f, 0.286887705f, 0.22662735f, 0.174250707f, 0.130294517f, 0.0946757421f,
+	 0.066807203f, 0.0457536243f, 0.0303963609f, 0.0195800792f, 0.0122244731f, 0.00739460718f, 0.00433244836f,
+	 0.00245790114f, 0.00134989806f, 0.000717542309f, 0.000369078451f, 0.000183669952f, 8.84172914e-05f,
+	 4.11674664e-05f, 1.85367389e-05f, 8.07094511e-06f, 3.39767348e-06f, 1.38281371e-06f, 5.44042393e-07f,
+	 2.06897099e-07f, 7.60496306e-08f, 2.70166876e-08f, 9.27540444e-09f, 3.07733639e-09f},
+	{-0.398942292f, -0.39199093f, -0.37185514f, -0.340567589f, -0.301137418f, -0.257073879f, -0.211876646f,
+	 -0.168593183f, -0.1295176f, -0.0960614979f, -0.0687862709f, -0.0475538932f, -0.0317396522f, -0.0204526745f,
+	 -0.0127241816f, -0.00764260581f, -0.00443184841f, -0.00248119095f, -0.00134111871f, -0.000699851895f,
+	 -0.000352595671f, -0.000171506064f, -8.05404197e-05f, -3.6515743e-05f, -1.59837309e-05f, -6.75473029e-06f,
+	 -2.7559397e-06f, -1.08558345e-06f, -4.12846333e-07f, -1.51581276e-07f, -5.3732176e-08f, -1.83888709e-08f},
+	{4.65258942e-09f, 0.0367433019f, 0.0697159991f, 0.0957829282f, 0.112927586f, 0.120505527f, 0.119180776f,
+	 0.110639691f, 0.0971374288f, 0.0810522363f, 0.0644875765f, 0.0490397811f, 0.0357069559f, 0.0249266867f,
+	 0.0167005025f, 0.0107474336f, 0.00664775819f, 0.00395438308f, 0.00226313341f, 0.00124660681f,
+	 0.000661109632f, 0.000337649341f, 0.00016611212f, 7.87353856e-05f, 3.59625228e-05f, 1.58309176e-05f,
+	 6.71734642e-06f, 2.74775243e-06f, 1.08366282e-06f, 4.12084631e-07f, 1.51109958e-07f, 5.34378835e-08f},
+	{0.0664943829f, 0.0630493537f, 0.0532804206f, 0.0388004072f, 0.0219519716f, 0.00517686876f, -0.00938009657f,
+	 -0.0203063022f, -0.0269805733f, -0.0295827109f, -0.0288421549f, -0.025788404f, -0.0214900803f,
+	 -0.0168438684f, -0.0124922218f, -0.0088019548f, -0.00590912439f, -0.00378797203f, -0.00232258136f,
+	 -0.00136376044f, -0.000767635822f, -0.000414605398f, -0.000214996515f, -0.00010710505f, -5.12855586e-05f,
+	 -2.36132564e-05f, -1.04580286e-05f, -4.45673277e-06f, -1.82803262e-06f, -7.21833089e-07f, -2.7446174e-07f,
+	 -1.00508061e-07f},
+	{-8.44671376e-07f, -0.0085333297f, -0.0159671083f, -0.0212357324f, -0.0230057593f, -0.0214726515f,
+	 -0.0172281172f, -0.0118125211f, -0.00600706553f, -0.00107146101f, 0.00271757506f, 0.0051279068f,
+	 0.00614197226f, 0.00610500108f, 0.00541053945f, 0.00439543976f, 0.00332621904f, 0.00236254092f,
+	 0.00158463407f, 0.00100876321f, 0.00061134994f, 0.000352998875f, 0.000194820008f, 0.000102851292f,
+	 5.19833375e-05f, 2.51879192e-05f, 1.17073478e-05f, 5.22321488e-06f, 2.23760139e-06f, 9.21150217e-07f,
+	 3.64500039e-07f, 1.38673272e-07f},
+	{-0.0102808904f, -0.0104147205f, -0.008515778f, -0.00334628671f, 0.00066111784f, 0.00420308905f,
+	 0.00529279374f, 0.00616971031f, 0.00564588374f, 0.00489504868f, 0.00346979243f, 0.00167109282f,
+	 0.00042928668f, -0.000475452136f, -0.000967437052f, -0.00114955602f, -0.00110813917f, -0.000939391262f,
+	 -0.000713513233f, -0.00050835486f, -0.000341665815f, -0.000213242572f, -0.000126903731f, -7.17594667e-05f,
+	 -3.85218555e-05f, -1.97525078e-05f, -9.68202676e-06f, -4.53868506e-06f, -2.03340869e-06f, -8.74697605e-07f,
+	 -3.60602399e-07f, -1.42568481e-07f}};
+/* clang-format on */
+/* The coefficients of power k for the lanes' multiples of 3/16, whose numbers the last bits of i hold. */
+static inline vf v_gelu_power(int k, vf i)
+{
+	const float *t = v_gelu_table[k];
+	return _mm512_permutex2var_ps(v_load(t), (__m512i)i, v_load(t + VW));
+}
+/* Returns x * Phi(x). */
+static inline vf v_gelu(vf x)
+{
+	/* A sum with the magic number is rounded to an integer, which its last bits hold. Denormal factors would be slow. */
+	const vf magic = v_set(12582912.0f);
+	vf a = v_max(v_set(0x1p-60f), v_min(v_set(5.9f), v_abs(x)));
+	vf i = v_fma(a, v_set(5.33333333f), magic), r = v_fma(i - magic, v_set(-0.1875f), a);
+	vf q = v_gelu_power(5, i);
+	vm far = v_lt(x, v_set(-5.9f));
+	q = v_fma(q, r, v_gelu_power(4, i));
+	q = v_fma(q, r, v_gelu_power(3, i));
+	q = v_fma(q, r, v_gelu_power(2, i));
+	q = v_fma(q, r, v_gelu_power(1, i));
+	q = v_fma(q, r, v_gelu_power(0, i));
+	if (v_any(far))
+		q = v_sel(far, v_normal_tail(v_min(v_set(14.25f), v_abs(x))), q);
+	return x * v_sel(v_lt(x, v_set(0)), q, v_set(1.0f) - q);
+}
+#else
 static inline vf v_gelu(vf given)
 {
 	/* Of a tiny number it is the half. Were that number denormal, each multiplication by it would be slow: so there is but one. */
 	vm tiny = v_lt(v_abs(given), v_set(0x1p-60f));
-	vf x = v_sel(tiny, v_set(0), given);
-	vf t = x * v_set(0.707106781f), a = v_abs(t), half = v_set(0.5f);
-	vf tail = half * v_erfc_big(a);
-	vf phi = v_sel(v_lt(t, v_set(0)), tail, v_set(1.0f) - tail);
-	phi = v_sel(v_lt(a, v_set(0.9375f)), v_fma(half, v_erf_small(t), half), phi);
+	vf x = v_sel(tiny, v_set(0), given), half = v_set(0.5f);
+	vf a = v_min(v_abs(x), v_set(14.25f)), t = x * v_set(0.707106781f);
+	vf tail = v_normal_tail(a);
+	vf phi = v_sel(v_lt(x, v_set(0)), tail, v_set(1.0f) - tail);
+	phi = v_sel(v_lt(a, v_set(1.3f)), v_fma(half, v_erf_small(t), half), phi);
 	return v_sel(tiny, given * half, x * phi);
 }
+#endif
 static inline vf v_gelu_tanh(vf x)
 {
 	/* 1 + tanh(u) = 2 sigmoid(2u) */
