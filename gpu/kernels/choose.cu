@@ -47,7 +47,6 @@ struct larger_rank {
 extern "C" __global__ void choose_ids(const gpu_choose p)
 {
 	const i64 row = blockIdx.x;
-	const i64 fault = !row && !threadIdx.x ? (i64)*p.fault : 0; // takes long, from the host's memory
 	u64 best = p.type == T_F32 ? best_of(p, (const u32 *)p.scores + row * p.step)
 				   : best_of(p, (const u16 *)p.scores + row * p.step);
 
@@ -65,5 +64,5 @@ extern "C" __global__ void choose_ids(const gpu_choose p)
 	else
 		((i32 *)p.ids)[row] = id < 0 ? 0 : (i32)id;
 	if (!row)
-		p.chosen[gridDim.x] = fault;
+		p.chosen[gridDim.x] = (i64)*p.fault;
 }
