@@ -179,6 +179,9 @@ static void print_rate(const struct decode *x, struct arena *a, FILE *f)
 		fprintf(f, ", %.0f %% of the %.3g GB/s of a large copy", rate / x->peak.bytes * 100,
 			x->peak.bytes / 1e9);
 	fprintf(f, "\n");
+	if (x->times.grown)
+		fprintf(f, "            %s of a round extended the state in place\n",
+			str_many(a, (uint64_t)x->times.grown, "step"));
 }
 
 static void print_report(struct decode *x, FILE *f)
@@ -224,6 +227,7 @@ static void write_document(struct decode *x)
 	json_number(&j, "ids_per_s", (double)x->batch / quantile(x, 0.5));
 	json_number(&j, "id_plans_s",
 		    stats_quantile_of(x->step_plans, x->rounds, 0.5) / (double)x->count);
+	json_int(&j, "in_place_steps", x->times.grown);
 	json_int(&j, "bytes_per_step", (int64_t)x->bytes);
 	json_number(&j, "bytes_per_s", (double)x->bytes / quantile(x, 0.5));
 	json_number(&j, "peak_bytes_per_s", x->peak.bytes);

@@ -67,6 +67,8 @@ void steps_print(const struct step_run *r, FILE *f)
 			str_seconds(&a, each(&t, t.rest - t.run)));
 	if (t.state_bytes)
 		fprintf(f, "; state %s", str_bytes(&a, (int64_t)t.state_bytes));
+	if (t.grown)
+		fprintf(f, ", extended in place in %s", str_many(&a, (uint64_t)t.grown, "step"));
 	fprintf(f, "\n");
 	arena_free(&a);
 }
@@ -82,5 +84,6 @@ void steps_json(const struct step_run *r, struct json *j)
 	json_number(j, "others_model_s", (double)(t.run - t.planned) / 1e9);
 	json_number(j, "others_plans_s", (double)t.planned / 1e9);
 	json_int(j, "state_bytes", (int64_t)t.state_bytes);
+	json_int(j, "in_place_steps", t.grown);
 	json_end(j, '}');
 }

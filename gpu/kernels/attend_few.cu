@@ -68,8 +68,9 @@ enum { MOST_WARPS = 8, FEW_KEYS = 4 };
 enum Source { READY, MAKE, NOW };
 
 // What a block reads of its head of keys: the part [begin, end) of the keys, from this thread's first element on. If the keys and
-// values are still being made, rows before `used` come from the caches and go to where the attention has them, as do the zeros
-// behind the `fresh` rows, which are there already; `room` is the end of the rows of this part.
+// values are still being made, rows before `used` come from the caches and go to where the attention has them, unless the caches are
+// there already, as do the zeros behind the `fresh` rows, which are there already; `room` is the end of the rows of this part. A
+// head of the caches has memory for past_room rows, of which at most t - fresh are cached.
 template <typename T> struct Part {
 	T *k, *v;
 	const T *past_k, *past_v;
@@ -100,7 +101,7 @@ template <typename T, Source FROM> __device__ inline Part<T> part_of(const gpu_a
 	if (FROM != READY) {
 		int64_t head = (x.b * p.kv_heads + x.kh) * p.past_room;
 		x.room = x.begin + p.part < p.t ? x.begin + p.part : (int)p.t;
-		x.used = (int)(FROM == MAKE && p.used ? p.used[x.b] : p.past_room);
+		x.used = (int)(FROM == MAKE && p.used ? p.used[x.b] : p.t - p.fresh);
 		x.past_k = (const T *)p.past_k + head * p.d + at;
 		x.past_v = (const T *)p.past_v + head * p.dv + at;
 	}
@@ -117,11 +118,12 @@ template <typename T, Source FROM>
 __device__ inline void read_pieces(const gpu_attend &p, const Part<T> &part, int j0, int step, Pieces &to)
 {
 	const int k_row = (int)p.ks[2], v_row = (int)p.vs[2], d = (int)p.d, dv = (int)p.dv, fresh = part.used + (int)p.fresh;
+	const int cached = p.past_room < p.t - p.fresh ? (int)p.past_room : (int)(p.t - p.fresh);
 #pragma unroll
 	for (int u = 0; u < FEW_KEYS; u++) {
 		int j = j0 + u * step;
 		bool old = FROM == NOW || (FROM == MAKE && j < part.used);
-		bool there = j < (FROM == READY ? part.end : part.room) && (FROM != MAKE || j < fresh) && (FROM != NOW || j < (int)p.past_room);
+		bool there = j < (FROM == READY ? part.end : part.room) && (FROM != MAKE || j < fresh) && (FROM != NOW || j < cached);
 		to.key[u] = to.value[u] = make_uint4(0, 0, 0, 0);
 		if (there && part.at < d)
 			to.key[u] = *(const uint4 *)(old ? part.past_k + (int64_t)j * d : part.k + (int64_t)j * k_row);
@@ -137,13 +139,14 @@ __device__ inline void keep_pieces(const gpu_attend &p, const Part<T> &part, int
 {
 	const int k_row = (int)p.ks[2], v_row = (int)p.vs[2], fresh = part.used + (int)p.fresh;
 	const bool first = blockIdx.y < p.kv_heads; // of the blocks that read these keys
+	const bool k_stays = p.past_k == p.k, v_stays = p.past_v == p.v;
 #pragma unroll
 	for (int u = 0; u < FEW_KEYS; u++) {
 		int j = j0 + u * step;
-		bool made = first && j < part.room && (FROM == NOW || j < part.used || j >= fresh);
-		if (made && part.at < p.d)
+		bool old = j < part.used, made = first && j < part.room && (FROM == NOW || old || j >= fresh);
+		if (made && part.at < p.d && !(old && k_stays))
 			*(uint4 *)(part.k + (int64_t)j * k_row) = x.key[u];
-		if (made && part.at < p.dv)
+		if (made && part.at < p.dv && !(old && v_stays))
 			*(uint4 *)(part.v + (int64_t)j * v_row) = x.value[u];
 		if (j >= part.end)
 			x.key[u] = x.value[u] = make_uint4(0, 0, 0, 0);
@@ -179,7 +182,7 @@ template <typename T, int HEAD, int ROWS> struct Fresh {
 	__device__ inline Turn<EACH> begin(const gpu_attend &p, const gpu_heads_parts &heads, int b) const
 	{
 		Turn<EACH> t;
-		t.length = heads.lengths.last ? lengths_of(heads.lengths, b) : Lengths{p.t, p.past_room, p.past_room, p.t, true};
+		t.length = heads.lengths.last ? lengths_of(heads.lengths, b) : Lengths{p.t, p.t - p.fresh, p.t - p.fresh, p.t, true};
 		t.which = threadIdx.x / PIECES;
 		const gpu_heads &from = heads.part[t.which < ROWS + 2 ? part_of(t.which) : 0];
 		t.position = new_position(from, heads.lengths, b, 0, t.fits);

@@ -53,19 +53,26 @@ static bool add_copy(struct joined *k, uint32_t in, bool value, const int64_t *d
 	return true;
 }
 
+/* How the keys (or the values) lie before and behind a run. */
+struct rooms {
+	int64_t past;	/* rows that there is memory for in a head of the cache */
+	int64_t joined; /* the same in the joined tensor */
+	bool stays;	/* the cached rows are in the joined tensor already */
+};
+
 /*
  * Plans the copies that make the keys (or, if `value` is true, the values): `before` rows of input `past`, then the
  * rows of input `now`. *steps holds the strides of `now`, and on return those of the joined tensor.
  */
 static void plan_join(struct joined *k, const struct gpu_attend *j, uint32_t past, int64_t before,
-		      uint32_t now, int64_t *steps, bool value)
+		      uint32_t now, int64_t *steps, bool value, const struct rooms *rooms)
 {
-	int64_t size = value ? j->dv : j->d, to[4], from[4];
+	int64_t size = value ? j->dv : j->d, to[4] = {0, 0, 0, 1}, from[4] = {0, 0, 0, 1};
 	int64_t dim[4] = {j->batch, j->kv_heads, before, size};
 
-	to[0] = j->kv_heads * j->t * size, to[1] = j->t * size, to[2] = size, to[3] = 1;
-	from[0] = j->kv_heads * before * size, from[1] = before * size, from[2] = size, from[3] = 1;
-	if (before > 0)
+	gpu_attend_steps(false, j->kv_heads, rooms->joined, size, 0, to);
+	gpu_attend_steps(false, j->kv_heads, rooms->past, size, 0, from);
+	if (before > 0 && !rooms->stays)
 		add_copy(k, past, value, dim, from, to, 0);
 	dim[2] = j->t - before;
 	memcpy(from, steps, 3 * sizeof(*from));
@@ -96,7 +103,26 @@ struct onnx_attention {
 	struct gpu_attend_plan plan;
 	struct joined joined;
 	uint32_t k, v, mask, valid; /* indices of the inputs; the queries are input 0 */
+	uint32_t past;		    /* of the cached keys; the cached values are behind it */
+	int64_t before;		    /* cached rows */
+	int64_t now[2][3];	    /* strides of the new keys and values */
 };
+
+/* Plans the keys and values that the kernel reads if there are cached rows, or if a node behind wants them. */
+static void plan_joined(struct onnx_attention *a, bool key, bool value)
+{
+	struct gpu_attend *j = &a->plan.job;
+	const struct rooms dense = {.past = a->before, .joined = j->t};
+
+	memcpy(a->now[0], j->ks, sizeof(j->ks));
+	memcpy(a->now[1], j->vs, sizeof(j->vs));
+	a->joined.key = a->before || key;
+	a->joined.value = a->before || value;
+	if (a->joined.key)
+		plan_join(&a->joined, j, a->past, a->before, a->k, j->ks, false, &dense);
+	if (a->joined.value)
+		plan_join(&a->joined, j, a->past + 1, a->before, a->v, j->vs, true, &dense);
+}
 
 static size_t round_to_256(size_t n)
 {
@@ -121,15 +147,47 @@ static int plan_attention(struct site *s, struct step *step, struct onnx_attenti
 		return -E_DEVICE;
 	int err = gpu_attend_set(s, &a->plan, t, starts, d);
 	step->workspace = a->joined.key_bytes + a->joined.value_bytes + a->plan.scratch;
+	/* the kernels for few queries know by strides alone where heads begin */
+	if (a->plan.few && a->before && site_out(s, 1) && site_out(s, 2)) {
+		for (int i = 0; i < MAX_GROW; i++) {
+			step->grow[i].out = (uint8_t)(1 + i);
+			step->grow[i].in = (uint8_t)(a->past + (uint32_t)i);
+		}
+		step->ngrow = MAX_GROW;
+	}
 	return err;
+}
+
+/* The copies of this run, if a cache before or behind it has more memory than rows; sets the strides of keys and values, too. */
+static const struct joined *with_room(const struct call *c, const struct onnx_attention *a,
+				      struct joined *own, struct gpu_attend *j)
+{
+	bool any = false;
+
+	*own = (struct joined){.fn = a->joined.fn, .key = true, .value = true};
+	for (uint32_t i = 0; i < MAX_GROW && a->before; i++) {
+		const struct tensor *past = c->in[a->past + i], *out = c->out[1 + i];
+		int64_t *steps = i ? j->vs : j->ks;
+		if (!out)
+			return &a->joined;
+		const struct rooms r = {.past = past->room ? past->room : a->before,
+					.joined = out->room ? out->room : j->t,
+					.stays = out->room && past->data == out->data &&
+						 past->room == out->room};
+		any |= past->room || out->room;
+		memcpy(steps, a->now[i], sizeof(a->now[i]));
+		plan_join(own, j, a->past + i, a->before, i ? a->v : a->k, steps, i, &r);
+	}
+	return any ? own : &a->joined;
 }
 
 static int attention_run(const struct call *c)
 {
 	const struct onnx_attention *a = c->step->state;
-	const struct joined *k = &a->joined;
 	struct gpu_attend_plan plan = a->plan;
 	struct gpu_attend *job = &plan.job;
+	struct joined own;
+	const struct joined *k = c->step->ngrow ? with_room(c, a, &own, job) : &a->joined;
 	char *room = c->workspace;
 	char *key = k->key_bytes ? room : gpu_out(c, 1);
 	char *value = k->value_bytes ? room + k->key_bytes : gpu_out(c, 2);
@@ -180,8 +238,9 @@ static const char *attention_fill(const struct site *s, struct onnx_attention *a
 	const struct vinfo *mask = site_in(s, ATT_MASK), *pad = site_in(s, ATT_NONPAD);
 	struct gpu_attend *j = &a->plan.job;
 	enum dtype t = gpu_type(s, ATT_Q);
-	int64_t before, right = p->right_window_size;
+	int64_t right = p->right_window_size;
 
+	a->k = ATT_K, a->v = ATT_V, a->past = ATT_PAST_K, a->mask = ATT_MASK, a->valid = ATT_NONPAD;
 	*j = (struct gpu_attend){.kd = 1,
 				 .left = p->left_window_size,
 				 .right = p->is_causal ? 0 : right,
@@ -189,9 +248,9 @@ static const char *attention_fill(const struct site *s, struct onnx_attention *a
 				 .qk_mode = (int)p->qk_matmul_output_mode,
 				 .softcap = p->softcap,
 				 .hidden = -INFINITY};
-	attention_sizes(s, j, &before);
+	attention_sizes(s, j, &a->before);
 	j->scale = scale_or(p->scale, j->d);
-	j->offset = before;
+	j->offset = a->before;
 	if (p->softmax_precision == DT_F16 || p->softmax_precision == DT_BF16)
 		j->round = (int)p->softmax_precision;
 	if (gpu_type(s, ATT_K) != t || gpu_type(s, ATT_V) != t)
@@ -210,12 +269,7 @@ static const char *attention_fill(const struct site *s, struct onnx_attention *a
 	}
 	if (site_out(s, 3))
 		j->qk = (void *)(uintptr_t)gpu_attend_there;
-	if (before || site_out(s, 1))
-		plan_join(&a->joined, j, ATT_PAST_K, before, ATT_K, j->ks, false);
-	if (before || site_out(s, 2))
-		plan_join(&a->joined, j, ATT_PAST_V, before, ATT_V, j->vs, true);
-	a->joined.key = before || site_out(s, 1);
-	a->joined.value = before || site_out(s, 2);
+	plan_joined(a, site_out(s, 1), site_out(s, 2));
 	return gpu_attend_refusal(j);
 }
 
@@ -232,7 +286,6 @@ static int attention_reshape(struct site *s, struct step *step, struct diag *d)
 	struct onnx_attention *a = arena_new(s->plan_arena, struct onnx_attention);
 
 	attention_fill(s, a);
-	a->k = ATT_K, a->v = ATT_V, a->mask = ATT_MASK, a->valid = ATT_NONPAD;
 	return plan_attention(s, step, a, d);
 }
 
@@ -253,6 +306,8 @@ static const char *mha_fill(const struct site *s, struct onnx_attention *a)
 	    site_in(s, MHA_CACHE) || site_out(s, 3))
 		return "a bias, a padding mask, a shared cache or scores";
 	bool four = k->shape.rank == 4;
+	a->k = MHA_K, a->v = MHA_V, a->past = MHA_PAST_K, a->mask = MHA_ATT_BIAS, a->valid = NONE;
+	a->before = before;
 	*j = (struct gpu_attend){.batch = q->shape.dim[0],
 				 .heads = p->num_heads,
 				 .kv_heads = p->num_heads,
@@ -276,12 +331,7 @@ static const char *mha_fill(const struct site *s, struct onnx_attention *a)
 		j->mask_type = bias->type.dtype;
 		gpu_attend_mask(&bias->shape, j->t, j->ms, &j->mask_keys);
 	}
-	a->joined.key = before || site_out(s, 1);
-	a->joined.value = before || site_out(s, 2);
-	if (a->joined.key)
-		plan_join(&a->joined, j, MHA_PAST_K, before, MHA_K, j->ks, false);
-	if (a->joined.value)
-		plan_join(&a->joined, j, MHA_PAST_V, before, MHA_V, j->vs, true);
+	plan_joined(a, site_out(s, 1), site_out(s, 2));
 	return gpu_attend_refusal(j);
 }
 
@@ -298,7 +348,6 @@ static int mha_reshape(struct site *s, struct step *step, struct diag *d)
 	struct onnx_attention *a = arena_new(s->plan_arena, struct onnx_attention);
 
 	mha_fill(s, a);
-	a->k = MHA_K, a->v = MHA_V, a->mask = MHA_ATT_BIAS, a->valid = NONE;
 	return plan_attention(s, step, a, d);
 }
 

@@ -540,6 +540,28 @@ static void reserve_copy(struct step *step, struct part *p, size_t size)
 		p->room = gpu_room(step, (size_t)(j->batch * j->heads * j->room * j->size) * size);
 }
 
+/*
+ * Keys and values may grow where they are cached if the attention itself copies what is cached: it then writes the new rows only. All
+ * that depends on where heads begin is known to its kernel by strides.
+ */
+static void let_grow(struct step *step, const struct heads_plan *h)
+{
+	const struct part *part[MAX_GROW] = {&h->k, &h->v};
+
+	for (int i = 0; i < MAX_GROW; i++)
+		if (!h->attend.make || part[i]->out == NONE || part[i]->past == NONE ||
+		    part[i]->out_start || part[i]->past_start || part[i]->job.rows > h->attend.job.t)
+			return;
+	if (h->k.past == h->v.past || h->k.out == h->v.out)
+		return;
+	for (int i = 0; i < MAX_GROW; i++) {
+		step->grow[i].out = (uint8_t)part[i]->out;
+		step->grow[i].in = (uint8_t)part[i]->past;
+	}
+	step->ngrow = MAX_GROW;
+	step->grow_at = h->lens == NONE ? 0 : (uint8_t)(h->lens + 1);
+}
+
 static int heads_reshape(struct site *s, struct step *step, const struct heads_plan *filled,
 			 struct diag *d)
 {
@@ -572,6 +594,8 @@ static int heads_reshape(struct site *s, struct step *step, const struct heads_p
 	if (h->scores.n)
 		h->qk_room = gpu_room(step, (size_t)(j->batch * j->heads * j->s * j->t) * size);
 	h->scratch_room = gpu_room(step, h->attend.scratch);
+	if (!err)
+		let_grow(step, h);
 	return err;
 }
 
@@ -654,6 +678,8 @@ static const void *add_part(const struct call *c, const struct heads_plan *h, co
 	job.codes.scale = gpu_data(c, p->scale);
 	job.plain = !job.codes.scale && job.codes.type == (int)tensor_dtype(c->in[p->in]);
 	job.fresh = fresh;
+	if (p->out != NONE && c->out[p->out]->room) /* the attention does the rest, see has_room() */
+		job.room = c->out[p->out]->room;
 	job.fault = gpu_fault(c);
 	job.who = (uint64_t)(uintptr_t)c->step->from;
 	if (job.batch > 0 && job.heads > 0 && job.room > 0 && job.size > 0)
@@ -731,6 +757,37 @@ static bool makes_cache(const struct call *c, const struct heads_plan *h)
 	return h->attend.make && all % 16 == 0;
 }
 
+/* The rows that a head of a cache has memory for. */
+static int64_t room_of(const struct tensor *t, int64_t rows)
+{
+	return t && t->room ? t->room : rows;
+}
+
+/* Whether a cache before or behind this run has more memory than rows; see let_grow(). */
+static bool has_room(const struct call *c, const struct heads_plan *h)
+{
+	for (int i = 0; i < 2; i++) {
+		const struct part *p = i ? &h->v : &h->k;
+		if ((p->past != NONE && c->in[p->past]->room) ||
+		    (p->out != NONE && c->out[p->out]->room))
+			return true;
+	}
+	return false;
+}
+
+/* The kernels know one number for the cached keys and values. */
+static bool rooms_agree(const struct call *c, const struct heads_plan *h)
+{
+	return c->in[h->k.past]->room == c->in[h->v.past]->room;
+}
+
+static void set_room(const struct call *c, const struct part *p, int64_t *strides)
+{
+	if (p->out != NONE)
+		gpu_attend_steps(false, p->job.heads, room_of(c->out[p->out], p->job.room),
+				 p->job.size, 0, strides);
+}
+
 static void copy_cache(const struct call *c, const struct heads_plan *h,
 		       struct gpu_attend_plan *plan, void *fn)
 {
@@ -739,7 +796,9 @@ static void copy_cache(const struct call *c, const struct heads_plan *h,
 	gpu_attend_use_make(plan, fn);
 	j->past_k = input_at(c, h->k.past, h->k.past_start);
 	j->past_v = input_at(c, h->v.past, h->v.past_start);
-	j->past_room = h->k.job.past_room;
+	j->past_room = room_of(c->in[h->k.past], h->k.job.past_room);
+	set_room(c, &h->k, j->ks);
+	set_room(c, &h->v, j->vs);
 	j->fresh = h->k.job.rows;
 	j->used = h->lens == NONE ? NULL : batch_numbers(c, h, 1);
 }
@@ -800,6 +859,8 @@ int gpu_heads_run(const struct call *c)
 	int err = 0;
 	bool make = makes_cache(c, h), now = make && makes_rows(h);
 
+	if (has_room(c, h) && !(make && rooms_agree(c, h)))
+		return call_fail(c, E_INTERNAL, "caches without gaps", "caches with room");
 	j->q = add_part(c, h, &h->q, false, &parts);
 	j->k = add_part(c, h, &h->k, make, &parts);
 	j->v = add_part(c, h, &h->v, make, &parts);

@@ -100,7 +100,7 @@ enum kernel_flags {
 	K_NO_CAPTURE = 8,
 };
 
-enum { MAX_INPLACE = 4 };
+enum { MAX_INPLACE = 4, MAX_GROW = 2 };
 
 /*
  * One launch of a kernel in a plan. The kernel's reshape fills the members marked with <, and the
@@ -126,7 +126,17 @@ struct step {
 		uint8_t out, in;
 	} inplace[MAX_INPLACE]; /* < `out` may use the memory of `in` if nothing reads `in` later and the sizes agree */
 	uint8_t ninplace; /* < */
-	bool nop;	  /* < there is nothing to run, because every output is a view of input 0 */
+	/*
+	 * < `out` is `in`, copied, with positions added along the last axis but one. run takes either with more room than positions
+	 * (tensor.room), and copies nothing if both have the same address and room
+	 */
+	struct {
+		uint8_t out, in;
+	} grow[MAX_GROW];
+	uint8_t ngrow; /* < */
+	/* < of such a step: number + 1 of the input that says where positions are added; 0 if it is behind those that there are */
+	uint8_t grow_at;
+	bool nop; /* < there is nothing to run, because every output is a view of input 0 */
 	/*
 	 * < bit i (i < 64) is set if run does not read input i, since its data are packed or part
 	 * of state

@@ -3,6 +3,7 @@
 
 #include "base/cancel.h"
 #include "base/pool.h"
+#include "plan/grow.h"
 #include "plan/memory.h"
 #include "plan/redzone.h"
 #include "plan/replay.h"
@@ -545,6 +546,11 @@ static int bind_inputs(struct instance *x, struct segment *s, struct slab *slab,
 				 &(struct staged_copy){b->tensors[slot].data, t->data});
 		else
 			b->tensors[slot] = *t;
+		if (t->room && !slot_takes_room(x, s, slot))
+			return FAIL(
+				d, E_INTERNAL,
+				.message =
+					"a state that grows where it lies came to a step that needs it dense");
 	}
 	return 0;
 }
@@ -563,10 +569,13 @@ static void place_results(struct binding *b, const struct slab *slab)
 		if (!m->n) /* and perhaps no slab */
 			continue;
 		void *data = (char *)slab->buffer[has_device(x->rt)].ptr + m->offset;
-		if (to->data && to->bytes >= m->bytes)
-			data = to->data;
-		for (uint32_t i = 0; i < m->n; i++)
-			b->tensors[m->slot[i]].data = data;
+		uint32_t from, at;
+		bool placed = to->data && to->bytes >= m->bytes &&
+			      (!to->room || output_takes_room(x, b->s, k, &from, &at));
+		for (uint32_t i = 0; i < m->n; i++) {
+			b->tensors[m->slot[i]].data = placed ? to->data : data;
+			b->tensors[m->slot[i]].room = placed ? to->room : 0;
+		}
 	}
 }
 

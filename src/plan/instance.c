@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "plan/derive.h"
 #include "plan/exec.h"
+#include "plan/grow.h"
 #include "plan/lower.h"
 #include "plan/replay.h"
 #include "plan/upload.h"
@@ -174,11 +175,11 @@ static void set_inputs(struct instance *x, const struct tensor *const *in)
 			x->live[g->in[i]] = in[i];
 }
 
-void instance_place(struct instance *x, uint32_t k, void *data, size_t bytes)
+void instance_place(struct instance *x, uint32_t k, struct placed to)
 {
 	if (!x->placed)
 		x->placed = arena_new_n(&x->arena, struct placed, x->graph->nout + 1);
-	x->placed[k] = (struct placed){data, bytes};
+	x->placed[k] = to;
 }
 
 int instance_run(struct instance *x, const struct tensor *const *in, const struct tensor **out,
@@ -337,11 +338,21 @@ bool instance_foresee(struct instance *x, const struct tensor *const *in, unsign
 	if (x->graph->norder && (s = find_segment(x, 0)) == NULL)
 		(void)add_segment(x, 0, &s, &unread);
 	diag_free(&unread);
+	x->foreseen = s;
 	if (!s || s->end != x->graph->norder || !segment_launches(s))
 		return false;
 	for (uint32_t k = 0; bytes && k < x->graph->nout; k++)
 		bytes[k] = result_bytes(s, x->graph->out[k]);
 	return true;
+}
+
+bool instance_grows(const struct instance *x, uint32_t in, uint32_t out, uint32_t *at)
+{
+	const struct segment *s = x->foreseen;
+	uint32_t from;
+
+	return s && s->end == x->graph->norder && output_takes_room(x, s, out, &from, at) &&
+	       s->slots[from].value == x->graph->in[in];
 }
 
 int instance_launch(struct instance *x, const struct tensor *const *in, unsigned turn,

@@ -279,7 +279,7 @@ static void place_body_output(struct body *b, uint32_t i, void *data, size_t byt
 {
 	struct plan_body *p = (struct plan_body *)b;
 
-	p->instance->placed[i] = (struct placed){data, bytes};
+	p->instance->placed[i] = (struct placed){.data = data, .bytes = bytes};
 }
 
 static struct body **make_bodies(struct instance *x, const struct node *n, int device)
@@ -901,6 +901,8 @@ void segment_free(struct instance *x, struct segment *s)
 {
 	if (!s)
 		return;
+	if (x->foreseen == s)
+		x->foreseen = NULL;
 	for (uint32_t i = 0; i < s->nsteps; i++)
 		prepared_release(x, s->steps[i].prepared);
 	binding_free(s->binding);

@@ -94,11 +94,22 @@ void instance_forget(struct instance *x);
 int instance_run(struct instance *x, const struct tensor *const *in, const struct tensor **out,
 		 struct diag *d);
 
+/* Memory that a caller provides for an output on the device of the session. */
+struct placed {
+	void *data; /* NULL: none */
+	size_t bytes;
+	int64_t room; /* of the output's tensor, see there */
+};
 /*
- * Asks the instance to write output k of its next run to the caller's memory, on the device of the session, if `bytes` suffice.
- * The output's data pointer tells whether it did so. From the first call on, even one with data NULL, new plans can do so.
+ * Asks the instance to write output k of its next run to the caller's memory, if its bytes suffice. The output's data pointer
+ * tells whether it did so. From the first call on, even one without memory, new plans can do so.
  */
-void instance_place(struct instance *x, uint32_t k, void *data, size_t bytes);
+void instance_place(struct instance *x, uint32_t k, struct placed to);
+/*
+ * Whether the run that instance_foresee() has just planned takes input `in` and output `out` with room, so that a state can grow where it
+ * lies: one step alone reads the one and makes the other. *at becomes the value that says where positions are added, or NO_VALUE.
+ */
+bool instance_grows(const struct instance *x, uint32_t in, uint32_t out, uint32_t *at);
 
 /*
  * Makes the first segment for inputs that the next run will probably have, and records its launches, while the device still works on

@@ -18,8 +18,10 @@ enum {
 /* A range's recording, and the addresses for which it is valid. */
 struct replay {
 	struct captured *captured;
-	bool listed;	  /* made ahead, by replays_record() */
-	const void **at;  /* addresses that the slots in range.moving had in the last run */
+	bool listed; /* made ahead, by replays_record() */
+	/* addresses and rooms (tensor.room) that the slots in range.moving had in the last run */
+	const void **at;
+	int64_t *room;
 	uint32_t runs;	  /* so far with these addresses */
 	uint32_t dropped; /* recordings dropped because addresses changed */
 	bool refused; /* the range is not recorded any more, and its steps are launched one by one */
@@ -104,8 +106,11 @@ void replays_new(struct binding *b)
 	const struct segment *s = b->s;
 
 	b->replays = arena_new_n(&b->arena, struct replay, s->nranges + 1);
-	for (uint32_t i = 0; i < s->nranges; i++)
-		b->replays[i].at = arena_new_n(&b->arena, const void *, s->ranges[i].nmoving + 1);
+	for (uint32_t i = 0; i < s->nranges; i++) {
+		uint32_t n = s->ranges[i].nmoving + 1;
+		b->replays[i].at = arena_new_n(&b->arena, const void *, n);
+		b->replays[i].room = arena_new_n(&b->arena, int64_t, n);
+	}
 }
 
 static void drop_recording(const struct runtime *rt, struct replay *p)
@@ -129,9 +134,10 @@ static bool addresses_unchanged(const struct binding *b, const struct range *r, 
 	bool same = true;
 
 	for (uint32_t i = 0; i < r->nmoving; i++) {
-		const void *now = b->tensors[r->moving[i]].data;
-		same &= p->at[i] == now;
-		p->at[i] = now;
+		const struct tensor *now = &b->tensors[r->moving[i]];
+		same &= p->at[i] == now->data && p->room[i] == now->room;
+		p->at[i] = now->data;
+		p->room[i] = now->room;
 	}
 	return same;
 }

@@ -132,12 +132,6 @@ struct slab {
 	bool pending[2]; /* by turn: the device may still be reading the inputs that were staged here */
 };
 
-/* Memory that the caller provides for an output. */
-struct placed {
-	void *data;
-	size_t bytes;
-};
-
 struct instance {
 	const struct graph *graph;
 	struct runtime *rt;
@@ -166,8 +160,9 @@ struct instance {
 	 * than the one before it, and its own recordings.
 	 */
 	unsigned turn;
-	uint64_t clock; /* counts the uses of plans, see segment.used */
-	uint64_t plans; /* plans made so far */
+	struct segment *foreseen; /* by the newest instance_foresee(); NULL: none, or it has been freed */
+	uint64_t clock;		  /* counts the uses of plans, see segment.used */
+	uint64_t plans;		  /* plans made so far */
 };
 
 static inline bool has_device(const struct runtime *rt)

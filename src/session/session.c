@@ -567,6 +567,11 @@ bool session_foresees(struct session *s, const struct tensor *const *in, unsigne
 	return can;
 }
 
+bool session_grows(const struct session *s, uint32_t in, uint32_t out, uint32_t *at)
+{
+	return s->instance && instance_grows(s->instance, in, out, at);
+}
+
 int session_launch(struct session *s, const struct tensor *const *in, unsigned turn,
 		   const struct tensor **out, struct diag *d)
 {
@@ -642,21 +647,36 @@ int session_outputs_stay(struct session *s, bool stay, struct diag *d)
 	return err;
 }
 
-int session_place(struct session *s, uint32_t k, void *data, size_t bytes, struct diag *d)
+int session_place(struct session *s, uint32_t k, struct placed to, struct diag *d)
 {
 	int err = session_start(s, d);
 
 	if (!err)
-		instance_place(s->instance, k, data, bytes);
+		instance_place(s->instance, k, to);
+	return err;
+}
+
+int session_copy(struct session *s, void *to, int device, const struct tensor *t, struct diag *d)
+{
+	struct runtime *rt = &s->runtime;
+	int err = session_start(s, d), rank = t->shape.rank;
+
+	if (err || !t->room || rank < 2)
+		return err ? err
+			   : rt->backend->copy(rt->stream, to, device, t->data, t->device, t->bytes,
+					       d);
+	int64_t rows = shape_span(&t->shape, 0, rank - 2), positions = t->shape.dim[rank - 2];
+	size_t each = rows && positions ? t->bytes / (size_t)(rows * positions) : 0;
+	for (int64_t i = 0; !err && each && i < rows; i++)
+		err = rt->backend->copy(rt->stream, (char *)to + (size_t)(i * positions) * each,
+					device, (char *)t->data + (size_t)(i * t->room) * each,
+					t->device, (size_t)positions * each, d);
 	return err;
 }
 
 int session_fetch(struct session *s, void *to, const struct tensor *t, struct diag *d)
 {
-	struct runtime *rt = &s->runtime;
-	int err = session_start(s, d);
-
-	return err ? err : rt->backend->copy(rt->stream, to, 0, t->data, t->device, t->bytes, d);
+	return session_copy(s, to, 0, t, d);
 }
 
 void session_plan_ahead(struct session *s, session_foresee *inputs, void *arg, unsigned turn)

@@ -75,6 +75,8 @@ void session_plan_ahead(struct session *s, session_foresee *inputs, void *arg, u
  * session_launch() does, and leaves the outputs on the device; their contents are there when the device has worked off its queue.
  */
 bool session_foresees(struct session *s, const struct tensor *const *in, unsigned turn, size_t *bytes);
+/* Whether the run that has just been foreseen can let a state grow where it lies: instance_grows(). */
+bool session_grows(const struct session *s, uint32_t in, uint32_t out, uint32_t *at);
 int session_launch(struct session *s, const struct tensor *const *in, unsigned turn,
 		   const struct tensor **out, struct diag *d);
 
@@ -91,13 +93,15 @@ void session_forget_recordings(struct session *s);
 const struct tensor *session_upload(struct session *s, const struct tensor *t, struct diag *d);
 int session_outputs_stay(struct session *s, bool stay, struct diag *d);
 int session_fetch(struct session *s, void *to, const struct tensor *t, struct diag *d); /* t->bytes */
+/* Makes a dense copy of a tensor, which may have room, in memory of the host (0) or of the device (1). */
+int session_copy(struct session *s, void *to, int device, const struct tensor *t, struct diag *d);
 
 /*
  * Asks the session to write output k of its next run to this memory, which is on the session's device. The output's data
  * pointer tells whether it did so: an output that is a view of an input or whose size depends on data stays where it is, and so
- * does one that needs more than `bytes`. The first call, perhaps with data NULL, must come before the plan is made.
+ * does one that needs more bytes, or cannot be written with room. The first call, perhaps without memory, must come before the plan is made.
  */
-int session_place(struct session *s, uint32_t k, void *data, size_t bytes, struct diag *d);
+int session_place(struct session *s, uint32_t k, struct placed to, struct diag *d);
 
 /*
  * Returns the bytes of device memory that all processes together use, as the driver counts them.

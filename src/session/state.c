@@ -2,6 +2,7 @@
 #include "session/state.h"
 
 #include "backend/choose.h"
+#include "backend/evaluate.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/pool.h"
@@ -60,6 +61,12 @@ struct stepper {
 	struct room (*outputs)[2]; /* by output and turn, of those that are no states */
 	size_t *output_bytes;	   /* of the step that is to be launched, by output */
 	bool flying;		   /* the next step has been launched */
+	/* the newest answer of adds_behind(), which many states ask in the same step */
+	struct {
+		int64_t step, have;
+		uint32_t at;
+		bool behind;
+	} asked;
 };
 
 /* ---- memory */
@@ -97,7 +104,6 @@ static int room_reserve(struct stepper *x, struct room *r, size_t bytes, int dev
 static int room_fill(struct stepper *x, struct room *r, const struct tensor *from, int device,
 		     struct tensor *to, struct diag *d)
 {
-	struct runtime *rt = session_runtime(x->session);
 	int err = room_reserve(x, r, from->bytes, device, d);
 
 	if (err)
@@ -105,8 +111,7 @@ static int room_fill(struct stepper *x, struct room *r, const struct tensor *fro
 	if (from->bytes && !device && !from->device)
 		memcpy(r->buffer.ptr, from->data, from->bytes);
 	else if (from->bytes)
-		err = rt->backend->copy(rt->stream, r->buffer.ptr, device, from->data, from->device,
-					from->bytes, d);
+		err = session_copy(x->session, r->buffer.ptr, device, from, d);
 	*to = (struct tensor){.type = from->type,
 			      .shape = from->shape,
 			      .data = r->buffer.ptr,
@@ -244,7 +249,7 @@ static int start_states(struct stepper *x, struct diag *d)
 
 	for (uint32_t k = 0; !err && k < x->steps->nfeed; k++) {
 		const struct feed *f = &x->steps->feed[k];
-		err = session_place(x->session, f->out, NULL, 0, d);
+		err = session_place(x->session, f->out, (struct placed){0}, d);
 		if (err)
 			return err;
 		if (rt->backend == rt->cpu)
@@ -283,21 +288,138 @@ static int reserve_state(struct stepper *x, uint32_t in, int device, struct diag
 	return room_reserve(x, r, need, device, d);
 }
 
-/* Asks the next run to write each state where the step after the next one expects it. */
-static int place_states(struct stepper *x, struct diag *d)
+static struct placed whole_room(const struct room *r)
+{
+	return (struct placed){.data = r->buffer.ptr, .bytes = r->buffer.bytes};
+}
+
+/* Asks the next run to write a state where the step after the next one expects it. */
+static int place_state(struct stepper *x, const struct feed *f, struct diag *d)
 {
 	struct runtime *rt = session_runtime(x->session);
-	int err = 0, device = rt->backend != rt->cpu;
+	const struct room *r = &x->room[f->in][!x->newest[f->in]];
+	int device = rt->backend != rt->cpu, err = reserve_state(x, f->in, device, d);
+	bool usable = r->buffer.ptr && r->device == device;
+
+	return err ? err
+		   : session_place(x->session, f->out, usable ? whole_room(r) : (struct placed){0}, d);
+}
+
+/*
+ * The same of a state that grows where it lies. If there is no room for its next positions, it moves to the other buffer, with half as much
+ * again as it needs. How much that is follows from its positions alone: kernels expect the same of keys and of values.
+ */
+static int place_growing(struct stepper *x, const struct feed *f, struct diag *d)
+{
+	const struct tensor *now = x->in[f->in];
+	int newest = x->newest[f->in];
+	int64_t positions = now->shape.dim[now->shape.rank - 2];
+	size_t each = now->bytes / (size_t)positions; /* bytes of a position of all rows */
+	size_t need = x->output_bytes[f->out] / each, bytes = 0;
+	struct room *r = &x->room[f->in][newest];
+	struct placed to = {.room = now->room};
+
+	if (!now->room || now->data != r->buffer.ptr || (size_t)now->room < need) {
+		need += need > (size_t)positions ? need / 2 : 0;
+		r = &x->room[f->in][!newest];
+		if (!size_mul(need, each, &bytes))
+			return FAIL(d, E_SIZE);
+		int err = room_reserve(x, r, bytes, 1, d);
+		if (err)
+			return err;
+		to.room = (int64_t)need;
+	}
+	to.data = r->buffer.ptr;
+	to.bytes = r->buffer.bytes;
+	return session_place(x->session, f->out, to, d);
+}
+
+enum { MOST_FOLLOWED = 6, MOST_OPERANDS = 2 };
+
+/*
+ * The contents that a value has in the next step, if few nodes make it of inputs that the host has (a mask of ones, say, whose sum tells the
+ * last position). NULL: it may be otherwise.
+ */
+static const struct tensor *follow(const struct stepper *x, uint32_t value, int nodes,
+				   struct arena *a, struct diag *d)
+{
+	const struct tensor *in[MOST_OPERANDS] = {0};
+	const struct value *v = x->graph->value[value];
+	const struct node *n = v->producer == NO_NODE ? NULL : x->graph->node[v->producer];
+	uint32_t which = 0;
+
+	if (v->init)
+		return v->init;
+	for (uint32_t i = 0; !n && i < x->graph->nin; i++)
+		if (x->graph->in[i] == value)
+			return x->in[i]->device || x->in[i]->type.kind != V_TENSOR ? NULL : x->in[i];
+	if (!n || !nodes || !n->nin || n->nin > MOST_OPERANDS ||
+	    (n->op->flags & (OP_RANDOM | OP_CONTROL | OP_HOST_VALUES)))
+		return NULL;
+	for (uint32_t i = 0; i < n->nin; i++) {
+		in[i] = n->in[i] == NO_VALUE ? NULL : follow(x, n->in[i], nodes - 1, a, d);
+		if (!in[i] && n->in[i] != NO_VALUE)
+			return NULL;
+	}
+	struct tensor **out = arena_new_n(a, struct tensor *, n->nout + 1);
+	while (n->out[which] != value)
+		which++;
+	return eval_node(session_runtime(x->session)->cpu, x->graph, n, in, out, a, d) ? NULL
+										       : out[which];
+}
+
+/*
+ * Whether the next step adds its positions behind the `have` that a state has in each row of the batch: the numbers of the last positions, which
+ * value `at` holds, must be those.
+ */
+static bool adds_behind(const struct stepper *x, uint32_t at, int64_t have)
+{
+	struct arena a = {0};
+	struct diag unread = {0};
+	const struct tensor *last = follow(x, at, MOST_FOLLOWED, &a, &unread);
+	enum dtype t = last ? tensor_dtype(last) : DT_NONE;
+	bool behind = (t == DT_I32 || t == DT_I64) && !last->device;
+
+	for (int64_t i = 0; behind && i < tensor_count(last); i++)
+		behind = elem_i64(t, last->data, i) == have + x->at.now - 1;
+	diag_free(&unread);
+	arena_free(&a);
+	return behind;
+}
+
+/*
+ * Whether the step that has just been foreseen may write the feed's output over its input, whose positions stay as they are. A step that is
+ * launched ahead comes to nothing if the one before it has chosen an id of --until, and the state before it is then the last one: it
+ * must add its positions behind that.
+ */
+static bool may_grow(struct stepper *x, const struct feed *f)
+{
+	const struct tensor *now = x->in[f->in];
+	int rank = now->shape.rank;
+	uint32_t at;
+
+	if (!now->device || !now->bytes || rank < 2 || !session_grows(x->session, f->in, f->out, &at))
+		return false;
+	if (x->request.until.n <= 0 || at == NO_VALUE)
+		return true;
+	int64_t have = now->shape.dim[rank - 2];
+	if (x->asked.step != x->times.steps || x->asked.at != at || x->asked.have != have) {
+		x->asked.step = x->times.steps;
+		x->asked.at = at;
+		x->asked.have = have;
+		x->asked.behind = adds_behind(x, at, have);
+	}
+	return x->asked.behind;
+}
+
+/* Places all states for the next run, which has been `foreseen` if it is launched ahead. */
+static int place_states(struct stepper *x, bool foreseen, struct diag *d)
+{
+	int err = 0;
 
 	for (uint32_t k = 0; !err && k < x->steps->nfeed; k++) {
 		const struct feed *f = &x->steps->feed[k];
-		const struct room *r = &x->room[f->in][!x->newest[f->in]];
-		err = reserve_state(x, f->in, device, d);
-		if (err)
-			return err;
-		bool usable = r->buffer.ptr && r->device == device;
-		err = session_place(x->session, f->out, usable ? r->buffer.ptr : NULL,
-				    usable ? r->buffer.bytes : 0, d);
+		err = foreseen && may_grow(x, f) ? place_growing(x, f, d) : place_state(x, f, d);
 	}
 	return err;
 }
@@ -340,34 +462,54 @@ static int fail_state(const struct stepper *x, const struct feed *f, struct diag
 		    .actual = type_str(&d->arena, x->out[f->out]->type));
 }
 
+/* A tensor with the bytes of another one. */
+static struct tensor same_place(const struct tensor *t)
+{
+	return (struct tensor){.type = t->type,
+			       .shape = t->shape,
+			       .data = t->data,
+			       .bytes = t->bytes,
+			       .device = t->device,
+			       .room = t->room};
+}
+
+/* In which of its input's two rooms the newest output of a feed was placed; -1 if it lies elsewhere, or is a view of the input. */
+static int room_of(const struct stepper *x, const struct feed *f, const struct tensor *t)
+{
+	int newest = x->newest[f->in],
+	    k = t->room && t->data == x->in[f->in]->data ? newest : !newest;
+
+	return t->data && t->data == x->room[f->in][k].buffer.ptr ? k : -1;
+}
+
 /* Makes the newest outputs the inputs of the next step. */
 static int hand_over(struct stepper *x, struct diag *d)
 {
+	bool grown = false;
+
 	x->times.state_bytes = 0;
 	for (uint32_t k = 0; k < x->steps->nfeed; k++) {
 		const struct feed *f = &x->steps->feed[k];
 		const struct tensor *t = x->out[f->out];
-		int other = !x->newest[f->in];
-		struct room *r = &x->room[f->in][other];
+		int other = room_of(x, f, t);
 		size_t before = x->in[f->in]->bytes;
 		int err = t->type.kind == V_TENSOR ? check_growth(x, f, t, d) : fail_state(x, f, d);
 		if (err)
 			return err;
-		if (t->data && t->data == r->buffer.ptr)
-			x->own[f->in] = (struct tensor){.type = t->type,
-							.shape = t->shape,
-							.data = t->data,
-							.bytes = t->bytes,
-							.device = t->device};
+		grown |= other == x->newest[f->in];
+		if (other >= 0)
+			x->own[f->in] = same_place(t);
 		else
-			err = room_fill(x, r, t, t->device, &x->own[f->in], d);
+			err = room_fill(x, &x->room[f->in][other = !x->newest[f->in]], t, t->device,
+					&x->own[f->in], d);
 		if (err)
 			return err;
-		r->bytes_before = before;
+		x->room[f->in][other].bytes_before = before;
 		x->newest[f->in] = other;
 		x->in[f->in] = &x->own[f->in];
 		x->times.state_bytes += t->bytes;
 	}
+	x->times.grown += grown;
 	return 0;
 }
 
@@ -790,8 +932,7 @@ static int place_next(struct stepper *x, const struct feed *f, size_t now, struc
 	const struct room *r = &x->room[f->in][x->newest[f->in]];
 	bool usable = r->buffer.ptr && r->buffer.bytes >= next_bytes(now, x->in[f->in]->bytes);
 
-	return session_place(x->session, f->out, usable ? r->buffer.ptr : NULL,
-			     usable ? r->buffer.bytes : 0, d);
+	return session_place(x->session, f->out, usable ? whole_room(r) : (struct placed){0}, d);
 }
 
 /*
@@ -808,11 +949,7 @@ static bool foresee_inputs(struct stepper *x, struct diag *d)
 		const struct tensor *t = x->out[f->out];
 		if (t->type.kind != V_TENSOR)
 			return false;
-		x->next_own[f->in] = (struct tensor){.type = t->type,
-						     .shape = t->shape,
-						     .data = t->data,
-						     .bytes = t->bytes,
-						     .device = t->device};
+		x->next_own[f->in] = same_place(t);
 		x->next[f->in] = &x->next_own[f->in];
 		if (place_next(x, f, t->bytes, d))
 			return false;
@@ -889,7 +1026,7 @@ static int place_outputs(struct stepper *x, unsigned turn, struct diag *d)
 		bool grows = r->buffer.ptr && need > r->buffer.bytes;
 		more = grows && size_add(need, need / 2, &more) ? more : need;
 		err = need > r->buffer.bytes || !r->buffer.ptr ? room_reserve(x, r, more, 1, d) : 0;
-		err = err ? err : session_place(x->session, k, r->buffer.ptr, r->buffer.bytes, d);
+		err = err ? err : session_place(x->session, k, whole_room(r), d);
 	}
 	return err;
 }
@@ -897,11 +1034,9 @@ static int place_outputs(struct stepper *x, unsigned turn, struct diag *d)
 /* Whether all outputs of the step lie where the step behind it writes nothing. */
 static bool outputs_last(const struct stepper *x, unsigned turn)
 {
-	for (uint32_t k = 0; k < x->steps->nfeed; k++) {
-		const struct feed *f = &x->steps->feed[k];
-		if (x->flown[turn][f->out].data != x->room[f->in][!x->newest[f->in]].buffer.ptr)
+	for (uint32_t k = 0; k < x->steps->nfeed; k++)
+		if (room_of(x, &x->steps->feed[k], &x->flown[turn][x->steps->feed[k].out]) < 0)
 			return false;
-	}
 	for (uint32_t k = 0; k < x->graph->nout; k++)
 		if (!is_state(x, k) && x->flown[turn][k].data != x->outputs[k][turn].buffer.ptr)
 			return false;
@@ -940,7 +1075,7 @@ static int launch_step(struct stepper *x, int64_t step, bool *able, struct diag 
 	*able = !err && session_foresees(x->session, x->in, turn, x->output_bytes);
 	if (!*able)
 		return 0;
-	err = place_states(x, d);
+	err = place_states(x, true, d);
 	err = err ? err : place_outputs(x, turn, d);
 	err = err ? err : session_launch(x->session, x->in, turn, x->out, d);
 	for (uint32_t k = 0; !err && k < x->graph->nout; k++) {
@@ -965,16 +1100,32 @@ static int read_ids(struct stepper *x, unsigned turn, bool *ended, struct diag *
 	return err;
 }
 
+/* Steps that are not launched ahead read and write dense states. */
+static int make_dense(struct stepper *x, uint32_t in, struct diag *d)
+{
+	struct tensor from = x->own[in];
+	int other = !x->newest[in];
+
+	if (!from.room)
+		return 0;
+	x->newest[in] = other;
+	return room_fill(x, &x->room[in][other], &from, from.device, &x->own[in], d);
+}
+
 /* The host chooses from now on. */
 static int choose_on_host(struct stepper *x, struct diag *d)
 {
+	int err = 0;
+
 	x->choosing->destroy(x->chooser);
 	x->chooser = NULL;
 	session_plan_ahead(x->session, foresee, x, 0);
 	for (uint32_t k = 0; k < x->graph->nout; k++)
-		if (session_place(x->session, k, NULL, 0, d))
+		if (session_place(x->session, k, (struct placed){0}, d))
 			return -E_STEPS;
-	return set_ids(x, 0, x->times.steps - 1, d);
+	for (uint32_t k = 0; !err && k < x->steps->nfeed; k++)
+		err = make_dense(x, x->steps->feed[k].in, d);
+	return err ? err : set_ids(x, 0, x->times.steps - 1, d);
 }
 
 static void find_sizes(struct stepper *x)
@@ -1149,7 +1300,7 @@ int stepper_step(struct stepper *x, bool *done, struct diag *d)
 	err = x->chooser && x->times.steps ? choose_on_host(x, d) : 0;
 	err = err ? err : set_inputs(x, d);
 
-	err = err ? err : place_states(x, d);
+	err = err ? err : place_states(x, false, d);
 	err = err ? err : session_run(x->session, x->in, x->out, d);
 	err = err ? err : hand_over(x, d);
 	err = err ? err : choose_next(x, &ended, d);
@@ -1223,8 +1374,13 @@ void stepper_free(struct stepper *x)
 		for (int turn = 0; turn < 2; turn++)
 			if (x->outputs[k][turn].buffer.ptr) {
 				room_free(x, &x->outputs[k][turn]);
-				(void)session_place(x->session, k, NULL, 0, NULL);
+				(void)session_place(x->session, k, (struct placed){0}, NULL);
 			}
+	for (uint32_t k = 0; k < x->steps->nfeed; k++)
+		if (x->room[x->steps->feed[k].in][0].buffer.ptr ||
+		    x->room[x->steps->feed[k].in][1].buffer.ptr)
+			(void)session_place(x->session, x->steps->feed[k].out, (struct placed){0},
+					    NULL);
 	for (uint32_t i = 0; i < input_count(x->inputs); i++)
 		for (int k = 0; k < 2; k++)
 			room_free(x, &x->room[i][k]);

@@ -4,7 +4,7 @@
 /*
  * Runs a model step by step: outputs come back as inputs, long inputs are walked along, and tokens are chosen
  * (input/steps.h). A state stays in the memory of the session's device. Each state has two buffers: a step reads one
- * and writes the other, so that nothing is copied from step to step.
+ * and writes the other, or adds positions to the one that it reads, so that nothing is copied from step to step.
  *
  *   stepper_new -> stepper_step until *done -> stepper_outputs -> stepper_free
  */
@@ -57,6 +57,7 @@ struct step_times { /* nanoseconds */
 	uint64_t run;	      /* inside of session_run() in the others, with the plans it made */
 	uint64_t planned;     /* making plans in the others */
 	uint64_t state_bytes; /* of all states after the last step */
+	int64_t grown;	      /* steps that have added positions to states where these lay */
 };
 struct step_times stepper_times(const struct stepper *x);
 /* The ids that the newest step chose for the first --next, one for each row of the batch; NULL before the first step. */

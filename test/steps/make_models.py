@@ -12,6 +12,8 @@
   half      a decoder of 16-bit elements as of Llama, so wide that products of few rows take the kernels for large matrices
   half_T_N  the same of other sizes and types
   half_made the same with scales of normalizations that each step computes
+  half_normed, half_masked, half_multi, half_biased  the same with other attention: normalized queries and keys; lengths that are sums of
+            a mask; MultiHeadAttention, with a bias
   rows      prompts of two and of nine rows
   data      the prompts and pieces of the tests, and the ids that ort_loop.py chooses
   big       gpt at GPT-2's shape of layers (12 x 768), for measurements
@@ -126,9 +128,10 @@ def gpt(path, layers=2, size=32, heads=2, vocab=61, longest=176, seed=1, contrib
     n.save(path, ins, outs, contrib)
 
 
-def half(path, size=512, heads=8, kv=4, d=64, wide=256, vocab=61, longest=176, seed=8, t=T.FLOAT16, made=False):
-    """A decoder of 16-bit elements: normalization by the root of the mean of squares, a gate in the feed-forward part. With `made`, the
-    scales of normalizations are what the step computes."""
+def half(path, size=512, heads=8, kv=4, d=64, wide=256, vocab=61, longest=176, seed=8, t=T.FLOAT16, attention="group", made=False):
+    """A decoder of 16-bit elements: normalization by the root of the mean of squares, a gate in the feed-forward part. attention:
+    "normed", with normalized queries and keys; "masked", whose lengths are sums of a mask; "multi", MultiHeadAttention; "biased", that
+    with a bias. With `made`, the scales of normalizations are what the step computes."""
     n = Net(seed)
 
     def init(name, a):
@@ -159,8 +162,21 @@ def half(path, size=512, heads=8, kv=4, d=64, wide=256, vocab=61, longest=176, s
     x = n.op("Gather", weight(vocab, size, scale=1), "input_ids")
     y = norm(x)
     q, k, v = (n.op("MatMul", y, weight(size, m * d)) for m in (heads, kv, kv))
-    a = n.op("GroupQueryAttention", q, k, v, *past, "seqlens_k", "total_sequence_length", cos, sin, out=["a", *new],
-             domain="com.microsoft", num_heads=heads, kv_num_heads=kv, do_rotary=1)[0]
+    if attention in ("multi", "biased"):
+        bias = init("bias", 0.1 * n.rng.standard_normal(3 * heads * d)) if attention == "biased" else ""
+        a = n.op("MultiHeadAttention", q, k, v, bias, "", "", *past, out=["a", *new], domain="com.microsoft", num_heads=heads,
+                 unidirectional=1)[0]
+        ins = [i for i in ins if i.name not in ("seqlens_k", "total_sequence_length")]
+    else:
+        scales = [init(f"{k}_norm", 1 + 0.1 * n.rng.standard_normal(d)) for k in "qk"] if attention == "normed" else []
+        more = ["", "", "", "", "", *scales] if scales else []
+        if attention == "masked":
+            n.op("Cast", n.op("Sub", n.op("ReduceSum", "attention_mask", n.const(1), keepdims=0), n.const(1)), to=T.INT32, out="seqlens_k")
+            n.op("Cast", n.op("Gather", n.op("Shape", "attention_mask"), n.scalar(1, np.int64)), to=T.INT32, out="total_sequence_length")
+            ins = [info("attention_mask", T.INT64, ["batch", "total"]) if i.name == "seqlens_k" else i
+                   for i in ins if i.name != "total_sequence_length"]
+        a = n.op("GroupQueryAttention", q, k, v, *past, "seqlens_k", "total_sequence_length", cos, sin, *more, out=["a", *new],
+                 domain="com.microsoft", num_heads=heads, kv_num_heads=kv, do_rotary=1)[0]
     x = n.op("Add", x, n.op("MatMul", a, weight(heads * d, size)))
     y = norm(x)
     gate, up = n.op("MatMul", y, weight(size, wide)), n.op("MatMul", y, weight(size, wide))
@@ -226,6 +242,8 @@ KINDS = {
     **{f"half_{name}_{size}": lambda p, t=t, size=size, wide=wide: half(p, size, wide=wide, t=t)
        for name, t in (("f16", T.FLOAT16), ("bf16", T.BFLOAT16)) for size, wide in ((384, 352), (512, 256), (1024, 136))},
     "half_made": lambda p: half(p, made=True),
+    **{f"half_{kind}": lambda p, kind=kind: half(p, attention=kind) for kind in ("normed", "masked")},
+    **{f"half_{kind}": lambda p, kind=kind: half(p, kv=8, attention=kind) for kind in ("multi", "biased")},
     "walk": walk,
     "grow": grow,
     "stuck": stuck,

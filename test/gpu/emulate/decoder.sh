@@ -26,6 +26,15 @@ speaks() { # FOLDER MODEL PROMPT OPTION...
 	return $rc
 }
 
+# A state that only grows is extended where it lies, which needs more room now and then.
+in_place() { # NAME STEPS MODEL PROMPT OPTION...: of so many steps, how many did so; all outputs are as if none had
+	local name=$1 n=$2
+	shift 2
+	same "$name: the outputs of states that grow where they lie" "$@"
+	grep -q "extended in place in $n steps" "$work/ahead.log" && ! grep -q 'extended in place' "$work/waiting.log"
+	told $? "$name: $n steps extend the state in place"
+}
+
 # --by-step join makes the host read the scores of each step, which then waits for it
 same() { # NAME MODEL PROMPT OPTION...: the outputs with steps launched ahead, and one by one
 	local name=$1 f rc=0
@@ -53,10 +62,16 @@ for model in gpt llama; do
 		same "$model, $prompt: nothing is kept of the step behind --until" $model $prompt --steps 12 --until "$id"
 	done
 done
+# the first step makes the state, the second one and each that needs more room copy it, with half as much again
+in_place 'llama, prompt' 36 llama prompt --steps 40
+in_place 'llama, prompts' 19 llama prompts --steps 24 --until 999
+same 'gpt, prompt: its states, which others read as well, are written anew' gpt prompt --steps 12
+! grep -q 'extended in place' "$work/ahead.log"
+told $? 'gpt, prompt: no state is extended in place'
 
 # Products so large that they normalize what they read, and multiply by a gate: of launches that are written down alone. Steps one by one
 # do the same with a launch each, to the bit. Which launches there are the stand-in says.
-kinds=(half half_f16_384 half_f16_512 half_f16_1024 half_bf16_384 half_bf16_512 half_bf16_1024)
+kinds=(half half_normed half_masked half_multi half_biased half_f16_384 half_f16_512 half_f16_1024 half_bf16_384 half_bf16_512 half_bf16_1024)
 if ! PYTHONPATH=${PYTHON:-} python3 -c 'import ml_dtypes, onnx' 2>/dev/null; then
 	echo 'ok models of 16-bit elements # skip they need onnx for python3, which make deps-dev installs'
 	exit $failed
@@ -73,8 +88,16 @@ for prompt in prompt prompts; do
 	told $? "half, $prompt: attention makes its new rows"
 	same "half, $prompt: the outputs of steps one by one" half $prompt --steps 5
 done
+PYTHONPATH=${PYTHON:-} python3 -c 'import sys, numpy; numpy.save(sys.argv[1], numpy.array([4, 2], numpy.int32))' "$work/lengths.npy"
+in_place 'llama, lengths of less than the cache' 3 llama prompts --steps 6 --input "seqlens_k=$work/lengths.npy"
+same 'llama, lengths of less than the cache, --until: the outputs of steps one by one' llama prompts --steps 6 --input "seqlens_k=$work/lengths.npy" --until 999
+! grep -q 'extended in place' "$work/ahead.log"
+told $? 'llama, lengths of less than the cache, --until: each step writes a new state'
+for kind in "${kinds[@]:1:4}"; do
+	in_place "$kind, prompts" 6 "$kind" prompts --steps 9 --until 999
+done
 export FAKE_CUDA_LOG=$work/launches
-for kind in "${kinds[@]:1}"; do
+for kind in "${kinds[@]:5}"; do
 	for prompt in rows2 rows9; do
 		same "$kind, $prompt: the outputs of steps one by one" "$kind" $prompt --steps 3
 	done

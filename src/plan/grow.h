@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PLAN_GROW_H
+#define PLAN_GROW_H
+/* States that grow where they lie: which operands of a plan may be tensors with more room than positions (tensor.room). */
+#include "plan/segment.h"
+
+/* Whether the slot is read by one step alone, which takes it with room. */
+bool slot_takes_room(const struct instance *x, const struct segment *s, uint32_t slot);
+/*
+ * Whether output `out` of the graph has a slot of its own, whose step takes it with room. *from becomes the slot that it continues, and
+ * *at the value that says where positions are added, or NO_VALUE.
+ */
+bool output_takes_room(const struct instance *x, const struct segment *s, uint32_t out,
+		       uint32_t *from, uint32_t *at);
+
+#endif
