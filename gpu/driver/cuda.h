@@ -142,11 +142,12 @@ int gpu_launch(const struct call *c, void *fn, struct gpu_grid grid, const void 
 int gpu_launch_early(const struct call *c, void *fn, struct gpu_grid grid, const void *params,
 		     size_t bytes);
 /*
- * The same for a kernel that does several jobs: blockIdx.z tells which. If launches are written down, and the one before is of the
- * same kernel and number of threads, add() may put this job, with which the parameters begin, behind the n jobs of that launch; it
+ * The same for a kernel that does several jobs. If launches are written down, and the one before is of the same kernel and number of
+ * threads, add() may put this job, with which the parameters begin, behind the n jobs of that launch, and give it the blocks for it; it
  * returns whether it did. Then one launch does all of them.
  */
-typedef bool gpu_add_job(void *params, unsigned n, const void *job);
+typedef bool gpu_add_job(void *params, unsigned n, const void *job, struct gpu_grid *grid,
+			 const struct gpu_grid *more);
 int gpu_launch_several(const struct call *c, void *fn, struct gpu_grid grid, const void *params,
 		       size_t bytes, gpu_add_job *add);
 /*
@@ -186,7 +187,8 @@ struct gpu_written {
 	struct gpu_grid *grid;
 	void *params;
 	size_t bytes;
-	const struct step *const *by; /* the step of each job of gpu_launch_several(), otherwise of the launch */
+	unsigned jobs;		      /* of gpu_launch_several(), otherwise 1 */
+	const struct step *const *by; /* the steps of these */
 };
 bool gpu_written(const struct call *c, unsigned back, struct gpu_written *out);
 void gpu_unwrite(const struct call *c, unsigned back); /* takes it back */

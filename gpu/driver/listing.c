@@ -17,6 +17,7 @@ struct operation {
 	const void *from;
 	int to_device, from_device;
 	size_t at, bytes; /* parameters of a launch in listing.params; length of a copy */
+	unsigned jobs;
 	const struct step *by[GPU_SEVERAL]; /* while it is written down: the steps of its jobs */
 };
 
@@ -91,7 +92,8 @@ int listing_launch(struct listing *l, const struct step *by, void *fn, struct gp
 	memset(l->params + l->params_used, 0, at - l->params_used);
 	memcpy(l->params + at, params, bytes);
 	l->params_used = at + bytes;
-	*o = (struct operation){.fn = fn, .grid = g, .early = early, .at = at, .bytes = bytes};
+	*o = (struct operation){
+		.fn = fn, .grid = g, .early = early, .at = at, .bytes = bytes, .jobs = 1};
 	o->by[0] = by;
 	return 0;
 }
@@ -101,12 +103,11 @@ bool listing_add_job(struct listing *l, const struct step *by, void *fn, struct 
 {
 	struct operation *last = l->n ? &l->op[l->n - 1] : NULL;
 
-	if (l->failed || !last || last->fn != fn || last->grid.y != g.y ||
-	    last->grid.z >= GPU_SEVERAL || last->grid.threads != g.threads ||
-	    last->grid.shared != g.shared || !add_job(l->params + last->at, last->grid.z, job))
+	if (l->failed || !last || last->fn != fn || last->grid.y != g.y || last->jobs >= GPU_SEVERAL ||
+	    last->grid.threads != g.threads || last->grid.shared != g.shared ||
+	    !add_job(l->params + last->at, last->jobs, job, &last->grid, &g))
 		return false;
-	last->grid.x = last->grid.x > g.x ? last->grid.x : g.x;
-	last->by[last->grid.z++] = by;
+	last->by[last->jobs++] = by;
 	return true;
 }
 
@@ -120,6 +121,7 @@ bool listing_written(struct listing *l, unsigned back, struct gpu_written *out)
 				    .grid = &o->grid,
 				    .params = l->params + o->at,
 				    .bytes = o->bytes,
+				    .jobs = o->jobs,
 				    .by = o->by};
 	return true;
 }

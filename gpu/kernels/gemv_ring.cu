@@ -31,8 +31,22 @@ struct Norms {
 	float part[2 * HALF * NORM_PIECES / 32]; // sums of the squares of 32 pieces
 };
 
-// Finds the factors of the rows. The order of the sums is that of norm_row (rows.cu), so that the results are the same. between() is
-// called once while the first reads are under way.
+// The sum of the squares of N numbers, in the order of all sums of squares here: that of norm_row (rows.cu), so that the results are
+// the same. Neighbours come first, then neighbours of these, up to 256; such sums follow one another.
+template <typename T, int N> __device__ inline float squares(const T *x)
+{
+	if constexpr (N == 1)
+		return up(x[0]) * up(x[0]);
+	else
+		return squares<T, N / 2>(x) + squares<T, N / 2>(x + N / 2);
+}
+
+__device__ inline float norm_of(const gpu_gemm &p, float squares, float epsilon)
+{
+	return 1.0f / sqrtf(squares / (float)p.k + epsilon);
+}
+
+// Finds the factors of the rows. between() is called once while the first reads are under way.
 template <typename T, typename BETWEEN>
 __device__ inline void find_norms(const gpu_gemm &p, float epsilon, Norms &to, const BETWEEN &between)
 {
@@ -52,16 +66,10 @@ __device__ inline void find_norms(const gpu_gemm &p, float epsilon, Norms &to, c
 		if (first < WARPS)
 			between();
 #pragma unroll
-		for (int u = 0; u < AT_ONCE; u++) {
-			sum[u] = 0;
+		for (int u = 0; u < AT_ONCE; u++)
+			sum[u] = squares<T, PIECE>((const T *)&x[u]);
 #pragma unroll
-			for (int e = 0; e < PIECE; e++) {
-				const float v = up(((const T *)&x[u])[e]);
-				sum[u] += v * v;
-			}
-		}
-#pragma unroll
-		for (int o = 16; o; o >>= 1)
+		for (int o = 1; o < 32; o *= 2)
 #pragma unroll
 			for (int u = 0; u < AT_ONCE; u++)
 				sum[u] += __shfl_xor_sync(0xffffffffu, sum[u], o);
@@ -75,9 +83,42 @@ __device__ inline void find_norms(const gpu_gemm &p, float epsilon, Norms &to, c
 		float v = 0;
 		for (int k = 0; k < parts && threadIdx.x < (int)p.m; k++)
 			v += to.part[threadIdx.x * parts + k];
-		to.factor[threadIdx.x] = 1.0f / sqrtf(v / (float)p.k + epsilon);
+		to.factor[threadIdx.x] = norm_of(p, v, epsilon);
 	}
 	__syncthreads();
+}
+
+// The place of the sum of the squares of columns col to col + 31 of a row: two times four of them lie beside one another, so that two
+// threads read those of 256 columns.
+__device__ inline int64_t place_of_squares(const gpu_gemm &p, int64_t row, int64_t col)
+{
+	const int64_t sum = col / GPU_SQUARES;
+	return (sum / GPU_SQUARE_SUMS * p.m + row) * GPU_SQUARE_SUMS + sum % GPU_SQUARE_SUMS;
+}
+
+// The factor of row threadIdx.x % 32 / 2, from sums of squares.
+__device__ inline float known_norm(const gpu_gemm &p, const float *known, float epsilon)
+{
+	enum { AT_ONCE = 8, EACH = GPU_SQUARES * GPU_SQUARE_SUMS };
+	const int lane = threadIdx.x % 32, groups = (int)((p.k + EACH - 1) / EACH);
+	float all = 0;
+#pragma unroll 1
+	for (int first = 0; first < groups; first += AT_ONCE) {
+		float4 x[AT_ONCE];
+#pragma unroll
+		for (int u = 0; u < AT_ONCE; u++) {
+			const int group = first + u;
+			x[u] = make_float4(0, 0, 0, 0);
+			if (lane / 2 < (int)p.m && group * EACH + lane % 2 * (EACH / 2) < (int)p.k)
+				x[u] = ((const float4 *)known)[(group * (int)p.m + lane / 2) * 2 + lane % 2];
+		}
+#pragma unroll
+		for (int u = 0; u < AT_ONCE; u++) {
+			const float half = (x[u].x + x[u].y) + (x[u].z + x[u].w);
+			all += half + __shfl_xor_sync(0xffffffffu, half, 1);
+		}
+	}
+	return norm_of(p, all, epsilon);
 }
 
 // Two elements of a row with its factor, and with the scale of their columns.
@@ -150,7 +191,7 @@ template <typename T, int HALVES> struct Way {
 		}
 	}
 	// Adds the products of chunk i. The tensor cores take columns of B as rows, and rows of A as columns.
-	__device__ inline void multiply(int i, const Norms &norms, float sum[COLUMNS / 16][HALVES][4])
+	__device__ inline void multiply(int i, const float *factor, float sum[COLUMNS / 16][HALVES][4])
 	{
 		const int lane = threadIdx.x % 32, row = lane / 16 * 8 + lane % 8, side = lane / 8 % 2;
 		Stage<HALVES> &stage = ring[i % STAGES];
@@ -159,7 +200,7 @@ template <typename T, int HALVES> struct Way {
 		if (scale) {
 #pragma unroll
 			for (int h = 0; h < 2 * HALVES; h++)
-				a[h] = normalized<T>(a[h], norms.factor[h / 2 * HALF + lane / 4], ((const u32 *)stage.scale)[h % 2 * 4 + lane % 4]);
+				a[h] = normalized<T>(a[h], factor[h / 2], ((const u32 *)stage.scale)[h % 2 * 4 + lane % 4]);
 		}
 #pragma unroll
 		for (int j = 0; j < COLUMNS / 16; j++) {
@@ -184,11 +225,21 @@ template <bool GATE> __device__ inline Place place_of(int i)
 	return {i / COLUMNS, GATE ? e / 2 + e % 2 * BAND : e};
 }
 
-template <typename T> __device__ inline void put_sum(const gpu_gemm &p, int64_t col0, int i, float v)
+// Whole warps come here together, each with 32 sums beside one another.
+template <typename T> __device__ inline void put_sum(const gpu_ring &all, const gpu_gemm &p, int64_t col0, int i, float v)
 {
-	const int64_t row = i / COLUMNS, col = col0 + i % COLUMNS;
+	const int64_t row = i / COLUMNS, col = col0 + i % COLUMNS, at = row * p.n + col;
+	T y = down<T>(0.0f);
 	if (col < p.n)
-		put_product<T>(p, row * p.n + col, row * p.c_row + col * p.c_col, v);
+		((T *)p.y)[at] = y = product_of<T>(p, at, row * p.c_row + col * p.c_col, v);
+	if (all.sums_squares) {
+		float sum = squares<T, 1>(&y);
+#pragma unroll
+		for (int o = 1; o < GPU_SQUARES; o *= 2)
+			sum += __shfl_xor_sync(0xffffffffu, sum, o);
+		if (threadIdx.x % 32 == 0)
+			all.squares[place_of_squares(p, row, col)] = sum;
+	}
 }
 
 // The same for the sums i and i + 1 of the matrices that are multiplied.
@@ -207,7 +258,7 @@ template <typename T, bool GATE, typename GET>
 __device__ inline void put_some(const gpu_ring &all, const gpu_gemm &p, int64_t col0, int i, const GET &get)
 {
 	if (!GATE) {
-		put_sum<T>(p, col0, i, get(i));
+		put_sum<T>(all, p, col0, i, get(i));
 	} else {
 		const float v[2] = {get(i), get(i + 1)};
 		put_gated<T>(all, col0, i, v);
@@ -263,17 +314,25 @@ template <int HALVES> __device__ inline void keep_sums(const float sum[COLUMNS /
 			}
 }
 
-// Blocks have 128 columns of one matrix, or (GATE) 64 of each of the first two.
+__device__ inline int tiles_of(const gpu_gemm &p)
+{
+	return (int)((p.n + COLUMNS - 1) / COLUMNS);
+}
+
+// Blocks have 128 columns of one matrix, one matrix after the other, or (GATE) 64 of each of the first two.
 template <typename T, int HALVES, int SIZE, bool GATE> __device__ inline void ring(const gpu_ring &job)
 {
 	SHARED_ROOM(char, room);
 	__shared__ Norms norms;
-	const gpu_gemm &p = job.all.job[GATE ? 0 : blockIdx.z];
+	int which = 0, tile = blockIdx.x / SIZE;
+	while (!GATE && which + 1 < GPU_SEVERAL && tile >= tiles_of(job.all.job[which]))
+		tile -= tiles_of(job.all.job[which++]);
+	const gpu_gemm &p = job.all.job[which];
 	Stage<HALVES> *const stages = (Stage<HALVES> *)room;
 	const int warp = threadIdx.x / 32, rank = blockIdx.x % SIZE;
 	const int chunks = (int)((p.k + CHUNK - 1) / CHUNK), each = (chunks + SIZE - 1) / SIZE;
 	const int first = rank * each + warp, end = rank * each + each < chunks ? rank * each + each : chunks;
-	const int64_t col0 = blockIdx.x / SIZE * (int64_t)(GATE ? BAND : COLUMNS);
+	const int64_t col0 = tile * (int64_t)(GATE ? BAND : COLUMNS);
 	const int piece = threadIdx.x % (COLUMNS / PIECE);
 	const int64_t col = col0 + (GATE ? piece % (BAND / PIECE) : piece) * PIECE;
 	const T *const b = (const T *)(GATE && piece >= BAND / PIECE ? job.all.job[1].b : p.b);
@@ -285,9 +344,7 @@ template <typename T, int HALVES, int SIZE, bool GATE> __device__ inline void ri
 			      (const T *)job.scale,
 			      first * CHUNK,
 			      first < end ? (end - first + WARPS - 1) / WARPS : 0};
-	float sum[COLUMNS / 16][HALVES][4] = {};
-	if (col0 >= p.n)
-		return;
+	float sum[COLUMNS / 16][HALVES][4] = {}, factor[HALVES] = {}; // of rows threadIdx.x % 32 / 4, and so on
 
 	if (SIZE > 1)
 		cluster_arrive();
@@ -298,15 +355,21 @@ template <typename T, int HALVES, int SIZE, bool GATE> __device__ inline void ri
 			fetch_end();
 		}
 	});
-	if (job.scale)
+	if (job.scale && !job.known)
 		find_norms<T>(p, job.epsilon, norms, [&] { way.begin_a(); });
 	else
 		way.begin_a();
+	if (job.scale) {
+		const float known = job.known ? known_norm(p, job.known, job.epsilon) : norms.factor[threadIdx.x % 32 / 2];
+#pragma unroll
+		for (int h = 0; h < HALVES; h++)
+			factor[h] = __shfl_sync(0xffffffffu, known, h * 2 * HALF + threadIdx.x % 32 / 4 * 2);
+	}
 #pragma unroll 1
 	for (int i = 0; i < way.n; i++) {
 		fetch_wait<STAGES - 1>(); // all but the copies of later chunks
 		__syncwarp();
-		way.multiply(i, norms, sum);
+		way.multiply(i, factor, sum);
 		__syncwarp();
 		way.read_b(i + STAGES);
 		way.read_a(i + STAGES);

@@ -4,6 +4,11 @@
 /* Parameters of the kernels of gemv_ring.cu. */
 #include "params.h"
 
+enum {
+	GPU_SQUARES = 32, /* columns of a sum, */
+	GPU_SQUARE_SUMS = 8, /* and sums of a row beside one another */
+};
+
 /* Products of the same rows. What other launches would do before and after them is done with them. */
 struct gpu_ring {
 	struct gpu_gemms all; /* must stay first */
@@ -13,6 +18,14 @@ struct gpu_ring {
 	 */
 	const void *scale;
 	float epsilon;
+	/*
+	 * For rows that are normalized, if it is not null: what the launch that made them has put to its `squares`. Without it each block
+	 * goes through all rows first.
+	 */
+	const float *known;
+	/* Of the results, if `sums_squares`, gets the sums of squares of GPU_SQUARES columns each. gemv_ring.cu has their order. */
+	float *squares;
+	int sums_squares;
 	/* of the kernels gemv_gate: the products of the first two jobs, multiplied element by element; their own y are not written */
 	void *gated;
 };

@@ -227,11 +227,11 @@ template <typename T> __device__ inline void norm(const gpu_norm &p)
 template <typename F> __device__ inline float row_all(float v, F f, int threads)
 {
 	if (threads < 32) {
-		for (int o = threads / 2; o; o >>= 1)
+		for (int o = 1; o < threads; o *= 2)
 			v = f(v, __shfl_xor_sync(0xffffffffu, v, o));
 		return v;
 	}
-	for (int o = 16; o; o >>= 1)
+	for (int o = 1; o < 32; o *= 2)
 		v = f(v, __shfl_xor_sync(0xffffffffu, v, o));
 	if (threads == 32)
 		return v;
@@ -255,6 +255,15 @@ template <typename T, int V> __device__ inline void fetch_add(const T *x, float 
 	fetch<T, V>(x, more);
 	for (int e = 0; e < V; e++)
 		v[e] += more[e];
+}
+
+// The sum of the squares of V numbers less the mean: of neighbours first, so that one thread an element can make the same sum (gemv_ring.cu).
+template <int V> __device__ inline float squares(const float *v, float mean)
+{
+	if constexpr (V == 1)
+		return (v[0] - mean) * (v[0] - mean);
+	else
+		return squares<V / 2>(v, mean) + squares<V / 2>(v + V / 2, mean);
 }
 
 // Writes V elements of the results that the node has.
@@ -303,8 +312,7 @@ template <typename T, int V, int CH> __device__ inline void norm_row(const gpu_n
 	for (int c = 0; c < CH; c++) {
 		if ((c * threads + lane) * V >= n)
 			break;
-		for (int e = 0; e < V; e++)
-			var += (v[c][e] - mean) * (v[c][e] - mean);
+		var += squares<V>(v[c], mean);
 	}
 	var = row_all(var, Add(), threads) / (float)n;
 	float inv = 1.0f / sqrtf(var + (float)p.epsilon);

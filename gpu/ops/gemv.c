@@ -2,6 +2,7 @@
 #include "gpu/ops/gemv.h"
 
 #include "gpu/kernels/ring.h"
+#include "gpu/launch/job.h"
 #include "gpu/ops/norm.h"
 
 enum {
@@ -24,8 +25,8 @@ enum {
 	RING_OWN_SHARED = 2 << 10, /* bytes, at most, that a block takes beside those of its launch */
 	RING_GATED = RING_COLUMNS / 2, /* columns of each of two matrices whose products are multiplied */
 	/*
-	 * Elements of a row that is normalized, and such rows, at most: with one row a step of a Llama is 1 % faster so, with 16 it is
-	 * 4 % slower, as each block goes through all rows.
+	 * Elements of a row that is normalized, at most, and such rows where nobody has added up their squares: each block then goes
+	 * through all rows, which makes a step of a Llama 1 % faster with one row and 4 % slower with 16.
 	 */
 	RING_NORM = 4096,
 	RING_NORM_ROWS = 4,
@@ -47,6 +48,7 @@ struct gemv {
 	void *fn;
 	void *gated; /* kernel of rings for two products that are multiplied, or NULL if it is no such product */
 	unsigned shares; /* blocks of rings that share columns */
+	size_t squares; /* where sums of squares of the results are in the workspace, for a product that normalizes them */
 	void *unaligned; /* kernel for operands of a run that are not aligned to 16 bytes */
 	struct gpu_gemm job;
 	struct gpu_grid grid;
@@ -172,6 +174,14 @@ static void by_rings(struct gemv *p, int64_t processors, char *name, size_t room
 	snprintf(name, room, "gemv_ring%d_%d", p->job.m > RING_HALF ? 2 : 1, (int)size);
 }
 
+/* The sums of squares of the results: tiles of 128 columns have four, and two times four lie beside one another. */
+static int64_t squares_bytes(int64_t rows, int64_t columns)
+{
+	const int64_t each = GPU_SQUARES * GPU_SQUARE_SUMS;
+
+	return rows * ((columns + each - 1) / each) * GPU_SQUARE_SUMS * (int64_t)sizeof(float);
+}
+
 int gpu_gemv_reshape(struct site *s, const struct fused_gemm *f, struct step *step, struct diag *d)
 {
 	struct gemv *p = arena_new(s->plan_arena, struct gemv);
@@ -198,32 +208,51 @@ int gpu_gemv_reshape(struct site *s, const struct fused_gemm *f, struct step *st
 	step->state = p;
 	if (!p->fn || !p->unaligned || !p->shares)
 		return p->fn && p->unaligned ? 0 : -E_DEVICE;
+	p->squares =
+		gpu_room(step, p->job.n <= RING_NORM ? (size_t)squares_bytes(p->job.m, p->job.n) : 0);
+	step->keep_workspace = true;
 	snprintf(typed, sizeof(typed), "gemv_gate%s_%s", name + strlen("gemv_ring"), dtype_name(t));
 	p->gated = gpu_kernel_sharing(s, file, typed, p->grid.shared, d);
 	return p->gated ? 0 : -E_DEVICE;
 }
 
 /*
- * Adds a product to `n` products of a launch that is still to be made, if it is one of the same rows. These products are independent:
+ * Whether a product may be added to `n` products of a launch that is still to be made, one of the same rows. These products are independent:
  * their results lie apart from what they read, and what is added to a product is none of the results.
  */
-static bool add_product(void *all, unsigned n, const void *one)
+static bool can_add(const void *all, unsigned n, const void *one)
 {
-	struct gpu_gemms *to = all;
-	const struct gpu_gemm *first = &to->job[0], *now = one;
+	const struct gpu_gemm *first = ((const struct gpu_gemms *)all)->job, *now = one;
 
-	if (n == GPU_SEVERAL || first->a != now->a || first->m != now->m || first->k != now->k ||
-	    first->a_row != now->a_row || first->r || now->r || first->c || now->c ||
-	    !first->b_is_weight || !now->b_is_weight)
+	return n < GPU_SEVERAL && first->a == now->a && first->m == now->m && first->k == now->k &&
+	       first->a_row == now->a_row && !first->r && !now->r && !first->c && !now->c &&
+	       first->b_is_weight && now->b_is_weight;
+}
+
+/* blockIdx.z tells which product is meant. */
+static bool add_product(void *all, unsigned n, const void *one, struct gpu_grid *grid,
+			const struct gpu_grid *more)
+{
+	if (!can_add(all, n, one))
 		return false;
-	to->job[n] = *now;
+	((struct gpu_gemms *)all)->job[n] = *(const struct gpu_gemm *)one;
+	grid->x = grid->x > more->x ? grid->x : more->x;
+	grid->z = n + 1;
 	return true;
 }
 
-/* The same for rings. What a launch normalizes first, no other product may read as it is. */
-static bool add_ring(void *all, unsigned n, const void *one)
+/*
+ * The same for rings, whose blocks follow one another: a block that had nothing to do would have to find room for a ring first. What a
+ * launch normalizes first, no other product may read as it is.
+ */
+static bool add_ring(void *all, unsigned n, const void *one, struct gpu_grid *grid,
+		     const struct gpu_grid *more)
 {
-	return !((const struct gpu_ring *)all)->scale && add_product(all, n, one);
+	if (((const struct gpu_ring *)all)->scale || !can_add(all, n, one))
+		return false;
+	((struct gpu_gemms *)all)->job[n] = *(const struct gpu_gemm *)one;
+	grid->x += more->x;
+	return true;
 }
 
 /* ---- what is done together with products: changes of launches that have been written down --------------- */
@@ -243,7 +272,25 @@ static bool is_plain_norm(const struct gpu_written *w)
 	return w->by[0]->kernel->run == gpu_norm_run && w->bytes == sizeof(*n) && n->rms &&
 	       n->scale && !n->add && !n->add2 && !n->bias && !n->q && !n->mean && !n->inv &&
 	       !n->sum && n->period == 1 && n->inner == 1 && n->n % 8 == 0 && n->n <= RING_NORM &&
-	       n->rows <= RING_NORM_ROWS && ((uintptr_t)n->x | (uintptr_t)n->scale) % 16 == 0;
+	       ((uintptr_t)n->x | (uintptr_t)n->scale) % 16 == 0;
+}
+
+/*
+ * Returns the launch of a single product in rings that makes the rows x, if it is the one before the normalization of them, and can add up
+ * their squares; otherwise NULL.
+ */
+static struct gpu_ring *maker_of_rows(const struct call *c, const struct gpu_norm *n)
+{
+	struct gpu_written w;
+
+	if (!gpu_written(c, 2, &w) || w.by[0]->kernel->run != gpu_gemv_run)
+		return NULL;
+	struct gpu_ring *r = w.params;
+	const struct gemv *p = w.by[0]->state;
+	const struct gpu_gemm *j = r->all.job;
+	bool makes = *w.fn == p->fn && p->shares && w.jobs == 1 && j->y == n->x &&
+		     j->m == n->rows && j->n == n->n;
+	return makes ? r : NULL;
 }
 
 /*
@@ -261,15 +308,23 @@ static void take_norm(const struct call *c)
 	struct gpu_ring *r = last.params;
 	const struct gpu_norm *n = before.params;
 	const int64_t size = 2;
-	for (unsigned i = 0; i < last.grid->z; i++) {
+	struct gpu_ring *made = maker_of_rows(c, n);
+	if (!made && n->rows > RING_NORM_ROWS)
+		return;
+	for (unsigned i = 0; i < last.jobs; i++) {
 		const struct gpu_gemm *j = &r->all.job[i];
 		int64_t bytes = j->m * j->n * size;
 		if (j->a != n->y || j->m != n->rows || j->k != n->n || (j->m > 1 && j->a_row != n->n) ||
 		    !apart(j->y, bytes, n->x, n->rows * n->n * size) ||
-		    !apart(j->y, bytes, n->scale, n->n * size))
+		    !apart(j->y, bytes, n->scale, n->n * size) ||
+		    (made && !apart(j->y, bytes, made->squares, squares_bytes(n->rows, n->n))))
 			return;
 	}
-	for (unsigned i = 0; i < last.grid->z; i++)
+	if (made) {
+		made->sums_squares = true;
+		r->known = made->squares;
+	}
+	for (unsigned i = 0; i < last.jobs; i++)
 		r->all.job[i].a = n->x;
 	r->scale = n->scale;
 	r->epsilon = (float)n->epsilon;
@@ -283,7 +338,7 @@ static bool can_gate(const struct call *c, const struct gpu_written *w, const vo
 	const struct gpu_gemm *j = all->job;
 	const struct gemv *p = w->by[0]->state;
 
-	if (w->by[0]->kernel->run != gpu_gemv_run || *w->fn != p->fn || !p->gated || w->grid->z != 2)
+	if (w->by[0]->kernel->run != gpu_gemv_run || *w->fn != p->fn || !p->gated || w->jobs != 2)
 		return false;
 	return ((j[0].y == a && j[1].y == b) || (j[0].y == b && j[1].y == a)) && j[0].n == j[1].n &&
 	       j[0].b_row == j[1].b_row && j[0].b_is_weight && j[1].b_is_weight &&
@@ -301,18 +356,18 @@ bool gpu_gemv_multiply(const struct call *c, const void *a, const void *b, void 
 	const struct gemv *p = w.by[0]->state;
 	const int64_t size = 2, a_bytes = ((j->m - 1) * j->a_row + j->k) * size;
 	if (j->m * j->n != n || !apart(y, n * size, j->a, a_bytes) ||
-	    (r->scale && !apart(y, n * size, r->scale, j->k * size)))
+	    (r->scale && !apart(y, n * size, r->scale, j->k * size)) ||
+	    (r->known && !apart(y, n * size, r->known, squares_bytes(j->m, j->k))))
 		return false;
 	r->gated = y;
 	*w.fn = p->gated;
 	w.grid->x = (unsigned)((j->n + RING_GATED - 1) / RING_GATED) * p->shares;
-	w.grid->z = 1;
 	return true;
 }
 
 static int run_rings(const struct call *c, const struct gemv *p, const struct gpu_gemm *job)
 {
-	struct gpu_ring all = {.all.job[0] = *job};
+	struct gpu_ring all = {.all.job[0] = *job, .squares = gpu_at(c, p->squares)};
 	int err = gpu_launch_several(c, p->fn, p->grid, &all, sizeof(all), add_ring);
 
 	if (!err)

@@ -114,6 +114,7 @@ struct step {
 	void *node_state; /* state that create made */
 	void *state;	  /* < private data of the kernel, in plan_arena or released by drop */
 	size_t workspace; /* < bytes of scratch memory that the kernel's run needs */
+	bool keep_workspace; /* < which holds something for those who read output 0, as long as they do */
 	/*
 	 * < for each input, the layout that run needs; NULL if all are LAYOUT_ROW (or the kernel
 	 * has K_ANY_LAYOUT)

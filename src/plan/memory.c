@@ -318,6 +318,18 @@ static int check_limit(const struct segment *s, const struct runtime *rt, struct
 	return 0;
 }
 
+/* The last step that uses the workspace of step i. */
+static uint32_t workspace_dies(const struct segment *s, uint32_t i)
+{
+	const struct step_plan *p = &s->steps[i];
+	const struct slot_plan *y =
+		p->step.nout && p->out[0] != NO_VALUE ? &s->slots[p->out[0]] : NULL;
+
+	if (!p->step.keep_workspace || !y || y->dies < i)
+		return i;
+	return y->keep ? s->nsteps : y->dies;
+}
+
 /* Gives each slot and workspace its offset. With by_class they have the room of their class of sizes. */
 static void lay_out(struct segment *s, const struct runtime *rt, bool by_class)
 {
@@ -343,7 +355,7 @@ static void lay_out(struct segment *s, const struct runtime *rt, bool by_class)
 			blocks[n++] = (struct block){.bytes = bytes_in_slab(bytes, by_class),
 						     .device = s->steps[i].device,
 						     .born = i,
-						     .dies = i,
+						     .dies = workspace_dies(s, i),
 						     .where = &s->steps[i].workspace_offset,
 						     .index = s->nslots + i};
 	}

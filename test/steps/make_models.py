@@ -11,6 +11,7 @@
   deep      gpt with 12 narrow layers, where planning costs most
   half      a decoder of 16-bit elements as of Llama, so wide that products of few rows take the kernels for large matrices
   half_T_N  the same of other sizes and types
+  half_made the same with scales of normalizations that each step computes
   half_normed, half_masked, half_multi, half_biased  the same with other attention: normalized queries and keys; lengths that are sums of
             a mask; MultiHeadAttention, with a bias
   rows      prompts of two and of nine rows
@@ -127,10 +128,10 @@ def gpt(path, layers=2, size=32, heads=2, vocab=61, longest=176, seed=1, contrib
     n.save(path, ins, outs, contrib)
 
 
-def half(path, size=512, heads=8, kv=4, d=64, wide=256, vocab=61, longest=176, seed=8, t=T.FLOAT16, attention="group"):
+def half(path, size=512, heads=8, kv=4, d=64, wide=256, vocab=61, longest=176, seed=8, t=T.FLOAT16, attention="group", made=False):
     """A decoder of 16-bit elements: normalization by the root of the mean of squares, a gate in the feed-forward part. attention:
     "normed", with normalized queries and keys; "masked", whose lengths are sums of a mask; "multi", MultiHeadAttention; "biased", that
-    with a bias."""
+    with a bias. With `made`, the scales of normalizations are what the step computes."""
     n = Net(seed)
 
     def init(name, a):
@@ -147,6 +148,8 @@ def half(path, size=512, heads=8, kv=4, d=64, wide=256, vocab=61, longest=176, s
     def norm(x):
         n.n += 1
         scale = init(f"g{n.n}", 1 + 0.1 * n.rng.standard_normal(size))
+        if made:
+            scale = n.op("Add", scale, n.op("ReduceMean", x, n.const(0, 1), keepdims=0))
         return n.op("SimplifiedLayerNormalization", x, scale, axis=-1, epsilon=1e-5)
 
     angle = np.outer(np.arange(longest), 10000.0 ** (-np.arange(0, d, 2) / d)).astype(np.float16)
@@ -238,6 +241,7 @@ KINDS = {
     # products whose columns one block has, and two and four share
     **{f"half_{name}_{size}": lambda p, t=t, size=size, wide=wide: half(p, size, wide=wide, t=t)
        for name, t in (("f16", T.FLOAT16), ("bf16", T.BFLOAT16)) for size, wide in ((384, 352), (512, 256), (1024, 136))},
+    "half_made": lambda p: half(p, made=True),
     **{f"half_{kind}": lambda p, kind=kind: half(p, attention=kind) for kind in ("normed", "masked")},
     **{f"half_{kind}": lambda p, kind=kind: half(p, kv=8, attention=kind) for kind in ("multi", "biased")},
     "walk": walk,

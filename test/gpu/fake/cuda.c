@@ -848,6 +848,8 @@ API cuGraphInstantiateWithFlags(struct graph **exec, struct graph *g, unsigned l
 		return 801;
 	*exec = calloc(1, sizeof(**exec));
 	for (size_t i = 0; i < g->n; i++) {
+		if (g->v[i].loose)
+			return INVALID;
 		hold_data(&g->v[i]);
 		append(*exec, &g->v[i]);
 		keep_blocks(&(*exec)->v[i]);
@@ -869,10 +871,31 @@ API cuGraphCreate(struct graph **g, unsigned flags)
 static int add_node(size_t *node, struct graph *g, const size_t *before, size_t n,
 		    const struct operation *o)
 {
-	if (n != (g->n > 0) || (n && *before != g->n))
+	if (n > 1 || (n && *before != g->n))
 		return INVALID; /* only chains are needed so far */
 	append(g, o);
+	g->v[g->n - 1].loose = !n && g->n > 1;
 	*node = g->n;
+	return state();
+}
+
+/* As the driver lays out CUgraphEdgeData. */
+struct edge {
+	unsigned char from_port, to_port, type, reserved[5];
+};
+enum { PROGRAMMATIC = 1 }; /* CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC */
+
+API cuGraphAddDependencies_v2(struct graph *g, const size_t *from, const size_t *to,
+			      const struct edge *edge, size_t n)
+{
+	ALONE;
+	struct operation *o = n == 1 && *to && *to <= g->n ? &g->v[*to - 1] : NULL;
+
+	if (!o || !o->loose || *from != *to - 1 || edge->type != PROGRAMMATIC ||
+	    edge->from_port != PROGRAMMATIC || o->kind != KERNEL || o[-1].kind != KERNEL)
+		return INVALID;
+	o->loose = 0;
+	o->early = 1;
 	return state();
 }
 
@@ -880,8 +903,10 @@ static int change_node(struct graph *exec, size_t node, const struct operation *
 {
 	if (!node || node > exec->n || exec->v[node - 1].kind != o->kind)
 		return INVALID;
+	const int early = exec->v[node - 1].early;
 	drop_data(&exec->v[node - 1]);
 	exec->v[node - 1] = *o;
+	exec->v[node - 1].early = early;
 	keep_blocks(&exec->v[node - 1]);
 	say("change");
 	return state();

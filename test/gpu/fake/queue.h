@@ -32,6 +32,7 @@ struct operation {
 	const char *kernel;
 	unsigned grid[3], block[3], shared;
 	int early; /* a launch that does not wait for the one before it */
+	int loose; /* a graph's node that nothing goes before yet */
 	struct shared *data;
 	struct event *event;
 	unsigned long serial; /* of a record; what a wait waits for */
