@@ -6,6 +6,9 @@
 #include "gpu/launch/util.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 /*
  * LT_WORKSPACE: bytes of workspace that an algorithm may use; more makes no product faster on current GPUs. LT_ALIGN:
@@ -339,7 +342,32 @@ static bool place_trial_operands(struct trial *t)
 }
 
 /*
- * Returns the index of the fastest of n algorithms. To replace cuBLASLt's first choice, an algorithm must be 3 %
+ * Whether the trial's algorithm passes NaN on through a Relu. Some take the larger of the sum and 0, which is 0 for NaN: those of cuBLASLt 13.1 for
+ * TF32 do. NaN in the first stored row of A reaches the first row of y, all of it.
+ */
+static bool keeps_nan(struct trial *t)
+{
+	enum { ASKED = 256 };
+	const struct blaslt_job *j = t->job;
+	enum dtype out = (enum dtype)result_type(j);
+	struct stream *s = cuda_stream(t->lt->device);
+	size_t row = (size_t)((j->trans_a ? j->m : j->k) * gpu_size((enum dtype)j->type));
+	size_t n = (size_t)(j->n < ASKED ? j->n : ASKED), bytes = n * (size_t)gpu_size(out);
+	char *host = malloc(row > bytes ? row : bytes);
+
+	if (!host)
+		return false;
+	memset(host, 0xff, row); /* NaN in all types that have an activation */
+	bool kept = !cuda_copy(s, t->a, true, host, false, row, NULL) && !enqueue_trial(t, NULL) &&
+		    !cuda_copy(s, host, false, t->y, true, bytes, NULL) && !cuda_wait(s, NULL);
+	for (size_t i = 0; kept && i < n; i++)
+		kept = isnan(elem_f64(out, host, (int64_t)i));
+	free(host);
+	return kept;
+}
+
+/*
+ * Returns the index of the fastest of n algorithms, or -1 if all lose NaN. To replace cuBLASLt's first choice, an algorithm must be 3 %
  * faster, which is more than the noise of the timing.
  */
 static int time_algorithms(const struct blaslt *lt, const struct blaslt_job *j,
@@ -348,17 +376,19 @@ static int time_algorithms(const struct blaslt *lt, const struct blaslt_job *j,
 {
 	struct trial t = {.lt = lt, .job = j, .d = d};
 	double first = 0;
-	int best = 0;
+	int best = j->act == BLASLT_RELU ? -1 : 0;
 
 	tune_begin(lt->device, "matrix products");
 	for (int i = 0; i < n && (i || place_trial_operands(&t)); i++) {
 		t.with = &found[i];
+		if (j->act == BLASLT_RELU && !keeps_nan(&t))
+			continue;
 		double took = tune_time(lt->device, enqueue_trial, &t, *us);
 		if (took <= 0)
 			continue;
-		if (!i)
+		if (first <= 0)
 			first = took;
-		if (!i || (took < *us && took < 0.97 * first)) {
+		if (*us <= 0 || (took < *us && took < 0.97 * first)) {
 			*us = took;
 			best = i;
 		}
@@ -373,10 +403,11 @@ static const char *key_of(const struct blaslt *lt, const struct blaslt_job *j, s
 {
 	const int64_t n[] = {j->m,   j->n,     j->k,	  j->lda,    j->ldb,	j->ldr,
 			     j->ldy, j->batch, j->step_a, j->step_b, j->step_r, j->step_y};
-	const char *text =
-		arena_printf(a, "cublaslt%zu %s%s %d%d%d%d%d", lt->api->p_cublasLtGetVersion(),
-			     dtype_name((enum dtype)j->type), j->tf32 ? "t" : "", j->trans_a,
-			     j->trans_b, j->bias, j->residual, j->act);
+	const char *text = arena_printf(
+		a, "cublaslt%zu %s%s %d%d%d%d%d%s", lt->api->p_cublasLtGetVersion(),
+		dtype_name((enum dtype)j->type), j->tf32 ? "t" : "", j->trans_a, j->trans_b,
+		j->bias, j->residual, j->act,
+		j->act == BLASLT_RELU ? " NaN" : ""); /* older caches hold some that lose it */
 
 	for (size_t i = 0; i < sizeof(n) / sizeof(*n); i++)
 		text = arena_printf(a, "%s %" PRId64, text, n[i]);
@@ -426,7 +457,10 @@ static void write_cache(const struct blaslt *lt, const char *key, const struct c
 	tune_put(lt->device, key, arena_printf(a, "%.2f %zu %s", c->us, c->workspace, hex));
 }
 
-/* Sets algorithm and workspace from the cache, by timing, or from cuBLASLt's first proposal. */
+/*
+ * Sets algorithm and workspace from the cache, by timing, or from cuBLASLt's first proposal. An algorithm for a Relu that cannot be tried is none, for it
+ * may lose NaN.
+ */
 static cublasStatus_t choose_algorithm(const struct blaslt *lt, const struct blaslt_job *j,
 				       struct choice *c)
 {
@@ -445,6 +479,8 @@ static cublasStatus_t choose_algorithm(const struct blaslt *lt, const struct bla
 			best = time_algorithms(lt, j, &d, found, n, &c->us);
 		else if (!r)
 			tune_skipped(lt->device);
+		if (!r && (best < 0 || (j->act == BLASLT_RELU && !may)))
+			r = CUBLAS_STATUS_NOT_SUPPORTED;
 		if (!r) {
 			c->algo = found[best].algo;
 			c->workspace = found[best].workspaceSize;

@@ -373,6 +373,16 @@ static void promise_alignment(const struct gpu_gemm *g, struct library_form *l)
 		l->job.align = (int32_t)align;
 }
 
+/* Leaves a Relu to the epilogue kernel where cuBLASLt has none that passes NaN on. */
+static void part_from_relu(const struct site *s, const struct gpu_gemm *g, struct library_form *l)
+{
+	if (l->job.act != BLASLT_RELU || (!l->apart && !l->turns && blaslt_takes(s, &l->job, NULL)))
+		return;
+	l->job.act = l->strip.act = BLASLT_NONE;
+	l->left.act = g->act;
+	l->behind = true;
+}
+
 static const char *library_form(const struct site *s, const struct fused_gemm *f,
 				struct library_form *l)
 {
@@ -408,6 +418,7 @@ static const char *library_form(const struct site *s, const struct fused_gemm *f
 	if (j->batch == 1)
 		j->step_a = j->step_b = j->step_r = j->step_y = 0;
 	set_apart(s, l);
+	part_from_relu(s, &g, l);
 	return NULL;
 }
 

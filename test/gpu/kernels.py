@@ -546,6 +546,11 @@ def behind_libraries():
         c.end(c.op("MatMul", c.x(t, 17, 8), c.w(t, 8, 1027)))
         c = Case(f"put_together_widened_{t}")
         c.end(c.op("Gemm", c.x(t, 17, 8), c.w(t, 1027, 8), transB=1))
+    for t, (m, n, turned) in itertools.product(FLOATS, ((17, 40, 0), (17, 1027, 0), (40, 24, 1))):  # the library's Relu may make 0 of NaN
+        v = numbers("f32", (24, m) if turned else (m, 24), -1, 1)
+        v[5] = np.nan
+        c = Case(f"nan_to_relu{m}_{n}_{t}")
+        c.end(c.op("Relu", c.op("Gemm", c.given(t, v), c.w(t, 24, n), c.w(t, n), transA=turned)))
     c = Case("put_together_in_turns")
     c.end(c.op("Gemm", c.x("f32", 1024, 4), c.given("f32", numbers("f32", (1027, 4), -1, 1)), transB=1))
     for t in HALVES:
