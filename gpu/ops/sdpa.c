@@ -164,12 +164,20 @@ static int set_few(const struct site *s, struct gpu_attend_plan *p, enum dtype t
 	return p->join ? 0 : -E_DEVICE;
 }
 
-/* Whether the blocks of a cluster can have the parts: then nothing is left for another kernel to join. */
-static bool parts_are_near(const struct site *s, const struct gpu_attend *j, enum dtype t)
+/*
+ * Whether the blocks of a cluster can have the parts: then nothing is left for another kernel to join. Clusters must find room all at a time, or
+ * nearly so where blocks are short: a second round of them takes longer than that kernel.
+ */
+static bool parts_are_near(const struct site *s, const struct gpu_attend_plan *p, enum dtype t)
 {
+	const struct gpu_attend *j = &p->job;
 	int64_t unit = FEW_AT_ONCE * MANY_THREADS * (16 / gpu_size(t)) / few_head(j);
+	int64_t blocks = (int64_t)p->grid.y * p->grid.z * NEAR_PARTS;
+	int64_t room = cuda_facts(s->device)->processors * 3 / 4;
 
-	return gpu_can_launch_early(cuda_facts(s->device)) && j->parts > 1 &&
+	if (j->t <= NEAR_PARTS / 4 * unit)
+		room *= 2;
+	return gpu_can_launch_early(cuda_facts(s->device)) && j->parts > 1 && blocks <= room &&
 	       j->t <= NEAR_PARTS * NEAR_ROUNDS * unit;
 }
 
@@ -195,7 +203,7 @@ int gpu_attend_set_make(const struct site *s, struct gpu_attend_plan *p, enum dt
 	/* a query whose probabilities are NaN would look at all values, which other blocks are still copying */
 	if (!p->few || j->nan_to_zero || j->batch < 1 || j->heads < 1 || j->s < 1 || j->t < 1)
 		return 0;
-	if (parts_are_near(s, j, t))
+	if (parts_are_near(s, p, t))
 		set_near(p, t);
 	p->make = few_kernel(s, p->near.threads ? "attend_near" : "attend_make", j, t, d);
 	if (p->make && j->s == 1)

@@ -897,13 +897,14 @@ def turned(t, d, group, room, batch, **more):
 
 
 def rows_made_by_attention():
-    """One head and several that share keys, in one part and in several, and a block for each head; some with a soft cap or a window."""
+    """One head and several that share keys, in one part and in several, which a cluster or another kernel joins, and a block for each head; some with a soft cap or a window."""
     for t in HALVES:
         for d in 64, 96:
             turned(t, d, 1, 200, 2)
             turned(t, d, 4, 200, 2, rotary_interleaved=1)
             turned(t, d, 1, 70, 50, softcap=2.0)
             turned(t, d, 6, 70, 50, local_window_size=20)
+            turned(t, d, 2, 300, 8)
         turned(t, 80, 3, 5, 2)
 
 
