@@ -267,6 +267,7 @@ inline void group_matrices(uint32_t *r, const void *row)
 	emulate_copy(own.row, row, sizeof(own.row));
 	emulate_warp(0xffffffffu, emulate::deal<false>, &own, "group_matrices");
 }
+#ifndef TURING
 /* The four warps multiply registers each on its own, eight columns at a time. */
 template <int COLUMNS> void group_multiply_tf32(float *c, const uint32_t *a, uint64_t b)
 {
@@ -310,6 +311,7 @@ inline void group_turned_bf16(float *c, const uint32_t *a, uint64_t b)
 		mma_bf16(c + 4 * n, a, v[0], v[1]);
 	}
 }
+#endif
 
 /* "mbarrier"; run.cc has what a barrier is, so that threads which come to it are not seen to touch memory without a barrier. */
 typedef uint64_t barrier;
