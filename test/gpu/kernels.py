@@ -970,9 +970,10 @@ def few_keys():
 
 
 def short_rows():
-    for t in HALVES:
-        c = Case(f"short_rows_{t}")
-        c.end(c.op("LayerNormalization", c.x(t, 2050, 264), c.w(t, 264), c.w(t, 264), axis=-1))
+    """Rows that a warp has to itself, with three pieces a thread and with four."""
+    for t, n in itertools.product(HALVES, (264, 776)):
+        c = Case(f"short_rows{n}_{t}")
+        c.end(c.op("LayerNormalization", c.x(t, 2050, n), c.w(t, n), c.w(t, n), axis=-1))
 
 
 def main():
