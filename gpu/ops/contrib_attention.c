@@ -821,7 +821,7 @@ static bool makes_rows(const struct heads_plan *h)
 
 /*
  * Whether cached rows, lengths and angles may be read while what runs before the attention still writes: they come from outside of the
- * graph of launches that is written down.
+ * graph of launches that is written down. A cache that grows where it lies is written by the attention alone, behind the rows that are read.
  */
 static bool reads_ahead(const struct call *c, const struct heads_plan *h)
 {

@@ -294,6 +294,19 @@ static struct gpu_ring *maker_of_rows(const struct call *c, const struct gpu_nor
 }
 
 /*
+ * Whether a launch can put sums of squares to its workspace. Where it has itself taken a normalization, it reads rows and sums that the plan
+ * thinks are gone by then, so that the workspace may be theirs.
+ */
+static bool may_sum(const struct gpu_ring *made, int64_t bytes)
+{
+	const struct gpu_gemm *j = made->all.job;
+
+	return !made->scale ||
+	       (apart(made->squares, bytes, j->a, ((j->m - 1) * j->a_row + j->k) * 2) &&
+		(!made->known || apart(made->squares, bytes, made->known, squares_bytes(j->m, j->k))));
+}
+
+/*
  * Lets the last launch, products in rings, normalize the rows that it reads, if the launch before it does only this, and nobody reads
  * them but these products, of which `c` is the last. The results are the same to the bit.
  */
@@ -309,6 +322,8 @@ static void take_norm(const struct call *c)
 	const struct gpu_norm *n = before.params;
 	const int64_t size = 2;
 	struct gpu_ring *made = maker_of_rows(c, n);
+	if (made && !may_sum(made, squares_bytes(n->rows, n->n)))
+		made = NULL;
 	if (!made && n->rows > RING_NORM_ROWS)
 		return;
 	for (unsigned i = 0; i < last.jobs; i++) {

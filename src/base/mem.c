@@ -70,15 +70,15 @@ static bool uses_huge_pages(size_t bytes, enum mem_purpose purpose)
 void *mem_alloc(size_t bytes, enum mem_purpose purpose)
 {
 	size_t whole;
+	void *block = NULL;
 
-	/* aligned_alloc() requires a size that is a multiple of the alignment */
 	if (!size_add(bytes, HEAD_BYTES + 63, &whole))
 		return NULL;
 	whole &= ~(size_t)63;
 	bool huge = uses_huge_pages(whole, purpose);
-	char *p = machine_has(whole) ? aligned_alloc(huge ? HUGE_PAGE : 64, whole) : NULL;
-	if (!p)
+	if (!machine_has(whole) || posix_memalign(&block, huge ? HUGE_PAGE : 64, whole))
 		return NULL;
+	char *p = block;
 	if (huge)
 		madvise(p, whole / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
 	*(struct head *)(void *)p = (struct head){bytes, purpose};

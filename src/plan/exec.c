@@ -569,9 +569,9 @@ static void place_results(struct binding *b, const struct slab *slab)
 		if (!m->n) /* and perhaps no slab */
 			continue;
 		void *data = (char *)slab->buffer[has_device(x->rt)].ptr + m->offset;
-		uint32_t from, at;
+		struct growth unread;
 		bool placed = to->data && to->bytes >= m->bytes &&
-			      (!to->room || output_takes_room(x, b->s, k, &from, &at));
+			      (!to->room || output_takes_room(x, b->s, k, &unread));
 		for (uint32_t i = 0; i < m->n; i++) {
 			b->tensors[m->slot[i]].data = placed ? to->data : data;
 			b->tensors[m->slot[i]].room = placed ? to->room : 0;

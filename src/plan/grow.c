@@ -52,20 +52,36 @@ static bool is_output_once(const struct graph *g, uint32_t value)
 	return n == 1;
 }
 
+/* Whether a pair of the step's operands begins in a slot that takes room, and ends in an output that nobody but the caller sees. */
+static bool pair_takes_room(const struct instance *x, const struct segment *s,
+			    const struct step_plan *by, int pair)
+{
+	uint32_t in = by->in[by->step.grow[pair].in], out = by->out[by->step.grow[pair].out];
+	const struct slot_plan *p = out == NO_VALUE ? NULL : &s->slots[out];
+
+	return p && in != NO_VALUE && p->place == PLACE_SLAB && p->desc.device == DEVICE &&
+	       result_slot(s, p->value) == out && !x->graph->value[p->value]->nusers &&
+	       is_output_once(x->graph, p->value) && slot_takes_room(x, s, in);
+}
+
 bool output_takes_room(const struct instance *x, const struct segment *s, uint32_t out,
-		       uint32_t *from, uint32_t *at)
+		       struct growth *to)
 {
 	uint32_t value = x->graph->out[out], slot = result_slot(s, value);
 	const struct slot_plan *p = slot == NO_VALUE ? NULL : &s->slots[slot];
 
-	if (!p || p->place != PLACE_SLAB || p->desc.device != DEVICE || p->born >= s->nsteps ||
-	    x->graph->value[value]->nusers || !is_output_once(x->graph, value))
+	if (!p || p->born >= s->nsteps)
 		return false;
 	const struct step_plan *by = &s->steps[p->born];
 	int pair = pair_of(by, slot, NO_VALUE);
+	for (int k = 0; pair && k < by->step.ngrow; k++)
+		if (!pair_takes_room(x, s, by, k))
+			return false;
 	if (!pair)
 		return false;
-	*from = by->in[by->step.grow[pair - 1].in];
-	*at = by->step.grow_at ? by->step.node->in[by->step.grow_at - 1] : NO_VALUE;
-	return slot_takes_room(x, s, *from);
+	*to = (struct growth){.by = by,
+			      .from = by->in[by->step.grow[pair - 1].in],
+			      .at = by->step.grow_at ? by->step.node->in[by->step.grow_at - 1]
+						     : NO_VALUE};
+	return true;
 }

@@ -6,11 +6,17 @@
 
 /* Whether the slot is read by one step alone, which takes it with room. */
 bool slot_takes_room(const struct instance *x, const struct segment *s, uint32_t slot);
+/* How an output continues a state. */
+struct growth {
+	const struct step_plan *by;
+	uint32_t from; /* the slot that it continues */
+	uint32_t at;   /* the value that says where positions are added, or NO_VALUE */
+};
 /*
- * Whether output `out` of the graph has a slot of its own, whose step takes it with room. *from becomes the slot that it continues, and
- * *at the value that says where positions are added, or NO_VALUE.
+ * Whether output `out` of the graph has a slot of its own, whose step takes it with room, and with it all that it continues: kernels expect
+ * keys and values with the same room.
  */
 bool output_takes_room(const struct instance *x, const struct segment *s, uint32_t out,
-		       uint32_t *from, uint32_t *at);
+		       struct growth *to);
 
 #endif

@@ -346,13 +346,34 @@ bool instance_foresee(struct instance *x, const struct tensor *const *in, unsign
 	return true;
 }
 
-bool instance_grows(const struct instance *x, uint32_t in, uint32_t out, uint32_t *at)
+static uint32_t index_of(const uint32_t *values, uint32_t n, uint32_t value)
 {
-	const struct segment *s = x->foreseen;
-	uint32_t from;
+	uint32_t i = 0;
 
-	return s && s->end == x->graph->norder && output_takes_room(x, s, out, &from, at) &&
-	       s->slots[from].value == x->graph->in[in];
+	while (i < n && values[i] != value)
+		i++;
+	return i;
+}
+
+bool instance_grows(const struct instance *x, uint32_t in, uint32_t out, instance_fed *fed,
+		    const void *arg, uint32_t *at)
+{
+	const struct graph *g = x->graph;
+	const struct segment *s = x->foreseen;
+	struct growth how;
+
+	if (!s || s->end != g->norder || !output_takes_room(x, s, out, &how) ||
+	    s->slots[how.from].value != g->in[in])
+		return false;
+	for (int k = 0; k < how.by->step.ngrow; k++) {
+		uint32_t from = how.by->in[how.by->step.grow[k].in],
+			 to = how.by->out[how.by->step.grow[k].out];
+		if (!fed(arg, index_of(g->in, g->nin, s->slots[from].value),
+			 index_of(g->out, g->nout, s->slots[to].value)))
+			return false;
+	}
+	*at = how.at;
+	return true;
 }
 
 int instance_launch(struct instance *x, const struct tensor *const *in, unsigned turn,

@@ -107,9 +107,12 @@ struct placed {
 void instance_place(struct instance *x, uint32_t k, struct placed to);
 /*
  * Whether the run that instance_foresee() has just planned takes input `in` and output `out` with room, so that a state can grow where it
- * lies: one step alone reads the one and makes the other. *at becomes the value that says where positions are added, or NO_VALUE.
+ * lies: one step alone reads the one and makes the other, and whatever else that step continues is fed() as well. *at becomes the value that
+ * says where positions are added, or NO_VALUE.
  */
-bool instance_grows(const struct instance *x, uint32_t in, uint32_t out, uint32_t *at);
+typedef bool instance_fed(const void *arg, uint32_t in, uint32_t out);
+bool instance_grows(const struct instance *x, uint32_t in, uint32_t out, instance_fed *fed,
+		    const void *arg, uint32_t *at);
 
 /*
  * Makes the first segment for inputs that the next run will probably have, and records its launches, while the device still works on

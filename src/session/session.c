@@ -567,9 +567,10 @@ bool session_foresees(struct session *s, const struct tensor *const *in, unsigne
 	return can;
 }
 
-bool session_grows(const struct session *s, uint32_t in, uint32_t out, uint32_t *at)
+bool session_grows(const struct session *s, uint32_t in, uint32_t out, instance_fed *fed,
+		   const void *arg, uint32_t *at)
 {
-	return s->instance && instance_grows(s->instance, in, out, at);
+	return s->instance && instance_grows(s->instance, in, out, fed, arg, at);
 }
 
 int session_launch(struct session *s, const struct tensor *const *in, unsigned turn,

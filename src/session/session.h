@@ -76,7 +76,8 @@ void session_plan_ahead(struct session *s, session_foresee *inputs, void *arg, u
  */
 bool session_foresees(struct session *s, const struct tensor *const *in, unsigned turn, size_t *bytes);
 /* Whether the run that has just been foreseen can let a state grow where it lies: instance_grows(). */
-bool session_grows(const struct session *s, uint32_t in, uint32_t out, uint32_t *at);
+bool session_grows(const struct session *s, uint32_t in, uint32_t out, instance_fed *fed,
+		   const void *arg, uint32_t *at);
 int session_launch(struct session *s, const struct tensor *const *in, unsigned turn,
 		   const struct tensor **out, struct diag *d);
 

@@ -387,6 +387,17 @@ static bool adds_behind(const struct stepper *x, uint32_t at, int64_t have)
 	return behind;
 }
 
+/* Whether the input is a state that the output continues, and on the device. */
+static bool is_fed(const void *arg, uint32_t in, uint32_t out)
+{
+	const struct stepper *x = arg;
+
+	for (uint32_t k = 0; k < x->steps->nfeed; k++)
+		if (x->steps->feed[k].in == in && x->steps->feed[k].out == out)
+			return x->in[in]->device && x->in[in]->bytes;
+	return false;
+}
+
 /*
  * Whether the step that has just been foreseen may write the feed's output over its input, whose positions stay as they are. A step that is
  * launched ahead comes to nothing if the one before it has chosen an id of --until, and the state before it is then the last one: it
@@ -398,7 +409,7 @@ static bool may_grow(struct stepper *x, const struct feed *f)
 	int rank = now->shape.rank;
 	uint32_t at;
 
-	if (!now->device || !now->bytes || rank < 2 || !session_grows(x->session, f->in, f->out, &at))
+	if (rank < 2 || !session_grows(x->session, f->in, f->out, is_fed, x, &at))
 		return false;
 	if (x->request.until.n <= 0 || at == NO_VALUE)
 		return true;

@@ -128,10 +128,10 @@ def gpt(path, layers=2, size=32, heads=2, vocab=61, longest=176, seed=1, contrib
     n.save(path, ins, outs, contrib)
 
 
-def half(path, size=512, heads=8, kv=4, d=64, wide=256, vocab=61, longest=176, seed=8, t=T.FLOAT16, attention="group", made=False):
+def half(path, size=512, heads=8, kv=4, d=64, wide=256, vocab=61, longest=176, seed=8, t=T.FLOAT16, attention="group", made=False, watched=False):
     """A decoder of 16-bit elements: normalization by the root of the mean of squares, a gate in the feed-forward part. attention:
     "normed", with normalized queries and keys; "masked", whose lengths are sums of a mask; "multi", MultiHeadAttention; "biased", that
-    with a bias. With `made`, the scales of normalizations are what the step computes."""
+    with a bias. With `made`, the scales of normalizations are what the step computes. With `watched`, somebody reads the new values, too."""
     n = Net(seed)
 
     def init(name, a):
@@ -183,6 +183,9 @@ def half(path, size=512, heads=8, kv=4, d=64, wide=256, vocab=61, longest=176, s
     y = n.op("Mul", n.op("Mul", gate, n.op("Sigmoid", gate)), up)
     x = n.op("Add", x, n.op("MatMul", y, weight(wide, size)))
     n.op("MatMul", norm(x), weight(size, vocab), out="logits")
+    if watched:
+        n.op("ReduceMax", new[1], keepdims=0, out="peak")
+        outs.append(info("peak", t, []))
     n.save(path, ins, outs, contrib=True)
 
 
@@ -242,6 +245,7 @@ KINDS = {
     **{f"half_{name}_{size}": lambda p, t=t, size=size, wide=wide: half(p, size, wide=wide, t=t)
        for name, t in (("f16", T.FLOAT16), ("bf16", T.BFLOAT16)) for size, wide in ((384, 352), (512, 256), (1024, 136))},
     "half_made": lambda p: half(p, made=True),
+    "half_watched": lambda p: half(p, watched=True),
     **{f"half_{kind}": lambda p, kind=kind: half(p, attention=kind) for kind in ("normed", "masked")},
     **{f"half_{kind}": lambda p, kind=kind: half(p, kv=8, attention=kind) for kind in ("multi", "biased")},
     "walk": walk,
