@@ -163,6 +163,19 @@ __device__ inline void softmax_tile(float s[BN / 8][4], float out[HEAD / 8][4], 
 __device__ inline void store_pair(f32 *y, float a, float b) { *(float2 *)y = make_float2(a, b); }
 __device__ inline void store_pair(f16 *y, float a, float b) { *(__half2 *)y = __floats2half2_rn(a, b); }
 __device__ inline void store_pair(bf16 *y, float a, float b) { *(__nv_bfloat162 *)y = __floats2bfloat162_rn(a, b); }
+__device__ inline float2 load_pair(const f32 *x) { return *(const float2 *)x; }
+__device__ inline float2 load_pair(const f16 *x) { return __half22float2(*(const __half2 *)x); }
+__device__ inline float2 load_pair(const bf16 *x) { return __bfloat1622float2(*(const __nv_bfloat162 *)x); }
+__device__ inline u32 pair(float a, float b, f16)
+{
+	__half2 v = __floats2half2_rn(a, b);
+	return *(u32 *)&v;
+}
+__device__ inline u32 pair(float a, float b, bf16)
+{
+	__nv_bfloat162 v = __floats2bfloat162_rn(a, b);
+	return *(u32 *)&v;
+}
 
 // What probabilities of 0 make of element c of the values: 0, or NaN if one of them is infinite or NaN.
 template <typename T> __device__ __noinline__ float zero_of_values(const gpu_attend &p, int64_t b, int64_t h, int c)

@@ -16,22 +16,10 @@ template <typename T> struct Tensor;
 template <> struct Tensor<f16> {
 	template <int KEYS> static __device__ inline void scores(float *c, uint64_t q, uint64_t k) { group_multiply_f16<KEYS>(c, q, k); }
 	static __device__ inline void values(float *c, const u32 *p, uint64_t v) { group_turned_f16(c, p, v); }
-	static __device__ inline float2 pair(u32 v) { return __half22float2(*(__half2 *)&v); }
-	static __device__ inline u32 pair(float a, float b)
-	{
-		const __half2 v = __floats2half2_rn(a, b);
-		return *(const u32 *)&v;
-	}
 };
 template <> struct Tensor<bf16> {
 	template <int KEYS> static __device__ inline void scores(float *c, uint64_t q, uint64_t k) { group_multiply_bf16<KEYS>(c, q, k); }
 	static __device__ inline void values(float *c, const u32 *p, uint64_t v) { group_turned_bf16(c, p, v); }
-	static __device__ inline float2 pair(u32 v) { return __bfloat1622float2(*(__nv_bfloat162 *)&v); }
-	static __device__ inline u32 pair(float a, float b)
-	{
-		const __nv_bfloat162 v = __floats2bfloat162_rn(a, b);
-		return *(const u32 *)&v;
-	}
 };
 
 // Starts copies of COUNT rows from row0 on, permuted as group_tile() wants them; rows from `end` on become zeros.
@@ -70,7 +58,7 @@ template <typename T, int KEYS> __device__ inline float2 exponentials(const floa
 		const float a = exp2_of((s[2 * e] - base[e % 2]) * factor), b = exp2_of((s[2 * e + 1] - base[e % 2]) * factor);
 		sum[e % 2][0] += a;
 		sum[e % 2][1] += b;
-		p[e] = Tensor<T>::pair(a, b);
+		p[e] = pair(a, b, T());
 	}
 #pragma unroll
 	for (int r = 0; r < 2; r++) {
@@ -94,12 +82,12 @@ __device__ inline void put_rows(const gpu_attend &p, int64_t b, int64_t h, int r
 #pragma unroll
 		for (int n = 0; n < 8; n++)
 			*(u32 *)(put + row * ROW + (n ^ row % 8) * 16 + t * 4) =
-				Tensor<T>::pair(out[4 * n + 2 * r] * each, out[4 * n + 2 * r + 1] * each);
+				pair(out[4 * n + 2 * r] * each, out[4 * n + 2 * r + 1] * each, T());
 		if (row0 + row < p.s && ((p.safe && sum == 0) || (p.nan_to_zero && sum != sum)))
 #pragma unroll 1
 			for (int n = 0; n < 8; n++)
 				*(u32 *)(put + row * ROW + (n ^ row % 8) * 16 + t * 4) =
-					Tensor<T>::pair(nothing_seen<T>(p, b, h, n * 8 + 2 * t), nothing_seen<T>(p, b, h, n * 8 + 2 * t + 1));
+					pair(nothing_seen<T>(p, b, h, n * 8 + 2 * t), nothing_seen<T>(p, b, h, n * 8 + 2 * t + 1), T());
 	}
 	__syncwarp();
 	T *const y = (T *)p.y + b * p.ys[0] + h * p.ys[1] + lane % 8 * 8;
@@ -170,7 +158,7 @@ __device__ inline void add_mask(const gpu_attend &p, float *s, const u32 *pairs,
 			if (HIDING == ROW_MASK)
 				more = *(const float2 *)(row + n * 8 + threadIdx.x % 4 * 2);
 			else
-				more = Tensor<T>::pair(pairs[2 * n + r]);
+				more = load_pair((const T *)&pairs[2 * n + r]);
 			float &x = s[4 * n + 2 * r], &y = s[4 * n + 2 * r + 1];
 			x = more.x == -INFINITY ? more.x : x * p.scale + more.x;
 			y = more.y == -INFINITY ? more.y : y * p.scale + more.y;

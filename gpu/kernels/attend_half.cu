@@ -11,16 +11,6 @@ template <> struct Half<f32> { typedef f16 type; };
 
 __device__ inline void mma(float *c, const u32 *a, u32 b0, u32 b1, f16) { mma_f16(c, a, b0, b1); }
 __device__ inline void mma(float *c, const u32 *a, u32 b0, u32 b1, bf16) { mma_bf16(c, a, b0, b1); }
-__device__ inline u32 pair(float a, float b, f16)
-{
-	__half2 v = __floats2half2_rn(a, b);
-	return *(u32 *)&v;
-}
-__device__ inline u32 pair(float a, float b, bf16)
-{
-	__nv_bfloat162 v = __floats2bfloat162_rn(a, b);
-	return *(u32 *)&v;
-}
 
 // Returns the biased fp32 exponent e of the scale for a tile whose largest number is `most`. down_by(e) divides by 2^(e
 // - 127 - 14) and up_by(e) multiplies by it; e = 127 + 14 leaves numbers unchanged.
@@ -111,10 +101,6 @@ __device__ inline float warp_most(float m)
 		m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, o));
 	return m;
 }
-
-__device__ inline float2 load_pair(const f32 *x) { return *(const float2 *)x; }
-__device__ inline float2 load_pair(const f16 *x) { return __half22float2(*(const __half2 *)x); }
-__device__ inline float2 load_pair(const bf16 *x) { return __bfloat1622float2(*(const __nv_bfloat162 *)x); }
 
 // Loads 16 queries as the left operand of the products; returns the exponent e of their scale (see exponent()).
 template <typename T, typename H, int HEAD, Form FORM>

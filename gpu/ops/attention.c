@@ -53,7 +53,7 @@ static bool add_copy(struct joined *k, uint32_t in, bool value, const int64_t *d
 	return true;
 }
 
-/* How the keys (or the values) lie before and behind a run. */
+/* How the cached keys (or values) lie in memory, and how they lie together with the new ones. */
 struct rooms {
 	int64_t past;	/* rows that there is memory for in a head of the cache */
 	int64_t joined; /* the same in the joined tensor */

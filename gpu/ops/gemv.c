@@ -174,7 +174,7 @@ static void by_rings(struct gemv *p, int64_t processors, char *name, size_t room
 	snprintf(name, room, "gemv_ring%d_%d", p->job.m > RING_HALF ? 2 : 1, (int)size);
 }
 
-/* The sums of squares of the results: tiles of 128 columns have four, and two times four lie beside one another. */
+/* Bytes of the sums of squares of the results: each row has one for each 32 columns, and room for eight of them beside one another. */
 static int64_t squares_bytes(int64_t rows, int64_t columns)
 {
 	const int64_t each = GPU_SQUARES * GPU_SQUARE_SUMS;

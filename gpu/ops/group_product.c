@@ -194,7 +194,7 @@ static int round_weights(const struct call *c, void *dst, const void *src, const
 	return gpu_group_round(c, r->fn, src, dst, r->n);
 }
 
-/* Makes the form of the weights that the kernels read. Returns false if there is no memory for a second copy: the library reads the first. */
+/* Makes the form of the weights that the kernels read. Returns false if there is no memory for this copy; the library then reads the weights as they are. */
 static bool pack_weights(struct site *s, struct step *step, struct group_product *p)
 {
 	struct rounding r = {.fn = p->type == DT_F32 ? gpu_group_rounder(s) : NULL};

@@ -14,8 +14,9 @@ static const struct box_kernel {
 };
 
 /*
- * What the copy engine takes: how far the first and the last window begin from an image's edges, their distance, how far a pixel lies from where its
- * window begins. LEAST_STAGES: steps in flight. ROWS: pixels that a warpgroup multiplies.
+ * What the copy engine takes at most: MOST_BEGIN, pixels from where the first and the last window begin to the image's edges; MOST_STEP, from a window to
+ * the next; MOST_REACH, from where a window begins to its last pixel. LEAST_STAGES: fewer steps in flight are too slow. ROWS: pixels that a warpgroup
+ * multiplies.
  */
 enum { MOST_BEGIN = 127, MOST_STEP = 8, MOST_REACH = 255, LEAST_STAGES = 3, ROWS = 64 };
 

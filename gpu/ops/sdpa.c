@@ -155,7 +155,7 @@ static int set_few(const struct site *s, struct gpu_attend_plan *p, enum dtype t
 	j->parts = j->t > each_part ? (int)((j->t + each_part - 1) / each_part) : 1;
 	p->grid = (struct gpu_grid){(unsigned)j->parts, (unsigned)heads, (unsigned)j->batch,
 				    threads, 0};
-	p->few = true;
+	p->few = p->early = true;
 	p->fn = few_kernel(s, "attend_few", j, t, d);
 	if (!p->fn || j->parts == 1)
 		return p->fn ? 0 : -E_DEVICE;
@@ -344,7 +344,7 @@ int gpu_attend_launch(const struct call *c, const struct gpu_attend_plan *p)
 	if (any && p->library)
 		return sdpa_run(c, p->library, job, job->scratch);
 	int (*launch)(const struct call *, void *, struct gpu_grid, const void *, size_t) =
-		p->few || p->early ? gpu_launch_early : gpu_launch;
+		p->early ? gpu_launch_early : gpu_launch;
 	int err = any ? launch(c, p->fn, p->grid, job, sizeof(*job)) : 0;
 	return any && p->join && !err ? join_parts(c, p) : err;
 }

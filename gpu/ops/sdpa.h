@@ -19,7 +19,7 @@ struct gpu_attend_plan {
 	int near_part;
 	void *join; /* joins the parts that `fn` has made of each query, or NULL if there is one part */
 	bool few;   /* fn is one of the kernels for few queries */
-	bool early; /* fn is one of the kernels for few keys, which start early as those do */
+	bool early; /* fn may start while the kernel ahead still runs */
 	struct gpu_grid grid;
 	struct gpu_attend job;
 	size_t scratch; /* bytes of workspace that the kernel needs */

@@ -4,7 +4,7 @@
 /* States that grow where they lie: which operands of a plan may be tensors with more room than positions (tensor.room). */
 #include "plan/segment.h"
 
-/* Whether the slot is read by one step alone, which takes it with room. */
+/* Whether the slot is read by one step alone, whose kernel takes a tensor with more room than positions. */
 bool slot_takes_room(const struct instance *x, const struct segment *s, uint32_t slot);
 /* How an output continues a state. */
 struct growth {

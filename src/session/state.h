@@ -57,7 +57,7 @@ struct step_times { /* nanoseconds */
 	uint64_t run;	      /* inside of session_run() in the others, with the plans it made */
 	uint64_t planned;     /* making plans in the others */
 	uint64_t state_bytes; /* of all states after the last step */
-	int64_t grown;	      /* steps that have added positions to states where these lay */
+	int64_t grown; /* steps that have written only the new positions of a state, and copied no others */
 };
 struct step_times stepper_times(const struct stepper *x);
 /* The ids that the newest step chose for the first --next, one for each row of the batch; NULL before the first step. */
