@@ -79,6 +79,14 @@ def make_model(path, layers):
     onnx.save(model, path, save_as_external_data=True, location=os.path.basename(path) + ".data")
 
 
+def floor_s(args, batch):
+    """What a step must read, weights and cache, at the memory's speed."""
+    each = SIZE * (HEADS + 2 * KV) * HEAD + SIZE * SIZE + 3 * SIZE * WIDE
+    weights = 2 * (args.layers * each + WORDS * SIZE)
+    cache = 2 * 2 * args.layers * batch * KV * HEAD * (args.past + args.steps // 2)
+    return (weights + cache) / args.peak / 1e12
+
+
 def infer_time(args, path, batch):
     command = [args.infer, "profile", path, "--feed", "present.*=past_key_values.*", "--next", "input_ids=argmax:logits", "--prefill",
                str(args.past), "--decode", str(args.steps), "--dim", f"batch={batch}", "-d", "cuda", "--json"]
@@ -156,11 +164,8 @@ def main():
         path = args.model or os.path.join(folder, "llama.onnx")
         if not os.path.exists(path):
             make_model(path, args.layers)
-        each = SIZE * (HEADS + 2 * KV) * HEAD + SIZE * SIZE + 3 * SIZE * WIDE
         for batch in map(int, args.batch.split(",")):
-            weights = 2 * (args.layers * each + WORDS * SIZE)
-            cache = 2 * 2 * args.layers * batch * KV * HEAD * (args.past + args.steps // 2)
-            floor = (weights + cache) / args.peak / 1e12
+            floor = floor_s(args, batch)
             ours = infer_time(args, path, batch)
             print(f"batch {batch}: infer {ours * 1e3:.3f} ms an id, {ours / floor:.2f} of the floor of {floor * 1e3:.3f} ms", flush=True)
             try:

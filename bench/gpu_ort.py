@@ -81,12 +81,12 @@ LINE = re.compile(r"^(\w+) +(tf32|fp16) b(\d+) +ort +([\d.]+|inf|nan) \((\w*) *\
 
 
 def table(cells, peer="ONNX Runtime"):
-    """cells[precision][name][batch] = (the peer's ms, ours)"""
+    """cells[precision][name][batch] = (the peer's ms, ours, ...)"""
     ratios = {}
     for precision, rows in cells.items():
         print(f"\n| {precision} | ours, ms | {peer}, ms | quotient |\n| --- | --- | --- | --- |")
         for name, row in rows.items():
-            for batch, (theirs, mine) in row.items():
+            for batch, (theirs, mine, *_) in row.items():
                 ratios[f"{name} {precision} batch {batch}"] = theirs / mine
             columns = ["/".join(f" {v[k]:.3f} " for v in row.values()).strip() for k in (1, 0)]
             quotients = " / ".join(f"{v[0] / v[1]:.2f}" for v in row.values())

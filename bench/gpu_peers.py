@@ -151,12 +151,12 @@ def measure(name, precision, pipe, a, cells):
         if a.ours:
             path = gpu_ort.file_of(a.models, name, precision)
             mine = gpu_ort.ours(a.ours, path, batch, precision)
-            cells.setdefault(precision, {}).setdefault(name, {})[batch] = times[mode], mine
+            cells.setdefault(precision, {}).setdefault(name, {})[batch] = times[mode], mine, floor
             line += f" ours {mine:8.3f}  {times[mode] / mine:5.2f}  floor / ours {floor / mine:.2f}"
         print(line, *(f"{m} {t:.3f}" for m, t in times.items() if m != mode), flush=True)
 
 
-def main():
+def parser():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words = lambda text: text.split(",")
     p.add_argument("--names", type=words, default=sorted(VISION) + ["bert", "gpt2"])
@@ -169,9 +169,11 @@ def main():
     p.add_argument("--ours")
     p.add_argument("--bandwidth", type=float, default=4.3, help="of the memory, TB/s")
     p.add_argument("--rates", type=lambda s: dict(r.split("=") for r in s.split(",")), default={}, help="TFLOP/s, as fp16=790")
-    a = p.parse_args()
-    if bool(a.ours) != bool(a.models):
-        p.error("--models and --ours, or neither")
+    return p
+
+
+def compare(a):
+    """cells[precision][name][batch] = (PyTorch's best ms, ours, the floor's ms), where ours is asked for; prints a line a cell."""
     a.rates = {"fp16": 790, "tf32": 400, "fp32": 60} | {k: float(v) for k, v in a.rates.items()}
     a.until = time.time() + a.compile_seconds
     context, jobs, cells = multiprocessing.get_context("spawn"), [], {}
@@ -194,6 +196,15 @@ def main():
         except (EOFError, BrokenPipeError):
             continue
         process.join()
+    return cells
+
+
+def main():
+    p = parser()
+    a = p.parse_args()
+    if bool(a.ours) != bool(a.models):
+        p.error("--models and --ours, or neither")
+    cells = compare(a)
     if a.ours:
         gpu_ort.table(cells, "PyTorch")
 
