@@ -128,10 +128,11 @@ def gpt(path, layers=2, size=32, heads=2, vocab=61, longest=176, seed=1, contrib
     n.save(path, ins, outs, contrib)
 
 
-def half(path, size=512, heads=8, kv=4, d=64, wide=256, vocab=61, longest=176, seed=8, t=T.FLOAT16, attention="group", made=False, watched=False):
+def half(path, size=512, heads=8, kv=4, d=64, wide=256, vocab=61, longest=176, seed=8, t=T.FLOAT16, attention="group", made=False, watched=False, twice=False):
     """A decoder of 16-bit elements: normalization by the root of the mean of squares, a gate in the feed-forward part. attention:
     "normed", with normalized queries and keys; "masked", whose lengths are sums of a mask; "multi", MultiHeadAttention; "biased", that
-    with a bias. With `made`, the scales of normalizations are what the step computes. With `watched`, somebody reads the new values, too."""
+    with a bias. With `made`, the scales of normalizations are what the step computes. With `watched`, somebody reads the new values, too; with `twice`, the cached
+    values are an input of somebody else, too, as another state."""
     n = Net(seed)
 
     def init(name, a):
@@ -185,6 +186,10 @@ def half(path, size=512, heads=8, kv=4, d=64, wide=256, vocab=61, longest=176, s
     n.op("MatMul", norm(x), weight(size, vocab), out="logits")
     if watched:
         n.op("ReduceMax", new[1], keepdims=0, out="peak")
+        outs.append(info("peak", t, []))
+    if twice:
+        n.op("ReduceMax", "seen", keepdims=0, out="peak")
+        ins.append(info("seen", t, ["batch", kv, "past_sequence_length", d]))
         outs.append(info("peak", t, []))
     n.save(path, ins, outs, contrib=True)
 
@@ -246,6 +251,7 @@ KINDS = {
        for name, t in (("f16", T.FLOAT16), ("bf16", T.BFLOAT16)) for size, wide in ((384, 352), (512, 256), (1024, 136))},
     "half_made": lambda p: half(p, made=True),
     "half_watched": lambda p: half(p, watched=True),
+    "half_twice": lambda p: half(p, twice=True),
     **{f"half_{kind}": lambda p, kind=kind: half(p, attention=kind) for kind in ("normed", "masked")},
     **{f"half_{kind}": lambda p, kind=kind: half(p, kv=8, attention=kind) for kind in ("multi", "biased")},
     "walk": walk,

@@ -76,7 +76,7 @@ if ! PYTHONPATH=${PYTHON:-} python3 -c 'import ml_dtypes, onnx' 2>/dev/null; the
 	echo 'ok models of 16-bit elements # skip they need onnx for python3, which make deps-dev installs'
 	exit $failed
 fi
-if ! PYTHONPATH=${PYTHON:-} python3 "$here/../../steps/make_models.py" "$work" "${kinds[@]}" half_made half_watched rows >"$work/log" 2>&1; then
+if ! PYTHONPATH=${PYTHON:-} python3 "$here/../../steps/make_models.py" "$work" "${kinds[@]}" half_made half_watched half_twice rows >"$work/log" 2>&1; then
 	sed 's/^/# /' "$work/log"
 	told 1 'models of 16-bit elements can be made'
 fi
@@ -99,6 +99,9 @@ done
 same 'half_watched, prompts: keys do not grow where values cannot' half_watched prompts --steps 9
 ! grep -q 'extended in place' "$work/ahead.log"
 told $? 'half_watched, prompts: no state is extended in place'
+same 'half_twice, prompts: values that come back as two inputs do not grow, and their keys do not' half_twice prompts --steps 9 --feed present.0.value=seen
+! grep -q 'extended in place' "$work/ahead.log"
+told $? 'half_twice, prompts: no state is extended in place'
 export FAKE_CUDA_LOG=$work/launches
 for kind in "${kinds[@]:5}"; do
 	for prompt in rows2 rows9; do
