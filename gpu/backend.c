@@ -20,6 +20,7 @@
 #include "gpu/driver/tune.h"
 #include "gpu/launch/channels_last.h"
 #include "gpu/library/choices.h"
+#include "gpu/library/cublaslt.h"
 
 #define FAMILY(F) extern const struct kernel gpu_##F[];
 #define EXPRESSED(F)
@@ -49,6 +50,7 @@ const struct backend cuda_backend = {
 	.alloc = cuda_alloc,
 	.free = cuda_free,
 	.copy = cuda_copy,
+	.alignment = BLASLT_ALIGN,
 	.families = families,
 	.reorder = &gpu_reorder,
 	.wait = cuda_wait,

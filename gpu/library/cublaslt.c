@@ -11,10 +11,10 @@
 #include <string.h>
 
 /*
- * LT_WORKSPACE: bytes of workspace that an algorithm may use; more makes no product faster on current GPUs. LT_ALIGN:
- * alignment of operands. LT_OWN_ALIGN: alignment of the workspace. LT_TRIED: number of algorithms that are timed.
+ * LT_WORKSPACE: bytes of workspace that an algorithm may use; more makes no product faster on current GPUs. LT_OWN_ALIGN: alignment of
+ * the workspace. LT_TRIED: number of algorithms that are timed.
  */
-enum { LT_WORKSPACE = 32 << 20, LT_ALIGN = 64, LT_OWN_ALIGN = 256, LT_TRIED = 16 };
+enum { LT_WORKSPACE = 32 << 20, LT_OWN_ALIGN = 256, LT_TRIED = 16 };
 
 /* The algorithm chosen for a product. The device keeps it, because choosing takes longer than most products. */
 struct choice {
@@ -152,7 +152,7 @@ static cublasStatus_t describe_operation(const struct cublaslt_api *api, const s
 	cublasOperation_t tb = j->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
 	cublasLtEpilogue_t e = epilogue_of(j);
 	/* the heuristic needs a bias pointer that is aligned like the pointer in the run */
-	const void *some = (const void *)(uintptr_t)LT_ALIGN;
+	const void *some = (const void *)(uintptr_t)BLASLT_ALIGN;
 	cudaDataType_t scale = j->type == DT_F64  ? CUDA_R_64F
 			       : j->type == DT_I8 ? CUDA_R_32I
 						  : CUDA_R_32F;
@@ -221,7 +221,7 @@ static int ask_heuristic(const struct blaslt *lt, const struct described *d, uin
 {
 	cublasLtMatmulPreference_t pref = NULL;
 	int n = 0, kept = 0;
-	cublasStatus_t r = make_preferences(lt->api, align ? align : LT_ALIGN, &pref);
+	cublasStatus_t r = make_preferences(lt->api, align ? align : BLASLT_ALIGN, &pref);
 
 	if (!r)
 		r = lt->api->p_cublasLtMatmulAlgoGetHeuristic(lt->handle, d->desc, d->a, d->b, d->r,

@@ -11,6 +11,12 @@
  */
 #include "gpu/driver/cuda.h"
 
+/*
+ * Bytes to whose multiples operands are aligned. cuBLASLt is told so; kernels of our own and cuDNN's need 16, as they read as many bytes at a time or have
+ * the copy engine do it.
+ */
+enum { BLASLT_ALIGN = 64 };
+
 enum blaslt_act { BLASLT_NONE, BLASLT_RELU, BLASLT_GELU }; /* GELU: the form with tanh */
 
 /* Description of a product. It is compared bytewise: it has no padding, and unused members must be 0. */
@@ -26,7 +32,7 @@ struct blaslt_job {
 	/* trans_a: a is stored as [k,m]; trans_b: b is stored as [n,k] */
 	int32_t trans_a, trans_b;
 	int32_t bias, residual; /* bias: n elements, added to each row; residual: R is read */
-	/* align: bytes to which all pointers are aligned; 0 stands for 64 */
+	/* align: bytes to which all pointers are aligned; 0 stands for BLASLT_ALIGN */
 	int32_t act, align;
 	int64_t m, n, k;
 	int64_t lda, ldb, ldr, ldy; /* elements from one stored row to the next */

@@ -82,7 +82,7 @@ static bool in_rings(const struct site *s, const struct gpu_gemm *j)
 	const struct device_facts *f = cuda_facts(s->device);
 	const int64_t piece = 8;
 
-	return (T_BIT(gpu_type(s, 0)) & (T_BIT(DT_F16) | T_BIT(DT_BF16))) && j->m >= 1 &&
+	return (T_BIT(gpu_type(s, 0)) & (T_BIT(DT_F16) | T_BIT(DT_BF16))) &&
 	       j->m <= MOST_HALF_ROWS && j->b_col == 1 && j->k % piece == 0 && j->n % piece == 0 &&
 	       j->b_row % piece == 0 && (j->m == 1 || j->a_row % piece == 0) && j->k < INT32_MAX &&
 	       j->n >= RING_LEAST / j->k && gpu_can_launch_early(f) &&
@@ -99,6 +99,8 @@ static const char *describe(const struct site *s, const struct fused_gemm *f, st
 		return bad;
 	if (!(T_BIT(gpu_type(s, 0)) & (T_BIT(DT_F32) | T_BIT(DT_F16) | T_BIT(DT_BF16))))
 		return "a type other than float32, float16 and bfloat16";
+	if (j->m < 1 || j->n < 1 || j->k < 1)
+		return "no elements";
 	if (!gpu_one_batch(j))
 		return "several matrices";
 	if (j->a_col != 1 && j->k != 1)
@@ -106,7 +108,7 @@ static const char *describe(const struct site *s, const struct fused_gemm *f, st
 	j->b_is_weight = site_is_weight(s, 1);
 	if (in_rings(s, j) || on_tensor_cores(s, j))
 		return NULL;
-	if (j->m < 1 || j->m > MOST_ROWS || j->n < 1)
+	if (j->m > MOST_ROWS)
 		return "many rows";
 	if (j->b_col != 1 && !columns_in_one_piece(j, size))
 		return "columns of the matrix that are no multiples of 16 bytes";

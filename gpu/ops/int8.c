@@ -680,8 +680,8 @@ static const char *fill_conv(const struct site *s, struct int8_step *k)
 		return bad;
 	int64_t taps = gpu_volume(c.win.kernel);
 	int64_t pixels = gpu_volume(c.win.out), image = gpu_volume(c.win.in);
-	if (c.group != 1 || c.n < 1)
-		return "groups of channels, or an empty output";
+	if (c.group != 1 || c.n < 1 || c.cin < 1)
+		return "groups of channels, none, or an empty output";
 	if (c.cin * taps > MAX_DEPTH || pixels > INT32_MAX || c.cin * image > INT32_MAX ||
 	    (c.cout + 31) / 32 > INT32_MAX / ((pixels + 31) / 32))
 		return "a window that is too large";

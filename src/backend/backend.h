@@ -293,6 +293,8 @@ struct backend {
 	 */
 	int (*copy)(struct stream *, void *dst, int dst_device, const void *src, int src_device,
 		    size_t bytes, struct diag *);
+	/* Kernels take operands in the device's memory at multiples of this many bytes. 0: anywhere. */
+	size_t alignment;
 	/* one table for each family of operators, in the order of families.def */
 	const struct kernel *const *families;
 	/*

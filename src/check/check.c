@@ -189,6 +189,19 @@ struct session *check_open_plain(struct check_context *c)
 	return s;
 }
 
+bool check_steps(struct check_context *c)
+{
+	if (!steps_wanted(&c->options->steps) || c->steps || c->steps_wrong)
+		return !c->steps_wrong;
+	struct input_request *r = arena_dup(&c->arena, c->request, sizeof(*r));
+
+	r->steps = c->steps = steps_parse(&c->options->steps, r, session_model(c->session),
+					  &c->arena, c->d);
+	c->steps_wrong = !c->steps;
+	c->request = r;
+	return !c->steps_wrong;
+}
+
 /* ---- a run that reports which node it executes */
 
 struct progress_observer {

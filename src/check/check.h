@@ -137,6 +137,9 @@ struct check_context {
 	struct model *imported; /* see check_imported */
 	size_t file_errors;	/* errors found while reading */
 	struct session *session;
+	/* what the steps make of their inputs, once check_steps has read it; `request` has it as well */
+	const struct steps *steps;
+	bool steps_wrong; /* what the user says of the steps does not fit the model */
 	struct input_set *inputs;
 	const struct tensor *const *in;
 	/* if the request names many inputs: all of them, for --compare onnxruntime; `inputs` is then the first */
@@ -222,6 +225,12 @@ struct check_names {
 };
 void check_name_add(struct check_names *x, const char *name);
 const char *check_name_list(const struct check_names *x);
+
+/*
+ * Reads what the user says of steps, at the first call, so that all checks have inputs as the steps have them. Returns false, after the
+ * first call with findings, if it does not fit the model.
+ */
+bool check_steps(struct check_context *c);
 
 /* Adds the findings of `from` that `to` does not have yet: a second load or run repeats the findings of the first. */
 void check_merge(struct diag *to, const struct diag *from);

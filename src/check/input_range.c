@@ -378,7 +378,7 @@ static void check_one_input(struct check_context *c, uint32_t i, struct zeros *z
 	const struct tensor *t = x.in->tensor;
 
 	x.v = i < g->nin ? g->value[g->in[i]] : NULL;
-	if (x.in->made_up || !x.v || !t || t->type.kind != V_TENSOR || !t->data || !tensor_count(t))
+	if (!x.in->file || !x.v || !t || t->type.kind != V_TENSOR || !t->data || !tensor_count(t))
 		return;
 	bool real = T_BIT(tensor_dtype(t)) & T_FLOATS_BF, whole = T_BIT(tensor_dtype(t)) & T_INTS;
 	if ((!real && !whole) || !check_type_of_bytes(&x))
@@ -440,7 +440,7 @@ static void report_made_up(struct check_context *c, const char *names, size_t n)
 
 static int run_input(struct check_context *c)
 {
-	size_t made_up = 0, n = input_count(c->inputs);
+	size_t made_up = 0, given = 0, n = input_count(c->inputs);
 	struct str names = {.arena = &c->d->arena};
 	struct zeros z = {0};
 
@@ -448,15 +448,17 @@ static int run_input(struct check_context *c)
 		const struct input_info *in = input_info(c->inputs, i);
 		if (in->made_up)
 			str_addf(&names, "%s'%s'", made_up++ ? ", " : "", in->name);
+		given += in->file != NULL;
 		check_one_input(c, i, &z);
 	}
 	report_zeros(c, &z);
-	if (made_up && made_up < n)
+	if (made_up && given)
 		report_made_up(c, str_get(&names), made_up);
 	check_say(c, "%zu input%s%s", n, n == 1 ? " fits" : "s fit",
-		  !made_up	 ? ""
-		  : made_up == n ? n == 1 ? ", generated" : ", all generated"
-				 : ", some generated");
+		  !made_up ? ""
+		  : given  ? ", some generated"
+		  : n == 1 ? ", generated"
+			   : ", all generated");
 	return 0;
 }
 

@@ -354,9 +354,9 @@ static void report_layout(struct check_context *c, const struct picture *p,
 			   session_model(c->session)
 				   ->graph->value[session_model(c->session)->graph->in[p->input]]
 				   ->name,
-			   input_info(c->inputs, p->input)->made_up
-				   ? "FILE"
-				   : input_info(c->inputs, p->input)->file,
+			   input_info(c->inputs, p->input)->file
+				   ? input_info(c->inputs, p->input)->file
+				   : "FILE",
 			   p->last ? "chw" : "hwc")};
 	struct finding f = {.code = E_INPUT_LAYOUT,
 			    .severity = ratio >= ERROR_RATIO ? SEV_ERROR : SEV_WARNING,
@@ -427,7 +427,7 @@ static int check_picture(struct check_context *c, const struct picture *p)
 
 static bool is_generated(const struct check_context *c, uint32_t i)
 {
-	return c->inputs && input_info(c->inputs, i)->made_up;
+	return c->inputs && !input_info(c->inputs, i)->file;
 }
 
 static int run_layout(struct check_context *c)
@@ -474,7 +474,7 @@ static bool is_requested(const struct check_context *c, const char **why)
 
 	for (uint32_t i = 0; c->in && i < input_count(c->inputs); i++) {
 		const struct input_info *in = input_info(c->inputs, i);
-		if (!in->made_up && !in->picture && in->tensor && as_picture(in->tensor, &p))
+		if (in->file && !in->picture && in->tensor && as_picture(in->tensor, &p))
 			return true;
 	}
 	if (!c->options->layout && !c->options->all)

@@ -120,6 +120,8 @@ void prepare_inputs(struct check_context *c)
 {
 	const struct model *m = c->session ? session_model(c->session) : c->file;
 
+	if (c->session && !check_steps(c))
+		return;
 	if (m && m->graph && find_cases(c, m))
 		return;
 	const struct input_request *r = request_generated(c, c->request);

@@ -117,7 +117,6 @@ static void tell_unfed(struct check_context *c, const struct steps *s)
 struct walk {
 	struct check_context *c;
 	struct session *session;
-	struct input_set *inputs;
 	struct stepper *stepper;
 	struct tensor **before; /* by feed: the state before the newest step, in host memory */
 	bool *changed;		/* by feed */
@@ -141,7 +140,7 @@ static int compare_states(struct walk *w, const struct steps *s, int64_t step)
 
 	arena_free(a);
 	for (uint32_t k = 0; k < s->nfeed; k++) {
-		const struct tensor *first = input_info(w->inputs, s->feed[k].in)->tensor;
+		const struct tensor *first = input_info(w->c->inputs, s->feed[k].in)->tensor;
 		struct tensor *now = copy_state(w, k, a);
 		if (!now)
 			return -E_MEMORY;
@@ -182,7 +181,7 @@ static void tell_unchanged(struct walk *w, const struct steps *s)
 		  str_many(&c->arena, (uint64_t)steps, "step"));
 }
 
-static int walk(struct walk *w, const struct input_request *r, const struct steps *s)
+static int walk(struct walk *w, const struct steps *s)
 {
 	struct check_context *c = w->c;
 	const struct stepper_request request = {.steps = s,
@@ -190,16 +189,13 @@ static int walk(struct walk *w, const struct input_request *r, const struct step
 						.limit = c->options->step_limit == INT_ABSENT
 								 ? DEFAULT_STEPS
 								 : c->options->step_limit,
-						.seed = r->seed};
+						.seed = c->request->seed};
 
 	w->before = arena_new_n(&c->arena, struct tensor *, s->nfeed + 1);
 	w->changed = arena_new_n(&c->arena, bool, s->nfeed + 1);
-	w->inputs = input_plan(session_model(w->session), r, c->d);
-	int rc = w->inputs ? input_read(w->inputs, c->d) : -(int)c->d->last->code;
-	if (rc)
-		return rc;
-	w->stepper = stepper_new(w->session, &request, w->inputs, c->d);
-	rc = w->stepper ? run_steps(w, s) : -(int)c->d->last->code;
+	w->session = check_open(c, c->config);
+	w->stepper = w->session ? stepper_new(w->session, &request, c->inputs, c->d) : NULL;
+	int rc = w->stepper ? run_steps(w, s) : -(int)c->d->last->code;
 	if (!rc)
 		tell_unchanged(w, s);
 	return rc;
@@ -207,29 +203,20 @@ static int walk(struct walk *w, const struct input_request *r, const struct step
 
 static int run_state(struct check_context *c)
 {
-	static const struct text range = {"0..1", 4};
-	struct input_request r = *c->request;
 	struct walk w = {.c = c};
-	struct steps *s = NULL;
 	int rc = 0;
 
-	if (steps_wanted(&c->options->steps)) {
-		w.session = check_open(c, c->config);
-		s = w.session ? steps_parse(&c->options->steps, &r, session_model(w.session),
-					    &c->arena, c->d)
-			      : NULL;
-		rc = s ? 0 : -(int)c->d->last->code;
+	if (!check_steps(c)) {
+		check_cannot_judge(c, "the options of its steps are wrong");
+		return 0;
 	}
-	if (!rc)
-		tell_unfed(c, s);
-	if (s && s->nfeed) {
-		r.steps = s;
-		if (!r.random.n)
-			r.random = (struct texts){&range, 1};
-		rc = walk(&w, &r, s);
-	}
+	const struct steps *s = c->steps;
+	tell_unfed(c, s);
+	if (s && s->nfeed && c->in)
+		rc = walk(&w, s);
+	else if (s && s->nfeed)
+		check_cannot_judge(c, "its inputs could not be made");
 	stepper_free(w.stepper);
-	input_free(w.inputs);
 	session_close(w.session);
 	for (int i = 0; i < 2; i++)
 		arena_free(&w.arena[i]);

@@ -63,7 +63,7 @@ struct input_info {
 	bool bgr;	  /* the user asked for the order blue, green, red */
 	bool picture;	  /* decoded from a picture file */
 	bool as_stored;	  /* its EXIF orientation was not obeyed */
-	const char *file; /* NULL: none */
+	const char *file; /* NULL: the values are random, or steps make them */
 	const char *keys; /* behind the file: "resize=8x8,scale=1/255", or "" */
 	int64_t picture_width, picture_height; /* in the file */
 	bool letterbox;	    /* the picture keeps its aspect ratio inside the input */

@@ -555,6 +555,11 @@ static int bind_inputs(struct instance *x, struct segment *s, struct slab *slab,
 	return 0;
 }
 
+static bool is_aligned(const struct runtime *rt, const void *data)
+{
+	return !rt->backend->alignment || (uintptr_t)data % rt->backend->alignment == 0;
+}
+
 /*
  * Makes the steps write each output to the memory that the caller gave for it. An output without such memory stays in
  * the slab.
@@ -570,7 +575,7 @@ static void place_results(struct binding *b, const struct slab *slab)
 			continue;
 		void *data = (char *)slab->buffer[has_device(x->rt)].ptr + m->offset;
 		struct growth unread;
-		bool placed = to->data && to->bytes >= m->bytes &&
+		bool placed = to->data && to->bytes >= m->bytes && is_aligned(x->rt, to->data) &&
 			      (!to->room || output_takes_room(x, b->s, k, &unread));
 		for (uint32_t i = 0; i < m->n; i++) {
 			b->tensors[m->slot[i]].data = placed ? to->data : data;

@@ -69,6 +69,7 @@ struct attempt {
 	const char *path;
 	const struct run_config *config;
 	const struct input_request *request;
+	const struct steps_request *steps;
 	struct arena *arena;
 	const struct backend *backend; /* of the accelerator */
 	struct input_set *inputs;
@@ -77,6 +78,19 @@ struct attempt {
 	uint32_t nout;
 	bool cpu; /* that is where it ran */
 };
+
+/* The inputs of a run; if the model runs step by step, those of the first step. */
+static struct input_set *plan_inputs(struct attempt *x, const struct model *m, struct diag *d)
+{
+	struct input_request *r = arena_dup(x->arena, x->request, sizeof(*r));
+
+	if (steps_wanted(x->steps)) {
+		r->steps = steps_parse(x->steps, r, m, x->arena, d);
+		if (!r->steps)
+			return NULL;
+	}
+	return input_plan(m, r, d);
+}
 
 static const char *describe_failure(struct attempt *x, const struct diag *d)
 {
@@ -183,7 +197,7 @@ static bool try_precision(struct attempt *x, struct precision_trial *t)
 	config.precision = t->precision;
 	struct session *s = session_open(x->path, &config, &d);
 	if (s && first) {
-		x->inputs = input_plan(session_model(s), x->request, &d);
+		x->inputs = plan_inputs(x, session_model(s), &d);
 		if (!x->inputs || input_read(x->inputs, &d)) {
 			t->why = describe_failure(x, &d);
 			session_close(s);
@@ -316,7 +330,7 @@ static bool open_cache(struct attempt *x, const char *folder, struct place *p)
 					  .ngiven = sizeof(c->given) / sizeof(*c->given)};
 	struct diag d = {0};
 	struct model *m = onnx_load(x->path, &load, &d);
-	struct input_set *in = m ? input_plan(m, x->request, &d) : NULL;
+	struct input_set *in = m ? plan_inputs(x, m, &d) : NULL;
 
 	*p = (struct place){.key = in ? cache_key(x, m, in) : NULL};
 	if (in)
@@ -387,9 +401,14 @@ static const struct backend *find_accelerator(const struct run_config *c, struct
 
 /* precision_auto, in this process. */
 static struct precision_choice precision_try(const char *path, const struct run_config *config,
-					     const struct input_request *request, struct arena *a)
+					     const struct input_request *request,
+					     const struct steps_request *steps, struct arena *a)
 {
-	struct attempt x = {.path = path, .config = config, .request = request, .arena = a};
+	struct attempt x = {.path = path,
+			    .config = config,
+			    .request = request,
+			    .steps = steps,
+			    .arena = a};
 	struct precision_choice c = {.taken = PRECISION_FP32};
 	const char *folder;
 	struct place p;
@@ -483,13 +502,14 @@ struct task {
 	const char *path;
 	const struct run_config *config;
 	const struct input_request *request;
+	const struct steps_request *steps;
 };
 
 static void try_and_write(void *arg, FILE *out)
 {
 	const struct task *t = arg;
 	struct arena a = {0};
-	const struct precision_choice c = precision_try(t->path, t->config, t->request, &a);
+	const struct precision_choice c = precision_try(t->path, t->config, t->request, t->steps, &a);
 	struct json j;
 
 	json_begin(&j, out);
@@ -500,11 +520,12 @@ static void try_and_write(void *arg, FILE *out)
 }
 
 struct precision_choice precision_auto(const char *path, const struct run_config *config,
-				       const struct input_request *request, bool warm,
+				       const struct input_request *request,
+				       const struct steps_request *steps, bool warm,
 				       struct arena *a)
 {
 	struct precision_choice c = {.taken = PRECISION_FP32, .doubtful = true};
-	struct task task = {path, config, request};
+	struct task task = {path, config, request, steps};
 	struct child child;
 
 	if (config->device && backend_named(config->device, NULL) == host_backend())

@@ -8,7 +8,7 @@
 #include "base/json_read.h"
 #include "base/json_write.h"
 #include "backend/config.h"
-#include "input/input.h"
+#include "input/steps.h"
 
 /* How many precisions are tried: the first of enum precision, without fp8, whose outputs are hardly ever close enough. */
 enum { PRECISIONS = PRECISION_FP8 };
@@ -39,13 +39,14 @@ struct precision_choice {
 };
 
 /*
- * Makes the choice in a child process, so that the trials leave nothing behind in this one. This
+ * Makes the choice by runs of the model, the first of its steps if it has any, in a child process, so that the trials leave nothing behind in this one. This
  * process must not use a device or threads yet. If the model cannot run at all, fp32 is returned,
  * and the session that is opened next reports the error. If `warm` is set, this process begins to
  * open the GPU's libraries meanwhile; it must be false if the caller will fork again.
  */
 struct precision_choice precision_auto(const char *path, const struct run_config *config,
-				       const struct input_request *request, bool warm,
+				       const struct input_request *request,
+				       const struct steps_request *steps, bool warm,
 				       struct arena *a);
 
 /*

@@ -34,6 +34,9 @@ struct session {
 	int64_t *bound;
 	uint32_t nbound;
 	struct uploaded *uploaded;
+	/* by input: an aligned copy of what the caller gave at another address; NULL: none was needed so far */
+	struct uploaded *aligned;
+	const struct tensor **aligned_in;
 	session_foresee *foresee;
 	void *foresee_arg;
 	unsigned foresee_turn;
@@ -224,6 +227,9 @@ void session_close(struct session *s)
 	instance_free(s->instance);
 	for (struct uploaded *u = s->uploaded; u; u = u->next)
 		s->runtime.backend->free(s->runtime.device, &u->buffer);
+	for (uint32_t i = 0; s->aligned && i < s->model->graph->nin; i++)
+		if (s->aligned[i].buffer.ptr)
+			s->runtime.backend->free(s->runtime.device, &s->aligned[i].buffer);
 	close_devices(&s->runtime);
 	onnx_unload(s->model);
 	backends_warm_end();
@@ -510,6 +516,47 @@ static int leave_device(struct session *s, int err, struct diag *d)
 	return err ? err : left;
 }
 
+/*
+ * Makes *in tensors whose addresses kernels take: those of *in, or copies on the device where a caller gave another address. Their memory is
+ * kept for later runs.
+ */
+static int align_inputs(struct session *s, const struct tensor *const **in, struct diag *d)
+{
+	const struct runtime *rt = &s->runtime;
+	const size_t unit = rt->backend->alignment;
+	uint32_t n = s->model->graph->nin, odd = 0;
+	int err = 0;
+
+	for (uint32_t i = 0; i < n && unit; i++)
+		odd += (*in)[i]->device && (uintptr_t)(*in)[i]->data % unit;
+	if (!odd)
+		return 0;
+	if (!s->aligned) {
+		s->aligned = arena_new_n(&s->arena, struct uploaded, n);
+		s->aligned_in = arena_new_n(&s->arena, const struct tensor *, n);
+	}
+	for (uint32_t i = 0; i < n && !err; i++) {
+		const struct tensor *t = s->aligned_in[i] = (*in)[i];
+		struct uploaded *u = &s->aligned[i];
+		if (!t->device || !((uintptr_t)t->data % unit))
+			continue;
+		if (u->buffer.ptr && u->buffer.bytes < t->bytes)
+			rt->backend->free(rt->device, &u->buffer);
+		if (u->buffer.bytes < t->bytes) {
+			u->buffer = (struct buffer){0};
+			err = rt->backend->alloc(rt->device, t->bytes, MEM_STAGING, &u->buffer, d);
+		}
+		err = err ? err
+			  : rt->backend->copy(rt->stream, u->buffer.ptr, t->device, t->data,
+					      t->device, t->bytes, d);
+		u->tensor = *t;
+		u->tensor.data = u->buffer.ptr;
+		s->aligned_in[i] = &u->tensor;
+	}
+	*in = s->aligned_in;
+	return err;
+}
+
 int session_prepare(struct session *s, const struct tensor *const *in,
 		    struct segment_report *report, struct diag *d)
 {
@@ -538,7 +585,8 @@ int session_run(struct session *s, const struct tensor *const *in, const struct 
 	if (!s->config.arena)
 		instance_release(s->instance);
 	instance_turn(s->instance, 0);
-	err = instance_run(s->instance, in, out, d);
+	err = align_inputs(s, &in, d);
+	err = err ? err : instance_run(s->instance, in, out, d);
 	const struct tensor *const *next =
 		!err && s->runtime.outputs_stay && s->foresee ? s->foresee(s->foresee_arg) : NULL;
 	if (next && s->foresee_turn)
@@ -581,7 +629,8 @@ int session_launch(struct session *s, const struct tensor *const *in, unsigned t
 	err = err ? err : enter_device(s, d);
 	if (err)
 		return err;
-	return leave_device(s, instance_launch(s->instance, in, turn, out, d), d);
+	err = align_inputs(s, &in, d);
+	return leave_device(s, err ? err : instance_launch(s->instance, in, turn, out, d), d);
 }
 
 void session_forget_recordings(struct session *s)

@@ -89,7 +89,8 @@ void session_forget_recordings(struct session *s);
  * session_upload copies a tensor to the device for use as an input. The copy lives as long as the
  * session; on failure the function returns NULL and adds a finding. After
  * session_outputs_stay(true), outputs stay in device memory, as their `device` member shows. The
- * host can read tensors in device memory only by session_fetch.
+ * host can read tensors in device memory only by session_fetch. An input may begin at any address
+ * of the device; where kernels need it aligned (backend.alignment), a copy of it is used.
  */
 const struct tensor *session_upload(struct session *s, const struct tensor *t, struct diag *d);
 int session_outputs_stay(struct session *s, bool stay, struct diag *d);
@@ -100,7 +101,7 @@ int session_copy(struct session *s, void *to, int device, const struct tensor *t
 /*
  * Asks the session to write output k of its next run to this memory, which is on the session's device. The output's data
  * pointer tells whether it did so: an output that is a view of an input or whose size depends on data stays where it is, and so
- * does one that needs more bytes, or cannot be written with room. The first call, perhaps without memory, must come before the plan is made.
+ * does one that needs more bytes, or an aligned address, or cannot be written with room. The first call, perhaps without memory, must come before the plan is made.
  */
 int session_place(struct session *s, uint32_t k, struct placed to, struct diag *d);
 

@@ -61,10 +61,10 @@ struct stepper {
 	struct room (*outputs)[2]; /* by output and turn, of those that are no states */
 	size_t *output_bytes;	   /* of the step that is to be launched, by output */
 	bool flying;		   /* the next step has been launched */
-	/* the newest answer of adds_behind(), which many states ask in the same step */
+	/* the newest answer of adds_behind(), which many states ask of a step that is to be launched */
 	struct {
-		int64_t step, have;
-		uint32_t at;
+		int64_t have;
+		uint32_t at; /* NO_VALUE: none of this step */
 		bool behind;
 	} asked;
 };
@@ -387,15 +387,20 @@ static bool adds_behind(const struct stepper *x, uint32_t at, int64_t have)
 	return behind;
 }
 
-/* Whether the input is a state that the output continues, and on the device. */
+/* Whether the input is a state that the output continues, and no other input is, and on the device. */
 static bool is_fed(const void *arg, uint32_t in, uint32_t out)
 {
 	const struct stepper *x = arg;
+	bool fed = false;
 
-	for (uint32_t k = 0; k < x->steps->nfeed; k++)
-		if (x->steps->feed[k].in == in && x->steps->feed[k].out == out)
-			return x->in[in]->device && x->in[in]->bytes;
-	return false;
+	for (uint32_t k = 0; k < x->steps->nfeed; k++) {
+		if (x->steps->feed[k].out != out)
+			continue;
+		if (x->steps->feed[k].in != in)
+			return false;
+		fed = x->in[in]->device && x->in[in]->bytes;
+	}
+	return fed;
 }
 
 /*
@@ -414,8 +419,7 @@ static bool may_grow(struct stepper *x, const struct feed *f)
 	if (x->request.until.n <= 0 || at == NO_VALUE)
 		return true;
 	int64_t have = now->shape.dim[rank - 2];
-	if (x->asked.step != x->times.steps || x->asked.at != at || x->asked.have != have) {
-		x->asked.step = x->times.steps;
+	if (x->asked.at != at || x->asked.have != have) {
 		x->asked.at = at;
 		x->asked.have = have;
 		x->asked.behind = adds_behind(x, at, have);
@@ -428,6 +432,7 @@ static int place_states(struct stepper *x, bool foreseen, struct diag *d)
 {
 	int err = 0;
 
+	x->asked.at = NO_VALUE;
 	for (uint32_t k = 0; !err && k < x->steps->nfeed; k++) {
 		const struct feed *f = &x->steps->feed[k];
 		err = foreseen && may_grow(x, f) ? place_growing(x, f, d) : place_state(x, f, d);

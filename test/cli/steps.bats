@@ -227,3 +227,16 @@ same_ids() { # MODEL PROMPT STEPS OPTION...
 	run "$INFER" check gpt.onnx "${speak[@]}" --dim sequence=3 --dim batch=1
 	[ "$status" -eq 0 ] && [[ $output != *STATE* ]]
 }
+
+@test "Every check of a decoder has inputs as its first step has them: derived ones, and states without positions" {
+	local some
+	for some in llama gpt; do
+		run "$INFER" check "$some.onnx" "${speak[@]}" --all
+		[ "$status" -eq 0 ] || { echo "$output"; return 1; }
+		[[ $output == *"sizes of free dimensions were guessed"* && $output == *"all generated"* ]]
+		[[ $output != *"warning["* && $output == *"states over 4 steps"* && $output == *"compare      ok"* ]] || { echo "$output"; return 1; }
+	done
+	says 0 "inputs       ok          7 inputs fit" check llama.onnx "${speak[@]}" --input input_ids=prompt.npy
+	says 4 "nothing makes input 'seqlens_k'" check llama.onnx "${speak[@]}" --strict
+	says 4 "it does not say what the input follows from" check llama.onnx "${speak[@]}" --derive seqlens_k=first
+}

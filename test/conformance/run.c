@@ -11,6 +11,7 @@
  *                                      -c where output_K.pb is missing, the CPU says what it should be
  *                                      -p outputs are not compared: only where steps run is told, for a driver
  *                                         whose kernels do nothing
+ *                                      -m inputs lie on the device already, one element behind an aligned address
  *                                      -n no kernels are tried out: what the cache knows is taken
  *                                      -t all are, however long it takes
  *
@@ -49,7 +50,7 @@ struct test_case {
 
 static struct {
 	const char *device;
-	bool against_cpu, only_places;
+	bool against_cpu, only_places, misplaced;
 	int tune;
 } how = {.device = "cpu"};
 
@@ -263,6 +264,25 @@ static enum status compare_outputs(struct run *r, const struct test_case *t, con
 	return PASSED;
 }
 
+/* A copy of the tensor on the session's device, at an address that is a multiple of an element's bytes alone. */
+static const struct tensor *misplace(struct run *r, const struct tensor *t)
+{
+	size_t skip = t->type.kind == V_TENSOR ? dtype_bits(tensor_dtype(t)) / 8 : 0;
+	struct shape s = {.rank = 1, .dim = {(int64_t)(t->bytes + skip)}};
+	struct tensor *copy = skip && t->bytes ? tensor_new(&r->arena, DT_U8, &s) : NULL;
+
+	if (!copy)
+		return t;
+	memcpy((char *)copy->data + skip, t->data, t->bytes);
+	const struct tensor *there = session_upload(r->session, copy, &r->diag);
+	if (!there)
+		return NULL;
+	*copy = *t;
+	copy->data = (char *)there->data + skip;
+	copy->device = there->device;
+	return copy;
+}
+
 static enum status run_set(struct run *r, const struct test_case *t, const char *set, char *why)
 {
 	const struct graph *g = session_model(r->session)->graph;
@@ -289,6 +309,11 @@ static enum status run_set(struct run *r, const struct test_case *t, const char 
 			snprintf(why, WHY, "the CPU fails, %s does not", how.device);
 			return FAILED;
 		}
+	}
+	for (uint32_t k = 0; k < g->nin && how.misplaced; k++) {
+		in[k] = misplace(r, in[k]);
+		if (!in[k])
+			return from_diag(r, why);
 	}
 	/* twice: the second run takes the cached plan */
 	for (int i = 0; i < 2; i++) {
@@ -518,6 +543,8 @@ int main(int argc, char **argv)
 			how.against_cpu = true;
 		else if (!strcmp(argv[i], "-p"))
 			how.only_places = true;
+		else if (!strcmp(argv[i], "-m"))
+			how.misplaced = true;
 		else if (!strcmp(argv[i], "-n"))
 			how.tune = TUNE_OFF;
 		else if (!strcmp(argv[i], "-t"))
@@ -527,7 +554,7 @@ int main(int argc, char **argv)
 	}
 	if (!root) {
 		fprintf(stderr,
-			"usage: %s DIR [-v] [-f TEXT] [-x TEXT] [-s K/N] [-l FILE] [-d DEVICE] [-c] [-p] [-n] [-t]\n",
+			"usage: %s DIR [-v] [-f TEXT] [-x TEXT] [-s K/N] [-l FILE] [-d DEVICE] [-c] [-p] [-m] [-n] [-t]\n",
 			argv[0]);
 		return 2;
 	}

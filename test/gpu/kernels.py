@@ -857,6 +857,20 @@ def odd_sizes():
         c.end(c.op("GlobalAveragePool", c.depthwise(t, 8, 92)))
 
 
+def empty():
+    """Products and convolutions of no elements: plans must not divide by their sizes, nor launch for them."""
+    for t in HALVES:
+        for m, k, n in ((2, 0, 16), (12, 0, 16), (12, 16, 0), (0, 16, 16)):
+            c = Case(f"product_of_nothing{m}_{k}_{n}_{t}")
+            c.end(c.op("MatMul", c.x(t, m, k), c.x(t, k, n)), t=t)
+    one, zero = np.float32(1), np.uint8(3)
+    for channels, images in ((0, 2), (16, 0)):
+        c = Case(f"conv_of_nothing{channels}_{images}")
+        x, w = c.x("u8", images, channels, 9, 9), c.given("i8", numbers("i8", (32, channels, 3, 3)))
+        scaled = [x, c.given("f32", one), c.given("u8", zero), w, c.given("f32", one), c.given("i8", 0), c.given("f32", one), c.given("u8", zero)]
+        c.end(c.op("ConvInteger", x, w), c.op("QLinearConv", *scaled))
+
+
 def large_batches():
     """What only large batches take: rows that parts of a warp normalize, a vision transformer's patches."""
     for t in HALVES:
@@ -979,7 +993,7 @@ def short_rows():
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, convs_of_codes, coded, special, language, float8, few_rows, odd_sizes, large_batches, parts_of_keys,
+    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, convs_of_codes, coded, special, language, float8, few_rows, odd_sizes, empty, large_batches, parts_of_keys,
                   rows_made_by_attention, large_products, large_special, boxes_of_codes, few_keys, short_rows):
         group()
     with open(os.path.join(sys.argv[1], "manifest.tsv"), "w") as f:

@@ -5,6 +5,7 @@
 
   gpt       a decoder of ONNX operators: KV cache, attention_mask, position_ids
   llama     the same with com.microsoft's GroupQueryAttention and rotary embedding: seqlens_k, total_sequence_length
+  chain     products in 16 bits that normalize one another's results
   walk      a filter with state over pieces of sound
   grow      a state without names of axes, which grows
   stuck     a state that the model passes on as it is
@@ -128,10 +129,11 @@ def gpt(path, layers=2, size=32, heads=2, vocab=61, longest=176, seed=1, contrib
     n.save(path, ins, outs, contrib)
 
 
-def half(path, size=512, heads=8, kv=4, d=64, wide=256, vocab=61, longest=176, seed=8, t=T.FLOAT16, attention="group", made=False, watched=False):
+def half(path, size=512, heads=8, kv=4, d=64, wide=256, vocab=61, longest=176, seed=8, t=T.FLOAT16, attention="group", made=False, watched=False, twice=False):
     """A decoder of 16-bit elements: normalization by the root of the mean of squares, a gate in the feed-forward part. attention:
     "normed", with normalized queries and keys; "masked", whose lengths are sums of a mask; "multi", MultiHeadAttention; "biased", that
-    with a bias. With `made`, the scales of normalizations are what the step computes. With `watched`, somebody reads the new values, too."""
+    with a bias. With `made`, the scales of normalizations are what the step computes. With `watched`, somebody reads the new values, too; with `twice`, the cached
+    values are an input of somebody else, too, as another state."""
     n = Net(seed)
 
     def init(name, a):
@@ -186,7 +188,32 @@ def half(path, size=512, heads=8, kv=4, d=64, wide=256, vocab=61, longest=176, s
     if watched:
         n.op("ReduceMax", new[1], keepdims=0, out="peak")
         outs.append(info("peak", t, []))
+    if twice:
+        n.op("ReduceMax", "seen", keepdims=0, out="peak")
+        ins.append(info("seen", t, ["batch", kv, "past_sequence_length", d]))
+        outs.append(info("peak", t, []))
     n.save(path, ins, outs, contrib=True)
+
+
+def chain(path, sizes=(256, 512, 2048, 1024), vocab=64, seed=10):
+    """Products of few rows, each of which normalizes the rows that the one before has made and that nobody else reads. While the first one's
+    rows are there, a larger value has the place that the results of the next two take, so that its workspace gets those rows' place."""
+    n = Net(seed)
+
+    def half(name, *shape, scale=1):
+        return n.init(name, (n.rng.standard_normal(shape) * scale).astype(np.float16))
+
+    x = n.op("Gather", half("words", vocab, sizes[0]), "input_ids")
+    for i, (k, m) in enumerate(zip(sizes, (*sizes[1:], vocab))):
+        if i in (1, 3):  # the value before this one is there until this one is
+            n.op("ReduceMax", n.op("Concat", before, x, x, axis=2), keepdims=0, out=f"peak{i}")
+        before = x if i else n.op("MatMul", x, half("wide", k, sizes[2] + sizes[3], scale=k ** -0.5))
+        if i:
+            x = n.op("SimplifiedLayerNormalization", x, half(f"g{i}", k), axis=-1, epsilon=1e-5)
+        x = n.op("MatMul", x, half(f"p{i}", k, m, scale=k ** -0.5), out="logits" if m == vocab else None)
+    n.op("Add", "past_key_values.0", n.scalar(1.0), out="present.0")
+    n.save(path, [info("input_ids", T.INT64, ["batch", "sequence"]), info("past_key_values.0", F, [])],
+           [info("logits", T.FLOAT16, ["batch", "sequence", vocab]), *(info(f"peak{i}", T.FLOAT16, []) for i in (1, 3)), info("present.0", F, [])], contrib=True)
 
 
 def walk(path):
@@ -246,8 +273,10 @@ KINDS = {
        for name, t in (("f16", T.FLOAT16), ("bf16", T.BFLOAT16)) for size, wide in ((384, 352), (512, 256), (1024, 136))},
     "half_made": lambda p: half(p, made=True),
     "half_watched": lambda p: half(p, watched=True),
+    "half_twice": lambda p: half(p, twice=True),
     **{f"half_{kind}": lambda p, kind=kind: half(p, attention=kind) for kind in ("normed", "masked")},
     **{f"half_{kind}": lambda p, kind=kind: half(p, kv=8, attention=kind) for kind in ("multi", "biased")},
+    "chain": chain,
     "walk": walk,
     "grow": grow,
     "stuck": stuck,

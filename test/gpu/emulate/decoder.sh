@@ -76,7 +76,7 @@ if ! PYTHONPATH=${PYTHON:-} python3 -c 'import ml_dtypes, onnx' 2>/dev/null; the
 	echo 'ok models of 16-bit elements # skip they need onnx for python3, which make deps-dev installs'
 	exit $failed
 fi
-if ! PYTHONPATH=${PYTHON:-} python3 "$here/../../steps/make_models.py" "$work" "${kinds[@]}" half_made half_watched rows >"$work/log" 2>&1; then
+if ! PYTHONPATH=${PYTHON:-} python3 "$here/../../steps/make_models.py" "$work" "${kinds[@]}" half_made half_watched half_twice chain rows >"$work/log" 2>&1; then
 	sed 's/^/# /' "$work/log"
 	told 1 'models of 16-bit elements can be made'
 fi
@@ -99,6 +99,9 @@ done
 same 'half_watched, prompts: keys do not grow where values cannot' half_watched prompts --steps 9
 ! grep -q 'extended in place' "$work/ahead.log"
 told $? 'half_watched, prompts: no state is extended in place'
+same 'half_twice, prompts: values that come back as two inputs do not grow, and their keys do not' half_twice prompts --steps 9 --feed present.0.value=seen
+! grep -q 'extended in place' "$work/ahead.log"
+told $? 'half_twice, prompts: no state is extended in place'
 export FAKE_CUDA_LOG=$work/launches
 for kind in "${kinds[@]:5}"; do
 	for prompt in rows2 rows9; do
@@ -114,6 +117,10 @@ export FAKE_CUDA_LOG=$work/nine.launches
 speaks nine half_f16_512 rows9 --steps 4 && awk '/run norm_one_row/ {n++} /run gemv_gate/ {gate = 1}
 	/run choose_ids/ {if (gate && n == 2) good = 1; n = gate = 0} END {exit !good}' "$work/nine.launches"
 told $? "half_f16_512, rows9: products normalize what they read"
+# the sums of squares that a product adds up must not lie on the rows that it still normalizes, which the plan thinks are gone
+for prompt in rows2 rows9; do
+	same "chain, $prompt: the outputs of steps one by one" chain $prompt --steps 4
+done
 # a product must not read a scale that the step computes before the launch that makes it has ended: the emulator would tell
 found=$(speaks made half_made rows2 --steps 3) && [ -z "$found" ]
 told $? "half_made, rows2: a scale that the step computes is not read ahead"

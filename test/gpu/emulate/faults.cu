@@ -203,4 +203,12 @@ extern "C" __global__ void products_rounded(const faults p)
 	const uint32_t huge = round_tf32(0x7f800000u), none = round_tf32(0x7f800001u);
 	if (third != 0.33325195f || huge != 0x7f800000u || (none & 0x7fffffffu) <= 0x7f800000u)
 		p.y[1 << 10] = 0;
+	// the last that is rounded down to the largest TF32, and those above it, as a device rounds them
+	if (round_tf32(0x7f7fefffu) != 0x7f7fe000u || round_tf32(0x7f7ff000u) != 0x7f800000u || round_tf32(0xff7fffffu) != 0xff800000u || (round_tf32(0xffffffffu) & 0x7fffffffu) <= 0x7f800000u)
+		p.y[1 << 10] = 0;
+#ifndef TURING
+	if (group_round_tf32(0x7f7fefffu) != 0x7f7fe000u || group_round_tf32(0x7f7ff000u) != 0x7f800000u || group_round_tf32(0xff7fffffu) != 0xff800000u ||
+	    (group_round_tf32(0x7f800001u) & 0x7fffffffu) <= 0x7f800000u || (group_round_tf32(0xffffffffu) & 0x7fffffffu) <= 0x7f800000u)
+		p.y[1 << 10] = 0;
+#endif
 }
