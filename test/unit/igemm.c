@@ -199,6 +199,59 @@ static void narrow_product(const struct igemm_kernels *k, int least, int most, i
 	CHECK_INT(wrong, 0);
 }
 
+/* Codes about a zero point, `spread` to either side but for one in eight, are clipped; the rests make their products exact again. */
+static void clipped_product(const struct igemm_kernels *k, int zero, int spread, int m)
+{
+	static struct operand a, b;
+	static int32_t c[N * N];
+	static uint8_t clipped[N * PART];
+	struct igemm_rest rest[PART / 4];
+	struct igemm_block g = {.a = clipped,
+				.b = b.panels,
+				.lda = PART,
+				.ldc = N,
+				.k4 = PART / 4,
+				.m = m,
+				.panels = N / IGEMM_NR,
+				.c = c};
+	int64_t count[N];
+	int wrong = 0;
+
+	make_operand(k, &b, -128, 127);
+	for (int i = 0; i < m; i++)
+		for (int j = 0; j < PART; j++) {
+			int v = rand() % 8 ? zero - spread + rand() % (2 * spread + 1) : byte();
+			a.rows[i][j] = (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+		}
+	for (int i = 0; i < m; i++) {
+		count[i] = k->clip(a.rows[i], PART - 3, zero, clipped + i * PART, rest, PART / 4);
+		CHECK(count[i] >= 0 && count[i] <= PART / 4);
+		CHECK_INT(k->clip(a.rows[i], PART - 3, zero, clipped + i * PART, rest, count[i] - 1),
+			  count[i] ? -1 : 0);
+	}
+	/* once more, as a list that is too short leaves a row undone */
+	for (int i = 0; i < m; i++)
+		k->clip(a.rows[i], PART - 3, zero, clipped + i * PART, rest, PART / 4);
+	k->panels_clipped(&g);
+	for (int i = 0; i < m; i++) {
+		k->clip(a.rows[i], PART - 3, zero, clipped + i * PART, rest, PART / 4);
+		k->add_rest(&g, rest, count[i], c + i * N);
+		for (int j = 0; j < PART; j += 2) {
+			int u = (int8_t)clipped[i * PART + j], v = (int8_t)clipped[i * PART + j + 1];
+			wrong += (u > 0 ? u : 0) + (v > 0 ? v : 0) > 128 ||
+				 (u < 0 ? u : 0) + (v < 0 ? v : 0) < -128;
+		}
+		for (int n = 0; n < N; n++) {
+			int32_t sum = 0;
+			for (int j = 0; j < PART - 3; j++)
+				sum += (a.rows[i][j] - zero) *
+				       (value(b.rows[n][j], true) + IGEMM_FLIP);
+			wrong += sum != c[i * N + n];
+		}
+	}
+	CHECK_INT(wrong, 0);
+}
+
 static void products_without_vnni(void)
 {
 	for (int i = 0; i < 3; i++)
@@ -208,6 +261,8 @@ static void products_without_vnni(void)
 			narrow_product(level(i), -128, 127, m);
 			narrow_product(level(i), -20, 30, m);
 			narrow_product(level(i), 120, 127, m);
+			clipped_product(level(i), 120 + m % 17, 20 + m, m);
+			clipped_product(level(i), m % 2 ? 255 : 0, 3, m);
 		}
 }
 

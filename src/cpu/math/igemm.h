@@ -32,6 +32,15 @@ struct igemm_narrow {
 	const uint8_t *data; /* of each group two quads of a panel */
 };
 
+/*
+ * What rows of codes, less their zero points, have beyond signed bytes of which the products of any two with a byte of up to 255 fit in
+ * 16 bits: without VNNI such bytes are multiplied by weights of the whole range, moved by 128, in three quarters of the time.
+ */
+struct igemm_rest {
+	int32_t at; /* which four values of k */
+	int16_t value[4];
+};
+
 struct igemm {
 	int64_t m, n, k;
 	const uint8_t *a; /* rows of igemm_depth(k) bytes, padded with zeros */
@@ -114,6 +123,16 @@ struct igemm_kernels {
 	void (*widen)(const uint8_t *a, int64_t lda, int64_t m, int64_t k4, bool is_signed,
 		      int16_t *to);
 	void (*panels_wide)(const struct igemm_block *g, const int16_t *a);
+	/*
+	 * clip() writes k codes of a row less `zero`, which is 0 to 255, as igemm_depth(k) signed bytes that fit, and what they lack
+	 * to rest. Returns how many of these there are, or -1 if they are more than `most`. panels_clipped() multiplies such bytes by a signed
+	 * B moved by IGEMM_FLIP, add_rest() adds the products of n rests of a row. NULL where widen() is.
+	 */
+	int64_t (*clip)(const uint8_t *a, int64_t k, int32_t zero, uint8_t *to,
+			struct igemm_rest *rest, int64_t most);
+	void (*panels_clipped)(const struct igemm_block *g);
+	void (*add_rest)(const struct igemm_block *g, const struct igemm_rest *rest, int64_t n,
+			 int32_t *c);
 	/*
 	 * split() writes a group of a panel, without its columns' zero points, as groups whose products fit in 16 bits (to may be
 	 * NULL), and returns their number. No zero point is -128. panels_narrow() multiplies an unsigned A by such panels,

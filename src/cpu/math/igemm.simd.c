@@ -43,6 +43,7 @@
 #define ABOVE16	    _mm256_cmpgt_epi16
 #define OR	    _mm256_or_si256
 #define IS_ZERO(v)  _mm256_testz_si256(v, v)
+#define XOR	    _mm256_xor_si256
 #define LOW_S(v)    HIGH_S(_mm256_slli_epi16(v, 8))
 #define ROWS	    4
 #elif SIMD_LEVEL == 2
@@ -64,6 +65,7 @@
 #define ABOVE16	    _mm_cmpgt_epi16
 #define OR	    _mm_or_si128
 #define IS_ZERO(v)  _mm_testz_si128(v, v)
+#define XOR	    _mm_xor_si128
 #define LOW_S(v)    HIGH_S(_mm_slli_epi16(v, 8))
 #define ROWS	    2
 #endif
@@ -436,6 +438,165 @@ static void panels_wide(const struct igemm_block *g, const int16_t *a)
 				wide_columns(a + g->m * 4 * k, b + 2 * LANES * v, k4, g->m,
 					     g->c + p * IGEMM_NR + v * LANES, g->ldc, k == 0);
 		}
+	}
+}
+
+/* Brings four differences into bytes that fit, two at a time. Returns whether they lack something, which rest gets. */
+static bool clip_four(int16_t *d, uint8_t *to, struct igemm_rest *rest)
+{
+	int lost = 0;
+
+	for (int i = 0; i < 4; i++) {
+		int least = -128, most = 127, v = d[i];
+		if (i % 2) {
+			int before = (int8_t)to[i - 1];
+			least -= before < 0 ? before : 0;
+			most = before > 0 ? 128 - before : most;
+		}
+		v = v > most ? most : v < least ? least : v;
+		to[i] = (uint8_t)v;
+		rest->value[i] = (int16_t)(d[i] - v);
+		lost |= rest->value[i];
+	}
+	return lost;
+}
+
+/* Clips 16 codes. Returns a mask of two bits for each pair that does not fit. */
+static unsigned clip_sixteen(const uint8_t *a, int32_t zero, uint8_t *to)
+{
+	const __m128i none = _mm_setzero_si128(), ones = _mm_set1_epi8(1);
+	const __m128i most = _mm_set1_epi16(128), least = _mm_set1_epi16(-128);
+	__m128i x = _mm_loadu_si128((const __m128i *)(const void *)a),
+		z = _mm_set1_epi16((short)zero);
+	__m128i low = _mm_sub_epi16(_mm_unpacklo_epi8(x, none), z);
+	__m128i high = _mm_sub_epi16(_mm_unpackhi_epi8(x, none), z);
+	__m128i v = _mm_packs_epi16(low, high);
+	__m128i up = _mm_maddubs_epi16(ones, _mm_max_epi8(v, none));
+	__m128i down = _mm_maddubs_epi16(ones, _mm_min_epi8(v, none));
+	__m128i lost_low = _mm_xor_si128(_mm_cvtepi8_epi16(v), low);
+	__m128i lost_high = _mm_xor_si128(_mm_cvtepi8_epi16(_mm_srli_si128(v, 8)), high);
+	/* differences of pairs of 16 bits become those of lanes: 0 only if both are */
+	__m128i lost = _mm_packs_epi32(
+		_mm_srli_epi32(_mm_or_si128(lost_low, _mm_slli_epi32(lost_low, 16)), 16),
+		_mm_srli_epi32(_mm_or_si128(lost_high, _mm_slli_epi32(lost_high, 16)), 16));
+	__m128i fit = _mm_andnot_si128(
+		_mm_or_si128(_mm_cmpgt_epi16(up, most), _mm_cmpgt_epi16(least, down)),
+		_mm_cmpeq_epi16(lost, none));
+
+	_mm_storeu_si128((__m128i *)(void *)to, v);
+	return ~(unsigned)_mm_movemask_epi8(fit) & 0xffff;
+}
+
+static int64_t clip(const uint8_t *a, int64_t k, int32_t zero, uint8_t *to, struct igemm_rest *rest,
+		    int64_t most)
+{
+	int64_t i = 0, n = 0;
+	int16_t d[4];
+
+	for (int64_t end = igemm_depth(k); i < end; i += 16) {
+		unsigned over = i + 16 <= k ? clip_sixteen(a + i, zero, to + i) : 0xffff;
+		for (int64_t q = i; over && q < end; q += 4, over >>= 4) {
+			if (!(over & 15))
+				continue;
+			if (n == most)
+				return -1;
+			for (int64_t e = 0; e < 4; e++)
+				d[e] = (int16_t)(q + e < k ? a[q + e] - zero : 0);
+			rest[n].at = (int32_t)(q / 4);
+			n += clip_four(d, to + q, rest + n);
+		}
+	}
+	return n;
+}
+
+/* Adds the products of `rows` rows of signed bytes with two vectors of unsigned ones to c, or stores them if `first`. */
+static inline __attribute__((always_inline)) void clipped_strip(const uint8_t *a, int64_t lda,
+								const uint8_t *b, int64_t k4, int rows,
+								int32_t *c, int64_t ldc, bool first)
+{
+#define CLIPPED_EACH(F) F(0) F(1) F(2) F(3) F(4)
+#define CLIPPED_FOUR(r)                                                                            \
+	if (rows > (r)) {                                                                          \
+		memcpy(&four, a + (r)*lda, sizeof(four));                                          \
+		VEC x = SPLAT(four);                                                               \
+		ADD_TO(c0_##r, MADD(BYTES(b0, x), ones));                                          \
+		ADD_TO(c1_##r, MADD(BYTES(b1, x), ones));                                          \
+		KEEP_ORDER(c0_##r, c1_##r);                                                        \
+	}
+	const VEC ones = SPLAT(0x00010001);
+	CLIPPED_EACH(SUMS_START)
+	for (int64_t k = 0; k < k4; k++, a += 4, b += QUAD) {
+		VEC b0 = LOAD(b), b1 = LOAD(b + 4 * LANES);
+		int32_t four;
+		CLIPPED_EACH(CLIPPED_FOUR)
+	}
+	CLIPPED_EACH(SUMS_STORE)
+#undef CLIPPED_FOUR
+#undef CLIPPED_EACH
+}
+
+/* The products of all rows with two vectors of columns. */
+static void clipped_columns(const uint8_t *a, int64_t lda, const uint8_t *b, int64_t k4, int64_t m,
+			    int32_t *c, int64_t ldc, bool first)
+{
+	enum { ROWS_AT_ONCE = 5 };
+
+	for (int64_t rows; m > 0; m -= rows, a += rows * lda, c += rows * ldc) {
+		rows = m < ROWS_AT_ONCE ? m : ROWS_AT_ONCE;
+#define CLIPPED_STRIP(n)                                                                           \
+	case n:                                                                                    \
+		clipped_strip(a, lda, b, k4, n, c, ldc, first);                                    \
+		break;
+		switch (rows) {
+			CLIPPED_STRIP(1)
+			CLIPPED_STRIP(2)
+			CLIPPED_STRIP(3)
+			CLIPPED_STRIP(4)
+			CLIPPED_STRIP(5)
+		}
+#undef CLIPPED_STRIP
+	}
+}
+
+static void panels_clipped(const struct igemm_block *g)
+{
+	enum { K4_AT_ONCE = 128 };
+	__attribute__((aligned(64))) uint8_t b[QUAD * K4_AT_ONCE];
+	const VEC flip = SPLAT((int)0x80808080);
+
+	for (int64_t k = 0; k < g->k4; k += K4_AT_ONCE) {
+		int64_t k4 = g->k4 - k < K4_AT_ONCE ? g->k4 - k : K4_AT_ONCE;
+		for (int64_t p = 0; p < g->panels; p++) {
+			const uint8_t *panel = g->b + (p * g->k4 + k) * QUAD;
+			for (int64_t i = 0; i < k4 * QUAD; i += 4 * LANES)
+				STORE(b + i, XOR(LOAD(panel + i), flip));
+			for (int v = 0; v < VECS; v += 2)
+				clipped_columns(g->a + 4 * k, g->lda, b + 4 * LANES * v, k4, g->m,
+						g->c + p * IGEMM_NR + v * LANES, g->ldc, k == 0);
+		}
+	}
+}
+
+static void add_rest(const struct igemm_block *g, const struct igemm_rest *rest, int64_t n, int32_t *c)
+{
+	const VEC flip = SPLAT((int)0x80808080);
+
+	for (int64_t p = 0; p < g->panels; p++, c += IGEMM_NR) {
+		const uint8_t *panel = g->b + p * g->k4 * QUAD;
+		VEC sum[VECS];
+		for (int v = 0; v < VECS; v++)
+			sum[v] = LOAD(c + v * LANES);
+		for (int64_t i = 0; i < n; i++) {
+			const int16_t *r = rest[i].value;
+			VEC even = SPLAT((int32_t)((uint16_t)r[0] | (uint32_t)(uint16_t)r[2] << 16));
+			VEC odd = SPLAT((int32_t)((uint16_t)r[1] | (uint32_t)(uint16_t)r[3] << 16));
+			for (int v = 0; v < VECS; v++) {
+				VEC y = XOR(LOAD(panel + rest[i].at * QUAD + 4 * LANES * v), flip);
+				sum[v] = ADD(sum[v], ADD(MADD(LOW_U(y), even), MADD(HIGH_U(y), odd)));
+			}
+		}
+		for (int v = 0; v < VECS; v++)
+			STORE(c + v * LANES, sum[v]);
 	}
 }
 
@@ -1213,6 +1374,9 @@ const struct igemm_kernels NAME(SIMD_LEVEL) = {
 #if SIMD_LEVEL == 2 || SIMD_LEVEL == 3
 	.widen = widen,
 	.panels_wide = panels_wide,
+	.clip = clip,
+	.panels_clipped = panels_clipped,
+	.add_rest = add_rest,
 	.split = split,
 	.panels_narrow = panels_narrow,
 	.rows_narrow = rows_narrow,
