@@ -1382,6 +1382,43 @@ static void widen_nibbles(const uint8_t *w, int64_t n, float zero, float scale, 
 		y[i] = ((float)(w[i / 2] >> (i & 1) * 4 & 15) - zero) * scale;
 }
 
+#if SIMD_LEVEL >= 3
+/* Eight codes at a time are those of one k: bytes are brought beside one another before they become numbers. */
+static void widen_columns(const uint8_t *w, int64_t column, int64_t n, const float *zero,
+			  const float *scale, float *y, int64_t step)
+{
+	const __m128i low = _mm_set1_epi8(15);
+	const __m256 less = _mm256_loadu_ps(zero), times = _mm256_loadu_ps(scale);
+
+	for (int64_t k = 0; k < n; k += 16, w += 8) {
+		__m128i a[4], b[4], c[4];
+		for (int i = 0; i < 4; i++)
+			a[i] = _mm_unpacklo_epi8(
+				_mm_loadl_epi64((const __m128i *)(const void *)(w + 2 * i * column)),
+				_mm_loadl_epi64(
+					(const __m128i *)(const void *)(w + (2 * i + 1) * column)));
+		for (int i = 0; i < 4; i += 2) {
+			b[i] = _mm_unpacklo_epi16(a[i], a[i + 1]);
+			b[i + 1] = _mm_unpackhi_epi16(a[i], a[i + 1]);
+		}
+		for (int i = 0; i < 2; i++) {
+			c[2 * i] = _mm_unpacklo_epi32(b[i], b[i + 2]);
+			c[2 * i + 1] = _mm_unpackhi_epi32(b[i], b[i + 2]);
+		}
+		for (int i = 0; i < 4; i++) {
+			__m128i first = _mm_and_si128(c[i], low);
+			__m128i second = _mm_and_si128(_mm_srli_epi16(c[i], 4), low);
+			__m128i of[] = {first, second, _mm_srli_si128(first, 8),
+					_mm_srli_si128(second, 8)};
+			for (int e = 0; e < 4; e++, y += step) {
+				__m256 v = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(of[e]));
+				_mm256_storeu_ps(y, _mm256_mul_ps(_mm256_sub_ps(v, less), times));
+			}
+		}
+	}
+}
+#endif
+
 /* Looks up eight bytes at a time, so that eight bytes need only one load of x and one store to y. */
 static void look_up_plain(const uint8_t *x, uint8_t *y, int64_t n, const uint8_t *table)
 {
@@ -1483,4 +1520,7 @@ const struct igemm_kernels NAME(SIMD_LEVEL) = {
 	.sum_bytes = sum_bytes,
 	.nibbles = nibbles,
 	.widen_nibbles = widen_nibbles,
+#if SIMD_LEVEL >= 3
+	.widen_columns = widen_columns,
+#endif
 };
