@@ -484,6 +484,9 @@ $(HDR:%=alone/%): alone/%: $(GEN)/onnx.pb-c.h
 $(OUT)/bench/%: $(OBJ)/bench/%.o $(PARTS) $(DNNL_LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK,$(LINK))
+$(OUT)/bench/limit.so: bench/limit.c
+	@mkdir -p $(@D)
+	$(call say,CC,$(CC) -shared -fPIC -O2 $(WARN) -std=gnu17 -o $@ $< -ldl)
 .PHONY: bench bench-ops
 # each operator on about a million elements: make bench-ops MATCH=Softmax
 bench-ops: $(OUT)/bench/ops

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares infer with ONNX Runtime: latency, process start to result, peak memory, outputs.
 
-usage: compare.py [--latency PROGRAM] [--threads N] [--rounds N] [--what latency,process] MODEL...
+usage: compare.py [--latency PROGRAM] [--threads N] [--rounds N] [--what latency,process] [--isa LEVEL] MODEL...
 
 The two take turns, a short burst each, in processes of their own; a ratio is the median over the
 rounds of (median of our burst / median of theirs). Below 1 we are faster or smaller. The peer is
-the onnxruntime of this Python. With --steps, what each step of ours takes instead.
+the onnxruntime of this Python. With --steps, what each step of ours takes instead. --isa: bench/limit.c.
 """
 
 import argparse
@@ -50,6 +50,19 @@ for line in sys.stdin:
 
 KINDS = {"tensor(float)": "f4", "tensor(int64)": "i8", "tensor(int32)": "i4", "tensor(float16)": "f2",
          "tensor(bool)": "?", "tensor(uint8)": "u1", "tensor(double)": "f8"}
+
+
+def limit(isa, program):
+    """Starts this script again as on a processor of this level, if there is one: limit.so lies beside our program."""
+    if not isa or os.environ.get("LIMIT_ISA") == isa:
+        return
+    without = "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-AVX512DQ,-AVX512CD"
+    env = {"LIMIT_ISA": isa, "LD_PRELOAD": os.path.abspath(os.path.join(os.path.dirname(program), "limit.so"))}
+    if not os.path.exists(env["LD_PRELOAD"]):
+        raise SystemExit(f"make {os.path.relpath(env['LD_PRELOAD'])} makes what --isa takes")
+    if isa == "avx2":
+        env["GLIBC_TUNABLES"] = without
+    os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **env})
 
 
 def describe(model, dims):
@@ -148,8 +161,10 @@ def main():
     ap.add_argument("--what", default="latency,process")
     ap.add_argument("--dim", action="append", default=[], metavar="NAME=N")
     ap.add_argument("--steps", type=int, default=0, metavar="N", help="show the slowest N steps")
+    ap.add_argument("--isa", help="avx2, avx512, vnni: as on a processor without what came later")
     ap.add_argument("model", nargs="+")
     args = ap.parse_args()
+    limit(args.isa, args.latency)
     dims = {k: int(v) for k, v in (d.split("=") for d in args.dim)}
     dims.setdefault("seq", 128)
     ok = True

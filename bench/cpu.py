@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares infer with ONNX Runtime and OpenVINO on the CPU, over many models, and writes one table.
 
-usage: cpu.py [--latency PROGRAM] [--threads 1,2] [--rounds N] [--isa AVX2] [--precision bf16] [--out FILE] MODEL[,DIM=N...]...
+usage: cpu.py [--latency PROGRAM] [--threads 1,2] [--rounds N] [--isa LEVEL] [--precision bf16] [--out FILE] MODEL[,DIM=N...]...
 
 The three take turns, a short burst each, in processes of their own that are pinned to the same
 cores; each is asked for fp32. With --precision bf16 ours and OpenVINO are asked for bf16, which
 ONNX Runtime does not have: its column is fp32, and the last one compares with OpenVINO alone. A time is the median over the rounds; the last column is the median
 over the rounds of (the faster peer / ours), so that above 1 we are ahead. The peers are those of
 this Python (pip install onnxruntime openvino); one that is missing, or refuses a model, is left out.
---isa limits the instructions of ours and of OpenVINO (ONEDNN_MAX_CPU_ISA); ONNX Runtime has no such switch, and is left out.
+--isa avx2 (or avx512, vnni: bench/limit.c) hides later instructions from all three.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 
-from compare import PEER, Server, arguments
+from compare import PEER, Server, arguments, limit
 
 OPENVINO = r"""
 import sys, time, numpy as np, openvino as ov
@@ -53,12 +53,9 @@ for line in sys.stdin:
 class Pinned(Server):
     """A process on these cores; `alive` says whether it could start, for a peer may be missing."""
 
-    def __init__(self, command, cores, isa=None):
-        env = dict(os.environ)
-        if isa:
-            env["ONEDNN_MAX_CPU_ISA"] = isa
+    def __init__(self, command, cores):
         self.p = subprocess.Popen(["taskset", "-c", ",".join(map(str, cores)), *command], stdin=subprocess.PIPE,
-                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env)
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.alive = self.p.stdout.readline().startswith("ready")
 
 
@@ -70,11 +67,9 @@ def measure(args, model, threads):
     with tempfile.TemporaryDirectory() as tmp:
         ours, peer = arguments(model, dims, tmp)
         bf16 = args.precision == "bf16"
-        runners = [Pinned([args.latency, model, f"{threads},bf16" if bf16 else str(threads), *ours], cores, args.isa)]
+        runners = [Pinned([args.latency, model, f"{threads},bf16" if bf16 else str(threads), *ours], cores)]
         for program, precision in ((PEER, ""), (OPENVINO, "bf16" if bf16 else "f32")):
-            if program != PEER or not args.isa:
-                runners.append(Pinned([sys.executable, "-c", program, model, str(threads), precision, *peer], cores,
-                                      args.isa))
+            runners.append(Pinned([sys.executable, "-c", program, model, str(threads), precision, *peer], cores))
         alive = [r for r in runners if r.alive]
         if runners[0] not in alive or len(alive) < 2:
             return None
@@ -87,10 +82,7 @@ def measure(args, model, threads):
             r.close()
         rivals = alive[2:] if bf16 and len(alive) > 2 else alive[1:]
         ratio = statistics.median(min(times[r][k] for r in rivals) / times[alive[0]][k] for k in range(args.rounds))
-        medians = [statistics.median(times[r]) if r in times else None for r in runners]
-        if args.isa:
-            medians.insert(1, None)
-        return medians + [ratio]
+        return [statistics.median(times[r]) if r in times else None for r in runners] + [ratio]
 
 
 def version(package):
@@ -112,17 +104,18 @@ def main():
     ap.add_argument("--latency", default="build/bench/latency", help="our program (make build/bench/latency makes it)")
     ap.add_argument("--threads", default="1,2")
     ap.add_argument("--rounds", type=int, default=7)
-    ap.add_argument("--isa", help="AVX2, AVX512_CORE, ...: limits the instructions of ours and of OpenVINO")
+    ap.add_argument("--isa", help="avx2, avx512, vnni: as on a processor without what came later")
     ap.add_argument("--precision", default="fp32", choices=("fp32", "bf16"))
     ap.add_argument("--dim", action="append", default=[], metavar="NAME=N")
     ap.add_argument("--out", help="file to which the table is appended")
     ap.add_argument("model", nargs="+")
     args = ap.parse_args()
+    limit(args.isa, args.latency)
     args.dims = {k: int(v) for k, v in (d.split("=") for d in args.dim)}
     args.dims.setdefault("seq", 128)
     lines = [f"## {datetime.date.today()}, {machine()}", "",
              f"ONNX Runtime {version('onnxruntime')}, OpenVINO {version('openvino')}, {args.precision}, "
-             f"{'ours and OpenVINO limited to ' + args.isa if args.isa else 'unlimited'}; {args.rounds} rounds", "",
+             f"{'limited to ' + args.isa if args.isa else 'unlimited'}; {args.rounds} rounds", "",
              "| model | threads | ours, ms | ONNX Runtime | OpenVINO | faster peer / ours |", "| --- | --- | --- | --- | --- | --- |"]
     ratios = {}
     text = lambda v: "-" if v is None else f"{v:.3g}" if v < 10 else f"{v:.1f}"

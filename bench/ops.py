@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times each operator on about a million elements against ONNX Runtime.
 
-usage: ops.py --driver PROGRAM [--threads N] [--rounds N] [--match TEXT] [--top N]
+usage: ops.py --driver PROGRAM [--threads N] [--rounds N] [--match TEXT] [--top N] [--isa LEVEL]
 
 The two take turns, a short burst each; a ratio is the median over the rounds of (median of our burst / median of
 theirs), below 1 we are faster. A ratio that comes out above 2 gets up to three times as many rounds. The geometric mean counts each ratio as at least 0.5. Operators that only make views
-(Reshape, Squeeze, Identity, ...) are left out. The table has the worst first.
+(Reshape, Squeeze, Identity, ...) are left out. The table has the worst first. --isa: bench/limit.c.
 """
 
 import argparse
@@ -24,6 +24,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 import onnxruntime as ort
+
+from compare import limit
 
 NP = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "i64": np.int64, "i32": np.int32, "i8": np.int8, "u8": np.uint8,
       "bool": np.bool_}
@@ -388,7 +390,9 @@ def main():
     p.add_argument("--burst", type=float, default=15, help="ms")
     p.add_argument("--match", default="")
     p.add_argument("--top", type=int, default=10**6)
+    p.add_argument("--isa", help="avx2, avx512, vnni: as on a processor without what came later")
     o = p.parse_args()
+    limit(o.isa, o.driver)
     for make in (elementwise, along, moving, layers, microsoft):
         make()
     want = re.compile(o.match)

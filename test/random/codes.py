@@ -84,6 +84,9 @@ class Island:
             c.name = self.name("x")
             self.inputs.append(helper.make_tensor_value_info(c.name, TYPES[t][0], list(shape)))
             self.feeds[c.name] = self.numbers(t, shape)
+            if self.flag(0.4):  # most codes of a network lie about their zero point
+                about = np.round(self.r.normal(int(c.zero), self.pick(5, 25, 40), shape))
+                self.feeds[c.name] = np.clip(about, *TYPES[t][1:]).astype(t)
         return c
 
     def dq(self, c, axis=None):
@@ -139,7 +142,7 @@ class Island:
     def conv(self):
         n = self.pick(1, 2, 2, 2, 3)
         group = self.pick(1, 1, 2, 4)
-        per, out = self.pick((1, 1), (self.int(1, 20), self.int(1, 20)), (1, 2))
+        per, out = self.pick((1, 1), (self.int(1, 20), self.int(1, 20)), (1, 2), (self.int(16, 40), self.int(16, 80)))
         kernel = [self.int(1, 3) for _ in range(n)]
         x = self.value([self.int(1, 2), group * per] + [k * 2 + self.int(0, 6) for k in kernel])
         w, wf = self.weights([group * out, per] + kernel, 0)

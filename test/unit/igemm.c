@@ -199,6 +199,64 @@ static void narrow_product(const struct igemm_kernels *k, int least, int most, i
 	CHECK_INT(wrong, 0);
 }
 
+/* Whether no two bytes of clipped rows that are multiplied together have sums beyond 16 bits. */
+static bool pairs_fit(const uint8_t *a, int64_t n, bool is_signed)
+{
+	for (int64_t i = 0; i < n; i += 2) {
+		int u = value(a[i], is_signed), v = value(a[i + 1], is_signed);
+		int up = (u > 0 ? u : 0) + (v > 0 ? v : 0), down = (u < 0 ? u : 0) + (v < 0 ? v : 0);
+		if (up * (is_signed ? 255 : 127) > INT16_MAX || down * 255 < INT16_MIN ||
+		    (!is_signed && up * -128 < INT16_MIN))
+			return false;
+	}
+	return true;
+}
+
+/* Codes up to `spread` from a zero point, but for one in eight, are clipped; the rests make their products exact again. */
+static void clipped_product(const struct igemm_kernels *k, bool is_signed, int zero, int spread, int m)
+{
+	enum { LENGTH = PART - 3 };
+	static struct operand a, b;
+	static int32_t c[N * N];
+	static uint8_t clipped[N * PART];
+	static struct igemm_rest rest[N][PART / 4];
+	struct igemm_block g = {.a = clipped,
+				.b = b.panels,
+				.lda = PART,
+				.ldc = N,
+				.k4 = PART / 4,
+				.m = m,
+				.panels = N / IGEMM_NR,
+				.c = c,
+				.a_signed = is_signed};
+	int64_t count[N];
+	int wrong = 0;
+
+	make_operand(k, &b, -128, 127);
+	for (int i = 0; i < m; i++) {
+		for (int j = 0; j < LENGTH; j++) {
+			int v = rand() % 8 ? zero - spread + rand() % (2 * spread + 1) : byte();
+			a.rows[i][j] = (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+		}
+		uint8_t *to = clipped + i * PART;
+		count[i] = k->clip(a.rows[i], LENGTH, is_signed, zero, to, rest[i], PART / 4);
+		CHECK(count[i] >= 0 && pairs_fit(to, PART, is_signed));
+	}
+	k->panels_clipped(&g);
+	for (int i = 0; i < m; i++) {
+		k->add_rest(&g, rest[i], count[i], c + i * N);
+		for (int n = 0; n < N; n++) {
+			int32_t sum = 0;
+			for (int j = 0; j < LENGTH; j++)
+				sum += (a.rows[i][j] - (is_signed ? zero : 0)) *
+				       (value(b.rows[n][j], true) + (is_signed ? IGEMM_FLIP : 0));
+			wrong += sum != c[i * N + n];
+		}
+	}
+	CHECK_INT(wrong, 0);
+	CHECK_INT(k->clip(a.rows[0], LENGTH, is_signed, zero, clipped, rest[0], 0), count[0] ? -1 : 0);
+}
+
 static void products_without_vnni(void)
 {
 	for (int i = 0; i < 3; i++)
@@ -208,6 +266,10 @@ static void products_without_vnni(void)
 			narrow_product(level(i), -128, 127, m);
 			narrow_product(level(i), -20, 30, m);
 			narrow_product(level(i), 120, 127, m);
+			for (int s = 0; s < 2; s++) {
+				clipped_product(level(i), s, 120 + m % 17, 20 + m, m);
+				clipped_product(level(i), s, m % 2 ? 255 : 0, 3, m);
+			}
 		}
 }
 
@@ -372,21 +434,25 @@ static void multiplies_nibbles(void)
 
 static void requantizes_tails(void)
 {
-	int32_t x[LONG];
+	int32_t x[LONG], add[LONG];
 	float scale[LONG];
 	uint8_t y[LONG];
 
 	for (int i = 0; i < LONG; i++) {
 		x[i] = rand() % 4001 - 2000;
+		add[i] = rand() % 501 - 250;
 		scale[i] = 0.125f * (float)(1 + i % 3);
 	}
 	for (int i = 0; i < 3; i++)
-		for (int n = 0; n < 40 && level(i); n++) {
+		for (int n = 0; n < 80 && level(i); n++) {
+			bool adds = n % 2, each = n % 3;
 			int wrong = 0;
 			memset(y, 99, sizeof(y));
-			level(i)->requantize(x, y, n, scale, 1, 5, 0, 255);
+			level(i)->requantize(x, adds ? add : NULL, y, n, scale, each, 5, 0, 255);
 			for (int e = 0; e < n; e++)
-				wrong += y[e] != code((float)x[e] * scale[e], 5);
+				wrong += y[e] != code((float)(x[e] + (adds ? add[e] : 0)) *
+							      scale[each ? e : 0],
+						      5);
 			CHECK(y[n] == 99 && !wrong);
 		}
 }

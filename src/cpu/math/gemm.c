@@ -42,6 +42,11 @@ void gemm_pack(enum gemm_type t, const struct gemm *g, void *to)
 	kernels()->pack[t](g, to);
 }
 
+int gemm_strip(enum gemm_type t)
+{
+	return kernels()->strip[t];
+}
+
 static size_t scratch_each(enum gemm_type t, const struct gemm *g)
 {
 	if (!g->packed)

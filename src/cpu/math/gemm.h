@@ -84,6 +84,8 @@ struct gemm {
 /* Packs B (n, k, b and its strides, or row(), in g) in the order in which the inner loop reads it, into gemm_packed_bytes bytes. */
 size_t gemm_packed_bytes(enum gemm_type t, int64_t n, int64_t k);
 void gemm_pack(enum gemm_type t, const struct gemm *g, void *to);
+/* The order: strips of so many columns, one after the other, each with k rows; columns beyond n are 0. */
+int gemm_strip(enum gemm_type t);
 
 /* Return the bytes of scratch for one thread (gemm_scratch_one) and for all threads of the pool (gemm_scratch). */
 size_t gemm_scratch_one(enum gemm_type t);
@@ -110,6 +112,7 @@ struct gemm_piece {
 struct gemm_kernels {
 	void (*piece[GEMM_TYPES])(const struct gemm_piece *);
 	void (*pack[GEMM_TYPES])(const struct gemm *, void *to);
+	int strip[GEMM_TYPES];
 };
 enum {
 	GEMM_MC = 144,

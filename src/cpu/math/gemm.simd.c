@@ -166,4 +166,5 @@ static inline void pack_eight(const void *b, int64_t b_col, int64_t kc, void *ds
 #define NAME2(level) gemm_kernels_v##level
 #define NAME1(level) NAME2(level)
 const struct gemm_kernels NAME1(SIMD_LEVEL) = {.piece = {piece_f32, piece_f64, piece_u32, piece_u64},
-					       .pack = {pack_f32, pack_f64, pack_u32, pack_u64}};
+					       .pack = {pack_f32, pack_f64, pack_u32, pack_u64},
+					       .strip = {BYTES / 2, BYTES / 4, BYTES / 2, BYTES / 4}};

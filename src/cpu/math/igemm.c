@@ -44,13 +44,26 @@ static size_t thread_scratch_bytes(int64_t k)
 	return (bytes + 63) & ~(size_t)63;
 }
 
+/* What belongs to a clipped row: with its rests as many bytes as the row, and CLIPPED_MORE for those of a short one. */
+struct clipped_row {
+	int32_t count; /* of its rests */
+	int32_t sum; /* if it is signed: of its codes less their zero point; what corrects its sums if B has no zero points */
+	struct igemm_rest rest[];
+};
+enum { CLIPPED_MORE = 32 };
+
+/* Bytes of a row that is widened, or clipped. */
+static size_t wide_row_bytes(int64_t k)
+{
+	return (size_t)igemm_depth(k) * sizeof(int16_t) + CLIPPED_MORE;
+}
+
 /* Each thread has widened rows, too, for threads may run products of their own. */
 size_t igemm_scratch(int64_t m, int64_t k)
 {
 	size_t bytes = 0;
 
-	if (has_wide_rows(m) &&
-	    __builtin_mul_overflow((size_t)m, (size_t)igemm_depth(k) * sizeof(int16_t), &bytes))
+	if (has_wide_rows(m) && __builtin_mul_overflow((size_t)m, wide_row_bytes(k), &bytes))
 		return SIZE_MAX;
 	if (__builtin_add_overflow(bytes, thread_scratch_bytes(k) + 63, &bytes) ||
 	    __builtin_mul_overflow(bytes & ~(size_t)63, (size_t)pool_threads(), &bytes))
@@ -62,20 +75,73 @@ struct job {
 	const struct igemm *g;
 	const struct igemm_kernels *k;
 	char *scratch; /* of the first thread */
-	int16_t *wide; /* the widened rows, or NULL */
-	int64_t rows;  /* in a block, which is multiplied at once */
+	int16_t *wide; /* room for widened rows, or NULL */
+	bool clipped; /* it has clipped rows instead, and behind them a struct clipped_row for each */
+	bool moved;   /* these are signed: they have lost their zero points */
+	int64_t rows; /* in a block, which is multiplied at once */
 	int64_t parts; /* blocks that are multiplied by themselves: 1 if a group of panels has all rows */
 };
 
 /* Returns where the widened rows of a product lie that begins on this thread. */
 static int16_t *wide_rows(const struct igemm *g, void *scratch, int thread)
 {
-	size_t bytes = (size_t)g->m * (size_t)igemm_depth(g->k) * sizeof(int16_t);
+	size_t bytes = (size_t)g->m * wide_row_bytes(g->k);
 	char *all = (char *)scratch + (size_t)pool_threads() * thread_scratch_bytes(g->k);
 
 	return has_wide_rows(g->m) && !g->narrow && !g->narrow_rows
 		       ? (int16_t *)(void *)(all + (size_t)thread * ((bytes + 63) & ~(size_t)63))
 		       : NULL;
+}
+
+static uint8_t *clipped_bytes(const struct job *j, int64_t m)
+{
+	return (uint8_t *)j->wide + m * igemm_depth(j->g->k);
+}
+
+static struct clipped_row *clipped_row(const struct job *j, int64_t m)
+{
+	return (struct clipped_row *)(void *)(clipped_bytes(j, j->g->m + m) + m * CLIPPED_MORE);
+}
+
+static void clip_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct job *j = arg;
+	const struct igemm *g = j->g;
+	int64_t depth = igemm_depth(g->k);
+	int64_t room = depth + CLIPPED_MORE - (int64_t)sizeof(struct clipped_row);
+
+	(void)thread;
+	for (int64_t m = begin; m < end; m++) {
+		const uint8_t *a = g->a + m * depth;
+		struct clipped_row *r = clipped_row(j, m);
+		int32_t zero = g->a_zero ? g->a_zero[m] : 0;
+		r->count = (int32_t)j->k->clip(a, g->k, j->moved, zero, clipped_bytes(j, m),
+					       r->rest, room / (int64_t)sizeof(*r->rest));
+		if (j->moved)
+			r->sum = (int32_t)(((uint32_t)j->k->sum_bytes(a, g->k, 0) -
+					    (uint32_t)g->k * (uint32_t)zero) *
+					   (g->b_zero ? 1 : (uint32_t)-IGEMM_FLIP));
+	}
+}
+
+/*
+ * Clips the rows where that pays: with enough columns, and with rests for few fours of k only, as each takes twice the time of a
+ * four. Codes of activations mostly lie close to their zero point.
+ */
+static bool clip_rows(struct job *j)
+{
+	enum { LEAST_COLUMNS = 16, FOURS_OF_A_REST = 8 };
+	const struct igemm *g = j->g;
+	int64_t rests = 0, most = g->m * igemm_depth(g->k) / (4 * FOURS_OF_A_REST);
+
+	if (g->a_signed || g->n < LEAST_COLUMNS)
+		return false;
+	j->moved = g->a_zero && *g->a_zero >= IGEMM_FAR_ZERO;
+	pool_for(g->m, 1 + (1 << 14) / igemm_depth(g->k), clip_piece, j);
+	for (int64_t m = 0; m < g->m && rests >= 0 && rests <= most; m++)
+		rests = clipped_row(j, m)->count < 0 ? -1 : rests + clipped_row(j, m)->count;
+	j->moved &= rests >= 0 && rests <= most;
+	return rests >= 0 && rests <= most;
 }
 
 static int64_t wide_parts(const struct igemm *g)
@@ -116,6 +182,52 @@ static const uint8_t *group_panels(const struct igemm *g, int64_t n0, int64_t co
 	return room;
 }
 
+static struct igemm_narrow narrow_from(const struct igemm_narrow *w, int64_t row)
+{
+	return (struct igemm_narrow){w->start + row / IGEMM_NR, w->at, w->data};
+}
+
+/* Multiplies rows m to m + b->m - 1 by the panels from column n0 on. */
+static void multiply_rows(const struct job *j, struct igemm_block *b, int64_t n0, int64_t m)
+{
+	const struct igemm *g = j->g;
+
+	if (g->narrow) {
+		struct igemm_narrow w = narrow_from(g->narrow, n0);
+		j->k->panels_narrow(b, &w);
+	} else if (g->narrow_rows) {
+		struct igemm_narrow w = narrow_from(g->narrow_rows, m);
+		j->k->rows_narrow(b, &w);
+	} else if (j->clipped) {
+		b->a = clipped_bytes(j, m);
+		b->a_signed = j->moved;
+		b->start = j->moved && !g->b_zero ? &clipped_row(j, m)->sum : NULL;
+		b->start_row = (b->lda + CLIPPED_MORE) / (int64_t)sizeof(*b->start);
+		j->k->panels_clipped(b);
+		for (int64_t r = 0; r < b->m; r++)
+			if (clipped_row(j, m + r)->count)
+				j->k->add_rest(b, clipped_row(j, m + r)->rest,
+					       clipped_row(j, m + r)->count, b->c + r * b->ldc);
+	} else if (j->wide) {
+		j->k->panels_wide(b, j->wide + m * b->lda);
+	} else {
+		j->k->panels(b);
+	}
+}
+
+/* Takes zero points off the sums of row m. Clipped rows have lost theirs. */
+static void correct_row(const struct job *j, int32_t *sums, int64_t cols, int64_t m,
+			const int32_t *column, const int32_t *zero)
+{
+	const struct igemm *g = j->g;
+
+	if (j->moved)
+		j->k->correct(sums, cols, 0, column, clipped_row(j, m)->sum, zero);
+	else
+		j->k->correct(sums, cols, g->a_zero ? g->a_zero[m] : 0, column,
+			      g->b_zero ? g->a_rest[m] : 0, zero);
+}
+
 /* Multiplies all rows of A, or one block, by one group of IGEMM_GROUP panels of B, which begins at column n0. */
 static void multiply_group(const struct job *j, int64_t n0, int64_t part, char *room)
 {
@@ -132,36 +244,20 @@ static void multiply_group(const struct job *j, int64_t n0, int64_t part, char *
 				.a_signed = g->a_signed};
 
 	memset(column, 0, 2 * (size_t)width * sizeof(*column));
-	struct igemm_narrow narrow = {.start = NULL};
-	if (g->narrow) {
-		narrow = *g->narrow;
-		narrow.start += n0 / IGEMM_NR;
-	}
 	if (g->a_zero && g->packed_sums)
 		memcpy(column, g->packed_sums + n0, (size_t)b.panels * IGEMM_NR * sizeof(*column));
 	for (int64_t p = 0; p < b.panels && g->a_zero && !g->packed_sums; p++)
 		j->k->column_sums(b.b + (size_t)p * igemm_panel(g->k), b.k4, !g->a_signed,
 				  column + p * IGEMM_NR);
 	for (int64_t i = 0; i < cols && g->b_zero; i++)
-		zero[i] = g->b_zero[g->b_zero_step * (n0 + i)];
+		zero[i] = g->b_zero[g->b_zero_step * (n0 + i)] + (j->moved ? IGEMM_FLIP : 0);
 	int64_t rows = j->rows, end = j->parts > 1 ? (part + 1) * rows : g->m;
 	for (int64_t m = part * rows; m < end && m < g->m; m += rows) {
 		b.a = g->a + m * b.lda;
 		b.m = g->m - m < rows ? g->m - m : rows;
-		if (g->narrow)
-			j->k->panels_narrow(&b, &narrow);
-		else if (g->narrow_rows)
-			j->k->rows_narrow(&b, &(struct igemm_narrow){
-						      .start = g->narrow_rows->start + m / IGEMM_NR,
-						      .at = g->narrow_rows->at,
-						      .data = g->narrow_rows->data});
-		else if (j->wide)
-			j->k->panels_wide(&b, j->wide + m * b.lda);
-		else
-			j->k->panels(&b);
-		for (int64_t r = 0; r < b.m && (g->a_zero || g->b_zero); r++)
-			j->k->correct(sums + r * width, cols, g->a_zero ? g->a_zero[m + r] : 0,
-				      column, g->b_zero ? g->a_rest[m + r] : 0, zero);
+		multiply_rows(j, &b, n0, m);
+		for (int64_t r = 0; r < b.m && (g->b_zero || (g->a_zero && !j->moved)); r++)
+			correct_row(j, sums + r * width, cols, m + r, column, zero);
 		g->store(g->arg, m, b.m, n0, cols, sums, width);
 	}
 }
@@ -187,7 +283,12 @@ static struct job job_of(const struct igemm *g, void *scratch, int thread)
 	enum {
 		PLAIN_ROWS = 64
 	}; /* bytes as they are: the block stays in the cache beside a group of panels */
-	struct job j = {g, igemm_kernels(), scratch, wide_rows(g, scratch, thread), PLAIN_ROWS, 1};
+	struct job j = {.g = g,
+			.k = igemm_kernels(),
+			.scratch = scratch,
+			.wide = wide_rows(g, scratch, thread),
+			.rows = PLAIN_ROWS,
+			.parts = 1};
 
 	if (g->narrow_rows)
 		j.rows = IGEMM_MC; /* a multiple of a panel's rows */
@@ -217,7 +318,8 @@ void igemm_run(const struct igemm *g, void *scratch)
 		return;
 	split_blocks(&j);
 	int64_t work = g->m / j.parts * g->k * IGEMM_NR * IGEMM_GROUP;
-	if (j.wide)
+	j.clipped = j.wide && clip_rows(&j);
+	if (j.wide && !j.clipped)
 		pool_for(wide_pieces(&j), 1 + (1 << 16) / (IGEMM_WIDE_K4 * j.rows), widen_piece, &j);
 	pool_for(group_count(g) * j.parts, work > 1 << 18 ? 1 : (1 << 18) / (work + 1) + 1,
 		 groups_piece, &j);

@@ -13,11 +13,12 @@
 #include <stdint.h>
 
 enum {
-	IGEMM_NR = 16,	    /* columns of a panel */
-	IGEMM_GROUP = 4,    /* panels that are multiplied at once */
-	IGEMM_MC = 192,	    /* most rows that are multiplied at once */
-	IGEMM_WIDE_K4 = 96, /* most fours of k that widen() takes at once */
-	IGEMM_NARROW = 8,   /* values of k in a group of struct igemm_narrow */
+	IGEMM_NR = 16,	     /* columns of a panel */
+	IGEMM_GROUP = 4,     /* panels that are multiplied at once */
+	IGEMM_MC = 192,	     /* most rows that are multiplied at once */
+	IGEMM_WIDE_K4 = 96,  /* most fours of k that widen() takes at once */
+	IGEMM_NARROW = 8,    /* values of k in a group of struct igemm_narrow */
+	IGEMM_FAR_ZERO = 64, /* least zero point of A for which rows are clipped about it */
 	IGEMM_FLIP = 128
 };
 
@@ -30,6 +31,15 @@ struct igemm_narrow {
 	const int32_t *start; /* the first group of each panel, and their number behind the last one */
 	const int32_t *at;    /* where along k a group lies */
 	const uint8_t *data; /* of each group two quads of a panel */
+};
+
+/*
+ * What rows of codes lack after they were clipped, so that products of any two with any bytes of B fit in 16 bits: without VNNI such
+ * bytes are multiplied by weights of the whole range in three quarters of the time.
+ */
+struct igemm_rest {
+	int32_t at; /* which four values of k */
+	int16_t value[4];
 };
 
 struct igemm {
@@ -87,6 +97,8 @@ struct igemm_block {
 	int64_t lda, ldc, k4, m, panels;
 	int32_t *c;
 	bool a_signed;
+	const int32_t *start; /* panels_clipped: what the sums of each row begin with, or NULL */
+	int64_t start_row;    /* distance of these */
 };
 /* Rows of bytes: row k begins at base + offset[k], or at base + k * row if offset is NULL. */
 struct igemm_rows {
@@ -115,6 +127,17 @@ struct igemm_kernels {
 		      int16_t *to);
 	void (*panels_wide)(const struct igemm_block *g, const int16_t *a);
 	/*
+	 * clip() writes k codes of a row as igemm_depth(k) bytes of which two that are multiplied together fit, and what these lack to
+	 * rest: codes as they are or, if is_signed, less `zero`, which is 0 to 255. Returns how many rests there are, or -1 if they are more
+	 * than `most`. panels_clipped() multiplies such bytes by a signed B, which moves by IGEMM_FLIP if they are signed,
+	 * add_rest() adds the products of n rests of a row. NULL where widen() is.
+	 */
+	int64_t (*clip)(const uint8_t *a, int64_t k, bool is_signed, int32_t zero, uint8_t *to,
+			struct igemm_rest *rest, int64_t most);
+	void (*panels_clipped)(const struct igemm_block *g);
+	void (*add_rest)(const struct igemm_block *g, const struct igemm_rest *rest, int64_t n,
+			 int32_t *c);
+	/*
 	 * split() writes a group of a panel, without its columns' zero points, as groups whose products fit in 16 bits (to may be
 	 * NULL), and returns their number. No zero point is -128. panels_narrow() multiplies an unsigned A by such panels,
 	 * rows_narrow() such rows by an unsigned B. NULL where widen() is.
@@ -136,11 +159,11 @@ struct igemm_kernels {
 	void (*to_floats)(const int32_t *x, float *y, int64_t n, const float *scale, int step,
 			  const float *bias);
 	/*
-	 * y = clamp(round(x * scale) + zero, low, high), stored as a byte; step is 1 if each element has
-	 * its own scale, 0 if they share one
+	 * y = clamp(round((x + add) * scale) + zero, low, high), stored as a byte; step is 1 if each element has
+	 * its own scale, 0 if they share one; add may be NULL
 	 */
-	void (*requantize)(const int32_t *x, void *y, int64_t n, const float *scale, int step,
-			   int32_t zero, int32_t low, int32_t high);
+	void (*requantize)(const int32_t *x, const int32_t *add, void *y, int64_t n,
+			   const float *scale, int step, int32_t zero, int32_t low, int32_t high);
 	/* the same of sums that are floats */
 	void (*requantize_floats)(const float *x, void *y, int64_t n, const float *scale, int step,
 				  int32_t zero, int32_t low, int32_t high);
@@ -170,6 +193,12 @@ struct igemm_kernels {
 			 int64_t blocks, int64_t blob);
 	/* y = (nibble - zero) * scale for n nibbles; the low nibble of a byte comes first */
 	void (*widen_nibbles)(const uint8_t *w, int64_t n, float zero, float scale, float *y);
+	/*
+	 * The same for eight columns whose nibbles lie `column` bytes apart: nibble k of column i becomes y[k * step + i]. n is a multiple
+	 * of 16. NULL where widen_nibbles() is as fast.
+	 */
+	void (*widen_columns)(const uint8_t *w, int64_t column, int64_t n, const float *zero,
+			      const float *scale, float *y, int64_t step);
 };
 extern const struct igemm_kernels igemm_kernels_v0, igemm_kernels_v2, igemm_kernels_v3,
 	igemm_kernels_v4;

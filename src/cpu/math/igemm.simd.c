@@ -43,6 +43,10 @@
 #define ABOVE16	    _mm256_cmpgt_epi16
 #define OR	    _mm256_or_si256
 #define IS_ZERO(v)  _mm256_testz_si256(v, v)
+#define XOR	    _mm256_xor_si256
+#define SUBS8	    _mm256_subs_epi8
+#define EQUAL8	    _mm256_cmpeq_epi8
+#define MASK8(v)    ((unsigned)_mm256_movemask_epi8(v))
 #define LOW_S(v)    HIGH_S(_mm256_slli_epi16(v, 8))
 #define ROWS	    4
 #elif SIMD_LEVEL == 2
@@ -64,6 +68,10 @@
 #define ABOVE16	    _mm_cmpgt_epi16
 #define OR	    _mm_or_si128
 #define IS_ZERO(v)  _mm_testz_si128(v, v)
+#define XOR	    _mm_xor_si128
+#define SUBS8	    _mm_subs_epi8
+#define EQUAL8	    _mm_cmpeq_epi8
+#define MASK8(v)    ((unsigned)_mm_movemask_epi8(v))
 #define LOW_S(v)    HIGH_S(_mm_slli_epi16(v, 8))
 #define ROWS	    2
 #endif
@@ -439,6 +447,198 @@ static void panels_wide(const struct igemm_block *g, const int16_t *a)
 	}
 }
 
+/* The greatest sum of two bytes of a clipped row that are multiplied together; signed ones, of those of either sign. */
+enum { SIGNED_SUM = 128, UNSIGNED_SUM = 256 };
+
+/* Brings four numbers into bytes that fit, two at a time. Returns whether they lack something, which rest gets. */
+static bool clip_four(const int *x, bool is_signed, uint8_t *to, struct igemm_rest *rest)
+{
+	int lost = 0;
+
+	for (int i = 0; i < 4; i += 2) {
+		int most = is_signed ? 127 : 255, least = is_signed ? -128 : 0;
+		int sum = is_signed ? SIGNED_SUM : UNSIGNED_SUM, down = is_signed ? -SIGNED_SUM : 0;
+		int u = x[i] > most ? most : x[i] < least ? least : x[i];
+		int up = u > 0 ? sum - u : sum, low = u < 0 ? down - u : down, v = x[i + 1];
+		most = up < most ? up : most;
+		least = low > least ? low : least;
+		v = v > most ? most : v < least ? least : v;
+		to[i] = (uint8_t)u;
+		to[i + 1] = (uint8_t)v;
+		rest->value[i] = (int16_t)(x[i] - u);
+		rest->value[i + 1] = (int16_t)(x[i + 1] - v);
+		lost |= rest->value[i] | rest->value[i + 1];
+	}
+	return lost;
+}
+
+/* Clips a vector of codes. Returns a mask of a bit for each byte, which is set of pairs that may not fit. */
+static inline unsigned clip_vector(const uint8_t *a, bool is_signed, VEC zero, uint8_t *to)
+{
+	const VEC ones = SPLAT(0x01010101), flip = SPLAT((int)0x80808080);
+	VEC x = LOAD(a);
+
+	if (!is_signed) {
+		STORE(to, x);
+		return MASK8(ABOVE16(BYTES(x, ones), SPLAT(UNSIGNED_SUM * 0x00010001)));
+	}
+	VEC v = SUBS8(XOR(x, flip), zero);
+	VEC up = ABOVE16(BYTES(ones, MAX8(v, ZERO)), SPLAT(SIGNED_SUM * 0x00010001));
+	VEC down = ABOVE16(SPLAT((int)0xff80ff80), BYTES(ones, MIN8(v, ZERO)));
+	VEC ends = OR(EQUAL8(v, SPLAT(0x7f7f7f7f)), EQUAL8(v, flip));
+	STORE(to, v);
+	return MASK8(OR(OR(up, down), ends));
+}
+
+static int64_t clip(const uint8_t *a, int64_t k, bool is_signed, int32_t zero, uint8_t *to,
+		    struct igemm_rest *rest, int64_t most)
+{
+	enum { STEP = 4 * LANES };
+	const VEC z = SPLAT((int)((uint8_t)(zero ^ IGEMM_FLIP) * 0x01010101u));
+	int64_t n = 0;
+	uint8_t last[STEP];
+	int four[4];
+
+	for (int64_t i = 0, end = igemm_depth(k); i < end; i += STEP) {
+		unsigned over;
+		if (i + STEP <= k) {
+			over = clip_vector(a + i, is_signed, z, to + i);
+		} else {
+			memset(last, is_signed ? zero : 0, sizeof(last));
+			memcpy(last, a + i, (size_t)(k - i));
+			over = clip_vector(last, is_signed, z, last);
+			memcpy(to + i, last, (size_t)(end - i));
+		}
+		for (int64_t q = i; over && q < end; q += 4, over >>= 4) {
+			if (!(over & 15))
+				continue;
+			for (int64_t e = 0; e < 4; e++)
+				four[e] = q + e < k ? a[q + e] - (is_signed ? zero : 0) : 0;
+			struct igemm_rest r = {.at = (int32_t)(q / 4)};
+			if (!clip_four(four, is_signed, to + q, &r))
+				continue;
+			if (n == most)
+				return -1;
+			rest[n++] = r;
+		}
+	}
+	return n;
+}
+
+/*
+ * Adds the products of `rows` clipped rows with two vectors of B's bytes to c, or stores them if `first`. Signed rows meet unsigned
+ * bytes and the other way round. `rows` and a_signed are constants where this is inlined.
+ */
+static inline __attribute__((always_inline)) void clipped_strip(
+	const uint8_t *a, int64_t lda, const bool a_signed, const uint8_t *b, int64_t k4, int rows,
+	int32_t *c, int64_t ldc, bool first, const int32_t *start, int64_t start_row)
+{
+#define CLIPPED_EACH(F) F(0) F(1) F(2) F(3) F(4)
+#define CLIPPED_FOUR(r)                                                                            \
+	if (rows > (r)) {                                                                          \
+		memcpy(&four, a + (r)*lda, sizeof(four));                                          \
+		VEC x = SPLAT(four);                                                               \
+		VEC s0 = a_signed ? BYTES(b0, x) : BYTES(x, b0);                                   \
+		VEC s1 = a_signed ? BYTES(b1, x) : BYTES(x, b1);                                   \
+		ADD_TO(c0_##r, MADD(s0, ones));                                                    \
+		ADD_TO(c1_##r, MADD(s1, ones));                                                    \
+		KEEP_ORDER(c0_##r, c1_##r);                                                        \
+	}
+#define CLIPPED_START(r)                                                                           \
+	if (rows > (r))                                                                            \
+		c0_##r = c1_##r = SPLAT(start[(r)*start_row]);
+	const VEC ones = SPLAT(0x00010001);
+	CLIPPED_EACH(SUMS_START)
+	if (start) {
+		CLIPPED_EACH(CLIPPED_START)
+	}
+	for (int64_t k = 0; k < k4; k++, a += 4, b += QUAD) {
+		VEC b0 = LOAD(b), b1 = LOAD(b + 4 * LANES);
+		int32_t four;
+		CLIPPED_EACH(CLIPPED_FOUR)
+	}
+	CLIPPED_EACH(SUMS_STORE)
+#undef CLIPPED_START
+#undef CLIPPED_FOUR
+#undef CLIPPED_EACH
+}
+
+/* The products of all rows, from value k on, with two vectors of columns. */
+static void clipped_columns(const struct igemm_block *g, int64_t k, const uint8_t *b, int64_t k4,
+			    int32_t *c)
+{
+	enum { ROWS_AT_ONCE = 5 };
+
+	for (int64_t m = 0, rows; m < g->m; m += rows) {
+		const uint8_t *a = g->a + m * g->lda + 4 * k;
+		const int32_t *start = g->start && k == 0 ? g->start + m * g->start_row : NULL;
+		rows = g->m - m < ROWS_AT_ONCE ? g->m - m : ROWS_AT_ONCE;
+#define CLIPPED_STRIP(n)                                                                           \
+	case n:                                                                                    \
+		if (g->a_signed)                                                                   \
+			clipped_strip(a, g->lda, true, b, k4, n, c + m * g->ldc, g->ldc, k == 0,   \
+				      start, g->start_row);                                        \
+		else                                                                               \
+			clipped_strip(a, g->lda, false, b, k4, n, c + m * g->ldc, g->ldc, k == 0,  \
+				      start, g->start_row);                                        \
+		break;
+		switch (rows) {
+			CLIPPED_STRIP(1)
+			CLIPPED_STRIP(2)
+			CLIPPED_STRIP(3)
+			CLIPPED_STRIP(4)
+			CLIPPED_STRIP(5)
+		}
+#undef CLIPPED_STRIP
+	}
+}
+
+static void panels_clipped(const struct igemm_block *g)
+{
+	enum { K4_AT_ONCE = 128 };
+	__attribute__((aligned(64))) uint8_t moved[QUAD * K4_AT_ONCE];
+	const VEC flip = SPLAT((int)0x80808080);
+
+	for (int64_t k = 0; k < g->k4; k += K4_AT_ONCE) {
+		int64_t k4 = g->k4 - k < K4_AT_ONCE ? g->k4 - k : K4_AT_ONCE;
+		for (int64_t p = 0; p < g->panels; p++) {
+			const uint8_t *b = g->b + (p * g->k4 + k) * QUAD;
+			for (int64_t i = 0; i < k4 * QUAD && g->a_signed; i += 4 * LANES)
+				STORE(moved + i, XOR(LOAD(b + i), flip));
+			b = g->a_signed ? moved : b;
+			for (int v = 0; v < VECS; v += 2)
+				clipped_columns(g, k, b + 4 * LANES * v, k4,
+						g->c + p * IGEMM_NR + v * LANES);
+		}
+	}
+}
+
+static void add_rest(const struct igemm_block *g, const struct igemm_rest *rest, int64_t n, int32_t *c)
+{
+	const VEC flip = SPLAT((int)0x80808080);
+
+	for (int64_t p = 0; p < g->panels && n; p++, c += IGEMM_NR) {
+		const uint8_t *panel = g->b + p * g->k4 * QUAD;
+		VEC sum[VECS];
+		for (int v = 0; v < VECS; v++)
+			sum[v] = LOAD(c + v * LANES);
+		for (int64_t i = 0; i < n; i++) {
+			const int16_t *r = rest[i].value;
+			VEC even = SPLAT((int32_t)((uint16_t)r[0] | (uint32_t)(uint16_t)r[2] << 16));
+			VEC odd = SPLAT((int32_t)((uint16_t)r[1] | (uint32_t)(uint16_t)r[3] << 16));
+			for (int v = 0; v < VECS; v++) {
+				VEC y = LOAD(panel + rest[i].at * QUAD + 4 * LANES * v);
+				VEC u = XOR(y, flip);
+				VEC low = g->a_signed ? LOW_U(u) : LOW_S(y);
+				VEC high = g->a_signed ? HIGH_U(u) : HIGH_S(y);
+				sum[v] = ADD(sum[v], ADD(MADD(low, even), MADD(high, odd)));
+			}
+		}
+		for (int v = 0; v < VECS; v++)
+			STORE(c + v * LANES, sum[v]);
+	}
+}
+
 /* Whether sums of the products of a group with bytes of up to 255 fit in 16 bits: two pairs of weights at a time. */
 static bool group_fits(const uint8_t *w)
 {
@@ -789,18 +989,34 @@ static int32_t row_sum(const uint8_t *a, int64_t n, bool is_signed)
 static void correct(int32_t *c, int64_t n, int32_t za, const int32_t *column, int32_t rest,
 		    const int32_t *zb)
 {
-	for (int64_t i = 0; i < n; i++) {
-		uint32_t take = (uint32_t)za * (uint32_t)column[i] + (uint32_t)rest * (uint32_t)zb[i];
-		c[i] = (int32_t)((uint32_t)c[i] - take);
-	}
+	for (int64_t i = 0; i < n && za; i++)
+		c[i] = (int32_t)((uint32_t)c[i] - (uint32_t)za * (uint32_t)column[i]);
+	for (int64_t i = 0; i < n && rest; i++)
+		c[i] = (int32_t)((uint32_t)c[i] - (uint32_t)rest * (uint32_t)zb[i]);
 }
 
-/* The sums x are floats, or else integers. */
+#if SIMD_LEVEL == 3
+/* Eight codes as numbers of 32 bits. */
+static inline __attribute__((always_inline)) __m256i requantize_eight(const void *x, const bool floats,
+								      const int32_t *add,
+								      __m256 scale, __m256 low,
+								      __m256 high, __m256i zero)
+{
+	__m256i whole = floats ? _mm256_setzero_si256() : LOAD(x);
+	if (add)
+		whole = ADD(whole, LOAD(add));
+	__m256 q = _mm256_mul_ps(floats ? _mm256_loadu_ps(x) : _mm256_cvtepi32_ps(whole), scale);
+	q = _mm256_min_ps(_mm256_max_ps(q, low), high); /* max gives low for NaN */
+	return _mm256_and_si256(ADD(_mm256_cvtps_epi32(q), zero), SPLAT(255));
+}
+#endif
+
+/* The sums x are floats, or else integers, to which `add` is added if it is not NULL. */
 static inline __attribute__((always_inline)) void requantize_sums(const void *x, const bool floats,
-								  void *out, int64_t n,
-								  const float *scale, int step,
-								  int32_t zero, int32_t low,
-								  int32_t high)
+								  const int32_t *add, void *out,
+								  int64_t n, const float *scale,
+								  int step, int32_t zero,
+								  int32_t low, int32_t high)
 {
 	const float *real = x;
 	const int32_t *whole = x;
@@ -813,21 +1029,44 @@ static inline __attribute__((always_inline)) void requantize_sums(const void *x,
 	__m512i zw = _mm512_set1_epi32(zero);
 	for (; i < n; i += 16) {
 		__mmask16 m = n - i < 16 ? (__mmask16)((1u << (n - i)) - 1) : 0xffff;
-		__m512 q = floats ? _mm512_maskz_loadu_ps(m, real + i)
-				  : _mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(m, whole + i));
+		__m512i v = floats ? _mm512_setzero_si512() : _mm512_maskz_loadu_epi32(m, whole + i);
+		if (add)
+			v = _mm512_add_epi32(v, _mm512_maskz_loadu_epi32(m, add + i));
+		__m512 q = floats ? _mm512_maskz_loadu_ps(m, real + i) : _mm512_cvtepi32_ps(v);
 		q = _mm512_mul_ps(q, step ? _mm512_maskz_loadu_ps(m, scale + i) : all);
 		q = _mm512_min_ps(_mm512_max_ps(q, lw), hw); /* max gives lw for NaN */
 		_mm512_mask_cvtepi32_storeu_epi8(y + i, m,
 						 _mm512_add_epi32(_mm512_cvtps_epi32(q), zw));
 	}
-#elif SIMD_LEVEL >= 2
+#elif SIMD_LEVEL == 3
+	const __m256 l = _mm256_set1_ps(lo), h = _mm256_set1_ps(hi), one = _mm256_set1_ps(*scale);
+	const __m256i z = SPLAT(zero), order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+#define EIGHT(at)                                                                                  \
+	requantize_eight(whole + (at), floats, add ? add + (at) : NULL,                            \
+			 step ? _mm256_loadu_ps(scale + (at)) : one, l, h, z)
+	for (; i + 32 <= n; i += 32) {
+		__m256i a = _mm256_packs_epi32(EIGHT(i), EIGHT(i + 8));
+		__m256i b = _mm256_packs_epi32(EIGHT(i + 16), EIGHT(i + 24));
+		STORE(y + i, _mm256_permutevar8x32_epi32(_mm256_packus_epi16(a, b), order));
+	}
+	for (; i + 8 <= n; i += 8) {
+		__m256i v = EIGHT(i);
+		__m128i a =
+			_mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+		_mm_storel_epi64((__m128i *)(void *)(y + i), _mm_packus_epi16(a, a));
+	}
+#undef EIGHT
+#elif SIMD_LEVEL == 2
 	__m128 l = _mm_set1_ps(lo), h = _mm_set1_ps(hi), one = _mm_set1_ps(*scale);
 	__m128i z = _mm_set1_epi32(zero), byte = _mm_set1_epi32(255);
 	for (; i + 16 <= n; i += 16) {
 		__m128i v[4];
 		for (int k = 0; k < 4; k++) {
 			const void *at = whole + i + 4 * k;
-			__m128 q = floats ? _mm_loadu_ps(at) : _mm_cvtepi32_ps(_mm_loadu_si128(at));
+			__m128i v4 = floats ? z : _mm_loadu_si128(at);
+			if (add)
+				v4 = ADD(v4, LOAD(add + i + 4 * k));
+			__m128 q = floats ? _mm_loadu_ps(at) : _mm_cvtepi32_ps(v4);
 			q = _mm_mul_ps(q, step ? _mm_loadu_ps(scale + i + 4 * k) : one);
 			q = _mm_min_ps(_mm_max_ps(q, l), h); /* max gives l for NaN */
 			v[k] = _mm_and_si128(_mm_add_epi32(_mm_cvtps_epi32(q), z), byte);
@@ -838,23 +1077,29 @@ static inline __attribute__((always_inline)) void requantize_sums(const void *x,
 	}
 #endif
 	for (; i < n; i++) {
-		float q = (floats ? real[i] : (float)whole[i]) * scale[i * step];
+		int32_t sum = floats ? 0
+			      : add  ? (int32_t)((uint32_t)whole[i] + (uint32_t)add[i])
+				     : whole[i];
+		float q = (floats ? real[i] : (float)sum) * scale[i * step];
 		q = q > lo ? q : lo;
 		q = q < hi ? q : hi;
 		y[i] = (uint8_t)((int32_t)rintf(q) + zero);
 	}
 }
 
-static void requantize(const int32_t *x, void *y, int64_t n, const float *scale, int step,
-		       int32_t zero, int32_t low, int32_t high)
+static void requantize(const int32_t *x, const int32_t *add, void *y, int64_t n, const float *scale,
+		       int step, int32_t zero, int32_t low, int32_t high)
 {
-	requantize_sums(x, false, y, n, scale, step, zero, low, high);
+	if (add)
+		requantize_sums(x, false, add, y, n, scale, step, zero, low, high);
+	else
+		requantize_sums(x, false, NULL, y, n, scale, step, zero, low, high);
 }
 
 static void requantize_floats(const float *x, void *y, int64_t n, const float *scale, int step,
 			      int32_t zero, int32_t low, int32_t high)
 {
-	requantize_sums(x, true, y, n, scale, step, zero, low, high);
+	requantize_sums(x, true, NULL, y, n, scale, step, zero, low, high);
 }
 
 static void to_floats(const int32_t *x, float *y, int64_t n, const float *scale, int step,
@@ -1137,6 +1382,43 @@ static void widen_nibbles(const uint8_t *w, int64_t n, float zero, float scale, 
 		y[i] = ((float)(w[i / 2] >> (i & 1) * 4 & 15) - zero) * scale;
 }
 
+#if SIMD_LEVEL >= 3
+/* Eight codes at a time are those of one k: bytes are brought beside one another before they become numbers. */
+static void widen_columns(const uint8_t *w, int64_t column, int64_t n, const float *zero,
+			  const float *scale, float *y, int64_t step)
+{
+	const __m128i low = _mm_set1_epi8(15);
+	const __m256 less = _mm256_loadu_ps(zero), times = _mm256_loadu_ps(scale);
+
+	for (int64_t k = 0; k < n; k += 16, w += 8) {
+		__m128i a[4], b[4], c[4];
+		for (int i = 0; i < 4; i++)
+			a[i] = _mm_unpacklo_epi8(
+				_mm_loadl_epi64((const __m128i *)(const void *)(w + 2 * i * column)),
+				_mm_loadl_epi64(
+					(const __m128i *)(const void *)(w + (2 * i + 1) * column)));
+		for (int i = 0; i < 4; i += 2) {
+			b[i] = _mm_unpacklo_epi16(a[i], a[i + 1]);
+			b[i + 1] = _mm_unpackhi_epi16(a[i], a[i + 1]);
+		}
+		for (int i = 0; i < 2; i++) {
+			c[2 * i] = _mm_unpacklo_epi32(b[i], b[i + 2]);
+			c[2 * i + 1] = _mm_unpackhi_epi32(b[i], b[i + 2]);
+		}
+		for (int i = 0; i < 4; i++) {
+			__m128i first = _mm_and_si128(c[i], low);
+			__m128i second = _mm_and_si128(_mm_srli_epi16(c[i], 4), low);
+			__m128i of[] = {first, second, _mm_srli_si128(first, 8),
+					_mm_srli_si128(second, 8)};
+			for (int e = 0; e < 4; e++, y += step) {
+				__m256 v = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(of[e]));
+				_mm256_storeu_ps(y, _mm256_mul_ps(_mm256_sub_ps(v, less), times));
+			}
+		}
+	}
+}
+#endif
+
 /* Looks up eight bytes at a time, so that eight bytes need only one load of x and one store to y. */
 static void look_up_plain(const uint8_t *x, uint8_t *y, int64_t n, const uint8_t *table)
 {
@@ -1213,6 +1495,9 @@ const struct igemm_kernels NAME(SIMD_LEVEL) = {
 #if SIMD_LEVEL == 2 || SIMD_LEVEL == 3
 	.widen = widen,
 	.panels_wide = panels_wide,
+	.clip = clip,
+	.panels_clipped = panels_clipped,
+	.add_rest = add_rest,
 	.split = split,
 	.panels_narrow = panels_narrow,
 	.rows_narrow = rows_narrow,
@@ -1235,4 +1520,7 @@ const struct igemm_kernels NAME(SIMD_LEVEL) = {
 	.sum_bytes = sum_bytes,
 	.nibbles = nibbles,
 	.widen_nibbles = widen_nibbles,
+#if SIMD_LEVEL >= 3
+	.widen_columns = widen_columns,
+#endif
 };

@@ -3,6 +3,7 @@
 
 #if HAVE_DNNL
 
+#include "cpu/math/level.h"
 #include "cpu/onednn/build.h"
 #include "ops/fused.h"
 #include "ops/matmul.h"
@@ -281,10 +282,21 @@ int onednn_matmul_reshape(struct site *s, struct step *step, struct diag *d)
 	return product_build(s, step, &p, d);
 }
 
+/* Without AVX-512, what oneDNN multiplies by a factor and then adds to something is left to its reference code, a thousand times slower. */
+static bool sum_accepts(float alpha, bool adds, struct why *w)
+{
+	if (alpha != 1 && adds && simd_level() != 4)
+		return refuse(w, "a factor before a sum, without AVX-512");
+	return true;
+}
+
 bool onednn_fused_gemm_accepts(const struct site *s, struct why *w)
 {
 	const struct fused_gemm *f = site_params(s);
-	return onednn_activation_accepts(f->act, f->act_alpha, f->act_beta, w) &&
+	bool adds = (site_in(s, 2) && f->beta != 0) || site_in(s, 3);
+
+	return sum_accepts(f->alpha, adds, w) &&
+	       onednn_activation_accepts(f->act, f->act_alpha, f->act_beta, w) &&
 	       product_accepts(s, w);
 }
 
@@ -305,7 +317,9 @@ int onednn_fused_gemm_reshape(struct site *s, struct step *step, struct diag *d)
 
 bool onednn_gemm_accepts(const struct site *s, struct why *w)
 {
-	return product_accepts(s, w);
+	const struct gemm_params *g = site_params(s);
+
+	return sum_accepts(g->alpha, site_in(s, 2) && g->beta != 0, w) && product_accepts(s, w);
 }
 
 int onednn_gemm_reshape(struct site *s, struct step *step, struct diag *d)

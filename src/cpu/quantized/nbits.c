@@ -20,6 +20,8 @@ struct nbits {
 	/* number of rows of A; number of blocks in a column of B; number of bytes in a block */
 	int64_t rows, blocks, blob;
 	int64_t a_row; /* elements between rows of A for the GEMM, which would copy rows that are 4,096 bytes apart each time */
+	bool zeros;    /* there are zero points */
+	bool strips;   /* columns are widened as they are packed for the GEMM */
 	bool direct; /* few rows, 4 bits, no g_idx: multiply by the 4-bit weights without widening them to fp32 */
 	size_t sums, columns, narrow,
 		gemm; /* offsets in the workspace; the output of split_rows is at offset 0 */
@@ -69,6 +71,9 @@ int nbits_reshape(struct site *s, struct step *st, struct diag *d)
 	v->blocks = (p->K + p->block_size - 1) / p->block_size;
 	v->blob = p->block_size * p->bits / 8;
 	v->direct = v->rows <= MAX_DIRECT_ROWS && p->bits == 4 && v->blob % 8 == 0 && !site_in(s, 4);
+	v->zeros = site_in(s, 3) != NULL;
+	v->strips = igemm_kernels()->widen_columns && p->bits == 4 && !site_in(s, 4) &&
+		    p->block_size % 16 == 0 && p->K % 16 == 0;
 	bad = sizes_fit(s, p, v);
 	if (bad)
 		return site_fail(s, d, E_SHAPE, bad, NULL);
@@ -203,6 +208,43 @@ static void widen_column(const struct nbits_job *j, int64_t n, float *b)
 	}
 }
 
+/* Dequantizes eight columns of B, from n on, to columns of a strip. */
+static void widen_eight(const struct nbits_job *j, int64_t n, float *b)
+{
+	enum { COLUMNS = 8 };
+	const struct matmul_nbits_params *p = j->p;
+	const struct nbits *v = j->v;
+	const struct tensor *s = j->c->in[2];
+	const uint8_t *w = (const uint8_t *)j->c->in[1]->data + n * v->blocks * v->blob;
+	int64_t step = gemm_strip(GEMM_F32);
+	float zero[COLUMNS], scale[COLUMNS];
+
+	for (int64_t g = 0; g < v->blocks; g++, w += v->blob) {
+		int64_t first = g * p->block_size;
+		for (int64_t i = 0; i < COLUMNS; i++) {
+			int64_t at = (n + i) * v->blocks + g;
+			zero[i] = v->zeros ? zero_of_block(j, n + i, g) : default_zero(j);
+			scale[i] = tensor_dtype(s) == DT_F32 ? ((const float *)s->data)[at]
+							     : scale_at(s, at);
+		}
+		igemm_kernels()->widen_columns(w, v->blocks * v->blob,
+					       lesser(p->block_size, p->K - first), zero, scale,
+					       b + first * step, step);
+	}
+}
+
+/* Dequantizes `count` columns of B, from n on, as they are packed for a product; or returns false if it cannot. */
+static bool widen_strips(const struct nbits_job *j, int64_t n, int64_t count, float *b)
+{
+	int64_t strip = gemm_strip(GEMM_F32);
+
+	if (!j->v->strips || count % strip)
+		return false;
+	for (int64_t i = 0; i < count; i += 8)
+		widen_eight(j, n + i, b + i / strip * strip * j->p->K + i % strip);
+	return true;
+}
+
 static void columns_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct nbits_job *j = arg;
@@ -224,7 +266,9 @@ static void columns_piece(void *arg, int64_t begin, int64_t end, int thread)
 				 .c = j->y + n,
 				 .c_row = p->N,
 				 .alpha = 1};
-		for (int64_t k = 0; k < count; k++)
+		if (widen_strips(j, n, count, b))
+			g.packed = b;
+		for (int64_t k = 0; k < count && !g.packed; k++)
 			widen_column(j, n + k, b + k * p->K);
 		gemm_one(GEMM_F32, &g, j->scratch + (size_t)thread * gemm_scratch_one(GEMM_F32));
 	}

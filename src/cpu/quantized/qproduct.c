@@ -55,12 +55,15 @@ static void finish_chunk(const struct finish *f, int64_t m, int64_t n0, int64_t 
 	int32_t added[FINISH_COLUMNS];
 	float own[FINISH_COLUMNS];
 	const float *scale = own;
+	const int32_t *add = NULL;
 	int step = 1;
 
-	for (int64_t i = 0; i < cols && f->add; i++)
+	if (f->add && f->type != DT_F32 && f->add_col == 1)
+		add = f->add + m * f->add_row + n0;
+	for (int64_t i = 0; i < cols && f->add && !add; i++)
 		added[i] = (int32_t)((uint32_t)sums[i] +
 				     (uint32_t)f->add[m * f->add_row + (n0 + i) * f->add_col]);
-	if (f->add)
+	if (f->add && !add)
 		sums = added;
 	if (f->factor) {
 		scale = f->factor + m * f->factor_row + n0 * f->factor_col;
@@ -80,7 +83,7 @@ static void finish_chunk(const struct finish *f, int64_t m, int64_t n0, int64_t 
 	}
 	bool is_signed = f->type == DT_I8;
 	int32_t z = f->yzero ? (int32_t)scale_of(f->yzero, m, f->rows, f->first_row) : 0;
-	igemm_kernels()->requantize(sums, (uint8_t *)out + at, cols, scale, step, z,
+	igemm_kernels()->requantize(sums, add, (uint8_t *)out + at, cols, scale, step, z,
 				    is_signed ? -128 : 0, is_signed ? 127 : 255);
 }
 
