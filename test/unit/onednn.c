@@ -406,6 +406,22 @@ static void convolutions(enum dtype type)
 	p.act = ACT_SWISH;
 	p.act_alpha = 1;
 	test(&t, &p);
+	t = (struct test){"depthwise 7x7 of 100 channels",
+			  "infer::Conv",
+			  type,
+			  2,
+			  {S(1, 100, 9, 30), S(100, 1, 7, 7)},
+			  {0, 1},
+			  {0},
+			  0,
+			  0};
+	p.group = 100;
+	p.pads.v = three;
+	test(&t, &p);
+	t.name = "depthwise 7x7 with stride 3";
+	p.strides.v = three;
+	test(&t, &p);
+	p.pads.v = one;
 	p.strides.v = two;
 	t = (struct test){"groups, dilated, weights that are no initializer",
 			  "infer::Conv",
