@@ -13,6 +13,7 @@
 #include "cpu/math/gemm.h"
 #include "cpu/onednn/onednn.h"
 #include "cpu/pointwise.h"
+#include "cpu/amx_product.h"
 #include "cpu/depthwise.h"
 #include "cpu/product.h"
 #include "cpu/math/simd.h"
@@ -367,6 +368,8 @@ const struct kernel cpu_fused[] = {
 	{"infer::Conv", FAST, ONEDNN(fused_conv)},
 	{"infer::Conv", T_FLOATS_BF, K_REFERENCE, .reshape = conv_any_reshape, .run = conv_any_run},
 	{"infer::Gemm", T_F32, PRODUCT(fused_gemm)},
+	{"infer::Gemm", T_BF16, .accepts = amx_product_accepts, .reshape = amx_product_reshape,
+	 .run = amx_product_run},
 	{"infer::Gemm", FAST, ONEDNN(fused_gemm)},
 	{"infer::Gemm", T_FLOATS_BF, K_REFERENCE, .reshape = gemm_any_reshape, .run = gemm_any_run},
 	{"infer::Attention", T_FLOATS_BF, K_REFERENCE, .accepts = attention_accepts,

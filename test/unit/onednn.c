@@ -556,6 +556,28 @@ static void products(enum dtype type)
 			  0};
 	p = (struct fused_gemm){.alpha = 0.5f, .beta = 2, .transB = 1, .act = ACT_RELU};
 	test(&t, &p);
+	t = (struct test){"many columns of short sums, transposed weights",
+			  "infer::Gemm",
+			  type,
+			  3,
+			  {S(2, 35, 33), S(1003, 33), S(1003)},
+			  {0, 1, 1},
+			  {0},
+			  0,
+			  0};
+	p = (struct fused_gemm){.alpha = 1, .beta = 1, .transB = 1, .act = ACT_RELU};
+	test(&t, &p);
+	t = (struct test){"many columns of short sums",
+			  "infer::Gemm",
+			  type,
+			  2,
+			  {S(5, 65), S(65, 800)},
+			  {0, 1},
+			  {0},
+			  0,
+			  0};
+	p = (struct fused_gemm){.alpha = 1, .beta = 1, .act = ACT_NONE};
+	test(&t, &p);
 	t = (struct test){"product with a column C, transposed A",
 			  "infer::Gemm",
 			  type,
