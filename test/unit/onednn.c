@@ -618,6 +618,26 @@ static void products(enum dtype type)
 	test(&t, &p);
 }
 
+/* Of channels that lie side by side, by parts of the positions: few channels, many, and fewer positions than parts. */
+static void means(enum dtype type)
+{
+	static const struct shape sizes[] = {S(2, 3, 67, 45), S(1, 40, 33, 17), S(3, 300, 5, 6),
+					     S(1, 9000, 1, 1)};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		const struct test t = {"means of channels",
+				       "GlobalAveragePool",
+				       type,
+				       1,
+				       {sizes[i]},
+				       {0},
+				       {LAYOUT_CHANNELS_LAST},
+				       0,
+				       0};
+		test(&t, NULL);
+	}
+}
+
 static void pointwise(enum dtype type)
 {
 	static const int64_t outs[] = {6};
@@ -815,6 +835,7 @@ int main(void)
 		convolutions(types[i]);
 		lines(types[i]);
 		products(types[i]);
+		means(types[i]);
 		pointwise(types[i]);
 		norms(types[i]);
 	}
