@@ -15,6 +15,7 @@
 #include "cpu/pointwise.h"
 #include "cpu/amx_product.h"
 #include "cpu/depthwise.h"
+#include "cpu/line.h"
 #include "cpu/product.h"
 #include "cpu/math/simd.h"
 #include "cpu/math/util.h"
@@ -363,6 +364,7 @@ const struct kernel cpu_fused[] = {
 	{"infer::Conv", T_F32, PRODUCT(fused_conv)},
 	{"infer::Conv", T_F32, .accepts = product_runs_accepts, .reshape = product_runs_reshape,
 	 .run = product_run},
+	{"infer::Conv", T_F32, .accepts = line_accepts, .reshape = line_reshape, .run = line_run},
 	{"infer::Conv", T_BF16, .accepts = depthwise_accepts, .reshape = depthwise_reshape,
 	 .run = depthwise_run},
 	{"infer::Conv", FAST, ONEDNN(fused_conv)},

@@ -618,6 +618,37 @@ static void products(enum dtype type)
 	test(&t, &p);
 }
 
+/* One channel along a line: several parts, a stride, more maps than one, fewer taps than a stride would divide evenly. */
+static void signals(enum dtype type)
+{
+	static const int64_t one[] = {1, 1}, two[] = {1, 2}, none[] = {0, 0, 0, 0};
+	struct fused_conv p = {
+		.dilations = {one, 2}, .pads = {none, 4}, .strides = {two, 2}, .group = 1};
+	struct test t = {"filter with stride 2",
+			 "infer::Conv",
+			 type,
+			 3,
+			 {S(2, 1, 1, 4500), S(1, 1, 1, 33), S(1)},
+			 {0, 1, 1},
+			 {0},
+			 0,
+			 0};
+
+	test(&t, &p);
+	t = (struct test){"filters of three maps",
+			  "infer::Conv",
+			  type,
+			  2,
+			  {S(1, 1, 1, 1200), S(3, 1, 1, 40)},
+			  {0, 1},
+			  {0},
+			  0,
+			  0};
+	p.strides.v = one;
+	p.act = ACT_RELU;
+	test(&t, &p);
+}
+
 /* Of channels that lie side by side, by parts of the positions: few channels, many, and fewer positions than parts. */
 static void means(enum dtype type)
 {
@@ -835,6 +866,7 @@ int main(void)
 		convolutions(types[i]);
 		lines(types[i]);
 		products(types[i]);
+		signals(types[i]);
 		means(types[i]);
 		pointwise(types[i]);
 		norms(types[i]);

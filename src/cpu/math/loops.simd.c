@@ -572,6 +572,40 @@ static inline __attribute__((always_inline)) void depthwise_window(const float *
 	}
 }
 
+/* Adds the products for `vectors` vectors of outputs, a constant where this is inlined. */
+static inline __attribute__((always_inline)) void correlate_vectors(const float *x, const float *w,
+								    int64_t taps, float *y,
+								    int vectors)
+{
+	vf sum[8];
+
+#pragma GCC unroll 8
+	for (int v = 0; v < vectors; v++)
+		sum[v] = v_load(y + v * VW);
+	for (int64_t k = 0; k < taps; k++) {
+		vf tap = v_set(w[k]);
+#pragma GCC unroll 8
+		for (int v = 0; v < vectors; v++)
+			sum[v] = v_fma(v_load(x + k + v * VW), tap, sum[v]);
+	}
+#pragma GCC unroll 8
+	for (int v = 0; v < vectors; v++)
+		v_store(y + v * VW, sum[v]);
+}
+
+static void correlate(const float *x, const float *w, int64_t taps, float *y, int64_t n)
+{
+	int64_t i = 0;
+
+	for (; i + 8 * VW <= n; i += 8 * VW)
+		correlate_vectors(x + i, w, taps, y + i, 8);
+	for (; i + VW <= n; i += VW)
+		correlate_vectors(x + i, w, taps, y + i, 1);
+	for (; i < n; i++)
+		for (int64_t k = 0; k < taps; k++)
+			y[i] += x[i + k] * w[k];
+}
+
 #define WINDOW(kernel, stride, channels)                                                           \
 	depthwise_window(rows, kernel, stride, w, b, y, channels, n)
 #define STRIDES(kernel)                                                                            \
@@ -778,6 +812,7 @@ const struct simd V(simd_table) = {
 	.bf16_rows_to_f32 = brain_rows_to_float,
 	.f32_rows_to_bf16 = float_rows_to_brain,
 	.depthwise_row = depthwise_row,
+	.correlate = correlate,
 	.turn_halves = turn_halves,
 	.turn_pairs = turn_pairs,
 	.max_windows =

@@ -96,6 +96,8 @@ struct simd {
 	 */
 	void (*depthwise_row)(const float *const *rows, int kernel, int64_t stride, const float *w,
 			      const float *b, float *y, int64_t channels, int64_t n);
+	/* y[i] += the sum over k of x[i + k] * w[k] */
+	void (*correlate)(const float *x, const float *w, int64_t taps, float *y, int64_t n);
 	/*
 	 * Turn n pairs (u, v) by angles whose cosines and sines are given: u' = cos u - sin v, v' = sin u + cos v. A pair lies n
 	 * elements apart, or side by side. y may be x.
