@@ -36,6 +36,7 @@
 
 enum {
 	MAX_THREADS = 512,
+	MAX_SHARES = 64,       /* more threads share */
 	CACHE_LINE = 64,       /* bytes */
 	SPIN_MAX = 250 * 1000, /* ns */
 	SPIN_MIN = 2 * 1000,
@@ -466,26 +467,55 @@ static int job_threads(void)
 	return self.limit && self.limit < n ? self.limit : n;
 }
 
+/* Pieces of a loop that a thread does first; the others do what is left of them. */
+struct share {
+	_Alignas(CACHE_LINE) _Atomic int64_t next;
+	int64_t end;
+};
+
 struct loop {
 	pool_fn *fn;
 	void *arg;
-	int64_t n, piece;
+	int64_t n;
 	uint64_t cancel_at; /* cancel_moment() of the caller */
-	_Alignas(CACHE_LINE) _Atomic int64_t next;
+};
+struct pieces {
+	struct loop loop;
+	int64_t size;
+	int shares;
+	struct share share[MAX_SHARES];
 };
 
-static void loop_run(void *arg, int thread)
+static void pieces_run(void *arg, int thread)
 {
-	struct loop *l = arg;
+	struct pieces *p = arg;
+	const struct loop *l = &p->loop;
 	uint64_t before = cancel_at(l->cancel_at);
-	for (;;) {
-		int64_t begin = atomic_fetch_add_explicit(&l->next, l->piece, memory_order_relaxed);
-		if (begin >= l->n || cancel_requested())
-			break;
-		int64_t end = l->n - begin < l->piece ? l->n : begin + l->piece;
-		l->fn(l->arg, begin, end, thread);
+
+	for (int k = 0; k < p->shares; k++) {
+		struct share *s = &p->share[(thread + k) % p->shares];
+		for (;;) {
+			int64_t at = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed);
+			if (at >= s->end || cancel_requested())
+				break;
+			int64_t begin = at * p->size, left = l->n - begin;
+			l->fn(l->arg, begin, begin + (left < p->size ? left : p->size), thread);
+		}
 	}
 	cancel_at(before);
+}
+
+/*
+ * A thread's pieces follow one another: from loop to loop it has the same part of tensors of one size, as oneDNN's threads have,
+ * and finds it in its own cache.
+ */
+static void share_pieces(struct pieces *p, int64_t pieces, int threads)
+{
+	p->shares = threads < MAX_SHARES ? threads : MAX_SHARES;
+	for (int i = 0; i < p->shares; i++) {
+		atomic_init(&p->share[i].next, pieces * i / p->shares);
+		p->share[i].end = pieces * (i + 1) / p->shares;
+	}
 }
 
 void pool_for(int64_t n, int64_t grain, pool_fn *fn, void *arg)
@@ -504,16 +534,18 @@ void pool_for(int64_t n, int64_t grain, pool_fn *fn, void *arg)
 		threads = (int)pieces;
 	if (pieces > (int64_t)threads * PIECES_PER_THREAD)
 		pieces = (int64_t)threads * PIECES_PER_THREAD;
-	struct loop l = {.fn = fn, .arg = arg, .n = n, .cancel_at = cancel_moment()};
-	l.piece = n / pieces + (n % pieces != 0);
-	team_start(loop_run, &l, threads);
-	loop_run(&l, 0);
+	struct pieces p;
+	p.loop = (struct loop){.fn = fn, .arg = arg, .n = n, .cancel_at = cancel_moment()};
+	p.size = n / pieces + (n % pieces != 0);
+	share_pieces(&p, n / p.size + (n % p.size != 0), threads);
+	team_start(pieces_run, &p, threads);
+	pieces_run(&p, 0);
 	team_end();
 }
 
 static void share_run(void *arg, int thread)
 {
-	struct loop *l = arg;
+	const struct loop *l = arg;
 	int64_t threads = team_now()->threads, each = l->n / threads, more = l->n % threads;
 	int64_t begin = each * thread + (thread < more ? thread : more);
 	uint64_t before = cancel_at(l->cancel_at);

@@ -40,7 +40,8 @@ void pool_limit(int threads);
 /*
  * Splits 0..n-1 into pieces of at least `grain` iterations, runs the pieces on the pool, and
  * returns when all are done. The loop runs in the calling thread alone if n <= grain, if there is
- * only one thread, or inside another pool_for(). Only the first call allocates memory, for the
+ * only one thread, or inside another pool_for(). Each thread begins with pieces that follow one another, the first thread with the
+ * first ones, and then takes what others have not begun. Only the first call allocates memory, for the
  * threads. Once cancel_requested() says so, pieces that have not begun are left out.
  */
 void pool_for(int64_t n, int64_t grain, pool_fn *fn, void *arg);

@@ -19,7 +19,7 @@ enum {
 	CHUNK = 64, /* channels that are computed at once */
 	LANES = 16, /* to so many the last chunk is padded */
 	MANY_POSITIONS = 784,
-	MAX_KERNEL = 5, /* rows and columns of a window */
+	MAX_KERNEL = 7, /* rows and columns of a window */
 	MIN_BAND = 4, /* output rows of a part: parts that follow one another convert some input rows twice */
 };
 
@@ -78,7 +78,7 @@ struct room {
 
 static size_t row_bytes(const struct depthwise *p)
 {
-	return scratch_size((size_t)(p->width * CHUNK) * sizeof(float));
+	return scratch_size((size_t)(p->width * DEPTHWISE_PITCH) * sizeof(float));
 }
 
 static float *ring_row(const struct depthwise *p, const struct room *r, int64_t i)
@@ -97,14 +97,15 @@ static struct room room_of(const struct depthwise *p, char *at)
 	return r;
 }
 
-static void clear_pads(const struct depthwise *p, const struct room *r, int64_t lanes)
+static void clear_pads(const struct depthwise *p, const struct room *r)
 {
 	int64_t behind = p->w.begin[1] + p->w.in[1];
 
 	for (int64_t i = 0; i < p->w.kernel[0]; i++) {
 		float *row = ring_row(p, r, i);
-		memset(row, 0, (size_t)(p->w.begin[1] * lanes) * sizeof(float));
-		memset(row + behind * lanes, 0, (size_t)((p->width - behind) * lanes) * sizeof(float));
+		memset(row, 0, (size_t)(p->w.begin[1] * DEPTHWISE_PITCH) * sizeof(float));
+		memset(row + behind * DEPTHWISE_PITCH, 0,
+		       (size_t)((p->width - behind) * DEPTHWISE_PITCH) * sizeof(float));
 	}
 }
 
@@ -127,7 +128,7 @@ static void run_band(const struct depthwise_run *j, struct room *r, int64_t pict
 		(const uint16_t *)j->x->data + picture * w->in[0] * w->in[1] * c + chunk * CHUNK;
 	uint16_t *y = (uint16_t *)j->y->data + picture * w->out[0] * w->out[1] * c + chunk * CHUNK;
 
-	clear_pads(p, r, lanes);
+	clear_pads(p, r);
 	memset(r->bias, 0, sizeof(r->bias));
 	if (j->bias)
 		simd_to_f32(tensor_dtype(j->bias), j->bias->data, chunk * CHUNK, n, r->bias);
@@ -137,8 +138,8 @@ static void run_band(const struct depthwise_run *j, struct room *r, int64_t pict
 		loaded = greater(loaded, greater(top, 0));
 		for (; loaded < lesser(top + w->kernel[0], w->in[0]); loaded++)
 			simd()->bf16_rows_to_f32(x + loaded * w->in[1] * c, c,
-						 ring_row(p, r, loaded) + w->begin[1] * lanes,
-						 lanes, n, w->in[1]);
+						 ring_row(p, r, loaded) + w->begin[1] * DEPTHWISE_PITCH,
+						 DEPTHWISE_PITCH, n, w->in[1]);
 		for (int64_t i = 0; i < w->kernel[0]; i++)
 			rows[i] = top + i < 0 || top + i >= w->in[0] ? r->zeros
 								     : ring_row(p, r, top + i);
@@ -200,10 +201,10 @@ bool depthwise_accepts(const struct site *s, struct why *w)
 		return refuse(w, "a processor that computes bf16 as fp32");
 	if (!s->store || !site_is_weight(s, 1) || !t)
 		return refuse(w, "weights that are no constant");
-	if (x->rank != 4 || weight->rank != 4 || weight->dim[1] != 1 ||
-	    weight->dim[0] != x->dim[1] || p->group != x->dim[1] ||
-	    weight->dim[2] != weight->dim[3] || (weight->dim[2] != 3 && weight->dim[2] != 5))
-		return refuse(w, "no window of 3 x 3 or 5 x 5 for each channel");
+	if (x->rank != 4 || weight->rank != 4 || weight->dim[1] != 1 || weight->dim[0] != x->dim[1] ||
+	    p->group != x->dim[1] || weight->dim[2] != weight->dim[3] ||
+	    (weight->dim[2] != 3 && weight->dim[2] != 5 && weight->dim[2] != 7))
+		return refuse(w, "no window of 3 x 3, 5 x 5 or 7 x 7 for each channel");
 	/* Few sums behind each number that is converted: converting it in place, as oneDNN does, is faster. */
 	if (weight->dim[2] == 3 && shape_span(x, 2, 4) > MANY_POSITIONS)
 		return refuse(w, "a small window over a large picture");

@@ -13,7 +13,9 @@
 #include "cpu/math/gemm.h"
 #include "cpu/onednn/onednn.h"
 #include "cpu/pointwise.h"
+#include "cpu/amx_product.h"
 #include "cpu/depthwise.h"
+#include "cpu/line.h"
 #include "cpu/product.h"
 #include "cpu/math/simd.h"
 #include "cpu/math/util.h"
@@ -362,11 +364,14 @@ const struct kernel cpu_fused[] = {
 	{"infer::Conv", T_F32, PRODUCT(fused_conv)},
 	{"infer::Conv", T_F32, .accepts = product_runs_accepts, .reshape = product_runs_reshape,
 	 .run = product_run},
+	{"infer::Conv", T_F32, .accepts = line_accepts, .reshape = line_reshape, .run = line_run},
 	{"infer::Conv", T_BF16, .accepts = depthwise_accepts, .reshape = depthwise_reshape,
 	 .run = depthwise_run},
 	{"infer::Conv", FAST, ONEDNN(fused_conv)},
 	{"infer::Conv", T_FLOATS_BF, K_REFERENCE, .reshape = conv_any_reshape, .run = conv_any_run},
 	{"infer::Gemm", T_F32, PRODUCT(fused_gemm)},
+	{"infer::Gemm", T_BF16, .accepts = amx_product_accepts, .reshape = amx_product_reshape,
+	 .run = amx_product_run},
 	{"infer::Gemm", FAST, ONEDNN(fused_gemm)},
 	{"infer::Gemm", T_FLOATS_BF, K_REFERENCE, .reshape = gemm_any_reshape, .run = gemm_any_run},
 	{"infer::Attention", T_FLOATS_BF, K_REFERENCE, .accepts = attention_accepts,

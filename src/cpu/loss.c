@@ -135,22 +135,36 @@ static void loss_task(const struct job *j, int64_t task)
 	}
 }
 
-static void loss_piece(void *arg, int64_t begin, int64_t end, int thread)
+/* Rows of scores that are logarithms already: of each row, one score is read, which is asked for ahead. */
+static void row_losses(const struct job *j, int64_t begin, int64_t end)
 {
 	enum { AHEAD = 16 };
-	const struct job *j = arg;
-	bool far = !j->softmax && j->inner == 1; /* of each row of scores, one is read */
 
-	(void)thread;
 	for (int64_t k = begin; k < end; k++) {
-		if (far && k + AHEAD < end) {
+		if (k + AHEAD < end) {
 			int64_t class = class_at(j->target, k + AHEAD);
 			int64_t at_ = (k + AHEAD) * j->classes + (is_ignored(j, class) ? 0 : class);
 			__builtin_prefetch((const char *)j->x->data +
 					   (size_t)at_ * dtype_bits(tensor_dtype(j->x)) / 8);
 		}
-		loss_task(j, k);
+		int64_t class = class_at(j->target, k);
+		bool ignored = is_ignored(j, class);
+		double weight = ignored ? 0 : j->weight ? element_f64(j->weight, class) : 1;
+		j->mass[k] = weight;
+		j->loss[k] = ignored ? 0 : -element_f64(j->x, k * j->classes + class) * weight;
 	}
+}
+
+static void loss_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct job *j = arg;
+
+	(void)thread;
+	if (!j->softmax && j->inner == 1 && !j->log_prob)
+		row_losses(j, begin, end);
+	else
+		for (int64_t k = begin; k < end; k++)
+			loss_task(j, k);
 }
 
 /* Fails if a target class is not among the classes of the scores, or the number of weights is wrong. */

@@ -6,6 +6,7 @@
 #include "cpu/onednn/onednn.h"
 #include "cpu/math/move.h"
 #include "cpu/math/simd.h"
+#include "cpu/math/util.h"
 #include "cpu/math/wide.h"
 #include "cpu/math/window.h"
 
@@ -405,6 +406,109 @@ static int channels_run(const struct call *call)
 
 #define CHANNELS .accepts = channels_accept, .reshape = channels_reshape, .run = channels_run
 
+/* ---- means of channels that lie side by side ---------------------------------------------------- */
+
+/*
+ * Each thread adds up positions of its own, as those that wrote them and those that read them next have positions of their own. oneDNN's
+ * threads have channels of their own, and read half of what they sum, with two, from the other core's cache.
+ */
+struct means {
+	int64_t batch, positions, channels, parts;
+	int64_t width; /* sums of a part: several for each channel where these are few, so that loops are long */
+	size_t each; /* bytes of a part */
+	enum dtype type;
+};
+
+static bool means_accept(const struct site *s, struct why *w)
+{
+	const struct shape *x = &site_in(s, 0)->shape;
+
+	if (x->rank < 3 || site_in(s, 0)->layout != LAYOUT_CHANNELS_LAST)
+		return refuse(w, "channels that lie apart");
+	return shape_count(x) > 0 || refuse(w, "an empty picture");
+}
+
+static int means_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	enum { LONG_LOOP = 256, PART_ELEMENTS = 4096 };
+	const struct shape *x = &site_in(s, 0)->shape;
+	struct means *m = arena_new(s->plan_arena, struct means);
+	enum layout *want = arena_new_n(s->plan_arena, enum layout, 1);
+	enum layout *give = arena_new_n(s->plan_arena, enum layout, 1);
+
+	*m = (struct means){.batch = x->dim[0],
+			    .positions = shape_span(x, 2, x->rank),
+			    .channels = x->dim[1],
+			    .type = site_type(s, 0)};
+	int64_t most = m->positions * m->channels / PART_ELEMENTS;
+	m->parts = greater(lesser(pool_threads(), most), 1);
+	m->width = m->channels * greater(LONG_LOOP / m->channels, 1);
+	/* the sums and a run of elements in fp32 */
+	m->each = 2 * scratch_size((size_t)m->width * sizeof(float));
+	if (!size_mul((size_t)(m->batch * m->parts), m->each, &step->workspace))
+		return FAIL(d, E_SIZE, .node = s->node->origin->name, .op = "GlobalAveragePool");
+	want[0] = LAYOUT_CHANNELS_LAST;
+	give[0] = LAYOUT_ROW;
+	step->want = want;
+	step->give = give;
+	step->state = m;
+	return 0;
+}
+
+struct means_run {
+	const struct means *m;
+	const struct tensor *x;
+	char *sums;
+};
+
+static float *sums_of(const struct means_run *j, int64_t part)
+{
+	return (float *)(void *)(j->sums + (size_t)part * j->m->each);
+}
+
+static void sum_parts(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct means_run *j = arg;
+	const struct means *m = j->m;
+
+	(void)thread;
+	for (int64_t i = begin; i < end; i++) {
+		int64_t picture = i / m->parts * m->positions, part = i % m->parts;
+		int64_t at = (picture + m->positions * part / m->parts) * m->channels;
+		int64_t stop = (picture + m->positions * (part + 1) / m->parts) * m->channels;
+		float *sum = sums_of(j, i), *run = sums_of(j, i) + m->each / 2 / sizeof(float);
+		memset(sum, 0, (size_t)m->width * sizeof(float));
+		for (int64_t n; at < stop; at += n) {
+			const float *x = (const float *)j->x->data + at;
+			n = lesser(m->width, stop - at);
+			if (m->type != DT_F32) {
+				simd_to_f32(m->type, j->x->data, at, n, run);
+				x = run;
+			}
+			simd()->bin[VB_ADD][DT_F32](sum, x, sum, n);
+		}
+	}
+}
+
+static int means_run(const struct call *c)
+{
+	const struct means *m = c->step->state;
+	struct means_run j = {m, c->in[0], c->workspace};
+
+	pool_shares(m->batch * m->parts, sum_parts, &j);
+	for (int64_t b = 0; b < m->batch; b++) {
+		float *sum = sums_of(&j, b * m->parts);
+		for (int64_t i = 1; i < m->parts; i++)
+			simd()->bin[VB_ADD][DT_F32](sum, sums_of(&j, b * m->parts + i), sum, m->width);
+		for (int64_t i = m->channels; i < m->width; i += m->channels)
+			simd()->bin[VB_ADD][DT_F32](sum, sum + i, sum, m->channels);
+		for (int64_t i = 0; i < m->channels; i++)
+			sum[i] /= (float)m->positions;
+		simd_from_f32(m->type, sum, m->channels, c->out[0]->data, b * m->channels);
+	}
+	return 0;
+}
+
 /* These kernels read each plane as one contiguous run, so they need a row-major layout. */
 static bool row_major(const struct site *s, struct why *w)
 {
@@ -425,6 +529,8 @@ const struct kernel cpu_pool[] = {
 	{"GlobalMaxPool", T_F32, 0, row_major, NULL, wide_reshape, global_max_run, NULL, NULL},
 	{"GlobalAveragePool", T_F32, 0, row_major, NULL, wide_reshape, global_average_run, NULL, NULL},
 	{"GlobalMaxPool", T_F32 | T_BF16, CHANNELS},
+	{"GlobalAveragePool", FAST, .accepts = means_accept, .reshape = means_reshape,
+	 .run = means_run},
 	{"GlobalAveragePool", FAST, ONEDNN(pool)},
 	{"MaxPool", T_FLOATS_BF | T_I8 | T_U8, K_REFERENCE, NULL, NULL, max_reshape, max_run, NULL,
 	 NULL},

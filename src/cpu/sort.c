@@ -158,7 +158,8 @@ static void sort_items(struct item *v, int64_t n, int64_t k, bool all)
 struct topk {
 	int64_t n, k, inner, lanes;
 	bool largest, sorted;
-	int64_t room;  /* items in each thread's scratch */
+	int64_t room;  /* items that a thread sorts */
+	int64_t each;  /* items from one thread's scratch to the next: two cache lines more, as lines are fetched in pairs */
 	int64_t parts; /* number of parts of each lane if lanes are few and long, otherwise 0 */
 };
 
@@ -182,7 +183,8 @@ static int topk_reshape(struct site *s, struct step *st, struct diag *d)
 	if (t->lanes < pool_threads() && t->room == t->k && t->k < t->n &&
 	    t->n / pool_threads() > 8 * (t->k + 1024))
 		t->parts = pool_threads();
-	if (!size_mul((size_t)t->room + 4, (size_t)pool_threads() * sizeof(struct item), &bytes))
+	t->each = t->room + 8;
+	if (!size_mul((size_t)t->each, (size_t)pool_threads() * sizeof(struct item), &bytes))
 		return site_fail(s, d, E_SIZE, NULL, NULL);
 	st->state = t;
 	st->workspace = bytes;
@@ -354,7 +356,7 @@ static void topk_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct topk_job *j = arg;
 	const struct topk *t = j->t;
-	struct item *v = j->scratch + thread * (t->room + 4);
+	struct item *v = j->scratch + thread * t->each;
 
 	for (int64_t l = begin; l < end; l++) {
 		select_lane(j, lane_base(t, l), v, 0, t->n);

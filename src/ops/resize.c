@@ -470,6 +470,7 @@ const struct op ops_resize[] = {
 	 .out = resize_out,
 	 .attrs = resize_attrs,
 	 RESIZE_OP,
+	 .reduced = REDUCED_MOVES,
 	 .infer = resize_infer},
 	{.name = "Resize", .since = 18},
 	{.name = "Resize", .since = 13},

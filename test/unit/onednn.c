@@ -406,6 +406,22 @@ static void convolutions(enum dtype type)
 	p.act = ACT_SWISH;
 	p.act_alpha = 1;
 	test(&t, &p);
+	t = (struct test){"depthwise 7x7 of 100 channels",
+			  "infer::Conv",
+			  type,
+			  2,
+			  {S(1, 100, 9, 30), S(100, 1, 7, 7)},
+			  {0, 1},
+			  {0},
+			  0,
+			  0};
+	p.group = 100;
+	p.pads.v = three;
+	test(&t, &p);
+	t.name = "depthwise 7x7 with stride 3";
+	p.strides.v = three;
+	test(&t, &p);
+	p.pads.v = one;
 	p.strides.v = two;
 	t = (struct test){"groups, dilated, weights that are no initializer",
 			  "infer::Conv",
@@ -540,6 +556,28 @@ static void products(enum dtype type)
 			  0};
 	p = (struct fused_gemm){.alpha = 0.5f, .beta = 2, .transB = 1, .act = ACT_RELU};
 	test(&t, &p);
+	t = (struct test){"many columns of short sums, transposed weights",
+			  "infer::Gemm",
+			  type,
+			  3,
+			  {S(2, 35, 33), S(1003, 33), S(1003)},
+			  {0, 1, 1},
+			  {0},
+			  0,
+			  0};
+	p = (struct fused_gemm){.alpha = 1, .beta = 1, .transB = 1, .act = ACT_RELU};
+	test(&t, &p);
+	t = (struct test){"many columns of short sums",
+			  "infer::Gemm",
+			  type,
+			  2,
+			  {S(5, 65), S(65, 800)},
+			  {0, 1},
+			  {0},
+			  0,
+			  0};
+	p = (struct fused_gemm){.alpha = 1, .beta = 1, .act = ACT_NONE};
+	test(&t, &p);
 	t = (struct test){"product with a column C, transposed A",
 			  "infer::Gemm",
 			  type,
@@ -578,6 +616,57 @@ static void products(enum dtype type)
 	t = (struct test){
 		"matrix by vector", "infer::Gemm", type, 2, {S(5, 8), S(8)}, {0, 1}, {0}, 0, 0};
 	test(&t, &p);
+}
+
+/* One channel along a line: several parts, a stride, more maps than one, fewer taps than a stride would divide evenly. */
+static void signals(enum dtype type)
+{
+	static const int64_t one[] = {1, 1}, two[] = {1, 2}, none[] = {0, 0, 0, 0};
+	struct fused_conv p = {
+		.dilations = {one, 2}, .pads = {none, 4}, .strides = {two, 2}, .group = 1};
+	struct test t = {"filter with stride 2",
+			 "infer::Conv",
+			 type,
+			 3,
+			 {S(2, 1, 1, 4500), S(1, 1, 1, 33), S(1)},
+			 {0, 1, 1},
+			 {0},
+			 0,
+			 0};
+
+	test(&t, &p);
+	t = (struct test){"filters of three maps",
+			  "infer::Conv",
+			  type,
+			  2,
+			  {S(1, 1, 1, 1200), S(3, 1, 1, 40)},
+			  {0, 1},
+			  {0},
+			  0,
+			  0};
+	p.strides.v = one;
+	p.act = ACT_RELU;
+	test(&t, &p);
+}
+
+/* Of channels that lie side by side, by parts of the positions: few channels, many, and fewer positions than parts. */
+static void means(enum dtype type)
+{
+	static const struct shape sizes[] = {S(2, 3, 67, 45), S(1, 40, 33, 17), S(3, 300, 5, 6),
+					     S(1, 9000, 1, 1)};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		const struct test t = {"means of channels",
+				       "GlobalAveragePool",
+				       type,
+				       1,
+				       {sizes[i]},
+				       {0},
+				       {LAYOUT_CHANNELS_LAST},
+				       0,
+				       0};
+		test(&t, NULL);
+	}
 }
 
 static void pointwise(enum dtype type)
@@ -777,6 +866,8 @@ int main(void)
 		convolutions(types[i]);
 		lines(types[i]);
 		products(types[i]);
+		signals(types[i]);
+		means(types[i]);
 		pointwise(types[i]);
 		norms(types[i]);
 	}

@@ -3,7 +3,9 @@
 #include "ops/float8.h"
 #include "test/unit/trial.h"
 
-/* x [2,4] and a weight w [4,4] whose last element is beyond fp16; the text's y is the output. */
+/*
+ * x [2,4], a weight w [4,4] whose last element is beyond fp16 and whose last but one is denormal, and scales; the text's y is the output.
+ */
 static bool start(struct trial *t, enum precision p, const char *nodes)
 {
 	struct shape square = shape_of(2, (int64_t[]){4, 4});
@@ -13,8 +15,12 @@ static bool start(struct trial *t, enum precision p, const char *nodes)
 	trial_input(t, "x", DT_F32, shape_of(2, (int64_t[]){2, 4}));
 	struct tensor *w = tensor_new(&t->model.arena, DT_F32, &square);
 	for (int i = 0; i < 16; i++)
-		((float *)w->data)[i] = i == 15 ? -1e30F : (float)i / 16;
+		((float *)w->data)[i] = i == 15 ? -1e30F : i == 14 ? -1e-40F : (float)i / 16;
 	trial_const(t, "w", w);
+	struct shape pair = shape_of(1, (int64_t[]){2});
+	struct tensor *twice = tensor_new(&t->model.arena, DT_F32, &pair);
+	((float *)twice->data)[0] = ((float *)twice->data)[1] = 2;
+	trial_const(t, "twice", twice);
 	return CHECK(trial_text(t, nodes) == 0) && CHECK(trial_output(t, "y")) &&
 	       CHECK_INT(opt_run(&t->model, &cpu_backend, &t->config, &t->diag), 0);
 }
@@ -46,6 +52,29 @@ static void products_become_small(void)
 		const struct tensor *w = n ? node_in(t.g, n, 1)->init : NULL;
 		CHECK(w && ((const uint16_t *)w->data)[15] == 0xfbff);
 	}
+	trial_finish(&t);
+}
+
+static void denormal_weights_become_zeros(void)
+{
+	struct trial t;
+
+	if (start(&t, PRECISION_BF16, "y = MatMul(x, w)")) {
+		const struct node *n = only(&t, "infer::Gemm");
+		const struct tensor *w = n ? node_in(t.g, n, 1)->init : NULL;
+		CHECK(w && ((const uint16_t *)w->data)[1] &&
+		      ((const uint16_t *)w->data)[14] == 0x8000);
+	}
+	trial_finish(&t);
+}
+
+static void pictures_stay_small(void)
+{
+	struct trial t;
+
+	if (start(&t, PRECISION_BF16,
+		  "y = MatMul(Slice(Resize(MatMul(x, w), _, twice), [0], [4], [1]), w)"))
+		CHECK_INT(type_of_in(&t, only(&t, "Resize"), 0), DT_BF16);
 	trial_finish(&t);
 }
 
@@ -108,6 +137,8 @@ static void products_become_float8(void)
 int main(void)
 {
 	UNIT(products_become_small);
+	UNIT(denormal_weights_become_zeros);
+	UNIT(pictures_stay_small);
 	UNIT(exponentials_stay);
 	UNIT(fp32_is_left_alone);
 	UNIT(products_become_float8);

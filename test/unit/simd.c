@@ -177,6 +177,33 @@ static void narrow_floats_agree(void)
 	}
 }
 
+/* Every float of 16 bits and what lies beside and between them, denormal numbers and what is no number among them. */
+static void brain_floats_agree(void)
+{
+	static const uint32_t low[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff};
+	enum { LOW = sizeof(low) / sizeof(*low), COUNT = (1 << 16) * LOW - 5 };
+	static uint16_t b[COUNT];
+	static float f[COUNT];
+
+	for (int t = 0; t < tables(); t++) {
+		int wrong = 0;
+		for (int i = 0; i < COUNT; i++) {
+			uint32_t u = (uint32_t)(i / LOW) << 16 | low[i % LOW];
+			memcpy(&f[i], &u, sizeof(u));
+		}
+		all_tables[t]->f32_to_bf16(f, b, COUNT);
+		for (int i = 0; i < COUNT; i++)
+			wrong += b[i] != f32_to_bf16(f[i]);
+		CHECK_INT(wrong, 0);
+		all_tables[t]->bf16_to_f32(b, f, COUNT);
+		for (int i = 0; i < COUNT; i++) {
+			float want = bf16_to_f32(b[i]);
+			wrong += memcmp(&f[i], &want, sizeof(want)) != 0;
+		}
+		CHECK_INT(wrong, 0);
+	}
+}
+
 static void add_loop(void *arg, const void *const *in, void *out, int64_t n)
 {
 	(void)arg;
@@ -245,6 +272,7 @@ int main(void)
 	UNIT(gelu_keeps_its_tail);
 	UNIT(reductions_keep_nan);
 	UNIT(narrow_floats_agree);
+	UNIT(brain_floats_agree);
 	UNIT(shapes_broadcast);
 	return unit_end();
 }

@@ -90,7 +90,8 @@ static void multiply_parts(void *arg, int64_t begin, int64_t end, int thread)
 	const struct split *s = arg;
 
 	for (int64_t i = begin; i < end; i++) {
-		int64_t n = i / s->mparts, m = i % s->mparts;
+		/* a thread's parts are rows that follow one another, as other operators' are: they are in its cache */
+		int64_t m = i / s->nparts, n = i % s->nparts;
 		struct gemm_piece p = {
 			.g = s->g,
 			.m0 = min_int64(m * s->mstep, s->g->m),
@@ -142,7 +143,8 @@ static void choose_parts(struct split *s)
 	for (int64_t parts = threads; parts <= MAX_ROUNDS * threads; parts += threads)
 		for (int64_t mparts = 1; mparts <= min_int64(most, parts); mparts++) {
 			int64_t mstep = min_int64(part_size(g->m, mparts, UNIT_ROWS), g->m);
-			int64_t nstep = part_size(g->n, parts / mparts, UNIT_COLUMNS);
+			int64_t nstep =
+				min_int64(part_size(g->n, parts / mparts, UNIT_COLUMNS), g->n);
 			int64_t m = (g->m + mstep - 1) / mstep, n = (g->n + nstep - 1) / nstep;
 			double rounds = (double)((m * n + threads - 1) / threads);
 			double cost = (rounds + 0.1) * part_cost(g, copies_a, mstep, nstep);

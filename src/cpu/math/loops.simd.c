@@ -285,7 +285,7 @@ static void brain_to_float(const uint16_t *x, float *y, int64_t n)
 	LOOP for (int64_t i = 0; i < n; i++) y[i] = bf16_to_f32(x[i]);
 }
 
-static void float_to_brain(const float *x, uint16_t *y, int64_t n)
+static inline void round_to_brain(const float *x, uint16_t *y, int64_t n)
 {
 	LOOP for (int64_t i = 0; i < n; i++)
 	{
@@ -294,6 +294,38 @@ static void float_to_brain(const float *x, uint16_t *y, int64_t n)
 		uint32_t nan = (u & 0x7fffffffu) > 0x7f800000u;
 		y[i] = (uint16_t)(nan ? u >> 16 | 0x40 : (u + 0x7fff + (u >> 16 & 1)) >> 16);
 	}
+}
+
+#if SIMD_LEVEL == 4
+/* The instruction rounds alike, but makes 0 of denormal numbers, so what has some is left to the loop. Returns how many were converted. */
+__attribute__((target("avx512bf16"))) static int64_t round_by_instruction(const float *x,
+									  uint16_t *y, int64_t n)
+{
+	enum { DENORMAL = 0x20, AT_ONCE = 32 };
+	int64_t i = 0;
+
+	for (; i + AT_ONCE <= n; i += AT_ONCE) {
+		__m512 a = _mm512_loadu_ps(x + i), b = _mm512_loadu_ps(x + i + 16);
+		if (_mm512_fpclass_ps_mask(a, DENORMAL) | _mm512_fpclass_ps_mask(b, DENORMAL)) {
+			round_to_brain(x + i, y + i, AT_ONCE);
+			continue;
+		}
+		__m512bh both = _mm512_cvtne2ps_pbh(b, a);
+		memcpy(y + i, &both, sizeof(both));
+	}
+	return i;
+}
+#endif
+
+static void float_to_brain(const float *x, uint16_t *y, int64_t n)
+{
+	int64_t done = 0;
+
+#if SIMD_LEVEL == 4
+	if (__builtin_cpu_supports("avx512bf16"))
+		done = round_by_instruction(x, y, n);
+#endif
+	round_to_brain(x + done, y + done, n - done);
 }
 
 /* A number that is the larger the larger the bf16 number is, and the largest for NaN. */
@@ -482,73 +514,118 @@ static void float_rows_to_brain(const float *x, int64_t x_step, uint16_t *y, int
 			float_to_brain(x, y, n);
 }
 
-/* Computes `at_once` outputs of a depthwise row for a vector of channels. All three are constants where this is inlined. */
+/*
+ * Computes `at_once` outputs of a depthwise row for a vector of channels. Constants come in where this is inlined, but the loop over
+ * rows of the window stays: without it, the compiler would keep all elements of the window on the stack.
+ */
 static inline __attribute__((always_inline)) void depthwise_outputs(const float *const *rows,
 								    int kernel, int at_once,
-								    int64_t step, int64_t channels,
-								    const vf *w, vf b, float *y)
+								    int64_t stride, const float *w,
+								    int64_t channels, vf b, float *y)
 {
-	vf sum[4];
+	vf sum[8];
 
-#pragma GCC unroll 4
+#pragma GCC unroll 8
 	for (int o = 0; o < at_once; o++)
 		sum[o] = b;
-#pragma GCC unroll 5
+#pragma GCC unroll 1
 	for (int i = 0; i < kernel; i++)
-#pragma GCC unroll 5
-		for (int j = 0; j < kernel; j++)
-#pragma GCC unroll 4
+#pragma GCC unroll 7
+		for (int j = 0; j < kernel; j++) {
+			vf tap = v_load(w + (i * kernel + j) * channels);
+#pragma GCC unroll 8
 			for (int o = 0; o < at_once; o++)
-				sum[o] = v_fma(v_load(rows[i] + o * step + j * channels),
-					       w[i * kernel + j], sum[o]);
-#pragma GCC unroll 4
+				sum[o] = v_fma(v_load(rows[i] + (o * stride + j) * DEPTHWISE_PITCH),
+					       tap, sum[o]);
+		}
+#pragma GCC unroll 8
 	for (int o = 0; o < at_once; o++)
 		v_store(y + o * channels, sum[o]);
 }
 
+/* A chain of sums waits for each of them, so that eight at once keep the units busy. */
 static inline __attribute__((always_inline)) void depthwise_window(const float *const *rows,
 								   int kernel, int64_t stride,
 								   const float *w, const float *b,
 								   float *y, int64_t channels,
 								   int64_t n)
 {
-	int64_t step = stride * channels;
-
 	for (int64_t c = 0; c < channels; c += VW) {
-		const float *at[5];
-		vf taps[25];
-		int64_t o = 0;
-#pragma GCC unroll 5
+		const float *at[7];
+		vf add = v_load(b + c);
+#pragma GCC unroll 7
 		for (int i = 0; i < kernel; i++)
 			at[i] = rows[i] + c;
-#pragma GCC unroll 25
-		for (int i = 0; i < kernel * kernel; i++)
-			taps[i] = v_load(w + i * channels + c);
-		for (; o + 4 <= n; o += 4) {
-			depthwise_outputs(at, kernel, 4, step, channels, taps, v_load(b + c),
-					  y + o * channels + c);
-#pragma GCC unroll 5
+		float *to = y + c;
+		for (int64_t o = 0, count; o < n; o += count, to += count * channels) {
+			count = n - o >= 8 ? 8 : n - o >= 4 ? 4 : 1;
+			if (count == 8)
+				depthwise_outputs(at, kernel, 8, stride, w + c, channels, add, to);
+			else if (count == 4)
+				depthwise_outputs(at, kernel, 4, stride, w + c, channels, add, to);
+			else
+				depthwise_outputs(at, kernel, 1, stride, w + c, channels, add, to);
+#pragma GCC unroll 7
 			for (int i = 0; i < kernel; i++)
-				at[i] += 4 * step;
-		}
-		for (; o < n; o++) {
-			depthwise_outputs(at, kernel, 1, step, channels, taps, v_load(b + c),
-					  y + o * channels + c);
-#pragma GCC unroll 5
-			for (int i = 0; i < kernel; i++)
-				at[i] += step;
+				at[i] += count * stride * DEPTHWISE_PITCH;
 		}
 	}
 }
+
+/* Adds the products for `vectors` vectors of outputs, a constant where this is inlined. */
+static inline __attribute__((always_inline)) void correlate_vectors(const float *x, const float *w,
+								    int64_t taps, float *y,
+								    int vectors)
+{
+	vf sum[8];
+
+#pragma GCC unroll 8
+	for (int v = 0; v < vectors; v++)
+		sum[v] = v_load(y + v * VW);
+	for (int64_t k = 0; k < taps; k++) {
+		vf tap = v_set(w[k]);
+#pragma GCC unroll 8
+		for (int v = 0; v < vectors; v++)
+			sum[v] = v_fma(v_load(x + k + v * VW), tap, sum[v]);
+	}
+#pragma GCC unroll 8
+	for (int v = 0; v < vectors; v++)
+		v_store(y + v * VW, sum[v]);
+}
+
+static void correlate(const float *x, const float *w, int64_t taps, float *y, int64_t n)
+{
+	int64_t i = 0;
+
+	for (; i + 8 * VW <= n; i += 8 * VW)
+		correlate_vectors(x + i, w, taps, y + i, 8);
+	for (; i + VW <= n; i += VW)
+		correlate_vectors(x + i, w, taps, y + i, 1);
+	for (; i < n; i++)
+		for (int64_t k = 0; k < taps; k++)
+			y[i] += x[i + k] * w[k];
+}
+
+#define WINDOW(kernel, stride, channels)                                                           \
+	depthwise_window(rows, kernel, stride, w, b, y, channels, n)
+#define STRIDES(kernel)                                                                            \
+	stride == 1 && channels == 64 ? WINDOW(kernel, 1, 64)                                      \
+	: stride == 1		      ? WINDOW(kernel, 1, channels)                                \
+	: stride == 2		      ? WINDOW(kernel, 2, channels)                                \
+				      : WINDOW(kernel, stride, channels)
 
 static void depthwise_row(const float *const *rows, int kernel, int64_t stride, const float *w,
 			  const float *b, float *y, int64_t channels, int64_t n)
 {
 	if (kernel == 3)
-		depthwise_window(rows, 3, stride, w, b, y, channels, n);
+		STRIDES(3);
+	else if (kernel == 5)
+		STRIDES(5);
 	else
-		depthwise_window(rows, 5, stride, w, b, y, channels, n);
+		STRIDES(7);
 }
+#undef STRIDES
+#undef WINDOW
 
 /* Multiplies in independent lanes, because in a single chain each multiplication would wait for the one before. */
 static double product(const float *x, int64_t n)
@@ -735,6 +812,7 @@ const struct simd V(simd_table) = {
 	.bf16_rows_to_f32 = brain_rows_to_float,
 	.f32_rows_to_bf16 = float_rows_to_brain,
 	.depthwise_row = depthwise_row,
+	.correlate = correlate,
 	.turn_halves = turn_halves,
 	.turn_pairs = turn_pairs,
 	.max_windows =

@@ -39,6 +39,9 @@ typedef void simd_bin(const void *a, const void *b, void *y, int64_t n);
 enum vint { VI_ABS, VI_NEG, VI_SIGN, VI_RELU, VI_NOT, VI_COUNT };
 typedef void simd_int(const void *x, void *y, int64_t n);
 
+/* an odd number of cache lines: neighbouring positions share no sets of the cache */
+enum { DEPTHWISE_PITCH = 80 };
+
 struct simd {
 	const char *name;
 	simd_int *ints[VI_COUNT][DT_COUNT];
@@ -88,10 +91,13 @@ struct simd {
 				 int64_t n, int64_t rows);
 	/*
 	 * A row of a convolution of each channel with a window of its own: y[o][c] = b[c] + the sum over i and j of
-	 * rows[i][o * stride + j][c] * w[i * kernel + j][c]. `channels` is a multiple of 16, `kernel` is 3 or 5.
+	 * rows[i][o * stride + j][c] * w[i * kernel + j][c]. The positions of a row are DEPTHWISE_PITCH elements apart, `channels`
+	 * is a multiple of 16 below that, `kernel` is 3, 5 or 7.
 	 */
 	void (*depthwise_row)(const float *const *rows, int kernel, int64_t stride, const float *w,
 			      const float *b, float *y, int64_t channels, int64_t n);
+	/* y[i] += the sum over k of x[i + k] * w[k] */
+	void (*correlate)(const float *x, const float *w, int64_t taps, float *y, int64_t n);
 	/*
 	 * Turn n pairs (u, v) by angles whose cosines and sines are given: u' = cos u - sin v, v' = sin u + cos v. A pair lies n
 	 * elements apart, or side by side. y may be x.
