@@ -882,6 +882,10 @@ def large_products():
         y = c.op("Add", c.op("MatMul", x, c.w(t, 136, 136, low=-.1, high=.1)), c.w(t, 136, low=-1, high=1))
         x = c.op("Gelu", c.op("Add", y, x), approximate="tanh")
         c.end(c.op("Gemm", c.op("Reshape", x, i64(c, 140, 136)), c.w(t, 264, 136, low=-.1, high=.1), c.w(t, 264), transB=1, alpha=.5))
+        c = Case(f"tuned_shared_products_{'tf32' if tf32 else t}", precision=tf32)
+        x = c.op("MatMul", c.x(t, 3, 50, 520, low=-1, high=1), c.w(t, 520, 72, low=-.1, high=.1))
+        x = c.op("Add", c.op("Add", x, c.w(t, 72, low=-1, high=1)), c.x(t, 3, 50, 72, low=-1, high=1))
+        c.end(c.op("Relu", x), c.op("Gemm", c.op("Reshape", x, i64(c, 150, 72)), c.x(t, 40, 72, low=-.1, high=.1), transB=1, alpha=.5))
 
 
 def turned(t, d, group, room, batch, **more):
