@@ -973,6 +973,14 @@ def few_keys():
             c.end(c.op("Attention", *(c.x(t, 2, 4, n, 56, low=-1, high=1) for n in (70, 90, 90)), *mask))
 
 
+def many_heads():
+    """Attention in TF32 by more blocks than two for each processor."""
+    for kind in "none", "number", "bool":
+        c = Case(f"many_heads_{kind}_tf32", precision=1)
+        mask = {"none": [], "number": [c.given("f32", numbers("f32", (20, 40), -2, 0))], "bool": [c.given("bool", numbers("u8", (20, 40), 0, 2) > 0)]}[kind]
+        c.end(c.op("Attention", *(c.x("f32", 1, 270, n, 16, low=-1, high=1) for n in (20, 40, 40)), *mask))
+
+
 def short_rows():
     """Rows that a warp has to itself, with three pieces a thread and with four."""
     for t, n in itertools.product(HALVES, (264, 776)):
@@ -984,7 +992,7 @@ def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, convs_of_codes, coded, special, language, float8, few_rows, odd_sizes, large_batches, parts_of_keys,
-                  rows_made_by_attention, large_products, large_special, boxes_of_codes, few_keys, short_rows):
+                  rows_made_by_attention, large_products, large_special, boxes_of_codes, few_keys, many_heads, short_rows):
         group()
     with open(os.path.join(sys.argv[1], "manifest.tsv"), "w") as f:
         for name, precision in sorted(MADE):
