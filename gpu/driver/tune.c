@@ -7,7 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { QUICK_MS = 1000, CALLS_IN_A_ROW = 8, REPEATS = 3 };
+enum { QUICK_MS = 1000, LEAST_CALLS = 8, REPEATS = 3 };
+/* LARGE_WEIGHTS: weights whose way from memory takes long enough to matter. CACHE: more than a second-level cache holds. */
+enum { LARGE_WEIGHTS = 256 << 10, CACHE = 64 << 20 };
 
 struct tune {
 	struct arena arena;
@@ -17,7 +19,8 @@ struct tune {
 	unsigned known, tried, untried;
 	struct event *from, *to;
 	struct buffer memory;
-	bool progress; /* the terminal shows a progress line */
+	unsigned calls; /* in a row, that are measured together */
+	bool progress;	/* the terminal shows a progress line */
 };
 
 static void drop_tune(struct device *device, void *p)
@@ -70,6 +73,7 @@ static struct tune *tune_of(struct device *device)
 		return t;
 	t = arena_new(&a, struct tune);
 	t->arena = a;
+	t->calls = LEAST_CALLS;
 	const char *root = cache_root(config->cache, &t->arena);
 	t->folder = root;
 	t->cache = cache_open(root, folder_of(f, &t->arena));
@@ -137,6 +141,7 @@ void tune_end(struct device *device)
 	struct tune *t = tune_of(device);
 
 	t->spent += clock_ns() - t->began;
+	t->calls = LEAST_CALLS;
 	if (t->memory.ptr)
 		cuda_free(device, &t->memory);
 	if (t->progress)
@@ -176,11 +181,32 @@ void *tune_memory(struct device *device, size_t bytes)
 	return t->memory.ptr;
 }
 
+size_t tune_weights_room(struct tune_weights *w, size_t bytes)
+{
+	*w = (struct tune_weights){.bytes = bytes, .copies = 1};
+	if (bytes >= LARGE_WEIGHTS)
+		w->copies = (unsigned)(CACHE / bytes + 1);
+	return w->copies * bytes;
+}
+
+void tune_weights_place(struct device *device, struct tune_weights *w, void *room)
+{
+	w->at = room;
+	if (w->copies > LEAST_CALLS)
+		tune_of(device)->calls = w->copies;
+}
+
+void *tune_weights_next(struct tune_weights *w)
+{
+	return w->at + w->calls++ % w->copies * w->bytes;
+}
+
 /* ---- time ------------------------------------------------------------------------------------- */
 
 struct work {
 	int (*enqueue)(void *arg, struct diag *d);
 	void *arg;
+	unsigned calls;
 	struct captured *graph; /* NULL if calls are enqueued one by one */
 };
 
@@ -188,7 +214,7 @@ static int enqueue_all(struct device *device, const struct work *w)
 {
 	if (w->graph)
 		return cuda_capture_launch(w->graph, cuda_stream(device), NULL);
-	for (int i = 0; i < CALLS_IN_A_ROW; i++) {
+	for (unsigned i = 0; i < w->calls; i++) {
 		int err = w->enqueue(w->arg, NULL);
 		if (err)
 			return err;
@@ -204,7 +230,7 @@ static double measure_call(struct device *device, struct tune *t, const struct w
 	if (cuda_mark(s, t->from, NULL) || enqueue_all(device, w) || cuda_mark(s, t->to, NULL) ||
 	    cuda_elapsed(t->from, t->to, &ns, NULL))
 		return -1;
-	return (double)ns / 1000 / CALLS_IN_A_ROW;
+	return (double)ns / 1000 / w->calls;
 }
 
 /* Records the calls as a CUDA graph, so that the measurement does not include the host's time. */
@@ -215,7 +241,7 @@ static void record_calls(struct device *device, struct work *w)
 
 	if (cuda_capture_begin(s, NULL))
 		return;
-	for (int i = 0; i < CALLS_IN_A_ROW && !err; i++)
+	for (unsigned i = 0; i < w->calls && !err; i++)
 		err = w->enqueue(w->arg, NULL);
 	if (cuda_capture_end(s, &w->graph, NULL) || err) {
 		if (w->graph)
@@ -228,7 +254,7 @@ double tune_time(struct device *device, int (*enqueue)(void *arg, struct diag *d
 		 double best)
 {
 	struct tune *t = tune_of(device);
-	struct work w = {enqueue, arg, NULL};
+	struct work w = {enqueue, arg, t->calls, NULL};
 	double least = -1;
 
 	if (!t->from)

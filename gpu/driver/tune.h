@@ -49,6 +49,21 @@ double tune_time(struct device *device, int (*enqueue)(void *arg, struct diag *d
  */
 void *tune_memory(struct device *device, size_t bytes);
 
+/*
+ * The weights of a product that is tried. Within a run a network reads all others in between, so that they come from memory, and not from the
+ * second-level cache as those of calls in a row would. So large ones lie in as many copies as the cache does not hold, which that many calls take in turns.
+ */
+struct tune_weights {
+	char *at;
+	size_t bytes;
+	unsigned copies, calls;
+};
+/* Returns the bytes of tune_memory() that weights of so many bytes take. */
+size_t tune_weights_room(struct tune_weights *w, size_t bytes);
+void tune_weights_place(struct device *device, struct tune_weights *w, void *room);
+/* The weights for the next call. */
+void *tune_weights_next(struct tune_weights *w);
+
 /* Counts for reports such as "41 choices from the cache, 12 tried in 0.42 s, 3 not tried". */
 struct tune_report {
 	unsigned known, tried, untried;

@@ -225,6 +225,7 @@ template <typename T, int HEAD, int BN, Form FORM> __device__ inline void flash(
 	__shared__ __align__(16) H ks[BN * LD], vs[BN * LD];
 	__shared__ TileMaxima mosts;
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, block0 = blockIdx.x * 64, row0 = block0 + warp * 16;
+	start_early();
 	int64_t h = blockIdx.y, b = blockIdx.z, kh = blockIdx.y / ((u32)p.heads / (u32)p.kv_heads), mask[2];
 	int row[2] = {row0 + lane / 4, row0 + lane / 4 + 8}, first[2], end[2], keys = (int)keys_of(p, b);
 	const T *q = (const T *)p.q + b * p.qs[0] + h * p.qs[1];
@@ -282,11 +283,13 @@ template <typename T, int HEAD, int BN, Form FORM> __device__ inline void flash(
 }
 
 // __grid_constant__: threads would copy the parameters to memory of their own, where a function takes their address.
-#define FLASH(NAME, T, HEAD, FORM)                                                                                     \
+#define FLASH(NAME, T, HEAD, BN, FORM)                                                                                 \
 	extern "C" __global__ void __launch_bounds__(128) attend_##NAME##_##HEAD##_##FORM(const __grid_constant__ gpu_attend p)          \
 	{                                                                                                              \
-		flash<T, HEAD, 32, FORM>(p);                                                                           \
+		flash<T, HEAD, BN, FORM>(p);                                                                           \
 	}
-#define FORMS(NAME, T, HEAD) FLASH(NAME, T, HEAD, PLAIN) FLASH(NAME, T, HEAD, MASKED) FLASH(NAME, T, HEAD, ANY)
-FORMS(tf32, f32, 64) FORMS(f16, f16, 64) FORMS(bf16, bf16, 64)
-FORMS(tf32, f32, 128) FORMS(f16, f16, 128) FORMS(bf16, bf16, 128)
+#define FORMS(NAME, T, HEAD, BN) FLASH(NAME, T, HEAD, BN, PLAIN) FLASH(NAME, T, HEAD, BN, MASKED) FLASH(NAME, T, HEAD, BN, ANY)
+FORMS(tf32, f32, 64, 32) FORMS(f16, f16, 64, 32) FORMS(bf16, bf16, 64, 32)
+FORMS(tf32, f32, 128, 32) FORMS(f16, f16, 128, 32) FORMS(bf16, bf16, 128, 32)
+// Of few blocks, each of which waits for its own tiles alone: there are half as many.
+FORMS(tf32_wide, f32, 64, 64)

@@ -239,8 +239,10 @@ template <typename T, int K, int S, int W> __device__ inline void depthwise_rows
 	rest /= tiles;
 	const int o = (int)(rest % p.win.out[0]), n = (int)(rest / p.win.out[0]);
 	const int w0 = q0 * S - p.win.begin[1], h = o * S - p.win.begin[0] + r;
-	float a[W][V] = {};
+	float a[W][V] = {}, start[V] = {};
 	start_early();
+	if (i < p.n)
+		depthwise_start<T, V>(p, c, start);
 	if (i < p.n && h >= 0 && h < p.win.in[0]) {
 		float4 w[K];
 #pragma unroll
@@ -279,8 +281,7 @@ template <typename T, int K, int S, int W> __device__ inline void depthwise_rows
 	for (int k = r; k < W; k += K) {
 		if (i >= p.n || q0 + k >= p.win.out[1])
 			continue;
-		float sum[V];
-		depthwise_start<T, V>(p, c, sum);
+		float sum[V] = {start[0], start[1], start[2], start[3]};
 #pragma unroll
 		for (int row = 0; row < K; row++) {
 			const float4 f = part[row][k][lane];
@@ -327,35 +328,59 @@ template <typename T, int V> __device__ inline void depthwise_any(const gpu_dept
 
 // ---- single pixels: a warp computes one output
 
-template <typename T, int V> __device__ inline float dot(const T *x, const T *w, int n, int lane)
+// ready() waits for the kernels before this one, behind the weights' reads if those are `early`.
+template <typename T, int V, typename READY>
+__device__ inline float dot(const T *x, const T *w, int n, int lane, bool early, const READY &ready)
 {
+	enum { HELD = 5, STEP = 32 * V }; // weights of a thread that are read before x
+	Pack<T, V> b[HELD];
 	float sum = 0;
-	for (int c = lane * V; c < n; c += 32 * V) {
-		Pack<T, V> a = *(const Pack<T, V> *)(x + c), b = *(const Pack<T, V> *)(w + c);
+	if (!early)
+		ready();
+#pragma unroll
+	for (int i = 0; i < HELD; i++)
+		if (i * STEP + lane * V < n)
+			b[i] = *(const Pack<T, V> *)(w + i * STEP + lane * V);
+	if (early)
+		ready();
+	const auto add = [&](int c, const Pack<T, V> &by) {
+		const Pack<T, V> a = *(const Pack<T, V> *)(x + c);
 #pragma unroll
 		for (int j = 0; j < V; j++)
-			sum += up(a.v[j]) * up(b.v[j]);
-	}
+			sum += up(a.v[j]) * up(by.v[j]);
+	};
+#pragma unroll
+	for (int i = 0; i < HELD; i++)
+		if (i * STEP + lane * V < n)
+			add(i * STEP + lane * V, b[i]);
+	for (int c = HELD * STEP + lane * V; c < n; c += STEP)
+		add(c, *(const Pack<T, V> *)(w + c));
 	return sum;
 }
 
 template <typename T> __device__ inline void point(const gpu_point &p)
 {
-	start_early();
+	let_next_begin();
 	int lane = threadIdx.x % 32, k = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
 	if (k >= p.cout)
 		return;
+	const int64_t at = (int64_t)blockIdx.y * p.cout + k;
 	const T *x = (const T *)p.x + (int64_t)blockIdx.y * p.cin, *w = (const T *)p.w + (int64_t)k * p.cin;
-	float v = p.cin % Most<T>::V ? dot<T, 1>(x, w, p.cin, lane) : dot<T, Most<T>::V>(x, w, p.cin, lane);
+	float more = 0;
+	const auto ready = [&] {
+		wait_for_previous();
+		if (p.b)
+			more = up(((const T *)p.b)[k]);
+		if (p.r)
+			more += up(((const T *)p.r)[at]);
+	};
+	float v = p.cin % Most<T>::V ? dot<T, 1>(x, w, p.cin, lane, p.w_is_weight, ready)
+				     : dot<T, Most<T>::V>(x, w, p.cin, lane, p.w_is_weight, ready);
 	for (int o = 16; o; o >>= 1)
 		v += __shfl_xor_sync(0xffffffffu, v, o);
 	if (lane)
 		return;
-	int64_t at = (int64_t)blockIdx.y * p.cout + k;
-	if (p.b)
-		v += up(((const T *)p.b)[k]);
-	if (p.r)
-		v += up(((const T *)p.r)[at]);
+	v += more;
 	act_on<T, 1>(p.act, p.alpha, p.beta, &v);
 	((T *)p.y)[at] = down<T>(v);
 }

@@ -61,6 +61,7 @@ struct gpu_point {
 	int batch, cin, cout;
 	int act;
 	float alpha, beta;
+	int w_is_weight; /* w may be read while the kernels before this one still run */
 };
 
 /*

@@ -123,6 +123,49 @@ template <int COLUMNS, int HEIGHT> struct Group<f32, COLUMNS, HEIGHT> {
 	}
 };
 
+// Of few columns, whose products take less time than one load after the other: A of a whole step is loaded while the step before is multiplied.
+template <> struct Group<f32, 64, 1> {
+	enum { PARTS = GPU_GROUP_DEPTH / 32 };
+	uint32_t x[2][PARTS][4]; // of a step, and of the one behind it
+	int now = 0;
+
+	__device__ static void load(uint32_t (&to)[PARTS][4], const u8 *a)
+	{
+		const int lane = threadIdx.x % 32;
+		const u8 *const row = a + (threadIdx.x / 32 % 4 * 16 + lane % 16) * GPU_GROUP_DEPTH;
+#pragma unroll
+		for (int i = 0; i < PARTS; i++)
+			group_matrices(to[i], row + ((2 * i + lane / 16) ^ lane % 8) * 16);
+#pragma unroll
+		for (int i = 0; i < PARTS; i++)
+#pragma unroll
+			for (int e = 0; e < 4; e++)
+				to[i][e] = group_round_tf32(to[i][e]);
+	}
+	__device__ Group(const u8 *a) { load(x[0], a); }
+	template <int NOW, typename G> __device__ void step(float *c, const u8 *b, G next)
+	{
+		const uint64_t columns = group_tile<GPU_GROUP_DEPTH>(b);
+		group_begin();
+#pragma unroll
+		for (int i = 0; i < PARTS; i++)
+			group_multiply_tf32<64>(c, x[NOW][i], columns + 2 * i);
+		group_end();
+		if (const u8 *const from = next())
+			load(x[1 - NOW], from);
+		group_wait<0>();
+	}
+	template <typename F, typename G> __device__ void multiply(float (&c)[1][32], const u8 *, const u8 *b, F passed, G next)
+	{
+		passed();
+		if (now)
+			step<1>(c[0], b, next);
+		else
+			step<0>(c[0], b, next);
+		now ^= 1;
+	}
+};
+
 // The results of a warp, 16 rows of ACROSS columns (128 bytes) at a time, pass through its part of shared memory, where 16 bytes of
 // row i are permuted by i: in registers a thread has two neighbouring columns of eight, but memory wants whole sectors.
 template <typename T, int COLUMNS> struct Results {
@@ -215,55 +258,127 @@ template <typename T, int COLUMNS> struct Results {
 };
 
 // What the ring of steps is to the threads: its memory, and barriers that tell when a step is full and when it may be filled.
-template <int STAGES> struct Ring {
+template <int ROWS, int COLUMNS> struct Ring {
+	enum { A = ROWS * GPU_GROUP_DEPTH, STEP = A + COLUMNS * GPU_GROUP_DEPTH };
 	u8 *room;
 	barrier *full, *empty;
-	int64_t down, tiles; // tiles of a column, of the product
-	int steps;	     // along k
+	int stages, steps; // of a tile, along k
+
+	// By one thread. `readers`: how many tell that they have read a step.
+	__device__ void set(int readers) const
+	{
+		for (int i = 0; i < stages; i++) {
+			barrier_set(full + i, 1);
+			barrier_set(empty + i, readers);
+		}
+	}
+	__device__ void expect(int at) const
+	{
+		barrier_expect(full + at, STEP);
+	}
+	__device__ void fetch_a(const gpu_group_product &p, int at, int k, int row) const
+	{
+		fetch_box(room + at * STEP, &p.a, k, row, full + at);
+	}
+	__device__ void fetch_b(const gpu_group_product &p, int at, int k, int column) const
+	{
+		fetch_box(room + at * STEP + A, &p.b, k, column, full + at);
+	}
 };
 
-// Has all steps of this block's tiles copied. One thread.
-template <int ROWS, int COLUMNS, int STAGES, int PER> __device__ inline void fill_ring(const gpu_group_product &p, const Ring<STAGES> &ring)
+// Where a thread is in the ring: the step that comes next, and the parity of its round.
+struct Turn {
+	int at, parity;
+	__device__ void next(int stages)
+	{
+		if (++at == stages)
+			at = 0, parity ^= 1;
+	}
+};
+
+// Has as many of the first tile's steps copied as the ring holds, those of weights before the kernels ahead of this one have ended. One thread.
+template <int PER, int ROWS, int COLUMNS>
+__device__ inline int begin_ring(const gpu_group_product &p, const Ring<ROWS, COLUMNS> &ring, int k, int row, int column)
 {
-	enum { A = ROWS * GPU_GROUP_DEPTH, STEP = A + COLUMNS * GPU_GROUP_DEPTH };
-	int at = 0, parity = 1;
-	for (int64_t tile = blockIdx.x; tile < ring.tiles; tile += gridDim.x)
-		for (int k = 0; k < ring.steps; k++) {
-			barrier_wait(ring.empty + at, parity);
-			barrier_expect(ring.full + at, STEP);
-			fetch_box(ring.room + at * STEP + A, &p.b, k * PER, (int)(tile / ring.down * COLUMNS), ring.full + at);
-			fetch_box(ring.room + at * STEP, &p.a, k * PER, (int)(tile % ring.down * ROWS), ring.full + at);
-			if (++at == STAGES)
-				at = 0, parity ^= 1;
-		}
+	const int n = ring.steps < ring.stages ? ring.steps : ring.stages;
+	foresee_box(&p.b);
+	foresee_box(&p.a);
+	if (!p.b_is_weight)
+		wait_for_previous();
+	for (int i = 0; i < n; i++) {
+		ring.expect(i);
+		ring.fetch_b(p, i, k + i * PER, column);
+	}
+	if (p.b_is_weight)
+		wait_for_previous();
+	for (int i = 0; i < n; i++)
+		ring.fetch_a(p, i, k + i * PER, row);
+	return n;
+}
+
+// Has a tile's other steps copied, from the one that comes `from` behind its first. One thread.
+template <int PER, int ROWS, int COLUMNS>
+__device__ inline void fill_ring(const gpu_group_product &p, const Ring<ROWS, COLUMNS> &ring, int from, int k, int row, int column, Turn &turn)
+{
+	for (int i = from; i < ring.steps; i++) {
+		barrier_wait(ring.empty + turn.at, turn.parity);
+		ring.expect(turn.at);
+		ring.fetch_b(p, turn.at, k + i * PER, column);
+		ring.fetch_a(p, turn.at, k + i * PER, row);
+		turn.next(ring.stages);
+	}
+}
+
+// Multiplies a tile's steps; `from` is the byte of A's part of a step at which the warpgroup's rows begin. The products of the last step, whose place in the
+// ring is returned, are still under way then.
+template <typename T, int HEIGHT, int ROWS, int COLUMNS>
+__device__ inline int multiply_steps(float (&c)[HEIGHT][COLUMNS / 2], const Ring<ROWS, COLUMNS> &ring, int from, Turn turn)
+{
+	typedef Ring<ROWS, COLUMNS> R;
+	const auto rows_of = [&](int step) -> const u8 * { return ring.room + step * R::STEP + from; };
+	int before = turn.at;
+	barrier_wait(ring.full + turn.at, turn.parity);
+	Group<T, COLUMNS, HEIGHT> products(rows_of(turn.at));
+	for (int k = 0; k < ring.steps; k++) {
+		const int step = turn.at;
+		const auto passed = [&] {
+			if (k && threadIdx.x % 128 == 0)
+				barrier_arrive(ring.empty + before);
+		};
+		const auto next = [&]() -> const u8 * {
+			turn.next(ring.stages);
+			if (k + 1 == ring.steps)
+				return NULL;
+			barrier_wait(ring.full + turn.at, turn.parity);
+			return rows_of(turn.at);
+		};
+		products.multiply(c, rows_of(step), ring.room + step * R::STEP + R::A, passed, next);
+		before = step;
+	}
+	return before;
 }
 
 template <typename T, int ROWS, int COLUMNS, int STAGES, bool IN_TURNS>
 __device__ inline void group_product(const gpu_group_product &p)
 {
 	enum {
-		DEPTH = GPU_GROUP_DEPTH,
-		PER = DEPTH / sizeof(T), // elements along k in a step
-		A = ROWS * DEPTH,
-		STEP = A + COLUMNS * DEPTH,
+		PER = GPU_GROUP_DEPTH / sizeof(T), // elements along k in a step
 		MINE = IN_TURNS ? ROWS : ROWS / 2, // rows that a warpgroup multiplies
 		HEIGHT = MINE / 64
 	};
 	SHARED_ROOM(u8, room);
-	u8 *const put = room + STAGES * STEP;
+	u8 *const put = room + STAGES * Ring<ROWS, COLUMNS>::STEP;
 	float *const biases = (float *)(put + GPU_GROUP_PUT);
 	barrier *const full = (barrier *)(biases + 8 * COLUMNS), *const empty = full + STAGES, *const turn = empty + STAGES;
 	static_assert((2 * STAGES + 2) * sizeof(barrier) <= GPU_GROUP_BARRIERS, "room for barriers");
 	const int group = uniform((int)threadIdx.x / 128);
 	const int64_t down = (p.m + ROWS - 1) / ROWS, tiles = down * ((p.n + COLUMNS - 1) / COLUMNS);
 	const int steps = (int)((p.k + PER - 1) / PER);
+	const Ring<ROWS, COLUMNS> ring{room, full, empty, STAGES, steps};
 
 	let_next_begin();
 	if (threadIdx.x == 0) {
-		for (int i = 0; i < STAGES; i++) {
-			barrier_set(full + i, 1);
-			barrier_set(empty + i, IN_TURNS ? 1 : 2);
-		}
+		ring.set(IN_TURNS ? 1 : 2);
 		barrier_set(turn, 1);
 		barrier_set(turn + 1, 1);
 		barriers_are_set();
@@ -273,8 +388,11 @@ __device__ inline void group_product(const gpu_group_product &p)
 		fewer_registers<24>();
 		if (threadIdx.x)
 			return;
-		wait_for_previous();
-		fill_ring<ROWS, COLUMNS, STAGES, PER>(p, Ring<STAGES>{room, full, empty, down, tiles, steps});
+		int64_t tile = blockIdx.x;
+		int from = begin_ring<PER>(p, ring, 0, (int)(tile % down * ROWS), (int)(tile / down * COLUMNS));
+		Turn at = {from % STAGES, from < STAGES};
+		for (; tile < tiles; tile += gridDim.x, from = 0)
+			fill_ring<PER>(p, ring, from, 0, (int)(tile % down * ROWS), (int)(tile / down * COLUMNS), at);
 		return;
 	}
 	more_registers<240>();
@@ -302,27 +420,8 @@ __device__ inline void group_product(const gpu_group_product &p)
 		// two rounds before it, and take that for its own.
 		if (IN_TURNS && turns)
 			barrier_wait(turn + me, (turns / 2 + me + 1) % 2);
-		const auto rows_of = [&](int step) -> const u8 * { return room + step * STEP + (IN_TURNS ? 0 : me * MINE * DEPTH); };
-		int at = (int)(done % STAGES), parity = (int)(done / STAGES % 2), before = at;
-		barrier_wait(full + at, parity);
-		Group<T, COLUMNS, HEIGHT> products(rows_of(at));
-		for (int k = 0; k < steps; k++) {
-			const int step = at;
-			const auto passed = [&] {
-				if (k && threadIdx.x % 128 == 0)
-					barrier_arrive(empty + before);
-			};
-			const auto next = [&]() -> const u8 * {
-				if (++at == STAGES)
-					at = 0, parity ^= 1;
-				if (k + 1 == steps)
-					return NULL;
-				barrier_wait(full + at, parity);
-				return rows_of(at);
-			};
-			products.multiply(c, rows_of(step), room + step * STEP + A, passed, next);
-			before = step;
-		}
+		const int before = multiply_steps<T>(c, ring, IN_TURNS ? 0 : me * MINE * GPU_GROUP_DEPTH,
+						     Turn{(int)(done % STAGES), (int)(done / STAGES % 2)});
 		if (IN_TURNS && threadIdx.x % 128 == 0)
 			barrier_arrive(turn + 1 - me);
 		Results<T, COLUMNS> results(p, my_put, my_bias, lane, m0 + warp * 16, n0);
@@ -349,6 +448,156 @@ __device__ inline void group_product(const gpu_group_product &p)
 	}
 }
 
+// ---- products with fewer tiles than processors: the blocks of a cluster share a tile's k ---------------------------------------
+
+// What becomes of the sums of a tile: each block of the cluster adds up what all have of its part of the rows. In shared memory eight columns of row i are
+// permuted by i, as eight rows of two neighbouring columns are written at a time, and rows are read.
+template <typename T, int SIZE> struct Shares {
+	enum {
+		COLUMNS = GPU_SHARE_COLUMNS,
+		ROWS = GPU_SHARE_ROWS / SIZE, // of a block
+		EACH = 16 / sizeof(T),	      // elements that a thread writes at a time
+		ACROSS = COLUMNS / EACH,
+		THREADS = 256,
+		PIECES = ROWS * ACROSS < THREADS ? 1 : ROWS * ACROSS / THREADS, // of a thread
+		AHEAD = (SIZE == 1 || CLUSTER_AT_ONCE) && PIECES * sizeof(T) <= 8 // a block knows what it will write, and has registers left
+	};
+	float *all;
+	int rank, piece, row; // of the cluster; this thread's first piece: columns, and row of its part
+	int64_t m0, column;
+	float bias[EACH];
+	uint4 r[PIECES]; // this block's part of R, if it is read AHEAD
+
+	__device__ static int place(int from, int row, int column)
+	{
+		return from * ROWS * COLUMNS + row * COLUMNS + ((column / 8 ^ row % 8) * 8 | column % 8);
+	}
+	__device__ bool there(const gpu_group_product &p, int block, int i) const
+	{
+		return row + i * (THREADS / ACROSS) < ROWS && m0 + block * ROWS + row + i * (THREADS / ACROSS) < p.m && column < p.n;
+	}
+	__device__ int64_t at(const gpu_group_product &p, int block, int i) const
+	{
+		return (m0 + block * ROWS + row + i * (THREADS / ACROSS)) * p.n + column;
+	}
+	__device__ Shares(const gpu_group_product &p, float *all, int rank, int64_t m0, int64_t n0)
+		: all(all), rank(rank), piece(threadIdx.x % ACROSS), row(threadIdx.x / ACROSS), m0(m0), column(n0 + piece * EACH)
+	{
+#pragma unroll
+		for (int e = 0; e < EACH; e++)
+			bias[e] = p.bias && column < p.n ? up(((const T *)p.bias)[column + e]) : 0.f;
+#pragma unroll
+		for (int i = 0; i < PIECES; i++)
+			if (AHEAD && p.r && there(p, rank, i))
+				r[i] = *(const uint4 *)((const T *)p.r + at(p, rank, i));
+	}
+	// c: the warp's sums, as the tensor cores leave them
+	__device__ void give(const float *c) const
+	{
+		const int lane = threadIdx.x % 32, first = threadIdx.x / 32 * 16 + lane / 4, to = first / ROWS;
+#pragma unroll
+		for (int i = 0; i < COLUMNS / 8; i++)
+#pragma unroll
+			for (int e = 0; e < 2; e++) {
+				const int to_place = place(rank, first % ROWS + e * 8, i * 8 + lane % 4 * 2);
+				const float2 v = {c[4 * i + 2 * e], c[4 * i + 2 * e + 1]};
+				if (SIZE > 1)
+					cluster_put(all, to_place, to, v);
+				else
+					*(float2 *)(all + to_place) = v;
+			}
+	}
+	__device__ float4 get(int i, int block) const
+	{
+		if (SIZE > 1)
+			return cluster_get_four(all, i, block);
+		return *(const float4 *)(all + i);
+	}
+	// Writes the results of a block's part of the rows.
+	__device__ void write(const gpu_group_product &p, int block) const
+	{
+#pragma unroll
+		for (int i = 0; i < PIECES; i++) {
+			if (!there(p, block, i))
+				continue;
+			const int64_t to = at(p, block, i);
+			float v[EACH] = {};
+#pragma unroll
+			for (int from = 0; from < SIZE; from++)
+#pragma unroll
+				for (int e = 0; e < EACH; e += 4) {
+					const float4 x = get(place(from, row + i * (THREADS / ACROSS), piece * EACH + e), block);
+					v[e] += x.x, v[e + 1] += x.y, v[e + 2] += x.z, v[e + 3] += x.w;
+				}
+#pragma unroll
+			for (int e = 0; e < EACH; e++)
+				v[e] = p.alpha * v[e] + bias[e];
+			if (p.r) {
+				const uint4 more = AHEAD ? r[i] : *(const uint4 *)((const T *)p.r + to);
+#pragma unroll
+				for (int e = 0; e < EACH; e++)
+					v[e] += up(((const T *)&more)[e]);
+			}
+			group_act<T, EACH>(p, v);
+			Pack<T, EACH> y;
+#pragma unroll
+			for (int e = 0; e < EACH; e++)
+				y.v[e] = down<T>(v[e]);
+			*(Pack<T, EACH> *)((T *)p.y + to) = y;
+		}
+	}
+};
+
+template <typename T, int SIZE> __device__ inline void share_product(const gpu_group_product &p)
+{
+	typedef Ring<GPU_SHARE_ROWS, GPU_SHARE_COLUMNS> R;
+	enum { PER = GPU_GROUP_DEPTH / sizeof(T), COPIER = Shares<T, SIZE>::THREADS };
+	SHARED_ROOM(u8, room);
+	float *const all = (float *)(room + p.stages * R::STEP);
+	barrier *const full = (barrier *)(all + GPU_SHARE_ROWS * GPU_SHARE_COLUMNS);
+	const int rank = blockIdx.x % SIZE, group = uniform((int)threadIdx.x / 128), tile = blockIdx.x / SIZE;
+	const int down = (int)((p.m + GPU_SHARE_ROWS - 1) / GPU_SHARE_ROWS), steps = (int)((p.k + PER - 1) / PER);
+	const int m0 = tile % down * GPU_SHARE_ROWS, n0 = tile / down * GPU_SHARE_COLUMNS;
+	const int first = (int)((int64_t)rank * steps / SIZE), end = (int)((int64_t)(rank + 1) * steps / SIZE);
+	const R ring{room, full, full + p.stages, p.stages, end - first};
+
+	let_next_begin();
+	if (threadIdx.x == 0) {
+		ring.set(2);
+		barriers_are_set();
+	}
+	__syncthreads();
+	if (SIZE > 1)
+		cluster_arrive();
+	if (threadIdx.x == COPIER) {
+		const int from = begin_ring<PER>(p, ring, first * PER, m0, n0);
+		Turn at = {from % p.stages, from < p.stages};
+		fill_ring<PER>(p, ring, from, first * PER, m0, n0, at);
+	}
+	wait_for_previous();
+	Shares<T, SIZE> shares(p, all, rank, m0, n0);
+	float c[1][GPU_SHARE_COLUMNS / 2] = {};
+	if (group < 2) {
+		multiply_steps<T>(c, ring, group * 64 * GPU_GROUP_DEPTH, Turn{0, 0});
+		group_wait<0>();
+		group_keep(c[0]);
+	}
+	__syncwarp();
+	if (SIZE > 1)
+		cluster_wait(); // the others have begun, so that their shared memory is there
+	if (group < 2)
+		shares.give(c[0]);
+	if (SIZE > 1) {
+		cluster_arrive();
+		cluster_wait();
+	} else {
+		__syncthreads();
+	}
+	if (group < 2)
+		for (int block = cluster_first<SIZE>(); block < cluster_end<SIZE>(); block++)
+			shares.write(p, block);
+}
+
 extern "C" __global__ void group_round(const gpu_group_round p)
 {
 	start_early();
@@ -368,4 +617,13 @@ extern "C" __global__ void group_round(const gpu_group_round p)
 GPU_GROUP_TILES(OF_F16)
 GPU_GROUP_TILES(OF_BF16)
 GPU_GROUP_TILES(OF_F32)
+
+#define SHARE(T, size)                                                                                                       \
+	extern "C" __global__ void CLUSTER(size) __launch_bounds__(GPU_SHARE_THREADS, 2)                                     \
+		group_share_##T##_##size(const __grid_constant__ gpu_group_product p)                                        \
+	{                                                                                                                    \
+		share_product<T, size>(p);                                                                                   \
+	}
+#define SHARES(T) SHARE(T, 1) SHARE(T, 2) SHARE(T, 4) SHARE(T, 8)
+SHARES(f16) SHARES(bf16) SHARES(f32)
 #endif

@@ -24,6 +24,8 @@ struct gpu_group_product {
 	int64_t m, n, k;
 	float alpha, act_alpha, act_beta;
 	int act;	 /* GPU_ACT_NONE, _RELU, _GELU, _GELU_TANH, _SWISH or _HARDSWISH */
+	int b_is_weight; /* B may be read while the kernels before this one still run */
+	int stages;	 /* of blocks that share a tile */
 };
 
 /* y[i] = x[i], rounded to the float32 numbers that tensor cores multiply. */
@@ -38,6 +40,18 @@ struct gpu_group_round {
  * k. The others multiply: half of a tile's rows each, or tiles in turns, so that one finishes its tile while the other multiplies.
  */
 #define GPU_GROUP_TILES(X) X(128, 128, 6, 1) X(128, 192, 5, 0)
+/*
+ * Of products with few tiles: X(blocks of a cluster that share a tile's k, stages). Their tiles are GPU_SHARE_ROWS x GPU_SHARE_COLUMNS. With few stages a
+ * processor has room for two blocks, with many a block has more copies under way.
+ */
+#define GPU_GROUP_SHARES(X) X(1, 3) X(2, 3) X(4, 3) X(8, 3) X(1, 7) X(2, 7) X(4, 7) X(8, 7)
+enum {
+	GPU_SHARE_FEW = 3, /* stages */
+	GPU_SHARE_MANY = 7,
+	GPU_SHARE_ROWS = 128,
+	GPU_SHARE_COLUMNS = 64,
+	GPU_SHARE_THREADS = 288 /* two warpgroups, and a warp that has copies made */
+};
 enum {
 	GPU_GROUP_THREADS = 384,
 	GPU_GROUP_DEPTH = 128, /* bytes along k in a step */
@@ -50,5 +64,9 @@ enum {
 #define GPU_GROUP_SHARED(rows, columns, stages)                                                    \
 	((stages) * ((rows) + (columns)) * GPU_GROUP_DEPTH + GPU_GROUP_PUT + 8 * 4 * (columns) +   \
 	 GPU_GROUP_BARRIERS)
+/* The same of a block that shares a tile: steps, the cluster's sums of this block's rows, barriers. */
+#define GPU_SHARE_SHARED(stages)                                                                   \
+	((stages) * (GPU_SHARE_ROWS + GPU_SHARE_COLUMNS) * GPU_GROUP_DEPTH +                       \
+	 GPU_SHARE_ROWS * GPU_SHARE_COLUMNS * 4 + GPU_GROUP_BARRIERS)
 
 #endif

@@ -29,13 +29,13 @@ template <> __device__ inline void rounded<f32>(uint32_t *r)
 		r[i] = round_tf32(r[i]);
 }
 
-enum { STAGES = 3, THREADS = 128 };
+enum { THREADS = 128 };
 
 // A row of a tile has 64 bytes of the operand and 16 unused bytes, so that rows begin in different banks of shared
 // memory. UNIT is the number of elements in 16 bytes.
 template <typename T> struct Tile { enum { UNIT = 16 / (int)sizeof(T), DEPTH = 4 * UNIT, ROW = 5 * UNIT }; };
 
-template <typename T, int M, int N> union Room {
+template <typename T, int M, int N, int STAGES> union Room {
 	struct {
 		T a[STAGES][M][Tile<T>::ROW], b[STAGES][N][Tile<T>::ROW];
 	} in;
@@ -52,11 +52,30 @@ __device__ inline void fetch_tile(T (*to)[Tile<T>::ROW], const T *from, int64_t 
 	}
 }
 
+// Has the first tiles copied, weights before the kernels ahead of this one have ended.
+template <typename T, int M, int N, int STAGES>
+__device__ inline void begin_tiles(const gpu_pixel &p, Room<T, M, N, STAGES> &room, int64_t row0, int64_t col0, int turns)
+{
+	enum { DEPTH = Tile<T>::DEPTH };
+	let_next_begin();
+	if (!p.w_is_weight)
+		wait_for_previous();
+	for (int s = 0; s < STAGES - 1 && s < turns; s++)
+		fetch_tile<T, N>(room.in.b[s], (const T *)p.w, col0, p.n, s * DEPTH, p.k);
+	if (p.w_is_weight)
+		wait_for_previous();
+	for (int s = 0; s < STAGES - 1; s++) {
+		if (s < turns)
+			fetch_tile<T, M>(room.in.a[s], (const T *)p.x, row0, p.m, s * DEPTH, p.k);
+		fetch_end();
+	}
+}
+
 // A block computes M pixels of N channels; each of its four warps computes a quarter of them.
-template <typename T, int M, int N> __device__ inline void pixel(const gpu_pixel &p)
+template <typename T, int M, int N, int STAGES> __device__ inline void pixel(const gpu_pixel &p)
 {
 	SHARED_ROOM(unsigned char, shared);
-	Room<T, M, N> &room = *(Room<T, M, N> *)shared;
+	Room<T, M, N, STAGES> &room = *(Room<T, M, N, STAGES> *)shared;
 	enum { MW = M / 2, NW = N / 2, MT = MW / 16, NT = NW / 8 };
 	enum { UNIT = Tile<T>::UNIT, DEPTH = Tile<T>::DEPTH, ROW = Tile<T>::ROW };
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, m0 = warp / 2 * MW, n0 = warp % 2 * NW;
@@ -64,14 +83,7 @@ template <typename T, int M, int N> __device__ inline void pixel(const gpu_pixel
 	const int turns = (p.k + DEPTH - 1) / DEPTH;
 	float acc[MT][NT][4] = {};
 
-	start_early();
-	for (int s = 0; s < STAGES - 1; s++) {
-		if (s < turns) {
-			fetch_tile<T, M>(room.in.a[s], (const T *)p.x, row0, p.m, s * DEPTH, p.k);
-			fetch_tile<T, N>(room.in.b[s], (const T *)p.w, col0, p.n, s * DEPTH, p.k);
-		}
-		fetch_end();
-	}
+	begin_tiles<T, M, N, STAGES>(p, room, row0, col0, turns);
 	for (int t = 0; t < turns; t++) {
 		fetch_wait<STAGES - 2>();
 		__syncthreads();
@@ -145,6 +157,9 @@ template <typename T, int M, int N> __device__ inline void pixel(const gpu_pixel
 }
 
 #define PIXEL(T, M, N)                                                                                                 \
-	extern "C" __global__ void __launch_bounds__(THREADS) pixel_##M##_##N##_##T(const gpu_pixel p) { pixel<T, M, N>(p); }
-#define KERNELS(T) PIXEL(T, 32, 32) PIXEL(T, 64, 32) PIXEL(T, 64, 64) PIXEL(T, 128, 64)
+	extern "C" __global__ void __launch_bounds__(THREADS) pixel_##M##_##N##_##T(const gpu_pixel p) { pixel<T, M, N, 3>(p); }
+// With more stages, for images of few pixels, whose sums wait for memory once.
+#define DEEP(T, M, N, stages)                                                                                          \
+	extern "C" __global__ void __launch_bounds__(THREADS) pixel_deep_##M##_##N##_##T(const gpu_pixel p) { pixel<T, M, N, stages>(p); }
+#define KERNELS(T) PIXEL(T, 32, 32) PIXEL(T, 64, 32) PIXEL(T, 64, 64) PIXEL(T, 128, 64) DEEP(T, 32, 32, 8) DEEP(T, 64, 32, 6)
 KERNELS(f32) KERNELS(f16) KERNELS(bf16)

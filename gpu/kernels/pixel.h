@@ -14,6 +14,7 @@ struct gpu_pixel {
 	int n, k;
 	int act;
 	float alpha, beta;
+	int w_is_weight; /* w may be read while the kernels before this one still run */
 };
 
 #endif

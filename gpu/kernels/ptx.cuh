@@ -207,7 +207,9 @@ __device__ inline void group_multiply(int *c, uint64_t a, uint64_t b)
 #define FLOATS(name, TYPES, MORE)                                                                  \
 	template <int COLUMNS> __device__ inline void name(float *c, uint64_t a, uint64_t b)       \
 	{                                                                                          \
-		if constexpr (COLUMNS == 128)                                                      \
+		if constexpr (COLUMNS == 64)                                                       \
+			GROUP("64", TYPES, MORE, P32, "32", "33", R16(0), R16(16));                \
+		else if constexpr (COLUMNS == 128)                                                 \
 			GROUP("128", TYPES, MORE, P64, "64", "65", R64(0));                        \
 		else if constexpr (COLUMNS == 192)                                                 \
 			GROUP("192", TYPES, MORE, P96, "96", "97", R64(0), R16(64), R16(80));      \
@@ -243,7 +245,9 @@ __device__ inline void group_matrices(uint32_t *r, const void *row)
 		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
 template <int COLUMNS> __device__ inline void group_multiply_tf32(float *c, const uint32_t *a, uint64_t b)
 {
-	if constexpr (COLUMNS == 128)
+	if constexpr (COLUMNS == 64)
+		GROUP("64", P32, "32", "33", "34", "35", "36", R16(0), R16(16));
+	else if constexpr (COLUMNS == 128)
 		GROUP("128", P64, "64", "65", "66", "67", "68", R64(0));
 	else if constexpr (COLUMNS == 192)
 		GROUP("192", P96, "96", "97", "98", "99", "100", R64(0), R16(64), R16(80));
@@ -318,6 +322,11 @@ __device__ inline void fetch_box(void *to, const void *box, int column, int row,
 			     shared_address(to)),
 		     "l"(box), "r"(column), "r"(row), "r"(shared_address(b))
 		     : "memory");
+}
+// Has the copy engine read a description ahead of the first copy.
+__device__ inline void foresee_box(const void *box)
+{
+	asm volatile("prefetch.tensormap [%0];" ::"l"(box) : "memory");
 }
 // Copies one pixel of each of many windows over images, as many as the description says: windows follow one another from the one that begins
 // at (column, row) of `image`, and the pixel is the one `across` and `down` from where its window begins, from `channel` on. Pixels outside of
@@ -397,7 +406,15 @@ __device__ inline void cluster_put(float *all, int i, int to, float v)
 	asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"((uint32_t)__cvta_generic_to_shared(all + i)), "r"(to));
 	asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there), "f"(v) : "memory");
 }
+// Elements i and i + 1, of which the first is at a multiple of 8 bytes.
+__device__ inline void cluster_put(float *all, int i, int to, float2 v)
+{
+	uint32_t there;
+	asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"((uint32_t)__cvta_generic_to_shared(all + i)), "r"(to));
+	asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(there), "f"(v.x), "f"(v.y) : "memory");
+}
 // A block finishes what was put to the blocks first to end - 1: itself, where blocks run at the same time.
+enum { CLUSTER_AT_ONCE = 1 };
 template <int SIZE> __device__ inline int cluster_first()
 {
 	return blockIdx.x % SIZE;
@@ -409,6 +426,11 @@ template <int SIZE> __device__ inline int cluster_end()
 __device__ inline float cluster_get(const float *all, int i, int)
 {
 	return all[i];
+}
+// Elements i to i + 3, of which the first is at a multiple of 16 bytes.
+__device__ inline float4 cluster_get_four(const float *all, int i, int)
+{
+	return *(const float4 *)(all + i);
 }
 #endif
 

@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/launch/group.h"
 
+/* clang-format off */
 const struct gpu_group_tile gpu_group_tiles[] = {
-#define TILE(rows, columns, stages, in_turns)                                                      \
-	{#rows "x" #columns, rows, columns, GPU_GROUP_SHARED(rows, columns, stages)},
+#define TILE(rows_, columns_, stages_, in_turns)                                                   \
+	{.family = "product", .name = #rows_ "x" #columns_, .rows = (rows_),                       \
+	 .columns = (columns_), .threads = GPU_GROUP_THREADS,                                      \
+	 .shared = GPU_GROUP_SHARED(rows_, columns_, stages_), .least = 128},
+#define SHARE(size, stages_)                                                                       \
+	{.family = "share", .name = #size, .rows = GPU_SHARE_ROWS, .columns = GPU_SHARE_COLUMNS,   \
+	 .threads = GPU_SHARE_THREADS, .shared = GPU_SHARE_SHARED(stages_), .shares = (size),      \
+	 .stages = (stages_), .least = 32},
 	GPU_GROUP_TILES(TILE)
+	GPU_GROUP_SHARES(SHARE)
 #undef TILE
+#undef SHARE
 };
+/* clang-format on */
 
 bool gpu_group_has(const struct device *device, enum dtype t)
 {
@@ -25,21 +35,34 @@ bool gpu_group_acts(int act)
 void *gpu_group_kernel(const struct site *s, int tile, enum dtype t)
 {
 	const struct gpu_group_tile *of = &gpu_group_tiles[tile];
+	const char *type = t == DT_F32 ? "f32" : t == DT_BF16 ? "bf16" : "f16";
 	char name[48];
 
-	snprintf(name, sizeof(name), "group_product_%s_%s",
-		 t == DT_F32	? "f32"
-		 : t == DT_BF16 ? "bf16"
-				: "f16",
-		 of->name);
-	return gpu_kernel_sharing(s, "group_product", name, of->shared, NULL);
+	snprintf(name, sizeof(name), "group_%s_%s_%s", of->family, type, of->name);
+	/* tiles of different stages have the same kernel */
+	return gpu_kernel_sharing(s, "group_product", name,
+				  of->shares ? GPU_SHARE_SHARED(GPU_SHARE_MANY) : of->shared, NULL);
 }
 
 int64_t gpu_group_blocks(int tile, int64_t m, int64_t n)
 {
 	const struct gpu_group_tile *t = &gpu_group_tiles[tile];
 
-	return (m + t->rows - 1) / t->rows * ((n + t->columns - 1) / t->columns);
+	return (m + t->rows - 1) / t->rows * ((n + t->columns - 1) / t->columns) *
+	       (t->shares ? t->shares : 1);
+}
+
+bool gpu_group_suits(const struct device *device, int tile, enum dtype t, int64_t m, int64_t n,
+		     int64_t k)
+{
+	enum { MAX_ROUNDS = 4 }; /* of blocks: more of them had better go on from tile to tile */
+	const struct gpu_group_tile *of = &gpu_group_tiles[tile];
+
+	return m >= of->least &&
+	       (!of->shares ||
+		(gpu_group_steps(t, k) >= of->shares &&
+		 (of->stages == GPU_SHARE_FEW || gpu_group_steps(t, k) > GPU_SHARE_FEW * of->shares) &&
+		 gpu_group_blocks(tile, m, n) / MAX_ROUNDS <= cuda_facts(device)->processors));
 }
 
 int gpu_group_launch(const struct call *c, void *fn, int tile, enum dtype t,
@@ -49,10 +72,12 @@ int gpu_group_launch(const struct call *c, void *fn, int tile, enum dtype t,
 	const struct gpu_group_tile *of = &gpu_group_tiles[tile];
 	const int64_t blocks = gpu_group_blocks(tile, job->m, job->n),
 		      processors = cuda_facts(cuda_device(c->stream))->processors;
-	const struct gpu_grid grid = {(unsigned)(blocks < processors ? blocks : processors), 1, 1,
-				      GPU_GROUP_THREADS, of->shared};
+	const struct gpu_grid grid = {
+		(unsigned)(of->shares || blocks < processors ? blocks : processors), 1, 1,
+		of->threads, of->shared};
 	if (((uintptr_t)a | (uintptr_t)b | (uintptr_t)job->r | (uintptr_t)job->y) % 16)
 		return call_fail(c, E_INTERNAL, "operands at multiples of 16 bytes", "others");
+	job->stages = of->stages;
 	int err =
 		gpu_describe_box(c, &job->a, t, a, job->m, job->k, a_row, of->rows, GPU_GROUP_DEPTH);
 

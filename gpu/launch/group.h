@@ -9,12 +9,15 @@
 #include "gpu/launch/util.h"
 
 struct gpu_group_tile {
-	const char *name;
+	const char *family, *name; /* of the kernel */
 	int rows, columns;
-	unsigned shared;
+	unsigned threads, shared;
+	int shares; /* blocks of a cluster that share a tile's k; 0: a block goes on from tile to tile */
+	int stages; /* of blocks that share */
+	int least;  /* rows of a product that is worth trying */
 };
 #define COUNT(...) +1
-enum { GPU_GROUP_KINDS = GPU_GROUP_TILES(COUNT), GPU_GROUP_LEAST = 128 };
+enum { GPU_GROUP_KINDS = GPU_GROUP_TILES(COUNT) GPU_GROUP_SHARES(COUNT) };
 #undef COUNT
 extern const struct gpu_group_tile gpu_group_tiles[GPU_GROUP_KINDS];
 
@@ -24,8 +27,18 @@ bool gpu_group_has(const struct device *device, enum dtype t);
 bool gpu_group_acts(int act);
 /* Returns the kernel of a tile, or NULL where this build has only PTX, which does not have it. */
 void *gpu_group_kernel(const struct site *s, int tile, enum dtype t);
-/* The blocks of a product of m x n elements. */
+/* The blocks of a product of m x n elements, those that share a tile counted each. */
 int64_t gpu_group_blocks(int tile, int64_t m, int64_t n);
+/* Whether a tile suits a product of m x n elements, sums of k. */
+bool gpu_group_suits(const struct device *device, int tile, enum dtype t, int64_t m, int64_t n,
+		     int64_t k);
+/* Steps along k. */
+static inline int64_t gpu_group_steps(enum dtype t, int64_t k)
+{
+	const int64_t each = GPU_GROUP_DEPTH / gpu_size(t);
+
+	return k / each + (k % each != 0);
+}
 /*
  * Launches fn, the kernel of `tile`. job is filled in but for the matrices: A, whose rows begin a_row elements apart, and B,
  * transposed, with b_row; float32 in B is rounded (gpu_group_round). All begin at multiples of 16 bytes. Returns 0 or -code.

@@ -247,15 +247,19 @@ static int64_t volume(const int64_t *v)
 
 /* The tiles of our kernels: a block computes m pixels by n channels. Behind those of pixel.cu stand gpu_group_tiles. */
 static const struct {
-	int m, n;
+	int m, n, stages; /* stages: of those of pixel.cu */
 	const char *text;
-} tiles[] = {{32, 32, "32x32"},
-	     {64, 32, "64x32"},
-	     {64, 64, "64x64"},
-	     {128, 64, "128x64"},
-#define TILE(rows, columns, stages, in_turns) {rows, columns, "group_" #rows "x" #columns},
-	     GPU_GROUP_TILES(TILE)
+} tiles[] = {{32, 32, 3, "32x32"},
+	     {64, 32, 3, "64x32"},
+	     {64, 64, 3, "64x64"},
+	     {128, 64, 3, "128x64"},
+	     {32, 32, 8, "deep_32x32"},
+	     {64, 32, 6, "deep_64x32"},
+#define TILE(rows, columns, stages, in_turns) {rows, columns, 0, "group_" #rows "x" #columns},
+#define SHARE(size, stages)		      {GPU_SHARE_ROWS, GPU_SHARE_COLUMNS, 0, "group_share" #size "_" #stages},
+	     GPU_GROUP_TILES(TILE) GPU_GROUP_SHARES(SHARE)
 #undef TILE
+#undef SHARE
 };
 enum { TILES = sizeof(tiles) / sizeof(*tiles), FIRST_GROUP = TILES - GPU_GROUP_KINDS };
 
@@ -275,8 +279,10 @@ static bool is_pixel_case(const struct conv_case *k)
 /* Whether a tile of our kernels suits a case for which is_pixel_case(). */
 static bool suits(const struct device *device, const struct conv_case *k, int tile)
 {
-	return tile < FIRST_GROUP || (gpu_group_has(device, k->type) && gpu_group_acts(k->act) &&
-				      k->batch * volume(k->win.out) >= GPU_GROUP_LEAST);
+	return tile < FIRST_GROUP ||
+	       (gpu_group_has(device, k->type) && gpu_group_acts(k->act) &&
+		gpu_group_suits(device, tile - FIRST_GROUP, k->type, k->batch * volume(k->win.out),
+				k->cout, k->cin));
 }
 
 static bool find_pixel_kernel(struct device *device, struct conv_plan *p)
@@ -288,7 +294,8 @@ static bool find_pixel_kernel(struct device *device, struct conv_plan *p)
 		p->own_fn = gpu_group_kernel(&s, p->tile - FIRST_GROUP, p->key.type);
 		return p->own_fn != NULL;
 	}
-	snprintf(name, sizeof(name), "pixel_%d_%d", tiles[p->tile].m, tiles[p->tile].n);
+	snprintf(name, sizeof(name), "pixel_%s%d_%d", tiles[p->tile].stages > 3 ? "deep_" : "",
+		 tiles[p->tile].m, tiles[p->tile].n);
 	p->own_fn = gpu_typed(&s, "pixel", name, p->key.type, NULL);
 	return p->own_fn != NULL;
 }
@@ -305,7 +312,8 @@ static int run_group(const struct call *c, const struct conv_plan *p, const stru
 					.alpha = 1,
 					.act = k->act,
 					.act_alpha = k->alpha,
-					.act_beta = k->beta};
+					.act_beta = k->beta,
+					.b_is_weight = a->w_is_weight};
 
 	return gpu_group_launch(c, p->own_fn, p->tile - FIRST_GROUP, k->type, &job, a->x, k->cin,
 				a->w, k->cin);
@@ -324,9 +332,11 @@ static int run_pixel(const struct call *c, const struct conv_plan *p, const stru
 				.k = (int)k->cin,
 				.act = k->act,
 				.alpha = k->alpha,
-				.beta = k->beta};
+				.beta = k->beta,
+				.w_is_weight = a->w_is_weight};
 	/* pixel.cu uses the same shared memory first for the inputs, then for the outputs */
-	int m = tiles[p->tile].m, n = tiles[p->tile].n, in = 3 * (m + n) * 80, out = m * (n + 4) * 4;
+	int m = tiles[p->tile].m, n = tiles[p->tile].n, in = tiles[p->tile].stages * (m + n) * 80,
+	    out = m * (n + 4) * 4;
 	struct gpu_grid g = {(unsigned)((job.n + n - 1) / n), (unsigned)((job.m + m - 1) / m), 1,
 			     128, (unsigned)(in > out ? in : out)};
 
@@ -508,7 +518,7 @@ static bool place_trial_operands(struct chooser *ch)
 	if (!p)
 		return false;
 	ch->args = (struct conv_args){
-		p, p + x, p + x + w, p + x + w + b, p + x + w + b + y, p + x + w + b + 2 * y};
+		p, p + x, p + x + w, p + x + w + b, p + x + w + b + y, p + x + w + b + 2 * y, true};
 	return true;
 }
 

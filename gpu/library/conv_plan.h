@@ -93,6 +93,7 @@ void conv_choices(struct device *device, struct str *b);
 struct conv_args {
 	const void *x, *w, *b, *r; /* b must not be NULL if the case has a bias */
 	void *y, *workspace;
+	bool w_is_weight; /* w does not change from run to run */
 };
 int conv_plan_run(const struct call *c, const struct conv_plan *p, const struct conv_args *a);
 

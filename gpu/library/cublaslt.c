@@ -242,7 +242,8 @@ struct trial {
 	const struct blaslt_job *job;
 	const struct described *d;
 	const cublasLtMatmulHeuristicResult_t *with;
-	char *a, *b, *bias, *r, *y, *factors, *workspace;
+	struct tune_weights b;
+	char *a, *bias, *r, *y, *factors, *workspace;
 };
 
 /* Tells the library where the factors of float8 are. */
@@ -290,9 +291,9 @@ static cublasStatus_t launch_product(const struct blaslt *lt, const struct descr
 
 static int enqueue_trial(void *arg, struct diag *d)
 {
-	const struct trial *t = arg;
+	struct trial *t = arg;
 	const struct blaslt_args x = {.a = t->a,
-				      .b = t->b,
+				      .b = tune_weights_next(&t->b),
 				      .bias = t->bias,
 				      .r = t->r,
 				      .y = t->y,
@@ -323,7 +324,8 @@ static bool place_trial_operands(struct trial *t)
 	int64_t size = gpu_size((enum dtype)j->type), out = gpu_size((enum dtype)result_type(j)),
 		added = gpu_size((enum dtype)addend_type(j));
 	size_t a = operand_bytes(j->trans_a ? j->k : j->m, j->lda, j->batch, j->step_a, size);
-	size_t b = operand_bytes(j->trans_b ? j->n : j->k, j->ldb, j->batch, j->step_b, size);
+	size_t b = tune_weights_room(
+		&t->b, operand_bytes(j->trans_b ? j->n : j->k, j->ldb, j->batch, j->step_b, size));
 	size_t y = operand_bytes(j->m, j->ldy, j->batch, j->step_y, out);
 	size_t r = j->residual ? operand_bytes(j->m, j->ldr, j->batch, j->step_r, added) : 0;
 	size_t bias = operand_bytes(1, j->n, 1, 0, added), factors = 256;
@@ -332,8 +334,8 @@ static bool place_trial_operands(struct trial *t)
 	if (!p)
 		return false;
 	t->a = p;
-	t->b = p + a;
-	t->y = t->b + b;
+	tune_weights_place(t->lt->device, &t->b, p + a);
+	t->y = p + a + b;
 	t->r = t->y + y;
 	t->bias = t->r + r;
 	t->factors = t->bias + bias;
@@ -404,7 +406,7 @@ static const char *key_of(const struct blaslt *lt, const struct blaslt_job *j, s
 	const int64_t n[] = {j->m,   j->n,     j->k,	  j->lda,    j->ldb,	j->ldr,
 			     j->ldy, j->batch, j->step_a, j->step_b, j->step_r, j->step_y};
 	const char *text = arena_printf(
-		a, "cublaslt%zu %s%s %d%d%d%d%d%s", lt->api->p_cublasLtGetVersion(),
+		a, "cublaslt%zu 2 %s%s %d%d%d%d%d%s", lt->api->p_cublasLtGetVersion(),
 		dtype_name((enum dtype)j->type), j->tf32 ? "t" : "", j->trans_a, j->trans_b,
 		j->bias, j->residual, j->act,
 		j->act == BLASLT_RELU ? " NaN" : ""); /* older caches hold some that lose it */

@@ -46,6 +46,7 @@ struct conv_state {
 	int pack_each;
 	size_t x_at, plan_at;
 	const void *zeros;
+	bool w_is_weight; /* the weights do not change from run to run */
 };
 
 static const char *fill_job(const struct site *s, struct conv_state *c)
@@ -421,7 +422,8 @@ static int point_reshape(struct site *s, struct conv_state *c, struct diag *d)
 				      .cout = (int)j->cout,
 				      .act = j->act,
 				      .alpha = (float)j->act_alpha,
-				      .beta = (float)j->act_beta};
+				      .beta = (float)j->act_beta,
+				      .w_is_weight = site_is_weight(s, 1)};
 	c->fn = gpu_typed(s, "conv", "point", gpu_type(s, 0), d);
 	return c->fn ? 0 : -E_DEVICE;
 }
@@ -616,6 +618,7 @@ static int library_reshape(struct site *s, struct step *step, struct conv_state 
 	if (c->plan->fell[0])
 		gpu_fell_back(s, "what follows the convolution by a kernel of ours", c->plan->fell);
 	c->device = s->device;
+	c->w_is_weight = site_is_weight(s, 1);
 	err = weight_reshape(s, step, c, room, d);
 	if (!err && k.bias && !site_in(s, 2)) {
 		c->zeros = gpu_zeros(s, (size_t)(k.cout * 8), d);
@@ -637,7 +640,8 @@ static int library_run(const struct call *c, const struct conv_state *s)
 			      .b = s->zeros ? s->zeros : gpu_data(c, 2),
 			      .r = gpu_data(c, 3),
 			      .y = gpu_out(c, 0),
-			      .workspace = (char *)c->workspace + s->plan_at};
+			      .workspace = (char *)c->workspace + s->plan_at,
+			      .w_is_weight = s->w_is_weight};
 	int err = get_weight(c, s, &a.w);
 
 	if (!err && s->pack_fn) {

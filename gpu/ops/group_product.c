@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { LEAST_DEPTH = 64, LIBRARY = -1 };
+enum { LEAST = 32, LEAST_DEPTH = 64, LIBRARY = -1 };
 
 struct group_product {
 	struct gpu_group_product job; /* without addresses */
@@ -39,8 +39,8 @@ static const char *describe(const struct site *s, const struct fused_gemm *f, st
 		return "another device, or a type other than float16, bfloat16 and TF32";
 	if (!gpu_one_batch(g))
 		return "several matrices";
-	if (g->m < GPU_GROUP_LEAST || g->n < GPU_GROUP_LEAST || g->k < LEAST_DEPTH ||
-	    g->m > INT32_MAX || g->n > INT32_MAX || g->k > INT32_MAX)
+	if (g->m < LEAST || g->n < LEAST || g->k < LEAST_DEPTH || g->m > INT32_MAX ||
+	    g->n > INT32_MAX || g->k > INT32_MAX)
 		return "small or huge matrices";
 	if (g->a_col != 1 || g->a_row < g->k || g->a_row % each || g->n % each)
 		return "rows that are no multiples of 16 bytes";
@@ -72,7 +72,8 @@ struct trial {
 	struct call call;
 	const struct group_product *of;
 	struct gpu_group_product job;
-	const void *a, *b;
+	const void *a;
+	struct tune_weights b;
 };
 
 static int enqueue_trial(void *arg, struct diag *d)
@@ -80,7 +81,7 @@ static int enqueue_trial(void *arg, struct diag *d)
 	struct trial *t = arg;
 
 	t->call.diag = d;
-	return launch(&t->call, t->of, &t->job, t->a, t->b);
+	return launch(&t->call, t->of, &t->job, t->a, tune_weights_next(&t->b));
 }
 
 static bool place_trial_operands(const struct site *s, struct trial *t)
@@ -89,7 +90,7 @@ static bool place_trial_operands(const struct site *s, struct trial *t)
 	const struct gpu_gemm *g = &p->of;
 	const int64_t size = gpu_size(p->type), b_row = is_stored_turned(g) ? g->b_col : g->k;
 	const size_t a = (size_t)(g->m * g->a_row * size + 255) & ~(size_t)255,
-		     b = (size_t)(g->n * b_row * size + 255) & ~(size_t)255,
+		     b = tune_weights_room(&t->b, (size_t)(g->n * b_row * size + 255) & ~(size_t)255),
 		     y = (size_t)(g->m * g->n * size + 255) & ~(size_t)255;
 	char *at = tune_memory(s->device, a + b + 2 * y + (size_t)(g->n * size));
 
@@ -97,25 +98,39 @@ static bool place_trial_operands(const struct site *s, struct trial *t)
 		return false;
 	t->job = p->job;
 	t->a = at;
-	t->b = at + a;
+	tune_weights_place(s->device, &t->b, at + a);
 	t->job.y = at + a + b;
 	t->job.r = site_in(s, 3) ? at + a + b + y : NULL;
 	t->job.bias = site_in(s, 2) ? at + a + b + 2 * y : NULL;
 	return true;
 }
 
-/* The tile that keeps the processors busiest: the least of rounds of blocks, each as long as a tile is large. */
-static int guess_tile(const struct site *s, const struct gpu_gemm *g)
+static bool suits(const struct site *s, const struct group_product *p, int tile)
 {
-	const int64_t processors = cuda_facts(s->device)->processors;
+	return gpu_group_suits(s->device, tile, p->type, p->of.m, p->of.n, p->of.k);
+}
+
+/*
+ * The tile whose rounds of blocks should take the least time, or LIBRARY if none suits. A round takes what it waits for memory and its cluster,
+ * besides its products, which are counted in columns.
+ */
+static int guess_tile(const struct site *s, const struct group_product *p)
+{
+	enum { WAIT = 500, SHARE_WAIT = 20, SHARE_BLOCKS = 2 };
+	const int64_t processors = cuda_facts(s->device)->processors,
+		      steps = gpu_group_steps(p->type, p->of.k);
 	int64_t least = INT64_MAX;
-	int best = 0;
+	int best = LIBRARY;
 
 	for (int i = 0; i < GPU_GROUP_KINDS; i++) {
 		const struct gpu_group_tile *t = &gpu_group_tiles[i];
-		int64_t rounds = (gpu_group_blocks(i, g->m, g->n) + processors - 1) / processors,
-			took = rounds * t->rows * t->columns;
-		if (took < least) {
+		const int64_t blocks = gpu_group_blocks(i, p->of.m, p->of.n),
+			      at_once = t->shares && blocks > processors ? SHARE_BLOCKS : 1,
+			      rounds = (blocks + at_once * processors - 1) / (at_once * processors),
+			      each = t->shares ? (steps + t->shares - 1) / t->shares : steps,
+			      took = rounds *
+				     (WAIT + SHARE_WAIT * t->shares + each * at_once * t->columns);
+		if (suits(s, p, i) && took < least) {
 			least = took;
 			best = i;
 		}
@@ -136,6 +151,8 @@ static int time_tiles(struct site *s, struct group_product *p, double library_us
 
 	*least = 0;
 	for (int i = 0; i < GPU_GROUP_KINDS && (i || place_trial_operands(s, &t)); i++) {
+		if (!suits(s, p, i))
+			continue;
 		p->tile = i;
 		p->fn = gpu_group_kernel(s, i, p->type);
 		double us = p->fn ? tune_time(s->device, enqueue_trial, &t, limit) : -1;
@@ -157,16 +174,17 @@ static int choose_tile(struct site *s, struct group_product *p, double library_u
 	double us;
 
 	if (library_us <= 0)
-		return guess_tile(s, g);
+		return guess_tile(s, p);
 	libraries_versions(versions, sizeof(versions));
 	const char *key = arena_printf(s->plan_arena,
-				       "infer group product 2 %s %s %" PRId64 " %" PRId64
+				       "infer group product 3 %s %s %" PRId64 " %" PRId64
 				       " %" PRId64 " %" PRId64 " %" PRId64 " act%d%s%s",
 				       versions, dtype_name(p->type), g->m, g->n, g->k, g->a_row,
 				       is_stored_turned(g) ? g->b_col : g->k, g->act,
 				       site_in(s, 2) ? " bias" : "", site_in(s, 3) ? " add" : "");
 	const char *known = tune_get(s->device, key);
-	if (known && sscanf(known, "%d", &tile) == 1 && tile >= LIBRARY && tile < GPU_GROUP_KINDS)
+	if (known && sscanf(known, "%d", &tile) == 1 && tile >= LIBRARY && tile < GPU_GROUP_KINDS &&
+	    (tile == LIBRARY || suits(s, p, tile)))
 		return tile;
 	if (!tune_may(s->device)) {
 		tune_skipped(s->device);
@@ -228,6 +246,7 @@ struct group_product *gpu_group_product(struct site *s, struct step *step,
 	struct group_product *p = arena_new(s->plan_arena, struct group_product);
 	*p = (struct group_product){.of = g, .type = gpu_type(s, 0)};
 	p->job.m = g.m, p->job.n = g.n, p->job.k = g.k;
+	p->job.b_is_weight = site_is_weight(s, 1);
 	p->job.alpha = (float)g.alpha;
 	p->job.act = g.act;
 	p->job.act_alpha = (float)g.act_alpha, p->job.act_beta = (float)g.act_beta;

@@ -327,11 +327,14 @@ int gpu_attend_set(const struct site *s, struct gpu_attend_plan *p, enum dtype t
 	unsigned n = exact ? exact_warps(s, j) : 4;
 	p->grid = (struct gpu_grid){(unsigned)((j->s + n * 16 - 1) / (n * 16)), (unsigned)j->heads,
 				    (unsigned)j->batch, n * 32, exact ? 16 * tile * (head + 4) : 0};
+	const int64_t blocks = (int64_t)p->grid.x * j->heads * j->batch;
+	bool wide = tf32 && !large && blocks <= 2 * cuda_facts(s->device)->processors;
+	p->early = !exact;
 	if (exact)
 		snprintf(name, sizeof(name), "attend_f32_%u", head);
 	else
-		snprintf(name, sizeof(name), "attend_%s_%u_%s", tf32 ? "tf32" : dtype_name(t), head,
-			 form);
+		snprintf(name, sizeof(name), "attend_%s%s_%u_%s", tf32 ? "tf32" : dtype_name(t),
+			 wide ? "_wide" : "", head, form);
 	p->fn = gpu_kernel(s, exact ? "attend" : "attend_half", name, d);
 	return p->fn ? 0 : -E_DEVICE;
 }

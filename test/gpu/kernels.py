@@ -896,6 +896,10 @@ def large_products():
         y = c.op("Add", c.op("MatMul", x, c.w(t, 136, 136, low=-.1, high=.1)), c.w(t, 136, low=-1, high=1))
         x = c.op("Gelu", c.op("Add", y, x), approximate="tanh")
         c.end(c.op("Gemm", c.op("Reshape", x, i64(c, 140, 136)), c.w(t, 264, 136, low=-.1, high=.1), c.w(t, 264), transB=1, alpha=.5))
+        c = Case(f"tuned_shared_products_{'tf32' if tf32 else t}", precision=tf32)
+        x = c.op("MatMul", c.x(t, 3, 50, 520, low=-1, high=1), c.w(t, 520, 72, low=-.1, high=.1))
+        x = c.op("Add", c.op("Add", x, c.w(t, 72, low=-1, high=1)), c.x(t, 3, 50, 72, low=-1, high=1))
+        c.end(c.op("Relu", x), c.op("Gemm", c.op("Reshape", x, i64(c, 150, 72)), c.x(t, 40, 72, low=-.1, high=.1), transB=1, alpha=.5))
 
 
 def turned(t, d, group, room, batch, **more):
@@ -983,6 +987,14 @@ def few_keys():
             c.end(c.op("Attention", *(c.x(t, 2, 4, n, 56, low=-1, high=1) for n in (70, 90, 90)), *mask))
 
 
+def many_heads():
+    """Attention in TF32 by more blocks than two for each processor."""
+    for kind in "none", "number", "bool":
+        c = Case(f"many_heads_{kind}_tf32", precision=1)
+        mask = {"none": [], "number": [c.given("f32", numbers("f32", (20, 40), -2, 0))], "bool": [c.given("bool", numbers("u8", (20, 40), 0, 2) > 0)]}[kind]
+        c.end(c.op("Attention", *(c.x("f32", 1, 270, n, 16, low=-1, high=1) for n in (20, 40, 40)), *mask))
+
+
 def short_rows():
     """Rows that a warp has to itself, with three pieces a thread and with four."""
     for t, n in itertools.product(HALVES, (264, 776)):
@@ -994,7 +1006,7 @@ def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, convs_of_codes, coded, special, language, float8, few_rows, odd_sizes, empty, large_batches, parts_of_keys,
-                  rows_made_by_attention, large_products, large_special, boxes_of_codes, few_keys, short_rows):
+                  rows_made_by_attention, large_products, large_special, boxes_of_codes, few_keys, many_heads, short_rows):
         group()
     with open(os.path.join(sys.argv[1], "manifest.tsv"), "w") as f:
         for name, precision in sorted(MADE):

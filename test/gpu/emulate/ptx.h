@@ -379,6 +379,9 @@ inline void fetch_box(void *to, const void *what, int column, int row, barrier *
 		}
 	emulate_round_come(b, 0, -(int)(x->taken * x->width));
 }
+inline void foresee_box(const void *)
+{
+}
 /* From one window on to the next, row by row, image by image. */
 inline void fetch_window(void *to, const void *what, int channel, int column, int row, int image, int across, int down, barrier *b)
 {
@@ -480,6 +483,7 @@ template <int COLUMNS, bool SIGNED> void group_multiply_boxes(int *c, uint64_t a
 /* Blocks run one after the other, so that the last of a cluster finishes for all. */
 #ifdef CLUSTERS
 #define CLUSTER(SIZE)
+enum { CLUSTER_AT_ONCE = 0 };
 inline void cluster_arrive()
 {
 	emulate_cluster_arrive();
@@ -491,6 +495,11 @@ inline void cluster_wait()
 inline void cluster_put(float *, int i, int to, float v)
 {
 	emulate_cluster_put(i, to, v);
+}
+inline void cluster_put(float *, int i, int to, float2 v)
+{
+	emulate_cluster_put(i, to, v.x);
+	emulate_cluster_put(i + 1, to, v.y);
 }
 template <int SIZE> int cluster_first()
 {
@@ -504,6 +513,10 @@ template <int SIZE> int cluster_end()
 inline float cluster_get(const float *, int i, int to)
 {
 	return emulate_cluster_get(i, to);
+}
+inline float4 cluster_get_four(const float *, int i, int to)
+{
+	return {emulate_cluster_get(i, to), emulate_cluster_get(i + 1, to), emulate_cluster_get(i + 2, to), emulate_cluster_get(i + 3, to)};
 }
 #endif
 

@@ -382,6 +382,7 @@ API cuStreamSynchronize(struct stream *s)
 		return CAPTURE_UNSUPPORTED;
 	if (!state())
 		drain(s);
+	s->waited_for = 1;
 	return state();
 }
 
@@ -635,6 +636,8 @@ static int launch_kernel(struct operation *o, struct stream *s, void **extra)
 	if (r)
 		return r;
 	o->data = parameters(o->kernel, extra);
+	if (s->waited_for && !s->graph)
+		o->early = s->waited_for = 0;
 	return submit(s, o);
 }
 

@@ -49,6 +49,7 @@ struct stream {
 	int destroyed;	     /* what it has yet to do, it does */
 	struct graph queue;
 	size_t at;
+	int waited_for; /* since then no kernel was queued, so that the next one has none ahead of it */
 	struct stream *next;
 };
 struct event {
