@@ -5,6 +5,7 @@
  * these four dimensions, so that the conversion consists of strided copies.
  */
 #include "cpu/cpu.h"
+#include "base/pool.h"
 #include "cpu/math/move.h"
 #include "ops/layout.h"
 
@@ -75,6 +76,45 @@ static void copy_chunks(const struct view *from, const struct view *to, int64_t 
 		     dst + (size_t)channel_offset(to, c) * size, size);
 }
 
+/* The channels of a picture of 16-bit elements come side by side in half the time in a loop that knows their number. */
+struct picture {
+	const uint16_t *from;
+	uint16_t *to;
+	int64_t positions, channels;
+};
+
+static void interleave_three(const uint16_t *restrict x, uint16_t *restrict y, int64_t plane,
+			     int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		for (int64_t k = 0; k < 3; k++)
+			y[i * 3 + k] = x[k * plane + i];
+}
+
+static void interleave_four(const uint16_t *restrict x, uint16_t *restrict y, int64_t plane, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		for (int64_t k = 0; k < 4; k++)
+			y[i * 4 + k] = x[k * plane + i];
+}
+
+static void interleave_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct picture *p = arg;
+
+	(void)thread;
+	if (p->channels == 3)
+		interleave_three(p->from + begin, p->to + begin * 3, p->positions, end - begin);
+	else
+		interleave_four(p->from + begin, p->to + begin * 4, p->positions, end - begin);
+}
+
+static bool interleaves(const struct view *from, const struct view *to, size_t size)
+{
+	return from->layout == LAYOUT_ROW && to->layout == LAYOUT_CHANNELS_LAST && size == 2 &&
+	       (from->c == 3 || from->c == 4);
+}
+
 static int reorder_run(const struct call *c)
 {
 	const struct tensor *x = c->in[0];
@@ -90,6 +130,15 @@ static int reorder_run(const struct call *c)
 			    shape_span(&x->shape, 2, x->shape.rank), x->layout};
 	struct view to = from;
 	to.layout = y->layout;
+	if (interleaves(&from, &to, size)) {
+		for (int64_t i = 0; i < from.n; i++) {
+			int64_t at = i * from.c * from.positions;
+			struct picture p = {(const uint16_t *)x->data + at,
+					    (uint16_t *)y->data + at, from.positions, from.c};
+			pool_for(p.positions, 1 << 14, interleave_piece, &p);
+		}
+		return 0;
+	}
 	int64_t a = block_channels(from.layout), b = block_channels(to.layout);
 	int64_t chunk = a == 1 && b == 1 ? from.c : a == 1 ? b : b == 1 || a < b ? a : b;
 	if (stored_channels(&to) != to.c)

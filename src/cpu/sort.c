@@ -158,8 +158,8 @@ static void sort_items(struct item *v, int64_t n, int64_t k, bool all)
 struct topk {
 	int64_t n, k, inner, lanes;
 	bool largest, sorted;
-	int64_t room;  /* items that a thread sorts */
-	int64_t each;  /* items from one thread's scratch to the next: two cache lines more, as lines are fetched in pairs */
+	int64_t room; /* items that a thread sorts */
+	int64_t each; /* items from one thread's scratch to the next: two cache lines more, as lines are fetched in pairs */
 	int64_t parts; /* number of parts of each lane if lanes are few and long, otherwise 0 */
 };
 
