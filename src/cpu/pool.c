@@ -68,6 +68,17 @@ static float sum_f32(const float *x, int64_t n)
 	return simd()->sum(x, n);
 }
 
+static void add_every_f32(const float *x, int64_t step, float *y, int64_t n)
+{
+	simd()->add_every(x, step, y, n);
+}
+
+static void add_every_f64(const double *x, int64_t step, double *y, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		y[i] += x[i * step];
+}
+
 static float max_f32(const float *x, int64_t n)
 {
 	return simd()->max(x, n);

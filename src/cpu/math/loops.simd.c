@@ -700,6 +700,16 @@ MAX_WINDOWS(f64, double)
 MAX_WINDOWS(i8, int8_t)
 MAX_WINDOWS(u8, uint8_t)
 
+static void add_every(const float *restrict x, int64_t step, float *restrict y, int64_t n)
+{
+	if (step == 1)
+		LOOP for (int64_t i = 0; i < n; i++) y[i] += x[i];
+	else if (step == 2)
+		LOOP for (int64_t i = 0; i < n; i++) y[i] += x[2 * i];
+	else
+		LOOP for (int64_t i = 0; i < n; i++) y[i] += x[i * step];
+}
+
 /* ---- the table ------------------------------------------------------------------------------ */
 
 #define ARITH(t, T)                                                                                 \
@@ -815,6 +825,7 @@ const struct simd V(simd_table) = {
 	.correlate = correlate,
 	.turn_halves = turn_halves,
 	.turn_pairs = turn_pairs,
+	.add_every = add_every,
 	.max_windows =
 		{[DT_F32] = max_windows_f32, [DT_F64] = max_windows_f64, [DT_I8] = max_windows_i8, [DT_U8] = max_windows_u8},
 };

@@ -107,6 +107,8 @@ struct simd {
 	/* y[i] = the maximum of x[i * step + k * gap] over k below `taps`, for the types of MaxPool; NaN if any is NaN */
 	void (*max_windows[DT_COUNT])(const void *x, int64_t step, int64_t taps, int64_t gap,
 				      void *y, int64_t n);
+	/* y[i] += x[i * step] */
+	void (*add_every)(const float *x, int64_t step, float *y, int64_t n);
 };
 
 const struct simd *simd(void);

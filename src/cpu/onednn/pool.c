@@ -4,6 +4,7 @@
 #if HAVE_DNNL
 
 #include "base/arena.h"
+#include "cpu/math/level.h"
 #include "cpu/onednn/build.h"
 #include "ops/pool.h"
 #include "ops/window.h"
@@ -28,6 +29,7 @@ static const char *pool_window(const struct site *s, struct window *w, struct di
 
 bool onednn_pool_accepts(const struct site *s, struct why *w)
 {
+	enum { MIN_ROW = 8 };
 	const struct pool *p = site_params(s);
 	struct window win;
 	if (!onednn_spatial_accept(s, w))
@@ -49,6 +51,9 @@ bool onednn_pool_accepts(const struct site *s, struct why *w)
 			return refuse(w, "a dilated window");
 	if (site_in(s, 0)->layout == LAYOUT_ROW && site_in(s, 0)->shape.dim[1] < 16)
 		return refuse(w, "few channels");
+	bool long_rows = win.out[win.n - 1] >= MIN_ROW && win.stride[win.n - 1] <= 2;
+	if (site_in(s, 0)->layout == LAYOUT_ROW && long_rows && simd_level() != 4)
+		return refuse(w, "rows of a picture, without AVX-512");
 	return true;
 }
 
