@@ -67,8 +67,8 @@ void precision_settle(struct options *o, struct run_config *config,
 	if (config->precision != PRECISION_AUTO || use_inherited_choice(config))
 		return;
 	bool forks = (o->command->bit & CMD_PROFILE) != 0;
-	struct precision_choice c = precision_auto(o->operand[0], config, request, &o->steps,
-						   !forks, &o->arena);
+	struct precision_choice c =
+		precision_auto(o->operand[0], config, request, &o->steps, !forks, &o->arena);
 	c.label = label && *label ? label : NULL;
 	config->precision = c.taken;
 	(void)setenv(choice_variable, precision_names[c.taken], 1);

@@ -195,8 +195,8 @@ bool check_steps(struct check_context *c)
 		return !c->steps_wrong;
 	struct input_request *r = arena_dup(&c->arena, c->request, sizeof(*r));
 
-	r->steps = c->steps = steps_parse(&c->options->steps, r, session_model(c->session),
-					  &c->arena, c->d);
+	r->steps = c->steps =
+		steps_parse(&c->options->steps, r, session_model(c->session), &c->arena, c->d);
 	c->steps_wrong = !c->steps;
 	c->request = r;
 	return !c->steps_wrong;

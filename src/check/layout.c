@@ -354,9 +354,8 @@ static void report_layout(struct check_context *c, const struct picture *p,
 			   session_model(c->session)
 				   ->graph->value[session_model(c->session)->graph->in[p->input]]
 				   ->name,
-			   input_info(c->inputs, p->input)->file
-				   ? input_info(c->inputs, p->input)->file
-				   : "FILE",
+			   input_info(c->inputs, p->input)->file ? input_info(c->inputs, p->input)->file
+								 : "FILE",
 			   p->last ? "chw" : "hwc")};
 	struct finding f = {.code = E_INPUT_LAYOUT,
 			    .severity = ratio >= ERROR_RATIO ? SEV_ERROR : SEV_WARNING,

@@ -404,11 +404,8 @@ static struct precision_choice precision_try(const char *path, const struct run_
 					     const struct input_request *request,
 					     const struct steps_request *steps, struct arena *a)
 {
-	struct attempt x = {.path = path,
-			    .config = config,
-			    .request = request,
-			    .steps = steps,
-			    .arena = a};
+	struct attempt x = {
+		.path = path, .config = config, .request = request, .steps = steps, .arena = a};
 	struct precision_choice c = {.taken = PRECISION_FP32};
 	const char *folder;
 	struct place p;
@@ -521,8 +518,7 @@ static void try_and_write(void *arg, FILE *out)
 
 struct precision_choice precision_auto(const char *path, const struct run_config *config,
 				       const struct input_request *request,
-				       const struct steps_request *steps, bool warm,
-				       struct arena *a)
+				       const struct steps_request *steps, bool warm, struct arena *a)
 {
 	struct precision_choice c = {.taken = PRECISION_FP32, .doubtful = true};
 	struct task task = {path, config, request, steps};

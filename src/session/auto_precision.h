@@ -46,8 +46,7 @@ struct precision_choice {
  */
 struct precision_choice precision_auto(const char *path, const struct run_config *config,
 				       const struct input_request *request,
-				       const struct steps_request *steps, bool warm,
-				       struct arena *a);
+				       const struct steps_request *steps, bool warm, struct arena *a);
 
 /*
  * Decides which trial to take, and fills `fits`, `why` and `taken`. `zeros` is true if all outputs

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """calls.py CUDA/include: calls of the driver that take or give what `infer check --` follows (streams, events, contexts,
 functions, memory), or copy, must be looked at by src/watch/inject or be among those of calls.txt that are left out on purpose.
+So must all siblings of questions that are ignored.
 Of a call of the runtime that is listened to, all versions must be: those of later CUDAs and of per-thread default streams.
 A new CUDA brings new ones: they are printed, with why each counts, and the status is 1."""
 import fnmatch
@@ -18,6 +19,8 @@ KINDS = {
     "gives memory": r"^(CUdeviceptr|void \*|CUmemGenericAllocationHandle|CUarray|CUmipmappedArray|CUmemoryPool) \*",
     "takes memory": r"^(CUmemGenericAllocationHandle|CUarray|CUmipmappedArray|CUmemoryPool) \w",
 }
+# Calls that programs make before each launch, and that neither make nor keep anything.
+QUESTIONS = ("cuTensorMap", "cuOccupancy")
 
 
 def ids(file, prefix):
@@ -69,6 +72,10 @@ for name in driver:
 for pattern in patterns:
     if pattern not in used:
         print(f"calls.txt: {pattern} leaves out no call that counts")
+        wrong += 1
+for name in driver:
+    if name.startswith(QUESTIONS) and name not in known:
+        print(f"{name}: its siblings are among ignored_queries of src/watch/inject, it is not")
         wrong += 1
 heard = looked_at("RUN_ID")
 functions = {function(v) for v in heard}

@@ -346,6 +346,11 @@ static const CUpti_CallbackId ignored_queries[] = {
 	ID(cuDriverGetVersion),
 	ID(cuOccupancyMaxActiveBlocksPerMultiprocessor),
 	ID(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags),
+	ID(cuOccupancyMaxPotentialBlockSize),
+	ID(cuOccupancyMaxPotentialBlockSizeWithFlags),
+	ID(cuOccupancyMaxPotentialClusterSize),
+	ID(cuOccupancyMaxActiveClusters),
+	ID(cuOccupancyAvailableDynamicSMemPerBlock),
 	ID(cuThreadExchangeStreamCaptureMode),
 	ID(cuFuncGetAttribute),
 	ID(cuKernelGetAttribute),
@@ -370,6 +375,9 @@ static const CUpti_CallbackId ignored_queries[] = {
 	ID(cuEventElapsedTime),
 	ID(cuEventElapsedTime_v2),
 	ID(cuTensorMapEncodeTiled),
+	ID(cuTensorMapEncodeIm2col),
+	ID(cuTensorMapEncodeIm2colWide),
+	ID(cuTensorMapReplaceAddress),
 };
 
 bool calls_wanted(CUpti_CallbackId id, unsigned what)
