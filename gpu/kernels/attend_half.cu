@@ -225,7 +225,6 @@ template <typename T, int HEAD, int BN, Form FORM> __device__ inline void flash(
 	__shared__ __align__(16) H ks[BN * LD], vs[BN * LD];
 	__shared__ TileMaxima mosts;
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, block0 = blockIdx.x * 64, row0 = block0 + warp * 16;
-	start_early();
 	int64_t h = blockIdx.y, b = blockIdx.z, kh = blockIdx.y / ((u32)p.heads / (u32)p.kv_heads), mask[2];
 	int row[2] = {row0 + lane / 4, row0 + lane / 4 + 8}, first[2], end[2], keys = (int)keys_of(p, b);
 	const T *q = (const T *)p.q + b * p.qs[0] + h * p.qs[1];
@@ -286,6 +285,7 @@ template <typename T, int HEAD, int BN, Form FORM> __device__ inline void flash(
 #define FLASH(NAME, T, HEAD, BN, FORM)                                                                                 \
 	extern "C" __global__ void __launch_bounds__(128) attend_##NAME##_##HEAD##_##FORM(const __grid_constant__ gpu_attend p)          \
 	{                                                                                                              \
+		start_early();                                                                                         \
 		flash<T, HEAD, BN, FORM>(p);                                                                           \
 	}
 #define FORMS(NAME, T, HEAD, BN) FLASH(NAME, T, HEAD, BN, PLAIN) FLASH(NAME, T, HEAD, BN, MASKED) FLASH(NAME, T, HEAD, BN, ANY)

@@ -241,8 +241,7 @@ template <typename T, int K, int S, int W> __device__ inline void depthwise_rows
 	const int w0 = q0 * S - p.win.begin[1], h = o * S - p.win.begin[0] + r;
 	float a[W][V] = {}, start[V] = {};
 	start_early();
-	if (i < p.n)
-		depthwise_start<T, V>(p, c, start);
+	depthwise_start<T, V>(p, i < p.n ? c : 0, start);
 	if (i < p.n && h >= 0 && h < p.win.in[0]) {
 		float4 w[K];
 #pragma unroll
