@@ -532,7 +532,6 @@ __device__ inline void few(const gpu_attend &p, const gpu_attend_now *all = NULL
 		const auto turn = fresh.begin(p, all->heads, part.b);
 		if (all->ahead)
 			wait_for_previous();
-		let_next_begin(); // not before: the weights that it reads ahead would hold up the new rows
 		fresh.make(p, all->heads, turn, part, row0);
 	}
 	const int end = FROM == READY ? part.end : part.room;
@@ -550,6 +549,8 @@ __device__ inline void few(const gpu_attend &p, const gpu_attend_now *all = NULL
 		see<T, EACH, ROWS>(row, score, now);
 		now = next;
 	}
+	if (FROM == NOW)
+		let_next_begin(); // not before: the weights that it reads ahead would hold up the keys
 	put_rows<T, HEAD, ROWS, CLUSTERED>(p, part, row0, row);
 }
 

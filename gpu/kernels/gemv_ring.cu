@@ -205,6 +205,12 @@ template <typename T, int HALVES> struct Way {
 			fetch_end();
 		}
 	}
+	// Lets the next kernel begin if all chunks from row k on have been asked for: what it reads ahead would come before them.
+	__device__ inline void let_next(int k) const
+	{
+		if (k + STAGES * WARPS * CHUNK >= stop)
+			let_next_begin();
+	}
 	// Adds the products of a chunk. The tensor cores take columns of B as rows, and rows of A as columns.
 	__device__ inline void multiply(Stage<HALVES> &stage, const float *factor, float sum[COLUMNS / 16][HALVES][4])
 	{
@@ -380,8 +386,7 @@ template <typename T, int HALVES, int SIZE, bool GATE> __device__ inline void ri
 		for (int h = 0; h < HALVES; h++)
 			factor[h] = __shfl_sync(0xffffffffu, known, h * 2 * HALF + threadIdx.x % 32 / 4 * 2);
 	}
-	// Only now: the weights that the next kernel reads ahead would come before what this one has just waited for.
-	let_next_begin();
+	way.let_next(first);
 #pragma unroll 1
 	for (int i = 0, k = first; k < stop; i = i + 1 < STAGES ? i + 1 : 0, k += WARPS * CHUNK) {
 		Stage<HALVES> &stage = way.ring[i];
@@ -392,6 +397,7 @@ template <typename T, int HALVES, int SIZE, bool GATE> __device__ inline void ri
 		way.read_b(stage, k + STAGES * WARPS * CHUNK);
 		way.read_a(stage, k + STAGES * WARPS * CHUNK);
 		fetch_end();
+		way.let_next(k + WARPS * CHUNK);
 	}
 	__syncthreads(); // nobody needs the ring any more
 	float *part = (float *)room, *all = (float *)(stages + WARPS * STAGES);
