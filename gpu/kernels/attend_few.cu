@@ -268,25 +268,21 @@ template <typename T, int HEAD, int ROWS> struct Fresh {
 template <int EACH> struct Row {
 	Query query;
 	int first, end; // the keys that the query may see in this part
-	float q[EACH];
+	uint4 q; // unless it is in shared memory
 	Seen<EACH> seen;
 };
 
-// `made` is the query if it has just been made, otherwise NULL.
-template <typename T, int EACH>
-__device__ inline void begin_row(const gpu_attend &p, const Part<T> &part, unsigned row, const T *made, Row<EACH> &r)
+// MADE: the query has just been made, in shared memory, and has the only position.
+template <typename T, int EACH, bool MADE>
+__device__ inline void begin_row(const gpu_attend &p, const Part<T> &part, unsigned row, Row<EACH> &r)
 {
-	uint4 all = make_uint4(0, 0, 0, 0);
-
-	r.query = query_of(p, part.kh, row);
+	r.query = MADE ? Query{(int)(part.kh * rows_of(p) + row), 0} : query_of(p, part.kh, row);
 	Range visible = range_of(p, part.valid, r.query.i, part.keys);
 	r.first = (int)(visible.first < part.end ? visible.first : part.end);
 	r.end = (int)(visible.end < 0 ? 0 : visible.end < part.end ? visible.end : part.end);
-	if (made)
-		all = *(const uint4 *)(made + part.at);
-	else if (part.at < p.d)
-		all = *(const uint4 *)((const T *)p.q + part.b * p.qs[0] + r.query.h * p.qs[1] + r.query.i * p.qs[2] + part.at);
-	numbers<T, EACH>(r.q, all);
+	r.q = make_uint4(0, 0, 0, 0);
+	if (!MADE && part.at < p.d)
+		r.q = *(const uint4 *)((const T *)p.q + part.b * p.qs[0] + r.query.h * p.qs[1] + r.query.i * p.qs[2] + part.at);
 	r.seen.top = -INFINITY;
 	r.seen.sum = 0;
 #pragma unroll
@@ -303,23 +299,28 @@ __device__ __noinline__ float altered(const gpu_attend &p, float s, int b, Query
 	return masked<float>(p, s, b, q.h, q.i, j);
 }
 
-// The scores of the pieces' keys. LANES threads add up the products of their elements.
-template <typename T, int EACH, int LANES, int ROWS>
-__device__ inline void score_pieces(const gpu_attend &p, const Part<T> &part, const Row<EACH> *row, const Pieces &all, int j0, int step,
-				    float score[ROWS][FEW_KEYS])
+// The scores of the pieces' keys. LANES threads add up the products of their elements. `made` has the queries if they have just been made:
+// what each round reads from there takes no registers from round to round.
+template <typename T, int EACH, int LANES, int ROWS, bool MADE>
+__device__ inline void score_pieces(const gpu_attend &p, const Part<T> &part, const Row<EACH> *row, const T *made, const Pieces &all, int j0,
+				    int step, float score[ROWS][FEW_KEYS])
 {
 	const float log2e = 1.4426950408889634f;
 	const bool plain = !(p.softcap > 0) && !p.mask_type && !p.bias_type;
 #pragma unroll
-	for (int u = 0; u < FEW_KEYS; u++) {
-		float x[EACH];
-		numbers<T, EACH>(x, all.key[u]);
+	for (int r = 0; r < ROWS; r++) {
+		float q[EACH];
+		if constexpr (MADE)
+			numbers<T, EACH>(q, *(const uint4 *)(made + r * LANES * EACH + part.at));
+		else
+			numbers<T, EACH>(q, row[r].q);
 #pragma unroll
-		for (int r = 0; r < ROWS; r++) {
-			float s = 0;
+		for (int u = 0; u < FEW_KEYS; u++) {
+			float x[EACH], s = 0;
+			numbers<T, EACH>(x, all.key[u]);
 #pragma unroll
 			for (int e = 0; e < EACH; e++)
-				s += row[r].q[e] * x[e];
+				s += q[e] * x[e];
 #pragma unroll
 			for (int m = 1; m < LANES; m *= 2)
 				s += __shfl_xor_sync(0xffffffffu, s, m);
@@ -536,7 +537,7 @@ __device__ inline void few(const gpu_attend &p, const gpu_attend_now *all = NULL
 	const int end = FROM == READY ? part.end : part.room;
 #pragma unroll
 	for (int r = 0; r < ROWS; r++)
-		begin_row<T, EACH>(p, part, row0 + r < rows ? row0 + r : 0, FROM == NOW ? fresh.all + (row0 + r < rows ? r : 0) * HEAD : NULL, row[r]);
+		begin_row<T, EACH, FROM == NOW>(p, part, row0 + r < rows ? row0 + r : 0, row[r]);
 	// all threads of a warp go through the same rounds, since they exchange products
 	for (int first = part.begin; first < end; first += step, j0 += step) {
 		read_pieces<T, FROM>(p, part, j0 + step, groups, next);
@@ -544,10 +545,12 @@ __device__ inline void few(const gpu_attend &p, const gpu_attend_now *all = NULL
 			fresh.add(part, j0, groups, now);
 		if (FROM != READY)
 			keep_pieces<T, FROM>(p, part, j0, groups, now);
-		score_pieces<T, EACH, LANES, ROWS>(p, part, row, now, j0, groups, score);
+		score_pieces<T, EACH, LANES, ROWS, FROM == NOW>(p, part, row, fresh.all, now, j0, groups, score);
 		see<T, EACH, ROWS>(row, score, now);
 		now = next;
 	}
+	if (FROM == NOW)
+		let_next_begin(); // not before: the weights that it reads ahead would hold up the keys
 	put_rows<T, HEAD, ROWS, CLUSTERED>(p, part, row0, row);
 }
 
@@ -568,6 +571,10 @@ template <typename T> __device__ inline void join_parts(const gpu_attend &p)
 	}
 }
 
+// Registers of a thread of an attention that makes its new rows: beside a block of 256 threads there is room for one of gemv_ring.cu for up to
+// eight rows, but not for another one of the attention, which takes less time on a processor of its own.
+enum { BESIDE_PRODUCT = 160 };
+
 // __grid_constant__: threads would copy the parameters to memory of their own, where a function takes their address.
 #define FEW(T, HEAD, ROWS)                                                                                             \
 	extern "C" __global__ void __launch_bounds__(256) attend_few_##T##_##HEAD##_##ROWS(const __grid_constant__ gpu_attend p)         \
@@ -580,9 +587,8 @@ template <typename T> __device__ inline void join_parts(const gpu_attend &p)
 		start_early();                                                                                        \
 		few<T, HEAD, ROWS, MAKE, false>(p);                                                                           \
 	}                                                                                                              \
-	extern "C" __global__ void __launch_bounds__(256) attend_now_##T##_##HEAD##_##ROWS(const __grid_constant__ gpu_attend_now p)     \
+	extern "C" __global__ void __maxnreg__(BESIDE_PRODUCT) attend_now_##T##_##HEAD##_##ROWS(const __grid_constant__ gpu_attend_now p)     \
 	{                                                                                                              \
-		let_next_begin();                                                                                      \
 		few<T, HEAD, ROWS, NOW, false>(p.attend, &p);                                                          \
 	}
 #ifdef CLUSTERS
@@ -593,11 +599,10 @@ template <typename T> __device__ inline void join_parts(const gpu_attend &p)
 		start_early();                                                                                        \
 		few<T, HEAD, ROWS, MAKE, true>(p);                                                                     \
 	}                                                                                                              \
-	extern "C" __global__ void CLUSTER(NEAR_PARTS) __launch_bounds__(256)                                          \
+	extern "C" __global__ void CLUSTER(NEAR_PARTS) __maxnreg__(BESIDE_PRODUCT)                                     \
 		attend_now_near_##T##_##HEAD##_##ROWS(const __grid_constant__ gpu_attend_now p)                        \
 	{                                                                                                              \
 		cluster_arrive();                                                                                      \
-		let_next_begin();                                                                                      \
 		few<T, HEAD, ROWS, NOW, true>(p.attend, &p);                                                           \
 	}
 #else

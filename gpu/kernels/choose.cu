@@ -47,6 +47,9 @@ struct larger_rank {
 extern "C" __global__ void choose_ids(const gpu_choose p)
 {
 	const i64 row = blockIdx.x;
+	// Read while the scores are: the fault lies in the host's memory, which takes longer than all the rest.
+	const i64 last = threadIdx.x ? 0 : p.wide ? ((const i64 *)p.ids)[row] : ((const i32 *)p.ids)[row];
+	const i64 fault = threadIdx.x || row ? 0 : (i64)*p.fault;
 	u64 best = p.type == T_F32 ? best_of(p, (const u32 *)p.scores + row * p.step)
 				   : best_of(p, (const u16 *)p.scores + row * p.step);
 
@@ -54,7 +57,6 @@ extern "C" __global__ void choose_ids(const gpu_choose p)
 	if (threadIdx.x)
 		return;
 	i64 id = best >> 32 ? (i64)(0xffffffffu - (u32)best) : -1;
-	const i64 last = p.wide ? ((const i64 *)p.ids)[row] : ((const i32 *)p.ids)[row];
 	for (i64 k = 0; k < p.nuntil; k++)
 		if (p.until[k] == last)
 			id = last;
@@ -64,5 +66,5 @@ extern "C" __global__ void choose_ids(const gpu_choose p)
 	else
 		((i32 *)p.ids)[row] = id < 0 ? 0 : (i32)id;
 	if (!row)
-		p.chosen[gridDim.x] = (i64)*p.fault;
+		p.chosen[gridDim.x] = fault;
 }

@@ -138,9 +138,19 @@ template <typename T> __device__ inline u32 normalized(u32 x, float factor, u32 
 template <int HALVES> struct Stage {
 	uint4 b[COLUMNS / BAND][CHUNK][BAND / PIECE], a[HALVES * HALF][CHUNK / PIECE], scale[CHUNK / PIECE];
 
-	__device__ inline uint4 *piece_b(int row, int piece)
+	// The place of a piece of B in bytes. turned(place, n) is that of the piece 2 n farther in the same row of a band, or of the same
+	// piece 2 n rows farther, but for what lies between these rows.
+	__device__ inline static int place_b(int row, int piece)
 	{
-		return &b[piece / 8][row][(piece ^ row) % 8];
+		return ((piece / 8 * CHUNK + row) * (BAND / PIECE) + (piece ^ row) % 8) * (int)sizeof(uint4);
+	}
+	__device__ inline static int turned(int place, int n)
+	{
+		return place ^ 2 * n * (int)sizeof(uint4);
+	}
+	__device__ inline uint4 *at(int place)
+	{
+		return (uint4 *)((char *)b + place);
 	}
 	__device__ inline uint4 *piece_a(int row, int piece)
 	{
@@ -148,55 +158,71 @@ template <int HALVES> struct Stage {
 	}
 };
 
-// A warp's way through its chunks: the chunks of a block's rows of B, one after the other, are dealt to its warps.
+// A warp's way through its chunks: the chunks of a block's rows of B, one after the other, are dealt to its warps. What a thread reads
+// next is kept: a few blocks must read all of B, and would otherwise wait for the arithmetic of addresses.
 template <typename T, int HALVES> struct Way {
+	static const int WIDE = COLUMNS / PIECE; // threads beside one another
 	Stage<HALVES> *ring;
 	const gpu_gemm &p;
-	const T *b; // where this thread's columns begin
+	const T *b; // where this thread's columns of the next chunk begin
 	bool there; // they exist
-	const T *scale;
-	int k0, n; // first row of B, chunks
+	const T *a, *scale; // where this thread's row of A begins, and the scale
+	int stop; // behind the last row of B of this block
 
-	__device__ inline int row_of(int i) const
+	__device__ inline Way(Stage<HALVES> *ring, const gpu_gemm &p, const T *b0, bool there, const T *scale, int first, int stop)
+	    : ring(ring), p(p), there(there), scale(scale), stop(stop)
 	{
-		return k0 + i * WARPS * CHUNK;
+		const int lane = threadIdx.x % 32, row = lane / 2;
+		b = b0 + (first + lane / WIDE) * p.b_row;
+		a = row < (int)p.m ? (const T *)p.a + row * p.a_row + lane % 2 * PIECE : NULL;
 	}
-	__device__ inline void read_b(int i)
+	// Chunks are read one after the other; k is the first row of this one.
+	__device__ inline void read_b(Stage<HALVES> &to, int k)
 	{
-		const int WIDE = COLUMNS / PIECE, piece = threadIdx.x % WIDE, row0 = threadIdx.x % 32 / WIDE, k = row_of(i) + row0;
-		const T *from = b + k * p.b_row;
-		if (i >= n)
+		const int lane = threadIdx.x % 32, place = Stage<HALVES>::place_b(lane / WIDE, lane % WIDE);
+		if (k >= stop)
 			return;
+		const bool more = there && k + CHUNK / 2 < stop; // K is a multiple of PIECE, half of a chunk
+		const T *from = b;
 #pragma unroll
-		for (int r = 0; r < CHUNK; r += 32 / WIDE)
-			fetch16(ring[i % STAGES].piece_b(row0 + r, piece), from + r * p.b_row, there && k + r < (int)p.k);
-		if (scale && threadIdx.x % 32 < CHUNK / PIECE) {
-			const int at = row_of(i) + threadIdx.x % 32 * PIECE;
-			fetch16(&ring[i % STAGES].scale[threadIdx.x % 32], scale + (at < (int)p.k ? at : 0), at < (int)p.k);
-		}
+		for (int n = 0; n < CHUNK * WIDE / 32; n++, from += 32 / WIDE * p.b_row)
+			fetch16(to.at(Stage<HALVES>::turned(place, n % 4) + 2 * n * BAND * (int)sizeof(T)), from, n < 4 ? there : more);
+		if (scale && lane < CHUNK / PIECE)
+			fetch16(&to.scale[lane], scale + k + lane * PIECE, k + lane * PIECE < stop);
+		b += WARPS * CHUNK * p.b_row;
 	}
-	__device__ inline void read_a(int i)
+	__device__ inline void read_a(Stage<HALVES> &to, int k)
 	{
-		const int row = threadIdx.x % 32 / 2, piece = threadIdx.x % 2, k = row_of(i) + piece * PIECE;
-		const bool there = row < (int)p.m && k < (int)p.k;
-		if (i < n && row < HALVES * HALF)
-			fetch16(ring[i % STAGES].piece_a(row, piece), (const T *)p.a + (there ? row * p.a_row + k : 0), there);
+		const int row = threadIdx.x % 32 / 2, piece = threadIdx.x % 2;
+		if (k < stop && row < HALVES * HALF)
+			fetch16(to.piece_a(row, piece), a ? a + k : (const T *)p.a, a && k + piece * PIECE < stop);
 	}
-	__device__ inline void begin_a()
+	__device__ inline void begin_a(int first)
 	{
 #pragma unroll
 		for (int i = 0; i < STAGES; i++) {
-			read_a(i);
+			read_a(ring[i], first + i * WARPS * CHUNK);
 			fetch_end();
 		}
 	}
-	// Adds the products of chunk i. The tensor cores take columns of B as rows, and rows of A as columns.
-	__device__ inline void multiply(int i, const float *factor, float sum[COLUMNS / 16][HALVES][4])
+	// Lets the next kernel begin if all chunks from row k on have been asked for: what it reads ahead would come before them.
+	__device__ inline void let_next(int k) const
 	{
+		if (k + STAGES * WARPS * CHUNK >= stop)
+			let_next_begin();
+	}
+	// Adds the products of a chunk. The tensor cores take columns of B as rows, and rows of A as columns.
+	__device__ inline void multiply(Stage<HALVES> &stage, const float *factor, float sum[COLUMNS / 16][HALVES][4])
+	{
+		enum { AHEAD = 4 / HALVES }; // matrices of B on their way to registers, as many as there are left
 		const int lane = threadIdx.x % 32, row = lane / 16 * 8 + lane % 8, side = lane / 8 % 2;
-		Stage<HALVES> &stage = ring[i % STAGES];
-		u32 a[4], b[4];
+		const int place = Stage<HALVES>::place_b(row, side);
+		u32 a[4], b[AHEAD][4];
+		auto read = [&](int j) { matrices_turned(b[j % AHEAD], stage.at(Stage<HALVES>::turned(place, j % 4) + j / 4 * CHUNK * BAND * (int)sizeof(T))); };
 		matrices(a, stage.piece_a(row % (HALVES * HALF), side));
+#pragma unroll
+		for (int j = 0; j < AHEAD - 1; j++)
+			read(j);
 		if (scale) {
 #pragma unroll
 			for (int h = 0; h < 2 * HALVES; h++)
@@ -204,10 +230,11 @@ template <typename T, int HALVES> struct Way {
 		}
 #pragma unroll
 		for (int j = 0; j < COLUMNS / 16; j++) {
-			matrices_turned(b, stage.piece_b(row, 2 * j + side));
+			if (j + AHEAD - 1 < COLUMNS / 16)
+				read(j + AHEAD - 1);
 #pragma unroll
 			for (int h = 0; h < HALVES; h++)
-				mma(sum[j][h], b, a[2 * h], a[2 * h + 1], T());
+				mma(sum[j][h], b[j % AHEAD], a[2 * h], a[2 * h + 1], T());
 		}
 	}
 };
@@ -331,49 +358,46 @@ template <typename T, int HALVES, int SIZE, bool GATE> __device__ inline void ri
 	Stage<HALVES> *const stages = (Stage<HALVES> *)room;
 	const int warp = threadIdx.x / 32, rank = blockIdx.x % SIZE;
 	const int chunks = (int)((p.k + CHUNK - 1) / CHUNK), each = (chunks + SIZE - 1) / SIZE;
-	const int first = rank * each + warp, end = rank * each + each < chunks ? rank * each + each : chunks;
+	const int first = (rank * each + warp) * CHUNK, stop = (rank + 1) * each < chunks ? (rank + 1) * each * CHUNK : (int)p.k;
 	const int64_t col0 = tile * (int64_t)(GATE ? BAND : COLUMNS);
 	const int piece = threadIdx.x % (COLUMNS / PIECE);
 	const int64_t col = col0 + (GATE ? piece % (BAND / PIECE) : piece) * PIECE;
 	const T *const b = (const T *)(GATE && piece >= BAND / PIECE ? job.all.job[1].b : p.b);
 	const bool there = col < p.n;
-	Way<T, HALVES> way = {stages + warp * STAGES,
-			      p,
-			      b + (there ? col : 0),
-			      there,
-			      (const T *)job.scale,
-			      first * CHUNK,
-			      first < end ? (end - first + WARPS - 1) / WARPS : 0};
+	Way<T, HALVES> way(stages + warp * STAGES, p, b + (there ? col : 0), there, (const T *)job.scale, first, stop);
 	float sum[COLUMNS / 16][HALVES][4] = {}, factor[HALVES] = {}; // of rows threadIdx.x % 32 / 4, and so on
 
 	if (SIZE > 1)
 		cluster_arrive();
-	begin_product(p, [&] {
+	read_ahead(p, [&] {
 #pragma unroll
 		for (int i = 0; i < STAGES; i++) {
-			way.read_b(i);
+			way.read_b(way.ring[i], first + i * WARPS * CHUNK);
 			fetch_end();
 		}
 	});
 	if (job.scale && !job.known)
-		find_norms<T>(p, job.epsilon, norms, [&] { way.begin_a(); });
+		find_norms<T>(p, job.epsilon, norms, [&] { way.begin_a(first); });
 	else
-		way.begin_a();
+		way.begin_a(first);
 	if (job.scale) {
 		const float known = job.known ? known_norm(p, job.known, job.epsilon) : norms.factor[threadIdx.x % 32 / 2];
 #pragma unroll
 		for (int h = 0; h < HALVES; h++)
 			factor[h] = __shfl_sync(0xffffffffu, known, h * 2 * HALF + threadIdx.x % 32 / 4 * 2);
 	}
+	way.let_next(first);
 #pragma unroll 1
-	for (int i = 0; i < way.n; i++) {
+	for (int i = 0, k = first; k < stop; i = i + 1 < STAGES ? i + 1 : 0, k += WARPS * CHUNK) {
+		Stage<HALVES> &stage = way.ring[i];
 		fetch_wait<STAGES - 1>(); // all but the copies of later chunks
 		__syncwarp();
-		way.multiply(i, factor, sum);
+		way.multiply(stage, factor, sum);
 		__syncwarp();
-		way.read_b(i + STAGES);
-		way.read_a(i + STAGES);
+		way.read_b(stage, k + STAGES * WARPS * CHUNK);
+		way.read_a(stage, k + STAGES * WARPS * CHUNK);
 		fetch_end();
+		way.let_next(k + WARPS * CHUNK);
 	}
 	__syncthreads(); // nobody needs the ring any more
 	float *part = (float *)room, *all = (float *)(stages + WARPS * STAGES);

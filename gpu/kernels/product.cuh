@@ -22,13 +22,18 @@ template <typename T, typename C> __device__ inline void put_product(const gpu_g
 	((T *)p.y)[at] = product_of<T>(p, at, c, v);
 }
 
-// Reads the first of B, which nobody writes if it is a weight: that may be done while the kernel before this one still runs.
-template <typename READ> __device__ inline void begin_product(const gpu_gemm &p, const READ &read)
+// Reads the first of B, which nobody writes if it is a weight: that may be done while the kernel before this one still runs. Waits for
+// that kernel.
+template <typename READ> __device__ inline void read_ahead(const gpu_gemm &p, const READ &read)
 {
-	let_next_begin();
 	if (!p.b_is_weight)
 		wait_for_previous();
 	read();
 	if (p.b_is_weight)
 		wait_for_previous();
+}
+template <typename READ> __device__ inline void begin_product(const gpu_gemm &p, const READ &read)
+{
+	let_next_begin();
+	read_ahead(p, read);
 }

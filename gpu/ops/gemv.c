@@ -84,8 +84,8 @@ static bool in_rings(const struct site *s, const struct gpu_gemm *j)
 
 	return (T_BIT(gpu_type(s, 0)) & (T_BIT(DT_F16) | T_BIT(DT_BF16))) &&
 	       j->m <= MOST_HALF_ROWS && j->b_col == 1 && j->k % piece == 0 && j->n % piece == 0 &&
-	       j->b_row % piece == 0 && (j->m == 1 || j->a_row % piece == 0) && j->k < INT32_MAX &&
-	       j->n >= RING_LEAST / j->k && gpu_can_launch_early(f) &&
+	       j->b_row % piece == 0 && (j->m == 1 || j->a_row % piece == 0) &&
+	       j->k < INT32_MAX / 2 && j->n >= RING_LEAST / j->k && gpu_can_launch_early(f) &&
 	       f->shared_memory >= RING_SHARED + RING_OWN_SHARED;
 }
 

@@ -20,6 +20,7 @@
 #undef __noinline__
 #undef __forceinline__
 #undef __launch_bounds__
+#undef __maxnreg__
 #undef __grid_constant__
 #undef __align__
 #define __device__
@@ -33,6 +34,7 @@
 #endif
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __maxnreg__(...)
 #define __grid_constant__
 #define __align__(n) __attribute__((aligned(n)))
 
