@@ -1009,6 +1009,35 @@ static inline __attribute__((always_inline)) __m256i requantize_eight(const void
 	q = _mm256_min_ps(_mm256_max_ps(q, low), high); /* max gives low for NaN */
 	return _mm256_and_si256(ADD(_mm256_cvtps_epi32(q), zero), SPLAT(255));
 }
+
+/* All codes but the last ones, if they are no eight. Returns how many there are. */
+static inline __attribute__((always_inline)) int64_t requantize_many(const void *x, const bool floats,
+								     const int32_t *add, uint8_t *y,
+								     int64_t n, const float *scale,
+								     int step, int32_t zero,
+								     float lo, float hi)
+{
+	const int32_t *whole = x;
+	int64_t i = 0;
+	const __m256 l = _mm256_set1_ps(lo), h = _mm256_set1_ps(hi), one = _mm256_set1_ps(*scale);
+	const __m256i z = SPLAT(zero), order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+#define EIGHT(at)                                                                                  \
+	requantize_eight(whole + (at), floats, add ? add + (at) : NULL,                            \
+			 step ? _mm256_loadu_ps(scale + (at)) : one, l, h, z)
+	for (; i + 32 <= n; i += 32) {
+		__m256i a = _mm256_packs_epi32(EIGHT(i), EIGHT(i + 8));
+		__m256i b = _mm256_packs_epi32(EIGHT(i + 16), EIGHT(i + 24));
+		STORE(y + i, _mm256_permutevar8x32_epi32(_mm256_packus_epi16(a, b), order));
+	}
+	for (; i + 8 <= n; i += 8) {
+		__m256i v = EIGHT(i);
+		__m128i a =
+			_mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+		_mm_storel_epi64((__m128i *)(void *)(y + i), _mm_packus_epi16(a, a));
+	}
+#undef EIGHT
+	return i;
+}
 #endif
 
 /* The sums x are floats, or else integers, to which `add` is added if it is not NULL. */
@@ -1039,23 +1068,7 @@ static inline __attribute__((always_inline)) void requantize_sums(const void *x,
 						 _mm512_add_epi32(_mm512_cvtps_epi32(q), zw));
 	}
 #elif SIMD_LEVEL == 3
-	const __m256 l = _mm256_set1_ps(lo), h = _mm256_set1_ps(hi), one = _mm256_set1_ps(*scale);
-	const __m256i z = SPLAT(zero), order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-#define EIGHT(at)                                                                                  \
-	requantize_eight(whole + (at), floats, add ? add + (at) : NULL,                            \
-			 step ? _mm256_loadu_ps(scale + (at)) : one, l, h, z)
-	for (; i + 32 <= n; i += 32) {
-		__m256i a = _mm256_packs_epi32(EIGHT(i), EIGHT(i + 8));
-		__m256i b = _mm256_packs_epi32(EIGHT(i + 16), EIGHT(i + 24));
-		STORE(y + i, _mm256_permutevar8x32_epi32(_mm256_packus_epi16(a, b), order));
-	}
-	for (; i + 8 <= n; i += 8) {
-		__m256i v = EIGHT(i);
-		__m128i a =
-			_mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
-		_mm_storel_epi64((__m128i *)(void *)(y + i), _mm_packus_epi16(a, a));
-	}
-#undef EIGHT
+	i = requantize_many(x, floats, add, y, n, scale, step, zero, lo, hi);
 #elif SIMD_LEVEL == 2
 	__m128 l = _mm_set1_ps(lo), h = _mm_set1_ps(hi), one = _mm_set1_ps(*scale);
 	__m128i z = _mm_set1_epi32(zero), byte = _mm_set1_epi32(255);

@@ -353,6 +353,11 @@ void onednn_drop(struct step *step)
 		(void)step;                                                                        \
 		return FAIL(d, E_LIBRARY, .actual = onednn_about());                               \
 	}
+bool onednn_qconv_of_bytes(const struct site *s)
+{
+	(void)s;
+	return false;
+}
 ABSENT(conv)
 ABSENT(qconv)
 ABSENT(deconv)

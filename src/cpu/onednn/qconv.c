@@ -177,6 +177,11 @@ bool onednn_qconv_accepts(const struct site *s, struct why *w)
 	return true;
 }
 
+bool onednn_qconv_of_bytes(const struct site *s)
+{
+	return onednn_usable(NULL) && plain_weights(s) && sums_are_exact(s);
+}
+
 /* Reads the inputs that are known: scales, zero points and bias. */
 static void read_numbers(struct qconv *q, const struct site *s)
 {
