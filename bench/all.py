@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything that is compared with its peers, on one device, as one table.
 
-    all.py cpu  --models DIR [--published DIR] [--threads 1,2] [--rounds 5] [--only fp32,bf16,8-bit,operators,start] [--write FILE]
+    all.py cpu  --models DIR [--published DIR] [--threads 1,2] [--rounds 5] [--isa avx2] [--only fp32,bf16,8-bit,operators,start] [--write FILE]
     all.py cuda --models DIR [--batches 1,8,32] [--only tf32,fp16,fp32,decoding,8-bit,start] [--write FILE]
 
 DIR of --models has the exported networks with their weights (NAME.ts32.onnx and, for a GPU, NAME.ts16.onnx or NAME.free16.onnx),
@@ -59,7 +59,7 @@ def published(a):
 
 
 def of_models(a, what, models, precision="fp32"):
-    options = argparse.Namespace(latency=f"{a.build}/bench/latency", rounds=a.rounds, isa=None, precision=precision, dims={"seq": 128})
+    options = argparse.Namespace(latency=f"{a.build}/bench/latency", rounds=a.rounds, precision=precision, dims={"seq": 128})
     for threads in a.threads:
         for model in models:
             got = cpu.measure(options, model, threads)
@@ -106,12 +106,12 @@ def on_cpu(a):
     flags = cpu.machine()
     parts = {
         "fp32": lambda: of_models(a, "fp32", synthetic(a) + published(a)),
-        "bf16": lambda: of_models(a, "bf16", synthetic(a), "bf16") if "bf16" in flags else [],
+        "bf16": lambda: of_models(a, "bf16", synthetic(a), "bf16") if "bf16" in flags and not a.isa else [],
         "8-bit": lambda: of_models(a, "8-bit", eight_bit(a)),
         "operators": lambda: operators(a),
         "start": lambda: start(a),
     }
-    head = f"{flags}\n\nONNX Runtime {cpu.version('onnxruntime')}, OpenVINO {cpu.version('openvino')}; {a.rounds} round{'s' if a.rounds > 1 else ''}. bf16 is compared with OpenVINO, 8-bit with ONNX Runtime alone."
+    head = f"{flags}\n\nONNX Runtime {cpu.version('onnxruntime')}, OpenVINO {cpu.version('openvino')}; {a.rounds} round{'s' if a.rounds > 1 else ''}. bf16 is compared with OpenVINO, 8-bit with ONNX Runtime alone.{' Limited to ' + a.isa + ' (bench/limit.c).' if a.isa else ''}"
     return head, parts, ("threads", "ONNX Runtime, OpenVINO, ms")
 
 
@@ -203,9 +203,11 @@ def main():
     p.add_argument("--threads", type=numbers, default=[1, 2])
     p.add_argument("--batches", type=numbers, default=[1, 8, 32])
     p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--isa", help="cpu: avx2, avx512, vnni: as on a processor without what came later")
     p.add_argument("--only", type=lambda s: s.split(","))
     p.add_argument("--write", type=pathlib.Path)
     a = p.parse_args()
+    compare.limit(a.isa, f"{a.build}/bench/latency")
     head, parts, columns = on_cpu(a) if a.device == "cpu" else on_gpu(a)
     if a.only and (unknown := set(a.only) - set(parts)):
         p.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(parts)}")
