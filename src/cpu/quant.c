@@ -465,6 +465,13 @@ static bool to_whole_bytes(const struct site *s, struct why *w)
 	       refuse(w, "codes of less than a byte");
 }
 
+/* Weights that oneDNN multiplies exactly as bytes are its own: it is faster with them. */
+static bool picture_accepts(const struct site *s, struct why *w)
+{
+	return qpicture_accepts(s, w) &&
+	       (!onednn_qconv_of_bytes(s) || refuse(w, "weights whose products cannot saturate"));
+}
+
 const struct kernel cpu_quant[] = {
 	{.op = "QuantizeLinear",
 	 .flags = K_ANY_LAYOUT,
@@ -511,14 +518,14 @@ const struct kernel cpu_quant[] = {
 	 .flags = K_REFERENCE,
 	 .reshape = conv_integer_reshape,
 	 .run = conv_integer_run},
-	{.op = "QLinearConv", .accepts = qpicture_accepts, .reshape = qpicture_reshape, .run = qpicture_run},
+	{.op = "QLinearConv", .accepts = picture_accepts, .reshape = qpicture_reshape, .run = qpicture_run},
 	{.op = "QLinearConv", ONEDNN(qconv)},
 	{.op = "QLinearConv",
 	 .flags = K_REFERENCE,
 	 .reshape = qlinear_conv_reshape,
 	 .run = qlinear_conv_run},
 	{.op = "com.microsoft::QLinearConv",
-	 .accepts = qpicture_accepts,
+	 .accepts = picture_accepts,
 	 .reshape = qpicture_reshape,
 	 .run = qpicture_run},
 	{.op = "com.microsoft::QLinearConv", ONEDNN(qconv)},

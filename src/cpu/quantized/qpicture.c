@@ -9,7 +9,6 @@
 #include "backend/weight_store.h"
 #include "base/pool.h"
 #include "cpu/math/move.h"
-#include "cpu/onednn/onednn.h"
 #include "cpu/math/window.h"
 #include "cpu/quantized/qproduct.h"
 #include "cpu/quantized/quant.h"
@@ -121,7 +120,7 @@ bool qpicture_accepts(const struct site *s, struct why *w)
 		if (i != W && site_in(s, i) &&
 		    !has_numbers(s, i, i == W_SCALE || i == W_ZERO || i == BIAS ? weight->dim[0] : 1))
 			return refuse(w, "input %u is not known before the run", i);
-	return !onednn_qconv_of_bytes(s) || refuse(w, "weights whose products cannot saturate");
+	return true;
 }
 
 static bool plain_window(const struct window *w)
