@@ -337,15 +337,25 @@ static bool place_trial_operands(struct site *s, struct trial *t)
 }
 
 /*
- * Chooses without timing: the first tile that the device has and with which at least three quarters of its processors still
- * get a block, or the tile with most blocks.
+ * Chooses without timing: the first tile with which at least three quarters of the processors still get a block, or the tile with most blocks; where
+ * the copy engine can bring the windows, among its tiles, which took 0.75 of the others' time in all of a resnet50.
  */
 static int guess_tile(const struct site *s, const struct codes_conv *c)
 {
 	const struct gpu_codes_conv *j = &c->job;
 	const struct device_facts *f = cuda_facts(s->device);
 	int64_t enough = f ? f->processors * 3 / 4 : 64;
+	unsigned blocks = 0;
+	int best = -1;
+	struct launch l;
 
+	for (int i = TILES; i < ALL_TILES && blocks < enough; i++)
+		if (plan_tile(s, c, i, &l, NULL) && l.grid.x > blocks) {
+			best = i;
+			blocks = l.grid.x;
+		}
+	if (best >= 0)
+		return best;
 	for (int i = 0; i < TILES; i++)
 		if (f && most_shared(&tiles[i]) + OWN_SHARED <= (unsigned)f->shared_memory &&
 		    tiles[i].columns <= j->n && tiles_of(j, &tiles[i]) >= enough &&
