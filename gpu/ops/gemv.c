@@ -99,10 +99,10 @@ static const char *describe(const struct site *s, const struct fused_gemm *f, st
 		return bad;
 	if (!(T_BIT(gpu_type(s, 0)) & (T_BIT(DT_F32) | T_BIT(DT_F16) | T_BIT(DT_BF16))))
 		return "a type other than float32, float16 and bfloat16";
+	if (!gpu_one_batch(j)) /* several matrices below one another become one of more rows, or of none */
+		return "several matrices";
 	if (j->m < 1 || j->n < 1 || j->k < 1)
 		return "no elements";
-	if (!gpu_one_batch(j))
-		return "several matrices";
 	if (j->a_col != 1 && j->k != 1)
 		return "rows that do not lie in one piece";
 	j->b_is_weight = site_is_weight(s, 1);

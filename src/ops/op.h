@@ -84,7 +84,7 @@ enum op_reduced {
 	REDUCED_NEVER, /* stays fp32, because rounding its inputs could spoil the result */
 	/* computes as well in the smaller type as in fp32: products, norms, activations, short sums */
 	REDUCED_COMPUTES,
-	/* moves elements, or makes means of neighbours: takes the smaller type if its input has the smaller type */
+	/* moves elements, or blends neighbours: takes the smaller type if its input has the smaller type */
 	REDUCED_MOVES
 };
 

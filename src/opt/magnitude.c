@@ -5,6 +5,7 @@
 #include "ops/float8.h"
 #include "ops/fused.h"
 #include "ops/norm.h"
+#include "ops/resize.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -114,6 +115,15 @@ static struct magnitude of_moved(const struct graph *g, const struct node *n,
 	return floats == 1 ? m : unknown;
 }
 
+/* Whether the outputs of a node that moves or blends elements may be larger than these: cubic curves overshoot, and crops have a value of their own. */
+static bool exceeds(const struct node *n)
+{
+	const struct resize *p = n->params;
+
+	return n->op == op_named("Resize") && (p->mode == RESIZE_CUBIC ||
+					       p->coordinate_transformation_mode == COORD_TF_CROP_AND_RESIZE);
+}
+
 static struct magnitude of_node(const struct graph *g, const struct node *n,
 				const struct magnitude *of)
 {
@@ -129,7 +139,8 @@ static struct magnitude of_node(const struct graph *g, const struct node *n,
 		const struct value *v = n->nin > 2 ? node_in(g, n, 2) : x;
 		return (struct magnitude){v ? of[v->id].most : INFINITY, INFINITY};
 	}
-	return n->op->reduced == REDUCED_MOVES && !n->nsub ? of_moved(g, n, of) : unknown;
+	return n->op->reduced == REDUCED_MOVES && !n->nsub && !exceeds(n) ? of_moved(g, n, of)
+									  : unknown;
 }
 
 struct magnitude *magnitudes(struct optimizer *o, const struct graph *g)

@@ -55,7 +55,7 @@ static bool has_output_type(const struct op *op, uint32_t i)
 	return in && out && in->tvar && out->tvar && !strcmp(in->tvar, out->tvar);
 }
 
-/* The value whose elements a REDUCED_MOVES node copies: its first input of the type of the output (not the condition of a Where). */
+/* The value whose elements a REDUCED_MOVES node copies or blends: its first input of the type of the output (not the condition of a Where). */
 static const struct value *moved_value(const struct graph *g, const struct node *n)
 {
 	struct op op = op_resolved(n->op);
@@ -98,16 +98,30 @@ static bool may_be_small(const struct lowering *l, const struct node *n)
 
 /* ---- values in another type ------------------------------------------------------------------ */
 
+/* Whether a product or convolution reads the value. */
+static bool is_multiplied(const struct lowering *l, const struct value *v)
+{
+	static const char *const products[] = {"MatMul", "Gemm",	  "infer::Gemm",
+					       "Conv",	 "ConvTranspose", "infer::Conv"};
+
+	for (uint32_t i = 0; i < v->nusers; i++)
+		for (size_t k = 0; k < sizeof(products) / sizeof(*products); k++)
+			if (l->g->node[v->users[i]]->op == op_named(products[k]))
+				return true;
+	return false;
+}
+
 struct conversion {
 	const float *from;
 	void *to;
 	enum dtype type;
+	float least; /* numbers below it become 0 */
 };
 
 /*
  * Finite numbers beyond the range of the smaller type become its largest number, not infinity: attention masks
- * hold the lowest number of fp32, and a row of -inf would make the softmax NaN. What is denormal in bf16 becomes 0, as processors
- * for bf16 products take it, so that no sums are denormal, on which other instructions are a hundred times as slow.
+ * hold the lowest number of fp32, and a row of -inf would make the softmax NaN. Weights that are denormal in bf16 become 0, as processors
+ * for bf16 products take them, so that no sums are denormal, on which other instructions are a hundred times as slow.
  */
 static void convert_part(void *arg, int64_t begin, int64_t end, int thread)
 {
@@ -119,21 +133,23 @@ static void convert_part(void *arg, int64_t begin, int64_t end, int thread)
 		int64_t n = end - i < 256 ? end - i : 256;
 		for (int64_t k = 0; k < n; k++) {
 			float v = c->from[i + k];
-			bool faint = c->type == DT_BF16 && fabsf(v) < FLT_MIN;
-			part[k] = isinf(v)	 ? v
-				  : v > largest	 ? largest
-				  : v < -largest ? -largest
-				  : faint	 ? copysignf(0, v)
-						 : v;
+			part[k] = isinf(v)	       ? v
+				  : v > largest	       ? largest
+				  : v < -largest       ? -largest
+				  : fabsf(v) < c->least ? copysignf(0, v)
+						       : v;
 		}
 		from_f32(c->type, part, n, c->to, i);
 	}
 }
 
-static const struct tensor *convert_constant(struct lowering *l, const struct tensor *t)
+static const struct tensor *convert_constant(struct lowering *l, const struct value *v)
 {
+	const struct tensor *t = v->init;
 	struct tensor *y = tensor_new(l->g->arena, l->type, &t->shape);
-	struct conversion c = {.from = t->data, .type = l->type};
+	struct conversion c = {.from = t->data,
+			       .type = l->type,
+			       .least = l->type == DT_BF16 && is_multiplied(l, v) ? FLT_MIN : 0};
 
 	if (!y)
 		return NULL;
@@ -164,7 +180,7 @@ static uint32_t value_in_small(struct lowering *l, struct value *v)
 	if (v->id >= l->n || l->lowered[v->id])
 		return v->id;
 	if (l->small[v->id] == NO_VALUE && v->init) {
-		const struct tensor *t = convert_constant(l, v->init);
+		const struct tensor *t = convert_constant(l, v);
 		struct value *y = t ? graph_add_const(l->g, v->name, t) : NULL;
 		if (y)
 			opt_set_const(l->o, l->g, y, t);

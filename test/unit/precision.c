@@ -68,6 +68,23 @@ static void denormal_weights_become_zeros(void)
 	trial_finish(&t);
 }
 
+/* A constant that is added, say, so that nothing is divided by zero. */
+static void other_denormals_stay(void)
+{
+	struct trial t;
+	int found = 0;
+
+	if (start(&t, PRECISION_BF16, "y = Max(MatMul(x, w), Gather(w, 3))")) {
+		for (uint32_t i = 0; i < t.g->nvalues; i++) {
+			const struct tensor *v = t.g->value[i]->init;
+			if (v && tensor_dtype(v) == DT_BF16 && v->shape.rank == 1)
+				found += ((const uint16_t *)v->data)[2] == 0x8001;
+		}
+		CHECK_INT(found, 1);
+	}
+	trial_finish(&t);
+}
+
 static void pictures_stay_small(void)
 {
 	struct trial t;
@@ -138,6 +155,7 @@ int main(void)
 {
 	UNIT(products_become_small);
 	UNIT(denormal_weights_become_zeros);
+	UNIT(other_denormals_stay);
 	UNIT(pictures_stay_small);
 	UNIT(exponentials_stay);
 	UNIT(fp32_is_left_alone);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/math/igemm.h"
 
+#include "base/cancel.h"
 #include "base/pool.h"
 #include "cpu/math/level.h"
 
@@ -44,10 +45,11 @@ static size_t thread_scratch_bytes(int64_t k)
 	return (bytes + 63) & ~(size_t)63;
 }
 
-/* What belongs to a clipped row: with its rests as many bytes as the row, and CLIPPED_MORE for those of a short one. */
+/* What lies behind a row of clipped bytes, in as many bytes as the row has, and CLIPPED_MORE. */
 struct clipped_row {
-	int32_t count; /* of its rests */
-	int32_t sum; /* if it is signed: of its codes less their zero point; what corrects its sums if B has no zero points */
+	int32_t count; /* of its remainders */
+	/* if its codes have lost their zero point: their sum if B has zero points, otherwise what its sums begin with */
+	int32_t correction;
 	struct igemm_rest rest[];
 };
 enum { CLIPPED_MORE = 32 };
@@ -76,8 +78,8 @@ struct job {
 	const struct igemm_kernels *k;
 	char *scratch; /* of the first thread */
 	int16_t *wide; /* room for widened rows, or NULL */
-	bool clipped; /* it has clipped rows instead, and behind them a struct clipped_row for each */
-	bool moved;   /* these are signed: they have lost their zero points */
+	bool clipped; /* `wide` has clipped rows instead, and behind them a struct clipped_row for each */
+	bool moved;   /* the zero points have been taken off the clipped rows, whose bytes are signed then */
 	int64_t rows; /* in a block, which is multiplied at once */
 	int64_t parts; /* blocks that are multiplied by themselves: 1 if a group of panels has all rows */
 };
@@ -88,7 +90,7 @@ static int16_t *wide_rows(const struct igemm *g, void *scratch, int thread)
 	size_t bytes = (size_t)g->m * wide_row_bytes(g->k);
 	char *all = (char *)scratch + (size_t)pool_threads() * thread_scratch_bytes(g->k);
 
-	return has_wide_rows(g->m) && !g->narrow && !g->narrow_rows
+	return has_wide_rows(g->m) && g->k > 0 && !g->narrow && !g->narrow_rows
 		       ? (int16_t *)(void *)(all + (size_t)thread * ((bytes + 63) & ~(size_t)63))
 		       : NULL;
 }
@@ -118,15 +120,15 @@ static void clip_piece(void *arg, int64_t begin, int64_t end, int thread)
 		r->count = (int32_t)j->k->clip(a, g->k, j->moved, zero, clipped_bytes(j, m),
 					       r->rest, room / (int64_t)sizeof(*r->rest));
 		if (j->moved)
-			r->sum = (int32_t)(((uint32_t)j->k->sum_bytes(a, g->k, 0) -
+			r->correction = (int32_t)(((uint32_t)j->k->sum_bytes(a, g->k, 0) -
 					    (uint32_t)g->k * (uint32_t)zero) *
 					   (g->b_zero ? 1 : (uint32_t)-IGEMM_FLIP));
 	}
 }
 
 /*
- * Clips the rows where that pays: with enough columns, and with rests for few fours of k only, as each takes twice the time of a
- * four. Codes of activations mostly lie close to their zero point.
+ * Clips the rows if that pays: if there are enough columns, and if few groups of four values of k have a remainder, which takes twice the
+ * time of a group. Codes of activations mostly lie close to their zero point.
  */
 static bool clip_rows(struct job *j)
 {
@@ -134,14 +136,16 @@ static bool clip_rows(struct job *j)
 	const struct igemm *g = j->g;
 	int64_t rests = 0, most = g->m * igemm_depth(g->k) / (4 * FOURS_OF_A_REST);
 
-	if (g->a_signed || g->n < LEAST_COLUMNS)
+	if (g->a_signed || g->n < LEAST_COLUMNS || g->k < 1)
 		return false;
 	j->moved = g->a_zero && *g->a_zero >= IGEMM_FAR_ZERO;
 	pool_for(g->m, 1 + (1 << 14) / igemm_depth(g->k), clip_piece, j);
 	for (int64_t m = 0; m < g->m && rests >= 0 && rests <= most; m++)
 		rests = clipped_row(j, m)->count < 0 ? -1 : rests + clipped_row(j, m)->count;
-	j->moved &= rests >= 0 && rests <= most;
-	return rests >= 0 && rests <= most;
+	/* a run that is cancelled leaves out rows, whose remainders are then undefined */
+	bool pays = rests >= 0 && rests <= most && !cancel_requested();
+	j->moved &= pays;
+	return pays;
 }
 
 static int64_t wide_parts(const struct igemm *g)
@@ -201,7 +205,7 @@ static void multiply_rows(const struct job *j, struct igemm_block *b, int64_t n0
 	} else if (j->clipped) {
 		b->a = clipped_bytes(j, m);
 		b->a_signed = j->moved;
-		b->start = j->moved && !g->b_zero ? &clipped_row(j, m)->sum : NULL;
+		b->start = j->moved && !g->b_zero ? &clipped_row(j, m)->correction : NULL;
 		b->start_row = (b->lda + CLIPPED_MORE) / (int64_t)sizeof(*b->start);
 		j->k->panels_clipped(b);
 		for (int64_t r = 0; r < b->m; r++)
@@ -215,14 +219,14 @@ static void multiply_rows(const struct job *j, struct igemm_block *b, int64_t n0
 	}
 }
 
-/* Takes zero points off the sums of row m. Clipped rows have lost theirs. */
+/* Takes zero points off the sums of row m, but that of a row of A which has lost it already. */
 static void correct_row(const struct job *j, int32_t *sums, int64_t cols, int64_t m,
 			const int32_t *column, const int32_t *zero)
 {
 	const struct igemm *g = j->g;
 
 	if (j->moved)
-		j->k->correct(sums, cols, 0, column, clipped_row(j, m)->sum, zero);
+		j->k->correct(sums, cols, 0, column, clipped_row(j, m)->correction, zero);
 	else
 		j->k->correct(sums, cols, g->a_zero ? g->a_zero[m] : 0, column,
 			      g->b_zero ? g->a_rest[m] : 0, zero);
@@ -312,10 +316,10 @@ static void split_blocks(struct job *j)
 
 void igemm_run(const struct igemm *g, void *scratch)
 {
-	struct job j = job_of(g, scratch, 0);
-
 	if (group_count(g) < 1)
 		return;
+	struct job j = job_of(g, scratch, 0);
+
 	split_blocks(&j);
 	int64_t work = g->m / j.parts * g->k * IGEMM_NR * IGEMM_GROUP;
 	j.clipped = j.wide && clip_rows(&j);
@@ -327,9 +331,11 @@ void igemm_run(const struct igemm *g, void *scratch)
 
 void igemm_run_alone(const struct igemm *g, void *scratch, int thread)
 {
+	if (group_count(g) < 1)
+		return;
 	struct job j = job_of(g, scratch, thread);
 
-	if (j.wide && group_count(g) > 0)
+	if (j.wide)
 		widen_piece(&j, 0, wide_pieces(&j), thread);
 	groups_piece(&j, 0, group_count(g), thread);
 }

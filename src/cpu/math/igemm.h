@@ -34,8 +34,8 @@ struct igemm_narrow {
 };
 
 /*
- * What rows of codes lack after they were clipped, so that products of any two with any bytes of B fit in 16 bits: without VNNI such
- * bytes are multiplied by weights of the whole range in three quarters of the time.
+ * A remainder: what four codes of a row have lost by clipping. Clipped rows hold codes of which any two, multiplied by any two bytes of B,
+ * have a sum that fits in 16 bits: without VNNI, such products with weights of the whole range take three quarters of the time.
  */
 struct igemm_rest {
 	int32_t at; /* which four values of k */
@@ -98,7 +98,7 @@ struct igemm_block {
 	int32_t *c;
 	bool a_signed;
 	const int32_t *start; /* panels_clipped: what the sums of each row begin with, or NULL */
-	int64_t start_row;    /* distance of these */
+	int64_t start_row;    /* the elements of `start` from one row to the next */
 };
 /* Rows of bytes: row k begins at base + offset[k], or at base + k * row if offset is NULL. */
 struct igemm_rows {
@@ -127,10 +127,10 @@ struct igemm_kernels {
 		      int16_t *to);
 	void (*panels_wide)(const struct igemm_block *g, const int16_t *a);
 	/*
-	 * clip() writes k codes of a row as igemm_depth(k) bytes of which two that are multiplied together fit, and what these lack to
-	 * rest: codes as they are or, if is_signed, less `zero`, which is 0 to 255. Returns how many rests there are, or -1 if they are more
-	 * than `most`. panels_clipped() multiplies such bytes by a signed B, which moves by IGEMM_FLIP if they are signed,
-	 * add_rest() adds the products of n rests of a row. NULL where widen() is.
+	 * clip() writes k codes of a row as igemm_depth(k) clipped bytes, and what they have lost as remainders: the codes as they are or, if
+	 * is_signed, less `zero`, which is 0 to 255. Returns the number of remainders, or -1 if there are more than `most`.
+	 * panels_clipped() multiplies such bytes by a signed B, to which it adds IGEMM_FLIP if the bytes are signed; add_rest() adds the
+	 * products of a row's n remainders. NULL where widen() is.
 	 */
 	int64_t (*clip)(const uint8_t *a, int64_t k, bool is_signed, int32_t zero, uint8_t *to,
 			struct igemm_rest *rest, int64_t most);
