@@ -119,6 +119,49 @@ static void fp32_is_left_alone(void)
 	trial_finish(&t);
 }
 
+/* Whether a product behind a normalization and a Resize rounds to float8 with a factor that is known before the run. */
+static bool bound_passes_resize(const char *mode)
+{
+	struct shape x = shape_of(4, (int64_t[]){1, 1, 8, 16}),
+		     square = shape_of(2, (int64_t[]){16, 16});
+	struct shape line = shape_of(1, (int64_t[]){16}), four = shape_of(1, (int64_t[]){4}),
+		     none = shape_of(1, (int64_t[]){0});
+	struct trial t;
+	char text[256];
+	bool passes = false;
+
+	trial_start(&t);
+	t.config = (struct run_config){.optimize = OPTIMIZE_FULL, .precision = PRECISION_FP8};
+	trial_input(&t, "x", DT_F32, x);
+	struct tensor *w = tensor_new(&t.model.arena, DT_F32, &square);
+	struct tensor *s = tensor_new(&t.model.arena, DT_F32, &line);
+	struct tensor *scales = tensor_new(&t.model.arena, DT_F32, &four);
+	for (int i = 0; i < 256; i++)
+		((float *)w->data)[i] = (float)(i % 7 - 3) / 3;
+	for (int i = 0; i < 16; i++)
+		((float *)s->data)[i] = 1;
+	for (int i = 0; i < 4; i++)
+		((float *)scales->data)[i] = i == 2 ? 2 : 1;
+	trial_const(&t, "w", w);
+	trial_const(&t, "s", s);
+	trial_const(&t, "scales", scales);
+	trial_const(&t, "none", tensor_new(&t.model.arena, DT_F32, &none));
+	snprintf(text, sizeof(text),
+		 "y = MatMul(Resize(LayerNormalization(x, s), none, scales) {mode=%s}, w)", mode);
+	if (CHECK(trial_text(&t, text) == 0) && CHECK(trial_output(&t, "y")) &&
+	    CHECK_INT(opt_run(&t.model, &cpu_backend, &t.config, &t.diag), 0))
+		passes = only(&t, "infer::Float8") && only(&t, "infer::Float8")->nout == 1;
+	trial_finish(&t);
+	return passes;
+}
+
+/* Curves exceed what they go through, so that a bound of the input is none of the output. */
+static void cubic_resize_has_no_bound(void)
+{
+	CHECK(bound_passes_resize("linear"));
+	CHECK(!bound_passes_resize("cubic"));
+}
+
 /* A normalization and a product round what only products read; a product that does not fit stays fp16. */
 static void products_become_float8(void)
 {
@@ -160,5 +203,6 @@ int main(void)
 	UNIT(exponentials_stay);
 	UNIT(fp32_is_left_alone);
 	UNIT(products_become_float8);
+	UNIT(cubic_resize_has_no_bound);
 	return unit_end();
 }
