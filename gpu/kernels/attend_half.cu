@@ -291,5 +291,5 @@ template <typename T, int HEAD, int BN, Form FORM> __device__ inline void flash(
 #define FORMS(NAME, T, HEAD, BN) FLASH(NAME, T, HEAD, BN, PLAIN) FLASH(NAME, T, HEAD, BN, MASKED) FLASH(NAME, T, HEAD, BN, ANY)
 FORMS(tf32, f32, 64, 32) FORMS(f16, f16, 64, 32) FORMS(bf16, bf16, 64, 32)
 FORMS(tf32, f32, 128, 32) FORMS(f16, f16, 128, 32) FORMS(bf16, bf16, 128, 32)
-// Of few blocks, each of which waits for its own tiles alone: there are half as many.
+// For few blocks, each of which only waits for its own tiles: tiles of twice as many keys are half as many.
 FORMS(tf32_wide, f32, 64, 64)

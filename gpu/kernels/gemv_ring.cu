@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of up to 16 rows by a large matrix B of 16-bit elements whose rows lie in one piece, for devices whose blocks come in
 // clusters: as in each step of a decoder, the time goes into reading B. Each warp has a ring of reads under way in shared memory, and
-// if B is a weight, the ring is full before the kernel ahead has ended. Eight threads beside one another read 128 bytes of a row: with
+// if B is a weight, the ring fills while the kernel ahead still runs. Eight threads beside one another read 128 bytes of a row: with
 // less, the reads take twice as long. The blocks of a cluster share the rows of B, so that all processors read, however few columns
 // there are. Sums are made in float on tensor cores, in an order that only the sizes determine.
 #include "product.cuh"

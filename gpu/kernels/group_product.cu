@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of large matrices on devices whose tensor cores multiply four warps at a time (sm_90a). The copy engine fills a ring
+// Products of 32 rows and more on devices whose tensor cores multiply four warps at a time (sm_90a). The copy engine fills a ring
 // of steps in shared memory, a block goes on from tile to tile, and results leave while the next tile is on its way.
 #include "act.cuh"
 #include "group_product.h"
@@ -123,7 +123,7 @@ template <int COLUMNS, int HEIGHT> struct Group<f32, COLUMNS, HEIGHT> {
 	}
 };
 
-// Of few columns, whose products take less time than one load after the other: A of a whole step is loaded while the step before is multiplied.
+// A tile of 64 columns is multiplied in less time than loads take one after the other: A of a whole step is loaded while the step before is multiplied.
 template <> struct Group<f32, 64, 1> {
 	enum { PARTS = GPU_GROUP_DEPTH / 32 };
 	uint32_t x[2][PARTS][4]; // of a step, and of the one behind it

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_KERNELS_GROUP_PRODUCT_H
 #define GPU_KERNELS_GROUP_PRODUCT_H
-/* Products of large matrices by warpgroups (group_product.cu): parameters and tiles. */
+/* Products of 32 rows and more by warpgroups (group_product.cu): parameters and tiles. */
 #include "params.h"
 
 /* A matrix in memory, and the part of it that is copied at a time, as the driver describes both to the copy engine (CUtensorMap). */

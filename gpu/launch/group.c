@@ -60,7 +60,7 @@ bool gpu_group_suits(const struct device *device, int tile, enum dtype t, int64_
 
 	return m >= of->least &&
 	       (!of->shares ||
-		(gpu_group_steps(t, k) >= of->shares &&
+		(of->shares <= cuda_facts(device)->processors && gpu_group_steps(t, k) >= of->shares &&
 		 (of->stages == GPU_SHARE_FEW || gpu_group_steps(t, k) > GPU_SHARE_FEW * of->shares) &&
 		 gpu_group_blocks(tile, m, n) / MAX_ROUNDS <= cuda_facts(device)->processors));
 }

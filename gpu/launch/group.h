@@ -29,7 +29,7 @@ bool gpu_group_acts(int act);
 void *gpu_group_kernel(const struct site *s, int tile, enum dtype t);
 /* The blocks of a product of m x n elements, those that share a tile counted each. */
 int64_t gpu_group_blocks(int tile, int64_t m, int64_t n);
-/* Whether a tile suits a product of m x n elements, sums of k. */
+/* Whether a tile suits a product of m rows and n columns, whose elements are sums over k. */
 bool gpu_group_suits(const struct device *device, int tile, enum dtype t, int64_t m, int64_t n,
 		     int64_t k);
 /* Steps along k. */

@@ -449,7 +449,7 @@ static void add_text(char *out, size_t room, const char *name, const int64_t *v)
 static void conv_case_text(const struct conv_case *c, size_t version, char *out, size_t room)
 {
 	int n = snprintf(out, room,
-			 "cudnn%zu conv5%s %s%s b%" PRId64 " g%" PRId64 " c%" PRId64 " k%" PRId64
+			 "cudnn%zu conv6%s %s%s b%" PRId64 " g%" PRId64 " c%" PRId64 " k%" PRId64
 			 " act%d,%.9g,%.9g%s%s",
 			 version, c->backward ? "back" : "", dtype_name(c->type),
 			 c->type != DT_F32 ? ""

@@ -324,18 +324,17 @@ static bool place_trial_operands(struct trial *t)
 	int64_t size = gpu_size((enum dtype)j->type), out = gpu_size((enum dtype)result_type(j)),
 		added = gpu_size((enum dtype)addend_type(j));
 	size_t a = operand_bytes(j->trans_a ? j->k : j->m, j->lda, j->batch, j->step_a, size);
-	size_t b = tune_weights_room(
-		&t->b, operand_bytes(j->trans_b ? j->n : j->k, j->ldb, j->batch, j->step_b, size));
+	size_t b = operand_bytes(j->trans_b ? j->n : j->k, j->ldb, j->batch, j->step_b, size);
 	size_t y = operand_bytes(j->m, j->ldy, j->batch, j->step_y, out);
 	size_t r = j->residual ? operand_bytes(j->m, j->ldr, j->batch, j->step_r, added) : 0;
 	size_t bias = operand_bytes(1, j->n, 1, 0, added), factors = 256;
-	char *p = tune_memory(t->lt->device, a + b + y + r + bias + factors + LT_WORKSPACE);
+	char *p = tune_operands(t->lt->device, &t->b, b, j->b_is_weight && j->batch == 1,
+				a + y + r + bias + factors + LT_WORKSPACE);
 
 	if (!p)
 		return false;
 	t->a = p;
-	tune_weights_place(t->lt->device, &t->b, p + a);
-	t->y = p + a + b;
+	t->y = p + a;
 	t->r = t->y + y;
 	t->bias = t->r + r;
 	t->factors = t->bias + bias;
@@ -406,9 +405,9 @@ static const char *key_of(const struct blaslt *lt, const struct blaslt_job *j, s
 	const int64_t n[] = {j->m,   j->n,     j->k,	  j->lda,    j->ldb,	j->ldr,
 			     j->ldy, j->batch, j->step_a, j->step_b, j->step_r, j->step_y};
 	const char *text = arena_printf(
-		a, "cublaslt%zu 2 %s%s %d%d%d%d%d%s", lt->api->p_cublasLtGetVersion(),
+		a, "cublaslt%zu 3 %s%s %d%d%d%d%d%s%s", lt->api->p_cublasLtGetVersion(),
 		dtype_name((enum dtype)j->type), j->tf32 ? "t" : "", j->trans_a, j->trans_b,
-		j->bias, j->residual, j->act,
+		j->bias, j->residual, j->act, j->b_is_weight ? " weight" : "",
 		j->act == BLASLT_RELU ? " NaN" : ""); /* older caches hold some that lose it */
 
 	for (size_t i = 0; i < sizeof(n) / sizeof(*n); i++)

@@ -31,6 +31,7 @@ struct blaslt_job {
 	int32_t tf32; /* f32 operands may be rounded to tf32 before they are multiplied */
 	/* trans_a: a is stored as [k,m]; trans_b: b is stored as [n,k] */
 	int32_t trans_a, trans_b;
+	int32_t b_is_weight; /* b is the same in all runs: it comes from memory in each, which trials imitate */
 	int32_t bias, residual; /* bias: n elements, added to each row; residual: R is read */
 	/* align: bytes to which all pointers are aligned; 0 stands for BLASLT_ALIGN */
 	int32_t act, align;

@@ -95,6 +95,7 @@ static struct blaslt_job library_job(const struct site *s)
 	int64_t n = b->dim[0], k = b->dim[1], count = gpu_count(&site_out(s, 0)->shape);
 
 	return (struct blaslt_job){.type = FLOAT8,
+				   .b_is_weight = 1,
 				   .out = (int32_t)p->type,
 				   .scaled = site_in(s, FLOAT8_S) != NULL,
 				   .trans_b = 1,

@@ -90,18 +90,18 @@ static bool place_trial_operands(const struct site *s, struct trial *t)
 	const struct gpu_gemm *g = &p->of;
 	const int64_t size = gpu_size(p->type), b_row = is_stored_turned(g) ? g->b_col : g->k;
 	const size_t a = (size_t)(g->m * g->a_row * size + 255) & ~(size_t)255,
-		     b = tune_weights_room(&t->b, (size_t)(g->n * b_row * size + 255) & ~(size_t)255),
-		     y = (size_t)(g->m * g->n * size + 255) & ~(size_t)255;
-	char *at = tune_memory(s->device, a + b + 2 * y + (size_t)(g->n * size));
+		     b = (size_t)(g->n * b_row * size + 255) & ~(size_t)255,
+		     y = (size_t)(g->m * g->n * size + 255) & ~(size_t)255,
+		     bias = (size_t)(g->n * size + 255) & ~(size_t)255;
+	char *at = tune_operands(s->device, &t->b, b, site_is_weight(s, 1), a + 2 * y + bias);
 
 	if (!at)
 		return false;
 	t->job = p->job;
 	t->a = at;
-	tune_weights_place(s->device, &t->b, at + a);
-	t->job.y = at + a + b;
-	t->job.r = site_in(s, 3) ? at + a + b + y : NULL;
-	t->job.bias = site_in(s, 2) ? at + a + b + 2 * y : NULL;
+	t->job.y = at + a;
+	t->job.r = site_in(s, 3) ? at + a + y : NULL;
+	t->job.bias = site_in(s, 2) ? at + a + 2 * y : NULL;
 	return true;
 }
 

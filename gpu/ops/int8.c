@@ -259,6 +259,7 @@ static struct blaslt_job library_job(const struct int8_step *k)
 	bool many = j->batches > 1;
 
 	return (struct blaslt_job){.type = DT_I8,
+				   .b_is_weight = 1,
 				   .trans_b = 1,
 				   .m = j->m,
 				   .n = j->n,

@@ -396,6 +396,7 @@ static const char *library_form(const struct site *s, const struct fused_gemm *f
 	*l = (struct library_form){.launches = 1};
 	j->type = (int32_t)gpu_type(s, 0);
 	j->tf32 = j->type == DT_F32 && s->config && s->config->precision == PRECISION_TF32;
+	j->b_is_weight = site_is_weight(s, 1);
 	j->m = g.m, j->n = g.n, j->k = g.k;
 	j->ldy = g.n;
 	j->alpha = g.alpha;

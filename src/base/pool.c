@@ -36,7 +36,7 @@
 
 enum {
 	MAX_THREADS = 512,
-	MAX_SHARES = 64,       /* more threads share */
+	MAX_SHARES = 64,       /* of threads beyond so many, several have one share */
 	CACHE_LINE = 64,       /* bytes */
 	SPIN_MAX = 250 * 1000, /* ns */
 	SPIN_MIN = 2 * 1000,

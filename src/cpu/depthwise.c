@@ -211,8 +211,8 @@ bool depthwise_accepts(const struct site *s, struct why *w)
 	if (!all_are(p->dilations, 1))
 		return refuse(w, "dilations");
 	for (int64_t i = 0; i < p->pads.n; i++)
-		if (p->pads.v[i] < 0)
-			return refuse(w, "negative pads");
+		if (p->pads.v[i] < 0 || p->pads.v[i] > weight->dim[2])
+			return refuse(w, "negative pads, or pads wider than the window");
 	if (site_in(s, 3))
 		return refuse(w, "a residual");
 	if (shape_count(x) < 1 || shape_count(&site_out(s, 0)->shape) < 1)

@@ -46,7 +46,7 @@ bool line_accepts(const struct site *s, struct why *w)
 	for (int64_t i = 0; i < p->strides.n; i++)
 		if (p->strides.v[i] < 1 || p->strides.v[i] > MAX_STRIDE)
 			return refuse(w, "a wide stride");
-	/* as pads that are computed may be none, the size says whether there are some */
+	/* auto_pad leaves `pads` empty: the size of the output says whether there are some */
 	int64_t stride = p->strides.n > 0 ? p->strides.v[p->strides.n - 1] : 1;
 	return (x->dim[last] - weight->dim[last]) / stride + 1 == y->dim[last] || refuse(w, "pads");
 }
@@ -70,7 +70,7 @@ int line_reshape(struct site *s, struct step *step, struct diag *d)
 			   .has_bias = site_in(s, 2) != NULL};
 	l->parts = (l->out + PART - 1) / PART;
 	l->room = PART + (l->taps + l->stride - 1) / l->stride;
-	/* the weights are a tensor, so that the sums cannot be too large */
+	/* the taps are in memory and the stride is small, so that nothing here overflows */
 	l->each = scratch_size((size_t)(l->stride * l->room + l->taps) * sizeof(float));
 	step->workspace = (size_t)pool_threads() * l->each;
 	step->state = l;

@@ -120,8 +120,9 @@ static bool exceeds(const struct node *n)
 {
 	const struct resize *p = n->params;
 
-	return n->op == op_named("Resize") && (p->mode == RESIZE_CUBIC ||
-					       p->coordinate_transformation_mode == COORD_TF_CROP_AND_RESIZE);
+	return n->op == op_named("Resize") &&
+	       (p->mode == RESIZE_CUBIC ||
+		p->coordinate_transformation_mode == COORD_TF_CROP_AND_RESIZE);
 }
 
 static struct magnitude of_node(const struct graph *g, const struct node *n,

@@ -133,11 +133,11 @@ static void convert_part(void *arg, int64_t begin, int64_t end, int thread)
 		int64_t n = end - i < 256 ? end - i : 256;
 		for (int64_t k = 0; k < n; k++) {
 			float v = c->from[i + k];
-			part[k] = isinf(v)	       ? v
-				  : v > largest	       ? largest
-				  : v < -largest       ? -largest
+			part[k] = isinf(v)		? v
+				  : v > largest		? largest
+				  : v < -largest	? -largest
 				  : fabsf(v) < c->least ? copysignf(0, v)
-						       : v;
+							: v;
 		}
 		from_f32(c->type, part, n, c->to, i);
 	}

@@ -516,6 +516,12 @@ static int leave_device(struct session *s, int err, struct diag *d)
 	return err ? err : left;
 }
 
+/* A tensor with more room than positions lies in memory of a stepper's, which begins where kernels take it. */
+static bool is_misplaced(const struct tensor *t, size_t unit)
+{
+	return t->device && t->bytes && !t->room && (uintptr_t)t->data % unit;
+}
+
 /*
  * Makes *in tensors whose addresses kernels take: those of *in, or copies on the device where a caller gave another address. Their memory is
  * kept for later runs.
@@ -528,7 +534,7 @@ static int align_inputs(struct session *s, const struct tensor *const **in, stru
 	int err = 0;
 
 	for (uint32_t i = 0; i < n && unit; i++)
-		odd += (*in)[i]->device && (uintptr_t)(*in)[i]->data % unit;
+		odd += is_misplaced((*in)[i], unit);
 	if (!odd)
 		return 0;
 	if (!s->aligned) {
@@ -538,7 +544,7 @@ static int align_inputs(struct session *s, const struct tensor *const **in, stru
 	for (uint32_t i = 0; i < n && !err; i++) {
 		const struct tensor *t = s->aligned_in[i] = (*in)[i];
 		struct uploaded *u = &s->aligned[i];
-		if (!t->device || !((uintptr_t)t->data % unit))
+		if (!is_misplaced(t, unit))
 			continue;
 		if (u->buffer.ptr && u->buffer.bytes < t->bytes)
 			rt->backend->free(rt->device, &u->buffer);

@@ -7,7 +7,8 @@ load helper
 setup() {
 	root=$BATS_TEST_DIRNAME/../..
 	out=$BATS_TEST_TMPDIR
-	"${CC:-cc}" -shared -fPIC -o "$out/limit.so" "$root/bench/limit.c" -ldl
+	[ "$(uname -m)" = x86_64 ] || skip 'CPUID is an instruction of x86'
+	"${CC:-cc}" -Wall -Wextra -Werror -shared -fPIC -o "$out/limit.so" "$root/bench/limit.c" -ldl
 	LIMIT_ISA=avx2 LD_PRELOAD=$out/limit.so true 2>"$out/why" || skip "$(cat "$out/why")"
 	"${CC:-cc}" -o "$out/look" -pthread -x c - <<-'C'
 		#define _GNU_SOURCE

@@ -604,9 +604,13 @@ def oddities():
 def tiles():
     """The tiles of a product of single pixels, and what makes single pixels of windows."""
     for t, tf32 in (("f32", 1), ("f16", None), ("bf16", None)):
-        for n, cin, cout in ((9, 8, 40), (7, 72, 8), (130, 8, 64)):
+        for n, cin, cout in ((9, 8, 40), (7, 72, 8), (130, 8, 64), (9, 520, 40)):
             c = Case(f"tuned_pixels{n}_{cin}_{cout}_{'tf32' if tf32 else t}", precision=tf32)
             c.end(c.op("Relu", c.op("Conv", c.x(t, 1, cin, n, n), c.w(t, cout, cin, 1, 1), c.w(t, cout))))
+        for cin, known in ((333, True), (1304, True), (1304, False)):
+            c = Case(f"one_pixel{cin}_{'given' if known else 'fed'}_{'tf32' if tf32 else t}", precision=tf32)
+            make = c.w if known else c.x
+            c.end(c.op("Conv", c.x(t, 2, cin, 1, 1, low=-1, high=1), make(t, 40, cin, 1, 1, low=-.1, high=.1), c.w(t, 40)))
         for patch, wide in ((2, 4), (3, 8), (4, 4), (8, 1)):
             c = Case(f"side_by_side{patch}_{'tf32' if tf32 else t}", precision=tf32)
             c.end(c.op("Conv", c.x(t, 2, wide, 4 * patch, 3 * patch), c.w(t, 24, wide, patch, patch), c.w(t, 24), strides=[patch] * 2))

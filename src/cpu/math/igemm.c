@@ -79,7 +79,7 @@ struct job {
 	char *scratch; /* of the first thread */
 	int16_t *wide; /* room for widened rows, or NULL */
 	bool clipped; /* `wide` has clipped rows instead, and behind them a struct clipped_row for each */
-	bool moved;   /* the zero points have been taken off the clipped rows, whose bytes are signed then */
+	bool moved; /* the zero points have been taken off the clipped rows, whose bytes are signed then */
 	int64_t rows; /* in a block, which is multiplied at once */
 	int64_t parts; /* blocks that are multiplied by themselves: 1 if a group of panels has all rows */
 };
@@ -121,8 +121,8 @@ static void clip_piece(void *arg, int64_t begin, int64_t end, int thread)
 					       r->rest, room / (int64_t)sizeof(*r->rest));
 		if (j->moved)
 			r->correction = (int32_t)(((uint32_t)j->k->sum_bytes(a, g->k, 0) -
-					    (uint32_t)g->k * (uint32_t)zero) *
-					   (g->b_zero ? 1 : (uint32_t)-IGEMM_FLIP));
+						   (uint32_t)g->k * (uint32_t)zero) *
+						  (g->b_zero ? 1 : (uint32_t)-IGEMM_FLIP));
 	}
 }
 

@@ -355,6 +355,7 @@ API cuStreamCreate(struct stream **s, unsigned flags)
 
 	(void)flags;
 	*s = calloc(1, sizeof(**s));
+	(*s)->waited_for = 1; /* there is nothing yet that a first kernel could overtake */
 	(*s)->context = depth ? stack[depth - 1] : NULL;
 	(*s)->next = streams;
 	streams = *s;
