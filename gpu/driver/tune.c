@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 enum { QUICK_MS = 1000, LEAST_CALLS = 8, REPEATS = 3 };
-enum { LARGE_WEIGHTS = 256 << 10 }; /* bytes whose way from memory takes long enough to matter */
+/* Weights' way from memory matters if they have so many bytes, and if the other operands have less than so many times as many. */
+enum { LARGE_WEIGHTS = 256 << 10, MOST_OTHERS = 8 };
 
 struct tune {
 	struct arena arena;
@@ -181,14 +182,15 @@ void *tune_memory(struct device *device, size_t bytes)
 }
 
 void *tune_operands(struct device *device, struct tune_weights *w, size_t bytes, bool from_memory,
-		    size_t others)
+		    size_t others, size_t workspace)
 {
 	struct tune *t = tune_of(device);
 	size_t cache = (size_t)cuda_facts(device)->l2, uncached = cache + cache / 4;
 
 	*w = (struct tune_weights){.bytes = bytes, .copies = 1};
-	if (from_memory && bytes >= LARGE_WEIGHTS)
-		w->copies = (unsigned)(uncached / bytes + 1);
+	if (from_memory && bytes >= LARGE_WEIGHTS && others / bytes < MOST_OTHERS && others < uncached)
+		w->copies = (unsigned)((uncached - others) / bytes + 1);
+	others += workspace;
 	char *p = tune_memory(device, others + w->copies * bytes);
 	if (!p && w->copies > 1) {
 		w->copies = 1;

@@ -60,11 +60,12 @@ struct tune_weights {
 	unsigned copies, calls;
 };
 /*
- * Returns tune_memory() for operands of `others` bytes, a multiple of 256, behind which the weights lie: as one copy if they need not come from memory, or
- * if there is not enough of it. Returns NULL, and counts a choice that was not tried, if there is not even memory for that.
+ * Returns tune_memory() for `others` bytes of operands that each call reads or writes, which take their part of the cache, and a workspace, both multiples
+ * of 256. Behind them lie the weights: as one copy if they need not come from memory, or if there is not enough of it. Returns NULL, and counts a choice
+ * that was not tried, if there is not even memory for that.
  */
 void *tune_operands(struct device *device, struct tune_weights *w, size_t bytes, bool from_memory,
-		    size_t others);
+		    size_t others, size_t workspace);
 /* The weights for the next call. */
 void *tune_weights_next(struct tune_weights *w);
 

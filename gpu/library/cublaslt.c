@@ -329,7 +329,7 @@ static bool place_trial_operands(struct trial *t)
 	size_t r = j->residual ? operand_bytes(j->m, j->ldr, j->batch, j->step_r, added) : 0;
 	size_t bias = operand_bytes(1, j->n, 1, 0, added), factors = 256;
 	char *p = tune_operands(t->lt->device, &t->b, b, j->b_is_weight && j->batch == 1,
-				a + y + r + bias + factors + LT_WORKSPACE);
+				a + y + r + bias + factors, LT_WORKSPACE);
 
 	if (!p)
 		return false;

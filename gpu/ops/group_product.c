@@ -92,8 +92,9 @@ static bool place_trial_operands(const struct site *s, struct trial *t)
 	const size_t a = (size_t)(g->m * g->a_row * size + 255) & ~(size_t)255,
 		     b = (size_t)(g->n * b_row * size + 255) & ~(size_t)255,
 		     y = (size_t)(g->m * g->n * size + 255) & ~(size_t)255,
+		     added = site_in(s, 3) ? y : 0,
 		     bias = (size_t)(g->n * size + 255) & ~(size_t)255;
-	char *at = tune_operands(s->device, &t->b, b, site_is_weight(s, 1), a + 2 * y + bias);
+	char *at = tune_operands(s->device, &t->b, b, site_is_weight(s, 1), a + y + added + bias, 0);
 
 	if (!at)
 		return false;
@@ -101,7 +102,7 @@ static bool place_trial_operands(const struct site *s, struct trial *t)
 	t->a = at;
 	t->job.y = at + a;
 	t->job.r = site_in(s, 3) ? at + a + y : NULL;
-	t->job.bias = site_in(s, 2) ? at + a + 2 * y : NULL;
+	t->job.bias = site_in(s, 2) ? at + a + y + added : NULL;
 	return true;
 }
 
