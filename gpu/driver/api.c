@@ -560,6 +560,11 @@ int libraries_probe(struct library_info *out, struct diag *d)
 	return LIBRARIES;
 }
 
+size_t cublaslt_version(void)
+{
+	return opened.library[L_CUBLASLT].good ? opened.cublaslt.p_cublasLtGetVersion() : 0;
+}
+
 void libraries_versions(char *out, size_t bytes)
 {
 	size_t used = 0;

@@ -136,9 +136,11 @@ void libraries_keep(void);
 /* Fills in what infer doctor reports about each library; returns the number of libraries. Strings live in d's arena. */
 int libraries_probe(struct library_info *out, struct diag *d);
 /*
- * Versions of the libraries opened so far, for cache keys and reports: "CUDA driver CUDA 13.0, cuBLASLt
- * 13.1.1".
+ * Versions of the libraries opened so far, for reports: "CUDA driver CUDA 13.0, cuBLASLt 13.1.1". A key of a cache must not contain them, because which
+ * libraries are open depends on what ran before.
  */
 void libraries_versions(char *out, size_t bytes);
+/* The version of cuBLASLt, as it tells it, or 0 if it is not open. */
+size_t cublaslt_version(void);
 
 #endif

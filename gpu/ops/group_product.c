@@ -170,18 +170,16 @@ static int time_tiles(struct site *s, struct group_product *p, double library_us
 static int choose_tile(struct site *s, struct group_product *p, double library_us)
 {
 	const struct gpu_gemm *g = &p->of;
-	char versions[128] = "";
 	int tile = LIBRARY;
 	double us;
 
 	if (library_us <= 0)
 		return guess_tile(s, p);
-	libraries_versions(versions, sizeof(versions));
 	const char *key = arena_printf(s->plan_arena,
-				       "infer group product 3 %s %s %" PRId64 " %" PRId64
+				       "infer group product 4 cublaslt%zu %s %" PRId64 " %" PRId64
 				       " %" PRId64 " %" PRId64 " %" PRId64 " act%d%s%s",
-				       versions, dtype_name(p->type), g->m, g->n, g->k, g->a_row,
-				       is_stored_turned(g) ? g->b_col : g->k, g->act,
+				       cublaslt_version(), dtype_name(p->type), g->m, g->n, g->k,
+				       g->a_row, is_stored_turned(g) ? g->b_col : g->k, g->act,
 				       site_in(s, 2) ? " bias" : "", site_in(s, 3) ? " add" : "");
 	const char *known = tune_get(s->device, key);
 	if (known && sscanf(known, "%d", &tile) == 1 && tile >= LIBRARY && tile < GPU_GROUP_KINDS &&

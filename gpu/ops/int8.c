@@ -391,14 +391,12 @@ static int guess_way(const struct site *s, const struct gpu_int8 *j)
 static const char *way_key(const struct int8_step *k, enum dtype out, bool library, struct arena *a)
 {
 	const struct gpu_int8 *j = &k->job;
-	char versions[128] = "";
 
 	/* If cuBLASLt is a candidate, the key contains its version, because another version may be faster or slower. */
-	if (library)
-		libraries_versions(versions, sizeof(versions));
-	return arena_printf(a, "int8 2 %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %s %d%d%d",
-			    versions, j->m, j->n, j->k, j->batches, dtype_name(out), k->a.is_signed,
-			    k->a.sums, k->b.sums);
+	return arena_printf(
+		a, "int8 3 cublaslt%zu %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %s %d%d%d",
+		library ? cublaslt_version() : 0, j->m, j->n, j->k, j->batches, dtype_name(out),
+		k->a.is_signed, k->a.sums, k->b.sums);
 }
 
 /* Returns the way (a tile, or cuBLASLt) that the tuning cache holds as "WAY MICROSECONDS", or -1 if it holds none. */
