@@ -374,6 +374,14 @@ static uint32_t dim_of_ids(struct edit *e, int64_t k)
 	return v;
 }
 
+/* Input k with the shape of the ids, for Add would otherwise broadcast what does not fit, and a mask would be counted by itself. */
+static uint32_t shaped_as_ids(struct edit *e, int k)
+{
+	uint32_t shape = edit_before(e, "Shape", &e->node->in[QE_IDS], 1, NULL);
+
+	return edit_before(e, "Reshape", (uint32_t[]){e->node->in[k], shape}, 2, NULL);
+}
+
 /* Computes the second output if it is used: the number of ones in the mask of each sequence. */
 static void qembed_mask(struct edit *e)
 {
@@ -392,6 +400,7 @@ static void qembed_mask(struct edit *e)
 		mask = edit_before(e, "Expand",
 				   (uint32_t[]){edit_ints(e, (int64_t[]){0}, 1), column}, 2, NULL);
 	} else {
+		mask = shaped_as_ids(e, QE_MASK);
 		mask = edit_before(e, "Cast", &mask, 1, &params);
 		((struct cast *)params)->to = DT_I64;
 	}
@@ -433,10 +442,10 @@ static int qembed_upgrade(struct edit *e)
 				       qembed_dequantize(e, rows, 1)},
 			  2, NULL);
 	if (in[QE_SEGMENTS] != NO_VALUE)
-		sum = edit_before(
-			e, "Add",
-			(uint32_t[]){sum, qembed_rows(e, in[QE_SEGMENT], in[QE_SEGMENTS], 2)}, 2,
-			NULL);
+		sum = edit_before(e, "Add",
+				  (uint32_t[]){sum, qembed_rows(e, in[QE_SEGMENT],
+								shaped_as_ids(e, QE_SEGMENTS), 2)},
+				  2, NULL);
 	norm[0] = sum;
 	norm[1] = qembed_dequantize(e, in[QE_GAMMA], 3);
 	norm[2] = qembed_dequantize(e, in[QE_BETA], 4);
