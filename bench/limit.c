@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * LIMIT_ISA=LEVEL LD_PRELOAD=limit.so COMMAND: the command and what it starts see a processor with fewer instructions, so that a
- * program and its peers can be measured side by side as on an older one. Instruction CPUID traps, which Linux offers on Intel's
- * processors since Ivy Bridge, and is answered without the bits that the level leaves out. Instructions themselves still work, and
- * XGETBV and the sizes of leaf 13 stay the real ones, as a thread's state keeps its size. The C library has chosen its own functions before.
+ * program and its peers can be measured side by side as on an older one. Linux can make the instruction CPUID trap on Intel's processors since
+ * Ivy Bridge; this library answers it then, without the bits that the level leaves out. Programs that do not ask CPUID can still use all instructions.
+ * XGETBV and the sizes of leaf 13 stay the real ones, as a thread's state keeps its size. The C library has chosen its own functions before this one
+ * is loaded.
  *
  *   avx2     no AVX-512, no AVX-VNNI, no AMX
  *   avx512   AVX-512 of Skylake: F, BW, CD, DQ, VL

@@ -61,8 +61,8 @@ struct tune_weights {
 };
 /*
  * Returns tune_memory() for `others` bytes of operands that each call reads or writes, which take their part of the cache, and a workspace, both multiples
- * of 256. Behind them lie the weights: as one copy if they need not come from memory, or if there is not enough of it. Returns NULL, and counts a choice
- * that was not tried, if there is not even memory for that.
+ * of 256. Behind them lie the weights: as one copy if they need not come from memory, or if there is no memory for more. If there is not even memory for
+ * one copy, returns NULL, and counts the choice among those that were not tried.
  */
 void *tune_operands(struct device *device, struct tune_weights *w, size_t bytes, bool from_memory,
 		    size_t others, size_t workspace);

@@ -4,6 +4,7 @@
 #include "act.cuh"
 #include "group_product.h"
 #include "ptx.cuh"
+#include "turn.cuh"
 
 #ifdef WARPGROUPS
 
@@ -283,16 +284,6 @@ template <int ROWS, int COLUMNS> struct Ring {
 	__device__ void fetch_b(const gpu_group_product &p, int at, int k, int column) const
 	{
 		fetch_box(room + at * STEP + A, &p.b, k, column, full + at);
-	}
-};
-
-// Where a thread is in the ring: the step that comes next, and the parity of its round.
-struct Turn {
-	int at, parity;
-	__device__ void next(int stages)
-	{
-		if (++at == stages)
-			at = 0, parity ^= 1;
 	}
 };
 

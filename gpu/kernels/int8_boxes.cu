@@ -3,6 +3,7 @@
 // weights and residuals, and takes the results away, so that the warps only multiply and turn sums into codes.
 #include "codes_conv.cuh"
 #include "int8_boxes.h"
+#include "turn.cuh"
 
 #include <type_traits>
 
@@ -23,16 +24,6 @@ struct Barriers {
 		}
 		barrier_set(&weights, 1);
 		barriers_are_set();
-	}
-};
-
-// Which step of the ring comes next, and the parity of its barriers' round.
-struct Turn {
-	int at, parity;
-	__device__ void next(int stages)
-	{
-		if (++at == stages)
-			at = 0, parity ^= 1;
 	}
 };
 

@@ -420,8 +420,8 @@ static int channels_run(const struct call *call)
 /* ---- means of channels that lie side by side ---------------------------------------------------- */
 
 /*
- * Each thread adds up positions of its own, as those that wrote them and those that read them next have positions of their own. oneDNN's
- * threads have channels of their own, and read half of what they sum, with two, from the other core's cache.
+ * Each thread adds up some of the positions, all channels of them. The steps before and behind share out positions as well, so that a thread finds
+ * what it reads in its own core's cache. oneDNN's threads share out channels: of two, each reads half of its elements from the other core's cache.
  */
 struct means {
 	int64_t batch, positions, channels, parts;

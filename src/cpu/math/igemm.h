@@ -194,8 +194,8 @@ struct igemm_kernels {
 	/* y = (nibble - zero) * scale for n nibbles; the low nibble of a byte comes first */
 	void (*widen_nibbles)(const uint8_t *w, int64_t n, float zero, float scale, float *y);
 	/*
-	 * The same for eight columns whose nibbles lie `column` bytes apart: nibble k of column i becomes y[k * step + i]. n is a multiple
-	 * of 16. NULL where widen_nibbles() is as fast.
+	 * As widen_nibbles(), but for n nibbles of each of eight columns, which begin `column` bytes apart: nibble k of column i becomes
+	 * y[k * step + i]. n is a multiple of 16. NULL where widen_nibbles() is as fast.
 	 */
 	void (*widen_columns)(const uint8_t *w, int64_t column, int64_t n, const float *zero,
 			      const float *scale, float *y, int64_t step);

@@ -447,10 +447,10 @@ static void panels_wide(const struct igemm_block *g, const int16_t *a)
 	}
 }
 
-/* The greatest sum of two bytes of a clipped row that are multiplied together; signed ones, of those of either sign. */
+/* The greatest sum that two neighbouring bytes of a clipped row may have. Of signed bytes, the positive ones and the negative ones count apart. */
 enum { SIGNED_SUM = 128, UNSIGNED_SUM = 256 };
 
-/* Brings four numbers into bytes that fit, two at a time. Returns whether they lack something, which rest gets. */
+/* Clips four numbers to bytes whose neighbours' sums are small enough. Returns whether they have lost something, which is written to rest. */
 static bool clip_four(const int *x, bool is_signed, uint8_t *to, struct igemm_rest *rest)
 {
 	int lost = 0;
@@ -472,7 +472,7 @@ static bool clip_four(const int *x, bool is_signed, uint8_t *to, struct igemm_re
 	return lost;
 }
 
-/* Clips a vector of codes. Returns a mask of a bit for each byte, which is set of pairs that may not fit. */
+/* Writes a vector of codes, less the zero point. Returns a mask with a bit for each byte: the bits of pairs that must be clipped are set. */
 static inline unsigned clip_vector(const uint8_t *a, bool is_signed, VEC zero, uint8_t *to)
 {
 	const VEC ones = SPLAT(0x01010101), flip = SPLAT((int)0x80808080);
@@ -526,8 +526,8 @@ static int64_t clip(const uint8_t *a, int64_t k, bool is_signed, int32_t zero, u
 }
 
 /*
- * Adds the products of `rows` clipped rows with two vectors of B's bytes to c, or stores them if `first`. Signed rows meet unsigned
- * bytes and the other way round. `rows` and a_signed are constants where this is inlined.
+ * Multiplies `rows` clipped rows by two vectors of B's columns. Adds the products to c, or stores them there if `first`. One of A and B is signed and the
+ * other one is not: a_signed says which. It and `rows` are constants where this is inlined.
  */
 static inline __attribute__((always_inline)) void clipped_strip(
 	const uint8_t *a, int64_t lda, const bool a_signed, const uint8_t *b, int64_t k4, int rows,
@@ -996,7 +996,7 @@ static void correct(int32_t *c, int64_t n, int32_t za, const int32_t *column, in
 }
 
 #if SIMD_LEVEL == 3
-/* Eight codes as numbers of 32 bits. */
+/* Requantizes eight sums to numbers of 32 bits. */
 static inline __attribute__((always_inline)) __m256i requantize_eight(const void *x, const bool floats,
 								      const int32_t *add,
 								      __m256 scale, __m256 low,
@@ -1010,7 +1010,7 @@ static inline __attribute__((always_inline)) __m256i requantize_eight(const void
 	return _mm256_and_si256(ADD(_mm256_cvtps_epi32(q), zero), SPLAT(255));
 }
 
-/* All codes but the last ones, if they are no eight. Returns how many there are. */
+/* Requantizes as many sums as whole vectors hold, and returns how many these are. */
 static inline __attribute__((always_inline)) int64_t requantize_many(const void *x, const bool floats,
 								     const int32_t *add, uint8_t *y,
 								     int64_t n, const float *scale,
@@ -1396,7 +1396,7 @@ static void widen_nibbles(const uint8_t *w, int64_t n, float zero, float scale, 
 }
 
 #if SIMD_LEVEL >= 3
-/* Eight codes at a time are those of one k: bytes are brought beside one another before they become numbers. */
+/* A vector has one k of all eight columns: their bytes are brought beside one another before they become numbers. */
 static void widen_columns(const uint8_t *w, int64_t column, int64_t n, const float *zero,
 			  const float *scale, float *y, int64_t step)
 {

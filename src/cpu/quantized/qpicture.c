@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * QLinearConv as a product whose rows are parts of the picture, which has its channels last: for each element of the window a run of channels.
+ * QLinearConv as a matrix product, for pictures whose channels come last. A row of the left matrix has what the window covers at one position of the
+ * output: all channels of the window's first element, then those of the second one, and so on.
  * Without VNNI, oneDNN's sums of two products of bytes saturate, so that it multiplies floats; ours are exact (igemm_rest), and
  * faster than floats.
  */
@@ -9,6 +10,7 @@
 #include "backend/weight_store.h"
 #include "base/pool.h"
 #include "cpu/math/move.h"
+#include "cpu/math/wide.h"
 #include "cpu/math/window.h"
 #include "cpu/quantized/qproduct.h"
 #include "cpu/quantized/quant.h"
@@ -39,11 +41,6 @@ struct picture {
 	size_t scratch;
 	const struct maps *maps;
 };
-
-static size_t align64(size_t n)
-{
-	return (n + 63) & ~(size_t)63;
-}
 
 static int64_t panels_of(const struct picture *v)
 {
@@ -84,10 +81,10 @@ static int pack_maps(void *dst, const struct tensor *t, void *arg)
 	const struct picture *v = arg;
 	struct maps *m = dst;
 	struct packing j = {v, t->data, m, flip_to(true, tensor_dtype(t))};
-	char *at = (char *)dst + align64(sizeof(*m));
+	char *at = (char *)dst + scratch_size(sizeof(*m));
 
 	m->sums = (int32_t *)(void *)at;
-	m->panels = (uint8_t *)at + align64((size_t)panels_of(v) * IGEMM_NR * sizeof(*m->sums));
+	m->panels = (uint8_t *)at + scratch_size((size_t)panels_of(v) * IGEMM_NR * sizeof(*m->sums));
 	pool_for(panels_of(v), 8, pack_piece, &j);
 	return 0;
 }
@@ -190,8 +187,8 @@ int qpicture_reshape(struct site *s, struct step *st, struct diag *d)
 	if (!product_bytes(v->at_once, v->features, v->k, v->scratch, &st->workspace) ||
 	    !size_mul((size_t)panels_of(v), igemm_panel(v->k), &bytes) ||
 	    !size_mul((size_t)panels_of(v), IGEMM_NR * sizeof(int32_t), &sums) ||
-	    !size_add(bytes, align64(sums), &bytes) ||
-	    !size_add(bytes, align64(sizeof(struct maps)), &bytes))
+	    !size_add(bytes, scratch_size(sums), &bytes) ||
+	    !size_add(bytes, scratch_size(sizeof(struct maps)), &bytes))
 		return site_fail(s, d, E_SIZE, NULL, NULL);
 	declare(s, st);
 	v->maps = store_get(s->store, site_known(s, W), "igemm maps", bytes, pack_maps, v, d);

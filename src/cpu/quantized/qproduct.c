@@ -5,6 +5,7 @@
 #include "base/pool.h"
 #include "cpu/math/broadcast.h"
 #include "cpu/math/move.h"
+#include "cpu/math/wide.h"
 #include "cpu/quantized/quant.h"
 #include "ops/matmul.h"
 #include "ops/quant.h"
@@ -185,16 +186,11 @@ void code_rows(struct code_job *j, int64_t m)
 		pool_for(m, 1 + (1 << 15) / (j->k + 1), code_piece, j);
 }
 
-static size_t align64(size_t n)
-{
-	return (n + 63) & ~(size_t)63;
-}
-
 struct product_room product_room(char *at, int64_t m, int64_t n, int64_t k)
 {
 	struct product_room r = {.rows = (uint8_t *)at};
 
-	r.za = (int32_t *)(void *)(at + align64((size_t)m * (size_t)igemm_depth(k)));
+	r.za = (int32_t *)(void *)(at + scratch_size((size_t)m * (size_t)igemm_depth(k)));
 	r.rest = r.za + m;
 	r.factor = (float *)(r.rest + m);
 	r.zb = (int32_t *)(void *)(r.factor + (m > n ? m : n));
@@ -329,7 +325,7 @@ static bool pack_narrow(struct pack_all *j)
 			return false;
 		j->start[p + 1] += j->start[p];
 	}
-	j->at = (int32_t *)(void *)(j->to->panels + align64((size_t)j->start[panels] * GROUP));
+	j->at = (int32_t *)(void *)(j->to->panels + scratch_size((size_t)j->start[panels] * GROUP));
 	pool_for(panels, 8, split_piece, j);
 	j->to->narrow = (struct igemm_narrow){j->start, j->at, j->to->panels};
 	return true;
@@ -343,10 +339,11 @@ static int pack_all(void *dst, const struct tensor *t, void *arg)
 	j.b = t->data;
 	j.to = dst;
 	j.flip = flip_to(true, tensor_dtype(t));
-	*j.to = (struct packed){.sums = (int32_t *)(void *)((char *)dst + align64(sizeof(*j.to)))};
+	*j.to = (struct packed){
+		.sums = (int32_t *)(void *)((char *)dst + scratch_size(sizeof(*j.to)))};
 	j.start = j.to->sums + panels_of(j.s) * IGEMM_NR;
 	j.to->panels = (uint8_t *)dst +
-		       align64((size_t)((char *)(j.start + panels_of(j.s) + 1) - (char *)dst));
+		       scratch_size((size_t)((char *)(j.start + panels_of(j.s) + 1) - (char *)dst));
 	if (igemm_kernels()->split) {
 		j.room = mem_alloc(room, MEM_STAGING);
 		if (!j.room)
