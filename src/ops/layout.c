@@ -317,10 +317,13 @@ static int expand_infer(struct infer *c)
 			c, E_SHAPE, 1,
 			fmt(c->diag, "a shape that broadcasts with %s", infer_shape_text(c, &in)),
 			infer_shape_text(c, &to));
-	/* an unknown target dim may be 1 or anything: the output dim is known only if the input's is 2 or more */
+	/*
+	 * An unknown target dim may be 1 or anything: the output dim is known only if the input's is 2 or more. A plan waits
+	 * for the target even then, as one that does not fit would go unseen.
+	 */
 	for (int i = 0; to.rank >= 0 && i < out.rank; i++) {
 		int k = i - (out.rank - to.rank), j = i - (out.rank - in.rank);
-		if (k >= 0 && to.dim[k] == DIM_UNKNOWN && (j < 0 || in.dim[j] < 2))
+		if (k >= 0 && to.dim[k] == DIM_UNKNOWN && (c->concrete || j < 0 || in.dim[j] < 2))
 			out.dim[i] = DIM_UNKNOWN;
 	}
 	if (c->concrete && !shape_known(&out))

@@ -267,3 +267,17 @@ follow() { # MODEL
 	run -3 --separate-stderr "$INFER" run "$BATS_TEST_TMPDIR/m.onnx" --random 0..1
 	[[ $stderr == *"error[E-WEIGHT-EXTERNAL]: "*"the file 'w.bin', got no such file in '$BATS_TEST_TMPDIR'"*"--external-root DIR"* ]]
 }
+
+@test "A shape that is known only in the run must fit: Expand to another size is an error, and is no view of its input" {
+	cat >"$BATS_TEST_TMPDIR/expand.txt" <<-'T'
+		<ir_version: 10, opset_import: ["" : 21]> g (float[2,3] x, int64[2] s) => (float[C,D] y) { y = Expand(x, s) }
+	T
+	for s in 4,3 0,3 2,2 3,2; do
+		run -3 --separate-stderr "$INFER" run "$BATS_TEST_TMPDIR/expand.txt" --random --input "s=[$s]" -q
+		[[ $stderr = *"error[E-SHAPE]: node 'Expand_0' (Expand) input 1 'shape': "*"broadcasts with [2,3], got [${s/,/,}]"* ]] || { echo "$stderr"; return 1; }
+	done
+	for s in 2,3 1,3 2,1 1,1 -1,3; do
+		run -0 --separate-stderr "$INFER" run "$BATS_TEST_TMPDIR/expand.txt" --random --input "s=[$s]" --print 0 -q
+		[[ $output = "y f32 [2,3]"* ]]
+	done
+}

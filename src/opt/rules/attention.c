@@ -128,9 +128,11 @@ static bool through_rank3(struct match *m)
 }
 
 /*
- * True if n is below -1e9: Where(mask, scores, n) then acts like scores + Where(mask, 0, n), because in fp32 both make
- * the softmax 0 where mask is false.
+ * True if n is at most -1e9: Where(mask, scores, n) then acts like scores + Where(mask, 0, HIDING), because in fp32 both
+ * make the softmax 0 where mask is false, and equal for all keys of a row in which it is false everywhere: to HIDING a
+ * score adds nothing, where -1e9 would keep what differs by 32 and more.
  */
+#define HIDING "Min(n, -1e30)"
 static bool huge(struct match *m)
 {
 	double v;
@@ -201,8 +203,8 @@ const struct rule rules_attention[] = {
 	{"attention", FUSE, "s = MatMul(q, k); y = MatMul(Softmax(s) {axis=-1}, v)",
 	 "y = " ATT0 ", scale=1}", core, true, .sample = Q},
 	{"attention-where-div", FUSE, DOT "t = Where(b, Div(s, #c), #n); " PLAIN,
-	 "y = infer::Attention(q, k, v, Where(b, 0, n)) {num_heads=@q[1], k_transposed=1, merged=0, scale=1/@c}",
-	 huge, true, .sample = Q " b[2,1,5,6]:bool c=2 n=-1e30"},
+	 "y = infer::Attention(q, k, v, Where(b, 0, " HIDING ")) {num_heads=@q[1], k_transposed=1, merged=0, scale=1/@c}",
+	 huge, true, .sample = Q " b[2,1,5,6]:bool c=2 n=-1e9"},
 	{"attention-scaled-q", FUSE, A("Mul(q, #s), k, v, m?"),
 	 "y = infer::Attention(q, k, v, m) {...a, scale=a.scale*@s}", scalar, true,
 	 .sample = M
