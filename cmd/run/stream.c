@@ -233,8 +233,7 @@ static int run_stacked(struct worker *w, struct group *g, size_t first, size_t n
 		for (uint32_t o = 0; !x->rc && o < graph->nout; o++) {
 			if (!w->out[o])
 				continue;
-			x->rc = batch_part(&w->batch, graph->out_name[o], w->out[o], k, &x->part[o],
-					   &x->why);
+			x->rc = batch_part(&w->batch, o, w->out[o], k, &x->part[o], &x->why);
 			x->out[o] = &x->part[o];
 		}
 	}

@@ -49,6 +49,7 @@ int batch_begin(struct batch *b, const struct model *m, const bool *varies, int6
 		lead = varies[i] ? input_value(b, i) : NULL;
 	const struct shape *s = lead ? &lead->info.shape : NULL;
 	int64_t dim = s && s->rank > 0 ? s->dim[0] : DIM_UNKNOWN;
+	b->dim = dim;
 	b->fixed = dim > 0 ? dim : 0;
 	b->limit = limit ? limit : b->fixed ? b->fixed : 1;
 	b->first = arena_new_n(&b->arena, int64_t, (size_t)b->limit + 1);
@@ -202,7 +203,28 @@ int batch_stack(struct batch *b, const struct tensor *const *const *cases, size_
 
 /* ---- taking outputs apart */
 
-int batch_part(const struct batch *b, const char *name, const struct tensor *out, size_t i,
+/*
+ * Returns true if the first dimension of output o is the batch, as far as the model's shapes tell: a first dimension of another
+ * size may have as many elements by chance, and where the batch is another dimension, too, rows depend on several cases.
+ */
+static bool output_has_rows(const struct batch *b, uint32_t o, const struct tensor *out)
+{
+	const struct graph *g = b->model->graph;
+	const struct shape *s = &g->value[g->out[o]]->info.shape;
+
+	if (!has_rows(out, b->rows))
+		return false;
+	if (s->rank != out->shape.rank || b->dim == DIM_UNKNOWN)
+		return true;
+	if (s->dim[0] >= 0 && s->dim[0] != b->dim)
+		return false;
+	for (int k = 1; k < s->rank; k++)
+		if (s->dim[k] == b->dim)
+			return false;
+	return true;
+}
+
+int batch_part(const struct batch *b, uint32_t o, const struct tensor *out, size_t i,
 	       struct tensor *part, struct diag *d)
 {
 	bool whole = b->ncases == 1 && b->rows == b->first[1];
@@ -212,11 +234,10 @@ int batch_part(const struct batch *b, const char *name, const struct tensor *out
 		return 0;
 	size_t bits = out->type.kind == V_TENSOR ? dtype_bits(tensor_dtype(out)) : 0;
 	bool strings = tensor_dtype(out) == DT_STRING;
-	if (out->type.kind != V_TENSOR || out->shape.rank < 1 || out->shape.dim[0] != b->rows ||
-	    (!strings && bits < 8))
-		return FAIL(d, E_BATCH, .slot = fmt(d, "output '%s'", name),
+	if (!output_has_rows(b, o, out) || (!strings && bits < 8))
+		return FAIL(d, E_BATCH, .slot = fmt(d, "output '%s'", b->model->graph->out_name[o]),
 			    .message = "its values cannot be told apart by input",
-			    .expected = fmt(d, "a first dimension of %" PRId64 ", the batch", b->rows),
+			    .expected = fmt(d, "a first dimension of %" PRId64 ", the batch, which is no other dimension", b->rows),
 			    .actual = fmt(d, "%s %s", type_str(&d->arena, out->type),
 					  out->type.kind == V_TENSOR
 						  ? shape_str(&d->arena, &out->shape, NULL)

@@ -12,6 +12,7 @@ struct batch {
 	struct arena arena;
 	const struct model *model;
 	int64_t limit; /* most cases in a run */
+	int64_t dim;   /* the batch in the model's shapes: a size, a symbol or DIM_UNKNOWN */
 	int64_t fixed; /* the batch size that the model fixes; 0 if it is free */
 	bool *stacked; /* for each input: its first dimension is the batch */
 	/* of the newest stack */
@@ -39,8 +40,11 @@ bool batch_takes(const struct batch *b, const struct tensor *const *const *cases
  */
 int batch_stack(struct batch *b, const struct tensor *const *const *cases, size_t n,
 		const struct tensor *const **in, struct diag *d);
-/* Sets *part to the rows of an output that belong to case i. The part points into the output. Fails with E-BATCH. */
-int batch_part(const struct batch *b, const char *name, const struct tensor *out, size_t i,
+/*
+ * Sets *part to the rows of output o of the model, `out`, that belong to case i. The part points into the output. Fails with
+ * E-BATCH if rows and cases do not correspond by the model's shapes.
+ */
+int batch_part(const struct batch *b, uint32_t o, const struct tensor *out, size_t i,
 	       struct tensor *part, struct diag *d);
 void batch_free(struct batch *b);
 

@@ -223,6 +223,19 @@ alone() {
 	[[ $output = *"pics/a.png: /dev/full: cannot write"* ]]
 }
 
+@test "An output whose first dimension has the batch's size by chance, or that mixes the rows of a batch, is not taken apart" {
+	local head='<ir_version: 10, opset_import: ["" : 21]> g (float[N,4] x) =>'
+	echo "$head (float[3,N] y) { z = Transpose(x) y = Slice(z, begin, end) }" >chance.txt
+	sed -i 's/ { / <int64[1] begin = {0}, int64[1] end = {3}> { /' chance.txt
+	echo "$head (float[N,N] y) { t = Transpose(x) y = MatMul(x, t) }" >pairs.txt
+	sed 's/N/3/g' pairs.txt >fixed.txt
+	for model in chance pairs; do
+		fails 4 E-BATCH "the batch, which is no other dimension" $model.txt --input "x=$data/b3.npy,split=0" --batch 3
+		run -0 "$INFER" run $model.txt --input "x=$data/b3.npy,split=0" --batch 1 -q
+	done
+	fails 4 E-BATCH "the batch, which is no other dimension" fixed.txt --input "x=$data/b3.npy,split=0"
+}
+
 @test "A run that fails for one input of a batch names that input" {
 	# Gather's index 99 is out of its table: ids.onnx has fewer rows
 	printf '[[1, 2]]' >i1.json
