@@ -838,8 +838,11 @@ int file_make_dir(const char *path, enum code code, struct diag *d)
 		if (part[i] != '/' && part[i] != '\0')
 			continue;
 		part[i] = '\0';
-		if (mkdir(part, 0777) != 0 && errno != EEXIST)
+		if (mkdir(part, 0777) != 0 && errno != EEXIST) {
+			int cause = errno;
 			rc = stat(part, &st) == 0 ? 0 : -1;
+			errno = cause;
+		}
 		part[i] = i < n ? '/' : '\0';
 	}
 	if (!rc && !path_is_folder(path)) {
@@ -908,7 +911,7 @@ const char *path_near(struct arena *a, const char *path, const char *ext)
 		const struct dirent *e = readdir(dir);
 		if (!e)
 			break;
-		if (e->d_name[0] == '.' || (ext && strcmp(path_ext(e->d_name), ext) != 0) ||
+		if (e->d_name[0] == '.' || strcmp(e->d_name, path_base(path)) == 0 || (ext && strcmp(path_ext(e->d_name), ext) != 0) ||
 		    !stems_are_near(a, path_base(path), e->d_name))
 			continue;
 		/* of names that are equally near the first in order, as folders have none */

@@ -445,6 +445,8 @@ static void form_gather(struct forming *f, struct node *n)
 	int a = x ? axis_of(p->axis, x->rank) : -1;
 	if (a < 0 || !i || !consecutive(i->init, &from) || (from < 0 && x->dim[a] < 0))
 		return;
+	if (from < 0 && from + tensor_count(i->init) > 0)
+		return; /* from the end it goes on at the beginning */
 	from = from < 0 ? from + x->dim[a] : from;
 	uint32_t part = n->in[0];
 	if (from != 0 || x->dim[a] != tensor_count(i->init))

@@ -252,3 +252,15 @@ part_shows() { # N SPEC ID OPTION...
 	[[ $output == *"no finding names a node to start from"* ]]
 	[ ! -e "$out/model.onnx" ]
 }
+
+@test "A run's output that has not the declared shape is a finding, whether data or the inputs' sizes decide it" {
+	local head='<ir_version: 10, opset_import: ["" : 21]> g (float[4,3] x, bool[4] c)'
+	echo "$head => (float[4,3] y) { y = Compress<axis=0>(x, c) }" >"$BATS_TEST_TMPDIR/rows.txt"
+	run -0 "$INFER" check "$BATS_TEST_TMPDIR/rows.txt" --random x=0..1 --input 'c=[true,false,true,false]'
+	[[ $output == *"warning[W-MODEL-DECLARED]: node 'Compress_0' (Compress) output 'y': the run gave another shape than is declared: expected [4,3], as declared, got [2,3]"* ]]
+	run -0 "$INFER" check "$BATS_TEST_TMPDIR/rows.txt" --random x=0..1 --input 'c=[true,true,true,true]'
+	[[ $output != *MODEL-DECLARED* ]]
+	echo "<ir_version: 10, opset_import: [\"\" : 21]> g (float[N,3] x) => (float[N,3] y) { y = Concat<axis=0>(x, x) }" >"$BATS_TEST_TMPDIR/twice.txt"
+	run -0 "$INFER" check "$BATS_TEST_TMPDIR/twice.txt" --dim N=2
+	[[ $output == *"expected [N,3], as declared, got [4,3]"* ]]
+}

@@ -251,3 +251,13 @@ assert far["elements"] == 64 and far["differ"] == 1 and far["worst"] == 3 * 8 + 
 	run -2 "$INFER" diff computed.onnxtxt nowhere.onnx
 	[[ $output == *"E-MODEL-OPEN"* ]]
 }
+
+@test "A Gather whose numbers pass the end is no Slice" {
+	local head='<ir_version: 10, opset_import: ["" : 21]> g (float[4,3] x) => (float[3] y)'
+	echo "$head <int64[2] i = {-1, 0}> { g = Gather(x, i) y = ReduceMax<keepdims=0>(g, axis) }" | sed 's/> {/, int64[1] axis = {0}> {/' >"$BATS_TEST_TMPDIR/around.txt"
+	sed 's/int64\[2\] i = {-1, 0}/int64[1] i = {-1}/' "$BATS_TEST_TMPDIR/around.txt" >"$BATS_TEST_TMPDIR/last.txt"
+	run -1 "$INFER" diff "$BATS_TEST_TMPDIR/around.txt" "$BATS_TEST_TMPDIR/last.txt"
+	[[ $output == *"input 1 (indices) of Gather"* ]]
+	sed 's/int64\[2\] i = {-1, 0}/int64[2] i = {-2, -1}/' "$BATS_TEST_TMPDIR/around.txt" >"$BATS_TEST_TMPDIR/end.txt"
+	run -0 "$INFER" run "$BATS_TEST_TMPDIR/end.txt" --random -q
+}
