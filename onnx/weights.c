@@ -752,12 +752,19 @@ static int scatter(const struct weights_to *to, struct pb_span name, const struc
 		   const struct tensor *index, struct tensor *dense)
 {
 	size_t size = dtype_bits(tensor_dtype(values)) / 8;
+	int64_t last = -1;
 
 	for (int64_t i = 0, n = tensor_count(values); i < n; i++) {
 		int64_t at = sparse_place(&dense->shape, index, i);
 		if (at < 0)
 			return tensor_fail(to, E_WEIGHT_SIZE, name, "indices inside the dims",
 					   fmt(to->d, "entry %" PRId64 " outside", i));
+		if (at <= last)
+			return tensor_fail(to, E_WEIGHT_SIZE, name, "indices in ascending order, each once",
+					   fmt(to->d, "entry %" PRId64 " %s", i,
+					       at == last ? "of the same place as the one before"
+							  : "of an earlier place than the one before"));
+		last = at;
 		memcpy((char *)dense->data + (size_t)at * size,
 		       (const char *)values->data + (size_t)i * size, size);
 	}

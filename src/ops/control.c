@@ -113,14 +113,33 @@ static int if_infer(struct infer *c)
 /* ---- loops ------------------------------------------------------------------------------------------ */
 
 /*
- * Infers body k again and again until its n carried values (inputs from `at` on, outputs from `oat` on) keep type and
- * shape. Dims that change become unknown, so the repetition ends.
+ * Fails if the body gives the carried value whose initial value is input `input` of the node, another element type than it took.
+ * Only what has none yet, as an empty optional, may get one.
  */
-static int infer_until_stable(struct infer *c, uint32_t k, struct vinfo *in, uint32_t at,
+static int check_carried(struct infer *c, uint32_t input, const struct vinfo *before, const struct vinfo *after)
+{
+	if (before->type.kind != V_TENSOR || after->type.kind != V_TENSOR || !before->type.dtype ||
+	    !after->type.dtype || before->type.dtype == after->type.dtype)
+		return 0;
+	return infer_fail(c, E_TYPE, (int)input,
+			  fmt(c->diag, "%s, as the body gives it back",
+			      dtype_name((enum dtype)after->type.dtype)),
+			  dtype_name((enum dtype)before->type.dtype));
+}
+
+/*
+ * Infers body k again and again until its n carried values (inputs from `at` on, outputs from `oat` on; those of the node
+ * from `first` on) keep type and shape. Dims that change become unknown, so the repetition ends.
+ */
+static int infer_until_stable(struct infer *c, uint32_t k, uint32_t first, struct vinfo *in, uint32_t at,
 			      struct vinfo *out, uint32_t oat, uint32_t n)
 {
 	for (bool again = true; again;) {
 		int err = c->body(c, k, in, out);
+		if (err)
+			return err;
+		for (uint32_t i = 0; i < n && !err; i++)
+			err = check_carried(c, first + i, &in[at + i], &out[oat + i]);
 		if (err)
 			return err;
 		again = false;
@@ -205,7 +224,10 @@ static int loop_infer(struct infer *c)
 	in[1].known = yes;
 	for (uint32_t i = 0; i < n; i++)
 		in[2 + i] = without_elements(infer_in(c, 2 + i));
-	err = infer_until_stable(c, (uint32_t)p->body, in, 2, out, 1, n);
+	err = infer_until_stable(c, (uint32_t)p->body, 2, in, 2, out, 1, n);
+	if (!err && out[0].type.kind == V_TENSOR && out[0].type.dtype && out[0].type.dtype != DT_BOOL)
+		err = infer_fail(c, E_TYPE, -1, "bool as condition of the body",
+				 dtype_name((enum dtype)out[0].type.dtype));
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < n; i++) {
@@ -288,7 +310,7 @@ static int scan_infer(struct infer *c)
 		err = scan_slice(c, i, p->scan_input_axes.n < 0 ? 0 : p->scan_input_axes.v[i - n],
 				 &in[i], &turns);
 	if (!err)
-		err = infer_until_stable(c, (uint32_t)p->body, in, 0, out, 0, n);
+		err = infer_until_stable(c, (uint32_t)p->body, 0, in, 0, out, 0, n);
 	for (uint32_t i = 0; i < n && !err; i++)
 		set_output(c, i, &in[i]);
 	for (uint32_t i = n; i < c->node->nout && !err; i++)
@@ -348,7 +370,7 @@ static int batched_scan_infer(struct infer *c)
 	for (uint32_t i = 0; i < nin && !err; i++)
 		err = batched_slice(c, i + 1, i >= n, &in[i], &batch, &turns);
 	if (!err)
-		err = infer_until_stable(c, (uint32_t)p->body, in, 0, out, 0, n);
+		err = infer_until_stable(c, (uint32_t)p->body, 1, in, 0, out, 0, n);
 	for (uint32_t i = 0; i < c->node->nout && !err; i++) {
 		struct vinfo o = i < n ? in[i] : out[i];
 		if (i >= n) {

@@ -281,3 +281,17 @@ follow() { # MODEL
 		[[ $output = "y f32 [2,3]"* ]]
 	done
 }
+
+@test "A loop whose body gives back another type, or a condition that is no bool, is refused before it runs" {
+	local loop='<ir_version: 10, opset_import: ["" : 21]> g (float[3] x, int64 n, bool t) => (int64[1] y) {
+		z = Loop(n, t, x) <body = b (int64 i, bool c, float[3] v) => (COND co, TYPE w) { co = Identity(FROM) w = BODY } > y = Shape(z) }'
+	made() { sed "s/COND/$1/; s/FROM/$2/; s/TYPE/$3/; s/BODY/$4/" <<<"$loop" >"$BATS_TEST_TMPDIR/loop.txt"; }
+	made bool c 'int64[1]' 'Shape(v)'
+	run -3 --separate-stderr "$INFER" run "$BATS_TEST_TMPDIR/loop.txt" --random -q
+	[[ $stderr = *"error[E-TYPE]: "*"node 'Loop_0' (Loop) input 2 'v_initial': "*"expected i64, as the body gives it back, got f32"* ]]
+	made int64 i 'float[3]' 'Neg(v)'
+	run -3 --separate-stderr "$INFER" run "$BATS_TEST_TMPDIR/loop.txt" --random -q
+	[[ $stderr = *"error[E-TYPE]: "*"expected bool as condition of the body, got i64"* ]]
+	made bool c 'float[3]' 'Neg(v)'
+	run -0 --separate-stderr "$INFER" run "$BATS_TEST_TMPDIR/loop.txt" --random --input n=2 --input t=true -q
+}
