@@ -432,6 +432,45 @@ static void multiplies_nibbles(void)
 	}
 }
 
+/* Columns whose bytes are apart, of codes of each width, in blocks of whole and of part loads. */
+static void widens_columns(void)
+{
+	enum { MOST = 16, COLUMN = 83, STEP = 19, CODES = 80 };
+	static float y[CODES * STEP];
+	uint8_t w[MOST * COLUMN];
+	float zero[MOST], scale[MOST];
+
+	for (int i = 0; i < MOST * COLUMN; i++)
+		w[i] = byte();
+	for (int i = 0; i < MOST; i++) {
+		zero[i] = (float)(byte() % 16) + (i % 2 ? 0.5f : 0);
+		scale[i] = (float)(byte() + 1) / 64;
+	}
+	for (int i = 0; i < 9 * 3; i++) {
+		static const int codes[] = {16, 48, CODES};
+		const struct igemm_kernels *k = level(i / 9);
+		int bits = 2 << i % 3, n = codes[i / 3 % 3], wrong = 0;
+		if (!k || !k->widen_columns)
+			continue;
+		memset(y, 0xff, sizeof(y));
+		k->widen_columns(w, COLUMN, n, bits, zero, scale, y, STEP);
+		for (int e = 0; e < CODES; e++)
+			for (int c = 0; c < STEP; c++) {
+				const uint8_t *at = w + c * COLUMN + e * bits / 8;
+				float got = y[e * STEP + c];
+				if (e < n && c < k->widened)
+					wrong += got !=
+						 ((float)(*at >> e * bits % 8 & ((1 << bits) - 1)) -
+						  zero[c]) *
+							 scale[c];
+				else
+					wrong += !isnan(got);
+			}
+		if (!CHECK_INT(wrong, 0))
+			printf("# %d codes of %d bits\n", n, bits);
+	}
+}
+
 static void requantizes_tails(void)
 {
 	int32_t x[LONG], add[LONG];
@@ -467,6 +506,7 @@ int main(void)
 	UNIT(looks_up_and_sums);
 	UNIT(adds_rows);
 	UNIT(multiplies_nibbles);
+	UNIT(widens_columns);
 	UNIT(requantizes_tails);
 	return unit_end();
 }

@@ -194,11 +194,12 @@ struct igemm_kernels {
 	/* y = (nibble - zero) * scale for n nibbles; the low nibble of a byte comes first */
 	void (*widen_nibbles)(const uint8_t *w, int64_t n, float zero, float scale, float *y);
 	/*
-	 * As widen_nibbles(), but for n nibbles of each of eight columns, which begin `column` bytes apart: nibble k of column i becomes
-	 * y[k * step + i]. n is a multiple of 16. NULL where widen_nibbles() is as fast.
+	 * y = (code - zero) * scale for n codes of 2, 4 or 8 bits of each of `widened` columns, which begin `column` bytes apart: code k
+	 * of column i becomes y[k * step + i]. n codes take a multiple of four bytes. NULL without vectors of eight numbers.
 	 */
-	void (*widen_columns)(const uint8_t *w, int64_t column, int64_t n, const float *zero,
-			      const float *scale, float *y, int64_t step);
+	void (*widen_columns)(const uint8_t *w, int64_t column, int64_t n, int64_t bits,
+			      const float *zero, const float *scale, float *y, int64_t step);
+	int widened;
 };
 extern const struct igemm_kernels igemm_kernels_v0, igemm_kernels_v2, igemm_kernels_v3,
 	igemm_kernels_v4;

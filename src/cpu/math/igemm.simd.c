@@ -1396,39 +1396,97 @@ static void widen_nibbles(const uint8_t *w, int64_t n, float zero, float scale, 
 }
 
 #if SIMD_LEVEL >= 3
-/* A vector has one k of all eight columns: their bytes are brought beside one another before they become numbers. */
-static void widen_columns(const uint8_t *w, int64_t column, int64_t n, const float *zero,
-			  const float *scale, float *y, int64_t step)
-{
-	const __m128i low = _mm_set1_epi8(15);
-	const __m256 less = _mm256_loadu_ps(zero), times = _mm256_loadu_ps(scale);
+typedef uint32_t vec_codes __attribute__((vector_size(4 * LANES)));
+typedef int32_t vec_ints __attribute__((vector_size(4 * LANES)));
+typedef float vec_floats __attribute__((vector_size(4 * LANES)));
 
-	for (int64_t k = 0; k < n; k += 16, w += 8) {
-		__m128i a[4], b[4], c[4];
-		for (int i = 0; i < 4; i++)
-			a[i] = _mm_unpacklo_epi8(
-				_mm_loadl_epi64((const __m128i *)(const void *)(w + 2 * i * column)),
-				_mm_loadl_epi64(
-					(const __m128i *)(const void *)(w + (2 * i + 1) * column)));
-		for (int i = 0; i < 4; i += 2) {
-			b[i] = _mm_unpacklo_epi16(a[i], a[i + 1]);
-			b[i + 1] = _mm_unpackhi_epi16(a[i], a[i + 1]);
-		}
-		for (int i = 0; i < 2; i++) {
-			c[2 * i] = _mm_unpacklo_epi32(b[i], b[i + 2]);
-			c[2 * i + 1] = _mm_unpackhi_epi32(b[i], b[i + 2]);
-		}
-		for (int i = 0; i < 4; i++) {
-			__m128i first = _mm_and_si128(c[i], low);
-			__m128i second = _mm_and_si128(_mm_srli_epi16(c[i], 4), low);
-			__m128i of[] = {first, second, _mm_srli_si128(first, 8),
-					_mm_srli_si128(second, 8)};
-			for (int e = 0; e < 4; e++, y += step) {
-				__m256 v = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(of[e]));
-				_mm256_storeu_ps(y, _mm256_mul_ps(_mm256_sub_ps(v, less), times));
+/* Loads 16 bytes of each of LANES columns; vector i has bytes 4i..4i+3 of all of them. */
+static inline void load_quads(const uint8_t *w, int64_t column, vec_codes quad[4])
+{
+	VEC z[4], t[4], q[4];
+
+	for (int i = 0; i < 4; i++) {
+		__m128i part[LANES / 4];
+		for (int l = 0; l < LANES / 4; l++)
+			part[l] = _mm_loadu_si128(
+				(const __m128i *)(const void *)(w + (i + 4 * l) * column));
+#if SIMD_LEVEL >= 4
+		z[i] = _mm512_inserti32x4(_mm512_castsi128_si512(part[0]), part[1], 1);
+		z[i] = _mm512_inserti32x4(z[i], part[2], 2);
+		z[i] = _mm512_inserti32x4(z[i], part[3], 3);
+#else
+		z[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(part[0]), part[1], 1);
+#endif
+	}
+#if SIMD_LEVEL >= 4
+#define UNPACK(how, a, b) _mm512_unpack##how(a, b)
+#else
+#define UNPACK(how, a, b) _mm256_unpack##how(a, b)
+#endif
+	t[0] = UNPACK(lo_epi32, z[0], z[1]);
+	t[1] = UNPACK(hi_epi32, z[0], z[1]);
+	t[2] = UNPACK(lo_epi32, z[2], z[3]);
+	t[3] = UNPACK(hi_epi32, z[2], z[3]);
+	q[0] = UNPACK(lo_epi64, t[0], t[2]);
+	q[1] = UNPACK(hi_epi64, t[0], t[2]);
+	q[2] = UNPACK(lo_epi64, t[1], t[3]);
+	q[3] = UNPACK(hi_epi64, t[1], t[3]);
+#undef UNPACK
+	memcpy(quad, q, sizeof(q));
+}
+
+/* Loads four bytes of each column. */
+static inline void load_quad(const uint8_t *w, int64_t column, vec_codes *quad)
+{
+	uint32_t of[LANES];
+
+	for (int i = 0; i < LANES; i++)
+		memcpy(&of[i], w + i * column, sizeof(of[i]));
+	memcpy(quad, of, sizeof(of));
+}
+
+/* `bits` is a constant where this is inlined. */
+static inline __attribute__((always_inline)) void widen_codes(const uint8_t *w, int64_t column,
+							      int64_t n, int bits,
+							      const float *zero, const float *scale,
+							      float *y, int64_t step)
+{
+	const int each = 32 / bits;
+	vec_floats less, times;
+
+	memcpy(&less, zero, sizeof(less));
+	memcpy(&times, scale, sizeof(times));
+	for (int64_t k = 0; k < n;) {
+		int quads = n - k >= 4 * each ? 4 : 1;
+		vec_codes quad[4];
+		if (quads == 4)
+			load_quads(w, column, quad);
+		else
+			load_quad(w, column, quad);
+		for (int q = 0; q < quads; q++) {
+			_Pragma("GCC unroll 16") for (int i = 0; i < each; i++, y += step)
+			{
+				vec_ints code = (vec_ints)(quad[q] >> (uint32_t)(i * bits) &
+							   ((1u << bits) - 1));
+				vec_floats v =
+					(__builtin_convertvector(code, vec_floats) - less) * times;
+				memcpy(y, &v, sizeof(v));
 			}
 		}
+		w += 4 * quads;
+		k += quads * each;
 	}
+}
+
+static void widen_columns(const uint8_t *w, int64_t column, int64_t n, int64_t bits,
+			  const float *zero, const float *scale, float *y, int64_t step)
+{
+	if (bits == 2)
+		widen_codes(w, column, n, 2, zero, scale, y, step);
+	else if (bits == 4)
+		widen_codes(w, column, n, 4, zero, scale, y, step);
+	else
+		widen_codes(w, column, n, 8, zero, scale, y, step);
 }
 #endif
 
@@ -1535,5 +1593,6 @@ const struct igemm_kernels NAME(SIMD_LEVEL) = {
 	.widen_nibbles = widen_nibbles,
 #if SIMD_LEVEL >= 3
 	.widen_columns = widen_columns,
+	.widened = LANES,
 #endif
 };

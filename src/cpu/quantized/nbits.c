@@ -72,8 +72,7 @@ int nbits_reshape(struct site *s, struct step *st, struct diag *d)
 	v->blob = p->block_size * p->bits / 8;
 	v->direct = v->rows <= MAX_DIRECT_ROWS && p->bits == 4 && v->blob % 8 == 0 && !site_in(s, 4);
 	v->zeros = site_in(s, 3) != NULL;
-	v->strips = igemm_kernels()->widen_columns && p->bits == 4 && !site_in(s, 4) &&
-		    p->block_size % 16 == 0 && p->K % 16 == 0;
+	v->strips = igemm_kernels()->widen_columns && !site_in(s, 4) && p->K % 16 == 0;
 	bad = sizes_fit(s, p, v);
 	if (bad)
 		return site_fail(s, d, E_SHAPE, bad, NULL);
@@ -95,8 +94,9 @@ int nbits_reshape(struct site *s, struct step *st, struct diag *d)
 
 static inline int packed_at(const uint8_t *p, int64_t i, int64_t bits)
 {
-	int64_t per = 8 / bits;
-	return p[i / per] >> (i % per * bits) & ((1 << bits) - 1);
+	uint64_t at = (uint64_t)(i * bits);
+
+	return p[at / 8] >> at % 8 & ((1 << bits) - 1);
 }
 
 /* Returns the zero point that applies if the node has no input zero_points: the middle of the range of codes. */
@@ -208,28 +208,31 @@ static void widen_column(const struct nbits_job *j, int64_t n, float *b)
 	}
 }
 
-/* Dequantizes eight columns of B, from n on, to columns of a strip. */
-static void widen_eight(const struct nbits_job *j, int64_t n, float *b)
+/* Dequantizes some columns of B side by side, from n on, to columns of a strip. */
+static void widen_some(const struct nbits_job *j, int64_t n, float *b)
 {
-	enum { COLUMNS = 8 };
+	enum { MOST = 16 };
+	const struct igemm_kernels *k = igemm_kernels();
 	const struct matmul_nbits_params *p = j->p;
 	const struct nbits *v = j->v;
 	const struct tensor *s = j->c->in[2];
+	const float *plain =
+		tensor_dtype(s) == DT_F32 ? (const float *)s->data + n * v->blocks : NULL;
 	const uint8_t *w = (const uint8_t *)j->c->in[1]->data + n * v->blocks * v->blob;
 	int64_t step = gemm_strip(GEMM_F32);
-	float zero[COLUMNS], scale[COLUMNS];
+	float zero[MOST], scale[MOST];
 
+	for (int64_t i = 0; i < k->widened; i++)
+		zero[i] = default_zero(j);
 	for (int64_t g = 0; g < v->blocks; g++, w += v->blob) {
 		int64_t first = g * p->block_size;
-		for (int64_t i = 0; i < COLUMNS; i++) {
-			int64_t at = (n + i) * v->blocks + g;
-			zero[i] = v->zeros ? zero_of_block(j, n + i, g) : default_zero(j);
-			scale[i] = tensor_dtype(s) == DT_F32 ? ((const float *)s->data)[at]
-							     : scale_at(s, at);
-		}
-		igemm_kernels()->widen_columns(w, v->blocks * v->blob,
-					       lesser(p->block_size, p->K - first), zero, scale,
-					       b + first * step, step);
+		for (int64_t i = 0; i < k->widened; i++)
+			scale[i] = plain ? plain[i * v->blocks + g]
+					 : scale_at(s, (n + i) * v->blocks + g);
+		for (int64_t i = 0; v->zeros && i < k->widened; i++)
+			zero[i] = zero_of_block(j, n + i, g);
+		k->widen_columns(w, v->blocks * v->blob, lesser(p->block_size, p->K - first),
+				 p->bits, zero, scale, b + first * step, step);
 	}
 }
 
@@ -240,8 +243,8 @@ static bool widen_strips(const struct nbits_job *j, int64_t n, int64_t count, fl
 
 	if (!j->v->strips || count % strip)
 		return false;
-	for (int64_t i = 0; i < count; i += 8)
-		widen_eight(j, n + i, b + i / strip * strip * j->p->K + i % strip);
+	for (int64_t i = 0; i < count; i += igemm_kernels()->widened)
+		widen_some(j, n + i, b + i / strip * strip * j->p->K + i % strip);
 	return true;
 }
 
