@@ -7,13 +7,16 @@
 
 #include "backend/weight_store.h"
 #include "base/pool.h"
+#include "cpu/math/amx.h"
 #include "cpu/math/function.h"
 #include "cpu/math/gemm.h"
+#include "cpu/math/simd.h"
 #include "cpu/math/util.h"
 #include "cpu/math/wide.h"
 #include "cpu/quantized/qproduct.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct rnn_size {
@@ -33,7 +36,8 @@ struct rnn_size {
  * is NULL if it was not packed.
  */
 struct rnn_plan {
-	const char *w, *r; /* the packed directions, one after the other */
+	const char *w, *r;	   /* the packed directions, one after the other */
+	const uint16_t *w16, *r16; /* the same in bf16, for --precision bf16; then w and r are NULL */
 	bool quantized;
 	const struct rnn_integers *w8, *r8; /* constant weights of DynamicQuantizeLSTM, else NULL */
 	size_t scratch; /* of igemm_run; the buffers of struct product_room follow it */
@@ -213,8 +217,103 @@ static void multiply_codes(const struct rnn_integers *w, int64_t d, const float 
 		igemm_run(&g, scratch);
 }
 
-/* RNN_CODES tells rnn.inc whether DynamicQuantizeLSTM supports the type. */
-#define RNN_CODES 1
+/* ---- products in bf16 (--precision bf16) ------------------------------------------------------------------------------- */
+
+/*
+ * Operands of products are rounded to bf16: X and the weights once, a state whenever it is multiplied. Sums, and all else, are floats. W is
+ * packed as one matrix, the gates of R one after the other.
+ */
+struct rnn_halves {
+	const uint16_t *w, *r; /* of the direction, or NULL */
+	uint16_t *x;	       /* [seq * batch, amx_depth(input)] */
+	/* [batch, amx_depth(hidden)]: the rounded h, next and tmp of the layer */
+	uint16_t *h, *next, *tmp;
+};
+
+static size_t half_w(const struct rnn_size *z)
+{
+	return (size_t)(amx_rows(z->gates * z->hidden) * amx_depth(z->input));
+}
+
+static size_t half_gate(int64_t hidden)
+{
+	return (size_t)(amx_rows(hidden) * amx_depth(hidden));
+}
+
+/* Bytes of the rounded X and of one rounded state. */
+static size_t half_x_bytes(const struct rnn_size *z)
+{
+	return scratch_size((size_t)(z->seq * z->batch * amx_depth(z->input)) * sizeof(uint16_t));
+}
+
+static size_t half_state_bytes(const struct rnn_size *z)
+{
+	return scratch_size((size_t)(z->batch * amx_depth(z->hidden)) * sizeof(uint16_t));
+}
+
+struct half_product {
+	struct amx whole;
+	int64_t row_parts;
+	bool backwards;
+};
+
+enum { HALF_ROWS = 64, HALF_COLUMNS = 256 };
+
+static void half_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct half_product *h = arg;
+
+	(void)thread;
+	/* of few rows all columns at once */
+	for (int64_t i = begin, count; i < end; i += count) {
+		int64_t n = i / h->row_parts * HALF_COLUMNS, m = i % h->row_parts * HALF_ROWS;
+		struct amx part = h->whole;
+		count = h->row_parts == 1 ? end - i : 1;
+		part.m = lesser(part.m - m, HALF_ROWS);
+		part.n = lesser(part.n - n, count * HALF_COLUMNS);
+		part.a += m * part.a_row;
+		part.b += n * part.k;
+		part.c += m * part.c_row + n;
+		bf16_multiply(&part, h->backwards);
+	}
+}
+
+/* A product of rounded rows by packed columns. */
+static void multiply_halves(const struct amx *p, bool backwards)
+{
+	struct half_product h = {.whole = *p,
+				 .row_parts = (p->m + HALF_ROWS - 1) / HALF_ROWS,
+				 .backwards = backwards};
+	int64_t parts = h.row_parts * ((p->n + HALF_COLUMNS - 1) / HALF_COLUMNS);
+
+	/* handing out work takes as long as about a million multiplications */
+	double each = (double)lesser(p->m, HALF_ROWS) * HALF_COLUMNS * (double)p->k;
+	if (p->m > 0)
+		pool_for(parts, 1 + (int64_t)(1e6 / each), half_part, &h);
+}
+
+struct half_rows {
+	const float *x;
+	int64_t seq, batch, input;
+	bool layout;
+	uint16_t *to;
+};
+
+static void round_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct half_rows *r = arg;
+	int64_t depth = amx_depth(r->input);
+
+	(void)thread;
+	for (int64_t i = begin; i < end; i++) {
+		int64_t at = r->layout ? i % r->batch * r->seq + i / r->batch : i;
+		simd()->f32_to_bf16(r->x + at * r->input, r->to + i * depth, r->input);
+		memset(r->to + i * depth + r->input, 0, (size_t)(depth - r->input) * sizeof(*r->to));
+	}
+}
+
+/* RNN_FLOAT tells rnn.inc whether REAL is float, for which there are products of codes and of bf16. */
+#define RNN_FLOAT 1
 #define REAL	  float
 #define GEMM	  GEMM_F32
 #define FN(x)	  x##_f32
@@ -223,8 +322,8 @@ static void multiply_codes(const struct rnn_integers *w, int64_t d, const float 
 #undef GEMM
 #undef FN
 
-#undef RNN_CODES
-#define RNN_CODES 0
+#undef RNN_FLOAT
+#define RNN_FLOAT 0
 #define REAL	  double
 #define GEMM	  GEMM_F64
 #define FN(x)	  x##_f64
@@ -323,6 +422,69 @@ static const char *packed_weight(struct site *s, uint32_t i, const struct rnn_pa
 	return made;
 }
 
+/* Packs the transpose of n rows of k floats, rounded. */
+static int pack_rounded(const float *from, int64_t n, int64_t k, uint16_t *to)
+{
+	uint16_t *rows = malloc((size_t)(AMX_ROWS * k) * sizeof(*rows));
+
+	if (!rows)
+		return -E_MEMORY;
+	for (int64_t j = 0; j < n; j += AMX_ROWS) {
+		int64_t count = lesser(AMX_ROWS, n - j);
+		simd()->f32_to_bf16(from + j * k, rows, count * k);
+		amx_pack_b(rows, k, true, k, count, to + j * amx_depth(k));
+	}
+	free(rows);
+	return 0;
+}
+
+static int pack_w16(void *dst, const struct tensor *t, void *arg)
+{
+	const struct rnn_pack *k = arg;
+	int64_t wide = k->z->gates * k->z->hidden, input = k->z->input;
+	int err = 0;
+
+	for (int d = 0; d < k->directions && !err; d++)
+		err = pack_rounded((const float *)t->data + d * wide * input, wide, input,
+				   (uint16_t *)dst + (size_t)d * half_w(k->z));
+	return err;
+}
+
+static int pack_r16(void *dst, const struct tensor *t, void *arg)
+{
+	const struct rnn_pack *k = arg;
+	int64_t n = k->z->hidden;
+	int err = 0;
+
+	for (int i = 0; i < k->directions * k->z->gates && !err; i++)
+		err = pack_rounded((const float *)t->data + i * n * n, n, n,
+				   (uint16_t *)dst + (size_t)i * half_gate(n));
+	return err;
+}
+
+/* Whether products are in bf16: if the user asked for it, and the processor has instructions for it, so that it is faster. */
+static bool takes_halves(const struct site *s)
+{
+	return s->config && s->config->precision == PRECISION_BF16 &&
+	       site_in(s, RNN_X)->type.dtype == DT_F32 && bf16_usable() && s->store &&
+	       site_known(s, RNN_W) && site_is_weight(s, RNN_W) && site_known(s, RNN_R) &&
+	       site_is_weight(s, RNN_R) && tensor_count(site_known(s, RNN_W)) &&
+	       tensor_count(site_known(s, RNN_R));
+}
+
+static int pack_halves(struct site *s, struct rnn_plan *plan, struct rnn_pack *k, struct diag *d)
+{
+	size_t each = (size_t)k->directions * sizeof(uint16_t);
+
+	plan->w16 = store_get(s->store, site_known(s, RNN_W), "rnn W bf16", each * half_w(k->z),
+			      pack_w16, k, d);
+	if (!plan->w16)
+		return -E_MEMORY;
+	plan->r16 = store_get(s->store, site_known(s, RNN_R), "rnn R bf16",
+			      each * (size_t)k->z->gates * half_gate(k->z->hidden), pack_r16, k, d);
+	return plan->r16 ? 0 : -E_MEMORY;
+}
+
 static int pack_weights(struct site *s, struct rnn_plan *plan, const struct rnn_size *z,
 			enum gemm_type t, struct diag *d)
 {
@@ -330,6 +492,8 @@ static int pack_weights(struct site *s, struct rnn_plan *plan, const struct rnn_
 	struct rnn_pack k = {t, z, rnn_directions(p), needs_split_product(z, p)};
 	int err = 0;
 
+	if (takes_halves(s))
+		return pack_halves(s, plan, &k, d);
 	plan->r = packed_weight(s, RNN_R, &k, 2 * pack_first(t, z->gates, z->hidden), d, &err);
 	if (z->batch * z->seq >= PACK_ROWS && z->gates * z->hidden >= PACK_COLUMNS)
 		plan->w = packed_weight(s, RNN_W, &k, pack_input(t, z), d, &err);
@@ -439,8 +603,11 @@ static int reshape_rnn(struct site *site, struct step *step, struct diag *d, boo
 	step->workspace += 2 * pack_first(t, z.gates, z.hidden);
 	if (p->layout || quantized)
 		step->workspace += scratch_size(steps * (size_t)z.input * elem);
-	if (!quantized)
+	if (!quantized) {
+		if (takes_halves(site))
+			step->workspace += half_x_bytes(&z) + 2 * half_state_bytes(&z);
 		return pack_weights(site, plan, &z, t, d);
+	}
 	step->workspace += state;
 	int err = packed_codes(site, RNN_W, &z, &plan->w8, d);
 	err = err ? err : packed_codes(site, RNN_R, &z, &plan->r8, d);

@@ -891,7 +891,8 @@ static const struct field nbits_attrs[] = {
 	FIELD_REQ(struct matmul_nbits_params, N, F_INT, "columns of B"),
 	FIELD(struct matmul_nbits_params, bits, F_INT, "4", "bits of a weight"),
 	FIELD_REQ(struct matmul_nbits_params, block_size, F_INT, "weights that share a scale"),
-	FIELD(struct matmul_nbits_params, accuracy_level, F_INT, "0", "a hint that is not needed"),
+	FIELD(struct matmul_nbits_params, accuracy_level, F_INT, "0",
+	      "4: A may be quantized to 8 bits"),
 	{0}};
 static const struct field qconcat_attrs[] = {
 	FIELD_REQ(struct qconcat_params, axis, F_INT, "axis to concatenate along"), {0}};

@@ -382,7 +382,8 @@ def matmul_nbits(c):
         zero = Value(c.rng.uniform(0, 15, n * blocks).astype(NUMPY[t]), const=True)
     return dict(A=c.any("T1", shape=c.dims(1, 2, False) + [k]), B=Value(c.rng.integers(0, 256, (n, blocks, block * bits // 8)).astype(np.uint8), const=True),
                 scales=scale(c, [n * blocks], t), zero_points=zero, bias=c.maybe(lambda: c.fresh(t, [n], const=True), 0.3), K=k, N=n, bits=bits, block_size=block,
-                accuracy_level=c.maybe(lambda: c.int(0, 1), 0.3), _tol=10, _atol=1e-5 if t == "float" else 2e-2)
+                accuracy_level=4 if bits == 4 and kind < 2 and t == "float" and c.flag(0.3) else c.maybe(lambda: c.int(0, 1), 0.3),
+                _tol=10, _atol=1e-5 if t == "float" else 2e-2)
 
 
 @recipe("MatMulBnb4")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What serves bf16 alone: products by AMX, of small integers, which are exact, in sizes around those of tiles; exp for
- * attention; the larger of two numbers. Without AMX only the last is tested.
+ * What serves bf16 alone: products by AMX and AVX512-BF16, of small integers, which are exact, in sizes around those of tiles; exp for
+ * attention; the larger of two numbers. Without these instructions only the last is tested.
  */
 #include "cpu/math/amx.h"
 
@@ -10,13 +10,29 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int small(int64_t i, int64_t j)
 {
 	return (int)((i * 7 + j * 5) % 9) - 4;
 }
 
-static bool product_is_exact(int64_t m, int64_t n, int64_t k, bool transposed)
+/* The products of whole tiles, and those of any rows and columns: by what the processor is best at, or by AVX512-BF16. */
+enum way { WHOLE, BEST, BACKWARDS, DOTS, DOTS_BACKWARDS, WAYS };
+
+static void multiply(enum way way, const struct amx *p)
+{
+	if (way == WHOLE)
+		amx_multiply(p);
+#if defined(__x86_64__)
+	else if (way >= DOTS && __builtin_cpu_supports("avx512bf16"))
+		bf16_dots_v4(p, way == DOTS_BACKWARDS);
+#endif
+	else
+		bf16_multiply(p, way == BACKWARDS || way == DOTS_BACKWARDS);
+}
+
+static bool product_is_exact(int64_t m, int64_t n, int64_t k, bool transposed, enum way way)
 {
 	int64_t depth = amx_depth(k), step = (transposed ? k : n) + 3;
 	size_t half = sizeof(uint16_t);
@@ -26,6 +42,8 @@ static bool product_is_exact(int64_t m, int64_t n, int64_t k, bool transposed)
 	uint16_t *pb = malloc((size_t)(amx_rows(n) * depth) * half);
 	float *c = malloc((size_t)(amx_rows(m) * amx_rows(n)) * sizeof(*c));
 	struct amx p = {amx_rows(m), amx_rows(n), depth, pa, depth, pb, c, amx_rows(n)};
+	if (way != WHOLE)
+		p.m = m, p.n = p.c_row = n;
 	bool same = a && b && pa && pb && c;
 
 	for (int64_t i = 0; same && i < m; i++)
@@ -38,7 +56,8 @@ static bool product_is_exact(int64_t m, int64_t n, int64_t k, bool transposed)
 	if (same) {
 		amx_pack_a(a, k + 1, m, k, pa);
 		amx_pack_b(b, step, transposed, k, n, pb);
-		amx_multiply(&p);
+		memset(c, 0xff, (size_t)(amx_rows(m) * amx_rows(n)) * sizeof(*c));
+		multiply(way, &p);
 	}
 	for (int64_t i = 0; same && i < m; i++)
 		for (int64_t j = 0; same && j < n; j++) {
@@ -47,20 +66,25 @@ static bool product_is_exact(int64_t m, int64_t n, int64_t k, bool transposed)
 				sum += small(i, t) * small(t, 2 * j);
 			same = (int)c[i * p.c_row + j] == sum;
 		}
+	/* nothing is written behind what there is */
+	for (int64_t i = m * n; same && way != WHOLE && i < amx_rows(m) * amx_rows(n); i++)
+		same = isnan(c[i]);
 	free(a), free(b), free(pa), free(pb), free(c);
 	return same;
 }
 
 static void products_are_exact(void)
 {
-	static const int64_t sizes[] = {1, 15, 16, 17, 31, 32, 33, 64, 70};
+	static const int64_t sizes[] = {1, 2, 5, 15, 16, 17, 31, 32, 33, 64, 70, 150};
 	enum { N = sizeof(sizes) / sizeof(*sizes) };
 
-	for (int i = 0; amx_usable() && i < N * N * N * 2; i++) {
-		int64_t m = sizes[i % N], n = sizes[i / N % N], k = sizes[i / N / N % N];
-		if (!CHECK(product_is_exact(m, n, k, i >= N * N * N)))
-			printf("# %lld x %lld x %lld\n", (long long)m, (long long)n, (long long)k);
-	}
+	for (enum way way = amx_usable() ? WHOLE : BEST; bf16_usable() && way < WAYS; way++)
+		for (int i = 0; i < N * N * N * 2; i++) {
+			int64_t m = sizes[i % N], n = sizes[i / N % N], k = sizes[i / N / N % N];
+			if (!CHECK(product_is_exact(m, n, k, i >= N * N * N, way)))
+				printf("# way %d: %lld x %lld x %lld\n", (int)way, (long long)m,
+				       (long long)n, (long long)k);
+		}
 }
 
 static void exp_is_close(void)

@@ -432,6 +432,114 @@ static void multiplies_nibbles(void)
 	}
 }
 
+/* Columns whose bytes are apart, of codes of each width, in blocks of whole and of part loads. */
+static void widens_columns(void)
+{
+	enum { MOST = 16, COLUMN = 83, STEP = 19, CODES = 80 };
+	static float y[CODES * STEP];
+	uint8_t w[MOST * COLUMN];
+	float zero[MOST], scale[MOST];
+
+	for (int i = 0; i < MOST * COLUMN; i++)
+		w[i] = byte();
+	for (int i = 0; i < MOST; i++) {
+		zero[i] = (float)(byte() % 16) + (i % 2 ? 0.5f : 0);
+		scale[i] = (float)(byte() + 1) / 64;
+	}
+	for (int i = 0; i < 9 * 3; i++) {
+		static const int codes[] = {16, 48, CODES};
+		const struct igemm_kernels *k = level(i / 9);
+		int bits = 2 << i % 3, n = codes[i / 3 % 3], wrong = 0;
+		if (!k || !k->widen_columns)
+			continue;
+		memset(y, 0xff, sizeof(y));
+		k->widen_columns(w, COLUMN, n, bits, zero, scale, y, STEP);
+		for (int e = 0; e < CODES; e++)
+			for (int c = 0; c < STEP; c++) {
+				const uint8_t *at = w + c * COLUMN + e * bits / 8;
+				float got = y[e * STEP + c];
+				if (e < n && c < k->widened)
+					wrong += got !=
+						 ((float)(*at >> e * bits % 8 & ((1 << bits) - 1)) -
+						  zero[c]) *
+							 scale[c];
+				else
+					wrong += !isnan(got);
+			}
+		if (!CHECK_INT(wrong, 0))
+			printf("# %d codes of %d bits\n", n, bits);
+	}
+}
+
+/* Sums of small whole numbers, which are exact: blocks of every size, rows up to IGEMM_CODE_ROWS, a column that ends within a load. */
+static void multiplies_codes_by_nibbles(void)
+{
+	enum { MOST = 256, FACTORS = 64, CODES = 2 * MOST + 128 };
+	static int8_t a[IGEMM_CODE_ROWS * CODES];
+	static float scale[2][IGEMM_CODE_ROWS * FACTORS], sum[IGEMM_CODE_ROWS * FACTORS],
+		less[2 * FACTORS];
+	uint8_t w[2 * MOST];
+	float y[2 * IGEMM_CODE_ROWS];
+
+	for (int i = 0; i < 2 * MOST; i++)
+		w[i] = byte();
+	for (int i = 0; i < 5 * 3 * IGEMM_CODE_ROWS; i++) {
+		const struct igemm_kernels *k = level(i % 3);
+		int blob = 8 << i / 3 % 5, rows = 1 + i / 15,
+		    bytes = blob < 64 ? 7 * blob : 2 * blob, wrong = 0;
+		if (!k || !k->nibble_codes)
+			continue;
+		int blocks = bytes / blob, unit = 4 * k->widened;
+		memset(a, 0, sizeof(a));
+		memset(scale, 0, sizeof(scale));
+		memset(sum, 0, sizeof(sum));
+		memset(less, 0, sizeof(less));
+		for (int r = 0; r < rows; r++)
+			for (int b = 0; b < blocks; b++) {
+				scale[0][r * FACTORS + b] = (float)(1 << (b + r) % 3);
+				sum[r * FACTORS + b] = (float)(b - r);
+			}
+		for (int c = 0; c < 2; c++)
+			for (int b = 0; b < blocks; b++) {
+				scale[1][c * FACTORS + b] = (float)(1 + (b + c) % 2);
+				less[c * FACTORS + b] = (float)(b % 4);
+			}
+		struct igemm_nibbles p = {.a = a,
+					  .a_row = CODES,
+					  .w = w,
+					  .column = MOST,
+					  .bytes = bytes,
+					  .blob = blob,
+					  .blocks = blocks,
+					  .a_scale = scale[0],
+					  .a_sum = sum,
+					  .scale = scale[1],
+					  .zero = less,
+					  .factors = FACTORS};
+		double want[2 * IGEMM_CODE_ROWS] = {0};
+		for (int r = 0; r < rows; r++)
+			for (int e = 0; e < 2 * bytes; e++) {
+				int at = e / 2 / unit * 2 * unit + e % 2 * unit + e / 2 % unit;
+				int code = e % 5 == r ? 127 : e % 7 == r ? -127 : (e + r) % 19 - 9;
+				a[r * CODES + at] = (int8_t)code;
+				for (int c = 0; c < 2; c++)
+					want[2 * r + c] +=
+						(double)(w[c * MOST + e / 2] >> e % 2 * 4 & 15) *
+						code * (double)scale[0][r * FACTORS + e / 2 / blob] *
+						(double)scale[1][c * FACTORS + e / 2 / blob];
+			}
+		for (int q = 0; q < 2 * rows; q++)
+			for (int b = 0; b < blocks; b++)
+				want[q] -= (double)sum[q / 2 * FACTORS + b] *
+					   (double)less[q % 2 * FACTORS + b];
+		k->nibble_codes(&p, rows, y);
+		for (int q = 0; q < 2 * rows; q++)
+			wrong += (double)y[q] != want[q];
+		if (!CHECK_INT(wrong, 0))
+			printf("# %d rows, blocks of %d bytes\n", rows, blob);
+	}
+}
+
 static void requantizes_tails(void)
 {
 	int32_t x[LONG], add[LONG];
@@ -467,6 +575,8 @@ int main(void)
 	UNIT(looks_up_and_sums);
 	UNIT(adds_rows);
 	UNIT(multiplies_nibbles);
+	UNIT(widens_columns);
+	UNIT(multiplies_codes_by_nibbles);
 	UNIT(requantizes_tails);
 	return unit_end();
 }

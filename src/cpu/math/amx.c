@@ -41,12 +41,13 @@ static bool processor_has_amx(void)
 	return (states & TILE_STATES) == TILE_STATES;
 }
 
-static bool allowed_by_user(void)
+/* Whether the name of oneDNN's level allows instructions that levels with one of these words have. */
+static bool allowed_by_user(const char *word, const char *other)
 {
 	const char *isa = getenv("ONEDNN_MAX_CPU_ISA");
 
 	isa = isa ? isa : getenv("DNNL_MAX_CPU_ISA");
-	return !isa || strcasestr(isa, "AMX") || !strcasecmp(isa, "ALL") ||
+	return !isa || strcasestr(isa, word) || strcasestr(isa, other) || !strcasecmp(isa, "ALL") ||
 	       !strcasecmp(isa, "DEFAULT");
 }
 
@@ -64,11 +65,30 @@ bool amx_usable(void)
 	int now = atomic_load_explicit(&known, memory_order_relaxed);
 
 	if (!now) {
-		now = 1 + (simd_level() == 4 && processor_has_amx() && allowed_by_user() &&
-			   allowed_by_system());
+		now = 1 + (simd_level() == 4 && processor_has_amx() &&
+			   allowed_by_user("AMX", "AMX") && allowed_by_system());
 		atomic_store_explicit(&known, now, memory_order_relaxed);
 	}
 	return now == 2;
+}
+
+/* Levels above the one that is named for bf16 have it, too. */
+static bool dots_usable(void)
+{
+	static _Atomic int known;
+	int now = atomic_load_explicit(&known, memory_order_relaxed);
+
+	if (!now) {
+		now = 1 + (simd_level() == 4 && __builtin_cpu_supports("avx512bf16") &&
+			   (allowed_by_user("BF16", "FP16") || allowed_by_user("AMX", "AVX10")));
+		atomic_store_explicit(&known, now, memory_order_relaxed);
+	}
+	return now == 2;
+}
+
+bool bf16_usable(void)
+{
+	return dots_usable() || amx_usable();
 }
 
 void amx_pack_b(const uint16_t *b, int64_t step, bool transposed, int64_t k, int64_t n, uint16_t *to)
@@ -78,7 +98,15 @@ void amx_pack_b(const uint16_t *b, int64_t step, bool transposed, int64_t k, int
 
 void amx_multiply(const struct amx *p)
 {
-	amx_multiply_v4(p);
+	amx_multiply_v4(p, true);
+}
+
+void bf16_multiply(const struct amx *p, bool backwards)
+{
+	if (amx_usable())
+		amx_multiply_v4(p, false);
+	else
+		bf16_dots_v4(p, backwards);
 }
 
 float amx_exp_sum(const float *x, uint16_t *y, int64_t n, float max, float scale)
@@ -91,6 +119,11 @@ bool amx_usable(void)
 	return false;
 }
 
+bool bf16_usable(void)
+{
+	return false;
+}
+
 void amx_pack_b(const uint16_t *b, int64_t step, bool transposed, int64_t k, int64_t n, uint16_t *to)
 {
 	(void)b, (void)step, (void)transposed, (void)k, (void)n, (void)to;
@@ -99,6 +132,11 @@ void amx_pack_b(const uint16_t *b, int64_t step, bool transposed, int64_t k, int
 void amx_multiply(const struct amx *p)
 {
 	(void)p;
+}
+
+void bf16_multiply(const struct amx *p, bool backwards)
+{
+	(void)p, (void)backwards;
 }
 
 float amx_exp_sum(const float *x, uint16_t *y, int64_t n, float max, float scale)

@@ -3,7 +3,8 @@
 #define CPU_MATH_AMX_H
 /*
  * Products of bf16 matrices by AMX, with sums in fp32; products of 8-bit integers by AMX are in igemm.simd.c. A tile has 16
- * rows of 64 bytes. Operands are first copied into whole tiles, which are padded with zeros.
+ * rows of 64 bytes. Operands are first copied into whole tiles, which are padded with zeros. AVX512-BF16 reads the same copies,
+ * for few rows or where there is no AMX.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,6 +19,8 @@ enum {
  * that names a smaller instruction set.
  */
 bool amx_usable(void);
+/* Returns the same of AVX512-BF16 or AMX: whether bf16_multiply may be called. */
+bool bf16_usable(void);
 
 /* Returns n rounded up to whole tiles. */
 static inline int64_t amx_rows(int64_t n)
@@ -40,7 +43,7 @@ void amx_pack_a(const uint16_t *a, int64_t row, int64_t rows, int64_t k, uint16_
  */
 void amx_pack_b(const uint16_t *b, int64_t step, bool transposed, int64_t k, int64_t n, uint16_t *to);
 
-/* C = A B for whole tiles: amx_pack_a's A, amx_pack_b's B, and m, n and k rounded up to tiles. */
+/* C = A B: rows of A padded as amx_pack_a does, amx_pack_b's B, and k rounded up to tiles. */
 struct amx {
 	int64_t m, n, k;
 	const uint16_t *a;
@@ -49,7 +52,13 @@ struct amx {
 	float *c;
 	int64_t c_row;
 };
+/* m and n are whole tiles. */
 void amx_multiply(const struct amx *p);
+/*
+ * By the instructions that are faster for so many rows, of any number as the columns are. `backwards`: from the last columns to the
+ * first, if there are few rows (see struct gemm).
+ */
+void bf16_multiply(const struct amx *p, bool backwards);
 
 /*
  * y = exp((x - max) * scale), precise enough for bf16, where max is no less than any x; returns the sum of the terms before
@@ -68,7 +77,8 @@ struct amx_configuration {
 
 /* ---- for amx.c and amx.simd.c only ---- */
 
-void amx_multiply_v4(const struct amx *p);
+void amx_multiply_v4(const struct amx *p, bool whole);
+void bf16_dots_v4(const struct amx *p, bool backwards);
 float amx_exp_sum_v4(const float *x, uint16_t *y, int64_t n, float max, float scale);
 void amx_pack_b_v4(const uint16_t *b, int64_t step, bool transposed, int64_t k, int64_t n,
 		   uint16_t *to);

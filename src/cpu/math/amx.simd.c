@@ -103,29 +103,151 @@ BLOCK(block_1x2, false, true)
 BLOCK(block_2x1, true, false)
 BLOCK(block_2x2, true, true)
 
-WITH_AMX void amx_multiply_v4(const struct amx *p)
+/* Sets tiles up for the last rows and columns of C that two by two whole tiles leave. */
+WITH_AMX static void configure(int64_t rows, int64_t columns)
 {
 	struct amx_configuration all = {.palette = 1};
+	const uint8_t first = (uint8_t)(rows < AMX_ROWS ? rows : AMX_ROWS),
+		      second = (uint8_t)(rows <= AMX_ROWS      ? AMX_ROWS
+					 : rows < 2 * AMX_ROWS ? rows - AMX_ROWS
+							       : AMX_ROWS);
+	const uint16_t left = (uint16_t)(4 * (columns < AMX_ROWS ? columns : AMX_ROWS)),
+		       right = (uint16_t)(4 * (columns <= AMX_ROWS	? AMX_ROWS
+					       : columns < 2 * AMX_ROWS ? columns - AMX_ROWS
+									: AMX_ROWS));
 
+	/* 0 to 3: C, by rows; 4 and 5: A; 6 and 7: B */
 	for (int t = 0; t < 8; t++) {
-		all.row_bytes[t] = 64;
-		all.rows[t] = AMX_ROWS;
+		bool lower = t == 2 || t == 3 || t == 5;
+		all.rows[t] = t >= 6 ? AMX_ROWS : lower ? second : first;
+		all.row_bytes[t] = t == 4 || t == 5 ? 64 : t % 2 ? right : left;
 	}
 	_tile_loadconfig(&all);
-	for (int64_t i = 0; i < p->m; i += 2 * AMX_ROWS)
-		for (int64_t j = 0; j < p->n; j += 2 * AMX_ROWS) {
-			bool rows = p->m - i > AMX_ROWS, columns = p->n - j > AMX_ROWS;
-			if (rows && columns)
-				block_2x2(p, i, j);
-			else if (rows)
-				block_2x1(p, i, j);
-			else if (columns)
-				block_1x2(p, i, j);
-			else
-				block_1x1(p, i, j);
-		}
+}
+
+WITH_AMX static void block_of(const struct amx *p, int64_t i, int64_t j)
+{
+	bool rows = p->m - i > AMX_ROWS, columns = p->n - j > AMX_ROWS;
+
+	if (rows && columns)
+		block_2x2(p, i, j);
+	else if (rows)
+		block_2x1(p, i, j);
+	else if (columns)
+		block_1x2(p, i, j);
+	else
+		block_1x1(p, i, j);
+}
+
+WITH_AMX void amx_multiply_v4(const struct amx *p, bool whole)
+{
+	enum { AT_ONCE = 2 * AMX_ROWS };
+	const int64_t m = whole ? p->m : p->m / AT_ONCE * AT_ONCE,
+		      n = whole ? p->n : p->n / AT_ONCE * AT_ONCE;
+
+	if (m && n) { /* each time takes as long as some tiles */
+		configure(AT_ONCE, AT_ONCE);
+		for (int64_t i = 0; i < m; i += AT_ONCE)
+			for (int64_t j = 0; j < n; j += AT_ONCE)
+				block_of(p, i, j);
+	}
+	if (n < p->n && m) {
+		configure(AT_ONCE, p->n - n);
+		for (int64_t i = 0; i < m; i += AT_ONCE)
+			block_of(p, i, n);
+	}
+	if (m < p->m && n) {
+		configure(p->m - m, AT_ONCE);
+		for (int64_t j = 0; j < n; j += AT_ONCE)
+			block_of(p, m, j);
+	}
+	if (m < p->m && n < p->n) {
+		configure(p->m - m, p->n - n);
+		block_of(p, m, n);
+	}
 	_tile_release(); /* so that switches to other threads need not save the tiles */
 }
+
+#define WITH_BF16 __attribute__((target("avx512bf16")))
+enum { DOT_ROWS = 6, DOT_BLOCKS = 8 };
+
+/*
+ * `rows` rows of A by `blocks` times 16 columns, from row i and column j on: so many sums side by side that none waits for itself. Both
+ * numbers are constants where this is inlined.
+ */
+WITH_BF16 static inline __attribute__((always_inline)) void dots(const struct amx *p, int rows,
+								 int blocks, int64_t i, int64_t j)
+{
+	const uint16_t *a = p->a + i * p->a_row, *b = p->b + j * p->k;
+	__m512 sum[DOT_ROWS][DOT_BLOCKS];
+
+	for (int r = 0; r < rows; r++)
+		for (int c = 0; c < blocks; c++)
+			sum[r][c] = _mm512_setzero_ps();
+	for (int64_t k = 0; k < p->k; k += 2, b += AMX_DEPTH) {
+		__m512i pair[DOT_ROWS];
+		for (int r = 0; r < rows; r++) {
+			int32_t both;
+			memcpy(&both, a + r * p->a_row + k, sizeof(both));
+			pair[r] = _mm512_set1_epi32(both);
+		}
+		for (int c = 0; c < blocks; c++) {
+			__m512i line = _mm512_loadu_si512(b + c * AMX_ROWS * p->k);
+			for (int r = 0; r < rows; r++)
+				sum[r][c] = _mm512_dpbf16_ps(sum[r][c], (__m512bh)pair[r],
+							     (__m512bh)line);
+		}
+	}
+	for (int r = 0; r < rows; r++)
+		for (int c = 0; c < blocks; c++) {
+			int64_t left = p->n - j - c * AMX_ROWS;
+			__mmask16 there = (__mmask16)(left < AMX_ROWS ? (1u << left) - 1 : 0xffffu);
+			_mm512_mask_storeu_ps(p->c + (i + r) * p->c_row + j + c * AMX_ROWS, there,
+					      sum[r][c]);
+		}
+}
+
+/* Returns the blocks for so many rows. */
+static int64_t dot_blocks(int64_t rows)
+{
+	return rows <= 2 ? 8 : 4;
+}
+
+WITH_BF16 static void some_dots(const struct amx *p, int64_t rows, int64_t blocks, int64_t i,
+				int64_t j)
+{
+	if (rows == 1 && blocks == 8)
+		dots(p, 1, 8, i, j);
+	else if (rows == 2 && blocks == 8)
+		dots(p, 2, 8, i, j);
+	else if (rows == 3 && blocks == 4)
+		dots(p, 3, 4, i, j);
+	else if (rows == 4 && blocks == 4)
+		dots(p, 4, 4, i, j);
+	else if (rows == 5 && blocks == 4)
+		dots(p, 5, 4, i, j);
+	else if (rows == 6 && blocks == 4)
+		dots(p, 6, 4, i, j);
+	else /* the last columns */
+		for (int64_t c = 0; c < blocks; c++)
+			for (int64_t r = 0; r < rows; r++)
+				dots(p, 1, 1, i + r, j + c * AMX_ROWS);
+}
+
+void bf16_dots_v4(const struct amx *p, bool backwards)
+{
+	for (int64_t i = 0; i < p->m; i += DOT_ROWS) {
+		int64_t rows = p->m - i < DOT_ROWS ? p->m - i : DOT_ROWS,
+			all = (p->n + AMX_ROWS - 1) / AMX_ROWS, blocks = dot_blocks(rows),
+			groups = (all + blocks - 1) / blocks;
+		for (int64_t g = 0; g < groups; g++) {
+			int64_t first = (backwards ? groups - 1 - g : g) * blocks;
+			some_dots(p, rows, all - first < blocks ? all - first : blocks, i,
+				  first * AMX_ROWS);
+		}
+	}
+}
+
 /*
  * Computes 2^x for x of at most 0, with a relative error below 2^-12: 2^n by the exponent, and a polynomial of degree 3 for the rest,
  * which lies between -1/2 and 1/2. Below 2^-126 the result is 0: numbers that small take the processor a hundred times as

@@ -117,6 +117,26 @@ struct igemm_codes {
 	uint8_t flip;
 };
 
+/*
+ * Rows of 8-bit codes, from -127 to 127, and columns of nibbles, both in blocks with a scale each. For each 4 * widened bytes of nibbles a
+ * row first has the codes for the low ones, then those for the high ones, with zeros behind the end.
+ */
+enum { IGEMM_CODE_ROWS = 4 };
+struct igemm_nibbles {
+	const int8_t *a;
+	int64_t a_row; /* bytes from row to row */
+	const uint8_t *w;
+	int64_t column;	     /* bytes from column to column */
+	int64_t bytes, blob; /* of a column and of a block, which is a power of two, from 8 */
+	int64_t blocks;
+	/*
+	 * Of each block of the rows: the scale, and that times the sum of the codes; of the columns: the scale, and that times the zero point.
+	 * `factors` elements from row to row and from column to column, of which those behind the blocks, 16 or more, are 0.
+	 */
+	const float *a_scale, *a_sum, *scale, *zero;
+	int64_t factors;
+};
+
 struct igemm_kernels {
 	void (*panels)(const struct igemm_block *g);
 	/*
@@ -194,11 +214,14 @@ struct igemm_kernels {
 	/* y = (nibble - zero) * scale for n nibbles; the low nibble of a byte comes first */
 	void (*widen_nibbles)(const uint8_t *w, int64_t n, float zero, float scale, float *y);
 	/*
-	 * As widen_nibbles(), but for n nibbles of each of eight columns, which begin `column` bytes apart: nibble k of column i becomes
-	 * y[k * step + i]. n is a multiple of 16. NULL where widen_nibbles() is as fast.
+	 * y = (code - zero) * scale for n codes of 2, 4 or 8 bits of each of `widened` columns, which begin `column` bytes apart: code k
+	 * of column i becomes y[k * step + i]. n codes take a multiple of four bytes. NULL without vectors of eight numbers.
 	 */
-	void (*widen_columns)(const uint8_t *w, int64_t column, int64_t n, const float *zero,
-			      const float *scale, float *y, int64_t step);
+	void (*widen_columns)(const uint8_t *w, int64_t column, int64_t n, int64_t bits,
+			      const float *zero, const float *scale, float *y, int64_t step);
+	int widened;
+	/* The products of 1 to IGEMM_CODE_ROWS rows and two columns: y[2 * row + column]. NULL as widen_columns. */
+	void (*nibble_codes)(const struct igemm_nibbles *p, int rows, float *y);
 };
 extern const struct igemm_kernels igemm_kernels_v0, igemm_kernels_v2, igemm_kernels_v3,
 	igemm_kernels_v4;

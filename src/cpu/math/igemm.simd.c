@@ -1364,6 +1364,137 @@ static float nibbles(const float *a, const uint8_t *w, float zero, const float *
 #endif
 }
 
+#if SIMD_LEVEL >= 3
+typedef uint32_t vec_codes __attribute__((vector_size(4 * LANES)));
+typedef int32_t vec_ints __attribute__((vector_size(4 * LANES)));
+typedef float vec_floats __attribute__((vector_size(4 * LANES)));
+#if SIMD_LEVEL >= 4
+typedef __m512 vec_sums;
+#define AND	       _mm512_and_si512
+#define HALVES(v)      _mm512_srli_epi16(v, 4)
+#define FLOATS(v)      _mm512_cvtepi32_ps(v)
+#define TIMES	       _mm512_mul_ps
+#define PLUS(a, b, c)  _mm512_fmadd_ps(a, b, c)
+#define MINUS(a, b, c) _mm512_fnmadd_ps(a, b, c)
+#define PICK(v, of)    _mm512_permutexvar_ps(of, v)
+#define NUMBERS(p)     _mm512_loadu_ps(p)
+#define FIRST(p)                                                                                   \
+	_mm512_castps256_ps512(_mm256_loadu_ps(p)) /* a unit has no more blocks than these */
+#define ALL(v) _mm512_reduce_add_ps(v)
+/* a nibble by a code is at most 15 * 127, so that sums of four such products fit 16 bits */
+#define FOURS(even, odd, a, ones)                                                                  \
+	MADD(_mm512_add_epi16(_mm512_maddubs_epi16(even, LOAD(a)),                                 \
+			      _mm512_maddubs_epi16(odd, LOAD((a) + 4 * LANES))),                   \
+	     ones)
+#define FOURS_VNNI(even, odd, a, ones)                                                             \
+	_mm512_dpbusd_epi32(_mm512_dpbusd_epi32(ZERO, even, LOAD(a)), odd, LOAD((a) + 4 * LANES))
+#else
+typedef __m256 vec_sums;
+#define AND	       _mm256_and_si256
+#define HALVES(v)      _mm256_srli_epi16(v, 4)
+#define FLOATS(v)      _mm256_cvtepi32_ps(v)
+#define TIMES	       _mm256_mul_ps
+#define PLUS(a, b, c)  _mm256_fmadd_ps(a, b, c)
+#define MINUS(a, b, c) _mm256_fnmadd_ps(a, b, c)
+#define PICK(v, of)    _mm256_permutevar8x32_ps(v, of)
+#define NUMBERS(p)     _mm256_loadu_ps(p)
+#define FIRST(p)       _mm256_castps128_ps256(_mm_loadu_ps(p))
+#define ALL(v)	       sum_of_lanes(v)
+#define FOURS(even, odd, a, ones)                                                                  \
+	MADD(ADD16(BYTES(even, LOAD(a)), BYTES(odd, LOAD((a) + 4 * LANES))), ones)
+
+static inline float sum_of_lanes(__m256 v)
+{
+	__m128 x = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+
+	x = _mm_add_ps(x, _mm_movehl_ps(x, x));
+	return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
+}
+#endif
+
+#if SIMD_LEVEL >= 4
+static const vec_ints places = {0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60};
+#else
+static const vec_ints places = {0, 4, 8, 12, 16, 20, 24, 28};
+#endif
+
+/* `rows` rows by two columns; a constant where this is inlined. */
+#define NIBBLES(name, target, fours)                                                               \
+	target static inline __attribute__((always_inline)) void name##_rows(                      \
+		const struct igemm_nibbles *p, int rows, float *y)                                 \
+	{                                                                                          \
+		const VEC low = SPLAT(0x0f0f0f0f), ones = SPLAT(0x00010001);                       \
+		const int shift = __builtin_ctzll((unsigned long long)p->blob);                    \
+		(void)ones;                                                                        \
+		/* where the factor of each four bytes is, from that of the unit's first block */  \
+		const vec_ints at = places >> (shift < 7 ? shift : 7);                             \
+		VEC of;                                                                            \
+		memcpy(&of, &at, sizeof(of));                                                      \
+		vec_sums sum[4][2];                                                                \
+		for (int r = 0; r < rows; r++)                                                     \
+			sum[r][0] = sum[r][1] = FLOATS(ZERO);                                      \
+		for (int64_t g = 0; g < p->blocks; g += LANES)                                     \
+			for (int r = 0; r < rows; r++)                                             \
+				for (int c = 0; c < 2; c++)                                        \
+					sum[r][c] = MINUS(NUMBERS(p->a_sum + r * p->factors + g),  \
+							  NUMBERS(p->zero + c * p->factors + g),   \
+							  sum[r][c]);                              \
+		for (int64_t i = 0; i < p->bytes; i += 4 * LANES) {                                \
+			uint8_t rest[2][4 * LANES];                                                \
+			const uint8_t *w[2] = {p->w + i, p->w + p->column + i};                    \
+			for (int c = 0; p->bytes - i < 4 * LANES && c < 2; c++) {                  \
+				memset(rest[c], 0, sizeof(rest[c]));                               \
+				w[c] = memcpy(rest[c], w[c], (size_t)(p->bytes - i));              \
+			}                                                                          \
+			int64_t g = i >> shift;                                                    \
+			VEC even[2], odd[2];                                                       \
+			vec_sums times[2];                                                         \
+			for (int c = 0; c < 2; c++) {                                              \
+				VEC both = LOAD(w[c]);                                             \
+				even[c] = AND(both, low);                                          \
+				odd[c] = AND(HALVES(both), low);                                   \
+				times[c] = PICK(FIRST(p->scale + c * p->factors + g), of);         \
+			}                                                                          \
+			for (int r = 0; r < rows; r++) {                                           \
+				const int8_t *a = p->a + r * p->a_row + 2 * i;                     \
+				vec_sums by = PICK(FIRST(p->a_scale + r * p->factors + g), of);    \
+				for (int c = 0; c < 2; c++)                                        \
+					sum[r][c] = PLUS(FLOATS(fours(even[c], odd[c], a, ones)),  \
+							 TIMES(by, times[c]), sum[r][c]);          \
+			}                                                                          \
+		}                                                                                  \
+		for (int r = 0; r < rows; r++)                                                     \
+			for (int c = 0; c < 2; c++)                                                \
+				y[2 * r + c] = ALL(sum[r][c]);                                     \
+	}                                                                                          \
+	target static void name(const struct igemm_nibbles *p, int rows, float *y)                 \
+	{                                                                                          \
+		if (rows == 1)                                                                     \
+			name##_rows(p, 1, y);                                                      \
+		else if (rows == 2)                                                                \
+			name##_rows(p, 2, y);                                                      \
+		else if (rows == 3)                                                                \
+			name##_rows(p, 3, y);                                                      \
+		else                                                                               \
+			name##_rows(p, 4, y);                                                      \
+	}
+NIBBLES(nibbles_bytes, , FOURS)
+#if SIMD_LEVEL >= 4
+NIBBLES(nibbles_fours, VNNI, FOURS_VNNI)
+#endif
+
+static void nibble_codes(const struct igemm_nibbles *p, int rows, float *y)
+{
+#if SIMD_LEVEL >= 4
+	if (__builtin_cpu_supports("avx512vnni")) {
+		nibbles_fours(p, rows, y);
+		return;
+	}
+#endif
+	nibbles_bytes(p, rows, y);
+}
+#endif
+
 static void widen_nibbles(const uint8_t *w, int64_t n, float zero, float scale, float *restrict y)
 {
 	int64_t i = 0;
@@ -1396,39 +1527,94 @@ static void widen_nibbles(const uint8_t *w, int64_t n, float zero, float scale, 
 }
 
 #if SIMD_LEVEL >= 3
-/* A vector has one k of all eight columns: their bytes are brought beside one another before they become numbers. */
-static void widen_columns(const uint8_t *w, int64_t column, int64_t n, const float *zero,
-			  const float *scale, float *y, int64_t step)
-{
-	const __m128i low = _mm_set1_epi8(15);
-	const __m256 less = _mm256_loadu_ps(zero), times = _mm256_loadu_ps(scale);
 
-	for (int64_t k = 0; k < n; k += 16, w += 8) {
-		__m128i a[4], b[4], c[4];
-		for (int i = 0; i < 4; i++)
-			a[i] = _mm_unpacklo_epi8(
-				_mm_loadl_epi64((const __m128i *)(const void *)(w + 2 * i * column)),
-				_mm_loadl_epi64(
-					(const __m128i *)(const void *)(w + (2 * i + 1) * column)));
-		for (int i = 0; i < 4; i += 2) {
-			b[i] = _mm_unpacklo_epi16(a[i], a[i + 1]);
-			b[i + 1] = _mm_unpackhi_epi16(a[i], a[i + 1]);
-		}
-		for (int i = 0; i < 2; i++) {
-			c[2 * i] = _mm_unpacklo_epi32(b[i], b[i + 2]);
-			c[2 * i + 1] = _mm_unpackhi_epi32(b[i], b[i + 2]);
-		}
-		for (int i = 0; i < 4; i++) {
-			__m128i first = _mm_and_si128(c[i], low);
-			__m128i second = _mm_and_si128(_mm_srli_epi16(c[i], 4), low);
-			__m128i of[] = {first, second, _mm_srli_si128(first, 8),
-					_mm_srli_si128(second, 8)};
-			for (int e = 0; e < 4; e++, y += step) {
-				__m256 v = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(of[e]));
-				_mm256_storeu_ps(y, _mm256_mul_ps(_mm256_sub_ps(v, less), times));
+/* Loads 16 bytes of each of LANES columns; vector i has bytes 4i..4i+3 of all of them. */
+static inline void load_quads(const uint8_t *w, int64_t column, vec_codes quad[4])
+{
+	VEC z[4], t[4], q[4];
+
+	for (int i = 0; i < 4; i++) {
+		__m128i part[LANES / 4];
+		for (int l = 0; l < LANES / 4; l++)
+			part[l] = _mm_loadu_si128(
+				(const __m128i *)(const void *)(w + (i + 4 * l) * column));
+#if SIMD_LEVEL >= 4
+		z[i] = _mm512_inserti32x4(_mm512_castsi128_si512(part[0]), part[1], 1);
+		z[i] = _mm512_inserti32x4(z[i], part[2], 2);
+		z[i] = _mm512_inserti32x4(z[i], part[3], 3);
+#else
+		z[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(part[0]), part[1], 1);
+#endif
+	}
+#if SIMD_LEVEL >= 4
+#define UNPACK(how, a, b) _mm512_unpack##how(a, b)
+#else
+#define UNPACK(how, a, b) _mm256_unpack##how(a, b)
+#endif
+	t[0] = UNPACK(lo_epi32, z[0], z[1]);
+	t[1] = UNPACK(hi_epi32, z[0], z[1]);
+	t[2] = UNPACK(lo_epi32, z[2], z[3]);
+	t[3] = UNPACK(hi_epi32, z[2], z[3]);
+	q[0] = UNPACK(lo_epi64, t[0], t[2]);
+	q[1] = UNPACK(hi_epi64, t[0], t[2]);
+	q[2] = UNPACK(lo_epi64, t[1], t[3]);
+	q[3] = UNPACK(hi_epi64, t[1], t[3]);
+#undef UNPACK
+	memcpy(quad, q, sizeof(q));
+}
+
+/* Loads four bytes of each column. */
+static inline void load_quad(const uint8_t *w, int64_t column, vec_codes *quad)
+{
+	uint32_t of[LANES];
+
+	for (int i = 0; i < LANES; i++)
+		memcpy(&of[i], w + i * column, sizeof(of[i]));
+	memcpy(quad, of, sizeof(of));
+}
+
+/* `bits` is a constant where this is inlined. */
+static inline __attribute__((always_inline)) void widen_codes(const uint8_t *w, int64_t column,
+							      int64_t n, int bits,
+							      const float *zero, const float *scale,
+							      float *y, int64_t step)
+{
+	const int each = 32 / bits;
+	vec_floats less, times;
+
+	memcpy(&less, zero, sizeof(less));
+	memcpy(&times, scale, sizeof(times));
+	for (int64_t k = 0; k < n;) {
+		int quads = n - k >= 4 * each ? 4 : 1;
+		vec_codes quad[4];
+		if (quads == 4)
+			load_quads(w, column, quad);
+		else
+			load_quad(w, column, quad);
+		for (int q = 0; q < quads; q++) {
+			_Pragma("GCC unroll 16") for (int i = 0; i < each; i++, y += step)
+			{
+				vec_ints code = (vec_ints)(quad[q] >> (uint32_t)(i * bits) &
+							   ((1u << bits) - 1));
+				vec_floats v =
+					(__builtin_convertvector(code, vec_floats) - less) * times;
+				memcpy(y, &v, sizeof(v));
 			}
 		}
+		w += 4 * quads;
+		k += quads * each;
 	}
+}
+
+static void widen_columns(const uint8_t *w, int64_t column, int64_t n, int64_t bits,
+			  const float *zero, const float *scale, float *y, int64_t step)
+{
+	if (bits == 2)
+		widen_codes(w, column, n, 2, zero, scale, y, step);
+	else if (bits == 4)
+		widen_codes(w, column, n, 4, zero, scale, y, step);
+	else
+		widen_codes(w, column, n, 8, zero, scale, y, step);
 }
 #endif
 
@@ -1535,5 +1721,7 @@ const struct igemm_kernels NAME(SIMD_LEVEL) = {
 	.widen_nibbles = widen_nibbles,
 #if SIMD_LEVEL >= 3
 	.widen_columns = widen_columns,
+	.widened = LANES,
+	.nibble_codes = nibble_codes,
 #endif
 };

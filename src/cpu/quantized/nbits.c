@@ -15,6 +15,9 @@
  * at a time to fp32 and multiplies by them: so few that they stay in its cache, unless A is larger than it.
  */
 enum { MAX_DIRECT_ROWS = 4, FEW_COLUMNS = 64, MANY_COLUMNS = 256, MANY_ROWS = 256 };
+enum { INT8_LEVEL = 4 }; /* the accuracy_level at which A may be quantized to 8 bits */
+enum { CODE_COLUMNS = 16 };
+enum { MOST_COLUMNS = 16 }; /* that igemm's kernels take at once */
 
 struct nbits {
 	/* number of rows of A; number of blocks in a column of B; number of bytes in a block */
@@ -23,20 +26,25 @@ struct nbits {
 	bool zeros;    /* there are zero points */
 	bool strips;   /* columns are widened as they are packed for the GEMM */
 	bool direct; /* few rows, 4 bits, no g_idx: multiply by the 4-bit weights without widening them to fp32 */
+	bool codes;	  /* A is quantized to 8 bits, as its accuracy_level allows */
+	int64_t code_row; /* bytes of a row of codes */
+	int64_t factors; /* elements from one row's or column's scales to the next one's (struct igemm_nibbles) */
+	int64_t own; /* floats of each thread in `columns` */
 	size_t sums, columns, narrow,
-		gemm; /* offsets in the workspace; the output of split_rows is at offset 0 */
+		gemm; /* offsets in the workspace; the output of split_rows or quantize_rows is at offset 0 */
 };
 
 struct nbits_job {
 	const struct call *c;
 	const struct matmul_nbits_params *p;
 	const struct nbits *v;
-	const float *a,
-		*sums; /* A in fp32 if `direct` is not set; otherwise both outputs of split_rows */
-	/* each thread's widened columns of B, or scales and zero points if `direct` is set */
+	const float *a; /* A in fp32; the output of split_rows if `direct` is set */
+	float *sums; /* if `direct` is set of each block of A; the scales of `codes` and what they are times their sums */
+	/* each thread's widened columns of B; scales and zero points if `direct` or `codes` is set */
 	float *columns;
 	float *y;
 	char *scratch; /* each thread's, of the GEMM */
+	int64_t a_row; /* elements between rows of a */
 };
 
 static int64_t columns_at_once(const struct nbits *v)
@@ -72,16 +80,30 @@ int nbits_reshape(struct site *s, struct step *st, struct diag *d)
 	v->blob = p->block_size * p->bits / 8;
 	v->direct = v->rows <= MAX_DIRECT_ROWS && p->bits == 4 && v->blob % 8 == 0 && !site_in(s, 4);
 	v->zeros = site_in(s, 3) != NULL;
-	v->strips = igemm_kernels()->widen_columns && p->bits == 4 && !site_in(s, 4) &&
-		    p->block_size % 16 == 0 && p->K % 16 == 0;
+	v->strips = igemm_kernels()->widen_columns && !site_in(s, 4) && p->K % 16 == 0;
 	bad = sizes_fit(s, p, v);
 	if (bad)
 		return site_fail(s, d, E_SHAPE, bad, NULL);
+	v->codes = p->accuracy_level == INT8_LEVEL && p->bits == 4 && !site_in(s, 4) &&
+		   igemm_kernels()->nibble_codes;
+	v->direct &= !v->codes;
+	v->factors = (v->blocks + 2 * MOST_COLUMNS - 1) / MOST_COLUMNS * MOST_COLUMNS;
 	size_t wide = (size_t)v->rows * (size_t)v->blocks * (size_t)p->block_size * sizeof(float);
-	size_t per = (size_t)(v->direct ? 2 * v->blocks : p->K * columns_at_once(v)) * sizeof(float);
+	v->own = v->direct ? 2 * v->blocks : p->K * columns_at_once(v);
+	size_t sums = (size_t)v->rows * (size_t)v->blocks;
+	if (v->codes) {
+		int64_t unit = 8 * igemm_kernels()->widened;
+		v->code_row = (v->blocks * p->block_size + unit - 1) / unit * unit;
+		v->own = v->code_row / 4 > 2 * CODE_COLUMNS * v->factors
+				 ? v->code_row / 4
+				 : 2 * CODE_COLUMNS * v->factors;
+		wide = (size_t)v->rows * (size_t)v->code_row;
+		sums = 2 * (size_t)v->rows * (size_t)v->factors;
+	}
 	v->sums = scratch_size(wide);
-	v->columns = v->sums + scratch_size((size_t)v->rows * (size_t)v->blocks * sizeof(float));
-	v->narrow = v->columns + scratch_size(per * (size_t)pool_threads());
+	v->columns = v->sums + scratch_size(sums * sizeof(float));
+	v->narrow =
+		v->columns + scratch_size((size_t)v->own * sizeof(float) * (size_t)pool_threads());
 	bool f32 = site_in(s, 0)->type.dtype == DT_F32;
 	v->a_row = p->K % 1024 ? p->K : p->K + 16;
 	size_t narrow = f32 && v->a_row == p->K
@@ -95,8 +117,9 @@ int nbits_reshape(struct site *s, struct step *st, struct diag *d)
 
 static inline int packed_at(const uint8_t *p, int64_t i, int64_t bits)
 {
-	int64_t per = 8 / bits;
-	return p[i / per] >> (i % per * bits) & ((1 << bits) - 1);
+	uint64_t at = (uint64_t)(i * bits);
+
+	return p[at / 8] >> at % 8 & ((1 << bits) - 1);
 }
 
 /* Returns the zero point that applies if the node has no input zero_points: the middle of the range of codes. */
@@ -171,6 +194,116 @@ static void direct_piece(void *arg, int64_t begin, int64_t end, int thread)
 	}
 }
 
+/* ---- A in 8 bits, of any number of rows, as an accuracy_level of 4 allows ---------------------------------------------------- */
+
+/*
+ * Quantizes each block of rows of A to codes from -127 to 127, its largest magnitude being 127, in the order of struct igemm_nibbles. A
+ * thread has room for a row of codes.
+ */
+static void quantize_rows(void *arg, int64_t begin, int64_t end, int thread)
+{
+	enum { MIDDLE = 128 };
+	const struct nbits_job *j = arg;
+	const struct nbits *v = j->v;
+	const struct igemm_kernels *k = igemm_kernels();
+	int64_t unit = 4 * k->widened, size = j->p->block_size;
+	uint8_t *plain = (uint8_t *)(j->columns + thread * v->own);
+
+	for (int64_t r = begin; r < end; r++) {
+		const float *a = j->a + r * j->a_row;
+		int8_t *to = (int8_t *)j->c->workspace + r * v->code_row;
+		float *scale = j->sums + r * v->factors, *sum = scale + v->rows * v->factors;
+		memset(plain, MIDDLE, (size_t)v->code_row);
+		memset(scale, 0, (size_t)v->factors * sizeof(*scale));
+		memset(sum, 0, (size_t)v->factors * sizeof(*sum));
+		for (int64_t b = 0; b < v->blocks; b++) {
+			int64_t first = b * size, n = lesser(size, j->p->K - first);
+			float most = greatest_f32(simd()->max(a + first, n),
+						  -simd()->min(a + first, n)),
+			      by = most / 127;
+			/* denormal numbers whose scale would be 0 count as 0; with an infinity nothing is known */
+			k->quantize(a + first, plain + first, n, by > 0 ? by : 1, MIDDLE, 1, 255);
+			scale[b] = isfinite(by) ? by : NAN;
+			/* by the zero point, too, if that is one for all */
+			sum[b] = scale[b] * (float)(k->sum_bytes(plain + first, n, 0) - MIDDLE * n) *
+				 (v->zeros ? 1 : default_zero(j));
+		}
+		const uint8_t *from = plain;
+		for (int64_t i = 0; i < v->code_row; i += 2 * unit, to += 2 * unit, from += 2 * unit)
+			for (int64_t e = 0; e < unit; e++) {
+				to[e] = (int8_t)(from[2 * e] - MIDDLE);
+				to[unit + e] = (int8_t)(from[2 * e + 1] - MIDDLE);
+			}
+	}
+}
+
+/* Fills in the scales of column n and, if there are zero points, what they are times these. */
+static void fill_factors(const struct nbits_job *j, int64_t n, float *scale, float *zero)
+{
+	const struct nbits *v = j->v;
+	const struct tensor *s = j->c->in[2];
+
+	if (tensor_dtype(s) == DT_F32)
+		memcpy(scale, (const float *)s->data + n * v->blocks,
+		       (size_t)v->blocks * sizeof(float));
+	else
+		for (int64_t b = 0; b < v->blocks; b++)
+			scale[b] = scale_at(s, n * v->blocks + b);
+	for (int64_t b = 0; b < v->blocks && v->zeros; b++)
+		zero[b] = scale[b] * zero_of_block(j, n, b);
+}
+
+/* Products of rows r..r+rows-1 by columns n..n+1, of which the last may be alone. */
+static void multiply_codes(const struct nbits_job *j, int64_t r, int64_t rows, int64_t n,
+			   const float *factor)
+{
+	const struct nbits *v = j->v;
+	const struct tensor *y = j->c->out[0], *bias = optional_in(j->c, 5);
+	int64_t column = v->blocks * v->blob, last = j->p->N - 1;
+	struct igemm_nibbles q = {.a = (const int8_t *)j->c->workspace + r * v->code_row,
+				  .a_row = v->code_row,
+				  .w = (const uint8_t *)j->c->in[1]->data + n * column,
+				  .column = n < last ? column : 0,
+				  .bytes = column,
+				  .blob = v->blob,
+				  .blocks = v->blocks,
+				  .a_scale = j->sums + r * v->factors,
+				  .a_sum = j->sums + (v->rows + r) * v->factors,
+				  .scale = factor,
+				  .zero = v->zeros ? factor + 2 * v->factors : factor,
+				  .factors = v->factors};
+	float out[2 * IGEMM_CODE_ROWS];
+
+	igemm_kernels()->nibble_codes(&q, (int)rows, out);
+	for (int64_t i = 0; i < 2 * rows && bias; i++)
+		out[i] += scale_at(bias, lesser(n + i % 2, last));
+	for (int64_t i = 0; i < rows; i++)
+		simd_from_f32(tensor_dtype(y), out + 2 * i, n < last ? 2 : 1, y->data,
+			      (r + i) * j->p->N + n);
+}
+
+/* Products by groups of CODE_COLUMNS columns, whose codes stay in the first caches while all rows are multiplied by them. */
+static void codes_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct nbits_job *j = arg;
+	const struct nbits *v = j->v;
+	float *own = j->columns + thread * v->own;
+
+	memset(own, 0, 2 * CODE_COLUMNS * (size_t)v->factors * sizeof(*own));
+	for (int64_t g = begin; g < end; g++) {
+		int64_t first = g * CODE_COLUMNS, count = lesser(j->p->N - first, CODE_COLUMNS);
+		/* two columns' scales, and then what they are times their zero points */
+		for (int64_t i = 0; i < count + count % 2; i++) {
+			float *scale = own + (i / 2 * 4 + i % 2) * v->factors;
+			fill_factors(j, lesser(first + i, j->p->N - 1), scale, scale + 2 * v->factors);
+		}
+		for (int64_t r = 0; r < v->rows; r += IGEMM_CODE_ROWS)
+			for (int64_t i = 0; i < count; i += 2)
+				multiply_codes(j, r, lesser(v->rows - r, IGEMM_CODE_ROWS),
+					       first + i, own + 2 * i * v->factors);
+	}
+}
+
 /*
  * ---- many rows of A: dequantizes some columns of B at a time, for a GEMM in fp32
  * --------------------------------------------------
@@ -208,28 +341,30 @@ static void widen_column(const struct nbits_job *j, int64_t n, float *b)
 	}
 }
 
-/* Dequantizes eight columns of B, from n on, to columns of a strip. */
-static void widen_eight(const struct nbits_job *j, int64_t n, float *b)
+/* Dequantizes some columns of B side by side, from n on, to columns of a strip. */
+static void widen_some(const struct nbits_job *j, int64_t n, float *b)
 {
-	enum { COLUMNS = 8 };
+	const struct igemm_kernels *k = igemm_kernels();
 	const struct matmul_nbits_params *p = j->p;
 	const struct nbits *v = j->v;
 	const struct tensor *s = j->c->in[2];
+	const float *plain =
+		tensor_dtype(s) == DT_F32 ? (const float *)s->data + n * v->blocks : NULL;
 	const uint8_t *w = (const uint8_t *)j->c->in[1]->data + n * v->blocks * v->blob;
 	int64_t step = gemm_strip(GEMM_F32);
-	float zero[COLUMNS], scale[COLUMNS];
+	float zero[MOST_COLUMNS], scale[MOST_COLUMNS];
 
+	for (int64_t i = 0; i < k->widened; i++)
+		zero[i] = default_zero(j);
 	for (int64_t g = 0; g < v->blocks; g++, w += v->blob) {
 		int64_t first = g * p->block_size;
-		for (int64_t i = 0; i < COLUMNS; i++) {
-			int64_t at = (n + i) * v->blocks + g;
-			zero[i] = v->zeros ? zero_of_block(j, n + i, g) : default_zero(j);
-			scale[i] = tensor_dtype(s) == DT_F32 ? ((const float *)s->data)[at]
-							     : scale_at(s, at);
-		}
-		igemm_kernels()->widen_columns(w, v->blocks * v->blob,
-					       lesser(p->block_size, p->K - first), zero, scale,
-					       b + first * step, step);
+		for (int64_t i = 0; i < k->widened; i++)
+			scale[i] = plain ? plain[i * v->blocks + g]
+					 : scale_at(s, (n + i) * v->blocks + g);
+		for (int64_t i = 0; v->zeros && i < k->widened; i++)
+			zero[i] = zero_of_block(j, n + i, g);
+		k->widen_columns(w, v->blocks * v->blob, lesser(p->block_size, p->K - first),
+				 p->bits, zero, scale, b + first * step, step);
 	}
 }
 
@@ -240,8 +375,8 @@ static bool widen_strips(const struct nbits_job *j, int64_t n, int64_t count, fl
 
 	if (!j->v->strips || count % strip)
 		return false;
-	for (int64_t i = 0; i < count; i += 8)
-		widen_eight(j, n + i, b + i / strip * strip * j->p->K + i % strip);
+	for (int64_t i = 0; i < count; i += igemm_kernels()->widened)
+		widen_some(j, n + i, b + i / strip * strip * j->p->K + i % strip);
 	return true;
 }
 
@@ -313,15 +448,20 @@ int nbits_run(const struct call *c)
 
 	if (err || !v->rows || !p->N)
 		return err;
-	int64_t a_row = v->direct ? p->K : v->a_row;
+	int64_t a_row = v->direct || v->codes ? p->K : v->a_row;
 	if (t != DT_F32 || a_row != p->K) { /* compute in fp32 and round the result once */
 		for (int64_t r = 0; r < v->rows; r++)
 			to_f32(t, c->in[0]->data, r * p->K, p->K, wide + r * a_row);
 		j.a = wide;
 	}
+	j.a_row = a_row;
 	if (t != DT_F32)
 		y = wide + v->rows * a_row;
-	if (v->direct) {
+	if (v->codes) {
+		pool_for(v->rows, 1 + (1 << 14) / p->K, quantize_rows, &j);
+		pool_for((p->N + CODE_COLUMNS - 1) / CODE_COLUMNS, 1 + (1 << 12) / p->K,
+			 codes_piece, &j);
+	} else if (v->direct) {
 		split_rows(&j, j.a, (float *)(void *)work, (float *)(void *)(work + v->sums));
 		j.a = (float *)(void *)work;
 		pool_for(p->N, 1 + (1 << 15) / p->K, direct_piece, &j);
