@@ -12,7 +12,10 @@ const struct igemm_kernels *igemm_kernels(void)
 #if defined(__x86_64__)
 	int level = simd_level();
 
-	return level == 4 ? &igemm_kernels_v4 : level == 3 ? &igemm_kernels_v3 : &igemm_kernels_v2;
+	if (level == 4)
+		return __builtin_cpu_supports("avx512vnni") ? &igemm_kernels_v4
+							    : &igemm_kernels_v4_bytes;
+	return level == 3 ? &igemm_kernels_v3 : &igemm_kernels_v2;
 #else
 	return &igemm_kernels_v0;
 #endif
@@ -79,6 +82,7 @@ struct job {
 	char *scratch; /* of the first thread */
 	int16_t *wide; /* room for widened rows, or NULL */
 	bool clipped; /* `wide` has clipped rows instead, and behind them a struct clipped_row for each */
+	bool eights; /* they are clipped by eights */
 	bool moved; /* the zero points have been taken off the clipped rows, whose bytes are signed then */
 	int64_t rows; /* in a block, which is multiplied at once */
 	int64_t parts; /* blocks that are multiplied by themselves: 1 if a group of panels has all rows */
@@ -117,8 +121,9 @@ static void clip_piece(void *arg, int64_t begin, int64_t end, int thread)
 		const uint8_t *a = g->a + m * depth;
 		struct clipped_row *r = clipped_row(j, m);
 		int32_t zero = g->a_zero ? g->a_zero[m] : 0;
-		r->count = (int32_t)j->k->clip(a, g->k, j->moved, zero, clipped_bytes(j, m),
-					       r->rest, room / (int64_t)sizeof(*r->rest));
+		r->count = (int32_t)j->k->clip(
+			a, g->k, j->moved, zero, j->eights, clipped_bytes(j, m), r->rest,
+			room / (int64_t)sizeof(*r->rest), (end - 1 - m) * depth);
 		if (j->moved)
 			r->correction = (int32_t)(((uint32_t)j->k->sum_bytes(a, g->k, 0) -
 						   (uint32_t)g->k * (uint32_t)zero) *
@@ -126,24 +131,51 @@ static void clip_piece(void *arg, int64_t begin, int64_t end, int thread)
 	}
 }
 
-/*
- * Clips the rows if that pays: if there are enough columns, and if few groups of four values of k have a remainder, which takes twice the
- * time of a group. Codes of activations mostly lie close to their zero point.
- */
-static bool clip_rows(struct job *j)
+/* Clips the rows by eights or by fours. Returns whether that pays, for a remainder takes as long as half of an eight. */
+static bool try_to_clip(struct job *j, bool eights)
 {
-	enum { LEAST_COLUMNS = 16, FOURS_OF_A_REST = 8 };
+	enum { FOURS_OF_A_REST = 4 };
 	const struct igemm *g = j->g;
 	int64_t rests = 0, most = g->m * igemm_depth(g->k) / (4 * FOURS_OF_A_REST);
 
-	if (g->a_signed || g->n < LEAST_COLUMNS || g->k < 1)
-		return false;
-	j->moved = g->a_zero && *g->a_zero >= IGEMM_FAR_ZERO;
+	j->eights = eights;
 	pool_for(g->m, 1 + (1 << 14) / igemm_depth(g->k), clip_piece, j);
 	for (int64_t m = 0; m < g->m && rests >= 0 && rests <= most; m++)
 		rests = clipped_row(j, m)->count < 0 ? -1 : rests + clipped_row(j, m)->count;
 	/* a run that is cancelled leaves out rows, whose remainders are then undefined */
-	bool pays = rests >= 0 && rests <= most && !cancel_requested();
+	return rests >= 0 && rests <= most && !cancel_requested();
+}
+
+/*
+ * Whether few enough eights of some of the rows are too large: a remainder takes more than half of the time of an eight, and eights of which no
+ * two codes are added in 16 bits a seventh more than others.
+ */
+static bool eights_pay(struct job *j)
+{
+	enum { SAMPLES = 8, EIGHTS_OF_A_REST = 10 };
+	const struct igemm *g = j->g;
+	int64_t step = (g->m + SAMPLES - 1) / SAMPLES, depth = igemm_depth(g->k), rests = 0, n = 0;
+
+	j->eights = true;
+	for (int64_t m = 0; m < g->m; m += step, n++) {
+		clip_piece(j, m, m + 1, 0);
+		if (clipped_row(j, m)->count < 0)
+			return false;
+		rests += clipped_row(j, m)->count;
+	}
+	return rests <= n * depth / (8 * EIGHTS_OF_A_REST);
+}
+
+/* Clips the rows if there are enough columns, and if that leaves few remainders: codes of activations mostly lie close to their zero point. */
+static bool clip_rows(struct job *j)
+{
+	enum { LEAST_COLUMNS = 16 };
+	const struct igemm *g = j->g;
+
+	if (g->a_signed || g->n < LEAST_COLUMNS || g->k < 1)
+		return false;
+	j->moved = g->a_zero && *g->a_zero >= IGEMM_FAR_ZERO;
+	bool pays = (eights_pay(j) && try_to_clip(j, true)) || try_to_clip(j, false);
 	j->moved &= pays;
 	return pays;
 }
@@ -205,6 +237,7 @@ static void multiply_rows(const struct job *j, struct igemm_block *b, int64_t n0
 	} else if (j->clipped) {
 		b->a = clipped_bytes(j, m);
 		b->a_signed = j->moved;
+		b->eights = j->eights;
 		b->start = j->moved && !g->b_zero ? &clipped_row(j, m)->correction : NULL;
 		b->start_row = (b->lda + CLIPPED_MORE) / (int64_t)sizeof(*b->start);
 		j->k->panels_clipped(b);
