@@ -48,19 +48,23 @@ static size_t thread_scratch_bytes(int64_t k)
 	return (bytes + 63) & ~(size_t)63;
 }
 
-/* What lies behind a row of clipped bytes, in as many bytes as the row has, and CLIPPED_MORE. */
+/* What lies behind the rows of clipped bytes for each of them, with room for a remainder of each four. */
 struct clipped_row {
 	int32_t count; /* of its remainders */
 	/* if its codes have lost their zero point: their sum if B has zero points, otherwise what its sums begin with */
 	int32_t correction;
 	struct igemm_rest rest[];
 };
-enum { CLIPPED_MORE = 32 };
 
-/* Bytes of a row that is widened, or clipped. */
+static size_t clipped_row_bytes(int64_t k)
+{
+	return sizeof(struct clipped_row) + (size_t)igemm_depth(k) / 4 * sizeof(struct igemm_rest);
+}
+
+/* Bytes of a row that is clipped, or widened, which takes less. */
 static size_t wide_row_bytes(int64_t k)
 {
-	return (size_t)igemm_depth(k) * sizeof(int16_t) + CLIPPED_MORE;
+	return (size_t)igemm_depth(k) + clipped_row_bytes(k);
 }
 
 /* Each thread has widened rows, too, for threads may run products of their own. */
@@ -106,7 +110,8 @@ static uint8_t *clipped_bytes(const struct job *j, int64_t m)
 
 static struct clipped_row *clipped_row(const struct job *j, int64_t m)
 {
-	return (struct clipped_row *)(void *)(clipped_bytes(j, j->g->m + m) + m * CLIPPED_MORE);
+	return (struct clipped_row *)(void *)(clipped_bytes(j, j->g->m) +
+					      (size_t)m * clipped_row_bytes(j->g->k));
 }
 
 static void clip_piece(void *arg, int64_t begin, int64_t end, int thread)
@@ -114,16 +119,15 @@ static void clip_piece(void *arg, int64_t begin, int64_t end, int thread)
 	const struct job *j = arg;
 	const struct igemm *g = j->g;
 	int64_t depth = igemm_depth(g->k);
-	int64_t room = depth + CLIPPED_MORE - (int64_t)sizeof(struct clipped_row);
 
 	(void)thread;
 	for (int64_t m = begin; m < end; m++) {
 		const uint8_t *a = g->a + m * depth;
 		struct clipped_row *r = clipped_row(j, m);
 		int32_t zero = g->a_zero ? g->a_zero[m] : 0;
-		r->count = (int32_t)j->k->clip(
-			a, g->k, j->moved, zero, j->eights, clipped_bytes(j, m), r->rest,
-			room / (int64_t)sizeof(*r->rest), (end - 1 - m) * depth);
+		r->count =
+			(int32_t)j->k->clip(a, g->k, j->moved, zero, j->eights, clipped_bytes(j, m),
+					    r->rest, depth / 4, (end - 1 - m) * depth);
 		if (j->moved)
 			r->correction = (int32_t)(((uint32_t)j->k->sum_bytes(a, g->k, 0) -
 						   (uint32_t)g->k * (uint32_t)zero) *
@@ -239,7 +243,7 @@ static void multiply_rows(const struct job *j, struct igemm_block *b, int64_t n0
 		b->a_signed = j->moved;
 		b->eights = j->eights;
 		b->start = j->moved && !g->b_zero ? &clipped_row(j, m)->correction : NULL;
-		b->start_row = (b->lda + CLIPPED_MORE) / (int64_t)sizeof(*b->start);
+		b->start_row = (int64_t)(clipped_row_bytes(g->k) / sizeof(*b->start));
 		j->k->panels_clipped(b);
 		for (int64_t r = 0; r < b->m; r++)
 			if (clipped_row(j, m + r)->count)
