@@ -197,27 +197,22 @@ static void narrow_product(const struct igemm_kernels *k, int least, int most, i
 	CHECK_INT(wrong, 0);
 }
 
-/* Whether no bytes of clipped rows that are multiplied together have sums beyond 16 bits: neighbours, and by eights those of two fours. */
-static bool sums_fit(const uint8_t *a, int64_t n, bool is_signed, bool eights)
+/* Whether no two bytes of clipped rows that are multiplied together have sums beyond 16 bits. */
+static bool pairs_fit(const uint8_t *a, int64_t n, bool is_signed)
 {
 	for (int64_t i = 0; i < n; i += 2) {
-		int up = 0, down = 0;
-		for (int64_t e = 0; e < (eights ? 4 : 2); e++) {
-			int v = value(a[i + e % 2 + e / 2 * 4], is_signed);
-			up += v > 0 ? v : 0;
-			down += v < 0 ? v : 0;
-		}
+		int u = value(a[i], is_signed), v = value(a[i + 1], is_signed);
+		int up = (u > 0 ? u : 0) + (v > 0 ? v : 0), down = (u < 0 ? u : 0) + (v < 0 ? v : 0);
 		if (up * (is_signed ? 255 : 127) > INT16_MAX || down * 255 < INT16_MIN ||
 		    (!is_signed && up * -128 < INT16_MIN))
 			return false;
-		i += eights && i % 4 == 2 ? 4 : 0;
 	}
 	return true;
 }
 
-/* How codes are made and clipped: up to `spread` from a zero point, but for one in eight. */
+/* How codes are made: up to `spread` from a zero point, but for one in eight. */
 struct codes {
-	bool is_signed, eights;
+	bool is_signed;
 	int zero, spread;
 };
 
@@ -233,7 +228,6 @@ static void clipped_product(const struct igemm_kernels *k, const struct codes *d
 	int64_t count[N];
 	int wrong = 0, zero = d->is_signed ? d->zero : 0;
 
-	g.eights = d->eights;
 	make_operand(k, &b, -128, 127);
 	for (int i = 0; i < m; i++) {
 		for (int j = 0; j < LENGTH; j++) {
@@ -242,11 +236,11 @@ static void clipped_product(const struct igemm_kernels *k, const struct codes *d
 			a.rows[i][j] = (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 		}
 		uint8_t *to = clipped + i * PART;
-		count[i] = k->clip(a.rows[i], LENGTH, d->is_signed, d->zero, d->eights, to, rest[i],
-				   PART, (m - 1 - i) * PART);
-		CHECK(count[i] >= 0 && sums_fit(to, PART, d->is_signed, d->eights));
+		count[i] = k->clip(a.rows[i], LENGTH, d->is_signed, d->zero, to, rest[i], PART,
+				   (m - 1 - i) * PART);
+		CHECK(count[i] >= 0 && pairs_fit(to, PART, d->is_signed));
 		for (int64_t r = 0; r < count[i]; r++)
-			CHECK(sums_fit(rest[i][r].value, 4, d->is_signed, false));
+			CHECK(pairs_fit(rest[i][r].value, 4, d->is_signed));
 	}
 	k->panels_clipped(&g);
 	for (int i = 0; i < m; i++) {
@@ -260,7 +254,7 @@ static void clipped_product(const struct igemm_kernels *k, const struct codes *d
 		}
 	}
 	CHECK_INT(wrong, 0);
-	CHECK_INT(k->clip(a.rows[0], LENGTH, d->is_signed, d->zero, d->eights, clipped, rest[0], 0, 0),
+	CHECK_INT(k->clip(a.rows[0], LENGTH, d->is_signed, d->zero, clipped, rest[0], 0, 0),
 		  count[0] ? -1 : 0);
 }
 
@@ -273,9 +267,9 @@ static void products_without_vnni(void)
 			narrow_product(level(i), -128, 127, m);
 			narrow_product(level(i), -20, 30, m);
 			narrow_product(level(i), 120, 127, m);
-			for (int s = 0; s < 4; s++) {
-				struct codes near = {s % 2, s / 2, 120 + m % 17, 20 + m};
-				struct codes far = {s % 2, s / 2, m % 2 ? 255 : 0, 3};
+			for (int s = 0; s < 2; s++) {
+				struct codes near = {s, 120 + m % 17, 20 + m};
+				struct codes far = {s, m % 2 ? 255 : 0, 3};
 				clipped_product(level(i), &near, m);
 				clipped_product(level(i), &far, m);
 			}

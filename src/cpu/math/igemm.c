@@ -86,10 +86,10 @@ struct job {
 	char *scratch; /* of the first thread */
 	int16_t *wide; /* room for widened rows, or NULL */
 	bool clipped; /* `wide` has clipped rows instead, and behind them a struct clipped_row for each */
-	bool eights; /* they are clipped by eights */
 	bool moved; /* the zero points have been taken off the clipped rows, whose bytes are signed then */
 	int64_t rows; /* in a block, which is multiplied at once */
 	int64_t parts; /* blocks that are multiplied by themselves: 1 if a group of panels has all rows */
+	bool by_rows; /* all groups of a block follow one another, not all blocks of a group */
 };
 
 /* Returns where the widened rows of a product lie that begins on this thread. */
@@ -125,9 +125,8 @@ static void clip_piece(void *arg, int64_t begin, int64_t end, int thread)
 		const uint8_t *a = g->a + m * depth;
 		struct clipped_row *r = clipped_row(j, m);
 		int32_t zero = g->a_zero ? g->a_zero[m] : 0;
-		r->count =
-			(int32_t)j->k->clip(a, g->k, j->moved, zero, j->eights, clipped_bytes(j, m),
-					    r->rest, depth / 4, (end - 1 - m) * depth);
+		r->count = (int32_t)j->k->clip(a, g->k, j->moved, zero, clipped_bytes(j, m),
+					       r->rest, depth / 4, (end - 1 - m) * depth);
 		if (j->moved)
 			r->correction = (int32_t)(((uint32_t)j->k->sum_bytes(a, g->k, 0) -
 						   (uint32_t)g->k * (uint32_t)zero) *
@@ -135,51 +134,24 @@ static void clip_piece(void *arg, int64_t begin, int64_t end, int thread)
 	}
 }
 
-/* Clips the rows by eights or by fours. Returns whether that pays, for a remainder takes as long as half of an eight. */
-static bool try_to_clip(struct job *j, bool eights)
-{
-	enum { FOURS_OF_A_REST = 4 };
-	const struct igemm *g = j->g;
-	int64_t rests = 0, most = g->m * igemm_depth(g->k) / (4 * FOURS_OF_A_REST);
-
-	j->eights = eights;
-	pool_for(g->m, 1 + (1 << 14) / igemm_depth(g->k), clip_piece, j);
-	for (int64_t m = 0; m < g->m && rests >= 0 && rests <= most; m++)
-		rests = clipped_row(j, m)->count < 0 ? -1 : rests + clipped_row(j, m)->count;
-	/* a run that is cancelled leaves out rows, whose remainders are then undefined */
-	return rests >= 0 && rests <= most && !cancel_requested();
-}
-
 /*
- * Whether few enough eights of some of the rows are too large: a remainder takes more than half of the time of an eight, and eights of which no
- * two codes are added in 16 bits a seventh more than others.
+ * Clips the rows if that pays: if there are enough columns, and if few groups of four values of k have a remainder, which takes as long as a group
+ * of each strip of rows. Codes of activations mostly lie close to their zero point.
  */
-static bool eights_pay(struct job *j)
-{
-	enum { SAMPLES = 8, EIGHTS_OF_A_REST = 10 };
-	const struct igemm *g = j->g;
-	int64_t step = (g->m + SAMPLES - 1) / SAMPLES, depth = igemm_depth(g->k), rests = 0, n = 0;
-
-	j->eights = true;
-	for (int64_t m = 0; m < g->m; m += step, n++) {
-		clip_piece(j, m, m + 1, 0);
-		if (clipped_row(j, m)->count < 0)
-			return false;
-		rests += clipped_row(j, m)->count;
-	}
-	return rests <= n * depth / (8 * EIGHTS_OF_A_REST);
-}
-
-/* Clips the rows if there are enough columns, and if that leaves few remainders: codes of activations mostly lie close to their zero point. */
 static bool clip_rows(struct job *j)
 {
-	enum { LEAST_COLUMNS = 16 };
+	enum { LEAST_COLUMNS = 16, FOURS_OF_A_REST = 4 };
 	const struct igemm *g = j->g;
+	int64_t rests = 0, most = g->m * igemm_depth(g->k) / (4 * FOURS_OF_A_REST);
 
 	if (g->a_signed || g->n < LEAST_COLUMNS || g->k < 1)
 		return false;
 	j->moved = g->a_zero && *g->a_zero >= IGEMM_FAR_ZERO;
-	bool pays = (eights_pay(j) && try_to_clip(j, true)) || try_to_clip(j, false);
+	pool_for(g->m, 1 + (1 << 14) / igemm_depth(g->k), clip_piece, j);
+	for (int64_t m = 0; m < g->m && rests >= 0 && rests <= most; m++)
+		rests = clipped_row(j, m)->count < 0 ? -1 : rests + clipped_row(j, m)->count;
+	/* a run that is cancelled leaves out rows, whose remainders are then undefined */
+	bool pays = rests >= 0 && rests <= most && !cancel_requested();
 	j->moved &= pays;
 	return pays;
 }
@@ -241,7 +213,6 @@ static void multiply_rows(const struct job *j, struct igemm_block *b, int64_t n0
 	} else if (j->clipped) {
 		b->a = clipped_bytes(j, m);
 		b->a_signed = j->moved;
-		b->eights = j->eights;
 		b->start = j->moved && !g->b_zero ? &clipped_row(j, m)->correction : NULL;
 		b->start_row = (int64_t)(clipped_row_bytes(g->k) / sizeof(*b->start));
 		j->k->panels_clipped(b);
@@ -303,20 +274,23 @@ static void multiply_group(const struct job *j, int64_t n0, int64_t part, char *
 	}
 }
 
-static void groups_piece(void *arg, int64_t begin, int64_t end, int thread)
-{
-	const struct job *j = arg;
-
-	for (int64_t i = begin; i < end; i++)
-		multiply_group(j, i / j->parts * IGEMM_NR * IGEMM_GROUP, i % j->parts,
-			       j->scratch + (size_t)thread * thread_scratch_bytes(j->g->k));
-}
-
 static int64_t group_count(const struct igemm *g)
 {
 	int64_t width = IGEMM_NR * IGEMM_GROUP;
 
 	return g->m > 0 ? (g->n + width - 1) / width : 0;
+}
+
+static void groups_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct job *j = arg;
+
+	for (int64_t i = begin; i < end; i++) {
+		int64_t group = j->by_rows ? i % group_count(j->g) : i / j->parts;
+		int64_t part = j->by_rows ? i / group_count(j->g) : i % j->parts;
+		multiply_group(j, group * IGEMM_NR * IGEMM_GROUP, part,
+			       j->scratch + (size_t)thread * thread_scratch_bytes(j->g->k));
+	}
 }
 
 static struct job job_of(const struct igemm *g, void *scratch, int thread)
@@ -338,17 +312,23 @@ static struct job job_of(const struct igemm *g, void *scratch, int thread)
 	return j;
 }
 
-/* Gives each thread some rows, where there are too few columns for all of them. */
+/*
+ * Gives each thread some rows if there are too few columns for all of them, or more rows than columns: of these it has written a part before, which
+ * is in its cache, while a packed B is in none.
+ */
 static void split_blocks(struct job *j)
 {
 	enum { LEAST = 48 }; /* a multiple of strips and of panels */
-	int64_t parts = (2 * pool_threads() + group_count(j->g) - 1) / group_count(j->g);
+	bool by_rows = j->g->packed && j->g->m > j->g->n;
+	int64_t groups = by_rows ? 1 : group_count(j->g);
+	int64_t parts = (2 * pool_threads() + groups - 1) / groups;
 	int64_t rows = ((j->g->m + parts - 1) / parts + LEAST - 1) / LEAST * LEAST;
 
 	if (pool_threads() < 2 || parts < 3 || j->g->m <= rows)
 		return;
 	j->rows = rows < j->rows ? rows : j->rows;
 	j->parts = (j->g->m + j->rows - 1) / j->rows;
+	j->by_rows = by_rows;
 }
 
 void igemm_run(const struct igemm *g, void *scratch)

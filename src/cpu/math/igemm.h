@@ -35,8 +35,8 @@ struct igemm_narrow {
 
 /*
  * A remainder: what four codes of a row have lost by clipping, or a part of it. Clipped rows and remainders hold codes of which any two neighbours,
- * multiplied by any two bytes of B, have a sum that fits in 16 bits. Of rows that are clipped by eights, two pairs that lie four apart have such
- * a sum together, which halves the additions of 32 bits: that takes two thirds of the time of pairs, but leaves more remainders.
+ * multiplied by any two bytes of B, have a sum that fits in 16 bits: without VNNI, such products with weights of the whole range take three
+ * quarters of the time.
  */
 struct igemm_rest {
 	int32_t at; /* which four values of k */
@@ -98,7 +98,6 @@ struct igemm_block {
 	int64_t lda, ldc, k4, m, panels;
 	int32_t *c;
 	bool a_signed;
-	bool eights;	      /* panels_clipped: rows are clipped by eights */
 	const int32_t *start; /* panels_clipped: what the sums of each row begin with, or NULL */
 	int64_t start_row;    /* the elements of `start` from one row to the next */
 };
@@ -130,13 +129,13 @@ struct igemm_kernels {
 	void (*panels_wide)(const struct igemm_block *g, const int16_t *a);
 	/*
 	 * clip() writes k codes of a row as igemm_depth(k) clipped bytes, and what they have lost as remainders: the codes as they are or, if
-	 * is_signed, less `zero`, which is 0 to 255; by eights or by fours. Returns the number of remainders, or -1 if there are more than `most`.
+	 * is_signed, less `zero`, which is 0 to 255. Returns the number of remainders, or -1 if there are more than `most`.
 	 * `spare` bytes behind the row may be read, and as many behind `to` be written.
 	 * panels_clipped() multiplies such bytes by a signed B, to which it adds IGEMM_FLIP if the bytes are signed; add_rest() adds the
 	 * products of a row's n remainders. NULL where widen() is.
 	 */
-	int64_t (*clip)(const uint8_t *a, int64_t k, bool is_signed, int32_t zero, bool eights,
-			uint8_t *to, struct igemm_rest *rest, int64_t most, int64_t spare);
+	int64_t (*clip)(const uint8_t *a, int64_t k, bool is_signed, int32_t zero, uint8_t *to,
+			struct igemm_rest *rest, int64_t most, int64_t spare);
 	void (*panels_clipped)(const struct igemm_block *g);
 	void (*add_rest)(const struct igemm_block *g, const struct igemm_rest *rest, int64_t n,
 			 int32_t *c);

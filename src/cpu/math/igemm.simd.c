@@ -42,7 +42,6 @@
 #define EQUAL8(a, b)  _mm512_movm_epi8(_mm512_cmpeq_epi8_mask(a, b))
 #define EQUAL32(a, b) _mm512_movm_epi32(_mm512_cmpeq_epi32_mask(a, b))
 #define MASK8(v)      ((uint64_t)_mm512_movepi8_mask(v))
-#define SWAP32(v)     _mm512_shuffle_epi32(v, _MM_PERM_CDAB)
 #define LOW_S(v)      HIGH_S(_mm512_slli_epi16(v, 8))
 #define ROWS	      8
 #elif SIMD_LEVEL == 3
@@ -77,7 +76,6 @@
 #define EQUAL8	     _mm256_cmpeq_epi8
 #define EQUAL32	     _mm256_cmpeq_epi32
 #define MASK8(v)     ((uint64_t)(uint32_t)_mm256_movemask_epi8(v))
-#define SWAP32(v)    _mm256_shuffle_epi32(v, 0xb1)
 #define LOW_S(v)     HIGH_S(_mm256_slli_epi16(v, 8))
 #define ROWS	     4
 #elif SIMD_LEVEL == 2
@@ -112,7 +110,6 @@
 #define EQUAL8	     _mm_cmpeq_epi8
 #define EQUAL32	     _mm_cmpeq_epi32
 #define MASK8(v)     ((uint64_t)(uint32_t)_mm_movemask_epi8(v))
-#define SWAP32(v)    _mm_shuffle_epi32(v, 0xb1)
 #define LOW_S(v)     HIGH_S(_mm_slli_epi16(v, 8))
 #define ROWS	     2
 #endif
@@ -389,13 +386,9 @@ static inline __attribute__((always_inline)) void widen_row(const uint8_t *x, in
  * the registers do not suffice, and keeps sums in memory. ADD_TO adds in place; a plain ADD gets a copy of the register besides.
  */
 #define KEEP_ORDER(x, y) __asm__ volatile("" : "+x"(x), "+x"(y))
-/* The same where B is an operand in memory: else gcc loads it once, and again there are too few registers. */
-#define LOAD_AGAIN(x, y) __asm__ volatile("" : "+x"(x), "+x"(y) : : "memory")
 #if SIMD_LEVEL >= 4
 #undef KEEP_ORDER
-#undef LOAD_AGAIN
 #define KEEP_ORDER(x, y)
-#define LOAD_AGAIN(x, y)
 #define ADD_TO(sum, x) __asm__("vpaddd %1, %0, %0" : "+v"(sum) : "v"(x))
 #elif SIMD_LEVEL == 3
 #define ADD_TO(sum, x) __asm__("vpaddd %1, %0, %0" : "+x"(sum) : "x"(x))
@@ -505,10 +498,7 @@ static void panels_wide(const struct igemm_block *g, const int16_t *a)
 	}
 }
 
-/*
- * The greatest sum that bytes of a clipped row which are multiplied together may have: two neighbours, or with them those of the next four. Of signed
- * bytes, the positive ones and the negative ones count apart.
- */
+/* The greatest sum that two neighbouring bytes of a clipped row may have. Of signed bytes, the positive ones and the negative ones count apart. */
 enum { SIGNED_SUM = 128, UNSIGNED_SUM = 256 };
 
 /* Takes as much off four numbers as fits in bytes whose neighbours' sums are small enough. Returns whether something is left of them. */
@@ -533,40 +523,36 @@ static bool clip_four(int *x, bool is_signed, uint8_t *to)
 	return left;
 }
 
-/* Bits of a vector's bytes: those of which too many are multiplied together, and among them those that take clip_group(). */
+/* Bits of a vector's bytes: those of pairs that must be clipped, and codes that may have been too large for a byte. */
 struct over {
-	uint64_t any, groups;
+	uint64_t pairs, codes;
 };
 
 /* Writes a vector of codes, less the zero point, and says which of them must be clipped. */
-static inline __attribute__((always_inline)) struct over clip_vector(const uint8_t *a,
-								     bool is_signed, VEC zero,
-								     bool eights, uint8_t *to)
+static inline __attribute__((always_inline)) struct over clip_vector(const uint8_t *a, bool is_signed,
+								     VEC zero, uint8_t *to)
 {
 	const VEC ones = SPLAT(0x01010101), flip = SPLAT((int)0x80808080);
-	const VEC most = SPLAT((is_signed ? SIGNED_SUM : UNSIGNED_SUM) * 0x00010001);
-	const VEC least = SPLAT((int)0xff80ff80);
-	VEC x = LOAD(a), v = is_signed ? SUBS8(XOR(x, flip), zero) : x;
-	VEC up = is_signed ? BYTES(ones, MAX8(v, ZERO)) : BYTES(x, ones);
-	VEC down = is_signed ? BYTES(ones, MIN8(v, ZERO)) : ZERO;
-	VEC pairs = OR(ABOVE16(up, most), ABOVE16(least, down));
-	/* codes that may have been too large for a byte */
-	VEC ends = is_signed ? OR(EQUAL8(v, SPLAT(0x7f7f7f7f)), EQUAL8(v, flip)) : ZERO;
+	VEC x = LOAD(a);
 
+	if (!is_signed) {
+		STORE(to, x);
+		return (struct over){
+			MASK8(ABOVE16(BYTES(x, ones), SPLAT(UNSIGNED_SUM * 0x00010001))), 0};
+	}
+	VEC v = SUBS8(XOR(x, flip), zero);
+	VEC up = ABOVE16(BYTES(ones, MAX8(v, ZERO)), SPLAT(SIGNED_SUM * 0x00010001));
+	VEC down = ABOVE16(SPLAT((int)0xff80ff80), BYTES(ones, MIN8(v, ZERO)));
+	VEC ends = OR(EQUAL8(v, SPLAT(0x7f7f7f7f)), EQUAL8(v, flip));
 	STORE(to, v);
-	if (!eights)
-		return (struct over){MASK8(OR(pairs, ends)), MASK8(ends)};
-	VEC both =
-		OR(ABOVE16(ADD16(up, SWAP32(up)), most), ABOVE16(least, ADD16(down, SWAP32(down))));
-	ends = OR(ends, pairs);
-	return (struct over){MASK8(OR(both, ends)), MASK8(ends)};
+	return (struct over){MASK8(OR(up, down)), MASK8(ends)};
 }
 
 struct clipping {
 	const uint8_t *a;
 	int64_t k;
 	int32_t zero;
-	bool is_signed, eights;
+	bool is_signed;
 	uint8_t *to;
 	struct igemm_rest *rest;
 	int64_t n, most; /* of the remainders */
@@ -582,33 +568,21 @@ static void add_four(struct clipping *j, int64_t i, const uint8_t *four)
 	j->n++;
 }
 
-/* Clips the four codes from i on, or the four of which the first ones remain and the others become remainders. */
-static void clip_group(struct clipping *j, int64_t i)
+/* Clips the fours of a vector that begins at code i. */
+static void clip_fours(struct clipping *j, int64_t i, uint64_t over)
 {
-	for (int64_t q = i; q < i + (j->eights ? 8 : 4); q += 4) {
+	for (; over; over >>= 4, i += 4) {
 		int x[4];
 		uint8_t four[4];
+		if (!(over & 15))
+			continue;
 		for (int64_t e = 0; e < 4; e++)
-			x[e] = q + e < j->k ? j->a[q + e] - j->zero : 0;
-		memset(j->to + q, 0, 4);
-		bool left = q > i || clip_four(x, j->is_signed, j->to + q);
-		left &= (x[0] | x[1] | x[2] | x[3]) != 0;
+			x[e] = i + e < j->k ? j->a[i + e] - j->zero : 0;
+		bool left = clip_four(x, j->is_signed, j->to + i);
 		while (left) {
 			left = clip_four(x, j->is_signed, four);
-			add_four(j, q, four);
+			add_four(j, i, four);
 		}
-	}
-}
-
-/* Clips the groups of a vector that begins at code i. */
-static void clip_groups(struct clipping *j, int64_t i, uint64_t over)
-{
-	int size = j->eights ? 8 : 4;
-
-	while (over) {
-		int bit = __builtin_ctzll(over) / size * size;
-		over &= ~((((uint64_t)1 << size) - 1) << bit);
-		clip_group(j, i + bit);
 	}
 }
 
@@ -638,22 +612,6 @@ static void take_excess(struct clipping *j, int64_t i, int64_t n)
 			add_four(j, i + e, lost + e);
 }
 
-/* Makes remainders of the second fours of eights that are too large, of n codes from i on. Which ones these are is hard to foresee: there are no branches. */
-static inline void move_fours(struct clipping *j, int64_t i, int64_t n, uint64_t over)
-{
-	for (int64_t e = 4; e < n; e += 8, over >>= 8) {
-		struct igemm_rest *r = j->rest + j->n;
-		uint32_t four, large = (uint32_t)(over | over >> 2) &
-				       1; /* of either pair of its first four */
-		memcpy(&four, j->to + i + e, sizeof(four));
-		r->at = (int32_t)((i + e) / 4);
-		memcpy(r->value, &four, sizeof(four));
-		four &= large - 1;
-		memcpy(j->to + i + e, &four, sizeof(four));
-		j->n += large;
-	}
-}
-
 /* Makes the bytes of a vector from place n on equal to `fill`. */
 static inline VEC fill_from(VEC v, int64_t n, int fill)
 {
@@ -670,8 +628,7 @@ static inline VEC fill_from(VEC v, int64_t n, int fill)
 	return XOR(v, AND(behind, XOR(v, SPLAT((int)((unsigned)fill * 0x01010101u)))));
 }
 
-static inline __attribute__((always_inline)) int64_t clip_as(struct clipping j,
-							     const bool is_signed, const bool eights)
+static inline __attribute__((always_inline)) int64_t clip_as(struct clipping j, const bool is_signed)
 {
 	enum { STEP = 4 * LANES };
 	const VEC z = SPLAT((int)((uint8_t)(j.zero ^ IGEMM_FLIP) * 0x01010101u));
@@ -680,45 +637,49 @@ static inline __attribute__((always_inline)) int64_t clip_as(struct clipping j,
 	for (int64_t i = 0, end = igemm_depth(j.k); i < end && j.n <= j.most; i += STEP) {
 		struct over over;
 		if (i + STEP <= j.k) {
-			over = clip_vector(j.a + i, is_signed, z, eights, j.to + i);
+			over = clip_vector(j.a + i, is_signed, z, j.to + i);
 		} else {
 			bool room = i + STEP <= end + j.spare;
 			const uint8_t *from = room ? j.a + i : last;
 			memcpy(last, j.a + i, room ? 0 : (size_t)(end - i));
 			STORE(last, fill_from(LOAD(from), j.k - i, is_signed ? j.zero : 0));
-			over = clip_vector(last, is_signed, z, eights, room ? j.to + i : last);
+			over = clip_vector(last, is_signed, z, room ? j.to + i : last);
 			memcpy(j.to + i, last, room ? 0 : (size_t)(end - i));
 		}
-		if (eights && !over.groups && j.most - j.n >= STEP / 8)
-			move_fours(&j, i, end - i < STEP ? end - i : STEP, over.any);
-		else if (!eights && over.any && !over.groups)
+		if (over.codes)
+			clip_fours(&j, i, over.pairs | over.codes);
+		else if (over.pairs)
 			take_excess(&j, i, end - i < STEP ? end - i : STEP);
-		else if (over.any)
-			clip_groups(&j, i, over.any);
 	}
 	return j.n > j.most ? -1 : j.n;
 }
 
-static int64_t clip(const uint8_t *a, int64_t k, bool is_signed, int32_t zero, bool eights,
-		    uint8_t *to, struct igemm_rest *rest, int64_t most, int64_t spare)
+static int64_t clip(const uint8_t *a, int64_t k, bool is_signed, int32_t zero, uint8_t *to,
+		    struct igemm_rest *rest, int64_t most, int64_t spare)
 {
-	struct clipping j = {a,	   k,	 is_signed ? zero : 0, is_signed, eights, to, rest, 0,
-			     most, spare};
+	struct clipping j = {.a = a,
+			     .k = k,
+			     .zero = is_signed ? zero : 0,
+			     .is_signed = is_signed,
+			     .to = to,
+			     .rest = rest,
+			     .most = most,
+			     .spare = spare};
 
-	if (is_signed)
-		return eights ? clip_as(j, true, true) : clip_as(j, true, false);
-	return eights ? clip_as(j, false, true) : clip_as(j, false, false);
+	return is_signed ? clip_as(j, true) : clip_as(j, false);
 }
 
 enum { CLIPPED_ROWS = LANES == 16 ? 8 : 5 };
 
 /*
  * Multiplies `rows` clipped rows by two vectors of B's columns, or one if that is a panel's width. Adds the products to c, or stores them there if
- * k is 0. One of A and B is signed and the other one is not: a_signed says which. It, `eights` and `rows` are constants where this is inlined.
+ * k is 0. One of A and B is signed and the other one is not: a_signed says which. It and `rows` are constants where this is inlined.
  */
-static inline __attribute__((always_inline)) void clipped_strip(
-	const struct igemm_block *g, const bool a_signed, const bool eights, int rows, int64_t m,
-	int64_t k, const uint8_t *b, int64_t k4, int32_t *c)
+static inline __attribute__((always_inline)) void clipped_strip(const struct igemm_block *g,
+								const bool a_signed, int rows,
+								int64_t m, int64_t k,
+								const uint8_t *b, int64_t k4,
+								int32_t *c)
 {
 #define CLIPPED_EACH(F)	   F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7)
 #define CLIPPED_SUMS(x, y) (a_signed ? BYTES(y, x) : BYTES(x, y))
@@ -730,19 +691,6 @@ static inline __attribute__((always_inline)) void clipped_strip(
 		if (VECS > 1)                                                                      \
 			ADD_TO(c1_##r, MADD(CLIPPED_SUMS(x, b1), ones));                           \
 		KEEP_ORDER(c0_##r, c1_##r);                                                        \
-	}
-#define CLIPPED_EIGHT(r)                                                                           \
-	if (rows > (r)) {                                                                          \
-		memcpy(four, a + (r)*lda, sizeof(four));                                           \
-		VEC x = SPLAT(four[0]), y = SPLAT(four[1]);                                        \
-		VEC s0 = ADD16(CLIPPED_SUMS(x, LOAD(b)), CLIPPED_SUMS(y, LOAD(b + QUAD)));         \
-		ADD_TO(c0_##r, MADD(s0, ones));                                                    \
-		if (VECS > 1) {                                                                    \
-			VEC s1 = ADD16(CLIPPED_SUMS(x, LOAD(b + 4 * LANES)),                       \
-				       CLIPPED_SUMS(y, LOAD(b + QUAD + 4 * LANES)));               \
-			ADD_TO(c1_##r, MADD(s1, ones));                                            \
-		}                                                                                  \
-		LOAD_AGAIN(c0_##r, c1_##r);                                                        \
 	}
 #define CLIPPED_START(r)                                                                           \
 	if (rows > (r))                                                                            \
@@ -759,16 +707,12 @@ static inline __attribute__((always_inline)) void clipped_strip(
 		const int32_t *start = g->start + m * g->start_row;
 		CLIPPED_EACH(CLIPPED_START)
 	}
-	for (int64_t i = 0; i < k4 && eights; i += 2, a += 8, b += 2 * QUAD) {
-		CLIPPED_EACH(CLIPPED_EIGHT)
-	}
-	for (int64_t i = 0; i < k4 && !eights; i++, a += 4, b += QUAD) {
+	for (int64_t i = 0; i < k4; i++, a += 4, b += QUAD) {
 		VEC b0 = LOAD(b), b1 = LOAD_SECOND(b + 4 * LANES);
 		CLIPPED_EACH(CLIPPED_FOUR)
 	}
 	CLIPPED_EACH(SUMS_STORE)
 #undef CLIPPED_START
-#undef CLIPPED_EIGHT
 #undef CLIPPED_FOUR
 #undef CLIPPED_SUMS
 #undef CLIPPED_EACH
@@ -783,7 +727,6 @@ struct part {
 /* The products of all rows with two vectors of a part's columns. */
 static inline __attribute__((always_inline)) void clipped_columns(const struct igemm_block *g,
 								  const bool a_signed,
-								  const bool eights,
 								  const struct part *at, int32_t *c)
 {
 	int64_t ahead = 0;
@@ -796,7 +739,7 @@ static inline __attribute__((always_inline)) void clipped_columns(const struct i
 #define CLIPPED_STRIP(n)                                                                           \
 	case n:                                                                                    \
 		if (n <= CLIPPED_ROWS)                                                             \
-			clipped_strip(g, a_signed, eights, n, m, at->k, at->b, at->k4, c);         \
+			clipped_strip(g, a_signed, n, m, at->k, at->b, at->k4, c);                 \
 		break;
 			CLIPPED_STRIP(1)
 			CLIPPED_STRIP(2)
@@ -814,14 +757,10 @@ static inline __attribute__((always_inline)) void clipped_columns(const struct i
 static void clipped_part(const struct igemm_block *g, struct part at, int32_t *c)
 {
 	for (int v = 0; v < VECS; v += 2, at.b += 8 * LANES, c += 2 * LANES) {
-		if (g->a_signed && g->eights)
-			clipped_columns(g, true, true, &at, c);
-		else if (g->a_signed)
-			clipped_columns(g, true, false, &at, c);
-		else if (g->eights)
-			clipped_columns(g, false, true, &at, c);
+		if (g->a_signed)
+			clipped_columns(g, true, &at, c);
 		else
-			clipped_columns(g, false, false, &at, c);
+			clipped_columns(g, false, &at, c);
 	}
 }
 

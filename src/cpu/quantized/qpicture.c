@@ -167,7 +167,7 @@ static void set_numbers(const struct site *s, struct picture *v)
 
 int qpicture_reshape(struct site *s, struct step *st, struct diag *d)
 {
-	enum { ROWS = 4 * IGEMM_MC };
+	enum { MOST_ROWS = 5 * IGEMM_MC };
 	const struct int_conv_params *p = site_params(s);
 	const struct shape *x = &site_in(s, X)->shape, *weight = &site_in(s, W)->shape;
 	struct picture *v = arena_new(s->plan_arena, struct picture);
@@ -180,7 +180,8 @@ int qpicture_reshape(struct site *s, struct step *st, struct diag *d)
 	v->features = weight->dim[0];
 	v->k = v->channels * window_size(&v->w);
 	v->rows = x->dim[0] * window_outputs(&v->w);
-	v->at_once = lesser(ROWS, v->rows);
+	int64_t times = (v->rows + MOST_ROWS - 1) / MOST_ROWS;
+	v->at_once = (v->rows + times - 1) / times;
 	v->as_it_is = plain_window(&v->w) && igemm_depth(v->k) == v->k &&
 		      site_in(s, X)->type.dtype == DT_U8;
 	v->scratch = igemm_scratch(v->at_once, v->k);
