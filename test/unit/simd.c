@@ -96,6 +96,32 @@ static void functions_are_close(void)
 	}
 }
 
+/* What no normal number is for exp, between numbers that are, and at both ends of these. */
+static void exp_takes_any_number(void)
+{
+	static const float x[] = {INFINITY, -INFINITY, NAN,	100,	  -100,	 -110,
+				  88.7f,    89,	       87,	-87,	  87.1f, -87.5f,
+				  0,	    -0.0f,     FLT_MAX, -FLT_MAX, 1e-40f};
+	enum { COUNT = sizeof(x) / sizeof(*x) };
+	float in[2 * COUNT], y[2 * COUNT];
+
+	for (int i = 0; i < COUNT; i++) {
+		in[2 * i] = x[i];
+		in[2 * i + 1] = (float)i - 9;
+	}
+	for (int t = 0; t < tables(); t++) {
+		int wrong = 0;
+		all_tables[t]->map[VF_EXP](in, y, 2 * COUNT, NULL);
+		for (int i = 0; i < 2 * COUNT; i++) {
+			float want = (float)exp((double)in[i]);
+			bool close = fabsf(y[i] - want) <= 4e-7f * want + 3e-45f;
+			wrong += isnan(in[i]) ? !isnan(y[i]) : !(close || y[i] == want);
+		}
+		if (!CHECK_INT(wrong, 0))
+			printf("# %s\n", all_tables[t]->name);
+	}
+}
+
 /* Far below zero GELU is a small number: its digits, its limits, and that no neighbour in a vector changes them. */
 static void gelu_keeps_its_tail(void)
 {
@@ -269,6 +295,7 @@ static void shapes_broadcast(void)
 int main(void)
 {
 	UNIT(functions_are_close);
+	UNIT(exp_takes_any_number);
 	UNIT(gelu_keeps_its_tail);
 	UNIT(reductions_keep_nan);
 	UNIT(narrow_floats_agree);
