@@ -593,8 +593,9 @@ static void take_excess(struct clipping *j, int64_t i, int64_t n)
 	const VEC most = SPLAT((j->is_signed ? SIGNED_SUM : UNSIGNED_SUM) * 0x00010001);
 	uint8_t codes[4 * LANES] = {0}, lost[4 * LANES];
 
-	memcpy(codes, j->to + i, (size_t)n);
-	VEC v = LOAD(codes), excess = SHIFT_UP8(SUBS16(BYTES(v, ones), most));
+	bool whole = n == 4 * LANES;
+	memcpy(codes, j->to + i, whole ? 0 : (size_t)n);
+	VEC v = LOAD(whole ? j->to + i : codes), excess = SHIFT_UP8(SUBS16(BYTES(v, ones), most));
 	if (j->is_signed) {
 		VEC up = SUBS16(BYTES(ones, MAX8(v, ZERO)), most), odd = HIGH_S(v);
 		VEC down = SUBS16(SUB16(ZERO, BYTES(ones, MIN8(v, ZERO))), most);
@@ -603,13 +604,14 @@ static void take_excess(struct clipping *j, int64_t i, int64_t n)
 		VEC even = SUB16(SUB16(up, odd_up), SUB16(down, odd_down));
 		excess = OR(SHIFT_UP8(SUB16(odd_up, odd_down)), LOW_U(even));
 	}
-	STORE(codes, SUB8(v, excess));
+	STORE(whole ? j->to + i : codes, SUB8(v, excess));
 	STORE(lost, excess);
-	memcpy(j->to + i, codes, (size_t)n);
-	uint64_t none = MASK8(EQUAL32(excess, ZERO));
-	for (int64_t e = 0; e < n; e += 4)
-		if (!(none >> e & 1))
-			add_four(j, i + e, lost + e);
+	memcpy(j->to + i, codes, whole ? 0 : (size_t)n);
+	/* of the fours that have lost something, the bits of their first bytes; nothing is lost behind n */
+	for (uint64_t some = ~MASK8(EQUAL32(excess, ZERO)) &
+			     UINT64_C(0x1111111111111111) >> (64 - 4 * LANES);
+	     some; some &= some - 1)
+		add_four(j, i + __builtin_ctzll(some), lost + __builtin_ctzll(some));
 }
 
 /* Makes the bytes of a vector from place n on equal to `fill`. */
