@@ -1184,8 +1184,24 @@ static void correct(int32_t *c, int64_t n, int32_t za, const int32_t *column, in
 		c[i] = (int32_t)((uint32_t)c[i] - (uint32_t)rest * (uint32_t)zb[i]);
 }
 
-#if SIMD_LEVEL == 3
-/* The order of four bytes that packing by halves of registers has made another. */
+/* LANE_ORDER: the order of fours of bytes that packing by parts of registers has made another. */
+#if SIMD_LEVEL >= 4
+#define LANE_ORDER _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15)
+
+/* Requantizes sixteen sums, or those that m says, to numbers of 32 bits. */
+static inline __attribute__((always_inline)) __m512i requantize_sixteen(
+	const void *x, const bool floats, const int32_t *add, __m512 scale, __m512 low, __m512 high,
+	__m512i zero, __mmask16 m)
+{
+	__m512i whole = floats ? _mm512_setzero_si512() : _mm512_maskz_loadu_epi32(m, x);
+	if (add)
+		whole = ADD(whole, _mm512_maskz_loadu_epi32(m, add));
+	__m512 q = floats ? _mm512_maskz_loadu_ps(m, x) : _mm512_cvtepi32_ps(whole);
+	q = _mm512_mul_ps(q, scale);
+	q = _mm512_min_ps(_mm512_max_ps(q, low), high); /* max gives low for NaN */
+	return _mm512_and_si512(ADD(_mm512_cvtps_epi32(q), zero), SPLAT(255));
+}
+#elif SIMD_LEVEL == 3
 #define LANE_ORDER _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)
 
 /* Requantizes eight sums to numbers of 32 bits. */
@@ -1248,17 +1264,20 @@ static inline __attribute__((always_inline)) void requantize_sums(const void *x,
 #if SIMD_LEVEL >= 4
 	__m512 lw = _mm512_set1_ps(lo), hw = _mm512_set1_ps(hi), all = _mm512_set1_ps(*scale);
 	__m512i zw = _mm512_set1_epi32(zero);
+#define SIXTEEN(at, m)                                                                             \
+	requantize_sixteen(whole + (at), floats, add ? add + (at) : NULL,                          \
+			   step ? _mm512_maskz_loadu_ps(m, scale + (at)) : all, lw, hw, zw, m)
+	for (; i + 64 <= n; i += 64) {
+		const __mmask16 m = 0xffff;
+		__m512i a = _mm512_packs_epi32(SIXTEEN(i, m), SIXTEEN(i + 16, m));
+		__m512i b = _mm512_packs_epi32(SIXTEEN(i + 32, m), SIXTEEN(i + 48, m));
+		STORE(y + i, _mm512_permutexvar_epi32(LANE_ORDER, _mm512_packus_epi16(a, b)));
+	}
 	for (; i < n; i += 16) {
 		__mmask16 m = n - i < 16 ? (__mmask16)((1u << (n - i)) - 1) : 0xffff;
-		__m512i v = floats ? _mm512_setzero_si512() : _mm512_maskz_loadu_epi32(m, whole + i);
-		if (add)
-			v = _mm512_add_epi32(v, _mm512_maskz_loadu_epi32(m, add + i));
-		__m512 q = floats ? _mm512_maskz_loadu_ps(m, real + i) : _mm512_cvtepi32_ps(v);
-		q = _mm512_mul_ps(q, step ? _mm512_maskz_loadu_ps(m, scale + i) : all);
-		q = _mm512_min_ps(_mm512_max_ps(q, lw), hw); /* max gives lw for NaN */
-		_mm512_mask_cvtepi32_storeu_epi8(y + i, m,
-						 _mm512_add_epi32(_mm512_cvtps_epi32(q), zw));
+		_mm512_mask_cvtepi32_storeu_epi8(y + i, m, SIXTEEN(i, m));
 	}
+#undef SIXTEEN
 #elif SIMD_LEVEL == 3
 	i = requantize_many(x, floats, add, y, n, scale, step, zero, lo, hi);
 #elif SIMD_LEVEL == 2
@@ -1406,19 +1425,34 @@ static void dequantize_i8(const int8_t *x, float *y, int64_t n, float scale, int
 #if SIMD_LEVEL >= 4
 #define WIDE(x)	    _mm512_cvtepu8_epi32(_mm_xor_si128(x, flip))
 #define BYTES_AT(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
+#define SIXTEEN_CODES(r, at, BODY)                                                                 \
+	__m512i r;                                                                                 \
+	{                                                                                          \
+		__m512i va = _mm512_sub_epi32(WIDE(BYTES_AT(a + (at))), za);                       \
+		__m512i vb = _mm512_sub_epi32(WIDE(BYTES_AT(b + (at))), zb);                       \
+		__m512 q = BODY;                                                                   \
+		q = _mm512_min_ps(_mm512_max_ps(q, lo), hi);                                       \
+		r = _mm512_add_epi32(_mm512_cvtps_epi32(q), zero);                                 \
+	}
 #define CODES_LOOP(BODY)                                                                           \
 	const __m128i flip = _mm_set1_epi8((char)j->flip);                                         \
+	const __m512i flips = SPLAT(j->flip * 0x01010101), order = LANE_ORDER;                     \
 	const __m512 lo = _mm512_set1_ps(-j->zero), hi = _mm512_set1_ps(255 - j->zero);            \
 	const __m512i zero = _mm512_set1_epi32((int32_t)j->zero);                                  \
 	const __m512i za = _mm512_set1_epi32(j->a_zero), zb = _mm512_set1_epi32(j->b_zero);        \
 	const __m512 fa = _mm512_set1_ps(j->a_scale), fb = _mm512_set1_ps(j->b_scale);             \
 	(void)fb;                                                                                  \
+	for (; i + 64 <= n; i += 64) {                                                             \
+		SIXTEEN_CODES(r0, i, BODY)                                                         \
+		SIXTEEN_CODES(r1, i + 16, BODY)                                                    \
+		SIXTEEN_CODES(r2, i + 32, BODY)                                                    \
+		SIXTEEN_CODES(r3, i + 48, BODY)                                                    \
+		__m512i codes = _mm512_packus_epi16(_mm512_packs_epi32(r0, r1),                    \
+						    _mm512_packs_epi32(r2, r3));                   \
+		STORE(y + i, XOR(_mm512_permutexvar_epi32(order, codes), flips));                  \
+	}                                                                                          \
 	for (; i + 16 <= n; i += 16) {                                                             \
-		__m512i va = _mm512_sub_epi32(WIDE(BYTES_AT(a + i)), za);                          \
-		__m512i vb = _mm512_sub_epi32(WIDE(BYTES_AT(b + i)), zb);                          \
-		__m512 q = BODY;                                                                   \
-		q = _mm512_min_ps(_mm512_max_ps(q, lo), hi);                                       \
-		__m512i r = _mm512_add_epi32(_mm512_cvtps_epi32(q), zero);                         \
+		SIXTEEN_CODES(r, i, BODY)                                                          \
 		_mm_storeu_si128((__m128i *)(void *)(y + i),                                       \
 				 _mm_xor_si128(_mm512_cvtepi32_epi8(r), flip));                    \
 	}
