@@ -1436,7 +1436,7 @@ static void dequantize_i8(const int8_t *x, float *y, int64_t n, float scale, int
 	}
 #define CODES_LOOP(BODY)                                                                           \
 	const __m128i flip = _mm_set1_epi8((char)j->flip);                                         \
-	const __m512i flips = SPLAT(j->flip * 0x01010101), order = LANE_ORDER;                     \
+	const __m512i flips = SPLAT((int)(j->flip * 0x01010101u)), order = LANE_ORDER;             \
 	const __m512 lo = _mm512_set1_ps(-j->zero), hi = _mm512_set1_ps(255 - j->zero);            \
 	const __m512i zero = _mm512_set1_epi32((int32_t)j->zero);                                  \
 	const __m512i za = _mm512_set1_epi32(j->a_zero), zb = _mm512_set1_epi32(j->b_zero);        \
@@ -1473,7 +1473,7 @@ static void dequantize_i8(const int8_t *x, float *y, int64_t n, float scale, int
 	}
 #define CODES_LOOP(BODY)                                                                            \
 	const __m128i flip = _mm_set1_epi8((char)j->flip);                                          \
-	const __m256i flips = SPLAT(j->flip * 0x01010101), order = LANE_ORDER;                      \
+	const __m256i flips = SPLAT((int)(j->flip * 0x01010101u)), order = LANE_ORDER;              \
 	const __m256 lo = _mm256_set1_ps(-j->zero), hi = _mm256_set1_ps(255 - j->zero);             \
 	const __m256i zero = _mm256_set1_epi32((int32_t)j->zero);                                   \
 	const __m256i za = _mm256_set1_epi32(j->a_zero), zb = _mm256_set1_epi32(j->b_zero);         \
