@@ -166,6 +166,7 @@ endif
 # X.simd.c is compiled once for each instruction set level; the table to use is chosen when the program runs.
 ifneq ($(filter x86_64-%,$(TARGET)),)
 SIMD_LEVELS := 2 3 4
+LIMIT := $(OUT)/bench/limit.so
 else
 SIMD_LEVELS := 0
 endif
@@ -466,7 +467,7 @@ fuzz: $(OUT)/mutants/run
 	@+DEPS=$(DEPS) BUILD=$(BUILD) OUT=$(OUT) MAKE='$(MAKE)' CASES='$(CASES)' test/fuzz/run.sh $(or $(HOURS),1) $(SEED)
 
 .PHONY: tests fuzzers
-tests: all $(UNIT) $(CONFORMANCE) $(OUT)/random/driver $(OUT)/mutants/run $(OUT)/bench/ops $(OUT)/bench/gpu_models
+tests: all $(UNIT) $(CONFORMANCE) $(OUT)/random/driver $(OUT)/mutants/run $(OUT)/bench/ops $(OUT)/bench/gpu_models $(LIMIT)
 fuzzers: $(FUZZ)
 
 # On a machine with a GPU; test/gpu/run.sh tells what CASES, MODELS, SANITIZE and others name.

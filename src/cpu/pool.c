@@ -4,6 +4,7 @@
 #include "base/cancel.h"
 #include "base/pool.h"
 #include "cpu/onednn/onednn.h"
+#include "cpu/math/level.h"
 #include "cpu/math/move.h"
 #include "cpu/math/simd.h"
 #include "cpu/math/util.h"
@@ -520,6 +521,121 @@ static int means_run(const struct call *c)
 	return 0;
 }
 
+/* ---- averages of small planes ------------------------------------------------------------------- */
+
+/* A plane is copied with its pads, where all windows are alike: without, each of their elements is another loop over some positions of a row. */
+struct averages {
+	struct simd_means means;
+	int64_t planes, inputs;
+	size_t room; /* bytes of a plane with pads */
+};
+
+/* Sets what depends on sizes alone, and returns the elements of a plane with pads, or 0 if there are too many. */
+static int64_t averages_set(struct simd_means *j, const struct window *w)
+{
+	enum { MOST_ELEMENTS = 1 << 14 };
+	int64_t size[2];
+
+	for (int d = 0; d < 2; d++) {
+		int64_t covered = (w->kernel[d] - 1) * w->dilation[d] + 1, last, end;
+		if (w->begin[d] < 0 || w->begin[d] > MOST_ELEMENTS || w->in[d] > MOST_ELEMENTS ||
+		    w->out[d] < 1 || w->stride[d] > MOST_ELEMENTS || w->kernel[d] > MOST_ELEMENTS ||
+		    covered > MOST_ELEMENTS ||
+		    __builtin_mul_overflow(w->out[d] - 1, w->stride[d], &last) || last > MOST_ELEMENTS)
+			return 0;
+		end = last + covered;
+		size[d] = greater(end, w->begin[d] + w->in[d]);
+	}
+	*j = (struct simd_means){.width = w->in[1],
+				 .height = w->in[0],
+				 .rows = w->out[0],
+				 .n = w->out[1],
+				 .taps = w->kernel[0] * w->kernel[1],
+				 .step = w->stride[1],
+				 .down = w->stride[0] * size[1],
+				 .first = w->begin[0] * size[1] + w->begin[1],
+				 .pitch = size[1]};
+	return size[0] * size[1] <= MOST_ELEMENTS ? size[0] * size[1] : 0;
+}
+
+static bool averages_accept(const struct site *s, struct why *w)
+{
+	const struct pool *p = site_params(s);
+	const struct shape *x = &site_in(s, 0)->shape;
+	struct simd_means means;
+	struct window win;
+
+	if (site_in(s, 0)->layout != LAYOUT_ROW)
+		return refuse(w, "channels that lie apart");
+	if (simd_level() == 4)
+		return refuse(w, "AVX-512, where oneDNN is faster");
+	if (x->rank != 4 || shape_count(x) < 1 ||
+	    window_set(&win, &p->window, x, NULL, p->ceil_mode != 0, NULL))
+		return refuse(w, "pictures with two axes");
+	return averages_set(&means, &win) || refuse(w, "a large plane");
+}
+
+static int averages_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct pool *p = site_params(s);
+	const struct shape *x = &site_in(s, 0)->shape;
+	struct averages *a = arena_new(s->plan_arena, struct averages);
+	struct window w;
+	const char *bad = window_set(&w, &p->window, x, NULL, p->ceil_mode != 0, d);
+
+	if (bad)
+		return site_fail(s, d, E_OP_ATTRIBUTE, bad, NULL);
+	int64_t size = averages_set(&a->means, &w), outputs = w.out[0] * w.out[1];
+	int32_t *tap = arena_new_n(s->plan_arena, int32_t, (size_t)a->means.taps);
+	float *by = arena_new_n(s->plan_arena, float, (size_t)(outputs + SIMD_MOST));
+	for (int64_t t = 0; t < a->means.taps; t++)
+		tap[t] = (int32_t)(t / w.kernel[1] * w.dilation[0] * a->means.pitch +
+				   t % w.kernel[1] * w.dilation[1]);
+	for (int64_t i = 0; i < outputs + SIMD_MOST; i++) {
+		int64_t row = window_count(&w, 0, i / w.out[1], p->count_include_pad != 0);
+		int64_t column = window_count(&w, 1, i % w.out[1], p->count_include_pad != 0);
+		by[i] = i < outputs ? (float)(row * column) : 1;
+	}
+	a->means.tap = tap;
+	a->means.by = by;
+	a->planes = x->dim[0] * x->dim[1];
+	a->inputs = w.in[0] * w.in[1];
+	a->room = scratch_size((size_t)(size + SIMD_MOST * (w.stride[1] + 1)) * sizeof(float));
+	if (!size_mul(a->room, (size_t)pool_threads(), &step->workspace))
+		return site_fail(s, d, E_SIZE, NULL, NULL);
+	step->state = a;
+	return 0;
+}
+
+struct averages_run {
+	const struct averages *a;
+	const float *x;
+	float *y;
+	char *room;
+};
+
+static void averages_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct averages_run *j = arg;
+	const struct averages *a = j->a;
+	float *room = (float *)(void *)(j->room + (size_t)thread * a->room);
+
+	memset(room, 0, a->room);
+	for (int64_t i = begin; i < end; i++)
+		simd()->window_means(&a->means, j->x + i * a->inputs, room,
+				     j->y + i * a->means.rows * a->means.n);
+}
+
+static int averages_run(const struct call *c)
+{
+	const struct averages *a = c->step->state;
+	struct averages_run j = {a, c->in[0]->data, c->out[0]->data, c->workspace};
+	int64_t work = a->means.taps * a->means.rows * a->means.n + a->inputs;
+
+	pool_for(a->planes, 1 + (1 << 16) / work, averages_piece, &j);
+	return 0;
+}
+
 /* These kernels read each plane as one contiguous run, so they need a row-major layout. */
 static bool row_major(const struct site *s, struct why *w)
 {
@@ -536,6 +652,8 @@ static bool row_major(const struct site *s, struct why *w)
 
 const struct kernel cpu_pool[] = {
 	{"MaxPool", T_F32 | T_BF16 | T_U8 | T_I8, CHANNELS},
+	{"AveragePool", T_F32, .accepts = averages_accept, .reshape = averages_reshape,
+	 .run = averages_run},
 	{"AveragePool", FAST, ONEDNN(pool)},
 	{"GlobalMaxPool", T_F32, 0, row_major, NULL, wide_reshape, global_max_run, NULL, NULL},
 	{"GlobalAveragePool", T_F32, 0, row_major, NULL, wide_reshape, global_average_run, NULL, NULL},

@@ -2,13 +2,15 @@
 /* The integer loops of every instruction set that this machine has, against plain ones. */
 #include "cpu/math/igemm.h"
 
+#include "cpu/math/level.h"
+
 #include "unit.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 /* Neither whole tiles of AMX, 16 rows and 64 bytes along k, nor less than one. */
-enum { M = 27, N = 3 * IGEMM_NR, K = 149, LONG = 301 };
+enum { M = 27, N = 3 * IGEMM_NR, K = 149, LONG = 1301 };
 
 static uint8_t byte(void)
 {
@@ -20,36 +22,45 @@ static int value(uint8_t b, bool is_signed)
 	return is_signed ? (int8_t)b : b;
 }
 
-/* Kernels of level 0..2 of x86-64, NULL where the machine lacks them; of others: the plain ones. */
+/* Kernels of instruction set i of x86-64, NULL if the machine lacks it; elsewhere the plain ones. */
+enum { LEVELS = 4 };
 static const struct igemm_kernels *level(int i)
 {
 #if defined(__x86_64__)
 	bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-	const struct igemm_kernels *best = igemm_kernels();
 
 	if (i == 0)
 		return &igemm_kernels_v2;
 	if (i == 1)
 		return v3 ? &igemm_kernels_v3 : NULL;
-	return best == &igemm_kernels_v4 ? best : NULL;
+	if (simd_level() < 4)
+		return NULL;
+	return i == 2 ? &igemm_kernels_v4 : &igemm_kernels_v4_bytes;
 #else
 	return i ? NULL : &igemm_kernels_v0;
 #endif
+}
+
+/* A product of m rows of `depth` bytes and N columns. */
+static struct igemm_block block(const uint8_t *a, bool a_signed, const uint8_t *b, int64_t m,
+				int64_t depth, int32_t *c)
+{
+	return (struct igemm_block){.a = a,
+				    .b = b,
+				    .lda = depth,
+				    .ldc = N,
+				    .k4 = depth / 4,
+				    .m = m,
+				    .panels = N / IGEMM_NR,
+				    .c = c,
+				    .a_signed = a_signed};
 }
 
 static void product(const struct igemm_kernels *k, bool a_signed)
 {
 	static uint8_t a[M][K + 3], b[K][N], panels[(K + 3) * N];
 	static int32_t c[M][N], column[N];
-	struct igemm_block g = {.a = a[0],
-				.b = panels,
-				.lda = igemm_depth(K),
-				.ldc = N,
-				.k4 = igemm_depth(K) / 4,
-				.m = M,
-				.panels = N / IGEMM_NR,
-				.c = c[0],
-				.a_signed = a_signed};
+	struct igemm_block g = block(a[0], a_signed, panels, M, igemm_depth(K), c[0]);
 	int wrong = 0;
 
 	memset(a, 0, sizeof(a));
@@ -88,7 +99,7 @@ static void product(const struct igemm_kernels *k, bool a_signed)
 
 static void products(void)
 {
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < LEVELS; i++)
 		for (int s = 0; s < 2 && level(i); s++)
 			product(level(i), s);
 }
@@ -134,13 +145,7 @@ static void wide_product(const struct igemm_kernels *k, bool a_signed, int m)
 	static struct operand a, b;
 	static int32_t c[N * N];
 	static int16_t wide[N * PART];
-	struct igemm_block g = {.b = b.panels,
-				.ldc = N,
-				.k4 = PART / 4,
-				.m = m,
-				.panels = N / IGEMM_NR,
-				.c = c,
-				.a_signed = a_signed};
+	struct igemm_block g = block(NULL, a_signed, b.panels, m, PART, c);
 
 	make_operand(k, &a, 0, 255);
 	make_operand(k, &b, 0, 255);
@@ -161,14 +166,7 @@ static void narrow_product(const struct igemm_kernels *k, int least, int most, i
 	static int8_t zero[N];
 	static uint8_t data[N / IGEMM_NR * GROUPS * MOST][GROUP];
 	struct igemm_narrow w = {start, at, data[0]};
-	struct igemm_block g = {.a = a.rows[0],
-				.b = a.panels,
-				.lda = PART,
-				.ldc = N,
-				.k4 = PART / 4,
-				.m = m,
-				.panels = N / IGEMM_NR,
-				.c = c};
+	struct igemm_block g = block(a.rows[0], false, a.panels, m, PART, c);
 	int n = 0, wrong = 0;
 
 	make_operand(k, &a, 250, 255);
@@ -212,35 +210,37 @@ static bool pairs_fit(const uint8_t *a, int64_t n, bool is_signed)
 	return true;
 }
 
-/* Codes up to `spread` from a zero point, but for one in eight, are clipped; the rests make their products exact again. */
-static void clipped_product(const struct igemm_kernels *k, bool is_signed, int zero, int spread, int m)
+/* How codes are made: up to `spread` from a zero point, but for one in eight. */
+struct codes {
+	bool is_signed;
+	int zero, spread;
+};
+
+/* Codes are clipped; the rests make their products exact again. */
+static void clipped_product(const struct igemm_kernels *k, const struct codes *d, int m)
 {
 	enum { LENGTH = PART - 3 };
 	static struct operand a, b;
 	static int32_t c[N * N];
 	static uint8_t clipped[N * PART];
-	static struct igemm_rest rest[N][PART / 4];
-	struct igemm_block g = {.a = clipped,
-				.b = b.panels,
-				.lda = PART,
-				.ldc = N,
-				.k4 = PART / 4,
-				.m = m,
-				.panels = N / IGEMM_NR,
-				.c = c,
-				.a_signed = is_signed};
+	static struct igemm_rest rest[N][PART];
+	struct igemm_block g = block(clipped, d->is_signed, b.panels, m, PART, c);
 	int64_t count[N];
-	int wrong = 0;
+	int wrong = 0, zero = d->is_signed ? d->zero : 0;
 
 	make_operand(k, &b, -128, 127);
 	for (int i = 0; i < m; i++) {
 		for (int j = 0; j < LENGTH; j++) {
-			int v = rand() % 8 ? zero - spread + rand() % (2 * spread + 1) : byte();
+			int v = d->zero - d->spread + rand() % (2 * d->spread + 1);
+			v = rand() % 8 ? v : byte();
 			a.rows[i][j] = (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 		}
 		uint8_t *to = clipped + i * PART;
-		count[i] = k->clip(a.rows[i], LENGTH, is_signed, zero, to, rest[i], PART / 4);
-		CHECK(count[i] >= 0 && pairs_fit(to, PART, is_signed));
+		count[i] = k->clip(a.rows[i], LENGTH, d->is_signed, d->zero, to, rest[i], PART,
+				   (m - 1 - i) * PART);
+		CHECK(count[i] >= 0 && pairs_fit(to, PART, d->is_signed));
+		for (int64_t r = 0; r < count[i]; r++)
+			CHECK(pairs_fit(rest[i][r].value, 4, d->is_signed));
 	}
 	k->panels_clipped(&g);
 	for (int i = 0; i < m; i++) {
@@ -248,18 +248,19 @@ static void clipped_product(const struct igemm_kernels *k, bool is_signed, int z
 		for (int n = 0; n < N; n++) {
 			int32_t sum = 0;
 			for (int j = 0; j < LENGTH; j++)
-				sum += (a.rows[i][j] - (is_signed ? zero : 0)) *
-				       (value(b.rows[n][j], true) + (is_signed ? IGEMM_FLIP : 0));
+				sum += (a.rows[i][j] - zero) *
+				       (value(b.rows[n][j], true) + (d->is_signed ? IGEMM_FLIP : 0));
 			wrong += sum != c[i * N + n];
 		}
 	}
 	CHECK_INT(wrong, 0);
-	CHECK_INT(k->clip(a.rows[0], LENGTH, is_signed, zero, clipped, rest[0], 0), count[0] ? -1 : 0);
+	CHECK_INT(k->clip(a.rows[0], LENGTH, d->is_signed, d->zero, clipped, rest[0], 0, 0),
+		  count[0] ? -1 : 0);
 }
 
 static void products_without_vnni(void)
 {
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < LEVELS; i++)
 		for (int m = 1; m <= N && level(i) && level(i)->widen; m += 1 + m / 9) {
 			wide_product(level(i), false, m);
 			wide_product(level(i), true, m);
@@ -267,8 +268,10 @@ static void products_without_vnni(void)
 			narrow_product(level(i), -20, 30, m);
 			narrow_product(level(i), 120, 127, m);
 			for (int s = 0; s < 2; s++) {
-				clipped_product(level(i), s, 120 + m % 17, 20 + m, m);
-				clipped_product(level(i), s, m % 2 ? 255 : 0, 3, m);
+				struct codes near = {s, 120 + m % 17, 20 + m};
+				struct codes far = {s, m % 2 ? 255 : 0, 3};
+				clipped_product(level(i), &near, m);
+				clipped_product(level(i), &far, m);
 			}
 		}
 }
@@ -281,7 +284,7 @@ static void packs_parts(void)
 
 	for (int i = 0; i < 120; i++)
 		b[i] = byte();
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < LEVELS; i++) {
 		struct igemm_rows rows = {.base = b, .offset = offset};
 		int wrong = 0;
 		if (!level(i))
@@ -300,7 +303,7 @@ static void packs_parts(void)
 
 static void takes_zero_points_off(void)
 {
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < LEVELS; i++) {
 		int32_t c[5] = {1000, -5, 0, 77, INT32_MIN}, column[5] = {1, 2, 3, -4, 1},
 			zero[5] = {7, 0, -1, 2, 0};
 		if (!level(i))
@@ -330,7 +333,7 @@ static void adds_and_multiplies_codes(void)
 		a[i] = byte();
 		b[i] = byte();
 	}
-	for (int i = 0; i < 6; i++) {
+	for (int i = 0; i < 2 * LEVELS; i++) {
 		const struct igemm_kernels *k = level(i / 2);
 		int wrong = 0;
 		j.flip = (uint8_t)(i & 1 ? IGEMM_FLIP : 0);
@@ -356,7 +359,7 @@ static void looks_up_and_sums(void)
 		table[i] = byte();
 	for (int i = 0; i < LONG; i++)
 		x[i] = byte();
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < LEVELS; i++) {
 		int64_t sum = 0;
 		int wrong = 0;
 		if (!level(i))
@@ -379,7 +382,7 @@ static void adds_rows(void)
 
 	for (int i = 0; i < 5 * LONG; i++)
 		b[i / LONG][i % LONG] = byte();
-	for (int i = 0; i < 6; i++) {
+	for (int i = 0; i < 2 * LEVELS; i++) {
 		const struct igemm_kernels *k = level(i / 2);
 		struct igemm_rows rows = {.base = b[0], .row = LONG};
 		uint8_t flip = (uint8_t)(i & 1 ? IGEMM_FLIP : 0);
@@ -411,7 +414,7 @@ static void multiplies_nibbles(void)
 		a[i] = (float)(byte() % 9) - 4;
 	for (int i = 0; i < BLOCKS * 16; i++)
 		w[i] = byte();
-	for (int i = 0; i < 6; i++) {
+	for (int i = 0; i < 2 * LEVELS; i++) {
 		const struct igemm_kernels *k = level(i / 2);
 		int blob = i & 1 ? 8 : 16, wrong = 0;
 		float want = 0;
@@ -551,7 +554,7 @@ static void requantizes_tails(void)
 		add[i] = rand() % 501 - 250;
 		scale[i] = 0.125f * (float)(1 + i % 3);
 	}
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < LEVELS; i++)
 		for (int n = 0; n < 80 && level(i); n++) {
 			bool adds = n % 2, each = n % 3;
 			int wrong = 0;

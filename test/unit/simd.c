@@ -96,6 +96,32 @@ static void functions_are_close(void)
 	}
 }
 
+/* What no normal number is for exp, between numbers that are, and at both ends of these. */
+static void exp_takes_any_number(void)
+{
+	static const float x[] = {INFINITY, -INFINITY, NAN,	100,	  -100,	 -110,
+				  88.7f,    89,	       87,	-87,	  87.1f, -87.5f,
+				  0,	    -0.0f,     FLT_MAX, -FLT_MAX, 1e-40f};
+	enum { COUNT = sizeof(x) / sizeof(*x) };
+	float in[2 * COUNT], y[2 * COUNT];
+
+	for (int i = 0; i < COUNT; i++) {
+		in[2 * i] = x[i];
+		in[2 * i + 1] = (float)i - 9;
+	}
+	for (int t = 0; t < tables(); t++) {
+		int wrong = 0;
+		all_tables[t]->map[VF_EXP](in, y, 2 * COUNT, NULL);
+		for (int i = 0; i < 2 * COUNT; i++) {
+			float want = (float)exp((double)in[i]);
+			bool close = fabsf(y[i] - want) <= 4e-7f * want + 3e-45f;
+			wrong += isnan(in[i]) ? !isnan(y[i]) : !(close || y[i] == want);
+		}
+		if (!CHECK_INT(wrong, 0))
+			printf("# %s\n", all_tables[t]->name);
+	}
+}
+
 /* Far below zero GELU is a small number: its digits, its limits, and that no neighbour in a vector changes them. */
 static void gelu_keeps_its_tail(void)
 {
@@ -266,9 +292,62 @@ static void shapes_broadcast(void)
 	}
 }
 
+/* Means of windows of 3 x 2 with a pad on each side, of rows shorter and longer than a vector, and with all strides. */
+static void means_of_windows(void)
+{
+	enum {
+		HEIGHT = 5,
+		WIDE = 40,
+		PITCH = WIDE + 2,
+		ROOM = (HEIGHT + 2) * PITCH + 4 * SIMD_MOST
+	};
+	static float x[HEIGHT * WIDE], room[ROOM], y[HEIGHT * WIDE + 1],
+		by[HEIGHT * WIDE + SIMD_MOST];
+
+	for (int t = 0; t < tables(); t++)
+		for (int width = 1; width <= WIDE; width++)
+			for (int step = 1; step <= 3; step++) {
+				int32_t tap[6];
+				int pitch = width + 2, n = (width + step - 1) / step, wrong = 0;
+				struct simd_means j = {.width = width,
+						       .height = HEIGHT,
+						       .rows = HEIGHT,
+						       .n = n,
+						       .taps = 6,
+						       .step = step,
+						       .down = pitch,
+						       .tap = tap,
+						       .first = pitch + 1,
+						       .pitch = pitch,
+						       .by = by};
+				for (int i = 0; i < HEIGHT * width; i++)
+					x[i] = (float)(rand() % 1000) / 8;
+				for (int i = 0; i < HEIGHT * WIDE + SIMD_MOST; i++)
+					by[i] = (float)(1 << i % 5);
+				for (int i = 0; i < 6; i++)
+					tap[i] = i / 2 * pitch + i % 2;
+				memset(room, 0, sizeof(room));
+				y[HEIGHT * n] = 7;
+				all_tables[t]->window_means(&j, x, room, y);
+				for (int i = 0; i < HEIGHT * n; i++) {
+					float sum = 0;
+					for (int k = 0; k < 6; k++) {
+						int row = i / n + k / 2 - 1,
+						    col = i % n * step + k % 2 - 1;
+						if (row >= 0 && row < HEIGHT && col >= 0)
+							sum += x[row * width + col];
+					}
+					wrong += y[i] != sum / by[i];
+				}
+				CHECK(!wrong && y[HEIGHT * n] == 7);
+			}
+}
+
 int main(void)
 {
 	UNIT(functions_are_close);
+	UNIT(exp_takes_any_number);
+	UNIT(means_of_windows);
 	UNIT(gelu_keeps_its_tail);
 	UNIT(reductions_keep_nan);
 	UNIT(narrow_floats_agree);

@@ -12,7 +12,10 @@ const struct igemm_kernels *igemm_kernels(void)
 #if defined(__x86_64__)
 	int level = simd_level();
 
-	return level == 4 ? &igemm_kernels_v4 : level == 3 ? &igemm_kernels_v3 : &igemm_kernels_v2;
+	if (level == 4)
+		return __builtin_cpu_supports("avx512vnni") ? &igemm_kernels_v4
+							    : &igemm_kernels_v4_bytes;
+	return level == 3 ? &igemm_kernels_v3 : &igemm_kernels_v2;
 #else
 	return &igemm_kernels_v0;
 #endif
@@ -45,19 +48,23 @@ static size_t thread_scratch_bytes(int64_t k)
 	return (bytes + 63) & ~(size_t)63;
 }
 
-/* What lies behind a row of clipped bytes, in as many bytes as the row has, and CLIPPED_MORE. */
+/* What lies behind the rows of clipped bytes for each of them, with room for a remainder of each four. */
 struct clipped_row {
 	int32_t count; /* of its remainders */
 	/* if its codes have lost their zero point: their sum if B has zero points, otherwise what its sums begin with */
 	int32_t correction;
 	struct igemm_rest rest[];
 };
-enum { CLIPPED_MORE = 32 };
 
-/* Bytes of a row that is widened, or clipped. */
+static size_t clipped_row_bytes(int64_t k)
+{
+	return sizeof(struct clipped_row) + (size_t)igemm_depth(k) / 4 * sizeof(struct igemm_rest);
+}
+
+/* Bytes of a row that is clipped, or widened, which takes less. */
 static size_t wide_row_bytes(int64_t k)
 {
-	return (size_t)igemm_depth(k) * sizeof(int16_t) + CLIPPED_MORE;
+	return (size_t)igemm_depth(k) + clipped_row_bytes(k);
 }
 
 /* Each thread has widened rows, too, for threads may run products of their own. */
@@ -82,6 +89,7 @@ struct job {
 	bool moved; /* the zero points have been taken off the clipped rows, whose bytes are signed then */
 	int64_t rows; /* in a block, which is multiplied at once */
 	int64_t parts; /* blocks that are multiplied by themselves: 1 if a group of panels has all rows */
+	bool by_rows; /* all groups of a block follow one another, not all blocks of a group */
 };
 
 /* Returns where the widened rows of a product lie that begins on this thread. */
@@ -102,7 +110,8 @@ static uint8_t *clipped_bytes(const struct job *j, int64_t m)
 
 static struct clipped_row *clipped_row(const struct job *j, int64_t m)
 {
-	return (struct clipped_row *)(void *)(clipped_bytes(j, j->g->m + m) + m * CLIPPED_MORE);
+	return (struct clipped_row *)(void *)(clipped_bytes(j, j->g->m) +
+					      (size_t)m * clipped_row_bytes(j->g->k));
 }
 
 static void clip_piece(void *arg, int64_t begin, int64_t end, int thread)
@@ -110,7 +119,6 @@ static void clip_piece(void *arg, int64_t begin, int64_t end, int thread)
 	const struct job *j = arg;
 	const struct igemm *g = j->g;
 	int64_t depth = igemm_depth(g->k);
-	int64_t room = depth + CLIPPED_MORE - (int64_t)sizeof(struct clipped_row);
 
 	(void)thread;
 	for (int64_t m = begin; m < end; m++) {
@@ -118,7 +126,7 @@ static void clip_piece(void *arg, int64_t begin, int64_t end, int thread)
 		struct clipped_row *r = clipped_row(j, m);
 		int32_t zero = g->a_zero ? g->a_zero[m] : 0;
 		r->count = (int32_t)j->k->clip(a, g->k, j->moved, zero, clipped_bytes(j, m),
-					       r->rest, room / (int64_t)sizeof(*r->rest));
+					       r->rest, depth / 4, (end - 1 - m) * depth);
 		if (j->moved)
 			r->correction = (int32_t)(((uint32_t)j->k->sum_bytes(a, g->k, 0) -
 						   (uint32_t)g->k * (uint32_t)zero) *
@@ -127,12 +135,12 @@ static void clip_piece(void *arg, int64_t begin, int64_t end, int thread)
 }
 
 /*
- * Clips the rows if that pays: if there are enough columns, and if few groups of four values of k have a remainder, which takes twice the
- * time of a group. Codes of activations mostly lie close to their zero point.
+ * Clips the rows if that pays: if there are enough columns, and if few groups of four values of k have a remainder, which takes as long as a group
+ * of each strip of rows. Codes of activations mostly lie close to their zero point.
  */
 static bool clip_rows(struct job *j)
 {
-	enum { LEAST_COLUMNS = 16, FOURS_OF_A_REST = 8 };
+	enum { LEAST_COLUMNS = 16, FOURS_OF_A_REST = 4 };
 	const struct igemm *g = j->g;
 	int64_t rests = 0, most = g->m * igemm_depth(g->k) / (4 * FOURS_OF_A_REST);
 
@@ -206,7 +214,7 @@ static void multiply_rows(const struct job *j, struct igemm_block *b, int64_t n0
 		b->a = clipped_bytes(j, m);
 		b->a_signed = j->moved;
 		b->start = j->moved && !g->b_zero ? &clipped_row(j, m)->correction : NULL;
-		b->start_row = (b->lda + CLIPPED_MORE) / (int64_t)sizeof(*b->start);
+		b->start_row = (int64_t)(clipped_row_bytes(g->k) / sizeof(*b->start));
 		j->k->panels_clipped(b);
 		for (int64_t r = 0; r < b->m; r++)
 			if (clipped_row(j, m + r)->count)
@@ -266,20 +274,23 @@ static void multiply_group(const struct job *j, int64_t n0, int64_t part, char *
 	}
 }
 
-static void groups_piece(void *arg, int64_t begin, int64_t end, int thread)
-{
-	const struct job *j = arg;
-
-	for (int64_t i = begin; i < end; i++)
-		multiply_group(j, i / j->parts * IGEMM_NR * IGEMM_GROUP, i % j->parts,
-			       j->scratch + (size_t)thread * thread_scratch_bytes(j->g->k));
-}
-
 static int64_t group_count(const struct igemm *g)
 {
 	int64_t width = IGEMM_NR * IGEMM_GROUP;
 
 	return g->m > 0 ? (g->n + width - 1) / width : 0;
+}
+
+static void groups_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct job *j = arg;
+
+	for (int64_t i = begin; i < end; i++) {
+		int64_t group = j->by_rows ? i % group_count(j->g) : i / j->parts;
+		int64_t part = j->by_rows ? i / group_count(j->g) : i % j->parts;
+		multiply_group(j, group * IGEMM_NR * IGEMM_GROUP, part,
+			       j->scratch + (size_t)thread * thread_scratch_bytes(j->g->k));
+	}
 }
 
 static struct job job_of(const struct igemm *g, void *scratch, int thread)
@@ -301,17 +312,23 @@ static struct job job_of(const struct igemm *g, void *scratch, int thread)
 	return j;
 }
 
-/* Gives each thread some rows, where there are too few columns for all of them. */
+/*
+ * Gives each thread some rows if there are too few columns for all of them, or more rows than columns: of these it has written a part before, which
+ * is in its cache, while a packed B is in none.
+ */
 static void split_blocks(struct job *j)
 {
 	enum { LEAST = 48 }; /* a multiple of strips and of panels */
-	int64_t parts = (2 * pool_threads() + group_count(j->g) - 1) / group_count(j->g);
+	bool by_rows = j->g->packed && j->g->m > j->g->n;
+	int64_t groups = by_rows ? 1 : group_count(j->g);
+	int64_t parts = (2 * pool_threads() + groups - 1) / groups;
 	int64_t rows = ((j->g->m + parts - 1) / parts + LEAST - 1) / LEAST * LEAST;
 
 	if (pool_threads() < 2 || parts < 3 || j->g->m <= rows)
 		return;
 	j->rows = rows < j->rows ? rows : j->rows;
 	j->parts = (j->g->m + j->rows - 1) / j->rows;
+	j->by_rows = by_rows;
 }
 
 void igemm_run(const struct igemm *g, void *scratch)

@@ -34,12 +34,13 @@ struct igemm_narrow {
 };
 
 /*
- * A remainder: what four codes of a row have lost by clipping. Clipped rows hold codes of which any two, multiplied by any two bytes of B,
- * have a sum that fits in 16 bits: without VNNI, such products with weights of the whole range take three quarters of the time.
+ * A remainder: what four codes of a row have lost by clipping, or a part of it. Clipped rows and remainders hold codes of which any two neighbours,
+ * multiplied by any two bytes of B, have a sum that fits in 16 bits: without VNNI, such products with weights of the whole range take three
+ * quarters of the time.
  */
 struct igemm_rest {
 	int32_t at; /* which four values of k */
-	int16_t value[4];
+	uint8_t value[4];
 };
 
 struct igemm {
@@ -149,11 +150,12 @@ struct igemm_kernels {
 	/*
 	 * clip() writes k codes of a row as igemm_depth(k) clipped bytes, and what they have lost as remainders: the codes as they are or, if
 	 * is_signed, less `zero`, which is 0 to 255. Returns the number of remainders, or -1 if there are more than `most`.
+	 * `spare` bytes behind the row may be read, and as many behind `to` be written.
 	 * panels_clipped() multiplies such bytes by a signed B, to which it adds IGEMM_FLIP if the bytes are signed; add_rest() adds the
 	 * products of a row's n remainders. NULL where widen() is.
 	 */
 	int64_t (*clip)(const uint8_t *a, int64_t k, bool is_signed, int32_t zero, uint8_t *to,
-			struct igemm_rest *rest, int64_t most);
+			struct igemm_rest *rest, int64_t most, int64_t spare);
 	void (*panels_clipped)(const struct igemm_block *g);
 	void (*add_rest)(const struct igemm_block *g, const struct igemm_rest *rest, int64_t n,
 			 int32_t *c);
@@ -223,8 +225,9 @@ struct igemm_kernels {
 	/* The products of 1 to IGEMM_CODE_ROWS rows and two columns: y[2 * row + column]. NULL as widen_columns. */
 	void (*nibble_codes)(const struct igemm_nibbles *p, int rows, float *y);
 };
+/* Those of AVX-512 differ by whether the processor has VNNI. */
 extern const struct igemm_kernels igemm_kernels_v0, igemm_kernels_v2, igemm_kernels_v3,
-	igemm_kernels_v4;
+	igemm_kernels_v4, igemm_kernels_v4_bytes;
 const struct igemm_kernels *igemm_kernels(void);
 
 #endif

@@ -11,69 +11,107 @@
 #endif
 
 #if SIMD_LEVEL >= 4
-#define VEC	    __m512i
-#define LANES	    16
-#define LOAD(p)	    _mm512_loadu_si512(p)
-#define STORE(p, v) _mm512_storeu_si512(p, v)
-#define ADD	    _mm512_add_epi32
-#define MADD	    _mm512_madd_epi16
-#define SPLAT(x)    _mm512_set1_epi32(x)
-#define ZERO	    _mm512_setzero_si512()
-#define LOW_U(v)    _mm512_and_si512(v, _mm512_set1_epi16(255))
-#define HIGH_U(v)   _mm512_srli_epi16(v, 8)
-#define HIGH_S(v)   _mm512_srai_epi16(v, 8)
-#define LOW_S(v)    HIGH_S(_mm512_slli_epi16(v, 8))
-#define ROWS	    8
+#define VEC	      __m512i
+#define LANES	      16
+#define LOAD(p)	      _mm512_loadu_si512(p)
+#define STORE(p, v)   _mm512_storeu_si512(p, v)
+#define ADD	      _mm512_add_epi32
+#define MADD	      _mm512_madd_epi16
+#define SPLAT(x)      _mm512_set1_epi32(x)
+#define ZERO	      _mm512_setzero_si512()
+#define LOW_U(v)      _mm512_and_si512(v, _mm512_set1_epi16(255))
+#define HIGH_U(v)     _mm512_srli_epi16(v, 8)
+#define HIGH_S(v)     _mm512_srai_epi16(v, 8)
+#define BYTES	      _mm512_maddubs_epi16 /* sums of two products of unsigned and signed bytes */
+#define ADD16	      _mm512_add_epi16
+#define MAX8	      _mm512_max_epi8
+#define MIN8	      _mm512_min_epi8
+#define ABOVE16(a, b) _mm512_movm_epi16(_mm512_cmpgt_epi16_mask(a, b))
+#define OR	      _mm512_or_si512
+#define IS_ZERO(v)    (_mm512_test_epi32_mask(v, v) == 0)
+#define XOR	      _mm512_xor_si512
+#define AND	      _mm512_and_si512
+#define SUBS8	      _mm512_subs_epi8
+#define SHUFFLE8      _mm512_shuffle_epi8
+#define SUB8	      _mm512_sub_epi8
+#define SUB16	      _mm512_sub_epi16
+#define SUBS16	      _mm512_subs_epu16
+#define MAX16	      _mm512_max_epi16
+#define MIN16	      _mm512_min_epi16
+#define SHIFT_UP8(v)  _mm512_slli_epi16(v, 8)
+#define EQUAL8(a, b)  _mm512_movm_epi8(_mm512_cmpeq_epi8_mask(a, b))
+#define EQUAL32(a, b) _mm512_movm_epi32(_mm512_cmpeq_epi32_mask(a, b))
+#define MASK8(v)      ((uint64_t)_mm512_movepi8_mask(v))
+#define LOW_S(v)      HIGH_S(_mm512_slli_epi16(v, 8))
+#define ROWS	      8
 #elif SIMD_LEVEL == 3
-#define VEC	    __m256i
-#define LANES	    8
-#define LOAD(p)	    _mm256_loadu_si256((const __m256i *)(const void *)(p))
-#define STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
-#define ADD	    _mm256_add_epi32
-#define MADD	    _mm256_madd_epi16
-#define SPLAT(x)    _mm256_set1_epi32(x)
-#define ZERO	    _mm256_setzero_si256()
-#define LOW_U(v)    _mm256_and_si256(v, _mm256_set1_epi16(255))
-#define HIGH_U(v)   _mm256_srli_epi16(v, 8)
-#define HIGH_S(v)   _mm256_srai_epi16(v, 8)
-#define BYTES	    _mm256_maddubs_epi16 /* sums of two products of unsigned and signed bytes */
-#define ADD16	    _mm256_add_epi16
-#define MAX8	    _mm256_max_epi8
-#define MIN8	    _mm256_min_epi8
-#define ABOVE16	    _mm256_cmpgt_epi16
-#define OR	    _mm256_or_si256
-#define IS_ZERO(v)  _mm256_testz_si256(v, v)
-#define XOR	    _mm256_xor_si256
-#define SUBS8	    _mm256_subs_epi8
-#define EQUAL8	    _mm256_cmpeq_epi8
-#define MASK8(v)    ((unsigned)_mm256_movemask_epi8(v))
-#define LOW_S(v)    HIGH_S(_mm256_slli_epi16(v, 8))
-#define ROWS	    4
+#define VEC	     __m256i
+#define LANES	     8
+#define LOAD(p)	     _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define STORE(p, v)  _mm256_storeu_si256((__m256i *)(void *)(p), v)
+#define ADD	     _mm256_add_epi32
+#define MADD	     _mm256_madd_epi16
+#define SPLAT(x)     _mm256_set1_epi32(x)
+#define ZERO	     _mm256_setzero_si256()
+#define LOW_U(v)     _mm256_and_si256(v, _mm256_set1_epi16(255))
+#define HIGH_U(v)    _mm256_srli_epi16(v, 8)
+#define HIGH_S(v)    _mm256_srai_epi16(v, 8)
+#define BYTES	     _mm256_maddubs_epi16
+#define ADD16	     _mm256_add_epi16
+#define MAX8	     _mm256_max_epi8
+#define MIN8	     _mm256_min_epi8
+#define ABOVE16	     _mm256_cmpgt_epi16
+#define OR	     _mm256_or_si256
+#define IS_ZERO(v)   _mm256_testz_si256(v, v)
+#define XOR	     _mm256_xor_si256
+#define AND	     _mm256_and_si256
+#define SUBS8	     _mm256_subs_epi8
+#define SHUFFLE8     _mm256_shuffle_epi8
+#define SUB8	     _mm256_sub_epi8
+#define SUB16	     _mm256_sub_epi16
+#define SUBS16	     _mm256_subs_epu16
+#define MAX16	     _mm256_max_epi16
+#define MIN16	     _mm256_min_epi16
+#define SHIFT_UP8(v) _mm256_slli_epi16(v, 8)
+#define EQUAL8	     _mm256_cmpeq_epi8
+#define EQUAL32	     _mm256_cmpeq_epi32
+#define MASK8(v)     ((uint64_t)(uint32_t)_mm256_movemask_epi8(v))
+#define LOW_S(v)     HIGH_S(_mm256_slli_epi16(v, 8))
+#define ROWS	     4
 #elif SIMD_LEVEL == 2
-#define VEC	    __m128i
-#define LANES	    4
-#define LOAD(p)	    _mm_loadu_si128((const __m128i *)(const void *)(p))
-#define STORE(p, v) _mm_storeu_si128((__m128i *)(void *)(p), v)
-#define ADD	    _mm_add_epi32
-#define MADD	    _mm_madd_epi16
-#define SPLAT(x)    _mm_set1_epi32(x)
-#define ZERO	    _mm_setzero_si128()
-#define LOW_U(v)    _mm_and_si128(v, _mm_set1_epi16(255))
-#define HIGH_U(v)   _mm_srli_epi16(v, 8)
-#define HIGH_S(v)   _mm_srai_epi16(v, 8)
-#define BYTES	    _mm_maddubs_epi16
-#define ADD16	    _mm_add_epi16
-#define MAX8	    _mm_max_epi8
-#define MIN8	    _mm_min_epi8
-#define ABOVE16	    _mm_cmpgt_epi16
-#define OR	    _mm_or_si128
-#define IS_ZERO(v)  _mm_testz_si128(v, v)
-#define XOR	    _mm_xor_si128
-#define SUBS8	    _mm_subs_epi8
-#define EQUAL8	    _mm_cmpeq_epi8
-#define MASK8(v)    ((unsigned)_mm_movemask_epi8(v))
-#define LOW_S(v)    HIGH_S(_mm_slli_epi16(v, 8))
-#define ROWS	    2
+#define VEC	     __m128i
+#define LANES	     4
+#define LOAD(p)	     _mm_loadu_si128((const __m128i *)(const void *)(p))
+#define STORE(p, v)  _mm_storeu_si128((__m128i *)(void *)(p), v)
+#define ADD	     _mm_add_epi32
+#define MADD	     _mm_madd_epi16
+#define SPLAT(x)     _mm_set1_epi32(x)
+#define ZERO	     _mm_setzero_si128()
+#define LOW_U(v)     _mm_and_si128(v, _mm_set1_epi16(255))
+#define HIGH_U(v)    _mm_srli_epi16(v, 8)
+#define HIGH_S(v)    _mm_srai_epi16(v, 8)
+#define BYTES	     _mm_maddubs_epi16
+#define ADD16	     _mm_add_epi16
+#define MAX8	     _mm_max_epi8
+#define MIN8	     _mm_min_epi8
+#define ABOVE16	     _mm_cmpgt_epi16
+#define OR	     _mm_or_si128
+#define IS_ZERO(v)   _mm_testz_si128(v, v)
+#define XOR	     _mm_xor_si128
+#define AND	     _mm_and_si128
+#define SUBS8	     _mm_subs_epi8
+#define SHUFFLE8     _mm_shuffle_epi8
+#define SUB8	     _mm_sub_epi8
+#define SUB16	     _mm_sub_epi16
+#define SUBS16	     _mm_subs_epu16
+#define MAX16	     _mm_max_epi16
+#define MIN16	     _mm_min_epi16
+#define SHIFT_UP8(v) _mm_slli_epi16(v, 8)
+#define EQUAL8	     _mm_cmpeq_epi8
+#define EQUAL32	     _mm_cmpeq_epi32
+#define MASK8(v)     ((uint64_t)(uint32_t)_mm_movemask_epi8(v))
+#define LOW_S(v)     HIGH_S(_mm_slli_epi16(v, 8))
+#define ROWS	     2
 #endif
 
 enum { QUAD = 4 * IGEMM_NR }; /* bytes of a panel for four values of k */
@@ -277,7 +315,9 @@ static void panels(const struct igemm_block *g)
 #elif defined(VEC)
 STRIP(strip_pairs, , BY_PAIRS)
 PANELS(panels, , strip_pairs)
+#endif
 
+#ifdef VEC
 /*
  * With many rows, bytes are widened to 16 bits beforehand: then the loop over k has nothing to do but multiply pairs and add. Four
  * values of k become two pairs, of the even and of the odd ones, in the rows as in the panel. The rows of a strip lie side by side.
@@ -307,7 +347,11 @@ static inline __attribute__((always_inline)) void widen_panel(const uint8_t *x, 
 /* Interleaves lanes of 32 bits: the first of a, the first of b, the second of a, ... in two vectors. */
 static inline void interleave(VEC a, VEC b, VEC *first, VEC *second)
 {
-#if LANES == 8
+#if LANES == 16
+	const VEC order = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+	*first = _mm512_permutex2var_epi32(a, order, b);
+	*second = _mm512_permutex2var_epi32(a, ADD(order, SPLAT(8)), b);
+#elif LANES == 8
 	VEC low = _mm256_unpacklo_epi32(a, b), high = _mm256_unpackhi_epi32(a, b);
 	*first = _mm256_permute2x128_si256(low, high, 0x20);
 	*second = _mm256_permute2x128_si256(low, high, 0x31);
@@ -342,24 +386,32 @@ static inline __attribute__((always_inline)) void widen_row(const uint8_t *x, in
  * the registers do not suffice, and keeps sums in memory. ADD_TO adds in place; a plain ADD gets a copy of the register besides.
  */
 #define KEEP_ORDER(x, y) __asm__ volatile("" : "+x"(x), "+x"(y))
-#if SIMD_LEVEL == 3
+#if SIMD_LEVEL >= 4
+#undef KEEP_ORDER
+#define KEEP_ORDER(x, y)
+#define ADD_TO(sum, x) __asm__("vpaddd %1, %0, %0" : "+v"(sum) : "v"(x))
+#elif SIMD_LEVEL == 3
 #define ADD_TO(sum, x) __asm__("vpaddd %1, %0, %0" : "+x"(sum) : "x"(x))
 #else
 #define ADD_TO(sum, x) ((sum) = ADD(sum, x))
 #endif
 
-/* The sums of row r of a strip, in two vectors: from c unless they are the first, and back. */
+/* The sums of row r of a strip, in two vectors, or one if that is a panel's width: from c unless they are the first, and back. */
 #define SUMS_START(r)                                                                              \
 	VEC c0_##r = ZERO, c1_##r = ZERO;                                                          \
 	if (rows > (r) && !first) {                                                                \
 		c0_##r = LOAD(c + (r)*ldc);                                                        \
-		c1_##r = LOAD(c + (r)*ldc + LANES);                                                \
+		if (VECS > 1)                                                                      \
+			c1_##r = LOAD(c + (r)*ldc + LANES);                                        \
 	}
 #define SUMS_STORE(r)                                                                              \
 	if (rows > (r)) {                                                                          \
 		STORE(c + (r)*ldc, c0_##r);                                                        \
-		STORE(c + (r)*ldc + LANES, c1_##r);                                                \
+		if (VECS > 1)                                                                      \
+			STORE(c + (r)*ldc + LANES, c1_##r);                                        \
 	}
+/* The second of two vectors of a panel's columns; there is none if a vector is a panel's width. */
+#define LOAD_SECOND(p) (VECS > 1 ? LOAD(p) : ZERO)
 
 /*
  * Adds the products of `rows` rows with two vectors of a panel's columns to c, or stores them if `first`. The sums have names so that
@@ -374,13 +426,14 @@ static inline __attribute__((always_inline)) void wide_strip(const int16_t *a, c
 	if (rows > (r)) {                                                                          \
 		memcpy(&pair, a + 2 * (r), sizeof(pair));                                          \
 		ADD_TO(c0_##r, MADD(SPLAT(pair), b0));                                             \
-		ADD_TO(c1_##r, MADD(SPLAT(pair), b1));                                             \
+		if (VECS > 1)                                                                      \
+			ADD_TO(c1_##r, MADD(SPLAT(pair), b1));                                     \
 		KEEP_ORDER(c0_##r, c1_##r);                                                        \
 	}
 	WIDE_EACH(SUMS_START)
 	for (int64_t k = 0; k < k4; k++) {
 		for (int i = 0; i < 2; i++, a += 2 * rows, b += QUAD / 2) {
-			VEC b0 = LOAD(b), b1 = LOAD(b + 2 * LANES);
+			VEC b0 = LOAD(b), b1 = LOAD_SECOND(b + 2 * LANES);
 			int32_t pair;
 			WIDE_EACH(WIDE_PAIR)
 		}
@@ -396,9 +449,7 @@ static void wide_columns(const int16_t *a, const int16_t *b, int64_t k4, int64_t
 	for (int64_t left = m, rows; left > 0; left -= rows, a += rows * 4 * k4, c += rows * ldc) {
 		rows = strip_rows(left);
 #define WIDE_STRIP(n)                                                                              \
-	case n:                                                                                    \
-		wide_strip(a, b, k4, n, c, ldc, first);                                            \
-		break;
+	case n: wide_strip(a, b, k4, n, c, ldc, first); break;
 		switch (rows) {
 			WIDE_STRIP(1)
 			WIDE_STRIP(2)
@@ -450,10 +501,10 @@ static void panels_wide(const struct igemm_block *g, const int16_t *a)
 /* The greatest sum that two neighbouring bytes of a clipped row may have. Of signed bytes, the positive ones and the negative ones count apart. */
 enum { SIGNED_SUM = 128, UNSIGNED_SUM = 256 };
 
-/* Clips four numbers to bytes whose neighbours' sums are small enough. Returns whether they have lost something, which is written to rest. */
-static bool clip_four(const int *x, bool is_signed, uint8_t *to, struct igemm_rest *rest)
+/* Takes as much off four numbers as fits in bytes whose neighbours' sums are small enough. Returns whether something is left of them. */
+static bool clip_four(int *x, bool is_signed, uint8_t *to)
 {
-	int lost = 0;
+	int left = 0;
 
 	for (int i = 0; i < 4; i += 2) {
 		int most = is_signed ? 127 : 255, least = is_signed ? -128 : 0;
@@ -465,131 +516,253 @@ static bool clip_four(const int *x, bool is_signed, uint8_t *to, struct igemm_re
 		v = v > most ? most : v < least ? least : v;
 		to[i] = (uint8_t)u;
 		to[i + 1] = (uint8_t)v;
-		rest->value[i] = (int16_t)(x[i] - u);
-		rest->value[i + 1] = (int16_t)(x[i + 1] - v);
-		lost |= rest->value[i] | rest->value[i + 1];
+		x[i] -= u;
+		x[i + 1] -= v;
+		left |= x[i] | x[i + 1];
 	}
-	return lost;
+	return left;
 }
 
-/* Writes a vector of codes, less the zero point. Returns a mask with a bit for each byte: the bits of pairs that must be clipped are set. */
-static inline unsigned clip_vector(const uint8_t *a, bool is_signed, VEC zero, uint8_t *to)
+/* Bits of a vector's bytes: those of pairs that must be clipped, and codes that may have been too large for a byte. */
+struct over {
+	uint64_t pairs, codes;
+};
+
+/* Writes a vector of codes, less the zero point, and says which of them must be clipped. */
+static inline __attribute__((always_inline)) struct over clip_vector(const uint8_t *a, bool is_signed,
+								     VEC zero, uint8_t *to)
 {
 	const VEC ones = SPLAT(0x01010101), flip = SPLAT((int)0x80808080);
 	VEC x = LOAD(a);
 
 	if (!is_signed) {
 		STORE(to, x);
-		return MASK8(ABOVE16(BYTES(x, ones), SPLAT(UNSIGNED_SUM * 0x00010001)));
+		return (struct over){
+			MASK8(ABOVE16(BYTES(x, ones), SPLAT(UNSIGNED_SUM * 0x00010001))), 0};
 	}
 	VEC v = SUBS8(XOR(x, flip), zero);
 	VEC up = ABOVE16(BYTES(ones, MAX8(v, ZERO)), SPLAT(SIGNED_SUM * 0x00010001));
 	VEC down = ABOVE16(SPLAT((int)0xff80ff80), BYTES(ones, MIN8(v, ZERO)));
 	VEC ends = OR(EQUAL8(v, SPLAT(0x7f7f7f7f)), EQUAL8(v, flip));
 	STORE(to, v);
-	return MASK8(OR(OR(up, down), ends));
+	return (struct over){MASK8(OR(up, down)), MASK8(ends)};
+}
+
+struct clipping {
+	const uint8_t *a;
+	int64_t k;
+	int32_t zero;
+	bool is_signed;
+	uint8_t *to;
+	struct igemm_rest *rest;
+	int64_t n, most; /* of the remainders */
+	int64_t spare;	 /* bytes behind the row that may be read, and written behind `to` */
+};
+
+static void add_four(struct clipping *j, int64_t i, const uint8_t *four)
+{
+	if (j->n < j->most) {
+		j->rest[j->n].at = (int32_t)(i / 4);
+		memcpy(j->rest[j->n].value, four, 4);
+	}
+	j->n++;
+}
+
+/* Clips the fours of a vector that begins at code i. */
+static void clip_fours(struct clipping *j, int64_t i, uint64_t over)
+{
+	for (; over; over >>= 4, i += 4) {
+		int x[4];
+		uint8_t four[4];
+		if (!(over & 15))
+			continue;
+		for (int64_t e = 0; e < 4; e++)
+			x[e] = i + e < j->k ? j->a[i + e] - j->zero : 0;
+		bool left = clip_four(x, j->is_signed, j->to + i);
+		while (left) {
+			left = clip_four(x, j->is_signed, four);
+			add_four(j, i, four);
+		}
+	}
+}
+
+/* Takes off the codes of a vector, n from i on, by how much pairs are too large: off the odd ones as far as these are of that sign. */
+static void take_excess(struct clipping *j, int64_t i, int64_t n)
+{
+	const VEC ones = SPLAT(0x01010101);
+	const VEC most = SPLAT((j->is_signed ? SIGNED_SUM : UNSIGNED_SUM) * 0x00010001);
+	uint8_t codes[4 * LANES] = {0}, lost[4 * LANES];
+
+	bool whole = n == 4 * LANES;
+	memcpy(codes, j->to + i, whole ? 0 : (size_t)n);
+	VEC v = LOAD(whole ? j->to + i : codes), excess = SHIFT_UP8(SUBS16(BYTES(v, ones), most));
+	if (j->is_signed) {
+		VEC up = SUBS16(BYTES(ones, MAX8(v, ZERO)), most), odd = HIGH_S(v);
+		VEC down = SUBS16(SUB16(ZERO, BYTES(ones, MIN8(v, ZERO))), most);
+		VEC odd_up = MIN16(up, MAX16(odd, ZERO));
+		VEC odd_down = MIN16(down, MAX16(SUB16(ZERO, odd), ZERO));
+		VEC even = SUB16(SUB16(up, odd_up), SUB16(down, odd_down));
+		excess = OR(SHIFT_UP8(SUB16(odd_up, odd_down)), LOW_U(even));
+	}
+	STORE(whole ? j->to + i : codes, SUB8(v, excess));
+	STORE(lost, excess);
+	memcpy(j->to + i, codes, whole ? 0 : (size_t)n);
+	/* of the fours that have lost something, the bits of their first bytes; nothing is lost behind n */
+	for (uint64_t some = ~MASK8(EQUAL32(excess, ZERO)) &
+			     UINT64_C(0x1111111111111111) >> (64 - 4 * LANES);
+	     some; some &= some - 1)
+		add_four(j, i + __builtin_ctzll(some), lost + __builtin_ctzll(some));
+}
+
+/* Makes the bytes of a vector from place n on equal to `fill`. */
+static inline VEC fill_from(VEC v, int64_t n, int fill)
+{
+	static const int32_t edge[2][LANES] = {[1] = {-1, -1, -1, -1,
+#if LANES >= 8
+						      -1, -1, -1, -1,
+#endif
+#if LANES >= 16
+						      -1, -1, -1, -1, -1, -1, -1, -1
+#endif
+					       }};
+	VEC behind = LOAD((const uint8_t *)edge + 4 * LANES - n);
+
+	return XOR(v, AND(behind, XOR(v, SPLAT((int)((unsigned)fill * 0x01010101u)))));
+}
+
+static inline __attribute__((always_inline)) int64_t clip_as(struct clipping j, const bool is_signed)
+{
+	enum { STEP = 4 * LANES };
+	const VEC z = SPLAT((int)((uint8_t)(j.zero ^ IGEMM_FLIP) * 0x01010101u));
+	uint8_t last[STEP];
+
+	for (int64_t i = 0, end = igemm_depth(j.k); i < end && j.n <= j.most; i += STEP) {
+		struct over over;
+		if (i + STEP <= j.k) {
+			over = clip_vector(j.a + i, is_signed, z, j.to + i);
+		} else {
+			bool room = i + STEP <= end + j.spare;
+			const uint8_t *from = room ? j.a + i : last;
+			memcpy(last, j.a + i, room ? 0 : (size_t)(end - i));
+			STORE(last, fill_from(LOAD(from), j.k - i, is_signed ? j.zero : 0));
+			over = clip_vector(last, is_signed, z, room ? j.to + i : last);
+			memcpy(j.to + i, last, room ? 0 : (size_t)(end - i));
+		}
+		if (over.codes)
+			clip_fours(&j, i, over.pairs | over.codes);
+		else if (over.pairs)
+			take_excess(&j, i, end - i < STEP ? end - i : STEP);
+	}
+	return j.n > j.most ? -1 : j.n;
 }
 
 static int64_t clip(const uint8_t *a, int64_t k, bool is_signed, int32_t zero, uint8_t *to,
-		    struct igemm_rest *rest, int64_t most)
+		    struct igemm_rest *rest, int64_t most, int64_t spare)
 {
-	enum { STEP = 4 * LANES };
-	const VEC z = SPLAT((int)((uint8_t)(zero ^ IGEMM_FLIP) * 0x01010101u));
-	int64_t n = 0;
-	uint8_t last[STEP];
-	int four[4];
+	struct clipping j = {.a = a,
+			     .k = k,
+			     .zero = is_signed ? zero : 0,
+			     .is_signed = is_signed,
+			     .to = to,
+			     .rest = rest,
+			     .most = most,
+			     .spare = spare};
 
-	for (int64_t i = 0, end = igemm_depth(k); i < end; i += STEP) {
-		unsigned over;
-		if (i + STEP <= k) {
-			over = clip_vector(a + i, is_signed, z, to + i);
-		} else {
-			memset(last, is_signed ? zero : 0, sizeof(last));
-			memcpy(last, a + i, (size_t)(k - i));
-			over = clip_vector(last, is_signed, z, last);
-			memcpy(to + i, last, (size_t)(end - i));
-		}
-		for (int64_t q = i; over && q < end; q += 4, over >>= 4) {
-			if (!(over & 15))
-				continue;
-			for (int64_t e = 0; e < 4; e++)
-				four[e] = q + e < k ? a[q + e] - (is_signed ? zero : 0) : 0;
-			struct igemm_rest r = {.at = (int32_t)(q / 4)};
-			if (!clip_four(four, is_signed, to + q, &r))
-				continue;
-			if (n == most)
-				return -1;
-			rest[n++] = r;
-		}
-	}
-	return n;
+	return is_signed ? clip_as(j, true) : clip_as(j, false);
 }
 
+enum { CLIPPED_ROWS = LANES == 16 ? 8 : 5 };
+
 /*
- * Multiplies `rows` clipped rows by two vectors of B's columns. Adds the products to c, or stores them there if `first`. One of A and B is signed and the
- * other one is not: a_signed says which. It and `rows` are constants where this is inlined.
+ * Multiplies `rows` clipped rows by two vectors of B's columns, or one if that is a panel's width. Adds the products to c, or stores them there if
+ * k is 0. One of A and B is signed and the other one is not: a_signed says which. It and `rows` are constants where this is inlined.
  */
-static inline __attribute__((always_inline)) void clipped_strip(
-	const uint8_t *a, int64_t lda, const bool a_signed, const uint8_t *b, int64_t k4, int rows,
-	int32_t *c, int64_t ldc, bool first, const int32_t *start, int64_t start_row)
+static inline __attribute__((always_inline)) void clipped_strip(const struct igemm_block *g,
+								const bool a_signed, int rows,
+								int64_t m, int64_t k,
+								const uint8_t *b, int64_t k4,
+								int32_t *c)
 {
-#define CLIPPED_EACH(F) F(0) F(1) F(2) F(3) F(4)
+#define CLIPPED_EACH(F)	   F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7)
+#define CLIPPED_SUMS(x, y) (a_signed ? BYTES(y, x) : BYTES(x, y))
 #define CLIPPED_FOUR(r)                                                                            \
 	if (rows > (r)) {                                                                          \
-		memcpy(&four, a + (r)*lda, sizeof(four));                                          \
-		VEC x = SPLAT(four);                                                               \
-		VEC s0 = a_signed ? BYTES(b0, x) : BYTES(x, b0);                                   \
-		VEC s1 = a_signed ? BYTES(b1, x) : BYTES(x, b1);                                   \
-		ADD_TO(c0_##r, MADD(s0, ones));                                                    \
-		ADD_TO(c1_##r, MADD(s1, ones));                                                    \
+		memcpy(four, a + (r)*lda, sizeof(*four));                                          \
+		VEC x = SPLAT(four[0]);                                                            \
+		ADD_TO(c0_##r, MADD(CLIPPED_SUMS(x, b0), ones));                                   \
+		if (VECS > 1)                                                                      \
+			ADD_TO(c1_##r, MADD(CLIPPED_SUMS(x, b1), ones));                           \
 		KEEP_ORDER(c0_##r, c1_##r);                                                        \
 	}
 #define CLIPPED_START(r)                                                                           \
 	if (rows > (r))                                                                            \
-		c0_##r = c1_##r = SPLAT(start[(r)*start_row]);
+		c0_##r = c1_##r = SPLAT(start[(r)*g->start_row]);
+	const int64_t lda = g->lda, ldc = g->ldc;
+	const uint8_t *a = g->a + m * lda + 4 * k;
+	const bool first = k == 0;
 	const VEC ones = SPLAT(0x00010001);
+	int32_t four[2];
+
+	c += m * ldc;
 	CLIPPED_EACH(SUMS_START)
-	if (start) {
+	if (g->start && first) {
+		const int32_t *start = g->start + m * g->start_row;
 		CLIPPED_EACH(CLIPPED_START)
 	}
-	for (int64_t k = 0; k < k4; k++, a += 4, b += QUAD) {
-		VEC b0 = LOAD(b), b1 = LOAD(b + 4 * LANES);
-		int32_t four;
+	for (int64_t i = 0; i < k4; i++, a += 4, b += QUAD) {
+		VEC b0 = LOAD(b), b1 = LOAD_SECOND(b + 4 * LANES);
 		CLIPPED_EACH(CLIPPED_FOUR)
 	}
 	CLIPPED_EACH(SUMS_STORE)
 #undef CLIPPED_START
 #undef CLIPPED_FOUR
+#undef CLIPPED_SUMS
 #undef CLIPPED_EACH
 }
 
-/* The products of all rows, from value k on, with two vectors of columns. */
-static void clipped_columns(const struct igemm_block *g, int64_t k, const uint8_t *b, int64_t k4,
-			    int32_t *c)
+/* A part of a panel: k4 fours from k on, with the next part, which is asked for from memory meanwhile. */
+struct part {
+	const uint8_t *b, *next;
+	int64_t k, k4;
+};
+
+/* The products of all rows with two vectors of a part's columns. */
+static inline __attribute__((always_inline)) void clipped_columns(const struct igemm_block *g,
+								  const bool a_signed,
+								  const struct part *at, int32_t *c)
 {
-	enum { ROWS_AT_ONCE = 5 };
+	int64_t ahead = 0;
 
 	for (int64_t m = 0, rows; m < g->m; m += rows) {
-		const uint8_t *a = g->a + m * g->lda + 4 * k;
-		const int32_t *start = g->start && k == 0 ? g->start + m * g->start_row : NULL;
-		rows = g->m - m < ROWS_AT_ONCE ? g->m - m : ROWS_AT_ONCE;
+		rows = g->m - m < CLIPPED_ROWS ? g->m - m : CLIPPED_ROWS;
+		for (int64_t end = at->k4 * (m + rows) / g->m; ahead < end; ahead++)
+			_mm_prefetch((const char *)at->next + ahead * QUAD, _MM_HINT_T0);
+		switch (rows) {
 #define CLIPPED_STRIP(n)                                                                           \
 	case n:                                                                                    \
-		if (g->a_signed)                                                                   \
-			clipped_strip(a, g->lda, true, b, k4, n, c + m * g->ldc, g->ldc, k == 0,   \
-				      start, g->start_row);                                        \
-		else                                                                               \
-			clipped_strip(a, g->lda, false, b, k4, n, c + m * g->ldc, g->ldc, k == 0,  \
-				      start, g->start_row);                                        \
+		if (n <= CLIPPED_ROWS)                                                             \
+			clipped_strip(g, a_signed, n, m, at->k, at->b, at->k4, c);                 \
 		break;
-		switch (rows) {
 			CLIPPED_STRIP(1)
 			CLIPPED_STRIP(2)
 			CLIPPED_STRIP(3)
 			CLIPPED_STRIP(4)
 			CLIPPED_STRIP(5)
-		}
+			CLIPPED_STRIP(6)
+			CLIPPED_STRIP(7)
+			CLIPPED_STRIP(8)
 #undef CLIPPED_STRIP
+		}
+	}
+}
+
+static void clipped_part(const struct igemm_block *g, struct part at, int32_t *c)
+{
+	for (int v = 0; v < VECS; v += 2, at.b += 8 * LANES, c += 2 * LANES) {
+		if (g->a_signed)
+			clipped_columns(g, true, &at, c);
+		else
+			clipped_columns(g, false, &at, c);
 	}
 }
 
@@ -603,40 +776,51 @@ static void panels_clipped(const struct igemm_block *g)
 		int64_t k4 = g->k4 - k < K4_AT_ONCE ? g->k4 - k : K4_AT_ONCE;
 		for (int64_t p = 0; p < g->panels; p++) {
 			const uint8_t *b = g->b + (p * g->k4 + k) * QUAD;
+			const uint8_t *next = p + 1 < g->panels ? b + g->k4 * QUAD
+					      : k + k4 < g->k4	? g->b + (k + k4) * QUAD
+								: b + k4 * QUAD;
 			for (int64_t i = 0; i < k4 * QUAD && g->a_signed; i += 4 * LANES)
 				STORE(moved + i, XOR(LOAD(b + i), flip));
-			b = g->a_signed ? moved : b;
-			for (int v = 0; v < VECS; v += 2)
-				clipped_columns(g, k, b + 4 * LANES * v, k4,
-						g->c + p * IGEMM_NR + v * LANES);
+			clipped_part(g, (struct part){g->a_signed ? moved : b, next, k, k4},
+				     g->c + p * IGEMM_NR);
 		}
 	}
 }
 
+/* Adds the products of remainders with some panels from p on; their number is a constant where this is inlined. */
+static inline __attribute__((always_inline)) void add_rest_to(const struct igemm_block *g,
+							      const struct igemm_rest *rest, int64_t n,
+							      int64_t p, int panels, int32_t *c)
+{
+	const VEC flip = g->a_signed ? SPLAT((int)0x80808080) : ZERO, ones = SPLAT(0x00010001);
+	VEC sum[MAX_PANELS * VECS];
+
+	c += p * IGEMM_NR;
+	for (int v = 0; v < panels * VECS; v++)
+		sum[v] = LOAD(c + v * LANES);
+	for (int64_t i = 0; i < n; i++) {
+		const uint8_t *b = g->b + (p * g->k4 + rest[i].at) * QUAD;
+		int32_t four;
+		memcpy(&four, rest[i].value, sizeof(four));
+		VEC x = SPLAT(four);
+		for (int v = 0; v < panels * VECS; v++) {
+			VEC y = LOAD(b + v / VECS * QUAD * g->k4 + 4 * LANES * (v % VECS));
+			VEC s = g->a_signed ? BYTES(XOR(y, flip), x) : BYTES(x, y);
+			ADD_TO(sum[v], MADD(s, ones));
+		}
+	}
+	for (int v = 0; v < panels * VECS; v++)
+		STORE(c + v * LANES, sum[v]);
+}
+
 static void add_rest(const struct igemm_block *g, const struct igemm_rest *rest, int64_t n, int32_t *c)
 {
-	const VEC flip = SPLAT((int)0x80808080);
+	int64_t p = 0;
 
-	for (int64_t p = 0; p < g->panels && n; p++, c += IGEMM_NR) {
-		const uint8_t *panel = g->b + p * g->k4 * QUAD;
-		VEC sum[VECS];
-		for (int v = 0; v < VECS; v++)
-			sum[v] = LOAD(c + v * LANES);
-		for (int64_t i = 0; i < n; i++) {
-			const int16_t *r = rest[i].value;
-			VEC even = SPLAT((int32_t)((uint16_t)r[0] | (uint32_t)(uint16_t)r[2] << 16));
-			VEC odd = SPLAT((int32_t)((uint16_t)r[1] | (uint32_t)(uint16_t)r[3] << 16));
-			for (int v = 0; v < VECS; v++) {
-				VEC y = LOAD(panel + rest[i].at * QUAD + 4 * LANES * v);
-				VEC u = XOR(y, flip);
-				VEC low = g->a_signed ? LOW_U(u) : LOW_S(y);
-				VEC high = g->a_signed ? HIGH_U(u) : HIGH_S(y);
-				sum[v] = ADD(sum[v], ADD(MADD(low, even), MADD(high, odd)));
-			}
-		}
-		for (int v = 0; v < VECS; v++)
-			STORE(c + v * LANES, sum[v]);
-	}
+	for (; p + MAX_PANELS <= g->panels; p += MAX_PANELS)
+		add_rest_to(g, rest, n, p, MAX_PANELS, c);
+	for (; p < g->panels; p++)
+		add_rest_to(g, rest, n, p, 1, c);
 }
 
 /* Whether sums of the products of a group with bytes of up to 255 fit in 16 bits: two pairs of weights at a time. */
@@ -706,15 +890,18 @@ static inline __attribute__((always_inline)) void narrow_strip(const uint8_t *a,
 							       int64_t ldc, bool first)
 {
 #define NARROW_EACH(F) F(0) F(1) F(2) F(3) F(4)
-#define NARROW_FOURS(r)                                                                              \
-	if (rows > (r)) {                                                                            \
-		memcpy(four, x + (r)*lda, sizeof(four));                                             \
-		VEC p = SPLAT(four[0]), q = SPLAT(four[1]);                                          \
-		VEC s0 = ADD16(BYTES(p, LOAD(b)), BYTES(q, LOAD(b + QUAD)));                         \
-		VEC s1 = ADD16(BYTES(p, LOAD(b + 4 * LANES)), BYTES(q, LOAD(b + QUAD + 4 * LANES))); \
-		ADD_TO(c0_##r, MADD(s0, ones));                                                      \
-		ADD_TO(c1_##r, MADD(s1, ones));                                                      \
-		KEEP_ORDER(c0_##r, c1_##r);                                                          \
+#define NARROW_FOURS(r)                                                                            \
+	if (rows > (r)) {                                                                          \
+		memcpy(four, x + (r)*lda, sizeof(four));                                           \
+		VEC p = SPLAT(four[0]), q = SPLAT(four[1]);                                        \
+		VEC s0 = ADD16(BYTES(p, LOAD(b)), BYTES(q, LOAD(b + QUAD)));                       \
+		ADD_TO(c0_##r, MADD(s0, ones));                                                    \
+		if (VECS > 1) {                                                                    \
+			VEC s1 = ADD16(BYTES(p, LOAD(b + 4 * LANES)),                              \
+				       BYTES(q, LOAD(b + QUAD + 4 * LANES)));                      \
+			ADD_TO(c1_##r, MADD(s1, ones));                                            \
+		}                                                                                  \
+		KEEP_ORDER(c0_##r, c1_##r);                                                        \
 	}
 	const VEC ones = SPLAT(0x00010001);
 	NARROW_EACH(SUMS_START)
@@ -781,17 +968,19 @@ static inline __attribute__((always_inline)) void narrow_rows(const uint8_t *w, 
 		memcpy(&p, w + 4 * (r), sizeof(p));                                                \
 		memcpy(&q, w + QUAD + 4 * (r), sizeof(q));                                         \
 		VEC s0 = ADD16(BYTES(x0, SPLAT(p)), BYTES(y0, SPLAT(q)));                          \
-		VEC s1 = ADD16(BYTES(x1, SPLAT(p)), BYTES(y1, SPLAT(q)));                          \
 		ADD_TO(c0_##r, MADD(s0, ones));                                                    \
-		ADD_TO(c1_##r, MADD(s1, ones));                                                    \
+		if (VECS > 1) {                                                                    \
+			VEC s1 = ADD16(BYTES(x1, SPLAT(p)), BYTES(y1, SPLAT(q)));                  \
+			ADD_TO(c1_##r, MADD(s1, ones));                                            \
+		}                                                                                  \
 		KEEP_ORDER(c0_##r, c1_##r);                                                        \
 	}
 	const VEC ones = SPLAT(0x00010001);
 	NARROW_EACH(SUMS_START)
 	for (int64_t j = 0; j < n; j++, w += 2 * QUAD) {
 		const uint8_t *b = panel + (int64_t)at[j] * IGEMM_NR;
-		VEC x0 = LOAD(b), x1 = LOAD(b + 4 * LANES);
-		VEC y0 = LOAD(b + QUAD), y1 = LOAD(b + QUAD + 4 * LANES);
+		VEC x0 = LOAD(b), x1 = LOAD_SECOND(b + 4 * LANES);
+		VEC y0 = LOAD(b + QUAD), y1 = LOAD_SECOND(b + QUAD + 4 * LANES);
 		NARROW_EACH(NARROW_FOURS)
 	}
 	NARROW_EACH(SUMS_STORE)
@@ -995,7 +1184,26 @@ static void correct(int32_t *c, int64_t n, int32_t za, const int32_t *column, in
 		c[i] = (int32_t)((uint32_t)c[i] - (uint32_t)rest * (uint32_t)zb[i]);
 }
 
-#if SIMD_LEVEL == 3
+/* LANE_ORDER: the order of fours of bytes that packing by parts of registers has made another. */
+#if SIMD_LEVEL >= 4
+#define LANE_ORDER _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15)
+
+/* Requantizes sixteen sums, or those that m says, to numbers of 32 bits. */
+static inline __attribute__((always_inline)) __m512i requantize_sixteen(
+	const void *x, const bool floats, const int32_t *add, __m512 scale, __m512 low, __m512 high,
+	__m512i zero, __mmask16 m)
+{
+	__m512i whole = floats ? _mm512_setzero_si512() : _mm512_maskz_loadu_epi32(m, x);
+	if (add)
+		whole = ADD(whole, _mm512_maskz_loadu_epi32(m, add));
+	__m512 q = floats ? _mm512_maskz_loadu_ps(m, x) : _mm512_cvtepi32_ps(whole);
+	q = _mm512_mul_ps(q, scale);
+	q = _mm512_min_ps(_mm512_max_ps(q, low), high); /* max gives low for NaN */
+	return _mm512_and_si512(ADD(_mm512_cvtps_epi32(q), zero), SPLAT(255));
+}
+#elif SIMD_LEVEL == 3
+#define LANE_ORDER _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)
+
 /* Requantizes eight sums to numbers of 32 bits. */
 static inline __attribute__((always_inline)) __m256i requantize_eight(const void *x, const bool floats,
 								      const int32_t *add,
@@ -1020,7 +1228,7 @@ static inline __attribute__((always_inline)) int64_t requantize_many(const void 
 	const int32_t *whole = x;
 	int64_t i = 0;
 	const __m256 l = _mm256_set1_ps(lo), h = _mm256_set1_ps(hi), one = _mm256_set1_ps(*scale);
-	const __m256i z = SPLAT(zero), order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+	const __m256i z = SPLAT(zero), order = LANE_ORDER;
 #define EIGHT(at)                                                                                  \
 	requantize_eight(whole + (at), floats, add ? add + (at) : NULL,                            \
 			 step ? _mm256_loadu_ps(scale + (at)) : one, l, h, z)
@@ -1056,17 +1264,20 @@ static inline __attribute__((always_inline)) void requantize_sums(const void *x,
 #if SIMD_LEVEL >= 4
 	__m512 lw = _mm512_set1_ps(lo), hw = _mm512_set1_ps(hi), all = _mm512_set1_ps(*scale);
 	__m512i zw = _mm512_set1_epi32(zero);
+#define SIXTEEN(at, m)                                                                             \
+	requantize_sixteen(whole + (at), floats, add ? add + (at) : NULL,                          \
+			   step ? _mm512_maskz_loadu_ps(m, scale + (at)) : all, lw, hw, zw, m)
+	for (; i + 64 <= n; i += 64) {
+		const __mmask16 m = 0xffff;
+		__m512i a = _mm512_packs_epi32(SIXTEEN(i, m), SIXTEEN(i + 16, m));
+		__m512i b = _mm512_packs_epi32(SIXTEEN(i + 32, m), SIXTEEN(i + 48, m));
+		STORE(y + i, _mm512_permutexvar_epi32(LANE_ORDER, _mm512_packus_epi16(a, b)));
+	}
 	for (; i < n; i += 16) {
 		__mmask16 m = n - i < 16 ? (__mmask16)((1u << (n - i)) - 1) : 0xffff;
-		__m512i v = floats ? _mm512_setzero_si512() : _mm512_maskz_loadu_epi32(m, whole + i);
-		if (add)
-			v = _mm512_add_epi32(v, _mm512_maskz_loadu_epi32(m, add + i));
-		__m512 q = floats ? _mm512_maskz_loadu_ps(m, real + i) : _mm512_cvtepi32_ps(v);
-		q = _mm512_mul_ps(q, step ? _mm512_maskz_loadu_ps(m, scale + i) : all);
-		q = _mm512_min_ps(_mm512_max_ps(q, lw), hw); /* max gives lw for NaN */
-		_mm512_mask_cvtepi32_storeu_epi8(y + i, m,
-						 _mm512_add_epi32(_mm512_cvtps_epi32(q), zw));
+		_mm512_mask_cvtepi32_storeu_epi8(y + i, m, SIXTEEN(i, m));
 	}
+#undef SIXTEEN
 #elif SIMD_LEVEL == 3
 	i = requantize_many(x, floats, add, y, n, scale, step, zero, lo, hi);
 #elif SIMD_LEVEL == 2
@@ -1214,19 +1425,34 @@ static void dequantize_i8(const int8_t *x, float *y, int64_t n, float scale, int
 #if SIMD_LEVEL >= 4
 #define WIDE(x)	    _mm512_cvtepu8_epi32(_mm_xor_si128(x, flip))
 #define BYTES_AT(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
+#define SIXTEEN_CODES(r, at, BODY)                                                                 \
+	__m512i r;                                                                                 \
+	{                                                                                          \
+		__m512i va = _mm512_sub_epi32(WIDE(BYTES_AT(a + (at))), za);                       \
+		__m512i vb = _mm512_sub_epi32(WIDE(BYTES_AT(b + (at))), zb);                       \
+		__m512 q = BODY;                                                                   \
+		q = _mm512_min_ps(_mm512_max_ps(q, lo), hi);                                       \
+		r = _mm512_add_epi32(_mm512_cvtps_epi32(q), zero);                                 \
+	}
 #define CODES_LOOP(BODY)                                                                           \
 	const __m128i flip = _mm_set1_epi8((char)j->flip);                                         \
+	const __m512i flips = SPLAT((int)(j->flip * 0x01010101u)), order = LANE_ORDER;             \
 	const __m512 lo = _mm512_set1_ps(-j->zero), hi = _mm512_set1_ps(255 - j->zero);            \
 	const __m512i zero = _mm512_set1_epi32((int32_t)j->zero);                                  \
 	const __m512i za = _mm512_set1_epi32(j->a_zero), zb = _mm512_set1_epi32(j->b_zero);        \
 	const __m512 fa = _mm512_set1_ps(j->a_scale), fb = _mm512_set1_ps(j->b_scale);             \
 	(void)fb;                                                                                  \
+	for (; i + 64 <= n; i += 64) {                                                             \
+		SIXTEEN_CODES(r0, i, BODY)                                                         \
+		SIXTEEN_CODES(r1, i + 16, BODY)                                                    \
+		SIXTEEN_CODES(r2, i + 32, BODY)                                                    \
+		SIXTEEN_CODES(r3, i + 48, BODY)                                                    \
+		__m512i codes = _mm512_packus_epi16(_mm512_packs_epi32(r0, r1),                    \
+						    _mm512_packs_epi32(r2, r3));                   \
+		STORE(y + i, XOR(_mm512_permutexvar_epi32(order, codes), flips));                  \
+	}                                                                                          \
 	for (; i + 16 <= n; i += 16) {                                                             \
-		__m512i va = _mm512_sub_epi32(WIDE(BYTES_AT(a + i)), za);                          \
-		__m512i vb = _mm512_sub_epi32(WIDE(BYTES_AT(b + i)), zb);                          \
-		__m512 q = BODY;                                                                   \
-		q = _mm512_min_ps(_mm512_max_ps(q, lo), hi);                                       \
-		__m512i r = _mm512_add_epi32(_mm512_cvtps_epi32(q), zero);                         \
+		SIXTEEN_CODES(r, i, BODY)                                                          \
 		_mm_storeu_si128((__m128i *)(void *)(y + i),                                       \
 				 _mm_xor_si128(_mm512_cvtepi32_epi8(r), flip));                    \
 	}
@@ -1236,19 +1462,34 @@ static void dequantize_i8(const int8_t *x, float *y, int64_t n, float scale, int
 #elif SIMD_LEVEL == 3
 #define WIDE(p)                                                                                    \
 	_mm256_cvtepu8_epi32(_mm_xor_si128(_mm_loadl_epi64((const __m128i *)(const void *)(p)), flip))
+#define EIGHT_CODES(r, at, BODY)                                                                   \
+	__m256i r;                                                                                 \
+	{                                                                                          \
+		__m256i va = _mm256_sub_epi32(WIDE(a + (at)), za);                                 \
+		__m256i vb = _mm256_sub_epi32(WIDE(b + (at)), zb);                                 \
+		__m256 q = BODY;                                                                   \
+		q = _mm256_min_ps(_mm256_max_ps(q, lo), hi);                                       \
+		r = _mm256_add_epi32(_mm256_cvtps_epi32(q), zero);                                 \
+	}
 #define CODES_LOOP(BODY)                                                                            \
 	const __m128i flip = _mm_set1_epi8((char)j->flip);                                          \
+	const __m256i flips = SPLAT((int)(j->flip * 0x01010101u)), order = LANE_ORDER;              \
 	const __m256 lo = _mm256_set1_ps(-j->zero), hi = _mm256_set1_ps(255 - j->zero);             \
 	const __m256i zero = _mm256_set1_epi32((int32_t)j->zero);                                   \
 	const __m256i za = _mm256_set1_epi32(j->a_zero), zb = _mm256_set1_epi32(j->b_zero);         \
 	const __m256 fa = _mm256_set1_ps(j->a_scale), fb = _mm256_set1_ps(j->b_scale);              \
 	(void)fb;                                                                                   \
+	for (; i + 32 <= n; i += 32) {                                                              \
+		EIGHT_CODES(r0, i, BODY)                                                            \
+		EIGHT_CODES(r1, i + 8, BODY)                                                        \
+		EIGHT_CODES(r2, i + 16, BODY)                                                       \
+		EIGHT_CODES(r3, i + 24, BODY)                                                       \
+		__m256i codes = _mm256_packus_epi16(_mm256_packs_epi32(r0, r1),                     \
+						    _mm256_packs_epi32(r2, r3));                    \
+		STORE(y + i, XOR(_mm256_permutevar8x32_epi32(codes, order), flips));                \
+	}                                                                                           \
 	for (; i + 8 <= n; i += 8) {                                                                \
-		__m256i va = _mm256_sub_epi32(WIDE(a + i), za);                                     \
-		__m256i vb = _mm256_sub_epi32(WIDE(b + i), zb);                                     \
-		__m256 q = BODY;                                                                    \
-		q = _mm256_min_ps(_mm256_max_ps(q, lo), hi);                                        \
-		__m256i r = _mm256_add_epi32(_mm256_cvtps_epi32(q), zero);                          \
+		EIGHT_CODES(r, i, BODY)                                                             \
 		__m128i pairs =                                                                     \
 			_mm_packs_epi32(_mm256_castsi256_si128(r), _mm256_extracti128_si256(r, 1)); \
 		_mm_storel_epi64((__m128i *)(void *)(y + i),                                        \
@@ -1634,6 +1875,41 @@ static void look_up_plain(const uint8_t *x, uint8_t *y, int64_t n, const uint8_t
 		y[i] = table[x[i]];
 }
 
+#ifdef VEC
+/*
+ * Sixteen values of a table lie in each 16 bytes of a register, where an index finds one by its low four bits, or 0 if it is negative. An index of 16 i to
+ * 16 i + 15 does in the first i + 1 of eight registers when 16 times their number is taken off it. So each holds its values XOR those of the register before;
+ * the upper half of the table takes indices less 128.
+ */
+static void look_up_shuffled(const uint8_t *x, uint8_t *y, int64_t n, const uint8_t *table)
+{
+	enum { STEP = 4 * LANES, SUBTABLE = 16 };
+	const VEC sixteen = SPLAT(0x10101010), upper = SPLAT((int)0x80808080);
+	VEC t[256 / SUBTABLE];
+	int64_t i = 0;
+
+	for (int k = 0; k < 256 / SUBTABLE; k++) {
+		uint8_t part[STEP];
+		for (int e = 0; e < STEP; e++) {
+			int at = k * SUBTABLE + e % SUBTABLE;
+			part[e] = table[at] ^ (k % 8 ? table[at - SUBTABLE] : 0);
+		}
+		t[k] = LOAD(part);
+	}
+	for (; i + STEP <= n; i += STEP) {
+		VEC low = LOAD(x + i), high = XOR(low, upper), v = ZERO, w = ZERO;
+		for (int k = 0; k < 8; k++) {
+			v = XOR(v, SHUFFLE8(t[k], low));
+			w = XOR(w, SHUFFLE8(t[8 + k], high));
+			low = SUBS8(low, sixteen);
+			high = SUBS8(high, sixteen);
+		}
+		STORE(y + i, XOR(v, w));
+	}
+	look_up_plain(x + i, y + i, n - i, table);
+}
+#endif
+
 #if SIMD_LEVEL >= 4
 __attribute__((target("avx512vbmi"))) static void look_up_wide(const uint8_t *x, uint8_t *y,
 							       int64_t n, const uint8_t *table)
@@ -1651,20 +1927,26 @@ __attribute__((target("avx512vbmi"))) static void look_up_wide(const uint8_t *x,
 	}
 	look_up_plain(x + i, y + i, n - i, table);
 }
+#endif
 
 static void look_up(const uint8_t *x, uint8_t *y, int64_t n, const uint8_t *table)
 {
-	if (__builtin_cpu_supports("avx512vbmi"))
+	enum { MIN_SHUFFLED = 512 }; /* the registers take as long as some hundred bytes */
+
+#if SIMD_LEVEL >= 4
+	if (__builtin_cpu_supports("avx512vbmi")) {
 		look_up_wide(x, y, n, table);
-	else
-		look_up_plain(x, y, n, table);
-}
-#else
-static void look_up(const uint8_t *x, uint8_t *y, int64_t n, const uint8_t *table)
-{
+		return;
+	}
+#endif
+#ifdef VEC
+	if (n >= MIN_SHUFFLED) {
+		look_up_shuffled(x, y, n, table);
+		return;
+	}
+#endif
 	look_up_plain(x, y, n, table);
 }
-#endif
 
 static int64_t sum_bytes(const uint8_t *x, int64_t n, uint8_t flip)
 {
@@ -1687,41 +1969,27 @@ static int64_t sum_bytes(const uint8_t *x, int64_t n, uint8_t flip)
 	return sum;
 }
 
-#define NAME_(level) igemm_kernels_v##level
-#define NAME(level)  NAME_(level)
-const struct igemm_kernels NAME(SIMD_LEVEL) = {
-	.panels = panels,
-#if SIMD_LEVEL == 2 || SIMD_LEVEL == 3
-	.widen = widen,
-	.panels_wide = panels_wide,
-	.clip = clip,
-	.panels_clipped = panels_clipped,
-	.add_rest = add_rest,
-	.split = split,
-	.panels_narrow = panels_narrow,
-	.rows_narrow = rows_narrow,
+#define KERNELS                                                                                    \
+	.panels = panels, .pack = pack, .column_sums = column_sums, .add_rows = add_rows,          \
+	.row_sum = row_sum, .correct = correct, .to_floats = to_floats, .requantize = requantize,  \
+	.requantize_floats = requantize_floats, .quantize = quantize,                              \
+	.dequantize_u8 = dequantize_u8, .dequantize_i8 = dequantize_i8, .add8 = add8,              \
+	.multiply8 = multiply8, .every_other = every_other, .look_up = look_up,                    \
+	.sum_bytes = sum_bytes, .nibbles = nibbles, .widen_nibbles = widen_nibbles,
+/* Without VNNI. */
+#define BYTE_KERNELS                                                                               \
+	.widen = widen, .panels_wide = panels_wide, .clip = clip,                                  \
+	.panels_clipped = panels_clipped, .add_rest = add_rest, .split = split,                    \
+	.panels_narrow = panels_narrow, .rows_narrow = rows_narrow,
+/* Of weights of 2, 4 and 8 bits. */
+#define WEIGHT_KERNELS .widen_columns = widen_columns, .widened = LANES, .nibble_codes = nibble_codes,
+#if SIMD_LEVEL >= 4
+const struct igemm_kernels igemm_kernels_v4 = {KERNELS WEIGHT_KERNELS};
+const struct igemm_kernels igemm_kernels_v4_bytes = {KERNELS BYTE_KERNELS WEIGHT_KERNELS};
+#elif SIMD_LEVEL == 3
+const struct igemm_kernels igemm_kernels_v3 = {KERNELS BYTE_KERNELS WEIGHT_KERNELS};
+#elif SIMD_LEVEL == 2
+const struct igemm_kernels igemm_kernels_v2 = {KERNELS BYTE_KERNELS};
+#else
+const struct igemm_kernels igemm_kernels_v0 = {KERNELS};
 #endif
-	.pack = pack,
-	.column_sums = column_sums,
-	.add_rows = add_rows,
-	.row_sum = row_sum,
-	.correct = correct,
-	.to_floats = to_floats,
-	.requantize = requantize,
-	.requantize_floats = requantize_floats,
-	.quantize = quantize,
-	.dequantize_u8 = dequantize_u8,
-	.dequantize_i8 = dequantize_i8,
-	.add8 = add8,
-	.multiply8 = multiply8,
-	.every_other = every_other,
-	.look_up = look_up,
-	.sum_bytes = sum_bytes,
-	.nibbles = nibbles,
-	.widen_nibbles = widen_nibbles,
-#if SIMD_LEVEL >= 3
-	.widen_columns = widen_columns,
-	.widened = LANES,
-	.nibble_codes = nibble_codes,
-#endif
-};

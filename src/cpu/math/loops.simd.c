@@ -710,6 +710,52 @@ static void add_every(const float *restrict x, int64_t step, float *restrict y, 
 		LOOP for (int64_t i = 0; i < n; i++) y[i] += x[i * step];
 }
 
+/* The sums of the taps of a vector of means. */
+static inline vf sum_of_taps(const struct simd_means *j, const float *x)
+{
+	vf sum = ZERO;
+	float one[VW];
+
+	for (int64_t t = 0; t < j->taps && j->step == 1; t++)
+		sum += v_load(x + j->tap[t]);
+#if SIMD_LEVEL == 3
+	for (int64_t t = 0; t < j->taps && j->step == 2; t++)
+		sum += _mm256_shuffle_ps(v_load(x + j->tap[t]), v_load(x + j->tap[t] + VW), 0x88);
+	if (j->step == 2)
+		return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(sum), 0xd8));
+#endif
+	for (int64_t t = 0; t < j->taps && j->step != 1; t++) {
+		for (int i = 0; i < VW; i++)
+			one[i] = x[j->tap[t] + i * j->step];
+		sum += v_load(one);
+	}
+	return sum;
+}
+
+static void window_means(const struct simd_means *j, const float *x, float *room, float *y)
+{
+	float *to = room + j->first;
+	const float *by = j->by;
+
+	for (int64_t r = 0; r < j->height; r++, x += j->width, to += j->pitch) {
+		int64_t i = 0;
+		for (; i + VW <= j->width; i += VW)
+			v_store(to + i, v_load(x + i));
+		for (; i < j->width; i++)
+			to[i] = x[i];
+	}
+	for (int64_t r = 0; r < j->rows; r++, room += j->down, y += j->n, by += j->n)
+		for (int64_t i = 0; i < j->n; i += VW) {
+			/* the last vector of a row begins earlier where it can, so that it has no foreign elements */
+			i = i + VW > j->n && j->n >= VW ? j->n - VW : i;
+			vf mean = sum_of_taps(j, room + i * j->step) / v_load(by + i);
+			if (i + VW <= j->n)
+				v_store(y + i, mean);
+			else
+				v_store_part(y + i, j->n - i, mean);
+		}
+}
+
 /* ---- the table ------------------------------------------------------------------------------ */
 
 #define ARITH(t, T)                                                                                 \
@@ -826,6 +872,7 @@ const struct simd V(simd_table) = {
 	.turn_halves = turn_halves,
 	.turn_pairs = turn_pairs,
 	.add_every = add_every,
+	.window_means = window_means,
 	.max_windows =
 		{[DT_F32] = max_windows_f32, [DT_F64] = max_windows_f64, [DT_I8] = max_windows_i8, [DT_U8] = max_windows_u8},
 };

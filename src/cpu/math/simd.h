@@ -42,6 +42,18 @@ typedef void simd_int(const void *x, void *y, int64_t n);
 /* an odd number of cache lines: neighbouring positions share no sets of the cache */
 enum { DEPTHWISE_PITCH = 80 };
 
+/* Means of the windows of a plane. */
+struct simd_means {
+	int64_t width, height; /* of the plane */
+	int64_t rows, n;       /* of the means: their rows, and how many a row has */
+	int64_t taps, step,
+		down; /* elements of a window; from one mean to the next along a row, and between rows */
+	const int32_t *tap; /* where in the plane with pads the elements of the first window lie */
+	int64_t first, pitch; /* of the plane with pads: where the plane begins, and from row to row */
+	const float *by;      /* what each sum is divided by; SIMD_MOST more numbers may be read */
+};
+enum { SIMD_MOST = 16 }; /* floats of a vector */
+
 struct simd {
 	const char *name;
 	simd_int *ints[VI_COUNT][DT_COUNT];
@@ -107,6 +119,10 @@ struct simd {
 	/* y[i] = the maximum of x[i * step + k * gap] over k below `taps`, for the types of MaxPool; NaN if any is NaN */
 	void (*max_windows[DT_COUNT])(const void *x, int64_t step, int64_t taps, int64_t gap,
 				      void *y, int64_t n);
+	/*
+	 * Writes the means of plane x to y. `room` is the plane with pads, which are 0; behind it lie SIMD_MOST * (step + 1) more zeros.
+	 */
+	void (*window_means)(const struct simd_means *j, const float *x, float *room, float *y);
 	/* y[i] += x[i * step] */
 	void (*add_every)(const float *x, int64_t step, float *y, int64_t n);
 };

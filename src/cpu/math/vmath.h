@@ -351,21 +351,45 @@ static inline vf v_exp_poly(vf r)
 	q = v_fma(q, r, v_set(0.5f));
 	return v_fma(r * r, q, r);
 }
+#if SIMD_LEVEL == 3
+/*
+ * exp of -87..87, where the result is normal. A sum with 1.5 * 2^23 has the rounded product in its low bits, from where a shift brings it to the exponent.
+ * That and a single scaling by an integer addition take half of the time of what works for all x.
+ */
+static inline vf v_exp_near(vf x)
+{
+	const vf magic = v_set(0x1.8p23f);
+	vf sum = v_fma(x, v_set(1.44269504f), magic), n = sum - magic;
+	vf r = v_fma(n, v_set(2.12194442e-4f), v_fma(n, v_set(-0.693359375f), x));
+
+	return (vf)((vu)(v_exp_poly(r) + v_set(1.0f)) + ((vu)sum << 23));
+}
+#endif
 static inline vf v_exp(vf x)
 {
 	vf n, p;
+	/* Where the result is 0 nothing is scaled: that takes a hundred times as long when it underflows. */
 #if SIMD_LEVEL == 4
-	/* Where the result is 0 the scaling is left out: it takes a hundred times as long when it underflows. */
 	__mmask16 some = _mm512_cmp_ps_mask(x, v_set(-104.0f), _CMP_NLT_UQ);
+#else
+	vm none = v_lt(x, v_set(-104.0f));
+#endif
+#if SIMD_LEVEL == 3
+	/* as integers, infinities and NaN are above 87, too */
+	if (__builtin_expect(!v_any((vm)((vi)v_abs(x) > v_seti(0x42ae0000))), 1))
+		return v_exp_near(x);
 #endif
 	x = v_min(v_set(89.5f), v_max(v_set(-105.0f), x)); /* a NaN stays */
+#if SIMD_LEVEL != 4
+	x = v_sel(none, v_set(0), x);
+#endif
 	p = v_exp_poly(v_exp_reduce(x, &n)) + v_set(1.0f);
 #if SIMD_LEVEL == 4
 	return _mm512_maskz_scalef_ps(some, p, n);
 #else
 	/* multiply by 2^n in two factors, since n may exceed fp32's exponents */
 	vi i = v_toi(n), half = i >> 1;
-	return p * v_pow2(half) * v_pow2(i - half);
+	return v_sel(none, v_set(0), p * v_pow2(half) * v_pow2(i - half));
 #endif
 }
 /* exp(x) - 1 for x <= 0 */

@@ -167,7 +167,7 @@ static void set_numbers(const struct site *s, struct picture *v)
 
 int qpicture_reshape(struct site *s, struct step *st, struct diag *d)
 {
-	enum { ROWS = 4 * IGEMM_MC };
+	enum { MOST_ROWS = 5 * IGEMM_MC };
 	const struct int_conv_params *p = site_params(s);
 	const struct shape *x = &site_in(s, X)->shape, *weight = &site_in(s, W)->shape;
 	struct picture *v = arena_new(s->plan_arena, struct picture);
@@ -180,7 +180,8 @@ int qpicture_reshape(struct site *s, struct step *st, struct diag *d)
 	v->features = weight->dim[0];
 	v->k = v->channels * window_size(&v->w);
 	v->rows = x->dim[0] * window_outputs(&v->w);
-	v->at_once = lesser(ROWS, v->rows);
+	int64_t times = (v->rows + MOST_ROWS - 1) / MOST_ROWS;
+	v->at_once = (v->rows + times - 1) / times;
 	v->as_it_is = plain_window(&v->w) && igemm_depth(v->k) == v->k &&
 		      site_in(s, X)->type.dtype == DT_U8;
 	v->scratch = igemm_scratch(v->at_once, v->k);
@@ -212,17 +213,25 @@ struct picture_job {
 	uint8_t pad, flip;
 };
 
-/* Writes a row: the channels of each element of the window, which in the pads are zero points. */
+/*
+ * Writes a row: the channels of each element of the window, which in the pads are zero points. What elements along the last axis have lies side by
+ * side unless the window is dilated.
+ */
 static void gather_row(const struct picture_job *j, const uint8_t *x, const int64_t *o, uint8_t *to)
 {
 	const struct picture *v = j->v;
-	int64_t tap[MAX_RANK] = {0}, at;
+	int d = v->w.n - 1;
+	int64_t line = v->w.dilation[d] == 1 ? v->w.kernel[d] : 1, tap[MAX_RANK] = {0}, at;
+	int64_t first = o[d] * v->w.stride[d] - v->w.begin[d];
+	bool inside = first >= 0 && first + line <= v->w.in[d];
 
-	for (int64_t k = 0; k < v->k; k += v->channels) {
+	for (int64_t k = 0, n; k < v->k; k += n * v->channels) {
+		n = inside ? line : 1;
 		if (window_at(&v->w, v->w.n, o, tap, &at))
-			memcpy(to + k, x + at * v->channels, (size_t)v->channels);
+			memcpy(to + k, x + at * v->channels, (size_t)(n * v->channels));
 		else
-			memset(to + k, j->pad, (size_t)v->channels);
+			memset(to + k, j->pad, (size_t)(n * v->channels));
+		tap[d] += n - 1;
 		window_next(tap, v->w.kernel, v->w.n);
 	}
 	memset(to + v->k, 0, (size_t)(igemm_depth(v->k) - v->k));
@@ -235,13 +244,14 @@ static void gather_piece(void *arg, int64_t begin, int64_t end, int thread)
 	const struct picture_job *j = arg;
 	const struct picture *v = j->v;
 	int64_t o[MAX_RANK], outputs = window_outputs(&v->w);
+	int64_t picture = window_inputs(&v->w) * v->channels;
 
 	(void)thread;
 	window_split((j->first + begin) % outputs, v->w.out, v->w.n, o);
 	for (int64_t i = begin; i < end; i++, window_next(o, v->w.out, v->w.n)) {
 		int64_t image = (j->first + i) / outputs;
 		uint8_t *to = j->to + i * igemm_depth(v->k);
-		gather_row(j, j->x + image * window_inputs(&v->w) * v->channels, o, to);
+		gather_row(j, j->x + image * picture, o, to);
 		if (v->counts)
 			j->rest[i] =
 				(int32_t)(igemm_kernels()->sum_bytes(to, v->k, 0) - v->k * v->zero);
