@@ -13,7 +13,7 @@
 #include "cmd/output/progress.h"
 #include "cmd/output/watchdog.h"
 #include "profile/peak.h"
-#include "session/state.h"
+#include "session/stepper.h"
 
 #include <inttypes.h>
 #include <math.h>

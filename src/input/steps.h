@@ -4,7 +4,7 @@
 /*
  * What changes between the steps of a run that runs the model several times: outputs that come back as inputs (--feed), long
  * inputs of which each step gets a piece (--slice), tokens chosen from an output (--next), and inputs that follow from
- * the number of positions so far (--derive). This unit parses these options against a model; session/state.h executes
+ * the number of positions so far (--derive). This unit parses these options against a model; session/stepper.h executes
  * them.
  */
 #include "input/input.h"

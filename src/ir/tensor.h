@@ -51,7 +51,7 @@ struct tensor {
 	int device;	     /* 0 for host memory, n for the memory of device n - 1 */
 	/*
 	 * Positions along the last axis but one that there is memory for, if the tensor is a state that grows where it lies
-	 * (session/state.c): rows of the axes before are so many positions apart. 0: the tensor is dense, as all others are.
+	 * (session/feed_states.c): rows of the axes before are so many positions apart. 0: the tensor is dense, as all others are.
 	 */
 	int64_t room;
 };
