@@ -76,7 +76,7 @@ static void check_finite(const struct look *x)
 	struct diag *d = x->c->d;
 	bool asked = false;
 
-	report_each(x->g, mark_nan_aware, &asked);
+	graph_each_node(x->g, mark_nan_aware, &asked);
 	if (x->s.nans && !asked)
 		FAIL(d, E_INPUT_RANGE, .slot = slot_of(x),
 		     .message = fmt(
@@ -289,7 +289,7 @@ static void check_scale(const struct look *x)
 	}
 	if (!looks_like_sound(x))
 		return;
-	report_each(x->g, mark_scaling_of_sound, &scaled);
+	graph_each_node(x->g, mark_scaling_of_sound, &scaled);
 	if (!scaled)
 		report_scale(x,
 			     fmt(d,

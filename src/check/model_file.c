@@ -83,7 +83,7 @@ static void report_removed_operators(struct check_context *c)
 	struct removed x = {NULL, NULL, 0};
 	struct diag *d = c->d;
 
-	report_each(c->file->graph, find_removed, &x);
+	graph_each_node(c->file->graph, find_removed, &x);
 	if (x.op)
 		WARN(d, E_MODEL_OPSET, .node = check_node(x.first), .op = x.first->type,
 		     .message = fmt(d,
@@ -119,7 +119,7 @@ static void report_unused_domains(struct check_context *c)
 
 	if (c->file->nfunctions)
 		return;
-	report_each(c->file->graph, mark_used_domain, &x);
+	graph_each_node(c->file->graph, mark_used_domain, &x);
 	for (size_t i = 0; i < c->file->nopsets; i++)
 		if (!x.used[i] && *c->file->opsets[i].domain)
 			NOTE(c->d, E_MODEL_OPSET,

@@ -448,3 +448,17 @@ const char *model_defaults(const struct model *m, struct arena *a)
 	}
 	return n > SHOWN ? arena_printf(a, "%s and %u more", text, n - SHOWN) : text;
 }
+
+void graph_each_node(const struct graph *g,
+		     void (*f)(const struct graph *, const struct node *, void *), void *arg)
+{
+	for (uint32_t i = 0; i < g->nnodes; i++) {
+		const struct node *n = g->node[i];
+		if (n->dead)
+			continue;
+		f(g, n, arg);
+		/* the loader limits nesting to 64 levels, so that this recursion is bounded */
+		for (uint32_t k = 0; k < n->nsub; k++)
+			graph_each_node(n->sub[k], f, arg);
+	}
+}

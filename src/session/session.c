@@ -12,7 +12,6 @@
 #include "plan/fault.h"
 #include "plan/upload.h"
 #include "session/backends.h"
-#include "session/model_report.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -68,7 +67,7 @@ static unsigned warm_parts_of(const struct model *m)
 {
 	unsigned what = 0;
 
-	report_each(m->graph, add_warm_parts, &what);
+	graph_each_node(m->graph, add_warm_parts, &what);
 	return what;
 }
 
