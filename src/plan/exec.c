@@ -159,7 +159,7 @@ int queue_run(const struct call *c)
 /* The slab of a segment for a place, HOST or DEVICE. */
 static int slab_of(const struct segment *s, int place)
 {
-	return place == HOST && s->turn ? HOST_ODD : place;
+	return place == HOST && s->parity ? HOST_ODD : place;
 }
 
 /* Makes the pointers of all tensors and workspaces point into the slab, the memory of the segment. */
@@ -531,7 +531,7 @@ static int bind_inputs(struct instance *x, struct segment *s, struct slab *slab,
 {
 	struct binding *b = s->binding;
 
-	if (slab->pending[s->turn]) { /* copies of the last run may still read this slab */
+	if (slab->pending[s->parity]) { /* copies of the last run may still read this slab */
 		int err = x->rt->backend->wait(x->rt->stream, d);
 		if (err)
 			return err;
@@ -595,7 +595,7 @@ static int run_steps(struct instance *x, struct segment *s, struct slab *slab, s
 		place_results(s->binding, slab);
 	err = choose_exec(x->rt)(s->binding, d);
 	pool_limit(0);
-	slab->pending[s->turn] = s->stages;
+	slab->pending[s->parity] = s->stages;
 	return err;
 }
 

@@ -38,7 +38,7 @@ struct session {
 	const struct tensor **aligned_in;
 	session_foresee *foresee;
 	void *foresee_arg;
-	unsigned foresee_turn;
+	unsigned foresee_parity;
 };
 
 /* A tensor of session_upload. */
@@ -589,13 +589,13 @@ int session_run(struct session *s, const struct tensor *const *in, const struct 
 		return err;
 	if (!s->config.arena)
 		instance_release(s->instance);
-	instance_turn(s->instance, 0);
+	instance_set_parity(s->instance, 0);
 	err = align_inputs(s, &in, d);
 	err = err ? err : instance_run(s->instance, in, out, d);
 	const struct tensor *const *next =
 		!err && s->runtime.outputs_stay && s->foresee ? s->foresee(s->foresee_arg) : NULL;
-	if (next && s->foresee_turn)
-		(void)instance_foresee(s->instance, next, s->foresee_turn, NULL);
+	if (next && s->foresee_parity)
+		(void)instance_foresee(s->instance, next, s->foresee_parity, NULL);
 	else if (next)
 		instance_plan_ahead(s->instance, next);
 	if (!err && s->runtime.outputs_stay)
@@ -605,7 +605,7 @@ int session_run(struct session *s, const struct tensor *const *in, const struct 
 	return err;
 }
 
-bool session_foresees(struct session *s, const struct tensor *const *in, unsigned turn, size_t *bytes)
+bool session_foresees(struct session *s, const struct tensor *const *in, unsigned parity, size_t *bytes)
 {
 	struct runtime *rt = &s->runtime;
 	struct diag unread = {0};
@@ -613,7 +613,7 @@ bool session_foresees(struct session *s, const struct tensor *const *in, unsigne
 		   s->config.sync == SYNC_ASYNC && !check_and_start(s, in, &unread);
 
 	if (can && !enter_device(s, &unread)) {
-		can = instance_foresee(s->instance, in, turn, bytes);
+		can = instance_foresee(s->instance, in, parity, bytes);
 		can = !leave_device(s, 0, &unread) && can;
 	}
 	diag_free(&unread);
@@ -626,7 +626,7 @@ bool session_grows(const struct session *s, uint32_t in, uint32_t out, instance_
 	return s->instance && instance_grows(s->instance, in, out, fed, arg, at);
 }
 
-int session_launch(struct session *s, const struct tensor *const *in, unsigned turn,
+int session_launch(struct session *s, const struct tensor *const *in, unsigned parity,
 		   const struct tensor **out, struct diag *d)
 {
 	int err = check_and_start(s, in, d);
@@ -635,7 +635,7 @@ int session_launch(struct session *s, const struct tensor *const *in, unsigned t
 	if (err)
 		return err;
 	err = align_inputs(s, &in, d);
-	return leave_device(s, err ? err : instance_launch(s->instance, in, turn, out, d), d);
+	return leave_device(s, err ? err : instance_launch(s->instance, in, parity, out, d), d);
 }
 
 void session_forget_recordings(struct session *s)
@@ -734,11 +734,11 @@ int session_fetch(struct session *s, void *to, const struct tensor *t, struct di
 	return session_copy(s, to, 0, t, d);
 }
 
-void session_plan_ahead(struct session *s, session_foresee *inputs, void *arg, unsigned turn)
+void session_plan_ahead(struct session *s, session_foresee *inputs, void *arg, unsigned parity)
 {
 	s->foresee = inputs;
 	s->foresee_arg = arg;
-	s->foresee_turn = turn;
+	s->foresee_parity = parity;
 }
 
 void session_observe(struct session *s, struct observer *o)

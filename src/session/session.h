@@ -64,21 +64,22 @@ void session_observe(struct session *s, struct observer *o); /* NULL ends it */
  * Has `inputs(arg)` called in each run whose outputs stay on the device, between the launches and the wait for them: *out of
  * session_run is filled in, but its contents are not there yet. It returns what the next run will probably be given, whose plan
  * is then made while the device works, or NULL. Of tensors on the device only types, sizes and addresses count. It may call
- * session_place() for that run. With turn 1 the next run is one of session_launch(), for which only a plan is made.
+ * session_place() for that run. With parity 1 the next run is one of session_launch(), for which only a plan is made.
  */
 typedef const struct tensor *const *session_foresee(void *arg);
-void session_plan_ahead(struct session *s, session_foresee *inputs, void *arg, unsigned turn);
+void session_plan_ahead(struct session *s, session_foresee *inputs, void *arg, unsigned parity);
 
 /*
- * Runs that are queued while the one before is still under way, in turns of 0 and 1: what the host reads and writes of the run before the
- * last must be over. session_foresees() plans one, sets bytes[] to the sizes of its outputs, and returns whether it can be launched so.
+ * Runs that are queued while the one before is still under way alternate between parity 0 and 1: the host must be done with the data of
+ * the run before the last when it queues another one. session_foresees() plans one, sets bytes[] to the sizes of its outputs, and returns whether it can be launched so.
  * session_launch() does, and leaves the outputs on the device; their contents are there when the device has worked off its queue.
  */
-bool session_foresees(struct session *s, const struct tensor *const *in, unsigned turn, size_t *bytes);
-/* Whether the run that has just been foreseen can let a state grow where it lies: instance_grows(). */
+bool session_foresees(struct session *s, const struct tensor *const *in, unsigned parity,
+		      size_t *bytes);
+/* Whether the run that has just been foreseen can append to the state in place: instance_grows(). */
 bool session_grows(const struct session *s, uint32_t in, uint32_t out, instance_fed *fed,
 		   const void *arg, uint32_t *at);
-int session_launch(struct session *s, const struct tensor *const *in, unsigned turn,
+int session_launch(struct session *s, const struct tensor *const *in, unsigned parity,
 		   const struct tensor **out, struct diag *d);
 
 /* Call after memory has been freed that recorded launches of the session may name. The device must have nothing to do. */
