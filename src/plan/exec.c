@@ -3,7 +3,7 @@
 
 #include "base/cancel.h"
 #include "base/pool.h"
-#include "plan/grow.h"
+#include "plan/extend.h"
 #include "plan/memory.h"
 #include "plan/redzone.h"
 #include "plan/replay.h"
@@ -546,7 +546,7 @@ static int bind_inputs(struct instance *x, struct segment *s, struct slab *slab,
 				 &(struct staged_copy){b->tensors[slot].data, t->data});
 		else
 			b->tensors[slot] = *t;
-		if (t->room && !slot_takes_room(x, s, slot))
+		if (t->capacity && !slot_takes_capacity(x, s, slot))
 			return FAIL(
 				d, E_INTERNAL,
 				.message =
@@ -574,12 +574,12 @@ static void place_results(struct binding *b, const struct slab *slab)
 		if (!m->n) /* and perhaps no slab */
 			continue;
 		void *data = (char *)slab->buffer[has_device(x->rt)].ptr + m->offset;
-		struct growth unread;
+		struct extension unread;
 		bool placed = to->data && to->bytes >= m->bytes && is_aligned(x->rt, to->data) &&
-			      (!to->room || output_takes_room(x, b->s, k, &unread));
+			      (!to->capacity || output_takes_capacity(x, b->s, k, &unread));
 		for (uint32_t i = 0; i < m->n; i++) {
 			b->tensors[m->slot[i]].data = placed ? to->data : data;
-			b->tensors[m->slot[i]].room = placed ? to->room : 0;
+			b->tensors[m->slot[i]].capacity = placed ? to->capacity : 0;
 		}
 	}
 }

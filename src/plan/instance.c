@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "plan/derive.h"
 #include "plan/exec.h"
-#include "plan/grow.h"
+#include "plan/extend.h"
 #include "plan/lower.h"
 #include "plan/replay.h"
 #include "plan/upload.h"
@@ -361,9 +361,9 @@ bool instance_grows(const struct instance *x, uint32_t in, uint32_t out, instanc
 {
 	const struct graph *g = x->graph;
 	const struct segment *s = x->foreseen;
-	struct growth how;
+	struct extension how;
 
-	if (!s || s->end != g->norder || !output_takes_room(x, s, out, &how) ||
+	if (!s || s->end != g->norder || !output_takes_capacity(x, s, out, &how) ||
 	    s->slots[how.from].value != g->in[in])
 		return false;
 	for (int k = 0; k < how.by->step.ngrow; k++) {

@@ -98,7 +98,7 @@ int instance_run(struct instance *x, const struct tensor *const *in, const struc
 struct placed {
 	void *data; /* NULL: none */
 	size_t bytes;
-	int64_t room; /* of the output's tensor, see there */
+	int64_t capacity; /* of the output's tensor, see there */
 };
 /*
  * Asks the instance to write output k of its next run to the caller's memory, if its bytes suffice. The output's data pointer

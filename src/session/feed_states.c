@@ -78,9 +78,9 @@ static int place_growing(struct stepper *x, const struct feed *f, struct diag *d
 	size_t each = now->bytes / (size_t)positions; /* bytes of a position of all rows */
 	size_t need = x->output_bytes[f->out] / each, bytes = 0;
 	struct step_buffer *r = &x->buffer[f->in][newest];
-	struct placed to = {.room = now->room};
+	struct placed to = {.capacity = now->capacity};
 
-	if (!now->room || now->data != r->memory.ptr || (size_t)now->room < need) {
+	if (!now->capacity || now->data != r->memory.ptr || (size_t)now->capacity < need) {
 		need += need > (size_t)positions ? need / 2 : 0;
 		r = &x->buffer[f->in][!newest];
 		if (!size_mul(need, each, &bytes))
@@ -88,7 +88,7 @@ static int place_growing(struct stepper *x, const struct feed *f, struct diag *d
 		int err = step_buffer_reserve(x->session, r, bytes, 1, d);
 		if (err)
 			return err;
-		to.room = (int64_t)need;
+		to.capacity = (int64_t)need;
 	}
 	to.data = r->memory.ptr;
 	to.bytes = r->memory.bytes;
@@ -254,13 +254,13 @@ struct tensor stepper_same_place(const struct tensor *t)
 			       .data = t->data,
 			       .bytes = t->bytes,
 			       .device = t->device,
-			       .room = t->room};
+			       .capacity = t->capacity};
 }
 
 int stepper_buffer_of(const struct stepper *x, const struct feed *f, const struct tensor *t)
 {
 	int newest = x->newest[f->in],
-	    k = t->room && t->data == x->in[f->in]->data ? newest : !newest;
+	    k = t->capacity && t->data == x->in[f->in]->data ? newest : !newest;
 
 	return t->data && t->data == x->buffer[f->in][k].memory.ptr ? k : -1;
 }
@@ -301,7 +301,7 @@ int stepper_make_dense(struct stepper *x, uint32_t in, struct diag *d)
 	struct tensor from = x->own[in];
 	int other = !x->newest[in];
 
-	if (!from.room)
+	if (!from.capacity)
 		return 0;
 	x->newest[in] = other;
 	return step_buffer_fill(x->session, &x->buffer[in][other], &from, from.device, &x->own[in], d);

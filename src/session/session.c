@@ -515,10 +515,10 @@ static int leave_device(struct session *s, int err, struct diag *d)
 	return err ? err : left;
 }
 
-/* A tensor with more room than positions lies in memory of a stepper's, which begins where kernels take it. */
+/* A tensor with spare capacity lies in memory of a stepper's, which begins where kernels take it. */
 static bool is_misplaced(const struct tensor *t, size_t unit)
 {
-	return t->device && t->bytes && !t->room && (uintptr_t)t->data % unit;
+	return t->device && t->bytes && !t->capacity && (uintptr_t)t->data % unit;
 }
 
 /*
@@ -716,7 +716,7 @@ int session_copy(struct session *s, void *to, int device, const struct tensor *t
 	struct runtime *rt = &s->runtime;
 	int err = session_start(s, d), rank = t->shape.rank;
 
-	if (err || !t->room || rank < 2)
+	if (err || !t->capacity || rank < 2)
 		return err ? err
 			   : rt->backend->copy(rt->stream, to, device, t->data, t->device, t->bytes,
 					       d);
@@ -724,7 +724,7 @@ int session_copy(struct session *s, void *to, int device, const struct tensor *t
 	size_t each = rows && positions ? t->bytes / (size_t)(rows * positions) : 0;
 	for (int64_t i = 0; !err && each && i < rows; i++)
 		err = rt->backend->copy(rt->stream, (char *)to + (size_t)(i * positions) * each,
-					device, (char *)t->data + (size_t)(i * t->room) * each,
+					device, (char *)t->data + (size_t)(i * t->capacity) * each,
 					t->device, (size_t)positions * each, d);
 	return err;
 }

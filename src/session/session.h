@@ -96,13 +96,13 @@ void session_forget_recordings(struct session *s);
 const struct tensor *session_upload(struct session *s, const struct tensor *t, struct diag *d);
 int session_outputs_stay(struct session *s, bool stay, struct diag *d);
 int session_fetch(struct session *s, void *to, const struct tensor *t, struct diag *d); /* t->bytes */
-/* Makes a dense copy of a tensor, which may have room, in memory of the host (0) or of the device (1). */
+/* Makes a dense copy of a tensor, which may have spare capacity, in memory of the host (0) or of the device (1). */
 int session_copy(struct session *s, void *to, int device, const struct tensor *t, struct diag *d);
 
 /*
  * Asks the session to write output k of its next run to this memory, which is on the session's device. The output's data
  * pointer tells whether it did so: an output that is a view of an input or whose size depends on data stays where it is, and so
- * does one that needs more bytes, or an aligned address, or cannot be written with room. The first call, perhaps without memory, must come before the plan is made.
+ * does one that needs more bytes, or an aligned address, or cannot be written with spare capacity. The first call, perhaps without memory, must come before the plan is made.
  */
 int session_place(struct session *s, uint32_t k, struct placed to, struct diag *d);
 
