@@ -149,7 +149,7 @@ struct check_context {
 	const struct tensor **out; /* copies of the first run's outputs, in the arena, indexed by position */
 	uint32_t nout;
 	enum check_need opened; /* the last of the needs that the driver has tried to provide */
-	/* findings that a run with other sizes must confirm, in the order of `suspects`: see check/pinned.h */
+	/* findings that a run with other sizes must confirm, in the order of `suspects`: see check/fixed_size.h */
 	struct diag suspected;
 	struct suspect *suspects;
 	size_t nsuspects;

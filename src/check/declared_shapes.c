@@ -4,7 +4,7 @@
  * accident: a batch of 1 although the input's batch is free, or a Reshape to the sizes of the example input. These
  * are suspicions until a run with another size has been tried (pinned.c).
  */
-#include "check/pinned.h"
+#include "check/fixed_size.h"
 #include "base/hash.h"
 #include "base/str.h"
 
@@ -222,7 +222,7 @@ static void suspect(struct shapes *x, int64_t dim, int64_t fixed, int32_t output
 				  .batch = f->code == E_MODEL_BATCH};
 
 	if (s.dim)
-		suspect_pinned(x->c, &s, f);
+		suspect_fixed_size(x->c, &s, f);
 }
 #define SUSPECT(x, code_, dim, fixed, output, ...)                                                 \
 	suspect((x), (dim), (fixed), (output),                                                     \
