@@ -5,7 +5,7 @@
 #include "check/check.h"
 #include "check/step_value.h"
 #include "io/io.h"
-#include "ir/compare.h"
+#include "ir/difference.h"
 #include "onnx/tensor_pb.h"
 
 #include <inttypes.h>
