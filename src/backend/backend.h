@@ -370,7 +370,7 @@ struct backend {
 
 	const struct activity_ops *activities;
 	const struct hold_ops *hold;
-	const struct choose_ops *choose; /* backend/choose.h */
+	const struct choose_ops *choose; /* backend/choose_ids.h */
 	const struct clock_ops *clocks;
 	const struct process_ops *processes;
 	/* Describes the contexts that exist on the device. Strings live in d's arena. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session/internal.h"
 
-#include "backend/choose.h"
+#include "backend/choose_ids.h"
 #include "base/mem.h"
 #include "base/pool.h"
 #include "base/str.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session/internal.h"
 
-#include "backend/choose.h"
+#include "backend/choose_ids.h"
 #include "base/clock.h"
 #include "session/collect.h"
 

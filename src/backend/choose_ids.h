@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BACKEND_CHOOSE_H
-#define BACKEND_CHOOSE_H
+#ifndef BACKEND_CHOOSE_IDS_H
+#define BACKEND_CHOOSE_IDS_H
 /*
  * A decoder's greedy choice of ids on the device: the next step can be queued behind it before the host has seen them, which looks at
  * them while that step runs. Two choices may be under way, those of even and of odd turns.

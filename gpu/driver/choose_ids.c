@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gpu/driver/choose.h"
+#include "gpu/driver/choose_ids.h"
 
 #include "gpu/driver/device.h"
 #include "gpu/kernels/choose.h"
