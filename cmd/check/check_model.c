@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* infer check MODEL: runs the checks of src/check and prints their report, which is partial after a timeout. */
-#include "cmd/check/check.h"
+#include "cmd/check/check_model.h"
 
 #include "base/clock.h"
 #include "check/check.h"
