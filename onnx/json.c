@@ -500,7 +500,7 @@ static bool read_single(struct json_reader *r, const ProtobufCFieldDescriptor *f
 /* Reads a list of numbers as one packed field, whatever the schema prefers: readers of protobuf must take both. */
 static bool read_numbers(struct json_reader *r, const ProtobufCFieldDescriptor *f, struct message *out)
 {
-	enum { MOST = 10 };
+	enum { MAX_VARINT = 10 };
 	uint8_t *p = NULL;
 	size_t n = 0, cap = 0;
 	uint64_t x;
@@ -508,7 +508,7 @@ static bool read_numbers(struct json_reader *r, const ProtobufCFieldDescriptor *
 	do {
 		if (!read_value(&r->s, f, &x))
 			return false;
-		if (cap - n < MOST) {
+		if (cap - n < MAX_VARINT) {
 			cap = cap ? 2 * cap : 64;
 			p = data_more(r->data, r->keep, p, n, cap);
 		}

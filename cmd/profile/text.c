@@ -205,12 +205,12 @@ static size_t thin_out(const double *time, size_t n, double *to, size_t most)
 struct interval latency_interval(const struct record_point *q, double quantile)
 {
 	/* Half a million runs of a small model would be sorted for each round; how unsteady they are shows in fewer as well. */
-	enum { MOST = 8192 };
-	static double time[MOST];
-	size_t n = thin_out(q->time, q->n, time, MOST);
+	enum { MAX_SAMPLES = 8192 };
+	static double time[MAX_SAMPLES];
+	size_t n = thin_out(q->time, q->n, time, MAX_SAMPLES);
 	/*
-	 * A load on the machine lasts for seconds and slows all runs meanwhile, so that they tell as little as one of them. Blocks of
-	 * a twentieth of the measurement keep them together.
+	 * A load on the machine lasts for seconds and slows all runs meanwhile, so that neighbouring runs are correlated: blocks of a
+	 * twentieth of the measurement are resampled as a whole.
 	 */
 	size_t block = stats_block_length(n), twentieth = n / 20;
 	struct bootstrap how = {.quantile = quantile,
