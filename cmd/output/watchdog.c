@@ -256,7 +256,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
 	for (size_t i = 0; i < NMESSAGES; i++)
 		if (last_messages[i].signal == number)
 			write_last_message(&last_messages[i]);
-	/* a bus error that has no last_message: the access is repeated and ends the program */
+	/* a bus error that has no last message: the access is repeated and ends the program */
 	signal(number, SIG_DFL);
 }
 
@@ -296,7 +296,7 @@ static void catch_signal(int number)
 	sigaction(number, &action, NULL);
 }
 
-static void prepare_farewell(struct last_message *f, int number, enum code code, const char *text)
+static void prepare_message(struct last_message *f, int number, enum code code, const char *text)
 {
 	prepare_texts(f, code, text);
 	f->signal = number;
@@ -365,7 +365,7 @@ void watchdog_start(double seconds, bool json)
 
 	document_wanted = json;
 	erase_line = isatty(STDERR_FILENO) && terminal && strcmp(terminal, "dumb") != 0;
-	prepare_farewell(&last_messages[INTERRUPT], SIGINT, E_INTERRUPTED, code_title(E_INTERRUPTED));
+	prepare_message(&last_messages[INTERRUPT], SIGINT, E_INTERRUPTED, code_title(E_INTERRUPTED));
 	for (size_t i = 0; i < NTRUNCATED; i++)
 		prepare_texts(&truncated[i], truncated_codes[i],
 			      "a file was truncated while it was being read");
@@ -374,7 +374,7 @@ void watchdog_start(double seconds, bool json)
 		return;
 	grace_seconds = (sig_atomic_t)fmax(5, fmin(seconds, 1e9) / 5);
 	snprintf(text, sizeof(text), "not done within the %g s of --timeout", seconds);
-	prepare_farewell(&last_messages[TIMEOUT], SIGALRM, E_TIMEOUT, text);
+	prepare_message(&last_messages[TIMEOUT], SIGALRM, E_TIMEOUT, text);
 	set_timer(seconds);
 }
 
@@ -434,13 +434,13 @@ void watchdog_crash(void)
 	static char stack[1 << 16];
 	const stack_t apart = {.ss_sp = stack, .ss_size = sizeof(stack)};
 
-	_Static_assert(sizeof(crashes) / sizeof(*crashes) == NCRASHES, "each has a last_message");
+	_Static_assert(sizeof(crashes) / sizeof(*crashes) == NCRASHES, "each has a last message");
 
 #if !WITH_ASAN /* AddressSanitizer reports crashes in more detail */
 	sigaltstack(&apart, NULL);
 	for (size_t i = 0; i < NCRASHES; i++)
-		prepare_farewell(&last_messages[CRASHES + i], crashes[i].number, E_RUN,
-				 crashes[i].text);
+		prepare_message(&last_messages[CRASHES + i], crashes[i].number, E_RUN,
+				crashes[i].text);
 #else
 	(void)apart, (void)crashes;
 #endif
