@@ -3,7 +3,7 @@
 
 setup() {
 	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
-	cd "$BATS_TEST_DIRNAME/../data/bounds" || return 1
+	cd "$BATS_TEST_DIRNAME/../data/runaway" || return 1
 	bats_require_minimum_version 1.5.0
 }
 
