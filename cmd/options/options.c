@@ -812,8 +812,8 @@ static void add_export(struct options *o, const char *path)
 }
 
 /*
- * Notes whether --atol stands alone, makes -o FILE of infer check and --html FILE of infer profile what they stand for, --export FILE, and adds the --nodes that
- * --top and --sort of infer profile mean.
+ * Expands short forms: -o FILE of infer check and --html FILE of infer profile become --export FILE, and --top and --sort of infer
+ * profile imply --nodes. Also notes whether --atol was given without --rtol.
  */
 static void take_short_forms(struct options *o)
 {

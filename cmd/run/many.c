@@ -306,7 +306,7 @@ static int prepare(struct many *m)
 
 /* ---- the stream */
 
-/* Keeps notes and warnings of a case unless another case has given the same, and only so many. */
+/* Keeps notes and warnings of a case unless another case has given the same, and only the first few. */
 static void keep_findings(struct many *m, const struct diag *from, bool errors)
 {
 	for (const struct finding *f = from->first; f; f = f->next)

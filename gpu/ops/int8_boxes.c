@@ -14,7 +14,7 @@ static const struct box_kernel {
 };
 
 /*
- * What the copy engine takes at most: MAX_BEGIN, pixels from where the first and the last window begin to the image's edges; MAX_STEP, from a window to
+ * Limits of the copy engine: MAX_BEGIN, pixels from where the first and the last window begin to the image's edges; MAX_STEP, from a window to
  * the next; MAX_REACH, from where a window begins to its last pixel. MIN_STAGES: fewer steps in flight are too slow. ROWS: pixels that a warpgroup
  * multiplies.
  */

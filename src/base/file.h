@@ -49,8 +49,8 @@ enum code file_mapped_at(const void *address);
 void file_release(const void *p, size_t n);
 
 /*
- * For a file of which only heads are read, as its data are written elsewhere. Otherwise most of a large file that is in the page
- * cache would count as our memory: a fault maps the pages around, up to 2 MiB of them. Huge pages are turned off for the mapping, and
+ * For a file whose bulk data are not read, only copied elsewhere. Otherwise most of a large file that is in the page cache would
+ * count as our memory: a fault maps the pages around, up to 2 MiB of them. Huge pages are turned off for the mapping, and
  * file_pass() gives back what a reader has passed over.
  */
 void file_map_lean(const struct file_map *m);
@@ -65,7 +65,7 @@ void file_pass(const void *p, size_t n);
  * mapping, from front to back, and never moves; file_pass() gives memory back.
  */
 struct file_spill {
-	struct file_map map; /* data and size are those of the room; so many bytes are taken: */
+	struct file_map map; /* data and size are those of the whole block; bytes that are taken: */
 	size_t used;
 	size_t ready; /* of these the disk has been asked for */
 	int fd;

@@ -75,7 +75,7 @@ struct proc_faults {
 bool proc_faults(int pid, struct proc_faults *f);
 
 /*
- * Returns the joules that the processors' packages have used, by the counters of powercap (RAPL), which begin anew at *range; or -1
+ * Returns the joules that the processors' packages have used, by the counters of powercap (RAPL), which wrap around at *range; or -1
  * if the machine does not tell, or only tells root. INFER_POWERCAP names another folder, for tests.
  */
 double proc_energy(double *range);

@@ -118,7 +118,7 @@ static int64_t find_later_type(const struct shapes *x, const struct node *n, str
 	return -1;
 }
 
-/* The first version of n's operator, after its own, whose input i takes the type; 0 if there is none. */
+/* Returns the first later version of n's operator whose input i accepts the type; 0 if there is none. */
 static int since_which_takes(const struct node *n, uint32_t i, struct type type)
 {
 	for (int version = n->op->since + 1; version <= op_named(op_qualified(n->op))->since;

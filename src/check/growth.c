@@ -17,7 +17,7 @@ void growth_judge(struct series *s, double noise)
 	const double *tail = s->v + skip;
 
 	s->verdict = GROWTH_NONE;
-	if (s->n < GROWTH_LEAST)
+	if (s->n < GROWTH_MIN_READINGS)
 		return;
 	s->trend = stats_trend(NULL, tail, n, 0.99);
 	s->grown = s->v[s->n - 1] - s->v[0];

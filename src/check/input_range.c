@@ -480,7 +480,7 @@ static bool is_raw_picture(const struct input_info *in)
 	       report_statistics(in->tensor).max > MAX_SCALED;
 }
 
-/* What to write for a model of Ultralytics, whose metadata have the size, "[320, 320]", and what it finds. */
+/* The hint for models of Ultralytics: their metadata hold the size, "[320, 320]", and the task. */
 static const char *ultralytics_hint(const struct model *m, const struct input_info *in, struct diag *d)
 {
 	int h = 0, w = 0;

@@ -667,7 +667,7 @@ int node_errors_run(struct node_errors *x, const struct tensor *const *in)
 
 struct backwards {
 	struct node_errors *x;
-	unsigned probes; /* so many passes begin with a random vector each, for the bends; 0: this one is for the slopes */
+	unsigned probes; /* number of passes with a random vector, for second derivatives; 0 in the pass for first ones */
 	bool *depends; /* by value: some error reaches it */
 	bool *opaque;  /* by value: an operator after it has no derivative */
 };

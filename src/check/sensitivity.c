@@ -248,8 +248,8 @@ static int by_share(const void *a, const void *b)
 }
 
 /*
- * What undoing the node has found to spare, by the better of both ways: a large error makes those after it clip, which are kept if the
- * node alone is undone, and if all after a small error is quantized anew, the roundings that fall otherwise hide it.
+ * The larger loss reduction of the two ways to undo the node. Undoing it alone misses a large error, because clipping that it causes in
+ * later nodes is kept; quantizing all later nodes anew hides a small one, because their roundings change as well.
  */
 static double spared(const struct node_error *e)
 {
@@ -258,7 +258,7 @@ static double spared(const struct node_error *e)
 	return a > b ? a : b;
 }
 
-/* What undoing has found to spare most comes first, then what was not undone by its share, then what is better left as it is. */
+/* The order: nodes whose undoing helped, then nodes that were not undone, by their share, then nodes whose undoing hurt. */
 static int undone_group(const struct node_error *e)
 {
 	return !e->tried && !e->rerun ? 1 : spared(e) > 0 ? 0 : 2;

@@ -17,7 +17,7 @@
 
 enum {
 	CHUNK = 64, /* channels that are computed at once */
-	LANES = 16, /* to so many the last chunk is padded */
+	LANES = 16, /* the last chunk is padded to a multiple of this */
 	MANY_POSITIONS = 784,
 	MAX_KERNEL = 7, /* rows and columns of a window */
 	MIN_BAND = 4, /* output rows of a part: parts that follow one another convert some input rows twice */

@@ -552,7 +552,7 @@ static uint32_t run_length(const struct keyed *k, uint32_t n)
 	return i;
 }
 
-/* What pair_groups does with groups of nodes of one key: pairs them in order, or only if there is as many on each side. */
+/* How pair_groups pairs nodes with equal keys: in order, only if there are as many on each side, or only if there is one. */
 enum group { GROUP_ANY, GROUP_EQUAL, GROUP_SINGLE };
 
 static void pair_groups(struct matcher *x, const uint64_t *a, const uint64_t *b,

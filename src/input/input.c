@@ -886,7 +886,7 @@ static int refuse_foreign_file(const struct input *in, const struct source *x, s
 static void doubt_mean(const struct source *x, const char *name, struct diag *d)
 {
 	const double FULL = 300,
-		     MIXED = 16; /* no training has larger pixels; between those that reach 1 and 255 */
+		     MIXED = 16; /* FULL: above the pixels of any training; MIXED: between scales of 0..1 and 0..255 */
 	const struct arithmetic *m = &x->spec.keys.math;
 	double largest = (x->item.dtype == DT_U16 ? 65535 : 255) * m->scale, mean = 0, std = 0;
 	const char *message = NULL, *hint = NULL;

@@ -149,7 +149,7 @@ static const struct value *input_value(const struct parse *p, uint32_t i)
 	return p->model->graph->value[p->model->graph->in[i]];
 }
 
-/* What already makes this input in each step, for the message that two options do; NULL if nothing does. */
+/* Returns the option that already sets this input in each step, or NULL. */
 static const char *made_by(const struct parse *p, uint32_t in)
 {
 	const struct steps *s = p->steps;

@@ -299,7 +299,7 @@ static bool left_to_quantize(const struct folding *f, const struct node *n)
 
 enum left { LEAVE_NOTHING, LEAVE_TRANSPOSED, LEAVE_CODES };
 
-/* Folds the nodes but those that `left`, with all before it in the enumeration, leaves to the rules. */
+/* Folds all nodes that can be folded except those that `left`, or what stands before it in the enumeration, keeps for rules. */
 static int fold(struct optimizer *o, struct graph *g, enum left left)
 {
 	struct folding f = {o, g, arena_new_n(&o->scratch, struct temporary *, g->nvalues),

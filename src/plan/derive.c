@@ -73,7 +73,7 @@ static void copy_ranges(struct segment *s, const struct segment *old)
 	}
 }
 
-/* What was known of values in the other plan, whose memory may end before this plan's. */
+/* Copies what was known of values: the other plan's arena may be freed before this one's. */
 static void copy_infos(struct derivation *v)
 {
 	const struct graph *g = v->l.g;

@@ -196,7 +196,7 @@ static void extend_lives_of_roots(struct segment *s)
 	}
 }
 
-/* What else than steps of the plan may read a slot, or views of it that no step makes. Sets reads[] to UINT32_MAX for these. */
+/* Sets reads[] to UINT32_MAX for slots that something other than a planned step may read, such as results and views that no step makes. */
 static void find_other_readers(const struct segment *s, uint32_t *reads, struct arena *scratch)
 {
 	bool *made = arena_new_n(scratch, bool, s->nslots + 1);

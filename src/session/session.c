@@ -41,7 +41,7 @@ struct session {
 	unsigned foresee_parity;
 };
 
-/* A tensor of session_upload. */
+/* A tensor that session_upload() made; freed with the session. */
 struct uploaded {
 	struct buffer buffer;
 	struct tensor tensor;
