@@ -89,18 +89,6 @@ uint64_t proc_available(void)
 	return (uint64_t)kb * 1024 < group ? (uint64_t)kb * 1024 : group;
 }
 
-uint64_t proc_rss(int pid)
-{
-	int fd = proc_open(pid);
-	uint64_t rss = 0, unshared;
-
-	if (!proc_sample(fd, &rss, &unshared))
-		rss = 0;
-	if (fd >= 0)
-		close(fd);
-	return rss;
-}
-
 /* For each key, sums the values of the lines `KEY: N kB` of a file in /proc/PID. */
 static bool sum_lines(int pid, const char *file, const char *const *keys, uint64_t *sums)
 {

@@ -102,13 +102,6 @@ struct stats stats_of(const double *v, size_t n)
 	return s;
 }
 
-size_t stats_outlier(const double *v, size_t n, const struct stats *s, size_t from)
-{
-	while (from < n && !is_outlier(v[from], s))
-		from++;
-	return from < n ? from : n;
-}
-
 /* ---- bootstrap */
 
 size_t stats_block_length(size_t n)

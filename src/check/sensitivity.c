@@ -36,7 +36,6 @@ struct sensitivity {
 	struct pair pair; /* only the names and configurations of its sides */
 	struct node_errors errors;
 	size_t *rank;		       /* numbers of errors.node, worst first */
-	size_t confirmed;	       /* the first ones of rank are in the order of undoing */
 	double left[MAX_EXCLUDED + 1]; /* sum over the inputs of the loss with the first k undone together */
 	size_t excluded, steps; /* how many to exclude; entries of `left` after the first */
 	const char **exclude;	/* names for the list */

@@ -25,7 +25,8 @@ static int find_input(const struct input_set *s, const char *name)
 	return -1;
 }
 
-int refuse_unneeded_input(const struct model *m, const char *option, struct diag *d)
+/* Fails if the text names an input that the outputs of --output do not need: "b", "b=FILE", "b:1". */
+static int refuse_unneeded_input(const struct model *m, const char *option, struct diag *d)
 {
 	size_t n = strcspn(option, "=:");
 

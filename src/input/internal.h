@@ -44,8 +44,6 @@ struct input_spec {
 	/* the text is itself the value: a number, or JSON that begins with '[' or '\"', and no file of that name exists */
 	bool literal;
 };
-/* Fails if the text names an input that the outputs of --output do not need: "b", "b=FILE", "b:1". */
-int refuse_unneeded_input(const struct model *m, const char *option, struct diag *d);
 /*
  * Parses "[NAME=]FILE[,KEY=VALUE...]"; `names` are the n inputs of the model. Fails with
  * E-INPUT-NAME or E-INPUT-KEY.

@@ -93,9 +93,7 @@ const char *derive_word(enum derive_rule rule);
 bool steps_grows_by_name(const char *dim);
 
 const struct feed *steps_feed_of(const struct steps *s, uint32_t in);
-const struct slice *steps_slice_of(const struct steps *s, uint32_t in);
 const struct derive *steps_derive_of(const struct steps *s, uint32_t in);
-const struct next *steps_next_of(const struct steps *s, uint32_t in);
 
 /*
  * Matches a text with a pattern in which * stands for any text. *of[k], of length[k] bytes, becomes what the k-th star stands for.
