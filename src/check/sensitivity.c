@@ -297,34 +297,36 @@ static void rank_nodes(struct sensitivity *s)
 
 /* ---- undoing --------------------------------------------------------------------------------------- */
 
+typedef int undo_way(struct node_errors *, const size_t *which, size_t n, double *loss);
+
+/* Undoes node i in one way, and adds by how much the loss falls to *gain. *failed: that is not possible, and not tried again. */
+static int undo_by(struct sensitivity *s, size_t i, undo_way *undo, bool *failed, bool *done,
+		   double *gain)
+{
+	double loss = 0, before = 0;
+
+	if (*failed)
+		return 0;
+	int err = undo(&s->errors, &i, 1, &loss);
+	err = err ? err : node_errors_undo(&s->errors, NULL, 0, &before);
+	*failed = err == -(int)E_OP_UNSUPPORTED;
+	*done = !*failed;
+	*gain += before - loss;
+	return *failed ? 0 : err;
+}
+
 static int undo_node(struct sensitivity *s, size_t i)
 {
 	struct node_error *e = &s->errors.node[i];
-	double loss = 0, before = 0;
 
-	if (e->failed)
-		return 0;
-	int err = node_errors_undo(&s->errors, &i, 1, &loss);
-	err = err ? err : node_errors_undo(&s->errors, NULL, 0, &before);
-	e->failed = err == -(int)E_OP_UNSUPPORTED;
-	e->tried = !e->failed;
-	e->undone += before - loss;
-	return e->failed ? 0 : err;
+	return undo_by(s, i, node_errors_undo, &e->failed, &e->tried, &e->undone);
 }
 
 static int rerun_node(struct sensitivity *s, size_t i)
 {
 	struct node_error *e = &s->errors.node[i];
-	double loss = 0, before = 0;
 
-	if (e->refused)
-		return 0;
-	int err = node_errors_requantize(&s->errors, &i, 1, &loss);
-	err = err ? err : node_errors_undo(&s->errors, NULL, 0, &before);
-	e->refused = err == -(int)E_OP_UNSUPPORTED;
-	e->rerun = !e->refused;
-	e->requantized += before - loss;
-	return e->refused ? 0 : err;
+	return undo_by(s, i, node_errors_requantize, &e->refused, &e->rerun, &e->requantized);
 }
 
 /*
