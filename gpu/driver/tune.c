@@ -8,7 +8,10 @@
 #include <unistd.h>
 
 enum { QUICK_MS = 1000, MIN_CALLS = 8, REPEATS = 3 };
-/* Weights are read from memory, not from the cache, in a trial if they have LARGE_WEIGHTS bytes and the other operands less than MAX_OTHER_RATIO times as many. */
+/*
+ * Weights are read from memory, not from the cache, in a trial if they have LARGE_WEIGHTS bytes and the other operands less than
+ * MAX_OTHER_RATIO times as many.
+ */
 enum { LARGE_WEIGHTS = 256 << 10, MAX_OTHER_RATIO = 8 };
 
 struct tune {

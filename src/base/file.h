@@ -8,10 +8,9 @@
 #include <stdint.h>
 
 /*
- * The bytes of a file, read-only. Regular files are mapped. Pipes and standard input ("-") are read
- * into memory. A pipe that has a name is refused if no program opens it to write within a second,
- * and a device that has nothing to read at once is refused, too: a name must not make us wait. Afterwards standard input is replaced by a file with the same content, so that
- * another process can read it again.
+ * The bytes of a file, read-only. Regular files are mapped. Pipes and standard input ("-") are read into memory. A pipe that has a name is
+ * refused if no program opens it to write within a second, and a device that has nothing to read at once is refused, too: a name must not make
+ * us wait. Afterwards standard input is replaced by a file with the same content, so that another process can read it again.
  */
 struct file_map {
 	const unsigned char *data;

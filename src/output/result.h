@@ -62,9 +62,9 @@ struct ranked {
 	const double *value;
 };
 /*
- * Ranks every output of numbers whose last axis has at least 2 elements or, with labels, as many elements as there
- * are labels; and maps of numbers with the same keys, as ZipMap gives, whose keys are the names of the classes. `lists` has room for n rankings, of which the first *used are filled. Fails with E-LABELS if no output
- * can be ranked.
+ * Ranks every output of numbers whose last axis has at least 2 elements or, with labels, as many elements as there are labels; and maps of
+ * numbers with the same keys, as ZipMap gives, whose keys are the names of the classes. `lists` has room for n rankings, of which the first
+ * *used are filled. Fails with E-LABELS if no output can be ranked.
  */
 int rank_outputs(const struct output *out, size_t n, int64_t k, const struct labels *labels,
 		 struct ranked *lists, size_t *used, struct arena *a, struct diag *d);

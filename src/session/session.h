@@ -70,9 +70,10 @@ typedef const struct tensor *const *session_foresee(void *arg);
 void session_plan_ahead(struct session *s, session_foresee *inputs, void *arg, unsigned parity);
 
 /*
- * Runs that are queued while the one before is still under way alternate between parity 0 and 1: the host must be done with the data of
- * the run before the last when it queues another one. session_foresees() plans one, sets bytes[] to the sizes of its outputs, and returns whether it can be launched so.
- * session_launch() does, and leaves the outputs on the device; their contents are there when the device has worked off its queue.
+ * Runs that are queued while the one before is still under way alternate between parity 0 and 1: the host must be done with the data of the
+ * run before the last when it queues another one. session_foresees() plans one, sets bytes[] to the sizes of its outputs, and returns whether
+ * it can be launched so. session_launch() does, and leaves the outputs on the device; their contents are there when the device has worked off
+ * its queue.
  */
 bool session_foresees(struct session *s, const struct tensor *const *in, unsigned parity,
 		      size_t *bytes);
@@ -100,9 +101,9 @@ int session_fetch(struct session *s, void *to, const struct tensor *t, struct di
 int session_copy(struct session *s, void *to, int device, const struct tensor *t, struct diag *d);
 
 /*
- * Asks the session to write output k of its next run to this memory, which is on the session's device. The output's data
- * pointer tells whether it did so: an output that is a view of an input or whose size depends on data stays where it is, and so
- * does one that needs more bytes, or an aligned address, or cannot be written with spare capacity. The first call, perhaps without memory, must come before the plan is made.
+ * Asks the session to write output k of its next run to this memory, which is on the session's device. The output's data pointer tells whether
+ * it did so: an output that is a view of an input or whose size depends on data stays where it is, and so does one that needs more bytes, or
+ * an aligned address, or cannot be written with spare capacity. The first call, perhaps without memory, must come before the plan is made.
  */
 int session_place(struct session *s, uint32_t k, struct placed to, struct diag *d);
 
