@@ -214,7 +214,9 @@ static void hints_about_other_tools_name_what_exists(void)
 #define FOREIGN(words, hint)		    hint,
 #define FOREIGN_IN(commands, words, hint)   hint,
 #define FOREIGN_VALUE(option, values, hint) hint,
+#define IN_A_LINE(words, becomes, ours)
 #include "cmd/options/foreign.def"
+#undef IN_A_LINE
 #undef FOREIGN
 #undef FOREIGN_IN
 #undef FOREIGN_VALUE
