@@ -373,8 +373,12 @@ const char *node_title(struct arena *a, const struct scope *s, const struct node
 /* Puts the node's name and operator into the newest finding. */
 static int at_node(struct loader *l, const struct scope *s, const struct node_view *v, int rc)
 {
-	if (rc && l->d)
-		diag_where(l->d, NULL, node_title(&l->scratch, s, v), span_show(l, v->type));
+	if (rc && l->d) {
+		const char *type = span_show(l, v->type);
+		if (v->domain.n && !span_is(v->domain, "ai.onnx"))
+			type = fmt(l->d, "%s::%s", span_show(l, v->domain), type);
+		diag_where(l->d, NULL, node_title(&l->scratch, s, v), type);
+	}
 	return rc;
 }
 

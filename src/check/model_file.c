@@ -111,13 +111,13 @@ static void mark_used_domain(const struct graph *g, const struct node *n, void *
 
 /*
  * Reports imported domains without nodes as notes. Models with functions are skipped, because functions are inlined,
- * after which the domains of their nodes seem unused.
+ * after which the domains of their nodes seem unused, and so are models with errors, whose nodes did not all load.
  */
 static void report_unused_domains(struct check_context *c)
 {
 	struct domains x = {c->file, arena_new_n(&c->arena, bool, c->file->nopsets + 1)};
 
-	if (c->file->nfunctions)
+	if (c->file->nfunctions || c->d->errors)
 		return;
 	report_each(c->file->graph, mark_used_domain, &x);
 	for (size_t i = 0; i < c->file->nopsets; i++)
