@@ -2,7 +2,8 @@
 #ifndef SESSION_SESSION_H
 #define SESSION_SESSION_H
 /*
- * A model on a device, ready to run. cmd/ and the benchmarks run models only by these functions.
+ * A model on a device, ready to run. cmd/ and the benchmarks run models only by these functions; src/check and
+ * src/profile observe the steps by session_runtime() as well.
  *
  *   session_open -> session_model (names, types, shapes of inputs) -> session_run ... -> session_close
  */
