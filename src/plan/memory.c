@@ -2,6 +2,7 @@
 #include "plan/memory.h"
 
 #include "base/asan.h"
+#include "base/str.h"
 #include "plan/upload.h"
 
 #include <inttypes.h>
@@ -274,7 +275,7 @@ const char *segment_largest(const struct segment *s, struct diag *d)
 
 const char *limit_text(const struct runtime *rt, size_t limit, struct diag *d)
 {
-	return fmt(d, "at most %zu bytes%s", limit,
+	return fmt(d, "at most %s bytes%s", d ? str_count(&d->arena, (int64_t)limit) : "",
 		   rt->config->memory_limit == INT_ABSENT
 			   ? " (the default for this model, its inputs and this machine; see --memory-limit)"
 			   : "");
@@ -284,9 +285,10 @@ static int fail_over_limit(const struct segment *s, const struct runtime *rt, si
 			   size_t weights, size_t total, struct diag *d)
 {
 	return FAIL(d, E_MEMORY_LIMIT, .expected = limit_text(rt, limit, d),
-		    .actual = weights ? fmt(d, "%zu bytes of weights and %zu of activations and workspace",
-					    weights, total)
-				      : fmt(d, "%zu bytes of activations and workspace", total),
+		    .actual = fmt(d, "%s%s bytes of activations and workspace",
+				  weights && d ? fmt(d, "%s bytes of weights and ", str_count(&d->arena, (int64_t)weights))
+					       : "",
+				  d ? str_count(&d->arena, (int64_t)total) : ""),
 		    .hint = segment_largest(s, d));
 }
 
