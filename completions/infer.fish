@@ -324,7 +324,7 @@ complete -c infer -n __infer_no_command -a diff -d 'say what differs between two
 complete -c infer -n '__infer_is help' -a diff -d 'say what differs between two models'
 complete -c infer -n '__infer_is diff' -k -a '(__fish_complete_suffix .onnx)'
 complete -c infer -n '__infer_is diff' -l ignore -x -a 'interface operators attributes weights opsets metadata' -d 'leave out differences of these kinds: interface, operators, attributes, weights, opsets, metadata; repeatable'
-complete -c infer -n '__infer_is diff' -l exact -d 'tell other words for the same mathematics, and rounding, as differences too'
+complete -c infer -n '__infer_is diff' -l exact -d 'also report equivalent rewrites and rounding as differences'
 complete -c infer -n '__infer_is diff' -l simplify -d 'the opposite of --exact, and what happens anyway; scripts may still say it'
 complete -c infer -n '__infer_is diff' -l html -r -F -d 'also write the report as an HTML page'
 complete -c infer -n '__infer_is diff' -l external-root -x -a '(__fish_complete_directories)' -d 'also allow weights to be read from this folder'
@@ -352,8 +352,8 @@ complete -c infer -n '__infer_is convert' -l quiet -s q -d 'print only errors on
 complete -c infer -n '__infer_is convert' -l help -s h -d 'show this help'
 complete -c infer -n '__infer_is convert' -l version -d 'show the version'
 
-complete -c infer -n __infer_no_command -a merge -d 'add up the reports of a run that several machines have shared'
-complete -c infer -n '__infer_is help' -a merge -d 'add up the reports of a run that several machines have shared'
+complete -c infer -n __infer_no_command -a merge -d 'add up the reports of a run that was split among machines'
+complete -c infer -n '__infer_is help' -a merge -d 'add up the reports of a run that was split among machines'
 complete -c infer -n '__infer_is merge' -F
 complete -c infer -n '__infer_is merge' -l json -d 'print one JSON document on standard output'
 complete -c infer -n '__infer_is merge' -l config -r -F -d 'read options from a YAML file (default ~/.config/infer/config.yaml)'

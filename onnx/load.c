@@ -392,7 +392,7 @@ static const char *models_beside(const char *path, struct diag *d)
 		str_addf(&all, " and %s%zu more", n == MAX_LISTED ? "at least " : "", n - MAX_TOLD);
 	return n ? fmt(d, "the model%s there %s %s", n == 1 ? "" : "s", n == 1 ? "is" : "are",
 		       str_get(&all))
-		 : "no .onnx file lies there; check the path";
+		 : "there is no .onnx file in that folder; check the path";
 }
 
 /* Hints at the models that are there if the path is a folder or is not there. */

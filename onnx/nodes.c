@@ -516,8 +516,8 @@ static int count_fail(struct loader *l, const char *what, uint32_t min, uint32_t
 			       : max == UINT32_MAX ? fmt(l->d, "at least %" PRIu32, min)
 						   : fmt(l->d, "%" PRIu32 " to %" PRIu32, min, max);
 
-	return FAIL(l->d, E_OP_INPUTS, .slot = what, .expected = expected,
-		    .actual = fmt(l->d, "%" PRIu32, n));
+	return FAIL(l->d, E_OP_INPUTS, .slot = what, .message = "their number is wrong",
+		    .expected = expected, .actual = fmt(l->d, "%" PRIu32, n));
 }
 
 static int check_inputs(struct loader *l, const struct op *op, const uint32_t *in, uint32_t nin)
@@ -533,7 +533,7 @@ static int check_inputs(struct loader *l, const struct op *op, const uint32_t *i
 		if (!s->optional && in[i] == NO_VALUE)
 			return FAIL(l->d, E_OP_INPUTS,
 				    .slot = fmt(l->d, "input %" PRIu32 " '%s'", i, s->name),
-				    .expected = "a value", .actual = "none");
+				    .message = "it is missing");
 	return 0;
 }
 

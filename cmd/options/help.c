@@ -66,7 +66,7 @@ static void print_program_help(FILE *f)
 	      "  infer profile a.onnx b.onnx                              which is faster\n"
 	      "  infer inspect model.onnx --memory                        memory and weights\n"
 	      "  infer doctor                                             is there a GPU, what is missing\n"
-	      "Options for all runs stand in ~/.config/infer/config.yaml, as 'threads: 4'.\n",
+	      "Set defaults in ~/.config/infer/config.yaml, for example 'threads: 4'.\n",
 	      f);
 	fputs("\n`infer COMMAND --help' lists the options of a command. infer(1) lists the exit codes and "
 	      "explains\nevery message. `infer --version' prints the version.\n",

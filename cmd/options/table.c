@@ -160,7 +160,7 @@ const struct field options_table[] = {
 	 .help = "leave out differences of these kinds: interface, operators, attributes, weights, opsets, metadata; repeatable",
 	 .more = "They neither are listed nor change the exit status; the summary counts them."},
 	{ROW("exact", F_BOOL, exact, OUTPUTS, CMD_DIFF),
-	 .help = "tell other words for the same mathematics, and rounding, as differences too",
+	 .help = "also report equivalent rewrites and rounding as differences",
 	 .more = "Then the models are compared as they are in the files alone, and not in normal form. Interface, opsets and metadata are "
 		 "told as they are in the files in any case; in the normal form a free dimension of an input takes the size that the other "
 		 "model gives it."},

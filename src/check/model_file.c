@@ -160,10 +160,9 @@ static int run_read(struct check_context *c)
 	report_removed_operators(c);
 	report_file_size(c);
 	report_weights(m->graph, sums);
-	check_say(c, "IR %" PRId64 ", %s, %s of %s", m->ir_version,
+	check_say(c, "IR %" PRId64 ", %s, %s", m->ir_version,
 		  str_many(&c->arena, m->graph->norder, "node"),
-		  str_many(&c->arena, sums[0].tensors, "weight"),
-		  str_bytes(&c->arena, (int64_t)sums[0].bytes));
+		  check_weights_text(&c->arena, sums[0].tensors, (int64_t)sums[0].bytes));
 	return 0;
 }
 

@@ -266,8 +266,9 @@ const char *segment_largest(const struct segment *s, struct diag *d)
 	}
 	for (int k = 0; k < 3 && top[k]; k++) {
 		const struct step_plan *by = &s->steps[top[k]->born];
-		names = fmt(d, "%s%s%s %zu bytes of '%s'", names, k ? "; " : "",
-			    shape_str(&d->arena, &top[k]->desc.shape, NULL), top[k]->desc.bytes,
+		names = fmt(d, "%s%s%s %s bytes of '%s'", names, k ? "; " : "",
+			    shape_str(&d->arena, &top[k]->desc.shape, NULL),
+			    str_count(&d->arena, (int64_t)top[k]->desc.bytes),
 			    by->step.from ? by->step.from->name : "?");
 	}
 	return fmt(d, "the largest values: %s", names);
