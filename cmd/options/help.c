@@ -31,7 +31,7 @@ static void print_wrapped(const char *text, int at, int indent, FILE *f)
 	fputc('\n', f);
 }
 
-static void print_option(const struct field *row, FILE *f)
+static void print_option(const struct command *c, const struct field *row, FILE *f)
 {
 	char left[96], text[512];
 	int at;
@@ -40,7 +40,7 @@ static void print_option(const struct field *row, FILE *f)
 		      row->sh ? row->sh : ' ', row->sh ? "," : " ", row->name, row->arg ? " " : "",
 		      row->arg ? row->arg : "");
 	fputs(left, f);
-	snprintf(text, sizeof(text), "%s%s%s%s%s%s%s%s%s%s", row->help,
+	snprintf(text, sizeof(text), "%s%s%s%s%s%s%s%s%s%s", option_help(row, c->bit),
 		 row->type == F_ENUM ? ": " : "", row->type == F_ENUM ? row->choices : "",
 		 row->def && row->arg && strcmp(row->def, "0") != 0 ? " (default " : "",
 		 row->def && row->arg && strcmp(row->def, "0") != 0 ? row->def : "",
@@ -87,7 +87,7 @@ void help_print(const struct command *c, FILE *f)
 			continue;
 		if (!group || strcmp(group, row->group) != 0)
 			fprintf(f, "\n%s:\n", group = row->group);
-		print_option(row, f);
+		print_option(c, row, f);
 	}
 	if (!c->examples)
 		return;

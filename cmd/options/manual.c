@@ -86,7 +86,7 @@ static void write_title(const char *name, FILE *f)
 
 /* ---- parts */
 
-static void write_option(const struct field *row, FILE *f)
+static void write_option(const struct command *c, const struct field *row, FILE *f)
 {
 	struct arena a = {0};
 
@@ -102,7 +102,7 @@ static void write_option(const struct field *row, FILE *f)
 		fputs("\\fR", f);
 	}
 	fputc('\n', f);
-	write_sentence(row->help, f);
+	write_sentence(option_help(row, c->bit), f);
 	if (row->more) {
 		fputs(".IP\n", f);
 		write_prose(row->more, ".IP", f);
@@ -131,7 +131,7 @@ static void write_options(const struct command *c, FILE *f)
 			group = row->group;
 			fprintf(f, ".SS %s\n", group);
 		}
-		write_option(row, f);
+		write_option(c, row, f);
 	}
 }
 

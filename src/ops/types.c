@@ -134,9 +134,8 @@ int infer_check_outputs(const struct infer *c)
 		const struct slot *s = slot_at(op.out, i);
 		if (v && v->type.dtype && !slot_takes(&op, s, v->type))
 			return infer_fail(c, E_TYPE, -1,
-					  fmt(c->diag, "for output '%s' one of those that %s-%d gives (%s)",
-					      s->name, op.name, op.since,
-					      op_types_text(slot_types(&op, s), a)),
+					  fmt(c->diag, "for output '%s' one of %s (%s-%d)", s->name,
+					      op_types_text(slot_types(&op, s), a), op.name, op.since),
 					  type_str(a, v->type));
 	}
 	return 0;
@@ -152,8 +151,8 @@ static int check_input(const struct infer *c, const struct op *op, uint32_t i, s
 		return 0;
 	if (!op_takes(op, i, v->type))
 		return infer_fail(c, E_TYPE, (int)i,
-				  fmt(c->diag, "one of those that %s-%d takes (%s)", op->name, op->since,
-				      op_types_text(slot_types(op, s), a)),
+				  fmt(c->diag, "one of %s (%s-%d)", op_types_text(slot_types(op, s), a),
+				      op->name, op->since),
 				  type_str(a, v->type));
 	if (!s->tvar || s->heterogeneous)
 		return 0;
