@@ -627,8 +627,7 @@ int json_to_model(struct pb_span text, struct message *out, struct file_spill *d
 	for (const char *p = (const char *)text.p; p < r.s.p; p++)
 		line += *p == '\n';
 	return FAIL(d, E_MODEL_FORMAT, .slot = fmt(d, "line %zu", line),
-		    .expected = "a ModelProto in protobuf's JSON form",
-		    .actual = fmt(d, "%s", r.s.error),
+		    .message = fmt(d, "this is no model in protobuf's JSON form: %s", r.s.error),
 		    .hint = json_is_model(text)
 				    ? NULL
 				    : "infer inspect FILE.json shows a report that --json gave");

@@ -84,6 +84,7 @@ void file_spill_close(struct file_spill *s);
  * until file_commit() gives it its name. "-" means stdout.
  */
 struct file_out;
+/* Returns NULL, with a finding of this code, if it cannot be created. It ends by file_commit() or file_abort(), which free it. */
 struct file_out *file_create(const char *path, enum code code, struct diag *d);
 /* an error is remembered and reported by file_commit() */
 void file_write(struct file_out *f, const void *p, size_t n);
@@ -93,7 +94,7 @@ int file_commit(struct file_out *f, struct diag *d); /* flush, fsync, rename; fr
  * enough. file_commit() does so for "-".
  */
 _Noreturn void file_reader_gone(void);
-void file_abort(struct file_out *f);
+void file_abort(struct file_out *f); /* removes what was written; frees f */
 /* Opens a file to add lines to, emptied first if `anew` is set; returns -1 and sets errno if it cannot. Nobody waits for a pipe's reader. */
 int file_open_lines(const char *path, bool anew);
 int file_make_dir(const char *path, enum code code, struct diag *d); /* and its parents; may exist */

@@ -173,6 +173,8 @@ void check_end(struct check_context *c);
 
 /* ---- services for checks */
 
+/* "341 weights of 2.1 MiB", or "no weights", in the arena. */
+const char *check_weights_text(struct arena *a, uint64_t n, int64_t bytes);
 /* Sets the line of the running check in the report. The last call wins. */
 void check_say(struct check_context *c, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

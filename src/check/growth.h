@@ -12,7 +12,9 @@ enum growth { GROWTH_NONE, GROWTH_FLAT, GROWTH_LEAK };
 enum {
 	GROWTH_MIN_READINGS = 30, /* minimum number of readings; fewer readings cannot show a trend */
 
-	/* values of `noise` for growth_judge(), in bytes: noise of a process's memory, whose page counts the kernel updates in batches per thread */
+	/* The other three are values of `noise` for growth_judge, in bytes. */
+
+	/* noise of a process's memory, whose page counts the kernel updates in batches per thread */
 	GROWTH_NOISE = 512 * 1024,
 	/*
 	 * noise of malloc while plans are made and freed, because malloc caches freed blocks and counts them as used

@@ -114,7 +114,7 @@ static struct finding of_reference(struct check_context *c, const struct finding
 	const char *end =
 		f->message && str_starts(f->message, input) ? strstr(f->message, unfit) : NULL;
 
-	copy.slot = fmt(c->d, "reference, read as %s", f->slot ? f->slot : "an input");
+	copy.slot = f->slot ? fmt(c->d, "reference, read as %s", f->slot) : "reference";
 	const char *option = f->hint ? strstr(f->hint, "--input ") : NULL;
 	if (option)
 		copy.hint = fmt(c->d, "%.*s--expect %s", (int)(option - f->hint), f->hint,

@@ -4,6 +4,7 @@
  * skipped and the driver has reported the node. numbers.c checks the values of the outputs.
  */
 #include "check/check.h"
+#include "base/str.h"
 
 #include <inttypes.h>
 
@@ -13,9 +14,9 @@ static int report_run(struct check_context *c)
 
 	for (uint32_t i = 0; i < c->nout; i++)
 		bytes += c->out[i] ? c->out[i]->bytes : 0;
-	check_say(c, "one run in %.2f ms, %" PRIu32 " output%s of %zu bytes",
+	check_say(c, "one run in %.2f ms, %" PRIu32 " output%s of %s",
 		  (double)session_times(c->session).run / 1e6, c->nout, c->nout == 1 ? "" : "s",
-		  bytes);
+		  str_bytes(&c->arena, (int64_t)bytes));
 	return 0;
 }
 

@@ -83,23 +83,23 @@ static int check_options(struct check_context *c)
 
 	if (!o->sensitivity && o->exclude_list)
 		return FAIL(c->d, E_OPTION, .slot = "--exclude-list",
-			    .message = "--exclude-list needs --sensitivity");
+			    .message = "it needs --sensitivity");
 	if (o->metric == METRIC_KL && !o->sensitivity)
-		return FAIL(c->d, E_OPTION, .slot = "--metric",
-			    .message = "--metric kl needs --sensitivity",
+		return FAIL(c->d, E_OPTION, .slot = "--metric kl",
+			    .message = "it needs --sensitivity",
 			    .hint = "references are compared by maxabs, cosine or l2");
 	if (!o->sensitivity)
 		return 0;
 	if (pair_sides_ort(o->compare))
 		return FAIL(c->d, E_OPTION, .slot = "--sensitivity",
-			    .message = "--sensitivity cannot take ONNX Runtime as its reference",
+			    .message = "ONNX Runtime cannot be its reference",
 			    .expected = "--compare FILE.onnx, the model before it was quantized",
 			    .actual = "--compare onnxruntime");
 	if (o->compare)
 		return pair_sides_parse(c, o->compare, &p);
 	if (!is_short(c->config->precision))
 		return FAIL(c->d, E_OPTION, .slot = "--sensitivity",
-			    .message = "--sensitivity has nothing to compare",
+			    .message = "there is nothing to compare with",
 			    .expected = "--compare FILE.onnx with the model before it was quantized, or "
 					"--precision fp16, bf16 or fp8",
 			    .actual = c->config->precision == PRECISION_FP32

@@ -250,8 +250,7 @@ static int run_weights(struct check_context *c)
 	if (w.ones > 1 && w.ones == w.scales)
 		WARN(d, E_QUANT_RANGE,
 		     .message = fmt(d, "all %zu scales of activations are exactly 1", w.scales));
-	check_say(c, "%s of %s", str_many(&w.a, w.tensors, "weight"),
-		  str_bytes(&w.a, (int64_t)w.bytes));
+	check_say(c, "%s", check_weights_text(&w.a, w.tensors, (int64_t)w.bytes));
 	arena_free(&w.a);
 	return 0;
 }

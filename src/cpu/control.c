@@ -3,6 +3,7 @@
  * Control-flow operators on the CPU. backend/control_flow.inc implements If, Loop and Scan; this file defines the functions
  * that control_flow.inc declares, for values in host memory. SequenceMap is implemented here.
  */
+#include "base/str.h"
 #include "cpu/math/move.h"
 
 /* Memory of a held value, which outlives an iteration of the body (struct held in backend/control_flow.inc). */
@@ -141,8 +142,10 @@ static int heap_push(const struct call *c, struct stack *s, const struct tensor 
 		return call_fail(c, E_SIZE, NULL, NULL);
 	if (c->host_limit && want > c->host_limit) /* nothing else bounds the iterations of a loop */
 		return call_fail(c, E_MEMORY_LIMIT,
-				 fmt(c->diag, "at most %zu bytes; see --memory-limit", c->host_limit),
-				 fmt(c->diag, "a scan output of %zu bytes and more turns", want));
+				 fmt(c->diag, "at most %s bytes; see --memory-limit",
+				     c->diag ? str_count(&c->diag->arena, (int64_t)c->host_limit) : ""),
+				 fmt(c->diag, "a scan output of %s bytes, and more iterations",
+				     c->diag ? str_count(&c->diag->arena, (int64_t)want) : ""));
 	if (want > h->capacity || !h->data) {
 		size_t capacity = want > 2 * h->capacity ? want : 2 * h->capacity;
 		char *data = mem_alloc(capacity + 64, MEM_ACTIVATIONS);

@@ -139,7 +139,8 @@ static void note_unfolded(struct folding *f, const struct node *n, const char *w
 	     .message = fmt(f->o->diag,
 			    "it depends on constants only, but %s: it, and perhaps others, %s", why,
 			    file ? "stay nodes" : "are computed in each run"),
-	     .hint = file ? "infer simplify of the model that is written folds more of them" : NULL);
+	     .hint = file ? "infer simplify of the model that is written folds more of them"
+			  : "make the constant smaller, or compute it from an input");
 }
 
 /* Evaluates the node; its outputs share a new struct temporary. Returns false if the node cannot be evaluated. */

@@ -3,6 +3,7 @@
 
 #include "base/cancel.h"
 #include "base/pool.h"
+#include "base/str.h"
 #include "plan/extend.h"
 #include "plan/memory.h"
 #include "plan/redzone.h"
@@ -35,7 +36,8 @@ static int moving_alloc(const struct call *c, uint32_t i, enum dtype t, const st
 	int device = out->device;
 	if (device == HOST && limit && bytes > limit)
 		return FAIL(c->diag, E_MEMORY_LIMIT, .expected = limit_text(b->x->rt, limit, c->diag),
-			    .actual = fmt(c->diag, "an output of %zu bytes", bytes));
+			    .actual = fmt(c->diag, "an output of %s bytes",
+					  c->diag ? str_count(&c->diag->arena, (int64_t)bytes) : ""));
 	if (m->buffer.bytes < bytes || !m->buffer.ptr) {
 		const struct backend *backend = backend_at(b->x->rt, device);
 		struct device *on = device_at(b->x->rt, device);

@@ -2,7 +2,8 @@
 #ifndef SESSION_SESSION_H
 #define SESSION_SESSION_H
 /*
- * A model on a device, ready to run. cmd/ and the benchmarks run models only by these functions.
+ * A model on a device, ready to run. cmd/ and the benchmarks run models only by these functions; src/check and
+ * src/profile observe the steps by session_runtime() as well.
  *
  *   session_open -> session_model (names, types, shapes of inputs) -> session_run ... -> session_close
  */
@@ -34,7 +35,8 @@ void session_close(struct session *s);
  * outputs of session_run() have the order of its graph's `in` and `out`.
  */
 const struct model *session_model(const struct session *s);
-const char *session_device(const struct session *s);	 /* "cpu" */
+/* The device and why it is that one. Both texts live as long as the session and are never NULL. */
+const char *session_device(const struct session *s);	 /* "cpu"; "none" before session_start() */
 bool session_has_device(const struct session *s);	 /* false: it runs on the host alone */
 const char *session_device_why(const struct session *s); /* "no CUDA driver: ..." */
 /*
@@ -47,7 +49,8 @@ const char *session_device_text(const struct session *s, struct arena *a);
 int session_start(struct session *s, struct diag *d);
 /*
  * Makes the plan for inputs of these types and shapes. The inputs' contents matter only if a shape
- * depends on them.
+ * depends on them. *report is filled in unless it is NULL; its steps belong to the plan, and so live until the
+ * session makes another plan or is closed.
  */
 int session_prepare(struct session *s, const struct tensor *const *in,
 		    struct segment_report *report, struct diag *d);
@@ -96,7 +99,8 @@ void session_forget_recordings(struct session *s);
  */
 const struct tensor *session_upload(struct session *s, const struct tensor *t, struct diag *d);
 int session_outputs_stay(struct session *s, bool stay, struct diag *d);
-int session_fetch(struct session *s, void *to, const struct tensor *t, struct diag *d); /* t->bytes */
+/* Copies a tensor to host memory of as many bytes as it has without spare capacity, and waits for the copy. */
+int session_fetch(struct session *s, void *to, const struct tensor *t, struct diag *d);
 /* Makes a dense copy of a tensor, which may have spare capacity, in memory of the host (0) or of the device (1). */
 int session_copy(struct session *s, void *to, int device, const struct tensor *t, struct diag *d);
 
