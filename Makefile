@@ -470,7 +470,8 @@ fuzz: $(OUT)/mutants/run
 tests: all $(UNIT) $(CONFORMANCE) $(OUT)/random/driver $(OUT)/mutants/run $(OUT)/bench/ops $(OUT)/bench/gpu_models $(LIMIT)
 fuzzers: $(FUZZ)
 
-# On a machine with a GPU; test/gpu/run.sh tells what CASES, MODELS, SANITIZE and others name.
+# On a machine with a GPU; test/gpu/run.sh tells what CASES, MODELS, SANITIZE and others name. test/gpu/ptx.sh runs the same by the
+# PTX of the program.
 .PHONY: test-gpu
 test-gpu: tests
 	@OUT=$(OUT) INFER=$(abspath $(INFER)) test/gpu/run.sh

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* infer check: checks a model, or watches another program (check -- COMMAND, check --pid PID). */
-#include "cmd/check/check.h"
+#include "cmd/check/check_model.h"
 
 #include "cmd/options/subcommand.h"
 #include "cmd/watch/watch.h"

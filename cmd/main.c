@@ -66,7 +66,7 @@ static int unknown_command(const char *name, int argc, char *const *argv, struct
 			    .hint = other ? other : "infer COMMAND [OPTION]...; see infer --help");
 	}
 	if (access(name, F_OK) == 0)
-		return FAIL(d, E_USAGE, .message = fmt(d, "'%s' is a file, and no subcommand", name),
+		return FAIL(d, E_USAGE, .message = fmt(d, "'%s' is a file, not a subcommand", name),
 			    .hint = fmt(d, "infer run %s runs it, infer inspect %s shows what it wants as inputs",
 					str_quoted(&d->arena, name), str_quoted(&d->arena, name)));
 	const char *foreign = foreign_hint(name, strlen(name), CMD_ALL, NULL, d);

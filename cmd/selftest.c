@@ -4,7 +4,7 @@
 #include "base/json_write.h"
 #include "cmd/options/subcommand.h"
 #include "cmd/output/output.h"
-#include "ir/compare.h"
+#include "ir/difference.h"
 #include "onnx/tensor_pb.h"
 #include "session/backends.h"
 #include "session/session.h"

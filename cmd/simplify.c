@@ -141,7 +141,7 @@ static int64_t owner_of(const struct simplify *x, const struct inlined *b)
 	return owner >= 0 && !strcmp(onnx_file_node(x->file, (uint32_t)owner)->op, "If") ? owner : -1;
 }
 
-/* What nodes of the branch make as its outputs is called as the outputs of the If are. */
+/* Gives the branch's outputs that its nodes make the names of the If's outputs. */
 static void name_branch_outputs(struct simplify *x, const struct inlined *b)
 {
 	for (uint32_t k = b->body->nout; k-- > 0;)
@@ -291,7 +291,7 @@ static void sort_nodes(struct simplify *x)
 
 /* ---- classes */
 
-/* Enters v as the first of its class. What a body defines under the same name hides a value: it stands for no other one. */
+/* Enters v as the first of its class. A value whose name a body redefines represents no class. */
 static void enter(struct simplify *x, uint32_t v)
 {
 	uint32_t *first = v == NO_VALUE ? NULL : &x->first[graph_became(x->graph, v)];

@@ -269,7 +269,7 @@ static void run_command(struct suite *s, size_t k, int command, const char *line
 
 	if (!x->wanted)
 		return;
-	/* a model that cannot be read is told of once */
+	/* the check has already reported that the model cannot be read */
 	if (command && s->outcome[k].of[0].status == code_exit(E_MODEL_OPEN)) {
 		x->why = "not measured: infer check has found that the model cannot be used";
 		return;

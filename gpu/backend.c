@@ -10,7 +10,7 @@
 #if HAVE_CUDA
 
 #include "gpu/driver/api.h"
-#include "gpu/driver/choose.h"
+#include "gpu/driver/choose_ids.h"
 #include "gpu/driver/context_list.h"
 #include "gpu/driver/cuda.h"
 #include "gpu/driver/cupti.h"

@@ -64,7 +64,7 @@ static int type_of(const Attr *p)
 static int attr_fail(struct loader *l, struct pb_span name, const char *expected, const char *actual)
 {
 	return FAIL(l->d, E_OP_ATTRIBUTE, .slot = fmt(l->d, "attribute '%s'", span_show(l, name)),
-		    .expected = expected, .actual = actual);
+		    .message = "wrong value", .expected = expected, .actual = actual);
 }
 
 int attr_read(struct loader *l, struct scope *s, struct arena *a, struct pb_span bytes,
@@ -77,8 +77,7 @@ int attr_read(struct loader *l, struct scope *s, struct arena *a, struct pb_span
 	if (!p)
 		return FAIL(l->d, E_MODEL_FORMAT, .message = "an attribute is malformed");
 	if (!p->name || !*p->name)
-		return FAIL(l->d, E_OP_ATTRIBUTE, .expected = "an attribute with a name",
-			    .actual = "one without");
+		return FAIL(l->d, E_OP_ATTRIBUTE, .message = "an attribute has no name");
 	out->name = (struct pb_span){(const uint8_t *)p->name, strlen(p->name)};
 	if (!p->ref_attr_name || !*p->ref_attr_name) {
 		out->attr = p;
@@ -410,8 +409,8 @@ static int set_all(struct loader *l, struct scope *s, struct arena *tmp, const s
 		if ((row->attrs[i].flags & FIELD_REQUIRED) && !seen[i])
 			return FAIL(l->d, E_OP_ATTRIBUTE,
 				    .slot = fmt(l->d, "attribute '%s'", row->attrs[i].name),
-				    .expected = type_name(setters[row->attrs[i].type].type),
-				    .actual = "none");
+				    .message = "it is missing",
+				    .expected = type_name(setters[row->attrs[i].type].type));
 	return 0;
 }
 

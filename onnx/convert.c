@@ -194,11 +194,11 @@ static int read_source(struct conversion *x)
 
 	rc = rc ? rc
 		: binary_form((struct pb_span){map->data, map->size}, &x->arena, &x->model, x->d);
-	if (rc)
-		return rc;
-	rc = pb_check(&onnx__model_proto__descriptor, x->model, &codes, x->d);
+	rc = rc ? rc : pb_check(&onnx__model_proto__descriptor, x->model, &codes, x->d);
 	if (!rc && !pb_occurs(x->model, MODEL_GRAPH))
 		rc = FAIL(x->d, E_MODEL_FORMAT, .expected = "a model with a graph", .actual = "none");
+	if (rc)
+		diag_where(x->d, x->c->from, NULL, NULL);
 	return rc;
 }
 

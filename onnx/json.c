@@ -500,7 +500,7 @@ static bool read_single(struct json_reader *r, const ProtobufCFieldDescriptor *f
 /* Reads a list of numbers as one packed field, whatever the schema prefers: readers of protobuf must take both. */
 static bool read_numbers(struct json_reader *r, const ProtobufCFieldDescriptor *f, struct message *out)
 {
-	enum { MOST = 10 };
+	enum { MAX_VARINT = 10 };
 	uint8_t *p = NULL;
 	size_t n = 0, cap = 0;
 	uint64_t x;
@@ -508,7 +508,7 @@ static bool read_numbers(struct json_reader *r, const ProtobufCFieldDescriptor *
 	do {
 		if (!read_value(&r->s, f, &x))
 			return false;
-		if (cap - n < MOST) {
+		if (cap - n < MAX_VARINT) {
 			cap = cap ? 2 * cap : 64;
 			p = data_more(r->data, r->keep, p, n, cap);
 		}
@@ -627,8 +627,7 @@ int json_to_model(struct pb_span text, struct message *out, struct file_spill *d
 	for (const char *p = (const char *)text.p; p < r.s.p; p++)
 		line += *p == '\n';
 	return FAIL(d, E_MODEL_FORMAT, .slot = fmt(d, "line %zu", line),
-		    .expected = "a ModelProto in protobuf's JSON form",
-		    .actual = fmt(d, "%s", r.s.error),
+		    .message = fmt(d, "this is no model in protobuf's JSON form: %s", r.s.error),
 		    .hint = json_is_model(text)
 				    ? NULL
 				    : "infer inspect FILE.json shows a report that --json gave");

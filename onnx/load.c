@@ -171,7 +171,7 @@ static int check_file(struct loader *l, struct pb_span f, struct pb_span *model)
 			.hint = "this is a SavedModel of TensorFlow: convert its folder to ONNX (tf2onnx)");
 	int rc = binary_form(f, l->a, model, l->d);
 	rc = rc ? rc : pb_check(&onnx__model_proto__descriptor, *model, &codes, l->d);
-	if (rc && l->d && l->d->last && !l->d->last->hint && hint_for_content(f))
+	if (rc && form_of(f) == ONNX_BINARY && l->d && l->d->last && !l->d->last->hint && hint_for_content(f))
 		l->d->last->hint = hint_for_content(f);
 	return rc;
 }
@@ -392,7 +392,7 @@ static const char *models_beside(const char *path, struct diag *d)
 		str_addf(&all, " and %s%zu more", n == MAX_LISTED ? "at least " : "", n - MAX_TOLD);
 	return n ? fmt(d, "the model%s there %s %s", n == 1 ? "" : "s", n == 1 ? "is" : "are",
 		       str_get(&all))
-		 : "no .onnx file lies there; check the path";
+		 : "there is no .onnx file in that folder; check the path";
 }
 
 /* Hints at the models that are there if the path is a folder or is not there. */

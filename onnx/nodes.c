@@ -126,8 +126,7 @@ static int add_initializers(struct loader *l, struct scope *s, struct pb_span by
 		if (!rc)
 			rc = check_name(l, name);
 		if (!rc && !name.n)
-			rc = FAIL(l->d, E_MODEL_NAME, .slot = "initializer", .expected = "a name",
-				  .actual = "none");
+			rc = FAIL(l->d, E_MODEL_NAME, .slot = "initializer", .message = "it has no name");
 		if (!rc && own_name(s, name) >= 0)
 			rc = name_fail(l, name, "one initializer of this name", "a second one");
 		int fatal = load_excuse(l, rc);
@@ -234,8 +233,7 @@ static int add_input(struct loader *l, struct scope *s, struct pb_span m)
 	int64_t known = rc ? -1 : own_name(s, name);
 
 	if (!rc && !name.n)
-		rc = FAIL(l->d, E_MODEL_NAME, .slot = "graph input", .expected = "a name",
-			  .actual = "none");
+		rc = FAIL(l->d, E_MODEL_NAME, .slot = "graph input", .message = "it has no name");
 	else if (!rc && !p->type && !s->up)
 		rc = FAIL(l->d, E_MODEL_GRAPH, .slot = fmt(l->d, "input '%s'", span_show(l, name)),
 			  .expected = "a type", .actual = "none");
@@ -316,8 +314,7 @@ static int add_outputs(struct loader *l, struct scope *s, struct pb_span bytes)
 		if (!rc && (!name.n || !scope_find(l, s, name, &id) || id == NO_VALUE))
 			rc = FAIL(l->d, E_MODEL_NAME,
 				  .slot = fmt(l->d, "graph output '%s'", span_show(l, name)),
-				  .expected = "the name of a value of the graph",
-				  .actual = name.n ? "one that nothing writes" : "none");
+				  .message = name.n ? "no node, input or initializer gives it" : "it has no name");
 		if (rc) {
 			rc = load_excuse(l, rc);
 			if (rc)
@@ -373,8 +370,12 @@ const char *node_title(struct arena *a, const struct scope *s, const struct node
 /* Puts the node's name and operator into the newest finding. */
 static int at_node(struct loader *l, const struct scope *s, const struct node_view *v, int rc)
 {
-	if (rc && l->d)
-		diag_where(l->d, NULL, node_title(&l->scratch, s, v), span_show(l, v->type));
+	if (rc && l->d) {
+		const char *type = span_show(l, v->type);
+		if (v->domain.n && !span_is(v->domain, "ai.onnx"))
+			type = fmt(l->d, "%s::%s", span_show(l, v->domain), type);
+		diag_where(l->d, NULL, node_title(&l->scratch, s, v), type);
+	}
 	return rc;
 }
 
@@ -469,9 +470,8 @@ static int node_inputs(struct loader *l, struct scope *s, const struct node_view
 		in[n] = NO_VALUE;
 		if (!rc && name.n && !scope_find(l, s, name, &in[n]))
 			rc = FAIL(l->d, E_MODEL_NAME, .slot = fmt(l->d, "input %" PRIu32, n),
-				  .expected = "the name of a value that is there",
-				  .actual = fmt(l->d, "'%s', which nothing writes",
-						span_show(l, name)));
+				  .message = fmt(l->d, "it reads '%s', which no node, input or initializer gives",
+						 span_show(l, name)));
 		if (rc)
 			return rc;
 		if (in[n++] != NO_VALUE)
@@ -516,8 +516,8 @@ static int count_fail(struct loader *l, const char *what, uint32_t min, uint32_t
 			       : max == UINT32_MAX ? fmt(l->d, "at least %" PRIu32, min)
 						   : fmt(l->d, "%" PRIu32 " to %" PRIu32, min, max);
 
-	return FAIL(l->d, E_OP_INPUTS, .slot = what, .expected = expected,
-		    .actual = fmt(l->d, "%" PRIu32, n));
+	return FAIL(l->d, E_OP_INPUTS, .slot = what, .message = "their number is wrong",
+		    .expected = expected, .actual = fmt(l->d, "%" PRIu32, n));
 }
 
 static int check_inputs(struct loader *l, const struct op *op, const uint32_t *in, uint32_t nin)
@@ -533,7 +533,7 @@ static int check_inputs(struct loader *l, const struct op *op, const uint32_t *i
 		if (!s->optional && in[i] == NO_VALUE)
 			return FAIL(l->d, E_OP_INPUTS,
 				    .slot = fmt(l->d, "input %" PRIu32 " '%s'", i, s->name),
-				    .expected = "a value", .actual = "none");
+				    .message = "it is missing");
 	return 0;
 }
 

@@ -500,7 +500,7 @@ static void add_renamed(const struct renaming *r, struct message *m, uint32_t fi
 	arena_free(&a);
 }
 
-/* What a name of the node that no body defines is to rename(): the number of an operand, ONNX_CAPTURE of a body's node, or ONNX_RESULT. */
+/* The role of a name that no body defines, as rename() takes it: an operand's number, ONNX_CAPTURE (a body's node reads it) or ONNX_RESULT. */
 static int64_t role_of(struct pb_span node, const struct inner *up, struct pb_span name)
 {
 	struct pb_span in;
@@ -707,7 +707,7 @@ static bool has_annotation(const struct map *values, struct pb_span m)
 	return has;
 }
 
-/* Adds what the graph says besides nodes, initializers, inputs and outputs, as far as it is about the part. */
+/* Copies the other fields of the GraphProto (documentation, metadata, quantization annotations) that concern the part. */
 static void add_notes(struct message *m, const struct onnx_file *f, const struct onnx_part *part)
 {
 	struct arena a = {0};

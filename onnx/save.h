@@ -50,8 +50,8 @@ enum { ONNX_NO_BRANCH = 1 };
 int onnx_file_inline(struct onnx_file *f, uint32_t node, const char *attribute, onnx_fresh *fresh,
 		     void *arg, struct diag *d);
 /*
- * Does the same for nodes in bodies, at any depth: a branch is taken whose GraphProto begins so many bytes into the model that takes()
- * says so (struct graph has the place of each body). Fails with -code.
+ * Does the same for nodes in bodies, at any depth: a branch is taken if takes() accepts the byte offset of its GraphProto in the model
+ * (struct graph has the place of each body). Fails with -code.
  */
 typedef bool onnx_takes(void *arg, size_t place);
 int onnx_file_take_branches(struct onnx_file *f, onnx_takes *takes, onnx_fresh *fresh, void *arg,

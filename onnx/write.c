@@ -22,7 +22,7 @@ enum {
 
 /* ---- messages */
 
-enum { COPIED_BELOW = 256, FIRST_BLOCK = 64, LARGEST_BLOCK = 4096 };
+enum { COPIED_BELOW = 256, FIRST_BLOCK = 64, MAX_BLOCK = 4096 };
 
 static struct piece *append_piece(struct message *m, const void *p, size_t n)
 {
@@ -42,7 +42,7 @@ static void copy_piece(struct message *m, const void *p, size_t n)
 	for (size_t k; n; n -= k, from += k) {
 		if (!m->room) {
 			m->block = m->block ? 2 * m->block : FIRST_BLOCK;
-			m->block = m->block < LARGEST_BLOCK ? m->block : LARGEST_BLOCK;
+			m->block = m->block < MAX_BLOCK ? m->block : MAX_BLOCK;
 			m->end = arena_alloc(m->arena, m->block);
 			m->room = m->block;
 		}

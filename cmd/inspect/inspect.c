@@ -26,9 +26,8 @@ static void bind_free_dims_to_one(const char *input, struct shape *s, struct dia
 static int bind_dims(struct inspection *x, struct diag *d)
 {
 	struct graph *g = x->model->graph;
-	const struct input_request request = options_request(x->o);
 	struct shape *shapes = arena_new_n(&x->arena, struct shape, g->nin + 1);
-	int err = input_shapes(x->model, &request, shapes, d);
+	int err = input_shapes(x->model, &x->request, shapes, d);
 
 	for (uint32_t i = 0; i < g->nin && !err; i++)
 		if (g->value[g->in[i]]->info.type.kind == V_TENSOR) {
@@ -65,18 +64,14 @@ static void gather_nodes(struct inspection *x)
 /* Makes inputs for a plan, of random values. Sizes that nobody gave are 1, or else such that the model accepts them. */
 static struct input_set *plan_inputs(struct inspection *x, struct session *s, struct diag *d)
 {
-	static const struct text range = {"0..1", 4};
-	struct input_request *r = arena_new(&x->arena, struct input_request);
 	const struct input_request *found;
 	struct diag why = {0};
+	struct input_set *set = prepare_inputs_for(s, &x->request, &why);
 
-	*r = options_request(x->o);
-	r->random = (struct texts){&range, 1};
-	struct input_set *set = prepare_inputs_for(s, r, &why);
 	if (set)
 		diag_add_grouped(d, &why);
 	else
-		set = recover_sizes(s, r, NULL, NULL, NULL, &why, &x->arena, &found, d);
+		set = recover_sizes(s, &x->request, NULL, NULL, NULL, &why, &x->arena, &found, d);
 	diag_free(&why);
 	return set;
 }
@@ -107,6 +102,30 @@ static int plan_memory(struct inspection *x, struct session *s, struct diag *d)
 }
 
 /*
+ * For --cost, after shapes could not be inferred with 1 for each free dimension, for the reason `why`: looks for sizes
+ * that the model accepts, as for a run of random values, and makes them those of the request. Adds a warning that names
+ * them, or the findings. Returns whether there are such sizes.
+ */
+static bool find_sizes(struct inspection *x, const struct diag *why, struct diag *d)
+{
+	const struct input_request *found;
+	struct diag unopened = {0};
+	struct session *s = session_open(x->path, &x->o->config, &unopened);
+	struct input_set *set =
+		s ? recover_sizes(s, &x->request, NULL, NULL, NULL, why, &x->arena, &found, d) : NULL;
+
+	if (set)
+		x->request = *found;
+	if (!s)
+		diag_add_grouped(d, why);
+	x->sizes_found = set != NULL;
+	input_free(set);
+	session_close(s);
+	diag_free(&unopened);
+	return x->sizes_found;
+}
+
+/*
  * Returns true for --passes and --explain, which require that the optimizer runs as it does before
  * a run of the model.
  */
@@ -115,11 +134,23 @@ static bool shows_passes(const struct inspection *x)
 	return x->o->passes || x->o->explain;
 }
 
+static int open_model(struct inspection *x, struct diag *d)
+{
+	struct load_options load = {.external_root = x->o->config.external_root, .without_data = true};
+	struct diag faults = {0};
+
+	x->model = onnx_load(x->path, &load, &faults);
+	diag_add_grouped(d, &faults);
+	diag_free(&faults);
+	return x->model ? 0 : -(int)(d->last ? d->last->code : E_MODEL_FORMAT);
+}
+
 static int gather_model(struct inspection *x, struct session **plan, struct diag *d)
 {
 	struct run_config config = x->o->config;
 	int stage = x->o->stage;
-	int err = bind_dims(x, d);
+	struct diag told = {0};
+	int err = bind_dims(x, &told);
 
 	report_weights(x->model->graph, x->weights);
 	x->ops = report_ops(x->model->graph, &x->arena, &x->nops);
@@ -131,9 +162,25 @@ static int gather_model(struct inspection *x, struct session **plan, struct diag
 	 * missing, what depends on them is no fault of its own.
 	 */
 	struct diag quiet = {0};
-	if (!err && stage != STAGE_FILE &&
-	    opt_run_report(x->model, host_backend(), &config, &x->report,
-			   x->weights[0].missing ? &quiet : d) == -(int)E_OP_UNSUPPORTED) {
+	int rc = err || stage == STAGE_FILE
+			 ? 0
+			 : opt_run_report(x->model, host_backend(), &config, &x->report,
+					  x->weights[0].missing ? &quiet : &told);
+	bool again = rc && x->o->cost && !x->sizes_found && sizes_are_free(&x->request) &&
+		     sizes_may_help(&told);
+	if (again)
+		again = find_sizes(x, &told, d);
+	else
+		diag_add_grouped(d, &told);
+	diag_free(&told);
+	if (again) {
+		diag_free(&quiet);
+		onnx_unload(x->model);
+		x->report = (struct opt_report){0};
+		err = open_model(x, d);
+		return err ? err : gather_model(x, plan, d);
+	}
+	if (rc == -(int)E_OP_UNSUPPORTED) {
 		config.types_only = true;
 		(void)opt_run(x->model, host_backend(), &config, &quiet);
 	}
@@ -186,16 +233,15 @@ static void print_listing(const struct inspection *x)
 
 static int inspect_model(struct inspection *x, struct diag *d)
 {
-	struct load_options load = {.external_root = x->o->config.external_root, .without_data = true};
+	static const struct text range = {"0..1", 4};
 	struct session *plan = NULL;
-	struct diag faults = {0};
+	int err = open_model(x, d);
 
-	x->model = onnx_load(x->path, &load, &faults);
-	diag_add_grouped(d, &faults);
-	diag_free(&faults);
-	if (!x->model)
-		return -(int)(d->last ? d->last->code : E_MODEL_FORMAT);
-	int err = gather_model(x, &plan, d);
+	if (err)
+		return err;
+	x->request = options_request(x->o);
+	x->request.random = (struct texts){&range, 1};
+	err = gather_model(x, &plan, d);
 	if (!err && x->o->html)
 		err = inspect_page(x, x->o->html, d);
 	if (!err && x->o->json)
@@ -222,6 +268,23 @@ static int refuse_model_options(const struct options *o, const char *what, struc
 						   o->operand[0], what),
 				    .hint = fmt(d, "without it infer inspect shows %s", what));
 	return 0;
+}
+
+/* Warns about what a graph or a list of passes, which are printed alone, leaves out. --json and --html show everything. */
+static void warn_left_out(const struct options *o, struct diag *d)
+{
+	static const char *const parts[] = {"nodes", "weights", "cost", "memory"};
+	const char *alone = o->dot			 ? "--dot"
+			    : o->stage != STAGE_NONE	 ? "--stage"
+			    : o->passes			 ? "--passes"
+			    : o->explain		 ? "--explain"
+							 : NULL;
+
+	for (size_t i = 0; alone && !o->json && !o->html && i < sizeof(parts) / sizeof(*parts); i++)
+		if (*options_origin(o, parts[i]) == '-')
+			WARN(d, E_OPTION, .slot = options_origin(o, parts[i]),
+			     .message = fmt(d, "this option has no effect with %s, which is printed alone", alone),
+			     .hint = "use two commands, or --json, which gives both");
 }
 
 int cmd_inspect(struct options *o, struct diag *d)
@@ -264,6 +327,7 @@ int cmd_inspect(struct options *o, struct diag *d)
 		       : tensor ? inspect_tensor(o, x.path, d)
 				: inspect_report(o, x.path, d);
 	}
+	warn_left_out(o, d);
 	err = inspect_model(&x, d);
 	arena_free(&x.arena);
 	return err;

@@ -7,6 +7,7 @@
  */
 #include "opt/pipeline.h"
 #include "cmd/options/options.h"
+#include "input/input.h"
 #include "cmd/output/output.h"
 #include "session/model_report.h"
 #include "session/session.h"
@@ -21,6 +22,8 @@ struct inspection {
 	struct options *o;
 	struct arena arena;
 	const char *path;
+	struct input_request request; /* of random values; with --cost, with sizes that were found for free dimensions */
+	bool sizes_found;
 	struct model *model;
 	struct op_count *ops;
 	size_t nops;

@@ -18,13 +18,7 @@ static const char *op_types(struct arena *a, const struct op *row)
 			: r.in && r.in->name ? r.in->types
 			: r.out		     ? r.out->types
 					     : 0;
-	const char *text = "";
-
-	for (int t = 1; t < DT_COUNT; t++)
-		if (mask & T_BIT(t))
-			text = arena_printf(a, "%s%s%s", text, *text ? ", " : "",
-					    dtype_name((enum dtype)t));
-	return text;
+	return op_types_text(mask, a);
 }
 
 static bool has_kernel(const struct backend *b, const struct op *row)

@@ -229,9 +229,10 @@ static const char *map_keys(const struct jvalue *v, struct arena *a)
 static bool read_maps(struct tensor_list *f, const char *name, const char *p, size_t n)
 {
 	enum {
-		MOST = 16 << 20
+		MAX_DOCUMENT = 16 << 20
 	}; /* the tree takes many times the text, and a large document is rather a model */
-	const struct jvalue *doc = n > MOST ? NULL : jread(p, n, "", E_INPUT_FORMAT, f->data, NULL);
+	const struct jvalue *doc =
+		n > MAX_DOCUMENT ? NULL : jread(p, n, "", E_INPUT_FORMAT, f->data, NULL);
 	const struct jvalue *first = doc && doc->type == J_ARRAY ? doc->first : doc;
 	size_t rows = doc && doc->type == J_ARRAY ? doc->n : 1, at = 0;
 

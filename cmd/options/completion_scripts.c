@@ -420,10 +420,10 @@ static void write_zsh_action(const char *kind, const char *list, FILE *f)
 }
 
 /* Writes the rest of an _arguments specification after the option's name, inside single quotes. */
-static void write_zsh_rest(const struct field *row, FILE *f)
+static void write_zsh_rest(const struct command *c, const struct field *row, FILE *f)
 {
 	fputc('[', f);
-	for (const char *p = row->help; *p; p++)
+	for (const char *p = option_help(row, c->bit); *p; p++)
 		if (*p == '\'')
 			fputs("'\\''", f);
 		else
@@ -438,7 +438,7 @@ static void write_zsh_rest(const struct field *row, FILE *f)
 	fputs("' \\\n", f);
 }
 
-static void write_zsh_option(const struct field *row, FILE *f)
+static void write_zsh_option(const struct command *c, const struct field *row, FILE *f)
 {
 	bool repeat = row->type == F_LIST || (row->type == F_INT && !row->arg);
 	const char *all = row->flags & OPTION_COMMAND_LINE && !row->arg ? "- *" : NULL;
@@ -452,7 +452,7 @@ static void write_zsh_option(const struct field *row, FILE *f)
 		else
 			fprintf(f, "(-%c --%s)", row->sh, row->name);
 		fprintf(f, "-%c%s", row->sh, row->arg ? "+" : "");
-		write_zsh_rest(row, f);
+		write_zsh_rest(c, row, f);
 	}
 	fputs("\t\t'", f);
 	if (repeat)
@@ -462,7 +462,7 @@ static void write_zsh_option(const struct field *row, FILE *f)
 	else if (row->sh)
 		fprintf(f, "(-%c --%s)", row->sh, row->name);
 	fprintf(f, "--%s%s", row->name, row->arg ? "=" : "");
-	write_zsh_rest(row, f);
+	write_zsh_rest(c, row, f);
 }
 
 static void write_zsh_script(FILE *f)
@@ -481,7 +481,7 @@ static void write_zsh_script(FILE *f)
 	{
 		fprintf(f, "_infer-%s() {\n\t_arguments -s -S : \\\n", c->name);
 		EACH_OPTION(row, c)
-		write_zsh_option(row, f);
+		write_zsh_option(c, row, f);
 		fputs("\t\t'1:operand:", f);
 		write_zsh_action(c->operand_kind,
 				 *c->operand_kind == '=' ? c->operand_kind + 1 : NULL, f);
@@ -583,7 +583,7 @@ static void write_fish_option(const struct command *c, const struct field *row, 
 	if (row->arg && !option_optional(row))
 		write_fish_value(row->metavar_kind, value_words(row), f);
 	fputs(" -d ", f);
-	write_fish_quoted(row->help, f);
+	write_fish_quoted(option_help(row, c->bit), f);
 	fputc('\n', f);
 	/* fish completes no value that may be left out, so it is offered as an operand behind the option */
 	if (kind_is(row->metavar_kind, "range"))

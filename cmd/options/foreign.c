@@ -23,10 +23,12 @@ static const struct foreign foreign[] = {
 #define FOREIGN(words, hint)		    {CMD_ALL, words, hint},
 #define FOREIGN_IN(commands, words, hint)   {commands, words, hint},
 #define FOREIGN_VALUE(option, values, hint) /* in foreign_values */
+#define IN_A_LINE(words, becomes, ours)	    /* in whole_line.c */
 #include "cmd/options/foreign.def"
 #undef FOREIGN
 #undef FOREIGN_IN
 #undef FOREIGN_VALUE
+#undef IN_A_LINE
 };
 
 static const struct foreign_value {
@@ -35,10 +37,12 @@ static const struct foreign_value {
 #define FOREIGN(words, hint)		    /* in foreign */
 #define FOREIGN_IN(commands, words, hint)   /* in foreign */
 #define FOREIGN_VALUE(option, values, hint) {option, values, hint},
+#define IN_A_LINE(words, becomes, ours)	    /* in whole_line.c */
 #include "cmd/options/foreign.def"
 #undef FOREIGN
 #undef FOREIGN_IN
 #undef FOREIGN_VALUE
+#undef IN_A_LINE
 };
 
 enum {

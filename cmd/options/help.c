@@ -31,7 +31,7 @@ static void print_wrapped(const char *text, int at, int indent, FILE *f)
 	fputc('\n', f);
 }
 
-static void print_option(const struct field *row, FILE *f)
+static void print_option(const struct command *c, const struct field *row, FILE *f)
 {
 	char left[96], text[512];
 	int at;
@@ -40,7 +40,7 @@ static void print_option(const struct field *row, FILE *f)
 		      row->sh ? row->sh : ' ', row->sh ? "," : " ", row->name, row->arg ? " " : "",
 		      row->arg ? row->arg : "");
 	fputs(left, f);
-	snprintf(text, sizeof(text), "%s%s%s%s%s%s%s%s%s%s", row->help,
+	snprintf(text, sizeof(text), "%s%s%s%s%s%s%s%s%s%s", option_help(row, c->bit),
 		 row->type == F_ENUM ? ": " : "", row->type == F_ENUM ? row->choices : "",
 		 row->def && row->arg && strcmp(row->def, "0") != 0 ? " (default " : "",
 		 row->def && row->arg && strcmp(row->def, "0") != 0 ? row->def : "",
@@ -66,7 +66,7 @@ static void print_program_help(FILE *f)
 	      "  infer profile a.onnx b.onnx                              which is faster\n"
 	      "  infer inspect model.onnx --memory                        memory and weights\n"
 	      "  infer doctor                                             is there a GPU, what is missing\n"
-	      "Options for all runs stand in ~/.config/infer/config.yaml, as 'threads: 4'.\n",
+	      "Set defaults in ~/.config/infer/config.yaml, for example 'threads: 4'.\n",
 	      f);
 	fputs("\n`infer COMMAND --help' lists the options of a command. infer(1) lists the exit codes and "
 	      "explains\nevery message. `infer --version' prints the version.\n",
@@ -87,7 +87,7 @@ void help_print(const struct command *c, FILE *f)
 			continue;
 		if (!group || strcmp(group, row->group) != 0)
 			fprintf(f, "\n%s:\n", group = row->group);
-		print_option(row, f);
+		print_option(c, row, f);
 	}
 	if (!c->examples)
 		return;

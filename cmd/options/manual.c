@@ -86,7 +86,7 @@ static void write_title(const char *name, FILE *f)
 
 /* ---- parts */
 
-static void write_option(const struct field *row, FILE *f)
+static void write_option(const struct command *c, const struct field *row, FILE *f)
 {
 	struct arena a = {0};
 
@@ -102,7 +102,7 @@ static void write_option(const struct field *row, FILE *f)
 		fputs("\\fR", f);
 	}
 	fputc('\n', f);
-	write_sentence(row->help, f);
+	write_sentence(option_help(row, c->bit), f);
 	if (row->more) {
 		fputs(".IP\n", f);
 		write_prose(row->more, ".IP", f);
@@ -131,7 +131,7 @@ static void write_options(const struct command *c, FILE *f)
 			group = row->group;
 			fprintf(f, ".SS %s\n", group);
 		}
-		write_option(row, f);
+		write_option(c, row, f);
 	}
 }
 
@@ -210,7 +210,7 @@ static const struct {
 	{"8", "A device, its driver or a library cannot be used."},
 	{"9", "The model is slower or needs more memory than the baseline."},
 	{"10",
-	 "An output cannot be written: the disk is full, a pipe is closed, or the path cannot be used."},
+	 "An output cannot be written: the disk is full, nothing reads the pipe, or the path cannot be used."},
 	{"11", "With --fail-unknown: the comparison with the baseline decided nothing."},
 	{"124", "The time limit of --timeout was reached."},
 	{"125", "With check -- COMMAND: infer could not watch the command."},
@@ -220,6 +220,7 @@ static const struct {
 	 "not found, and of the dynamic linker if a library that infer is linked with (libprotobuf-c, libyaml, "
 	 "zlib) is missing: it names the library on standard error, and nothing of infer has run."},
 	{"130", "Interrupted; the results so far were printed."},
+	{"141", "The reader of standard output has closed its pipe, as head(1) does; nothing is said."},
 };
 
 static void write_exit_status(FILE *f)

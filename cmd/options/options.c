@@ -783,7 +783,15 @@ static int check_operands(const struct options *o, struct diag *d)
 	while (most < o->noperands && is_another_model(o, most))
 		most++;
 	if (o->noperands < c->least && !(c->bit == CMD_CHECK && o->watch.pid != INT_ABSENT))
-		return FAIL(d, E_USAGE, .message = fmt(d, "'infer %s' needs an operand", c->name),
+		return FAIL(d, E_USAGE,
+			    .message = o->after_dashes && c->bit == CMD_CHECK
+					       ? "no command is given behind --"
+				       : o->noperands
+					       ? fmt(d, "'infer %s' needs %zu operands, got %zu", c->name,
+						     c->least, o->noperands)
+					       : fmt(d, "'infer %s' needs %s", c->name,
+						     c->least > 1 ? fmt(d, "%zu operands", c->least)
+								  : "an operand"),
 			    .hint = fmt(d, "infer %s %s", c->name, c->synopsis));
 	if (o->noperands > most && !(o->after_dashes && c->bit == CMD_CHECK))
 		return refuse_operand(o, most, d);
@@ -812,8 +820,8 @@ static void add_export(struct options *o, const char *path)
 }
 
 /*
- * Notes whether --atol stands alone, makes -o FILE of infer check and --html FILE of infer profile what they stand for, --export FILE, and adds the --nodes that
- * --top and --sort of infer profile mean.
+ * Expands short forms: -o FILE of infer check and --html FILE of infer profile become --export FILE, and --top and --sort of infer
+ * profile imply --nodes. Also notes whether --atol was given without --rtol.
  */
 static void take_short_forms(struct options *o)
 {

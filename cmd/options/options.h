@@ -160,6 +160,8 @@ struct options {
 };
 
 extern const struct field options_table[];
+/* What the option does in this command (a bit of enum command_bit): the row's help, or the command's own where they differ. */
+const char *option_help(const struct field *row, unsigned command);
 
 /*
  * Applies the defaults, then the YAML file (--config), then the environment, then the command line.

@@ -3,6 +3,7 @@
 #include "cmd/options/options.h"
 
 #include <math.h>
+#include <string.h>
 
 #define INPUTS	 "Inputs"
 #define STEPS	 "Steps"
@@ -160,7 +161,7 @@ const struct field options_table[] = {
 	 .help = "leave out differences of these kinds: interface, operators, attributes, weights, opsets, metadata; repeatable",
 	 .more = "They neither are listed nor change the exit status; the summary counts them."},
 	{ROW("exact", F_BOOL, exact, OUTPUTS, CMD_DIFF),
-	 .help = "tell other words for the same mathematics, and rounding, as differences too",
+	 .help = "also report equivalent rewrites and rounding as differences",
 	 .more = "Then the models are compared as they are in the files alone, and not in normal form. Interface, opsets and metadata are "
 		 "told as they are in the files in any case; in the normal form a free dimension of an input takes the size that the other "
 		 "model gives it."},
@@ -613,3 +614,31 @@ const struct field options_table[] = {
 	 .help = "show the version"},
 	{.name = NULL},
 };
+
+/* Options that do something else in each of their commands. The row's help tells all of it, for the sample configuration. */
+static const struct {
+	const char *option;
+	unsigned commands;
+	const char *help;
+} own_helps[] = {
+	{"save", CMD_RUN,
+	 "write every output to the folder PATH, or the boxes of --decode yolo, ssd or detr onto the picture PATH.png"},
+	{"save", CMD_CHECK,
+	 "write what --bisect finds to the folder PATH, or the report to PATH.txt, .json, .html or .xml"},
+	{"save", CMD_EXTRACT | CMD_SIMPLIFY | CMD_CONVERT, "write the model to the file PATH"},
+	{"top", CMD_RUN, "print the K largest values along the last axis"},
+	{"top", CMD_PROFILE, "list only the first K nodes (0: all)"},
+	{"decode", CMD_RUN, "print the text or the boxes that the outputs encode"},
+	{"decode", CMD_PROFILE, "measure a decoder over N ids"},
+	{"nodes", CMD_INSPECT, "list the nodes with types and shapes"},
+	{"nodes", CMD_PROFILE, "list the nodes with their times"},
+	{"ops", CMD_RUNS | CMD_EXTRACT | CMD_SIMPLIFY, "add the operators of a shared library; repeatable"},
+};
+
+const char *option_help(const struct field *row, unsigned command)
+{
+	for (size_t i = 0; i < sizeof(own_helps) / sizeof(*own_helps); i++)
+		if (own_helps[i].commands & command && !strcmp(own_helps[i].option, row->name))
+			return own_helps[i].help;
+	return row->help;
+}

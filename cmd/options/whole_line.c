@@ -60,36 +60,19 @@ struct line {
 enum becomes { OPTION, TEXT, THE_MODEL, THE_FILE, THE_DEVICE, THE_SHAPES, NOTHING, NOTHING_OF_TWO };
 
 static const struct alike {
-	const char *words; /* of several letters: found with one dash or two */
+	const char *words;
 	enum becomes becomes;
 	const char *ours;
 } alike[] = {
-	{"m onnx model model-path model-file engine loadEngine", THE_MODEL, ""},
-	{"i image input-file loadInputs source file", THE_FILE, ""},
-	{"e ep provider providers execution-provider target-device", THE_DEVICE, "--device"},
-	{"shapes shape data-shape optShapes input-shape input-shapes override-input-shapes",
-	 THE_SHAPES, "--shape"},
-	{"k topk top-k print-top num-top", OPTION, "--top"},
-	{"names class-names class-file label-file labels-file label-path", OPTION, "--labels"},
-	{"b batch-size batchsize bs", OPTION, "--batch"},
-	{"x nthreads num-threads intra-op-num-threads", OPTION, "--threads"},
-	{"r niter iters num-runs num-iters min-runs runs repeat repeats reps iterations", OPTION, "-n"},
-	{"w warmup-runs num-warmup", OPTION, "--warmup"},
-	{"infStreams num-streams", OPTION, "--streams"},
-	{"c nireq nstreams concurrency", OPTION, "--sessions"},
-	{"S random-seed", OPTION, "--seed"},
-	{"exportTimes exportProfile export-json export-csv export-markdown export-file", OPTION,
-	 "--export"},
-	{"fp16 half", TEXT, "--precision fp16"},
-	{"bf16", TEXT, "--precision bf16"},
-	{"gpu cuda use-gpu use-cuda", TEXT, "-d cuda"},
-	{"cpu use-cpu", TEXT, "-d cpu"},
-	{"pc dumpProfile layers profile-layers perf-counts", TEXT, "--nodes"},
-	{"noDataTransfers inference-only", TEXT, "--transfers exclude"},
-	{"top5 top-5", TEXT, "--top 5"},
-	{"onnxrt onnxruntime ort", TEXT, "--compare onnxruntime"},
-	{"separateProfileRun useSpinWait useCudaGraph onnxrt I", NOTHING, ""},
-	{"hint api api-type pin model-type avgRuns minShapes maxShapes", NOTHING_OF_TWO, ""},
+#define FOREIGN(words, hint)
+#define FOREIGN_IN(commands, words, hint)
+#define FOREIGN_VALUE(option, values, hint)
+#define IN_A_LINE(words, becomes, ours) {words, becomes, ours},
+#include "cmd/options/foreign.def"
+#undef FOREIGN
+#undef FOREIGN_IN
+#undef FOREIGN_VALUE
+#undef IN_A_LINE
 };
 
 static bool same_letters(const char *a, const char *b, size_t n)

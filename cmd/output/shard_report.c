@@ -258,7 +258,7 @@ int report_read(struct shard_report *r, const char *path, struct arena *a, struc
 {
 	struct arena scratch = {0};
 	struct file_map m;
-	int rc = file_map(path, &m, E_SHARD, d);
+	int rc = file_map(path, &m, E_USAGE, d);
 
 	*r = (struct shard_report){.path = path};
 	if (rc)

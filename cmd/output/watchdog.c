@@ -24,19 +24,19 @@
  * A signal handler gets no argument and may call only async-signal-safe functions, so the texts that it writes are
  * prepared in advance and kept in globals. Like a signal's disposition, this state belongs to the whole process.
  */
-struct farewell {
+struct last_message {
 	int signal, status;
 	bool names_model; /* without memory no finding can be made that would name it */
 	char id[32], text[160];
 	char head[256], finding[256]; /* parts of the JSON document */
 };
-enum { INTERRUPT, TIMEOUT, CRASHES, NCRASHES = 5, NFAREWELLS = CRASHES + NCRASHES };
-static struct farewell farewells[NFAREWELLS];
-/* A mapped file may be truncated by another program: a farewell for each code of file_map() and one for models. */
+enum { INTERRUPT, TIMEOUT, CRASHES, NCRASHES = 5, NMESSAGES = CRASHES + NCRASHES };
+static struct last_message last_messages[NMESSAGES];
+/* A mapped file may be truncated by another program: a last message for each code of file_map() and one for models. */
 static const enum code truncated_codes[] = {E_MODEL_TRUNCATED, E_INPUT_OPEN,	E_LABELS,
 					    E_CONFIG,	       E_BASELINE_FILE, E_CACHE};
 enum { NTRUNCATED = sizeof(truncated_codes) / sizeof(*truncated_codes) };
-static struct farewell truncated[NTRUNCATED], refused, ended;
+static struct last_message truncated[NTRUNCATED], refused, ended;
 static bool at_end;	       /* the program ends by itself */
 static const char *subcommand; /* its name, for the documents */
 static pid_t owner;	       /* the process that writes; a forked child only ends */
@@ -101,7 +101,7 @@ static const char *running_node(const char **op)
 	return at_node;
 }
 
-static void write_message(const struct farewell *f)
+static void write_message(const struct last_message *f)
 {
 	const char *op, *node = running_node(&op);
 
@@ -123,7 +123,7 @@ static void write_message(const struct farewell *f)
 	write_text(STDERR_FILENO, node ? "; this node was running\n" : "\n");
 }
 
-static void write_document(const struct farewell *f)
+static void write_document(const struct last_message *f)
 {
 	const char *op, *node = running_node(&op), *more = gathered_findings;
 
@@ -202,7 +202,7 @@ static void end_now(int status)
 }
 
 /* Does not return. */
-static void say_farewell(const struct farewell *f)
+static void write_last_message(const struct last_message *f)
 {
 	static atomic_flag taken = ATOMIC_FLAG_INIT;
 	static _Thread_local volatile sig_atomic_t mine;
@@ -222,8 +222,8 @@ static void say_farewell(const struct farewell *f)
 	end_now(f->status);
 }
 
-/* Finds the farewell for an access to a mapped file beyond its present end; NULL if no file is mapped there. */
-static const struct farewell *find_truncated(const void *address)
+/* Finds the last message for an access to a mapped file beyond its present end; NULL if no file is mapped there. */
+static const struct last_message *find_truncated(const void *address)
 {
 	enum code code = file_mapped_at(address);
 
@@ -235,14 +235,14 @@ static const struct farewell *find_truncated(const void *address)
 
 static void on_signal(int number, siginfo_t *info, void *context)
 {
-	const struct farewell *f = number == SIGBUS ? find_truncated(info->si_addr) : NULL;
+	const struct last_message *f = number == SIGBUS ? find_truncated(info->si_addr) : NULL;
 
 	(void)context;
 	/* the terminal has written ^C behind the cursor, perhaps behind a progress bar */
 	if (number == SIGINT && erase_line && getpid() == owner)
 		write_text(STDERR_FILENO, "\r\033[K");
 	if (f)
-		say_farewell(f);
+		write_last_message(f);
 	if (defer_to_command(number))
 		return;
 	if (number == SIGALRM && half_written) { /* the work is done: half a document would be of no use */
@@ -253,24 +253,24 @@ static void on_signal(int number, siginfo_t *info, void *context)
 	}
 	if (number == SIGALRM && caught) /* the timer of defer_to_command() */
 		number = caught;
-	for (size_t i = 0; i < NFAREWELLS; i++)
-		if (farewells[i].signal == number)
-			say_farewell(&farewells[i]);
-	/* a bus error that has no farewell: the access is repeated and ends the program */
+	for (size_t i = 0; i < NMESSAGES; i++)
+		if (last_messages[i].signal == number)
+			write_last_message(&last_messages[i]);
+	/* a bus error that has no last message: the access is repeated and ends the program */
 	signal(number, SIG_DFL);
 }
 
 static void say_refusal(size_t bytes)
 {
-	struct farewell f = refused;
+	struct last_message f = refused;
 
 	f.names_model = true;
 	if (bytes)
 		snprintf(f.text, sizeof(f.text), "the system refused %zu bytes of memory", bytes);
-	say_farewell(&f);
+	write_last_message(&f);
 }
 
-static void prepare_texts(struct farewell *f, enum code code, const char *text)
+static void prepare_texts(struct last_message *f, enum code code, const char *text)
 {
 	f->status = code_exit(code);
 	snprintf(f->id, sizeof(f->id), "%s", code_id(code, SEV_ERROR));
@@ -296,7 +296,7 @@ static void catch_signal(int number)
 	sigaction(number, &action, NULL);
 }
 
-static void prepare_farewell(struct farewell *f, int number, enum code code, const char *text)
+static void prepare_message(struct last_message *f, int number, enum code code, const char *text)
 {
 	prepare_texts(f, code, text);
 	f->signal = number;
@@ -319,7 +319,7 @@ static void set_timer(double seconds)
 static void on_exit_call(void)
 {
 	if (!at_end)
-		say_farewell(&ended);
+		write_last_message(&ended);
 }
 
 /*
@@ -365,7 +365,7 @@ void watchdog_start(double seconds, bool json)
 
 	document_wanted = json;
 	erase_line = isatty(STDERR_FILENO) && terminal && strcmp(terminal, "dumb") != 0;
-	prepare_farewell(&farewells[INTERRUPT], SIGINT, E_INTERRUPTED, code_title(E_INTERRUPTED));
+	prepare_message(&last_messages[INTERRUPT], SIGINT, E_INTERRUPTED, code_title(E_INTERRUPTED));
 	for (size_t i = 0; i < NTRUNCATED; i++)
 		prepare_texts(&truncated[i], truncated_codes[i],
 			      "a file was truncated while it was being read");
@@ -374,7 +374,7 @@ void watchdog_start(double seconds, bool json)
 		return;
 	grace_seconds = (sig_atomic_t)fmax(5, fmin(seconds, 1e9) / 5);
 	snprintf(text, sizeof(text), "not done within the %g s of --timeout", seconds);
-	prepare_farewell(&farewells[TIMEOUT], SIGALRM, E_TIMEOUT, text);
+	prepare_message(&last_messages[TIMEOUT], SIGALRM, E_TIMEOUT, text);
 	set_timer(seconds);
 }
 
@@ -434,12 +434,13 @@ void watchdog_crash(void)
 	static char stack[1 << 16];
 	const stack_t apart = {.ss_sp = stack, .ss_size = sizeof(stack)};
 
-	_Static_assert(sizeof(crashes) / sizeof(*crashes) == NCRASHES, "each has a farewell");
+	_Static_assert(sizeof(crashes) / sizeof(*crashes) == NCRASHES, "each has a last message");
 
 #if !WITH_ASAN /* AddressSanitizer reports crashes in more detail */
 	sigaltstack(&apart, NULL);
 	for (size_t i = 0; i < NCRASHES; i++)
-		prepare_farewell(&farewells[CRASHES + i], crashes[i].number, E_RUN, crashes[i].text);
+		prepare_message(&last_messages[CRASHES + i], crashes[i].number, E_RUN,
+				crashes[i].text);
 #else
 	(void)apart, (void)crashes;
 #endif

@@ -13,7 +13,7 @@
 #include "cmd/output/progress.h"
 #include "cmd/output/watchdog.h"
 #include "profile/peak.h"
-#include "session/state.h"
+#include "session/stepper.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -21,7 +21,7 @@
 #include <string.h>
 
 /* Rounds that are measured at most; each has N samples. */
-enum { MOST_ROUNDS = 1000, DEFAULT_IDS = 128, MOST_IDS = 1000000 };
+enum { MAX_ROUNDS = 1000, DEFAULT_IDS = 128, MAX_IDS = 1000000 };
 
 struct decode {
 	struct options *o;
@@ -47,10 +47,10 @@ static int check_options(const struct options *o, int64_t *count, struct diag *d
 	char *end = NULL;
 
 	*count = o->decode ? strtoll(o->decode, &end, 10) : DEFAULT_IDS;
-	if (o->decode && (end == o->decode || *end || *count < 1 || *count > MOST_IDS))
+	if (o->decode && (end == o->decode || *end || *count < 1 || *count > MAX_IDS))
 		return options_fail(o, "decode",
 				    fmt(d, "wrong value: expected a number of ids, 1 to %d, got '%s'",
-					MOST_IDS, o->decode),
+					MAX_IDS, o->decode),
 				    NULL, d);
 	if (o->steps.next.n <= 0 || o->steps.feed.n <= 0)
 		return FAIL(d, E_OPTION, .slot = o->decode ? "--decode" : "--prefill",
@@ -121,11 +121,11 @@ static int run_round(struct decode *x, double *first, double *each)
 static int measure(struct decode *x, struct progress *progress)
 {
 	double seconds = isnan(x->o->duration) ? 3 : x->o->duration;
-	int64_t most = x->o->iterations == INT_ABSENT ? MOST_ROUNDS : x->o->iterations;
+	int64_t most = x->o->iterations == INT_ABSENT ? MAX_ROUNDS : x->o->iterations;
 	int rc = run_round(x, &x->cold, NULL);
 	uint64_t start = clock_ns();
 
-	most = most < MOST_ROUNDS ? most : MOST_ROUNDS;
+	most = most < MAX_ROUNDS ? most : MAX_ROUNDS;
 	x->first = arena_new_n(&x->arena, double, (size_t)most + 1);
 	x->step_plans = arena_new_n(&x->arena, double, (size_t)most + 1);
 	x->each = malloc(((size_t)most * (size_t)x->count + 1) * sizeof(double));

@@ -201,6 +201,7 @@ static void warn_of_slow_first_runs(struct diag *own, const struct record *r,
 				      cold, str_seconds(&own->arena, q->time[0]),
 				      str_seconds(&own->arena, s->median)),
 			"warm up longer: --warmup 1s");
+	/* up to 2 % of outliers show only in the maximum and the highest percentile */
 	if (s->outliers > cold && s->outliers - cold > q->n / 50 &&
 	    s->max - s->median > NEGLIGIBLE_TIME)
 		add_warning(

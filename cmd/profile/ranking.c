@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { FEWEST_TURNS = 5 };
+enum { MIN_TURNS = 5 };
 
 /*
  * Two processes of a model may differ by this share even if their turns do not show it, by where their memory lies. The more
@@ -42,7 +42,7 @@ static struct interval compare_places(const struct place *best, const struct pla
 	if (!n)
 		i.value = stats_quantile_of(y->time, y->n, 0.5) /
 			  stats_quantile_of(x->time, x->n, 0.5);
-	if (n < FEWEST_TURNS)
+	if (n < MIN_TURNS)
 		return (struct interval){i.value, NAN, NAN};
 	double effect = PROCESS_EFFECT / sqrt(fmax((double)n / (double)group, 1));
 	double half = hypot(log(i.high / i.value), effect);

@@ -41,11 +41,6 @@ const char *profile_rate(struct arena *a, double n, const char *unit)
 	return arena_printf(a, "%.*f %s%s", n < 10 ? 2 : n < 100 ? 1 : 0, n, prefix[k], unit);
 }
 
-static const char *rate(struct arena *a, double n, const char *unit)
-{
-	return profile_rate(a, n, unit);
-}
-
 static double copies(const struct profile *p, const struct record_point *q)
 {
 	return p->o->transfers == TRANSFERS_EXCLUDE ? q->copy_in + q->copy_out : 0;
@@ -159,21 +154,22 @@ const char *work_sentence(const struct profile *p, const struct record *r, struc
 
 	if (!(r->flops > 0) || !(time > 0))
 		return NULL;
-	str_addf(&b, "%s a run, %s", rate(a, r->flops, "FLOP"), rate(a, r->flops / time, "FLOP/s"));
+	str_addf(&b, "%s a run, %s", profile_rate(a, r->flops, "FLOP"),
+		 profile_rate(a, r->flops / time, "FLOP/s"));
 	if (r->peak_flops > 0 && r->flops / time > r->peak_flops)
 		str_addf(&b, " (more than multiply-adds of fp32 give: %s, measured)",
-			 rate(a, r->peak_flops, "FLOP/s"));
+			 profile_rate(a, r->peak_flops, "FLOP/s"));
 	else if (r->peak_flops > 0)
 		str_addf(&b, " (%s of the machine's %s)", percent(a, r->flops / time / r->peak_flops),
-			 rate(a, r->peak_flops, "FLOP/s"));
-	str_addf(&b, "; %s moved between nodes, %s", rate(a, r->bytes, "B"),
-		 rate(a, r->bytes / time, "B/s"));
+			 profile_rate(a, r->peak_flops, "FLOP/s"));
+	str_addf(&b, "; %s moved between nodes, %s", profile_rate(a, r->bytes, "B"),
+		 profile_rate(a, r->bytes / time, "B/s"));
 	if (r->peak_bytes > 0 && r->bytes / time > r->peak_bytes)
 		str_addf(&b, " (out of caches: memory gives %s, measured)",
-			 rate(a, r->peak_bytes, "B/s"));
+			 profile_rate(a, r->peak_bytes, "B/s"));
 	else if (r->peak_bytes > 0)
-		str_addf(&b, " (%s of the machine's %s)",
-			 percent(a, r->bytes / time / r->peak_bytes), rate(a, r->peak_bytes, "B/s"));
+		str_addf(&b, " (%s of the machine's %s)", percent(a, r->bytes / time / r->peak_bytes),
+			 profile_rate(a, r->peak_bytes, "B/s"));
 	return str_get(&b);
 }
 
@@ -205,12 +201,12 @@ static size_t thin_out(const double *time, size_t n, double *to, size_t most)
 struct interval latency_interval(const struct record_point *q, double quantile)
 {
 	/* Half a million runs of a small model would be sorted for each round; how unsteady they are shows in fewer as well. */
-	enum { MOST = 8192 };
-	static double time[MOST];
-	size_t n = thin_out(q->time, q->n, time, MOST);
+	enum { MAX_SAMPLES = 8192 };
+	static double time[MAX_SAMPLES];
+	size_t n = thin_out(q->time, q->n, time, MAX_SAMPLES);
 	/*
-	 * A load on the machine lasts for seconds and slows all runs meanwhile, so that they tell as little as one of them. Blocks of
-	 * a twentieth of the measurement keep them together.
+	 * A load on the machine lasts for seconds and slows all runs meanwhile, so that neighbouring runs are correlated: blocks of a
+	 * twentieth of the measurement are resampled as a whole.
 	 */
 	size_t block = stats_block_length(n), twentieth = n / 20;
 	struct bootstrap how = {.quantile = quantile,
@@ -494,8 +490,8 @@ static void node_row(const struct record_node *n, bool brief, struct table *t, s
 	table_number(t, n->typical, seconds(a, n->typical));
 	table_number(t, n->share, percent(a, n->share));
 	double time = n->typical > 0 ? n->typical : NAN;
-	table_number(t, n->flops / time, rate(a, isnan(time) ? 0 : n->flops / time, "FLOP/s"));
-	table_number(t, n->bytes / time, rate(a, isnan(time) ? 0 : n->bytes / time, "B/s"));
+	table_number(t, n->flops / time, profile_rate(a, isnan(time) ? 0 : n->flops / time, "FLOP/s"));
+	table_number(t, n->bytes / time, profile_rate(a, isnan(time) ? 0 : n->bytes / time, "B/s"));
 	table_number(t, n->out_bytes, bytes(a, n->out_bytes));
 	table_number(t, n->workspace, bytes(a, n->workspace));
 	table_number(t, n->live, bytes(a, n->live));
@@ -583,7 +579,7 @@ void table_operators(const struct record *r, struct table *t, struct arena *a)
 		table_number(t, sum[i].nodes, str_count(a, (int64_t)sum[i].nodes));
 		table_number(t, sum[i].time, seconds(a, sum[i].time));
 		table_number(t, share, percent(a, share));
-		table_number(t, work, rate(a, work, "FLOP/s"));
+		table_number(t, work, profile_rate(a, work, "FLOP/s"));
 	}
 }
 
@@ -681,7 +677,7 @@ void table_latency(struct profile *p, struct table *t, struct arena *a)
 			add_latency_cell(p, q, s.max, t, a);
 			if (split)
 				split_cells(r, q, s.median, t, a);
-			table_number(t, items, isnan(items) ? "-" : rate(a, items, ""));
+			table_number(t, items, isnan(items) ? "-" : profile_rate(a, items, ""));
 			double planned = q->slab + q->device_slab;
 			table_number(t, planned, bytes(a, planned));
 			free(sorted);
@@ -875,11 +871,13 @@ static void print_one(struct profile *p, const struct record *r, bool terminal, 
 		fputc('\n', f);
 		if (terminal)
 			print_spark(r, f);
-		fprintf(f, "%-9s %s%s\n", "rate", rate(&a, profile_runs_a_second(q), "runs/s"),
-			q->items > 1 ? arena_printf(&a, ", %s",
-						    rate(&a, profile_runs_a_second(q) * q->items,
-							 "items/s"))
-				     : "");
+		fprintf(f, "%-9s %s%s\n", "rate",
+			profile_rate(&a, profile_runs_a_second(q), "runs/s"),
+			q->items > 1
+				? arena_printf(&a, ", %s",
+					       profile_rate(&a, profile_runs_a_second(q) * q->items,
+							    "items/s"))
+				: "");
 	}
 	if (p->o->transfers == TRANSFERS_SPLIT)
 		print_split(r, q, s.median, f);

@@ -40,7 +40,8 @@ struct many {
 	struct output *outputs;
 };
 
-bool run_batch_is_size(const struct options *o)
+/* Whether --batch is the batch size of random values, because there are no files to stack. */
+static bool batch_is_size(const struct options *o)
 {
 	return o->batch > 0 && !o->input.n && !o->data_set;
 }
@@ -49,7 +50,7 @@ bool run_names_many(const struct options *o)
 {
 	const struct input_request request = options_request(o);
 
-	return (o->batch && !run_batch_is_size(o)) || o->jsonl || o->keep_going || o->resume ||
+	return (o->batch && !batch_is_size(o)) || o->jsonl || o->keep_going || o->resume ||
 	       o->report || o->shard || o->score.n > 0 || o->fail_below.n > 0 ||
 	       input_names_many(&request);
 }
@@ -306,7 +307,7 @@ static int prepare(struct many *m)
 
 /* ---- the stream */
 
-/* Keeps notes and warnings of a case unless another case has given the same, and only so many. */
+/* Keeps notes and warnings of a case unless another case has given the same, and only the first few. */
 static void keep_findings(struct many *m, const struct diag *from, bool errors)
 {
 	for (const struct finding *f = from->first; f; f = f->next)

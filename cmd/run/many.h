@@ -6,8 +6,6 @@
 
 /* Returns true if the options name many inputs, or ask for what only a run with many inputs gives. */
 bool run_names_many(const struct options *o);
-/* Returns true if --batch sets the batch size of random values, because there are no files to stack. */
-bool run_batch_is_size(const struct options *o);
 int run_many(struct options *o, struct diag *d);
 
 #endif

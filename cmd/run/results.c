@@ -416,7 +416,7 @@ int results_open(struct results *r, const struct options *o, const struct model 
 	if (rc)
 		return rc;
 	if (o->resume && !o->save && !o->jsonl)
-		return options_fail(o, "resume", "nothing tells what is done",
+		return options_fail(o, "resume", "no file says which inputs are done",
 				    "give -o DIR or --jsonl FILE", d);
 	const struct wanted wanted = {.rank = o->top > 0,
 				      .text = o->decode && !r->box_rules.form,

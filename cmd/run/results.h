@@ -56,7 +56,8 @@ int results_flush(struct results *r, struct diag *d);
 void results_print_scores(const struct results *r);
 int results_close(struct results *r, struct diag *d);
 /*
- * Warns of pictures that the user gave without a scale: the outputs are wrong without any sign of it. The model is read a second time for that, so not if it comes out of a pipe.
+ * Warns of pictures that the user gave without a scale: the outputs are wrong without any sign of it. The model is read a second time for
+ * that, so not if it comes out of a pipe.
  */
 void doubt_pictures(const struct options *o, const struct input_set *inputs, struct diag *d);
 

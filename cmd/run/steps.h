@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CMD_RUN_STEPS_H
 #define CMD_RUN_STEPS_H
-/* infer run with --feed, --slice or --next: the model runs step by step (session/state.h). */
+/* infer run with --feed, --slice or --next: the model runs step by step (session/stepper.h). */
 #include "cmd/options/options.h"
-#include "session/state.h"
+#include "session/stepper.h"
 
 struct step_run {
 	struct stepper *stepper; /* owns the outputs; the caller frees it */

@@ -12,7 +12,7 @@
 enum { READERS = 16, LOOK_MS = 50, WORKER_STACK = 8 << 20 };
 /* groups a lane that may be between the oldest one that is not written and the newest one that was taken */
 enum { AHEAD = 8 };
-/* Outputs of so many bytes are copied from the session's memory, so that the next group can run while they are written. */
+/* Outputs of up to this number of bytes are copied from the session's memory, so that the next group can run while they are written. */
 enum { KEPT_BYTES = 32 << 20 };
 
 /* ---- devices */

@@ -7,9 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { QUICK_MS = 1000, LEAST_CALLS = 8, REPEATS = 3 };
-/* Weights' way from memory matters if they have so many bytes, and if the other operands have less than so many times as many. */
-enum { LARGE_WEIGHTS = 256 << 10, MOST_OTHERS = 8 };
+enum { QUICK_MS = 1000, MIN_CALLS = 8, REPEATS = 3 };
+/*
+ * Weights are read from memory, not from the cache, in a trial if they have LARGE_WEIGHTS bytes and the other operands less than
+ * MAX_OTHER_RATIO times as many.
+ */
+enum { LARGE_WEIGHTS = 256 << 10, MAX_OTHER_RATIO = 8 };
 
 struct tune {
 	struct arena arena;
@@ -73,7 +76,7 @@ static struct tune *tune_of(struct device *device)
 		return t;
 	t = arena_new(&a, struct tune);
 	t->arena = a;
-	t->calls = LEAST_CALLS;
+	t->calls = MIN_CALLS;
 	const char *root = cache_root(config->cache, &t->arena);
 	t->folder = root;
 	t->cache = cache_open(root, folder_of(f, &t->arena));
@@ -141,7 +144,7 @@ void tune_end(struct device *device)
 	struct tune *t = tune_of(device);
 
 	t->spent += clock_ns() - t->began;
-	t->calls = LEAST_CALLS;
+	t->calls = MIN_CALLS;
 	if (t->memory.ptr)
 		cuda_free(device, &t->memory);
 	if (t->progress)
@@ -188,7 +191,8 @@ void *tune_operands(struct device *device, struct tune_weights *w, size_t bytes,
 	size_t cache = (size_t)cuda_facts(device)->l2, uncached = cache + cache / 4;
 
 	*w = (struct tune_weights){.bytes = bytes, .copies = 1};
-	if (from_memory && bytes >= LARGE_WEIGHTS && others / bytes < MOST_OTHERS && others < uncached)
+	if (from_memory && bytes >= LARGE_WEIGHTS && others / bytes < MAX_OTHER_RATIO &&
+	    others < uncached)
 		w->copies = (unsigned)((uncached - others) / bytes + 1);
 	others += workspace;
 	char *p = tune_memory(device, others + w->copies * bytes);
@@ -201,7 +205,7 @@ void *tune_operands(struct device *device, struct tune_weights *w, size_t bytes,
 		return NULL;
 	}
 	w->at = p + others;
-	t->calls = w->copies > LEAST_CALLS ? w->copies : LEAST_CALLS;
+	t->calls = w->copies > MIN_CALLS ? w->copies : MIN_CALLS;
 	return p;
 }
 
@@ -265,7 +269,7 @@ double tune_time(struct device *device, int (*enqueue)(void *arg, struct diag *d
 	struct tune *t = tune_of(device);
 	struct work w = {enqueue, arg, t->calls, NULL};
 	/* the more calls a measurement has, the fewer of these are needed */
-	int repeats = (REPEATS * LEAST_CALLS + (int)t->calls - 1) / (int)t->calls;
+	int repeats = (REPEATS * MIN_CALLS + (int)t->calls - 1) / (int)t->calls;
 	double least = -1;
 
 	if (!t->from)

@@ -54,7 +54,7 @@ static bool add_copy(struct joined *k, uint32_t in, bool value, const int64_t *d
 }
 
 /* How the cached keys (or values) lie in memory, and how they lie together with the new ones. */
-struct rooms {
+struct capacities {
 	int64_t past;	/* rows that there is memory for in a head of the cache */
 	int64_t joined; /* the same in the joined tensor */
 	bool stays;	/* the cached rows are in the joined tensor already */
@@ -65,14 +65,14 @@ struct rooms {
  * rows of input `now`. *steps holds the strides of `now`, and on return those of the joined tensor.
  */
 static void plan_join(struct joined *k, const struct gpu_attend *j, uint32_t past, int64_t before,
-		      uint32_t now, int64_t *steps, bool value, const struct rooms *rooms)
+		      uint32_t now, int64_t *steps, bool value, const struct capacities *capacities)
 {
 	int64_t size = value ? j->dv : j->d, to[4] = {0, 0, 0, 1}, from[4] = {0, 0, 0, 1};
 	int64_t dim[4] = {j->batch, j->kv_heads, before, size};
 
-	gpu_attend_steps(false, j->kv_heads, rooms->joined, size, 0, to);
-	gpu_attend_steps(false, j->kv_heads, rooms->past, size, 0, from);
-	if (before > 0 && !rooms->stays)
+	gpu_attend_steps(false, j->kv_heads, capacities->joined, size, 0, to);
+	gpu_attend_steps(false, j->kv_heads, capacities->past, size, 0, from);
+	if (before > 0 && !capacities->stays)
 		add_copy(k, past, value, dim, from, to, 0);
 	dim[2] = j->t - before;
 	memcpy(from, steps, 3 * sizeof(*from));
@@ -112,7 +112,7 @@ struct onnx_attention {
 static void plan_joined(struct onnx_attention *a, bool key, bool value)
 {
 	struct gpu_attend *j = &a->plan.job;
-	const struct rooms dense = {.past = a->before, .joined = j->t};
+	const struct capacities dense = {.past = a->before, .joined = j->t};
 
 	memcpy(a->now[0], j->ks, sizeof(j->ks));
 	memcpy(a->now[1], j->vs, sizeof(j->vs));
@@ -159,8 +159,8 @@ static int plan_attention(struct site *s, struct step *step, struct onnx_attenti
 }
 
 /* The copies of this run, if a cache before or behind it has more memory than rows; sets the strides of keys and values, too. */
-static const struct joined *with_room(const struct call *c, const struct onnx_attention *a,
-				      struct joined *own, struct gpu_attend *j)
+static const struct joined *with_capacity(const struct call *c, const struct onnx_attention *a,
+					  struct joined *own, struct gpu_attend *j)
 {
 	bool any = false;
 
@@ -170,11 +170,11 @@ static const struct joined *with_room(const struct call *c, const struct onnx_at
 		int64_t *steps = i ? j->vs : j->ks;
 		if (!out)
 			return &a->joined;
-		const struct rooms r = {.past = past->room ? past->room : a->before,
-					.joined = out->room ? out->room : j->t,
-					.stays = out->room && past->data == out->data &&
-						 past->room == out->room};
-		any |= past->room || out->room;
+		const struct capacities r = {.past = past->capacity ? past->capacity : a->before,
+					     .joined = out->capacity ? out->capacity : j->t,
+					     .stays = out->capacity && past->data == out->data &&
+						      past->capacity == out->capacity};
+		any |= past->capacity || out->capacity;
 		memcpy(steps, a->now[i], sizeof(a->now[i]));
 		plan_join(own, j, a->past + i, a->before, i ? a->v : a->k, steps, i, &r);
 	}
@@ -187,7 +187,7 @@ static int attention_run(const struct call *c)
 	struct gpu_attend_plan plan = a->plan;
 	struct gpu_attend *job = &plan.job;
 	struct joined own;
-	const struct joined *k = c->step->ngrow ? with_room(c, a, &own, job) : &a->joined;
+	const struct joined *k = c->step->ngrow ? with_capacity(c, a, &own, job) : &a->joined;
 	char *room = c->workspace;
 	char *key = k->key_bytes ? room : gpu_out(c, 1);
 	char *value = k->value_bytes ? room + k->key_bytes : gpu_out(c, 2);

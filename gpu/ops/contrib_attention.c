@@ -678,8 +678,9 @@ static const void *add_part(const struct call *c, const struct heads_plan *h, co
 	job.codes.scale = gpu_data(c, p->scale);
 	job.plain = !job.codes.scale && job.codes.type == (int)tensor_dtype(c->in[p->in]);
 	job.fresh = fresh;
-	if (p->out != NONE && c->out[p->out]->room) /* the attention does the rest, see has_room() */
-		job.room = c->out[p->out]->room;
+	if (p->out != NONE &&
+	    c->out[p->out]->capacity) /* the attention does the rest, see has_capacity() */
+		job.room = c->out[p->out]->capacity;
 	job.fault = gpu_fault(c);
 	job.who = (uint64_t)(uintptr_t)c->step->from;
 	if (job.batch > 0 && job.heads > 0 && job.room > 0 && job.size > 0)
@@ -758,33 +759,33 @@ static bool makes_cache(const struct call *c, const struct heads_plan *h)
 }
 
 /* The rows that a head of a cache has memory for. */
-static int64_t room_of(const struct tensor *t, int64_t rows)
+static int64_t capacity_of(const struct tensor *t, int64_t rows)
 {
-	return t && t->room ? t->room : rows;
+	return t && t->capacity ? t->capacity : rows;
 }
 
 /* Whether a cache before or behind this run has more memory than rows; see let_grow(). */
-static bool has_room(const struct call *c, const struct heads_plan *h)
+static bool has_capacity(const struct call *c, const struct heads_plan *h)
 {
 	for (int i = 0; i < 2; i++) {
 		const struct part *p = i ? &h->v : &h->k;
-		if ((p->past != NONE && c->in[p->past]->room) ||
-		    (p->out != NONE && c->out[p->out]->room))
+		if ((p->past != NONE && c->in[p->past]->capacity) ||
+		    (p->out != NONE && c->out[p->out]->capacity))
 			return true;
 	}
 	return false;
 }
 
 /* The kernels know one number for the cached keys and values. */
-static bool rooms_agree(const struct call *c, const struct heads_plan *h)
+static bool capacities_agree(const struct call *c, const struct heads_plan *h)
 {
-	return c->in[h->k.past]->room == c->in[h->v.past]->room;
+	return c->in[h->k.past]->capacity == c->in[h->v.past]->capacity;
 }
 
 static void set_room(const struct call *c, const struct part *p, int64_t *strides)
 {
 	if (p->out != NONE)
-		gpu_attend_steps(false, p->job.heads, room_of(c->out[p->out], p->job.room),
+		gpu_attend_steps(false, p->job.heads, capacity_of(c->out[p->out], p->job.room),
 				 p->job.size, 0, strides);
 }
 
@@ -796,7 +797,7 @@ static void copy_cache(const struct call *c, const struct heads_plan *h,
 	gpu_attend_use_make(plan, fn);
 	j->past_k = input_at(c, h->k.past, h->k.past_start);
 	j->past_v = input_at(c, h->v.past, h->v.past_start);
-	j->past_room = room_of(c->in[h->k.past], h->k.job.past_room);
+	j->past_room = capacity_of(c->in[h->k.past], h->k.job.past_room);
 	set_room(c, &h->k, j->ks);
 	set_room(c, &h->v, j->vs);
 	j->fresh = h->k.job.rows;
@@ -859,7 +860,7 @@ int gpu_heads_run(const struct call *c)
 	int err = 0;
 	bool make = makes_cache(c, h), now = make && makes_rows(h);
 
-	if (has_room(c, h) && !(make && rooms_agree(c, h)))
+	if (has_capacity(c, h) && !(make && capacities_agree(c, h)))
 		return call_fail(c, E_INTERNAL, "caches without gaps", "caches with room");
 	j->q = add_part(c, h, &h->q, false, &parts);
 	j->k = add_part(c, h, &h->k, make, &parts);

@@ -13,7 +13,7 @@ struct grown {
 };
 
 /* Holds the copy of a value that outlives an iteration, on the device or on the host, where the original is. */
-struct room {
+struct held_memory {
 	struct grown there; /* on the device */
 	void *here;	    /* on the host */
 	size_t bytes;	    /* of `here` */
@@ -31,7 +31,7 @@ struct cut {
 	struct grown front; /* copy of the input with the scanned axis first */
 };
 
-#include "backend/turns.inc"
+#include "backend/control_flow.inc"
 
 static void grown_free(struct grown *g)
 {
@@ -97,10 +97,10 @@ static void may_lie_anywhere(struct step *step, uint64_t inputs)
 
 static void held_set(struct held *h, const struct site *s)
 {
-	h->room.there.device = s->device;
+	h->memory.there.device = s->device;
 }
 
-static int hold_on_host(const struct call *c, struct room *r, size_t bytes)
+static int hold_on_host(const struct call *c, struct held_memory *r, size_t bytes)
 {
 	if (r->here && r->bytes >= bytes)
 		return 0;
@@ -112,7 +112,7 @@ static int hold_on_host(const struct call *c, struct room *r, size_t bytes)
 
 static int hold(const struct call *c, struct held *h, const struct tensor *t)
 {
-	struct room *r = &h->room;
+	struct held_memory *r = &h->memory;
 
 	if (!is_plain(t)) {
 		arena_free(&r->arena);
@@ -128,9 +128,9 @@ static int hold(const struct call *c, struct held *h, const struct tensor *t)
 
 static void held_free(struct held *h)
 {
-	grown_free(&h->room.there);
-	mem_free(h->room.here);
-	arena_free(&h->room.arena);
+	grown_free(&h->memory.there);
+	mem_free(h->memory.here);
+	arena_free(&h->memory.arena);
 }
 
 static void held_offer(struct body *b, uint32_t i, const struct held *h)
@@ -171,7 +171,7 @@ static int heap_push(const struct call *c, struct stack *s, const struct tensor 
 static int heap_give(const struct call *c, uint32_t i, const struct stack *s, const struct arranged *a)
 {
 	const char *from = s->heap.data.buffer.ptr;
-	int64_t turns = a->inner.dim[a->axis], to[MAX_RANK];
+	int64_t iterations = a->inner.dim[a->axis], to[MAX_RANK];
 	struct gpu_piece p = {0};
 	int err = call_alloc(c, i, s->type, &a->y);
 
@@ -183,7 +183,7 @@ static int heap_give(const struct call *c, uint32_t i, const struct stack *s, co
 	strides_of(&a->inner, to);
 	if (!gpu_piece(&p, a->inner.rank, a->inner.dim, a->from, to))
 		return call_fail(c, E_RANK, NULL, NULL);
-	p.job.x = from + (s->reverse ? (turns - 1) * s->size * gpu_size(s->type) : 0);
+	p.job.x = from + (s->reverse ? (iterations - 1) * s->size * gpu_size(s->type) : 0);
 	p.job.y = c->out[i]->data;
 	return gpu_strided_run(c, s->heap.fn, &p.job);
 }

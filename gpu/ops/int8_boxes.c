@@ -14,11 +14,11 @@ static const struct box_kernel {
 };
 
 /*
- * What the copy engine takes at most: MOST_BEGIN, pixels from where the first and the last window begin to the image's edges; MOST_STEP, from a window to
- * the next; MOST_REACH, from where a window begins to its last pixel. LEAST_STAGES: fewer steps in flight are too slow. ROWS: pixels that a warpgroup
+ * Limits of the copy engine: MAX_BEGIN, pixels from where the first and the last window begin to the image's edges; MAX_STEP, from a window to
+ * the next; MAX_REACH, from where a window begins to its last pixel. MIN_STAGES: fewer steps in flight are too slow. ROWS: pixels that a warpgroup
  * multiplies.
  */
-enum { MOST_BEGIN = 127, MOST_STEP = 8, MOST_REACH = 255, LEAST_STAGES = 3, ROWS = 64 };
+enum { MAX_BEGIN = 127, MAX_STEP = 8, MAX_REACH = 255, MIN_STAGES = 3, ROWS = 64 };
 
 static int last_begin(const struct gpu_plane *w, int i)
 {
@@ -34,16 +34,16 @@ bool gpu_codes_boxes_accept(const struct device *device, const struct gpu_codes_
 	    conv->channels % 64 || !(from_0 || conv->whole))
 		return false;
 	for (int i = 0; i < 2; i++)
-		if (w->begin[i] > MOST_BEGIN || last_begin(w, i) > MOST_BEGIN ||
-		    last_begin(w, i) < -MOST_BEGIN || w->stride[i] > MOST_STEP ||
-		    (w->kernel[i] - 1) * w->dilation[i] > MOST_REACH)
+		if (w->begin[i] > MAX_BEGIN || last_begin(w, i) > MAX_BEGIN ||
+		    last_begin(w, i) < -MAX_BEGIN || w->stride[i] > MAX_STEP ||
+		    (w->kernel[i] - 1) * w->dilation[i] > MAX_REACH)
 			return false;
 	return true;
 }
 
 /*
  * Shares a processor's memory out to `blocks` blocks: weights that stay, tiles of codes (if a residual is added, that of the next tile is fetched while one
- * is finished), steps in flight. Returns the bytes of each, or 0 if fewer than LEAST_STAGES steps would be in flight.
+ * is finished), steps in flight. Returns the bytes of each, or 0 if fewer than MIN_STAGES steps would be in flight.
  */
 static int share_out(const struct device_facts *f, const struct box_kernel *k, int blocks,
 		     struct gpu_codes_boxes *job)
@@ -54,7 +54,7 @@ static int share_out(const struct device_facts *f, const struct box_kernel *k, i
 			     (k->stay ? job->steps * weights : 0),
 		      stages = (f->shared_memory / blocks - GPU_CODES_BOXES_OWN - rest) / step;
 
-	if (stages < LEAST_STAGES)
+	if (stages < MIN_STAGES)
 		return 0;
 	job->stages = (int)(stages < GPU_CODES_STAGES ? stages : GPU_CODES_STAGES);
 	return (int)(rest + job->stages * step);

@@ -127,8 +127,8 @@ struct step {
 	} inplace[MAX_INPLACE]; /* < `out` may use the memory of `in` if nothing reads `in` later and the sizes agree */
 	uint8_t ninplace; /* < */
 	/*
-	 * < `out` is `in`, copied, with positions added along the last axis but one. run takes either with more room than positions
-	 * (tensor.room), and copies nothing if both have the same address and room
+	 * < `out` is `in`, copied, with positions added along the last axis but one. run takes either with spare capacity
+	 * (tensor.capacity), and copies nothing if both have the same address and capacity
 	 */
 	struct {
 		uint8_t out, in;
@@ -370,7 +370,7 @@ struct backend {
 
 	const struct activity_ops *activities;
 	const struct hold_ops *hold;
-	const struct choose_ops *choose; /* backend/choose.h */
+	const struct choose_ops *choose; /* backend/choose_ids.h */
 	const struct clock_ops *clocks;
 	const struct process_ops *processes;
 	/* Describes the contexts that exist on the device. Strings live in d's arena. */

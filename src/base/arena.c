@@ -18,7 +18,7 @@ struct arena_chunk {
  * Chunks double in size. The first chunk fits into one page together with its own header and the
  * header of mem_alloc().
  */
-enum { FIRST_CHUNK = 4096 - 64 - 32, LARGEST_CHUNK = 1 << 20 };
+enum { FIRST_CHUNK = 4096 - 64 - 32, MAX_CHUNK = 1 << 20 };
 
 /* Bytes after each block that AddressSanitizer watches. */
 enum { REDZONE = WITH_ASAN ? 16 : 0 };
@@ -44,8 +44,8 @@ static void add_chunk(struct arena *a, size_t bytes)
 {
 	size_t size = a->chunks ? a->size * 2 : FIRST_CHUNK;
 
-	if (size > LARGEST_CHUNK)
-		size = LARGEST_CHUNK;
+	if (size > MAX_CHUNK)
+		size = MAX_CHUNK;
 	if (size < bytes)
 		size = bytes;
 	struct arena_chunk *c = refuse_for_test() ? NULL : mem_alloc(sizeof(*c) + size, MEM_MODEL);

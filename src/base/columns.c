@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { FEWEST_COLUMNS = 40, MOST_COLUMNS = 10000 };
+enum { MIN_COLUMNS = 40, MAX_COLUMNS = 10000 };
 
 int columns_wanted(void)
 {
@@ -20,7 +20,7 @@ int columns_wanted(void)
 		n = w.ws_col;
 	if (n <= 0)
 		return 0;
-	return n < FEWEST_COLUMNS ? FEWEST_COLUMNS : n > MOST_COLUMNS ? MOST_COLUMNS : (int)n;
+	return n < MIN_COLUMNS ? MIN_COLUMNS : n > MAX_COLUMNS ? MAX_COLUMNS : (int)n;
 }
 
 int columns_of(const char *s)

@@ -324,13 +324,20 @@ static bool is_choice(const struct field *f)
 	return f->choices && (f->type == F_ENUM || f->type == F_STRING);
 }
 
+/* A limit of the field: integers without an exponent. */
+static const char *limit_text(const struct field *f, double v, struct arena *a)
+{
+	return fabs(v) < 1e15 && (f->type == F_INT || f->type == F_INTS) ? arena_printf(a, "%.0f", v)
+									 : str_double(a, v);
+}
+
 static const char *takes_number(const struct field *f, const char *what, struct arena *a)
 {
 	if (!(f->min < f->max))
 		return what;
 	if (isinf(f->max))
-		return arena_printf(a, "%s, at least %s", what, str_double(a, f->min));
-	return arena_printf(a, "%s from %s to %s", what, str_double(a, f->min), str_double(a, f->max));
+		return arena_printf(a, "%s, at least %s", what, limit_text(f, f->min, a));
+	return arena_printf(a, "%s from %s to %s", what, limit_text(f, f->min, a), limit_text(f, f->max, a));
 }
 
 const char *field_takes(const struct field *f, struct arena *a)

@@ -422,12 +422,12 @@ static int read_all(int fd, int store, const char *path, size_t most, struct fil
  */
 static int inherited_pipe(int fd)
 {
-	enum { MOST = 1024 };
+	enum { MAX_DESCRIPTORS = 1024 };
 	struct stat st, other;
 
 	if (fstat(fd, &st) != 0 || !S_ISFIFO(st.st_mode))
 		return -1;
-	for (int i = 0; i < MOST; i++)
+	for (int i = 0; i < MAX_DESCRIPTORS; i++)
 		if (i != fd && fstat(i, &other) == 0 && other.st_dev == st.st_dev &&
 		    other.st_ino == st.st_ino && (fcntl(i, F_GETFL) & O_ACCMODE) == O_RDONLY)
 			return i;

@@ -8,10 +8,9 @@
 #include <stdint.h>
 
 /*
- * The bytes of a file, read-only. Regular files are mapped. Pipes and standard input ("-") are read
- * into memory. A pipe that has a name is refused if no program opens it to write within a second,
- * and a device that has nothing to read at once is refused, too: a name must not make us wait. Afterwards standard input is replaced by a file with the same content, so that
- * another process can read it again.
+ * The bytes of a file, read-only. Regular files are mapped. Pipes and standard input ("-") are read into memory. A pipe that has a name is
+ * refused if no program opens it to write within a second, and a device that has nothing to read at once is refused, too: a name must not make
+ * us wait. Afterwards standard input is replaced by a file with the same content, so that another process can read it again.
  */
 struct file_map {
 	const unsigned char *data;
@@ -49,8 +48,8 @@ enum code file_mapped_at(const void *address);
 void file_release(const void *p, size_t n);
 
 /*
- * For a file of which only heads are read, as its data are written elsewhere. Otherwise most of a large file that is in the page
- * cache would count as our memory: a fault maps the pages around, up to 2 MiB of them. Huge pages are turned off for the mapping, and
+ * For a file whose bulk data are not read, only copied elsewhere. Otherwise most of a large file that is in the page cache would
+ * count as our memory: a fault maps the pages around, up to 2 MiB of them. Huge pages are turned off for the mapping, and
  * file_pass() gives back what a reader has passed over.
  */
 void file_map_lean(const struct file_map *m);
@@ -65,7 +64,7 @@ void file_pass(const void *p, size_t n);
  * mapping, from front to back, and never moves; file_pass() gives memory back.
  */
 struct file_spill {
-	struct file_map map; /* data and size are those of the room; so many bytes are taken: */
+	struct file_map map; /* data and size are those of the whole block; bytes that are taken: */
 	size_t used;
 	size_t ready; /* of these the disk has been asked for */
 	int fd;
@@ -85,6 +84,7 @@ void file_spill_close(struct file_spill *s);
  * until file_commit() gives it its name. "-" means stdout.
  */
 struct file_out;
+/* Returns NULL, with a finding of this code, if it cannot be created. It ends by file_commit() or file_abort(), which free it. */
 struct file_out *file_create(const char *path, enum code code, struct diag *d);
 /* an error is remembered and reported by file_commit() */
 void file_write(struct file_out *f, const void *p, size_t n);
@@ -94,7 +94,7 @@ int file_commit(struct file_out *f, struct diag *d); /* flush, fsync, rename; fr
  * enough. file_commit() does so for "-".
  */
 _Noreturn void file_reader_gone(void);
-void file_abort(struct file_out *f);
+void file_abort(struct file_out *f); /* removes what was written; frees f */
 /* Opens a file to add lines to, emptied first if `anew` is set; returns -1 and sets errno if it cannot. Nobody waits for a pipe's reader. */
 int file_open_lines(const char *path, bool anew);
 int file_make_dir(const char *path, enum code code, struct diag *d); /* and its parents; may exist */

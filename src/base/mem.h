@@ -60,7 +60,7 @@ void mem_note(enum mem_kind kind, enum mem_purpose purpose, int64_t bytes);
 
 struct mem_count mem_count(enum mem_kind kind, enum mem_purpose purpose);
 /*
- * Ends the program with E-MEMORY because the system refused so many bytes, for callers that have no
+ * Ends the program with E-MEMORY because the system refused `bytes` bytes, for callers that have no
  * way to return an error. `say` of mem_on_refusal() reports it, if set; it must not allocate.
  */
 _Noreturn void mem_refused(size_t bytes);

@@ -36,7 +36,7 @@
 
 enum {
 	MAX_THREADS = 512,
-	MAX_SHARES = 64,       /* of threads beyond so many, several have one share */
+	MAX_SHARES = 64,       /* if there are more threads, several have one share */
 	CACHE_LINE = 64,       /* bytes */
 	SPIN_MAX = 250 * 1000, /* ns */
 	SPIN_MIN = 2 * 1000,
@@ -405,7 +405,7 @@ static void team_barrier(void)
 	uint32_t phase = atomic_load(&pool.barrier.value);
 	if (self.depth != 1 || threads == 1)
 		return;
-	/* workers that sleep would never come to the barrier, and the caller can do their parts only behind its own */
+	/* wake sleeping workers: they must reach the barrier, and the caller could run their parts only after its own */
 	if (self.holds && pool.unwoken) {
 		wake_workers();
 		pool.unwoken = false;

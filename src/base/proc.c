@@ -89,18 +89,6 @@ uint64_t proc_available(void)
 	return (uint64_t)kb * 1024 < group ? (uint64_t)kb * 1024 : group;
 }
 
-uint64_t proc_rss(int pid)
-{
-	int fd = proc_open(pid);
-	uint64_t rss = 0, unshared;
-
-	if (!proc_sample(fd, &rss, &unshared))
-		rss = 0;
-	if (fd >= 0)
-		close(fd);
-	return rss;
-}
-
 /* For each key, sums the values of the lines `KEY: N kB` of a file in /proc/PID. */
 static bool sum_lines(int pid, const char *file, const char *const *keys, uint64_t *sums)
 {
@@ -201,7 +189,7 @@ uint64_t proc_waited(void)
 
 /* ---- sampling how long each thread waited for a core */
 
-enum { MOST_THREADS = 256 };
+enum { MAX_WAITING_THREADS = 256 };
 
 static const uint64_t WAKE_NS = 5000; /* nanoseconds that a wake-up takes on a free core */
 
@@ -213,7 +201,7 @@ struct thread_wait {
 
 struct proc_waits {
 	size_t n;
-	struct thread_wait thread[MOST_THREADS]; /* the caller's first */
+	struct thread_wait thread[MAX_WAITING_THREADS]; /* the caller's first */
 };
 
 static bool read_wait(int fd, uint64_t *waited, uint64_t *slices)
@@ -241,7 +229,7 @@ static void watch_thread(struct proc_waits *w, const char *id)
 	char path[320];
 	struct thread_wait *t = &w->thread[w->n];
 
-	if (w->n == MOST_THREADS)
+	if (w->n == MAX_WAITING_THREADS)
 		return;
 	snprintf(path, sizeof(path), "/proc/self/task/%s/schedstat", id);
 	t->fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -28,9 +28,6 @@ bool proc_memory(int pid, struct proc_memory *m);
  */
 uint64_t proc_available(void);
 
-/* Returns the resident bytes from statm, or 0 if unknown. Takes a few microseconds. */
-uint64_t proc_rss(int pid);
-
 /*
  * Sample the memory of a process often. proc_open() opens the statm file of the process once and
  * returns its descriptor, which the caller closes, or -1 if the file cannot be opened.
@@ -75,7 +72,7 @@ struct proc_faults {
 bool proc_faults(int pid, struct proc_faults *f);
 
 /*
- * Returns the joules that the processors' packages have used, by the counters of powercap (RAPL), which begin anew at *range; or -1
+ * Returns the joules that the processors' packages have used, by the counters of powercap (RAPL), which wrap around at *range; or -1
  * if the machine does not tell, or only tells root. INFER_POWERCAP names another folder, for tests.
  */
 double proc_energy(double *range);

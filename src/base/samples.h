@@ -17,7 +17,7 @@ struct samples {
 /* Appends x. Returns false, without a change, if there is no memory. */
 bool samples_push(struct samples *s, double x);
 /*
- * Makes room for so many more numbers, which samples_push() then takes for certain: lists whose numbers belong together are
+ * Reserves memory for `more` more numbers, which samples_push() then takes for certain: lists whose numbers belong together are
  * reserved together first. Returns false if there is no memory.
  */
 bool samples_reserve(struct samples *s, size_t more);

@@ -102,13 +102,6 @@ struct stats stats_of(const double *v, size_t n)
 	return s;
 }
 
-size_t stats_outlier(const double *v, size_t n, const struct stats *s, size_t from)
-{
-	while (from < n && !is_outlier(v[from], s))
-		from++;
-	return from < n ? from : n;
-}
-
 /* ---- bootstrap */
 
 size_t stats_block_length(size_t n)
@@ -293,7 +286,7 @@ static struct estimate mean_of_groups(double *v, size_t n, size_t group)
 struct interval stats_paired_ratio(const double *a, const double *b, size_t n, size_t group,
 				   double level)
 {
-	enum { FEWEST_GROUPS = 3 };
+	enum { MIN_GROUPS = 3 };
 	struct interval i = {NAN, NAN, NAN};
 	double *ratio = calloc(n + 1, sizeof(*ratio));
 
@@ -303,7 +296,7 @@ struct interval stats_paired_ratio(const double *a, const double *b, size_t n, s
 	if (sorted) {
 		struct estimate e = trimmed_mean(sorted, n), of_groups = {0};
 		double value = e.value;
-		if (group > 1 && n / group >= FEWEST_GROUPS)
+		if (group > 1 && n / group >= MIN_GROUPS)
 			of_groups = mean_of_groups(ratio, n, group);
 		if (of_groups.error > GROUPS_DIFFER * e.error)
 			e = of_groups;

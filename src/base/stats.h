@@ -36,11 +36,6 @@ double *stats_sorted(const double *v, size_t n);
 double stats_quantile(const double *sorted, size_t n, double q);
 /* Returns the quantile of values in any order. */
 double stats_quantile_of(const double *v, size_t n, double q);
-/*
- * Returns the index of the first outlier at or after index `from` among values in the order of
- * measurement, or n if there is none.
- */
-size_t stats_outlier(const double *v, size_t n, const struct stats *s, size_t from);
 
 /*
  * Parameters of the circular block bootstrap (Politis and Romano 1992), which computes the

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The driver of `infer check`: asks each check in turn whether it applies, opens what it needs once, and runs it. */
 #include "check/check.h"
+#include "base/str.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -26,6 +27,11 @@ const struct check *const checks[] = {
 	NULL};
 
 /* ---- services for checks */
+
+const char *check_weights_text(struct arena *a, uint64_t n, int64_t bytes)
+{
+	return n ? arena_printf(a, "%s of %s", str_many(a, n, "weight"), str_bytes(a, bytes)) : "no weights";
+}
 
 void check_say(struct check_context *c, const char *format, ...)
 {

@@ -149,7 +149,7 @@ struct check_context {
 	const struct tensor **out; /* copies of the first run's outputs, in the arena, indexed by position */
 	uint32_t nout;
 	enum check_need opened; /* the last of the needs that the driver has tried to provide */
-	/* findings that a run with other sizes must confirm, in the order of `suspects`: see check/pinned.h */
+	/* findings that a run with other sizes must confirm, in the order of `suspects`: see check/fixed_size.h */
 	struct diag suspected;
 	struct suspect *suspects;
 	size_t nsuspects;
@@ -173,6 +173,8 @@ void check_end(struct check_context *c);
 
 /* ---- services for checks */
 
+/* "341 weights of 2.1 MiB", or "no weights", in the arena. */
+const char *check_weights_text(struct arena *a, uint64_t n, int64_t bytes);
 /* Sets the line of the running check in the report. The last call wins. */
 void check_say(struct check_context *c, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

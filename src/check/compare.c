@@ -3,7 +3,7 @@
 #include "base/str.h"
 #include "check/check.h"
 #include "check/compare_bodies.h"
-#include "check/comparison.h"
+#include "check/compare.h"
 #include "check/distance.h"
 #include "check/pair.h"
 #include "check/pair_sides.h"

@@ -4,7 +4,7 @@
  * of the graph at a time, so that no more of them are held than twice the largest one or 64 MiB; our run of the same inputs
  * is repeated for each segment and compared as it makes its values.
  */
-#include "check/comparison.h"
+#include "check/compare.h"
 
 #include "backend/evaluate.h"
 #include "base/hash.h"

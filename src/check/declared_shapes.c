@@ -4,7 +4,7 @@
  * accident: a batch of 1 although the input's batch is free, or a Reshape to the sizes of the example input. These
  * are suspicions until a run with another size has been tried (pinned.c).
  */
-#include "check/pinned.h"
+#include "check/fixed_size.h"
 #include "base/hash.h"
 #include "base/str.h"
 
@@ -118,7 +118,7 @@ static int64_t find_later_type(const struct shapes *x, const struct node *n, str
 	return -1;
 }
 
-/* The first version of n's operator, after its own, whose input i takes the type; 0 if there is none. */
+/* Returns the first later version of n's operator whose input i accepts the type; 0 if there is none. */
 static int since_which_takes(const struct node *n, uint32_t i, struct type type)
 {
 	for (int version = n->op->since + 1; version <= op_named(op_qualified(n->op))->since;
@@ -222,7 +222,7 @@ static void suspect(struct shapes *x, int64_t dim, int64_t fixed, int32_t output
 				  .batch = f->code == E_MODEL_BATCH};
 
 	if (s.dim)
-		suspect_pinned(x->c, &s, f);
+		suspect_fixed_size(x->c, &s, f);
 }
 #define SUSPECT(x, code_, dim, fixed, output, ...)                                                 \
 	suspect((x), (dim), (fixed), (output),                                                     \
@@ -397,8 +397,7 @@ static int run_shape(struct check_context *c)
 	}
 	check_output_batch(&x);
 	const char *shapes = str_many(&x.a, x.compared, "declared shape");
-	check_say(c, "%s agree%s with inference or say%s nothing", shapes,
-		  x.compared == 1 ? "s" : "", x.compared == 1 ? "s" : "");
+	check_say(c, "%s, none of which contradicts the inferred one", shapes);
 	if (check_found(c, E_MODEL_DECLARED))
 		check_say(c, "of %s", shapes);
 	arena_free(&x.a);

@@ -53,7 +53,7 @@ static int run_device(struct check_context *c)
 		  str_many(&a, report.nsteps, "step"),
 		  report.whole
 			  ? ""
-			  : ", the rest is planned when these have made the data that it depends on");
+			  : ", the others depend on data and are planned during the run");
 	arena_free(&a);
 	return 0;
 }

@@ -46,9 +46,9 @@ static int run_fold(struct check_context *c)
 	}
 	if (nodes)
 		NOTE(d, E_MODEL_FOLD,
-		     .message = fmt(d, "%" PRIu32 " node%s depend%s on constants only, up to %s",
-				    nodes, nodes > 1 ? "s" : "", nodes > 1 ? "" : "s",
-				    check_name_list(&ends)));
+		     .message = fmt(d, "%" PRIu32 " node%s depend%s on constants only%s%s", nodes,
+				    nodes > 1 ? "s" : "", nodes > 1 ? "" : "s",
+				    ends.n ? ", up to " : "", ends.n ? check_name_list(&ends) : ""));
 	if (nodes)
 		check_say(c, "%s on constants only",
 			  nodes == 1 ? "1 node depends"

@@ -6,7 +6,6 @@
 #include "check/check.h"
 #include "base/hash.h"
 #include "base/str.h"
-#include "session/model_report.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -388,7 +387,7 @@ static int run_graph(struct check_context *c)
 		report_order(&w, g);
 	report_duplicate_names(&w, g);
 	report_unnamed_dims(&w, g);
-	report_each(g, check_node_alone, &w);
+	graph_each_node(g, check_node_alone, &w);
 	const char *text =
 		fmt(d, "%zu node%s change%s nothing: %s", w.identity.n, w.identity.n > 1 ? "s" : "",
 		    w.identity.n > 1 ? "" : "s", check_name_list(&w.identity));

@@ -9,7 +9,8 @@ static double median(const double *v, size_t n)
 /*
  * The first 40 % of the readings are ignored, as arenas fill up during them. The later readings show a leak if its
  * trend is significant and lasts to the end, that is, the trend of its second half points up as well. A series with
- * noise must also have grown by more than the noise.
+ * noise must also have grown by more than the noise. The edges that are compared, an eighth of the readings each, are
+ * medians, so that single readings do not count; without noise, growth of up to a page (4,096 bytes) is no growth.
  */
 void growth_judge(struct series *s, double noise)
 {
@@ -17,7 +18,7 @@ void growth_judge(struct series *s, double noise)
 	const double *tail = s->v + skip;
 
 	s->verdict = GROWTH_NONE;
-	if (s->n < GROWTH_LEAST)
+	if (s->n < GROWTH_MIN_READINGS)
 		return;
 	s->trend = stats_trend(NULL, tail, n, 0.99);
 	s->grown = s->v[s->n - 1] - s->v[0];

@@ -10,8 +10,10 @@
 enum growth { GROWTH_NONE, GROWTH_FLAT, GROWTH_LEAK };
 
 enum {
-	GROWTH_LEAST = 30, /* minimum number of readings; fewer readings cannot show a trend */
-	/* GROWTH_NOISE, GROWTH_HEAP and GROWTH_DRIVER below are values of `noise` for growth_judge, in bytes. */
+	GROWTH_MIN_READINGS = 30, /* minimum number of readings; fewer readings cannot show a trend */
+
+	/* The other three are values of `noise` for growth_judge, in bytes. */
+
 	/* noise of a process's memory, whose page counts the kernel updates in batches per thread */
 	GROWTH_NOISE = 512 * 1024,
 	/*

@@ -76,7 +76,7 @@ static void check_finite(const struct look *x)
 	struct diag *d = x->c->d;
 	bool asked = false;
 
-	report_each(x->g, mark_nan_aware, &asked);
+	graph_each_node(x->g, mark_nan_aware, &asked);
 	if (x->s.nans && !asked)
 		FAIL(d, E_INPUT_RANGE, .slot = slot_of(x),
 		     .message = fmt(
@@ -218,14 +218,15 @@ static const char *const twice_hint = "it seems to be scaled twice: leave scale=
  */
 static bool check_trained_scale(const struct look *x)
 {
-	const double MOST = 20, LEAST = 1.0 / 30, SMALL = 0.02;
+	const double MAX_RATIO = 20, MIN_RATIO = 1.0 / 30, SMALL_VALUES = 0.02;
 	struct scale_evidence e;
 	struct diag *d = x->c->d;
 
 	if (!measure_scale(x->g, x->v, x->in->tensor, &e))
 		return false;
-	bool small = e.ratio < LEAST && e.ratio > 0 && fmax(fabs(x->s.min), fabs(x->s.max)) < SMALL;
-	if (e.ratio <= MOST && !small)
+	bool small = e.ratio < MIN_RATIO && e.ratio > 0 &&
+		     fmax(fabs(x->s.min), fabs(x->s.max)) < SMALL_VALUES;
+	if (e.ratio <= MAX_RATIO && !small)
 		return true;
 	const char *where = e.conv ? fmt(d, " behind Conv '%s'", check_node(e.conv)) : "";
 	report_scale(
@@ -289,7 +290,7 @@ static void check_scale(const struct look *x)
 	}
 	if (!looks_like_sound(x))
 		return;
-	report_each(x->g, mark_scaling_of_sound, &scaled);
+	graph_each_node(x->g, mark_scaling_of_sound, &scaled);
 	if (!scaled)
 		report_scale(x,
 			     fmt(d,
@@ -454,7 +455,8 @@ static int run_input(struct check_context *c)
 	report_zeros(c, &z);
 	if (made_up && given)
 		report_made_up(c, str_get(&names), made_up);
-	check_say(c, "%zu input%s%s", n, n == 1 ? " fits" : "s fit",
+	check_say(c, "%s%s%s", n ? str_count(&c->arena, (int64_t)n) : "the model has no inputs",
+		  !n ? "" : n == 1 ? " input fits" : " inputs fit",
 		  !made_up ? ""
 		  : given  ? ", some generated"
 		  : n == 1 ? ", generated"
@@ -473,13 +475,13 @@ const struct check check_input = {
 /* Whether a picture's values are far beyond -1 to 1 and a few deviations, so that the user gave it without a scale. */
 static bool is_raw_picture(const struct input_info *in)
 {
-	const double LARGEST_SCALED = 64;
+	const double MAX_SCALED = 64;
 
 	return in->picture && (T_BIT(tensor_dtype(in->tensor)) & T_FLOATS_BF) &&
-	       report_statistics(in->tensor).max > LARGEST_SCALED;
+	       report_statistics(in->tensor).max > MAX_SCALED;
 }
 
-/* What to write for a model of Ultralytics, whose metadata have the size, "[320, 320]", and what it finds. */
+/* The hint for models of Ultralytics: their metadata hold the size, "[320, 320]", and the task. */
 static const char *ultralytics_hint(const struct model *m, const struct input_info *in, struct diag *d)
 {
 	int h = 0, w = 0;

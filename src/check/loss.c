@@ -6,7 +6,7 @@
 
 enum { MAXABS_EXPONENT = 8 };
 /* Probabilities below this count as this: ln 0 would make one element that underflows the whole loss. */
-static const double LEAST = 1e-12;
+static const double MIN_PROBABILITY = 1e-12;
 
 static double maxabs(const float *y, const float *r, int64_t n, float *slope)
 {
@@ -106,9 +106,9 @@ static double row_kl(const float *y, const float *r, int64_t n, bool probabiliti
 	for (int64_t i = 0; i < n; i++) {
 		double p = probabilities ? (double)r[i] : exp((double)r[i] - lr);
 		double q = probabilities ? (double)y[i] : exp((double)y[i] - ly);
-		sum += p > 0 ? p * log(fmax(p, LEAST) / fmax(q, LEAST)) : 0;
+		sum += p > 0 ? p * log(fmax(p, MIN_PROBABILITY) / fmax(q, MIN_PROBABILITY)) : 0;
 		if (slope)
-			slope[i] = (float)(probabilities ? -p / fmax(q, LEAST) : q - p);
+			slope[i] = (float)(probabilities ? -p / fmax(q, MIN_PROBABILITY) : q - p);
 	}
 	return sum;
 }
@@ -117,10 +117,11 @@ static double two_classes(double y, double r, bool probabilities, float *slope)
 {
 	double p = probabilities ? r : 1 / (1 + exp(-r)), q = probabilities ? y : 1 / (1 + exp(-y));
 
-	q = fmin(fmax(q, LEAST), 1 - LEAST);
+	q = fmin(fmax(q, MIN_PROBABILITY), 1 - MIN_PROBABILITY);
 	if (slope)
 		*slope = (float)(probabilities ? (q - p) / (q * (1 - q)) : q - p);
-	return p * log(fmax(p, LEAST) / q) + (1 - p) * log(fmax(1 - p, LEAST) / (1 - q));
+	return p * log(fmax(p, MIN_PROBABILITY) / q) +
+	       (1 - p) * log(fmax(1 - p, MIN_PROBABILITY) / (1 - q));
 }
 
 static double divergence(const struct tensor *y, const struct tensor *r, float *slope)
@@ -208,7 +209,8 @@ static void probe_row(const float *y, const float *r, int64_t n, bool probabilit
 	for (int64_t i = 0; i < n && !probabilities; i++)
 		along += sqrt(exp((double)y[i] - all)) * (double)to[i];
 	for (int64_t i = 0; i < n; i++) {
-		double q = probabilities ? fmax((double)y[i], LEAST) : exp((double)y[i] - all);
+		double q = probabilities ? fmax((double)y[i], MIN_PROBABILITY)
+					 : exp((double)y[i] - all);
 		double v = probabilities ? sqrt((double)r[i]) / q * (double)to[i]
 					 : sqrt(q) * (double)to[i] - q * along;
 		to[i] = (float)(v / sqrt((double)rows));
@@ -224,7 +226,7 @@ static void probe_divergence(const struct tensor *y, const struct tensor *r, flo
 
 	for (int64_t i = 0; i < rows; i++) {
 		double q = probabilities ? (double)a[i] : 1 / (1 + exp(-(double)a[i]));
-		q = fmin(fmax(q, LEAST), 1 - LEAST);
+		q = fmin(fmax(q, MIN_PROBABILITY), 1 - MIN_PROBABILITY);
 		if (n > 1)
 			probe_row(a + i * n, b + i * n, n, probabilities, rows, to + i * n);
 		else

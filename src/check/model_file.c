@@ -83,7 +83,7 @@ static void report_removed_operators(struct check_context *c)
 	struct removed x = {NULL, NULL, 0};
 	struct diag *d = c->d;
 
-	report_each(c->file->graph, find_removed, &x);
+	graph_each_node(c->file->graph, find_removed, &x);
 	if (x.op)
 		WARN(d, E_MODEL_OPSET, .node = check_node(x.first), .op = x.first->type,
 		     .message = fmt(d,
@@ -111,15 +111,15 @@ static void mark_used_domain(const struct graph *g, const struct node *n, void *
 
 /*
  * Reports imported domains without nodes as notes. Models with functions are skipped, because functions are inlined,
- * after which the domains of their nodes seem unused.
+ * after which the domains of their nodes seem unused, and so are models with errors, whose nodes did not all load.
  */
 static void report_unused_domains(struct check_context *c)
 {
 	struct domains x = {c->file, arena_new_n(&c->arena, bool, c->file->nopsets + 1)};
 
-	if (c->file->nfunctions)
+	if (c->file->nfunctions || c->d->errors)
 		return;
-	report_each(c->file->graph, mark_used_domain, &x);
+	graph_each_node(c->file->graph, mark_used_domain, &x);
 	for (size_t i = 0; i < c->file->nopsets; i++)
 		if (!x.used[i] && *c->file->opsets[i].domain)
 			NOTE(c->d, E_MODEL_OPSET,
@@ -160,10 +160,9 @@ static int run_read(struct check_context *c)
 	report_removed_operators(c);
 	report_file_size(c);
 	report_weights(m->graph, sums);
-	check_say(c, "IR %" PRId64 ", %s, %s of %s", m->ir_version,
+	check_say(c, "IR %" PRId64 ", %s, %s", m->ir_version,
 		  str_many(&c->arena, m->graph->norder, "node"),
-		  str_many(&c->arena, sums[0].tensors, "weight"),
-		  str_bytes(&c->arena, (int64_t)sums[0].bytes));
+		  check_weights_text(&c->arena, sums[0].tensors, (int64_t)sums[0].bytes));
 	return 0;
 }
 

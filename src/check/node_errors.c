@@ -2,6 +2,7 @@
 #include "check/node_errors.h"
 
 #include "base/hash.h"
+#include "base/str.h"
 #include "check/counterparts.h"
 #include "check/derivative.h"
 #include "ops/op.h"
@@ -44,8 +45,8 @@ static int count_bytes(struct node_errors *x, const struct value_copy *v)
 		return 0;
 	return FAIL(x->c->d, E_MEMORY_LIMIT,
 		    .message = "--sensitivity holds every value between the nodes at once",
-		    .expected = fmt(x->c->d, "at most %" PRId64 " bytes", limit),
-		    .actual = fmt(x->c->d, "%zu bytes so far", x->work->held));
+		    .expected = fmt(x->c->d, "at most %s bytes", str_count(&x->c->d->arena, limit)),
+		    .actual = fmt(x->c->d, "%s bytes so far", str_count(&x->c->d->arena, (int64_t)x->work->held)));
 }
 
 /* ---- what corresponds ------------------------------------------------------------------------------ */
@@ -667,7 +668,7 @@ int node_errors_run(struct node_errors *x, const struct tensor *const *in)
 
 struct backwards {
 	struct node_errors *x;
-	unsigned probes; /* so many passes begin with a random vector each, for the bends; 0: this one is for the slopes */
+	unsigned probes; /* number of passes with a random vector, for second derivatives; 0 in the pass for first ones */
 	bool *depends; /* by value: some error reaches it */
 	bool *opaque;  /* by value: an operator after it has no derivative */
 };

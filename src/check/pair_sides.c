@@ -78,12 +78,12 @@ static int parse_side(struct check_context *c, const char *s, size_t n, struct p
 		if (!k)
 			return FAIL(
 				c->d, E_OPTION,
-				.message = fmt(c->d, "--compare: '%.*s' is not a way to run a model",
-					       (int)n, s),
+				.slot = "--compare",
+				.message = fmt(c->d, "'%.*s' is not a way to run a model", (int)n, s),
 				.expected =
 					"two of cpu, cuda[:N], fp32, tf32, fp16, bf16, fp8, none, basic, "
 					"full, plan, noplan, or several of them joined by colons; onnxruntime; or a model, FILE.onnx",
-				.actual = fmt(c->d, "'%s'", s), .hint = likely_side(c, s));
+				.hint = likely_side(c, s));
 		at += k;
 		at += at < n; /* the colon */
 	}

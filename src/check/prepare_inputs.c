@@ -162,12 +162,22 @@ static int run_with_sizes(void *arg, const struct input_set *inputs, struct diag
 	return session_run(t->c->session, input_tensors(inputs), t->out, d);
 }
 
+/* The note about guessed sizes is out already when a run shows that other ones are needed. */
+static void note_other_sizes(struct check_context *c, const char *what,
+			     const struct input_request *before, const struct input_request *found)
+{
+	NOTE(c->d, E_DIM_DEFAULT,
+	     .message = fmt(c->d, "%s does not run with the sizes that were guessed, but with %s", what,
+			    sizes_as_options(before, found, &c->arena)));
+}
+
 bool retry_with_other_sizes(struct check_context *c, const struct diag *why, const struct tensor **out)
 {
 	struct trial_run trial = {c, out};
+	const struct input_request *before = request_generated(c, c->request);
 	struct input_set *s = sizes_may_help(why) && sizes_are_free(c->request)
-				      ? search_sizes(c->session, request_generated(c, c->request),
-						     run_with_sizes, &trial, &c->arena, &c->request)
+				      ? search_sizes(c->session, before, run_with_sizes, &trial,
+						     &c->arena, &c->request)
 				      : NULL;
 
 	if (!s)
@@ -175,6 +185,7 @@ bool retry_with_other_sizes(struct check_context *c, const struct diag *why, con
 	input_free(c->inputs);
 	c->inputs = s;
 	c->in = input_tensors(s);
+	note_other_sizes(c, "the model", before, c->request);
 	return true;
 }
 
@@ -185,11 +196,7 @@ struct input_set *guess_sizes_again(struct check_context *c, sizes_test *test, v
 		c->sizes_guessed ? search_sizes(c->session, r, test, arg, &c->arena, &found) : NULL;
 
 	if (s)
-		NOTE(c->d, E_DIM_DEFAULT,
-		     .message = fmt(
-			     c->d,
-			     "the reference does not run with the sizes that were guessed, but with %s",
-			     sizes_as_options(r, found, &c->arena)));
+		note_other_sizes(c, "the reference", r, found);
 	return s;
 }
 

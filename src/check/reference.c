@@ -5,7 +5,7 @@
 #include "check/check.h"
 #include "check/step_value.h"
 #include "io/io.h"
-#include "ir/compare.h"
+#include "ir/difference.h"
 #include "onnx/tensor_pb.h"
 
 #include <inttypes.h>
@@ -114,7 +114,7 @@ static struct finding of_reference(struct check_context *c, const struct finding
 	const char *end =
 		f->message && str_starts(f->message, input) ? strstr(f->message, unfit) : NULL;
 
-	copy.slot = fmt(c->d, "reference, read as %s", f->slot ? f->slot : "an input");
+	copy.slot = f->slot ? fmt(c->d, "reference, read as %s", f->slot) : "reference";
 	const char *option = f->hint ? strstr(f->hint, "--input ") : NULL;
 	if (option)
 		copy.hint = fmt(c->d, "%.*s--expect %s", (int)(option - f->hint), f->hint,
@@ -395,8 +395,7 @@ static bool is_permutation(const struct tensor *got, const struct tensor *want,
 	return same;
 }
 
-/* Returns a likely cause of the difference, judged by its pattern, or NULL if the pattern is not known. */
-/* Whether an input's values were made up, unasked, so that the reference can hardly be of the same ones. */
+/* Whether inputs were random without --random, so that the reference was surely made from other inputs. */
 static bool has_made_up_inputs(const struct check_context *c)
 {
 	for (uint32_t i = 0; c->inputs && !c->request->random.n && i < input_count(c->inputs); i++)
@@ -405,6 +404,7 @@ static bool has_made_up_inputs(const struct check_context *c)
 	return false;
 }
 
+/* Returns a likely cause of the difference, judged by its pattern, or NULL if the pattern is not known. */
 static const char *likely_cause(struct check_context *c, const struct tensor *got,
 				const struct tensor *want, const struct difference *f,
 				const struct tolerance *t)

@@ -2,7 +2,7 @@
 #include "check/repeat.h"
 
 #include "base/pool.h"
-#include "plan/again.h"
+#include "plan/step_repeat.h"
 
 static void *alloc_host(struct repetition *r, size_t bytes)
 {
@@ -178,7 +178,7 @@ int repeat_run(struct repetition *r, struct diag *d)
 {
 	if (!set_outputs(r))
 		return -(int)E_MEMORY;
-	struct again again = {r->in, r->out, r, alloc_output, output_arena, NULL};
+	struct step_repeat again = {r->in, r->out, r, alloc_output, output_arena, NULL};
 
 	if (r->afterwards && r->call->step->workspace) {
 		again.workspace = alloc_host(r, r->call->step->workspace);
@@ -186,5 +186,5 @@ int repeat_run(struct repetition *r, struct diag *d)
 			return -(int)E_MEMORY;
 	}
 	pool_limit(r->call->step->threads);
-	return step_again(r->call, &again, d);
+	return step_repeat(r->call, &again, d);
 }

@@ -5,6 +5,7 @@
  * not know what depends on data. numbers.c checks the values of the outputs.
  */
 #include "check/check.h"
+#include "base/str.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -66,9 +67,9 @@ static int report_run(struct check_context *c)
 		    g->value[g->out[i]]->info.shape.rank >= 0)
 			compare_output(c, i);
 	}
-	check_say(c, "one run in %.2f ms, %" PRIu32 " output%s of %zu bytes",
+	check_say(c, "one run in %.2f ms, %" PRIu32 " output%s of %s",
 		  (double)session_times(c->session).run / 1e6, c->nout, c->nout == 1 ? "" : "s",
-		  bytes);
+		  str_bytes(&c->arena, (int64_t)bytes));
 	return 0;
 }
 

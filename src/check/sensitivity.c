@@ -36,7 +36,6 @@ struct sensitivity {
 	struct pair pair; /* only the names and configurations of its sides */
 	struct node_errors errors;
 	size_t *rank;		       /* numbers of errors.node, worst first */
-	size_t confirmed;	       /* the first ones of rank are in the order of undoing */
 	double left[MAX_EXCLUDED + 1]; /* sum over the inputs of the loss with the first k undone together */
 	size_t excluded, steps; /* how many to exclude; entries of `left` after the first */
 	const char **exclude;	/* names for the list */
@@ -84,23 +83,23 @@ static int check_options(struct check_context *c)
 
 	if (!o->sensitivity && o->exclude_list)
 		return FAIL(c->d, E_OPTION, .slot = "--exclude-list",
-			    .message = "--exclude-list needs --sensitivity");
+			    .message = "it needs --sensitivity");
 	if (o->metric == METRIC_KL && !o->sensitivity)
-		return FAIL(c->d, E_OPTION, .slot = "--metric",
-			    .message = "--metric kl needs --sensitivity",
+		return FAIL(c->d, E_OPTION, .slot = "--metric kl",
+			    .message = "it needs --sensitivity",
 			    .hint = "references are compared by maxabs, cosine or l2");
 	if (!o->sensitivity)
 		return 0;
 	if (pair_sides_ort(o->compare))
 		return FAIL(c->d, E_OPTION, .slot = "--sensitivity",
-			    .message = "--sensitivity cannot take ONNX Runtime as its reference",
+			    .message = "ONNX Runtime cannot be its reference",
 			    .expected = "--compare FILE.onnx, the model before it was quantized",
 			    .actual = "--compare onnxruntime");
 	if (o->compare)
 		return pair_sides_parse(c, o->compare, &p);
 	if (!is_short(c->config->precision))
 		return FAIL(c->d, E_OPTION, .slot = "--sensitivity",
-			    .message = "--sensitivity has nothing to compare",
+			    .message = "there is nothing to compare with",
 			    .expected = "--compare FILE.onnx with the model before it was quantized, or "
 					"--precision fp16, bf16 or fp8",
 			    .actual = c->config->precision == PRECISION_FP32
@@ -248,8 +247,8 @@ static int by_share(const void *a, const void *b)
 }
 
 /*
- * What undoing the node has found to spare, by the better of both ways: a large error makes those after it clip, which are kept if the
- * node alone is undone, and if all after a small error is quantized anew, the roundings that fall otherwise hide it.
+ * The larger loss reduction of the two ways to undo the node. Undoing it alone misses a large error, because clipping that it causes in
+ * later nodes is kept; quantizing all later nodes anew hides a small one, because their roundings change as well.
  */
 static double spared(const struct node_error *e)
 {
@@ -258,7 +257,7 @@ static double spared(const struct node_error *e)
 	return a > b ? a : b;
 }
 
-/* What undoing has found to spare most comes first, then what was not undone by its share, then what is better left as it is. */
+/* The order: nodes whose undoing helped, then nodes that were not undone, by their share, then nodes whose undoing hurt. */
 static int undone_group(const struct node_error *e)
 {
 	return !e->tried && !e->rerun ? 1 : spared(e) > 0 ? 0 : 2;
@@ -298,34 +297,36 @@ static void rank_nodes(struct sensitivity *s)
 
 /* ---- undoing --------------------------------------------------------------------------------------- */
 
+typedef int undo_way(struct node_errors *, const size_t *which, size_t n, double *loss);
+
+/* Undoes node i in one way, and adds by how much the loss falls to *gain. *failed: that is not possible, and not tried again. */
+static int undo_by(struct sensitivity *s, size_t i, undo_way *undo, bool *failed, bool *done,
+		   double *gain)
+{
+	double loss = 0, before = 0;
+
+	if (*failed)
+		return 0;
+	int err = undo(&s->errors, &i, 1, &loss);
+	err = err ? err : node_errors_undo(&s->errors, NULL, 0, &before);
+	*failed = err == -(int)E_OP_UNSUPPORTED;
+	*done = !*failed;
+	*gain += before - loss;
+	return *failed ? 0 : err;
+}
+
 static int undo_node(struct sensitivity *s, size_t i)
 {
 	struct node_error *e = &s->errors.node[i];
-	double loss = 0, before = 0;
 
-	if (e->failed)
-		return 0;
-	int err = node_errors_undo(&s->errors, &i, 1, &loss);
-	err = err ? err : node_errors_undo(&s->errors, NULL, 0, &before);
-	e->failed = err == -(int)E_OP_UNSUPPORTED;
-	e->tried = !e->failed;
-	e->undone += before - loss;
-	return e->failed ? 0 : err;
+	return undo_by(s, i, node_errors_undo, &e->failed, &e->tried, &e->undone);
 }
 
 static int rerun_node(struct sensitivity *s, size_t i)
 {
 	struct node_error *e = &s->errors.node[i];
-	double loss = 0, before = 0;
 
-	if (e->refused)
-		return 0;
-	int err = node_errors_requantize(&s->errors, &i, 1, &loss);
-	err = err ? err : node_errors_undo(&s->errors, NULL, 0, &before);
-	e->refused = err == -(int)E_OP_UNSUPPORTED;
-	e->rerun = !e->refused;
-	e->requantized += before - loss;
-	return e->refused ? 0 : err;
+	return undo_by(s, i, node_errors_requantize, &e->refused, &e->rerun, &e->requantized);
 }
 
 /*

@@ -8,7 +8,7 @@
 #include "check/pair_sides.h"
 #include "check/prepare_inputs.h"
 #include "check/trial_sizes.h"
-#include "ir/compare.h"
+#include "ir/difference.h"
 
 #include <inttypes.h>
 

@@ -5,7 +5,7 @@
  */
 #include "base/str.h"
 #include "check/check.h"
-#include "session/state.h"
+#include "session/stepper.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -60,7 +60,8 @@ static int fail_unknown_dim(struct check_context *c, const struct trial_sizes *s
 
 /*
  * Adds the sizes to try for one dimension: twice the current size, the size plus 1, half the size, and, for models
- * whose strides or patches must divide the size, 64, 224, and the current size plus 32.
+ * whose strides or patches must divide the size, the current size plus 32, 64 (a multiple of usual strides up to 64), and 224
+ * (ImageNet's size, which patches of 14, 16, 28 and 32 divide).
  */
 static void add_common_sizes(struct check_context *c, struct trial_sizes *s, const struct free_dim *f)
 {

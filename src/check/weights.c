@@ -5,7 +5,6 @@
 #include "base/hash.h"
 #include "base/str.h"
 #include "onnx/weights.h"
-#include "session/model_report.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -242,7 +241,7 @@ static int run_weights(struct check_context *c)
 		return 0;
 	w.seen.arena = w.wide.arena = w.tiny.arena = &w.a;
 	check_weights_of(&w, c->file->graph);
-	report_each(c->file->graph, check_scales, &w);
+	graph_each_node(c->file->graph, check_scales, &w);
 	report_denormals(&w);
 	if (w.wide.n)
 		WARN(d, E_WEIGHT_F64,
@@ -251,8 +250,7 @@ static int run_weights(struct check_context *c)
 	if (w.ones > 1 && w.ones == w.scales)
 		WARN(d, E_QUANT_RANGE,
 		     .message = fmt(d, "all %zu scales of activations are exactly 1", w.scales));
-	check_say(c, "%s of %s", str_many(&w.a, w.tensors, "weight"),
-		  str_bytes(&w.a, (int64_t)w.bytes));
+	check_say(c, "%s", check_weights_text(&w.a, w.tensors, (int64_t)w.bytes));
 	arena_free(&w.a);
 	return 0;
 }

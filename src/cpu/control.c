@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control-flow operators on the CPU. backend/turns.inc implements If, Loop and Scan; this file defines the functions
- * that turns.inc declares, for values in host memory. SequenceMap is implemented here.
+ * Control-flow operators on the CPU. backend/control_flow.inc implements If, Loop and Scan; this file defines the functions
+ * that control_flow.inc declares, for values in host memory. SequenceMap is implemented here.
  */
+#include "base/str.h"
 #include "cpu/math/move.h"
 
-/* Memory of a held value, which outlives an iteration of the body (struct held in backend/turns.inc). */
-struct room {
+/* Memory of a held value, which outlives an iteration of the body (struct held in backend/control_flow.inc). */
+struct held_memory {
 	void *data;
 	size_t bytes;
 	struct arena arena; /* used instead of data for strings, sequences, ... */
@@ -17,7 +18,7 @@ struct room {
  */
 struct heap {
 	char *data;
-	size_t used, room;
+	size_t used, capacity;
 	struct arena text;
 };
 struct cut {
@@ -26,7 +27,7 @@ struct cut {
 	char *copy; /* all elements of the input, with the scanned axis in front */
 };
 
-#include "backend/turns.inc"
+#include "backend/control_flow.inc"
 
 /* ---- values that outlive an iteration of the body ------------------------------------------------ */
 
@@ -37,7 +38,7 @@ static void held_set(struct held *h, const struct site *s)
 
 static int hold(const struct call *c, struct held *h, const struct tensor *t)
 {
-	struct room *r = &h->room;
+	struct held_memory *r = &h->memory;
 
 	if (t->type.kind != V_TENSOR || t->type.dtype == DT_STRING) {
 		arena_free(&r->arena);
@@ -64,13 +65,13 @@ static int hold(const struct call *c, struct held *h, const struct tensor *t)
 
 static void held_offer(struct body *b, uint32_t i, const struct held *h)
 {
-	b->ops->place(b, i, h->room.data, h->room.bytes);
+	b->ops->place(b, i, h->memory.data, h->memory.bytes);
 }
 
 static void held_free(struct held *h)
 {
-	mem_free(h->room.data);
-	arena_free(&h->room.arena);
+	mem_free(h->memory.data);
+	arena_free(&h->memory.arena);
 	*h = (struct held){0};
 }
 
@@ -139,18 +140,21 @@ static int heap_push(const struct call *c, struct stack *s, const struct tensor 
 
 	if (!size_mul((size_t)s->size, move_size(s->type), &bytes) || !size_add(h->used, bytes, &want))
 		return call_fail(c, E_SIZE, NULL, NULL);
-	if (c->host_limit && want > c->host_limit) /* the turns of a loop have no other bound */
+	if (c->host_limit && want > c->host_limit) /* nothing else bounds the iterations of a loop */
 		return call_fail(c, E_MEMORY_LIMIT,
-				 fmt(c->diag, "at most %zu bytes; see --memory-limit", c->host_limit),
-				 fmt(c->diag, "a scan output of %zu bytes and more turns", want));
-	if (want > h->room || !h->data) {
-		size_t room = want > 2 * h->room ? want : 2 * h->room;
-		char *data = mem_alloc(room + 64, MEM_ACTIVATIONS);
+				 fmt(c->diag, "at most %s bytes; see --memory-limit",
+				     c->diag ? str_count(&c->diag->arena, (int64_t)c->host_limit) : ""),
+				 fmt(c->diag, "a scan output of %s bytes, and more iterations",
+				     c->diag ? str_count(&c->diag->arena, (int64_t)want) : ""));
+	if (want > h->capacity || !h->data) {
+		size_t capacity = want > 2 * h->capacity ? want : 2 * h->capacity;
+		char *data = mem_alloc(capacity + 64, MEM_ACTIVATIONS);
 		if (!data)
-			return call_fail(c, E_MEMORY, NULL, fmt(c->diag, "%zu bytes refused", room));
+			return call_fail(c, E_MEMORY, NULL,
+					 fmt(c->diag, "%zu bytes refused", capacity));
 		mem_move(data, h->data, h->used);
 		h->data = data;
-		h->room = room;
+		h->capacity = capacity;
 	}
 	heap_write(s, h->data + h->used, t);
 	h->used = want;
@@ -161,7 +165,7 @@ static int heap_give(const struct call *c, uint32_t i, const struct stack *s, co
 {
 	const struct heap *h = &s->heap;
 	size_t size = move_size(s->type);
-	int64_t turns = a->inner.dim[a->axis], to[MAX_RANK];
+	int64_t iterations = a->inner.dim[a->axis], to[MAX_RANK];
 	struct strided v;
 
 	if (a->plain)
@@ -172,8 +176,8 @@ static int heap_give(const struct call *c, uint32_t i, const struct stack *s, co
 	strides_of(&a->inner, to);
 	strided_set(&v, a->inner.rank, a->inner.dim, a->from, to);
 	for (int64_t o = 0; o < a->outer; o++) {
-		size_t at = (size_t)(o * turns * s->size) * size;
-		size_t first = s->reverse ? (size_t)((turns - 1) * s->size) * size : 0;
+		size_t at = (size_t)(o * iterations * s->size) * size;
+		size_t first = s->reverse ? (size_t)((iterations - 1) * s->size) * size : 0;
 		strided_copy(&v, h->data + at + first, tmp + at, size);
 	}
 	int err = move_pack(c, i, s->type, &a->y, tmp);

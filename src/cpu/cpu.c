@@ -98,7 +98,8 @@ static int cpu_alloc(struct device *device, size_t bytes, enum mem_purpose purpo
 {
 	(void)device;
 	b->ptr = mem_alloc(bytes ? bytes : 1, purpose);
-	b->bytes = b->ptr ? bytes : 0; /* a slab of so many bytes would not be asked for again */
+	b->bytes = b->ptr ? bytes
+			  : 0; /* with its size, a slab that was refused would not be asked for again */
 	if (!b->ptr)
 		return FAIL(d, E_MEMORY,
 			    .actual = fmt(d, "%zu bytes for %s", bytes, mem_purpose_name(purpose)));

@@ -17,7 +17,7 @@
 
 enum {
 	CHUNK = 64, /* channels that are computed at once */
-	LANES = 16, /* to so many the last chunk is padded */
+	LANES = 16, /* the last chunk is padded to a multiple of this */
 	MANY_POSITIONS = 784,
 	MAX_KERNEL = 7, /* rows and columns of a window */
 	MIN_BAND = 4, /* output rows of a part: parts that follow one another convert some input rows twice */
@@ -71,7 +71,7 @@ static int pack_weights(void *dst, const struct tensor *t, void *arg)
 /* ---- the kernel ------------------------------------------------------------------------------- */
 
 /* A thread's memory: the input rows of a window, a row of zeros above and below the picture, an output row. */
-struct room {
+struct band_scratch {
 	float *ring, *zeros, *y;
 	float bias[CHUNK];
 };
@@ -81,15 +81,15 @@ static size_t row_bytes(const struct depthwise *p)
 	return scratch_size((size_t)(p->width * DEPTHWISE_PITCH) * sizeof(float));
 }
 
-static float *ring_row(const struct depthwise *p, const struct room *r, int64_t i)
+static float *ring_row(const struct depthwise *p, const struct band_scratch *r, int64_t i)
 {
 	return r->ring + (size_t)(i % p->w.kernel[0]) * (row_bytes(p) / sizeof(float));
 }
 
-static struct room room_of(const struct depthwise *p, char *at)
+static struct band_scratch take_scratch(const struct depthwise *p, char *at)
 {
 	struct scratch s = {.at = at};
-	struct room r = {.ring = scratch_take(&s, (size_t)p->w.kernel[0] * row_bytes(p))};
+	struct band_scratch r = {.ring = scratch_take(&s, (size_t)p->w.kernel[0] * row_bytes(p))};
 
 	r.zeros = scratch_take(&s, row_bytes(p));
 	r.y = scratch_take(&s, scratch_size((size_t)(p->w.out[1] * CHUNK) * sizeof(float)));
@@ -97,7 +97,7 @@ static struct room room_of(const struct depthwise *p, char *at)
 	return r;
 }
 
-static void clear_pads(const struct depthwise *p, const struct room *r)
+static void clear_pads(const struct depthwise *p, const struct band_scratch *r)
 {
 	int64_t behind = p->w.begin[1] + p->w.in[1];
 
@@ -117,8 +117,8 @@ struct depthwise_run {
 };
 
 /* Computes the output rows of one band of one chunk of channels. */
-static void run_band(const struct depthwise_run *j, struct room *r, int64_t picture, int64_t chunk,
-		     int64_t band)
+static void run_band(const struct depthwise_run *j, struct band_scratch *r, int64_t picture,
+		     int64_t chunk, int64_t band)
 {
 	const struct depthwise *p = j->p;
 	const struct window *w = &p->w;
@@ -155,7 +155,7 @@ static void run_parts(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct depthwise_run *j = arg;
 	const struct depthwise *p = j->p;
-	struct room r = room_of(p, j->scratch + (size_t)thread * p->each);
+	struct band_scratch r = take_scratch(p, j->scratch + (size_t)thread * p->each);
 
 	for (int64_t i = begin; i < end; i++) {
 		int64_t chunk = i % p->chunks, rest = i / p->chunks;

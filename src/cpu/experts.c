@@ -15,7 +15,7 @@
 
 /* Rows of weights that a thread converts to float at once. */
 enum { PANEL = 32 };
-/* Up to so many tokens each product of a row is computed by itself: it is not worth while to pack the weights. */
+/* With at most this number of tokens, each product of a row is computed by itself: packing the weights would not pay. */
 enum { FEW_TOKENS = 6 };
 
 /* ---- the router -------------------------------------------------------------------------------- */

@@ -2,8 +2,8 @@
 #ifndef CPU_LINE_H
 #define CPU_LINE_H
 /*
- * infer::Conv in fp32 of one channel along a line to a few maps, as filters of signals are. oneDNN's vectors hold maps, of which
- * most are missing then, and its threads share maps or rows, of which there is one; here vectors and threads go along the line.
+ * infer::Conv in fp32 of one channel along a line to a few output channels, as filters of signals are. oneDNN vectorizes over output
+ * channels, of which there are few here, and shares them or rows, of which there is one, among threads; here both go along the line.
  */
 #include "backend/backend.h"
 

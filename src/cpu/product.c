@@ -38,10 +38,10 @@ struct linear {
 };
 
 /*
- * Values of k whose weights are all denormal or zero, as those of channels that training has let die. Their products with small
- * elements add nothing, because what is below half of the least number rounds to zero, but processors take some hundred cycles
- * for each multiplication of a denormal number. So these values stand behind the others, as a product of their own that is
- * left out unless an element is large.
+ * Rows of B that are all denormal or zero, as those of channels that died in training. Their products with small elements add
+ * nothing, because what is below half of the least number rounds to zero, but processors take some hundred cycles for each
+ * multiplication of a denormal number. So these rows are sorted to the end, as a product of their own that is skipped unless an
+ * element of A is large.
  */
 struct faint {
 	int64_t strong;	      /* number of the other values */
@@ -51,7 +51,7 @@ struct faint {
 	size_t scratch;	      /* bytes before the rows of A in that order */
 };
 
-/* What the three operators say, as infer::Gemm says it. */
+/* MatMul and Gemm as params of infer::Gemm. */
 static struct fused_gemm matmul_params(void)
 {
 	return (struct fused_gemm){.alpha = 1, .beta = 1, .act = ACT_NONE};

@@ -7,7 +7,7 @@
  * copy, that compute again what another one does, or that no output needs.
  */
 #include "diff/match.h"
-#include "ir/compare.h"
+#include "ir/difference.h"
 
 enum diff_kind {
 	DIFF_INTERFACE,	 /* inputs and outputs: names, types, shapes */

@@ -552,7 +552,7 @@ static uint32_t run_length(const struct keyed *k, uint32_t n)
 	return i;
 }
 
-/* What pair_groups does with groups of nodes of one key: pairs them in order, or only if there is as many on each side. */
+/* How pair_groups pairs nodes with equal keys: in order, only if there are as many on each side, or only if there is one. */
 enum group { GROUP_ANY, GROUP_EQUAL, GROUP_SINGLE };
 
 static void pair_groups(struct matcher *x, const uint64_t *a, const uint64_t *b,
@@ -689,6 +689,19 @@ static void pair_operands(struct matcher *x, const struct match_node *a, const s
 	}
 }
 
+/* Returns the number of the value that output `port` of a node is, or NO_MATCH if nothing of the side has it. */
+static uint32_t match_output(const struct match *m, int side, uint32_t node, uint32_t port)
+{
+	const struct match_side *s = &m->side[side];
+	const struct match_node *n = &s->node[node];
+
+	/* the values of a graph have consecutive numbers, and those of a node's outputs are its own */
+	if (port >= n->node->nout || n->node->out[port] == NO_VALUE)
+		return NO_MATCH;
+	uint32_t v = n->first_value + n->node->out[port];
+	return s->value[v].node == node ? v : NO_MATCH;
+}
+
 /* Goes out from all pairs, the inputs and the outputs, as long as neighbours become pairs. */
 static void spread(struct matcher *x, enum alike how)
 {
@@ -716,18 +729,6 @@ static void spread(struct matcher *x, enum alike how)
 				pair_users(x, &a->value[v], &b->value[w], how);
 		}
 	}
-}
-
-uint32_t match_output(const struct match *m, int side, uint32_t node, uint32_t port)
-{
-	const struct match_side *s = &m->side[side];
-	const struct match_node *n = &s->node[node];
-
-	/* the values of a graph have consecutive numbers, and those of a node's outputs are its own */
-	if (port >= n->node->nout || n->node->out[port] == NO_VALUE)
-		return NO_MATCH;
-	uint32_t v = n->first_value + n->node->out[port];
-	return s->value[v].node == node ? v : NO_MATCH;
 }
 
 /* A node in whose place another operator stands: all that it reads and at least one thing that reads it correspond. */

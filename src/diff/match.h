@@ -70,8 +70,6 @@ struct match {
  * Inputs and outputs correspond by name, and those left over by position and type.
  */
 struct match *match_models(const struct model *a, const struct model *b, struct arena *arena);
-/* Returns the number of the value that output `port` of a node is, or NO_MATCH if nothing of the side has it. */
-uint32_t match_output(const struct match *m, int side, uint32_t node, uint32_t port);
 /* Whether an operand may be exchanged with the other: of two operands of a commutative operator. */
 bool match_commutes(const struct match_node *n);
 /* Operator as people write it, with its domain unless that is ai.onnx. */

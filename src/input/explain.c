@@ -237,7 +237,7 @@ static bool guess_layout(struct guesser *g, const char *layout, bool resize)
 	return false;
 }
 
-/* Sets the free sizes so that the shape has so many elements: the first one to what the others leave, the rest to 1. */
+/* Sets the free sizes so that the shape has `count` elements: the first one to what the others leave, the rest to 1. */
 static void fill_free_sizes(struct shape *s, int64_t count)
 {
 	int first = -1;
@@ -344,7 +344,7 @@ static bool guess_typed(struct guesser *g)
 	return ok;
 }
 
-/* Sets a key back to what it is if nobody gives it. */
+/* Resets a key to its default. */
 static void clear_key(struct input_keys *k, const char *key)
 {
 	const struct input_keys none = NO_KEYS;

@@ -25,7 +25,8 @@ static int find_input(const struct input_set *s, const char *name)
 	return -1;
 }
 
-int refuse_unneeded_input(const struct model *m, const char *option, struct diag *d)
+/* Fails if the text names an input that the outputs of --output do not need: "b", "b=FILE", "b:1". */
+static int refuse_unneeded_input(const struct model *m, const char *option, struct diag *d)
 {
 	size_t n = strcspn(option, "=:");
 
@@ -126,7 +127,7 @@ static int parse_size(const char *text, int64_t *v, const char *option, struct d
 	/* 1..8, 1-8 or 1,2,4 */
 	bool range = end != text && isdigit((unsigned char)end[strspn(end, ".,-")]);
 	if (!*text || *end || *v < 0 || *v > INT64_MAX / 2)
-		return FAIL(d, E_DIM, .slot = fmt(d, "%s", option), .message = "this is no size",
+		return FAIL(d, E_DIM, .slot = fmt(d, "%s", option), .message = "wrong size",
 			    .expected = "a whole number, 0 or more", .actual = fmt(d, "'%s'", text),
 			    .hint = range && word
 					    ? fmt(d,
@@ -244,14 +245,15 @@ static int report_unknown_dim(struct input_set *s, const char *option, const cha
 	for (uint32_t k = 0; input && k < s->n; k++)
 		if (s->names[k] == input && find_dim(s, &s->in[k], dot + 1) >= 0)
 			near = arena_printf(&s->arena, "%s%s", input, dot);
-	const char *all = d && n ? input_names(&d->arena, names, n) : "none";
+	const char *all = d && n ? fmt(d, "free are: %s", input_names(&d->arena, names, n))
+				 : "the model fixes all sizes of its inputs";
 	const char *meant = near ? NULL : hint_for_word(s, name, d);
 
 	return FAIL(d, E_DIM, .slot = fmt(d, "%s", option),
 		    .message = fmt(d, "the model's inputs have no free dimension '%s'", name),
-		    .hint = near    ? fmt(d, "did you mean '%s'? free are %s", near, all)
-			    : meant ? fmt(d, "%s; free are: %s", meant, all)
-				    : fmt(d, "free are: %s", all));
+		    .hint = near    ? fmt(d, "did you mean '%s'? %s", near, all)
+			    : meant ? fmt(d, "%s; %s", meant, all)
+				    : all);
 }
 
 static int bind_dim_option(struct input_set *s, const char *text, struct diag *d)
@@ -262,7 +264,7 @@ static int bind_dim_option(struct input_set *s, const char *text, struct diag *d
 
 	if (!eq || eq == text)
 		return FAIL(d, E_DIM, .slot = fmt(d, "%s", option),
-			    .message = "it does not say which dimension has which size",
+			    .message = eq ? "no dimension is named" : "no size is given",
 			    .expected = "NAME=N or INPUT.NAME=N", .actual = fmt(d, "'%s'", text));
 	const char *name = arena_strn(&s->arena, text, (size_t)(eq - text));
 	int rc = parse_size(eq + 1, &size, option, d);
@@ -886,7 +888,7 @@ static int refuse_foreign_file(const struct input *in, const struct source *x, s
 static void doubt_mean(const struct source *x, const char *name, struct diag *d)
 {
 	const double FULL = 300,
-		     MIXED = 16; /* no training has larger pixels; between those that reach 1 and 255 */
+		     MIXED = 16; /* FULL: above the pixels of any training; MIXED: between scales of 0..1 and 0..255 */
 	const struct arithmetic *m = &x->spec.keys.math;
 	double largest = (x->item.dtype == DT_U16 ? 65535 : 255) * m->scale, mean = 0, std = 0;
 	const char *message = NULL, *hint = NULL;

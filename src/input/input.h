@@ -71,7 +71,13 @@ struct input_info {
 };
 
 struct input_set;
+/*
+ * Finds the file or the random values of each input of the model, reads the files' heads, and settles all shapes. Returns NULL, with
+ * findings, if an input is missing or does not fit in type, shape or size. The caller frees the set by input_free(); the model and
+ * the request must outlive it.
+ */
 struct input_set *input_plan(const struct model *m, const struct input_request *r, struct diag *d);
+/* Reads or makes the elements. Fails if a file ends early or holds values that the input cannot take. */
 int input_read(struct input_set *s, struct diag *d);
 /* For session_run, by position. */
 const struct tensor *const *input_tensors(const struct input_set *s);

@@ -48,8 +48,6 @@ struct input_spec {
  * Parses "[NAME=]FILE[,KEY=VALUE...]"; `names` are the n inputs of the model. Fails with
  * E-INPUT-NAME or E-INPUT-KEY.
  */
-/* Fails if the text names an input that the outputs of --output do not need: "b", "b=FILE", "b:1". */
-int refuse_unneeded_input(const struct model *m, const char *option, struct diag *d);
 int spec_parse(const char *text, const char *const *names, size_t n, struct input_spec *s,
 	       struct arena *a, struct diag *d);
 /* Returns true if the text, which is no file's name, is a value: a number, a JSON string, array, true or false. */

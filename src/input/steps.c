@@ -149,14 +149,30 @@ static const struct value *input_value(const struct parse *p, uint32_t i)
 	return p->model->graph->value[p->model->graph->in[i]];
 }
 
-/* What already makes this input in each step, for the message that two options do; NULL if nothing does. */
+#define FIND_BY_INPUT(list, n)                                                                     \
+	for (uint32_t i = 0; s && i < s->n; i++)                                                   \
+		if (s->list[i].in == in)                                                           \
+			return &s->list[i];                                                        \
+	return NULL
+
+static const struct slice *slice_of(const struct steps *s, uint32_t in)
+{
+	FIND_BY_INPUT(slice, nslice);
+}
+
+static const struct next *next_of(const struct steps *s, uint32_t in)
+{
+	FIND_BY_INPUT(next, nnext);
+}
+
+/* Returns the option that already sets this input in each step, or NULL. */
 static const char *made_by(const struct parse *p, uint32_t in)
 {
 	const struct steps *s = p->steps;
 
 	return steps_feed_of(s, in)	? "--feed"
-	       : steps_slice_of(s, in)	? "--slice"
-	       : steps_next_of(s, in)	? "--next"
+	       : slice_of(s, in)	? "--slice"
+	       : next_of(s, in)		? "--next"
 	       : steps_derive_of(s, in) ? "--derive"
 					: NULL;
 }
@@ -538,25 +554,9 @@ struct steps *steps_parse(const struct steps_request *w, const struct input_requ
 
 /* ---- positions */
 
-#define FIND_BY_INPUT(list, n)                                                                     \
-	for (uint32_t i = 0; s && i < s->n; i++)                                                   \
-		if (s->list[i].in == in)                                                           \
-			return &s->list[i];                                                        \
-	return NULL
-
 const struct feed *steps_feed_of(const struct steps *s, uint32_t in)
 {
 	FIND_BY_INPUT(feed, nfeed);
-}
-
-const struct slice *steps_slice_of(const struct steps *s, uint32_t in)
-{
-	FIND_BY_INPUT(slice, nslice);
-}
-
-const struct next *steps_next_of(const struct steps *s, uint32_t in)
-{
-	FIND_BY_INPUT(next, nnext);
 }
 
 const struct derive *steps_derive_of(const struct steps *s, uint32_t in)

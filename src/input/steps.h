@@ -4,7 +4,7 @@
 /*
  * What changes between the steps of a run that runs the model several times: outputs that come back as inputs (--feed), long
  * inputs of which each step gets a piece (--slice), tokens chosen from an output (--next), and inputs that follow from
- * the number of positions so far (--derive). This unit parses these options against a model; session/state.h executes
+ * the number of positions so far (--derive). This unit parses these options against a model; session/stepper.h executes
  * them.
  */
 #include "input/input.h"
@@ -93,9 +93,7 @@ const char *derive_word(enum derive_rule rule);
 bool steps_grows_by_name(const char *dim);
 
 const struct feed *steps_feed_of(const struct steps *s, uint32_t in);
-const struct slice *steps_slice_of(const struct steps *s, uint32_t in);
 const struct derive *steps_derive_of(const struct steps *s, uint32_t in);
-const struct next *steps_next_of(const struct steps *s, uint32_t in);
 
 /*
  * Matches a text with a pattern in which * stands for any text. *of[k], of length[k] bytes, becomes what the k-th star stands for.

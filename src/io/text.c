@@ -26,7 +26,7 @@ struct walk {
 	struct tensor *to;
 	const char **text;
 	size_t *length;
-	int64_t room; /* for so many numbers or strings, should the file have grown since the first pass */
+	int64_t room; /* numbers or strings that fit, in case the file has grown since the first pass */
 	/* JSON */
 	/*
 	 * length of the arrays at each depth of nesting; -1 until the first array of that depth has

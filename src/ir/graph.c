@@ -201,23 +201,45 @@ void graph_remove_node(struct graph *g, struct node *n)
 	n->dead = true;
 }
 
-/*
- * Fails with the names of a few nodes that the sort could not place. waits is indexed by node id and counts the
- * inputs of a node that are not yet computed.
- */
-static int report_cycle(struct graph *g, const uint32_t *waits, struct diag *d)
+/* Returns the id of a node that makes an input of n and waits as well. Each node that the sort could not place has one. */
+static uint32_t waiting_producer(const struct graph *g, const struct node *n, const uint32_t *waits)
 {
+	for (uint32_t k = 0; k < n->nin + n->ncap; k++) {
+		uint32_t p = n->in[k] == NO_VALUE ? NO_NODE : g->value[n->in[k]]->producer;
+		if (p != NO_NODE && waits[p])
+			return p;
+	}
+	return n->id;
+}
+
+/*
+ * Fails with the names of the nodes of a cycle, each of which reads what the one before it makes. waits is indexed by
+ * node id and counts the inputs of a node that are not yet computed. The sort cannot place the readers of a cycle either,
+ * so the cycle is found by a walk from readers to producers: after as many steps as there are nodes it is in one.
+ */
+static int report_cycle(struct graph *g, const uint32_t *waits, struct arena *scratch, struct diag *d)
+{
+	enum { MAX_SHOWN = 5 };
+	uint32_t *from = arena_new_n(scratch, uint32_t, g->nnodes), at = NO_NODE, n;
 	const char *names = "";
 	int shown = 0;
 
-	for (uint32_t i = 0; i < g->nnodes && shown < 5; i++) {
-		if (!g->node[i]->dead && waits[i]) {
-			names = fmt(d, "%s%s'%s'", names, shown ? ", " : "", g->node[i]->origin->name);
-			shown++;
-		}
+	for (uint32_t i = 0; i < g->nnodes; i++) {
+		if (g->node[i]->dead || !waits[i])
+			continue;
+		from[i] = waiting_producer(g, g->node[i], waits);
+		at = i;
 	}
-	return FAIL(d, E_MODEL_CYCLE, .expected = "nodes that can be sorted topologically",
-		    .actual = fmt(d, "nodes that depend on one another: %s", names));
+	for (uint32_t i = 0; i < g->nnodes; i++)
+		at = from[at];
+	n = at;
+	do {
+		names = fmt(d, "'%s'%s%s", g->node[n]->origin->name, shown ? ", " : "", names);
+		n = from[n];
+	} while (++shown < MAX_SHOWN && n != at);
+	return FAIL(d, E_MODEL_CYCLE,
+		    .message = fmt(d, "the graph has a cycle: these nodes depend on one another: %s%s",
+				   n == at ? "" : "..., ", names));
 }
 
 /* The nodes that are ready in Kahn's algorithm, as a binary heap of ids: the smallest goes first, which keeps the file's
@@ -291,7 +313,7 @@ int graph_sort(struct graph *g, struct diag *d)
 	}
 	g->order = order;
 	if (g->norder < live)
-		err = report_cycle(g, waits, d);
+		err = report_cycle(g, waits, &scratch, d);
 	arena_free(&scratch);
 	return err;
 }
@@ -447,4 +469,18 @@ const char *model_defaults(const struct model *m, struct arena *a)
 		text = text ? arena_printf(a, "%s, %s", text, v->name) : v->name;
 	}
 	return n > SHOWN ? arena_printf(a, "%s and %u more", text, n - SHOWN) : text;
+}
+
+void graph_each_node(const struct graph *g,
+		     void (*f)(const struct graph *, const struct node *, void *), void *arg)
+{
+	for (uint32_t i = 0; i < g->nnodes; i++) {
+		const struct node *n = g->node[i];
+		if (n->dead)
+			continue;
+		f(g, n, arg);
+		/* the loader limits nesting to 64 levels, so that this recursion is bounded */
+		for (uint32_t k = 0; k < n->nsub; k++)
+			graph_each_node(n->sub[k], f, arg);
+	}
 }

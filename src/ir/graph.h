@@ -213,6 +213,9 @@ void graph_remove_node(struct graph *g, struct node *n);
  * cycle is the error E-MODEL-CYCLE, which names nodes of the cycle.
  */
 int graph_sort(struct graph *g, struct diag *d);
+/* Calls f(graph, node, arg) for each live node of the graph and of all control-flow bodies inside it. */
+void graph_each_node(const struct graph *g,
+		     void (*f)(const struct graph *, const struct node *, void *), void *arg);
 /*
  * Returns the name by which the user binds dimension k of an input: the model's own, such as "batch", or input and place
  * ("x.0") if the model gives none.

@@ -50,10 +50,10 @@ struct tensor {
 	struct arena *arena; /* owns items and dynamic data; NULL if they are borrowed */
 	int device;	     /* 0 for host memory, n for the memory of device n - 1 */
 	/*
-	 * Positions along the last axis but one that there is memory for, if the tensor is a state that grows where it lies
-	 * (session/state.c): rows of the axes before are so many positions apart. 0: the tensor is dense, as all others are.
+	 * Allocated positions of the last axis but one, by which the rows of the axes before are apart; 0: the tensor is dense.
+	 * Nonzero only for a state that is extended in place (session/feed_states.c).
 	 */
-	int64_t room;
+	int64_t capacity;
 };
 
 /* The structs of two kinds of attributes: several tensors (F_TENSORS), and a type with its shape (F_TYPE). */

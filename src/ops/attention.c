@@ -598,7 +598,9 @@ static int gqa_head_size(const struct infer *c, int64_t *size)
 	    k.dim[2] != known_product(*size, p->kv_num_heads))
 		return infer_fail_shape(
 			c, GQA_K,
-			fmt(c->diag, "%" PRId64 " heads of %" PRId64, p->kv_num_heads, *size), &k);
+			fmt(c->diag, "a last dimension of %" PRId64 " (kv_num_heads %" PRId64 " times %" PRId64 ")",
+			    known_product(*size, p->kv_num_heads), p->kv_num_heads, *size),
+			&k);
 	return 0;
 }
 

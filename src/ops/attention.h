@@ -23,7 +23,7 @@ struct linear_attention {
 	int64_t q_num_heads, kv_num_heads, chunk_size;
 	float scale;
 	int update_rule;
-	/* com.microsoft: the states after so many last positions are kept, and the last one of past_state is read; 0: one state */
+	/* com.microsoft: the states after this number of last positions are kept, and the last one of past_state is read; 0: one state */
 	int64_t state_window;
 };
 enum { MAX_STATE_WINDOW = 8 };

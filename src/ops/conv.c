@@ -166,8 +166,8 @@ static int word_conv_infer(struct infer *c)
 }
 
 /*
- * Windows that begin within a word count, and the first window of any word; characters that are not positive are none. A word
- * whose first character is none has zeros.
+ * Only windows that start within a word count, and at least the first of each word; character ids that are not positive are padding.
+ * A word that begins with padding yields zeros.
  */
 #define WORD_CONV_TEXT                                                                             \
 	"there = Greater(Sequence, 0); all = ReduceSum(Cast(there) {to=7}, [1]); "                 \

@@ -33,7 +33,7 @@ struct causal_conv {
 	int activation;
 	/* com.microsoft; 0 is as good as 1 for dilation, which ai.onnx's operator does not have */
 	int64_t ndim, dilation, channels_last;
-	int64_t state_window; /* the states after so many last positions are kept; 0: one state */
+	int64_t state_window; /* the states after this number of last positions are kept; 0: one state */
 };
 enum { CAUSAL_MICROSOFT = 1, CAUSAL_MAX_WINDOW = 8 }; /* a variant; most states */
 /* Number of positions before the current one that the kernel of `taps` reads, which are the state. */

@@ -61,7 +61,7 @@ enum { EXPERTS_ROUTER_WEIGHTS = 14 };
 
 /*
  * FP4 weights are stored as [experts, in, rows / 2], two rows a byte, as ONNX Runtime's kernels read them and its tools write them,
- * though the operator's text names the axes in another order. They have a scale for so many weights of a row; else it is 0.
+ * though the operator's text names the axes in another order. They have a scale for each block of this number of weights of a row; else it is 0.
  */
 static inline int64_t expert_fp4_block(const struct experts *p)
 {

@@ -137,6 +137,13 @@ int infer_fail(const struct infer *c, enum code code, int slot, const char *expe
 		    .expected = expected, .actual = actual);
 }
 
+int infer_fail_saying(const struct infer *c, enum code code, int slot, const char *message)
+{
+	const struct origin *o = blamed_origin(c->node);
+
+	return FAIL(c->diag, code, .node = o->name, .op = o->op, .slot = slot_name(c, slot), .message = message);
+}
+
 const char *infer_shape_text(const struct infer *c, const struct shape *s)
 {
 	return c->diag ? shape_str(&c->diag->arena, s, NULL) : "";

@@ -99,8 +99,8 @@ static int hash_infer(struct infer *c)
 }
 
 /*
- * The text of shifted0, shifted1, ..., the tokens so many positions before. From where a segment or, with reset_on_eos, the
- * text of a document begins, they are the token that stands for what is missing.
+ * Makes the text that computes shifted0, shifted1, ..., where shiftedK holds the tokens K positions earlier. Positions before the start of a
+ * segment or, with reset_on_eos, of a document get the pad token.
  */
 static const char *shifted_text(const struct graph *g, const struct node *n)
 {

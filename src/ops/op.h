@@ -246,6 +246,8 @@ void infer_set_ints(struct infer *c, uint32_t i, const struct shape *ints);
  */
 int infer_fail(const struct infer *c, enum code code, int slot, const char *expected,
 	       const char *actual);
+/* The same with a sentence of its own, which takes the place of the code's title. */
+int infer_fail_saying(const struct infer *c, enum code code, int slot, const char *message);
 
 /*
  * Does what precedes every shape function: checks the numbers of inputs and outputs, checks input types and shapes against
@@ -271,6 +273,8 @@ bool dims_valid(const struct op *op, const char *dims);
  * runs here need not run elsewhere.
  */
 bool op_takes(const struct op *resolved, uint32_t i, struct type t);
+/* The element types of a mask, "f32, f64", in the arena. */
+const char *op_types_text(uint64_t types, struct arena *a);
 /* The slot of input or output i; a variadic last slot repeats. NULL if there are fewer slots. */
 const struct slot *slot_at(const struct slot *slots, uint32_t i);
 

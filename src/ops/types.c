@@ -57,9 +57,9 @@ static int check_with(const struct infer *c, const struct op *op, uint32_t i, co
 {
 	for (uint32_t k = 0; s->with && given(c->node, i) && op->in[k].name; k++)
 		if (!strcmp(op->in[k].name, s->with) && !given(c->node, k))
-			return infer_fail(c, E_OP_INPUTS, (int)k,
-					  fmt(c->diag, "'%s' together with '%s'", s->with, s->name),
-					  fmt(c->diag, "'%s' alone", s->name));
+			return infer_fail_saying(
+				c, E_OP_INPUTS, (int)k,
+				fmt(c->diag, "it is missing, although '%s' is given", s->name));
 	return 0;
 }
 
@@ -81,8 +81,8 @@ static int check_counts(const struct infer *c, const struct op *op)
 	for (uint32_t i = 0; !err && (i < slots || i < n->nin); i++) {
 		const struct slot *s = slot_at(op->in, i);
 		if (!given(n, i) && !may_be_absent(n, s, i < slots ? i : slots - 1))
-			err = infer_fail(c, E_OP_INPUTS, -1,
-					 fmt(c->diag, "input %u '%s'", i, s->name), "none");
+			err = infer_fail_saying(c, E_OP_INPUTS, -1,
+						fmt(c->diag, "input %u '%s' is missing", i, s->name));
 		if (!err)
 			err = check_with(c, op, i, s);
 	}
@@ -95,12 +95,28 @@ static bool types_agree(struct type a, struct type b)
 	       (a.kind == b.kind && (a.dtype == b.dtype || !a.dtype || !b.dtype));
 }
 
+static uint64_t slot_types(const struct op *op, const struct slot *s)
+{
+	return op->types && s->tvar && !strcmp(s->tvar, "T") ? op->types : s->types;
+}
+
 static bool slot_takes(const struct op *op, const struct slot *s, struct type t)
 {
 	if (!s || t.kind == V_NONE)
 		return true;
-	uint64_t mask = op->types && s->tvar && !strcmp(s->tvar, "T") ? op->types : s->types;
+	uint64_t mask = slot_types(op, s);
 	return !mask || type_in(t, mask);
+}
+
+const char *op_types_text(uint64_t types, struct arena *a)
+{
+	const char *text = "";
+
+	for (int t = 1; t < DT_COUNT; t++)
+		if (types & T_BIT(t))
+			text = arena_printf(a, "%s%s%s", text, *text ? ", " : "",
+					    dtype_name((enum dtype)t));
+	return text;
 }
 
 bool op_takes(const struct op *resolved, uint32_t i, struct type t)
@@ -118,8 +134,8 @@ int infer_check_outputs(const struct infer *c)
 		const struct slot *s = slot_at(op.out, i);
 		if (v && v->type.dtype && !slot_takes(&op, s, v->type))
 			return infer_fail(c, E_TYPE, -1,
-					  fmt(c->diag, "for output '%s' a type that %s-%d gives",
-					      s->name, op.name, op.since),
+					  fmt(c->diag, "for output '%s' one of %s (%s-%d)", s->name,
+					      op_types_text(slot_types(&op, s), a), op.name, op.since),
 					  type_str(a, v->type));
 	}
 	return 0;
@@ -135,7 +151,8 @@ static int check_input(const struct infer *c, const struct op *op, uint32_t i, s
 		return 0;
 	if (!op_takes(op, i, v->type))
 		return infer_fail(c, E_TYPE, (int)i,
-				  fmt(c->diag, "a type that %s-%d takes", op->name, op->since),
+				  fmt(c->diag, "one of %s (%s-%d)", op_types_text(slot_types(op, s), a),
+				      op->name, op->since),
 				  type_str(a, v->type));
 	if (!s->tvar || s->heterogeneous)
 		return 0;

@@ -139,7 +139,8 @@ static void note_unfolded(struct folding *f, const struct node *n, const char *w
 	     .message = fmt(f->o->diag,
 			    "it depends on constants only, but %s: it, and perhaps others, %s", why,
 			    file ? "stay nodes" : "are computed in each run"),
-	     .hint = file ? "infer simplify of the model that is written folds more of them" : NULL);
+	     .hint = file ? "infer simplify of the model that is written folds more of them"
+			  : "make the constant smaller, or compute it from an input");
 }
 
 /* Evaluates the node; its outputs share a new struct temporary. Returns false if the node cannot be evaluated. */
@@ -299,7 +300,7 @@ static bool left_to_quantize(const struct folding *f, const struct node *n)
 
 enum left { LEAVE_NOTHING, LEAVE_TRANSPOSED, LEAVE_CODES };
 
-/* Folds the nodes but those that `left`, with all before it in the enumeration, leaves to the rules. */
+/* Folds all nodes that can be folded except those that `left`, or what stands before it in the enumeration, keeps for rules. */
 static int fold(struct optimizer *o, struct graph *g, enum left left)
 {
 	struct folding f = {o, g, arena_new_n(&o->scratch, struct temporary *, g->nvalues),

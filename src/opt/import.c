@@ -556,7 +556,7 @@ int pass_import(struct optimizer *o, struct graph *g)
 	int changes = 0, r = whole ? check_supported(o, &x->tolerant) : 0;
 
 	x->imported = true;
-	/* who only wants types has operators that nobody knows, and what they make has no type: that is no error of its readers */
+	/* if only types are wanted, unknown operators are allowed, and that their outputs have no type is no error of the consumers */
 	x->tolerant |= o->config->types_only;
 	for (uint32_t i = 0; i < g->nin; i++)
 		name_unknown(o, g, &x->info[g->in[i]]);

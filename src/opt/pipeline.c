@@ -20,7 +20,7 @@ const struct opt_pass opt_passes[OPT_PASSES + 1] = {
 	 OPTIMIZE_BASIC},
 	{"infer again", "types and shapes after the rules", pass_infer, OPTIMIZE_BASIC},
 	{"fuse again", "rules that need values of folded constants", pass_fuse, OPTIMIZE_BASIC},
-	{"fold weights", "constants from these rules are folded", pass_fold_weights, OPTIMIZE_BASIC},
+	{"fold weights again", "constants of the rules since then are folded", pass_fold_weights, OPTIMIZE_BASIC},
 	{"cse again", "equal nodes and equal constants are merged", pass_cse, OPTIMIZE_BASIC},
 	{"dce", "unused nodes are removed", pass_dce, OPTIMIZE_NONE},
 	{"pointwise", "chains of elementwise nodes are fused", pass_pointwise, OPTIMIZE_FULL},

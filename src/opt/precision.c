@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --precision fp16 and bf16: nodes inside an fp32 graph compute in the smaller type if their operator's row says that this
- * does no harm (enum op_reduced). --precision fp8 begins as fp16 here, and float8.c converts products afterwards. Constants are converted here, once. Inputs and outputs of the
- * graph stay fp32, with Cast nodes between the two types. Kernels accumulate sums, normalize and exponentiate
- * in fp32 whatever the type of their inputs.
+ * --precision fp16 and bf16: nodes inside an fp32 graph compute in the smaller type if their operator's row says that this does no harm (enum
+ * op_reduced). --precision fp8 begins as fp16 here, and float8.c converts products afterwards. Constants are converted here, once. Inputs and
+ * outputs of the graph stay fp32, with Cast nodes between the two types. Kernels accumulate sums, normalize and exponentiate in fp32 whatever
+ * the type of their inputs.
  */
 #include "base/pool.h"
 #include "ops/cast.h"

@@ -385,9 +385,9 @@ static const char *label_of(const struct labels *l, int64_t class, struct arena 
 
 void print_boxes(const struct boxes *b, const struct labels *labels, FILE *stream)
 {
-	enum { MOST_ON_TERMINAL = 20 };
+	enum { MAX_ON_TERMINAL = 20 };
 	struct arena a = {0};
-	size_t n = b->n > MOST_ON_TERMINAL && isatty(STDOUT_FILENO) ? MOST_ON_TERMINAL : b->n;
+	size_t n = b->n > MAX_ON_TERMINAL && isatty(STDOUT_FILENO) ? MAX_ON_TERMINAL : b->n;
 
 	for (size_t i = 0; i < n; i++)
 		fprintf(stream, "%s %.3f %.1f %.1f %.1f %.1f\n", label_of(labels, b->v[i].class, &a),

@@ -65,7 +65,7 @@ static const struct glyph {
 
 enum { GLYPHS = sizeof(glyphs) / sizeof(*glyphs) };
 
-/* Returns the letter at *text, and advances *text behind it. What has no glyph, such as a letter of Greek, is a question mark. */
+/* Returns the glyph of the letter at *text, and advances *text. A letter without a glyph, such as one of Greek, becomes a question mark. */
 static const struct glyph *next_glyph(const char **text)
 {
 	static const struct glyph space = {' ', {0}};

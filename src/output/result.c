@@ -54,7 +54,7 @@ static long read_key(const char **text)
  */
 static bool read_dictionary(const char *s, struct labels *out, struct arena *a)
 {
-	enum { MOST = 1 << 20 };
+	enum { MAX_CLASSES = 1 << 20 };
 	size_t room = 0;
 
 	s += strspn(s, " \t\n");
@@ -68,7 +68,7 @@ static bool read_dictionary(const char *s, struct labels *out, struct arena *a)
 		if (*s == (list ? ']' : '}'))
 			return out->n > 0;
 		long k = list ? (long)out->n : read_key(&s);
-		if (k < 0 || k >= MOST)
+		if (k < 0 || k >= MAX_CLASSES)
 			return false;
 		quote = *s;
 		if (quote != '\'' && quote != '"')

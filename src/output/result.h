@@ -62,9 +62,9 @@ struct ranked {
 	const double *value;
 };
 /*
- * Ranks every output of numbers whose last axis has at least 2 elements or, with labels, as many elements as there
- * are labels; and maps of numbers with the same keys, as ZipMap gives, whose keys are the names of the classes. `lists` has room for n rankings, of which the first *used are filled. Fails with E-LABELS if no output
- * can be ranked.
+ * Ranks every output of numbers whose last axis has at least 2 elements or, with labels, as many elements as there are labels; and maps of
+ * numbers with the same keys, as ZipMap gives, whose keys are the names of the classes. `lists` has room for n rankings, of which the first
+ * *used are filled. Fails with E-LABELS if no output can be ranked.
  */
 int rank_outputs(const struct output *out, size_t n, int64_t k, const struct labels *labels,
 		 struct ranked *lists, size_t *used, struct arena *a, struct diag *d);
@@ -84,7 +84,10 @@ int results_check(const struct graph *g, const struct wanted *w, struct diag *d)
 
 /* ---- writing to a stream or as JSON */
 
-/* limit is the number of values shown of each tensor, or 0 for all values. */
+/*
+ * The functions print_... write lines for people, the functions json_... add members to the object that is open in j. limit is the
+ * number of values shown of each tensor, or 0 for all values.
+ */
 void print_outputs(const struct output *out, size_t n, int64_t limit, FILE *stream);
 void print_ranked(const struct ranked *r, const struct labels *labels, FILE *stream);
 void json_values(struct json *j, const char *key, const struct tensor *t, int64_t limit);

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-struct rss rss_now(void)
+static struct rss rss_now(void)
 {
 	struct rss r = {0};
 	char line[128];

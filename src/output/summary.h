@@ -10,7 +10,6 @@
 struct rss {
 	uint64_t now, peak;
 };
-struct rss rss_now(void);
 
 enum moment { AT_START, AFTER_LOAD, AFTER_INPUTS, AFTER_PREPARE, AFTER_RUN, MOMENTS };
 

@@ -73,7 +73,7 @@ static void copy_ranges(struct segment *s, const struct segment *old)
 	}
 }
 
-/* What was known of values in the other plan, whose memory may end before this plan's. */
+/* Copies what was known of values: the other plan's arena may be freed before this one's. */
 static void copy_infos(struct derivation *v)
 {
 	const struct graph *g = v->l.g;
@@ -89,7 +89,7 @@ static void copy_infos(struct derivation *v)
 	v->l.s->info = v->l.info = info;
 }
 
-static struct segment *copy_segment(const struct segment *old, unsigned turn)
+static struct segment *copy_segment(const struct segment *old, unsigned parity)
 {
 	struct segment *s = mem_zalloc(sizeof(*s), MEM_MODEL);
 	uint32_t n = old->end - old->first;
@@ -97,7 +97,7 @@ static struct segment *copy_segment(const struct segment *old, unsigned turn)
 	if (!s)
 		return NULL;
 	s->first = old->first;
-	s->turn = turn;
+	s->parity = parity;
 	s->end = old->end;
 	s->waits = old->waits;
 	s->stages = old->stages;
@@ -331,7 +331,7 @@ struct segment *segment_derive(struct instance *x, const struct segment *old)
 {
 	struct diag unread = {0};
 	struct arena a = {0};
-	struct segment *s = is_plain(x, old) ? copy_segment(old, x->turn) : NULL;
+	struct segment *s = is_plain(x, old) ? copy_segment(old, x->parity) : NULL;
 
 	if (!s)
 		return NULL;

@@ -3,7 +3,8 @@
 
 #include "base/cancel.h"
 #include "base/pool.h"
-#include "plan/grow.h"
+#include "base/str.h"
+#include "plan/extend.h"
 #include "plan/memory.h"
 #include "plan/redzone.h"
 #include "plan/replay.h"
@@ -35,7 +36,8 @@ static int moving_alloc(const struct call *c, uint32_t i, enum dtype t, const st
 	int device = out->device;
 	if (device == HOST && limit && bytes > limit)
 		return FAIL(c->diag, E_MEMORY_LIMIT, .expected = limit_text(b->x->rt, limit, c->diag),
-			    .actual = fmt(c->diag, "an output of %zu bytes", bytes));
+			    .actual = fmt(c->diag, "an output of %s bytes",
+					  c->diag ? str_count(&c->diag->arena, (int64_t)bytes) : ""));
 	if (m->buffer.bytes < bytes || !m->buffer.ptr) {
 		const struct backend *backend = backend_at(b->x->rt, device);
 		struct device *on = device_at(b->x->rt, device);
@@ -159,7 +161,7 @@ int queue_run(const struct call *c)
 /* The slab of a segment for a place, HOST or DEVICE. */
 static int slab_of(const struct segment *s, int place)
 {
-	return place == HOST && s->turn ? HOST_ODD : place;
+	return place == HOST && s->parity ? HOST_ODD : place;
 }
 
 /* Makes the pointers of all tensors and workspaces point into the slab, the memory of the segment. */
@@ -531,7 +533,7 @@ static int bind_inputs(struct instance *x, struct segment *s, struct slab *slab,
 {
 	struct binding *b = s->binding;
 
-	if (slab->pending[s->turn]) { /* copies of the last run may still read this slab */
+	if (slab->pending[s->parity]) { /* copies of the last run may still read this slab */
 		int err = x->rt->backend->wait(x->rt->stream, d);
 		if (err)
 			return err;
@@ -546,7 +548,7 @@ static int bind_inputs(struct instance *x, struct segment *s, struct slab *slab,
 				 &(struct staged_copy){b->tensors[slot].data, t->data});
 		else
 			b->tensors[slot] = *t;
-		if (t->room && !slot_takes_room(x, s, slot))
+		if (t->capacity && !slot_takes_capacity(x, s, slot))
 			return FAIL(
 				d, E_INTERNAL,
 				.message =
@@ -574,12 +576,12 @@ static void place_results(struct binding *b, const struct slab *slab)
 		if (!m->n) /* and perhaps no slab */
 			continue;
 		void *data = (char *)slab->buffer[has_device(x->rt)].ptr + m->offset;
-		struct growth unread;
+		struct extension unread;
 		bool placed = to->data && to->bytes >= m->bytes && is_aligned(x->rt, to->data) &&
-			      (!to->room || output_takes_room(x, b->s, k, &unread));
+			      (!to->capacity || output_takes_capacity(x, b->s, k, &unread));
 		for (uint32_t i = 0; i < m->n; i++) {
 			b->tensors[m->slot[i]].data = placed ? to->data : data;
-			b->tensors[m->slot[i]].room = placed ? to->room : 0;
+			b->tensors[m->slot[i]].capacity = placed ? to->capacity : 0;
 		}
 	}
 }
@@ -595,7 +597,7 @@ static int run_steps(struct instance *x, struct segment *s, struct slab *slab, s
 		place_results(s->binding, slab);
 	err = choose_exec(x->rt)(s->binding, d);
 	pool_limit(0);
-	slab->pending[s->turn] = s->stages;
+	slab->pending[s->parity] = s->stages;
 	return err;
 }
 

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "plan/derive.h"
 #include "plan/exec.h"
-#include "plan/grow.h"
+#include "plan/extend.h"
 #include "plan/lower.h"
 #include "plan/replay.h"
 #include "plan/upload.h"
@@ -75,7 +75,7 @@ static bool same_contents(const struct instance *x, const struct tensor *t, cons
 /* Whether the conditions of the segment's plan hold for the values of this run. */
 static bool segment_fits(const struct instance *x, const struct segment *s)
 {
-	if (s->turn != x->turn)
+	if (s->parity != x->parity)
 		return false;
 	for (uint32_t i = 0; i < s->nconditions; i++) {
 		const struct condition *c = &s->conditions[i];
@@ -293,13 +293,13 @@ int instance_prepare(struct instance *x, const struct tensor *const *in,
 	return err;
 }
 
-/* The segment that ran last, of those whose turn it is, except s: what it has recorded may be changed. */
+/* The segment that ran last, of those of its parity, except s: what it has recorded may be changed. */
 static struct segment *ran_before(const struct instance *x, const struct segment *s)
 {
 	struct segment *ran = NULL;
 
 	for (struct segment *o = x->segments[0]; o; o = o->next)
-		if (o != s && o->turn == s->turn && (!ran || o->used > ran->used))
+		if (o != s && o->parity == s->parity && (!ran || o->used > ran->used))
 			ran = o;
 	return ran;
 }
@@ -327,13 +327,14 @@ static size_t result_bytes(const struct segment *s, uint32_t v)
 	return 0;
 }
 
-bool instance_foresee(struct instance *x, const struct tensor *const *in, unsigned turn, size_t *bytes)
+bool instance_foresee(struct instance *x, const struct tensor *const *in, unsigned parity,
+		      size_t *bytes)
 {
 	struct diag unread = {0};
 	struct segment *s = NULL;
 
 	x->steps = true;
-	x->turn = turn;
+	x->parity = parity;
 	set_inputs(x, in);
 	if (x->graph->norder && (s = find_segment(x, 0)) == NULL)
 		(void)add_segment(x, 0, &s, &unread);
@@ -360,9 +361,9 @@ bool instance_grows(const struct instance *x, uint32_t in, uint32_t out, instanc
 {
 	const struct graph *g = x->graph;
 	const struct segment *s = x->foreseen;
-	struct growth how;
+	struct extension how;
 
-	if (!s || s->end != g->norder || !output_takes_room(x, s, out, &how) ||
+	if (!s || s->end != g->norder || !output_takes_capacity(x, s, out, &how) ||
 	    s->slots[how.from].value != g->in[in])
 		return false;
 	for (int k = 0; k < how.by->step.ngrow; k++) {
@@ -376,17 +377,17 @@ bool instance_grows(const struct instance *x, uint32_t in, uint32_t out, instanc
 	return true;
 }
 
-int instance_launch(struct instance *x, const struct tensor *const *in, unsigned turn,
+int instance_launch(struct instance *x, const struct tensor *const *in, unsigned parity,
 		    const struct tensor **out, struct diag *d)
 {
 	struct segment *s;
 
-	x->turn = turn;
+	x->parity = parity;
 	set_inputs(x, in);
 	s = find_segment(x, 0);
 	if (s && (!s->binding || !s->binding->resolved))
 		segment_record(x, s, ran_before(x, s), true);
-	x->slabs[0].pending[turn] = false; /* the run before the last has ended */
+	x->slabs[0].pending[parity] = false; /* the run before the last has ended */
 	return instance_run(x, in, out, d);
 }
 
@@ -398,9 +399,9 @@ void instance_forget_recordings(struct instance *x)
 				replays_drop(s->binding);
 }
 
-void instance_turn(struct instance *x, unsigned turn)
+void instance_set_parity(struct instance *x, unsigned parity)
 {
-	x->turn = turn;
+	x->parity = parity;
 }
 
 uint64_t instance_plans(const struct instance *x)

@@ -872,7 +872,7 @@ int segment_plan(struct instance *x, uint32_t first, struct segment **out, struc
 		return FAIL(d, E_MEMORY);
 	struct lower l = {.x = x, .s = s, .g = g, .at = first, .diag = d};
 	s->first = first;
-	s->turn = x->turn;
+	s->parity = x->parity;
 	s->info = l.info = arena_new_n(&s->arena, struct vinfo, g->nvalues + 1);
 	s->nodes = arena_new_n(&s->arena, struct lowered, g->norder - first + 1);
 	l.slot_of = arena_new_n(&a, uint32_t, g->nvalues + 1);

@@ -2,6 +2,7 @@
 #include "plan/memory.h"
 
 #include "base/asan.h"
+#include "base/str.h"
 #include "plan/upload.h"
 
 #include <inttypes.h>
@@ -196,7 +197,7 @@ static void extend_lives_of_roots(struct segment *s)
 	}
 }
 
-/* What else than steps of the plan may read a slot, or views of it that no step makes. Sets reads[] to UINT32_MAX for these. */
+/* Sets reads[] to UINT32_MAX for slots that something other than a planned step may read, such as results and views that no step makes. */
 static void find_other_readers(const struct segment *s, uint32_t *reads, struct arena *scratch)
 {
 	bool *made = arena_new_n(scratch, bool, s->nslots + 1);
@@ -265,8 +266,9 @@ const char *segment_largest(const struct segment *s, struct diag *d)
 	}
 	for (int k = 0; k < 3 && top[k]; k++) {
 		const struct step_plan *by = &s->steps[top[k]->born];
-		names = fmt(d, "%s%s%s %zu bytes of '%s'", names, k ? "; " : "",
-			    shape_str(&d->arena, &top[k]->desc.shape, NULL), top[k]->desc.bytes,
+		names = fmt(d, "%s%s%s %s bytes of '%s'", names, k ? "; " : "",
+			    shape_str(&d->arena, &top[k]->desc.shape, NULL),
+			    str_count(&d->arena, (int64_t)top[k]->desc.bytes),
 			    by->step.from ? by->step.from->name : "?");
 	}
 	return fmt(d, "the largest values: %s", names);
@@ -274,7 +276,7 @@ const char *segment_largest(const struct segment *s, struct diag *d)
 
 const char *limit_text(const struct runtime *rt, size_t limit, struct diag *d)
 {
-	return fmt(d, "at most %zu bytes%s", limit,
+	return fmt(d, "at most %s bytes%s", d ? str_count(&d->arena, (int64_t)limit) : "",
 		   rt->config->memory_limit == INT_ABSENT
 			   ? " (the default for this model, its inputs and this machine; see --memory-limit)"
 			   : "");
@@ -284,9 +286,10 @@ static int fail_over_limit(const struct segment *s, const struct runtime *rt, si
 			   size_t weights, size_t total, struct diag *d)
 {
 	return FAIL(d, E_MEMORY_LIMIT, .expected = limit_text(rt, limit, d),
-		    .actual = weights ? fmt(d, "%zu bytes of weights and %zu of activations and workspace",
-					    weights, total)
-				      : fmt(d, "%zu bytes of activations and workspace", total),
+		    .actual = fmt(d, "%s%s bytes of activations and workspace",
+				  weights && d ? fmt(d, "%s bytes of weights and ", str_count(&d->arena, (int64_t)weights))
+					       : "",
+				  d ? str_count(&d->arena, (int64_t)total) : ""),
 		    .hint = segment_largest(s, d));
 }
 

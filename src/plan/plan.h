@@ -98,7 +98,7 @@ int instance_run(struct instance *x, const struct tensor *const *in, const struc
 struct placed {
 	void *data; /* NULL: none */
 	size_t bytes;
-	int64_t room; /* of the output's tensor, see there */
+	int64_t capacity; /* of the output's tensor, see there */
 };
 /*
  * Asks the instance to write output k of its next run to the caller's memory, if its bytes suffice. The output's data pointer
@@ -106,9 +106,9 @@ struct placed {
  */
 void instance_place(struct instance *x, uint32_t k, struct placed to);
 /*
- * Whether the run that instance_foresee() has just planned takes input `in` and output `out` with room, so that a state can grow where it
- * lies: one step alone reads the one and makes the other, and whatever else that step continues is fed() as well. *at becomes the value that
- * says where positions are added, or NO_VALUE.
+ * Whether the run that instance_foresee() has just planned can extend input `in` in place as output `out`: exactly one step reads the former
+ * and writes the latter, and takes operands with spare capacity, and whatever else that step continues is fed() as well. *at becomes the
+ * value that tells where positions are appended, or NO_VALUE.
  */
 typedef bool instance_fed(const void *arg, uint32_t in, uint32_t out);
 bool instance_grows(const struct instance *x, uint32_t in, uint32_t out, instance_fed *fed,
@@ -116,21 +116,21 @@ bool instance_grows(const struct instance *x, uint32_t in, uint32_t out, instanc
 
 /*
  * Makes the first segment for inputs that the next run will probably have, and records its launches, while the device still works on
- * the current run: it touches no memory that a run uses. Of inputs on the device only types, sizes and addresses count. What goes
- * wrong, or comes otherwise, is left to that run.
+ * the current run: it touches no memory that a run uses. Of inputs on the device only types, sizes and addresses count.
+ * Errors, and inputs that differ from the prediction, are handled by that run.
  */
 void instance_plan_ahead(struct instance *x, const struct tensor *const *in);
 /*
- * Runs that are queued before the run before them has ended, in turns of 0 and 1. instance_foresee() plans such a run, and sets
+ * Runs that are queued before the run before them has ended, alternately with parity 0 and 1. instance_foresee() plans such a run, and sets
  * bytes[], if it is not NULL, to the sizes of its outputs. It returns false if the run would do more than launch kernels on the device. instance_launch()
- * queues it, when the run before the last has ended; *out is filled in, but the contents are not there yet. Other runs have turn 0,
- * and begin with instance_turn() if there were such.
+ * queues it, when the run before the last has ended; *out is filled in, but the contents are not there yet. Other runs have parity 0,
+ * and begin with instance_set_parity() if there were such.
  */
-bool instance_foresee(struct instance *x, const struct tensor *const *in, unsigned turn,
+bool instance_foresee(struct instance *x, const struct tensor *const *in, unsigned parity,
 		      size_t *bytes);
-int instance_launch(struct instance *x, const struct tensor *const *in, unsigned turn,
+int instance_launch(struct instance *x, const struct tensor *const *in, unsigned parity,
 		    const struct tensor **out, struct diag *d);
-void instance_turn(struct instance *x, unsigned turn);
+void instance_set_parity(struct instance *x, unsigned parity);
 /* Drops what has been recorded of the graph's own steps, none of which may be running: later runs record anew. */
 void instance_forget_recordings(struct instance *x);
 /* Makes (or finds) the first segment for these inputs without running it. */

@@ -19,9 +19,9 @@ enum {
 struct replay {
 	struct captured *captured;
 	bool listed; /* made ahead, by replays_record() */
-	/* addresses and rooms (tensor.room) that the slots in range.moving had in the last run */
+	/* addresses and capacities (tensor.capacity) that the slots in range.moving had in the last run */
 	const void **at;
-	int64_t *room;
+	int64_t *capacity;
 	uint32_t runs;	  /* so far with these addresses */
 	uint32_t dropped; /* recordings dropped because addresses changed */
 	bool refused; /* the range is not recorded any more, and its steps are launched one by one */
@@ -109,7 +109,7 @@ void replays_new(struct binding *b)
 	for (uint32_t i = 0; i < s->nranges; i++) {
 		uint32_t n = s->ranges[i].nmoving + 1;
 		b->replays[i].at = arena_new_n(&b->arena, const void *, n);
-		b->replays[i].room = arena_new_n(&b->arena, int64_t, n);
+		b->replays[i].capacity = arena_new_n(&b->arena, int64_t, n);
 	}
 }
 
@@ -135,9 +135,9 @@ static bool addresses_unchanged(const struct binding *b, const struct range *r, 
 
 	for (uint32_t i = 0; i < r->nmoving; i++) {
 		const struct tensor *now = &b->tensors[r->moving[i]];
-		same &= p->at[i] == now->data && p->room[i] == now->room;
+		same &= p->at[i] == now->data && p->capacity[i] == now->capacity;
 		p->at[i] = now->data;
-		p->room[i] = now->room;
+		p->capacity[i] = now->capacity;
 	}
 	return same;
 }

@@ -35,7 +35,7 @@ struct slot_plan {
 };
 /* desc.device of a slot says where its bytes are. Each of the two places has a slab of its own. */
 enum { HOST = 0, DEVICE = 1, PLACES = 2 };
-/* The slabs: of the host, of the device, and of the host for odd turns, see instance.turn. */
+/* The slabs: of the host, of the device, and of the host for odd parity, see instance.parity. */
 enum { HOST_ODD = PLACES, SLABS };
 
 struct step_plan {
@@ -101,7 +101,7 @@ struct segment {
 	/* what another plan can be derived from (derive.c) */
 	struct vinfo *info;    /* indexed by value id */
 	struct lowered *nodes; /* indexed by position behind `first` */
-	unsigned turn;	       /* instance.turn of the runs that it is for */
+	unsigned parity;       /* instance.parity of the runs that it is for */
 	bool waits;	       /* some steps run on the device and some results are on the host */
 	bool stages;	       /* some slot is staged */
 	uint64_t used; /* instance.clock at the last use: the plan used longest ago is evicted first */
@@ -128,8 +128,8 @@ struct plan_body {
 struct slab {
 	struct buffer buffer[SLABS];
 	unsigned number; /* counts the buffers: another one at the same address is still another one to CUDA graphs */
-	bool pinned;	 /* buffer[HOST] comes from the backend's alloc_host */
-	bool pending[2]; /* by turn: the device may still be reading the inputs that were staged here */
+	bool pinned; /* buffer[HOST] comes from the backend's alloc_host */
+	bool pending[2]; /* by parity: the device may still be reading the inputs that were staged here */
 };
 
 struct instance {
@@ -159,7 +159,7 @@ struct instance {
 	 * 0 or 1. If runs are queued before the one before them has ended, they alternate: a run then has other memory of the host
 	 * than the one before it, and its own recordings.
 	 */
-	unsigned turn;
+	unsigned parity;
 	struct segment *foreseen; /* by the newest instance_foresee(); NULL: none, or it has been freed */
 	uint64_t clock;		  /* counts the uses of plans, see segment.used */
 	uint64_t plans;		  /* plans made so far */

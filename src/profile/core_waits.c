@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 /*
- * Number of meetings of all threads after a disturbed run. After so many, a worker of base/pool.c that waits with the
+ * Number of meetings of all threads after a disturbed run. After them, a worker of base/pool.c that waits with the
  * least patience has grown it to the most.
  */
 enum { MEETINGS = 8, MAX_PIN_ATTEMPTS = 10 };
@@ -57,7 +57,7 @@ static void attend_meeting(void *arg, int64_t begin, int64_t end, int thread)
 		;
 }
 
-/* Holds so many meetings. Returns false if the threads did not all meet within MAX_MEETING_TIME. */
+/* Holds `times` meetings. Returns false if the threads did not all meet within MAX_MEETING_TIME. */
 static bool hold_meetings(struct meeting *m, int times)
 {
 	m->threads = pool_threads();

@@ -197,7 +197,7 @@ static void compare_latency(const struct side *before, const struct side *now, d
 static void compare_busy(const struct record *before, const struct record *now, double limit,
 			 struct gate_verdict *v)
 {
-	static const double NEARLY_LOWEST = 0.02, NEARLY_HIGHEST = 0.9;
+	static const double NEARLY_LOWEST = 0.02, NEARLY_HIGHEST = 0.9; /* step 3 of docs/gate.md */
 	const struct record_point *p = &before->point[0], *q = &now->point[0];
 
 	v->before = stats_quantile_of(p->time, p->n, latency_bootstrap.quantile);

@@ -16,14 +16,14 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-enum { FEWEST_TURNS = 10, MOST_TURNS = 30, MOST_PROCESSES = 5, MOST_AT_ONCE = 16 };
+enum { MIN_TURNS = 10, MAX_TURNS = 30, MAX_PROCESSES = 5, MAX_AT_ONCE = 16 };
 
 /* Jobs that take turns. */
 struct contest {
 	const struct profile_job *wanted; /* as the caller described them */
 	struct profile_job *job;	  /* as this round's processes measure them */
 	struct measuring *child;
-	struct record **got; /* what process i of job k measured, at k * MOST_PROCESSES + i */
+	struct record **got; /* what process i of job k measured, at k * MAX_PROCESSES + i */
 	struct diag *d;
 	size_t *order; /* in which the jobs take their turns of a cycle */
 	size_t n;
@@ -62,8 +62,8 @@ static size_t turns_for(const struct profile_job *job)
 	size_t runs = (size_t)job->iterations;
 
 	if (!runs)
-		return (size_t)fmin(fmax(job->duration / 0.1, FEWEST_TURNS), MOST_TURNS);
-	size_t each = (runs + MOST_TURNS - 1) / MOST_TURNS;
+		return (size_t)fmin(fmax(job->duration / 0.1, MIN_TURNS), MAX_TURNS);
+	size_t each = (runs + MAX_TURNS - 1) / MAX_TURNS;
 	return (runs + each - 1) / each;
 }
 
@@ -97,7 +97,7 @@ static void start_all(struct contest *c, size_t round, double done)
 			job->peak = job->hash = false;
 			job->warm_time /= (double)c->processes;
 		}
-		if (round && !c->got[k * MOST_PROCESSES + round - 1])
+		if (round && !c->got[k * MAX_PROCESSES + round - 1])
 			continue;
 		if (measuring_begin(&c->child[k], job, &c->d[k]) && measuring_wait(&c->child[k], done))
 			measuring_rewind_input(&c->child[k]);
@@ -135,16 +135,16 @@ static void run_cycle(struct contest *c, double done)
  */
 static void decide(struct contest *c)
 {
-	enum { LEAST_CYCLES = 6, FEWEST_PROCESSES = 3 };
+	enum { MIN_CYCLES = 6, MIN_PROCESSES = 3 };
 	double wanted = c->wanted->duration > 0 ? c->wanted->duration * (double)c->n : INFINITY;
-	double cycles = fmax(LEAST_CYCLES, fmin((double)c->turns, ceil(wanted / c->cycle)));
+	double cycles = fmax(MIN_CYCLES, fmin((double)c->turns, ceil(wanted / c->cycle)));
 
 	if (!c->wanted->iterations)
 		c->turns = (size_t)cycles;
 	double spare = floor(fmin(wanted, (double)c->turns * c->cycle) / c->starting);
-	size_t most = spare < MOST_PROCESSES ? (size_t)spare : MOST_PROCESSES;
+	size_t most = spare < MAX_PROCESSES ? (size_t)spare : MAX_PROCESSES;
 	c->processes = 1;
-	for (size_t k = FEWEST_PROCESSES; k <= most; k++)
+	for (size_t k = MIN_PROCESSES; k <= most; k++)
 		if (c->turns >= 2 * k)
 			c->processes = k;
 	if (!c->wanted->iterations)
@@ -152,7 +152,7 @@ static void decide(struct contest *c)
 	else
 		while (c->turns % c->processes) /* the number of runs was given */
 			c->processes--;
-	c->processes = c->processes < FEWEST_PROCESSES ? 1 : c->processes;
+	c->processes = c->processes < MIN_PROCESSES ? 1 : c->processes;
 }
 
 /* Runs the cycles of one round, with a process for each job. */
@@ -168,13 +168,13 @@ static void run_round(struct contest *c, size_t round)
 			decide(c);
 	}
 	for (size_t k = 0; k < c->n; k++)
-		c->got[k * MOST_PROCESSES + round] = measuring_end(&c->child[k], base, 0, &c->d[k]);
+		c->got[k * MAX_PROCESSES + round] = measuring_end(&c->child[k], base, 0, &c->d[k]);
 }
 
 /* Returns the record of job k, joined of those of its processes; NULL if one of them failed. */
 static struct record *take_record(struct contest *c, size_t k, size_t rounds)
 {
-	struct record **got = c->got + k * MOST_PROCESSES, *to = got[0];
+	struct record **got = c->got + k * MAX_PROCESSES, *to = got[0];
 
 	for (size_t i = 0; i < rounds; i++)
 		to = got[i] ? to : NULL;
@@ -194,13 +194,13 @@ bool profile_in_turns(const struct profile_job *job, size_t n, struct record **r
 	struct arena a = {0};
 	size_t parts = turns_for(job), round = 0;
 
-	if (n > MOST_AT_ONCE || !memory_suffices(job, n))
+	if (n > MAX_AT_ONCE || !memory_suffices(job, n))
 		return false;
 	struct contest c = {.wanted = job,
 			    .job = arena_new_n(&a, struct profile_job, n),
 			    .child = arena_new_n(&a, struct measuring, n),
 			    .order = arena_new_n(&a, size_t, n),
-			    .got = arena_new_n(&a, struct record *, n * MOST_PROCESSES),
+			    .got = arena_new_n(&a, struct record *, n * MAX_PROCESSES),
 			    .d = d,
 			    .n = n,
 			    .parts = parts,

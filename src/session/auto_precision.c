@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "base/pool.h"
 #include "base/str.h"
-#include "ir/compare.h"
+#include "ir/difference.h"
 #include "backend/tuning_cache.h"
 #include "onnx/load.h"
 #include "session/backends.h"

@@ -129,7 +129,7 @@ bool batch_takes(const struct batch *b, const struct tensor *const *const *cases
 	return true;
 }
 
-/* Returns whether the cases' values of input i lie behind one another already, as slices of an array do. */
+/* Returns whether the cases' values of input i are contiguous already, as slices of an array are. */
 static bool one_piece(const struct tensor *const *const *cases, size_t n, uint32_t i)
 {
 	const unsigned char *at = cases[0][i]->data;
@@ -142,7 +142,7 @@ static bool one_piece(const struct tensor *const *const *cases, size_t n, uint32
 	return true;
 }
 
-/* Copies input i of all cases behind one another, unless they are, and repeats the last row up to b->rows. */
+/* Makes input i of all cases contiguous, unless it is, and repeats the last row up to b->rows. */
 static int stack_input(struct batch *b, const struct tensor *const *const *cases, size_t n,
 		       uint32_t i, struct diag *d)
 {

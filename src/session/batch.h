@@ -36,7 +36,7 @@ bool batch_takes(const struct batch *b, const struct tensor *const *const *cases
 		 const struct tensor *const *next);
 /*
  * Sets *in to the inputs of a run with all n cases. A batch that the model fixes is filled by repeating the last row.
- * Inputs that lie behind one another already stay where they are. The tensors are valid until the next call, as long as the cases are.
+ * Inputs that are contiguous already stay where they are. The tensors are valid until the next call, as long as the cases are.
  */
 int batch_stack(struct batch *b, const struct tensor *const *const *cases, size_t n,
 		const struct tensor *const **in, struct diag *d);

@@ -2,7 +2,7 @@
 #ifndef SESSION_COLLECT_H
 #define SESSION_COLLECT_H
 /* Gathers the outputs that steps make: only the last, or all of them, stacked, joined or one by one. */
-#include "session/state.h"
+#include "session/stepper.h"
 
 struct collector;
 /* Parses the request's by_step. NULL with findings on error. The arena lives as long as the collector. */

@@ -7,20 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void report_each(const struct graph *g,
-		 void (*f)(const struct graph *, const struct node *, void *), void *arg)
-{
-	for (uint32_t i = 0; i < g->nnodes; i++) {
-		const struct node *n = g->node[i];
-		if (n->dead)
-			continue;
-		f(g, n, arg);
-		for (uint32_t k = 0; k < n->nsub;
-		     k++) /* the loader limits nesting to 64 levels, so that this recursion is bounded */
-			report_each(n->sub[k], f, arg);
-	}
-}
-
 struct op_table {
 	struct arena *arena;
 	struct map by_name;
@@ -76,7 +62,7 @@ struct op_count *report_ops(const struct graph *g, struct arena *a, size_t *n)
 {
 	struct op_table t = {.arena = a, .by_name = {.arena = a}};
 
-	report_each(g, count_node, &t);
+	graph_each_node(g, count_node, &t);
 	if (t.n)
 		qsort(t.v, t.n, sizeof(*t.v), most_first);
 	*n = t.n;

@@ -69,8 +69,4 @@ struct cost {
 struct cost report_cost(const struct graph *g, const struct node *n, struct vinfo *info,
 			struct arena *a);
 
-/* Calls f(graph, node, arg) for each node of the graph and of all control-flow bodies inside it. */
-void report_each(const struct graph *g,
-		 void (*f)(const struct graph *, const struct node *, void *), void *arg);
-
 #endif

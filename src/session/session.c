@@ -12,7 +12,6 @@
 #include "plan/fault.h"
 #include "plan/upload.h"
 #include "session/backends.h"
-#include "session/model_report.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -39,10 +38,10 @@ struct session {
 	const struct tensor **aligned_in;
 	session_foresee *foresee;
 	void *foresee_arg;
-	unsigned foresee_turn;
+	unsigned foresee_parity;
 };
 
-/* A tensor of session_upload. */
+/* A tensor that session_upload() made; freed with the session. */
 struct uploaded {
 	struct buffer buffer;
 	struct tensor tensor;
@@ -68,7 +67,7 @@ static unsigned warm_parts_of(const struct model *m)
 {
 	unsigned what = 0;
 
-	report_each(m->graph, add_warm_parts, &what);
+	graph_each_node(m->graph, add_warm_parts, &what);
 	return what;
 }
 
@@ -516,10 +515,10 @@ static int leave_device(struct session *s, int err, struct diag *d)
 	return err ? err : left;
 }
 
-/* A tensor with more room than positions lies in memory of a stepper's, which begins where kernels take it. */
+/* A tensor with spare capacity lies in memory of a stepper's, which begins where kernels take it. */
 static bool is_misplaced(const struct tensor *t, size_t unit)
 {
-	return t->device && t->bytes && !t->room && (uintptr_t)t->data % unit;
+	return t->device && t->bytes && !t->capacity && (uintptr_t)t->data % unit;
 }
 
 /*
@@ -590,13 +589,13 @@ int session_run(struct session *s, const struct tensor *const *in, const struct 
 		return err;
 	if (!s->config.arena)
 		instance_release(s->instance);
-	instance_turn(s->instance, 0);
+	instance_set_parity(s->instance, 0);
 	err = align_inputs(s, &in, d);
 	err = err ? err : instance_run(s->instance, in, out, d);
 	const struct tensor *const *next =
 		!err && s->runtime.outputs_stay && s->foresee ? s->foresee(s->foresee_arg) : NULL;
-	if (next && s->foresee_turn)
-		(void)instance_foresee(s->instance, next, s->foresee_turn, NULL);
+	if (next && s->foresee_parity)
+		(void)instance_foresee(s->instance, next, s->foresee_parity, NULL);
 	else if (next)
 		instance_plan_ahead(s->instance, next);
 	if (!err && s->runtime.outputs_stay)
@@ -606,7 +605,7 @@ int session_run(struct session *s, const struct tensor *const *in, const struct 
 	return err;
 }
 
-bool session_foresees(struct session *s, const struct tensor *const *in, unsigned turn, size_t *bytes)
+bool session_foresees(struct session *s, const struct tensor *const *in, unsigned parity, size_t *bytes)
 {
 	struct runtime *rt = &s->runtime;
 	struct diag unread = {0};
@@ -614,7 +613,7 @@ bool session_foresees(struct session *s, const struct tensor *const *in, unsigne
 		   s->config.sync == SYNC_ASYNC && !check_and_start(s, in, &unread);
 
 	if (can && !enter_device(s, &unread)) {
-		can = instance_foresee(s->instance, in, turn, bytes);
+		can = instance_foresee(s->instance, in, parity, bytes);
 		can = !leave_device(s, 0, &unread) && can;
 	}
 	diag_free(&unread);
@@ -627,7 +626,7 @@ bool session_grows(const struct session *s, uint32_t in, uint32_t out, instance_
 	return s->instance && instance_grows(s->instance, in, out, fed, arg, at);
 }
 
-int session_launch(struct session *s, const struct tensor *const *in, unsigned turn,
+int session_launch(struct session *s, const struct tensor *const *in, unsigned parity,
 		   const struct tensor **out, struct diag *d)
 {
 	int err = check_and_start(s, in, d);
@@ -636,7 +635,7 @@ int session_launch(struct session *s, const struct tensor *const *in, unsigned t
 	if (err)
 		return err;
 	err = align_inputs(s, &in, d);
-	return leave_device(s, err ? err : instance_launch(s->instance, in, turn, out, d), d);
+	return leave_device(s, err ? err : instance_launch(s->instance, in, parity, out, d), d);
 }
 
 void session_forget_recordings(struct session *s)
@@ -717,7 +716,7 @@ int session_copy(struct session *s, void *to, int device, const struct tensor *t
 	struct runtime *rt = &s->runtime;
 	int err = session_start(s, d), rank = t->shape.rank;
 
-	if (err || !t->room || rank < 2)
+	if (err || !t->capacity || rank < 2)
 		return err ? err
 			   : rt->backend->copy(rt->stream, to, device, t->data, t->device, t->bytes,
 					       d);
@@ -725,7 +724,7 @@ int session_copy(struct session *s, void *to, int device, const struct tensor *t
 	size_t each = rows && positions ? t->bytes / (size_t)(rows * positions) : 0;
 	for (int64_t i = 0; !err && each && i < rows; i++)
 		err = rt->backend->copy(rt->stream, (char *)to + (size_t)(i * positions) * each,
-					device, (char *)t->data + (size_t)(i * t->room) * each,
+					device, (char *)t->data + (size_t)(i * t->capacity) * each,
 					t->device, (size_t)positions * each, d);
 	return err;
 }
@@ -735,11 +734,11 @@ int session_fetch(struct session *s, void *to, const struct tensor *t, struct di
 	return session_copy(s, to, 0, t, d);
 }
 
-void session_plan_ahead(struct session *s, session_foresee *inputs, void *arg, unsigned turn)
+void session_plan_ahead(struct session *s, session_foresee *inputs, void *arg, unsigned parity)
 {
 	s->foresee = inputs;
 	s->foresee_arg = arg;
-	s->foresee_turn = turn;
+	s->foresee_parity = parity;
 }
 
 void session_observe(struct session *s, struct observer *o)

@@ -2,7 +2,8 @@
 #ifndef SESSION_SESSION_H
 #define SESSION_SESSION_H
 /*
- * A model on a device, ready to run. cmd/ and the benchmarks run models only by these functions.
+ * A model on a device, ready to run. cmd/ and the benchmarks run models only by these functions; src/check and
+ * src/profile observe the steps by session_runtime() as well.
  *
  *   session_open -> session_model (names, types, shapes of inputs) -> session_run ... -> session_close
  */
@@ -34,7 +35,8 @@ void session_close(struct session *s);
  * outputs of session_run() have the order of its graph's `in` and `out`.
  */
 const struct model *session_model(const struct session *s);
-const char *session_device(const struct session *s);	 /* "cpu" */
+/* The device and why it is that one. Both texts live as long as the session and are never NULL. */
+const char *session_device(const struct session *s);	 /* "cpu"; "none" before session_start() */
 bool session_has_device(const struct session *s);	 /* false: it runs on the host alone */
 const char *session_device_why(const struct session *s); /* "no CUDA driver: ..." */
 /*
@@ -47,7 +49,8 @@ const char *session_device_text(const struct session *s, struct arena *a);
 int session_start(struct session *s, struct diag *d);
 /*
  * Makes the plan for inputs of these types and shapes. The inputs' contents matter only if a shape
- * depends on them.
+ * depends on them. *report is filled in unless it is NULL; its steps belong to the plan, and so live until the
+ * session makes another plan or is closed.
  */
 int session_prepare(struct session *s, const struct tensor *const *in,
 		    struct segment_report *report, struct diag *d);
@@ -64,21 +67,23 @@ void session_observe(struct session *s, struct observer *o); /* NULL ends it */
  * Has `inputs(arg)` called in each run whose outputs stay on the device, between the launches and the wait for them: *out of
  * session_run is filled in, but its contents are not there yet. It returns what the next run will probably be given, whose plan
  * is then made while the device works, or NULL. Of tensors on the device only types, sizes and addresses count. It may call
- * session_place() for that run. With turn 1 the next run is one of session_launch(), for which only a plan is made.
+ * session_place() for that run. With parity 1 the next run is one of session_launch(), for which only a plan is made.
  */
 typedef const struct tensor *const *session_foresee(void *arg);
-void session_plan_ahead(struct session *s, session_foresee *inputs, void *arg, unsigned turn);
+void session_plan_ahead(struct session *s, session_foresee *inputs, void *arg, unsigned parity);
 
 /*
- * Runs that are queued while the one before is still under way, in turns of 0 and 1: what the host reads and writes of the run before the
- * last must be over. session_foresees() plans one, sets bytes[] to the sizes of its outputs, and returns whether it can be launched so.
- * session_launch() does, and leaves the outputs on the device; their contents are there when the device has worked off its queue.
+ * Runs that are queued while the one before is still under way alternate between parity 0 and 1: the host must be done with the data of the
+ * run before the last when it queues another one. session_foresees() plans one, sets bytes[] to the sizes of its outputs, and returns whether
+ * it can be launched so. session_launch() does, and leaves the outputs on the device; their contents are there when the device has worked off
+ * its queue.
  */
-bool session_foresees(struct session *s, const struct tensor *const *in, unsigned turn, size_t *bytes);
-/* Whether the run that has just been foreseen can let a state grow where it lies: instance_grows(). */
+bool session_foresees(struct session *s, const struct tensor *const *in, unsigned parity,
+		      size_t *bytes);
+/* Whether the run that has just been foreseen can append to the state in place: instance_grows(). */
 bool session_grows(const struct session *s, uint32_t in, uint32_t out, instance_fed *fed,
 		   const void *arg, uint32_t *at);
-int session_launch(struct session *s, const struct tensor *const *in, unsigned turn,
+int session_launch(struct session *s, const struct tensor *const *in, unsigned parity,
 		   const struct tensor **out, struct diag *d);
 
 /* Call after memory has been freed that recorded launches of the session may name. The device must have nothing to do. */
@@ -94,14 +99,15 @@ void session_forget_recordings(struct session *s);
  */
 const struct tensor *session_upload(struct session *s, const struct tensor *t, struct diag *d);
 int session_outputs_stay(struct session *s, bool stay, struct diag *d);
-int session_fetch(struct session *s, void *to, const struct tensor *t, struct diag *d); /* t->bytes */
-/* Makes a dense copy of a tensor, which may have room, in memory of the host (0) or of the device (1). */
+/* Copies a tensor to host memory of as many bytes as it has without spare capacity, and waits for the copy. */
+int session_fetch(struct session *s, void *to, const struct tensor *t, struct diag *d);
+/* Makes a dense copy of a tensor, which may have spare capacity, in memory of the host (0) or of the device (1). */
 int session_copy(struct session *s, void *to, int device, const struct tensor *t, struct diag *d);
 
 /*
- * Asks the session to write output k of its next run to this memory, which is on the session's device. The output's data
- * pointer tells whether it did so: an output that is a view of an input or whose size depends on data stays where it is, and so
- * does one that needs more bytes, or an aligned address, or cannot be written with room. The first call, perhaps without memory, must come before the plan is made.
+ * Asks the session to write output k of its next run to this memory, which is on the session's device. The output's data pointer tells whether
+ * it did so: an output that is a view of an input or whose size depends on data stays where it is, and so does one that needs more bytes, or
+ * an aligned address, or cannot be written with spare capacity. The first call, perhaps without memory, must come before the plan is made.
  */
 int session_place(struct session *s, uint32_t k, struct placed to, struct diag *d);
 

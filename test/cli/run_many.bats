@@ -276,7 +276,7 @@ alone() {
 	printf '{"x": 1}\n' >other.jsonl
 	fails 10 E-OUTPUT "other.jsonl:1" "$data/pic.onnx" --input pics --jsonl other.jsonl --resume
 	[ "$(cat other.jsonl)" = '{"x": 1}' ]
-	fails 2 E-OPTION "nothing tells what is done" "$data/pic.onnx" --input pics --resume
+	fails 2 E-OPTION "no file says which inputs are done" "$data/pic.onnx" --input pics --resume
 	fails 2 E-OPTION "does not tell what is done" "$data/pic.onnx" --input pics --resume --jsonl -
 	fails 2 E-OPTION "many inputs do not run step by step" "$data/pic.onnx" --input pics --slice images=8
 	run -2 "$INFER" run "$data/pic.onnx" --input pics --json --jsonl -

@@ -89,7 +89,8 @@ for name, q in ("p50", 50), ("p90", 90), ("p99", 99), ("max", 100):
 	[ "$status" -eq 1 ]
 	[[ $stderr = *"junk.json: it is no report"* ]]
 	run --separate-stderr "$INFER" merge absent.json
-	[ "$status" -eq 1 ]
+	[ "$status" -eq 2 ]
+	[[ $stderr = "error[E-USAGE]: absent.json: cannot open: "* && $stderr != *hint* ]]
 	jq '.cases[0].index = 1' r1.json >bad.json
 	run --separate-stderr "$INFER" merge bad.json r2.json
 	[[ $stderr = *"error[E-SHARD]: bad.json: it has an input that is not of its shard"* ]]

@@ -171,8 +171,8 @@ finds_first() { # MODEL NODE
 @test "wrong use is refused with what is missing" {
 	fails_with 2 'nothing to compare: expected --compare FILE.onnx' check fp32.onnx --sensitivity
 	fails_with 2 'cannot take ONNX Runtime as its reference' check fp32.onnx --sensitivity --compare onnxruntime
-	fails_with 2 '--exclude-list needs --sensitivity' check fp32.onnx --exclude-list x
-	fails_with 2 '--metric kl needs --sensitivity' check fp32.onnx --metric kl
+	fails_with 2 '--exclude-list: it needs --sensitivity' check fp32.onnx --exclude-list x
+	fails_with 2 '--metric kl: it needs --sensitivity' check fp32.onnx --metric kl
 }
 
 @test "models with different inputs are refused, and a missing one is named" {

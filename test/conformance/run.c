@@ -19,7 +19,7 @@
  * hang costs one case. Cases that end with exit class 3 (unsupported) count as skipped.
  */
 #include "base/file.h"
-#include "ir/compare.h"
+#include "ir/difference.h"
 #include "gpu/backend.h"
 #include "onnx/tensor_pb.h"
 #include "session/session.h"

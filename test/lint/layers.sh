@@ -60,6 +60,7 @@ doors='
 (oneapi/dnnl/)?dnnl.*\.h                                       src/cpu/onednn/[a-z_]*\.[ch]
 onnx\.pb-c\.h|protobuf-c/.*                                    onnx/.*
 yaml\.h                                                        src/base/yaml\.c
+zlib\.h                                                        src/(io/(npy|save)|image/plain)\.c
 gpu/.*\.h                                                      (gpu/.*|src/session/backends\.c)
 cpu/cpu\.h                                                     (src/cpu/.*|src/session/backends\.c)
 (cuda|cudnn|cublas|nvrtc|nvml|cupti|nvJitLink)[A-Za-z_0-9]*\.h (gpu/driver/api\.h|gpu/kernels/.*|src/watch/inject/inject\.h)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How far values are apart: the measure of --compare, and the metrics of references. */
 #include "check/distance.h"
-#include "ir/compare.h"
+#include "ir/difference.h"
 #include "unit.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
  * nothing to compare, which is said.
  */
 #include "backend/weight_store.h"
-#include "ir/compare.h"
+#include "ir/difference.h"
 #include "cpu/cpu.h"
 #include "gpu/backend.h"
 #include "gpu/driver/cuda.h"

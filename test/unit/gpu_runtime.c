@@ -3,7 +3,7 @@
  * Sessions on a GPU: side by side in threads, over many shapes, and in a process with contexts of others.
  * Passes without a look where there is no GPU; test/cli/gpu_late.bats lends it a driver that only seems one.
  */
-#include "backend/choose.h"
+#include "backend/choose_ids.h"
 #include "base/mem.h"
 #include "gpu/backend.h"
 #include "gpu/driver/api.h"

@@ -11,19 +11,20 @@
 static struct options o;
 static struct diag d;
 
-enum { MOST = 32 };
+enum { MAX_WORDS = 32 };
 
 /* Parses the words of a line (no quoting) as what follows `infer COMMAND`. */
 static int parse(const char *command, const char *line)
 {
 	static char words[512];
-	char *argv[MOST], *save = NULL;
+	char *argv[MAX_WORDS], *save = NULL;
 	int argc = 0;
 
 	options_free(&o);
 	diag_free(&d);
 	snprintf(words, sizeof(words), "%s", line);
-	for (char *w = strtok_r(words, " ", &save); w && argc < MOST; w = strtok_r(NULL, " ", &save))
+	for (char *w = strtok_r(words, " ", &save); w && argc < MAX_WORDS;
+	     w = strtok_r(NULL, " ", &save))
 		argv[argc++] = w;
 	return options_parse(&o, command_find(command), argc, argv, &d);
 }
@@ -213,7 +214,9 @@ static void hints_about_other_tools_name_what_exists(void)
 #define FOREIGN(words, hint)		    hint,
 #define FOREIGN_IN(commands, words, hint)   hint,
 #define FOREIGN_VALUE(option, values, hint) hint,
+#define IN_A_LINE(words, becomes, ours)
 #include "cmd/options/foreign.def"
+#undef IN_A_LINE
 #undef FOREIGN
 #undef FOREIGN_IN
 #undef FOREIGN_VALUE

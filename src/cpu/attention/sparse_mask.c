@@ -15,7 +15,7 @@ struct layouts {
 	int64_t count, row_step, col_step; /* layouts; indices of a layout */
 };
 
-/* Block rows must lie behind one another in the column indices, and columns must be blocks. */
+/* Block rows must be consecutive in the column indices, and columns must be blocks. */
 static int check_layouts(const struct call *c, const struct layouts *l)
 {
 	int64_t blocks = l->row_step - 1;

@@ -117,7 +117,7 @@ static int64_t part_size(int64_t a, int64_t b, int64_t unit)
 enum { UNIT_ROWS = 12, UNIT_COLUMNS = 32, MAX_ROUNDS = 4, MAX_ROW_PARTS = 64 };
 
 /*
- * Estimates the time of a part of so many rows and columns, in multiplications for each value of k. A part waits for its columns
+ * Estimates the time of a part of these rows and columns, in multiplications for each value of k. A part waits for its columns
  * of B to come from memory, which takes as long as some 24 rows of products, or 40 if it has to pack them. It reads its rows of A
  * once more, or copies them. Handing out a part takes as long as some 100,000 multiplications.
  */

@@ -54,7 +54,7 @@ struct gemm {
 	void (*row)(const void *arg, int64_t k, int64_t n, int64_t count, void *dst);
 	const void *arg;
 	/*
-	 * Unless 0, for gemm_pack alone, where b_row is 1: weights of a window of so many elements. Element (k, n) of B is in column n of the
+	 * Unless 0 (for gemm_pack alone, where b_row is 1), the elements of the window of these weights. Element (k, n) of B is in column n of the
 	 * memory at k % channels * taps + k / channels, for channels = K / taps.
 	 */
 	int64_t taps;
@@ -84,7 +84,7 @@ struct gemm {
 /* Packs B (n, k, b and its strides, or row(), in g) in the order in which the inner loop reads it, into gemm_packed_bytes bytes. */
 size_t gemm_packed_bytes(enum gemm_type t, int64_t n, int64_t k);
 void gemm_pack(enum gemm_type t, const struct gemm *g, void *to);
-/* The order: strips of so many columns, one after the other, each with k rows; columns beyond n are 0. */
+/* The order: strips of this number of columns, one after the other, each with k rows; columns beyond n are 0. */
 int gemm_strip(enum gemm_type t);
 
 /* Return the bytes of scratch for one thread (gemm_scratch_one) and for all threads of the pool (gemm_scratch). */
@@ -118,10 +118,10 @@ enum {
 	GEMM_MC = 144,
 	GEMM_KC = 256,
 	GEMM_NC = 512,
-	GEMM_KEPT = 3 << 16, /* so many elements of B stay in the cache of a core */
+	GEMM_KEPT = 3 << 16, /* elements of B that stay in the cache of a core */
 	GEMM_PAD = 64,
 	GEMM_COPY = GEMM_MC * (GEMM_KC + 16), /* elements of a copy of rows of A */
-	GEMM_FEW = 6, /* up to so many rows a product reads packed weights at the speed of memory */
+	GEMM_FEW = 6, /* with at most this number of rows a product reads packed weights at the speed of memory */
 };
 
 /*

@@ -357,7 +357,7 @@ static void offsets_of(const struct strided *s, int dims, int skip, int64_t k, i
 	}
 }
 
-/* Copies rows of so many bytes, whose beginnings are is and os bytes apart. A short row of a known length takes a few instructions. */
+/* Copies rows of `size` bytes, whose beginnings are is and os bytes apart. A short row of a known length takes a few instructions. */
 static void copy_rows(char *dst, const char *src, int64_t rows, int64_t is, int64_t os, size_t bytes)
 {
 #define ROWS_OF(length)                                                                            \

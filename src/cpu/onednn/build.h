@@ -124,7 +124,7 @@ struct build {
 void build_start(struct build *b, struct site *s, struct step *step, struct diag *d);
 int build_end(struct build *b);
 struct action *build_action(struct build *b, enum action_kind kind);
-/* Reserves so many bytes of the workspace. */
+/* Reserves `bytes` bytes of the workspace. */
 struct at build_work(struct build *b, size_t bytes);
 int build_argument(struct build *b, struct action *a, int which, const_dnnl_memory_desc_t md,
 		   struct at at);

@@ -125,7 +125,8 @@ static bool implemented_by(const_dnnl_primitive_desc_t pd, const char *kind)
 	return name && strncmp(name, kind, strlen(kind)) == 0;
 }
 
-bool conv_is_reference(const_dnnl_primitive_desc_t pd)
+/* Whether the implementation is oneDNN's slow reference code. */
+static bool conv_is_reference(const_dnnl_primitive_desc_t pd)
 {
 	return implemented_by(pd, "ref");
 }

@@ -28,8 +28,6 @@ void conv_dims(const struct site *s, struct conv_step *c, uint32_t w);
 int conv_describe(struct build *b, struct made *m, const struct conv_step *c,
 		  const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t w,
 		  const_dnnl_memory_desc_t dst);
-/* Whether the implementation is oneDNN's slow reference code. */
-bool conv_is_reference(const_dnnl_primitive_desc_t pd);
 
 #endif
 #endif

@@ -113,8 +113,8 @@ static bool sums_are_exact(const struct site *s)
 }
 
 /*
- * Whether no sum of products, nor a part of it, can leave the whole numbers that floats have. As a pad counts as the zero point,
- * a product lies between 0 and what the least or the largest code makes.
+ * Whether every partial sum of products stays within +-2^24, where float32 holds all integers. As a pad counts as the zero point,
+ * a product lies between 0 and that of the least or the largest code.
  */
 static bool sums_fit_floats(const struct site *s)
 {

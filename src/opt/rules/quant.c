@@ -77,7 +77,9 @@ static bool two_operands(struct match *m)
 
 /* ---- products and convolutions ------------------------------------------------------------------------------------- */
 
-enum { MAX_TERMS = 1 << 14 }; /* so many products of codes, and a bias, fit in 32 bits */
+enum {
+	MAX_TERMS = 1 << 14
+}; /* the sum of this number of products of codes, and a bias, fits in 32 bits */
 
 static double scale_at(const struct tensor *t, int64_t i)
 {

@@ -127,7 +127,7 @@ static void on_breakpoint(int signal, siginfo_t *info, void *context)
 		report_call(work[i], CUDA_ERROR_NOT_INITIALIZED);
 		return;
 	}
-	/* a breakpoint of the program's own: it does now what it would have done */
+	/* not our breakpoint: restore the program's handler and raise the signal again */
 	sigaction(SIGTRAP, &former, NULL);
 	raise(signal);
 }

@@ -104,8 +104,10 @@ static size_t total(void)
 	return (size_t)setting("FAKE_CUDA_MEMORY", 1L << 30);
 }
 
-/* What runs kernels: its `launch`, which is told whether the kernel may begin before the one before it has ended, returns a CUresult; `memory` hears of device memory that is taken (1), given back
- * (0) and written by a copy or a fill (2). The same struct is in test/gpu/emulate/run.cc. */
+/*
+ * What runs kernels: its `launch`, which is told whether the kernel may begin before the one before it has ended, returns a CUresult; `memory`
+ * hears of device memory that is taken (1), given back (0) and written by a copy or a fill (2). The same struct is in test/gpu/emulate/run.cc.
+ */
 struct emulator {
 	int (*has)(const char *kernel);
 	int (*launch)(const char *kernel, const unsigned *grid, const unsigned *block,

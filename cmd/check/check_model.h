@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CMD_CHECK_CHECK_H
-#define CMD_CHECK_CHECK_H
+#ifndef CMD_CHECK_CHECK_MODEL_H
+#define CMD_CHECK_CHECK_MODEL_H
 /* infer check MODEL. */
 #include "cmd/options/options.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BACKEND_CHOOSE_H
-#define BACKEND_CHOOSE_H
+#ifndef BACKEND_CHOOSE_IDS_H
+#define BACKEND_CHOOSE_IDS_H
 /*
  * A decoder's greedy choice of ids on the device: the next step can be queued behind it before the host has seen them, which looks at
  * them while that step runs. Two choices may be under way, those of even and of odd turns.
@@ -27,12 +27,12 @@ struct choose_ops {
 	/* gives the rows their last ids */
 	int (*give)(struct chooser *, const int64_t *ids, struct diag *);
 	/* queues the choice of the largest scores, the first of those that are equal */
-	int (*queue)(struct chooser *, unsigned turn, const struct scores *, struct diag *);
+	int (*queue)(struct chooser *, unsigned parity, const struct scores *, struct diag *);
 	/*
-	 * Waits for the choice queued last with this turn. *ids is valid until the next one; an id is -1 if all scores are NaN.
+	 * Waits for the choice queued last with this parity. *ids is valid until the next one; an id is -1 if all scores are NaN.
 	 * Reports invalid data that kernels queued before the choice have found.
 	 */
-	int (*wait)(struct chooser *, unsigned turn, const int64_t **ids, struct diag *);
+	int (*wait)(struct chooser *, unsigned parity, const int64_t **ids, struct diag *);
 };
 
 #endif

@@ -361,7 +361,7 @@ END
 	for command in run inspect profile check suite doctor extract simplify convert diff merge; do
 		"$INFER" "$command" --help
 	done >"$BATS_TEST_TMPDIR/help"
-	"${CC:-cc}" -E -P '-DFOREIGN(words, hint)=hint' '-DFOREIGN_IN(commands, words, hint)=hint' '-DFOREIGN_VALUE(option, values, hint)=hint' -x c "$BATS_TEST_DIRNAME/../../cmd/options/foreign.def" |
+	"${CC:-cc}" -E -P '-DFOREIGN(words, hint)=hint' '-DFOREIGN_IN(commands, words, hint)=hint' '-DFOREIGN_VALUE(option, values, hint)=hint' '-DIN_A_LINE(words, becomes, ours)=' -x c "$BATS_TEST_DIRNAME/../../cmd/options/foreign.def" |
 		grep -o -e '--[a-z][a-z-]*' | sort -u >"$BATS_TEST_TMPDIR/named"
 	[ "$(wc -l <"$BATS_TEST_TMPDIR/named")" -gt 20 ]
 	while read -r word; do

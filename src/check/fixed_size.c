@@ -4,14 +4,14 @@
  * dimension. The statement stands if that run fails, or if an output does not follow the size; it is dropped if the
  * model runs and all its outputs follow.
  */
-#include "check/pinned.h"
+#include "check/fixed_size.h"
 
 #include "check/prepare_inputs.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-void suspect_pinned(struct check_context *c, const struct suspect *s, const struct finding *f)
+void suspect_fixed_size(struct check_context *c, const struct suspect *s, const struct finding *f)
 {
 	struct suspect *all = arena_new_n(&c->arena, struct suspect, c->nsuspects + 1);
 

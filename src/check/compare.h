@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CHECK_COMPARISON_H
-#define CHECK_COMPARISON_H
+#ifndef CHECK_COMPARE_H
+#define CHECK_COMPARE_H
 /* What --compare found, for the JSON report. All texts and lines are in the context's arena, as the sessions are closed before. */
 #include "check/check.h"
 

@@ -129,9 +129,9 @@ answers() {
 	answers "write -t, with one dash, or --threads" run batch.onnx --t 4
 	answers "write JUnit's XML by --export FILE.xml" suite batch.onnx --output
 	run -4 "$INFER" profile batch.onnx --dim batch=1..8
-	[[ $output == *"this is no size"*"--shapes-sweep batch=1..8"* ]]
+	[[ $output == *"wrong size"*"--shapes-sweep batch=1..8"* ]]
 	run -4 "$INFER" run batch.onnx --dim batch=four
-	[[ $output == *"this is no size"* && $output != *"--shapes-sweep"* ]]
+	[[ $output == *"wrong size"* && $output != *"--shapes-sweep"* ]]
 	run -0 "$INFER" run batch.onnx --random --dim batch=2 -q -o "$out/y"
 	for file in "$out"/y/*.npy; do break; done
 	run -4 "$INFER" check batch.onnx --dim batch=3 --expect "$file"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SESSION_STATE_H
-#define SESSION_STATE_H
+#ifndef SESSION_STEPPER_H
+#define SESSION_STEPPER_H
 /*
  * Runs a model step by step: outputs come back as inputs, long inputs are walked along, and tokens are chosen
  * (input/steps.h). A state stays in the memory of the session's device. Each state has two buffers: a step reads one
@@ -60,7 +60,5 @@ struct step_times { /* nanoseconds */
 	int64_t grown; /* steps that have written only the new positions of a state, and copied no others */
 };
 struct step_times stepper_times(const struct stepper *x);
-/* The ids that the newest step chose for the first --next, one for each row of the batch; NULL before the first step. */
-const int64_t *stepper_ids(const struct stepper *x, int64_t *n);
 
 #endif

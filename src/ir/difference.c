@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ir/compare.h"
+#include "ir/difference.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PLAN_AGAIN_H
-#define PLAN_AGAIN_H
+#ifndef PLAN_STEP_REPEAT_H
+#define PLAN_STEP_REPEAT_H
 /* Repeats a step of an observed run on other operands, so that a check can see what the step makes of them. */
 #include "plan/plan.h"
 
 /* The operands: tensors of the same types, layouts and places as those of the original call. */
-struct again {
+struct step_repeat {
 	const struct tensor *const *in;
 	struct tensor *const *out;
 	/*
@@ -22,6 +22,6 @@ struct again {
  * Runs the step of call c again. Observers may call this after the step has ended; with a workspace of its own, a step of the host may
  * be run after the run has ended, too, until the session runs again. Returns 0 or -code.
  */
-int step_again(const struct call *c, const struct again *with, struct diag *d);
+int step_repeat(const struct call *c, const struct step_repeat *with, struct diag *d);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plan/grow.h"
+#include "plan/extend.h"
 
 /* Returns the number + 1 of the pair of the step's operands, step.grow, that has one of these slots; 0 if none has. */
 static int pair_of(const struct step_plan *p, uint32_t out_slot, uint32_t in_slot)
@@ -25,7 +25,7 @@ static bool contents_count(const struct segment *s, uint32_t value)
 	return false;
 }
 
-bool slot_takes_room(const struct instance *x, const struct segment *s, uint32_t slot)
+bool slot_takes_capacity(const struct instance *x, const struct segment *s, uint32_t slot)
 {
 	const struct slot_plan *p = &s->slots[slot];
 	const struct value *v = x->graph->value[p->value];
@@ -52,20 +52,20 @@ static bool is_output_once(const struct graph *g, uint32_t value)
 	return n == 1;
 }
 
-/* Whether a pair of the step's operands begins in a slot that takes room, and ends in an output that nobody but the caller sees. */
-static bool pair_takes_room(const struct instance *x, const struct segment *s,
-			    const struct step_plan *by, int pair)
+/* Whether a pair of the step's operands begins in a slot that takes spare capacity, and ends in an output that nobody but the caller sees. */
+static bool pair_takes_capacity(const struct instance *x, const struct segment *s,
+				const struct step_plan *by, int pair)
 {
 	uint32_t in = by->in[by->step.grow[pair].in], out = by->out[by->step.grow[pair].out];
 	const struct slot_plan *p = out == NO_VALUE ? NULL : &s->slots[out];
 
 	return p && in != NO_VALUE && p->place == PLACE_SLAB && p->desc.device == DEVICE &&
 	       result_slot(s, p->value) == out && !x->graph->value[p->value]->nusers &&
-	       is_output_once(x->graph, p->value) && slot_takes_room(x, s, in);
+	       is_output_once(x->graph, p->value) && slot_takes_capacity(x, s, in);
 }
 
-bool output_takes_room(const struct instance *x, const struct segment *s, uint32_t out,
-		       struct growth *to)
+bool output_takes_capacity(const struct instance *x, const struct segment *s, uint32_t out,
+			   struct extension *to)
 {
 	uint32_t value = x->graph->out[out], slot = result_slot(s, value);
 	const struct slot_plan *p = slot == NO_VALUE ? NULL : &s->slots[slot];
@@ -75,13 +75,13 @@ bool output_takes_room(const struct instance *x, const struct segment *s, uint32
 	const struct step_plan *by = &s->steps[p->born];
 	int pair = pair_of(by, slot, NO_VALUE);
 	for (int k = 0; pair && k < by->step.ngrow; k++)
-		if (!pair_takes_room(x, s, by, k))
+		if (!pair_takes_capacity(x, s, by, k))
 			return false;
 	if (!pair)
 		return false;
-	*to = (struct growth){.by = by,
-			      .from = by->in[by->step.grow[pair - 1].in],
-			      .at = by->step.grow_at ? by->step.node->in[by->step.grow_at - 1]
-						     : NO_VALUE};
+	*to = (struct extension){.by = by,
+				 .from = by->in[by->step.grow[pair - 1].in],
+				 .at = by->step.grow_at ? by->step.node->in[by->step.grow_at - 1]
+							: NO_VALUE};
 	return true;
 }

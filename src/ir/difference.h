@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef IR_COMPARE_H
-#define IR_COMPARE_H
+#ifndef IR_DIFFERENCE_H
+#define IR_DIFFERENCE_H
 /* Measures how far a value is from its reference, by the rule of ONNX's test runner and by the usual metrics. */
 #include "ir/tensor.h"
 

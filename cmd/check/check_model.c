@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* infer check MODEL: runs the checks of src/check and prints their report, which is partial after a timeout. */
-#include "cmd/check/check.h"
+#include "cmd/check/check_model.h"
 
 #include "base/clock.h"
 #include "check/check.h"
@@ -158,9 +158,17 @@ static void warn_useless_options(const struct options *o, struct diag *d)
 			WARN(d, E_OPTION, .slot = options_origin(o, tolerances[i]),
 			     .message = "nothing is compared without a reference",
 			     .hint = "add --expect FILE, --data-set DIR, or --compare A,B");
-	if (!leak && (*options_origin(o, "runs") == '-' || *options_origin(o, "recreate") == '-'))
-		WARN(d, E_OPTION, .slot = *options_origin(o, "runs") == '-' ? "--runs" : "--recreate",
-		     .message = "this option has no effect without --leak", .hint = "add --leak");
+	const struct {
+		const char *option, *needs;
+		bool given;
+	} parts[] = {{"runs", "--leak", leak},
+		     {"recreate", "--leak", leak},
+		     {"undo", "--sensitivity", c->sensitivity}};
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+		if (!parts[i].given && *options_origin(o, parts[i].option) == '-')
+			WARN(d, E_OPTION, .slot = options_origin(o, parts[i].option),
+			     .message = fmt(d, "this option has no effect without %s", parts[i].needs),
+			     .hint = fmt(d, "add %s", parts[i].needs));
 }
 
 static void print_result(const struct view *v)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gpu/driver/choose.h"
+#include "gpu/driver/choose_ids.h"
 
 #include "gpu/driver/device.h"
 #include "gpu/kernels/choose.h"
@@ -14,7 +14,7 @@ struct chooser {
 	enum dtype type;
 	int64_t rows, nuntil;
 	struct buffer ids, until; /* on the device */
-	struct buffer chosen[2];  /* pinned, by turn: the ids, then the device's fault */
+	struct buffer chosen[2];  /* pinned, by parity: the ids, then the device's fault */
 	struct event *made[2];
 };
 
@@ -87,7 +87,7 @@ static int give_ids(struct chooser *c, const int64_t *ids, struct diag *d)
 	return err;
 }
 
-static int queue_choice(struct chooser *c, unsigned turn, const struct scores *s, struct diag *d)
+static int queue_choice(struct chooser *c, unsigned parity, const struct scores *s, struct diag *d)
 {
 	struct device *dev = c->stream->device;
 	struct gpu_choose p = {.scores = s->data,
@@ -98,15 +98,15 @@ static int queue_choice(struct chooser *c, unsigned turn, const struct scores *s
 			       .ids = c->ids.ptr,
 			       .until = c->until.ptr,
 			       .nuntil = c->nuntil,
-			       .chosen = c->chosen[turn].ptr,
+			       .chosen = c->chosen[parity].ptr,
 			       .fault = (const volatile unsigned long long *)dev->fault};
 	int err = device_launch(c->stream, c->kernel, (unsigned)c->rows, THREADS, &p, sizeof(p),
 				"choosing ids", d);
 
-	return err ? err : cuda_mark(c->stream, c->made[turn], d);
+	return err ? err : cuda_mark(c->stream, c->made[parity], d);
 }
 
-static int wait_for_choice(struct chooser *c, unsigned turn, const int64_t **ids, struct diag *d)
+static int wait_for_choice(struct chooser *c, unsigned parity, const int64_t **ids, struct diag *d)
 {
 	struct device *dev = c->stream->device;
 	bool pushed;
@@ -114,11 +114,11 @@ static int wait_for_choice(struct chooser *c, unsigned turn, const int64_t **ids
 
 	if (err)
 		return err;
-	CUresult r = dev->api->p_cuEventSynchronize(c->made[turn]->event);
+	CUresult r = dev->api->p_cuEventSynchronize(c->made[parity]->event);
 	cuda_leave(dev, pushed);
 	if (r)
 		return cuda_failed(dev, (int)r, "the wait for chosen ids", d);
-	*ids = c->chosen[turn].ptr;
+	*ids = c->chosen[parity].ptr;
 	return (*ids)[c->rows] ? device_fault(dev, (uint64_t)(*ids)[c->rows], d) : 0;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CHECK_PINNED_H
-#define CHECK_PINNED_H
+#ifndef CHECK_FIXED_SIZE_H
+#define CHECK_FIXED_SIZE_H
 /*
- * Statements that a size is fixed although the inputs leave it free. The graph alone suggests them, and other nodes may
- * make up for it, so each waits until a run with another size has been tried.
+ * Suspicions that the graph fixes a size that its inputs leave free. Other nodes may make up for it, so each waits until a run
+ * with another size has confirmed or refuted it.
  */
 #include "check/check.h"
 
@@ -18,6 +18,6 @@ struct suspect {
 };
 
 /* Adds a finding to be confirmed; the check `sizes` reports it if a run with another size agrees. */
-void suspect_pinned(struct check_context *c, const struct suspect *s, const struct finding *f);
+void suspect_fixed_size(struct check_context *c, const struct suspect *s, const struct finding *f);
 
 #endif
