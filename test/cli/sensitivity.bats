@@ -170,7 +170,7 @@ finds_first() { # MODEL NODE
 
 @test "wrong use is refused with what is missing" {
 	fails_with 2 'nothing to compare with: expected --compare FILE.onnx' check fp32.onnx --sensitivity
-	fails_with 2 'cannot take ONNX Runtime as its reference' check fp32.onnx --sensitivity --compare onnxruntime
+	fails_with 2 'ONNX Runtime cannot be its reference' check fp32.onnx --sensitivity --compare onnxruntime
 	fails_with 2 '--exclude-list: it needs --sensitivity' check fp32.onnx --exclude-list x
 	fails_with 2 '--metric kl: it needs --sensitivity' check fp32.onnx --metric kl
 }
