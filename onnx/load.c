@@ -171,7 +171,8 @@ static int check_file(struct loader *l, struct pb_span f, struct pb_span *model)
 			.hint = "this is a SavedModel of TensorFlow: convert its folder to ONNX (tf2onnx)");
 	int rc = binary_form(f, l->a, model, l->d);
 	rc = rc ? rc : pb_check(&onnx__model_proto__descriptor, *model, &codes, l->d);
-	if (rc && form_of(f) == ONNX_BINARY && l->d && l->d->last && !l->d->last->hint && hint_for_content(f))
+	if (rc && form_of(f) == ONNX_BINARY && l->d && l->d->last && !l->d->last->hint &&
+	    hint_for_content(f))
 		l->d->last->hint = hint_for_content(f);
 	return rc;
 }

@@ -126,7 +126,8 @@ static int add_initializers(struct loader *l, struct scope *s, struct pb_span by
 		if (!rc)
 			rc = check_name(l, name);
 		if (!rc && !name.n)
-			rc = FAIL(l->d, E_MODEL_NAME, .slot = "initializer", .message = "it has no name");
+			rc = FAIL(l->d, E_MODEL_NAME, .slot = "initializer",
+				  .message = "it has no name");
 		if (!rc && own_name(s, name) >= 0)
 			rc = name_fail(l, name, "one initializer of this name", "a second one");
 		int fatal = load_excuse(l, rc);
@@ -314,7 +315,8 @@ static int add_outputs(struct loader *l, struct scope *s, struct pb_span bytes)
 		if (!rc && (!name.n || !scope_find(l, s, name, &id) || id == NO_VALUE))
 			rc = FAIL(l->d, E_MODEL_NAME,
 				  .slot = fmt(l->d, "graph output '%s'", span_show(l, name)),
-				  .message = name.n ? "no node, input or initializer gives it" : "it has no name");
+				  .message = name.n ? "no node, input or initializer gives it"
+						    : "it has no name");
 		if (rc) {
 			rc = load_excuse(l, rc);
 			if (rc)
@@ -470,8 +472,10 @@ static int node_inputs(struct loader *l, struct scope *s, const struct node_view
 		in[n] = NO_VALUE;
 		if (!rc && name.n && !scope_find(l, s, name, &in[n]))
 			rc = FAIL(l->d, E_MODEL_NAME, .slot = fmt(l->d, "input %" PRIu32, n),
-				  .message = fmt(l->d, "it reads '%s', which no node, input or initializer gives",
-						 span_show(l, name)));
+				  .message = fmt(
+					  l->d,
+					  "it reads '%s', which no node, input or initializer gives",
+					  span_show(l, name)));
 		if (rc)
 			return rc;
 		if (in[n++] != NO_VALUE)

@@ -932,5 +932,6 @@ int text_to_model(struct pb_span text, struct message *out, struct file_spill *d
 		line += *p == '\n';
 	}
 	return FAIL(d, E_MODEL_FORMAT, .slot = fmt(d, "line %zu, column %zu", line, column),
-		    .message = fmt(d, "%s", r.error ? r.error : "this is no model in ONNX's text form"));
+		    .message = fmt(d, "%s",
+				   r.error ? r.error : "this is no model in ONNX's text form"));
 }

@@ -274,16 +274,18 @@ static int refuse_model_options(const struct options *o, const char *what, struc
 static void warn_left_out(const struct options *o, struct diag *d)
 {
 	static const char *const parts[] = {"nodes", "weights", "cost", "memory"};
-	const char *alone = o->dot			 ? "--dot"
-			    : o->stage != STAGE_NONE	 ? "--stage"
-			    : o->passes			 ? "--passes"
-			    : o->explain		 ? "--explain"
-							 : NULL;
+	const char *alone = o->dot		     ? "--dot"
+			    : o->stage != STAGE_NONE ? "--stage"
+			    : o->passes		     ? "--passes"
+			    : o->explain	     ? "--explain"
+						     : NULL;
 
 	for (size_t i = 0; alone && !o->json && !o->html && i < sizeof(parts) / sizeof(*parts); i++)
 		if (*options_origin(o, parts[i]) == '-')
 			WARN(d, E_OPTION, .slot = options_origin(o, parts[i]),
-			     .message = fmt(d, "this option has no effect with %s, which is printed alone", alone),
+			     .message = fmt(
+				     d, "this option has no effect with %s, which is printed alone",
+				     alone),
 			     .hint = "use two commands, or --json, which gives both");
 }
 

@@ -787,8 +787,8 @@ static int check_operands(const struct options *o, struct diag *d)
 			    .message = o->after_dashes && c->bit == CMD_CHECK
 					       ? "no command is given behind --"
 				       : o->noperands
-					       ? fmt(d, "'infer %s' needs %zu operands, got %zu", c->name,
-						     c->least, o->noperands)
+					       ? fmt(d, "'infer %s' needs %zu operands, got %zu",
+						     c->name, c->least, o->noperands)
 					       : fmt(d, "'infer %s' needs %s", c->name,
 						     c->least > 1 ? fmt(d, "%zu operands", c->least)
 								  : "an operand"),

@@ -632,7 +632,8 @@ static const struct {
 	{"decode", CMD_PROFILE, "measure a decoder over N ids"},
 	{"nodes", CMD_INSPECT, "list the nodes with types and shapes"},
 	{"nodes", CMD_PROFILE, "list the nodes with their times"},
-	{"ops", CMD_RUNS | CMD_EXTRACT | CMD_SIMPLIFY, "add the operators of a shared library; repeatable"},
+	{"ops", CMD_RUNS | CMD_EXTRACT | CMD_SIMPLIFY,
+	 "add the operators of a shared library; repeatable"},
 };
 
 const char *option_help(const struct field *row, unsigned command)

@@ -12,7 +12,8 @@
 
 enum {
 	MAX_HEAD_SIZE = 128,
-	MAX_PLAIN_BLOCKS = 2048, /* each has a row of scores in the workspace, and takes several rows if there are more */
+	MAX_PLAIN_BLOCKS =
+		2048, /* each has a row of scores in the workspace, and takes several rows if there are more */
 	MAX_KNOWN_MASK = 1 << 20,
 	HIDING_SCORE = 30000, /* masks below its negative hide: exporters write -65504, -1e9 or a type's lowest number */
 	MAX_FEW = 16,	 /* queries of a head of keys that the kernels for few queries take */

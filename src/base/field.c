@@ -337,7 +337,8 @@ static const char *takes_number(const struct field *f, const char *what, struct 
 		return what;
 	if (isinf(f->max))
 		return arena_printf(a, "%s, at least %s", what, limit_text(f, f->min, a));
-	return arena_printf(a, "%s from %s to %s", what, limit_text(f, f->min, a), limit_text(f, f->max, a));
+	return arena_printf(a, "%s from %s to %s", what, limit_text(f, f->min, a),
+			    limit_text(f, f->max, a));
 }
 
 const char *field_takes(const struct field *f, struct arena *a)

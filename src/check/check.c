@@ -30,7 +30,8 @@ const struct check *const checks[] = {
 
 const char *check_weights_text(struct arena *a, uint64_t n, int64_t bytes)
 {
-	return n ? arena_printf(a, "%s of %s", str_many(a, n, "weight"), str_bytes(a, bytes)) : "no weights";
+	return n ? arena_printf(a, "%s of %s", str_many(a, n, "weight"), str_bytes(a, bytes))
+		 : "no weights";
 }
 
 void check_say(struct check_context *c, const char *format, ...)

@@ -51,9 +51,7 @@ static int run_device(struct check_context *c)
 				    steps, report.nsteps, check_name_list(&ops)));
 	check_say(c, "%s, %s%s", session_device_text(c->session, &a),
 		  str_many(&a, report.nsteps, "step"),
-		  report.whole
-			  ? ""
-			  : ", the others depend on data and are planned during the run");
+		  report.whole ? "" : ", the others depend on data and are planned during the run");
 	arena_free(&a);
 	return 0;
 }

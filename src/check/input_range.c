@@ -456,7 +456,9 @@ static int run_input(struct check_context *c)
 	if (made_up && given)
 		report_made_up(c, str_get(&names), made_up);
 	check_say(c, "%s%s%s", n ? str_count(&c->arena, (int64_t)n) : "the model has no inputs",
-		  !n ? "" : n == 1 ? " input fits" : " inputs fit",
+		  !n	   ? ""
+		  : n == 1 ? " input fits"
+			   : " inputs fit",
 		  !made_up ? ""
 		  : given  ? ", some generated"
 		  : n == 1 ? ", generated"

@@ -46,7 +46,8 @@ static int count_bytes(struct node_errors *x, const struct value_copy *v)
 	return FAIL(x->c->d, E_MEMORY_LIMIT,
 		    .message = "--sensitivity holds every value between the nodes at once",
 		    .expected = fmt(x->c->d, "at most %s bytes", str_count(&x->c->d->arena, limit)),
-		    .actual = fmt(x->c->d, "%s bytes so far", str_count(&x->c->d->arena, (int64_t)x->work->held)));
+		    .actual = fmt(x->c->d, "%s bytes so far",
+				  str_count(&x->c->d->arena, (int64_t)x->work->held)));
 }
 
 /* ---- what corresponds ------------------------------------------------------------------------------ */

@@ -77,8 +77,7 @@ static int parse_side(struct check_context *c, const char *s, size_t n, struct p
 		size_t k = parse_word(c, s + at, n - at, &side->config);
 		if (!k)
 			return FAIL(
-				c->d, E_OPTION,
-				.slot = "--compare",
+				c->d, E_OPTION, .slot = "--compare",
 				.message = fmt(c->d, "'%.*s' is not a way to run a model", (int)n, s),
 				.expected =
 					"two of cpu, cuda[:N], fp32, tf32, fp16, bf16, fp8, none, basic, "

@@ -167,8 +167,8 @@ static void note_other_sizes(struct check_context *c, const char *what,
 			     const struct input_request *before, const struct input_request *found)
 {
 	NOTE(c->d, E_DIM_DEFAULT,
-	     .message = fmt(c->d, "%s does not run with the sizes that were guessed, but with %s", what,
-			    sizes_as_options(before, found, &c->arena)));
+	     .message = fmt(c->d, "%s does not run with the sizes that were guessed, but with %s",
+			    what, sizes_as_options(before, found, &c->arena)));
 }
 
 bool retry_with_other_sizes(struct check_context *c, const struct diag *why, const struct tensor **out)

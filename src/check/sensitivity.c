@@ -85,8 +85,7 @@ static int check_options(struct check_context *c)
 		return FAIL(c->d, E_OPTION, .slot = "--exclude-list",
 			    .message = "it needs --sensitivity");
 	if (o->metric == METRIC_KL && !o->sensitivity)
-		return FAIL(c->d, E_OPTION, .slot = "--metric kl",
-			    .message = "it needs --sensitivity",
+		return FAIL(c->d, E_OPTION, .slot = "--metric kl", .message = "it needs --sensitivity",
 			    .hint = "references are compared by maxabs, cosine or l2");
 	if (!o->sensitivity)
 		return 0;

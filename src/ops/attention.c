@@ -596,11 +596,13 @@ static int gqa_head_size(const struct infer *c, int64_t *size)
 			c, GQA_Q, fmt(c->diag, "a last dimension for %" PRId64 " heads", heads), &q);
 	if (k.rank == 3 && k.dim[2] >= 0 && *size >= 0 &&
 	    k.dim[2] != known_product(*size, p->kv_num_heads))
-		return infer_fail_shape(
-			c, GQA_K,
-			fmt(c->diag, "a last dimension of %" PRId64 " (kv_num_heads %" PRId64 " times %" PRId64 ")",
-			    known_product(*size, p->kv_num_heads), p->kv_num_heads, *size),
-			&k);
+		return infer_fail_shape(c, GQA_K,
+					fmt(c->diag,
+					    "a last dimension of %" PRId64 " (kv_num_heads %" PRId64
+					    " times %" PRId64 ")",
+					    known_product(*size, p->kv_num_heads), p->kv_num_heads,
+					    *size),
+					&k);
 	return 0;
 }
 

@@ -17,10 +17,11 @@ static bool is_type(int64_t t, uint64_t mask)
 
 static int bad_dtype(const struct infer *c, int64_t t)
 {
-	return infer_fail_saying(c, E_OP_ATTRIBUTE, -1,
-				 fmt(c->diag, "attribute 'dtype': %" PRId64 "%s%s is no type that the operator makes", t,
-				     t > 0 && t < DT_COUNT ? ", " : "",
-				     t > 0 && t < DT_COUNT ? dtype_name((enum dtype)t) : ""));
+	return infer_fail_saying(
+		c, E_OP_ATTRIBUTE, -1,
+		fmt(c->diag, "attribute 'dtype': %" PRId64 "%s%s is no type that the operator makes",
+		    t, t > 0 && t < DT_COUNT ? ", " : "",
+		    t > 0 && t < DT_COUNT ? dtype_name((enum dtype)t) : ""));
 }
 
 static int bad_dim(const struct infer *c, int slot, int64_t dim)

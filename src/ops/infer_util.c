@@ -141,7 +141,8 @@ int infer_fail_saying(const struct infer *c, enum code code, int slot, const cha
 {
 	const struct origin *o = blamed_origin(c->node);
 
-	return FAIL(c->diag, code, .node = o->name, .op = o->op, .slot = slot_name(c, slot), .message = message);
+	return FAIL(c->diag, code, .node = o->name, .op = o->op, .slot = slot_name(c, slot),
+		    .message = message);
 }
 
 const char *infer_shape_text(const struct infer *c, const struct shape *s)

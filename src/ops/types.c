@@ -151,8 +151,8 @@ static int check_input(const struct infer *c, const struct op *op, uint32_t i, s
 		return 0;
 	if (!op_takes(op, i, v->type))
 		return infer_fail(c, E_TYPE, (int)i,
-				  fmt(c->diag, "one of %s (%s-%d)", op_types_text(slot_types(op, s), a),
-				      op->name, op->since),
+				  fmt(c->diag, "one of %s (%s-%d)",
+				      op_types_text(slot_types(op, s), a), op->name, op->since),
 				  type_str(a, v->type));
 	if (!s->tvar || s->heterogeneous)
 		return 0;

@@ -287,7 +287,8 @@ static int fail_over_limit(const struct segment *s, const struct runtime *rt, si
 {
 	return FAIL(d, E_MEMORY_LIMIT, .expected = limit_text(rt, limit, d),
 		    .actual = fmt(d, "%s%s bytes of activations and workspace",
-				  weights && d ? fmt(d, "%s bytes of weights and ", str_count(&d->arena, (int64_t)weights))
+				  weights && d ? fmt(d, "%s bytes of weights and ",
+						     str_count(&d->arena, (int64_t)weights))
 					       : "",
 				  d ? str_count(&d->arena, (int64_t)total) : ""),
 		    .hint = segment_largest(s, d));

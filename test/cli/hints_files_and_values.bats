@@ -177,7 +177,7 @@ setup() {
 	fails_with 3 "hint: the model there is cls.onnx" run nope.onnx --random
 	fails_with 3 "hint: there is no folder nowhere/" run nowhere/cls.onnx --random
 	mkdir empty
-	fails_with 3 "hint: no .onnx file lies there" run empty/cls.onnx --random
+	fails_with 3 "hint: there is no .onnx file in that folder" run empty/cls.onnx --random
 	for text in 'threads 4' 'threads=4' '- threads'; do
 		echo "$text" >c.yaml
 		fails_with 2 "hint: write an option a line, without dashes and with a colon: threads: 4" run cls.onnx --random --config c.yaml

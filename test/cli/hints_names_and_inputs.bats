@@ -456,7 +456,7 @@ numbers [1]
 	run -2 "$INFER" check batch.onnx --report findings.md
 	[[ $output == *"--export FILE.json, FILE.html or FILE.xml"* && $output != *"FILE.md"* ]]
 	run -0 "$INFER" run --help
-	[[ $output == *"boxes of --decode yolo"* ]]
+	[[ $(tr -s ' \n' ' ' <<<"$output") == *"boxes of --decode yolo"* ]]
 }
 
 @test "Short forms: -o FILE of check, --html, --top and --sort of profile, A-B of a sweep, brackets of a shape" {

@@ -236,7 +236,7 @@ assert "passes" not in d and "rewrites" not in d'
 	[[ $output == *"this is a picture"* ]]
 	printf '{"schema": "infer/1"}' >"$BATS_TEST_TMPDIR/r.json"
 	run -3 "$INFER" run "$BATS_TEST_TMPDIR/r.json"
-	[[ $output == *"ModelProto"*"infer inspect FILE.json"* ]]
+	[[ $output == *"protobuf's JSON form: "*"infer inspect FILE.json"* ]]
 	run -3 "$INFER" run ''
 	[ "${lines[0]}" = "error[E-MODEL-OPEN]: an empty name is no file" ]
 	run -3 "$INFER" run nowhere.onnx

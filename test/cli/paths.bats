@@ -39,7 +39,7 @@ refuses_to_read() { # PATH
 	refuses 4 "$1" run "$MODEL" --random --labels "$1" --top 2
 	refuses 2 "$1" profile "$MODEL" -n 2 --baseline "$1"
 	refuses 2 "$1" check --suppressions "$1" -- true
-	refuses 1 "$1" merge "$1"
+	refuses 2 "$1" merge "$1"
 }
 
 @test "A pipe that no program writes to is refused wherever a path is read" {

@@ -169,8 +169,8 @@ finds_first() { # MODEL NODE
 }
 
 @test "wrong use is refused with what is missing" {
-	fails_with 2 'nothing to compare: expected --compare FILE.onnx' check fp32.onnx --sensitivity
-	fails_with 2 'cannot take ONNX Runtime as its reference' check fp32.onnx --sensitivity --compare onnxruntime
+	fails_with 2 'nothing to compare with: expected --compare FILE.onnx' check fp32.onnx --sensitivity
+	fails_with 2 'ONNX Runtime cannot be its reference' check fp32.onnx --sensitivity --compare onnxruntime
 	fails_with 2 '--exclude-list: it needs --sensitivity' check fp32.onnx --exclude-list x
 	fails_with 2 '--metric kl: it needs --sensitivity' check fp32.onnx --metric kl
 }
@@ -189,5 +189,5 @@ finds_first() { # MODEL NODE
 
 @test "values are held within --memory-limit" {
 	run "$INFER" check deep8.onnx --compare deep.onnx --sensitivity --memory-limit 100KiB
-	[[ $output == *'--sensitivity holds every value between the nodes at once: expected at most 102400 bytes'* ]]
+	[[ $output == *'--sensitivity holds every value between the nodes at once: expected at most 102,400 bytes'* ]]
 }
