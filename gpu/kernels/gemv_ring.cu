@@ -17,6 +17,7 @@ enum {
 	WARPS = 8,    // of a block
 	HALF = 8,     // rows of A in a product of tensor cores
 	STAGES = 4,   // chunks of a warp under way
+	AHEAD = 2,    // of them while the kernel before may still run
 	STEP = COLUMNS + 4, // from row to row of a warp's sums in shared memory
 	NORM_PIECES = 512,  // of a row that is normalized, at most
 };
@@ -168,6 +169,7 @@ template <typename T, int HALVES> struct Way {
 	bool there; // they exist
 	const T *a, *scale; // where this thread's row of A begins, and the scale
 	int stop; // behind the last row of B of this block
+	const uint64_t once = read_once();
 
 	__device__ inline Way(Stage<HALVES> *ring, const gpu_gemm &p, const T *b0, bool there, const T *scale, int first, int stop)
 	    : ring(ring), p(p), there(there), scale(scale), stop(stop)
@@ -186,7 +188,7 @@ template <typename T, int HALVES> struct Way {
 		const T *from = b;
 #pragma unroll
 		for (int n = 0; n < CHUNK * WIDE / 32; n++, from += 32 / WIDE * p.b_row)
-			fetch16(to.at(Stage<HALVES>::turned(place, n % 4) + 2 * n * BAND * (int)sizeof(T)), from, n < 4 ? there : more);
+			fetch16_once(to.at(Stage<HALVES>::turned(place, n % 4) + 2 * n * BAND * (int)sizeof(T)), from, n < 4 ? there : more, once);
 		if (scale && lane < CHUNK / PIECE)
 			fetch16(&to.scale[lane], scale + k + lane * PIECE, k + lane * PIECE < stop);
 		b += WARPS * CHUNK * p.b_row;
@@ -372,6 +374,8 @@ template <typename T, int HALVES, int SIZE, bool GATE> __device__ inline void ri
 	read_ahead(p, [&] {
 #pragma unroll
 		for (int i = 0; i < STAGES; i++) {
+			if (i >= AHEAD)
+				fetch_wait<AHEAD - 1>(); // what the kernel before still reads would come behind all that is asked for
 			way.read_b(way.ring[i], first + i * WARPS * CHUNK);
 			fetch_end();
 		}

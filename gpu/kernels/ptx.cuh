@@ -88,6 +88,19 @@ __device__ inline void fetch16(void *to, const void *from, bool there)
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from),
 		     "r"(there ? 16 : 0));
 }
+// The same of what is read once, as large weights are: the second-level cache gives it up first. `once` is read_once().
+__device__ inline void fetch16_once(void *to, const void *from, bool there, uint64_t once)
+{
+	uint32_t at = (uint32_t)__cvta_generic_to_shared(to);
+	asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(at), "l"(from),
+		     "r"(there ? 16 : 0), "l"(once));
+}
+__device__ inline uint64_t read_once()
+{
+	uint64_t policy;
+	asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+	return policy;
+}
 // Makes a group of the copies that were started since the last call.
 __device__ inline void fetch_end()
 {

@@ -150,6 +150,14 @@ inline void fetch16(void *to, const void *from, bool there)
 	emulate_aligned(from, "fetch16");
 	emulate_fetch(to, from, there);
 }
+inline void fetch16_once(void *to, const void *from, bool there, uint64_t)
+{
+	fetch16(to, from, there);
+}
+inline uint64_t read_once()
+{
+	return 0;
+}
 inline void fetch_end()
 {
 	emulate_fetch_end();
