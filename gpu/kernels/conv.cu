@@ -325,15 +325,15 @@ template <typename T, int V> __device__ inline void depthwise_any(const gpu_dept
 	}
 }
 
-// ---- single pixels: a warp computes one output
+// ---- single pixels: a warp computes one output of up to G images, for which it reads the weights once
 
-// ready() waits for the kernels before this one, behind the weights' reads if those are `early`.
-template <typename T, int V, typename READY>
-__device__ inline float dot(const T *x, const T *w, int n, int lane, bool early, const READY &ready)
+// ready() waits for the kernels before this one, behind the weights' reads if those are `early`. Of `images` images, which lie n elements
+// apart.
+template <typename T, int V, int G, typename READY>
+__device__ inline void dot(const T *x, int images, const T *w, int n, int lane, bool early, const READY &ready, float *sum)
 {
 	enum { HELD = 5, STEP = 32 * V }; // weights of a thread that are read before x
 	Pack<T, V> b[HELD];
-	float sum = 0;
 	if (!early)
 		ready();
 #pragma unroll
@@ -343,10 +343,16 @@ __device__ inline float dot(const T *x, const T *w, int n, int lane, bool early,
 	if (early)
 		ready();
 	const auto add = [&](int c, const Pack<T, V> &by) {
-		const Pack<T, V> a = *(const Pack<T, V> *)(x + c);
+		Pack<T, V> a[G];
 #pragma unroll
-		for (int j = 0; j < V; j++)
-			sum += up(a.v[j]) * up(by.v[j]);
+		for (int g = 0; g < G; g++)
+			if (g < images)
+				a[g] = *(const Pack<T, V> *)(x + (int64_t)g * n + c);
+#pragma unroll
+		for (int g = 0; g < G; g++)
+#pragma unroll
+			for (int j = 0; j < V && g < images; j++)
+				sum[g] += up(a[g].v[j]) * up(by.v[j]);
 	};
 #pragma unroll
 	for (int i = 0; i < HELD; i++)
@@ -354,30 +360,36 @@ __device__ inline float dot(const T *x, const T *w, int n, int lane, bool early,
 			add(i * STEP + lane * V, b[i]);
 	for (int c = HELD * STEP + lane * V; c < n; c += STEP)
 		add(c, *(const Pack<T, V> *)(w + c));
-	return sum;
 }
 
-template <typename T> __device__ inline void point(const gpu_point &p)
+template <typename T, int G> __device__ inline void point(const gpu_point &p)
 {
 	let_next_begin();
-	int lane = threadIdx.x % 32, k = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+	const int lane = threadIdx.x % 32, k = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
 	if (k >= p.cout)
 		return;
-	const int64_t at = (int64_t)blockIdx.y * p.cout + k;
-	const T *x = (const T *)p.x + (int64_t)blockIdx.y * p.cin, *w = (const T *)p.w + (int64_t)k * p.cin;
-	float more = 0;
+	const int64_t image = (int64_t)blockIdx.y * G, at = (image + lane) * p.cout + k;
+	const int images = p.batch - image < G ? (int)(p.batch - image) : G;
+	const T *x = (const T *)p.x + image * p.cin, *w = (const T *)p.w + (int64_t)k * p.cin;
+	float more = 0, sum[G] = {}, v = 0;
 	const auto ready = [&] {
 		wait_for_previous();
 		if (p.b)
 			more = up(((const T *)p.b)[k]);
-		if (p.r)
+		if (p.r && lane < images)
 			more += up(((const T *)p.r)[at]);
 	};
-	float v = p.cin % Most<T>::V ? dot<T, 1>(x, w, p.cin, lane, p.w_is_weight, ready)
-				     : dot<T, Most<T>::V>(x, w, p.cin, lane, p.w_is_weight, ready);
-	for (int o = 16; o; o >>= 1)
-		v += __shfl_xor_sync(0xffffffffu, v, o);
-	if (lane)
+	if (p.cin % Most<T>::V)
+		dot<T, 1, G>(x, images, w, p.cin, lane, p.w_is_weight, ready, sum);
+	else
+		dot<T, Most<T>::V, G>(x, images, w, p.cin, lane, p.w_is_weight, ready, sum);
+#pragma unroll
+	for (int g = 0; g < G; g++) {
+		for (int o = 16; o; o >>= 1)
+			sum[g] += __shfl_xor_sync(0xffffffffu, sum[g], o);
+		v = lane == g ? sum[g] : v; // each lane finishes an image
+	}
+	if (lane >= images)
 		return;
 	v += more;
 	act_on<T, 1>(p.act, p.alpha, p.beta, &v);
@@ -713,7 +725,9 @@ template <typename T> __device__ inline void stem(const gpu_stem &p)
 	BOTH(window_pool, gpu_window_pool, T)                                                                          \
 	POOLS(T)                                                                                                       \
 	extern "C" __global__ void whole_pool_end_##T(const gpu_whole_pool p) { whole_pool_end<T>(p); }                \
-	extern "C" __global__ void point_##T(const gpu_point p) { point<T>(p); }
+	extern "C" __global__ void point_1_##T(const gpu_point p) { point<T, 1>(p); }                                  \
+	extern "C" __global__ void point_2_##T(const gpu_point p) { point<T, 2>(p); }                                  \
+	extern "C" __global__ void point_8_##T(const gpu_point p) { point<T, 8>(p); }
 KERNELS(f32) KERNELS(f16) KERNELS(bf16)
 extern "C" __global__ void window_pool_v_u8(const gpu_window_pool p) { window_codes<0>(p); }
 extern "C" __global__ void window_pool_v_i8(const gpu_window_pool p) { window_codes<0x80808080>(p); }
