@@ -576,18 +576,25 @@ __device__ inline void pool_pixels(const T *x, int first, int end, int step, int
 	}
 }
 
-template <typename T, int V, bool AVERAGE> __device__ inline void whole_pool_of(const gpu_whole_pool &p)
+template <bool AVERAGE> __device__ inline float pool_end(const gpu_whole_pool &p, float f)
+{
+	return AVERAGE ? f / (float)p.pixels : f;
+}
+
+// The part of a block: pixels `split`, `split` + p.splits and so on, by rows of threads, of the channels from block `across` on. The thread of a
+// channel gets what its pixels are pooled to.
+template <typename T, int V, bool AVERAGE> __device__ inline float pool_part(const gpu_whole_pool &p, int across, int split)
 {
 	__shared__ float part[POOL_THREADS / 32][POOL_LANES][V];
 	const int lane = threadIdx.x % p.lanes, rows = POOL_THREADS / p.lanes;
-	const int c = (blockIdx.x * p.lanes + lane) * V;
+	const int c = (across * p.lanes + lane) * V;
 	float a[V];
 #pragma unroll
 	for (int j = 0; j < V; j++)
 		a[j] = AVERAGE ? 0.f : -INFINITY;
 	if (c < p.channels)
 		pool_pixels<T, V, AVERAGE>((const T *)p.x + (int64_t)blockIdx.y * p.pixels * p.channels + c,
-					   blockIdx.z * rows + threadIdx.x / p.lanes, p.pixels, p.splits * rows, p.channels, a);
+					   split * rows + threadIdx.x / p.lanes, p.pixels, p.splits * rows, p.channels, a);
 	for (int o = 16; o >= p.lanes; o >>= 1)
 #pragma unroll
 		for (int j = 0; j < V; j++)
@@ -597,17 +604,26 @@ template <typename T, int V, bool AVERAGE> __device__ inline void whole_pool_of(
 		for (int j = 0; j < V; j++)
 			part[threadIdx.x / 32][lane][j] = a[j];
 	__syncthreads();
-	const int own = threadIdx.x / V, e = threadIdx.x % V, at = (blockIdx.x * p.lanes + own) * V + e;
-	if (own >= p.lanes || at >= p.channels)
-		return;
+	const int own = threadIdx.x / V, e = threadIdx.x % V;
+	if (own >= p.lanes)
+		return 0;
 	float f = part[0][own][e];
 #pragma unroll 8
 	for (int k = 1; k < POOL_THREADS / 32; k++)
 		f = pooled<AVERAGE>(f, part[k][own][e]);
+	return f;
+}
+
+template <typename T, int V, bool AVERAGE> __device__ inline void whole_pool_of(const gpu_whole_pool &p)
+{
+	const float f = pool_part<T, V, AVERAGE>(p, blockIdx.x, blockIdx.z);
+	const int at = blockIdx.x * p.lanes * V + threadIdx.x;
+	if (threadIdx.x >= p.lanes * V || at >= p.channels)
+		return;
 	if (p.splits > 1)
 		p.part[((int64_t)blockIdx.y * p.splits + blockIdx.z) * p.channels + at] = f;
 	else
-		((T *)p.y)[(int64_t)blockIdx.y * p.channels + at] = down<T>(AVERAGE ? f / (float)p.pixels : f);
+		((T *)p.y)[(int64_t)blockIdx.y * p.channels + at] = down<T>(pool_end<AVERAGE>(p, f));
 }
 
 template <typename T, int V> __device__ inline void whole_pool(const gpu_whole_pool &p)
@@ -618,6 +634,33 @@ template <typename T, int V> __device__ inline void whole_pool(const gpu_whole_p
 	else
 		whole_pool_of<T, V, false>(p);
 }
+
+#ifdef CLUSTERS
+// The splits are blocks of a cluster, whose first joins what they have pooled.
+template <typename T, int V, bool AVERAGE> __device__ inline void joined_pool_of(const gpu_whole_pool &p)
+{
+	__shared__ float all[POOL_JOINED][POOL_LANES * V];
+	const int across = blockIdx.x / POOL_JOINED, split = blockIdx.x % POOL_JOINED, at = across * p.lanes * V + threadIdx.x;
+	const bool mine = threadIdx.x < p.lanes * V && at < p.channels;
+	cluster_arrive();
+	start_early();
+	const float f = pool_part<T, V, AVERAGE>(p, across, split);
+	cluster_wait(); // the others have begun, so that their shared memory is there
+	if (mine)
+		cluster_put(&all[0][0], split * POOL_LANES * V + threadIdx.x, 0, f);
+	cluster_arrive();
+	cluster_wait();
+	for (int block = cluster_first<POOL_JOINED>(); block < cluster_end<POOL_JOINED>(); block++) {
+		if (block || !mine)
+			continue;
+		float sum = cluster_get(&all[0][0], threadIdx.x, 0);
+#pragma unroll
+		for (int k = 1; k < POOL_JOINED; k++)
+			sum = pooled<AVERAGE>(sum, cluster_get(&all[0][0], k * POOL_LANES * V + threadIdx.x, 0));
+		((T *)p.y)[(int64_t)blockIdx.y * p.channels + at] = down<T>(pool_end<AVERAGE>(p, sum));
+	}
+}
+#endif
 
 template <typename T> __device__ inline void whole_pool_end(const gpu_whole_pool &p)
 {
@@ -714,6 +757,18 @@ template <typename T> __device__ inline void stem(const gpu_stem &p)
 	{                                                                                                              \
 		whole_pool<T, Most<T>::V>(p);                                                                          \
 	}
+#ifdef CLUSTERS
+#define JOINED_POOL(T)                                                                                                 \
+	extern "C" __global__ void CLUSTER(POOL_JOINED) __launch_bounds__(POOL_THREADS) whole_pool_joined_##T(const gpu_whole_pool p) \
+	{                                                                                                              \
+		if (p.average)                                                                                         \
+			joined_pool_of<T, Most<T>::V, true>(p);                                                        \
+		else                                                                                                   \
+			joined_pool_of<T, Most<T>::V, false>(p);                                                       \
+	}
+#else
+#define JOINED_POOL(T)
+#endif
 #define BOTH(name, job, T)                                                                                             \
 	extern "C" __global__ void name##_1_##T(const job p) { name<T, 1>(p); }                                        \
 	extern "C" __global__ void name##_v_##T(const job p) { name<T, Most<T>::V>(p); }
@@ -724,6 +779,7 @@ template <typename T> __device__ inline void stem(const gpu_stem &p)
 	BOTH(scale, gpu_scale, T)                                                                                      \
 	BOTH(window_pool, gpu_window_pool, T)                                                                          \
 	POOLS(T)                                                                                                       \
+	JOINED_POOL(T)                                                                                                 \
 	extern "C" __global__ void whole_pool_end_##T(const gpu_whole_pool p) { whole_pool_end<T>(p); }                \
 	extern "C" __global__ void point_1_##T(const gpu_point p) { point<T, 1>(p); }                                  \
 	extern "C" __global__ void point_2_##T(const gpu_point p) { point<T, 2>(p); }                                  \

@@ -216,6 +216,13 @@ def moves():
         for t in HALVES:
             c = Case(f"global_pool{wide}_{t}")
             c.end(c.op("GlobalAveragePool", c.depthwise(t, wide, 56)))
+    for t, pool in itertools.product(HALVES, ("GlobalAveragePool", "GlobalMaxPool")):  # ways of which one is found the quickest
+        for wide, n in ((8, 65), (40, 64), (16, 9)):
+            c = Case(f"tuned_{pool}{wide}_{n}_{t}")
+            v = numbers(t, (2, wide, n, n), -2, 2)
+            v[0, 1, n - 1, 3], v[0, 4, 0, 0], v[1, 2, 7, 7], v[1, 3] = np.nan, np.inf, -np.inf, -np.inf
+            y = c.op("Conv", c.given(t, v), c.constant(t, np.ones((wide, 1, 1, 1))), group=wide)
+            c.end(c.op(pool, y))
     c = Case("mel")
     c.end(c.op("MelWeightMatrix", c.given("i64", 8), c.given("i64", 64), c.given("i64", 8192), c.given("f32", 0), c.given("f32", 4096)))
 
