@@ -325,15 +325,15 @@ template <typename T, int V> __device__ inline void depthwise_any(const gpu_dept
 	}
 }
 
-// ---- single pixels: a warp computes one output
+// ---- single pixels: a warp computes one output of up to G images, for which it reads the weights once
 
-// ready() waits for the kernels before this one, behind the weights' reads if those are `early`.
-template <typename T, int V, typename READY>
-__device__ inline float dot(const T *x, const T *w, int n, int lane, bool early, const READY &ready)
+// ready() waits for the kernels before this one, behind the weights' reads if those are `early`. Of `images` images, which lie n elements
+// apart.
+template <typename T, int V, int G, typename READY>
+__device__ inline void dot(const T *x, int images, const T *w, int n, int lane, bool early, const READY &ready, float *sum)
 {
 	enum { HELD = 5, STEP = 32 * V }; // weights of a thread that are read before x
 	Pack<T, V> b[HELD];
-	float sum = 0;
 	if (!early)
 		ready();
 #pragma unroll
@@ -343,10 +343,16 @@ __device__ inline float dot(const T *x, const T *w, int n, int lane, bool early,
 	if (early)
 		ready();
 	const auto add = [&](int c, const Pack<T, V> &by) {
-		const Pack<T, V> a = *(const Pack<T, V> *)(x + c);
+		Pack<T, V> a[G];
 #pragma unroll
-		for (int j = 0; j < V; j++)
-			sum += up(a.v[j]) * up(by.v[j]);
+		for (int g = 0; g < G; g++)
+			if (g < images)
+				a[g] = *(const Pack<T, V> *)(x + (int64_t)g * n + c);
+#pragma unroll
+		for (int g = 0; g < G; g++)
+#pragma unroll
+			for (int j = 0; j < V && g < images; j++)
+				sum[g] += up(a[g].v[j]) * up(by.v[j]);
 	};
 #pragma unroll
 	for (int i = 0; i < HELD; i++)
@@ -354,30 +360,36 @@ __device__ inline float dot(const T *x, const T *w, int n, int lane, bool early,
 			add(i * STEP + lane * V, b[i]);
 	for (int c = HELD * STEP + lane * V; c < n; c += STEP)
 		add(c, *(const Pack<T, V> *)(w + c));
-	return sum;
 }
 
-template <typename T> __device__ inline void point(const gpu_point &p)
+template <typename T, int G> __device__ inline void point(const gpu_point &p)
 {
 	let_next_begin();
-	int lane = threadIdx.x % 32, k = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+	const int lane = threadIdx.x % 32, k = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
 	if (k >= p.cout)
 		return;
-	const int64_t at = (int64_t)blockIdx.y * p.cout + k;
-	const T *x = (const T *)p.x + (int64_t)blockIdx.y * p.cin, *w = (const T *)p.w + (int64_t)k * p.cin;
-	float more = 0;
+	const int64_t image = (int64_t)blockIdx.y * G, at = (image + lane) * p.cout + k;
+	const int images = p.batch - image < G ? (int)(p.batch - image) : G;
+	const T *x = (const T *)p.x + image * p.cin, *w = (const T *)p.w + (int64_t)k * p.cin;
+	float more = 0, sum[G] = {}, v = 0;
 	const auto ready = [&] {
 		wait_for_previous();
 		if (p.b)
 			more = up(((const T *)p.b)[k]);
-		if (p.r)
+		if (p.r && lane < images)
 			more += up(((const T *)p.r)[at]);
 	};
-	float v = p.cin % Most<T>::V ? dot<T, 1>(x, w, p.cin, lane, p.w_is_weight, ready)
-				     : dot<T, Most<T>::V>(x, w, p.cin, lane, p.w_is_weight, ready);
-	for (int o = 16; o; o >>= 1)
-		v += __shfl_xor_sync(0xffffffffu, v, o);
-	if (lane)
+	if (p.cin % Most<T>::V)
+		dot<T, 1, G>(x, images, w, p.cin, lane, p.w_is_weight, ready, sum);
+	else
+		dot<T, Most<T>::V, G>(x, images, w, p.cin, lane, p.w_is_weight, ready, sum);
+#pragma unroll
+	for (int g = 0; g < G; g++) {
+		for (int o = 16; o; o >>= 1)
+			sum[g] += __shfl_xor_sync(0xffffffffu, sum[g], o);
+		v = lane == g ? sum[g] : v; // each lane finishes an image
+	}
+	if (lane >= images)
 		return;
 	v += more;
 	act_on<T, 1>(p.act, p.alpha, p.beta, &v);
@@ -564,18 +576,25 @@ __device__ inline void pool_pixels(const T *x, int first, int end, int step, int
 	}
 }
 
-template <typename T, int V, bool AVERAGE> __device__ inline void whole_pool_of(const gpu_whole_pool &p)
+template <bool AVERAGE> __device__ inline float pool_end(const gpu_whole_pool &p, float f)
+{
+	return AVERAGE ? f / (float)p.pixels : f;
+}
+
+// The part of a block: pixels `split`, `split` + p.splits and so on, by rows of threads, of the channels from block `across` on. The thread of a
+// channel gets what its pixels are pooled to.
+template <typename T, int V, bool AVERAGE> __device__ inline float pool_part(const gpu_whole_pool &p, int across, int split)
 {
 	__shared__ float part[POOL_THREADS / 32][POOL_LANES][V];
 	const int lane = threadIdx.x % p.lanes, rows = POOL_THREADS / p.lanes;
-	const int c = (blockIdx.x * p.lanes + lane) * V;
+	const int c = (across * p.lanes + lane) * V;
 	float a[V];
 #pragma unroll
 	for (int j = 0; j < V; j++)
 		a[j] = AVERAGE ? 0.f : -INFINITY;
 	if (c < p.channels)
 		pool_pixels<T, V, AVERAGE>((const T *)p.x + (int64_t)blockIdx.y * p.pixels * p.channels + c,
-					   blockIdx.z * rows + threadIdx.x / p.lanes, p.pixels, p.splits * rows, p.channels, a);
+					   split * rows + threadIdx.x / p.lanes, p.pixels, p.splits * rows, p.channels, a);
 	for (int o = 16; o >= p.lanes; o >>= 1)
 #pragma unroll
 		for (int j = 0; j < V; j++)
@@ -585,17 +604,26 @@ template <typename T, int V, bool AVERAGE> __device__ inline void whole_pool_of(
 		for (int j = 0; j < V; j++)
 			part[threadIdx.x / 32][lane][j] = a[j];
 	__syncthreads();
-	const int own = threadIdx.x / V, e = threadIdx.x % V, at = (blockIdx.x * p.lanes + own) * V + e;
-	if (own >= p.lanes || at >= p.channels)
-		return;
+	const int own = threadIdx.x / V, e = threadIdx.x % V;
+	if (own >= p.lanes)
+		return 0;
 	float f = part[0][own][e];
 #pragma unroll 8
 	for (int k = 1; k < POOL_THREADS / 32; k++)
 		f = pooled<AVERAGE>(f, part[k][own][e]);
+	return f;
+}
+
+template <typename T, int V, bool AVERAGE> __device__ inline void whole_pool_of(const gpu_whole_pool &p)
+{
+	const float f = pool_part<T, V, AVERAGE>(p, blockIdx.x, blockIdx.z);
+	const int at = blockIdx.x * p.lanes * V + threadIdx.x;
+	if (threadIdx.x >= p.lanes * V || at >= p.channels)
+		return;
 	if (p.splits > 1)
 		p.part[((int64_t)blockIdx.y * p.splits + blockIdx.z) * p.channels + at] = f;
 	else
-		((T *)p.y)[(int64_t)blockIdx.y * p.channels + at] = down<T>(AVERAGE ? f / (float)p.pixels : f);
+		((T *)p.y)[(int64_t)blockIdx.y * p.channels + at] = down<T>(pool_end<AVERAGE>(p, f));
 }
 
 template <typename T, int V> __device__ inline void whole_pool(const gpu_whole_pool &p)
@@ -606,6 +634,33 @@ template <typename T, int V> __device__ inline void whole_pool(const gpu_whole_p
 	else
 		whole_pool_of<T, V, false>(p);
 }
+
+#ifdef CLUSTERS
+// The splits are blocks of a cluster, whose first joins what they have pooled.
+template <typename T, int V, bool AVERAGE> __device__ inline void joined_pool_of(const gpu_whole_pool &p)
+{
+	__shared__ float all[POOL_JOINED][POOL_LANES * V];
+	const int across = blockIdx.x / POOL_JOINED, split = blockIdx.x % POOL_JOINED, at = across * p.lanes * V + threadIdx.x;
+	const bool mine = threadIdx.x < p.lanes * V && at < p.channels;
+	cluster_arrive();
+	start_early();
+	const float f = pool_part<T, V, AVERAGE>(p, across, split);
+	cluster_wait(); // the others have begun, so that their shared memory is there
+	if (mine)
+		cluster_put(&all[0][0], split * POOL_LANES * V + threadIdx.x, 0, f);
+	cluster_arrive();
+	cluster_wait();
+	for (int block = cluster_first<POOL_JOINED>(); block < cluster_end<POOL_JOINED>(); block++) {
+		if (block || !mine)
+			continue;
+		float sum = cluster_get(&all[0][0], threadIdx.x, 0);
+#pragma unroll
+		for (int k = 1; k < POOL_JOINED; k++)
+			sum = pooled<AVERAGE>(sum, cluster_get(&all[0][0], k * POOL_LANES * V + threadIdx.x, 0));
+		((T *)p.y)[(int64_t)blockIdx.y * p.channels + at] = down<T>(pool_end<AVERAGE>(p, sum));
+	}
+}
+#endif
 
 template <typename T> __device__ inline void whole_pool_end(const gpu_whole_pool &p)
 {
@@ -702,6 +757,18 @@ template <typename T> __device__ inline void stem(const gpu_stem &p)
 	{                                                                                                              \
 		whole_pool<T, Most<T>::V>(p);                                                                          \
 	}
+#ifdef CLUSTERS
+#define JOINED_POOL(T)                                                                                                 \
+	extern "C" __global__ void CLUSTER(POOL_JOINED) __launch_bounds__(POOL_THREADS) whole_pool_joined_##T(const gpu_whole_pool p) \
+	{                                                                                                              \
+		if (p.average)                                                                                         \
+			joined_pool_of<T, Most<T>::V, true>(p);                                                        \
+		else                                                                                                   \
+			joined_pool_of<T, Most<T>::V, false>(p);                                                       \
+	}
+#else
+#define JOINED_POOL(T)
+#endif
 #define BOTH(name, job, T)                                                                                             \
 	extern "C" __global__ void name##_1_##T(const job p) { name<T, 1>(p); }                                        \
 	extern "C" __global__ void name##_v_##T(const job p) { name<T, Most<T>::V>(p); }
@@ -712,8 +779,11 @@ template <typename T> __device__ inline void stem(const gpu_stem &p)
 	BOTH(scale, gpu_scale, T)                                                                                      \
 	BOTH(window_pool, gpu_window_pool, T)                                                                          \
 	POOLS(T)                                                                                                       \
+	JOINED_POOL(T)                                                                                                 \
 	extern "C" __global__ void whole_pool_end_##T(const gpu_whole_pool p) { whole_pool_end<T>(p); }                \
-	extern "C" __global__ void point_##T(const gpu_point p) { point<T>(p); }
+	extern "C" __global__ void point_1_##T(const gpu_point p) { point<T, 1>(p); }                                  \
+	extern "C" __global__ void point_2_##T(const gpu_point p) { point<T, 2>(p); }                                  \
+	extern "C" __global__ void point_8_##T(const gpu_point p) { point<T, 8>(p); }
 KERNELS(f32) KERNELS(f16) KERNELS(bf16)
 extern "C" __global__ void window_pool_v_u8(const gpu_window_pool p) { window_codes<0>(p); }
 extern "C" __global__ void window_pool_v_i8(const gpu_window_pool p) { window_codes<0x80808080>(p); }

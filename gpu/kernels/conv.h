@@ -90,9 +90,9 @@ struct gpu_window_pool {
 /*
  * Pools all pixels of an image: y[n][c] is their mean or maximum. `lanes` threads of a block (a power of two, at most POOL_LANES)
  * take a vector of channels each; the other threads of the block take other pixels. With several splits (parts of the pixels), each split
- * writes its partial result, and whole_pool_end combines them.
+ * writes its partial result, and whole_pool_end combines them. Where they are POOL_JOINED blocks of a cluster, along x, its first one does.
  */
-enum { POOL_THREADS = 512, POOL_LANES = 8 };
+enum { POOL_THREADS = 512, POOL_LANES = 8, POOL_JOINED = 8 };
 struct gpu_whole_pool {
 	const void *x;
 	void *y;

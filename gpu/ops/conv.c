@@ -30,6 +30,7 @@ struct conv_state {
 	struct gpu_conv_job job; /* geometry that all ways use, and the job of the plain kernel */
 	struct gpu_depthwise depthwise;
 	struct gpu_point point;
+	int together; /* images of which a warp of it computes an output */
 	struct gpu_stem stem;
 	/* the weights in the order that the kernel reads; packed once if they are constant, otherwise in each run */
 	struct gpu_form weight;
@@ -413,6 +414,16 @@ static bool is_point(const struct conv_state *c)
 	       j->batch * j->cout <= MAX_POINT_WORK / j->cin;
 }
 
+/* Images of which a warp computes an output: more where their warps would have to take turns, as each reads the weights. */
+static int point_together(const struct site *s, const struct gpu_point *p)
+{
+	enum { WARPS = 32 }; /* of a processor, a few of whose warps end early */
+	int64_t warps = (int64_t)p->batch * p->cout,
+		room = (int64_t)cuda_facts(s->device)->processors * WARPS;
+
+	return warps <= room ? 1 : warps <= 2 * room ? 2 : 8;
+}
+
 static int point_reshape(struct site *s, struct conv_state *c, struct diag *d)
 {
 	const struct gpu_conv_job *j = &c->job;
@@ -424,14 +435,18 @@ static int point_reshape(struct site *s, struct conv_state *c, struct diag *d)
 				      .alpha = (float)j->act_alpha,
 				      .beta = (float)j->act_beta,
 				      .w_is_weight = site_is_weight(s, 1)};
-	c->fn = gpu_typed(s, "conv", "point", gpu_type(s, 0), d);
+	char name[16];
+	c->together = point_together(s, &c->point);
+	snprintf(name, sizeof(name), "point_%d", c->together);
+	c->fn = gpu_typed(s, "conv", name, gpu_type(s, 0), d);
 	return c->fn ? 0 : -E_DEVICE;
 }
 
 static int point_run(const struct call *c, const struct conv_state *s)
 {
 	struct gpu_point job = s->point;
-	struct gpu_grid g = {(unsigned)((job.cout + 3) / 4), (unsigned)job.batch, 1, 128, 0};
+	struct gpu_grid g = {(unsigned)((job.cout + 3) / 4),
+			     (unsigned)((job.batch + s->together - 1) / s->together), 1, 128, 0};
 
 	job.x = gpu_data(c, 0);
 	job.w = gpu_data(c, 1);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/pool.h"
 
+#include "gpu/driver/tune.h"
 #include "gpu/launch/channels_last.h"
 #include "gpu/ops/task_rows.h"
 #include "gpu/launch/window.h"
@@ -111,35 +112,172 @@ static int pool_run(const struct call *c)
 
 struct global_state {
 	void *fn, *end_fn;
-	bool last;
+	bool last, joined;
 	unsigned blocks; /* blocks across the channels */
 	struct gpu_reduce_job job;
 	struct gpu_whole_pool pool;
 };
 
 /*
- * Divides the channels among threads and, if the images are few and large, the pixels of an image among blocks. Neighbouring lanes
- * read neighbouring channels, which saves traffic; fewer of them give more processors work.
+ * The ways to divide the work, of which timing chooses one: `lanes` neighbouring threads read neighbouring channels, and the splits of an
+ * image are blocks of a cluster or not.
  */
-static void divide_work(const struct site *s, struct step *step, struct global_state *c)
+static const struct {
+	int lanes;
+	bool joined;
+} ways[] = {{2, false}, {4, false}, {8, false}, {2, true}, {4, true}, {8, true}};
+enum { WAYS = sizeof(ways) / sizeof(*ways) };
+
+static int vectors_of(const struct site *s, const struct gpu_whole_pool *p)
+{
+	int vector = (int)(16 / gpu_size(gpu_type(s, 0)));
+
+	return p->channels % vector ? p->channels : p->channels / vector;
+}
+
+/* The way that is taken without timing. Neighbouring lanes save traffic; fewer of them give more processors work. */
+static int usual_way(const struct site *s, const struct gpu_whole_pool *p)
+{
+	int64_t processors = cuda_facts(s->device)->processors, images = p->batch ? p->batch : 1;
+	int vectors = vectors_of(s, p), way = 0;
+
+	while (ways[way].lanes < POOL_LANES && ways[way].lanes < vectors &&
+	       images * vectors > ways[way].lanes * processors)
+		way++;
+	return way;
+}
+
+/*
+ * Divides the channels among threads and, if the images are few and large, the pixels of an image among blocks. Returns false if this
+ * is no way for the device and the image.
+ */
+static bool divide_work(const struct site *s, struct global_state *c, int way)
 {
 	struct gpu_whole_pool *p = &c->pool;
 	int64_t processors = cuda_facts(s->device)->processors, images = p->batch ? p->batch : 1;
-	int vector = (int)(16 / gpu_size(gpu_type(s, 0)));
-	int vectors = p->channels % vector ? p->channels : p->channels / vector, lanes = 2;
+	int vectors = vectors_of(s, p), lanes = ways[way].lanes;
+	bool not_idle = lanes == ways[0].lanes || lanes < 2 * vectors;
 
-	while (lanes < POOL_LANES && lanes < vectors && images * vectors > lanes * processors)
-		lanes *= 2;
 	p->lanes = lanes;
+	c->joined = ways[way].joined;
 	c->blocks = (unsigned)((vectors + lanes - 1) / lanes);
+	if (c->joined) {
+		p->splits = POOL_JOINED;
+		return vectors != p->channels && gpu_can_launch_early(cuda_facts(s->device)) &&
+		       p->pixels >= POOL_JOINED * (POOL_THREADS / lanes) && not_idle;
+	}
 	/* Each thread should have at least some 16 pixels, and each processor should get about two blocks. */
 	int64_t by_pixels = p->pixels / (16 * POOL_THREADS / lanes),
 		by_processors = 2 * processors / (c->blocks * images);
 	int64_t splits = by_pixels < by_processors ? by_pixels : by_processors;
 	p->splits = splits < 2 ? 1 : splits > 64 ? 64 : (int)splits;
-	if (p->splits > 1)
-		step->workspace =
-			(size_t)p->batch * (size_t)p->splits * (size_t)p->channels * sizeof(float);
+	return not_idle;
+}
+
+static size_t parts_bytes(const struct global_state *c)
+{
+	const struct gpu_whole_pool *p = &c->pool;
+
+	return c->joined || p->splits == 1
+		       ? 0
+		       : (size_t)p->batch * (size_t)p->splits * (size_t)p->channels * sizeof(float);
+}
+
+static bool find_pool_kernels(const struct site *s, struct global_state *c, struct diag *d)
+{
+	bool whole = vectors_of(s, &c->pool) != c->pool.channels;
+
+	c->fn = gpu_typed(s, "conv",
+			  c->joined ? "whole_pool_joined"
+			  : whole   ? "whole_pool_v"
+				    : "whole_pool_1",
+			  gpu_type(s, 0), d);
+	c->end_fn = gpu_typed(s, "conv", "whole_pool_end", gpu_type(s, 0), d);
+	return c->fn && c->end_fn;
+}
+
+static int launch_pool(const struct call *c, const struct global_state *s)
+{
+	const struct gpu_whole_pool *p = &s->pool;
+	struct gpu_grid g = {s->blocks * (s->joined ? POOL_JOINED : 1), (unsigned)p->batch,
+			     s->joined ? 1 : (unsigned)p->splits, POOL_THREADS, 0};
+	int err = p->batch ? gpu_launch_early(c, s->fn, g, p, sizeof(*p)) : 0;
+
+	if (err || s->joined || p->splits == 1 || !p->batch)
+		return err;
+	return gpu_launch_early(c, s->end_fn, gpu_grid((int64_t)p->batch * p->channels), p,
+				sizeof(*p));
+}
+
+struct trial {
+	struct call call;
+	struct global_state state;
+};
+
+static int enqueue_trial(void *arg, struct diag *d)
+{
+	struct trial *t = arg;
+
+	t->call.diag = d;
+	return launch_pool(&t->call, &t->state);
+}
+
+/* Returns the number of the fastest way, or -1 if none could be timed. */
+static int try_ways(const struct site *s, const struct global_state *c)
+{
+	enum { ALIGN = 256, MOST_SPLITS = 64 };
+	static const struct step none;
+	struct trial t = {{.step = &none, .stream = cuda_stream(s->device)}, *c};
+	struct gpu_whole_pool *p = &t.state.pool;
+	size_t size = (size_t)gpu_size(gpu_type(s, 0)), n = (size_t)p->batch * (size_t)p->channels,
+	       x = (n * (size_t)p->pixels * size + ALIGN - 1) / ALIGN * ALIGN,
+	       part = (n * MOST_SPLITS * sizeof(float) + ALIGN - 1) / ALIGN * ALIGN;
+	char *at = tune_memory(s->device, x + part + n * size);
+	double best = 0;
+	int way = -1;
+
+	if (!at)
+		return -1;
+	for (int i = 0; i < WAYS; i++) {
+		if (!divide_work(s, &t.state, i) || !find_pool_kernels(s, &t.state, NULL))
+			continue;
+		p->x = at;
+		p->part = (float *)(void *)(at + x);
+		p->y = at + x + part;
+		double us = tune_time(s->device, enqueue_trial, &t, best);
+		if (us > 0 && (best <= 0 || us < 0.97 * best)) {
+			best = us;
+			way = i;
+		}
+	}
+	return way;
+}
+
+/* Returns the number of the way: from the cache, by timing, or else the usual one. */
+static int choose_way(const struct site *s, const struct global_state *c)
+{
+	const struct gpu_whole_pool *p = &c->pool;
+	struct global_state copy = *c;
+	char key[128], value[32];
+	int way = -1;
+
+	snprintf(key, sizeof(key), "infer1 whole pool %s b%d c%d pixels%d average%d",
+		 dtype_name(gpu_type(s, 0)), p->batch, p->channels, p->pixels, p->average);
+	const char *known = tune_get(s->device, key);
+	if (known && known[0] >= '0' && known[0] < '0' + WAYS &&
+	    divide_work(s, &copy, known[0] - '0') && (!known[1] || !tune_full(s->device)))
+		return known[0] - '0';
+	if (tune_may(s->device)) {
+		tune_begin(s->device, key);
+		way = try_ways(s, c);
+		tune_end(s->device);
+	}
+	bool tried = way >= 0;
+	way = tried ? way : usual_way(s, p);
+	snprintf(value, sizeof(value), "%d%s", way, tried ? "" : " skipped");
+	if (tried || tune_skipped(s->device))
+		tune_put(s->device, key, value);
+	return way;
 }
 
 static int global_last_reshape(struct site *s, struct step *step, struct global_state *c,
@@ -153,13 +291,11 @@ static int global_last_reshape(struct site *s, struct step *step, struct global_
 					  .channels = (int)x->dim[1],
 					  .pixels = (int)shape_span(x, 2, x->rank),
 					  .average = s->node->op->variant != POOL_GLOBAL_MAX};
-	divide_work(s, step, c);
-	bool whole = x->dim[1] % (16 / gpu_size(gpu_type(s, 0))) == 0;
-	c->fn = gpu_typed(s, "conv", whole ? "whole_pool_v" : "whole_pool_1", gpu_type(s, 0), d);
-	c->end_fn = gpu_typed(s, "conv", "whole_pool_end", gpu_type(s, 0), d);
+	divide_work(s, c, gpu_count(x) ? choose_way(s, c) : usual_way(s, &c->pool));
+	step->workspace = parts_bytes(c);
 	gpu_layouts(s, step, &want, &give);
 	want[0] = LAYOUT_CHANNELS_LAST;
-	return c->fn && c->end_fn ? 0 : -E_DEVICE;
+	return find_pool_kernels(s, c, d) ? 0 : -E_DEVICE;
 }
 
 static int global_reshape(struct site *s, struct step *step, struct diag *d)
@@ -192,17 +328,11 @@ static int global_run(const struct call *c)
 			     job.m <= 32 ? 32 : 128, 0};
 
 	if (s->last) {
-		struct gpu_whole_pool pool = s->pool;
-		g = (struct gpu_grid){s->blocks, (unsigned)pool.batch, (unsigned)pool.splits,
-				      POOL_THREADS, 0};
-		pool.x = gpu_data(c, 0);
-		pool.y = gpu_out(c, 0);
-		pool.part = c->workspace;
-		int err = pool.batch ? gpu_launch_early(c, s->fn, g, &pool, sizeof(pool)) : 0;
-		if (err || pool.splits == 1 || !pool.batch)
-			return err;
-		return gpu_launch_early(c, s->end_fn, gpu_grid((int64_t)pool.batch * pool.channels),
-					&pool, sizeof(pool));
+		struct global_state now = *s;
+		now.pool.x = gpu_data(c, 0);
+		now.pool.y = gpu_out(c, 0);
+		now.pool.part = c->workspace;
+		return launch_pool(c, &now);
 	}
 	job.x = gpu_data(c, 0);
 	job.y = gpu_out(c, 0);

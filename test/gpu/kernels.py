@@ -216,6 +216,13 @@ def moves():
         for t in HALVES:
             c = Case(f"global_pool{wide}_{t}")
             c.end(c.op("GlobalAveragePool", c.depthwise(t, wide, 56)))
+    for t, pool in itertools.product(HALVES, ("GlobalAveragePool", "GlobalMaxPool")):  # ways of which one is found the quickest
+        for wide, n in ((8, 65), (40, 64), (16, 9)):
+            c = Case(f"tuned_{pool}{wide}_{n}_{t}")
+            v = numbers(t, (2, wide, n, n), -2, 2)
+            v[0, 1, n - 1, 3], v[0, 4, 0, 0], v[1, 2, 7, 7], v[1, 3] = np.nan, np.inf, -np.inf, -np.inf
+            y = c.op("Conv", c.given(t, v), c.constant(t, np.ones((wide, 1, 1, 1))), group=wide)
+            c.end(c.op(pool, y))
     c = Case("mel")
     c.end(c.op("MelWeightMatrix", c.given("i64", 8), c.given("i64", 64), c.given("i64", 8192), c.given("f32", 0), c.given("f32", 4096)))
 
@@ -405,6 +412,10 @@ def windows():
             z = c.op("Relu", c.op("Conv", c.op("GlobalAveragePool", y), c.w(t, 8, wide, 1, 1), c.w(t, 8)))
             z = c.op("HardSigmoid", c.op("Conv", z, c.w(t, wide, 8, 1, 1), c.w(t, wide)))
             c.end(c.op("Conv", c.op("Mul", y, z), c.w(t, 16, wide, 1, 1)))
+            for batch in (9, 18):  # images that share a warp
+                c = Case(f"points{batch}_{wide}_{t}")
+                y = c.op("Conv", c.x(t, batch, wide, 1, 1), c.w(t, 480, wide, 1, 1), c.w(t, 480))
+                c.end(c.op("Sigmoid", c.op("Add", y, c.x(t, batch, 480, 1, 1))))
             for pool, more in (("MaxPool", {}), ("AveragePool", {}), ("AveragePool", {"count_include_pad": 1})):
                 c = Case(f"{pool.lower()}{len(more)}_{wide}_{t}")
                 y = c.op(pool, c.depthwise(t, wide), kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4, **more)
@@ -861,6 +872,15 @@ def odd_sizes():
         c.end(c.op("GlobalAveragePool", c.depthwise(t, 8, 92)))
 
 
+def points_special():
+    """NaN and infinities of an image stay in it where images share a warp."""
+    for t, cin in (("f32", 24), ("f32", 700), ("f16", 24), ("bf16", 15)):
+        v = numbers(t, (19, cin, 1, 1), -1, 1)
+        v[3, 5], v[8, 2:4, 0, 0], v[18, cin - 1] = np.nan, np.array([np.inf, -np.inf]).reshape(2), np.inf
+        c = Case(f"points_special{cin}_{t}")
+        c.end(c.op("Conv", c.given(t, v), c.w(t, 450, cin, 1, 1), c.w(t, 450)))
+
+
 def empty():
     """Products and convolutions of no elements: plans must not divide by their sizes, nor launch for them."""
     for t in HALVES:
@@ -1009,7 +1029,7 @@ def short_rows():
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, convs_of_codes, coded, special, language, float8, few_rows, odd_sizes, empty, large_batches, parts_of_keys,
+    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, convs_of_codes, coded, special, language, float8, few_rows, odd_sizes, points_special, empty, large_batches, parts_of_keys,
                   rows_made_by_attention, large_products, large_special, boxes_of_codes, few_keys, many_heads, short_rows):
         group()
     with open(os.path.join(sys.argv[1], "manifest.tsv"), "w") as f:
