@@ -29,6 +29,8 @@ const char *tune_folder(int ordinal, struct arena *a);
  */
 bool tune_may(struct device *device);
 bool tune_full(const struct device *device);
+/* A variant replaces another only if it takes less than this part of its time: what is closer is noise of the timing. */
+#define TUNE_FASTER 0.97
 /*
  * Trials of variants must stand between tune_begin() and tune_end(): the time between the two calls counts against the
  * limit of --tune. `what` is shown as progress; NULL says that the choice itself is made without timing.

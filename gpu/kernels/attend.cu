@@ -274,7 +274,7 @@ template <typename T> __device__ inline void plain(const gpu_attend &p)
 // ---- rotary embedding --------------------------------------------------------------------------
 
 // A thread rotates one pair of elements, or copies one element beyond the rotated ones.
-// By which of the numbers of a position pair k turns.
+// Index of the component of a position (t, h or w) by which pair k is rotated.
 __device__ inline int64_t rotary_stream(const gpu_rotary &p, int64_t k)
 {
 	if (!p.streams)

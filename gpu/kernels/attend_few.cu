@@ -67,10 +67,10 @@ enum { MOST_WARPS = 8, FEW_KEYS = 4 };
 // row is to be made as well, and the query.
 enum Source { READY, MAKE, NOW };
 
-// What a block reads of its head of keys: the part [begin, end) of the keys, from this thread's first element on. If the keys and
-// values are still being made, rows before `used` come from the caches and go to where the attention has them, unless the caches are
-// there already, as do the zeros behind the `fresh` rows, which are there already; `room` is the end of the rows of this part. A
-// head of the caches has memory for past_room rows, of which at most t - fresh are cached.
+// A block's part [begin, end) of the keys and values of its head; pointers are to this thread's first element. If they are still being
+// made, rows before `used` are copied from the caches to the attention's own memory unless both are the same, and the rows after the
+// `fresh` ones are set to zero; the fresh rows are there already. `room` is the end of this part's rows. A head of the caches has
+// memory for past_room rows, of which at most t - fresh are cached.
 template <typename T> struct Part {
 	T *k, *v;
 	const T *past_k, *past_v;
@@ -571,8 +571,8 @@ template <typename T> __device__ inline void join_parts(const gpu_attend &p)
 	}
 }
 
-// Registers of a thread of an attention that makes its new rows: beside a block of 256 threads there is room for one of gemv_ring.cu for up to
-// eight rows, but not for another one of the attention, which takes less time on a processor of its own.
+// Registers of a thread of an attention that makes its new rows: beside a block of 256 threads a block of gemv_ring.cu for up to eight rows
+// fits on the processor, but no second block of the attention, which is faster on a processor of its own.
 enum { BESIDE_PRODUCT = 160 };
 
 // __grid_constant__: threads would copy the parameters to memory of their own, where a function takes their address.

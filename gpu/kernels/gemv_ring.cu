@@ -10,13 +10,13 @@
 #ifdef CLUSTERS
 
 enum {
-	CHUNK = 16,   // rows of B that a warp reads at a time
+	CHUNK = GPU_RING_CHUNK,
 	PIECE = 8,    // elements of 16 bytes
-	COLUMNS = 128, // of a block
+	COLUMNS = GPU_RING_COLUMNS,
 	BAND = 64,    // columns that lie together in shared memory, in rows of 128 bytes
-	WARPS = 8,    // of a block
-	HALF = 8,     // rows of A in a product of tensor cores
-	STAGES = 4,   // chunks of a warp under way
+	WARPS = GPU_RING_WARPS,
+	HALF = GPU_RING_HALF,
+	STAGES = GPU_RING_STAGES,
 	AHEAD = 2,    // of them while the kernel before may still run
 	STEP = COLUMNS + 4, // from row to row of a warp's sums in shared memory
 	NORM_PIECES = 512,  // of a row that is normalized, at most
@@ -139,8 +139,8 @@ template <typename T> __device__ inline u32 normalized(u32 x, float factor, u32 
 template <int HALVES> struct Stage {
 	uint4 b[COLUMNS / BAND][CHUNK][BAND / PIECE], a[HALVES * HALF][CHUNK / PIECE], scale[CHUNK / PIECE];
 
-	// The place of a piece of B in bytes. turned(place, n) is that of the piece 2 n farther in the same row of a band, or of the same
-	// piece 2 n rows farther, but for what lies between these rows.
+	// Byte offset of a piece of B, XOR-swizzled by its row against bank conflicts. turned(place, n) is the offset of the piece 2 n pieces
+	// farther in the same row of a band, or of the same piece 2 n rows farther, less the distance of these rows.
 	__device__ inline static int place_b(int row, int piece)
 	{
 		return ((piece / 8 * CHUNK + row) * (BAND / PIECE) + (piece ^ row) % 8) * (int)sizeof(uint4);

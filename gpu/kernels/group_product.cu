@@ -287,7 +287,7 @@ template <int ROWS, int COLUMNS> struct Ring {
 	}
 };
 
-// Has as many of the first tile's steps copied as the ring holds, those of weights before the kernels ahead of this one have ended. One thread.
+// Starts the copies of the first tile's steps, as many as the ring holds; those of weights do not wait for the kernels before this one. One thread.
 template <int PER, int ROWS, int COLUMNS>
 __device__ inline int begin_ring(const gpu_group_product &p, const Ring<ROWS, COLUMNS> &ring, int k, int row, int column)
 {
@@ -307,7 +307,7 @@ __device__ inline int begin_ring(const gpu_group_product &p, const Ring<ROWS, CO
 	return n;
 }
 
-// Has a tile's other steps copied, from the one that comes `from` behind its first. One thread.
+// Starts the copies of a tile's other steps, from step `from` on. One thread.
 template <int PER, int ROWS, int COLUMNS>
 __device__ inline void fill_ring(const gpu_group_product &p, const Ring<ROWS, COLUMNS> &ring, int from, int k, int row, int column, Turn &turn)
 {

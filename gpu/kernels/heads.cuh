@@ -93,7 +93,7 @@ __device__ inline int64_t used_rows(const gpu_heads &p, const gpu_lengths &lengt
 	return !p.past ? 0 : lengths.last ? lengths_of(lengths, b).used : p.past_room;
 }
 
-// The position of new row `now`; `good` becomes false if it cannot be turned so far.
+// The position of new row `now`; `good` becomes false if the rotation table has no such row.
 __device__ inline int64_t new_position(const gpu_heads &p, const gpu_lengths &lengths, int64_t b, int64_t now, bool &good)
 {
 	int64_t row = p.position ? p.position[b * p.rows + now] : lengths.last ? lengths_of(lengths, b).first + now : now;

@@ -176,8 +176,8 @@ template <int ROWS, int DEPTH, int THREADS> struct Windows {
 					inside[e] |= across << v * p.win.kernel[1];
 		}
 	}
-	// Padding becomes the zero point, of which `zero` has four. What lies behind the window is multiplied by zeros. Of
-	// units that are nowhere nothing is read.
+	// Padding reads as the zero point, of which `zero` holds four copies; what lies beyond the window is multiplied by zeros.
+	// Units outside of the image are not read.
 	__device__ void operator()(u8 *tile, const Way<DEPTH> &way, u32 zero) const
 	{
 		if (!zero) {

@@ -403,7 +403,7 @@ __device__ inline int uniform(int v)
 
 #ifdef CLUSTERS
 #define CLUSTER(SIZE) __cluster_dims__(SIZE, 1, 1)
-// Together, a barrier of all threads of the cluster; what they wrote before it is seen behind it.
+// Arrive and wait together are a barrier of all threads of the cluster, with release and acquire.
 __device__ inline void cluster_arrive()
 {
 	asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
@@ -426,7 +426,7 @@ __device__ inline void cluster_put(float *all, int i, int to, float2 v)
 	asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"((uint32_t)__cvta_generic_to_shared(all + i)), "r"(to));
 	asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(there), "f"(v.x), "f"(v.y) : "memory");
 }
-// A block finishes what was put to the blocks first to end - 1: itself, where blocks run at the same time.
+// The blocks, first to end - 1, whose received sums a block adds up: its own on a GPU. The emulator runs blocks one after the other, so there the last does all.
 enum { CLUSTER_AT_ONCE = 1 };
 template <int SIZE> __device__ inline int cluster_first()
 {

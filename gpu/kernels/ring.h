@@ -5,8 +5,13 @@
 #include "params.h"
 
 enum {
+	GPU_RING_COLUMNS = 128, /* of a block */
+	GPU_RING_WARPS = 8,
+	GPU_RING_CHUNK = 16, /* rows of B that a warp reads at a time */
+	GPU_RING_STAGES = 4, /* chunks of a warp under way */
+	GPU_RING_HALF = 8, /* rows of A in a product of tensor cores */
 	GPU_SQUARES = 32, /* columns of a sum, */
-	GPU_SQUARE_SUMS = 8, /* and sums of a row beside one another */
+	GPU_SQUARE_SUMS = 8, /* sums of a row that are adjacent in memory */
 };
 
 /* Products of the same rows. What other launches would do before and after them is done with them. */

@@ -584,7 +584,7 @@ static bool probe_value(struct chooser *ch, struct trial *trial, const struct pr
 	const size_t size = (size_t)gpu_size(k->type);
 	struct stream *s = cuda_stream(ch->device);
 	void *x = (void *)(uintptr_t)ch->args.x;
-	/* A sum of so many small numbers is still none of fp16's infinities. */
+	/* a sum of at most PROBE_ELEMENTS small numbers does not overflow fp16 */
 	bool sums_are_finite = k->cin / k->group * volume(k->win.kernel) <= PROBE_ELEMENTS;
 	bool kept = true;
 
@@ -737,10 +737,7 @@ static void try_plan(struct chooser *ch, struct conv_plan *t, const char *text)
 	ch->tried++;
 	if (ch->first <= 0)
 		ch->first = us;
-	/*
-	 * An engine replaces cuDNN's own choice only if it is 3 % faster, which is more than the noise of the timing.
-	 */
-	bool better = ch->best <= 0 || (us < ch->best && us < 0.97 * ch->first);
+	bool better = ch->best <= 0 || (us < ch->best && us < TUNE_FASTER * ch->first);
 	if (!better)
 		return;
 	ch->best = us;

@@ -389,7 +389,7 @@ static int time_algorithms(const struct blaslt *lt, const struct blaslt_job *j,
 			continue;
 		if (first <= 0)
 			first = took;
-		if (*us <= 0 || (took < *us && took < 0.97 * first)) {
+		if (*us <= 0 || (took < *us && took < TUNE_FASTER * first)) {
 			*us = took;
 			best = i;
 		}

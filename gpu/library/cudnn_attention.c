@@ -359,7 +359,7 @@ static void keep_faster(struct device *device, struct trial *t, struct sdpa *s,
 	bool timed = t->workspace && dn_plan_workspace(s->plan) <= TRIAL_ROOM;
 	double took = timed ? tune_time(device, enqueue_trial, t, *us) : -1;
 
-	if (!best || (took > 0 && *us > 0 && took < 0.97 * *us)) {
+	if (!best || (took > 0 && *us > 0 && took < TUNE_FASTER * *us)) {
 		dn_plan_free(best);
 		*us = took;
 		return;

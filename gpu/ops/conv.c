@@ -247,7 +247,7 @@ static int try_shares(const struct site *s, const struct gpu_depthwise *p)
 	for (int i = 0; i < SHARES; i++) {
 		t.fn = depthwise_share(s, &t.job, i, NULL);
 		double us = t.fn ? tune_time(s->device, enqueue_trial, &t, best) : -1;
-		if (us > 0 && (best <= 0 || us < 0.97 * best)) {
+		if (us > 0 && (best <= 0 || us < TUNE_FASTER * best)) {
 			best = us;
 			share = i;
 		}

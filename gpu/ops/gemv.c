@@ -13,17 +13,12 @@ enum {
 	HALF_BLOCKS = 100,  /* a lane has more than two columns only if this many blocks remain */
 	HALF_THREADS = 512, /* of a block */
 	/* gemv_ring.cu, for elements of 16 bits on devices with clusters: */
-	RING_COLUMNS = 128, /* of a block */
-	RING_WARPS = 8,
-	RING_CHUNK = 16, /* rows of B that a warp reads at a time, */
-	RING_TURNS = 2, /* and how many times each warp does so at least, if blocks share columns */
-	RING_BLOCKS = 4, /* at most, which share columns: more are slower, as they must find room at the same time */
-	RING_HALF = 8,	 /* rows of A in a product of tensor cores */
-	RING_STAGES = 4, /* such reads of a warp that are under way */
-	RING_SHARED = RING_STAGES * RING_WARPS * (RING_COLUMNS + 2 * RING_HALF + 1) * RING_CHUNK * 2 +
-		      2 * RING_HALF * RING_COLUMNS * 4, /* bytes */
+	RING_TURNS = 2, /* chunks that each warp reads at least, if blocks share columns */
+	RING_BLOCKS = 4, /* most blocks of a cluster that share columns: larger clusters wait longer to be scheduled */
+	RING_SHARED = GPU_RING_STAGES * GPU_RING_WARPS * (GPU_RING_COLUMNS + 2 * GPU_RING_HALF + 1) * GPU_RING_CHUNK * 2 +
+		      2 * GPU_RING_HALF * GPU_RING_COLUMNS * 4, /* bytes */
 	RING_OWN_SHARED = 2 << 10, /* bytes, at most, that a block takes beside those of its launch */
-	RING_GATED = RING_COLUMNS / 2, /* columns of each of two matrices whose products are multiplied */
+	RING_GATED = GPU_RING_COLUMNS / 2, /* columns of each of two matrices whose products are multiplied */
 	/*
 	 * Elements of a row that is normalized, at most, and such rows where nobody has added up their squares: each block then goes
 	 * through all rows, which makes a step of a Llama 1 % faster with one row and 4 % slower with 16.
@@ -38,7 +33,6 @@ enum {
 	WIDE = 4,	   /* threads beside one another in a row of B, */
 	SINGLE = 32,	   /* and where each reads only one element at a time */
 	WIDE_BLOCKS = 256, /* there must be so many blocks of wide rows */
-	PROCESSORS = 132,  /* with more blocks than that, several share a processor */
 	SHARED_THREADS = 384,
 	ALONE_THREADS = 512,
 	LEAST_THREADS = 64,
@@ -124,14 +118,15 @@ bool gpu_gemv_accepts(const struct site *s, const struct fused_gemm *f, struct w
 }
 
 /* Chooses the kernel and the grid for a matrix whose rows lie in one piece. */
-static void by_rows(struct gemv *p, int64_t size, int at_once, char *name, size_t room)
+static void by_rows(struct gemv *p, int64_t size, int64_t processors, int at_once, char *name, size_t room)
 {
 	bool whole = multiple(p->job.n, size) && multiple(p->job.b_row, size);
 	int64_t each = whole ? 16 / size : 1;
 	bool wide = (p->job.n + WIDE * each - 1) / (WIDE * each) >= WIDE_BLOCKS;
 	int side = !whole ? SINGLE : wide ? WIDE : NARROW;
 	int64_t blocks = (p->job.n + side * each - 1) / (side * each);
-	int64_t most = side == NARROW && blocks > PROCESSORS ? SHARED_THREADS : ALONE_THREADS;
+	/* with more blocks than processors, several share one */
+	int64_t most = side == NARROW && blocks > processors ? SHARED_THREADS : ALONE_THREADS;
 	int64_t threads = (p->job.k * side + 31) / 32 * 32;
 
 	threads = threads < LEAST_THREADS ? LEAST_THREADS : threads > most ? most : threads;
@@ -166,14 +161,14 @@ static void by_halves(struct gemv *p, char *name, size_t room)
  */
 static void by_rings(struct gemv *p, int64_t processors, char *name, size_t room)
 {
-	int64_t tiles = (p->job.n + RING_COLUMNS - 1) / RING_COLUMNS;
-	int64_t chunks = (p->job.k + RING_CHUNK - 1) / RING_CHUNK, size = RING_BLOCKS;
+	int64_t tiles = (p->job.n + GPU_RING_COLUMNS - 1) / GPU_RING_COLUMNS;
+	int64_t chunks = (p->job.k + GPU_RING_CHUNK - 1) / GPU_RING_CHUNK, size = RING_BLOCKS;
 
-	while (size > 1 && (2 * tiles * size > processors || chunks < size * RING_WARPS * RING_TURNS))
+	while (size > 1 && (2 * tiles * size > processors || chunks < size * GPU_RING_WARPS * RING_TURNS))
 		size /= 2;
-	p->grid = (struct gpu_grid){(unsigned)(tiles * size), 1, 1, 32 * RING_WARPS, RING_SHARED};
+	p->grid = (struct gpu_grid){(unsigned)(tiles * size), 1, 1, 32 * GPU_RING_WARPS, RING_SHARED};
 	p->shares = (unsigned)size;
-	snprintf(name, room, "gemv_ring%d_%d", p->job.m > RING_HALF ? 2 : 1, (int)size);
+	snprintf(name, room, "gemv_ring%d_%d", p->job.m > GPU_RING_HALF ? 2 : 1, (int)size);
 }
 
 /* Bytes of the sums of squares of the results: each row has one for each 32 columns, and room for eight of them beside one another. */
@@ -201,7 +196,7 @@ int gpu_gemv_reshape(struct site *s, const struct fused_gemm *f, struct step *st
 	else if (!strcmp(file, "gemv_half"))
 		by_halves(p, name, sizeof(name));
 	else if (p->job.b_col == 1)
-		by_rows(p, size, at_once, name, sizeof(name));
+		by_rows(p, size, cuda_facts(s->device)->processors, at_once, name, sizeof(name));
 	else
 		by_columns(p, at_once, name, sizeof(name));
 	snprintf(typed, sizeof(typed), "%s_%s", name, dtype_name(t));
@@ -244,8 +239,8 @@ static bool add_product(void *all, unsigned n, const void *one, struct gpu_grid 
 }
 
 /*
- * The same for rings, whose blocks follow one another: a block that had nothing to do would have to find room for a ring first. What a
- * launch normalizes first, no other product may read as it is.
+ * As add_product(), for ring kernels: their grids are concatenated along x, because idle blocks would still reserve the shared memory of a
+ * ring. A launch that normalizes A takes no product that reads A as it is.
  */
 static bool add_ring(void *all, unsigned n, const void *one, struct gpu_grid *grid,
 		     const struct gpu_grid *more)

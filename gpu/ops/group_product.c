@@ -147,7 +147,7 @@ static int time_tiles(struct site *s, struct group_product *p, double library_us
 {
 	static const struct step none;
 	struct trial t = {.call = {.step = &none, .stream = cuda_stream(s->device)}, .of = p};
-	double limit = is_stored_turned(&p->of) ? library_us : 0.97 * library_us;
+	double limit = is_stored_turned(&p->of) ? library_us : TUNE_FASTER * library_us;
 	int best = LIBRARY;
 
 	*least = 0;

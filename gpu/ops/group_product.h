@@ -9,8 +9,8 @@
 
 struct group_product;
 /*
- * Returns the product in the plan's arena, or NULL: if device, types, sizes or layouts do not suit, if library_us microseconds are not
- * longer than it takes, or if there was no time to measure, or no memory for transposed weights. library_us is 0 if there is no
+ * Returns the product in the plan's arena. NULL if device, types, sizes or layouts do not suit, if it takes no less than library_us
+ * microseconds, or if there was no time to measure it or no memory for transposed weights. library_us is 0 if there is no
  * library to compare with; then the product is taken unmeasured.
  */
 struct group_product *gpu_group_product(struct site *s, struct step *step,

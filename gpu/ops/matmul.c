@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/driver/tune.h"
 #include "gpu/ops/matmul.h"
 
 #include "gpu/ops/gemv.h"
@@ -513,7 +514,7 @@ static int plan_weights(struct site *s, struct library_product *p, struct step *
 	    !site_is_weight(s, 1))
 		return 0;
 	double as_is = blaslt_us(s, &now), turned = as_is > 0 ? blaslt_us(s, &other) : 0;
-	if (turned <= 0 || turned > 0.97 * as_is)
+	if (turned <= 0 || turned > TUNE_FASTER * as_is)
 		return 0;
 	p->b = gpu_turned_weights(s, step, 1, j->k, j->n, NULL, d);
 	if (!p->b)

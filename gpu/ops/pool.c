@@ -245,7 +245,7 @@ static int try_ways(const struct site *s, const struct global_state *c)
 		p->part = (float *)(void *)(at + x);
 		p->y = at + x + part;
 		double us = tune_time(s->device, enqueue_trial, &t, best);
-		if (us > 0 && (best <= 0 || us < 0.97 * best)) {
+		if (us > 0 && (best <= 0 || us < TUNE_FASTER * best)) {
 			best = us;
 			way = i;
 		}

@@ -421,8 +421,8 @@ static int channels_run(const struct call *call)
 /* ---- means of channels that lie side by side ---------------------------------------------------- */
 
 /*
- * Each thread adds up some of the positions, all channels of them. The steps before and behind share out positions as well, so that a thread finds
- * what it reads in its own core's cache. oneDNN's threads share out channels: of two, each reads half of its elements from the other core's cache.
+ * Positions are split among threads, not channels. The steps before and after this one split positions as well, so that each core reads
+ * what it has just written. oneDNN's threads share out channels: of two, each reads half of its elements from the other core's cache.
  */
 struct means {
 	int64_t batch, positions, channels, parts;

@@ -72,7 +72,7 @@ static int pass_alike(struct optimizer *o, struct graph *g)
 	return apply_rules(o, g, KINDS_ALIKE);
 }
 
-/* What brings a model into the form in which it is compared with another; done again while that changes something. */
+/* Passes that bring a model into the normal form of `infer diff`, repeated until nothing changes. */
 static const struct opt_pass alike_passes[] = {{"forms", "", pass_forms, 0},
 					       {"rules", "", pass_alike, 0},
 					       {"fold", "", pass_fold_weights, 0},

@@ -161,7 +161,7 @@ struct igemm_kernels {
 			 int32_t *c);
 	/*
 	 * split() writes a group of a panel, without its columns' zero points, as groups whose products fit in 16 bits (to may be
-	 * NULL), and returns their number. No zero point is -128. panels_narrow() multiplies an unsigned A by such panels,
+	 * NULL), and returns their number. zero[i] is -128 if there are none. panels_narrow() multiplies an unsigned A by such panels,
 	 * rows_narrow() such rows by an unsigned B. NULL where widen() is.
 	 */
 	int (*split)(const uint8_t *group, const int8_t *zero, uint8_t *to);
