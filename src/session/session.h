@@ -34,6 +34,7 @@ void session_close(struct session *s);
  * outputs of session_run() have the order of its graph's `in` and `out`.
  */
 const struct model *session_model(const struct session *s);
+const struct run_config *session_config(const struct session *s);
 const char *session_device(const struct session *s);	 /* "cpu" */
 bool session_has_device(const struct session *s);	 /* false: it runs on the host alone */
 const char *session_device_why(const struct session *s); /* "no CUDA driver: ..." */
