@@ -86,12 +86,14 @@ static enum lineage origin_of_cast(const struct survey *s, const struct node *n)
 		return s->origin[v->id] ? s->origin[v->id] : ORIGIN_RAW;
 	if (s->origin[v->id] == ORIGIN_FEATURE)
 		return ORIGIN_FEATURE; /* sums of products of codes */
-	return dtype_bits(t) > 8 || t == DT_BOOL ? ORIGIN_COUNT : ORIGIN_RAW; /* 8 bits are pixels and codes */
+	return dtype_bits(t) > 8 || t == DT_BOOL ? ORIGIN_COUNT
+						 : ORIGIN_RAW; /* 8 bits are pixels and codes */
 }
 
 static bool is_integer(const struct value *v)
 {
-	return v && v->info.type.kind == V_TENSOR && dtype_class((enum dtype)v->info.type.dtype) != DT_FLOAT;
+	return v && v->info.type.kind == V_TENSOR &&
+	       dtype_class((enum dtype)v->info.type.dtype) != DT_FLOAT;
 }
 
 /* Of integers only sums of products of codes are features, and what is computed of them. */
@@ -204,9 +206,9 @@ static bool feeds_products(const struct survey *s, const struct node *n)
 /* Whether the node's results may be far beyond the range of fp16, or far below. */
 static bool is_wide(const struct survey *s, const struct node *n)
 {
-	static const char *const keep[] = {"Add",	 "Sub",	      "Mul",	   "Max",	"Min",
-					   "Sum",	 "Mean",      "Neg",	   "Abs",	"Clip",
-					   "ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", NULL};
+	static const char *const keep[] = {
+		"Add", "Sub",  "Mul",	     "Max",	  "Min",       "Sum",	    "Mean", "Neg",
+		"Abs", "Clip", "ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", NULL};
 	bool any = false, all = true;
 
 	for (uint32_t i = 0; i < n->nin; i++) {
@@ -219,7 +221,8 @@ static bool is_wide(const struct survey *s, const struct node *n)
 	if (n->op == op_named("infer::Pointwise"))
 		return makes_powers(n) && !feeds_products(s, n);
 	if (n->op == op_named("Cast"))
-		return node_in(s->g, n, 0)->info.type.dtype == DT_I32 && origin_of_cast(s, n) == ORIGIN_FEATURE;
+		return node_in(s->g, n, 0)->info.type.dtype == DT_I32 &&
+		       origin_of_cast(s, n) == ORIGIN_FEATURE;
 	if (is_square(n) || n->op == op_named("ReduceSumSquare"))
 		return !feeds_products(s, n);
 	return any && all && (n->op->reduced == REDUCED_MOVES || is_one_of(n, keep));
@@ -242,7 +245,8 @@ static bool vanishes(const struct survey *s, const struct tensor *t)
 static void walk_forwards(struct survey *s, const struct node *n)
 {
 	enum lineage origin = origin_of(s, n);
-	bool plain = n->op && !n->nsub && !mixes(s, n), wide = plain && s->small == DT_F16 && is_wide(s, n);
+	bool plain = n->op && !n->nsub && !mixes(s, n),
+	     wide = plain && s->small == DT_F16 && is_wide(s, n);
 	bool stays = plain && (origin == ORIGIN_COUNT || wide);
 
 	if (plain && n->op == op_named("infer::Pointwise"))

@@ -220,9 +220,11 @@ static void what_leads_to_integers_stays(void)
 {
 	CHECK_INT(type_with(PRECISION_BF16, "Mul", "y = Cast(Mul(x, x)) {to=7}"), DT_F32);
 	CHECK_INT(type_with(PRECISION_BF16, "Mul", "y = Sin(Transpose(Mul(x, x)))"), DT_F32);
-	CHECK_INT(type_with(PRECISION_BF16, "Relu", "y = Sin(Transpose(Relu(Transpose(MatMul(x, w)))))"),
+	CHECK_INT(type_with(PRECISION_BF16, "Relu",
+			    "y = Sin(Transpose(Relu(Transpose(MatMul(x, w)))))"),
 		  DT_BF16);
-	CHECK_INT(type_with(PRECISION_BF16, "Mul", "y = Resize(x, _, Mul(twice, ReduceMax(x, [0,1]) {keepdims=0}))"),
+	CHECK_INT(type_with(PRECISION_BF16, "Mul",
+			    "y = Resize(x, _, Mul(twice, ReduceMax(x, [0,1]) {keepdims=0}))"),
 		  DT_F32);
 }
 
@@ -232,7 +234,8 @@ static void squares_stay_in_fp16(void)
 	CHECK_INT(type_with(PRECISION_FP16, "infer::Pointwise",
 			    "a = MatMul(x, w); y = Sqrt(Add(ReduceMean(Mul(a, a), [1]), Gather(w, [3])))"),
 		  DT_F32);
-	CHECK_INT(type_with(PRECISION_FP16, "Mul", "a = MatMul(x, w); y = MatMul(Mul(a, a), w)"), DT_F16);
+	CHECK_INT(type_with(PRECISION_FP16, "Mul", "a = MatMul(x, w); y = MatMul(Mul(a, a), w)"),
+		  DT_F16);
 }
 
 int main(void)
