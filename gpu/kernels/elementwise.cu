@@ -292,6 +292,13 @@ template <typename T> __device__ inline void store_some(void *y, int64_t at, con
 		store<T, V>((T *)y + at + i, v + i);
 }
 
+// Finite numbers beyond the largest one, p[0], become that one where p[0] is given; NaN and infinities stay.
+__device__ inline float within(const gpu_map &p, float v)
+{
+	const float most = (float)p.p[0];
+	return most > 0 && fabsf(v) > most && !isinf(v) ? copysignf(most, v) : v;
+}
+
 // Casts between types of 16 and 32 bits, whole pieces of 16 bytes at a time.
 template <typename T> __device__ inline void cast_some(const gpu_map &p)
 {
@@ -300,6 +307,9 @@ template <typename T> __device__ inline void cast_some(const gpu_map &p)
 	{
 		float v[CAST_AT_ONCE];
 		fetch_some<T>((const T *)p.x + i * CAST_AT_ONCE, v);
+		if constexpr (sizeof(T) == 4)
+			for (int k = 0; k < CAST_AT_ONCE; k++)
+				v[k] = within(p, v[k]);
 		switch (p.to) {
 		case T_F32: store_some<f32>(p.y, i * CAST_AT_ONCE, v); break;
 		case T_F16: store_some<f16>(p.y, i * CAST_AT_ONCE, v); break;
@@ -308,14 +318,16 @@ template <typename T> __device__ inline void cast_some(const gpu_map &p)
 	}
 	if (blockIdx.x == 0)
 		for (int64_t i = whole * CAST_AT_ONCE + threadIdx.x; i < p.n; i += blockDim.x)
-			store(p.to, p.y, i, up(((const T *)p.x)[i]));
+			store(p.to, p.y, i, within(p, up(((const T *)p.x)[i])));
 }
 
 template <typename T> __device__ inline void cast(const gpu_map &p)
 {
 	EACH(i, p.n)
 	{
-		if constexpr (sizeof(T) == 8 || Is<T>::floating)
+		if constexpr (sizeof(T) == 4 && Is<T>::floating)
+			store(p.to, p.y, i, within(p, ((const T *)p.x)[i]));
+		else if constexpr (sizeof(T) == 8 || Is<T>::floating)
 			store(p.to, p.y, i, up(((const T *)p.x)[i]));
 		else
 			store(p.to, p.y, i, (i64)((const T *)p.x)[i]);

@@ -19,6 +19,11 @@ struct cast_state {
 	struct gpu_map job;
 };
 
+static bool is_like(const struct site *s)
+{
+	return s->node->op->name[4] != 0;
+}
+
 static bool usual_accepts(const struct site *s, struct why *w)
 {
 	if (!(T_BIT(gpu_out_type(s, 0)) & T_USUAL))
@@ -34,6 +39,8 @@ static int usual_reshape(struct site *s, struct step *step, struct diag *d)
 
 	c->job.n = gpu_count(&site_in(s, 0)->shape);
 	c->job.to = (int)gpu_out_type(s, 0);
+	if (!is_like(s) && ((const struct cast *)s->node->params)->finite)
+		c->job.p[0] = (double)cast_largest(gpu_out_type(s, 0));
 	c->fn = gpu_typed(s, "elementwise", "cast", gpu_type(s, 0), d);
 	if (T_BIT(gpu_type(s, 0)) & T_SOME && T_BIT(gpu_out_type(s, 0)) & T_SOME)
 		c->some = gpu_typed(s, "elementwise", "cast_some", gpu_type(s, 0), d);
@@ -71,7 +78,7 @@ static bool any_accepts(const struct site *s, struct why *w)
 
 static int any_reshape(struct site *s, struct step *step, struct diag *d)
 {
-	bool like = s->node->op->name[4] != 0;
+	bool like = is_like(s);
 	const struct cast *c = s->node->params;
 	const struct cast_like *l = s->node->params;
 	struct gpu_any_cast job = {.n = gpu_count(&site_in(s, 0)->shape),

@@ -6,6 +6,7 @@
 #include "cpu/math/util.h"
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 
 struct how {
 	enum dtype from, to;
-	bool saturate;
+	bool saturate, finite;
 	int round_mode;
 };
 
@@ -235,6 +236,23 @@ static void store_narrow(const struct how *h, const float *f, int64_t n, void *y
 					  : f32_to_f8(h->to, f[i], h->saturate);
 }
 
+/* Finite numbers beyond the range of fp16 or bf16 become the largest number. */
+static void store_finite(const struct how *h, const float *x, int64_t n, void *y, int64_t first)
+{
+	const float most = cast_largest(h->to);
+	float f[BLOCK];
+
+	for (int64_t w; n > 0; n -= w, x += w, first += w) {
+		w = n < BLOCK ? n : BLOCK;
+		LOOP for (int64_t i = 0; i < w; i++)
+		{
+			float v = x[i], m = fabsf(v);
+			f[i] = m > most && m <= FLT_MAX ? copysignf(most, v) : v;
+		}
+		store_narrow(h, f, w, y, first);
+	}
+}
+
 static bool is_narrow_float(enum dtype t)
 {
 	return computes_in_f32(t);
@@ -247,6 +265,10 @@ static void cast_through_f32(const struct how *h, const void *x, void *y, int64_
 
 	if (h->to == DT_F32) {
 		simd_to_f32(h->from, x, begin, end - begin, (float *)y + begin);
+		return;
+	}
+	if (h->from == DT_F32 && h->finite) {
+		store_finite(h, (const float *)x + begin, end - begin, y, begin);
 		return;
 	}
 	if (h->from == DT_F32) {
@@ -329,6 +351,7 @@ static int cast_reshape(struct site *s, struct step *step, struct diag *d)
 	h->from = site_type(s, 0);
 	h->to = site_out_type(s, 0);
 	h->saturate = (like ? l->saturate : c->saturate) != 0;
+	h->finite = !like && c->finite;
 	h->round_mode = like ? l->round_mode : c->round_mode;
 	step->state = h;
 	if (dtype_bits(h->from) == dtype_bits(h->to))

@@ -180,6 +180,11 @@ int64_t op_domain_version(const char *domain);
 int op_each(int (*f)(const struct op *, void *), void *arg);
 /* A copy of the row in which slots, attributes and functions that it lacks are inherited from newer rows. */
 struct op op_resolved(const struct op *row);
+
+/* For a resolved row: whether input i has the type of output 0, as the type variables of the slots say. */
+bool op_has_output_type(const struct op *op, uint32_t i);
+/* Whether input i takes the smaller type together with the node (enum op_reduced); indices, sizes and conditions do not. */
+bool op_lowers_input(const struct op *op, uint32_t i);
 /*
  * Adds an operator of one version that no table has, from a library of the user's (custom/custom.h). The row must live as long
  * as the program. Returns false if there is an operator of this name already, or if MAX_ADDED_OPS were added. No other

@@ -247,6 +247,18 @@ struct op op_resolved(const struct op *row)
 	return r;
 }
 
+bool op_has_output_type(const struct op *op, uint32_t i)
+{
+	const struct slot *in = slot_at(op->in, i), *out = slot_at(op->out, 0);
+
+	return in && out && in->tvar && out->tvar && !strcmp(in->tvar, out->tvar);
+}
+
+bool op_lowers_input(const struct op *op, uint32_t i)
+{
+	return (i < 32 && op->reduced_in >> i & 1) || op_has_output_type(op, i);
+}
+
 static bool slot_named(const struct slot *slots, const char *name)
 {
 	for (; slots->name; slots++)

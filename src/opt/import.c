@@ -152,7 +152,9 @@ struct rewriter opt_rewriter(struct made *m)
 				 .made = made_node,
 				 .told = told,
 				 .arg = m,
-				 .gpu = m->o->config->gpu};
+				 .gpu = m->o->config->gpu,
+				 .f16 = m->o->config->precision == PRECISION_FP16 ||
+					m->o->config->precision == PRECISION_FP8};
 }
 
 /* ---- captures -------------------------------------------------------------------------------- */

@@ -479,6 +479,11 @@ bool match_on_gpu(const struct match *m)
 	return m->w->gpu;
 }
 
+bool match_in_f16(const struct match *m)
+{
+	return m->w->f16;
+}
+
 bool match_same_shape(const struct match *m, const char *a, const char *b)
 {
 	struct shape x = match_shape(m, a), y = match_shape(m, b);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * --precision fp16 and bf16: nodes inside an fp32 graph compute in the smaller type if their operator's row says that this does no harm (enum
- * op_reduced). --precision fp8 begins as fp16 here, and float8.c converts products afterwards. Constants are converted here, once. Inputs and
- * outputs of the graph stay fp32, with Cast nodes between the two types. Kernels accumulate sums, normalize and exponentiate in fp32 whatever
- * the type of their inputs.
+ * op_reduced), and neither what they read nor what it leads to must stay fp32 (opt/stays.h). --precision fp8 begins as fp16 here, and float8.c
+ * converts products afterwards. Constants are converted here, once. Inputs and outputs of the graph stay fp32, with Cast nodes between the two
+ * types. Kernels accumulate sums, normalize and exponentiate in fp32 whatever the type of their inputs.
  */
 #include "base/pool.h"
 #include "ops/cast.h"
 #include "ops/fused.h"
 #include "opt/optimizer.h"
+#include "opt/stays.h"
 
 #include <float.h>
 #include <math.h>
@@ -24,6 +25,7 @@ struct lowering {
 	uint32_t *large;
 	/* indexed by value id: whether the value was fp32 and has the smaller type now */
 	bool *lowered;
+	bool *stays;	/* indexed by node id: what must stay fp32 because of where its numbers come from or go to */
 	bool *captured; /* indexed by value id: whether a body reads the value */
 	uint32_t n; /* number of values before the pass: only these have entries in the arrays */
 	int changes;
@@ -47,21 +49,13 @@ static bool may_overflow(const struct node *n)
 	return false;
 }
 
-/* Whether input i has the type of output 0, as the type variables of the slots say. */
-static bool has_output_type(const struct op *op, uint32_t i)
-{
-	const struct slot *in = slot_at(op->in, i), *out = slot_at(op->out, 0);
-
-	return in && out && in->tvar && out->tvar && !strcmp(in->tvar, out->tvar);
-}
-
 /* The value whose elements a REDUCED_MOVES node copies or blends: its first input of the type of the output (not the condition of a Where). */
 static const struct value *moved_value(const struct graph *g, const struct node *n)
 {
 	struct op op = op_resolved(n->op);
 
 	for (uint32_t i = 0; i < n->nin; i++)
-		if (has_output_type(&op, i))
+		if (op_has_output_type(&op, i))
 			return node_in(g, n, i);
 	return NULL;
 }
@@ -83,7 +77,7 @@ static bool may_be_small(const struct lowering *l, const struct node *n)
 {
 	bool any = false;
 
-	if (!n->op || n->nsub || n->ncap || may_overflow(n))
+	if (!n->op || n->nsub || n->ncap || may_overflow(n) || l->stays[n->id])
 		return false;
 	for (uint32_t i = 0; i < n->nin; i++) {
 		const struct value *v = node_in(l->g, n, i);
@@ -126,7 +120,7 @@ struct conversion {
 static void convert_part(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct conversion *c = arg;
-	float largest = c->type == DT_F16 ? 65504.0f : 3.3895314e38f, part[256];
+	float largest = cast_largest(c->type), part[256];
 
 	(void)thread;
 	for (int64_t i = begin; i < end; i += 256) {
@@ -167,7 +161,7 @@ static uint32_t add_cast(struct lowering *l, struct value *v, enum dtype t)
 		graph_add_value(l->g, arena_printf(l->g->arena, "%s as %s", v->name, dtype_name(t)));
 	const char *name = arena_printf(l->g->arena, "%s to %s", v->name, dtype_name(t));
 
-	*p = (struct cast){.to = (int64_t)t, .saturate = 1};
+	*p = (struct cast){.to = (int64_t)t, .saturate = 1, .finite = t == l->type};
 	struct node *n = graph_add_node(l->g, op, p, &v->id, 1, &y->id, 1,
 					origin_new(l->g->arena, name, "Cast", op->since));
 	l->changes++;
@@ -203,12 +197,6 @@ static uint32_t value_in_fp32(struct lowering *l, struct value *v)
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* Whether input i takes the smaller type together with the node; indices, conditions and the like do not. */
-static bool is_lowered_input(const struct op *op, uint32_t i)
-{
-	return (i < 32 && op->reduced_in >> i & 1) || has_output_type(op, i);
-}
-
 static int lower_node(struct lowering *l, struct node *n)
 {
 	struct op op = op_resolved(n->op);
@@ -216,7 +204,7 @@ static int lower_node(struct lowering *l, struct node *n)
 
 	for (uint32_t i = 0; i < n->nin; i++) {
 		struct value *v = node_in(l->g, n, i);
-		if (!v || !is_f32(v) || !is_lowered_input(&op, i))
+		if (!v || !is_f32(v) || !op_lowers_input(&op, i))
 			continue;
 		uint32_t small = value_in_small(l, v);
 		if (small == NO_VALUE)
@@ -276,6 +264,7 @@ static void init_lowering(struct lowering *l)
 	l->small = arena_new_n(a, uint32_t, l->n + 1);
 	l->large = arena_new_n(a, uint32_t, l->n + 1);
 	l->lowered = arena_new_n(a, bool, l->n + 1);
+	l->stays = opt_stays(l->o, g, l->type);
 	l->captured = opt_captured(l->o, g);
 	for (uint32_t i = 0; i < l->n; i++)
 		l->small[i] = l->large[i] = NO_VALUE;

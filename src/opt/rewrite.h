@@ -105,6 +105,8 @@ bool match_why(struct match *m, const char *text);
 bool match_same_shape(const struct match *m, const char *a, const char *b);
 /* Whether the graph will run on a GPU, for rewrites that pay only there. */
 bool match_on_gpu(const struct match *m);
+/* Whether much of the graph will be computed in fp16, whose largest number is 65504. */
+bool match_in_f16(const struct match *m);
 
 /* ---- engine ---------------------------------------------------------------------------------- */
 
@@ -130,6 +132,7 @@ struct rewriter {
 	void (*told)(void *arg, const struct rule *r, const struct node *n, const char *why);
 	void *arg;
 	bool gpu; /* the graph will run on a GPU */
+	bool f16; /* much of the graph will be computed in fp16 */
 };
 
 /* Rules of all tables, parsed. */

@@ -453,6 +453,27 @@ static void explain_given_sizes(struct session *s, const struct input_request *r
 		    d);
 }
 
+/* Whether fp32 runs the given inputs, which this session, of a smaller type, has refused: their sizes are not to blame. */
+static bool runs_in_fp32(const struct session *s, const struct input_set *given, struct arena *a)
+{
+	const struct graph *g = session_model(s)->graph;
+	struct run_config config = *session_config(s);
+	int p = config.precision;
+	struct diag quiet = {0};
+	bool runs = false;
+
+	if (!given || (p != PRECISION_FP16 && p != PRECISION_BF16 && p != PRECISION_FP8))
+		return false;
+	config.precision = PRECISION_FP32;
+	struct session *fp32 = session_open(session_model(s)->path, &config, &quiet);
+	if (fp32)
+		runs = !session_run(fp32, input_tensors(given),
+				    arena_new_n(a, const struct tensor *, g->nout + 1), &quiet);
+	session_close(fp32);
+	diag_free(&quiet);
+	return runs;
+}
+
 struct input_set *recover_sizes(struct session *s, const struct input_request *r,
 				const struct input_set *given, sizes_test *test, void *arg,
 				const struct diag *why, struct arena *a,
@@ -462,7 +483,9 @@ struct input_set *recover_sizes(struct session *s, const struct input_request *r
 	struct input_set *set = NULL;
 	const char *assumed = sizes_may_help(why) ? assumed_names(m, r, a) : "";
 
-	if (!*assumed) {
+	if (sizes_may_help(why) && runs_in_fp32(s, given, a)) {
+		add_failure(why, "with --precision fp32 the model runs on these inputs", d);
+	} else if (!*assumed) {
 		add_failure(why, "", d);
 	} else if (!sizes_are_free(r)) {
 		explain_given_sizes(s, r, given, why, a, d);

@@ -241,6 +241,11 @@ const struct model *session_model(const struct session *s)
 	return s->model;
 }
 
+const struct run_config *session_config(const struct session *s)
+{
+	return &s->config;
+}
+
 bool session_has_device(const struct session *s)
 {
 	return has_device(&s->runtime);

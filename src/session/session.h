@@ -35,6 +35,7 @@ void session_close(struct session *s);
  * outputs of session_run() have the order of its graph's `in` and `out`.
  */
 const struct model *session_model(const struct session *s);
+const struct run_config *session_config(const struct session *s);
 /* The device and why it is that one. Both texts live as long as the session and are never NULL. */
 const char *session_device(const struct session *s);	 /* "cpu"; "none" before session_start() */
 bool session_has_device(const struct session *s);	 /* false: it runs on the host alone */

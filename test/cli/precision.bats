@@ -76,3 +76,106 @@ recurrent() {
 		done
 	done
 }
+
+# Makes the model "$T/$1.onnx" of the text on stdin, in the form "(inputs) => (outputs) { nodes }".
+model() {
+	{ echo '<ir_version: 10, opset_import: ["" : 21]>'; echo "g $(cat)"; } >"$T/$1.onnxtxt"
+	"$INFER" convert "$T/$1.onnxtxt" -o "$T/$1.onnx" -q
+}
+
+# What a model computes, without its names and types.
+values() {
+	"$INFER" run "$T/$1.onnx" "${@:2}" --device cpu --print 0 -q
+}
+
+@test "fp16 and bf16 do not round sizes, indices and positions" {
+	model sizes <<-E
+		(float[1,1,H,W] x) => (float[A,B,C,D] y) <float[2] k = {1.5, 1.5}, int64[2] one = {1, 1}> {
+		 s = Shape<start=2, end=4>(x)
+		 f = Cast<to=1>(s)
+		 m = Mul(f, k)
+		 r = Floor(m)
+		 i = Cast<to=7>(r)
+		 z = Concat<axis=0>(one, i)
+		 y = Resize<mode="nearest">(x, "", "", z) }
+	E
+	model index <<-E
+		(float[N] p, int64[M] q) => (int64[N] y, int64[M] z, bool[N] same, float[M] c) <float three = {3}, float one = {1}, float id = {4002}> {
+		 a = Mul(p, three)
+		 y = Cast<to=7>(a)
+		 f = Cast<to=1>(q)
+		 b = Mul(f, three)
+		 z = Cast<to=7>(b)
+		 g = Add(p, one)
+		 same = Equal(g, id)
+		 c = Cos(b) }
+	E
+	for p in fp16 bf16; do
+		for o in none full; do
+			run "$INFER" run "$T/sizes.onnx" --random=0..1 --shape x=1x1x263x301 --device cpu --precision $p --optimize $o
+			[ "$status" -eq 0 ]
+			[[ $output == *"[1,1,394,451]"* ]]
+			[ "$(values index --input 'p=[357,4001]' --input 'q=[1667,30001]' --precision $p --optimize $o)" = \
+				"$(values index --input 'p=[357,4001]' --input 'q=[1667,30001]' --optimize $o)" ]
+		done
+	done
+}
+
+@test "fp16 and bf16: what a mask hides wholly is the mean, at all levels" {
+	model mask <<-E
+		(float[1,4] x, float[4,4] w, float[1,4] m, int64[1,4] i) => (float[1,4] y, float[1,4] z) <float one = {1}, float low = {-3.4028234663852886e+38}> {
+		 s = MatMul(x, w)
+		 t = Add(s, m)
+		 p = Softmax(t)
+		 y = MatMul(p, w)
+		 f = Cast<to=1>(i)
+		 g = Sub(one, f)
+		 h = Mul(g, low)
+		 u = Add(s, h)
+		 q = Softmax(u)
+		 z = MatMul(q, w) }
+	E
+	for p in fp32 fp16 bf16; do
+		for o in none basic full; do
+			run values mask --input 'x=[[-64,1,2,4]]' --input 'w=[[1,2,3,4],[2,2,2,2],[4,0,4,0],[1,0,1,8]]' \
+				--input 'm=[[-3.4e38,-3.4e38,-3.4e38,-3.4e38]]' --input 'i=[[0,0,0,0]]' --precision $p --optimize $o
+			[ "$status" -eq 0 ]
+			[ "$(grep -c '^2 1 2.5 3.5$' <<<"$output")" -eq 2 ]
+		done
+	done
+}
+
+@test "fp16 keeps small constants and what follows a square" {
+	model small <<-E
+		(float[1,4] x, float[4,4] w) => (float[1,4] y, float[1,1] z) <float e = {1e-12}, float k = {500}, float two = {2}, int64[1] ax = {1}> {
+		 a = MatMul(x, w)
+		 n = ReduceL2(a, ax)
+		 c = Clip(n, e)
+		 y = Div(a, c)
+		 b = Mul(x, k)
+		 q = Pow(b, two)
+		 m = ReduceMean(q, ax)
+		 v = Add(m, e)
+		 z = Sqrt(v) }
+	E
+	for o in none full; do
+		run values small --input 'x=[[0,0,0,0]]' --input 'w=[[1,0,0,0],[0,1,0,0],[0,0,1,0],[0,0,0,1]]' --precision fp16 --optimize $o
+		[ "$(grep -c '^0 0 0 0$' <<<"$output")" -eq 1 ]
+		run values small --input 'x=[[1,1,1,1]]' --input 'w=[[1,0,0,0],[0,1,0,0],[0,0,1,0],[0,0,0,1]]' --precision fp16 --optimize $o
+		[ "$(grep -c '^500$' <<<"$output")" -eq 1 ]
+	done
+}
+
+@test "A failure that fp16 alone has names --precision fp32, not the sizes" {
+	model features <<-E
+		(float[N,2] x, float[2,1] w, float[5000] table) => (float[N,1] y) {
+		 a = MatMul(x, w)
+		 i = Cast<to=7>(a)
+		 y = Gather(table, i) }
+	E
+	run "$INFER" run "$T/features.onnx" --input 'x=[[2500,2499]]' --input 'w=[[1],[1]]' --random=0..1 --device cpu --precision fp16
+	[ "$status" -eq 3 ]
+	[[ $output == *"with --precision fp32 the model runs"* ]]
+	[[ $output != *"does not accept these sizes"* ]]
+	[[ $output != *"random values"* ]]
+}

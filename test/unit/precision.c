@@ -194,8 +194,55 @@ static void products_become_float8(void)
 	trial_finish(&t);
 }
 
+/* The type in which `op` of the text is computed. */
+static int type_with(enum precision p, const char *op, const char *nodes)
+{
+	struct trial t;
+	int type = -1;
+
+	if (start(&t, p, nodes))
+		type = type_of_in(&t, only(&t, op), 0);
+	trial_finish(&t);
+	return type;
+}
+
+#define COUNT "c = Cast(Cast(x) {to=7}) {to=1}; "
+
+/* What integers become stays fp32, up to a product with weights. */
+static void counts_stay(void)
+{
+	CHECK_INT(type_with(PRECISION_BF16, "Add", COUNT "y = Add(c, Gather(w, 3))"), DT_F32);
+	CHECK_INT(type_with(PRECISION_BF16, "infer::Gemm", COUNT "y = MatMul(c, w)"), DT_BF16);
+}
+
+/* So does what leads to integers, sizes and angles, unless a product has made it. */
+static void what_leads_to_integers_stays(void)
+{
+	CHECK_INT(type_with(PRECISION_BF16, "Mul", "y = Cast(Mul(x, x)) {to=7}"), DT_F32);
+	CHECK_INT(type_with(PRECISION_BF16, "Mul", "y = Sin(Transpose(Mul(x, x)))"), DT_F32);
+	CHECK_INT(type_with(PRECISION_BF16, "Relu",
+			    "y = Sin(Transpose(Relu(Transpose(MatMul(x, w)))))"),
+		  DT_BF16);
+	CHECK_INT(type_with(PRECISION_BF16, "Mul",
+			    "y = Resize(x, _, Mul(twice, ReduceMax(x, [0,1]) {keepdims=0}))"),
+		  DT_F32);
+}
+
+/* Squares and what follows them, up to the root; a product takes the largest number for what is larger. */
+static void squares_stay_in_fp16(void)
+{
+	CHECK_INT(type_with(PRECISION_FP16, "infer::Pointwise",
+			    "a = MatMul(x, w); y = Sqrt(Add(ReduceMean(Mul(a, a), [1]), Gather(w, [3])))"),
+		  DT_F32);
+	CHECK_INT(type_with(PRECISION_FP16, "Mul", "a = MatMul(x, w); y = MatMul(Mul(a, a), w)"),
+		  DT_F16);
+}
+
 int main(void)
 {
+	UNIT(counts_stay);
+	UNIT(what_leads_to_integers_stays);
+	UNIT(squares_stay_in_fp16);
 	UNIT(products_become_small);
 	UNIT(denormal_weights_become_zeros);
 	UNIT(other_denormals_stay);

@@ -127,6 +127,20 @@ static bool through_rank3(struct match *m)
 	       dims_equal(f.dim[1], x.dim[2]) && dims_equal(f.dim[2], x.dim[3]);
 }
 
+/* Whether the mask is a constant that is true somewhere in each of its rows, as a causal one is. */
+static bool leaves_keys(const struct tensor *b)
+{
+	int64_t n = b && b->shape.rank ? b->shape.dim[b->shape.rank - 1] : 1, seen = 0;
+
+	for (int64_t i = 0; b && i < tensor_count(b); i++) {
+		seen += ((const uint8_t *)b->data)[i] != 0;
+		if ((i + 1) % n == 0 && !seen)
+			return false;
+		seen = (i + 1) % n ? seen : 0;
+	}
+	return b != NULL;
+}
+
 /*
  * True if n is at most -1e9: Where(mask, scores, n) then acts like scores + Where(mask, 0, HIDING), because in fp32 both
  * make the softmax 0 where mask is false, and equal for all keys of a row in which it is false everywhere: to HIDING a
@@ -136,7 +150,12 @@ static bool through_rank3(struct match *m)
 static bool huge(struct match *m)
 {
 	double v;
-	return match_number(m, "n", &v) && v <= -1e9 && core_scaled(m);
+
+	if (!match_number(m, "n", &v) || v > -1e9 || !core_scaled(m))
+		return false;
+	/* in fp16 no number hides whole rows: to its least one, -65504, scores do add */
+	return !match_in_f16(m) || leaves_keys(match_const(m, "b")) ||
+	       match_why(m, "in fp16 the mask may hide whole rows");
 }
 
 #define ATT   "infer::Attention(q, k, v, m) {num_heads=@q[1], k_transposed=1, merged=0"
