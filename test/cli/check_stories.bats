@@ -226,3 +226,43 @@ faults() {
 		done
 	done
 }
+
+# body NAME TEXT: a model of opset 21 in NAME.txt
+body() {
+	printf '<ir_version: 10, opset_import: ["": 21]>\n%s\n' "$2" >"$BATS_TEST_TMPDIR/$1.txt"
+}
+
+@test "What a body declares is compared with what it computes, as at the top level" {
+	cd "$BATS_TEST_TMPDIR"
+	branches='else_branch = e () => (float[2,3] r) { r = Neg(x) }> }'
+	for declared in 'float[2,9] p' 'int64[2,3] p' 'float[2,3] p' 'float[N,3] p'; do
+		body "${declared//[\[\], ]/_}" "g (float[2,3] x, bool c) => (float[2,3] y) {
+			y = If(c) <then_branch = t () => ($declared) { p = Relu(x) }, $branches"
+	done
+	run -0 "$INFER" check float_2_9__p.txt
+	[[ $output == *"warning[W-MODEL-DECLARED]: node 'Relu_0' (Relu) output 'p' in then_branch of 'If_0': "*"expected f32 [2,9], as declared, got f32 [2,3]"* ]]
+	run -3 "$INFER" check int64_2_3__p.txt
+	[[ $output == *"error[E-MODEL-DECLARED]: node 'Relu_0' (Relu) output 'p' in then_branch of 'If_0': "*"expected i64 [2,3], as declared, got f32 [2,3]"* ]]
+	for sound in float_2_3__p float_N_3__p; do
+		run -0 "$INFER" check $sound.txt
+		[[ $output != *MODEL-DECLARED* ]]
+	done
+	# a branch that is taken for certain, and has become part of the graph
+	body taken "g (float[2,3] x) => (float[2,3] y) <bool c = {1}> {
+		y = If(c) <then_branch = t () => (float[2,9] p) { p = Relu(x) }, $branches"
+	run -0 "$INFER" check taken.txt
+	[[ $output == *"output 'p' in then_branch of 'If_0': "*"got f32 [2,3]"* ]]
+	# sizes that change from turn to turn contradict nothing; a body inside of a body is looked at
+	body turns 'g (float[1,3] x, int64 n) => (float[K,3] y) { c = Constant <value = bool {1}> ()
+		y = Loop(n, c, x) <body = b (int64 i, bool d, float[1,3] s) => (bool e, float[1,3] o) {
+			e = Identity(d) z = Concat <axis = 0> (s, x)
+			o = If(d) <then_branch = t () => (float[M,3] p) { p = Relu(z) }, else_branch = f () => (float[M,4] q) { q = Neg(z) }> }> }'
+	run -0 "$INFER" check turns.txt
+	[[ $output == *"node 'Neg_0' (Neg) output 'q' in else_branch of 'If_"*"expected f32 [M,4], as declared, got f32 [?,3]"* ]]
+	[ "$(grep -c W-MODEL-DECLARED <<<"$output")" = 1 ]
+	body state 'g (float[4,3] x, int64 n) => (float[4,3] y) { c = Constant <value = bool {1}> ()
+		y = Loop(n, c, x) <body = b (int64 i, bool d, float[2,3] s) => (bool e, float[4,3] o) <int64[4,3] q> { e = Identity(d) q = Relu(s) o = Neg(q) }> }'
+	run -3 "$INFER" check state.txt
+	[[ $output == *"warning[W-MODEL-DECLARED]: node 'Loop_1' (Loop) input 's' in body of 'Loop_1': "*"expected f32 [2,3], as declared, got f32 [4,3]"* ]]
+	[[ $output == *"error[E-MODEL-DECLARED]: node 'Relu_"*" (Relu) value 'q' in body of 'Loop_1': "*"expected i64 [4,3], as declared, got f32 [4,3]"* ]]
+}
