@@ -41,6 +41,25 @@ static const char *type_and_shape(const struct shapes *x, const struct vinfo *v,
 	return arena_printf(a, "%s %s", type_str(a, v->type), shape_str(a, &v->shape, m->symbols));
 }
 
+/*
+ * Returns the name by which --dim binds the symbol: that of the first input's dimension that has it. Returns NULL if no
+ * input has it.
+ */
+static const char *name_to_bind(const struct shapes *x, int64_t dim)
+{
+	const struct graph *g = x->model->graph;
+
+	for (uint32_t i = 0; i < g->nin; i++) {
+		const struct value *v = g->value[g->in[i]];
+		for (int k = 0; v->info.type.kind == V_TENSOR && k < v->info.shape.rank; k++)
+			if (v->info.shape.dim[k] == dim)
+				/* the model is gone when the name is used */
+				return arena_str(&x->c->arena,
+						 input_dim_name(x->model, v, k, &x->c->arena));
+	}
+	return NULL;
+}
+
 /* ---- bodies */
 
 static void keep_body(struct shapes *x, const struct graph *g, const struct vinfo *info)
@@ -55,7 +74,8 @@ static void keep_body(struct shapes *x, const struct graph *g, const struct vinf
 	if (at < 0) {
 		if (x->nbodies == x->cap_bodies) {
 			x->cap_bodies = x->cap_bodies ? 2 * x->cap_bodies : 8;
-			x->body = arena_grow(&x->a, x->body, x->nbodies, x->cap_bodies, sizeof(*x->body));
+			x->body = arena_grow(&x->a, x->body, x->nbodies, x->cap_bodies,
+					     sizeof(*x->body));
 		}
 		at = x->nbodies++;
 		map_set(&x->places, (const char *)&g->place, sizeof(g->place), (uint32_t)at);
@@ -69,7 +89,8 @@ static void keep_inlined(struct shapes *x, const struct graph *g, const struct v
 	for (const struct inlined *n = g->inlined; n; n = n->next) {
 		struct vinfo *own = arena_new_n(&x->a, struct vinfo, (size_t)n->body->nvalues + 1);
 		for (uint32_t i = 0; i < n->body->nvalues; i++)
-			own[i] = n->id[i] == NO_VALUE ? (struct vinfo){.shape = SHAPE_UNKNOWN} : info[n->id[i]];
+			own[i] = n->id[i] == NO_VALUE ? (struct vinfo){.shape = SHAPE_UNKNOWN}
+						      : info[n->id[i]];
 		keep_body(x, n->body, own);
 	}
 }
@@ -103,14 +124,36 @@ static void infer_bodies(struct shapes *x, struct vinfo *info)
 
 /* ---- declared against inferred */
 
+/*
+ * Whether a dimension is declared with the name of an input's dimension and inference knows it as a multiple of that dimension. A
+ * name that no input has says nothing.
+ */
+static bool multiples_contradict(const struct shapes *x, const struct vinfo *declared,
+				 const struct vinfo *inferred)
+{
+	const struct shape *s = &declared->shape, *t = &inferred->shape;
+	int64_t base;
+
+	if (declared->type.kind != V_TENSOR || inferred->type.kind != V_TENSOR || s->rank != t->rank)
+		return false;
+	for (int i = 0; i < s->rank; i++)
+		if (dim_is_sym(s->dim[i]) && dim_is_sym(t->dim[i]) &&
+		    dim_parts(x->model, t->dim[i], &base) > 1 &&
+		    !strcmp(x->file->symbols[DIM_SYM_ID(s->dim[i])],
+			    x->model->symbols[DIM_SYM_ID(base)]) &&
+		    name_to_bind(x, base))
+			return true;
+	return false;
+}
+
 /* n is the node that makes the value, or the owner of the body whose input it is; NULL if there is none. */
-static void compare_value(struct shapes *x, const struct vinfo *declared, const struct vinfo *inferred,
-			  const struct node *n, const char *slot)
+static void compare_value(struct shapes *x, const struct vinfo *declared,
+			  const struct vinfo *inferred, const struct node *n, const char *slot)
 {
 	struct diag *d = x->c->d;
 
 	x->compared++;
-	if (!vinfo_contradicts(declared, inferred))
+	if (!vinfo_contradicts(declared, inferred) && !multiples_contradict(x, declared, inferred))
 		return;
 	bool type = declared->type.dtype != inferred->type.dtype ||
 		    declared->type.kind != inferred->type.kind;
@@ -135,11 +178,25 @@ static void report_false_hints(struct shapes *x, const struct graph *g, const ch
 {
 	struct diag *d = x->c->d;
 
-	for (const struct false_hint *h = g->false_hints; h; h = h->next)
-		WARN(d, E_MODEL_DECLARED, .slot = fmt(d, "value '%s'%s", g->value[h->value]->name, where),
-		     .message = "the type or shape that is declared for this constant is not its own",
-		     .expected = fmt(d, "%s, as declared", type_and_shape(x, &h->told, x->file)),
-		     .actual = type_and_shape(x, &g->value[h->value]->info, x->file));
+	for (const struct false_hint *h = g->false_hints; h; h = h->next) {
+		const struct value *v = g->value[h->value];
+		const char *slot = fmt(d, "value '%s'%s", v->name, where);
+		if (h->negative)
+			NOTE(d, E_MODEL_DECLARED, .slot = slot,
+			     .message = fmt(d,
+					    "it is declared with a size of %" PRId64
+					    ", which ONNX does not know: it is taken as a free one",
+					    h->negative),
+			     .hint = "give the size a name or leave it out: ONNX's checker refuses the model if it infers a number there");
+		else
+			WARN(d, E_MODEL_DECLARED, .slot = slot,
+			     .message =
+				     v->init ? "the type or shape that is declared for this constant is not its own"
+					     : "it is declared twice, and not alike: the first declaration counts",
+			     .expected =
+				     fmt(d, "%s, as declared", type_and_shape(x, &h->told, x->file)),
+			     .actual = type_and_shape(x, &v->info, x->file));
+	}
 }
 
 static void note_names(struct arena *a, struct map *names, const struct graph *g)
@@ -161,8 +218,9 @@ static const struct node *maker(const struct graph *g, uint32_t value, const str
  * Compares what the file declares in graph f with the types and shapes `info` of its inferred form g. In a body, `owner` is its
  * node in the file and `where` says which body it is.
  */
-static void compare_declared(struct shapes *x, const struct graph *f, const struct graph *g, const struct vinfo *info,
-			     const struct map *names, const struct node *owner, const char *where)
+static void compare_declared(struct shapes *x, const struct graph *f, const struct graph *g,
+			     const struct vinfo *info, const struct map *names,
+			     const struct node *owner, const char *where)
 {
 	struct diag *d = x->c->d;
 
@@ -172,7 +230,8 @@ static void compare_declared(struct shapes *x, const struct graph *f, const stru
 			compare_value(x, &f->value[f->in[i]]->info, &info[g->in[i]], owner,
 				      fmt(d, "input '%s'%s", f->value[f->in[i]]->name, where));
 	for (uint32_t i = 0; i < f->nout && i < g->nout; i++)
-		compare_value(x, &f->value[f->out[i]]->info, &info[g->out[i]], maker(g, g->out[i], owner),
+		compare_value(x, &f->value[f->out[i]]->info, &info[g->out[i]],
+			      maker(g, g->out[i], owner),
 			      fmt(d, "output '%s'%s", f->out_name[i], where));
 	for (uint32_t i = 0; i < f->nvalues; i++) {
 		const struct value *v = f->value[i];
@@ -208,7 +267,8 @@ static void compare_bodies(struct shapes *x, const struct graph *f)
 				struct map names = {0};
 				note_names(&x->a, &names, b->graph);
 				compare_declared(x, s, b->graph, b->info, &names, f->node[i],
-						 fmt(x->c->d, " in %s of '%s'", body_attribute(f->node[i], k),
+						 fmt(x->c->d, " in %s of '%s'",
+						     body_attribute(f->node[i], k),
 						     check_node(f->node[i])));
 				x->body[at].graph = NULL; /* a function's body is there once a call */
 			}
@@ -290,25 +350,6 @@ static void report_later_types(struct shapes *x)
 }
 
 /* ---- sizes fixed by accident */
-
-/*
- * Returns the name by which --dim binds the symbol: that of the first input's dimension that has it. Returns NULL if no
- * input has it.
- */
-static const char *name_to_bind(const struct shapes *x, int64_t dim)
-{
-	const struct graph *g = x->model->graph;
-
-	for (uint32_t i = 0; i < g->nin; i++) {
-		const struct value *v = g->value[g->in[i]];
-		for (int k = 0; v->info.type.kind == V_TENSOR && k < v->info.shape.rank; k++)
-			if (v->info.shape.dim[k] == dim)
-				/* the model is gone when the name is used */
-				return arena_str(&x->c->arena,
-						 input_dim_name(x->model, v, k, &x->c->arena));
-	}
-	return NULL;
-}
 
 /* Returns the symbol in dimension 0 of the first input that has one there, or 0. */
 static int64_t batch_of_inputs(const struct shapes *x)

@@ -266,3 +266,60 @@ body() {
 	[[ $output == *"warning[W-MODEL-DECLARED]: node 'Loop_1' (Loop) input 's' in body of 'Loop_1': "*"expected f32 [2,3], as declared, got f32 [4,3]"* ]]
 	[[ $output == *"error[E-MODEL-DECLARED]: node 'Relu_"*" (Relu) value 'q' in body of 'Loop_1': "*"expected i64 [4,3], as declared, got f32 [4,3]"* ]]
 }
+
+@test "Declarations that cannot be true together are told: a constant as an output, a value twice, a size of -1, a multiple of a free size" {
+	cd "$BATS_TEST_TMPDIR"
+	body constant 'g (float[2] x) => (float[2] y, float[4] w) <float[3] w = {1, 2, 3}> { y = Relu(x) }'
+	run -0 "$INFER" check constant.txt
+	[[ $output == *"warning[W-MODEL-DECLARED]: value 'w': "*"declared for this constant"*"expected f32 [4], as declared, got f32 [3]"* ]]
+	body twice 'g (float[2] x) => (float[2] y) <float[2] a, float[3] a> { a = Relu(x) y = Neg(a) }'
+	run -0 "$INFER" check twice.txt
+	[[ $output == *"warning[W-MODEL-DECLARED]: value 'a': it is declared twice, and not alike"*"expected f32 [3], as declared, got f32 [2]"* ]]
+	body input 'g (float[2] x) => (float[2] y) <float[3] x> { y = Relu(x) }'
+	run -0 "$INFER" check input.txt
+	[[ $output == *"warning[W-MODEL-DECLARED]: value 'x': it is declared twice"* ]]
+	for size in 2 N; do
+		body "size$size" "g (float[2] x) => (float[$size] y) <float[2] a, float[2] a> { a = Relu(x) y = Neg(a) }"
+		run -0 "$INFER" check "size$size.txt"
+		[[ $output != *W-MODEL-DECLARED* ]]
+	done
+	body times 'g (float[N,2,3] x) => (float[N,3] y) <int64[2] to = {-1, 3}> { y = Reshape(x, to) }'
+	run -0 "$INFER" check times.txt
+	[[ $output == *"warning[W-MODEL-DECLARED]: "*" output 'y': "*"expected f32 [N,3], as declared, got f32 [N*2,3]"* ]]
+	sed 's/(float\[N,3\] y)/(float[M,3] y)/' times.txt >other.txt
+	run -0 "$INFER" check other.txt
+	[[ $output != *W-MODEL-DECLARED* ]]
+	body below 'g (float[2] x) => (float[7] y) { y = Relu(x) }'
+	"$INFER" convert -q below.txt below.json
+	sed -i 's/"7"/"-1"/' below.json
+	run -0 "$INFER" check below.json
+	[[ $output == *"note[N-MODEL-DECLARED]: value 'y': it is declared with a size of -1"* ]]
+}
+
+@test "External data with a key twice is told, and a sweep says once what it took for the other sizes" {
+	need_onnx
+	cd "$BATS_TEST_TMPDIR"
+	python3 - <<-'END'
+		import numpy as np, onnx
+		from onnx import TensorProto as T, helper as h, numpy_helper as nh
+		w = nh.from_array(np.ones(4, np.float32), "w")
+		info = lambda n: h.make_tensor_value_info(n, T.FLOAT, ["N", 3, "W", 4])
+		g = h.make_graph([h.make_node("Mul", ["x", "w"], ["y"])], "g", [info("x")], [info("y")], [w])
+		m = h.make_model(g, opset_imports=[h.make_opsetid("", 21)], ir_version=10)
+		open("w.bin", "wb").write(w.raw_data)
+		for name, keys in (("once", ["w.bin"]), ("twice", ["nowhere.bin", "w.bin"])):
+		    t = m.graph.initializer[0]
+		    t.ClearField("raw_data")
+		    t.data_location = T.EXTERNAL
+		    del t.external_data[:]
+		    for value in keys:
+		        t.external_data.add(key="location", value=value)
+		    open(name + ".onnx", "wb").write(m.SerializeToString())
+	END
+	run -0 "$INFER" check twice.onnx
+	[[ $output == *"warning[W-WEIGHT-EXTERNAL]: "*"initializer 'w': its external data has the key 'location' twice"* ]]
+	run -0 "$INFER" check once.onnx
+	[[ $output != *W-WEIGHT-EXTERNAL* ]]
+	run "$INFER" check once.onnx --leak --shapes-sweep N=1..20
+	[ "$(grep -c DIM-DEFAULT <<<"$output")" = 1 ]
+}
