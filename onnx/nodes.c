@@ -412,8 +412,12 @@ static bool is_constant(struct loader *l, const struct node_view *v)
 	return !v->domain.n && span_is(v->type, "Constant") && !function_find(l, v);
 }
 
-/* Enters the name of a node's output: a new value or, for a function's result, the value that the caller has made. */
-static int declare_output(struct loader *l, struct scope *s, struct pb_span name, uint32_t *id)
+/*
+ * Enters the name of a node's output: a new value or, for a function's result, the value that the caller has made. Values from
+ * `first` on are those that the node has made itself.
+ */
+static int declare_output(struct loader *l, struct scope *s, struct pb_span name, uint32_t first,
+			  uint32_t *id)
 {
 	int64_t known = own_name(s, name);
 	int rc = check_name(l, name);
@@ -435,6 +439,7 @@ static int declare_output(struct loader *l, struct scope *s, struct pb_span name
 	return name_fail(l, name, "one place that makes it",
 			 !v || v->is_input ? "a node's output that is an input, too"
 			 : v->init	   ? "a node's output that is a constant, too"
+			 : v->id >= first  ? "an output that the node lists twice"
 					   : "an output of two nodes");
 }
 
@@ -450,7 +455,7 @@ static void keep_constant(struct loader *l, struct scope *s, const struct node_v
 static int declare_node(struct loader *l, struct scope *s, const struct node_view *v)
 {
 	struct pb_span rest = v->bytes, name;
-	uint32_t id = NO_VALUE;
+	uint32_t id = NO_VALUE, first = s->g->nvalues;
 	struct tensor *t;
 	int rc = 0;
 
@@ -458,7 +463,7 @@ static int declare_node(struct loader *l, struct scope *s, const struct node_vie
 		return FAIL(l->d, E_MODEL_GRAPH, .expected = "an operator", .actual = "none");
 	while (!rc && pb_each(&rest, NODE_OUTPUT, &name))
 		if (name.n)
-			rc = declare_output(l, s, name, &id);
+			rc = declare_output(l, s, name, first, &id);
 	if (rc || !is_constant(l, v))
 		return rc;
 	if (v->nout != 1 || v->nin || id == NO_VALUE)

@@ -323,3 +323,23 @@ body() {
 	run "$INFER" check once.onnx --leak --shapes-sweep N=1..20
 	[ "$(grep -c DIM-DEFAULT <<<"$output")" = 1 ]
 }
+
+@test "Messages tell a number out of range, an output that one node lists twice, and the condition that a body gave" {
+	cd "$BATS_TEST_TMPDIR"
+	body wide 'g (uint64[1] x) => (uint64[1] y) { y = Identity(x) }'
+	for number in 18446744073709551616 -1; do
+		run -4 "$INFER" run wide.txt --input "x=[$number]"
+		[[ $output == *"this number is out of the type's range"* ]]
+	done
+	run -0 "$INFER" run wide.txt --input 'x=[18446744073709551615]' -q
+	body free 'g (float[N] x) => (float[N] y) { y = Relu(x) }'
+	run -4 "$INFER" run free.txt --random --dim N=9223372036854775807
+	[[ $output == *"expected a whole number from 0 to 4611686018427387903, got '9223372036854775807'"* ]]
+	body list 'g (float[4] x) => (float[2] y) { a, a = Split <num_outputs = 2> (x) y = Neg(a) }'
+	run -3 "$INFER" check list.txt
+	[[ $output == *"got an output that the node lists twice"* ]]
+	body turn 'g (float[1] x, int64 n, int64[1] k) => (float[1] y) { c = Constant <value = bool {1}> ()
+		y = Loop(n, c, x) <body = b (int64 i, bool d, float[1] s) => (bool[K] e, float[1] o) { e = Expand(d, k) o = Neg(s) }> }'
+	run -3 "$INFER" run turn.txt --random x=0..1 --input n=1 --input 'k=[2]'
+	[[ $output == *"expected one condition from the body, got bool [2]"* ]]
+}
