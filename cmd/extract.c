@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct extract {
 	struct options *o;
@@ -321,6 +322,18 @@ static void tell(const struct extract *x, uint32_t nodes)
 	arena_free(&a);
 }
 
+/* Refuses to write the part over the model, whose other nodes would be lost. */
+static int check_target(const struct options *o, struct diag *d)
+{
+	struct stat model, part;
+
+	if (stat(o->operand[0], &model) != 0 || stat(o->save, &part) != 0 ||
+	    model.st_dev != part.st_dev || model.st_ino != part.st_ino || !S_ISREG(part.st_mode))
+		return 0;
+	return options_fail(o, "save", "this is the model itself, whose other nodes would be lost",
+			    "write the part to another file", d);
+}
+
 int cmd_extract(struct options *o, struct diag *d)
 {
 	struct extract x = {.o = o, .d = d};
@@ -329,6 +342,7 @@ int cmd_extract(struct options *o, struct diag *d)
 
 	if (!o->save)
 		rc = options_fail(o, "save", "no file is named for the part", "add -o PART.onnx", d);
+	rc = rc ? rc : check_target(o, d);
 	rc = rc ? rc : open_model(&x);
 	rc = rc ? rc : find_part(&x);
 	rc = rc ? rc : add_begins(&x);

@@ -74,10 +74,10 @@ static int check_shards(struct merge *m)
 	for (size_t i = 0; i < m->n; i++) {
 		const struct shard_report *r = &m->report[i], **at = &by[r->shard - 1];
 		if (*at)
-			return FAIL(m->d, E_SHARD, .model = r->path,
-				    .message = fmt(m->d, "shard %zu of %zu is given twice",
-						   r->shard, count),
-				    .actual = fmt(m->d, "%s has it, too", (*at)->path));
+			return FAIL(m->d, E_SHARD,
+				    .message = fmt(m->d,
+						   "shard %zu of %zu is given twice: in %s and in %s",
+						   r->shard, count, (*at)->path, r->path));
 		*at = r;
 	}
 	for (size_t i = 0; i < count; i++)

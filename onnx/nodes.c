@@ -201,18 +201,41 @@ static int check_default(struct loader *l, const struct value *v, const Onnx__Va
 				  shape_str(&d->arena, &told.shape, NULL)));
 }
 
-/* Keeps a value_info that contradicts the constant that it is about, for `infer check`; the constant counts. */
+static void keep_false_hint(struct loader *l, struct scope *s, const struct false_hint *hint)
+{
+	struct false_hint *h = arena_dup(l->a, hint, sizeof(*hint));
+
+	h->next = s->g->false_hints;
+	s->g->false_hints = h;
+}
+
+/* Keeps a declaration that contradicts the constant that it is about, or an earlier one; the constant, or the earlier one, counts. */
 static void keep_contradiction(struct loader *l, struct scope *s, const struct value *v,
 			       const Onnx__ValueInfoProto *p)
 {
 	struct vinfo told = {.shape = SHAPE_UNKNOWN};
 
-	if (!p->type || load_type(l, p->type, true, &told.type, &told.shape) ||
-	    !vinfo_contradicts(&told, &v->info))
-		return;
-	struct false_hint *h = arena_new(l->a, struct false_hint);
-	*h = (struct false_hint){v->id, told, s->g->false_hints};
-	s->g->false_hints = h;
+	if (p->type && !load_type(l, p->type, true, &told.type, &told.shape) &&
+	    vinfo_contradicts(&told, &v->info))
+		keep_false_hint(l, s, &(struct false_hint){.value = v->id, .told = told});
+}
+
+static void keep_negative(struct loader *l, struct scope *s, const struct value *v,
+			  const Onnx__ValueInfoProto *p)
+{
+	const Onnx__TensorShapeProto *shape =
+		p->type && p->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
+			? p->type->tensor_type->shape
+			: NULL;
+
+	for (size_t i = 0; shape && i < shape->n_dim; i++)
+		if (shape->dim[i]->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
+		    shape->dim[i]->dim_value < 0) {
+			keep_false_hint(l, s,
+					&(struct false_hint){.value = v->id,
+							     .negative = shape->dim[i]->dim_value});
+			return;
+		}
 }
 
 /* The user overrides a default: the value becomes an input. If no type is declared for it, the initializer's type stays. */
@@ -252,6 +275,7 @@ static int add_input(struct loader *l, struct scope *s, struct pb_span m)
 	struct value *v = new_value(l, s, name);
 	v->is_input = true;
 	s->g->in[s->g->nin++] = v->id;
+	keep_negative(l, s, v, p);
 	if (p->type) {
 		rc = load_type(l, p->type, false, &v->info.type, &v->info.shape);
 		if (rc && l->d && !l->d->last->slot)
@@ -286,10 +310,12 @@ static int add_hints(struct loader *l, struct scope *s, struct pb_span bytes, ui
 		int rc = load_excuse(l, read_value_info(l, &tmp, m, &p, &name));
 		int64_t id = p && !rc ? own_name(s, name) : -1;
 		struct value *v = id >= 0 && id != NO_VALUE ? s->g->value[id] : NULL;
-		if (v && v->init && number == GRAPH_VALUE_INFO)
+		if (v && (v->init || v->info.type.kind != V_NONE))
 			keep_contradiction(l, s, v, p);
-		if (v && p->type && !v->is_input && !v->init && v->info.type.kind == V_NONE)
+		else if (v && p->type && !v->is_input)
 			(void)load_type(l, p->type, true, &v->info.type, &v->info.shape);
+		if (v)
+			keep_negative(l, s, v, p);
 		arena_free(&tmp);
 		if (rc)
 			return rc;
@@ -386,8 +412,12 @@ static bool is_constant(struct loader *l, const struct node_view *v)
 	return !v->domain.n && span_is(v->type, "Constant") && !function_find(l, v);
 }
 
-/* Enters the name of a node's output: a new value or, for a function's result, the value that the caller has made. */
-static int declare_output(struct loader *l, struct scope *s, struct pb_span name, uint32_t *id)
+/*
+ * Enters the name of a node's output: a new value or, for a function's result, the value that the caller has made. Values from
+ * `first` on are those that the node has made itself.
+ */
+static int declare_output(struct loader *l, struct scope *s, struct pb_span name, uint32_t first,
+			  uint32_t *id)
 {
 	int64_t known = own_name(s, name);
 	int rc = check_name(l, name);
@@ -409,6 +439,7 @@ static int declare_output(struct loader *l, struct scope *s, struct pb_span name
 	return name_fail(l, name, "one place that makes it",
 			 !v || v->is_input ? "a node's output that is an input, too"
 			 : v->init	   ? "a node's output that is a constant, too"
+			 : v->id >= first  ? "an output that the node lists twice"
 					   : "an output of two nodes");
 }
 
@@ -424,7 +455,7 @@ static void keep_constant(struct loader *l, struct scope *s, const struct node_v
 static int declare_node(struct loader *l, struct scope *s, const struct node_view *v)
 {
 	struct pb_span rest = v->bytes, name;
-	uint32_t id = NO_VALUE;
+	uint32_t id = NO_VALUE, first = s->g->nvalues;
 	struct tensor *t;
 	int rc = 0;
 
@@ -432,7 +463,7 @@ static int declare_node(struct loader *l, struct scope *s, const struct node_vie
 		return FAIL(l->d, E_MODEL_GRAPH, .expected = "an operator", .actual = "none");
 	while (!rc && pb_each(&rest, NODE_OUTPUT, &name))
 		if (name.n)
-			rc = declare_output(l, s, name, &id);
+			rc = declare_output(l, s, name, first, &id);
 	if (rc || !is_constant(l, v))
 		return rc;
 	if (v->nout != 1 || v->nin || id == NO_VALUE)

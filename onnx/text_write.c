@@ -46,10 +46,11 @@ static void refuse(struct text_writer *w, const char *what, struct pb_span name)
 
 	if (!w->rc)
 		w->rc = FAIL(d, E_MODEL_FORMAT,
-			     .slot = fmt(d, "%s '%.*s'", what, (int)(name.n < 200 ? name.n : 200),
-					 name.n ? (const char *)name.p : ""),
-			     .expected = "what ONNX's text form has words for",
-			     .actual = "something else",
+			     .slot = name.n ? fmt(d, "%s '%.*s'", what,
+						  (int)(name.n < 200 ? name.n : 200),
+						  (const char *)name.p)
+					    : what,
+			     .message = "ONNX's text form cannot hold it",
 			     .hint = "convert to JSON, which holds everything");
 }
 
@@ -74,7 +75,7 @@ static bool is_identifier(struct pb_span s)
 static void put_quoted(struct text_writer *w, struct pb_span s)
 {
 	if (!is_text(s)) {
-		refuse(w, "string", (struct pb_span){(const uint8_t *)"not UTF-8", 9});
+		refuse(w, "a string that is not UTF-8", (struct pb_span){0});
 		return;
 	}
 	put(w, "\"");

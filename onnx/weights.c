@@ -420,6 +420,16 @@ static int external_data(const struct weights_to *to, const Onnx__TensorProto *p
 		const char *key = p->external_data[i]->key, *value = p->external_data[i]->value;
 		if (!key || !value)
 			continue;
+		for (size_t k = 0; k < i; k++)
+			if (p->external_data[k]->key && !strcmp(p->external_data[k]->key, key))
+				WARN(to->d, E_WEIGHT_EXTERNAL,
+				     .slot = fmt(to->d, "initializer '%.*s'", (int)name.n,
+						 (const char *)name.p),
+				     .message = fmt(
+					     to->d,
+					     "its external data has the key '%s' twice: the last one counts, and ONNX Runtime refuses the model",
+					     key),
+				     .hint = "keep the entry that is right");
 		if (!strcmp(key, "location"))
 			location = value;
 		if ((!strcmp(key, "offset") && !parse_bytes(value, &offset)) ||
@@ -760,10 +770,11 @@ static int scatter(const struct weights_to *to, struct pb_span name, const struc
 			return tensor_fail(to, E_WEIGHT_SIZE, name, "indices inside the dims",
 					   fmt(to->d, "entry %" PRId64 " outside", i));
 		if (at <= last)
-			return tensor_fail(to, E_WEIGHT_SIZE, name, "indices in ascending order, each once",
-					   fmt(to->d, "entry %" PRId64 " %s", i,
-					       at == last ? "of the same place as the one before"
-							  : "of an earlier place than the one before"));
+			return tensor_fail(
+				to, E_WEIGHT_SIZE, name, "indices in ascending order, each once",
+				fmt(to->d, "entry %" PRId64 " %s", i,
+				    at == last ? "of the same place as the one before"
+					       : "of an earlier place than the one before"));
 		last = at;
 		memcpy((char *)dense->data + (size_t)at * size,
 		       (const char *)values->data + (size_t)i * size, size);

@@ -625,12 +625,12 @@ static bool word_precedes_model(const struct options *o)
 	       !strcmp(path_ext(o->operand[1]), ".onnx") && access(o->operand[1], F_OK) == 0;
 }
 
-/* Whether the operand after the model is the file of an input: "infer run MODEL FILE" stands for --input FILE. */
+/* Whether the operand after the model is the file of an input, or standard input: "infer run MODEL FILE" stands for --input FILE. */
 static bool second_is_input(const struct options *o)
 {
 	return o->command->bit & CMD_RUNS && !o->after_dashes && o->noperands == 2 &&
-	       input_text_names_file(o->operand[1]) && !path_names_model(o->operand[1]) &&
-	       !word_precedes_model(o);
+	       (!strcmp(o->operand[1], "-") || input_text_names_file(o->operand[1])) &&
+	       !path_names_model(o->operand[1]) && !word_precedes_model(o);
 }
 
 static void take_second_as_input(struct options *o)

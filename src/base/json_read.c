@@ -206,7 +206,7 @@ static bool read_members(struct json_scan *s, struct jvalue *v, char close, int 
 		link = &m->next;
 		v->n++;
 	} while (json_take(s, ','));
-	return json_take(s, close) || json_fail(s, "a closing bracket is missing");
+	return json_take(s, close) || json_fail(s, "a comma or a closing bracket is missing");
 }
 
 static bool read_value(struct json_scan *s, struct jvalue *v, int depth)

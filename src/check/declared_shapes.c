@@ -1,15 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares declared types and shapes with those that shape inference finds. Also reports sizes that exporters fix by
+ * Compares declared types and shapes with those that shape inference finds, in the main graph and in bodies. Also reports sizes that exporters fix by
  * accident: a batch of 1 although the input's batch is free, or a Reshape to the sizes of the example input. These
  * are suspicions until a run with another size has been tried (pinned.c).
  */
 #include "check/fixed_size.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "opt/infer.h"
+#include "opt/params.h"
+#include "session/backends.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+/* A body of the inferred model. */
+struct body_info {
+	const struct graph *graph;
+	const struct vinfo *info; /* by value id */
+};
 
 struct shapes {
 	struct check_context *c;
@@ -18,6 +27,9 @@ struct shapes {
 	struct arena a;
 	struct map names; /* position in the inferred graph of each value with a name */
 	size_t compared;  /* number of declared types compared */
+	struct body_info *body;
+	uint32_t nbodies, cap_bodies;
+	struct map places; /* position in `body` by the place in the file */
 };
 
 static const char *type_and_shape(const struct shapes *x, const struct vinfo *v, const struct model *m)
@@ -29,30 +41,132 @@ static const char *type_and_shape(const struct shapes *x, const struct vinfo *v,
 	return arena_printf(a, "%s %s", type_str(a, v->type), shape_str(a, &v->shape, m->symbols));
 }
 
-/* ---- declared against inferred */
-
-static void compare_value(struct shapes *x, const struct value *declared,
-			  const struct value *inferred, const char *output)
+/*
+ * Returns the name by which --dim binds the symbol: that of the first input's dimension that has it. Returns NULL if no
+ * input has it.
+ */
+static const char *name_to_bind(const struct shapes *x, int64_t dim)
 {
-	struct diag *d = x->c->d;
 	const struct graph *g = x->model->graph;
 
-	x->compared++;
-	if (!vinfo_contradicts(&declared->info, &inferred->info))
+	for (uint32_t i = 0; i < g->nin; i++) {
+		const struct value *v = g->value[g->in[i]];
+		for (int k = 0; v->info.type.kind == V_TENSOR && k < v->info.shape.rank; k++)
+			if (v->info.shape.dim[k] == dim)
+				/* the model is gone when the name is used */
+				return arena_str(&x->c->arena,
+						 input_dim_name(x->model, v, k, &x->c->arena));
+	}
+	return NULL;
+}
+
+/* ---- bodies */
+
+static void keep_body(struct shapes *x, const struct graph *g, const struct vinfo *info)
+{
+	int64_t at = g->place ? map_get(&x->places, (const char *)&g->place, sizeof(g->place)) : -1;
+
+	if (!g->place)
 		return;
-	const struct node *n = inferred->producer == NO_NODE ? NULL : g->node[inferred->producer];
-	bool type = declared->info.type.dtype != inferred->info.type.dtype ||
-		    declared->info.type.kind != inferred->info.type.kind;
+	/* a function that is called twice has a body twice: the first counts */
+	if (at >= 0 && x->body[at].graph != g)
+		return;
+	if (at < 0) {
+		if (x->nbodies == x->cap_bodies) {
+			x->cap_bodies = x->cap_bodies ? 2 * x->cap_bodies : 8;
+			x->body = arena_grow(&x->a, x->body, x->nbodies, x->cap_bodies,
+					     sizeof(*x->body));
+		}
+		at = x->nbodies++;
+		map_set(&x->places, (const char *)&g->place, sizeof(g->place), (uint32_t)at);
+	}
+	x->body[at] = (struct body_info){g, info};
+}
+
+/* Keeps the branches whose nodes took the place of an If in graph g, which has these types and shapes. */
+static void keep_inlined(struct shapes *x, const struct graph *g, const struct vinfo *info)
+{
+	for (const struct inlined *n = g->inlined; n; n = n->next) {
+		struct vinfo *own = arena_new_n(&x->a, struct vinfo, (size_t)n->body->nvalues + 1);
+		for (uint32_t i = 0; i < n->body->nvalues; i++)
+			own[i] = n->id[i] == NO_VALUE ? (struct vinfo){.shape = SHAPE_UNKNOWN}
+						      : info[n->id[i]];
+		keep_body(x, n->body, own);
+	}
+}
+
+static void body_inferred(const struct infer *c, uint32_t k, const struct vinfo *info, void *arg)
+{
+	keep_body(arg, c->node->sub[k], info);
+	keep_inlined(arg, c->node->sub[k], info);
+}
+
+/* Infers the nodes with bodies once more, as the model keeps no types and shapes that hold in each iteration. */
+static void infer_bodies(struct shapes *x, struct vinfo *info)
+{
+	struct model *m = x->c->imported;
+	const struct graph *g = m->graph;
+	struct diag quiet = {0};
+	struct infer c;
+
+	keep_inlined(x, g, info);
+	infer_begin(&c, g, info, &x->a, false, m, host_backend(), &quiet);
+	struct infer_env *env = c.body_ctx;
+	env->inferred = body_inferred;
+	env->arg = x;
+	for (uint32_t i = 0; i < g->norder; i++) {
+		c.node = g->node[g->order[i]];
+		if (c.node->nsub)
+			(void)infer_node(&c); /* what does not fit was refused when the model was imported */
+	}
+	diag_free(&quiet);
+}
+
+/* ---- declared against inferred */
+
+/*
+ * Whether a dimension is declared with the name of an input's dimension and inference knows it as a multiple of that dimension. A
+ * name that no input has says nothing.
+ */
+static bool multiples_contradict(const struct shapes *x, const struct vinfo *declared,
+				 const struct vinfo *inferred)
+{
+	const struct shape *s = &declared->shape, *t = &inferred->shape;
+	int64_t base;
+
+	if (declared->type.kind != V_TENSOR || inferred->type.kind != V_TENSOR || s->rank != t->rank)
+		return false;
+	for (int i = 0; i < s->rank; i++)
+		if (dim_is_sym(s->dim[i]) && dim_is_sym(t->dim[i]) &&
+		    dim_parts(x->model, t->dim[i], &base) > 1 &&
+		    !strcmp(x->file->symbols[DIM_SYM_ID(s->dim[i])],
+			    x->model->symbols[DIM_SYM_ID(base)]) &&
+		    name_to_bind(x, base))
+			return true;
+	return false;
+}
+
+/* n is the node that makes the value, or the owner of the body whose input it is; NULL if there is none. */
+static void compare_value(struct shapes *x, const struct vinfo *declared,
+			  const struct vinfo *inferred, const struct node *n, const char *slot)
+{
+	struct diag *d = x->c->d;
+
+	x->compared++;
+	if (!vinfo_contradicts(declared, inferred) && !multiples_contradict(x, declared, inferred))
+		return;
+	bool type = declared->type.dtype != inferred->type.dtype ||
+		    declared->type.kind != inferred->type.kind;
 	const struct finding f = {
 		.code = E_MODEL_DECLARED,
 		/* other runtimes refuse a wrong element type; a wrong shape is only a hint, and the model runs */
 		.severity = type ? SEV_ERROR : SEV_WARNING,
 		.node = n ? check_node(n) : NULL,
 		.op = n ? n->origin->op : NULL,
-		.slot = output ? fmt(d, "output '%s'", output) : fmt(d, "value '%s'", declared->name),
+		.slot = slot,
 		.message = "the declared type or shape is not the computed one",
-		.expected = fmt(d, "%s, as declared", type_and_shape(x, &declared->info, x->file)),
-		.actual = type_and_shape(x, &inferred->info, x->model),
+		.expected = fmt(d, "%s, as declared", type_and_shape(x, declared, x->file)),
+		.actual = type_and_shape(x, inferred, x->model),
 		.file = __FILE__,
 		.line = __LINE__,
 	};
@@ -60,43 +174,106 @@ static void compare_value(struct shapes *x, const struct value *declared,
 }
 
 /* What is declared for a constant is only a hint, which no runtime needs. */
-static void report_false_hints(struct shapes *x)
+static void report_false_hints(struct shapes *x, const struct graph *g, const char *where)
 {
-	const struct graph *g = x->file->graph;
 	struct diag *d = x->c->d;
 
-	for (const struct false_hint *h = g->false_hints; h; h = h->next)
-		WARN(d, E_MODEL_DECLARED, .slot = fmt(d, "value '%s'", g->value[h->value]->name),
-		     .message = "the type or shape that is declared for this constant is not its own",
-		     .expected = fmt(d, "%s, as declared", type_and_shape(x, &h->told, x->file)),
-		     .actual = type_and_shape(x, &g->value[h->value]->info, x->file));
-}
-
-static void compare_declared(struct shapes *x)
-{
-	const struct graph *f = x->file->graph, *g = x->model->graph;
-
-	report_false_hints(x);
-
-	for (uint32_t i = 0; i < f->nout && i < g->nout; i++)
-		compare_value(x, f->value[f->out[i]], g->value[g->out[i]], f->out_name[i]);
-	for (uint32_t i = 0; i < f->nvalues; i++) {
-		const struct value *v = f->value[i];
-		int64_t at = map_get(&x->names, v->name, strlen(v->name));
-		if (v->is_input || v->init || v->is_output || v->info.type.kind == V_NONE || at < 0)
-			continue;
-		compare_value(x, v, g->value[at], NULL);
+	for (const struct false_hint *h = g->false_hints; h; h = h->next) {
+		const struct value *v = g->value[h->value];
+		const char *slot = fmt(d, "value '%s'%s", v->name, where);
+		if (h->negative)
+			NOTE(d, E_MODEL_DECLARED, .slot = slot,
+			     .message = fmt(d,
+					    "it is declared with a size of %" PRId64
+					    ", which ONNX does not know: it is taken as a free one",
+					    h->negative),
+			     .hint = "give the size a name or leave it out: ONNX's checker refuses the model if it infers a number there");
+		else
+			WARN(d, E_MODEL_DECLARED, .slot = slot,
+			     .message =
+				     v->init ? "the type or shape that is declared for this constant is not its own"
+					     : "it is declared twice, and not alike: the first declaration counts",
+			     .expected =
+				     fmt(d, "%s, as declared", type_and_shape(x, &h->told, x->file)),
+			     .actual = type_and_shape(x, &v->info, x->file));
 	}
 }
 
-static void note_names(struct shapes *x)
+static void note_names(struct arena *a, struct map *names, const struct graph *g)
 {
-	const struct graph *g = x->model->graph;
-
-	x->names.arena = &x->a;
+	names->arena = a;
 	for (uint32_t i = 0; i < g->nvalues; i++)
 		if (g->value[i]->name && *g->value[i]->name)
-			map_set(&x->names, g->value[i]->name, strlen(g->value[i]->name), i);
+			map_set(names, g->value[i]->name, strlen(g->value[i]->name), i);
+}
+
+static const struct node *maker(const struct graph *g, uint32_t value, const struct node *otherwise)
+{
+	uint32_t n = g->value[value]->producer;
+
+	return n == NO_NODE ? otherwise : g->node[n];
+}
+
+/*
+ * Compares what the file declares in graph f with the types and shapes `info` of its inferred form g. In a body, `owner` is its
+ * node in the file and `where` says which body it is.
+ */
+static void compare_declared(struct shapes *x, const struct graph *f, const struct graph *g,
+			     const struct vinfo *info, const struct map *names,
+			     const struct node *owner, const char *where)
+{
+	struct diag *d = x->c->d;
+
+	report_false_hints(x, f, where);
+	for (uint32_t i = 0; owner && i < f->nin && i < g->nin; i++)
+		if (f->value[f->in[i]]->info.type.kind != V_NONE)
+			compare_value(x, &f->value[f->in[i]]->info, &info[g->in[i]], owner,
+				      fmt(d, "input '%s'%s", f->value[f->in[i]]->name, where));
+	for (uint32_t i = 0; i < f->nout && i < g->nout; i++)
+		compare_value(x, &f->value[f->out[i]]->info, &info[g->out[i]],
+			      maker(g, g->out[i], owner),
+			      fmt(d, "output '%s'%s", f->out_name[i], where));
+	for (uint32_t i = 0; i < f->nvalues; i++) {
+		const struct value *v = f->value[i];
+		int64_t at = v->name ? map_get(names, v->name, strlen(v->name)) : -1;
+		if (v->is_input || v->init || v->is_output || v->info.type.kind == V_NONE || at < 0)
+			continue;
+		compare_value(x, &v->info, &info[at], maker(g, (uint32_t)at, owner),
+			      fmt(d, "value '%s'%s", v->name, where));
+	}
+}
+
+/* The attribute of node n that holds body k. */
+static const char *body_attribute(const struct node *n, uint32_t k)
+{
+	const struct op op = n->op ? op_resolved(n->op) : (struct op){0};
+	double at;
+
+	for (const struct field *f = op.attrs; f && f->name && n->params; f++)
+		if (f->type == F_GRAPH && params_number(f, n->params, &at) && at == k)
+			return f->name;
+	return "a body";
+}
+
+/* Compares the bodies of graph f of the file, and those inside of them. */
+static void compare_bodies(struct shapes *x, const struct graph *f)
+{
+	for (uint32_t i = 0; i < f->nnodes; i++)
+		for (uint32_t k = 0; k < f->node[i]->nsub; k++) {
+			const struct graph *s = f->node[i]->sub[k];
+			int64_t at = map_get(&x->places, (const char *)&s->place, sizeof(s->place));
+			const struct body_info *b = at < 0 ? NULL : &x->body[at];
+			if (b && b->graph) {
+				struct map names = {0};
+				note_names(&x->a, &names, b->graph);
+				compare_declared(x, s, b->graph, b->info, &names, f->node[i],
+						 fmt(x->c->d, " in %s of '%s'",
+						     body_attribute(f->node[i], k),
+						     check_node(f->node[i])));
+				x->body[at].graph = NULL; /* a function's body is there once a call */
+			}
+			compare_bodies(x, s);
+		}
 }
 
 /* ---- types that came with a later version of an operator */
@@ -173,25 +350,6 @@ static void report_later_types(struct shapes *x)
 }
 
 /* ---- sizes fixed by accident */
-
-/*
- * Returns the name by which --dim binds the symbol: that of the first input's dimension that has it. Returns NULL if no
- * input has it.
- */
-static const char *name_to_bind(const struct shapes *x, int64_t dim)
-{
-	const struct graph *g = x->model->graph;
-
-	for (uint32_t i = 0; i < g->nin; i++) {
-		const struct value *v = g->value[g->in[i]];
-		for (int k = 0; v->info.type.kind == V_TENSOR && k < v->info.shape.rank; k++)
-			if (v->info.shape.dim[k] == dim)
-				/* the model is gone when the name is used */
-				return arena_str(&x->c->arena,
-						 input_dim_name(x->model, v, k, &x->c->arena));
-	}
-	return NULL;
-}
 
 /* Returns the symbol in dimension 0 of the first input that has one there, or 0. */
 static int64_t batch_of_inputs(const struct shapes *x)
@@ -388,8 +546,14 @@ static int run_shape(struct check_context *c)
 
 	if (!g)
 		return 0;
-	note_names(&x);
-	compare_declared(&x);
+	struct vinfo *info = arena_new_n(&x.a, struct vinfo, (size_t)g->nvalues + 1);
+	for (uint32_t i = 0; i < g->nvalues; i++)
+		info[i] = g->value[i]->info;
+	note_names(&x.a, &x.names, g);
+	compare_declared(&x, x.file->graph, g, info, &x.names, NULL, "");
+	x.places.arena = &x.a;
+	infer_bodies(&x, info);
+	compare_bodies(&x, x.file->graph);
 	report_later_types(&x);
 	for (uint32_t i = 0; i < g->norder; i++) {
 		check_reshape_target(&x, g, g->node[g->order[i]]);

@@ -59,7 +59,8 @@ static const struct node *first_reader(const struct graph *g, const struct value
 }
 
 static void add_finding(struct weight_check *w, enum severity s, enum code code,
-			const struct graph *g, const struct value *v, const char *message)
+			const struct graph *g, const struct value *v, const char *message,
+			const char *hint)
 {
 	const struct node *n = first_reader(g, v);
 	const struct finding f = {
@@ -69,6 +70,7 @@ static void add_finding(struct weight_check *w, enum severity s, enum code code,
 		.op = n ? n->origin->op : NULL,
 		.slot = fmt(w->c->d, "initializer '%s'", v->name),
 		.message = message,
+		.hint = hint,
 		.file = __FILE__,
 		.line = __LINE__,
 	};
@@ -115,12 +117,18 @@ static void check_weight(struct weight_check *w, const struct graph *g, const st
 		count_f32(t->data, o.count, &o);
 	else
 		count_any(t, &o);
-	if (o.nan)
+	if (o.nan && !v->nusers && !v->is_output)
+		add_finding(w, SEV_WARNING, E_WEIGHT_NAN, g, v,
+			    fmt(d, "%" PRId64 " of %s NaN, but nothing uses it", o.nan,
+				elements_are(d, o.count)),
+			    "remove it from the model");
+	else if (o.nan)
 		add_finding(w, SEV_ERROR, E_WEIGHT_NAN, g, v,
-			    fmt(d, "%" PRId64 " of %s NaN", o.nan, elements_are(d, o.count)));
+			    fmt(d, "%" PRId64 " of %s NaN", o.nan, elements_are(d, o.count)), NULL);
 	if (o.inf && !are_infinities_meant(g, v, t, 0))
 		add_finding(w, SEV_WARNING, E_WEIGHT_INF, g, v,
-			    fmt(d, "%" PRId64 " of %s infinite", o.inf, elements_are(d, o.count)));
+			    fmt(d, "%" PRId64 " of %s infinite", o.inf, elements_are(d, o.count)),
+			    NULL);
 	if (o.denormal) {
 		check_name_add(&w->tiny, v->name);
 		w->tiny_reader = w->tiny_reader ? w->tiny_reader : first_reader(g, v);

@@ -128,7 +128,8 @@ static int parse_size(const char *text, int64_t *v, const char *option, struct d
 	bool range = end != text && isdigit((unsigned char)end[strspn(end, ".,-")]);
 	if (!*text || *end || *v < 0 || *v > INT64_MAX / 2)
 		return FAIL(d, E_DIM, .slot = fmt(d, "%s", option), .message = "wrong size",
-			    .expected = "a whole number, 0 or more", .actual = fmt(d, "'%s'", text),
+			    .expected = fmt(d, "a whole number from 0 to %" PRId64, INT64_MAX / 2),
+			    .actual = fmt(d, "'%s'", text),
 			    .hint = range && word
 					    ? fmt(d,
 						  "infer profile MODEL --shapes-sweep%s measures a range of sizes, "

@@ -82,9 +82,9 @@ static bool read_int(struct walk *w, const char *s, int64_t i)
 					 "the model takes integers, and this is not an integer");
 		v = (uint64_t)fabs(f);
 	}
-	if (errno || *end || !isdigit((unsigned char)s[negative || *s == '+']))
+	if (*end || !isdigit((unsigned char)s[negative || *s == '+']))
 		return json_fail(&w->s, "this is no integer");
-	if (!in_range(w->want, negative, v))
+	if (errno || !in_range(w->want, negative, v))
 		return json_fail(&w->s, "this number is out of the type's range");
 	if (w->to)
 		elem_set_i64(w->want, w->to->data, i, (int64_t)(negative ? 0 - v : v));

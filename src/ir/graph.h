@@ -82,10 +82,11 @@ struct constant_node {
 	const struct constant_node *next;
 };
 
-/* A value_info of the file that contradicts the constant that it is about. */
+/* A declaration of the file that cannot be true: for `infer check`. */
 struct false_hint {
 	uint32_t value;
-	struct vinfo told;
+	struct vinfo told; /* contradicts the constant that it is about, or what the file has declared before */
+	int64_t negative; /* a declared size below 0, which is taken as not known; `told` is then nothing; 0: none */
 	const struct false_hint *next;
 };
 

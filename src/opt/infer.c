@@ -254,6 +254,8 @@ static int infer_body(struct infer *c, uint32_t k, const struct vinfo *in, struc
 		b.diag = &quiet;
 	r = run_graph(&b, g, c->concrete, choice);
 	diag_free(&quiet);
+	if (!r && env->inferred)
+		env->inferred(c, k, b.info, env->arg);
 	for (uint32_t i = 0; !r && i < g->nout; i++)
 		out[i] = b.info[g->out[i]];
 	return r;

@@ -13,6 +13,11 @@ struct infer_env {
 	 * -code.
 	 */
 	int (*prepare)(struct infer *c, uint32_t k, const struct vinfo *in, void *arg);
+	/*
+	 * Called after body k of c->node was inferred, for a loop several times, the last time with what holds in each
+	 * iteration; NULL if nobody wants to know. info is indexed by value id of the body and lives in c->arena.
+	 */
+	void (*inferred)(const struct infer *c, uint32_t k, const struct vinfo *info, void *arg);
 	void *arg;
 };
 

@@ -95,6 +95,15 @@ static int limit_by_slices(struct stepper *x, struct diag *d)
 					    " elements; zeros fill it up",
 					    s->lead + length - (n - 1) * s->stride, s->size),
 			     .hint = "rest=drop leaves it out, rest=keep runs it as it is");
+		const int64_t next = n * s->stride, end = (n - 1) * s->stride + s->size;
+		const int64_t used = next > end ? next : end;
+		if (s->rest == REST_DROP && used < s->lead + length)
+			NOTE(d, E_STEPS, .slot = fmt(d, "input '%s'", in->name),
+			     .message = fmt(d, "the last %s %s left out",
+					    str_many(&d->arena, (uint64_t)(s->lead + length - used),
+						     "element"),
+					    s->lead + length - used == 1 ? "is" : "are"),
+			     .hint = "rest=pad fills the last piece up with zeros, rest=keep runs it as it is");
 		if (k && n != x->limit)
 			WARN(d, E_STEPS, .slot = fmt(d, "input '%s'", in->name),
 			     .message = fmt(d, "it has %" PRId64 " pieces, another input %" PRId64,

@@ -226,3 +226,120 @@ faults() {
 		done
 	done
 }
+
+# body NAME TEXT: a model of opset 21 in NAME.txt
+body() {
+	printf '<ir_version: 10, opset_import: ["": 21]>\n%s\n' "$2" >"$BATS_TEST_TMPDIR/$1.txt"
+}
+
+@test "What a body declares is compared with what it computes, as at the top level" {
+	cd "$BATS_TEST_TMPDIR"
+	branches='else_branch = e () => (float[2,3] r) { r = Neg(x) }> }'
+	for declared in 'float[2,9] p' 'int64[2,3] p' 'float[2,3] p' 'float[N,3] p'; do
+		body "${declared//[\[\], ]/_}" "g (float[2,3] x, bool c) => (float[2,3] y) {
+			y = If(c) <then_branch = t () => ($declared) { p = Relu(x) }, $branches"
+	done
+	run -0 "$INFER" check float_2_9__p.txt
+	[[ $output == *"warning[W-MODEL-DECLARED]: node 'Relu_0' (Relu) output 'p' in then_branch of 'If_0': "*"expected f32 [2,9], as declared, got f32 [2,3]"* ]]
+	run -3 "$INFER" check int64_2_3__p.txt
+	[[ $output == *"error[E-MODEL-DECLARED]: node 'Relu_0' (Relu) output 'p' in then_branch of 'If_0': "*"expected i64 [2,3], as declared, got f32 [2,3]"* ]]
+	for sound in float_2_3__p float_N_3__p; do
+		run -0 "$INFER" check $sound.txt
+		[[ $output != *MODEL-DECLARED* ]]
+	done
+	# a branch that is taken for certain, and has become part of the graph
+	body taken "g (float[2,3] x) => (float[2,3] y) <bool c = {1}> {
+		y = If(c) <then_branch = t () => (float[2,9] p) { p = Relu(x) }, $branches"
+	run -0 "$INFER" check taken.txt
+	[[ $output == *"output 'p' in then_branch of 'If_0': "*"got f32 [2,3]"* ]]
+	# sizes that change from turn to turn contradict nothing; a body inside of a body is looked at
+	body turns 'g (float[1,3] x, int64 n) => (float[K,3] y) { c = Constant <value = bool {1}> ()
+		y = Loop(n, c, x) <body = b (int64 i, bool d, float[1,3] s) => (bool e, float[1,3] o) {
+			e = Identity(d) z = Concat <axis = 0> (s, x)
+			o = If(d) <then_branch = t () => (float[M,3] p) { p = Relu(z) }, else_branch = f () => (float[M,4] q) { q = Neg(z) }> }> }'
+	run -0 "$INFER" check turns.txt
+	[[ $output == *"node 'Neg_0' (Neg) output 'q' in else_branch of 'If_"*"expected f32 [M,4], as declared, got f32 [?,3]"* ]]
+	[ "$(grep -c W-MODEL-DECLARED <<<"$output")" = 1 ]
+	body state 'g (float[4,3] x, int64 n) => (float[4,3] y) { c = Constant <value = bool {1}> ()
+		y = Loop(n, c, x) <body = b (int64 i, bool d, float[2,3] s) => (bool e, float[4,3] o) <int64[4,3] q> { e = Identity(d) q = Relu(s) o = Neg(q) }> }'
+	run -3 "$INFER" check state.txt
+	[[ $output == *"warning[W-MODEL-DECLARED]: node 'Loop_1' (Loop) input 's' in body of 'Loop_1': "*"expected f32 [2,3], as declared, got f32 [4,3]"* ]]
+	[[ $output == *"error[E-MODEL-DECLARED]: node 'Relu_"*" (Relu) value 'q' in body of 'Loop_1': "*"expected i64 [4,3], as declared, got f32 [4,3]"* ]]
+}
+
+@test "Declarations that cannot be true together are told: a constant as an output, a value twice, a size of -1, a multiple of a free size" {
+	cd "$BATS_TEST_TMPDIR"
+	body constant 'g (float[2] x) => (float[2] y, float[4] w) <float[3] w = {1, 2, 3}> { y = Relu(x) }'
+	run -0 "$INFER" check constant.txt
+	[[ $output == *"warning[W-MODEL-DECLARED]: value 'w': "*"declared for this constant"*"expected f32 [4], as declared, got f32 [3]"* ]]
+	body twice 'g (float[2] x) => (float[2] y) <float[2] a, float[3] a> { a = Relu(x) y = Neg(a) }'
+	run -0 "$INFER" check twice.txt
+	[[ $output == *"warning[W-MODEL-DECLARED]: value 'a': it is declared twice, and not alike"*"expected f32 [3], as declared, got f32 [2]"* ]]
+	body input 'g (float[2] x) => (float[2] y) <float[3] x> { y = Relu(x) }'
+	run -0 "$INFER" check input.txt
+	[[ $output == *"warning[W-MODEL-DECLARED]: value 'x': it is declared twice"* ]]
+	for size in 2 N; do
+		body "size$size" "g (float[2] x) => (float[$size] y) <float[2] a, float[2] a> { a = Relu(x) y = Neg(a) }"
+		run -0 "$INFER" check "size$size.txt"
+		[[ $output != *W-MODEL-DECLARED* ]]
+	done
+	body times 'g (float[N,2,3] x) => (float[N,3] y) <int64[2] to = {-1, 3}> { y = Reshape(x, to) }'
+	run -0 "$INFER" check times.txt
+	[[ $output == *"warning[W-MODEL-DECLARED]: "*" output 'y': "*"expected f32 [N,3], as declared, got f32 [N*2,3]"* ]]
+	sed 's/(float\[N,3\] y)/(float[M,3] y)/' times.txt >other.txt
+	run -0 "$INFER" check other.txt
+	[[ $output != *W-MODEL-DECLARED* ]]
+	body below 'g (float[2] x) => (float[7] y) { y = Relu(x) }'
+	"$INFER" convert -q below.txt below.json
+	sed -i 's/"7"/"-1"/' below.json
+	run -0 "$INFER" check below.json
+	[[ $output == *"note[N-MODEL-DECLARED]: value 'y': it is declared with a size of -1"* ]]
+}
+
+@test "External data with a key twice is told, and a sweep says once what it took for the other sizes" {
+	need_onnx
+	cd "$BATS_TEST_TMPDIR"
+	python3 - <<-'END'
+		import numpy as np, onnx
+		from onnx import TensorProto as T, helper as h, numpy_helper as nh
+		w = nh.from_array(np.ones(4, np.float32), "w")
+		info = lambda n: h.make_tensor_value_info(n, T.FLOAT, ["N", 3, "W", 4])
+		g = h.make_graph([h.make_node("Mul", ["x", "w"], ["y"])], "g", [info("x")], [info("y")], [w])
+		m = h.make_model(g, opset_imports=[h.make_opsetid("", 21)], ir_version=10)
+		open("w.bin", "wb").write(w.raw_data)
+		for name, keys in (("once", ["w.bin"]), ("twice", ["nowhere.bin", "w.bin"])):
+		    t = m.graph.initializer[0]
+		    t.ClearField("raw_data")
+		    t.data_location = T.EXTERNAL
+		    del t.external_data[:]
+		    for value in keys:
+		        t.external_data.add(key="location", value=value)
+		    open(name + ".onnx", "wb").write(m.SerializeToString())
+	END
+	run -0 "$INFER" check twice.onnx
+	[[ $output == *"warning[W-WEIGHT-EXTERNAL]: "*"initializer 'w': its external data has the key 'location' twice"* ]]
+	run -0 "$INFER" check once.onnx
+	[[ $output != *W-WEIGHT-EXTERNAL* ]]
+	run "$INFER" check once.onnx --leak --shapes-sweep N=1..20
+	[ "$(grep -c DIM-DEFAULT <<<"$output")" = 1 ]
+}
+
+@test "Messages tell a number out of range, an output that one node lists twice, and the condition that a body gave" {
+	cd "$BATS_TEST_TMPDIR"
+	body wide 'g (uint64[1] x) => (uint64[1] y) { y = Identity(x) }'
+	for number in 18446744073709551616 -1; do
+		run -4 "$INFER" run wide.txt --input "x=[$number]"
+		[[ $output == *"this number is out of the type's range"* ]]
+	done
+	run -0 "$INFER" run wide.txt --input 'x=[18446744073709551615]' -q
+	body free 'g (float[N] x) => (float[N] y) { y = Relu(x) }'
+	run -4 "$INFER" run free.txt --random --dim N=9223372036854775807
+	[[ $output == *"expected a whole number from 0 to 4611686018427387903, got '9223372036854775807'"* ]]
+	body list 'g (float[4] x) => (float[2] y) { a, a = Split <num_outputs = 2> (x) y = Neg(a) }'
+	run -3 "$INFER" check list.txt
+	[[ $output == *"got an output that the node lists twice"* ]]
+	body turn 'g (float[1] x, int64 n, int64[1] k) => (float[1] y) { c = Constant <value = bool {1}> ()
+		y = Loop(n, c, x) <body = b (int64 i, bool d, float[1] s) => (bool[K] e, float[1] o) { e = Expand(d, k) o = Neg(s) }> }'
+	run -3 "$INFER" run turn.txt --random x=0..1 --input n=1 --input 'k=[2]'
+	[[ $output == *"expected one condition from the body, got bool [2]"* ]]
+}

@@ -204,3 +204,16 @@ noted() {
 	fails 3 "w.bin" to/other.onnx -o p.onnx
 	[ ! -e p.onnx ]
 }
+
+@test "The part is not written over the model" {
+	models
+	cp chain.onnx own.onnx
+	ln -s own.onnx link.onnx
+	for to in own.onnx ./own.onnx link.onnx; do
+		run -2 "$INFER" extract own.onnx --to b -o "$to"
+		[[ $output == *"this is the model itself, whose other nodes would be lost"* ]]
+		cmp chain.onnx own.onnx
+	done
+	run -0 "$INFER" extract own.onnx --to b -o part.onnx
+	run -0 "$INFER" extract own.onnx --to b -o part.onnx
+}

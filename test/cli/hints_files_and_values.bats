@@ -351,8 +351,9 @@ npy_file() { # FILE DESCR SHAPE BYTES
 			[[ $output == *"error[E-INPUT-FORMAT]: '$text': no JSON: $message"* ]] || { echo "$command $text: $output"; return 1; }
 		done
 	done <<-'END'
-		[[1,2|a closing bracket is missing at byte 5
-		[1,2|a closing bracket is missing at byte 4
+		[[1,2|a comma or a closing bracket is missing at byte 5
+		[1,2|a comma or a closing bracket is missing at byte 4
+		[1 2]|a comma or a closing bracket is missing at byte 3
 		[[1,2]];|something stands behind its end at byte 7
 	END
 	# a pattern is one, and keys may stand behind the array

@@ -111,6 +111,7 @@ prints() { # WANTED MODEL OPTION...: stdout, whatever stderr says
 
 @test "The format of standard input is detected from the content" {
 	gives rgb.f32 pic.onnx --input - <fits.npy
+	gives rgb.f32 pic.onnx - <fits.npy
 	gives rgb.f32 pic.onnx --input images=-,dtype=u8,layout=hwc <hwc.u8.bin
 	gives rgb.f32 pic.onnx --input - <rgb.png
 	cat a.json | prints $'sum f32 [2,4]\n0 2 4 6\n8 10 12 14\ndiff f32 [2,4]\n0 0 0 0\n0 0 0 0' \

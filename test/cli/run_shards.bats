@@ -71,7 +71,7 @@ for name, q in ("p50", 50), ("p90", 90), ("p99", 99), ("max", 100):
 	[[ $stderr = *"7 inputs in no report"* ]]
 	run --separate-stderr "$INFER" merge r1.json r2.json r3.json r4.json r2.json
 	[ "$status" -eq 1 ]
-	[[ $stderr = *"shard 2 of 4 is given twice"* ]]
+	[[ $stderr = *"shard 2 of 4 is given twice: in r2.json and in r2.json"$'\n'* ]]
 	cp "$data/pic.onnx" other.onnx
 	printf '\x32\x01a' >>other.onnx # a doc_string
 	"$INFER" run other.onnx --input pics -q --shard 2/4 --report m.json

@@ -52,6 +52,9 @@ same_ids() { # MODEL PROMPT STEPS OPTION...
 
 @test "rest=drop leaves a shorter last piece out" {
 	[ "$(values y "${walk[@]}" --slice x=4,rest=drop)" = "1 2 3 4 7 8 9 10 13 14 15 16" ]
+	says 0 "the last 2 elements are left out" run "${walk[@]}" --slice x=4,rest=drop
+	run "$INFER" run "${walk[@]}" --slice x=4:5,rest=drop # the element behind each piece is in none
+	[[ $status -eq 0 && $output != *"left out"* ]]
 }
 
 @test "Pieces may overlap, and zeros may lead" {
