@@ -273,7 +273,7 @@ static int refuse_model_options(const struct options *o, const char *what, struc
 /* Warns about what a graph or a list of passes, which are printed alone, leaves out. --json and --html show everything. */
 static void warn_left_out(const struct options *o, struct diag *d)
 {
-	static const char *const parts[] = {"nodes", "weights", "cost", "memory"};
+	static const char *const parts[] = {"nodes", "weights"};
 	const char *alone = o->dot		     ? "--dot"
 			    : o->stage != STAGE_NONE ? "--stage"
 			    : o->passes		     ? "--passes"
@@ -283,10 +283,9 @@ static void warn_left_out(const struct options *o, struct diag *d)
 	for (size_t i = 0; alone && !o->json && !o->html && i < sizeof(parts) / sizeof(*parts); i++)
 		if (*options_origin(o, parts[i]) == '-')
 			WARN(d, E_OPTION, .slot = options_origin(o, parts[i]),
-			     .message = fmt(
-				     d, "this option has no effect with %s, which is printed alone",
-				     alone),
-			     .hint = "use two commands, or --json, which gives both");
+			     .message = fmt(d, "the table of %s is left out, as %s is printed alone",
+					    parts[i], alone),
+			     .hint = "use two commands");
 }
 
 int cmd_inspect(struct options *o, struct diag *d)

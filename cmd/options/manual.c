@@ -226,10 +226,11 @@ static const struct {
 static void write_exit_status(FILE *f)
 {
 	fputs(".SH EXIT STATUS\n", f);
-	write_prose("If there are several errors, the lowest status counts; --json lists all errors. Warnings and notes do not "
-		    "change the status. If check -- COMMAND finds nothing, the status is that of the command. The status of diff is that of "
-		    "diff(1): 0 if the models are the same, 1 if they differ, 2 for every error.",
-		    ".PP", f);
+	write_prose(
+		"If there are several errors, the lowest status counts; --json lists all errors. Warnings and notes do not "
+		"change the status. If check -- COMMAND finds nothing, the status is that of the command. The status of diff is that of "
+		"diff(1): 0 if the models are the same, 1 if they differ, 2 if there was trouble; 124, 130 and 141 are as above.",
+		".PP", f);
 	for (size_t i = 0; i < sizeof(statuses) / sizeof(*statuses); i++)
 		write_entry(statuses[i].status, statuses[i].text, f);
 }

@@ -14,7 +14,7 @@ struct gpu_codes_boxes {
 	struct gpu_codes_conv conv;
 	int steps;  /* of a window */
 	int stages; /* steps in flight, at most GPU_CODES_STAGES */
-	int known;  /* no kernel writes scales, zero points or the bias: they are read while the kernel before may still run */
+	int known; /* no kernel writes scales, zero points or the bias: they are read while the kernel before may still run */
 };
 
 /*

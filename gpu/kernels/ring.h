@@ -9,8 +9,8 @@ enum {
 	GPU_RING_WARPS = 8,
 	GPU_RING_CHUNK = 16, /* rows of B that a warp reads at a time */
 	GPU_RING_STAGES = 4, /* chunks of a warp under way */
-	GPU_RING_HALF = 8, /* rows of A in a product of tensor cores */
-	GPU_SQUARES = 32, /* columns of a sum, */
+	GPU_RING_HALF = 8,   /* rows of A in a product of tensor cores */
+	GPU_SQUARES = 32,    /* columns of a sum, */
 	GPU_SQUARE_SUMS = 8, /* sums of a row that are adjacent in memory */
 };
 

@@ -15,10 +15,12 @@ enum {
 	/* gemv_ring.cu, for elements of 16 bits on devices with clusters: */
 	RING_TURNS = 2, /* chunks that each warp reads at least, if blocks share columns */
 	RING_BLOCKS = 4, /* most blocks of a cluster that share columns: larger clusters wait longer to be scheduled */
-	RING_SHARED = GPU_RING_STAGES * GPU_RING_WARPS * (GPU_RING_COLUMNS + 2 * GPU_RING_HALF + 1) * GPU_RING_CHUNK * 2 +
+	RING_SHARED = GPU_RING_STAGES * GPU_RING_WARPS *
+			      (GPU_RING_COLUMNS + 2 * GPU_RING_HALF + 1) * GPU_RING_CHUNK * 2 +
 		      2 * GPU_RING_HALF * GPU_RING_COLUMNS * 4, /* bytes */
 	RING_OWN_SHARED = 2 << 10, /* bytes, at most, that a block takes beside those of its launch */
-	RING_GATED = GPU_RING_COLUMNS / 2, /* columns of each of two matrices whose products are multiplied */
+	RING_GATED = GPU_RING_COLUMNS /
+		     2, /* columns of each of two matrices whose products are multiplied */
 	/*
 	 * Elements of a row that is normalized, at most, and such rows where nobody has added up their squares: each block then goes
 	 * through all rows, which makes a step of a Llama 1 % faster with one row and 4 % slower with 16.
@@ -118,7 +120,8 @@ bool gpu_gemv_accepts(const struct site *s, const struct fused_gemm *f, struct w
 }
 
 /* Chooses the kernel and the grid for a matrix whose rows lie in one piece. */
-static void by_rows(struct gemv *p, int64_t size, int64_t processors, int at_once, char *name, size_t room)
+static void by_rows(struct gemv *p, int64_t size, int64_t processors, int at_once, char *name,
+		    size_t room)
 {
 	bool whole = multiple(p->job.n, size) && multiple(p->job.b_row, size);
 	int64_t each = whole ? 16 / size : 1;
@@ -164,7 +167,8 @@ static void by_rings(struct gemv *p, int64_t processors, char *name, size_t room
 	int64_t tiles = (p->job.n + GPU_RING_COLUMNS - 1) / GPU_RING_COLUMNS;
 	int64_t chunks = (p->job.k + GPU_RING_CHUNK - 1) / GPU_RING_CHUNK, size = RING_BLOCKS;
 
-	while (size > 1 && (2 * tiles * size > processors || chunks < size * GPU_RING_WARPS * RING_TURNS))
+	while (size > 1 &&
+	       (2 * tiles * size > processors || chunks < size * GPU_RING_WARPS * RING_TURNS))
 		size /= 2;
 	p->grid = (struct gpu_grid){(unsigned)(tiles * size), 1, 1, 32 * GPU_RING_WARPS, RING_SHARED};
 	p->shares = (unsigned)size;

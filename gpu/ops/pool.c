@@ -164,6 +164,7 @@ static bool divide_work(const struct site *s, struct global_state *c, int way)
 	if (c->joined) {
 		p->splits = POOL_JOINED;
 		return vectors != p->channels && gpu_can_launch_early(cuda_facts(s->device)) &&
+		       c->blocks * images < 2 * processors &&
 		       p->pixels >= POOL_JOINED * (POOL_THREADS / lanes) && not_idle;
 	}
 	/* Each thread should have at least some 16 pixels, and each processor should get about two blocks. */
@@ -225,13 +226,16 @@ static int enqueue_trial(void *arg, struct diag *d)
 /* Returns the number of the fastest way, or -1 if none could be timed. */
 static int try_ways(const struct site *s, const struct global_state *c)
 {
-	enum { ALIGN = 256, MOST_SPLITS = 64 };
+	enum { ALIGN = 256 };
 	static const struct step none;
 	struct trial t = {{.step = &none, .stream = cuda_stream(s->device)}, *c};
 	struct gpu_whole_pool *p = &t.state.pool;
 	size_t size = (size_t)gpu_size(gpu_type(s, 0)), n = (size_t)p->batch * (size_t)p->channels,
-	       x = (n * (size_t)p->pixels * size + ALIGN - 1) / ALIGN * ALIGN,
-	       part = (n * MOST_SPLITS * sizeof(float) + ALIGN - 1) / ALIGN * ALIGN;
+	       x = (n * (size_t)p->pixels * size + ALIGN - 1) / ALIGN * ALIGN, part = 0;
+	for (int i = 0; i < WAYS; i++)
+		if (divide_work(s, &t.state, i) && parts_bytes(&t.state) > part)
+			part = parts_bytes(&t.state);
+	part = (part + ALIGN - 1) / ALIGN * ALIGN;
 	char *at = tune_memory(s->device, x + part + n * size);
 	double best = 0;
 	int way = -1;

@@ -911,7 +911,8 @@ const char *path_near(struct arena *a, const char *path, const char *ext)
 		const struct dirent *e = readdir(dir);
 		if (!e)
 			break;
-		if (e->d_name[0] == '.' || strcmp(e->d_name, path_base(path)) == 0 || (ext && strcmp(path_ext(e->d_name), ext) != 0) ||
+		if (e->d_name[0] == '.' || strcmp(e->d_name, path_base(path)) == 0 ||
+		    (ext && strcmp(path_ext(e->d_name), ext) != 0) ||
 		    !stems_are_near(a, path_base(path), e->d_name))
 			continue;
 		/* of names that are equally near the first in order, as folders have none */

@@ -2,7 +2,7 @@
 /*
  * Compares declared types and shapes with those that shape inference finds, in the main graph and in bodies. Also reports sizes that exporters fix by
  * accident: a batch of 1 although the input's batch is free, or a Reshape to the sizes of the example input. These
- * are suspicions until a run with another size has been tried (pinned.c).
+ * are suspicions until a run with another size has been tried (fixed_size.c).
  */
 #include "check/fixed_size.h"
 #include "base/hash.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Confirms or drops the statements that a size is fixed (see pinned.h): runs the model with another size of the
+ * Confirms or drops the statements that a size is fixed (see fixed_size.h): runs the model with another size of the
  * dimension. The statement stands if that run fails, or if an output does not follow the size; it is dropped if the
  * model runs and all its outputs follow.
  */
@@ -132,7 +132,7 @@ static bool is_refuted(struct check_context *c, const struct suspect *s, const s
 	return true;
 }
 
-static int run_pinned(struct check_context *c)
+static int run_fixed_size(struct check_context *c)
 {
 	struct trial t = {0};
 	const struct finding *f = c->suspected.first;
@@ -161,11 +161,11 @@ static bool is_anything_suspected(const struct check_context *c, const char **wh
 	return c->nsuspects != 0;
 }
 
-const struct check check_pinned = {
+const struct check check_fixed_size = {
 	.name = "sizes",
 	.what = "sizes that look fixed, tried with another",
 	.need = NEED_SESSION,
 	.cost = COST_RUNS,
 	.applies = is_anything_suspected,
-	.run = run_pinned,
+	.run = run_fixed_size,
 };

@@ -10,16 +10,25 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Returns the size that the inputs give to a declared dimension, or DIM_UNKNOWN. */
+/* The shape that the file declares for an input; NULL if it has none of the name. */
+static const struct shape *declared_input(const struct graph *g, const char *name)
+{
+	for (uint32_t i = 0; i < g->nin; i++)
+		if (strcmp(g->value[g->in[i]]->name, name) == 0)
+			return &g->value[g->in[i]]->info.shape;
+	return NULL;
+}
+
+/* Returns the size that the run's inputs give to a dimension that the file declares, or DIM_UNKNOWN. */
 static int64_t size_of_dim(const struct check_context *c, int64_t dim)
 {
-	const struct graph *g = c->file->graph;
+	const struct graph *f = c->file->graph, *g = session_model(c->session)->graph;
 
 	if (!dim_is_sym(dim))
 		return dim;
 	for (uint32_t i = 0; i < g->nin; i++) {
-		const struct shape *s = &g->value[g->in[i]]->info.shape;
-		for (int k = 0; k < s->rank && c->in[i] && c->in[i]->shape.rank == s->rank; k++)
+		const struct shape *s = declared_input(f, g->value[g->in[i]]->name);
+		for (int k = 0; s && k < s->rank && c->in[i] && c->in[i]->shape.rank == s->rank; k++)
 			if (s->dim[k] == dim)
 				return c->in[i]->shape.dim[k];
 	}
@@ -34,14 +43,23 @@ static bool is_reported(const struct check_context *c, const char *slot)
 	return false;
 }
 
-static void compare_output(struct check_context *c, uint32_t i)
+/* Output `at` of the run, whose name the file's graph has as an output, too, unless --output has chosen an inner value. */
+static void compare_output(struct check_context *c, uint32_t at)
 {
 	const struct graph *g = c->file->graph;
-	const struct value *v = g->value[g->out[i]];
-	const struct shape *declared = &v->info.shape, *got = &c->out[i]->shape;
-	const char *slot = fmt(c->d, "output '%s'", g->out_name[i]);
-	bool same = declared->rank == got->rank;
+	const char *name = session_model(c->session)->graph->out_name[at];
+	uint32_t i = 0;
 
+	while (i < g->nout && strcmp(g->out_name[i], name) != 0)
+		i++;
+	if (i == g->nout || !c->out[at] || c->out[at]->type.kind != V_TENSOR)
+		return;
+	const struct value *v = g->value[g->out[i]];
+	const struct shape *declared = &v->info.shape, *got = &c->out[at]->shape;
+	const char *slot = fmt(c->d, "output '%s'", name);
+	if (v->info.type.kind != V_TENSOR || declared->rank < 0)
+		return;
+	bool same = declared->rank == got->rank;
 	for (int k = 0; same && k < got->rank; k++) {
 		int64_t n = size_of_dim(c, declared->dim[k]);
 		same = n < 0 || n == got->dim[k];
@@ -51,7 +69,8 @@ static void compare_output(struct check_context *c, uint32_t i)
 	const struct node *n = v->producer == NO_NODE ? NULL : g->node[v->producer];
 	WARN(c->d, E_MODEL_DECLARED, .node = n ? check_node(n) : NULL, .op = n ? n->origin->op : NULL,
 	     .slot = slot, .message = "the run gave another shape than is declared",
-	     .expected = fmt(c->d, "%s, as declared", shape_str(&c->d->arena, declared, c->file->symbols)),
+	     .expected = fmt(c->d, "%s, as declared",
+			     shape_str(&c->d->arena, declared, c->file->symbols)),
 	     .actual = shape_str(&c->d->arena, got, NULL));
 }
 
@@ -60,12 +79,8 @@ static int report_run(struct check_context *c)
 	size_t bytes = 0;
 
 	for (uint32_t i = 0; i < c->nout; i++) {
-		const struct graph *g = c->file->graph;
 		bytes += c->out[i] ? c->out[i]->bytes : 0;
-		if (c->out[i] && i < g->nout && c->out[i]->type.kind == V_TENSOR &&
-		    g->value[g->out[i]]->info.type.kind == V_TENSOR &&
-		    g->value[g->out[i]]->info.shape.rank >= 0)
-			compare_output(c, i);
+		compare_output(c, i);
 	}
 	check_say(c, "one run in %.2f ms, %" PRIu32 " output%s of %s",
 		  (double)session_times(c->session).run / 1e6, c->nout, c->nout == 1 ? "" : "s",

@@ -116,7 +116,8 @@ static int if_infer(struct infer *c)
  * Fails if the body gives the carried value whose initial value is input `input` of the node, another element type than it took.
  * Only what has none yet, as an empty optional, may get one.
  */
-static int check_carried(struct infer *c, uint32_t input, const struct vinfo *before, const struct vinfo *after)
+static int check_carried(struct infer *c, uint32_t input, const struct vinfo *before,
+			 const struct vinfo *after)
 {
 	if (before->type.kind != V_TENSOR || after->type.kind != V_TENSOR || !before->type.dtype ||
 	    !after->type.dtype || before->type.dtype == after->type.dtype)
@@ -131,8 +132,8 @@ static int check_carried(struct infer *c, uint32_t input, const struct vinfo *be
  * Infers body k again and again until its n carried values (inputs from `at` on, outputs from `oat` on; those of the node
  * from `first` on) keep type and shape. Dims that change become unknown, so the repetition ends.
  */
-static int infer_until_stable(struct infer *c, uint32_t k, uint32_t first, struct vinfo *in, uint32_t at,
-			      struct vinfo *out, uint32_t oat, uint32_t n)
+static int infer_until_stable(struct infer *c, uint32_t k, uint32_t first, struct vinfo *in,
+			      uint32_t at, struct vinfo *out, uint32_t oat, uint32_t n)
 {
 	for (bool again = true; again;) {
 		int err = c->body(c, k, in, out);

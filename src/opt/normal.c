@@ -531,7 +531,8 @@ static void form_cast_like(struct forming *f, struct node *n)
 
 	if (!like || like->info.type.kind != V_TENSOR || !like->info.type.dtype)
 		return;
-	*cast = (struct cast){.to = like->info.type.dtype, .saturate = p->saturate, .round_mode = p->round_mode};
+	*cast = (struct cast){
+		.to = like->info.type.dtype, .saturate = p->saturate, .round_mode = p->round_mode};
 	turn_into(f, n, "Cast", cast, n->in, 1);
 }
 

@@ -25,7 +25,7 @@ struct lowering {
 	uint32_t *large;
 	/* indexed by value id: whether the value was fp32 and has the smaller type now */
 	bool *lowered;
-	bool *stays;	/* indexed by node id: what must stay fp32 because of where its numbers come from or go to */
+	bool *stays; /* indexed by node id: what must stay fp32 because of where its numbers come from or go to */
 	bool *captured; /* indexed by value id: whether a body reads the value */
 	uint32_t n; /* number of values before the pass: only these have entries in the arrays */
 	int changes;

@@ -237,7 +237,10 @@ int batch_part(const struct batch *b, uint32_t o, const struct tensor *out, size
 	if (!output_has_rows(b, o, out) || (!strings && bits < 8))
 		return FAIL(d, E_BATCH, .slot = fmt(d, "output '%s'", b->model->graph->out_name[o]),
 			    .message = "its values cannot be told apart by input",
-			    .expected = fmt(d, "a first dimension of %" PRId64 ", the batch, which is no other dimension", b->rows),
+			    .expected = fmt(d,
+					    "a first dimension of %" PRId64
+					    ", the batch, which is no other dimension",
+					    b->rows),
 			    .actual = fmt(d, "%s %s", type_str(&d->arena, out->type),
 					  out->type.kind == V_TENSOR
 						  ? shape_str(&d->arena, &out->shape, NULL)

@@ -1982,7 +1982,8 @@ static int64_t sum_bytes(const uint8_t *x, int64_t n, uint8_t flip)
 	.panels_clipped = panels_clipped, .add_rest = add_rest, .split = split,                    \
 	.panels_narrow = panels_narrow, .rows_narrow = rows_narrow,
 /* Of weights of 2, 4 and 8 bits. */
-#define WEIGHT_KERNELS .widen_columns = widen_columns, .widened = LANES, .nibble_codes = nibble_codes,
+#define WEIGHT_KERNELS                                                                             \
+	.widen_columns = widen_columns, .widened = LANES, .nibble_codes = nibble_codes,
 #if SIMD_LEVEL >= 4
 const struct igemm_kernels igemm_kernels_v4 = {KERNELS WEIGHT_KERNELS};
 const struct igemm_kernels igemm_kernels_v4_bytes = {KERNELS BYTE_KERNELS WEIGHT_KERNELS};

@@ -222,7 +222,8 @@ const struct rule rules_attention[] = {
 	{"attention", FUSE, "s = MatMul(q, k); y = MatMul(Softmax(s) {axis=-1}, v)",
 	 "y = " ATT0 ", scale=1}", core, true, .sample = Q},
 	{"attention-where-div", FUSE, DOT "t = Where(b, Div(s, #c), #n); " PLAIN,
-	 "y = infer::Attention(q, k, v, Where(b, 0, " HIDING ")) {num_heads=@q[1], k_transposed=1, merged=0, scale=1/@c}",
+	 "y = infer::Attention(q, k, v, Where(b, 0, " HIDING
+	 ")) {num_heads=@q[1], k_transposed=1, merged=0, scale=1/@c}",
 	 huge, true, .sample = Q " b[2,1,5,6]:bool c=2 n=-1e9"},
 	{"attention-scaled-q", FUSE, A("Mul(q, #s), k, v, m?"),
 	 "y = infer::Attention(q, k, v, m) {...a, scale=a.scale*@s}", scalar, true,
