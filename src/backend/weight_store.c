@@ -147,6 +147,8 @@ const void *store_get(struct store *s, const struct tensor *t, const char *key, 
 		int err = data ? make(data, t, arg)
 			       : FAIL(d, E_MEMORY,
 				      .actual = fmt(d, "%zu bytes for a packed weight", bytes));
+		if (data && err == -(int)E_MEMORY)
+			(void)FAIL(d, E_MEMORY, .actual = "scratch to pack a weight");
 		if (!err && s->packed)
 			s->packed(s->arg, t);
 		if (!err)

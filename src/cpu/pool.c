@@ -523,11 +523,14 @@ static int means_run(const struct call *c)
 
 /* ---- averages of small planes ------------------------------------------------------------------- */
 
-/* A plane is copied with its pads, where all windows are alike: without, each of their elements is another loop over some positions of a row. */
+/*
+ * Each plane is copied into a buffer with zero pads, so that all windows have the same taps. Without it each tap would need a loop of
+ * its own over the positions for which it lies inside.
+ */
 struct averages {
 	struct simd_means means;
 	int64_t planes, inputs;
-	size_t room; /* bytes of a plane with pads */
+	size_t padded_bytes; /* of a plane with pads */
 };
 
 /* Sets what depends on sizes alone, and returns the elements of a plane with pads, or 0 if there are too many. */
@@ -594,14 +597,16 @@ static int averages_reshape(struct site *s, struct step *step, struct diag *d)
 	for (int64_t i = 0; i < outputs + SIMD_MOST; i++) {
 		int64_t row = window_count(&w, 0, i / w.out[1], p->count_include_pad != 0);
 		int64_t column = window_count(&w, 1, i % w.out[1], p->count_include_pad != 0);
-		by[i] = i < outputs ? (float)(row * column) : 1;
+		/* 0 for windows that lie in pads alone, whose sum is 0 */
+		by[i] = i < outputs && row > 0 && column > 0 ? (float)(row * column) : 1;
 	}
 	a->means.tap = tap;
 	a->means.by = by;
 	a->planes = x->dim[0] * x->dim[1];
 	a->inputs = w.in[0] * w.in[1];
-	a->room = scratch_size((size_t)(size + SIMD_MOST * (w.stride[1] + 1)) * sizeof(float));
-	if (!size_mul(a->room, (size_t)pool_threads(), &step->workspace))
+	a->padded_bytes =
+		scratch_size((size_t)(size + SIMD_MOST * (w.stride[1] + 1)) * sizeof(float));
+	if (!size_mul(a->padded_bytes, (size_t)pool_threads(), &step->workspace))
 		return site_fail(s, d, E_SIZE, NULL, NULL);
 	step->state = a;
 	return 0;
@@ -618,9 +623,9 @@ static void averages_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct averages_run *j = arg;
 	const struct averages *a = j->a;
-	float *room = (float *)(void *)(j->room + (size_t)thread * a->room);
+	float *room = (float *)(void *)(j->room + (size_t)thread * a->padded_bytes);
 
-	memset(room, 0, a->room);
+	memset(room, 0, a->padded_bytes);
 	for (int64_t i = begin; i < end; i++)
 		simd()->window_means(&a->means, j->x + i * a->inputs, room,
 				     j->y + i * a->means.rows * a->means.n);

@@ -614,7 +614,7 @@ static int reshape_rnn(struct site *site, struct step *step, struct diag *d, boo
 	size_t dirs = (size_t)rnn_directions(p), integers;
 	int64_t rows = z.seq > 1 ? z.seq * z.batch : z.batch,
 		k = z.input > z.hidden ? z.input : z.hidden;
-	plan->scratch = igemm_scratch(rows, k);
+	plan->scratch = igemm_scratch(rows, k, false);
 	if (!product_bytes(rows, z.gates * z.hidden, k, plan->scratch, &integers) ||
 	    !size_add(step->workspace, scratch_size(integers), &step->workspace))
 		return FAIL(d, E_SIZE, .node = site->node->origin->name, .op = site->node->origin->op);

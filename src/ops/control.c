@@ -119,13 +119,15 @@ static int if_infer(struct infer *c)
 static int check_carried(struct infer *c, uint32_t input, const struct vinfo *before,
 			 const struct vinfo *after)
 {
-	if (before->type.kind != V_TENSOR || after->type.kind != V_TENSOR || !before->type.dtype ||
-	    !after->type.dtype || before->type.dtype == after->type.dtype)
+	const struct type *b = &before->type, *a = &after->type;
+	bool open = b->kind == V_NONE || a->kind == V_NONE || b->kind == V_OPTIONAL ||
+		    a->kind == V_OPTIONAL;
+
+	if (open || (b->kind == a->kind && (!b->dtype || !a->dtype || b->dtype == a->dtype)))
 		return 0;
 	return infer_fail(c, E_TYPE, (int)input,
-			  fmt(c->diag, "%s, as the body gives it back",
-			      dtype_name((enum dtype)after->type.dtype)),
-			  dtype_name((enum dtype)before->type.dtype));
+			  fmt(c->diag, "%s, as the body gives it back", type_str(c->arena, *a)),
+			  type_str(c->arena, *b));
 }
 
 /*

@@ -205,7 +205,9 @@ int batch_stack(struct batch *b, const struct tensor *const *const *cases, size_
 
 /*
  * Returns true if the first dimension of output o is the batch, as far as the model's shapes tell: a first dimension of another
- * size may have as many elements by chance, and where the batch is another dimension, too, rows depend on several cases.
+ * size may have as many elements by chance, and where the batch is another dimension, too, rows depend on several cases. Of a
+ * batch that is a number another dimension may be as large by chance (classes); the second one is taken for the batch, as in the
+ * states and sequences of recurrent layers.
  */
 static bool output_has_rows(const struct batch *b, uint32_t o, const struct tensor *out)
 {
@@ -218,6 +220,8 @@ static bool output_has_rows(const struct batch *b, uint32_t o, const struct tens
 		return true;
 	if (s->dim[0] >= 0 && s->dim[0] != b->dim)
 		return false;
+	if (!dim_is_sym(b->dim))
+		return s->rank < 3 || s->dim[1] != b->dim;
 	for (int k = 1; k < s->rank; k++)
 		if (s->dim[k] == b->dim)
 			return false;
@@ -239,7 +243,7 @@ int batch_part(const struct batch *b, uint32_t o, const struct tensor *out, size
 			    .message = "its values cannot be told apart by input",
 			    .expected = fmt(d,
 					    "a first dimension of %" PRId64
-					    ", the batch, which is no other dimension",
+					    ", the batch, and the batch in no other dimension",
 					    b->rows),
 			    .actual = fmt(d, "%s %s", type_str(&d->arena, out->type),
 					  out->type.kind == V_TENSOR

@@ -2,6 +2,7 @@
 #include "session/internal.h"
 
 #include "backend/choose_ids.h"
+#include "base/cancel.h"
 #include "base/mem.h"
 #include "base/pool.h"
 #include "base/str.h"
@@ -122,6 +123,8 @@ static int choose_ids(struct stepper *x, uint32_t k, struct diag *d)
 	struct rows rows = {t, x->row.ptr, size, (size_t)size * (dtype_bits(t) / 8), ids};
 	if (!n->sample)
 		pool_for(x->batch, 1, find_largest, &rows);
+	if (cancel_called()) /* which leaves out rows */
+		return -(int)E_INTERRUPTED;
 	for (int64_t b = 0; b < x->batch; b++) {
 		if (x->ended[b])
 			ids[b] = ids[b - x->batch];

@@ -109,7 +109,7 @@ int64_t sample_largest(enum dtype t, const void *row, int64_t n)
 	return best;
 }
 
-/* Moves the first score of a heap, whose first one comes last in the order, down to its place among n. */
+/* Moves heap[at] down to its place among n. The root is the score that comes last in the order. */
 static void sift_down(struct score *heap, int64_t n, int64_t at)
 {
 	for (int64_t child; (child = 2 * at + 1) < n; at = child) {

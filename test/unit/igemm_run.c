@@ -104,7 +104,7 @@ static void products(void)
 		struct matrices x =
 			make(cases[i].m, cases[i].n, cases[i].k, cases[i].zero, cases[i].spread);
 		struct igemm g = product(&x);
-		void *scratch = malloc(igemm_scratch(x.m, x.k));
+		void *scratch = malloc(igemm_scratch(x.m, x.k, false));
 		igemm_run(&g, scratch);
 		if (!CHECK_INT(wrong_sums(&x), 0))
 			printf("# case %zu\n", i);
@@ -122,7 +122,7 @@ static void takes_no_rows_that_were_left_out(void)
 	enum { ROUNDS = 200, FAR = 1 << 28 };
 	struct matrices x = make(16, 16, 4096, 128, 20);
 	struct igemm g = product(&x);
-	size_t words = igemm_scratch(x.m, x.k) / sizeof(int32_t);
+	size_t words = igemm_scratch(x.m, x.k, false) / sizeof(int32_t);
 	int32_t *scratch = malloc(words * sizeof(*scratch));
 	uint64_t before = cancel_at(1);
 

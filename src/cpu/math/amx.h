@@ -3,8 +3,8 @@
 #define CPU_MATH_AMX_H
 /*
  * Products of bf16 matrices by AMX, with sums in fp32; products of 8-bit integers by AMX are in igemm.simd.c. A tile has 16
- * rows of 64 bytes. Operands are first copied into whole tiles, which are padded with zeros. AVX512-BF16 reads the same copies,
- * for few rows or where there is no AMX.
+ * rows of 64 bytes. Operands are first copied into whole tiles, which are padded with zeros. AVX512-BF16 reads the same copies
+ * where there is no AMX.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,8 +55,8 @@ struct amx {
 /* m and n are whole tiles. */
 void amx_multiply(const struct amx *p);
 /*
- * By the instructions that are faster for so many rows, of any number as the columns are. `backwards`: from the last columns to the
- * first, if there are few rows (see struct gemm).
+ * By AMX if it is usable, else by AVX512-BF16. m and n need not be whole tiles. `backwards`, from the last columns to the first
+ * (see struct gemm), matters to the latter alone.
  */
 void bf16_multiply(const struct amx *p, bool backwards);
 

@@ -145,7 +145,7 @@ WITH_AMX void amx_multiply_v4(const struct amx *p, bool whole)
 	const int64_t m = whole ? p->m : p->m / AT_ONCE * AT_ONCE,
 		      n = whole ? p->n : p->n / AT_ONCE * AT_ONCE;
 
-	if (m && n) { /* each time takes as long as some tiles */
+	if (m && n) { /* configuring costs as much as a few tiles */
 		configure(AT_ONCE, AT_ONCE);
 		for (int64_t i = 0; i < m; i += AT_ONCE)
 			for (int64_t j = 0; j < n; j += AT_ONCE)
@@ -207,7 +207,7 @@ WITH_BF16 static inline __attribute__((always_inline)) void dots(const struct am
 		}
 }
 
-/* Returns the blocks for so many rows. */
+/* Returns how many blocks of 16 columns are computed at once for this number of rows. */
 static int64_t dot_blocks(int64_t rows)
 {
 	return rows <= 2 ? 8 : 4;

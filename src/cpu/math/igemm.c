@@ -67,15 +67,16 @@ static size_t wide_row_bytes(int64_t k)
 	return (size_t)igemm_depth(k) + clipped_row_bytes(k);
 }
 
-/* Each thread has widened rows, too, for threads may run products of their own. */
-size_t igemm_scratch(int64_t m, int64_t k)
+size_t igemm_scratch(int64_t m, int64_t k, bool alone)
 {
-	size_t bytes = 0;
+	size_t threads = (size_t)pool_threads(), wide = 0, bytes;
 
-	if (has_wide_rows(m) && __builtin_mul_overflow((size_t)m, wide_row_bytes(k), &bytes))
+	if (has_wide_rows(m) && __builtin_mul_overflow((size_t)m, wide_row_bytes(k), &wide))
 		return SIZE_MAX;
-	if (__builtin_add_overflow(bytes, thread_scratch_bytes(k) + 63, &bytes) ||
-	    __builtin_mul_overflow(bytes & ~(size_t)63, (size_t)pool_threads(), &bytes))
+	if (__builtin_add_overflow(wide, 63, &wide) ||
+	    __builtin_mul_overflow(wide & ~(size_t)63, alone ? threads : 1, &wide) ||
+	    __builtin_mul_overflow(thread_scratch_bytes(k), threads, &bytes) ||
+	    __builtin_add_overflow(bytes, wide, &bytes))
 		return SIZE_MAX;
 	return bytes;
 }
@@ -135,8 +136,8 @@ static void clip_piece(void *arg, int64_t begin, int64_t end, int thread)
 }
 
 /*
- * Clips the rows if that pays: if there are enough columns, and if few groups of four values of k have a remainder, which takes as long as a group
- * of each strip of rows. Codes of activations mostly lie close to their zero point.
+ * Clips the rows if that pays: if there are enough columns, and few fours of k have a remainder, as each costs as much as four
+ * values of k of a whole strip. Codes of activations mostly lie close to their zero point.
  */
 static bool clip_rows(struct job *j)
 {

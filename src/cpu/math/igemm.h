@@ -81,8 +81,8 @@ static inline size_t igemm_panel(int64_t k)
 {
 	return (size_t)igemm_depth(k) * IGEMM_NR;
 }
-/* Returns the bytes of scratch for all threads together, SIZE_MAX if there are too many. */
-size_t igemm_scratch(int64_t m, int64_t k);
+/* Returns the bytes of scratch for all threads together, SIZE_MAX if there are too many. `alone`: threads run products of their own, by igemm_run_alone(). */
+size_t igemm_scratch(int64_t m, int64_t k, bool alone);
 void igemm_run(const struct igemm *g, void *scratch);
 /*
  * Does the work of igemm_run on the calling thread alone, in the part of the scratch that belongs to thread number
@@ -161,7 +161,7 @@ struct igemm_kernels {
 			 int32_t *c);
 	/*
 	 * split() writes a group of a panel, without its columns' zero points, as groups whose products fit in 16 bits (to may be
-	 * NULL), and returns their number. zero[i] is -128 if there are none. panels_narrow() multiplies an unsigned A by such panels,
+	 * NULL), and returns their number. zero[i] must not be -128, as w - zero[i] would not fit into two signed bytes. panels_narrow() multiplies an unsigned A by such panels,
 	 * rows_narrow() such rows by an unsigned B. NULL where widen() is.
 	 */
 	int (*split)(const uint8_t *group, const int8_t *zero, uint8_t *to);

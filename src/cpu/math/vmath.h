@@ -337,7 +337,12 @@ static inline vf v_pow2(vi n)
  */
 static inline vf v_exp_reduce(vf x, vf *n)
 {
+#if SIMD_LEVEL == 3
+	/* as v_exp_near rounds, so that an element does not depend on its neighbours in the vector */
+	*n = v_fma(x, v_set(1.44269504f), v_set(0x1.8p23f)) - v_set(0x1.8p23f);
+#else
 	*n = v_rint(x * v_set(1.44269504f));
+#endif
 	x = v_fma(*n, v_set(-0.693359375f), x);
 	return v_fma(*n, v_set(2.12194442e-4f), x);
 }

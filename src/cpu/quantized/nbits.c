@@ -39,7 +39,7 @@ struct nbits_job {
 	const struct matmul_nbits_params *p;
 	const struct nbits *v;
 	const float *a; /* A in fp32; the output of split_rows if `direct` is set */
-	float *sums; /* if `direct` is set of each block of A; the scales of `codes` and what they are times their sums */
+	float *sums; /* `direct`: the sum of each block of A. `codes`: the scale of each block, then scale times sum of codes */
 	/* each thread's widened columns of B; scales and zero points if `direct` or `codes` is set */
 	float *columns;
 	float *y;

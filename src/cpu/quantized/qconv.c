@@ -132,7 +132,7 @@ static int reshape_conv(struct site *s, struct step *st, struct diag *d, uint32_
 	v->k = v->channels * window_size(&v->w);
 	v->pixels = v->columns = window_outputs(&v->w);
 	v->inputs = window_inputs(&v->w);
-	v->scratch = igemm_scratch(v->features, v->k);
+	v->scratch = igemm_scratch(v->features, v->k, true);
 	v->even = v->pixels > 0 && v->k > 0 && set_parts(v, s);
 	if (!v->even)
 		v->padded = 0;

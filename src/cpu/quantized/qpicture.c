@@ -184,7 +184,7 @@ int qpicture_reshape(struct site *s, struct step *st, struct diag *d)
 	v->at_once = (v->rows + times - 1) / times;
 	v->as_it_is = plain_window(&v->w) && igemm_depth(v->k) == v->k &&
 		      site_in(s, X)->type.dtype == DT_U8;
-	v->scratch = igemm_scratch(v->at_once, v->k);
+	v->scratch = igemm_scratch(v->at_once, v->k, false);
 	if (!product_bytes(v->at_once, v->features, v->k, v->scratch, &st->workspace) ||
 	    !size_mul((size_t)panels_of(v), igemm_panel(v->k), &bytes) ||
 	    !size_mul((size_t)panels_of(v), IGEMM_NR * sizeof(int32_t), &sums) ||
@@ -214,8 +214,8 @@ struct picture_job {
 };
 
 /*
- * Writes a row: the channels of each element of the window, which in the pads are zero points. What elements along the last axis have lies side by
- * side unless the window is dilated.
+ * Writes a row: the channels of each element of the window, which in the pads are zero points. Without dilation
+ * the elements of the window along the last axis are contiguous and are copied at once.
  */
 static void gather_row(const struct picture_job *j, const uint8_t *x, const int64_t *o, uint8_t *to)
 {

@@ -388,7 +388,7 @@ static int pack_weights(struct site *s, struct step *st, struct diag *d, struct 
 
 static int product_prepare(struct site *s, struct step *st, struct diag *d, struct product *p)
 {
-	p->scratch = igemm_scratch(p->s.m, p->s.k);
+	p->scratch = igemm_scratch(p->s.m, p->s.k, false);
 	if (!product_bytes(p->s.m, p->s.n, p->s.k, p->scratch, &st->workspace))
 		return site_fail(s, d, E_SIZE, NULL, NULL);
 	st->state = p;
