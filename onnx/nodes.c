@@ -400,7 +400,7 @@ static int at_node(struct loader *l, const struct scope *s, const struct node_vi
 {
 	if (rc && l->d) {
 		const char *type = span_show(l, v->type);
-		if (v->domain.n && !span_is(v->domain, "ai.onnx"))
+		if (v->domain.n)
 			type = fmt(l->d, "%s::%s", span_show(l, v->domain), type);
 		diag_where(l->d, NULL, node_title(&l->scratch, s, v), type);
 	}

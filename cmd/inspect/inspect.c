@@ -177,7 +177,12 @@ static int gather_model(struct inspection *x, struct session **plan, struct diag
 		diag_free(&quiet);
 		onnx_unload(x->model);
 		x->report = (struct opt_report){0};
-		err = open_model(x, d);
+		/* what there is to say of the file has been said */
+		struct diag said = {0};
+		err = open_model(x, &said);
+		if (err)
+			diag_add_grouped(d, &said);
+		diag_free(&said);
 		return err ? err : gather_model(x, plan, d);
 	}
 	if (rc == -(int)E_OP_UNSUPPORTED) {

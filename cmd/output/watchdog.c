@@ -32,9 +32,10 @@ struct last_message {
 };
 enum { INTERRUPT, TIMEOUT, CRASHES, NCRASHES = 5, NMESSAGES = CRASHES + NCRASHES };
 static struct last_message last_messages[NMESSAGES];
-/* A mapped file may be truncated by another program: a last message for each code of file_map() and one for models. */
-static const enum code truncated_codes[] = {E_MODEL_TRUNCATED, E_INPUT_OPEN,	E_LABELS,
-					    E_CONFIG,	       E_BASELINE_FILE, E_CACHE};
+/* A mapped file may be truncated by another program: a last message for each code that file_map() is called with. */
+static const enum code truncated_codes[] = {E_MODEL_TRUNCATED, E_INPUT_OPEN, E_LABELS, E_CONFIG,
+					    E_BASELINE_FILE,   E_CACHE,	     E_USAGE,  E_TRUTH,
+					    E_CHECK,	       E_OUTPUT};
 enum { NTRUNCATED = sizeof(truncated_codes) / sizeof(*truncated_codes) };
 static struct last_message truncated[NTRUNCATED], refused, ended;
 static bool at_end;	       /* the program ends by itself */

@@ -327,8 +327,8 @@ template <typename T, int V> __device__ inline void depthwise_any(const gpu_dept
 
 // ---- single pixels: a warp computes one output of up to G images, for which it reads the weights once
 
-// ready() waits for the kernels before this one, behind the weights' reads if those are `early`. Of `images` images, which lie n elements
-// apart.
+// Adds to sum[g] the product of w and image g, for `images` images that lie n elements apart. ready() waits for the kernels before this one,
+// behind the weights' reads if those are `early`.
 template <typename T, int V, int G, typename READY>
 __device__ inline void dot(const T *x, int images, const T *w, int n, int lane, bool early, const READY &ready, float *sum)
 {
@@ -581,8 +581,8 @@ template <bool AVERAGE> __device__ inline float pool_end(const gpu_whole_pool &p
 	return AVERAGE ? f / (float)p.pixels : f;
 }
 
-// The part of a block: pixels `split`, `split` + p.splits and so on, by rows of threads, of the channels from block `across` on. The thread of a
-// channel gets what its pixels are pooled to.
+// A block's part: of the channels of block `across`, the pixels of split number `split`, each row of threads taking every p.splits-th row's worth
+// of them. Thread i returns the result of channel i of the block, other threads return 0.
 template <typename T, int V, bool AVERAGE> __device__ inline float pool_part(const gpu_whole_pool &p, int across, int split)
 {
 	__shared__ float part[POOL_THREADS / 32][POOL_LANES][V];

@@ -90,7 +90,8 @@ struct gpu_window_pool {
 /*
  * Pools all pixels of an image: y[n][c] is their mean or maximum. `lanes` threads of a block (a power of two, at most POOL_LANES)
  * take a vector of channels each; the other threads of the block take other pixels. With several splits (parts of the pixels), each split
- * writes its partial result, and whole_pool_end combines them. Where they are POOL_JOINED blocks of a cluster, along x, its first one does.
+ * writes its partial result, and whole_pool_end combines them. In whole_pool_joined the splits
+ * are the POOL_JOINED blocks of a cluster along x, whose first one combines them without a second launch.
  */
 enum { POOL_THREADS = 512, POOL_LANES = 8, POOL_JOINED = 8 };
 struct gpu_whole_pool {

@@ -375,7 +375,7 @@ template <typename T, int HALVES, int SIZE, bool GATE> __device__ inline void ri
 #pragma unroll
 		for (int i = 0; i < STAGES; i++) {
 			if (i >= AHEAD)
-				fetch_wait<AHEAD - 1>(); // what the kernel before still reads would come behind all that is asked for
+				fetch_wait<AHEAD - 1>(); // else these reads stand in the queue before those of the kernel that still runs
 			way.read_b(way.ring[i], first + i * WARPS * CHUNK);
 			fetch_end();
 		}

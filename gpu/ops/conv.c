@@ -30,7 +30,7 @@ struct conv_state {
 	struct gpu_conv_job job; /* geometry that all ways use, and the job of the plain kernel */
 	struct gpu_depthwise depthwise;
 	struct gpu_point point;
-	int together; /* images of which a warp of it computes an output */
+	int together; /* images that share a warp, which computes one output of each */
 	struct gpu_stem stem;
 	/* the weights in the order that the kernel reads; packed once if they are constant, otherwise in each run */
 	struct gpu_form weight;
@@ -414,10 +414,10 @@ static bool is_point(const struct conv_state *c)
 	       j->batch * j->cout <= MAX_POINT_WORK / j->cin;
 }
 
-/* Images of which a warp computes an output: more where their warps would have to take turns, as each reads the weights. */
+/* How many images share a warp, which reads the weights once for all: more if one warp for each would not fit on the device at once. */
 static int point_together(const struct site *s, const struct gpu_point *p)
 {
-	enum { WARPS = 32 }; /* of a processor, a few of whose warps end early */
+	enum { WARPS = 32 }; /* of a processor at once; below its limit, since some end early */
 	int64_t warps = (int64_t)p->batch * p->cout,
 		room = (int64_t)cuda_facts(s->device)->processors * WARPS;
 

@@ -125,7 +125,8 @@ struct global_state {
 static const struct {
 	int lanes;
 	bool joined;
-} ways[] = {{2, false}, {4, false}, {8, false}, {2, true}, {4, true}, {8, true}};
+} /* the first ones, of rising lanes, are what usual_way() chooses from */ ways[] = {
+	{2, false}, {4, false}, {8, false}, {2, true}, {4, true}, {8, true}};
 enum { WAYS = sizeof(ways) / sizeof(*ways) };
 
 static int vectors_of(const struct site *s, const struct gpu_whole_pool *p)

@@ -561,7 +561,7 @@ static int run_shape(struct check_context *c)
 	}
 	check_output_batch(&x);
 	const char *shapes = str_many(&x.a, x.compared, "declared shape");
-	check_say(c, "%s, none of which contradicts the inferred one", shapes);
+	check_say(c, "%s, no contradiction to the inferred ones", shapes);
 	if (check_found(c, E_MODEL_DECLARED))
 		check_say(c, "of %s", shapes);
 	arena_free(&x.a);

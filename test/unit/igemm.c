@@ -35,7 +35,9 @@ static const struct igemm_kernels *level(int i)
 		return v3 ? &igemm_kernels_v3 : NULL;
 	if (simd_level() < 4)
 		return NULL;
-	return i == 2 ? &igemm_kernels_v4 : &igemm_kernels_v4_bytes;
+	if (i == 2)
+		return __builtin_cpu_supports("avx512vnni") ? &igemm_kernels_v4 : NULL;
+	return &igemm_kernels_v4_bytes;
 #else
 	return i ? NULL : &igemm_kernels_v0;
 #endif
@@ -449,7 +451,7 @@ static void widens_columns(void)
 		zero[i] = (float)(byte() % 16) + (i % 2 ? 0.5f : 0);
 		scale[i] = (float)(byte() + 1) / 64;
 	}
-	for (int i = 0; i < 9 * 3; i++) {
+	for (int i = 0; i < 9 * LEVELS; i++) {
 		static const int codes[] = {16, 48, CODES};
 		const struct igemm_kernels *k = level(i / 9);
 		int bits = 2 << i % 3, n = codes[i / 3 % 3], wrong = 0;
@@ -486,9 +488,9 @@ static void multiplies_codes_by_nibbles(void)
 
 	for (int i = 0; i < 2 * MOST; i++)
 		w[i] = byte();
-	for (int i = 0; i < 5 * 3 * IGEMM_CODE_ROWS; i++) {
-		const struct igemm_kernels *k = level(i % 3);
-		int blob = 8 << i / 3 % 5, rows = 1 + i / 15,
+	for (int i = 0; i < 5 * LEVELS * IGEMM_CODE_ROWS; i++) {
+		const struct igemm_kernels *k = level(i % LEVELS);
+		int blob = 8 << i / LEVELS % 5, rows = 1 + i / (5 * LEVELS),
 		    bytes = blob < 64 ? 7 * blob : 2 * blob, wrong = 0;
 		if (!k || !k->nibble_codes)
 			continue;

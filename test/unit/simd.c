@@ -122,6 +122,32 @@ static void exp_takes_any_number(void)
 	}
 }
 
+/* What a vector's other elements are, great ones included, changes no bit of an exp. */
+static void exp_has_no_neighbours(void)
+{
+	enum { COUNT = 4096, ALONE = SIMD_MOST };
+	float in[ALONE], y[ALONE], z[ALONE];
+
+	for (int t = 0; t < tables(); t++) {
+		int wrong = 0;
+		for (int i = 0; i < COUNT; i++) {
+			/* near halves of ln 2, where one rounding more chooses another power of two */
+			float x = ((float)(i - COUNT / 2) / 32 + 0.5f) * 0.693147182f;
+			x = i % 3 == 0	 ? nextafterf(x, INFINITY)
+			    : i % 3 == 1 ? nextafterf(x, -INFINITY)
+					 : x;
+			for (int k = 0; k < ALONE; k++)
+				in[k] = x;
+			all_tables[t]->map[VF_EXP](in, y, ALONE, NULL);
+			in[0] = 100;
+			all_tables[t]->map[VF_EXP](in, z, ALONE, NULL);
+			wrong += memcmp(y + 1, z + 1, (ALONE - 1) * sizeof(*y)) != 0;
+		}
+		if (!CHECK_INT(wrong, 0))
+			printf("# %s\n", all_tables[t]->name);
+	}
+}
+
 /* Far below zero GELU is a small number: its digits, its limits, and that no neighbour in a vector changes them. */
 static void gelu_keeps_its_tail(void)
 {
@@ -347,6 +373,7 @@ int main(void)
 {
 	UNIT(functions_are_close);
 	UNIT(exp_takes_any_number);
+	UNIT(exp_has_no_neighbours);
 	UNIT(means_of_windows);
 	UNIT(gelu_keeps_its_tail);
 	UNIT(reductions_keep_nan);

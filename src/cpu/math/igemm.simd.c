@@ -307,10 +307,8 @@ static void panels(const struct igemm_block *g)
 
 	if (g->m >= MIN_ROWS && g->panels <= MAX_TILES && amx_usable())
 		panels_amx(g);
-	else if (__builtin_cpu_supports("avx512vnni"))
-		panels_fours(g);
 	else
-		panels_pairs(g);
+		panels_fours(g);
 }
 #elif defined(VEC)
 STRIP(strip_pairs, , BY_PAIRS)
@@ -586,7 +584,7 @@ static void clip_fours(struct clipping *j, int64_t i, uint64_t over)
 	}
 }
 
-/* Takes off the codes of a vector, n from i on, by how much pairs are too large: off the odd ones as far as these are of that sign. */
+/* Takes off the odd codes of a vector, n from i on, by how much pairs are too large. */
 static void take_excess(struct clipping *j, int64_t i, int64_t n)
 {
 	const VEC ones = SPLAT(0x01010101);
@@ -597,12 +595,10 @@ static void take_excess(struct clipping *j, int64_t i, int64_t n)
 	memcpy(codes, j->to + i, whole ? 0 : (size_t)n);
 	VEC v = LOAD(whole ? j->to + i : codes), excess = SHIFT_UP8(SUBS16(BYTES(v, ones), most));
 	if (j->is_signed) {
-		VEC up = SUBS16(BYTES(ones, MAX8(v, ZERO)), most), odd = HIGH_S(v);
+		/* never more than the odd code has, for the even one is at most the bound */
+		VEC up = SUBS16(BYTES(ones, MAX8(v, ZERO)), most);
 		VEC down = SUBS16(SUB16(ZERO, BYTES(ones, MIN8(v, ZERO))), most);
-		VEC odd_up = MIN16(up, MAX16(odd, ZERO));
-		VEC odd_down = MIN16(down, MAX16(SUB16(ZERO, odd), ZERO));
-		VEC even = SUB16(SUB16(up, odd_up), SUB16(down, odd_down));
-		excess = OR(SHIFT_UP8(SUB16(odd_up, odd_down)), LOW_U(even));
+		excess = SHIFT_UP8(SUB16(up, down));
 	}
 	STORE(whole ? j->to + i : codes, SUB8(v, excess));
 	STORE(lost, excess);
@@ -1724,16 +1720,6 @@ NIBBLES(nibbles_bytes, , FOURS)
 NIBBLES(nibbles_fours, VNNI, FOURS_VNNI)
 #endif
 
-static void nibble_codes(const struct igemm_nibbles *p, int rows, float *y)
-{
-#if SIMD_LEVEL >= 4
-	if (__builtin_cpu_supports("avx512vnni")) {
-		nibbles_fours(p, rows, y);
-		return;
-	}
-#endif
-	nibbles_bytes(p, rows, y);
-}
 #endif
 
 static void widen_nibbles(const uint8_t *w, int64_t n, float zero, float scale, float *restrict y)
@@ -1970,8 +1956,8 @@ static int64_t sum_bytes(const uint8_t *x, int64_t n, uint8_t flip)
 }
 
 #define KERNELS                                                                                    \
-	.panels = panels, .pack = pack, .column_sums = column_sums, .add_rows = add_rows,          \
-	.row_sum = row_sum, .correct = correct, .to_floats = to_floats, .requantize = requantize,  \
+	.pack = pack, .column_sums = column_sums, .add_rows = add_rows, .row_sum = row_sum,        \
+	.correct = correct, .to_floats = to_floats, .requantize = requantize,                      \
 	.requantize_floats = requantize_floats, .quantize = quantize,                              \
 	.dequantize_u8 = dequantize_u8, .dequantize_i8 = dequantize_i8, .add8 = add8,              \
 	.multiply8 = multiply8, .every_other = every_other, .look_up = look_up,                    \
@@ -1982,15 +1968,17 @@ static int64_t sum_bytes(const uint8_t *x, int64_t n, uint8_t flip)
 	.panels_clipped = panels_clipped, .add_rest = add_rest, .split = split,                    \
 	.panels_narrow = panels_narrow, .rows_narrow = rows_narrow,
 /* Of weights of 2, 4 and 8 bits. */
-#define WEIGHT_KERNELS                                                                             \
-	.widen_columns = widen_columns, .widened = LANES, .nibble_codes = nibble_codes,
+#define WEIGHT_KERNELS .widen_columns = widen_columns, .widened = LANES,
 #if SIMD_LEVEL >= 4
-const struct igemm_kernels igemm_kernels_v4 = {KERNELS WEIGHT_KERNELS};
-const struct igemm_kernels igemm_kernels_v4_bytes = {KERNELS BYTE_KERNELS WEIGHT_KERNELS};
+const struct igemm_kernels igemm_kernels_v4 = {KERNELS WEIGHT_KERNELS.panels = panels,
+					       .nibble_codes = nibbles_fours};
+const struct igemm_kernels igemm_kernels_v4_bytes = {
+	KERNELS BYTE_KERNELS WEIGHT_KERNELS.panels = panels_pairs, .nibble_codes = nibbles_bytes};
 #elif SIMD_LEVEL == 3
-const struct igemm_kernels igemm_kernels_v3 = {KERNELS BYTE_KERNELS WEIGHT_KERNELS};
+const struct igemm_kernels igemm_kernels_v3 = {KERNELS BYTE_KERNELS WEIGHT_KERNELS.panels = panels,
+					       .nibble_codes = nibbles_bytes};
 #elif SIMD_LEVEL == 2
-const struct igemm_kernels igemm_kernels_v2 = {KERNELS BYTE_KERNELS};
+const struct igemm_kernels igemm_kernels_v2 = {KERNELS BYTE_KERNELS.panels = panels};
 #else
-const struct igemm_kernels igemm_kernels_v0 = {KERNELS};
+const struct igemm_kernels igemm_kernels_v0 = {KERNELS.panels = panels};
 #endif
