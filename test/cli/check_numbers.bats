@@ -2,14 +2,13 @@
 # infer check: from a symptom in the numbers to its cause. Models are those of the corpus (test/check/numbers.txt);
 # faults that no sound kernel has are planted by the build of make FAULTS=1 (FAULTS_INFER).
 
+load helper
+
 setup_file() {
-	"${CC:-cc}" -O1 -w -o "$BATS_FILE_TMPDIR/make" "$BATS_TEST_DIRNAME/../check/make.c" -lm
-	"$BATS_FILE_TMPDIR/make" "$BATS_TEST_DIRNAME/../check/numbers.txt" "$BATS_FILE_TMPDIR/cases"
+	make_models <"$BATS_TEST_DIRNAME/../check/numbers.txt"
 }
 
 setup() {
-	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
-	bats_require_minimum_version 1.5.0
 	export INFER_DEVICE=cpu
 	cases=$BATS_FILE_TMPDIR/cases
 	net=$cases/net-sound/model.onnx

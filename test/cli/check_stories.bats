@@ -5,8 +5,7 @@
 load helper
 
 setup_file() {
-	"${CC:-cc}" -O1 -o "$BATS_FILE_TMPDIR/make" "$BATS_TEST_DIRNAME/../check/make.c" -lm
-	cat >"$BATS_FILE_TMPDIR/stories" <<-'END'
+	make_models <<-'END'
 		case segmenter
 		input image f32 1,3,16,16
 		output mask f32 1,2,16,16
@@ -32,7 +31,6 @@ setup_file() {
 		npy one.npy f32 1,2,4 rand 1
 		npy two.npy f32 2,2,4 rand 1
 	END
-	"$BATS_FILE_TMPDIR/make" "$BATS_FILE_TMPDIR/stories" "$BATS_FILE_TMPDIR/cases"
 }
 
 setup() {

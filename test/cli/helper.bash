@@ -15,6 +15,12 @@ in_test_data() {
 	out=$BATS_TEST_TMPDIR
 }
 
+# Makes the models that standard input describes (test/check/make.c) as folders of $BATS_FILE_TMPDIR/cases.
+make_models() {
+	"${CC:-cc}" -O1 -w -o "$BATS_FILE_TMPDIR/make" "$BATS_TEST_DIRNAME/../check/make.c" -lm
+	"$BATS_FILE_TMPDIR/make" /dev/stdin "$BATS_FILE_TMPDIR/cases"
+}
+
 # The program ends with this status and says this text.
 fails_with() { # STATUS TEXT ARGUMENT...
 	local want=$1 text=$2

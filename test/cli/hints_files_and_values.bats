@@ -6,8 +6,7 @@
 load helper
 
 setup_file() {
-	"${CC:-cc}" -O1 -o "$BATS_FILE_TMPDIR/make" "$BATS_TEST_DIRNAME/../check/make.c" -lm
-	cat >"$BATS_FILE_TMPDIR/models" <<-'END'
+	make_models <<-'END'
 		case scores
 		input x f32 batch,4
 		output y f32 batch,4
@@ -58,8 +57,6 @@ setup_file() {
 		node Cast one img -> y to=1
 		node Cast two flags -> z to=1
 	END
-	mkdir "$BATS_FILE_TMPDIR/cases"
-	"$BATS_FILE_TMPDIR/make" "$BATS_FILE_TMPDIR/models" "$BATS_FILE_TMPDIR/cases"
 }
 
 setup() {

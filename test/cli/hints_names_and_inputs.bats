@@ -5,8 +5,7 @@
 load helper
 
 setup_file() {
-	"${CC:-cc}" -O1 -o "$BATS_FILE_TMPDIR/make" "$BATS_TEST_DIRNAME/../check/make.c" -lm
-	cat >"$BATS_FILE_TMPDIR/models" <<-'END'
+	make_models <<-'END'
 		case batch
 		input x f32 batch,4
 		output y f32 batch,4
@@ -61,7 +60,6 @@ setup_file() {
 		npy other.npy f32 1,6 40.02 -20 0.001 3.5 4 5
 		npy nan.npy f32 1,6 nan -20 0.001 3 4 5
 	END
-	"$BATS_FILE_TMPDIR/make" "$BATS_FILE_TMPDIR/models" "$BATS_FILE_TMPDIR/cases"
 }
 
 setup() {

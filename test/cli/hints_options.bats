@@ -5,8 +5,7 @@
 load helper
 
 setup_file() {
-	"${CC:-cc}" -O1 -o "$BATS_FILE_TMPDIR/make" "$BATS_TEST_DIRNAME/../check/make.c" -lm
-	cat >"$BATS_FILE_TMPDIR/models" <<-'END'
+	make_models <<-'END'
 		case two
 		input a f32 n,3
 		input b f32 n,3
@@ -37,8 +36,6 @@ setup_file() {
 		npy x.npy f32 1,4 1 2 3 400
 		npy off.npy f32 1,4 1 2 3.0005 400.3
 	END
-	mkdir "$BATS_FILE_TMPDIR/cases"
-	"$BATS_FILE_TMPDIR/make" "$BATS_FILE_TMPDIR/models" "$BATS_FILE_TMPDIR/cases"
 }
 
 setup() {

@@ -2,13 +2,10 @@
 # What people try first, and what they must be told then: an output that is not what they want, a size that nobody gave, a
 # weight file that is missing. The models come from test/check/make.c.
 
-bats_require_minimum_version 1.5.0
+load helper
 
 setup_file() {
-	: "${INFER:=$PWD/build/bin/infer}"
-	export INFER
-	"${CC:-cc}" -O1 -o "$BATS_FILE_TMPDIR/make" "$BATS_TEST_DIRNAME/../check/make.c" -lm
-	cat >"$BATS_FILE_TMPDIR/tries" <<-'END'
+	make_models <<-'END'
 		case log
 		input x f32 4
 		output y f32 4
@@ -60,7 +57,6 @@ setup_file() {
 		output y f32 1,3,h,w
 		node Tanh t x -> y
 	END
-	"$BATS_FILE_TMPDIR/make" "$BATS_FILE_TMPDIR/tries" "$BATS_FILE_TMPDIR/cases"
 }
 
 need_numpy() {

@@ -2,8 +2,10 @@
 # infer run: operands whose sizes or values only the run knows are refused before a kernel reads them.
 # test/check/operands.txt has those that are refused when the model is loaded.
 
+load helper
+
 setup_file() {
-	cat >"$BATS_FILE_TMPDIR/corpus" <<-'END'
+	make_models <<-'END'
 		case conv
 		input x f32 n,c,h,w
 		output y f32 ?,8,?,?
@@ -114,13 +116,6 @@ setup_file() {
 		npy 3.npy i32 1 3
 		npy below.npy i32 1 -1
 	END
-	${CC:-cc} -O1 -o "$BATS_FILE_TMPDIR/make" "$BATS_TEST_DIRNAME/../check/make.c" -lm
-	"$BATS_FILE_TMPDIR/make" "$BATS_FILE_TMPDIR/corpus" "$BATS_FILE_TMPDIR/cases"
-}
-
-setup() {
-	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
-	bats_require_minimum_version 1.5.0
 }
 
 # refuses CASE TEXT INPUT...: exit 3, TEXT in the message, none of a library's words
