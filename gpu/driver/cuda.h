@@ -63,6 +63,11 @@ void *cuda_stream_handle(const struct stream *stream); /* CUstream (cudaStream_t
 /* Call this before a library queues work. Returns nonzero, without a finding, if work is being written down (list_begin). */
 int cuda_queue_directly(struct stream *stream);
 const struct device_facts *cuda_facts(const struct device *device);
+/* Bytes up to the next multiple of 256, at which operands of trials and parts of workspaces begin, as allocations do. */
+static inline size_t cuda_aligned(size_t bytes)
+{
+	return (bytes + 255) & ~(size_t)255;
+}
 const struct run_config *cuda_config(const struct device *device);
 
 /*

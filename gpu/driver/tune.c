@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "gpu/driver/device.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -296,6 +297,39 @@ double tune_time(struct device *device, int (*enqueue)(void *arg, struct diag *d
 	if (w.graph)
 		cuda_capture_drop(w.graph);
 	return least;
+}
+
+int tune_choose(struct device *device, const char *key, const struct tune_ways *w)
+{
+	const char *known = tune_get(device, key);
+	double best = 0;
+	int way = -1;
+	char value[32];
+
+	if (known && known[0] >= '0' && known[0] < '0' + w->count &&
+	    w->set(w->arg, known[0] - '0') && (!known[1] || !tune_full(device)))
+		return known[0] - '0';
+	if (tune_may(device)) {
+		tune_begin(device, key);
+		char *memory = tune_memory(device, w->bytes);
+		if (memory)
+			w->place(w->arg, memory);
+		for (int i = 0; memory && i < w->count; i++) {
+			double us = w->set(w->arg, i) ? tune_time(device, w->enqueue, w->arg, best)
+						      : -1;
+			if (us > 0 && (best <= 0 || us < TUNE_FASTER * best)) {
+				best = us;
+				way = i;
+			}
+		}
+		tune_end(device);
+	}
+	bool tried = way >= 0;
+	way = tried ? way : w->usual;
+	snprintf(value, sizeof(value), "%d%s", way, tried ? "" : " skipped");
+	if (tried || tune_skipped(device))
+		tune_put(device, key, value);
+	return way;
 }
 
 void tune_report(const struct device *device, struct tune_report *out)

@@ -71,6 +71,21 @@ void *tune_operands(struct device *device, struct tune_weights *w, size_t bytes,
 /* The weights for the next call. */
 void *tune_weights_next(struct tune_weights *w);
 
+/* Ways to run a step, numbered from 0; at most ten. */
+struct tune_ways {
+	int count;
+	int usual; /* the way that is taken untried */
+	/* Whether this is a way for the step; sets *arg up for it. */
+	bool (*set)(void *arg, int way);
+	/* Gives *arg, which is set up for a way, its operands for a trial. `memory` has `bytes`. */
+	void (*place)(void *arg, char *memory);
+	size_t bytes;
+	int (*enqueue)(void *arg, struct diag *d);
+	void *arg;
+};
+/* Returns a way: from the cache, by timing all of them, or the usual one. */
+int tune_choose(struct device *device, const char *key, const struct tune_ways *ways);
+
 /* Counts for reports such as "41 choices from the cache, 12 tried in 0.42 s, 3 not tried". */
 struct tune_report {
 	unsigned known, tried, untried;

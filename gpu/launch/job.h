@@ -45,7 +45,7 @@ static inline size_t gpu_room(struct step *step, size_t bytes)
 {
 	size_t at = step->workspace;
 
-	step->workspace = (at + bytes + 255) & ~(size_t)255;
+	step->workspace = cuda_aligned(at + bytes);
 	return at;
 }
 /* Returns the address of an offset in the workspace, in a run. */

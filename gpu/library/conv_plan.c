@@ -498,9 +498,9 @@ static int enqueue_trial(void *arg, struct diag *d)
 	return conv_plan_run(&t->call, t->p, t->args);
 }
 
-static size_t round_to_256(int64_t n, int64_t size)
+static size_t operand_bytes(int64_t n, int64_t size)
 {
-	return ((size_t)(n * size) + 255) / 256 * 256;
+	return cuda_aligned((size_t)(n * size));
 }
 
 /* Reserves memory for all operands and a workspace to time with. */
@@ -508,10 +508,10 @@ static bool place_trial_operands(struct chooser *ch)
 {
 	const struct conv_case *k = &ch->p->key;
 	int64_t size = gpu_size(k->type);
-	size_t x = round_to_256(k->batch * k->cin * volume(k->win.in), size),
-	       y = round_to_256(k->batch * k->cout * volume(k->win.out), size),
-	       w = round_to_256(k->cin / k->group * k->cout * volume(k->win.kernel), size),
-	       b = round_to_256(k->cout, size);
+	size_t x = operand_bytes(k->batch * k->cin * volume(k->win.in), size),
+	       y = operand_bytes(k->batch * k->cout * volume(k->win.out), size),
+	       w = operand_bytes(k->cin / k->group * k->cout * volume(k->win.kernel), size),
+	       b = operand_bytes(k->cout, size);
 
 	ch->room = x + y + w < (size_t)16 << 20 ? (size_t)32 << 20 : (size_t)128 << 20;
 	char *p = tune_memory(ch->device, x + 2 * y + w + b + ch->room);

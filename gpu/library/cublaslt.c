@@ -315,7 +315,7 @@ static size_t operand_bytes(int64_t rows, int64_t ld, int64_t batch, int64_t ste
 {
 	int64_t n = rows * ld + (batch > 1 ? (batch - 1) * step : 0);
 
-	return ((size_t)(n * size) + 255) & ~(size_t)255;
+	return cuda_aligned((size_t)(n * size));
 }
 
 static bool place_trial_operands(struct trial *t)

@@ -320,7 +320,7 @@ static size_t span_bytes(const int64_t *dim, const int64_t *step, int n, int64_t
 
 	for (int i = 0; i < n; i++)
 		end += (dim[i] - 1) * step[i];
-	return ((size_t)(end * size) + 255) / 256 * 256;
+	return cuda_aligned((size_t)(end * size));
 }
 
 /* Reserves memory for the operands and a workspace of TRIAL_ROOM bytes. */

@@ -124,11 +124,6 @@ static void plan_joined(struct onnx_attention *a, bool key, bool value)
 		plan_join(&a->joined, j, a->past + 1, a->before, a->v, j->vs, true, &dense);
 }
 
-static size_t round_to_256(size_t n)
-{
-	return (n + 255) & ~(size_t)255;
-}
-
 static int plan_attention(struct site *s, struct step *step, struct onnx_attention *a, struct diag *d)
 {
 	const size_t starts[3] = {0};
@@ -138,9 +133,9 @@ static int plan_attention(struct site *s, struct step *step, struct onnx_attenti
 
 	step->state = a;
 	if (a->joined.key && !site_out(s, 1))
-		a->joined.key_bytes = round_to_256(rows * (size_t)j->d);
+		a->joined.key_bytes = cuda_aligned(rows * (size_t)j->d);
 	if (a->joined.value && !site_out(s, 2))
-		a->joined.value_bytes = round_to_256(rows * (size_t)j->dv);
+		a->joined.value_bytes = cuda_aligned(rows * (size_t)j->dv);
 	if (a->joined.n)
 		a->joined.fn = gpu_sized(s, "move", "strided", t, d);
 	if (a->joined.n && !a->joined.fn)

@@ -19,7 +19,7 @@
 #include "gpu/ops/task_rows.h"
 #include "gpu/driver/tune.h"
 
-enum { TILE_SIZE = 64, MIN_TILED_CHANNELS = 16, MAX_POINT_WORK = 1 << 24, TRIAL_ALIGN = 256 };
+enum { TILE_SIZE = 64, MIN_TILED_CHANNELS = 16, MAX_POINT_WORK = 1 << 24 };
 enum how { OWN, DEPTHWISE, STEM, POINT, LIBRARY };
 
 struct conv_state {
@@ -200,10 +200,30 @@ static int launch_depthwise(const struct call *c, void *fn, const struct gpu_dep
 }
 
 struct trial {
+	const struct site *site;
 	struct call call;
 	struct gpu_depthwise job;
 	void *fn;
+	size_t x, y, w; /* aligned bytes of these operands */
 };
+
+static bool set_share(void *arg, int share)
+{
+	struct trial *t = arg;
+
+	t->fn = depthwise_share(t->site, &t->job, share, NULL);
+	return t->fn;
+}
+
+static void place_trial_operands(void *arg, char *memory)
+{
+	struct trial *t = arg;
+
+	t->job.x = memory;
+	t->job.y = memory + t->x;
+	t->job.w = memory + t->x + t->y;
+	t->job.b = memory + t->x + t->y + t->w;
+}
 
 static int enqueue_trial(void *arg, struct diag *d)
 {
@@ -213,79 +233,45 @@ static int enqueue_trial(void *arg, struct diag *d)
 	return launch_depthwise(&t->call, t->fn, &t->job);
 }
 
-static bool place_trial_operands(const struct site *s, struct gpu_depthwise *p)
+/* The largest number of outputs that leaves every processor enough threads. */
+static int usual_share(const struct site *s, const struct gpu_depthwise *p)
 {
-	size_t size = (size_t)gpu_size(gpu_type(s, 0)), c = (size_t)p->channels,
-	       x = (size_t)p->batch * (size_t)p->win.in[0] * (size_t)p->win.in[1] * c * size,
-	       y = (size_t)p->batch * (size_t)p->win.out[0] * (size_t)p->win.out[1] * c * size,
-	       w = (size_t)p->win.kernel[0] * (size_t)p->win.kernel[1] * c * 4;
-	char *at;
+	int64_t n = (int64_t)p->batch * p->win.out[0] * p->win.out[1] * p->channels / 4;
+	int share = 0;
 
-	x = (x + TRIAL_ALIGN - 1) / TRIAL_ALIGN * TRIAL_ALIGN;
-	y = (y + TRIAL_ALIGN - 1) / TRIAL_ALIGN * TRIAL_ALIGN;
-	w = (w + TRIAL_ALIGN - 1) / TRIAL_ALIGN * TRIAL_ALIGN;
-	at = tune_memory(s->device, x + y + w + c * size);
-	if (!at)
-		return false;
-	p->x = at;
-	p->y = at + x;
-	p->w = at + x + y;
-	p->b = at + x + y + w;
-	return true;
-}
-
-/* Returns the index in shares[] of the fastest number of outputs, or -1 if none could be timed. */
-static int try_shares(const struct site *s, const struct gpu_depthwise *p)
-{
-	static const struct step none;
-	struct trial t = {{.step = &none, .stream = cuda_stream(s->device)}, *p, NULL};
-	double best = 0;
-	int share = -1;
-
-	if (!place_trial_operands(s, &t.job))
-		return -1;
-	for (int i = 0; i < SHARES; i++) {
-		t.fn = depthwise_share(s, &t.job, i, NULL);
-		double us = t.fn ? tune_time(s->device, enqueue_trial, &t, best) : -1;
-		if (us > 0 && (best <= 0 || us < TUNE_FASTER * best)) {
-			best = us;
-			share = i;
-		}
-	}
+	while (share < 2 &&
+	       n / (2 * shares[share].width) >= (int64_t)cuda_facts(s->device)->processors * 1024)
+		share++;
 	return share;
 }
 
-/*
- * Returns an index in shares[]: from the cache, by timing, or else the largest number of outputs that leaves every
- * processor enough threads.
- */
+/* Returns an index in shares[]. */
 static int choose_share(const struct site *s, const struct gpu_depthwise *p)
 {
-	int share = -1;
-	char key[192], value[32];
+	static const struct step none;
+	size_t size = (size_t)gpu_size(gpu_type(s, 0)), c = (size_t)p->channels, n = (size_t)p->batch;
+	struct trial t = {
+		.site = s,
+		.call = {.step = &none, .stream = cuda_stream(s->device)},
+		.job = *p,
+		.x = cuda_aligned(n * (size_t)p->win.in[0] * (size_t)p->win.in[1] * c * size),
+		.y = cuda_aligned(n * (size_t)p->win.out[0] * (size_t)p->win.out[1] * c * size),
+		.w = cuda_aligned((size_t)p->win.kernel[0] * (size_t)p->win.kernel[1] * c * 4),
+	};
+	const struct tune_ways ways = {SHARES,
+				       usual_share(s, p),
+				       set_share,
+				       place_trial_operands,
+				       t.x + t.y + t.w + c * size,
+				       enqueue_trial,
+				       &t};
+	char key[192];
 
 	snprintf(key, sizeof(key),
 		 "infer3 depthwise %s b%d c%d in%d,%d out%d,%d window%d stride%d act%d",
 		 dtype_name(gpu_type(s, 0)), p->batch, p->channels, p->win.in[0], p->win.in[1],
 		 p->win.out[0], p->win.out[1], p->win.kernel[0], p->win.stride[0], p->act);
-	const char *known = tune_get(s->device, key);
-	if (known && known[0] >= '0' && known[0] < '0' + SHARES && has_share(p, known[0] - '0') &&
-	    (!known[1] || !tune_full(s->device)))
-		return known[0] - '0';
-	if (tune_may(s->device)) {
-		tune_begin(s->device, key);
-		share = try_shares(s, p);
-		tune_end(s->device);
-	}
-	bool tried = share >= 0;
-	int64_t n = (int64_t)p->batch * p->win.out[0] * p->win.out[1] * p->channels / 4;
-	for (share = tried ? share : 0; !tried && share < 2; share++)
-		if (n / (2 * shares[share].width) < (int64_t)cuda_facts(s->device)->processors * 1024)
-			break;
-	snprintf(value, sizeof(value), "%d%s", share, tried ? "" : " skipped");
-	if (tried || tune_skipped(s->device))
-		tune_put(s->device, key, value);
-	return share;
+	return tune_choose(s->device, key, &ways);
 }
 
 static void *depthwise_kernel(const struct site *s, struct gpu_depthwise *p, struct diag *d)

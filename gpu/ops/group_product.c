@@ -89,11 +89,10 @@ static bool place_trial_operands(const struct site *s, struct trial *t)
 	const struct group_product *p = t->of;
 	const struct gpu_gemm *g = &p->of;
 	const int64_t size = gpu_size(p->type), b_row = is_stored_turned(g) ? g->b_col : g->k;
-	const size_t a = (size_t)(g->m * g->a_row * size + 255) & ~(size_t)255,
-		     b = (size_t)(g->n * b_row * size + 255) & ~(size_t)255,
-		     y = (size_t)(g->m * g->n * size + 255) & ~(size_t)255,
-		     added = site_in(s, 3) ? y : 0,
-		     bias = (size_t)(g->n * size + 255) & ~(size_t)255;
+	const size_t a = cuda_aligned((size_t)(g->m * g->a_row * size)),
+		     b = cuda_aligned((size_t)(g->n * b_row * size)),
+		     y = cuda_aligned((size_t)(g->m * g->n * size)), added = site_in(s, 3) ? y : 0,
+		     bias = cuda_aligned((size_t)(g->n * size));
 	char *at = tune_operands(s->device, &t->b, b, site_is_weight(s, 1), a + y + added + bias, 0);
 
 	if (!at)

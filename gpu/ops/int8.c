@@ -329,19 +329,14 @@ static int enqueue_trial(void *arg, struct diag *d)
 	return launch_way(&t->call, t->k, &t->job, &t->lt);
 }
 
-static size_t round_to_256(int64_t n)
-{
-	return ((size_t)n + 255) & ~(size_t)255;
-}
-
 /* Reserves memory for operands of the product's sizes for a trial, without scales and zero points. */
 static bool trial_memory(struct device *device, struct trial *t, enum dtype out)
 {
 	const struct gpu_int8 *j = &t->k->job;
-	size_t a = round_to_256(j->m * j->lda * j->batches),
-	       b = round_to_256(j->n * j->ldb * j->batches),
-	       y = round_to_256(j->m * j->n * j->batches * 4),
-	       sums = round_to_256((j->m + j->n) * j->batches * 4);
+	size_t a = cuda_aligned((size_t)(j->m * j->lda * j->batches)),
+	       b = cuda_aligned((size_t)(j->n * j->ldb * j->batches)),
+	       y = cuda_aligned((size_t)(j->m * j->n * j->batches * 4)),
+	       sums = cuda_aligned((size_t)((j->m + j->n) * j->batches * 4));
 	char *p = tune_memory(device, a + b + 2 * y + sums + t->k->lt_room);
 
 	if (!p)

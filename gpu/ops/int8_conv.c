@@ -310,18 +310,14 @@ static int enqueue_trial(void *arg, struct diag *d)
 	return launch(&t->call, &t->launch, &t->job);
 }
 
-static size_t aligned(int64_t n)
-{
-	return ((size_t)n + 255) & ~(size_t)255;
-}
-
 static bool place_trial_operands(struct site *s, struct trial *t)
 {
 	struct gpu_codes_conv *j = &t->job;
 	int64_t images = j->m / ((int64_t)j->win.out[0] * j->win.out[1]);
-	size_t x = aligned(images * j->win.in[0] * j->win.in[1] * j->channels),
-	       w = aligned((int64_t)j->n * j->pitch), y = aligned(j->m * j->n),
-	       sums = aligned(4 * (int64_t)j->n);
+	size_t x = cuda_aligned((size_t)(images * j->win.in[0] * j->win.in[1] * j->channels)),
+	       w = cuda_aligned((size_t)((int64_t)j->n * j->pitch)),
+	       y = cuda_aligned((size_t)(j->m * j->n)),
+	       sums = cuda_aligned((size_t)(4 * (int64_t)j->n));
 	char *p = tune_memory(s->device, x + w + y + 2 * sums);
 
 	if (!p)

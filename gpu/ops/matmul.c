@@ -464,8 +464,8 @@ static size_t apart_bytes(const struct library_product *p)
 	const struct blaslt_job *j = &p->form.strip;
 
 	if (p->form.turns)
-		return ((size_t)(j->m * j->ldy) * p->size + 255) & ~(size_t)255;
-	return ((size_t)(p->form.apart * p->form.job.ldy) * p->size + 255) & ~(size_t)255;
+		return cuda_aligned((size_t)(j->m * j->ldy) * p->size);
+	return cuda_aligned((size_t)(p->form.apart * p->form.job.ldy) * p->size);
 }
 
 /*
@@ -542,7 +542,7 @@ int gpu_library_reshape(struct site *s, const struct fused_gemm *f, struct step 
 	p->lt = blaslt_product(s, &j, &p->lt_workspace, d);
 	if (p->lt && (p->form.apart || p->form.turns) && plan_apart(s, p, d))
 		return -E_LIBRARY;
-	p->lt_workspace = (p->lt_workspace + 255) & ~(size_t)255;
+	p->lt_workspace = cuda_aligned(p->lt_workspace);
 	step->workspace = p->lt_workspace + apart_bytes(p);
 	if (p->form.behind)
 		p->fn = gpu_typed(s, "product", "epilogue", gpu_type(s, 0), d);

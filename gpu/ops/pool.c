@@ -212,9 +212,27 @@ static int launch_pool(const struct call *c, const struct global_state *s)
 }
 
 struct trial {
+	const struct site *site;
 	struct call call;
 	struct global_state state;
+	size_t x, part; /* aligned bytes of the image and of the parts */
 };
+
+static bool set_way(void *arg, int way)
+{
+	struct trial *t = arg;
+
+	return divide_work(t->site, &t->state, way) && find_pool_kernels(t->site, &t->state, NULL);
+}
+
+static void place_trial_operands(void *arg, char *memory)
+{
+	struct trial *t = arg;
+
+	t->state.pool.x = memory;
+	t->state.pool.part = (float *)(void *)(memory + t->x);
+	t->state.pool.y = memory + t->x + t->part;
+}
 
 static int enqueue_trial(void *arg, struct diag *d)
 {
@@ -224,65 +242,31 @@ static int enqueue_trial(void *arg, struct diag *d)
 	return launch_pool(&t->call, &t->state);
 }
 
-/* Returns the number of the fastest way, or -1 if none could be timed. */
-static int try_ways(const struct site *s, const struct global_state *c)
-{
-	enum { ALIGN = 256 };
-	static const struct step none;
-	struct trial t = {{.step = &none, .stream = cuda_stream(s->device)}, *c};
-	struct gpu_whole_pool *p = &t.state.pool;
-	size_t size = (size_t)gpu_size(gpu_type(s, 0)), n = (size_t)p->batch * (size_t)p->channels,
-	       x = (n * (size_t)p->pixels * size + ALIGN - 1) / ALIGN * ALIGN, part = 0;
-	for (int i = 0; i < WAYS; i++)
-		if (divide_work(s, &t.state, i) && parts_bytes(&t.state) > part)
-			part = parts_bytes(&t.state);
-	part = (part + ALIGN - 1) / ALIGN * ALIGN;
-	char *at = tune_memory(s->device, x + part + n * size);
-	double best = 0;
-	int way = -1;
-
-	if (!at)
-		return -1;
-	for (int i = 0; i < WAYS; i++) {
-		if (!divide_work(s, &t.state, i) || !find_pool_kernels(s, &t.state, NULL))
-			continue;
-		p->x = at;
-		p->part = (float *)(void *)(at + x);
-		p->y = at + x + part;
-		double us = tune_time(s->device, enqueue_trial, &t, best);
-		if (us > 0 && (best <= 0 || us < TUNE_FASTER * best)) {
-			best = us;
-			way = i;
-		}
-	}
-	return way;
-}
-
-/* Returns the number of the way: from the cache, by timing, or else the usual one. */
+/* Returns an index in ways[]. */
 static int choose_way(const struct site *s, const struct global_state *c)
 {
+	static const struct step none;
 	const struct gpu_whole_pool *p = &c->pool;
-	struct global_state copy = *c;
-	char key[128], value[32];
-	int way = -1;
+	size_t size = (size_t)gpu_size(gpu_type(s, 0)), n = (size_t)p->batch * (size_t)p->channels;
+	struct trial t = {.site = s,
+			  .call = {.step = &none, .stream = cuda_stream(s->device)},
+			  .state = *c,
+			  .x = cuda_aligned(n * (size_t)p->pixels * size)};
+	char key[128];
 
+	for (int i = 0; i < WAYS; i++)
+		if (divide_work(s, &t.state, i) && cuda_aligned(parts_bytes(&t.state)) > t.part)
+			t.part = cuda_aligned(parts_bytes(&t.state));
+	const struct tune_ways all = {WAYS,
+				      usual_way(s, p),
+				      set_way,
+				      place_trial_operands,
+				      t.x + t.part + n * size,
+				      enqueue_trial,
+				      &t};
 	snprintf(key, sizeof(key), "infer1 whole pool %s b%d c%d pixels%d average%d",
 		 dtype_name(gpu_type(s, 0)), p->batch, p->channels, p->pixels, p->average);
-	const char *known = tune_get(s->device, key);
-	if (known && known[0] >= '0' && known[0] < '0' + WAYS &&
-	    divide_work(s, &copy, known[0] - '0') && (!known[1] || !tune_full(s->device)))
-		return known[0] - '0';
-	if (tune_may(s->device)) {
-		tune_begin(s->device, key);
-		way = try_ways(s, c);
-		tune_end(s->device);
-	}
-	bool tried = way >= 0;
-	way = tried ? way : usual_way(s, p);
-	snprintf(value, sizeof(value), "%d%s", way, tried ? "" : " skipped");
-	if (tried || tune_skipped(s->device))
-		tune_put(s->device, key, value);
-	return way;
+	return tune_choose(s->device, key, &all);
 }
 
 static int global_last_reshape(struct site *s, struct step *step, struct global_state *c,

@@ -24,7 +24,7 @@ static void note_place(struct dl *lib, const char *what, const char *why)
 	int n = snprintf(lib->tried + used, room, "%s%s%s%s", used ? "; " : "", what,
 			 why ? ": " : "", why ? why : "");
 
-	/* do not list the same path twice: two names that are looked for may be one */
+	/* do not list a path twice: two of the names that are tried may lead to the same file */
 	const char *entry = lib->tried + used + (used ? 2 : 0), *same;
 	bool whole = n >= 0 && (size_t)n < room;
 	if (!whole || ((same = strstr(lib->tried, entry)) && same != entry))

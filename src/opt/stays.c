@@ -79,7 +79,6 @@ static bool mixes(const struct survey *s, const struct node *n)
 static enum lineage origin_of_cast(const struct survey *s, const struct node *n)
 {
 	const struct value *v = node_in(s->g, n, 0);
-
 	enum dtype t = (enum dtype)v->info.type.dtype;
 
 	if (dtype_class(t) == DT_FLOAT)
@@ -315,7 +314,6 @@ static bool masks_scores(const struct survey *s, const struct node *n)
 
 static void walk_backwards(struct survey *s, const struct node *n)
 {
-	static const char *const sizes[] = {"Range", NULL};
 	bool exact = false, all;
 
 	for (uint32_t i = 0; i < n->nout; i++)
@@ -325,7 +323,7 @@ static void walk_backwards(struct survey *s, const struct node *n)
 	s->stays[n->id] |= exact;
 	if (!n->op)
 		return;
-	all = exact || is_one_of(n, sizes) || reads_angles(n) || makes_integers(s, n);
+	all = exact || n->op == op_named("Range") || reads_angles(n) || makes_integers(s, n);
 	struct op op = op_resolved(n->op);
 	for (uint32_t i = 0; i < n->nin; i++) {
 		const struct value *v = computed_in(s, n, i);

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 /*
- * Number of meetings of all threads after a disturbed run. After them, a worker of base/pool.c that waits with the
- * least patience has grown it to the most.
+ * MEETINGS: how often all threads wait for one another after a disturbed run. That is enough for the spin limit of a worker
+ * (base/pool.c) to double from the least to the most.
  */
 enum { MEETINGS = 8, MAX_PIN_ATTEMPTS = 10 };
 

@@ -26,7 +26,7 @@ int stepper_start_states(struct stepper *x, struct diag *d)
 	return err;
 }
 
-/* How much a state will need that has `now` bytes, and had `before` bytes a step ago. */
+/* Predicts the bytes of a state in the next step, from its bytes now and a step ago: growth goes on as it was. */
 static size_t next_bytes(size_t now, size_t before)
 {
 	size_t need = now;

@@ -92,7 +92,7 @@ int stepper_device_ids(struct stepper *x, const struct next *n, struct tensor *o
 /* Reserves memory for one id a row, as an input for --next. */
 int stepper_make_ids(struct stepper *x, const struct next *n, struct step_buffer *r,
 		     struct tensor *own, struct diag *d);
-/* Makes the ids that a step has chosen the input of the next one. */
+/* Sets the input for --next k to the ids that step `step` has chosen. */
 int stepper_set_ids(struct stepper *x, uint32_t k, int64_t step, struct diag *d);
 /* Reserves memory for the ids of one more step. */
 int stepper_grow_ids(struct stepper *x, uint32_t k, struct diag *d);

@@ -91,7 +91,7 @@ static int wrong_sums(const struct matrices *x)
 	return wrong;
 }
 
-/* Few and many rows for the columns, codes that are clipped, with their zero point or without, and codes that are not. */
+/* More rows than columns and fewer; codes that are clipped, after their zero point was taken off or before; codes that need no clipping. */
 static void products(void)
 {
 	static const struct {
@@ -114,8 +114,8 @@ static void products(void)
 }
 
 /*
- * A run that is cancelled leaves rows as the scratch was, here with one remainder each far outside of B. There is one group of columns, which no
- * thread shares, so that it is multiplied even then.
+ * A cancelled run leaves the clipped rows in the scratch as they were, here as noise whose remainders would lie far outside of B. The product
+ * must not read them. It has a single group of columns: threads do not share it, so it is multiplied although the run is cancelled.
  */
 static void takes_no_rows_that_were_left_out(void)
 {
