@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds faults of a graph that loads: unused inputs, weights and nodes, nodes without effect, training mode, and bad
- * names.
+ * Finds faults of a graph that loads: unused inputs, weights and nodes, nodes without effect, training mode, bad
+ * names, and nodes that runtimes read in different ways.
  */
 #include "check/check.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "ops/resize.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -352,6 +353,18 @@ static void report_training_mode(struct graph_check *w, const struct graph *g, c
 				     : "it normalizes with the statistics of the batch, not with the trained ones");
 }
 
+/* ---- what runtimes read in different ways */
+
+static void report_lengths(struct graph_check *w, const struct graph *g, const struct node *n)
+{
+	if (check_is(n, "Resize") && n->version >= 11 && n->params && !resize_rounds_lengths(g) &&
+	    resize_has_fractional_lengths(g, n))
+		WARN(w->c->d, E_OP_AMBIGUOUS, .node = check_node(n), .op = n->type,
+		     .message = "with align_corners, lengths times scales that are not whole are rounded down by PyTorch and ONNX Runtime, but not by "
+				"ONNX's own cases, which infer follows",
+		     .hint = "give it the input sizes in place of scales");
+}
+
 /* ---- the check */
 
 static void check_node_alone(const struct graph *g, const struct node *n, void *arg)
@@ -364,6 +377,7 @@ static void check_node_alone(const struct graph *g, const struct node *n, void *
 	check_casts(w, g, n);
 	count_identities(w, g, n);
 	report_training_mode(w, g, n);
+	report_lengths(w, g, n);
 }
 
 static int run_graph(struct check_context *c)

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 static const char *dims(const struct infer *c, const struct shape *s)
 {
@@ -173,6 +174,48 @@ static int resize_infer(struct infer *c)
 	}
 	infer_set(c, 0, infer_dtype(c, 0), &y);
 	return 0;
+}
+
+bool resize_has_fractional_lengths(const struct graph *g, const struct node *n)
+{
+	const struct resize *p = n->params;
+	const struct value *scales = node_in(g, n, 2);
+	const struct tensor *known = scales ? scales->init : NULL;
+	bool whole = known;
+
+	if (p->coordinate_transformation_mode != COORD_ALIGN_CORNERS || !scales ||
+	    (scales->info.shape.rank == 1 && scales->info.shape.dim[0] == 0))
+		return false;
+	for (int64_t i = 0; whole && i < tensor_count(known); i++) {
+		double s = elem_f64(tensor_dtype(known), known->data, i);
+		whole = s == floor(s);
+	}
+	return !whole;
+}
+
+bool resize_rounds_lengths(const struct graph *g)
+{
+	return g->model && g->model->producer && !strcmp(g->model->producer, "pytorch");
+}
+
+static bool expands_to_sizes(const struct graph *g, const struct node *n)
+{
+	return resize_rounds_lengths(g) && resize_has_fractional_lengths(g, n);
+}
+
+/* The same with sizes, which are whole, in place of scales. */
+static const char *sizes_text(const struct graph *g, const struct node *n)
+{
+	const struct resize *p = n->params;
+	bool some = p->axes.n >= 0;
+
+	return arena_printf(
+		g->arena,
+		"length = Cast(%s) {to=1}; whole = Cast(Floor(Mul(length, scales))) {to=7}; "
+		"Y = Resize(X, roi?, _, whole) {mode=$mode, coordinate_transformation_mode=align_corners, nearest_mode=$nearest_mode, "
+		"cubic_coeff_a=$cubic_coeff_a, exclude_outside=$exclude_outside, extrapolation_value=$extrapolation_value, "
+		"antialias=$antialias%s}",
+		some ? "Gather(Shape(X), $axes)" : "Shape(X)", some ? ", axes=$axes" : "");
 }
 
 static int become_resize(struct edit *e, const struct resize *old, uint32_t scales)
@@ -471,6 +514,8 @@ const struct op ops_resize[] = {
 	 .attrs = resize_attrs,
 	 RESIZE_OP,
 	 .reduced = REDUCED_MOVES,
+	 .expand_when = expands_to_sizes,
+	 .expand_as = sizes_text,
 	 .infer = resize_infer},
 	{.name = "Resize", .since = 18},
 	{.name = "Resize", .since = 13},

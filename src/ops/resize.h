@@ -52,6 +52,14 @@ struct resize_sizes {
  */
 const char *resize_sizes(const struct resize *p, const struct shape *x, const struct tensor *scales,
 			 const struct tensor *sizes, struct resize_sizes *r, struct diag *d);
+/*
+ * Whether the node's coordinates depend on how length times scale is rounded: align_corners, with a scale that is not whole or not known. The text of
+ * Resize-11 and later means "the length of the resized tensor", as PyTorch and ONNX Runtime do; ONNX's own cases and reference
+ * (resize_downsample_scales_cubic_align_corners) take length times scale with its fraction.
+ */
+bool resize_has_fractional_lengths(const struct graph *g, const struct node *n);
+/* Whether such nodes of the graph take the whole length: PyTorch has written the model. Otherwise they follow ONNX's cases. */
+bool resize_rounds_lengths(const struct graph *g);
 
 enum { GRID_LINEAR, GRID_NEAREST, GRID_CUBIC, GRID_BILINEAR, GRID_BICUBIC };
 enum { GRID_ZEROS, GRID_BORDER, GRID_REFLECTION };

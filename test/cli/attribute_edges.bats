@@ -116,3 +116,24 @@ levels() { # WANT [OPTION]...: each level prints WANT for the model in text form
 	run -0 --separate-stderr bin/infer run conv.onnxtxt --random 1..1 --print 2
 	[[ $output == *"12 12"* ]]
 }
+
+@test "Resize with align_corners and a scale that is not whole: the whole length where PyTorch wrote the file, otherwise ONNX's fraction, with a warning" {
+	# 5 elements by half: (5 - 1) / (2 - 1), or (5 - 1) / (2.5 - 1)
+	local resize='y = Resize <mode = "linear", coordinate_transformation_mode = "align_corners"'
+	levels "0 4" --input "x=[[0,1,2,3,4]]" <<-END
+		<ir_version: 10, opset_import: ["": 21], producer_name: "pytorch">
+		g (float[1,N] x) => (float[1,M] y) <float[2] s = {1, 0.5}> { $resize> (x, , s) }
+	END
+	run -0 --separate-stderr "$INFER" check model.onnx --dim N=5
+	[[ $output != *AMBIGUOUS* ]]
+	levels "0 4" --input "x=[[0,1,2,3,4]]" <<-END
+		<ir_version: 10, opset_import: ["": 21], producer_name: "pytorch">
+		g (float[1,N] x) => (float[1,M] y) <float[1] s = {0.5}> { $resize, axes = [1]> (x, , s) }
+	END
+	levels "0 2.66666" --input "x=[[0,1,2,3,4]]" <<-END
+		<ir_version: 10, opset_import: ["": 21]>
+		g (float[1,N] x) => (float[1,M] y) <float[2] s = {1, 0.5}> { $resize> (x, , s) }
+	END
+	run -0 --separate-stderr "$INFER" check model.onnx --dim N=5
+	[[ $output == *"warning[W-OP-AMBIGUOUS]"*"(Resize)"*"sizes in place of scales"* ]]
+}
