@@ -34,16 +34,16 @@ __device__ inline int64_t keys_of(const gpu_attend &p, int64_t b)
 	return n < 0 ? 0 : n > p.t ? p.t : n;
 }
 
-__device__ inline float number(int type, const void *x, int64_t i)
+template <typename C = float> __device__ inline C number(int type, const void *x, int64_t i)
 {
 	switch (type) {
 	case T_F32: return ((const f32 *)x)[i];
 	case T_U8: return ((const u8 *)x)[i];
 	case T_I8: return ((const i8 *)x)[i];
-	case T_I32: return (float)((const i32 *)x)[i];
-	case T_I64: return (float)((const i64 *)x)[i];
+	case T_I32: return (C)((const i32 *)x)[i];
+	case T_I64: return (C)((const i64 *)x)[i];
 	case T_F16: return up(((const f16 *)x)[i]);
-	case T_F64: return (float)((const f64 *)x)[i];
+	case T_F64: return (C)((const f64 *)x)[i];
 	case T_BF16: return up(((const bf16 *)x)[i]);
 	default: return 0;
 	}
@@ -59,10 +59,18 @@ __device__ inline C masked(const gpu_attend &p, C s, int64_t b, int64_t h, int64
 	else if (p.mask_type == T_BOOL)
 		s = ((const u8 *)p.mask)[m] ? s : isinf(p.hidden) ? -(C)INFINITY : s + (C)p.hidden;
 	else if (p.mask_type)
-		s += (C)number(p.mask_type, p.mask, m);
+		s += number<C>(p.mask_type, p.mask, m);
 	if (p.bias_type)
-		s += (C)number(p.bias_type, p.bias, b * p.bs[0] + h * p.bs[1] + i * p.bs[2] + j * p.bs[3]);
+		s += number<C>(p.bias_type, p.bias, b * p.bs[0] + h * p.bs[1] + i * p.bs[2] + j * p.bs[3]);
 	return s;
+}
+
+// A score to which a mask has been added, such that log2(e) times it stays finite: a finite number, say -FLT_MAX, hides no key of a query that sees
+// no other.
+__device__ inline float bounded(float score)
+{
+	const float least = -2.3586e38f;
+	return score < least && score != -INFINITY ? least : score;
 }
 
 __device__ inline float soft_cap(float x, float cap, bool exact)
@@ -122,7 +130,7 @@ __device__ inline void mask_tile(const gpu_attend &p, float s[BN / 8][4], float 
 			float x = s[n][e] * scale;
 			if (FORM == ANY && p.softcap > 0)
 				x = soft_cap(x, p.softcap, sizeof(T) == 4);
-			s[n][e] = (add[n][e] == -INFINITY ? -INFINITY : x + add[n][e]) * log2e;
+			s[n][e] = (add[n][e] == -INFINITY ? -INFINITY : bounded(x + add[n][e])) * log2e;
 		}
 }
 

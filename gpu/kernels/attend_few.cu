@@ -334,7 +334,7 @@ __device__ inline void score_pieces(const gpu_attend &p, const Part<T> &part, co
 			for (int u = 0; u < FEW_KEYS; u++) {
 				int j = j0 + u * step;
 				if (j >= row[r].first && j < row[r].end)
-					score[r][u] = altered(p, score[r][u], part.b, row[r].query, j);
+					score[r][u] = bounded(altered(p, score[r][u], part.b, row[r].query, j));
 			}
 	}
 #pragma unroll

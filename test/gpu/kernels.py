@@ -283,6 +283,13 @@ def products():
                 c = Case(f"attention{d}_infinite_{where}_{causal}_{t}")
                 rest = [c.given("bool", mask)] if where == "hidden" else []
                 c.end(c.op("Attention", c.given(t, q), c.given(t, k), c.given(t, v), *rest, is_causal=causal))
+    # the least finite number as a mask: a query that sees no other key sees all of them alike
+    for (d, queries), t in itertools.product(((40, 70), (64, 70), (128, 70), (64, 3), (96, 2)), FLOATS):
+        mask = np.zeros((2, 1, queries, 90), NP[t])
+        mask[0, 0, 1, 5:], mask[1] = ml_dtypes.finfo(NP[t]).min, ml_dtypes.finfo(NP[t]).min
+        for tf32 in (None, 1) if t == "f32" else (None,):
+            c = Case(f"attention{d}_{queries}_least_{'tf32' if tf32 else t}", precision=tf32)
+            c.end(c.op("Attention", *(c.x(t, 2, 3, n, d, low=-1, high=1) for n in (queries, 90, 90)), c.given(t, mask)))
     # few queries: of one head each, and of several that share a head of keys, in one part or in several
     for d, e in ((64, 40), (64, 64), (96, 128)):
         for t in FLOATS:
