@@ -10,11 +10,13 @@
 /* Inputs of more elements are not tried: they would take more memory and time than a search is worth. */
 static const int64_t MAX_ELEMENTS = INT64_C(1) << 24;
 
-enum { MAX_CANDIDATES = 40, MAX_SIDES = 4 };
+enum { MAX_CANDIDATES = 48, MAX_SIDES = 4 };
 
 /* Sizes to try together. */
 struct candidate {
-	enum { INNER_DIMS, INNER_DIMS_OF_FIRST, BATCHES } which;
+	/* CACHED: a decoder's caches get `size` positions, its mask one more, all else has one */
+	enum { INNER_DIMS, INNER_DIMS_OF_FIRST, BATCHES, CACHED } which;
+	uint32_t mask; /* of CACHED: the input that is taken for it */
 	int64_t size;
 	int64_t side[MAX_SIDES]; /* sizes of the last free dimensions, such as height and width; 0 for `size` */
 	int nsides;
@@ -65,6 +67,29 @@ static int read_sizes(const char *text, int64_t *v)
 	return n;
 }
 
+/* Whether an input may be the mask of a decoder, [batch, positions] of integers or bool. */
+static bool may_be_mask(const struct value *v)
+{
+	return v->info.type.kind == V_TENSOR && v->info.shape.rank == 2 && v->info.shape.dim[1] < 0 &&
+	       dtype_class((enum dtype)v->info.type.dtype) != DT_FLOAT;
+}
+
+/* Adds candidates for a decoder with caches, whose mask has the cached positions and the new one. Returns how many. */
+static size_t list_caches(const struct graph *g, struct candidate *c, size_t most)
+{
+	static const int16_t sizes[] = {1, 15};
+	bool caches = false;
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < g->nin; i++)
+		caches |= g->value[g->in[i]]->info.shape.rank >= 3;
+	for (size_t k = 0; caches && k < sizeof(sizes) / sizeof(*sizes); k++)
+		for (uint32_t i = 0; i < g->nin && n < most; i++)
+			if (may_be_mask(g->value[g->in[i]]))
+				c[n++] = (struct candidate){.which = CACHED, .mask = i, .size = sizes[k]};
+	return n;
+}
+
 static size_t list_candidates(const struct model *m, struct candidate *c)
 {
 	static const int16_t sizes[] = {8, 32, 48, 64, 128, 224, 256, 512, 576, 640};
@@ -81,6 +106,7 @@ static size_t list_candidates(const struct model *m, struct candidate *c)
 	}
 	if (read_sizes(model_metadata(m, "stride"), stride))
 		c[n++] = (struct candidate){.which = INNER_DIMS, .size = stride[0]};
+	n += list_caches(m->graph, c + n, 8);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 		c[n++] = (struct candidate){.which = INNER_DIMS, .size = sizes[i]};
 		c[n++] = (struct candidate){.which = INNER_DIMS_OF_FIRST, .size = sizes[i]};
@@ -109,6 +135,16 @@ static bool is_batch(const struct shape *shapes, uint32_t n, const struct shape 
 	for (uint32_t i = 0; i < n && !same; i++)
 		same = dim_is_sym(s->dim[k]) && shapes[i].rank > 0 && s->dim[k] == shapes[i].dim[0];
 	return same;
+}
+
+/* The size of a free dimension of an input, of which `behind` come behind it in the same input. */
+static int64_t candidate_size(const struct candidate *c, uint32_t input, int rank, int behind)
+{
+	int side = c->nsides - behind - 1;
+
+	if (c->which == CACHED)
+		return input == c->mask ? c->size + 1 : rank >= 3 ? c->size : 1;
+	return side >= 0 && side < c->nsides ? c->side[side] : c->size;
 }
 
 /* Adds the text of one dimension, unless another input has bound it by the same name. */
@@ -145,8 +181,7 @@ static bool set_sizes(const struct model *m, const struct candidate *c,
 		for (int k = 0; k < s.rank; k++) {
 			if (shapes[i].dim[k] >= 0 || is_batch(shapes, g->nin, &shapes[i], k) != batches)
 				continue;
-			int side = c->nsides - left--;
-			s.dim[k] = side >= 0 && side < c->nsides ? c->side[side] : c->size;
+			s.dim[k] = candidate_size(c, i, s.rank, --left);
 			add_size(m, i, k, s.dim[k], a, dims, v);
 			any = true;
 		}

@@ -181,3 +181,28 @@ PY
 	run -0 --separate-stderr "$INFER" run "$S/exported-for/model.onnx" "$picture,resize=64x96"
 	[[ $stderr == *"W-INPUT-RANGE"* ]]
 }
+
+@test "A decoder whose mask has the cached positions and the new ones gets sizes that fit, for run and check" {
+	cd "$BATS_TEST_TMPDIR" || return 1
+	cat >decoder.onnxtxt <<-'END'
+		<ir_version: 10, opset_import: ["": 21]>
+		g (int64[B,N] ids, int64[C,M] mask, float[B,2,P,4] past) => (float[B,2,T,4] present, int64[C,1] last) {
+			new = Constant <value = float[1,2,1,4] {1, 2, 3, 4, 5, 6, 7, 8}> ()
+			one = Constant <value = int64[1] {1}> ()
+			shape = Shape (ids)
+			tail = Constant <value = int64[2] {1, 1}> ()
+			wanted = Concat <axis = 0> (shape, tail)
+			order = Constant <value = int64[4] {0, 2, 1, 3}> ()
+			grown = Gather <axis = 0> (wanted, order)
+			rows = Expand (new, grown)
+			present = Concat <axis = 2> (past, rows)
+			length = Shape <start = 2, end = 3> (present)
+			index = Sub (length, one)
+			last = Gather <axis = 1> (mask, index)
+		}
+	END
+	run -0 --separate-stderr "$INFER" run decoder.onnxtxt --random
+	[[ $stderr == *"it runs with ids [1,1], mask [1,2], past [1,2,1,4]"* ]]
+	run -0 --separate-stderr "$INFER" check decoder.onnxtxt
+	[[ $output == *"0 errors"* ]]
+}
