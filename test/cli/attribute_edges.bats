@@ -137,3 +137,22 @@ levels() { # WANT [OPTION]...: each level prints WANT for the model in text form
 	run -0 --separate-stderr "$INFER" check model.onnx --dim N=5
 	[[ $output == *"warning[W-OP-AMBIGUOUS]"*"(Resize)"*"sizes in place of scales"* ]]
 }
+
+@test "Convolutions that oneDNN 3.2 computes wrong on a processor with AMX: even kernels and strides in bf16, and few single pixels of 8-bit codes" {
+	echo '<ir_version: 8, opset_import: ["" : 17]> g (float[1,48,8,8] x) => (float[1,88,4,4] y) {
+		half = Constant <value = float[1] {0.5}> ()
+		shape = Constant <value = int64[4] {88, 48, 2, 2}> ()
+		w = Expand (half, shape)
+		y = Conv <strides = [2, 2]> (x, w)
+	}' >even.onnxtxt
+	run -0 --separate-stderr "$INFER" check even.onnxtxt --random 0..1 --compare bf16,fp32
+	echo '<ir_version: 8, opset_import: ["" : 17]> g (uint8[1,64,6,8] x) => (uint8[1,88,6,8] y) <float one = {1}, uint8 three = {3}, uint8 none = {0}, int8 zero = {0}> {
+		two = Constant <value = int64[1] {2}> ()
+		code = Cast <to = 3> (two)
+		shape = Constant <value = int64[4] {88, 64, 1, 1}> ()
+		w = Expand (code, shape)
+		y = QLinearConv (x, one, three, w, one, zero, one, none)
+	}' >pixels.onnxtxt
+	run -0 --separate-stderr "$INFER" run pixels.onnxtxt --random 4..4 --print 5000
+	[ "$(grep -o -w 128 <<<"$output" | wc -l)" -eq 4224 ]
+}
