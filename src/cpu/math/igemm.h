@@ -18,6 +18,8 @@ enum {
 	IGEMM_MC = 192,	     /* most rows that are multiplied at once */
 	IGEMM_WIDE_K4 = 96,  /* most fours of k that widen() takes at once */
 	IGEMM_NARROW = 8,    /* values of k in a group of struct igemm_narrow */
+	IGEMM_WORDS = 32,    /* numbers of 16 bits in the widest vector */
+	IGEMM_POINTS = 16,   /* codes, and products, of a tile of 2 x 2 outputs of a convolution by 3 x 3 */
 	IGEMM_FAR_ZERO = 64, /* least zero point of A for which rows are clipped about it */
 	IGEMM_FLIP = 128
 };
@@ -167,6 +169,17 @@ struct igemm_kernels {
 	int (*split)(const uint8_t *group, const int8_t *zero, uint8_t *to);
 	void (*panels_narrow)(const struct igemm_block *g, const struct igemm_narrow *b);
 	void (*rows_narrow)(const struct igemm_block *g, const struct igemm_narrow *a);
+	/*
+	 * Convolutions by 3 x 3 as 16 products of 16-bit numbers, one for each point of 4 x 4 codes, which make 2 x 2 outputs. tile_codes() takes `zero`
+	 * off n codes of each of a tile's pixels, and writes what is to be multiplied, `point` numbers from point to point, rounded up to
+	 * a multiple of IGEMM_WORDS. words() multiplies m rows of k such numbers, lda apart, by a panel, panel[k / 2][IGEMM_NR][2]. tile_sums() makes of the
+	 * products of a tile, `point` numbers from point to point, IGEMM_NR sums for each of the four outputs. NULL where widen() is.
+	 */
+	void (*tile_codes)(const uint8_t *const *pixel, int64_t n, bool is_signed, int32_t zero,
+			   int16_t *to, int64_t point);
+	void (*words)(const int16_t *a, int64_t lda, const int16_t *b, int64_t k, int64_t m,
+		      int32_t *c);
+	void (*tile_sums)(const int32_t *c, int64_t point, int32_t *y);
 	/* writes `count` columns of b, each of k rows, as a panel, with each byte XORed with flip */
 	void (*pack)(const struct igemm_rows *b, int64_t k, int64_t count, uint8_t flip,
 		     uint8_t *panel);

@@ -24,6 +24,10 @@
 #define HIGH_S(v)     _mm512_srai_epi16(v, 8)
 #define BYTES	      _mm512_maddubs_epi16 /* sums of two products of unsigned and signed bytes */
 #define ADD16	      _mm512_add_epi16
+#define SUB	      _mm512_sub_epi32
+#define SHIFT_DOWN2(v) _mm512_srai_epi32(v, 2)
+#define WIDEN_U8(p)   _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
+#define WIDEN_S8(p)   _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
 #define MAX8	      _mm512_max_epi8
 #define MIN8	      _mm512_min_epi8
 #define ABOVE16(a, b) _mm512_movm_epi16(_mm512_cmpgt_epi16_mask(a, b))
@@ -58,6 +62,10 @@
 #define HIGH_S(v)    _mm256_srai_epi16(v, 8)
 #define BYTES	     _mm256_maddubs_epi16
 #define ADD16	     _mm256_add_epi16
+#define SUB	      _mm256_sub_epi32
+#define SHIFT_DOWN2(v) _mm256_srai_epi32(v, 2)
+#define WIDEN_U8(p)   _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(p)))
+#define WIDEN_S8(p)   _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(p)))
 #define MAX8	     _mm256_max_epi8
 #define MIN8	     _mm256_min_epi8
 #define ABOVE16	     _mm256_cmpgt_epi16
@@ -92,6 +100,10 @@
 #define HIGH_S(v)    _mm_srai_epi16(v, 8)
 #define BYTES	     _mm_maddubs_epi16
 #define ADD16	     _mm_add_epi16
+#define SUB	      _mm_sub_epi32
+#define SHIFT_DOWN2(v) _mm_srai_epi32(v, 2)
+#define WIDEN_U8(p)   _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
+#define WIDEN_S8(p)   _mm_cvtepi8_epi16(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
 #define MAX8	     _mm_max_epi8
 #define MIN8	     _mm_min_epi8
 #define ABOVE16	     _mm_cmpgt_epi16
@@ -817,6 +829,136 @@ static void add_rest(const struct igemm_block *g, const struct igemm_rest *rest,
 		add_rest_to(g, rest, n, p, MAX_PANELS, c);
 	for (; p < g->panels; p++)
 		add_rest_to(g, rest, n, p, 1, c);
+}
+
+/*
+ * Convolutions with windows of 3 x 3 by tiles of 2 x 2 outputs, which 4 x 4 codes make (Winograd's F(2 x 2, 3 x 3)): 16 products, one for each
+ * point of a tile, in place of 36. Codes and weights become numbers of 16 bits; with the weights' matrix doubled they are integers, and the sums four
+ * times the convolution's.
+ */
+enum { WORD_ROWS = LANES == 16 ? 8 : 6 };
+
+/* The products of `rows` rows of pairs with two vectors of a panel's columns. `rows` is a constant where this is inlined. */
+static inline __attribute__((always_inline)) void words_strip(const int16_t *a, int64_t lda,
+							      const int16_t *b, int64_t pairs,
+							      int rows, int32_t *c)
+{
+#define WORDS_EACH(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7)
+#define WORDS_PAIR(r)                                                                              \
+	if (rows > (r)) {                                                                          \
+		memcpy(&pair, a + (r)*lda, sizeof(pair));                                          \
+		VEC x = SPLAT(pair);                                                               \
+		ADD_TO(c0_##r, MADD(x, b0));                                                       \
+		if (VECS > 1)                                                                      \
+			ADD_TO(c1_##r, MADD(x, b1));                                               \
+		KEEP_ORDER(c0_##r, c1_##r);                                                        \
+	}
+	const bool first = true;
+	const int64_t ldc = IGEMM_NR;
+	int32_t pair;
+
+	WORDS_EACH(SUMS_START)
+	for (int64_t k = 0; k < pairs; k++, a += 2, b += 2 * IGEMM_NR) {
+		VEC b0 = LOAD(b), b1 = LOAD_SECOND(b + 2 * LANES);
+		WORDS_EACH(WORDS_PAIR)
+	}
+	WORDS_EACH(SUMS_STORE)
+#undef WORDS_PAIR
+#undef WORDS_EACH
+}
+
+static void words(const int16_t *a, int64_t lda, const int16_t *b, int64_t k, int64_t m, int32_t *c)
+{
+	for (int64_t left = m, rows; left > 0;
+	     left -= rows, a += rows * lda, c += rows * IGEMM_NR) {
+		rows = left >= 2 * WORD_ROWS ? WORD_ROWS
+		       : left > WORD_ROWS    ? (left + 1) / 2
+					     : left;
+		for (int v = 0; v < VECS; v += 2)
+#define WORDS_STRIP(n)                                                                             \
+	case n:                                                                                    \
+		if (n <= WORD_ROWS)                                                                \
+			words_strip(a, lda, b + 2 * LANES * v, k / 2, n, c + v * LANES);           \
+		break;
+			switch (rows) {
+				WORDS_STRIP(1)
+				WORDS_STRIP(2)
+				WORDS_STRIP(3)
+				WORDS_STRIP(4)
+				WORDS_STRIP(5)
+				WORDS_STRIP(6)
+				WORDS_STRIP(7)
+				WORDS_STRIP(8)
+			}
+#undef WORDS_STRIP
+	}
+}
+
+/* Half of a tile's transform: of four vectors, a step apart, in place. */
+static inline void transform_four(VEC *v, int step)
+{
+	VEC a = v[0], b = v[step], c = v[2 * step], d = v[3 * step];
+
+	v[0] = SUB16(a, c);
+	v[step] = ADD16(b, c);
+	v[2 * step] = SUB16(c, b);
+	v[3 * step] = SUB16(b, d);
+}
+
+static inline __attribute__((always_inline)) void tile_codes_as(const uint8_t *const *pixel, int64_t n,
+								const bool is_signed, int32_t zero,
+								int16_t *to, int64_t point)
+{
+	enum { STEP = 2 * LANES };
+	const VEC z = SPLAT((int32_t)(((uint32_t)zero & 0xffff) * 0x10001u));
+	uint8_t last[IGEMM_POINTS][STEP];
+	VEC v[IGEMM_POINTS];
+
+	for (int64_t k = 0; k < (n + IGEMM_WORDS - 1) / IGEMM_WORDS * IGEMM_WORDS; k += STEP) {
+		for (int p = 0; p < IGEMM_POINTS; p++) {
+			const uint8_t *from = last[p];
+			if (k + STEP <= n) {
+				from = pixel[p] + k;
+			} else {
+				memset(last[p], zero, STEP);
+				if (k < n)
+					memcpy(last[p], pixel[p] + k, (size_t)(n - k));
+			}
+			v[p] = SUB16(is_signed ? WIDEN_S8(from) : WIDEN_U8(from), z);
+		}
+		for (int i = 0; i < 4; i++)
+			transform_four(v + 4 * i, 1);
+		for (int i = 0; i < 4; i++)
+			transform_four(v + i, 4);
+		for (int p = 0; p < IGEMM_POINTS; p++)
+			STORE(to + p * point + k, v[p]);
+	}
+}
+
+static void tile_codes(const uint8_t *const *pixel, int64_t n, bool is_signed, int32_t zero,
+		       int16_t *to, int64_t point)
+{
+	if (is_signed)
+		tile_codes_as(pixel, n, true, zero, to, point);
+	else
+		tile_codes_as(pixel, n, false, zero, to, point);
+}
+
+static void tile_sums(const int32_t *c, int64_t point, int32_t *y)
+{
+	for (int v = 0; v < VECS; v++, c += LANES, y += LANES) {
+		VEC s[4], d[4];
+		for (int i = 0; i < 4; i++) {
+			const int32_t *at = c + 4 * i * point;
+			VEC m1 = LOAD(at + point), m2 = LOAD(at + 2 * point);
+			s[i] = ADD(ADD(LOAD(at), m1), m2);
+			d[i] = SUB(SUB(m1, m2), LOAD(at + 3 * point));
+		}
+		STORE(y, SHIFT_DOWN2(ADD(ADD(s[0], s[1]), s[2])));
+		STORE(y + IGEMM_NR, SHIFT_DOWN2(ADD(ADD(d[0], d[1]), d[2])));
+		STORE(y + 2 * IGEMM_NR, SHIFT_DOWN2(SUB(SUB(s[1], s[2]), s[3])));
+		STORE(y + 3 * IGEMM_NR, SHIFT_DOWN2(SUB(SUB(d[1], d[2]), d[3])));
+	}
 }
 
 /* Whether sums of the products of a group with bytes of up to 255 fit in 16 bits: two pairs of weights at a time. */
@@ -1966,7 +2108,8 @@ static int64_t sum_bytes(const uint8_t *x, int64_t n, uint8_t flip)
 #define BYTE_KERNELS                                                                               \
 	.widen = widen, .panels_wide = panels_wide, .clip = clip,                                  \
 	.panels_clipped = panels_clipped, .add_rest = add_rest, .split = split,                    \
-	.panels_narrow = panels_narrow, .rows_narrow = rows_narrow,
+	.panels_narrow = panels_narrow, .rows_narrow = rows_narrow, .words = words,                \
+	.tile_codes = tile_codes, .tile_sums = tile_sums,
 /* Of weights of 2, 4 and 8 bits. */
 #define WEIGHT_KERNELS .widen_columns = widen_columns, .widened = LANES,
 #if SIMD_LEVEL >= 4
