@@ -13,13 +13,13 @@
 #include <stdint.h>
 
 enum {
-	IGEMM_NR = 16,	     /* columns of a panel */
-	IGEMM_GROUP = 4,     /* panels that are multiplied at once */
-	IGEMM_MC = 192,	     /* most rows that are multiplied at once */
-	IGEMM_WIDE_K4 = 96,  /* most fours of k that widen() takes at once */
-	IGEMM_NARROW = 8,    /* values of k in a group of struct igemm_narrow */
-	IGEMM_WORDS = 32,    /* numbers of 16 bits in the widest vector */
-	IGEMM_POINTS = 16,   /* codes, and products, of a tile of 2 x 2 outputs of a convolution by 3 x 3 */
+	IGEMM_NR = 16,	    /* columns of a panel */
+	IGEMM_GROUP = 4,    /* panels that are multiplied at once */
+	IGEMM_MC = 192,	    /* most rows that are multiplied at once */
+	IGEMM_WIDE_K4 = 96, /* most fours of k that widen() takes at once */
+	IGEMM_NARROW = 8,   /* values of k in a group of struct igemm_narrow */
+	IGEMM_WORDS = 32,   /* numbers of 16 bits in the widest vector */
+	IGEMM_POINTS = 16, /* codes, and products, of a tile of 2 x 2 outputs of a convolution by 3 x 3 */
 	IGEMM_FAR_ZERO = 64, /* least zero point of A for which rows are clipped about it */
 	IGEMM_FLIP = 128
 };
@@ -54,6 +54,8 @@ struct igemm {
 	int b_zero_step; /* 1 if each column has its own zero point, 0 if all columns share one */
 	/* needed if b_zero is set: for each row of A, the sum of the row minus k * a_zero */
 	const int32_t *a_rest;
+	/* if not NULL: is called once for each row of A before it is read, and then writes it and its a_rest */
+	void (*rows)(const void *arg, int64_t m, int64_t count);
 	/*
 	 * A panel holds up to IGEMM_NR columns of B in groups of four along k:
 	 * panel[k / 4][IGEMM_NR][4], padded with zeros. `packed` has all panels of B; if it is NULL,

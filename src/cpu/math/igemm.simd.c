@@ -11,119 +11,119 @@
 #endif
 
 #if SIMD_LEVEL >= 4
-#define VEC	      __m512i
-#define LANES	      16
-#define LOAD(p)	      _mm512_loadu_si512(p)
-#define STORE(p, v)   _mm512_storeu_si512(p, v)
-#define ADD	      _mm512_add_epi32
-#define MADD	      _mm512_madd_epi16
-#define SPLAT(x)      _mm512_set1_epi32(x)
-#define ZERO	      _mm512_setzero_si512()
-#define LOW_U(v)      _mm512_and_si512(v, _mm512_set1_epi16(255))
-#define HIGH_U(v)     _mm512_srli_epi16(v, 8)
-#define HIGH_S(v)     _mm512_srai_epi16(v, 8)
-#define BYTES	      _mm512_maddubs_epi16 /* sums of two products of unsigned and signed bytes */
-#define ADD16	      _mm512_add_epi16
-#define SUB	      _mm512_sub_epi32
+#define VEC	       __m512i
+#define LANES	       16
+#define LOAD(p)	       _mm512_loadu_si512(p)
+#define STORE(p, v)    _mm512_storeu_si512(p, v)
+#define ADD	       _mm512_add_epi32
+#define MADD	       _mm512_madd_epi16
+#define SPLAT(x)       _mm512_set1_epi32(x)
+#define ZERO	       _mm512_setzero_si512()
+#define LOW_U(v)       _mm512_and_si512(v, _mm512_set1_epi16(255))
+#define HIGH_U(v)      _mm512_srli_epi16(v, 8)
+#define HIGH_S(v)      _mm512_srai_epi16(v, 8)
+#define BYTES	       _mm512_maddubs_epi16 /* sums of two products of unsigned and signed bytes */
+#define ADD16	       _mm512_add_epi16
+#define SUB	       _mm512_sub_epi32
 #define SHIFT_DOWN2(v) _mm512_srai_epi32(v, 2)
-#define WIDEN_U8(p)   _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
-#define WIDEN_S8(p)   _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
-#define MAX8	      _mm512_max_epi8
-#define MIN8	      _mm512_min_epi8
-#define ABOVE16(a, b) _mm512_movm_epi16(_mm512_cmpgt_epi16_mask(a, b))
-#define OR	      _mm512_or_si512
-#define IS_ZERO(v)    (_mm512_test_epi32_mask(v, v) == 0)
-#define XOR	      _mm512_xor_si512
-#define AND	      _mm512_and_si512
-#define SUBS8	      _mm512_subs_epi8
-#define SHUFFLE8      _mm512_shuffle_epi8
-#define SUB8	      _mm512_sub_epi8
-#define SUB16	      _mm512_sub_epi16
-#define SUBS16	      _mm512_subs_epu16
-#define MAX16	      _mm512_max_epi16
-#define MIN16	      _mm512_min_epi16
-#define SHIFT_UP8(v)  _mm512_slli_epi16(v, 8)
-#define EQUAL8(a, b)  _mm512_movm_epi8(_mm512_cmpeq_epi8_mask(a, b))
-#define EQUAL32(a, b) _mm512_movm_epi32(_mm512_cmpeq_epi32_mask(a, b))
-#define MASK8(v)      ((uint64_t)_mm512_movepi8_mask(v))
-#define LOW_S(v)      HIGH_S(_mm512_slli_epi16(v, 8))
-#define ROWS	      8
+#define WIDEN_U8(p)    _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
+#define WIDEN_S8(p)    _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
+#define MAX8	       _mm512_max_epi8
+#define MIN8	       _mm512_min_epi8
+#define ABOVE16(a, b)  _mm512_movm_epi16(_mm512_cmpgt_epi16_mask(a, b))
+#define OR	       _mm512_or_si512
+#define IS_ZERO(v)     (_mm512_test_epi32_mask(v, v) == 0)
+#define XOR	       _mm512_xor_si512
+#define AND	       _mm512_and_si512
+#define SUBS8	       _mm512_subs_epi8
+#define SHUFFLE8       _mm512_shuffle_epi8
+#define SUB8	       _mm512_sub_epi8
+#define SUB16	       _mm512_sub_epi16
+#define SUBS16	       _mm512_subs_epu16
+#define MAX16	       _mm512_max_epi16
+#define MIN16	       _mm512_min_epi16
+#define SHIFT_UP8(v)   _mm512_slli_epi16(v, 8)
+#define EQUAL8(a, b)   _mm512_movm_epi8(_mm512_cmpeq_epi8_mask(a, b))
+#define EQUAL32(a, b)  _mm512_movm_epi32(_mm512_cmpeq_epi32_mask(a, b))
+#define MASK8(v)       ((uint64_t)_mm512_movepi8_mask(v))
+#define LOW_S(v)       HIGH_S(_mm512_slli_epi16(v, 8))
+#define ROWS	       8
 #elif SIMD_LEVEL == 3
-#define VEC	     __m256i
-#define LANES	     8
-#define LOAD(p)	     _mm256_loadu_si256((const __m256i *)(const void *)(p))
-#define STORE(p, v)  _mm256_storeu_si256((__m256i *)(void *)(p), v)
-#define ADD	     _mm256_add_epi32
-#define MADD	     _mm256_madd_epi16
-#define SPLAT(x)     _mm256_set1_epi32(x)
-#define ZERO	     _mm256_setzero_si256()
-#define LOW_U(v)     _mm256_and_si256(v, _mm256_set1_epi16(255))
-#define HIGH_U(v)    _mm256_srli_epi16(v, 8)
-#define HIGH_S(v)    _mm256_srai_epi16(v, 8)
-#define BYTES	     _mm256_maddubs_epi16
-#define ADD16	     _mm256_add_epi16
-#define SUB	      _mm256_sub_epi32
+#define VEC	       __m256i
+#define LANES	       8
+#define LOAD(p)	       _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define STORE(p, v)    _mm256_storeu_si256((__m256i *)(void *)(p), v)
+#define ADD	       _mm256_add_epi32
+#define MADD	       _mm256_madd_epi16
+#define SPLAT(x)       _mm256_set1_epi32(x)
+#define ZERO	       _mm256_setzero_si256()
+#define LOW_U(v)       _mm256_and_si256(v, _mm256_set1_epi16(255))
+#define HIGH_U(v)      _mm256_srli_epi16(v, 8)
+#define HIGH_S(v)      _mm256_srai_epi16(v, 8)
+#define BYTES	       _mm256_maddubs_epi16
+#define ADD16	       _mm256_add_epi16
+#define SUB	       _mm256_sub_epi32
 #define SHIFT_DOWN2(v) _mm256_srai_epi32(v, 2)
-#define WIDEN_U8(p)   _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(p)))
-#define WIDEN_S8(p)   _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(p)))
-#define MAX8	     _mm256_max_epi8
-#define MIN8	     _mm256_min_epi8
-#define ABOVE16	     _mm256_cmpgt_epi16
-#define OR	     _mm256_or_si256
-#define IS_ZERO(v)   _mm256_testz_si256(v, v)
-#define XOR	     _mm256_xor_si256
-#define AND	     _mm256_and_si256
-#define SUBS8	     _mm256_subs_epi8
-#define SHUFFLE8     _mm256_shuffle_epi8
-#define SUB8	     _mm256_sub_epi8
-#define SUB16	     _mm256_sub_epi16
-#define SUBS16	     _mm256_subs_epu16
-#define MAX16	     _mm256_max_epi16
-#define MIN16	     _mm256_min_epi16
-#define SHIFT_UP8(v) _mm256_slli_epi16(v, 8)
-#define EQUAL8	     _mm256_cmpeq_epi8
-#define EQUAL32	     _mm256_cmpeq_epi32
-#define MASK8(v)     ((uint64_t)(uint32_t)_mm256_movemask_epi8(v))
-#define LOW_S(v)     HIGH_S(_mm256_slli_epi16(v, 8))
-#define ROWS	     4
+#define WIDEN_U8(p)    _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(p)))
+#define WIDEN_S8(p)    _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(p)))
+#define MAX8	       _mm256_max_epi8
+#define MIN8	       _mm256_min_epi8
+#define ABOVE16	       _mm256_cmpgt_epi16
+#define OR	       _mm256_or_si256
+#define IS_ZERO(v)     _mm256_testz_si256(v, v)
+#define XOR	       _mm256_xor_si256
+#define AND	       _mm256_and_si256
+#define SUBS8	       _mm256_subs_epi8
+#define SHUFFLE8       _mm256_shuffle_epi8
+#define SUB8	       _mm256_sub_epi8
+#define SUB16	       _mm256_sub_epi16
+#define SUBS16	       _mm256_subs_epu16
+#define MAX16	       _mm256_max_epi16
+#define MIN16	       _mm256_min_epi16
+#define SHIFT_UP8(v)   _mm256_slli_epi16(v, 8)
+#define EQUAL8	       _mm256_cmpeq_epi8
+#define EQUAL32	       _mm256_cmpeq_epi32
+#define MASK8(v)       ((uint64_t)(uint32_t)_mm256_movemask_epi8(v))
+#define LOW_S(v)       HIGH_S(_mm256_slli_epi16(v, 8))
+#define ROWS	       4
 #elif SIMD_LEVEL == 2
-#define VEC	     __m128i
-#define LANES	     4
-#define LOAD(p)	     _mm_loadu_si128((const __m128i *)(const void *)(p))
-#define STORE(p, v)  _mm_storeu_si128((__m128i *)(void *)(p), v)
-#define ADD	     _mm_add_epi32
-#define MADD	     _mm_madd_epi16
-#define SPLAT(x)     _mm_set1_epi32(x)
-#define ZERO	     _mm_setzero_si128()
-#define LOW_U(v)     _mm_and_si128(v, _mm_set1_epi16(255))
-#define HIGH_U(v)    _mm_srli_epi16(v, 8)
-#define HIGH_S(v)    _mm_srai_epi16(v, 8)
-#define BYTES	     _mm_maddubs_epi16
-#define ADD16	     _mm_add_epi16
-#define SUB	      _mm_sub_epi32
+#define VEC	       __m128i
+#define LANES	       4
+#define LOAD(p)	       _mm_loadu_si128((const __m128i *)(const void *)(p))
+#define STORE(p, v)    _mm_storeu_si128((__m128i *)(void *)(p), v)
+#define ADD	       _mm_add_epi32
+#define MADD	       _mm_madd_epi16
+#define SPLAT(x)       _mm_set1_epi32(x)
+#define ZERO	       _mm_setzero_si128()
+#define LOW_U(v)       _mm_and_si128(v, _mm_set1_epi16(255))
+#define HIGH_U(v)      _mm_srli_epi16(v, 8)
+#define HIGH_S(v)      _mm_srai_epi16(v, 8)
+#define BYTES	       _mm_maddubs_epi16
+#define ADD16	       _mm_add_epi16
+#define SUB	       _mm_sub_epi32
 #define SHIFT_DOWN2(v) _mm_srai_epi32(v, 2)
-#define WIDEN_U8(p)   _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
-#define WIDEN_S8(p)   _mm_cvtepi8_epi16(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
-#define MAX8	     _mm_max_epi8
-#define MIN8	     _mm_min_epi8
-#define ABOVE16	     _mm_cmpgt_epi16
-#define OR	     _mm_or_si128
-#define IS_ZERO(v)   _mm_testz_si128(v, v)
-#define XOR	     _mm_xor_si128
-#define AND	     _mm_and_si128
-#define SUBS8	     _mm_subs_epi8
-#define SHUFFLE8     _mm_shuffle_epi8
-#define SUB8	     _mm_sub_epi8
-#define SUB16	     _mm_sub_epi16
-#define SUBS16	     _mm_subs_epu16
-#define MAX16	     _mm_max_epi16
-#define MIN16	     _mm_min_epi16
-#define SHIFT_UP8(v) _mm_slli_epi16(v, 8)
-#define EQUAL8	     _mm_cmpeq_epi8
-#define EQUAL32	     _mm_cmpeq_epi32
-#define MASK8(v)     ((uint64_t)(uint32_t)_mm_movemask_epi8(v))
-#define LOW_S(v)     HIGH_S(_mm_slli_epi16(v, 8))
-#define ROWS	     2
+#define WIDEN_U8(p)    _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
+#define WIDEN_S8(p)    _mm_cvtepi8_epi16(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
+#define MAX8	       _mm_max_epi8
+#define MIN8	       _mm_min_epi8
+#define ABOVE16	       _mm_cmpgt_epi16
+#define OR	       _mm_or_si128
+#define IS_ZERO(v)     _mm_testz_si128(v, v)
+#define XOR	       _mm_xor_si128
+#define AND	       _mm_and_si128
+#define SUBS8	       _mm_subs_epi8
+#define SHUFFLE8       _mm_shuffle_epi8
+#define SUB8	       _mm_sub_epi8
+#define SUB16	       _mm_sub_epi16
+#define SUBS16	       _mm_subs_epu16
+#define MAX16	       _mm_max_epi16
+#define MIN16	       _mm_min_epi16
+#define SHIFT_UP8(v)   _mm_slli_epi16(v, 8)
+#define EQUAL8	       _mm_cmpeq_epi8
+#define EQUAL32	       _mm_cmpeq_epi32
+#define MASK8(v)       ((uint64_t)(uint32_t)_mm_movemask_epi8(v))
+#define LOW_S(v)       HIGH_S(_mm_slli_epi16(v, 8))
+#define ROWS	       2
 #endif
 
 enum { QUAD = 4 * IGEMM_NR }; /* bytes of a panel for four values of k */
@@ -742,7 +742,11 @@ static inline __attribute__((always_inline)) void clipped_columns(const struct i
 	int64_t ahead = 0;
 
 	for (int64_t m = 0, rows; m < g->m; m += rows) {
-		rows = g->m - m < CLIPPED_ROWS ? g->m - m : CLIPPED_ROWS;
+		int64_t left = g->m - m;
+		/* what remains beyond whole strips is halved */
+		rows = left >= 2 * CLIPPED_ROWS ? CLIPPED_ROWS
+		       : left > CLIPPED_ROWS	? (left + 1) / 2
+						: left;
 		for (int64_t end = at->k4 * (m + rows) / g->m; ahead < end; ahead++)
 			_mm_prefetch((const char *)at->next + ahead * QUAD, _MM_HINT_T0);
 		switch (rows) {
@@ -869,11 +873,8 @@ static inline __attribute__((always_inline)) void words_strip(const int16_t *a, 
 
 static void words(const int16_t *a, int64_t lda, const int16_t *b, int64_t k, int64_t m, int32_t *c)
 {
-	for (int64_t left = m, rows; left > 0;
-	     left -= rows, a += rows * lda, c += rows * IGEMM_NR) {
-		rows = left >= 2 * WORD_ROWS ? WORD_ROWS
-		       : left > WORD_ROWS    ? (left + 1) / 2
-					     : left;
+	for (int64_t left = m, rows; left > 0; left -= rows, a += rows * lda, c += rows * IGEMM_NR) {
+		rows = left >= 2 * WORD_ROWS ? WORD_ROWS : left > WORD_ROWS ? (left + 1) / 2 : left;
 		for (int v = 0; v < VECS; v += 2)
 #define WORDS_STRIP(n)                                                                             \
 	case n:                                                                                    \

@@ -137,12 +137,13 @@ static bool sums_fit_floats(const struct site *s)
 	return true;
 }
 
-/* Whether sums of floats are faster than our own kernel, which is good at long sums. */
+/* Whether sums of floats are faster than our own kernel, which is good at long sums of many channels. */
 static bool floats_are_faster(const struct site *s)
 {
+	enum { FEW_CHANNELS = 16 };
 	const struct int_conv_params *p = site_params(s);
 
-	return p->group > 1 || simd_level() < 4;
+	return p->group > 1 || simd_level() < 4 || site_in(s, X)->shape.dim[1] < FEW_CHANNELS;
 }
 
 /* Returns what sums of channel i are multiplied by. */

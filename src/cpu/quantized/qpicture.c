@@ -31,11 +31,11 @@ struct maps {
 /* A convolution by tiles of 2 x 2 outputs. */
 struct tiles {
 	int64_t count, size[2]; /* tiles of all pictures, and rows and columns of tiles in a picture */
-	int64_t depth;		/* channels, and zeros behind them up to a multiple of IGEMM_WORDS */
-	int64_t at_once; /* tiles whose codes are transformed at once, in the scratch of a thread or, if `shared`, of all */
-	bool shared;	 /* threads have the same tiles, and each has some of the maps */
+	int64_t depth; /* channels, and zeros behind them up to a multiple of IGEMM_WORDS */
+	int64_t blocks, at_once; /* blocks of tiles, and how many tiles a block has at most */
+	bool shared; /* threads have some of the maps each; otherwise they have all maps of some blocks */
 	const int16_t *weights; /* panels of maps: IGEMM_POINTS panels of words() each */
-	float *factor; /* of each panel, four times over, as a tile has four outputs */
+	float *factor;		/* of each panel, four times over, as a tile has four outputs */
 	int32_t *add;
 };
 
@@ -261,7 +261,7 @@ static bool tiles_pay(const struct picture *v, const struct tiles *t)
 /* Sets v->tiles if the picture is multiplied by tiles. */
 static void set_tiles(const struct site *s, struct picture *v)
 {
-	enum { CODES_AT_ONCE = 1 << 18 };
+	enum { CODES_AT_ONCE = 1 << 18, MIN_OWN = 16 };
 	struct tiles t = {.depth = (v->channels + IGEMM_WORDS - 1) / IGEMM_WORDS * IGEMM_WORDS};
 
 	t.count = site_in(s, X)->shape.dim[0];
@@ -271,12 +271,11 @@ static void set_tiles(const struct site *s, struct picture *v)
 	}
 	if (!tiles_pay(v, &t))
 		return;
-	t.shared = t.count <= v->features;
-	t.at_once = CODES_AT_ONCE / (IGEMM_POINTS * t.depth);
-	t.at_once = lesser(t.at_once, (t.count + 2 * pool_threads() - 1) / (2 * pool_threads()));
-	t.at_once = t.shared		    ? t.count
-		    : t.at_once < TILE_BLOCK ? TILE_BLOCK
-					     : t.at_once;
+	int64_t threads = pool_threads(), most = CODES_AT_ONCE / (IGEMM_POINTS * t.depth);
+	int64_t blocks = (t.count + most - 1) / most;
+	t.shared = t.count < threads * MIN_OWN;
+	t.blocks = t.shared ? 1 : (blocks + threads - 1) / threads * threads;
+	t.at_once = (t.count + t.blocks - 1) / t.blocks;
 	v->tiles = arena_new(s->plan_arena, struct tiles);
 	*v->tiles = t;
 }
@@ -307,7 +306,7 @@ static int reshape_tiles(struct site *s, struct step *st, struct diag *d, struct
 	t->weights = key ? store_get(s->store, site_known(s, W), key, bytes, pack_tiles, v, d) : NULL;
 	if (!t->weights)
 		return -E_MEMORY;
-	t->factor = arena_new_n(s->plan_arena, float, panels * TILE_OUTPUTS * IGEMM_NR);
+	t->factor = arena_new_n(s->plan_arena, float, panels *TILE_OUTPUTS *IGEMM_NR);
 	t->add = arena_new_n(s->plan_arena, int32_t, panels * TILE_OUTPUTS * IGEMM_NR);
 	for (int64_t i = 0; i < (int64_t)panels * TILE_OUTPUTS * IGEMM_NR; i++) {
 		int64_t m = i / (TILE_OUTPUTS * IGEMM_NR) * IGEMM_NR + i % IGEMM_NR;
@@ -321,8 +320,7 @@ static int reshape_tiles(struct site *s, struct step *st, struct diag *d, struct
 
 static int reshape_matrix(struct site *s, struct step *st, struct diag *d, struct picture *v)
 {
-	enum { MOST_ROWS = 5 * IGEMM_MC };
-	int64_t times = (v->rows + MOST_ROWS - 1) / MOST_ROWS;
+	int64_t most = 5 * (int64_t)IGEMM_MC * pool_threads(), times = (v->rows + most - 1) / most;
 	size_t sums, bytes;
 
 	v->at_once = (v->rows + times - 1) / times;
@@ -403,16 +401,16 @@ static void gather_row(const struct picture_job *j, const uint8_t *x, const int6
 		to[k] ^= IGEMM_FLIP;
 }
 
-static void gather_piece(void *arg, int64_t begin, int64_t end, int thread)
+/* Writes rows m to m + count - 1 of those that are multiplied now. */
+static void gather_rows(const void *arg, int64_t m, int64_t count)
 {
 	const struct picture_job *j = arg;
 	const struct picture *v = j->v;
 	int64_t o[MAX_RANK], outputs = window_outputs(&v->w);
 	int64_t picture = window_inputs(&v->w) * v->channels;
 
-	(void)thread;
-	window_split((j->first + begin) % outputs, v->w.out, v->w.n, o);
-	for (int64_t i = begin; i < end; i++, window_next(o, v->w.out, v->w.n)) {
+	window_split((j->first + m) % outputs, v->w.out, v->w.n, o);
+	for (int64_t i = m; i < m + count; i++, window_next(o, v->w.out, v->w.n)) {
 		int64_t image = (j->first + i) / outputs;
 		uint8_t *to = j->to + i * igemm_depth(v->k);
 		gather_row(j, j->x + image * picture, o, to);
@@ -531,7 +529,8 @@ static void own_tiles_piece(void *arg, int64_t begin, int64_t end, int thread)
 	int16_t *codes = (int16_t *)(void *)(t->codes + (size_t)thread * t->codes_bytes);
 
 	for (int64_t i = begin; i < end; i++) {
-		int64_t first = i * v->at_once, count = lesser(v->at_once, v->count - first);
+		int64_t first = v->count * i / v->blocks;
+		int64_t count = v->count * (i + 1) / v->blocks - first;
 		transform_tiles(t, first, count, codes);
 		for (int64_t p = 0; p < panels_of(t->j->v); p++)
 			multiply_panel(t, codes, first, count, p, thread);
@@ -573,7 +572,7 @@ static void run_tiles(const struct call *c, const struct picture_job *j)
 			 transform_piece, &t);
 		pool_for(panels_of(v), 1, panels_piece, &t);
 	} else {
-		pool_for((tiles->count + tiles->at_once - 1) / tiles->at_once, 1, own_tiles_piece, &t);
+		pool_for(tiles->blocks, 1, own_tiles_piece, &t);
 	}
 }
 
@@ -601,8 +600,7 @@ static void run_matrix(const struct call *c, struct picture_job *j)
 		bool plain = v->as_it_is && !v->counts;
 		g.m = lesser(v->at_once, v->rows - j->first);
 		g.a = plain ? j->x + j->first * v->k : room.rows;
-		if (!plain)
-			pool_for(g.m, 1 + (1 << 15) / v->k, gather_piece, j);
+		g.rows = plain ? NULL : gather_rows;
 		igemm_run(&g, c->workspace);
 	}
 }
