@@ -145,7 +145,7 @@ class Island:
         per, out = self.pick((1, 1), (self.int(1, 20), self.int(1, 20)), (1, 2), (self.int(16, 40), self.int(16, 80)))
         kernel, steps = [self.int(1, 3) for _ in range(n)], 2
         if self.flag(0.15):  # windows of 3 x 3 of many channels, which are multiplied by tiles where bytes are not exact
-            n, group, per, out, kernel, steps = 2, 1, self.int(30, 70), self.int(30, 80), [3, 3], 1
+            n, group, per, out, kernel, steps = 2, 1, self.pick(32, 64, self.int(58, 64)), self.int(30, 80), [3, 3], 1
         x = self.value([self.int(1, 2), group * per] + [k * 2 + self.int(0, 6) for k in kernel])
         w, wf = self.weights([group * out, per] + kernel, 0)
         pads = [self.int(0, k - 1) for k in kernel] if self.flag() else [0] * n

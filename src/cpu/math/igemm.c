@@ -101,7 +101,7 @@ static int16_t *wide_rows(const struct igemm *g, void *scratch, int thread)
 	size_t bytes = ((size_t)g->m + (size_t)pool_threads()) * wide_row_bytes(g->k);
 	char *all = (char *)scratch + (size_t)pool_threads() * thread_scratch_bytes(g->k);
 
-	return has_wide_rows(g->m) && g->k > 0 && !g->narrow && !g->narrow_rows
+	return has_wide_rows(g->m) && g->k > 0 && !g->narrow && !g->narrow_rows && !g->pairs_fit
 		       ? (int16_t *)(void *)(all + (size_t)thread * ((bytes + 63) & ~(size_t)63))
 		       : NULL;
 }
@@ -223,6 +223,8 @@ static void multiply_rows(const struct job *j, struct igemm_block *b, int64_t n0
 			if (clipped_row(j, m + r)->count)
 				j->k->add_rest(b, clipped_row(j, m + r)->rest,
 					       clipped_row(j, m + r)->count, b->c + r * b->ldc);
+	} else if (g->pairs_fit) {
+		j->k->panels_clipped(b);
 	} else if (j->wide) {
 		j->k->panels_wide(b, j->wide + m * b->lda);
 	} else {
@@ -343,21 +345,24 @@ static struct job job_of(const struct igemm *g, void *scratch, int thread)
 
 	if (g->narrow_rows)
 		j.rows = IGEMM_MC; /* a multiple of a panel's rows */
-	else if (j.wide || g->narrow)
+	else if (j.wide || g->narrow || g->pairs_fit)
 		j.rows = block_rows(g->m);
 	return j;
 }
 
 /*
  * Returns how many blocks of rows threads multiply by themselves, or 0. That is for more rows than columns: a thread has written a part of a block's
- * rows before, which is in its cache, while a packed B is in none; and threads need not wait for one another until they have all sums.
+ * rows before, which is in its cache, while a packed B is in none. Rows that are changed before, and slower products, are worth it sooner: threads
+ * need not wait for one another between the two.
  */
 static int64_t own_blocks(const struct job *j)
 {
 	enum { LEAST = 24 }; /* rows of a block */
 	int64_t m = j->g->m, threads = pool_threads(), blocks = (m + IGEMM_MC - 1) / IGEMM_MC;
+	bool bytes = j->wide || j->g->pairs_fit;
+	int64_t columns = bytes ? j->g->n / 8 : j->g->n;
 
-	if (!j->g->packed || 8 * m <= j->g->n || (threads < 2 && !j->wide) || m < threads * LEAST)
+	if (!j->g->packed || m <= columns || (threads < 2 && !bytes) || m < threads * LEAST)
 		return 0;
 	return (blocks + threads - 1) / threads * threads;
 }

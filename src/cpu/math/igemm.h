@@ -63,6 +63,8 @@ struct igemm {
 	 */
 	const uint8_t *packed;
 	const int32_t *packed_sums; /* needed if packed and a_zero are set: sum of each column of B */
+	/* without VNNI: no two products of neighbouring codes of a column with unsigned ones have a sum of more than 16 bits (igemm_kernels.pairs_fit) */
+	bool pairs_fit;
 	const struct igemm_narrow *narrow; /* if not NULL: all panels of B in this form */
 	/* if not NULL: a signed A in this form, where each panel holds IGEMM_NR rows */
 	const struct igemm_narrow *narrow_rows;
@@ -161,6 +163,8 @@ struct igemm_kernels {
 	int64_t (*clip)(const uint8_t *a, int64_t k, bool is_signed, int32_t zero, uint8_t *to,
 			struct igemm_rest *rest, int64_t most, int64_t spare);
 	void (*panels_clipped)(const struct igemm_block *g);
+	/* Whether all rows may be multiplied by a panel of signed codes as they are, without being clipped. */
+	bool (*pairs_fit)(const uint8_t *panel, int64_t k4);
 	void (*add_rest)(const struct igemm_block *g, const struct igemm_rest *rest, int64_t n,
 			 int32_t *c);
 	/*

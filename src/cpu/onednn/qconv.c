@@ -180,7 +180,7 @@ bool onednn_qconv_accepts(const struct site *s, struct why *w)
 
 bool onednn_qconv_of_bytes(const struct site *s)
 {
-	return onednn_usable(NULL) && plain_weights(s) && sums_are_exact(s);
+	return onednn_usable(NULL) && plain_weights(s) && has_vnni();
 }
 
 /* Reads the inputs that are known: scales, zero points and bias. */

@@ -25,6 +25,8 @@ enum { X, X_SCALE, X_ZERO, W, W_SCALE, W_ZERO, Y_SCALE, Y_ZERO, BIAS };
 /* Weights as panels of igemm, whose values of k are the channels of the first element of the window, of the second one, ... */
 struct maps {
 	int32_t *sums; /* of columns */
+	bool *fit;     /* of each panel: igemm_kernels.pairs_fit */
+	bool all_fit;
 	uint8_t *panels;
 };
 
@@ -85,6 +87,7 @@ static void pack_piece(void *arg, int64_t begin, int64_t end, int thread)
 		}
 		igemm_kernels()->column_sums(panel, igemm_depth(v->k) / 4, true,
 					     j->to->sums + p * IGEMM_NR);
+		j->to->fit[p] = igemm_kernels()->pairs_fit(panel, igemm_depth(v->k) / 4);
 	}
 }
 
@@ -98,7 +101,11 @@ static int pack_maps(void *dst, const struct tensor *t, void *arg)
 
 	m->sums = (int32_t *)(void *)at;
 	m->panels = (uint8_t *)at + scratch_size((size_t)panels_of(v) * IGEMM_NR * sizeof(*m->sums));
+	m->fit = (bool *)m->panels + (size_t)panels_of(v) * igemm_panel(v->k);
 	pool_for(panels_of(v), 8, pack_piece, &j);
+	m->all_fit = true;
+	for (int64_t p = 0; p < panels_of(v); p++)
+		m->all_fit &= m->fit[p];
 	return 0;
 }
 
@@ -320,7 +327,9 @@ static int reshape_tiles(struct site *s, struct step *st, struct diag *d, struct
 
 static int reshape_matrix(struct site *s, struct step *st, struct diag *d, struct picture *v)
 {
-	int64_t most = 5 * (int64_t)IGEMM_MC * pool_threads(), times = (v->rows + most - 1) / most;
+	enum { LONG = 1024 }; /* rows that take much memory */
+	int64_t most = (v->k > LONG ? 2 : 4) * (int64_t)IGEMM_MC * pool_threads();
+	int64_t times = (v->rows + most - 1) / most;
 	size_t sums, bytes;
 
 	v->at_once = (v->rows + times - 1) / times;
@@ -330,6 +339,7 @@ static int reshape_matrix(struct site *s, struct step *st, struct diag *d, struc
 	if (!product_bytes(v->at_once, v->features, v->k, v->scratch, &st->workspace) ||
 	    !size_mul((size_t)panels_of(v), igemm_panel(v->k), &bytes) ||
 	    !size_mul((size_t)panels_of(v), IGEMM_NR * sizeof(int32_t), &sums) ||
+	    !size_add(bytes, (size_t)panels_of(v), &bytes) ||
 	    !size_add(bytes, scratch_size(sums), &bytes) ||
 	    !size_add(bytes, scratch_size(sizeof(struct maps)), &bytes))
 		return site_fail(s, d, E_SIZE, NULL, NULL);
@@ -589,6 +599,7 @@ static void run_matrix(const struct call *c, struct picture_job *j)
 			  .a_rest = room.rest,
 			  .packed = v->maps->panels,
 			  .packed_sums = v->maps->sums,
+			  .pairs_fit = v->maps->all_fit,
 			  .store = store_rows,
 			  .arg = j};
 
