@@ -465,11 +465,12 @@ static bool to_whole_bytes(const struct site *s, struct why *w)
 	       refuse(w, "codes of less than a byte");
 }
 
-/* Weights that oneDNN multiplies exactly as bytes are its own: it is faster with them. */
+/* With VNNI, as processors without AVX-512 may have it, oneDNN is faster. */
 static bool picture_accepts(const struct site *s, struct why *w)
 {
 	return qpicture_accepts(s, w) &&
-	       (!onednn_qconv_of_bytes(s) || refuse(w, "weights whose products cannot saturate"));
+	       (!onednn_qconv_of_bytes(s) ||
+		refuse(w, "a processor whose products of bytes do not saturate"));
 }
 
 const struct kernel cpu_quant[] = {

@@ -143,11 +143,13 @@ class Island:
         n = self.pick(1, 2, 2, 2, 3)
         group = self.pick(1, 1, 2, 4)
         per, out = self.pick((1, 1), (self.int(1, 20), self.int(1, 20)), (1, 2), (self.int(16, 40), self.int(16, 80)))
-        kernel = [self.int(1, 3) for _ in range(n)]
+        kernel, steps = [self.int(1, 3) for _ in range(n)], 2
+        if self.flag(0.15):  # windows of 3 x 3 of many channels, which are multiplied by tiles where bytes are not exact
+            n, group, per, out, kernel, steps = 2, 1, self.pick(32, 64, self.int(58, 64)), self.int(30, 80), [3, 3], 1
         x = self.value([self.int(1, 2), group * per] + [k * 2 + self.int(0, 6) for k in kernel])
         w, wf = self.weights([group * out, per] + kernel, 0)
         pads = [self.int(0, k - 1) for k in kernel] if self.flag() else [0] * n
-        attrs = dict(group=group, strides=[self.int(1, 2) for _ in range(n)], dilations=[self.int(1, 2) for _ in range(n)], pads=pads * 2)
+        attrs = dict(group=group, strides=[self.int(1, steps) for _ in range(n)], dilations=[self.int(1, steps) for _ in range(n)], pads=pads * 2)
         y = self.node("Conv", [self.dq(x), wf] + self.bias(group * out, x.scale * w.scale), **attrs)
         return y, group * out
 

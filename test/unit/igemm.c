@@ -545,6 +545,75 @@ static void multiplies_codes_by_nibbles(void)
 	}
 }
 
+/* A convolution of one tile: CHANNELS codes of 4 x 4 pixels, and IGEMM_NR maps of weights without their zero points. */
+static void tile_of(const struct igemm_kernels *k, bool is_signed, int zero)
+{
+	enum { CHANNELS = 75, DEPTH = 96, ROWS = 19, SIDE = 4 };
+	static uint8_t x[ROWS][IGEMM_POINTS][CHANNELS];
+	static int16_t w[9][CHANNELS][IGEMM_NR], codes[IGEMM_POINTS][ROWS][DEPTH],
+		weights[IGEMM_POINTS][DEPTH / 2][IGEMM_NR][2];
+	static int32_t sums[IGEMM_POINTS][ROWS][IGEMM_NR];
+	/* what the points of a tile have of the rows of a window, and of its columns, doubled */
+	static const int part[SIDE][3] = {{2, 0, 0}, {1, 1, 1}, {1, -1, 1}, {0, 0, 2}};
+	int wrong = 0;
+
+	for (int i = 0; i < ROWS * IGEMM_POINTS * CHANNELS; i++)
+		x[i / CHANNELS / IGEMM_POINTS][i / CHANNELS % IGEMM_POINTS][i % CHANNELS] =
+			i % 7	? byte()
+			: i % 2 ? 255
+				: 0;
+	for (int i = 0; i < 9 * CHANNELS * IGEMM_NR; i++)
+		w[i / IGEMM_NR / CHANNELS][i / IGEMM_NR % CHANNELS][i % IGEMM_NR] =
+			(int16_t)(i % 5	  ? rand() % 511 - 255
+				  : i % 2 ? 255
+					  : -255);
+	memset(weights, 0, sizeof(weights));
+	for (int p = 0; p < IGEMM_POINTS; p++)
+		for (int i = 0; i < 9 * CHANNELS * IGEMM_NR; i++) {
+			int t = i / IGEMM_NR / CHANNELS, c = i / IGEMM_NR % CHANNELS,
+			    n = i % IGEMM_NR;
+			int by = part[p / SIDE][t / 3] * part[p % SIDE][t % 3];
+			weights[p][c / 2][n][c % 2] =
+				(int16_t)(weights[p][c / 2][n][c % 2] + by * w[t][c][n]);
+		}
+	memset(codes, 1, sizeof(codes));
+	for (int r = 0; r < ROWS; r++) {
+		const uint8_t *pixel[IGEMM_POINTS];
+		for (int p = 0; p < IGEMM_POINTS; p++)
+			pixel[p] = x[r][p];
+		k->tile_codes(pixel, CHANNELS, is_signed, zero, codes[0][r], ROWS * DEPTH);
+	}
+	for (int p = 0; p < IGEMM_POINTS; p++)
+		k->words(codes[p][0], DEPTH, weights[p][0][0], DEPTH, ROWS, sums[p][0]);
+	for (int r = 0; r < ROWS; r++) {
+		int32_t y[4 * IGEMM_NR];
+		k->tile_sums(sums[0][r], ROWS * IGEMM_NR, y);
+		for (int i = 0; i < 4 * IGEMM_NR; i++) {
+			int32_t want = 0;
+			for (int t = 0; t < 9; t++) {
+				int at = (i / IGEMM_NR / 2 + t / 3) * SIDE + i / IGEMM_NR % 2 + t % 3;
+				for (int c = 0; c < CHANNELS; c++)
+					want += (value(x[r][at][c], is_signed) - zero) *
+						w[t][c][i % IGEMM_NR];
+			}
+			wrong += want != y[i];
+		}
+	}
+	CHECK_INT(wrong, 0);
+}
+
+static void convolves_tiles(void)
+{
+	for (int i = 0; i < LEVELS; i++) {
+		if (!level(i) || !level(i)->words)
+			continue;
+		tile_of(level(i), false, 0);
+		tile_of(level(i), false, 255);
+		tile_of(level(i), true, -128);
+		tile_of(level(i), true, 5);
+	}
+}
+
 static void requantizes_tails(void)
 {
 	int32_t x[LONG], add[LONG];
@@ -582,6 +651,7 @@ int main(void)
 	UNIT(multiplies_nibbles);
 	UNIT(widens_columns);
 	UNIT(multiplies_codes_by_nibbles);
+	UNIT(convolves_tiles);
 	UNIT(requantizes_tails);
 	return unit_end();
 }

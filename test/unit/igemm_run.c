@@ -24,8 +24,8 @@ static void store(const void *arg, int64_t m, int64_t rows, int64_t n, int64_t c
 		memcpy(x->sums + (m + r) * x->n + n, sums + r * ld, (size_t)cols * sizeof(*sums));
 }
 
-/* Codes lie up to `spread` from `zero`, but for one in sixteen. */
-static struct matrices make(int64_t m, int64_t n, int64_t k, int zero, int spread)
+/* Codes lie up to `spread` from `zero`, but for one in sixteen. Weights have all bits or, if `small`, 7. */
+static struct matrices make(int64_t m, int64_t n, int64_t k, int zero, int spread, bool small)
 {
 	int64_t depth = igemm_depth(k), panels = (n + IGEMM_NR - 1) / IGEMM_NR;
 	struct matrices x = {.m = m, .n = n, .k = k};
@@ -41,7 +41,7 @@ static struct matrices make(int64_t m, int64_t n, int64_t k, int zero, int sprea
 		x.a[i / k * depth + i % k] = (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 	}
 	for (int64_t i = 0; i < k * n; i++)
-		x.b[i] = (int8_t)(rand() >> 7);
+		x.b[i] = (int8_t)(small ? rand() % 129 - 64 : rand() >> 7);
 	for (int64_t i = 0; i < m; i++)
 		x.a_zero[i] = zero;
 	for (int64_t p = 0; p < panels; p++) {
@@ -97,13 +97,20 @@ static void products(void)
 	static const struct {
 		int64_t m, n, k;
 		int zero, spread;
-	} cases[] = {{400, 40, 72, 0, 60},   {400, 40, 72, 128, 60}, {50, 300, 150, 120, 50},
-		     {50, 300, 150, 3, 120}, {9, 17, 5, 200, 20},    {300, 64, 40, 128, 127}};
+		bool small;
+	} cases[] = {{400, 40, 72, 0, 60, false},    {400, 40, 72, 128, 60, false},
+		     {50, 300, 150, 120, 50, false}, {50, 300, 150, 3, 120, false},
+		     {9, 17, 5, 200, 20, false},     {300, 64, 40, 128, 127, false},
+		     {400, 40, 72, 128, 127, true},  {30, 300, 150, 3, 127, true}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct matrices x =
-			make(cases[i].m, cases[i].n, cases[i].k, cases[i].zero, cases[i].spread);
+		struct matrices x = make(cases[i].m, cases[i].n, cases[i].k, cases[i].zero,
+					 cases[i].spread, cases[i].small);
 		struct igemm g = product(&x);
+		if (igemm_kernels()->pairs_fit) {
+			g.pairs_fit = igemm_kernels()->pairs_fit(x.panels, igemm_depth(x.k) / 4);
+			CHECK_INT(g.pairs_fit, cases[i].small);
+		}
 		void *scratch = malloc(igemm_scratch(x.m, x.k, false));
 		igemm_run(&g, scratch);
 		if (!CHECK_INT(wrong_sums(&x), 0))
@@ -120,7 +127,7 @@ static void products(void)
 static void takes_no_rows_that_were_left_out(void)
 {
 	enum { ROUNDS = 200, FAR = 1 << 28 };
-	struct matrices x = make(16, 16, 4096, 128, 20);
+	struct matrices x = make(16, 16, 4096, 128, 20, false);
 	struct igemm g = product(&x);
 	size_t words = igemm_scratch(x.m, x.k, false) / sizeof(int32_t);
 	int32_t *scratch = malloc(words * sizeof(*scratch));

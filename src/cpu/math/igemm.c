@@ -71,7 +71,9 @@ size_t igemm_scratch(int64_t m, int64_t k, bool alone)
 {
 	size_t threads = (size_t)pool_threads(), wide = 0, bytes;
 
-	if (has_wide_rows(m) && __builtin_mul_overflow((size_t)m, wide_row_bytes(k), &wide))
+	/* blocks of rows that threads have by themselves are rounded up to whole rows */
+	if (has_wide_rows(m) && (__builtin_add_overflow((size_t)m, threads, &wide) ||
+				 __builtin_mul_overflow(wide, wide_row_bytes(k), &wide)))
 		return SIZE_MAX;
 	if (__builtin_add_overflow(wide, 63, &wide) ||
 	    __builtin_mul_overflow(wide & ~(size_t)63, alone ? threads : 1, &wide) ||
@@ -90,16 +92,16 @@ struct job {
 	bool moved; /* the zero points have been taken off the clipped rows, whose bytes are signed then */
 	int64_t rows; /* in a block, which is multiplied at once */
 	int64_t parts; /* blocks that are multiplied by themselves: 1 if a group of panels has all rows */
-	bool by_rows; /* all groups of a block follow one another, not all blocks of a group */
+	int64_t first; /* row of the whole product with which `g` begins */
 };
 
 /* Returns where the widened rows of a product lie that begins on this thread. */
 static int16_t *wide_rows(const struct igemm *g, void *scratch, int thread)
 {
-	size_t bytes = (size_t)g->m * wide_row_bytes(g->k);
+	size_t bytes = ((size_t)g->m + (size_t)pool_threads()) * wide_row_bytes(g->k);
 	char *all = (char *)scratch + (size_t)pool_threads() * thread_scratch_bytes(g->k);
 
-	return has_wide_rows(g->m) && g->k > 0 && !g->narrow && !g->narrow_rows
+	return has_wide_rows(g->m) && g->k > 0 && !g->narrow && !g->narrow_rows && !g->pairs_fit
 		       ? (int16_t *)(void *)(all + (size_t)thread * ((bytes + 63) & ~(size_t)63))
 		       : NULL;
 }
@@ -221,6 +223,8 @@ static void multiply_rows(const struct job *j, struct igemm_block *b, int64_t n0
 			if (clipped_row(j, m + r)->count)
 				j->k->add_rest(b, clipped_row(j, m + r)->rest,
 					       clipped_row(j, m + r)->count, b->c + r * b->ldc);
+	} else if (g->pairs_fit) {
+		j->k->panels_clipped(b);
 	} else if (j->wide) {
 		j->k->panels_wide(b, j->wide + m * b->lda);
 	} else {
@@ -271,7 +275,7 @@ static void multiply_group(const struct job *j, int64_t n0, int64_t part, char *
 		multiply_rows(j, &b, n0, m);
 		for (int64_t r = 0; r < b.m && (g->b_zero || (g->a_zero && !j->moved)); r++)
 			correct_row(j, sums + r * width, cols, m + r, column, zero);
-		g->store(g->arg, m, b.m, n0, cols, sums, width);
+		g->store(g->arg, j->first + m, b.m, n0, cols, sums, width);
 	}
 }
 
@@ -286,11 +290,44 @@ static void groups_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct job *j = arg;
 
-	for (int64_t i = begin; i < end; i++) {
-		int64_t group = j->by_rows ? i % group_count(j->g) : i / j->parts;
-		int64_t part = j->by_rows ? i / group_count(j->g) : i % j->parts;
-		multiply_group(j, group * IGEMM_NR * IGEMM_GROUP, part,
+	for (int64_t i = begin; i < end; i++)
+		multiply_group(j, i / j->parts * IGEMM_NR * IGEMM_GROUP, i % j->parts,
 			       j->scratch + (size_t)thread * thread_scratch_bytes(j->g->k));
+}
+
+/* Clips the rows if that pays, or else widens them, if the processor's instructions need that. */
+static void change_rows(struct job *j)
+{
+	j->clipped = j->wide && clip_rows(j);
+	if (j->wide && !j->clipped)
+		pool_for(wide_pieces(j), 1 + (1 << 16) / (IGEMM_WIDE_K4 * j->rows), widen_piece, j);
+}
+
+/* Multiplies blocks of rows by all of B, in the part of the scratch that belongs to the thread. */
+static void blocks_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct job *all = arg;
+	int64_t m = all->g->m, blocks = all->parts, most = (m + blocks - 1) / blocks;
+
+	for (int64_t i = begin; i < end; i++) {
+		int64_t first = m * i / blocks;
+		struct igemm g = *all->g;
+		struct job j = *all;
+		g.m = m * (i + 1) / blocks - first;
+		g.a += first * igemm_depth(g.k);
+		g.a_zero = g.a_zero ? g.a_zero + first : NULL;
+		g.a_rest = g.a_rest ? g.a_rest + first : NULL;
+		j.g = &g;
+		j.first = first;
+		j.parts = 1;
+		j.rows = all->rows < g.m ? all->rows : g.m;
+		if (j.wide)
+			j.wide = (int16_t *)(void *)((char *)all->wide +
+						     (size_t)(thread * most) * wide_row_bytes(g.k));
+		if (g.rows)
+			g.rows(g.arg, first, g.m);
+		change_rows(&j);
+		groups_piece(&j, 0, group_count(&g), thread);
 	}
 }
 
@@ -308,28 +345,47 @@ static struct job job_of(const struct igemm *g, void *scratch, int thread)
 
 	if (g->narrow_rows)
 		j.rows = IGEMM_MC; /* a multiple of a panel's rows */
-	else if (j.wide || g->narrow)
+	else if (j.wide || g->narrow || g->pairs_fit)
 		j.rows = block_rows(g->m);
 	return j;
 }
 
 /*
- * Gives each thread some rows if there are too few columns for all of them, or more rows than columns: of these it has written a part before, which
- * is in its cache, while a packed B is in none.
+ * Returns how many blocks of rows threads multiply by themselves, or 0. That is for more rows than columns: a thread has written a part of a block's
+ * rows before, which is in its cache, while a packed B is in none. Rows that are changed before, and slower products, are worth it sooner: threads
+ * need not wait for one another between the two.
  */
+static int64_t own_blocks(const struct job *j)
+{
+	enum { LEAST = 24 }; /* rows of a block */
+	int64_t m = j->g->m, threads = pool_threads(), blocks = (m + IGEMM_MC - 1) / IGEMM_MC;
+	bool bytes = j->wide || j->g->pairs_fit;
+	int64_t columns = bytes ? j->g->n / 8 : j->g->n;
+
+	if (!j->g->packed || m <= columns || (threads < 2 && !bytes) || m < threads * LEAST)
+		return 0;
+	return (blocks + threads - 1) / threads * threads;
+}
+
+/* Gives each thread some rows if there are too few columns for all of them. */
 static void split_blocks(struct job *j)
 {
 	enum { LEAST = 48 }; /* a multiple of strips and of panels */
-	bool by_rows = j->g->packed && j->g->m > j->g->n;
-	int64_t groups = by_rows ? 1 : group_count(j->g);
-	int64_t parts = (2 * pool_threads() + groups - 1) / groups;
+	int64_t groups = group_count(j->g), parts = (2 * pool_threads() + groups - 1) / groups;
 	int64_t rows = ((j->g->m + parts - 1) / parts + LEAST - 1) / LEAST * LEAST;
 
 	if (pool_threads() < 2 || parts < 3 || j->g->m <= rows)
 		return;
 	j->rows = rows < j->rows ? rows : j->rows;
 	j->parts = (j->g->m + j->rows - 1) / j->rows;
-	j->by_rows = by_rows;
+}
+
+static void rows_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct igemm *g = arg;
+
+	(void)thread;
+	g->rows(g->arg, begin, end - begin);
 }
 
 void igemm_run(const struct igemm *g, void *scratch)
@@ -337,12 +393,18 @@ void igemm_run(const struct igemm *g, void *scratch)
 	if (group_count(g) < 1)
 		return;
 	struct job j = job_of(g, scratch, 0);
+	int64_t blocks = own_blocks(&j);
 
+	if (blocks) {
+		j.parts = blocks;
+		pool_for(blocks, 1, blocks_piece, &j);
+		return;
+	}
+	if (g->rows)
+		pool_for(g->m, 1 + (1 << 15) / (g->k + 1), rows_piece, (void *)(uintptr_t)g);
 	split_blocks(&j);
+	change_rows(&j);
 	int64_t work = g->m / j.parts * g->k * IGEMM_NR * IGEMM_GROUP;
-	j.clipped = j.wide && clip_rows(&j);
-	if (j.wide && !j.clipped)
-		pool_for(wide_pieces(&j), 1 + (1 << 16) / (IGEMM_WIDE_K4 * j.rows), widen_piece, &j);
 	pool_for(group_count(g) * j.parts, work > 1 << 18 ? 1 : (1 << 18) / (work + 1) + 1,
 		 groups_piece, &j);
 }
@@ -353,6 +415,8 @@ void igemm_run_alone(const struct igemm *g, void *scratch, int thread)
 		return;
 	struct job j = job_of(g, scratch, thread);
 
+	if (g->rows)
+		g->rows(g->arg, 0, g->m);
 	if (j.wide)
 		widen_piece(&j, 0, wide_pieces(&j), thread);
 	groups_piece(&j, 0, group_count(g), thread);

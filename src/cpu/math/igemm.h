@@ -13,11 +13,13 @@
 #include <stdint.h>
 
 enum {
-	IGEMM_NR = 16,	     /* columns of a panel */
-	IGEMM_GROUP = 4,     /* panels that are multiplied at once */
-	IGEMM_MC = 192,	     /* most rows that are multiplied at once */
-	IGEMM_WIDE_K4 = 96,  /* most fours of k that widen() takes at once */
-	IGEMM_NARROW = 8,    /* values of k in a group of struct igemm_narrow */
+	IGEMM_NR = 16,	    /* columns of a panel */
+	IGEMM_GROUP = 4,    /* panels that are multiplied at once */
+	IGEMM_MC = 192,	    /* most rows that are multiplied at once */
+	IGEMM_WIDE_K4 = 96, /* most fours of k that widen() takes at once */
+	IGEMM_NARROW = 8,   /* values of k in a group of struct igemm_narrow */
+	IGEMM_WORDS = 32,   /* numbers of 16 bits in the widest vector */
+	IGEMM_POINTS = 16, /* codes, and products, of a tile of 2 x 2 outputs of a convolution by 3 x 3 */
 	IGEMM_FAR_ZERO = 64, /* least zero point of A for which rows are clipped about it */
 	IGEMM_FLIP = 128
 };
@@ -52,6 +54,8 @@ struct igemm {
 	int b_zero_step; /* 1 if each column has its own zero point, 0 if all columns share one */
 	/* needed if b_zero is set: for each row of A, the sum of the row minus k * a_zero */
 	const int32_t *a_rest;
+	/* if not NULL: is called once for each row of A before it is read, and then writes it and its a_rest */
+	void (*rows)(const void *arg, int64_t m, int64_t count);
 	/*
 	 * A panel holds up to IGEMM_NR columns of B in groups of four along k:
 	 * panel[k / 4][IGEMM_NR][4], padded with zeros. `packed` has all panels of B; if it is NULL,
@@ -59,6 +63,8 @@ struct igemm {
 	 */
 	const uint8_t *packed;
 	const int32_t *packed_sums; /* needed if packed and a_zero are set: sum of each column of B */
+	/* without VNNI: no two products of neighbouring codes of a column with unsigned ones have a sum of more than 16 bits (igemm_kernels.pairs_fit) */
+	bool pairs_fit;
 	const struct igemm_narrow *narrow; /* if not NULL: all panels of B in this form */
 	/* if not NULL: a signed A in this form, where each panel holds IGEMM_NR rows */
 	const struct igemm_narrow *narrow_rows;
@@ -157,6 +163,8 @@ struct igemm_kernels {
 	int64_t (*clip)(const uint8_t *a, int64_t k, bool is_signed, int32_t zero, uint8_t *to,
 			struct igemm_rest *rest, int64_t most, int64_t spare);
 	void (*panels_clipped)(const struct igemm_block *g);
+	/* Whether all rows may be multiplied by a panel of signed codes as they are, without being clipped. */
+	bool (*pairs_fit)(const uint8_t *panel, int64_t k4);
 	void (*add_rest)(const struct igemm_block *g, const struct igemm_rest *rest, int64_t n,
 			 int32_t *c);
 	/*
@@ -167,6 +175,17 @@ struct igemm_kernels {
 	int (*split)(const uint8_t *group, const int8_t *zero, uint8_t *to);
 	void (*panels_narrow)(const struct igemm_block *g, const struct igemm_narrow *b);
 	void (*rows_narrow)(const struct igemm_block *g, const struct igemm_narrow *a);
+	/*
+	 * Convolutions by 3 x 3 as 16 products of 16-bit numbers, one for each point of 4 x 4 codes, which make 2 x 2 outputs. tile_codes() takes `zero`
+	 * off n codes of each of a tile's pixels, and writes what is to be multiplied, `point` numbers from point to point, rounded up to
+	 * a multiple of IGEMM_WORDS. words() multiplies m rows of k such numbers, lda apart, by a panel, panel[k / 2][IGEMM_NR][2]. tile_sums() makes of the
+	 * products of a tile, `point` numbers from point to point, IGEMM_NR sums for each of the four outputs. NULL where widen() is.
+	 */
+	void (*tile_codes)(const uint8_t *const *pixel, int64_t n, bool is_signed, int32_t zero,
+			   int16_t *to, int64_t point);
+	void (*words)(const int16_t *a, int64_t lda, const int16_t *b, int64_t k, int64_t m,
+		      int32_t *c);
+	void (*tile_sums)(const int32_t *c, int64_t point, int32_t *y);
 	/* writes `count` columns of b, each of k rows, as a panel, with each byte XORed with flip */
 	void (*pack)(const struct igemm_rows *b, int64_t k, int64_t count, uint8_t flip,
 		     uint8_t *panel);

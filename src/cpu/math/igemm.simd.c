@@ -11,107 +11,119 @@
 #endif
 
 #if SIMD_LEVEL >= 4
-#define VEC	      __m512i
-#define LANES	      16
-#define LOAD(p)	      _mm512_loadu_si512(p)
-#define STORE(p, v)   _mm512_storeu_si512(p, v)
-#define ADD	      _mm512_add_epi32
-#define MADD	      _mm512_madd_epi16
-#define SPLAT(x)      _mm512_set1_epi32(x)
-#define ZERO	      _mm512_setzero_si512()
-#define LOW_U(v)      _mm512_and_si512(v, _mm512_set1_epi16(255))
-#define HIGH_U(v)     _mm512_srli_epi16(v, 8)
-#define HIGH_S(v)     _mm512_srai_epi16(v, 8)
-#define BYTES	      _mm512_maddubs_epi16 /* sums of two products of unsigned and signed bytes */
-#define ADD16	      _mm512_add_epi16
-#define MAX8	      _mm512_max_epi8
-#define MIN8	      _mm512_min_epi8
-#define ABOVE16(a, b) _mm512_movm_epi16(_mm512_cmpgt_epi16_mask(a, b))
-#define OR	      _mm512_or_si512
-#define IS_ZERO(v)    (_mm512_test_epi32_mask(v, v) == 0)
-#define XOR	      _mm512_xor_si512
-#define AND	      _mm512_and_si512
-#define SUBS8	      _mm512_subs_epi8
-#define SHUFFLE8      _mm512_shuffle_epi8
-#define SUB8	      _mm512_sub_epi8
-#define SUB16	      _mm512_sub_epi16
-#define SUBS16	      _mm512_subs_epu16
-#define MAX16	      _mm512_max_epi16
-#define MIN16	      _mm512_min_epi16
-#define SHIFT_UP8(v)  _mm512_slli_epi16(v, 8)
-#define EQUAL8(a, b)  _mm512_movm_epi8(_mm512_cmpeq_epi8_mask(a, b))
-#define EQUAL32(a, b) _mm512_movm_epi32(_mm512_cmpeq_epi32_mask(a, b))
-#define MASK8(v)      ((uint64_t)_mm512_movepi8_mask(v))
-#define LOW_S(v)      HIGH_S(_mm512_slli_epi16(v, 8))
-#define ROWS	      8
+#define VEC	       __m512i
+#define LANES	       16
+#define LOAD(p)	       _mm512_loadu_si512(p)
+#define STORE(p, v)    _mm512_storeu_si512(p, v)
+#define ADD	       _mm512_add_epi32
+#define MADD	       _mm512_madd_epi16
+#define SPLAT(x)       _mm512_set1_epi32(x)
+#define ZERO	       _mm512_setzero_si512()
+#define LOW_U(v)       _mm512_and_si512(v, _mm512_set1_epi16(255))
+#define HIGH_U(v)      _mm512_srli_epi16(v, 8)
+#define HIGH_S(v)      _mm512_srai_epi16(v, 8)
+#define BYTES	       _mm512_maddubs_epi16 /* sums of two products of unsigned and signed bytes */
+#define ADD16	       _mm512_add_epi16
+#define SUB	       _mm512_sub_epi32
+#define SHIFT_DOWN2(v) _mm512_srai_epi32(v, 2)
+#define WIDEN_U8(p)    _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
+#define WIDEN_S8(p)    _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
+#define MAX8	       _mm512_max_epi8
+#define MIN8	       _mm512_min_epi8
+#define ABOVE16(a, b)  _mm512_movm_epi16(_mm512_cmpgt_epi16_mask(a, b))
+#define OR	       _mm512_or_si512
+#define IS_ZERO(v)     (_mm512_test_epi32_mask(v, v) == 0)
+#define XOR	       _mm512_xor_si512
+#define AND	       _mm512_and_si512
+#define SUBS8	       _mm512_subs_epi8
+#define SHUFFLE8       _mm512_shuffle_epi8
+#define SUB8	       _mm512_sub_epi8
+#define SUB16	       _mm512_sub_epi16
+#define SUBS16	       _mm512_subs_epu16
+#define MAX16	       _mm512_max_epi16
+#define MIN16	       _mm512_min_epi16
+#define SHIFT_UP8(v)   _mm512_slli_epi16(v, 8)
+#define EQUAL8(a, b)   _mm512_movm_epi8(_mm512_cmpeq_epi8_mask(a, b))
+#define EQUAL32(a, b)  _mm512_movm_epi32(_mm512_cmpeq_epi32_mask(a, b))
+#define MASK8(v)       ((uint64_t)_mm512_movepi8_mask(v))
+#define LOW_S(v)       HIGH_S(_mm512_slli_epi16(v, 8))
+#define ROWS	       8
 #elif SIMD_LEVEL == 3
-#define VEC	     __m256i
-#define LANES	     8
-#define LOAD(p)	     _mm256_loadu_si256((const __m256i *)(const void *)(p))
-#define STORE(p, v)  _mm256_storeu_si256((__m256i *)(void *)(p), v)
-#define ADD	     _mm256_add_epi32
-#define MADD	     _mm256_madd_epi16
-#define SPLAT(x)     _mm256_set1_epi32(x)
-#define ZERO	     _mm256_setzero_si256()
-#define LOW_U(v)     _mm256_and_si256(v, _mm256_set1_epi16(255))
-#define HIGH_U(v)    _mm256_srli_epi16(v, 8)
-#define HIGH_S(v)    _mm256_srai_epi16(v, 8)
-#define BYTES	     _mm256_maddubs_epi16
-#define ADD16	     _mm256_add_epi16
-#define MAX8	     _mm256_max_epi8
-#define MIN8	     _mm256_min_epi8
-#define ABOVE16	     _mm256_cmpgt_epi16
-#define OR	     _mm256_or_si256
-#define IS_ZERO(v)   _mm256_testz_si256(v, v)
-#define XOR	     _mm256_xor_si256
-#define AND	     _mm256_and_si256
-#define SUBS8	     _mm256_subs_epi8
-#define SHUFFLE8     _mm256_shuffle_epi8
-#define SUB8	     _mm256_sub_epi8
-#define SUB16	     _mm256_sub_epi16
-#define SUBS16	     _mm256_subs_epu16
-#define MAX16	     _mm256_max_epi16
-#define MIN16	     _mm256_min_epi16
-#define SHIFT_UP8(v) _mm256_slli_epi16(v, 8)
-#define EQUAL8	     _mm256_cmpeq_epi8
-#define EQUAL32	     _mm256_cmpeq_epi32
-#define MASK8(v)     ((uint64_t)(uint32_t)_mm256_movemask_epi8(v))
-#define LOW_S(v)     HIGH_S(_mm256_slli_epi16(v, 8))
-#define ROWS	     4
+#define VEC	       __m256i
+#define LANES	       8
+#define LOAD(p)	       _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define STORE(p, v)    _mm256_storeu_si256((__m256i *)(void *)(p), v)
+#define ADD	       _mm256_add_epi32
+#define MADD	       _mm256_madd_epi16
+#define SPLAT(x)       _mm256_set1_epi32(x)
+#define ZERO	       _mm256_setzero_si256()
+#define LOW_U(v)       _mm256_and_si256(v, _mm256_set1_epi16(255))
+#define HIGH_U(v)      _mm256_srli_epi16(v, 8)
+#define HIGH_S(v)      _mm256_srai_epi16(v, 8)
+#define BYTES	       _mm256_maddubs_epi16
+#define ADD16	       _mm256_add_epi16
+#define SUB	       _mm256_sub_epi32
+#define SHIFT_DOWN2(v) _mm256_srai_epi32(v, 2)
+#define WIDEN_U8(p)    _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(p)))
+#define WIDEN_S8(p)    _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(p)))
+#define MAX8	       _mm256_max_epi8
+#define MIN8	       _mm256_min_epi8
+#define ABOVE16	       _mm256_cmpgt_epi16
+#define OR	       _mm256_or_si256
+#define IS_ZERO(v)     _mm256_testz_si256(v, v)
+#define XOR	       _mm256_xor_si256
+#define AND	       _mm256_and_si256
+#define SUBS8	       _mm256_subs_epi8
+#define SHUFFLE8       _mm256_shuffle_epi8
+#define SUB8	       _mm256_sub_epi8
+#define SUB16	       _mm256_sub_epi16
+#define SUBS16	       _mm256_subs_epu16
+#define MAX16	       _mm256_max_epi16
+#define MIN16	       _mm256_min_epi16
+#define SHIFT_UP8(v)   _mm256_slli_epi16(v, 8)
+#define EQUAL8	       _mm256_cmpeq_epi8
+#define EQUAL32	       _mm256_cmpeq_epi32
+#define MASK8(v)       ((uint64_t)(uint32_t)_mm256_movemask_epi8(v))
+#define LOW_S(v)       HIGH_S(_mm256_slli_epi16(v, 8))
+#define ROWS	       4
 #elif SIMD_LEVEL == 2
-#define VEC	     __m128i
-#define LANES	     4
-#define LOAD(p)	     _mm_loadu_si128((const __m128i *)(const void *)(p))
-#define STORE(p, v)  _mm_storeu_si128((__m128i *)(void *)(p), v)
-#define ADD	     _mm_add_epi32
-#define MADD	     _mm_madd_epi16
-#define SPLAT(x)     _mm_set1_epi32(x)
-#define ZERO	     _mm_setzero_si128()
-#define LOW_U(v)     _mm_and_si128(v, _mm_set1_epi16(255))
-#define HIGH_U(v)    _mm_srli_epi16(v, 8)
-#define HIGH_S(v)    _mm_srai_epi16(v, 8)
-#define BYTES	     _mm_maddubs_epi16
-#define ADD16	     _mm_add_epi16
-#define MAX8	     _mm_max_epi8
-#define MIN8	     _mm_min_epi8
-#define ABOVE16	     _mm_cmpgt_epi16
-#define OR	     _mm_or_si128
-#define IS_ZERO(v)   _mm_testz_si128(v, v)
-#define XOR	     _mm_xor_si128
-#define AND	     _mm_and_si128
-#define SUBS8	     _mm_subs_epi8
-#define SHUFFLE8     _mm_shuffle_epi8
-#define SUB8	     _mm_sub_epi8
-#define SUB16	     _mm_sub_epi16
-#define SUBS16	     _mm_subs_epu16
-#define MAX16	     _mm_max_epi16
-#define MIN16	     _mm_min_epi16
-#define SHIFT_UP8(v) _mm_slli_epi16(v, 8)
-#define EQUAL8	     _mm_cmpeq_epi8
-#define EQUAL32	     _mm_cmpeq_epi32
-#define MASK8(v)     ((uint64_t)(uint32_t)_mm_movemask_epi8(v))
-#define LOW_S(v)     HIGH_S(_mm_slli_epi16(v, 8))
-#define ROWS	     2
+#define VEC	       __m128i
+#define LANES	       4
+#define LOAD(p)	       _mm_loadu_si128((const __m128i *)(const void *)(p))
+#define STORE(p, v)    _mm_storeu_si128((__m128i *)(void *)(p), v)
+#define ADD	       _mm_add_epi32
+#define MADD	       _mm_madd_epi16
+#define SPLAT(x)       _mm_set1_epi32(x)
+#define ZERO	       _mm_setzero_si128()
+#define LOW_U(v)       _mm_and_si128(v, _mm_set1_epi16(255))
+#define HIGH_U(v)      _mm_srli_epi16(v, 8)
+#define HIGH_S(v)      _mm_srai_epi16(v, 8)
+#define BYTES	       _mm_maddubs_epi16
+#define ADD16	       _mm_add_epi16
+#define SUB	       _mm_sub_epi32
+#define SHIFT_DOWN2(v) _mm_srai_epi32(v, 2)
+#define WIDEN_U8(p)    _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
+#define WIDEN_S8(p)    _mm_cvtepi8_epi16(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
+#define MAX8	       _mm_max_epi8
+#define MIN8	       _mm_min_epi8
+#define ABOVE16	       _mm_cmpgt_epi16
+#define OR	       _mm_or_si128
+#define IS_ZERO(v)     _mm_testz_si128(v, v)
+#define XOR	       _mm_xor_si128
+#define AND	       _mm_and_si128
+#define SUBS8	       _mm_subs_epi8
+#define SHUFFLE8       _mm_shuffle_epi8
+#define SUB8	       _mm_sub_epi8
+#define SUB16	       _mm_sub_epi16
+#define SUBS16	       _mm_subs_epu16
+#define MAX16	       _mm_max_epi16
+#define MIN16	       _mm_min_epi16
+#define SHIFT_UP8(v)   _mm_slli_epi16(v, 8)
+#define EQUAL8	       _mm_cmpeq_epi8
+#define EQUAL32	       _mm_cmpeq_epi32
+#define MASK8(v)       ((uint64_t)(uint32_t)_mm_movemask_epi8(v))
+#define LOW_S(v)       HIGH_S(_mm_slli_epi16(v, 8))
+#define ROWS	       2
 #endif
 
 enum { QUAD = 4 * IGEMM_NR }; /* bytes of a panel for four values of k */
@@ -394,22 +406,22 @@ static inline __attribute__((always_inline)) void widen_row(const uint8_t *x, in
 #define ADD_TO(sum, x) ((sum) = ADD(sum, x))
 #endif
 
-/* The sums of row r of a strip, in two vectors, or one if that is a panel's width: from c unless they are the first, and back. */
+/* The sums of row r of a strip, in two vectors, or one if not `two`: from c unless they are the first, and back. */
 #define SUMS_START(r)                                                                              \
 	VEC c0_##r = ZERO, c1_##r = ZERO;                                                          \
 	if (rows > (r) && !first) {                                                                \
 		c0_##r = LOAD(c + (r)*ldc);                                                        \
-		if (VECS > 1)                                                                      \
+		if (two)                                                                           \
 			c1_##r = LOAD(c + (r)*ldc + LANES);                                        \
 	}
 #define SUMS_STORE(r)                                                                              \
 	if (rows > (r)) {                                                                          \
 		STORE(c + (r)*ldc, c0_##r);                                                        \
-		if (VECS > 1)                                                                      \
+		if (two)                                                                           \
 			STORE(c + (r)*ldc + LANES, c1_##r);                                        \
 	}
-/* The second of two vectors of a panel's columns; there is none if a vector is a panel's width. */
-#define LOAD_SECOND(p) (VECS > 1 ? LOAD(p) : ZERO)
+/* The second of two vectors of columns, if there are `two`: a vector may be a panel's width. */
+#define LOAD_SECOND(p) (two ? LOAD(p) : ZERO)
 
 /*
  * Adds the products of `rows` rows with two vectors of a panel's columns to c, or stores them if `first`. The sums have names so that
@@ -424,10 +436,12 @@ static inline __attribute__((always_inline)) void wide_strip(const int16_t *a, c
 	if (rows > (r)) {                                                                          \
 		memcpy(&pair, a + 2 * (r), sizeof(pair));                                          \
 		ADD_TO(c0_##r, MADD(SPLAT(pair), b0));                                             \
-		if (VECS > 1)                                                                      \
+		if (two)                                                                           \
 			ADD_TO(c1_##r, MADD(SPLAT(pair), b1));                                     \
 		KEEP_ORDER(c0_##r, c1_##r);                                                        \
 	}
+	const bool two = VECS > 1;
+
 	WIDE_EACH(SUMS_START)
 	for (int64_t k = 0; k < k4; k++) {
 		for (int i = 0; i < 2; i++, a += 2 * rows, b += QUAD / 2) {
@@ -667,37 +681,47 @@ static int64_t clip(const uint8_t *a, int64_t k, bool is_signed, int32_t zero, u
 	return is_signed ? clip_as(j, true) : clip_as(j, false);
 }
 
-enum { CLIPPED_ROWS = LANES == 16 ? 8 : 5 };
+enum { CLIPPED_ROWS = LANES == 16 ? 12 : 5 };
 
 /*
- * Multiplies `rows` clipped rows by two vectors of B's columns, or one if that is a panel's width. Adds the products to c, or stores them there if
- * k is 0. One of A and B is signed and the other one is not: a_signed says which. It and `rows` are constants where this is inlined.
+ * A part of two vectors of columns, or of one: k4 fours from k on. If a vector is a panel's width, the second one is the next panel's. What follows,
+ * from `next` on, is asked for from memory meanwhile.
+ */
+struct part {
+	const uint8_t *b;
+	int64_t second; /* bytes from the first vector to the second one */
+	int64_t k, k4;
+	const uint8_t *next;
+};
+
+/*
+ * Multiplies `rows` clipped rows by a part. Adds the products to c, or stores them there if k is 0. One of A and B is signed and the other one is not:
+ * a_signed says which. It, `two` and `rows` are constants where this is inlined.
  */
 static inline __attribute__((always_inline)) void clipped_strip(const struct igemm_block *g,
-								const bool a_signed, int rows,
-								int64_t m, int64_t k,
-								const uint8_t *b, int64_t k4,
-								int32_t *c)
+								const bool a_signed, const bool two,
+								int rows, int64_t m,
+								const struct part *at, int32_t *c)
 {
-#define CLIPPED_EACH(F)	   F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7)
+#define CLIPPED_EACH(F)	   F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11)
 #define CLIPPED_SUMS(x, y) (a_signed ? BYTES(y, x) : BYTES(x, y))
 #define CLIPPED_FOUR(r)                                                                            \
 	if (rows > (r)) {                                                                          \
-		memcpy(four, a + (r)*lda, sizeof(*four));                                          \
-		VEC x = SPLAT(four[0]);                                                            \
+		memcpy(&four, a + (r)*lda, sizeof(four));                                          \
+		VEC x = SPLAT(four);                                                               \
 		ADD_TO(c0_##r, MADD(CLIPPED_SUMS(x, b0), ones));                                   \
-		if (VECS > 1)                                                                      \
+		if (two)                                                                           \
 			ADD_TO(c1_##r, MADD(CLIPPED_SUMS(x, b1), ones));                           \
 		KEEP_ORDER(c0_##r, c1_##r);                                                        \
 	}
 #define CLIPPED_START(r)                                                                           \
 	if (rows > (r))                                                                            \
 		c0_##r = c1_##r = SPLAT(start[(r)*g->start_row]);
-	const int64_t lda = g->lda, ldc = g->ldc;
-	const uint8_t *a = g->a + m * lda + 4 * k;
-	const bool first = k == 0;
+	const int64_t lda = g->lda, ldc = g->ldc, second = at->second;
+	const uint8_t *a = g->a + m * lda + 4 * at->k, *b = at->b;
+	const bool first = at->k == 0;
 	const VEC ones = SPLAT(0x00010001);
-	int32_t four[2];
+	int32_t four;
 
 	c += m * ldc;
 	CLIPPED_EACH(SUMS_START)
@@ -705,8 +729,8 @@ static inline __attribute__((always_inline)) void clipped_strip(const struct ige
 		const int32_t *start = g->start + m * g->start_row;
 		CLIPPED_EACH(CLIPPED_START)
 	}
-	for (int64_t i = 0; i < k4; i++, a += 4, b += QUAD) {
-		VEC b0 = LOAD(b), b1 = LOAD_SECOND(b + 4 * LANES);
+	for (int64_t i = 0; i < at->k4; i++, a += 4, b += QUAD) {
+		VEC b0 = LOAD(b), b1 = LOAD_SECOND(b + second);
 		CLIPPED_EACH(CLIPPED_FOUR)
 	}
 	CLIPPED_EACH(SUMS_STORE)
@@ -716,28 +740,30 @@ static inline __attribute__((always_inline)) void clipped_strip(const struct ige
 #undef CLIPPED_EACH
 }
 
-/* A part of a panel: k4 fours from k on, with the next part, which is asked for from memory meanwhile. */
-struct part {
-	const uint8_t *b, *next;
-	int64_t k, k4;
-};
-
-/* The products of all rows with two vectors of a part's columns. */
+/* The products of all rows with a part. */
 static inline __attribute__((always_inline)) void clipped_columns(const struct igemm_block *g,
-								  const bool a_signed,
+								  const bool a_signed, const bool two,
 								  const struct part *at, int32_t *c)
 {
 	int64_t ahead = 0;
 
 	for (int64_t m = 0, rows; m < g->m; m += rows) {
-		rows = g->m - m < CLIPPED_ROWS ? g->m - m : CLIPPED_ROWS;
-		for (int64_t end = at->k4 * (m + rows) / g->m; ahead < end; ahead++)
+		int64_t left = g->m - m;
+		/* what remains beyond whole strips is halved */
+		rows = left >= 2 * CLIPPED_ROWS ? CLIPPED_ROWS
+		       : left > CLIPPED_ROWS	? (left + 1) / 2
+						: left;
+		for (int64_t end = at->k4 * (m + rows) / g->m; ahead < end; ahead++) {
 			_mm_prefetch((const char *)at->next + ahead * QUAD, _MM_HINT_T0);
+			if (two && VECS == 1)
+				_mm_prefetch((const char *)at->next + (g->k4 + ahead) * QUAD,
+					     _MM_HINT_T0);
+		}
 		switch (rows) {
 #define CLIPPED_STRIP(n)                                                                           \
 	case n:                                                                                    \
 		if (n <= CLIPPED_ROWS)                                                             \
-			clipped_strip(g, a_signed, n, m, at->k, at->b, at->k4, c);                 \
+			clipped_strip(g, a_signed, two, n, m, at, c);                              \
 		break;
 			CLIPPED_STRIP(1)
 			CLIPPED_STRIP(2)
@@ -747,38 +773,54 @@ static inline __attribute__((always_inline)) void clipped_columns(const struct i
 			CLIPPED_STRIP(6)
 			CLIPPED_STRIP(7)
 			CLIPPED_STRIP(8)
+			CLIPPED_STRIP(9)
+			CLIPPED_STRIP(10)
+			CLIPPED_STRIP(11)
+			CLIPPED_STRIP(12)
 #undef CLIPPED_STRIP
 		}
 	}
 }
 
-static void clipped_part(const struct igemm_block *g, struct part at, int32_t *c)
+static void clipped_part(const struct igemm_block *g, const bool two, struct part at, int32_t *c)
 {
-	for (int v = 0; v < VECS; v += 2, at.b += 8 * LANES, c += 2 * LANES) {
-		if (g->a_signed)
-			clipped_columns(g, true, &at, c);
-		else
-			clipped_columns(g, false, &at, c);
-	}
+	if (g->a_signed && two)
+		clipped_columns(g, true, true, &at, c);
+	else if (two)
+		clipped_columns(g, false, true, &at, c);
+	else if (g->a_signed)
+		clipped_columns(g, true, false, &at, c);
+	else
+		clipped_columns(g, false, false, &at, c);
 }
 
 static void panels_clipped(const struct igemm_block *g)
 {
-	enum { K4_AT_ONCE = 128 };
-	__attribute__((aligned(64))) uint8_t moved[QUAD * K4_AT_ONCE];
+	enum { K4_AT_ONCE = 128, PAIR = VECS > 1 ? 1 : 2 }; /* panels of two vectors */
+	__attribute__((aligned(64))) uint8_t moved[PAIR * QUAD * K4_AT_ONCE];
 	const VEC flip = SPLAT((int)0x80808080);
 
 	for (int64_t k = 0; k < g->k4; k += K4_AT_ONCE) {
 		int64_t k4 = g->k4 - k < K4_AT_ONCE ? g->k4 - k : K4_AT_ONCE;
-		for (int64_t p = 0; p < g->panels; p++) {
-			const uint8_t *b = g->b + (p * g->k4 + k) * QUAD;
-			const uint8_t *next = p + 1 < g->panels ? b + g->k4 * QUAD
-					      : k + k4 < g->k4	? g->b + (k + k4) * QUAD
-								: b + k4 * QUAD;
-			for (int64_t i = 0; i < k4 * QUAD && g->a_signed; i += 4 * LANES)
-				STORE(moved + i, XOR(LOAD(b + i), flip));
-			clipped_part(g, (struct part){g->a_signed ? moved : b, next, k, k4},
-				     g->c + p * IGEMM_NR);
+		for (int64_t p = 0, n; p < g->panels; p += n) {
+			const uint8_t *b = g->b + (p * g->k4 + k) * QUAD, *next = b + k4 * QUAD;
+			n = g->panels - p < PAIR ? g->panels - p : PAIR;
+			if (p + n < g->panels)
+				next = b + n * g->k4 * QUAD;
+			else if (k + k4 < g->k4)
+				next = g->b + (k + k4) * QUAD;
+			for (int64_t i = 0; i < n * k4 * QUAD && g->a_signed; i += 4 * LANES)
+				STORE(moved + i,
+				      XOR(LOAD(b + i % (k4 * QUAD) + i / (k4 * QUAD) * g->k4 * QUAD),
+					  flip));
+			struct part at = {g->a_signed ? moved : b,
+					  VECS > 1	? 4 * LANES
+					  : g->a_signed ? k4 * QUAD
+							: g->k4 * QUAD,
+					  k, k4, next};
+			for (int v = 0; v < VECS; v += 2, at.b += 8 * LANES)
+				clipped_part(g, VECS > 1 || n > 1, at,
+					     g->c + p * IGEMM_NR + v * LANES);
 		}
 	}
 }
@@ -817,6 +859,148 @@ static void add_rest(const struct igemm_block *g, const struct igemm_rest *rest,
 		add_rest_to(g, rest, n, p, MAX_PANELS, c);
 	for (; p < g->panels; p++)
 		add_rest_to(g, rest, n, p, 1, c);
+}
+
+/*
+ * Convolutions with windows of 3 x 3 by tiles of 2 x 2 outputs, which 4 x 4 codes make (Winograd's F(2 x 2, 3 x 3)): 16 products, one for each
+ * point of a tile, in place of 36. Codes and weights become numbers of 16 bits; with the weights' matrix doubled they are integers, and the sums four
+ * times the convolution's.
+ */
+enum { WORD_ROWS = LANES == 16 ? 8 : 6 };
+
+/* The products of `rows` rows of pairs with two vectors of a panel's columns. `rows` is a constant where this is inlined. */
+static inline __attribute__((always_inline)) void words_strip(const int16_t *a, int64_t lda,
+							      const int16_t *b, int64_t pairs,
+							      int rows, int32_t *c)
+{
+#define WORDS_EACH(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7)
+#define WORDS_PAIR(r)                                                                              \
+	if (rows > (r)) {                                                                          \
+		memcpy(&pair, a + (r)*lda, sizeof(pair));                                          \
+		VEC x = SPLAT(pair);                                                               \
+		ADD_TO(c0_##r, MADD(x, b0));                                                       \
+		if (two)                                                                           \
+			ADD_TO(c1_##r, MADD(x, b1));                                               \
+		KEEP_ORDER(c0_##r, c1_##r);                                                        \
+	}
+	const bool first = true;
+	const int64_t ldc = IGEMM_NR;
+	int32_t pair;
+
+	const bool two = VECS > 1;
+
+	WORDS_EACH(SUMS_START)
+	for (int64_t k = 0; k < pairs; k++, a += 2, b += 2 * IGEMM_NR) {
+		VEC b0 = LOAD(b), b1 = LOAD_SECOND(b + 2 * LANES);
+		WORDS_EACH(WORDS_PAIR)
+	}
+	WORDS_EACH(SUMS_STORE)
+#undef WORDS_PAIR
+#undef WORDS_EACH
+}
+
+static void words(const int16_t *a, int64_t lda, const int16_t *b, int64_t k, int64_t m, int32_t *c)
+{
+	for (int64_t left = m, rows; left > 0; left -= rows, a += rows * lda, c += rows * IGEMM_NR) {
+		rows = left >= 2 * WORD_ROWS ? WORD_ROWS : left > WORD_ROWS ? (left + 1) / 2 : left;
+		for (int v = 0; v < VECS; v += 2)
+#define WORDS_STRIP(n)                                                                             \
+	case n:                                                                                    \
+		if (n <= WORD_ROWS)                                                                \
+			words_strip(a, lda, b + 2 * LANES * v, k / 2, n, c + v * LANES);           \
+		break;
+			switch (rows) {
+				WORDS_STRIP(1)
+				WORDS_STRIP(2)
+				WORDS_STRIP(3)
+				WORDS_STRIP(4)
+				WORDS_STRIP(5)
+				WORDS_STRIP(6)
+				WORDS_STRIP(7)
+				WORDS_STRIP(8)
+			}
+#undef WORDS_STRIP
+	}
+}
+
+/* Half of a tile's transform: of four vectors, a step apart, in place. */
+static inline void transform_four(VEC *v, int step)
+{
+	VEC a = v[0], b = v[step], c = v[2 * step], d = v[3 * step];
+
+	v[0] = SUB16(a, c);
+	v[step] = ADD16(b, c);
+	v[2 * step] = SUB16(c, b);
+	v[3 * step] = SUB16(b, d);
+}
+
+static inline __attribute__((always_inline)) void tile_codes_as(const uint8_t *const *pixel, int64_t n,
+								const bool is_signed, int32_t zero,
+								int16_t *to, int64_t point)
+{
+	enum { STEP = 2 * LANES };
+	const VEC z = SPLAT((int32_t)(((uint32_t)zero & 0xffff) * 0x10001u));
+	uint8_t last[IGEMM_POINTS][STEP];
+	VEC v[IGEMM_POINTS];
+
+	for (int64_t k = 0; k < (n + IGEMM_WORDS - 1) / IGEMM_WORDS * IGEMM_WORDS; k += STEP) {
+		for (int p = 0; p < IGEMM_POINTS; p++) {
+			const uint8_t *from = last[p];
+			if (k + STEP <= n) {
+				from = pixel[p] + k;
+			} else {
+				memset(last[p], zero, STEP);
+				if (k < n)
+					memcpy(last[p], pixel[p] + k, (size_t)(n - k));
+			}
+			v[p] = SUB16(is_signed ? WIDEN_S8(from) : WIDEN_U8(from), z);
+		}
+		for (int i = 0; i < 4; i++)
+			transform_four(v + 4 * i, 1);
+		for (int i = 0; i < 4; i++)
+			transform_four(v + i, 4);
+		for (int p = 0; p < IGEMM_POINTS; p++)
+			STORE(to + p * point + k, v[p]);
+	}
+}
+
+static void tile_codes(const uint8_t *const *pixel, int64_t n, bool is_signed, int32_t zero,
+		       int16_t *to, int64_t point)
+{
+	if (is_signed)
+		tile_codes_as(pixel, n, true, zero, to, point);
+	else
+		tile_codes_as(pixel, n, false, zero, to, point);
+}
+
+static void tile_sums(const int32_t *c, int64_t point, int32_t *y)
+{
+	for (int v = 0; v < VECS; v++, c += LANES, y += LANES) {
+		VEC s[4], d[4];
+		for (int i = 0; i < 4; i++) {
+			const int32_t *at = c + 4 * i * point;
+			VEC m1 = LOAD(at + point), m2 = LOAD(at + 2 * point);
+			s[i] = ADD(ADD(LOAD(at), m1), m2);
+			d[i] = SUB(SUB(m1, m2), LOAD(at + 3 * point));
+		}
+		STORE(y, SHIFT_DOWN2(ADD(ADD(s[0], s[1]), s[2])));
+		STORE(y + IGEMM_NR, SHIFT_DOWN2(ADD(ADD(d[0], d[1]), d[2])));
+		STORE(y + 2 * IGEMM_NR, SHIFT_DOWN2(SUB(SUB(s[1], s[2]), s[3])));
+		STORE(y + 3 * IGEMM_NR, SHIFT_DOWN2(SUB(SUB(d[1], d[2]), d[3])));
+	}
+}
+
+static bool pairs_fit(const uint8_t *panel, int64_t k4)
+{
+	const VEC ones = SPLAT(0x01010101), most = SPLAT(0x00800080), least = SPLAT((int)0xff80ff80);
+	VEC over = ZERO;
+
+	for (int64_t i = 0; i < k4 * QUAD; i += 4 * LANES) {
+		VEC x = LOAD(panel + i);
+		over = OR(over, OR(ABOVE16(BYTES(ones, MAX8(x, ZERO)), most),
+				   ABOVE16(least, BYTES(ones, MIN8(x, ZERO)))));
+	}
+	return IS_ZERO(over);
 }
 
 /* Whether sums of the products of a group with bytes of up to 255 fit in 16 bits: two pairs of weights at a time. */
@@ -892,7 +1076,7 @@ static inline __attribute__((always_inline)) void narrow_strip(const uint8_t *a,
 		VEC p = SPLAT(four[0]), q = SPLAT(four[1]);                                        \
 		VEC s0 = ADD16(BYTES(p, LOAD(b)), BYTES(q, LOAD(b + QUAD)));                       \
 		ADD_TO(c0_##r, MADD(s0, ones));                                                    \
-		if (VECS > 1) {                                                                    \
+		if (two) {                                                                         \
 			VEC s1 = ADD16(BYTES(p, LOAD(b + 4 * LANES)),                              \
 				       BYTES(q, LOAD(b + QUAD + 4 * LANES)));                      \
 			ADD_TO(c1_##r, MADD(s1, ones));                                            \
@@ -900,6 +1084,8 @@ static inline __attribute__((always_inline)) void narrow_strip(const uint8_t *a,
 		KEEP_ORDER(c0_##r, c1_##r);                                                        \
 	}
 	const VEC ones = SPLAT(0x00010001);
+	const bool two = VECS > 1;
+
 	NARROW_EACH(SUMS_START)
 	for (int64_t j = 0; j < n; j++, b += 2 * QUAD) {
 		const uint8_t *x = a + at[j];
@@ -965,13 +1151,15 @@ static inline __attribute__((always_inline)) void narrow_rows(const uint8_t *w, 
 		memcpy(&q, w + QUAD + 4 * (r), sizeof(q));                                         \
 		VEC s0 = ADD16(BYTES(x0, SPLAT(p)), BYTES(y0, SPLAT(q)));                          \
 		ADD_TO(c0_##r, MADD(s0, ones));                                                    \
-		if (VECS > 1) {                                                                    \
+		if (two) {                                                                         \
 			VEC s1 = ADD16(BYTES(x1, SPLAT(p)), BYTES(y1, SPLAT(q)));                  \
 			ADD_TO(c1_##r, MADD(s1, ones));                                            \
 		}                                                                                  \
 		KEEP_ORDER(c0_##r, c1_##r);                                                        \
 	}
 	const VEC ones = SPLAT(0x00010001);
+	const bool two = VECS > 1;
+
 	NARROW_EACH(SUMS_START)
 	for (int64_t j = 0; j < n; j++, w += 2 * QUAD) {
 		const uint8_t *b = panel + (int64_t)at[j] * IGEMM_NR;
@@ -1965,8 +2153,9 @@ static int64_t sum_bytes(const uint8_t *x, int64_t n, uint8_t flip)
 /* Without VNNI. */
 #define BYTE_KERNELS                                                                               \
 	.widen = widen, .panels_wide = panels_wide, .clip = clip,                                  \
-	.panels_clipped = panels_clipped, .add_rest = add_rest, .split = split,                    \
-	.panels_narrow = panels_narrow, .rows_narrow = rows_narrow,
+	.panels_clipped = panels_clipped, .pairs_fit = pairs_fit, .add_rest = add_rest,            \
+	.split = split, .panels_narrow = panels_narrow, .rows_narrow = rows_narrow,                \
+	.words = words, .tile_codes = tile_codes, .tile_sums = tile_sums,
 /* Of weights of 2, 4 and 8 bits. */
 #define WEIGHT_KERNELS .widen_columns = widen_columns, .widened = LANES,
 #if SIMD_LEVEL >= 4

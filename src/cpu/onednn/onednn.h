@@ -30,7 +30,7 @@ bool onednn_conv_accepts(const struct site *s, struct why *w); /* Conv */
 int onednn_conv_reshape(struct site *s, struct step *step, struct diag *d);
 bool onednn_qconv_accepts(const struct site *s, struct why *w); /* QLinearConv */
 int onednn_qconv_reshape(struct site *s, struct step *step, struct diag *d);
-/* Whether oneDNN can multiply its bytes exactly. Its inputs but the first are known. */
+/* Whether oneDNN multiplies its bytes by VNNI. Its inputs but the first are known. */
 bool onednn_qconv_of_bytes(const struct site *s);
 bool onednn_deconv_accepts(const struct site *s, struct why *w); /* ConvTranspose */
 int onednn_deconv_reshape(struct site *s, struct step *step, struct diag *d);

@@ -137,12 +137,13 @@ static bool sums_fit_floats(const struct site *s)
 	return true;
 }
 
-/* Whether sums of floats are faster than our own kernel, which is good at long sums. */
+/* Whether sums of floats are faster than our own kernel, which is good at long sums of many channels. */
 static bool floats_are_faster(const struct site *s)
 {
+	enum { FEW_CHANNELS = 16 };
 	const struct int_conv_params *p = site_params(s);
 
-	return p->group > 1 || simd_level() < 4;
+	return p->group > 1 || simd_level() < 4 || site_in(s, X)->shape.dim[1] < FEW_CHANNELS;
 }
 
 /* Returns what sums of channel i are multiplied by. */
@@ -179,7 +180,7 @@ bool onednn_qconv_accepts(const struct site *s, struct why *w)
 
 bool onednn_qconv_of_bytes(const struct site *s)
 {
-	return onednn_usable(NULL) && plain_weights(s) && sums_are_exact(s);
+	return onednn_usable(NULL) && plain_weights(s) && has_vnni();
 }
 
 /* Reads the inputs that are known: scales, zero points and bias. */
