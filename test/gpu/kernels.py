@@ -987,6 +987,12 @@ def large_special():
         v[1], v[2, 3], v[3, 3], v[4], v[7, 1:3] = np.nan, np.inf, -np.inf, 0, (np.inf, -np.inf)
         y = c.op("Add", c.op("MatMul", c.given(t, v), c.w(t, 64, 136, low=-.1, high=.1)), c.w(t, 136))
         c.end(c.op("Mul", y, c.op("Sigmoid", y)) if op == "Swish" else c.op(op, y, **more))
+    for op in "Relu", "Gelu":  # rounded to float8, NaN stays, and what is too large becomes the largest number
+        c, v = Case(f"large_special_{op.lower()}_float8", precision=4), numbers("f32", (140, 64), -1, 1)
+        v[1], v[3, 3], v[4] = np.nan, -np.inf, 0
+        x = c.op("LayerNormalization", c.given("f32", v), c.w("f32", 64, low=.5), c.w("f32", 64))
+        y = c.op(op, c.op("Add", c.op("MatMul", x, c.w("f32", 64, 144, low=-.3, high=.3)), c.w("f32", 144)))
+        c.end(c.op("Add", c.op("MatMul", y, c.w("f32", 144, 64, low=-.3, high=.3)), c.x("f32", 140, 64)))
 
 
 def boxes_of_codes():
