@@ -18,9 +18,13 @@ struct gpu_group_tile {
 	bool float8; /* for float8e4m3fn alone */
 };
 #define COUNT(...) +1
-enum { GPU_GROUP_KINDS = GPU_GROUP_TILES(COUNT) GPU_GROUP_SHARES(COUNT) GPU_GROUP_TILES_F8(COUNT) };
+/* Tiles of all types, then those of float8e4m3fn alone. */
+enum {
+	GPU_GROUP_KINDS = GPU_GROUP_TILES(COUNT) GPU_GROUP_SHARES(COUNT),
+	GPU_GROUP_ALL_KINDS = GPU_GROUP_KINDS GPU_GROUP_TILES_F8(COUNT)
+};
 #undef COUNT
-extern const struct gpu_group_tile gpu_group_tiles[GPU_GROUP_KINDS];
+extern const struct gpu_group_tile gpu_group_tiles[GPU_GROUP_ALL_KINDS];
 
 /* Whether the device has the kernels, for elements of this type: f32 if they may be rounded to TF32. */
 bool gpu_group_has(const struct device *device, enum dtype t);

@@ -136,7 +136,7 @@ static int guess_tile(const struct site *s, const struct group_product *p)
 	int64_t least = INT64_MAX;
 	int best = LIBRARY;
 
-	for (int i = 0; i < GPU_GROUP_KINDS; i++) {
+	for (int i = 0; i < GPU_GROUP_ALL_KINDS; i++) {
 		const struct gpu_group_tile *t = &gpu_group_tiles[i];
 		const int64_t blocks = gpu_group_blocks(i, p->of.m, p->of.n),
 			      at_once = t->shares && blocks > processors ? SHARE_BLOCKS : 1,
@@ -164,7 +164,7 @@ static int time_tiles(struct site *s, struct group_product *p, double library_us
 	int best = LIBRARY;
 
 	*least = 0;
-	for (int i = 0; i < GPU_GROUP_KINDS && (i || place_trial_operands(s, &t)); i++) {
+	for (int i = 0; i < GPU_GROUP_ALL_KINDS && (i || place_trial_operands(s, &t)); i++) {
 		if (!suits(s, p, i))
 			continue;
 		p->tile = i;
@@ -196,8 +196,8 @@ static int choose_tile(struct site *s, struct group_product *p, double library_u
 			     g->n, g->k, g->a_row, is_stored_turned(g) ? g->b_col : g->k, g->act,
 			     site_in(s, 2) ? " bias" : "", site_in(s, 3) ? " add" : "");
 	const char *known = tune_get(s->device, key);
-	if (known && sscanf(known, "%d", &tile) == 1 && tile >= LIBRARY && tile < GPU_GROUP_KINDS &&
-	    (tile == LIBRARY || suits(s, p, tile)))
+	if (known && sscanf(known, "%d", &tile) == 1 && tile >= LIBRARY &&
+	    tile < GPU_GROUP_ALL_KINDS && (tile == LIBRARY || suits(s, p, tile)))
 		return tile;
 	if (!tune_may(s->device)) {
 		tune_skipped(s->device);

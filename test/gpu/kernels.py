@@ -949,7 +949,7 @@ def large_products():
     c.end(c.op("Relu", c.op("MatMul", c.op("Add", y, x), c.w("f32", 272, 48, low=-.1, high=.1))))
     c = Case("tuned_shared_products_float8", precision=4)
     x = c.op("LayerNormalization", c.x("f32", 3, 50, 1040, low=-1, high=1), c.w("f32", 1040, low=.5), c.w("f32", 1040))
-    y = c.op("Relu", c.op("Add", c.op("MatMul", x, c.w("f32", 1040, 80, low=-.1, high=.1)), c.w("f32", 80)))
+    y = c.op("Gelu", c.op("Add", c.op("MatMul", x, c.w("f32", 1040, 80, low=-.1, high=.1)), c.w("f32", 80)))
     z = c.op("MatMul", x, c.w("f32", 1040, 48, low=-.1, high=.1))
     c.end(c.op("MatMul", y, c.w("f32", 80, 48, low=-.1, high=.1)), c.op("Add", z, c.x("f32", 3, 50, 48)))
 
