@@ -3,6 +3,7 @@
 // and a warpgroup has the scores of 64 queries with all of the keys in registers.
 #include "attend.cuh"
 #include "attend_group.h"
+#include "float8.cuh"
 
 #ifdef WARPGROUPS
 
@@ -96,6 +97,38 @@ __device__ inline void put_rows(const gpu_attend &p, int64_t b, int64_t h, int r
 		const int row = i + lane / 8;
 		if (row0 + row < p.s)
 			*(uint4 *)(y + (row0 + row) * p.ys[2]) = *(const uint4 *)(put + row * ROW + (lane ^ row) % 8 * 16);
+	}
+}
+
+// The same rows times `by` as float8. Two of them lie in 128 bytes; 16 bytes of row i are permuted by i / 2.
+template <typename T>
+__device__ inline void put_rows_float8(const gpu_attend &p, int64_t b, int64_t h, int row0, u8 *put, const float *out, float2 sums, float by)
+{
+	const int lane = threadIdx.x % 32, t = lane % 4, half = ROW / 2;
+#pragma unroll
+	for (int r = 0; r < 2; r++) {
+		const int row = lane / 4 + r * 8;
+		const float sum = r ? sums.y : sums.x, each = 1.f / sum;
+		u8 *const to = put + row * half + 2 * t;
+#pragma unroll
+		for (int n = 0; n < 8; n++) {
+			const float v[2] = {out[4 * n + 2 * r] * each, out[4 * n + 2 * r + 1] * each};
+			store_float8<2>(to + (n / 2 ^ row / 2 % 4) * 16 + n % 2 * 8, v, by);
+		}
+		if (row0 + row < p.s && ((p.safe && sum == 0) || (p.nan_to_zero && sum != sum)))
+#pragma unroll 1
+			for (int n = 0; n < 8; n++) {
+				const float v[2] = {nothing_seen<T>(p, b, h, n * 8 + 2 * t), nothing_seen<T>(p, b, h, n * 8 + 2 * t + 1)};
+				store_float8<2>(to + (n / 2 ^ row / 2 % 4) * 16 + n % 2 * 8, v, by);
+			}
+	}
+	__syncwarp();
+	u8 *const y = (u8 *)p.y + b * p.ys[0] + h * p.ys[1] + t * 16;
+#pragma unroll
+	for (int i = 0; i < 16; i += 8) {
+		const int row = i + lane / 4;
+		if (row0 + row < p.s)
+			*(uint4 *)(y + (row0 + row) * p.ys[2]) = *(const uint4 *)(put + row * half + (t ^ row / 2 % 4) * 16);
 	}
 }
 
@@ -197,7 +230,8 @@ template <typename T, int KEYS> __device__ inline void weigh(float (&out)[HEAD /
 	group_keep(out);
 }
 
-template <typename T, int KEYS, Hiding HIDING> __device__ inline void attend(const gpu_attend &p)
+// FLOAT8: y is float8, and multiplied by `by` first.
+template <typename T, int KEYS, Hiding HIDING, bool FLOAT8 = false> __device__ inline void attend(const gpu_attend &p, float by = 1)
 {
 	SHARED_ROOM(u8, room);
 	u8 *const ks = room, *const vs = ks + KEYS * ROW, *const qs = vs + KEYS * ROW;
@@ -248,7 +282,10 @@ template <typename T, int KEYS, Hiding HIDING> __device__ inline void attend(con
 		}
 		__syncthreads(); // all warps have used the queries up, and the values are there
 		weigh<T, KEYS>(out, probable, vs);
-		put_rows<T>(p, b, h, row0, mine + warp * 16 * ROW, out, sums);
+		if (FLOAT8)
+			put_rows_float8<T>(p, b, h, row0, mine + warp * 16 * ROW, out, sums, by);
+		else
+			put_rows<T>(p, b, h, row0, mine + warp * 16 * ROW, out, sums);
 		u8 *const used = mine;
 		mine = next;
 		next = used;
@@ -261,8 +298,16 @@ template <typename T, int KEYS, Hiding HIDING> __device__ inline void attend(con
 		attend<T, KEYS, HIDING>(p);                                                                                    \
 	}
 #define FORMS(T, KEYS, BLOCKS) KERNEL(T, KEYS, BLOCKS, ALL) KERNEL(T, KEYS, BLOCKS, RANGES) KERNEL(T, KEYS, BLOCKS, ROW_MASK)
-#define TYPES(KEYS, BLOCKS)    FORMS(f16, KEYS, BLOCKS) FORMS(bf16, KEYS, BLOCKS)
+#define KERNEL_F8(KEYS, BLOCKS, HIDING)                                                                                        \
+	extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)                                                          \
+		attend_f8_##KEYS##_##HIDING(const __grid_constant__ gpu_attend_float8 p)                                       \
+	{                                                                                                                      \
+		attend<f16, KEYS, HIDING, true>(p.attend, p.by);                                                               \
+	}
+#define FORMS_F8(KEYS, BLOCKS) KERNEL_F8(KEYS, BLOCKS, ALL) KERNEL_F8(KEYS, BLOCKS, RANGES) KERNEL_F8(KEYS, BLOCKS, ROW_MASK)
+#define TYPES(KEYS, BLOCKS)    FORMS(f16, KEYS, BLOCKS) FORMS(bf16, KEYS, BLOCKS) FORMS_F8(KEYS, BLOCKS)
 GPU_ATTEND_GROUP_KEYS(TYPES)
+KERNEL_F8(128, 3, PAIR_MASK)
 KERNEL(f16, 128, 3, PAIR_MASK)
 KERNEL(bf16, 128, 3, PAIR_MASK)
 #endif

@@ -17,8 +17,10 @@ template <int V> __device__ inline void store_float8(u8 *q, const float *from, f
 							       __NV_E4M3);
 		if constexpr (V == 8)
 			*(uint2 *)q = make_uint2((u32)pair[0] | (u32)pair[1] << 16, (u32)pair[2] | (u32)pair[3] << 16);
-		else
+		else if constexpr (V == 4)
 			*(u32 *)q = (u32)pair[0] | (u32)pair[1] << 16;
+		else
+			*(u16 *)q = pair[0];
 	}
 }
 

@@ -2,6 +2,7 @@
 // Products of 32 rows and more on devices whose tensor cores multiply four warps at a time (sm_90a). The copy engine fills a ring
 // of steps in shared memory, a block goes on from tile to tile, and results leave while the next tile is on its way.
 #include "act.cuh"
+#include "float8.cuh"
 #include "group_product.h"
 #include "ptx.cuh"
 #include "turn.cuh"
@@ -23,9 +24,33 @@ __device__ inline float quick_gelu_tanh(float x)
 	return x * quick_inverse(1.f + exp2_of(x * (-2.30220820f - 0.10294324f * x * x)));
 }
 
+// An operand of float8e4m3fn.
+struct f8 {
+	u8 bits;
+};
+
+// The type of bias and R.
+template <typename T> struct Added {
+	typedef T type;
+};
+template <> struct Added<f8> {
+	typedef f16 type;
+};
+
+// GELU of products of float8, whose own error is far beyond that of this form.
+__device__ inline float coarse_gelu(float x)
+{
+	const float half = 0.5f * x;
+	return half + half * quick_tanh(x * (0.79788456f + 0.035677408f * x * x));
+}
+
 template <typename T, int N> __device__ inline void group_act(const gpu_group_product &p, float *v)
 {
-	if (p.act == GPU_ACT_GELU) {
+	if (sizeof(T) == 1 && (p.act == GPU_ACT_GELU || p.act == GPU_ACT_GELU_TANH)) {
+#pragma unroll
+		for (int i = 0; i < N; i++)
+			v[i] = coarse_gelu(v[i]);
+	} else if (p.act == GPU_ACT_GELU) {
 #pragma unroll
 		for (int i = 0; i < N; i++)
 			v[i] = quick_gelu_erf(v[i]);
@@ -48,9 +73,22 @@ template <typename T, int N> __device__ inline void group_act(const gpu_group_pr
 	}
 }
 
+// The factors of a product and of a result of float8e4m3fn.
+template <typename T> __device__ inline float factor(const gpu_group_product &p)
+{
+	return sizeof(T) == 1 && p.s ? p.alpha * *p.s : p.alpha;
+}
+template <typename T> __device__ inline float factor_of_result(const gpu_group_product &p)
+{
+	return sizeof(T) == 1 && p.d ? *p.d : 1.f;
+}
+
 template <typename T> struct Halves;
 template <> struct Halves<f16> {
 	template <int COLUMNS> static __device__ inline void multiply(float *c, uint64_t a, uint64_t b) { group_multiply_f16<COLUMNS>(c, a, b); }
+};
+template <> struct Halves<f8> {
+	template <int COLUMNS> static __device__ inline void multiply(float *c, uint64_t a, uint64_t b) { group_multiply_e4m3<COLUMNS>(c, a, b); }
 };
 template <> struct Halves<bf16> {
 	template <int COLUMNS> static __device__ inline void multiply(float *c, uint64_t a, uint64_t b) { group_multiply_bf16<COLUMNS>(c, a, b); }
@@ -169,17 +207,19 @@ template <> struct Group<f32, 64, 1> {
 
 // The results of a warp, 16 rows of ACROSS columns (128 bytes) at a time, pass through its part of shared memory, where 16 bytes of
 // row i are permuted by i: in registers a thread has two neighbouring columns of eight, but memory wants whole sectors.
-template <typename T, int COLUMNS> struct Results {
+template <typename OPERAND, typename Y, int COLUMNS> struct Results {
+	typedef Y T;
 	enum { EACH = 16 / sizeof(T), ACROSS = 8 * EACH, PARTS = COLUMNS / ACROSS, DOWN = 4 };
 	u8 *put;
 	const float *bias;
 	int lane, rows, columns; // rows, columns: of the matrix, from this thread's first 16 bytes on
 	int64_t at, step;	 // this thread's first element; from a row to the fourth after it
-	uint4 r[DOWN];		 // R's part that comes next
+	float alpha;
+	uint4 r[DOWN]; // R's part that comes next
 
-	__device__ Results(const gpu_group_product &p, u8 *put, const float *bias, int lane, int64_t row, int64_t column)
+	__device__ Results(const gpu_group_product &p, u8 *put, const float *bias, float alpha, float, int lane, int64_t row, int64_t column)
 		: put(put), bias(bias), lane(lane), rows((int)(p.m - row) - lane / 8), columns((int)(p.n - column) - lane % 8 * EACH),
-		  at((row + lane / 8) * p.n + column + lane % 8 * EACH), step(4 * p.n)
+		  at((row + lane / 8) * p.n + column + lane % 8 * EACH), step(4 * p.n), alpha(alpha)
 	{
 	}
 	__device__ void further(const gpu_group_product &p, int down)
@@ -195,6 +235,12 @@ template <typename T, int COLUMNS> struct Results {
 	{
 		const int i = lane / 8 + e * 4;
 		return (uint4 *)(put + i * 128 + ((lane ^ i) % 8) * 16);
+	}
+	// Starts to read R of the rows that come next.
+	__device__ void begin(const gpu_group_product &p)
+	{
+		if (p.r)
+			read((const T *)p.r, 0);
 	}
 	__device__ void read(const T *from, int part)
 	{
@@ -215,8 +261,8 @@ template <typename T, int COLUMNS> struct Results {
 				const float2 add = *(const float2 *)(bias + part * ACROSS + i * 8 + across);
 #pragma unroll
 				for (int e = 0; e < 2; e++) {
-					v[4 * i + 2 * e] = p.alpha * c[part * (ACROSS / 2) + 4 * i + 2 * e] + add.x;
-					v[4 * i + 2 * e + 1] = p.alpha * c[part * (ACROSS / 2) + 4 * i + 2 * e + 1] + add.y;
+					v[4 * i + 2 * e] = alpha * c[part * (ACROSS / 2) + 4 * i + 2 * e] + add.x;
+					v[4 * i + 2 * e + 1] = alpha * c[part * (ACROSS / 2) + 4 * i + 2 * e + 1] + add.y;
 				}
 			}
 			Pack<T, 2> *place[2]; // this thread's first two columns of its two rows, but for the permutation of 16 bytes
@@ -243,7 +289,7 @@ template <typename T, int COLUMNS> struct Results {
 						v[4 * i + 2 * e + 1] += up(more.v[1]);
 					}
 			}
-			group_act<T, ACROSS / 2>(p, v);
+			group_act<OPERAND, ACROSS / 2>(p, v);
 #pragma unroll
 			for (int i = 0; i < ACROSS / 8; i++)
 #pragma unroll
@@ -254,6 +300,58 @@ template <typename T, int COLUMNS> struct Results {
 			for (int e = 0; e < DOWN; e++)
 				if (there(e, part))
 					*(uint4 *)((T *)p.y + at + e * step + part * ACROSS) = *piece(e);
+		}
+	}
+};
+
+// The same of results of float8e4m3fn, 64 columns (64 bytes) at a time, without an R. Two rows lie in 128 bytes; 16 bytes of row i are permuted by i / 2.
+template <int COLUMNS> struct Results<f8, f8, COLUMNS> {
+	enum { EACH = 16, ACROSS = 64, PARTS = COLUMNS / ACROSS, DOWN = 2 };
+	u8 *put;
+	const float *bias;
+	int lane, rows, columns;
+	int64_t at;
+	float alpha, by;
+
+	__device__ Results(const gpu_group_product &p, u8 *put, const float *bias, float alpha, float by, int lane, int64_t row, int64_t column)
+		: put(put), bias(bias), lane(lane), rows((int)(p.m - row) - lane / 4), columns((int)(p.n - column) - lane % 4 * EACH),
+		  at((row + lane / 4) * p.n + column + lane % 4 * EACH), alpha(alpha), by(by)
+	{
+	}
+	__device__ void further(const gpu_group_product &p, int down)
+	{
+		rows -= down;
+		at += down * p.n;
+	}
+	__device__ void begin(const gpu_group_product &) {}
+	__device__ void write(const gpu_group_product &p, const float *c)
+	{
+		// this thread's first two columns of its two rows, and the 16 bytes of the first of them that it writes
+		u8 *const place = put + lane / 4 * ACROSS + lane % 4 * 2, *const piece = put + lane / 4 * ACROSS + (lane % 4 ^ lane / 8) * 16;
+#pragma unroll
+		for (int part = 0; part < PARTS; part++) {
+			float v[ACROSS / 2];
+#pragma unroll
+			for (int i = 0; i < ACROSS / 8; i++) {
+				const float2 add = *(const float2 *)(bias + part * ACROSS + i * 8 + lane % 4 * 2);
+#pragma unroll
+				for (int e = 0; e < 2; e++) {
+					v[4 * i + 2 * e] = alpha * c[part * (ACROSS / 2) + 4 * i + 2 * e] + add.x;
+					v[4 * i + 2 * e + 1] = alpha * c[part * (ACROSS / 2) + 4 * i + 2 * e + 1] + add.y;
+				}
+			}
+			group_act<f8, ACROSS / 2>(p, v);
+			__syncwarp(); // all have taken what was there before
+#pragma unroll
+			for (int i = 0; i < ACROSS / 8; i++)
+#pragma unroll
+				for (int e = 0; e < 2; e++)
+					store_float8<2>(place + e * 8 * ACROSS + (i / 2 ^ lane / 8) * 16 + i % 2 * 8, v + 4 * i + 2 * e, by);
+			__syncwarp();
+#pragma unroll
+			for (int e = 0; e < DOWN; e++)
+				if (e * 8 < rows && part * ACROSS < columns)
+					*(uint4 *)((u8 *)p.y + at + e * 8 * p.n + part * ACROSS) = *(const uint4 *)(piece + e * 8 * ACROSS);
 		}
 	}
 };
@@ -349,7 +447,7 @@ __device__ inline int multiply_steps(float (&c)[HEIGHT][COLUMNS / 2], const Ring
 	return before;
 }
 
-template <typename T, int ROWS, int COLUMNS, int STAGES, bool IN_TURNS>
+template <typename T, typename Y, int ROWS, int COLUMNS, int STAGES, bool IN_TURNS>
 __device__ inline void group_product(const gpu_group_product &p)
 {
 	enum {
@@ -357,6 +455,7 @@ __device__ inline void group_product(const gpu_group_product &p)
 		MINE = IN_TURNS ? ROWS : ROWS / 2, // rows that a warpgroup multiplies
 		HEIGHT = MINE / 64
 	};
+	typedef typename Added<T>::type A;
 	SHARED_ROOM(u8, room);
 	u8 *const put = room + STAGES * Ring<ROWS, COLUMNS>::STEP;
 	float *const biases = (float *)(put + GPU_GROUP_PUT);
@@ -406,7 +505,7 @@ __device__ inline void group_product(const gpu_group_product &p)
 		float bias[COLUMNS / 32];
 #pragma unroll
 		for (int i = 0; i < COLUMNS / 32; i++)
-			bias[i] = p.bias && n0 + i * 32 + lane < p.n ? up(((const T *)p.bias)[n0 + i * 32 + lane]) : 0.f;
+			bias[i] = p.bias && n0 + i * 32 + lane < p.n ? up(((const A *)p.bias)[n0 + i * 32 + lane]) : 0.f;
 		// A parity tells only neighbouring rounds of the ring apart. Without its turn, this warpgroup might look at a step while the ring is
 		// two rounds before it, and take that for its own.
 		if (IN_TURNS && turns)
@@ -415,9 +514,8 @@ __device__ inline void group_product(const gpu_group_product &p)
 						     Turn{(int)(done % STAGES), (int)(done / STAGES % 2)});
 		if (IN_TURNS && threadIdx.x % 128 == 0)
 			barrier_arrive(turn + 1 - me);
-		Results<T, COLUMNS> results(p, my_put, my_bias, lane, m0 + warp * 16, n0);
-		if (p.r)
-			results.read((const T *)p.r, 0);
+		Results<T, Y, COLUMNS> results(p, my_put, my_bias, factor<T>(p), factor_of_result<T>(p), lane, m0 + warp * 16, n0);
+		results.begin(p);
 		__syncwarp(); // all have taken the bias of the tile before
 #pragma unroll
 		for (int i = 0; i < COLUMNS / 32; i++)
@@ -431,8 +529,7 @@ __device__ inline void group_product(const gpu_group_product &p)
 			group_keep(c[h]);
 			if (h) {
 				results.further(p, 64);
-				if (p.r)
-					results.read((const T *)p.r, 0);
+				results.begin(p);
 			}
 			results.write(p, c[h]);
 		}
@@ -443,7 +540,8 @@ __device__ inline void group_product(const gpu_group_product &p)
 
 // What becomes of the sums of a tile: each block of the cluster adds up what all have of its part of the rows. In shared memory eight columns of row i are
 // permuted by i, as eight rows of two neighbouring columns are written at a time, and rows are read.
-template <typename T, int SIZE> struct Shares {
+template <typename OPERAND, typename Y, int SIZE> struct Shares {
+	typedef typename Added<OPERAND>::type T;
 	enum {
 		COLUMNS = GPU_SHARE_COLUMNS,
 		ROWS = GPU_SHARE_ROWS / SIZE, // of a block
@@ -456,7 +554,7 @@ template <typename T, int SIZE> struct Shares {
 	float *all;
 	int rank, piece, row; // of the cluster; this thread's first piece: columns, and row of its part
 	int64_t m0, column;
-	float bias[EACH];
+	float alpha, by, bias[EACH];
 	uint4 r[PIECES]; // this block's part of R, if it is read AHEAD
 
 	__device__ static int place(int from, int row, int column)
@@ -472,7 +570,8 @@ template <typename T, int SIZE> struct Shares {
 		return (m0 + block * ROWS + row + i * (THREADS / ACROSS)) * p.n + column;
 	}
 	__device__ Shares(const gpu_group_product &p, float *all, int rank, int64_t m0, int64_t n0)
-		: all(all), rank(rank), piece(threadIdx.x % ACROSS), row(threadIdx.x / ACROSS), m0(m0), column(n0 + piece * EACH)
+		: all(all), rank(rank), piece(threadIdx.x % ACROSS), row(threadIdx.x / ACROSS), m0(m0), column(n0 + piece * EACH),
+		  alpha(factor<OPERAND>(p)), by(factor_of_result<OPERAND>(p))
 	{
 #pragma unroll
 		for (int e = 0; e < EACH; e++)
@@ -522,27 +621,31 @@ template <typename T, int SIZE> struct Shares {
 				}
 #pragma unroll
 			for (int e = 0; e < EACH; e++)
-				v[e] = p.alpha * v[e] + bias[e];
+				v[e] = alpha * v[e] + bias[e];
 			if (p.r) {
 				const uint4 more = AHEAD ? r[i] : *(const uint4 *)((const T *)p.r + to);
 #pragma unroll
 				for (int e = 0; e < EACH; e++)
 					v[e] += up(((const T *)&more)[e]);
 			}
-			group_act<T, EACH>(p, v);
-			Pack<T, EACH> y;
+			group_act<OPERAND, EACH>(p, v);
+			if constexpr (sizeof(Y) == 1) {
+				store_float8<EACH>((u8 *)p.y + to, v, by);
+			} else {
+				Pack<T, EACH> y;
 #pragma unroll
-			for (int e = 0; e < EACH; e++)
-				y.v[e] = down<T>(v[e]);
-			*(Pack<T, EACH> *)((T *)p.y + to) = y;
+				for (int e = 0; e < EACH; e++)
+					y.v[e] = down<T>(v[e]);
+				*(Pack<T, EACH> *)((T *)p.y + to) = y;
+			}
 		}
 	}
 };
 
-template <typename T, int SIZE> __device__ inline void share_product(const gpu_group_product &p)
+template <typename T, typename Y, int SIZE> __device__ inline void share_product(const gpu_group_product &p)
 {
 	typedef Ring<GPU_SHARE_ROWS, GPU_SHARE_COLUMNS> R;
-	enum { PER = GPU_GROUP_DEPTH / sizeof(T), COPIER = Shares<T, SIZE>::THREADS };
+	enum { PER = GPU_GROUP_DEPTH / sizeof(T), COPIER = Shares<T, Y, SIZE>::THREADS };
 	SHARED_ROOM(u8, room);
 	float *const all = (float *)(room + p.stages * R::STEP);
 	barrier *const full = (barrier *)(all + GPU_SHARE_ROWS * GPU_SHARE_COLUMNS);
@@ -566,7 +669,7 @@ template <typename T, int SIZE> __device__ inline void share_product(const gpu_g
 		fill_ring<PER>(p, ring, from, first * PER, m0, n0, at);
 	}
 	wait_for_previous();
-	Shares<T, SIZE> shares(p, all, rank, m0, n0);
+	Shares<T, Y, SIZE> shares(p, all, rank, m0, n0);
 	float c[1][GPU_SHARE_COLUMNS / 2] = {};
 	if (group < 2) {
 		multiply_steps<T>(c, ring, group * 64 * GPU_GROUP_DEPTH, Turn{0, 0});
@@ -596,25 +699,28 @@ extern "C" __global__ void group_round(const gpu_group_round p)
 	p.y[i] = group_round_tf32(p.x[i]);
 }
 
-#define KERNEL(T, rows, columns, stages, in_turns)                                                                           \
+#define KERNEL(name, T, Y, rows, columns, stages, in_turns)                                                                  \
 	extern "C" __global__ void __launch_bounds__(GPU_GROUP_THREADS, 1)                                                   \
-		group_product_##T##_##rows##x##columns(const __grid_constant__ gpu_group_product p)                          \
+		group_product_##name##_##rows##x##columns(const __grid_constant__ gpu_group_product p)                       \
 	{                                                                                                                    \
-		group_product<T, rows, columns, stages, in_turns>(p);                                                        \
+		group_product<T, Y, rows, columns, stages, in_turns>(p);                                                     \
 	}
-#define OF_F16(...)  KERNEL(f16, __VA_ARGS__)
-#define OF_BF16(...) KERNEL(bf16, __VA_ARGS__)
-#define OF_F32(...)  KERNEL(f32, __VA_ARGS__)
+#define OF_F16(...)  KERNEL(f16, f16, f16, __VA_ARGS__)
+#define OF_BF16(...) KERNEL(bf16, bf16, bf16, __VA_ARGS__)
+#define OF_F32(...)  KERNEL(f32, f32, f32, __VA_ARGS__)
+#define OF_F8(...)   KERNEL(f8, f8, f16, __VA_ARGS__) KERNEL(f8f8, f8, f8, __VA_ARGS__)
 GPU_GROUP_TILES(OF_F16)
 GPU_GROUP_TILES(OF_BF16)
 GPU_GROUP_TILES(OF_F32)
+GPU_GROUP_TILES(OF_F8)
+GPU_GROUP_TILES_F8(OF_F8)
 
-#define SHARE(T, size)                                                                                                       \
+#define SHARE(name, T, Y, size)                                                                                              \
 	extern "C" __global__ void CLUSTER(size) __launch_bounds__(GPU_SHARE_THREADS, 2)                                     \
-		group_share_##T##_##size(const __grid_constant__ gpu_group_product p)                                        \
+		group_share_##name##_##size(const __grid_constant__ gpu_group_product p)                                     \
 	{                                                                                                                    \
-		share_product<T, size>(p);                                                                                   \
+		share_product<T, Y, size>(p);                                                                                \
 	}
-#define SHARES(T) SHARE(T, 1) SHARE(T, 2) SHARE(T, 4) SHARE(T, 8)
-SHARES(f16) SHARES(bf16) SHARES(f32)
+#define SHARES(name, T, Y) SHARE(name, T, Y, 1) SHARE(name, T, Y, 2) SHARE(name, T, Y, 4) SHARE(name, T, Y, 8)
+SHARES(f16, f16, f16) SHARES(bf16, bf16, bf16) SHARES(f32, f32, f32) SHARES(f8, f8, f16) SHARES(f8f8, f8, f8)
 #endif

@@ -15,11 +15,14 @@ struct gpu_box {
 
 /*
  * y = act(alpha * A * B^T + bias + R). A has m rows of k elements, B has n. Rows of R and y have n elements and begin at multiples of 16 bytes. If
- * the elements are float32, those of B were rounded by gpu_group_round.
+ * the elements are float32, those of B were rounded by gpu_group_round. If they are float8e4m3fn, bias and R are float16, and y is float16 or, without
+ * an R, float8e4m3fn.
  */
 struct gpu_group_product {
 	struct gpu_box a, b;
 	const void *bias, *r; /* NULL if there is none; bias: n elements */
+	const float *s,
+		*d; /* of float8e4m3fn: factors of alpha and of a y of this type, or NULL for 1 */
 	void *y;
 	int64_t m, n, k;
 	float alpha, act_alpha, act_beta;
@@ -40,6 +43,8 @@ struct gpu_group_round {
  * k. The others multiply: half of a tile's rows each, or tiles in turns, so that one finishes its tile while the other multiplies.
  */
 #define GPU_GROUP_TILES(X) X(128, 128, 6, 1) X(128, 192, 5, 0)
+/* More of them, for float8e4m3fn alone. */
+#define GPU_GROUP_TILES_F8(X) X(64, 192, 6, 1)
 /*
  * Of products with few tiles: X(blocks of a cluster that share a tile's k, stages). Their tiles are GPU_SHARE_ROWS x GPU_SHARE_COLUMNS. With few stages a
  * processor has room for two blocks, with many a block has more copies under way.

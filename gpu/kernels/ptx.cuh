@@ -233,6 +233,7 @@ __device__ inline void group_multiply(int *c, uint64_t a, uint64_t b)
 	}
 FLOATS(group_multiply_f16, "k16.f32.f16.f16", ", 0, 0")
 FLOATS(group_multiply_bf16, "k16.f32.bf16.bf16", ", 0, 0")
+FLOATS(group_multiply_e4m3, "k32.f32.e4m3.e4m3", "") // the sums have the tensor core's own precision, of some 14 bits
 #undef FLOATS
 #undef GROUP
 
@@ -460,6 +461,13 @@ __device__ inline float quick_inverse(float x)
 {
 	float y;
 	asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+	return y;
+}
+// The hyperbolic tangent, to 2^-11.
+__device__ inline float quick_tanh(float x)
+{
+	float y;
+	asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
 	return y;
 }
 #ifndef TURING

@@ -13,6 +13,12 @@ const struct gpu_group_tile gpu_group_tiles[] = {
 	 .stages = (stages_), .least = 32},
 	GPU_GROUP_TILES(TILE)
 	GPU_GROUP_SHARES(SHARE)
+#define TILE_F8(rows_, columns_, stages_, in_turns)                                                \
+	{.family = "product", .name = #rows_ "x" #columns_, .rows = (rows_),                       \
+	 .columns = (columns_), .threads = GPU_GROUP_THREADS,                                      \
+	 .shared = GPU_GROUP_SHARED(rows_, columns_, stages_), .least = 128, .float8 = true},
+	GPU_GROUP_TILES_F8(TILE_F8)
+#undef TILE_F8
 #undef TILE
 #undef SHARE
 };
@@ -23,7 +29,7 @@ bool gpu_group_has(const struct device *device, enum dtype t)
 	const struct device_facts *f = cuda_facts(device);
 
 	return f && f->major == 9 && f->minor == 0 && gpu_can_describe_boxes(device) &&
-	       (t == DT_F16 || t == DT_BF16 || t == DT_F32);
+	       (t == DT_F16 || t == DT_BF16 || t == DT_F32 || t == DT_F8E4M3FN);
 }
 
 bool gpu_group_acts(int act)
@@ -32,10 +38,14 @@ bool gpu_group_acts(int act)
 	       act == GPU_ACT_GELU_TANH || act == GPU_ACT_SWISH || act == GPU_ACT_HARDSWISH;
 }
 
-void *gpu_group_kernel(const struct site *s, int tile, enum dtype t)
+void *gpu_group_kernel(const struct site *s, int tile, enum dtype t, enum dtype result)
 {
 	const struct gpu_group_tile *of = &gpu_group_tiles[tile];
-	const char *type = t == DT_F32 ? "f32" : t == DT_BF16 ? "bf16" : "f16";
+	const char *type = t == DT_F32	  ? "f32"
+			   : t == DT_BF16 ? "bf16"
+			   : t == DT_F16  ? "f16"
+			   : result == t  ? "f8f8"
+					  : "f8";
 	char name[48];
 
 	snprintf(name, sizeof(name), "group_%s_%s_%s", of->family, type, of->name);
@@ -58,7 +68,7 @@ bool gpu_group_suits(const struct device *device, int tile, enum dtype t, int64_
 	enum { MAX_ROUNDS = 4 }; /* of blocks: more of them had better go on from tile to tile */
 	const struct gpu_group_tile *of = &gpu_group_tiles[tile];
 
-	return m >= of->least &&
+	return m >= of->least && (!of->float8 || t == DT_F8E4M3FN) &&
 	       (!of->shares ||
 		(of->shares <= cuda_facts(device)->processors && gpu_group_steps(t, k) >= of->shares &&
 		 (of->stages == GPU_SHARE_FEW || gpu_group_steps(t, k) > GPU_SHARE_FEW * of->shares) &&

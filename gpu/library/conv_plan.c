@@ -291,7 +291,7 @@ static bool find_pixel_kernel(struct device *device, struct conv_plan *p)
 	char name[32];
 
 	if (p->tile >= FIRST_GROUP) {
-		p->own_fn = gpu_group_kernel(&s, p->tile - FIRST_GROUP, p->key.type);
+		p->own_fn = gpu_group_kernel(&s, p->tile - FIRST_GROUP, p->key.type, p->key.type);
 		return p->own_fn != NULL;
 	}
 	snprintf(name, sizeof(name), "pixel_%s%d_%d", tiles[p->tile].stages > 3 ? "deep_" : "",

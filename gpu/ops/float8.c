@@ -6,8 +6,10 @@
 #include "gpu/launch/job.h"
 #include "gpu/library/choices.h"
 #include "gpu/library/cublaslt.h"
+#include "gpu/ops/group_product.h"
 #include "gpu/ops/norm.h"
 #include "ops/activation.h"
+#include "ops/fused.h"
 
 /* ---- infer::Float8 --------------------------------------------------------------------------- */
 
@@ -81,10 +83,27 @@ static int norm_reshape(struct site *s, struct step *step, struct diag *d)
 	return gpu_norm_set(s, step, n, d);
 }
 
+/* ---- infer::GemmFloat8 by warpgroups ---------------------------------------------------------- */
+
+/* The product as one of group_product.c's, as which infer::Gemm has the same operands; NULL where cuBLASLt takes no longer than library_us. */
+static struct group_product *by_groups(struct site *s, struct step *step, double library_us)
+{
+	const struct float8_gemm *p = s->node->params;
+	const struct fused_gemm f = {.alpha = p->scale,
+				     .beta = 1,
+				     .transB = 1,
+				     .act = p->act,
+				     .act_alpha = p->act_alpha,
+				     .act_beta = p->act_beta};
+
+	return gpu_group_product(s, step, &f, library_us);
+}
+
 /* ---- infer::GemmFloat8 by cuBLASLt ----------------------------------------------------------- */
 
 struct library_gemm {
 	struct blaslt_product *product;
+	struct group_product *group; /* if it is not NULL, warpgroups compute the product, and not cuBLASLt */
 	float scale;
 };
 
@@ -137,9 +156,14 @@ static int library_reshape(struct site *s, struct step *step, struct diag *d)
 	struct library_gemm *g = arena_new(s->plan_arena, struct library_gemm);
 	const struct blaslt_job j = library_job(s);
 
+	const double us = blaslt_us(s, &j);
+
+	step->state = g;
+	g->group = us > 0 ? by_groups(s, step, us) : NULL;
+	if (g->group)
+		return 0;
 	g->scale = p->scale;
 	g->product = blaslt_product(s, &j, &step->workspace, d);
-	step->state = g;
 	if (j.residual && j.out != FLOAT8)
 		gpu_inplace(step, 0, FLOAT8_R);
 	return g->product ? 0 : -E_LIBRARY;
@@ -159,6 +183,8 @@ static int library_run(const struct call *c)
 				      .d = gpu_data(c, FLOAT8_D),
 				      .scale = g->scale};
 
+	if (g->group)
+		return gpu_group_product_run(c, g->group);
 	return blaslt_run(c, g->product, &x);
 }
 
@@ -175,6 +201,7 @@ static void library_drop(struct step *step)
 struct own_gemm {
 	void *fn;
 	struct gpu_float8_gemm job;
+	struct group_product *group; /* if it is not NULL, warpgroups compute the product, and not fn */
 };
 
 static int own_reshape(struct site *s, struct step *step, struct diag *d)
@@ -193,6 +220,7 @@ static int own_reshape(struct site *s, struct step *step, struct diag *d)
 					  .act_beta = p->act_beta};
 	g->fn = gpu_kernel(s, "float8", "float8_gemm", d);
 	step->state = g;
+	g->group = by_groups(s, step, 0);
 	return g->fn ? 0 : -E_DEVICE;
 }
 
@@ -200,6 +228,9 @@ static int own_run(const struct call *c)
 {
 	const struct own_gemm *g = c->step->state;
 	struct gpu_float8_gemm job = g->job;
+
+	if (g->group)
+		return gpu_group_product_run(c, g->group);
 	int64_t rows = (job.m + GPU_FLOAT8_TILE - 1) / GPU_FLOAT8_TILE;
 	struct gpu_grid grid = {(unsigned)((job.n + GPU_FLOAT8_TILE - 1) / GPU_FLOAT8_TILE),
 				(unsigned)(rows < MAX_GRID_YZ ? rows : MAX_GRID_YZ), 1, 256, 0};

@@ -5,16 +5,22 @@
 #include "gpu/driver/tune.h"
 #include "gpu/launch/group.h"
 #include "gpu/launch/packed.h"
+#include "ops/float8.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { LEAST = 32, LEAST_DEPTH = 64, LIBRARY = -1 };
+enum {
+	LEAST = 32,
+	LEAST_DEPTH = 64,
+	LIBRARY = -1,
+	MAX_ADDED = 4 /* bytes of an element of a bias */
+};
 
 struct group_product {
 	struct gpu_group_product job; /* without addresses */
 	struct gpu_gemm of;
-	enum dtype type;
+	enum dtype type, result;
 	int tile;
 	void *fn;
 	const void *b; /* weights, transposed or rounded; NULL if the input itself is read */
@@ -29,14 +35,16 @@ static bool is_stored_turned(const struct gpu_gemm *g)
 static const char *describe(const struct site *s, const struct fused_gemm *f, struct gpu_gemm *g)
 {
 	const enum dtype t = gpu_type(s, 0);
-	const int64_t each = t == DT_F32 ? 4 : 8; /* elements of 16 bytes */
+	const int64_t each = 16 / gpu_size(t); /* elements of 16 bytes */
 	const char *bad = gpu_gemm_job(s, f, g);
 
 	if (bad)
 		return bad;
 	if (!gpu_group_has(s->device, t) ||
 	    (t == DT_F32 && !(s->config && s->config->precision == PRECISION_TF32)))
-		return "another device, or a type other than float16, bfloat16 and TF32";
+		return "another device, or a type other than float16, bfloat16, TF32 and float8e4m3fn";
+	if (gpu_out_type(s, 0) == FLOAT8 && site_in(s, 3))
+		return "a matrix added to a result of float8e4m3fn";
 	if (!gpu_one_batch(g))
 		return "several matrices";
 	if (g->m < LEAST || g->n < LEAST || g->k < LEAST_DEPTH || g->m > INT32_MAX ||
@@ -91,9 +99,11 @@ static bool place_trial_operands(const struct site *s, struct trial *t)
 	const int64_t size = gpu_size(p->type), b_row = is_stored_turned(g) ? g->b_col : g->k;
 	const size_t a = cuda_aligned((size_t)(g->m * g->a_row * size)),
 		     b = cuda_aligned((size_t)(g->n * b_row * size)),
-		     y = cuda_aligned((size_t)(g->m * g->n * size)), added = site_in(s, 3) ? y : 0,
-		     bias = cuda_aligned((size_t)(g->n * size));
-	char *at = tune_operands(s->device, &t->b, b, site_is_weight(s, 1), a + y + added + bias, 0);
+		     y = cuda_aligned((size_t)(g->m * g->n * gpu_size(p->result))),
+		     added = site_in(s, 3) ? y : 0, bias = cuda_aligned((size_t)(g->n * MAX_ADDED)),
+		     factors = cuda_aligned(sizeof(float));
+	char *at = tune_operands(s->device, &t->b, b, site_is_weight(s, 1),
+				 a + y + added + bias + factors, 0);
 
 	if (!at)
 		return false;
@@ -102,6 +112,10 @@ static bool place_trial_operands(const struct site *s, struct trial *t)
 	t->job.y = at + a;
 	t->job.r = site_in(s, 3) ? at + a + y : NULL;
 	t->job.bias = site_in(s, 2) ? at + a + y + added : NULL;
+	t->job.s = p->type == FLOAT8 && site_in(s, FLOAT8_S)
+			   ? (const float *)(at + a + y + added + bias)
+			   : NULL;
+	t->job.d = p->result == FLOAT8 ? (const float *)(at + a + y + added + bias) : NULL;
 	return true;
 }
 
@@ -122,14 +136,14 @@ static int guess_tile(const struct site *s, const struct group_product *p)
 	int64_t least = INT64_MAX;
 	int best = LIBRARY;
 
-	for (int i = 0; i < GPU_GROUP_KINDS; i++) {
+	for (int i = 0; i < GPU_GROUP_ALL_KINDS; i++) {
 		const struct gpu_group_tile *t = &gpu_group_tiles[i];
 		const int64_t blocks = gpu_group_blocks(i, p->of.m, p->of.n),
 			      at_once = t->shares && blocks > processors ? SHARE_BLOCKS : 1,
 			      rounds = (blocks + at_once * processors - 1) / (at_once * processors),
 			      each = t->shares ? (steps + t->shares - 1) / t->shares : steps,
-			      took = rounds *
-				     (WAIT + SHARE_WAIT * t->shares + each * at_once * t->columns);
+			      took = rounds * (WAIT + SHARE_WAIT * t->shares +
+					       each * at_once * t->columns * t->rows / GPU_SHARE_ROWS);
 		if (suits(s, p, i) && took < least) {
 			least = took;
 			best = i;
@@ -150,11 +164,11 @@ static int time_tiles(struct site *s, struct group_product *p, double library_us
 	int best = LIBRARY;
 
 	*least = 0;
-	for (int i = 0; i < GPU_GROUP_KINDS && (i || place_trial_operands(s, &t)); i++) {
+	for (int i = 0; i < GPU_GROUP_ALL_KINDS && (i || place_trial_operands(s, &t)); i++) {
 		if (!suits(s, p, i))
 			continue;
 		p->tile = i;
-		p->fn = gpu_group_kernel(s, i, p->type);
+		p->fn = gpu_group_kernel(s, i, p->type, p->result);
 		double us = p->fn ? tune_time(s->device, enqueue_trial, &t, limit) : -1;
 		if (us > 0)
 			*least = us < limit ? us : limit;
@@ -174,15 +188,16 @@ static int choose_tile(struct site *s, struct group_product *p, double library_u
 
 	if (library_us <= 0)
 		return guess_tile(s, p);
-	const char *key = arena_printf(s->plan_arena,
-				       "infer group product 4 cublaslt%zu %s %" PRId64 " %" PRId64
-				       " %" PRId64 " %" PRId64 " %" PRId64 " act%d%s%s",
-				       cublaslt_version(), dtype_name(p->type), g->m, g->n, g->k,
-				       g->a_row, is_stored_turned(g) ? g->b_col : g->k, g->act,
-				       site_in(s, 2) ? " bias" : "", site_in(s, 3) ? " add" : "");
+	const char *key =
+		arena_printf(s->plan_arena,
+			     "infer group product 5 cublaslt%zu %s %s %" PRId64 " %" PRId64
+			     " %" PRId64 " %" PRId64 " %" PRId64 " act%d%s%s",
+			     cublaslt_version(), dtype_name(p->type), dtype_name(p->result), g->m,
+			     g->n, g->k, g->a_row, is_stored_turned(g) ? g->b_col : g->k, g->act,
+			     site_in(s, 2) ? " bias" : "", site_in(s, 3) ? " add" : "");
 	const char *known = tune_get(s->device, key);
-	if (known && sscanf(known, "%d", &tile) == 1 && tile >= LIBRARY && tile < GPU_GROUP_KINDS &&
-	    (tile == LIBRARY || suits(s, p, tile)))
+	if (known && sscanf(known, "%d", &tile) == 1 && tile >= LIBRARY &&
+	    tile < GPU_GROUP_ALL_KINDS && (tile == LIBRARY || suits(s, p, tile)))
 		return tile;
 	if (!tune_may(s->device)) {
 		tune_skipped(s->device);
@@ -242,7 +257,7 @@ struct group_product *gpu_group_product(struct site *s, struct step *step,
 	if (describe(s, f, &g))
 		return NULL;
 	struct group_product *p = arena_new(s->plan_arena, struct group_product);
-	*p = (struct group_product){.of = g, .type = gpu_type(s, 0)};
+	*p = (struct group_product){.of = g, .type = gpu_type(s, 0), .result = gpu_out_type(s, 0)};
 	p->job.m = g.m, p->job.n = g.n, p->job.k = g.k;
 	p->job.b_is_weight = site_is_weight(s, 1);
 	p->job.alpha = (float)g.alpha;
@@ -252,7 +267,7 @@ struct group_product *gpu_group_product(struct site *s, struct step *step,
 	if (tile == LIBRARY)
 		return NULL;
 	p->tile = tile;
-	p->fn = gpu_group_kernel(s, tile, p->type);
+	p->fn = gpu_group_kernel(s, tile, p->type, p->result);
 	if (!p->fn)
 		return NULL;
 	if ((p->type == DT_F32 || !is_stored_turned(&g)) && !pack_weights(s, step, p))
@@ -269,5 +284,9 @@ int gpu_group_product_run(const struct call *c, const struct group_product *p)
 	job.bias = gpu_data(c, 2);
 	job.r = gpu_data(c, 3);
 	job.y = gpu_out(c, 0);
+	if (p->type == FLOAT8) {
+		job.s = gpu_data(c, FLOAT8_S);
+		job.d = gpu_data(c, FLOAT8_D);
+	}
 	return launch(c, p, &job, gpu_data(c, 0), p->b ? p->b : gpu_data(c, 1));
 }

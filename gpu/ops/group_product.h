@@ -2,8 +2,8 @@
 #ifndef GPU_OPS_GROUP_PRODUCT_H
 #define GPU_OPS_GROUP_PRODUCT_H
 /*
- * Products of 32 rows and more by kernels of our own for compute capability 9.0 (gpu/kernels/group_product.cu), in float16, bfloat16
- * and TF32. A product of matmul.c uses them in place of cuBLASLt where they were measured to be faster.
+ * Products of 32 rows and more by kernels of our own for compute capability 9.0 (gpu/kernels/group_product.cu), in float16, bfloat16,
+ * TF32 and float8e4m3fn. A product of matmul.c, or infer::GemmFloat8, uses them in place of cuBLASLt where they were measured to be faster.
  */
 #include "gpu/ops/matmul.h"
 

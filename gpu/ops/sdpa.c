@@ -4,8 +4,10 @@
 #include "gpu/library/choices.h"
 #include "gpu/library/cudnn_attention.h"
 #include "gpu/kernels/attend_group.h"
+#include "gpu/kernels/float8.h"
 #include "gpu/kernels/heads.h"
 #include "gpu/launch/group.h"
+#include "ops/float8.h"
 #include "ops/fused.h"
 
 #include <math.h>
@@ -268,7 +270,8 @@ static bool set_group(const struct site *s, struct gpu_attend_plan *p, enum dtyp
 		      const size_t starts[3])
 {
 	const struct gpu_attend *j = &p->job;
-	const char *form = hiding(j, t), *type = t == DT_F16 ? "f16" : "bf16";
+	const bool float8 = gpu_out_type(s, 0) == FLOAT8;
+	const char *form = hiding(j, t), *type = float8 ? "f8" : t == DT_F16 ? "f16" : "bf16";
 	const int64_t tiles = (j->s + GROUP_QUERIES - 1) / GROUP_QUERIES, all = j->batch * j->heads;
 	char name[48];
 	int i = 0;
@@ -277,9 +280,9 @@ static bool set_group(const struct site *s, struct gpu_attend_plan *p, enum dtyp
 		i++;
 	if (!form || i == FEW_KEYS || (t != DT_F16 && t != DT_BF16) || !gpu_group_has(s->device, t) ||
 	    j->d != GROUP_HEAD || j->dv != GROUP_HEAD || j->kd != 1 || !are_multiples(j->qs, 8) ||
-	    !are_multiples(j->ks, 8) || !are_multiples(j->vs, 8) || !are_multiples(j->ys, 8) ||
-	    starts[0] % 16 || starts[1] % 16 || starts[2] % 16 || j->heads > MAX_GRID_YZ ||
-	    j->batch > MAX_GRID_YZ || all < 1)
+	    !are_multiples(j->ks, 8) || !are_multiples(j->vs, 8) ||
+	    !are_multiples(j->ys, float8 ? 16 : 8) || starts[0] % 16 || starts[1] % 16 ||
+	    starts[2] % 16 || j->heads > MAX_GRID_YZ || j->batch > MAX_GRID_YZ || all < 1)
 		return false;
 	/* a block keeps the keys of its head for as many tiles of queries as leave work for all others */
 	const int64_t places = (int64_t)cuda_facts(s->device)->processors * few_keys[i].blocks,
@@ -291,6 +294,7 @@ static bool set_group(const struct site *s, struct gpu_attend_plan *p, enum dtyp
 	snprintf(name, sizeof(name), "attend_%s_%s_%s", type, few_keys[i].name, form);
 	p->fn = gpu_kernel_sharing(s, "attend_group", name, few_keys[i].shared, NULL);
 	p->early = p->fn != NULL;
+	p->rounds = float8 && p->fn;
 	return p->early;
 }
 
@@ -367,6 +371,7 @@ struct fused {
 	struct gpu_attend_plan plan;
 	size_t start[3]; /* byte offsets at which q, k and v begin in their inputs */
 	bool packed;
+	void *round; /* rounds what the attention has written to the workspace; NULL where y is of its type, or it rounds itself */
 };
 
 static void fill_packed(const struct fused_attention *p, const struct shape *q, int64_t size,
@@ -507,7 +512,32 @@ int gpu_fused_attention_reshape(struct site *s, struct step *step, struct diag *
 		step->unread |= 8;
 	int err = gpu_attend_set(s, &a->plan, gpu_type(s, 0), a->start, d);
 	step->workspace = a->plan.scratch;
-	return err;
+	if (err || gpu_out_type(s, 0) == gpu_type(s, 0) || a->plan.rounds)
+		return err;
+	a->plan.scratch = cuda_aligned(a->plan.scratch);
+	step->workspace = a->plan.scratch +
+			  (size_t)(gpu_count(&site_out(s, 0)->shape) * gpu_size(gpu_type(s, 0)));
+	a->round = gpu_kernel(s, "float8", "float8_round", d);
+	return a->round ? 0 : -E_DEVICE;
+}
+
+/* Launches the attention and what rounds its result to float8, the attention itself if it can. */
+static int run_float8(const struct call *c, const struct fused *a, struct gpu_attend_plan *plan)
+{
+	const struct fused_attention *p = c->step->node->params;
+	struct gpu_attend_float8 own = {.attend = plan->job, .by = 1 / p->y_scale};
+	struct gpu_float8 job = {.x = (char *)c->workspace + plan->scratch,
+				 .y = plan->job.y,
+				 .n = tensor_count(c->out[0]),
+				 .scale = p->y_scale};
+
+	if (!job.n)
+		return 0;
+	if (plan->rounds)
+		return gpu_launch_early(c, plan->fn, plan->grid, &own, sizeof(own));
+	plan->job.y = (char *)c->workspace + plan->scratch;
+	int err = gpu_attend_launch(c, plan);
+	return err ? err : gpu_launch(c, a->round, gpu_grid(job.n / 8 + 1), &job, sizeof(job));
 }
 
 int gpu_fused_attention_run(const struct call *c)
@@ -522,5 +552,5 @@ int gpu_fused_attention_run(const struct call *c)
 	job->mask = gpu_data(c, 3);
 	job->y = gpu_out(c, 0);
 	job->scratch = c->workspace;
-	return gpu_attend_launch(c, &plan);
+	return a->round || plan.rounds ? run_float8(c, a, &plan) : gpu_attend_launch(c, &plan);
 }

@@ -18,8 +18,9 @@ struct gpu_attend_plan {
 	struct gpu_grid near;
 	int near_part;
 	void *join; /* joins the parts that `fn` has made of each query, or NULL if there is one part */
-	bool few;   /* fn is one of the kernels for few queries */
-	bool early; /* fn may start while the kernel ahead still runs */
+	bool few;    /* fn is one of the kernels for few queries */
+	bool rounds; /* fn writes float8, and takes struct gpu_attend_float8 */
+	bool early;  /* fn may start while the kernel ahead still runs */
 	struct gpu_grid grid;
 	struct gpu_attend job;
 	size_t scratch; /* bytes of workspace that the kernel needs */

@@ -248,6 +248,7 @@ static int attention_reshape(struct site *site, struct step *step, struct diag *
 
 static int attention_run(const struct call *c)
 {
+	const struct fused_attention *p = call_params(c);
 	struct attend a = *(const struct attend *)c->step->state;
 	struct scratch s = scratch_of(c);
 	size_t size = dtype_bits(a.type) / 8;
@@ -262,6 +263,8 @@ static int attention_run(const struct call *c)
 	a.mask = nin > 3 ? wide_in(&s, c->in[3]) : NULL;
 	a.y.data = y;
 	attend_run(&a, s.at);
+	for (int64_t i = 0; p->y_scale > 0 && i < tensor_count(c->out[0]); i++)
+		((float *)y)[i] /= p->y_scale;
 	if (a.type != DT_BF16)
 		wide_done(c->out[0], y);
 	return 0;
@@ -375,6 +378,8 @@ const struct kernel cpu_fused[] = {
 	{"infer::Gemm", FAST, ONEDNN(fused_gemm)},
 	{"infer::Gemm", T_FLOATS_BF, K_REFERENCE, .reshape = gemm_any_reshape, .run = gemm_any_run},
 	{"infer::Attention", T_FLOATS_BF, K_REFERENCE, .accepts = attention_accepts,
+	 .reshape = attention_reshape, .run = attention_run},
+	{"infer::AttentionFloat8", T_F16, K_REFERENCE, .accepts = attention_accepts,
 	 .reshape = attention_reshape, .run = attention_run},
 	{"infer::AddLayerNorm", T_FLOATS_BF, K_REFERENCE, .reshape = addnorm_reshape,
 	 .run = addnorm_run},

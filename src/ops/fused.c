@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/fused.h"
 
+#include "ops/float8.h"
 #include "ops/infer_util.h"
 #include "ops/window.h"
 
@@ -228,14 +229,24 @@ static const struct slot in_attention[] = {
 	{.name = "mask", .tvar = "M", .types = T_FUSED | T_BOOL, .optional = true},
 	SLOT_END};
 
-static const struct field attrs_attention[] = {
-	FIELD_REQ(struct fused_attention, num_heads, F_INT, "heads of Q"),
-	FIELD(struct fused_attention, kv_heads, F_INT, "0", "heads of K and V; 0: as many"),
-	FIELD(struct fused_attention, scale, F_FLOAT, "1", "factor of Q K^T"),
-	FIELD(struct fused_attention, causal, F_INT, "0", "1: from the first key, 2: to the last"),
-	FIELD(struct fused_attention, k_transposed, F_INT, "0", "K is [B,H,D,T]"),
-	FIELD(struct fused_attention, merged, F_INT, "1", "Y is [B,S,H*D]"),
-	FIELD(struct fused_attention, safe, F_INT, "0", "fully masked rows give 0"),
+static const struct slot in_attention_float8[] = {SLOT("Q", NULL, T_F16), SLOT_OPT("K", NULL, T_F16),
+						  SLOT_OPT("V", NULL, T_F16),
+						  SLOT_OPT("mask", NULL, T_F16 | T_BOOL), SLOT_END};
+static const struct slot out_attention_float8[] = {SLOT("Y", NULL, T_BIT(FLOAT8)), SLOT_END};
+
+#define ATTENTION_FIELDS                                                                             \
+	FIELD_REQ(struct fused_attention, num_heads, F_INT, "heads of Q"),                           \
+		FIELD(struct fused_attention, kv_heads, F_INT, "0", "heads of K and V; 0: as many"), \
+		FIELD(struct fused_attention, scale, F_FLOAT, "1", "factor of Q K^T"),               \
+		FIELD(struct fused_attention, causal, F_INT, "0",                                    \
+		      "1: from the first key, 2: to the last"),                                      \
+		FIELD(struct fused_attention, k_transposed, F_INT, "0", "K is [B,H,D,T]"),           \
+		FIELD(struct fused_attention, merged, F_INT, "1", "Y is [B,S,H*D]"),                 \
+		FIELD(struct fused_attention, safe, F_INT, "0", "fully masked rows give 0")
+static const struct field attrs_attention[] = {ATTENTION_FIELDS, {0}};
+static const struct field attrs_attention_float8[] = {
+	ATTENTION_FIELDS,
+	FIELD_REQ(struct fused_attention, y_scale, F_FLOAT, "what Y is divided by"),
 	{0}};
 
 static int64_t dim_div(int64_t a, int64_t b)
@@ -309,6 +320,7 @@ static int check_attention(const struct infer *c, int64_t heads, int64_t kv)
 static int infer_attention(struct infer *c)
 {
 	const struct fused_attention *p = infer_params(c);
+	const enum dtype type = p->y_scale > 0 ? FLOAT8 : infer_dtype(c, 0);
 	bool packed = infer_in(c, 1) == NULL;
 	int64_t heads = p->num_heads, kv = p->kv_heads > 0 ? p->kv_heads : heads, size;
 	struct shape q = infer_shape(c, 0), v = packed ? q : infer_shape(c, 2), y;
@@ -317,7 +329,7 @@ static int infer_attention(struct infer *c)
 		return infer_fail(c, E_VALUE, -1, "num_heads, a multiple of kv_heads",
 				  fmt(c->diag, "%" PRId64 " and %" PRId64, heads, kv));
 	if (q.rank < 0 || v.rank < 0) {
-		infer_set(c, 0, infer_dtype(c, 0), &SHAPE_UNKNOWN);
+		infer_set(c, 0, type, &SHAPE_UNKNOWN);
 		return 0;
 	}
 	if (q.rank < 3 || q.rank > 4 || v.rank < 3 || v.rank > 4 || (packed && q.rank != 3))
@@ -332,7 +344,7 @@ static int infer_attention(struct infer *c)
 		y = shape_of(3, (int64_t[]){q.dim[0], q.dim[q.rank - 2], known_product(heads, size)});
 	else
 		y = shape_of(4, (int64_t[]){q.dim[0], heads, q.dim[q.rank - 2], size});
-	infer_set(c, 0, infer_dtype(c, 0), &y);
+	infer_set(c, 0, type, &y);
 	return 0;
 }
 
@@ -407,6 +419,9 @@ const struct op ops_fused[] = {
 	 .flags = OP_PRODUCT | OP_INTERNAL},
 	{"Attention", .domain = "infer", .since = 1, .reduced = REDUCED_COMPUTES, .reduced_in = 1 << 3,
 	 .in = in_attention, .out = out_y, ATTRS(attrs_attention, struct fused_attention),
+	 .infer = infer_attention, .macs = macs_attention, .flags = OP_INTERNAL},
+	{"AttentionFloat8", .domain = "infer", .since = 1, .in = in_attention_float8,
+	 .out = out_attention_float8, ATTRS(attrs_attention_float8, struct fused_attention),
 	 .infer = infer_attention, .macs = macs_attention, .flags = OP_INTERNAL},
 	{"AddLayerNorm", .domain = "infer", .since = 1, .reduced = REDUCED_COMPUTES,
 	 .in = in_addnorm, .out = out_addnorm, ATTRS(attrs_addnorm, struct fused_addnorm),

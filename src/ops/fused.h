@@ -47,10 +47,11 @@ struct fused_gemm {
  * causal = 1 lets query i see only keys j <= i, causal = 2 only keys j <= i + (T - S).
  * With k_transposed, K is [B,H,D,T] (rank 4 only).
  * Y has rank 3 [B,S,H*Dv] if `merged`, otherwise rank 4 [B,H,S,Dv].
+ * infer::AttentionFloat8, for --precision fp8 (ops/float8.h), divides Y by `y_scale` and rounds it to float8.
  */
 struct fused_attention {
 	int64_t num_heads, kv_heads; /* kv_heads 0: num_heads */
-	float scale;
+	float scale, y_scale;	     /* y_scale: 0 in infer::Attention */
 	int64_t causal, k_transposed, merged, safe;
 };
 

@@ -3,7 +3,7 @@
  * --precision fp8: after pass_precision has made the inside of an fp32 graph fp16, products by constant matrices
  * become products of float8 (ops/float8.h). The weights are rounded here, once. Their other operand gets its scale
  * from a bound that holds for all inputs (opt/magnitude.h), so that whoever makes it can round it as well: the
- * normalization or the product before. An operand without such a bound gets its scale in the run.
+ * normalization, the attention or the product before. An operand without such a bound gets its scale in the run.
  */
 #include "base/pool.h"
 #include "ops/float8.h"
@@ -186,6 +186,20 @@ static int convert_result(struct conversion *c, struct value *v, struct float8 *
 	return infer_new(c, n);
 }
 
+/* Lets an attention round its result to float8. */
+static int convert_attention(struct conversion *c, struct value *v, struct float8 *to)
+{
+	struct node *n = c->g->node[v->producer];
+	struct fused_attention *p = arena_dup(c->g->arena, n->params, sizeof(struct fused_attention));
+
+	*to = (struct float8){v->id, NO_VALUE, scale_for(c->of[v->id].most)};
+	p->y_scale = to->scale;
+	graph_remove_node(c->g, n);
+	n = graph_add_node(c->g, op_named("infer::AttentionFloat8"), p, n->in, n->nin, n->out, 1,
+			   n->origin);
+	return infer_new(c, n);
+}
+
 /* Adds a node that rounds the value, by a scale that it finds in the run if there is no bound. */
 static int add_rounding(struct conversion *c, struct value *v, struct float8 *to)
 {
@@ -218,6 +232,9 @@ static int convert_operand(struct conversion *c, struct value *v)
 	if (by && by->op == op_named("infer::GemmFloat8") && !isinf(c->of[v->id].most) &&
 	    only_products_read(c, v))
 		return convert_result(c, v, to);
+	if (by && by->op == op_named("infer::Attention") && !isinf(c->of[v->id].most) &&
+	    node_in(c->g, by, 0)->info.type.dtype == DT_F16 && only_products_read(c, v))
+		return convert_attention(c, v, to);
 	return add_rounding(c, v, to);
 }
 

@@ -137,8 +137,8 @@ static struct magnitude of_node(const struct graph *g, const struct node *n,
 	if (n->op == op_named("infer::Gemm"))
 		return of_gemm(g, n, of[x->id]);
 	if (n->op == op_named("infer::Attention")) {
-		const struct value *v = n->nin > 2 ? node_in(g, n, 2) : x;
-		return (struct magnitude){v ? of[v->id].most : INFINITY, INFINITY};
+		const struct value *v = n->nin > 2 ? node_in(g, n, 2) : NULL;
+		return (struct magnitude){of[(v ? v : x)->id].most, INFINITY}; /* without V, X has it */
 	}
 	return n->op->reduced == REDUCED_MOVES && !n->nsub && !exceeds(n) ? of_moved(g, n, of)
 									  : unknown;

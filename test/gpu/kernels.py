@@ -846,6 +846,22 @@ def float8():
         c.end(c.op("Relu", c.op("Gemm", y, c.w("f32", 48, 32, low=-.3, high=.3), c.w("f32", 32))))
 
 
+def float8_attention():
+    """Attention that rounds its result to float8: each way to hide keys and number of them, and a size of heads that only kernels have which write float16."""
+    for n, size, kind in [*itertools.product((70, 130, 220), (64,), ("none", "row", "causal")), (70, 64, "pairs"), (70, 32, "pairs"), (20, 56, "none")]:
+        c, wide = Case(f"float8_attention{n}_{size}_{kind}", precision=4), 2 * size
+        x = c.op("LayerNormalization", c.x("f32", 2, n, wide), c.w("f32", wide, low=.5), c.w("f32", wide))
+        q, k, v = (c.op("Reshape", c.op("MatMul", x, c.w("f32", wide, wide, low=-.2, high=.2)), i64(c, 2, n, 2, size)) for _ in range(3))
+        q, k, v = c.op("Transpose", q, perm=[0, 2, 1, 3]), c.op("Transpose", k, perm=[0, 2, 3, 1]), c.op("Transpose", v, perm=[0, 2, 1, 3])
+        s = c.op("Mul", c.op("MatMul", q, k), c.constant("f32", size ** -.5))
+        if kind == "causal":
+            s = c.op("Add", s, c.constant("f32", np.where(np.tri(n), 0, -np.inf)))
+        elif kind != "none":
+            s = c.op("Add", s, c.x("f32", 2, 1, *([1, n] if kind == "row" else [n, n]), low=-9, high=0))
+        y = c.op("Transpose", c.op("MatMul", c.op("Softmax", s, axis=-1), v), perm=[0, 2, 1, 3])
+        c.end(c.op("MatMul", c.op("Reshape", y, i64(c, 2, n, wide)), c.w("f32", wide, 32, low=-.2, high=.2)))
+
+
 def few_rows():
     """Products of 5 to 16 rows on tensor cores, with two, four and eight columns a lane."""
     for t, m in (("f16", 5), ("f16", 16), ("bf16", 5), ("bf16", 16)):
@@ -931,6 +947,18 @@ def large_products():
         x = c.op("MatMul", c.x(t, 3, 50, 520, low=-1, high=1), c.w(t, 520, 72, low=-.1, high=.1))
         x = c.op("Add", c.op("Add", x, c.w(t, 72, low=-1, high=1)), c.x(t, 3, 50, 72, low=-1, high=1))
         c.end(c.op("Relu", x), c.op("Gemm", c.op("Reshape", x, i64(c, 150, 72)), c.x(t, 40, 72, low=-.1, high=.1), transB=1, alpha=.5))
+    # float8: results of both types, factors known before the run and not, what is added to float16
+    c = Case("tuned_large_products_float8", precision=4)
+    x = c.op("MatMul", c.x("f32", 2, 70, 208, low=-1, high=1), c.w("f32", 208, 272, low=-.2, high=.2))
+    x = c.op("LayerNormalization", x, c.w("f32", 272, low=.5), c.w("f32", 272))
+    y = c.op("Gelu", c.op("Add", c.op("MatMul", x, c.w("f32", 272, 336, low=-.1, high=.1)), c.w("f32", 336)), approximate="tanh")
+    y = c.op("Add", c.op("MatMul", y, c.w("f32", 336, 272, low=-.1, high=.1)), c.w("f32", 272))
+    c.end(c.op("Relu", c.op("MatMul", c.op("Add", y, x), c.w("f32", 272, 48, low=-.1, high=.1))))
+    c = Case("tuned_shared_products_float8", precision=4)
+    x = c.op("LayerNormalization", c.x("f32", 3, 50, 1040, low=-1, high=1), c.w("f32", 1040, low=.5), c.w("f32", 1040))
+    y = c.op("Gelu", c.op("Add", c.op("MatMul", x, c.w("f32", 1040, 80, low=-.1, high=.1)), c.w("f32", 80)))
+    z = c.op("MatMul", x, c.w("f32", 1040, 48, low=-.1, high=.1))
+    c.end(c.op("MatMul", y, c.w("f32", 80, 48, low=-.1, high=.1)), c.op("Add", z, c.x("f32", 3, 50, 48)))
 
 
 def turned(t, d, group, room, batch, **more):
@@ -966,6 +994,12 @@ def large_special():
         v[1], v[2, 3], v[3, 3], v[4], v[7, 1:3] = np.nan, np.inf, -np.inf, 0, (np.inf, -np.inf)
         y = c.op("Add", c.op("MatMul", c.given(t, v), c.w(t, 64, 136, low=-.1, high=.1)), c.w(t, 136))
         c.end(c.op("Mul", y, c.op("Sigmoid", y)) if op == "Swish" else c.op(op, y, **more))
+    for op in "Relu", "Gelu":  # rounded to float8, NaN stays, and what is too large becomes the largest number
+        c, v = Case(f"large_special_{op.lower()}_float8", precision=4), numbers("f32", (140, 64), -1, 1)
+        v[1], v[3, 3], v[4] = np.nan, -np.inf, 0
+        x = c.op("LayerNormalization", c.given("f32", v), c.w("f32", 64, low=.5), c.w("f32", 64))
+        y = c.op(op, c.op("Add", c.op("MatMul", x, c.w("f32", 64, 144, low=-.3, high=.3)), c.w("f32", 144)))
+        c.end(c.op("Add", c.op("MatMul", y, c.w("f32", 144, 64, low=-.3, high=.3)), c.x("f32", 140, 64)))
 
 
 def boxes_of_codes():
@@ -1036,7 +1070,7 @@ def short_rows():
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, convs_of_codes, coded, special, language, float8, few_rows, odd_sizes, points_special, empty, large_batches, parts_of_keys,
+    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, convs_of_codes, coded, special, language, float8, float8_attention, few_rows, odd_sizes, points_special, empty, large_batches, parts_of_keys,
                   rows_made_by_attention, large_products, large_special, boxes_of_codes, few_keys, many_heads, short_rows):
         group()
     with open(os.path.join(sys.argv[1], "manifest.tsv"), "w") as f:

@@ -155,11 +155,51 @@ static bool bound_passes_resize(const char *mode)
 	return passes;
 }
 
+static struct tensor *ramp(struct shape shape, struct trial *t)
+{
+	struct tensor *w = tensor_new(&t->model.arena, DT_F32, &shape);
+
+	for (int64_t i = 0; i < tensor_count(w); i++)
+		((float *)w->data)[i] = (float)(i % 7 - 3) / 3;
+	return w;
+}
+
 /* Curves exceed what they go through, so that a bound of the input is none of the output. */
 static void cubic_resize_has_no_bound(void)
 {
 	CHECK(bound_passes_resize("linear"));
 	CHECK(!bound_passes_resize("cubic"));
+}
+
+/* An attention rounds what only products read: its result is bounded by its values, which lie in its first input if it has no others. */
+static void attention_becomes_float8(void)
+{
+	static const char *const inputs[] = {"p", "p, _, _, m", "a, a, a", "a, a, a, m"};
+
+	for (int i = 0; i < 4; i++) {
+		struct shape line = shape_of(1, (int64_t[]){16});
+		char text[256];
+		struct trial t;
+		trial_start(&t);
+		t.config = (struct run_config){.optimize = OPTIMIZE_FULL, .precision = PRECISION_FP8};
+		trial_input(&t, "x", DT_F32, shape_of(3, (int64_t[]){2, 3, 16}));
+		trial_input(&t, "m", DT_F32, shape_of(4, (int64_t[]){2, 1, 1, 3}));
+		struct tensor *w = ramp(shape_of(2, (int64_t[]){16, 16}), &t),
+			      *v = ramp(shape_of(2, (int64_t[]){16, 48}), &t), *s = ramp(line, &t);
+		trial_const(&t, "w", w);
+		trial_const(&t, "v", v);
+		trial_const(&t, "s", s);
+		snprintf(text, sizeof(text),
+			 "n = LayerNormalization(x, s); p = MatMul(n, v); a = MatMul(n, w);"
+			 "y = MatMul(infer::Attention(%s) {num_heads=2}, w)",
+			 inputs[i]);
+		if (CHECK(trial_text(&t, text) == 0) && CHECK(trial_output(&t, "y")) &&
+		    CHECK_INT(opt_run(&t.model, &cpu_backend, &t.config, &t.diag), 0)) {
+			CHECK(only(&t, "infer::AttentionFloat8"));
+			CHECK(!only(&t, "infer::Float8"));
+		}
+		trial_finish(&t);
+	}
 }
 
 /* A normalization and a product round what only products read; a product that does not fit stays fp16. */
@@ -250,6 +290,7 @@ int main(void)
 	UNIT(exponentials_stay);
 	UNIT(fp32_is_left_alone);
 	UNIT(products_become_float8);
+	UNIT(attention_becomes_float8);
 	UNIT(cubic_resize_has_no_bound);
 	return unit_end();
 }

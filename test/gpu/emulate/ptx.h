@@ -6,6 +6,8 @@
 #ifndef EMULATE_PTX_H
 #define EMULATE_PTX_H
 
+#include <cuda_fp8.h>
+
 #include "box.h"
 
 #define SHARED_ROOM(T, name) T *const name = (T *)emulate_room()
@@ -29,6 +31,12 @@ inline float half(uint32_t v)
 inline float brain(uint32_t v)
 {
 	return __uint_as_float(v << 16);
+}
+inline float e4m3(uint32_t v)
+{
+	const __half_raw h = __nv_cvt_fp8_to_halfraw((__nv_fp8_storage_t)v, __NV_E4M3);
+
+	return __half2float(__half(h));
 }
 
 /*
@@ -260,6 +268,10 @@ template <int COLUMNS> void group_multiply_f16(float *c, uint64_t a, uint64_t b)
 template <int COLUMNS> void group_multiply_bf16(float *c, uint64_t a, uint64_t b)
 {
 	emulate::group<COLUMNS, uint16_t, emulate::brain>(c, a, b);
+}
+template <int COLUMNS> void group_multiply_e4m3(float *c, uint64_t a, uint64_t b)
+{
+	emulate::group<COLUMNS, uint8_t, emulate::e4m3>(c, a, b);
 }
 inline uint32_t group_round_tf32(uint32_t v)
 {
@@ -532,6 +544,10 @@ inline float exp2_of(float x)
 {
 	float y = exp2f(x);
 	return fabsf(y) < 1.17549435e-38f ? 0.0f : y;
+}
+inline float quick_tanh(float x)
+{
+	return tanhf(x);
 }
 #ifndef TURING
 inline uint32_t round_tf32(uint32_t v)
