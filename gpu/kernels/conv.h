@@ -35,10 +35,14 @@ struct gpu_depthwise {
 	void *y;
 	int64_t n;	    /* number of pieces of work, which the threads share */
 	int threads, items; /* of a block: its threads, and the pieces that it takes at a time */
+	int shared;	    /* bytes of shared memory of a block */
 	int batch, channels;
 	struct gpu_plane win;
 	int act;
 	float alpha, beta;
+	/* depthwise_tiled alone */
+	int across, down, deep; /* tiles of a block: beside and below one another, and of further channels */
+	int w_is_weight;	/* w may be read while the kernels before this one still run */
 };
 
 /*

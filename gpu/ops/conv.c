@@ -13,6 +13,7 @@
 #include "gpu/library/conv_plan.h"
 #include "gpu/ops/deconv.h"
 #include "gpu/kernels/conv.h"
+#include "gpu/kernels/depthwise.h"
 #include "gpu/launch/channels_last.h"
 #include "gpu/launch/group.h"
 #include "gpu/launch/packed.h"
@@ -156,36 +157,79 @@ static bool is_depthwise(const struct conv_state *c)
 
 /*
  * The ways to divide the work, of which timing chooses one: a thread computes `width` neighbouring outputs of a row, either alone or
- * (`rows`) with one thread for each row of the window.
+ * (`rows`) with one thread for each row of the window; or (`tiles`) each block brings a piece of the image into shared memory.
  */
 static const struct {
 	int width;
-	bool rows;
-} shares[] = {{1, false}, {2, false}, {4, false}, {8, false}, {1, true}, {2, true}, {4, true}};
+	bool rows, tiles;
+} shares[] = {{1, false, false}, {2, false, false}, {4, false, false}, {8, false, false},
+	      {1, true, false},	 {2, true, false},  {4, true, false},  {0, false, true}};
 enum { SHARES = sizeof(shares) / sizeof(*shares) };
 
 static bool has_share(const struct gpu_depthwise *p, int share)
 {
-	if (shares[share].rows)
-		return p->win.stride[0] == 1 && p->win.kernel[0] > 3;
-	return shares[share].width < 8 || (p->win.stride[0] == 1 && p->win.kernel[0] > 3);
+	bool large = p->win.stride[0] == 1 && p->win.kernel[0] > 3;
+
+	if (shares[share].tiles)
+		return p->win.stride[0] == 1;
+	return large || (!shares[share].rows && shares[share].width < 8);
+}
+
+static int parts(int n, int part)
+{
+	return (n + part - 1) / part;
+}
+
+static int least(int64_t a, int64_t b)
+{
+	return (int)(a < b ? a : b);
 }
 
 /*
- * Finds the kernel for p's window that divides the work as shares[share] says, and sets p->n and p->threads for it. Returns NULL
- * if there is none.
+ * Arranges the tiles of a block: beside one another where the image is broad enough, then below one another, then of
+ * further channels. Returns false if copies of 16 bytes would hold elements of two pixels, or a block has too little shared memory.
+ */
+static bool arrange_tiles(const struct site *s, struct gpu_depthwise *p)
+{
+	const int side = DEPTHWISE_SIDE, *out = p->win.out, k = p->win.kernel[0];
+	const int most = DEPTHWISE_THREADS / DEPTHWISE_CHANNELS;
+	int size = (int)gpu_size(gpu_type(s, 0));
+
+	p->across = least(gpu_power_of_two(parts(out[1], side)), 4);
+	p->down = least(gpu_power_of_two(parts(out[0], side)), most / p->across);
+	p->deep = least(gpu_power_of_two(parts(p->channels, DEPTHWISE_CHANNELS)),
+			most / p->across / p->down);
+	p->threads = p->across * p->down * p->deep * DEPTHWISE_CHANNELS;
+	p->shared = DEPTHWISE_PLANE(side * p->down + k - 1, side * p->across + k - 1) * p->deep * size;
+	p->items = 1;
+	p->n = (int64_t)p->batch * parts(out[1], side * p->across) * parts(out[0], side * p->down) *
+	       parts(p->channels, DEPTHWISE_CHANNELS * p->deep);
+	return p->threads >= 32 && p->channels * size % 16 == 0 &&
+	       p->shared <= cuda_facts(s->device)->shared_memory;
+}
+
+/*
+ * Finds the kernel for p's window that divides the work as shares[share] says, and sets up p for it. Returns NULL if there is none.
  */
 static void *depthwise_share(const struct site *s, struct gpu_depthwise *p, int share, struct diag *d)
 {
 	int width = shares[share].width;
+	const char *type = dtype_name(gpu_type(s, 0));
 	char name[64];
 
 	if (!has_share(p, share))
 		return NULL;
-	p->n = (int64_t)p->batch * p->win.out[0] * ((p->win.out[1] + width - 1) / width) *
-	       p->channels / 4;
+	if (shares[share].tiles) {
+		if (!arrange_tiles(s, p))
+			return NULL;
+		snprintf(name, sizeof(name), "depthwise_tiled_%d_%s", p->win.kernel[0], type);
+		return gpu_kernel_sharing(s, "depthwise", name,
+					  (unsigned)cuda_facts(s->device)->shared_memory, d);
+	}
+	p->n = (int64_t)p->batch * p->win.out[0] * parts(p->win.out[1], width) * p->channels / 4;
 	p->threads = shares[share].rows ? 32 * p->win.kernel[0] : 128;
 	p->items = shares[share].rows ? 32 : 128;
+	p->shared = 0;
 	snprintf(name, sizeof(name), "depthwise_%s%d_%d_%d", shares[share].rows ? "rows_" : "",
 		 p->win.kernel[0], p->win.stride[0], width);
 	return gpu_typed(s, "conv", name, gpu_type(s, 0), d);
@@ -195,7 +239,9 @@ static int launch_depthwise(const struct call *c, void *fn, const struct gpu_dep
 {
 	unsigned blocks = (unsigned)((job->n + job->items - 1) / job->items);
 
-	return gpu_launch_early(c, fn, (struct gpu_grid){blocks, 1, 1, (unsigned)job->threads, 0},
+	return gpu_launch_early(c, fn,
+				(struct gpu_grid){blocks, 1, 1, (unsigned)job->threads,
+						  (unsigned)job->shared},
 				job, sizeof(*job));
 }
 
@@ -268,7 +314,7 @@ static int choose_share(const struct site *s, const struct gpu_depthwise *p)
 	char key[192];
 
 	snprintf(key, sizeof(key),
-		 "infer3 depthwise %s b%d c%d in%d,%d out%d,%d window%d stride%d act%d",
+		 "infer4 depthwise %s b%d c%d in%d,%d out%d,%d window%d stride%d act%d",
 		 dtype_name(gpu_type(s, 0)), p->batch, p->channels, p->win.in[0], p->win.in[1],
 		 p->win.out[0], p->win.out[1], p->win.kernel[0], p->win.stride[0], p->act);
 	return tune_choose(s->device, key, &ways);
@@ -301,7 +347,8 @@ static int depthwise_reshape(struct site *s, struct step *step, struct conv_stat
 				    .win = gpu_window_plane(&j->win),
 				    .act = j->act,
 				    .alpha = (float)j->act_alpha,
-				    .beta = (float)j->act_beta};
+				    .beta = (float)j->act_beta,
+				    .w_is_weight = site_is_weight(s, 1)};
 	c->fn = depthwise_kernel(s, p, d);
 	gpu_layouts(s, step, &want, &give);
 	want[0] = gpu_channels_last(&site_in(s, 0)->shape);

@@ -409,6 +409,14 @@ def windows():
                     y = c.op("Conv", c.x(t, 2, wide, n, n), c.w(t, wide, wide, 1, 1), c.w(t, wide))
                     y = c.op("Conv", y, c.w(t, wide, 1, k, k), c.w(t, wide), pads=[k // 2] * 4, strides=[s, s], group=wide)
                     c.end(c.op("Conv", c.op("Relu", y), c.w(t, 16, wide, 1, 1), c.w(t, 16)))
+            for n, wide in ((15, 40), (7, 96)):  # pads do not meet infinite weights
+                c = Case(f"tuned_depthwise_special{k}_{n}_{t}")
+                v, w = numbers(t, (2, wide, n, n + 1), -2, 2), numbers(t, (wide, 1, k, k), -1, 1)
+                v[0, 1, n - 1, 3], v[0, 4, 0, 0], v[1, 2, 5, 6], v[1, 3] = np.nan, np.inf, -np.inf, -0.
+                w[7, 0, 0, 1], w[8, 0, k - 1, k - 1], w[9, 0, k // 2, 0], w[10] = np.inf, np.nan, -np.inf, -0.
+                x = c.given(t, v)
+                y = c.op("Conv", x, c.constant(t, w), *([c.w(t, wide)] if n > 7 else []), pads=[k // 2] * 4, group=wide)
+                c.end(c.op("Relu", c.op("Add", y, x)) if n > 7 else y)
         for wide in (15, 32):
             c = Case(f"depthwise_dilated{wide}_{t}")
             y = c.op("Conv", c.x(t, 2, wide, 12, 12), c.w(t, wide, wide, 1, 1), c.w(t, wide))

@@ -34,7 +34,7 @@ quick=('' '' 'depthwise_?_?_1_*,pixel_32_32_*,int8_?8_32x64,int8_conv_?8_32x64,g
 	'depthwise_?_?_4_*,pixel_64_64_*,int8_?8_128x64,int8_conv_?8_128x64,group_share_*_4'
 	'depthwise_?_?_8_*,pixel_128_64_*,library_product,int8_epilogue,int8_conv_?8_128x128' 'whole_pool_joined_*,group_share_*_8,pixel_deep_32_32_*,int8_conv_?8_64x128,int8_?8_32x32,depthwise_rows_?_?_1_*'
 	'pixel_deep_64_32_*,int8_conv_*_4_warps,depthwise_rows_?_?_2_*' 'int8_conv_*_group_128x128,depthwise_rows_?_?_4_*,group_product_*_128x128'
-	'int8_conv_*_group_128x64,group_product_*_128x192' 'int8_conv_*_group_64x128,group_product_*_64x192' 'int8_conv_*_group_64x64'
+	'int8_conv_*_group_128x64,group_product_*_128x192,depthwise_tiled_*' 'int8_conv_*_group_64x128,group_product_*_64x192' 'int8_conv_*_group_64x64'
 	'int8_boxes_*_2_128_64_1,int8_boxes_*_2_128_128_1' 'int8_boxes_*_2_64_64_1,int8_boxes_*_1_128_128_1' 'int8_boxes_*_1_128_64_1,int8_boxes_*_2_128_128_0'
 	'int8_boxes_*_1_64_64_1,int8_boxes_*_2_64_128_0' 'int8_boxes_*_1_128_128_0' 'int8_boxes_*_1_64_128_0')
 without=("$none" "$both")
