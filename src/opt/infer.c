@@ -14,8 +14,7 @@ static struct vinfo unknown_info(void)
 	return (struct vinfo){.shape = SHAPE_UNKNOWN};
 }
 
-/* Resets info[0..nvalues) and enters type, shape and elements of the constants. */
-static void infer_constants(const struct graph *g, struct vinfo *info)
+void infer_constants(const struct graph *g, struct vinfo *info)
 {
 	for (uint32_t i = 0; i < g->nvalues; i++) {
 		const struct tensor *t = g->value[i]->init;

@@ -28,6 +28,8 @@ struct infer_env {
  */
 void infer_begin(struct infer *c, const struct graph *g, struct vinfo *info, struct arena *a,
 		 bool concrete, struct model *m, const struct backend *cpu, struct diag *d);
+/* Resets info[0..nvalues) and enters type, shape and elements of the constants. */
+void infer_constants(const struct graph *g, struct vinfo *info);
 /*
  * Infers the outputs of c->node: checks types against the slots, calls the shape function of the row, and evaluates
  * the node if all inputs are known and small. c->wanted then marks the inputs whose unknown values were asked for.

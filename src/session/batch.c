@@ -2,6 +2,8 @@
 #include "session/batch.h"
 
 #include "base/mem.h"
+#include "opt/infer.h"
+#include "session/backends.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -31,6 +33,79 @@ static int refuse_input(const struct batch *b, const struct value *v, const char
 		    .actual = fmt(d, "%s %s", type_str(&d->arena, v->info.type),
 				  shape_str(&d->arena, &v->info.shape, b->model->symbols)),
 		    .hint = "use --batch 1");
+}
+
+/* ---- where the batch is in the outputs */
+
+/*
+ * Infers the graph with one row more than the model fixes. Returns false if a node does not take that, or leaves open what the model
+ * knows; what is known in info is right all the same.
+ */
+static bool infer_grown(const struct batch *b, struct vinfo *info, struct arena *a)
+{
+	const struct graph *g = b->model->graph;
+	struct diag quiet = {0};
+	struct infer c;
+	bool all = true;
+
+	infer_constants(g, info);
+	for (uint32_t i = 0; i < g->nin; i++) {
+		struct vinfo *v = &info[g->in[i]];
+		*v = input_value(b, i)->info;
+		if (b->stacked[i] && v->shape.rank > 0)
+			v->shape.dim[0] = b->fixed + 1;
+	}
+	infer_begin(&c, g, info, a, false, NULL, host_backend(), &quiet);
+	for (uint32_t i = 0; i < g->norder; i++) {
+		const struct node *n = c.node = g->node[g->order[i]];
+		all &= !infer_node(&c);
+		for (uint32_t k = 0; k < n->nout; k++) {
+			const struct value *v = node_out(g, n, k);
+			all &= !v || shape_known(&info[v->id].shape) || !shape_known(&v->info.shape);
+		}
+	}
+	diag_free(&quiet);
+	return all;
+}
+
+/* is, grown: the shape of an output in the model and with one row more. all: every node takes one row more. */
+static enum batch_place place_of(const struct shape *is, const struct shape *grown, int64_t fixed,
+				 bool all)
+{
+	bool others = false;
+
+	if (is->rank < 1 || grown->rank != is->rank || is->dim[0] != fixed)
+		return PLACE_UNKNOWN;
+	for (int k = 1; k < is->rank; k++) {
+		if (is->dim[k] != fixed || grown->dim[k] == fixed)
+			continue;
+		if (grown->dim[k] < 0)
+			return PLACE_UNKNOWN;
+		others = true;
+	}
+	if (grown->dim[0] == fixed + 1)
+		return others ? PLACE_ELSEWHERE : PLACE_FIRST;
+	return grown->dim[0] == fixed && (all || others) ? PLACE_ELSEWHERE : PLACE_UNKNOWN;
+}
+
+/*
+ * A dimension may be as large as a batch that is a number by chance: as many classes. The dimension that grows with the inputs'
+ * batch is the batch. Of what follows a node that does not take another batch, such as a Reshape to constant sizes, nothing is known.
+ */
+static void find_places(struct batch *b)
+{
+	const struct graph *g = b->model->graph;
+	struct arena a = {0};
+
+	if (b->fixed < 2 || b->fixed == INT64_MAX)
+		return;
+	b->place = arena_new_n(&b->arena, enum batch_place, g->nout + 1);
+	struct vinfo *info = arena_new_n(&a, struct vinfo, (size_t)g->nvalues + 1);
+	const bool all = infer_grown(b, info, &a);
+	for (uint32_t o = 0; o < g->nout; o++)
+		b->place[o] = place_of(&g->value[g->out[o]]->info.shape, &info[g->out[o]].shape,
+				       b->fixed, all);
+	arena_free(&a);
 }
 
 int batch_begin(struct batch *b, const struct model *m, const bool *varies, int64_t limit,
@@ -70,6 +145,7 @@ int batch_begin(struct batch *b, const struct model *m, const bool *varies, int6
 		if (b->limit > 1 && varies[i] && !b->stacked[i])
 			return refuse_input(b, v, "it differs between inputs but has no batch", d);
 	}
+	find_places(b);
 	return 0;
 }
 
@@ -205,9 +281,9 @@ int batch_stack(struct batch *b, const struct tensor *const *const *cases, size_
 
 /*
  * Returns true if the first dimension of output o is the batch, as far as the model's shapes tell: a first dimension of another
- * size may have as many elements by chance, and where the batch is another dimension, too, rows depend on several cases. Of a
- * batch that is a number another dimension may be as large by chance (classes); the second one is taken for the batch, as in the
- * states and sequences of recurrent layers.
+ * size may have as many elements by chance, and where the batch is another dimension, too, rows depend on several cases. If
+ * nothing is known of a batch that is a number, a second dimension of its size is taken for the batch, as in the states and
+ * sequences of recurrent layers, unless there are just two: classes.
  */
 static bool output_has_rows(const struct batch *b, uint32_t o, const struct tensor *out)
 {
@@ -216,6 +292,8 @@ static bool output_has_rows(const struct batch *b, uint32_t o, const struct tens
 
 	if (!has_rows(out, b->rows))
 		return false;
+	if (b->place && b->place[o] != PLACE_UNKNOWN)
+		return b->place[o] == PLACE_FIRST;
 	if (s->rank != out->shape.rank || b->dim == DIM_UNKNOWN)
 		return true;
 	if (s->dim[0] >= 0 && s->dim[0] != b->dim)

@@ -8,6 +8,9 @@
  */
 #include "ir/graph.h"
 
+/* where an output has the batch: in its first dimension alone, or not there or in another one, too */
+enum batch_place { PLACE_UNKNOWN, PLACE_FIRST, PLACE_ELSEWHERE };
+
 struct batch {
 	struct arena arena;
 	const struct model *model;
@@ -15,6 +18,8 @@ struct batch {
 	int64_t dim;   /* the batch in the model's shapes: a size, a symbol or DIM_UNKNOWN */
 	int64_t fixed; /* the batch size that the model fixes; 0 if it is free */
 	bool *stacked; /* for each input: its first dimension is the batch */
+	/* of a batch that the model fixes, for each output, as far as shape inference tells; NULL if the batch is free */
+	enum batch_place *place;
 	/* of the newest stack */
 	size_t ncases;
 	int64_t *first; /* row at which case i begins; first[ncases] is the number of rows without padding */
