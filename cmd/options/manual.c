@@ -423,7 +423,8 @@ void sample_config(FILE *f)
 
 	fputs("# The options of infer with their defaults; use with --config FILE. Keys are the names of the long\n"
 	      "# options. A repeatable option takes a list; an option of the form NAME=VALUE may take a mapping,\n"
-	      "# for example  dim: {batch: 4}.  The environment and the command line override this file.\n"
+	      "# for example  dim: {batch: 4}; true stands for an option without its value, where that may be left\n"
+	      "# out:  random: true.  The environment and the command line override this file.\n"
 	      "# Written by `infer __gen yaml'.\n",
 	      f);
 	for (const struct field *row = options_table; row->name; row++) {

@@ -41,8 +41,9 @@ struct gpu_depthwise {
 	int act;
 	float alpha, beta;
 	/* depthwise_tiled alone */
-	int across, down, deep; /* tiles of a block: beside and below one another, and of further channels */
-	int w_is_weight;	/* w may be read while the kernels before this one still run */
+	int across, down,
+		deep; /* tiles of a block: beside and below one another, and of further channels */
+	int w_is_weight; /* w may be read while the kernels before this one still run */
 };
 
 /*

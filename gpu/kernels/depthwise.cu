@@ -62,6 +62,47 @@ static __device__ __noinline__ float sum_inside(float sum, const T *piece, int c
 	return sum;
 }
 
+// Computes outputs at the edge anew if a weight is infinite or NaN. Their windows begin at row h0 and column w0 of the image.
+template <typename T, int K>
+__device__ inline void mend_edge(const gpu_depthwise &p, float a[SIDE][SIDE], const float *w, float start, const T *piece, int columns, int c, int h0, int w0)
+{
+	float none = 0;
+	if (h0 >= 0 && w0 >= 0 && h0 + SIDE + K - 1 <= p.win.in[0] && w0 + SIDE + K - 1 <= p.win.in[1])
+		return;
+#pragma unroll
+	for (int k = 0; k < K * K; k++)
+		none += 0.f * w[k];
+	if (none != 0.f)
+#pragma unroll
+		for (int o = 0; o < SIDE; o++)
+#pragma unroll
+			for (int q = 0; q < SIDE; q++)
+				a[o][q] = sum_inside<T, K>(start, piece + (o * columns + q) * WIDE, columns, (const float *)p.w + c, p.channels, h0 + o,
+							   w0 + q, p.win.in[0], p.win.in[1]);
+}
+
+// Adds the residual and applies the activation to a thread's outputs, which begin at row o0 and column q0, and writes them.
+template <typename T> __device__ inline void write_outputs(const gpu_depthwise &p, float a[SIDE][SIDE], int n, int c, int o0, int q0)
+{
+	const int64_t first = (((int64_t)n * p.win.out[0] + o0) * p.win.out[1] + q0) * p.channels + c;
+#pragma unroll
+	for (int o = 0; o < SIDE; o++) {
+		if (o0 + o >= p.win.out[0])
+			break;
+		const int64_t line = first + (int64_t)o * p.win.out[1] * p.channels;
+		if (p.r)
+#pragma unroll
+			for (int q = 0; q < SIDE; q++)
+				if (q0 + q < p.win.out[1])
+					a[o][q] += up(((const T *)p.r)[line + q * p.channels]);
+		act_on<T, SIDE>(p.act, p.alpha, p.beta, a[o]);
+#pragma unroll
+		for (int q = 0; q < SIDE; q++)
+			if (q0 + q < p.win.out[1])
+				((T *)p.y)[line + q * p.channels] = down<T>(a[o][q]);
+	}
+}
+
 // A half warp computes SIDE x SIDE outputs of WIDE channels, a thread those of one.
 template <typename T, int K> __device__ inline void tiled(const gpu_depthwise &p)
 {
@@ -110,37 +151,8 @@ template <typename T, int K> __device__ inline void tiled(const gpu_depthwise &p
 						a[o][q] += f * w[(i - o) * K + u - q];
 		}
 	}
-	const bool edge = h0 < 0 || w0 < 0 || h0 + SIDE + K - 1 > p.win.in[0] || w0 + SIDE + K - 1 > p.win.in[1];
-	if (edge) {
-		float none = 0;
-#pragma unroll
-		for (int k = 0; k < K * K; k++)
-			none += 0.f * w[k];
-		if (none != 0.f)
-#pragma unroll
-			for (int o = 0; o < SIDE; o++)
-#pragma unroll
-				for (int q = 0; q < SIDE; q++)
-					a[o][q] = sum_inside<T, K>(start, piece + (o * at.columns + q) * WIDE, at.columns, (const float *)p.w + c,
-								   p.channels, h0 + o, w0 + q, p.win.in[0], p.win.in[1]);
-	}
-	const int64_t first = (((int64_t)at.n * p.win.out[0] + o0) * p.win.out[1] + q0) * p.channels + c;
-#pragma unroll
-	for (int o = 0; o < SIDE; o++) {
-		if (o0 + o >= p.win.out[0])
-			break;
-		const int64_t line = first + (int64_t)o * p.win.out[1] * p.channels;
-		if (p.r)
-#pragma unroll
-			for (int q = 0; q < SIDE; q++)
-				if (q0 + q < p.win.out[1])
-					a[o][q] += up(((const T *)p.r)[line + q * p.channels]);
-		act_on<T, SIDE>(p.act, p.alpha, p.beta, a[o]);
-#pragma unroll
-		for (int q = 0; q < SIDE; q++)
-			if (q0 + q < p.win.out[1])
-				((T *)p.y)[line + q * p.channels] = down<T>(a[o][q]);
-	}
+	mend_edge<T, K>(p, a, w, start, piece, at.columns, c, h0, w0);
+	write_outputs<T>(p, a, at.n, c, o0, q0);
 }
 
 #define TILED(T, K)                                                                                                    \

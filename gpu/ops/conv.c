@@ -200,7 +200,8 @@ static bool arrange_tiles(const struct site *s, struct gpu_depthwise *p)
 	p->deep = least(gpu_power_of_two(parts(p->channels, DEPTHWISE_CHANNELS)),
 			most / p->across / p->down);
 	p->threads = p->across * p->down * p->deep * DEPTHWISE_CHANNELS;
-	p->shared = DEPTHWISE_PLANE(side * p->down + k - 1, side * p->across + k - 1) * p->deep * size;
+	p->shared =
+		DEPTHWISE_PLANE(side * p->down + k - 1, side * p->across + k - 1) * p->deep * size;
 	p->items = 1;
 	p->n = (int64_t)p->batch * parts(out[1], side * p->across) * parts(out[0], side * p->down) *
 	       parts(p->channels, DEPTHWISE_CHANNELS * p->deep);
@@ -239,10 +240,9 @@ static int launch_depthwise(const struct call *c, void *fn, const struct gpu_dep
 {
 	unsigned blocks = (unsigned)((job->n + job->items - 1) / job->items);
 
-	return gpu_launch_early(c, fn,
-				(struct gpu_grid){blocks, 1, 1, (unsigned)job->threads,
-						  (unsigned)job->shared},
-				job, sizeof(*job));
+	return gpu_launch_early(
+		c, fn, (struct gpu_grid){blocks, 1, 1, (unsigned)job->threads, (unsigned)job->shared},
+		job, sizeof(*job));
 }
 
 struct trial {

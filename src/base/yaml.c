@@ -152,6 +152,15 @@ static int read_mapping(struct reader *r, const struct field *f)
 	}
 }
 
+/* The value of `key: true` for an option whose argument may be left out: what it means without one. Otherwise as it is written. */
+static const char *value_or_implied(struct reader *r, const struct field *f)
+{
+	const char *value = copy_scalar(r);
+	bool plain = r->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+
+	return f->arg && f->implied && plain && value && !strcmp(value, "true") ? f->implied : value;
+}
+
 static int read_value(struct reader *r, const struct field *f)
 {
 	int rc = next_event(r);
@@ -159,7 +168,7 @@ static int read_value(struct reader *r, const struct field *f)
 	if (rc)
 		return rc;
 	if (r->event.type == YAML_SCALAR_EVENT)
-		return is_null(r) ? 0 : set_value(r, f, copy_scalar(r), event_line(r));
+		return is_null(r) ? 0 : set_value(r, f, value_or_implied(r, f), event_line(r));
 	if (r->event.type == YAML_SEQUENCE_START_EVENT)
 		return read_sequence(r, f);
 	if (r->event.type == YAML_MAPPING_START_EVENT)

@@ -70,8 +70,8 @@ static int read_sizes(const char *text, int64_t *v)
 /* Whether an input may be the mask of a decoder, [batch, positions] of integers or bool. */
 static bool may_be_mask(const struct value *v)
 {
-	return v->info.type.kind == V_TENSOR && v->info.shape.rank == 2 && v->info.shape.dim[1] < 0 &&
-	       dtype_class((enum dtype)v->info.type.dtype) != DT_FLOAT;
+	return v->info.type.kind == V_TENSOR && v->info.shape.rank == 2 &&
+	       v->info.shape.dim[1] < 0 && dtype_class((enum dtype)v->info.type.dtype) != DT_FLOAT;
 }
 
 /* Adds candidates for a decoder with caches, whose mask has the cached positions and the new one. Returns how many. */
@@ -86,7 +86,8 @@ static size_t list_caches(const struct graph *g, struct candidate *c, size_t mos
 	for (size_t k = 0; caches && k < sizeof(sizes) / sizeof(*sizes); k++)
 		for (uint32_t i = 0; i < g->nin && n < most; i++)
 			if (may_be_mask(g->value[g->in[i]]))
-				c[n++] = (struct candidate){.which = CACHED, .mask = i, .size = sizes[k]};
+				c[n++] = (struct candidate){
+					.which = CACHED, .mask = i, .size = sizes[k]};
 	return n;
 }
 

@@ -103,3 +103,14 @@ config() { # TEXT: expects it to be refused with the rest of the arguments
 	INFER_DEVICE=cpu INFER_LIBRARY_PATH=/nowhere INFER_OPENMP=own run "$INFER" run batch.onnx --random 0..1 --dim batch=1
 	[[ $output != *W-OPTION* ]]
 }
+
+@test "An option whose value may be left out is given by true, as a flag is" {
+	cp "$BATS_TEST_DIRNAME/../data/run/pic.onnx" model.onnx
+	printf 'random: true\nseed: 4\n' >c.yaml
+	run "$INFER" run model.onnx --config c.yaml --device cpu
+	[ "$status" -eq 0 ]
+	[[ $output == *"random 0..1, seed 4"* ]]
+	printf 'random: "true"\n' >c.yaml
+	run "$INFER" run model.onnx --config c.yaml --device cpu
+	[[ $status -eq 4 && $output == *"no range of numbers"* ]]
+}

@@ -132,8 +132,10 @@ int conv_describe(struct build *b, struct made *m, const struct conv_step *c,
 			    src, w, bias, dst, strides, dilates, begin, end, m->attr));
 	while (is_faulty(m->pd, c))
 		if (onednn_api.dnnl_primitive_desc_next_impl(m->pd))
-			return FAIL(b->d, E_LIBRARY,
-				    .message = "oneDNN computes this convolution wrong on a processor with AMX, and has no other code for it");
+			return FAIL(
+				b->d, E_LIBRARY,
+				.message =
+					"oneDNN computes this convolution wrong on a processor with AMX, and has no other code for it");
 	return 0;
 }
 
