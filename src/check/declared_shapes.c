@@ -246,13 +246,10 @@ static void compare_declared(struct shapes *x, const struct graph *f, const stru
 /* The attribute of node n that holds body k. */
 static const char *body_attribute(const struct node *n, uint32_t k)
 {
-	const struct op op = n->op ? op_resolved(n->op) : (struct op){0};
-	double at;
+	uint32_t rank;
+	const struct field *f = params_body(n, k, &rank);
 
-	for (const struct field *f = op.attrs; f && f->name && n->params; f++)
-		if (f->type == F_GRAPH && params_number(f, n->params, &at) && at == k)
-			return f->name;
-	return "a body";
+	return f ? f->name : "a body";
 }
 
 /* Compares the bodies of graph f of the file, and those inside of them. */

@@ -608,31 +608,52 @@ static struct tensor *other_input(struct check_context *c, const struct tensor *
 	return x->bytes && memcmp(x->data, t->data, x->bytes) ? x : NULL;
 }
 
-/* With how many other inputs a model whose output is all zero runs before the zeros count as a fault. */
-enum { ZERO_TRIALS = 3 };
+/* With how many other inputs a model whose output is all zero, or does not move, runs before that counts as a fault. */
+enum { ZERO_TRIALS = 3, SAME_INTEGERS = 8, INDEPENDENT_TRIALS = 12 };
 
 /*
- * Returns another input of the same shape: pseudo-random floats of both signs, wider in each trial so that thresholds
- * near the range of t are passed; the elements of other types, whose range the model decides, in reverse order.
- * Returns NULL if that does not change the tensor.
+ * Returns another input of the same shape: pseudo-random floats of both signs, wider in each of four trials so that thresholds
+ * near the range of t are passed; integers, whose range the model decides, are drawn from the elements of t, but as floats are from trial
+ * SAME_INTEGERS on. Returns NULL if that does not change the tensor.
  */
 static const struct tensor *trial_input(struct check_context *c, const struct tensor *t, int trial)
 {
-	static const double factor[ZERO_TRIALS] = {1, 3, 10};
+	static const double factor[] = {1, 3, 10, 100};
 
-	if (t->type.kind != V_TENSOR || !(T_BIT(tensor_dtype(t)) & T_FLOATS_BF))
-		return other_input(c, t);
+	if (t->type.kind != V_TENSOR || !(T_BIT(tensor_dtype(t)) & T_NUMERIC_BF))
+		return NULL;
+	enum dtype type = tensor_dtype(t);
+	bool real = T_BIT(type) & T_FLOATS_BF;
 	struct value_stats s = value_stats(t);
-	double range = fmax(1, fmax(fabs(s.min), fabs(s.max))) * factor[trial];
+	double range = fmax(1, fmax(fabs(s.min), fabs(s.max))) * factor[trial % 4];
 	struct tensor *x = tensor_copy(&c->arena, t);
 	uint64_t state = (uint64_t)(trial + 1);
 	int64_t n = tensor_count(t);
 	for (int64_t i = 0; i < n; i++) {
 		state = state * 6364136223846793005u + 1442695040888963407u;
-		elem_set_f64(tensor_dtype(t), x->data, i,
-			     range * ((double)(state >> 11) * 0x1p-52 - 1));
+		double y = range * ((double)(state >> 11) * 0x1p-52 - 1);
+		if (real)
+			elem_set_f64(type, x->data, i, y);
+		else if (trial >= SAME_INTEGERS)
+			elem_set_i64(type, x->data, i, (int64_t)fmin(fmax(y, -0x1p62), 0x1p62));
+		else
+			elem_set_i64(type, x->data, i,
+				     elem_i64(type, t->data, (int64_t)((state >> 33) % (uint64_t)n)));
 	}
-	return x;
+	return x->bytes && memcmp(x->data, t->data, x->bytes) ? x : NULL;
+}
+
+/* Sets the inputs of a trial. Returns whether one differs from the given one. */
+static bool trial_inputs(struct check_context *c, uint32_t n, int trial, const struct tensor **in)
+{
+	bool other = false;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct tensor *t = trial_input(c, c->in[i], trial);
+		in[i] = t ? t : c->in[i];
+		other |= t != NULL;
+	}
+	return other;
 }
 
 /* Whether output k is all zero for other inputs as well. Adds to *tried the number of runs that show it. */
@@ -645,12 +666,7 @@ static bool stays_zero(struct check_context *c, uint32_t k, int *tried)
 	bool zero = true;
 
 	for (int trial = 0; trial < ZERO_TRIALS && zero; trial++) {
-		bool other = false;
-		for (uint32_t i = 0; i < g->nin; i++) {
-			const struct tensor *t = trial_input(c, c->in[i], trial);
-			in[i] = t ? t : c->in[i];
-			other |= t != NULL;
-		}
+		bool other = trial_inputs(c, g->nin, trial, in);
 		c->d = &quiet;
 		/* a run that fails proves nothing: the other inputs may be none that the model takes */
 		bool ran = other && !check_session_run(c, c->session, in, out, NULL) && out[k];
@@ -794,9 +810,11 @@ static int check_intermediate_values(struct check_context *c, struct numbers *x)
 /* ---- --zero: another input -------------------------------------------------------------------- */
 
 /*
- * Returns the first node with an input that differs between the two runs and an output, *value, that does not differ.
+ * Returns the first node with an input that differs between the two runs and an output, *value, that does not differ: one of floats, or one of
+ * other types, as comparisons, ArgMax and quantization give.
  */
-static const struct node *find_independent_node(struct trace *a, struct trace *b, uint32_t *value)
+static const struct node *find_independent_node(struct trace *a, struct trace *b, bool floats,
+						uint32_t *value)
 {
 	for (uint32_t p = 0; p < a->g->norder; p++) {
 		const struct node *n = a->g->node[a->g->order[p]];
@@ -810,8 +828,9 @@ static const struct node *find_independent_node(struct trace *a, struct trace *b
 		}
 		for (uint32_t i = 0; i < n->nout && differs; i++) {
 			uint32_t v = n->out[i];
-			if (v == NO_VALUE || !is_float_value(a->g, v) || !a->seen[v] ||
-			    !b->seen[v] || a->stats[v].count < 2 || a->hash[v] != b->hash[v])
+			if (v == NO_VALUE || is_float_value(a->g, v) != floats || !a->seen[v] ||
+			    !b->seen[v] || (floats && a->stats[v].count < 2) ||
+			    a->hash[v] != b->hash[v])
 				continue;
 			*value = v;
 			return n;
@@ -820,51 +839,102 @@ static const struct node *find_independent_node(struct trace *a, struct trace *b
 	return NULL;
 }
 
+static uint64_t output_hash(const struct tensor *t)
+{
+	return t && t->type.kind == V_TENSOR && t->data ? hash_bytes(t->data, t->bytes, 0) : 0;
+}
+
 /*
- * Reports outputs that do not depend on the input. `blind` is the number of such outputs, `looked` the number of
- * outputs compared.
+ * Runs the model on more and wider inputs, as an output that is constant piece by piece (of a tree, of the nearest neighbours) may well be the
+ * same for two. Clears blind[k] of the outputs that move. Returns the number of runs.
  */
-static int report_independent(struct check_context *c, struct numbers *x, struct trace *other,
-			      uint32_t blind, uint32_t looked)
+static int try_wider(struct check_context *c, struct session *s, bool *blind)
+{
+	const struct graph *g = session_model(s)->graph;
+	const struct tensor **in = arena_new_n(&c->arena, const struct tensor *, g->nin + 1);
+	const struct tensor **out = arena_new_n(&c->arena, const struct tensor *, g->nout + 1);
+	uint64_t *first = arena_new_n(&c->arena, uint64_t, g->nout + 1);
+	struct diag quiet = {0}, *all = c->d;
+	int tried = 0;
+
+	c->d = &quiet;
+	bool ran = !check_session_run(c, s, c->in, out, NULL);
+	for (uint32_t k = 0; k < g->nout && ran; k++)
+		first[k] = output_hash(out[k]);
+	for (int trial = 0; ran && trial < INDEPENDENT_TRIALS; trial++) {
+		bool left = false;
+		for (uint32_t k = 0; k < g->nout; k++)
+			left |= blind[k];
+		/* a run that fails or gives NaN proves nothing: these inputs may be none that the model takes */
+		if (!left || !trial_inputs(c, g->nin, trial, in) ||
+		    check_session_run(c, s, in, out, NULL))
+			continue;
+		tried++;
+		for (uint32_t k = 0; k < g->nout; k++)
+			blind[k] &= !out[k] || output_hash(out[k]) == first[k] ||
+				    value_stats(out[k]).nan;
+	}
+	c->d = all;
+	diag_free(&quiet);
+	return tried;
+}
+
+/*
+ * Reports outputs that do not depend on the input: those of blind[k]. `every` tells that no output that was compared depends on it.
+ */
+static void report_independent(struct check_context *c, struct numbers *x, struct trace *other,
+			       const bool *blind, bool every, int tried)
 {
 	struct diag_row rows[MAX_ROWS];
 	size_t n = 0;
 	uint32_t value = NO_VALUE;
 	const struct graph *g = x->trace.g;
-	const struct node *node = find_independent_node(&x->trace, other, &value);
+	const struct node *node = find_independent_node(&x->trace, other, true, &value);
+	/* at lengths that were guessed, a window may see nothing but its padding; a comparison may turn at values that nobody tried */
+	bool doubtful = c->lengths_guessed;
+
+	if (!node) {
+		node = find_independent_node(&x->trace, other, false, &value);
+		doubtful |= node != NULL;
+	}
 
 	rows[n++] = (struct diag_row){
-		"tried", "the inputs as given, and with their elements in reverse order"};
+		"tried", fmt(c->d, "the inputs as given, with their elements in reverse order%s",
+			     tried ? fmt(c->d, ", and %s more, up to 100 times as wide",
+					 str_count(&c->d->arena, (uint64_t)tried))
+				   : "")};
 	if (node)
 		n += add_node_rows(x, node, value, rows + n);
+	if (doubtful)
+		rows[n++] = (struct diag_row){
+			"try", c->lengths_guessed
+				       ? "--dim NAME=N, as sizes of free dimensions were guessed, or --input"
+				       : "--random LO..HI, or --input with values that the model is for"};
 	for (uint32_t k = 0; k < g->nout; k++) {
-		uint32_t v = value_with_numbers(&x->trace, g->out[k]),
-			 u = value_with_numbers(other, g->out[k]);
-		if (v == NO_VALUE || u == NO_VALUE || !is_float_value(g, g->out[k]) ||
-		    x->trace.stats[v].count < 2 || x->trace.hash[v] != other->hash[u] ||
-		    all_zero(&x->trace.stats[v]))
+		if (!blind[k] || all_zero(&x->trace.stats[value_with_numbers(&x->trace, g->out[k])]))
 			continue;
 		struct finding f = {.code = E_OUT_INDEPENDENT,
-				    .severity = blind == looked ? SEV_ERROR : SEV_WARNING,
+				    .severity = every && !doubtful ? SEV_ERROR : SEV_WARNING,
 				    .slot = fmt(c->d, "output '%s'", g->out_name[k]),
 				    .node = node ? node->origin->name : NULL,
 				    .op = node ? node->origin->op : NULL,
-				    .message = "is equal to the bit for two different inputs",
+				    .message = tried ? "is equal to the bit for all inputs that were tried"
+						     : "is equal to the bit for two different inputs",
 				    .rows = rows,
 				    .nrows = n,
 				    .file = __FILE__,
 				    .line = __LINE__};
 		diag_add(c->d, &f);
 	}
-	return 0;
 }
 
 static int check_dependence(struct check_context *c, struct numbers *x)
 {
 	const struct graph *g = session_model(c->session)->graph;
 	const struct tensor **in = arena_new_n(&c->arena, const struct tensor *, g->nin + 1);
+	bool *blind = arena_new_n(&c->arena, bool, g->nout + 1);
 	struct trace other;
-	uint32_t looked = 0, blind = 0;
+	uint32_t looked = 0, same = 0, left = 0;
 	bool any = false;
 
 	for (uint32_t i = 0; i < g->nin; i++) {
@@ -886,9 +956,17 @@ static int check_dependence(struct check_context *c, struct numbers *x)
 		    x->trace.stats[v].count < 2 || x->trace.stats[v].nan)
 			continue;
 		looked++;
-		blind += x->trace.hash[v] == other.hash[u];
+		blind[k] = x->trace.hash[v] == other.hash[u];
+		same += blind[k];
 	}
-	return blind ? report_independent(c, x, &other, blind, looked) : 0;
+	if (!same)
+		return 0;
+	int tried = try_wider(c, x->traced, blind);
+	for (uint32_t k = 0; k < g->nout; k++)
+		left += blind[k];
+	if (left)
+		report_independent(c, x, &other, blind, left == looked, tried);
+	return 0;
 }
 
 /* ----------------------------------------------------------------------------------------------- */

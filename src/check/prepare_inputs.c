@@ -68,8 +68,11 @@ static void report_guessed_dims(struct check_context *c, const struct input_requ
 	}
 	for (uint32_t i = 0; i < input_count(c->inputs) && i < g->nin; i++) {
 		const struct input_info *in = input_info(c->inputs, i);
-		if (in->type.kind == V_TENSOR && !shape_known(&given[i]))
-			check_name_add(&names, arena_printf(&c->arena, "%s %s", in->name,
+		if (in->type.kind != V_TENSOR || shape_known(&given[i]))
+			continue;
+		for (int k = 1; k < given[i].rank; k++)
+			c->lengths_guessed |= given[i].dim[k] < 0;
+		check_name_add(&names, arena_printf(&c->arena, "%s %s", in->name,
 							    shape_str(&c->arena, &in->shape, NULL)));
 	}
 	c->sizes_guessed = names.n;

@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "ops/op.h"
+#include "opt/params.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -164,6 +165,28 @@ static bool only_copies(const struct graph *g, const struct node *n)
 static void flatten(struct flattener *f, const struct graph *g, uint32_t *number,
 		    uint32_t first_value, uint32_t owner);
 
+/* What a body is to its node: the number of its attribute among those of the operator, as a file has them in any order. */
+static uint32_t body_rank(const struct node *n, uint32_t k)
+{
+	uint32_t rank;
+
+	return params_body(n, k, &rank) ? rank : rank + k;
+}
+
+/* The bodies of a node in the order of their ranks. */
+static const uint32_t *order_bodies(const struct node *n, struct arena *a)
+{
+	uint32_t *order = arena_new_n(a, uint32_t, (size_t)n->nsub + 1);
+
+	for (uint32_t k = 0; k < n->nsub; k++) {
+		uint32_t i = k, rank = body_rank(n, k);
+		for (; i && body_rank(n, order[i - 1]) > rank; i--)
+			order[i] = order[i - 1];
+		order[i] = k;
+	}
+	return order;
+}
+
 /* Puts the nodes of a body into the list, and returns the numbers of the values that it gives. */
 static const uint32_t *flatten_body(struct flattener *f, const struct node *n, uint32_t k,
 				    const uint32_t *outer, uint32_t owner)
@@ -175,7 +198,7 @@ static const uint32_t *flatten_body(struct flattener *f, const struct node *n, u
 	uint32_t *number = number_values(f, body);
 	for (uint32_t i = 0; i < body->nin; i++) {
 		struct match_value *v = &f->side->value[number[body->in[i]]];
-		v->body = k + 1;
+		v->body = body_rank(n, k) + 1;
 		v->position = i;
 	}
 	for (uint32_t j = 0; j < body->ncap; j++) {
@@ -196,11 +219,13 @@ static void add_node(struct flattener *f, const struct graph *g, const struct no
 {
 	struct match_side *s = f->side;
 	const uint32_t **gives = arena_new_n(f->arena, const uint32_t *, (size_t)n->nsub + 1);
+	const uint32_t *order = order_bodies(n, f->arena);
 	size_t most = n->nin;
 
 	/* its bodies stand before it, so its own number is not known yet: they learn it afterwards */
 	uint32_t first = s->nnodes;
-	for (uint32_t k = 0; k < n->nsub; k++) {
+	for (uint32_t j = 0; j < n->nsub; j++) {
+		uint32_t k = order[j];
 		gives[k] = flatten_body(f, n, k, number, NO_MATCH - 1);
 		most += n->sub[k]->nout;
 	}
@@ -218,11 +243,13 @@ static void add_node(struct flattener *f, const struct graph *g, const struct no
 			operand[count] = number[n->in[i]];
 			slot[count++] = i;
 		}
-	for (uint32_t k = 0; k < n->nsub; k++)
+	for (uint32_t j = 0; j < n->nsub; j++) {
+		uint32_t k = order[j];
 		for (uint32_t i = 0; i < n->sub[k]->nout; i++) {
 			operand[count] = gives[k][i];
-			slot[count++] = (k + 1) * MATCH_BODY_SLOT + i;
+			slot[count++] = (body_rank(n, k) + 1) * MATCH_BODY_SLOT + i;
 		}
+	}
 	for (uint32_t i = 0; i < n->nout; i++)
 		if (n->out[i] != NO_VALUE) {
 			s->value[number[n->out[i]]].node = s->nnodes;

@@ -36,7 +36,7 @@ struct match_value {
 
 enum {
 	MATCH_BODY_SLOT = 1 << 20
-}; /* output i of body k is the operand in slot (k + 1) * MATCH_BODY_SLOT + i */
+}; /* output i of body k is the operand in slot (k + 1) * MATCH_BODY_SLOT + i, numbered by their attributes, as a file has those in any order */
 
 struct match_node {
 	const struct node *node;

@@ -8,15 +8,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* Whether the kernel is larger than the padded input along an axis; window_set() has then set an output size of 0. */
-static bool too_small(const struct window *w)
-{
-	for (int i = 0; i < w->n; i++)
-		if (w->in[i] > 0 && w->out[i] == 0)
-			return true;
-	return false;
-}
-
 static int window_infer(struct infer *c, const struct window_attrs *a)
 {
 	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1), y;
@@ -27,7 +18,7 @@ static int window_infer(struct infer *c, const struct window_attrs *a)
 		const char *bad = window_set(&win, a, &x, &w, false, c->diag);
 		if (bad)
 			return infer_fail(c, E_OP_ATTRIBUTE, -1, bad, NULL);
-		if (too_small(&win))
+		if (window_too_large(&win))
 			return infer_fail_shape(
 				c, 0, "an input, with its pads, as large as the kernel", &x);
 		y.rank = x.rank;

@@ -18,12 +18,11 @@ static int pool_infer(struct infer *c)
 		const char *bad = window_set(&w, &p->window, &x, NULL, p->ceil_mode != 0, c->diag);
 		if (bad)
 			return infer_fail(c, E_OP_ATTRIBUTE, -1, bad, NULL);
-		for (int i = 0; i < w.n; i++) {
-			if (w.in[i] > 0 && w.out[i] == 0)
-				return infer_fail_shape(
-					c, 0, "an input, with its pads, as large as the window", &x);
+		if (window_too_large(&w))
+			return infer_fail_shape(
+				c, 0, "an input, with its pads, as large as the window", &x);
+		for (int i = 0; i < w.n; i++)
 			y.dim[i + 2] = w.out[i];
-		}
 	}
 	infer_set(c, 0, infer_dtype(c, 0), &y);
 	infer_set(c, 1, DT_I64, &y);

@@ -394,6 +394,9 @@ static int conv_shape(struct infer *c, uint32_t iw, enum dtype t)
 		const char *bad = window_set(&win, &p->window, &x, &w, false, c->diag);
 		if (bad)
 			return infer_fail(c, E_SHAPE, 0, bad, NULL);
+		if (window_too_large(&win))
+			return infer_fail_shape(
+				c, 0, "an input, with its pads, as large as the kernel", &x);
 		if ((w.dim[0] >= 0 && w.dim[0] % p->group) ||
 		    (x.dim[1] >= 0 && w.dim[1] >= 0 && w.dim[1] * p->group != x.dim[1]))
 			return infer_fail(

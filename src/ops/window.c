@@ -110,6 +110,14 @@ const char *window_set(struct window *w, const struct window_attrs *a, const str
 	return NULL;
 }
 
+bool window_too_large(const struct window *w)
+{
+	for (int i = 0; i < w->n; i++)
+		if (w->in[i] > 0 && w->out[i] == 0)
+			return true;
+	return false;
+}
+
 static int64_t product(const int64_t *v, int n)
 {
 	struct shape s = shape_of(n, v);

@@ -64,6 +64,9 @@ const char *window_set(struct window *w, const struct window_attrs *a, const str
 const char *window_lists(struct window *w, const struct window_attrs *a, int n,
 			 const struct shape *weight, struct diag *d);
 
+/* Whether the window is larger than the padded input along an axis; window_set() has then set an output size of 0. */
+bool window_too_large(const struct window *w);
+
 /* Sets the window that covers all spatial axes of x [N, C, spatial...], as that of the global poolings. */
 void window_whole(struct window *w, const struct shape *x);
 

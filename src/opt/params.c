@@ -199,6 +199,21 @@ bool params_set_number(const struct field *f, void *obj, double v)
 	return true;
 }
 
+const struct field *params_body(const struct node *n, uint32_t k, uint32_t *rank)
+{
+	const struct op op = n->op ? op_resolved(n->op) : (struct op){0};
+	double at;
+
+	*rank = 0;
+	for (const struct field *f = op.attrs; f && f->name && n->params; f++)
+		if (f->type == F_GRAPH) {
+			if (params_number(f, n->params, &at) && at == k)
+				return f;
+			++*rank;
+		}
+	return NULL;
+}
+
 bool params_set(const struct field *f, void *obj, const char *text, struct arena *a)
 {
 	size_t n = strlen(text);

@@ -19,6 +19,11 @@ void params_copy(const struct op *to, void *obj, const struct op *from, const vo
 /* Reads a numeric attribute (bool, int, float, double, number of an enum's choice); returns false if it is absent. */
 bool params_number(const struct field *f, const void *obj, double *v);
 bool params_set_number(const struct field *f, void *obj, double v);
+/*
+ * The attribute of node n that holds body k, in whatever order the file has them, or NULL if its operator is not known. *rank is its number
+ * among the operator's attributes that are graphs.
+ */
+const struct field *params_body(const struct node *n, uint32_t k, uint32_t *rank);
 /* Sets an attribute from text; lists are written with or without brackets. Returns false if the text does not fit. */
 bool params_set(const struct field *f, void *obj, const char *text, struct arena *a);
 

@@ -48,6 +48,14 @@ models() {
 		edited("weight", weight)
 		edited("alpha", lambda m: setattr(m.graph.node[1].attribute[0], "f", 0.5))
 		edited("branch", lambda m: setattr(m.graph.node[4].attribute[1].g.node[0], "op_type", "Sub"))
+		def swapped(m, names):
+		    then, other = m.graph.node[4].attribute
+		    if names:
+		        then.name, other.name = other.name, then.name
+		    else:
+		        m.graph.node[4].attribute.reverse()
+		edited("swapped", lambda m: swapped(m, True))
+		edited("reversed", lambda m: swapped(m, False))
 		edited("batch", lambda m: setattr(m.graph.input[0].type.tensor_type.shape.dim[0], "dim_value", 4))
 		edited("opset", lambda m: setattr(m.opset_import[0], "version", 16))
 		edited("producer", lambda m: setattr(m, "producer_name", "somebody"))
@@ -77,6 +85,16 @@ assert [(i["kind"], i["what"]) for i in items] == [(sys.argv[1], sys.argv[2])], 
 import json
 far = json.load(open("told.json"))["differences"][0]["far"]
 assert far["elements"] == 64 and far["differ"] == 1 and far["worst"] == 3 * 8 + 4 and abs(far["max_abs"] - 2) < 1e-6, far'
+}
+
+@test "The branches of an If are paired by the names of their attributes, not by their places in the file" {
+	models
+	for words in "" --exact; do
+		run -1 "$INFER" diff a.onnx swapped.onnx $words
+		[[ $output == *choice* ]]
+		run -0 "$INFER" diff a.onnx reversed.onnx $words
+		[[ $output == "no difference"* ]]
+	done
 }
 
 @test "Attributes of operators that this build does not know are compared" {

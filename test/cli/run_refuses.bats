@@ -295,3 +295,38 @@ follow() { # MODEL
 	made bool c 'float[3]' 'Neg(v)'
 	run -0 --separate-stderr "$INFER" run "$BATS_TEST_TMPDIR/loop.txt" --random --input n=2 --input t=true -q
 }
+
+@test "An input smaller than the window of a convolution is refused, quantized or not, whatever is optimized" {
+	cat >"$BATS_TEST_TMPDIR/codes.txt" <<-'EOF'
+		<ir_version: 8, opset_import: ["" : 17]>
+		g (float[1,1,L] x) => (float[1,1,M] y)
+		<float s = {0.01}, int8 z = {0}, int8[1,1,5] w = {1, -2, 3, 4, -5}> {
+		    q = QuantizeLinear(x, s, z)
+		    d = DequantizeLinear(q, s, z)
+		    v = DequantizeLinear(w, s, z)
+		    c = Conv<pads = [1, 1]>(d, v)
+		    r = QuantizeLinear(c, s, z)
+		    y = DequantizeLinear(r, s, z)
+		}
+	EOF
+	cat >"$BATS_TEST_TMPDIR/linear.txt" <<-'EOF'
+		<ir_version: 8, opset_import: ["" : 17]>
+		g (uint8[1,1,L] x) => (uint8[1,1,M] y)
+		<float s = {0.01}, uint8 z = {0}, int8 o = {0}, int8[1,1,5] w = {1, -2, 3, 4, -5}> {
+		    y = QLinearConv<pads = [1, 1]>(x, s, z, w, s, o, s, z)
+		}
+	EOF
+	cat >"$BATS_TEST_TMPDIR/integer.txt" <<-'EOF'
+		<ir_version: 8, opset_import: ["" : 17]>
+		g (uint8[1,1,L] x) => (int32[1,1,M] y)
+		<int8[1,1,5] w = {1, -2, 3, 4, -5}> { y = ConvInteger<pads = [1, 1]>(x, w) }
+	EOF
+	for model in codes linear integer; do
+		for level in none basic full; do
+			run -0 "$INFER" run "$BATS_TEST_TMPDIR/$model.txt" --dim L=3 --random --optimize $level
+			run -3 "$INFER" run "$BATS_TEST_TMPDIR/$model.txt" --dim L=2 --random --optimize $level
+			[[ $output == *"E-SHAPE"*"as large as the kernel"* ]]
+		done
+	done
+	run -0 "$INFER" check "$BATS_TEST_TMPDIR/codes.txt"
+}
