@@ -907,23 +907,25 @@ static void report_independent(struct check_context *c, struct numbers *x, struc
 		n += add_node_rows(x, node, value, rows + n);
 	if (doubtful)
 		rows[n++] = (struct diag_row){
-			"try", c->lengths_guessed
-				       ? "--dim NAME=N, as sizes of free dimensions were guessed, or --input"
-				       : "--random LO..HI, or --input with values that the model is for"};
+			"try",
+			c->lengths_guessed
+				? "--dim NAME=N, as sizes of free dimensions were guessed, or --input"
+				: "--random LO..HI, or --input with values that the model is for"};
 	for (uint32_t k = 0; k < g->nout; k++) {
 		if (!blind[k] || all_zero(&x->trace.stats[value_with_numbers(&x->trace, g->out[k])]))
 			continue;
-		struct finding f = {.code = E_OUT_INDEPENDENT,
-				    .severity = every && !doubtful ? SEV_ERROR : SEV_WARNING,
-				    .slot = fmt(c->d, "output '%s'", g->out_name[k]),
-				    .node = node ? node->origin->name : NULL,
-				    .op = node ? node->origin->op : NULL,
-				    .message = tried ? "is equal to the bit for all inputs that were tried"
-						     : "is equal to the bit for two different inputs",
-				    .rows = rows,
-				    .nrows = n,
-				    .file = __FILE__,
-				    .line = __LINE__};
+		struct finding f = {
+			.code = E_OUT_INDEPENDENT,
+			.severity = every && !doubtful ? SEV_ERROR : SEV_WARNING,
+			.slot = fmt(c->d, "output '%s'", g->out_name[k]),
+			.node = node ? node->origin->name : NULL,
+			.op = node ? node->origin->op : NULL,
+			.message = tried ? "is equal to the bit for all inputs that were tried"
+					 : "is equal to the bit for two different inputs",
+			.rows = rows,
+			.nrows = n,
+			.file = __FILE__,
+			.line = __LINE__};
 		diag_add(c->d, &f);
 	}
 }

@@ -73,7 +73,7 @@ static void report_guessed_dims(struct check_context *c, const struct input_requ
 		for (int k = 1; k < given[i].rank; k++)
 			c->lengths_guessed |= given[i].dim[k] < 0;
 		check_name_add(&names, arena_printf(&c->arena, "%s %s", in->name,
-							    shape_str(&c->arena, &in->shape, NULL)));
+						    shape_str(&c->arena, &in->shape, NULL)));
 	}
 	c->sizes_guessed = names.n;
 	if (names.n)

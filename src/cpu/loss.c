@@ -63,8 +63,9 @@ static void log_sum_exp_columns(const struct job *j, int64_t base, int64_t w, do
 		}
 		return;
 	}
-	simd_to_f32(t, j->x->data, base, w, max);
-	for (int64_t k = 1; k < j->classes; k++) {
+	for (int64_t i = 0; i < w; i++)
+		max[i] = -INFINITY;
+	for (int64_t k = 0; k < j->classes; k++) {
 		simd_to_f32(t, j->x->data, base + k * j->inner, w, row);
 		s->bin[VB_MAX][DT_F32](max, row, max, w);
 	}

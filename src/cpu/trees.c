@@ -5,6 +5,7 @@
 #include "base/pool.h"
 #include "cpu/math/move.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 enum mode { LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, LEAF };
@@ -121,7 +122,68 @@ static int read_nodes(struct site *s, struct diag *d, const struct tree_params *
 	return 0;
 }
 
-/* Finds the children of each branch by their ids. Nodes that are no node's child become the roots. */
+/* Follows all branches from the roots. Returns a node from which branches lead back to it, or else one that no root leads to, or -1. */
+static int64_t find_circle(const struct forest *f, struct arena *a, bool all_have_roots)
+{
+	enum { NEW, ON_PATH, DONE };
+	uint8_t *state = arena_new_n(a, uint8_t, (size_t)f->nnodes),
+		*followed = arena_new_n(a, uint8_t,
+					(size_t)f->nnodes); /* branches of a node on the path */
+	int64_t *path = arena_new_n(a, int64_t, (size_t)f->nnodes), n;
+
+	for (int64_t r = 0; r < f->nroots; r++) {
+		n = 0;
+		if (state[f->root[r]] == NEW)
+			path[n++] = f->root[r];
+		while (n) {
+			int64_t i = path[n - 1];
+			state[i] = ON_PATH;
+			if (f->node[i].mode == LEAF || followed[i] == 2) {
+				state[i] = DONE;
+				n--;
+				continue;
+			}
+			int64_t next = followed[i]++ ? f->node[i].no : f->node[i].yes;
+			if (state[next] == ON_PATH)
+				return next;
+			if (state[next] == NEW)
+				path[n++] = next;
+		}
+	}
+	for (int64_t i = 0; all_have_roots && i < f->nnodes; i++)
+		if (state[i] == NEW)
+			return i;
+	return -1;
+}
+
+/* Nodes that are no node's child become the roots: one of each tree. */
+static int find_roots(struct site *s, struct diag *d, const struct tree_params *p, struct forest *f,
+		      const bool *child)
+{
+	struct map trees = {.arena = s->node_arena};
+
+	f->root = arena_new_n(s->node_arena, int64_t, (size_t)f->nnodes);
+	for (int64_t i = 0; i < f->nnodes; i++) {
+		if (child[i])
+			continue;
+		if (!map_set(&trees, (const char *)&p->nodes_treeids.v[i], sizeof(int64_t), 1))
+			return site_fail(s, d, E_OP_ATTRIBUTE, "trees with one root each",
+					 fmt(d,
+					     "node %" PRId64 " of tree %" PRId64
+					     ", which no other node leads to, beside another one",
+					     p->nodes_nodeids.v[i], p->nodes_treeids.v[i]));
+		f->root[f->nroots++] = i;
+	}
+	int64_t at = find_circle(f, s->node_arena, true);
+	if (at >= 0)
+		return site_fail(
+			s, d, E_OP_ATTRIBUTE, "trees",
+			fmt(d, "branches that run in a circle, at node %" PRId64 " of tree %" PRId64,
+			    p->nodes_nodeids.v[at], p->nodes_treeids.v[at]));
+	return 0;
+}
+
+/* Finds the children of each branch by their ids, and the roots. A node may be the child of several, as in sets that are made of comparisons. */
 static int link_nodes(struct site *s, struct diag *d, const struct tree_params *p, struct forest *f,
 		      const struct map *m)
 {
@@ -137,11 +199,7 @@ static int link_nodes(struct site *s, struct diag *d, const struct tree_params *
 			return fail_attribute(s, d, "branches that lead to nodes of their tree");
 		child[n->yes] = child[n->no] = true;
 	}
-	f->root = arena_new_n(s->node_arena, int64_t, (size_t)f->nnodes);
-	for (int64_t i = 0; i < f->nnodes; i++)
-		if (!child[i])
-			f->root[f->nroots++] = i;
-	return f->nroots ? 0 : fail_attribute(s, d, "trees with a root");
+	return find_roots(s, d, p, f, child);
 }
 
 static int read_weights(struct site *s, struct diag *d, const struct tree_params *p,
@@ -308,7 +366,12 @@ int ensemble_create(struct site *s, struct diag *d)
 			return fail_attribute(s, d, "tree_roots among the nodes");
 	}
 	s->state = f;
-	return ensemble_nodes(s, d, p, f);
+	int err = ensemble_nodes(s, d, p, f);
+	int64_t at = err ? -1 : find_circle(f, s->node_arena, false);
+	if (at >= 0)
+		err = site_fail(s, d, E_OP_ATTRIBUTE, "trees",
+				fmt(d, "branches that run in a circle, at node %" PRId64, at));
+	return err;
 }
 
 /* ---- running ------------------------------------------------------------------------------------------------- */
@@ -338,22 +401,16 @@ static bool condition_holds(const struct forest *f, const struct tree_node *n, d
 	return false;
 }
 
-/*
- * Returns the leaf that the row of x at offset `at` reaches in one tree, or NULL if the branches
- * form a cycle.
- */
+/* Returns the leaf that the row of x at offset `at` reaches in one tree. */
 static const struct tree_node *descend(const struct forest *f, int64_t root, const struct tensor *x,
 				       int64_t at)
 {
 	const struct tree_node *n = &f->node[root];
 
-	for (int64_t steps = 0; n->mode != LEAF; steps++) {
-		if (steps > f->nnodes)
-			return NULL;
+	while (n->mode != LEAF)
 		n = &f->node[condition_holds(f, n, elem_f64(tensor_dtype(x), x->data, at + n->feature))
 				     ? n->yes
 				     : n->no];
-	}
 	return n;
 }
 
@@ -372,20 +429,15 @@ static void add_leaf(const struct forest *f, const struct tree_node *leaf, doubl
 	}
 }
 
-static bool score_row(const struct forest *f, const struct tensor *x, int64_t at, double *score,
+static void score_row(const struct forest *f, const struct tensor *x, int64_t at, double *score,
 		      bool *has)
 {
 	for (int64_t t = 0; t < f->targets; t++) {
 		score[t] = 0;
 		has[t] = false;
 	}
-	for (int64_t r = 0; r < f->nroots; r++) {
-		const struct tree_node *leaf = descend(f, f->root[r], x, at);
-		if (!leaf)
-			return false;
-		add_leaf(f, leaf, score, has);
-	}
-	return true;
+	for (int64_t r = 0; r < f->nroots; r++)
+		add_leaf(f, descend(f, f->root[r], x, at), score, has);
 }
 
 /* Scratch of a run. score, has and out are for one row; has tells which targets have a score. */
@@ -437,11 +489,8 @@ int tree_regressor_run(const struct call *c)
 		return err;
 	if (!alloc_scratch(&m, f->targets, 0))
 		return call_fail(c, E_MEMORY, NULL, NULL);
-	for (int64_t r = 0; r < rows && !err; r++) {
-		if (!score_row(f, x, r * width, m.score, m.has)) {
-			err = call_fail(c, E_OP_ATTRIBUTE, "trees", "branches that run in a circle");
-			break;
-		}
+	for (int64_t r = 0; r < rows; r++) {
+		score_row(f, x, r * width, m.score, m.has);
 		for (int64_t t = 0; t < f->targets; t++) {
 			double v = f->aggregate == TREE_AVERAGE ? m.score[t] / (double)f->nroots
 								: m.score[t];
@@ -526,12 +575,10 @@ int tree_classifier_run(const struct call *c)
 		return err;
 	if (!alloc_scratch(&m, f->targets, rows))
 		return call_fail(c, E_MEMORY, NULL, NULL);
-	for (int64_t r = 0; r < rows && !err; r++) {
-		if (!score_row(f, x, r * width, m.score, m.has))
-			err = call_fail(c, E_OP_ATTRIBUTE, "trees", "branches that run in a circle");
-		else
-			m.label[r] = classify_row(f, m.score, m.out);
-		if (z && !err)
+	for (int64_t r = 0; r < rows; r++) {
+		score_row(f, x, r * width, m.score, m.has);
+		m.label[r] = classify_row(f, m.score, m.out);
+		if (z)
 			memcpy((float *)z->data + r * f->targets, m.out,
 			       (size_t)f->targets * sizeof(float));
 	}

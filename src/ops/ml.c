@@ -264,12 +264,15 @@ static int svm_classifier_infer(struct infer *c)
 	const struct svm_params *p = infer_params(c);
 	bool strings = size_of(p->classlabels_strings.n) > 0;
 	int64_t n = strings ? p->classlabels_strings.n : size_of(p->classlabels_ints.n), vectors = 0;
-	bool prob = size_of(p->prob_a.n) > 0;
+	bool prob = size_of(p->prob_a.n) > 0, counts = p->vectors_per_class.n <= n;
 
-	for (int64_t i = 0; i < p->vectors_per_class.n; i++)
-		vectors += p->vectors_per_class.v[i] < 0 ? 0 : p->vectors_per_class.v[i] & INT32_MAX;
+	for (int64_t i = 0; counts && i < p->vectors_per_class.n; i++) {
+		counts = p->vectors_per_class.v[i] >= 0 && p->vectors_per_class.v[i] <= INT32_MAX;
+		vectors += counts ? p->vectors_per_class.v[i] : 0;
+	}
 	int64_t pairs = n * (n - 1) / 2;
-	bool ok = n > 0 && n < 65536 && p->prob_a.n == p->prob_b.n && size_of(p->coefficients.n) > 0;
+	bool ok = n > 0 && n < 65536 && counts && p->prob_a.n == p->prob_b.n &&
+		  size_of(p->coefficients.n) > 0;
 	if (vectors)
 		ok = ok && p->vectors_per_class.n == n &&
 		     size_of(p->support_vectors.n) % vectors == 0 &&

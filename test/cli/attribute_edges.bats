@@ -156,3 +156,53 @@ levels() { # WANT [OPTION]...: each level prints WANT for the model in text form
 	run -0 --separate-stderr "$INFER" run pixels.onnxtxt --random 4..4 --print 5000
 	[ "$(grep -o -w 128 <<<"$output" | wc -l)" -eq 4224 ]
 }
+
+@test "A bias behind a Gemm with a beta counts whole, and pads of both signs shift" {
+	levels "6 7" --random 1..1 <<-'END'
+		<ir_version: 10, opset_import: ["": 21]>
+		g (float[1,2] x) => (float[1,2] y) <float[2,2] w = {1, 1, 1, 1}, float[2] c = {4, 5}> {
+			t = Gemm <beta = 0.5> (x, w)
+			y = Add (t, c)
+		}
+	END
+	levels "0 1 2" --input "x=[1,2,3]" <<-'END'
+		<ir_version: 10, opset_import: ["": 21]>
+		g (float[3] x) => (float[3] y) <int64[2] pads = {1, -1}> { y = Pad (x, pads) }
+	END
+}
+
+@test "Trees without a root, with two, or with branches in a circle are refused, with the node" {
+	local links expected
+	while IFS=: read -r links expected; do
+		echo "<ir_version: 10, opset_import: [\"\": 21, \"ai.onnx.ml\": 3]>
+		g (float[N,1] x) => (float[N,1] y) {
+			y = ai.onnx.ml.TreeEnsembleRegressor <n_targets = 1, nodes_treeids = [7, 7, 7, 7, 7], nodes_nodeids = [0, 1, 2, 3, 4],
+				nodes_featureids = [0, 0, 0, 0, 0], nodes_values = [0.5, 0.25, 0.0, 0.0, 0.0], $links
+				nodes_modes = [\"BRANCH_LEQ\", \"BRANCH_LEQ\", \"LEAF\", \"LEAF\", \"LEAF\"],
+				target_ids = [0, 0, 0], target_nodeids = [2, 3, 4], target_treeids = [7, 7, 7], target_weights = [1.0, 2.0, 3.0]> (x)
+		}" >tree.onnxtxt
+		if [ "$expected" = sound ]; then
+			run -0 --separate-stderr "$INFER" run tree.onnxtxt --input 'x=[[0.1],[0.3],[0.9]]' --print 3
+			[[ $output == *$'\n1\n2\n3'* ]]
+		else
+			fails_with 3 "$expected" run tree.onnxtxt --random
+		fi
+	done <<-'END'
+		nodes_truenodeids = [1, 2, 0, 0, 0], nodes_falsenodeids = [4, 3, 0, 0, 0],:sound
+		nodes_truenodeids = [0, 2, 0, 0, 0], nodes_falsenodeids = [4, 3, 0, 0, 0],:in a circle, at node 0 of tree 7
+		nodes_truenodeids = [1, 0, 0, 0, 0], nodes_falsenodeids = [4, 3, 0, 0, 0],:in a circle, at node 0 of tree 7
+		nodes_truenodeids = [4, 2, 0, 0, 0], nodes_falsenodeids = [4, 3, 0, 0, 0],:node 1 of tree 7, which no other node leads to
+	END
+}
+
+@test "Counts of vectors below 0 are refused, and a loss over no class reads none" {
+	echo '<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 1]>
+	g (float[N,1] x) => (int64[N] y, float[N,M] z) {
+		y, z = ai.onnx.ml.SVMClassifier <classlabels_ints = [0, 1, 2], vectors_per_class = [-5, 5, 3], support_vectors = [1.0, 2.0, 3.0],
+			coefficients = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0], rho = [0.0, 0.0, 0.0], kernel_params = [1.0, 0.0, 0.0], kernel_type = "LINEAR"> (x)
+	}' >svm.onnxtxt
+	fails_with 3 "labels, vectors, coefficients and rho that fit" run svm.onnxtxt --random
+	echo '<ir_version: 10, opset_import: ["": 21]>
+	g (float[1,0,4194304] x, int64[1,4194304] t) => (float y) { y = SoftmaxCrossEntropyLoss <ignore_index = 0> (x, t) }' >loss.onnxtxt
+	run -0 --separate-stderr "$INFER" run loss.onnxtxt --random x=0..1 --random t=0..0
+}

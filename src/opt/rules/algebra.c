@@ -36,6 +36,17 @@ static bool whole_slice(struct match *m)
 	return steps_are_one(m, "st") ? same(m) : match_why(m, "its steps are not known to be 1");
 }
 
+/* Pads of both signs may leave the shape as it is, and shift what is in it. */
+static bool pads_nothing(struct match *m)
+{
+	const struct tensor *p = match_const(m, "p");
+
+	for (int64_t i = 0; p && i < tensor_count(p); i++)
+		if (elem_i64(tensor_dtype(p), p->data, i))
+			return match_why(m, "it pads");
+	return p ? same(m) : match_why(m, "its pads are not constant");
+}
+
 /*
  * True if the target of the second Reshape copies no dim of its input (has no 0), so that the first Reshape does not
  * matter.
@@ -246,7 +257,7 @@ const struct rule rules_algebra[] = {
 	{"tile-same", SIMPLIFY, "y = Tile(x, s)", "y = x", same, .sample = "x[2,3] s=[1,1]"},
 	{"slice-all", SIMPLIFY, "y = Slice(x, b, e, a?, st?)", "y = x", whole_slice,
 	 .sample = "x[2,3] b=[0] e=[9] a=[1] st=[1]"},
-	{"pad-none", SIMPLIFY, "y = Pad(x, p, v?, a?)", "y = x", same,
+	{"pad-none", SIMPLIFY, "y = Pad(x, p, v?, a?)", "y = x", pads_nothing,
 	 .sample = "x[2,3] p=[0,0,0,0] v=1.5 a=[0,1]"},
 	{"reshape-same", SIMPLIFY, "y = Reshape(x, s)", "y = x", same, .sample = "x[2,3] s=[2,-1]"},
 	{"squeeze-none", SIMPLIFY, "y = Squeeze(x, a?)", "y = x", same,
