@@ -901,7 +901,7 @@ static void report_independent(struct check_context *c, struct numbers *x, struc
 	rows[n++] = (struct diag_row){
 		"tried", fmt(c->d, "the inputs as given, with their elements in reverse order%s",
 			     tried ? fmt(c->d, ", and %s more, up to 100 times as wide",
-					 str_count(&c->d->arena, (uint64_t)tried))
+					 str_count(&c->d->arena, tried))
 				   : "")};
 	if (node)
 		n += add_node_rows(x, node, value, rows + n);
