@@ -40,9 +40,8 @@ struct gpu_depthwise {
 	struct gpu_plane win;
 	int act;
 	float alpha, beta;
-	/* depthwise_tiled alone */
-	int across, down,
-		deep; /* tiles of a block: beside and below one another, and of further channels */
+	/* depthwise_tiled alone: the tiles of a block beside one another, below one another, and of further channels */
+	int across, down, deep;
 	int w_is_weight; /* w may be read while the kernels before this one still run */
 };
 

@@ -21,8 +21,8 @@ struct gpu_box {
 struct gpu_group_product {
 	struct gpu_box a, b;
 	const void *bias, *r; /* NULL if there is none; bias: n elements */
-	const float *s,
-		*d; /* of float8e4m3fn: factors of alpha and of a y of this type, or NULL for 1 */
+	/* of float8e4m3fn: factors of alpha and of a y of this type, or NULL for 1 */
+	const float *s, *d;
 	void *y;
 	int64_t m, n, k;
 	float alpha, act_alpha, act_beta;

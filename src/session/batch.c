@@ -89,8 +89,8 @@ static enum batch_place place_of(const struct shape *is, const struct shape *gro
 }
 
 /*
- * A dimension may be as large as a batch that is a number by chance: as many classes. The dimension that grows with the inputs'
- * batch is the batch. Of what follows a node that does not take another batch, such as a Reshape to constant sizes, nothing is known.
+ * Finds where the outputs have a batch that the model fixes. Another dimension may have the same size by chance, say as many classes, but only the batch grows
+ * when the inputs have one row more. Behind a node that does not take one row more, such as a Reshape to constant sizes, the place stays unknown.
  */
 static void find_places(struct batch *b)
 {
@@ -281,9 +281,10 @@ int batch_stack(struct batch *b, const struct tensor *const *const *cases, size_
 
 /*
  * Returns true if the first dimension of output o is the batch, as far as the model's shapes tell: a first dimension of another
- * size may have as many elements by chance, and where the batch is another dimension, too, rows depend on several cases. If
- * nothing is known of a batch that is a number, a second dimension of its size is taken for the batch, as in the states and
- * sequences of recurrent layers, unless there are just two: classes.
+ * size may have as many elements by chance, and if another dimension is the batch as well, a row depends on several cases. Where
+ * the model fixes the batch, find_places() has told the dimensions apart. Where it could not, an output of rank 2 has a row for each case even if both
+ * dimensions are as large as the batch, as there may be as many classes. One of a higher rank whose second dimension is as large as the batch has not: that may be
+ * the batch, as in the states and sequences of recurrent layers.
  */
 static bool output_has_rows(const struct batch *b, uint32_t o, const struct tensor *out)
 {

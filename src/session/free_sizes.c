@@ -10,7 +10,7 @@
 /* Inputs of more elements are not tried: they would take more memory and time than a search is worth. */
 static const int64_t MAX_ELEMENTS = INT64_C(1) << 24;
 
-enum { MAX_CANDIDATES = 48, MAX_SIDES = 4 };
+enum { MAX_CANDIDATES = 48, MAX_CACHED = 8, MAX_SIDES = 4 };
 
 /* Sizes to try together. */
 struct candidate {
@@ -74,8 +74,8 @@ static bool may_be_mask(const struct value *v)
 	       v->info.shape.dim[1] < 0 && dtype_class((enum dtype)v->info.type.dtype) != DT_FLOAT;
 }
 
-/* Adds candidates for a decoder with caches, whose mask has the cached positions and the new one. Returns how many. */
-static size_t list_caches(const struct graph *g, struct candidate *c, size_t most)
+/* Adds candidates for a decoder with caches, whose mask has the cached positions and the new one. Returns how many: MAX_CACHED or less. */
+static size_t list_caches(const struct graph *g, struct candidate *c)
 {
 	static const int16_t sizes[] = {1, 15};
 	bool caches = false;
@@ -84,7 +84,7 @@ static size_t list_caches(const struct graph *g, struct candidate *c, size_t mos
 	for (uint32_t i = 0; i < g->nin; i++)
 		caches |= g->value[g->in[i]]->info.shape.rank >= 3;
 	for (size_t k = 0; caches && k < sizeof(sizes) / sizeof(*sizes); k++)
-		for (uint32_t i = 0; i < g->nin && n < most; i++)
+		for (uint32_t i = 0; i < g->nin && n < MAX_CACHED; i++)
 			if (may_be_mask(g->value[g->in[i]]))
 				c[n++] = (struct candidate){
 					.which = CACHED, .mask = i, .size = sizes[k]};
@@ -107,7 +107,7 @@ static size_t list_candidates(const struct model *m, struct candidate *c)
 	}
 	if (read_sizes(model_metadata(m, "stride"), stride))
 		c[n++] = (struct candidate){.which = INNER_DIMS, .size = stride[0]};
-	n += list_caches(m->graph, c + n, 8);
+	n += list_caches(m->graph, c + n);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 		c[n++] = (struct candidate){.which = INNER_DIMS, .size = sizes[i]};
 		c[n++] = (struct candidate){.which = INNER_DIMS_OF_FIRST, .size = sizes[i]};

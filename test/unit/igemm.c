@@ -553,7 +553,7 @@ static void tile_of(const struct igemm_kernels *k, bool is_signed, int zero)
 	static int16_t w[9][CHANNELS][IGEMM_NR], codes[IGEMM_POINTS][ROWS][DEPTH],
 		weights[IGEMM_POINTS][DEPTH / 2][IGEMM_NR][2];
 	static int32_t sums[IGEMM_POINTS][ROWS][IGEMM_NR];
-	/* what the points of a tile have of the rows of a window, and of its columns, doubled */
+	/* twice the factors by which a row, or a column, of a tile's points takes the three rows, or columns, of the weights */
 	static const int part[SIDE][3] = {{2, 0, 0}, {1, 1, 1}, {1, -1, 1}, {0, 0, 2}};
 	int wrong = 0;
 

@@ -351,9 +351,9 @@ static struct job job_of(const struct igemm *g, void *scratch, int thread)
 }
 
 /*
- * Returns how many blocks of rows threads multiply by themselves, or 0. That is for more rows than columns: a thread has written a part of a block's
- * rows before, which is in its cache, while a packed B is in none. Rows that are changed before, and slower products, are worth it sooner: threads
- * need not wait for one another between the two.
+ * Returns into how many blocks the rows are divided, each of which one thread gathers, changes and multiplies by all of B; 0 if threads are to share the columns
+ * instead. Blocks pay if there are more rows than columns, because the rows that a thread has just written are in its cache, and B is in no cache. They pay
+ * with fewer rows, too, where rows are clipped or widened before they are multiplied: with blocks, threads do not wait for one another between these steps.
  */
 static int64_t own_blocks(const struct job *j)
 {

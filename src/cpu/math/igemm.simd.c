@@ -684,8 +684,8 @@ static int64_t clip(const uint8_t *a, int64_t k, bool is_signed, int32_t zero, u
 enum { CLIPPED_ROWS = LANES == 16 ? 12 : 5 };
 
 /*
- * A part of two vectors of columns, or of one: k4 fours from k on. If a vector is a panel's width, the second one is the next panel's. What follows,
- * from `next` on, is asked for from memory meanwhile.
+ * The piece of B that is multiplied at once: one or two vectors of columns, of which it has k4 groups of four values, beginning with group k. The second vector
+ * belongs to the same panel, or to the next one if one vector has all columns of a panel. `next` is the piece that comes after it, which is prefetched.
  */
 struct part {
 	const uint8_t *b;
@@ -883,11 +883,9 @@ static inline __attribute__((always_inline)) void words_strip(const int16_t *a, 
 			ADD_TO(c1_##r, MADD(x, b1));                                               \
 		KEEP_ORDER(c0_##r, c1_##r);                                                        \
 	}
-	const bool first = true;
+	const bool first = true, two = VECS > 1;
 	const int64_t ldc = IGEMM_NR;
 	int32_t pair;
-
-	const bool two = VECS > 1;
 
 	WORDS_EACH(SUMS_START)
 	for (int64_t k = 0; k < pairs; k++, a += 2, b += 2 * IGEMM_NR) {
@@ -923,7 +921,7 @@ static void words(const int16_t *a, int64_t lda, const int16_t *b, int64_t k, in
 	}
 }
 
-/* Half of a tile's transform: of four vectors, a step apart, in place. */
+/* Transforms four points of a tile, which are `step` vectors apart, in place: first those of each row of points, then those of each column. */
 static inline void transform_four(VEC *v, int step)
 {
 	VEC a = v[0], b = v[step], c = v[2 * step], d = v[3 * step];

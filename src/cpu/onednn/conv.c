@@ -87,8 +87,9 @@ static bool implemented_by(const_dnnl_primitive_desc_t pd, const char *kind)
 }
 
 /*
- * Whether the implementation is one of those for AMX that compute wrong sums in oneDNN 3.2: single pixels, where a plane has three tiles of pixels (36 and 48
- * of 8 bits were seen to be written beyond their buffer, too), and products of channels that are no whole number of tiles, where kernel and strides are even.
+ * Whether the implementation may be one of those for AMX that compute wrong sums in oneDNN 3.2. Convolutions of 1 x 1 on 8-bit codes were wrong for planes of 36
+ * and 48 pixels, and wrote beyond their buffers; all planes of less than 64 are left to other code. Larger kernels in bf16 were wrong for even kernels with even
+ * strides, where the channels do not fill whole tiles; whether the kernel is even is not looked at.
  */
 static bool is_faulty(const_dnnl_primitive_desc_t pd, const struct conv_step *c)
 {

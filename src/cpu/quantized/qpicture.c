@@ -30,7 +30,7 @@ struct maps {
 	uint8_t *panels;
 };
 
-/* A convolution by tiles of 2 x 2 outputs. */
+/* How a convolution by 3 x 3 is divided into tiles of 2 x 2 outputs, which Winograd's algorithm computes. */
 struct tiles {
 	int64_t count, size[2]; /* tiles of all pictures, and rows and columns of tiles in a picture */
 	int64_t depth; /* channels, and zeros behind them up to a multiple of IGEMM_WORDS */
