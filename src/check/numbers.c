@@ -613,8 +613,8 @@ enum { ZERO_TRIALS = 3, SAME_INTEGERS = 8, INDEPENDENT_TRIALS = 12 };
 
 /*
  * Returns another input of the same shape: pseudo-random floats of both signs, wider in each of four trials so that thresholds
- * near the range of t are passed; integers, whose range the model decides, are drawn from the elements of t, but as floats are from trial
- * SAME_INTEGERS on. Returns NULL if that does not change the tensor.
+ * near the range of t are passed; integers, whose range the model decides, are drawn from the elements of t, and from trial SAME_INTEGERS
+ * on from all of its range, but no wider, as they may be sizes of what the model allocates. Returns NULL if that does not change the tensor.
  */
 static const struct tensor *trial_input(struct check_context *c, const struct tensor *t, int trial)
 {
@@ -625,7 +625,7 @@ static const struct tensor *trial_input(struct check_context *c, const struct te
 	enum dtype type = tensor_dtype(t);
 	bool real = T_BIT(type) & T_FLOATS_BF;
 	struct value_stats s = value_stats(t);
-	double range = fmax(1, fmax(fabs(s.min), fabs(s.max))) * factor[trial % 4];
+	double range = fmax(1, fmax(fabs(s.min), fabs(s.max))) * (real ? factor[trial % 4] : 1);
 	struct tensor *x = tensor_copy(&c->arena, t);
 	uint64_t state = (uint64_t)(trial + 1);
 	int64_t n = tensor_count(t);

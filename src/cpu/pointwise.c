@@ -728,8 +728,10 @@ struct reference_job {
 	int64_t step[PW_MAX_IN][MAX_RANK];
 };
 
+/* What narrower types compute is rounded to fp32 at each instruction, as pointwise_run() does: 10 * 0.7 is 7 in fp32, and less than 7 in double. */
 static void reference_element(const struct reference_job *j, int64_t i)
 {
+	const bool narrow = tensor_dtype(j->call->in[0]) != DT_F64;
 	double v[PW_MAX_CODE];
 	int64_t at[PW_MAX_IN] = {0}, rest = i;
 	for (int d = j->y.rank - 1; d >= 0; rest /= j->y.dim[d--])
@@ -744,6 +746,7 @@ static void reference_element(const struct reference_job *j, int64_t i)
 			v[k] = (double)j->f->consts.v[c[1]];
 		else
 			v[k] = apply_instruction(j->f, c, v);
+		v[k] = narrow ? (double)(float)v[k] : v[k];
 	}
 	for (int64_t k = 0; k < j->f->outs.n; k++)
 		if (j->call->out[k])

@@ -130,6 +130,11 @@ levels() { # WANT [OPTION]...: each level prints WANT for the model in text form
 		<ir_version: 10, opset_import: ["": 21], producer_name: "pytorch">
 		g (float[1,N] x) => (float[1,M] y) <float[1] s = {0.5}> { $resize, axes = [1]> (x, , s) }
 	END
+	# 10 * 0.7 is 7 in fp32
+	levels "f32 [1,7]" --random --dim N=10 <<-END
+		<ir_version: 10, opset_import: ["": 21], producer_name: "pytorch">
+		g (float[1,N] x) => (float[1,M] y) <float[2] s = {1, 0.7}> { $resize> (x, , s) }
+	END
 	levels "0 2.66666" --input "x=[[0,1,2,3,4]]" <<-END
 		<ir_version: 10, opset_import: ["": 21]>
 		g (float[1,N] x) => (float[1,M] y) <float[2] s = {1, 0.5}> { $resize> (x, , s) }
@@ -138,7 +143,7 @@ levels() { # WANT [OPTION]...: each level prints WANT for the model in text form
 	[[ $output == *"warning[W-OP-AMBIGUOUS]"*"(Resize)"*"sizes in place of scales"* ]]
 }
 
-@test "Convolutions that oneDNN 3.2 computes wrong on a processor with AMX: even kernels and strides in bf16, and few single pixels of 8-bit codes" {
+@test "Convolutions that oneDNN 3.2 computes wrong on a processor with AMX: even kernels and strides in bf16, few single pixels of 8-bit codes, and pads of rows alone" {
 	echo '<ir_version: 8, opset_import: ["" : 17]> g (float[1,48,8,8] x) => (float[1,88,4,4] y) {
 		half = Constant <value = float[1] {0.5}> ()
 		shape = Constant <value = int64[4] {88, 48, 2, 2}> ()
@@ -155,6 +160,18 @@ levels() { # WANT [OPTION]...: each level prints WANT for the model in text form
 	}' >pixels.onnxtxt
 	run -0 --separate-stderr "$INFER" run pixels.onnxtxt --random 4..4 --print 5000
 	[ "$(grep -o -w 128 <<<"$output" | wc -l)" -eq 4224 ]
+	# codes with a zero point: 64 channels of (4 - 3) * 2, of which the first and the last row have two taps, and the others three
+	echo '<ir_version: 8, opset_import: ["" : 17]> g (uint8[1,64,10,35] x) => (uint8[1,88,10,33] y)
+		<float one = {1}, float eight = {8}, uint8 three = {3}, uint8 none = {0}, int8 zero = {0}> {
+		two = Constant <value = int64[1] {2}> ()
+		code = Cast <to = 3> (two)
+		shape = Constant <value = int64[4] {88, 64, 3, 3}> ()
+		w = Expand (code, shape)
+		y = QLinearConv <pads = [1, 0, 1, 0]> (x, one, three, w, one, zero, eight, none)
+	}' >rows.onnxtxt
+	run -0 --separate-stderr "$INFER" run rows.onnxtxt --random 4..4 --print 40000
+	[ "$(grep -o -w 96 <<<"$output" | wc -l)" -eq $((88 * 2 * 33)) ]
+	[ "$(grep -o -w 144 <<<"$output" | wc -l)" -eq $((88 * 8 * 33)) ]
 }
 
 @test "A bias behind a Gemm with a beta counts whole, and pads of both signs shift" {

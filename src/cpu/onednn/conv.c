@@ -89,18 +89,24 @@ static bool implemented_by(const_dnnl_primitive_desc_t pd, const char *kind)
 /*
  * Whether the implementation may be one of those for AMX that compute wrong sums in oneDNN 3.2. Convolutions of 1 x 1 on 8-bit codes were wrong for planes of 36
  * and 48 pixels, and wrote beyond their buffers; all planes of less than 64 are left to other code. Larger kernels in bf16 were wrong for even kernels with even
- * strides, where the channels do not fill whole tiles; whether the kernel is even is not looked at.
+ * strides, where the channels do not fill whole tiles; whether the kernel is even is not looked at. Codes with a zero point were wrong, and written beyond their
+ * buffers, at some widths if other axes have pads and the last one has none; in three dimensions also where another axis has none.
  */
 static bool is_faulty(const_dnnl_primitive_desc_t pd, const struct conv_step *c)
 {
 	const int64_t tile = 32;
+	const int last = c->rank - 3;
 	int64_t pixels = 1;
-	bool even = false;
+	bool even = false, pads = false, all = true; /* all: every axis has pads at both ends */
 
-	for (int i = 0; i < c->rank - 2; i++) {
+	for (int i = 0; i <= last; i++) {
 		pixels *= c->dst[2 + i];
 		even |= c->strides[i] % 2 == 0;
+		pads |= c->begin[i] || c->end[i];
+		all &= c->begin[i] && c->end[i];
 	}
+	if (implemented_by(pd, "jit:avx512_core_amx"))
+		return c->from_zero && pads && (last > 1 ? !all : !c->begin[last] && !c->end[last]);
 	if (implemented_by(pd, "jit_1x1:avx512_core_amx"))
 		return pixels < 64;
 	return even && c->src[1] / c->group % tile && implemented_by(pd, "brgconv:avx512_core_amx");

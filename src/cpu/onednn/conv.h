@@ -13,8 +13,8 @@ struct conv_step {
 	int64_t group;
 	int act;
 	float alpha, beta;
-	bool transposed;
-	uint32_t bias, sum; /* indices of inputs; UINT32_MAX if there is no such input */
+	bool transposed, from_zero; /* from_zero: codes whose zero point is not 0 */
+	uint32_t bias, sum;	    /* indices of inputs; UINT32_MAX if there is no such input */
 	/*
 	 * arguments of oneDNN's functions: dims and strides of the tensors; strides, dilations and pads of the window
 	 */

@@ -248,14 +248,15 @@ static dnnl_memory_desc_t typed(struct made *m, dnnl_data_type_t t, int n, const
 	return md;
 }
 
-static int qconv_choose(struct build *b, struct made *m, const struct qconv *q)
+static int qconv_choose(struct build *b, struct made *m, struct qconv *q)
 {
-	const struct conv_step *c = &q->conv;
+	struct conv_step *c = &q->conv;
 	dnnl_format_tag_t tag = md_layout_tag(LAYOUT_CHANNELS_LAST, c->rank);
 	dnnl_data_type_t x = q->widened ? dnnl_f32 : q->x_type, w = q->widened ? dnnl_f32 : dnnl_s8,
 			 y = q->sums ? dnnl_f32 : q->y_type;
 	int r = qconv_attributes(b, m, q);
 
+	c->from_zero = q->x_zero && !q->widened;
 	return r ? r
 		 : conv_describe(b, m, c, typed(m, x, c->rank, c->src, tag),
 				 typed(m, w, c->rank + (c->group > 1), c->weights, dnnl_format_tag_any),
