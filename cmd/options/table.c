@@ -81,7 +81,7 @@ const struct field options_table[] = {
 	 .help = "fill an input with random values from LO to HI (0 to 1 if left out); repeatable",
 	 .more = "Without NAME it applies to every input that no other option gives. Integer inputs get integers, and "
 		 "bool inputs get false and true. Where 0..1 says too little the model decides: bytes (u8) of three axes or more are "
-		 "pixels from 0 to 255, ids are rows of their table, and masks are ones; NAME=LO..HI overrules that. A message on standard error names each input that was filled with "
+		 "pixels from 0 to 255, ids are rows of their table, lengths are whole, and masks are ones; NAME=LO..HI overrules that. A message on standard error names each input that was filled with "
 		 "random values."},
 	{ROW("seed", F_INT, seed, INPUTS, CMD_RUNS), .def = "0", .arg = "N", .env = "INFER_SEED",
 	 .help = "seed of the random values",
@@ -319,7 +319,8 @@ const struct field options_table[] = {
 		 "products of bytes, which saturate in ONNX Runtime on CPUs without VNNI, that is a warning. With FILE.onnx the reference is another model, and both run "
 		 "without optimizations on the same inputs: tensors correspond by their names or, if fewer than half "
 		 "of them agree, by the order of the operators, and a node in between, such as the QuantizeLinear of a quantized "
-		 "model, counts to the next node that has a counterpart."},
+		 "model, counts to the next node that has a counterpart. Free dimensions whose sizes nothing gives are several elements "
+		 "long where the model allows, as axes of one element cannot be told apart."},
 	{ROW("every-tensor", F_BOOL, check.every_tensor, CHECKS, CMD_CHECK),
 	 .help = "with --compare onnxruntime: compare the tensors inside the model even if the outputs agree"},
 	{ROW("sensitivity", F_BOOL, check.sensitivity, CHECKS, CMD_CHECK),

@@ -432,7 +432,7 @@ static const char *group_query_place(const struct site *s, struct heads_plan *h)
 		uint32_t norm = i ? GQA_K_NORM : GQA_Q_NORM;
 		x->made |= site_in(s, norm) != NULL;
 		x->norm = site_in(s, norm) ? norm : NONE;
-		x->job.epsilon = p->qk_norm_epsilon;
+		x->job.epsilon = group_query_epsilon(p, norm);
 	}
 	return NULL;
 }

@@ -144,7 +144,9 @@ struct check_context {
 	const struct tensor *const *in;
 	/* if the request names many inputs: all of them, for --compare onnxruntime; `inputs` is then the first */
 	struct input_list *cases;
-	bool sizes_guessed;   /* of free dimensions, as all inputs are generated */
+	bool sizes_guessed;		       /* of free dimensions, as all inputs are generated */
+	bool widened;			       /* they are larger than need be */
+	const struct input_request *unguessed; /* the request without these sizes; NULL if inputs are given */
 	bool lengths_guessed; /* among them one that is no first axis, where batches are */
 	const char *no_inputs; /* why there are no inputs, if that is neither the model's nor the user's fault */
 	const struct tensor **out; /* copies of the first run's outputs, in the arena, indexed by position */

@@ -101,11 +101,16 @@ static void compare_models(struct check_context *c, const char *path, struct pai
 	p->got.name = "this model";
 }
 
-int pair_sides_parse(struct check_context *c, const char *text, struct pair *p)
+bool pair_sides_model(const char *text)
 {
 	/* a model may come out of a shell's pipe, as <(COMMAND) */
-	if (path_names_model(text) || !strcmp(path_ext(text), ".json") ||
-	    str_starts(text, "/dev/fd/") || !strcmp(text, "/dev/stdin")) {
+	return path_names_model(text) || !strcmp(path_ext(text), ".json") ||
+	       str_starts(text, "/dev/fd/") || !strcmp(text, "/dev/stdin");
+}
+
+int pair_sides_parse(struct check_context *c, const char *text, struct pair *p)
+{
+	if (pair_sides_model(text)) {
 		compare_models(c, text, p);
 		return 0;
 	}

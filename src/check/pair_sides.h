@@ -15,6 +15,8 @@
  */
 int pair_sides_parse(struct check_context *c, const char *text, struct pair *p);
 
+/* Whether the value of --compare names another model. */
+bool pair_sides_model(const char *text);
 /* Whether the value of --compare, which may be NULL, names ONNX Runtime as the reference. */
 bool pair_sides_ort(const char *text);
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "check/prepare_inputs.h"
+#include "check/counterparts.h"
 #include "check/pair_sides.h"
 #include "input/list.h"
 #include "session/free_sizes.h"
 
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /*
  * Returns a copy of the request in which inputs that the user does not give are generated, with values from 0 to 1
@@ -14,11 +16,14 @@
 static struct input_request *request_generated(struct check_context *c,
 					       const struct input_request *from)
 {
-	static const struct text range = {"0..1", 4};
 	struct input_request *r = arena_dup(&c->arena, from, sizeof(*from));
+	struct text *v = arena_new_n(&c->arena, struct text, (size_t)from->random.n + 1);
 
-	if (!r->random.n)
-		r->random = (struct texts){&range, 1};
+	for (int64_t i = 0; i < from->random.n; i++)
+		v[i] = from->random.v[i];
+	/* the first range that fits an input counts, so this one is left for inputs without any */
+	v[from->random.n] = (struct text){"0..1", 4};
+	r->random = (struct texts){v, from->random.n + 1};
 	return r;
 }
 
@@ -82,9 +87,16 @@ static void report_guessed_dims(struct check_context *c, const struct input_requ
 				    check_name_list(&names)));
 }
 
+/* Whether the user asks for a check that runs the model, which must not be skipped in silence. */
+static bool asks_for_runs(const struct check_options *o)
+{
+	return o->compare || o->sensitivity || o->bisect || o->leak || o->recreate || o->contexts ||
+	       o->determinism || o->expect.n || o->sweep.n;
+}
+
 /*
  * Sequences and tensors of unknown rank cannot be generated, which is not the model's fault: such findings become notes,
- * and the checks that need inputs are skipped.
+ * and the checks that need inputs are skipped, unless the user asks for one of them.
  */
 static void excuse_missing(struct check_context *c, struct diag *d)
 {
@@ -92,7 +104,8 @@ static void excuse_missing(struct check_context *c, struct diag *d)
 		if ((f->code != E_INPUT_MISSING && f->code != E_DIM) || !f->slot ||
 		    strncmp(f->slot, "input '", 7) != 0)
 			continue;
-		f->severity = SEV_NOTE;
+		if (!asks_for_runs(c->options))
+			f->severity = SEV_NOTE;
 		c->no_inputs = "an input cannot be generated and must be given";
 	}
 }
@@ -119,6 +132,60 @@ static int find_cases(struct check_context *c, const struct model *m)
 	return 0;
 }
 
+struct other_model {
+	struct check_context *c;
+	const char *path;
+	struct session *session;
+};
+
+/* Whether the model that --compare names takes the inputs as well. */
+static int plan_other_model(void *arg, const struct input_set *inputs, struct diag *d)
+{
+	const struct other_model *o = arg;
+	struct diag quiet = {0}, *all = o->c->d;
+	struct segment_report report;
+
+	if (!o->session)
+		return 0; /* the comparison will say why it cannot be opened */
+	o->c->d = &quiet;
+	const struct tensor *const *in = counterparts_inputs(o->c, session_model(o->session)->graph,
+							     o->path, input_tensors(inputs));
+	o->c->d = all;
+	diag_free(&quiet);
+	return in ? session_prepare(o->session, in, &report, d) : 0;
+}
+
+/* A comparison needs more than the least sizes with which the model runs, as these hide faults: see widen_sizes. */
+static void guess_for_comparison(struct check_context *c, const struct input_request *r)
+{
+	const char *compare = c->options->compare;
+	struct run_config config = *c->config;
+	struct other_model other = {c, compare, NULL};
+	const struct input_request *found;
+	struct diag quiet = {0};
+	struct input_set *s;
+	struct stat st;
+
+	c->unguessed = r;
+	if (!compare)
+		return;
+	config.optimize = OPTIMIZE_NONE;
+	/* a pipe can be read only once */
+	if (pair_sides_model(compare) && stat(compare, &st) == 0 && S_ISREG(st.st_mode))
+		other.session = session_open(compare, &config, &quiet);
+	s = widen_sizes(c->session, r, c->inputs, plan_other_model, &other, &c->arena, &found);
+	c->widened = s;
+	if (!s && plan_other_model(&other, c->inputs, &quiet))
+		s = search_sizes(c->session, r, plan_other_model, &other, &c->arena, &found);
+	session_close(other.session);
+	diag_free(&quiet);
+	if (!s)
+		return;
+	input_free(c->inputs);
+	c->inputs = s;
+	c->request = found;
+}
+
 void prepare_inputs(struct check_context *c)
 {
 	const struct model *m = c->session ? session_model(c->session) : c->file;
@@ -137,6 +204,7 @@ void prepare_inputs(struct check_context *c)
 		if (!c->inputs && sizes_may_help(&d))
 			c->inputs = search_sizes(c->session, r, NULL, NULL, &c->arena, &c->request);
 		if (c->inputs) {
+			guess_for_comparison(c, r);
 			c->in = input_tensors(c->inputs);
 			report_guessed_dims(c, r, &d);
 			diag_free(&d);
@@ -165,22 +233,40 @@ static int run_with_sizes(void *arg, const struct input_set *inputs, struct diag
 	return session_run(t->c->session, input_tensors(inputs), t->out, d);
 }
 
+/* Tries other sizes than those that were guessed, the least ones first. */
+static struct input_set *try_other_sizes(struct check_context *c, sizes_test *test, void *arg,
+					 const struct input_request **found)
+{
+	const struct input_request *r = c->unguessed;
+	struct diag quiet = {0};
+	struct input_set *s = c->widened ? prepare_inputs_for(c->session, r, &quiet) : NULL;
+
+	*found = r;
+	if (s && test(arg, s, &quiet)) {
+		input_free(s);
+		s = NULL;
+	}
+	diag_free(&quiet);
+	return s ? s : search_sizes(c->session, r, test, arg, &c->arena, found);
+}
+
 /* The note about guessed sizes is out already when a run shows that other ones are needed. */
 static void note_other_sizes(struct check_context *c, const char *what,
-			     const struct input_request *before, const struct input_request *found)
+			     const struct input_request *found)
 {
+	const char *sizes = sizes_as_options(c->unguessed, found, &c->arena);
+
 	NOTE(c->d, E_DIM_DEFAULT,
 	     .message = fmt(c->d, "%s does not run with the sizes that were guessed, but with %s",
-			    what, sizes_as_options(before, found, &c->arena)));
+			    what, *sizes ? sizes : "1 for each"));
 }
 
 bool retry_with_other_sizes(struct check_context *c, const struct diag *why, const struct tensor **out)
 {
 	struct trial_run trial = {c, out};
-	const struct input_request *before = request_generated(c, c->request);
-	struct input_set *s = sizes_may_help(why) && sizes_are_free(c->request)
-				      ? search_sizes(c->session, before, run_with_sizes, &trial,
-						     &c->arena, &c->request)
+	const struct input_request *found;
+	struct input_set *s = c->unguessed && sizes_may_help(why)
+				      ? try_other_sizes(c, run_with_sizes, &trial, &found)
 				      : NULL;
 
 	if (!s)
@@ -188,18 +274,18 @@ bool retry_with_other_sizes(struct check_context *c, const struct diag *why, con
 	input_free(c->inputs);
 	c->inputs = s;
 	c->in = input_tensors(s);
-	note_other_sizes(c, "the model", before, c->request);
+	c->request = found;
+	note_other_sizes(c, "the model", found);
 	return true;
 }
 
 struct input_set *guess_sizes_again(struct check_context *c, sizes_test *test, void *arg)
 {
-	const struct input_request *r = request_generated(c, c->request), *found;
-	struct input_set *s =
-		c->sizes_guessed ? search_sizes(c->session, r, test, arg, &c->arena, &found) : NULL;
+	const struct input_request *found;
+	struct input_set *s = c->sizes_guessed ? try_other_sizes(c, test, arg, &found) : NULL;
 
 	if (s)
-		note_other_sizes(c, "the reference", r, found);
+		note_other_sizes(c, "the reference", found);
 	return s;
 }
 

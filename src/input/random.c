@@ -79,6 +79,94 @@ static int64_t table_rows(const struct graph *g, const struct value *v, int dept
 	return least;
 }
 
+/* Whether the text is one of those in the list, which ends with NULL. */
+static bool is_among(const char *text, const char *const *list)
+{
+	while (*list && strcmp(text, *list) != 0)
+		list++;
+	return *list;
+}
+
+static const char *live_op(const struct node *n)
+{
+	return n->dead || !n->type ? "" : n->type;
+}
+
+/* Whether the value counts along an axis: a Range or what is made of one, or a constant that rises. */
+static bool is_count(const struct graph *g, const struct value *v, int depth)
+{
+	static const char *const moves[] = {"Cast",   "Identity", "Reshape", "Unsqueeze",
+					    "Expand", "Tile",	  "Squeeze", NULL};
+
+	while (v && depth--) {
+		const struct tensor *t = v->init ? v->init : v->info.known;
+		if (t && t->type.kind == V_TENSOR && t->data && tensor_count(t) > 1)
+			return is_integer(tensor_dtype(t)) &&
+			       elem_i64(tensor_dtype(t), t->data, 0) <
+				       elem_i64(tensor_dtype(t), t->data, 1);
+		if (v->producer == NO_NODE)
+			return false;
+		const struct node *n = g->node[v->producer];
+		if (!strcmp(live_op(n), "Range") || !strcmp(live_op(n), "CumSum"))
+			return true;
+		v = is_among(live_op(n), moves) ? node_in(g, n, 0) : NULL;
+	}
+	return false;
+}
+
+/* Whether the node reads the value as lengths of padded sequences: compared with positions to make a mask, or as a recurrent layer does. */
+static bool takes_length(const struct graph *g, const struct node *n, const struct value *v)
+{
+	static const char *const compares[] = {"Less", "LessOrEqual", "Greater", "GreaterOrEqual",
+					       NULL};
+	static const char *const layers[] = {"RNN", "GRU", "LSTM", NULL};
+
+	if (is_among(live_op(n), layers))
+		return node_in(g, n, 4) == v;
+	if (!strcmp(live_op(n), "ReverseSequence"))
+		return node_in(g, n, 1) == v;
+	return is_among(live_op(n), compares) &&
+	       (is_count(g, node_in(g, n, 0), 64) || is_count(g, node_in(g, n, 1), 64));
+}
+
+/* Whether the node reads the value as a size, a number of elements or a step. */
+static bool takes_size(const struct graph *g, const struct node *n, const struct value *v)
+{
+	static const struct {
+		const char *op;
+		uint32_t from, to; /* the inputs that are sizes */
+	} sizes[] = {
+		{"ConstantOfShape", 0, 0}, {"Reshape", 1, 1}, {"Expand", 1, 1}, {"Tile", 1, 1},
+		{"OneHot", 1, 1},	   {"TopK", 1, 1},    {"Range", 1, 2},	{"Resize", 3, 3}};
+
+	for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++)
+		for (uint32_t i = sizes[k].from;
+		     i <= sizes[k].to && !strcmp(live_op(n), sizes[k].op); i++)
+			if (node_in(g, n, i) == v)
+				return true;
+	return false;
+}
+
+typedef bool takes_value(const struct graph *g, const struct node *n, const struct value *v);
+
+/* Whether such a node reads the value, or what simple arithmetic makes of it. *budget limits the number of nodes to look at. */
+static bool is_taken(const struct graph *g, const struct value *v, takes_value *takes, int depth,
+		     int *budget)
+{
+	static const char *const passes[] = {
+		"Cast",	  "Identity", "Reshape", "Unsqueeze", "Squeeze", "Expand", "Tile",
+		"Concat", "Add",      "Sub",	 "Mul",	      "Div",	 "Floor",  "Ceil",
+		"Max",	  "Min",      "Clip",	 "Where",     NULL};
+
+	for (uint32_t k = 0; k < v->nusers && --*budget > 0; k++) {
+		const struct node *n = g->node[v->users[k]];
+		if (takes(g, n, v) || (depth && is_among(live_op(n), passes) && node_out(g, n, 0) &&
+				       is_taken(g, node_out(g, n, 0), takes, depth - 1, budget)))
+			return true;
+	}
+	return false;
+}
+
 void random_choose(struct range *r, const struct graph *g, const struct value *v)
 {
 	enum dtype t = (enum dtype)v->info.type.dtype;
@@ -96,6 +184,16 @@ void random_choose(struct range *r, const struct graph *g, const struct value *v
 	}
 	if (!is_integer(t) || t == DT_BOOL || dtype_bits(t) < 32)
 		return;
+	int lengths = 1000, sizes = 1000;
+	if (v->info.shape.rank == 1 && is_taken(g, v, takes_length, 64, &lengths)) {
+		r->kind = RANGE_LENGTH;
+		return;
+	}
+	if (v->info.shape.rank <= 1 && r->lo == 0 && r->hi == 1 &&
+	    is_taken(g, v, takes_size, 8, &sizes)) {
+		r->kind = RANGE_SIZE;
+		return;
+	}
 	int64_t rows = table_rows(g, v, 3);
 	bool types = name_contains(v->name, "token_type") || name_contains(v->name, "segment");
 	if (types || name_contains(v->name, "position")) {
@@ -118,6 +216,10 @@ const char *random_text(const struct range *r, int64_t seed, enum dtype t, struc
 		return "generated: all ones (a mask)";
 	if (r->kind == RANGE_ZERO)
 		return "generated: all zeros (token types)";
+	if (r->kind == RANGE_SIZE)
+		return "generated: all ones (sizes)";
+	if (r->kind == RANGE_LENGTH)
+		return "generated: whole lengths";
 	if (r->kind == RANGE_COUNT)
 		return "generated: 0, 1, 2, ... (positions)";
 	if (t == DT_STRING || (t == DT_BOOL && !r->named))
@@ -157,10 +259,12 @@ void random_fill(const struct range *r, int64_t seed, const char *name, struct t
 		/* the usual case, without a call for each element: sizes are searched with inputs of up to millions of them */
 		if (type == DT_F32 && r->kind == RANGE_UNIFORM)
 			((float *)t->data)[i] = (float)random_real(r, &state);
-		else if (r->kind == RANGE_ONES)
+		else if (r->kind == RANGE_ONES || r->kind == RANGE_SIZE)
 			elem_set_i64(type, t->data, i, 1);
 		else if (r->kind == RANGE_ZERO)
 			elem_set_i64(type, t->data, i, 0);
+		else if (r->kind == RANGE_LENGTH)
+			elem_set_i64(type, t->data, i, (int64_t)r->hi);
 		else if (r->kind == RANGE_COUNT)
 			elem_set_i64(type, t->data, i,
 				     i % last < (int64_t)r->hi ? i % last : (int64_t)r->hi);

@@ -9,7 +9,9 @@ enum range_kind {
 	RANGE_IDS,   /* random indices into a table of hi + 1 rows */
 	RANGE_ONES,  /* a mask that hides nothing */
 	RANGE_ZERO,  /* token types */
+	RANGE_SIZE,  /* sizes, numbers of elements and steps: 1, as 0 would leave nothing */
 	RANGE_COUNT, /* positions: 0, 1, 2, ... along the last axis */
+	RANGE_LENGTH, /* lengths of sequences that are padded: all `hi`, which the caller sets to the whole length */
 };
 
 struct range {
@@ -19,9 +21,9 @@ struct range {
 	enum range_kind kind;
 };
 /*
- * Chooses plausible ranges for integer inputs such as ids, masks and positions, by the nodes that
- * read the input (the table of a Gather limits the ids) or else by the input's name. Arbitrary
- * integers would lie outside of most tables.
+ * Chooses plausible ranges for integer inputs such as ids, masks, sizes, lengths and positions, by the nodes that
+ * read the input (the table of a Gather limits the ids, a length is compared with a Range) or else by the input's name. Arbitrary
+ * integers would lie outside of most tables, and lengths of 0 would leave nothing but padding.
  */
 void random_choose(struct range *r, const struct graph *g, const struct value *v);
 /* Describes the random values for people: "random -1..1, seed 0". */

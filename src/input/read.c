@@ -250,8 +250,34 @@ static int read_text(struct input_set *s, struct input *in, struct diag *d)
 	return 0;
 }
 
+/*
+ * The length of the sequences that come with lengths: the first axis behind the batch that the model leaves free, of floats before others, or else the
+ * second axis of the first input that has one.
+ */
+static int64_t whole_length(const struct input_set *s)
+{
+	int64_t length = 1;
+	int best = 0;
+
+	for (uint32_t i = 0; i < s->n; i++) {
+		const struct shape *file = &s->in[i].value->info.shape, *shape = &s->in[i].shape;
+		bool floats = s->in[i].info.type.kind == V_TENSOR &&
+			      dtype_class((enum dtype)s->in[i].info.type.dtype) == DT_FLOAT;
+		for (int k = 1; k < shape->rank && k < file->rank; k++) {
+			int fit = file->dim[k] < 0 ? 2 + floats : k == 1;
+			if (fit <= best)
+				continue;
+			best = fit;
+			length = shape->dim[k];
+		}
+	}
+	return length;
+}
+
 static int read_random(struct input_set *s, struct input *in, struct diag *d)
 {
+	if (in->range.kind == RANGE_LENGTH)
+		in->range.hi = (double)whole_length(s);
 	if ((enum dtype)in->info.type.dtype == DT_STRING) {
 		struct tensor *t = random_strings(&in->range, s->request->seed, in->info.name,
 						  &in->shape, &s->arena);

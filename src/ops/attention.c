@@ -1212,6 +1212,8 @@ static const struct field gqa_attrs[] = {
 	FIELD(struct group_query, scale, F_FLOAT, NULL, "of Q K^T; absent: 1 / sqrt(head size)"),
 	FIELD(struct group_query, softcap, F_FLOAT, "0", "bound of the scores; 0: none"),
 	FIELD(struct group_query, qk_norm_epsilon, F_FLOAT, "1e-6", "of the norm of q and k"),
+	FIELD(struct group_query, q_norm_epsilon, F_FLOAT, NULL, "of the norm of q alone"),
+	FIELD(struct group_query, k_norm_epsilon, F_FLOAT, NULL, "of the norm of k alone"),
 	FIELD(struct group_query, k_quant_type, F_STRING, "NONE", "of a quantized cache"),
 	FIELD(struct group_query, v_quant_type, F_STRING, "NONE", "of a quantized cache"),
 	{0}};

@@ -3,6 +3,8 @@
 #define OPS_ATTENTION_H
 #include "ops/op.h"
 
+#include <math.h>
+
 /* Attention (ai.onnx) */
 struct attention {
 	int64_t is_causal, q_num_heads, kv_num_heads, qk_matmul_output_mode, softmax_precision;
@@ -90,6 +92,7 @@ struct group_query {
 		smooth_softmax;
 	int64_t qk_output, kv_cache_bit_width, sliding_window_cache, causal;
 	float scale, softcap, qk_norm_epsilon;
+	float q_norm_epsilon, k_norm_epsilon; /* NAN: qk_norm_epsilon */
 	const char *k_quant_type, *v_quant_type;
 };
 enum {
@@ -110,6 +113,13 @@ enum {
 	GQA_Q_NORM,
 	GQA_K_NORM
 };
+/* The epsilon of the norm whose weights are input `norm`, GQA_Q_NORM or GQA_K_NORM. */
+static inline float group_query_epsilon(const struct group_query *p, uint32_t norm)
+{
+	float own = norm == GQA_Q_NORM ? p->q_norm_epsilon : p->k_norm_epsilon;
+
+	return isnan(own) ? p->qk_norm_epsilon : own;
+}
 
 /* com.microsoft::SparseAttention, and infer::SparseMask, which makes its mask */
 struct sparse_attention {

@@ -328,6 +328,13 @@ static int check_causal_attributes(const struct infer *c)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1,
 				  fmt(c->diag, "state_window from 0 to %d", CAUSAL_MAX_WINDOW),
 				  fmt(c->diag, "%" PRId64, p->state_window));
+	if (p->input_channels || p->input_channel_offset || p->state_length ||
+	    p->state_channels_last != -1 || p->state_update_capacity)
+		return infer_fail(
+			c, E_OP_ATTRIBUTE, -1,
+			"input_channels, input_channel_offset, state_length, state_channels_last and "
+			"state_update_capacity as they are by default",
+			NULL);
 	return 0;
 }
 
@@ -526,6 +533,13 @@ static const struct field ms_causal_attrs[] = {
 	FIELD(struct causal_conv, dilation, F_INT, "1", "distance of the kernel's elements"),
 	FIELD(struct causal_conv, channels_last, F_INT, "0", "1: channels behind the positions"),
 	FIELD(struct causal_conv, state_window, F_INT, "0", "number of last states that are kept"),
+	FIELD(struct causal_conv, input_channels, F_INT, "0", "channels that are read; 0: all"),
+	FIELD(struct causal_conv, input_channel_offset, F_INT, "0", "the first of them"),
+	FIELD(struct causal_conv, state_length, F_INT, "0",
+	      "positions of the state; 0: as the kernel needs"),
+	FIELD(struct causal_conv, state_channels_last, F_INT, "-1", "order of the state; -1: as x"),
+	FIELD(struct causal_conv, state_update_capacity, F_INT, "0",
+	      "rows of the third output; 0: none"),
 	{0}};
 static const struct field col2im_attrs[] = {
 	WINDOW_FIELD(struct col2im, dilations, F_INTS, NULL, "distance of the block's elements"),

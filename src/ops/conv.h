@@ -33,6 +33,9 @@ struct causal_conv {
 	int activation;
 	/* com.microsoft; 0 is as good as 1 for dilation, which ai.onnx's operator does not have */
 	int64_t ndim, dilation, channels_last;
+	/* of ONNX Runtime's CUDA kernel alone: supported are the defaults */
+	int64_t input_channels, input_channel_offset, state_length, state_channels_last,
+		state_update_capacity;
 	int64_t state_window; /* the states after this number of last positions are kept; 0: one state */
 };
 enum { CAUSAL_MICROSOFT = 1, CAUSAL_MAX_WINDOW = 8 }; /* a variant; most states */

@@ -43,6 +43,9 @@ static int check_attributes(const struct infer *c)
 	if (p->use_sparse_mixer && p->k != 2)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "k of 2 with use_sparse_mixer",
 				  fmt(c->diag, "%" PRId64, p->k));
+	if (p->swiglu_limit_after_activation)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "swiglu_limit_after_activation of 0",
+				  fmt(c->diag, "%" PRId64, p->swiglu_limit_after_activation));
 	if (p->swiglu_fusion < SWIGLU_APART || p->swiglu_fusion > SWIGLU_HALVES)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "swiglu_fusion of 0, 1 or 2",
 				  fmt(c->diag, "%" PRId64, p->swiglu_fusion));
@@ -376,6 +379,8 @@ static const struct slot experts_out[] = {SLOT("output", "T", NF), SLOT_END};
 		FIELD(struct experts, activation_beta, F_FLOAT, "0",                               \
 		      "added to SwiGLU's linear part"),                                            \
 		FIELD(struct experts, swiglu_limit, F_FLOAT, NULL, "bound of SwiGLU's parts"),     \
+		FIELD(struct experts, swiglu_limit_after_activation, F_INT, "0",                   \
+		      "0: the gate is bound before its activation"),                               \
 		FIELD_ENUM(struct experts, activation_type, "relu",                                \
 			   "relu|gelu|silu|swiglu|identity", "behind the first layer")
 static const struct field moe_attrs[] = {EXPERTS_FIELDS, {0}};

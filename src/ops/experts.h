@@ -20,6 +20,7 @@ enum { EXPERT_INT, EXPERT_FP4, EXPERT_NVFP4, EXPERT_FP8, EXPERT_WFP4AFP8 }; /* q
 
 struct experts {
 	int64_t k, normalize_routing_weights, swiglu_fusion, use_sparse_mixer;
+	int64_t swiglu_limit_after_activation;
 	float activation_alpha, activation_beta, swiglu_limit; /* a limit of NAN is none */
 	int activation_type;
 	/* QMoE */

@@ -333,6 +333,11 @@ static int matmul_nbits_infer(struct infer *c)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1,
 				  "K, N above 0, bits 2, 4 or 8, block_size a power of 2 from 16",
 				  NULL);
+	if (p->weight_prepacked)
+		return infer_fail(
+			c, E_OP_ATTRIBUTE, 1,
+			"weight_prepacked of 0: other orders of B are those of ONNX Runtime's own kernels",
+			fmt(c->diag, "%" PRId64, p->weight_prepacked));
 	if (a.rank >= 0) {
 		if (!a.rank)
 			return infer_fail(c, E_SHAPE, 0, "rank 1 or more", "a scalar");
@@ -896,6 +901,7 @@ static const struct field nbits_attrs[] = {
 	FIELD_REQ(struct matmul_nbits_params, block_size, F_INT, "weights that share a scale"),
 	FIELD(struct matmul_nbits_params, accuracy_level, F_INT, "0",
 	      "4: A may be quantized to 8 bits"),
+	FIELD(struct matmul_nbits_params, weight_prepacked, F_INT, "0", "0: B lies as its shape says"),
 	{0}};
 static const struct field qconcat_attrs[] = {
 	FIELD_REQ(struct qconcat_params, axis, F_INT, "axis to concatenate along"), {0}};

@@ -32,7 +32,7 @@ struct qgemm_params {
 	int64_t transA, transB;
 };
 struct matmul_nbits_params {
-	int64_t K, N, bits, block_size, accuracy_level;
+	int64_t K, N, bits, block_size, accuracy_level, weight_prepacked;
 };
 struct bnb_params { /* MatMulBnb4 */
 	int64_t K, N, block_size, quant_type, transB, training_mode;

@@ -9,6 +9,8 @@
 
 /* Inputs of more elements are not tried: they would take more memory and time than a search is worth. */
 static const int64_t MAX_ELEMENTS = INT64_C(1) << 24;
+/* Free dimensions that are wider than need be multiply to no more than this in an input, so that a run takes little longer. */
+static const int64_t MAX_WIDE = INT64_C(1) << 14;
 
 enum { MAX_CANDIDATES = 48, MAX_CACHED = 8, MAX_SIDES = 4 };
 
@@ -285,8 +287,10 @@ static const char *shapes_found(const struct input_set *set, const struct model 
 	return str_get(&b);
 }
 
-/* How sizes of free dimensions follow from those of the given inputs. The batch stays as it is. */
+/* How sizes of free dimensions follow from those of the given inputs. The first dimension stays as it is, but for `batch`. */
 struct change {
+	int64_t times,
+		batch; /* they are multiplied by `times`, first dimensions by `batch`; 0 for other changes */
 	int64_t multiple; /* they are rounded up to a multiple of this number */
 	bool odd; /* to an odd multiple three times as large or more, which shows that a multiple of 64 is no constant 64 */
 	int axis; /* only this axis gets `size`, and a picture keeps its proportions; 0 for none */
@@ -298,6 +302,8 @@ static int64_t changed_size(const struct change *c, const struct input_info *giv
 	const int64_t *has = given->shape.dim;
 	int64_t up = (has[k] + c->multiple - 1) / c->multiple;
 
+	if (c->times)
+		return has[k] * (k ? c->times : c->batch);
 	if (!k)
 		return has[k];
 	if (!c->axis)
@@ -309,39 +315,81 @@ static int64_t changed_size(const struct change *c, const struct input_info *giv
 }
 
 /*
- * Generates inputs of the changed sizes, and plans a run for them. *changed says whether any size is another one. Returns NULL
- * if the model does not accept these sizes.
+ * Generates inputs of the changed sizes, and plans a run for them. *changed says whether any size is another one, and *found becomes the request,
+ * with the sizes that it does not bind itself as --dim texts. Returns NULL if the model does not accept these sizes, or they
+ * multiply to more than `most` in an input.
  */
-static struct input_set *change_sizes(struct session *s, const struct input_request *free,
-				      const struct input_set *given, const struct change *c,
-				      bool *changed, struct arena *a)
+static struct input_set *request_changed(struct session *s, const struct input_request *free,
+					 const struct input_set *given, const struct change *c,
+					 int64_t most, bool *changed, struct arena *a,
+					 const struct input_request **found)
 {
 	const struct model *m = session_model(s);
 	const struct graph *g = m->graph;
-	struct input_request one = *free;
-	struct text *v = arena_new_n(a, struct text, (size_t)g->nin * MAX_RANK + 1);
+	struct input_request *one = arena_dup(a, free, sizeof(*free));
+	struct shape *bound = arena_new_n(a, struct shape, g->nin + 1);
+	struct text *v =
+		arena_new_n(a, struct text, (size_t)free->dim.n + (size_t)g->nin * MAX_RANK + 1);
 	struct diag quiet = {0};
-	int64_t n = 0, count = 1;
+	int64_t n = free->dim.n, largest = 1;
 
 	*changed = false;
+	*found = one;
+	if (input_shapes(m, free, bound, NULL))
+		return NULL;
+	for (int64_t i = 0; i < n; i++)
+		v[i] = free->dim.v[i];
 	for (uint32_t i = 0; i < g->nin && i < input_count(given); i++) {
 		const struct value *x = g->value[g->in[i]];
 		const struct input_info *in = input_info(given, i);
-		for (int k = 0; k < in->shape.rank && k < x->info.shape.rank; k++) {
-			if (x->info.shape.dim[k] >= 0)
+		int64_t count = 1;
+		for (int k = 0; k < in->shape.rank && k < bound[i].rank; k++) {
+			if (bound[i].dim[k] >= 0)
 				continue;
 			int64_t size = changed_size(c, in, k);
 			*changed |= size != in->shape.dim[k];
-			count = count > MAX_ELEMENTS ? count : count * (size ? size : 1);
+			count = count > most ? count : count * (size ? size : 1);
 			const char *text =
 				arena_printf(a, "%s=%" PRId64, input_dim_name(m, x, k, a), size);
 			v[n++] = (struct text){text, strlen(text)};
 		}
+		largest = count > largest ? count : largest;
 	}
-	one.dim = (struct texts){v, n};
-	struct input_set *set = count <= MAX_ELEMENTS ? prepare_inputs_for(s, &one, &quiet) : NULL;
+	one->dim = (struct texts){v, n};
+	struct input_set *set = largest <= most ? prepare_inputs_for(s, one, &quiet) : NULL;
 	diag_free(&quiet);
 	return set;
+}
+
+static struct input_set *change_sizes(struct session *s, const struct input_request *free,
+				      const struct input_set *given, const struct change *c,
+				      bool *changed, struct arena *a)
+{
+	const struct input_request *found;
+
+	return request_changed(s, free, given, c, MAX_ELEMENTS, changed, a, &found);
+}
+
+struct input_set *widen_sizes(struct session *s, const struct input_request *r,
+			      const struct input_set *given, sizes_test *test, void *arg,
+			      struct arena *a, const struct input_request **found)
+{
+	struct diag quiet = {0};
+
+	for (int64_t batch = 2; batch >= 1; batch--)
+		for (int64_t times = 16; times * batch > 1; times /= 2) {
+			const struct change c = {.times = times, .batch = batch};
+			bool changed;
+			struct input_set *set =
+				request_changed(s, r, given, &c, MAX_WIDE, &changed, a, found);
+			if (set && changed && !test(arg, set, &quiet)) {
+				diag_free(&quiet);
+				return set;
+			}
+			input_free(set);
+		}
+	diag_free(&quiet);
+	return NULL;
 }
 
 /*

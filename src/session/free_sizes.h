@@ -30,6 +30,14 @@ typedef int sizes_test(void *arg, const struct input_set *inputs, struct diag *d
  */
 struct input_set *search_sizes(struct session *s, const struct input_request *r, sizes_test *test,
 			       void *arg, struct arena *a, const struct input_request **found);
+/*
+ * Tries multiples of the sizes that the inputs `given` have in free dimensions which the request does not bind, the largest first, with two
+ * batches before one: over one element Softmax is 1, and two axes of one element cannot be told apart. The test must succeed. Returns
+ * the inputs, and in *found their request in the arena, or NULL if no multiple works.
+ */
+struct input_set *widen_sizes(struct session *s, const struct input_request *r,
+			      const struct input_set *given, sizes_test *test, void *arg,
+			      struct arena *a, const struct input_request **found);
 /* The texts that a search has added, as options: "--dim x.2=32 --dim x.3=32". */
 const char *sizes_as_options(const struct input_request *before, const struct input_request *found,
 			     struct arena *a);

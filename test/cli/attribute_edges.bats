@@ -223,3 +223,35 @@ levels() { # WANT [OPTION]...: each level prints WANT for the model in text form
 	g (float[1,0,4194304] x, int64[1,4194304] t) => (float y) { y = SoftmaxCrossEntropyLoss <ignore_index = 0> (x, t) }' >loss.onnxtxt
 	run -0 --separate-stderr "$INFER" run loss.onnxtxt --random x=0..1 --random t=0..0
 }
+
+@test "Attributes that ONNX Runtime writes by default are taken, and other values of them are refused by name" {
+	nbits() {
+		echo "<ir_version: 10, opset_import: [\"\": 21, \"com.microsoft\": 1]>
+		g (float[1,16] x) => (float[1,1] y) <uint8[1,1,8] b = {153, 153, 153, 153, 153, 153, 153, 153}, float[1] scale = {0.5}> {
+			y = com.microsoft.MatMulNBits <K = 16, N = 1, bits = 4, block_size = 16, weight_prepacked = $1> (x, b, scale)
+		}" >nbits.onnxtxt
+	}
+	nbits 0
+	# 16 products of 1 and (9 - 8) * 0.5
+	run -0 --separate-stderr "$INFER" run nbits.onnxtxt --random 1..1 --print
+	[[ $output == *$'\n8'* ]]
+	nbits 2
+	fails_with 3 "weight_prepacked of 0" run nbits.onnxtxt --random
+}
+
+@test "Queries and keys of GroupQueryAttention may be normalized with epsilons of their own" {
+	attend() {
+		echo "<ir_version: 10, opset_import: [\"\": 21, \"com.microsoft\": 1]>
+		g (float[1,2,8] q, float[1,2,8] k, float[1,2,8] v) => (float[1,2,8] y, float[1,1,2,8] pk, float[1,1,2,8] pv)
+		<int32[1] last = {1}, int32 total = {2}, float[8] one = {1, 1, 1, 1, 1, 1, 1, 1}> {
+			y, pk, pv = com.microsoft.GroupQueryAttention <num_heads = 1, kv_num_heads = 1, $1>
+				(q, k, v, , , last, total, , , , , , , , one, one)
+		}" >gqa.onnxtxt
+		"$INFER" run gqa.onnxtxt --random 0..1 --print 99 -q
+	}
+	both=$(attend "qk_norm_epsilon = 0.5")
+	[ "$(attend "q_norm_epsilon = 0.5, k_norm_epsilon = 0.5")" = "$both" ]
+	[ "$(attend "qk_norm_epsilon = 0.5, k_norm_epsilon = 0.25")" != "$both" ]
+	[ "$(attend "qk_norm_epsilon = 0.25, q_norm_epsilon = 0.5, k_norm_epsilon = 0.5")" = "$both" ]
+	[ "$(attend "qk_norm_epsilon = 0.5, q_norm_epsilon = 0.25")" != "$both" ]
+}

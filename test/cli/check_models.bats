@@ -46,6 +46,21 @@ setup_file() {
 		    h.make_node("QuantizeLinear", ["b", "s", "z"], ["q"], "quantize"),
 		    h.make_node("DequantizeLinear", ["q", "s", "z"], ["d"], "dequantize")], init + [s, z])
 		model("int8.onnx", w, quantized=(1 / 127, 0.2, 1 / 127))
+		# attention over the positions before `until`, along an axis
+		def attention(path, axis):
+		    nodes = [h.make_node("Shape", ["x"], ["size"], "size", start=1, end=2), h.make_node("Squeeze", ["size"], ["n"], "n"),
+		        h.make_node("Range", ["zero", "n", "one"], ["at"], "at"), h.make_node("Unsqueeze", ["until", "minus"], ["last"], "last"),
+		        h.make_node("Less", ["at", "last"], ["seen"], "seen"), h.make_node("Unsqueeze", ["seen", "single"], ["mask"], "mask"),
+		        h.make_node("Transpose", ["x"], ["t"], "turned", perm=[0, 2, 1]), h.make_node("MatMul", ["x", "t"], ["scores"], "scores"),
+		        h.make_node("Where", ["mask", "scores", "least"], ["some"], "some"),
+		        h.make_node("Softmax", ["some"], ["p"], "soft", axis=axis), h.make_node("MatMul", ["p", "x"], ["y"], "sum")]
+		    init = [nh.from_array(np.int64(0), "zero"), nh.from_array(np.int64(1), "one"), nh.from_array(np.array([-1]), "minus"),
+		        nh.from_array(np.array([1]), "single"), nh.from_array(np.float32(-np.inf), "least")]
+		    g = h.make_graph(nodes, "g", [value("x", ("batch", "n", 8)), h.make_tensor_value_info("until", T.INT64, ["batch"])],
+		        [value("y", ("batch", "n", 8))], init)
+		    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 17)], ir_version=8), path)
+		attention("rows.onnx", -1)
+		attention("columns.onnx", -2)
 	END
 }
 
@@ -91,4 +106,23 @@ setup() {
 	[[ $output == *'the models have different numbers of inputs'* ]]
 	run -3 "$INFER" check a.onnx --compare nowhere.onnx
 	[[ $output == *'error[E-MODEL-OPEN]'*nowhere.onnx* ]]
+}
+
+@test "Sizes that are guessed for a comparison tell axes apart, and lengths leave nothing out" {
+	run -0 "$INFER" check rows.onnx
+	[[ $output == *"were guessed: 'x [1,1,8]', 'until [1]'"* ]]
+	run -0 "$INFER" check rows.onnx --compare rows.onnx --rtol 0.01
+	run -5 "$INFER" check columns.onnx --compare rows.onnx
+	[[ $output == *"were guessed: 'x [2,16,8]', 'until [2]'"* ]]
+	[[ $output == *"they begin to differ at 'soft'"* ]]
+	run -0 "$INFER" run rows.onnx --random 0..1 --dim n=5
+	[[ $output == *"until i64 [1], 8 bytes, generated: whole lengths; min 5, max 5"* ]]
+	# a length of 0 would hide all positions, and the output would be NaN
+	run -0 "$INFER" check rows.onnx --nan
+	[[ $output == *"0 errors, 0 warnings"* ]]
+}
+
+@test "--random for one input leaves the others generated, so that a comparison takes place" {
+	run -5 "$INFER" check columns.onnx --compare rows.onnx --random until=3..3 --dim n=4
+	[[ $output == *"they begin to differ at 'soft'"* ]]
 }

@@ -26,7 +26,7 @@ setup_file() {
 		    [value("x", [4, 8])], [value("y", [4, 8])], [w])
 		save("missing.onnx", [h.make_node("Relu", ["x"], ["y"], "shorts")], [value("x", [8], T.INT16)], [value("y", [8], T.INT16)])
 		save("pad.onnx", [h.make_node("Pad", ["x", "pads"], ["y"], "mirror", mode="reflect")], [value("x", [1, "n"])], [value("y", None)],
-		    [nh.from_array(np.array([0, 1, 0, 1]), "pads")])
+		    [nh.from_array(np.array([0, 20, 0, 20]), "pads")])
 		save("tail.onnx", [h.make_node("Sub", ["x", "far"], ["a"], "shift"), h.make_node("Sigmoid", ["a"], ["b"], "tail"), h.make_node("Neg", ["b"], ["y"], "last")],
 		    [value("x", [64])], [value("y", [64])], [nh.from_array(np.linspace(12, 20, 64, dtype="f"), "far")])
 		for name, scale in (("large", 1e3), ("small", 1e-2), ("middle", 1)):
@@ -100,7 +100,7 @@ setup() {
 
 @test "sizes that were guessed, and that only we take, are guessed again" {
 	run -0 "$INFER" check pad.onnx --compare onnxruntime --every-tensor
-	[[ $output == *'the reference does not run with the sizes that were guessed, but with --dim n='* ]]
+	[[ $output == *'the reference does not run with the sizes that were guessed, but with --dim n=32'* ]]
 	[[ $output == *'not optimized: outputs within 0, 1 inner tensor'* ]]
 	run -5 "$INFER" check pad.onnx --compare onnxruntime --dim n=1
 	[[ $output == *E-REFERENCE*'mirror'* ]]

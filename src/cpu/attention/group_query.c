@@ -214,7 +214,7 @@ static int prepare_operand(const struct call *c, const struct heads *a, struct a
 	t.batch = heads * t.head;
 	if (t.cos && !rotary_fits(&t, optional_in(c, GQA_COS)->shape.dim[0]))
 		return call_fail(c, E_VALUE, "caches that have every position", NULL);
-	copy_heads(&t, x, weights, p->qk_norm_epsilon);
+	copy_heads(&t, x, weights, group_query_epsilon(p, norm));
 	if (t.cos)
 		rotary_turn(&t, 1);
 	*x = heads_view(to, heads, a->queries, a->size, false);
