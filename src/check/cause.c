@@ -226,6 +226,8 @@ static const char *operand_cause(const struct bad_element *e, const struct graph
 	for (uint32_t i = 0; i < e->node->nin; i++) {
 		const struct value *v = node_in(g, e->node, i);
 		double value = 0;
+		if (v && !i && e->in[i]->type.kind == V_TENSOR && !tensor_count(e->in[i]))
+			return fmt(e->d, "its input '%s' has no elements", v->name);
 		if (!v || first_bad(e->in[i], &value) < 0)
 			continue;
 		if (isnan(value))

@@ -513,6 +513,59 @@ static void report_infinite_weight(struct check_context *c, struct trace *t, con
 				    value_say(c->d, &t->stats[weight->id])));
 }
 
+/* Returns a tensor like t, of integers or bool, with this number in each element. */
+static struct tensor *filled_input(struct check_context *c, const struct tensor *t, int64_t number)
+{
+	struct tensor *x = tensor_copy(&c->arena, t);
+
+	for (int64_t i = 0, n = tensor_count(x); i < n; i++)
+		elem_set_i64(tensor_dtype(x), x->data, i, number);
+	return x;
+}
+
+/*
+ * Whether output k has no such defect when all integers and bools that were generated are another number: then it may be those that this model
+ * does not take. *names lists these inputs and says the number.
+ */
+static bool blames_generated(struct check_context *c, uint32_t k, defect *test, const char **names)
+{
+	/* the last trial counts the inputs, as a slice from 1 to 1 is empty */
+	static const int8_t numbers[] = {1, 0, 2, 0};
+	enum { TRIALS = sizeof(numbers) };
+	const struct graph *g = session_model(c->session)->graph;
+	const struct tensor **in = arena_new_n(&c->arena, const struct tensor *, g->nin + 1);
+	const struct tensor **out = arena_new_n(&c->arena, const struct tensor *, g->nout + 1);
+	struct diag quiet = {0}, *all = c->d;
+	bool blame = false;
+
+	for (size_t trial = 0; trial < TRIALS && !blame; trial++) {
+		bool counting = trial + 1 == TRIALS;
+		struct check_names list = {&c->arena, NULL, 0};
+		for (uint32_t i = 0; i < g->nin; i++) {
+			const struct tensor *t = c->in[i];
+			bool counts = c->inputs && i < input_count(c->inputs) &&
+				      input_info(c->inputs, i)->made_up && t->type.kind == V_TENSOR &&
+				      (T_BIT(tensor_dtype(t)) & (T_INTS | T_BIT(DT_BOOL)));
+			in[i] = counts ? filled_input(c, t,
+						      numbers[trial] +
+							      (counting ? (int64_t)list.n : 0))
+				       : t;
+			if (counts)
+				check_name_add(&list, input_info(c->inputs, i)->name);
+		}
+		c->d = &quiet;
+		bool ran = list.n && !check_session_run(c, c->session, in, out, NULL) && out[k];
+		c->d = all;
+		struct value_stats s = ran ? value_stats(out[k]) : (struct value_stats){0};
+		blame = ran && s.count && !test(&s);
+		*names = fmt(c->d, "with %s in %s, which were generated",
+			     counting ? "0, 1, 2, ..." : fmt(c->d, "%d", numbers[trial]),
+			     list.n ? check_name_list(&list) : "");
+	}
+	diag_free(&quiet);
+	return blame;
+}
+
 static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
 		      const struct value_stats *s)
 {
@@ -543,9 +596,19 @@ static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
 			(struct diag_row){"in a body", fmt(c->d, "'%s' (%s) makes NaN first",
 							   t->body->from->name, t->body->from->op)};
 	bool mask = !s->nan && !node && !input;
+	const char *other = NULL;
+	bool generated = !mask && !input &&
+			 blames_generated(c, k, s->nan ? has_nan : has_nan_or_inf, &other);
+	if (generated)
+		rows[n++] = (struct diag_row){"none", other};
+	if (generated)
+		rows[n++] = (struct diag_row){
+			"try", "--input, or --random NAME=LO..HI, with numbers that the model is for"};
 	const struct finding f = {
 		.code = E_OUT_NAN,
-		.severity = mask ? SEV_NOTE : SEV_ERROR,
+		.severity = mask	? SEV_NOTE
+			    : generated ? SEV_WARNING
+					: SEV_ERROR,
 		.slot = output_slot(c, k, c->out[k]),
 		.node = node ? node->origin->name : NULL,
 		.op = node ? node->origin->op : NULL,
@@ -557,7 +620,7 @@ static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
 		.file = __FILE__,
 		.line = __LINE__};
 	diag_add(c->d, &f);
-	if (node && s->nan)
+	if (node && s->nan && !generated)
 		report_infinite_weight(c, t, node);
 	return 0;
 }

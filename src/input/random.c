@@ -167,14 +167,90 @@ static bool is_taken(const struct graph *g, const struct value *v, takes_value *
 	return false;
 }
 
+/* Whether the value is a constant, or made of one, so low that a softmax leaves nothing of a score that it is added to or replaces. */
+static bool is_low(const struct graph *g, const struct value *v, int depth)
+{
+	static const char *const moves[] = {"Cast",   "Identity", "Reshape", "Unsqueeze",
+					    "Expand", "CastLike", NULL};
+
+	while (v && depth--) {
+		const struct tensor *t = v->init ? v->init : v->info.known;
+		if (t && t->type.kind == V_TENSOR && t->data && tensor_count(t) > 0 &&
+		    dtype_class(tensor_dtype(t)) == DT_FLOAT)
+			return elem_f64(tensor_dtype(t), t->data, 0) <= -1000;
+		if (v->producer == NO_NODE)
+			return false;
+		const struct node *n = g->node[v->producer];
+		v = is_among(live_op(n), moves) ? node_in(g, n, 0) : NULL;
+	}
+	return false;
+}
+
+/* The number that the value is a constant of, or `other`. */
+static double constant_of(const struct value *v, double other)
+{
+	const struct tensor *t = v ? (v->init ? v->init : v->info.known) : NULL;
+
+	if (!t || t->type.kind != V_TENSOR || !t->data || tensor_count(t) != 1 ||
+	    dtype_class(tensor_dtype(t)) == DT_COMPLEX || tensor_dtype(t) == DT_STRING)
+		return other;
+	return elem_f64(tensor_dtype(t), t->data, 0);
+}
+
+/*
+ * What a mask's ones do to scores: 1 if they hide them, -1 if they keep them, 0 if the nodes that read the value do not tell. *budget
+ * limits the number of nodes to look at.
+ */
+static int mask_hides(const struct graph *g, const struct value *v, int depth, int *budget)
+{
+	static const char *const passes[] = {"Cast",	"Identity", "Reshape",	 "Unsqueeze",
+					     "Squeeze", "Expand",   "Transpose", "And",
+					     "Or",	"Tile",	    "Slice",	 NULL};
+
+	for (uint32_t k = 0; k < v->nusers && depth && --*budget > 0; k++) {
+		const struct node *n = g->node[v->users[k]];
+		const char *op = live_op(n);
+		const struct value *out = node_out(g, n, 0), *first = node_in(g, n, 0);
+		const struct value *other = first == v ? node_in(g, n, 1) : first;
+		int sign = 0;
+		if (!strcmp(op, "Where") && first == v) {
+			if (is_low(g, node_in(g, n, 1), 8))
+				return 1;
+			if (is_low(g, node_in(g, n, 2), 8))
+				return -1;
+		} else if (!strcmp(op, "Mul") && fabs(constant_of(other, 0)) >= 1000) {
+			return constant_of(other, 0) < 0 ? 1 : -1;
+		} else if (!strcmp(op, "Attention") && node_in(g, n, 3) == v) {
+			return -1;
+		} else if (is_among(op, passes)) {
+			sign = 1;
+		} else if (!strcmp(op, "Not") || (!strcmp(op, "Sub") && first != v)) {
+			sign = -1;
+		} else if (!strcmp(op, "Sub") || !strcmp(op, "Greater")) {
+			sign = first == v;
+		} else if (!strcmp(op, "Equal")) {
+			sign = constant_of(other, -1) == 0 ? -1 : constant_of(other, -1) == 1;
+		}
+		int found = sign && out ? sign * mask_hides(g, out, depth - 1, budget) : 0;
+		if (found)
+			return found;
+	}
+	return 0;
+}
+
 void random_choose(struct range *r, const struct graph *g, const struct value *v)
 {
 	enum dtype t = (enum dtype)v->info.type.dtype;
 
 	if (r->named)
 		return;
-	if (name_contains(v->name, "mask") && (is_integer(t) || t == DT_BOOL)) {
-		r->kind = RANGE_ONES;
+	int looks = 1000;
+	bool called_mask = name_contains(v->name, "mask") || name_contains(v->name, "pad");
+	int hides = (t == DT_BOOL || (is_integer(t) && called_mask)) && v->info.shape.rank != 0
+			    ? mask_hides(g, v, 32, &looks)
+			    : 0;
+	if (hides || (name_contains(v->name, "mask") && (is_integer(t) || t == DT_BOOL))) {
+		r->kind = hides > 0 ? RANGE_CLEAR : RANGE_ONES;
 		return;
 	}
 	/* bytes of three or four axes are pixels, of which 0 to 1 would leave a black picture */
@@ -214,6 +290,8 @@ const char *random_text(const struct range *r, int64_t seed, enum dtype t, struc
 
 	if (r->kind == RANGE_ONES)
 		return "generated: all ones (a mask)";
+	if (r->kind == RANGE_CLEAR)
+		return "generated: all zeros (a mask)";
 	if (r->kind == RANGE_ZERO)
 		return "generated: all zeros (token types)";
 	if (r->kind == RANGE_SIZE)
@@ -261,7 +339,7 @@ void random_fill(const struct range *r, int64_t seed, const char *name, struct t
 			((float *)t->data)[i] = (float)random_real(r, &state);
 		else if (r->kind == RANGE_ONES || r->kind == RANGE_SIZE)
 			elem_set_i64(type, t->data, i, 1);
-		else if (r->kind == RANGE_ZERO)
+		else if (r->kind == RANGE_ZERO || r->kind == RANGE_CLEAR)
 			elem_set_i64(type, t->data, i, 0);
 		else if (r->kind == RANGE_LENGTH)
 			elem_set_i64(type, t->data, i, (int64_t)r->hi);
