@@ -218,16 +218,12 @@ static int mask_hides(const struct graph *g, const struct value *v, int depth, i
 				return 1;
 			if (is_low(g, node_in(g, n, 2), 8))
 				return -1;
-		} else if (!strcmp(op, "Mul") && fabs(constant_of(other, 0)) >= 1000) {
-			return constant_of(other, 0) < 0 ? 1 : -1;
 		} else if (!strcmp(op, "Attention") && node_in(g, n, 3) == v) {
 			return -1;
 		} else if (is_among(op, passes)) {
 			sign = 1;
-		} else if (!strcmp(op, "Not") || (!strcmp(op, "Sub") && first != v)) {
+		} else if (!strcmp(op, "Not")) {
 			sign = -1;
-		} else if (!strcmp(op, "Sub") || !strcmp(op, "Greater")) {
-			sign = first == v;
 		} else if (!strcmp(op, "Equal")) {
 			sign = constant_of(other, -1) == 0 ? -1 : constant_of(other, -1) == 1;
 		}
