@@ -23,9 +23,8 @@
 enum { IN_X, IN_W, IN_BIAS, IN_R };
 enum {
 	TAPS = 9,
-	MAPS = 64,  /* that are multiplied at once; packed weights are for so many */
-	STRIP = 32, /* maps that products take are a multiple of this */
-	TILES = 24, /* whose points are multiplied at once */
+	STRIP = 32, /* maps for which there are packed weights are a multiple of this */
+	TILES = 48, /* most tiles whose points are multiplied at once */
 	MAX_CHANNELS = 3 << 10, /* up to this, sums over the channels are not divided, so that they do not depend on blocks */
 };
 
@@ -37,11 +36,13 @@ struct winograd {
 	int64_t tiles, size[2]; /* tiles of all pictures, and rows and columns of tiles in a picture */
 	int64_t blocks, at_once; /* blocks of tiles, and how many tiles a block has at most */
 	bool shared; /* threads have some of the maps each; otherwise they have all maps of some blocks */
+	int64_t parts; /* of the tiles, if they are shared, for each group of maps */
+	int64_t group; /* maps that are multiplied at once, whose weights are packed together */
 	int64_t pitch; /* elements from a tile to the next in the transformed pixels */
 	int act;
 	float alpha, beta;
 	bool has_bias, has_residual;
-	const float *weights; /* for each MAPS maps: for each point a packed matrix [channels, maps] */
+	const float *weights; /* for each group of maps: for each point a packed matrix [channels, maps] */
 	size_t pixel_bytes, thread_bytes;
 };
 
@@ -50,7 +51,12 @@ struct winograd {
 /* The maps of products from `map` on, with those that fill the last strip up. */
 static int64_t width_of(const struct winograd *v, int64_t map)
 {
-	return (lesser(v->maps - map, MAPS) + STRIP - 1) / STRIP * STRIP;
+	return (lesser(v->maps - map, v->group) + STRIP - 1) / STRIP * STRIP;
+}
+
+static int64_t groups_of(const struct winograd *v)
+{
+	return (v->maps + v->group - 1) / v->group;
 }
 
 struct weight_packing {
@@ -69,7 +75,7 @@ static void pack_strips(void *arg, int64_t begin, int64_t end, int thread)
 
 	(void)thread;
 	for (int64_t i = begin; i < end; i++) {
-		int64_t map = i * strip, first = map / MAPS * MAPS;
+		int64_t map = i * strip, first = map / v->group * v->group;
 		int64_t point = width_of(v, first) * c;
 		float *to = p->to + first * c * v->points + (map - first) * c;
 		for (int64_t k = 0; k < c; k++, to += strip) {
@@ -122,25 +128,28 @@ static double products(const struct window *w, int64_t images, int m)
 static int outputs_of_a_tile(const struct window *w, int64_t images, int64_t channels, int64_t maps)
 {
 	enum {
-		MIN_CHANNELS = 24,
-		MIN_MAPS = 16,
+		FEW = 16, /* channels or maps */
+		SOME = 24,
 		MIN_TILES = 16, /* of 2 x 2 */
 		MANY_TILES = 25,
 		SOME_TILES = 12, /* of 4 x 4, with few weights */
-		FEW_WEIGHTS = 1 << 13
+		FEW_WEIGHTS = 1 << 13,
+		MANY_WEIGHTS = 1 << 15
 	};
 	double windows = (double)images * (double)w->out[0] * (double)w->out[1] * TAPS;
 	double two = products(w, images, 2), four = products(w, images, 4);
 	double tiles = four / WINOGRAD_POINTS;
 	bool few = channels * maps <= FEW_WEIGHTS;
+	int64_t least = lesser(channels, maps);
 
-	if (channels < MIN_CHANNELS || maps < MIN_MAPS)
+	if (least < (simd_level() == 3 ? FEW : SOME))
 		return 0;
 	if (four < two && (tiles >= MANY_TILES || (tiles >= SOME_TILES && few)))
 		return 4;
 	tiles = two / 16;
-	return two <= 0.6 * windows && (tiles >= MANY_TILES ||
-					(tiles >= MIN_TILES && (few || simd_level() == 3)))
+	return least >= SOME && two <= 0.6 * windows &&
+			       (tiles >= MANY_TILES ||
+				(tiles >= MIN_TILES && channels * maps <= MANY_WEIGHTS))
 		       ? 2
 		       : 0;
 }
@@ -155,6 +164,8 @@ bool winograd_accepts(const struct site *s, struct why *w)
 
 	if (simd_level() < 3)
 		return refuse(w, "a processor without AVX2, for which it was not measured");
+	if (s->config && s->config->optimize != OPTIMIZE_FULL)
+		return refuse(w, "results that must be rounded as those of the nodes alone are");
 	if (!s->store || !site_is_weight(s, IN_W) || !site_known(s, IN_W))
 		return refuse(w, "weights that are no constant");
 	if (x->shape.rank != 4 || weight->rank != 4 || p->group != 1 ||
@@ -196,7 +207,7 @@ struct room {
 
 static size_t point_bytes(const struct winograd *v)
 {
-	return scratch_size((size_t)(v->points * TILES * MAPS) * sizeof(float));
+	return scratch_size((size_t)(v->points * TILES * v->group) * sizeof(float));
 }
 
 static size_t patch_bytes(const struct winograd *v)
@@ -206,7 +217,7 @@ static size_t patch_bytes(const struct winograd *v)
 
 static size_t output_bytes(const struct winograd *v)
 {
-	return scratch_size((size_t)(v->m * v->m * MAPS) * sizeof(float));
+	return scratch_size((size_t)(v->m * v->m * v->group) * sizeof(float));
 }
 
 static size_t row_bytes(const struct winograd *v)
@@ -216,7 +227,7 @@ static size_t row_bytes(const struct winograd *v)
 
 static void set_tiles(struct winograd *v)
 {
-	enum { PIXELS_AT_ONCE = 1 << 17, MIN_OWN = 8 };
+	enum { PIXELS_AT_ONCE = 1 << 17, FEW_TILES = 24, MIN_OWN = 8 };
 	int64_t threads = pool_threads(), most, blocks;
 
 	v->tiles = v->images;
@@ -224,13 +235,16 @@ static void set_tiles(struct winograd *v)
 		v->size[d] = (v->w.out[d] + v->m - 1) / v->m;
 		v->tiles *= v->size[d];
 	}
-	most = greater(PIXELS_AT_ONCE / (v->points * v->channels), TILES);
+	most = greater(PIXELS_AT_ONCE / (v->points * v->channels), FEW_TILES);
 	blocks = (v->tiles + most - 1) / most;
 	v->shared = threads > 1 && v->tiles < threads * MIN_OWN;
 	v->blocks = v->shared ? 1 : (blocks + threads - 1) / threads * threads;
 	v->at_once = (v->tiles + v->blocks - 1) / v->blocks;
-	/* rows of matrices that are a multiple of 4,096 bytes apart would be copied (gemm_copies_a) */
-	v->pitch = (v->channels + 15) / 16 * 16 + 16;
+	v->parts = lesser((threads + groups_of(v) - 1) / groups_of(v),
+			  (v->tiles + MIN_OWN - 1) / MIN_OWN);
+	/* rows of matrices that are a multiple of 4,096 bytes apart would be copied (gemm_copies_a), and there is no room for copies */
+	v->pitch = (v->channels + 15) / 16 * 16;
+	v->pitch += v->pitch % 1024 ? 0 : 16;
 }
 
 int winograd_reshape(struct site *s, struct step *step, struct diag *d)
@@ -249,6 +263,8 @@ int winograd_reshape(struct site *s, struct step *step, struct diag *d)
 	v->maps = weight->dim[0];
 	v->m = outputs_of_a_tile(&v->w, v->images, v->channels, v->maps);
 	v->points = (v->m + 2) * (v->m + 2);
+	/* AVX-512 multiplies tiles of 12 x 32 as fast as wider ones, and half of the points stay in nearer caches */
+	v->group = simd_level() == 4 ? STRIP : 2 * STRIP;
 	v->act = p->act;
 	v->alpha = p->act_alpha;
 	v->beta = p->act_beta;
@@ -414,12 +430,12 @@ static void write_tile(const struct winograd_run *j, const struct room *room, co
 	finish_tile(j, room, &p, map, maps);
 }
 
-/* Multiplies `count` tiles from `first` on, whose pixels are tiles 0 and following of `pixels`, by the weights of MAPS maps. */
+/* Multiplies `count` tiles from `first` on, whose pixels are tiles 0 and following of `pixels`, by the weights of a group of maps. */
 static void multiply(const struct winograd_run *j, const struct room *room, const float *pixels,
 		     int64_t first, int64_t count, int64_t map)
 {
 	const struct winograd *v = j->v;
-	int64_t width = width_of(v, map), maps = lesser(v->maps - map, MAPS);
+	int64_t width = width_of(v, map), maps = lesser(v->maps - map, v->group);
 	int64_t lanes = gemm_strip(GEMM_F32) / 2;
 	const float *weights = v->weights + map * v->channels * v->points;
 	int64_t parts = (count + TILES - 1) / TILES;
@@ -467,7 +483,7 @@ static void run_blocks(void *arg, int64_t begin, int64_t end, int thread)
 		int64_t first = v->tiles * i / v->blocks;
 		int64_t count = v->tiles * (i + 1) / v->blocks - first;
 		transform_tiles(j, &room, first, count, pixels);
-		for (int64_t map = 0; map < v->maps; map += MAPS)
+		for (int64_t map = 0; map < v->maps; map += v->group)
 			multiply(j, &room, pixels, first, count, map);
 	}
 }
@@ -481,14 +497,19 @@ static void transform_shared(void *arg, int64_t begin, int64_t end, int thread)
 			(float *)(void *)j->pixels + begin * j->v->pitch);
 }
 
-/* All tiles with some maps. */
-static void run_maps(void *arg, int64_t begin, int64_t end, int thread)
+/* A part of the tiles with a group of maps. */
+static void run_groups(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct winograd_run *j = arg;
+	const struct winograd *v = j->v;
 	struct room room = room_of(j, thread);
+	const float *pixels = (const float *)(const void *)j->pixels;
 
-	for (int64_t i = begin; i < end; i++)
-		multiply(j, &room, (const float *)(const void *)j->pixels, 0, j->v->tiles, i * MAPS);
+	for (int64_t i = begin; i < end; i++) {
+		int64_t part = i % v->parts, first = v->tiles * part / v->parts;
+		int64_t count = v->tiles * (part + 1) / v->parts - first;
+		multiply(j, &room, pixels + first * v->pitch, first, count, i / v->parts * v->group);
+	}
 }
 
 int winograd_run(const struct call *c)
@@ -506,7 +527,7 @@ int winograd_run(const struct call *c)
 	j.rooms = j.pixels + v->pixel_bytes * (v->shared ? 1 : (size_t)pool_threads());
 	if (v->shared) {
 		pool_for(v->tiles, 1, transform_shared, &j);
-		pool_for((v->maps + MAPS - 1) / MAPS, 1, run_maps, &j);
+		pool_for(groups_of(v) * v->parts, 1, run_groups, &j);
 	} else {
 		pool_for(v->blocks, 1, run_blocks, &j);
 	}

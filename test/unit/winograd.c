@@ -188,11 +188,11 @@ static const struct conv cases[] = {
 	{1, 64, 28, 28, 64, {1, 1, 1, 1}, ACT_RELU, true, false, false}, /* 4 x 4 */
 	{1, 64, 11, 14, 96, {1, 1, 1, 1}, ACT_NONE, true, true, true},	 /* 4 x 4, few tiles */
 	{2, 29, 23, 17, 37, {0, 2, 1, 0}, ACT_SWISH, true, true, true}, /* odd sizes, unlike pads */
-	{3, 24, 9, 9, 16, {1, 1, 1, 1}, ACT_RELU, false, true, false},
+	{3, 24, 9, 9, 30, {1, 1, 1, 1}, ACT_RELU, false, true, false},
 	{1, 200, 10, 10, 130, {1, 1, 1, 1}, ACT_RELU, true, false, false},  /* 2 x 2 */
 	{1, 130, 11, 9, 100, {0, 1, 2, 1}, ACT_SWISH, false, false, false}, /* 2 x 2, odd sizes */
 	{5, 48, 3, 40, 65, {0, 0, 0, 0}, ACT_NONE, false, false, false},    /* a row of outputs */
-	{1, 40, 6, 60, 17, {5, 4, 3, 7}, ACT_RELU, true, false, false}, /* tiles in the pads alone */
+	{1, 40, 6, 60, 27, {5, 4, 3, 7}, ACT_RELU, true, false, false}, /* tiles in the pads alone */
 	{1, 304, 18, 18, 72, {1, 1, 1, 1}, ACT_NONE, true, false, false},
 	{1, 1024, 14, 14, 24, {1, 1, 1, 1}, ACT_NONE, true, false, false}, /* rows of 4,096 bytes */
 };
