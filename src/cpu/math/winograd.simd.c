@@ -125,8 +125,8 @@ PIXELS(4)
 			UNROLL for (int j = 0; j < (m); j++)                                       \
 			{                                                                          \
 				float *to = y + i * row + j * column;                              \
-				r[j] += bias;                                                      \
 				sum = v_fma(r[j], v_set(0), sum);                                  \
+				r[j] += bias;                                                      \
 				r[j] = relu ? v_max(v_set(0), r[j]) : r[j];                        \
 				if (part)                                                          \
 					v_store_part(to, part, r[j]);                              \
