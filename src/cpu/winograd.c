@@ -128,8 +128,8 @@ static double products(const struct window *w, int64_t images, int m)
 static int outputs_of_a_tile(const struct window *w, int64_t images, int64_t channels, int64_t maps)
 {
 	enum {
-		FEW = 16, /* channels or maps */
-		SOME = 24,
+		FEW = 16,	/* maps with AVX2 */
+		SOME = 24,	/* channels; and maps with AVX-512 */
 		MIN_TILES = 16, /* of 2 x 2 */
 		MANY_TILES = 25,
 		SOME_TILES = 12, /* of 4 x 4, with few weights */
@@ -140,14 +140,13 @@ static int outputs_of_a_tile(const struct window *w, int64_t images, int64_t cha
 	double two = products(w, images, 2), four = products(w, images, 4);
 	double tiles = four / WINOGRAD_POINTS;
 	bool few = channels * maps <= FEW_WEIGHTS;
-	int64_t least = lesser(channels, maps);
 
-	if (least < (simd_level() == 3 ? FEW : SOME))
+	if (channels < SOME || maps < (simd_level() == 3 ? FEW : SOME))
 		return 0;
 	if (four < two && (tiles >= MANY_TILES || (tiles >= SOME_TILES && few)))
 		return 4;
 	tiles = two / 16;
-	return least >= SOME && two <= 0.6 * windows &&
+	return maps >= SOME && two <= 0.6 * windows &&
 			       (tiles >= MANY_TILES ||
 				(tiles >= MIN_TILES && channels * maps <= MANY_WEIGHTS))
 		       ? 2
