@@ -17,6 +17,7 @@
 #include "cpu/depthwise.h"
 #include "cpu/line.h"
 #include "cpu/product.h"
+#include "cpu/winograd.h"
 #include "cpu/math/simd.h"
 #include "cpu/math/util.h"
 #include "cpu/math/wide.h"
@@ -365,6 +366,8 @@ static int addnorm_run(const struct call *c)
 
 const struct kernel cpu_fused[] = {
 	{"infer::Conv", T_F32, PRODUCT(fused_conv)},
+	{"infer::Conv", T_F32, .accepts = winograd_accepts, .reshape = winograd_reshape,
+	 .run = winograd_run},
 	{"infer::Conv", T_F32, .accepts = product_runs_accepts, .reshape = product_runs_reshape,
 	 .run = product_run},
 	{"infer::Conv", T_F32, .accepts = line_accepts, .reshape = line_reshape, .run = line_run},
