@@ -286,3 +286,71 @@ levels() { # WANT [OPTION]...: each level prints WANT for the model in text form
 	g (float[1,0,4194304] x, int64[1,4194304] t) => (float y) { y = SoftmaxCrossEntropyLoss <ignore_index = 0> (x, t) }' >loss.onnxtxt
 	run -0 --separate-stderr "$INFER" run loss.onnxtxt --random x=0..1 --random t=0..0
 }
+
+@test "Operands that broadcast to more than a fused operator takes are left as they are" {
+	levels $'1\n1\n1' --random 1..1 --dim B=3 <<-'END'
+		<ir_version: 10, opset_import: ["": 21]>
+		g (float[1,1,1,1] q, float[B,1,1,1] k, float[B,1,1,1] v) => (float[B,1,1,1] y) {
+			s = MatMul (q, k)
+			p = Softmax <axis = -1> (s)
+			y = MatMul (p, v)
+		}
+	END
+	levels $'1\n1\n1' --random 1..1 --dim B=1 <<-'END'
+		<ir_version: 10, opset_import: ["": 21]>
+		g (float[B,1,1,1] q, float[B,1,1,1] k, float[B,1,1,1] v) => (float[M,1,1,1] y) <float[3,1,1,1] m = {1, 2, 3}> {
+			s = MatMul (q, k)
+			t = Add (s, m)
+			p = Softmax <axis = -1> (t)
+			y = MatMul (p, v)
+		}
+	END
+	levels $'1 2 3\n-1 -2 -3' --input 'x=[[2],[-2]]' <<-'END'
+		<ir_version: 10, opset_import: ["": 21]>
+		g (float[2,1] x) => (float[2,3] y) <float two = {2}, int64[1] a = {-1}, float e = {1e-9}, float[3] s = {1, 2, 3}> {
+			p = Pow (x, two)
+			u = ReduceMean <keepdims = 1> (p, a)
+			f = Add (u, e)
+			r = Sqrt (f)
+			d = Div (x, r)
+			y = Mul (d, s)
+		}
+	END
+	levels $'0 0 0\n0 0 0' --input 'x=[[2],[-2]]' <<-'END'
+		<ir_version: 10, opset_import: ["": 21]>
+		g (float[2,1] x) => (float[2,3] y) <float two = {2}, int64[1] a = {-1}, float e = {1e-9}, float[1] s = {5}, float[3] b = {0, 0, 0}> {
+			u = ReduceMean <keepdims = 1> (x, a)
+			d = Sub (x, u)
+			p = Pow (d, two)
+			q = ReduceMean <keepdims = 1> (p, a)
+			f = Add (q, e)
+			r = Sqrt (f)
+			n = Div (d, r)
+			m = Mul (n, s)
+			y = Add (m, b)
+		}
+	END
+}
+
+@test "A Conv over an axis of no elements gives none, fused or not" {
+	local model='<ir_version: 10, opset_import: ["": 21]>
+		g (float[1,1,H,4] x) => (float[1,1,M,N] y) <float[1,1,1,1] w = {2}> { y = Conv (x, w) }'
+	echo "$model" >conv.onnxtxt
+	local level
+	for level in none full; do
+		run -0 "$INFER" run conv.onnxtxt --optimize "$level" --random --dim H=0
+		[[ $output == *"[1,1,0,4]"* ]]
+	done
+}
+
+@test "infer diff: a factor of -1.00001 is no Neg, and one of -1 is" {
+	local factor
+	for factor in -1 -1.00001; do
+		echo "<ir_version: 10, opset_import: [\"\": 21]>
+		g (float[2] x) => (float[2] y) <float c = {$factor}> { y = Mul (x, c) }" >mul.onnxtxt
+		echo '<ir_version: 10, opset_import: ["": 21]> g (float[2] x) => (float[2] y) { y = Neg (x) }' >neg.onnxtxt
+		run "$INFER" diff mul.onnxtxt neg.onnxtxt
+		echo "$factor: $status $output"
+		if [ "$factor" = -1 ]; then [ "$status" -eq 0 ]; else [ "$status" -ne 0 ]; fi
+	done
+}
