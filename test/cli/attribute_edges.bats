@@ -22,6 +22,15 @@ levels() { # WANT [OPTION]...: each level prints WANT for the model in text form
 	done
 }
 
+type_number() { # NAME: its number in ONNX
+	case $1 in
+	float) echo 1 ;;
+	uint8) echo 2 ;;
+	int32) echo 6 ;;
+	int64) echo 7 ;;
+	esac
+}
+
 @test "Bounds of Clip that are not in order are fused behind a convolution and a product, whatever library computes them" {
 	local bounds lo hi y
 	for bounds in "1 -1 -1" "nan 3 3" "5 nan 5" "inf -inf -inf"; do
@@ -353,4 +362,26 @@ levels() { # WANT [OPTION]...: each level prints WANT for the model in text form
 		echo "$factor: $status $output"
 		if [ "$factor" = -1 ]; then [ "$status" -eq 0 ]; else [ "$status" -ne 0 ]; fi
 	done
+}
+
+@test "Updates of a tensor without elements are refused by their index" {
+	echo '<ir_version: 10, opset_import: ["": 21]>
+	g (float[N,3] x, float[1,3] u) => (float[N,3] y) <int64[1,1] i = {0}> { y = ScatterND (x, i, u) }' >scatter.onnxtxt
+	run -0 "$INFER" run scatter.onnxtxt --random --dim N=1
+	fails_with 3 "got 0" run scatter.onnxtxt --random --dim N=0
+}
+
+@test "A window of one element is NaN, and as an integer what Cast makes of NaN" {
+	local type value
+	while read -r type value; do
+		levels "$value" <<-END
+			<ir_version: 10, opset_import: ["": 21]>
+			g () => ($type[1] y) <int64 n = {1}> { y = HannWindow <periodic = 0, output_datatype = $(type_number "$type")> (n) }
+		END
+	done <<-'END'
+		float nan
+		int32 -2147483648
+		int64 -9223372036854775808
+		uint8 0
+	END
 }
