@@ -385,3 +385,20 @@ type_number() { # NAME: its number in ONNX
 		uint8 0
 	END
 }
+
+@test "With ceil_mode a pool takes a window that is larger than its input by less than a stride" {
+	local op value
+	while read -r op value; do
+		levels "$value" --input 'x=[[[1,3]]]' <<-END
+			<ir_version: 10, opset_import: ["": 22]>
+			g (float[1,1,2] x) => (float[1,1,1] y) { y = $op <kernel_shape = [4], strides = [3], ceil_mode = 1> (x) }
+		END
+	done <<-'END'
+		AveragePool 2
+		MaxPool 3
+		LpPool 3.162
+	END
+	echo '<ir_version: 10, opset_import: ["": 22]>
+	g (float[1,1,2] x) => (float[1,1,N] y) { y = MaxPool <kernel_shape = [5], strides = [3], ceil_mode = 1> (x) }' >pool.onnxtxt
+	fails_with 3 "as large as the window" run pool.onnxtxt --random
+}
