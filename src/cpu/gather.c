@@ -610,11 +610,11 @@ static int scatter_nd_core(struct mover *m)
 	int64_t which = 0, total = tensor_count(c->in[0]);
 	enum dtype type = tensor_dtype(c->in[0]);
 
-	if (!total)
-		return 0;
-	if (!y)
+	if (total && !y)
 		return -E_RUN;
-	move_bytes(y, move_in(m, 0), (size_t)total * m->size);
+	if (total)
+		move_bytes(y, move_in(m, 0), (size_t)total * m->size);
+	/* an update of elements has no place in a tensor without any: its index is refused below */
 	if (!t->run)
 		return 0;
 	const char *u = move_in(m, 2);

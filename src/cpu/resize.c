@@ -263,7 +263,9 @@ static void integers_from_real(void *arg, int64_t begin, int64_t end, int thread
 	(void)thread;
 	for (int64_t i = begin; i < end; i++) {
 		if (d == DT_U8 && w->drop) {
-			float f = narrow[i] < 0 ? 0 : narrow[i] > 255 ? 255 : narrow[i];
+			float f = narrow[i] < 0	     ? 0
+				  : narrow[i] <= 255 ? narrow[i]
+						     : 255; /* NaN: 255 */
 			((uint8_t *)w->t->data)[i] = (uint8_t)(int)f;
 			continue;
 		}

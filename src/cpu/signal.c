@@ -228,15 +228,6 @@ static int stft_run(const struct call *c)
 
 /* ---- windows ---------------------------------------------------------------------------------- */
 
-/* Stores v as element i. Integer types cut off the fraction. */
-static void store_number(enum dtype t, void *y, int64_t i, double v)
-{
-	if (dtype_class(t) == DT_FLOAT)
-		elem_set_f64(t, y, i, v);
-	else
-		elem_set_i64(t, y, i, (int64_t)v);
-}
-
 /* Fills y[k] = a0 - a1 cos(2 pi k / n) + a2 cos(4 pi k / n). */
 static int window_run(const struct call *c, double a0, double a1, double a2)
 {
@@ -247,7 +238,7 @@ static int window_run(const struct call *c, double a0, double a1, double a2)
 	for (int64_t k = 0; k < size; k++) {
 		/* A symmetric window of size 1 gives 0 / 0, a NaN, like the function in the ONNX specification. */
 		double angle = 2 * PI * (double)k / (double)n;
-		store_number(tensor_dtype(y), y->data, k, a0 - a1 * cos(angle) + a2 * cos(2 * angle));
+		elem_set_f64(tensor_dtype(y), y->data, k, a0 - a1 * cos(angle) + a2 * cos(2 * angle));
 	}
 	return 0;
 }
@@ -283,7 +274,7 @@ static void set_mel_weight(const struct tensor *y, int64_t bins, int64_t rows, i
 			   int64_t bin, double v)
 {
 	if (row >= 0 && row < rows)
-		store_number(tensor_dtype(y), y->data, row * bins + bin, v);
+		elem_set_f64(tensor_dtype(y), y->data, row * bins + bin, v);
 }
 
 static int mel_run(const struct call *c)

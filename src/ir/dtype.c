@@ -292,6 +292,21 @@ double elem_f64(enum dtype t, const void *data, int64_t i)
 	}
 }
 
+/*
+ * Converts a double for integer type t without the undefined behaviour of a plain cast, as Cast does: a type of up to 32
+ * bits takes the low bits of an int32 (uint32 of an int64). NaN and what is out of range of that become its least number.
+ */
+static int64_t whole_number(enum dtype t, double v)
+{
+	bool wide = t == DT_U32 || t == DT_I64 || t == DT_U64;
+
+	if (t == DT_U64 && v >= 0x1p63 && v < 0x1p64)
+		return (int64_t)(uint64_t)v;
+	if (wide)
+		return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN;
+	return v > -0x1p31 - 1 && v < 0x1p31 ? (int64_t)v : INT32_MIN;
+}
+
 int64_t elem_i64(enum dtype t, const void *data, int64_t i)
 {
 	switch (t) {
@@ -311,7 +326,7 @@ int64_t elem_i64(enum dtype t, const void *data, int64_t i)
 	case DT_NONE:
 	case DT_STRING:
 	case DT_COUNT: return 0;
-	default: return (int64_t)elem_f64(t, data, i);
+	default: return whole_number(DT_I64, elem_f64(t, data, i));
 	}
 }
 
@@ -336,21 +351,6 @@ void elem_set_i64(enum dtype t, void *data, int64_t i, int64_t v)
 	case DT_COUNT: break;
 	default: elem_set_f64(t, data, i, (double)v); break;
 	}
-}
-
-/*
- * Converts a double for integer type t without the undefined behaviour of a plain cast, as Cast does: a type of up to 32
- * bits takes the low bits of an int32 (uint32 of an int64). NaN and what is out of range of that become its least number.
- */
-static int64_t whole_number(enum dtype t, double v)
-{
-	bool wide = t == DT_U32 || t == DT_I64 || t == DT_U64;
-
-	if (t == DT_U64 && v >= 0x1p63 && v < 0x1p64)
-		return (int64_t)(uint64_t)v;
-	if (wide)
-		return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN;
-	return v > -0x1p31 - 1 && v < 0x1p31 ? (int64_t)v : INT32_MIN;
 }
 
 void elem_set_f64(enum dtype t, void *data, int64_t i, double v)

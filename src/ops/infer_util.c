@@ -287,8 +287,9 @@ int64_t conv_dim(int64_t in, int64_t kernel, int64_t stride, int64_t dilation, i
 	    __builtin_add_overflow(in, begin, &room) || __builtin_add_overflow(room, end, &room) ||
 	    __builtin_sub_overflow(room, span + 1, &room))
 		return 0;
+	/* with ceil_mode a window larger than the padded input still fits once if it is by less than a stride */
 	if (room < 0)
-		return 0;
+		return ceil && in && -room < stride ? 1 : 0;
 	int64_t out = room / stride + 1 + (ceil && room % stride ? 1 : 0);
 	/* with ceil_mode the last window must still start inside the input or its leading padding */
 	if (ceil && (out - 1) > (in + begin - 1) / stride)

@@ -166,7 +166,7 @@ static int resize_infer(struct infer *c)
 					   : 0;
 			if (r.axis[i] < 0 || s == 1)
 				y.dim[i] = x.dim[i];
-			else if (s > 0 && x.dim[i] >= 0)
+			else if (s > 0 && x.dim[i] >= 0 && (float)x.dim[i] * (float)s < 0x1p40f)
 				y.dim[i] = (int64_t)floorf((float)x.dim[i] * (float)s);
 			else if (have)
 				y.dim[i] = ints.dim[r.axis[i]];

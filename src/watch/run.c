@@ -72,10 +72,17 @@ static int write_library(const struct watch *w, char *path, size_t room, struct 
 			    .actual = "it was built without CUDA's headers");
 	snprintf(path, room, "%s/" LIBRARY, w->dir);
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
-	bool whole = fd >= 0 && write(fd, data, n) == (ssize_t)n;
-	if (fd >= 0 && close(fd))
-		whole = false;
-	return whole ? 0 : FAIL(d, E_OUTPUT, .message = fmt(d, "%s: %s", path, strerror(errno)));
+	int err = fd < 0 ? errno : 0;
+	while (!err && n) {
+		ssize_t got = write(fd, data, n);
+		if (got <= 0 && !(got < 0 && errno == EINTR))
+			err = got ? errno : EIO; /* kept: close() may set another one */
+		data += got > 0 ? got : 0;
+		n -= got > 0 ? (size_t)got : 0;
+	}
+	if (fd >= 0 && close(fd) && !err)
+		err = errno;
+	return err ? FAIL(d, E_OUTPUT, .message = fmt(d, "%s: %s", path, strerror(err))) : 0;
 }
 
 static void remove_folder(struct watch *w)
@@ -398,7 +405,11 @@ static int start_program(const struct watch *w, const struct signals *s, const c
 	if (*child < 0)
 		err = errno;
 	close(report[1]);
-	if (*child > 0 && read(report[0], &err, sizeof(err)) == (ssize_t)sizeof(err)) {
+	ssize_t told = 0;
+	do
+		told = *child > 0 ? read(report[0], &err, sizeof(err)) : 0;
+	while (told < 0 && errno == EINTR);
+	if (told == (ssize_t)sizeof(err)) {
 		waitpid(*child, NULL, 0);
 		*status = err == ENOENT ? 127 : 126;
 	}
