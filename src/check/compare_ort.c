@@ -37,7 +37,7 @@ struct shared_value {
 	size_t bytes;
 	enum dtype dtype;
 	struct distance own, local;
-	double inputs; /* largest `rel` of its node's inputs */
+	struct input_error inputs; /* of its node */
 	/* our result of the reference's inputs, and the reference's, from that without rounding, if it is known */
 	struct distance own_exact, ref_exact;
 };
@@ -245,30 +245,39 @@ static void count_value(struct against_ort *a, const struct step *s, uint32_t id
 		.node = s->node, .id = id, .bytes = t->bytes, .dtype = tensor_dtype(t)};
 }
 
-/* Distance of a value from the reference; of one that has no step (a view), that of the value it is a view of. */
+/*
+ * Distance of a value from the reference; of one that has no step (a view), that of the value it is a view of. NAN if the value
+ * was not compared.
+ */
 static double rel_of(const struct against_ort *a, uint32_t id)
 {
 	for (int depth = 0; id != NO_VALUE && depth < 64; depth++) {
+		const struct value *v = a->g->value[id];
 		if (!isnan(a->rel[id]))
 			return a->rel[id];
-		uint32_t from = a->g->value[id]->producer;
-		if (from == NO_NODE || !a->g->node[from]->nin)
+		if (v->init || v->producer == NO_NODE)
 			return 0;
-		id = a->g->node[from]->in[0];
+		const struct node *n = a->g->node[v->producer];
+		if (!n->op || !(n->op->flags & OP_VIEW) || !n->nin)
+			break;
+		id = n->in[0];
 	}
-	return 0;
+	return NAN;
 }
 
-static double largest_input(const struct against_ort *a, const struct node *n)
+static struct input_error input_error_of(const struct against_ort *a, const struct node *n)
 {
-	double most = 0;
+	struct input_error e = {0};
 
 	for (uint32_t i = 0; i < n->nin + n->ncap; i++) {
 		double rel = n->in[i] == NO_VALUE ? 0 : rel_of(a, n->in[i]);
-		if (rel > most)
-			most = rel;
+		e.all += n->in[i] != NO_VALUE;
+		if (isnan(rel) && !e.unseen++)
+			e.name = a->g->value[n->in[i]]->name;
+		if (rel > e.most)
+			e.most = rel;
 	}
-	return most;
+	return e;
 }
 
 static void compare_value(struct plain_run *r, const struct call *call, const struct step *s,
@@ -291,8 +300,8 @@ static void compare_value(struct plain_run *r, const struct call *call, const st
 	if (r->err)
 		return;
 	x->own = distance_of(&v.t, &a->have[id].t);
-	x->inputs = largest_input(a, s->node);
-	a->rel[id] = badness(&x->own);
+	x->inputs = input_error_of(a, s->node);
+	a->rel[id] = x->own.known ? badness(&x->own) : NAN;
 	value_free(&v);
 }
 
@@ -550,7 +559,7 @@ static bool reference_is_off(const struct against_ort *a, const struct shared_va
 {
 	return x->ref_exact.known && x->own_exact.known && is_over(a, &x->ref_exact, x->dtype) &&
 	       !is_over(a, &x->own_exact, x->dtype) &&
-	       (x->inputs > a->limit || fabs(badness(&x->own) - badness(&x->local)) <= a->limit);
+	       (x->inputs.most > a->limit || fabs(badness(&x->own) - badness(&x->local)) <= a->limit);
 }
 
 static int find_jump(struct against_ort *a, const struct tensor *const *in)
@@ -567,7 +576,7 @@ static int find_jump(struct against_ort *a, const struct tensor *const *in)
 			a->first = x;
 		a->plain_over |= is_output(a->g, a->g->value[x->id]->name);
 		/* behind a fault of the reference each node is judged by the reference's inputs alone */
-		if ((x->inputs > a->limit && !a->off) || asked == MAX_SUSPECTS)
+		if ((x->inputs.most > a->limit && !a->off) || asked == MAX_SUSPECTS)
 			continue;
 		asked++;
 		err = judge_alone(a, in, x);
@@ -578,7 +587,7 @@ static int find_jump(struct against_ort *a, const struct tensor *const *in)
 			a->offs++;
 			continue;
 		}
-		if (x->inputs > a->limit && !x->local.known)
+		if (x->inputs.most > a->limit && !x->local.known)
 			continue;
 		a->jumps++;
 		if (!a->jump)
@@ -650,9 +659,7 @@ static void report_jump(struct against_ort *a, const struct shared_value *x, siz
 	enum severity shown = off ? SEV_WARNING : SEV_ERROR, hidden = off ? SEV_NOTE : SEV_WARNING;
 	size_t k = 0;
 
-	rows[k++] = (struct diag_row){"its inputs", x->inputs > 0
-							    ? fmt(d, "agree within %.2g", x->inputs)
-							    : "agree to the bit"};
+	rows[k++] = (struct diag_row){"its inputs", input_error_say(d, &x->inputs)};
 	rows[k++] = (struct diag_row){"its output", fmt(d, "'%s' %s", a->g->value[x->id]->name,
 							distance_say(d, &x->own))};
 	if (x->local.known)
@@ -688,11 +695,11 @@ static const char *why_outputs_differ(const struct against_ort *a)
 
 	if (!a->tensors)
 		return "; the model cannot be run node by node";
-	if (x && x->inputs <= a->limit)
+	if (x && x->inputs.most <= a->limit)
 		return fmt(a->c->d,
-			   ", but each node alone agrees: this one, whose inputs agree within %.2g, makes a large "
+			   ", but each node alone agrees: this one, whose inputs %s, makes a large "
 			   "difference of a small one",
-			   x->inputs);
+			   input_error_say(a->c->d, &x->inputs));
 	return ", but each node alone agrees: the accumulated error exceeds the limit here";
 }
 

@@ -74,7 +74,7 @@ static void name_differing_node(struct check_context *c, const struct input_set 
 	double limit = pair_sides_limit(c, &p);
 	for (size_t i = 0; i < p.n && !err && !first; i++)
 		if (distance_over(&p.nodes[i].own, p.nodes[i].dtype, limit) &&
-		    p.nodes[i].inputs <= limit)
+		    p.nodes[i].inputs.most <= limit)
 			first = &p.nodes[i];
 	if (first) {
 		f->node = arena_str(&all->arena, first->origin->name);
