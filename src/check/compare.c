@@ -7,6 +7,7 @@
 #include "check/distance.h"
 #include "check/pair.h"
 #include "check/pair_sides.h"
+#include "check/path_precision.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -27,20 +28,14 @@ struct verdict {
 	double most;		 /* largest rel of the model's outputs */
 };
 
-static bool exceeds_limit(const struct verdict *v, const struct distance *d, enum dtype t)
-{
-	return distance_over(d, t, v->limit);
-}
-
 static void find_divergence(struct verdict *v)
 {
 	struct pair *p = &v->pair;
-	const struct graph *g = session_model(p->got.session)->graph;
 
 	for (size_t i = 0; i < p->n; i++) {
 		struct pair_node *n = &p->nodes[i];
-		bool own = exceeds_limit(v, &n->own, n->dtype),
-		     local = exceeds_limit(v, &n->local, n->dtype);
+		bool own = distance_over(&n->own, n->path, path_limit(n->path, v->limit)),
+		     local = distance_over(&n->local, n->dtype, v->limit);
 		if (own && !v->first)
 			v->first = n;
 		/*
@@ -58,8 +53,8 @@ static void find_divergence(struct verdict *v)
 			v->worst = n;
 	}
 	for (uint32_t k = 0; k < p->noutputs; k++) {
-		enum dtype t = (enum dtype)g->value[g->out[k]]->info.type.dtype;
-		v->outputs |= exceeds_limit(v, &p->outputs[k], t);
+		v->outputs |= distance_over(&p->outputs[k], p->output_path[k],
+					    path_limit(p->output_path[k], v->limit));
 		if (p->outputs[k].known && p->outputs[k].rel > v->most)
 			v->most = p->outputs[k].rel;
 	}
@@ -166,7 +161,8 @@ static void report_jump(struct check_context *c, struct verdict *v)
 		rows[k++] = (struct diag_row){
 			"also", fmt(d, "%zu later nodes differ by themselves", v->jumps - 1)};
 	k += add_output_rows(c, v, rows + k);
-	rows[k++] = (struct diag_row){"limit", fmt(d, "%.2g of the largest element", v->limit)};
+	rows[k++] = (struct diag_row){
+		"limit", fmt(d, "%.2g of the largest element", distance_limit(n->dtype, v->limit))};
 	if (n->since > 1 && v->pair.ref.path)
 		rows[k++] = (struct diag_row){
 			"try", fmt(d, "infer diff %s %s, which tells nodes and weights apart",
@@ -203,7 +199,9 @@ static void report_drift(struct check_context *c, struct verdict *v)
 					      fmt(d, "%.2g at '%s' (%s)", v->worst->local.rel,
 						  v->worst->origin->name, v->worst->origin->op)};
 	k += add_output_rows(c, v, rows + k);
-	rows[k++] = (struct diag_row){"limit", fmt(d, "%.2g of the largest element", v->limit)};
+	rows[k++] = (struct diag_row){"limit",
+				      fmt(d, "%.2g of the largest element",
+					  path_limit(v->first ? v->first->path : DT_F32, v->limit))};
 	FAIL(d, E_COMPARE_DRIFT, .node = v->first ? v->first->origin->name : NULL,
 	     .op = v->first ? v->first->origin->op : NULL,
 	     .message = fmt(d, "%s and %s drift apart: %s%s", p->got.name, p->ref.name,

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/str.h"
 #include "check/distance.h"
+#include "check/path_precision.h"
 #include "check/pair_sides.h"
 #include "check/prepare_inputs.h"
 #include "check/step_value.h"
@@ -35,7 +36,7 @@ struct shared_value {
 	const struct node *node;
 	uint32_t id; /* in the plain session's graph */
 	size_t bytes;
-	enum dtype dtype;
+	enum dtype dtype, path; /* path: by which `own` is judged, see path_precision.h */
 	struct distance own, local;
 	struct input_error inputs; /* of its node */
 	/* our result of the reference's inputs, and the reference's, from that without rounding, if it is known */
@@ -54,12 +55,14 @@ struct against_ort {
 	size_t cases_over; /* inputs of which an output is over the limit */
 	double most;	   /* largest rel of an output */
 	struct distance *outputs;
+	enum dtype *path; /* by value id of the session's graph: see path_precision.h */
 	bool outputs_over;
 	uint32_t unknown; /* outputs that cannot be compared */
 
 	/* node by node */
 	struct session *plain;
-	const struct graph *g; /* of plain */
+	const struct graph *g;	/* of plain */
+	enum dtype *plain_path; /* by its values: see path_precision.h */
 	struct shared_value *value;
 	size_t nvalues, cap, peak;
 	bool *made;		/* by value id: a node of the file makes a value of this name */
@@ -92,6 +95,12 @@ static bool is_over(const struct against_ort *a, const struct distance *d, enum 
 	return distance_over(d, t, a->limit);
 }
 
+/* Whether the distance is over the limit for roundings of type t along the value's path. */
+static bool is_over_path(const struct against_ort *a, const struct distance *d, enum dtype t)
+{
+	return is_over(a, d, t) && distance_over(d, t, path_limit(t, a->limit));
+}
+
 /* Badness of a distance, to find the worst input: what cannot be put in numbers is worse than any number. */
 static double badness(const struct distance *d)
 {
@@ -115,7 +124,8 @@ static void judge_outputs(struct against_ort *a, const struct graph *g,
 		if (!out[k] || ref[k].t.type.kind == V_NONE)
 			continue;
 		d[k] = distance_of(out[k], &ref[k].t);
-		over |= is_over(a, &d[k], tensor_dtype(out[k]));
+		over |= is_over_path(a, &d[k],
+				     coarser_precision(tensor_dtype(out[k]), a->path[g->out[k]]));
 		if (badness(&d[k]) > worst)
 			worst = badness(&d[k]);
 	}
@@ -241,8 +251,12 @@ static void count_value(struct against_ort *a, const struct step *s, uint32_t id
 		a->value = arena_grow(&a->arena, a->value, a->nvalues, cap, sizeof(*a->value));
 		a->cap = cap;
 	}
-	a->value[a->nvalues++] = (struct shared_value){
-		.node = s->node, .id = id, .bytes = t->bytes, .dtype = tensor_dtype(t)};
+	a->value[a->nvalues++] =
+		(struct shared_value){.node = s->node,
+				      .id = id,
+				      .bytes = t->bytes,
+				      .dtype = tensor_dtype(t),
+				      .path = coarser_precision(tensor_dtype(t), a->plain_path[id])};
 }
 
 /*
@@ -570,7 +584,7 @@ static int find_jump(struct against_ort *a, const struct tensor *const *in)
 		struct shared_value *x = &a->value[i];
 		if (x->own.known && (!a->largest || badness(&x->own) > badness(&a->largest->own)))
 			a->largest = x;
-		if (!is_over(a, &x->own, x->dtype))
+		if (!is_over_path(a, &x->own, x->path))
 			continue;
 		if (!a->first)
 			a->first = x;
@@ -606,6 +620,7 @@ static int compare_tensors_of(struct against_ort *a, const struct tensor *const 
 	if (!a->plain)
 		return 0;
 	a->g = session_model(a->plain)->graph;
+	a->plain_path = path_precisions(&a->arena, a->g);
 	a->made = arena_new_n(&a->arena, bool, a->g->nvalues + 1);
 	a->wanted = arena_new_n(&a->arena, bool, a->g->nvalues + 1);
 	a->rel = arena_new_n(&a->arena, double, a->g->nvalues + 1);
@@ -630,7 +645,8 @@ static int compare_tensors_of(struct against_ort *a, const struct tensor *const 
 
 /* ---- the report ----------------------------------------------------------------------------------- */
 
-static size_t add_common_rows(struct against_ort *a, struct diag_row *rows)
+/* t: the type by which the value is judged whose limit is shown. */
+static size_t add_common_rows(struct against_ort *a, enum dtype t, struct diag_row *rows)
 {
 	struct diag *d = a->c->d;
 	const struct graph *g = session_model(a->c->session)->graph;
@@ -643,7 +659,8 @@ static size_t add_common_rows(struct against_ort *a, struct diag_row *rows)
 		rows[n++] = (struct diag_row){"worst input",
 					      fmt(d, "%s; %zu of %zu inputs are over the limit",
 						  a->worst_label, a->cases_over, a->ncases)};
-	rows[n++] = (struct diag_row){"limit", fmt(d, "%.2g of the largest element", a->limit)};
+	rows[n++] = (struct diag_row){
+		"limit", fmt(d, "%.2g of the largest element", path_limit(t, a->limit))};
 	rows[n++] = (struct diag_row){"reference",
 				      fmt(d, "ONNX Runtime %s on the CPU, not optimized (%s)",
 					  ort_version(a->ort), ort_path(a->ort))};
@@ -673,7 +690,7 @@ static void report_jump(struct against_ort *a, const struct shared_value *x, siz
 	if (count > 1)
 		rows[k++] = (struct diag_row){
 			"also", fmt(d, "%zu later nodes differ by themselves", count - 1)};
-	k += add_common_rows(a, rows + k);
+	k += add_common_rows(a, x->path, rows + k);
 	struct finding f = {
 		.code = E_COMPARE_NODE,
 		.severity = a->outputs_over ? shown : hidden,
@@ -717,7 +734,7 @@ static void report_outputs(struct against_ort *a)
 			(struct diag_row){i ? "" : "grows", fmt(d, "%.2g at '%s'", badness(&v->own),
 								v->node->origin->name)};
 	}
-	k += add_common_rows(a, rows + k);
+	k += add_common_rows(a, x ? x->path : DT_F32, rows + k);
 	if (a->tensors && !a->plain_over)
 		FAIL(d, E_COMPARE_DRIFT,
 		     .message = "an output differs from ONNX Runtime's, but not without optimizations: "
@@ -820,6 +837,7 @@ int compare_with_ort(struct check_context *c)
 	struct pair sides = {.ref.config = *c->config, .got.config = *c->config};
 
 	a.limit = pair_sides_limit(c, &sides);
+	a.path = path_precisions(&a.arena, session_model(c->session)->graph);
 	a.ort = ort_open(c->d);
 	if (!a.ort)
 		return -(int)c->d->last->code;

@@ -158,7 +158,7 @@ struct distance distance_of(const struct tensor *got, const struct tensor *want)
 	return d;
 }
 
-bool distance_over(const struct distance *d, enum dtype t, double limit)
+double distance_limit(enum dtype t, double limit)
 {
 	/*
 	 * for floats, the error that one rounding of the short type can add, with a margin; for integers, the share
@@ -170,11 +170,16 @@ bool distance_over(const struct distance *d, enum dtype t, double limit)
 		       : T_BIT(t) & T_INTS		 ? 1e-2
 							 : 0;
 
+	return limit > least ? limit : least;
+}
+
+bool distance_over(const struct distance *d, enum dtype t, double limit)
+{
 	if (!d->known)
 		return false;
 	if (d->text)
 		return !d->exact;
-	return !d->fits || d->wrong || d->rel > (limit > least ? limit : least);
+	return !d->fits || d->wrong || d->rel > distance_limit(t, limit);
 }
 
 const char *distance_say(struct diag *d, const struct distance *x)

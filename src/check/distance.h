@@ -29,7 +29,9 @@ struct distance distance_of(const struct tensor *got, const struct tensor *want)
  * finiteness.
  */
 double distance_rank(const struct distance *d);
-/* Whether the distance exceeds the limit. t is the element type of the value; a short type raises the limit. */
+/* Returns the limit for values of type t: a short type, which rounds coarsely, raises it. */
+double distance_limit(enum dtype t, double limit);
+/* Whether the distance exceeds that limit. */
 bool distance_over(const struct distance *d, enum dtype t, double limit);
 /* Returns a text such as "max diff 0.5 of 8 (0.062), at element 3: 7.5 for 8", which lives as long as d. */
 const char *distance_say(struct diag *d, const struct distance *x);

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/str.h"
 #include "check/counterparts.h"
+#include "check/path_precision.h"
 #include "check/repeat.h"
 #include "ops/op.h"
 #include "session/backends.h"
@@ -38,8 +39,9 @@ struct runner {
 	const struct graph *g;
 	uint32_t *position; /* indexed by node id: the node's position in the order */
 	uint32_t *other; /* indexed by value id: the other side's value of this name, or NO_VALUE */
-	bool *stored;	 /* of the reference, indexed by value id: its value has been stored once */
-	uint32_t next;	 /* position in the order; all nodes before this position have run */
+	enum dtype *path; /* indexed by value id: see path_precision.h */
+	bool *stored;  /* of the reference, indexed by value id: its value has been stored once */
+	uint32_t next; /* position in the order; all nodes before this position have run */
 	bool done;
 	const struct tensor **out; /* the model's outputs, once it has run */
 	int err;
@@ -415,6 +417,15 @@ static void set_distance(struct pair_work *w, uint32_t id, const struct distance
 	w->distance[id] = *d;
 }
 
+/* Returns the type by which the distance of value `id` is judged, whichever side has rounded to it. */
+static enum dtype judged_type(const struct pair_work *w, uint32_t id, enum dtype own)
+{
+	uint32_t there = w->got.other[id];
+	enum dtype t = coarser_precision(own, w->got.path[id]);
+
+	return there == NO_VALUE ? t : coarser_precision(t, w->ref.path[there]);
+}
+
 /* Adds the node that makes value `id` without a step, and how far the value is from the reference's. */
 static void add_stepless(struct pair_work *w, uint32_t id, const struct distance *d, enum dtype dtype)
 {
@@ -428,6 +439,7 @@ static void add_stepless(struct pair_work *w, uint32_t id, const struct distance
 	entry->value = id;
 	entry->own = *d;
 	entry->dtype = dtype;
+	entry->path = judged_type(w, id, dtype);
 	entry->inputs = input_error_of(w, n);
 }
 
@@ -484,6 +496,7 @@ static void record_distances(struct pair_work *w, const struct node *n, uint32_t
 		(*entry)->own = d;
 		(*entry)->value = id;
 		(*entry)->dtype = tensor_dtype(own);
+		(*entry)->path = judged_type(w, id, tensor_dtype(own));
 	}
 	w->since = 0;
 }
@@ -650,6 +663,7 @@ static void index_side(struct runner *r, struct pair_work *w, struct pair_side *
 	r->position = arena_new_n(a, uint32_t, g->nnodes + 1);
 	r->other = arena_new_n(a, uint32_t, g->nvalues + 1);
 	r->stored = arena_new_n(a, bool, g->nvalues + 1);
+	r->path = path_precisions(a, g);
 	for (uint32_t p = 0; p < g->norder; p++)
 		r->position[g->order[p]] = p;
 }
@@ -682,6 +696,7 @@ static void prepare_comparison(struct pair_work *w)
 	p->ref_stats = arena_new_n(a, struct value_stats, g->nout + 1);
 	p->got_stats = arena_new_n(a, struct value_stats, g->nout + 1);
 	p->outputs = arena_new_n(a, struct distance, g->nout + 1);
+	p->output_path = arena_new_n(a, enum dtype, g->nout + 1);
 	w->ref.observer = (struct observer){.begin = ignore_begin, .end = after_reference_step};
 	w->got.observer = (struct observer){.begin = before_tested_step, .end = after_tested_step};
 }
@@ -767,6 +782,8 @@ static void compare_outputs(struct pair_work *w)
 	for (uint32_t k = 0; k < p->noutputs; k++) {
 		const struct tensor *got = w->got.out[k], *want = reference_output(w, k);
 		p->outputs[k] = w->distance[g->out[k]];
+		p->output_path[k] =
+			judged_type(w, g->out[k], (enum dtype)g->value[g->out[k]]->info.type.dtype);
 		if (!got || !want)
 			continue;
 		p->outputs[k] = distance_of(got, want);

@@ -41,6 +41,7 @@ struct pair_node {
 	/* the node's output that is farthest from the reference; NO_VALUE if the reference has none of its outputs */
 	uint32_t value;
 	enum dtype dtype; /* of that output */
+	enum dtype path; /* by which the error that has come together in that output is judged: see path_precision.h */
 	struct distance own; /* distance of that output as computed from the tested session's own inputs */
 	struct distance local; /* distance of that output as computed from the reference's inputs */
 	struct input_error inputs;
@@ -55,6 +56,7 @@ struct pair {
 	size_t n;
 	size_t steps;		  /* steps that the tested session ran */
 	struct distance *outputs; /* indexed by position among the model's outputs */
+	enum dtype *output_path;  /* the same: the types by which their distances are judged */
 	uint32_t noutputs;
 	struct value_stats *ref_stats, *got_stats; /* of the outputs, by position */
 	size_t held, peak; /* bytes of the reference's values in memory: now, and at the peak */
