@@ -151,6 +151,8 @@ struct check_context {
 	const char *no_inputs; /* why there are no inputs, if that is neither the model's nor the user's fault */
 	const struct tensor **out; /* copies of the first run's outputs, in the arena, indexed by position */
 	uint32_t nout;
+	/* by value id of the session's graph: the shape that a step of the first run has made, or NULL; NULL: not known */
+	const struct shape **shapes;
 	enum check_need opened; /* the last of the needs that the driver has tried to provide */
 	/* findings that a run with other sizes must confirm, in the order of `suspects`: see check/fixed_size.h */
 	struct diag suspected;
