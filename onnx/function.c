@@ -85,6 +85,33 @@ struct function *function_find(struct loader *l, const struct node_view *v)
 	return i < 0 ? NULL : &l->functions[i];
 }
 
+/* Models with more functions are not searched, so that a file of many nodes and functions takes no long time. */
+enum { MAX_LISTED = 1000 };
+
+int function_refuse_overload(struct loader *l, const struct node_view *v)
+{
+	const char *have = "";
+
+	if (l->nfunctions > MAX_LISTED || op_domain_known(span_text(l->a, v->domain)))
+		return 0;
+	for (uint32_t i = 0; i < l->nfunctions; i++) {
+		const struct function *f = &l->functions[i];
+		if (f->name.n != v->type.n || memcmp(f->name.p, v->type.p, v->type.n) != 0)
+			continue;
+		struct pb_span domain = last_occurrence(f->bytes, FUNCTION_DOMAIN);
+		if (domain.n == v->domain.n && !memcmp(domain.p, v->domain.p, domain.n))
+			have = fmt(l->d, "%s%s'%s'", have, *have ? ", " : "",
+				   span_show(l, last_occurrence(f->bytes, FUNCTION_OVERLOAD)));
+	}
+	return !*have ? 0
+		      : FAIL(l->d, E_MODEL_FUNCTION,
+			     .slot = fmt(l->d, "function '%s'", span_show(l, v->type)),
+			     .message = "no function of the model has this overload",
+			     .expected = fmt(l->d, "an overload that the model has: %s", have),
+			     .actual = fmt(l->d, "'%s'", span_show(l, v->overload)),
+			     .hint = "correct the node's overload, or add the function");
+}
+
 /* ---- the cost of a call, computed before anything is expanded so that a small file cannot grow without bound */
 
 static int count_function(struct loader *l, struct function *f, unsigned depth);

@@ -216,6 +216,8 @@ int load_type(struct loader *l, const Onnx__TypeProto *p, bool hint, struct type
 /* function.c */
 int functions_index(struct loader *l, struct pb_span model);
 struct function *function_find(struct loader *l, const struct node_view *v);
+/* Fails if the model has functions of the node's domain and name, but none of its overload. */
+int function_refuse_overload(struct loader *l, const struct node_view *v);
 int function_call(struct loader *l, struct scope *s, const struct node_view *v, struct function *f,
 		  const uint32_t *in, uint32_t nin, const uint32_t *out, uint32_t nout);
 

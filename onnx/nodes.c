@@ -743,6 +743,8 @@ static int load_node(struct loader *l, struct scope *s, const struct node_view *
 	n.in = arena_new_n(&tmp, uint32_t, v->nin);
 	n.out = arena_new_n(&tmp, uint32_t, v->nout);
 	int rc = node_inputs(l, s, v, n.in, &n.nin);
+	if (!rc && !f)
+		rc = function_refuse_overload(l, v);
 	if (!rc) {
 		node_outputs(s, v, n.out, &n.nout);
 		rc = f ? function_call(l, s, v, f, n.in, n.nin, n.out, n.nout)

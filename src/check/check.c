@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "check/prepare_inputs.h"
+#include "check/step_value.h"
 #include "input/list.h"
 #include "onnx/load.h"
 #include "ops/supported.h"
@@ -288,6 +289,24 @@ static void open_session(struct check_context *c)
 	diag_free(&d);
 }
 
+/* Keeps the shapes of what the first run makes. */
+struct shape_observer {
+	struct observer observer;
+	struct check_context *c;
+};
+
+static void keep_shapes(struct observer *o, const struct step *s, const struct call *call)
+{
+	struct check_context *c = ((struct shape_observer *)o)->c;
+
+	if (!step_of(session_model(c->session)->graph, s))
+		return;
+	for (uint32_t i = 0; i < s->nout; i++)
+		if (call->out[i] && call->out[i]->type.kind == V_TENSOR && s->node->out[i] != NO_VALUE)
+			c->shapes[s->node->out[i]] =
+				arena_dup(&c->arena, &call->out[i]->shape, sizeof(struct shape));
+}
+
 /* Runs the model once and copies the outputs, as the session overwrites them in the next run. */
 static void run_once(struct check_context *c)
 {
@@ -295,9 +314,13 @@ static void run_once(struct check_context *c)
 	const struct tensor **out = arena_new_n(&c->arena, const struct tensor *, g->nout + 1);
 	struct diag d = {0}, *all = c->d;
 
+	struct shape_observer shapes = {{.end = keep_shapes}, c};
+	c->shapes = arena_new_n(&c->arena, const struct shape *, g->nvalues + 1);
 	c->d = &d;
-	int rc = check_session_run(c, c->session, c->in, out, NULL);
+	int rc = check_session_run(c, c->session, c->in, out, &shapes.observer);
 	c->d = all;
+	if (rc) /* what follows runs on other inputs */
+		c->shapes = NULL;
 	if (rc && retry_with_other_sizes(c, &d, out))
 		rc = 0;
 	else if (rc)

@@ -47,6 +47,8 @@ struct check_options {
 struct check_context;
 struct check_result;
 struct suspect;
+struct nan_weight;
+struct cast_pair;
 struct page;
 
 /* What a check needs. If the driver cannot provide this, the check is skipped and the report says why. */
@@ -151,11 +153,15 @@ struct check_context {
 	const char *no_inputs; /* why there are no inputs, if that is neither the model's nor the user's fault */
 	const struct tensor **out; /* copies of the first run's outputs, in the arena, indexed by position */
 	uint32_t nout;
+	/* by value id of the session's graph: the shape that a step of the first run has made, or NULL; NULL: not known */
+	const struct shape **shapes;
 	enum check_need opened; /* the last of the needs that the driver has tried to provide */
 	/* findings that a run with other sizes must confirm, in the order of `suspects`: see check/fixed_size.h */
 	struct diag suspected;
 	struct suspect *suspects;
 	size_t nsuspects;
+	struct cast_pair *casts;	/* that a run must judge: see check/casts.h */
+	struct nan_weight *nan_weights; /* that a run must judge: see check/nan_weights.h */
 	bool dies; /* a run crashed a child process, so the driver does not run the model in this process */
 	const struct check *current;
 	bool nothing_to_judge; /* the running check has found that it cannot tell anything */

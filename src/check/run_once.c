@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reports the first run, which the driver has made because this check needs outputs: if it failed, the check is
- * skipped and the driver has reported the node. Compares the shapes of its outputs with the declared ones, as inference does
+ * skipped and the driver has reported the node. Compares the shapes of its values with the declared ones, as inference does
  * not know what depends on data. numbers.c checks the values of the outputs.
  */
-#include "check/check.h"
+#include "base/hash.h"
 #include "base/str.h"
+#include "check/check.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -43,6 +44,29 @@ static bool is_reported(const struct check_context *c, const char *slot)
 	return false;
 }
 
+/* Warns if the run gave value v of the file's graph another shape than the file declares. */
+static void compare_shape(struct check_context *c, const struct value *v, const struct shape *got,
+			  const char *slot)
+{
+	const struct shape *declared = &v->info.shape;
+
+	if (v->info.type.kind != V_TENSOR || declared->rank < 0)
+		return;
+	bool same = declared->rank == got->rank;
+	for (int k = 0; same && k < got->rank; k++) {
+		int64_t n = size_of_dim(c, declared->dim[k]);
+		same = n < 0 || n == got->dim[k];
+	}
+	if (same || is_reported(c, slot))
+		return;
+	const struct node *n = v->producer == NO_NODE ? NULL : c->file->graph->node[v->producer];
+	WARN(c->d, E_MODEL_DECLARED, .node = n ? check_node(n) : NULL, .op = n ? n->origin->op : NULL,
+	     .slot = slot, .message = "the run gave another shape than is declared",
+	     .expected = fmt(c->d, "%s, as declared",
+			     shape_str(&c->d->arena, declared, c->file->symbols)),
+	     .actual = shape_str(&c->d->arena, got, NULL));
+}
+
 /* Output `at` of the run, whose name the file's graph has as an output, too, unless --output has chosen an inner value. */
 static void compare_output(struct check_context *c, uint32_t at)
 {
@@ -54,24 +78,28 @@ static void compare_output(struct check_context *c, uint32_t at)
 		i++;
 	if (i == g->nout || !c->out[at] || c->out[at]->type.kind != V_TENSOR)
 		return;
-	const struct value *v = g->value[g->out[i]];
-	const struct shape *declared = &v->info.shape, *got = &c->out[at]->shape;
-	const char *slot = fmt(c->d, "output '%s'", name);
-	if (v->info.type.kind != V_TENSOR || declared->rank < 0)
-		return;
-	bool same = declared->rank == got->rank;
-	for (int k = 0; same && k < got->rank; k++) {
-		int64_t n = size_of_dim(c, declared->dim[k]);
-		same = n < 0 || n == got->dim[k];
+	compare_shape(c, g->value[g->out[i]], &c->out[at]->shape, fmt(c->d, "output '%s'", name));
+}
+
+/* Compares what the file declares for values between the nodes, whose shapes may depend on data, with those of the first run. */
+static void compare_inner(struct check_context *c)
+{
+	const struct graph *f = c->file->graph, *g = session_model(c->session)->graph;
+	struct arena tmp = {0};
+	struct map of = {.arena = &tmp};
+
+	for (uint32_t i = 0; c->shapes && i < g->nvalues; i++)
+		if (c->shapes[i] && *g->value[i]->name)
+			map_set(&of, g->value[i]->name, strlen(g->value[i]->name), i);
+	for (uint32_t i = 0; i < f->nvalues; i++) {
+		const struct value *v = f->value[i];
+		int64_t at = v->is_output || v->producer == NO_NODE || !*v->name
+				     ? -1
+				     : map_get(&of, v->name, strlen(v->name));
+		if (at >= 0)
+			compare_shape(c, v, c->shapes[at], fmt(c->d, "value '%s'", v->name));
 	}
-	if (same || is_reported(c, slot))
-		return;
-	const struct node *n = v->producer == NO_NODE ? NULL : g->node[v->producer];
-	WARN(c->d, E_MODEL_DECLARED, .node = n ? check_node(n) : NULL, .op = n ? n->origin->op : NULL,
-	     .slot = slot, .message = "the run gave another shape than is declared",
-	     .expected = fmt(c->d, "%s, as declared",
-			     shape_str(&c->d->arena, declared, c->file->symbols)),
-	     .actual = shape_str(&c->d->arena, got, NULL));
+	arena_free(&tmp);
 }
 
 static int report_run(struct check_context *c)
@@ -82,6 +110,7 @@ static int report_run(struct check_context *c)
 		bytes += c->out[i] ? c->out[i]->bytes : 0;
 		compare_output(c, i);
 	}
+	compare_inner(c);
 	check_say(c, "one run in %.2f ms, %" PRIu32 " output%s of %s",
 		  (double)session_times(c->session).run / 1e6, c->nout, c->nout == 1 ? "" : "s",
 		  str_bytes(&c->arena, (int64_t)bytes));

@@ -314,8 +314,14 @@ static int bind_shape_option(struct input_set *s, const char *text, struct diag 
 	if (in->shape.rank < 0)
 		in->shape = shape;
 	bool fits = in->shape.rank == shape.rank;
-	for (int i = 0; fits && i < shape.rank; i++)
+	for (int i = 0; fits && i < shape.rank; i++) {
 		fits = bind_dim_size(s, in, i, shape.dim[i], option);
+		const char *by = fits ? NULL : bound_by(s, in, i);
+		if (by)
+			return FAIL(d, E_DIM, .slot = fmt(d, "%s", option),
+				    .message = fmt(d, "dimension %d of input '%s' is %" PRId64 " by %s",
+						   i, in->info.name, in->shape.dim[i], by));
+	}
 	if (fits)
 		return 0;
 	return FAIL(d, in->shape.rank == shape.rank ? E_INPUT_SHAPE : E_INPUT_RANK,

@@ -406,6 +406,14 @@ static int parse_next(struct parse *p, const char *text)
 	int in = find_input(p, name);
 	if (in < 0)
 		return in;
+	const char *key = x.sample ? strrchr(out, ',') : NULL;
+	if (key && str_starts(key + 1, "temperature="))
+		return FAIL(p->diag, E_STEPS, .slot = p->option,
+			    .message = "a temperature divides the scores before an id is drawn",
+			    .expected = "a number above 0", .actual = fmt(p->diag, "'%s'", key + 13),
+			    .hint = fmt(p->diag,
+					"%s=argmax:OUT always takes the best id, as a temperature of 0 would",
+					name));
 	int k = find_output(p, out);
 	if (k < 0) {
 		if (strchr(out, ',') && p->diag->last)

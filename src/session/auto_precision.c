@@ -227,6 +227,19 @@ static bool try_precision(struct attempt *x, struct precision_trial *t)
 
 static const char on_the_cpu[] =
 	"the CPU computes fp16 in fp32; bf16 is faster on a processor with AMX, if you ask for it by --precision bf16";
+static const char no_accelerator[] =
+	"there is no GPU to try others on, and the CPU computes fp16 in fp32; bf16 is faster on a processor with AMX, if you ask for it by "
+	"--precision bf16";
+
+/* Why no precision was tried, if the session has no accelerator. */
+static const char *why_none_tried(const struct run_config *config, struct arena *a)
+{
+	if (!config->device || !strcmp(config->device, "auto"))
+		return no_accelerator;
+	if (backend_named(config->device, NULL) == host_backend())
+		return on_the_cpu;
+	return arena_printf(a, "device '%s' cannot be opened, so no other was tried", config->device);
+}
 
 static void try_precisions(struct attempt *x, struct precision_choice *c)
 {
@@ -236,7 +249,8 @@ static void try_precisions(struct attempt *x, struct precision_choice *c)
 		if (try_precision(x, t))
 			continue;
 		c->n = 0;
-		c->why = x->cpu ? on_the_cpu : arena_printf(x->arena, "fp32 did not run: %s", t->why);
+		c->why = x->cpu ? why_none_tried(x->config, x->arena)
+				: arena_printf(x->arena, "fp32 did not run: %s", t->why);
 		return;
 	}
 	precision_judge(c, all_zero(x));
@@ -414,7 +428,7 @@ static struct precision_choice precision_try(const char *path, const struct run_
 	x.backend = find_accelerator(config, a, &folder);
 	if (!x.backend) {
 		backends_warm_end();
-		c.why = on_the_cpu;
+		c.why = why_none_tried(config, a);
 		return c;
 	}
 	bool placed = open_cache(&x, folder, &p);

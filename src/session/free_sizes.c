@@ -581,6 +581,9 @@ struct input_set *recover_sizes(struct session *s, const struct input_request *r
 				    "with %s",
 				    assumed, shapes_found(set, m, a)),
 		     .hint = fmt(d, "bind them with %s", sizes_as_options(r, *found, a)));
+	} else if (why->last->code == E_OP_ATTRIBUTE) {
+		/* the file itself is at fault: attributes are the same whatever the sizes */
+		add_failure(why, "", d);
 	} else {
 		add_failure(why,
 			    fmt(d,

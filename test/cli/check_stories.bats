@@ -341,3 +341,48 @@ body() {
 	run -3 "$INFER" run turn.txt --random x=0..1 --input n=1 --input 'k=[2]'
 	[[ $output == *"expected one condition from the body, got bool [2]"* ]]
 }
+
+@test "A sweep leaves out sizes that the model does not take, outbids --dim, and tells a dimension that no input has" {
+	cd "$BATS_TEST_TMPDIR"
+	body patch 'g (float[B,N] x) => (float[R,4] y) <int64[2] s = {-1, 4}> { r = Reshape(x, s) y = Relu(r) }'
+	run -0 "$INFER" check patch.txt --shapes-sweep N=1..8 --leak --runs 20
+	[[ $output == *"leak "*"the model does not take 'N=1', 'N=2', 'N=3', 'N=5' and 2 more; stable over "* ]]
+	[[ $output == *"a run with N=4 between two runs"* ]]
+	run -0 "$INFER" check patch.txt --shapes-sweep x.1=4,12 --dim N=8 --leak --runs 20
+	[[ $output == *"a run with x.1=4 between two runs"* && $output != *"does not take"* ]]
+	run -4 "$INFER" check patch.txt --shapes-sweep N=4 --shapes-sweep Q=4
+	[[ $output == *"no free dimension 'Q'"* ]]
+}
+
+@test "A --shape that contradicts --dim, a tree that is none and a GPU that is missing are told as that" {
+	cd "$BATS_TEST_TMPDIR"
+	body patch 'g (float[B,N] x) => (float[R,4] y) <int64[2] s = {-1, 4}> { r = Reshape(x, s) y = Relu(r) }'
+	run -4 "$INFER" check patch.txt --dim N=8 --shape x=2x4
+	[[ $output == *"--shape x=2x4: dimension 1 of input 'x' is 8 by --dim N=8"* ]]
+	cat >tree.txt <<'END'
+<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]>
+g (float[N,6] x) => (float[N,1] y) {
+  y = ai.onnx.ml.TreeEnsembleRegressor <n_targets = 1, nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2], nodes_featureids = [1, 0, 0],
+    nodes_values = [0.5, 0.0, 0.0], nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"], nodes_truenodeids = [7, 0, 0], nodes_falsenodeids = [2, 0, 0],
+    target_treeids = [0, 0], target_nodeids = [1, 2], target_ids = [0, 0], target_weights = [1.0, 2.0]> (x)
+}
+END
+	run -3 "$INFER" check tree.txt
+	[[ $output == *"expected branches that lead to nodes of their tree"* && $output != *"--dim"* ]]
+	INFER_WITHOUT=cuda run "$INFER" run patch.txt --random x=0..1 --precision auto --device cuda
+	[[ $output == *"auto is fp32: device 'cuda' cannot be opened"* || $output == *"auto is "*"the fastest within"* ]]
+}
+
+@test "A call of a function's overload that the model does not have names those that it has" {
+	cd "$BATS_TEST_TMPDIR"
+	cat >overload.txt <<'END'
+<ir_version: 10, opset_import: ["" : 17, "my" : 1]>
+g (float[2] x) => (float[2] y) { y = my.f:two(x) }
+<domain: "my", overload: "one", opset_import: ["" : 17]>
+f (a) => (b) { b = Neg(a) }
+END
+	run -3 "$INFER" check overload.txt
+	[[ $output == *"no function of the model has this overload: expected an overload that the model has: 'one', got 'two'"* ]]
+	sed -i 's/f:two/f:one/' overload.txt
+	run -0 "$INFER" check overload.txt
+}

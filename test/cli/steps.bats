@@ -243,3 +243,7 @@ same_ids() { # MODEL PROMPT STEPS OPTION...
 	says 4 "nothing makes input 'seqlens_k'" check llama.onnx "${speak[@]}" --strict
 	says 4 "it does not say what the input follows from" check llama.onnx "${speak[@]}" --derive seqlens_k=first
 }
+
+@test "A temperature of 0 is told as that, with the way to take the best id" {
+	says 4 "expected a number above 0, got '0'" run gpt.onnx --input input_ids=prompt.npy --feed 'present.*=past_key_values.*' --next input_ids=sample:logits,temperature=0 --steps 2
+}
