@@ -156,6 +156,28 @@ part_shows() { # N SPEC ID OPTION...
 	[[ $output == *'"verdict": "agree"'* && $output == *'"of_its_own"'* ]]
 }
 
+@test "--compare: a view that reaches a fused node transposed comes in its own shape" {
+	local shape
+	for shape in 6,4,3 n,4,3; do # of sizes that are known, and not
+		echo "<ir_version: 8, opset_import: [\"\" : 17]>
+		g (float[$shape] x, float[2,8,3] s) => (float[2,8,3] y)
+		<int64[3] to = {-1, 3, 8}, float[3,2] w = {0.5, -1, 2, 0.25, -0.75, 1.5}, float half = {0.5}, float one = {1}, float root = {1.4142135}> {
+			p = MatMul (x, w)
+			d = Div (p, root)
+			e = Erf (d)
+			f = Add (e, one)
+			h = Mul (p, f)
+			q = Mul (h, half)
+			v = Reshape (q, to)
+			t = Transpose <perm = [0, 2, 1]> (v)
+			m = Mul (t, s)
+			y = Add (m, s)
+		}" >view.onnxtxt
+		run -0 --separate-stderr "$INFER" check view.onnxtxt --shape x=6,4,3 --compare none
+		[[ $output == *"compare      ok"* && $stderr$output != *W-COMPARE-NODE* ]]
+	done
+}
+
 @test "--compare refuses unknown words, and two identical sides" {
 	run -2 --separate-stderr "$INFER" check "$net" --random x=0..1 --compare cpu,gpu
 	[[ $stderr == *"'gpu' is not a way to run a model"* ]]
