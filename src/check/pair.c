@@ -135,6 +135,24 @@ static void copy_closeness(struct pair_work *w, uint32_t to, uint32_t from)
 	w->compared[to] = w->compared[from];
 }
 
+/*
+ * Returns the reference's value in its shape. One whose shape is not known is taken in that of `own`, if both have as many elements.
+ */
+static struct tensor ref_tensor(const struct pair_work *w, uint32_t id, const struct tensor *own)
+{
+	struct tensor t = w->refs[id]->v.t, like = t;
+
+	if (t.type.kind != V_TENSOR)
+		return t;
+	if (w->shape[id].rank >= 0) {
+		t.shape = w->shape[id];
+	} else if (own && own->type.kind == V_TENSOR) {
+		like.shape = own->shape;
+		t = tensor_count(&like) == tensor_count(&t) ? like : t;
+	}
+	return t;
+}
+
 /* Returns where the reference's value `id` of the runner's graph is stored, or NO_VALUE. */
 static uint32_t ref_of(const struct runner *r, uint32_t id)
 {
@@ -160,8 +178,7 @@ static const struct tensor *evaluate_on_refs(const struct runner *r, const struc
 			continue;
 		if (id == NO_VALUE || !w->refs[id] || w->shape[id].rank < 0)
 			return NULL;
-		in[i] = w->refs[id]->v.t;
-		in[i].shape = w->shape[id];
+		in[i] = ref_tensor(w, id, NULL);
 		of[i] = &in[i];
 	}
 	return eval_node(host_backend(), r->g, n, of, out, a, NULL) ? NULL : out[0];
@@ -503,7 +520,8 @@ static int compare_stepless_inputs(struct pair_work *w, const struct call *call,
 		err = value_fetch(w->got.rt, call, call->in[i], false, &v, w->c->d);
 		if (err)
 			break;
-		struct distance d = distance_of(&v.t, &w->refs[id]->v.t);
+		const struct tensor want = ref_tensor(w, id, &v.t);
+		struct distance d = distance_of(&v.t, &want);
 		add_stepless(w, id, &d, tensor_dtype(&v.t));
 		if (d.known)
 			w->since = 1;
@@ -520,11 +538,11 @@ static void record_distances(struct pair_work *w, const struct node *n, uint32_t
 			     const struct tensor *own, const struct tensor *other,
 			     enum repeated how, struct pair_node **entry)
 {
-	const struct tensor *want = &w->refs[id]->v.t;
-	struct distance d = distance_of(own, want), l = d;
+	const struct tensor want = ref_tensor(w, id, own);
+	struct distance d = distance_of(own, &want), l = d;
 
 	if (how == REPEATED)
-		l = distance_of(other, want);
+		l = distance_of(other, &want);
 	else if (how == NOT_REPEATED)
 		l = (struct distance){0};
 	set_distance(w, id, &d);
