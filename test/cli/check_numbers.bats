@@ -115,6 +115,20 @@ part_shows() { # N SPEC ID OPTION...
 	[[ $stderr == *"E-INPUT-OPEN"* || $stderr == *"E-INPUT-NAME"* ]]
 }
 
+@test "NaN, infinities and zeros that the reference has too are no error" {
+	echo '<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[4] n, float[4] i, float[4] z) <float zero = {0}> {
+		n = Log (x) s = Abs (x) i = Div (s, zero) z = Mul (x, zero)
+	}' >meant.onnxtxt
+	"$INFER" run meant.onnxtxt --random x=-2..-1 -q -o meant --save-format pb
+	run -5 "$INFER" check meant.onnxtxt --random x=-2..-1
+	local all=(--expect n=meant/output_0.pb --expect i=meant/output_1.pb --expect z=meant/output_2.pb)
+	run -0 "$INFER" check meant.onnxtxt --random x=-2..-1 "${all[@]}"
+	[[ $output == *"note[N-OUT-NAN]"*"has NaN, and so has the reference"*"note[N-OUT-ZERO]"*"NaN or infinities as expected"* ]]
+	# an output that no reference confirms
+	run -5 "$INFER" check meant.onnxtxt --random x=-2..-1 "${all[@]:0:4}"
+	run -5 "$INFER" check meant.onnxtxt --random x=-2..-1 --expect n=meant/output_1.pb "${all[@]:2}"
+}
+
 # --- a picture fed as NHWC to an NCHW model
 
 @test "NHWC data for an NCHW model is detected from the bytes, with the key that cures it" {
