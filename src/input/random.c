@@ -167,6 +167,33 @@ static bool is_taken(const struct graph *g, const struct value *v, takes_value *
 	return false;
 }
 
+/* Whether the value is a constant that hides an element from a Softmax: -Inf, or so low a number that its exponential is 0. */
+static bool is_hidden_score(const struct value *v)
+{
+	const struct tensor *t = v && v->init ? v->init : v ? v->info.known : NULL;
+
+	return t && t->type.kind == V_TENSOR && t->data && (T_BIT(tensor_dtype(t)) & T_FLOATS_BF) &&
+	       tensor_count(t) >= 1 && elem_f64(tensor_dtype(t), t->data, 0) <= -1e4;
+}
+
+/* Whether the mask hides where it is true, as PyTorch's key_padding_mask does: a Where puts a hidden score there. */
+static bool hides_true(const struct graph *g, const struct value *v, int depth)
+{
+	static const char *const moves[] = {"Cast",   "Identity", "Reshape", "Unsqueeze",
+					    "Expand", "Tile",	  "Squeeze", NULL};
+
+	for (uint32_t k = 0; depth && k < v->nusers && k < 16; k++) {
+		const struct node *n = g->node[v->users[k]];
+		bool where = !strcmp(live_op(n), "Where") && node_in(g, n, 0) == v;
+		if (where && is_hidden_score(node_in(g, n, 1)))
+			return true;
+		if (is_among(live_op(n), moves) && node_in(g, n, 0) == v && node_out(g, n, 0) &&
+		    hides_true(g, node_out(g, n, 0), depth - 1))
+			return true;
+	}
+	return false;
+}
+
 void random_choose(struct range *r, const struct graph *g, const struct value *v)
 {
 	enum dtype t = (enum dtype)v->info.type.dtype;
@@ -174,7 +201,7 @@ void random_choose(struct range *r, const struct graph *g, const struct value *v
 	if (r->named)
 		return;
 	if (name_contains(v->name, "mask") && (is_integer(t) || t == DT_BOOL)) {
-		r->kind = RANGE_ONES;
+		r->kind = hides_true(g, v, 4) ? RANGE_NONE : RANGE_ONES;
 		return;
 	}
 	/* bytes of three or four axes are pixels, of which 0 to 1 would leave a black picture */
@@ -214,6 +241,8 @@ const char *random_text(const struct range *r, int64_t seed, enum dtype t, struc
 
 	if (r->kind == RANGE_ONES)
 		return "generated: all ones (a mask)";
+	if (r->kind == RANGE_NONE)
+		return "generated: all zeros (a mask of what is hidden)";
 	if (r->kind == RANGE_ZERO)
 		return "generated: all zeros (token types)";
 	if (r->kind == RANGE_SIZE)
@@ -261,7 +290,7 @@ void random_fill(const struct range *r, int64_t seed, const char *name, struct t
 			((float *)t->data)[i] = (float)random_real(r, &state);
 		else if (r->kind == RANGE_ONES || r->kind == RANGE_SIZE)
 			elem_set_i64(type, t->data, i, 1);
-		else if (r->kind == RANGE_ZERO)
+		else if (r->kind == RANGE_ZERO || r->kind == RANGE_NONE)
 			elem_set_i64(type, t->data, i, 0);
 		else if (r->kind == RANGE_LENGTH)
 			elem_set_i64(type, t->data, i, (int64_t)r->hi);

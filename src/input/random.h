@@ -8,6 +8,7 @@ enum range_kind {
 	RANGE_UNIFORM,
 	RANGE_IDS,   /* random indices into a table of hi + 1 rows */
 	RANGE_ONES,  /* a mask that hides nothing */
+	RANGE_NONE,  /* a mask of what is hidden, which hides nothing */
 	RANGE_ZERO,  /* token types */
 	RANGE_SIZE,  /* sizes, numbers of elements and steps: 1, as 0 would leave nothing */
 	RANGE_COUNT, /* positions: 0, 1, 2, ... along the last axis */
