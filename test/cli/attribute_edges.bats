@@ -212,6 +212,15 @@ levels() { # WANT [OPTION]...: each level prints WANT for the model in text form
 	END
 }
 
+@test "check warns of a Transpose that counts axes from the end, which ONNX Runtime refuses" {
+	echo '<ir_version: 10, opset_import: ["": 21]> g (float[2,3,4] x) => (float[2,4,3] y) { y = Transpose <perm = [0, -1, 1]> (x) }' >perm.onnxtxt
+	run -0 "$INFER" check perm.onnxtxt
+	[[ $output == *"warning[W-OP-AMBIGUOUS]"*"(Transpose)"*"perm has -1"* ]]
+	sed -i 's/-1/2/' perm.onnxtxt
+	run -0 "$INFER" check perm.onnxtxt
+	[[ $output != *W-OP-AMBIGUOUS* ]]
+}
+
 @test "An SVMClassifier is not certain of a class for NaN" {
 	echo '<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 1]>
 	g (float[N,1] x) => (int64[N] y, float[N,2] z) {
