@@ -374,6 +374,91 @@ static int set_known(struct sink *k, const struct op *row, void *params, bool *s
 	return set->set(k);
 }
 
+static uint64_t hash_number(uint64_t h, uint64_t v)
+{
+	return hash_bytes(&v, sizeof(v), h);
+}
+
+static uint64_t hash_numbers(uint64_t h, struct pb_span m, uint32_t number, enum pb_wire wire)
+{
+	struct pb_values it = pb_values(m, number, wire);
+
+	h = hash_number(h, number);
+	for (uint64_t v; pb_value(&it, &v);)
+		h = hash_number(h, v);
+	return h;
+}
+
+/* How the elements of a field are encoded if they are numbers, packed or not; PB_BYTES for all other fields of a tensor. */
+static enum pb_wire wire_of_tensor_field(uint32_t number)
+{
+	switch (number) {
+	case 1: /* dims */
+	case 5: /* int32_data */
+	case 7: /* int64_data */
+	case 11: /* uint64_data */ return PB_VARINT;
+	case 4: /* float_data */ return PB_FIXED32;
+	case 10: /* double_data */ return PB_FIXED64;
+	default: return PB_BYTES;
+	}
+}
+
+/* Hashes a tensor as it is stored, whatever the order of its fields; its name and description mean nothing. */
+static uint64_t hash_tensor(uint64_t h, struct pb_span m)
+{
+	static const uint32_t lists[] = {1, 4, 5, 7, 10, 11};
+	uint64_t others = 0;
+	struct pb_field f;
+
+	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++)
+		h = hash_numbers(h, m, lists[i], wire_of_tensor_field(lists[i]));
+	/* the strings of string_data stand in their order, and so do the entries of external_data */
+	for (uint32_t number = 2; number <= 14; number++) {
+		struct pb_span rest = m;
+		bool meant = wire_of_tensor_field(number) == PB_BYTES && number != 8 && number != 12;
+		while (meant && pb_next(&rest, &f)) {
+			if (f.number != number)
+				continue;
+			others = hash_number(others, number);
+			others = f.wire == PB_BYTES
+					 ? hash_number(hash_bytes(f.bytes.p, f.bytes.n, others),
+						       f.bytes.n)
+					 : hash_number(others, f.value);
+		}
+	}
+	return hash_number(h, others);
+}
+
+/*
+ * Hashes what an attribute of an operator without a row says, not how the file writes it: lists of numbers may be packed or not, and
+ * fields stand in any order. Types and sparse tensors are hashed as they are written.
+ */
+static uint64_t hash_attribute(const struct env_attr *a)
+{
+	const Attr *p = a->attr;
+	struct pb_span m = bytes_of(p), rest = m;
+	struct pb_field f;
+	uint64_t h = hash_number(hash_bytes(a->name.p, a->name.n, 0), (uint64_t)type_of(p));
+
+	switch (type_of(p)) {
+	case TYPE(INT): return hash_number(h, (uint64_t)p->i);
+	case TYPE(FLOAT): return hash_bytes(&p->f, sizeof(p->f), h);
+	case TYPE(STRING): return hash_bytes(p->s.data, p->s.len, h);
+	case TYPE(INTS): return hash_numbers(h, m, ATTRIBUTE_INTS, PB_VARINT);
+	case TYPE(FLOATS): return hash_numbers(h, m, ATTRIBUTE_FLOATS, PB_FIXED32);
+	default: break;
+	}
+	while (pb_next(&rest, &f)) {
+		if (f.number == ATTRIBUTE_T || f.number == ATTRIBUTE_TENSORS)
+			h = hash_tensor(h, f.bytes);
+		else if (f.number == ATTRIBUTE_STRINGS || f.number == ATTRIBUTE_SPARSE ||
+			 f.number == 14 || f.number == 15 ||
+			 f.number == 23) /* type, types, sparse tensors */
+			h = hash_number(hash_bytes(f.bytes.p, f.bytes.n, h), f.bytes.n);
+	}
+	return h;
+}
+
 static int set_unknown(struct sink *k)
 {
 	int type = type_of(k->attr->attr);
@@ -382,8 +467,7 @@ static int set_unknown(struct sink *k)
 		return set_graph(k);
 	if (type == TYPE(GRAPHS))
 		return set_graphs(k);
-	struct pb_span m = bytes_of(k->attr->attr);
-	k->bodies->unread += hash_bytes(m.p, m.n, 0); /* in any order */
+	k->bodies->unread += hash_attribute(k->attr); /* in any order */
 	return 0;
 }
 

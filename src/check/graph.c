@@ -365,6 +365,24 @@ static void report_lengths(struct graph_check *w, const struct graph *g, const s
 		     .hint = "give it the input sizes in place of scales");
 }
 
+static void report_negative_axes(struct graph_check *w, const struct node *n)
+{
+	const struct ints *perm = check_is(n, "Transpose") ? check_ints(n, "perm") : NULL;
+
+	for (int64_t i = 0; perm && i < perm->n; i++) {
+		if (perm->v[i] >= 0)
+			continue;
+		WARN(w->c->d, E_OP_AMBIGUOUS, .node = check_node(n), .op = n->type,
+		     .message = fmt(w->c->d,
+				    "perm has %" PRId64
+				    ", which infer counts from the end; ONNX asks for a permutation of 0 to rank - 1, and ONNX "
+				    "Runtime refuses the model",
+				    perm->v[i]),
+		     .hint = "export it with the axis counted from the start");
+		return;
+	}
+}
+
 /* ---- the check */
 
 static void check_node_alone(const struct graph *g, const struct node *n, void *arg)
@@ -378,6 +396,7 @@ static void check_node_alone(const struct graph *g, const struct node *n, void *
 	count_identities(w, g, n);
 	report_training_mode(w, g, n);
 	report_lengths(w, g, n);
+	report_negative_axes(w, n);
 }
 
 static int run_graph(struct check_context *c)

@@ -60,6 +60,7 @@ struct pair_work {
 	uint32_t wanted; /* position up to which the reference must run */
 	/* indexed by value id of `got` */
 	struct ref_value **refs;
+	struct shape *shape; /* of refs: a view shares the bytes of another value, but not its shape. Rank -1: unknown */
 	uint32_t *last; /* position of the value's last use */
 	bool *exact;	/* the tested session's value equals the reference's to the bit */
 	double *rel;	/* relative distance of the tested session's value from the reference's */
@@ -121,6 +122,7 @@ static void store_ref(struct pair_work *w, uint32_t id, struct value_copy *v)
 	}
 	*r = (struct ref_value){*v, 1};
 	w->refs[id] = r;
+	w->shape[id] = v->t.shape;
 	w->p->held += v->t.bytes;
 	if (w->p->held > w->p->peak)
 		w->p->peak = w->p->held;
@@ -133,45 +135,105 @@ static void copy_closeness(struct pair_work *w, uint32_t to, uint32_t from)
 	w->compared[to] = w->compared[from];
 }
 
-static void share_ref(struct pair_work *w, uint32_t to, uint32_t from)
+/*
+ * Returns the reference's value in its shape. One whose shape is not known is taken in that of `own`, if both have as many elements.
+ */
+static struct tensor ref_tensor(const struct pair_work *w, uint32_t id, const struct tensor *own)
 {
+	struct tensor t = w->refs[id]->v.t, like = t;
+
+	if (t.type.kind != V_TENSOR)
+		return t;
+	if (w->shape[id].rank >= 0) {
+		t.shape = w->shape[id];
+	} else if (own && own->type.kind == V_TENSOR) {
+		like.shape = own->shape;
+		t = tensor_count(&like) == tensor_count(&t) ? like : t;
+	}
+	return t;
+}
+
+/* Returns where the reference's value `id` of the runner's graph is stored, or NO_VALUE. */
+static uint32_t ref_of(const struct runner *r, uint32_t id)
+{
+	return id == NO_VALUE || r == &r->w->got ? id : r->other[id];
+}
+
+/*
+ * Runs a node of the runner's graph on the reference's inputs. Returns its first output, which lives in the arena, or NULL if an
+ * input is not known.
+ */
+static const struct tensor *evaluate_on_refs(const struct runner *r, const struct node *n,
+					     struct arena *a)
+{
+	const struct pair_work *w = r->w;
+	struct tensor *in = arena_new_n(a, struct tensor, n->nin + 1);
+	const struct tensor **of = arena_new_n(a, const struct tensor *, n->nin + 1);
+	struct tensor **out = arena_new_n(a, struct tensor *, n->nout + 1);
+
+	for (uint32_t i = 0; i < n->nin; i++) {
+		uint32_t id = ref_of(r, n->in[i]);
+		of[i] = n->in[i] == NO_VALUE ? NULL : r->g->value[n->in[i]]->init;
+		if (n->in[i] == NO_VALUE || of[i])
+			continue;
+		if (id == NO_VALUE || !w->refs[id] || w->shape[id].rank < 0)
+			return NULL;
+		in[i] = ref_tensor(w, id, NULL);
+		of[i] = &in[i];
+	}
+	return eval_node(host_backend(), r->g, n, of, out, a, NULL) ? NULL : out[0];
+}
+
+static void share_ref(struct runner *r, const struct node *n, uint32_t to, uint32_t from)
+{
+	struct pair_work *w = r->w;
+	const struct shape *s = &r->g->value[n->out[0]]->info.shape;
+	struct arena a = {0};
+
 	release_ref(w, to);
+	w->shape[to] = *s;
+	if (!shape_known(s)) {
+		const struct tensor *view = evaluate_on_refs(r, n, &a);
+		w->shape[to] = view ? view->shape : (struct shape){.rank = -1};
+	}
 	w->refs[to] = w->refs[from];
 	w->refs[to]->uses++;
 	copy_closeness(w, to, from);
+	arena_free(&a);
 }
 
 /*
  * Runs a node that one plan has turned into a view, but whose row-major bytes differ from its input's (a Transpose).
  */
-static void evaluate_ref(struct pair_work *w, const struct node *n, uint32_t to, uint32_t from)
+static void evaluate_ref(struct runner *r, const struct node *n, uint32_t to, uint32_t from)
 {
-	const struct graph *g = w->got.g;
-	const struct tensor *in[1] = {&w->refs[from]->v.t};
-	struct tensor *out[1] = {NULL};
+	struct pair_work *w = r->w;
 	struct arena a = {0};
 	struct value_copy v = {0};
+	const struct call call = {0};
+	const struct tensor *y = n->nin == 1 && n->nout == 1 ? evaluate_on_refs(r, n, &a) : NULL;
 
-	if (n->nin == 1 && n->nout == 1 && !eval_node(host_backend(), g, n, in, out, &a, NULL) &&
-	    out[0]) {
-		const struct call call = {0};
-		if (!value_fetch(w->got.rt, &call, out[0], true, &v, NULL)) {
-			store_ref(w, to, &v);
-			copy_closeness(w, to, from);
-		}
+	if (y && !value_fetch(w->got.rt, &call, y, true, &v, NULL)) {
+		store_ref(w, to, &v);
+		copy_closeness(w, to, from);
 	}
 	arena_free(&a);
 }
 
-/* Makes the reference's output of a node that had no step in a plan from the reference's input. */
-static void derive_ref(struct pair_work *w, const struct node *n, uint32_t to, uint32_t from)
+/* Makes the reference's first output of a node that had no step in the runner's plan from the reference's input. */
+static void derive_ref(struct runner *r, const struct node *n)
 {
+	struct pair_work *w = r->w;
+
+	if (!n->nin || !n->nout)
+		return;
+	uint32_t to = ref_of(r, n->out[0]), from = ref_of(r, n->in[0]);
 	if (to == NO_VALUE || from == NO_VALUE || !w->refs[from] || w->refs[to])
 		return;
 	if (n->op && (n->op->flags & OP_VIEW))
-		share_ref(w, to, from);
+		share_ref(r, n, to, from);
 	else
-		evaluate_ref(w, n, to, from);
+		evaluate_ref(r, n, to, from);
 }
 
 /* Frees the reference's values that no node after position `at` reads. */
@@ -236,11 +298,8 @@ static void after_reference_step(struct observer *o, const struct step *s, const
 	if (step_moves(r->rt, s) || !step_of(r->g, s) || r->err)
 		return;
 	uint32_t at = r->position[s->node->id];
-	for (uint32_t p = r->next; p < at; p++) {
-		const struct node *n = r->g->node[r->g->order[p]];
-		if (n->nin && n->nout && n->in[0] != NO_VALUE && n->out[0] != NO_VALUE)
-			derive_ref(w, n, r->other[n->out[0]], r->other[n->in[0]]);
-	}
+	for (uint32_t p = r->next; p < at; p++)
+		derive_ref(r, r->g->node[r->g->order[p]]);
 	for (uint32_t i = 0; i < s->nin; i++)
 		keep_stepless(r, call, i);
 	for (uint32_t i = 0; i < s->nout; i++) {
@@ -461,7 +520,8 @@ static int compare_stepless_inputs(struct pair_work *w, const struct call *call,
 		err = value_fetch(w->got.rt, call, call->in[i], false, &v, w->c->d);
 		if (err)
 			break;
-		struct distance d = distance_of(&v.t, &w->refs[id]->v.t);
+		const struct tensor want = ref_tensor(w, id, &v.t);
+		struct distance d = distance_of(&v.t, &want);
 		add_stepless(w, id, &d, tensor_dtype(&v.t));
 		if (d.known)
 			w->since = 1;
@@ -478,11 +538,11 @@ static void record_distances(struct pair_work *w, const struct node *n, uint32_t
 			     const struct tensor *own, const struct tensor *other,
 			     enum repeated how, struct pair_node **entry)
 {
-	const struct tensor *want = &w->refs[id]->v.t;
-	struct distance d = distance_of(own, want), l = d;
+	const struct tensor want = ref_tensor(w, id, own);
+	struct distance d = distance_of(own, &want), l = d;
 
 	if (how == REPEATED)
-		l = distance_of(other, want);
+		l = distance_of(other, &want);
 	else if (how == NOT_REPEATED)
 		l = (struct distance){0};
 	set_distance(w, id, &d);
@@ -571,8 +631,7 @@ static void derive_stepless(struct runner *r, uint32_t at)
 		for (uint32_t i = 0; i < n->nout; i++)
 			if (n->out[i] != NO_VALUE)
 				advance_reference(r->w, n->out[i]);
-		if (n->nin && n->nout)
-			derive_ref(r->w, n, n->out[0], n->in[0]);
+		derive_ref(r, n);
 	}
 }
 
@@ -681,6 +740,7 @@ static void prepare_comparison(struct pair_work *w)
 		counterparts_same(w->ref.g, w->got.g, w->ref.other, w->got.other);
 	const struct graph *g = w->got.g;
 	w->refs = arena_new_n(a, struct ref_value *, g->nvalues + 1);
+	w->shape = arena_new_n(a, struct shape, g->nvalues + 1);
 	w->last = arena_new_n(a, uint32_t, g->nvalues + 1);
 	w->exact = arena_new_n(a, bool, g->nvalues + 1);
 	w->rel = arena_new_n(a, double, g->nvalues + 1);

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "check/check.h"
+#include "check/reference.h"
 #include "check/path_precision.h"
 #include "check/step_value.h"
 #include "io/io.h"
@@ -605,6 +606,41 @@ static bool has_references(const struct check_context *c, const char **why)
 	if (!has_output_files(c))
 		*why = "the data set has no output_0.pb";
 	return has_output_files(c);
+}
+
+static bool is_confirmed(struct check_context *c, uint32_t k)
+{
+	struct references r = {0};
+	bool same = false;
+
+	r.v = arena_new_n(&c->arena, struct reference, (size_t)c->nout + 1);
+	int err = c->options->expect.n ? read_expected(c, &r) : read_data_set(c, &r);
+	for (uint32_t i = 0; i < r.n && !err; i++) {
+		struct difference f;
+		if (r.v[i].output != k)
+			continue;
+		(void)compare_tensors(c->out[k], r.v[i].want, element_tolerance(c->options), &f);
+		same = f.same_type && f.same_shape && is_within_tolerance(c->options, &f);
+		struct value_stats got = value_stats(c->out[k]), want = value_stats(r.v[i].want);
+		same &= got.nan == want.nan && got.inf == want.inf;
+		if (!got.nan && !got.inf)
+			same &= want.zero == want.count;
+	}
+	input_free(r.files);
+	return same;
+}
+
+bool reference_confirms(struct check_context *c, uint32_t k)
+{
+	struct diag quiet = {0}, *all = c->d;
+	const char *why;
+
+	/* what is wrong with a reference is told by the check of references */
+	c->d = &quiet;
+	bool same = has_references(c, &why) && is_confirmed(c, k);
+	c->d = all;
+	diag_free(&quiet);
+	return same;
 }
 
 const struct check check_reference = {

@@ -819,7 +819,8 @@ static void compute_probabilities(const struct svm *v, double *r)
 	for (int64_t i = 0; i < n; i++) {
 		for (int64_t j = i + 1; j < n; j++, at++) {
 			float s = 1 - logistic(v->pair[at] * v->p->prob_a.v[at] + v->p->prob_b.v[at]);
-			s = fminf(fmaxf(s, 1e-7f), 1 - 1e-7f);
+			/* NaN stays NaN, of which the iteration makes equal probabilities; fmaxf would make a certainty of it */
+			s = s < 1e-7f ? 1e-7f : s > 1 - 1e-7f ? 1 - 1e-7f : s;
 			r[i * n + j] = (double)s;
 			r[j * n + i] = (double)(1 - s);
 		}

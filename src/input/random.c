@@ -287,7 +287,7 @@ const char *random_text(const struct range *r, int64_t seed, enum dtype t, struc
 	if (r->kind == RANGE_ONES)
 		return "generated: all ones (a mask)";
 	if (r->kind == RANGE_CLEAR)
-		return "generated: all zeros (a mask)";
+		return "generated: all zeros (a mask of what is hidden)";
 	if (r->kind == RANGE_ZERO)
 		return "generated: all zeros (token types)";
 	if (r->kind == RANGE_SIZE)
@@ -351,17 +351,87 @@ void random_fill(const struct range *r, int64_t seed, const char *name, struct t
 	}
 }
 
-struct tensor *random_strings(const struct range *r, int64_t seed, const char *name,
-			      const struct shape *s, struct arena *a)
+static const struct texts *list_of_texts(const struct node *n, const char *name)
 {
-	int64_t n = shape_count(s);
+	struct op row = n->op ? op_resolved(n->op) : (struct op){0};
+	const struct field *f = row.attrs && n->params ? field_find(row.attrs, name) : NULL;
+	const struct texts *list =
+		f && f->type == F_STRINGS ? (const void *)((const char *)n->params + f->off) : NULL;
+
+	return list && list->n > 0 ? list : NULL;
+}
+
+/* Returns at which place node n puts column `column` of the value, which it picks along the last axis; -1 if it does not. */
+static int64_t picked_place(const struct graph *g, const struct node *n, const struct value *v,
+			    int64_t column)
+{
+	const struct value *at = node_in(g, n, 1);
+	const struct tensor *t = at && at->init ? at->init : at ? at->info.known : NULL;
+	struct op row = n->op ? op_resolved(n->op) : (struct op){0};
+	const struct field *f = row.attrs ? field_find(row.attrs, "axis") : NULL;
+	bool gather = !strcmp(live_op(n), "Gather");
+	int64_t axis = -1;
+
+	if ((!gather && strcmp(live_op(n), "ArrayFeatureExtractor") != 0) || !t || !t->data ||
+	    !is_integer(tensor_dtype(t)))
+		return -1;
+	if (gather && f && f->type == F_INT && n->params)
+		memcpy(&axis, (const char *)n->params + f->off, sizeof(axis));
+	if (axis != -1 && axis != v->info.shape.rank - 1)
+		return -1;
+	for (int64_t i = 0; i < tensor_count(t); i++)
+		if (elem_i64(tensor_dtype(t), t->data, i) == column)
+			return i;
+	return -1;
+}
+
+/* Returns the categories that an encoder knows of a column of the value, or NULL. */
+static const struct texts *categories(const struct graph *g, const struct value *v, int64_t column,
+				      int depth)
+{
+	static const char *const moves[] = {"Identity", "Reshape", "Unsqueeze",
+					    "Squeeze",	"Flatten", NULL};
+
+	for (uint32_t k = 0; depth && k < v->nusers && k < 256; k++) {
+		const struct node *n = g->node[v->users[k]];
+		const struct texts *list = list_of_texts(n, "cats_strings");
+		list = list ? list : list_of_texts(n, "keys_strings");
+		int64_t at = is_among(live_op(n), moves) ? column : picked_place(g, n, v, column);
+		if (node_in(g, n, 0) != v)
+			continue;
+		if (!list && at >= 0 && node_out(g, n, 0))
+			list = categories(g, node_out(g, n, 0), at, depth - 1);
+		if (list)
+			return list;
+	}
+	return NULL;
+}
+
+struct tensor *random_strings(int64_t seed, const char *name, const struct graph *g,
+			      const struct value *v, const struct shape *s, struct arena *a)
+{
+	int64_t n = shape_count(s), columns = s->rank ? s->dim[s->rank - 1] : 1;
 	uint64_t state = random_start(seed, name);
 	struct arena scratch = {0};
 	const char **text = arena_new_n(&scratch, const char *, (size_t)n + 1);
 	size_t *length = arena_new_n(&scratch, size_t, (size_t)n + 1);
+	/* of the first columns, so that an input of many strings is not looked at for each of them */
+	enum { COLUMNS = 1024 };
+	const struct texts **known = arena_new_n(&scratch, const struct texts *, COLUMNS);
 
-	(void)r;
+	for (int64_t k = 0; g && v && n && k < columns && k < COLUMNS; k++)
+		known[k] = categories(g, v, k, 4);
 	for (int64_t i = 0; i < n; i++) {
+		const struct texts *list = i % columns < COLUMNS ? known[i % columns] : NULL;
+		if (list) {
+			/* not the first of several, whose code is often 0, so that outputs would be all 0 */
+			int64_t first = list->n > 1;
+			double drawn = random_unit(&state) * (double)(list->n - first);
+			const struct text *word = &list->v[first + (int64_t)drawn];
+			text[i] = word->s;
+			length[i] = word->n;
+			continue;
+		}
 		char word[8];
 		length[i] = 1 + (size_t)(random_unit(&state) * 8);
 		for (size_t k = 0; k < length[i]; k++)

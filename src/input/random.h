@@ -34,8 +34,11 @@ uint64_t random_start(int64_t seed, const char *name);
 double random_unit(uint64_t *state);
 /* Fills a tensor of any type except strings. Its memory must be allocated already. */
 void random_fill(const struct range *r, int64_t seed, const char *name, struct tensor *t);
-/* Returns a tensor of random words, in the arena, or NULL if there is no memory. */
-struct tensor *random_strings(const struct range *r, int64_t seed, const char *name,
-			      const struct shape *s, struct arena *a);
+/*
+ * Returns a tensor of random words, in the arena, or NULL if there is no memory. Where an encoder reads value v of the graph, or a
+ * column of it, the words are categories that it knows; g and v may be NULL.
+ */
+struct tensor *random_strings(int64_t seed, const char *name, const struct graph *g,
+			      const struct value *v, const struct shape *s, struct arena *a);
 
 #endif

@@ -279,8 +279,8 @@ static int read_random(struct input_set *s, struct input *in, struct diag *d)
 	if (in->range.kind == RANGE_LENGTH)
 		in->range.hi = (double)whole_length(s);
 	if ((enum dtype)in->info.type.dtype == DT_STRING) {
-		struct tensor *t = random_strings(&in->range, s->request->seed, in->info.name,
-						  &in->shape, &s->arena);
+		struct tensor *t = random_strings(s->request->seed, in->info.name, s->model->graph,
+						  in->value, &in->shape, &s->arena);
 		if (!t)
 			return no_memory(in, d);
 		in->tensor = *t;

@@ -284,6 +284,26 @@ type_number() { # NAME: its number in ONNX
 	END
 }
 
+@test "check warns of a Transpose that counts axes from the end, which ONNX Runtime refuses" {
+	echo '<ir_version: 10, opset_import: ["": 21]> g (float[2,3,4] x) => (float[2,4,3] y) { y = Transpose <perm = [0, -1, 1]> (x) }' >perm.onnxtxt
+	run -0 "$INFER" check perm.onnxtxt
+	[[ $output == *"warning[W-OP-AMBIGUOUS]"*"(Transpose)"*"perm has -1"* ]]
+	sed -i 's/-1/2/' perm.onnxtxt
+	run -0 "$INFER" check perm.onnxtxt
+	[[ $output != *W-OP-AMBIGUOUS* ]]
+}
+
+@test "An SVMClassifier is not certain of a class for NaN" {
+	echo '<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 1]>
+	g (float[N,1] x) => (int64[N] y, float[N,2] z) {
+		y, z = ai.onnx.ml.SVMClassifier <classlabels_ints = [0, 1], vectors_per_class = [1, 1], support_vectors = [1.0, 2.0], coefficients = [1.0, -1.0],
+			rho = [0.0], prob_a = [-1.0], prob_b = [0.0], kernel_params = [1.0, 0.0, 0.0], kernel_type = "RBF"> (x)
+	}' >svm.onnxtxt
+	echo '[[NaN]]' >x.json
+	run -0 --separate-stderr "$INFER" run svm.onnxtxt --input x.json --print
+	[[ $output == *$'z f32 [1,2]\n0.5 0.5'* ]] # as ONNX Runtime says
+}
+
 @test "Counts of vectors below 0 are refused, and a loss over no class reads none" {
 	echo '<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 1]>
 	g (float[N,1] x) => (int64[N] y, float[N,M] z) {

@@ -115,6 +115,20 @@ part_shows() { # N SPEC ID OPTION...
 	[[ $stderr == *"E-INPUT-OPEN"* || $stderr == *"E-INPUT-NAME"* ]]
 }
 
+@test "NaN, infinities and zeros that the reference has too are no error" {
+	echo '<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[4] n, float[4] i, float[4] z) <float zero = {0}> {
+		n = Log (x) s = Abs (x) i = Div (s, zero) z = Mul (x, zero)
+	}' >meant.onnxtxt
+	"$INFER" run meant.onnxtxt --random x=-2..-1 -q -o meant --save-format pb
+	run -5 "$INFER" check meant.onnxtxt --random x=-2..-1
+	local all=(--expect n=meant/output_0.pb --expect i=meant/output_1.pb --expect z=meant/output_2.pb)
+	run -0 "$INFER" check meant.onnxtxt --random x=-2..-1 "${all[@]}"
+	[[ $output == *"note[N-OUT-NAN]"*"has NaN, and so has the reference"*"note[N-OUT-ZERO]"*"NaN or infinities as expected"* ]]
+	# an output that no reference confirms
+	run -5 "$INFER" check meant.onnxtxt --random x=-2..-1 "${all[@]:0:4}"
+	run -5 "$INFER" check meant.onnxtxt --random x=-2..-1 --expect n=meant/output_1.pb "${all[@]:2}"
+}
+
 # --- a picture fed as NHWC to an NCHW model
 
 @test "NHWC data for an NCHW model is detected from the bytes, with the key that cures it" {
@@ -154,6 +168,28 @@ part_shows() { # N SPEC ID OPTION...
 	[[ $output == *"compare      ok"*"nodes compared, outputs within"* ]]
 	run -0 --separate-stderr "$INFER" check "$net" --random x=0..1 --compare cpu:none,cpu:noplan --json
 	[[ $output == *'"verdict": "agree"'* && $output == *'"of_its_own"'* ]]
+}
+
+@test "--compare: a view that reaches a fused node transposed comes in its own shape" {
+	local shape
+	for shape in 6,4,3 n,4,3; do # of sizes that are known, and not
+		echo "<ir_version: 8, opset_import: [\"\" : 17]>
+		g (float[$shape] x, float[2,8,3] s) => (float[2,8,3] y)
+		<int64[3] to = {-1, 3, 8}, float[3,2] w = {0.5, -1, 2, 0.25, -0.75, 1.5}, float half = {0.5}, float one = {1}, float root = {1.4142135}> {
+			p = MatMul (x, w)
+			d = Div (p, root)
+			e = Erf (d)
+			f = Add (e, one)
+			h = Mul (p, f)
+			q = Mul (h, half)
+			v = Reshape (q, to)
+			t = Transpose <perm = [0, 2, 1]> (v)
+			m = Mul (t, s)
+			y = Add (m, s)
+		}" >view.onnxtxt
+		run -0 --separate-stderr "$INFER" check view.onnxtxt --shape x=6,4,3 --compare none
+		[[ $output == *"compare      ok"* && $stderr$output != *W-COMPARE-NODE* ]]
+	done
 }
 
 @test "--compare refuses unknown words, and two identical sides" {

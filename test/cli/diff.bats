@@ -279,3 +279,21 @@ assert far["elements"] == 64 and far["differ"] == 1 and far["worst"] == 3 * 8 + 
 	sed 's/int64\[2\] i = {-1, 0}/int64[2] i = {-2, -1}/' "$BATS_TEST_TMPDIR/around.txt" >"$BATS_TEST_TMPDIR/end.txt"
 	run -0 "$INFER" run "$BATS_TEST_TMPDIR/end.txt" --random -q
 }
+
+@test "Attributes of an unknown operator are compared by what they say, not by how the file writes them" {
+	foo() { # INTS FILE
+		echo "<ir_version: 8, opset_import: [\"\" : 17, \"my\" : 1]> g (float[2] x) => (float[2] y) { y = my.Foo <a = [$1], f = 0.5, t = float[2] {1, 2}> (x) }" >foo.txt
+		"$INFER" convert foo.txt "$2" --form binary
+	}
+	foo 1,2 list.onnx
+	foo 1,3 other.onnx
+	foo 2,1 order.onnx
+	# JSON is read to packed lists; the text form is not
+	"$INFER" convert list.onnx list.json --form json
+	"$INFER" convert list.json packed.onnx --form binary
+	! cmp -s list.onnx packed.onnx || { echo "the files are the same"; return 1; }
+	run -0 "$INFER" diff list.onnx packed.onnx
+	run -1 "$INFER" diff packed.onnx other.onnx
+	[[ $output == *"attributes of my::Foo"* ]]
+	run -1 "$INFER" diff list.onnx order.onnx
+}

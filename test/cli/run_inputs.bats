@@ -142,6 +142,28 @@ sums=$'sum f32 [2,4]\n1 2 3 4\n5 6 7 8\ndiff f32 [2,4]\n-1 0 1 2\n3 4 5 6'
 	printf '[3, -4, 1e2]' | prints $'y i64 [3]\n3 -4 100' ints.onnx --input - --print
 }
 
+@test "--random draws the strings that an encoder knows, of each column its own" {
+	echo '<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]> g (string[20,2] x) => (float[20,1,2] y, float[20,1,2] z) <int64[1] zero = {0}, int64[1] one = {1}> {
+		a = Gather <axis = 1> (x, zero)
+		b = ai.onnx.ml.ArrayFeatureExtractor (x, one)
+		y = ai.onnx.ml.OneHotEncoder <cats_strings = ["red", "green"], zeros = 0> (a)
+		z = ai.onnx.ml.OneHotEncoder <cats_strings = ["small", "large"], zeros = 0> (b)
+	}' >"$BATS_TEST_TMPDIR/cats.txt"
+	run -0 "$INFER" check "$BATS_TEST_TMPDIR/cats.txt"
+	[[ $output == *"0 errors"* ]]
+}
+
+@test "--random leaves a mask open that hides where it is true" {
+	local hides
+	for hides in 'low, zero' 'zero, low'; do
+		echo "<ir_version: 8, opset_import: [\"\" : 17]> g (float[2,4] x, bool[2,4] padding_mask) => (float[2,4] y) <float low = {-1e9}, float zero = {0}> {
+			w = Where (padding_mask, $hides) s = Add (x, w) y = Softmax (s)
+		}" >"$BATS_TEST_TMPDIR/mask.txt"
+		run -0 "$INFER" run "$BATS_TEST_TMPDIR/mask.txt" --random
+		[[ $output == *"generated: all $([ "$hides" = 'low, zero' ] && echo zeros || echo ones) (a mask"* ]]
+	done
+}
+
 @test "--random gives the same values for the same seed, and sensible integers for ids and masks" {
 	run -0 "$INFER" run ids.onnx --random 0..1 --dim batch=2 --dim seq=5
 	[[ $output = *"input_ids i64 [2,5]"*"random integers 0..6 (ids), seed 0"* ]]
