@@ -3,8 +3,9 @@
 #define BASE_ARENA_H
 /*
  * A chunked bump allocator for many small objects that are freed together. Each large object
- * (graph, plan, diagnostics) has an arena of its own. Arenas hold only metadata: the bytes of
- * tensors come from mem_alloc(), whose failure is an ordinary error.
+ * (graph, plan, diagnostics) has an arena of its own. Arenas hold metadata and the constants that
+ * the optimizer makes. Weights lie in the file's map; the tensors of a run come from mem_alloc(),
+ * whose failure is an ordinary error.
  */
 #include <stdarg.h>
 #include <stddef.h>

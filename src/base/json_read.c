@@ -169,15 +169,13 @@ static const char *read_string(struct json_scan *s)
 
 static bool read_number(struct json_scan *s, struct jvalue *v)
 {
-	char text[64], *end;
 	size_t n = 0;
+	char *end;
 
-	while (s->p + n < s->end && n < sizeof(text) - 1 && strchr("+-.0123456789eE", s->p[n]))
+	while (s->p + n < s->end && s->p[n] && strchr("+-.0123456789eE", s->p[n]))
 		n++;
-	memcpy(text, s->p, n);
-	text[n] = '\0';
 	v->type = J_NUMBER;
-	v->number = strtod(text, &end);
+	v->number = strtod(arena_strn(s->arena, s->p, n), &end);
 	if (!n || *end)
 		return json_fail(s, "a wrong number");
 	s->p += n;

@@ -122,7 +122,10 @@ static int read_nodes(struct site *s, struct diag *d, const struct tree_params *
 	return 0;
 }
 
-/* Follows all branches from the roots. Returns a node from which branches lead back to it, or else one that no root leads to, or -1. */
+/*
+ * Follows all branches from the roots. Returns a node from which branches lead back to it, or else a branch that no root
+ * leads to, or -1. Leaves that no root leads to do no harm.
+ */
 static int64_t find_circle(const struct forest *f, struct arena *a, bool all_have_roots)
 {
 	enum { NEW, ON_PATH, DONE };
@@ -151,12 +154,15 @@ static int64_t find_circle(const struct forest *f, struct arena *a, bool all_hav
 		}
 	}
 	for (int64_t i = 0; all_have_roots && i < f->nnodes; i++)
-		if (state[i] == NEW)
+		if (state[i] == NEW && f->node[i].mode != LEAF)
 			return i;
 	return -1;
 }
 
-/* Nodes that are no node's child become the roots: one of each tree. */
+/*
+ * Nodes that are no node's child become the roots: one of each tree. A leaf after its tree's root that no branch leads to
+ * is left by tools that prune; no row reaches it, and ONNX Runtime runs such trees.
+ */
 static int find_roots(struct site *s, struct diag *d, const struct tree_params *p, struct forest *f,
 		      const bool *child)
 {
@@ -166,12 +172,15 @@ static int find_roots(struct site *s, struct diag *d, const struct tree_params *
 	for (int64_t i = 0; i < f->nnodes; i++) {
 		if (child[i])
 			continue;
-		if (!map_set(&trees, (const char *)&p->nodes_treeids.v[i], sizeof(int64_t), 1))
+		if (!map_set(&trees, (const char *)&p->nodes_treeids.v[i], sizeof(int64_t), 1)) {
+			if (f->node[i].mode == LEAF)
+				continue;
 			return site_fail(s, d, E_OP_ATTRIBUTE, "trees with one root each",
 					 fmt(d,
 					     "node %" PRId64 " of tree %" PRId64
 					     ", which no other node leads to, beside another one",
 					     p->nodes_nodeids.v[i], p->nodes_treeids.v[i]));
+		}
 		f->root[f->nroots++] = i;
 	}
 	int64_t at = find_circle(f, s->node_arena, true);

@@ -78,9 +78,9 @@ static int64_t conv_out(const struct fused_conv *p, int i, int spatial, int64_t 
 	if (kernel < 0)
 		return DIM_UNKNOWN;
 	if (p->auto_pad == FUSED_SAME_UPPER || p->auto_pad == FUSED_SAME_LOWER)
-		return in < 0	    ? (stride == 1 ? in : DIM_UNKNOWN)
-		       : stride < 1 ? 0
-				    : (in - 1) / stride + 1;
+		return in < 0		   ? (stride == 1 ? in : DIM_UNKNOWN)
+		       : stride < 1 || !in ? 0
+					   : (in - 1) / stride + 1;
 	if (p->auto_pad == FUSED_NOTSET) {
 		begin = list_at(&p->pads, i, 0);
 		end = list_at(&p->pads, i + spatial, 0);
@@ -115,7 +115,10 @@ static int infer_conv(struct infer *c)
 	for (int i = 0; i < x.rank - 2; i++) {
 		int64_t n = conv_out(p, i, x.rank - 2, x.dim[i + 2], w.dim[i + 2]);
 
-		if (x.dim[i + 2] >= 0 && w.dim[i + 2] >= 0 && n < 1)
+		/* an axis of no elements gives none, as in Conv */
+		if (x.dim[i + 2] == 0 && w.dim[i + 2] >= 0 && n < 1)
+			n = 0;
+		else if (x.dim[i + 2] >= 0 && w.dim[i + 2] >= 0 && n < 1)
 			return infer_fail(c, E_SHAPE, 0, "an input as large as the kernel",
 					  fmt(c->diag, "output dim %d = %" PRId64, i + 2, n));
 		y.dim[i + 2] = n;

@@ -298,12 +298,64 @@ static int svm_regressor_infer(struct infer *c)
 	return err;
 }
 
+struct typed_attribute {
+	const char *name;
+	const struct tensor *t;
+	uint64_t types;
+};
+
+/* Attributes that are tensors have no slots with types. A kernel reads strings as 0, and half of each complex number. */
+static int check_types(const struct infer *c, const struct typed_attribute *v, size_t n)
+{
+	struct arena *a = c->diag ? &c->diag->arena : c->arena;
+
+	for (size_t i = 0; i < n; i++)
+		if (v[i].t && !(T_BIT(tensor_dtype(v[i].t)) & v[i].types))
+			return infer_fail(c, E_OP_ATTRIBUTE, -1,
+					  fmt(c->diag, "attribute '%s' of %s", v[i].name,
+					      op_types_text(v[i].types, a)),
+					  dtype_name(tensor_dtype(v[i].t)));
+	return 0;
+}
+#define CHECK_TYPES(c_, v_) check_types(c_, v_, sizeof(v_) / sizeof(*(v_)))
+
+static int check_tree_types(const struct infer *c, bool classifier)
+{
+	const struct tree_params *p = infer_params(c);
+	const struct typed_attribute t[] = {
+		{"nodes_values_as_tensor", p->nodes_values_as_tensor, T_FLOATS_BF},
+		{"nodes_hitrates_as_tensor", p->nodes_hitrates_as_tensor, T_FLOATS_BF},
+		{classifier ? "class_weights_as_tensor" : "target_weights_as_tensor",
+		 p->leaf_weights_as_tensor, T_FLOATS_BF},
+		{"base_values_as_tensor", p->base_values_as_tensor, T_FLOATS_BF}};
+
+	return CHECK_TYPES(c, t);
+}
+
+/* As ONNX's own inference has it: values of X's type, and modes of uint8. */
+static int check_ensemble_types(const struct infer *c)
+{
+	const struct ensemble_params *p = infer_params(c);
+	enum dtype x = infer_dtype(c, 0);
+	uint64_t values = x ? T_BIT(x) : T_FLOATS;
+	const struct typed_attribute t[] = {{"nodes_splits", p->nodes_splits, values},
+					    {"leaf_weights", p->leaf_weights, values},
+					    {"membership_values", p->membership_values, values},
+					    {"nodes_hitrates", p->nodes_hitrates, T_FLOATS},
+					    {"nodes_modes", p->nodes_modes, T_U8}};
+
+	return CHECK_TYPES(c, t);
+}
+
 static int tree_classifier_infer(struct infer *c)
 {
 	const struct tree_params *p = infer_params(c);
 	bool strings = size_of(p->classlabels_strings.n) > 0;
 	int64_t n = strings ? p->classlabels_strings.n : size_of(p->classlabels_int64s.n);
 	int err = require(c, n > 0, "class labels");
+
+	if (!err)
+		err = check_tree_types(c, true);
 
 	return err ? err : set_labels(c, strings, n);
 }
@@ -314,6 +366,8 @@ static int tree_regressor_infer(struct infer *c)
 	int64_t n = p->n_targets == INT_ABSENT ? 1 : p->n_targets;
 	int err = require(c, n > 0, "n_targets of 1 or more");
 
+	if (!err)
+		err = check_tree_types(c, false);
 	if (!err)
 		err = matrix(c);
 	set_table(c, 0, DT_F32, n);
@@ -329,6 +383,8 @@ static int ensemble_infer(struct infer *c)
 				  p->post_transform >= 0 && p->post_transform <= POST_PROBIT,
 			  "n_targets, aggregate_function and post_transform within their ranges");
 
+	if (!err)
+		err = check_ensemble_types(c);
 	if (!err)
 		err = matrix(c);
 	set_table(c, 0, infer_dtype(c, 0), n);

@@ -80,15 +80,28 @@ bool will_be_constant(const struct match *m, uint32_t id)
 	return made_of_constants(m, id, &left);
 }
 
-/* Relative difference by which a constant of type t may differ from the number in a pattern: rounding of narrow types. */
+/*
+ * Relative difference by which a constant of type t may differ from a number in a pattern that no type holds exactly: its
+ * rounding in narrow types, and the few digits (1.4142, 0.7979) that some exporters write.
+ */
 static double tolerance(enum dtype t)
 {
-	return t == DT_BF16 ? 1e-2 : t == DT_F16 ? 1e-3 : 1e-4;
+	return t == DT_BF16 ? 2.5e-3 : t == DT_F16 ? 6e-4 : 3e-5;
 }
 
-static bool nearly_equal(double a, double b, double rtol)
+/* Whether every float type holds the number, as it does 0.5, -1 and 6. Then a constant beside it means something else. */
+static bool is_exact_everywhere(double v)
 {
-	return a == b || fabs(a - b) <= rtol * fabs(b);
+	int exponent;
+	double m = frexp(v, &exponent) * 256;
+
+	return m == rint(m);
+}
+
+static bool is_meant(double constant, double number, double rtol)
+{
+	return constant == number ||
+	       (!is_exact_everywhere(number) && fabs(constant - number) <= rtol * fabs(number));
 }
 
 static bool is_number(const struct tensor *t)
@@ -133,7 +146,7 @@ static bool attr_is(const struct match *m, const struct node *n, const struct at
 		if (*end)
 			return false;
 		int rank = !strcmp(a->name, "axis") && x ? x->info.shape.rank : -1;
-		return nearly_equal(v, w, 1e-4) || (rank > 0 && fabs(v - w) == (double)rank);
+		return is_meant(v, w, tolerance(DT_F32)) || (rank > 0 && fabs(v - w) == (double)rank);
 	}
 	/* set the attribute to the text in a copy of the params, and compare */
 	struct arena scratch = {0};
@@ -244,8 +257,8 @@ static bool match_term(struct match *m, const struct term *t, const struct node 
 		return id == NO_VALUE;
 	if (t->kind == TERM_NUMBER) {
 		const struct tensor *c = constant_of(m, id);
-		return is_number(c) && nearly_equal(elem_f64(tensor_dtype(c), c->data, 0),
-						    t->number, tolerance(tensor_dtype(c)));
+		return is_number(c) && is_meant(elem_f64(tensor_dtype(c), c->data, 0), t->number,
+						tolerance(tensor_dtype(c)));
 	}
 	if (t->kind == TERM_LIST)
 		return id != NO_VALUE && match_list(m, t, user, i);

@@ -19,7 +19,7 @@
  *   label: Op(...)	names the node, for attributes and guards
  *   !Op(...)		its output may have other uses: the node then stays for them
  *   A|B(...)		either operator (same arguments)
- *   0.5		a constant of one element, equal within 1e-4 relatively
+ *   0.5		a constant of one element: equal, or as near as rounding brings it if no float type holds the number exactly
  *   [1, -1]		an integer constant with exactly these elements
  *   {axis=-1}		the attribute has this value
  *   name defined by an earlier statement: that operator's output (several uses, one node)

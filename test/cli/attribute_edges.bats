@@ -209,6 +209,69 @@ levels() { # WANT [OPTION]...: each level prints WANT for the model in text form
 		nodes_truenodeids = [0, 2, 0, 0, 0], nodes_falsenodeids = [4, 3, 0, 0, 0],:in a circle, at node 0 of tree 7
 		nodes_truenodeids = [1, 0, 0, 0, 0], nodes_falsenodeids = [4, 3, 0, 0, 0],:in a circle, at node 0 of tree 7
 		nodes_truenodeids = [4, 2, 0, 0, 0], nodes_falsenodeids = [4, 3, 0, 0, 0],:node 1 of tree 7, which no other node leads to
+		nodes_truenodeids = [2, 1, 0, 0, 0], nodes_falsenodeids = [3, 1, 0, 0, 0],:in a circle, at node 1 of tree 7
+	END
+}
+
+@test "A leaf after the root that no branch leads to is not counted, as ONNX Runtime has it" {
+	local how
+	for how in AVERAGE SUM MIN MAX; do
+		levels "1"$'\n'"2" --input 'x=[[0.1],[0.9]]' <<-END
+			<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 3]>
+			g (float[2,1] x) => (float[2,1] y) {
+				y = ai.onnx.ml.TreeEnsembleRegressor <n_targets = 1, nodes_treeids = [7, 7, 7, 7], nodes_nodeids = [0, 1, 2, 3],
+					nodes_featureids = [0, 0, 0, 0], nodes_values = [0.5, 0.0, 0.0, 0.0], aggregate_function = "$how",
+					nodes_truenodeids = [1, 0, 0, 0], nodes_falsenodeids = [2, 0, 0, 0], nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF", "LEAF"],
+					target_ids = [0, 0, 0], target_nodeids = [1, 2, 3], target_treeids = [7, 7, 7], target_weights = [1.0, 2.0, 99.0]> (x)
+			}
+		END
+	done
+}
+
+@test "Attributes of trees that are tensors of another type than numbers are refused, not read as 0" {
+	local changed expected values weights base splits leaves modes
+	while IFS=: read -r changed expected; do
+		values='double[3] {0.5, 0.0, 0.0}' weights='double[2] {1.0, 2.0}' base='float[1] {0.0}'
+		[ "$changed" = sound ] || eval "$changed"
+		echo "<ir_version: 10, opset_import: [\"\": 21, \"ai.onnx.ml\": 3]>
+		g (float[N,1] x) => (float[N,1] y) {
+			y = ai.onnx.ml.TreeEnsembleRegressor <n_targets = 1, nodes_treeids = [7, 7, 7], nodes_nodeids = [0, 1, 2],
+				nodes_featureids = [0, 0, 0], nodes_values_as_tensor = $values, base_values_as_tensor = $base,
+				nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0], nodes_modes = [\"BRANCH_LEQ\", \"LEAF\", \"LEAF\"],
+				target_ids = [0, 0], target_nodeids = [1, 2], target_treeids = [7, 7], target_weights_as_tensor = $weights> (x)
+		}" >tree.onnxtxt
+		if [ "$changed" = sound ]; then
+			run -0 "$INFER" run tree.onnxtxt --random
+		else
+			fails_with 3 "$expected" run tree.onnxtxt --random
+		fi
+	done <<-'END'
+		sound:
+		values='string[3] {"0.5", "0", "0"}':attribute 'nodes_values_as_tensor' of f32, f16, f64, bf16, got string
+		weights='string[2] {"1", "2"}':attribute 'target_weights_as_tensor' of f32, f16, f64, bf16, got string
+		weights='int64[2] {1, 2}':attribute 'target_weights_as_tensor' of f32, f16, f64, bf16, got i64
+		base='string[1] {"1"}':attribute 'base_values_as_tensor' of f32, f16, f64, bf16, got string
+	END
+	while IFS=: read -r changed expected; do
+		splits='float[1] {0.5}' leaves='float[2] {1.0, 2.0}' modes='uint8[1] {0}'
+		[ "$changed" = sound ] || eval "$changed"
+		echo "<ir_version: 10, opset_import: [\"\": 21, \"ai.onnx.ml\": 5]>
+		g (float[N,1] x) => (float[N,1] y) {
+			y = ai.onnx.ml.TreeEnsemble <n_targets = 1, tree_roots = [0], nodes_featureids = [0], nodes_splits = $splits, nodes_modes = $modes,
+				nodes_truenodeids = [0], nodes_trueleafs = [1], nodes_falsenodeids = [1], nodes_falseleafs = [1],
+				leaf_targetids = [0, 0], leaf_weights = $leaves> (x)
+		}" >tree.onnxtxt
+		if [ "$changed" = sound ]; then
+			run -0 "$INFER" run tree.onnxtxt --random
+		else
+			fails_with 3 "$expected" run tree.onnxtxt --random
+		fi
+	done <<-'END'
+		sound:
+		splits='string[1] {"1"}':attribute 'nodes_splits' of f32, got string
+		splits='double[1] {1.0}':attribute 'nodes_splits' of f32, got f64
+		leaves='string[2] {"1", "2"}':attribute 'leaf_weights' of f32, got string
+		modes='string[1] {"0"}':attribute 'nodes_modes' of u8, got string
 	END
 }
 
@@ -254,4 +317,71 @@ levels() { # WANT [OPTION]...: each level prints WANT for the model in text form
 	[ "$(attend "qk_norm_epsilon = 0.5, k_norm_epsilon = 0.25")" != "$both" ]
 	[ "$(attend "qk_norm_epsilon = 0.25, q_norm_epsilon = 0.5, k_norm_epsilon = 0.5")" = "$both" ]
 	[ "$(attend "qk_norm_epsilon = 0.5, q_norm_epsilon = 0.25")" != "$both" ]
+
+@test "Operands that broadcast to more than a fused operator takes are left as they are" {
+	levels $'1\n1\n1' --random 1..1 --dim B=3 <<-'END'
+		<ir_version: 10, opset_import: ["": 21]>
+		g (float[1,1,1,1] q, float[B,1,1,1] k, float[B,1,1,1] v) => (float[B,1,1,1] y) {
+			s = MatMul (q, k)
+			p = Softmax <axis = -1> (s)
+			y = MatMul (p, v)
+		}
+	END
+	levels $'1\n1\n1' --random 1..1 --dim B=1 <<-'END'
+		<ir_version: 10, opset_import: ["": 21]>
+		g (float[B,1,1,1] q, float[B,1,1,1] k, float[B,1,1,1] v) => (float[M,1,1,1] y) <float[3,1,1,1] m = {1, 2, 3}> {
+			s = MatMul (q, k)
+			t = Add (s, m)
+			p = Softmax <axis = -1> (t)
+			y = MatMul (p, v)
+		}
+	END
+	levels $'1 2 3\n-1 -2 -3' --input 'x=[[2],[-2]]' <<-'END'
+		<ir_version: 10, opset_import: ["": 21]>
+		g (float[2,1] x) => (float[2,3] y) <float two = {2}, int64[1] a = {-1}, float e = {1e-9}, float[3] s = {1, 2, 3}> {
+			p = Pow (x, two)
+			u = ReduceMean <keepdims = 1> (p, a)
+			f = Add (u, e)
+			r = Sqrt (f)
+			d = Div (x, r)
+			y = Mul (d, s)
+		}
+	END
+	levels $'0 0 0\n0 0 0' --input 'x=[[2],[-2]]' <<-'END'
+		<ir_version: 10, opset_import: ["": 21]>
+		g (float[2,1] x) => (float[2,3] y) <float two = {2}, int64[1] a = {-1}, float e = {1e-9}, float[1] s = {5}, float[3] b = {0, 0, 0}> {
+			u = ReduceMean <keepdims = 1> (x, a)
+			d = Sub (x, u)
+			p = Pow (d, two)
+			q = ReduceMean <keepdims = 1> (p, a)
+			f = Add (q, e)
+			r = Sqrt (f)
+			n = Div (d, r)
+			m = Mul (n, s)
+			y = Add (m, b)
+		}
+	END
+}
+
+@test "A Conv over an axis of no elements gives none, fused or not" {
+	local model='<ir_version: 10, opset_import: ["": 21]>
+		g (float[1,1,H,4] x) => (float[1,1,M,N] y) <float[1,1,1,1] w = {2}> { y = Conv (x, w) }'
+	echo "$model" >conv.onnxtxt
+	local level
+	for level in none full; do
+		run -0 "$INFER" run conv.onnxtxt --optimize "$level" --random --dim H=0
+		[[ $output == *"[1,1,0,4]"* ]]
+	done
+}
+
+@test "infer diff: a factor of -1.00001 is no Neg, and one of -1 is" {
+	local factor
+	for factor in -1 -1.00001; do
+		echo "<ir_version: 10, opset_import: [\"\": 21]>
+		g (float[2] x) => (float[2] y) <float c = {$factor}> { y = Mul (x, c) }" >mul.onnxtxt
+		echo '<ir_version: 10, opset_import: ["": 21]> g (float[2] x) => (float[2] y) { y = Neg (x) }' >neg.onnxtxt
+		run "$INFER" diff mul.onnxtxt neg.onnxtxt
+		echo "$factor: $status $output"
+		if [ "$factor" = -1 ]; then [ "$status" -eq 0 ]; else [ "$status" -ne 0 ]; fi
+	done
 }

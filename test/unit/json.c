@@ -138,6 +138,33 @@ static void strings_are_read(void)
 	arena_free(&a);
 }
 
+static bool is_number(const char *json, size_t n, double v)
+{
+	struct arena a = {0};
+	const struct jvalue *got = jread(json, n, "x", E_CONFIG, &a, NULL);
+	bool same = got && got->n == 1 && got->first->type == J_NUMBER && got->first->number == v;
+
+	arena_free(&a);
+	return same;
+}
+
+static void numbers_are_read(void)
+{
+	static const char nul[] = {'[', '1', '\0', '2', ']'};
+	char json[203] = "[0.";
+
+	CHECK(is_number("[-1.5e2]", 8, -150));
+	CHECK(!is_number("[1-]", 4, 1));
+	CHECK(!is_number(nul, sizeof(nul), 1));
+	CHECK(!is_number("[1\0]", 4, 1));
+	memset(json + 3, '0', 198); /* no number is too long */
+	memcpy(json + 199, "1]", 2);
+	CHECK(is_number(json, 201, 1e-197));
+	memcpy(json + 195, "e199]", 5);
+	json[194] = '1';
+	CHECK(is_number(json, 200, 1e7));
+}
+
 static void depth_is_bounded(void)
 {
 	struct arena a = {0};
@@ -160,6 +187,7 @@ int main(void)
 	UNIT(numbers_read_back);
 	free(text);
 	UNIT(strings_are_read);
+	UNIT(numbers_are_read);
 	UNIT(depth_is_bounded);
 	return unit_end();
 }

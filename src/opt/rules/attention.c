@@ -8,7 +8,10 @@
 
 enum { JOINED_BYTES = 1 << 20 };
 
-/* True if the number of heads is known, q, k and v have rank 4, and the mask does not enlarge the scores. */
+/*
+ * True if the number of heads is known, q, k and v have rank 4 and one batch, and the mask does not enlarge the scores.
+ * Dims that exporters give names of their own, one an input, are taken for equal.
+ */
 static bool core(struct match *m)
 {
 	struct shape s = match_shape(m, "s"), t = match_shape(m, "t");
@@ -20,11 +23,16 @@ static bool core(struct match *m)
 	if (dim_at(m, "q", 1) < 1 || dim_at(m, "k", 1) != dim_at(m, "q", 1) ||
 	    dim_at(m, "v", 1) != dim_at(m, "q", 1))
 		return match_why(m, "the number of heads is not known or differs");
-	if (t.rank > 4)
-		return match_why(m, "the mask is larger than the scores");
-	for (int i = 0; s.rank == 4 && t.rank == 4 && i < 4; i++)
-		if (!dims_equal(s.dim[i], t.dim[i]) && s.dim[i] >= 0)
-			return match_why(m, "the mask is larger than the scores");
+	if (!dims_agree(dim_at(m, "q", 0), dim_at(m, "k", 0)) ||
+	    !dims_agree(dim_at(m, "q", 0), dim_at(m, "v", 0)))
+		return match_why(m, "the batches of q, k and v may differ");
+	if (!match_value(m, "t"))
+		return true;
+	if (t.rank != 4)
+		return match_why(m, "the mask may have more dimensions than the scores");
+	for (int i = 0; s.rank == 4 && i < 4; i++)
+		if (!dims_agree(s.dim[i], t.dim[i]))
+			return match_why(m, "the mask may be larger than the scores");
 	return true;
 }
 

@@ -33,6 +33,15 @@ static inline bool dims_equal(int64_t a, int64_t b)
 }
 
 /*
+ * Whether two dims are known to be equal, or nothing is known of both sizes. A size beside an unknown dim may broadcast: the
+ * fused operators do not.
+ */
+static inline bool dims_agree(int64_t a, int64_t b)
+{
+	return a == b || (a < 0 && b < 0);
+}
+
+/*
  * Returns the largest magnitude in a constant, 0 if the value does not exist, and infinity if an element is NaN or infinite
  * or the value is not constant.
  */

@@ -12,9 +12,12 @@ static bool last_axis(struct match *m, const char *axes)
 	       axis_of(elem_i64(tensor_dtype(t), t->data, 0), rank) == rank - 1;
 }
 
-static bool rank_one(const struct match *m, const char *name)
+/* True if the value is left out, or a vector that is as long as the last axis of x. */
+static bool along_last_axis(struct match *m, const char *name)
 {
-	return !match_value(m, name) || match_rank(m, name) == 1;
+	return !match_value(m, name) ||
+	       (match_rank(m, name) == 1 && dims_equal(dim_at(m, name, 0), dim_at(m, "x", -1))) ||
+	       match_why(m, "scale or shift is no vector along the last axis");
 }
 
 static bool layer_norm(struct match *m)
@@ -25,9 +28,7 @@ static bool layer_norm(struct match *m)
 		return false;
 	if (!last_axis(m, "a") || !last_axis(m, "c"))
 		return match_why(m, "the mean is not over the last axis alone");
-	if (match_rank(m, "s") != 1 || !rank_one(m, "b") || dim_at(m, "s", 0) != dim_at(m, "x", -1))
-		return match_why(m, "scale or shift is no vector along the last axis");
-	return true;
+	return along_last_axis(m, "s") && along_last_axis(m, "b");
 }
 
 static bool shift(struct match *m)
@@ -41,7 +42,7 @@ static bool rms_norm(struct match *m)
 	double v;
 
 	return is_fusable(m, "x") && match_number(m, "e", &v) && last_axis(m, "a") &&
-	       match_rank(m, "s") == 1;
+	       along_last_axis(m, "s");
 }
 
 /* True for a BatchNormalization that no convolution absorbed; with constant statistics it is a scale and a shift. */
