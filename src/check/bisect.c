@@ -9,6 +9,7 @@
 #include "check/check.h"
 #include "check/pair.h"
 #include "check/pair_sides.h"
+#include "check/path_precision.h"
 #include "check/submodel.h"
 #include "onnx/tensor_pb.h"
 
@@ -163,12 +164,10 @@ static bool shows_difference(struct bisect *b, const struct submodel *x)
 	p.ref.session = p.got.session = NULL;
 	p.ref.borrowed = p.got.borrowed = false;
 	if (!pair_run(&c, &p, x->in)) {
-		const struct graph *g = session_model(p.got.session)->graph;
 		double limit = pair_sides_limit(&c, &p);
 		for (uint32_t k = 0; k < p.noutputs; k++)
-			found |= distance_over(&p.outputs[k],
-					       (enum dtype)g->value[g->out[k]]->info.type.dtype,
-					       limit);
+			found |= distance_over(&p.outputs[k], p.output_path[k],
+					       path_limit(p.output_path[k], limit));
 	}
 	pair_end(&p);
 	arena_free(&c.arena);

@@ -301,15 +301,67 @@ static bool compares(const struct node *n)
 	       check_is(n, "Greater") || check_is(n, "GreaterOrEqual");
 }
 
+bool nan_is_meant(const struct node *n, uint32_t i, const struct tensor *t)
+{
+	(void)t;
+	return check_is(n, "Where") || check_is(n, "IsNaN") || compares(n) ||
+	       (check_is(n, "Pad") && i == 2);
+}
+
+/* Whether the readers of the values of n's bodies that stand for input i mean the elements so. */
+static bool bodies_mean(const struct node *n, uint32_t i, const struct tensor *t, is_meant *meant,
+			int depth)
+{
+	bool read = false;
+
+	for (uint32_t k = 0; k < n->nsub; k++) {
+		const struct graph *b = n->sub[k];
+		for (uint32_t j = 0; j < b->nin + b->ncap; j++) {
+			/* a Loop and a Scan hand their last inputs to their bodies */
+			uint32_t outer =
+				j < b->nin ? j + n->nin - b->nin : n->nin + b->capture[j - b->nin];
+			const struct value *v = b->value[b->in[j]];
+			if (outer != i || (!v->nusers && !v->is_output))
+				continue;
+			read = true;
+			if (v->is_output || !readers_mean(b, v, t, meant, depth + 1))
+				return false;
+		}
+	}
+	return read;
+}
+
+bool readers_mean(const struct graph *g, const struct value *v, const struct tensor *t,
+		  is_meant *meant, int depth)
+{
+	for (uint32_t k = 0; k < v->nusers; k++) {
+		const struct node *n = g->node[v->users[k]];
+		if (depth > 8)
+			return false;
+		for (uint32_t i = 0; i < n->nin + n->ncap; i++) {
+			const struct value *y = node_out(g, n, 0);
+			if (n->in[i] != v->id)
+				continue;
+			if (!(n->nsub ? bodies_mean(n, i, t, meant, depth)
+			      : moves_elements(n)
+				      ? y && !y->is_output && readers_mean(g, y, t, meant, depth + 1)
+				      : meant(n, i, t)))
+				return false;
+		}
+	}
+	return v->nusers > 0;
+}
+
 bool infinities_are_meant(const struct node *n, uint32_t i, const struct tensor *t)
 {
 	if (check_is(n, "Where") || check_is(n, "IsInf") || compares(n))
 		return true;
-	if (check_is(n, "Add") || check_is(n, "Max") || check_is(n, "Pad") || check_is(n, "Softmax") ||
-	    check_is(n, "LogSoftmax") || scatters(n, SCATTER_MAX) || (check_is(n, "Clip") && i == 1))
+	if (check_is(n, "Add") || check_is(n, "Max") || check_is(n, "ReduceMax") ||
+	    check_is(n, "Pad") || check_is(n, "Softmax") || check_is(n, "LogSoftmax") ||
+	    scatters(n, SCATTER_MAX) || (check_is(n, "Clip") && i == 1))
 		return !has_infinity(t, 1);
-	if (check_is(n, "Min") || check_is(n, "Sub") || scatters(n, SCATTER_MIN) ||
-	    (check_is(n, "Clip") && i == 2))
+	if (check_is(n, "Min") || check_is(n, "ReduceMin") || check_is(n, "Sub") ||
+	    scatters(n, SCATTER_MIN) || (check_is(n, "Clip") && i == 2))
 		return !has_infinity(t, -1);
 	return false;
 }

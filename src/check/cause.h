@@ -20,6 +20,17 @@ const char *cause_of_bad_value(struct diag *d, const struct graph *g, const stru
  */
 bool infinities_are_meant(const struct node *n, uint32_t i, const struct tensor *t);
 
+/* Whether NaN in a constant is meant if node n reads it as input i: to choose from, to compare with, or to pad with. */
+bool nan_is_meant(const struct node *n, uint32_t i, const struct tensor *t);
+
+/*
+ * Whether all nodes that read constant t as value v of graph g mean its elements so, in the words of one of the functions above.
+ * Nodes that only move or convert elements are followed to their readers, and bodies are looked into. `depth` is 0.
+ */
+typedef bool is_meant(const struct node *n, uint32_t i, const struct tensor *t);
+bool readers_mean(const struct graph *g, const struct value *v, const struct tensor *t,
+		  is_meant *meant, int depth);
+
 /* Whether n only moves or converts elements, so that an infinity in its input means what its readers make of it. */
 bool moves_elements(const struct node *n);
 

@@ -47,6 +47,8 @@ struct check_options {
 struct check_context;
 struct check_result;
 struct suspect;
+struct nan_weight;
+struct cast_pair;
 struct page;
 
 /* What a check needs. If the driver cannot provide this, the check is skipped and the report says why. */
@@ -156,6 +158,8 @@ struct check_context {
 	struct diag suspected;
 	struct suspect *suspects;
 	size_t nsuspects;
+	struct cast_pair *casts;	/* that a run must judge: see check/casts.h */
+	struct nan_weight *nan_weights; /* that a run must judge: see check/nan_weights.h */
 	bool dies; /* a run crashed a child process, so the driver does not run the model in this process */
 	const struct check *current;
 	bool nothing_to_judge; /* the running check has found that it cannot tell anything */

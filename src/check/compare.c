@@ -7,6 +7,7 @@
 #include "check/distance.h"
 #include "check/pair.h"
 #include "check/pair_sides.h"
+#include "check/path_precision.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -27,27 +28,21 @@ struct verdict {
 	double most;		 /* largest rel of the model's outputs */
 };
 
-static bool exceeds_limit(const struct verdict *v, const struct distance *d, enum dtype t)
-{
-	return distance_over(d, t, v->limit);
-}
-
 static void find_divergence(struct verdict *v)
 {
 	struct pair *p = &v->pair;
-	const struct graph *g = session_model(p->got.session)->graph;
 
 	for (size_t i = 0; i < p->n; i++) {
 		struct pair_node *n = &p->nodes[i];
-		bool own = exceeds_limit(v, &n->own, n->dtype),
-		     local = exceeds_limit(v, &n->local, n->dtype);
+		bool own = distance_over(&n->own, n->path, path_limit(n->path, v->limit)),
+		     local = distance_over(&n->local, n->dtype, v->limit);
 		if (own && !v->first)
 			v->first = n;
 		/*
 		 * a node that could not be repeated on the reference's inputs is to blame if its own inputs agree
 		 * with the reference's
 		 */
-		if (!n->local.known && own && n->inputs <= v->limit)
+		if (!n->local.known && own && n->inputs.most <= v->limit)
 			local = true;
 		if (local) {
 			v->jumps++;
@@ -58,8 +53,8 @@ static void find_divergence(struct verdict *v)
 			v->worst = n;
 	}
 	for (uint32_t k = 0; k < p->noutputs; k++) {
-		enum dtype t = (enum dtype)g->value[g->out[k]]->info.type.dtype;
-		v->outputs |= exceeds_limit(v, &p->outputs[k], t);
+		v->outputs |= distance_over(&p->outputs[k], p->output_path[k],
+					    path_limit(p->output_path[k], v->limit));
 		if (p->outputs[k].known && p->outputs[k].rel > v->most)
 			v->most = p->outputs[k].rel;
 	}
@@ -95,6 +90,40 @@ static size_t add_output_rows(struct check_context *c, const struct verdict *v, 
 	return n;
 }
 
+/* Returns the constant of this name in graph g, or NULL. */
+static const struct tensor *constant_named(const struct graph *g, const char *name)
+{
+	for (uint32_t i = 0; i < g->nvalues; i++)
+		if (g->value[i]->init && !strcmp(g->value[i]->name, name))
+			return g->value[i]->init;
+	return NULL;
+}
+
+/* How far the node's weights are from those of the same names in the other model, up to 3 rows. */
+static size_t add_weight_rows(struct check_context *c, const struct verdict *v,
+			      const struct node *n, struct diag_row *rows)
+{
+	const struct graph *g = session_model(v->pair.got.session)->graph;
+	const struct graph *ref = session_model(v->pair.ref.session)->graph;
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < n->nin && count < 3; i++) {
+		const struct value *x = node_in(g, n, i);
+		const struct tensor *other = x && x->init ? constant_named(ref, x->name) : NULL;
+		if (!x || !x->init || (other && tensor_same(x->init, other)))
+			continue;
+		struct distance d = {0};
+		if (other && x->init->data && other->data)
+			d = distance_of(x->init, other);
+		rows[count++] = (struct diag_row){
+			"its weight",
+			fmt(c->d, "'%s' %s", x->name,
+			    other ? distance_say(c->d, &d)
+				  : fmt(c->d, "has no counterpart in %s", v->pair.ref.name))};
+	}
+	return count;
+}
+
 static void report_jump(struct check_context *c, struct verdict *v)
 {
 	struct diag *d = c->d;
@@ -110,16 +139,17 @@ static void report_jump(struct check_context *c, struct verdict *v)
 						  str_many(&d->arena, n->since - 1, "node"),
 						  v->pair.ref.name)};
 	/* what such nodes make has nothing to agree with */
-	rows[k++] = (struct diag_row){
-		n->since > 1 ? "inputs" : "its inputs",
-		fmt(d, "%s%s", n->since > 1 ? "of these nodes together: " : "",
-		    n->inputs > 0 ? fmt(d, "agree within %.2g", n->inputs) : "agree to the bit")};
+	rows[k++] = (struct diag_row){n->since > 1 ? "inputs" : "its inputs",
+				      fmt(d, "%s%s", n->since > 1 ? "of these nodes together: " : "",
+					  input_error_say(d, &n->inputs))};
 	rows[k++] = (struct diag_row){
 		"its output", fmt(d, "'%s' %s", value_name(v, n->value), distance_say(d, &n->own))};
-	if (n->local.known)
+	if (n->local.known && !n->inputs.unseen)
 		rows[k++] = (struct diag_row){"same inputs",
 					      fmt(d, "with the inputs of %s: %s", v->pair.ref.name,
 						  distance_say(d, &n->local))};
+	if (v->pair.ref.path)
+		k += add_weight_rows(c, v, n->node, rows + k);
 	struct body_difference inside = {0};
 	if (n->node->nsub && !v->pair.ref.path &&
 	    compare_bodies(c, &v->pair, c->in, v->limit, &inside))
@@ -131,7 +161,8 @@ static void report_jump(struct check_context *c, struct verdict *v)
 		rows[k++] = (struct diag_row){
 			"also", fmt(d, "%zu later nodes differ by themselves", v->jumps - 1)};
 	k += add_output_rows(c, v, rows + k);
-	rows[k++] = (struct diag_row){"limit", fmt(d, "%.2g of the largest element", v->limit)};
+	rows[k++] = (struct diag_row){
+		"limit", fmt(d, "%.2g of the largest element", distance_limit(n->dtype, v->limit))};
 	if (n->since > 1 && v->pair.ref.path)
 		rows[k++] = (struct diag_row){
 			"try", fmt(d, "infer diff %s %s, which tells nodes and weights apart",
@@ -142,7 +173,7 @@ static void report_jump(struct check_context *c, struct verdict *v)
 			    .op = inside.node ? inside.op : n->origin->op,
 			    .message = fmt(d, "%s and %s begin to differ in this node%s%s",
 					   v->pair.got.name, v->pair.ref.name,
-					   n->since > 1 ? " or before" : "",
+					   n->since > 1 || n->inputs.unseen ? " or before" : "",
 					   v->outputs ? "" : ", but no output shows it"),
 			    .rows = rows,
 			    .nrows = k,
@@ -168,13 +199,17 @@ static void report_drift(struct check_context *c, struct verdict *v)
 					      fmt(d, "%.2g at '%s' (%s)", v->worst->local.rel,
 						  v->worst->origin->name, v->worst->origin->op)};
 	k += add_output_rows(c, v, rows + k);
-	rows[k++] = (struct diag_row){"limit", fmt(d, "%.2g of the largest element", v->limit)};
+	rows[k++] = (struct diag_row){"limit",
+				      fmt(d, "%.2g of the largest element",
+					  path_limit(v->first ? v->first->path : DT_F32, v->limit))};
 	FAIL(d, E_COMPARE_DRIFT, .node = v->first ? v->first->origin->name : NULL,
 	     .op = v->first ? v->first->origin->op : NULL,
-	     .message = fmt(d,
-			    "%s and %s drift apart: each node alone agrees within %.2g, but the accumulated error "
-			    "exceeds the limit%s",
-			    p->got.name, p->ref.name, v->worst ? v->worst->local.rel : 0,
+	     .message = fmt(d, "%s and %s drift apart: %s%s", p->got.name, p->ref.name,
+			    v->worst ? fmt(d,
+					   "each node that could be compared alone agrees within %.2g, but the "
+					   "accumulated error exceeds the limit",
+					   v->worst->local.rel)
+				     : "no node could be compared alone, and the limit is exceeded",
 			    v->first ? " here" : ""),
 	     .rows = rows, .nrows = k);
 }
@@ -192,8 +227,9 @@ static void report_zero_output(struct check_context *c, struct verdict *v)
 		struct diag_row rows[2];
 		rows[0] = (struct diag_row){
 			"first divergence",
-			fmt(c->d, "node '%s' (%s): its inputs agree within %.2g, its output: %s",
-			    n->origin->name, n->origin->op, n->inputs, distance_say(c->d, &n->own))};
+			fmt(c->d, "node '%s' (%s): its inputs: %s, its output: %s", n->origin->name,
+			    n->origin->op, input_error_say(c->d, &n->inputs),
+			    distance_say(c->d, &n->own))};
 		const struct tensor *t = c->out ? c->out[k] : NULL;
 		const char *what = t ? fmt(c->d, " %s %s", dtype_name(tensor_dtype(t)),
 					   shape_str(&c->d->arena, &t->shape, NULL))

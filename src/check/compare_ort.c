@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/str.h"
 #include "check/distance.h"
+#include "check/path_precision.h"
 #include "check/pair_sides.h"
 #include "check/prepare_inputs.h"
 #include "check/step_value.h"
@@ -35,9 +36,9 @@ struct shared_value {
 	const struct node *node;
 	uint32_t id; /* in the plain session's graph */
 	size_t bytes;
-	enum dtype dtype;
+	enum dtype dtype, path; /* path: by which `own` is judged, see path_precision.h */
 	struct distance own, local;
-	double inputs; /* largest `rel` of its node's inputs */
+	struct input_error inputs; /* of its node */
 	/* our result of the reference's inputs, and the reference's, from that without rounding, if it is known */
 	struct distance own_exact, ref_exact;
 };
@@ -54,12 +55,14 @@ struct against_ort {
 	size_t cases_over; /* inputs of which an output is over the limit */
 	double most;	   /* largest rel of an output */
 	struct distance *outputs;
+	enum dtype *path; /* by value id of the session's graph: see path_precision.h */
 	bool outputs_over;
 	uint32_t unknown; /* outputs that cannot be compared */
 
 	/* node by node */
 	struct session *plain;
-	const struct graph *g; /* of plain */
+	const struct graph *g;	/* of plain */
+	enum dtype *plain_path; /* by its values: see path_precision.h */
 	struct shared_value *value;
 	size_t nvalues, cap, peak;
 	bool *made;		/* by value id: a node of the file makes a value of this name */
@@ -92,6 +95,12 @@ static bool is_over(const struct against_ort *a, const struct distance *d, enum 
 	return distance_over(d, t, a->limit);
 }
 
+/* Whether the distance is over the limit for roundings of type t along the value's path. */
+static bool is_over_path(const struct against_ort *a, const struct distance *d, enum dtype t)
+{
+	return is_over(a, d, t) && distance_over(d, t, path_limit(t, a->limit));
+}
+
 /* Badness of a distance, to find the worst input: what cannot be put in numbers is worse than any number. */
 static double badness(const struct distance *d)
 {
@@ -115,7 +124,8 @@ static void judge_outputs(struct against_ort *a, const struct graph *g,
 		if (!out[k] || ref[k].t.type.kind == V_NONE)
 			continue;
 		d[k] = distance_of(out[k], &ref[k].t);
-		over |= is_over(a, &d[k], tensor_dtype(out[k]));
+		over |= is_over_path(a, &d[k],
+				     coarser_precision(tensor_dtype(out[k]), a->path[g->out[k]]));
 		if (badness(&d[k]) > worst)
 			worst = badness(&d[k]);
 	}
@@ -241,34 +251,47 @@ static void count_value(struct against_ort *a, const struct step *s, uint32_t id
 		a->value = arena_grow(&a->arena, a->value, a->nvalues, cap, sizeof(*a->value));
 		a->cap = cap;
 	}
-	a->value[a->nvalues++] = (struct shared_value){
-		.node = s->node, .id = id, .bytes = t->bytes, .dtype = tensor_dtype(t)};
+	a->value[a->nvalues++] =
+		(struct shared_value){.node = s->node,
+				      .id = id,
+				      .bytes = t->bytes,
+				      .dtype = tensor_dtype(t),
+				      .path = coarser_precision(tensor_dtype(t), a->plain_path[id])};
 }
 
-/* Distance of a value from the reference; of one that has no step (a view), that of the value it is a view of. */
+/*
+ * Distance of a value from the reference; of one that has no step (a view), that of the value it is a view of. NAN if the value
+ * was not compared.
+ */
 static double rel_of(const struct against_ort *a, uint32_t id)
 {
 	for (int depth = 0; id != NO_VALUE && depth < 64; depth++) {
+		const struct value *v = a->g->value[id];
 		if (!isnan(a->rel[id]))
 			return a->rel[id];
-		uint32_t from = a->g->value[id]->producer;
-		if (from == NO_NODE || !a->g->node[from]->nin)
+		if (v->init || v->producer == NO_NODE)
 			return 0;
-		id = a->g->node[from]->in[0];
+		const struct node *n = a->g->node[v->producer];
+		if (!n->op || !(n->op->flags & OP_VIEW) || !n->nin)
+			break;
+		id = n->in[0];
 	}
-	return 0;
+	return NAN;
 }
 
-static double largest_input(const struct against_ort *a, const struct node *n)
+static struct input_error input_error_of(const struct against_ort *a, const struct node *n)
 {
-	double most = 0;
+	struct input_error e = {0};
 
 	for (uint32_t i = 0; i < n->nin + n->ncap; i++) {
 		double rel = n->in[i] == NO_VALUE ? 0 : rel_of(a, n->in[i]);
-		if (rel > most)
-			most = rel;
+		e.all += n->in[i] != NO_VALUE;
+		if (isnan(rel) && !e.unseen++)
+			e.name = a->g->value[n->in[i]]->name;
+		if (rel > e.most)
+			e.most = rel;
 	}
-	return most;
+	return e;
 }
 
 static void compare_value(struct plain_run *r, const struct call *call, const struct step *s,
@@ -291,8 +314,8 @@ static void compare_value(struct plain_run *r, const struct call *call, const st
 	if (r->err)
 		return;
 	x->own = distance_of(&v.t, &a->have[id].t);
-	x->inputs = largest_input(a, s->node);
-	a->rel[id] = badness(&x->own);
+	x->inputs = input_error_of(a, s->node);
+	a->rel[id] = x->own.known ? badness(&x->own) : NAN;
 	value_free(&v);
 }
 
@@ -550,7 +573,7 @@ static bool reference_is_off(const struct against_ort *a, const struct shared_va
 {
 	return x->ref_exact.known && x->own_exact.known && is_over(a, &x->ref_exact, x->dtype) &&
 	       !is_over(a, &x->own_exact, x->dtype) &&
-	       (x->inputs > a->limit || fabs(badness(&x->own) - badness(&x->local)) <= a->limit);
+	       (x->inputs.most > a->limit || fabs(badness(&x->own) - badness(&x->local)) <= a->limit);
 }
 
 static int find_jump(struct against_ort *a, const struct tensor *const *in)
@@ -561,13 +584,13 @@ static int find_jump(struct against_ort *a, const struct tensor *const *in)
 		struct shared_value *x = &a->value[i];
 		if (x->own.known && (!a->largest || badness(&x->own) > badness(&a->largest->own)))
 			a->largest = x;
-		if (!is_over(a, &x->own, x->dtype))
+		if (!is_over_path(a, &x->own, x->path))
 			continue;
 		if (!a->first)
 			a->first = x;
 		a->plain_over |= is_output(a->g, a->g->value[x->id]->name);
 		/* behind a fault of the reference each node is judged by the reference's inputs alone */
-		if ((x->inputs > a->limit && !a->off) || asked == MAX_SUSPECTS)
+		if ((x->inputs.most > a->limit && !a->off) || asked == MAX_SUSPECTS)
 			continue;
 		asked++;
 		err = judge_alone(a, in, x);
@@ -578,7 +601,7 @@ static int find_jump(struct against_ort *a, const struct tensor *const *in)
 			a->offs++;
 			continue;
 		}
-		if (x->inputs > a->limit && !x->local.known)
+		if (x->inputs.most > a->limit && !x->local.known)
 			continue;
 		a->jumps++;
 		if (!a->jump)
@@ -597,6 +620,7 @@ static int compare_tensors_of(struct against_ort *a, const struct tensor *const 
 	if (!a->plain)
 		return 0;
 	a->g = session_model(a->plain)->graph;
+	a->plain_path = path_precisions(&a->arena, a->g);
 	a->made = arena_new_n(&a->arena, bool, a->g->nvalues + 1);
 	a->wanted = arena_new_n(&a->arena, bool, a->g->nvalues + 1);
 	a->rel = arena_new_n(&a->arena, double, a->g->nvalues + 1);
@@ -621,7 +645,8 @@ static int compare_tensors_of(struct against_ort *a, const struct tensor *const 
 
 /* ---- the report ----------------------------------------------------------------------------------- */
 
-static size_t add_common_rows(struct against_ort *a, struct diag_row *rows)
+/* t: the type by which the value is judged whose limit is shown. */
+static size_t add_common_rows(struct against_ort *a, enum dtype t, struct diag_row *rows)
 {
 	struct diag *d = a->c->d;
 	const struct graph *g = session_model(a->c->session)->graph;
@@ -634,7 +659,8 @@ static size_t add_common_rows(struct against_ort *a, struct diag_row *rows)
 		rows[n++] = (struct diag_row){"worst input",
 					      fmt(d, "%s; %zu of %zu inputs are over the limit",
 						  a->worst_label, a->cases_over, a->ncases)};
-	rows[n++] = (struct diag_row){"limit", fmt(d, "%.2g of the largest element", a->limit)};
+	rows[n++] = (struct diag_row){
+		"limit", fmt(d, "%.2g of the largest element", path_limit(t, a->limit))};
 	rows[n++] = (struct diag_row){"reference",
 				      fmt(d, "ONNX Runtime %s on the CPU, not optimized (%s)",
 					  ort_version(a->ort), ort_path(a->ort))};
@@ -650,9 +676,7 @@ static void report_jump(struct against_ort *a, const struct shared_value *x, siz
 	enum severity shown = off ? SEV_WARNING : SEV_ERROR, hidden = off ? SEV_NOTE : SEV_WARNING;
 	size_t k = 0;
 
-	rows[k++] = (struct diag_row){"its inputs", x->inputs > 0
-							    ? fmt(d, "agree within %.2g", x->inputs)
-							    : "agree to the bit"};
+	rows[k++] = (struct diag_row){"its inputs", input_error_say(d, &x->inputs)};
 	rows[k++] = (struct diag_row){"its output", fmt(d, "'%s' %s", a->g->value[x->id]->name,
 							distance_say(d, &x->own))};
 	if (x->local.known)
@@ -666,7 +690,7 @@ static void report_jump(struct against_ort *a, const struct shared_value *x, siz
 	if (count > 1)
 		rows[k++] = (struct diag_row){
 			"also", fmt(d, "%zu later nodes differ by themselves", count - 1)};
-	k += add_common_rows(a, rows + k);
+	k += add_common_rows(a, x->path, rows + k);
 	struct finding f = {
 		.code = E_COMPARE_NODE,
 		.severity = a->outputs_over ? shown : hidden,
@@ -688,11 +712,11 @@ static const char *why_outputs_differ(const struct against_ort *a)
 
 	if (!a->tensors)
 		return "; the model cannot be run node by node";
-	if (x && x->inputs <= a->limit)
+	if (x && x->inputs.most <= a->limit)
 		return fmt(a->c->d,
-			   ", but each node alone agrees: this one, whose inputs agree within %.2g, makes a large "
+			   ", but each node alone agrees: this one, whose inputs %s, makes a large "
 			   "difference of a small one",
-			   x->inputs);
+			   input_error_say(a->c->d, &x->inputs));
 	return ", but each node alone agrees: the accumulated error exceeds the limit here";
 }
 
@@ -710,7 +734,7 @@ static void report_outputs(struct against_ort *a)
 			(struct diag_row){i ? "" : "grows", fmt(d, "%.2g at '%s'", badness(&v->own),
 								v->node->origin->name)};
 	}
-	k += add_common_rows(a, rows + k);
+	k += add_common_rows(a, x ? x->path : DT_F32, rows + k);
 	if (a->tensors && !a->plain_over)
 		FAIL(d, E_COMPARE_DRIFT,
 		     .message = "an output differs from ONNX Runtime's, but not without optimizations: "
@@ -813,6 +837,7 @@ int compare_with_ort(struct check_context *c)
 	struct pair sides = {.ref.config = *c->config, .got.config = *c->config};
 
 	a.limit = pair_sides_limit(c, &sides);
+	a.path = path_precisions(&a.arena, session_model(c->session)->graph);
 	a.ort = ort_open(c->d);
 	if (!a.ort)
 		return -(int)c->d->last->code;

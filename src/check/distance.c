@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "check/distance.h"
 
+#include "base/str.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -73,6 +75,52 @@ static bool all_zeros(const struct tensor *t, int64_t n)
 	return n > 0;
 }
 
+/* The distance of strings is the share of those that differ. */
+static struct distance distance_of_strings(const struct tensor *got, const struct tensor *want)
+{
+	struct distance d = {.known = true, .text = true, .at = -1};
+
+	d.fits = shape_equal(&got->shape, &want->shape);
+	d.count = d.fits ? tensor_count(want) : 0;
+	int64_t other = 0;
+	for (int64_t i = 0; i < d.count; i++) {
+		size_t n, m;
+		const char *a = tensor_string(got, i, &n), *b = tensor_string(want, i, &m);
+		if (n == m && (!n || !memcmp(a, b, n)))
+			continue;
+		if (!other++)
+			d.at = i;
+	}
+	d.exact = d.fits && !other;
+	d.rel = d.count ? (double)other / (double)d.count : 0;
+	return d;
+}
+
+/* The distance of a sequence, an optional or a map is that of its tensor that is farthest away. */
+static struct distance distance_of_items(const struct tensor *got, const struct tensor *want)
+{
+	struct distance most = {.known = true, .fits = true, .exact = true, .at = -1};
+	bool exact = true;
+
+	if (got->nitems != want->nitems)
+		return (struct distance){.known = true, .at = -1};
+	for (size_t i = 0; i < got->nitems; i++) {
+		struct distance d = distance_of(got->items[i], want->items[i]);
+		exact &= d.exact;
+		if (distance_rank(&d) > distance_rank(&most) || !i)
+			most = d;
+		if (!d.known)
+			return d;
+	}
+	most.exact = exact;
+	return most;
+}
+
+double distance_rank(const struct distance *d)
+{
+	return !d->known ? -1 : !d->fits || d->wrong ? INFINITY : d->rel;
+}
+
 struct distance distance_of(const struct tensor *got, const struct tensor *want)
 {
 	struct distance d = {.known = true, .at = -1};
@@ -80,9 +128,14 @@ struct distance distance_of(const struct tensor *got, const struct tensor *want)
 		T_NUMERIC_BF | T_BIT(DT_BOOL) | T_F8 | T_4BIT | T_F4 | T_F6 | T_2BIT | T_F8E8M0;
 	enum dtype t = tensor_dtype(got), u = tensor_dtype(want);
 
-	if (got->type.kind != V_TENSOR || want->type.kind != V_TENSOR || !(T_BIT(t) & numbers) ||
-	    !(T_BIT(u) & numbers)) {
-		d.known = got->type.kind != want->type.kind;
+	if (got->type.kind != want->type.kind)
+		return d;
+	if (got->type.kind != V_TENSOR)
+		return distance_of_items(got, want);
+	if (t == DT_STRING && u == DT_STRING)
+		return distance_of_strings(got, want);
+	if (!(T_BIT(t) & numbers) || !(T_BIT(u) & numbers)) {
+		d.known = false;
 		return d;
 	}
 	if (is_float(t) != is_float(u) || !shape_equal(&got->shape, &want->shape))
@@ -105,7 +158,7 @@ struct distance distance_of(const struct tensor *got, const struct tensor *want)
 	return d;
 }
 
-bool distance_over(const struct distance *d, enum dtype t, double limit)
+double distance_limit(enum dtype t, double limit)
 {
 	/*
 	 * for floats, the error that one rounding of the short type can add, with a margin; for integers, the share
@@ -117,9 +170,16 @@ bool distance_over(const struct distance *d, enum dtype t, double limit)
 		       : T_BIT(t) & T_INTS		 ? 1e-2
 							 : 0;
 
+	return limit > least ? limit : least;
+}
+
+bool distance_over(const struct distance *d, enum dtype t, double limit)
+{
 	if (!d->known)
 		return false;
-	return !d->fits || d->wrong || d->rel > (limit > least ? limit : least);
+	if (d->text)
+		return !d->exact;
+	return !d->fits || d->wrong || d->rel > distance_limit(t, limit);
 }
 
 const char *distance_say(struct diag *d, const struct distance *x)
@@ -139,6 +199,9 @@ const char *distance_say(struct diag *d, const struct distance *x)
 			   x->wrong, x->count, x->at, x->got, x->want);
 	if (x->at < 0)
 		return "equal";
+	if (x->text)
+		return fmt(d, "%.2g of %s differ, first element %" PRId64, x->rel,
+			   str_many(&d->arena, (uint64_t)x->count, "string"), x->at);
 	return fmt(d,
 		   "max diff %.3g, %.2g of the largest element (%.4g); element %" PRId64
 		   ": %.7g in place of %.7g",

@@ -3,6 +3,7 @@
  * Finds faults of a graph that loads: unused inputs, weights and nodes, nodes without effect, training mode, bad
  * names, and nodes that runtimes read in different ways.
  */
+#include "check/casts.h"
 #include "check/check.h"
 #include "base/hash.h"
 #include "base/str.h"
@@ -294,11 +295,10 @@ static void check_casts(struct graph_check *w, const struct graph *g, const stru
 	 */
 	bool loses = exact_bits(mid) < exact_bits(from) && exact_bits(mid) < exact_bits(to);
 	loses |= dtype_class(from) == DT_FLOAT && dtype_class(mid) != DT_FLOAT;
-	const char *text =
-		fmt(d, "it casts to %s what Cast '%s' has cast to %s%s", dtype_name(to),
-		    check_node(p), dtype_name(mid), loses ? ", which loses precision" : "");
+	const char *text = fmt(d, "it casts to %s what Cast '%s' has cast to %s", dtype_name(to),
+			       check_node(p), dtype_name(mid));
 	if (loses)
-		WARN(d, E_MODEL_CAST, .node = check_node(n), .op = n->type, .message = text);
+		suspect_cast(w->c, n, p, from, mid, text);
 	else
 		NOTE(d, E_MODEL_CAST, .node = check_node(n), .op = n->type, .message = text);
 }

@@ -255,34 +255,56 @@ static int run_same_input(struct check_context *c, struct leak *x, size_t n)
 	return rc;
 }
 
+/*
+ * Makes inputs of the sizes of --shapes-sweep. Sizes that the model does not take, as an axis may have to be a multiple of another
+ * size, are left out and named. Returns the number of inputs.
+ */
+static size_t sweep_inputs(struct check_context *c, const struct trial_sizes *w, struct input_set **in)
+{
+	const struct tensor **out =
+		arena_new_n(&c->arena, const struct tensor *, (size_t)c->nout + 1);
+	struct check_names refused = {&c->arena, "", 0};
+	size_t n = 0;
+
+	for (size_t k = 0; k < w->n; k++) {
+		/* what is to be said of the other dimensions was said when the first run's inputs were made */
+		struct diag quiet = {0};
+		in[n] = generate_inputs(c, &w->dims[k], &quiet);
+		if (in[n] && !session_run(c->session, input_tensors(in[n]), out, &quiet)) {
+			n++;
+		} else {
+			check_name_add(&refused, w->label[k]);
+			input_free(in[n]);
+			if (k + 1 == w->n && !n)
+				check_merge(c->d, &quiet);
+		}
+		diag_free(&quiet);
+	}
+	if (refused.n)
+		check_say(c, "the model does not take %s", check_name_list(&refused));
+	return n;
+}
+
 /* Runs all shapes of --shapes-sweep in turn, with one reading after each round. */
 static int run_sweep(struct check_context *c, struct leak *x, size_t n, const struct trial_sizes *w)
 {
 	const struct tensor **out =
 		arena_new_n(&c->arena, const struct tensor *, (size_t)c->nout + 1);
-	struct input_set **in = arena_new_n(&c->arena, struct input_set *, w->n);
-	size_t rounds = n / w->n > MIN_RUNS / 2 ? n / w->n : MIN_RUNS / 2 + 1;
+	struct input_set **in = arena_new_n(&c->arena, struct input_set *, w->n + 1);
+	size_t points = sweep_inputs(c, w, in);
+	size_t rounds = points && n / points > MIN_RUNS / 2 ? n / points : MIN_RUNS / 2 + 1;
 	uint64_t start = clock_ns();
-	int rc = 0;
+	int rc = points ? 0 : -E_SHAPE;
 
-	for (size_t k = 0; !rc && k < w->n; k++) {
-		/* what is to be said of the other dimensions was said when the first run's inputs were made */
-		struct diag quiet = {0};
-		in[k] = generate_inputs(c, &w->dims[k], &quiet);
-		rc = in[k] ? 0 : -E_DIM;
-		if (rc)
-			check_merge(c->d, &quiet);
-		diag_free(&quiet);
-	}
 	for (size_t i = 0; !rc && i < rounds; i++) {
-		for (size_t k = 0; !rc && k < w->n; k++, x->runs++)
+		for (size_t k = 0; !rc && k < points; k++, x->runs++)
 			rc = session_run(c->session, input_tensors(in[k]), out, c->d);
 		take_readings(x, c->session);
 		check_step(c, i + 1, rounds);
 	}
-	x->per_point = w->n;
+	x->per_point = points ? points : 1;
 	x->seconds = x->runs ? (double)(clock_ns() - start) / 1e9 / (double)x->runs : 0;
-	for (size_t k = 0; k < w->n; k++)
+	for (size_t k = 0; k < points; k++)
 		input_free(in[k]);
 	return rc;
 }

@@ -8,7 +8,9 @@
 
 #include "backend/evaluate.h"
 #include "base/hash.h"
+#include "base/str.h"
 #include "check/counterparts.h"
+#include "check/path_precision.h"
 #include "check/repeat.h"
 #include "ops/op.h"
 #include "session/backends.h"
@@ -37,8 +39,11 @@ struct runner {
 	const struct graph *g;
 	uint32_t *position; /* indexed by node id: the node's position in the order */
 	uint32_t *other; /* indexed by value id: the other side's value of this name, or NO_VALUE */
-	uint32_t next;	 /* position in the order; all nodes before this position have run */
+	enum dtype *path; /* indexed by value id: see path_precision.h */
+	bool *stored;  /* of the reference, indexed by value id: its value has been stored once */
+	uint32_t next; /* position in the order; all nodes before this position have run */
 	bool done;
+	const struct tensor **out; /* the model's outputs, once it has run */
 	int err;
 };
 
@@ -58,6 +63,7 @@ struct pair_work {
 	uint32_t *last; /* position of the value's last use */
 	bool *exact;	/* the tested session's value equals the reference's to the bit */
 	double *rel;	/* relative distance of the tested session's value from the reference's */
+	bool *compared; /* `rel` is known: the value, or one whose bytes it shares, was compared with the reference's */
 	struct distance *distance; /* the same with all details */
 	uint32_t since; /* number of nodes since the last node whose output the reference also has */
 	bool again; /* set while a step is repeated, so that steps of its bodies are not compared */
@@ -120,13 +126,19 @@ static void store_ref(struct pair_work *w, uint32_t id, struct value_copy *v)
 		w->p->peak = w->p->held;
 }
 
+static void copy_closeness(struct pair_work *w, uint32_t to, uint32_t from)
+{
+	w->exact[to] = w->exact[from];
+	w->rel[to] = w->rel[from];
+	w->compared[to] = w->compared[from];
+}
+
 static void share_ref(struct pair_work *w, uint32_t to, uint32_t from)
 {
 	release_ref(w, to);
 	w->refs[to] = w->refs[from];
 	w->refs[to]->uses++;
-	w->exact[to] = w->exact[from];
-	w->rel[to] = w->rel[from];
+	copy_closeness(w, to, from);
 }
 
 /*
@@ -145,8 +157,7 @@ static void evaluate_ref(struct pair_work *w, const struct node *n, uint32_t to,
 		const struct call call = {0};
 		if (!value_fetch(w->got.rt, &call, out[0], true, &v, NULL)) {
 			store_ref(w, to, &v);
-			w->exact[to] = w->exact[from];
-			w->rel[to] = w->rel[from];
+			copy_closeness(w, to, from);
 		}
 	}
 	arena_free(&a);
@@ -174,6 +185,45 @@ static void release_last_uses(struct pair_work *w, const struct node *n, uint32_
 			release_ref(w, n->out[i]);
 }
 
+static void keep_reference(struct runner *r, const struct call *call, const struct tensor *t,
+			   uint32_t id)
+{
+	struct value_copy v;
+
+	if (r->err)
+		return;
+	r->err = value_fetch(r->rt, call, t, true, &v, r->w->c->d);
+	if (!r->err)
+		store_ref(r->w, id, &v);
+}
+
+/*
+ * Whether the step has written an output in place, over this input. The input's contents are then lost and the step
+ * cannot be repeated. On a GPU this also happens to the device's copy of a model input.
+ */
+static bool is_overwritten(const struct call *call, const struct tensor *own)
+{
+	for (uint32_t k = 0; k < call->step->nout; k++)
+		if (call->out[k] && call->out[k]->data == own->data)
+			return true;
+	return false;
+}
+
+/* Stores input i of a step of the reference, if no step has made it: the plan knew it, as it follows from shapes. */
+static void keep_stepless(struct runner *r, const struct call *call, uint32_t i)
+{
+	uint32_t there = call->step->node->in[i];
+	uint32_t id = there == NO_VALUE ? NO_VALUE : r->other[there];
+
+	if (id == NO_VALUE || r->stored[there] || r->w->refs[id] || r->w->got.done ||
+	    !call->in[i] || is_overwritten(call, call->in[i]))
+		return;
+	const struct value *v = r->g->value[there];
+	r->stored[there] = true;
+	if (!v->init && v->producer != NO_NODE)
+		keep_reference(r, call, call->in[i], id);
+}
+
 /*
  * Observes the reference: stores the outputs of the step, and of the nodes before the step that have no step of their
  * own. Passes the turn to the tested session when the wanted position has been reached.
@@ -191,14 +241,14 @@ static void after_reference_step(struct observer *o, const struct step *s, const
 		if (n->nin && n->nout && n->in[0] != NO_VALUE && n->out[0] != NO_VALUE)
 			derive_ref(w, n, r->other[n->out[0]], r->other[n->in[0]]);
 	}
+	for (uint32_t i = 0; i < s->nin; i++)
+		keep_stepless(r, call, i);
 	for (uint32_t i = 0; i < s->nout; i++) {
 		uint32_t id = s->node->out[i] == NO_VALUE ? NO_VALUE : r->other[s->node->out[i]];
-		struct value_copy v;
-		if (id == NO_VALUE || !call->out[i] || w->got.done)
-			continue;
-		r->err = value_fetch(r->rt, call, call->out[i], true, &v, w->c->d);
-		if (!r->err)
-			store_ref(w, id, &v);
+		if (s->node->out[i] != NO_VALUE)
+			r->stored[s->node->out[i]] = true;
+		if (id != NO_VALUE && call->out[i] && !w->got.done)
+			keep_reference(r, call, call->out[i], id);
 	}
 	r->next = at + 1;
 	if (r->next > w->wanted && !w->got.done)
@@ -220,18 +270,6 @@ static void advance_reference(struct pair_work *w, uint32_t id)
 }
 
 /* ---- repeating a step on the reference's inputs ------------------------------------------------ */
-
-/*
- * Whether the step has written an output in place, over this input. The input's contents are then lost and the step
- * cannot be repeated. On a GPU this also happens to the device's copy of a model input.
- */
-static bool is_overwritten(const struct call *call, const struct tensor *own)
-{
-	for (uint32_t k = 0; k < call->step->nout; k++)
-		if (call->out[k] && call->out[k]->data == own->data)
-			return true;
-	return false;
-}
 
 /*
  * Sets the repeated step's inputs to the reference's values; inputs that the reference does not keep stay the step's
@@ -280,6 +318,19 @@ static enum repeated repeat_step(struct pair_work *w, struct repetition *r, stru
 	return err ? NOT_REPEATED : REPEATED;
 }
 
+const char *input_error_say(struct diag *d, const struct input_error *e)
+{
+	const char *agree = e->most > 0 ? fmt(d, "agree within %.2g", e->most) : "agree to the bit";
+	const char *unseen = e->unseen > 1 ? fmt(d, "'%s' and %s", e->name,
+						 str_many(&d->arena, e->unseen - 1, "other"))
+					   : fmt(d, "'%s'", e->name);
+
+	if (!e->unseen)
+		return agree;
+	return fmt(d, "%s%s %s not compared", e->unseen < e->all ? fmt(d, "%s, but ", agree) : "",
+		   unseen, e->unseen > 1 ? "were" : "was");
+}
+
 /* ---- the tested session ------------------------------------------------------------------------ */
 
 static struct pair_node *add_node(struct pair_work *w, const struct node *n)
@@ -298,23 +349,45 @@ static struct pair_node *add_node(struct pair_work *w, const struct node *n)
 	return &p->nodes[p->n++];
 }
 
-/*
- * Returns a number that orders distances: -1 for unknown distances, infinity for values that differ in type, shape or
- * finiteness.
- */
-static double distance_rank(const struct distance *d)
+/* Returns the value of which views alone make value `id`; `id` itself if no view makes it. */
+static const struct value *root_of_views(const struct graph *g, uint32_t id)
 {
-	return !d->known ? -1 : !d->fits || d->wrong ? INFINITY : d->rel;
+	for (int depth = 0; depth < 64; depth++) {
+		uint32_t p = g->value[id]->producer;
+		const struct node *n = p == NO_NODE ? NULL : g->node[p];
+		if (!n || !n->op || !(n->op->flags & OP_VIEW) || !n->nin || n->in[0] == NO_VALUE)
+			break;
+		id = n->in[0];
+	}
+	return g->value[id];
 }
 
-static double largest_input_error(const struct pair_work *w, const struct node *n)
+/* Whether the value is an input of the model or a constant, or a view of one that is the same view in the reference. */
+static bool is_given(const struct pair_work *w, uint32_t id)
 {
-	double most = 0;
+	const struct value *v = root_of_views(w->got.g, id);
+	uint32_t there = w->got.other[id];
 
-	for (uint32_t i = 0; i < n->nin + n->ncap; i++)
-		if (n->in[i] != NO_VALUE && w->rel[n->in[i]] > most)
-			most = w->rel[n->in[i]];
-	return most;
+	if (!v->init && v->producer != NO_NODE)
+		return false;
+	return there == NO_VALUE || !strcmp(root_of_views(w->ref.g, there)->name, v->name);
+}
+
+static struct input_error input_error_of(const struct pair_work *w, const struct node *n)
+{
+	struct input_error e = {0};
+
+	for (uint32_t i = 0; i < n->nin + n->ncap; i++) {
+		uint32_t id = n->in[i];
+		if (id == NO_VALUE)
+			continue;
+		if (w->rel[id] > e.most)
+			e.most = w->rel[id];
+		e.all++;
+		if (!w->compared[id] && !is_given(w, id) && !e.unseen++)
+			e.name = w->got.g->value[id]->name;
+	}
+	return e;
 }
 
 /*
@@ -336,6 +409,67 @@ static void adopt_reference(struct pair_work *w, const struct call *call, uint32
 		(void)rt->backend->wait(call->stream, NULL);
 }
 
+static void set_distance(struct pair_work *w, uint32_t id, const struct distance *d)
+{
+	w->exact[id] = d->exact;
+	w->rel[id] = d->known ? distance_rank(d) : 0;
+	w->compared[id] = d->known;
+	w->distance[id] = *d;
+}
+
+/* Returns the type by which the distance of value `id` is judged, whichever side has rounded to it. */
+static enum dtype judged_type(const struct pair_work *w, uint32_t id, enum dtype own)
+{
+	uint32_t there = w->got.other[id];
+	enum dtype t = coarser_precision(own, w->got.path[id]);
+
+	return there == NO_VALUE ? t : coarser_precision(t, w->ref.path[there]);
+}
+
+/* Adds the node that makes value `id` without a step, and how far the value is from the reference's. */
+static void add_stepless(struct pair_work *w, uint32_t id, const struct distance *d, enum dtype dtype)
+{
+	const struct graph *g = w->got.g;
+
+	set_distance(w, id, d);
+	if (!d->known || g->value[id]->producer == NO_NODE)
+		return;
+	const struct node *n = g->node[g->value[id]->producer];
+	struct pair_node *entry = add_node(w, n);
+	entry->value = id;
+	entry->own = *d;
+	entry->dtype = dtype;
+	entry->path = judged_type(w, id, dtype);
+	entry->inputs = input_error_of(w, n);
+}
+
+/*
+ * Compares the inputs of the step that no step has made, views for example, if the reference made them otherwise. `after`: the step
+ * has run.
+ */
+static int compare_stepless_inputs(struct pair_work *w, const struct call *call, bool after)
+{
+	const struct step *s = call->step;
+	int err = 0;
+
+	for (uint32_t i = 0; i < s->nin && !err; i++) {
+		uint32_t id = s->node->in[i];
+		struct value_copy v;
+		if (id == NO_VALUE || !call->in[i] || w->compared[id] || !w->refs[id] ||
+		    (after && is_overwritten(call, call->in[i])))
+			continue;
+		err = value_fetch(w->got.rt, call, call->in[i], false, &v, w->c->d);
+		if (err)
+			break;
+		struct distance d = distance_of(&v.t, &w->refs[id]->v.t);
+		add_stepless(w, id, &d, tensor_dtype(&v.t));
+		if (d.known)
+			w->since = 1;
+		value_free(&v);
+	}
+	return err;
+}
+
 /*
  * Records how far output `id` is from the reference's value. `own` is the output as the step made it, `other` the
  * output as the repeated step made it from the reference's inputs.
@@ -351,9 +485,9 @@ static void record_distances(struct pair_work *w, const struct node *n, uint32_t
 		l = distance_of(other, want);
 	else if (how == NOT_REPEATED)
 		l = (struct distance){0};
-	w->exact[id] = d.exact;
-	w->rel[id] = d.known ? distance_rank(&d) : 0;
-	w->distance[id] = d;
+	set_distance(w, id, &d);
+	if (!d.known)
+		return;
 	if (!*entry)
 		*entry = add_node(w, n);
 	if (distance_rank(&l) > distance_rank(&(*entry)->local))
@@ -362,6 +496,7 @@ static void record_distances(struct pair_work *w, const struct node *n, uint32_t
 		(*entry)->own = d;
 		(*entry)->value = id;
 		(*entry)->dtype = tensor_dtype(own);
+		(*entry)->path = judged_type(w, id, tensor_dtype(own));
 	}
 	w->since = 0;
 }
@@ -390,6 +525,7 @@ static int compare_output(struct pair_work *w, const struct call *call, struct r
 		if (!err) {
 			struct distance d = distance_of(&own.t, &keep.t);
 			w->rel[id] = d.known ? distance_rank(&d) : 0;
+			w->compared[id] = d.known && !input_error_of(w, n).unseen;
 			store_ref(w, id, &keep);
 		}
 	}
@@ -403,9 +539,7 @@ static int compare_step(struct pair_work *w, const struct call *call)
 	const struct step *s = call->step;
 	struct pair_node *entry = NULL;
 	struct repetition r;
-	int err = 0;
 
-	w->since++;
 	for (uint32_t i = 0; i < s->nout; i++)
 		if (call->out[i] && s->node->out[i] != NO_VALUE)
 			advance_reference(w, s->node->out[i]);
@@ -416,25 +550,50 @@ static int compare_step(struct pair_work *w, const struct call *call)
 	}
 	repeat_begin(&r, w->got.rt, call);
 	struct diag d = {0};
+	int err = compare_stepless_inputs(w, call, true);
 	enum repeated how = repeat_step(w, &r, &d);
 	for (uint32_t i = 0; i < s->nout && !err; i++)
 		if (call->out[i] && s->node->out[i] != NO_VALUE)
 			err = compare_output(w, call, &r, how, i, &entry);
 	if (entry)
-		entry->inputs = largest_input_error(w, s->node);
+		entry->inputs = input_error_of(w, s->node);
 	diag_free(&d);
 	repeat_end(&r);
 	return err;
 }
 
-static void announce_step(struct observer *o, const struct step *s, const struct call *call)
+/* Makes the reference's values of the nodes between the last step and this one, which have no steps. */
+static void derive_stepless(struct runner *r, uint32_t at)
+{
+	for (uint32_t p = r->next; p < at; p++) {
+		const struct node *n = r->g->node[r->g->order[p]];
+		/* what is a view here may have a step in the reference, which then decides about the value */
+		for (uint32_t i = 0; i < n->nout; i++)
+			if (n->out[i] != NO_VALUE)
+				advance_reference(r->w, n->out[i]);
+		if (n->nin && n->nout)
+			derive_ref(r->w, n, n->out[0], n->in[0]);
+	}
+}
+
+static bool is_followed(const struct runner *r, const struct step *s)
+{
+	return !step_moves(r->rt, s) && step_of(r->g, s) && !r->err && !r->w->again;
+}
+
+static void before_tested_step(struct observer *o, const struct step *s, const struct call *call)
 {
 	struct runner *r = (struct runner *)o;
 	const struct check_progress *p = &r->w->c->progress;
 
-	(void)call;
 	if (p->at)
 		p->at(p->arg, s->from ? s->from->name : NULL, s->from ? s->from->op : NULL);
+	if (!is_followed(r, s))
+		return;
+	r->w->since++;
+	derive_stepless(r, r->position[s->node->id]);
+	/* the step may write over its inputs */
+	r->err = compare_stepless_inputs(r->w, call, false);
 }
 
 static void ignore_begin(struct observer *o, const struct step *s, const struct call *call)
@@ -447,15 +606,11 @@ static void after_tested_step(struct observer *o, const struct step *s, const st
 	struct runner *r = (struct runner *)o;
 	struct pair_work *w = r->w;
 
-	if (step_moves(r->rt, s) || !step_of(r->g, s) || r->err || w->again)
+	if (!is_followed(r, s))
 		return;
 	uint32_t at = r->position[s->node->id];
-	for (uint32_t p = r->next; p < at; p++) {
-		const struct node *n = r->g->node[r->g->order[p]];
-		if (n->nin && n->nout)
-			derive_ref(w, n, n->out[0], n->in[0]);
-		release_last_uses(w, n, p);
-	}
+	for (uint32_t p = r->next; p < at; p++)
+		release_last_uses(w, r->g->node[r->g->order[p]], p);
 	r->err = compare_step(w, call);
 	release_last_uses(w, s->node, at);
 	r->next = at + 1;
@@ -470,6 +625,7 @@ static int run_side(struct runner *r)
 	const struct graph *g = r->g;
 	const struct tensor **out = arena_new_n(&r->w->c->arena, const struct tensor *, g->nout + 1);
 	struct pair *p = r->w->p;
+	r->out = out;
 	const struct tensor *const *in =
 		r->side->path ? counterparts_inputs(r->w->c, g, r->side->path, r->w->in) : r->w->in;
 
@@ -506,6 +662,8 @@ static void index_side(struct runner *r, struct pair_work *w, struct pair_side *
 	r->rt = session_runtime(side->session);
 	r->position = arena_new_n(a, uint32_t, g->nnodes + 1);
 	r->other = arena_new_n(a, uint32_t, g->nvalues + 1);
+	r->stored = arena_new_n(a, bool, g->nvalues + 1);
+	r->path = path_precisions(a, g);
 	for (uint32_t p = 0; p < g->norder; p++)
 		r->position[g->order[p]] = p;
 }
@@ -526,6 +684,7 @@ static void prepare_comparison(struct pair_work *w)
 	w->last = arena_new_n(a, uint32_t, g->nvalues + 1);
 	w->exact = arena_new_n(a, bool, g->nvalues + 1);
 	w->rel = arena_new_n(a, double, g->nvalues + 1);
+	w->compared = arena_new_n(a, bool, g->nvalues + 1);
 	w->distance = arena_new_n(a, struct distance, g->nvalues + 1);
 	for (uint32_t k = 0; k < g->norder; k++) {
 		const struct node *n = g->node[g->order[k]];
@@ -537,8 +696,9 @@ static void prepare_comparison(struct pair_work *w)
 	p->ref_stats = arena_new_n(a, struct value_stats, g->nout + 1);
 	p->got_stats = arena_new_n(a, struct value_stats, g->nout + 1);
 	p->outputs = arena_new_n(a, struct distance, g->nout + 1);
+	p->output_path = arena_new_n(a, enum dtype, g->nout + 1);
 	w->ref.observer = (struct observer){.begin = ignore_begin, .end = after_reference_step};
-	w->got.observer = (struct observer){.begin = announce_step, .end = after_tested_step};
+	w->got.observer = (struct observer){.begin = before_tested_step, .end = after_tested_step};
 }
 
 /* Returns the side that runs in the second thread. A session that the caller has opened must stay in this thread. */
@@ -601,22 +761,34 @@ static int run_both(struct pair_work *w)
 	return w->got.err ? w->got.err : w->ref.err;
 }
 
-/*
- * Finds the distance of each model output. The distance of a view is that of the value whose bytes the view shares.
- */
-static void gather_outputs(struct pair_work *w)
+/* Returns the reference's tensor of the tested session's output k, or NULL if no output of the reference corresponds to it. */
+static const struct tensor *reference_output(const struct pair_work *w, uint32_t k)
+{
+	const struct graph *g = w->ref.g;
+	uint32_t there = w->got.other[w->got.g->out[k]];
+
+	for (uint32_t i = 0; i < g->nout; i++)
+		if (there == NO_VALUE ? i == k : g->out[i] == there)
+			return w->ref.out[i];
+	return NULL;
+}
+
+/* Compares the outputs of both runs. One that no step has made, a view for example, has not been compared before. */
+static void compare_outputs(struct pair_work *w)
 {
 	struct pair *p = w->p;
 	const struct graph *g = w->got.g;
 
 	for (uint32_t k = 0; k < p->noutputs; k++) {
-		uint32_t v = g->out[k];
-		for (int depth = 0; depth < 64 && v != NO_VALUE && !w->distance[v].known; depth++) {
-			uint32_t n = g->value[v]->producer;
-			v = n == NO_NODE || !g->node[n]->nin ? NO_VALUE : g->node[n]->in[0];
-		}
-		if (v != NO_VALUE)
-			p->outputs[k] = w->distance[v];
+		const struct tensor *got = w->got.out[k], *want = reference_output(w, k);
+		p->outputs[k] = w->distance[g->out[k]];
+		p->output_path[k] =
+			judged_type(w, g->out[k], (enum dtype)g->value[g->out[k]]->info.type.dtype);
+		if (!got || !want)
+			continue;
+		p->outputs[k] = distance_of(got, want);
+		if (!w->compared[g->out[k]] && !is_given(w, g->out[k]))
+			add_stepless(w, g->out[k], &p->outputs[k], tensor_dtype(got));
 	}
 }
 
@@ -644,7 +816,7 @@ int pair_run(struct check_context *c, struct pair *p, const struct tensor *const
 	prepare_comparison(w);
 	err = run_both(w);
 	if (!err)
-		gather_outputs(w);
+		compare_outputs(w);
 	return err;
 }
 

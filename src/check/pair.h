@@ -24,6 +24,16 @@ struct pair_side {
 	bool borrowed;		 /* the session is the caller's and stays open */
 };
 
+/* How far a node's inputs are from the reference's. Constants and the model's inputs are the same on both sides. */
+struct input_error {
+	double most;	  /* largest `rel` of those that were compared */
+	uint32_t all;	  /* number of inputs */
+	uint32_t unseen;  /* number of inputs that could not be compared */
+	const char *name; /* of the first of those */
+};
+/* Returns a text such as "agree within 1e-05, but for 'x', which was not compared"; it lives as long as d. */
+const char *input_error_say(struct diag *d, const struct input_error *e);
+
 /* A node of the session under test. */
 struct pair_node {
 	const struct node *node;
@@ -31,9 +41,10 @@ struct pair_node {
 	/* the node's output that is farthest from the reference; NO_VALUE if the reference has none of its outputs */
 	uint32_t value;
 	enum dtype dtype; /* of that output */
+	enum dtype path; /* by which the error that has come together in that output is judged: see path_precision.h */
 	struct distance own; /* distance of that output as computed from the tested session's own inputs */
 	struct distance local; /* distance of that output as computed from the reference's inputs */
-	double inputs;	       /* largest `rel` of its inputs */
+	struct input_error inputs;
 	/* number of nodes since the last comparable node, this one included; any of them may be at fault */
 	uint32_t since;
 };
@@ -45,6 +56,7 @@ struct pair {
 	size_t n;
 	size_t steps;		  /* steps that the tested session ran */
 	struct distance *outputs; /* indexed by position among the model's outputs */
+	enum dtype *output_path;  /* the same: the types by which their distances are judged */
 	uint32_t noutputs;
 	struct value_stats *ref_stats, *got_stats; /* of the outputs, by position */
 	size_t held, peak; /* bytes of the reference's values in memory: now, and at the peak */

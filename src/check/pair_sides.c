@@ -155,7 +155,7 @@ const char *pair_sides_text(const struct check_context *c)
 double pair_sides_limit(const struct check_context *c, const struct pair *p)
 {
 	/* indexed by enum precision: fp32, tf32, fp16, bf16, fp8, auto */
-	static const double least[] = {0, 5e-3, 1e-2, 5e-2, 5e-2, 1e-2};
+	static const double least[] = {0, 5e-3, LIMIT_F16, LIMIT_BF16, 5e-2, LIMIT_F16};
 	double limit = c->options->rtol;
 
 	for (int i = 0; i < 2; i++) {

@@ -7,6 +7,10 @@
  */
 #include "check/pair.h"
 
+/* What is accepted of runs that compute in fp16 and bf16, relative to the largest element. */
+#define LIMIT_F16  1e-2
+#define LIMIT_BF16 5e-2
+
 /*
  * Reads "cpu,cuda:fp16" and sets the names and configurations of both sides. Each word changes one setting of the
  * run's own configuration. If the text has only one side, the other side is the run as configured. A text that ends in .onnx

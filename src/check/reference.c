@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "check/check.h"
+#include "check/path_precision.h"
 #include "check/step_value.h"
 #include "io/io.h"
 #include "ir/difference.h"
@@ -454,12 +455,15 @@ static const char *describe_metrics(struct check_context *c, const struct differ
  * Whether the outputs agree as closely as rounding lets them, beside their largest value: what is beyond the tolerance then
  * are elements near zero, whose relative difference says nothing.
  */
-static bool is_rounding(const struct difference *f, const struct tensor *got)
+static bool is_rounding(struct check_context *c, const struct difference *f, const struct reference *r)
 {
-	enum dtype t = tensor_dtype(got);
+	const struct graph *g = session_model(c->session)->graph;
+	const struct tensor *got = c->out[r->output];
+	enum dtype own = tensor_dtype(got),
+		   t = coarser_precision(own, path_precisions(&c->arena, g)[g->out[r->output]]);
 	double limit = t == DT_F16 ? 4e-3 : t == DT_BF16 ? 3e-2 : 1e-5;
 
-	return got->type.kind == V_TENSOR && T_BIT(t) & T_FLOATS_BF && f->least_atol > 0 &&
+	return got->type.kind == V_TENSOR && T_BIT(own) & T_FLOATS_BF && f->least_atol > 0 &&
 	       f->max_abs <= limit * f->max_want;
 }
 
@@ -512,7 +516,7 @@ static void report_difference(struct check_context *c, const struct reference *r
 	const char *why = likely_cause(c, got, r->want, f, &t);
 	if (why)
 		rows[n++] = (struct diag_row){"likely", why};
-	bool rounding = each && is_rounding(f, got);
+	bool rounding = each && is_rounding(c, f, r);
 	if (rounding && !why)
 		rows[n++] = (struct diag_row){
 			"likely",

@@ -6,6 +6,7 @@
 #include "check/check.h"
 #include "check/pair.h"
 #include "check/pair_sides.h"
+#include "check/path_precision.h"
 #include "check/prepare_inputs.h"
 #include "check/trial_sizes.h"
 #include "ir/difference.h"
@@ -73,8 +74,9 @@ static void name_differing_node(struct check_context *c, const struct input_set 
 	int err = pair_run(c, &p, input_tensors(in));
 	double limit = pair_sides_limit(c, &p);
 	for (size_t i = 0; i < p.n && !err && !first; i++)
-		if (distance_over(&p.nodes[i].own, p.nodes[i].dtype, limit) &&
-		    p.nodes[i].inputs <= limit)
+		if (distance_over(&p.nodes[i].own, p.nodes[i].path,
+				  path_limit(p.nodes[i].path, limit)) &&
+		    p.nodes[i].inputs.most <= limit)
 			first = &p.nodes[i];
 	if (first) {
 		f->node = arena_str(&all->arena, first->origin->name);
@@ -89,11 +91,13 @@ static int compare_outputs(struct check_context *c, const struct input_set *in,
 			   const struct tensor **got, const struct tensor **want, const char *when)
 {
 	const struct graph *g = session_model(c->session)->graph;
-	const struct tolerance t = {1e-4, 1e-5};
+	const enum dtype *path = path_precisions(&c->arena, g);
 	struct diag *d = c->d;
 
 	for (uint32_t i = 0; i < g->nout; i++) {
 		struct difference x;
+		const double limit = path_limit(path[g->out[i]], 1e-4);
+		const struct tolerance t = {limit, limit / 10};
 		if (!got[i] || !want[i] || compare_tensors(got[i], want[i], t, &x))
 			continue;
 		FAIL(d, E_SHAPE_STATE, .slot = fmt(d, "output '%s'", g->out_name[i]),

@@ -2,6 +2,7 @@
 /* Checks weights for NaN, infinities, denormal numbers and 64-bit floats, and quantization scales for missing calibration. */
 #include "check/cause.h"
 #include "check/check.h"
+#include "check/nan_weights.h"
 #include "base/hash.h"
 #include "base/str.h"
 #include "onnx/weights.h"
@@ -77,26 +78,6 @@ static void add_finding(struct weight_check *w, enum severity s, enum code code,
 	diag_add(w->c->d, &f);
 }
 
-/*
- * Whether all nodes that read the infinities of constant t as value v use them as a mask or a bound. Nodes that only
- * move or convert elements are followed to their readers.
- */
-static bool are_infinities_meant(const struct graph *g, const struct value *v,
-				 const struct tensor *t, int depth)
-{
-	for (uint32_t k = 0; k < v->nusers; k++) {
-		const struct node *n = g->node[v->users[k]];
-		bool moved = moves_elements(n);
-		for (uint32_t i = 0; i < n->nin && !moved; i++)
-			if (n->in[i] == v->id && !infinities_are_meant(n, i, t))
-				return false;
-		if (moved && (depth > 8 || !node_out(g, n, 0) ||
-			      !are_infinities_meant(g, node_out(g, n, 0), t, depth + 1)))
-			return false;
-	}
-	return v->nusers > 0;
-}
-
 static const char *elements_are(struct diag *d, int64_t n)
 {
 	return fmt(d, "%s %s", str_many(&d->arena, (uint64_t)n, "element"), n == 1 ? "is" : "are");
@@ -123,9 +104,9 @@ static void check_weight(struct weight_check *w, const struct graph *g, const st
 				elements_are(d, o.count)),
 			    "remove it from the model");
 	else if (o.nan)
-		add_finding(w, SEV_ERROR, E_WEIGHT_NAN, g, v,
-			    fmt(d, "%" PRId64 " of %s NaN", o.nan, elements_are(d, o.count)), NULL);
-	if (o.inf && !are_infinities_meant(g, v, t, 0))
+		suspect_nan(w->c, g, v,
+			    fmt(d, "%" PRId64 " of %s NaN", o.nan, elements_are(d, o.count)));
+	if (o.inf && !readers_mean(g, v, t, infinities_are_meant, 0))
 		add_finding(w, SEV_WARNING, E_WEIGHT_INF, g, v,
 			    fmt(d, "%" PRId64 " of %s infinite", o.inf, elements_are(d, o.count)),
 			    NULL);

@@ -114,18 +114,32 @@ int64_t sweep_size(const struct sweep *s, size_t k, size_t dim)
 	return s->dim[dim].size[k % s->dim[dim].n];
 }
 
+/* Whether a text of --dim is about a dimension that the sweep goes through. */
+static bool sweep_replaces(const struct sweep *s, const char *text)
+{
+	for (size_t i = 0; i < s->ndims; i++) {
+		size_t n = strlen(s->dim[i].name);
+		if (!strncmp(text, s->dim[i].name, n) && text[n] == '=')
+			return true;
+	}
+	return false;
+}
+
 struct texts sweep_point(const struct sweep *s, size_t k, const struct texts *more, struct arena *a)
 {
 	size_t n = more && more->n > 0 ? (size_t)more->n : 0;
 	struct text *v = arena_new_n(a, struct text, n + s->ndims + 1);
 
-	if (n)
-		memcpy(v, more->v, n * sizeof(*v));
-	for (size_t i = 0; i < s->ndims; i++) {
-		v[n + i].s = arena_printf(a, "%s=%" PRId64, s->dim[i].name, sweep_size(s, k, i));
-		v[n + i].n = strlen(v[n + i].s);
+	size_t used = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (!sweep_replaces(s, more->v[i].s))
+			v[used++] = more->v[i];
+	for (size_t i = 0; i < s->ndims; i++, used++) {
+		v[used].s = arena_printf(a, "%s=%" PRId64, s->dim[i].name, sweep_size(s, k, i));
+		v[used].n = strlen(v[used].s);
 	}
-	return (struct texts){v, (int64_t)(n + s->ndims)};
+	return (struct texts){v, (int64_t)used};
 }
 
 const char *sweep_label(const struct sweep *s, size_t k, struct arena *a)

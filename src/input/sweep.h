@@ -23,7 +23,7 @@ enum { SWEEP_MAX_POINTS = 10000 };
 /* Parses the texts of --shapes-sweep, one text for each dimension. Fails with E-OPTION. */
 int sweep_parse(const struct texts *text, struct sweep *out, struct arena *a, struct diag *d);
 /*
- * Returns the texts in `more`, followed by the --dim texts of grid point k (such as "batch=4", one
+ * Returns the texts in `more`, without those about dimensions of the sweep, followed by the --dim texts of grid point k (such as "batch=4", one
  * for each dimension). The last dimension varies fastest.
  */
 struct texts sweep_point(const struct sweep *s, size_t k, const struct texts *more, struct arena *a);

@@ -341,3 +341,15 @@ body() {
 	run -3 "$INFER" run turn.txt --random x=0..1 --input n=1 --input 'k=[2]'
 	[[ $output == *"expected one condition from the body, got bool [2]"* ]]
 }
+
+@test "A sweep leaves out sizes that the model does not take, outbids --dim, and tells a dimension that no input has" {
+	cd "$BATS_TEST_TMPDIR"
+	body patch 'g (float[B,N] x) => (float[R,4] y) <int64[2] s = {-1, 4}> { r = Reshape(x, s) y = Relu(r) }'
+	run -0 "$INFER" check patch.txt --shapes-sweep N=1..8 --leak --runs 20
+	[[ $output == *"leak "*"the model does not take 'N=1', 'N=2', 'N=3', 'N=5' and 2 more; stable over "* ]]
+	[[ $output == *"a run with N=4 between two runs"* ]]
+	run -0 "$INFER" check patch.txt --shapes-sweep x.1=4,12 --dim N=8 --leak --runs 20
+	[[ $output == *"a run with x.1=4 between two runs"* && $output != *"does not take"* ]]
+	run -4 "$INFER" check patch.txt --shapes-sweep N=4 --shapes-sweep Q=4
+	[[ $output == *"no free dimension 'Q'"* ]]
+}

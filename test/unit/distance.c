@@ -57,6 +57,38 @@ static void test_not_finite(void)
 	CHECK(d.wrong == 1 && d.at == 1 && distance_over(&d, DT_F32, 0.9));
 }
 
+/* Strings are the same or not, however few differ; a sequence is as far away as its farthest tensor. */
+static void test_strings_and_items(void)
+{
+	struct arena a = {0};
+	const struct shape three = {1, {3}};
+	const char *const words[3] = {"a", "bc", ""}, *const others[3] = {"a", "bd", ""};
+	const size_t lengths[3] = {1, 2, 0};
+	struct tensor *s = tensor_strings(&a, &three, words, lengths),
+		      *t = tensor_strings(&a, &three, others, lengths);
+	struct distance d = distance_of(s, s);
+
+	CHECK(d.known && d.fits && d.exact && !distance_over(&d, DT_STRING, 0));
+	d = distance_of(s, t);
+	CHECK(d.known && d.fits && !d.exact && d.at == 1 && distance_over(&d, DT_STRING, 0.9));
+	float one[2] = {1, 2}, two[2] = {1, 3};
+	struct tensor x = floats(one, 2), y = floats(two, 2);
+	struct tensor *xx[2] = {&x, &x}, *xy[2] = {&x, &y};
+	const struct type sequence = {.kind = V_SEQUENCE, .dtype = DT_F32, .of = V_TENSOR};
+	struct tensor p = {.type = sequence, .items = xx, .nitems = 2},
+		      q = {.type = sequence, .items = xy, .nitems = 2},
+		      r = {.type = sequence, .items = xx, .nitems = 1};
+	d = distance_of(&p, &p);
+	CHECK(d.known && d.exact);
+	d = distance_of(&p, &q);
+	CHECK(d.known && d.fits && !d.exact && d.at == 1 && distance_over(&d, DT_F32, 0.3));
+	d = distance_of(&p, &r);
+	CHECK(d.known && !d.fits);
+	d = distance_of(&p, &x);
+	CHECK(d.known && !d.fits);
+	arena_free(&a);
+}
+
 /* A short integer may round to its neighbour; of long ones each is an answer. */
 static void test_integers(void)
 {
@@ -106,6 +138,7 @@ int main(void)
 {
 	UNIT(test_floats);
 	UNIT(test_not_finite);
+	UNIT(test_strings_and_items);
 	UNIT(test_integers);
 	UNIT(test_shapes);
 	UNIT(test_metrics);
