@@ -126,3 +126,36 @@ setup() {
 	run -5 "$INFER" check columns.onnx --compare rows.onnx --random until=3..3 --dim n=4
 	[[ $output == *"they begin to differ at 'soft'"* ]]
 }
+
+@test "Nodes that an exporter numbered otherwise are compared with those that read the same" {
+	need_onnx
+	cd "$BATS_TEST_TMPDIR"
+	python3 - <<-'PYTHON'
+		import numpy as np
+		import onnx
+		from onnx import TensorProto as T, helper as h, numpy_helper as nh
+		r = np.random.default_rng(3)
+		w = [r.standard_normal((8, 8)).astype(np.float32) for _ in range(2)]
+		def save(name, numbers, scale=1):
+		    norm = lambda source, k: h.make_node("ReduceL2", [source], [f"norm_{k}"], name=f"norm_{k}", axes=[1])
+		    nodes = [
+		        h.make_node("MatMul", ["x", "w1"], ["first"], name="first"),
+		        h.make_node("MatMul", ["first", "w2"], ["second"], name="second"),
+		        norm("first", numbers[0]),
+		        norm("second", numbers[1]),
+		        h.make_node("Sub", [f"norm_{numbers[0]}", f"norm_{numbers[1]}"], ["y"], name="last"),
+		    ]
+		    inits = [nh.from_array(w[0], "w1"), nh.from_array(w[1] * np.float32(scale), "w2")]
+		    ports = [h.make_tensor_value_info("x", T.FLOAT, [4, 8]), h.make_tensor_value_info("y", T.FLOAT, [4, 1])]
+		    onnx.save(h.make_model(h.make_graph(nodes, "g", ports[:1], ports[1:], inits), opset_imports=[h.make_opsetid("", 17)], ir_version=8), name)
+		save("a.onnx", (1, 2))
+		save("b.onnx", (2, 1))
+		save("fault.onnx", (1, 2), 1.5)
+	PYTHON
+	run "$INFER" check a.onnx --compare b.onnx
+	[ "$status" -eq 0 ]
+	[[ $output != *COMPARE-NODE* ]]
+	run "$INFER" check fault.onnx --compare b.onnx
+	[ "$status" -eq 5 ]
+	[[ $output == *"E-COMPARE-NODE]: node 'second'"* ]]
+}
