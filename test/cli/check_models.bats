@@ -159,3 +159,29 @@ setup() {
 	[ "$status" -eq 5 ]
 	[[ $output == *"E-COMPARE-NODE]: node 'second'"* ]]
 }
+
+@test "Two models are compared on inputs of both signs as well" {
+	need_onnx
+	cd "$BATS_TEST_TMPDIR"
+	python3 - <<-'PYTHON'
+		import numpy as np
+		import onnx
+		from onnx import TensorProto as T, helper as h, numpy_helper as nh
+		def save(name, *ins, op, **attributes):
+		    ports = [h.make_tensor_value_info(n, T.FLOAT, [2, 8]) for n in "xy"]
+		    inits = [nh.from_array(np.float32(v), n) for n, v in (("low", 0), ("high", 6)) if n in ins]
+		    g = h.make_graph([h.make_node(op, ["x", *ins], ["y"], name="node", **attributes)], "g", ports[:1], ports[1:], inits)
+		    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 17)], ir_version=8), name)
+		save("leaky1.onnx", op="LeakyRelu", alpha=0.01)
+		save("leaky2.onnx", op="LeakyRelu", alpha=0.02)
+		save("six.onnx", "low", "high", op="Clip")
+		save("open.onnx", "low", op="Clip")
+	PYTHON
+	run "$INFER" check leaky1.onnx --compare leaky2.onnx
+	[ "$status" -eq 5 ]
+	[[ $output == *"E-COMPARE-NODE]: node 'node'"*"from -8 to 8"* ]]
+	run "$INFER" check six.onnx --compare open.onnx
+	[ "$status" -eq 5 ]
+	"$INFER" check six.onnx --compare six.onnx
+	"$INFER" check leaky1.onnx --compare leaky2.onnx --random 0..1
+}
