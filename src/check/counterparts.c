@@ -151,6 +151,24 @@ static const struct node *maker(const struct graph *g, uint32_t id)
 								   : g->node[g->value[id]->producer];
 }
 
+/* Constants of up to this size are axes, targets and the like, which tell siblings apart; larger ones are weights. */
+enum { WEIGHT_BYTES = 64 };
+
+/* Whether constant operands have equal shapes and, unless they are weights, equal elements. */
+static bool same_constants(const struct pairing *w, const struct node *m, const struct node *n)
+{
+	for (uint32_t i = 0; i < m->nin && i < n->nin; i++) {
+		const struct value *v = node_in(w->ref, m, i), *u = node_in(w->got, n, i);
+		if (!v || !u || !v->init || !u->init)
+			continue;
+		if (tensor_dtype(v->init) != tensor_dtype(u->init) ||
+		    !shape_equal(&v->init->shape, &u->init->shape) ||
+		    (v->init->bytes <= WEIGHT_BYTES && !tensor_same(v->init, u->init)))
+			return false;
+	}
+	return true;
+}
+
 /* Finds the reference's node that reads what corresponds to the operands of n, and whose own match does not fit it. */
 static const struct node *find_by_operands(const struct pairing *w, const struct node *n)
 {
@@ -160,6 +178,7 @@ static const struct node *find_by_operands(const struct pairing *w, const struct
 		for (uint32_t u = 0; v && u < v->nusers; u++) {
 			const struct node *m = w->ref->node[v->users[u]];
 			if (m->nout != n->nout || fit_of(w, m, n) != FIT_WELL ||
+			    !same_constants(w, m, n) ||
 			    vinfo_contradicts(&w->ref->value[m->out[0]]->info,
 					      &w->got->value[n->out[0]]->info))
 				continue;
@@ -191,10 +210,12 @@ static void correct_by_operands(const struct pairing *w)
 		if (!n->nout || n->out[0] == NO_VALUE || w->got->value[n->out[0]]->is_output)
 			continue;
 		const struct node *m = maker(w->ref, w->of_got[n->out[0]]);
-		if (!m || fit_of(w, m, n) != FIT_NOT)
+		bool guessed = w->guessed[n->out[0]];
+		/* the order of operators that only give another shape says little: exporters put in as many as they like */
+		enum fit least = guessed && n->op && (n->op->flags & OP_VIEW) ? FIT_WELL : FIT_OPEN;
+		if (!m || fit_of(w, m, n) >= least)
 			continue;
 		const struct node *other = find_by_operands(w, n);
-		bool guessed = w->guessed[n->out[0]];
 		for (uint32_t k = 0; k < n->nout && (other || guessed); k++) {
 			if (n->out[k] == NO_VALUE)
 				continue;
