@@ -26,7 +26,10 @@ struct verdict {
 	size_t jumps;		 /* number of nodes such as `jump` */
 	bool outputs;		 /* at least one output of the model is over the limit */
 	double most;		 /* largest rel of the model's outputs */
+	bool wide;		 /* the inputs are those of widen_inputs */
 };
+
+enum { WIDE = 8 };
 
 static void find_divergence(struct verdict *v)
 {
@@ -60,7 +63,7 @@ static void find_divergence(struct verdict *v)
 	}
 }
 
-enum { MAX_ROWS = 20 };
+enum { MAX_ROWS = 21 };
 
 static const char *value_name(const struct verdict *v, uint32_t value)
 {
@@ -163,6 +166,10 @@ static void report_jump(struct check_context *c, struct verdict *v)
 	k += add_output_rows(c, v, rows + k);
 	rows[k++] = (struct diag_row){
 		"limit", fmt(d, "%.2g of the largest element", distance_limit(n->dtype, v->limit))};
+	if (v->wide)
+		rows[k++] = (struct diag_row){
+			"random",
+			fmt(d, "floats from -%d to %d; from 0 to 1 nothing differs", WIDE, WIDE)};
 	if (n->since > 1 && v->pair.ref.path)
 		rows[k++] = (struct diag_row){
 			"try", fmt(d, "infer diff %s %s, which tells nodes and weights apart",
@@ -295,6 +302,81 @@ static bool session_has_config(const struct check_context *c, const struct run_c
 	       a->memory_plan == b->memory_plan;
 }
 
+/* Runs both sides of the verdict's pair on `in`, and ends with what differs. Call pair_end in either case. */
+static int compare_on(struct check_context *c, struct verdict *v, const struct tensor *const *in)
+{
+	struct pair *p = &v->pair;
+
+	v->limit = pair_sides_limit(c, p);
+	/* if one side has the open session's configuration, use that session instead of opening another */
+	if (session_has_config(c, &p->got.config)) {
+		p->got.session = c->session;
+		p->got.borrowed = true;
+	} else if (!p->ref.path && session_has_config(c, &p->ref.config)) {
+		p->ref.session = c->session;
+		p->ref.borrowed = true;
+	}
+	int err = pair_run(c, p, in);
+	if (!err)
+		find_divergence(v);
+	return err;
+}
+
+/* A picture, whose values from 0 to 1 are as it has them, has four dimensions. */
+static bool may_be_wider(const struct tensor *t)
+{
+	return t->type.kind == V_TENSOR && (T_BIT(tensor_dtype(t)) & T_FLOATS_BF) &&
+	       t->shape.rank != 4 && tensor_count(t) > 0;
+}
+
+/* Returns the generated inputs, from 0 to 1, with floats from -WIDE to WIDE; NULL if some are the user's or none is a float. */
+static const struct tensor *const *widen_inputs(struct check_context *c)
+{
+	const struct input_request *r = c->request;
+	uint32_t n = session_model(c->session)->graph->nin;
+	const struct tensor **in = arena_new_n(&c->arena, const struct tensor *, (size_t)n + 1);
+	bool any = false;
+
+	if (r->input.n || r->data_set || r->random.n)
+		return NULL;
+	for (uint32_t i = 0; i < n; i++) {
+		in[i] = c->in[i];
+		if (!c->in[i] || !may_be_wider(c->in[i]))
+			continue;
+		struct tensor *t = tensor_copy(&c->arena, c->in[i]);
+		enum dtype type = tensor_dtype(t);
+		for (int64_t k = 0; k < tensor_count(t); k++)
+			elem_set_f64(type, t->data, k, WIDE * (2 * elem_f64(type, t->data, k) - 1));
+		in[i] = t;
+		any = true;
+	}
+	return any ? in : NULL;
+}
+
+/*
+ * Compares with another model on inputs of both signs as well, since from 0 to 1 a LeakyRelu is the same with any slope and a Clip
+ * with any limit above. Only a node that differs by itself, and an output that shows it, count: far from what a model was
+ * trained on, rounding errors add up to more.
+ */
+static void compare_wider(struct check_context *c)
+{
+	struct verdict *v = arena_new(&c->arena, struct verdict);
+	struct diag quiet = {0}, *all = c->d;
+	const struct tensor *const *in = widen_inputs(c);
+
+	if (!in || pair_sides_parse(c, pair_sides_text(c), &v->pair))
+		return;
+	v->wide = true;
+	/* a run that fails says nothing: the model may not take such inputs */
+	c->d = &quiet;
+	int err = compare_on(c, v, in);
+	c->d = all;
+	if (!err && v->jump && v->outputs)
+		report_comparison(c, v);
+	pair_end(&v->pair);
+	diag_free(&quiet);
+}
+
 static int run_compare(struct check_context *c)
 {
 	struct verdict *v = arena_new(&c->arena, struct verdict);
@@ -305,21 +387,13 @@ static int run_compare(struct check_context *c)
 	int err = pair_sides_parse(c, pair_sides_text(c), p);
 	if (err)
 		return err;
-	v->limit = pair_sides_limit(c, p);
-	/* if one side has the open session's configuration, use that session instead of opening another */
-	if (session_has_config(c, &p->got.config)) {
-		p->got.session = c->session;
-		p->got.borrowed = true;
-	} else if (!p->ref.path && session_has_config(c, &p->ref.config)) {
-		p->ref.session = c->session;
-		p->ref.borrowed = true;
-	}
-	err = pair_run(c, p, c->in);
-	if (!err) {
-		find_divergence(v);
+	bool other_model = p->ref.path != NULL;
+	err = compare_on(c, v, c->in);
+	if (!err)
 		report_comparison(c, v);
-	}
 	pair_end(p);
+	if (!err && other_model && !v->jump && !v->outputs)
+		compare_wider(c);
 	return err;
 }
 

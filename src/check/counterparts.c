@@ -2,12 +2,14 @@
 #include "check/counterparts.h"
 
 #include "base/hash.h"
+#include "ops/op.h"
 
 #include <string.h>
 
 struct pairing {
 	const struct graph *ref, *got;
 	uint32_t *of_ref, *of_got;
+	bool *guessed; /* indexed by value id of `got`: matched by the order of the operators */
 };
 
 static void set_match(const struct pairing *w, uint32_t ref, uint32_t got)
@@ -53,8 +55,10 @@ static void match_by_order(const struct pairing *w)
 			for (uint32_t k = 0; k < n->nout && k < m->nout; k++)
 				if (n->out[k] != NO_VALUE && m->out[k] != NO_VALUE &&
 				    !vinfo_contradicts(&a->value[m->out[k]]->info,
-						       &b->value[n->out[k]]->info))
+						       &b->value[n->out[k]]->info)) {
+					w->guessed[n->out[k]] |= w->of_got[n->out[k]] == NO_VALUE;
 					set_match(w, m->out[k], n->out[k]);
+				}
 		}
 	}
 }
@@ -87,15 +91,154 @@ static uint32_t meant_value(const struct graph *ref, uint32_t there, const struc
 	return dq == NO_VALUE ? id : dq;
 }
 
+/* ---- operands --------------------------------------------------------------------------------- */
+
+enum fit {
+	FIT_NOT,
+	FIT_OPEN /* nothing speaks against it */,
+	FIT_WELL /* a computed operand is known to correspond */
+};
+
+static bool is_computed(const struct graph *g, uint32_t id)
+{
+	return id != NO_VALUE && !g->value[id]->init && g->value[id]->producer != NO_NODE;
+}
+
+static enum fit fit_of_operand(const struct pairing *w, uint32_t there, uint32_t here)
+{
+	bool here_constant = here == NO_VALUE || w->got->value[here]->init;
+	bool there_constant = there == NO_VALUE || w->ref->value[there]->init;
+
+	if (here_constant || there_constant)
+		return here_constant && there_constant ? FIT_OPEN : FIT_NOT;
+	if (!is_computed(w->got, here) || !is_computed(w->ref, there))
+		return is_computed(w->got, here) == is_computed(w->ref, there) ? FIT_OPEN : FIT_NOT;
+	if (w->of_got[here] == NO_VALUE && w->of_ref[there] == NO_VALUE)
+		return FIT_OPEN;
+	return w->of_got[here] == there ? FIT_WELL : FIT_NOT;
+}
+
+static enum fit fit_in_order(const struct pairing *w, const struct node *m, const struct node *n,
+			     bool crossed)
+{
+	enum fit all = FIT_OPEN;
+
+	for (uint32_t i = 0; i < m->nin || i < n->nin; i++) {
+		uint32_t k = crossed ? 1 - i : i;
+		enum fit one = fit_of_operand(w, k < m->nin ? m->in[k] : NO_VALUE,
+					      i < n->nin ? n->in[i] : NO_VALUE);
+		if (one == FIT_NOT)
+			return one;
+		all = one > all ? one : all;
+	}
+	return all;
+}
+
+/* Whether the operands of node m of the reference and of node n correspond. Two constants do, whatever they hold. */
+static enum fit fit_of(const struct pairing *w, const struct node *m, const struct node *n)
+{
+	if (strcmp(m->type, n->type) != 0)
+		return FIT_NOT;
+	enum fit fit = fit_in_order(w, m, n, false);
+	if (fit == FIT_NOT && m->nin == 2 && n->nin == 2 && n->op && (n->op->flags & OP_COMMUTATIVE))
+		fit = fit_in_order(w, m, n, true);
+	return fit;
+}
+
+static const struct node *maker(const struct graph *g, uint32_t id)
+{
+	return id == NO_VALUE || g->value[id]->producer == NO_NODE ? NULL
+								   : g->node[g->value[id]->producer];
+}
+
+/* Constants of up to this size are axes, targets and the like, which tell siblings apart; larger ones are weights. */
+enum { WEIGHT_BYTES = 64 };
+
+/* Whether constant operands have equal shapes and, unless they are weights, equal elements. */
+static bool same_constants(const struct pairing *w, const struct node *m, const struct node *n)
+{
+	for (uint32_t i = 0; i < m->nin && i < n->nin; i++) {
+		const struct value *v = node_in(w->ref, m, i), *u = node_in(w->got, n, i);
+		if (!v || !u || !v->init || !u->init)
+			continue;
+		if (tensor_dtype(v->init) != tensor_dtype(u->init) ||
+		    !shape_equal(&v->init->shape, &u->init->shape) ||
+		    (v->init->bytes <= WEIGHT_BYTES && !tensor_same(v->init, u->init)))
+			return false;
+	}
+	return true;
+}
+
+/* Finds the reference's node that reads what corresponds to the operands of n, and whose own match does not fit it. */
+static const struct node *find_by_operands(const struct pairing *w, const struct node *n)
+{
+	for (uint32_t i = 0; i < n->nin; i++) {
+		uint32_t there = n->in[i] == NO_VALUE ? NO_VALUE : w->of_got[n->in[i]];
+		const struct value *v = there == NO_VALUE ? NULL : w->ref->value[there];
+		for (uint32_t u = 0; v && u < v->nusers; u++) {
+			const struct node *m = w->ref->node[v->users[u]];
+			if (m->nout != n->nout || fit_of(w, m, n) != FIT_WELL ||
+			    !same_constants(w, m, n) ||
+			    vinfo_contradicts(&w->ref->value[m->out[0]]->info,
+					      &w->got->value[n->out[0]]->info))
+				continue;
+			const struct node *taken = maker(w->got, w->of_ref[m->out[0]]);
+			if (!taken || fit_of(w, m, taken) == FIT_NOT)
+				return m;
+		}
+	}
+	return NULL;
+}
+
+static void unmatch(const struct pairing *w, uint32_t ref, uint32_t got)
+{
+	if (ref != NO_VALUE)
+		w->of_ref[ref] = NO_VALUE;
+	if (got != NO_VALUE)
+		w->of_got[got] = NO_VALUE;
+}
+
+/*
+ * Exporters number the nodes of one operator, so that a name may stand for another node in another export. A node whose operands do
+ * not correspond to those of its match is matched with a node whose operands do. If there is none, a name still counts, as the
+ * node may have been wired otherwise, and a guess by the order of the operators does not.
+ */
+static void correct_by_operands(const struct pairing *w)
+{
+	for (uint32_t p = 0; p < w->got->norder; p++) {
+		const struct node *n = w->got->node[w->got->order[p]];
+		if (!n->nout || n->out[0] == NO_VALUE || w->got->value[n->out[0]]->is_output)
+			continue;
+		const struct node *m = maker(w->ref, w->of_got[n->out[0]]);
+		bool guessed = w->guessed[n->out[0]];
+		/* the order of operators that only give another shape says little: exporters put in as many as they like */
+		enum fit least = guessed && n->op && (n->op->flags & OP_VIEW) ? FIT_WELL : FIT_OPEN;
+		if (!m || fit_of(w, m, n) >= least)
+			continue;
+		const struct node *other = find_by_operands(w, n);
+		for (uint32_t k = 0; k < n->nout && (other || guessed); k++) {
+			if (n->out[k] == NO_VALUE)
+				continue;
+			unmatch(w, w->of_got[n->out[k]], n->out[k]);
+			if (!other || other->out[k] == NO_VALUE)
+				continue;
+			unmatch(w, other->out[k], w->of_ref[other->out[k]]);
+			set_match(w, other->out[k], n->out[k]);
+		}
+	}
+}
+
 /*
  * Matches the values of two models: by name, if type and shape do not contradict each other, as short names may mean
  * something else in the other model. If fewer than half of the reference's names are there, the order of the operators
- * decides on the others.
+ * decides on the others. What a node reads corrects both.
  */
 void counterparts_find(const struct graph *a, const struct graph *b, uint32_t *of_a, uint32_t *of_b)
 {
-	const struct pairing pairing = {a, b, of_a, of_b}, *w = &pairing;
 	struct arena tmp = {0};
+	const struct pairing pairing = {a, b, of_a, of_b,
+					arena_new_n(&tmp, bool, (size_t)b->nvalues + 1)};
+	const struct pairing *w = &pairing;
 	struct map of = {.arena = &tmp};
 	size_t made = 0, matched = 0;
 
@@ -116,12 +259,13 @@ void counterparts_find(const struct graph *a, const struct graph *b, uint32_t *o
 		set_match(w, (uint32_t)k, meant_value(a, (uint32_t)k, b, i));
 		matched++;
 	}
-	arena_free(&tmp);
 	/* outputs of the same positions correspond, whatever their names */
 	for (uint32_t k = 0; k < a->nout && a->nout == b->nout; k++)
 		set_match(w, a->out[k], b->out[k]);
 	if (matched < made / 2)
 		match_by_order(w);
+	correct_by_operands(w);
+	arena_free(&tmp);
 }
 
 void counterparts_same(const struct graph *a, const struct graph *b, uint32_t *of_a, uint32_t *of_b)

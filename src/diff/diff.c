@@ -47,6 +47,11 @@ static void add(struct differ *x, struct diff_item item)
 	r->nitems++;
 }
 
+static const char *number(struct differ *x, int64_t v)
+{
+	return arena_printf(x->arena, "%" PRId64, v);
+}
+
 static const char *title(const struct match_node *n)
 {
 	return n->node->origin && n->node->origin->name ? n->node->origin->name : n->node->type;
@@ -272,6 +277,21 @@ static void compare_lone_field(struct differ *x, const struct match_node *a,
 	add(x, item);
 }
 
+/* Tells a meaning of the operator that its newest version has no longer, as attributes and operands may then read the same. */
+static void compare_versions(struct differ *x, const struct match_node *a, const struct match_node *b)
+{
+	int old[2] = {match_old_meaning(a->node), match_old_meaning(b->node)};
+
+	if (old[0] == old[1] || !a->node->op || !b->node->op ||
+	    strcmp(a->node->type, b->node->type) != 0)
+		return;
+	add(x, (struct diff_item){
+		       .kind = DIFF_OPERATORS,
+		       .what = arena_printf(x->arena, "version of %s", match_operator(a, x->arena)),
+		       .where = {title(a), title(b)},
+		       .value = {number(x, a->node->op->since), number(x, b->node->op->since)}});
+}
+
 static void compare_attributes(struct differ *x, const struct match_node *a,
 			       const struct match_node *b)
 {
@@ -346,13 +366,14 @@ static uint32_t value_class(struct differ *x, int side, uint32_t value)
 static uint32_t own_class(struct differ *x, int side, uint32_t node)
 {
 	const struct match_node *n = &x->m->side[side].node[node];
-	uint64_t *key = arena_new_n(x->arena, uint64_t, 5 + 2 * (size_t)n->noperands);
+	uint64_t *key = arena_new_n(x->arena, uint64_t, 6 + 2 * (size_t)n->noperands);
 	size_t at = 0;
 
 	key[at++] = CLASS_NODE;
 	key[at++] = hash_bytes(n->node->type, strlen(n->node->type), 0);
 	key[at++] = hash_bytes(n->node->domain, strlen(n->node->domain), 0);
 	key[at++] = match_attributes_hash(n->node);
+	key[at++] = (uint64_t)match_old_meaning(n->node);
 	key[at++] = n->node->op && (op_flags(n->node->op) & OP_RANDOM) ? x->classes : 0;
 	for (uint32_t k = 0; k < n->noperands; k++) {
 		key[at++] = n->slot[k];
@@ -472,13 +493,15 @@ static void compare_pair(struct differ *x, const struct match_node *a, const str
 {
 	const char *p = match_operator(a, x->arena), *q = match_operator(b, x->arena);
 
-	if (strcmp(p, q) != 0)
+	if (strcmp(p, q) != 0) {
 		add(x, (struct diff_item){.kind = DIFF_OPERATORS,
 					  .what = "operator",
 					  .where = {title(a), title(b)},
 					  .value = {p, q}});
-	else
+	} else {
+		compare_versions(x, a, b);
 		compare_attributes(x, a, b);
+	}
 	compare_operands(x, a, b);
 }
 
@@ -658,11 +681,6 @@ static void compare_text(struct differ *x, const char *what, const char *a, cons
 					  .what = what,
 					  .where = {NULL, NULL},
 					  .value = {cut(x, a), cut(x, b)}});
-}
-
-static const char *number(struct differ *x, int64_t v)
-{
-	return arena_printf(x->arena, "%" PRId64, v);
 }
 
 static int by_name(const void *a, const void *b)

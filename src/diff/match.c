@@ -69,6 +69,14 @@ static uint64_t hash_tensor(const struct tensor *t)
 	return h;
 }
 
+int match_old_meaning(const struct node *n)
+{
+	if (!n->op)
+		return 0;
+	struct op row = op_resolved(n->op);
+	return row.upgrade ? (int)row.since : 0;
+}
+
 uint64_t match_attributes_hash(const struct node *n)
 {
 	struct arena a = {0};

@@ -74,6 +74,11 @@ struct match *match_models(const struct model *a, const struct model *b, struct 
 bool match_commutes(const struct match_node *n);
 /* Operator as people write it, with its domain unless that is ai.onnx. */
 const char *match_operator(const struct match_node *n, struct arena *a);
+/*
+ * Returns the version of a node's operator if newer versions mean something else or take other operands and attributes (the import
+ * upgrades such a node); 0 if it means what the newest does.
+ */
+int match_old_meaning(const struct node *n);
 /* Returns the hash of a node's operator and of those of its attributes that differ from their defaults. */
 uint64_t match_attributes_hash(const struct node *n);
 

@@ -713,8 +713,10 @@ static void form_sizes(struct forming *f, struct node *n)
 		if (part[i] == NO_VALUE)
 			return;
 	}
+	struct concat_params *along = params_new(op_named("Concat"), f->g->arena);
+	along->axis = 0; /* an attribute that must be given, so there is no default */
 	uint32_t all =
-		l.n > 1 ? add_node(f, "Concat", NULL, part, (uint32_t)l.n, n->origin) : part[0];
+		l.n > 1 ? add_node(f, "Concat", along, part, (uint32_t)l.n, n->origin) : part[0];
 	if (!v->info.shape.rank) {
 		uint32_t in[] = {all, add_ints(f, NULL, 0)};
 		all = add_node(f, "Reshape", NULL, in, 2, n->origin);

@@ -147,3 +147,62 @@ setup() {
 	run -5 "$INFER" check columns.onnx --compare rows.onnx --random until=3..3 --dim n=4
 	[[ $output == *"they begin to differ at 'soft'"* ]]
 }
+
+@test "Nodes that an exporter numbered otherwise are compared with those that read the same" {
+	need_onnx
+	cd "$BATS_TEST_TMPDIR"
+	python3 - <<-'PYTHON'
+		import numpy as np
+		import onnx
+		from onnx import TensorProto as T, helper as h, numpy_helper as nh
+		r = np.random.default_rng(3)
+		w = [r.standard_normal((8, 8)).astype(np.float32) for _ in range(2)]
+		def save(name, numbers, scale=1):
+		    norm = lambda source, k: h.make_node("ReduceL2", [source], [f"norm_{k}"], name=f"norm_{k}", axes=[1])
+		    nodes = [
+		        h.make_node("MatMul", ["x", "w1"], ["first"], name="first"),
+		        h.make_node("MatMul", ["first", "w2"], ["second"], name="second"),
+		        norm("first", numbers[0]),
+		        norm("second", numbers[1]),
+		        h.make_node("Sub", [f"norm_{numbers[0]}", f"norm_{numbers[1]}"], ["y"], name="last"),
+		    ]
+		    inits = [nh.from_array(w[0], "w1"), nh.from_array(w[1] * np.float32(scale), "w2")]
+		    ports = [h.make_tensor_value_info("x", T.FLOAT, [4, 8]), h.make_tensor_value_info("y", T.FLOAT, [4, 1])]
+		    onnx.save(h.make_model(h.make_graph(nodes, "g", ports[:1], ports[1:], inits), opset_imports=[h.make_opsetid("", 17)], ir_version=8), name)
+		save("a.onnx", (1, 2))
+		save("b.onnx", (2, 1))
+		save("fault.onnx", (1, 2), 1.5)
+	PYTHON
+	run "$INFER" check a.onnx --compare b.onnx
+	[ "$status" -eq 0 ]
+	[[ $output != *COMPARE-NODE* ]]
+	run "$INFER" check fault.onnx --compare b.onnx
+	[ "$status" -eq 5 ]
+	[[ $output == *"E-COMPARE-NODE]: node 'second'"* ]]
+}
+
+@test "Two models are compared on inputs of both signs as well" {
+	need_onnx
+	cd "$BATS_TEST_TMPDIR"
+	python3 - <<-'PYTHON'
+		import numpy as np
+		import onnx
+		from onnx import TensorProto as T, helper as h, numpy_helper as nh
+		def save(name, *ins, op, **attributes):
+		    ports = [h.make_tensor_value_info(n, T.FLOAT, [2, 8]) for n in "xy"]
+		    inits = [nh.from_array(np.float32(v), n) for n, v in (("low", 0), ("high", 6)) if n in ins]
+		    g = h.make_graph([h.make_node(op, ["x", *ins], ["y"], name="node", **attributes)], "g", ports[:1], ports[1:], inits)
+		    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 17)], ir_version=8), name)
+		save("leaky1.onnx", op="LeakyRelu", alpha=0.01)
+		save("leaky2.onnx", op="LeakyRelu", alpha=0.02)
+		save("six.onnx", "low", "high", op="Clip")
+		save("open.onnx", "low", op="Clip")
+	PYTHON
+	run "$INFER" check leaky1.onnx --compare leaky2.onnx
+	[ "$status" -eq 5 ]
+	[[ $output == *"E-COMPARE-NODE]: node 'node'"*"from -8 to 8"* ]]
+	run "$INFER" check six.onnx --compare open.onnx
+	[ "$status" -eq 5 ]
+	"$INFER" check six.onnx --compare six.onnx
+	"$INFER" check leaky1.onnx --compare leaky2.onnx --random 0..1
+}

@@ -297,3 +297,54 @@ assert far["elements"] == 64 and far["differ"] == 1 and far["worst"] == 3 * 8 + 
 	[[ $output == *"attributes of my::Foo"* ]]
 	run -1 "$INFER" diff list.onnx order.onnx
 }
+
+@test "Versions of an operator that mean something else differ, and those that mean the same do not" {
+	need_onnx
+	python3 - <<-'PYTHON'
+		import onnx
+		from onnx import TensorProto as T, helper as h
+		def save(name, opset, **attributes):
+		    ports = [h.make_tensor_value_info(n, T.FLOAT, [2, 3, 4]) for n in "xy"]
+		    g = h.make_graph([h.make_node("Softmax", ["x"], ["y"], name="s", **attributes)], "g", ports[:1], ports[1:])
+		    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", opset)], ir_version=8), name + ".onnx")
+		save("flat", 11, axis=1)
+		save("one", 13, axis=1)
+		save("last11", 11, axis=2)
+		save("last13", 13)
+	PYTHON
+	run "$INFER" diff flat.onnx one.onnx --ignore opsets,metadata
+	[ "$status" -eq 1 ]
+	[[ $output == *"version of Softmax"* ]]
+	"$INFER" diff last11.onnx last13.onnx --ignore opsets,metadata
+}
+
+@test "A list of sizes that a model computes has a normal form" {
+	need_onnx
+	python3 - <<-'PYTHON'
+		import numpy as np
+		import onnx
+		from onnx import TensorProto as T, helper as h, numpy_helper as nh
+		def save(name, opset):
+		    list_of = lambda n, *v: nh.from_array(np.array(v, np.int64), n)
+		    axes = {"axes": [0]} if opset < 13 else {}
+		    nodes = [
+		        h.make_node("Shape", ["x"], ["s"]),
+		        h.make_node("Gather", ["s", "one"], ["n"]),
+		        h.make_node("Unsqueeze", ["n"] if axes else ["n", "zero"], ["l"], **axes),
+		        h.make_node("Concat", ["two", "l", "eight"], ["state"], axis=0),
+		        h.make_node("ConstantOfShape", ["state"], ["y"]),
+		    ]
+		    ports = [h.make_tensor_value_info(n, T.FLOAT, s) for n, s in (("x", ["t", "b", 8]), ("y", [2, "b", 8]))]
+		    inits = [nh.from_array(np.int64(1), "one"), list_of("zero", 0), list_of("two", 2), list_of("eight", 8)]
+		    onnx.save(h.make_model(h.make_graph(nodes, "g", ports[:1], ports[1:], inits), opset_imports=[h.make_opsetid("", opset)], ir_version=8), name)
+		save("a.onnx", 11)
+		save("b.onnx", 17)
+	PYTHON
+	"$INFER" diff a.onnx b.onnx --ignore opsets,metadata
+}
+
+@test "Versions of each operator are alike or not as ONNX Runtime computes them" {
+	need_onnx
+	python3 -c 'import onnxruntime' 2>/dev/null || skip "python3 has no onnxruntime"
+	python3 "$BATS_TEST_DIRNAME/../diff/versions.py" "$INFER" .
+}
