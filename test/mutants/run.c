@@ -161,7 +161,7 @@ static const struct tensor *made_input(struct attempt *a, const char *name, stru
 	if (type.kind != V_TENSOR || type.dtype == DT_NONE)
 		return NULL;
 	if (type.dtype == DT_STRING)
-		return random_strings(&range, 1, name, &s, &a->arena);
+		return random_strings(1, name, NULL, NULL, &s, &a->arena);
 	struct tensor *t = tensor_new(&a->arena, (enum dtype)type.dtype, &s);
 	if (t && t->data) {
 		random_fill(&range, (int64_t)rng_below(&a->rng, 1000), name, t);
