@@ -310,9 +310,13 @@ bool nan_is_meant(const struct node *n, uint32_t i, const struct tensor *t)
 	       (check_is(n, "Pad") && i == 2);
 }
 
+/* readers_mean, but for no more than *left nodes. */
+static bool all_mean(const struct graph *g, const struct value *v, const struct tensor *t,
+		     is_meant *meant, int *left);
+
 /* Whether the readers of the values of n's bodies that stand for input i mean the elements so. */
 static bool bodies_mean(const struct node *n, uint32_t i, const struct tensor *t, is_meant *meant,
-			int depth)
+			int *left)
 {
 	bool read = false;
 
@@ -326,32 +330,41 @@ static bool bodies_mean(const struct node *n, uint32_t i, const struct tensor *t
 			if (outer != i || (!v->nusers && !v->is_output))
 				continue;
 			read = true;
-			if (v->is_output || !readers_mean(b, v, t, meant, depth + 1))
+			if (v->is_output || !all_mean(b, v, t, meant, left))
 				return false;
 		}
 	}
 	return read;
 }
 
-bool readers_mean(const struct graph *g, const struct value *v, const struct tensor *t,
-		  is_meant *meant, int depth)
+static bool all_mean(const struct graph *g, const struct value *v, const struct tensor *t,
+		     is_meant *meant, int *left)
 {
 	for (uint32_t k = 0; k < v->nusers; k++) {
 		const struct node *n = g->node[v->users[k]];
-		if (depth > 8)
+		const struct value *y = node_out(g, n, 0);
+		if (k && v->users[k] == v->users[k - 1]) /* it reads the value twice */
+			continue;
+		if (!(*left)--)
 			return false;
-		for (uint32_t i = 0; i < n->nin + n->ncap; i++) {
-			const struct value *y = node_out(g, n, 0);
-			if (n->in[i] != v->id)
-				continue;
-			if (!(n->nsub ? bodies_mean(n, i, t, meant, depth)
-			      : moves_elements(n)
-				      ? y && !y->is_output && readers_mean(g, y, t, meant, depth + 1)
-				      : meant(n, i, t)))
+		if (!n->nsub && moves_elements(n)) {
+			if (!y || y->is_output || !all_mean(g, y, t, meant, left))
 				return false;
+			continue;
 		}
+		for (uint32_t i = 0; i < n->nin + n->ncap; i++)
+			if (n->in[i] == v->id &&
+			    !(n->nsub ? bodies_mean(n, i, t, meant, left) : meant(n, i, t)))
+				return false;
 	}
 	return v->nusers > 0;
+}
+
+bool readers_mean(const struct graph *g, const struct value *v, const struct tensor *t, is_meant *meant)
+{
+	int left = 1000;
+
+	return all_mean(g, v, t, meant, &left);
 }
 
 bool infinities_are_meant(const struct node *n, uint32_t i, const struct tensor *t)

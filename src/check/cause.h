@@ -25,11 +25,12 @@ bool nan_is_meant(const struct node *n, uint32_t i, const struct tensor *t);
 
 /*
  * Whether all nodes that read constant t as value v of graph g mean its elements so, in the words of one of the functions above.
- * Nodes that only move or convert elements are followed to their readers, and bodies are looked into. `depth` is 0.
+ * Nodes that only move or convert elements are followed to their readers, and bodies are looked into; false beyond a thousand
+ * nodes.
  */
 typedef bool is_meant(const struct node *n, uint32_t i, const struct tensor *t);
 bool readers_mean(const struct graph *g, const struct value *v, const struct tensor *t,
-		  is_meant *meant, int depth);
+		  is_meant *meant);
 
 /* Whether n only moves or converts elements, so that an infinity in its input means what its readers make of it. */
 bool moves_elements(const struct node *n);

@@ -169,16 +169,19 @@ static bool same_constants(const struct pairing *w, const struct node *m, const 
 	return true;
 }
 
+/* A value that more nodes read, such as a scale for all layers, is no way to find one of them. */
+enum { MOST_READERS = 256 };
+
 /* Finds the reference's node that reads what corresponds to the operands of n, and whose own match does not fit it. */
 static const struct node *find_by_operands(const struct pairing *w, const struct node *n)
 {
 	for (uint32_t i = 0; i < n->nin; i++) {
 		uint32_t there = n->in[i] == NO_VALUE ? NO_VALUE : w->of_got[n->in[i]];
 		const struct value *v = there == NO_VALUE ? NULL : w->ref->value[there];
-		for (uint32_t u = 0; v && u < v->nusers; u++) {
+		for (uint32_t u = 0; v && u < v->nusers && u < MOST_READERS; u++) {
 			const struct node *m = w->ref->node[v->users[u]];
-			if (m->nout != n->nout || fit_of(w, m, n) != FIT_WELL ||
-			    !same_constants(w, m, n) ||
+			if (m->nout != n->nout || m->out[0] == NO_VALUE ||
+			    fit_of(w, m, n) != FIT_WELL || !same_constants(w, m, n) ||
 			    vinfo_contradicts(&w->ref->value[m->out[0]]->info,
 					      &w->got->value[n->out[0]]->info))
 				continue;

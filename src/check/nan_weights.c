@@ -115,7 +115,7 @@ static void judge(const struct nan_run *r, const struct nan_weight *x, bool outp
 {
 	struct check_context *c = r->c;
 	const struct node *n = x->v->nusers ? x->g->node[x->v->users[0]] : NULL;
-	bool meant = readers_mean(x->g, x->v, x->v->init, nan_is_meant, 0);
+	bool meant = readers_mean(x->g, x->v, x->v->init, nan_is_meant);
 	bool reaches = c->out && passes_on(r, x) && (output || r->decides);
 	const char *shown = !c->out    ? "no run has shown whether an output becomes NaN"
 			    : !reaches ? "no output of the run shows it"

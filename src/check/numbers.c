@@ -1049,7 +1049,7 @@ static int run_numbers(struct check_context *c)
 {
 	struct numbers *x = arena_new(&c->arena, struct numbers);
 	const struct check_options *o = c->options;
-	size_t errors = c->d->errors;
+	size_t errors = c->d->errors, warnings = c->d->warnings;
 	int err = check_outputs(c, x);
 
 	if (!err && (o->nan || o->all))
@@ -1059,7 +1059,9 @@ static int run_numbers(struct check_context *c)
 	session_close(x->plain);
 	if (!err && c->d->errors == errors)
 		check_say(c, "%" PRIu32 " output%s: %s%s%s", c->nout, c->nout == 1 ? "" : "s",
-			  check_found(c, E_OUT_NAN) ? "NaN or infinities as expected" : "finite",
+			  !check_found(c, E_OUT_NAN)  ? "finite"
+			  : c->d->warnings > warnings ? "NaN or infinities, see above"
+						      : "NaN or infinities as expected",
 			  check_found(c, E_OUT_ZERO) ? "" : ", not all zero",
 			  o->zero || o->all ? ", depend on the input" : "");
 	return err;

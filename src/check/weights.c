@@ -106,7 +106,7 @@ static void check_weight(struct weight_check *w, const struct graph *g, const st
 	else if (o.nan)
 		suspect_nan(w->c, g, v,
 			    fmt(d, "%" PRId64 " of %s NaN", o.nan, elements_are(d, o.count)));
-	if (o.inf && !readers_mean(g, v, t, infinities_are_meant, 0))
+	if (o.inf && !readers_mean(g, v, t, infinities_are_meant))
 		add_finding(w, SEV_WARNING, E_WEIGHT_INF, g, v,
 			    fmt(d, "%" PRId64 " of %s infinite", o.inf, elements_are(d, o.count)),
 			    NULL);

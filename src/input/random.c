@@ -257,7 +257,8 @@ void random_choose(struct range *r, const struct graph *g, const struct value *v
 	if (!is_integer(t) || t == DT_BOOL || dtype_bits(t) < 32)
 		return;
 	int lengths = 1000, sizes = 1000;
-	if (v->info.shape.rank == 1 && is_taken(g, v, takes_length, 64, &lengths)) {
+	bool position = name_contains(v->name, "position");
+	if (v->info.shape.rank == 1 && !position && is_taken(g, v, takes_length, 64, &lengths)) {
 		r->kind = RANGE_LENGTH;
 		return;
 	}
@@ -268,7 +269,7 @@ void random_choose(struct range *r, const struct graph *g, const struct value *v
 	}
 	int64_t rows = table_rows(g, v, 3);
 	bool types = name_contains(v->name, "token_type") || name_contains(v->name, "segment");
-	if (types || name_contains(v->name, "position")) {
+	if (types || position) {
 		r->kind = types ? RANGE_ZERO : RANGE_COUNT;
 		r->hi = rows > 0 ? (double)(rows - 1) : 511;
 	} else if (rows > 0 || name_contains(v->name, "ids") || name_contains(v->name, "token")) {

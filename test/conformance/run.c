@@ -361,6 +361,7 @@ static enum status run_case(const char *root, const struct test_case *t, char *w
 		session_observe(r.session, &r.watch);
 	plain.device = "cpu";
 	plain.precision = PRECISION_FP32;
+	plain.optimize = OPTIMIZE_NONE; /* windows and products are summed one by one */
 	if (how.against_cpu)
 		s = open_cpu(&r, &plain, s, why);
 	for (int k = 0; s == PASSED; k++, sets++) {
