@@ -96,12 +96,42 @@ static uint32_t meant_value(const struct graph *ref, uint32_t there, const struc
 enum fit {
 	FIT_NOT,
 	FIT_OPEN /* nothing speaks against it */,
-	FIT_WELL /* a computed operand is known to correspond */
+	FIT_WELL /* an operand that is no constant is known to correspond */
 };
 
 static bool is_computed(const struct graph *g, uint32_t id)
 {
 	return id != NO_VALUE && !g->value[id]->init && g->value[id]->producer != NO_NODE;
+}
+
+static int64_t input_named(const struct graph *g, const char *name)
+{
+	for (uint32_t i = 0; i < g->nin; i++)
+		if (!strcmp(g->value[g->in[i]]->name, name))
+			return i;
+	return -1;
+}
+
+/* The reference's input that corresponds to an input of the tested model: by its name or else, if both names are new, by its place. */
+static uint32_t input_there(const struct pairing *w, uint32_t here)
+{
+	int64_t place = input_named(w->ref, w->got->value[here]->name);
+
+	if (place >= 0)
+		return w->ref->in[place];
+	for (uint32_t i = 0; i < w->ref->nin && i < w->got->nin; i++)
+		if (w->got->in[i] == here &&
+		    input_named(w->got, w->ref->value[w->ref->in[i]]->name) < 0)
+			return w->ref->in[i];
+	return NO_VALUE;
+}
+
+/* The reference's value that is known to correspond, or NO_VALUE. */
+static uint32_t known_there(const struct pairing *w, uint32_t here)
+{
+	if (here == NO_VALUE || w->got->value[here]->init)
+		return NO_VALUE;
+	return is_computed(w->got, here) ? w->of_got[here] : input_there(w, here);
 }
 
 static enum fit fit_of_operand(const struct pairing *w, uint32_t there, uint32_t here)
@@ -111,8 +141,10 @@ static enum fit fit_of_operand(const struct pairing *w, uint32_t there, uint32_t
 
 	if (here_constant || there_constant)
 		return here_constant && there_constant ? FIT_OPEN : FIT_NOT;
+	if (!is_computed(w->got, here) && !is_computed(w->ref, there))
+		return known_there(w, here) == there ? FIT_WELL : FIT_NOT;
 	if (!is_computed(w->got, here) || !is_computed(w->ref, there))
-		return is_computed(w->got, here) == is_computed(w->ref, there) ? FIT_OPEN : FIT_NOT;
+		return FIT_NOT;
 	if (w->of_got[here] == NO_VALUE && w->of_ref[there] == NO_VALUE)
 		return FIT_OPEN;
 	return w->of_got[here] == there ? FIT_WELL : FIT_NOT;
@@ -176,7 +208,7 @@ enum { MOST_READERS = 256 };
 static const struct node *find_by_operands(const struct pairing *w, const struct node *n)
 {
 	for (uint32_t i = 0; i < n->nin; i++) {
-		uint32_t there = n->in[i] == NO_VALUE ? NO_VALUE : w->of_got[n->in[i]];
+		uint32_t there = known_there(w, n->in[i]);
 		const struct value *v = there == NO_VALUE ? NULL : w->ref->value[there];
 		for (uint32_t u = 0; v && u < v->nusers && u < MOST_READERS; u++) {
 			const struct node *m = w->ref->node[v->users[u]];
@@ -296,14 +328,6 @@ void counterparts_same(const struct graph *a, const struct graph *b, uint32_t *o
 		of_b[b->out[k]] = a->out[k];
 	}
 	arena_free(&tmp);
-}
-
-static int64_t input_named(const struct graph *g, const char *name)
-{
-	for (uint32_t i = 0; i < g->nin; i++)
-		if (!strcmp(g->value[g->in[i]]->name, name))
-			return i;
-	return -1;
 }
 
 const struct tensor *const *counterparts_inputs(struct check_context *c, const struct graph *g,

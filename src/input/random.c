@@ -262,8 +262,7 @@ void random_choose(struct range *r, const struct graph *g, const struct value *v
 		r->kind = RANGE_LENGTH;
 		return;
 	}
-	if (v->info.shape.rank <= 1 && r->lo == 0 && r->hi == 1 &&
-	    is_taken(g, v, takes_size, 8, &sizes)) {
+	if (v->info.shape.rank <= 1 && is_taken(g, v, takes_size, 8, &sizes)) {
 		r->kind = RANGE_SIZE;
 		return;
 	}

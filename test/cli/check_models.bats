@@ -34,6 +34,9 @@ setup_file() {
 		model("weight.onnx", other)
 		model("renamed.onnx", w, lambda n: "other/" + n)
 		model("renamed_weight.onnx", other, lambda n: "other/" + n)
+		later = lambda n: n[:-1] + str(int(n[-1]) + 1)
+		model("later.onnx", w, later)
+		model("later_weight.onnx", other, later)
 		model("two.onnx", w, ins=("x", "unused"))
 		# a Relu, and what a quantizer makes of it: the range of the zero point -128 has no negative numbers
 		x, s, z = [value("x")], nh.from_array(np.float32(0.02), "s"), nh.from_array(np.int8(-128), "z")
@@ -99,6 +102,13 @@ setup() {
 	[[ $output != *'later node'* ]]
 	run -5 "$INFER" check renamed_weight.onnx --compare a.onnx
 	[[ $output == *"error[E-COMPARE-NODE]: node 'other/product1' (MatMul): "* && $output != *'later node'* ]]
+}
+
+@test "names that an exporter has numbered otherwise stand for other nodes" {
+	run -0 "$INFER" check later.onnx --compare a.onnx
+	[[ $output == *' nodes compared, outputs within 0,'* && $output == *'0 errors, 0 warnings'* ]]
+	run -5 "$INFER" check later_weight.onnx --compare a.onnx
+	[[ $output == *"they begin to differ at 'product2'"* ]]
 }
 
 @test "the error of a QuantizeLinear counts to the next node that has a counterpart" {
