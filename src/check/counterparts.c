@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "check/cause.h"
 #include "check/counterparts.h"
 
 #include "base/hash.h"
@@ -201,7 +202,7 @@ static bool same_constants(const struct pairing *w, const struct node *m, const 
 	return true;
 }
 
-/* A value that more nodes read, such as a scale for all layers, is no way to find one of them. */
+/* No more readers of a value are looked at, for time: what thousands of nodes read is a scale or a mask for all layers. */
 enum { MOST_READERS = 256 };
 
 /* Finds the reference's node that reads what corresponds to the operands of n, and whose own match does not fit it. */
@@ -223,6 +224,25 @@ static const struct node *find_by_operands(const struct pairing *w, const struct
 		}
 	}
 	return NULL;
+}
+
+static bool has_twin(const struct graph *g, const struct node *n)
+{
+	for (uint32_t i = 0; i < n->nin; i++) {
+		const struct value *v = node_in(g, n, i);
+		for (uint32_t u = 0; v && !v->init && u < v->nusers && u < MOST_READERS; u++) {
+			const struct node *other = g->node[v->users[u]];
+			if (other != n && !strcmp(other->type, n->type))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Whether no other node of their operator reads what they read, in either model: operands say which of two it is no better than nothing does. */
+static bool is_only_reader(const struct pairing *w, const struct node *m, const struct node *n)
+{
+	return !has_twin(w->ref, m) && !has_twin(w->got, n);
 }
 
 static void unmatch(const struct pairing *w, uint32_t ref, uint32_t got)
@@ -248,9 +268,12 @@ static void correct_by_operands(const struct pairing *w)
 		bool guessed = w->guessed[n->out[0]];
 		/* the order of operators that only give another shape says little: exporters put in as many as they like */
 		enum fit least = guessed && n->op && (n->op->flags & OP_VIEW) ? FIT_WELL : FIT_OPEN;
-		if (!m || fit_of(w, m, n) >= least)
+		if (m && fit_of(w, m, n) >= least)
 			continue;
 		const struct node *other = find_by_operands(w, n);
+		/* exporters move elements in steps of their own, one at a time or several at once */
+		if (!m && other && (moves_elements(n) || !is_only_reader(w, other, n)))
+			continue;
 		for (uint32_t k = 0; k < n->nout && (other || guessed); k++) {
 			if (n->out[k] == NO_VALUE)
 				continue;

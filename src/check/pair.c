@@ -495,6 +495,7 @@ static void add_stepless(struct pair_work *w, uint32_t id, const struct distance
 		return;
 	const struct node *n = g->node[g->value[id]->producer];
 	struct pair_node *entry = add_node(w, n);
+	w->p->steps++;
 	entry->value = id;
 	entry->own = *d;
 	entry->dtype = dtype;

@@ -54,7 +54,7 @@ struct pair {
 	struct pair_side ref, got;
 	struct pair_node *nodes; /* the nodes that could be compared, in the order of the run */
 	size_t n;
-	size_t steps;		  /* steps that the tested session ran */
+	size_t steps; /* those that the tested session ran, and nodes without one that were compared */
 	struct distance *outputs; /* indexed by position among the model's outputs */
 	enum dtype *output_path;  /* the same: the types by which their distances are judged */
 	uint32_t noutputs;

@@ -147,6 +147,15 @@ static bool takes_size(const struct graph *g, const struct node *n, const struct
 	return false;
 }
 
+/* Whether the node reads the value as indices. */
+static bool takes_index(const struct graph *g, const struct node *n, const struct value *v)
+{
+	static const char *const reads[] = {"Gather",	       "GatherND",  "GatherElements",
+					    "ScatterElements", "ScatterND", NULL};
+
+	return is_among(live_op(n), reads) && node_in(g, n, 1) == v;
+}
+
 typedef bool takes_value(const struct graph *g, const struct node *n, const struct value *v);
 
 /* Whether such a node reads the value, or what simple arithmetic makes of it. *budget limits the number of nodes to look at. */
@@ -256,9 +265,12 @@ void random_choose(struct range *r, const struct graph *g, const struct value *v
 	}
 	if (!is_integer(t) || t == DT_BOOL || dtype_bits(t) < 32)
 		return;
-	int lengths = 1000, sizes = 1000;
+	int lengths = 1000, sizes = 1000, indices = 1000;
 	bool position = name_contains(v->name, "position");
-	if (v->info.shape.rank == 1 && !position && is_taken(g, v, takes_length, 64, &lengths)) {
+	bool compared = v->info.shape.rank == 1 && is_taken(g, v, takes_length, 64, &lengths);
+	/* positions in a cache are compared as well, to make the mask of what came before */
+	position |= compared && is_taken(g, v, takes_index, 8, &indices);
+	if (compared && !position) {
 		r->kind = RANGE_LENGTH;
 		return;
 	}
