@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "check/cause.h"
 #include "check/counterparts.h"
 
 #include "base/hash.h"
 #include "ops/op.h"
+#include "opt/params.h"
 
 #include <string.h>
 
@@ -205,25 +205,68 @@ static bool same_constants(const struct pairing *w, const struct node *m, const 
 /* No more readers of a value are looked at, for time: what thousands of nodes read is a scale or a mask for all layers. */
 enum { MOST_READERS = 256 };
 
-/* Finds the reference's node that reads what corresponds to the operands of n, and whose own match does not fit it. */
-static const struct node *find_by_operands(const struct pairing *w, const struct node *n)
+/* How the weights of two nodes, constants larger than those above, are alike; nodes without any are FIT_OPEN. */
+static enum fit fit_of_weights(const struct pairing *w, const struct node *m, const struct node *n,
+			       bool by_name)
+{
+	enum fit fit = FIT_OPEN;
+
+	for (uint32_t i = 0; i < n->nin; i++) {
+		const struct value *u = node_in(w->got, n, i);
+		const struct value *v = i < m->nin ? node_in(w->ref, m, i) : NULL;
+		if (!u || !u->init || u->init->bytes <= WEIGHT_BYTES)
+			continue;
+		bool same = v && v->init &&
+			    (by_name ? *u->name && !strcmp(u->name, v->name)
+				     : shape_equal(&u->init->shape, &v->init->shape) &&
+					       tensor_same(u->init, v->init));
+		if (!same)
+			return FIT_NOT;
+		fit = FIT_WELL;
+	}
+	return fit;
+}
+
+enum alike { SAME_WEIGHTS, NAMED_WEIGHTS, ANY_WEIGHTS };
+
+static bool weights_are(const struct pairing *w, const struct node *m, const struct node *n,
+			enum alike how)
+{
+	return how == ANY_WEIGHTS || fit_of_weights(w, m, n, how == NAMED_WEIGHTS) == FIT_WELL;
+}
+
+/* Whether node m of the reference reads what corresponds to the operands of n, and its own match, if it has one, fits it less well. */
+static bool is_better(const struct pairing *w, const struct node *m, const struct node *n,
+		      enum alike how)
+{
+	if (m->nout != n->nout || m->out[0] == NO_VALUE || fit_of(w, m, n) != FIT_WELL ||
+	    !same_constants(w, m, n) ||
+	    vinfo_contradicts(&w->ref->value[m->out[0]]->info, &w->got->value[n->out[0]]->info) ||
+	    !weights_are(w, m, n, how))
+		return false;
+	const struct node *taken = maker(w->got, w->of_ref[m->out[0]]);
+	return !taken || fit_of(w, m, taken) == FIT_NOT || !same_constants(w, m, taken) ||
+	       (how != ANY_WEIGHTS && !weights_are(w, m, taken, how));
+}
+
+/* Finds the reference's node that reads what corresponds to the operands of n, and such weights. */
+static const struct node *find_by_operands(const struct pairing *w, const struct node *n,
+					   enum alike how)
 {
 	for (uint32_t i = 0; i < n->nin; i++) {
 		uint32_t there = known_there(w, n->in[i]);
 		const struct value *v = there == NO_VALUE ? NULL : w->ref->value[there];
-		for (uint32_t u = 0; v && u < v->nusers && u < MOST_READERS; u++) {
-			const struct node *m = w->ref->node[v->users[u]];
-			if (m->nout != n->nout || m->out[0] == NO_VALUE ||
-			    fit_of(w, m, n) != FIT_WELL || !same_constants(w, m, n) ||
-			    vinfo_contradicts(&w->ref->value[m->out[0]]->info,
-					      &w->got->value[n->out[0]]->info))
-				continue;
-			const struct node *taken = maker(w->got, w->of_ref[m->out[0]]);
-			if (!taken || fit_of(w, m, taken) == FIT_NOT)
-				return m;
-		}
+		for (uint32_t u = 0; v && u < v->nusers && u < MOST_READERS; u++)
+			if (is_better(w, w->ref->node[v->users[u]], n, how))
+				return w->ref->node[v->users[u]];
 	}
 	return NULL;
+}
+
+static bool same_attributes(const struct node *m, const struct node *n)
+{
+	return m->op == n->op && n->op &&
+	       (!n->params || !m->params || params_same(n->op, m->params, n->params));
 }
 
 static bool has_twin(const struct graph *g, const struct node *n)
@@ -268,11 +311,20 @@ static void correct_by_operands(const struct pairing *w)
 		bool guessed = w->guessed[n->out[0]];
 		/* the order of operators that only give another shape says little: exporters put in as many as they like */
 		enum fit least = guessed && n->op && (n->op->flags & OP_VIEW) ? FIT_WELL : FIT_OPEN;
-		if (m && fit_of(w, m, n) >= least)
+		bool fits = m && fit_of(w, m, n) >= least && same_constants(w, m, n);
+		enum alike how = SAME_WEIGHTS;
+		if (fits && fit_of_weights(w, m, n, false) != FIT_NOT)
 			continue;
-		const struct node *other = find_by_operands(w, n);
-		/* exporters move elements in steps of their own, one at a time or several at once */
-		if (!m && other && (moves_elements(n) || !is_only_reader(w, other, n)))
+		const struct node *other = find_by_operands(w, n, how);
+		if (!other && !(fits && weights_are(w, m, n, NAMED_WEIGHTS)))
+			other = find_by_operands(w, n, how = NAMED_WEIGHTS);
+		if (!other && !fits)
+			other = find_by_operands(w, n, how = ANY_WEIGHTS);
+		if (!other && fits)
+			continue;
+		if (!m && other &&
+		    (!same_attributes(other, n) ||
+		     (how == ANY_WEIGHTS && !is_only_reader(w, other, n))))
 			continue;
 		for (uint32_t k = 0; k < n->nout && (other || guessed); k++) {
 			if (n->out[k] == NO_VALUE)
