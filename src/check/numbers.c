@@ -605,7 +605,7 @@ static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
 	bool generated = !mask && !input && x->retried++ < MOST_RETRIED &&
 			 blames_generated(c, k, s->nan ? has_nan : has_nan_or_inf, &other);
 	if (generated)
-		rows[n++] = (struct diag_row){"none", other};
+		rows[n++] = (struct diag_row){"finite", other};
 	if (generated)
 		rows[n++] = (struct diag_row){
 			"try", "--input, or --random NAME=LO..HI, with numbers that the model is for"};

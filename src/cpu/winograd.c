@@ -284,7 +284,6 @@ int winograd_reshape(struct site *s, struct step *step, struct diag *d)
 	if (!v->weights)
 		return -E_MEMORY;
 	declare(s, step);
-	step->unread |= UINT64_C(1) << IN_W;
 	step->state = v;
 	if (v->has_residual)
 		allow_inplace(step, 0, IN_R);

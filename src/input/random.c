@@ -158,7 +158,21 @@ static bool takes_index(const struct graph *g, const struct node *n, const struc
 
 typedef bool takes_value(const struct graph *g, const struct node *n, const struct value *v);
 
-/* Whether such a node reads the value, or what simple arithmetic makes of it. *budget limits the number of nodes to look at. */
+/* Whether such a node reads the value, or what other nodes make of it by these operators. *budget limits the number of nodes to look at. */
+static bool is_taken_after(const struct graph *g, const struct value *v, takes_value *takes,
+			   const char *const *passes, int depth, int *budget)
+{
+	for (uint32_t k = 0; k < v->nusers && --*budget > 0; k++) {
+		const struct node *n = g->node[v->users[k]];
+		if (takes(g, n, v) ||
+		    (depth && is_among(live_op(n), passes) && node_out(g, n, 0) &&
+		     is_taken_after(g, node_out(g, n, 0), takes, passes, depth - 1, budget)))
+			return true;
+	}
+	return false;
+}
+
+/* The same, for what simple arithmetic makes of the value. */
 static bool is_taken(const struct graph *g, const struct value *v, takes_value *takes, int depth,
 		     int *budget)
 {
@@ -167,13 +181,7 @@ static bool is_taken(const struct graph *g, const struct value *v, takes_value *
 		"Concat", "Add",      "Sub",	 "Mul",	      "Div",	 "Floor",  "Ceil",
 		"Max",	  "Min",      "Clip",	 "Where",     NULL};
 
-	for (uint32_t k = 0; k < v->nusers && --*budget > 0; k++) {
-		const struct node *n = g->node[v->users[k]];
-		if (takes(g, n, v) || (depth && is_among(live_op(n), passes) && node_out(g, n, 0) &&
-				       is_taken(g, node_out(g, n, 0), takes, depth - 1, budget)))
-			return true;
-	}
-	return false;
+	return is_taken_after(g, v, takes, passes, depth, budget);
 }
 
 /* Whether the value is a constant, or made of one, so low that a softmax leaves nothing of a score that it is added to or replaces. */
@@ -265,11 +273,15 @@ void random_choose(struct range *r, const struct graph *g, const struct value *v
 	}
 	if (!is_integer(t) || t == DT_BOOL || dtype_bits(t) < 32)
 		return;
+	static const char *const moves[] = {"Cast",	 "Identity", "Reshape",
+					    "Unsqueeze", "Expand",   NULL};
 	int lengths = 1000, sizes = 1000, indices = 1000;
 	bool position = name_contains(v->name, "position");
 	bool compared = v->info.shape.rank == 1 && is_taken(g, v, takes_length, 64, &lengths);
-	/* positions in a cache are compared as well, to make the mask of what came before */
-	position |= compared && is_taken(g, v, takes_index, 8, &indices);
+	/*
+	 * positions in a cache are compared as well, to make the mask of what came before; that of the last element is a length less 1
+	 */
+	position |= compared && is_taken_after(g, v, takes_index, moves, 8, &indices);
 	if (compared && !position) {
 		r->kind = RANGE_LENGTH;
 		return;

@@ -250,34 +250,42 @@ static int read_text(struct input_set *s, struct input *in, struct diag *d)
 	return 0;
 }
 
-/*
- * The length of the sequences that come with lengths: the first axis behind the batch that the model leaves free, of floats before others, or else the
- * second axis of the first input that has one.
- */
-static int64_t whole_length(const struct input_set *s)
+/* The axis along which the lengths may count: the first whose dimension is not the one that the lengths have themselves, which is the batch. */
+static int length_axis(const struct input *x, const struct input *lengths)
 {
-	int64_t length = 1;
-	int best = 0;
+	const struct shape *file = &x->value->info.shape, *own = &lengths->value->info.shape;
 
-	for (uint32_t i = 0; i < s->n; i++) {
-		const struct shape *file = &s->in[i].value->info.shape, *shape = &s->in[i].shape;
-		bool floats = s->in[i].info.type.kind == V_TENSOR &&
-			      dtype_class((enum dtype)s->in[i].info.type.dtype) == DT_FLOAT;
-		for (int k = 1; k < shape->rank && k < file->rank; k++) {
-			int fit = file->dim[k] < 0 ? 2 + floats : k == 1;
-			if (fit <= best)
-				continue;
-			best = fit;
-			length = shape->dim[k];
-		}
+	for (int k = 0; k < file->rank && file->rank >= 2 && x->info.type.kind == V_TENSOR; k++)
+		if (own->rank != 1 || file->dim[k] != own->dim[0])
+			return k < x->shape.rank ? k : -1;
+	return -1;
+}
+
+/*
+ * The length of the sequences that these lengths are of: those of the nearest input before them, as x, x_lengths, y, y_lengths is the usual
+ * order, or else of the nearest behind them.
+ */
+static int64_t whole_length(const struct input_set *s, const struct input *lengths)
+{
+	int64_t at = lengths - s->in;
+
+	for (int64_t i = at - 1; i >= 0; i--) {
+		int k = length_axis(&s->in[i], lengths);
+		if (k >= 0)
+			return s->in[i].shape.dim[k];
 	}
-	return length;
+	for (int64_t i = at + 1; i < (int64_t)s->n; i++) {
+		int k = length_axis(&s->in[i], lengths);
+		if (k >= 0)
+			return s->in[i].shape.dim[k];
+	}
+	return 1;
 }
 
 static int read_random(struct input_set *s, struct input *in, struct diag *d)
 {
 	if (in->range.kind == RANGE_LENGTH)
-		in->range.hi = (double)whole_length(s);
+		in->range.hi = (double)whole_length(s, in);
 	if ((enum dtype)in->info.type.dtype == DT_STRING) {
 		struct tensor *t = random_strings(s->request->seed, in->info.name, s->model->graph,
 						  in->value, &in->shape, &s->arena);

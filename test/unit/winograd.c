@@ -210,7 +210,7 @@ static void sums(void)
 		double error = ran ? largest_error(&t, want) : 0;
 		printf("# case %d: %s, error %.2g, of plain sums %.2g\n", i,
 		       ran ? "run" : "refused", error, plain);
-		CHECK(ran || i == 6);
+		CHECK(ran == (i != 6)); /* a row of outputs is no plane */
 		CHECK(error <= 4 * plain);
 		drop(&t);
 	}
