@@ -44,17 +44,21 @@ struct first_defects {
 	double largest; /* largest absolute value of all nodes */
 };
 
+/* A run with another number in each element of integers and bools that were generated. */
+struct retry {
+	const char *said;	   /* the number, and the inputs; NULL if the run failed */
+	struct value_stats *stats; /* of each output */
+};
+enum { RETRIES = 4 };
+
 struct numbers {
 	struct trace trace;
 	struct first_defects defects;
 	/* runs the nodes of the file one by one; NULL if the model cannot be run so */
 	struct session *plain;
 	struct session *traced; /* the session that x->trace is of; NULL: no trace yet */
-	int retried;		/* outputs that runs with other integers were made for */
+	struct retry *retries; /* runs with other integers than were generated; NULL: not made yet */
 };
-
-/* For no more outputs are integers tried that were not generated so, for time. */
-enum { MOST_RETRIED = 4 };
 
 /* ---- tracing a run ---------------------------------------------------------------------------- */
 
@@ -528,47 +532,62 @@ static struct tensor *filled_input(struct check_context *c, const struct tensor 
 	return x;
 }
 
-/*
- * Whether output k has no such defect when all integers and bools that were generated are another number: then it may be those that this model
- * does not take. *names lists these inputs and says the number.
- */
-static bool blames_generated(struct check_context *c, uint32_t k, defect *test, const char **names)
+/* Runs the model with `number` in each element of generated integers and bools; if `counting`, the next input has the next number. */
+static void retry_run(struct check_context *c, int number, bool counting, struct retry *r)
 {
-	/* the last trial counts the inputs, as a slice from 1 to 1 is empty */
-	static const int8_t numbers[] = {1, 0, 2, 0};
-	enum { TRIALS = sizeof(numbers) };
 	const struct graph *g = session_model(c->session)->graph;
 	const struct tensor **in = arena_new_n(&c->arena, const struct tensor *, g->nin + 1);
 	const struct tensor **out = arena_new_n(&c->arena, const struct tensor *, g->nout + 1);
+	struct check_names list = {&c->arena, NULL, 0};
 	struct diag quiet = {0}, *all = c->d;
-	bool blame = false;
 
-	for (size_t trial = 0; trial < TRIALS && !blame; trial++) {
-		bool counting = trial + 1 == TRIALS;
-		struct check_names list = {&c->arena, NULL, 0};
-		for (uint32_t i = 0; i < g->nin; i++) {
-			const struct tensor *t = c->in[i];
-			bool counts = c->inputs && i < input_count(c->inputs) &&
-				      input_info(c->inputs, i)->made_up && t->type.kind == V_TENSOR &&
-				      (T_BIT(tensor_dtype(t)) & (T_INTS | T_BIT(DT_BOOL)));
-			in[i] = counts ? filled_input(c, t,
-						      numbers[trial] +
-							      (counting ? (int64_t)list.n : 0))
-				       : t;
-			if (counts)
-				check_name_add(&list, input_info(c->inputs, i)->name);
-		}
-		c->d = &quiet;
-		bool ran = list.n && !check_session_run(c, c->session, in, out, NULL) && out[k];
-		c->d = all;
-		struct value_stats s = ran ? value_stats(out[k]) : (struct value_stats){0};
-		blame = ran && s.count && !test(&s);
-		*names = fmt(c->d, "with %s in %s, which were generated",
-			     counting ? "0, 1, 2, ..." : fmt(c->d, "%d", numbers[trial]),
-			     list.n ? check_name_list(&list) : "");
+	for (uint32_t i = 0; i < g->nin; i++) {
+		const struct tensor *t = c->in[i];
+		bool counts = c->inputs && i < input_count(c->inputs) &&
+			      input_info(c->inputs, i)->made_up && t->type.kind == V_TENSOR &&
+			      (T_BIT(tensor_dtype(t)) & (T_INTS | T_BIT(DT_BOOL)));
+		in[i] = counts ? filled_input(c, t, number + (counting ? (int64_t)list.n : 0)) : t;
+		if (counts)
+			check_name_add(&list, input_info(c->inputs, i)->name);
 	}
+	c->d = &quiet;
+	bool ran = list.n && !check_session_run(c, c->session, in, out, NULL);
+	c->d = all;
 	diag_free(&quiet);
-	return blame;
+	if (!ran)
+		return;
+	r->said = fmt(c->d, "with %s in %s, which were generated",
+		      counting ? "0, 1, 2, ..." : fmt(c->d, "%d", number), check_name_list(&list));
+	for (uint32_t k = 0; k < g->nout; k++)
+		if (out[k])
+			r->stats[k] = value_stats(out[k]);
+}
+
+/*
+ * Whether output k has no such defect when all integers and bools that were generated are another number: then it may be those that this model
+ * does not take. *said names these inputs and the number.
+ */
+static bool blames_generated(struct check_context *c, struct numbers *x, uint32_t k, defect *test,
+			     const char **said)
+{
+	/* the last run counts the inputs, as a slice from 1 to 1 is empty */
+	static const int8_t numbers[RETRIES] = {1, 0, 2, 0};
+	const struct graph *g = session_model(c->session)->graph;
+
+	if (!x->retries) {
+		x->retries = arena_new_n(&c->arena, struct retry, RETRIES);
+		for (int i = 0; i < RETRIES; i++) {
+			x->retries[i].stats = arena_new_n(&c->arena, struct value_stats, g->nout + 1);
+			retry_run(c, numbers[i], i + 1 == RETRIES, &x->retries[i]);
+		}
+	}
+	for (int i = 0; i < RETRIES; i++) {
+		const struct retry *r = &x->retries[i];
+		*said = r->said;
+		if (r->said && r->stats[k].count && !test(&r->stats[k]))
+			return true;
+	}
+	return false;
 }
 
 static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
@@ -602,8 +621,8 @@ static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
 							   t->body->from->name, t->body->from->op)};
 	bool mask = !s->nan && !node && !input;
 	const char *other = NULL;
-	bool generated = !mask && !input && x->retried++ < MOST_RETRIED &&
-			 blames_generated(c, k, s->nan ? has_nan : has_nan_or_inf, &other);
+	bool generated = !mask && !input &&
+			 blames_generated(c, x, k, s->nan ? has_nan : has_nan_or_inf, &other);
 	if (generated)
 		rows[n++] = (struct diag_row){"finite", other};
 	if (generated)
