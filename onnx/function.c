@@ -85,8 +85,8 @@ struct function *function_find(struct loader *l, const struct node_view *v)
 	return i < 0 ? NULL : &l->functions[i];
 }
 
-/* Models with more functions are not searched, so that a file of many nodes and functions takes no long time. */
-enum { MAX_LISTED = 1000 };
+/* No more functions of a model are searched, and no more bytes of them, so that many nodes and large functions do not take long. */
+enum { MAX_LISTED = 1000, MAX_LISTED_BYTES = 16 << 20 };
 
 int function_refuse_overload(struct loader *l, const struct node_view *v)
 {
@@ -98,6 +98,9 @@ int function_refuse_overload(struct loader *l, const struct node_view *v)
 		const struct function *f = &l->functions[i];
 		if (f->name.n != v->type.n || memcmp(f->name.p, v->type.p, v->type.n) != 0)
 			continue;
+		l->listed += f->bytes.n; /* each node may list functions of megabytes */
+		if (l->listed > MAX_LISTED_BYTES)
+			return 0;
 		struct pb_span domain = last_occurrence(f->bytes, FUNCTION_DOMAIN);
 		if (domain.n == v->domain.n && !memcmp(domain.p, v->domain.p, domain.n))
 			have = fmt(l->d, "%s%s'%s'", have, *have ? ", " : "",

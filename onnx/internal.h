@@ -121,6 +121,7 @@ struct loader {
 	struct opsets opsets; /* the model's */
 	struct function *functions;
 	size_t nfunctions;
+	size_t listed;		/* bytes of functions that were looked at for nodes without one */
 	struct map function_of; /* domain, name, overload */
 	struct map symbol_of;	/* dim_param to number */
 	struct weights *store;

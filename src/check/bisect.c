@@ -501,10 +501,12 @@ static int report_part(struct bisect *b, const uint32_t *node, uint32_t n)
 		int err = submodel_write(&b->extractor, node, n, c->options->save, &x);
 		if (err)
 			return err;
-		bool outputs = !write_outputs(b, &x);
+		/* NaN and zeros that are the fault are not what to expect */
+		bool wrong = b->shows == shows_nan || b->shows == shows_zero;
+		bool judged = wrong || !write_outputs(b, &x);
 		rows[k++] = (struct diag_row){"written", fmt(c->d, "%s, %s", x.model, x.data)};
 		rows[k++] = (struct diag_row){
-			"try", fmt(c->d, "infer %s %s --data-set %s%s%s", outputs ? "check" : "run",
+			"try", fmt(c->d, "infer %s %s --data-set %s%s%s", judged ? "check" : "run",
 				   x.model, x.data, b->shows == shows_difference ? " --compare " : "",
 				   b->shows == shows_difference ? pair_sides_text(c) : "")};
 		submodel_free(&x);

@@ -150,6 +150,7 @@ struct check_context {
 	bool widened;			       /* they are larger than need be */
 	const struct input_request *unguessed; /* the request without these sizes; NULL if inputs are given */
 	bool lengths_guessed; /* among them one that is no first axis, where batches are */
+	bool ranges_given;    /* the user gives --random */
 	const char *no_inputs; /* why there are no inputs, if that is neither the model's nor the user's fault */
 	const struct tensor **out; /* copies of the first run's outputs, in the arena, indexed by position */
 	uint32_t nout;

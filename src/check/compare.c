@@ -337,7 +337,7 @@ static const struct tensor *const *widen_inputs(struct check_context *c)
 	const struct tensor **in = arena_new_n(&c->arena, const struct tensor *, (size_t)n + 1);
 	bool any = false;
 
-	if (r->input.n || r->data_set || r->random.n)
+	if (r->input.n || r->data_set || c->ranges_given)
 		return NULL;
 	for (uint32_t i = 0; i < n; i++) {
 		in[i] = c->in[i];

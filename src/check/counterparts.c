@@ -282,7 +282,7 @@ static bool has_twin(const struct graph *g, const struct node *n)
 	return false;
 }
 
-/* Whether no other node of their operator reads what they read, in either model: operands say which of two it is no better than nothing does. */
+/* Whether no other node of their operator reads what they read, in either model: operands do not tell two such nodes apart. */
 static bool is_only_reader(const struct pairing *w, const struct node *m, const struct node *n)
 {
 	return !has_twin(w->ref, m) && !has_twin(w->got, n);
@@ -311,6 +311,9 @@ static void correct_by_operands(const struct pairing *w)
 		bool guessed = w->guessed[n->out[0]];
 		/* the order of operators that only give another shape says little: exporters put in as many as they like */
 		enum fit least = guessed && n->op && (n->op->flags & OP_VIEW) ? FIT_WELL : FIT_OPEN;
+		/* a name that stands for another operator now is a change of the model, which the names tell best */
+		if (m && !guessed && strcmp(m->type, n->type) != 0)
+			continue;
 		bool fits = m && fit_of(w, m, n) >= least && same_constants(w, m, n);
 		enum alike how = SAME_WEIGHTS;
 		if (fits && fit_of_weights(w, m, n, false) != FIT_NOT)

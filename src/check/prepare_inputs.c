@@ -190,6 +190,7 @@ void prepare_inputs(struct check_context *c)
 {
 	const struct model *m = c->session ? session_model(c->session) : c->file;
 
+	c->ranges_given = c->request->random.n;
 	if (c->session && !check_steps(c))
 		return;
 	if (m && m->graph && find_cases(c, m))

@@ -302,8 +302,8 @@ static int64_t changed_size(const struct change *c, const struct input_info *giv
 	const int64_t *has = given->shape.dim;
 	int64_t up = (has[k] + c->multiple - 1) / c->multiple;
 
-	if (c->times)
-		return has[k] * (k ? c->times : c->batch);
+	if (c->times) /* more than MAX_WIDE is not tried anyway */
+		return has[k] > MAX_WIDE ? has[k] : has[k] * (k ? c->times : c->batch);
 	if (!k)
 		return has[k];
 	if (!c->axis)
