@@ -81,7 +81,7 @@ const struct field options_table[] = {
 	 .help = "fill an input with random values from LO to HI (0 to 1 if left out); repeatable",
 	 .more = "Without NAME it applies to every input that no other option gives. Integer inputs get integers, and "
 		 "bool inputs get false and true. Where 0..1 says too little the model decides: bytes (u8) of three axes or more are "
-		 "pixels from 0 to 255, ids are rows of their table, lengths are whole, and masks hide nothing; NAME=LO..HI overrules that. A message on standard error names each input that was filled with "
+		 "pixels from 0 to 255, ids are rows of their table, sizes are 1, lengths are whole, and masks hide nothing; NAME=LO..HI overrules that. A message on standard error names each input that was filled with "
 		 "random values."},
 	{ROW("seed", F_INT, seed, INPUTS, CMD_RUNS), .def = "0", .arg = "N", .env = "INFER_SEED",
 	 .help = "seed of the random values",
@@ -320,7 +320,8 @@ const struct field options_table[] = {
 		 "without optimizations on the same inputs: tensors correspond by their names or, if fewer than half "
 		 "of them agree, by the order of the operators, and a node in between, such as the QuantizeLinear of a quantized "
 		 "model, counts to the next node that has a counterpart. Free dimensions whose sizes nothing gives are several elements "
-		 "long where the model allows, as axes of one element cannot be told apart."},
+		 "long where the model allows, as axes of one element cannot be told apart. If all inputs are generated and nothing differs, "
+		 "floats from -8 to 8 are tried as well."},
 	{ROW("every-tensor", F_BOOL, check.every_tensor, CHECKS, CMD_CHECK),
 	 .help = "with --compare onnxruntime: compare the tensors inside the model even if the outputs agree"},
 	{ROW("sensitivity", F_BOOL, check.sensitivity, CHECKS, CMD_CHECK),
