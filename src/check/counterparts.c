@@ -11,6 +11,7 @@ struct pairing {
 	const struct graph *ref, *got;
 	uint32_t *of_ref, *of_got;
 	bool *guessed; /* indexed by value id of `got`: matched by the order of the operators */
+	bool *given_up; /* likewise: another value behind it has the counterpart of its name, see meant_value */
 };
 
 static void set_match(const struct pairing *w, uint32_t ref, uint32_t got)
@@ -312,7 +313,7 @@ static void correct_by_operands(const struct pairing *w)
 		/* the order of operators that only give another shape says little: exporters put in as many as they like */
 		enum fit least = guessed && n->op && (n->op->flags & OP_VIEW) ? FIT_WELL : FIT_OPEN;
 		/* a name that stands for another operator now is a change of the model, which the names tell best */
-		if (m && !guessed && strcmp(m->type, n->type) != 0)
+		if (m ? !guessed && strcmp(m->type, n->type) != 0 : w->given_up[n->out[0]])
 			continue;
 		bool fits = m && fit_of(w, m, n) >= least && same_constants(w, m, n);
 		enum alike how = SAME_WEIGHTS;
@@ -349,7 +350,11 @@ static void correct_by_operands(const struct pairing *w)
 void counterparts_find(const struct graph *a, const struct graph *b, uint32_t *of_a, uint32_t *of_b)
 {
 	struct arena tmp = {0};
-	const struct pairing pairing = {a, b, of_a, of_b,
+	const struct pairing pairing = {a,
+					b,
+					of_a,
+					of_b,
+					arena_new_n(&tmp, bool, (size_t)b->nvalues + 1),
 					arena_new_n(&tmp, bool, (size_t)b->nvalues + 1)};
 	const struct pairing *w = &pairing;
 	struct map of = {.arena = &tmp};
@@ -369,7 +374,9 @@ void counterparts_find(const struct graph *a, const struct graph *b, uint32_t *o
 		int64_t k = map_get(&of, v->name, strlen(v->name));
 		if (k < 0 || vinfo_contradicts(&a->value[k]->info, &v->info))
 			continue;
-		set_match(w, (uint32_t)k, meant_value(a, (uint32_t)k, b, i));
+		uint32_t meant = meant_value(a, (uint32_t)k, b, i);
+		set_match(w, (uint32_t)k, meant);
+		w->given_up[i] = meant != i;
 		matched++;
 	}
 	/* outputs of the same positions correspond, whatever their names */
