@@ -300,7 +300,8 @@ static void unmatch(const struct pairing *w, uint32_t ref, uint32_t got)
 /*
  * Exporters number the nodes of one operator, so that a name may stand for another node in another export. A node whose operands do
  * not correspond to those of its match is matched with a node whose operands do. If there is none, a name still counts, as the
- * node may have been wired otherwise, and a guess by the order of the operators does not.
+ * node may have been wired otherwise, and a guess by the order of the operators does not. Among nodes that read the same operands weights decide:
+ * by their elements, else by their names.
  */
 static void correct_by_operands(const struct pairing *w)
 {
