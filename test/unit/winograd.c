@@ -204,7 +204,7 @@ static bool is_too_long(const struct conv *c)
 #ifdef __SANITIZE_ADDRESS__
 	return (double)c->images * (double)c->channels * (double)c->maps * (double)c->rows *
 		       (double)c->columns >
-	       4e6;
+	       5e5;
 #else
 	(void)c;
 	return false;
