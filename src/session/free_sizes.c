@@ -300,12 +300,12 @@ struct change {
 static int64_t changed_size(const struct change *c, const struct input_info *given, int k)
 {
 	const int64_t *has = given->shape.dim;
-	int64_t up = (has[k] + c->multiple - 1) / c->multiple;
 
 	if (c->times) /* more than MAX_WIDE is not tried anyway */
 		return has[k] > MAX_WIDE ? has[k] : has[k] * (k ? c->times : c->batch);
 	if (!k)
 		return has[k];
+	int64_t up = (has[k] + c->multiple - 1) / c->multiple;
 	if (!c->axis)
 		return (c->odd ? (up | 1) + 2 : up) * c->multiple;
 	if (k == c->axis)
