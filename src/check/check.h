@@ -161,8 +161,9 @@ struct check_context {
 	struct diag suspected;
 	struct suspect *suspects;
 	size_t nsuspects;
-	struct cast_pair *casts;	/* that a run must judge: see check/casts.h */
-	struct nan_weight *nan_weights; /* that a run must judge: see check/nan_weights.h */
+	/* the first and the last of those that a run must judge: see check/casts.h and check/nan_weights.h */
+	struct cast_pair *casts, *last_cast;
+	struct nan_weight *nan_weights, *last_nan_weight;
 	bool dies; /* a run crashed a child process, so the driver does not run the model in this process */
 	const struct check *current;
 	bool nothing_to_judge; /* the running check has found that it cannot tell anything */
@@ -209,6 +210,10 @@ struct session *check_open_plain(struct check_context *c);
  */
 int check_session_run(struct check_context *c, struct session *s, const struct tensor *const *in,
 		      const struct tensor **out, struct observer *observer);
+
+/* The same for a run whose failure proves nothing: its findings are dropped. Returns whether it succeeded. */
+bool check_try_run(struct check_context *c, struct session *s, const struct tensor *const *in,
+		   const struct tensor **out, struct observer *observer);
 
 /*
  * Returns the model with operators upgraded to their newest versions and shapes inferred, but not optimized. The

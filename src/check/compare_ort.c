@@ -55,14 +55,14 @@ struct against_ort {
 	size_t cases_over; /* inputs of which an output is over the limit */
 	double most;	   /* largest rel of an output */
 	struct distance *outputs;
-	enum dtype *path; /* by value id of the session's graph: see path_precision.h */
+	enum dtype *path; /* path_precisions() of the session's graph */
 	bool outputs_over;
 	uint32_t unknown; /* outputs that cannot be compared */
 
 	/* node by node */
 	struct session *plain;
 	const struct graph *g;	/* of plain */
-	enum dtype *plain_path; /* by its values: see path_precision.h */
+	enum dtype *plain_path; /* path_precisions() of it */
 	struct shared_value *value;
 	size_t nvalues, cap, peak;
 	bool *made;		/* by value id: a node of the file makes a value of this name */
@@ -284,12 +284,10 @@ static struct input_error input_error_of(const struct against_ort *a, const stru
 	struct input_error e = {0};
 
 	for (uint32_t i = 0; i < n->nin + n->ncap; i++) {
-		double rel = n->in[i] == NO_VALUE ? 0 : rel_of(a, n->in[i]);
-		e.all += n->in[i] != NO_VALUE;
-		if (isnan(rel) && !e.unseen++)
-			e.name = a->g->value[n->in[i]]->name;
-		if (rel > e.most)
-			e.most = rel;
+		if (n->in[i] == NO_VALUE)
+			continue;
+		double rel = rel_of(a, n->in[i]);
+		input_error_add(&e, rel, !isnan(rel), a->g->value[n->in[i]]->name);
 	}
 	return e;
 }

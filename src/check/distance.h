@@ -9,7 +9,7 @@ struct distance {
 	bool known; /* false if values of this type cannot be compared, or have not been compared yet */
 	bool fits;     /* types and shapes agree */
 	bool exact;    /* equal to the bit */
-	bool text;     /* the elements are strings: only count, at and rel mean anything */
+	bool text;     /* the elements are strings, of which only count, at and rel are set */
 	bool zero;     /* all elements of the value are 0, but not all of the reference */
 	int64_t count; /* elements */
 	int64_t wrong; /* number of elements that are NaN or infinite on one side only */

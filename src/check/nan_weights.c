@@ -13,12 +13,11 @@
 void suspect_nan(struct check_context *c, const struct graph *g, const struct value *v,
 		 const char *said)
 {
-	struct nan_weight **last = &c->nan_weights;
+	struct nan_weight *x = arena_new(&c->arena, struct nan_weight);
 
-	while (*last)
-		last = &(*last)->next;
-	*last = arena_new(&c->arena, struct nan_weight);
-	**last = (struct nan_weight){g, v, said, NULL};
+	*x = (struct nan_weight){g, v, said, NULL};
+	*(c->last_nan_weight ? &c->last_nan_weight->next : &c->nan_weights) = x;
+	c->last_nan_weight = x;
 }
 
 /* What a run of the file's nodes has shown. */
@@ -70,7 +69,6 @@ static void look_at_step(struct observer *o, const struct step *s, const struct 
 static void run_nodes(struct nan_run *r, struct session *s)
 {
 	struct check_context *c = r->c;
-	struct diag quiet = {0}, *all = c->d;
 
 	r->g = session_model(s)->graph;
 	r->rt = session_runtime(s);
@@ -78,10 +76,7 @@ static void run_nodes(struct nan_run *r, struct session *s)
 	r->made = arena_new_n(&c->arena, bool, r->g->nvalues + 1);
 	r->nan = arena_new_n(&c->arena, bool, r->g->nvalues + 1);
 	const struct tensor **out = arena_new_n(&c->arena, const struct tensor *, r->g->nout + 1);
-	c->d = &quiet;
-	r->ran = !check_session_run(c, s, c->in, out, &r->observer);
-	c->d = all;
-	diag_free(&quiet);
+	r->ran = check_try_run(c, s, c->in, out, &r->observer);
 }
 
 /* Whether a node that reads the weight makes NaN, or has no step that would tell, as one in a body. */

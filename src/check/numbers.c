@@ -539,7 +539,6 @@ static void retry_run(struct check_context *c, int number, bool counting, struct
 	const struct tensor **in = arena_new_n(&c->arena, const struct tensor *, g->nin + 1);
 	const struct tensor **out = arena_new_n(&c->arena, const struct tensor *, g->nout + 1);
 	struct check_names list = {&c->arena, NULL, 0};
-	struct diag quiet = {0}, *all = c->d;
 
 	for (uint32_t i = 0; i < g->nin; i++) {
 		const struct tensor *t = c->in[i];
@@ -550,11 +549,7 @@ static void retry_run(struct check_context *c, int number, bool counting, struct
 		if (counts)
 			check_name_add(&list, input_info(c->inputs, i)->name);
 	}
-	c->d = &quiet;
-	bool ran = list.n && !check_session_run(c, c->session, in, out, NULL);
-	c->d = all;
-	diag_free(&quiet);
-	if (!ran)
+	if (!list.n || !check_try_run(c, c->session, in, out, NULL))
 		return;
 	r->said = fmt(c->d, "with %s in %s, which were generated",
 		      counting ? "0, 1, 2, ..." : fmt(c->d, "%d", number), check_name_list(&list));
@@ -749,20 +744,16 @@ static bool stays_zero(struct check_context *c, uint32_t k, int *tried)
 	const struct graph *g = session_model(c->session)->graph;
 	const struct tensor **in = arena_new_n(&c->arena, const struct tensor *, g->nin + 1);
 	const struct tensor **out = arena_new_n(&c->arena, const struct tensor *, g->nout + 1);
-	struct diag quiet = {0}, *all = c->d;
 	bool zero = true;
 
 	for (int trial = 0; trial < ZERO_TRIALS && zero; trial++) {
 		bool other = trial_inputs(c, g->nin, trial, in);
-		c->d = &quiet;
 		/* a run that fails proves nothing: the other inputs may be none that the model takes */
-		bool ran = other && !check_session_run(c, c->session, in, out, NULL) && out[k];
-		c->d = all;
+		bool ran = other && check_try_run(c, c->session, in, out, NULL) && out[k];
 		struct value_stats s = ran ? value_stats(out[k]) : (struct value_stats){0};
 		zero = !ran || !s.count || all_zero(&s);
 		*tried += ran;
 	}
-	diag_free(&quiet);
 	return zero;
 }
 
@@ -949,11 +940,9 @@ static int try_wider(struct check_context *c, struct session *s, bool *blind)
 	const struct tensor **in = arena_new_n(&c->arena, const struct tensor *, g->nin + 1);
 	const struct tensor **out = arena_new_n(&c->arena, const struct tensor *, g->nout + 1);
 	uint64_t *first = arena_new_n(&c->arena, uint64_t, g->nout + 1);
-	struct diag quiet = {0}, *all = c->d;
 	int tried = 0;
+	bool ran = check_try_run(c, s, c->in, out, NULL);
 
-	c->d = &quiet;
-	bool ran = !check_session_run(c, s, c->in, out, NULL);
 	for (uint32_t k = 0; k < g->nout && ran; k++)
 		first[k] = output_hash(out[k]);
 	for (int trial = 0; ran && trial < INDEPENDENT_TRIALS; trial++) {
@@ -962,15 +951,13 @@ static int try_wider(struct check_context *c, struct session *s, bool *blind)
 			left |= blind[k];
 		/* a run that fails or gives NaN proves nothing: these inputs may be none that the model takes */
 		if (!left || !trial_inputs(c, g->nin, trial, in) ||
-		    check_session_run(c, s, in, out, NULL))
+		    !check_try_run(c, s, in, out, NULL))
 			continue;
 		tried++;
 		for (uint32_t k = 0; k < g->nout; k++)
 			blind[k] &= !out[k] || output_hash(out[k]) == first[k] ||
 				    value_stats(out[k]).nan;
 	}
-	c->d = all;
-	diag_free(&quiet);
 	return tried;
 }
 

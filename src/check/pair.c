@@ -39,7 +39,7 @@ struct runner {
 	const struct graph *g;
 	uint32_t *position; /* indexed by node id: the node's position in the order */
 	uint32_t *other; /* indexed by value id: the other side's value of this name, or NO_VALUE */
-	enum dtype *path; /* indexed by value id: see path_precision.h */
+	enum dtype *path; /* path_precisions() of the graph */
 	bool *stored;  /* of the reference, indexed by value id: its value has been stored once */
 	uint32_t next; /* position in the order; all nodes before this position have run */
 	bool done;
@@ -377,6 +377,15 @@ static enum repeated repeat_step(struct pair_work *w, struct repetition *r, stru
 	return err ? NOT_REPEATED : REPEATED;
 }
 
+void input_error_add(struct input_error *e, double rel, bool seen, const char *name)
+{
+	e->all++;
+	if (rel > e->most)
+		e->most = rel;
+	if (!seen && !e->unseen++)
+		e->name = name;
+}
+
 const char *input_error_say(struct diag *d, const struct input_error *e)
 {
 	const char *agree = e->most > 0 ? fmt(d, "agree within %.2g", e->most) : "agree to the bit";
@@ -438,13 +447,9 @@ static struct input_error input_error_of(const struct pair_work *w, const struct
 
 	for (uint32_t i = 0; i < n->nin + n->ncap; i++) {
 		uint32_t id = n->in[i];
-		if (id == NO_VALUE)
-			continue;
-		if (w->rel[id] > e.most)
-			e.most = w->rel[id];
-		e.all++;
-		if (!w->compared[id] && !is_given(w, id) && !e.unseen++)
-			e.name = w->got.g->value[id]->name;
+		if (id != NO_VALUE)
+			input_error_add(&e, w->rel[id], w->compared[id] || is_given(w, id),
+					w->got.g->value[id]->name);
 	}
 	return e;
 }

@@ -31,6 +31,8 @@ struct input_error {
 	uint32_t unseen;  /* number of inputs that could not be compared */
 	const char *name; /* of the first of those */
 };
+/* Counts an input of this `rel`; `seen`: it was compared. */
+void input_error_add(struct input_error *e, double rel, bool seen, const char *name);
 /* Returns a text such as "agree within 1e-05, but for 'x', which was not compared"; it lives as long as d. */
 const char *input_error_say(struct diag *d, const struct input_error *e);
 

@@ -35,7 +35,7 @@ struct winograd {
 	int64_t images, channels, maps;
 	int64_t tiles, size[2]; /* tiles of all pictures, and rows and columns of tiles in a picture */
 	int64_t blocks, at_once; /* blocks of tiles, and how many tiles a block has at most */
-	bool shared; /* threads have some of the maps each; otherwise they have all maps of some blocks */
+	bool shared; /* a thread makes some maps of the tiles; otherwise all maps of some blocks of tiles */
 	int64_t parts; /* of the tiles, if they are shared, for each group of maps */
 	int64_t group; /* maps that are multiplied at once, whose weights are packed together */
 	int64_t pitch; /* elements from a tile to the next in the transformed pixels */
@@ -48,7 +48,7 @@ struct winograd {
 
 /* ---- weights ------------------------------------------------------------------------------------ */
 
-/* The maps of products from `map` on, with those that fill the last strip up. */
+/* How many columns the packed weights of the group have that begins at `map`: its maps, up to a multiple of STRIP. */
 static int64_t width_of(const struct winograd *v, int64_t map)
 {
 	return (lesser(v->maps - map, v->group) + STRIP - 1) / STRIP * STRIP;
@@ -128,11 +128,12 @@ static double products(const struct window *w, int64_t images, int m)
 static int outputs_of_a_tile(const struct window *w, int64_t images, int64_t channels, int64_t maps)
 {
 	enum {
-		FEW = 16,	/* maps with AVX2 */
-		SOME = 24,	/* channels; and maps with AVX-512 */
-		MIN_TILES = 16, /* of 2 x 2 */
-		MANY_TILES = 25,
-		SOME_TILES = 12, /* of 4 x 4, with few weights */
+		MIN_CHANNELS = 24,
+		MIN_MAPS = 24,
+		MIN_MAPS_AVX2 = 16, /* with tiles of 4 x 4 */
+		MIN_TILES = 25,	    /* whatever the number of weights */
+		MIN_TILES_2 = 16,   /* of 2 x 2, unless there are many weights */
+		MIN_TILES_4 = 12,   /* of 4 x 4, with few weights */
 		FEW_WEIGHTS = 1 << 13,
 		MANY_WEIGHTS = 1 << 15
 	};
@@ -141,14 +142,14 @@ static int outputs_of_a_tile(const struct window *w, int64_t images, int64_t cha
 	double tiles = four / WINOGRAD_POINTS;
 	bool few = channels * maps <= FEW_WEIGHTS;
 
-	if (channels < SOME || maps < (simd_level() == 3 ? FEW : SOME))
+	if (channels < MIN_CHANNELS || maps < (simd_level() == 3 ? MIN_MAPS_AVX2 : MIN_MAPS))
 		return 0;
-	if (four < two && (tiles >= MANY_TILES || (tiles >= SOME_TILES && few)))
+	if (four < two && (tiles >= MIN_TILES || (tiles >= MIN_TILES_4 && few)))
 		return 4;
 	tiles = two / 16;
-	return maps >= SOME && two <= 0.6 * windows &&
-			       (tiles >= MANY_TILES ||
-				(tiles >= MIN_TILES && channels * maps <= MANY_WEIGHTS))
+	return maps >= MIN_MAPS && two <= 0.6 * windows &&
+			       (tiles >= MIN_TILES ||
+				(tiles >= MIN_TILES_2 && channels * maps <= MANY_WEIGHTS))
 		       ? 2
 		       : 0;
 }
@@ -199,7 +200,7 @@ static void declare(const struct site *s, struct step *step)
 	step->give = give;
 }
 
-/* What a thread has for itself: points of some tiles, the pixels of a tile, its outputs, and a row of a window. */
+/* A thread's scratch memory: points of some tiles, the pixels of a tile, its outputs, and a row of a window. */
 struct room {
 	float *points, *patch, *outputs, *row;
 };
@@ -356,8 +357,8 @@ static void transform_tiles(const struct winograd_run *j, const struct room *roo
 }
 
 /*
- * Sums the windows of a tile's outputs one by one. In place of an infinity the algorithm gives NaN, or numbers beside it that do not depend on it, and sums of
- * transformed numbers may overflow.
+ * Sums the windows of a tile's outputs one by one. Where an output is infinite the algorithm gives NaN, also in outputs beside it, whose windows do not have
+ * the infinity, and sums of transformed numbers may overflow.
  */
 static void sum_windows(const struct winograd_run *j, const struct room *room,
 			const struct place *p, int64_t map, int64_t maps)

@@ -92,6 +92,19 @@ static const char *live_op(const struct node *n)
 	return n->dead || !n->type ? "" : n->type;
 }
 
+/* The constant that the value is, if it has elements in memory. */
+static const struct tensor *elements_of(const struct value *v)
+{
+	const struct tensor *t = value_constant(v);
+
+	return t && t->type.kind == V_TENSOR && t->data && tensor_count(t) > 0 ? t : NULL;
+}
+
+static const struct node *maker(const struct graph *g, const struct value *v)
+{
+	return v->producer == NO_NODE ? NULL : g->node[v->producer];
+}
+
 /* Whether the value counts along an axis: a Range or what is made of one, or a constant that rises. */
 static bool is_count(const struct graph *g, const struct value *v, int depth)
 {
@@ -99,17 +112,15 @@ static bool is_count(const struct graph *g, const struct value *v, int depth)
 					    "Expand", "Tile",	  "Squeeze", NULL};
 
 	while (v && depth--) {
-		const struct tensor *t = v->init ? v->init : v->info.known;
-		if (t && t->type.kind == V_TENSOR && t->data && tensor_count(t) > 1)
+		const struct tensor *t = elements_of(v);
+		const struct node *n = maker(g, v);
+		if (t && tensor_count(t) > 1)
 			return is_integer(tensor_dtype(t)) &&
 			       elem_i64(tensor_dtype(t), t->data, 0) <
 				       elem_i64(tensor_dtype(t), t->data, 1);
-		if (v->producer == NO_NODE)
-			return false;
-		const struct node *n = g->node[v->producer];
-		if (!strcmp(live_op(n), "Range") || !strcmp(live_op(n), "CumSum"))
+		if (n && (!strcmp(live_op(n), "Range") || !strcmp(live_op(n), "CumSum")))
 			return true;
-		v = is_among(live_op(n), moves) ? node_in(g, n, 0) : NULL;
+		v = n && is_among(live_op(n), moves) ? node_in(g, n, 0) : NULL;
 	}
 	return false;
 }
@@ -191,14 +202,11 @@ static bool is_low(const struct graph *g, const struct value *v, int depth)
 					    "Expand", "CastLike", NULL};
 
 	while (v && depth--) {
-		const struct tensor *t = v->init ? v->init : v->info.known;
-		if (t && t->type.kind == V_TENSOR && t->data && tensor_count(t) > 0 &&
-		    dtype_class(tensor_dtype(t)) == DT_FLOAT)
+		const struct tensor *t = elements_of(v);
+		const struct node *n = maker(g, v);
+		if (t && dtype_class(tensor_dtype(t)) == DT_FLOAT)
 			return elem_f64(tensor_dtype(t), t->data, 0) <= -1000;
-		if (v->producer == NO_NODE)
-			return false;
-		const struct node *n = g->node[v->producer];
-		v = is_among(live_op(n), moves) ? node_in(g, n, 0) : NULL;
+		v = n && is_among(live_op(n), moves) ? node_in(g, n, 0) : NULL;
 	}
 	return false;
 }
@@ -206,10 +214,10 @@ static bool is_low(const struct graph *g, const struct value *v, int depth)
 /* The number that the value is a constant of, or `other`. */
 static double constant_of(const struct value *v, double other)
 {
-	const struct tensor *t = v ? (v->init ? v->init : v->info.known) : NULL;
+	const struct tensor *t = elements_of(v);
 
-	if (!t || t->type.kind != V_TENSOR || !t->data || tensor_count(t) != 1 ||
-	    dtype_class(tensor_dtype(t)) == DT_COMPLEX || tensor_dtype(t) == DT_STRING)
+	if (!t || tensor_count(t) != 1 || dtype_class(tensor_dtype(t)) == DT_COMPLEX ||
+	    tensor_dtype(t) == DT_STRING)
 		return other;
 	return elem_f64(tensor_dtype(t), t->data, 0);
 }
@@ -251,45 +259,60 @@ static int mask_hides(const struct graph *g, const struct value *v, int depth, i
 	return 0;
 }
 
+/* Chooses what hides nothing if the input is a mask. Returns whether it is one. */
+static bool choose_mask(struct range *r, const struct graph *g, const struct value *v)
+{
+	enum dtype t = (enum dtype)v->info.type.dtype;
+	bool called_mask = name_contains(v->name, "mask");
+	bool called_so = called_mask || name_contains(v->name, "pad");
+	int hides = 0, looks = 1000;
+
+	if (!is_integer(t) && t != DT_BOOL)
+		return false;
+	if ((t == DT_BOOL || called_so) && v->info.shape.rank != 0)
+		hides = mask_hides(g, v, 32, &looks);
+	if (!hides && !called_mask)
+		return false;
+	r->kind = hides > 0 ? RANGE_CLEAR : RANGE_ONES;
+	return true;
+}
+
+/*
+ * Chooses for lengths and sizes, by the nodes that read the input. *position tells whether the input has positions, and becomes true if lengths
+ * would be, but the nodes use them as indices: positions in a cache are compared as well, to make the mask of what came before.
+ */
+static bool choose_by_use(struct range *r, const struct graph *g, const struct value *v, bool *position)
+{
+	/* without arithmetic, as a length less 1 is the index of the last element */
+	static const char *const moves[] = {"Cast",	 "Identity", "Reshape",
+					    "Unsqueeze", "Expand",   NULL};
+	int lengths = 1000, sizes = 1000, indices = 1000;
+	bool compared = v->info.shape.rank == 1 && is_taken(g, v, takes_length, 64, &lengths);
+
+	*position |= compared && is_taken_after(g, v, takes_index, moves, 8, &indices);
+	if (compared && !*position)
+		r->kind = RANGE_LENGTH;
+	else if (v->info.shape.rank <= 1 && is_taken(g, v, takes_size, 8, &sizes))
+		r->kind = RANGE_SIZE;
+	else
+		return false;
+	return true;
+}
+
 void random_choose(struct range *r, const struct graph *g, const struct value *v)
 {
 	enum dtype t = (enum dtype)v->info.type.dtype;
+	bool position = name_contains(v->name, "position");
 
-	if (r->named)
+	if (r->named || choose_mask(r, g, v))
 		return;
-	int looks = 1000;
-	bool called_mask = name_contains(v->name, "mask") || name_contains(v->name, "pad");
-	int hides = (t == DT_BOOL || (is_integer(t) && called_mask)) && v->info.shape.rank != 0
-			    ? mask_hides(g, v, 32, &looks)
-			    : 0;
-	if (hides || (name_contains(v->name, "mask") && (is_integer(t) || t == DT_BOOL))) {
-		r->kind = hides > 0 ? RANGE_CLEAR : RANGE_ONES;
-		return;
-	}
 	/* bytes of three or four axes are pixels, of which 0 to 1 would leave a black picture */
 	if (t == DT_U8 && v->info.shape.rank >= 3 && r->lo == 0 && r->hi == 1) {
 		r->hi = 255;
 		return;
 	}
-	if (!is_integer(t) || t == DT_BOOL || dtype_bits(t) < 32)
+	if (!is_integer(t) || t == DT_BOOL || dtype_bits(t) < 32 || choose_by_use(r, g, v, &position))
 		return;
-	static const char *const moves[] = {"Cast",	 "Identity", "Reshape",
-					    "Unsqueeze", "Expand",   NULL};
-	int lengths = 1000, sizes = 1000, indices = 1000;
-	bool position = name_contains(v->name, "position");
-	bool compared = v->info.shape.rank == 1 && is_taken(g, v, takes_length, 64, &lengths);
-	/*
-	 * positions in a cache are compared as well, to make the mask of what came before; that of the last element is a length less 1
-	 */
-	position |= compared && is_taken_after(g, v, takes_index, moves, 8, &indices);
-	if (compared && !position) {
-		r->kind = RANGE_LENGTH;
-		return;
-	}
-	if (v->info.shape.rank <= 1 && is_taken(g, v, takes_size, 8, &sizes)) {
-		r->kind = RANGE_SIZE;
-		return;
-	}
 	int64_t rows = table_rows(g, v, 3);
 	bool types = name_contains(v->name, "token_type") || name_contains(v->name, "segment");
 	if (types || position) {
@@ -389,14 +412,13 @@ static const struct texts *list_of_texts(const struct node *n, const char *name)
 static int64_t picked_place(const struct graph *g, const struct node *n, const struct value *v,
 			    int64_t column)
 {
-	const struct value *at = node_in(g, n, 1);
-	const struct tensor *t = at && at->init ? at->init : at ? at->info.known : NULL;
+	const struct tensor *t = elements_of(node_in(g, n, 1));
 	struct op row = n->op ? op_resolved(n->op) : (struct op){0};
 	const struct field *f = row.attrs ? field_find(row.attrs, "axis") : NULL;
 	bool gather = !strcmp(live_op(n), "Gather");
 	int64_t axis = -1;
 
-	if ((!gather && strcmp(live_op(n), "ArrayFeatureExtractor") != 0) || !t || !t->data ||
+	if ((!gather && strcmp(live_op(n), "ArrayFeatureExtractor") != 0) || !t ||
 	    !is_integer(tensor_dtype(t)))
 		return -1;
 	if (gather && f && f->type == F_INT && n->params)

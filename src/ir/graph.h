@@ -242,6 +242,12 @@ const struct origin *origin_new(struct arena *a, const char *name, const char *o
 const struct origin *origin_fused(struct arena *a, const struct origin *const *of, uint32_t n,
 				  uint32_t work);
 
+/* The tensor that value v, or NULL, is in every run: an initializer, or what inference has computed. NULL if it is none. */
+static inline const struct tensor *value_constant(const struct value *v)
+{
+	return !v ? NULL : v->init ? v->init : v->info.known;
+}
+
 static inline struct value *node_in(const struct graph *g, const struct node *n, uint32_t i)
 {
 	return i < n->nin && n->in[i] != NO_VALUE ? g->value[n->in[i]] : NULL;

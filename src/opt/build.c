@@ -70,8 +70,7 @@ static bool value_number(const struct build *b, const char *name, size_t n, doub
 
 	if (k == NO_VAR || !b->bound[k] || b->value[k] == NO_VALUE)
 		return false;
-	const struct value *x = b->g->value[b->value[k]];
-	const struct tensor *t = x->init ? x->init : x->info.known;
+	const struct tensor *t = value_constant(b->g->value[b->value[k]]);
 	if (!t || tensor_count(t) != 1 || t->type.dtype == DT_STRING)
 		return false;
 	*v = elem_f64(tensor_dtype(t), t->data, 0);

@@ -372,7 +372,7 @@ static int import_node(struct optimizer *o, struct graph *g, struct node *n);
 static struct graph *taken_branch(const struct graph *g, const struct node *n, const char **attribute)
 {
 	const struct value *c = n->op && may_skip_bodies(n) && n->nsub == 2 ? node_in(g, n, 0) : NULL;
-	const struct tensor *t = c ? (c->init ? c->init : c->info.known) : NULL;
+	const struct tensor *t = value_constant(c);
 
 	if (!t || t->type.kind != V_TENSOR || t->type.dtype != DT_BOOL || tensor_count(t) != 1)
 		return NULL;

@@ -45,8 +45,7 @@ static struct value *value_of(const struct match *m, uint32_t id)
 
 static const struct tensor *constant_of(const struct match *m, uint32_t id)
 {
-	const struct value *v = value_of(m, id);
-	return !v ? NULL : v->init ? v->init : v->info.known;
+	return value_constant(value_of(m, id));
 }
 
 /* Limit of nodes to look at. Constants are folded between passes, so chains of constant nodes are short. */

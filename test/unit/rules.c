@@ -57,7 +57,7 @@ static uint32_t below(struct trial *t, uint32_t n)
 	return (uint32_t)((uniform(t) + 1) / 2 * n);
 }
 
-/* In a near miss: another size, one more or one fewer axis. */
+/* Makes a near miss of a shape: gives an axis another size, or adds or removes one. */
 static void bend_shape(struct trial *t, struct shape *s)
 {
 	static const int64_t sizes[] = {1, 1, 1, 2, 3, 0};

@@ -147,7 +147,7 @@ static double activate(int act, double x)
 				  : x;
 }
 
-/* The outputs as they should be, in the order of the picture's positions, then maps. *plain is the largest error of plain sums in float. */
+/* Returns the expected outputs, channels last, as sums in double. *plain becomes the largest error that sums in float have. */
 static float *expected(struct conv_data *t, const struct conv *c, double *plain)
 {
 	float *y = arena_new_n(&t->arena, float, (size_t)shape_count(&t->y) + 1), *to = y;

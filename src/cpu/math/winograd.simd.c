@@ -9,8 +9,9 @@
 /* ---- along one axis ----------------------------------------------------------------------------- */
 
 /*
- * Points of four pixels: of the polynomial with these coefficients that interpolation needs. The weights' transform, below, has the
- * factors that interpolation divides by.
+ * Pixels and weights are taken for the coefficients of polynomials, whose product is the convolution. Both are evaluated at as many points as a tile
+ * has pixels, the values are multiplied, and the outputs are interpolated from the products. The pixels' transform is the transpose of
+ * that interpolation, without the factors that it divides by, which the weights' transform has.
  */
 static inline __attribute__((always_inline)) void pixels_2(const vf d[4], vf to[4])
 {
