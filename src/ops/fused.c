@@ -33,7 +33,7 @@ static int check_summand(const struct infer *c, uint32_t i, const struct shape *
 			  infer_shape_text(c, &s));
 }
 
-/* Input R of infer::Conv is added element by element. */
+/* Input R of infer::Conv and infer::Gemm is added element by element. */
 static int check_residual(const struct infer *c, const struct shape *y)
 {
 	struct shape r = infer_shape(c, 3);
@@ -203,7 +203,7 @@ static int infer_gemm(struct infer *c)
 		if (!r)
 			r = check_summand(c, 2, &y);
 		if (!r)
-			r = check_summand(c, 3, &y);
+			r = check_residual(c, &y);
 		if (r)
 			return r;
 	}
@@ -308,8 +308,8 @@ static int check_attention(const struct infer *c, int64_t heads, int64_t kv)
 	for (int i = 0; i < 2; i++) {
 		const struct shape *s = both[i];
 		struct shape given = infer_shape(c, (uint32_t)i + 1);
-		bool fits = s->rank != 4 ||
-			    (dims_agree(s->dim[0], q.dim[0]) && dims_agree(s->dim[1], kv) &&
+		bool fits = s->rank < 0 ||
+			    (s->rank == 4 && dims_agree(s->dim[0], q.dim[0]) && dims_agree(s->dim[1], kv) &&
 			     dims_agree(s->dim[2], score.dim[3]) &&
 			     (i || dims_agree(s->dim[3], q.dim[3])));
 		if (!fits)
