@@ -2,6 +2,7 @@
 #include "check/cause.h"
 
 #include "check/check.h"
+#include "ir/walk.h"
 #include "ops/gather.h"
 
 #include <inttypes.h>
@@ -310,13 +311,8 @@ bool nan_is_meant(const struct node *n, uint32_t i, const struct tensor *t)
 	       (check_is(n, "Pad") && i == 2);
 }
 
-/* readers_mean, but for no more than *left nodes. */
-static bool all_mean(const struct graph *g, const struct value *v, const struct tensor *t,
-		     is_meant *meant, int *left);
-
-/* Whether the readers of the values of n's bodies that stand for input i mean the elements so. */
-static bool bodies_mean(const struct node *n, uint32_t i, const struct tensor *t, is_meant *meant,
-			int *left)
+/* Adds the values of n's bodies that stand for input i to the walk. Returns false if a body hands the elements out, or if none reads them. */
+static bool walk_to_bodies(struct walk *w, const struct node *n, uint32_t i)
 {
 	bool read = false;
 
@@ -330,41 +326,46 @@ static bool bodies_mean(const struct node *n, uint32_t i, const struct tensor *t
 			if (outer != i || (!v->nusers && !v->is_output))
 				continue;
 			read = true;
-			if (v->is_output || !all_mean(b, v, t, meant, left))
+			if (v->is_output)
 				return false;
+			walk_to(w, b, v, 0);
 		}
 	}
 	return read;
 }
 
-static bool all_mean(const struct graph *g, const struct value *v, const struct tensor *t,
-		     is_meant *meant, int *left)
+/* Whether node n means the elements of value v so, as far as it does not hand them on to values that are added to the walk. */
+static bool reader_means(struct walk *w, const struct graph *g, const struct node *n, uint32_t v,
+			 const struct tensor *t, is_meant *meant)
 {
-	for (uint32_t k = 0; k < v->nusers; k++) {
-		const struct node *n = g->node[v->users[k]];
-		const struct value *y = node_out(g, n, 0);
-		if (k && v->users[k] == v->users[k - 1]) /* it reads the value twice */
-			continue;
-		if (!(*left)--)
-			return false;
-		if (!n->nsub && moves_elements(n)) {
-			if (!y || y->is_output || !all_mean(g, y, t, meant, left))
-				return false;
-			continue;
-		}
-		for (uint32_t i = 0; i < n->nin + n->ncap; i++)
-			if (n->in[i] == v->id &&
-			    !(n->nsub ? bodies_mean(n, i, t, meant, left) : meant(n, i, t)))
-				return false;
+	const struct value *y = node_out(g, n, 0);
+
+	if (!n->nsub && moves_elements(n)) {
+		walk_to(w, g, y, 0);
+		return y && !y->is_output && y->nusers;
 	}
-	return v->nusers > 0;
+	for (uint32_t i = 0; i < n->nin + n->ncap; i++)
+		if (n->in[i] == v && !(n->nsub ? walk_to_bodies(w, n, i) : meant(n, i, t)))
+			return false;
+	return true;
 }
 
 bool readers_mean(const struct graph *g, const struct value *v, const struct tensor *t, is_meant *meant)
 {
-	int left = 1000;
+	struct walk w = {0};
+	const struct walk_place *p;
+	bool all = v->nusers > 0;
 
-	return all_mean(g, v, t, meant, &left);
+	walk_to(&w, g, v, 0);
+	while (all && (p = walk_next(&w))) {
+		struct walk_place at = *p;
+		for (uint32_t k = 0; k < at.v->nusers && all; k++)
+			if (!k || at.v->users[k] != at.v->users[k - 1]) /* it may read the value twice */
+				all = reader_means(&w, at.g, at.g->node[at.v->users[k]], at.v->id, t,
+						   meant);
+	}
+	walk_end(&w);
+	return all;
 }
 
 bool infinities_are_meant(const struct node *n, uint32_t i, const struct tensor *t)

@@ -13,13 +13,8 @@
 
 void suspect_fixed_size(struct check_context *c, const struct suspect *s, const struct finding *f)
 {
-	struct suspect *all = arena_new_n(&c->arena, struct suspect, c->nsuspects + 1);
-
-	if (c->nsuspects)
-		memcpy(all, c->suspects, c->nsuspects * sizeof(*all));
-	all[c->nsuspects] = *s;
-	c->suspects = all;
-	c->nsuspects++;
+	c->suspects = arena_append(&c->arena, c->suspects, c->nsuspects, sizeof(*s));
+	c->suspects[c->nsuspects++] = *s;
 	diag_add(&c->suspected, f);
 }
 

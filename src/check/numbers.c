@@ -44,12 +44,20 @@ struct first_defects {
 	double largest; /* largest absolute value of all nodes */
 };
 
-/* A run with another number in each element of integers and bools that were generated. */
+/* A run with another number in each element of arbitrary integers and bools. */
 struct retry {
 	const char *said;	   /* the number, and the inputs; NULL if the run failed */
 	struct value_stats *stats; /* of each output */
+	const struct tensor **in;
+	struct trace *trace; /* NULL: not traced yet */
 };
 enum { RETRIES = 4 };
+
+/* A run with other inputs: whether an output that is all zero stays so. */
+struct zero_trial {
+	bool ran;
+	struct value_stats *stats; /* of each output */
+};
 
 struct numbers {
 	struct trace trace;
@@ -58,6 +66,8 @@ struct numbers {
 	struct session *plain;
 	struct session *traced; /* the session that x->trace is of; NULL: no trace yet */
 	struct retry *retries; /* runs with other integers than were generated; NULL: not made yet */
+	struct zero_trial *trials; /* NULL: not made yet */
+	bool *used; /* by value id: scratch of mark_used() */
 };
 
 /* ---- tracing a run ---------------------------------------------------------------------------- */
@@ -532,38 +542,66 @@ static struct tensor *filled_input(struct check_context *c, const struct tensor 
 	return x;
 }
 
-/* Runs the model with `number` in each element of generated integers and bools; if `counting`, the next input has the next number. */
+/* Whether input i holds integers or bools of which nobody knows that the model takes them. */
+static bool is_arbitrary(const struct check_context *c, uint32_t i)
+{
+	return c->inputs && i < input_count(c->inputs) && input_info(c->inputs, i)->arbitrary &&
+	       c->in[i]->type.kind == V_TENSOR &&
+	       (T_BIT(tensor_dtype(c->in[i])) & (T_INTS | T_BIT(DT_BOOL)));
+}
+
+/* Runs the model with `number` in each element of arbitrary integers and bools; if `counting`, the next input has the next number. */
 static void retry_run(struct check_context *c, int number, bool counting, struct retry *r)
 {
 	const struct graph *g = session_model(c->session)->graph;
-	const struct tensor **in = arena_new_n(&c->arena, const struct tensor *, g->nin + 1);
 	const struct tensor **out = arena_new_n(&c->arena, const struct tensor *, g->nout + 1);
 	struct check_names list = {&c->arena, NULL, 0};
 
+	r->in = arena_new_n(&c->arena, const struct tensor *, g->nin + 1);
 	for (uint32_t i = 0; i < g->nin; i++) {
 		const struct tensor *t = c->in[i];
-		bool counts = c->inputs && i < input_count(c->inputs) &&
-			      input_info(c->inputs, i)->made_up && t->type.kind == V_TENSOR &&
-			      (T_BIT(tensor_dtype(t)) & (T_INTS | T_BIT(DT_BOOL)));
-		in[i] = counts ? filled_input(c, t, number + (counting ? (int64_t)list.n : 0)) : t;
-		if (counts)
+		bool other = is_arbitrary(c, i);
+		r->in[i] = other ? filled_input(c, t, number + (counting ? (int64_t)list.n : 0)) : t;
+		if (other)
 			check_name_add(&list, input_info(c->inputs, i)->name);
 	}
-	if (!list.n || !check_try_run(c, c->session, in, out, NULL))
+	if (!list.n || !check_try_run(c, c->session, r->in, out, NULL))
 		return;
-	r->said = fmt(c->d, "with %s in %s, which were generated",
-		      counting ? "0, 1, 2, ..." : fmt(c->d, "%d", number), check_name_list(&list));
+	r->said = fmt(c->d, "with %s in %s, which %s generated",
+		      counting ? "0, 1, 2, ..." : fmt(c->d, "%d", number), check_name_list(&list),
+		      list.n > 1 ? "were" : "was");
 	for (uint32_t k = 0; k < g->nout; k++)
 		if (out[k])
 			r->stats[k] = value_stats(out[k]);
 }
 
 /*
- * Whether output k has no such defect when all integers and bools that were generated are another number: then it may be those that this model
- * does not take. *said names these inputs and the number.
+ * Whether the value that began the defect is finite in the retry. If it is not, the other integers only hide it: they may be a mask, and
+ * zeros leave nothing of what it masks.
+ */
+static bool begins_nothing(struct check_context *c, struct numbers *x, struct retry *r, uint32_t first)
+{
+	struct diag quiet = {0}, *all = c->d;
+	int err = 0;
+
+	if (first == NO_VALUE)
+		return true;
+	if (!r->trace || r->trace->g != x->trace.g) {
+		r->trace = arena_new(&c->arena, struct trace);
+		c->d = &quiet;
+		err = trace_run(c, x->traced, r->trace, r->in);
+		c->d = all;
+		diag_free(&quiet);
+	}
+	return err || !r->trace->seen[first] || !has_nan_or_inf(&r->trace->stats[first]);
+}
+
+/*
+ * Whether output k has no such defect, and value `first` does not begin it, when all arbitrary integers and bools are another number: then it
+ * may be those that this model does not take. *said names these inputs and the number.
  */
 static bool blames_generated(struct check_context *c, struct numbers *x, uint32_t k, defect *test,
-			     const char **said)
+			     uint32_t first, const char **said)
 {
 	/* the last run counts the inputs, as a slice from 1 to 1 is empty */
 	static const int8_t numbers[RETRIES] = {1, 0, 2, 0};
@@ -577,9 +615,10 @@ static bool blames_generated(struct check_context *c, struct numbers *x, uint32_
 		}
 	}
 	for (int i = 0; i < RETRIES; i++) {
-		const struct retry *r = &x->retries[i];
+		struct retry *r = &x->retries[i];
 		*said = r->said;
-		if (r->said && r->stats[k].count && !test(&r->stats[k]))
+		if (r->said && r->stats[k].count && !test(&r->stats[k]) &&
+		    begins_nothing(c, x, r, first))
 			return true;
 	}
 	return false;
@@ -617,7 +656,7 @@ static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
 	bool mask = !s->nan && !node && !input;
 	const char *other = NULL;
 	bool generated = !mask && !input &&
-			 blames_generated(c, x, k, s->nan ? has_nan : has_nan_or_inf, &other);
+			 blames_generated(c, x, k, s->nan ? has_nan : has_nan_or_inf, first, &other);
 	if (generated)
 		rows[n++] = (struct diag_row){"finite", other};
 	if (generated)
@@ -644,15 +683,14 @@ static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
 	return 0;
 }
 
-/*
- * Whether output k depends on the elements of no input, but at most on their shapes: such an output is a constant by
- * design, like an initial state of zeros.
- */
-static bool is_constant_output(struct check_context *c, uint32_t k)
+/* Marks the values on whose elements output k depends, and not only on their shapes. */
+static const bool *mark_used(struct check_context *c, struct numbers *x, uint32_t k)
 {
 	const struct graph *g = session_model(c->session)->graph;
-	bool *used = arena_new_n(&c->arena, bool, g->nvalues + 1);
+	bool *used = x->used ? x->used : arena_new_n(&c->arena, bool, g->nvalues + 1);
 
+	memset(used, 0, g->nvalues);
+	x->used = used;
 	used[g->out[k]] = true;
 	for (uint32_t p = g->norder; p-- > 0;) {
 		const struct node *n = g->node[g->order[p]];
@@ -663,10 +701,32 @@ static bool is_constant_output(struct check_context *c, uint32_t k)
 			if (n->in[i] != NO_VALUE && !check_is(n, "Shape") && !check_is(n, "Size"))
 				used[n->in[i]] = true;
 	}
+	return used;
+}
+
+/* Whether output k depends on no input: such an output is a constant by design, like an initial state of zeros. */
+static bool is_constant_output(struct check_context *c, struct numbers *x, uint32_t k)
+{
+	const struct graph *g = session_model(c->session)->graph;
+	const bool *used = mark_used(c, x, k);
+
 	for (uint32_t i = 0; i < g->nin; i++)
 		if (used[g->in[i]])
 			return false;
 	return true;
+}
+
+/* Names the arbitrary integers and bools on which output k depends, or returns NULL. */
+static const char *arbitrary_inputs(struct check_context *c, struct numbers *x, uint32_t k)
+{
+	const struct graph *g = session_model(c->session)->graph;
+	const bool *used = mark_used(c, x, k);
+	struct check_names list = {&c->arena, NULL, 0};
+
+	for (uint32_t i = 0; i < g->nin; i++)
+		if (used[g->in[i]] && is_arbitrary(c, i))
+			check_name_add(&list, input_info(c->inputs, i)->name);
+	return list.n ? check_name_list(&list) : NULL;
 }
 
 /*
@@ -738,23 +798,37 @@ static bool trial_inputs(struct check_context *c, uint32_t n, int trial, const s
 	return other;
 }
 
-/* Whether output k is all zero for other inputs as well. Adds to *tried the number of runs that show it. */
-static bool stays_zero(struct check_context *c, uint32_t k, int *tried)
+/* Runs the model with other inputs, once for all outputs: there may be thousands of them, and each run copies the inputs. */
+static void run_zero_trials(struct check_context *c, struct numbers *x)
 {
 	const struct graph *g = session_model(c->session)->graph;
 	const struct tensor **in = arena_new_n(&c->arena, const struct tensor *, g->nin + 1);
 	const struct tensor **out = arena_new_n(&c->arena, const struct tensor *, g->nout + 1);
-	bool zero = true;
 
-	for (int trial = 0; trial < ZERO_TRIALS && zero; trial++) {
-		bool other = trial_inputs(c, g->nin, trial, in);
+	x->trials = arena_new_n(&c->arena, struct zero_trial, ZERO_TRIALS);
+	for (int i = 0; i < ZERO_TRIALS; i++) {
+		struct zero_trial *t = &x->trials[i];
+		t->stats = arena_new_n(&c->arena, struct value_stats, g->nout + 1);
 		/* a run that fails proves nothing: the other inputs may be none that the model takes */
-		bool ran = other && check_try_run(c, c->session, in, out, NULL) && out[k];
-		struct value_stats s = ran ? value_stats(out[k]) : (struct value_stats){0};
-		zero = !ran || !s.count || all_zero(&s);
-		*tried += ran;
+		t->ran = trial_inputs(c, g->nin, i, in) && check_try_run(c, c->session, in, out, NULL);
+		for (uint32_t k = 0; k < g->nout && t->ran; k++)
+			if (out[k])
+				t->stats[k] = value_stats(out[k]);
 	}
-	return zero;
+}
+
+/* Whether output k is all zero for other inputs as well. Adds to *tried the number of runs that show it. */
+static bool stays_zero(struct check_context *c, struct numbers *x, uint32_t k, int *tried)
+{
+	if (!x->trials)
+		run_zero_trials(c, x);
+	for (int i = 0; i < ZERO_TRIALS; i++) {
+		const struct zero_trial *t = &x->trials[i];
+		*tried += t->ran;
+		if (t->ran && t->stats[k].count && !all_zero(&t->stats[k]))
+			return false;
+	}
+	return true;
 }
 
 static int report_zero(struct check_context *c, struct numbers *x, uint32_t k,
@@ -766,9 +840,9 @@ static int report_zero(struct check_context *c, struct numbers *x, uint32_t k,
 	const char *count = str_all(&c->d->arena, (uint64_t)s->count, "element");
 	int tried = 0;
 
-	if (is_constant_output(c, k))
+	if (is_constant_output(c, x, k))
 		return 0;
-	if (!stays_zero(c, k, &tried)) {
+	if (!stays_zero(c, x, k, &tried)) {
 		NOTE(c->d, E_OUT_ZERO, .slot = output_slot(c, k, c->out[k]),
 		     .message = fmt(c->d, "%s 0 for these inputs, but not for others%s", count,
 				    input ? "; an input is all 0 as well" : ""));
@@ -785,14 +859,18 @@ static int report_zero(struct check_context *c, struct numbers *x, uint32_t k,
 		rows[n++] = (struct diag_row){"already", input};
 	if (node)
 		n += add_node_rows(x, node, first, rows + n);
+	const char *arbitrary = arbitrary_inputs(c, x, k);
 	rows[n++] = (struct diag_row){
 		"try",
-		c->sizes_guessed
+		c->lengths_guessed
 			? "--dim NAME=N, as sizes of free dimensions were guessed, or --input"
+		: arbitrary
+			? fmt(c->d, "--random NAME=LO..HI, as integers were generated for %s, or --input",
+			      arbitrary)
 			: "--compare with another device or --optimize none, if this node's output should not be 0"};
-	/* a length of 1 that was guessed may leave nothing but padding */
+	/* a length of 1 that was guessed may leave nothing but padding; generated integers may be none that the model is for */
 	struct finding f = {.code = E_OUT_ZERO,
-			    .severity = c->sizes_guessed ? SEV_WARNING : SEV_ERROR,
+			    .severity = c->lengths_guessed || arbitrary ? SEV_WARNING : SEV_ERROR,
 			    .slot = output_slot(c, k, c->out[k]),
 			    .node = node ? node->origin->name : NULL,
 			    .op = node ? node->origin->op : NULL,

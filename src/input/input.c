@@ -1055,6 +1055,7 @@ static int plan_random(struct input_set *s, struct input *in, struct diag *d)
 		return rc;
 	random_choose(&in->range, s->model->graph, in->value);
 	in->info.made_up = true;
+	in->info.arbitrary = random_is_arbitrary(&in->range, (enum dtype)in->info.type.dtype);
 	in->info.shape = in->shape;
 	in->info.source = random_text(&in->range, s->request->seed, (enum dtype)in->info.type.dtype,
 				      &s->arena);

@@ -2,6 +2,7 @@
 #include "input/random.h"
 
 #include "base/hash.h"
+#include "input/use.h"
 #include "ops/op.h"
 
 #include <ctype.h>
@@ -77,122 +78,6 @@ static int64_t table_rows(const struct graph *g, const struct value *v, int dept
 			least = rows;
 	}
 	return least;
-}
-
-/* Whether the text is one of those in the list, which ends with NULL. */
-static bool is_among(const char *text, const char *const *list)
-{
-	while (*list && strcmp(text, *list) != 0)
-		list++;
-	return *list;
-}
-
-static const char *live_op(const struct node *n)
-{
-	return n->dead || !n->type ? "" : n->type;
-}
-
-/* The constant that the value is, if it has elements in memory. */
-static const struct tensor *elements_of(const struct value *v)
-{
-	const struct tensor *t = value_constant(v);
-
-	return t && t->type.kind == V_TENSOR && t->data && tensor_count(t) > 0 ? t : NULL;
-}
-
-static const struct node *maker(const struct graph *g, const struct value *v)
-{
-	return v->producer == NO_NODE ? NULL : g->node[v->producer];
-}
-
-/* Whether the value counts along an axis: a Range or what is made of one, or a constant that rises. */
-static bool is_count(const struct graph *g, const struct value *v, int depth)
-{
-	static const char *const moves[] = {"Cast",   "Identity", "Reshape", "Unsqueeze",
-					    "Expand", "Tile",	  "Squeeze", NULL};
-
-	while (v && depth--) {
-		const struct tensor *t = elements_of(v);
-		const struct node *n = maker(g, v);
-		if (t && tensor_count(t) > 1)
-			return is_integer(tensor_dtype(t)) &&
-			       elem_i64(tensor_dtype(t), t->data, 0) <
-				       elem_i64(tensor_dtype(t), t->data, 1);
-		if (n && (!strcmp(live_op(n), "Range") || !strcmp(live_op(n), "CumSum")))
-			return true;
-		v = n && is_among(live_op(n), moves) ? node_in(g, n, 0) : NULL;
-	}
-	return false;
-}
-
-/* Whether the node reads the value as lengths of padded sequences: compared with positions to make a mask, or as a recurrent layer does. */
-static bool takes_length(const struct graph *g, const struct node *n, const struct value *v)
-{
-	static const char *const compares[] = {"Less", "LessOrEqual", "Greater", "GreaterOrEqual",
-					       NULL};
-	static const char *const layers[] = {"RNN", "GRU", "LSTM", NULL};
-
-	if (is_among(live_op(n), layers))
-		return node_in(g, n, 4) == v;
-	if (!strcmp(live_op(n), "ReverseSequence"))
-		return node_in(g, n, 1) == v;
-	return is_among(live_op(n), compares) &&
-	       (is_count(g, node_in(g, n, 0), 64) || is_count(g, node_in(g, n, 1), 64));
-}
-
-/* Whether the node reads the value as a size, a number of elements or a step. */
-static bool takes_size(const struct graph *g, const struct node *n, const struct value *v)
-{
-	static const struct {
-		const char *op;
-		uint32_t from, to; /* the inputs that are sizes */
-	} sizes[] = {
-		{"ConstantOfShape", 0, 0}, {"Reshape", 1, 1}, {"Expand", 1, 1}, {"Tile", 1, 1},
-		{"OneHot", 1, 1},	   {"TopK", 1, 1},    {"Range", 1, 2},	{"Resize", 3, 3}};
-
-	for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++)
-		for (uint32_t i = sizes[k].from;
-		     i <= sizes[k].to && !strcmp(live_op(n), sizes[k].op); i++)
-			if (node_in(g, n, i) == v)
-				return true;
-	return false;
-}
-
-/* Whether the node reads the value as indices. */
-static bool takes_index(const struct graph *g, const struct node *n, const struct value *v)
-{
-	static const char *const reads[] = {"Gather",	       "GatherND",  "GatherElements",
-					    "ScatterElements", "ScatterND", NULL};
-
-	return is_among(live_op(n), reads) && node_in(g, n, 1) == v;
-}
-
-typedef bool takes_value(const struct graph *g, const struct node *n, const struct value *v);
-
-/* Whether such a node reads the value, or what other nodes make of it by these operators. *budget limits the number of nodes to look at. */
-static bool is_taken_after(const struct graph *g, const struct value *v, takes_value *takes,
-			   const char *const *passes, int depth, int *budget)
-{
-	for (uint32_t k = 0; k < v->nusers && --*budget > 0; k++) {
-		const struct node *n = g->node[v->users[k]];
-		if (takes(g, n, v) ||
-		    (depth && is_among(live_op(n), passes) && node_out(g, n, 0) &&
-		     is_taken_after(g, node_out(g, n, 0), takes, passes, depth - 1, budget)))
-			return true;
-	}
-	return false;
-}
-
-/* The same, for what simple arithmetic makes of the value. */
-static bool is_taken(const struct graph *g, const struct value *v, takes_value *takes, int depth,
-		     int *budget)
-{
-	static const char *const passes[] = {
-		"Cast",	  "Identity", "Reshape", "Unsqueeze", "Squeeze", "Expand", "Tile",
-		"Concat", "Add",      "Sub",	 "Mul",	      "Div",	 "Floor",  "Ceil",
-		"Max",	  "Min",      "Clip",	 "Where",     NULL};
-
-	return is_taken_after(g, v, takes, passes, depth, budget);
 }
 
 /* Whether the value is a constant, or made of one, so low that a softmax leaves nothing of a score that it is added to or replaces. */
@@ -283,16 +168,13 @@ static bool choose_mask(struct range *r, const struct graph *g, const struct val
  */
 static bool choose_by_use(struct range *r, const struct graph *g, const struct value *v, bool *position)
 {
-	/* without arithmetic, as a length less 1 is the index of the last element */
-	static const char *const moves[] = {"Cast",	 "Identity", "Reshape",
-					    "Unsqueeze", "Expand",   NULL};
-	int lengths = 1000, sizes = 1000, indices = 1000;
-	bool compared = v->info.shape.rank == 1 && is_taken(g, v, takes_length, 64, &lengths);
+	int rank = v->info.shape.rank;
+	bool compared = rank == 1 && use_as_lengths(g, v, &r->whole);
 
-	*position |= compared && is_taken_after(g, v, takes_index, moves, 8, &indices);
+	*position |= compared && use_as_indices(g, v);
 	if (compared && !*position)
 		r->kind = RANGE_LENGTH;
-	else if (v->info.shape.rank <= 1 && is_taken(g, v, takes_size, 8, &sizes))
+	else if (rank <= 1 && r->lo < 1 && use_as_size(g, v)) /* 3..3 says which size, -1..1 is meant for other inputs */
 		r->kind = RANGE_SIZE;
 	else
 		return false;
@@ -323,6 +205,15 @@ void random_choose(struct range *r, const struct graph *g, const struct value *v
 		r->lo = 0;
 		r->hi = rows > 0 ? (double)(rows - 1) : 99;
 	}
+}
+
+bool random_is_arbitrary(const struct range *r, enum dtype t)
+{
+	bool told = r->whole.input || r->whole.number;
+
+	return !r->named && (is_integer(t) || t == DT_BOOL) &&
+	       (r->kind == RANGE_UNIFORM || r->kind == RANGE_SIZE ||
+		(r->kind == RANGE_LENGTH && !told));
 }
 
 const char *random_text(const struct range *r, int64_t seed, enum dtype t, struct arena *a)
