@@ -422,14 +422,15 @@ static const char *find_cause(struct numbers *x, const struct node *n, uint32_t 
 	struct check_context *c = t->c;
 	struct diag quiet = {0}, *all = c->d;
 	const char *text = NULL;
-	const struct tensor **result = arena_new_n(&c->arena, const struct tensor *, t->g->nout + 1);
-	const struct tensor **in = arena_new_n(&c->arena, const struct tensor *, n->nin + 1);
+	struct arena a = {0};
+	const struct tensor **result = arena_new_n(&a, const struct tensor *, t->g->nout + 1);
+	const struct tensor **in = arena_new_n(&a, const struct tensor *, n->nin + 1);
 	struct witness w = {.observer = {.begin = keep_inputs, .end = keep_outputs},
 			    .rt = t->rt,
 			    .g = t->g,
 			    .node = n,
-			    .in = arena_new_n(&c->arena, struct value_copy, n->nin + n->ncap + 1),
-			    .out = arena_new_n(&c->arena, struct value_copy, n->nout + 1),
+			    .in = arena_new_n(&a, struct value_copy, n->nin + n->ncap + 1),
+			    .out = arena_new_n(&a, struct value_copy, n->nout + 1),
 			    .d = &quiet};
 
 	c->d = &quiet;
@@ -447,6 +448,7 @@ static const char *find_cause(struct numbers *x, const struct node *n, uint32_t 
 	for (uint32_t i = 0; i < n->nout; i++)
 		value_free(&w.out[i]);
 	diag_free(&quiet);
+	arena_free(&a);
 	return text;
 }
 
@@ -758,7 +760,7 @@ enum { ZERO_TRIALS = 3, SAME_INTEGERS = 8, INDEPENDENT_TRIALS = 12 };
  * near the range of t are passed; integers, whose range the model decides, are drawn from the elements of t, and from trial SAME_INTEGERS
  * on from all of its range, but no wider, as they may be sizes of what the model allocates. Returns NULL if that does not change the tensor.
  */
-static const struct tensor *trial_input(struct check_context *c, const struct tensor *t, int trial)
+static const struct tensor *trial_input(const struct tensor *t, int trial, struct arena *a)
 {
 	static const double factor[] = {1, 3, 10, 100};
 
@@ -768,7 +770,7 @@ static const struct tensor *trial_input(struct check_context *c, const struct te
 	bool real = T_BIT(type) & T_FLOATS_BF;
 	struct value_stats s = value_stats(t);
 	double range = fmax(1, fmax(fabs(s.min), fabs(s.max))) * (real ? factor[trial % 4] : 1);
-	struct tensor *x = tensor_copy(&c->arena, t);
+	struct tensor *x = tensor_copy(a, t);
 	uint64_t state = (uint64_t)(trial + 1);
 	int64_t n = tensor_count(t);
 	for (int64_t i = 0; i < n; i++) {
@@ -785,20 +787,21 @@ static const struct tensor *trial_input(struct check_context *c, const struct te
 	return x->bytes && memcmp(x->data, t->data, x->bytes) ? x : NULL;
 }
 
-/* Sets the inputs of a trial. Returns whether one differs from the given one. */
-static bool trial_inputs(struct check_context *c, uint32_t n, int trial, const struct tensor **in)
+/* Sets the inputs of a trial, in the arena. Returns whether one differs from the given one. */
+static bool trial_inputs(struct check_context *c, uint32_t n, int trial, const struct tensor **in,
+			 struct arena *a)
 {
 	bool other = false;
 
 	for (uint32_t i = 0; i < n; i++) {
-		const struct tensor *t = trial_input(c, c->in[i], trial);
+		const struct tensor *t = trial_input(c->in[i], trial, a);
 		in[i] = t ? t : c->in[i];
 		other |= t != NULL;
 	}
 	return other;
 }
 
-/* Runs the model with other inputs, once for all outputs: there may be thousands of them, and each run copies the inputs. */
+/* Runs the model with other inputs, once for all outputs, of which there may be thousands. */
 static void run_zero_trials(struct check_context *c, struct numbers *x)
 {
 	const struct graph *g = session_model(c->session)->graph;
@@ -808,12 +811,15 @@ static void run_zero_trials(struct check_context *c, struct numbers *x)
 	x->trials = arena_new_n(&c->arena, struct zero_trial, ZERO_TRIALS);
 	for (int i = 0; i < ZERO_TRIALS; i++) {
 		struct zero_trial *t = &x->trials[i];
+		struct arena a = {0};
 		t->stats = arena_new_n(&c->arena, struct value_stats, g->nout + 1);
 		/* a run that fails proves nothing: the other inputs may be none that the model takes */
-		t->ran = trial_inputs(c, g->nin, i, in) && check_try_run(c, c->session, in, out, NULL);
+		t->ran = trial_inputs(c, g->nin, i, in, &a) &&
+			 check_try_run(c, c->session, in, out, NULL);
 		for (uint32_t k = 0; k < g->nout && t->ran; k++)
 			if (out[k])
 				t->stats[k] = value_stats(out[k]);
+		arena_free(&a);
 	}
 }
 
@@ -1019,22 +1025,23 @@ static int try_wider(struct check_context *c, struct session *s, bool *blind)
 	const struct tensor **out = arena_new_n(&c->arena, const struct tensor *, g->nout + 1);
 	uint64_t *first = arena_new_n(&c->arena, uint64_t, g->nout + 1);
 	int tried = 0;
-	bool ran = check_try_run(c, s, c->in, out, NULL);
+	bool runs = check_try_run(c, s, c->in, out, NULL);
 
-	for (uint32_t k = 0; k < g->nout && ran; k++)
+	for (uint32_t k = 0; k < g->nout && runs; k++)
 		first[k] = output_hash(out[k]);
-	for (int trial = 0; ran && trial < INDEPENDENT_TRIALS; trial++) {
+	for (int trial = 0; runs && trial < INDEPENDENT_TRIALS; trial++) {
+		struct arena a = {0};
 		bool left = false;
 		for (uint32_t k = 0; k < g->nout; k++)
 			left |= blind[k];
 		/* a run that fails or gives NaN proves nothing: these inputs may be none that the model takes */
-		if (!left || !trial_inputs(c, g->nin, trial, in) ||
-		    !check_try_run(c, s, in, out, NULL))
-			continue;
-		tried++;
-		for (uint32_t k = 0; k < g->nout; k++)
+		bool ran = left && trial_inputs(c, g->nin, trial, in, &a) &&
+			   check_try_run(c, s, in, out, NULL);
+		tried += ran;
+		for (uint32_t k = 0; k < g->nout && ran; k++)
 			blind[k] &= !out[k] || output_hash(out[k]) == first[k] ||
 				    value_stats(out[k]).nan;
+		arena_free(&a);
 	}
 	return tried;
 }

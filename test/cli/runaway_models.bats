@@ -57,6 +57,43 @@ ends() {
 		[[ $output == *"E-INPUT-NAME"* ]])
 }
 
+@test "Each value is looked at once, however many paths lead to it" {
+	local dir=$BATS_TEST_TMPDIR from=x level
+	{
+		echo '<ir_version: 8, opset_import: ["": 17]> g (float[1,3,64,8] x) => (float[1,3,n,8] y) <int64[1] zero = {0}, int64[1] one = {1}, int64[1] axis = {2}> {'
+		for level in a b c d e f; do # 10^12 paths
+			seq -f "$level%.0f = Slice ($from, zero, one, axis)" 100
+			from=joined_$level
+			echo "$from = Concat <axis = 2> ($(seq -s , -f "$level%.0f" 100))"
+		done
+		echo "y = Relu ($from) }"
+	} >"$dir/fan.onnxtxt"
+	{ printf 'P6 8 64 255\n' && head -c 1536 /dev/zero | tr '\0' '\50'; } >"$dir/p.ppm"
+	run -0 timeout 60 "$INFER" check "$dir/fan.onnxtxt" --input x="$dir/p.ppm"
+	run -0 timeout 60 "$INFER" run "$dir/fan.onnxtxt" --input x="$dir/p.ppm" -q
+}
+
+@test "A constant with more than a thousand readers that mean its infinities is no finding" {
+	{
+		echo '<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (float[4] y) <float zero = {0}, float low = {-inf}> { c = Greater (x, zero)'
+		seq -f 'w%.0f = Where (c, x, low)' 1500
+		echo "y = Max (x, $(seq -s , -f 'w%.0f' 1500)) }"
+	} >"$BATS_TEST_TMPDIR/where.onnxtxt"
+	run -0 "$INFER" check "$BATS_TEST_TMPDIR/where.onnxtxt"
+	[[ $output == *"0 errors, 0 warnings"* ]]
+}
+
+@test "Thousands of sizes that look fixed take memory in proportion to their number" {
+	(ulimit -v 2000000 && "$INFER" --version) || skip "the program reserves more addresses than the limit allows"
+	{
+		echo '<ir_version: 8, opset_import: ["": 17]> g (float[n,4] x, float[m,4] z) => (float[1,4] y) <int64[2] to = {1, 4}> {'
+		seq -f 'r%.0f = Reshape (x, to)' 1 2 12000
+		seq -f 'r%.0f = Reshape (z, to)' 2 2 12000
+		echo "y = Max ($(seq -s , -f 'r%.0f' 12000)) }"
+	} >"$BATS_TEST_TMPDIR/fixed.onnxtxt"
+	(ulimit -v 2000000 && run -0 timeout 120 "$INFER" check "$BATS_TEST_TMPDIR/fixed.onnxtxt" && [[ $output == *"sizes        12000 warnings"* ]])
+}
+
 @test "A refusal of memory names the model, also in the document" {
 	INFER_FAIL_ALLOC=20 run -3 --separate-stderr "$INFER" run pool_padding.onnx --json
 	[[ $stderr == "error[E-MEMORY]: pool_padding.onnx: "* ]]
