@@ -81,7 +81,8 @@ const struct field options_table[] = {
 	 .help = "fill an input with random values from LO to HI (0 to 1 if left out); repeatable",
 	 .more = "Without NAME it applies to every input that no other option gives. Integer inputs get integers, and "
 		 "bool inputs get false and true. Where 0..1 says too little the model decides: bytes (u8) of three axes or more are "
-		 "pixels from 0 to 255, ids are rows of their table, sizes are 1, lengths are whole, and masks hide nothing; NAME=LO..HI overrules that. A message on standard error names each input that was filled with "
+		 "pixels from 0 to 255, ids are rows of their table, sizes are 1 unless LO is 1 or more, lengths are whole, and masks hide nothing; NAME=LO..HI "
+		 "overrules that. A message on standard error names each input that was filled with "
 		 "random values."},
 	{ROW("seed", F_INT, seed, INPUTS, CMD_RUNS), .def = "0", .arg = "N", .env = "INFER_SEED",
 	 .help = "seed of the random values",

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "check/cause.h"
 #include "check/check.h"
+#include "check/prepare_inputs.h"
 #include "check/reference.h"
 #include "check/step_value.h"
 
@@ -67,7 +68,8 @@ struct numbers {
 	struct session *traced; /* the session that x->trace is of; NULL: no trace yet */
 	struct retry *retries; /* runs with other integers than were generated; NULL: not made yet */
 	struct zero_trial *trials; /* NULL: not made yet */
-	bool *used; /* by value id: scratch of mark_used() */
+	struct zero_trial *larger; /* with larger sizes, if sizes were guessed; NULL: not made yet */
+	bool *used;		   /* by value id: scratch of mark_used() */
 };
 
 /* ---- tracing a run ---------------------------------------------------------------------------- */
@@ -837,6 +839,31 @@ static bool stays_zero(struct check_context *c, struct numbers *x, uint32_t k, i
 	return true;
 }
 
+/*
+ * Whether output k may be all zero because sizes were guessed: a length of 1 may leave nothing but padding, and a batch of 1 nothing of a
+ * difference from its mean.
+ */
+static bool is_zero_of_guessed_sizes(struct check_context *c, struct numbers *x, uint32_t k)
+{
+	const struct graph *g = session_model(c->session)->graph;
+
+	if (!c->sizes_guessed || c->lengths_guessed)
+		return c->lengths_guessed;
+	if (!x->larger) {
+		const struct tensor **out =
+			arena_new_n(&c->arena, const struct tensor *, g->nout + 1);
+		struct input_set *in = generate_larger_inputs(c);
+		x->larger = arena_new(&c->arena, struct zero_trial);
+		x->larger->stats = arena_new_n(&c->arena, struct value_stats, g->nout + 1);
+		x->larger->ran = in && check_try_run(c, c->session, input_tensors(in), out, NULL);
+		for (uint32_t i = 0; i < g->nout && x->larger->ran; i++)
+			if (out[i])
+				x->larger->stats[i] = value_stats(out[i]);
+		input_free(in);
+	}
+	return !x->larger->ran || !all_zero(&x->larger->stats[k]);
+}
+
 static int report_zero(struct check_context *c, struct numbers *x, uint32_t k,
 		       const struct value_stats *s)
 {
@@ -866,17 +893,18 @@ static int report_zero(struct check_context *c, struct numbers *x, uint32_t k,
 	if (node)
 		n += add_node_rows(x, node, first, rows + n);
 	const char *arbitrary = arbitrary_inputs(c, x, k);
+	bool by_sizes = is_zero_of_guessed_sizes(c, x, k);
 	rows[n++] = (struct diag_row){
 		"try",
-		c->lengths_guessed
-			? "--dim NAME=N, as sizes of free dimensions were guessed, or --input"
+		by_sizes ? "--dim NAME=N, as sizes of free dimensions were guessed, or --input"
 		: arbitrary
-			? fmt(c->d, "--random NAME=LO..HI, as integers were generated for %s, or --input",
+			? fmt(c->d,
+			      "--random NAME=LO..HI, as integers were generated for %s, or --input",
 			      arbitrary)
 			: "--compare with another device or --optimize none, if this node's output should not be 0"};
-	/* a length of 1 that was guessed may leave nothing but padding; generated integers may be none that the model is for */
+	/* generated integers may be none that the model is for */
 	struct finding f = {.code = E_OUT_ZERO,
-			    .severity = c->lengths_guessed || arbitrary ? SEV_WARNING : SEV_ERROR,
+			    .severity = by_sizes || arbitrary ? SEV_WARNING : SEV_ERROR,
 			    .slot = output_slot(c, k, c->out[k]),
 			    .node = node ? node->origin->name : NULL,
 			    .op = node ? node->origin->op : NULL,

@@ -174,7 +174,8 @@ static bool choose_by_use(struct range *r, const struct graph *g, const struct v
 	*position |= compared && use_as_indices(g, v);
 	if (compared && !*position)
 		r->kind = RANGE_LENGTH;
-	else if (rank <= 1 && r->lo < 1 && use_as_size(g, v)) /* 3..3 says which size, -1..1 is meant for other inputs */
+	else if (rank <= 1 && r->lo < 1 &&
+		 use_as_size(g, v)) /* 3..3 says which size, -1..1 is meant for other inputs */
 		r->kind = RANGE_SIZE;
 	else
 		return false;

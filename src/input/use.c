@@ -108,8 +108,9 @@ static int axis_before(const struct graph *g, const struct node *n, int axis, co
 	}
 	if (!strcmp(op, "Gather") && elements_of(x)) { /* rows of a table */
 		*v = other;
-		return int_attribute(n, "axis", 0) == 0 && other && axis < other->info.shape.rank ? axis
-												  : -1;
+		return int_attribute(n, "axis", 0) == 0 && other && axis < other->info.shape.rank
+			       ? axis
+			       : -1;
 	}
 	if (!strcmp(op, "Reshape"))
 		return constant_element(other, axis, -1) == 0 ? axis : -1;
@@ -139,8 +140,8 @@ static bool tell_by_size(const struct graph *g, const struct value *v, struct wh
 {
 	static const char *const moves[] = {"Cast",	 "Identity", "Reshape",
 					    "Unsqueeze", "Squeeze",  NULL};
-	static const char *const arithmetic[] = {"Add", "Sub", "Mul", "Div", "Max", "Min",
-						 "Floor", "Ceil", "Clip", NULL};
+	static const char *const arithmetic[] = {"Add", "Sub",	 "Mul",	 "Div",	 "Max",
+						 "Min", "Floor", "Ceil", "Clip", NULL};
 	int64_t at = 0;
 
 	for (int steps = 0; v && steps < MAX_STEPS_BACK; steps++) {
@@ -164,7 +165,8 @@ static bool tell_by_size(const struct graph *g, const struct value *v, struct wh
 		if (!strcmp(op, "Gather")) {
 			at = constant_element(node_in(g, n, 1), at, INT64_MAX);
 			if (at < 0) /* from the end of a shape */
-				at += first->info.shape.rank == 1 ? first->info.shape.dim[0] : INT64_MIN;
+				at += first->info.shape.rank == 1 ? first->info.shape.dim[0]
+								  : INT64_MIN;
 		} else if (!strcmp(op, "Slice")) {
 			at += constant_element(node_in(g, n, 1), 0, INT64_MIN);
 		} else if (is_among(op, arithmetic)) {
@@ -211,8 +213,8 @@ static void tell_by_counter(const struct graph *g, const struct counter *c, stru
 	if (c->constant) {
 		int64_t last = tensor_count(c->constant) - 1;
 		enum dtype t = tensor_dtype(c->constant);
-		w->number = elem_i64(t, c->constant->data, last) -
-			    elem_i64(t, c->constant->data, 0) + 1;
+		w->number =
+			elem_i64(t, c->constant->data, last) - elem_i64(t, c->constant->data, 0) + 1;
 	} else if (!strcmp(live_op(c->node), "Range")) {
 		(void)tell_by_size(g, node_in(g, c->node, 1), w);
 	} else if (node_in(g, c->node, 0)) {
@@ -278,9 +280,9 @@ bool names_belong(const char *sequence, const char *lengths)
 
 bool use_as_lengths(const struct graph *g, const struct value *v, struct whole_length *whole)
 {
-	static const char *const moves[] = {"Cast",    "Identity", "Reshape", "Unsqueeze",
-					    "Squeeze", "Expand",   "Tile",    "Concat",	NULL};
-	static const char *const arithmetic[] = {"Add", "Sub",	"Mul", "Div",  "Floor", "Ceil",
+	static const char *const moves[] = {"Cast",   "Identity", "Reshape", "Unsqueeze", "Squeeze",
+					    "Expand", "Tile",	  "Concat",  NULL};
+	static const char *const arithmetic[] = {"Add", "Sub", "Mul",  "Div",	"Floor", "Ceil",
 						 "Max", "Min", "Clip", "Where", NULL};
 	struct walk w = {0};
 	const struct walk_place *p;

@@ -87,11 +87,11 @@ ends() {
 	(ulimit -v 2000000 && "$INFER" --version) || skip "the program reserves more addresses than the limit allows"
 	{
 		echo '<ir_version: 8, opset_import: ["": 17]> g (float[n,4] x, float[m,4] z) => (float[1,4] y) <int64[2] to = {1, 4}> {'
-		seq -f 'r%.0f = Reshape (x, to)' 1 2 12000
-		seq -f 'r%.0f = Reshape (z, to)' 2 2 12000
-		echo "y = Max ($(seq -s , -f 'r%.0f' 12000)) }"
+		seq -f 'r%.0f = Reshape (x, to)' 1 2 16000
+		seq -f 'r%.0f = Reshape (z, to)' 2 2 16000
+		echo "y = Max ($(seq -s , -f 'r%.0f' 16000)) }"
 	} >"$BATS_TEST_TMPDIR/fixed.onnxtxt"
-	(ulimit -v 2000000 && run -0 timeout 120 "$INFER" check "$BATS_TEST_TMPDIR/fixed.onnxtxt" && [[ $output == *"sizes        12000 warnings"* ]])
+	(ulimit -v 2000000 && run -0 timeout 120 "$INFER" check "$BATS_TEST_TMPDIR/fixed.onnxtxt" && [[ $output == *"sizes        16000 warnings"* ]])
 }
 
 @test "A refusal of memory names the model, also in the document" {
