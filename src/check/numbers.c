@@ -264,7 +264,7 @@ static bool reads_mask(struct trace *t, const struct node *n)
 	for (uint32_t i = 0; i < n->nin; i++) {
 		uint32_t v = n->in[i] == NO_VALUE ? NO_VALUE : value_with_numbers(t, n->in[i]);
 		if (v != NO_VALUE && t->g->value[v]->init && has_inf(&t->stats[v]) &&
-		    infinities_are_meant(n, i, t->g->value[v]->init))
+		    infinities_are_meant(n, i, infinities_of(t->g->value[v]->init)))
 			return true;
 	}
 	return check_is(n, "ConstantOfShape");

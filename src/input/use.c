@@ -65,15 +65,23 @@ static int64_t constant_element(const struct value *v, int64_t i, int64_t other)
 							 : other;
 }
 
+/* Constants of a file may be any number; lengths may have 32 bits. */
+static bool tell_number(int64_t number, struct whole_length *w)
+{
+	bool is_length = number > 0 && number <= INT32_MAX;
+
+	if (is_length)
+		w->number = number;
+	return is_length;
+}
+
 /* Whether a dimension that some value has is one of an input: a size, or a symbol that an input has as well. */
 static bool tell_by_dimension(const struct graph *g, int64_t dim, struct whole_length *w)
 {
 	int64_t base;
 
-	if (dim > 0)
-		w->number = dim;
 	if (!dim_is_sym(dim))
-		return dim > 0;
+		return tell_number(dim, w);
 	(void)dim_parts(g->model, dim, &base);
 	for (uint32_t i = 0; i < g->nin; i++) {
 		const struct value *x = g->value[g->in[i]];
@@ -87,7 +95,8 @@ static bool tell_by_dimension(const struct graph *g, int64_t dim, struct whole_l
 }
 
 /* Returns the axis of the node's data input that axis `axis` of its output is; -1 if that cannot be told. Sets *v to the input. */
-static int axis_before(const struct graph *g, const struct node *n, int axis, const struct value **v)
+static int64_t axis_before(const struct graph *g, const struct node *n, int64_t axis,
+			   const struct value **v)
 {
 	const struct value *x = node_in(g, n, 0), *y = node_out(g, n, 0), *other = node_in(g, n, 1);
 	const struct ints *perm = attribute(n, "perm", F_INTS);
@@ -98,10 +107,10 @@ static int axis_before(const struct graph *g, const struct node *n, int axis, co
 	if (!x || n->nsub)
 		return -1;
 	if (!strcmp(op, "Transpose"))
-		return perm && perm->n > axis ? (int)perm->v[axis] : rank - 1 - axis;
+		return perm && perm->n > axis ? perm->v[axis] : rank - 1 - axis;
 	if (!strcmp(op, "Unsqueeze") || !strcmp(op, "Squeeze")) {
 		int64_t at = constant_element(other, 0, INT64_MAX), up = op[0] == 'U';
-		if (at == INT64_MAX || constant_element(other, 1, INT64_MAX) != INT64_MAX)
+		if (at < -MAX_RANK || at > MAX_RANK || constant_element(other, 1, INT64_MAX) != INT64_MAX)
 			return -1;
 		at += at < 0 ? (up ? rank : x->info.shape.rank) : 0;
 		return axis < at ? axis : up ? (axis == at ? -1 : axis - 1) : axis + 1;
@@ -124,13 +133,13 @@ static int axis_before(const struct graph *g, const struct node *n, int axis, co
 static bool tell_by_axis(const struct graph *g, const struct value *v, int64_t axis,
 			 struct whole_length *w)
 {
-	for (int steps = 0; v && axis >= 0 && steps < MAX_STEPS_BACK; steps++) {
+	for (int steps = 0; v && axis >= 0 && axis < MAX_RANK && steps < MAX_STEPS_BACK; steps++) {
 		const struct node *n = maker(g, v);
 		if (v->is_input) {
 			*w = (struct whole_length){.input = v, .axis = (int)axis};
 			return true;
 		}
-		axis = n && !elements_of(v) ? axis_before(g, n, (int)axis, &v) : -1;
+		axis = n && !elements_of(v) ? axis_before(g, n, axis, &v) : -1;
 	}
 	return false;
 }
@@ -148,27 +157,26 @@ static bool tell_by_size(const struct graph *g, const struct value *v, struct wh
 		const struct node *n = maker(g, v);
 		const struct value *first = n ? node_in(g, n, 0) : NULL;
 		const char *op = n ? live_op(n) : "";
-		int64_t number = constant_element(v, at, -1);
-		if (number > 0)
-			w->number = number;
-		if (number > 0 || !first)
-			return number > 0;
+
+		if (elements_of(v) || !first)
+			return tell_number(constant_element(v, at, 0), w);
 		if (v->info.ints && at < v->info.ints->rank &&
 		    tell_by_dimension(g, v->info.ints->dim[at], w))
 			return true;
 		if (!strcmp(op, "Shape")) {
 			int64_t start = int_attribute(n, "start", 0), rank = first->info.shape.rank;
-			return tell_by_axis(g, first, at + start + (start < 0 ? rank : 0), w);
+			return start >= -MAX_RANK && start <= MAX_RANK &&
+			       tell_by_axis(g, first, at + start + (start < 0 ? rank : 0), w);
 		}
 		if (!strcmp(op, "Size"))
 			return first->info.shape.rank == 1 && tell_by_axis(g, first, 0, w);
 		if (!strcmp(op, "Gather")) {
 			at = constant_element(node_in(g, n, 1), at, INT64_MAX);
-			if (at < 0) /* from the end of a shape */
-				at += first->info.shape.rank == 1 ? first->info.shape.dim[0]
-								  : INT64_MIN;
+			if (at < 0 && first->info.shape.rank == 1 && first->info.shape.dim[0] > 0)
+				at += first->info.shape.dim[0]; /* from the end of a shape */
 		} else if (!strcmp(op, "Slice")) {
-			at += constant_element(node_in(g, n, 1), 0, INT64_MIN);
+			int64_t start = constant_element(node_in(g, n, 1), 0, -1);
+			at = start >= 0 && start < MAX_RANK ? at + start : -1;
 		} else if (is_among(op, arithmetic)) {
 			first = elements_of(first) ? node_in(g, n, 1) : first;
 		} else if (!is_among(op, moves)) {
@@ -211,16 +219,20 @@ static bool find_counter(const struct graph *g, const struct value *v, struct co
 static void tell_by_counter(const struct graph *g, const struct counter *c, struct whole_length *w)
 {
 	if (c->constant) {
-		int64_t last = tensor_count(c->constant) - 1;
+		int64_t last = tensor_count(c->constant) - 1, number = 0;
 		enum dtype t = tensor_dtype(c->constant);
-		w->number =
-			elem_i64(t, c->constant->data, last) - elem_i64(t, c->constant->data, 0) + 1;
+		if (!__builtin_sub_overflow(elem_i64(t, c->constant->data, last),
+					    elem_i64(t, c->constant->data, 0), &number) &&
+		    number < INT32_MAX)
+			(void)tell_number(number + 1, w);
 	} else if (!strcmp(live_op(c->node), "Range")) {
 		(void)tell_by_size(g, node_in(g, c->node, 1), w);
 	} else if (node_in(g, c->node, 0)) {
 		int rank = node_in(g, c->node, 0)->info.shape.rank;
 		int64_t axis = constant_element(node_in(g, c->node, 1), 0, -1);
-		(void)tell_by_axis(g, node_in(g, c->node, 0), axis + (axis < 0 ? rank : 0), w);
+		if (axis >= -MAX_RANK)
+			(void)tell_by_axis(g, node_in(g, c->node, 0), axis + (axis < 0 ? rank : 0),
+					   w);
 	}
 }
 
@@ -273,6 +285,9 @@ static int tell_by_reader(const struct walk_place *at, const struct node *n, str
 
 /* ---- what nodes take a value for ---------------------------------------------------------------- */
 
+/* Limit of the values that are followed from an input, since a model may have thousands of inputs. All readers of each are looked at. */
+enum { MAX_FOLLOWED = 1000 };
+
 bool names_belong(const char *sequence, const char *lengths)
 {
 	return *sequence && !strncmp(sequence, lengths, strlen(sequence));
@@ -290,7 +305,7 @@ bool use_as_lengths(const struct graph *g, const struct value *v, struct whole_l
 
 	*whole = (struct whole_length){0};
 	walk_to(&w, g, v, 0);
-	while ((p = walk_next(&w))) {
+	while (w.next < MAX_FOLLOWED && (p = walk_next(&w))) {
 		struct walk_place at = *p;
 		for (uint32_t k = 0; k < at.v->nusers; k++) {
 			const struct node *n = g->node[at.v->users[k]];
@@ -351,7 +366,7 @@ static bool is_taken(const struct graph *g, const struct value *v, takes_value *
 	bool taken = false;
 
 	walk_to(&w, g, v, 0);
-	while (!taken && (p = walk_next(&w))) {
+	while (!taken && w.next < MAX_FOLLOWED && (p = walk_next(&w))) {
 		struct walk_place at = *p;
 		for (uint32_t k = 0; k < at.v->nusers && !taken; k++) {
 			const struct node *n = g->node[at.v->users[k]];
