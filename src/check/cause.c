@@ -366,7 +366,7 @@ bool readers_mean(const struct graph *g, const struct value *v, const struct ten
 		for (uint32_t k = 0; k < at.v->nusers && all; k++)
 			if (!k || at.v->users[k] != at.v->users[k - 1]) /* it may read the value twice */
 				all = reader_means(&w, at.g, at.g->node[at.v->users[k]], at.v->id,
-						   t, meant);
+						   has, meant);
 	}
 	walk_end(&w);
 	return all;

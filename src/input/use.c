@@ -110,7 +110,8 @@ static int64_t axis_before(const struct graph *g, const struct node *n, int64_t 
 		return perm && perm->n > axis ? perm->v[axis] : rank - 1 - axis;
 	if (!strcmp(op, "Unsqueeze") || !strcmp(op, "Squeeze")) {
 		int64_t at = constant_element(other, 0, INT64_MAX), up = op[0] == 'U';
-		if (at < -MAX_RANK || at > MAX_RANK || constant_element(other, 1, INT64_MAX) != INT64_MAX)
+		if (at < -MAX_RANK || at > MAX_RANK ||
+		    constant_element(other, 1, INT64_MAX) != INT64_MAX)
 			return -1;
 		at += at < 0 ? (up ? rank : x->info.shape.rank) : 0;
 		return axis < at ? axis : up ? (axis == at ? -1 : axis - 1) : axis + 1;
@@ -231,8 +232,7 @@ static void tell_by_counter(const struct graph *g, const struct counter *c, stru
 		int rank = node_in(g, c->node, 0)->info.shape.rank;
 		int64_t axis = constant_element(node_in(g, c->node, 1), 0, -1);
 		if (axis >= -MAX_RANK)
-			(void)tell_by_axis(g, node_in(g, c->node, 0), axis + (axis < 0 ? rank : 0),
-					   w);
+			(void)tell_by_axis(g, node_in(g, c->node, 0), axis + (axis < 0 ? rank : 0), w);
 	}
 }
 
