@@ -273,7 +273,10 @@ static int length_axis(const struct input *x, const struct input *lengths)
 	return fixed;
 }
 
-/* The length of the sequences that these lengths are of, if no node tells: of the input after which they are called, or of the nearest. */
+/*
+ * The length of the sequences that these lengths are of, if no node tells: of the input after which they are called, or else of one whose size
+ * the model leaves free, or else of the nearest.
+ */
 static int64_t likely_length(const struct input_set *s, const struct input *lengths)
 {
 	int64_t at = lengths - s->in, best = -1, length = 1;
@@ -283,8 +286,9 @@ static int64_t likely_length(const struct input_set *s, const struct input *leng
 		if (k < 0)
 			continue;
 		/* x, x_lengths, y, y_lengths is the usual order */
-		int64_t score = (i < at ? s->n + i : s->n - i) +
-				(names_belong(s->in[i].info.name, lengths->info.name) ? 2 * s->n : 0);
+		int64_t score = i < at ? s->n + i : s->n - i;
+		score += s->in[i].value->info.shape.dim[k] < 0 ? 2 * (int64_t)s->n : 0;
+		score += names_belong(s->in[i].info.name, lengths->info.name) ? 4 * (int64_t)s->n : 0;
 		if (score > best) {
 			best = score;
 			length = s->in[i].shape.dim[k];

@@ -201,6 +201,8 @@ whole_lengths() { # WANT NAME ARGS...
 	whole_lengths 9 y_lengths --dim t=9 --dim s=5 <<<"(float[b,80,t] y, float[b,s] x, int64[b] y_lengths) => (float[b,n] m, float[b,80,t] v, float[b,s] w) $numbers {
 		long = ReduceMax <keepdims = 0> (y_lengths) at = Range (zero, long, one) behind = Unsqueeze (y_lengths, last) seen = Less (at, behind) m = Cast <to = 1> (seen) v = Neg (y) w = Neg (x) }"
 	whole_lengths 6 lens --dim t=6 <<<'(float[b,t,2] x, int64[b] lens) => (float[b,t,2] y) { y = ReverseSequence <batch_axis = 0, time_axis = 1> (x, lens) }'
+	whole_lengths 9 lens --dim t=9 <<<"(float[b,t,80] x, float[b,192] speaker, int64[b] lens) => (float[b,n] m, float[b,t,80] v, float[b,192] w) $numbers {
+		long = ReduceMax <keepdims = 0> (lens) at = Range (zero, long, one) behind = Unsqueeze (lens, last) seen = Less (at, behind) m = Cast <to = 1> (seen) v = Neg (x) w = Neg (speaker) }"
 	# of recurrent layers, which refuse longer ones
 	local layer='shape_w = Constant <value = int64[3] {1, 12, 8}> () shape_r = Constant <value = int64[3] {1, 12, 4}> () W = ConstantOfShape (shape_w) R = ConstantOfShape (shape_r)'
 	whole_lengths 3 lens <<<"(float[3,3,8] x, int32[3] lens) => (float[1,3,4] h) { $layer ys, h = GRU <hidden_size = 4> (x, W, R, , lens) }"
