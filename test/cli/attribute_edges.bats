@@ -293,6 +293,41 @@ type_number() { # NAME: its number in ONNX
 	[[ $output != *W-OP-AMBIGUOUS* ]]
 }
 
+# One tree whose left leaf has two votes of 0.25 and 0.5 for the one target; ARGS: more attributes of the operator.
+forest() { # [OPERATOR OUTPUTS ARGS]
+	local votes=${1:-target}
+	cat <<-END
+		<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 3]>
+		g (float[N,1] x) => (${2:-float[N,T] y}) {
+			${3:-y} = ai.onnx.ml.${4:-TreeEnsembleRegressor} <nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2], nodes_featureids = [0, 0, 0],
+				nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"], nodes_values = [0.5, 0.0, 0.0], nodes_truenodeids = [1, 0, 0],
+				nodes_falsenodeids = [2, 0, 0], ${votes}_treeids = [0, 0, 0], ${votes}_nodeids = [1, 1, 2], ${votes}_ids = [0, 0, 0],
+				${votes}_weights = [0.25, 0.5, 2.0], ${5:-n_targets = 1}> (x)
+		}
+	END
+}
+
+@test "check warns of a leaf with several votes for the only target, of which ONNX Runtime takes the first" {
+	forest >forest.onnxtxt
+	run -0 "$INFER" check forest.onnxtxt --dim N=2
+	[[ $output == *"warning[W-OP-AMBIGUOUS]"*"(TreeEnsembleRegressor)"*"leaf 1 of tree 0 has several weights"*"0.75"*"ONNX Runtime takes the first, 0.25"* ]]
+	forest target '' '' '' 'n_targets = 1, aggregate_function = "MAX"' >forest.onnxtxt
+	run -0 "$INFER" check forest.onnxtxt --dim N=2
+	[[ $output == *"warning[W-OP-AMBIGUOUS]"*"0.5"*"ONNX Runtime takes the first, 0.25"* ]]
+	# the first is the smallest, and of two targets ONNX Runtime adds the votes up
+	for args in 'n_targets = 1, aggregate_function = "MIN"' 'n_targets = 2'; do
+		forest target '' '' '' "$args" >forest.onnxtxt
+		run -0 "$INFER" check forest.onnxtxt --dim N=2
+		[[ $output != *AMBIGUOUS* ]] || { echo "$args"; return 1; }
+	done
+	forest class 'int64[N] y, float[N,C] z' 'y, z' TreeEnsembleClassifier 'classlabels_int64s = [7]' >forest.onnxtxt
+	run -0 "$INFER" check forest.onnxtxt --dim N=2
+	[[ $output == *"warning[W-OP-AMBIGUOUS]"*"(TreeEnsembleClassifier)"*"several weights"* ]]
+	forest class 'int64[N] y, float[N,C] z' 'y, z' TreeEnsembleClassifier 'classlabels_int64s = [7, 8]' >forest.onnxtxt
+	run -0 "$INFER" check forest.onnxtxt --dim N=2
+	[[ $output != *AMBIGUOUS* ]]
+}
+
 @test "An SVMClassifier is not certain of a class for NaN" {
 	echo '<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 1]>
 	g (float[N,1] x) => (int64[N] y, float[N,2] z) {
