@@ -191,17 +191,20 @@ static bool is_taken(const struct graph *g, const struct value *v, takes_value *
 	return false;
 }
 
-/* Chooses what hides nothing if the input is a mask. Returns whether it is one. */
-static bool choose_mask(struct range *r, const struct graph *g, const struct value *v)
+/*
+ * Chooses what hides nothing if the input is a mask: one by its type or name or, with `by_use`, any other numbers by what a Softmax makes of
+ * them. Returns whether it is one.
+ */
+static bool choose_mask(struct range *r, const struct graph *g, const struct value *v, bool by_use)
 {
 	enum dtype t = (enum dtype)v->info.type.dtype;
 	bool called_mask = name_contains(v->name, "mask");
-	bool called_so = called_mask || name_contains(v->name, "pad");
+	bool called_so = called_mask || name_contains(v->name, "pad") || t == DT_BOOL;
 	bool whole = is_integer(t) || t == DT_BOOL;
 	int hides = 0;
 
-	if ((whole || dtype_class(t) == DT_FLOAT) && v->info.shape.rank != 0)
-		hides = mask_hides(g, v, t != DT_BOOL && !called_so);
+	if ((whole || dtype_class(t) == DT_FLOAT) && v->info.shape.rank != 0 && by_use != called_so)
+		hides = mask_hides(g, v, by_use);
 	if (!hides && (!called_mask || !whole))
 		return false;
 	r->kind = hides > 0 ? RANGE_CLEAR : RANGE_ONES;
@@ -228,20 +231,13 @@ static bool choose_by_use(struct range *r, const struct graph *g, const struct v
 	return true;
 }
 
-void random_choose(struct range *r, const struct graph *g, const struct value *v)
+/* Chooses for integers that are no masks: lengths, sizes, positions and ids. Returns whether the input is one of these. */
+static bool choose_integers(struct range *r, const struct graph *g, const struct value *v)
 {
-	enum dtype t = (enum dtype)v->info.type.dtype;
 	bool position = name_contains(v->name, "position");
 
-	if (r->named || choose_mask(r, g, v))
-		return;
-	/* bytes of three or four axes are pixels, of which 0 to 1 would leave a black picture */
-	if (t == DT_U8 && v->info.shape.rank >= 3 && r->lo == 0 && r->hi == 1) {
-		r->hi = 255;
-		return;
-	}
-	if (!is_integer(t) || t == DT_BOOL || dtype_bits(t) < 32 || choose_by_use(r, g, v, &position))
-		return;
+	if (choose_by_use(r, g, v, &position))
+		return true;
 	int64_t rows = table_rows(g, v, 3);
 	bool types = name_contains(v->name, "token_type") || name_contains(v->name, "segment");
 	if (types || position) {
@@ -251,7 +247,23 @@ void random_choose(struct range *r, const struct graph *g, const struct value *v
 		r->kind = RANGE_IDS;
 		r->lo = 0;
 		r->hi = rows > 0 ? (double)(rows - 1) : 99;
+	} else {
+		return false;
 	}
+	return true;
+}
+
+void random_choose(struct range *r, const struct graph *g, const struct value *v)
+{
+	enum dtype t = (enum dtype)v->info.type.dtype;
+
+	if (r->named || choose_mask(r, g, v, false))
+		return;
+	/* bytes of three or four axes are pixels, of which 0 to 1 would leave a black picture */
+	if (t == DT_U8 && v->info.shape.rank >= 3 && r->lo == 0 && r->hi == 1)
+		r->hi = 255;
+	else if (!is_integer(t) || dtype_bits(t) < 32 || !choose_integers(r, g, v))
+		(void)choose_mask(r, g, v, true);
 }
 
 const char *random_text(const struct range *r, int64_t seed, enum dtype t, struct arena *a)

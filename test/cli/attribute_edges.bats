@@ -293,6 +293,28 @@ type_number() { # NAME: its number in ONNX
 	[[ $output != *W-OP-AMBIGUOUS* ]]
 }
 
+@test "A Tokenizer needs what it splits by, and refuses strings that are not UTF-8" {
+	local attributes said
+	while IFS='|' read -r attributes said; do
+		echo "<ir_version: 8, opset_import: [\"\": 17, \"com.microsoft\": 1]> g (string[1] x) => (string[1,D] y) {
+			y = com.microsoft.Tokenizer <mark = 0, pad_value = \"#\", $attributes> (x) }" >token.onnxtxt
+		run "$INFER" run token.onnxtxt --input 'x=["a b"]'
+		[[ $status -eq 3 && $output == *"::Tokenizer)"*"$said"* ]] || { echo "$attributes: $output"; return 1; }
+	done <<-'END'
+		mincharnum = 1|separators or a tokenexp that is not empty
+		mincharnum = 1, tokenexp = ""|separators or a tokenexp that is not empty
+		mincharnum = 0, separators = [" "]|mincharnum of 1 or more
+		mincharnum = 2, separators = [""]|mincharnum of 1 for tokens of one character
+		mincharnum = 2, tokenexp = "."|mincharnum of 1 for tokens of one character
+		mincharnum = 1, separators = ["("]|a group without ')'
+		mincharnum = 1, tokenexp = "(a)\\1"|an escape that is not known
+	END
+	sed -i 's/mincharnum.*>/mincharnum = 1, separators = [" "]>/' token.onnxtxt
+	printf 'a \351' >latin1.txt
+	run "$INFER" run token.onnxtxt --input x=latin1.txt
+	[[ $status -ne 0 && $output == *UTF-8* ]]
+}
+
 # One tree whose left leaf has two votes of 0.25 and 0.5 for the one target; ARGS: more attributes of the operator.
 forest() { # [OPERATOR OUTPUTS ARGS]
 	local votes=${1:-target}
