@@ -385,6 +385,19 @@ static void report_negative_axes(struct graph_check *w, const struct node *n)
 	}
 }
 
+static void report_kept_axis(struct graph_check *w, const struct graph *g, const struct node *n)
+{
+	const struct value *split = check_is(n, "SplitToSequence") ? node_in(g, n, 1) : NULL;
+	double keeps = 1;
+
+	if (!split || !check_number(n, "keepdims", &keeps) || keeps != 0 ||
+	    (split->init ? split->init->shape.rank : split->info.shape.rank) != 0)
+		return;
+	WARN(w->c->d, E_OP_AMBIGUOUS, .node = check_node(n), .op = n->type,
+	     .message = "keepdims is 0 beside a single size in `split`: ONNX and infer ignore it then, ONNX Runtime drops the axis of parts of 1 and refuses others",
+	     .hint = "leave out keepdims, or leave out `split` for parts of 1");
+}
+
 struct leaf {
 	int64_t tree, node;
 	double first, all; /* the first weight, and what all of them make */
@@ -472,6 +485,7 @@ static void check_node_alone(const struct graph *g, const struct node *n, void *
 	report_lengths(w, g, n);
 	report_negative_axes(w, n);
 	report_votes(w, n);
+	report_kept_axis(w, g, n);
 }
 
 static int run_graph(struct check_context *c)

@@ -315,6 +315,20 @@ type_number() { # NAME: its number in ONNX
 	[[ $status -ne 0 && $output == *UTF-8* ]]
 }
 
+@test "check warns of a SplitToSequence whose keepdims ONNX Runtime does not ignore" {
+	local keeps
+	for keeps in 'keepdims = 0' 'keepdims = 1' 'axis = 0'; do
+		echo "<ir_version: 8, opset_import: [\"\": 17]> g (float[4,2] x) => (float[4,2] y) <int64 size = {2}> {
+			s = SplitToSequence <$keeps> (x, size) y = ConcatFromSequence <axis = 0> (s) }" >split.onnxtxt
+		run -0 "$INFER" check split.onnxtxt
+		if [ "$keeps" = 'keepdims = 0' ]; then
+			[[ $output == *"warning[W-OP-AMBIGUOUS]"*"(SplitToSequence)"*"keepdims is 0 beside a single size"* ]]
+		else
+			[[ $output != *AMBIGUOUS* ]]
+		fi
+	done
+}
+
 # One tree whose left leaf has two votes of 0.25 and 0.5 for the one target; ARGS: more attributes of the operator.
 forest() { # [OPERATOR OUTPUTS ARGS]
 	local votes=${1:-target}
