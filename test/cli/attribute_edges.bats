@@ -329,6 +329,38 @@ type_number() { # NAME: its number in ONNX
 	done
 }
 
+# An If of CONDITION with a node in a branch whose operands do not fit, in the main graph or in another branch.
+choice() { # CONDITION THEN ELSE
+	echo "<ir_version: 8, opset_import: [\"\": 17]> g (float[2,3] x, bool maybe) => (float[2,3] y) <bool yes = {1}, bool no = {0}, float[4] w = {1, 2, 3, 4}> {
+		y = If ($1) <then_branch = a () => (float[2,3] t) { $2 }, else_branch = b () => (float[2,3] e) { $3 }> }" >choice.onnxtxt
+}
+
+@test "check tells of operands that do not fit in a branch: a note if the condition is constant and never takes it" {
+	local fits='e = Neg (x)' not='e = Add (x, w)' inner
+	choice yes 't = Relu (x)' "$not"
+	run -0 "$INFER" check choice.onnxtxt
+	[[ $output == *"note[N-SHAPE]: node 'Add_0' (Add) input 1 'B': "*"in else_branch of 'If_0', which its constant condition never takes"* ]]
+	[[ $output == *"0 errors"* && $output != *W-SHAPE* ]]
+	choice no 't = Add (x, w)' "$fits"
+	run -0 "$INFER" check choice.onnxtxt
+	[[ $output == *"note[N-SHAPE]: node 'Add_0' (Add)"*"in then_branch of 'If_0', which its constant condition never takes"* ]]
+	choice maybe 't = Relu (x)' "$not"
+	run -0 "$INFER" check choice.onnxtxt --random maybe=1..1 --random
+	[[ $output == *"warning[W-SHAPE]: node 'Add_0' (Add)"*"in else_branch of 'If_0': a run that takes it fails"* ]]
+	# a branch inside of one that is taken, and operators of an old version
+	inner="e = If (no) <then_branch = c () => (float[2,3] i) { s = Squeeze (x, one) i = Add (s, w) }, else_branch = d () => (float[2,3] j) { j = Neg (x) }>"
+	choice no 't = Relu (x)' "one = Constant <value_ints = [1]> () $inner"
+	run -0 "$INFER" check choice.onnxtxt
+	[[ $output == *"note[N-SHAPE]: node 'Squeeze_0' (Squeeze)"*"in then_branch of "*", which its constant condition never takes"* ]]
+	choice maybe 't = Relu (x)' "$fits"
+	run -0 "$INFER" check choice.onnxtxt --random maybe=0..1 --random
+	[[ $output != *SHAPE* ]]
+	# what always runs is an error
+	choice yes "t = Add (x, w)" "$fits"
+	run -3 "$INFER" check choice.onnxtxt
+	[[ $output == *"error[E-SHAPE]"* && $output != *"N-SHAPE"* ]]
+}
+
 # One tree whose left leaf has two votes of 0.25 and 0.5 for the one target; ARGS: more attributes of the operator.
 forest() { # [OPERATOR OUTPUTS ARGS]
 	local votes=${1:-target}
