@@ -314,7 +314,8 @@ static bool char_escape(struct parser *s, uint32_t *c)
 		return true;
 	}
 	/* one digit other than 0 would be a back reference */
-	bool octal = l >= '0' && l <= '7', second = s->end - s->p > 1 && s->p[1] >= '0' && s->p[1] <= '7';
+	bool octal = l >= '0' && l <= '7',
+	     second = s->end - s->p > 1 && s->p[1] >= '0' && s->p[1] <= '7';
 	if (octal && (l == '0' || second)) {
 		*c = 0;
 		for (int i = 0; i < 3 && s->p < s->end && *s->p >= '0' && *s->p <= '7'; i++)

@@ -17,7 +17,8 @@ static enum taken is_taken(const struct infer *c, const char *attribute)
 	const struct value *v = node_in(c->graph, c->node, 0);
 	const struct tensor *t = !v ? NULL : v->init ? v->init : c->info[v->id].known;
 
-	if (!t || t->type.kind != V_TENSOR || t->type.dtype != DT_BOOL || tensor_count(t) != 1 || !t->data)
+	if (!t || t->type.kind != V_TENSOR || t->type.dtype != DT_BOOL || tensor_count(t) != 1 ||
+	    !t->data)
 		return TAKEN_AT_TIMES;
 	bool taken = (elem_i64(DT_BOOL, t->data, 0) != 0) == !strcmp(attribute, "then_branch");
 	return taken ? TAKEN_ALWAYS : TAKEN_NEVER;

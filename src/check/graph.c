@@ -461,11 +461,11 @@ static void report_votes(struct graph_check *w, const struct node *n)
 			apart = i;
 	if (apart != UINT32_MAX)
 		WARN(w->c->d, E_OP_AMBIGUOUS, .node = check_node(n), .op = n->type,
-		     .message = fmt(w->c->d,
-				    "leaf %" PRId64 " of tree %" PRId64
-				    " has several weights for the only target, which ONNX and infer take together, as %g; ONNX Runtime takes the first, %g",
-				    leaf[apart].node, leaf[apart].tree, leaf[apart].all,
-				    leaf[apart].first),
+		     .message = fmt(
+			     w->c->d,
+			     "leaf %" PRId64 " of tree %" PRId64
+			     " has several weights for the only target, which ONNX and infer take together, as %g; ONNX Runtime takes the first, %g",
+			     leaf[apart].node, leaf[apart].tree, leaf[apart].all, leaf[apart].first),
 		     .hint = "export it with one weight a leaf");
 	arena_free(&tmp);
 }

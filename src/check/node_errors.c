@@ -30,7 +30,7 @@ struct node_errors_work {
 	uint32_t *shown; /* by value of b: the value of a that it stands for, or NO_VALUE */
 	uint32_t *raw; /* by value of b: the value of a whose node gives it, before its output is quantized */
 	const struct codes **codes; /* by value of b: what its integers mean; NULL if that is not known */
-	size_t *number;		  /* by value of a: its node_error + 1; 0 for none */
+	size_t *number;		    /* by value of a: its node_error + 1; 0 for none */
 	struct value_copy *error; /* by value of a, on the held input; of kind V_NONE if it has none */
 	struct value_copy *seen; /* by value of a: what the changed model has there, until the reference ran */
 	struct value_copy *before;	/* by value of a: the same before its output is quantized */
@@ -428,8 +428,8 @@ static bool to_floats(const struct node_errors_work *w, uint32_t id, struct valu
 
 	if (v->t.type.kind == V_TENSOR && t == DT_F32)
 		return true;
-	bool fits = v->t.type.kind == V_TENSOR &&
-		    (T_BIT(t) & T_FLOATS_BF || (c && T_BIT(t) & T_INTS));
+	bool fits =
+		v->t.type.kind == V_TENSOR && (T_BIT(t) & T_FLOATS_BF || (c && T_BIT(t) & T_INTS));
 	double scale = c && !(T_BIT(t) & T_FLOATS_BF) ? c->scale : 1;
 	double zero = c && !(T_BIT(t) & T_FLOATS_BF) ? c->zero : 0;
 	int64_t count = fits ? tensor_count(&v->t) : 0;
@@ -642,9 +642,10 @@ static double output_part(const struct node_errors *x, uint32_t id, const struct
 	if (t == DT_F16 || t == DT_BF16)
 		return rounding_part(t, NULL, exact, got);
 	if (!held_has(raw) || tensor_count(&raw->t) != tensor_count(got))
-		return rounding_of(w->b, w->source[id])  ? (double)NAN
-		       : w->codes[at] && T_BIT(t) & T_INTS ? rounding_part(t, w->codes[at], exact, got)
-							   : 0;
+		return rounding_of(w->b, w->source[id]) ? (double)NAN
+		       : w->codes[at] && T_BIT(t) & T_INTS
+			       ? rounding_part(t, w->codes[at], exact, got)
+			       : 0;
 	/* ONNX Runtime's quantizer drops a Relu or Clip, whose range the QuantizeLinear keeps to */
 	const struct node *n = w->a->node[v->producer];
 	bool above = is_op(n, "Relu") || is_op(n, "Clip");
@@ -1192,7 +1193,8 @@ static double changed_loss(struct requantizing *r, const struct tensor *const *o
 		if (!comparable(w, k, NULL) || !out[k] ||
 		    value_fetch(r->rt, &none, out[k], true, &v, NULL))
 			continue;
-		if (to_floats(w, w->b->out[k], &v) && tensor_count(&v.t) == tensor_count(&w->h.out[k].t)) {
+		if (to_floats(w, w->b->out[k], &v) &&
+		    tensor_count(&v.t) == tensor_count(&w->h.out[k].t)) {
 			sum += loss_of(&v.t, &w->h.out[k].t, r->x->metric, NULL);
 			n++;
 		}
@@ -1219,7 +1221,8 @@ static void choose_readers(struct requantizing *r, uint32_t id, int depth)
 	}
 }
 
-static int run_requantized(struct node_errors *x, const size_t *nodes, size_t n, bool readers, double *loss)
+static int run_requantized(struct node_errors *x, const size_t *nodes, size_t n, bool readers,
+			   double *loss)
 {
 	struct node_errors_work *w = x->work;
 	struct requantizing r = {.observer = {.end = replace_step}, .x = x};
@@ -1231,7 +1234,8 @@ static int run_requantized(struct node_errors *x, const size_t *nodes, size_t n,
 	for (size_t i = 0; i < n; i++) {
 		const struct node_error *e = &x->node[nodes[i]];
 		r.chosen[e->value] = true;
-		if (readers && node_error_is_rounding(e) && !is_float(w->b->value[w->source[e->value]]))
+		if (readers && node_error_is_rounding(e) &&
+		    !is_float(w->b->value[w->source[e->value]]))
 			choose_readers(&r, e->value, 0);
 	}
 	int err = check_session_run(x->c, x->got, w->in, out, &r.observer);

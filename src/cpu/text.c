@@ -424,7 +424,8 @@ static int check_utf8(const struct call *c, struct text t)
 static int store_tokens(const struct call *c, const struct pieces *s, const int64_t *counts)
 {
 	const struct tokenizer_params *p = call_params(c);
-	struct text pad = {p->pad_value, strlen(p->pad_value)}, open = {"\x02", 1}, close = {"\x03", 1};
+	struct text pad = {p->pad_value, strlen(p->pad_value)}, open = {"\x02", 1},
+		    close = {"\x03", 1};
 	struct shape y = c->in[0]->shape;
 	int64_t n = tensor_count(c->in[0]), most = 0, marks = p->mark ? 2 : 0;
 	size_t k = 0, room;

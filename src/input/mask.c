@@ -102,10 +102,10 @@ static double repeated(const struct node *n)
 
 	if (f && f->type == F_TENSOR)
 		memcpy(&t, (const char *)n->params + f->off, sizeof(t));
-	return !f	    ? (double)NAN
-	       : !t	    ? 0
+	return !f	 ? (double)NAN
+	       : !t	 ? 0
 	       : t->data ? elem_f64(tensor_dtype(t), t->data, 0)
-			    : (double)NAN;
+			 : (double)NAN;
 }
 
 /* Computes what the node makes of one element of each operand. Returns false if the operator is not known here. */
@@ -137,7 +137,8 @@ static bool compute(const struct node *n, const struct element *const *in, doubl
 }
 
 /* The same for output k of the node, which may be a fused program of several operators. */
-static bool compute_output(const struct node *n, uint32_t k, const struct element *const *in, double *at)
+static bool compute_output(const struct node *n, uint32_t k, const struct element *const *in,
+			   double *at)
 {
 	if (!n->op || n->op != op_named("infer::Pointwise"))
 		return k == 0 && compute(n, in, at);
@@ -167,7 +168,8 @@ static const struct element *element_of(struct search *s, uint32_t id, int depth
 	if (v == s->mask) {
 		*e = (struct element){true, {0, 0, 1, 1}};
 	} else if (t) {
-		bool number = dtype_class(tensor_dtype(t)) != DT_COMPLEX && tensor_dtype(t) != DT_STRING;
+		bool number =
+			dtype_class(tensor_dtype(t)) != DT_COMPLEX && tensor_dtype(t) != DT_STRING;
 		for (int k = 0; k < TRIALS && number; k++)
 			e->at[k] = elem_f64(tensor_dtype(t), t->data, 0);
 	} else if (n && !n->dead && n->nin <= PW_MAX_IN && depth && --s->budget > 0) {

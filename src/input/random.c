@@ -380,7 +380,8 @@ static const struct texts *categories(const struct graph *g, const struct value 
 		const struct node *n = g->node[v->users[k]];
 		const struct texts *list = list_of_texts(n, "cats_strings");
 		list = list ? list : list_of_texts(n, "keys_strings");
-		int64_t at = n->op && op_flags(n->op) & OP_VIEW ? column : picked_place(g, n, v, column);
+		int64_t at =
+			n->op && op_flags(n->op) & OP_VIEW ? column : picked_place(g, n, v, column);
 		if (node_in(g, n, 0) != v)
 			continue;
 		if (!list && at >= 0 && node_out(g, n, 0))

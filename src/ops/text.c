@@ -84,8 +84,8 @@ static int tokenizer_infer(struct infer *c)
 	if (x.rank >= 0 && x.rank != 1 && x.rank != 2)
 		return infer_fail(c, E_SHAPE, 0, "shape [C] or [N,C]", infer_shape_text(c, &x));
 	if (!tokenizer_splits(p) && (!p->tokenexp || !*p->tokenexp))
-		return infer_fail(c, E_OP_ATTRIBUTE, -1, "separators or a tokenexp that is not empty",
-				  "neither");
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  "separators or a tokenexp that is not empty", "neither");
 	if (p->mincharnum < 1)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "mincharnum of 1 or more",
 				  fmt(c->diag, "%" PRId64, p->mincharnum));

@@ -369,8 +369,8 @@ static int import_node(struct optimizer *o, struct graph *g, struct node *n);
 /* ---- an If whose condition is known ---------------------------------------------------------- */
 
 /* The branch of an If that will run, and the attribute that holds it; NULL if the condition is not constant. */
-static struct graph *taken_branch(const struct optimizer *o, const struct graph *g, const struct node *n,
-				  const char **attribute)
+static struct graph *taken_branch(const struct optimizer *o, const struct graph *g,
+				  const struct node *n, const char **attribute)
 {
 	const struct value *c = n->op && may_skip_bodies(n) && n->nsub == 2 ? node_in(g, n, 0) : NULL;
 	const struct tensor *t = o->config->keep_branches ? NULL : value_constant(c);
