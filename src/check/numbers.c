@@ -716,9 +716,8 @@ static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
 							   t->body->from->name, t->body->from->op)};
 	bool mask = !s->nan && !node && !input;
 	const char *other = NULL;
-	bool generated =
-		!mask && !input && !(node && reads_nan_weight(t, node)) &&
-		blames_generated(c, x, k, s->nan ? has_nan : has_nan_or_inf, first, &other);
+	bool generated = !mask && !input && !(node && reads_nan_weight(t, node)) &&
+			 blames_generated(c, x, k, s->nan ? has_nan : has_nan_or_inf, first, &other);
 	if (generated) {
 		rows[n++] = (struct diag_row){"finite", other};
 		rows[n++] = (struct diag_row){

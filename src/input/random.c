@@ -2,6 +2,7 @@
 #include "input/random.h"
 
 #include "base/hash.h"
+#include "input/mask.h"
 #include "input/use.h"
 #include "ops/op.h"
 
@@ -54,8 +55,7 @@ static bool name_contains(const char *name, const char *word)
 
 /*
  * Returns the number of rows of the smallest table that a Gather node indexes with the value,
- * directly or after up to `depth` Cast, Reshape and Identity nodes. Returns 0 if there is no such
- * Gather.
+ * directly or after up to `depth` nodes that keep its elements; 0 if there is no such Gather.
  */
 static int64_t table_rows(const struct graph *g, const struct value *v, int depth)
 {
@@ -70,8 +70,7 @@ static int64_t table_rows(const struct graph *g, const struct value *v, int dept
 			if (node_in(g, n, 0)->init)
 				s = &node_in(g, n, 0)->init->shape;
 			rows = s->rank > 0 ? s->dim[0] : 0;
-		} else if (depth && node_out(g, n, 0) &&
-			   (!strcmp(op, "Cast") || !strcmp(op, "Reshape") || !strcmp(op, "Identity"))) {
+		} else if (depth && node_out(g, n, 0) && node_in(g, n, 0) == v && keeps_elements(n)) {
 			rows = table_rows(g, node_out(g, n, 0), depth - 1);
 		}
 		if (rows > 0 && (!least || rows < least))
@@ -80,83 +79,21 @@ static int64_t table_rows(const struct graph *g, const struct value *v, int dept
 	return least;
 }
 
-/* Whether the value is a constant, or made of one, so low that a softmax leaves nothing of a score that it is added to or replaces. */
-static bool is_low(const struct graph *g, const struct value *v, int depth)
-{
-	static const char *const moves[] = {"Cast",   "Identity", "Reshape", "Unsqueeze",
-					    "Expand", "CastLike", NULL};
-
-	while (v && depth--) {
-		const struct tensor *t = elements_of(v);
-		const struct node *n = maker(g, v);
-		if (t && dtype_class(tensor_dtype(t)) == DT_FLOAT)
-			return elem_f64(tensor_dtype(t), t->data, 0) <= -1000;
-		v = n && is_among(live_op(n), moves) ? node_in(g, n, 0) : NULL;
-	}
-	return false;
-}
-
-/* The number that the value is a constant of, or `other`. */
-static double constant_of(const struct value *v, double other)
-{
-	const struct tensor *t = elements_of(v);
-
-	if (!t || tensor_count(t) != 1 || dtype_class(tensor_dtype(t)) == DT_COMPLEX ||
-	    tensor_dtype(t) == DT_STRING)
-		return other;
-	return elem_f64(tensor_dtype(t), t->data, 0);
-}
-
 /*
- * What a mask's ones do to scores: 1 if they hide them, -1 if they keep them, 0 if the nodes that read the value do not tell. *budget
- * limits the number of nodes to look at.
+ * Chooses what hides nothing if the input is a mask: one by its type or name or, with `by_use`, any other numbers by what a Softmax makes of
+ * them. Returns whether it is one.
  */
-static int mask_hides(const struct graph *g, const struct value *v, int depth, int *budget)
-{
-	static const char *const passes[] = {"Cast",	"Identity", "Reshape",	 "Unsqueeze",
-					     "Squeeze", "Expand",   "Transpose", "And",
-					     "Or",	"Tile",	    "Slice",	 NULL};
-
-	for (uint32_t k = 0; k < v->nusers && depth && --*budget > 0; k++) {
-		const struct node *n = g->node[v->users[k]];
-		const char *op = live_op(n);
-		const struct value *out = node_out(g, n, 0), *first = node_in(g, n, 0);
-		const struct value *other = first == v ? node_in(g, n, 1) : first;
-		int sign = 0;
-		if (!strcmp(op, "Where") && first == v) {
-			if (is_low(g, node_in(g, n, 1), 8))
-				return 1;
-			if (is_low(g, node_in(g, n, 2), 8))
-				return -1;
-		} else if (!strcmp(op, "Attention") && node_in(g, n, 3) == v) {
-			return -1;
-		} else if (is_among(op, passes)) {
-			sign = 1;
-		} else if (!strcmp(op, "Not")) {
-			sign = -1;
-		} else if (!strcmp(op, "Equal")) {
-			sign = constant_of(other, -1) == 0 ? -1 : constant_of(other, -1) == 1;
-		}
-		int found = sign && out ? sign * mask_hides(g, out, depth - 1, budget) : 0;
-		if (found)
-			return found;
-	}
-	return 0;
-}
-
-/* Chooses what hides nothing if the input is a mask. Returns whether it is one. */
-static bool choose_mask(struct range *r, const struct graph *g, const struct value *v)
+static bool choose_mask(struct range *r, const struct graph *g, const struct value *v, bool by_use)
 {
 	enum dtype t = (enum dtype)v->info.type.dtype;
 	bool called_mask = name_contains(v->name, "mask");
-	bool called_so = called_mask || name_contains(v->name, "pad");
-	int hides = 0, looks = 1000;
+	bool called_so = called_mask || name_contains(v->name, "pad") || t == DT_BOOL;
+	bool whole = is_integer(t) || t == DT_BOOL;
+	int hides = 0;
 
-	if (!is_integer(t) && t != DT_BOOL)
-		return false;
-	if ((t == DT_BOOL || called_so) && v->info.shape.rank != 0)
-		hides = mask_hides(g, v, 32, &looks);
-	if (!hides && !called_mask)
+	if ((whole || dtype_class(t) == DT_FLOAT) && v->info.shape.rank != 0 && by_use != called_so)
+		hides = mask_hides(g, v, by_use);
+	if (!hides && (!called_mask || !whole))
 		return false;
 	r->kind = hides > 0 ? RANGE_CLEAR : RANGE_ONES;
 	return true;
@@ -182,20 +119,13 @@ static bool choose_by_use(struct range *r, const struct graph *g, const struct v
 	return true;
 }
 
-void random_choose(struct range *r, const struct graph *g, const struct value *v)
+/* Chooses for integers that are no masks: lengths, sizes, positions and ids. Returns whether the input is one of these. */
+static bool choose_integers(struct range *r, const struct graph *g, const struct value *v)
 {
-	enum dtype t = (enum dtype)v->info.type.dtype;
 	bool position = name_contains(v->name, "position");
 
-	if (r->named || choose_mask(r, g, v))
-		return;
-	/* bytes of three or four axes are pixels, of which 0 to 1 would leave a black picture */
-	if (t == DT_U8 && v->info.shape.rank >= 3 && r->lo == 0 && r->hi == 1) {
-		r->hi = 255;
-		return;
-	}
-	if (!is_integer(t) || t == DT_BOOL || dtype_bits(t) < 32 || choose_by_use(r, g, v, &position))
-		return;
+	if (choose_by_use(r, g, v, &position))
+		return true;
 	int64_t rows = table_rows(g, v, 3);
 	bool types = name_contains(v->name, "token_type") || name_contains(v->name, "segment");
 	if (types || position) {
@@ -205,7 +135,23 @@ void random_choose(struct range *r, const struct graph *g, const struct value *v
 		r->kind = RANGE_IDS;
 		r->lo = 0;
 		r->hi = rows > 0 ? (double)(rows - 1) : 99;
+	} else {
+		return false;
 	}
+	return true;
+}
+
+void random_choose(struct range *r, const struct graph *g, const struct value *v)
+{
+	enum dtype t = (enum dtype)v->info.type.dtype;
+
+	if (r->named || choose_mask(r, g, v, false))
+		return;
+	/* bytes of three or four axes are pixels, of which 0 to 1 would leave a black picture */
+	if (t == DT_U8 && v->info.shape.rank >= 3 && r->lo == 0 && r->hi == 1)
+		r->hi = 255;
+	else if (!is_integer(t) || dtype_bits(t) < 32 || !choose_integers(r, g, v))
+		(void)choose_mask(r, g, v, true);
 }
 
 bool random_is_arbitrary(const struct range *r, enum dtype t)
@@ -327,14 +273,12 @@ static int64_t picked_place(const struct graph *g, const struct node *n, const s
 static const struct texts *categories(const struct graph *g, const struct value *v, int64_t column,
 				      int depth)
 {
-	static const char *const moves[] = {"Identity", "Reshape", "Unsqueeze",
-					    "Squeeze",	"Flatten", NULL};
-
 	for (uint32_t k = 0; depth && k < v->nusers && k < 256; k++) {
 		const struct node *n = g->node[v->users[k]];
 		const struct texts *list = list_of_texts(n, "cats_strings");
 		list = list ? list : list_of_texts(n, "keys_strings");
-		int64_t at = is_among(live_op(n), moves) ? column : picked_place(g, n, v, column);
+		int64_t at =
+			n->op && op_flags(n->op) & OP_VIEW ? column : picked_place(g, n, v, column);
 		if (node_in(g, n, 0) != v)
 			continue;
 		if (!list && at >= 0 && node_out(g, n, 0))

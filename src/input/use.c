@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "input/use.h"
 
+#include "input/mask.h"
 #include "ir/walk.h"
 #include "ops/op.h"
 
@@ -16,13 +17,6 @@ bool is_among(const char *text, const char *const *list)
 const char *live_op(const struct node *n)
 {
 	return n->dead || !n->type ? "" : n->type;
-}
-
-const struct tensor *elements_of(const struct value *v)
-{
-	const struct tensor *t = value_constant(v);
-
-	return t && t->type.kind == V_TENSOR && t->data && tensor_count(t) > 0 ? t : NULL;
 }
 
 const struct node *maker(const struct graph *g, const struct value *v)
@@ -194,12 +188,10 @@ static bool tell_by_size(const struct graph *g, const struct value *v, struct wh
 struct counter {
 	const struct node *node; /* Range or CumSum, or NULL */
 	const struct tensor *constant;
+	const struct node *part; /* a Slice that leaves the beginning of it, or NULL */
 };
 static bool find_counter(const struct graph *g, const struct value *v, struct counter *c)
 {
-	static const char *const moves[] = {"Cast",   "Identity", "Reshape", "Unsqueeze",
-					    "Expand", "Tile",	  "Squeeze", NULL};
-
 	*c = (struct counter){0};
 	for (int steps = 0; v && steps < MAX_STEPS_BACK; steps++) {
 		const struct tensor *t = elements_of(v);
@@ -212,13 +204,17 @@ static bool find_counter(const struct graph *g, const struct value *v, struct co
 			c->node = n;
 			return true;
 		}
-		v = n && is_among(live_op(n), moves) ? node_in(g, n, 0) : NULL;
+		if (n && !strcmp(live_op(n), "Slice"))
+			c->part = n;
+		v = n && keeps_elements(n) ? node_in(g, n, 0) : NULL;
 	}
 	return false;
 }
 
 static void tell_by_counter(const struct graph *g, const struct counter *c, struct whole_length *w)
 {
+	if (c->part && tell_by_size(g, node_in(g, c->part, 2), w))
+		return;
 	if (c->constant) {
 		int64_t last = tensor_count(c->constant) - 1, number = 0;
 		enum dtype t = tensor_dtype(c->constant);
@@ -293,12 +289,24 @@ bool names_belong(const char *sequence, const char *lengths)
 	return *sequence && !strncmp(sequence, lengths, strlen(sequence));
 }
 
+static bool moves_elements(const struct graph *g, const struct node *n, const struct value *v)
+{
+	return keeps_elements(n) && node_in(g, n, 0) == v;
+}
+
+/* Whether the node makes something of its type of the value by arithmetic, or joins it with others. */
+static bool computes_with(const struct graph *g, const struct node *n, const struct value *v)
+{
+	struct op row = n->op ? op_resolved(n->op) : (struct op){0};
+
+	for (uint32_t i = 0; !n->dead && n->op && i < n->nin; i++)
+		if (node_in(g, n, i) == v && op_has_output_type(&row, i))
+			return op_flags(n->op) & OP_ELEMENTWISE || row.reduced == REDUCED_MOVES;
+	return false;
+}
+
 bool use_as_lengths(const struct graph *g, const struct value *v, struct whole_length *whole)
 {
-	static const char *const moves[] = {"Cast",   "Identity", "Reshape", "Unsqueeze", "Squeeze",
-					    "Expand", "Tile",	  "Concat",  NULL};
-	static const char *const arithmetic[] = {"Add", "Sub", "Mul",  "Div",	"Floor", "Ceil",
-						 "Max", "Min", "Clip", "Where", NULL};
 	struct walk w = {0};
 	const struct walk_place *p;
 	int best = 0;
@@ -309,7 +317,6 @@ bool use_as_lengths(const struct graph *g, const struct value *v, struct whole_l
 		struct walk_place at = *p;
 		for (uint32_t k = 0; k < at.v->nusers; k++) {
 			const struct node *n = g->node[at.v->users[k]];
-			bool computes = is_among(live_op(n), arithmetic);
 			struct whole_length found;
 			int sure = tell_by_reader(&at, n, &found);
 			if (sure)
@@ -319,8 +326,10 @@ bool use_as_lengths(const struct graph *g, const struct value *v, struct whole_l
 				best = sure;
 				*whole = found;
 			}
-			if (computes || is_among(live_op(n), moves))
-				walk_to(&w, g, node_out(g, n, 0), at.steps + computes);
+			if (moves_elements(g, n, at.v))
+				walk_to(&w, g, node_out(g, n, 0), at.steps);
+			else if (computes_with(g, n, at.v))
+				walk_to(&w, g, node_out(g, n, 0), at.steps + 1);
 		}
 	}
 	walk_end(&w);
@@ -356,9 +365,8 @@ static bool takes_index(const struct graph *g, const struct node *n, const struc
 
 typedef bool takes_value(const struct graph *g, const struct node *n, const struct value *v);
 
-/* Whether such a node reads the value, or what up to 8 other nodes make of it by these operators. */
-static bool is_taken(const struct graph *g, const struct value *v, takes_value *takes,
-		     const char *const *passes)
+/* Whether such a node reads the value, or what up to 8 nodes make of it by moving its elements or, with `arithmetic`, by computing as well. */
+static bool is_taken(const struct graph *g, const struct value *v, takes_value *takes, bool arithmetic)
 {
 	enum { MOST_BETWEEN = 8 };
 	struct walk w = {0};
@@ -371,7 +379,8 @@ static bool is_taken(const struct graph *g, const struct value *v, takes_value *
 		for (uint32_t k = 0; k < at.v->nusers && !taken; k++) {
 			const struct node *n = g->node[at.v->users[k]];
 			taken = takes(g, n, at.v);
-			if (at.steps < MOST_BETWEEN && is_among(live_op(n), passes))
+			if (at.steps < MOST_BETWEEN && (moves_elements(g, n, at.v) ||
+							(arithmetic && computes_with(g, n, at.v))))
 				walk_to(&w, g, node_out(g, n, 0), at.steps + 1);
 		}
 	}
@@ -381,18 +390,10 @@ static bool is_taken(const struct graph *g, const struct value *v, takes_value *
 
 bool use_as_size(const struct graph *g, const struct value *v)
 {
-	static const char *const passes[] = {
-		"Cast",	  "Identity", "Reshape", "Unsqueeze", "Squeeze", "Expand", "Tile",
-		"Concat", "Add",      "Sub",	 "Mul",	      "Div",	 "Floor",  "Ceil",
-		"Max",	  "Min",      "Clip",	 "Where",     NULL};
-
-	return is_taken(g, v, takes_size, passes);
+	return is_taken(g, v, takes_size, true);
 }
 
 bool use_as_indices(const struct graph *g, const struct value *v)
 {
-	static const char *const moves[] = {"Cast",	 "Identity", "Reshape",
-					    "Unsqueeze", "Expand",   NULL};
-
-	return is_taken(g, v, takes_index, moves);
+	return is_taken(g, v, takes_index, false);
 }
