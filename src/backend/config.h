@@ -47,6 +47,7 @@ struct run_config {
 	 * operator's outputs are what the file declares.
 	 */
 	bool types_only;
+	bool keep_branches; /* the graph is not run but examined: an If whose condition is constant stays, with both branches */
 	/* the CPU may run fp8 by its reference kernels, which are slow, to show what a GPU would compute (--sensitivity) */
 	bool simulate_fp8;
 	bool compared; /* the graph is not run but compared: equal mathematics gets equal words (opt/normal.c) */

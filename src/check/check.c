@@ -105,22 +105,28 @@ const char *check_node(const struct node *n)
 	return n->origin && n->origin->name ? n->origin->name : "?";
 }
 
-const struct model *check_imported(struct check_context *c)
+struct model *check_import(const struct check_context *c, bool keep_branches)
 {
 	const struct load_options load = {.external_root = c->config->external_root};
 	struct run_config config = *c->config;
 	struct diag quiet = {0};
 
-	if (!c->imported) {
-		config.optimize = OPTIMIZE_NONE;
-		config.outputs.n = 0; /* it is compared with the file */
-		c->imported = onnx_load(c->path, &load, &quiet);
-		if (c->imported && opt_run(c->imported, host_backend(), &config, &quiet)) {
-			onnx_unload(c->imported);
-			c->imported = NULL;
-		}
-		diag_free(&quiet);
+	config.optimize = OPTIMIZE_NONE;
+	config.keep_branches = keep_branches;
+	config.outputs.n = 0; /* it is compared with the file */
+	struct model *m = onnx_load(c->path, &load, &quiet);
+	if (m && opt_run(m, host_backend(), &config, &quiet)) {
+		onnx_unload(m);
+		m = NULL;
 	}
+	diag_free(&quiet);
+	return m;
+}
+
+const struct model *check_imported(struct check_context *c)
+{
+	if (!c->imported)
+		c->imported = check_import(c, false);
 	return c->imported;
 }
 

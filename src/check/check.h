@@ -221,6 +221,8 @@ bool check_try_run(struct check_context *c, struct session *s, const struct tens
  */
 const struct model *check_imported(struct check_context *c);
 void check_imported_end(struct check_context *c); /* frees it */
+/* The same, anew and for the caller to unload; with `keep_branches` no If is replaced by the branch that its constant condition takes. */
+struct model *check_import(const struct check_context *c, bool keep_branches);
 /*
  * Reads an attribute by name, of a node of any operator version. Returns false or NULL if the operator has no such
  * attribute.

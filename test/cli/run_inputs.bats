@@ -164,6 +164,37 @@ sums=$'sum f32 [2,4]\n1 2 3 4\n5 6 7 8\ndiff f32 [2,4]\n-1 0 1 2\n3 4 5 6'
 	done
 }
 
+@test "--random hides nothing by a mask that the model computes with" {
+	local type steps want
+	while IFS='|' read -r type steps want; do
+		echo "<ir_version: 8, opset_import: [\"\" : 17]> g (float[2,4,4] x, $type[2,4] attention) => (float[2,4,4] y) <float low = {-1e9}, float one = {1}, int64 whole = {1},
+			float least = {-3.4e38}, int64[1] axis = {1}, int64 zero = {0}> {
+			$steps
+			m = Unsqueeze (h, axis) s = Add (x, m) y = Softmax (s)
+		}" >"$BATS_TEST_TMPDIR/mask.txt"
+		run -0 "$INFER" run "$BATS_TEST_TMPDIR/mask.txt" --random
+		[[ $output == *"attention "*"generated: all $want (a mask"* ]] || { echo "$type $steps: $output"; return 1; }
+	done <<-'END'
+		float|k = Sub (one, attention) h = Mul (k, low)|ones
+		int64|f = Cast <to = 1> (attention) k = Sub (one, f) h = Mul (k, least)|ones
+		int64|k = Sub (whole, attention) f = Cast <to = 1> (k) h = Mul (low, f)|ones
+		float|h = Mul (attention, low)|zeros
+		int64|f = Cast <to = 1> (attention) h = Mul (f, least)|zeros
+		bool|f = Cast <to = 1> (attention) h = Mul (f, low)|zeros
+		float|h = Log (attention)|ones
+		int64|k = Greater (attention, zero) n = Not (k) f = Cast <to = 1> (n) h = Mul (f, low)|ones
+		int64|k = Equal (attention, zero) f = Cast <to = 1> (k) h = Mul (f, low)|ones
+		float|k = Sub (attention, one) n = Neg (low) h = Mul (k, n)|ones
+		bool|n = Not (attention) f = Cast <to = 1> (n) z = CastLike (low, f) h = Mul (f, z)|ones
+		float|k = Sub (one, attention) d = Shape (x) e = ConstantOfShape <value = float[1] {-10000}> (d) r = ReduceMax <keepdims = 0> (e) h = Mul (k, r)|ones
+	END
+	# numbers that are no masks
+	echo '<ir_version: 8, opset_import: ["" : 17]> g (float[2,4] x, float[2,4] v) => (float[2,4] y) <float low = {-1e9}> {
+		h = Mul (v, low) s = Add (x, h) y = Tanh (s) }' >"$BATS_TEST_TMPDIR/mask.txt"
+	run -0 "$INFER" run "$BATS_TEST_TMPDIR/mask.txt" --random
+	[[ $output != *"a mask"* ]]
+}
+
 @test "--random gives the same values for the same seed, and sensible integers for ids and masks" {
 	run -0 "$INFER" run ids.onnx --random 0..1 --dim batch=2 --dim seq=5
 	[[ $output = *"input_ids i64 [2,5]"*"random integers 0..6 (ids), seed 0"* ]]
