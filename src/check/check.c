@@ -73,26 +73,10 @@ int check_rtol(struct check_context *c)
 			 : 0;
 }
 
-/* Whether the file has a node of this name, in its graph or in a body of it. */
-static bool has_name(const struct graph *g, const char *name)
-{
-	for (uint32_t i = 0; g && i < g->nnodes; i++) {
-		const struct node *n = g->node[i];
-		if (n->origin && !strcmp(n->origin->name, name))
-			return true;
-		for (uint32_t k = 0; k < n->nsub; k++)
-			if (has_name(n->sub[k], name))
-				return true;
-	}
-	return false;
-}
-
-const struct node *check_file_node(const struct check_context *c, const struct graph *g,
-				   const struct node *n)
+const struct node *check_file_node(const struct graph *g, const struct node *n)
 {
 	for (int depth = 0; n && depth < 64; depth++) {
-		/* what --bisect cuts out has no file of its own; its nodes have their names from the file */
-		if (!n->origin || !c->file || has_name(c->file->graph, n->origin->name))
+		if (!n->origin || n->origin->number)
 			return n;
 		const struct value *v = n->nin ? node_in(g, n, 0) : NULL;
 		n = v && v->producer != NO_NODE ? g->node[v->producer] : NULL;

@@ -259,11 +259,10 @@ int check_rtol(struct check_context *c);
 /* Whether c->d has a finding of this id, so that a check does not report the same fault again. */
 bool check_found(const struct check_context *c, enum code code);
 /*
- * Returns the node of graph g by whose name a finding is to call n: n itself or, if the file has no node of that name (a Cast
+ * Returns the node of graph g by whose name a finding is to call n: n itself or, if the file has no such node (a Cast
  * that --precision added), the nearest node before it that the file has. Returns NULL if there is none.
  */
-const struct node *check_file_node(const struct check_context *c, const struct graph *g,
-				   const struct node *n);
+const struct node *check_file_node(const struct graph *g, const struct node *n);
 /* The node's name in the file, for messages. */
 const char *check_node(const struct node *n);
 

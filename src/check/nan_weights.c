@@ -79,15 +79,25 @@ static void run_nodes(struct nan_run *r, struct session *s)
 	r->ran = check_try_run(c, s, c->in, out, &r->observer);
 }
 
+/*
+ * Returns the session's value of a weight of the file's own graph, or NULL. Each load of a file numbers its values alike; names need
+ * not be unique, as functions that are called by nodes of one name give theirs to several values.
+ */
+static const struct value *value_here(const struct nan_run *r, const struct nan_weight *x)
+{
+	if (!r->ran || x->g != r->c->file->graph || x->v->id >= r->g->nvalues)
+		return NULL;
+	const struct value *v = r->g->value[graph_became(r->g, x->v->id)];
+
+	return v->init ? v : NULL;
+}
+
 /* Whether a node that reads the weight makes NaN, or has no step that would tell, as one in a body. */
 static bool passes_on(const struct nan_run *r, const struct nan_weight *x)
 {
-	const struct value *v = NULL;
+	const struct value *v = value_here(r, x);
 
-	for (uint32_t i = 0; r->ran && i < r->g->nvalues && !v; i++)
-		if (r->g->value[i]->init && !strcmp(r->g->value[i]->name, x->v->name))
-			v = r->g->value[i];
-	if (!v || x->g != r->c->file->graph || v->is_output || !v->nusers)
+	if (!v || v->is_output || !v->nusers)
 		return true;
 	for (uint32_t k = 0; k < v->nusers; k++) {
 		const struct node *n = r->g->node[v->users[k]];

@@ -600,7 +600,7 @@ static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
 	uint32_t first = v == NO_VALUE || input ? NO_VALUE : t->began[v];
 	const struct node *node = maker(t->g, first);
 	/* a Cast that --precision added is no node of the file: the node before it made too large a number */
-	const struct node *named = node ? check_file_node(c, t->g, node) : NULL;
+	const struct node *named = node ? check_file_node(t->g, node) : NULL;
 	if (named && named != node && named->nout) {
 		node = named;
 		first = named->out[0];

@@ -409,7 +409,7 @@ static struct pair_node *add_node(struct pair_work *w, const struct node *n)
 		w->cap = w->cap ? 2 * w->cap : 64;
 		p->nodes = arena_grow(&w->c->arena, p->nodes, p->n, w->cap, sizeof(*p->nodes));
 	}
-	const struct node *named = check_file_node(w->c, w->got.g, n);
+	const struct node *named = check_file_node(w->got.g, n);
 	p->nodes[p->n] = (struct pair_node){.node = n,
 					    .origin = named ? named->origin : n->origin,
 					    .value = NO_VALUE,
