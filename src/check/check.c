@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "check/prepare_inputs.h"
+#include "check/reference.h"
 #include "check/step_value.h"
 #include "input/list.h"
 #include "onnx/load.h"
@@ -469,6 +470,7 @@ int check_run(struct check_context *c)
 
 void check_end(struct check_context *c)
 {
+	references_free(c);
 	input_free(c->inputs);
 	if (c->cases)
 		input_list_free(c->cases);

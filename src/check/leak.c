@@ -450,8 +450,13 @@ static int finish_series(struct check_context *c, struct leak *x, int rc, const 
 		judge_and_report(c, x, how, steps);
 	if (x->statm >= 0)
 		close(x->statm);
-	check_say(c, "%s%s%s over %zu runs%s", before ? before : "", before ? "; " : "",
-		  rc ? "stopped by an error" : verdicts[x->verdict], x->runs,
+	const char *said =
+		!rc	  ? arena_printf(&c->arena, "%s over %s", verdicts[x->verdict],
+					 str_many(&c->arena, x->runs, "run"))
+		: x->runs ? arena_printf(&c->arena, "an error ended run %zu, so that memory was not judged",
+					 x->runs)
+			  : "no run succeeded, so that memory was not judged";
+	check_say(c, "%s%s%s%s", before ? before : "", before ? "; " : "", said,
 		  !strcmp(how, "session") ? ", each in a session of its own" : "");
 	return rc;
 }
