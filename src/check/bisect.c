@@ -166,8 +166,7 @@ static bool shows_difference(struct bisect *b, const struct submodel *x)
 	if (!pair_run(&c, &p, x->in)) {
 		double limit = pair_sides_limit(&c, &p);
 		for (uint32_t k = 0; k < p.noutputs; k++)
-			found |= pair_sides_output_over(&c, &p.outputs[k], p.output_path[k],
-							limit);
+			found |= pair_sides_output_over(&c, &p.outputs[k], p.output_path[k], limit);
 	}
 	pair_end(&p);
 	arena_free(&c.arena);

@@ -54,7 +54,7 @@ struct cast_run {
 	struct check_context *c;
 	const struct runtime *rt;
 	struct cast_pair **pair;
-	struct map pair_of; /* the first Cast's number in the file, to its index in `pair` */
+	struct map pair_of;	  /* the first Cast's number in the file, to its index in `pair` */
 	struct value_copy before; /* what the current step reads, which it may overwrite */
 };
 

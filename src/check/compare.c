@@ -167,9 +167,9 @@ static void report_jump(struct check_context *c, struct verdict *v)
 		rows[k++] = (struct diag_row){
 			"also", fmt(d, "%zu later nodes differ by themselves", v->jumps - 1)};
 	k += add_output_rows(c, v, rows + k);
-	rows[k++] = (struct diag_row){
-		"limit",
-		distance_limit_say(d, &n->own, n->dtype, distance_limit(n->dtype, v->limit))};
+	rows[k++] =
+		(struct diag_row){"limit", distance_limit_say(d, &n->own, n->dtype,
+							      distance_limit(n->dtype, v->limit))};
 	if (v->wide)
 		rows[k++] = (struct diag_row){
 			"random",

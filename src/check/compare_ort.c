@@ -57,7 +57,7 @@ struct against_ort {
 	struct distance *outputs;
 	uint32_t output;	 /* the first that is over the limit, of that input */
 	enum dtype output_dtype; /* by which it is judged */
-	enum dtype *path; /* path_precisions() of the session's graph */
+	enum dtype *path;	 /* path_precisions() of the session's graph */
 	bool outputs_over;
 	uint32_t unknown; /* outputs that cannot be compared */
 
@@ -848,10 +848,10 @@ static int report_unknown(struct against_ort *a)
 			check_name_add(&names, g->out_name[k]);
 	if (!names.n)
 		return 0;
-	const char *message =
-		fmt(d, "%s %s not compared: only tensors can be had of ONNX Runtime",
-		    check_name_list(&names), names.n > 1 ? "were" : "was");
-	const char *hint = "compare values before them by --every-tensor, or them by --expect NAME=FILE";
+	const char *message = fmt(d, "%s %s not compared: only tensors can be had of ONNX Runtime",
+				  check_name_list(&names), names.n > 1 ? "were" : "was");
+	const char *hint =
+		"compare values before them by --every-tensor, or them by --expect NAME=FILE";
 	if (names.n == g->nout && !a->nvalues)
 		return FAIL(d, E_REFERENCE, .slot = "outputs", .message = message, .hint = hint);
 	WARN(d, E_REFERENCE, .slot = "outputs", .message = message, .hint = hint);

@@ -462,7 +462,8 @@ static int finish_series(struct check_context *c, struct leak *x, int rc, const 
 	const char *said =
 		!rc	  ? arena_printf(&c->arena, "%s over %s", verdicts[x->verdict],
 					 str_many(&c->arena, x->runs, "run"))
-		: x->runs ? arena_printf(&c->arena, "an error ended run %zu, so that memory was not judged",
+		: x->runs ? arena_printf(&c->arena,
+					 "an error ended run %zu, so that memory was not judged",
 					 x->runs)
 			  : "no run succeeded, so that memory was not judged";
 	check_say(c, "%s%s%s%s", before ? before : "", before ? "; " : "", said,

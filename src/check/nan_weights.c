@@ -137,8 +137,9 @@ static void judge(const struct nan_run *r, const struct nan_weight *x, bool outp
 	const struct node *n = x->v->nusers ? x->g->node[x->v->users[0]] : NULL;
 	bool meant = readers_mean(x->g, x->v, x->v->init, nan_is_meant);
 	bool reaches = c->out && passes_on(r, x) && (output || r->decides);
-	const char *shown = !c->out    ? "no run has shown whether an output becomes NaN"
-			    : !reaches && c->inputs_to_blame ? "the NaN of outputs come from generated inputs"
+	const char *shown = !c->out ? "no run has shown whether an output becomes NaN"
+			    : !reaches && c->inputs_to_blame
+				    ? "the NaN of outputs come from generated inputs"
 			    : !reaches ? "no output of the run shows it"
 			    : output   ? "an output has NaN"
 				       : fmt(c->d, "'%s' (%s) makes whole numbers of NaN",

@@ -108,7 +108,8 @@ static void compare_inner(struct comparing *x)
 		if (v->is_output || v->producer == NO_NODE || !*v->name)
 			continue;
 		/* each load of the file numbers its values alike; one that the optimizer made in its place has its name */
-		int64_t at = i < g->nvalues && c->shapes[i] ? i : map_get(&of, v->name, strlen(v->name));
+		int64_t at =
+			i < g->nvalues && c->shapes[i] ? i : map_get(&of, v->name, strlen(v->name));
 		if (at >= 0)
 			compare_shape(x, v, c->shapes[at], fmt(c->d, "value '%s'", v->name));
 	}

@@ -15,8 +15,7 @@ bool step_moves(const struct runtime *rt, const struct step *s)
 
 enum { MOST_VIEWS = 64 };
 
-uint32_t follow_views(const struct graph *g, uint32_t id, bool any, value_test *stop,
-		      const void *arg)
+uint32_t follow_views(const struct graph *g, uint32_t id, bool any, value_test *stop, const void *arg)
 {
 	for (int k = 0; k < MOST_VIEWS && !(stop && stop(arg, id)); k++) {
 		const struct value *v = g->value[id];

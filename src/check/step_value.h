@@ -35,8 +35,7 @@ typedef bool value_test(const void *arg, uint32_t id);
  * the last one. Views are made by operators whose output has the bytes of their first input; `any`: by all nodes, as only those that
  * do nothing in this plan have no step, at which the caller stops. No more than 64 views are followed, for time.
  */
-uint32_t follow_views(const struct graph *g, uint32_t id, bool any, value_test *stop,
-		      const void *arg);
+uint32_t follow_views(const struct graph *g, uint32_t id, bool any, value_test *stop, const void *arg);
 
 struct value_stats {
 	bool number; /* has elements that are numbers */

@@ -472,8 +472,8 @@ static void *copy_strings(struct ort *o, void *value, struct tensor *t, struct a
 
 	if (!status)
 		status = CALL(o, GET_STRING_TENSOR_CONTENT,
-			      (void *, void *, size_t, size_t *, size_t), value, blob, bytes, offset,
-			      (size_t)n);
+			      (void *, void *, size_t, size_t *, size_t), value, blob, bytes,
+			      offset, (size_t)n);
 	if (status)
 		return status;
 	struct str_ref *ref = arena_new_n(a, struct str_ref, (size_t)n + 1);
@@ -547,8 +547,9 @@ int ort_run(struct ort_session *s, const char *const *in_name, const struct tens
 	for (size_t i = 0; i < nout; i++) {
 		out[i] = (struct ort_value){.handle = result[i], .from = o};
 		if (!err)
-			err = check_status(o, describe_output(o, result[i], &out[i].t, &out[i].strings), d,
-					   "does not tell an output");
+			err = check_status(o,
+					   describe_output(o, result[i], &out[i].t, &out[i].strings),
+					   d, "does not tell an output");
 	}
 	for (size_t i = 0; i < n; i++)
 		if (value[i])
