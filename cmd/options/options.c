@@ -821,12 +821,13 @@ static void add_export(struct options *o, const char *path)
 
 /*
  * Expands short forms: -o FILE of infer check and --html FILE of infer profile become --export FILE, and --top and --sort of infer
- * profile imply --nodes. Also notes whether --atol was given without --rtol.
+ * profile imply --nodes. Also notes whether --rtol was given, and --atol without it.
  */
 static void take_short_forms(struct options *o)
 {
-	o->check.atol_alone = strcmp(options_origin(o, "atol"), "default") != 0 &&
-			      !strcmp(options_origin(o, "rtol"), "default");
+	o->check.rtol_given = strcmp(options_origin(o, "rtol"), "default") != 0;
+	o->check.atol_alone =
+		strcmp(options_origin(o, "atol"), "default") != 0 && !o->check.rtol_given;
 	if (o->command->bit & CMD_PROFILE &&
 	    (*options_origin(o, "top") == '-' || *options_origin(o, "sort") == '-'))
 		o->nodes = true;

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "check/prepare_inputs.h"
+#include "check/reference.h"
 #include "check/step_value.h"
 #include "input/list.h"
 #include "onnx/load.h"
@@ -73,26 +74,10 @@ int check_rtol(struct check_context *c)
 			 : 0;
 }
 
-/* Whether the file has a node of this name, in its graph or in a body of it. */
-static bool has_name(const struct graph *g, const char *name)
-{
-	for (uint32_t i = 0; g && i < g->nnodes; i++) {
-		const struct node *n = g->node[i];
-		if (n->origin && !strcmp(n->origin->name, name))
-			return true;
-		for (uint32_t k = 0; k < n->nsub; k++)
-			if (has_name(n->sub[k], name))
-				return true;
-	}
-	return false;
-}
-
-const struct node *check_file_node(const struct check_context *c, const struct graph *g,
-				   const struct node *n)
+const struct node *check_file_node(const struct graph *g, const struct node *n)
 {
 	for (int depth = 0; n && depth < 64; depth++) {
-		/* what --bisect cuts out has no file of its own; its nodes have their names from the file */
-		if (!n->origin || !c->file || has_name(c->file->graph, n->origin->name))
+		if (!n->origin || n->origin->number)
 			return n;
 		const struct value *v = n->nin ? node_in(g, n, 0) : NULL;
 		n = v && v->producer != NO_NODE ? g->node[v->producer] : NULL;
@@ -317,7 +302,8 @@ static void keep_shapes(struct observer *o, const struct step *s, const struct c
 {
 	struct check_context *c = ((struct shape_observer *)o)->c;
 
-	if (step_moves(session_runtime(c->session), s) || !step_of(session_model(c->session)->graph, s))
+	if (step_moves(session_runtime(c->session), s) ||
+	    !step_of(session_model(c->session)->graph, s))
 		return;
 	for (uint32_t i = 0; i < s->nout; i++)
 		if (call->out[i] && call->out[i]->type.kind == V_TENSOR && s->node->out[i] != NO_VALUE)
@@ -491,6 +477,7 @@ int check_run(struct check_context *c)
 
 void check_end(struct check_context *c)
 {
+	references_free(c);
 	input_free(c->inputs);
 	if (c->cases)
 		input_list_free(c->cases);

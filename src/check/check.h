@@ -28,6 +28,7 @@ struct check_options {
 	bool nan, zero, layout, leak, recreate, contexts, bisect;
 	struct texts expect; /* [NAME=]FILE */
 	double rtol, atol;
+	bool rtol_given;
 	bool atol_alone;     /* --atol is given, and --rtol is not */
 	int metric;	     /* enum check_metric */
 	const char *compare; /* "cpu,cuda", "fp32,tf32", ...; NULL if not requested */
@@ -49,6 +50,7 @@ struct check_result;
 struct suspect;
 struct nan_weight;
 struct cast_pair;
+struct references;
 struct page;
 
 /* What a check needs. If the driver cannot provide this, the check is skipped and the report says why. */
@@ -164,6 +166,9 @@ struct check_context {
 	/* the first and the last of those that a run must judge: see check/casts.h and check/nan_weights.h */
 	struct cast_pair *casts, *last_cast;
 	struct nan_weight *nan_weights, *last_nan_weight;
+	struct references *references; /* NULL: not read yet, see check/reference.h */
+	/* by output: its NaN or infinities come from integers that were generated, which a finding says; NULL: of none */
+	bool *inputs_to_blame;
 	bool dies; /* a run crashed a child process, so the driver does not run the model in this process */
 	const struct check *current;
 	bool nothing_to_judge; /* the running check has found that it cannot tell anything */
@@ -261,11 +266,10 @@ int check_rtol(struct check_context *c);
 /* Whether c->d has a finding of this id, so that a check does not report the same fault again. */
 bool check_found(const struct check_context *c, enum code code);
 /*
- * Returns the node of graph g by whose name a finding is to call n: n itself or, if the file has no node of that name (a Cast
+ * Returns the node of graph g by whose name a finding is to call n: n itself or, if the file has no such node (a Cast
  * that --precision added), the nearest node before it that the file has. Returns NULL if there is none.
  */
-const struct node *check_file_node(const struct check_context *c, const struct graph *g,
-				   const struct node *n);
+const struct node *check_file_node(const struct graph *g, const struct node *n);
 /* The node's name in the file, for messages. */
 const char *check_node(const struct node *n);
 

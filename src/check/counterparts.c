@@ -413,6 +413,13 @@ void counterparts_same(const struct graph *a, const struct graph *b, uint32_t *o
 		int64_t k = *v->name && v->producer != NO_NODE
 				    ? map_get(&of, v->name, strlen(v->name))
 				    : -1;
+		/*
+		 * Both loads of the file number its values alike. Names need not be unique: functions that are called by nodes of one
+		 * name give theirs to several values.
+		 */
+		if (k >= 0 && i < a->nvalues && a->value[i]->producer != NO_NODE &&
+		    !strcmp(a->value[i]->name, v->name))
+			k = i;
 		of_b[i] = k < 0 ? NO_VALUE : (uint32_t)k;
 		if (k >= 0)
 			of_a[k] = i;

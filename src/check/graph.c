@@ -113,14 +113,9 @@ static void report_dead_nodes(struct graph_check *w, const struct graph *g)
  * Whether the value is made by a Constant that comes behind node n in the file: the loader numbers the outputs of all
  * nodes in the order of the file, and values of other graphs later.
  */
-static bool is_later_constant(const struct graph *g, const struct node *n, const struct value *v)
+static bool is_later_constant(const bool *constant, const struct node *n, const struct value *v)
 {
-	if (!v->init || !n->nout || n->out[0] == NO_VALUE || v->id < n->out[0])
-		return false;
-	for (const struct constant_node *c = g->constants; c; c = c->next)
-		if (c->value == v->id)
-			return true;
-	return false;
+	return constant[v->id] && v->init && n->nout && n->out[0] != NO_VALUE && v->id >= n->out[0];
 }
 
 /*
@@ -129,14 +124,17 @@ static bool is_later_constant(const struct graph *g, const struct node *n, const
  */
 static void report_order(struct graph_check *w, const struct graph *g)
 {
+	bool *made = arena_new_n(&w->a, bool, g->nvalues + 1); /* by a Constant */
 	struct diag *d = w->c->d;
 	bool told = false;
 
+	for (const struct constant_node *c = g->constants; c; c = c->next)
+		made[c->value] = true;
 	for (uint32_t i = 0; i < g->nnodes; i++) {
 		const struct node *n = g->node[i];
 		for (uint32_t k = 0; !n->dead && !told && k < n->nin + n->ncap; k++) {
 			const struct value *v = n->in[k] == NO_VALUE ? NULL : g->value[n->in[k]];
-			const bool constant = v && is_later_constant(g, n, v);
+			const bool constant = v && is_later_constant(made, n, v);
 			if (!v || (!constant && (v->producer == NO_NODE || v->producer <= i)))
 				continue;
 			WARN(d, E_MODEL_ORDER, .node = check_node(n), .op = n->origin->op,

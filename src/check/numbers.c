@@ -51,9 +51,25 @@ struct retry {
 };
 enum { RETRIES = 4 };
 
+/* With how many other inputs a model whose output is all zero, or does not move, runs before that counts as a fault. */
+enum { ZERO_TRIALS = 3, SAME_INTEGERS = 8, INDEPENDENT_TRIALS = 12 };
+
+/* A run with other inputs. A run that fails proves nothing: they may be none that the model takes. */
+struct trial {
+	bool made, ran;
+	struct value_stats *stats; /* of each output */
+};
+
+/* What is found out for one output is kept for the others: a model may have thousands of them. */
 struct numbers {
 	struct trace trace;
 	struct first_defects defects;
+	/* by value id of the traced graph: what made it NaN or infinite; whether that was looked for. NULL: for none yet */
+	const char **cause;
+	bool *sought;
+	struct trial zero[ZERO_TRIALS];
+	struct value_stats *inputs; /* NULL: not counted yet */
+	bool *varies; /* by value id of the session's graph: depends on elements of an input; NULL: not known yet */
 	/* runs the nodes of the file one by one; NULL if the model cannot be run so */
 	struct session *plain;
 	struct session *traced; /* the session that x->trace is of; NULL: no trace yet */
@@ -128,24 +144,25 @@ static int trace_run(struct check_context *c, struct session *s, struct trace *t
 	return err ? err : t->err;
 }
 
+static bool has_numbers(const void *arg, uint32_t v)
+{
+	const struct trace *t = arg;
+
+	return t->seen[v] || t->g->value[v]->init;
+}
+
 /*
  * Returns the value whose record holds the numbers of v: v itself, or the value of which v is a view, as views have
  * no step. Returns NO_VALUE if no step has made the value.
  */
 static uint32_t value_with_numbers(struct trace *t, uint32_t v)
 {
-	for (int depth = 0; v != NO_VALUE && depth < 64; depth++) {
-		const struct value *x = t->g->value[v];
-		if (x->init)
-			record_value(t, v, x->init);
-		if (t->seen[v])
-			return v;
-		if (x->producer == NO_NODE)
-			return NO_VALUE;
-		const struct node *n = t->g->node[x->producer];
-		v = n->nin ? n->in[0] : NO_VALUE;
-	}
-	return NO_VALUE;
+	if (v == NO_VALUE)
+		return v;
+	v = follow_views(t->g, v, true, has_numbers, t);
+	if (t->g->value[v]->init)
+		record_value(t, v, t->g->value[v]->init);
+	return t->seen[v] ? v : NO_VALUE;
 }
 
 /* Tells whether a value's statistics show a defect. */
@@ -318,6 +335,7 @@ static int trace_session(struct check_context *c, struct numbers *x, struct sess
 	find_first_defects(&x->trace, &x->defects);
 	find_beginnings(&x->trace);
 	x->traced = s;
+	x->cause = NULL;
 	return 0;
 }
 
@@ -365,20 +383,20 @@ static const char *value_name(const struct graph *g, uint32_t v)
 	return *g->value[v]->name ? g->value[v]->name : "without a name";
 }
 
-/* Keeps copies of what one step reads and writes, so that the cause can be read from the elements. */
+/* Keeps copies of what a step reads and writes, so that the cause can be read from the elements. */
 struct witness {
 	struct observer observer;
-	const struct runtime *rt;
-	const struct graph *g;
-	const struct node *node;
-	struct value_copy *in, *out; /* by position */
-	struct diag *d;
-	bool done;
+	struct numbers *x;
+	const bool *wanted;    /* by node id */
+	struct value_copy *in; /* by position: what the current step reads, which it may overwrite */
+	struct diag *quiet, *d; /* of the run; of the texts */
 };
 
 static bool is_witnessed(const struct witness *w, const struct step *s)
 {
-	return !w->done && s->node == w->node && !step_moves(w->rt, s) && step_of(w->g, s);
+	const struct trace *t = &w->x->trace;
+
+	return !step_moves(t->rt, s) && step_of(t->g, s) && w->wanted[s->node->id];
 }
 
 static void keep_inputs(struct observer *o, const struct step *s, const struct call *call)
@@ -387,57 +405,91 @@ static void keep_inputs(struct observer *o, const struct step *s, const struct c
 
 	for (uint32_t i = 0; is_witnessed(w, s) && i < s->nin; i++)
 		if (call->in[i])
-			(void)value_fetch(w->rt, call, call->in[i], true, &w->in[i], w->d);
+			(void)value_fetch(w->x->trace.rt, call, call->in[i], true, &w->in[i],
+					  w->quiet);
 }
 
-static void keep_outputs(struct observer *o, const struct step *s, const struct call *call)
+static void find_step_cause(struct observer *o, const struct step *s, const struct call *call)
 {
 	struct witness *w = (struct witness *)o;
+	const struct trace *t = &w->x->trace;
+	const struct node *n = s->node;
+	struct arena a = {0};
 
 	if (!is_witnessed(w, s))
 		return;
-	for (uint32_t i = 0; i < s->nout; i++)
-		if (call->out[i])
-			(void)value_fetch(w->rt, call, call->out[i], true, &w->out[i], w->d);
-	w->done = true;
+	const struct tensor **in = arena_new_n(&a, const struct tensor *, n->nin + 1);
+	for (uint32_t i = 0; i < n->nin; i++) {
+		const struct value *v = n->in[i] == NO_VALUE ? NULL : t->g->value[n->in[i]];
+		in[i] = v && v->init ? v->init : w->in[i].t.data ? &w->in[i].t : NULL;
+	}
+	for (uint32_t i = 0; i < s->nout; i++) {
+		struct value_copy out = {0};
+		if (n->out[i] == NO_VALUE || !w->x->sought[n->out[i]] || !call->out[i] ||
+		    value_fetch(t->rt, call, call->out[i], true, &out, w->quiet))
+			continue;
+		if (out.t.data && !w->x->cause[n->out[i]])
+			w->x->cause[n->out[i]] = cause_of_bad_value(w->d, t->g, n, in, &out.t);
+		value_free(&out);
+	}
+	for (uint32_t i = 0; i < n->nin + n->ncap; i++)
+		value_free(&w->in[i]);
+	arena_free(&a);
 }
 
-/*
- * Runs the traced session again and returns what made value `out` of node n NaN or infinite, judged by the elements
- * that n read. Returns NULL if that cannot be told.
- */
-static const char *find_cause(struct numbers *x, const struct node *n, uint32_t out)
+static void seek_cause(struct numbers *x, bool *wanted, uint32_t v)
+{
+	const struct node *n = maker(x->trace.g, v);
+
+	x->sought[v] = true;
+	if (n)
+		wanted[n->id] = true;
+}
+
+/* Runs the traced session again and finds what made value `out`, and each value at which NaN or infinities began, so. */
+static void find_causes(struct numbers *x, uint32_t out)
 {
 	struct trace *t = &x->trace;
 	struct check_context *c = t->c;
 	struct diag quiet = {0}, *all = c->d;
-	const char *text = NULL;
 	const struct tensor **result = arena_new_n(&c->arena, const struct tensor *, t->g->nout + 1);
-	const struct tensor **in = arena_new_n(&c->arena, const struct tensor *, n->nin + 1);
-	struct witness w = {.observer = {.begin = keep_inputs, .end = keep_outputs},
-			    .rt = t->rt,
-			    .g = t->g,
-			    .node = n,
-			    .in = arena_new_n(&c->arena, struct value_copy, n->nin + n->ncap + 1),
-			    .out = arena_new_n(&c->arena, struct value_copy, n->nout + 1),
-			    .d = &quiet};
+	bool *wanted = arena_new_n(&c->arena, bool, t->g->nnodes + 1);
+	uint32_t most = 0;
 
+	x->cause = arena_new_n(&c->arena, const char *, t->g->nvalues + 1);
+	x->sought = arena_new_n(&c->arena, bool, t->g->nvalues + 1);
+	seek_cause(x, wanted, out);
+	for (uint32_t v = 0; v < t->g->nvalues; v++) {
+		const struct node *n = t->began[v] == v ? maker(t->g, v) : NULL;
+		const struct node *named = n ? check_file_node(t->g, n) : NULL;
+		if (n)
+			seek_cause(x, wanted, v);
+		if (named && named != n && named->nout && named->out[0] != NO_VALUE)
+			seek_cause(x, wanted, named->out[0]);
+	}
+	for (uint32_t i = 0; i < t->g->nnodes; i++)
+		if (wanted[i] && t->g->node[i]->nin + t->g->node[i]->ncap > most)
+			most = t->g->node[i]->nin + t->g->node[i]->ncap;
+	struct witness w = {.observer = {.begin = keep_inputs, .end = find_step_cause},
+			    .x = x,
+			    .wanted = wanted,
+			    .in = arena_new_n(&c->arena, struct value_copy, (size_t)most + 1),
+			    .quiet = &quiet,
+			    .d = all};
 	c->d = &quiet;
 	(void)check_session_run(c, x->traced, c->in, result, &w.observer);
 	c->d = all;
-	for (uint32_t i = 0; i < n->nin; i++) {
-		const struct value *v = n->in[i] == NO_VALUE ? NULL : t->g->value[n->in[i]];
-		in[i] = v && v->init ? v->init : w.in[i].t.data ? &w.in[i].t : NULL;
-	}
-	for (uint32_t i = 0; w.done && i < n->nout && !text; i++)
-		if (n->out[i] == out && w.out[i].t.data)
-			text = cause_of_bad_value(c->d, t->g, n, in, &w.out[i].t);
-	for (uint32_t i = 0; i < n->nin + n->ncap; i++)
+	for (uint32_t i = 0; i < most; i++)
 		value_free(&w.in[i]);
-	for (uint32_t i = 0; i < n->nout; i++)
-		value_free(&w.out[i]);
 	diag_free(&quiet);
-	return text;
+}
+
+/* Returns what made value `out` NaN or infinite, judged by the elements that its node read. Returns NULL if that cannot be told. */
+static const char *find_cause(struct numbers *x, uint32_t out)
+{
+	if (!x->cause || !x->sought[out])
+		find_causes(x, out);
+	return x->cause[out];
 }
 
 enum { MAX_ROWS = 16 };
@@ -463,7 +515,7 @@ static size_t add_node_rows(struct numbers *x, const struct node *n, uint32_t ou
 	rows[k++] = (struct diag_row){"its output", fmt(d, "'%s' %s", value_name(t->g, out),
 							value_say(d, &t->stats[out]))};
 	bool bad = has_nan(&t->stats[out]) || has_inf(&t->stats[out]);
-	const char *why = bad ? find_cause(x, n, out) : NULL;
+	const char *why = bad ? find_cause(x, out) : NULL;
 	if (why)
 		rows[k++] = (struct diag_row){"cause", why};
 	return k;
@@ -478,16 +530,19 @@ static const char *output_slot(struct check_context *c, uint32_t k, const struct
 }
 
 /* Describes the first of the model's inputs that has the defect itself. Returns NULL if none has. */
-static const char *defective_input(struct check_context *c, defect *test)
+static const char *defective_input(struct check_context *c, struct numbers *x, defect *test)
 {
 	const struct graph *g = session_model(c->session)->graph;
 
-	for (uint32_t i = 0; i < g->nin; i++) {
-		struct value_stats s = value_stats(c->in[i]);
-		if (test(&s))
-			return fmt(c->d, "input '%s' %s", g->value[g->in[i]]->name,
-				   value_say(c->d, &s));
+	if (!x->inputs) {
+		x->inputs = arena_new_n(&c->arena, struct value_stats, g->nin + 1);
+		for (uint32_t i = 0; i < g->nin; i++)
+			x->inputs[i] = value_stats(c->in[i]);
 	}
+	for (uint32_t i = 0; i < g->nin; i++)
+		if (test(&x->inputs[i]))
+			return fmt(c->d, "input '%s' %s", g->value[g->in[i]]->name,
+				   value_say(c->d, &x->inputs[i]));
 	return NULL;
 }
 
@@ -585,12 +640,23 @@ static bool blames_generated(struct check_context *c, struct numbers *x, uint32_
 	return false;
 }
 
+/* Whether a weight that the node reads has NaN: then it is to blame for the node's NaN, which check/nan_weights.c says. */
+static bool reads_nan_weight(struct trace *t, const struct node *n)
+{
+	for (uint32_t i = 0; i < n->nin; i++) {
+		uint32_t v = value_with_numbers(t, n->in[i]);
+		if (v != NO_VALUE && t->g->value[v]->init && has_nan(&t->stats[v]))
+			return true;
+	}
+	return false;
+}
+
 static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
 		      const struct value_stats *s)
 {
 	struct diag_row rows[MAX_ROWS];
 	size_t n = 0;
-	const char *input = defective_input(c, s->nan ? has_nan : has_inf);
+	const char *input = defective_input(c, x, s->nan ? has_nan : has_inf);
 	int err = trace_defect(c, x, k, s->nan ? has_nan : has_nan_or_inf);
 
 	if (err)
@@ -600,7 +666,7 @@ static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
 	uint32_t first = v == NO_VALUE || input ? NO_VALUE : t->began[v];
 	const struct node *node = maker(t->g, first);
 	/* a Cast that --precision added is no node of the file: the node before it made too large a number */
-	const struct node *named = node ? check_file_node(c, t->g, node) : NULL;
+	const struct node *named = node ? check_file_node(t->g, node) : NULL;
 	if (named && named != node && named->nout) {
 		node = named;
 		first = named->out[0];
@@ -616,13 +682,16 @@ static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
 							   t->body->from->name, t->body->from->op)};
 	bool mask = !s->nan && !node && !input;
 	const char *other = NULL;
-	bool generated = !mask && !input &&
+	bool generated = !mask && !input && !(node && reads_nan_weight(t, node)) &&
 			 blames_generated(c, x, k, s->nan ? has_nan : has_nan_or_inf, &other);
-	if (generated)
+	if (generated) {
 		rows[n++] = (struct diag_row){"finite", other};
-	if (generated)
 		rows[n++] = (struct diag_row){
 			"try", "--input, or --random NAME=LO..HI, with numbers that the model is for"};
+		if (!c->inputs_to_blame)
+			c->inputs_to_blame = arena_new_n(&c->arena, bool, (size_t)c->nout + 1);
+		c->inputs_to_blame[k] = true;
+	}
 	const struct finding f = {
 		.code = E_OUT_NAN,
 		.severity = mask	? SEV_NOTE
@@ -648,25 +717,25 @@ static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
  * Whether output k depends on the elements of no input, but at most on their shapes: such an output is a constant by
  * design, like an initial state of zeros.
  */
-static bool is_constant_output(struct check_context *c, uint32_t k)
+static bool is_constant_output(struct check_context *c, struct numbers *x, uint32_t k)
 {
 	const struct graph *g = session_model(c->session)->graph;
-	bool *used = arena_new_n(&c->arena, bool, g->nvalues + 1);
 
-	used[g->out[k]] = true;
-	for (uint32_t p = g->norder; p-- > 0;) {
+	if (x->varies)
+		return !x->varies[g->out[k]];
+	x->varies = arena_new_n(&c->arena, bool, g->nvalues + 1);
+	for (uint32_t i = 0; i < g->nin; i++)
+		x->varies[g->in[i]] = true;
+	for (uint32_t p = 0; p < g->norder; p++) {
 		const struct node *n = g->node[g->order[p]];
 		bool any = false;
-		for (uint32_t i = 0; i < n->nout; i++)
-			any |= n->out[i] != NO_VALUE && used[n->out[i]];
-		for (uint32_t i = 0; any && i < n->nin + n->ncap; i++)
-			if (n->in[i] != NO_VALUE && !check_is(n, "Shape") && !check_is(n, "Size"))
-				used[n->in[i]] = true;
+		for (uint32_t i = 0; i < n->nin + n->ncap; i++)
+			any |= n->in[i] != NO_VALUE && x->varies[n->in[i]];
+		for (uint32_t i = 0; any && i < n->nout; i++)
+			if (n->out[i] != NO_VALUE && !check_is(n, "Shape") && !check_is(n, "Size"))
+				x->varies[n->out[i]] = true;
 	}
-	for (uint32_t i = 0; i < g->nin; i++)
-		if (used[g->in[i]])
-			return false;
-	return true;
+	return !x->varies[g->out[k]];
 }
 
 /*
@@ -689,9 +758,6 @@ static struct tensor *other_input(struct check_context *c, const struct tensor *
 	}
 	return x->bytes && memcmp(x->data, t->data, x->bytes) ? x : NULL;
 }
-
-/* With how many other inputs a model whose output is all zero, or does not move, runs before that counts as a fault. */
-enum { ZERO_TRIALS = 3, SAME_INTEGERS = 8, INDEPENDENT_TRIALS = 12 };
 
 /*
  * Returns another input of the same shape: pseudo-random floats of both signs, wider in each of four trials so that thresholds
@@ -738,21 +804,31 @@ static bool trial_inputs(struct check_context *c, uint32_t n, int trial, const s
 	return other;
 }
 
-/* Whether output k is all zero for other inputs as well. Adds to *tried the number of runs that show it. */
-static bool stays_zero(struct check_context *c, uint32_t k, int *tried)
+static void run_zero_trial(struct check_context *c, struct trial *t, int number)
 {
 	const struct graph *g = session_model(c->session)->graph;
 	const struct tensor **in = arena_new_n(&c->arena, const struct tensor *, g->nin + 1);
 	const struct tensor **out = arena_new_n(&c->arena, const struct tensor *, g->nout + 1);
+
+	t->made = true;
+	t->stats = arena_new_n(&c->arena, struct value_stats, g->nout + 1);
+	t->ran = trial_inputs(c, g->nin, number, in) && check_try_run(c, c->session, in, out, NULL);
+	for (uint32_t k = 0; k < g->nout && t->ran; k++)
+		if (out[k])
+			t->stats[k] = value_stats(out[k]);
+}
+
+/* Whether output k is all zero for other inputs as well. Adds to *tried the number of runs that show it. */
+static bool stays_zero(struct check_context *c, struct numbers *x, uint32_t k, int *tried)
+{
 	bool zero = true;
 
-	for (int trial = 0; trial < ZERO_TRIALS && zero; trial++) {
-		bool other = trial_inputs(c, g->nin, trial, in);
-		/* a run that fails proves nothing: the other inputs may be none that the model takes */
-		bool ran = other && check_try_run(c, c->session, in, out, NULL) && out[k];
-		struct value_stats s = ran ? value_stats(out[k]) : (struct value_stats){0};
-		zero = !ran || !s.count || all_zero(&s);
-		*tried += ran;
+	for (int i = 0; i < ZERO_TRIALS && zero; i++) {
+		struct trial *t = &x->zero[i];
+		if (!t->made)
+			run_zero_trial(c, t, i);
+		zero = !t->ran || !t->stats[k].count || all_zero(&t->stats[k]);
+		*tried += t->ran;
 	}
 	return zero;
 }
@@ -762,13 +838,13 @@ static int report_zero(struct check_context *c, struct numbers *x, uint32_t k,
 {
 	struct diag_row rows[MAX_ROWS];
 	size_t n = 0;
-	const char *input = defective_input(c, all_zero);
+	const char *input = defective_input(c, x, all_zero);
 	const char *count = str_all(&c->d->arena, (uint64_t)s->count, "element");
 	int tried = 0;
 
-	if (is_constant_output(c, k))
+	if (is_constant_output(c, x, k))
 		return 0;
-	if (!stays_zero(c, k, &tried)) {
+	if (!stays_zero(c, x, k, &tried)) {
 		NOTE(c->d, E_OUT_ZERO, .slot = output_slot(c, k, c->out[k]),
 		     .message = fmt(c->d, "%s 0 for these inputs, but not for others%s", count,
 				    input ? "; an input is all 0 as well" : ""));
