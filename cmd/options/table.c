@@ -293,7 +293,9 @@ const struct field options_table[] = {
 	 .more = "FILE may be a folder that infer run -o has written: its .npy files that are named after outputs are compared. With "
 		 "--data-set the references are its output_K.pb files."},
 	{ROW("rtol", F_DOUBLE, check.rtol, CHECKS, CMD_CHECK), .def = "1e-3", .min = 0,
-	 .max = INFINITY, .arg = "NUMBER", .help = "relative tolerance of comparisons"},
+	 .max = INFINITY, .arg = "NUMBER", .help = "relative tolerance of comparisons",
+	 .more = "Without this option, --compare accepts more of outputs that were computed in tf32, fp16, bf16 or fp8, and 1 in 100 integers that "
+		 "differ. A tolerance that is given is kept."},
 	{ROW("atol", F_DOUBLE, check.atol, CHECKS, CMD_CHECK), .def = "1e-7", .min = 0,
 	 .max = INFINITY, .arg = "NUMBER", .help = "absolute tolerance of comparisons",
 	 .more = "With --expect and --data-set, --atol without --rtol makes --rtol 0: then no element may differ by more than --atol. The report "
