@@ -89,6 +89,45 @@ static bool constant_bounds(struct match *m)
 	       (match_value(m, "l") || match_value(m, "h"));
 }
 
+/* Whether a bound is at least (order 1) or at most (-1) another one. */
+static bool ordered(const struct match *m, const char *bound, const char *other, int order)
+{
+	double v, w;
+	return match_number(m, bound, &v) && match_number(m, other, &w) && (v - w) * order >= 0;
+}
+
+/* The inner Clip has a low bound alone. */
+static bool higher_low(struct match *m)
+{
+	return is_float(m, "x") && unbounded(m, "p", true) && ordered(m, "l", "a", 1);
+}
+
+static bool lower_low(struct match *m)
+{
+	return is_float(m, "x") && unbounded(m, "p", true) &&
+	       (unbounded(m, "l", false) || ordered(m, "l", "a", -1)) &&
+	       (unbounded(m, "h", true) || ordered(m, "h", "a", 1));
+}
+
+/* The inner Clip has a high bound alone. */
+static bool lower_high(struct match *m)
+{
+	return is_float(m, "x") && unbounded(m, "p", false) && ordered(m, "h", "b", -1);
+}
+
+static bool higher_high(struct match *m)
+{
+	return is_float(m, "x") && unbounded(m, "p", false) &&
+	       (unbounded(m, "h", true) || ordered(m, "h", "b", 1)) &&
+	       (unbounded(m, "l", false) || ordered(m, "l", "b", -1));
+}
+
+static bool low_from_zero(struct match *m)
+{
+	double v;
+	return is_float(m, "x") && match_number(m, "l", &v) && v >= 0;
+}
+
 static bool low_at_most_zero(struct match *m)
 {
 	double v;
@@ -120,6 +159,16 @@ const struct rule rules_normal[] = {
 	 .sample = "x[2,3] c=0.5"},
 	{"clip-clip", NORMAL, "y = Clip(Clip(x, #l, p?), q?, #h)", "y = Clip(x, l, h)", low_then_high,
 	 .sample = "x[2,3] l=-0.5 h=0.5 p=1e39 q=-1e39"},
+	{"clip-higher-low", NORMAL, "y = Clip(Clip(x, #a, p?), #l, h?)", "y = Clip(x, l, h)",
+	 higher_low, .sample = "x[2,3] a=-0.5 l=-0.25 h=0.5 p=1e39"},
+	{"clip-lower-low", NORMAL, "y = Clip(Clip(x, #a, p?), l?, h?)", "y = Clip(x, a, h)",
+	 lower_low, .sample = "x[2,3] a=-0.5 l=-0.75 h=0.5 p=1e39"},
+	{"clip-lower-high", NORMAL, "y = Clip(Clip(x, p?, #b), l?, #h)", "y = Clip(x, l, h)",
+	 lower_high, .sample = "x[2,3] b=0.5 l=-0.25 h=0.25 p=-1e39"},
+	{"clip-higher-high", NORMAL, "y = Clip(Clip(x, p?, #b), l?, h?)", "y = Clip(x, l, b)",
+	 higher_high, .sample = "x[2,3] b=0.5 l=-0.25 h=0.75 p=-1e39"},
+	{"relu-clip-low", NORMAL, "y = Clip(Relu(x), #l, h?)", "y = Clip(x, l, h)", low_from_zero,
+	 .sample = "x[2,3] l=0.25 h=0.5"},
 	{"clip-within", NORMAL, "y = Clip(Clip(x, #a, #b), l?, h?)",
 	 "y = Clip(x, Clip(a, l, h), Clip(b, l, h))", constant_bounds,
 	 .sample = "x[2,3] a=-0.5 b=0.5 l=-0.25 h=0.25"},
