@@ -3,6 +3,8 @@
 
 #include "base/field_json.h"
 
+#include <string.h>
+
 const char *record_kind_name(int kind)
 {
 	static const char *const names[] = {"host", "pinned", "device"};
@@ -397,8 +399,8 @@ static void read_rounds(struct record *r, const struct jvalue *v, struct record_
 	if (!from)
 		return;
 	rounds = arena_new_n(&r->arena, size_t, n + 1);
-	for (size_t i = 0; i < n; i++)
-		rounds[i] = from[i] > 0 ? (size_t)from[i] : 0;
+	for (size_t i = 0; i < n; i++) /* a number of runs of this point; more may stand in a file that was edited */
+		rounds[i] = !(from[i] > 0) ? 0 : from[i] < (double)p->n ? (size_t)from[i] : p->n;
 	p->rounds = rounds;
 	p->nrounds = n;
 }
@@ -408,7 +410,12 @@ static void read_point(struct record *r, const struct jvalue *v, struct record_p
 	size_t n;
 
 	field_read_json(point_fields, p, v, &r->arena);
-	p->size = read_numbers(r, v, "size", &n);
+	/* a size for each of the record's dimensions, which were read before; those that are missing are 0 */
+	const double *size = read_numbers(r, v, "size", &n);
+	double *all = arena_new_n(&r->arena, double, r->ndims + 1);
+	if (size)
+		memcpy(all, size, (n < r->ndims ? n : r->ndims) * sizeof(*all));
+	p->size = all;
 	p->n = read_series(r, point_series, p, v);
 	read_rounds(r, v, p);
 	p->turn_mean = read_numbers(r, v, "turn_means", &p->nturns);
