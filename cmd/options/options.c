@@ -854,8 +854,7 @@ static void add_pattern(struct options *o, struct texts *to, const char *text, s
 	struct str s = {.arena = &o->arena};
 
 	for (size_t i = 0; i < n; i++)
-		str_addf(&s, "%s%c",
-			 strchr(stars ? "?[\\" : "*?[\\", text[i]) ? "\\" : "", text[i]);
+		str_addf(&s, "%s%c", strchr(stars ? "?[\\" : "*?[\\", text[i]) ? "\\" : "", text[i]);
 	append_text(o, to, str_get(&s));
 }
 

@@ -68,7 +68,7 @@ struct run_config {
 	 * `outputs` may name as well
 	 */
 	struct texts step_outputs, made_outputs;
-	int tune;	      /* enum tuning */
+	int tune; /* enum tuning */
 	/*
 	 * folder of the tuning cache as given by the user; NULL or "" for the default; "off" for no
 	 * cache

@@ -203,8 +203,7 @@ static int refuse_unneeded(const struct parse *p, const char *text)
 }
 
 /* Splits "A=B" at this '='. Returns the text behind it, or NULL. *left becomes A. */
-static const char *split_at(const struct parse *p, const char *text, const char *eq,
-			    const char **left)
+static const char *split_at(const struct parse *p, const char *text, const char *eq, const char **left)
 {
 	*left = eq ? arena_strn(p->arena, text, (size_t)(eq - text)) : NULL;
 	return eq && eq != text && eq[1] ? eq + 1 : NULL;

@@ -187,7 +187,9 @@ static void form_padding(struct forming *f, struct node *n, const struct field *
 	if (list_field(n, "output_padding") || !y || y->rank != x->rank || k->n != spatial || !s ||
 	    s->n != spatial || (apart && apart->n != spatial))
 		return;
-	int same = has_word(f, n, pad, "SAME_UPPER") ? 1 : has_word(f, n, pad, "SAME_LOWER") ? 2 : 0;
+	int same = has_word(f, n, pad, "SAME_UPPER")   ? 1
+		   : has_word(f, n, pad, "SAME_LOWER") ? 2
+						       : 0;
 	if ((up && !params_number(up, n->params, &ceil)) ||
 	    (count && !params_number(count, n->params, &counted)) || (ceil != 0 && counted != 0) ||
 	    (!same && pads->n != 2 * spatial))
@@ -257,8 +259,8 @@ static void form_attributes(struct forming *f, struct node *n)
 	/* an axis of a result with more dimensions may be one of its own */
 	if (n->op == op_named("OneHot") && y && params_number(axis, n->params, &v) && v < 0)
 		params_set_number(axis, n->params, v + y->rank);
-	else if (axis && x && y && y->rank <= x->rank && params_number(axis, n->params, &v) && v < 0 &&
-	    v >= -x->rank)
+	else if (axis && x && y && y->rank <= x->rank && params_number(axis, n->params, &v) &&
+		 v < 0 && v >= -x->rank)
 		params_set_number(axis, n->params, v + x->rank);
 	if (perm && perm->type == F_INTS && x && list_field(n, "perm")->n < 0) {
 		fill_list(f, list_field(n, "perm"), x->rank, 0);
@@ -674,8 +676,8 @@ static const struct node *transposed(const struct forming *f, const struct node 
 {
 	const struct value *v = node_in(f->g, n, i);
 	const struct node *t = v && v->producer != NO_NODE ? f->g->node[v->producer] : NULL;
-	const struct shape *x = t && !t->dead && t->op == op_named("Transpose") ? shape_in(f, t, 0)
-										 : NULL;
+	const struct shape *x =
+		t && !t->dead && t->op == op_named("Transpose") ? shape_in(f, t, 0) : NULL;
 
 	if (!x || !shape_in(f, n, i))
 		return NULL;
@@ -799,9 +801,8 @@ static void sink_view_below(struct forming *f, struct node *n)
 		v = w;
 		in[i] = viewed(f, w->id);
 	}
-	const struct shape *x = v && viewed(f, v->id) != v->id
-					? &f->g->value[viewed(f, v->id)]->info.shape
-					: NULL;
+	const struct shape *x =
+		v && viewed(f, v->id) != v->id ? &f->g->value[viewed(f, v->id)]->info.shape : NULL;
 	if (!x || x->rank != y->rank || !shape_equal(&v->info.shape, y) || !same_but_ones(x, y))
 		return;
 	int64_t list[MAX_RANK];
@@ -966,15 +967,14 @@ static void form_slice_of_product(struct forming *f, struct node *n)
 	    !params_number(turned, g->params, &trans) || trans != 0 || from.v[0] < 0 ||
 	    to.v[0] > all || from.v[0] >= to.v[0] || dtype_bits(tensor_dtype(b->init)) < 8 ||
 	    (c && (!c->init || (c->init->shape.rank && c->init->shape.dim[c->init->shape.rank - 1] != 1 &&
-			       c->init->shape.dim[c->init->shape.rank - 1] != all))))
+				c->init->shape.dim[c->init->shape.rank - 1] != all))))
 		return;
 	uint32_t in[3] = {g->in[0], NO_VALUE, NO_VALUE};
 	in[1] = graph_add_const(f->g, b->name, last_part(f, b->init, from.v[0], to.v[0]))->id;
 	if (c)
 		in[2] = graph_add_const(f->g, c->name, last_part(f, c->init, from.v[0], to.v[0]))->id;
 	opt_info(f->o, f->g);
-	put_in_place(f, n->out[0],
-		     add_node(f, "infer::Gemm", g->params, in, c ? 3 : 2, g->origin));
+	put_in_place(f, n->out[0], add_node(f, "infer::Gemm", g->params, in, c ? 3 : 2, g->origin));
 }
 
 static bool is_zero(const struct value *v)
@@ -1052,8 +1052,8 @@ static void form_resize(struct forming *f, struct node *n)
 	if (!x || !scales || tensor_dtype(scales) != DT_F32 || p->axes.n <= 0 ||
 	    p->axes.n != tensor_count(scales))
 		return;
-	struct tensor *t = tensor_new(f->g->arena, DT_F32,
-				      &(struct shape){.rank = 1, .dim = {x->rank}});
+	struct tensor *t =
+		tensor_new(f->g->arena, DT_F32, &(struct shape){.rank = 1, .dim = {x->rank}});
 	for (int i = 0; i < x->rank; i++)
 		((float *)t->data)[i] = 1;
 	for (int64_t i = 0; i < p->axes.n; i++) {
@@ -1177,8 +1177,7 @@ static void form_pool(struct forming *f, struct node *n)
 	for (int64_t i = 0; whole && i < pads->n; i++)
 		whole = pads->v[i] == 0;
 	if (whole)
-		turn_into(f, n,
-			  n->op == op_named("MaxPool") ? "GlobalMaxPool" : "GlobalAveragePool",
+		turn_into(f, n, n->op == op_named("MaxPool") ? "GlobalMaxPool" : "GlobalAveragePool",
 			  NULL, n->in, 1);
 }
 

@@ -102,7 +102,8 @@ static int report_unknown(const struct chosen *c, const char *word, struct diag 
 {
 	const struct graph *g = c->g;
 	size_t made = c->made->n > 0 ? (size_t)c->made->n : 0, n = 0;
-	const char **names = arena_new_n(c->a, const char *, g->nvalues + g->nout + made + 1), *all = "";
+	const char **names = arena_new_n(c->a, const char *, g->nvalues + g->nout + made + 1),
+		   *all = "";
 
 	for (size_t i = 0; i < made; i++)
 		names[n++] = c->made->v[i].s;
@@ -138,8 +139,7 @@ static int report_unknown(const struct chosen *c, const char *word, struct diag 
 
 static bool choose_name(struct chosen *c, const char *word)
 {
-	return choose_matching(c, word, false) || choose_made(c, word, false) ||
-	       choose_node(c, word);
+	return choose_matching(c, word, false) || choose_made(c, word, false) || choose_node(c, word);
 }
 
 /* Chooses what one text asks for: a name, which may contain commas, or names and patterns with commas between. */
@@ -150,8 +150,7 @@ static int choose_text(struct chosen *c, const char *text, struct diag *d)
 	for (const char *s = text;; s++) {
 		size_t n = strcspn(s, ",");
 		const char *word = arena_strn(c->a, s, n);
-		if (!choose_name(c, word) &&
-		    !(strpbrk(word, "*?[") && choose_matching(c, word, true)))
+		if (!choose_name(c, word) && !(strpbrk(word, "*?[") && choose_matching(c, word, true)))
 			return report_unknown(c, word, d);
 		s += n;
 		if (!*s)

@@ -399,7 +399,8 @@ static void read_rounds(struct record *r, const struct jvalue *v, struct record_
 	if (!from)
 		return;
 	rounds = arena_new_n(&r->arena, size_t, n + 1);
-	for (size_t i = 0; i < n; i++) /* a number of runs of this point; more may stand in a file that was edited */
+	for (size_t i = 0; i < n;
+	     i++) /* a number of runs of this point; more may stand in a file that was edited */
 		rounds[i] = !(from[i] > 0) ? 0 : from[i] < (double)p->n ? (size_t)from[i] : p->n;
 	p->rounds = rounds;
 	p->nrounds = n;

@@ -162,9 +162,8 @@ static bool keeps_its_blocks(const struct watch_site *site, uint64_t calls, stru
 	       (double)site->first_call < (1 - made_until) * (double)calls + MIN_KEPT_BLOCKS;
 }
 
-static void report_kept_blocks(const struct watch_process *p, int pid,
-			       const struct watch_site *site, uint32_t kind, const char *what,
-			       struct diag *d)
+static void report_kept_blocks(const struct watch_process *p, int pid, const struct watch_site *site,
+			       uint32_t kind, const char *what, struct diag *d)
 {
 	const char *each = str_bytes(&d->arena, (int64_t)site->each);
 	const struct diag_row row[] = {

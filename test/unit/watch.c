@@ -140,7 +140,8 @@ static void overwritten(void)
 
 	for (int i = 0; i < 2; i++) {
 		struct watch_site *s = &shared.site[i];
-		*s = (struct watch_site){.made = 100, .live = 100, .each = 1 << 20, .first_call = 1, .last_call = 99};
+		*s = (struct watch_site){
+			.made = 100, .live = 100, .each = 1 << 20, .first_call = 1, .last_call = 99};
 		s->kind = i ? WATCH_PINNED : 12345678;
 		memset(s->by, 'x', sizeof(s->by));
 		caller[i].site = s;
@@ -149,7 +150,8 @@ static void overwritten(void)
 	CHECK(d.first && !d.first->next);
 	CHECK(has_row(&d, "by", "xxx"));
 	for (size_t i = 0; d.first && i < d.first->nrows; i++)
-		CHECK(strlen(d.first->rows[i].text) <= WATCH_BY || strcmp(d.first->rows[i].label, "by") != 0);
+		CHECK(strlen(d.first->rows[i].text) <= WATCH_BY ||
+		      strcmp(d.first->rows[i].label, "by") != 0);
 	diag_free(&d);
 }
 

@@ -58,7 +58,8 @@ static bool useless_bounds(struct match *m)
 static bool bound(struct match *m)
 {
 	double v;
-	return is_float(m, "x") && match_number(m, "c", &v) && match_rank(m, "x") >= match_rank(m, "c");
+	return is_float(m, "x") && match_number(m, "c", &v) &&
+	       match_rank(m, "x") >= match_rank(m, "c");
 }
 
 static bool low_then_high(struct match *m)
@@ -83,8 +84,7 @@ static bool bounds_in_order(struct match *m)
 static bool constant_bounds(struct match *m)
 {
 	double v;
-	return bounds_in_order(m) &&
-	       (!match_value(m, "l") || match_number(m, "l", &v)) &&
+	return bounds_in_order(m) && (!match_value(m, "l") || match_number(m, "l", &v)) &&
 	       (!match_value(m, "h") || match_number(m, "h", &v)) &&
 	       (match_value(m, "l") || match_value(m, "h"));
 }
@@ -146,7 +146,8 @@ static bool two_matrices(struct match *m)
 }
 
 const struct rule rules_normal[] = {
-	{"clip-relu", NORMAL, "y = Clip(x, 0, h?)", "y = Relu(x)", from_zero, .sample = "x[2,3] h=1e39"},
+	{"clip-relu", NORMAL, "y = Clip(x, 0, h?)", "y = Relu(x)", from_zero,
+	 .sample = "x[2,3] h=1e39"},
 	{"clip-no-low", NORMAL, "y = Clip(x, #l, h?)", "y = Clip(x, _, h)", useless_low,
 	 .sample = "x[2,3] l=-1e39 h=0.5"},
 	{"clip-no-high", NORMAL, "y = Clip(x, l?, #h)", "y = Clip(x, l)", useless_high,
@@ -157,8 +158,8 @@ const struct rule rules_normal[] = {
 	 .sample = "x[2,3] c=0.5"},
 	{"min-constant", NORMAL, "y = Min(x, #c)", "y = Clip(x, _, Squeeze(c))", bound,
 	 .sample = "x[2,3] c=0.5"},
-	{"clip-clip", NORMAL, "y = Clip(Clip(x, #l, p?), q?, #h)", "y = Clip(x, l, h)", low_then_high,
-	 .sample = "x[2,3] l=-0.5 h=0.5 p=1e39 q=-1e39"},
+	{"clip-clip", NORMAL, "y = Clip(Clip(x, #l, p?), q?, #h)", "y = Clip(x, l, h)",
+	 low_then_high, .sample = "x[2,3] l=-0.5 h=0.5 p=1e39 q=-1e39"},
 	{"clip-higher-low", NORMAL, "y = Clip(Clip(x, #a, p?), #l, h?)", "y = Clip(x, l, h)",
 	 higher_low, .sample = "x[2,3] a=-0.5 l=-0.25 h=0.5 p=1e39"},
 	{"clip-lower-low", NORMAL, "y = Clip(Clip(x, #a, p?), l?, h?)", "y = Clip(x, a, h)",
