@@ -20,6 +20,7 @@ const char *record_kind_name(int kind)
 	}
 #define NUMBER(of, member, key) ROW(of, member, F_DOUBLE, key, "0")
 #define TEXT(of, member, key)	ROW(of, member, F_STRING, key, NULL)
+#define NAME(of, member, key)	ROW(of, member, F_STRING, key, "") /* always written; a file that was edited may lack it */
 #define BOOL(of, member, key)	ROW(of, member, F_BOOL, key, NULL)
 
 static const struct field identity_fields[] = {
@@ -42,7 +43,7 @@ static const struct field identity_fields[] = {
 };
 
 static const struct field phase_fields[] = {
-	TEXT(record_phase, name, "name"),
+	NAME(record_phase, name, "name"),
 	NUMBER(record_phase, seconds, "seconds"),
 	NUMBER(record_phase, rss, "rss"),
 	NUMBER(record_phase, private, "private"),
@@ -52,15 +53,15 @@ static const struct field phase_fields[] = {
 };
 
 static const struct field kernel_fields[] = {
-	TEXT(record_kernel, name, "name"),
+	NAME(record_kernel, name, "name"),
 	NUMBER(record_kernel, count, "count"),
 	NUMBER(record_kernel, seconds, "seconds"),
 	{0},
 };
 
 static const struct field node_fields[] = {
-	TEXT(record_node, name, "name"),
-	TEXT(record_node, op, "operator"),
+	NAME(record_node, name, "name"),
+	NAME(record_node, op, "operator"),
 	TEXT(record_node, kernel, "kernel"),
 	TEXT(record_node, place, "place"),
 	TEXT(record_node, fused, "fused"),
@@ -79,7 +80,7 @@ static const struct field node_fields[] = {
 };
 
 static const struct field point_fields[] = {
-	TEXT(record_point, label, "label"),
+	NAME(record_point, label, "label"),
 	NUMBER(record_point, prepare, "prepare"),
 	NUMBER(record_point, first, "first_run"),
 	ROW(record_point, items, F_DOUBLE, "items", "1"),
@@ -115,7 +116,7 @@ static const struct field machine_fields[] = {
 };
 
 static const struct field record_fields[] = {
-	TEXT(record, label, "label"),
+	NAME(record, label, "label"),
 	NUMBER(record, flops, "flops"),
 	NUMBER(record, bytes, "bytes"),
 	NUMBER(record, observed, "observed"),

@@ -601,7 +601,7 @@ static void edited_record(void)
 {
 	static const char text[] =
 		"{\"identity\": {}, \"dimensions\": [\"a\", \"b\", \"c\"], \"points\": [{\"size\": [7], \"samples\": [1, 2], "
-		"\"rounds\": [1e30, -1, 1]}, {\"samples\": [1]}]}";
+		"\"rounds\": [1e30, -1, 1]}, {\"samples\": [1]}], \"nodes\": [{\"name\": 5}]}";
 	struct arena a = {0};
 	const struct jvalue *v = jread(text, sizeof(text) - 1, "x", E_INTERNAL, &a, NULL);
 	struct record *y = v ? record_read(v) : NULL;
@@ -612,6 +612,10 @@ static void edited_record(void)
 		CHECK_INT(y->point[0].rounds[0], 2);
 		CHECK_INT(y->point[0].rounds[1], 0);
 		CHECK_INT(y->point[0].rounds[2], 1);
+		CHECK_INT(y->nnodes, 1);
+		CHECK_STR(y->node[0].name, "");
+		CHECK_STR(y->node[0].op, "");
+		CHECK_STR(y->point[0].label, "");
 	}
 	record_free(y);
 	arena_free(&a);
