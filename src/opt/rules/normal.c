@@ -80,13 +80,12 @@ static bool bounds_in_order(struct match *m)
 	return is_float(m, "x") && match_number(m, "a", &a) && match_number(m, "b", &b) && a <= b;
 }
 
-/* Whether the bounds of the inner Clip are in order, and those of the outer one are numbers. */
+/* Whether the bounds of the inner Clip are in order, and those of the outer one are numbers, as far as it has any. */
 static bool constant_bounds(struct match *m)
 {
 	double v;
 	return bounds_in_order(m) && (!match_value(m, "l") || match_number(m, "l", &v)) &&
-	       (!match_value(m, "h") || match_number(m, "h", &v)) &&
-	       (match_value(m, "l") || match_value(m, "h"));
+	       (!match_value(m, "h") || match_number(m, "h", &v));
 }
 
 /* Whether a bound is at least (order 1) or at most (-1) another one. */
@@ -185,7 +184,7 @@ const struct rule rules_normal[] = {
 	 "y = LayerNormalization(x, w) {...n}", no_bias, .sample = "x[2,4] w[4] b=[0.0,0,0,0]"},
 	{"trilu-zero", NORMAL, "y = t: Trilu(x, 0)", "y = Trilu(x) {...t}", .sample = "x[3,3]"},
 	{"scatter", NORMAL, "y = s: Scatter(x, i, u)", "y = ScatterElements(x, i, u) {...s}",
-	 .sample = "x[2,4] i=[[0,1],[1,0]]:i64 u[2,2]"},
+	 .sample = "x[4] i=[0,2] u[2]"},
 	{"matmul-matrices", NORMAL, "y = MatMul(a, b)", "y = infer::Gemm(a, b)", two_matrices,
 	 .sample = "a[2,3] b[3,4]"},
 	{"div-constant", NORMAL, "y = Div(x, #c)", "y = Mul(x, Reciprocal(c))", floats, true,
