@@ -20,8 +20,9 @@ const char *record_kind_name(int kind)
 	}
 #define NUMBER(of, member, key) ROW(of, member, F_DOUBLE, key, "0")
 #define TEXT(of, member, key)	ROW(of, member, F_STRING, key, NULL)
-#define NAME(of, member, key)	ROW(of, member, F_STRING, key, "") /* always written; a file that was edited may lack it */
-#define BOOL(of, member, key)	ROW(of, member, F_BOOL, key, NULL)
+#define NAME(of, member, key)                                                                      \
+	ROW(of, member, F_STRING, key, "") /* always written; a file that was edited may lack it */
+#define BOOL(of, member, key) ROW(of, member, F_BOOL, key, NULL)
 
 static const struct field identity_fields[] = {
 	TEXT(identity, model, "model"),
