@@ -565,8 +565,9 @@ def run(model, feeds):
     return [session.run(["y"], {"x": f})[0] for f in feeds]
 
 
-def same(a, b):
-    return all(p.shape == q.shape and np.allclose(p, q, 1e-3, 1e-4 * max(1, np.abs(p).max()), equal_nan=True) for p, q in zip(a, b))
+def same(a, b, times=1):
+    """An export that is not changed computes the same by construction: more rounding is allowed there, as a Softmax may magnify it."""
+    return all(p.shape == q.shape and np.allclose(p, q, times * 1e-3, times * 1e-4 * max(1, np.abs(p).max()), equal_nan=True) for p, q in zip(a, b))
 
 
 def judge(infer, folder, seed, avoid=()):
@@ -582,7 +583,7 @@ def judge(infer, folder, seed, avoid=()):
     np_rng = np.random.default_rng(seed)
     feeds = [(np_rng.standard_normal((1, 4, 8, 8)) * s).astype(F) for s in (1, 1, 4)]
     outs = [run(m, feeds) for m, _ in models]
-    want = 0 if same(*outs) else 1
+    want = 0 if same(*outs, 1 if changed else 10) else 1
     paths = []
     for k, (m, _) in enumerate(models):
         paths.append(f"{folder}/{seed}{'ab'[k]}.onnx")
