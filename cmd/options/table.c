@@ -27,7 +27,7 @@ const struct field options_table[] = {
 	 .help = "read an input from a file: an array, a picture (keys resize=WxH, scale=, mean=, std=, order=, exif=off), a sound "
 		 "(rate=16000, mono, start=S, duration=S); repeatable",
 	 .more = "NAME may be left out if the model has one input; NAME:FILE works too. The content and the extension of "
-		 "FILE determine its format: .npy, .npz (keys are input names), .safetensors (likewise; FILE.safetensors:TENSOR takes one of "
+		 "FILE determine its format: .npy, .npz (keys are input names; arr_K is input K if no key is one), .safetensors (likewise; FILE.safetensors:TENSOR takes one of "
 		 "its tensors), .pb (a TensorProto, SequenceProto or "
 		 "OptionalProto), .bin or .raw (bare elements), pictures (PNG, JPEG, WebP, TIFF, BMP, PPM, JPEG 2000, HEIF, "
 		 "AVIF), sounds (WAV, FLAC, Ogg), .txt or .json for strings and small tensors, - for standard input. Instead of a file, FILE may be a value, unless a file has that "
@@ -147,7 +147,7 @@ const struct field options_table[] = {
 	 .help = "compute only these outputs, or other tensors of the model; repeatable",
 	 .more = "NAME is an output, any tensor inside the model, or a pattern with * and ?, which chooses among the outputs "
 		 "or, if it matches none of them, among all tensors that nodes compute. The name of a node stands for its outputs, if no "
-		 "tensor has it. The outputs have the given order. Nodes "
+		 "tensor has it. With --next, IN.next is an output, too. The outputs have the given order. Nodes "
 		 "that they do not need are removed before the model is optimized, with the inputs that only those nodes used, "
 		 "so an operator that cannot run does no harm elsewhere in the model. A tensor that is asked for is never fused away."},
 	{ROW("from", F_LIST, from, OUTPUTS, CMD_EXTRACT), .arg = "NAME[,NAME]...",
@@ -204,7 +204,7 @@ const struct field options_table[] = {
 	{ROW("save-format", F_ENUM, save_format, OUTPUTS, CMD_RUN), .def = "npy",
 	 .choices = "npy|npz|pb|bin|json|png|safetensors", .arg = "FORMAT",
 	 .help = "format of the output files",
-	 .more = "npz and safetensors are one file with all outputs, as -o FILE.safetensors is; pb writes output_K.pb by position; bin holds the bare elements; png "
+	 .more = "npz and safetensors are one file with all outputs, as -o FILE.npz and -o FILE.safetensors are; pb writes output_K.pb by position; bin holds the bare elements; png "
 		 "is for outputs that are pictures (a mask, a heat map). A map, or a sequence of maps as ZipMap gives, is one .json file with an "
 		 "object for each map, in every format but npz, pb and safetensors."},
 	{ROW("print", F_INT, print, OUTPUTS, CMD_RUN), .arg = "[N]", .implied = "100", .min = 0,

@@ -64,7 +64,12 @@ struct run_config {
 	 */
 	struct texts given[2];
 	struct texts outputs; /* names and patterns of the values to compute; none: the model's outputs */
-	int tune;	      /* enum tuning */
+	/*
+	 * with `outputs`: patterns of outputs that --feed and --next need besides, and names of the outputs that --next makes, which
+	 * `outputs` may name as well
+	 */
+	struct texts step_outputs, made_outputs;
+	int tune; /* enum tuning */
 	/*
 	 * folder of the tuning cache as given by the user; NULL or "" for the default; "off" for no
 	 * cache

@@ -186,6 +186,9 @@ struct model {
 	uint32_t file_nodes; /* number of nodes of the main graph in the file, before any rewrite */
 	const char **unneeded; /* inputs that none of the outputs of --output needs; these are no inputs any more */
 	uint32_t nunneeded;
+	uint32_t nunasked; /* the last outputs of the graph, which --output does not name, but steps need */
+	const char **made; /* outputs of steps that --output names, such as ids.next; NULL if all are wanted */
+	uint32_t nmade;
 	void *maps; /* belongs to onnx/weights.c; released by onnx_unload */
 };
 
