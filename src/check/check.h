@@ -164,6 +164,7 @@ struct check_context {
 	/* the first and the last of those that a run must judge: see check/casts.h and check/nan_weights.h */
 	struct cast_pair *casts, *last_cast;
 	struct nan_weight *nan_weights, *last_nan_weight;
+	struct nan_input *nan_inputs, *last_nan_input;
 	bool dies; /* a run crashed a child process, so the driver does not run the model in this process */
 	const struct check *current;
 	bool nothing_to_judge; /* the running check has found that it cannot tell anything */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Judges weights that have NaN by a run of the file's nodes one by one: a weight is at fault if a node that reads it makes NaN of
- * it, and an output has NaN or consists of whole numbers that were made of NaN, as those of an ArgMax.
+ * it, and an output has NaN or consists of whole numbers that were made of NaN, as those of an ArgMax. NaN in an input are judged
+ * by the outputs of the same run.
  */
 #include "check/nan_weights.h"
 
@@ -18,6 +19,15 @@ void suspect_nan(struct check_context *c, const struct graph *g, const struct va
 	*x = (struct nan_weight){g, v, said, NULL};
 	*(c->last_nan_weight ? &c->last_nan_weight->next : &c->nan_weights) = x;
 	c->last_nan_weight = x;
+}
+
+void suspect_nan_input(struct check_context *c, const struct finding *found, bool handled)
+{
+	struct nan_input *x = arena_new(&c->arena, struct nan_input);
+
+	*x = (struct nan_input){*found, handled, NULL};
+	*(c->last_nan_input ? &c->last_nan_input->next : &c->nan_inputs) = x;
+	c->last_nan_input = x;
 }
 
 /* What a run of the file's nodes has shown. */
@@ -132,6 +142,17 @@ static void judge(const struct nan_run *r, const struct nan_weight *x, bool outp
 	diag_add(c->d, &f);
 }
 
+static void judge_input(const struct nan_run *r, const struct nan_input *x, bool output)
+{
+	struct finding f = x->found;
+
+	if (r->c->out && !output && (x->handled || (r->ran && !r->decides))) {
+		f.severity = SEV_NOTE;
+		f.message = fmt(r->c->d, "%s; no output of the run shows it", f.message);
+	}
+	diag_add(r->c->d, &f);
+}
+
 static int run_nan_weights(struct check_context *c)
 {
 	struct nan_run r = {.c = c};
@@ -142,6 +163,8 @@ static int run_nan_weights(struct check_context *c)
 	bool output = has_nan_output(c);
 	for (const struct nan_weight *x = c->nan_weights; x; x = x->next)
 		judge(&r, x, output);
+	for (const struct nan_input *x = c->nan_inputs; x; x = x->next)
+		judge_input(&r, x, output);
 	session_close(s);
 	return 0;
 }
@@ -149,12 +172,12 @@ static int run_nan_weights(struct check_context *c)
 static bool is_anything_nan(const struct check_context *c, const char **why)
 {
 	(void)why;
-	return c->nan_weights != NULL;
+	return c->nan_weights || c->nan_inputs;
 }
 
 const struct check check_nan_weights = {
 	.name = "nan",
-	.what = "how far NaN in weights reach",
+	.what = "how far NaN in weights and inputs reach",
 	.need = NEED_FILE,
 	.cost = COST_RUN,
 	.applies = is_anything_nan,
