@@ -36,7 +36,7 @@ struct nan_run {
 	struct check_context *c;
 	const struct runtime *rt;
 	const struct graph *g;
-	bool *made, *nan;	    /* by value id: a step has made it; it has NaN */
+	bool *made, *nan;	    /* by value id: an input, or a step has made it; it has NaN */
 	const struct node *decides; /* the first node that makes whole numbers of NaN */
 	bool ran;
 };
@@ -85,6 +85,10 @@ static void run_nodes(struct nan_run *r, struct session *s)
 	r->observer.end = look_at_step;
 	r->made = arena_new_n(&c->arena, bool, r->g->nvalues + 1);
 	r->nan = arena_new_n(&c->arena, bool, r->g->nvalues + 1);
+	for (uint32_t i = 0; i < r->g->nin; i++) {
+		r->made[r->g->in[i]] = true;
+		r->nan[r->g->in[i]] = value_stats(c->in[i]).nan != 0;
+	}
 	const struct tensor **out = arena_new_n(&c->arena, const struct tensor *, r->g->nout + 1);
 	r->ran = check_try_run(c, s, c->in, out, &r->observer);
 }

@@ -20,7 +20,7 @@ void suspect_nan(struct check_context *c, const struct graph *g, const struct va
 
 struct nan_input {
 	struct finding found; /* as it is reported if an output shows NaN, or if no run has told */
-	bool handled;	      /* a node of the model handles NaN, so that whole numbers may be made of them */
+	bool handled; /* a node of the model handles NaN, so that whole numbers may be made of them */
 	struct nan_input *next;
 };
 

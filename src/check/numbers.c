@@ -274,7 +274,8 @@ static uint32_t earliest_beginning(struct trace *t, const struct node *n, defect
 			continue;
 		*any = true;
 		uint32_t from = began[v];
-		if (from != NO_VALUE && (masks || !is_sum_of_masks(t, from)) && (first == NO_VALUE || position[from] < position[first]))
+		if (from != NO_VALUE && (masks || !is_sum_of_masks(t, from)) &&
+		    (first == NO_VALUE || position[from] < position[first]))
 			first = from;
 	}
 	return first;
@@ -329,8 +330,8 @@ static void find_beginnings(struct trace *t)
 				t->began[v] = beginning_of_bad(t, n, v, position);
 			if (!all_zero(&t->stats[v]))
 				continue;
-			uint32_t first =
-				earliest_beginning(t, n, all_zero, true, t->began_zero, position, &any);
+			uint32_t first = earliest_beginning(t, n, all_zero, true, t->began_zero,
+							    position, &any);
 			t->began_zero[v] = any ? first : v;
 		}
 	}
