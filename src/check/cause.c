@@ -288,14 +288,7 @@ static bool scatters(const struct node *n, enum scatter_reduction reduction)
 
 bool moves_elements(const struct node *n)
 {
-	static const char *const moves[] = {"Cast",    "Identity", "Reshape",	"Unsqueeze",
-					    "Squeeze", "Slice",	   "Transpose", "Expand",
-					    "Tile",    "Gather",   "Trilu",	"Concat"};
-
-	for (size_t i = 0; i < sizeof(moves) / sizeof(*moves); i++)
-		if (check_is(n, moves[i]))
-			return true;
-	return scatters(n, SCATTER_NONE);
+	return n->op && n->nout == 1 && ((op_flags(n->op) & OP_PASSES) || scatters(n, SCATTER_NONE));
 }
 
 /* Whether the node compares: its result is a bool, which no infinity makes NaN. */

@@ -38,7 +38,9 @@ typedef bool is_meant(const struct node *n, uint32_t i, struct infinities has);
 bool readers_mean(const struct graph *g, const struct value *v, const struct tensor *t,
 		  is_meant *meant);
 
-/* Whether n only moves or converts elements, so that an infinity in its input means what its readers make of it. */
+/*
+ * Whether n only moves or converts elements, so that an infinity in its input means what the readers of its only output make of it.
+ */
 bool moves_elements(const struct node *n);
 
 #endif

@@ -169,6 +169,7 @@ struct check_context {
 	struct references *references; /* NULL: not read yet, see check/reference.h */
 	/* by output: its NaN or infinities come from integers that were generated, which a finding says; NULL: of none */
 	bool *inputs_to_blame;
+	struct nan_input *nan_inputs, *last_nan_input;
 	bool dies; /* a run crashed a child process, so the driver does not run the model in this process */
 	const struct check *current;
 	bool nothing_to_judge; /* the running check has found that it cannot tell anything */

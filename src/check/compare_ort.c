@@ -67,8 +67,9 @@ struct against_ort {
 	enum dtype *plain_path; /* path_precisions() of it */
 	struct shared_value *value;
 	size_t nvalues, cap, peak;
-	bool *made;		/* by value id: a node of the file makes a value of this name */
-	double *rel;		/* by value id: distance from the reference, NAN if not known */
+	bool *made;	  /* by value id: a node of the file makes a value of this name */
+	double *rel;	  /* by value id: distance from the reference, NAN if not known */
+	uint32_t *shared; /* by value id: its number in `value` and 1 more, 0 if it has none */
 	struct ort_value *have; /* by value id: the reference's value, in the current segment */
 	bool *wanted;
 	bool plain_over; /* an output of the plain run is over the limit, too */
@@ -298,6 +299,37 @@ static double rel_of(const struct against_ort *a, uint32_t id)
 	return isnan(a->rel[from]) && (v->init || v->producer == NO_NODE) ? 0 : a->rel[from];
 }
 
+/* The value itself if both sides make it, or the one of which it is a view; NULL if there is none. */
+static struct shared_value *shared_value_of(const struct against_ort *a, uint32_t id)
+{
+	for (int depth = 0; id != NO_VALUE && depth < 64; depth++) {
+		const struct value *v = a->g->value[id];
+		if (a->shared[id])
+			return &a->value[a->shared[id] - 1];
+		const struct node *n = v->producer == NO_NODE ? NULL : a->g->node[v->producer];
+		if (!n || !n->op || !(n->op->flags & OP_VIEW) || !n->nin)
+			break;
+		id = n->in[0];
+	}
+	return NULL;
+}
+
+/*
+ * Returns the input of n of which some quantized elements differ by 1, the first in the run if there are several; NULL if there is none. Such
+ * a difference counts as none, but what is made of the input may be far off.
+ */
+static struct shared_value *stepped_input(const struct against_ort *a, const struct node *n)
+{
+	struct shared_value *first = NULL;
+
+	for (uint32_t i = 0; i < n->nin; i++) {
+		struct shared_value *x = shared_value_of(a, n->in[i]);
+		if (x && x->own.known && x->own.steps && (!first || x < first))
+			first = x;
+	}
+	return first;
+}
+
 static struct input_error input_error_of(const struct against_ort *a, const struct node *n)
 {
 	struct input_error e = {0};
@@ -331,7 +363,9 @@ static void compare_value(struct plain_run *r, const struct call *call, const st
 	if (r->err)
 		return;
 	x->own = distance_of(&v.t, &a->have[id].t);
+	a->shared[id] = (uint32_t)(x - a->value) + 1;
 	x->inputs = input_error_of(a, s->node);
+	x->inputs.steps = stepped_input(a, s->node) != NULL;
 	a->rel[id] = x->own.known ? badness(&x->own) : NAN;
 	value_free(&v);
 }
@@ -628,6 +662,20 @@ static int find_jump(struct against_ort *a, const struct tensor *const *in)
 	return err;
 }
 
+/*
+ * If a difference that counts as none has led to the first that is over the limit, the node that made it is the first to differ, and it is
+ * judged by itself.
+ */
+static int find_first_step(struct against_ort *a, const struct tensor *const *in)
+{
+	struct shared_value *x =
+		a->first && !a->jump && !a->off ? stepped_input(a, a->first->node) : NULL;
+
+	for (; x; x = stepped_input(a, x->node))
+		a->first = x;
+	return a->first && a->first->own.steps ? judge_alone(a, in, a->first) : 0;
+}
+
 static int compare_tensors_of(struct against_ort *a, const struct tensor *const *in)
 {
 	struct check_context *c = a->c;
@@ -642,6 +690,7 @@ static int compare_tensors_of(struct against_ort *a, const struct tensor *const 
 	a->made = arena_new_n(&a->arena, bool, a->g->nvalues + 1);
 	a->wanted = arena_new_n(&a->arena, bool, a->g->nvalues + 1);
 	a->rel = arena_new_n(&a->arena, double, a->g->nvalues + 1);
+	a->shared = arena_new_n(&a->arena, uint32_t, a->g->nvalues + 1);
 	a->have = arena_new_n(&a->arena, struct ort_value, a->g->nvalues + 1);
 	for (uint32_t i = 0; i < a->g->nvalues; i++)
 		a->rel[i] = NAN;
@@ -657,6 +706,8 @@ static int compare_tensors_of(struct against_ort *a, const struct tensor *const 
 	}
 	if (!err)
 		err = find_jump(a, in);
+	if (!err)
+		err = find_first_step(a, in);
 	a->tensors = !err;
 	return err;
 }
@@ -730,6 +781,12 @@ static const char *why_outputs_differ(const struct against_ort *a)
 
 	if (!a->tensors)
 		return "; the model cannot be run node by node";
+	if (x && !is_over_path(a, &x->own, x->path) && x->own.steps)
+		return fmt(a->c->d,
+			   ", and they begin to differ here: %" PRId64 " of %" PRId64
+			   " quantized elements are off by 1, a rounding, of which later nodes make a large "
+			   "difference",
+			   x->own.steps, x->own.count);
 	if (x && x->inputs.most <= a->limit)
 		return fmt(a->c->d,
 			   ", but each node alone agrees: this one, whose inputs %s, makes a large "
@@ -748,9 +805,19 @@ static void report_outputs(struct against_ort *a)
 
 	for (size_t i = 0; i < 5 && a->nvalues; i++) {
 		const struct shared_value *v = &a->value[(a->nvalues - 1) * i / 4];
-		rows[k++] =
-			(struct diag_row){i ? "" : "grows", fmt(d, "%.2g at '%s'", badness(&v->own),
-								v->node->origin->name)};
+		rows[k++] = (struct diag_row){i ? "" : "grows",
+					      fmt(d, "%s at '%s'",
+						  v->own.steps && badness(&v->own) == 0
+							  ? "a step of 1"
+							  : fmt(d, "%.2g", badness(&v->own)),
+						  v->node->origin->name)};
+	}
+	if (x && x->own.steps) {
+		rows[k++] = (struct diag_row){"its inputs", input_error_say(d, &x->inputs)};
+		if (x->local.known)
+			rows[k++] = (struct diag_row){"same inputs",
+						      fmt(d, "with ONNX Runtime's inputs: %s",
+							  distance_say(d, &x->local))};
 	}
 	k += add_common_rows(a,
 			     pair_sides_output_limit_say(a->c, &a->outputs[a->output],

@@ -61,7 +61,9 @@ static void add_integers(struct distance *d, const struct tensor *got, const str
 	for (int64_t i = 0; i < d->count; i++) {
 		int64_t x = elem_i64(t, got->data, i), y = elem_i64(u, want->data, i);
 		add_element(d, i, (double)x, (double)y);
-		d->wrong += x > y + slack || x < y - slack;
+		bool wrong = x > y + slack || x < y - slack;
+		d->wrong += wrong;
+		d->steps += x != y && !wrong;
 	}
 	d->rel = d->count ? (double)d->wrong / (double)d->count : 0;
 	d->wrong = 0;
@@ -207,6 +209,12 @@ const char *distance_say(struct diag *d, const struct distance *x)
 			   x->wrong, x->count, x->at, x->got, x->want);
 	if (x->at < 0)
 		return "equal";
+	if (x->steps && x->rel == 0)
+		return fmt(d,
+			   "%" PRId64 " of %" PRId64
+			   " elements differ by 1, as roundings do; element %" PRId64
+			   ": %.6g in place of %.6g",
+			   x->steps, x->count, x->at, x->got, x->want);
 	if (x->text)
 		return fmt(d, "%.0f of %s differ, first element %" PRId64,
 			   round(x->rel * (double)x->count),

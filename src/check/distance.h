@@ -14,6 +14,7 @@ struct distance {
 	int64_t count; /* elements */
 	int64_t wrong; /* number of elements that are NaN or infinite on one side only */
 	int64_t at; /* index of the first `wrong` element, otherwise of the largest difference; -1 if none */
+	int64_t steps; /* of integers of up to 16 bits: number of elements that differ by 1, which does not count for `rel` */
 	double got, want; /* that element's value and reference */
 	double max_abs;	  /* largest absolute difference */
 	double max_want;  /* largest absolute value of the reference */

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/str.h"
 #include "ops/ml.h"
+#include "ops/op.h"
 #include "ops/resize.h"
 
 #include <inttypes.h>
@@ -331,6 +332,9 @@ static bool is_in_training_mode(const struct graph *g, const struct node *n)
 {
 	double v = 0;
 
+	/* a norm of a weight standardizes it, which is the same in every run */
+	if (check_is(n, "BatchNormalization") && op_makes_constant(g, node_in(g, n, 0)))
+		return false;
 	if (check_is(n, "BatchNormalization"))
 		return n->version >= 14	 ? check_number(n, "training_mode", &v) && v != 0
 		       : n->version >= 7 ? n->nout > 1

@@ -10,6 +10,7 @@
 #include "check/input_bytes.h"
 #include "check/input_range.h"
 #include "check/input_scale.h"
+#include "check/nan_weights.h"
 #include "ir/walk.h"
 #include "onnx/load.h"
 #include "ops/supported.h"
@@ -62,6 +63,7 @@ static void mark_nan_aware(const struct graph *g, const struct node *n, void *ar
 	static const char *const aware[] = {"IsNaN",
 					    "IsInf",
 					    "Imputer",
+					    "LabelEncoder",
 					    "TreeEnsemble",
 					    "TreeEnsembleRegressor",
 					    "TreeEnsembleClassifier"};
@@ -71,26 +73,30 @@ static void mark_nan_aware(const struct graph *g, const struct node *n, void *ar
 		*(bool *)arg |= !strcmp(n->type, aware[i]);
 }
 
-/* NaN stands for a missing value in models that test for it, and in trees, which branch on it. */
+/* NaN stands for a missing value in models that test for it, and in trees, which branch on it: a run tells whether it does. */
 static void check_finite(const struct look *x)
 {
 	struct diag *d = x->c->d;
 	bool asked = false;
 
 	graph_each_node(x->g, mark_nan_aware, &asked);
-	if (x->s.nans && !asked)
-		FAIL(d, E_INPUT_RANGE, .slot = slot_of(x),
-		     .message = fmt(
-			     d, "%s of its %s elements %s NaN, and nothing in the model tests for NaN",
-			     str_count(&d->arena, x->s.nans), str_count(&d->arena, x->s.count),
-			     x->s.nans == 1 ? "is" : "are"),
-		     .hint = "check the source of the data: a division by zero, a missing value, a failed decoding");
-	else if (x->s.nans + x->s.infs)
+	const struct finding nan = {
+		.code = E_INPUT_RANGE,
+		.severity = asked ? SEV_WARNING : SEV_ERROR,
+		.slot = slot_of(x),
+		.message = fmt(d, "%s of its %s elements %s NaN%s", str_count(&d->arena, x->s.nans),
+			       str_count(&d->arena, x->s.count), x->s.nans == 1 ? "is" : "are",
+			       asked ? "" : ", and nothing in the model tests for NaN"),
+		.hint = "check the source of the data: a division by zero, a missing value, a failed decoding",
+		.file = __FILE__,
+		.line = __LINE__};
+	if (x->s.nans)
+		suspect_nan_input(x->c, &nan, asked);
+	if (x->s.infs && !(x->s.nans && !asked))
 		WARN(d, E_INPUT_RANGE, .slot = slot_of(x),
-		     .message = fmt(d, "%s of its %s elements %s NaN or infinite",
-				    str_count(&d->arena, x->s.nans + x->s.infs),
-				    str_count(&d->arena, x->s.count),
-				    x->s.nans + x->s.infs == 1 ? "is" : "are"),
+		     .message = fmt(d, "%s of its %s elements %s infinite",
+				    str_count(&d->arena, x->s.infs),
+				    str_count(&d->arena, x->s.count), x->s.infs == 1 ? "is" : "are"),
 		     .hint = "check the source of the data");
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Judges weights that have NaN by a run of the file's nodes one by one: a weight is at fault if a node that reads it makes NaN of
- * it, and an output has NaN or consists of whole numbers that were made of NaN, as those of an ArgMax.
+ * it, and an output has NaN or consists of whole numbers that were made of NaN, as those of an ArgMax. NaN in an input are judged
+ * by the outputs of the same run.
  */
 #include "check/nan_weights.h"
 
@@ -20,13 +21,22 @@ void suspect_nan(struct check_context *c, const struct graph *g, const struct va
 	c->last_nan_weight = x;
 }
 
+void suspect_nan_input(struct check_context *c, const struct finding *found, bool handled)
+{
+	struct nan_input *x = arena_new(&c->arena, struct nan_input);
+
+	*x = (struct nan_input){*found, handled, NULL};
+	*(c->last_nan_input ? &c->last_nan_input->next : &c->nan_inputs) = x;
+	c->last_nan_input = x;
+}
+
 /* What a run of the file's nodes has shown. */
 struct nan_run {
 	struct observer observer;
 	struct check_context *c;
 	const struct runtime *rt;
 	const struct graph *g;
-	bool *made, *nan;	    /* by value id: a step has made it; it has NaN */
+	bool *made, *nan;	    /* by value id: an input, or a step has made it; it has NaN */
 	bool *turns;		    /* by node id: makes whole numbers of NaN that it reads */
 	const struct node *decides; /* the first such node */
 	bool ran;
@@ -86,6 +96,10 @@ static void run_nodes(struct nan_run *r, struct session *s)
 	r->made = arena_new_n(&c->arena, bool, r->g->nvalues + 1);
 	r->nan = arena_new_n(&c->arena, bool, r->g->nvalues + 1);
 	r->turns = arena_new_n(&c->arena, bool, r->g->nnodes + 1);
+	for (uint32_t i = 0; i < r->g->nin; i++) {
+		r->made[r->g->in[i]] = true;
+		r->nan[r->g->in[i]] = value_stats(c->in[i]).nan != 0;
+	}
 	const struct tensor **out = arena_new_n(&c->arena, const struct tensor *, r->g->nout + 1);
 	r->ran = check_try_run(c, s, c->in, out, &r->observer);
 }
@@ -159,6 +173,17 @@ static void judge(const struct nan_run *r, const struct nan_weight *x, bool outp
 	diag_add(c->d, &f);
 }
 
+static void judge_input(const struct nan_run *r, const struct nan_input *x, bool output)
+{
+	struct finding f = x->found;
+
+	if (r->c->out && !output && (x->handled || (r->ran && !r->decides))) {
+		f.severity = SEV_NOTE;
+		f.message = fmt(r->c->d, "%s; no output of the run shows it", f.message);
+	}
+	diag_add(r->c->d, &f);
+}
+
 static int run_nan_weights(struct check_context *c)
 {
 	struct nan_run r = {.c = c};
@@ -169,6 +194,8 @@ static int run_nan_weights(struct check_context *c)
 	bool output = has_nan_output(c);
 	for (const struct nan_weight *x = c->nan_weights; x; x = x->next)
 		judge(&r, x, output);
+	for (const struct nan_input *x = c->nan_inputs; x; x = x->next)
+		judge_input(&r, x, output);
 	session_close(s);
 	return 0;
 }
@@ -176,12 +203,12 @@ static int run_nan_weights(struct check_context *c)
 static bool is_anything_nan(const struct check_context *c, const char **why)
 {
 	(void)why;
-	return c->nan_weights != NULL;
+	return c->nan_weights || c->nan_inputs;
 }
 
 const struct check check_nan_weights = {
 	.name = "nan",
-	.what = "how far NaN in weights reach",
+	.what = "how far NaN in weights and inputs reach",
 	.need = NEED_FILE,
 	.cost = COST_RUN,
 	.applies = is_anything_nan,

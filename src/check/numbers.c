@@ -12,6 +12,7 @@
 #include "check/reference.h"
 #include "check/step_value.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -246,11 +247,44 @@ static void find_first_defects(struct trace *t, struct first_defects *w)
 
 /* ---- where a defect began ---------------------------------------------------------------------- */
 
+/* The largest number of the value's type; infinity if it is no float. */
+static double largest_number(const struct graph *g, uint32_t v)
+{
+	switch (is_float_value(g, v) ? (enum dtype)g->value[v]->info.type.dtype : DT_NONE) {
+	case DT_F16: return FP16_MAX;
+	case DT_F32: return FLT_MAX;
+	case DT_BF16: return 0x1.fep127;
+	case DT_F64: return DBL_MAX;
+	default: return INFINITY;
+	}
+}
+
+/*
+ * Whether the infinities of a value are -Inf where two masks of the lowest numbers were added, as one of lengths and one of causes. They are
+ * meant as those of a mask of -Inf are.
+ */
+static bool is_sum_of_masks(struct trace *t, uint32_t v)
+{
+	const struct value *x = t->g->value[v];
+	const struct node *n = x->producer == NO_NODE ? NULL : t->g->node[x->producer];
+	double most = largest_number(t->g, v);
+
+	if (!n || n->nin != 2 || !check_is(n, "Add"))
+		return false;
+	for (uint32_t i = 0; i < n->nin; i++) {
+		uint32_t from = n->in[i] == NO_VALUE ? NO_VALUE : value_with_numbers(t, n->in[i]);
+		const struct value_stats *s = from == NO_VALUE ? NULL : &t->stats[from];
+		if (!s || s->nan || s->inf || !(s->min <= -most / 2) || !(s->max < most / 2))
+			return false;
+	}
+	return true;
+}
+
 /*
  * Returns the earlier of the value `first` and the value at which the defect of the node's inputs began. Only inputs
- * with the defect count; *any tells whether there is one.
+ * with the defect count, and those that began as a sum of masks do only if `masks` is set; *any tells whether there is one.
  */
-static uint32_t earliest_beginning(struct trace *t, const struct node *n, defect *test,
+static uint32_t earliest_beginning(struct trace *t, const struct node *n, defect *test, bool masks,
 				   const uint32_t *began, const uint32_t *position, bool *any)
 {
 	uint32_t first = NO_VALUE;
@@ -262,7 +296,8 @@ static uint32_t earliest_beginning(struct trace *t, const struct node *n, defect
 			continue;
 		*any = true;
 		uint32_t from = began[v];
-		if (from != NO_VALUE && (first == NO_VALUE || position[from] < position[first]))
+		if (from != NO_VALUE && (masks || !is_sum_of_masks(t, from)) &&
+		    (first == NO_VALUE || position[from] < position[first]))
 			first = from;
 	}
 	return first;
@@ -281,18 +316,18 @@ static bool reads_mask(struct trace *t, const struct node *n)
 }
 
 /*
- * Returns the value at which the NaN or infinities of v, an output of n, began. Infinities of weights are masks by
- * design and begin nothing, but the node that turns them into NaN does.
+ * Returns the value at which the NaN or infinities of v, an output of n, began. Infinities of weights and of sums of masks are masks by
+ * design and begin no NaN, but the node that turns them into NaN does.
  */
 static uint32_t beginning_of_bad(struct trace *t, const struct node *n, uint32_t v,
 				 const uint32_t *position)
 {
 	bool any;
-	uint32_t first = earliest_beginning(t, n, has_nan, t->began, position, &any);
+	uint32_t first = earliest_beginning(t, n, has_nan, true, t->began, position, &any);
 
 	if (any)
 		return first;
-	first = earliest_beginning(t, n, has_inf, t->began, position, &any);
+	first = earliest_beginning(t, n, has_inf, !has_nan(&t->stats[v]), t->began, position, &any);
 	if (has_nan(&t->stats[v]))
 		return first == NO_VALUE ? v : first;
 	return any || reads_mask(t, n) ? first : v;
@@ -317,8 +352,8 @@ static void find_beginnings(struct trace *t)
 				t->began[v] = beginning_of_bad(t, n, v, position);
 			if (!all_zero(&t->stats[v]))
 				continue;
-			uint32_t first =
-				earliest_beginning(t, n, all_zero, t->began_zero, position, &any);
+			uint32_t first = earliest_beginning(t, n, all_zero, true, t->began_zero,
+							    position, &any);
 			t->began_zero[v] = any ? first : v;
 		}
 	}

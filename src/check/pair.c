@@ -64,6 +64,7 @@ struct pair_work {
 	uint32_t *last; /* position of the value's last use */
 	bool *exact;	/* the tested session's value equals the reference's to the bit */
 	double *rel;	/* relative distance of the tested session's value from the reference's */
+	bool *steps; /* the same, for differences of quantized elements by 1, which do not count for rel */
 	bool *compared; /* `rel` is known: the value, or one whose bytes it shares, was compared with the reference's */
 	struct distance *distance; /* the same with all details */
 	uint32_t since; /* number of nodes since the last node whose output the reference also has */
@@ -132,6 +133,7 @@ static void copy_closeness(struct pair_work *w, uint32_t to, uint32_t from)
 {
 	w->exact[to] = w->exact[from];
 	w->rel[to] = w->rel[from];
+	w->steps[to] = w->steps[from];
 	w->compared[to] = w->compared[from];
 }
 
@@ -412,7 +414,9 @@ void input_error_add(struct input_error *e, double rel, bool seen, const char *n
 
 const char *input_error_say(struct diag *d, const struct input_error *e)
 {
-	const char *agree = e->most > 0 ? fmt(d, "agree within %.2g", e->most) : "agree to the bit";
+	const char *agree = e->most > 0 ? fmt(d, "agree within %.2g", e->most)
+			    : e->steps	? "agree but for steps of 1 of quantized elements"
+					: "agree to the bit";
 	const char *unseen = e->unseen > 1 ? fmt(d, "'%s' and %s", e->name,
 						 str_many(&d->arena, e->unseen - 1, "other"))
 					   : fmt(d, "'%s'", e->name);
@@ -464,9 +468,11 @@ static struct input_error input_error_of(const struct pair_work *w, const struct
 
 	for (uint32_t i = 0; i < n->nin + n->ncap; i++) {
 		uint32_t id = n->in[i];
-		if (id != NO_VALUE)
-			input_error_add(&e, w->rel[id], w->compared[id] || is_given(w, id),
-					w->got.g->value[id]->name);
+		if (id == NO_VALUE)
+			continue;
+		input_error_add(&e, w->rel[id], w->compared[id] || is_given(w, id),
+				w->got.g->value[id]->name);
+		e.steps |= w->steps[id];
 	}
 	return e;
 }
@@ -494,6 +500,7 @@ static void set_distance(struct pair_work *w, uint32_t id, const struct distance
 {
 	w->exact[id] = d->exact;
 	w->rel[id] = d->known ? distance_rank(d) : 0;
+	w->steps[id] = d->known && d->steps;
 	w->compared[id] = d->known;
 	w->distance[id] = *d;
 }
@@ -608,6 +615,7 @@ static int compare_output(struct pair_work *w, const struct call *call, struct r
 		if (!err) {
 			struct distance d = distance_of(&own.t, &keep.t);
 			w->rel[id] = d.known ? distance_rank(&d) : 0;
+			w->steps[id] = d.known && d.steps;
 			w->compared[id] = d.known && !input_error_of(w, n).unseen;
 			store_ref(w, id, &keep);
 		}
@@ -767,6 +775,7 @@ static void prepare_comparison(struct pair_work *w)
 	w->last = arena_new_n(a, uint32_t, g->nvalues + 1);
 	w->exact = arena_new_n(a, bool, g->nvalues + 1);
 	w->rel = arena_new_n(a, double, g->nvalues + 1);
+	w->steps = arena_new_n(a, bool, g->nvalues + 1);
 	w->compared = arena_new_n(a, bool, g->nvalues + 1);
 	w->distance = arena_new_n(a, struct distance, g->nvalues + 1);
 	for (uint32_t k = 0; k < g->norder; k++) {

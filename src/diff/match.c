@@ -863,7 +863,7 @@ static void pair_nodes(struct matcher *x)
 
 	/* what computes the same may stand for one another, but which of them did an edit leave? Their surroundings tell */
 	pair_groups(x, a->up, b->up, a->down, b->down, GROUP_EQUAL);
-	spread(x, ALIKE_LOCAL);
+	/* before operands are paired by their places, which an edit may have swapped */
 	pair_groups(x, a->up, b->up, NULL, NULL, GROUP_SINGLE);
 	spread(x, ALIKE_LOCAL);
 	pair_groups(x, a->down, b->down, NULL, NULL, GROUP_SINGLE);

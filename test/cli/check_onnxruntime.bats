@@ -29,6 +29,11 @@ setup_file() {
 		    [nh.from_array(np.array([0, 20, 0, 20]), "pads")])
 		save("tail.onnx", [h.make_node("Sub", ["x", "far"], ["a"], "shift"), h.make_node("Sigmoid", ["a"], ["b"], "tail"), h.make_node("Neg", ["b"], ["y"], "last")],
 		    [value("x", [64])], [value("y", [64])], [nh.from_array(np.linspace(12, 20, 64, dtype="f"), "far")])
+		save("steps.onnx", [h.make_node("RandomUniformLike", ["x"], ["r"], "draw", low=1.0, high=1.00001, seed=1.0), h.make_node("Mul", ["r", "half"], ["a"], "edge"),
+		    h.make_node("QuantizeLinear", ["a", "one", "zero"], ["q"], "codes"), h.make_node("Reshape", ["q", "flat"], ["f"], "flat"),
+		    h.make_node("DequantizeLinear", ["f", "one", "zero"], ["y"], "numbers")], [value("x", [8, 8])], [value("y", [64])],
+		    [nh.from_array(np.float32(v), n) for n, v in (("half", 100.4995), ("one", 1))] +
+		    [nh.from_array(np.uint8(0), "zero"), nh.from_array(np.array([64]), "flat")])
 		for name, scale in (("large", 1e3), ("small", 1e-2), ("middle", 1)):
 		    np.save(name + ".npy", (scale * rng.standard_normal((4, 8))).astype("f"))
 	END
@@ -96,6 +101,12 @@ setup() {
 	run -0 "$INFER" check tail.onnx --compare onnxruntime --rtol 1e-3 --atol 0
 	[[ $output == *"warning[W-COMPARE-NODE]: node 'tail' (Sigmoid): this run and ONNX Runtime begin to differ in this node, where ONNX Runtime is off"* ]]
 	[[ $output == *'exact'*'without rounding: this run is off by '*', ONNX Runtime by 0.0'* ]]
+}
+
+@test "a step of quantized numbers, which counts as none, is to blame for what is made of it" {
+	run -5 "$INFER" check steps.onnx --compare onnxruntime
+	[[ $output == *"error[E-COMPARE-DRIFT]: node 'codes' (QuantizeLinear): "*'they begin to differ here: '*' of 64 quantized elements are off by 1'* ]]
+	[[ $output == *"a step of 1 at 'codes'"*"its inputs "*" agree within "*"same inputs "*" with ONNX Runtime's inputs: the same to the bit"* ]]
 }
 
 @test "sizes that were guessed, and that only we take, are guessed again" {

@@ -415,6 +415,24 @@ unlike() {
 	python3 "$BATS_TEST_DIRNAME/../diff/exporters.py" "$INFER" 1 120 .
 }
 
+@test "Operands of a Concat that were swapped are told there, not at the nodes that make them" {
+	need_onnx
+	python3 - <<-'PYTHON'
+		import onnx
+		from onnx import TensorProto as T, helper as h
+		def save(name, a, b):
+		    nodes = [h.make_node(o, [i], [o + i[-1]], name=o + i[-1]) for i in ("x1", "x2") for o in ("Abs",)]
+		    nodes += [h.make_node(o, [i + n], [o + n], name=o + n) for n in "12" for i, o in (("Abs", "Sin"), ("Sin", "Tanh"))]
+		    nodes += [h.make_node("Concat", [a, b], ["c"], name="concat", axis=0), h.make_node("Neg", ["c"], ["y"], name="last")]
+		    ports = [h.make_tensor_value_info(n, T.FLOAT, s) for n, s in (("x1", [4]), ("x2", [4]), ("y", [8]))]
+		    onnx.save(h.make_model(h.make_graph(nodes, "g", ports[:2], ports[2:]), opset_imports=[h.make_opsetid("", 17)], ir_version=8), name)
+		save("a.onnx", "Tanh1", "Tanh2")
+		save("b.onnx", "Tanh2", "Tanh1")
+	PYTHON
+	run -1 "$INFER" diff a.onnx b.onnx
+	[[ $output == *'input 0 (inputs) of Concat  at concat'*'input 1 (inputs) of Concat  at concat'*'operators   2 differences'* ]]
+}
+
 @test "Versions of each operator are alike or not as ONNX Runtime computes them" {
 	need_onnx
 	python3 -c 'import onnxruntime' 2>/dev/null || skip "python3 has no onnxruntime"
