@@ -76,6 +76,11 @@ enum op_flags {
 	OP_READS_PART = 1024,
 	/* the kernel finds out the sizes of its outputs and allocates the outputs (NonZero, Unique) */
 	OP_RUN_SHAPES = 4096,
+	/*
+	 * Of an old row with operands of its own: only infer check compares with them, and warns. The newest row's meaning is the same,
+	 * so that what the newest row takes runs.
+	 */
+	OP_READ_AS_NEWEST = 8192,
 	OP_BRANCHES = 2048 /* runs one of its bodies; errors in the others do not matter (If) */
 };
 
