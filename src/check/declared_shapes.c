@@ -339,7 +339,7 @@ static struct refusal find_refusal(const struct shapes *x, const struct node *n,
 	}
 	r = (struct refusal){.input = -1};
 	/* a version with operands of its own has sizes of its own */
-	if (version->in && n->params && version == n->op && sizes_contradict(x, n, &row, in))
+	if (version->flags & OP_READ_AS_NEWEST && n->params && version == n->op && sizes_contradict(x, n, &row, in))
 		r = (struct refusal){.input = 1, .size = true};
 	return r;
 }
