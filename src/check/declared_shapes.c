@@ -277,8 +277,8 @@ static void compare_bodies(struct shapes *x, const struct graph *f)
 
 /* An input that a version of a node's operator does not take. */
 struct refusal {
-	int64_t input;		/* -1: none */
-	const char *with;	/* name of another input whose type it should have; NULL: the version takes no such type */
+	int64_t input; /* -1: none */
+	const char *with; /* name of another input whose type it should have; NULL: the version takes no such type */
 	bool size;		/* its shape is what the version does not take */
 	const struct vinfo *is; /* of the input */
 };
@@ -312,7 +312,8 @@ static bool sizes_contradict(const struct shapes *x, const struct node *n, const
 }
 
 /* Looks for the first input of a node of the file that this version of its operator does not take. */
-static struct refusal find_refusal(const struct shapes *x, const struct node *n, const struct op *version)
+static struct refusal find_refusal(const struct shapes *x, const struct node *n,
+				   const struct op *version)
 {
 	const struct op row = op_resolved(version);
 	uint32_t *in = arena_new_n(&x->c->arena, uint32_t, n->nin + 1);
@@ -339,7 +340,8 @@ static struct refusal find_refusal(const struct shapes *x, const struct node *n,
 	}
 	r = (struct refusal){.input = -1};
 	/* a version with operands of its own has sizes of its own */
-	if (version->flags & OP_READ_AS_NEWEST && n->params && version == n->op && sizes_contradict(x, n, &row, in))
+	if (version->flags & OP_READ_AS_NEWEST && n->params && version == n->op &&
+	    sizes_contradict(x, n, &row, in))
 		r = (struct refusal){.input = 1, .size = true};
 	return r;
 }
@@ -385,18 +387,18 @@ static void report_later_types(struct shapes *x)
 		return;
 	int since = since_which_takes(x, first);
 	const struct op row = op_resolved(first->op);
-	const char *takes =
-		r.size	 ? "wants other sizes of its operands"
-		: r.with ? fmt(d, "wants it in the type of '%s', not in %s", r.with,
-			       type_str(&d->arena, r.is->type))
-			 : fmt(d, "does not take %s", type_str(&d->arena, r.is->type));
+	const char *takes = r.size   ? "wants other sizes of its operands"
+			    : r.with ? fmt(d, "wants it in the type of '%s', not in %s", r.with,
+					   type_str(&d->arena, r.is->type))
+				     : fmt(d, "does not take %s", type_str(&d->arena, r.is->type));
 	WARN(d, E_MODEL_OPSET, .node = check_node(first), .op = first->type,
 	     .slot = fmt(d, "input %" PRId64 " '%s'", r.input,
 			 slot_at(row.in, (uint32_t)r.input)->name),
 	     .message = fmt(d, "opset %d has %s-%d, which %s: ONNX Runtime refuses such a model%s",
 			    first->version, first->type, first->op->since, takes,
 			    count > 1 ? fmt(d, " (%zu nodes)", count) : ""),
-	     .hint = r.size ? fmt(d, "import opset %d or later, or give the sizes of this version", since)
+	     .hint = r.size  ? fmt(d, "import opset %d or later, or give the sizes of this version",
+				   since)
 		     : since ? fmt(d, "import opset %d or later, or cast the input", since)
 			     : "cast the input to a type that the operator takes");
 }

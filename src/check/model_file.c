@@ -123,7 +123,8 @@ static const char *opsets_text(struct diag *d, const char *versions)
 
 	if (first < 0)
 		return fmt(d, "opset %ld or earlier", -first);
-	return last ? fmt(d, "an opset from %ld to %ld", first, last) : fmt(d, "opset %ld or later", first);
+	return last ? fmt(d, "an opset from %ld to %ld", first, last)
+		    : fmt(d, "opset %ld or later", first);
 }
 
 /* Attributes that the operator has in other versions only are read all the same, but ONNX Runtime refuses them. */

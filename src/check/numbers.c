@@ -888,12 +888,15 @@ static int check_divisors(struct check_context *c, struct numbers *x)
 	g = x->trace.g;
 	for (uint32_t i = 0; i < g->norder; i++) {
 		const struct node *n = g->node[g->order[i]];
-		uint32_t v = divides_integers(g, n) ? value_with_numbers(&x->trace, n->in[1]) : NO_VALUE;
+		uint32_t v =
+			divides_integers(g, n) ? value_with_numbers(&x->trace, n->in[1]) : NO_VALUE;
 		if (v == NO_VALUE || !x->trace.stats[v].zero)
 			continue;
-		WARN(c->d, E_VALUE, .node = n->origin->name, .op = n->origin->op, .slot = "input 1 'B'",
-		     .message = fmt(c->d, CHECK_DIVIDES_BY_0,
-				    str_many(&c->d->arena, (uint64_t)x->trace.stats[v].zero, "element")),
+		WARN(c->d, E_VALUE, .node = n->origin->name, .op = n->origin->op,
+		     .slot = "input 1 'B'",
+		     .message =
+			     fmt(c->d, CHECK_DIVIDES_BY_0,
+				 str_many(&c->d->arena, (uint64_t)x->trace.stats[v].zero, "element")),
 		     .hint = "look for what makes the divisor 0");
 		return 0;
 	}

@@ -75,8 +75,8 @@ struct node {
 	struct graph **sub;
 	uint32_t nsub;
 	const struct origin *origin;
-	const char *type, *domain; /* as in the file; domain "" for ai.onnx */
-	int version;		   /* imported opset version of the domain */
+	const char *type, *domain;		 /* as in the file; domain "" for ai.onnx */
+	int version;				 /* imported opset version of the domain */
 	const struct foreign_attribute *foreign; /* NULL: none, or not a node of a file */
 	uint32_t near_in; /* index in `in` near which the next input to be replaced is looked for */
 	bool dead;

@@ -88,13 +88,13 @@ static int infer_cast_like(struct infer *c)
 	OLD(name_, 24, T_CAST_24), OLD(name_, 23, T_CAST_23), OLD(name_, 21, T_CAST_21),           \
 		OLD(name_, 19, T_CAST_19)
 
-#define OLD_LIKE(since_, types_)                                                                     \
-	{                                                                                            \
-		.name = "CastLike", .since = (since_), .types = (types_), .flags = OP_READ_AS_NEWEST, \
-		.in = (const struct slot[])                                                          \
-		{                                                                                    \
-			SLOT("input", "T", types_), SLOT("target_type", "T2", types_), SLOT_END      \
-		}                                                                                    \
+#define OLD_LIKE(since_, types_)                                                                   \
+	{                                                                                          \
+		.name = "CastLike", .since = (since_), .types = (types_),                          \
+		.flags = OP_READ_AS_NEWEST, .in = (const struct slot[])                            \
+		{                                                                                  \
+			SLOT("input", "T", types_), SLOT("target_type", "T2", types_), SLOT_END    \
+		}                                                                                  \
 	}
 
 const struct op ops_cast[] = {{.name = "Cast",

@@ -360,7 +360,8 @@ static const struct slot decoder_in[] = {SLOT("encoded_stream", NULL, T_U8, .dim
 static const struct slot decoder_out[] = {SLOT("image", NULL, T_U8), SLOT_END};
 
 #define RESIZE_MODE                                                                                \
-	FIELD_ENUM(struct resize, mode, "nearest", "nearest|linear|cubic", "how values are interpolated")
+	FIELD_ENUM(struct resize, mode, "nearest", "nearest|linear|cubic",                         \
+		   "how values are interpolated")
 /* Upsample-1 says bilinear, later versions linear */
 #define UPSAMPLE_MODE                                                                              \
 	{                                                                                          \

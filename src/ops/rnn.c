@@ -109,9 +109,9 @@ static int check_attributes(const struct infer *c, const struct rnn *p, const st
 /* Refuses activations that ONNX's text does not list. Case does not matter to ONNX Runtime, nor here. */
 static int check_functions(const struct infer *c, const struct rnn *p)
 {
-	static const char *const listed[] = {"Relu",	   "Tanh",	      "Sigmoid",    "Affine",
-					     "LeakyRelu",  "ThresholdedRelu", "ScaledTanh", "HardSigmoid",
-					     "Elu",	   "Softsign",	      "Softplus"};
+	static const char *const listed[] = {
+		"Relu",	      "Tanh",	     "Sigmoid", "Affine",   "LeakyRelu", "ThresholdedRelu",
+		"ScaledTanh", "HardSigmoid", "Elu",	"Softsign", "Softplus"};
 	enum { COUNT = sizeof(listed) / sizeof(*listed) };
 
 	for (int64_t i = 0; i < p->activations.n; i++) {
@@ -272,18 +272,18 @@ static const struct slot quantized_in[] = {SLOT("X", NULL, T_F32),
 static const struct slot quantized_out[] = {SLOT_OPT("Y", NULL, T_F32), SLOT_OPT("Y_h", NULL, T_F32),
 					    SLOT_OPT("Y_c", NULL, T_F32), SLOT_END};
 
-#define RNN_FIELDS                                                                                   \
-	FIELD(struct rnn, activations, F_STRINGS, NULL, "activation functions of each direction"),   \
-		FIELD(struct rnn, activation_alpha, F_FLOATS, NULL, "their first parameters"),       \
-		FIELD(struct rnn, activation_beta, F_FLOATS, NULL, "their second parameters"),       \
-		FIELD(struct rnn, clip, F_FLOAT, NULL, "bound of what goes into activations"),       \
-		{.name = "direction",                                                                \
-		 .type = F_ENUM,                                                                     \
-		 .off = offsetof(struct rnn, direction),                                             \
-		 .def = "forward",                                                                   \
-		 .choices = "forward|reverse|bidirectional|foward", /* GRU-1 spells it so */         \
-		 .versions = "|||-6",                                                                \
-		 .help = "which way the sequence is read"},                                          \
+#define RNN_FIELDS                                                                                 \
+	FIELD(struct rnn, activations, F_STRINGS, NULL, "activation functions of each direction"), \
+		FIELD(struct rnn, activation_alpha, F_FLOATS, NULL, "their first parameters"),     \
+		FIELD(struct rnn, activation_beta, F_FLOATS, NULL, "their second parameters"),     \
+		FIELD(struct rnn, clip, F_FLOAT, NULL, "bound of what goes into activations"),     \
+		{.name = "direction",                                                              \
+		 .type = F_ENUM,                                                                   \
+		 .off = offsetof(struct rnn, direction),                                           \
+		 .def = "forward",                                                                 \
+		 .choices = "forward|reverse|bidirectional|foward", /* GRU-1 spells it so */       \
+		 .versions = "|||-6",                                                              \
+		 .help = "which way the sequence is read"},                                        \
 		FIELD(struct rnn, hidden_size, F_INT, "0", "size of the state")
 #define LAYOUT FIELD(struct rnn, layout, F_INT, "0", "1: the batch comes first")
 #define OUTPUT_SEQUENCE                                                                            \

@@ -105,9 +105,11 @@ static int stft_infer(struct infer *c)
 		length = w.rank == 1 ? w.dim[0] : DIM_UNKNOWN;
 	else if (x.rank >= 2)
 		length = x.dim[1];
-	if (infer_in(c, STFT_LENGTH) && length > 0 && w.rank == 1 && w.dim[0] >= 0 && w.dim[0] != length)
+	if (infer_in(c, STFT_LENGTH) && length > 0 && w.rank == 1 && w.dim[0] >= 0 &&
+	    w.dim[0] != length)
 		return infer_fail(c, E_SHAPE, STFT_WINDOW,
-				  fmt(c->diag, "[%" PRId64 "], the frame_length", length), dims(c, &w));
+				  fmt(c->diag, "[%" PRId64 "], the frame_length", length),
+				  dims(c, &w));
 	if (step == 0 || length == 0)
 		return infer_fail(c, E_VALUE, STFT_STEP, "a frame step and length of at least 1", "0");
 	if (x.rank >= 2 && x.dim[1] >= 0 && length > x.dim[1])

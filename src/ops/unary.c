@@ -150,10 +150,9 @@ static const struct slot dropout_in[] = {SLOT("data", "T", T_FLOATS_BF | T_F8),
 					 SLOT_OPT("ratio", "T1", T_FLOATS_BF | T_F8, .dims = "()"),
 					 SLOT_OPT("training_mode", "T2", T_BOOL, .dims = "()"),
 					 SLOT_END};
-static const struct slot dropout12_in[] = {SLOT("data", "T", T_FLOATS_BF),
-					   SLOT_OPT("ratio", "T1", T_FLOATS, .dims = "()"),
-					   SLOT_OPT("training_mode", "T2", T_BOOL, .dims = "()"),
-					   SLOT_END};
+static const struct slot dropout12_in[] = {
+	SLOT("data", "T", T_FLOATS_BF), SLOT_OPT("ratio", "T1", T_FLOATS, .dims = "()"),
+	SLOT_OPT("training_mode", "T2", T_BOOL, .dims = "()"), SLOT_END};
 static const struct slot dropout_out[] = {SLOT("output", "T", T_FLOATS_BF | T_F8),
 					  SLOT_OPT("mask", NULL, T_BOOL), SLOT_END};
 static const struct slot dropout_1_in[] = {SLOT("data", "T", T_FLOATS), SLOT_END};

@@ -121,11 +121,17 @@ static void put(struct w *w, int type, double v)
 		double f64;
 		int32_t i32;
 		int64_t i64;
+		uint16_t u16;
 		uint8_t u8;
 	} u;
 
 	memset(&u, 0, sizeof(u));
-	if (type == F32)
+	if (type == F16 && v != 0) { /* a normal number; its fraction is cut off */
+		uint32_t bits;
+		u.f32 = (float)v;
+		memcpy(&bits, &u.f32, sizeof(bits));
+		u.u16 = (uint16_t)(bits >> 16 & 0x8000) | (uint16_t)((bits >> 13 & 0x3ffff) - (112 << 10));
+	} else if (type == F32)
 		u.f32 = (float)v;
 	else if (type == F64)
 		u.f64 = v;
