@@ -3,6 +3,7 @@
 #include "onnx/internal.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 typedef Onnx__AttributeProto Attr;
 #define TYPE(name) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##name
@@ -105,6 +106,7 @@ struct sink {
 	const struct field *f;
 	void *to; /* the member */
 	struct bodies *bodies;
+	int version; /* of the operator's row; 0 without one */
 };
 
 static int fail(const struct sink *k, const char *expected, const char *actual)
@@ -182,6 +184,60 @@ static int index_among(const char *choices, const char *text)
 	return -1;
 }
 
+/* Whether a version lies in "A-B", where either end may be left out; "" has all versions. */
+static bool version_in(const char *span, int version)
+{
+	char *end;
+	long first = strtol(span, &end, 10);
+	long last = *end == '-' ? strtol(end + 1, NULL, 10) : 0;
+
+	/* strtol takes the dash of "-18" for a sign */
+	if (first < 0)
+		return version <= -first;
+	return version >= first && (last <= 0 || version <= last);
+}
+
+/* The versions of choice `at` of the field; "" stands for all. */
+static const char *span_at(const struct field *f, int at)
+{
+	const char *span = f->versions;
+
+	for (; span && at > 0; at--)
+		span = (span = strchr(span, '|')) ? span + 1 : NULL;
+	return span ? span : "";
+}
+
+/* Lists the choices that this version has: "nearest, bilinear". */
+static const char *choices_of_version(const struct sink *k)
+{
+	const char *text = "";
+	int i = 0;
+
+	for (const char *c = k->f->choices; *c; c += *c == '|', i++) {
+		size_t n = strcspn(c, "|");
+		if (version_in(span_at(k->f, i), k->version))
+			text = arena_printf(k->l->a, "%s%s%.*s", text, *text ? ", " : "", (int)n, c);
+		c += n;
+	}
+	return text;
+}
+
+/* Notes an attribute, or choice `at` of it with this text, which the operator has in other versions only. */
+static void note_foreign(const struct sink *k, int at, const char *text)
+{
+	const char *span = span_at(k->f, at), *others;
+
+	if (!k->version || k->bodies->foreign || version_in(span, k->version))
+		return;
+	struct foreign_attribute *f = arena_new(k->l->a, struct foreign_attribute);
+	others = text ? choices_of_version(k) : "";
+	*f = (struct foreign_attribute){
+		*others ? arena_printf(k->l->a, "%s '%s', but %s", k->f->name, text, others)
+			: arena_printf(k->l->a, "attribute '%s'", k->f->name),
+		arena_strn(k->l->a, span, strcspn(span, "|"))};
+	k->bodies->foreign = f;
+}
+
 static int set_string(const struct sink *k)
 {
 	ProtobufCBinaryData s = k->attr->attr->s;
@@ -193,9 +249,10 @@ static int set_string(const struct sink *k)
 	if (at < 0)
 		return fail(k, fmt(k->l->d, "one of %s", k->f->choices),
 			    fmt(k->l->d, "'%.100s'", text));
-	if (k->f->type == F_ENUM)
+	if (k->f->type == F_ENUM) {
 		*(int *)k->to = at;
-	else
+		note_foreign(k, at, text);
+	} else
 		*(const char **)k->to = text;
 	return 0;
 }
@@ -371,6 +428,10 @@ static int set_known(struct sink *k, const struct op *row, void *params, bool *s
 		return fail(k, type_name(set->type), type_name(type));
 	k->f = f;
 	k->to = (char *)params + f->off;
+	/* com.microsoft's operators share tables with ONNX's, but not the versions */
+	k->version = row->domain && !strcmp(row->domain, "com.microsoft") ? 0 : row->since;
+	if (f->type != F_ENUM)
+		note_foreign(k, 0, NULL);
 	return set->set(k);
 }
 

@@ -152,6 +152,7 @@ struct bodies {
 	struct scope **scope;
 	uint32_t n, cap;
 	uint64_t unread; /* see struct node */
+	const struct foreign_attribute *foreign;
 };
 
 static inline bool span_is(struct pb_span s, const char *text)

@@ -706,6 +706,7 @@ static void make_node(struct loader *l, struct arena *tmp, struct scope *s, cons
 	n->version = like->version;
 	n->nsub = b->n;
 	n->unread = b->unread;
+	n->foreign = b->foreign;
 	if (b->n)
 		n->sub = arena_dup(l->a, b->graph, b->n * sizeof(*n->sub));
 }

@@ -74,6 +74,12 @@ struct field {
 	 * F_ENUM: the names, such as "auto|cpu|cuda"; F_STRING: the allowed values, or NULL for any
 	 */
 	const char *choices;
+	/*
+	 * Attributes only: the versions of the operator in which ONNX gives it the attribute, or for F_ENUM each choice, in the
+	 * order of `choices`: "13-" (13 and later), "-18", "11-12" or "" (all), with '|' between. Others are read as well, and
+	 * noted in the node (struct foreign_attribute); NULL: all.
+	 */
+	const char *versions;
 	/* options only */
 	char sh; /* short option letter or 0 */
 	/*

@@ -237,6 +237,10 @@ bool check_number(const struct node *n, const char *name, double *v);
 const struct ints *check_ints(const struct node *n, const char *name);
 /* Returns the value of input i if it is an initializer or a constant, otherwise NULL. */
 const struct tensor *check_const(const struct graph *g, const struct node *n, uint32_t i);
+/* What is said of an integer division by 0; the argument is how many elements of the divisor are 0, "1 element". */
+#define CHECK_DIVIDES_BY_0                                                                                      \
+	"%s of an integer divisor 0: that gives 0 here (docs/special-values.md), but ONNX leaves it open, and " \
+	"other runtimes may crash"
 bool check_is(const struct node *n, const char *op); /* whether the node's operator is `op` of ai.onnx */
 
 /*

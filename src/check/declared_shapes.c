@@ -276,47 +276,99 @@ static void compare_bodies(struct shapes *x, const struct graph *f)
 
 /* ---- types that came with a later version of an operator */
 
-/* Returns the index of the first input whose type the operator's version in the file does not take, or -1. */
-static int64_t find_later_type(const struct shapes *x, const struct node *n, struct type *type)
-{
-	const struct op row = op_resolved(n->op);
+/* An input that a version of a node's operator does not take. */
+struct refusal {
+	int64_t input; /* -1: none */
+	const char *with; /* name of another input whose type it should have; NULL: the version takes no such type */
+	bool size;		/* its shape is what the version does not take */
+	const struct vinfo *is; /* of the input */
+};
 
-	for (uint32_t i = 0; i < n->nin; i++) {
-		const struct value *v = node_in(x->file->graph, n, i);
-		int64_t at = v ? map_get(&x->names, v->name, strlen(v->name)) : -1;
-		if (at < 0)
-			continue;
-		*type = x->model->graph->value[at]->info.type;
-		if (!op_takes(&row, i, *type))
-			return i;
-	}
-	return -1;
+/* Position of input i of a node of the file in the inferred graph, or NO_VALUE. */
+static uint32_t inferred_input(const struct shapes *x, const struct node *n, uint32_t i)
+{
+	const struct value *v = node_in(x->file->graph, n, i);
+	int64_t at = v ? map_get(&x->names, v->name, strlen(v->name)) : -1;
+
+	return at < 0 ? NO_VALUE : (uint32_t)at;
 }
 
-/* Returns the first later version of n's operator whose input i accepts the type; 0 if there is none. */
-static int since_which_takes(const struct node *n, uint32_t i, struct type type)
+/* Whether the sizes of the node's inputs contradict the row; in[] are their positions in the inferred graph. */
+static bool sizes_contradict(const struct shapes *x, const struct node *n, const struct op *row,
+			     uint32_t *in)
+{
+	struct vinfo *info = arena_new_n(&x->c->arena, struct vinfo, n->nin + 1);
+	struct node own = *n;
+	struct infer c = {.graph = x->model->graph, .node = &own, .info = info, .arena = &x->c->arena};
+
+	for (uint32_t i = 0; i < n->nin; i++) {
+		if (in[i] == NO_VALUE)
+			info[i].shape = SHAPE_UNKNOWN;
+		else
+			info[i] = x->model->graph->value[in[i]]->info;
+		in[i] = node_in(x->file->graph, n, i) ? i : NO_VALUE;
+	}
+	own.in = in;
+	return infer_dims(&c, row) != 0;
+}
+
+/* Looks for the first input of a node of the file that this version of its operator does not take. */
+static struct refusal find_refusal(const struct shapes *x, const struct node *n,
+				   const struct op *version)
+{
+	const struct op row = op_resolved(version);
+	uint32_t *in = arena_new_n(&x->c->arena, uint32_t, n->nin + 1);
+	struct refusal r = {.input = -1};
+
+	for (uint32_t i = 0; i < n->nin; i++) {
+		in[i] = inferred_input(x, n, i);
+		const struct slot *s = slot_at(row.in, i);
+		if (in[i] == NO_VALUE || !s)
+			continue;
+		const struct vinfo *v = &x->model->graph->value[in[i]]->info;
+		r = (struct refusal){.input = i, .is = v};
+		if (!op_takes(&row, i, v->type))
+			return r;
+		for (uint32_t k = 0; k < i && s->tvar && !s->heterogeneous && v->type.dtype; k++) {
+			const struct slot *other = slot_at(row.in, k);
+			if (in[k] == NO_VALUE || !other->tvar || strcmp(other->tvar, s->tvar) != 0)
+				continue;
+			const struct type *t = &x->model->graph->value[in[k]]->info.type;
+			r.with = other->name;
+			if (t->dtype && t->dtype != v->type.dtype)
+				return r;
+		}
+	}
+	r = (struct refusal){.input = -1};
+	/* a version with operands of its own has sizes of its own */
+	if (version->flags & OP_READ_AS_NEWEST && n->params && version == n->op &&
+	    sizes_contradict(x, n, &row, in))
+		r = (struct refusal){.input = 1, .size = true};
+	return r;
+}
+
+/* Returns the first later version of n's operator that takes the inputs; 0 if there is none. */
+static int since_which_takes(const struct shapes *x, const struct node *n)
 {
 	for (int version = n->op->since + 1; version <= op_named(op_qualified(n->op))->since;
 	     version++) {
 		const struct op *row = op_find(n->domain, n->type, version);
-		const struct op later = op_resolved(row);
-		if (row->since == version && op_takes(&later, i, type))
+		if (row->since == version && find_refusal(x, n, row).input < 0)
 			return version;
 	}
 	return 0;
 }
 
 /*
- * Reports element types that only a later version of an operator takes. Kernels have the newest meaning, which differs from the
- * imported one in its types alone, so that the model runs here; ONNX Runtime and ONNX's checker refuse it.
+ * Reports operands that only a later version of an operator takes. Kernels have the newest meaning, so that the model runs here;
+ * ONNX Runtime and ONNX's checker refuse it.
  */
 static void report_later_types(struct shapes *x)
 {
 	const struct graph *f = x->file->graph;
 	const struct node *first = NULL;
-	struct type type = {0}, t;
+	struct refusal r = {.input = -1}, found;
 	struct diag *d = x->c->d;
-	int64_t slot = 0, i;
 	size_t count = 0;
 
 	/* the types are then what --precision makes of the file's */
@@ -326,25 +378,30 @@ static void report_later_types(struct shapes *x)
 		const struct node *n = f->node[k];
 		if (n->dead || !n->op || n->op == op_named(op_qualified(n->op)))
 			continue;
-		i = find_later_type(x, n, &t);
-		if (i < 0 || count++)
+		found = find_refusal(x, n, n->op);
+		if (found.input < 0 || count++)
 			continue;
 		first = n;
-		slot = i;
-		type = t;
+		r = found;
 	}
 	if (!first)
 		return;
-	int since = since_which_takes(first, (uint32_t)slot, type);
+	int since = since_which_takes(x, first);
 	const struct op row = op_resolved(first->op);
+	const char *takes = r.size   ? "wants other sizes of its operands"
+			    : r.with ? fmt(d, "wants it in the type of '%s', not in %s", r.with,
+					   type_str(&d->arena, r.is->type))
+				     : fmt(d, "does not take %s", type_str(&d->arena, r.is->type));
 	WARN(d, E_MODEL_OPSET, .node = check_node(first), .op = first->type,
-	     .slot = fmt(d, "input %" PRId64 " '%s'", slot, slot_at(row.in, (uint32_t)slot)->name),
-	     .message = fmt(
-		     d, "opset %d has %s-%d, which does not take %s: ONNX Runtime refuses such a model%s",
-		     first->version, first->type, first->op->since, type_str(&d->arena, type),
-		     count > 1 ? fmt(d, " (%zu nodes)", count) : ""),
-	     .hint = since ? fmt(d, "import opset %d or later, or cast the input", since)
-			   : "cast the input to a type that the operator takes");
+	     .slot = fmt(d, "input %" PRId64 " '%s'", r.input,
+			 slot_at(row.in, (uint32_t)r.input)->name),
+	     .message = fmt(d, "opset %d has %s-%d, which %s: ONNX Runtime refuses such a model%s",
+			    first->version, first->type, first->op->since, takes,
+			    count > 1 ? fmt(d, " (%zu nodes)", count) : ""),
+	     .hint = r.size  ? fmt(d, "import opset %d or later, or give the sizes of this version",
+				   since)
+		     : since ? fmt(d, "import opset %d or later, or cast the input", since)
+			     : "cast the input to a type that the operator takes");
 }
 
 /* ---- sizes fixed by accident */

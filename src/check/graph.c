@@ -10,6 +10,7 @@
 #include "ops/ml.h"
 #include "ops/op.h"
 #include "ops/resize.h"
+#include "opt/params.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -472,6 +473,45 @@ static void report_votes(struct graph_check *w, const struct node *n)
 	arena_free(&tmp);
 }
 
+/* Explicit pads beside auto_pad, which ONNX forbids. infer goes by auto_pad; pads of 0 change nothing, whichever counts. */
+static void report_pads(struct graph_check *w, const struct node *n)
+{
+	const struct field *f = n->op && n->params ? params_field(n->op, "auto_pad") : NULL;
+	const struct ints *pads = f ? check_ints(n, "pads") : NULL;
+	const char *automatic = f ? field_print(f, n->params, &w->a) : NULL;
+	int64_t i = 0;
+
+	if (!pads || !automatic || !strcmp(automatic, "NOTSET"))
+		return;
+	while (i < pads->n && !pads->v[i])
+		i++;
+	if (i < pads->n)
+		WARN(w->c->d, E_OP_AMBIGUOUS, .node = check_node(n), .op = n->type,
+		     .message = fmt(w->c->d,
+				    "it has pads beside auto_pad %s, which ONNX forbids: infer goes by auto_pad, others by pads, and ONNX Runtime "
+				    "refuses such a Conv",
+				    automatic),
+		     .hint = "leave out one of both attributes");
+}
+
+/* Integers that are divided by a constant 0: the result is defined here, but not in ONNX's text, and other runtimes may crash. */
+static void report_zero_divisors(struct graph_check *w, const struct graph *g, const struct node *n)
+{
+	bool divides = check_is(n, "Div") || check_is(n, "Mod");
+	const struct tensor *by = divides ? check_const(g, n, 1) : NULL;
+	int64_t zeros = 0, count = by ? tensor_count(by) : 0;
+
+	if (!by || by->type.kind != V_TENSOR || !(T_BIT(tensor_dtype(by)) & T_INTS) || !by->data)
+		return;
+	for (int64_t i = 0; i < count; i++)
+		zeros += !elem_i64(tensor_dtype(by), by->data, i);
+	if (zeros)
+		WARN(w->c->d, E_VALUE, .node = check_node(n), .op = n->type, .slot = "input 1 'B'",
+		     .message = fmt(w->c->d, CHECK_DIVIDES_BY_0,
+				    str_many(&w->c->d->arena, (uint64_t)zeros, "element")),
+		     .hint = "correct the divisor");
+}
+
 /* ---- the check */
 
 static void check_node_alone(const struct graph *g, const struct node *n, void *arg)
@@ -488,6 +528,8 @@ static void check_node_alone(const struct graph *g, const struct node *n, void *
 	report_negative_axes(w, n);
 	report_votes(w, n);
 	report_kept_axis(w, g, n);
+	report_pads(w, n);
+	report_zero_divisors(w, g, n);
 }
 
 static int run_graph(struct check_context *c)

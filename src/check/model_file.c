@@ -9,6 +9,7 @@
 #include "session/model_report.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 /*
@@ -95,6 +96,54 @@ static void report_removed_operators(struct check_context *c)
 				 x.op->removed - 1));
 }
 
+struct foreign {
+	const struct node *first;
+	size_t n;
+};
+
+static void find_foreign(const struct graph *g, const struct node *n, void *arg)
+{
+	struct foreign *x = arg;
+
+	(void)g;
+	if (!n->foreign)
+		return;
+	if (!x->n++)
+		x->first = n;
+}
+
+/*
+ * "an opset from 13 on" for the versions "13-" of an operator. Its versions are numbers of opsets, so that the text holds for the
+ * opset, too.
+ */
+static const char *opsets_text(struct diag *d, const char *versions)
+{
+	char *end;
+	long first = strtol(versions, &end, 10), last = *end == '-' ? strtol(end + 1, NULL, 10) : 0;
+
+	if (first < 0)
+		return fmt(d, "opset %ld or earlier", -first);
+	return last ? fmt(d, "an opset from %ld to %ld", first, last)
+		    : fmt(d, "opset %ld or later", first);
+}
+
+/* Attributes that the operator has in other versions only are read all the same, but ONNX Runtime refuses them. */
+static void report_foreign_attributes(struct check_context *c)
+{
+	struct foreign x = {NULL, 0};
+	struct diag *d = c->d;
+
+	graph_each_node(c->file->graph, find_foreign, &x);
+	if (!x.first)
+		return;
+	const struct node *n = x.first;
+	WARN(d, E_MODEL_OPSET, .node = check_node(n), .op = n->type,
+	     .message = fmt(d, "opset %d has %s-%d, which has no %s: ONNX Runtime refuses such a model%s",
+			    n->version, n->type, n->op->since, n->foreign->what,
+			    x.n > 1 ? fmt(d, " (%zu nodes)", x.n) : ""),
+	     .hint = fmt(d, "import %s, which has it", opsets_text(d, n->foreign->versions)));
+}
+
 struct domains {
 	const struct model *m;
 	bool *used;
@@ -158,6 +207,7 @@ static int run_read(struct check_context *c)
 	report_opsets(c);
 	report_unused_domains(c);
 	report_removed_operators(c);
+	report_foreign_attributes(c);
 	report_file_size(c);
 	report_weights(m->graph, sums);
 	check_say(c, "IR %" PRId64 ", %s, %s", m->ir_version,

@@ -28,8 +28,11 @@ struct trace {
 	struct value_stats *stats; /* indexed by value id */
 	uint64_t *hash;		   /* indexed by value id */
 	bool *seen;		   /* indexed by value id */
-	/* indexed by value id: the values that began this value's NaN or infinities, and its zeros; or NO_VALUE */
-	uint32_t *began, *began_zero;
+	/*
+	 * indexed by value id: the values that began this value's NaN or infinities, its zeros, and its elements' being equal; or
+	 * NO_VALUE
+	 */
+	uint32_t *began, *began_zero, *began_constant;
 	const struct step *body; /* first step inside the body of a node that makes NaN */
 	int err;
 };
@@ -141,6 +144,7 @@ static int trace_run(struct check_context *c, struct session *s, struct trace *t
 	t->seen = arena_new_n(&c->arena, bool, g->nvalues + 1);
 	t->began = arena_new_n(&c->arena, uint32_t, g->nvalues + 1);
 	t->began_zero = arena_new_n(&c->arena, uint32_t, g->nvalues + 1);
+	t->began_constant = arena_new_n(&c->arena, uint32_t, g->nvalues + 1);
 	for (uint32_t i = 0; i < g->nin; i++)
 		record_value(t, g->in[i], in[i]);
 	/* what inference has computed of constants has no step */
@@ -333,13 +337,40 @@ static uint32_t beginning_of_bad(struct trace *t, const struct node *n, uint32_t
 	return any || reads_mask(t, n) ? first : v;
 }
 
-/* Fills t->began and t->began_zero. Nodes are visited in the order of the run, so their inputs are known before them. */
+static bool is_constant(const struct value_stats *s)
+{
+	return s->constant;
+}
+
+/* Whether a computed input of the node has elements that differ. */
+static bool reads_variety(struct trace *t, const struct node *n)
+{
+	for (uint32_t i = 0; i < n->nin; i++) {
+		uint32_t v = n->in[i] == NO_VALUE ? NO_VALUE : value_with_numbers(t, n->in[i]);
+		if (v != NO_VALUE && !t->g->value[v]->init && t->stats[v].number &&
+		    t->stats[v].count > 1 && !t->stats[v].constant)
+			return true;
+	}
+	return false;
+}
+
+/* Returns the value at which the elements of v, an output of n, became equal. */
+static uint32_t beginning_of_constant(struct trace *t, const struct node *n, uint32_t v,
+				      const uint32_t *position)
+{
+	bool any;
+	uint32_t first = earliest_beginning(t, n, is_constant, t->began_constant, position, &any);
+
+	return first == NO_VALUE || reads_variety(t, n) ? v : first;
+}
+
+/* Fills t->began, t->began_zero and t->began_constant. Nodes are visited in the order of the run, so their inputs are known before them. */
 static void find_beginnings(struct trace *t)
 {
 	uint32_t *position = arena_new_n(&t->c->arena, uint32_t, t->g->nvalues + 1);
 
 	for (uint32_t v = 0; v < t->g->nvalues; v++)
-		t->began[v] = t->began_zero[v] = NO_VALUE;
+		t->began[v] = t->began_zero[v] = t->began_constant[v] = NO_VALUE;
 	for (uint32_t p = 0; p < t->g->norder; p++) {
 		const struct node *n = t->g->node[t->g->order[p]];
 		for (uint32_t i = 0; i < n->nout; i++) {
@@ -350,6 +381,8 @@ static void find_beginnings(struct trace *t)
 			position[v] = p;
 			if (has_nan(&t->stats[v]) || has_inf(&t->stats[v]))
 				t->began[v] = beginning_of_bad(t, n, v, position);
+			if (is_constant(&t->stats[v]))
+				t->began_constant[v] = beginning_of_constant(t, n, v, position);
 			if (!all_zero(&t->stats[v]))
 				continue;
 			uint32_t first = earliest_beginning(t, n, all_zero, true, t->began_zero,
@@ -1002,6 +1035,69 @@ static int report_zero(struct check_context *c, struct numbers *x, uint32_t k,
 	return 0;
 }
 
+static int report_constant(struct check_context *c, struct numbers *x, uint32_t k,
+			   const struct value_stats *s)
+{
+	struct diag_row rows[MAX_ROWS];
+	int err = trace_defect(c, x, k, is_constant);
+
+	if (err)
+		return err;
+	struct trace *t = &x->trace;
+	uint32_t v = value_with_numbers(t, t->g->out[k]);
+	uint32_t first = v == NO_VALUE ? NO_VALUE : t->began_constant[v];
+	const struct node *node = maker(t->g, first);
+	const struct finding f = {.code = E_OUT_CONSTANT,
+				  .severity = SEV_WARNING,
+				  .slot = output_slot(c, k, c->out[k]),
+				  .node = node ? node->origin->name : NULL,
+				  .op = node ? node->origin->op : NULL,
+				  .message = value_say(c->d, s),
+				  .rows = rows,
+				  .nrows = node ? add_node_rows(x, node, first, rows) : 0,
+				  .file = __FILE__,
+				  .line = __LINE__};
+	diag_add(c->d, &f);
+	return 0;
+}
+
+/* Whether the node divides integers by numbers that only the run knows. */
+static bool divides_integers(const struct graph *g, const struct node *n)
+{
+	const struct value *by = node_in(g, n, 1);
+
+	return (check_is(n, "Div") || check_is(n, "Mod")) && by && !by->init &&
+	       by->info.type.kind == V_TENSOR && T_BIT((enum dtype)by->info.type.dtype) & T_INTS;
+}
+
+/* Warns of integers that are divided by 0 in the run; graph.c warns of constant divisors. */
+static int check_divisors(struct check_context *c, struct numbers *x)
+{
+	const struct graph *g = session_model(c->session)->graph;
+	bool any = false;
+
+	for (uint32_t i = 0; i < g->norder && !any; i++)
+		any = divides_integers(g, g->node[g->order[i]]);
+	if (!any || trace_once(c, x))
+		return 0;
+	g = x->trace.g;
+	for (uint32_t i = 0; i < g->norder; i++) {
+		const struct node *n = g->node[g->order[i]];
+		uint32_t v =
+			divides_integers(g, n) ? value_with_numbers(&x->trace, n->in[1]) : NO_VALUE;
+		if (v == NO_VALUE || !x->trace.stats[v].zero)
+			continue;
+		WARN(c->d, E_VALUE, .node = n->origin->name, .op = n->origin->op,
+		     .slot = "input 1 'B'",
+		     .message =
+			     fmt(c->d, CHECK_DIVIDES_BY_0,
+				 str_many(&c->d->arena, (uint64_t)x->trace.stats[v].zero, "element")),
+		     .hint = "look for what makes the divisor 0");
+		return 0;
+	}
+	return 0;
+}
+
 static int check_outputs(struct check_context *c, struct numbers *x)
 {
 	int err = 0;
@@ -1028,8 +1124,7 @@ static int check_outputs(struct check_context *c, struct numbers *x)
 			NOTE(c->d, E_OUT_ZERO, .slot = output_slot(c, k, t),
 			     .message = "all elements are 0, which may be right for integers");
 		else if (real && s.constant)
-			WARN(c->d, E_OUT_CONSTANT, .slot = output_slot(c, k, t),
-			     .message = value_say(c->d, &s));
+			err = report_constant(c, x, k, &s);
 	}
 	return err;
 }
@@ -1258,6 +1353,8 @@ static int run_numbers(struct check_context *c)
 	size_t errors = c->d->errors, warnings = c->d->warnings;
 	int err = check_outputs(c, x);
 
+	if (!err)
+		err = check_divisors(c, x);
 	if (!err && (o->nan || o->all))
 		err = check_intermediate_values(c, x);
 	if (!err && (o->zero || o->all))

@@ -154,6 +154,9 @@ static int nms_run(const struct call *c)
 			    .score = scalar_input_or(c, NMS_SCORE, 0),
 			    .center = p->center_point_box != 0};
 
+	if (!nms_iou_valid(j.iou))
+		return call_fail(c, E_VALUE, "an iou_threshold from 0 to 1",
+				 fmt(c->diag, "%g", (double)j.iou));
 	j.filter = score && tensor_count(score);
 	j.most = max_picked_boxes(optional_in(c, NMS_MAX), j.n);
 	j.count = scratch_take(&s, (size_t)each * sizeof(int64_t));

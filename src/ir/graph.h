@@ -61,6 +61,12 @@ struct origin {
 	uint32_t nfused;
 };
 
+/* An attribute that the file gives a node although the operator has it, or this value of it, in other versions only. */
+struct foreign_attribute {
+	const char *what;     /* "attribute 'axis'", "mode 'linear'" */
+	const char *versions; /* that have it: "13-", see struct field */
+};
+
 struct node {
 	uint32_t id;
 	const struct op *op; /* NULL if this build does not know the operator */
@@ -74,8 +80,9 @@ struct node {
 	struct graph **sub;
 	uint32_t nsub;
 	const struct origin *origin;
-	const char *type, *domain; /* as in the file; domain "" for ai.onnx */
-	int version;		   /* imported opset version of the domain */
+	const char *type, *domain;		 /* as in the file; domain "" for ai.onnx */
+	int version;				 /* imported opset version of the domain */
+	const struct foreign_attribute *foreign; /* NULL: none, or not a node of a file */
 	uint32_t near_in; /* index in `in` near which the next input to be replaced is looked for */
 	bool dead;
 };

@@ -24,16 +24,20 @@ static const struct slot like_in[] = {SLOT("input", "T", T_CAST), SLOT("target_t
 static const struct slot like_out[] = {SLOT("output", "T2", T_CAST), SLOT_END};
 
 #define ROUND(in_)                                                                                 \
-	FIELD_ENUM(in_, round_mode, "up", "up|down|nearest",                                       \
-		   "how powers of two (float8e8m0) are rounded")
+	{                                                                                          \
+		.name = "round_mode", .type = F_ENUM, .off = offsetof(in_, round_mode),            \
+		.def = "up", .choices = "up|down|nearest", .versions = "24-|24-|24-",              \
+		.help = "how powers of two (float8e8m0) are rounded"                               \
+	}
 
 static const struct field cast_attrs[] = {
 	FIELD_REQ(struct cast, to, F_INT, "element type of the output"),
-	FIELD(struct cast, saturate, F_INT, "1", "float8: what is too large becomes the largest"),
+	FIELD_IN("19-", struct cast, saturate, F_INT, "1",
+		 "float8: what is too large becomes the largest"),
 	ROUND(struct cast),
 	{0}};
-static const struct field like_attrs[] = {FIELD(struct cast_like, saturate, F_INT, "1",
-						"float8: what is too large becomes the largest"),
+static const struct field like_attrs[] = {FIELD_IN("19-", struct cast_like, saturate, F_INT, "1",
+						   "float8: what is too large becomes the largest"),
 					  ROUND(struct cast_like),
 					  {0}};
 
@@ -84,6 +88,15 @@ static int infer_cast_like(struct infer *c)
 	OLD(name_, 24, T_CAST_24), OLD(name_, 23, T_CAST_23), OLD(name_, 21, T_CAST_21),           \
 		OLD(name_, 19, T_CAST_19)
 
+#define OLD_LIKE(since_, types_)                                                                   \
+	{                                                                                          \
+		.name = "CastLike", .since = (since_), .types = (types_),                          \
+		.flags = OP_READ_AS_NEWEST, .in = (const struct slot[])                            \
+		{                                                                                  \
+			SLOT("input", "T", types_), SLOT("target_type", "T2", types_), SLOT_END    \
+		}                                                                                  \
+	}
+
 const struct op ops_cast[] = {{.name = "Cast",
 			       .since = 28,
 			       .in = cast_in,
@@ -112,6 +125,9 @@ const struct op ops_cast[] = {{.name = "Cast",
 			       ATTRS(like_attrs, struct cast_like),
 			       .infer = infer_cast_like,
 			       .flags = OP_ELEMENTWISE | OP_PASSES},
-			      OLD_24_TO_19("CastLike"),
-			      OLD("CastLike", 15, T_CAST_13),
+			      OLD_LIKE(24, T_CAST_24),
+			      OLD_LIKE(23, T_CAST_23),
+			      OLD_LIKE(21, T_CAST_21),
+			      OLD_LIKE(19, T_CAST_19),
+			      OLD_LIKE(15, T_CAST_13),
 			      {0}};

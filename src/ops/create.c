@@ -155,8 +155,9 @@ static const struct slot range_in[] = {
 	SLOT("limit", "T", T_RANGE | T_F16 | T_BF16, .dims = "() | 1"),
 	SLOT("delta", "T", T_RANGE | T_F16 | T_BF16, .dims = "() | 1"), SLOT_END};
 static const struct slot range_out[] = {SLOT("output", "T", T_RANGE | T_F16 | T_BF16), SLOT_END};
-static const struct field range_attrs[] = {
-	FIELD(struct range_params, stash_type, F_INT, "1", "type that narrow floats compute in"), {0}};
+static const struct field range_attrs[] = {FIELD_IN("27-", struct range_params, stash_type, F_INT,
+						    "1", "type that narrow floats compute in"),
+					   {0}};
 
 /* differences of int64 values do not overflow in 128 bits */
 __extension__ typedef __int128 wide;

@@ -6,7 +6,12 @@
 static int nms_infer(struct infer *c)
 {
 	struct shape y = shape_of(2, (int64_t[]){DIM_UNKNOWN, 3});
+	const struct vinfo *v = infer_in(c, NMS_IOU);
+	const struct tensor *known = v ? v->known : NULL;
+	float iou = known && tensor_count(known) == 1 ? *(const float *)known->data : 0;
 
+	if (!nms_iou_valid(iou))
+		return infer_fail(c, E_VALUE, NMS_IOU, "from 0 to 1", fmt(c->diag, "%g", (double)iou));
 	infer_set(c, 0, DT_I64, &y);
 	return 0;
 }

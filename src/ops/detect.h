@@ -6,6 +6,11 @@
 struct nms {
 	int64_t center_point_box; /* boxes are given by 0 corners, 1 centre and size */
 };
+/* ONNX's value range of iou_threshold */
+static inline bool nms_iou_valid(float iou)
+{
+	return iou >= 0 && iou <= 1;
+}
 enum { NMS_BOXES, NMS_SCORES, NMS_MAX, NMS_IOU, NMS_SCORE };
 
 #endif

@@ -79,6 +79,12 @@ int64_t conv_dim(int64_t in, int64_t kernel, int64_t stride, int64_t dilation, i
 		.name = #member, .type = F_ENUM, .off = offsetof(type_, member), .def = (def_),    \
 		.choices = (choices_), .help = (help_)                                             \
 	}
+/* A FIELD that the operator has in these versions only (see struct field). */
+#define FIELD_IN(versions_, type_, member, ftype_, def_, help_)                                    \
+	{                                                                                          \
+		.name = #member, .type = (ftype_), .off = offsetof(type_, member), .def = (def_),  \
+		.help = (help_), .versions = (versions_)                                           \
+	}
 #define ATTRS(table, type) .attrs = (table), .params_size = sizeof(type)
 #define MICROSOFT	   .domain = "com.microsoft", .since = 1
 

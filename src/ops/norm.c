@@ -63,7 +63,7 @@ static const struct field bn_1_attrs[] = {
 	MOMENTUM(struct bn_old),
 	FIELD(struct bn_old, spatial, F_INT, "1", "0: statistics of each element, not each channel"),
 	FIELD(struct bn_old, is_test, F_INT, "0", "1: by the statistics given"),
-	CONSUMED(struct bn_old),
+	FIELD_IN("-5", struct bn_old, consumed_inputs, F_INTS, NULL, "no longer meaningful"),
 	{0}};
 
 /*
@@ -142,7 +142,13 @@ static int infer_batch_norm(struct infer *c)
 static const struct slot in_in[] = {SLOT("input", "T", T_FB, .dims = "_ C _..."),
 				    SLOT("scale", "T", T_FB, .dims = "C"),
 				    SLOT("B", "T", T_FB, .dims = "C"), SLOT_END};
-/* in opset 18 scale and bias have one element for each group, in newer versions one for each channel */
+/*
+ * in opset 18 scale and bias have one element for each group, in newer versions one for each channel; opset 18's are also read with
+ * one for each channel, which exporters wrote before opset 21
+ */
+static const struct slot gn18_in[] = {SLOT("X", "T", T_FB, .dims = "_ C _..."),
+				      SLOT("scale", "T", T_FB, .dims = "$num_groups"),
+				      SLOT("bias", "T", T_FB, .dims = "$num_groups"), SLOT_END};
 static const struct slot gn_in[] = {SLOT("X", "T", T_FB, .dims = "_ C _..."),
 				    SLOT("scale", "T", T_FB, .dims = "$num_groups | C"),
 				    SLOT("bias", "T", T_FB, .dims = "$num_groups | C"), SLOT_END};
@@ -160,6 +166,24 @@ static const struct field gn_attrs[] = {
 	FIELD(struct group_norm, stash_type, F_INT, "1", "type that is computed in"),
 	{0}};
 
+/* Refuses a scale or bias with an element for each group in a file whose version wants one for each channel. */
+static int check_channels(const struct infer *c, uint32_t i)
+{
+	const struct group_norm *p = infer_params(c);
+	const struct origin *o = c->node->origin;
+	struct shape x = infer_shape(c, 0), s = infer_shape(c, i);
+
+	if (!o || strcmp(o->op, "GroupNormalization") != 0 || o->since < 21 || x.rank < 2 ||
+	    s.rank != 1 || x.dim[1] < 0 || s.dim[0] != p->num_groups || s.dim[0] == x.dim[1])
+		return 0;
+	return infer_fail(c, E_SHAPE, (int)i,
+			  fmt(c->diag,
+			      "[%" PRId64 "], one element for each channel (GroupNormalization-18 has one "
+			      "for each group)",
+			      x.dim[1]),
+			  infer_shape_text(c, &s));
+}
+
 static int infer_group_norm(struct infer *c)
 {
 	const struct group_norm *p = infer_params(c);
@@ -169,6 +193,8 @@ static int infer_group_norm(struct infer *c)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "num_groups that divides the channels",
 				  fmt(c->diag, "%" PRId64, p->num_groups));
 	int rc = infer_float_attribute(c, "stash_type", p->stash_type, false);
+	for (uint32_t i = 1; !rc && i < 3; i++)
+		rc = check_channels(c, i);
 	return rc ? rc : infer_same(c);
 }
 
@@ -671,7 +697,7 @@ const struct op ops_norm[] = {
 	 .types = T_FB,
 	 ATTRS(gn_attrs, struct group_norm),
 	 .infer = infer_group_norm},
-	OLD("GroupNormalization", 18, T_FB),
+	{.name = "GroupNormalization", .since = 18, .in = gn18_in, .types = T_FB, .flags = OP_READ_AS_NEWEST},
 	{.name = "LayerNormalization",
 	 .since = 17,
 	 .reduced = REDUCED_COMPUTES,

@@ -78,7 +78,12 @@ enum op_flags {
 	OP_RUN_SHAPES = 4096,
 	OP_BRANCHES = 2048, /* runs one of its bodies; errors in the others do not matter (If) */
 	/* each element of an output is an element of an input, perhaps converted to another type, or 0 (Transpose, Cast, Trilu) */
-	OP_PASSES = 8192
+	OP_PASSES = 8192,
+	/*
+	 * Of an old row with operands of its own: only infer check compares with them, and warns. The newest row's meaning is the same,
+	 * so that what the newest row takes runs.
+	 */
+	OP_READ_AS_NEWEST = 16384
 };
 
 /* What --precision fp16 and bf16 do with the operator in an fp32 graph (opt/precision.c). */

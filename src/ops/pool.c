@@ -200,22 +200,23 @@ static const struct slot roi_align_in[] = {SLOT("X", "T", T_FLOATS_BF, .dims = "
 					   SLOT("rois", "T", T_FLOATS_BF, .dims = "R 4"),
 					   SLOT("batch_indices", NULL, T_I64, .dims = "R"), SLOT_END};
 
-#define POOL_FIELDS                                                                                \
-	WINDOW_FIELDS(struct pool),                                                                \
-		FIELD(struct pool, ceil_mode, F_INT, "0", "1: round the output size up")
-static const struct field nhwc_attrs[] = {POOL_FIELDS, {0}};
+/* dilations and ceil_mode came with these versions */
+#define POOL_FIELDS(dilations_, ceil_)                                                             \
+	WINDOW_FIELDS_IN(dilations_, struct pool),                                                 \
+		FIELD_IN(ceil_, struct pool, ceil_mode, F_INT, "0", "1: round the output size up")
+static const struct field nhwc_attrs[] = {POOL_FIELDS(NULL, NULL), {0}};
 static const struct field max_attrs[] = {
-	POOL_FIELDS,
-	FIELD(struct pool, storage_order, F_INT, "0", "1: Indices count column-major"),
+	POOL_FIELDS("10-", "10-"),
+	FIELD_IN("8-", struct pool, storage_order, F_INT, "0", "1: Indices count column-major"),
 	{0}};
 static const struct field average_attrs[] = {
-	POOL_FIELDS,
-	FIELD(struct pool, count_include_pad, F_INT, "0", "1: the average counts padding"),
+	POOL_FIELDS("19-", "10-"),
+	FIELD_IN("7-", struct pool, count_include_pad, F_INT, "0", "1: the average counts padding"),
 	{0}};
 static const struct field lp_attrs[] = {
-	POOL_FIELDS, FIELD(struct pool, p, F_INT, "2", "the norm"), {0}};
+	POOL_FIELDS("18-", "18-"), FIELD(struct pool, p, F_INT, "2", "the norm"), {0}};
 static const struct field lp1_attrs[] = {
-	POOL_FIELDS,
+	POOL_FIELDS("18-", "18-"),
 	{.name = "p", .type = F_FLOAT, .off = offsetof(struct pool, old_p), .def = "2", .help = "the norm"},
 	{0}};
 static const struct field global_lp_attrs[] = {FIELD(struct global_lp, p, F_INT, "2", "the norm"),

@@ -655,6 +655,36 @@ static const struct slot dequantize_in[] = {
 	 .optional = true,
 	 .dims = "() | 1 | ..."},
 	SLOT_END};
+/* the operands of older versions, for what other runtimes take: the run has the newest version's */
+#define Q_ZERO(name_, types_)                                                                      \
+	{                                                                                          \
+		.name = (name_), .tvar = "T", .types = (types_), .optional = true,                 \
+		.dims = "() | 1 | ..."                                                             \
+	}
+#define Q_SCALE(name_, tvar_, types_)                                                              \
+	{                                                                                          \
+		.name = (name_), .tvar = (tvar_), .types = (types_), .dims = "() | 1 | ..."        \
+	}
+static const struct slot quantize10_in[] = {{.name = "x", .tvar = "T1", .types = T_F32 | T_I32},
+					    Q_SCALE("y_scale", NULL, T_F32),
+					    Q_ZERO("y_zero_point", T_Q10),
+					    SLOT_END};
+static const struct slot quantize19_in[] = {{.name = "x", .tvar = "T1", .types = T_WIDE | T_I32},
+					    Q_SCALE("y_scale", "T1", T_WIDE | T_I32),
+					    Q_ZERO("y_zero_point", T_Q21),
+					    SLOT_END};
+static const struct slot quantize23_in[] = {{.name = "x", .tvar = "T1", .types = T_WIDE | T_I32},
+					    Q_SCALE("y_scale", "T2", T_WIDE | T_I32),
+					    Q_ZERO("y_zero_point", T_Q23),
+					    SLOT_END};
+static const struct slot dequantize10_in[] = {{.name = "x", .tvar = "T", .types = T_Q10 | T_I32},
+					      Q_SCALE("x_scale", NULL, T_F32),
+					      Q_ZERO("x_zero_point", T_Q10 | T_I32),
+					      SLOT_END};
+static const struct slot dequantize19_in[] = {{.name = "x", .tvar = "T", .types = T_Q23 | T_I32},
+					      Q_SCALE("x_scale", "T2", T_WIDE),
+					      Q_ZERO("x_zero_point", T_Q23 | T_I32),
+					      SLOT_END};
 static const struct slot dequantize_out[] = {{.name = "y", .types = T_WIDE}, SLOT_END};
 static const struct slot dynamic_in[] = {{.name = "x", .types = T_F32}, SLOT_END};
 static const struct slot dynamic_out[] = {{.name = "y", .types = T_U8},
@@ -865,18 +895,19 @@ static const struct slot qattention_out[] = {{.name = "output", .types = T_F32},
 					     {.name = "present", .types = T_F32, .optional = true},
 					     SLOT_END};
 
-#define Q_FIELD(member, def_, help_) FIELD(struct quantize_params, member, F_INT, def_, help_)
+#define Q_FIELD_IN(versions_, member, def_, help_)                                                 \
+	FIELD_IN(versions_, struct quantize_params, member, F_INT, def_, help_)
 static const struct field quantize_attrs[] = {
-	Q_FIELD(axis, "1", "axis of the scales"),
-	Q_FIELD(block_size, "0", "elements that share a scale; 0: no blocks"),
-	Q_FIELD(output_dtype, "0", "element type of y"),
-	Q_FIELD(precision, "0", "type in which x is divided"),
-	Q_FIELD(saturate, "1", "for float8: to the largest number"),
+	Q_FIELD_IN("13-", axis, "1", "axis of the scales"),
+	Q_FIELD_IN("21-", block_size, "0", "elements that share a scale; 0: no blocks"),
+	Q_FIELD_IN("21-", output_dtype, "0", "element type of y"),
+	Q_FIELD_IN("23-", precision, "0", "type in which x is divided"),
+	Q_FIELD_IN("19-", saturate, "1", "for float8: to the largest number"),
 	{0}};
 static const struct field dequantize_attrs[] = {
-	Q_FIELD(axis, "1", "axis of the scales"),
-	Q_FIELD(block_size, "0", "elements that share a scale; 0: no blocks"),
-	Q_FIELD(output_dtype, "0", "element type of y"),
+	Q_FIELD_IN("13-", axis, "1", "axis of the scales"),
+	Q_FIELD_IN("21-", block_size, "0", "elements that share a scale; 0: no blocks"),
+	Q_FIELD_IN("23-", output_dtype, "0", "element type of y"),
 	{0}};
 static const struct field conv_attrs[] = {
 	WINDOW_FIELDS(struct int_conv_params), GROUP_FIELD(struct int_conv_params), {0}};
@@ -992,19 +1023,59 @@ const struct op ops_quant[] = {
 	{.name = "QuantizeLinear", .since = 28, QUANTIZE},
 	OLD("QuantizeLinear", 25, T_Q25),
 	OLD("QuantizeLinear", 24, T_Q23),
-	OLD("QuantizeLinear", 23, T_Q23),
-	OLD("QuantizeLinear", 21, T_Q21),
-	OLD("QuantizeLinear", 19, T_Q19),
-	OLD("QuantizeLinear", 13, T_Q10),
-	OLD("QuantizeLinear", 10, T_Q10),
+	{.name = "QuantizeLinear",
+	 .since = 23,
+	 .in = quantize23_in,
+	 .types = T_Q23,
+	 .flags = OP_READ_AS_NEWEST},
+	{.name = "QuantizeLinear",
+	 .since = 21,
+	 .in = quantize19_in,
+	 .types = T_Q21,
+	 .flags = OP_READ_AS_NEWEST},
+	{.name = "QuantizeLinear",
+	 .since = 19,
+	 .in = quantize19_in,
+	 .types = T_Q19,
+	 .flags = OP_READ_AS_NEWEST},
+	{.name = "QuantizeLinear",
+	 .since = 13,
+	 .in = quantize10_in,
+	 .types = T_Q10,
+	 .flags = OP_READ_AS_NEWEST},
+	{.name = "QuantizeLinear",
+	 .since = 10,
+	 .in = quantize10_in,
+	 .types = T_Q10,
+	 .flags = OP_READ_AS_NEWEST},
 	{.name = "DequantizeLinear", .since = 28, DEQUANTIZE},
 	OLD("DequantizeLinear", 25, T_Q25 | T_I32),
 	OLD("DequantizeLinear", 24, T_Q23 | T_I32),
-	OLD("DequantizeLinear", 23, T_Q23 | T_I32),
-	OLD("DequantizeLinear", 21, T_Q21 | T_I32),
-	OLD("DequantizeLinear", 19, T_Q19 | T_I32),
-	OLD("DequantizeLinear", 13, T_Q10 | T_I32),
-	OLD("DequantizeLinear", 10, T_Q10 | T_I32),
+	{.name = "DequantizeLinear",
+	 .since = 23,
+	 .in = dequantize19_in,
+	 .types = T_Q23 | T_I32,
+	 .flags = OP_READ_AS_NEWEST},
+	{.name = "DequantizeLinear",
+	 .since = 21,
+	 .in = dequantize19_in,
+	 .types = T_Q21 | T_I32,
+	 .flags = OP_READ_AS_NEWEST},
+	{.name = "DequantizeLinear",
+	 .since = 19,
+	 .in = dequantize19_in,
+	 .types = T_Q19 | T_I32,
+	 .flags = OP_READ_AS_NEWEST},
+	{.name = "DequantizeLinear",
+	 .since = 13,
+	 .in = dequantize10_in,
+	 .types = T_Q10 | T_I32,
+	 .flags = OP_READ_AS_NEWEST},
+	{.name = "DequantizeLinear",
+	 .since = 10,
+	 .in = dequantize10_in,
+	 .types = T_Q10 | T_I32,
+	 .flags = OP_READ_AS_NEWEST},
 	{.name = "DynamicQuantizeLinear",
 	 .since = 11,
 	 .in = dynamic_in,

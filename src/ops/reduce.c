@@ -39,8 +39,8 @@ static const struct field reduce_1_attrs[] = {
 static const struct field arg_attrs[] = {
 	FIELD(struct arg_reduce, axis, F_INT, "0", "dimension to search"),
 	FIELD(struct arg_reduce, keepdims, F_INT, "1", "whether the dimension stays, with size 1"),
-	FIELD(struct arg_reduce, select_last_index, F_INT, "0",
-	      "of equal ones: 1 the last, 0 the first"),
+	FIELD_IN("12-", struct arg_reduce, select_last_index, F_INT, "0",
+		 "of equal ones: 1 the last, 0 the first"),
 	{0}};
 static const struct field cumulate_attrs[] = {
 	FIELD(struct cumulate, exclusive, F_INT, "0", "1: without the element itself"),

@@ -360,8 +360,15 @@ static const struct slot decoder_in[] = {SLOT("encoded_stream", NULL, T_U8, .dim
 static const struct slot decoder_out[] = {SLOT("image", NULL, T_U8), SLOT_END};
 
 #define RESIZE_MODE                                                                                \
-	FIELD_ENUM(struct resize, mode, "nearest", "nearest|linear|cubic|bilinear",                \
+	FIELD_ENUM(struct resize, mode, "nearest", "nearest|linear|cubic",                         \
 		   "how values are interpolated")
+/* Upsample-1 says bilinear, later versions linear */
+#define UPSAMPLE_MODE                                                                              \
+	{                                                                                          \
+		.name = "mode", .type = F_ENUM, .off = offsetof(struct resize, mode),              \
+		.def = "nearest", .choices = "nearest|linear|cubic|bilinear", .versions = "|||-6", \
+		.help = "how values are interpolated"                                              \
+	}
 #define RESIZE_11_FIELDS                                                                                  \
 	RESIZE_MODE,                                                                                      \
 		FIELD_ENUM(struct resize, coordinate_transformation_mode, "half_pixel",                   \
@@ -378,13 +385,20 @@ static const struct slot decoder_out[] = {SLOT("image", NULL, T_U8), SLOT_END};
 		FIELD(struct resize, extrapolation_value, F_FLOAT, "0", "value outside the region")
 static const struct field resize_attrs[] = {
 	RESIZE_11_FIELDS,
-	FIELD(struct resize, antialias, F_INT, "0", "1: widen the filter where the output is smaller"),
-	FIELD(struct resize, axes, F_INTS, NULL, "axes that roi, scales and sizes speak of"),
-	FIELD_ENUM(struct resize, keep_aspect_ratio_policy, "stretch",
-		   "stretch|not_larger|not_smaller", "how sizes are meant"),
+	FIELD_IN("18-", struct resize, antialias, F_INT, "0",
+		 "1: widen the filter where the output is smaller"),
+	FIELD_IN("18-", struct resize, axes, F_INTS, NULL, "axes that roi, scales and sizes speak of"),
+	{.name = "keep_aspect_ratio_policy",
+	 .type = F_ENUM,
+	 .off = offsetof(struct resize, keep_aspect_ratio_policy),
+	 .def = "stretch",
+	 .choices = "stretch|not_larger|not_smaller",
+	 .versions = "18-|18-|18-",
+	 .help = "how sizes are meant"},
 	{0}};
 static const struct field resize10_attrs[] = {RESIZE_MODE, {0}};
-static const struct field upsample7_attrs[] = {RESIZE_MODE,
+static const struct field upsample9_attrs[] = {UPSAMPLE_MODE, {0}};
+static const struct field upsample7_attrs[] = {UPSAMPLE_MODE,
 					       {.name = "scales",
 						.type = F_FLOATS,
 						.off = offsetof(struct resize, scales),
@@ -392,7 +406,7 @@ static const struct field upsample7_attrs[] = {RESIZE_MODE,
 						.help = "scale of each axis"},
 					       {0}};
 static const struct field upsample1_attrs[] = {
-	RESIZE_MODE,
+	UPSAMPLE_MODE,
 	FIELD_REQ(struct resize, height_scale, F_FLOAT, "scale of axis 2"),
 	FIELD_REQ(struct resize, width_scale, F_FLOAT, "scale of axis 3"),
 	{0}};
@@ -400,8 +414,13 @@ static const struct slot ms_grid_in[] = {SLOT("X", "T1", T_ALL_OLD), SLOT("Grid"
 					 SLOT_END};
 static const struct slot ms_grid_out[] = {SLOT("Y", "T2", T_ALL_OLD), SLOT_END};
 static const struct field grid_attrs[] = {
-	FIELD_ENUM(struct grid_sample, mode, "linear", "linear|nearest|cubic|bilinear|bicubic",
-		   "interpolation"),
+	{.name = "mode",
+	 .type = F_ENUM,
+	 .off = offsetof(struct grid_sample, mode),
+	 .def = "linear",
+	 .choices = "linear|nearest|cubic|bilinear|bicubic",
+	 .versions = "20-||20-|-19|-19",
+	 .help = "interpolation"},
 	FIELD_ENUM(struct grid_sample, padding_mode, "zeros", "zeros|border|reflection",
 		   "what lies outside"),
 	FIELD(struct grid_sample, align_corners, F_INT, "0", "1: -1 and 1 are the corners' centres"),
@@ -535,7 +554,7 @@ const struct op ops_resize[] = {
 	 .in = resize10_in,
 	 .out = resize_out,
 	 .types = T_ALL_OLD,
-	 .attrs = resize10_attrs,
+	 .attrs = upsample9_attrs,
 	 RESIZE_OP,
 	 .infer = resize_infer,
 	 .upgrade = resize10_upgrade},

@@ -5,6 +5,7 @@
 #include "ops/infer_util.h"
 
 #include <inttypes.h>
+#include <strings.h>
 
 /* ---- cells ----------------------------------------------------------------------------------- */
 
@@ -105,6 +106,29 @@ static int check_attributes(const struct infer *c, const struct rnn *p, const st
 	return 0;
 }
 
+/* Refuses activations that ONNX's text does not list. Case does not matter to ONNX Runtime, nor here. */
+static int check_functions(const struct infer *c, const struct rnn *p)
+{
+	static const char *const listed[] = {
+		"Relu",	      "Tanh",	     "Sigmoid", "Affine",   "LeakyRelu", "ThresholdedRelu",
+		"ScaledTanh", "HardSigmoid", "Elu",	"Softsign", "Softplus"};
+	enum { COUNT = sizeof(listed) / sizeof(*listed) };
+
+	for (int64_t i = 0; i < p->activations.n; i++) {
+		const char *name = p->activations.v[i].s;
+		int k = 0;
+		while (k < COUNT && strcasecmp(listed[k], name) != 0)
+			k++;
+		if (k == COUNT && *name)
+			return infer_fail(
+				c, E_OP_ATTRIBUTE, -1,
+				"activations of Relu, Tanh, Sigmoid, Affine, LeakyRelu, ThresholdedRelu, "
+				"ScaledTanh, HardSigmoid, Elu, Softsign, Softplus",
+				fmt(c->diag, "'%.100s'", name));
+	}
+	return 0;
+}
+
 static int rnn_common(struct infer *c, int gates)
 {
 	const struct rnn *p = infer_params(c);
@@ -127,7 +151,8 @@ static int rnn_common(struct infer *c, int gates)
 		hidden = r.dim[2];
 	if (hidden < 0 && w.rank == 3 && w.dim[1] >= 0)
 		hidden = w.dim[1] / gates;
-	rc = check_attributes(c, p, &w, &r, gates);
+	rc = check_functions(c, p);
+	rc = rc ? rc : check_attributes(c, p, &w, &r, gates);
 	if (rc)
 		return rc;
 	wide = hidden >= 0 && hidden < INT64_C(1) << 40 ? gates * hidden : DIM_UNKNOWN;
@@ -247,13 +272,18 @@ static const struct slot quantized_in[] = {SLOT("X", NULL, T_F32),
 static const struct slot quantized_out[] = {SLOT_OPT("Y", NULL, T_F32), SLOT_OPT("Y_h", NULL, T_F32),
 					    SLOT_OPT("Y_c", NULL, T_F32), SLOT_END};
 
-#define RNN_FIELDS                                                                                   \
-	FIELD(struct rnn, activations, F_STRINGS, NULL, "activation functions of each direction"),   \
-		FIELD(struct rnn, activation_alpha, F_FLOATS, NULL, "their first parameters"),       \
-		FIELD(struct rnn, activation_beta, F_FLOATS, NULL, "their second parameters"),       \
-		FIELD(struct rnn, clip, F_FLOAT, NULL, "bound of what goes into activations"),       \
-		FIELD_ENUM(struct rnn, direction, "forward", "forward|reverse|bidirectional|foward", \
-			   "which way the sequence is read"),                                        \
+#define RNN_FIELDS                                                                                 \
+	FIELD(struct rnn, activations, F_STRINGS, NULL, "activation functions of each direction"), \
+		FIELD(struct rnn, activation_alpha, F_FLOATS, NULL, "their first parameters"),     \
+		FIELD(struct rnn, activation_beta, F_FLOATS, NULL, "their second parameters"),     \
+		FIELD(struct rnn, clip, F_FLOAT, NULL, "bound of what goes into activations"),     \
+		{.name = "direction",                                                              \
+		 .type = F_ENUM,                                                                   \
+		 .off = offsetof(struct rnn, direction),                                           \
+		 .def = "forward",                                                                 \
+		 .choices = "forward|reverse|bidirectional|foward", /* GRU-1 spells it so */       \
+		 .versions = "|||-6",                                                              \
+		 .help = "which way the sequence is read"},                                        \
 		FIELD(struct rnn, hidden_size, F_INT, "0", "size of the state")
 #define LAYOUT FIELD(struct rnn, layout, F_INT, "0", "1: the batch comes first")
 #define OUTPUT_SEQUENCE                                                                            \

@@ -192,6 +192,11 @@ static const struct slot split_in[] = {{.name = "input", .tvar = "T", .types = T
 static const struct slot optional_in[] = {{.name = "input", .types = T_O, .optional = true}, SLOT_END};
 static const struct slot optional_out[] = {{.name = "output", .types = T_O}, SLOT_END};
 static const struct slot get_in[] = {{.name = "input", .types = T_O}, SLOT_END};
+/* before opset 28; infer check warns of other types */
+#define T_O_OLD (T_ALL_OLD | T_SEQ | T_OPT)
+static const struct slot optional_old_in[] = {{.name = "input", .types = T_O_OLD, .optional = true},
+					      SLOT_END};
+static const struct slot get_old_in[] = {{.name = "input", .types = T_O_OLD}, SLOT_END};
 static const struct slot has_out[] = {{.name = "output", .types = T_BOOL}, SLOT_END};
 
 static const struct field empty_attrs[] = {
@@ -261,19 +266,20 @@ const struct op ops_sequence[] = {
 	 HOST},
 	{.name = "SplitToSequence", .since = 11, .types = T_ALL_OLD},
 	{.name = "Optional",
-	 .since = 15,
+	 .since = 28,
 	 .in = optional_in,
 	 .out = optional_out,
 	 ATTRS(optional_attrs, struct optional_params),
 	 .infer = optional_infer,
 	 HOST},
+	{.name = "Optional", .since = 15, .in = optional_old_in, .flags = OP_READ_AS_NEWEST},
 	{.name = "OptionalHasElement",
 	 .since = 28,
 	 .in = optional_in,
 	 .out = has_out,
 	 .infer = has_infer,
 	 HOST},
-	{.name = "OptionalHasElement", .since = 18},
+	{.name = "OptionalHasElement", .since = 18, .in = optional_old_in, .flags = OP_READ_AS_NEWEST},
 	{.name = "OptionalHasElement", .since = 15, .in = get_in},
 	{.name = "OptionalGetElement",
 	 .since = 28,
@@ -281,6 +287,6 @@ const struct op ops_sequence[] = {
 	 .out = optional_out,
 	 .infer = get_infer,
 	 HOST},
-	{.name = "OptionalGetElement", .since = 18},
-	{.name = "OptionalGetElement", .since = 15},
+	{.name = "OptionalGetElement", .since = 18, .in = get_old_in, .flags = OP_READ_AS_NEWEST},
+	{.name = "OptionalGetElement", .since = 15, .in = get_old_in, .flags = OP_READ_AS_NEWEST},
 	{0}};

@@ -105,6 +105,11 @@ static int stft_infer(struct infer *c)
 		length = w.rank == 1 ? w.dim[0] : DIM_UNKNOWN;
 	else if (x.rank >= 2)
 		length = x.dim[1];
+	if (infer_in(c, STFT_LENGTH) && length > 0 && w.rank == 1 && w.dim[0] >= 0 &&
+	    w.dim[0] != length)
+		return infer_fail(c, E_SHAPE, STFT_WINDOW,
+				  fmt(c->diag, "[%" PRId64 "], the frame_length", length),
+				  dims(c, &w));
 	if (step == 0 || length == 0)
 		return infer_fail(c, E_VALUE, STFT_STEP, "a frame step and length of at least 1", "0");
 	if (x.rank >= 2 && x.dim[1] >= 0 && length > x.dim[1])
@@ -148,6 +153,23 @@ static int window_infer(struct infer *c)
 	return rc;
 }
 
+/* The lower edge of a mel spectrum lies below the upper one. */
+static int check_edges(const struct infer *c)
+{
+	double edge[2];
+
+	for (uint32_t i = 0; i < 2; i++) {
+		const struct tensor *t = infer_in(c, i + 3) ? infer_in(c, i + 3)->known : NULL;
+		if (!t || tensor_count(t) != 1)
+			return 0;
+		edge[i] = elem_f64(tensor_dtype(t), t->data, 0);
+	}
+	if (!(edge[0] > edge[1]))
+		return 0;
+	return infer_fail(c, E_VALUE, 3, fmt(c->diag, "at most upper_edge_hertz, %g", edge[1]),
+			  fmt(c->diag, "%g", edge[0]));
+}
+
 static int mel_infer(struct infer *c)
 {
 	const struct mel *p = infer_params(c);
@@ -158,6 +180,8 @@ static int mel_infer(struct infer *c)
 	for (uint32_t i = 0; !rc && i < 3; i++)
 		if (infer_in(c, i))
 			rc = check_not_negative(c, i, infer_in(c, i)->known);
+	if (!rc)
+		rc = check_edges(c);
 	if (!rc)
 		infer_set(c, 0, (enum dtype)p->output_datatype, &y);
 	return rc;

@@ -150,6 +150,9 @@ static const struct slot dropout_in[] = {SLOT("data", "T", T_FLOATS_BF | T_F8),
 					 SLOT_OPT("ratio", "T1", T_FLOATS_BF | T_F8, .dims = "()"),
 					 SLOT_OPT("training_mode", "T2", T_BOOL, .dims = "()"),
 					 SLOT_END};
+static const struct slot dropout12_in[] = {
+	SLOT("data", "T", T_FLOATS_BF), SLOT_OPT("ratio", "T1", T_FLOATS, .dims = "()"),
+	SLOT_OPT("training_mode", "T2", T_BOOL, .dims = "()"), SLOT_END};
 static const struct slot dropout_out[] = {SLOT("output", "T", T_FLOATS_BF | T_F8),
 					  SLOT_OPT("mask", NULL, T_BOOL), SLOT_END};
 static const struct slot dropout_1_in[] = {SLOT("data", "T", T_FLOATS), SLOT_END};
@@ -166,7 +169,7 @@ static const struct field dropout_7_attrs[] = {
 static const struct field dropout_1_attrs[] = {
 	FIELD(struct dropout_1, ratio, F_FLOAT, "0.5", "part that is dropped"),
 	FIELD(struct dropout_1, is_test, F_INT, "0", "not 0: nothing is dropped"),
-	CONSUMED(struct dropout_1),
+	FIELD_IN("-5", struct dropout_1, consumed_inputs, F_INTS, NULL, "no longer meaningful"),
 	{0}};
 
 static int upgrade_dropout(struct edit *e)
@@ -532,8 +535,8 @@ const struct op ops_unary[] = {
 	 ATTRS(dropout_attrs, struct dropout),
 	 .infer = infer_dropout,
 	 .flags = OP_RANDOM | OP_OPTIONAL_OUT},
-	OLD("Dropout", 13, T_FLOATS_BF),
-	OLD("Dropout", 12, T_FLOATS),
+	{.name = "Dropout", .since = 13, .in = dropout12_in, .types = T_FLOATS_BF, .flags = OP_READ_AS_NEWEST},
+	{.name = "Dropout", .since = 12, .in = dropout12_in, .types = T_FLOATS, .flags = OP_READ_AS_NEWEST},
 	{.name = "Dropout",
 	 .since = 10,
 	 .in = dropout_1_in,

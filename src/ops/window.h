@@ -28,9 +28,15 @@ struct window_attrs {
 		.def = "NOTSET", .choices = AUTO_PAD_CHOICES,                                      \
 		.help = "how to pad: as pads say, or so that the output is input / stride"         \
 	}
-#define WINDOW_FIELDS(type_)                                                                          \
+#define WINDOW_FIELDS(type_) WINDOW_FIELDS_IN(NULL, type_)
+/* The same of an operator that has dilations in some versions only (see struct field). */
+#define WINDOW_FIELDS_IN(dilations_, type_)                                                           \
 	WINDOW_AUTO_PAD(type_),                                                                       \
-		WINDOW_FIELD(type_, dilations, F_INTS, NULL, "distance of the window's elements"),    \
+		{.name = "dilations",                                                                 \
+		 .type = F_INTS,                                                                      \
+		 .off = offsetof(type_, window.dilations),                                            \
+		 .versions = (dilations_),                                                            \
+		 .help = "distance of the window's elements"},                                        \
 		WINDOW_FIELD(type_, kernel_shape, F_INTS, NULL, "size of the window"),                \
 		WINDOW_FIELD(type_, pads, F_INTS, NULL, "begin of each axis, then end of each axis"), \
 		WINDOW_FIELD(type_, strides, F_INTS, NULL, "step of the window")

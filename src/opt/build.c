@@ -356,6 +356,30 @@ static bool is_dropped(const struct term *t, const uint32_t *in, uint32_t *inste
 	return gone;
 }
 
+/*
+ * The origin of a new node. One of an operator that the pattern has once is that node of the file, moved, and keeps its name: what its
+ * kernel says of its operands is then said of the node that has them. Others have the name of the whole match (origin_of).
+ */
+static const struct origin *origin_for(const struct build *b, const struct op *op)
+{
+	const struct match *m = b->m;
+	const struct origin *own = NULL;
+	uint32_t same = 0;
+
+	for (uint32_t i = 0; i < m->nmatched && b->origin->nfused; i++)
+		if (m->matched[i]->op && op_id(m->matched[i]->op) == op_id(op)) {
+			own = m->matched[i]->origin;
+			same++;
+		}
+	if (same != 1 || own->name == b->origin->name)
+		return b->origin;
+	struct origin *o = arena_new(b->w->arena, struct origin);
+	*o = *b->origin;
+	o->name = own->name;
+	o->op = own->op;
+	return o;
+}
+
 static int add_node(struct build *b, const struct term *t, const uint32_t *in, uint32_t *out,
 		    uint32_t nout)
 {
@@ -377,7 +401,7 @@ static int add_node(struct build *b, const struct term *t, const uint32_t *in, u
 		nin--;
 	for (uint32_t i = 0; i < nout; i++)
 		out[i] = graph_add_value(b->g, "")->id;
-	struct node *n = graph_add_node(b->g, op, params, in, nin, out, nout, b->origin);
+	struct node *n = graph_add_node(b->g, op, params, in, nin, out, nout, origin_for(b, op));
 	n->type = op->name;
 	n->domain = op->domain ? op->domain : "";
 	n->version = op->since;

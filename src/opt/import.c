@@ -304,7 +304,9 @@ static int upgrade(struct optimizer *o, struct graph *g, struct node *n)
 		const struct op *newest = op_named(op_qualified(n->op)), *before = n->op;
 		old = op_resolved(n->op);
 		if (!old.upgrade) { /* loop: an upgrade may lead to an operator whose row, even the newest, has an upgrade itself */
-			r = before != newest && before->in ? check_old(o, g, n) : 0;
+			bool own = before != newest && before->in &&
+				   !(before->flags & OP_READ_AS_NEWEST);
+			r = own ? check_old(o, g, n) : 0;
 			n->op = newest;
 			return r ? r : done;
 		}

@@ -15,7 +15,7 @@
  *   init NAME TYPE DIMS DATA    DATA: V V V | fill V | ramp A B | rand SEED, then any number of: at I V
  *   short NAME TYPE DIMS N      an initializer with N bytes of data
  *   external NAME TYPE DIMS FILE
- *   node OP NAME IN,IN -> OUT,OUT ATTR=V ATTR=[V,V] ATTR="text"      "_" is a value left out
+ *   node OP NAME IN,IN -> OUT,OUT ATTR=V ATTR=[V,V] ATTR="text" ATTR=["text","text"]      "_" is a value left out
  *   npy FILE TYPE DIMS DATA / raw FILE TYPE DIMS DATA
  *   text WORD...                the model is this text; cut N: its first N per cent
  */
@@ -121,11 +121,17 @@ static void put(struct w *w, int type, double v)
 		double f64;
 		int32_t i32;
 		int64_t i64;
+		uint16_t u16;
 		uint8_t u8;
 	} u;
 
 	memset(&u, 0, sizeof(u));
-	if (type == F32)
+	if (type == F16 && v != 0) { /* a normal number; its fraction is cut off */
+		uint32_t bits;
+		u.f32 = (float)v;
+		memcpy(&bits, &u.f32, sizeof(bits));
+		u.u16 = (uint16_t)(bits >> 16 & 0x8000) | (uint16_t)((bits >> 13 & 0x3ffff) - (112 << 10));
+	} else if (type == F32)
 		u.f32 = (float)v;
 	else if (type == F64)
 		u.f64 = v;
@@ -205,6 +211,13 @@ static void attribute(struct w *node, char *word)
 	if (*v == '"') {
 		w_bytes(&a, 4, v + 1, strlen(v + 1) - 1);
 		w_int(&a, 20, 3);
+	} else if (!strncmp(v, "[\"", 2)) {
+		for (char *p = v + 1; *p == '"'; p += *p == ',') {
+			size_t n = strcspn(p + 1, "\"");
+			w_bytes(&a, 9, p + 1, n);
+			p += n + 1 + (p[n + 1] == '"');
+		}
+		w_int(&a, 20, 8);
 	} else if (*v == '[') {
 		size_t n = strcspn(v, "]");
 		int f = is_float(v, n);

@@ -38,6 +38,18 @@ setup_file() {
 		npy x.npy f32 2,3 fill 1
 		npy four.npy f32 4 fill 1
 		npy five.npy f32 5 fill 1
+		case lookup
+		input i i64 n
+		output y f32 ?,4
+		init t i8 32,4 ramp 0 1
+		init s f32 - fill 0.5
+		init z i8 - fill 0
+		init w f32 4,4 rand 1
+		node DequantizeLinear table t,s,z -> f
+		node Gather look f,i -> e
+		node QuantizeLinear look_quantized e,s,z -> q
+		node DequantizeLinear back q,s,z -> g
+		node MatMul dense g,w -> y
 		case norm
 		input x f32 ?,?,?
 		output y f32 ?,?,?
@@ -217,5 +229,15 @@ paged() {
 	refuses sparse "expected at most 20, the rows of the cache, got 21" "${sparse[@]}" --input total=21.npy --input lens=18.npy
 	for lens in 0 19; do
 		refuses sparse "expected key_total_sequence_lengths" "${sparse[@]}" --input total=18.npy --input lens=$lens.npy
+	done
+}
+
+@test "A node that a rewrite moves, such as a Gather of codes, keeps its name in the errors of the run" {
+	model=$BATS_FILE_TMPDIR/cases/lookup/model.onnx
+	"$INFER" run "$model" --input 'i=[31]'
+	for level in none full; do
+		run "$INFER" run "$model" --input 'i=[40]' --optimize $level
+		[ "$status" = 3 ]
+		[[ $output == *"E-VALUE"*"'look' (Gather)"*"got 40"* ]]
 	done
 }
