@@ -55,7 +55,9 @@ struct against_ort {
 	size_t cases_over; /* inputs of which an output is over the limit */
 	double most;	   /* largest rel of an output */
 	struct distance *outputs;
-	enum dtype *path; /* path_precisions() of the session's graph */
+	uint32_t output;	 /* the first that is over the limit, of that input */
+	enum dtype output_dtype; /* by which it is judged */
+	enum dtype *path;	 /* path_precisions() of the session's graph */
 	bool outputs_over;
 	uint32_t unknown; /* outputs that cannot be compared */
 
@@ -88,18 +90,27 @@ static const char *const *input_names(struct against_ort *a, const struct graph 
 	return name;
 }
 
-/* Whether the distance is over the limit. Differences of floats up to --atol are none: tails of a Sigmoid are of that size. */
+/* Differences of floats up to --atol are none: tails of a Sigmoid are of that size. */
+static bool is_within_atol(const struct against_ort *a, const struct distance *d)
+{
+	return d->known && d->fits && !d->text && !d->wrong && d->max_abs <= a->c->options->atol;
+}
+
+/* Whether the distance of a node's result is over the limit. */
 static bool is_over(const struct against_ort *a, const struct distance *d, enum dtype t)
 {
-	if (d->known && d->fits && !d->wrong && d->max_abs <= a->c->options->atol)
-		return false;
-	return distance_over(d, t, a->limit);
+	return !is_within_atol(a, d) && distance_over(d, t, a->limit);
 }
 
 /* Whether the distance is over the limit for roundings of type t along the value's path. */
 static bool is_over_path(const struct against_ort *a, const struct distance *d, enum dtype t)
 {
 	return is_over(a, d, t) && distance_over(d, t, path_limit(t, a->limit));
+}
+
+static bool is_output_over(const struct against_ort *a, const struct distance *d, enum dtype t)
+{
+	return !is_within_atol(a, d) && pair_sides_output_over(a->c, d, t, a->limit);
 }
 
 /* Badness of a distance, to find the worst input: what cannot be put in numbers is worse than any number. */
@@ -111,6 +122,13 @@ static double badness(const struct distance *d)
 	if (d->fits && !d->wrong && isinf(d->rel))
 		return d->max_abs;
 	return !d->fits || d->wrong ? INFINITY : d->rel;
+}
+
+/* Returns the type by which output k is judged. */
+static enum dtype output_type(const struct against_ort *a, const struct graph *g,
+			      const struct tensor *const *out, uint32_t k)
+{
+	return coarser_precision(tensor_dtype(out[k]), a->path[g->out[k]]);
 }
 
 static void judge_outputs(struct against_ort *a, const struct graph *g,
@@ -125,8 +143,7 @@ static void judge_outputs(struct against_ort *a, const struct graph *g,
 		if (!out[k] || ref[k].t.type.kind == V_NONE)
 			continue;
 		d[k] = distance_of(out[k], &ref[k].t);
-		over |= is_over_path(a, &d[k],
-				     coarser_precision(tensor_dtype(out[k]), a->path[g->out[k]]));
+		over |= is_output_over(a, &d[k], output_type(a, g, out, k));
 		if (badness(&d[k]) > worst)
 			worst = badness(&d[k]);
 	}
@@ -139,8 +156,13 @@ static void judge_outputs(struct against_ort *a, const struct graph *g,
 	a->worst_case = number;
 	a->worst_label = label ? arena_str(&a->arena, label) : NULL;
 	a->unknown = 0;
-	for (uint32_t k = 0; k < g->nout; k++)
+	for (uint32_t k = g->nout; k-- > 0;) {
 		a->unknown += !d[k].known;
+		if (!out[k] || !is_output_over(a, &d[k], output_type(a, g, out, k)))
+			continue;
+		a->output = k;
+		a->output_dtype = output_type(a, g, out, k);
+	}
 }
 
 /* Runs both sides on one input and judges the outputs. */
@@ -260,24 +282,21 @@ static void count_value(struct against_ort *a, const struct step *s, uint32_t id
 				      .path = coarser_precision(tensor_dtype(t), a->plain_path[id])};
 }
 
+static bool has_rel(const void *arg, uint32_t id)
+{
+	return !isnan(((const struct against_ort *)arg)->rel[id]);
+}
+
 /*
  * Distance of a value from the reference; of one that has no step (a view), that of the value it is a view of. NAN if the value
  * was not compared.
  */
 static double rel_of(const struct against_ort *a, uint32_t id)
 {
-	for (int depth = 0; id != NO_VALUE && depth < 64; depth++) {
-		const struct value *v = a->g->value[id];
-		if (!isnan(a->rel[id]))
-			return a->rel[id];
-		if (v->init || v->producer == NO_NODE)
-			return 0;
-		const struct node *n = a->g->node[v->producer];
-		if (!n->op || !(n->op->flags & OP_VIEW) || !n->nin)
-			break;
-		id = n->in[0];
-	}
-	return NAN;
+	uint32_t from = follow_views(a->g, id, false, has_rel, a);
+	const struct value *v = a->g->value[from];
+
+	return isnan(a->rel[from]) && (v->init || v->producer == NO_NODE) ? 0 : a->rel[from];
 }
 
 /* The value itself if both sides make it, or the one of which it is a view; NULL if there is none. */
@@ -616,11 +635,12 @@ static int find_jump(struct against_ort *a, const struct tensor *const *in)
 		struct shared_value *x = &a->value[i];
 		if (x->own.known && (!a->largest || badness(&x->own) > badness(&a->largest->own)))
 			a->largest = x;
+		a->plain_over |= is_output(a->g, a->g->value[x->id]->name) &&
+				 is_output_over(a, &x->own, x->path);
 		if (!is_over_path(a, &x->own, x->path))
 			continue;
 		if (!a->first)
 			a->first = x;
-		a->plain_over |= is_output(a->g, a->g->value[x->id]->name);
 		/* behind a fault of the reference each node is judged by the reference's inputs alone */
 		if ((x->inputs.most > a->limit && !a->off) || asked == MAX_SUSPECTS)
 			continue;
@@ -694,8 +714,7 @@ static int compare_tensors_of(struct against_ort *a, const struct tensor *const 
 
 /* ---- the report ----------------------------------------------------------------------------------- */
 
-/* t: the type by which the value is judged whose limit is shown. */
-static size_t add_common_rows(struct against_ort *a, enum dtype t, struct diag_row *rows)
+static size_t add_common_rows(struct against_ort *a, const char *limit, struct diag_row *rows)
 {
 	struct diag *d = a->c->d;
 	const struct graph *g = session_model(a->c->session)->graph;
@@ -708,8 +727,7 @@ static size_t add_common_rows(struct against_ort *a, enum dtype t, struct diag_r
 		rows[n++] = (struct diag_row){"worst input",
 					      fmt(d, "%s; %zu of %zu inputs are over the limit",
 						  a->worst_label, a->cases_over, a->ncases)};
-	rows[n++] = (struct diag_row){
-		"limit", fmt(d, "%.2g of the largest element", path_limit(t, a->limit))};
+	rows[n++] = (struct diag_row){"limit", limit};
 	rows[n++] = (struct diag_row){"reference",
 				      fmt(d, "ONNX Runtime %s on the CPU, not optimized (%s)",
 					  ort_version(a->ort), ort_path(a->ort))};
@@ -739,7 +757,9 @@ static void report_jump(struct against_ort *a, const struct shared_value *x, siz
 	if (count > 1)
 		rows[k++] = (struct diag_row){
 			"also", fmt(d, "%zu later nodes differ by themselves", count - 1)};
-	k += add_common_rows(a, x->path, rows + k);
+	const char *limit = distance_limit_say(
+		d, &x->own, x->path, distance_limit(x->path, path_limit(x->path, a->limit)));
+	k += add_common_rows(a, limit, rows + k);
 	struct finding f = {
 		.code = E_COMPARE_NODE,
 		.severity = a->outputs_over ? shown : hidden,
@@ -799,7 +819,10 @@ static void report_outputs(struct against_ort *a)
 						      fmt(d, "with ONNX Runtime's inputs: %s",
 							  distance_say(d, &x->local))};
 	}
-	k += add_common_rows(a, x ? x->path : DT_F32, rows + k);
+	k += add_common_rows(a,
+			     pair_sides_output_limit_say(a->c, &a->outputs[a->output],
+							 a->output_dtype, a->limit),
+			     rows + k);
 	if (a->tensors && !a->plain_over)
 		FAIL(d, E_COMPARE_DRIFT,
 		     .message = "an output differs from ONNX Runtime's, but not without optimizations: "
@@ -841,7 +864,6 @@ static void store_comparison(struct against_ort *a)
 static void report(struct against_ort *a)
 {
 	struct check_context *c = a->c;
-	const struct graph *g = session_model(c->session)->graph;
 	const char *many = a->ncases > 1 ? arena_printf(&c->arena, " of %zu inputs, worst %s,",
 							a->ncases, a->worst_label)
 					 : "";
@@ -862,8 +884,8 @@ static void report(struct against_ort *a)
 	else if (a->outputs_over)
 		check_say(c, "ONNX Runtime %s: outputs%s differ by %.2g", ort_version(a->ort), many,
 			  a->most);
-	else if (a->unknown == g->nout)
-		check_cannot_judge(c, "no output is a tensor of numbers");
+	else if (a->unknown == session_model(c->session)->graph->nout)
+		check_say(c, "ONNX Runtime %s: no output could be compared", ort_version(a->ort));
 	else if (a->tensors)
 		check_say(c,
 			  "ONNX Runtime %s, not optimized: outputs%s within %.2g, %zu inner tensors%s%s",
@@ -879,6 +901,28 @@ static void report(struct against_ort *a)
 						    str_many(&c->arena, a->unknown, "output"))
 				     : "");
 	store_comparison(a);
+}
+
+/* Tells of outputs that cannot be compared, as a comparison that was asked for must not pass without one. Returns 0 or -code. */
+static int report_unknown(struct against_ort *a)
+{
+	const struct graph *g = session_model(a->c->session)->graph;
+	struct check_names names = {&a->arena, NULL, 0};
+	struct diag *d = a->c->d;
+
+	for (uint32_t k = 0; k < g->nout; k++)
+		if (!a->outputs[k].known)
+			check_name_add(&names, g->out_name[k]);
+	if (!names.n)
+		return 0;
+	const char *message = fmt(d, "%s %s not compared: only tensors can be had of ONNX Runtime",
+				  check_name_list(&names), names.n > 1 ? "were" : "was");
+	const char *hint =
+		"compare values before them by --every-tensor, or them by --expect NAME=FILE";
+	if (names.n == g->nout && !a->nvalues)
+		return FAIL(d, E_REFERENCE, .slot = "outputs", .message = message, .hint = hint);
+	WARN(d, E_REFERENCE, .slot = "outputs", .message = message, .hint = hint);
+	return 0;
 }
 
 /* Compares tensor by tensor on the input that is farthest away. */
@@ -913,6 +957,8 @@ int compare_with_ort(struct check_context *c)
 		err = compare_worst(&a);
 	if (!err)
 		report(&a);
+	if (!err)
+		err = report_unknown(&a);
 	session_close(a.plain);
 	input_free(a.other);
 	ort_close(a.ort);

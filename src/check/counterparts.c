@@ -14,9 +14,18 @@ struct pairing {
 	bool *given_up; /* likewise: another value behind it has the counterpart of its name, see meant_value */
 };
 
+/*
+ * Whether both values are of their files, or both inside an operator that others express. QLinearAveragePool is expressed by an
+ * AveragePool of unscaled integers, whose result is not that of the reference's AveragePool.
+ */
+static bool alike_inside(const struct pairing *w, uint32_t ref, uint32_t got)
+{
+	return !*w->ref->value[ref]->name == !*w->got->value[got]->name;
+}
+
 static void set_match(const struct pairing *w, uint32_t ref, uint32_t got)
 {
-	if (w->of_ref[ref] != NO_VALUE || w->of_got[got] != NO_VALUE)
+	if (w->of_ref[ref] != NO_VALUE || w->of_got[got] != NO_VALUE || !alike_inside(w, ref, got))
 		return;
 	w->of_ref[ref] = got;
 	w->of_got[got] = ref;
@@ -240,8 +249,8 @@ static bool weights_are(const struct pairing *w, const struct node *m, const str
 static bool is_better(const struct pairing *w, const struct node *m, const struct node *n,
 		      enum alike how)
 {
-	if (m->nout != n->nout || m->out[0] == NO_VALUE || fit_of(w, m, n) != FIT_WELL ||
-	    !same_constants(w, m, n) ||
+	if (m->nout != n->nout || m->out[0] == NO_VALUE || !alike_inside(w, m->out[0], n->out[0]) ||
+	    fit_of(w, m, n) != FIT_WELL || !same_constants(w, m, n) ||
 	    vinfo_contradicts(&w->ref->value[m->out[0]]->info, &w->got->value[n->out[0]]->info) ||
 	    !weights_are(w, m, n, how))
 		return false;
@@ -404,6 +413,13 @@ void counterparts_same(const struct graph *a, const struct graph *b, uint32_t *o
 		int64_t k = *v->name && v->producer != NO_NODE
 				    ? map_get(&of, v->name, strlen(v->name))
 				    : -1;
+		/*
+		 * Both loads of the file number its values alike. Names need not be unique: functions that are called by nodes of one
+		 * name give theirs to several values.
+		 */
+		if (k >= 0 && i < a->nvalues && a->value[i]->producer != NO_NODE &&
+		    !strcmp(a->value[i]->name, v->name))
+			k = i;
 		of_b[i] = k < 0 ? NO_VALUE : (uint32_t)k;
 		if (k >= 0)
 			of_a[k] = i;

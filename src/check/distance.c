@@ -175,6 +175,14 @@ double distance_limit(enum dtype t, double limit)
 	return limit > least ? limit : least;
 }
 
+const char *distance_limit_say(struct diag *d, const struct distance *x, enum dtype t, double limit)
+{
+	if (x->text)
+		return "none: strings must be equal";
+	return fmt(d, "%.2g of the %s", limit,
+		   T_BIT(t) & (T_INTS | T_BIT(DT_BOOL)) ? "elements" : "largest element");
+}
+
 bool distance_over(const struct distance *d, enum dtype t, double limit)
 {
 	if (!d->known)
@@ -208,7 +216,8 @@ const char *distance_say(struct diag *d, const struct distance *x)
 			   ": %.6g in place of %.6g",
 			   x->steps, x->count, x->at, x->got, x->want);
 	if (x->text)
-		return fmt(d, "%.2g of %s differ, first element %" PRId64, x->rel,
+		return fmt(d, "%.0f of %s differ, first element %" PRId64,
+			   round(x->rel * (double)x->count),
 			   str_many(&d->arena, (uint64_t)x->count, "string"), x->at);
 	return fmt(d,
 		   "max diff %.3g, %.2g of the largest element (%.4g); element %" PRId64

@@ -161,17 +161,13 @@ static uint32_t ref_of(const struct runner *r, uint32_t id)
 	return id == NO_VALUE || r == &r->w->got ? id : r->other[id];
 }
 
-/*
- * Runs a node of the runner's graph on the reference's inputs. Returns its first output, which lives in the arena, or NULL if an
- * input is not known.
- */
-static const struct tensor *evaluate_on_refs(const struct runner *r, const struct node *n,
-					     struct arena *a)
+/* Returns the reference's tensors of a node's inputs, in the arena; NULL if one is not known. */
+static const struct tensor *const *inputs_of_refs(const struct runner *r, const struct node *n,
+						  struct arena *a)
 {
 	const struct pair_work *w = r->w;
 	struct tensor *in = arena_new_n(a, struct tensor, n->nin + 1);
 	const struct tensor **of = arena_new_n(a, const struct tensor *, n->nin + 1);
-	struct tensor **out = arena_new_n(a, struct tensor *, n->nout + 1);
 
 	for (uint32_t i = 0; i < n->nin; i++) {
 		uint32_t id = ref_of(r, n->in[i]);
@@ -183,25 +179,53 @@ static const struct tensor *evaluate_on_refs(const struct runner *r, const struc
 		in[i] = ref_tensor(w, id, NULL);
 		of[i] = &in[i];
 	}
-	return eval_node(host_backend(), r->g, n, of, out, a, NULL) ? NULL : out[0];
+	return of;
+}
+
+/* The shape of a view of the reference's value; rank -1 if it cannot be told. The elements are those that are there already. */
+static struct shape shape_of_view(const struct runner *r, const struct node *n)
+{
+	struct shape s = {.rank = -1};
+	struct arena a = {0};
+	enum dtype t;
+	const struct tensor *const *in = inputs_of_refs(r, n, &a);
+
+	if (in && !eval_shape(r->g, n, in, &t, &s))
+		s.rank = -1;
+	arena_free(&a);
+	return s;
 }
 
 static void share_ref(struct runner *r, const struct node *n, uint32_t to, uint32_t from)
 {
 	struct pair_work *w = r->w;
 	const struct shape *s = &r->g->value[n->out[0]]->info.shape;
-	struct arena a = {0};
 
 	release_ref(w, to);
-	w->shape[to] = *s;
-	if (!shape_known(s)) {
-		const struct tensor *view = evaluate_on_refs(r, n, &a);
-		w->shape[to] = view ? view->shape : (struct shape){.rank = -1};
-	}
+	w->shape[to] = shape_known(s) ? *s : shape_of_view(r, n);
 	w->refs[to] = w->refs[from];
 	w->refs[to]->uses++;
 	copy_closeness(w, to, from);
-	arena_free(&a);
+}
+
+/*
+ * Runs a node of the runner's graph on the reference's inputs. Returns its output, which lives in the arena; NULL if an input is not
+ * known, or if the output is larger than --memory-limit lets values be.
+ */
+static const struct tensor *evaluate_on_refs(const struct runner *r, const struct node *n,
+					     struct arena *a)
+{
+	const size_t limit = r->rt->host_limit;
+	struct tensor *out[1];
+	struct shape s;
+	enum dtype t;
+	size_t bytes;
+	const struct tensor *const *in = inputs_of_refs(r, n, a);
+
+	if (!in || n->nout != 1 || !eval_shape(r->g, n, in, &t, &s) ||
+	    !tensor_bytes(t, &s, LAYOUT_ROW, &bytes) || (limit && bytes > limit))
+		return NULL;
+	return eval_node(host_backend(), r->g, n, in, out, a, NULL) ? NULL : out[0];
 }
 
 /*
@@ -413,7 +437,7 @@ static struct pair_node *add_node(struct pair_work *w, const struct node *n)
 		w->cap = w->cap ? 2 * w->cap : 64;
 		p->nodes = arena_grow(&w->c->arena, p->nodes, p->n, w->cap, sizeof(*p->nodes));
 	}
-	const struct node *named = check_file_node(w->c, w->got.g, n);
+	const struct node *named = check_file_node(w->got.g, n);
 	p->nodes[p->n] = (struct pair_node){.node = n,
 					    .origin = named ? named->origin : n->origin,
 					    .value = NO_VALUE,
@@ -424,14 +448,7 @@ static struct pair_node *add_node(struct pair_work *w, const struct node *n)
 /* Returns the value of which views alone make value `id`; `id` itself if no view makes it. */
 static const struct value *root_of_views(const struct graph *g, uint32_t id)
 {
-	for (int depth = 0; depth < 64; depth++) {
-		uint32_t p = g->value[id]->producer;
-		const struct node *n = p == NO_NODE ? NULL : g->node[p];
-		if (!n || !n->op || !(n->op->flags & OP_VIEW) || !n->nin || n->in[0] == NO_VALUE)
-			break;
-		id = n->in[0];
-	}
-	return g->value[id];
+	return g->value[follow_views(g, id, false, NULL, NULL)];
 }
 
 /* Whether the value is an input of the model or a constant, or a view of one that is the same view in the reference. */
