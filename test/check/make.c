@@ -130,7 +130,8 @@ static void put(struct w *w, int type, double v)
 		uint32_t bits;
 		u.f32 = (float)v;
 		memcpy(&bits, &u.f32, sizeof(bits));
-		u.u16 = (uint16_t)(bits >> 16 & 0x8000) | (uint16_t)((bits >> 13 & 0x3ffff) - (112 << 10));
+		u.u16 = (uint16_t)(bits >> 16 & 0x8000) |
+			(uint16_t)((bits >> 13 & 0x3ffff) - (112 << 10));
 	} else if (type == F32)
 		u.f32 = (float)v;
 	else if (type == F64)
