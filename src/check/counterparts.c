@@ -34,6 +34,7 @@ struct side {
 	bool *constant; /* by value */
 	bool *copies;	/* by node: it only hands on its first operand, so that it stands in no hash */
 	uint64_t *leaf; /* by value: hash of the contents of a constant, number of an input */
+	bool *weighted; /* by node: it reads floats of more than FACTOR_BYTES */
 	uint32_t *partner; /* by node: the other side's node, or NONE */
 	uint32_t *output;  /* by output: its number among those of the reference */
 	uint64_t *own[LEVELS], *up[LEVELS], *down[LEVELS]; /* by node */
@@ -446,6 +447,21 @@ static uint64_t hash_bodies(const struct node *n, enum level level)
 	return h;
 }
 
+/* Floats of up to this size are factors and the like, and so are all integers. */
+enum { FACTOR_BYTES = 16 };
+
+static bool has_weight(const struct side *s, const struct node *n)
+{
+	for (uint32_t i = 0; i < n->nin; i++) {
+		uint32_t id = n->in[i] == NO_VALUE ? NO_VALUE : s->root[n->in[i]];
+		const struct tensor *t = id == NO_VALUE ? NULL : s->g->value[id]->init;
+		if (id != NO_VALUE && s->constant[id] &&
+		    (!t || (t->bytes > FACTOR_BYTES && is_float(s->g->value[id]))))
+			return true;
+	}
+	return false;
+}
+
 static uint64_t hash_own(const struct side *s, const struct node *n, enum level level)
 {
 	uint64_t h = mix(hash_operator(n, level), hash_bodies(n, level));
@@ -643,7 +659,8 @@ static int by_key(const void *a, const void *b)
 	return (x->node > y->node) - (x->node < y->node);
 }
 
-enum way { UP = 1, DOWN = 2, BOTH = 3 };
+/* OWN: the node alone, and only if it has weights. */
+enum way { OWN, UP, DOWN, BOTH };
 
 /* Lists the free nodes of a side, sorted by their hashes. */
 static uint32_t list_keys(const struct side *s, enum level level, enum way way)
@@ -651,10 +668,11 @@ static uint32_t list_keys(const struct side *s, enum level level, enum way way)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < s->g->norder; i++)
-		if (is_free(s, i) && !s->copies[i])
-			s->keyed[n++] = (struct keyed){mix(way & UP ? s->up[level][i] : 0,
-							   way & DOWN ? s->down[level][i] : 0),
-						       i};
+		if (is_free(s, i) && !s->copies[i] && (way != OWN || s->weighted[i]))
+			s->keyed[n++] = (struct keyed){way == OWN ? s->own[level][i]
+							: mix(way & UP ? s->up[level][i] : 0,
+							      way & DOWN ? s->down[level][i] : 0),
+						 i};
 	qsort(s->keyed, n, sizeof(*s->keyed), by_key);
 	return n;
 }
@@ -713,6 +731,11 @@ static void pair_groups(struct alignment *a, enum level level, enum way way, enu
 	}
 }
 
+static void pair_by_weights(struct alignment *a)
+{
+	pair_groups(a, FULL, OWN, ALONE);
+}
+
 static void find_candidates(struct alignment *a, enum level level, enum way way)
 {
 	uint32_t np = list_keys(&a->side[0], level, way), nq = list_keys(&a->side[1], level, way);
@@ -738,7 +761,9 @@ static void find_candidates(struct alignment *a, enum level level, enum way way)
 	}
 }
 
-/* Pairs nodes that what leads to them or what follows them tells apart, unless the one contradicts the other. */
+/*
+ * Pairs nodes that are alike and that what leads to them or what follows them tells apart, unless the one contradicts the other.
+ */
 static void pair_one_way(struct alignment *a, enum level level)
 {
 	make_hashes(a, level);
@@ -747,7 +772,8 @@ static void pair_one_way(struct alignment *a, enum level level)
 	for (uint32_t i = 0; i < a->side[1].g->norder; i++)
 		for (int way = 0; way < 2; way++) {
 			uint32_t m = a->candidate[1][way][i], other = a->candidate[1][!way][i];
-			if (m == NONE || (other != NONE && other != m))
+			if (m == NONE || (other != NONE && other != m) ||
+			    a->side[0].own[FULL][m] != a->side[1].own[FULL][i])
 				continue;
 			uint32_t back = a->candidate[0][!way][m];
 			if (back == NONE || back == i)
@@ -804,23 +830,18 @@ static enum fit fit_of_operands(const struct alignment *a, uint32_t m, uint32_t 
 
 /* Pairs the free nodes that make operands i and k of a pair, in whose place they stand. */
 static void pair_makers(struct alignment *a, const struct node *m, uint32_t i,
-			const struct node *n, uint32_t k, bool by_name)
+			const struct node *n, uint32_t k)
 {
 	uint32_t p = free_maker(&a->side[0], m, i), q = free_maker(&a->side[1], n, k);
 
-	if (p == NONE || q == NONE)
-		return;
-	uint32_t x = a->side[0].root[m->in[i]], y = a->side[1].root[n->in[k]];
-	const char *name = a->side[0].g->value[x]->name;
-	if (a->side[0].port[x] != a->side[1].port[y])
-		return;
-	if (by_name ? *name && !strcmp(name, a->side[1].g->value[y]->name)
-		    : fit_of_operands(a, p, q, same_operator(a, p, q)) == FIT_WELL)
+	if (p != NONE && q != NONE &&
+	    a->side[0].port[a->side[0].root[m->in[i]]] == a->side[1].port[a->side[1].root[n->in[k]]] &&
+	    fit_of_operands(a, p, q, same_operator(a, p, q)) == FIT_WELL)
 		join(a, p, q);
 }
 
-/* Pairs nodes that stand in one place: a pair reads both, and they have the same name or read what corresponds. */
-static void pair_by_place(struct alignment *a, bool by_name)
+/* Pairs nodes that stand in one place: a pair reads both, and they read what corresponds. */
+static void pair_by_place(struct alignment *a)
 {
 	for (uint32_t p = a->side[1].g->norder; p-- > 0;) {
 		if (is_free(&a->side[1], p) || a->side[1].copies[p])
@@ -829,15 +850,52 @@ static void pair_by_place(struct alignment *a, bool by_name)
 				  *m = node_at(&a->side[0], a->side[1].partner[p]);
 		if (!commutes(n) || !commutes(m)) {
 			for (uint32_t i = 0; i < n->nin + n->ncap && i < m->nin + m->ncap; i++)
-				pair_makers(a, m, i, n, i, by_name);
+				pair_makers(a, m, i, n, i);
 			continue;
 		}
 		bool one = (free_maker(&a->side[0], m, 0) == NONE) !=
 				   (free_maker(&a->side[0], m, 1) == NONE) &&
 			   (free_maker(&a->side[1], n, 0) == NONE) !=
 				   (free_maker(&a->side[1], n, 1) == NONE);
-		for (uint32_t i = 0; i < 4 && (one || by_name); i++)
-			pair_makers(a, m, i / 2, n, i % 2, by_name);
+		for (uint32_t i = 0; i < 4 && one; i++)
+			pair_makers(a, m, i / 2, n, i % 2);
+	}
+}
+
+/*
+ * Between what leads to a node and what follows it, its name decides, if the two do not correspond to one node: a pair reads value
+ * `here` of the one and the free node that makes `there`, and both have one name.
+ */
+static void correct_by_name(struct alignment *a, uint32_t there, uint32_t here)
+{
+	struct side *s = &a->side[0], *t = &a->side[1];
+	const struct node *m = maker(s->g, there), *n = maker(t->g, here);
+
+	if (!m || !n || strcmp(s->g->value[there]->name, t->g->value[here]->name) != 0)
+		return;
+	uint32_t p = s->position[m->id], q = t->position[n->id];
+	uint32_t kind = kind_of_name(a, name_of(t, q));
+	if (!is_free(s, p) || is_free(t, q) || t->copies[q] || a->contradict[kind] > 1 ||
+	    a->contradicted > 1 + a->agreed / 8)
+		return;
+	s->partner[t->partner[q]] = NONE;
+	t->partner[q] = NONE;
+	a->pairs--;
+	join(a, p, q);
+}
+
+static void correct_by_names(struct alignment *a)
+{
+	judge_names(a);
+	for (uint32_t p = 0; p < a->side[1].g->norder; p++) {
+		if (is_free(&a->side[1], p) || a->side[1].copies[p])
+			continue;
+		const struct node *n = node_at(&a->side[1], p),
+				  *m = node_at(&a->side[0], a->side[1].partner[p]);
+		for (uint32_t i = 0; i < n->nin && i < m->nin; i++)
+			if (n->in[i] != NO_VALUE && m->in[i] != NO_VALUE)
+				correct_by_name(a, a->side[0].root[m->in[i]],
+						a->side[1].root[n->in[i]]);
 	}
 }
 
@@ -920,28 +978,25 @@ static void pair_step(struct alignment *a, int step)
 		pair_groups(a, FULL, DOWN, ALONE);
 		break;
 	case 4:
-		pair_by_place(a, true);
-		break;
-	case 5:
 		/* these have equal values, whichever of them stands for which */
 		pair_groups(a, FULL, UP, ANY);
 		break;
-	case 6:
+	case 5:
 		pair_by_names(a);
+		break;
+	case 6:
+		pair_by_weights(a);
 		break;
 	case 7:
 		pair_one_way(a, KIND);
 		break;
-	case 8:
-		pair_by_place(a, false);
-		pair_outputs_by_place(a);
-		break;
 	default:
-		pair_one_way(a, FORM);
+		pair_by_place(a);
+		pair_outputs_by_place(a);
 	}
 }
 
-enum { STEPS = 10 };
+enum { STEPS = 9 };
 
 static void pair_nodes(struct alignment *a)
 {
@@ -952,6 +1007,7 @@ static void pair_nodes(struct alignment *a)
 		pair_step(a, step);
 		step = a->pairs > before ? 0 : step + 1;
 	}
+	correct_by_names(a);
 	pair_copies(a);
 }
 
@@ -985,6 +1041,7 @@ static void make_side(struct alignment *a, struct side *s, const struct graph *g
 	s->constant = arena_new_n(arena, bool, v);
 	s->leaf = arena_new_n(arena, uint64_t, v);
 	s->copies = arena_new_n(arena, bool, n);
+	s->weighted = arena_new_n(arena, bool, n);
 	s->partner = arena_new_n(arena, uint32_t, n);
 	s->output = arena_new_n(arena, uint32_t, (size_t)g->nout + 1);
 	s->keyed = arena_new_n(arena, struct keyed, n);
@@ -1120,10 +1177,12 @@ static void align(struct alignment *a, const struct graph *ref, const struct gra
 	number_outputs(a);
 	hash_constants(a);
 	for (int k = 0; k < 2; k++)
-		for (uint32_t p = 0; p < a->side[k].g->norder; p++)
+		for (uint32_t p = 0; p < a->side[k].g->norder; p++) {
+			a->side[k].weighted[p] = has_weight(&a->side[k], node_at(&a->side[k], p));
 			for (int level = 0; level < LEVELS; level++)
 				a->side[k].own[level][p] =
 					hash_own(&a->side[k], node_at(&a->side[k], p), (enum level)level);
+		}
 	pair_nodes(a);
 }
 
