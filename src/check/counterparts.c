@@ -562,21 +562,31 @@ static uint32_t named_alike(const struct alignment *a, uint32_t i)
 	return k < 0 ? NONE : (uint32_t)k;
 }
 
-/* The number of the kind of a name: the name without its last number, which exporters count up; "_output_0" is none. */
-static uint32_t kind_of_name(struct alignment *a, const char *name)
+/*
+ * Returns where the last number of a name begins, which exporters count up, and sets *length; 0 if it has none. "_output_0" is none, nor is
+ * the number of a layer, which a '/' follows.
+ */
+static size_t last_number(const char *name, size_t *length)
 {
 	static const char output[] = "_output_";
-	size_t n = strlen(name), end = n;
-	const char *o = strstr(name, output);
+	const char *o = NULL;
 
-	for (const char *next = o; next; next = strstr(next + 1, output))
+	for (const char *next = strstr(name, output); next; next = strstr(next + 1, output))
 		o = next;
-	end = o ? (size_t)(o - name) : n;
+	size_t end = o ? (size_t)(o - name) : strlen(name);
 	while (end && (name[end - 1] < '0' || name[end - 1] > '9') && name[end - 1] != '/')
 		end--;
 	size_t begin = end;
 	while (begin && name[begin - 1] >= '0' && name[begin - 1] <= '9')
 		begin--;
+	*length = end - begin;
+	return begin;
+}
+
+/* The number of the kind of a name: the name without its last number. */
+static uint32_t kind_of_name(struct alignment *a, const char *name)
+{
+	size_t length, begin = last_number(name, &length), end = begin + length;
 	const char *kind = arena_printf(a->arena, "%.*s#%s", (int)begin, name, name + end);
 	int64_t k = map_get(&a->kinds, kind, strlen(kind));
 	if (k >= 0)
@@ -913,14 +923,19 @@ static void pair_outputs_by_place(struct alignment *a)
 	}
 }
 
-static void pair_by_names(struct alignment *a)
+/* Pairs nodes of one name that read what corresponds, as far as that is known. */
+static void pair_by_names(struct alignment *a, bool numbered)
 {
 	judge_names(a);
 	for (uint32_t i = 0; i < a->side[1].g->norder; i++) {
 		uint32_t m = is_free(&a->side[1], i) ? named_alike(a, i) : NONE;
-		if (m != NONE && is_free(&a->side[0], m) && is_trusted(a, i) &&
-		    (a->side[0].copies[m] == a->side[1].copies[i]) &&
-		    (!same_operator(a, m, i) || fit_of_operands(a, m, i, true) != FIT_NOT))
+		size_t number;
+		if (m == NONE || !is_free(&a->side[0], m) ||
+		    a->side[0].copies[m] != a->side[1].copies[i])
+			continue;
+		(void)last_number(name_of(&a->side[1], i), &number);
+		if ((numbered || !number) && is_trusted(a, i) &&
+		    fit_of_operands(a, m, i, true) != FIT_NOT)
 			join(a, m, i);
 	}
 }
@@ -982,12 +997,15 @@ static void pair_step(struct alignment *a, int step)
 		pair_groups(a, FULL, UP, ANY);
 		break;
 	case 5:
-		pair_by_names(a);
+		pair_by_names(a, false);
 		break;
 	case 6:
 		pair_by_weights(a);
 		break;
 	case 7:
+		pair_by_names(a, true);
+		break;
+	case 8:
 		pair_one_way(a, KIND);
 		break;
 	default:
@@ -996,7 +1014,7 @@ static void pair_step(struct alignment *a, int step)
 	}
 }
 
-enum { STEPS = 9 };
+enum { STEPS = 10 };
 
 static void pair_nodes(struct alignment *a)
 {
