@@ -549,6 +549,16 @@ static const char *first_name(const struct graph *g, const struct node *n)
 	return "";
 }
 
+/* Whether a node has a name of its own: "Relu_3" is what nodes without one are called, and says nothing. */
+static bool has_name(const struct node *n)
+{
+	size_t k = strlen(n->type);
+
+	if (strncmp(n->origin->name, n->type, k) != 0 || n->origin->name[k] != '_')
+		return *n->origin->name;
+	return n->origin->name[k + 1 + strspn(n->origin->name + k + 1, "0123456789")] != 0;
+}
+
 /* The reference's node that has the name of node i of the tested model: of its value or else, if that is new, its own. */
 static uint32_t named_alike(const struct alignment *a, uint32_t i)
 {
@@ -557,7 +567,7 @@ static uint32_t named_alike(const struct alignment *a, uint32_t i)
 	const char *name = first_name(a->side[1].g, n);
 	int64_t k = *name ? map_get(&ref->value_named, name, strlen(name)) : -1;
 
-	if (k < 0)
+	if (k < 0 && has_name(n))
 		k = map_get(&ref->node_named, n->origin->name, strlen(n->origin->name));
 	return k < 0 ? NONE : (uint32_t)k;
 }
@@ -800,6 +810,9 @@ static uint32_t free_maker(const struct side *s, const struct node *n, uint32_t 
 	return from == NO_NODE || !is_free(s, s->position[from]) ? NONE : s->position[from];
 }
 
+/* No more readers of a value are looked at, for time. */
+enum { MOST_READERS = 64 };
+
 enum fit {
 	FIT_NOT,
 	FIT_OPEN /* neither has operands or readers that are known to correspond */,
@@ -823,7 +836,7 @@ static enum fit fit_of_operands(const struct alignment *a, uint32_t m, uint32_t 
 			continue;
 		known = true;
 		bool found = false;
-		for (uint32_t i = 0; i < x->nin && i < 64 && !found; i++) {
+		for (uint32_t i = 0; i < x->nin && i < MOST_READERS && !found; i++) {
 			uint32_t there = x->in[i] == NO_VALUE ? NO_VALUE : s->root[x->in[i]];
 			const struct node *like = maker(s->g, there);
 			if (there == NO_VALUE || s->constant[there] || !like != !from)
@@ -836,6 +849,33 @@ static enum fit fit_of_operands(const struct alignment *a, uint32_t m, uint32_t 
 		well |= found;
 	}
 	return well ? FIT_WELL : known ? FIT_NOT : FIT_OPEN;
+}
+
+/* Whether a pair reads both nodes, in one place. */
+static bool fits_readers(const struct alignment *a, uint32_t m, uint32_t n)
+{
+	const struct side *s = &a->side[0], *t = &a->side[1];
+	const struct node *y = node_at(t, n);
+
+	for (uint32_t k = 0; k < y->nout; k++) {
+		const struct value *v = node_out(t->g, y, k);
+		for (uint32_t u = 0; v && u < v->nusers && u < MOST_READERS; u++) {
+			const struct node *by = t->g->node[v->users[u]];
+			uint32_t p = t->partner[t->position[by->id]];
+			const struct node *like = p == NONE ? NULL : node_at(s, p);
+			for (uint32_t i = 0; like && i < like->nin && i < MOST_READERS; i++) {
+				const struct node *from =
+					like->in[i] == NO_VALUE ||
+							(!commutes(by) &&
+							 (i >= by->nin || by->in[i] != v->id))
+						? NULL
+						: maker(s->g, s->root[like->in[i]]);
+				if (from && s->position[from->id] == m)
+					return true;
+			}
+		}
+	}
+	return false;
 }
 
 /* Pairs the free nodes that make operands i and k of a pair, in whose place they stand. */
@@ -923,7 +963,7 @@ static void pair_outputs_by_place(struct alignment *a)
 	}
 }
 
-/* Pairs nodes of one name that read what corresponds, as far as that is known. */
+/* Pairs nodes of one name that read, or are read by, what corresponds, as far as that is known. */
 static void pair_by_names(struct alignment *a, bool numbered)
 {
 	judge_names(a);
@@ -935,8 +975,65 @@ static void pair_by_names(struct alignment *a, bool numbered)
 			continue;
 		(void)last_number(name_of(&a->side[1], i), &number);
 		if ((numbered || !number) && is_trusted(a, i) &&
-		    fit_of_operands(a, m, i, true) != FIT_NOT)
+		    (fit_of_operands(a, m, i, true) != FIT_NOT || fits_readers(a, m, i)))
 			join(a, m, i);
+	}
+}
+
+/* The one computed operand of a commutative node with a constant; NO_VALUE if both are computed. */
+static uint32_t only_computed(const struct side *s, const struct node *n)
+{
+	bool first = n->in[0] != NO_VALUE && s->constant[s->root[n->in[0]]],
+	     second = n->in[1] != NO_VALUE && s->constant[s->root[n->in[1]]];
+
+	return first == second ? NO_VALUE : n->in[first];
+}
+
+/* What the partner of a reader of node i reads in its place; NONE if none is known. */
+static uint32_t wanted_by_readers(const struct alignment *a, uint32_t i)
+{
+	const struct side *s = &a->side[0], *t = &a->side[1];
+	const struct value *v = node_out(t->g, node_at(t, i), 0);
+
+	for (uint32_t u = 0; v && u < v->nusers && u < MOST_READERS; u++) {
+		const struct node *n = t->g->node[v->users[u]];
+		uint32_t p = t->partner[t->position[n->id]];
+		const struct node *m = p == NONE ? NULL : node_at(s, p);
+		for (uint32_t k = 0; m && k < n->nin && k < m->nin; k++) {
+			uint32_t there = commutes(n) && commutes(m) ? only_computed(s, m) : m->in[k];
+			if (n->in[k] != v->id || there == NO_VALUE)
+				continue;
+			const struct node *from = maker(s->g, s->root[there]);
+			if (from)
+				return s->position[from->id];
+		}
+	}
+	return NONE;
+}
+
+/*
+ * Where two nodes have exchanged their weights, these would lead what reads them astray: both stay in their places, unless their names
+ * say otherwise.
+ */
+static void keep_places(struct alignment *a)
+{
+	struct side *s = &a->side[0], *t = &a->side[1];
+
+	judge_names(a);
+	for (uint32_t i = t->g->norder; i-- > 0;) {
+		uint32_t m = t->partner[i], to = m == NONE ? NONE : wanted_by_readers(a, i);
+		uint32_t other = to == NONE ? NONE : s->partner[to];
+		if (to == m || other == NONE || wanted_by_readers(a, other) != m ||
+		    s->own[FORM][to] != t->own[FORM][i] || s->own[FORM][m] != t->own[FORM][other] ||
+		    (named_alike(a, i) == m && is_trusted(a, i)))
+			continue;
+		if (t->weighted[i] && (fit_of_operands(a, to, i, false) != FIT_WELL ||
+				       fit_of_operands(a, m, other, false) != FIT_WELL))
+			continue;
+		s->partner[to] = i;
+		t->partner[i] = to;
+		s->partner[m] = other;
+		t->partner[other] = m;
 	}
 }
 
@@ -953,7 +1050,7 @@ static void pair_copies(struct alignment *a)
 		uint32_t port = t->port[n->in[0]];
 		const struct node *m = node_at(s, p);
 		const struct value *v = port < m->nout ? node_out(s->g, m, port) : NULL;
-		for (uint32_t u = 0; v && u < v->nusers && u < 64; u++) {
+		for (uint32_t u = 0; v && u < v->nusers && u < MOST_READERS; u++) {
 			uint32_t k = s->position[v->users[u]];
 			if (s->copies[k] && is_free(s, k) && same_operator(a, k, i))
 				found = found == NONE ? k : NONE - 1;
@@ -1026,6 +1123,7 @@ static void pair_nodes(struct alignment *a)
 		step = a->pairs > before ? 0 : step + 1;
 	}
 	correct_by_names(a);
+	keep_places(a);
 	pair_copies(a);
 }
 
@@ -1042,7 +1140,7 @@ static void name_nodes(struct alignment *a, struct side *s)
 			if (n->out[k] != NO_VALUE && *g->value[n->out[k]]->name)
 				map_set(&s->value_named, g->value[n->out[k]]->name,
 					strlen(g->value[n->out[k]]->name), p);
-		if (map_get(&s->node_named, n->origin->name, strlen(n->origin->name)) < 0)
+		if (has_name(n) && map_get(&s->node_named, n->origin->name, strlen(n->origin->name)) < 0)
 			map_set(&s->node_named, n->origin->name, strlen(n->origin->name), p);
 	}
 }
