@@ -1087,22 +1087,25 @@ static void pair_step(struct alignment *a, int step)
 		pair_groups(a, FULL, BOTH, EQUAL);
 		break;
 	case 3:
-		pair_groups(a, FULL, DOWN, ALONE);
+		pair_groups(a, FULL, UP, ALONE);
 		break;
 	case 4:
+		pair_groups(a, FULL, DOWN, ALONE);
+		break;
+	case 5:
 		/* these have equal values, whichever of them stands for which */
 		pair_groups(a, FULL, UP, ANY);
 		break;
-	case 5:
+	case 6:
 		pair_by_names(a, false);
 		break;
-	case 6:
+	case 7:
 		pair_by_weights(a);
 		break;
-	case 7:
+	case 8:
 		pair_by_names(a, true);
 		break;
-	case 8:
+	case 9:
 		pair_one_way(a, KIND);
 		break;
 	default:
@@ -1111,7 +1114,7 @@ static void pair_step(struct alignment *a, int step)
 	}
 }
 
-enum { STEPS = 10 };
+enum { STEPS = 11 };
 
 static void pair_nodes(struct alignment *a)
 {
