@@ -57,6 +57,8 @@ struct alignment {
 	struct map kinds; /* of names */
 	uint32_t *agree, *contradict; /* how often names of a kind do so with structure */
 	uint32_t nkinds, cap_kinds, agreed, contradicted;
+	uint32_t *kind; /* by node of the tested model: the number of the kind of its name */
+	uint64_t visits; /* of operands, see MOST_VISITS */
 };
 
 static uint64_t mix(uint64_t h, uint64_t v)
@@ -621,6 +623,15 @@ static const char *name_of(const struct side *s, uint32_t i)
 	return *name ? name : n->origin->name;
 }
 
+/* The node that makes what node i only hands on, or NONE. */
+static uint32_t copied_node(const struct side *s, uint32_t i)
+{
+	const struct node *n = node_at(s, i);
+	const struct node *m = n->nin && n->in[0] != NO_VALUE ? maker(s->g, s->root[n->in[0]]) : NULL;
+
+	return m ? s->position[m->id] : NONE;
+}
+
 /* Counts which kinds of names agree with the pairs so far. */
 static void judge_names(struct alignment *a)
 {
@@ -629,9 +640,11 @@ static void judge_names(struct alignment *a)
 	a->agreed = a->contradicted = 0;
 	for (uint32_t i = 0; i < a->side[1].g->norder; i++) {
 		uint32_t m = named_alike(a, i), is = a->side[1].partner[i];
+		if (m != NONE && a->side[0].copies[m])
+			m = copied_node(&a->side[0], m);
 		if (m == NONE || (is == NONE && a->side[0].partner[m] == NONE) || a->side[1].copies[i])
 			continue;
-		uint32_t k = kind_of_name(a, name_of(&a->side[1], i));
+		uint32_t k = a->kind[i];
 		/* where the name's node has a counterpart, and this one none, it may have been put in */
 		a->agree[k] += m == is;
 		a->contradict[k] += m != is;
@@ -642,9 +655,9 @@ static void judge_names(struct alignment *a)
 
 static bool is_trusted(struct alignment *a, uint32_t i)
 {
-	uint32_t k = kind_of_name(a, name_of(&a->side[1], i));
+	uint32_t k = a->kind[i];
 
-	return !a->contradict[k] && (a->agree[k] || a->contradicted <= a->agreed / 8);
+	return !a->contradict[k] && (a->agree[k] || a->contradicted <= 1 + a->agreed / 8);
 }
 
 /* ---- pairs ------------------------------------------------------------------------------------ */
@@ -810,7 +823,7 @@ static uint32_t free_maker(const struct side *s, const struct node *n, uint32_t 
 	return from == NO_NODE || !is_free(s, s->position[from]) ? NONE : s->position[from];
 }
 
-/* No more readers of a value are looked at, for time. */
+/* No more readers of a value, and no more operands of a node, are looked at, for time. */
 enum { MOST_READERS = 64 };
 
 enum fit {
@@ -820,13 +833,13 @@ enum fit {
 };
 
 /* Whether the operands of the nodes correspond as far as they are known: all of them, or (any) one of them. */
-static enum fit fit_of_operands(const struct alignment *a, uint32_t m, uint32_t n, bool any)
+static enum fit fit_of_operands(struct alignment *a, uint32_t m, uint32_t n, bool any)
 {
 	const struct side *s = &a->side[0], *t = &a->side[1];
 	const struct node *x = node_at(s, m), *y = node_at(t, n);
 	bool known = false, well = false;
 
-	for (uint32_t k = 0; k < y->nin; k++) {
+	for (uint32_t k = 0; k < y->nin && k < MOST_READERS; k++) {
 		uint32_t here = y->in[k] == NO_VALUE ? NO_VALUE : t->root[y->in[k]];
 		if (here == NO_VALUE || t->constant[here])
 			continue;
@@ -836,7 +849,7 @@ static enum fit fit_of_operands(const struct alignment *a, uint32_t m, uint32_t 
 			continue;
 		known = true;
 		bool found = false;
-		for (uint32_t i = 0; i < x->nin && i < MOST_READERS && !found; i++) {
+		for (uint32_t i = 0; i < x->nin && i < MOST_READERS && !found; i++, a->visits++) {
 			uint32_t there = x->in[i] == NO_VALUE ? NO_VALUE : s->root[x->in[i]];
 			const struct node *like = maker(s->g, there);
 			if (there == NO_VALUE || s->constant[there] || !like != !from)
@@ -924,7 +937,7 @@ static void correct_by_name(struct alignment *a, uint32_t there, uint32_t here)
 	if (!m || !n || strcmp(s->g->value[there]->name, t->g->value[here]->name) != 0)
 		return;
 	uint32_t p = s->position[m->id], q = t->position[n->id];
-	uint32_t kind = kind_of_name(a, name_of(t, q));
+	uint32_t kind = a->kind[q];
 	if (!is_free(s, p) || is_free(t, q) || t->copies[q] || a->contradict[kind] > 1 ||
 	    a->contradicted > 1 + a->agreed / 8)
 		return;
@@ -963,6 +976,29 @@ static void pair_outputs_by_place(struct alignment *a)
 	}
 }
 
+/* Whether types or shapes say that the nodes make something else. Models that compute in other floats may correspond. */
+static bool makes_other(const struct alignment *a, uint32_t m, uint32_t n)
+{
+	const struct value *v = node_out(a->side[0].g, node_at(&a->side[0], m), 0),
+			   *u = node_out(a->side[1].g, node_at(&a->side[1], n), 0);
+
+	if (!v || !u)
+		return false;
+	struct vinfo like = v->info;
+	if (is_float(v) && is_float(u))
+		like.type.dtype = u->info.type.dtype;
+	return vinfo_contradicts(&like, &u->info);
+}
+
+/* Whether the values have one name. A node's own name stays when an optimizer has moved it, and its value is another then. */
+static bool names_agree(const struct alignment *a, uint32_t m, uint32_t n)
+{
+	const char *name = first_name(a->side[0].g, node_at(&a->side[0], m));
+
+	return (*name && !strcmp(name, first_name(a->side[1].g, node_at(&a->side[1], n)))) ||
+	       a->side[0].own[KIND][m] == a->side[1].own[KIND][n];
+}
+
 /* Pairs nodes of one name that read, or are read by, what corresponds, as far as that is known. */
 static void pair_by_names(struct alignment *a, bool numbered)
 {
@@ -974,7 +1010,8 @@ static void pair_by_names(struct alignment *a, bool numbered)
 		    a->side[0].copies[m] != a->side[1].copies[i])
 			continue;
 		(void)last_number(name_of(&a->side[1], i), &number);
-		if ((numbered || !number) && is_trusted(a, i) &&
+		if ((numbered || !number) && is_trusted(a, i) && names_agree(a, m, i) &&
+		    !makes_other(a, m, i) &&
 		    (fit_of_operands(a, m, i, true) != FIT_NOT || fits_readers(a, m, i)))
 			join(a, m, i);
 	}
@@ -999,7 +1036,7 @@ static uint32_t wanted_by_readers(const struct alignment *a, uint32_t i)
 		const struct node *n = t->g->node[v->users[u]];
 		uint32_t p = t->partner[t->position[n->id]];
 		const struct node *m = p == NONE ? NULL : node_at(s, p);
-		for (uint32_t k = 0; m && k < n->nin && k < m->nin; k++) {
+		for (uint32_t k = 0; m && k < n->nin && k < m->nin && k < MOST_READERS; k++) {
 			uint32_t there = commutes(n) && commutes(m) ? only_computed(s, m) : m->in[k];
 			if (n->in[k] != v->id || there == NO_VALUE)
 				continue;
@@ -1060,8 +1097,8 @@ static void pair_copies(struct alignment *a)
 	}
 }
 
-/* Passes over both models are limited to so many visits of operands, for time: hostile models need one for each pair. */
-static const uint64_t MOST_VISITS = 100000000;
+/* Both models are gone through until so many operands were visited, for time: hostile models need that once for each pair. */
+static const uint64_t MOST_VISITS = 50000000;
 
 static uint64_t count_operands(const struct graph *g)
 {
@@ -1118,9 +1155,9 @@ enum { STEPS = 11 };
 
 static void pair_nodes(struct alignment *a)
 {
-	uint64_t once = count_operands(a->side[0].g) + count_operands(a->side[1].g), visits = 0;
+	uint64_t once = count_operands(a->side[0].g) + count_operands(a->side[1].g);
 
-	for (int step = 0; step < STEPS && visits < MOST_VISITS; visits += once) {
+	for (int step = 0; step < STEPS && a->visits < MOST_VISITS; a->visits += once) {
 		uint32_t before = a->pairs;
 		pair_step(a, step);
 		step = a->pairs > before ? 0 : step + 1;
@@ -1289,6 +1326,9 @@ static void align(struct alignment *a, const struct graph *ref, const struct gra
 	for (int i = 0; i < 4; i++)
 		a->candidate[i / 2][i % 2] = arena_new_n(a->arena, uint32_t,
 							 (size_t)a->side[i / 2].g->norder + 1);
+	a->kind = arena_new_n(a->arena, uint32_t, (size_t)got->norder + 1);
+	for (uint32_t i = 0; i < got->norder; i++)
+		a->kind[i] = kind_of_name(a, name_of(&a->side[1], i));
 	find_dropped(a);
 	follow_copies(&a->side[0], extra);
 	follow_copies(&a->side[1], extra);
