@@ -103,17 +103,17 @@ static const struct tensor *constant_named(const struct graph *g, const char *na
 	return NULL;
 }
 
-/* The constant that the node's counterpart m reads in place of operand i, or has under its name. */
+/* The constant that the node's counterpart m reads in place of operand i; that of its name, if m is none or another operator. */
 static const struct tensor *other_weight(const struct graph *ref, const struct node *m,
 					 const struct graph *g, const struct node *n, uint32_t i)
 {
-	const struct value *x = node_in(g, n, i);
-	const struct value *y = m && !strcmp(m->type, n->type) ? node_in(ref, m, i) : NULL;
+	bool same = m && !strcmp(m->type, n->type);
+	const struct value *y = same ? node_in(ref, m, i) : NULL;
 
 	if (y && !y->init && m->nin == 2 && n->nin == 2 && m->op &&
 	    (op_flags(m->op) & OP_COMMUTATIVE))
 		y = node_in(ref, m, 1 - i);
-	return y && y->init ? y->init : constant_named(ref, x->name);
+	return y ? y->init : same ? NULL : constant_named(ref, node_in(g, n, i)->name);
 }
 
 /* How far the node's weights are from those of its counterpart in the other model, up to 3 rows. */

@@ -1010,9 +1010,12 @@ static void pair_by_names(struct alignment *a, bool numbered)
 		    a->side[0].copies[m] != a->side[1].copies[i])
 			continue;
 		(void)last_number(name_of(&a->side[1], i), &number);
+		/* a number may be that of a neighbour */
+		if (number && same_operator(a, m, i) && a->side[0].own[FORM][m] != a->side[1].own[FORM][i])
+			continue;
 		if ((numbered || !number) && is_trusted(a, i) && names_agree(a, m, i) &&
 		    !makes_other(a, m, i) &&
-		    (fit_of_operands(a, m, i, true) != FIT_NOT || fits_readers(a, m, i)))
+		    (fit_of_operands(a, m, i, !number) != FIT_NOT || fits_readers(a, m, i)))
 			join(a, m, i);
 	}
 }
