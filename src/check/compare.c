@@ -110,8 +110,7 @@ static const struct tensor *other_weight(const struct graph *ref, const struct n
 	bool same = m && !strcmp(m->type, n->type);
 	const struct value *y = same ? node_in(ref, m, i) : NULL;
 
-	if (y && !y->init && m->nin == 2 && n->nin == 2 && m->op &&
-	    (op_flags(m->op) & OP_COMMUTATIVE))
+	if (y && !y->init && m->nin == 2 && n->nin == 2 && m->op && (op_flags(m->op) & OP_COMMUTATIVE))
 		y = node_in(ref, m, 1 - i);
 	return y ? y->init : same ? NULL : constant_named(ref, node_in(g, n, i)->name);
 }

@@ -2,9 +2,7 @@
 /*
  * Structure decides, from both ends. Each node has a hash of all that leads to it and one of all that follows; nodes whose
  * hashes nothing else in their models has are counterparts, and stand from then on for themselves in the hashes of the
- * others, so that what lies between counterparts finds its own. Three levels of hashes tell what a node is by its operator and which of its
- * operands are constants (FORM), its attributes, bodies and integers as well (KIND), and the contents of its weights (FULL).
- * FORM comes first: a weight or an attribute that was changed is what a comparison looks for, and must not move a node to where
+ * others, so that what lies between counterparts finds its own (check/node_hashes.h). Their FORM comes first: a weight or an attribute that was changed is what a comparison looks for, and must not move a node to where
  * another has the old one.
  *
  * Exporters number their names, so that a name may stand for another node. Names count only where structure says nothing, and a kind
@@ -14,34 +12,10 @@
 #include "check/counterparts.h"
 
 #include "base/hash.h"
-#include "ops/op.h"
-#include "opt/params.h"
+#include "check/node_hashes.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum level { FORM, KIND, FULL, LEVELS };
-
-#define NONE UINT32_MAX
-
-/* One of the two models. Nodes are numbered by their positions in the order, values by their ids. */
-struct side {
-	const struct graph *g;
-	uint32_t *position; /* by node id */
-	uint32_t *root; /* by value: the value that it copies; itself if it copies none */
-	uint32_t *port; /* by value: which output of its node it is */
-	bool *constant; /* by value */
-	bool *copies;	/* by node: it only hands on its first operand, so that it stands in no hash */
-	uint64_t *leaf; /* by value: hash of the contents of a constant, number of an input */
-	bool *weighted; /* by node: it reads floats of more than FACTOR_BYTES */
-	uint32_t *partner; /* by node: the other side's node, or NONE */
-	uint32_t *output;  /* by output: its number among those of the reference */
-	uint64_t *own[LEVELS], *up[LEVELS], *down[LEVELS]; /* by node */
-	uint32_t made[LEVELS]; /* number of pairs for which up and down were made */
-	struct keyed *keyed;
-	struct map value_named, node_named; /* nodes by the names of their values, and by their own */
-};
 
 struct keyed {
 	uint64_t key;
@@ -50,64 +24,28 @@ struct keyed {
 
 struct alignment {
 	struct arena *arena;
-	struct side side[2]; /* reference, tested model */
+	struct sides both;
+	struct side *side;	/* both.side: reference, tested model */
+	struct keyed *keyed[2]; /* room for the nodes of either */
+	struct map value_named,
+		node_named; /* nodes of the reference by the names of their values, and by their own */
 	uint32_t pairs;
 	uint32_t *meant; /* by value of the tested model: the value that has the meaning of its name, see meant_value */
-	uint32_t *candidate[2][2]; /* by side, and up or down: see pair_one_way */
-	struct map kinds; /* of names */
+	uint32_t *candidate[2][2];    /* by side, and up or down: see pair_one_way */
+	struct map kinds;	      /* of names */
 	uint32_t *agree, *contradict; /* how often names of a kind do so with structure */
 	uint32_t nkinds, cap_kinds, agreed, contradicted;
-	uint32_t *kind; /* by node of the tested model: the number of the kind of its name */
-	uint64_t visits; /* of operands, see MOST_VISITS */
+	uint32_t *kind;	       /* by node of the tested model: the number of the kind of its name */
+	uint32_t made[LEVELS]; /* number of pairs, and 1, for which the hashes of a level were made */
+	uint64_t visits;       /* of operands, see MOST_VISITS */
 };
-
-static uint64_t mix(uint64_t h, uint64_t v)
-{
-	/* the finalizer of SplitMix64 (Steele, Lea, Flood, 2014) */
-	h ^= v + 0x9e3779b97f4a7c15 + (h << 6) + (h >> 2);
-	h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9;
-	h = (h ^ (h >> 27)) * 0x94d049bb133111eb;
-	return h ^ (h >> 31);
-}
-
-static uint64_t hash_text(const char *s)
-{
-	return hash_bytes(s, strlen(s), 0);
-}
-
-static bool is_op(const struct node *n, const char *op)
-{
-	return !strcmp(n->type, op);
-}
-
-static const struct node *maker(const struct graph *g, uint32_t id)
-{
-	return id == NO_VALUE || g->value[id]->producer == NO_NODE ? NULL
-								   : g->node[g->value[id]->producer];
-}
-
-static const struct node *node_at(const struct side *s, uint32_t i)
-{
-	return s->g->node[s->g->order[i]];
-}
-
-static uint32_t count_op(const struct graph *g, const char *op)
-{
-	uint32_t n = 0;
-
-	for (uint32_t p = 0; p < g->norder; p++)
-		n += is_op(g->node[g->order[p]], op);
-	return n;
-}
-
-/* ---- what is a copy --------------------------------------------------------------------------- */
 
 /* Returns the output of the one node that reads the value, if that is of this operator; otherwise NO_VALUE. */
 static uint32_t after_only_user(const struct graph *g, uint32_t id, const char *op)
 {
 	const struct value *v = g->value[id];
 
-	if (v->nusers != 1 || v->is_output || !is_op(g->node[v->users[0]], op))
+	if (v->nusers != 1 || v->is_output || !node_is(g->node[v->users[0]], op))
 		return NO_VALUE;
 	return g->node[v->users[0]]->out[0];
 }
@@ -120,425 +58,20 @@ static uint32_t after_only_user(const struct graph *g, uint32_t id, const char *
 static uint32_t meant_value(const struct graph *ref, uint32_t there, const struct graph *got,
 			    uint32_t id)
 {
-	const struct node *m = maker(ref, there), *n = maker(got, id);
+	const struct node *m = node_making(ref, there), *n = node_making(got, id);
 
-	if (!m || !n || is_op(m, n->type) || (!is_op(m, "Relu") && !is_op(m, "Clip")))
+	if (!m || !n || node_is(m, n->type) || (!node_is(m, "Relu") && !node_is(m, "Clip")))
 		return id;
 	uint32_t q = after_only_user(got, id, "QuantizeLinear");
 	uint32_t dq = q == NO_VALUE ? NO_VALUE : after_only_user(got, q, "DequantizeLinear");
 	return dq == NO_VALUE ? id : dq;
 }
 
-static bool is_float(const struct value *v)
-{
-	return v->info.type.kind == V_TENSOR && (T_BIT(v->info.type.dtype) & T_FLOATS_BF);
-}
-
-/* What one of the models has more of than the other is not looked at: conversions of type, and rounding to codes. */
-struct extra {
-	bool casts, codes;
-};
-
-static bool copies(const struct graph *g, const struct node *n, struct extra extra)
-{
-	const struct value *x = node_in(g, n, 0), *y = node_out(g, n, 0);
-
-	if (!x || !y || *n->domain)
-		return false;
-	if (is_op(n, "Identity") || (is_op(n, "QuantizeLinear") && extra.codes))
-		return true;
-	if (is_op(n, "DequantizeLinear") && extra.codes) {
-		const struct node *q = maker(g, x->id);
-		return q && is_op(q, "QuantizeLinear");
-	}
-	return is_op(n, "Cast") && extra.casts && is_float(x) && is_float(y);
-}
-
-/* ---- constants -------------------------------------------------------------------------------- */
-
-/* Bytes of a constant of which its hash is made, in blocks: reading the rest of a large one would tell no more. */
-enum { BLOCKS = 16, BLOCK = 4096 };
-
-static uint64_t hash_shape(const struct tensor *t)
-{
-	uint64_t h = mix(t->type.kind, (uint64_t)t->shape.rank);
-
-	for (int i = 0; i < t->shape.rank; i++)
-		h = mix(h, (uint64_t)t->shape.dim[i]);
-	return h;
-}
-
-static uint64_t hash_content(const struct tensor *t)
-{
-	uint64_t h = mix(hash_shape(t), t->type.dtype);
-
-	if (t->type.kind != V_TENSOR || !t->data)
-		return h;
-	if (tensor_dtype(t) == DT_STRING) {
-		for (int64_t i = 0; i < tensor_count(t) && i < BLOCK; i++) {
-			size_t n;
-			const char *s = tensor_string(t, i, &n);
-			h = mix(h, n ? hash_bytes(s, n, 0) : 0);
-		}
-		return h;
-	}
-	if (t->bytes <= (size_t)BLOCKS * BLOCK)
-		return hash_bytes(t->data, t->bytes, h);
-	for (size_t i = 0; i < BLOCKS; i++)
-		h = hash_bytes((const char *)t->data + (t->bytes - BLOCK) / (BLOCKS - 1) * i, BLOCK,
-			       h);
-	return h;
-}
-
-/* Elements of a constant by which two are compared, at equal distances. */
-enum { SAMPLES = 256 };
-
-/* A constant with contents that the other model has not. */
-struct odd {
-	uint64_t shape;
-	uint32_t value;
-	int side;
-	uint32_t n; /* samples */
-	float *sample;
-	double sum, norm; /* sum: with signs that vary, by which near ones lie near each other */
-	uint32_t nearest; /* among those of the other side; NONE: none is near */
-	double distance;
-};
-
-/* Element i of a constant, or of what a DequantizeLinear makes of one. */
-struct dequantized {
-	const struct tensor *x, *scale, *zero;
-	int64_t inner, along; /* elements after the axis of the scales, and their number; 0: one scale for all */
-};
-
-static double element(const struct dequantized *q, int64_t i)
-{
-	double v = elem_f64(tensor_dtype(q->x), q->x->data, i);
-
-	if (!q->scale)
-		return v;
-	int64_t k = q->along ? i / q->inner % q->along : 0;
-	double zero = q->zero ? elem_f64(tensor_dtype(q->zero), q->zero->data, k) : 0;
-	return (v - zero) * elem_f64(tensor_dtype(q->scale), q->scale->data, k);
-}
-
-static const struct tensor *constant_in(const struct graph *g, const struct node *n, uint32_t i)
-{
-	const struct value *v = node_in(g, n, i);
-	return v ? v->init : NULL;
-}
-
-static bool read_elements(const struct side *s, uint32_t id, struct dequantized *q)
-{
-	const struct node *n = maker(s->g, id);
-	double axis = 1;
-
-	*q = (struct dequantized){.x = s->g->value[id]->init};
-	if (n) {
-		*q = (struct dequantized){constant_in(s->g, n, 0), constant_in(s->g, n, 1),
-					  constant_in(s->g, n, 2), 1, 0};
-		if (!q->scale || !q->scale->data || (q->zero && !q->zero->data))
-			return false;
-	}
-	const struct tensor *x = q->x;
-	if (!x || x->type.kind != V_TENSOR || !x->data || tensor_dtype(x) == DT_STRING ||
-	    (!n && !(T_BIT(tensor_dtype(x)) & T_FLOATS_BF)))
-		return false;
-	int64_t scales = q->scale ? tensor_count(q->scale) : 1;
-	if (scales == 1)
-		return !q->zero || tensor_count(q->zero) == 1;
-	(void)check_number(n, "axis", &axis);
-	int k = (int)(axis < 0 ? axis + x->shape.rank : axis);
-	if (k < 0 || k >= x->shape.rank || x->shape.dim[k] != scales ||
-	    (q->zero && tensor_count(q->zero) != scales))
-		return false;
-	q->along = scales;
-	for (int i = k + 1; i < x->shape.rank; i++)
-		q->inner *= x->shape.dim[i];
-	return true;
-}
-
-static bool sample(struct alignment *a, const struct side *s, uint32_t id, struct odd *o)
-{
-	struct dequantized q;
-
-	if (!read_elements(s, id, &q))
-		return false;
-	int64_t count = tensor_count(q.x);
-	o->n = count < SAMPLES ? (uint32_t)count : SAMPLES;
-	o->shape = hash_shape(q.x);
-	o->sample = arena_new_n(a->arena, float, (size_t)o->n + 1);
-	for (uint32_t i = 0; i < o->n; i++) {
-		double v = element(&q, (int64_t)((double)count / o->n * i));
-		o->sample[i] = (float)v;
-		o->sum += mix(1, i) & 1 ? v : -v;
-		o->norm += v * v;
-	}
-	return true;
-}
-
-static int by_sum(const void *a, const void *b)
-{
-	const struct odd *x = a, *y = b;
-
-	if (x->shape != y->shape)
-		return x->shape < y->shape ? -1 : 1;
-	if (x->sum != y->sum)
-		return x->sum < y->sum ? -1 : 1;
-	return (x->value > y->value) - (x->value < y->value);
-}
-
-static void take_if_nearer(struct odd *all, uint32_t i, uint32_t k)
-{
-	/* half of their size: weights that were trained or drawn apart are farther from each other, rounded and repaired ones nearer */
-	const double near = 0.25;
-	const struct odd *x = &all[i], *y = &all[k];
-	double sum = 0;
-
-	for (uint32_t s = 0; s < x->n; s++) {
-		double d = (double)x->sample[s] - (double)y->sample[s];
-		sum += d * d;
-	}
-	if (!(sum <= near * fmax(x->norm, y->norm)))
-		return;
-	for (int side = 0; side < 2; side++) {
-		struct odd *o = &all[side ? k : i];
-		if (o->nearest == NONE || sum < o->distance) {
-			o->nearest = side ? i : k;
-			o->distance = sum;
-		}
-	}
-}
-
-/* How many of the next ones of the other side, by their sums, a constant is compared with. */
-enum { NEXT_ONES = 12 };
-
-/* Gives constants of the two models that differ by little, as by rounding to fp16 or to codes, equal hashes. */
-static void match_near(struct alignment *a, struct odd *all, uint32_t n)
-{
-	qsort(all, n, sizeof(*all), by_sum);
-	for (uint32_t i = 0; i < n; i++)
-		for (uint32_t k = i + 1, seen = 0;
-		     k < n && seen < NEXT_ONES && k < i + 4 * NEXT_ONES && all[k].shape == all[i].shape; k++)
-			if (all[k].side != all[i].side && all[k].n == all[i].n) {
-				take_if_nearer(all, i, k);
-				seen++;
-			}
-	for (uint32_t i = 0; i < n; i++) {
-		uint32_t k = all[i].nearest;
-		if (!all[i].side && k != NONE && all[k].nearest == i)
-			a->side[1].leaf[all[k].value] = a->side[0].leaf[all[i].value];
-	}
-}
-
-static uint64_t leaf_of_constant(const struct side *s, uint32_t id)
-{
-	const struct value *v = s->g->value[id];
-
-	if (v->init)
-		return hash_content(v->init);
-	const struct node *n = maker(s->g, id);
-	uint64_t h = 9;
-	for (uint32_t i = 0; i < n->nin; i++) {
-		const struct tensor *t = constant_in(s->g, n, i);
-		h = mix(h, t ? hash_content(t) : i);
-	}
-	return h;
-}
-
-static void hash_constants(struct alignment *a)
-{
-	struct map of = {.arena = a->arena};
-	uint32_t n = 0, all = 0;
-
-	for (int k = 0; k < 2; k++)
-		for (uint32_t i = 0; i < a->side[k].g->nvalues; i++) {
-			struct side *s = &a->side[k];
-			if (!s->constant[i])
-				continue;
-			s->leaf[i] = leaf_of_constant(s, i);
-			int64_t seen = map_get(&of, (const char *)&s->leaf[i], sizeof(s->leaf[i]));
-			map_set(&of, (const char *)&s->leaf[i], sizeof(s->leaf[i]),
-				(uint32_t)(seen < 0 ? 0 : seen) | (1U << k));
-			all++;
-		}
-	struct odd *odd = arena_new_n(a->arena, struct odd, (size_t)all + 1);
-	for (int k = 0; k < 2; k++)
-		for (uint32_t i = 0; i < a->side[k].g->nvalues; i++) {
-			struct side *s = &a->side[k];
-			if (!s->constant[i] ||
-			    map_get(&of, (const char *)&s->leaf[i], sizeof(s->leaf[i])) == 3)
-				continue;
-			odd[n] = (struct odd){.value = i, .side = k, .nearest = NONE};
-			n += sample(a, s, i, &odd[n]);
-		}
-	match_near(a, odd, n);
-}
-
-/* ---- hashes of nodes -------------------------------------------------------------------------- */
-
-static bool commutes(const struct node *n)
-{
-	return n->op && n->nin == 2 && (op_flags(n->op) & OP_COMMUTATIVE);
-}
-
-static uint64_t hash_operator(const struct node *n, enum level level)
-{
-	uint64_t h = mix(mix(hash_text(n->type), hash_text(n->domain)), n->nsub);
-
-	if (level == FORM)
-		return h;
-	return mix(h, n->op && n->params ? params_hash(n->op, n->params, 0) : n->unread);
-}
-
-/* A constant's part in the hash of a node. Small sizes, axes and the like tell as much of a node as its attributes do. */
-static uint64_t hash_constant(const struct tensor *t, uint64_t content, enum level level)
-{
-	if (level == FORM)
-		return 7;
-	bool whole = level == FULL || (t && t->type.kind == V_TENSOR &&
-				       !(T_BIT(tensor_dtype(t)) & T_FLOATS_BF));
-	return whole ? content : t ? hash_shape(t) : 8;
-}
-
-static uint64_t hash_bodies(const struct node *n, enum level level);
-
-static uint64_t hash_body(const struct graph *g, enum level level)
-{
-	struct arena tmp = {0};
-	uint64_t *of = arena_new_n(&tmp, uint64_t, (size_t)g->nvalues + 1), h = 11;
-
-	for (uint32_t i = 0; i < g->nin; i++)
-		of[g->in[i]] = mix(1, i);
-	for (uint32_t j = 0; j < g->ncap; j++)
-		of[g->in[g->nin + j]] = mix(2, g->capture[j]);
-	for (uint32_t i = 0; i < g->nvalues; i++)
-		if (g->value[i]->init)
-			of[i] = hash_constant(g->value[i]->init,
-					      level == FULL ||
-							      g->value[i]->init->bytes <= BLOCK
-						      ? hash_content(g->value[i]->init)
-						      : 0,
-					      level);
-	for (uint32_t p = 0; p < g->norder; p++) {
-		const struct node *n = g->node[g->order[p]];
-		uint64_t sum = mix(hash_operator(n, level), hash_bodies(n, level));
-		for (uint32_t i = 0; i < n->nin + n->ncap; i++)
-			if (n->in[i] != NO_VALUE)
-				sum += mix(commutes(n) ? 0 : i + 1, of[n->in[i]]);
-		for (uint32_t k = 0; k < n->nout; k++)
-			if (n->out[k] != NO_VALUE)
-				of[n->out[k]] = mix(sum, k);
-	}
-	for (uint32_t i = 0; i < g->nout; i++)
-		h = mix(h, of[g->out[i]]);
-	arena_free(&tmp);
-	return h;
-}
-
-/* Bodies count by what they compute, in the order of their attributes. */
-static uint64_t hash_bodies(const struct node *n, enum level level)
-{
-	uint64_t h = 0;
-
-	for (uint32_t k = 0; k < n->nsub && level != FORM; k++) {
-		uint32_t rank;
-		rank = params_body(n, k, &rank) ? rank : k;
-		h += mix(rank, hash_body(n->sub[k], level));
-	}
-	return h;
-}
-
-/* Floats of up to this size are factors and the like, and so are all integers. */
-enum { FACTOR_BYTES = 16 };
-
-static bool has_weight(const struct side *s, const struct node *n)
-{
-	for (uint32_t i = 0; i < n->nin; i++) {
-		uint32_t id = n->in[i] == NO_VALUE ? NO_VALUE : s->root[n->in[i]];
-		const struct tensor *t = id == NO_VALUE ? NULL : s->g->value[id]->init;
-		if (id != NO_VALUE && s->constant[id] &&
-		    (!t || (t->bytes > FACTOR_BYTES && is_float(s->g->value[id]))))
-			return true;
-	}
-	return false;
-}
-
-static uint64_t hash_own(const struct side *s, const struct node *n, enum level level)
-{
-	uint64_t h = mix(hash_operator(n, level), hash_bodies(n, level));
-
-	for (uint32_t i = 0; i < n->nin; i++) {
-		uint32_t id = n->in[i] == NO_VALUE ? NO_VALUE : s->root[n->in[i]];
-		if (id != NO_VALUE && s->constant[id])
-			h += mix(commutes(n) ? 0 : i + 1,
-				 hash_constant(s->g->value[id]->init, s->leaf[id], level));
-	}
-	return h;
-}
-
-/* A node that has a counterpart stands for itself. */
-static uint64_t hash_pair(const struct alignment *a, int side, uint32_t i)
-{
-	return mix(3, side ? a->side[1].partner[i] : i);
-}
-
-static void hash_up(const struct alignment *a, int side, enum level level)
-{
-	const struct side *s = &a->side[side];
-	uint64_t *up = s->up[level];
-
-	for (uint32_t p = 0; p < s->g->norder; p++) {
-		const struct node *n = node_at(s, p);
-		uint64_t sum = s->own[level][p];
-		for (uint32_t i = 0; i < n->nin + n->ncap && !s->copies[p]; i++) {
-			uint32_t id = n->in[i] == NO_VALUE ? NO_VALUE : s->root[n->in[i]];
-			if (id == NO_VALUE || s->constant[id])
-				continue;
-			uint32_t from = s->g->value[id]->producer;
-			uint64_t h = from == NO_NODE ? s->leaf[id] : up[s->position[from]];
-			sum += mix(commutes(n) ? 0 : i + 1, mix(h, s->port[id]));
-		}
-		up[p] = s->partner[p] == NONE ? mix(4, sum) : hash_pair(a, side, p);
-	}
-}
-
-static void hash_down(const struct alignment *a, int side, enum level level)
-{
-	const struct side *s = &a->side[side];
-	uint64_t *down = s->down[level];
-
-	memset(down, 0, (size_t)s->g->norder * sizeof(*down));
-	for (uint32_t k = 0; k < s->g->nout; k++) {
-		uint32_t id = s->root[s->g->out[k]], from = s->g->value[id]->producer;
-		if (from != NO_NODE)
-			down[s->position[from]] += mix(mix(5, s->output[k]), s->port[id]);
-	}
-	for (uint32_t p = s->g->norder; p-- > 0;) {
-		const struct node *n = node_at(s, p);
-		if (s->copies[p])
-			continue;
-		down[p] = s->partner[p] == NONE ? mix(s->own[level][p], down[p])
-						: hash_pair(a, side, p);
-		for (uint32_t i = 0; i < n->nin + n->ncap; i++) {
-			uint32_t id = n->in[i] == NO_VALUE ? NO_VALUE : s->root[n->in[i]];
-			uint32_t from = id == NO_VALUE ? NO_NODE : s->g->value[id]->producer;
-			if (from != NO_NODE && !s->constant[id])
-				down[s->position[from]] +=
-					mix(mix(down[p], commutes(n) ? 0 : i + 1), s->port[id]);
-		}
-	}
-}
-
 static void make_hashes(struct alignment *a, enum level level)
 {
-	for (int k = 0; k < 2; k++) {
-		if (a->side[k].made[level] == a->pairs + 1)
-			continue;
-		hash_up(a, k, level);
-		hash_down(a, k, level);
-		a->side[k].made[level] = a->pairs + 1;
-	}
+	if (a->made[level] != a->pairs + 1)
+		sides_hash_around(&a->both, level);
+	a->made[level] = a->pairs + 1;
 }
 
 /* ---- names ------------------------------------------------------------------------------------ */
@@ -564,13 +97,12 @@ static bool has_name(const struct node *n)
 /* The reference's node that has the name of node i of the tested model: of its value or else, if that is new, its own. */
 static uint32_t named_alike(const struct alignment *a, uint32_t i)
 {
-	const struct side *ref = &a->side[0];
 	const struct node *n = node_at(&a->side[1], i);
 	const char *name = first_name(a->side[1].g, n);
-	int64_t k = *name ? map_get(&ref->value_named, name, strlen(name)) : -1;
+	int64_t k = *name ? map_get(&a->value_named, name, strlen(name)) : -1;
 
 	if (k < 0 && has_name(n))
-		k = map_get(&ref->node_named, n->origin->name, strlen(n->origin->name));
+		k = map_get(&a->node_named, n->origin->name, strlen(n->origin->name));
 	return k < 0 ? NONE : (uint32_t)k;
 }
 
@@ -627,7 +159,8 @@ static const char *name_of(const struct side *s, uint32_t i)
 static uint32_t copied_node(const struct side *s, uint32_t i)
 {
 	const struct node *n = node_at(s, i);
-	const struct node *m = n->nin && n->in[0] != NO_VALUE ? maker(s->g, s->root[n->in[0]]) : NULL;
+	const struct node *m =
+		n->nin && n->in[0] != NO_VALUE ? node_making(s->g, s->root[n->in[0]]) : NULL;
 
 	return m ? s->position[m->id] : NONE;
 }
@@ -695,18 +228,26 @@ static int by_key(const void *a, const void *b)
 /* OWN: the node alone, and only if it has weights. */
 enum way { OWN, UP, DOWN, BOTH };
 
-/* Lists the free nodes of a side, sorted by their hashes. */
-static uint32_t list_keys(const struct side *s, enum level level, enum way way)
+static uint64_t key_of(const struct side *s, uint32_t i, enum level level, enum way way)
 {
+	if (way == OWN)
+		return s->own[level][i];
+	if (way != BOTH)
+		return way == UP ? s->up[level][i] : s->down[level][i];
+	return s->up[level][i] * 0x9fb21c651e98df25 + s->down[level][i];
+}
+
+/* Lists the free nodes of a side, sorted by their hashes. */
+static uint32_t list_keys(struct alignment *a, int side, enum level level, enum way way)
+{
+	const struct side *s = &a->side[side];
+	struct keyed *keyed = a->keyed[side];
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < s->g->norder; i++)
 		if (is_free(s, i) && !s->copies[i] && (way != OWN || s->weighted[i]))
-			s->keyed[n++] = (struct keyed){way == OWN ? s->own[level][i]
-							: mix(way & UP ? s->up[level][i] : 0,
-							      way & DOWN ? s->down[level][i] : 0),
-						 i};
-	qsort(s->keyed, n, sizeof(*s->keyed), by_key);
+			keyed[n++] = (struct keyed){key_of(s, i, level, way), i};
+	qsort(keyed, n, sizeof(*keyed), by_key);
 	return n;
 }
 
@@ -747,8 +288,8 @@ enum group { ALONE, EQUAL, ANY };
 static void pair_groups(struct alignment *a, enum level level, enum way way, enum group how)
 {
 	make_hashes(a, level);
-	uint32_t np = list_keys(&a->side[0], level, way), nq = list_keys(&a->side[1], level, way);
-	const struct keyed *p = a->side[0].keyed, *q = a->side[1].keyed;
+	uint32_t np = list_keys(a, 0, level, way), nq = list_keys(a, 1, level, way);
+	const struct keyed *p = a->keyed[0], *q = a->keyed[1];
 	for (uint32_t i = 0, k = 0; i < np && k < nq;) {
 		uint32_t x = run_length(p + i, np - i), y = run_length(q + k, nq - k);
 		if (p[i].key < q[k].key) {
@@ -771,8 +312,8 @@ static void pair_by_weights(struct alignment *a)
 
 static void find_candidates(struct alignment *a, enum level level, enum way way)
 {
-	uint32_t np = list_keys(&a->side[0], level, way), nq = list_keys(&a->side[1], level, way);
-	const struct keyed *p = a->side[0].keyed, *q = a->side[1].keyed;
+	uint32_t np = list_keys(a, 0, level, way), nq = list_keys(a, 1, level, way);
+	const struct keyed *p = a->keyed[0], *q = a->keyed[1];
 
 	for (int s = 0; s < 2; s++)
 		memset(a->candidate[s][way == UP], 0xff,
@@ -843,7 +384,7 @@ static enum fit fit_of_operands(struct alignment *a, uint32_t m, uint32_t n, boo
 		uint32_t here = y->in[k] == NO_VALUE ? NO_VALUE : t->root[y->in[k]];
 		if (here == NO_VALUE || t->constant[here])
 			continue;
-		const struct node *from = maker(t->g, here);
+		const struct node *from = node_making(t->g, here);
 		uint32_t p = from ? t->partner[t->position[from->id]] : NONE;
 		if (from && p == NONE)
 			continue;
@@ -851,7 +392,7 @@ static enum fit fit_of_operands(struct alignment *a, uint32_t m, uint32_t n, boo
 		bool found = false;
 		for (uint32_t i = 0; i < x->nin && i < MOST_READERS && !found; i++, a->visits++) {
 			uint32_t there = x->in[i] == NO_VALUE ? NO_VALUE : s->root[x->in[i]];
-			const struct node *like = maker(s->g, there);
+			const struct node *like = node_making(s->g, there);
 			if (there == NO_VALUE || s->constant[there] || !like != !from)
 				continue;
 			found = like ? s->position[like->id] == p && s->port[there] == t->port[here]
@@ -879,10 +420,10 @@ static bool fits_readers(const struct alignment *a, uint32_t m, uint32_t n)
 			for (uint32_t i = 0; like && i < like->nin && i < MOST_READERS; i++) {
 				const struct node *from =
 					like->in[i] == NO_VALUE ||
-							(!commutes(by) &&
+							(!node_commutes(by) &&
 							 (i >= by->nin || by->in[i] != v->id))
 						? NULL
-						: maker(s->g, s->root[like->in[i]]);
+						: node_making(s->g, s->root[like->in[i]]);
 				if (from && s->position[from->id] == m)
 					return true;
 			}
@@ -892,8 +433,8 @@ static bool fits_readers(const struct alignment *a, uint32_t m, uint32_t n)
 }
 
 /* Pairs the free nodes that make operands i and k of a pair, in whose place they stand. */
-static void pair_makers(struct alignment *a, const struct node *m, uint32_t i,
-			const struct node *n, uint32_t k)
+static void pair_makers(struct alignment *a, const struct node *m, uint32_t i, const struct node *n,
+			uint32_t k)
 {
 	uint32_t p = free_maker(&a->side[0], m, i), q = free_maker(&a->side[1], n, k);
 
@@ -911,7 +452,7 @@ static void pair_by_place(struct alignment *a)
 			continue;
 		const struct node *n = node_at(&a->side[1], p),
 				  *m = node_at(&a->side[0], a->side[1].partner[p]);
-		if (!commutes(n) || !commutes(m)) {
+		if (!node_commutes(n) || !node_commutes(m)) {
 			for (uint32_t i = 0; i < n->nin + n->ncap && i < m->nin + m->ncap; i++)
 				pair_makers(a, m, i, n, i);
 			continue;
@@ -932,7 +473,7 @@ static void pair_by_place(struct alignment *a)
 static void correct_by_name(struct alignment *a, uint32_t there, uint32_t here)
 {
 	struct side *s = &a->side[0], *t = &a->side[1];
-	const struct node *m = maker(s->g, there), *n = maker(t->g, here);
+	const struct node *m = node_making(s->g, there), *n = node_making(t->g, here);
 
 	if (!m || !n || strcmp(s->g->value[there]->name, t->g->value[here]->name) != 0)
 		return;
@@ -968,8 +509,9 @@ static void pair_outputs_by_place(struct alignment *a)
 
 	for (uint32_t k = 0; k < t->g->nout; k++) {
 		uint32_t i = t->output[k];
-		const struct node *n = maker(t->g, t->root[t->g->out[k]]);
-		const struct node *m = i < s->g->nout ? maker(s->g, s->root[s->g->out[i]]) : NULL;
+		const struct node *n = node_making(t->g, t->root[t->g->out[k]]);
+		const struct node *m =
+			i < s->g->nout ? node_making(s->g, s->root[s->g->out[i]]) : NULL;
 		if (m && n &&
 		    fit_of_operands(a, s->position[m->id], t->position[n->id], false) == FIT_WELL)
 			join(a, s->position[m->id], t->position[n->id]);
@@ -985,7 +527,7 @@ static bool makes_other(const struct alignment *a, uint32_t m, uint32_t n)
 	if (!v || !u)
 		return false;
 	struct vinfo like = v->info;
-	if (is_float(v) && is_float(u))
+	if (value_is_float(v) && value_is_float(u))
 		like.type.dtype = u->info.type.dtype;
 	return vinfo_contradicts(&like, &u->info);
 }
@@ -1011,7 +553,8 @@ static void pair_by_names(struct alignment *a, bool numbered)
 			continue;
 		(void)last_number(name_of(&a->side[1], i), &number);
 		/* a number may be that of a neighbour */
-		if (number && same_operator(a, m, i) && a->side[0].own[FORM][m] != a->side[1].own[FORM][i])
+		if (number && same_operator(a, m, i) &&
+		    a->side[0].own[FORM][m] != a->side[1].own[FORM][i])
 			continue;
 		if ((numbered || !number) && is_trusted(a, i) && names_agree(a, m, i) &&
 		    !makes_other(a, m, i) &&
@@ -1040,10 +583,11 @@ static uint32_t wanted_by_readers(const struct alignment *a, uint32_t i)
 		uint32_t p = t->partner[t->position[n->id]];
 		const struct node *m = p == NONE ? NULL : node_at(s, p);
 		for (uint32_t k = 0; m && k < n->nin && k < m->nin && k < MOST_READERS; k++) {
-			uint32_t there = commutes(n) && commutes(m) ? only_computed(s, m) : m->in[k];
+			uint32_t there = node_commutes(n) && node_commutes(m) ? only_computed(s, m)
+									      : m->in[k];
 			if (n->in[k] != v->id || there == NO_VALUE)
 				continue;
-			const struct node *from = maker(s->g, s->root[there]);
+			const struct node *from = node_making(s->g, s->root[there]);
 			if (from)
 				return s->position[from->id];
 		}
@@ -1083,7 +627,8 @@ static void pair_copies(struct alignment *a)
 	const struct side *s = &a->side[0], *t = &a->side[1];
 
 	for (uint32_t i = 0; i < t->g->norder; i++) {
-		const struct node *n = node_at(t, i), *from = maker(t->g, n->nin ? n->in[0] : NO_VALUE);
+		const struct node *n = node_at(t, i),
+				  *from = node_making(t->g, n->nin ? n->in[0] : NO_VALUE);
 		uint32_t p = from ? t->partner[t->position[from->id]] : NONE, found = NONE;
 		if (!t->copies[i] || !is_free(t, i) || p == NONE)
 			continue;
@@ -1120,37 +665,19 @@ static void pair_step(struct alignment *a, int step)
 		/* the same place in all of the network says more than an equal weight, or than a name */
 		pair_groups(a, FORM, BOTH, ALONE);
 		break;
-	case 1:
-		pair_groups(a, KIND, BOTH, ALONE);
-		break;
-	case 2:
-		pair_groups(a, FULL, BOTH, EQUAL);
-		break;
-	case 3:
-		pair_groups(a, FULL, UP, ALONE);
-		break;
-	case 4:
-		pair_groups(a, FULL, DOWN, ALONE);
-		break;
+	case 1: pair_groups(a, KIND, BOTH, ALONE); break;
+	case 2: pair_groups(a, FULL, BOTH, EQUAL); break;
+	case 3: pair_groups(a, FULL, UP, ALONE); break;
+	case 4: pair_groups(a, FULL, DOWN, ALONE); break;
 	case 5:
 		/* these have equal values, whichever of them stands for which */
 		pair_groups(a, FULL, UP, ANY);
 		break;
-	case 6:
-		pair_by_names(a, false);
-		break;
-	case 7:
-		pair_by_weights(a);
-		break;
-	case 8:
-		pair_by_names(a, true);
-		break;
-	case 9:
-		pair_one_way(a, KIND);
-		break;
-	default:
-		pair_by_place(a);
-		pair_outputs_by_place(a);
+	case 6: pair_by_names(a, false); break;
+	case 7: pair_by_weights(a); break;
+	case 8: pair_by_names(a, true); break;
+	case 9: pair_one_way(a, KIND); break;
+	default: pair_by_place(a); pair_outputs_by_place(a);
 	}
 }
 
@@ -1172,129 +699,22 @@ static void pair_nodes(struct alignment *a)
 
 /* ---- the two sides ---------------------------------------------------------------------------- */
 
-static void name_nodes(struct alignment *a, struct side *s)
+static void name_nodes(struct alignment *a)
 {
+	const struct side *s = &a->side[0];
 	const struct graph *g = s->g;
 
-	s->value_named = s->node_named = (struct map){.arena = a->arena};
+	a->value_named = a->node_named = (struct map){.arena = a->arena};
 	for (uint32_t p = 0; p < g->norder; p++) {
 		const struct node *n = node_at(s, p);
 		for (uint32_t k = 0; k < n->nout; k++)
 			if (n->out[k] != NO_VALUE && *g->value[n->out[k]]->name)
-				map_set(&s->value_named, g->value[n->out[k]]->name,
+				map_set(&a->value_named, g->value[n->out[k]]->name,
 					strlen(g->value[n->out[k]]->name), p);
-		if (has_name(n) && map_get(&s->node_named, n->origin->name, strlen(n->origin->name)) < 0)
-			map_set(&s->node_named, n->origin->name, strlen(n->origin->name), p);
+		if (has_name(n) &&
+		    map_get(&a->node_named, n->origin->name, strlen(n->origin->name)) < 0)
+			map_set(&a->node_named, n->origin->name, strlen(n->origin->name), p);
 	}
-}
-
-static void make_side(struct alignment *a, struct side *s, const struct graph *g)
-{
-	struct arena *arena = a->arena;
-	size_t n = (size_t)g->norder + 1, v = (size_t)g->nvalues + 1;
-
-	s->g = g;
-	s->position = arena_new_n(arena, uint32_t, (size_t)g->nnodes + 1);
-	s->root = arena_new_n(arena, uint32_t, v);
-	s->port = arena_new_n(arena, uint32_t, v);
-	s->constant = arena_new_n(arena, bool, v);
-	s->leaf = arena_new_n(arena, uint64_t, v);
-	s->copies = arena_new_n(arena, bool, n);
-	s->weighted = arena_new_n(arena, bool, n);
-	s->partner = arena_new_n(arena, uint32_t, n);
-	s->output = arena_new_n(arena, uint32_t, (size_t)g->nout + 1);
-	s->keyed = arena_new_n(arena, struct keyed, n);
-	for (int k = 0; k < LEVELS; k++) {
-		s->own[k] = arena_new_n(arena, uint64_t, n);
-		s->up[k] = arena_new_n(arena, uint64_t, n);
-		s->down[k] = arena_new_n(arena, uint64_t, n);
-	}
-	for (uint32_t i = 0; i < g->nvalues; i++) {
-		s->root[i] = i;
-		s->constant[i] = g->value[i]->init != NULL;
-	}
-	for (uint32_t p = 0; p < g->norder; p++) {
-		const struct node *m = g->node[g->order[p]];
-		s->position[m->id] = p;
-		s->partner[p] = NONE;
-		for (uint32_t k = 0; k < m->nout; k++)
-			if (m->out[k] != NO_VALUE)
-				s->port[m->out[k]] = k;
-	}
-	name_nodes(a, s);
-}
-
-static void follow_copies(struct side *s, struct extra extra)
-{
-	const struct graph *g = s->g;
-
-	for (uint32_t p = 0; p < g->norder; p++) {
-		const struct node *n = node_at(s, p);
-		const struct tensor *x = constant_in(g, n, 0);
-		/* what a DequantizeLinear makes of a constant is one */
-		if (extra.codes && is_op(n, "DequantizeLinear") && x && n->out[0] != NO_VALUE) {
-			s->constant[n->out[0]] = true;
-			s->copies[p] = true;
-		}
-		s->copies[p] |= copies(g, n, extra);
-		if (s->copies[p] && !s->constant[n->out[0]])
-			s->root[n->out[0]] = s->root[n->in[0]];
-	}
-}
-
-static int64_t input_named(const struct map *names, const char *name)
-{
-	return map_get(names, name, strlen(name));
-}
-
-static void name_inputs(struct map *names, struct arena *arena, const struct graph *g)
-{
-	*names = (struct map){.arena = arena};
-	for (uint32_t i = g->nin; i-- > 0;)
-		map_set(names, g->value[g->in[i]]->name, strlen(g->value[g->in[i]]->name), i);
-}
-
-/* Gives equal numbers to inputs that correspond: by their names or else, if both names are new, by their places. */
-static void number_inputs(struct alignment *a)
-{
-	const struct graph *ref = a->side[0].g, *got = a->side[1].g;
-	struct map there, here;
-
-	name_inputs(&there, a->arena, ref);
-	name_inputs(&here, a->arena, got);
-	for (uint32_t i = 0; i < ref->nin; i++)
-		a->side[0].leaf[ref->in[i]] = mix(6, i);
-	for (uint32_t i = 0; i < got->nin; i++) {
-		int64_t k = input_named(&there, got->value[got->in[i]]->name);
-		if (k < 0 && i < ref->nin && input_named(&here, ref->value[ref->in[i]]->name) < 0)
-			k = i;
-		a->side[1].leaf[got->in[i]] = k < 0 ? mix(7, i) : mix(6, (uint64_t)k);
-	}
-}
-
-/* Numbers the outputs alike: by their names or else, for those left over, by their places. */
-static void number_outputs(struct alignment *a)
-{
-	const struct graph *ref = a->side[0].g, *got = a->side[1].g;
-	struct map names = {.arena = a->arena};
-	bool *taken = arena_new_n(a->arena, bool, (size_t)ref->nout + 1);
-
-	for (uint32_t i = ref->nout; i-- > 0;) {
-		map_set(&names, ref->out_name[i], strlen(ref->out_name[i]), i);
-		a->side[0].output[i] = i;
-	}
-	for (uint32_t k = 0; k < got->nout; k++) {
-		int64_t i = map_get(&names, got->out_name[k], strlen(got->out_name[k]));
-		a->side[1].output[k] = i < 0 || taken[i] ? NONE : (uint32_t)i;
-		if (a->side[1].output[k] != NONE)
-			taken[i] = true;
-	}
-	for (uint32_t k = 0; k < got->nout; k++)
-		if (a->side[1].output[k] == NONE) {
-			a->side[1].output[k] = k < ref->nout && !taken[k] ? k : ref->nout + k;
-			if (k < ref->nout)
-				taken[k] = true;
-		}
 }
 
 /* Finds the Relus and Clips of the reference that the quantizer has dropped, and looks through them. */
@@ -1304,8 +724,8 @@ static void find_dropped(struct alignment *a)
 
 	for (uint32_t i = 0; i < t->g->nvalues; i++) {
 		const char *name = t->g->value[i]->name;
-		int64_t k = *name && maker(t->g, i)
-				    ? map_get(&s->value_named, name, strlen(name))
+		int64_t k = *name && node_making(t->g, i)
+				    ? map_get(&a->value_named, name, strlen(name))
 				    : -1;
 		a->meant[i] = i;
 		if (k < 0)
@@ -1319,32 +739,23 @@ static void find_dropped(struct alignment *a)
 
 static void align(struct alignment *a, const struct graph *ref, const struct graph *got)
 {
-	struct extra extra = {count_op(ref, "Cast") != count_op(got, "Cast"),
-			      count_op(ref, "DequantizeLinear") != count_op(got, "DequantizeLinear")};
-
-	make_side(a, &a->side[0], ref);
-	make_side(a, &a->side[1], got);
+	a->both.arena = a->arena;
+	a->side = a->both.side;
+	sides_make(&a->both, ref, got);
 	a->kinds = (struct map){.arena = a->arena};
 	a->meant = arena_new_n(a->arena, uint32_t, (size_t)got->nvalues + 1);
-	for (int i = 0; i < 4; i++)
-		a->candidate[i / 2][i % 2] = arena_new_n(a->arena, uint32_t,
-							 (size_t)a->side[i / 2].g->norder + 1);
+	for (int k = 0; k < 2; k++) {
+		size_t n = (size_t)a->side[k].g->norder + 1;
+		a->keyed[k] = arena_new_n(a->arena, struct keyed, n);
+		for (int way = 0; way < 2; way++)
+			a->candidate[k][way] = arena_new_n(a->arena, uint32_t, n);
+	}
+	name_nodes(a);
 	a->kind = arena_new_n(a->arena, uint32_t, (size_t)got->norder + 1);
 	for (uint32_t i = 0; i < got->norder; i++)
 		a->kind[i] = kind_of_name(a, name_of(&a->side[1], i));
 	find_dropped(a);
-	follow_copies(&a->side[0], extra);
-	follow_copies(&a->side[1], extra);
-	number_inputs(a);
-	number_outputs(a);
-	hash_constants(a);
-	for (int k = 0; k < 2; k++)
-		for (uint32_t p = 0; p < a->side[k].g->norder; p++) {
-			a->side[k].weighted[p] = has_weight(&a->side[k], node_at(&a->side[k], p));
-			for (int level = 0; level < LEVELS; level++)
-				a->side[k].own[level][p] =
-					hash_own(&a->side[k], node_at(&a->side[k], p), (enum level)level);
-		}
+	sides_hash(&a->both);
 	pair_nodes(a);
 }
 
@@ -1364,7 +775,7 @@ static void match_outputs(const struct alignment *a, uint32_t *of_ref, uint32_t 
 
 	for (uint32_t k = 0; k < got->nout; k++) {
 		uint32_t i = a->side[1].output[k];
-		if (i >= ref->nout || !maker(ref, ref->out[i]) || !maker(got, got->out[k]))
+		if (i >= ref->nout || !node_making(ref, ref->out[i]) || !node_making(got, got->out[k]))
 			continue;
 		set_match(of_ref, of_got, ref->out[i], got->out[k]);
 	}
@@ -1378,8 +789,7 @@ static void match_values(const struct alignment *a, uint32_t *of_ref, uint32_t *
 		if (a->meant[i] != i)
 			set_match(of_ref, of_got,
 				  node_at(&a->side[0],
-					  (uint32_t)map_get(&a->side[0].value_named,
-							    got->value[i]->name,
+					  (uint32_t)map_get(&a->value_named, got->value[i]->name,
 							    strlen(got->value[i]->name)))
 					  ->out[0],
 				  a->meant[i]);
@@ -1458,8 +868,11 @@ const struct tensor *const *counterparts_inputs(struct check_context *c, const s
 		arena_new_n(&c->arena, const struct tensor *, (size_t)own->nin + 1);
 	name_inputs(&names, &c->arena, own);
 	for (uint32_t i = 0; i < own->nin; i++)
-		named &= input_named(&names, g->value[g->in[i]]->name) >= 0;
+		named &= map_get(&names, g->value[g->in[i]]->name,
+				 strlen(g->value[g->in[i]]->name)) >= 0;
 	for (uint32_t i = 0; i < own->nin; i++)
-		out[i] = in[named ? input_named(&names, g->value[g->in[i]]->name) : i];
+		out[i] = in[named ? map_get(&names, g->value[g->in[i]]->name,
+					    strlen(g->value[g->in[i]]->name))
+				  : i];
 	return out;
 }

@@ -409,9 +409,8 @@ static struct pair_node *add_node(struct pair_work *w, const struct node *n)
 		p->nodes = arena_grow(&w->c->arena, p->nodes, p->n, w->cap, sizeof(*p->nodes));
 	}
 	const struct node *named = check_file_node(w->c, w->got.g, n);
-	p->nodes[p->n] = (struct pair_node){.node = n,
-					    .origin = named ? named->origin : n->origin,
-					    .value = NO_VALUE};
+	p->nodes[p->n] = (struct pair_node){
+		.node = n, .origin = named ? named->origin : n->origin, .value = NO_VALUE};
 	return &p->nodes[p->n++];
 }
 
@@ -860,8 +859,7 @@ static bool was_compared(const struct pair_work *w, uint32_t id)
 	return v->init || v->producer == NO_NODE || w->distance[id].known;
 }
 
-uint32_t pair_nodes_before(const struct pair *p, const struct pair_node *n,
-			   struct check_names *names)
+uint32_t pair_nodes_before(const struct pair *p, const struct pair_node *n, struct check_names *names)
 {
 	const struct pair_work *w = p->work;
 	const struct graph *g = w->got.g;
@@ -874,8 +872,8 @@ uint32_t pair_nodes_before(const struct pair *p, const struct pair_node *n,
 	while (at) {
 		const struct node *m = g->node[stack[--at]];
 		/* a view has the elements of what it is a view of */
-		bool view = m->op && (m->op->flags & OP_VIEW) && m->nout &&
-			    m->out[0] != NO_VALUE && w->got.other[m->out[0]] != NO_VALUE;
+		bool view = m->op && (m->op->flags & OP_VIEW) && m->nout && m->out[0] != NO_VALUE &&
+			    w->got.other[m->out[0]] != NO_VALUE;
 		if (m != n->node && !view) {
 			const struct node *named = check_file_node(w->c, g, m);
 			check_name_add(names, check_node(named ? named : m));

@@ -73,8 +73,7 @@ void pair_end(struct pair *p);
  * Adds the names of the nodes between n and the last values before it that were compared, and returns their number: what the reference has
  * no counterparts of may be at fault in place of n.
  */
-uint32_t pair_nodes_before(const struct pair *p, const struct pair_node *n,
-			   struct check_names *names);
+uint32_t pair_nodes_before(const struct pair *p, const struct pair_node *n, struct check_names *names);
 /* The reference's node that makes what n's value was compared with; NULL if it is an input or a constant. */
 const struct node *pair_counterpart(const struct pair *p, const struct pair_node *n);
 

@@ -110,10 +110,12 @@ uint64_t params_hash(const struct op *op, const void *p, uint64_t seed)
 		if (flat)
 			seed = hash_bytes(at(f, p), field_size(f->type), seed);
 		if (f->type == F_INTS || f->type == F_FLOATS)
-			seed = hash_bytes(
-				l->v,
-				l->n > 0 ? (size_t)l->n * (f->type == F_INTS ? sizeof(int64_t) : sizeof(float)) : 0,
-				seed);
+			seed = hash_bytes(l->v,
+					  l->n > 0 ? (size_t)l->n * (f->type == F_INTS
+									     ? sizeof(int64_t)
+									     : sizeof(float))
+						   : 0,
+					  seed);
 		if (f->type == F_STRING && *(const char *const *)at(f, p))
 			seed = hash_bytes(*(const char *const *)at(f, p),
 					  strlen(*(const char *const *)at(f, p)), seed);
