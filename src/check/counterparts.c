@@ -108,16 +108,21 @@ static uint32_t named_alike(const struct alignment *a, uint32_t i)
 
 /*
  * Returns where the last number of a name begins, which exporters count up, and sets *length; 0 if it has none. "_output_0" is none, nor is
- * the number of a layer, which a '/' follows.
+ * the number of a layer, which a '/' follows. *first: it has none because it is the first of its operator: "/a/Add" and then "/a/Add_1".
  */
-static size_t last_number(const char *name, size_t *length)
+static size_t last_number(const char *name, const char *type, size_t *length, bool *first)
 {
 	static const char output[] = "_output_";
 	const char *o = NULL;
+	size_t k = strlen(type);
 
 	for (const char *next = strstr(name, output); next; next = strstr(next + 1, output))
 		o = next;
 	size_t end = o ? (size_t)(o - name) : strlen(name);
+	*length = 0;
+	*first = end > k && name[end - k - 1] == '/' && !memcmp(name + end - k, type, k);
+	if (*first)
+		return end;
 	while (end && (name[end - 1] < '0' || name[end - 1] > '9') && name[end - 1] != '/')
 		end--;
 	size_t begin = end;
@@ -128,10 +133,12 @@ static size_t last_number(const char *name, size_t *length)
 }
 
 /* The number of the kind of a name: the name without its last number. */
-static uint32_t kind_of_name(struct alignment *a, const char *name)
+static uint32_t kind_of_name(struct alignment *a, const char *name, const char *type)
 {
-	size_t length, begin = last_number(name, &length), end = begin + length;
-	const char *kind = arena_printf(a->arena, "%.*s#%s", (int)begin, name, name + end);
+	bool first;
+	size_t length, begin = last_number(name, type, &length, &first), end = begin + length;
+	const char *kind =
+		arena_printf(a->arena, "%.*s%s#%s", (int)begin, name, first ? "_" : "", name + end);
 	int64_t k = map_get(&a->kinds, kind, strlen(kind));
 	if (k >= 0)
 		return (uint32_t)k;
@@ -548,17 +555,20 @@ static void pair_by_names(struct alignment *a, bool numbered)
 	for (uint32_t i = 0; i < a->side[1].g->norder; i++) {
 		uint32_t m = is_free(&a->side[1], i) ? named_alike(a, i) : NONE;
 		size_t number;
+		bool first;
 		if (m == NONE || !is_free(&a->side[0], m) ||
 		    a->side[0].copies[m] != a->side[1].copies[i])
 			continue;
-		(void)last_number(name_of(&a->side[1], i), &number);
+		(void)last_number(name_of(&a->side[1], i), node_at(&a->side[1], i)->type, &number,
+				  &first);
+		bool counted = number || first;
 		/* a number may be that of a neighbour */
-		if (number && same_operator(a, m, i) &&
+		if (counted && same_operator(a, m, i) &&
 		    a->side[0].own[FORM][m] != a->side[1].own[FORM][i])
 			continue;
-		if ((numbered || !number) && is_trusted(a, i) && names_agree(a, m, i) &&
+		if ((numbered || !counted) && is_trusted(a, i) && names_agree(a, m, i) &&
 		    !makes_other(a, m, i) &&
-		    (fit_of_operands(a, m, i, !number) != FIT_NOT || fits_readers(a, m, i)))
+		    (fit_of_operands(a, m, i, !counted) != FIT_NOT || fits_readers(a, m, i)))
 			join(a, m, i);
 	}
 }
@@ -753,7 +763,7 @@ static void align(struct alignment *a, const struct graph *ref, const struct gra
 	name_nodes(a);
 	a->kind = arena_new_n(a->arena, uint32_t, (size_t)got->norder + 1);
 	for (uint32_t i = 0; i < got->norder; i++)
-		a->kind[i] = kind_of_name(a, name_of(&a->side[1], i));
+		a->kind[i] = kind_of_name(a, name_of(&a->side[1], i), node_at(&a->side[1], i)->type);
 	find_dropped(a);
 	sides_hash(&a->both);
 	pair_nodes(a);
