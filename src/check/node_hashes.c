@@ -139,6 +139,11 @@ static const struct tensor *constant_in(const struct graph *g, const struct node
 	return v ? v->init : NULL;
 }
 
+static bool is_numbers(const struct tensor *t)
+{
+	return t && t->type.kind == V_TENSOR && t->data && tensor_dtype(t) != DT_STRING;
+}
+
 static bool read_elements(const struct side *s, uint32_t id, struct dequantized *q)
 {
 	const struct node *n = node_making(s->g, id);
@@ -148,17 +153,18 @@ static bool read_elements(const struct side *s, uint32_t id, struct dequantized 
 	if (n) {
 		*q = (struct dequantized){constant_in(s->g, n, 0), constant_in(s->g, n, 1),
 					  constant_in(s->g, n, 2), 1, 0};
-		if (!q->scale || !q->scale->data || (q->zero && !q->zero->data))
+		if (!is_numbers(q->scale) || (q->zero && !is_numbers(q->zero)))
 			return false;
 	}
 	const struct tensor *x = q->x;
-	if (!x || x->type.kind != V_TENSOR || !x->data || tensor_dtype(x) == DT_STRING ||
-	    (!n && !(T_BIT(tensor_dtype(x)) & T_FLOATS_BF)))
+	if (!is_numbers(x) || (!n && !(T_BIT(tensor_dtype(x)) & T_FLOATS_BF)))
 		return false;
 	int64_t scales = q->scale ? tensor_count(q->scale) : 1;
 	if (scales == 1)
 		return !q->zero || tensor_count(q->zero) == 1;
 	(void)check_number(n, "axis", &axis);
+	if (!(fabs(axis) <= MAX_RANK))
+		return false;
 	int k = (int)(axis < 0 ? axis + x->shape.rank : axis);
 	if (k < 0 || k >= x->shape.rank || x->shape.dim[k] != scales ||
 	    (q->zero && tensor_count(q->zero) != scales))
